@@ -1,0 +1,340 @@
+/*
+ * mvbench.h - everything that a strategy or a workload may know.
+ *
+ * A strategy says how workers that each compute gradients keep one model in step. It is written
+ * once, as blocking code seen from one worker, and runs on MPI processes as well as on simulated
+ * workers in virtual time. That works because it sees no float, no address, no clock and no
+ * network: it calls the functions below, and each platform and device gives them their meaning.
+ *
+ * Letters in shapes: B rows of a mini-batch, I inputs, O outputs, P parameters. Matrices are
+ * row-major. Whoever makes a thing frees it. Nothing is allocated between two steps.
+ */
+#ifndef MVBENCH_H
+#define MVBENCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct vec;     /* floats on a device: host, GPU, or a length without data */
+struct comm;    /* some workers that communicate, and the counters of what they do */
+struct request; /* a communication under way */
+struct table;   /* parameters on a parameter server */
+struct net;     /* a stack of layers */
+struct worker;
+
+/* ---- Stopping. A failed CHECK is a bug of ours: it says what and where, and ends all ranks. ---- */
+
+void panic(const char *file, int line, const char *fmt, ...)
+	__attribute__((noreturn, format(printf, 3, 4)));
+#define CHECK(cond, ...) \
+	do { \
+		if (!(cond)) \
+			panic(__FILE__, __LINE__, __VA_ARGS__); \
+	} while (0)
+
+/* Ends this run because of what the user asked for or gave: one sentence that says what to do.
+ * Collective data loading and set-up use it; all ranks stop, exit status 2, nothing is recorded. */
+void user_error(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
+
+/* ---- Options: one row is parser, range, help and results column. ---------------------------- */
+
+enum option_type {
+	OPT_INT,    /* field is int64_t */
+	OPT_REAL,   /* double */
+	OPT_BOOL,   /* bool */
+	OPT_STRING, /* const char * */
+	OPT_CHOICE, /* const char *, one of .choices */
+	OPT_SIZE,   /* int64_t, bytes; takes KiB, MiB, GiB, kB, MB, GB */
+	OPT_TIME,   /* double, seconds; takes us, ms, s, min, h */
+};
+
+struct option {
+	const char *name; /* "bucket", given as --allreduce.bucket=1MiB */
+	enum option_type type;
+	size_t offset;       /* of the field in the owner's options struct */
+	const char *def;     /* as a user would type it */
+	double min, max;     /* inclusive; both 0 = any */
+	const char *choices; /* OPT_CHOICE: "mean|sum" */
+	bool incidental;     /* does not decide the result: no part of a cell's identity */
+	const char *help;    /* ends in its unit: "... [steps]" */
+};
+
+struct plugin {
+	const char *name;             /* --strategy=NAME, and the results column */
+	const char *summary;          /* one line for help */
+	const struct option *options; /* ends at name NULL; NULL = none */
+	size_t opts_size;             /* of the options struct [bytes] */
+};
+
+/* ---- The run: the core options, resolved. Help and defaults are in runtime/config.c. --------- */
+
+struct run {
+	const char *workload, *strategy;
+	int64_t workers, servers;
+	int64_t sync_every;    /* [steps] */
+	int64_t barrier_every; /* [epochs], 0 = never */
+	int64_t epochs, batch; /* batch: of one trainer [rows] */
+	double lr;
+	const char *lr_schedule;
+	double momentum, weight_decay;
+	const char *reduce, *lr_scale;
+	int64_t seed;
+	const char *device, *platform, *hostfile, *data_dir;
+	int64_t threads;        /* of one worker's compute */
+	double straggle;        /* lognormal sigma of a step's compute time */
+	double target_accuracy; /* 0 = none */
+	const char *db, *label;
+};
+
+/* ---- Vectors. Arguments may not overlap; lengths are checked. y is what changes. ------------- */
+
+struct vec *vec_new(struct worker *w, size_t n);              /* zeroed */
+struct vec *vec_slice(struct vec *v, size_t first, size_t n); /* a view: owns no floats */
+void vec_free(struct vec *v);                                 /* NULL is fine */
+size_t vec_len(const struct vec *v);
+void vec_put(struct vec *y, const float *host);
+void vec_get(const struct vec *x, float *host);
+void vec_fill(struct vec *y, float a);
+void vec_copy(struct vec *y, const struct vec *x);
+void vec_scale(struct vec *y, float a);                     /* y = a y */
+void vec_axpy(struct vec *y, float a, const struct vec *x); /* y = y + a x */
+/* y[rows x n] = columns first..first+n of x[rows x width], and back. */
+void vec_take_columns(struct vec *y, const struct vec *x, size_t rows, size_t width, size_t first,
+		      size_t n);
+void vec_put_columns(struct vec *y, const struct vec *x, size_t rows, size_t width, size_t first,
+		     size_t n);
+/* The head of y or x may be used: y[m x n] = op(a)[m x k] op(b)[k x n], op = transpose if set. */
+void vec_gemm(struct vec *y, bool at, const struct vec *a, bool bt, const struct vec *b, size_t m,
+	      size_t n, size_t k);
+void vec_add_bias(struct vec *y, const struct vec *b, size_t rows); /* y[r][j] += b[j] */
+void vec_sum_rows(struct vec *b, const struct vec *y, size_t rows); /* b[j] = sum_r y[r][j] */
+void vec_relu(struct vec *y, size_t n);                             /* the first n floats */
+void vec_relu_grad(struct vec *dy, const struct vec *y, size_t n);  /* dy = 0 where y = 0 */
+void vec_tanh(struct vec *y, size_t n);
+void vec_tanh_grad(struct vec *dy, const struct vec *y, size_t n); /* dy *= 1 - y^2 */
+/* z[rows x n] holds predictions and gets the gradient of the mean loss over rows; the summed loss
+ * and the correct answers go to the worker's tally. target: class numbers [rows], values [rows x n]. */
+void vec_softmax_xent(struct vec *z, const struct vec *target, size_t rows, size_t n);
+void vec_mse(struct vec *z, const struct vec *target, size_t rows, size_t n);
+/* Heavy ball in one pass: g = scale g + decay p; v = m v + g; p = p - lr v. v NULL: m is 0. */
+void vec_sgd(struct vec *p, struct vec *v, const struct vec *g, float lr, float m, float decay,
+	     float scale);
+
+/* ---- Communication. All wrappers count bytes and time themselves. Collectives on a comm are
+ * called by all of its workers in the same order; on a comm of one they return at once. ---------- */
+
+enum reduce { SUM, MEAN };
+
+int comm_rank(const struct comm *c);
+int comm_size(const struct comm *c);
+/* Returns when the other end has received: two workers that send to each other hang. */
+void comm_send(struct comm *c, int to, const struct vec *v);
+void comm_recv(struct comm *c, int from, struct vec *v);
+void comm_exchange(struct comm *c, int peer, const struct vec *out, struct vec *in);
+void comm_allreduce(struct comm *c, struct vec *v, enum reduce op);
+struct request *comm_allreduce_start(struct comm *c, struct vec *v, enum reduce op);
+void comm_wait(struct request *r); /* v may be used again; r is gone */
+/* all = each worker's mine, in rank order; lengths may differ. */
+void comm_allgather(struct comm *c, struct vec *all, const struct vec *mine);
+void comm_broadcast(struct comm *c, int root, struct vec *v);
+void comm_barrier(struct comm *c);
+struct comm *comm_split(struct comm *c, int color); /* collective; not between steps */
+void comm_free(struct comm *c);
+
+/* Part i of n floats cut into `parts` nearly equal pieces starts here; part_of(n, parts, parts) = n. */
+static inline size_t part_of(size_t n, size_t parts, size_t i)
+{
+	return (size_t)((unsigned __int128)n * i / parts);
+}
+
+/* ---- Tables: parameters that live on a parameter server, cut into one shard a worker. --------- */
+
+/* Collective. The table starts as rank 0's init; every worker's pulled value starts there too. */
+struct table *table_new(struct worker *w, const struct vec *init);
+void table_free(struct table *t); /* collective */
+/* One push and one pull in a single pass over the shards: W += scale (param - pulled), then param =
+ * pulled = W. Waits for nobody. Returns the push's staleness: others' pushes since my last pull. */
+int64_t table_sync(struct table *t, struct vec *param, float scale);
+void table_get(struct table *t, struct vec *out); /* out = W; not counted as a pull */
+int64_t table_version(const struct table *t);     /* pushes applied so far */
+/* What one table_sync of this worker moves between workers, both ways [bytes]. */
+int64_t table_sync_bytes(const struct table *t);
+
+/* ---- Random numbers: splitmix64; equal on every platform. ------------------------------------- */
+
+uint64_t rng_seed(int64_t seed, int64_t stream); /* independent streams of one seed */
+uint64_t rng_next(uint64_t *s);
+double rng_uniform(uint64_t *s); /* [0, 1) */
+double rng_normal(uint64_t *s);
+
+/* ---- Data: rows of a training or test set, in host memory, one copy a process. ---------------- */
+
+struct data {
+	size_t n, features;
+	size_t classes;       /* 0 = regression: target holds one value a row */
+	const uint8_t *bytes; /* [n x features], a value is byte/255; or NULL and */
+	const float *floats;  /* [n x features] */
+	const float *target;  /* [n]: class numbers or values */
+};
+
+struct dataset {
+	const char *name, *summary;
+	const char *needs; /* what to install or give; NULL = nothing */
+	/* Finds the set without reading it whole: fills n, features and classes of both parts.
+	 * Returns NULL, or a sentence (static or from the heap) that says what is wrong. */
+	const char *(*probe)(const struct run *run, struct data *train, struct data *test);
+	/* Reads it. Returns NULL or a sentence, as probe does; the caller frees with unload. */
+	const char *(*load)(const struct run *run, struct data *train, struct data *test);
+	void (*unload)(struct data *train, struct data *test);
+};
+
+/* x[count x features] and y[count] get the rows whose numbers are in index. */
+void data_gather(struct worker *w, const struct data *d, const int32_t *index, size_t count,
+		 struct vec *x, struct vec *y);
+
+/* ---- Workers. ---------------------------------------------------------------------------------- */
+
+struct worker {
+	int rank, size; /* among all ranks; servers come last */
+	int trainers;   /* ranks below this compute gradients */
+	const struct run *run;
+	const struct strategy *strategy;
+	const void *opts; /* the strategy's options struct */
+	void *state;      /* the strategy's own: state_size bytes, zeroed */
+	const struct workload *workload;
+	const void *workload_opts;
+	struct net *net; /* the workload's model */
+	void *model;     /* for a workload that is no net: its own */
+
+	struct vec *param, *grad; /* [P], same layout: what this worker holds of the model */
+	struct vec *velocity;     /* [P], NULL without momentum */
+	const size_t *layer;      /* layer i is floats layer[i]..layer[i+1] of param */
+	size_t layers;
+	int64_t model_params; /* trainable parameters of the whole model */
+
+	struct comm *all;         /* every trainer */
+	struct comm *model_group; /* the trainers that share one model: draw one mini-batch */
+	struct comm *data_group;  /* the trainers that hold the same part of a model */
+
+	const struct data *train, *test;
+	const int32_t *index; /* rows of this step's mini-batch, */
+	size_t rows;          /* that many */
+	int64_t steps;        /* of one epoch */
+	int64_t step, epoch;  /* under way, from 1; steps count on over epochs */
+	double lr;            /* of this step: schedule and --lr-scale applied */
+	double weight;        /* of one trainer's contribution: 1/N for mean, 1 for sum */
+
+	struct device *dev;
+	struct stats *stats;
+};
+
+/* param -= lr v with v = momentum v + scale grad: the local optimiser, in one pass. */
+void sgd_step(struct worker *w, double scale);
+/* Tells what a push met: foreign updates since the pull. Counted per epoch. */
+void staleness_add(struct worker *w, int64_t staleness);
+
+/* ---- Strategies: strategies/NAME.c defines strategy_NAME; strategies/strategy.c lists it. ------ */
+
+/*
+ * Y[B x O] = X[B x I] W^T + b, W[O x I]. A strategy may split it over the model group:
+ *   WHOLE      W[O x I] on every worker, x and y whole
+ *   BY_OUTPUT  W[O_r x I], b[O_r]; x whole, y[B x O_r] is this worker's part
+ *   BY_INPUT   W[O x I_r], b[O] on rank 0 of the group, empty elsewhere; y whole
+ */
+enum split { WHOLE, BY_OUTPUT, BY_INPUT };
+
+struct linear {
+	size_t in, out;        /* of the whole layer: I, O */
+	size_t chain, chained; /* place in a run of linear layers with only elementwise
+					   layers between, and how long that run is */
+	bool first;            /* no layer below wants its gradient */
+	enum split split;
+	bool x_split;               /* x is this worker's part already */
+	size_t in_first, in_held;   /* columns of W held here */
+	size_t out_first, out_held; /* rows of W held here */
+	size_t bias_held;
+	size_t rows_max;                             /* the largest B */
+	struct vec *weight, *bias, *dweight, *dbias; /* slices of param and grad */
+	struct vec *part; /* scratch [rows_max x in_held], NULL unless BY_INPUT on whole x */
+};
+
+struct linear_ops {
+	/* Called when the net is laid out, before memory exists: sets split .. bias_held. */
+	void (*place)(const struct worker *w, struct linear *l);
+	void (*forward)(struct worker *w, struct linear *l, struct vec *y, const struct vec *x,
+			size_t rows);
+	/* dy in; dweight, dbias and dx out; dx NULL for the first layer. */
+	void (*backward)(struct worker *w, struct linear *l, struct vec *dx, const struct vec *dy,
+			 const struct vec *x, size_t rows);
+};
+extern const struct linear_ops linear_whole; /* the plain ones; a strategy may build on them */
+
+struct strategy {
+	struct plugin plugin;
+	size_t state_size; /* of worker->state [bytes] */
+	/* NULL = can run; else refuses this configuration before anything starts: a sentence. */
+	const char *(*refuse)(const struct run *run, const void *opts);
+	/* How many workers share one model. NULL = 1: whole model on every worker. */
+	int (*model_workers)(const struct run *run, const void *opts);
+	const struct linear_ops *linear; /* NULL = linear_whole */
+	void (*init)(struct worker *w);  /* after the workload's; NULL = nothing to do */
+	/* Called as the backward pass leaves layer i: its part of grad is final. NULL = wait. */
+	void (*layer_ready)(struct worker *w, size_t i);
+	void (*step)(struct worker *w); /* grad is fresh: make param ready */
+	/* Before a barrier and at the end: push what is outstanding. NULL = nothing ever is. */
+	void (*flush)(struct worker *w);
+	void (*finish)(struct worker *w); /* frees what init made; NULL = nothing */
+	/* Where evaluation finds the model: fills model[P] with what this trainer knows of it, without
+	 * waiting for others. NULL = param. */
+	void (*canonical)(struct worker *w, struct vec *model);
+	bool average;      /* the model is the mean of what the trainers gave,
+						   else that of the data group's first trainer */
+	bool asynchronous; /* the result depends on the order of arrival */
+	/* What one trainer sends in one step, averaged over trainers and sync_every steps of equal
+	 * batches [bytes]. Tests hold the counted bytes to it. */
+	double (*bytes_per_step)(const struct worker *w);
+};
+extern const struct strategy *const strategies[]; /* ends at NULL */
+
+/* ---- Workloads: workloads/NAME.c defines workload_NAME; workloads/workload.c lists it. --------- */
+
+struct setting {
+	const char *name, *value; /* a core option, as a user would type it */
+};
+
+struct workload {
+	struct plugin plugin;
+	const struct dataset *dataset;
+	const struct setting *recipe; /* defaults of its own; ends at name NULL */
+	/* Makes net or model, param and grad; equal on all ranks. sample: shape of the data. */
+	void (*init)(struct worker *w, const struct data *sample);
+	/* The mini-batch w->index: fills grad with the gradient of its mean loss, adds to the tally.
+	 * Calls layer_ready(w, i) as it leaves layer i. */
+	void (*gradient)(struct worker *w);
+	/* Loss and correct answers of test rows index[0..rows) go to the tally. */
+	void (*evaluate)(struct worker *w, const int32_t *index, size_t rows);
+	void (*fini)(struct worker *w);
+};
+extern const struct workload *const workloads[]; /* ends at NULL */
+#define EVALUATE_ROWS 256                        /* the most rows that evaluate is given at once */
+
+void layer_ready(struct worker *w, size_t i); /* tells the strategy, when it wants to know */
+
+/* ---- Nets: a stack of layers. A workload's init builds one; the net_ functions do the rest. ---- */
+
+enum init { INIT_ZERO, INIT_UNIFORM, INIT_HE }; /* 0; U(+-1/sqrt I), bias too; N(0, 2/I), bias 0 */
+enum loss { LOSS_XENT, LOSS_MSE };
+
+struct net *net_new(struct worker *w, size_t features);
+void net_linear(struct net *net, size_t out, enum init init);
+void net_relu(struct net *net);
+void net_tanh(struct net *net);
+void net_finish(struct net *net, enum loss loss); /* lays out and fills param; sets w->net */
+void net_gradient(struct worker *w);
+void net_evaluate(struct worker *w, const int32_t *index, size_t rows);
+void net_fini(struct worker *w);
+/* The linear layers, for cost formulas: returns NULL past the last. */
+const struct linear *net_linear_at(const struct net *net, size_t i);
+
+#endif

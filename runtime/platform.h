@@ -1,0 +1,282 @@
+/*
+ * platform.h - what the files of the runtime and the commands share, and plug-ins never see:
+ * vectors from inside, devices, communicators, options and configurations, the training loop and
+ * its sink, and the launching of workers.
+ *
+ * Functions that can meet a user's error return a sentence (from the heap, the caller frees), NULL
+ * when all is well. Times are in seconds unless the type is nsec.
+ */
+#ifndef PLATFORM_H
+#define PLATFORM_H
+
+#include "../mvbench.h"
+
+#include <stdio.h>
+
+typedef int64_t nsec; /* nanoseconds */
+
+/* ---- Exit statuses and sentences ------------------------------------------------------------- */
+
+enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USER = 2, EXIT_DIVERGED = 3, EXIT_INTERRUPTED = 130 };
+
+/* A formatted string on the heap. */
+char *sentence(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void *must(void *p); /* p, or out of memory */
+
+/* ---- Time (clock.c) ----------------------------------------------------------------------------- */
+
+nsec clock_now(void); /* monotonic; wall or virtual */
+void clock_delay(nsec dt);
+
+/* ---- Devices ---------------------------------------------------------------------------------------
+ * A device is a table of operations on its own memory; vec.c is the one caller, and checks lengths. */
+
+struct tally {       /* what losses add up, until somebody takes it */
+	double loss; /* sum over rows */
+	int64_t correct, rows;
+};
+
+struct device_ops {
+	const char *name, *summary;
+	const char *(*probe)(void); /* NULL = usable here, or a static sentence why not */
+	void (*open)(struct device *d, int threads);
+	void (*close)(struct device *d);
+	float *(*alloc)(struct device *d, size_t n); /* zeroed */
+	void (*free)(struct device *d, float *p, size_t n);
+	void (*put)(struct device *d, float *y, const float *host, size_t n);
+	void (*get)(struct device *d, float *host, const float *x, size_t n);
+	void (*fill)(struct device *d, float *y, float a, size_t n);
+	void (*copy)(struct device *d, float *y, const float *x, size_t n);
+	void (*scale)(struct device *d, float *y, float a, size_t n);
+	void (*axpy)(struct device *d, float *y, float a, const float *x, size_t n);
+	void (*take_columns)(struct device *d, float *y, const float *x, size_t rows, size_t width,
+			     size_t first, size_t n);
+	void (*put_columns)(struct device *d, float *y, const float *x, size_t rows, size_t width,
+			    size_t first, size_t n);
+	void (*gemm)(struct device *d, float *y, bool at, const float *a, bool bt, const float *b,
+		     size_t m, size_t n, size_t k);
+	void (*add_bias)(struct device *d, float *y, const float *b, size_t rows, size_t n);
+	void (*sum_rows)(struct device *d, float *b, const float *y, size_t rows, size_t n);
+	void (*relu)(struct device *d, float *y, size_t n);
+	void (*relu_grad)(struct device *d, float *dy, const float *y, size_t n);
+	void (*tanh)(struct device *d, float *y, size_t n);
+	void (*tanh_grad)(struct device *d, float *dy, const float *y, size_t n);
+	void (*softmax_xent)(struct device *d, float *z, const float *target, size_t rows,
+			     size_t n);
+	void (*mse)(struct device *d, float *z, const float *target, size_t rows, size_t n);
+	void (*sgd)(struct device *d, float *p, float *v, const float *g, float lr, float m,
+		    float decay, float scale, size_t n);
+	void (*gather)(struct device *d, float *x, float *y, const struct data *data,
+		       const int32_t *index, size_t count);
+	void (*tally)(struct device *d, struct tally *out); /* reads and clears it */
+};
+
+struct device {
+	const struct device_ops *ops;
+	struct tally tally;
+	void *state;
+};
+
+extern const struct device_ops device_cpu;
+extern const struct device_ops device_cuda;      /* cuda.c, or cuda_stub.c without nvcc */
+extern const struct device_ops device_none;      /* lengths only: computes and holds nothing */
+extern const struct device_ops *const devices[]; /* what --device can name; ends at NULL */
+
+struct vec {
+	float *data; /* on the device; NULL on device_none */
+	size_t n;
+	struct device *dev;
+	bool view; /* owns no floats */
+};
+
+void tally_take(struct worker *w, struct tally *out);
+
+/* ---- Communication: comm.c counts and times, the platform's own file (mpi.c) moves. ------------ */
+
+struct stats {           /* of one worker since stats_reset */
+	nsec comm, wait; /* in wrappers; in barriers and locks */
+	int64_t bytes_sent;
+	int64_t pushes, staleness_sum, staleness_max;
+	/* The durations of collectives. Over the trainers, the shortest is the cost of one (the last
+	 * to arrive waits for nobody); what another spends longer is waiting. See stats_settle. */
+	float *collective_s;
+	size_t collectives, room;
+};
+
+void stats_init(struct stats *s);
+void stats_fini(struct stats *s);
+void stats_reset(struct stats *s);
+/* Collective, off the clock: moves what was waiting inside collectives from comm to wait. */
+void stats_settle(struct worker *w);
+
+struct comm *comm_world_trainers(struct worker *w); /* every trainer; counts into w->stats */
+
+/* The platform's side. Ranks are those of the comm. link is what the platform made of it. */
+struct link;
+bool platform_under_launcher(void);    /* mpirun, srun started this process */
+void platform_start(struct worker *w); /* sets rank and size; no MPI for one worker alone */
+void platform_stop(void);
+void platform_abort(int status) __attribute__((noreturn));
+const char *platform_version(void); /* "Open MPI v4.1.4" */
+struct link *link_world(int size);  /* ranks 0..size of all, in order */
+struct link *link_split(struct link *l, int color, int *rank, int *size);
+void link_free(struct link *l);
+bool link_one_node(struct link *l); /* do all share memory? */
+void link_send(struct link *l, int to, const float *x, size_t n);
+void link_recv(struct link *l, int from, float *x, size_t n);
+void link_exchange(struct link *l, int peer, const float *out, float *in, size_t n);
+void link_allreduce(struct link *l, float *x, size_t n);
+/* Slots of started reductions: 0..LINK_SLOTS. */
+enum { LINK_SLOTS = 64 };
+void link_allreduce_start(struct link *l, int slot, float *x, size_t n);
+void link_allreduce_wait(struct link *l, int slot);
+void link_allgather(struct link *l, float *all, const int *counts, const int *firsts,
+		    const float *mine, int n);
+void link_broadcast(struct link *l, int root, void *x, size_t bytes);
+void link_barrier(struct link *l);
+enum fold { FOLD_SUM, FOLD_MAX, FOLD_MIN };
+void link_fold(struct link *l, double *x, int n, enum fold how); /* small, off the clock */
+void link_fold_float_min(struct link *l, float *x, int n);
+void link_gather_bytes(struct link *l, const void *mine, void *all, int bytes); /* to rank 0 */
+/* Zeroed memory that all ranks of a node share; each rank gets the same block. */
+void *link_shared_new(struct link *l, size_t bytes, void **handle);
+void link_shared_free(void *handle);
+
+struct link *comm_link(struct comm *c);
+
+/* ---- Options and configurations (options.c, config.c) ------------------------------------------ */
+
+extern const struct option run_options[]; /* of struct run; ends at name NULL */
+
+void option_default(const struct option *table, void *fields);
+char *option_set(const struct option *o, void *fields, const char *owner, const char *text);
+/* The value as a user would type it. */
+void option_text(const struct option *o, const void *fields, char *buf, size_t room);
+const struct option *option_find(const struct option *table, const char *name);
+/* The name in the list that is nearest to what was typed, or NULL when none is near. */
+const char *nearest(const char *typed, const char *const *names, size_t n);
+void option_help(FILE *f, const char *prefix, const struct option *table);
+
+/* A command line cut up: options in the order given, then positional words. */
+struct arguments {
+	struct setting *option; /* value NULL for a bare --flag */
+	size_t options;
+	const char **word;
+	size_t words;
+	bool help;
+};
+/* bare(name): does this option take no value when none is given with '='? */
+char *arguments_read(struct arguments *a, int argc, char **argv, bool (*bare)(const char *name));
+void arguments_free(struct arguments *a);
+
+/* One experiment: the core options and those of its strategy and workload, resolved. */
+struct config {
+	struct run run;
+	const struct strategy *strategy;
+	const struct workload *workload;
+	void *strategy_opts, *workload_opts;
+	char **strings; /* what the fields point to */
+	size_t nstrings;
+};
+/* Later settings win; the workload's recipe stands below them. lenient: options of plug-ins that
+ * this configuration does not use are checked by name only (job files share their defaults). */
+char *config_init(struct config *c, const struct setting *given, size_t n, bool lenient);
+void config_fini(struct config *c);
+/* Calls each(ctx, part, option, value as text) for every option; part: "run", "strategy", "workload". */
+void config_each(const struct config *c,
+		 void (*each)(void *ctx, const char *part, const struct option *o,
+			      const char *value),
+		 void *ctx);
+void config_hash(const struct config *c, char hex[17]); /* the identity of a cell */
+/* The arguments that give this configuration again: --name=value ..., ends at NULL; for free_words. */
+char **config_words(const struct config *c);
+void free_words(char **words);
+double lr_at(const struct run *run, int trainers, int64_t epoch, double epoch_fraction);
+/* NULL, or a sentence: is this a schedule? */
+char *lr_schedule_check(const char *schedule);
+int config_model_workers(const struct config *c);
+
+const struct strategy *strategy_find(const char *name);
+const struct workload *workload_find(const char *name);
+
+/* What probing found out, before anything is started. */
+struct plan {
+	struct data train, test; /* shapes only */
+	int64_t params;          /* of the whole model */
+	int64_t steps;           /* of one epoch */
+	int cores;               /* that this machine has */
+	bool oversubscribed;
+	const char *device; /* the one that `auto` chose */
+};
+/* Checks that this configuration can run here, laying out the model without memory. */
+char *plan_make(const struct config *c, struct plan *p);
+
+/* ---- Results leave through a sink, on rank 0 only ------------------------------------------------ */
+
+struct machine { /* provenance; strings live as long as the program */
+	const char *host, *cpu, *gpu, *driver, *mpi, *onednn, *git_commit;
+	int cores;
+	bool git_dirty;
+};
+const struct machine *machine(void);
+
+struct experiment { /* what is known when a run begins */
+	const struct config *config;
+	const struct machine *machine;
+	const struct plan *plan;
+	const char *started; /* ISO 8601, UTC */
+};
+
+struct split_row { /* of one rank, or the mean over trainers [s] */
+	double seconds, compute_s, comm_s, wait_s;
+	int64_t bytes_sent;
+	int64_t pushes, staleness_sum, staleness_max;
+};
+
+struct epoch_row {              /* losses and accuracies: NaN = not known */
+	int64_t epoch;          /* 0 = before training */
+	struct split_row split; /* times: mean over trainers, but seconds: the race's */
+	double train_loss, train_accuracy, test_loss, test_accuracy;
+};
+
+/* Each returns NULL or a sentence; after a sentence the run fails. */
+struct sink {
+	void *self;
+	char *(*begin)(void *self, const struct experiment *e, int64_t *id);
+	char *(*epoch)(void *self, const struct epoch_row *row, const struct split_row *ranks,
+		       int n);
+	/* status: done, failed or diverged; reason NULL when done */
+	char *(*end)(void *self, const char *status, const char *reason);
+};
+
+/* ---- Training and launching ------------------------------------------------------------------------ */
+
+/* Shared by the workers' rank 0 and the process that watches them: plain stores, no system call. */
+struct live {
+	volatile int64_t id; /* of the row, 0 = not begun */
+	volatile int64_t step, steps, epoch, epochs;
+	volatile int64_t rows;  /* of .row that are valid */
+	volatile int state;     /* enum live_state */
+	volatile int status;    /* exit status, once ended */
+	char reason[512];       /* why, when the status is not 0 */
+	struct epoch_row row[]; /* 0..epochs */
+};
+enum live_state { LIVE_STARTING, LIVE_LOADING, LIVE_TRAINING, LIVE_JUDGING, LIVE_ENDED };
+
+/* A worker's whole life; returns its exit status. live may be NULL. */
+int train(const struct config *c, const struct sink *sink, struct live *live);
+
+/* How a launched run is watched. */
+struct watcher {
+	void *self;
+	void (*tick)(void *self, const struct live *live); /* ten times a second */
+};
+/* Starts the workers (in a child, or through mpirun), waits for them, returns the exit status that
+ * they ended with. worker(ctx, live) is what a child without mpirun runs. The reason for a status
+ * other than 0 is in *why (heap). live_out gets the shared page; unmap with live_free. */
+int launch(const struct config *c, int (*worker)(void *ctx, struct live *live), void *ctx,
+	   const struct watcher *watcher, struct live **live_out, char **why);
+void live_free(struct live *l);
+struct live *live_of_launcher(void); /* in a worker started by launch through mpirun; else NULL */
+
+#endif

@@ -93,6 +93,7 @@ struct vec *vec_new(struct worker *w, size_t n);              /* zeroed */
 struct vec *vec_slice(struct vec *v, size_t first, size_t n); /* a view: owns no floats */
 void vec_free(struct vec *v);                                 /* NULL is fine */
 size_t vec_len(const struct vec *v);
+bool vec_has_data(const struct vec *v); /* false: a length only, nothing to fill in or read */
 void vec_put(struct vec *y, const float *host);
 void vec_get(const struct vec *x, float *host);
 void vec_fill(struct vec *y, float a);
@@ -133,8 +134,11 @@ void comm_send(struct comm *c, int to, const struct vec *v);
 void comm_recv(struct comm *c, int from, struct vec *v);
 void comm_exchange(struct comm *c, int peer, const struct vec *out, struct vec *in);
 void comm_allreduce(struct comm *c, struct vec *v, enum reduce op);
-struct request *comm_allreduce_start(struct comm *c, struct vec *v, enum reduce op);
-void comm_wait(struct request *r); /* v may be used again; r is gone */
+/* The same for v[first] .. v[first + n - 1] only. */
+void comm_allreduce_part(struct comm *c, struct vec *v, size_t first, size_t n, enum reduce op);
+/* Started; v[first] .. may not be touched until comm_wait, which sums (no mean). */
+struct request *comm_allreduce_start(struct comm *c, struct vec *v, size_t first, size_t n);
+void comm_wait(struct request *r); /* r is gone */
 /* all = each worker's mine, in rank order; lengths may differ. */
 void comm_allgather(struct comm *c, struct vec *all, const struct vec *mine);
 void comm_broadcast(struct comm *c, int root, struct vec *v);
@@ -150,8 +154,9 @@ static inline size_t part_of(size_t n, size_t parts, size_t i)
 
 /* ---- Tables: parameters that live on a parameter server, cut into one shard a worker. --------- */
 
-/* Collective. The table starts as rank 0's init; every worker's pulled value starts there too. */
-struct table *table_new(struct worker *w, const struct vec *init);
+/* Collective. The table starts as rank 0's init, and so do the pulled values: init gets them. A table
+ * with one client is its init vector itself: what is pulled is what was pushed, and nothing moves. */
+struct table *table_new(struct worker *w, struct vec *init);
 void table_free(struct table *t); /* collective */
 /* One push and one pull in a single pass over the shards: W += scale (param - pulled), then param =
  * pulled = W. Waits for nobody. Returns the push's staleness: others' pushes since my last pull. */

@@ -22,6 +22,10 @@ enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USER = 2, EXIT_DIVERGED = 3, EXIT_INTE
 /* A formatted string on the heap. */
 char *sentence(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void *must(void *p); /* p, or out of memory */
+/* Who is told a user_error's sentence (from the heap) instead of the terminal; must not return.
+ * NULL = nobody. Returns who was told before. */
+typedef void user_error_fn(const char *sentence);
+user_error_fn *user_error_handler(user_error_fn *f);
 
 /* ---- Time (clock.c) ----------------------------------------------------------------------------- */
 
@@ -38,7 +42,8 @@ struct tally {       /* what losses add up, until somebody takes it */
 
 struct device_ops {
 	const char *name, *summary;
-	const char *(*probe)(void); /* NULL = usable here, or a static sentence why not */
+	const char *(*probe)(void);   /* NULL = usable here, or a static sentence why not */
+	const char *(*version)(void); /* of its library; static, NULL = none */
 	void (*open)(struct device *d, int threads);
 	void (*close)(struct device *d);
 	float *(*alloc)(struct device *d, size_t n); /* zeroed */
@@ -98,17 +103,20 @@ struct stats {           /* of one worker since stats_reset */
 	int64_t bytes_sent;
 	int64_t pushes, staleness_sum, staleness_max;
 	/* The durations of collectives. Over the trainers, the shortest is the cost of one (the last
-	 * to arrive waits for nobody); what another spends longer is waiting. See stats_settle. */
-	float *collective_s;
-	size_t collectives, room;
+	 * to arrive waits for nobody); what another spends longer is waiting. */
+	float *collective_s, *shortest_s;
+	size_t collectives, room; /* collectives may exceed room: the rest is extrapolated */
 };
 
 void stats_init(struct stats *s);
 void stats_fini(struct stats *s);
 void stats_reset(struct stats *s);
-/* Collective, off the clock: moves what was waiting inside collectives from comm to wait. */
-void stats_settle(struct worker *w);
+/* Collective, off the clock: of the collectives first..last since stats_reset, what this worker
+ * waited for others. Its sum is part of stats.comm. To be called once a segment, with fold set. */
+void stats_fold(struct worker *w);
+nsec stats_waited(const struct stats *s, size_t first, size_t last);
 
+struct comm *comm_layout(int rank, int size);       /* without a link: for laying out models only */
 struct comm *comm_world_trainers(struct worker *w); /* every trainer; counts into w->stats */
 
 /* The platform's side. Ranks are those of the comm. link is what the platform made of it. */
@@ -130,6 +138,7 @@ void link_allreduce(struct link *l, float *x, size_t n);
 enum { LINK_SLOTS = 64 };
 void link_allreduce_start(struct link *l, int slot, float *x, size_t n);
 void link_allreduce_wait(struct link *l, int slot);
+void link_gather_counts(struct link *l, int mine, int *all); /* all[size] on every rank */
 void link_allgather(struct link *l, float *all, const int *counts, const int *firsts,
 		    const float *mine, int n);
 void link_broadcast(struct link *l, int root, void *x, size_t bytes);
@@ -149,6 +158,7 @@ struct link *comm_link(struct comm *c);
 extern const struct option run_options[]; /* of struct run; ends at name NULL */
 
 void option_default(const struct option *table, void *fields);
+/* Strings and choices are not copied: text must outlive the fields. owner: of a plug-in's, or NULL. */
 char *option_set(const struct option *o, void *fields, const char *owner, const char *text);
 /* The value as a user would type it. */
 void option_text(const struct option *o, const void *fields, char *buf, size_t room);
@@ -156,6 +166,8 @@ const struct option *option_find(const struct option *table, const char *name);
 /* The name in the list that is nearest to what was typed, or NULL when none is near. */
 const char *nearest(const char *typed, const char *const *names, size_t n);
 void option_help(FILE *f, const char *prefix, const struct option *table);
+void option_json(FILE *f, const struct option *o, const void *fields); /* the value */
+void text_json(FILE *f, const char *s);                                /* "s", escaped */
 
 /* A command line cut up: options in the order given, then positional words. */
 struct arguments {
@@ -168,6 +180,10 @@ struct arguments {
 /* bare(name): does this option take no value when none is given with '='? */
 char *arguments_read(struct arguments *a, int argc, char **argv, bool (*bare)(const char *name));
 void arguments_free(struct arguments *a);
+/* Sets fields from the options that the table has, and takes those out of a. A sentence, or NULL. */
+char *arguments_take(struct arguments *a, const struct option *table, void *fields);
+/* NULL, or a sentence about the first option that nobody took, with the table's nearest name. */
+char *arguments_refuse(const struct arguments *a, const struct option *table);
 
 /* One experiment: the core options and those of its strategy and workload, resolved. */
 struct config {
@@ -182,6 +198,8 @@ struct config {
  * this configuration does not use are checked by name only (job files share their defaults). */
 char *config_init(struct config *c, const struct setting *given, size_t n, bool lenient);
 void config_fini(struct config *c);
+/* NULL, or a sentence: is there such an option, core or a plug-in's, and is this a value of it? */
+char *config_check(const char *name, const char *value, const struct option **out);
 /* Calls each(ctx, part, option, value as text) for every option; part: "run", "strategy", "workload". */
 void config_each(const struct config *c,
 		 void (*each)(void *ctx, const char *part, const struct option *o,
@@ -245,6 +263,8 @@ struct sink {
 	char *(*begin)(void *self, const struct experiment *e, int64_t *id);
 	char *(*epoch)(void *self, const struct epoch_row *row, const struct split_row *ranks,
 		       int n);
+	/* NULL = not wanted. Called on every rank at the end: the final model stands in w->param. */
+	void (*model)(void *self, struct worker *w);
 	/* status: done, failed or diverged; reason NULL when done */
 	char *(*end)(void *self, const char *status, const char *reason);
 };

@@ -1,0 +1,90 @@
+# mvbench: synchronisation strategies of distributed SGD, real and simulated.
+#   make demo    from nothing to plots          make test    everything checked
+CC       ?= cc
+ARCH     ?= -march=native
+OPT      ?= -O3
+WARN     ?= -Wall -Wextra -Wshadow -Wmissing-prototypes
+CFLAGS   ?= -g
+PREFIX   ?= /usr/local
+B        ?= build
+SUDO     ?= $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+PACKAGES := gcc libc6-dev make git libopenmpi-dev openmpi-bin libdnnl-dev libsqlite3-dev libinih-dev \
+	zlib1g-dev check gnuplot-nox fonts-dejavu-core dataset-fashion-mnist
+COMMIT    = $(shell git describe --always --dirty --abbrev=12 --exclude '*' 2>/dev/null || echo unknown)
+
+override CFLAGS += -std=c11 -D_GNU_SOURCE $(OPT) $(ARCH) $(WARN) -fopenmp-simd -MMD -MP
+LIBS     := -ldnnl -lgomp -lsqlite3 -linih -lz -lm
+export OMPI_CC = $(CC)
+export OMPI_ALLOW_RUN_AS_ROOT = 1
+export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM = 1
+
+SRC  := $(wildcard runtime/*.c strategies/*.c workloads/*.c results/*.c plots/*.c)
+OBJ  := $(SRC:%.c=$(B)/%.o)
+TEST := $(patsubst %.c,$(B)/%.o,$(wildcard tests/check_*.c tests/fixture.c))
+TOOL := $(patsubst tests/tool_%.c,$(B)/tests/tool_%,$(wildcard tests/tool_*.c))
+
+all: $(B)/mvbench ## build the program: build/mvbench
+
+demo: $(B)/mvbench ## train, compare and draw on real data, in three minutes
+	@tests/demo.sh $(B)
+
+test: $(B)/mvbench $(B)/check $(TOOL) ## every test (Check)
+	@cd $(B) && CK_VERBOSITY=$${CK_VERBOSITY:-minimal} ./check
+
+bench: $(B)/mvbench $(TOOL) ## speed: the tables of one worker and two, beside PyTorch's if it is installed
+	@tests/bench.sh $(B)
+
+sanitize: ## the same tests under the address and undefined-behaviour sanitizers
+	@$(MAKE) --no-print-directory B=build/sanitize OPT=-O1 \
+		CFLAGS='-g -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer' \
+		LDFLAGS=-fsanitize=address,undefined test
+
+lint: layers ## formatting, static analysis, who may include whom
+	@clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h')
+	@cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,portability --inline-suppr \
+		--suppressions-list=tests/cppcheck.txt -D_GNU_SOURCE $$(git ls-files '*.c')
+	@shellcheck $$(git ls-files '*.sh') .ci/run
+
+layers: $(OBJ) ## the include rules between folders, and no mutable state in plug-ins
+	@tests/layers.sh $(B)
+
+deps: ## install what is missing (Debian packages; root or sudo)
+	@rm -f $(B)/deps; $(MAKE) --no-print-directory $(B)/deps
+
+clean: ## remove what was built
+	rm -rf build
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 12
+
+$(B)/deps: Makefile
+	@mkdir -p $(B)
+	@missing=$$(for p in $(PACKAGES); do dpkg -s $$p 2>/dev/null | grep -q '^Status: .* installed' || echo $$p; done); \
+	if [ -n "$$missing" ]; then echo "installing" $$missing; \
+		$(SUDO) apt-get update -qq && DEBIAN_FRONTEND=noninteractive $(SUDO) apt-get install -y -qq \
+		--no-install-recommends $$missing >$(B)/apt.log 2>&1 || { tail -5 $(B)/apt.log; exit 1; }; fi
+	@touch $@
+
+$(B)/%.o: %.c | $(B)/deps
+	@mkdir -p $(@D)
+	@echo "  CC $<"
+	@$(if $(filter runtime/mpi.c tests/tool_%,$<),mpicc,$(CC)) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
+
+$(B)/runtime/machine.o: CPPFLAGS += -DMVBENCH_COMMIT='"$(COMMIT)"'
+$(B)/runtime/machine.o: $(B)/commit
+$(B)/results/store.o: results/schema.sql
+$(B)/commit: FORCE
+	@mkdir -p $(B); echo '$(COMMIT)' | cmp -s - $@ || echo '$(COMMIT)' >$@
+
+LINK = mpicc $(CFLAGS) $(LDFLAGS) $^ -o $@ $(LIBS)
+$(B)/mvbench: $(OBJ) $(B)/mvbench.o
+	@echo "  LD $@"; $(LINK)
+$(B)/check: $(OBJ) $(TEST)
+	@echo "  LD $@"; $(LINK) -lcheck -lsubunit -lrt -pthread
+$(B)/tests/tool_train: LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc
+$(B)/tests/tool_%: $(OBJ) $(B)/tests/tool_%.o
+	@echo "  LD $@"; $(LINK)
+
+.PHONY: all demo test bench sanitize lint layers deps clean help FORCE
+.SECONDARY:
+-include $(shell find $(B) -name '*.d' 2>/dev/null)

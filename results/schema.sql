@@ -1,0 +1,287 @@
+-- schema.sql - the results database, made in an empty file by results/store.c.
+--
+-- Tables hold what was measured. All arithmetic is in the views below the line "-- VIEWS", which
+-- are made anew when an older file is migrated. Times are in seconds, sizes in bytes, accuracies and
+-- fractions in 0..1. NULL = not known, or does not apply. Epoch 0 is the model before training.
+
+PRAGMA application_id = 1836474990; -- "mvbn"
+PRAGMA user_version = 1;
+
+-- One experiment. The columns from workload to label are the core options of `mvbench run`, with
+-- '_' for '-'; device is the one that was used. The rest is what was found out, and provenance.
+CREATE TABLE run (
+	id INTEGER PRIMARY KEY AUTOINCREMENT,
+	status TEXT NOT NULL CHECK (status IN ('pending', 'running', 'done', 'failed', 'diverged')),
+	reason TEXT,               -- why, in a sentence, when failed or diverged
+	started TEXT,              -- ISO 8601, UTC
+	finished TEXT,
+	config_hash TEXT NOT NULL, -- the identity of a cell, seed included
+	workload TEXT NOT NULL,
+	strategy TEXT NOT NULL,
+	workers INTEGER NOT NULL,
+	servers INTEGER NOT NULL,
+	sync_every INTEGER NOT NULL,    -- [steps]
+	barrier_every INTEGER NOT NULL, -- [epochs], 0 = never
+	epochs INTEGER NOT NULL,
+	batch INTEGER NOT NULL, -- of one trainer [rows]
+	lr REAL NOT NULL,
+	lr_schedule TEXT NOT NULL,
+	momentum REAL NOT NULL,
+	weight_decay REAL NOT NULL,
+	reduce TEXT NOT NULL,
+	lr_scale TEXT NOT NULL,
+	seed INTEGER NOT NULL,
+	device TEXT NOT NULL,
+	platform TEXT NOT NULL,
+	hostfile TEXT NOT NULL DEFAULT '',
+	data_dir TEXT NOT NULL DEFAULT '',
+	threads INTEGER NOT NULL,
+	straggle REAL NOT NULL,
+	target_accuracy REAL NOT NULL, -- 0 = none
+	label TEXT NOT NULL DEFAULT '',
+	params INTEGER, -- trainable parameters of the whole model
+	train_size INTEGER,
+	test_size INTEGER,
+	oversubscribed INTEGER CHECK (oversubscribed IN (0, 1)),
+	host TEXT,
+	cpu TEXT,
+	cores INTEGER,
+	gpu TEXT,
+	driver TEXT,
+	mpi TEXT,
+	onednn TEXT,
+	git_commit TEXT,
+	git_dirty INTEGER CHECK (git_dirty IN (0, 1)),
+	pid INTEGER -- of the process that records
+) STRICT;
+CREATE INDEX run_config_hash ON run (config_hash);
+CREATE INDEX run_status ON run (status);
+CREATE INDEX run_workload ON run (workload, workers, strategy);
+CREATE INDEX run_label ON run (label);
+
+-- The options of the run's strategy and workload, as one would type them.
+CREATE TABLE run_option (
+	run_id INTEGER NOT NULL REFERENCES run (id) ON DELETE CASCADE,
+	part TEXT NOT NULL CHECK (part IN ('strategy', 'workload')),
+	name TEXT NOT NULL,
+	value TEXT,
+	PRIMARY KEY (run_id, part, name)
+) STRICT, WITHOUT ROWID;
+
+-- seconds is the race's; compute_s, comm_s and wait_s are means over the trainers, and what they
+-- leave of seconds is "other". Regression tasks have NULL accuracy and their MSE as loss.
+CREATE TABLE epoch (
+	run_id INTEGER NOT NULL REFERENCES run (id) ON DELETE CASCADE,
+	epoch INTEGER NOT NULL CHECK (epoch >= 0),
+	seconds REAL,
+	compute_s REAL,
+	comm_s REAL,
+	wait_s REAL,
+	train_loss REAL,
+	train_accuracy REAL,
+	test_loss REAL,
+	test_accuracy REAL,
+	bytes_sent INTEGER,
+	staleness_mean REAL, -- foreign updates that a push met; NULL = there were no pushes
+	staleness_max INTEGER,
+	PRIMARY KEY (run_id, epoch)
+) STRICT, WITHOUT ROWID;
+
+-- The median epoch time of ended runs, kept because medians are dear: triggers below keep it true,
+-- and run_median reads it. A run without a row here is computed when asked for.
+CREATE TABLE epoch_median (
+	run_id INTEGER PRIMARY KEY REFERENCES run (id) ON DELETE CASCADE,
+	seconds REAL
+) STRICT;
+
+CREATE TABLE rank_epoch (
+	run_id INTEGER NOT NULL,
+	epoch INTEGER NOT NULL,
+	rank INTEGER NOT NULL CHECK (rank >= 0),
+	seconds REAL,
+	compute_s REAL,
+	comm_s REAL,
+	wait_s REAL,
+	bytes_sent INTEGER,
+	staleness_mean REAL,
+	staleness_max INTEGER,
+	PRIMARY KEY (run_id, epoch, rank),
+	FOREIGN KEY (run_id, epoch) REFERENCES epoch (run_id, epoch) ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
+
+-- The timeline, when it was asked for: what rank was in, from start_s on since the race began.
+CREATE TABLE event (
+	run_id INTEGER NOT NULL REFERENCES run (id) ON DELETE CASCADE,
+	rank INTEGER NOT NULL CHECK (rank >= 0),
+	seq INTEGER NOT NULL, -- in the order of that rank
+	epoch INTEGER NOT NULL,
+	step INTEGER NOT NULL,
+	name TEXT NOT NULL, -- "allreduce", "compute", ...
+	start_s REAL NOT NULL,
+	duration_s REAL NOT NULL,
+	peer INTEGER, -- the other rank; NULL = all or none
+	bytes INTEGER,
+	PRIMARY KEY (run_id, rank, seq)
+) STRICT, WITHOUT ROWID;
+
+-- A named baseline is a set of runs that later ones are held to.
+CREATE TABLE baseline (
+	name TEXT NOT NULL,
+	run_id INTEGER NOT NULL REFERENCES run (id) ON DELETE CASCADE,
+	made TEXT NOT NULL, -- ISO 8601, UTC
+	PRIMARY KEY (name, run_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX baseline_run ON baseline (run_id);
+
+-- What was measured of a machine for the simulator: one row a figure; the newest counts.
+CREATE TABLE calibration (
+	id INTEGER PRIMARY KEY AUTOINCREMENT,
+	made TEXT NOT NULL, -- ISO 8601, UTC
+	host TEXT NOT NULL,
+	device TEXT NOT NULL,
+	name TEXT NOT NULL,
+	value REAL NOT NULL,
+	unit TEXT NOT NULL
+) STRICT;
+CREATE INDEX calibration_name ON calibration (host, device, name);
+
+-- VIEWS
+
+-- The median seconds of a run's epochs >= 1.
+CREATE VIEW run_median AS
+SELECT r.id AS run_id, ifnull(
+	(SELECT seconds FROM epoch_median WHERE run_id = r.id),
+	(SELECT avg(seconds) FROM (
+		SELECT seconds, row_number() OVER (ORDER BY seconds) AS i, count(*) OVER () AS n
+		FROM epoch WHERE run_id = r.id AND epoch >= 1 AND seconds IS NOT NULL)
+		WHERE i IN ((n + 1) / 2, (n + 2) / 2))) AS seconds
+FROM run AS r;
+
+CREATE TRIGGER run_ended AFTER UPDATE OF status ON run
+WHEN NEW.status NOT IN ('pending', 'running') BEGIN
+	DELETE FROM epoch_median WHERE run_id = NEW.id;
+	INSERT INTO epoch_median SELECT run_id, seconds FROM run_median WHERE run_id = NEW.id;
+END;
+CREATE TRIGGER epoch_inserted AFTER INSERT ON epoch BEGIN
+	DELETE FROM epoch_median WHERE run_id = NEW.run_id;
+END;
+CREATE TRIGGER epoch_updated AFTER UPDATE ON epoch BEGIN
+	DELETE FROM epoch_median WHERE run_id IN (OLD.run_id, NEW.run_id);
+END;
+CREATE TRIGGER epoch_deleted AFTER DELETE ON epoch BEGIN
+	DELETE FROM epoch_median WHERE run_id = OLD.run_id;
+END;
+
+-- One row a run. Columns are scalar subqueries on purpose: a query pays for the columns and for the
+-- runs that it takes, not for the whole table of epochs. Means and medians are over epochs >= 1.
+--   config          a short name, the same for all seeds: "asgd 4w+1s X=3 cuda sim"
+--   config_key      a JSON object of every option but the seed: equal for runs that seeds repeat
+--   compare_key     equal for runs whose epoch times may be compared: the same work on the same parts
+--   *_fraction      the share of the race's seconds; what is missing to 1 is "other"
+--   staleness_mean  the mean of the epochs' means
+CREATE VIEW run_summary AS
+SELECT
+	r.id, r.label, r.status, r.reason, r.started, r.finished,
+	r.workload, r.strategy, r.workers, r.servers, r.sync_every, r.barrier_every,
+	r.batch, r.epochs, r.lr, r.lr_schedule, r.momentum, r.weight_decay, r.reduce, r.lr_scale,
+	r.seed, r.device, r.platform, r.threads, r.straggle, r.target_accuracy,
+	r.params, r.train_size, r.test_size, r.oversubscribed, r.host, r.config_hash,
+	r.strategy
+		|| iif(r.strategy = 'serial' AND r.workers = 1, '', ' ' || r.workers || 'w')
+		|| iif(r.servers > 0, '+' || r.servers || 's', '')
+		|| iif(r.sync_every = 1 AND r.strategy IN ('serial', 'allreduce', 'model_parallel', 'hybrid'),
+			'', ' X=' || r.sync_every)
+		|| iif(r.device IN ('cpu', 'auto'), '', ' ' || r.device)
+		|| iif(r.platform = 'mpi', '', ' ' || r.platform) AS config,
+	json_patch(
+		json_object('workload', r.workload, 'strategy', r.strategy, 'workers', r.workers,
+			'servers', r.servers, 'sync_every', r.sync_every,
+			'barrier_every', r.barrier_every, 'epochs', r.epochs, 'batch', r.batch,
+			'lr', r.lr, 'lr_schedule', r.lr_schedule, 'momentum', r.momentum,
+			'weight_decay', r.weight_decay, 'reduce', r.reduce, 'lr_scale', r.lr_scale,
+			'device', r.device, 'platform', r.platform, 'hostfile', r.hostfile,
+			'data_dir', r.data_dir, 'threads', r.threads, 'straggle', r.straggle,
+			'target_accuracy', r.target_accuracy, 'label', r.label),
+		(SELECT json_group_object(
+			iif(part = 'strategy', r.strategy, r.workload) || '.' || name, value)
+			FROM run_option WHERE run_id = r.id)) AS config_key,
+	json_array(r.workload, r.batch, r.platform, r.device, r.threads, r.params, r.train_size)
+		AS compare_key,
+	(SELECT max(epoch) FROM epoch WHERE run_id = r.id) AS epochs_done,
+	(SELECT test_accuracy FROM epoch WHERE run_id = r.id ORDER BY epoch DESC LIMIT 1)
+		AS test_accuracy,
+	(SELECT max(test_accuracy) FROM epoch WHERE run_id = r.id) AS best_test_accuracy,
+	(SELECT test_loss FROM epoch WHERE run_id = r.id ORDER BY epoch DESC LIMIT 1) AS test_loss,
+	(SELECT train_loss FROM epoch WHERE run_id = r.id ORDER BY epoch DESC LIMIT 1) AS train_loss,
+	(SELECT seconds FROM run_median WHERE run_id = r.id) AS epoch_seconds,
+	r.train_size / (SELECT nullif(seconds, 0) FROM run_median WHERE run_id = r.id)
+		AS samples_per_second,
+	(SELECT sum(compute_s) / nullif(sum(seconds), 0) FROM epoch
+		WHERE run_id = r.id AND epoch >= 1) AS compute_fraction,
+	(SELECT sum(comm_s) / nullif(sum(seconds), 0) FROM epoch
+		WHERE run_id = r.id AND epoch >= 1) AS comm_fraction,
+	(SELECT sum(wait_s) / nullif(sum(seconds), 0) FROM epoch
+		WHERE run_id = r.id AND epoch >= 1) AS wait_fraction,
+	(SELECT avg(bytes_sent) FROM epoch WHERE run_id = r.id AND epoch >= 1) AS epoch_bytes,
+	(SELECT avg(staleness_mean) FROM epoch WHERE run_id = r.id AND epoch >= 1)
+		AS staleness_mean,
+	(SELECT max(staleness_max) FROM epoch WHERE run_id = r.id AND epoch >= 1) AS staleness_max,
+	(SELECT sum(seconds) FROM epoch WHERE run_id = r.id AND epoch >= 1) AS seconds_total
+FROM run AS r;
+
+-- One row a run with a target: the seconds of training up to the end of the first epoch whose test
+-- accuracy reached it. NULL = not reached.
+CREATE VIEW time_to_accuracy AS
+SELECT
+	s.id AS run_id, s.label, s.status, s.workload, s.strategy, s.workers, s.sync_every, s.seed,
+	s.config, s.config_key, s.target_accuracy AS target,
+	(SELECT min(epoch) FROM epoch
+		WHERE run_id = s.id AND test_accuracy >= s.target_accuracy) AS epoch,
+	(SELECT total(seconds) FROM epoch WHERE run_id = s.id AND epoch BETWEEN 1 AND
+		(SELECT min(epoch) FROM epoch
+			WHERE run_id = s.id AND test_accuracy >= s.target_accuracy)
+		HAVING (SELECT min(epoch) FROM epoch WHERE run_id = s.id
+			AND test_accuracy >= s.target_accuracy) IS NOT NULL) AS seconds
+FROM run_summary AS s
+WHERE s.target_accuracy > 0;
+
+-- What one worker needs for an epoch: the median of the finished serial runs with this compare_key
+-- or, when there are none, of the finished runs with one worker.
+CREATE VIEW one_worker AS
+WITH single AS MATERIALIZED (
+	SELECT strategy = 'serial' AS serial, compare_key, epoch_seconds
+	FROM run_summary
+	WHERE status = 'done' AND workers = 1),
+ranked AS (
+	SELECT *, row_number() OVER same AS i, count(*) OVER (PARTITION BY compare_key, serial) AS n
+	FROM single WHERE epoch_seconds IS NOT NULL
+	WINDOW same AS (PARTITION BY compare_key, serial ORDER BY epoch_seconds)),
+median AS (
+	SELECT compare_key, serial, avg(epoch_seconds) AS epoch_seconds, max(n) AS n
+	FROM ranked WHERE i IN ((n + 1) / 2, (n + 2) / 2)
+	GROUP BY compare_key, serial)
+SELECT compare_key, epoch_seconds, n, max(serial) AS serial -- the others are of the row with the max
+FROM median GROUP BY compare_key;
+
+-- One row a configuration with finished runs: n of them, the median of their epoch times, and how
+-- many times faster that is than one worker. NULL = one worker was not measured.
+CREATE VIEW speedup AS
+WITH done AS MATERIALIZED (
+	SELECT config_key, compare_key, config, workload, strategy, workers, servers, sync_every,
+		batch, platform, device, epoch_seconds
+	FROM run_summary
+	WHERE status = 'done'),
+ranked AS (
+	SELECT *, row_number() OVER (PARTITION BY config_key ORDER BY epoch_seconds) AS i,
+		count(*) OVER (PARTITION BY config_key) AS n
+	FROM done WHERE epoch_seconds IS NOT NULL),
+median AS MATERIALIZED (
+	SELECT config_key, compare_key, config, workload, strategy, workers, servers, sync_every,
+		batch, platform, device, avg(epoch_seconds) AS epoch_seconds, max(n) AS n
+	FROM ranked WHERE i IN ((n + 1) / 2, (n + 2) / 2)
+	GROUP BY config_key, compare_key)
+SELECT m.config_key, m.config, m.workload, m.strategy, m.workers, m.servers, m.sync_every,
+	m.batch, m.platform, m.device, m.n, m.epoch_seconds,
+	o.n AS base_n, o.epoch_seconds AS base_epoch_seconds,
+	o.epoch_seconds / nullif(m.epoch_seconds, 0) AS speedup
+FROM median AS m LEFT JOIN one_worker AS o ON o.compare_key = m.compare_key;

@@ -1,0 +1,884 @@
+/*
+ * config.c - one experiment's configuration: the core options, those of its strategy and workload,
+ * its identity, its learning rate, and whether it can run here.
+ *
+ * A configuration is text: every option can be written down and read back (options.c), so that it
+ * travels to workers as words, and its identity is a hash of "part.name=value" lines.
+ *
+ * The learning rate after t = (epoch - 1) + fraction epochs is lr times the product of the parts of
+ * --lr-schedule, joined by '+', in any order, and times the factor of --lr-scale:
+ *   constant          1
+ *   step:E1:E2[:xF]   F (0.1) for each of the epochs E1, E2, ... that is behind: E <= t
+ *   cosine[:FLOOR]    FLOOR + (1 - FLOOR) (1 + cos(pi (t - W) / (T - W))) / 2; T = --epochs, W = warm-up
+ *   warmup:W          from 0.1 at t = 0 in a straight line to 1 at t = W, then 1
+ */
+#include "platform.h"
+
+#include <math.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define FIELD(f) .offset = offsetof(struct run, f)
+
+const struct option run_options[] = {
+	{.name = "workload",
+	 .type = OPT_STRING,
+	 FIELD(workload),
+	 .def = "mlp",
+	 .help = "what is trained, and on which data: see mvbench list workloads [name]"},
+	{.name = "strategy",
+	 .type = OPT_STRING,
+	 FIELD(strategy),
+	 .def = "serial",
+	 .help = "how the workers keep in step: see mvbench list strategies [name]"},
+	{.name = "workers",
+	 .type = OPT_INT,
+	 FIELD(workers),
+	 .def = "1",
+	 .min = 1,
+	 .max = 4096,
+	 .help = "processes that compute gradients [workers]"},
+	{.name = "servers",
+	 .type = OPT_INT,
+	 FIELD(servers),
+	 .def = "0",
+	 .min = 0,
+	 .max = 4096,
+	 .help = "processes that only serve parameters; 0: the workers serve them too [servers]"},
+	{.name = "sync-every",
+	 .type = OPT_INT,
+	 FIELD(sync_every),
+	 .def = "1",
+	 .min = 1,
+	 .max = 1e9,
+	 .help = "mini-batches between synchronisations, where a strategy has such [steps]"},
+	{.name = "barrier-every",
+	 .type = OPT_INT,
+	 FIELD(barrier_every),
+	 .def = "1",
+	 .min = 0,
+	 .max = 1e6,
+	 .help = "all workers wait for each other at the end of every so many epochs; 0: only at "
+		 "the "
+		 "very end [epochs]"},
+	{.name = "epochs",
+	 .type = OPT_INT,
+	 FIELD(epochs),
+	 .def = "10",
+	 .min = 1,
+	 .max = 1e6,
+	 .help = "passes of all workers together over the training set [epochs]"},
+	{.name = "batch",
+	 .type = OPT_INT,
+	 FIELD(batch),
+	 .def = "32",
+	 .min = 1,
+	 .max = 1e6,
+	 .help = "mini-batch of one worker [rows]"},
+	{.name = "lr",
+	 .type = OPT_REAL,
+	 FIELD(lr),
+	 .def = "0.1",
+	 .min = 0,
+	 .max = 1000,
+	 .help = "learning rate, before --lr-schedule and --lr-scale [factor]"},
+	{.name = "lr-schedule",
+	 .type = OPT_STRING,
+	 FIELD(lr_schedule),
+	 .def = "constant",
+	 .help = "constant; step:E1:E2[:xF] times F (0.1) after those epochs; cosine[:FLOOR]; any "
+		 "of them "
+		 "with warmup:E+ before it, which rises from lr/10 in E epochs [schedule]"},
+	{.name = "momentum",
+	 .type = OPT_REAL,
+	 FIELD(momentum),
+	 .def = "0",
+	 .min = 0,
+	 .max = 1,
+	 .help = "heavy ball: v = momentum v + gradient; below 1 [factor]"},
+	{.name = "weight-decay",
+	 .type = OPT_REAL,
+	 FIELD(weight_decay),
+	 .def = "0",
+	 .min = 0,
+	 .max = 10,
+	 .help = "adds this times the parameters to the gradient [factor]"},
+	{.name = "reduce",
+	 .type = OPT_CHOICE,
+	 FIELD(reduce),
+	 .def = "mean",
+	 .choices = "mean|sum",
+	 .help = "how contributions of several workers become one"},
+	{.name = "lr-scale",
+	 .type = OPT_CHOICE,
+	 FIELD(lr_scale),
+	 .def = "none",
+	 .choices = "none|linear|sqrt",
+	 .help = "the learning rate is multiplied by 1, N or the square root of N, the number of "
+		 "models "
+		 "that train in parallel"},
+	{.name = "seed",
+	 .type = OPT_INT,
+	 FIELD(seed),
+	 .def = "1",
+	 .min = 0,
+	 .max = 4294967295.0,
+	 .help = "decides initial values, data order and stragglers [number]"},
+	{.name = "device",
+	 .type = OPT_CHOICE,
+	 FIELD(device),
+	 .def = "auto",
+	 .choices = "auto|cpu|cuda",
+	 .help = "where a worker computes; auto: on a GPU if there is one that can be used"},
+	{.name = "platform",
+	 .type = OPT_CHOICE,
+	 FIELD(platform),
+	 .def = "mpi",
+	 .choices = "mpi|sim",
+	 .help = "real workers, or simulated ones in virtual time"},
+	{.name = "hostfile",
+	 .type = OPT_STRING,
+	 FIELD(hostfile),
+	 .def = "",
+	 .incidental = true,
+	 .help = "machines to run on, handed to mpirun; empty: this one [file]"},
+	{.name = "data-dir",
+	 .type = OPT_STRING,
+	 FIELD(data_dir),
+	 .def = "",
+	 .help = "folder of the data set's files; empty: where its package puts them [folder]"},
+	{.name = "threads",
+	 .type = OPT_INT,
+	 FIELD(threads),
+	 .def = "1",
+	 .min = 1,
+	 .max = 1024,
+	 .help = "compute threads of one worker [threads]"},
+	{.name = "straggle",
+	 .type = OPT_REAL,
+	 FIELD(straggle),
+	 .def = "0",
+	 .min = 0,
+	 .max = 10,
+	 .help = "random delays: a step takes exp(straggle x normal) times as long, when that is "
+		 "longer "
+		 "[sigma]"},
+	{.name = "target-accuracy",
+	 .type = OPT_REAL,
+	 FIELD(target_accuracy),
+	 .def = "0",
+	 .min = 0,
+	 .max = 1,
+	 .help = "test accuracy whose time is reported; 0: none [fraction]"},
+	{.name = "db",
+	 .type = OPT_STRING,
+	 FIELD(db),
+	 .def = "mvbench.db",
+	 .incidental = true,
+	 .help = "results database; made when it is not there [file]"},
+	{.name = "label",
+	 .type = OPT_STRING,
+	 FIELD(label),
+	 .def = "",
+	 .incidental = true,
+	 .help = "a word of yours to find the run by [text]"},
+	{0},
+};
+
+/* ---- Plug-ins by name --------------------------------------------------------------------------- */
+
+enum { NAMES_MAX = 256 };
+
+const struct strategy *strategy_find(const char *name)
+{
+	for (size_t i = 0; strategies[i]; i++)
+		if (strcmp(strategies[i]->plugin.name, name) == 0)
+			return strategies[i];
+	return NULL;
+}
+
+const struct workload *workload_find(const char *name)
+{
+	for (size_t i = 0; workloads[i]; i++)
+		if (strcmp(workloads[i]->plugin.name, name) == 0)
+			return workloads[i];
+	return NULL;
+}
+
+static const struct plugin *plugin_find(const char *name, const char **part)
+{
+	const struct strategy *s = strategy_find(name);
+	const struct workload *w = workload_find(name);
+
+	if (part)
+		*part = s ? "strategy" : "workload";
+	return s ? &s->plugin : w ? &w->plugin : NULL;
+}
+
+static size_t strategy_names(const char **name)
+{
+	size_t n = 0;
+
+	while (strategies[n] && n < NAMES_MAX / 2) {
+		name[n] = strategies[n]->plugin.name;
+		n++;
+	}
+	return n;
+}
+
+static size_t workload_names(const char **name)
+{
+	size_t n = 0;
+
+	while (workloads[n] && n < NAMES_MAX / 2) {
+		name[n] = workloads[n]->plugin.name;
+		n++;
+	}
+	return n;
+}
+
+static size_t option_names(const struct option *table, const char **name)
+{
+	size_t n = 0;
+
+	for (; table && table[n].name && n < NAMES_MAX; n++)
+		name[n] = table[n].name;
+	return n;
+}
+
+/* "--strategy=asgdd: there is none of that name; did you mean asgd? There are serial, asgd, ..." */
+static char *no_such_plugin(const char *part, const char *typed, const char *const *name, size_t n)
+{
+	const char *near = nearest(typed, name, n);
+	char *list = must(strdup(name[0])), *wrong;
+
+	for (size_t i = 1; i < n; i++) {
+		char *longer = sentence("%s, %s", list, name[i]);
+		free(list);
+		list = longer;
+	}
+	if (near)
+		wrong = sentence(
+			"--%s=%s: there is none of that name; did you mean %s? There are %s", part,
+			typed, near, list);
+	else
+		wrong = sentence("--%s=%s: there is none of that name; there are %s", part, typed,
+				 list);
+	free(list);
+	return wrong;
+}
+
+static char *check_strategy(const char *typed)
+{
+	const char *name[NAMES_MAX];
+
+	return strategy_find(typed) ? NULL
+				    : no_such_plugin("strategy", typed, name, strategy_names(name));
+}
+
+static char *check_workload(const char *typed)
+{
+	const char *name[NAMES_MAX];
+
+	return workload_find(typed) ? NULL
+				    : no_such_plugin("workload", typed, name, workload_names(name));
+}
+
+/* ---- Options by their full names: "batch", or "periodic.start" ----------------------------------- */
+
+struct found {
+	const struct option *option;
+	const struct plugin *owner; /* NULL: a core option */
+	const char *part;           /* of the owner: "strategy" or "workload" */
+};
+
+static char *unknown_option(const char *typed, const char *prefix, const struct option *table)
+{
+	const char *name[NAMES_MAX], *dot = *prefix ? "." : "";
+	size_t n = option_names(table, name);
+	const char *near = nearest(typed, name, n);
+
+	if (near)
+		return sentence("--%s%s%s: there is no such option; did you mean --%s%s%s?", prefix,
+				dot, typed, prefix, dot, near);
+	if (*prefix && n == 0)
+		return sentence("--%s.%s: %s has no options of its own", prefix, typed, prefix);
+	return sentence("--%s%s%s: there is no such option; mvbench run --help lists them", prefix,
+			dot, typed);
+}
+
+static char *option_lookup(const char *full, struct found *f)
+{
+	const char *dot = strchr(full, '.'), *name[NAMES_MAX];
+
+	*f = (struct found){.part = "run"};
+	if (!dot) {
+		f->option = option_find(run_options, full);
+		return f->option ? NULL : unknown_option(full, "", run_options);
+	}
+	char *prefix = must(strndup(full, (size_t)(dot - full))), *wrong = NULL;
+	f->owner = plugin_find(prefix, &f->part);
+	if (f->owner) {
+		f->option = option_find(f->owner->options, dot + 1);
+		if (!f->option)
+			wrong = unknown_option(dot + 1, prefix, f->owner->options);
+	} else {
+		size_t n = strategy_names(name);
+		n += workload_names(name + n);
+		const char *near = nearest(prefix, name, n);
+		wrong = near ? sentence("--%s: there is no strategy or workload %s; did you mean "
+					"--%s.%s?",
+					full, prefix, near, dot + 1)
+			     : sentence("--%s: there is no strategy or workload %s; mvbench list "
+					"shows "
+					"them",
+					full, prefix);
+	}
+	free(prefix);
+	return wrong;
+}
+
+/* What a table cannot say of one value. */
+static char *check_value(const struct option *o, const char *text)
+{
+	if (o->offset == offsetof(struct run, strategy))
+		return check_strategy(text);
+	if (o->offset == offsetof(struct run, workload))
+		return check_workload(text);
+	if (o->offset == offsetof(struct run, lr_schedule))
+		return lr_schedule_check(text);
+	if (o->offset == offsetof(struct run, momentum) && strtod(text, NULL) >= 1)
+		return sentence("--momentum=%s: a number from 0 to below 1 is wanted, such as "
+				"--momentum=0.9",
+				text);
+	if (o->offset == offsetof(struct run, db) && !*text)
+		return sentence("--db=: the name of a file is wanted, such as --db=mvbench.db");
+	return NULL;
+}
+
+char *config_check(const char *name, const char *value, const struct option **out)
+{
+	struct found f;
+	char *wrong = option_lookup(name, &f);
+
+	if (!wrong) {
+		char *scratch = must(calloc(1, f.owner ? f.owner->opts_size : sizeof(struct run)));
+		wrong = option_set(f.option, scratch, f.owner ? f.owner->name : NULL, value);
+		free(scratch);
+	}
+	if (!wrong && !f.owner)
+		wrong = check_value(f.option, value);
+	if (!wrong && out)
+		*out = f.option;
+	return wrong;
+}
+
+/* ---- Configurations ------------------------------------------------------------------------------- */
+
+static const char *keep(struct config *c, const char *text)
+{
+	c->strings = must(realloc(c->strings, (c->nstrings + 1) * sizeof *c->strings));
+	return c->strings[c->nstrings++] = must(strdup(text));
+}
+
+/* A sentence if this option belongs to a plug-in that the configuration does not use. */
+static char *not_in_use(const struct config *c, const struct found *f, const char *full)
+{
+	const char *used = strcmp(f->part, "strategy") == 0 ? c->run.strategy : c->run.workload;
+
+	if (strcmp(used, f->owner->name) == 0)
+		return NULL;
+	return sentence(
+		"--%s: an option of %s %s, but the %s is %s; leave it out, or give --%s=%s", full,
+		f->part, f->owner->name, f->part, used, f->part, f->owner->name);
+}
+
+static char *apply(struct config *c, const struct setting *s, bool lenient)
+{
+	struct found f;
+	char *wrong = option_lookup(s->name, &f);
+	const char *value = s->value;
+
+	if (wrong)
+		return wrong;
+	if (!value && f.option->type != OPT_BOOL)
+		return sentence("--%s: a value is wanted, as in --%s=%s", s->name, s->name,
+				f.option->def);
+	if (!value)
+		value = "true";
+	if (f.owner && (wrong = not_in_use(c, &f, s->name))) {
+		if (!lenient)
+			return wrong;
+		free(wrong);
+		return NULL;
+	}
+	value = keep(c, value);
+	if (!f.owner) {
+		wrong = option_set(f.option, &c->run, NULL, value);
+		return wrong ? wrong : check_value(f.option, value);
+	}
+	return option_set(f.option,
+			  strcmp(f.part, "strategy") == 0 ? c->strategy_opts : c->workload_opts,
+			  f.owner->name, value);
+}
+
+static const char *last_value(const struct setting *given, size_t n, const char *name)
+{
+	const char *value = NULL;
+
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(given[i].name, name) == 0)
+			value = given[i].value;
+	return value;
+}
+
+static void *default_opts(const struct plugin *p)
+{
+	void *opts = must(calloc(1, p->opts_size + 1));
+
+	option_default(p->options, opts);
+	return opts;
+}
+
+char *config_init(struct config *c, const struct setting *given, size_t n, bool lenient)
+{
+	char *wrong = NULL;
+
+	*c = (struct config){.strings = NULL};
+	option_default(run_options, &c->run);
+
+	/* What the rest depends on: the workload, for its recipe; the strategy, for its options. */
+	const char *workload = last_value(given, n, "workload");
+	if (workload && (wrong = check_workload(workload)))
+		return wrong;
+	c->workload = workload_find(workload ? workload : c->run.workload);
+	CHECK(c->workload, "the default workload %s is not in the list", c->run.workload);
+	c->run.workload = c->workload->plugin.name;
+	c->workload_opts = default_opts(&c->workload->plugin);
+
+	const char *strategy = last_value(given, n, "strategy");
+	for (const struct setting *r = c->workload->recipe; !strategy && r && r->name; r++)
+		if (strcmp(r->name, "strategy") == 0)
+			strategy = r->value;
+	if (strategy && (wrong = check_strategy(strategy)))
+		goto fail;
+	c->strategy = strategy_find(strategy ? strategy : c->run.strategy);
+	CHECK(c->strategy, "the default strategy %s is not in the list", c->run.strategy);
+	c->run.strategy = c->strategy->plugin.name;
+	c->strategy_opts = default_opts(&c->strategy->plugin);
+
+	for (const struct setting *r = c->workload->recipe; r && r->name; r++)
+		if ((wrong = apply(c, r, false)))
+			goto fail;
+	for (size_t i = 0; i < n; i++)
+		if ((wrong = apply(c, &given[i], lenient)))
+			goto fail;
+	return NULL;
+fail:
+	config_fini(c);
+	return wrong;
+}
+
+void config_fini(struct config *c)
+{
+	for (size_t i = 0; i < c->nstrings; i++)
+		free(c->strings[i]);
+	free(c->strings);
+	free(c->strategy_opts);
+	free(c->workload_opts);
+	*c = (struct config){.strings = NULL};
+}
+
+static void each_of(const char *part, const struct option *table, const void *fields,
+		    void (*each)(void *ctx, const char *part, const struct option *o,
+				 const char *value),
+		    void *ctx)
+{
+	char number[64];
+
+	for (const struct option *o = table; o && o->name; o++) {
+		const char *text = number;
+		if (o->type == OPT_STRING || o->type == OPT_CHOICE)
+			text = *(const char *const *)((const char *)fields + o->offset);
+		else
+			option_text(o, fields, number, sizeof number);
+		each(ctx, part, o, text);
+	}
+}
+
+void config_each(const struct config *c,
+		 void (*each)(void *ctx, const char *part, const struct option *o,
+			      const char *value),
+		 void *ctx)
+{
+	each_of("run", run_options, &c->run, each, ctx);
+	each_of("strategy", c->strategy->plugin.options, c->strategy_opts, each, ctx);
+	each_of("workload", c->workload->plugin.options, c->workload_opts, each, ctx);
+}
+
+static void fnv1a(uint64_t *h, const char *text)
+{
+	for (; *text; text++)
+		*h = (*h ^ (unsigned char)*text) * UINT64_C(1099511628211);
+}
+
+static void hash_one(void *ctx, const char *part, const struct option *o, const char *value)
+{
+	const char *const piece[] = {part, ".", o->name, "=", value, "\n"};
+
+	for (size_t i = 0; i < sizeof piece / sizeof *piece && !o->incidental; i++)
+		fnv1a(ctx, piece[i]);
+}
+
+void config_hash(const struct config *c, char hex[17])
+{
+	uint64_t h = UINT64_C(14695981039346656037);
+
+	config_each(c, hash_one, &h);
+	snprintf(hex, 17, "%016llx", (unsigned long long)h);
+}
+
+struct words {
+	const struct config *config;
+	char **word;
+	size_t n;
+};
+
+static void word_one(void *ctx, const char *part, const struct option *o, const char *value)
+{
+	struct words *w = ctx;
+	const char *prefix = strcmp(part, "strategy") == 0   ? w->config->strategy->plugin.name
+			     : strcmp(part, "workload") == 0 ? w->config->workload->plugin.name
+							     : "";
+
+	w->word = must(realloc(w->word, (w->n + 2) * sizeof *w->word));
+	w->word[w->n++] = sentence("--%s%s%s=%s", prefix, *prefix ? "." : "", o->name, value);
+	w->word[w->n] = NULL;
+}
+
+char **config_words(const struct config *c)
+{
+	struct words w = {.config = c};
+
+	config_each(c, word_one, &w);
+	return w.word;
+}
+
+void free_words(char **words)
+{
+	for (size_t i = 0; words && words[i]; i++)
+		free(words[i]);
+	free(words);
+}
+
+int config_model_workers(const struct config *c)
+{
+	return c->strategy->model_workers ? c->strategy->model_workers(&c->run, c->strategy_opts)
+					  : 1;
+}
+
+/* ---- The learning rate ------------------------------------------------------------------------------ */
+
+#define WARMUP_FROM 0.1
+
+struct schedule {
+	const char *step; /* after "step:"; NULL = none */
+	double factor;    /* of a step */
+	bool cosine;
+	double floor;
+	double warmup; /* [epochs] */
+};
+
+/* Reads one number that ends at one of `ends` or the end of the text; moves on to that end. */
+static bool schedule_number(const char **text, const char *ends, double *x)
+{
+	char *end;
+
+	if (!strchr("0123456789", **text) || !**text)
+		return false;
+	*x = strtod(*text, &end);
+	if ((*end && !strchr(ends, *end)) || !isfinite(*x))
+		return false;
+	*text = end;
+	return true;
+}
+
+static const char *starts(const char *text, const char *word)
+{
+	size_t n = strlen(word);
+
+	return strncmp(text, word, n) == 0 ? text + n : NULL;
+}
+
+/* Returns what is wrong with the part at *text, NULL if nothing; moves on behind it. */
+static const char *schedule_part(const char **text, struct schedule *s)
+{
+	const char *at;
+	double x, last = 0;
+
+	if ((at = starts(*text, "constant"))) {
+		*text = at;
+		return NULL;
+	}
+	if ((at = starts(*text, "cosine"))) {
+		s->cosine = true;
+		if (*at == ':' && (at++, !schedule_number(&at, "+", &s->floor) || s->floor > 1))
+			return "the floor of a cosine is a number from 0 to 1";
+		*text = at;
+		return NULL;
+	}
+	if ((at = starts(*text, "warmup:"))) {
+		if (!schedule_number(&at, "+", &s->warmup) || s->warmup <= 0)
+			return "a warm-up lasts a number of epochs above 0";
+		*text = at;
+		return NULL;
+	}
+	if ((at = starts(*text, "step:"))) {
+		s->step = at;
+		for (; *at != 'x'; at += *at == ':') {
+			if (!schedule_number(&at, ":+", &x) || x <= last)
+				return "the epochs of steps are numbers that rise";
+			last = x;
+			if (*at != ':')
+				break;
+		}
+		if (*at == 'x') {
+			at++;
+			if (last <= 0 || !schedule_number(&at, "+", &s->factor) || s->factor <= 0)
+				return "the factor of a step stands after its epochs and is above "
+				       "0";
+		}
+		*text = at;
+		return NULL;
+	}
+	return "a part is none of constant, step, cosine and warmup";
+}
+
+static const char *schedule_read(const char *text, struct schedule *s)
+{
+	int shapes = 0, warmups = 0;
+
+	*s = (struct schedule){.factor = 0.1};
+	for (;;) {
+		bool warmup = starts(text, "warmup:");
+		const char *wrong = schedule_part(&text, s);
+		shapes += !warmup;
+		warmups += warmup;
+		if (wrong)
+			return wrong;
+		if (shapes > 1 || warmups > 1)
+			return "it has one shape and one warm-up at most";
+		if (*text == '\0')
+			return NULL;
+		if (*text++ != '+')
+			return "something stands behind a part that is no '+'";
+	}
+}
+
+char *lr_schedule_check(const char *text)
+{
+	struct schedule s;
+	const char *wrong = schedule_read(text, &s);
+
+	return !wrong ? NULL
+		      : sentence("--lr-schedule=%s: %s; wanted is one of constant, step:E1:E2[:xF] "
+				 "or "
+				 "cosine[:FLOOR], such as --lr-schedule=warmup:5+step:41:61:x0.1",
+				 text, wrong);
+}
+
+double lr_at(const struct run *run, int trainers, int64_t epoch, double epoch_fraction)
+{
+	struct schedule s;
+	double t = (double)(epoch - 1) + epoch_fraction, lr = run->lr, e;
+
+	if (strcmp(run->lr_scale, "linear") == 0)
+		lr *= trainers;
+	else if (strcmp(run->lr_scale, "sqrt") == 0)
+		lr *= sqrt(trainers);
+	if (strcmp(run->lr_schedule, "constant") == 0)
+		return lr;
+	const char *wrong = schedule_read(run->lr_schedule, &s);
+	CHECK(!wrong, "schedule %s: %s", run->lr_schedule, wrong);
+
+	if (s.step)
+		for (const char *at = s.step; schedule_number(&at, ":+", &e) && e <= t; at++) {
+			lr *= s.factor;
+			if (*at != ':')
+				break;
+		}
+	if (s.cosine && t > s.warmup) {
+		double span = (double)run->epochs - s.warmup;
+		double way = span > 0 ? (t - s.warmup) / span : 1;
+		lr *= s.floor + (1 - s.floor) * (1 + cos(acos(-1) * (way < 1 ? way : 1))) / 2;
+	}
+	if (t < s.warmup)
+		lr *= WARMUP_FROM + (1 - WARMUP_FROM) * t / s.warmup;
+	return lr;
+}
+
+/* ---- Can it run here? -------------------------------------------------------------------------------- */
+
+/* A launcher binds its ranks to cores; what the machine has is what the launcher itself may use. */
+static int cores_here(void)
+{
+	cpu_set_t set;
+	pid_t who = platform_under_launcher() ? getppid() : 0;
+
+	if (sched_getaffinity(who, sizeof set, &set) != 0 &&
+	    sched_getaffinity(0, sizeof set, &set) != 0)
+		return 1;
+	return CPU_COUNT(&set);
+}
+
+static bool in_path(const char *program)
+{
+	const char *path = getenv("PATH");
+	bool found = false;
+
+	while (path && *path && !found) {
+		int n = (int)strcspn(path, ":");
+		char *file = sentence("%.*s/%s", n, path, program);
+		found = access(file, X_OK) == 0;
+		free(file);
+		path += n;
+		path += *path == ':';
+	}
+	return found;
+}
+
+/* The named device, or the best that can be used here. */
+static char *choose_device(const char *wanted, const char **chosen)
+{
+	bool any = strcmp(wanted, "auto") == 0;
+	const struct device_ops *best = NULL;
+
+	for (size_t i = 0; devices[i]; i++) {
+		const char *wrong = NULL;
+		if (!any && strcmp(devices[i]->name, wanted) != 0)
+			continue;
+		wrong = devices[i]->probe ? devices[i]->probe() : NULL;
+		if (wrong && !any)
+			return sentence("--device=%s: %s", wanted, wrong);
+		if (!wrong && (!best || best == &device_cpu))
+			best = devices[i];
+	}
+	if (!best)
+		return sentence("--device=%s: this program was built without it", wanted);
+	*chosen = best->name;
+	return NULL;
+}
+
+static char *caught;
+static jmp_buf catcher;
+
+static void catch_sentence(const char *text)
+{
+	caught = (char *)(uintptr_t)text;
+	longjmp(catcher, 1);
+}
+
+/* Would the strategy split these layers over so many workers? It tells by user_error. */
+static char *try_to_place(struct worker *w)
+{
+	const struct linear *at;
+	user_error_fn *before = user_error_handler(catch_sentence);
+
+	caught = NULL;
+	if (setjmp(catcher) == 0)
+		for (size_t i = 0; w->net && (at = net_linear_at(w->net, i)); i++) {
+			struct linear l = *at;
+			w->strategy->linear->place(w, &l);
+		}
+	user_error_handler(before);
+	return caught;
+}
+
+/* Lays the model out as rank 0 of no communicator, on a device that has lengths only. */
+static char *lay_out(const struct config *c, struct plan *p)
+{
+	struct device nowhere = {.ops = &device_none};
+	struct strategy whole = {.plugin = c->strategy->plugin};
+	int share = config_model_workers(c), workers = (int)c->run.workers;
+	struct worker w = {
+		.size = workers,
+		.trainers = workers,
+		.run = &c->run,
+		.strategy = &whole,
+		.opts = c->strategy_opts,
+		.workload = c->workload,
+		.workload_opts = c->workload_opts,
+		.all = comm_layout(0, workers),
+		.model_group = comm_layout(0, share),
+		.data_group = comm_layout(0, workers / share),
+		.train = &p->train,
+		.test = &p->test,
+		.dev = &nowhere,
+	};
+	char *wrong = NULL;
+
+	nowhere.ops->open(&nowhere, 1);
+	c->workload->init(&w, &p->train);
+	p->params = w.model_params;
+	w.strategy = c->strategy;
+	if (share > 1 && c->strategy->linear)
+		wrong = try_to_place(&w);
+	w.strategy = &whole;
+	c->workload->fini(&w);
+	nowhere.ops->close(&nowhere);
+	comm_free(w.all);
+	comm_free(w.model_group);
+	comm_free(w.data_group);
+	return wrong;
+}
+
+char *plan_make(const struct config *c, struct plan *p)
+{
+	const struct run *run = &c->run;
+	const char *trouble;
+	char *wrong;
+
+	*p = (struct plan){.cores = cores_here()};
+	if (strcmp(run->platform, "mpi") != 0)
+		return sentence(
+			"--platform=%s: the simulator is not built yet; use --platform=mpi",
+			run->platform);
+	if (c->strategy->refuse && (trouble = c->strategy->refuse(run, c->strategy_opts)))
+		return sentence("%s", trouble);
+	if (run->servers > 0)
+		return sentence("--servers=%d: %s has no servers of its own, its workers serve the "
+				"parameters too; use --servers=0",
+				(int)run->servers, run->strategy);
+	int share = config_model_workers(c);
+	if (share < 1 || run->workers % share != 0)
+		return sentence(
+			"--workers=%d: %s shares one model among %d workers; give a multiple of "
+			"%d",
+			(int)run->workers, run->strategy, share, share);
+	if ((wrong = choose_device(run->device, &p->device)))
+		return wrong;
+	if (*run->hostfile && access(run->hostfile, R_OK) != 0)
+		return sentence("--hostfile=%s: %m; give a file with one machine a line",
+				run->hostfile);
+	if (run->workers > 1 && !platform_under_launcher() && !in_path("mpirun"))
+		return sentence(
+			"--workers=%d: mpirun is not in the PATH; install openmpi-bin, or run "
+			"make deps",
+			(int)run->workers);
+	if ((trouble = c->workload->dataset->probe(run, &p->train, &p->test)))
+		return sentence("%s", trouble);
+	int64_t models = run->workers / share;
+	if ((size_t)models > p->train.n)
+		return sentence(
+			"--workers=%d: there are only %zu rows to train on; give fewer workers",
+			(int)run->workers, p->train.n);
+	if ((wrong = lay_out(c, p)))
+		return wrong;
+	int64_t together = models * run->batch;
+	p->steps = ((int64_t)p->train.n + together - 1) / together;
+	p->oversubscribed = !*run->hostfile && run->workers * run->threads > p->cores;
+	return NULL;
+}

@@ -1,0 +1,576 @@
+/*
+ * train.c - a worker's whole life: set-up, the race, and the judging of models between races.
+ *
+ * A race is the epochs from one barrier to the next. Inside it nothing is allocated, printed, stored
+ * or evaluated. With a barrier after every epoch (--barrier-every=1) each epoch is a race of its own;
+ * without, every trainer keeps a snapshot of what it knows of the model as it ends an epoch, and the
+ * snapshots are judged after the race. Times of an epoch, a rank: seconds = compute + comm + wait +
+ * other. comm and wait are measured (comm.c), compute is the rest of the time inside steps (batches,
+ * gradients, the optimiser, straggling), other what lies between steps (shuffling, snapshots).
+ *
+ * The data order: an epoch's permutation of the training set is drawn from the seed, equal on all
+ * ranks. The epoch has S = ceil(n / (R B)) steps for R replicas; step s takes its S-th part of the
+ * permutation, and replica r takes its R-th part of that. So no row is dropped, mini-batches differ
+ * by one row at most, and R replicas see together what one worker with batch R B sees.
+ */
+#include "platform.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { STREAM_ORDER = 1000, STREAM_STRAGGLE = 2 }; /* + epoch, + rank << 8 */
+
+/* A loss this many times the one before training has exploded. */
+#define EXPLODED 100.0
+
+/* One epoch of this rank, run but not judged yet. */
+struct lap {
+	int64_t epoch;
+	struct split_row split;
+	nsec end; /* since the race's start */
+	size_t first_collective, last_collective;
+	struct tally train;
+	struct vec *snapshot; /* NULL: judged where it stands, at the barrier */
+};
+
+struct race {
+	struct worker w;
+	struct device dev;
+	struct stats stats;
+	struct data train, test;
+	const struct config *config;
+	const struct sink *sink;
+	struct live *live;
+
+	int replica, replicas; /* place of this worker's model among the models */
+	int32_t *permutation, *order, *test_order;
+	size_t *step_first; /* [steps + 1], into order */
+	float *lr;          /* [steps] */
+	struct vec *saved;  /* param, while another model is judged in its place */
+
+	struct lap *lap;
+	int64_t laps, laps_max;
+	nsec start;
+
+	struct split_row *ranks; /* rank 0: gathered */
+	double first_loss;       /* of the test set before training */
+	char reason[512];
+	int status;
+};
+
+/* ---- Ending early ----------------------------------------------------------------------------- */
+
+/* What a worker's user_error needs to end all ranks in good order; it gets nothing but a sentence. */
+static struct {
+	struct live *live; /* rank 0's, else NULL */
+	bool launched;     /* mvbench watches: the status travels in the live page */
+	bool silent;       /* rank 0 speaks for all */
+} ending;
+
+static void end_early(int status)
+{
+	platform_stop();
+	exit(ending.launched ? EXIT_OK : status);
+}
+
+static void end_with_user_error(const char *text)
+{
+	if (ending.live) {
+		snprintf(ending.live->reason, sizeof ending.live->reason, "%s", text);
+		ending.live->status = EXIT_USER;
+		ending.live->state = LIVE_ENDED;
+	} else if (!ending.silent) {
+		fprintf(stderr, "mvbench: %s\n", text);
+	}
+	end_early(EXIT_USER);
+}
+
+/* If any rank has a sentence, all ranks stop with the lowest one's. Frees mine. */
+static void agree(struct race *r, char *mine)
+{
+	struct link *all = comm_link(r->w.all);
+	double lowest = mine ? r->w.rank : r->w.trainers;
+	char text[512];
+	link_fold(all, &lowest, 1, FOLD_MIN);
+	if (lowest >= r->w.trainers)
+		return;
+	snprintf(text, sizeof text, "%s", mine ? mine : "");
+	free(mine);
+	link_broadcast(all, (int)lowest, text, sizeof text);
+	user_error("%s", text);
+}
+
+/* ---- The order of the data --------------------------------------------------------------------- */
+
+static void shuffle(int32_t *x, size_t n, uint64_t rng)
+{
+	for (size_t i = 0; i < n; i++)
+		x[i] = (int32_t)i;
+	for (size_t i = n; i > 1; i--) {
+		size_t j = (size_t)(((unsigned __int128)rng_next(&rng) * i) >> 64);
+		int32_t t = x[i - 1];
+		x[i - 1] = x[j];
+		x[j] = t;
+	}
+}
+
+static void deal(struct race *r, int64_t epoch)
+{
+	const struct run *run = r->w.run;
+	size_t n = r->train.n, steps = (size_t)r->w.steps, at = 0;
+	shuffle(r->permutation, n, rng_seed(run->seed, STREAM_ORDER + epoch));
+	for (size_t s = 0; s < steps; s++) {
+		size_t first = part_of(n, steps, s), all = part_of(n, steps, s + 1) - first;
+		size_t from = part_of(all, (size_t)r->replicas, (size_t)r->replica);
+		size_t to = part_of(all, (size_t)r->replicas, (size_t)r->replica + 1);
+		r->step_first[s] = at;
+		memcpy(r->order + at, r->permutation + first + from,
+		       (to - from) * sizeof *r->order);
+		at += to - from;
+	}
+	r->step_first[steps] = at;
+	for (size_t s = 0; s < steps; s++)
+		r->lr[s] = (float)lr_at(run, r->replicas, epoch, (double)s / (double)steps);
+}
+
+/* ---- The race ------------------------------------------------------------------------------------ */
+
+/* A straggling step takes L times as long, L lognormal(0, sigma), when that is longer. */
+static void straggle(struct worker *w, nsec took, uint64_t *rng)
+{
+	double factor = exp(w->run->straggle * rng_normal(rng));
+	if (factor > 1)
+		clock_delay((nsec)((double)took * (factor - 1)));
+}
+
+static void one_step(struct race *r, size_t s, uint64_t *straggle_rng)
+{
+	struct worker *w = &r->w;
+	nsec since = straggle_rng ? clock_now() : 0;
+	w->step++;
+	w->lr = r->lr[s];
+	w->index = r->order + r->step_first[s];
+	w->rows = r->step_first[s + 1] - r->step_first[s];
+	if (w->rows) {
+		w->workload->gradient(w);
+	} else { /* fewer rows than replicas in this step: nothing to add */
+		vec_fill(w->grad, 0);
+		for (size_t i = w->layers; i-- > 0;)
+			layer_ready(w, i);
+	}
+	if (straggle_rng)
+		straggle(w, clock_now() - since, straggle_rng);
+	w->strategy->step(w);
+}
+
+/* Runs one epoch and fills the next lap. Ends with a barrier when `barrier` says so. */
+static void run_epoch(struct race *r, bool barrier)
+{
+	struct worker *w = &r->w;
+	struct stats *s = &r->stats, before = *s;
+	struct lap *lap = &r->lap[r->laps];
+	uint64_t rng = rng_seed(w->run->seed,
+				STREAM_STRAGGLE + (w->epoch << 8) + ((int64_t)w->rank << 40));
+	uint64_t *straggling = w->run->straggle > 0 ? &rng : NULL;
+	nsec began = r->laps ? r->lap[r->laps - 1].end + r->start : r->start;
+
+	nsec in_steps = clock_now();
+	for (int64_t i = 0; i < w->steps; i++) {
+		one_step(r, (size_t)i, straggling);
+		if (r->live)
+			r->live->step = i + 1;
+	}
+	in_steps = clock_now() - in_steps;
+	nsec busy = (s->comm - before.comm) + (s->wait - before.wait);
+	if (barrier) {
+		if (w->strategy->flush)
+			w->strategy->flush(w);
+		comm_barrier(w->all);
+	}
+	nsec now = clock_now();
+	lap->epoch = w->epoch;
+	lap->end = now - r->start;
+	lap->first_collective = before.collectives;
+	lap->last_collective = s->collectives;
+	lap->split = (struct split_row){
+		.seconds = 1e-9 * (double)(now - began),
+		.compute_s = 1e-9 * (double)(in_steps - busy),
+		.comm_s = 1e-9 * (double)(s->comm - before.comm),
+		.wait_s = 1e-9 * (double)(s->wait - before.wait),
+		.bytes_sent = s->bytes_sent - before.bytes_sent,
+		.pushes = s->pushes - before.pushes,
+		.staleness_sum = s->staleness_sum - before.staleness_sum,
+		.staleness_max = s->staleness_max,
+	};
+	s->staleness_max = 0;
+	tally_take(w, &lap->train);
+	if (lap->snapshot) {
+		if (w->strategy->canonical)
+			w->strategy->canonical(w, lap->snapshot);
+		else
+			vec_copy(lap->snapshot, w->param);
+	}
+	r->laps++;
+}
+
+/* ---- Judging ------------------------------------------------------------------------------------- */
+
+/* The test set's loss and correct answers under the model that stands in param: each replica takes
+ * a part of the rows. */
+static struct tally evaluate(struct race *r)
+{
+	struct worker *w = &r->w;
+	struct tally t;
+	size_t first = part_of(r->test.n, (size_t)r->replicas, (size_t)r->replica);
+	size_t end = part_of(r->test.n, (size_t)r->replicas, (size_t)r->replica + 1);
+	for (size_t at = first; at < end; at += EVALUATE_ROWS) {
+		size_t rows = end - at < EVALUATE_ROWS ? end - at : EVALUATE_ROWS;
+		w->workload->evaluate(w, r->test_order + at, rows);
+	}
+	tally_take(w, &t);
+	return t;
+}
+
+/* Puts the canonical model into param; true if param was saved for restore_param. */
+static bool place_model(struct race *r, struct vec *snapshot)
+{
+	struct worker *w = &r->w;
+	bool elsewhere = snapshot || w->strategy->canonical || w->strategy->average;
+	if (elsewhere)
+		vec_copy(r->saved, w->param);
+	if (snapshot)
+		vec_copy(w->param, snapshot);
+	else if (w->strategy->canonical)
+		w->strategy->canonical(w, w->param);
+	if (w->strategy->average)
+		comm_allreduce(w->data_group, w->param, MEAN);
+	else if (elsewhere)
+		comm_broadcast(w->data_group, 0, w->param);
+	return elsewhere;
+}
+
+static struct tally judge_model(struct race *r, struct vec *snapshot)
+{
+	bool elsewhere = place_model(r, snapshot);
+	struct tally t = evaluate(r);
+	if (elsewhere)
+		vec_copy(r->w.param, r->saved);
+	return t;
+}
+
+/* Sums tallies over the models: of each model group only the first worker counts. */
+static void fold_tally(struct race *r, const struct tally *t, double *loss, double *accuracy)
+{
+	bool counts = comm_rank(r->w.model_group) == 0;
+	double sum[3] = {counts ? t->loss : 0, counts ? (double)t->correct : 0,
+			 counts ? (double)t->rows : 0};
+	link_fold(comm_link(r->w.all), sum, 3, FOLD_SUM);
+	*loss = sum[2] > 0 ? sum[0] / sum[2] : NAN;
+	*accuracy = sum[2] > 0 && r->train.classes ? sum[1] / sum[2] : NAN;
+}
+
+/* Rank 0 decides, all ranks learn: has the run ended, and how? */
+static void decide(struct race *r, char *sink_error)
+{
+	double status = r->status;
+	if (sink_error) {
+		snprintf(r->reason, sizeof r->reason, "%s", sink_error);
+		status = EXIT_FAILED;
+		free(sink_error);
+	}
+	link_broadcast(comm_link(r->w.all), 0, &status, sizeof status);
+	r->status = (int)status;
+}
+
+static void look_for_divergence(struct race *r, const struct epoch_row *row)
+{
+	if (row->epoch == 0) {
+		r->first_loss = row->test_loss;
+		return;
+	}
+	double loss = isfinite(row->train_loss) ? row->test_loss : row->train_loss;
+	if (!isfinite(loss))
+		snprintf(r->reason, sizeof r->reason,
+			 "epoch %d: the %s loss is %s; a smaller --lr may help", (int)row->epoch,
+			 isfinite(row->train_loss) ? "test" : "training",
+			 isnan(loss) ? "not a number" : "infinite");
+	else if (loss > EXPLODED * r->first_loss)
+		snprintf(r->reason, sizeof r->reason,
+			 "epoch %d: the test loss exploded to %.4g, it was %.4g before training; a "
+			 "smaller --lr may help",
+			 (int)row->epoch, loss, r->first_loss);
+	else
+		return;
+	r->status = EXIT_DIVERGED;
+}
+
+/* Collective, off the clock: judges the laps of the race, and hands their rows to the sink. */
+static void judge(struct race *r)
+{
+	struct worker *w = &r->w;
+	struct link *all = comm_link(w->all);
+	if (r->live)
+		r->live->state = LIVE_JUDGING;
+	stats_fold(w);
+	double ended = 0;
+	for (int64_t k = 0; k < r->laps && !r->status; k++) {
+		struct lap *lap = &r->lap[k];
+		struct epoch_row row = {.epoch = lap->epoch};
+		double waited = 1e-9 * (double)stats_waited(&r->stats, lap->first_collective,
+							    lap->last_collective);
+		lap->split.comm_s -= waited;
+		lap->split.wait_s += waited;
+
+		struct split_row *own = &lap->split;
+		double sums[4] = {own->compute_s, own->comm_s, own->wait_s,
+				  (double)own->bytes_sent};
+		double stale[2] = {(double)own->pushes, (double)own->staleness_sum};
+		double most[2] = {1e-9 * (double)lap->end, (double)own->staleness_max};
+		link_fold(all, sums, 4, FOLD_SUM);
+		link_fold(all, stale, 2, FOLD_SUM);
+		link_fold(all, most, 2, FOLD_MAX);
+		row.split = (struct split_row){.seconds = most[0] - ended,
+					       .compute_s = sums[0] / w->trainers,
+					       .comm_s = sums[1] / w->trainers,
+					       .wait_s = sums[2] / w->trainers,
+					       .bytes_sent = (int64_t)sums[3],
+					       .pushes = (int64_t)stale[0],
+					       .staleness_sum = (int64_t)stale[1],
+					       .staleness_max = (int64_t)most[1]};
+		ended = most[0];
+		link_gather_bytes(all, own, r->ranks, sizeof *own);
+		fold_tally(r, &lap->train, &row.train_loss, &row.train_accuracy);
+		struct tally t = judge_model(r, lap->snapshot);
+		fold_tally(r, &t, &row.test_loss, &row.test_accuracy);
+
+		char *error = NULL;
+		if (w->rank == 0) {
+			look_for_divergence(r, &row);
+			error = r->sink->epoch(r->sink->self, &row, r->ranks, w->trainers);
+			if (r->live) {
+				r->live->row[r->live->rows] = row;
+				__atomic_fetch_add(&r->live->rows, 1, __ATOMIC_RELEASE);
+			}
+		}
+		decide(r, error);
+	}
+	r->laps = 0;
+	stats_reset(&r->stats); /* what judging communicated does not count */
+}
+
+/* ---- Set-up and the whole life --------------------------------------------------------------------- */
+
+/* Touches memory, makes the libraries compile their kernels, and opens the connections. */
+static void warm_up(struct race *r)
+{
+	struct worker *w = &r->w;
+	struct tally ignored;
+	w->index = r->order;
+	w->rows = r->step_first[1] - r->step_first[0];
+	w->step = 0; /* layer_ready tells the strategy nothing at step 0 */
+	for (int i = 0; i < 3 && w->rows; i++)
+		w->workload->gradient(w);
+	for (int i = 0; i < 3; i++)
+		comm_allreduce(w->data_group, w->grad, MEAN);
+	tally_take(w, &ignored);
+	stats_reset(&r->stats);
+}
+
+static void set_up_comms(struct race *r)
+{
+	struct worker *w = &r->w;
+	int share = config_model_workers(r->config);
+	w->all = comm_world_trainers(w);
+	r->replicas = w->trainers / share;
+	r->replica = w->rank / share;
+	w->model_group = comm_split(w->all, r->replica);
+	w->data_group = comm_split(w->all, w->rank % share);
+	w->weight = strcmp(w->run->reduce, "sum") == 0 ? 1 : 1.0 / r->replicas;
+}
+
+static void set_up(struct race *r)
+{
+	struct worker *w = &r->w;
+	const struct run *run = w->run;
+	char *error = NULL;
+	const char *trouble;
+
+	stats_init(&r->stats);
+	set_up_comms(r);
+	if (r->live)
+		r->live->state = LIVE_LOADING;
+	r->dev.ops = &device_cpu;
+	for (size_t i = 0; devices[i]; i++)
+		if (strcmp(devices[i]->name, run->device) == 0)
+			r->dev.ops = devices[i];
+	r->dev.ops->open(&r->dev, (int)run->threads);
+	if ((trouble = w->workload->dataset->load(run, &r->train, &r->test)))
+		error = sentence("%s", trouble);
+	agree(r, error);
+	w->train = &r->train;
+	w->test = &r->test;
+	w->steps = (int64_t)((r->train.n + (size_t)(r->replicas * run->batch) - 1) /
+			     (size_t)(r->replicas * run->batch));
+
+	w->workload->init(w, &r->train);
+	w->state = must(calloc(1, w->strategy->state_size + 1));
+	if (w->strategy->init)
+		w->strategy->init(w);
+
+	size_t n = r->train.n, steps = (size_t)w->steps;
+	r->permutation = must(malloc(n * sizeof(int32_t)));
+	r->order = must(malloc((n / (size_t)r->replicas + steps + 1) * sizeof(int32_t)));
+	r->step_first = must(malloc((steps + 1) * sizeof(size_t)));
+	r->lr = must(malloc(steps * sizeof(float)));
+	r->test_order = must(malloc((r->test.n + 1) * sizeof(int32_t)));
+	for (size_t i = 0; i < r->test.n; i++)
+		r->test_order[i] = (int32_t)i;
+	r->ranks = must(calloc((size_t)w->size, sizeof *r->ranks));
+
+	bool always = run->barrier_every == 1;
+	r->laps_max = run->barrier_every ? run->barrier_every : run->epochs;
+	if (r->laps_max > run->epochs)
+		r->laps_max = run->epochs > 0 ? run->epochs : 1;
+	r->lap = must(calloc((size_t)r->laps_max, sizeof *r->lap));
+	for (int64_t i = 0; i < r->laps_max && !always; i++)
+		r->lap[i].snapshot = vec_new(w, vec_len(w->param));
+	if (!always || w->strategy->canonical || w->strategy->average)
+		r->saved = vec_new(w, vec_len(w->param));
+}
+
+static void tear_down(struct race *r)
+{
+	struct worker *w = &r->w;
+	if (w->strategy->finish)
+		w->strategy->finish(w);
+	for (int64_t i = 0; i < r->laps_max; i++)
+		vec_free(r->lap[i].snapshot);
+	vec_free(r->saved);
+	w->workload->fini(w);
+	w->workload->dataset->unload(&r->train, &r->test);
+	r->dev.ops->close(&r->dev);
+	comm_free(w->model_group);
+	comm_free(w->data_group);
+	comm_free(w->all);
+	stats_fini(&r->stats);
+	free(w->state);
+	free(r->permutation);
+	free(r->order);
+	free(r->step_first);
+	free(r->lr);
+	free(r->test_order);
+	free(r->ranks);
+	free(r->lap);
+}
+
+static void begin(struct race *r)
+{
+	struct plan plan = {0};
+	char *error = NULL;
+	if (r->w.rank == 0) {
+		char started[32];
+		time_t now = time(NULL);
+		int64_t id = 0;
+		strftime(started, sizeof started, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
+		error = plan_make(r->config, &plan);
+		struct experiment e = {.config = r->config,
+				       .machine = machine(),
+				       .plan = &plan,
+				       .started = started};
+		if (!error)
+			error = r->sink->begin(r->sink->self, &e, &id);
+		if (r->live) {
+			r->live->id = id;
+			r->live->epochs = r->w.run->epochs;
+			r->live->steps = r->w.steps;
+		}
+	}
+	agree(r, error);
+}
+
+static void race_on(struct race *r)
+{
+	struct worker *w = &r->w;
+	const struct run *run = w->run;
+
+	/* epoch 0: the model before training */
+	r->lap[0].epoch = 0;
+	r->laps = 1;
+	struct vec *snapshot = r->lap[0].snapshot;
+	r->lap[0].snapshot = NULL;
+	judge(r);
+	r->lap[0].snapshot = snapshot;
+	r->lap[0].split = (struct split_row){0};
+	r->lap[0].end = 0;
+
+	deal(r, 1);
+	warm_up(r);
+	for (w->epoch = 1; w->epoch <= run->epochs && !r->status; w->epoch++) {
+		bool barrier = w->epoch == run->epochs ||
+			       (run->barrier_every && w->epoch % run->barrier_every == 0);
+		if (w->epoch > 1)
+			deal(r, w->epoch);
+		if (r->live) {
+			r->live->epoch = w->epoch;
+			r->live->step = 0;
+			r->live->state = LIVE_TRAINING;
+		}
+		if (r->laps == 0) {
+			link_barrier(comm_link(w->all));
+			r->start = clock_now();
+		}
+		run_epoch(r, barrier);
+		if (barrier)
+			judge(r);
+	}
+}
+
+int train(const struct config *c, const struct sink *sink, struct live *live)
+{
+	struct race *r = must(calloc(1, sizeof *r));
+	r->config = c;
+	r->sink = sink;
+	r->w = (struct worker){.run = &c->run,
+			       .strategy = c->strategy,
+			       .opts = c->strategy_opts,
+			       .workload = c->workload,
+			       .workload_opts = c->workload_opts,
+			       .dev = &r->dev,
+			       .stats = &r->stats};
+	ending.launched = live != NULL;
+	ending.live = live;
+	user_error_handler(end_with_user_error);
+	platform_start(&r->w);
+	ending.silent = r->w.rank != 0;
+	if (ending.silent)
+		ending.live = NULL;
+	r->live = ending.live;
+	set_up(r);
+	begin(r);
+	race_on(r);
+
+	char *error = NULL;
+	if (sink->model) {
+		place_model(r, NULL);
+		sink->model(sink->self, &r->w);
+	}
+	if (r->w.rank == 0) {
+		static const char *const name[] = {
+			[EXIT_OK] = "done", [EXIT_FAILED] = "failed", [EXIT_DIVERGED] = "diverged"};
+		error = sink->end(sink->self, name[r->status], r->status ? r->reason : NULL);
+	}
+	decide(r, error);
+	int status = r->status;
+	if (r->live) {
+		snprintf(r->live->reason, sizeof r->live->reason, "%s", r->reason);
+		r->live->status = status;
+		r->live->state = LIVE_ENDED;
+	}
+	tear_down(r);
+	platform_stop();
+	free(r);
+	return status;
+}

@@ -1,0 +1,103 @@
+/*
+ * allreduce.c - synchronous data-parallel SGD: all replicas stay equal.
+ *
+ *   g = mean of the trainers' gradients;  v = m v + g;  w -= lr v      on every replica
+ *
+ * A step sends 2 (N - 1) / N P floats a trainer. With --allreduce.overlap the gradient is cut, from
+ * the last layer to the first, into buckets; a bucket is sent as soon as the backward pass has left
+ * its layers, while the layers below still compute (flashlight's and PyTorch DDP's scheme).
+ */
+#include "../mvbench.h"
+
+enum { BUCKETS = 64 };
+
+struct allreduce_opts {
+	bool overlap;
+	int64_t bucket;
+};
+
+struct bucket {
+	size_t layer; /* its first layer, the last one that the backward pass reaches */
+	size_t first, n;
+	struct request *request; /* NULL = not under way */
+};
+
+struct allreduce {
+	struct bucket bucket[BUCKETS];
+	size_t buckets;
+};
+
+static const struct option allreduce_options[] = {
+	{.name = "overlap",
+	 .type = OPT_BOOL,
+	 .offset = offsetof(struct allreduce_opts, overlap),
+	 .def = "false",
+	 .help = "send a bucket of gradients while the layers below still compute [true/false]"},
+	{.name = "bucket",
+	 .type = OPT_SIZE,
+	 .offset = offsetof(struct allreduce_opts, bucket),
+	 .def = "20MiB",
+	 .min = 1,
+	 .max = 1e12,
+	 .help = "with overlap: how much gradient is sent at once [bytes]"},
+	{0},
+};
+
+/* Layers from the last down join a bucket until it is full; past BUCKETS all join the last one. */
+static void allreduce_init(struct worker *w)
+{
+	const struct allreduce_opts *o = w->opts;
+	struct allreduce *s = w->state;
+	size_t full = (size_t)o->bucket / sizeof(float);
+	for (size_t i = w->layers; i-- > 0;) {
+		size_t n = w->layer[i + 1] - w->layer[i];
+		struct bucket *b = s->buckets ? &s->bucket[s->buckets - 1] : NULL;
+		if (!b || (b->n >= full && s->buckets < BUCKETS))
+			b = &s->bucket[s->buckets++];
+		*b = (struct bucket){.layer = i, .first = w->layer[i], .n = b->n + n};
+	}
+}
+
+static void allreduce_layer_ready(struct worker *w, size_t i)
+{
+	const struct allreduce_opts *o = w->opts;
+	struct allreduce *s = w->state;
+	if (!o->overlap)
+		return;
+	for (size_t k = 0; k < s->buckets; k++) {
+		struct bucket *b = &s->bucket[k];
+		if (b->layer == i)
+			b->request = comm_allreduce_start(w->data_group, w->grad, b->first, b->n);
+	}
+}
+
+static void allreduce_step(struct worker *w)
+{
+	const struct allreduce_opts *o = w->opts;
+	struct allreduce *s = w->state;
+	if (!o->overlap)
+		comm_allreduce(w->data_group, w->grad, SUM);
+	for (size_t k = 0; o->overlap && k < s->buckets; k++) {
+		comm_wait(s->bucket[k].request);
+		s->bucket[k].request = NULL;
+	}
+	sgd_step(w, w->weight); /* the mean's 1/N rides along in the update: no pass of its own */
+}
+
+static double allreduce_bytes(const struct worker *w)
+{
+	double n = comm_size(w->data_group);
+	return 2 * (n - 1) / n * sizeof(float) * (double)vec_len(w->grad);
+}
+
+const struct strategy strategy_allreduce = {
+	.plugin = {.name = "allreduce",
+		   .summary = "synchronous SGD: gradients are averaged at every step",
+		   .options = allreduce_options,
+		   .opts_size = sizeof(struct allreduce_opts)},
+	.state_size = sizeof(struct allreduce),
+	.init = allreduce_init,
+	.layer_ready = allreduce_layer_ready,
+	.step = allreduce_step,
+	.bytes_per_step = allreduce_bytes,
+};

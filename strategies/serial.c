@@ -1,0 +1,33 @@
+/*
+ * serial.c - one worker and nobody to keep in step with: what the others are compared with.
+ *
+ *   v = m v + g;  w -= lr v
+ */
+#include "../mvbench.h"
+
+static const char *serial_refuse(const struct run *run, const void *opts)
+{
+	(void)opts;
+	return run->workers == 1
+		       ? NULL
+		       : "strategy serial runs on one worker: give --workers=1, or another "
+			 "strategy (mvbench list strategies)";
+}
+
+static void serial_step(struct worker *w)
+{
+	sgd_step(w, 1);
+}
+
+static double serial_bytes(const struct worker *w)
+{
+	(void)w;
+	return 0;
+}
+
+const struct strategy strategy_serial = {
+	.plugin = {.name = "serial", .summary = "one worker, no communication: the baseline"},
+	.refuse = serial_refuse,
+	.step = serial_step,
+	.bytes_per_step = serial_bytes,
+};

@@ -1,0 +1,101 @@
+#!/bin/sh
+# bench.sh BUILD-FOLDER: how fast the training is, beside PyTorch on this machine if it is installed
+# (Debian: python3-torch). Each figure is the median of REPEAT runs, the two sides taken in turn, and
+# the spread of the ratio is its smallest and largest. ROWS="perceptron mlp" picks some of the rows.
+set -eu
+cd "$(dirname "$0")/.."
+build=$1
+mvbench=$build/mvbench
+repeat=${REPEAT:-5}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT INT TERM
+export OMP_NUM_THREADS=1
+
+python=
+for p in python3 /usr/bin/python3; do
+	[ -z "$python" ] && "$p" -c 'import torch' 2>/dev/null && python=$p
+done
+[ -n "$python" ] || echo "PyTorch is not installed (Debian: python3-torch): its columns stay empty."
+
+wanted() { case " ${ROWS:-all} " in *" all "* | *" $1 "*) return 0 ;; esac; return 1; }
+# field NAME: its number in a JSON object on stdin
+field() { sed -n "s/.*\"$1\": *\([0-9.eE+-]*\).*/\1/p"; }
+ours() { "$mvbench" run --format=json --db="$work/bench.db" "$@" 2>/dev/null | field samples_per_second; }
+torch() { if [ -n "$python" ]; then "$python" tests/torch_peer.py "$@" | field samples_per_second; else echo 0; fi; }
+# stats FILE COLUMN-A COLUMN-B: median A, median B, median, smallest and largest of A / B
+stats() {
+	awk -v a="$2" -v b="$3" '
+		function sorted(x, n,   i, j, t) { for (i = 2; i <= n; i++) for (j = i; j > 1 && x[j] < x[j-1]; j--) { t = x[j]; x[j] = x[j-1]; x[j-1] = t } }
+		function median(x, n) { sorted(x, n); return n % 2 ? x[(n + 1) / 2] : (x[n / 2] + x[n / 2 + 1]) / 2 }
+		{ n++; p[n] = $a; q[n] = $b; r[n] = $b > 0 ? $a / $b : 0 }
+		END { m = median(r, n); printf "%.6g %.6g %.4g %.4g %.4g\n", median(p, n), median(q, n), m, r[1], r[n] }' "$1"
+}
+
+line='%-30s %6s %12s %12s %8s %17s %8s\n'
+head() {
+	printf '\n%s\n' "$1"
+	# shellcheck disable=SC2059
+	printf "$line" what batch mvbench "$2" ratio 'smallest..largest' wanted
+}
+# row WHAT BATCH WANTED FILE A B
+row() {
+	# shellcheck disable=SC2046
+	set -- "$1" "$2" "$3" $(stats "$4" "$5" "$6")
+	# shellcheck disable=SC2059
+	printf "$line" "$1" "$2" "$(printf %.0f "$4")" "$(printf %.0f "$5")" "$6" "$7..$8" "$3"
+}
+
+one() { # workload batch epochs wanted torch-steps
+	wanted "$1" || return 0
+	: >"$work/$1-$2"
+	for _ in $(seq "$repeat"); do
+		echo "$(ours --workload="$1" --strategy=serial --batch="$2" --epochs="$3" --lr=1e-4 --momentum=0.9)" \
+			"$(torch --model="$1" --batch="$2" --steps="$5" --repeat=3)" >>"$work/$1-$2"
+	done
+	row "$1" "$2" "$4" "$work/$1-$2" 1 2
+}
+
+head "One worker, one thread: samples a second, forward + backward + SGD with momentum" PyTorch
+one perceptron 1 30 '>= 250' 1500
+one softmax 32 10 '>= 5' 1000
+one mlp 32 5 '>= 2.5' 600
+one mlp 128 5 '>= 1.5' 300
+one tanh_mlp 128 1 '>= 1.0' 30
+
+two() { # batch strategy wanted more-of-ours more-of-torch...
+	wanted "mlp-$2" || return 0
+	f=$work/two-$1-$2
+	: >"$f"
+	for _ in $(seq "$repeat"); do
+		echo "$(ours --workload=mlp --strategy="$2" --workers=2 --batch="$1" --epochs=5 --lr=0.01 --momentum=0.9 "$4")" \
+			"$(torch --model=mlp --batch="$1" --workers=2 --steps=300 --repeat=3 "$5")" \
+			"$(ours --workload=mlp --strategy=serial --batch="$1" --epochs=5 --lr=0.01 --momentum=0.9)" \
+			"$(mpirun --quiet --bind-to core -n 2 "$build/tests/tool_allreduce" 101770 3000 2>/dev/null | cut -d' ' -f1)" >>"$f"
+	done
+	row "mlp, 2 workers, $2 $4" "$1" "$3" "$f" 1 2
+	[ "$2" = allreduce ] || return 0
+	# own one-worker step plus own MPI_Allreduce: 2 B samples in that time
+	awk -v b="$1" '{ print $1, 2 * b / (b / $3 + $4 * 1e-6) }' "$f" >"$f-sum"
+	row "  against step + MPI_Allreduce" "$1" '>= 0.95' "$f-sum" 1 2
+}
+
+head "Two workers: samples a second, both together" PyTorch
+two 32 allreduce '>= 8' --sync-every=1 --every=0
+two 128 allreduce '>= 4' --sync-every=1 --every=0
+two 32 periodic '>= 4' --sync-every=8 --every=8
+
+overhead() { # strategy
+	wanted "overhead" || return 0
+	f=$work/overhead-$1
+	: >"$f"
+	for _ in $(seq $((2 * repeat))); do
+		echo "$(ours --workload=mlp --strategy="$1" --batch=128 --epochs=5 --lr=0.01 --momentum=0.9)" \
+			"$(ours --workload=mlp --strategy=serial --batch=128 --epochs=5 --lr=0.01 --momentum=0.9)" >>"$f"
+	done
+	row "mlp, 1 worker, $1" 128 '>= 0.99' "$f" 1 2
+}
+
+head "A strategy on one worker against serial: samples a second" serial
+for s in allreduce asgd periodic model_parallel; do
+	overhead "$s"
+done

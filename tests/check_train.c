@@ -1,0 +1,414 @@
+/*
+ * check_train.c - the identities between strategies, at 1, 2, 3 and 4 ranks: the same data order must
+ * give the same parameters whichever way the work is spread. Trains tests/tool_train in processes of
+ * its own, on a small made set of images. Loops over strategies[], so a new one is tested too.
+ */
+#include "suites.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { TRAIN_ROWS = 2400, TEST_ROWS = 200, PIXELS = 28 * 28 };
+
+static char folder[] = "/tmp/mvbench-check-XXXXXX";
+
+/* ---- A made set: ten noisy prototypes, in IDX files -------------------------------------------- */
+
+static void write_idx(const char *name, const uint32_t *dims, int ndims, const uint8_t *x, size_t n)
+{
+	char path[256];
+	snprintf(path, sizeof path, "%s/%s", folder, name);
+	FILE *f = fopen(path, "w");
+	ck_assert_ptr_nonnull(f);
+	uint8_t head[4] = {0, 0, 8, (uint8_t)ndims};
+	fwrite(head, 1, 4, f);
+	for (int i = 0; i < ndims; i++)
+		for (int shift = 24; shift >= 0; shift -= 8)
+			fputc((int)(dims[i] >> shift & 255), f);
+	fwrite(x, 1, n, f);
+	fclose(f);
+}
+
+static void write_part(const char *part, uint32_t n, uint64_t rng)
+{
+	char name[64];
+	uint8_t *image = must(malloc((size_t)n * PIXELS)), *label = must(malloc(n));
+	for (uint32_t i = 0; i < n; i++) {
+		uint64_t prototype = 1000 + (label[i] = (uint8_t)(rng_next(&rng) % 10));
+		for (size_t k = 0; k < PIXELS; k++) {
+			double ink = 128 * rng_uniform(&prototype) + 100 * rng_uniform(&rng);
+			image[i * PIXELS + k] = (uint8_t)ink;
+		}
+	}
+	snprintf(name, sizeof name, "%s-images-idx3-ubyte", part);
+	write_idx(name, (uint32_t[]){n, 28, 28}, 3, image, (size_t)n * PIXELS);
+	snprintf(name, sizeof name, "%s-labels-idx1-ubyte", part);
+	write_idx(name, (uint32_t[]){n}, 1, label, n);
+	free(image);
+	free(label);
+}
+
+static void make_data(void)
+{
+	ck_assert_ptr_nonnull(mkdtemp(folder));
+	write_part("train", TRAIN_ROWS, 1);
+	write_part("t10k", TEST_ROWS, 2);
+}
+
+static void remove_data(void)
+{
+	char command[128];
+	snprintf(command, sizeof command, "rm -rf %s", folder);
+	ck_assert_int_eq(system(command), 0);
+}
+
+/* ---- Running the tool -------------------------------------------------------------------------- */
+
+struct result {
+	double bytes, formula, train_loss, test_loss, stale, pushes; /* of the last epoch */
+	double first_test_loss;
+	double spread, allocations, rows, numbers;
+	float *param;
+	size_t params;
+	char output[8192];
+	int status;
+};
+
+static struct result run_tool(int ranks, const char *words)
+{
+	static int serial_number;
+	struct result r = {.status = -1};
+	char command[1024], model[128], line[512];
+	snprintf(model, sizeof model, "%s/model-%d-%d", folder, (int)getpid(), serial_number++);
+	snprintf(command, sizeof command,
+		 "%s%s ./tests/tool_train %s --data-dir=%s --workers=%d %s 2>&1",
+		 ranks > 1 ? "mpirun --quiet --oversubscribe --bind-to none -n " : "",
+		 ranks > 1 ? (char[]){(char)('0' + ranks), 0} : "", model, folder, ranks, words);
+	FILE *f = popen(command, "r");
+	ck_assert_ptr_nonnull(f);
+	while (fgets(line, sizeof line, f)) {
+		double epoch, b, m, tr, te, st, pu;
+		if (sscanf(line,
+			   "epoch %lf bytes %lf formula %lf train %lf test %lf staleness %lf/%lf",
+			   &epoch, &b, &m, &tr, &te, &st, &pu) == 7) {
+			r.bytes = b, r.formula = m, r.train_loss = tr, r.test_loss = te;
+			r.stale = st, r.pushes = pu;
+			if (epoch == 0)
+				r.first_test_loss = te;
+		}
+		sscanf(line, "spread %lf", &r.spread);
+		sscanf(line, "allocations %lf", &r.allocations);
+		sscanf(line, "rows %lf sum %lf", &r.rows, &r.numbers);
+		if (strlen(r.output) + strlen(line) < sizeof r.output)
+			strcat(r.output, line);
+	}
+	int status = pclose(f);
+	r.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+	if (r.status == 0) {
+		f = fopen(model, "r");
+		ck_assert_ptr_nonnull(f);
+		fseek(f, 0, SEEK_END);
+		r.params = (size_t)ftell(f) / sizeof(float);
+		rewind(f);
+		r.param = must(malloc((r.params + 1) * sizeof(float)));
+		ck_assert_uint_eq(fread(r.param, sizeof(float), r.params, f), r.params);
+		fclose(f);
+		unlink(model);
+	}
+	return r;
+}
+
+/* The tool must end well and allocate nothing between steps. */
+static struct result train_ok(int ranks, const char *words)
+{
+	struct result r = run_tool(ranks, words);
+	ck_assert_msg(r.status == 0, "%d ranks, %s: status %d\n%s", ranks, words, r.status,
+		      r.output);
+	ck_assert_msg(r.allocations == 0, "%d ranks, %s: %g allocations between steps", ranks,
+		      words, r.allocations);
+	return r;
+}
+
+/* |a - b| / |b| over all parameters. */
+static double distance(const struct result *a, const struct result *b)
+{
+	double d = 0, n = 0;
+	ck_assert_uint_eq(a->params, b->params);
+	for (size_t i = 0; i < a->params; i++) {
+		d += ((double)a->param[i] - b->param[i]) * ((double)a->param[i] - b->param[i]);
+		n += (double)b->param[i] * b->param[i];
+	}
+	return sqrt(d / n);
+}
+
+static void expect_same(int ranks, const char *words, int ranks_b, const char *words_b,
+			double tolerance)
+{
+	struct result a = train_ok(ranks, words), b = train_ok(ranks_b, words_b);
+	double d = distance(&a, &b);
+	ck_assert_msg(d <= tolerance, "%d ranks, %s\n%d ranks, %s\ndiffer by %g, allowed %g", ranks,
+		      words, ranks_b, words_b, d, tolerance);
+	ck_assert_msg(fabs(a.test_loss - b.test_loss) <= 1e-4 * b.test_loss + 1e-12,
+		      "%s: test loss %g, %s: %g", words, a.test_loss, words_b, b.test_loss);
+	ck_assert_msg(b.test_loss < 0.9 * b.first_test_loss, "%s learns nothing: %g, at first %g",
+		      words_b, b.test_loss, b.first_test_loss);
+	free(a.param);
+	free(b.param);
+}
+
+static char *words(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+static char *words(const char *fmt, ...)
+{
+	static char text[8][512];
+	static int next;
+	va_list args;
+	va_start(args, fmt);
+	vsnprintf(text[next = (next + 1) % 8], sizeof *text, fmt, args);
+	va_end(args);
+	return text[next];
+}
+
+#define MLP "--workload=mlp --mlp.hidden=32 --lr=0.05 --epochs=1"
+
+/* ---- Identities ---------------------------------------------------------------------------------- */
+
+/* On one worker there is nobody to keep in step with: bit for bit the serial run. */
+START_TEST(one_worker_is_serial)
+{
+	const struct strategy *s = strategies[_i];
+	expect_same(1,
+		    words(MLP " --batch=48 --momentum=0.9 --weight-decay=1e-3 --strategy=%s",
+			  s->plugin.name),
+		    1, MLP " --batch=48 --momentum=0.9 --weight-decay=1e-3 --strategy=serial", 0);
+}
+END_TEST
+
+/* 50 steps; the batch of one worker is that of all together. */
+START_TEST(allreduce_is_serial_with_the_whole_batch)
+{
+	int n = _i;
+	const char *more = "--momentum=0.9 --lr-schedule=cosine";
+	expect_same(n, words(MLP " %s --strategy=allreduce --batch=%d", more, 48 / n), 1,
+		    words(MLP " %s --strategy=serial --batch=48", more), 1e-5);
+}
+END_TEST
+
+START_TEST(overlap_changes_nothing)
+{
+	int n = _i;
+	expect_same(n,
+		    MLP " --batch=16 --momentum=0.9 --strategy=allreduce --allreduce.overlap=true "
+			"--allreduce.bucket=1KiB",
+		    n, MLP " --batch=16 --momentum=0.9 --strategy=allreduce", 1e-6);
+}
+END_TEST
+
+START_TEST(periodic_every_step_is_allreduce)
+{
+	int n = _i;
+	for (int sum = 0; sum < 2; sum++) {
+		const char *how = sum ? "--reduce=sum --lr=0.01" : "--reduce=mean";
+		expect_same(n, words(MLP " --batch=24 --strategy=periodic %s", how), n,
+			    words(MLP " --batch=24 --strategy=allreduce %s", how), 1e-6);
+	}
+}
+END_TEST
+
+START_TEST(periodic_start_is_allreduce)
+{
+	int n = _i;
+	expect_same(n,
+		    MLP " --batch=24 --momentum=0.9 --strategy=periodic --sync-every=7 "
+			"--periodic.start=1000",
+		    n, MLP " --batch=24 --momentum=0.9 --strategy=allreduce", 0);
+}
+END_TEST
+
+/* Averaging velocities too makes X = 1 the allreduce with momentum. */
+START_TEST(periodic_velocity)
+{
+	int n = _i;
+	expect_same(n,
+		    MLP " --batch=24 --momentum=0.9 --strategy=periodic --periodic.velocity=true",
+		    n, MLP " --batch=24 --momentum=0.9 --strategy=allreduce", 2e-6);
+}
+END_TEST
+
+START_TEST(sum_and_linear_scaling_agree)
+{
+	int n = _i;
+	expect_same(n, MLP " --batch=24 --strategy=allreduce --reduce=sum --lr=0.02", n,
+		    MLP " --batch=24 --strategy=allreduce --lr-scale=linear --lr=0.02", 1e-6);
+}
+END_TEST
+
+START_TEST(model_parallel_is_serial)
+{
+	static const char *const model[] = {
+		"--workload=softmax --lr=0.05 --batch=48 --epochs=1",
+		MLP " --batch=48 --momentum=0.9 --weight-decay=1e-3",
+		"--workload=tanh_mlp --tanh_mlp.hidden=37 --lr=0.05 --batch=48 --epochs=1",
+	};
+	for (size_t i = 0; i < sizeof model / sizeof *model; i++)
+		expect_same(_i, words("%s --strategy=model_parallel", model[i]), 1,
+			    words("%s --strategy=serial", model[i]), 1e-5);
+}
+END_TEST
+
+/* ---- Every strategy of the table, whatever it is --------------------------------------------- */
+
+static bool can_run(const struct strategy *s, int ranks)
+{
+	char *error;
+	struct config c;
+	struct setting given[] = {{"strategy", s->plugin.name},
+				  {"workers", ranks == 1   ? "1"
+					      : ranks == 2 ? "2"
+					      : ranks == 3 ? "3"
+							   : "4"}};
+	error = config_init(&c, given, 2, false);
+	ck_assert_msg(!error, "%s", error);
+	const char *refused = s->refuse ? s->refuse(&c.run, c.strategy_opts) : NULL;
+	config_fini(&c);
+	return !refused;
+}
+
+/* 60 steps, a multiple of X: what was counted is what the formula says, and the model learns. */
+START_TEST(counted_bytes_are_the_formula)
+{
+	const struct strategy *s = strategies[_i];
+	for (int n = 1; n <= 4; n++) {
+		if (!can_run(s, n))
+			continue;
+		int replicas = s->model_workers ? 1 : n;
+		struct result r = train_ok(n, words(MLP " --batch=%d --sync-every=3 --epochs=2 "
+							"--strategy=%s",
+						    40 / replicas, s->plugin.name));
+		ck_assert_msg(fabs(r.bytes - r.formula) <= 1e-9 * r.formula,
+			      "%s on %d: counted %.17g bytes, the formula says %.17g",
+			      s->plugin.name, n, r.bytes, r.formula);
+		ck_assert_msg(n == 1 || r.bytes > 0, "%s on %d sends nothing", s->plugin.name, n);
+		ck_assert_msg(r.test_loss < 0.9 * r.first_test_loss, "%s on %d: %g, at first %g",
+			      s->plugin.name, n, r.test_loss, r.first_test_loss);
+		free(r.param);
+	}
+}
+END_TEST
+
+/* 2,400 rows over 3 or 4 workers in odd batches: every row once an epoch. */
+START_TEST(no_row_is_dropped)
+{
+	const struct strategy *s = strategies[_i];
+	for (int n = 1; n <= 4; n++)
+		for (int batch = 7; can_run(s, n) && batch <= 1001; batch *= 11) {
+			struct result r =
+				train_ok(n, words(MLP " --lr=0.001 --batch=%d --strategy=%s", batch,
+						  s->plugin.name));
+			ck_assert_double_eq(r.rows, TRAIN_ROWS);
+			ck_assert_double_eq(r.numbers, TRAIN_ROWS * (TRAIN_ROWS - 1) / 2);
+			free(r.param);
+		}
+}
+END_TEST
+
+/* Rare barriers change no result of a strategy that waits by itself; only when it is judged. */
+START_TEST(rare_barriers)
+{
+	const struct strategy *s = strategies[_i];
+	int n = can_run(s, 3) ? 3 : 1;
+	for (int every = 0; every <= 2 && !s->asynchronous; every += 2)
+		expect_same(n,
+			    words(MLP " --epochs=3 --batch=24 --strategy=%s --barrier-every=%d",
+				  s->plugin.name, every),
+			    n, words(MLP " --epochs=3 --batch=24 --strategy=%s", s->plugin.name),
+			    0);
+}
+END_TEST
+
+START_TEST(same_seed_same_result)
+{
+	const struct strategy *s = strategies[_i];
+	int n = can_run(s, 2) ? 2 : 1;
+	if (s->asynchronous)
+		return;
+	const char *w = words(MLP " --batch=24 --seed=7 --strategy=%s", s->plugin.name);
+	expect_same(n, w, n, w, 0);
+	struct result a = train_ok(n, w), b = train_ok(n, words("%s --seed=8", w));
+	ck_assert_double_gt(distance(&a, &b), 1e-3);
+	free(a.param);
+	free(b.param);
+}
+END_TEST
+
+START_TEST(replicas_stay_equal)
+{
+	struct result r = train_ok(_i, MLP " --batch=24 --momentum=0.9 --strategy=allreduce");
+	ck_assert_double_eq(r.spread, 0);
+	free(r.param);
+}
+END_TEST
+
+START_TEST(asgd_pushes_and_staleness)
+{
+	int n = _i;
+	struct result r = train_ok(n, words(MLP " --batch=%d --strategy=asgd --sync-every=4 "
+						"--barrier-every=0",
+					    48 / n));
+	ck_assert_double_eq(r.pushes, n * ceil(50 / 4.0)); /* the 13th is the flush */
+	ck_assert_double_ge(r.stale, 0);
+	ck_assert_double_le(r.stale, r.pushes * r.pushes);
+	free(r.param);
+}
+END_TEST
+
+/* ---- Communication and tables, from inside ------------------------------------------------------ */
+
+START_TEST(communication)
+{
+	char command[256], line[256] = "";
+	snprintf(command, sizeof command,
+		 _i > 1 ? "mpirun --quiet --oversubscribe --bind-to none -n %d ./tests/tool_comm "
+			  "%d 2>&1"
+			: "./tests/tool_comm %d 2>&1",
+		 _i, _i);
+	FILE *f = popen(command, "r");
+	ck_assert_ptr_nonnull(f);
+	if (!fgets(line, sizeof line, f))
+		line[0] = '\0';
+	int status = pclose(f);
+	ck_assert_msg(status == 0 && strcmp(line, "ok\n") == 0, "%d ranks: %s", _i, line);
+}
+END_TEST
+
+Suite *train_suite(void)
+{
+	Suite *s = suite_create("train");
+	TCase *t = tcase_create("identities");
+	int all = 0;
+	while (strategies[all])
+		all++;
+	tcase_set_timeout(t, 300);
+	tcase_add_unchecked_fixture(t, make_data, remove_data);
+	tcase_add_loop_test(t, communication, 1, 5);
+	tcase_add_loop_test(t, one_worker_is_serial, 0, all);
+	tcase_add_loop_test(t, allreduce_is_serial_with_the_whole_batch, 2, 5);
+	tcase_add_loop_test(t, overlap_changes_nothing, 1, 5);
+	tcase_add_loop_test(t, periodic_every_step_is_allreduce, 2, 5);
+	tcase_add_loop_test(t, periodic_start_is_allreduce, 2, 5);
+	tcase_add_loop_test(t, periodic_velocity, 2, 5);
+	tcase_add_loop_test(t, sum_and_linear_scaling_agree, 2, 5);
+	tcase_add_loop_test(t, model_parallel_is_serial, 2, 5);
+	tcase_add_loop_test(t, counted_bytes_are_the_formula, 0, all);
+	tcase_add_loop_test(t, no_row_is_dropped, 0, all);
+	tcase_add_loop_test(t, rare_barriers, 0, all);
+	tcase_add_loop_test(t, same_seed_same_result, 0, all);
+	tcase_add_loop_test(t, replicas_stay_equal, 2, 5);
+	tcase_add_loop_test(t, asgd_pushes_and_staleness, 1, 5);
+	suite_add_tcase(s, t);
+	return s;
+}

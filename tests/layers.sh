@@ -1,0 +1,57 @@
+#!/bin/sh
+# Who may include whom, and no mutable state in plug-ins (simulated workers share one process).
+# layers.sh BUILD-FOLDER: its objects are looked at too.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+build=${1:-build}
+bad=0
+
+# may FILES-PATTERN ALLOWED-REGEX: every include in those files must match.
+may() {
+	for f in $1; do
+		[ -e "$f" ] || continue
+		lines=$(grep -nE '^#include' "$f" | grep -vE "$2")
+		if [ -n "$lines" ]; then
+			echo "$lines" | sed "s|^|$f:|; s|\$|   <- not allowed in $(dirname "$f")/|"
+			bad=1
+		fi
+	done
+}
+
+libc='<(stdbool|stddef|stdint|string|stdlib|math|limits|float)\.h>'
+may 'strategies/*.c' "\"../mvbench.h\"|$libc"
+for f in workloads/*.c; do
+	# a dataset reads files, and may say why it could not
+	if grep -q 'struct dataset dataset_' "$f"; then
+		may "$f" "\"../mvbench.h\"|$libc|<(stdio|errno|stdarg|zlib)\.h>"
+	else
+		may "$f" "\"../mvbench.h\"|$libc"
+	fi
+done
+posix='<[a-z_]+\.h>|<sys/[a-z]+\.h>'
+may 'runtime/*.c' "\"platform.h\"|$posix|<oneapi/dnnl/dnnl.h>"
+may 'runtime/platform.h' "\"../mvbench.h\"|<stdio\.h>"
+may 'mvbench.h' '<(stdbool|stddef|stdint)\.h>'
+may 'results/*.c' "\"results.h\"|$posix"
+may 'plots/*.c' "\"../results/results.h\"|$posix"
+may 'mvbench.c' "\"results/results.h\"|$libc|<stdio\.h>"
+
+# one library each: only its file includes it
+only() {
+	others=$(grep -lE "^#include <$1>" runtime/*.c strategies/*.c workloads/*.c results/*.c plots/*.c mvbench.c 2>/dev/null |
+		grep -vE "$2")
+	[ -z "$others" ] || { echo "$others" | sed "s|\$| includes $1   <- only $2 may|"; bad=1; }
+}
+only 'mpi\.h' '^runtime/mpi\.c$'
+only 'oneapi/.*' '^runtime/cpu\.c$'
+only 'sqlite3\.h' '^(results/(store|query|table)\.c|plots/.*\.c)$'
+only 'ini\.h' '^results/sweep\.c$'
+only 'zlib\.h' '^workloads/.*\.c$'
+
+for o in "$build"/strategies/*.o "$build"/workloads/*.o; do
+	[ -e "$o" ] || continue
+	state=$(size -A "$o" | awk '$1 ~ /^\.(data|bss)(\.[^r]|$)/ && $1 !~ /\.rel\.ro/ && $2 > 0 { print $1, $2 }')
+	[ -z "$state" ] || { echo "$o: $state bytes of mutable state   <- plug-ins have none"; bad=1; }
+done
+[ $bad = 0 ] && echo "layers: ok"
+exit $bad

@@ -1,0 +1,16 @@
+/*
+ * suites.h - the test suites: one a file, listed once.
+ */
+#ifndef SUITES_H
+#define SUITES_H
+
+#include "../results/results.h"
+
+#include <check.h>
+
+#define SUITES(X) X(options) X(sweep) X(workloads) X(store) X(plots) X(train)
+
+#define DECLARE_SUITE(name) Suite *name##_suite(void);
+SUITES(DECLARE_SUITE)
+
+#endif

@@ -1,0 +1,173 @@
+/*
+ * tool_comm.c - communication and tables, checked from inside on every rank; run under mpirun with any
+ * number of ranks. Exit status 0 and "ok" when every check held; a failed CHECK ends all ranks.
+ */
+#include "../runtime/platform.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { BIG = 300001 }; /* not a round number; past every eager limit */
+
+static struct vec *filled(struct worker *w, size_t n, float a, float per_index)
+{
+	float *host = must(malloc((n + 1) * sizeof *host));
+	struct vec *v = vec_new(w, n);
+	for (size_t i = 0; i < n; i++)
+		host[i] = a + per_index * (float)(i % 97);
+	vec_put(v, host);
+	free(host);
+	return v;
+}
+
+static void expect(const struct vec *v, size_t first, size_t n, float a, float per_index,
+		   const char *what)
+{
+	float *host = must(malloc((vec_len(v) + 1) * sizeof *host));
+	vec_get(v, host);
+	for (size_t i = 0; i < n; i++) {
+		float want = a + per_index * (float)(i % 97);
+		CHECK(fabsf(host[first + i] - want) <= 1e-5f * (1 + fabsf(want)),
+		      "%s: float %zu is %g, not %g", what, i, (double)host[first + i],
+		      (double)want);
+	}
+	free(host);
+}
+
+static float sum_of_ranks(int n)
+{
+	return (float)(n * (n - 1) / 2);
+}
+
+static void collectives(struct worker *w, size_t n)
+{
+	int rank = w->rank, size = w->trainers;
+	struct stats *s = w->stats;
+	struct vec *v = filled(w, n, (float)rank, 1);
+	stats_reset(s);
+	comm_allreduce(w->all, v, SUM);
+	expect(v, 0, n, sum_of_ranks(size), (float)size, "allreduce sum");
+	double sent = (double)s->bytes_sent;
+	link_fold(comm_link(w->all), &sent, 1, FOLD_SUM);
+	CHECK(sent == 2.0 * (size - 1) * (double)n * sizeof(float), "allreduce counted %g bytes",
+	      sent);
+	comm_allreduce(w->all, v, MEAN);
+	expect(v, 0, n, sum_of_ranks(size), (float)size, "allreduce mean of equals");
+
+	vec_fill(v, (float)rank);
+	struct request *low = comm_allreduce_start(w->all, v, 0, n / 2);
+	struct request *high = comm_allreduce_start(w->all, v, n / 2, n - n / 2);
+	comm_wait(high);
+	comm_wait(low);
+	expect(v, 0, n, size == 1 ? (float)rank : sum_of_ranks(size), 0,
+	       "two reductions under way");
+
+	vec_fill(v, (float)rank);
+	comm_broadcast(w->all, size - 1, v);
+	expect(v, 0, n, (float)(size - 1), 0, "broadcast");
+
+	struct vec *mine = filled(w, n + (size_t)rank, (float)rank, 0);
+	struct vec *all = vec_new(w, (size_t)size * n + (size_t)(size * (size - 1) / 2));
+	comm_allgather(w->all, all, mine);
+	for (int r = 0, at = 0; r < size; at += (int)n + r, r++)
+		expect(all, (size_t)at, n + (size_t)r, (float)r, 0, "allgather of unequal parts");
+	vec_free(all);
+	vec_free(mine);
+	vec_free(v);
+}
+
+/* Symmetric exchange of more than any eager limit must not hang. */
+static void pairs(struct worker *w, size_t n)
+{
+	int peer = w->rank ^ 1;
+	if (peer >= w->trainers)
+		return;
+	struct vec *out = filled(w, n, (float)w->rank, 1), *in = vec_new(w, n);
+	comm_exchange(w->all, peer, out, in);
+	expect(in, 0, n, (float)peer, 1, "exchange");
+	if (w->rank < peer)
+		comm_send(w->all, peer, out);
+	else
+		comm_recv(w->all, peer, in);
+	if (w->rank > peer)
+		expect(in, 0, n, (float)peer, 1, "receive");
+	vec_free(out);
+	vec_free(in);
+}
+
+static void groups(struct worker *w)
+{
+	struct comm *half = comm_split(w->all, w->rank % 2);
+	struct vec *v = filled(w, 7, 1, 0);
+	int odd = w->trainers / 2, members = w->rank % 2 ? odd : w->trainers - odd;
+	CHECK(comm_size(half) == members, "%d in a group of %d", comm_size(half), members);
+	CHECK(comm_rank(half) == w->rank / 2, "rank %d in its group", comm_rank(half));
+	comm_allreduce(half, v, SUM);
+	expect(v, 0, 7, (float)members, 0, "allreduce in a group");
+	vec_free(v);
+	comm_free(half);
+}
+
+/* Whatever the order of arrival, the table ends as its start plus everybody's pushes. */
+static void tables(struct worker *w, size_t n)
+{
+	enum { PUSHES = 200 };
+	struct vec *param = filled(w, n, w->rank == 0 ? 5 : 99, 0), *all = vec_new(w, n);
+	int64_t stale = 0;
+	struct table *t = table_new(w, param);
+	expect(param, 0, n, 5, 0, "a table starts as rank 0's vector");
+	comm_barrier(w->all);
+	struct vec *step = filled(w, n, (float)(w->rank + 1), 0);
+	for (int i = 0; i < PUSHES; i++) {
+		vec_axpy(param, 1, step);
+		int64_t s = table_sync(t, param, 1);
+		CHECK(s >= 0, "staleness %d", (int)s);
+		stale += s;
+	}
+	CHECK(w->trainers > 1 || stale == 0, "one worker alone is stale: %d", (int)stale);
+	comm_barrier(w->all);
+	table_get(t, all);
+	expect(all, 0, n, 5 + PUSHES * (sum_of_ranks(w->trainers) + (float)w->trainers), 0,
+	       "a table after all pushes");
+	CHECK(table_version(t) == PUSHES * w->trainers, "version %d", (int)table_version(t));
+	/* Nobody saw more foreign pushes than there were. */
+	double total = (double)stale;
+	link_fold(comm_link(w->all), &total, 1, FOLD_SUM);
+	CHECK(total <= (double)PUSHES * w->trainers * (w->trainers - 1) + 1, "stale by %g", total);
+	comm_barrier(w->all);
+	table_free(t);
+	vec_free(step);
+	vec_free(param);
+	vec_free(all);
+}
+
+int main(int argc, char **argv)
+{
+	struct run run = {.workers = argc > 1 ? atoi(argv[1]) : 1};
+	struct device dev = {.ops = &device_cpu};
+	struct stats stats;
+	struct worker w = {.run = &run, .dev = &dev, .stats = &stats};
+	stats_init(&stats);
+	platform_start(&w);
+	dev.ops->open(&dev, 1);
+	w.all = comm_world_trainers(&w);
+	w.model_group = comm_split(w.all, w.rank);
+	w.data_group = comm_split(w.all, 0);
+	const size_t sizes[] = {0, 1, 3, 1000, BIG};
+	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+		collectives(&w, sizes[i]);
+		pairs(&w, sizes[i]);
+	}
+	groups(&w);
+	tables(&w, 1); /* fewer floats than workers */
+	tables(&w, 100003);
+	comm_free(w.data_group);
+	comm_free(w.model_group);
+	if (w.rank == 0)
+		puts("ok");
+	comm_free(w.all);
+	dev.ops->close(&dev);
+	stats_fini(&stats);
+	platform_stop();
+	return 0;
+}

@@ -17,4 +17,6 @@ struct store {
 /* A sentence about a failed call on s->db that says what to do. */
 char *database_error(const struct store *s, int rc);
 
+const char *database_schema(void); /* schema.sql */
+
 #endif

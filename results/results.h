@@ -40,11 +40,67 @@ char *query_print(struct store *s, FILE *f, enum format format, const char *sql,
 /* One JSON object a run, as `run --format=json` promises (DESIGN). */
 char *query_run_json(struct store *s, FILE *f, int64_t id);
 
+/* ---- Running one configuration, for the commands that do (run.c, progress.c) -------------------- */
+
+/* Draws a run from its live page on stderr: one line that is redrawn on a terminal; else, where
+ * lines is set, a plain line an epoch; quiet: nothing. */
+struct progress {
+	const char *before; /* stands first on the line, such as "3/24 "; NULL = nothing */
+	bool lines, quiet;
+	double later_s; /* expected of what comes after this run [s]; 0 = nothing does */
+	bool terminal, colour;
+	nsec began, drawn;
+	int64_t printed; /* rows of the page that have had their line */
+};
+
+void progress_start(struct progress *p);
+void progress_tick(void *self, const struct live *live);                   /* a watcher's tick */
+void progress_end(struct progress *p);                                     /* the line is gone */
+void progress_epoch(FILE *f, const struct epoch_row *row, int64_t epochs); /* the plain line */
+
+/* How a run ended. */
+struct outcome {
+	int status;        /* as an exit status */
+	int64_t id;        /* of its row, 0 = it never began */
+	char *why;         /* NULL when done */
+	struct live *live; /* its last state, NULL when it could not be launched */
+};
+
+/* Launches c and waits. A row that the workers left behind unfinished is marked failed. */
+void run_cell(const struct config *c, struct progress *p, struct outcome *o);
+void outcome_fini(struct outcome *o);
+/* The result line, or as JSON, on stdout; the reason of a failure on stderr. */
+void outcome_print(const struct config *c, const struct outcome *o, enum format format);
+
+/* A job file, expanded: its cells in order, equal ones once (sweep.c). */
+struct cell {
+	struct config config;
+	char hash[17];
+	char *section; /* of the file, and its line */
+	int line;
+	struct plan plan;
+	/* of its newest row; "" = none */
+	int64_t id;
+	char status[16], reason[256];
+	bool skip; /* it is finished */
+};
+
+struct sweep {
+	struct cell *cell;
+	size_t cells, duplicates;
+};
+
+/* NULL, or a sentence with file:line. `given` replaces what the file says. Plans nothing. */
+char *sweep_read(const char *path, const struct setting *given, size_t n, struct sweep *s);
+void sweep_free(struct sweep *s);
+
+/* Says the sentence on stderr, frees it, and returns EXIT_USER. */
+int complain(char *wrong);
+
 /* ---- Commands: mvbench.c lists them. Each gets the words after its name. ------------------------- */
 
 int command_run(int argc, char **argv);
 int command_sweep(int argc, char **argv);
-int command_list(int argc, char **argv);
 int command_table(int argc, char **argv);
 int command_plot(int argc, char **argv);
 

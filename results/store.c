@@ -14,12 +14,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
 	SCHEMA_VERSION = 1,
 	APPLICATION_ID = 0x6d76626e, /* "mvbn" */
-	OPEN_WAIT_MS = 5000,         /* for another process's lock, */
+	OPEN_WAIT_MS = 3000,         /* for another process's lock, */
 	WRITE_WAIT_MS = 30000,       /* and while there is a result that could be lost */
 };
 
@@ -71,15 +72,27 @@ char *database_error(const struct store *s, int rc)
 		return sentence("%s: reading or writing failed (%s): look at the disk, or name "
 				"another file with --db.",
 				s->path, strerror(sqlite3_system_errno(s->db)));
+	case SQLITE_CONSTRAINT:
+		if (rc == SQLITE_CONSTRAINT_FOREIGNKEY)
+			return sentence(
+				"%s: the row of this run is gone; somebody deleted it while "
+				"it ran.",
+				s->path);
+		/* fall through */
 	default:
 		return sentence("%s: the database refused: %s.", s->path, sqlite3_errmsg(s->db));
 	}
 }
 
+const char *database_schema(void)
+{
+	return schema_sql;
+}
+
 /* ---- Statements ------------------------------------------------------------------------------- */
 
 /* Binds i: int64_t, r: double, t: const char *, one letter a parameter. What is not finite is NULL. */
-static void bind(sqlite3_stmt *q, const char *types, va_list args)
+static void bind_all(sqlite3_stmt *q, const char *types, va_list args)
 {
 	for (int i = 1; *types; i++, types++) {
 		if (*types == 'i') {
@@ -104,7 +117,7 @@ static int change(struct store *s, const char *sql, const char *types, ...)
 	if (rc != SQLITE_OK)
 		return rc;
 	va_start(args, types);
-	bind(q, types, args);
+	bind_all(q, types, args);
 	va_end(args);
 	while ((rc = sqlite3_step(q)) == SQLITE_ROW)
 		;
@@ -122,7 +135,7 @@ static int ask(struct store *s, int64_t *x, const char *sql, const char *types, 
 	if (rc != SQLITE_OK)
 		return rc;
 	va_start(args, types);
-	bind(q, types, args);
+	bind_all(q, types, args);
 	va_end(args);
 	rc = sqlite3_step(q);
 	if (rc == SQLITE_ROW)
@@ -744,7 +757,8 @@ int64_t store_cell(struct store *s, const char *hash, char status[16], char reas
 				    "SELECT id, status, ifnull(reason, '') FROM run "
 				    "WHERE config_hash = ?1 ORDER BY id DESC LIMIT 1",
 				    -1, &q, NULL);
-	CHECK(rc == SQLITE_OK, "%s", sqlite3_errmsg(s->db));
+	if (rc != SQLITE_OK)
+		return 0;
 	sqlite3_bind_text(q, 1, hash, -1, SQLITE_TRANSIENT);
 	if (sqlite3_step(q) == SQLITE_ROW) {
 		id = sqlite3_column_int64(q, 0);

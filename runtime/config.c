@@ -391,9 +391,8 @@ static char *not_in_use(const struct config *c, const struct found *f, const cha
 
 	if (strcmp(used, f->owner->name) == 0)
 		return NULL;
-	return sentence(
-		"--%s: an option of %s %s, but the %s is %s; leave it out, or give --%s=%s", full,
-		f->part, f->owner->name, f->part, used, f->part, f->owner->name);
+	return sentence("--%s: an option of %s %s, but the %s is %s; leave it out, or give --%s=%s",
+			full, f->part, f->owner->name, f->part, used, f->part, f->owner->name);
 }
 
 static char *apply(struct config *c, const struct setting *s, bool lenient)
@@ -597,7 +596,7 @@ static bool schedule_number(const char **text, const char *ends, double *x)
 {
 	char *end;
 
-	if (!strchr("0123456789", **text) || !**text)
+	if (!strchr("0123456789.", **text) || !**text)
 		return false;
 	*x = strtod(*text, &end);
 	if ((*end && !strchr(ends, *end)) || !isfinite(*x))
@@ -843,9 +842,8 @@ char *plan_make(const struct config *c, struct plan *p)
 
 	*p = (struct plan){.cores = cores_here()};
 	if (strcmp(run->platform, "mpi") != 0)
-		return sentence(
-			"--platform=%s: the simulator is not built yet; use --platform=mpi",
-			run->platform);
+		return sentence("--platform=%s: the simulator is not built yet; use --platform=mpi",
+				run->platform);
 	if (c->strategy->refuse && (trouble = c->strategy->refuse(run, c->strategy_opts)))
 		return sentence("%s", trouble);
 	if (run->servers > 0)

@@ -72,30 +72,27 @@ static char *with_commas(const char *choices)
 	return s;
 }
 
-/* The shortest decimal that reads back as x. */
+/* The shortest decimal that reads back as x; no exponent where few zeros do. */
 static void real_text(double x, char *buf, size_t room)
 {
-	for (int digits = 1; digits <= 17; digits++) {
+	int digits = 1;
+
+	do {
 		snprintf(buf, room, "%.*g", digits, x);
-		if (strtod(buf, NULL) == x)
-			return;
-	}
+	} while (digits++ < 17 && strtod(buf, NULL) != x);
+	if (strstr(buf, "e+") && fabs(x) < 1e15)
+		snprintf(buf, room, "%.0f", x);
 }
 
+/* In the unit that makes the smallest whole number. */
 static void size_text(int64_t x, char *buf, size_t room)
 {
-	static const struct {
-		int64_t bytes;
-		const char *name;
-	} binary[] = {{1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}};
+	const struct unit *best = sizes;
 
-	for (size_t i = 0; i < 3; i++)
-		if (x != 0 && x % binary[i].bytes == 0) {
-			snprintf(buf, room, "%lld%s", (long long)(x / binary[i].bytes),
-				 binary[i].name);
-			return;
-		}
-	snprintf(buf, room, "%lld", (long long)x);
+	for (const struct unit *u = sizes; u->name; u++)
+		if (x % (int64_t)u->times == 0 && u->times > best->times)
+			best = u;
+	snprintf(buf, room, "%lld%s", (long long)(x / (int64_t)best->times), x ? best->name : "");
 }
 
 static void time_text(double x, char *buf, size_t room)
@@ -123,11 +120,9 @@ static void number_text(const struct option *o, double x, char *buf, size_t room
 		real_text(x, buf, room);
 }
 
-/* "1 to 64", "at least 0", or "" when anything goes. */
-static void range_text(const struct option *o, char *buf, size_t room)
+/* "1 to 64", "at least 0", or "" when anything goes. A bound from `huge` on is none to speak of. */
+static void range_text(const struct option *o, double huge, char *buf, size_t room)
 {
-	bool whole = o->type == OPT_INT || o->type == OPT_SIZE;
-	double huge = whole ? 9e18 : HUGE_VAL;
 	char low[64], high[64];
 
 	buf[0] = '\0';
@@ -161,7 +156,7 @@ static char *refuse(const struct option *o, const char *owner, const char *text,
 	char range[160], *name = full_name(owner, o->name);
 	const char *link = " of "; /* at least ... */
 
-	range_text(o, range, sizeof(range));
+	range_text(o, 9e18, range, sizeof(range));
 	if (o->type == OPT_BOOL || !range[0])
 		link = "";
 	else if (range[0] != 'a')
@@ -399,6 +394,7 @@ const char *nearest(const char *typed, const char *const *names, size_t n)
 /* ---- Help ------------------------------------------------------------------------------------------ */
 
 enum { HELP_COLUMN = 34, HELP_WIDTH = 100 };
+#define HELP_HUGE 1e12
 
 /* Prints words from this column on, broken before HELP_WIDTH. */
 static void print_wrapped(FILE *f, const char *text, int column)
@@ -428,7 +424,7 @@ void option_help(FILE *f, const char *prefix, const struct option *table)
 		char range[160], *name = full_name(prefix, o->name), *left = NULL, *right = NULL;
 		char *list = o->type == OPT_CHOICE ? with_commas(o->choices) : NULL;
 
-		range_text(o, range, sizeof(range));
+		range_text(o, HELP_HUGE, range, sizeof(range));
 		if (o->type == OPT_BOOL && strcmp(o->def, "false") == 0)
 			left = sentence("  %s", name);
 		else

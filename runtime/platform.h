@@ -299,4 +299,8 @@ int launch(const struct config *c, int (*worker)(void *ctx, struct live *live), 
 void live_free(struct live *l);
 struct live *live_of_launcher(void); /* in a worker started by launch through mpirun; else NULL */
 
+/* ---- The command that needs no results (list.c) ------------------------------------------------------ */
+
+int command_list(int argc, char **argv);
+
 #endif

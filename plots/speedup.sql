@@ -1,0 +1,14 @@
+-- Speed-up over one worker against workers: median epoch times, range from min to max, ideal dashed.
+-- Needs runs of one worker and of several, with the same workload, batch, device and platform.
+WITH line AS (
+	SELECT p.workload, p.series || iif(max(p.n) OVER w > 1, iif(min(p.n) OVER w = max(p.n) OVER w,
+			' (n=' || p.n || ')', ' (n=' || min(p.n) OVER w || '..' || max(p.n) OVER w || ')'), '')
+			AS title,
+		p.workers, o.epoch_seconds / p.seconds AS speedup,
+		o.epoch_seconds / p.high AS low, o.epoch_seconds / p.low AS high,
+		min(p.place) OVER w AS place, max(p.workers) OVER w AS most
+	FROM pace AS p JOIN one_worker AS o USING (compare_key)
+	WINDOW w AS (PARTITION BY p.workload, p.series))
+SELECT workload, title, workers, speedup, low, high
+FROM line WHERE most > 1
+ORDER BY workload, place, title, workers;

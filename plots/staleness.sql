@@ -1,0 +1,7 @@
+-- Staleness, the foreign updates that a push met: mean and maximum of each configuration.
+-- Needs runs of an asynchronous strategy: only pushes to a parameter server can be stale.
+SELECT s.workload, s.title, avg(e.staleness_mean) AS mean, max(e.staleness_max) AS most, s.workers
+FROM selected AS s JOIN epoch AS e ON e.run_id = s.id
+WHERE e.epoch >= 1 AND e.staleness_mean IS NOT NULL
+GROUP BY s.workload, s.place
+ORDER BY s.workload, s.place;

@@ -1,0 +1,139 @@
+# style.gp - how all figures look. plot.c starts gnuplot on this file and then on NAME.gp, with
+#   format          png or svg
+#   data            file of blocks (see plot.c); columns: x y ... as NAME.sql gives them after title
+#   blocks, rows    how many, and rows of the longest; 0 blocks: explain the emptiness and stop
+#   names, widest   file of the blocks' titles; columns of the widest
+# and this file adds for NAME.gp
+#   name[i]         title of block i, from 1: data index i - 1
+#   workload        and the layouts, units and line types below
+# Text comes out of data files. It may be anything, so it is shown `noenhanced`, in titles and labels
+# only: tic labels and `with labels` would interpret it.
+
+set encoding utf8
+set datafile separator "\t"
+set datafile commentschars ""
+set datafile missing "NaN"
+
+line_of(file, i) = sprintf("stats '%s' using (text = strcol(1)[2:*], 0) every ::%d::%d nooutput", \
+	file, i, i)
+eval line_of('words.tsv', 0); heading = text
+eval line_of('words.tsv', 1); workload = text
+eval line_of('words.tsv', 2); footnote = text
+eval line_of('words.tsv', 3); needs = text
+eval line_of('words.tsv', 4); found = text
+eval line_of('words.tsv', 5); database = text
+if (blocks > 0) {
+	array name[blocks]
+	do for [i = 1:blocks] { eval line_of(names, i - 1); name[i] = text }
+}
+
+# Okabe and Ito's palette, the yellow left out of the lines: too faint on paper. Colour, point and
+# dash have 7, 12 and 4 values, so lines that share a colour differ in the two others, in grey too.
+palette_lines = "#000000 #0072B2 #D55E00 #009E73 #CC79A7 #E69F00 #56B4E9"
+palette_points = "7 5 9 13 11 15 6 4 8 12 10 14"
+do for [i = 1:84] {
+	set linetype i linecolor rgb word(palette_lines, (i - 1) % 7 + 1) linewidth 1.4 \
+		dashtype int((i - 1) / 7) % 4 + 1 pointsize 0.7 \
+		pointtype int(word(palette_points, (i - 1 + int((i - 1) / 84)) % 12 + 1))
+}
+ink = "#333333"
+faint = "#DDDDDD"
+
+# Sizes are in points of the SVG; a PNG has 3 pixels each, sharp at 8 cm and readable at 16.
+# Letters are about 6.2 wide and 15 high.
+scale = format eq 'png' ? 3.0 : 1.0
+letter = 6.5
+line = 15.5
+font = format eq 'png' ? 'DejaVu Sans,9' : 'DejaVu Sans,Verdana,Helvetica,Arial,sans-serif'
+terminal(w, h) = format eq 'png' \
+	? sprintf("set terminal pngcairo size %d, %d font '%s' fontscale %g linewidth %g pointscale %g \
+background '#ffffff'", w * scale, h * scale, font, scale, scale, scale) \
+	: sprintf("set terminal svg size %d, %d dynamic font '%s,11' linewidth 1 \
+background '#ffffff'", w, h, font)
+output = sprintf("set output 'figure.%s'", format)
+max(a, b) = a > b ? a : b
+min(a, b) = a < b ? a : b
+
+# The canvas in points: what is drawn in keeps its size, and the margins grow with the text.
+head = 26 + (heading ne "" ? line + 4 : 0)
+foot = 50 + (footnote ne "" ? line : 0)
+canvas(l, w, r, h) = sprintf("\
+wide = %d; high = %d; set output; %s; %s; \
+set lmargin at screen %f; set rmargin at screen %f; set tmargin at screen %f; set bmargin at screen %f", \
+	l + w + r, head + h + foot, terminal(l + w + r, head + h + foot), output, \
+	1.0 * l / (l + w + r), 1.0 * (l + w) / (l + w + r), \
+	1.0 - 1.0 * head / (head + h + foot), 1.0 * foot / (head + h + foot))
+
+# A plot of curves: the key stands on the right, whatever its length.
+layout_curves = canvas(62, 400, 58 + letter * max(widest, 12), max(270, line * blocks + 16)) . \
+	"; eval around(62); set key at screen 1.0 * (62 + 400 + 10) / wide, graph 1.03"
+# One bar a block, from top to bottom, its name on the left; see bar(i).
+bar_height = 19
+legend = 0 # room for a key of one row above the bars
+layout_bars = "\
+head = head + legend; \
+eval canvas(max(62, 20 + letter * widest), 400, 62, bar_height * (blocks + 0.6)); \
+eval around(16); eval bars; \
+set key at graph 1, screen 1.0 - (head - 16.0) / high right top horizontal maxcols auto maxrows 1"
+bars = "\
+unset ytics; set yrange [blocks + 0.8:0.2]; set grid noytics xtics; set border 1; \
+do for [i = 1:blocks] { set label name[i] at graph 0, first i right offset character -0.8, 0 \
+	noenhanced textcolor rgb ink }"
+bar_half = 0.34
+
+around(l) = sprintf("\
+set label 1001 workload at screen %f, screen %f left noenhanced textcolor rgb ink font ',10'; \
+if (heading ne '') { \
+	set label 1002 heading at screen %f, screen %f left noenhanced textcolor rgb 'black' font ',11' }; \
+if (footnote ne '') { \
+	set label 1003 footnote at screen %f, screen %f left noenhanced textcolor rgb '#666666' font ',8' }", \
+	1.0 * l / wide, 1.0 - (head - 14.0) / high, \
+	1.0 * l / wide, 1.0 - 14.0 / high, \
+	1.0 * l / wide, 10.0 / high)
+
+set border 3 linecolor rgb ink linewidth 0.8
+set tics out nomirror scale 0.6, 0.3 textcolor rgb ink
+set xtics offset 0, 0.3
+set xlabel offset 0, 0.7 textcolor rgb ink
+set ylabel offset 0.6, 0 textcolor rgb ink
+set grid xtics ytics linetype 1 linecolor rgb faint linewidth 0.7 dashtype 1
+set grid back
+set key left top vertical Left reverse samplen 2.4 spacing 1.15 width -2 noenhanced \
+	textcolor rgb ink maxcols 1
+set style fill transparent solid 0.16 noborder
+set errorbars small
+
+# Seconds as a person reads them: divide by time_of(most), call it time_unit(most).
+time_of(s) = s < 0.5e-3 ? 1e-6 : s < 0.5 ? 1e-3 : s < 600 ? 1 : s < 36000 ? 60 : 3600
+time_unit(s) = s < 0.5e-3 ? 'µs' : s < 0.5 ? 'ms' : s < 600 ? 's' : s < 36000 ? 'min' : 'h'
+# Three digits, at most: 0.123, 1.23, 12.3, 123.
+digits(x) = x >= 99.95 ? sprintf('%.0f', x) : x >= 9.995 ? sprintf('%.1f', x) : sprintf('%.2f', x)
+time_text(s) = digits(s / time_of(s)) . ' ' . time_unit(s)
+# The extremes of a column over all blocks; to be asked for before ranges are set, as only what is in
+# the ranges counts.
+extremes(c) = sprintf("stats data using %d nooutput; least = STATS_min; most = STATS_max", c)
+# Says in the key what the bands are, when columns a and b of some block differ.
+spread(a, b) = sprintf("stats data using (column(%d) - column(%d)) nooutput; \
+if (STATS_max > 0) { set key title 'Median; min to max' left font ',8' textcolor rgb '#666666' }", b, a)
+# The y axis of a figure whose column 2 is the quality, and 5 says whether that is a loss.
+quality_axis = "eval extremes(5); \
+if (most == 0) { set ylabel 'Test accuracy [%]' } else { set ylabel 'Test loss' }; \
+if (most > 0) { eval extremes(2); if (least > 0 && most > 5 * least) { \
+	set logscale y; set format y '%h' } }"
+# A marker on about ten epochs, in other places on each curve.
+stride = max(1, (rows + 5) / 10)
+
+if (blocks == 0) {
+	eval canvas(20, 480, 20, 200)
+	unset border; unset tics; unset key; unset grid
+	set label 1 'Nothing to draw' at graph 0.5, 0.72 center font ',14' textcolor rgb 'black'
+	set label 2 needs at graph 0.5, 0.5 center noenhanced textcolor rgb ink
+	set label 3 found at graph 0.5, 0.36 center noenhanced textcolor rgb ink
+	set label 4 database at graph 0.5, 0.22 center noenhanced textcolor rgb '#666666'
+	if (heading ne '') {
+		set label 5 heading at graph 0.5, 1 center noenhanced textcolor rgb 'black' font ',11'
+	}
+	set xrange [0:1]; set yrange [0:1]
+	plot NaN notitle
+	exit
+}

@@ -1,0 +1,419 @@
+/*
+ * query.c - prints the rows of a SELECT: an aligned table, markdown, CSV (RFC 4180), or one JSON
+ * object a row. Rounding is the query's business; here a number keeps all its digits, except in
+ * the tables for people, where a real number that the query did not round gets six.
+ */
+#include "database.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const format_names[] = {
+	[FORMAT_TEXT] = "text",
+	[FORMAT_MARKDOWN] = "markdown",
+	[FORMAT_CSV] = "csv",
+	[FORMAT_JSON] = "json",
+};
+
+bool format_find(const char *text, enum format *out)
+{
+	*out = FORMAT_TEXT;
+	if (!text)
+		return true;
+	for (size_t i = 0; i < sizeof(format_names) / sizeof(*format_names); i++)
+		if (strcmp(text, format_names[i]) == 0) {
+			*out = (enum format)i;
+			return true;
+		}
+	return false;
+}
+
+/* ---- Text -------------------------------------------------------------------------------------- */
+
+/* Reads one character of UTF-8 and moves past it; U+FFFD for a byte that is none. */
+static uint32_t next_character(const char **s)
+{
+	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+	const unsigned char *p = (const unsigned char *)*s;
+	size_t n = *p < 0x80 ? 1 : *p >= 0xf0 && *p < 0xf5 ? 4 : *p >= 0xe0 && *p < 0xf0 ? 3 : 2;
+	uint32_t c = n == 1 ? *p : *p & (0x7fu >> n);
+
+	if (*p >= 0xf5 || (*p >= 0x80 && *p < 0xc2)) {
+		*s += 1;
+		return 0xfffd;
+	}
+	for (size_t i = 1; i < n; i++) {
+		if ((p[i] & 0xc0) != 0x80) {
+			*s += 1;
+			return 0xfffd;
+		}
+		c = c << 6 | (p[i] & 0x3f);
+	}
+	*s += n;
+	return c < least[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000) ? 0xfffd : c;
+}
+
+/* Columns of a terminal: marks that combine take none, East Asian wide characters two. */
+static size_t character_width(uint32_t c)
+{
+	static const uint32_t none[][2] = {
+		{0x300, 0x36f}, {0x200b, 0x200f}, {0x20d0, 0x20ff}, {0xfe00, 0xfe0f}};
+	static const uint32_t wide[][2] = {
+		{0x1100, 0x115f},   {0x2e80, 0xa4cf},  {0xac00, 0xd7a3}, {0xf900, 0xfaff},
+		{0xfe30, 0xfe6f},   {0xff00, 0xff60},  {0xffe0, 0xffe6}, {0x1f300, 0x1f64f},
+		{0x1f900, 0x1f9ff}, {0x20000, 0x3fffd}};
+
+	for (size_t i = 0; i < sizeof(none) / sizeof(*none); i++)
+		if (c >= none[i][0] && c <= none[i][1])
+			return 0;
+	for (size_t i = 0; i < sizeof(wide) / sizeof(*wide); i++)
+		if (c >= wide[i][0] && c <= wide[i][1])
+			return 2;
+	return 1;
+}
+
+static size_t text_width(const char *s)
+{
+	size_t n = 0;
+
+	while (*s)
+		n += character_width(next_character(&s));
+	return n;
+}
+
+/* A copy that is valid UTF-8; in tables (escape), on one line and without control characters. */
+static char *clean(const char *text, bool escape)
+{
+	char *out = must(malloc(4 * strlen(text) + 1)), *p = out;
+
+	while (*text) {
+		const char *from = text;
+		uint32_t c = next_character(&text);
+		if (c == 0xfffd)
+			p += sprintf(p, "\xef\xbf\xbd");
+		else if (!escape || (c >= 0x20 && c != 0x7f && (c < 0x80 || c >= 0xa0)))
+			p = (char *)memcpy(p, from, (size_t)(text - from)) + (text - from);
+		else if (c == '\n')
+			p += sprintf(p, "\\n");
+		else if (c == '\t')
+			p += sprintf(p, "\\t");
+		else
+			p += sprintf(p, "\\x%02x", (unsigned)c);
+	}
+	*p = '\0';
+	return out;
+}
+
+/* The shortest decimal that reads back as x. */
+static void real_digits(double x, char buf[40])
+{
+	for (int digits = 15; digits <= 17; digits++) {
+		snprintf(buf, 40, "%.*g", digits, x);
+		if (strtod(buf, NULL) == x)
+			return;
+	}
+}
+
+/* Looks this like a number that was rounded for people: 12.3, 97%, 4x, -0.5, 1e-3, 91.2..93.0? */
+static bool numeric_text(const char *s)
+{
+	const char *p = s + (*s == '-' || *s == '+');
+
+	return *p >= '0' && *p <= '9' && s[strspn(s, "0123456789.,+-eE%x")] == '\0';
+}
+
+/* ---- A row, as CSV and JSON ------------------------------------------------------------------- */
+
+static void csv_text(FILE *f, const char *s)
+{
+	if (s[strcspn(s, ",\"\r\n")] == '\0' && *s != ' ' && (!*s || s[strlen(s) - 1] != ' ')) {
+		fputs(s, f);
+		return;
+	}
+	fputc('"', f);
+	for (; *s; s++) {
+		if (*s == '"')
+			fputc('"', f);
+		fputc(*s, f);
+	}
+	fputc('"', f);
+}
+
+/* The cell as text with all its digits; NULL when there is nothing. */
+static char *cell_exact(sqlite3_stmt *q, int i)
+{
+	char number[40];
+
+	switch (sqlite3_column_type(q, i)) {
+	case SQLITE_NULL:
+		return NULL;
+	case SQLITE_FLOAT:
+		if (!isfinite(sqlite3_column_double(q, i)))
+			return NULL;
+		real_digits(sqlite3_column_double(q, i), number);
+		return must(strdup(number));
+	default:
+		return clean((const char *)sqlite3_column_text(q, i), false);
+	}
+}
+
+static bool is_number(sqlite3_stmt *q, int i)
+{
+	int type = sqlite3_column_type(q, i);
+
+	return type == SQLITE_INTEGER || type == SQLITE_FLOAT;
+}
+
+static void csv_head(FILE *f, sqlite3_stmt *q, int columns)
+{
+	for (int i = 0; i < columns; i++) {
+		fputs(i ? "," : "", f);
+		csv_text(f, sqlite3_column_name(q, i));
+	}
+	fputs("\r\n", f);
+}
+
+static void csv_row(FILE *f, sqlite3_stmt *q, int columns)
+{
+	for (int i = 0; i < columns; i++) {
+		char *cell = cell_exact(q, i);
+		fputs(i ? "," : "", f);
+		csv_text(f, cell ? cell : "");
+		free(cell);
+	}
+	fputs("\r\n", f);
+}
+
+static void json_row(FILE *f, sqlite3_stmt *q, int columns)
+{
+	for (int i = 0; i < columns; i++) {
+		char *cell = cell_exact(q, i);
+		fputs(i ? ", " : "{", f);
+		text_json(f, sqlite3_column_name(q, i));
+		fputs(": ", f);
+		if (!cell)
+			fputs("null", f);
+		else if (is_number(q, i))
+			fputs(cell, f);
+		else
+			text_json(f, cell);
+		free(cell);
+	}
+	fputs("}\n", f);
+}
+
+/* ---- Tables ------------------------------------------------------------------------------------ */
+
+struct grid {
+	char **cell; /* [rows x columns], the heads first */
+	size_t rows, columns, room;
+	size_t *width;
+	bool *right; /* nothing but numbers below the head */
+};
+
+static char *escape_pipes(char *text)
+{
+	char *out = must(malloc(2 * strlen(text) + 1)), *p = out;
+
+	for (const char *s = text; *s; s++) {
+		if (*s == '|')
+			*p++ = '\\';
+		*p++ = *s;
+	}
+	*p = '\0';
+	free(text);
+	return out;
+}
+
+/* What people see of a cell. A real number that is not rounded yet gets six digits. */
+static char *cell_shown(sqlite3_stmt *q, int i)
+{
+	char number[40];
+
+	if (sqlite3_column_type(q, i) == SQLITE_FLOAT) {
+		snprintf(number, sizeof(number), "%.6g", sqlite3_column_double(q, i));
+		return must(strdup(number));
+	}
+	if (sqlite3_column_type(q, i) == SQLITE_NULL)
+		return must(strdup("-"));
+	return clean((const char *)sqlite3_column_text(q, i), true);
+}
+
+static void grid_row(struct grid *g, sqlite3_stmt *q, bool head, bool markdown)
+{
+	if (g->rows == g->room) {
+		g->room = g->room ? 2 * g->room : 64;
+		g->cell = must(realloc(g->cell, g->room * g->columns * sizeof(*g->cell)));
+	}
+	for (size_t i = 0; i < g->columns; i++) {
+		int c = (int)i;
+		char *cell = head ? clean(sqlite3_column_name(q, c), true) : cell_shown(q, c);
+		if (!head && sqlite3_column_type(q, c) == SQLITE_TEXT && !numeric_text(cell))
+			g->right[i] = false;
+		if (markdown)
+			cell = escape_pipes(cell);
+		size_t width = text_width(cell);
+		if (width > g->width[i])
+			g->width[i] = width;
+		g->cell[g->rows * g->columns + i] = cell;
+	}
+	g->rows++;
+}
+
+static void spaces(FILE *f, size_t n, char c)
+{
+	while (n-- > 0)
+		fputc(c, f);
+}
+
+static void grid_cell(FILE *f, const struct grid *g, size_t row, size_t i, bool last_bare)
+{
+	const char *cell = g->cell[row * g->columns + i];
+	size_t pad = g->width[i] - text_width(cell);
+
+	if (g->right[i])
+		spaces(f, pad, ' ');
+	fputs(cell, f);
+	if (!g->right[i] && !(last_bare && i + 1 == g->columns))
+		spaces(f, pad, ' ');
+}
+
+static void print_text(FILE *f, const struct grid *g)
+{
+	for (size_t row = 0; row < g->rows; row++) {
+		for (size_t i = 0; i < g->columns; i++) {
+			fputs(i ? "  " : "", f);
+			grid_cell(f, g, row, i, true);
+		}
+		fputc('\n', f);
+		for (size_t i = 0; row == 0 && i < g->columns; i++) {
+			fputs(i ? "  " : "", f);
+			spaces(f, g->width[i], '-');
+		}
+		fputs(row == 0 ? "\n" : "", f);
+	}
+}
+
+static void print_markdown(FILE *f, const struct grid *g)
+{
+	for (size_t row = 0; row < g->rows; row++) {
+		for (size_t i = 0; i < g->columns; i++) {
+			fputs(i ? " | " : "| ", f);
+			grid_cell(f, g, row, i, false);
+		}
+		fputs(" |\n", f);
+		for (size_t i = 0; row == 0 && i < g->columns; i++) {
+			fputs(i ? " | " : "| ", f);
+			spaces(f, g->width[i] - 1, '-');
+			fputc(g->right[i] ? ':' : '-', f);
+		}
+		fputs(row == 0 ? " |\n" : "", f);
+	}
+}
+
+static void grid_free(struct grid *g)
+{
+	for (size_t i = 0; i < g->rows * g->columns; i++)
+		free(g->cell[i]);
+	free(g->cell);
+	free(g->width);
+	free(g->right);
+}
+
+static struct grid grid_new(sqlite3_stmt *q, int columns, bool markdown)
+{
+	struct grid g = {.columns = (size_t)columns};
+
+	g.width = must(malloc(g.columns * sizeof(*g.width)));
+	g.right = must(malloc(g.columns * sizeof(*g.right)));
+	for (size_t i = 0; i < g.columns; i++) {
+		g.width[i] = markdown ? 3 : 1;
+		g.right[i] = true;
+	}
+	grid_row(&g, q, true, markdown);
+	return g;
+}
+
+/* ---- Queries ----------------------------------------------------------------------------------- */
+
+/* Compiles exactly one statement, one that changes nothing. NULL or a sentence. */
+static char *prepare(struct store *s, const char *sql, sqlite3_stmt **q)
+{
+	const char *rest;
+	int rc = sqlite3_prepare_v2(s->db, sql, -1, q, &rest);
+
+	if (rc == SQLITE_ERROR)
+		return sentence("the query is refused: %s.", sqlite3_errmsg(s->db));
+	if (rc != SQLITE_OK)
+		return database_error(s, rc);
+	bool one = *q && rest[strspn(rest, " \t\r\n;")] == '\0';
+	if (one && sqlite3_stmt_readonly(*q) && sqlite3_column_count(*q) > 0)
+		return NULL;
+	sqlite3_finalize(*q);
+	*q = NULL;
+	return one ? sentence("the query is refused: only a SELECT is allowed here.")
+		   : sentence("the query is refused: one statement is wanted.");
+}
+
+char *query_print(struct store *s, FILE *f, enum format format, const char *sql,
+		  const char *const *param, size_t count, int64_t *rows)
+{
+	bool markdown = format == FORMAT_MARKDOWN, table = markdown || format == FORMAT_TEXT;
+	struct grid grid = {.rows = 0};
+	sqlite3_stmt *q = NULL;
+	int64_t n = 0;
+	int rc;
+	char *wrong = prepare(s, sql, &q);
+
+	if (wrong)
+		return wrong;
+	int columns = sqlite3_column_count(q);
+	for (size_t i = 0; i < count; i++)
+		sqlite3_bind_text(q, (int)i + 1, param[i], -1, SQLITE_TRANSIENT);
+	if (table)
+		grid = grid_new(q, columns, markdown);
+	else if (format == FORMAT_CSV)
+		csv_head(f, q, columns);
+	for (; (rc = sqlite3_step(q)) == SQLITE_ROW; n++) {
+		if (table)
+			grid_row(&grid, q, false, markdown);
+		else if (format == FORMAT_CSV)
+			csv_row(f, q, columns);
+		else
+			json_row(f, q, columns);
+	}
+	if (rc == SQLITE_ERROR)
+		wrong = sentence("the query failed: %s.", sqlite3_errmsg(s->db));
+	else if (rc != SQLITE_DONE)
+		wrong = database_error(s, rc);
+	else if (markdown)
+		print_markdown(f, &grid);
+	else if (table)
+		print_text(f, &grid);
+	grid_free(&grid);
+	sqlite3_finalize(q);
+	if (rows)
+		*rows = n;
+	if (!wrong && (fflush(f) != 0 || ferror(f)))
+		wrong = sentence("the output cannot be written: is the disk full?");
+	return wrong;
+}
+
+char *query_run_json(struct store *s, FILE *f, int64_t id)
+{
+	char text[24];
+	const char *param = text;
+	int64_t rows = 0;
+
+	snprintf(text, sizeof(text), "%lld", (long long)id);
+	char *wrong = query_print(s, f, FORMAT_JSON,
+				  "SELECT id, status, strategy, workload, workers, params, "
+				  "test_accuracy, best_test_accuracy, test_loss, epoch_seconds, "
+				  "samples_per_second, comm_fraction, staleness_mean "
+				  "FROM run_summary WHERE id = CAST(?1 AS INTEGER)",
+				  &param, 1, &rows);
+	if (!wrong && rows == 0)
+		wrong = sentence("%s has no run %s.", s->path, text);
+	return wrong;
+}

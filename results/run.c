@@ -1,0 +1,371 @@
+/*
+ * run.c - mvbench run: one experiment, from the words of a command line to its row.
+ *
+ * The program has two lives here. In front, it checks everything, launches the workers, watches them
+ * and says how it ended. Under a launcher it is one of the workers: it trains, and rank 0 records.
+ */
+#include "results.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct run_flags {
+	bool dry_run;
+	const char *format;
+};
+
+static const struct option run_flags[] = {
+	{.name = "dry-run",
+	 .type = OPT_BOOL,
+	 .offset = offsetof(struct run_flags, dry_run),
+	 .def = "false",
+	 .help = "check and print the configuration, train nothing"},
+	{.name = "format",
+	 .type = OPT_CHOICE,
+	 .offset = offsetof(struct run_flags, format),
+	 .def = "text",
+	 .choices = "text|json",
+	 .help = "of what is printed on stdout"},
+	{0},
+};
+
+int complain(char *wrong)
+{
+	fprintf(stderr, "mvbench: %s\n", wrong);
+	free(wrong);
+	return EXIT_USER;
+}
+
+/* ---- A worker's life ------------------------------------------------------------------------------- */
+
+/* Opens the store when the run begins: only rank 0's sink ever does. */
+struct recorder {
+	const char *db;
+	struct store *store;
+	struct sink sink;
+	int64_t epochs;
+	bool lines; /* nobody watches: say a line an epoch */
+};
+
+static char *record_begin(void *self, const struct experiment *e, int64_t *id)
+{
+	struct recorder *r = self;
+	char *wrong = store_open(&r->store, r->db, STORE_WRITE);
+
+	if (wrong)
+		return wrong;
+	r->sink = store_sink(r->store);
+	return r->sink.begin(r->sink.self, e, id);
+}
+
+static char *record_epoch(void *self, const struct epoch_row *row, const struct split_row *ranks,
+			  int n)
+{
+	struct recorder *r = self;
+
+	if (r->lines)
+		progress_epoch(stderr, row, r->epochs);
+	return r->sink.epoch(r->sink.self, row, ranks, n);
+}
+
+static char *record_end(void *self, const char *status, const char *reason)
+{
+	struct recorder *r = self;
+
+	if (r->lines && reason)
+		fprintf(stderr, "mvbench: %s: %s\n", status, reason);
+	return r->sink.end(r->sink.self, status, reason);
+}
+
+static int work(const struct config *c, struct live *live)
+{
+	struct recorder r = {.db = c->run.db, .epochs = c->run.epochs, .lines = !live};
+	struct sink sink = {
+		.self = &r, .begin = record_begin, .epoch = record_epoch, .end = record_end};
+	int status = train(c, &sink, live);
+
+	store_close(r.store);
+	return status;
+}
+
+static int work_in_child(void *ctx, struct live *live)
+{
+	return work(ctx, live);
+}
+
+/* Does this rank speak for all that a launcher started? */
+static bool first_rank(void)
+{
+	static const char *const variable[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
+					       "SLURM_PROCID"};
+
+	for (size_t i = 0; i < sizeof variable / sizeof *variable; i++)
+		if (getenv(variable[i]))
+			return strcmp(getenv(variable[i]), "0") == 0;
+	return true;
+}
+
+/* ---- In front --------------------------------------------------------------------------------------- */
+
+/* The workers are gone: nobody else will end their row. */
+static void bury(const struct config *c, const struct outcome *o)
+{
+	struct store *s = NULL;
+	char *wrong = store_open(&s, c->run.db, STORE_WRITE);
+
+	if (!wrong)
+		wrong = store_fail(s, o->id, o->why);
+	store_close(s);
+	if (wrong)
+		complain(wrong);
+}
+
+void run_cell(const struct config *c, struct progress *p, struct outcome *o)
+{
+	struct watcher watcher = {.self = p, .tick = progress_tick};
+
+	*o = (struct outcome){.status = EXIT_FAILED};
+	progress_start(p);
+	o->status = launch(c, work_in_child, (void *)(uintptr_t)c, &watcher, &o->live, &o->why);
+	progress_end(p);
+	o->id = o->live ? o->live->id : 0;
+	if (o->id && o->status != EXIT_OK && o->status != EXIT_DIVERGED)
+		bury(c, o);
+}
+
+void outcome_fini(struct outcome *o)
+{
+	live_free(o->live);
+	free(o->why);
+	*o = (struct outcome){.live = NULL};
+}
+
+static void print_result(const struct config *c, const struct outcome *o)
+{
+	const struct live *live = o->live;
+	double seconds = 0, best = NAN;
+
+	for (int64_t i = 0; i < live->rows; i++) {
+		seconds += live->row[i].split.seconds;
+		best = fmax(best, live->row[i].test_accuracy);
+	}
+	printf("run %lld: %s, %s, %lld worker%s: ", (long long)o->id, c->run.workload,
+	       c->run.strategy, (long long)c->run.workers, c->run.workers == 1 ? "" : "s");
+	if (o->status == EXIT_OK && live->rows > 0) {
+		const struct epoch_row *last = &live->row[live->rows - 1];
+		if (!isnan(last->test_accuracy))
+			printf("test accuracy %.2f %% (best %.2f %%), ", 100 * last->test_accuracy,
+			       100 * best);
+		printf("test loss %.4f after %lld epoch%s in %.3f s\n", last->test_loss,
+		       (long long)last->epoch, last->epoch == 1 ? "" : "s", seconds);
+	} else {
+		printf("%s\n", o->status == EXIT_DIVERGED ? "diverged" : "failed");
+	}
+}
+
+void outcome_print(const struct config *c, const struct outcome *o, enum format format)
+{
+	struct store *s = NULL;
+	char *wrong = NULL;
+
+	if (o->why)
+		fprintf(stderr, "mvbench: %s\n", o->why);
+	if (o->id == 0)
+		return;
+	if (format != FORMAT_JSON) {
+		print_result(c, o);
+		return;
+	}
+	wrong = store_open(&s, c->run.db, STORE_READ);
+	if (!wrong)
+		wrong = query_run_json(s, stdout, o->id);
+	store_close(s);
+	if (wrong)
+		complain(wrong);
+}
+
+/* ---- --help and --dry-run ------------------------------------------------------------------------------ */
+
+static void plugin_help(const char *part, const struct plugin *p, const struct setting *recipe)
+{
+	if (!p->options && !(recipe && recipe->name))
+		return;
+	printf("\n%s %s: %s\n", part, p->name, p->summary);
+	if (recipe && recipe->name) {
+		printf("  its own defaults:");
+		for (; recipe->name; recipe++)
+			printf(" --%s=%s", recipe->name, recipe->value);
+		putchar('\n');
+	}
+	option_help(stdout, p->name, p->options);
+}
+
+static const char *value_given(const struct arguments *a, const char *name)
+{
+	const char *value = NULL;
+
+	for (size_t i = 0; i < a->options; i++)
+		if (strcmp(a->option[i].name, name) == 0)
+			value = a->option[i].value;
+	return value;
+}
+
+/* Every plug-in's table, or only those of the strategy and workload that are named. */
+static int run_help(const struct arguments *a)
+{
+	const char *strategy = value_given(a, "strategy"), *workload = value_given(a, "workload");
+
+	printf("usage: mvbench run [--option=value ...]\n\n"
+	       "Trains one configuration and records it in the results database. Exit status: 0 "
+	       "done,\n"
+	       "1 failed, 2 cannot run like this, 3 diverged, 130 interrupted.\n\n");
+	option_help(stdout, NULL, run_flags);
+	printf("\nthe experiment\n");
+	option_help(stdout, NULL, run_options);
+	for (size_t i = 0; strategies[i]; i++)
+		if (!strategy || strcmp(strategy, strategies[i]->plugin.name) == 0)
+			plugin_help("strategy", &strategies[i]->plugin, NULL);
+	for (size_t i = 0; workloads[i]; i++)
+		if (!workload || strcmp(workload, workloads[i]->plugin.name) == 0)
+			plugin_help("workload", &workloads[i]->plugin, workloads[i]->recipe);
+	return EXIT_OK;
+}
+
+static void show_table(const char *prefix, const struct option *table, const void *fields)
+{
+	char number[64];
+
+	for (const struct option *o = table; o && o->name; o++) {
+		char *name = sentence("%s%s%s", prefix, *prefix ? "." : "", o->name);
+		bool text = o->type == OPT_STRING || o->type == OPT_CHOICE;
+		if (!text)
+			option_text(o, fields, number, sizeof number);
+		printf("%-24s %s\n", name,
+		       text ? *(const char *const *)((const char *)fields + o->offset) : number);
+		free(name);
+	}
+}
+
+static void show_text(const struct config *c, const struct plan *p)
+{
+	show_table("", run_options, &c->run);
+	show_table(c->run.strategy, c->strategy->plugin.options, c->strategy_opts);
+	show_table(c->run.workload, c->workload->plugin.options, c->workload_opts);
+	printf("%-24s %lld\n", "parameters", (long long)p->params);
+	printf("%-24s %zu, %zu values each\n", "rows to train on", p->train.n, p->train.features);
+	printf("%-24s %zu\n", "rows to test on", p->test.n);
+	printf("%-24s %lld\n", "steps of an epoch", (long long)p->steps);
+	printf("%-24s %s\n", "device used", p->device);
+	printf("%-24s %d%s\n", "cores", p->cores, p->oversubscribed ? ", oversubscribed" : "");
+}
+
+static void show_json_table(const char *name, const struct option *table, const void *fields)
+{
+	const char *comma = "";
+
+	if (name)
+		printf(", \"%s\": {", name);
+	for (const struct option *o = table; o && o->name; o++) {
+		printf("%s\"", comma);
+		for (const char *n = o->name; *n; n++)
+			putchar(*n == '-' ? '_' : *n);
+		printf("\": ");
+		option_json(stdout, o, fields);
+		comma = ", ";
+	}
+	if (name)
+		putchar('}');
+}
+
+static void show_json(const struct config *c, const struct plan *p)
+{
+	char hash[17];
+
+	config_hash(c, hash);
+	putchar('{');
+	show_json_table(NULL, run_options, &c->run);
+	show_json_table("strategy_options", c->strategy->plugin.options, c->strategy_opts);
+	show_json_table("workload_options", c->workload->plugin.options, c->workload_opts);
+	printf(", \"config_hash\": \"%s\", \"params\": %lld, \"train_size\": %zu, \"test_size\": "
+	       "%zu, "
+	       "\"steps\": %lld, \"device_used\": \"%s\", \"cores\": %d, \"oversubscribed\": %s}\n",
+	       hash, (long long)p->params, p->train.n, p->test.n, (long long)p->steps, p->device,
+	       p->cores, p->oversubscribed ? "true" : "false");
+}
+
+/* ---- The command ----------------------------------------------------------------------------------------- */
+
+static bool takes_no_value(const char *name)
+{
+	const struct option *o = option_find(run_flags, name);
+	char *wrong = o ? NULL : config_check(name, "true", &o);
+
+	free(wrong);
+	return !wrong && o->type == OPT_BOOL;
+}
+
+static int run(const struct config *c, const struct run_flags *flags, bool worker)
+{
+	enum format format = strcmp(flags->format, "json") == 0 ? FORMAT_JSON : FORMAT_TEXT;
+	struct progress progress = {.lines = true};
+	struct outcome outcome;
+	struct plan plan;
+	char *wrong;
+
+	if (worker && !flags->dry_run)
+		return work(c, live_of_launcher());
+	if ((wrong = plan_make(c, &plan)) || (wrong = store_check(c->run.db)))
+		return complain(wrong);
+	if (flags->dry_run) {
+		if (format == FORMAT_JSON)
+			show_json(c, &plan);
+		else
+			show_text(c, &plan);
+		return EXIT_OK;
+	}
+	if (plan.oversubscribed)
+		fprintf(stderr,
+			"mvbench: oversubscribed: %lld workers share %d core%s, so their times say "
+			"little\n",
+			(long long)c->run.workers, plan.cores, plan.cores == 1 ? "" : "s");
+	run_cell(c, &progress, &outcome);
+	int status = outcome.status;
+	outcome_print(c, &outcome, format);
+	outcome_fini(&outcome);
+	return status;
+}
+
+int command_run(int argc, char **argv)
+{
+	struct arguments a;
+	struct run_flags flags;
+	struct config config;
+	bool worker = platform_under_launcher() || live_of_launcher();
+	char *wrong = arguments_read(&a, argc, argv, takes_no_value);
+	int status;
+
+	if (wrong)
+		return complain(wrong);
+	if (a.help) {
+		status = run_help(&a);
+		arguments_free(&a);
+		return status;
+	}
+	option_default(run_flags, &flags);
+	wrong = arguments_take(&a, run_flags, &flags);
+	if (!wrong && a.words)
+		wrong = sentence("%s: run takes options only, such as --workload=mlp", a.word[0]);
+	if (!wrong)
+		wrong = config_init(&config, a.option, a.options, false);
+	arguments_free(&a);
+	if (wrong && worker && !first_rank()) {
+		free(wrong);
+		return EXIT_USER;
+	}
+	if (wrong)
+		return complain(wrong);
+	status = run(&config, &flags, worker);
+	config_fini(&config);
+	return status;
+}

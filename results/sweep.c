@@ -1,0 +1,863 @@
+/*
+ * sweep.c - mvbench sweep: the cross product of a job file, cell by cell.
+ *
+ * A job file is INI: [defaults], then one [section] a group of cells. A key is an option of `mvbench
+ * run`; its value a list, of which a..b is a range of whole numbers. A section's cells are all
+ * combinations of its lists; what it does not set comes from [defaults], and what the command line
+ * sets replaces both. Equal cells are run once. A cell is known by the hash of its configuration:
+ * its row is made (pending) before the first cell starts, so an interrupted sweep shows what is left,
+ * and the next one goes on there.
+ */
+#include "results.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <ini.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { CELLS_MAX = 20000, RANGE_MAX = 10000, JOBS_MAX = 256 };
+
+/* ---- Reading a job file ------------------------------------------------------------------------ */
+
+/* One key and the values that it takes in turn. */
+struct axis {
+	char *name;
+	char **value;
+	size_t n;
+	int line; /* 0: the command line */
+};
+
+struct section {
+	char *name;
+	int line;
+	struct axis *axis;
+	size_t axes;
+};
+
+struct job {
+	const char *path;
+	struct section *section; /* the first is [defaults], whether it stands there or not */
+	size_t sections;
+	FILE *file;
+	int line;
+	char *wrong; /* the first thing that is */
+};
+
+static void axis_free(struct axis *a)
+{
+	free(a->name);
+	for (size_t i = 0; i < a->n; i++)
+		free(a->value[i]);
+	free(a->value);
+}
+
+static void section_add(struct job *j, char *name, int line)
+{
+	j->section = must(realloc(j->section, (j->sections + 1) * sizeof *j->section));
+	j->section[j->sections++] = (struct section){.name = name, .line = line};
+}
+
+static void job_free(struct job *j)
+{
+	for (size_t i = 0; i < j->sections; i++) {
+		struct section *s = &j->section[i];
+		for (size_t k = 0; k < s->axes; k++)
+			axis_free(&s->axis[k]);
+		free(s->axis);
+		free(s->name);
+	}
+	free(j->section);
+}
+
+static void axis_value(struct axis *a, char *value)
+{
+	a->value = must(realloc(a->value, (a->n + 1) * sizeof *a->value));
+	a->value[a->n++] = value;
+}
+
+/* Is this "a..b" with whole numbers? */
+static bool range_of(const char *text, long long *a, long long *b)
+{
+	int end = 0;
+
+	return sscanf(text, "%lld..%lld%n", a, b, &end) == 2 && text[end] == '\0' &&
+	       !isspace((unsigned char)*text);
+}
+
+/* Cuts "1, 4..6" into values; each is checked. Returns NULL or what is wrong. */
+static char *axis_read(struct axis *a, const char *name, const char *list)
+{
+	const struct option *o = NULL;
+	char *wrong = NULL;
+
+	*a = (struct axis){.name = must(strdup(name))};
+	for (const char *at = list; !wrong; at++) {
+		size_t n = strcspn(at, ",");
+		const char *next = at + n;
+		long long from, to;
+		while (n > 0 && isspace((unsigned char)*at))
+			at++, n--;
+		while (n > 0 && isspace((unsigned char)at[n - 1]))
+			n--;
+		char *item = must(strndup(at, n));
+		if (n == 0 && (*next == ',' || a->n > 0)) {
+			wrong = sentence("%s: the list \"%s\" has an empty place", name, list);
+		} else if (range_of(item, &from, &to)) {
+			if (to < from || to - from >= RANGE_MAX)
+				wrong = sentence(
+					"%s: the range %s does not rise, or is longer than %d",
+					name, item, RANGE_MAX);
+			for (long long x = from; !wrong && x <= to; x++) {
+				axis_value(a, sentence("%lld", x));
+				wrong = config_check(name, a->value[a->n - 1], &o);
+			}
+		} else {
+			axis_value(a, must(strdup(item)));
+			wrong = config_check(name, item, &o);
+		}
+		free(item);
+		at = next;
+		if (*at == '\0')
+			break;
+	}
+	if (wrong)
+		axis_free(a);
+	return wrong;
+}
+
+static void job_wrong(struct job *j, int line, char *what)
+{
+	if (j->wrong) {
+		free(what);
+		return;
+	}
+	j->wrong = sentence("%s:%d: %s", j->path, line, what);
+	free(what);
+}
+
+/* A line "[name]": sections are known from here, for inih passes over empty ones and cuts long names. */
+static void job_header(struct job *j, const char *text)
+{
+	size_t n = strcspn(text + 1, "]");
+
+	if (text[1 + n] != ']' || n == 0)
+		return job_wrong(j, j->line, sentence("a section looks like [name]"));
+	char *name = must(strndup(text + 1, n));
+	if (strcmp(name, "defaults") == 0) {
+		if (j->section[0].line)
+			job_wrong(j, j->line,
+				  sentence("[defaults] stands on line %d already",
+					   j->section[0].line));
+		else if (j->sections > 1)
+			job_wrong(j, j->line,
+				  sentence("[defaults] stands before the other sections"));
+		j->section[0].line = j->line;
+		free(name);
+		return;
+	}
+	for (size_t i = 1; i < j->sections; i++)
+		if (strcmp(j->section[i].name, name) == 0)
+			job_wrong(j, j->line,
+				  sentence("[%s] stands on line %d already; give it another name, "
+					   "or put "
+					   "its keys there",
+					   name, j->section[i].line));
+	section_add(j, name, j->line);
+}
+
+/* inih's reader: a line at a time, counted. Indentation is dropped, for to inih it would mean that
+ * the line continues the value above. */
+static char *job_line(char *buf, int room, void *user)
+{
+	struct job *j = user;
+	char *line = fgets(buf, room, j->file);
+
+	if (!line)
+		return NULL;
+	if (j->line++ == 0 && strncmp(line, "\xef\xbb\xbf", 3) == 0)
+		memmove(line, line + 3, strlen(line + 3) + 1); /* some editors' mark of UTF-8 */
+	size_t n = strlen(line), blank = strspn(line, " \t");
+	if (n + 1 == (size_t)room && line[n - 1] != '\n') {
+		job_wrong(j, j->line, sentence("a line has at most %d characters", room - 2));
+		return NULL;
+	}
+	memmove(line, line + blank, n - blank + 1);
+	if (line[0] == '[')
+		job_header(j, line);
+	return line;
+}
+
+static int job_key(void *user, const char *section, const char *name, const char *value)
+{
+	struct job *j = user;
+	struct section *s = &j->section[j->sections - 1];
+	struct axis a;
+
+	if (j->wrong)
+		return 0;
+	if (!*section) {
+		job_wrong(j, j->line,
+			  sentence("%s stands in no section; [defaults] is missing", name));
+		return 0;
+	}
+	for (size_t i = 0; i < s->axes; i++)
+		if (strcmp(s->axis[i].name, name) == 0) {
+			job_wrong(j, j->line,
+				  sentence("%s is set on line %d already; for several values give "
+					   "a list",
+					   name, s->axis[i].line));
+			return 0;
+		}
+	char *wrong = axis_read(&a, name, value);
+	if (wrong) {
+		job_wrong(j, j->line, wrong);
+		return 0;
+	}
+	a.line = j->line;
+	s->axis = must(realloc(s->axis, (s->axes + 1) * sizeof *s->axis));
+	s->axis[s->axes++] = a;
+	return 1;
+}
+
+static char *job_read(struct job *j, const char *path)
+{
+	*j = (struct job){.path = path, .file = fopen(path, "r")};
+	if (!j->file)
+		return sentence("%s: %m", path);
+	section_add(j, must(strdup("defaults")), 0);
+	int line = ini_parse_stream(job_line, j, job_key, j);
+	fclose(j->file);
+	if (line > 0 && !j->wrong)
+		job_wrong(j, line, sentence("neither [section] nor key = value"));
+	else if (line < 0 && !j->wrong)
+		j->wrong = sentence("%s: cannot be read", path);
+	if (!j->wrong && j->sections == 1 && j->section[0].axes == 0)
+		j->wrong = sentence("%s: there is nothing in it; a job file has [sections] with "
+				    "key = value lines",
+				    path);
+	return j->wrong;
+}
+
+/* ---- Cells --------------------------------------------------------------------------------------------- */
+
+static const struct axis *axis_find(const struct axis *a, size_t n, const char *name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(a[i].name, name) == 0)
+			return &a[i];
+	return NULL;
+}
+
+static void sweep_add(struct sweep *s, struct config *c, const char *section, int line)
+{
+	struct cell cell = {.config = *c, .line = line};
+
+	config_hash(c, cell.hash);
+	for (size_t i = 0; i < s->cells; i++)
+		if (strcmp(s->cell[i].hash, cell.hash) == 0) {
+			config_fini(c);
+			s->duplicates++;
+			return;
+		}
+	cell.section = must(strdup(section));
+	s->cell = must(realloc(s->cell, (s->cells + 1) * sizeof *s->cell));
+	s->cell[s->cells++] = cell;
+}
+
+/* All combinations of these axes; the last one turns fastest. */
+static char *expand(struct sweep *s, const struct job *j, const struct section *section,
+		    const struct axis *const *axis, size_t axes)
+{
+	size_t *turn = must(calloc(axes + 1, sizeof *turn)), k;
+	struct setting *setting = must(calloc(axes + 1, sizeof *setting));
+	char *wrong = NULL;
+
+	do {
+		struct config c;
+		for (size_t i = 0; i < axes; i++)
+			setting[i] = (struct setting){axis[i]->name, axis[i]->value[turn[i]]};
+		char *why = config_init(&c, setting, axes, true);
+		if (why)
+			wrong = sentence("%s:%d: [%s] %s", j->path, section->line, section->name,
+					 why);
+		else
+			sweep_add(s, &c, section->name, section->line);
+		free(why);
+		if (s->cells > CELLS_MAX)
+			wrong = sentence("%s:%d: [%s] makes more than %d cells; shorten its lists",
+					 j->path, section->line, section->name, CELLS_MAX);
+		for (k = axes; k > 0 && ++turn[k - 1] == axis[k - 1]->n; k--)
+			turn[k - 1] = 0;
+	} while (k > 0 && !wrong);
+	free(turn);
+	free(setting);
+	return wrong;
+}
+
+static char *expand_section(struct sweep *s, const struct job *j, const struct section *section,
+			    const struct axis *over, size_t overs)
+{
+	const struct section *defaults = &j->section[0];
+	size_t n = 0, room = defaults->axes + section->axes + overs;
+	const struct axis **axis = must(calloc(room + 1, sizeof *axis));
+
+	for (size_t i = 0; section != defaults && i < defaults->axes; i++)
+		if (!axis_find(section->axis, section->axes, defaults->axis[i].name) &&
+		    !axis_find(over, overs, defaults->axis[i].name))
+			axis[n++] = &defaults->axis[i];
+	for (size_t i = 0; i < section->axes; i++)
+		if (!axis_find(over, overs, section->axis[i].name))
+			axis[n++] = &section->axis[i];
+	for (size_t i = 0; i < overs; i++)
+		axis[n++] = &over[i];
+	char *wrong = expand(s, j, section, axis, n);
+	free(axis);
+	return wrong;
+}
+
+/* The command line's options as axes; a later one replaces an earlier one of its name. */
+static char *read_over(const struct setting *given, size_t n, struct axis **over, size_t *overs)
+{
+	*over = must(calloc(n + 1, sizeof **over));
+	*overs = 0;
+	for (size_t i = 0; i < n; i++) {
+		struct axis a;
+		char *wrong =
+			axis_read(&a, given[i].name, given[i].value ? given[i].value : "true");
+		if (wrong)
+			return wrong;
+		size_t at = 0;
+		while (at < *overs && strcmp((*over)[at].name, a.name) != 0)
+			at++;
+		if (at < *overs)
+			axis_free(&(*over)[at]);
+		else
+			(*overs)++;
+		(*over)[at] = a;
+	}
+	return NULL;
+}
+
+char *sweep_read(const char *path, const struct setting *given, size_t n, struct sweep *s)
+{
+	struct job j = {.section = NULL};
+	struct axis *over;
+	size_t overs;
+	char *wrong = read_over(given, n, &over, &overs);
+
+	*s = (struct sweep){.cell = NULL};
+	if (!wrong)
+		wrong = job_read(&j, path);
+	for (size_t i = j.sections > 1; !wrong && i < j.sections; i++)
+		wrong = expand_section(s, &j, &j.section[i], over, overs);
+	for (size_t i = 1; !wrong && i < s->cells; i++)
+		if (strcmp(s->cell[i].config.run.db, s->cell[0].config.run.db) != 0)
+			wrong = sentence("%s:%d: a sweep has one database, not %s and %s", path,
+					 s->cell[i].line, s->cell[0].config.run.db,
+					 s->cell[i].config.run.db);
+	job_free(&j);
+	for (size_t i = 0; i < overs; i++)
+		axis_free(&over[i]);
+	free(over);
+	if (wrong)
+		sweep_free(s);
+	return wrong;
+}
+
+void sweep_free(struct sweep *s)
+{
+	for (size_t i = 0; i < s->cells; i++) {
+		config_fini(&s->cell[i].config);
+		free(s->cell[i].section);
+	}
+	free(s->cell);
+	*s = (struct sweep){.cell = NULL};
+}
+
+/* ---- Finding the file ---------------------------------------------------------------------------------- */
+
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+	return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static int is_ini(const struct dirent *d)
+{
+	size_t n = strlen(d->d_name);
+
+	return n > 4 && strcmp(d->d_name + n - 4, ".ini") == 0;
+}
+
+static char *no_such_file(const char *name, const char *folder)
+{
+	struct dirent **file;
+	int n = folder ? scandir(folder, &file, is_ini, by_name) : -1;
+	char *list = must(strdup(""));
+
+	for (int i = 0; i < n; i++) {
+		char *longer = sentence("%s%s%.*s", list, i ? ", " : "",
+					(int)strlen(file[i]->d_name) - 4, file[i]->d_name);
+		free(list);
+		list = longer;
+		free(file[i]);
+	}
+	if (n >= 0)
+		free(file);
+	char *wrong = n > 0 ? sentence("%s: there is no such job file; mvbench has %s", name, list)
+			    : sentence("%s: there is no such job file", name);
+	free(list);
+	return wrong;
+}
+
+/* As given, or one of those that come with the program, with or without its .ini. */
+static char *find_file(const char *name, char **path)
+{
+	char *folder, *wrong = NULL;
+
+	*path = NULL;
+	if (access(name, F_OK) == 0) {
+		*path = must(strdup(name));
+		return NULL;
+	}
+	folder = installed_path("workloads/sweeps");
+	for (int i = 0; folder && !*path && i < 2; i++) {
+		*path = sentence("%s/%s%s", folder, name, i ? ".ini" : "");
+		if (access(*path, F_OK) != 0) {
+			free(*path);
+			*path = NULL;
+		}
+	}
+	if (!*path)
+		wrong = no_such_file(name, folder);
+	free(folder);
+	return wrong;
+}
+
+/* ---- What is to be done --------------------------------------------------------------------------------- */
+
+struct sweep_flags {
+	bool dry_run, resume, retry;
+	int64_t jobs;
+	const char *format;
+};
+
+#define FLAG(f) .offset = offsetof(struct sweep_flags, f)
+static const struct option sweep_flags[] = {
+	{.name = "dry-run",
+	 .type = OPT_BOOL,
+	 FLAG(dry_run),
+	 .def = "false",
+	 .help = "list the cells, and which are finished; run nothing"},
+	{.name = "resume",
+	 .type = OPT_BOOL,
+	 FLAG(resume),
+	 .def = "true",
+	 .help = "leave out cells that are finished: done, failed or diverged [true/false]"},
+	{.name = "retry",
+	 .type = OPT_BOOL,
+	 FLAG(retry),
+	 .def = "false",
+	 .help = "run cells that failed or diverged again"},
+	{.name = "jobs",
+	 .type = OPT_INT,
+	 FLAG(jobs),
+	 .def = "1",
+	 .min = 1,
+	 .max = JOBS_MAX,
+	 .help = "cells at a time; more than one spoils each other's times [cells]"},
+	{.name = "format",
+	 .type = OPT_CHOICE,
+	 FLAG(format),
+	 .def = "text",
+	 .choices = "text|json",
+	 .help = "of what is printed on stdout: json is one object a cell"},
+	{0},
+};
+
+static bool finished(const struct cell *c, const struct sweep_flags *f)
+{
+	if (!f->resume)
+		return false;
+	if (strcmp(c->status, "done") == 0 || strcmp(c->status, "running") == 0)
+		return true;
+	if (strcmp(c->status, "failed") == 0 && strncmp(c->reason, "interrupted", 11) == 0)
+		return false;
+	return (strcmp(c->status, "failed") == 0 || strcmp(c->status, "diverged") == 0) &&
+	       !f->retry;
+}
+
+static void say_cell(FILE *f, const struct cell *c)
+{
+	const struct run *r = &c->config.run;
+
+	fprintf(f, "[%s] %s, %s, %lld worker%s, sync-every %lld, seed %lld", c->section,
+		r->workload, r->strategy, (long long)r->workers, r->workers == 1 ? "" : "s",
+		(long long)r->sync_every, (long long)r->seed);
+}
+
+/* Checks every cell before anything starts, and says once that some are oversubscribed. */
+static char *plan_cells(const char *path, struct sweep *s)
+{
+	for (size_t i = 0; i < s->cells; i++) {
+		struct cell *c = &s->cell[i];
+		char *why = plan_make(&c->config, &c->plan);
+		if (!why)
+			continue;
+		char *wrong = sentence("%s:%d: [%s] with %s on %lld worker%s: %s", path, c->line,
+				       c->section, c->config.run.strategy,
+				       (long long)c->config.run.workers,
+				       c->config.run.workers == 1 ? "" : "s", why);
+		free(why);
+		return wrong;
+	}
+	return NULL;
+}
+
+static void look_up_cells(struct store *store, struct sweep *s, const struct sweep_flags *f)
+{
+	for (size_t i = 0; i < s->cells; i++) {
+		struct cell *c = &s->cell[i];
+		c->id = store_cell(store, c->hash, c->status, c->reason);
+		c->skip = finished(c, f);
+	}
+}
+
+static size_t count_left(const struct sweep *s)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->cells; i++)
+		n += !s->cell[i].skip;
+	return n;
+}
+
+static void list_cells(const struct sweep *s, enum format format)
+{
+	for (size_t i = 0; i < s->cells; i++) {
+		const struct cell *c = &s->cell[i];
+		const char *state = c->status[0] ? c->status : "new";
+		if (format == FORMAT_JSON) {
+			char **word = config_words(&c->config);
+			printf("{\"cell\": %zu, \"section\": ", i + 1);
+			text_json(stdout, c->section);
+			printf(", \"config_hash\": \"%s\", \"status\": \"%s\", \"finished\": %s, "
+			       "\"params\": %lld, \"words\": [",
+			       c->hash, state, c->skip ? "true" : "false",
+			       (long long)c->plan.params);
+			for (size_t k = 0; word[k]; k++) {
+				fputs(k ? ", " : "", stdout);
+				text_json(stdout, word[k]);
+			}
+			printf("]}\n");
+			free_words(word);
+			continue;
+		}
+		printf("%4zu  %-9s %-4s ", i + 1, state, c->skip ? "skip" : "run");
+		say_cell(stdout, c);
+		putchar('\n');
+	}
+	if (format != FORMAT_JSON)
+		printf("%zu cell%s, %zu to run, %zu finished, %zu equal to another\n", s->cells,
+		       s->cells == 1 ? "" : "s", count_left(s), s->cells - count_left(s),
+		       s->duplicates);
+}
+
+static char *pend_cells(struct store *store, struct sweep *s)
+{
+	char *wrong = NULL;
+
+	for (size_t i = 0; !wrong && i < s->cells; i++)
+		if (!s->cell[i].skip && strcmp(s->cell[i].status, "pending") != 0)
+			wrong = store_pend(store, &s->cell[i].config);
+	return wrong;
+}
+
+/* ---- Doing it ---------------------------------------------------------------------------------------------- */
+
+struct doing {
+	struct sweep *sweep;
+	const struct sweep_flags *flags;
+	enum format format;
+	size_t left, ended; /* cells to run; that have ended */
+	nsec began;
+	bool interrupted;
+};
+
+/* A worker that never came to its row, or died: the cell's newest row says pending still. */
+static void fail_pending(const struct cell *c, const struct outcome *o)
+{
+	struct store *store = NULL;
+	char status[16], reason[256];
+	char *wrong = store_open(&store, c->config.run.db, STORE_WRITE);
+
+	if (!wrong) {
+		int64_t id = store_cell(store, c->hash, status, reason);
+		if (strcmp(status, "pending") == 0)
+			wrong = store_fail(store, id, o->why);
+		store_close(store);
+	}
+	if (wrong)
+		complain(wrong);
+}
+
+static void say_result(const struct doing *d, const struct cell *c, const struct outcome *o)
+{
+	if (d->format == FORMAT_JSON) {
+		outcome_print(&c->config, o, d->format);
+		return;
+	}
+	printf("%zu/%zu ", d->ended + 1, d->left);
+	say_cell(stdout, c);
+	if (o->status == EXIT_OK && o->live && o->live->rows > 0) {
+		const struct epoch_row *row = &o->live->row[o->live->rows - 1];
+		double seconds = 0;
+		for (int64_t i = 0; i < o->live->rows; i++)
+			seconds += o->live->row[i].split.seconds;
+		if (row->test_accuracy >= 0)
+			printf(": test accuracy %.2f %%", 100 * row->test_accuracy);
+		else
+			printf(": test loss %.4f", row->test_loss);
+		printf(", %.3f s\n", seconds);
+	} else {
+		printf(": %s: %s\n",
+		       o->status == EXIT_DIVERGED      ? "diverged"
+		       : o->status == EXIT_INTERRUPTED ? "interrupted"
+						       : "failed",
+		       o->why ? o->why : "no reason is known");
+	}
+	fflush(stdout);
+}
+
+/* Runs one cell in this process; returns its exit status. */
+static int do_cell(const struct doing *d, const struct cell *c, bool alone)
+{
+	char before[64];
+	double mean = d->ended ? 1e-9 * (double)(clock_now() - d->began) / (double)d->ended : 0;
+	struct progress progress = {.before = before,
+				    .later_s = mean * (double)(d->left - d->ended - 1),
+				    .quiet = !alone};
+	struct outcome o;
+
+	snprintf(before, sizeof before, "%zu/%zu %s ", d->ended + 1, d->left,
+		 c->config.run.strategy);
+	run_cell(&c->config, &progress, &o);
+	int status = o.status;
+	if (o.id == 0 && status != EXIT_INTERRUPTED)
+		fail_pending(c, &o);
+	say_result(d, c, &o);
+	outcome_fini(&o);
+	return status;
+}
+
+static void cell_ended(struct doing *d, struct cell *c, int status)
+{
+	d->ended++;
+	d->interrupted |= status == EXIT_INTERRUPTED;
+	snprintf(c->status, sizeof c->status, "%s",
+		 status == EXIT_OK            ? "done"
+		 : status == EXIT_DIVERGED    ? "diverged"
+		 : status == EXIT_INTERRUPTED ? "pending"
+					      : "failed");
+}
+
+static void do_in_turn(struct doing *d)
+{
+	for (size_t i = 0; i < d->sweep->cells && !d->interrupted; i++)
+		if (!d->sweep->cell[i].skip)
+			cell_ended(d, &d->sweep->cell[i], do_cell(d, &d->sweep->cell[i], true));
+}
+
+/* Several at a time, each in a process of its own, which a signal to this one is passed on to. */
+static void do_side_by_side(struct doing *d)
+{
+	struct {
+		pid_t pid;
+		struct cell *cell;
+	} job[JOBS_MAX] = {{0}};
+	struct timespec tick = {.tv_nsec = 50000000};
+	size_t next = 0, running = 0;
+	sigset_t signals, before;
+
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGHUP);
+	sigaddset(&signals, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &signals, &before);
+	setenv("MVBENCH_UNBOUND", "1",
+	       1); /* two runs that bind their ranks choose the same cores */
+	while (running > 0 || (next < d->sweep->cells && !d->interrupted)) {
+		for (int64_t k = 0; k < d->flags->jobs && !d->interrupted; k++) {
+			while (next < d->sweep->cells && d->sweep->cell[next].skip)
+				next++;
+			if (job[k].pid || next == d->sweep->cells)
+				continue;
+			job[k].cell = &d->sweep->cell[next++];
+			fflush(NULL);
+			job[k].pid = fork();
+			CHECK(job[k].pid >= 0, "fork: %s", strerror(errno));
+			if (job[k].pid == 0) {
+				setpgid(0, 0); /* a terminal's Ctrl-C comes to us alone */
+				sigprocmask(SIG_SETMASK, &before, NULL);
+				int status = do_cell(d, job[k].cell, false);
+				fflush(NULL);
+				_exit(status);
+			}
+			running++;
+		}
+		int sig = sigtimedwait(&signals, NULL, &tick), status;
+		bool stop = sig > 0 && sig != SIGCHLD;
+		d->interrupted |= stop;
+		for (int64_t k = 0; k < d->flags->jobs; k++) {
+			if (stop && job[k].pid)
+				kill(job[k].pid, SIGTERM);
+			if (!job[k].pid || waitpid(job[k].pid, &status, WNOHANG) != job[k].pid)
+				continue;
+			cell_ended(d, job[k].cell,
+				   WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_FAILED);
+			job[k].pid = 0;
+			running--;
+		}
+	}
+	sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
+/* The last line, and the exit status: that of the worst cell, those of earlier sweeps included. */
+static int sum_up(const struct doing *d)
+{
+	size_t done = 0, diverged = 0, failed = 0, skipped = 0;
+
+	for (size_t i = 0; i < d->sweep->cells; i++) {
+		const struct cell *c = &d->sweep->cell[i];
+		done += strcmp(c->status, "done") == 0;
+		diverged += strcmp(c->status, "diverged") == 0;
+		failed += strcmp(c->status, "failed") == 0;
+		skipped += c->skip;
+	}
+	fprintf(d->format == FORMAT_JSON ? stderr : stdout,
+		"%zu cell%s: %zu done, %zu diverged, %zu failed, %zu left%s\n", d->sweep->cells,
+		d->sweep->cells == 1 ? "" : "s", done, diverged, failed,
+		d->sweep->cells - done - diverged - failed,
+		skipped ? "; finished cells were not run again" : "");
+	if (d->interrupted)
+		return EXIT_INTERRUPTED;
+	return failed ? EXIT_FAILED : diverged ? EXIT_DIVERGED : EXIT_OK;
+}
+
+/* The cells' earlier rows, when there is a database. */
+static char *look_up(struct sweep *s, const struct sweep_flags *f)
+{
+	struct store *store = NULL;
+	const char *db = s->cell[0].config.run.db;
+	char *wrong = store_check(db);
+
+	if (wrong || access(db, F_OK) != 0)
+		return wrong;
+	wrong = store_open(&store, db, f->dry_run ? STORE_READ : STORE_WRITE);
+	if (!wrong)
+		look_up_cells(store, s, f);
+	store_close(store);
+	return wrong;
+}
+
+static char *pend(struct sweep *s)
+{
+	struct store *store = NULL;
+	char *wrong = store_open(&store, s->cell[0].config.run.db, STORE_WRITE);
+
+	if (!wrong)
+		wrong = pend_cells(store, s);
+	store_close(store);
+	return wrong;
+}
+
+static int do_sweep(const char *path, struct sweep *s, const struct sweep_flags *f)
+{
+	struct doing d = {.sweep = s,
+			  .flags = f,
+			  .format = strcmp(f->format, "json") == 0 ? FORMAT_JSON : FORMAT_TEXT,
+			  .began = clock_now()};
+	char *wrong;
+
+	if ((wrong = plan_cells(path, s)) || (wrong = look_up(s, f)))
+		return complain(wrong);
+	if (f->dry_run) {
+		list_cells(s, d.format);
+		return EXIT_OK;
+	}
+	d.left = count_left(s);
+	if (d.left && (wrong = pend(s)))
+		return complain(wrong);
+	for (size_t i = 0; i < s->cells; i++)
+		if (!s->cell[i].skip && s->cell[i].plan.oversubscribed) {
+			fprintf(stderr,
+				"mvbench: some cells are oversubscribed: more workers than the %d "
+				"core%s of this machine, so their times say little\n",
+				s->cell[i].plan.cores, s->cell[i].plan.cores == 1 ? "" : "s");
+			break;
+		}
+	if (f->jobs > 1)
+		do_side_by_side(&d);
+	else
+		do_in_turn(&d);
+	return sum_up(&d);
+}
+
+static int sweep_help(void)
+{
+	printf("usage: mvbench sweep FILE.ini [--option=value ...]\n\n"
+	       "Runs every combination that a job file describes, and records each. Options of "
+	       "mvbench run\n"
+	       "replace those of the file, lists and ranges too: --workers=1,2 --seed=1..3. Exit "
+	       "status:\n"
+	       "0 all cells are done, 1 some failed, 2 cannot run like this, 3 some diverged,\n"
+	       "130 interrupted.\n\n");
+	option_help(stdout, NULL, sweep_flags);
+	return EXIT_OK;
+}
+
+static bool takes_no_value(const char *name)
+{
+	const struct option *o = option_find(sweep_flags, name);
+	char *wrong = o ? NULL : config_check(name, "true", &o);
+
+	free(wrong);
+	return !wrong && o->type == OPT_BOOL;
+}
+
+int command_sweep(int argc, char **argv)
+{
+	struct arguments a;
+	struct sweep_flags flags;
+	struct sweep sweep = {.cell = NULL};
+	char *path = NULL, *wrong = arguments_read(&a, argc, argv, takes_no_value);
+
+	if (wrong)
+		return complain(wrong);
+	if (a.help) {
+		arguments_free(&a);
+		return sweep_help();
+	}
+	option_default(sweep_flags, &flags);
+	wrong = arguments_take(&a, sweep_flags, &flags);
+	if (!wrong && a.words == 0)
+		wrong = sentence("a job file is wanted, as in mvbench sweep demo.ini");
+	if (!wrong && a.words > 1)
+		wrong = sentence("%s: a sweep has one job file, %s", a.word[1], a.word[0]);
+	if (!wrong && platform_under_launcher())
+		wrong = sentence("sweep starts its own workers: run it without mpirun or srun");
+	if (!wrong)
+		wrong = find_file(a.word[0], &path);
+	if (!wrong)
+		wrong = sweep_read(path, a.option, a.options, &sweep);
+	arguments_free(&a);
+	int status = wrong ? complain(wrong) : do_sweep(path, &sweep, &flags);
+	sweep_free(&sweep);
+	free(path);
+	return status;
+}

@@ -1,0 +1,67 @@
+/*
+ * cubes.c - flashlight's regression data (its tutorial on distributed training), made from the seed:
+ *
+ *     x ~ U[1, 2]^10,  y = sum_j x_j^3 + sin(2 pi u),  u ~ U[0, 1)
+ *
+ * The sine is noise that no model of x can know: its variance, 0.5, is the floor of the MSE. The
+ * tutorial draws 10,000 rows for training; the 2,000 test rows come from another stream.
+ */
+#include "../mvbench.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { FEATURES = 10, TRAIN = 10000, TEST = 2000, STREAM_TRAIN = 0x10be0000, STREAM_TEST };
+
+static const char *cubes_probe(const struct run *run, struct data *train, struct data *test)
+{
+	(void)run;
+	*train = (struct data){.n = TRAIN, .features = FEATURES};
+	*test = (struct data){.n = TEST, .features = FEATURES};
+	return NULL;
+}
+
+static void draw(struct data *d, uint64_t rng)
+{
+	float *x = malloc(d->n * FEATURES * sizeof *x), *y = malloc(d->n * sizeof *y);
+
+	CHECK(x && y, "out of memory: %zu rows", d->n);
+	for (size_t i = 0; i < d->n; i++) {
+		double sum = 0;
+
+		for (size_t j = 0; j < FEATURES; j++) {
+			double u = 1 + rng_uniform(&rng);
+
+			x[i * FEATURES + j] = (float)u;
+			sum += u * u * u;
+		}
+		y[i] = (float)(sum + sin(2 * M_PI * rng_uniform(&rng)));
+	}
+	d->floats = x;
+	d->target = y;
+}
+
+static const char *cubes_load(const struct run *run, struct data *train, struct data *test)
+{
+	cubes_probe(run, train, test);
+	draw(train, rng_seed(run->seed, STREAM_TRAIN));
+	draw(test, rng_seed(run->seed, STREAM_TEST));
+	return NULL;
+}
+
+static void cubes_unload(struct data *train, struct data *test)
+{
+	free((void *)train->floats);
+	free((void *)train->target);
+	free((void *)test->floats);
+	free((void *)test->target);
+	*train = *test = (struct data){0};
+}
+
+const struct dataset dataset_cubes = {
+	.name = "cubes",
+	.summary = "10,000 + 2,000 rows of a sum of ten cubes and noise, made from the seed",
+	.probe = cubes_probe,
+	.load = cubes_load,
+	.unload = cubes_unload,
+};

@@ -1,0 +1,43 @@
+/*
+ * mlp.c - the multilayer perceptron 784 -> 128 -> 10 with ReLU: 101,770 parameters.
+ */
+#include "../mvbench.h"
+
+extern const struct dataset dataset_fashion_mnist;
+
+struct mlp {
+	int64_t hidden;
+};
+
+static const struct option options[] = {
+	{"hidden", OPT_INT, offsetof(struct mlp, hidden), "128", 1, 65536,
+	 .help = "width of the hidden layer [units]"},
+	{NULL},
+};
+
+static void mlp_init(struct worker *w, const struct data *sample)
+{
+	const struct mlp *o = w->workload_opts;
+	struct net *net = net_new(w, sample->features);
+
+	net_linear(net, (size_t)o->hidden, INIT_HE);
+	net_relu(net);
+	net_linear(net, sample->classes, INIT_HE);
+	net_finish(net, LOSS_XENT);
+}
+
+static const struct setting recipe[] = {
+	{"batch", "32"}, {"lr", "0.01"}, {"momentum", "0.9"}, {"epochs", "15"}, {NULL, NULL}};
+
+const struct workload workload_mlp = {
+	.plugin = {.name = "mlp",
+		   .summary = "784-128-10 with ReLU on Fashion-MNIST",
+		   .options = options,
+		   .opts_size = sizeof(struct mlp)},
+	.dataset = &dataset_fashion_mnist,
+	.recipe = recipe,
+	.init = mlp_init,
+	.gradient = net_gradient,
+	.evaluate = net_evaluate,
+	.fini = net_fini,
+};

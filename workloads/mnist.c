@@ -1,0 +1,322 @@
+/*
+ * mnist.c - image sets in the IDX format of MNIST (LeCun, Cortes, Burges), as Fashion-MNIST (Xiao,
+ * Rasul, Vollgraf, arXiv 1708.07747) and every MNIST-like set of 10 classes come.
+ *
+ * An IDX file is a big-endian magic number 0x0000 08 dd (unsigned bytes, dd dimensions), the dd
+ * sizes, and the bytes; it may be gzipped. A set is four files in one folder. Nothing is trusted:
+ * sizes, counts, labels, lengths and checksums are checked, and what is wrong is said in a sentence
+ * with the file's name. Images stay bytes in memory: 47 MB for 60,000 of 28 x 28.
+ */
+#include "../mvbench.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#define FOLDER "/usr/share/datasets/fashion-mnist"
+#define ADVICE "install the Debian package dataset-fashion-mnist or give --data-dir=FOLDER"
+
+enum { CLASSES = 10, SIDE_MAX = 4096 };
+
+struct idx {
+	char path[4096];
+	gzFile file;
+	uint32_t size[3]; /* rows, and of images: height, width */
+};
+
+static char *say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+static char *say(const char *fmt, ...)
+{
+	va_list args;
+	char *s;
+
+	va_start(args, fmt);
+	int n = vasprintf(&s, fmt, args);
+	va_end(args);
+	CHECK(n >= 0, "out of memory for a sentence");
+	return s;
+}
+
+/* ---- One file -------------------------------------------------------------------------------------- */
+
+static const char *folder(const struct run *run)
+{
+	return run->data_dir && *run->data_dir ? run->data_dir : FOLDER;
+}
+
+/* Opens the file of this part under any of the names that sets come with. */
+static char *idx_find(struct idx *f, const struct run *run, const char *part, const char *kind,
+		      int dims)
+{
+	static const char *const forms[] = {"%s/%s-%s-idx%d-ubyte", "%s/%s-%s-idx%d-ubyte.gz",
+					    "%s/%s-%s.idx%d-ubyte", "%s/%s-%s.idx%d-ubyte.gz"};
+	int why = ENOENT;
+
+	for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+		int n = snprintf(f->path, sizeof f->path, forms[i], folder(run), part, kind, dims);
+#pragma GCC diagnostic pop
+		if (n < 0 || (size_t)n >= sizeof f->path)
+			return say("%.60s...: the folder's name is too long", folder(run));
+		f->file = gzopen(f->path, "rb");
+		if (f->file)
+			return NULL;
+		if (errno != ENOENT)
+			why = errno;
+	}
+	return say("%s/%s-%s-idx%d-ubyte.gz: %s; " ADVICE, folder(run), part, kind, dims,
+		   strerror(why));
+}
+
+/* Reads n bytes, or says what is wrong with the file. */
+static char *idx_read(struct idx *f, uint8_t *to, size_t n)
+{
+	while (n) {
+		unsigned piece = n < 1u << 30 ? (unsigned)n : 1u << 30;
+		int got = gzread(f->file, to, piece), code;
+
+		if (got < 0) {
+			const char *why = gzerror(f->file, &code);
+
+			return say("%s: %s; the file is damaged: fetch it again", f->path,
+				   code == Z_ERRNO ? strerror(errno) : why);
+		}
+		if (got == 0)
+			return say("%s: ends early, %zu bytes are missing; the file is cut off: "
+				   "fetch it again",
+				   f->path, n);
+		to += got;
+		n -= (size_t)got;
+	}
+	return NULL;
+}
+
+/* Opens a file and reads its header. */
+static char *idx_open(struct idx *f, const struct run *run, const char *part, const char *kind,
+		      int dims)
+{
+	uint8_t b[16];
+	char *wrong = idx_find(f, run, part, kind, dims);
+
+	if (wrong)
+		return wrong;
+	wrong = idx_read(f, b, 4);
+	if (!wrong && (b[0] || b[1] || b[2] != 8 || b[3] != dims))
+		wrong = say("%s: starts with %02x%02x%02x%02x, not with 000008%02x as an IDX file "
+			    "of %s does; " ADVICE,
+			    f->path, b[0], b[1], b[2], b[3], (unsigned)dims, kind);
+	if (!wrong)
+		wrong = idx_read(f, b, 4 * (size_t)dims);
+	for (int i = 0; !wrong && i < dims; i++) {
+		f->size[i] = (uint32_t)b[4 * i] << 24 | (uint32_t)b[4 * i + 1] << 16 |
+			     (uint32_t)b[4 * i + 2] << 8 | b[4 * i + 3];
+		if (f->size[i] == 0 || f->size[i] > (i ? SIDE_MAX : INT32_MAX))
+			wrong = say("%s: size %d is %u, it should be 1 to %d; " ADVICE, f->path, i,
+				    f->size[i], i ? SIDE_MAX : INT32_MAX);
+	}
+	if (wrong)
+		gzclose(f->file);
+	return wrong;
+}
+
+/* After the last byte there must be nothing; looking also makes zlib compare the checksum. */
+static char *idx_end(struct idx *f)
+{
+	uint8_t b;
+	int got = gzread(f->file, &b, 1), code;
+
+	if (got > 0)
+		return say("%s: goes on after its %u rows; " ADVICE, f->path, f->size[0]);
+	const char *why = gzerror(f->file, &code);
+
+	if (got < 0 || code == Z_BUF_ERROR)
+		return say("%s: %s; the file is damaged: fetch it again", f->path, why);
+	return NULL;
+}
+
+/* ---- One part: images and labels -------------------------------------------------------------------- */
+
+/* Opens both files of a part, and checks that they fit each other. */
+static char *part_open(struct idx *images, struct idx *labels, const struct run *run,
+		       const char *part)
+{
+	char *wrong = idx_open(images, run, part, "images", 3);
+
+	if (wrong)
+		return wrong;
+	wrong = idx_open(labels, run, part, "labels", 1);
+	if (wrong) {
+		gzclose(images->file);
+		return wrong;
+	}
+	if (images->size[0] == labels->size[0])
+		return NULL;
+	wrong = say("%s has %u images, %s has %u labels; " ADVICE, images->path, images->size[0],
+		    labels->path, labels->size[0]);
+	gzclose(images->file);
+	gzclose(labels->file);
+	return wrong;
+}
+
+/* The shape of what is loaded: images of h x w, padded with zeros to side x side when side is set. */
+static char *part_shape(struct data *d, const struct idx *images, size_t side)
+{
+	size_t h = images->size[1], w = images->size[2];
+
+	*d = (struct data){.n = images->size[0], .features = h * w, .classes = CLASSES};
+	if (!side)
+		return NULL;
+	d->features = side * side;
+	if (h > side || w > side)
+		return say("%s: images of %zu x %zu do not fit %zu x %zu; use a set of smaller "
+			   "images",
+			   images->path, h, w, side, side);
+	return NULL;
+}
+
+static char *read_images(struct idx *f, uint8_t *to, size_t features, size_t side)
+{
+	size_t h = f->size[1], w = f->size[2];
+
+	if (!side)
+		return idx_read(f, to, f->size[0] * features);
+
+	uint8_t *image = malloc(h * w);
+	char *wrong = NULL;
+
+	CHECK(image, "out of memory: an image of %zu x %zu", h, w);
+	to += (side - h) / 2 * side + (side - w) / 2;
+	for (size_t i = 0; i < f->size[0] && !wrong; i++, to += features) {
+		wrong = idx_read(f, image, h * w);
+		for (size_t y = 0; y < h && !wrong; y++)
+			memcpy(to + y * side, image + y * w, w);
+	}
+	free(image);
+	return wrong;
+}
+
+static char *read_labels(struct idx *f, float *to)
+{
+	size_t n = f->size[0];
+	uint8_t *label = malloc(n);
+
+	CHECK(label, "out of memory: %zu labels", n);
+	char *wrong = idx_read(f, label, n);
+
+	for (size_t i = 0; i < n && !wrong; i++) {
+		if (label[i] >= CLASSES)
+			wrong = say("%s: row %zu has the label %u, labels are 0 to %d; " ADVICE,
+				    f->path, i, label[i], CLASSES - 1);
+		to[i] = label[i];
+	}
+	free(label);
+	return wrong;
+}
+
+static void part_unload(struct data *d)
+{
+	free((void *)d->bytes);
+	free((void *)d->target);
+	*d = (struct data){0};
+}
+
+/* Fills d with the shape of a part and, when `load` is set, with its rows. */
+static char *part_get(struct data *d, const struct run *run, const char *part, size_t side,
+		      bool load)
+{
+	struct idx images, labels;
+	char *wrong = part_open(&images, &labels, run, part);
+
+	if (wrong)
+		return wrong;
+	wrong = part_shape(d, &images, side);
+	if (!wrong && load) {
+		uint8_t *bytes = calloc(d->n, d->features);
+		float *target = calloc(d->n, sizeof *target);
+
+		d->bytes = bytes;
+		d->target = target;
+		if (!bytes || !target)
+			wrong = say("%s: no memory for %zu images of %zu bytes; use a smaller set",
+				    images.path, d->n, d->features);
+		if (!wrong)
+			wrong = read_images(&images, bytes, d->features, side);
+		if (!wrong)
+			wrong = idx_end(&images);
+		if (!wrong)
+			wrong = read_labels(&labels, target);
+		if (!wrong)
+			wrong = idx_end(&labels);
+	}
+	gzclose(images.file);
+	gzclose(labels.file);
+	if (wrong)
+		part_unload(d);
+	return wrong;
+}
+
+/* ---- The sets ---------------------------------------------------------------------------------------- */
+
+static void mnist_unload(struct data *train, struct data *test)
+{
+	part_unload(train);
+	part_unload(test);
+}
+
+static const char *mnist_get(const struct run *run, struct data *train, struct data *test,
+			     size_t side, bool load)
+{
+	*train = *test = (struct data){0};
+	char *wrong = part_get(train, run, "train", side, load);
+
+	if (!wrong)
+		wrong = part_get(test, run, "t10k", side, load);
+	if (!wrong && train->features != test->features)
+		wrong = say("%s: training images have %zu bytes, test images %zu; " ADVICE,
+			    folder(run), train->features, test->features);
+	if (wrong)
+		mnist_unload(train, test);
+	return wrong;
+}
+
+static const char *plain_probe(const struct run *run, struct data *train, struct data *test)
+{
+	return mnist_get(run, train, test, 0, false);
+}
+
+static const char *plain_load(const struct run *run, struct data *train, struct data *test)
+{
+	return mnist_get(run, train, test, 0, true);
+}
+
+static const char *padded_probe(const struct run *run, struct data *train, struct data *test)
+{
+	return mnist_get(run, train, test, 32, false);
+}
+
+static const char *padded_load(const struct run *run, struct data *train, struct data *test)
+{
+	return mnist_get(run, train, test, 32, true);
+}
+
+const struct dataset dataset_fashion_mnist = {
+	.name = "fashion_mnist",
+	.summary = "60,000 + 10,000 images of 28 x 28, 10 classes; or an MNIST-like set",
+	.needs = "the Debian package dataset-fashion-mnist, or --data-dir=FOLDER with IDX files",
+	.probe = plain_probe,
+	.load = plain_load,
+	.unload = mnist_unload,
+};
+
+const struct dataset dataset_fashion_mnist_32 = {
+	.name = "fashion_mnist_32",
+	.summary = "fashion_mnist, padded with zeros to 32 x 32",
+	.needs = "the Debian package dataset-fashion-mnist, or --data-dir=FOLDER with IDX files",
+	.probe = padded_probe,
+	.load = padded_load,
+	.unload = mnist_unload,
+};

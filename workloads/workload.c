@@ -1,0 +1,13 @@
+/*
+ * workload.c - the list of workloads: one line each.
+ */
+#include "../mvbench.h"
+
+#define WORKLOADS(X) X(perceptron) X(softmax) X(mlp) X(tanh_mlp)
+
+#define DECLARE(name) extern const struct workload workload_##name;
+#define ENTRY(name)   &workload_##name,
+
+WORKLOADS(DECLARE)
+
+const struct workload *const workloads[] = {WORKLOADS(ENTRY) NULL};

@@ -1,4 +1,4 @@
--- Test accuracy against epochs (loss for regression): median of the runs, band from min to max.
+-- Test accuracy against epochs; test loss where there is none. Medians, with bands from min to max.
 -- Needs runs that evaluated their model.
 SELECT workload, title, epoch, median, low, high, is_loss
 FROM quality

@@ -1,4 +1,4 @@
--- Test accuracy against training time (loss for regression): median of the runs, band from min to max.
+-- Test accuracy against training time; test loss where there is none. Medians, with bands from min to max.
 -- Needs runs that evaluated their model.
 SELECT q.workload, q.title, t.median AS seconds, q.median, q.low, q.high, q.is_loss
 FROM quality AS q JOIN curve AS t USING (workload, place, epoch)

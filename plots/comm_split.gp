@@ -13,12 +13,12 @@ do for [i = 1:blocks] {
 	set label time_text(total[i]) at first total[i] / unit, first i left offset character 0.6, 0 \
 		textcolor rgb ink
 }
-# Light to dark differs in grey too, and edges part what is small.
+# Dark to light differs in grey too, and edges part what is small.
 array color[4] = ['#0072B2', '#E69F00', '#F0E442', '#FFFFFF']
-array part[4] = ['computing', 'communicating', 'waiting', 'other']
+array part[4] = ['compute', 'communication', 'waiting', 'other']
 from(k) = (k > 1 ? $1 : 0) + (k > 2 ? $2 : 0) + (k > 3 ? $3 : 0)
 set style fill solid 1 border rgb ink
 plot for [k = 1:4] for [i = 1:blocks] data index i - 1 \
 	using (0):(i):(from(k) / unit):((from(k) + column(k)) / unit):(i - bar_half):(i + bar_half) \
-	with boxxyerror linecolor rgb color[k] linewidth 0.6 notitle, \
-     for [k = 1:4] NaN with boxes linecolor rgb color[k] linewidth 0.6 title part[k]
+	with boxxyerror linecolor rgb color[k] linewidth 0.6 dashtype 1 notitle, \
+     for [k = 1:4] NaN with boxes linecolor rgb color[k] linewidth 0.6 dashtype 1 title part[k]

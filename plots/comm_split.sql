@@ -1,4 +1,4 @@
--- Where an epoch's time goes: computing, communicating, waiting, other; means over epochs and runs.
+-- Where the time of an epoch goes: compute, communication, waiting, other. Means over epochs and runs.
 -- Needs runs of at least one epoch.
 WITH split AS (
 	SELECT s.workload, s.place, s.title, avg(e.seconds) AS seconds,

@@ -532,7 +532,10 @@ static void put_words(const struct drawing *d, const struct figure *f, const str
 	FILE *file = must(fopen(path, "w"));
 	char *foot = ask(d->db, "SELECT text FROM footnote WHERE workload = ?1", p->workload);
 	char *finished = ask(d->db, "SELECT count(*) FROM selected", NULL);
-	const char *heading = d->title == title_auto ? f->summary : d->title;
+	/* The summary's first part: what follows says how. */
+	char *heading = d->title == title_auto
+				? must(strndup(f->summary, strcspn(f->summary, ":;(,.")))
+				: must(strdup(d->title));
 	char *found;
 
 	if (strcmp(finished, "0") == 0)
@@ -547,6 +550,7 @@ static void put_words(const struct drawing *d, const struct figure *f, const str
 		put_text(file, line[i]);
 		fputc('\n', file);
 	}
+	free(heading);
 	free(found);
 	free(finished);
 	free(foot);

@@ -1,20 +1,27 @@
 # Columns: workers, speed-up, low, high
 eval layout_curves
 eval spread(3, 4)
-eval extremes(1); workers = most
-eval extremes(4)
+eval extremes(4); top = most
+eval extremes(2); low = least
+eval extremes(1); top = max(most, top)
 set xlabel 'Workers'
 set ylabel 'Speed-up over one worker'
-if (workers > 12) {
+logarithmic = most > 12
+if (logarithmic) {
 	set logscale xy 2
-	set xrange [0.9:workers * 1.15]
-	set yrange [0.5 < least ? 0.9 : *:max(workers, most) * 1.15]
+	set xrange [0.9:most * 1.12]
+	set yrange [min(0.9, low * 0.9):top * 1.12]
 } else {
 	set xtics 1
-	set xrange [0.7:workers + 0.3]
-	set yrange [0:max(workers, most) * 1.05]
+	set xrange [0.8:most + 0.2]
+	set yrange [0:top * 1.04]
 }
-plot [1:workers] '+' using 1:1 with lines linewidth 1.2 linecolor rgb '#999999' dashtype 3 title 'ideal', \
-     for [i = 1:blocks] data index i - 1 using 1:2:3:4 with yerrorbars linetype i pointtype -1 \
-	dashtype 1 notitle, \
-     for [i = 1:blocks] data index i - 1 using 1:2 with linespoints linetype i title name[i]
+# Lines with points at the same place stand beside one another, not on.
+step = blocks > 1 ? min(0.03, 0.24 / (blocks - 1)) : 0
+aside(x, i) = logarithmic ? x * 2 ** (1.5 * step * (i - (blocks + 1) / 2.0)) \
+			  : x + step * (i - (blocks + 1) / 2.0)
+plot sample [1:most] '+' using 1:1 with lines linewidth 1.2 linecolor rgb '#888888' dashtype 2 \
+	title 'ideal', \
+     for [i = 1:blocks] data index i - 1 using (aside($1, i)):2:3:4 with yerrorbars linetype i \
+	pointtype -1 dashtype 1 notitle, \
+     for [i = 1:blocks] data index i - 1 using (aside($1, i)):2 with linespoints linetype i title name[i]

@@ -11,8 +11,8 @@ plot for [i = 1:blocks] data index i - 1 using 1:(i):1:2 with xerrorbars pointty
 	linecolor rgb '#0072B2' notitle, \
      for [i = 1:blocks] data index i - 1 using 2:(i) with points pointtype 4 pointsize 0.9 \
 	linewidth 1.2 linecolor rgb '#D55E00' notitle, \
-     for [i = 1:blocks] data index i - 1 using ($3 - 1):(i) with points pointtype 2 pointsize 0.9 \
-	linewidth 1.2 linecolor rgb ink notitle, \
+     for [i = 1:blocks] data index i - 1 using ($3 - 1):(i - bar_half):(0):(2 * bar_half) with vectors \
+	nohead linewidth 1.6 linecolor rgb ink dashtype 1 notitle, \
      NaN with points pointtype 7 pointsize 1 linecolor rgb '#0072B2' title 'mean', \
      NaN with points pointtype 4 pointsize 0.9 linewidth 1.2 linecolor rgb '#D55E00' title 'maximum', \
-     NaN with points pointtype 2 pointsize 0.9 linewidth 1.2 linecolor rgb ink title 'workers − 1'
+     NaN with lines linewidth 1.6 linecolor rgb ink dashtype 1 title 'workers − 1'

@@ -1,4 +1,4 @@
--- Staleness, the foreign updates that a push met: mean and maximum of each configuration.
+-- Staleness of pushes: mean and maximum of the foreign updates that a push met.
 -- Needs runs of an asynchronous strategy: only pushes to a parameter server can be stale.
 SELECT s.workload, s.title, avg(e.staleness_mean) AS mean, max(e.staleness_max) AS most, s.workers
 FROM selected AS s JOIN epoch AS e ON e.run_id = s.id

@@ -65,8 +65,9 @@ set lmargin at screen %f; set rmargin at screen %f; set tmargin at screen %f; se
 	1.0 - 1.0 * head / (head + h + foot), 1.0 * foot / (head + h + foot))
 
 # A plot of curves: the key stands on the right, whatever its length.
-layout_curves = canvas(62, 400, 58 + letter * max(widest, 12), max(270, line * blocks + 16)) . \
-	"; eval around(62); set key at screen 1.0 * (62 + 400 + 10) / wide, graph 1.03"
+layout_curves = "\
+eval canvas(62, 400, 58 + letter * max(widest, 12), max(270, line * blocks + 20)); \
+eval around(62); set key at screen 1.0 * (62 + 400 + 10) / wide, graph 1.03"
 # One bar a block, from top to bottom, its name on the left; see bar(i).
 bar_height = 19
 legend = 0 # room for a key of one row above the bars
@@ -74,7 +75,8 @@ layout_bars = "\
 head = head + legend; \
 eval canvas(max(62, 20 + letter * widest), 400, 62, bar_height * (blocks + 0.6)); \
 eval around(16); eval bars; \
-set key at graph 1, screen 1.0 - (head - 16.0) / high right top horizontal maxcols auto maxrows 1"
+set key at graph 1, screen 1.0 - (head - 16.0) / high right top horizontal maxcols auto maxrows 1 \
+	samplen 1.2 width -5"
 bars = "\
 unset ytics; set yrange [blocks + 0.8:0.2]; set grid noytics xtics; set border 1; \
 do for [i = 1:blocks] { set label name[i] at graph 0, first i right offset character -0.8, 0 \
@@ -102,6 +104,9 @@ set key left top vertical Left reverse samplen 2.4 spacing 1.15 width -2 noenhan
 	textcolor rgb ink maxcols 1
 set style fill transparent solid 0.16 noborder
 set errorbars small
+
+# Whole epochs and workers get whole tics.
+whole(most) = most <= 12 ? "set xtics 1" : "set xtics autofreq"
 
 # Seconds as a person reads them: divide by time_of(most), call it time_unit(most).
 time_of(s) = s < 0.5e-3 ? 1e-6 : s < 0.5 ? 1e-3 : s < 600 ? 1 : s < 36000 ? 60 : 3600

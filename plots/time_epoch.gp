@@ -6,7 +6,7 @@ array pace[blocks]
 do for [i = 1:blocks] { stats data index i - 1 using 5 nooutput; pace[i] = STATS_max }
 eval extremes(1); epochs = most
 eval extremes(4); unit = time_of(most)
-set xrange [0:epochs * 1.02]
+eval whole(epochs); set xrange [0:epochs * 1.025]
 set yrange [0:most / unit * 1.03]
 set xlabel 'Epoch'
 set ylabel sprintf('Training time [%s]', time_unit(most))

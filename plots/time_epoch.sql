@@ -1,4 +1,4 @@
--- Training time against epochs, and the seconds of one epoch: median of the runs, band from min to max.
+-- Training time against epochs, and the time of one epoch. Medians, with bands from min to max.
 -- Needs runs of at least one epoch.
 SELECT c.workload, c.title, c.epoch, c.median, c.low, c.high, p.seconds AS epoch_seconds
 FROM curve AS c JOIN pace AS p USING (workload, place)

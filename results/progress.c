@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 enum { BAR_WIDTH = 24, LINE_MAX_WIDTH = 200, REDRAW_NS = 100000000 };
+#define SETTLED_S 0.3 /* an estimate from less is a guess */
 
 static int terminal_width(void)
 {
@@ -98,20 +99,20 @@ static void draw(struct progress *p, const struct live *live)
 	} else {
 		add(&left, "epoch %lld/%lld ", (long long)live->epoch, (long long)live->epochs);
 		add(&right, " %3.0f %%", 100 * done);
-		if (done > 0 && p->began) {
-			double so_far = 1e-9 * (double)(clock_now() - p->began);
+		double so_far = p->began ? 1e-9 * (double)(clock_now() - p->began) : 0;
+		if (done > 0 && so_far > SETTLED_S) {
 			add(&right, "  ETA ");
 			add_duration(&right, so_far * (1 - done) / done);
 			if (p->later_s > 0) {
-				add(&right, " of ");
+				add(&right, ", all ");
 				add_duration(&right, so_far * (1 - done) / done + p->later_s);
 			}
 		}
 		if (live->rows > 0) {
 			const struct epoch_row *row = &live->row[live->rows - 1];
-			add(&right, "  loss %.4f", row->test_loss);
+			add(&right, "  loss %.3f", row->test_loss);
 			if (!isnan(row->test_accuracy))
-				add(&right, "  accuracy %.2f %%", 100 * row->test_accuracy);
+				add(&right, "  acc %.1f %%", 100 * row->test_accuracy);
 		}
 	}
 	int room = width - (int)left.n - (int)right.n - 2;

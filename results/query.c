@@ -267,7 +267,7 @@ static void spaces(FILE *f, size_t n, char c)
 		fputc(c, f);
 }
 
-static void grid_cell(FILE *f, const struct grid *g, size_t row, size_t i, bool last_bare)
+static void grid_cell(FILE *f, const struct grid *g, size_t row, size_t i)
 {
 	const char *cell = g->cell[row * g->columns + i];
 	size_t pad = g->width[i] - text_width(cell);
@@ -275,17 +275,24 @@ static void grid_cell(FILE *f, const struct grid *g, size_t row, size_t i, bool 
 	if (g->right[i])
 		spaces(f, pad, ' ');
 	fputs(cell, f);
-	if (!g->right[i] && !(last_bare && i + 1 == g->columns))
+	if (!g->right[i])
 		spaces(f, pad, ' ');
 }
 
+/* Lines have no blanks at their ends: what stands last is not padded. */
 static void print_text(FILE *f, const struct grid *g)
 {
 	for (size_t row = 0; row < g->rows; row++) {
-		for (size_t i = 0; i < g->columns; i++) {
+		const char *last = g->cell[row * g->columns + g->columns - 1];
+		for (size_t i = 0; i + 1 < g->columns; i++) {
 			fputs(i ? "  " : "", f);
-			grid_cell(f, g, row, i, true);
+			grid_cell(f, g, row, i);
 		}
+		fputs(g->columns > 1 && *last ? "  " : "", f);
+		if (g->right[g->columns - 1])
+			grid_cell(f, g, row, g->columns - 1);
+		else
+			fputs(last, f);
 		fputc('\n', f);
 		for (size_t i = 0; row == 0 && i < g->columns; i++) {
 			fputs(i ? "  " : "", f);
@@ -300,7 +307,7 @@ static void print_markdown(FILE *f, const struct grid *g)
 	for (size_t row = 0; row < g->rows; row++) {
 		for (size_t i = 0; i < g->columns; i++) {
 			fputs(i ? " | " : "| ", f);
-			grid_cell(f, g, row, i, false);
+			grid_cell(f, g, row, i);
 		}
 		fputs(" |\n", f);
 		for (size_t i = 0; row == 0 && i < g->columns; i++) {

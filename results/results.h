@@ -69,6 +69,7 @@ struct outcome {
 /* Launches c and waits. A row that the workers left behind unfinished is marked failed. */
 void run_cell(const struct config *c, struct progress *p, struct outcome *o);
 void outcome_fini(struct outcome *o);
+const char *outcome_word(int status); /* "done", "diverged", "interrupted", "failed" */
 /* The result line, or as JSON, on stdout; the reason of a failure on stderr. */
 void outcome_print(const struct config *c, const struct outcome *o, enum format format);
 
@@ -76,13 +77,15 @@ void outcome_print(const struct config *c, const struct outcome *o, enum format 
 struct cell {
 	struct config config;
 	char hash[17];
+	char *what;    /* for people: "mlp, asgd, 2 workers, sync-every 16" */
 	char *section; /* of the file, and its line */
 	int line;
 	struct plan plan;
 	/* of its newest row; "" = none */
 	int64_t id;
 	char status[16], reason[256];
-	bool skip; /* it is finished */
+	bool skip;     /* it is finished */
+	size_t number; /* of those to run, from 1 */
 };
 
 struct sweep {

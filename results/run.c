@@ -141,6 +141,14 @@ void outcome_fini(struct outcome *o)
 	*o = (struct outcome){.live = NULL};
 }
 
+const char *outcome_word(int status)
+{
+	return status == EXIT_OK            ? "done"
+	       : status == EXIT_DIVERGED    ? "diverged"
+	       : status == EXIT_INTERRUPTED ? "interrupted"
+					    : "failed";
+}
+
 static void print_result(const struct config *c, const struct outcome *o)
 {
 	const struct live *live = o->live;
@@ -160,7 +168,7 @@ static void print_result(const struct config *c, const struct outcome *o)
 		printf("test loss %.4f after %lld epoch%s in %.3f s\n", last->test_loss,
 		       (long long)last->epoch, last->epoch == 1 ? "" : "s", seconds);
 	} else {
-		printf("%s\n", o->status == EXIT_DIVERGED ? "diverged" : "failed");
+		printf("%s\n", outcome_word(o->status));
 	}
 }
 

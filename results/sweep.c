@@ -17,6 +17,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -125,6 +126,9 @@ static char *axis_read(struct axis *a, const char *name, const char *list)
 		if (*at == '\0')
 			break;
 	}
+	if (!wrong && o->incidental && a->n > 1)
+		wrong = sentence(
+			"%s: one value is wanted; runs that differ in nothing else are one", name);
 	if (wrong)
 		axis_free(a);
 	return wrong;
@@ -231,6 +235,8 @@ static char *job_read(struct job *j, const char *path)
 		return sentence("%s: %m", path);
 	section_add(j, must(strdup("defaults")), 0);
 	int line = ini_parse_stream(job_line, j, job_key, j);
+	if (ferror(j->file) && !j->wrong)
+		j->wrong = sentence("%s: cannot be read: %m", path);
 	fclose(j->file);
 	if (line > 0 && !j->wrong)
 		job_wrong(j, line, sentence("neither [section] nor key = value"));
@@ -253,7 +259,35 @@ static const struct axis *axis_find(const struct axis *a, size_t n, const char *
 	return NULL;
 }
 
-static void sweep_add(struct sweep *s, struct config *c, const char *section, int line)
+/* "mlp, asgd, 2 workers, sync-every 16": what, and what varies. */
+static char *describe(const struct config *c, const struct axis *const *axis, size_t axes,
+		      const struct setting *setting)
+{
+	static const char *const said[] = {"workload", "strategy", "workers"};
+	char *text = sentence("%s, %s, %lld worker%s", c->run.workload, c->run.strategy,
+			      (long long)c->run.workers, c->run.workers == 1 ? "" : "s");
+
+	for (size_t i = 0; i < axes; i++) {
+		const char *name = setting[i].name, *dot = strchr(name, '.');
+		bool skip = axis[i]->n < 2;
+		for (size_t k = 0; k < 3; k++)
+			skip |= strcmp(name, said[k]) == 0;
+		if (dot) { /* of a plug-in that is not this cell's */
+			size_t n = (size_t)(dot - name);
+			skip |= (strncmp(name, c->run.strategy, n) != 0 || c->run.strategy[n]) &&
+				(strncmp(name, c->run.workload, n) != 0 || c->run.workload[n]);
+		}
+		if (skip)
+			continue;
+		char *longer = sentence("%s, %s %s", text, name, setting[i].value);
+		free(text);
+		text = longer;
+	}
+	return text;
+}
+
+/* Takes c over. Returns false if there is one like it. */
+static bool sweep_add(struct sweep *s, struct config *c, const char *section, int line)
 {
 	struct cell cell = {.config = *c, .line = line};
 
@@ -262,11 +296,12 @@ static void sweep_add(struct sweep *s, struct config *c, const char *section, in
 		if (strcmp(s->cell[i].hash, cell.hash) == 0) {
 			config_fini(c);
 			s->duplicates++;
-			return;
+			return false;
 		}
 	cell.section = must(strdup(section));
 	s->cell = must(realloc(s->cell, (s->cells + 1) * sizeof *s->cell));
 	s->cell[s->cells++] = cell;
+	return true;
 }
 
 /* All combinations of these axes; the last one turns fastest. */
@@ -285,8 +320,8 @@ static char *expand(struct sweep *s, const struct job *j, const struct section *
 		if (why)
 			wrong = sentence("%s:%d: [%s] %s", j->path, section->line, section->name,
 					 why);
-		else
-			sweep_add(s, &c, section->name, section->line);
+		else if (sweep_add(s, &c, section->name, section->line))
+			s->cell[s->cells - 1].what = describe(&c, axis, axes, setting);
 		free(why);
 		if (s->cells > CELLS_MAX)
 			wrong = sentence("%s:%d: [%s] makes more than %d cells; shorten its lists",
@@ -374,6 +409,7 @@ void sweep_free(struct sweep *s)
 	for (size_t i = 0; i < s->cells; i++) {
 		config_fini(&s->cell[i].config);
 		free(s->cell[i].section);
+		free(s->cell[i].what);
 	}
 	free(s->cell);
 	*s = (struct sweep){.cell = NULL};
@@ -491,15 +527,6 @@ static bool finished(const struct cell *c, const struct sweep_flags *f)
 	       !f->retry;
 }
 
-static void say_cell(FILE *f, const struct cell *c)
-{
-	const struct run *r = &c->config.run;
-
-	fprintf(f, "[%s] %s, %s, %lld worker%s, sync-every %lld, seed %lld", c->section,
-		r->workload, r->strategy, (long long)r->workers, r->workers == 1 ? "" : "s",
-		(long long)r->sync_every, (long long)r->seed);
-}
-
 /* Checks every cell before anything starts, and says once that some are oversubscribed. */
 static char *plan_cells(const char *path, struct sweep *s)
 {
@@ -508,10 +535,8 @@ static char *plan_cells(const char *path, struct sweep *s)
 		char *why = plan_make(&c->config, &c->plan);
 		if (!why)
 			continue;
-		char *wrong = sentence("%s:%d: [%s] with %s on %lld worker%s: %s", path, c->line,
-				       c->section, c->config.run.strategy,
-				       (long long)c->config.run.workers,
-				       c->config.run.workers == 1 ? "" : "s", why);
+		char *wrong =
+			sentence("%s:%d: [%s] %s: %s", path, c->line, c->section, c->what, why);
 		free(why);
 		return wrong;
 	}
@@ -527,16 +552,18 @@ static void look_up_cells(struct store *store, struct sweep *s, const struct swe
 	}
 }
 
-static size_t count_left(const struct sweep *s)
+/* Numbers those that are to be run. */
+static size_t count_left(struct sweep *s)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < s->cells; i++)
-		n += !s->cell[i].skip;
+		if (!s->cell[i].skip)
+			s->cell[i].number = ++n;
 	return n;
 }
 
-static void list_cells(const struct sweep *s, enum format format)
+static void list_cells(struct sweep *s, enum format format)
 {
 	for (size_t i = 0; i < s->cells; i++) {
 		const struct cell *c = &s->cell[i];
@@ -558,8 +585,7 @@ static void list_cells(const struct sweep *s, enum format format)
 			continue;
 		}
 		printf("%4zu  %-9s %-4s ", i + 1, state, c->skip ? "skip" : "run");
-		say_cell(stdout, c);
-		putchar('\n');
+		printf("[%s] %s\n", c->section, c->what);
 	}
 	if (format != FORMAT_JSON)
 		printf("%zu cell%s, %zu to run, %zu finished, %zu equal to another\n", s->cells,
@@ -583,7 +609,7 @@ struct doing {
 	struct sweep *sweep;
 	const struct sweep_flags *flags;
 	enum format format;
-	size_t left, ended; /* cells to run; that have ended */
+	size_t left, ended; /* cells to run; of these, that have ended */
 	nsec began;
 	bool interrupted;
 };
@@ -611,8 +637,7 @@ static void say_result(const struct doing *d, const struct cell *c, const struct
 		outcome_print(&c->config, o, d->format);
 		return;
 	}
-	printf("%zu/%zu ", d->ended + 1, d->left);
-	say_cell(stdout, c);
+	printf("%zu/%zu [%s] %s", c->number, d->left, c->section, c->what);
 	if (o->status == EXIT_OK && o->live && o->live->rows > 0) {
 		const struct epoch_row *row = &o->live->row[o->live->rows - 1];
 		double seconds = 0;
@@ -624,11 +649,8 @@ static void say_result(const struct doing *d, const struct cell *c, const struct
 			printf(": test loss %.4f", row->test_loss);
 		printf(", %.3f s\n", seconds);
 	} else {
-		printf(": %s: %s\n",
-		       o->status == EXIT_DIVERGED      ? "diverged"
-		       : o->status == EXIT_INTERRUPTED ? "interrupted"
-						       : "failed",
-		       o->why ? o->why : "no reason is known");
+		bool why = o->why && o->status != EXIT_INTERRUPTED;
+		printf(": %s%s%s\n", outcome_word(o->status), why ? ": " : "", why ? o->why : "");
 	}
 	fflush(stdout);
 }
@@ -643,8 +665,7 @@ static int do_cell(const struct doing *d, const struct cell *c, bool alone)
 				    .quiet = !alone};
 	struct outcome o;
 
-	snprintf(before, sizeof before, "%zu/%zu %s ", d->ended + 1, d->left,
-		 c->config.run.strategy);
+	snprintf(before, sizeof before, "%zu/%zu %s ", c->number, d->left, c->config.run.strategy);
 	run_cell(&c->config, &progress, &o);
 	int status = o.status;
 	if (o.id == 0 && status != EXIT_INTERRUPTED)
@@ -658,11 +679,7 @@ static void cell_ended(struct doing *d, struct cell *c, int status)
 {
 	d->ended++;
 	d->interrupted |= status == EXIT_INTERRUPTED;
-	snprintf(c->status, sizeof c->status, "%s",
-		 status == EXIT_OK            ? "done"
-		 : status == EXIT_DIVERGED    ? "diverged"
-		 : status == EXIT_INTERRUPTED ? "pending"
-					      : "failed");
+	snprintf(c->status, sizeof c->status, "%s", outcome_word(status));
 }
 
 static void do_in_turn(struct doing *d)
@@ -703,6 +720,7 @@ static void do_side_by_side(struct doing *d)
 			CHECK(job[k].pid >= 0, "fork: %s", strerror(errno));
 			if (job[k].pid == 0) {
 				setpgid(0, 0); /* a terminal's Ctrl-C comes to us alone */
+				prctl(PR_SET_PDEATHSIG, SIGTERM);
 				sigprocmask(SIG_SETMASK, &before, NULL);
 				int status = do_cell(d, job[k].cell, false);
 				fflush(NULL);
@@ -719,7 +737,9 @@ static void do_side_by_side(struct doing *d)
 			if (!job[k].pid || waitpid(job[k].pid, &status, WNOHANG) != job[k].pid)
 				continue;
 			cell_ended(d, job[k].cell,
-				   WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_FAILED);
+				   WIFEXITED(status) ? WEXITSTATUS(status)
+				   : d->interrupted  ? EXIT_INTERRUPTED
+						     : EXIT_FAILED);
 			job[k].pid = 0;
 			running--;
 		}

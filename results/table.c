@@ -83,9 +83,11 @@ static const struct column configuration_columns[] = {
 	{"comm_fraction", "comm %", SHARE("comm_fraction")},
 	{"wait_fraction", "wait %", SHARE("wait_fraction")},
 	{"staleness_mean", "staleness", ROUND("%.2f", "staleness_mean")},
-	{"failed", "failed", NULL},
-	{"diverged", "diverged", NULL},
-	{"unfinished", "unfinished", NULL},
+	{"failed", "not done",
+	 "ltrim(iif(failed, ', ' || failed || ' failed', '') || iif(diverged, ', ' || diverged || "
+	 "' diverged', '') || iif(unfinished, ', ' || unfinished || ' unfinished', ''), ', ')"},
+	{"diverged", NULL, NULL},
+	{"unfinished", NULL, NULL},
 	{NULL, NULL, NULL},
 };
 
@@ -143,8 +145,11 @@ static const char chosen_sql[] =
 	"		SELECT count(*) FROM named AS n\n"
 	"		WHERE n.workload = setting.workload AND n.config = setting.config)),\n"
 	"suffix AS MATERIALIZED (\n"
-	"	SELECT config_key, group_concat(key || '=' || atom, ' ') AS text\n"
-	"	FROM setting JOIN differs USING (workload, config, key) GROUP BY config_key),\n"
+	"	SELECT config_key, group_concat(key || '=' || atom, ' ') AS text FROM (\n"
+	"		SELECT config_key, key, atom FROM setting\n"
+	"			JOIN differs USING (workload, config, key)\n"
+	"		WHERE atom <> '' ORDER BY config_key, key)\n"
+	"	GROUP BY config_key),\n"
 	"base AS MATERIALIZED (SELECT compare_key, epoch_seconds FROM one_worker),\n";
 
 static const char runs_sql[] =

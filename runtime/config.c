@@ -722,7 +722,7 @@ double lr_at(const struct run *run, int trainers, int64_t epoch, double epoch_fr
 /* ---- Can it run here? -------------------------------------------------------------------------------- */
 
 /* A launcher binds its ranks to cores; what the machine has is what the launcher itself may use. */
-static int cores_here(void)
+int usable_cores(void)
 {
 	cpu_set_t set;
 	pid_t who = platform_under_launcher() ? getppid() : 0;
@@ -840,7 +840,7 @@ char *plan_make(const struct config *c, struct plan *p)
 	const char *trouble;
 	char *wrong;
 
-	*p = (struct plan){.cores = cores_here()};
+	*p = (struct plan){.cores = usable_cores()};
 	if (strcmp(run->platform, "mpi") != 0)
 		return sentence("--platform=%s: the simulator is not built yet; use --platform=mpi",
 				run->platform);

@@ -217,6 +217,8 @@ int config_model_workers(const struct config *c);
 const struct strategy *strategy_find(const char *name);
 const struct workload *workload_find(const char *name);
 
+int usable_cores(void); /* of this machine, by the process or by its launcher */
+
 /* What probing found out, before anything is started. */
 struct plan {
 	struct data train, test; /* shapes only */

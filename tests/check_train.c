@@ -225,7 +225,8 @@ START_TEST(periodic_start_is_allreduce)
 	expect_same(n,
 		    MLP " --batch=24 --momentum=0.9 --strategy=periodic --sync-every=7 "
 			"--periodic.start=1000",
-		    n, MLP " --batch=24 --momentum=0.9 --strategy=allreduce", 0);
+		    n, MLP " --batch=24 --momentum=0.9 --strategy=allreduce",
+		    2e-7); /* the mean of three equals rounds */
 }
 END_TEST
 
@@ -278,7 +279,7 @@ static bool can_run(const struct strategy *s, int ranks)
 	return !refused;
 }
 
-/* 60 steps, a multiple of X: what was counted is what the formula says, and the model learns. */
+/* 40 or 60 steps, a multiple of X: what was counted is what the formula says, and the model learns. */
 START_TEST(counted_bytes_are_the_formula)
 {
 	const struct strategy *s = strategies[_i];
@@ -286,9 +287,10 @@ START_TEST(counted_bytes_are_the_formula)
 		if (!can_run(s, n))
 			continue;
 		int replicas = s->model_workers ? 1 : n;
-		struct result r = train_ok(n, words(MLP " --batch=%d --sync-every=3 --epochs=2 "
-							"--strategy=%s",
-						    40 / replicas, s->plugin.name));
+		struct result r =
+			train_ok(n, words(MLP " --batch=%d --sync-every=2 --epochs=2 "
+					      "--strategy=%s",
+					  replicas == 3 ? 20 : 40 / replicas, s->plugin.name));
 		ck_assert_msg(fabs(r.bytes - r.formula) <= 1e-9 * r.formula,
 			      "%s on %d: counted %.17g bytes, the formula says %.17g",
 			      s->plugin.name, n, r.bytes, r.formula);

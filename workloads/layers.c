@@ -83,8 +83,9 @@ static void whole_forward(struct worker *w, struct linear *l, struct vec *y, con
 			  size_t rows)
 {
 	(void)w;
-	vec_gemm(y, false, x, true, l->weight, rows, l->out, l->in);
-	vec_add_bias(y, l->bias, rows);
+	vec_gemm(y, false, x, true, l->weight, rows, l->out_held, l->in_held);
+	if (l->bias_held)
+		vec_add_bias(y, l->bias, rows);
 }
 
 /* dW[O x I] = dy^T[O x B] x[B x I], db[O] = sum_B dy, dx[B x I] = dy[B x O] W[O x I] */
@@ -92,10 +93,11 @@ static void whole_backward(struct worker *w, struct linear *l, struct vec *dx, c
 			   const struct vec *x, size_t rows)
 {
 	(void)w;
-	vec_gemm(l->dweight, true, dy, false, x, l->out, l->in, rows);
-	vec_sum_rows(l->dbias, dy, rows);
+	vec_gemm(l->dweight, true, dy, false, x, l->out_held, l->in_held, rows);
+	if (l->bias_held)
+		vec_sum_rows(l->dbias, dy, rows);
 	if (dx)
-		vec_gemm(dx, false, dy, false, l->weight, rows, l->in, l->out);
+		vec_gemm(dx, false, dy, false, l->weight, rows, l->in_held, l->out_held);
 }
 
 const struct linear_ops linear_whole = {

@@ -187,10 +187,10 @@ struct dataset {
 	const char *name, *summary;
 	const char *needs; /* what to install or give; NULL = nothing */
 	/* Finds the set without reading it whole: fills n, features and classes of both parts.
-	 * Returns NULL, or a sentence (static or from the heap) that says what is wrong. */
-	const char *(*probe)(const struct run *run, struct data *train, struct data *test);
+	 * Returns NULL, or a sentence from the heap that says what is wrong. */
+	char *(*probe)(const struct run *run, struct data *train, struct data *test);
 	/* Reads it. Returns NULL or a sentence, as probe does; the caller frees with unload. */
-	const char *(*load)(const struct run *run, struct data *train, struct data *test);
+	char *(*load)(const struct run *run, struct data *train, struct data *test);
 	void (*unload)(struct data *train, struct data *test);
 };
 
@@ -278,7 +278,7 @@ extern const struct linear_ops linear_whole; /* the plain ones; a strategy may b
 struct strategy {
 	struct plugin plugin;
 	size_t state_size; /* of worker->state [bytes] */
-	/* NULL = can run; else refuses this configuration before anything starts: a sentence. */
+	/* NULL = can run; else refuses this configuration before anything starts: a static sentence. */
 	const char *(*refuse)(const struct run *run, const void *opts);
 	/* How many workers share one model. NULL = 1: whole model on every worker. */
 	int (*model_workers)(const struct run *run, const void *opts);

@@ -5,20 +5,24 @@ array total[blocks]
 do for [i = 1:blocks] {
 	stats data index i - 1 using ($1 + $2 + $3 + $4) nooutput; total[i] = STATS_max
 }
-legend = line
 eval layout_bars
 set xrange [0:most / unit]
 set xlabel sprintf('Mean time of an epoch [%s]', time_unit(most))
 do for [i = 1:blocks] {
-	set label time_text(total[i]) at first total[i] / unit, first i left offset character 0.6, 0 \
+	set label time_text(total[i], most) at first total[i] / unit, first i left offset character 0.6, 0 \
 		textcolor rgb ink
 }
 # Dark to light differs in grey too, and edges part what is small.
 array color[4] = ['#0072B2', '#E69F00', '#F0E442', '#FFFFFF']
 array part[4] = ['compute', 'communication', 'waiting', 'other']
+do for [k = 1:4] {
+	set object rectangle center screen sample_x(k), screen legend_y \
+		size screen x_of(14), screen 9.0 / high \
+		fillcolor rgb color[k] fillstyle solid 1 border rgb ink linewidth 0.6
+	eval legend_text(k, part[k])
+}
 from(k) = (k > 1 ? $1 : 0) + (k > 2 ? $2 : 0) + (k > 3 ? $3 : 0)
 set style fill solid 1 border rgb ink
 plot for [k = 1:4] for [i = 1:blocks] data index i - 1 \
 	using (0):(i):(from(k) / unit):((from(k) + column(k)) / unit):(i - bar_half):(i + bar_half) \
-	with boxxyerror linecolor rgb color[k] linewidth 0.6 dashtype 1 notitle, \
-     for [k = 1:4] NaN with boxes linecolor rgb color[k] linewidth 0.6 dashtype 1 title part[k]
+	with boxxyerror linecolor rgb color[k] linewidth 0.6 dashtype 1

@@ -13,9 +13,7 @@
  * copied to where it was asked for. Text out of the database or off the command line reaches gnuplot
  * in data files only, never as code: see put_text.
  */
-#include "../results/results.h"
-
-#include <sqlite3.h>
+#include "../results/database.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -28,7 +26,8 @@
 #include <unistd.h>
 
 enum {
-	TEXT_MAX = 72,       /* characters of a name that are shown */
+	GLYPHS = 64,
+	TEXT_MAX = 96,       /* characters of a name that are shown */
 	COMPLAINT_MAX = 2000 /* bytes of gnuplot's output that are kept */
 };
 
@@ -202,196 +201,10 @@ static const struct figure *figures_find(const struct figures *fs, const char *n
 	return NULL;
 }
 
-/* ---- Text that gnuplot shows as it is -------------------------------------------------------------- */
-
-/* The length of the UTF-8 sequence at s, 0 when it is none. */
-static size_t utf8_length(const unsigned char *s, unsigned *code)
-{
-	static const unsigned least[] = {0, 0, 0x80, 0x800, 0x10000};
-	size_t n = s[0] < 0x80 ? 1 : s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : s[0] >= 0xc2 ? 2 : 0;
-
-	if (n == 0 || s[0] > 0xf4)
-		return 0;
-	*code = n == 1 ? s[0] : s[0] & (0x7fu >> n);
-	for (size_t i = 1; i < n; i++) {
-		if ((s[i] & 0xc0) != 0x80)
-			return 0;
-		*code = *code << 6 | (s[i] & 0x3f);
-	}
-	if (n > 1 && (*code < least[n] || *code > 0x10ffff || *code >> 11 == 0x1b))
-		return 0;
-	return n;
-}
-
-/*
- * Writes a field of a data file. gnuplot ends fields at quotes and reads backslashes as escapes, so
- * both go as octal escapes; a line's end is shown as an arrow, other control characters as spaces,
- * bytes that are no UTF-8 as the replacement character. Returns the width in columns.
- */
-static int put_text(FILE *f, const char *text)
-{
-	const unsigned char *s = (const unsigned char *)text;
-	int wide = 0;
-	unsigned c = 0;
-
-	for (int shown = 0; *s; shown++) {
-		if (shown == TEXT_MAX) {
-			fputs("…", f);
-			return wide + 1;
-		}
-		size_t n = utf8_length(s, &c);
-		if (n == 0) {
-			fputs("\xef\xbf\xbd", f);
-			n = 1;
-		} else if (c == '\n') {
-			fputs("↵", f);
-		} else if (c < ' ' || (c >= 0x7f && c < 0xa0) || (c | 1) == 0xffff) {
-			fputc(' ', f);
-		} else if (c == '"' || c == '\\') {
-			fprintf(f, "\\%03o", c);
-		} else {
-			fwrite(s, 1, n, f);
-		}
-		wide += n > 0 && c >= 0x1100 && c != 0x2026 && c != 0x21b5 ? 2 : 1;
-		s += n;
-	}
-	return wide;
-}
-
-/* ---- Data: from a query to files ------------------------------------------------------------------- */
-
-struct picture { /* one workload's part of a figure */
-	char *workload;
-	int blocks, rows; /* rows: of the longest block */
-	int widest;       /* title [columns] */
-};
-
-struct pictures {
-	struct picture *picture;
-	size_t n;
-};
-
-static void pictures_free(struct pictures *ps)
-{
-	for (size_t i = 0; i < ps->n; i++)
-		free(ps->picture[i].workload);
-	free(ps->picture);
-	*ps = (struct pictures){.picture = NULL};
-}
-
-static const char *column(sqlite3_stmt *q, int i)
-{
-	const char *text = (const char *)sqlite3_column_text(q, i);
-
-	return text ? text : "";
-}
-
-static void put_row(FILE *f, sqlite3_stmt *q)
-{
-	for (int i = 2; i < sqlite3_column_count(q); i++) {
-		if (i > 2)
-			fputc('\t', f);
-		if (sqlite3_column_type(q, i) == SQLITE_NULL)
-			fputs("NaN", f);
-		else if (sqlite3_column_type(q, i) == SQLITE_TEXT)
-			put_text(f, column(q, i));
-		else
-			fprintf(f, "%.9g", sqlite3_column_double(q, i));
-	}
-	fputc('\n', f);
-}
-
-/* Writes FOLDER/data-K.tsv and names-K.tsv for each workload, in the order of the rows. */
-static char *put_rows(sqlite3_stmt *q, const char *folder, struct pictures *ps)
-{
-	FILE *data = NULL, *names = NULL;
-	char *title = NULL;
-	int status, rows = 0;
-
-	while ((status = sqlite3_step(q)) == SQLITE_ROW) {
-		struct picture *p = ps->n ? &ps->picture[ps->n - 1] : NULL;
-		bool fresh = !p || strcmp(p->workload, column(q, 0)) != 0;
-		if (fresh) {
-			char *path[] = {sentence("%s/data-%zu.tsv", folder, ps->n),
-					sentence("%s/names-%zu.tsv", folder, ps->n)};
-			if (data)
-				fclose(data);
-			if (names)
-				fclose(names);
-			data = must(fopen(path[0], "w"));
-			names = must(fopen(path[1], "w"));
-			free(path[0]);
-			free(path[1]);
-			ps->picture = must(realloc(ps->picture, (ps->n + 1) * sizeof(*p)));
-			p = &ps->picture[ps->n++];
-			*p = (struct picture){.workload = must(strdup(column(q, 0)))};
-		}
-		if (fresh || strcmp(title, column(q, 1)) != 0) {
-			free(title);
-			title = must(strdup(column(q, 1)));
-			rows = 0;
-			fputs(fresh ? "" : "\n\n", data);
-			put_text(data, title);
-			for (int i = 3; i < sqlite3_column_count(q); i++) {
-				fputc('\t', data);
-				put_text(data, sqlite3_column_name(q, i));
-			}
-			fputc('\n', data);
-			fputc('=', names); /* a line is never empty */
-			int wide = put_text(names, title);
-			fputc('\n', names);
-			p->widest = wide > p->widest ? wide : p->widest;
-			p->blocks++;
-		}
-		put_row(data, q);
-		rows++;
-		p->rows = rows > p->rows ? rows : p->rows;
-	}
-	free(title);
-	bool bad = (data && fclose(data)) | (names && fclose(names));
-	if (status != SQLITE_DONE)
-		return must(strdup(sqlite3_errmsg(sqlite3_db_handle(q))));
-	if (bad)
-		return sentence("%s: cannot write: %s", folder, strerror(errno));
-	return NULL;
-}
-
-static char *figure_query(sqlite3 *db, const char *plots, const char *name, const char *folder,
-			  struct pictures *ps)
-{
-	char *path = sentence("%s/%s.sql", plots, name), *sql = read_text(path), *wrong = NULL;
-
-	*ps = (struct pictures){.n = 0};
-	for (const char *at = sql; at && *at && !wrong;) {
-		sqlite3_stmt *q = NULL;
-		if (sqlite3_prepare_v2(db, at, -1, &q, &at) != SQLITE_OK)
-			wrong = sentence("%s: %s.", path, sqlite3_errmsg(db));
-		else if (q && sqlite3_column_count(q) == 0 && sqlite3_step(q) != SQLITE_DONE)
-			wrong = sentence("%s: %s.", path, sqlite3_errmsg(db));
-		else if (q && sqlite3_column_count(q) == 0)
-			;
-		else if (q && sqlite3_column_count(q) < 3)
-			wrong = sentence(
-				"%s: a query gives workload, title and at least one number.", path);
-		else if (q && ps->n == 0) {
-			char *why = put_rows(q, folder, ps);
-			if (why)
-				wrong = sentence("%s: %s.", path, why);
-			free(why);
-		}
-		sqlite3_finalize(q);
-	}
-	if (!sql)
-		wrong = sentence("%s: %s.", path, strerror(errno));
-	free(sql);
-	free(path);
-	return wrong;
-}
-
-/* ---- gnuplot ----------------------------------------------------------------------------------------- */
+/* ---- Programs ----------------------------------------------------------------------------------------- */
 
 /* Runs it in the folder; what it says goes to complaint. Returns an exit status of ours. */
-static int gnuplot_run(const char *folder, char *const *argv, char complaint[COMPLAINT_MAX])
+static int program_run(const char *folder, char *const *argv, char complaint[COMPLAINT_MAX])
 {
 	char rest[512];
 	int said[2], failed[2], why = 0, status = 0;
@@ -443,6 +256,237 @@ static int gnuplot_run(const char *folder, char *const *argv, char complaint[COM
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? EXIT_OK : EXIT_FAILED;
 }
 
+struct drawing { /* what all figures of one command share */
+	sqlite3 *db;
+	const char *db_path;
+	const char *plots;     /* the folder of the figures */
+	const char *scratch;   /* gnuplot's folder */
+	const char *format;    /* png or svg */
+	const char *out, *end; /* a path is OUT/NAME-WORKLOAD.png, or OUT-WORKLOAD END */
+	const char *title;
+	bool where; /* was there a --where? */
+	struct {
+		unsigned code;
+		bool have;
+	} glyph[GLYPHS]; /* what fc-list said of unusual characters */
+	size_t glyphs;
+	char **written;
+	size_t nwritten;
+};
+
+/* ---- Text that gnuplot shows as it is -------------------------------------------------------------- */
+
+/* The length of the UTF-8 sequence at s, 0 when it is none. */
+static size_t utf8_length(const unsigned char *s, unsigned *code)
+{
+	static const unsigned least[] = {0, 0, 0x80, 0x800, 0x10000};
+	size_t n = s[0] < 0x80 ? 1 : s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : s[0] >= 0xc2 ? 2 : 0;
+
+	if (n == 0 || s[0] > 0xf4)
+		return 0;
+	*code = n == 1 ? s[0] : s[0] & (0x7fu >> n);
+	for (size_t i = 1; i < n; i++) {
+		if ((s[i] & 0xc0) != 0x80)
+			return 0;
+		*code = *code << 6 | (s[i] & 0x3f);
+	}
+	if (n > 1 && (*code < least[n] || *code > 0x10ffff || *code >> 11 == 0x1b))
+		return 0;
+	return n;
+}
+
+/* Is there a font with this character? Without one, gnuplot's PNG terminal paints over the picture
+ * where an SVG's reader may well have one. DejaVu is known to have those of Europe, and symbols. */
+static bool drawable(struct drawing *d, unsigned code)
+{
+	char answer[COMPLAINT_MAX] = "", *charset;
+
+	if (strcmp(d->format, "png") != 0 || code < 0x530 || (code >= 0x1e00 && code < 0x2750) ||
+	    code == 0xfffd)
+		return true;
+	for (size_t i = 0; i < d->glyphs; i++)
+		if (d->glyph[i].code == code)
+			return d->glyph[i].have;
+	if (d->glyphs == GLYPHS)
+		return false;
+	charset = sentence(":charset=%x", code);
+	char *argv[] = {"fc-list", charset, "family", NULL};
+	bool have = program_run(d->scratch, argv, answer) == EXIT_OK && answer[0];
+	free(charset);
+	d->glyph[d->glyphs].code = code;
+	d->glyph[d->glyphs++].have = have;
+	return have;
+}
+
+/*
+ * Writes a field of a data file. gnuplot ends fields at quotes and reads backslashes as escapes, so
+ * both go as octal escapes; a line's end is shown as an arrow, other control characters as spaces,
+ * bytes that are no UTF-8 as the replacement character. Returns the width in columns.
+ */
+static int put_text(struct drawing *d, FILE *f, const char *text)
+{
+	const unsigned char *s = (const unsigned char *)text;
+	int wide = 0;
+	unsigned c = 0;
+
+	for (int shown = 0; *s; shown++) {
+		size_t n = utf8_length(s, &c);
+		if (shown == TEXT_MAX - 1 && strlen((const char *)s) > n) {
+			fputs("…", f);
+			return wide + 1;
+		}
+		if (n == 0) {
+			fputs("\xef\xbf\xbd", f);
+			n = 1;
+			c = ' ';
+		} else if (c == '\n') {
+			fputs("↵", f);
+		} else if (c < ' ' || (c >= 0x7f && c < 0xa0) || (c >= 0x200b && c < 0x2010) ||
+			   (c >= 0x2028 && c < 0x202f) || (c & 0xfffe) == 0xfffe) {
+			fputc(' ', f);
+		} else if (c == '"' || c == '\\') {
+			fprintf(f, "\\%03o", c);
+		} else if (!drawable(d, c)) {
+			wide += fprintf(f, "<%04X>", c) - 1;
+		} else {
+			fwrite(s, 1, n, f);
+			wide += c >= 0x1100 && (c < 0x1e00 || c >= 0x2e80);
+		}
+		wide++;
+		s += n;
+	}
+	return wide;
+}
+
+/* ---- Data: from a query to files ------------------------------------------------------------------- */
+
+struct picture { /* one workload's part of a figure */
+	char *workload;
+	int blocks, rows; /* rows: of the longest block */
+	int widest;       /* title [columns] */
+};
+
+struct pictures {
+	struct picture *picture;
+	size_t n;
+};
+
+static void pictures_free(struct pictures *ps)
+{
+	for (size_t i = 0; i < ps->n; i++)
+		free(ps->picture[i].workload);
+	free(ps->picture);
+	*ps = (struct pictures){.picture = NULL};
+}
+
+static const char *column(sqlite3_stmt *q, int i)
+{
+	const char *text = (const char *)sqlite3_column_text(q, i);
+
+	return text ? text : "";
+}
+
+static void put_row(struct drawing *d, FILE *f, sqlite3_stmt *q)
+{
+	for (int i = 2; i < sqlite3_column_count(q); i++) {
+		if (i > 2)
+			fputc('\t', f);
+		if (sqlite3_column_type(q, i) == SQLITE_NULL)
+			fputs("NaN", f);
+		else if (sqlite3_column_type(q, i) == SQLITE_TEXT)
+			put_text(d, f, column(q, i));
+		else
+			fprintf(f, "%.9g", sqlite3_column_double(q, i));
+	}
+	fputc('\n', f);
+}
+
+/* Writes FOLDER/data-K.tsv and names-K.tsv for each workload, in the order of the rows. */
+static char *put_rows(struct drawing *d, sqlite3_stmt *q, struct pictures *ps)
+{
+	FILE *data = NULL, *names = NULL;
+	char *title = NULL;
+	int status, rows = 0;
+
+	while ((status = sqlite3_step(q)) == SQLITE_ROW) {
+		struct picture *p = ps->n ? &ps->picture[ps->n - 1] : NULL;
+		bool fresh = !p || strcmp(p->workload, column(q, 0)) != 0;
+		if (fresh) {
+			char *path[] = {sentence("%s/data-%zu.tsv", d->scratch, ps->n),
+					sentence("%s/names-%zu.tsv", d->scratch, ps->n)};
+			if (data)
+				fclose(data);
+			if (names)
+				fclose(names);
+			data = must(fopen(path[0], "w"));
+			names = must(fopen(path[1], "w"));
+			free(path[0]);
+			free(path[1]);
+			ps->picture = must(realloc(ps->picture, (ps->n + 1) * sizeof(*p)));
+			p = &ps->picture[ps->n++];
+			*p = (struct picture){.workload = must(strdup(column(q, 0)))};
+		}
+		if (fresh || strcmp(title, column(q, 1)) != 0) {
+			free(title);
+			title = must(strdup(column(q, 1)));
+			rows = 0;
+			fputs(fresh ? "" : "\n\n", data);
+			put_text(d, data, title);
+			for (int i = 3; i < sqlite3_column_count(q); i++) {
+				fputc('\t', data);
+				put_text(d, data, sqlite3_column_name(q, i));
+			}
+			fputc('\n', data);
+			fputc('=', names); /* a line is never empty */
+			int wide = put_text(d, names, title);
+			fputc('\n', names);
+			p->widest = wide > p->widest ? wide : p->widest;
+			p->blocks++;
+		}
+		put_row(d, data, q);
+		rows++;
+		p->rows = rows > p->rows ? rows : p->rows;
+	}
+	free(title);
+	bool bad = (data && fclose(data)) | (names && fclose(names));
+	if (status != SQLITE_DONE)
+		return must(strdup(sqlite3_errmsg(sqlite3_db_handle(q))));
+	if (bad)
+		return sentence("%s: cannot write: %s", d->scratch, strerror(errno));
+	return NULL;
+}
+
+static char *figure_query(struct drawing *d, const char *name, struct pictures *ps)
+{
+	char *path = sentence("%s/%s.sql", d->plots, name), *sql = read_text(path), *wrong = NULL;
+
+	*ps = (struct pictures){.n = 0};
+	for (const char *at = sql; at && *at && !wrong;) {
+		sqlite3_stmt *q = NULL;
+		if (sqlite3_prepare_v2(d->db, at, -1, &q, &at) != SQLITE_OK)
+			wrong = sentence("%s: %s.", path, sqlite3_errmsg(d->db));
+		else if (q && sqlite3_column_count(q) == 0 && sqlite3_step(q) != SQLITE_DONE)
+			wrong = sentence("%s: %s.", path, sqlite3_errmsg(d->db));
+		else if (q && sqlite3_column_count(q) == 0)
+			;
+		else if (q && sqlite3_column_count(q) < 3)
+			wrong = sentence(
+				"%s: a query gives workload, title and at least one number.", path);
+		else if (q && ps->n == 0) {
+			char *why = put_rows(d, q, ps);
+			if (why)
+				wrong = sentence("%s: %s.", path, why);
+			free(why);
+		}
+		sqlite3_finalize(q);
+	}
+	if (!sql)
+		wrong = sentence("%s: %s.", path, strerror(errno));
+	free(sql);
+	free(path);
+	return wrong;
+}
+
 static char *copy_file(const char *from, const char *to)
 {
 	char block[65536];
@@ -468,19 +512,6 @@ static char *copy_file(const char *from, const char *to)
 }
 
 /* ---- One figure --------------------------------------------------------------------------------------- */
-
-struct drawing { /* what all figures of one command share */
-	sqlite3 *db;
-	const char *db_path;
-	const char *plots;     /* the folder of the figures */
-	const char *scratch;   /* gnuplot's folder */
-	const char *format;    /* png or svg */
-	const char *out, *end; /* a path is OUT/NAME-WORKLOAD.png, or OUT-WORKLOAD END */
-	const char *title;
-	bool where; /* was there a --where? */
-	char **written;
-	size_t nwritten;
-};
 
 /* The result of a query of one text or number; heap. */
 static char *ask(sqlite3 *db, const char *sql, const char *param)
@@ -526,7 +557,7 @@ static char *picture_path(const struct drawing *d, const char *name, const char 
 }
 
 /* The text around a picture: heading, footnote, and the three lines of an empty one. */
-static void put_words(const struct drawing *d, const struct figure *f, const struct picture *p)
+static void put_words(struct drawing *d, const struct figure *f, const struct picture *p)
 {
 	char *path = sentence("%s/words.tsv", d->scratch);
 	FILE *file = must(fopen(path, "w"));
@@ -547,7 +578,7 @@ static void put_words(const struct drawing *d, const struct figure *f, const str
 	const char *line[] = {heading, p->workload, foot, f->needs, found, d->db_path};
 	for (size_t i = 0; i < sizeof(line) / sizeof(*line); i++) {
 		fputc('=', file);
-		put_text(file, line[i]);
+		put_text(d, file, line[i]);
 		fputc('\n', file);
 	}
 	free(heading);
@@ -575,7 +606,7 @@ static int draw(struct drawing *d, const struct figure *f, const struct picture 
 
 	put_words(d, f, p);
 	unlink(made);
-	int status = gnuplot_run(d->scratch, argv, complaint);
+	int status = program_run(d->scratch, argv, complaint);
 	if (status == EXIT_USER) {
 		wrong = must(strdup(complaint));
 	} else if (status != EXIT_OK || stat(made, &st) != 0 || st.st_size == 0) {
@@ -598,8 +629,7 @@ static int draw(struct drawing *d, const struct figure *f, const struct picture 
 		}
 	}
 	if (wrong)
-		fprintf(stderr, "mvbench: %s\n", wrong);
-	free(wrong);
+		complain(wrong);
 	free(made);
 	free(gp);
 	free(style);
@@ -611,17 +641,19 @@ static int draw(struct drawing *d, const struct figure *f, const struct picture 
 static int draw_figure(struct drawing *d, const struct figure *f, bool explain)
 {
 	struct pictures ps;
-	char *wrong = figure_query(d->db, d->plots, f->name, d->scratch, &ps);
+	char *kinds = ask(d->db, "SELECT count(DISTINCT workload) FROM selected", NULL);
+	bool several = strcmp(kinds, "0") != 0 && strcmp(kinds, "1") != 0;
+	char *wrong = figure_query(d, f->name, &ps);
 	int status = EXIT_OK;
 
+	free(kinds);
 	if (wrong) {
-		fprintf(stderr, "mvbench: %s\n", wrong);
-		free(wrong);
+		complain(wrong);
 		pictures_free(&ps);
 		return EXIT_FAILED;
 	}
 	for (size_t i = 0; i < ps.n && status == EXIT_OK; i++)
-		status = draw(d, f, &ps.picture[i], i, ps.n > 1);
+		status = draw(d, f, &ps.picture[i], i, several || ps.n > 1);
 	if (ps.n == 0 && explain)
 		status = draw(d, f, &(struct picture){.workload = ""}, 0, false);
 	pictures_free(&ps);
@@ -630,34 +662,34 @@ static int draw_figure(struct drawing *d, const struct figure *f, bool explain)
 
 /* ---- The command ------------------------------------------------------------------------------------------ */
 
-/* A connection of our own, as temporary tables are made in it; the file itself is only read. */
-static char *open_chosen(sqlite3 **db, const char *path, const char *where, const char *plots)
+/* Makes the table `chosen` and what style.sql derives from it, in the connection's temporary schema:
+ * the file itself is only read. */
+static char *choose(struct store *s, const char *where, const char *plots)
 {
+	char *sql =
+		sentence("CREATE TEMP TABLE chosen AS SELECT id FROM run_summary WHERE (\n%s\n)",
+			 where[0] ? where : "1");
 	char *file = sentence("%s/style.sql", plots), *style = read_text(file), *wrong = NULL;
-	char *sql = sentence("CREATE TEMP TABLE chosen AS SELECT id FROM run_summary WHERE (%s\n)",
-			     where[0] ? where : "1");
 	sqlite3_stmt *q = NULL;
 	const char *tail = "";
+	int rc = sqlite3_prepare_v2(s->db, sql, -1, &q, &tail);
 
-	if (sqlite3_open_v2(path, db, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK)
-		wrong = sentence("%s: %s.", path, sqlite3_errmsg(*db));
-	sqlite3_busy_timeout(*db, 10000);
-	if (!wrong && (sqlite3_prepare_v2(*db, sql, -1, &q, &tail) != SQLITE_OK ||
-		       sqlite3_step(q) != SQLITE_DONE || tail[strspn(tail, " \t\r\n)")])) {
-		const char *why = tail[strspn(tail, " \t\r\n)")] ? "more than one statement"
-								 : sqlite3_errmsg(*db);
-		wrong = where[0] ? sentence("--where=%s: %s; a condition on the columns of "
-					    "run_summary is "
-					    "wanted, as in --where=\"strategy = 'asgd' AND workers "
-					    "> 1\".",
-					    where, why)
-				 : sentence("%s: %s.", path, why);
-	}
+	if (rc == SQLITE_OK && *tail)
+		wrong = sentence("--where=%s: one SQL condition is wanted, and nothing after it.",
+				 where);
+	else if (rc == SQLITE_OK && sqlite3_step(q) != SQLITE_DONE)
+		rc = sqlite3_errcode(s->db);
+	if (!wrong && rc != SQLITE_OK && where[0])
+		wrong = sentence("--where=%s: %s. A condition on the columns of run_summary is "
+				 "wanted, such as --where=\"workload='mlp' AND workers=2\".",
+				 where, sqlite3_errmsg(s->db));
+	else if (!wrong && rc != SQLITE_OK)
+		wrong = database_error(s, rc);
 	sqlite3_finalize(q);
 	if (!wrong && !style)
 		wrong = sentence("%s: %s.", file, strerror(errno));
-	if (!wrong && sqlite3_exec(*db, style, NULL, NULL, NULL) != SQLITE_OK)
-		wrong = sentence("%s: %s.", path, sqlite3_errmsg(*db));
+	if (!wrong && sqlite3_exec(s->db, style, NULL, NULL, NULL) != SQLITE_OK)
+		wrong = sentence("%s: %s.", file, sqlite3_errmsg(s->db));
 	free(sql);
 	free(style);
 	free(file);
@@ -779,10 +811,11 @@ static int plot(const struct plot_options *o, const struct arguments *a, const s
 	if (!wrong)
 		wrong = store_open(&store, o->db, STORE_READ);
 	if (!wrong)
-		wrong = open_chosen(&d.db, o->db, o->where, fs->folder);
+		wrong = choose(store, o->where, fs->folder);
 	if (!wrong)
 		wrong = settle_out(&d, o, a->words, &stem);
 	if (!wrong && mkdtemp(scratch)) {
+		d.db = store->db;
 		d.scratch = scratch;
 		status = draw_all(&d, wanted, n, a->words > 0);
 		/* Nothing has data: then each figure says so, and a script finds its files. */
@@ -793,13 +826,11 @@ static int plot(const struct plot_options *o, const struct arguments *a, const s
 		wrong = sentence("%s: cannot make a folder: %s.", scratch, strerror(errno));
 	}
 	if (wrong)
-		fprintf(stderr, "mvbench: %s\n", wrong);
-	sqlite3_close(d.db);
+		status = complain(wrong);
 	store_close(store);
 	for (size_t i = 0; i < d.nwritten; i++)
 		free(d.written[i]);
 	free(d.written);
-	free(wrong);
 	free(stem);
 	free(wanted);
 	free(scratch);
@@ -837,8 +868,7 @@ int command_plot(int argc, char **argv)
 	if (!wrong)
 		wrong = figures_init(&fs);
 	if (wrong) {
-		fprintf(stderr, "mvbench: %s\n", wrong);
-		free(wrong);
+		status = complain(wrong);
 	} else if (a.help) {
 		help(&fs);
 		status = EXIT_OK;

@@ -17,11 +17,11 @@ if (logarithmic) {
 	set yrange [0:top * 1.04]
 }
 # Lines with points at the same place stand beside one another, not on.
-step = blocks > 1 ? min(0.03, 0.24 / (blocks - 1)) : 0
+step = blocks > 1 ? min(0.03, 0.16 / (blocks - 1)) : 0
 aside(x, i) = logarithmic ? x * 2 ** (1.5 * step * (i - (blocks + 1) / 2.0)) \
 			  : x + step * (i - (blocks + 1) / 2.0)
 plot sample [1:most] '+' using 1:1 with lines linewidth 1.2 linecolor rgb '#888888' dashtype 2 \
 	title 'ideal', \
-     for [i = 1:blocks] data index i - 1 using (aside($1, i)):2:3:4 with yerrorbars linetype i \
+     for [i = 1:bands * blocks] data index i - 1 using (aside($1, i)):2:3:4 with yerrorbars linetype i \
 	pointtype -1 dashtype 1 notitle, \
      for [i = 1:blocks] data index i - 1 using (aside($1, i)):2 with linespoints linetype i title name[i]

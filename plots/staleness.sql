@@ -1,5 +1,5 @@
 -- Staleness of pushes: mean and maximum of the foreign updates that a push met.
--- Needs runs of an asynchronous strategy: only pushes to a parameter server can be stale.
+-- Needs runs whose workers push to a parameter server, as those of asgd.
 SELECT s.workload, s.title, avg(e.staleness_mean) AS mean, max(e.staleness_max) AS most, s.workers
 FROM selected AS s JOIN epoch AS e ON e.run_id = s.id
 WHERE e.epoch >= 1 AND e.staleness_mean IS NOT NULL

@@ -10,6 +10,7 @@
 # only: tic labels and `with labels` would interpret it.
 
 set encoding utf8
+unset warnings # of flat curves and the like
 set datafile separator "\t"
 set datafile commentschars ""
 set datafile missing "NaN"
@@ -40,10 +41,11 @@ ink = "#333333"
 faint = "#DDDDDD"
 
 # Sizes are in points of the SVG; a PNG has 3 pixels each, sharp at 8 cm and readable at 16.
-# Letters are about 6.2 wide and 15 high.
+# Letters are `letter` wide at most, on average, and entries of a key `line` high: gnuplot drops those
+# that do not fit without a word.
 scale = format eq 'png' ? 3.0 : 1.0
-letter = 6.5
-line = 15.5
+letter = 6.9
+line = 17
 font = format eq 'png' ? 'DejaVu Sans,9' : 'DejaVu Sans,Verdana,Helvetica,Arial,sans-serif'
 terminal(w, h) = format eq 'png' \
 	? sprintf("set terminal pngcairo size %d, %d font '%s' fontscale %g linewidth %g pointscale %g \
@@ -51,47 +53,52 @@ background '#ffffff'", w * scale, h * scale, font, scale, scale, scale) \
 	: sprintf("set terminal svg size %d, %d dynamic font '%s,11' linewidth 1 \
 background '#ffffff'", w, h, font)
 output = sprintf("set output 'figure.%s'", format)
+size = format eq 'png' ? 9 : 11 # of tics and keys, as each terminal counts
+large = sprintf(',%d', size + 1)
+larger = sprintf(',%d', size + 2)
+small = sprintf(',%d', size - 1)
 max(a, b) = a > b ? a : b
 min(a, b) = a < b ? a : b
 
 # The canvas in points: what is drawn in keeps its size, and the margins grow with the text.
-head = 26 + (heading ne "" ? line + 4 : 0)
+head = 28 + (heading ne "" ? line : 0)
 foot = 50 + (footnote ne "" ? line : 0)
 canvas(l, w, r, h) = sprintf("\
-wide = %d; high = %d; set output; %s; %s; \
+left = %d; wide = %d; high = %d; set output; %s; %s; \
 set lmargin at screen %f; set rmargin at screen %f; set tmargin at screen %f; set bmargin at screen %f", \
-	l + w + r, head + h + foot, terminal(l + w + r, head + h + foot), output, \
+	l, l + w + r, head + h + foot, terminal(l + w + r, head + h + foot), output, \
 	1.0 * l / (l + w + r), 1.0 * (l + w) / (l + w + r), \
 	1.0 - 1.0 * head / (head + h + foot), 1.0 * foot / (head + h + foot))
+x_of(points) = 1.0 * (points) / wide        # from the left
+y_of(points) = 1.0 - 1.0 * (points) / high  # from the top
 
 # A plot of curves: the key stands on the right, whatever its length.
 layout_curves = "\
-eval canvas(62, 400, 58 + letter * max(widest, 12), max(270, line * blocks + 20)); \
-eval around(62); set key at screen 1.0 * (62 + 400 + 10) / wide, graph 1.03"
-# One bar a block, from top to bottom, its name on the left; see bar(i).
+eval canvas(62, 400, 64 + letter * max(widest, 12), max(270, line * (blocks + 2))); \
+eval around(62); set key at screen x_of(62 + 400 + 10), graph 1.03"
+
+# One bar a block, from top to bottom, its name on the left, and a key of one row above: sample k of
+# at most 4 stands at sample_x(k), legend_y.
 bar_height = 19
-legend = 0 # room for a key of one row above the bars
+bar_half = 0.34
 layout_bars = "\
-head = head + legend; \
-eval canvas(max(62, 20 + letter * widest), 400, 62, bar_height * (blocks + 0.6)); \
-eval around(16); eval bars; \
-set key at graph 1, screen 1.0 - (head - 16.0) / high right top horizontal maxcols auto maxrows 1 \
-	samplen 1.2 width -5"
-bars = "\
-unset ytics; set yrange [blocks + 0.8:0.2]; set grid noytics xtics; set border 1; \
+head = head + line; \
+eval canvas(max(62, 20 + letter * widest), 400, 80, bar_height * (blocks + 0.6)); \
+eval around(14); legend_y = y_of(head - 10); \
+unset key; unset ytics; set yrange [blocks + 0.8:0.2]; set grid noytics xtics; set border 1; \
 do for [i = 1:blocks] { set label name[i] at graph 0, first i right offset character -0.8, 0 \
 	noenhanced textcolor rgb ink }"
-bar_half = 0.34
+sample_x(k) = x_of(left + 8 + int(word('0 85 212 295', k)))
+legend_text(k, text) = sprintf("set label '%s' at screen %f, screen %f left textcolor rgb ink", \
+	text, sample_x(k) + x_of(12), legend_y)
 
 around(l) = sprintf("\
-set label 1001 workload at screen %f, screen %f left noenhanced textcolor rgb ink font ',10'; \
+set label 1001 workload at screen %f, screen %f left noenhanced textcolor rgb ink font large; \
 if (heading ne '') { \
-	set label 1002 heading at screen %f, screen %f left noenhanced textcolor rgb 'black' font ',11' }; \
+	set label 1002 heading at screen %f, screen %f left noenhanced textcolor rgb 'black' font larger }; \
 if (footnote ne '') { \
-	set label 1003 footnote at screen %f, screen %f left noenhanced textcolor rgb '#666666' font ',8' }", \
-	1.0 * l / wide, 1.0 - (head - 14.0) / high, \
-	1.0 * l / wide, 1.0 - 14.0 / high, \
-	1.0 * l / wide, 10.0 / high)
+	set label 1003 footnote at screen %f, screen %f left noenhanced textcolor rgb '#666666' font small }", \
+	x_of(l), y_of(heading ne '' ? 14 + line : 14), x_of(l), y_of(14), x_of(l), y_of(high - 10))
 
 set border 3 linecolor rgb ink linewidth 0.8
 set tics out nomirror scale 0.6, 0.3 textcolor rgb ink
@@ -113,13 +120,16 @@ time_of(s) = s < 0.5e-3 ? 1e-6 : s < 0.5 ? 1e-3 : s < 600 ? 1 : s < 36000 ? 60 :
 time_unit(s) = s < 0.5e-3 ? 'µs' : s < 0.5 ? 'ms' : s < 600 ? 's' : s < 36000 ? 'min' : 'h'
 # Three digits, at most: 0.123, 1.23, 12.3, 123.
 digits(x) = x >= 99.95 ? sprintf('%.0f', x) : x >= 9.995 ? sprintf('%.1f', x) : sprintf('%.2f', x)
-time_text(s) = digits(s / time_of(s)) . ' ' . time_unit(s)
+time_text(s, most) = digits(s / time_of(most)) . ' ' . time_unit(most)
 # The extremes of a column over all blocks; to be asked for before ranges are set, as only what is in
 # the ranges counts.
 extremes(c) = sprintf("stats data using %d nooutput; least = STATS_min; most = STATS_max", c)
-# Says in the key what the bands are, when columns a and b of some block differ.
+# Bands of many curves hide one another.
+bands = blocks <= 12
+# Says in the key what lines and bands are, when columns a and b of some block differ.
 spread(a, b) = sprintf("stats data using (column(%d) - column(%d)) nooutput; \
-if (STATS_max > 0) { set key title 'Median; min to max' left font ',8' textcolor rgb '#666666' }", b, a)
+if (STATS_max > 0) { set key title (bands ? 'Median; min to max' : 'Median') left \
+	font small textcolor rgb '#666666' }", b, a)
 # The y axis of a figure whose column 2 is the quality, and 5 says whether that is a loss.
 quality_axis = "eval extremes(5); \
 if (most == 0) { set ylabel 'Test accuracy [%]' } else { set ylabel 'Test loss' }; \
@@ -131,12 +141,12 @@ stride = max(1, (rows + 5) / 10)
 if (blocks == 0) {
 	eval canvas(20, 480, 20, 200)
 	unset border; unset tics; unset key; unset grid
-	set label 1 'Nothing to draw' at graph 0.5, 0.72 center font ',14' textcolor rgb 'black'
+	set label 1 'Nothing to draw' at graph 0.5, 0.72 center font larger textcolor rgb 'black'
 	set label 2 needs at graph 0.5, 0.5 center noenhanced textcolor rgb ink
 	set label 3 found at graph 0.5, 0.36 center noenhanced textcolor rgb ink
 	set label 4 database at graph 0.5, 0.22 center noenhanced textcolor rgb '#666666'
 	if (heading ne '') {
-		set label 5 heading at graph 0.5, 1 center noenhanced textcolor rgb 'black' font ',11'
+		set label 5 heading at graph 0.5, 1 center noenhanced textcolor rgb 'black' font larger
 	}
 	set xrange [0:1]; set yrange [0:1]
 	plot NaN notitle

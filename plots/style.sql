@@ -39,8 +39,9 @@ differing AS MATERIALIZED (
 	SELECT workload, owner, name FROM setting
 	GROUP BY workload, owner, name HAVING count(DISTINCT value) > 1),
 extra AS MATERIALIZED (
-	SELECT id, group_concat(iif(name = '', ', ' || value, ' ' || name || '=' || value), '') AS text
-	FROM (SELECT * FROM setting JOIN differing USING (workload, owner, name)
+	SELECT id, group_concat(iif(name = '', ', ', ' ' || name || '=') || short, '') AS text
+	FROM (SELECT *, iif(length(value) > 48, substr(value, 1, 47) || '…', value) AS short
+		FROM setting JOIN differing USING (workload, owner, name)
 		WHERE value <> '' ORDER BY id, place, name)
 	GROUP BY id),
 named AS (

@@ -4,13 +4,14 @@ eval layout_curves
 eval spread(3, 4)
 array pace[blocks]
 do for [i = 1:blocks] { stats data index i - 1 using 5 nooutput; pace[i] = STATS_max }
+eval extremes(5); slowest = most
 eval extremes(1); epochs = most
 eval extremes(4); unit = time_of(most)
 eval whole(epochs); set xrange [0:epochs * 1.025]
 set yrange [0:most / unit * 1.03]
 set xlabel 'Epoch'
 set ylabel sprintf('Training time [%s]', time_unit(most))
-plot for [i = 1:blocks] data index i - 1 using 1:($3 / unit):($4 / unit) with filledcurves linetype i \
+plot for [i = 1:bands * blocks] data index i - 1 using 1:($3 / unit):($4 / unit) with filledcurves linetype i \
 	notitle, \
      for [i = 1:blocks] data index i - 1 using 1:($2 / unit) with linespoints linetype i \
-	pointinterval stride title name[i] . ', ' . time_text(pace[i]) . ' each'
+	pointinterval stride title name[i] . ', ' . time_text(pace[i], slowest) . ' each'

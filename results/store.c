@@ -299,12 +299,14 @@ static bool process_lives(int64_t pid, double started)
 	return since != 0 && (since < 0 || started <= 0 || since < started + 60);
 }
 
+/* Who launched the run knows better than bury_dead why it ended: its reason replaces that one's. */
 static int bury(struct store *s, int64_t id, const char *reason)
 {
 	return change(s,
 		      "UPDATE run SET status = 'failed', reason = ?2, "
 		      "finished = strftime('%Y-%m-%dT%H:%M:%SZ', 'now') "
-		      "WHERE id = ?1 AND status IN ('pending', 'running')",
+		      "WHERE id = ?1 AND (status IN ('pending', 'running') OR "
+		      "(status = 'failed' AND reason LIKE 'interrupted: its process %'))",
 		      "it", id, reason);
 }
 

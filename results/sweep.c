@@ -308,7 +308,13 @@ static bool sweep_add(struct sweep *s, struct config *c, const char *section, in
 static char *expand(struct sweep *s, const struct job *j, const struct section *section,
 		    const struct axis *const *axis, size_t axes)
 {
-	size_t *turn = must(calloc(axes + 1, sizeof *turn)), k;
+	size_t product = 1, k;
+	for (size_t i = 0; i < axes && product <= CELLS_MAX; i++)
+		product *= axis[i]->n;
+	if (s->cells + product > CELLS_MAX)
+		return sentence("%s:%d: [%s] makes more than %d cells; shorten its lists", j->path,
+				section->line, section->name, CELLS_MAX);
+	size_t *turn = must(calloc(axes + 1, sizeof *turn));
 	struct setting *setting = must(calloc(axes + 1, sizeof *setting));
 	char *wrong = NULL;
 
@@ -323,9 +329,6 @@ static char *expand(struct sweep *s, const struct job *j, const struct section *
 		else if (sweep_add(s, &c, section->name, section->line))
 			s->cell[s->cells - 1].what = describe(&c, axis, axes, setting);
 		free(why);
-		if (s->cells > CELLS_MAX)
-			wrong = sentence("%s:%d: [%s] makes more than %d cells; shorten its lists",
-					 j->path, section->line, section->name, CELLS_MAX);
 		for (k = axes; k > 0 && ++turn[k - 1] == axis[k - 1]->n; k--)
 			turn[k - 1] = 0;
 	} while (k > 0 && !wrong);

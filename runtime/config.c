@@ -222,7 +222,7 @@ static size_t strategy_names(const char **name)
 {
 	size_t n = 0;
 
-	while (strategies[n] && n < NAMES_MAX / 2) {
+	while (n < NAMES_MAX / 2 && strategies[n]) {
 		name[n] = strategies[n]->plugin.name;
 		n++;
 	}
@@ -233,7 +233,7 @@ static size_t workload_names(const char **name)
 {
 	size_t n = 0;
 
-	while (workloads[n] && n < NAMES_MAX / 2) {
+	while (n < NAMES_MAX / 2 && workloads[n]) {
 		name[n] = workloads[n]->plugin.name;
 		n++;
 	}
@@ -866,8 +866,8 @@ char *plan_make(const struct config *c, struct plan *p)
 			"--workers=%d: mpirun is not in the PATH; install openmpi-bin, or run "
 			"make deps",
 			(int)run->workers);
-	if ((trouble = c->workload->dataset->probe(run, &p->train, &p->test)))
-		return sentence("%s", trouble);
+	if ((wrong = c->workload->dataset->probe(run, &p->train, &p->test)))
+		return wrong;
 	int64_t models = run->workers / share;
 	if ((size_t)models > p->train.n)
 		return sentence(

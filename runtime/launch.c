@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,12 +73,6 @@ struct live *live_of_launcher(void)
 	return l;
 }
 
-static int cores_here(void)
-{
-	cpu_set_t set;
-	return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-}
-
 /* Does not return. More ranks than cores: unbound, and waiting ranks give up the core. */
 static void exec_mpirun(const struct config *c, const char *live_path)
 {
@@ -87,11 +80,11 @@ static void exec_mpirun(const struct config *c, const char *live_path)
 	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
 	self[n > 0 ? n : 0] = '\0';
 	snprintf(ranks, sizeof ranks, "%d", (int)(c->run.workers + c->run.servers));
-	bool crowded = !*c->run.hostfile && c->run.workers + c->run.servers > cores_here();
+	bool crowded = !*c->run.hostfile && c->run.workers + c->run.servers > usable_cores();
 	char **words = config_words(c);
 	const char *argv[32];
 	size_t k = 0, given = 0;
-	const char *head[] = {"mpirun", "--quiet", "-n", ranks, "-x", LIVE_VARIABLE};
+	const char *head[] = {"mpirun", "-n", ranks, "-x", LIVE_VARIABLE};
 	for (size_t i = 0; i < sizeof head / sizeof *head; i++)
 		argv[k++] = head[i];
 	if (*c->run.hostfile) {
@@ -141,6 +134,10 @@ static int end_of_child(int wait_status, bool through_mpirun, char **why)
 		*why = sentence("%s was killed by signal %d (%s)",
 				through_mpirun ? "mpirun" : "the worker", WTERMSIG(wait_status),
 				strsignal(WTERMSIG(wait_status)));
+	else if (through_mpirun && WEXITSTATUS(wait_status) > 128)
+		*why = sentence("a worker was killed by signal %d (%s)",
+				WEXITSTATUS(wait_status) - 128,
+				strsignal(WEXITSTATUS(wait_status) - 128));
 	else if (through_mpirun)
 		*why = sentence("a worker died: mpirun ended with status %d",
 				WEXITSTATUS(wait_status));
@@ -189,6 +186,8 @@ int launch(const struct config *c, int (*worker)(void *ctx, struct live *live), 
 			strerror(errno));
 		return EXIT_USER;
 	}
+	if (!through_mpirun)
+		unlink(path); /* the child inherits the page */
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGCHLD);
 	sigaddset(&signals, SIGINT);
@@ -208,7 +207,8 @@ int launch(const struct config *c, int (*worker)(void *ctx, struct live *live), 
 	CHECK(child > 0, "fork: %s", strerror(errno));
 	int wait_status = watch(child, &signals, live, watcher, &interrupted);
 	sigprocmask(SIG_SETMASK, &before, NULL);
-	unlink(path);
+	if (through_mpirun)
+		unlink(path);
 	if (live->state == LIVE_ENDED) {
 		if (live->status)
 			*why = sentence("%s", live->reason);

@@ -3,7 +3,6 @@
  */
 #include "platform.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -32,7 +31,6 @@ const struct machine *machine(void)
 {
 	static struct machine m;
 	static char host[256], commit[64];
-	cpu_set_t set;
 	if (m.host)
 		return &m;
 	gethostname(host, sizeof host - 1);
@@ -47,7 +45,7 @@ const struct machine *machine(void)
 		.onednn = device_cpu.version ? device_cpu.version() : NULL,
 		.git_commit = commit,
 		.git_dirty = dirty != NULL,
-		.cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1,
+		.cores = usable_cores(),
 	};
 	return &m;
 }

@@ -51,7 +51,7 @@ static bool is_choice(const char *choices, const char *text)
 	size_t n = strlen(text);
 
 	for (const char *c = choices; c; c = strchr(c, '|') ? strchr(c, '|') + 1 : NULL)
-		if (n > 0 && strncmp(c, text, n) == 0 && (c[n] == '|' || c[n] == '\0'))
+		if (n > 0 && strcspn(c, "|") == n && strncmp(c, text, n) == 0)
 			return true;
 	return false;
 }

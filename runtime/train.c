@@ -23,8 +23,8 @@
 
 enum { STREAM_ORDER = 1000, STREAM_STRAGGLE = 2 }; /* + epoch, + rank << 8 */
 
-/* A loss this many times the one before training has exploded. */
-#define EXPLODED 100.0
+/* A loss this many times the test loss before training has exploded. */
+#define EXPLODED 10.0
 
 /* One epoch of this rank, run but not judged yet. */
 struct lap {
@@ -291,17 +291,19 @@ static void look_for_divergence(struct race *r, const struct epoch_row *row)
 		r->first_loss = row->test_loss;
 		return;
 	}
-	double loss = isfinite(row->train_loss) ? row->test_loss : row->train_loss;
+	/* NaN fails the comparison too: the worse of the two losses is the one to name. */
+	bool by_test = row->train_loss <= EXPLODED * r->first_loss;
+	double loss = by_test ? row->test_loss : row->train_loss;
+	const char *which = by_test ? "test" : "training";
 	if (!isfinite(loss))
 		snprintf(r->reason, sizeof r->reason,
 			 "epoch %d: the %s loss is %s; a smaller --lr may help", (int)row->epoch,
-			 isfinite(row->train_loss) ? "test" : "training",
-			 isnan(loss) ? "not a number" : "infinite");
+			 which, isnan(loss) ? "not a number" : "infinite");
 	else if (loss > EXPLODED * r->first_loss)
 		snprintf(r->reason, sizeof r->reason,
-			 "epoch %d: the test loss exploded to %.4g, it was %.4g before training; a "
-			 "smaller --lr may help",
-			 (int)row->epoch, loss, r->first_loss);
+			 "epoch %d: the %s loss exploded to %.4g, the test loss was %.4g before "
+			 "training; a smaller --lr may help",
+			 (int)row->epoch, which, loss, r->first_loss);
 	else
 		return;
 	r->status = EXIT_DIVERGED;
@@ -395,8 +397,6 @@ static void set_up(struct race *r)
 {
 	struct worker *w = &r->w;
 	const struct run *run = w->run;
-	char *error = NULL;
-	const char *trouble;
 
 	stats_init(&r->stats);
 	set_up_comms(r);
@@ -407,9 +407,7 @@ static void set_up(struct race *r)
 		if (strcmp(devices[i]->name, run->device) == 0)
 			r->dev.ops = devices[i];
 	r->dev.ops->open(&r->dev, (int)run->threads);
-	if ((trouble = w->workload->dataset->load(run, &r->train, &r->test)))
-		error = sentence("%s", trouble);
-	agree(r, error);
+	agree(r, w->workload->dataset->load(run, &r->train, &r->test));
 	w->train = &r->train;
 	w->test = &r->test;
 	w->steps = (int64_t)((r->train.n + (size_t)(r->replicas * run->batch) - 1) /

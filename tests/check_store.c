@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <signal.h>
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
@@ -372,6 +373,45 @@ START_TEST(dead_runs_are_marked)
 			(int)child, (int)getpid());
 	ck_rows("SELECT id, status, reason, finished IS NOT NULL FROM run", text);
 	free(text);
+	config_fini(&c);
+}
+END_TEST
+
+START_TEST(a_killed_run_stays_readable)
+{
+	struct config c = config_of("1", "");
+	struct epoch_row row = epoch_row(0, 0.1);
+	pid_t child = fork();
+
+	if (child == 0) {
+		struct store *s = open_store(STORE_WRITE);
+		struct sink sink = store_sink(s);
+		begin(s, &c);
+		ck_fine(sink.epoch(sink.self, &row, NULL, 0));
+		raise(SIGKILL);
+	}
+	waitpid(child, NULL, 0);
+	store_close(open_store(STORE_READ));
+	ck_rows("SELECT status, test_accuracy FROM run, epoch", "running,0.1");
+	store_close(open_store(STORE_WRITE));
+	ck_rows("SELECT status, test_accuracy FROM run, epoch", "failed,0.1");
+	config_fini(&c);
+}
+END_TEST
+
+START_TEST(a_deleted_run_takes_no_epochs)
+{
+	struct store *s = open_store(STORE_WRITE);
+	struct config c = config_of("1", "");
+	struct sink sink = store_sink(s);
+	struct epoch_row row = epoch_row(0, 0.1);
+
+	begin(s, &c);
+	sql("DELETE FROM run");
+	ck_sentence(sink.epoch(sink.self, &row, NULL, 0), "somebody deleted it");
+	ck_fine(sink.end(sink.self, "failed", "deleted"));
+	ck_rows("SELECT count(*) FROM epoch", "0");
+	store_close(s);
 	config_fini(&c);
 }
 END_TEST
@@ -938,6 +978,8 @@ Suite *store_suite(void)
 	tcase_add_test(c, a_pending_row_is_taken_over);
 	tcase_add_test(c, only_an_unfinished_run_is_failed);
 	tcase_add_test(c, dead_runs_are_marked);
+	tcase_add_test(c, a_killed_run_stays_readable);
+	tcase_add_test(c, a_deleted_run_takes_no_epochs);
 	tcase_add_test(c, checking_writes_nothing);
 	tcase_add_test(c, what_is_no_store_is_refused);
 	tcase_add_test(c, places_that_cannot_be_written_are_refused);

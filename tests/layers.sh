@@ -28,12 +28,12 @@ for f in workloads/*.c; do
 		may "$f" "\"../mvbench.h\"|$libc"
 	fi
 done
-posix='<[a-z_]+\.h>|<sys/[a-z]+\.h>'
+posix='<[a-z_]+[0-9]?\.h>|<sys/[a-z]+\.h>'
 may 'runtime/*.c' "\"platform.h\"|$posix|<oneapi/dnnl/dnnl.h>"
 may 'runtime/platform.h' "\"../mvbench.h\"|<stdio\.h>"
 may 'mvbench.h' '<(stdbool|stddef|stdint)\.h>'
-may 'results/*.c' "\"results.h\"|$posix"
-may 'plots/*.c' "\"../results/results.h\"|$posix"
+may 'results/*.c' "\"(results|database)\.h\"|$posix"
+may 'plots/*.c' "\"../results/(results|database)\.h\"|$posix"
 may 'mvbench.c' "\"results/results.h\"|$libc|<stdio\.h>"
 
 # one library each: only its file includes it

@@ -13,7 +13,7 @@
 
 enum { FEATURES = 10, TRAIN = 10000, TEST = 2000, STREAM_TRAIN = 0x10be0000, STREAM_TEST };
 
-static const char *cubes_probe(const struct run *run, struct data *train, struct data *test)
+static char *cubes_probe(const struct run *run, struct data *train, struct data *test)
 {
 	(void)run;
 	*train = (struct data){.n = TRAIN, .features = FEATURES};
@@ -41,7 +41,7 @@ static void draw(struct data *d, uint64_t rng)
 	d->target = y;
 }
 
-static const char *cubes_load(const struct run *run, struct data *train, struct data *test)
+static char *cubes_load(const struct run *run, struct data *train, struct data *test)
 {
 	cubes_probe(run, train, test);
 	draw(train, rng_seed(run->seed, STREAM_TRAIN));

@@ -366,7 +366,7 @@ static void wire_layers(struct net *net)
 		struct layer *l = &net->layer[i];
 
 		l->x = x;
-		l->y = x = l->kind->elementwise && i ? x : vec_new(w, net->rows_max * l->out);
+		l->y = x = l->kind->elementwise ? x : vec_new(w, net->rows_max * l->out);
 		if (l->kind->params && below == net->layers)
 			below = i;
 		if (i > below && l->in > widest)
@@ -391,7 +391,13 @@ void net_finish(struct net *net, enum loss loss)
 	struct worker *w = net->w;
 	size_t batch = (size_t)w->run->batch;
 
-	CHECK(net->layers && !net->layer[0].kind->elementwise, "a net starts with a linear layer");
+	/* In place means that y_i must outlive what stands on it: another f would overwrite what
+	 * backward needs of it, and so would the gradient of the loss. */
+	for (size_t i = 0; i < net->layers; i++)
+		CHECK(!net->layer[i].kind->elementwise ||
+			      (i && i + 1 < net->layers && !net->layer[i - 1].kind->elementwise),
+		      "layer %zu: an elementwise layer stands between two others", i);
+	CHECK(net->layers, "a net without layers");
 	CHECK(loss != LOSS_MSE || net->outputs == 1, "regression of %zu values", net->outputs);
 	net->loss = loss;
 	net->rows_grad = batch;

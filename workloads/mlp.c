@@ -26,8 +26,9 @@ static void mlp_init(struct worker *w, const struct data *sample)
 	net_finish(net, LOSS_XENT);
 }
 
-static const struct setting recipe[] = {
-	{"batch", "32"}, {"lr", "0.01"}, {"momentum", "0.9"}, {"epochs", "15"}, {NULL, NULL}};
+static const struct setting recipe[] = {{"batch", "32"},           {"lr", "0.02"},
+					{"lr-schedule", "cosine"}, {"momentum", "0.9"},
+					{"epochs", "12"},          {NULL, NULL}};
 
 const struct workload workload_mlp = {
 	.plugin = {.name = "mlp",

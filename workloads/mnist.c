@@ -267,11 +267,15 @@ static void mnist_unload(struct data *train, struct data *test)
 	part_unload(test);
 }
 
-static const char *mnist_get(const struct run *run, struct data *train, struct data *test,
-			     size_t side, bool load)
+static char *mnist_get(const struct run *run, struct data *train, struct data *test, size_t side,
+		       bool load)
 {
 	*train = *test = (struct data){0};
-	char *wrong = part_get(train, run, "train", side, load);
+	/* all four headers before the first image: what is wrong is found early */
+	char *wrong = load ? mnist_get(run, train, test, side, false) : NULL;
+
+	if (!wrong)
+		wrong = part_get(train, run, "train", side, load);
 
 	if (!wrong)
 		wrong = part_get(test, run, "t10k", side, load);
@@ -283,22 +287,22 @@ static const char *mnist_get(const struct run *run, struct data *train, struct d
 	return wrong;
 }
 
-static const char *plain_probe(const struct run *run, struct data *train, struct data *test)
+static char *plain_probe(const struct run *run, struct data *train, struct data *test)
 {
 	return mnist_get(run, train, test, 0, false);
 }
 
-static const char *plain_load(const struct run *run, struct data *train, struct data *test)
+static char *plain_load(const struct run *run, struct data *train, struct data *test)
 {
 	return mnist_get(run, train, test, 0, true);
 }
 
-static const char *padded_probe(const struct run *run, struct data *train, struct data *test)
+static char *padded_probe(const struct run *run, struct data *train, struct data *test)
 {
 	return mnist_get(run, train, test, 32, false);
 }
 
-static const char *padded_load(const struct run *run, struct data *train, struct data *test)
+static char *padded_load(const struct run *run, struct data *train, struct data *test)
 {
 	return mnist_get(run, train, test, 32, true);
 }

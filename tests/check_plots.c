@@ -1,0 +1,596 @@
+/*
+ * check_plots.c - figures: every one of the folder, from databases with nothing, little, and names
+ * that try to break out of the picture.
+ */
+#include "suites.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char folder[64], database[96], said[96];
+
+static void set_up(void)
+{
+	snprintf(folder, sizeof(folder), "/tmp/mvbench-plots-XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(folder));
+	snprintf(database, sizeof(database), "%s/results.db", folder);
+	snprintf(said, sizeof(said), "%s/said", folder);
+}
+
+static void empty_folder(const char *path)
+{
+	DIR *d = opendir(path);
+
+	for (struct dirent *e; d && (e = readdir(d));) {
+		char *file = sentence("%s/%s", path, e->d_name);
+		struct stat st;
+		if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") && lstat(file, &st) == 0) {
+			if (S_ISDIR(st.st_mode))
+				empty_folder(file);
+			remove(file);
+		}
+		free(file);
+	}
+	if (d)
+		closedir(d);
+}
+
+static void tear_down(void)
+{
+	empty_folder(folder);
+	rmdir(folder);
+}
+
+static bool no_gnuplot(void)
+{
+	bool missing = system("command -v gnuplot >/dev/null 2>&1") != 0;
+
+	if (missing)
+		fprintf(stderr, "check_plots: skipped, as gnuplot is not installed.\n");
+	return missing;
+}
+
+static char *contents(const char *path, size_t *n)
+{
+	FILE *f = fopen(path, "rb");
+
+	ck_assert_msg(f != NULL, "%s is not there", path);
+	char *all = must(calloc(1, 16 << 20));
+	*n = fread(all, 1, (16 << 20) - 1, f);
+	fclose(f);
+	return all;
+}
+
+/* ---- Databases ------------------------------------------------------------------------------------- */
+
+static sqlite3 *open_database(void)
+{
+	struct store *s = NULL;
+	sqlite3 *db;
+	char *wrong = store_open(&s, database, STORE_WRITE);
+
+	ck_assert_msg(!wrong, "%s", wrong);
+	store_close(s);
+	ck_assert_int_eq(sqlite3_open(database, &db), SQLITE_OK);
+	return db;
+}
+
+static void sql(sqlite3 *db, const char *text)
+{
+	char *wrong = NULL;
+
+	sqlite3_exec(db, text, NULL, NULL, &wrong);
+	ck_assert_msg(!wrong, "%s: %s", text, wrong);
+}
+
+/* A finished run; in epoch e its accuracy is best + 0.01 e, or its loss 1/e when best < 0. */
+static void add_run(sqlite3 *db, const char *workload, const char *strategy, int workers, int seed,
+		    double best, const char *label, int epochs)
+{
+	char *text = sqlite3_mprintf(
+		"INSERT INTO run (status, config_hash, workload, strategy, workers, servers,"
+		" sync_every, barrier_every, epochs, batch, lr, lr_schedule, momentum, "
+		"weight_decay,"
+		" reduce, lr_scale, seed, device, platform, threads, straggle, target_accuracy, "
+		"label,"
+		" params, train_size, test_size)"
+		"VALUES ('done', 'x', %Q, %Q, %d, 0, 1, 1, %d, 32, 0.1, 'constant', 0, 0, 'mean',"
+		" 'none', %d, 'cpu', 'mpi', 1, 0, 0, %Q, 10, 100, 10);",
+		workload, strategy, workers, epochs, seed, label);
+	sql(db, text);
+	sqlite3_free(text);
+	long long id = sqlite3_last_insert_rowid(db);
+	for (int e = 0; e <= epochs; e++) {
+		double seconds = 4.0 / workers + 0.1 * seed;
+		bool pushes = strcmp(strategy, "asgd") == 0 && e > 0;
+		text = sqlite3_mprintf(
+			"INSERT INTO epoch (run_id, epoch, test_loss, test_accuracy, seconds,"
+			" compute_s, comm_s, wait_s, staleness_mean, staleness_max)"
+			"VALUES (%lld, %d, %f, iif(%f < 0, NULL, %f), nullif(%f, 0), %f, 0.2, 0.1,"
+			" %s, %s)",
+			id, e, 1.0 / (e + 1), best, best + 0.01 * e, e ? seconds : 0, seconds - 0.4,
+			pushes ? "1.5" : "NULL", pushes ? "4" : "NULL");
+		sql(db, text);
+		sqlite3_free(text);
+	}
+}
+
+static const char *const hostile[] = {"",
+				      "\"",
+				      "\\",
+				      "'",
+				      "%s%n",
+				      "`touch PWNED`",
+				      "$(touch PWNED)",
+				      "'; system('touch PWNED'); '",
+				      "@style_a {b} a_b ^2 <script>alert(1)</script> &amp; </svg>",
+				      "two\nlines\tand \x01 control",
+				      "not UTF-8: \xff\xc3",
+				      "\xe6\x97\xa5\xe6\x9c\xac",
+				      "=",
+				      "# comment",
+				      " ",
+				      "a long name, a long name, a long name, a long name, a long "
+				      "name, a long name, a long name"};
+
+static void fill_one(sqlite3 *db)
+{
+	add_run(db, "mlp", "serial", 1, 1, 0.8, "", 1);
+}
+
+static void fill_hostile(sqlite3 *db)
+{
+	for (int seed = 1; seed <= 3; seed++) {
+		add_run(db, "mlp", "serial", 1, seed, 0.8, "", 5);
+		for (size_t i = 0; i < sizeof(hostile) / sizeof(*hostile); i++)
+			add_run(db, "mlp", "asgd", 4, seed, 0.7 + 0.01 * (double)i, hostile[i], 5);
+	}
+	add_run(db, "perceptron", "serial", 1, 1, -1, "", 5);
+	add_run(db, "perceptron", "asgd", 20, 1, -1, "", 5);
+	add_run(db, "../<b>\"x\" `touch PWNED`", "asgd", 2, 1, 0.5, "", 5);
+	add_run(db, "..\\<b>\"x\" `touch PWNED`", "asgd", 2, 1, 0.5, "", 5);
+}
+
+/* ---- The command, with what it says in a file -------------------------------------------------------- */
+
+/* Runs `mvbench plot` on the words, up to NULL; what it says comes back, from the heap. */
+static char *plot(int *status, const char *const *word)
+{
+	char *argv[16];
+	int argc = 0;
+	size_t n;
+
+	for (; word[argc]; argc++)
+		argv[argc] = (char *)(uintptr_t)word[argc];
+	argv[argc] = NULL;
+	fflush(NULL);
+	pid_t child = fork();
+	ck_assert_int_ge(child, 0);
+	if (child == 0) {
+		int f = open(said, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+		dup2(f, STDOUT_FILENO);
+		dup2(f, STDERR_FILENO);
+		int rc = chdir(folder) == 0 ? command_plot(argc, argv) : 99;
+		fflush(NULL);
+		_exit(rc);
+	}
+	ck_assert_int_eq(waitpid(child, status, 0), child);
+	ck_assert(WIFEXITED(*status));
+	*status = WEXITSTATUS(*status);
+	return contents(said, &n);
+}
+#define PLOT(status, ...) plot(status, (const char *const[]){__VA_ARGS__, NULL})
+
+static void check_picture(const char *path)
+{
+	size_t n;
+	char *all = contents(path, &n);
+	const unsigned char *u = (const unsigned char *)all;
+
+	if (strstr(path, ".png")) {
+		ck_assert_msg(n > 4000, "%s: only %zu bytes", path, n);
+		ck_assert_int_eq(memcmp(all, "\x89PNG\r\n\x1a\n", 8), 0);
+		unsigned wide = u[18] << 8 | u[19], high = u[22] << 8 | u[23];
+		ck_assert_msg(wide > 1000 && wide < 6000 && high > 300 && high < 4000,
+			      "%s: %u x %u", path, wide, high);
+	} else {
+		ck_assert_msg(n > 1000 && strncmp(all, "<?xml", 5) == 0, "%s: no SVG", path);
+		ck_assert_ptr_null(strstr(all, "<script"));
+		const char *end = strstr(all, "</svg>"); /* the only one */
+		ck_assert_msg(end && strlen(end) < 12, "%s: does not end where it should", path);
+		for (size_t i = 0; i < n; i++)
+			ck_assert_msg(u[i] >= ' ' || strchr("\t\r\n", u[i]),
+				      "%s: control character %d", path, u[i]);
+	}
+	free(all);
+}
+
+/* Draws the words into a fresh folder, looks at each picture, and returns how many there are. */
+static int draw(const char *name, const char *format)
+{
+	int status, n = 0;
+	char *out = sentence("%s/%s-%s", folder, name, format);
+	char *to = sentence("--out=%s", out), *as = sentence("--format=%s", format);
+	char *text = PLOT(&status, name, "--db=results.db", to, as);
+
+	ck_assert_msg(status == EXIT_OK, "%s: exit %d: %s", name, status, text);
+	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"), n++) {
+		ck_assert_msg(strncmp(line, out, strlen(out)) == 0, "%s said: %s", name, line);
+		ck_assert_ptr_null(strchr(line + strlen(out) + 1, '/'));
+		check_picture(line);
+	}
+	free(text);
+	free(as);
+	free(to);
+	free(out);
+	return n;
+}
+
+static bool has_end(const char *name, const char *end)
+{
+	return strlen(name) > strlen(end) && strcmp(name + strlen(name) - strlen(end), end) == 0;
+}
+
+/* Calls each on the name of every figure; returns how many there are. */
+static int each_figure(void (*each)(const char *name))
+{
+	char *plots = installed_path("plots");
+	int n = 0;
+
+	ck_assert_ptr_nonnull(plots);
+	DIR *d = opendir(plots);
+	for (struct dirent *e; (e = readdir(d));) {
+		if (!has_end(e->d_name, ".sql") || strcmp(e->d_name, "style.sql") == 0)
+			continue;
+		e->d_name[strlen(e->d_name) - 4] = '\0';
+		each(e->d_name);
+		n++;
+	}
+	closedir(d);
+	free(plots);
+	return n;
+}
+
+/* ---- Tests ------------------------------------------------------------------------------------------------ */
+
+START_TEST(stems_are_pairs)
+{
+	char *plots = installed_path("plots");
+	ck_assert_ptr_nonnull(plots);
+	DIR *d = opendir(plots);
+
+	for (struct dirent *e; (e = readdir(d));) {
+		bool query = has_end(e->d_name, ".sql");
+		if (!query && !has_end(e->d_name, ".gp"))
+			continue;
+		char *other =
+			sentence("%s/%.*s.%s", plots, (int)(strrchr(e->d_name, '.') - e->d_name),
+				 e->d_name, query ? "gp" : "sql");
+		ck_assert_msg(access(other, R_OK) == 0, "%s has no pair", e->d_name);
+		free(other);
+		if (query) {
+			size_t n;
+			char *path = sentence("%s/%s", plots, e->d_name),
+			     *text = contents(path, &n);
+			ck_assert_msg(strncmp(text, "-- ", 3) == 0 && text[3] > ' ',
+				      "%s: the first line is no summary", e->d_name);
+			free(text);
+			free(path);
+		}
+	}
+	closedir(d);
+	free(plots);
+}
+END_TEST
+
+static void draws_explanation(const char *name)
+{
+	ck_assert_int_eq(draw(name, "png"), 1);
+	ck_assert_int_eq(draw(name, "svg"), 1);
+	char *path = sentence("%s/%s-svg/%s.svg", folder, name, name);
+	size_t n;
+	char *text = contents(path, &n);
+	ck_assert_ptr_nonnull(strstr(text, "Nothing to draw"));
+	free(text);
+	free(path);
+}
+
+START_TEST(nothing_is_explained)
+{
+	if (no_gnuplot())
+		return;
+	sqlite3_close(open_database());
+	ck_assert_int_ge(each_figure(draws_explanation), 6);
+
+	int status;
+	char *text = PLOT(&status, "--db=results.db", "--out=all");
+	ck_assert_msg(status == EXIT_OK && strstr(text, "all/speedup.png"), "%s", text);
+	free(text);
+}
+END_TEST
+
+static void draws_one(const char *name)
+{
+	ck_assert_int_eq(draw(name, "png"), 1);
+	ck_assert_int_eq(draw(name, "svg"), 1);
+}
+
+START_TEST(one_run_is_drawn)
+{
+	if (no_gnuplot())
+		return;
+	sqlite3 *db = open_database();
+	fill_one(db);
+	sqlite3_close(db);
+	each_figure(draws_one);
+
+	/* Without a name: what has data, and nothing else. */
+	int status;
+	char *text = PLOT(&status, "--db=results.db", "--out=all");
+	ck_assert_int_eq(status, EXIT_OK);
+	ck_assert_ptr_nonnull(strstr(text, "all/accuracy_epoch.png\n"));
+	ck_assert_ptr_null(strstr(text, "staleness"));
+	free(text);
+}
+END_TEST
+
+static void draws_hostile(const char *name)
+{
+	/* mlp, and at least one other: each workload has its own */
+	ck_assert_int_ge(draw(name, "png"), 2);
+	ck_assert_int_ge(draw(name, "svg"), 2);
+}
+
+START_TEST(names_are_shown_never_run)
+{
+	if (no_gnuplot())
+		return;
+	sqlite3 *db = open_database();
+	fill_hostile(db);
+	sqlite3_close(db);
+	each_figure(draws_hostile);
+
+	char *path = sentence("%s/accuracy_epoch-svg/accuracy_epoch-mlp.svg", folder);
+	size_t n;
+	char *text = contents(path, &n);
+	const char *shown[] = {"@style_a {b} a_b ^2 &lt;script>",
+			       "`touch PWNED`",
+			       "%s%n",
+			       "asgd 4w X=1, \\ (n=3)",
+			       "two↵lines and",
+			       "serial (n=3)"};
+	for (size_t i = 0; i < sizeof(shown) / sizeof(*shown); i++)
+		ck_assert_msg(strstr(text, shown[i]) != NULL, "%s is not shown", shown[i]);
+	free(text);
+	free(path);
+
+	ck_assert_int_ne(access("PWNED", F_OK), 0);
+	path = sentence("%s/PWNED", folder);
+	ck_assert_int_ne(access(path, F_OK), 0);
+	free(path);
+}
+END_TEST
+
+/* What a query gives, a row a line, after style.sql has run for all runs. */
+static char *rows_of(sqlite3 *db, const char *query)
+{
+	char *plots = installed_path("plots"), *path = sentence("%s/style.sql", plots);
+	size_t n;
+	char *style = contents(path, &n), *rows = must(strdup(""));
+	sqlite3_stmt *q;
+
+	sql(db, "CREATE TEMP TABLE chosen AS SELECT id FROM run_summary");
+	sql(db, style);
+	ck_assert_msg(sqlite3_prepare_v2(db, query, -1, &q, NULL) == SQLITE_OK, "%s",
+		      sqlite3_errmsg(db));
+	while (sqlite3_step(q) == SQLITE_ROW) {
+		char *more = sentence("%s%s\n", rows, (const char *)sqlite3_column_text(q, 0));
+		free(rows);
+		rows = more;
+	}
+	sqlite3_finalize(q);
+	free(style);
+	free(path);
+	free(plots);
+	return rows;
+}
+
+START_TEST(curves_are_medians)
+{
+	sqlite3 *db = open_database();
+
+	add_run(db, "mlp", "serial", 1, 1, 0.5, "", 2);
+	add_run(db, "mlp", "serial", 1, 2, 0.9, "", 2);
+	add_run(db, "mlp", "serial", 1, 3, 0.6, "", 2);
+	add_run(db, "mlp", "asgd", 2, 1, 0.4, "", 2);
+	add_run(db, "mlp", "asgd", 2, 2, 0.6, "", 2);
+	sql(db, "UPDATE run SET status = 'diverged' WHERE id = 6");
+	char *rows =
+		rows_of(db, "SELECT format('%s|%d|%.6g|%.6g|%.6g', title, epoch, median, low, high)"
+			    " FROM quality ORDER BY place, epoch");
+	ck_assert_str_eq(rows, "serial (n=3)|1|61|51|91\n"
+			       "serial (n=3)|2|62|52|92\n"
+			       "asgd 2w X=1 (n=2)|1|51|41|61\n"
+			       "asgd 2w X=1 (n=2)|2|52|42|62\n");
+	free(rows);
+	sqlite3_close(db);
+}
+END_TEST
+
+START_TEST(names_tell_configurations_apart)
+{
+	sqlite3 *db = open_database();
+
+	for (int i = 0; i < 4; i++)
+		add_run(db, "mlp", "asgd", 2, i, 0.5, i == 3 ? "tuned" : "", 1);
+	sql(db, "UPDATE run SET lr = 0.2 WHERE id = 2;"
+		"INSERT INTO run_option VALUES (1, 'strategy', 'damp', '0'), (2, 'strategy', "
+		"'damp', '0'),"
+		" (3, 'strategy', 'damp', '1'), (4, 'strategy', 'damp', '0')");
+	char *rows = rows_of(db, "SELECT name FROM selected ORDER BY id");
+	ck_assert_str_eq(rows, "asgd 2w X=1 lr=0.1 damp=0\n"
+			       "asgd 2w X=1 lr=0.2 damp=0\n"
+			       "asgd 2w X=1 lr=0.1 damp=1\n"
+			       "asgd 2w X=1 lr=0.1 damp=0, tuned\n");
+	free(rows);
+	sqlite3_close(db);
+}
+END_TEST
+
+START_TEST(a_dropped_in_pair_is_a_figure)
+{
+	if (no_gnuplot())
+		return;
+	char *plots = installed_path("plots"), *mine = sentence("%s/plots", folder);
+	const char *shared[] = {"style.sql", "style.gp"};
+	ck_assert_int_eq(mkdir(mine, 0700), 0);
+	for (int i = 0; i < 2; i++) {
+		char *from = sentence("%s/%s", plots, shared[i]), *real = realpath(from, NULL);
+		char *to = sentence("%s/%s", mine, shared[i]);
+		ck_assert_int_eq(symlink(real, to), 0);
+		free(to);
+		free(real);
+		free(from);
+	}
+	char *query = sentence("%s/loss.sql", mine), *gp = sentence("%s/loss.gp", mine);
+	FILE *f = fopen(query, "w");
+	fputs("-- Final loss.\n-- Needs runs.\nSELECT s.workload, s.title, s.workers, test_loss"
+	      " FROM selected AS s JOIN run_summary USING (id);\n",
+	      f);
+	fclose(f);
+	f = fopen(gp, "w");
+	fputs("eval layout_curves\nplot for [i = 1:blocks] data index i - 1 using 1:2 with points"
+	      " title name[i]\n",
+	      f);
+	fclose(f);
+	setenv("MVBENCH_HOME", folder, 1);
+	sqlite3 *db = open_database();
+	fill_one(db);
+	sqlite3_close(db);
+
+	int status;
+	char *text = PLOT(&status, "--list");
+	ck_assert_int_eq(status, EXIT_OK);
+	ck_assert_str_eq(text, "loss  Final loss.\n");
+	free(text);
+	ck_assert_int_eq(draw("loss", "png"), 1);
+
+	/* A figure with a mistake says which, and where. */
+	f = fopen(gp, "a");
+	fputs("plot nonsense(\n", f);
+	fclose(f);
+	text = PLOT(&status, "loss", "--db=results.db");
+	ck_assert_int_eq(status, EXIT_FAILED);
+	ck_assert_msg(strstr(text, "loss.gp") && strstr(text, "line 3"), "%s", text);
+	free(text);
+	free(query);
+	free(gp);
+	free(mine);
+	free(plots);
+}
+END_TEST
+
+START_TEST(a_file_is_named)
+{
+	if (no_gnuplot())
+		return;
+	int status;
+	sqlite3 *db = open_database();
+	fill_one(db);
+	char *text = PLOT(&status, "time_epoch", "--db=results.db", "--out=my.svg",
+			  "--title=\"It's\" %s");
+	ck_assert_msg(status == EXIT_OK && strcmp(text, "my.svg\n") == 0, "%s", text);
+	free(text);
+	char *path = sentence("%s/my.svg", folder);
+	size_t n;
+	text = contents(path, &n);
+	ck_assert_msg(strstr(text, "It's") || strstr(text, "It&apos;s"), "the title is not shown");
+	free(text);
+	free(path);
+
+	/* Another workload: now a file for each. */
+	add_run(db, "soft max", "serial", 1, 1, 0.7, "", 2);
+	sqlite3_close(db);
+	text = PLOT(&status, "time_epoch", "--db=results.db", "--out=my.svg");
+	ck_assert_str_eq(text, "my-mlp.svg\nmy-soft-max.svg\n");
+	free(text);
+	text = PLOT(&status, "time_epoch", "--db=results.db", "--out=my.svg",
+		    "--where=workload='mlp'");
+	ck_assert_str_eq(text, "my.svg\n");
+	free(text);
+}
+END_TEST
+
+static const struct {
+	const char *word, *more, *sentence;
+} refused[] = {
+	{"speed_up", NULL, "did you mean speedup"},
+	{"--lits=1", NULL, "did you mean --list"},
+	{"--where=nonsense = 1", NULL, "no such column: nonsense"},
+	{"--where=1) -- ", NULL, "--where=1) -- : "},
+	{"--where=1); DELETE FROM run; SELECT (1", NULL, "nothing after it"},
+	{"--format=gif", NULL, "--format=gif"},
+	{"--out=a.png", NULL, "one file holds one figure"},
+	{"--out=a.png", "--format=svg", "disagree"},
+	{"--out=a.pdf", NULL, "end in .png or .svg"},
+	{"--out=results.db/x", NULL, "cannot make this folder"},
+	{"--db=none.db", NULL, "none.db"},
+};
+
+START_TEST(mistakes_are_refused)
+{
+	int status;
+	sqlite3 *db = open_database();
+	fill_one(db);
+	sqlite3_close(db);
+
+	char *text = refused[_i].more ? PLOT(&status, "--db=results.db", "speedup",
+					     refused[_i].word, refused[_i].more)
+				      : PLOT(&status, "--db=results.db", refused[_i].word);
+	ck_assert_msg(status == EXIT_USER, "%s: exit %d", refused[_i].word, status);
+	ck_assert_msg(strstr(text, refused[_i].sentence) != NULL, "%s: %s", refused[_i].word, text);
+	ck_assert_msg(strchr(text, '\n') == strrchr(text, '\n'), "more than a line: %s", text);
+	free(text);
+}
+END_TEST
+
+START_TEST(no_gnuplot_is_said)
+{
+	int status;
+	sqlite3 *db = open_database();
+	fill_one(db);
+	sqlite3_close(db);
+	setenv("PATH", folder, 1);
+	char *text = PLOT(&status, "--db=results.db");
+	ck_assert_int_eq(status, EXIT_USER);
+	ck_assert_msg(strstr(text, "apt-get install gnuplot-nox") != NULL, "%s", text);
+	free(text);
+}
+END_TEST
+
+Suite *plots_suite(void)
+{
+	Suite *s = suite_create("plots");
+	TCase *c = tcase_create("plots");
+
+	tcase_add_checked_fixture(c, set_up, tear_down);
+	tcase_set_timeout(c, 120);
+	tcase_add_test(c, stems_are_pairs);
+	tcase_add_test(c, nothing_is_explained);
+	tcase_add_test(c, one_run_is_drawn);
+	tcase_add_test(c, names_are_shown_never_run);
+	tcase_add_test(c, curves_are_medians);
+	tcase_add_test(c, names_tell_configurations_apart);
+	tcase_add_test(c, a_dropped_in_pair_is_a_figure);
+	tcase_add_test(c, a_file_is_named);
+	tcase_add_loop_test(c, mistakes_are_refused, 0, (int)(sizeof(refused) / sizeof(*refused)));
+	tcase_add_test(c, no_gnuplot_is_said);
+	suite_add_tcase(s, c);
+	return s;
+}

@@ -10,7 +10,6 @@
 # only: tic labels and `with labels` would interpret it.
 
 set encoding utf8
-unset warnings # of flat curves and the like
 set datafile separator "\t"
 set datafile commentschars ""
 set datafile missing "NaN"

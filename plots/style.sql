@@ -70,7 +70,7 @@ ranked AS (
 		count(*) OVER (PARTITION BY measure, workload, place, epoch) AS n
 	FROM measured WHERE value IS NOT NULL)
 SELECT measure, workload, place, title, epoch, min(value) AS low, max(value) AS high,
-	avg(value) FILTER (WHERE i IN ((n + 1) / 2, (n + 2) / 2)) AS median
+	avg(value) FILTER (WHERE i = 1) AS median
 FROM ranked GROUP BY measure, workload, place, epoch;
 
 -- How well a model does: its accuracy [%], or the loss of a task that has none (is_loss = 1).

@@ -346,11 +346,11 @@ START_TEST(test_xent)
 
 	for (size_t i = 0; i < N; i++)
 		z[i] *= 1e4f; /* exp of these alone is infinite */
-	for (size_t i = N; i < 2 * N; i++)
-		z[i] = 3; /* all equal: the first is the answer */
+	for (size_t i = N; i < 3 * N; i++)
+		z[i] = 3; /* all equal: the first is the answer, in rows 1 and 2 */
 	for (size_t r = 0; r < ROWS; r++) {
 		float *row = z + r * N;
-		size_t t = r == 1 ? 0 : rng_next(&rng) % N, best = 0;
+		size_t t = r == 1 ? 0 : r == 2 ? 4 : rng_next(&rng) % N, best = 0;
 		double sum = 0;
 
 		label[r] = (float)t;
@@ -820,6 +820,8 @@ START_TEST(test_idx_bad)
 	const char *wrong = dataset_fashion_mnist.probe(&run, &train, &test);
 
 	ck_assert_msg(s->late || wrong, "probe finds nothing wrong");
+	free((char *)wrong);
+	dataset_fashion_mnist.unload(&train, &test);
 	wrong = dataset_fashion_mnist.load(&run, &train, &test);
 	ck_assert_msg(wrong != NULL, "%s: load finds nothing wrong, should say: %s", s->file,
 		      s->says);

@@ -73,7 +73,7 @@ const char *outcome_word(int status); /* "done", "diverged", "interrupted", "fai
 /* The result line, or as JSON, on stdout; the reason of a failure on stderr. */
 void outcome_print(const struct config *c, const struct outcome *o, enum format format);
 
-/* A job file, expanded: its cells in order, equal ones once (sweep.c). */
+/* A job file, expanded: its cells in order, equal ones once (jobfile.c). */
 struct cell {
 	struct config config;
 	char hash[17];

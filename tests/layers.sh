@@ -45,7 +45,7 @@ only() {
 only 'mpi\.h' '^runtime/mpi\.c$'
 only 'oneapi/.*' '^runtime/cpu\.c$'
 only 'sqlite3\.h' '^(results/(store|query|table)\.c|plots/.*\.c)$'
-only 'ini\.h' '^results/sweep\.c$'
+only 'ini\.h' '^results/jobfile\.c$'
 only 'zlib\.h' '^workloads/.*\.c$'
 
 for o in "$build"/strategies/*.o "$build"/workloads/*.o; do

@@ -1,0 +1,172 @@
+/*
+ * plan.c - can a configuration run here? Everything that would end a run before it begins is looked
+ * for before anything is started or written: devices, data, mpirun, and the shape of the model, which
+ * is laid out without memory.
+ */
+#include "platform.h"
+
+#include <sched.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A launcher binds its ranks to cores; what the machine has is what the launcher itself may use. */
+int usable_cores(void)
+{
+	cpu_set_t set;
+	pid_t who = platform_under_launcher() ? getppid() : 0;
+
+	if (sched_getaffinity(who, sizeof set, &set) != 0 &&
+	    sched_getaffinity(0, sizeof set, &set) != 0)
+		return 1;
+	return CPU_COUNT(&set);
+}
+
+static bool in_path(const char *program)
+{
+	const char *path = getenv("PATH");
+	bool found = false;
+
+	while (path && *path && !found) {
+		int n = (int)strcspn(path, ":");
+		char *file = sentence("%.*s/%s", n, path, program);
+		found = access(file, X_OK) == 0;
+		free(file);
+		path += n;
+		path += *path == ':';
+	}
+	return found;
+}
+
+/* The named device, or the best that can be used here. */
+static char *choose_device(const char *wanted, const char **chosen)
+{
+	bool any = strcmp(wanted, "auto") == 0;
+	const struct device_ops *best = NULL;
+
+	for (size_t i = 0; devices[i]; i++) {
+		const char *wrong = NULL;
+		if (!any && strcmp(devices[i]->name, wanted) != 0)
+			continue;
+		wrong = devices[i]->probe ? devices[i]->probe() : NULL;
+		if (wrong && !any)
+			return sentence("--device=%s: %s", wanted, wrong);
+		if (!wrong && (!best || best == &device_cpu))
+			best = devices[i];
+	}
+	if (!best)
+		return sentence("--device=%s: this program was built without it", wanted);
+	*chosen = best->name;
+	return NULL;
+}
+
+static char *caught;
+static jmp_buf catcher;
+
+static void catch_sentence(const char *text)
+{
+	caught = (char *)(uintptr_t)text;
+	longjmp(catcher, 1);
+}
+
+/* Would the strategy split these layers over so many workers? It tells by user_error. */
+static char *try_to_place(struct worker *w)
+{
+	const struct linear *at;
+	user_error_fn *before = user_error_handler(catch_sentence);
+
+	caught = NULL;
+	if (setjmp(catcher) == 0)
+		for (size_t i = 0; w->net && (at = net_linear_at(w->net, i)); i++) {
+			struct linear l = *at;
+			w->strategy->linear->place(w, &l);
+		}
+	user_error_handler(before);
+	return caught;
+}
+
+/* Lays the model out as rank 0 of no communicator, on a device that has lengths only. */
+static char *lay_out(const struct config *c, struct plan *p)
+{
+	struct device nowhere = {.ops = &device_none};
+	struct strategy whole = {.plugin = c->strategy->plugin};
+	int share = config_model_workers(c), workers = (int)c->run.workers;
+	struct worker w = {
+		.size = workers,
+		.trainers = workers,
+		.run = &c->run,
+		.strategy = &whole,
+		.opts = c->strategy_opts,
+		.workload = c->workload,
+		.workload_opts = c->workload_opts,
+		.all = comm_layout(0, workers),
+		.model_group = comm_layout(0, share),
+		.data_group = comm_layout(0, workers / share),
+		.train = &p->train,
+		.test = &p->test,
+		.dev = &nowhere,
+	};
+	char *wrong = NULL;
+
+	nowhere.ops->open(&nowhere, 1);
+	c->workload->init(&w, &p->train);
+	p->params = w.model_params;
+	w.strategy = c->strategy;
+	if (share > 1 && c->strategy->linear)
+		wrong = try_to_place(&w);
+	w.strategy = &whole;
+	c->workload->fini(&w);
+	nowhere.ops->close(&nowhere);
+	comm_free(w.all);
+	comm_free(w.model_group);
+	comm_free(w.data_group);
+	return wrong;
+}
+
+char *plan_make(const struct config *c, struct plan *p)
+{
+	const struct run *run = &c->run;
+	const char *trouble;
+	char *wrong;
+
+	*p = (struct plan){.cores = usable_cores()};
+	if (strcmp(run->platform, "mpi") != 0)
+		return sentence("--platform=%s: the simulator is not built yet; use --platform=mpi",
+				run->platform);
+	if (c->strategy->refuse && (trouble = c->strategy->refuse(run, c->strategy_opts)))
+		return sentence("%s", trouble);
+	if (run->servers > 0)
+		return sentence("--servers=%d: %s has no servers of its own, its workers serve the "
+				"parameters too; use --servers=0",
+				(int)run->servers, run->strategy);
+	int share = config_model_workers(c);
+	if (share < 1 || run->workers % share != 0)
+		return sentence(
+			"--workers=%d: %s shares one model among %d workers; give a multiple of "
+			"%d",
+			(int)run->workers, run->strategy, share, share);
+	if ((wrong = choose_device(run->device, &p->device)))
+		return wrong;
+	if (*run->hostfile && access(run->hostfile, R_OK) != 0)
+		return sentence("--hostfile=%s: %m; give a file with one machine a line",
+				run->hostfile);
+	if (run->workers > 1 && !platform_under_launcher() && !in_path("mpirun"))
+		return sentence(
+			"--workers=%d: mpirun is not in the PATH; install openmpi-bin, or run "
+			"make deps",
+			(int)run->workers);
+	if ((wrong = c->workload->dataset->probe(run, &p->train, &p->test)))
+		return wrong;
+	int64_t models = run->workers / share;
+	if ((size_t)models > p->train.n)
+		return sentence(
+			"--workers=%d: there are only %zu rows to train on; give fewer workers",
+			(int)run->workers, p->train.n);
+	if ((wrong = lay_out(c, p)))
+		return wrong;
+	int64_t together = models * run->batch;
+	p->steps = ((int64_t)p->train.n + together - 1) / together;
+	p->oversubscribed = !*run->hostfile && run->workers * run->threads > p->cores;
+	return NULL;
+}

@@ -2,4 +2,4 @@
 -- Needs runs that evaluated their model.
 SELECT workload, title, epoch, median, low, high, is_loss
 FROM quality
-ORDER BY workload, place, epoch;
+ORDER BY place, epoch;

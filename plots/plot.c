@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 enum {
+	BLOCKS_MAX = 60, /* of one picture: more lines than that tell nothing */
 	GLYPHS = 64,
 	TEXT_MAX = 96,       /* characters of a name that are shown */
 	COMPLAINT_MAX = 2000 /* bytes of gnuplot's output that are kept */
@@ -203,6 +204,17 @@ static const struct figure *figures_find(const struct figures *fs, const char *n
 
 /* ---- Programs ----------------------------------------------------------------------------------------- */
 
+static FILE *make_file(const char *path)
+{
+	FILE *f = fopen(path, "w");
+
+	if (!f)
+		user_error("cannot write %s: %s; free some space, or set TMPDIR to a folder that "
+			   "has it",
+			   path, strerror(errno));
+	return f;
+}
+
 /* Runs it in the folder; what it says goes to complaint. Returns an exit status of ours. */
 static int program_run(const char *folder, char *const *argv, char complaint[COMPLAINT_MAX])
 {
@@ -221,6 +233,7 @@ static int program_run(const char *folder, char *const *argv, char complaint[COM
 		dup2(null, STDIN_FILENO);
 		dup2(said[1], STDOUT_FILENO);
 		dup2(said[1], STDERR_FILENO);
+		setenv("LC_ALL", "C.UTF-8", 1); /* else it cannot read its own degree sign */
 		if (chdir(folder) == 0)
 			execvp(argv[0], argv);
 		why = errno;
@@ -347,7 +360,7 @@ static int put_text(struct drawing *d, FILE *f, const char *text)
 		} else if (c == '"' || c == '\\') {
 			fprintf(f, "\\%03o", c);
 		} else if (!drawable(d, c)) {
-			wide += fprintf(f, "<%04X>", c) - 1;
+			wide += fprintf(f, "<%04X>", c); /* capitals are wide */
 		} else {
 			fwrite(s, 1, n, f);
 			wide += c >= 0x1100 && (c < 0x1e00 || c >= 0x2e80);
@@ -363,6 +376,7 @@ static int put_text(struct drawing *d, FILE *f, const char *text)
 struct picture { /* one workload's part of a figure */
 	char *workload;
 	int blocks, rows; /* rows: of the longest block */
+	int more;         /* blocks beyond BLOCKS_MAX, left out */
 	int widest;       /* title [columns] */
 };
 
@@ -418,8 +432,8 @@ static char *put_rows(struct drawing *d, sqlite3_stmt *q, struct pictures *ps)
 				fclose(data);
 			if (names)
 				fclose(names);
-			data = must(fopen(path[0], "w"));
-			names = must(fopen(path[1], "w"));
+			data = make_file(path[0]);
+			names = make_file(path[1]);
 			free(path[0]);
 			free(path[1]);
 			ps->picture = must(realloc(ps->picture, (ps->n + 1) * sizeof(*p)));
@@ -430,6 +444,10 @@ static char *put_rows(struct drawing *d, sqlite3_stmt *q, struct pictures *ps)
 			free(title);
 			title = must(strdup(column(q, 1)));
 			rows = 0;
+			if (p->blocks == BLOCKS_MAX) {
+				p->more++;
+				continue;
+			}
 			fputs(fresh ? "" : "\n\n", data);
 			put_text(d, data, title);
 			for (int i = 3; i < sqlite3_column_count(q); i++) {
@@ -443,6 +461,8 @@ static char *put_rows(struct drawing *d, sqlite3_stmt *q, struct pictures *ps)
 			p->widest = wide > p->widest ? wide : p->widest;
 			p->blocks++;
 		}
+		if (p->more)
+			continue;
 		put_row(d, data, q);
 		rows++;
 		p->rows = rows > p->rows ? rows : p->rows;
@@ -560,8 +580,14 @@ static char *picture_path(const struct drawing *d, const char *name, const char 
 static void put_words(struct drawing *d, const struct figure *f, const struct picture *p)
 {
 	char *path = sentence("%s/words.tsv", d->scratch);
-	FILE *file = must(fopen(path, "w"));
+	FILE *file = make_file(path);
 	char *foot = ask(d->db, "SELECT text FROM footnote WHERE workload = ?1", p->workload);
+	if (p->more) {
+		char *left = sentence("The first %d of %d are shown; --where chooses others. %s",
+				      p->blocks, p->blocks + p->more, foot);
+		free(foot);
+		foot = left;
+	}
 	char *finished = ask(d->db, "SELECT count(*) FROM selected", NULL);
 	/* The summary's first part: what follows says how. */
 	char *heading = d->title == title_auto

@@ -1,7 +1,7 @@
 -- Staleness of pushes: mean and maximum of the foreign updates that a push met.
 -- Needs runs whose workers push to a parameter server, as those of asgd.
 SELECT s.workload, s.title, avg(e.staleness_mean) AS mean, max(e.staleness_max) AS most, s.workers
-FROM selected AS s JOIN epoch AS e ON e.run_id = s.id
+FROM selected AS s CROSS JOIN epoch AS e ON e.run_id = s.id
 WHERE e.epoch >= 1 AND e.staleness_mean IS NOT NULL
-GROUP BY s.workload, s.place
-ORDER BY s.workload, s.place;
+GROUP BY s.place
+ORDER BY s.place;

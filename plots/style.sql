@@ -9,7 +9,8 @@
 --           this workload differ
 --   series  the same without the number of workers
 --   title   the name, and the number of runs once there are repeats: "asgd 4w X=3 (n=3)"
---   place   of the configuration, in the order in which a reader looks for it
+--   place   of the configuration, in the order in which a reader looks for it; no two have the same
+--   is_loss no run of this workload has an accuracy: it is judged by its loss
 CREATE TEMP TABLE selected AS
 WITH done AS MATERIALIZED (
 	SELECT s.id, s.workload, s.strategy, s.workers, s.servers, s.sync_every, s.config,
@@ -47,53 +48,72 @@ extra AS MATERIALIZED (
 named AS (
 	SELECT d.*, d.config || ifnull(e.text, '') AS name,
 		replace(d.config, ' ' || d.workers || 'w', '') || ifnull(e.text, '') AS series,
-		dense_rank() OVER (PARTITION BY d.workload ORDER BY d.strategy <> 'serial', d.strategy,
+		dense_rank() OVER (ORDER BY d.workload, d.strategy <> 'serial', d.strategy,
 			d.workers, d.servers, d.sync_every, d.config, e.text, d.config_key) AS place,
 		count(*) OVER (PARTITION BY d.config_key) AS n
 	FROM done AS d LEFT JOIN extra AS e USING (id))
-SELECT *, name || iif(max(n) OVER (PARTITION BY workload) > 1, ' (n=' || n || ')', '') AS title
+SELECT *, name || iif(max(n) OVER (PARTITION BY workload) > 1, ' (n=' || n || ')', '') AS title,
+	NOT max(EXISTS (SELECT 1 FROM epoch WHERE run_id = id AND test_accuracy IS NOT NULL))
+		OVER (PARTITION BY workload) AS is_loss
 FROM named;
+CREATE TEMP TABLE configuration AS
+SELECT DISTINCT place, workload, name, title, series, strategy, workers, servers, sync_every, compare_key,
+	n, is_loss
+FROM selected ORDER BY place;
 
--- One row a measure, configuration and epoch >= 1: the median of its runs, and their extremes.
-CREATE TEMP VIEW curve AS
-WITH elapsed AS (
-	SELECT s.workload, s.place, s.title, e.epoch, e.test_accuracy, e.test_loss, e.seconds,
-		sum(e.seconds) OVER (PARTITION BY e.run_id ORDER BY e.epoch) AS elapsed_s
-	FROM selected AS s JOIN epoch AS e ON e.run_id = s.id
-	WHERE e.epoch >= 1),
-measured AS (
-	SELECT 'accuracy' AS measure, workload, place, title, epoch, test_accuracy AS value FROM elapsed
-	UNION ALL SELECT 'loss', workload, place, title, epoch, test_loss FROM elapsed
-	UNION ALL SELECT 'elapsed', workload, place, title, epoch, elapsed_s FROM elapsed),
-ranked AS (
-	SELECT *, row_number() OVER (PARTITION BY measure, workload, place, epoch ORDER BY value) AS i,
-		count(*) OVER (PARTITION BY measure, workload, place, epoch) AS n
-	FROM measured WHERE value IS NOT NULL)
-SELECT measure, workload, place, title, epoch, min(value) AS low, max(value) AS high,
-	avg(value) FILTER (WHERE i = 1) AS median
-FROM ranked GROUP BY measure, workload, place, epoch;
+-- Medians are taken of narrow rows, and both functions of a window share its order, so that many runs
+-- are sorted once, and fast. Names are joined afterwards.
 
--- How well a model does: its accuracy [%], or the loss of a task that has none (is_loss = 1).
+-- How well a model does, one row a configuration and epoch >= 1: its accuracy [%], or the loss of a
+-- task that has none: the median of the runs, and their extremes.
 CREATE TEMP VIEW quality AS
-SELECT workload, place, title, epoch, 100 * median AS median, 100 * low AS low, 100 * high AS high,
-	0 AS is_loss
-FROM curve WHERE measure = 'accuracy'
-UNION ALL
-SELECT workload, place, title, epoch, median, low, high, 1
-FROM curve WHERE measure = 'loss' AND workload NOT IN (
-	SELECT workload FROM selected JOIN epoch ON run_id = id WHERE test_accuracy IS NOT NULL);
+SELECT workload, place, title, epoch, median, low, high, is_loss
+FROM (
+	SELECT place, epoch, min(value) AS low, max(value) AS high,
+		avg(value) FILTER (WHERE i IN ((n + 1) / 2, (n + 2) / 2)) AS median
+	FROM (
+		SELECT place, epoch, value, row_number() OVER w AS i,
+			count(*) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS n
+		FROM (
+			SELECT s.place, e.epoch,
+				iif(s.is_loss, e.test_loss, 100 * e.test_accuracy) AS value
+			FROM selected AS s CROSS JOIN epoch AS e ON e.run_id = s.id
+			WHERE e.epoch >= 1)
+		WHERE value IS NOT NULL
+		WINDOW w AS (PARTITION BY place, epoch ORDER BY value))
+	GROUP BY place, epoch) JOIN configuration USING (place);
+
+-- The seconds of training up to the end of each epoch, in the same way.
+CREATE TEMP VIEW elapsed AS
+SELECT workload, place, title, epoch, median, low, high
+FROM (
+	SELECT place, epoch, min(value) AS low, max(value) AS high,
+		avg(value) FILTER (WHERE i IN ((n + 1) / 2, (n + 2) / 2)) AS median
+	FROM (
+		SELECT place, epoch, value, row_number() OVER w AS i,
+			count(*) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS n
+		FROM (
+			SELECT s.place, e.epoch,
+				sum(e.seconds) OVER (PARTITION BY e.run_id ORDER BY e.epoch) AS value
+			FROM selected AS s CROSS JOIN epoch AS e ON e.run_id = s.id
+			WHERE e.epoch >= 1)
+		WHERE value IS NOT NULL
+		WINDOW w AS (PARTITION BY place, epoch ORDER BY value))
+	GROUP BY place, epoch) JOIN configuration USING (place);
 
 -- One row a configuration: the median of its runs' seconds an epoch, and their extremes.
 CREATE TEMP VIEW pace AS
-WITH ranked AS (
-	SELECT s.*, r.epoch_seconds AS seconds,
-		row_number() OVER (PARTITION BY s.config_key ORDER BY r.epoch_seconds) AS i,
-		count(*) OVER (PARTITION BY s.config_key) AS m
-	FROM selected AS s JOIN run_summary AS r USING (id) WHERE r.epoch_seconds > 0)
-SELECT workload, place, name, title, series, strategy, workers, servers, sync_every, compare_key,
-	config_key, n, avg(seconds) FILTER (WHERE i IN ((m + 1) / 2, (m + 2) / 2)) AS seconds,
-	min(seconds) AS low, max(seconds) AS high
-FROM ranked GROUP BY config_key;
+SELECT *
+FROM (
+	SELECT place, min(value) AS low, max(value) AS high,
+		avg(value) FILTER (WHERE i IN ((n + 1) / 2, (n + 2) / 2)) AS seconds
+	FROM (
+		SELECT s.place, r.epoch_seconds AS value, row_number() OVER w AS i,
+			count(*) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS n
+		FROM selected AS s CROSS JOIN run_summary AS r ON r.id = s.id
+		WHERE r.epoch_seconds > 0
+		WINDOW w AS (PARTITION BY s.place ORDER BY r.epoch_seconds))
+	GROUP BY place) JOIN configuration USING (place);
 
 -- What a picture leaves out, said below it.
 CREATE TEMP VIEW footnote AS

@@ -1,5 +1,5 @@
 /*
- * database.h - what store.c, query.c and table.c share, and nobody else sees.
+ * database.h - what store.c, query.c and table.c share; plots, which run queries of their own, see it too.
  */
 #ifndef DATABASE_H
 #define DATABASE_H

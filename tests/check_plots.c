@@ -359,12 +359,8 @@ START_TEST(names_are_shown_never_run)
 	char *path = sentence("%s/accuracy_epoch-svg/accuracy_epoch-mlp.svg", folder);
 	size_t n;
 	char *text = contents(path, &n);
-	const char *shown[] = {"@style_a {b} a_b ^2 &lt;script>",
-			       "`touch PWNED`",
-			       "%s%n",
-			       "asgd 4w X=1, \\ (n=3)",
-			       "two↵lines and",
-			       "serial (n=3)"};
+	const char *shown[] = {"@style_a {b} a_b ^2 &lt;script>", "`touch PWNED`", "%s%n",
+			       "asgd 4w X=1, \\ (n=3)",           "two↵lines and", "serial (n=3)"};
 	for (size_t i = 0; i < sizeof(shown) / sizeof(*shown); i++)
 		ck_assert_msg(strstr(text, shown[i]) != NULL, "%s is not shown", shown[i]);
 	free(text);

@@ -562,7 +562,7 @@ static void misuse(struct worker *w, int which)
 		vec_axpy(five, 1, four);
 		break;
 	case 2:
-		vec_gemm(four, false, five, false, five, 2, 2, 3);
+		vec_gemm(four, false, five, false, five, 3, 1, 2);
 		break;
 	case 3:
 		vec_gemm(four, false, five, false, five, 5, 1, 1);
@@ -597,12 +597,15 @@ static void misuse(struct worker *w, int which)
 	case 13:
 		vec_take_columns(five, four, 2, 2, 1, 2);
 		break;
+	case 15:
+		vec_gemm(four, false, five, false, five, 1, 3, 2);
+		break;
 	case 14:
 		vec_put_columns(four, five, 2, 3, 0, 2);
 		break;
 	}
 }
-enum { MISUSES = 15 };
+enum { MISUSES = 16 };
 
 START_TEST(test_misuse)
 {

@@ -28,8 +28,9 @@ static void tanh_mlp_init(struct worker *w, const struct data *sample)
 	net_finish(net, LOSS_XENT);
 }
 
-static const struct setting recipe[] = {
-	{"batch", "128"}, {"lr", "0.02"}, {"momentum", "0.9"}, {"epochs", "15"}, {NULL, NULL}};
+static const struct setting recipe[] = {{"batch", "128"},          {"lr", "0.1"},
+					{"lr-schedule", "cosine"}, {"momentum", "0.9"},
+					{"epochs", "12"},          {NULL, NULL}};
 
 const struct workload workload_tanh_mlp = {
 	.plugin = {.name = "tanh_mlp",

@@ -15,6 +15,7 @@ COMMIT    = $(shell git describe --always --dirty --abbrev=12 --exclude '*' 2>/d
 override CFLAGS += -std=c11 -D_GNU_SOURCE $(OPT) $(ARCH) $(WARN) -fopenmp-simd -MMD -MP
 LIBS     := -ldnnl -lgomp -lsqlite3 -linih -lz -lm
 export OMPI_CC = $(CC)
+export MVBENCH_HOME = $(CURDIR)
 export OMPI_ALLOW_RUN_AS_ROOT = 1
 export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM = 1
 
@@ -76,12 +77,12 @@ $(B)/results/store.o: results/schema.sql
 $(B)/commit: FORCE
 	@mkdir -p $(B); echo '$(COMMIT)' | cmp -s - $@ || echo '$(COMMIT)' >$@
 
-LINK = mpicc $(CFLAGS) $(LDFLAGS) $^ -o $@ $(LIBS)
+LINK = mpicc $(CFLAGS) $(LDFLAGS) $(WRAP) $^ -o $@ $(LIBS)
 $(B)/mvbench: $(OBJ) $(B)/mvbench.o
 	@echo "  LD $@"; $(LINK)
 $(B)/check: $(OBJ) $(TEST)
 	@echo "  LD $@"; $(LINK) -lcheck -lsubunit -lrt -pthread
-$(B)/tests/tool_train: LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc
+$(B)/tests/tool_train: WRAP = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc
 $(B)/tests/tool_%: $(OBJ) $(B)/tests/tool_%.o
 	@echo "  LD $@"; $(LINK)
 

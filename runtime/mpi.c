@@ -212,6 +212,8 @@ void link_gather_bytes(struct link *l, const void *mine, void *all, int bytes)
 		memcpy(all, mine, (size_t)bytes);
 }
 
+enum { SHARED_ALIGN = 64 };
+
 void *link_shared_new(struct link *l, size_t bytes, void **handle)
 {
 	int rank, unit;
@@ -219,8 +221,11 @@ void *link_shared_new(struct link *l, size_t bytes, void **handle)
 	void *p;
 	MPI_Win *win = must(malloc(sizeof *win));
 	MPI_Comm_rank(l->comm, &rank);
-	MPI_Win_allocate_shared(rank ? 0 : (MPI_Aint)bytes, 1, MPI_INFO_NULL, l->comm, &p, win);
+	MPI_Win_allocate_shared(rank ? 0 : (MPI_Aint)(bytes + SHARED_ALIGN), 1, MPI_INFO_NULL,
+				l->comm, &p, win);
 	MPI_Win_shared_query(*win, 0, &size, &unit, &p);
+	/* Every rank maps whole pages, so that rounding up finds the same byte on all of them. */
+	p = (void *)(((uintptr_t)p + SHARED_ALIGN - 1) & ~(uintptr_t)(SHARED_ALIGN - 1));
 	if (rank == 0)
 		memset(p, 0, bytes);
 	MPI_Barrier(l->comm);

@@ -597,11 +597,11 @@ static void misuse(struct worker *w, int which)
 	case 13:
 		vec_take_columns(five, four, 2, 2, 1, 2);
 		break;
-	case 15:
-		vec_gemm(four, false, five, false, five, 1, 3, 2);
-		break;
 	case 14:
 		vec_put_columns(four, five, 2, 3, 0, 2);
+		break;
+	case 15:
+		vec_gemm(four, false, five, false, five, 1, 3, 2);
 		break;
 	}
 }
@@ -1201,6 +1201,20 @@ static void build_net(struct worker *w, size_t features, const char *layers, enu
 	net_finish(net, loss);
 }
 
+/* What no net can be: the process ends. */
+START_TEST(test_net_misuse)
+{
+	static const char *const layers[] = {"", "5t", "r5", "5tr3", "5t3"};
+	struct fixture f;
+
+	if (!freopen("/dev/null", "w", stderr))
+		return;
+	fixture_open(&f, &device_cpu);
+	build_net(&f.w, 11, layers[_i], INIT_HE, _i == 4 ? LOSS_MSE : LOSS_XENT);
+}
+END_TEST
+enum { NET_MISUSES = 5 };
+
 START_TEST(test_net_gradient)
 {
 	static const struct {
@@ -1442,6 +1456,8 @@ Suite *workloads_suite(void)
 	t = tcase_create("misuse");
 	for (int i = 0; i < MISUSES; i++)
 		tcase_add_loop_exit_test(t, test_misuse, EXIT_FAILED, i, i + 1);
+	for (int i = 0; i < NET_MISUSES; i++)
+		tcase_add_loop_exit_test(t, test_net_misuse, EXIT_FAILED, i, i + 1);
 	suite_add_tcase(s, t);
 
 	t = tcase_create("datasets");

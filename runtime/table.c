@@ -61,7 +61,7 @@ struct table *table_new(struct worker *w, struct vec *init)
 	t->blocks = (t->n + BLOCK - 1) / BLOCK;
 	size_t head = locks_bytes(t->blocks);
 	t->shared = link_shared_new(comm_link(t->comm), head + t->n * sizeof(float), &t->handle);
-	t->w = (float *)((char *)t->shared + head);
+	t->w = (void *)((char *)t->shared + head);
 	t->pulled = must(malloc((t->n + 1) * sizeof(float)));
 	if (comm_rank(t->comm) == 0) {
 		pthread_mutexattr_t attr;

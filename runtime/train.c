@@ -464,29 +464,25 @@ static void tear_down(struct race *r)
 	free(r->lap);
 }
 
-static void begin(struct race *r)
+/* Rank 0 only. */
+static char *begin_sink(struct race *r)
 {
-	struct plan plan = {0};
-	char *error = NULL;
-	if (r->w.rank == 0) {
-		char started[32];
-		time_t now = time(NULL);
-		int64_t id = 0;
-		strftime(started, sizeof started, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
-		error = plan_make(r->config, &plan);
-		struct experiment e = {.config = r->config,
-				       .machine = machine(),
-				       .plan = &plan,
-				       .started = started};
-		if (!error)
-			error = r->sink->begin(r->sink->self, &e, &id);
-		if (r->live) {
-			r->live->id = id;
-			r->live->epochs = r->w.run->epochs;
-			r->live->steps = r->w.steps;
-		}
+	struct plan plan;
+	char started[32];
+	time_t now = time(NULL);
+	int64_t id = 0;
+	char *error = plan_make(r->config, &plan);
+	strftime(started, sizeof started, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
+	struct experiment e = {
+		.config = r->config, .machine = machine(), .plan = &plan, .started = started};
+	if (!error)
+		error = r->sink->begin(r->sink->self, &e, &id);
+	if (r->live) {
+		r->live->id = id;
+		r->live->epochs = r->w.run->epochs;
+		r->live->steps = r->w.steps;
 	}
-	agree(r, error);
+	return error;
 }
 
 static void race_on(struct race *r)
@@ -547,7 +543,7 @@ int train(const struct config *c, const struct sink *sink, struct live *live)
 		ending.live = NULL;
 	r->live = ending.live;
 	set_up(r);
-	begin(r);
+	agree(r, r->w.rank == 0 ? begin_sink(r) : NULL);
 	race_on(r);
 
 	char *error = NULL;

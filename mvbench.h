@@ -161,8 +161,9 @@ void table_free(struct table *t); /* collective */
 /* One push and one pull in a single pass over the shards: W += scale (param - pulled), then param =
  * pulled = W. Waits for nobody. Returns the push's staleness: others' pushes since my last pull. */
 int64_t table_sync(struct table *t, struct vec *param, float scale);
-void table_get(struct table *t, struct vec *out); /* out = W; not counted as a pull */
-int64_t table_version(const struct table *t);     /* pushes applied so far */
+void table_pull(struct table *t, struct vec *param); /* param = pulled = W */
+void table_get(struct table *t, struct vec *out);    /* out = W; not counted, no pull */
+int64_t table_version(const struct table *t);        /* pushes applied so far */
 /* What one table_sync of this worker moves between workers, both ways [bytes]. */
 int64_t table_sync_bytes(const struct table *t);
 
@@ -289,6 +290,8 @@ struct strategy {
 	void (*step)(struct worker *w); /* grad is fresh: make param ready */
 	/* Before a barrier and at the end: push what is outstanding. NULL = nothing ever is. */
 	void (*flush)(struct worker *w);
+	/* After a barrier inside the training: start equal again. NULL = nothing to do. */
+	void (*rejoin)(struct worker *w);
 	void (*finish)(struct worker *w); /* frees what init made; NULL = nothing */
 	/* Where evaluation finds the model: fills model[P] with what this trainer knows of it, without
 	 * waiting for others. NULL = param. */

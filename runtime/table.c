@@ -138,20 +138,37 @@ int64_t table_sync(struct table *t, struct vec *param, float scale)
 	return staleness;
 }
 
-void table_get(struct table *t, struct vec *out)
+static void read_blocks(struct table *t, float *out)
 {
-	CHECK(out->n == t->n, "a table of %zu floats is read into %zu", t->n, out->n);
-	if (t->only) {
-		if (out != t->only)
-			vec_copy(out, t->only);
-		return;
-	}
 	for (size_t i = 0; i < t->blocks; i++) {
 		size_t first = i * BLOCK, n = t->n - first < BLOCK ? t->n - first : BLOCK;
 		lock_block(t, i);
-		memcpy(out->data + first, t->w + first, n * sizeof(float));
+		memcpy(out + first, t->w + first, n * sizeof(float));
 		pthread_mutex_unlock(&t->shared->lock[i]);
 	}
+}
+
+void table_pull(struct table *t, struct vec *param)
+{
+	CHECK(param->n == t->n, "a table of %zu floats is pulled into %zu", t->n, param->n);
+	if (t->only)
+		return;
+	struct stats *stats = t->worker->stats;
+	nsec since = clock_now(), waited = stats->wait;
+	t->seen = (int64_t)atomic_load(&t->shared->version);
+	read_blocks(t, t->pulled);
+	memcpy(param->data, t->pulled, t->n * sizeof(float));
+	stats->comm += clock_now() - since - (stats->wait - waited);
+	stats->bytes_sent += table_sync_bytes(t) / 2;
+}
+
+void table_get(struct table *t, struct vec *out)
+{
+	CHECK(out->n == t->n, "a table of %zu floats is read into %zu", t->n, out->n);
+	if (!t->only)
+		read_blocks(t, out->data);
+	else if (out != t->only)
+		vec_copy(out, t->only);
 }
 
 int64_t table_version(const struct table *t)

@@ -189,6 +189,8 @@ static void run_epoch(struct race *r, bool barrier)
 		if (w->strategy->flush)
 			w->strategy->flush(w);
 		comm_barrier(w->all);
+		if (w->strategy->rejoin && w->epoch < w->run->epochs)
+			w->strategy->rejoin(w);
 	}
 	nsec now = clock_now();
 	lap->epoch = w->epoch;

@@ -5,7 +5,8 @@
  *   every X steps: W += c (w - w_pulled);  w = w_pulled = W          c = 1 for sum, 1/N for mean
  *
  * W, the model that counts, lives in a table of one shard a trainer. A sync moves the shards of the
- * others both ways: 2 (N - 1) / N P floats.
+ * others both ways: 2 (N - 1) / N P floats. A barrier stands between a push and a pull, as in Multiverso's
+ * tutorial, so that all go on from one model.
  */
 #include "../mvbench.h"
 
@@ -43,6 +44,13 @@ static void asgd_flush(struct worker *w)
 		asgd_sync(w);
 }
 
+/* The push came before the barrier; the pull after it gives all the same model. */
+static void asgd_rejoin(struct worker *w)
+{
+	struct asgd *s = w->state;
+	table_pull(s->table, w->param);
+}
+
 static void asgd_canonical(struct worker *w, struct vec *model)
 {
 	struct asgd *s = w->state;
@@ -71,6 +79,7 @@ const struct strategy strategy_asgd = {
 	.init = asgd_init,
 	.step = asgd_step,
 	.flush = asgd_flush,
+	.rejoin = asgd_rejoin,
 	.finish = asgd_finish,
 	.canonical = asgd_canonical,
 	.asynchronous = true,

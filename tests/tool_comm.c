@@ -129,6 +129,9 @@ static void tables(struct worker *w, size_t n)
 	table_get(t, all);
 	expect(all, 0, n, 5 + PUSHES * (sum_of_ranks(w->trainers) + (float)w->trainers), 0,
 	       "a table after all pushes");
+	table_pull(t, param);
+	expect(param, 0, n, 5 + PUSHES * (sum_of_ranks(w->trainers) + (float)w->trainers), 0,
+	       "what everybody pulls after a barrier");
 	CHECK(table_version(t) == PUSHES * w->trainers, "version %d", (int)table_version(t));
 	/* Nobody saw more foreign pushes than there were. */
 	double total = (double)stale;

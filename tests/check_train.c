@@ -358,6 +358,17 @@ START_TEST(replicas_stay_equal)
 }
 END_TEST
 
+/* Pushes at the end of an epoch only, a barrier, and a pull: that is averaging once an epoch. */
+START_TEST(asgd_with_barriers_is_periodic)
+{
+	int n = _i;
+	expect_same(
+		n, words(MLP " --epochs=3 --batch=%d --strategy=asgd --sync-every=1000", 48 / n), n,
+		words(MLP " --epochs=3 --batch=%d --strategy=periodic --sync-every=50", 48 / n),
+		1e-6);
+}
+END_TEST
+
 START_TEST(asgd_pushes_and_staleness)
 {
 	int n = _i;
@@ -412,6 +423,7 @@ Suite *train_suite(void)
 	tcase_add_loop_test(t, rare_barriers, 0, all);
 	tcase_add_loop_test(t, same_seed_same_result, 0, all);
 	tcase_add_loop_test(t, replicas_stay_equal, 2, 5);
+	tcase_add_loop_test(t, asgd_with_barriers_is_periodic, 1, 5);
 	tcase_add_loop_test(t, asgd_pushes_and_staleness, 1, 5);
 	suite_add_tcase(s, t);
 	return s;

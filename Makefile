@@ -1,4 +1,4 @@
-# mvbench: synchronisation strategies of distributed SGD, real and simulated.
+# mvbench: synchronisation strategies of distributed SGD.
 #   make demo    from nothing to plots          make test    everything checked
 CC       ?= cc
 ARCH     ?= -march=native
@@ -49,6 +49,12 @@ lint: layers ## formatting, static analysis, who may include whom
 layers: $(OBJ) ## the include rules between folders, and no mutable state in plug-ins
 	@tests/layers.sh $(B)
 
+install: $(B)/mvbench ## put the program and its figures under PREFIX (/usr/local)
+	install -D $(B)/mvbench $(DESTDIR)$(PREFIX)/bin/mvbench
+	install -d $(DESTDIR)$(PREFIX)/share/mvbench/plots $(DESTDIR)$(PREFIX)/share/mvbench/workloads/sweeps
+	install -m 644 plots/*.sql plots/*.gp $(DESTDIR)$(PREFIX)/share/mvbench/plots
+	install -m 644 workloads/sweeps/*.ini $(DESTDIR)$(PREFIX)/share/mvbench/workloads/sweeps
+
 deps: ## install what is missing (Debian packages; root or sudo)
 	@rm -f $(B)/deps; $(MAKE) --no-print-directory $(B)/deps
 
@@ -86,6 +92,6 @@ $(B)/tests/tool_train: WRAP = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--w
 $(B)/tests/tool_%: $(OBJ) $(B)/tests/tool_%.o
 	@echo "  LD $@"; $(LINK)
 
-.PHONY: all demo test bench sanitize lint layers deps clean help FORCE
+.PHONY: all demo test bench sanitize lint layers install deps clean help FORCE
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -33,6 +33,8 @@ void panic(const char *file, int line, const char *fmt, ...)
 			panic(__FILE__, __LINE__, __VA_ARGS__); \
 	} while (0)
 
+/* A formatted string on the heap; the caller frees it. */
+char *sentence(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Ends this run because of what the user asked for or gave: one sentence that says what to do.
  * Collective data loading and set-up use it; all ranks stop, exit status 2, nothing is recorded. */
 void user_error(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
@@ -169,7 +171,9 @@ int64_t table_sync_bytes(const struct table *t);
 
 /* ---- Random numbers: splitmix64; equal on every platform. ------------------------------------- */
 
-uint64_t rng_seed(int64_t seed, int64_t stream); /* independent streams of one seed */
+/* What is drawn; each has streams of its own, numbered by index. */
+enum stream { STREAM_DATA, STREAM_INIT, STREAM_ORDER, STREAM_STRAGGLE };
+uint64_t rng_seed(int64_t seed, enum stream what, int64_t index);
 uint64_t rng_next(uint64_t *s);
 double rng_uniform(uint64_t *s); /* [0, 1) */
 double rng_normal(uint64_t *s);
@@ -211,7 +215,6 @@ struct worker {
 	const struct workload *workload;
 	const void *workload_opts;
 	struct net *net; /* the workload's model */
-	void *model;     /* for a workload that is no net: its own */
 
 	struct vec *param, *grad; /* [P], same layout: what this worker holds of the model */
 	struct vec *velocity;     /* [P], NULL without momentum */
@@ -235,7 +238,7 @@ struct worker {
 	struct stats *stats;
 };
 
-/* param -= lr v with v = momentum v + scale grad: the local optimiser, in one pass. */
+/* The local optimiser, in one pass: v = momentum v + scale grad + weight_decay param; param -= lr v. */
 void sgd_step(struct worker *w, double scale);
 /* Tells what a push met: foreign updates since the pull. Counted per epoch. */
 void staleness_add(struct worker *w, int64_t staleness);
@@ -266,8 +269,9 @@ struct linear {
 };
 
 struct linear_ops {
-	/* Called when the net is laid out, before memory exists: sets split .. bias_held. */
-	void (*place)(const struct worker *w, struct linear *l);
+	/* Called when the net is laid out, before memory exists: sets split .. bias_held. Returns
+	 * NULL, or a sentence (heap): why the layer cannot be spread over so many workers. */
+	char *(*place)(const struct worker *w, struct linear *l);
 	void (*forward)(struct worker *w, struct linear *l, struct vec *y, const struct vec *x,
 			size_t rows);
 	/* dy in; dweight, dbias and dx out; dx NULL for the first layer. */
@@ -280,7 +284,7 @@ struct strategy {
 	struct plugin plugin;
 	size_t state_size; /* of worker->state [bytes] */
 	/* NULL = can run; else refuses this configuration before anything starts: a static sentence. */
-	const char *(*refuse)(const struct run *run, const void *opts);
+	char *(*refuse)(const struct run *run, const void *opts);
 	/* How many workers share one model. NULL = 1: whole model on every worker. */
 	int (*model_workers)(const struct run *run, const void *opts);
 	const struct linear_ops *linear; /* NULL = linear_whole */
@@ -292,7 +296,7 @@ struct strategy {
 	void (*flush)(struct worker *w);
 	/* After a barrier inside the training: start equal again. NULL = nothing to do. */
 	void (*rejoin)(struct worker *w);
-	void (*finish)(struct worker *w); /* frees what init made; NULL = nothing */
+	void (*fini)(struct worker *w); /* frees what init made; NULL = nothing */
 	/* Where evaluation finds the model: fills model[P] with what this trainer knows of it, without
 	 * waiting for others. NULL = param. */
 	void (*canonical)(struct worker *w, struct vec *model);
@@ -308,19 +312,19 @@ extern const struct strategy *const strategies[]; /* ends at NULL */
 /* ---- Workloads: workloads/NAME.c defines workload_NAME; workloads/workload.c lists it. --------- */
 
 struct setting {
-	const char *name, *value; /* a core option, as a user would type it */
+	const char *name, *value; /* as a user would type them; value NULL: a bare flag */
 };
 
 struct workload {
 	struct plugin plugin;
 	const struct dataset *dataset;
 	const struct setting *recipe; /* defaults of its own; ends at name NULL */
-	/* Makes net or model, param and grad; equal on all ranks. sample: shape of the data. */
+	/* Makes net, param and grad; equal on all ranks. sample: shape of the data. */
 	void (*init)(struct worker *w, const struct data *sample);
 	/* The mini-batch w->index: fills grad with the gradient of its mean loss, adds to the tally.
 	 * Calls layer_ready(w, i) as it leaves layer i. */
 	void (*gradient)(struct worker *w);
-	/* Loss and correct answers of test rows index[0..rows) go to the tally. */
+	/* Loss and correct answers of the test rows index[0] to index[rows - 1] go to the tally. */
 	void (*evaluate)(struct worker *w, const int32_t *index, size_t rows);
 	void (*fini)(struct worker *w);
 };

@@ -33,18 +33,17 @@ enum {
 };
 
 static const char folder_default[] = "mvbench-plots";
-static const char title_auto[] = "summary";
 
 struct plot_options {
 	const char *db, *where, *format, *out, *title;
-	bool list;
+	bool list, summary; /* summary: a bare --title */
 };
 
 static const struct option plot_options[] = {
 	{.name = "db",
 	 .type = OPT_STRING,
 	 .offset = offsetof(struct plot_options, db),
-	 .def = "mvbench.db",
+	 .def = DATABASE,
 	 .help = "database to draw from [file]"},
 	{.name = "where",
 	 .type = OPT_STRING,
@@ -61,7 +60,7 @@ static const struct option plot_options[] = {
 	{.name = "out",
 	 .type = OPT_STRING,
 	 .offset = offsetof(struct plot_options, out),
-	 .def = "mvbench-plots",
+	 .def = folder_default,
 	 .help = "where to: a folder, or for one figure a file that ends in .png or .svg [path]"},
 	{.name = "title",
 	 .type = OPT_STRING,
@@ -143,8 +142,8 @@ static char *figures_init(struct figures *fs)
 	DIR *dir = fs->folder ? opendir(fs->folder) : NULL;
 	if (!dir) {
 		figures_fini(fs);
-		return sentence("The folder `plots` with the figures is missing: it belongs beside "
-				"the program's build folder, or in ../share/mvbench.");
+		return sentence("the folder `plots` with the figures is missing: it belongs beside "
+				"the program's build folder, or in ../share/mvbench");
 	}
 	for (struct dirent *e; (e = readdir(dir));) {
 		size_t n = strlen(e->d_name);
@@ -196,24 +195,13 @@ static const struct figure *figures_find(const struct figures *fs, const char *n
 	if (near)
 		*wrong = sentence("%s: there is no such figure; did you mean %s?", name, near);
 	else
-		*wrong = sentence("%s: there is no such figure; `mvbench plot --list` names them.",
+		*wrong = sentence("%s: there is no such figure; `mvbench plot --list` names them",
 				  name);
 	free(names);
 	return NULL;
 }
 
 /* ---- Programs ----------------------------------------------------------------------------------------- */
-
-static FILE *make_file(const char *path)
-{
-	FILE *f = fopen(path, "w");
-
-	if (!f)
-		user_error("cannot write %s: %s; free some space, or set TMPDIR to a folder that "
-			   "has it",
-			   path, strerror(errno));
-	return f;
-}
 
 /* Runs it in the folder; what it says goes to complaint. Returns an exit status of ours. */
 static int program_run(const char *folder, char *const *argv, char complaint[COMPLAINT_MAX])
@@ -259,7 +247,7 @@ static int program_run(const char *folder, char *const *argv, char complaint[COM
 		snprintf(complaint, COMPLAINT_MAX, "%s",
 			 why == ENOENT
 				 ? "gnuplot, which draws the figures, is not installed: "
-				   "`apt-get install gnuplot-nox` (or `make deps`) installs it."
+				   "`apt-get install gnuplot-nox` (or `make deps`) installs it"
 				 : strerror(why));
 		return EXIT_USER;
 	}
@@ -277,7 +265,8 @@ struct drawing { /* what all figures of one command share */
 	const char *format;    /* png or svg */
 	const char *out, *end; /* a path is OUT/NAME-WORKLOAD.png, or OUT-WORKLOAD END */
 	const char *title;
-	bool where; /* was there a --where? */
+	bool summary; /* the title is the figure's own */
+	bool where;   /* was there a --where? */
 	struct {
 		unsigned code;
 		bool have;
@@ -285,7 +274,20 @@ struct drawing { /* what all figures of one command share */
 	size_t glyphs;
 	char **written;
 	size_t nwritten;
+	bool stuck; /* gnuplot's folder cannot be written: no figure can be drawn */
 };
+
+/* NULL, or a sentence. */
+static char *make_file(struct drawing *d, const char *path, FILE **f)
+{
+	*f = fopen(path, "w");
+	if (*f)
+		return NULL;
+	d->stuck = true;
+	return sentence("cannot write %s: %s; free some space, or set TMPDIR to a folder that has "
+			"it",
+			path, strerror(errno));
+}
 
 /* ---- Text that gnuplot shows as it is -------------------------------------------------------------- */
 
@@ -416,10 +418,10 @@ static void put_row(struct drawing *d, FILE *f, sqlite3_stmt *q)
 }
 
 /* Writes FOLDER/data-K.tsv and names-K.tsv for each workload, in the order of the rows. */
-static char *put_rows(struct drawing *d, sqlite3_stmt *q, struct pictures *ps)
+static char *put_rows(struct drawing *d, const char *sql_path, sqlite3_stmt *q, struct pictures *ps)
 {
 	FILE *data = NULL, *names = NULL;
-	char *title = NULL;
+	char *title = NULL, *wrong = NULL;
 	int status, rows = 0;
 
 	while ((status = sqlite3_step(q)) == SQLITE_ROW) {
@@ -432,10 +434,14 @@ static char *put_rows(struct drawing *d, sqlite3_stmt *q, struct pictures *ps)
 				fclose(data);
 			if (names)
 				fclose(names);
-			data = make_file(path[0]);
-			names = make_file(path[1]);
+			data = names = NULL;
+			wrong = make_file(d, path[0], &data);
+			if (!wrong)
+				wrong = make_file(d, path[1], &names);
 			free(path[0]);
 			free(path[1]);
+			if (wrong)
+				break;
 			ps->picture = must(realloc(ps->picture, (ps->n + 1) * sizeof(*p)));
 			p = &ps->picture[ps->n++];
 			*p = (struct picture){.workload = must(strdup(column(q, 0)))};
@@ -469,8 +475,10 @@ static char *put_rows(struct drawing *d, sqlite3_stmt *q, struct pictures *ps)
 	}
 	free(title);
 	bool bad = (data && fclose(data)) | (names && fclose(names));
+	if (wrong)
+		return wrong;
 	if (status != SQLITE_DONE)
-		return must(strdup(sqlite3_errmsg(sqlite3_db_handle(q))));
+		return sentence("%s: %s", sql_path, sqlite3_errmsg(sqlite3_db_handle(q)));
 	if (bad)
 		return sentence("%s: cannot write: %s", d->scratch, strerror(errno));
 	return NULL;
@@ -484,24 +492,20 @@ static char *figure_query(struct drawing *d, const char *name, struct pictures *
 	for (const char *at = sql; at && *at && !wrong;) {
 		sqlite3_stmt *q = NULL;
 		if (sqlite3_prepare_v2(d->db, at, -1, &q, &at) != SQLITE_OK)
-			wrong = sentence("%s: %s.", path, sqlite3_errmsg(d->db));
+			wrong = sentence("%s: %s", path, sqlite3_errmsg(d->db));
 		else if (q && sqlite3_column_count(q) == 0 && sqlite3_step(q) != SQLITE_DONE)
-			wrong = sentence("%s: %s.", path, sqlite3_errmsg(d->db));
+			wrong = sentence("%s: %s", path, sqlite3_errmsg(d->db));
 		else if (q && sqlite3_column_count(q) == 0)
 			;
 		else if (q && sqlite3_column_count(q) < 3)
 			wrong = sentence(
-				"%s: a query gives workload, title and at least one number.", path);
-		else if (q && ps->n == 0) {
-			char *why = put_rows(d, q, ps);
-			if (why)
-				wrong = sentence("%s: %s.", path, why);
-			free(why);
-		}
+				"%s: a query gives workload, title and at least one number", path);
+		else if (q && ps->n == 0)
+			wrong = put_rows(d, path, q, ps);
 		sqlite3_finalize(q);
 	}
 	if (!sql)
-		wrong = sentence("%s: %s.", path, strerror(errno));
+		wrong = sentence("%s: %s", path, strerror(errno));
 	free(sql);
 	free(path);
 	return wrong;
@@ -523,7 +527,7 @@ static char *copy_file(const char *from, const char *to)
 	if (out && fclose(out))
 		bad = true;
 	if (bad || rename(beside, to) != 0) {
-		wrong = sentence("%s: cannot write: %s.", to, strerror(errno));
+		wrong = sentence("%s: cannot write: %s", to, strerror(errno));
 		if (out)
 			unlink(beside);
 	}
@@ -576,11 +580,18 @@ static char *picture_path(const struct drawing *d, const char *name, const char 
 	return path;
 }
 
-/* The text around a picture: heading, footnote, and the three lines of an empty one. */
-static void put_words(struct drawing *d, const struct figure *f, const struct picture *p)
+/* The text around a picture: heading, footnote, and the three lines of an empty one. NULL or a
+ * sentence. */
+static char *put_words(struct drawing *d, const struct figure *f, const struct picture *p)
 {
 	char *path = sentence("%s/words.tsv", d->scratch);
-	FILE *file = make_file(path);
+	FILE *file;
+	char *wrong = make_file(d, path, &file);
+
+	if (wrong) {
+		free(path);
+		return wrong;
+	}
 	char *foot = ask(d->db, "SELECT text FROM footnote WHERE workload = ?1", p->workload);
 	if (p->more) {
 		char *left = sentence("The first %d of %d are shown; --where chooses others. %s",
@@ -590,9 +601,8 @@ static void put_words(struct drawing *d, const struct figure *f, const struct pi
 	}
 	char *finished = ask(d->db, "SELECT count(*) FROM selected", NULL);
 	/* The summary's first part: what follows says how. */
-	char *heading = d->title == title_auto
-				? must(strndup(f->summary, strcspn(f->summary, ":;(,.")))
-				: must(strdup(d->title));
+	char *heading = d->summary ? must(strndup(f->summary, strcspn(f->summary, ":;(,.")))
+				   : must(strdup(d->title));
 	char *found;
 
 	if (strcmp(finished, "0") == 0)
@@ -611,8 +621,10 @@ static void put_words(struct drawing *d, const struct figure *f, const struct pi
 	free(found);
 	free(finished);
 	free(foot);
-	fclose(file);
+	if (fclose(file))
+		wrong = sentence("%s: cannot write: %s", path, strerror(errno));
 	free(path);
+	return wrong;
 }
 
 /* Draws data-K.tsv, or an explanation when there is no data. */
@@ -627,14 +639,13 @@ static int draw(struct drawing *d, const struct figure *f, const struct picture 
 	char *gp = sentence("%s/%s.gp", d->plots, f->name);
 	char *made = sentence("%s/figure.%s", d->scratch, d->format);
 	char *argv[] = {"gnuplot", "-d", "-e", set, style, p->blocks ? gp : NULL, NULL};
-	char *wrong = NULL;
+	char *wrong = put_words(d, f, p);
 	struct stat st;
 
-	put_words(d, f, p);
 	unlink(made);
-	int status = program_run(d->scratch, argv, complaint);
+	int status = wrong ? EXIT_USER : program_run(d->scratch, argv, complaint);
 	if (status == EXIT_USER) {
-		wrong = must(strdup(complaint));
+		wrong = wrong ? wrong : must(strdup(complaint));
 	} else if (status != EXIT_OK || stat(made, &st) != 0 || st.st_size == 0) {
 		status = EXIT_FAILED;
 		wrong = sentence("%s.gp: gnuplot failed: %s", f->name,
@@ -677,7 +688,7 @@ static int draw_figure(struct drawing *d, const struct figure *f, bool explain)
 	if (wrong) {
 		complain(wrong);
 		pictures_free(&ps);
-		return EXIT_FAILED;
+		return d->stuck ? EXIT_USER : EXIT_FAILED;
 	}
 	for (size_t i = 0; i < ps.n && status == EXIT_OK; i++)
 		status = draw(d, f, &ps.picture[i], i, several || ps.n > 1);
@@ -702,21 +713,21 @@ static char *choose(struct store *s, const char *where, const char *plots)
 	int rc = sqlite3_prepare_v2(s->db, sql, -1, &q, &tail);
 
 	if (rc == SQLITE_OK && *tail)
-		wrong = sentence("--where=%s: one SQL condition is wanted, and nothing after it.",
+		wrong = sentence("--where=%s: one SQL condition is wanted, and nothing after it",
 				 where);
 	else if (rc == SQLITE_OK && sqlite3_step(q) != SQLITE_DONE)
 		rc = sqlite3_errcode(s->db);
 	if (!wrong && rc != SQLITE_OK && where[0])
-		wrong = sentence("--where=%s: %s. A condition on the columns of run_summary is "
-				 "wanted, such as --where=\"workload='mlp' AND workers=2\".",
+		wrong = sentence("--where=%s: %s; a condition on the columns of run_summary is "
+				 "wanted, such as --where=\"workload='mlp' AND workers=2\"",
 				 where, sqlite3_errmsg(s->db));
 	else if (!wrong && rc != SQLITE_OK)
 		wrong = database_error(s, rc);
 	sqlite3_finalize(q);
 	if (!wrong && !style)
-		wrong = sentence("%s: %s.", file, strerror(errno));
+		wrong = sentence("%s: %s", file, strerror(errno));
 	if (!wrong && sqlite3_exec(s->db, style, NULL, NULL, NULL) != SQLITE_OK)
-		wrong = sentence("%s: %s.", file, sqlite3_errmsg(s->db));
+		wrong = sentence("%s: %s", file, sqlite3_errmsg(s->db));
 	free(sql);
 	free(style);
 	free(file);
@@ -758,7 +769,7 @@ static char *make_folder(const char *path)
 	free(each);
 	if (!failed && !is_folder(path))
 		failed = ENOTDIR;
-	return failed ? sentence("--out=%s: cannot make this folder: %s.", path, strerror(failed))
+	return failed ? sentence("--out=%s: cannot make this folder: %s", path, strerror(failed))
 		      : NULL;
 }
 
@@ -770,7 +781,7 @@ static char *settle_out(struct drawing *d, const struct plot_options *o, size_t 
 	d->format = strcmp(o->format, "auto") ? o->format : end ? end + 1 : "png";
 	d->out = o->out;
 	if (!o->out[0])
-		return sentence("--out: a folder or a file is wanted, as in --out=%s.",
+		return sentence("--out: a folder or a file is wanted, as in --out=%s",
 				folder_default);
 	if (!end) {
 		static const char *const others[] = {"pdf",  "eps", "ps",  "jpg",
@@ -778,16 +789,16 @@ static char *settle_out(struct drawing *d, const struct plot_options *o, size_t 
 		const char *dot = strrchr(o->out, '.');
 		for (size_t i = 0; dot && i < sizeof(others) / sizeof(*others); i++)
 			if (strcmp(dot + 1, others[i]) == 0 && !is_folder(o->out))
-				return sentence("--out=%s: a file must end in .png or .svg.",
+				return sentence("--out=%s: a file must end in .png or .svg",
 						o->out);
 		return make_folder(o->out);
 	}
 	if (names != 1)
 		return sentence("--out=%s: one file holds one figure; name the figure, or give a "
-				"folder.",
+				"folder",
 				o->out);
 	if (strcmp(d->format, end + 1) != 0)
-		return sentence("--out=%s: the file's name and --format=%s disagree.", o->out,
+		return sentence("--out=%s: the file's name and --format=%s disagree", o->out,
 				d->format);
 	*stem = must(strndup(o->out, (size_t)(end - o->out)));
 	d->out = *stem;
@@ -828,6 +839,7 @@ static int plot(const struct plot_options *o, const struct arguments *a, const s
 	struct drawing d = {.db_path = o->db,
 			    .plots = fs->folder,
 			    .title = o->title,
+			    .summary = o->summary,
 			    .where = o->where[0] != '\0'};
 	struct store *store = NULL;
 	char *wrong = NULL, *stem = NULL;
@@ -850,7 +862,7 @@ static int plot(const struct plot_options *o, const struct arguments *a, const s
 			status = draw_all(&d, wanted, n, true);
 		remove_folder(scratch);
 	} else if (!wrong) {
-		wrong = sentence("%s: cannot make a folder: %s.", scratch, strerror(errno));
+		wrong = sentence("%s: cannot make a folder: %s", scratch, strerror(errno));
 	}
 	if (wrong)
 		status = complain(wrong);
@@ -886,8 +898,11 @@ int command_plot(int argc, char **argv)
 	option_default(plot_options, &o);
 	char *wrong = arguments_read(&a, argc, argv, bare);
 	for (size_t i = 0; !wrong && i < a.options; i++)
-		if (strcmp(a.option[i].name, "title") == 0 && !a.option[i].value)
-			a.option[i].value = title_auto;
+		if (strcmp(a.option[i].name, "title") == 0) {
+			o.summary = !a.option[i].value;
+			if (o.summary)
+				a.option[i].value = "";
+		}
 	if (!wrong)
 		wrong = arguments_take(&a, plot_options, &o);
 	if (!wrong)

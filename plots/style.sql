@@ -48,8 +48,8 @@ extra AS MATERIALIZED (
 named AS (
 	SELECT d.*, d.config || ifnull(e.text, '') AS name,
 		replace(d.config, ' ' || d.workers || 'w', '') || ifnull(e.text, '') AS series,
-		dense_rank() OVER (ORDER BY d.workload, d.strategy <> 'serial', d.strategy,
-			d.workers, d.servers, d.sync_every, d.config, e.text, d.config_key) AS place,
+		dense_rank() OVER (ORDER BY d.workload, d.workers, d.strategy, d.servers, d.sync_every,
+			d.config, e.text, d.config_key) AS place,
 		count(*) OVER (PARTITION BY d.config_key) AS n
 	FROM done AS d LEFT JOIN extra AS e USING (id))
 SELECT *, name || iif(max(n) OVER (PARTITION BY workload) > 1, ' (n=' || n || ')', '') AS title,

@@ -34,14 +34,26 @@ void progress_start(struct progress *p)
 	p->printed = 0;
 }
 
+/* NaN is "nan" without a sign, which says nothing. */
+static double unsigned_nan(double x)
+{
+	return isnan(x) ? fabs(x) : x;
+}
+
+static int64_t rows_of(const struct live *live)
+{
+	return __atomic_load_n(&live->rows, __ATOMIC_ACQUIRE);
+}
+
 void progress_epoch(FILE *f, const struct epoch_row *row, int64_t epochs)
 {
 	fprintf(f, "epoch %lld/%lld", (long long)row->epoch, (long long)epochs);
 	if (row->epoch > 0)
-		fprintf(f, "  %.3f s  train loss %.4f", row->split.seconds, row->train_loss);
+		fprintf(f, "  %.3f s  train loss %.4f", row->split.seconds,
+			unsigned_nan(row->train_loss));
 	if (row->epoch > 0 && !isnan(row->train_accuracy))
 		fprintf(f, ", accuracy %.2f %%", 100 * row->train_accuracy);
-	fprintf(f, "  test loss %.4f", row->test_loss);
+	fprintf(f, "  test loss %.4f", unsigned_nan(row->test_loss));
 	if (!isnan(row->test_accuracy))
 		fprintf(f, ", accuracy %.2f %%", 100 * row->test_accuracy);
 	fputc('\n', f);
@@ -89,6 +101,7 @@ static double fraction_done(const struct live *live)
 static void draw(struct progress *p, const struct live *live)
 {
 	struct line left = {.n = 0}, right = {.n = 0};
+	int64_t rows = rows_of(live);
 	double done = fraction_done(live);
 	int width = terminal_width() - 1;
 
@@ -108,9 +121,9 @@ static void draw(struct progress *p, const struct live *live)
 				add_duration(&right, so_far * (1 - done) / done + p->later_s);
 			}
 		}
-		if (live->rows > 0) {
-			const struct epoch_row *row = &live->row[live->rows - 1];
-			add(&right, "  loss %.3f", row->test_loss);
+		if (rows > 0) {
+			const struct epoch_row *row = &live->row[rows - 1];
+			add(&right, "  loss %.3f", unsigned_nan(row->test_loss));
 			if (!isnan(row->test_accuracy))
 				add(&right, "  acc %.1f %%", 100 * row->test_accuracy);
 		}
@@ -144,7 +157,8 @@ void progress_tick(void *self, const struct live *live)
 		p->drawn = now;
 		draw(p, live);
 	}
-	int64_t rows = __atomic_load_n(&live->rows, __ATOMIC_ACQUIRE);
+	int64_t rows = rows_of(live);
+
 	for (; !p->terminal && p->lines && p->printed < rows; p->printed++)
 		progress_epoch(stderr, &live->row[p->printed], live->epochs);
 }

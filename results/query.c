@@ -351,7 +351,7 @@ static char *prepare(struct store *s, const char *sql, sqlite3_stmt **q)
 	int rc = sqlite3_prepare_v2(s->db, sql, -1, q, &rest);
 
 	if (rc == SQLITE_ERROR)
-		return sentence("the query is refused: %s.", sqlite3_errmsg(s->db));
+		return sentence("the query is refused: %s", sqlite3_errmsg(s->db));
 	if (rc != SQLITE_OK)
 		return database_error(s, rc);
 	bool one = *q && rest[strspn(rest, " \t\r\n;")] == '\0';
@@ -359,8 +359,8 @@ static char *prepare(struct store *s, const char *sql, sqlite3_stmt **q)
 		return NULL;
 	sqlite3_finalize(*q);
 	*q = NULL;
-	return one ? sentence("the query is refused: only a SELECT is allowed here.")
-		   : sentence("the query is refused: one statement is wanted.");
+	return one ? sentence("the query is refused: only a SELECT is allowed here")
+		   : sentence("the query is refused: one statement is wanted");
 }
 
 char *query_print(struct store *s, FILE *f, enum format format, const char *sql,
@@ -391,7 +391,7 @@ char *query_print(struct store *s, FILE *f, enum format format, const char *sql,
 			json_row(f, q, columns);
 	}
 	if (rc == SQLITE_ERROR)
-		wrong = sentence("the query failed: %s.", sqlite3_errmsg(s->db));
+		wrong = sentence("the query failed: %s", sqlite3_errmsg(s->db));
 	else if (rc != SQLITE_DONE)
 		wrong = database_error(s, rc);
 	else if (markdown)
@@ -421,6 +421,6 @@ char *query_run_json(struct store *s, FILE *f, int64_t id)
 				  "FROM run_summary WHERE id = CAST(?1 AS INTEGER)",
 				  &param, 1, &rows);
 	if (!wrong && rows == 0)
-		wrong = sentence("%s has no run %s.", s->path, text);
+		wrong = sentence("%s has no run %s", s->path, text);
 	return wrong;
 }

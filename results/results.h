@@ -7,6 +7,8 @@
 
 #include "../runtime/platform.h"
 
+#define DATABASE "mvbench.db" /* when none is named, as --db of run_options says */
+
 struct store;
 
 enum store_mode { STORE_READ, STORE_WRITE }; /* WRITE makes the file when there is none */

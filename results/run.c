@@ -78,22 +78,6 @@ static char *record_end(void *self, const char *status, const char *reason)
 	return r->sink.end(r->sink.self, status, reason);
 }
 
-static int work(const struct config *c, struct live *live)
-{
-	struct recorder r = {.db = c->run.db, .epochs = c->run.epochs, .lines = !live};
-	struct sink sink = {
-		.self = &r, .begin = record_begin, .epoch = record_epoch, .end = record_end};
-	int status = train(c, &sink, live);
-
-	store_close(r.store);
-	return status;
-}
-
-static int work_in_child(void *ctx, struct live *live)
-{
-	return work(ctx, live);
-}
-
 /* Does this rank speak for all that a launcher started? */
 static bool first_rank(void)
 {
@@ -104,6 +88,38 @@ static bool first_rank(void)
 		if (getenv(variable[i]))
 			return strcmp(getenv(variable[i]), "0") == 0;
 	return true;
+}
+
+/* Every rank finds the same thing wrong; the first one says it. Frees it, returns the exit status.
+ * With a live page the status travels there: mpirun would make a fuss of any but 0. */
+static int refuse(char *wrong, struct live *live)
+{
+	if (first_rank() && live)
+		live_end(live, EXIT_USER, wrong);
+	else if (first_rank())
+		fprintf(stderr, "mvbench: %s\n", wrong);
+	free(wrong);
+	return live ? EXIT_OK : EXIT_USER;
+}
+
+static int work(const struct config *c, struct live *live)
+{
+	struct recorder r = {.db = c->run.db, .epochs = c->run.epochs, .lines = !live};
+	struct sink sink = {
+		.self = &r, .begin = record_begin, .epoch = record_epoch, .end = record_end};
+	struct plan plan;
+	char *wrong = plan_make(c, &plan);
+
+	if (wrong)
+		return refuse(wrong, live);
+	int status = train(c, &plan, &sink, live);
+	store_close(r.store);
+	return live ? EXIT_OK : status;
+}
+
+static int work_in_child(void *ctx, struct live *live)
+{
+	return work(ctx, live);
 }
 
 /* ---- In front --------------------------------------------------------------------------------------- */
@@ -145,7 +161,7 @@ const char *outcome_word(int status)
 {
 	return status == EXIT_OK            ? "done"
 	       : status == EXIT_DIVERGED    ? "diverged"
-	       : status == EXIT_INTERRUPTED ? "interrupted"
+	       : status == EXIT_INTERRUPTED ? INTERRUPTED
 					    : "failed";
 }
 
@@ -223,7 +239,12 @@ static const char *value_given(const struct arguments *a, const char *name)
 static int run_help(const struct arguments *a)
 {
 	const char *strategy = value_given(a, "strategy"), *workload = value_given(a, "workload");
+	char *wrong = strategy ? config_check("strategy", strategy, NULL) : NULL;
 
+	if (!wrong && workload)
+		wrong = config_check("workload", workload, NULL);
+	if (wrong)
+		return complain(wrong);
 	printf("usage: mvbench run [--option=value ...]\n\n"
 	       "Trains one configuration and records it in the results database. Exit status: 0 "
 	       "done,\n"
@@ -313,7 +334,7 @@ static bool takes_no_value(const char *name)
 	return !wrong && o->type == OPT_BOOL;
 }
 
-static int run(const struct config *c, const struct run_flags *flags, bool worker)
+static int run(const struct config *c, const struct run_flags *flags)
 {
 	enum format format = strcmp(flags->format, "json") == 0 ? FORMAT_JSON : FORMAT_TEXT;
 	struct progress progress = {.lines = true};
@@ -321,8 +342,6 @@ static int run(const struct config *c, const struct run_flags *flags, bool worke
 	struct plan plan;
 	char *wrong;
 
-	if (worker && !flags->dry_run)
-		return work(c, live_of_launcher());
 	if ((wrong = plan_make(c, &plan)) || (wrong = store_check(c->run.db)))
 		return complain(wrong);
 	if (flags->dry_run) {
@@ -349,12 +368,13 @@ int command_run(int argc, char **argv)
 	struct arguments a;
 	struct run_flags flags;
 	struct config config;
-	bool worker = platform_under_launcher() || live_of_launcher();
+	struct live *live = live_of_launcher();
+	bool worker = live || platform_under_launcher();
 	char *wrong = arguments_read(&a, argc, argv, takes_no_value);
 	int status;
 
 	if (wrong)
-		return complain(wrong);
+		return refuse(wrong, live);
 	if (a.help) {
 		status = run_help(&a);
 		arguments_free(&a);
@@ -367,13 +387,12 @@ int command_run(int argc, char **argv)
 	if (!wrong)
 		wrong = config_init(&config, a.option, a.options, false);
 	arguments_free(&a);
-	if (wrong && worker && !first_rank()) {
-		free(wrong);
-		return EXIT_USER;
+	if (wrong) {
+		status = refuse(wrong, live);
+	} else {
+		status = worker && !flags.dry_run ? work(&config, live) : run(&config, &flags);
+		config_fini(&config);
 	}
-	if (wrong)
-		return complain(wrong);
-	status = run(&config, &flags, worker);
-	config_fini(&config);
+	live_free(live);
 	return status;
 }

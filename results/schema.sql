@@ -5,7 +5,7 @@
 -- fractions in 0..1. NULL = not known, or does not apply. Epoch 0 is the model before training.
 
 PRAGMA application_id = 1836474990; -- "mvbn"
-PRAGMA user_version = 1;
+PRAGMA user_version = 2;
 
 -- One experiment. The columns from workload to label are the core options of `mvbench run`, with
 -- '_' for '-'; device is the one that was used. The rest is what was found out, and provenance.
@@ -174,7 +174,8 @@ END;
 
 -- One row a run. Columns are scalar subqueries on purpose: a query pays for the columns and for the
 -- runs that it takes, not for the whole table of epochs. Means and medians are over epochs >= 1.
---   config          a short name, the same for all seeds: "asgd 4w+1s X=3 cuda sim"
+--   config          a short name, the same for all seeds: "asgd 4w+1s X=3 cuda sim"; one worker
+--                   without servers, X=1, cpu and mpi go without saying
 --   config_key      a JSON object of every option but the seed: equal for runs that seeds repeat
 --   compare_key     equal for runs whose epoch times may be compared: the same work on the same parts
 --   *_fraction      the share of the race's seconds; what is missing to 1 is "other"
@@ -187,10 +188,9 @@ SELECT
 	r.seed, r.device, r.platform, r.threads, r.straggle, r.target_accuracy,
 	r.params, r.train_size, r.test_size, r.oversubscribed, r.host, r.config_hash,
 	r.strategy
-		|| iif(r.strategy = 'serial' AND r.workers = 1, '', ' ' || r.workers || 'w')
+		|| iif(r.workers = 1 AND r.servers = 0, '', ' ' || r.workers || 'w')
 		|| iif(r.servers > 0, '+' || r.servers || 's', '')
-		|| iif(r.sync_every = 1 AND r.strategy IN ('serial', 'allreduce', 'model_parallel', 'hybrid'),
-			'', ' X=' || r.sync_every)
+		|| iif(r.sync_every > 1, ' X=' || r.sync_every, '')
 		|| iif(r.device IN ('cpu', 'auto'), '', ' ' || r.device)
 		|| iif(r.platform = 'mpi', '', ' ' || r.platform) AS config,
 	json_patch(
@@ -245,23 +245,21 @@ SELECT
 FROM run_summary AS s
 WHERE s.target_accuracy > 0;
 
--- What one worker needs for an epoch: the median of the finished serial runs with this compare_key
--- or, when there are none, of the finished runs with one worker.
+-- What one worker needs for an epoch: the median over the seeds of the finished runs with one worker
+-- and this compare_key; the first run of a seed counts.
 CREATE VIEW one_worker AS
 WITH single AS MATERIALIZED (
-	SELECT strategy = 'serial' AS serial, compare_key, epoch_seconds
+	SELECT compare_key, epoch_seconds, min(id) -- the others are of the row with the min
 	FROM run_summary
-	WHERE status = 'done' AND workers = 1),
+	WHERE status = 'done' AND workers = 1 AND epoch_seconds IS NOT NULL
+	GROUP BY compare_key, seed),
 ranked AS (
-	SELECT *, row_number() OVER same AS i, count(*) OVER (PARTITION BY compare_key, serial) AS n
-	FROM single WHERE epoch_seconds IS NOT NULL
-	WINDOW same AS (PARTITION BY compare_key, serial ORDER BY epoch_seconds)),
-median AS (
-	SELECT compare_key, serial, avg(epoch_seconds) AS epoch_seconds, max(n) AS n
-	FROM ranked WHERE i IN ((n + 1) / 2, (n + 2) / 2)
-	GROUP BY compare_key, serial)
-SELECT compare_key, epoch_seconds, n, max(serial) AS serial -- the others are of the row with the max
-FROM median GROUP BY compare_key;
+	SELECT compare_key, epoch_seconds, count(*) OVER (PARTITION BY compare_key) AS n,
+		row_number() OVER (PARTITION BY compare_key ORDER BY epoch_seconds) AS i
+	FROM single)
+SELECT compare_key, avg(epoch_seconds) AS epoch_seconds, n
+FROM ranked WHERE i IN ((n + 1) / 2, (n + 2) / 2)
+GROUP BY compare_key;
 
 -- One row a configuration with finished runs: n of them, the median of their epoch times, and how
 -- many times faster that is than one worker. NULL = one worker was not measured.

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 enum {
-	SCHEMA_VERSION = 1,
+	SCHEMA_VERSION = 2,
 	APPLICATION_ID = 0x6d76626e, /* "mvbn" */
 	OPEN_WAIT_MS = 3000,         /* for another process's lock, */
 	WRITE_WAIT_MS = 30000,       /* and while there is a result that could be lost */
@@ -33,8 +33,9 @@ __asm__(".pushsection .rodata\n"
 extern const char schema_sql[];
 
 /* migrations[v] turns the tables of version v into those of v + 1; the views are made anew after
- * the last. Version 0 had the tables of 1. */
+ * the last. Versions 0 and 1 had the tables of 2. */
 static const char *const migrations[SCHEMA_VERSION] = {
+	"",
 	"",
 };
 
@@ -46,41 +47,41 @@ char *database_error(const struct store *s, int rc)
 	case SQLITE_BUSY:
 	case SQLITE_LOCKED:
 		return sentence("%s is locked by another process: wait until that one is done, or "
-				"end it (an sqlite3 shell inside a transaction, for instance).",
+				"end it (an sqlite3 shell inside a transaction, for instance)",
 				s->path);
 	case SQLITE_FULL:
 		return sentence("%s cannot grow, the disk is full: make room and start the run "
-				"again; what was recorded before is kept.",
+				"again; what was recorded before is kept",
 				s->path);
 	case SQLITE_READONLY:
 		return sentence("%s cannot be written: make it and its folder writable, or name "
-				"another file with --db.",
+				"another file with --db",
 				s->path);
 	case SQLITE_NOTADB:
-		return sentence("%s is not a results database: name another file with --db.",
+		return sentence("%s is not a results database: name another file with --db",
 				s->path);
 	case SQLITE_CORRUPT:
 		return sentence(
 			"%s is damaged: save what can be read with `sqlite3 FILE .recover`, "
-			"or name another file with --db.",
+			"or name another file with --db",
 			s->path);
 	case SQLITE_CANTOPEN:
 		return sentence("%s cannot be opened: look at the permissions of the file and its "
-				"folder, or name another file with --db.",
+				"folder, or name another file with --db",
 				s->path);
 	case SQLITE_IOERR:
 		return sentence("%s: reading or writing failed (%s): look at the disk, or name "
-				"another file with --db.",
+				"another file with --db",
 				s->path, strerror(sqlite3_system_errno(s->db)));
 	case SQLITE_CONSTRAINT:
 		if (rc == SQLITE_CONSTRAINT_FOREIGNKEY)
 			return sentence(
 				"%s: the row of this run is gone; somebody deleted it while "
-				"it ran.",
+				"it ran",
 				s->path);
 		/* fall through */
 	default:
-		return sentence("%s: the database refused: %s.", s->path, sqlite3_errmsg(s->db));
+		return sentence("%s: the database refused: %s", s->path, sqlite3_errmsg(s->db));
 	}
 }
 
@@ -181,15 +182,15 @@ static char *check_folder(const char *path)
 
 	if (stat(folder, &st) != 0)
 		wrong = sentence("%s cannot be made, its folder %s is not there: make the folder, "
-				 "or name another file with --db.",
+				 "or name another file with --db",
 				 path, folder);
 	else if (!S_ISDIR(st.st_mode))
 		wrong = sentence("%s cannot be made, %s is not a folder: name another file with "
-				 "--db.",
+				 "--db",
 				 path, folder);
 	else if (access(folder, W_OK | X_OK) != 0)
 		wrong = sentence("%s cannot be written, its folder %s is not writable (%s): name "
-				 "another file with --db.",
+				 "another file with --db",
 				 path, folder, strerror(errno));
 	free(folder);
 	return wrong;
@@ -198,10 +199,10 @@ static char *check_folder(const char *path)
 static char *not_a_file(const char *path, const struct stat *st)
 {
 	if (S_ISDIR(st->st_mode))
-		return sentence("%s is a folder: name a file in it, as in --db=%s/mvbench.db.",
-				path, path);
+		return sentence("%s is a folder: name a file in it, as in --db=%s/" DATABASE, path,
+				path);
 	if (!S_ISREG(st->st_mode))
-		return sentence("%s is not a plain file: name another with --db.", path);
+		return sentence("%s is not a plain file: name another with --db", path);
 	return NULL;
 }
 
@@ -210,11 +211,11 @@ static char *check_version(const char *path, int64_t application, int64_t versio
 {
 	if (application != APPLICATION_ID && (application != 0 || version != 0 || tables))
 		return sentence("%s is an SQLite database, but not one of mvbench's results: name "
-				"another file with --db.",
+				"another file with --db",
 				path);
 	if (version > SCHEMA_VERSION)
 		return sentence("%s was made by a newer mvbench (schema %lld, this one knows %d): "
-				"use that one, or name another file with --db.",
+				"use that one, or name another file with --db",
 				path, (long long)version, SCHEMA_VERSION);
 	return NULL;
 }
@@ -232,14 +233,14 @@ static char *check_header(const char *path)
 
 	if (!f)
 		return sentence("%s cannot be read (%s): look at its permissions, or name another "
-				"file with --db.",
+				"file with --db",
 				path, strerror(errno));
 	size_t n = fread(h, 1, sizeof(h), f);
 	fclose(f);
 	if (n == 0)
 		return NULL;
 	if (n < sizeof(h) || memcmp(h, "SQLite format 3", 16) != 0)
-		return sentence("%s is not a results database: name another file with --db.", path);
+		return sentence("%s is not a results database: name another file with --db", path);
 	return check_version(path, big_endian(h + 68), big_endian(h + 60), big_endian(h + 28) > 1);
 }
 
@@ -249,18 +250,18 @@ char *store_check(const char *path)
 	char *wrong;
 
 	if (*path == '\0')
-		return sentence("--db=: the name of a file is wanted, as in --db=mvbench.db.");
+		return sentence("--db=: the name of a file is wanted, as in --db=" DATABASE);
 	if (stat(path, &st) != 0) {
 		wrong = check_folder(path);
 		if (!wrong && errno != ENOENT)
-			wrong = sentence("%s cannot be opened (%s): name another file with --db.",
+			wrong = sentence("%s cannot be opened (%s): name another file with --db",
 					 path, strerror(errno));
 		return wrong;
 	}
 	wrong = not_a_file(path, &st);
 	if (!wrong && access(path, W_OK) != 0)
 		wrong = sentence("%s cannot be written (%s): change its permissions, or name "
-				 "another file with --db.",
+				 "another file with --db",
 				 path, strerror(errno));
 	if (!wrong)
 		wrong = check_header(path);
@@ -306,7 +307,7 @@ static int bury(struct store *s, int64_t id, const char *reason)
 		      "UPDATE run SET status = 'failed', reason = ?2, "
 		      "finished = strftime('%Y-%m-%dT%H:%M:%SZ', 'now') "
 		      "WHERE id = ?1 AND (status IN ('pending', 'running') OR "
-		      "(status = 'failed' AND reason LIKE 'interrupted: its process %'))",
+		      "(status = 'failed' AND reason LIKE '" INTERRUPTED ": its process %'))",
 		      "it", id, reason);
 }
 
@@ -326,7 +327,7 @@ static int bury_dead(struct store *s)
 		int64_t pid = sqlite3_column_int64(q, 1);
 		if (process_lives(pid, sqlite3_column_double(q, 2)))
 			continue;
-		char *reason = sentence("interrupted: its process %lld is gone", (long long)pid);
+		char *reason = sentence(INTERRUPTED ": its process %lld is gone", (long long)pid);
 		int failed = bury(s, sqlite3_column_int64(q, 0), reason);
 		free(reason);
 		if (failed != SQLITE_OK) {
@@ -482,7 +483,7 @@ static char *open_read(struct store *s)
 
 	if (stat(s->path, &st) != 0)
 		return sentence("there is no results database %s: record one with `mvbench run "
-				"--db=%s`, or name another file with --db.",
+				"--db=%s`, or name another file with --db",
 				s->path, s->path);
 	char *wrong = not_a_file(s->path, &st);
 	if (wrong)
@@ -497,8 +498,8 @@ static char *open_read(struct store *s)
 		return database_error(s, rc);
 	wrong = read_version(s, &version, &tables);
 	if (!wrong && !tables)
-		return sentence("%s is empty: record something with `mvbench run --db=%s`.",
-				s->path, s->path);
+		return sentence("%s is empty: record something with `mvbench run --db=%s`", s->path,
+				s->path);
 	if (wrong || version == SCHEMA_VERSION)
 		return wrong;
 

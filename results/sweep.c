@@ -95,7 +95,8 @@ static const struct option sweep_flags[] = {
 	 .type = OPT_BOOL,
 	 FLAG(resume),
 	 .def = "true",
-	 .help = "leave out cells that are finished: done, failed or diverged [true/false]"},
+	 .help = "leave out cells that are done, failed or diverged, or that a live process runs "
+		 "[true/false]"},
 	{.name = "retry",
 	 .type = OPT_BOOL,
 	 FLAG(retry),
@@ -117,19 +118,21 @@ static const struct option sweep_flags[] = {
 	{0},
 };
 
+/* Is there nothing to do? A row that says running has a live process, as far as store_open can tell. */
 static bool finished(const struct cell *c, const struct sweep_flags *f)
 {
 	if (!f->resume)
 		return false;
 	if (strcmp(c->status, "done") == 0 || strcmp(c->status, "running") == 0)
 		return true;
-	if (strcmp(c->status, "failed") == 0 && strncmp(c->reason, "interrupted", 11) == 0)
+	if (strcmp(c->status, "failed") == 0 &&
+	    strncmp(c->reason, INTERRUPTED, strlen(INTERRUPTED)) == 0)
 		return false;
 	return (strcmp(c->status, "failed") == 0 || strcmp(c->status, "diverged") == 0) &&
 	       !f->retry;
 }
 
-/* Checks every cell before anything starts, and says once that some are oversubscribed. */
+/* Checks every cell before anything starts. */
 static char *plan_cells(const char *path, struct sweep *s)
 {
 	for (size_t i = 0; i < s->cells; i++) {

@@ -19,7 +19,7 @@ static const struct option options[] = {
 	{.name = "db",
 	 .type = OPT_STRING,
 	 .offset = FIELD(db),
-	 .def = "mvbench.db",
+	 .def = DATABASE,
 	 .help = "where results are [file]"},
 	{.name = "where",
 	 .type = OPT_STRING,
@@ -209,8 +209,7 @@ static const char configurations_sql[] =
 	"	FROM grouped AS g LEFT JOIN median AS m USING (config_key)\n"
 	"		LEFT JOIN suffix AS s USING (config_key)\n"
 	"		LEFT JOIN base AS b USING (compare_key)\n"
-	"	ORDER BY workload, workers, strategy <> 'serial', strategy, sync_every, "
-	"configuration)\n";
+	"	ORDER BY workload, workers, strategy, sync_every, configuration)\n";
 
 static char *query_text(const struct table_options *o, enum format format)
 {
@@ -271,11 +270,11 @@ static void help(void)
 	     "\n"
 	     "Shows the results: one row a configuration, with the medians over its n finished "
 	     "runs\n"
-	     "(seeds), or one row a run. Times are per epoch. speedup is relative to the serial "
-	     "run\n"
-	     "(or else to one worker) with the same workload, batch, device and platform. comm % "
-	     "and\n"
-	     "wait % are shares of the time; staleness is what a push met, in updates.\n");
+	     "(seeds), or one row a run. Times are per epoch. speedup is relative to one worker "
+	     "with\n"
+	     "the same workload, batch, device and platform. comm % and wait % are shares of the "
+	     "time;\n"
+	     "staleness is what a push met, in updates.\n");
 	option_help(stdout, NULL, options);
 	puts("\nColumns for --where, as in --where=\"workload='mlp' AND workers IN (2, 4)\":");
 	print_all_columns(stdout);
@@ -290,7 +289,7 @@ static char *check_condition(struct store *s, const char *where)
 	int rc = sqlite3_prepare_v2(s->db, sql, -1, &q, &rest);
 
 	if (rc != SQLITE_OK)
-		wrong = sentence("--where=%s: %s. An SQL condition is wanted, such as "
+		wrong = sentence("--where=%s: %s; an SQL condition is wanted, such as "
 				 "--where=\"workload='mlp' AND workers=2\"; the columns are:",
 				 where, sqlite3_errmsg(s->db));
 	else if (rest[strspn(rest, " \t\r\n")] != '\0' || !sqlite3_stmt_readonly(q))
@@ -321,12 +320,12 @@ static void explain_empty(struct store *s, const struct table_options *o)
 	if (n == 0)
 		fprintf(stderr,
 			"mvbench: %s holds no runs yet: record one with `mvbench run "
-			"--db=%s`.\n",
+			"--db=%s`\n",
 			o->db, o->db);
 	else
 		fprintf(stderr,
 			"mvbench: none of the %lld runs in %s matches: loosen --where or "
-			"--label.\n",
+			"--label\n",
 			(long long)n, o->db);
 }
 
@@ -346,13 +345,13 @@ static int print_table(struct store *s, const struct table_options *o)
 		}
 	}
 	if (*o->out && !(f = fopen(o->out, "w")))
-		return complain(sentence("--out=%s: the file cannot be written (%s).", o->out,
+		return complain(sentence("--out=%s: the file cannot be written (%s)", o->out,
 					 strerror(errno)));
 	char *sql = query_text(o, format);
 	char *wrong = query_print(s, f, format, sql, &o->label, 1, &rows);
 	sqlite3_free(sql);
 	if (f != stdout && fclose(f) != 0 && !wrong)
-		wrong = sentence("--out=%s: the file cannot be written (%s).", o->out,
+		wrong = sentence("--out=%s: the file cannot be written (%s)", o->out,
 				 strerror(errno));
 	if (wrong) {
 		complain(wrong);
@@ -380,7 +379,7 @@ static int with_arguments(struct arguments *a)
 	}
 	if (a->words > 0)
 		return complain(sentence("\"%s\" is not understood: conditions are given with "
-					 "--where, files with --db.",
+					 "--where, files with --db",
 					 a->word[0]));
 	wrong = store_open(&s, o.db, STORE_READ);
 	if (wrong)

@@ -1,6 +1,5 @@
 /*
- * clock.c - time on a real machine: the monotonic clock, and sleep. (The simulated world has a file
- * of its own with the same two functions.)
+ * clock.c - time on a real machine: the monotonic clock, and sleep.
  */
 #include "platform.h"
 

@@ -17,8 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COLLECTIVES_KEPT = 1 << 18 };
-
 struct request {
 	struct comm *comm;
 	bool busy;
@@ -31,9 +29,9 @@ struct comm {
 	struct request slot[LINK_SLOTS];
 };
 
-void stats_init(struct stats *s)
+void stats_init(struct stats *s, size_t room)
 {
-	*s = (struct stats){.room = COLLECTIVES_KEPT};
+	*s = (struct stats){.room = room};
 	s->collective_s = must(calloc(s->room, sizeof(float)));
 	s->shortest_s = must(calloc(s->room, sizeof(float)));
 }
@@ -65,12 +63,16 @@ void stats_fold(struct worker *w)
 	link_fold_float_min(comm_link(w->all), s->shortest_s, (int)kept);
 }
 
+/* Collectives past the room are taken to have waited as the kept ones did on average. */
 nsec stats_waited(const struct stats *s, size_t first, size_t last)
 {
-	size_t end = smaller(smaller(last, s->room), s->collectives);
+	size_t kept = smaller(s->collectives, s->room), end = smaller(last, kept);
 	double waited = 0;
-	if (first >= end)
+	if (last <= first || kept == 0)
 		return 0;
+	if (first >= end)
+		return (nsec)((double)stats_waited(s, 0, kept) * (double)(last - first) /
+			      (double)kept);
 	for (size_t i = first; i < end; i++)
 		waited += s->collective_s[i] - s->shortest_s[i];
 	return (nsec)(1e9 * waited * (double)(last - first) / (double)(end - first));
@@ -124,6 +126,8 @@ void comm_free(struct comm *c)
 {
 	if (!c)
 		return;
+	for (int i = 0; i < LINK_SLOTS; i++)
+		CHECK(!c->slot[i].busy, "a reduction that was started is never waited for");
 	link_free(c->link);
 	free(c);
 }
@@ -259,13 +263,4 @@ void comm_barrier(struct comm *c)
 	nsec t = clock_now();
 	link_barrier(c->link);
 	c->stats->wait += clock_now() - t;
-}
-
-void staleness_add(struct worker *w, int64_t staleness)
-{
-	struct stats *s = w->stats;
-	s->pushes++;
-	s->staleness_sum += staleness;
-	if (staleness > s->staleness_max)
-		s->staleness_max = staleness;
 }

@@ -42,7 +42,8 @@ static struct live *live_new(int64_t epochs, char path[PATH_MAX])
 		int fd = mkstemp(path);
 		if (fd < 0)
 			continue;
-		if (posix_fallocate(fd, 0, (off_t)live_bytes(epochs)) == 0)
+		errno = posix_fallocate(fd, 0, (off_t)live_bytes(epochs));
+		if (errno == 0)
 			l = live_map(fd, live_bytes(epochs));
 		close(fd);
 		if (!l)
@@ -57,6 +58,13 @@ void live_free(struct live *l)
 {
 	if (l)
 		munmap(l, live_bytes(l->epochs));
+}
+
+void live_end(struct live *l, int status, const char *reason)
+{
+	snprintf(l->reason, sizeof l->reason, "%s", reason);
+	l->status = status;
+	__atomic_store_n(&l->state, LIVE_ENDED, __ATOMIC_RELEASE);
 }
 
 struct live *live_of_launcher(void)
@@ -128,22 +136,23 @@ static void be_child(const sigset_t *signals)
 	}
 }
 
-static int end_of_child(int wait_status, bool through_mpirun, char **why)
+/* Of a child that ended without the last words of its run. */
+static int end_of_child(const struct config *c, const struct live *live, int wait_status,
+			bool through_mpirun, char **why)
 {
-	if (WIFSIGNALED(wait_status))
-		*why = sentence("%s was killed by signal %d (%s)",
-				through_mpirun ? "mpirun" : "the worker", WTERMSIG(wait_status),
-				strsignal(WTERMSIG(wait_status)));
-	else if (through_mpirun && WEXITSTATUS(wait_status) > 128)
-		*why = sentence("a worker was killed by signal %d (%s)",
-				WEXITSTATUS(wait_status) - 128,
-				strsignal(WEXITSTATUS(wait_status) - 128));
-	else if (through_mpirun)
-		*why = sentence("a worker died: mpirun ended with status %d",
-				WEXITSTATUS(wait_status));
+	int status = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 0;
+	int signal = WIFSIGNALED(wait_status)                                ? WTERMSIG(wait_status)
+		     : through_mpirun && status > 128 && status < 128 + NSIG ? status - 128
+									     : 0;
+	if (through_mpirun && live->state == LIVE_STARTING && !WIFSIGNALED(wait_status)) {
+		*why = sentence("mpirun could not start the workers and says why above%s%s",
+				*c->run.hostfile ? "; look at --hostfile=" : "", c->run.hostfile);
+		return EXIT_USER;
+	}
+	if (signal)
+		*why = sentence("a worker was killed by signal %d (%s)", signal, strsignal(signal));
 	else
-		*why = sentence("the worker ended with status %d before its run did",
-				WEXITSTATUS(wait_status));
+		*why = sentence("a worker ended with status %d before its run did", status);
 	return EXIT_FAILED;
 }
 
@@ -205,18 +214,19 @@ int launch(const struct config *c, int (*worker)(void *ctx, struct live *live), 
 		_exit(status);
 	}
 	CHECK(child > 0, "fork: %s", strerror(errno));
+	setpgid(child, child); /* whoever comes first: a signal may come before the child has run */
 	int wait_status = watch(child, &signals, live, watcher, &interrupted);
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	if (through_mpirun)
 		unlink(path);
-	if (live->state == LIVE_ENDED) {
+	if (__atomic_load_n(&live->state, __ATOMIC_ACQUIRE) == LIVE_ENDED) {
 		if (live->status)
 			*why = sentence("%s", live->reason);
 		return live->status;
 	}
 	if (interrupted) {
-		*why = sentence("interrupted");
+		*why = sentence(INTERRUPTED);
 		return EXIT_INTERRUPTED;
 	}
-	return end_of_child(wait_status, through_mpirun, why);
+	return end_of_child(c, live, wait_status, through_mpirun, why);
 }

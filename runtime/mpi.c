@@ -1,6 +1,5 @@
 /*
- * mpi.c - links between workers over MPI. Compiled against Open MPI, and against SMPI for the
- * simulated world. A worker alone that no launcher started never touches MPI: a run with one worker
+ * mpi.c - links between workers over MPI. A worker alone that no launcher started never touches MPI: a run with one worker
  * needs no mpirun and starts at once.
  */
 #include "platform.h"
@@ -127,9 +126,10 @@ bool link_one_node(struct link *l)
 	return same;
 }
 
+/* MPI counts in int. */
 static int count(size_t n)
 {
-	CHECK(n <= INT_MAX, "%zu floats in one message", n);
+	CHECK(n <= INT_MAX, "%zu in one message, %d is the most", n, INT_MAX);
 	return (int)n;
 }
 

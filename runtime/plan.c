@@ -6,7 +6,6 @@
 #include "platform.h"
 
 #include <sched.h>
-#include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -61,31 +60,6 @@ static char *choose_device(const char *wanted, const char **chosen)
 	return NULL;
 }
 
-static char *caught;
-static jmp_buf catcher;
-
-static void catch_sentence(const char *text)
-{
-	caught = (char *)(uintptr_t)text;
-	longjmp(catcher, 1);
-}
-
-/* Would the strategy split these layers over so many workers? It tells by user_error. */
-static char *try_to_place(struct worker *w)
-{
-	const struct linear *at;
-	user_error_fn *before = user_error_handler(catch_sentence);
-
-	caught = NULL;
-	if (setjmp(catcher) == 0)
-		for (size_t i = 0; w->net && (at = net_linear_at(w->net, i)); i++) {
-			struct linear l = *at;
-			w->strategy->linear->place(w, &l);
-		}
-	user_error_handler(before);
-	return caught;
-}
-
 /* Lays the model out as rank 0 of no communicator, on a device that has lengths only. */
 static char *lay_out(const struct config *c, struct plan *p)
 {
@@ -107,6 +81,7 @@ static char *lay_out(const struct config *c, struct plan *p)
 		.test = &p->test,
 		.dev = &nowhere,
 	};
+	const struct linear *l;
 	char *wrong = NULL;
 
 	nowhere.ops->open(&nowhere, 1);
@@ -114,7 +89,10 @@ static char *lay_out(const struct config *c, struct plan *p)
 	p->params = w.model_params;
 	w.strategy = c->strategy;
 	if (share > 1 && c->strategy->linear)
-		wrong = try_to_place(&w);
+		for (size_t i = 0; !wrong && w.net && (l = net_linear_at(w.net, i)); i++) {
+			struct linear copy = *l;
+			wrong = c->strategy->linear->place(&w, &copy);
+		}
 	w.strategy = &whole;
 	c->workload->fini(&w);
 	nowhere.ops->close(&nowhere);
@@ -124,18 +102,32 @@ static char *lay_out(const struct config *c, struct plan *p)
 	return wrong;
 }
 
+/* Between two barriers a worker keeps the model of every epoch, to judge it later. */
+static char *check_snapshots(const struct run *run, int64_t params)
+{
+	int64_t epochs = run->barrier_every ? run->barrier_every : run->epochs;
+	double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGE_SIZE);
+	double bytes = (double)(epochs < run->epochs ? epochs : run->epochs) * (double)params *
+		       (double)sizeof(float) * (double)run->workers;
+
+	if (run->barrier_every == 1 || *run->hostfile || bytes < memory / 2)
+		return NULL;
+	return sentence("--barrier-every=%lld: the models of all epochs between two barriers would "
+			"take %.1f GB; give a barrier more often",
+			(long long)run->barrier_every, bytes * 1e-9);
+}
+
 char *plan_make(const struct config *c, struct plan *p)
 {
 	const struct run *run = &c->run;
-	const char *trouble;
 	char *wrong;
 
 	*p = (struct plan){.cores = usable_cores()};
 	if (strcmp(run->platform, "mpi") != 0)
 		return sentence("--platform=%s: the simulator is not built yet; use --platform=mpi",
 				run->platform);
-	if (c->strategy->refuse && (trouble = c->strategy->refuse(run, c->strategy_opts)))
-		return sentence("%s", trouble);
+	if (c->strategy->refuse && (wrong = c->strategy->refuse(run, c->strategy_opts)))
+		return wrong;
 	if (run->servers > 0)
 		return sentence("--servers=%d: %s has no servers of its own, its workers serve the "
 				"parameters too; use --servers=0",
@@ -164,6 +156,8 @@ char *plan_make(const struct config *c, struct plan *p)
 			"--workers=%d: there are only %zu rows to train on; give fewer workers",
 			(int)run->workers, p->train.n);
 	if ((wrong = lay_out(c, p)))
+		return wrong;
+	if ((wrong = check_snapshots(run, p->params)))
 		return wrong;
 	int64_t together = models * run->batch;
 	p->steps = ((int64_t)p->train.n + together - 1) / together;

@@ -17,10 +17,10 @@ typedef int64_t nsec; /* nanoseconds */
 
 /* ---- Exit statuses and sentences ------------------------------------------------------------- */
 
+#define INTERRUPTED "interrupted" /* so begins the reason of a run that was stopped from outside */
+
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USER = 2, EXIT_DIVERGED = 3, EXIT_INTERRUPTED = 130 };
 
-/* A formatted string on the heap. */
-char *sentence(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void *must(void *p); /* p, or out of memory */
 /* Who is told a user_error's sentence (from the heap) instead of the terminal; must not return.
  * NULL = nobody. Returns who was told before. */
@@ -79,11 +79,10 @@ struct device_ops {
 struct device {
 	const struct device_ops *ops;
 	struct tally tally;
-	void *state;
 };
 
 extern const struct device_ops device_cpu;
-extern const struct device_ops device_cuda;      /* cuda.c, or cuda_stub.c without nvcc */
+extern const struct device_ops device_cuda;      /* cuda_stub.c: not built yet */
 extern const struct device_ops device_none;      /* lengths only: computes and holds nothing */
 extern const struct device_ops *const devices[]; /* what --device can name; ends at NULL */
 
@@ -108,12 +107,12 @@ struct stats {           /* of one worker since stats_reset */
 	size_t collectives, room; /* collectives may exceed room: the rest is extrapolated */
 };
 
-void stats_init(struct stats *s);
+void stats_init(struct stats *s, size_t room); /* room: collectives of a race that are kept */
 void stats_fini(struct stats *s);
 void stats_reset(struct stats *s);
-/* Collective, off the clock: of the collectives first..last since stats_reset, what this worker
- * waited for others. Its sum is part of stats.comm. To be called once a segment, with fold set. */
+/* Collective, off the clock, after a race: finds each collective's shortest duration over the trainers. */
 void stats_fold(struct worker *w);
+/* After stats_fold: what this worker waited in collectives first to last - 1 since stats_reset. */
 nsec stats_waited(const struct stats *s, size_t first, size_t last);
 
 struct comm *comm_layout(int rank, int size);       /* without a link: for laying out models only */
@@ -126,7 +125,7 @@ void platform_start(struct worker *w); /* sets rank and size; no MPI for one wor
 void platform_stop(void);
 void platform_abort(int status) __attribute__((noreturn));
 const char *platform_version(void); /* "Open MPI v4.1.4" */
-struct link *link_world(int size);  /* ranks 0..size of all, in order */
+struct link *link_world(int size);  /* ranks below size, in order */
 struct link *link_split(struct link *l, int color, int *rank, int *size);
 void link_free(struct link *l);
 bool link_one_node(struct link *l); /* do all share memory? */
@@ -134,7 +133,7 @@ void link_send(struct link *l, int to, const float *x, size_t n);
 void link_recv(struct link *l, int from, float *x, size_t n);
 void link_exchange(struct link *l, int peer, const float *out, float *in, size_t n);
 void link_allreduce(struct link *l, float *x, size_t n);
-/* Slots of started reductions: 0..LINK_SLOTS. */
+/* Started reductions have a slot, below LINK_SLOTS. */
 enum { LINK_SLOTS = 64 };
 void link_allreduce_start(struct link *l, int slot, float *x, size_t n);
 void link_allreduce_wait(struct link *l, int slot);
@@ -209,7 +208,10 @@ void config_hash(const struct config *c, char hex[17]); /* the identity of a cel
 /* The arguments that give this configuration again: --name=value ..., ends at NULL; for free_words. */
 char **config_words(const struct config *c);
 void free_words(char **words);
-double lr_at(const struct run *run, int trainers, int64_t epoch, double epoch_fraction);
+/* The learning rate of a step: epochs count from 1, fraction is how much of it is over [0, 1), models
+ * how many train in parallel (--lr-scale). */
+double lr_at(const struct run *run, int models, int64_t epoch, double fraction);
+void lr_fill(const struct run *run, int models, int64_t epoch, float *lr, size_t steps);
 /* NULL, or a sentence: is this a schedule? */
 char *lr_schedule_check(const char *schedule);
 int config_model_workers(const struct config *c);
@@ -265,7 +267,8 @@ struct sink {
 	char *(*begin)(void *self, const struct experiment *e, int64_t *id);
 	char *(*epoch)(void *self, const struct epoch_row *row, const struct split_row *ranks,
 		       int n);
-	/* NULL = not wanted. Called on every rank at the end: the final model stands in w->param. */
+	/* Called on every rank at the end: the final model stands in w->param. NULL = not wanted;
+	 * only programs that look into a run set it. */
 	void (*model)(void *self, struct worker *w);
 	/* status: done, failed or diverged; reason NULL when done */
 	char *(*end)(void *self, const char *status, const char *reason);
@@ -286,7 +289,8 @@ struct live {
 enum live_state { LIVE_STARTING, LIVE_LOADING, LIVE_TRAINING, LIVE_JUDGING, LIVE_ENDED };
 
 /* A worker's whole life; returns its exit status. live may be NULL. */
-int train(const struct config *c, const struct sink *sink, struct live *live);
+int train(const struct config *c, const struct plan *plan, const struct sink *sink,
+	  struct live *live);
 
 /* How a launched run is watched. */
 struct watcher {
@@ -299,6 +303,8 @@ struct watcher {
 int launch(const struct config *c, int (*worker)(void *ctx, struct live *live), void *ctx,
 	   const struct watcher *watcher, struct live **live_out, char **why);
 void live_free(struct live *l);
+/* The last words: readers that see LIVE_ENDED see status and reason too. */
+void live_end(struct live *l, int status, const char *reason);
 struct live *live_of_launcher(void); /* in a worker started by launch through mpirun; else NULL */
 
 /* ---- The command that needs no results (list.c) ------------------------------------------------------ */

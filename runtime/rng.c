@@ -14,9 +14,12 @@ static uint64_t mix(uint64_t z)
 	return z ^ (z >> 31);
 }
 
-uint64_t rng_seed(int64_t seed, int64_t stream)
+uint64_t rng_seed(int64_t seed, enum stream what, int64_t index)
 {
-	return mix(mix((uint64_t)seed + 0x9e3779b97f4a7c15u) ^ mix(~(uint64_t)stream));
+	uint64_t stream = (uint64_t)what << 56 | (uint64_t)index;
+	CHECK(index >= 0 && index >> 56 == 0, "stream %d has no part %lld", (int)what,
+	      (long long)index);
+	return mix(mix((uint64_t)seed + 0x9e3779b97f4a7c15u) ^ mix(~stream));
 }
 
 uint64_t rng_next(uint64_t *s)

@@ -122,32 +122,52 @@ char *lr_schedule_check(const char *text)
 				 text, wrong);
 }
 
-double lr_at(const struct run *run, int trainers, int64_t epoch, double epoch_fraction)
+/* t: epochs that are over */
+static double rate(const struct schedule *s, const struct run *run, int models, double t)
 {
-	struct schedule s;
-	double t = (double)(epoch - 1) + epoch_fraction, lr = run->lr, e;
+	double lr = run->lr, e;
 
 	if (strcmp(run->lr_scale, "linear") == 0)
-		lr *= trainers;
+		lr *= models;
 	else if (strcmp(run->lr_scale, "sqrt") == 0)
-		lr *= sqrt(trainers);
-	if (strcmp(run->lr_schedule, "constant") == 0)
-		return lr;
-	const char *wrong = schedule_read(run->lr_schedule, &s);
-	CHECK(!wrong, "schedule %s: %s", run->lr_schedule, wrong);
-
-	if (s.step)
-		for (const char *at = s.step; schedule_number(&at, ":+", &e) && e <= t; at++) {
-			lr *= s.factor;
+		lr *= sqrt(models);
+	if (s->step)
+		for (const char *at = s->step; schedule_number(&at, ":+", &e) && e <= t; at++) {
+			lr *= s->factor;
 			if (*at != ':')
 				break;
 		}
-	if (s.cosine && t > s.warmup) {
-		double span = (double)run->epochs - s.warmup;
-		double way = span > 0 ? (t - s.warmup) / span : 1;
-		lr *= s.floor + (1 - s.floor) * (1 + cos(acos(-1) * (way < 1 ? way : 1))) / 2;
+	if (s->cosine && t > s->warmup) {
+		double span = (double)run->epochs - s->warmup;
+		double way = span > 0 ? (t - s->warmup) / span : 1;
+		lr *= s->floor + (1 - s->floor) * (1 + cos(acos(-1) * (way < 1 ? way : 1))) / 2;
 	}
-	if (t < s.warmup)
-		lr *= WARMUP_FROM + (1 - WARMUP_FROM) * t / s.warmup;
+	if (t < s->warmup)
+		lr *= WARMUP_FROM + (1 - WARMUP_FROM) * t / s->warmup;
 	return lr;
+}
+
+static struct schedule schedule_of(const struct run *run)
+{
+	struct schedule s;
+	const char *wrong = schedule_read(run->lr_schedule, &s);
+
+	CHECK(!wrong, "schedule %s: %s", run->lr_schedule, wrong);
+	return s;
+}
+
+double lr_at(const struct run *run, int models, int64_t epoch, double fraction)
+{
+	struct schedule s = schedule_of(run);
+
+	return rate(&s, run, models, (double)(epoch - 1) + fraction);
+}
+
+void lr_fill(const struct run *run, int models, int64_t epoch, float *lr, size_t steps)
+{
+	struct schedule s = schedule_of(run);
+
+	for (size_t i = 0; i < steps; i++)
+		lr[i] = (float)rate(&s, run, models,
+				    (double)(epoch - 1) + (double)i / (double)steps);
 }

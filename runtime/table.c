@@ -182,3 +182,12 @@ int64_t table_sync_bytes(const struct table *t)
 	size_t own = part_of(t->n, parts, r + 1) - part_of(t->n, parts, r);
 	return (int64_t)(2 * sizeof(float) * (t->n - own));
 }
+
+void staleness_add(struct worker *w, int64_t staleness)
+{
+	struct stats *s = w->stats;
+	s->pushes++;
+	s->staleness_sum += staleness;
+	if (staleness > s->staleness_max)
+		s->staleness_max = staleness;
+}

@@ -21,8 +21,6 @@
 #include <string.h>
 #include <time.h>
 
-enum { STREAM_ORDER = 1000, STREAM_STRAGGLE = 2 }; /* + epoch, + rank << 8 */
-
 /* A loss this many times the test loss before training has exploded. */
 #define EXPLODED 10.0
 
@@ -42,6 +40,7 @@ struct race {
 	struct stats stats;
 	struct data train, test;
 	const struct config *config;
+	const struct plan *plan;
 	const struct sink *sink;
 	struct live *live;
 
@@ -79,9 +78,7 @@ static void end_early(int status)
 static void end_with_user_error(const char *text)
 {
 	if (ending.live) {
-		snprintf(ending.live->reason, sizeof ending.live->reason, "%s", text);
-		ending.live->status = EXIT_USER;
-		ending.live->state = LIVE_ENDED;
+		live_end(ending.live, EXIT_USER, text);
 	} else if (!ending.silent) {
 		fprintf(stderr, "mvbench: %s\n", text);
 	}
@@ -121,7 +118,7 @@ static void deal(struct race *r, int64_t epoch)
 {
 	const struct run *run = r->w.run;
 	size_t n = r->train.n, steps = (size_t)r->w.steps, at = 0;
-	shuffle(r->permutation, n, rng_seed(run->seed, STREAM_ORDER + epoch));
+	shuffle(r->permutation, n, rng_seed(run->seed, STREAM_ORDER, epoch));
 	for (size_t s = 0; s < steps; s++) {
 		size_t first = part_of(n, steps, s), all = part_of(n, steps, s + 1) - first;
 		size_t from = part_of(all, (size_t)r->replicas, (size_t)r->replica);
@@ -132,8 +129,7 @@ static void deal(struct race *r, int64_t epoch)
 		at += to - from;
 	}
 	r->step_first[steps] = at;
-	for (size_t s = 0; s < steps; s++)
-		r->lr[s] = (float)lr_at(run, r->replicas, epoch, (double)s / (double)steps);
+	lr_fill(run, r->replicas, epoch, r->lr, steps);
 }
 
 /* ---- The race ------------------------------------------------------------------------------------ */
@@ -172,8 +168,7 @@ static void run_epoch(struct race *r, bool barrier)
 	struct worker *w = &r->w;
 	struct stats *s = &r->stats, before = *s;
 	struct lap *lap = &r->lap[r->laps];
-	uint64_t rng = rng_seed(w->run->seed,
-				STREAM_STRAGGLE + (w->epoch << 8) + ((int64_t)w->rank << 40));
+	uint64_t rng = rng_seed(w->run->seed, STREAM_STRAGGLE, w->epoch * w->size + w->rank);
 	uint64_t *straggling = w->run->straggle > 0 ? &rng : NULL;
 	nsec began = r->laps ? r->lap[r->laps - 1].end + r->start : r->start;
 
@@ -289,14 +284,12 @@ static void decide(struct race *r, char *sink_error)
 
 static void look_for_divergence(struct race *r, const struct epoch_row *row)
 {
-	if (row->epoch == 0) {
-		r->first_loss = row->test_loss;
-		return;
-	}
-	/* NaN fails the comparison too: the worse of the two losses is the one to name. */
-	bool by_test = row->train_loss <= EXPLODED * r->first_loss;
+	/* the worse of the two is the one to name; before training there is no training loss */
+	bool by_test = row->epoch == 0 || row->train_loss <= EXPLODED * r->first_loss;
 	double loss = by_test ? row->test_loss : row->train_loss;
 	const char *which = by_test ? "test" : "training";
+	if (row->epoch == 0)
+		r->first_loss = row->test_loss;
 	if (!isfinite(loss))
 		snprintf(r->reason, sizeof r->reason,
 			 "epoch %d: the %s loss is %s; a smaller --lr may help", (int)row->epoch,
@@ -311,46 +304,55 @@ static void look_for_divergence(struct race *r, const struct epoch_row *row)
 	r->status = EXIT_DIVERGED;
 }
 
+/* This rank's split of a lap, settled: what was waiting inside collectives moves from comm to wait. */
+static void settle(struct race *r, struct lap *lap)
+{
+	double waited =
+		1e-9 * (double)stats_waited(&r->stats, lap->first_collective, lap->last_collective);
+	lap->split.comm_s -= waited;
+	lap->split.wait_s += waited;
+}
+
+/* Over the trainers: times are means, counts are sums. Without a barrier every trainer's epoch begins
+ * and ends at a time of its own; means of the trainers' own epochs still add up to the whole race. */
+static struct split_row fold_split(struct race *r, const struct split_row *own)
+{
+	struct link *all = comm_link(r->w.all);
+	double n = r->w.trainers;
+	double time[4] = {own->seconds, own->compute_s, own->comm_s, own->wait_s};
+	double count[3] = {(double)own->bytes_sent, (double)own->pushes,
+			   (double)own->staleness_sum};
+	double most = (double)own->staleness_max;
+	link_fold(all, time, 4, FOLD_SUM);
+	link_fold(all, count, 3, FOLD_SUM);
+	link_fold(all, &most, 1, FOLD_MAX);
+	return (struct split_row){.seconds = time[0] / n,
+				  .compute_s = time[1] / n,
+				  .comm_s = time[2] / n,
+				  .wait_s = time[3] / n,
+				  .bytes_sent = (int64_t)count[0],
+				  .pushes = (int64_t)count[1],
+				  .staleness_sum = (int64_t)count[2],
+				  .staleness_max = (int64_t)most};
+}
+
 /* Collective, off the clock: judges the laps of the race, and hands their rows to the sink. */
 static void judge(struct race *r)
 {
 	struct worker *w = &r->w;
-	struct link *all = comm_link(w->all);
 	if (r->live)
 		r->live->state = LIVE_JUDGING;
 	stats_fold(w);
-	double ended = 0;
 	for (int64_t k = 0; k < r->laps && !r->status; k++) {
 		struct lap *lap = &r->lap[k];
 		struct epoch_row row = {.epoch = lap->epoch};
-		double waited = 1e-9 * (double)stats_waited(&r->stats, lap->first_collective,
-							    lap->last_collective);
-		lap->split.comm_s -= waited;
-		lap->split.wait_s += waited;
-
-		struct split_row *own = &lap->split;
-		double sums[4] = {own->compute_s, own->comm_s, own->wait_s,
-				  (double)own->bytes_sent};
-		double stale[2] = {(double)own->pushes, (double)own->staleness_sum};
-		double most[2] = {1e-9 * (double)lap->end, (double)own->staleness_max};
-		link_fold(all, sums, 4, FOLD_SUM);
-		link_fold(all, stale, 2, FOLD_SUM);
-		link_fold(all, most, 2, FOLD_MAX);
-		row.split = (struct split_row){.seconds = most[0] - ended,
-					       .compute_s = sums[0] / w->trainers,
-					       .comm_s = sums[1] / w->trainers,
-					       .wait_s = sums[2] / w->trainers,
-					       .bytes_sent = (int64_t)sums[3],
-					       .pushes = (int64_t)stale[0],
-					       .staleness_sum = (int64_t)stale[1],
-					       .staleness_max = (int64_t)most[1]};
-		ended = most[0];
-		link_gather_bytes(all, own, r->ranks, sizeof *own);
+		char *error = NULL;
+		settle(r, lap);
+		row.split = fold_split(r, &lap->split);
+		link_gather_bytes(comm_link(w->all), &lap->split, r->ranks, sizeof lap->split);
 		fold_tally(r, &lap->train, &row.train_loss, &row.train_accuracy);
 		struct tally t = judge_model(r, lap->snapshot);
 		fold_tally(r, &t, &row.test_loss, &row.test_accuracy);
-
-		char *error = NULL;
 		if (w->rank == 0) {
 			look_for_divergence(r, &row);
 			error = r->sink->epoch(r->sink->self, &row, r->ranks, w->trainers);
@@ -374,7 +376,7 @@ static void warm_up(struct race *r)
 	struct tally ignored;
 	w->index = r->order;
 	w->rows = r->step_first[1] - r->step_first[0];
-	w->step = 0; /* layer_ready tells the strategy nothing at step 0 */
+	w->step = 0; /* so layer_ready tells the strategy nothing */
 	for (int i = 0; i < 3 && w->rows; i++)
 		w->workload->gradient(w);
 	for (int i = 0; i < 3; i++)
@@ -395,25 +397,51 @@ static void set_up_comms(struct race *r)
 	w->weight = strcmp(w->run->reduce, "sum") == 0 ? 1 : 1.0 / r->replicas;
 }
 
+/* Ranks that a launcher of the user's started may have been given different words. */
+static void agree_on_options(struct race *r)
+{
+	char hex[17];
+	config_hash(r->config, hex);
+	double hash = (double)(strtoull(hex, NULL, 16) >> 12), least = hash, most = hash;
+	link_fold(comm_link(r->w.all), &least, 1, FOLD_MIN);
+	link_fold(comm_link(r->w.all), &most, 1, FOLD_MAX);
+	if (least != most)
+		user_error(
+			"the processes were started with different options: give all of them the "
+			"same");
+}
+
+/* Collectives of a race: a few a step, for as many epochs as a race has. */
+static size_t collectives_expected(const struct race *r)
+{
+	enum { A_STEP = 8, LEAST = 1 << 12, MOST = 1 << 26 };
+	size_t n = (size_t)(r->plan->steps * r->laps_max) * A_STEP;
+	return n < LEAST ? LEAST : n > MOST ? MOST : n;
+}
+
 static void set_up(struct race *r)
 {
 	struct worker *w = &r->w;
 	const struct run *run = w->run;
 
-	stats_init(&r->stats);
+	bool always = run->barrier_every == 1;
+	r->laps_max = run->barrier_every ? run->barrier_every : run->epochs;
+	if (r->laps_max > run->epochs)
+		r->laps_max = run->epochs > 0 ? run->epochs : 1;
+	stats_init(&r->stats, collectives_expected(r));
 	set_up_comms(r);
+	agree_on_options(r);
 	if (r->live)
 		r->live->state = LIVE_LOADING;
-	r->dev.ops = &device_cpu;
 	for (size_t i = 0; devices[i]; i++)
-		if (strcmp(devices[i]->name, run->device) == 0)
+		if (strcmp(devices[i]->name, r->plan->device) == 0)
 			r->dev.ops = devices[i];
+	CHECK(r->dev.ops, "no device %s", r->plan->device);
 	r->dev.ops->open(&r->dev, (int)run->threads);
 	agree(r, w->workload->dataset->load(run, &r->train, &r->test));
 	w->train = &r->train;
 	w->test = &r->test;
-	w->steps = (int64_t)((r->train.n + (size_t)(r->replicas * run->batch) - 1) /
-			     (size_t)(r->replicas * run->batch));
+	w->steps = r->plan->steps;
 
 	w->workload->init(w, &r->train);
 	w->state = must(calloc(1, w->strategy->state_size + 1));
@@ -430,10 +458,6 @@ static void set_up(struct race *r)
 		r->test_order[i] = (int32_t)i;
 	r->ranks = must(calloc((size_t)w->size, sizeof *r->ranks));
 
-	bool always = run->barrier_every == 1;
-	r->laps_max = run->barrier_every ? run->barrier_every : run->epochs;
-	if (r->laps_max > run->epochs)
-		r->laps_max = run->epochs > 0 ? run->epochs : 1;
 	r->lap = must(calloc((size_t)r->laps_max, sizeof *r->lap));
 	for (int64_t i = 0; i < r->laps_max && !always; i++)
 		r->lap[i].snapshot = vec_new(w, vec_len(w->param));
@@ -444,8 +468,8 @@ static void set_up(struct race *r)
 static void tear_down(struct race *r)
 {
 	struct worker *w = &r->w;
-	if (w->strategy->finish)
-		w->strategy->finish(w);
+	if (w->strategy->fini)
+		w->strategy->fini(w);
 	for (int64_t i = 0; i < r->laps_max; i++)
 		vec_free(r->lap[i].snapshot);
 	vec_free(r->saved);
@@ -469,19 +493,15 @@ static void tear_down(struct race *r)
 /* Rank 0 only. */
 static char *begin_sink(struct race *r)
 {
-	struct plan plan;
 	char started[32];
 	time_t now = time(NULL);
 	int64_t id = 0;
-	char *error = plan_make(r->config, &plan);
 	strftime(started, sizeof started, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
 	struct experiment e = {
-		.config = r->config, .machine = machine(), .plan = &plan, .started = started};
-	if (!error)
-		error = r->sink->begin(r->sink->self, &e, &id);
+		.config = r->config, .machine = machine(), .plan = r->plan, .started = started};
+	char *error = r->sink->begin(r->sink->self, &e, &id);
 	if (r->live) {
 		r->live->id = id;
-		r->live->epochs = r->w.run->epochs;
 		r->live->steps = r->w.steps;
 	}
 	return error;
@@ -524,10 +544,12 @@ static void race_on(struct race *r)
 	}
 }
 
-int train(const struct config *c, const struct sink *sink, struct live *live)
+int train(const struct config *c, const struct plan *plan, const struct sink *sink,
+	  struct live *live)
 {
 	struct race *r = must(calloc(1, sizeof *r));
 	r->config = c;
+	r->plan = plan;
 	r->sink = sink;
 	r->w = (struct worker){.run = &c->run,
 			       .strategy = c->strategy,
@@ -561,9 +583,7 @@ int train(const struct config *c, const struct sink *sink, struct live *live)
 	decide(r, error);
 	int status = r->status;
 	if (r->live) {
-		snprintf(r->live->reason, sizeof r->live->reason, "%s", r->reason);
-		r->live->status = status;
-		r->live->state = LIVE_ENDED;
+		live_end(r->live, status, r->reason);
 	}
 	tear_down(r);
 	platform_stop();

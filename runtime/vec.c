@@ -21,6 +21,7 @@ static inline void room(const char *op, const char *arg, const struct vec *v, si
 static inline void same(const char *op, const struct vec *y, const struct vec *x)
 {
 	CHECK(y->n == x->n, "%s: y has %zu floats, x has %zu", op, y->n, x->n);
+	CHECK(y->dev == x->dev, "%s: y is on another device than x", op);
 }
 
 struct vec *vec_new(struct worker *w, size_t n)

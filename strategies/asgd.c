@@ -57,7 +57,7 @@ static void asgd_canonical(struct worker *w, struct vec *model)
 	table_get(s->table, model);
 }
 
-static void asgd_finish(struct worker *w)
+static void asgd_fini(struct worker *w)
 {
 	struct asgd *s = w->state;
 	table_free(s->table);
@@ -80,7 +80,7 @@ const struct strategy strategy_asgd = {
 	.step = asgd_step,
 	.flush = asgd_flush,
 	.rejoin = asgd_rejoin,
-	.finish = asgd_finish,
+	.fini = asgd_fini,
 	.canonical = asgd_canonical,
 	.asynchronous = true,
 	.bytes_per_step = asgd_bytes,

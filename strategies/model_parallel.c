@@ -22,41 +22,40 @@ static int model_parallel_workers(const struct run *run, const void *opts)
 	return (int)run->workers;
 }
 
-static void cut(size_t whole, const struct worker *w, size_t *first, size_t *held)
+static void model_parallel_cut(size_t whole, const struct worker *w, size_t *first, size_t *held)
 {
 	size_t n = (size_t)comm_size(w->model_group), r = (size_t)comm_rank(w->model_group);
 	*first = part_of(whole, n, r);
 	*held = part_of(whole, n, r + 1) - *first;
 }
 
-static void place(const struct worker *w, struct linear *l)
+static char *model_parallel_place(const struct worker *w, struct linear *l)
 {
 	int n = comm_size(w->model_group);
-	if (n == 1) {
-		linear_whole.place(w, l);
-		return;
-	}
+	if (n == 1)
+		return linear_whole.place(w, l);
 	l->split = l->chain % 2 == 0 && l->chain + 1 < l->chained ? BY_OUTPUT : BY_INPUT;
 	l->in_first = l->out_first = 0;
 	l->in_held = l->in;
 	l->out_held = l->bias_held = l->out;
 	if (l->split == BY_OUTPUT) {
-		cut(l->out, w, &l->out_first, &l->out_held);
+		model_parallel_cut(l->out, w, &l->out_first, &l->out_held);
 		l->bias_held = l->out_held;
 	} else {
-		cut(l->in, w, &l->in_first, &l->in_held);
+		model_parallel_cut(l->in, w, &l->in_first, &l->in_held);
 		l->bias_held = comm_rank(w->model_group) == 0 ? l->out : 0;
 	}
-	if ((size_t)n > (l->split == BY_OUTPUT ? l->out : l->in))
-		user_error(
-			"model_parallel splits the %zu %s of a linear layer over the workers, and "
-			"%d workers are more than that: give at most --workers=%zu",
-			l->split == BY_OUTPUT ? l->out : l->in,
-			l->split == BY_OUTPUT ? "outputs" : "inputs", n,
-			l->split == BY_OUTPUT ? l->out : l->in);
+	size_t parts = l->split == BY_OUTPUT ? l->out : l->in;
+	if ((size_t)n <= parts)
+		return NULL;
+	return sentence(
+		"model_parallel splits the %zu %s of a linear layer over the workers, and %d "
+		"workers are more than that: give at most --workers=%zu",
+		parts, l->split == BY_OUTPUT ? "outputs" : "inputs", n, parts);
 }
 
-static const struct vec *own_columns(struct linear *l, const struct vec *x, size_t rows)
+static const struct vec *model_parallel_own_columns(struct linear *l, const struct vec *x,
+						    size_t rows)
 {
 	if (l->split != BY_INPUT || l->x_split)
 		return x;
@@ -64,19 +63,20 @@ static const struct vec *own_columns(struct linear *l, const struct vec *x, size
 	return l->part;
 }
 
-static void forward(struct worker *w, struct linear *l, struct vec *y, const struct vec *x,
-		    size_t rows)
+static void model_parallel_forward(struct worker *w, struct linear *l, struct vec *y,
+				   const struct vec *x, size_t rows)
 {
-	linear_whole.forward(w, l, y, own_columns(l, x, rows), rows);
+	linear_whole.forward(w, l, y, model_parallel_own_columns(l, x, rows), rows);
 	if (l->split == BY_INPUT)
 		comm_allreduce_part(w->model_group, y, 0, rows * l->out, SUM);
 }
 
-static void backward(struct worker *w, struct linear *l, struct vec *dx, const struct vec *dy,
-		     const struct vec *x, size_t rows)
+static void model_parallel_backward(struct worker *w, struct linear *l, struct vec *dx,
+				    const struct vec *dy, const struct vec *x, size_t rows)
 {
 	bool put_together = dx && l->split == BY_INPUT && !l->x_split;
-	linear_whole.backward(w, l, put_together ? NULL : dx, dy, own_columns(l, x, rows), rows);
+	linear_whole.backward(w, l, put_together ? NULL : dx, dy,
+			      model_parallel_own_columns(l, x, rows), rows);
 	if (put_together) {
 		vec_gemm(l->part, false, dy, false, l->weight, rows, l->in_held, l->out);
 		vec_fill(dx, 0);
@@ -86,10 +86,10 @@ static void backward(struct worker *w, struct linear *l, struct vec *dx, const s
 		comm_allreduce_part(w->model_group, dx, 0, rows * l->in, SUM);
 }
 
-static const struct linear_ops split_linear = {
-	.place = place,
-	.forward = forward,
-	.backward = backward,
+static const struct linear_ops model_parallel_linear = {
+	.place = model_parallel_place,
+	.forward = model_parallel_forward,
+	.backward = model_parallel_backward,
 };
 
 static void model_parallel_step(struct worker *w)
@@ -114,7 +114,7 @@ const struct strategy strategy_model_parallel = {
 	.plugin = {.name = "model_parallel",
 		   .summary = "one model, its linear layers split over the workers"},
 	.model_workers = model_parallel_workers,
-	.linear = &split_linear,
+	.linear = &model_parallel_linear,
 	.step = model_parallel_step,
 	.bytes_per_step = model_parallel_bytes,
 };

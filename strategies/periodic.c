@@ -37,7 +37,7 @@ static const struct option periodic_options[] = {
 	{0},
 };
 
-static bool sums(const struct worker *w)
+static bool periodic_sums(const struct worker *w)
 {
 	return strcmp(w->run->reduce, "sum") == 0;
 }
@@ -45,13 +45,13 @@ static bool sums(const struct worker *w)
 static void periodic_init(struct worker *w)
 {
 	struct periodic *s = w->state;
-	if (!sums(w))
+	if (!periodic_sums(w))
 		return;
 	s->met = vec_new(w, vec_len(w->param));
 	vec_copy(s->met, w->param);
 }
 
-static void meet(struct worker *w)
+static void periodic_meet(struct worker *w)
 {
 	const struct periodic_opts *o = w->opts;
 	struct periodic *s = w->state;
@@ -80,10 +80,10 @@ static void periodic_step(struct worker *w)
 	}
 	sgd_step(w, 1);
 	if (comm_size(w->data_group) > 1 && w->step % w->run->sync_every == 0)
-		meet(w);
+		periodic_meet(w);
 }
 
-static void periodic_finish(struct worker *w)
+static void periodic_fini(struct worker *w)
 {
 	struct periodic *s = w->state;
 	vec_free(s->met);
@@ -105,7 +105,7 @@ const struct strategy strategy_periodic = {
 	.state_size = sizeof(struct periodic),
 	.init = periodic_init,
 	.step = periodic_step,
-	.finish = periodic_finish,
+	.fini = periodic_fini,
 	.average = true,
 	.bytes_per_step = periodic_bytes,
 };

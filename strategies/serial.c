@@ -5,13 +5,15 @@
  */
 #include "../mvbench.h"
 
-static const char *serial_refuse(const struct run *run, const void *opts)
+static char *serial_refuse(const struct run *run, const void *opts)
 {
 	(void)opts;
-	return run->workers == 1
-		       ? NULL
-		       : "strategy serial runs on one worker: give --workers=1, or another "
-			 "strategy (mvbench list strategies)";
+	if (run->workers == 1)
+		return NULL;
+	return sentence(
+		"strategy serial runs on one worker, not on %d: give --workers=1, or another "
+		"strategy (mvbench list strategies)",
+		(int)run->workers);
 }
 
 static void serial_step(struct worker *w)

@@ -359,8 +359,12 @@ START_TEST(names_are_shown_never_run)
 	char *path = sentence("%s/accuracy_epoch-svg/accuracy_epoch-mlp.svg", folder);
 	size_t n;
 	char *text = contents(path, &n);
-	const char *shown[] = {"@style_a {b} a_b ^2 &lt;script>", "`touch PWNED`", "%s%n",
-			       "asgd 4w X=1, \\ (n=3)",           "two↵lines and", "serial (n=3)"};
+	const char *shown[] = {"@style_a {b} a_b ^2 &lt;script>",
+			       "`touch PWNED`",
+			       "%s%n",
+			       "asgd 4w, \\ (n=3)",
+			       "two↵lines and",
+			       "serial (n=3)"};
 	for (size_t i = 0; i < sizeof(shown) / sizeof(*shown); i++)
 		ck_assert_msg(strstr(text, shown[i]) != NULL, "%s is not shown", shown[i]);
 	free(text);
@@ -412,8 +416,8 @@ START_TEST(curves_are_medians)
 			    " FROM quality ORDER BY place, epoch");
 	ck_assert_str_eq(rows, "serial (n=3)|1|61|51|91\n"
 			       "serial (n=3)|2|62|52|92\n"
-			       "asgd 2w X=1 (n=2)|1|51|41|61\n"
-			       "asgd 2w X=1 (n=2)|2|52|42|62\n");
+			       "asgd 2w (n=2)|1|51|41|61\n"
+			       "asgd 2w (n=2)|2|52|42|62\n");
 	free(rows);
 	sqlite3_close(db);
 }
@@ -430,12 +434,42 @@ START_TEST(names_tell_configurations_apart)
 		"'damp', '0'),"
 		" (3, 'strategy', 'damp', '1'), (4, 'strategy', 'damp', '0')");
 	char *rows = rows_of(db, "SELECT name FROM selected ORDER BY id");
-	ck_assert_str_eq(rows, "asgd 2w X=1 lr=0.1 damp=0\n"
-			       "asgd 2w X=1 lr=0.2 damp=0\n"
-			       "asgd 2w X=1 lr=0.1 damp=1\n"
-			       "asgd 2w X=1 lr=0.1 damp=0, tuned\n");
+	ck_assert_str_eq(rows, "asgd 2w lr=0.1 damp=0\n"
+			       "asgd 2w lr=0.2 damp=0\n"
+			       "asgd 2w lr=0.1 damp=1\n"
+			       "asgd 2w lr=0.1 damp=0, tuned\n");
 	free(rows);
 	sqlite3_close(db);
+}
+END_TEST
+
+/* By the short name of a configuration, or by the settings that style.sql lists. */
+START_TEST(names_tell_every_option_apart)
+{
+	sqlite3_close(open_database());
+	for (const struct option *o = run_options; o->name; o++) {
+		if (o->incidental || strcmp(o->name, "seed") == 0)
+			continue;
+		sqlite3 *db;
+		ck_assert_int_eq(sqlite3_open(database, &db), SQLITE_OK);
+		char *column = must(strdup(o->name));
+		for (char *c = column; *c; c++)
+			*c = *c == '-' ? '_' : *c;
+		bool text = o->type == OPT_STRING || o->type == OPT_CHOICE;
+		char *differ = sentence("UPDATE run SET %s = %s %s WHERE seed = 2", column, column,
+					text ? "|| 'x'" : "+ 1");
+		sql(db, "DELETE FROM run");
+		add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
+		add_run(db, "mlp", "asgd", 2, 2, 0.5, "", 1);
+		sql(db, differ);
+		char *rows =
+			rows_of(db, "SELECT count(DISTINCT workload || ' ' || name) FROM selected");
+		ck_assert_msg(strcmp(rows, "2\n") == 0, "--%s is not shown", o->name);
+		free(rows);
+		free(differ);
+		free(column);
+		sqlite3_close(db);
+	}
 }
 END_TEST
 
@@ -583,6 +617,7 @@ Suite *plots_suite(void)
 	tcase_add_test(c, names_are_shown_never_run);
 	tcase_add_test(c, curves_are_medians);
 	tcase_add_test(c, names_tell_configurations_apart);
+	tcase_add_test(c, names_tell_every_option_apart);
 	tcase_add_test(c, a_dropped_in_pair_is_a_figure);
 	tcase_add_test(c, a_file_is_named);
 	tcase_add_loop_test(c, mistakes_are_refused, 0, (int)(sizeof(refused) / sizeof(*refused)));

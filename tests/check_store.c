@@ -532,7 +532,7 @@ START_TEST(an_older_schema_migrates)
 	for (int mode = STORE_READ; mode <= STORE_WRITE; mode++) {
 		sql("DROP VIEW speedup; DROP TRIGGER run_ended; PRAGMA user_version = 0");
 		store_close(open_store((enum store_mode)mode));
-		ck_rows("PRAGMA user_version", "1");
+		ck_rows("PRAGMA user_version", "2");
 		ck_rows("SELECT count(*) FROM run", "1");
 		ck_rows("SELECT count(*) FROM speedup", "0");
 		ck_rows("SELECT count(*) FROM sqlite_master WHERE type = 'trigger'", "4");
@@ -645,6 +645,38 @@ START_TEST(summaries_are_right)
 }
 END_TEST
 
+START_TEST(every_option_but_the_seed_tells_configurations_apart)
+{
+	make_empty_store();
+	sql(RUN("asgd", 2, 1, 1, "done") RUN("asgd", 2, 1, 2, "done"));
+	ck_rows("SELECT count(DISTINCT config_key) FROM run_summary", "1");
+	for (const struct option *o = run_options; o->name; o++) {
+		if (o->incidental || strcmp(o->name, "seed") == 0)
+			continue;
+		char *column = must(strdup(o->name));
+		for (char *c = column; *c; c++)
+			*c = *c == '-' ? '_' : *c;
+		bool text = o->type == OPT_STRING || o->type == OPT_CHOICE;
+		char *differ = sentence("UPDATE run SET %s = %s %s WHERE id = 2", column, column,
+					text ? "|| 'x'" : "+ 1");
+		char *equal = sentence("UPDATE run SET %s = (SELECT %s FROM run WHERE id = 1)",
+				       column, column);
+		char *ask = sentence("SELECT count(DISTINCT config_key), '%s' FROM run_summary",
+				     o->name);
+		char *want = sentence("2,%s", o->name);
+		sql(differ);
+		ck_rows(ask, want);
+		sql(equal);
+		free(want);
+		free(ask);
+		free(equal);
+		free(differ);
+		free(column);
+	}
+	ck_rows("SELECT count(DISTINCT config_key) FROM run_summary", "1");
+}
+END_TEST
+
 START_TEST(kept_medians_stay_true)
 {
 	make_empty_store();
@@ -691,18 +723,16 @@ START_TEST(speedups_are_right)
 	sql(four_configurations);
 	ck_rows("SELECT config, n, epoch_seconds, base_n, base_epoch_seconds, speedup FROM speedup "
 		"ORDER BY config",
-		"asgd 1w X=1,1,99.0,2,12.0,0.121212121212121;asgd 4w X=1,3,4.0,2,12.0,3.0;"
+		"asgd,1,99.0,2,12.0,0.121212121212121;asgd 4w,3,4.0,2,12.0,3.0;"
 		"serial,2,12.0,2,12.0,1.0");
-	/* without a serial run: one worker */
+	/* the first run of each seed counts: without the serial ones, asgd's */
 	sql("DELETE FROM run WHERE strategy = 'serial'");
-	ck_rows("SELECT config, speedup FROM speedup ORDER BY config",
-		"asgd 1w X=1,1.0;asgd 4w X=1,24.75");
+	ck_rows("SELECT config, speedup FROM speedup ORDER BY config", "asgd,1.0;asgd 4w,24.75");
 	/* another batch is no comparison */
 	sql("UPDATE run SET batch = 32 WHERE workers = 1");
-	ck_rows("SELECT config, speedup FROM speedup ORDER BY config",
-		"asgd 1w X=1,1.0;asgd 4w X=1,null");
+	ck_rows("SELECT config, speedup FROM speedup ORDER BY config", "asgd,1.0;asgd 4w,null");
 	ck_rows("SELECT count(DISTINCT config_key), count(*) FROM run_summary "
-		"WHERE config = 'asgd 4w X=1'",
+		"WHERE config = 'asgd 4w'",
 		"1,4");
 }
 END_TEST
@@ -896,7 +926,7 @@ START_TEST(table_of_configurations)
 		NULL, WORDS("--where=strategy = 'serial' OR sync_every = 3"));
 	/* runs that failed or diverged count as such and for nothing else */
 	ck_table(0,
-		 "{\"workload\": \"mlp\", \"configuration\": \"asgd 4w X=1\", \"strategy\": "
+		 "{\"workload\": \"mlp\", \"configuration\": \"asgd 4w\", \"strategy\": "
 		 "\"asgd\", "
 		 "\"workers\": 4, \"servers\": 0, \"sync_every\": 1, \"n\": 3, \"test_accuracy\": "
 		 "0.5, "
@@ -925,9 +955,9 @@ START_TEST(table_tells_namesakes_apart)
 	    "DELETE FROM run WHERE id NOT IN (4, 5, 6)");
 	char *out, *err;
 	ck_assert_int_eq(table(&out, &err, WORDS("--runs", "--format=csv")), 0);
-	ck_assert_ptr_nonnull(strstr(out, "\r\n4,mlp,asgd 4w X=1 lr=0.1,"));
-	ck_assert_ptr_nonnull(strstr(out, "\r\n5,mlp,asgd 4w X=1 label=b lr=0.2,"));
-	ck_assert_ptr_nonnull(strstr(out, "\r\n6,mlp,asgd 4w X=1 asgd.beta=0.5 lr=0.1,"));
+	ck_assert_ptr_nonnull(strstr(out, "\r\n4,mlp,asgd 4w lr=0.1,"));
+	ck_assert_ptr_nonnull(strstr(out, "\r\n5,mlp,asgd 4w label=b lr=0.2,"));
+	ck_assert_ptr_nonnull(strstr(out, "\r\n6,mlp,asgd 4w asgd.beta=0.5 lr=0.1,"));
 	free(out);
 	free(err);
 }
@@ -989,6 +1019,7 @@ Suite *store_suite(void)
 	tcase_add_test(c, a_locked_file_is_named);
 	tcase_add_test(c, a_full_disk_ends_the_run);
 	tcase_add_test(c, summaries_are_right);
+	tcase_add_test(c, every_option_but_the_seed_tells_configurations_apart);
 	tcase_add_test(c, kept_medians_stay_true);
 	tcase_add_test(c, time_to_accuracy_is_right);
 	tcase_add_test(c, speedups_are_right);

@@ -3,6 +3,7 @@
  * goes on where it stopped.
  */
 #include "suites.h"
+#include "fixture.h"
 
 #include <dirent.h>
 #include <stdlib.h>
@@ -10,21 +11,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static char folder[64];
-
 static void set_up(void)
 {
-	snprintf(folder, sizeof folder, "/tmp/mvbench-sweep-XXXXXX");
-	ck_assert_ptr_nonnull(mkdtemp(folder));
+	folder_new();
 	ck_assert_int_eq(chdir(folder), 0);
-}
-
-static void tear_down(void)
-{
-	char *command = sentence("rm -rf '%s'", folder);
-
-	ck_assert_int_eq(system(command), 0);
-	free(command);
 }
 
 static void put_file(const char *name, const char *text)
@@ -309,7 +299,7 @@ Suite *sweep_suite(void)
 	TCase *t = tcase_create("sweep");
 
 	suite_add_tcase(s, t);
-	tcase_add_checked_fixture(t, set_up, tear_down);
+	tcase_add_checked_fixture(t, set_up, folder_free);
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, lists_and_ranges_cross);
 	tcase_add_test(t, sections_replace_defaults_and_the_command_line_both);

@@ -4,76 +4,31 @@
  * its own, on a small made set of images. Loops over strategies[], so a new one is tested too.
  */
 #include "suites.h"
+#include "fixture.h"
 
 #include <check.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-enum { TRAIN_ROWS = 2400, TEST_ROWS = 200, PIXELS = 28 * 28 };
+enum { TRAIN_ROWS = 2400, TEST_ROWS = 200 };
 
 /* A leak checker, if there is one, would report what Open MPI leaves behind. */
 #define MPIRUN "ASAN_OPTIONS=detect_leaks=0 mpirun --quiet --oversubscribe --bind-to none -n "
 
-static char folder[] = "/tmp/mvbench-check-XXXXXX";
-
-/* ---- A made set: ten noisy prototypes, in IDX files -------------------------------------------- */
-
-static void write_idx(const char *name, const uint32_t *dims, int ndims, const uint8_t *x, size_t n)
-{
-	char path[256];
-	snprintf(path, sizeof path, "%s/%s", folder, name);
-	FILE *f = fopen(path, "w");
-	ck_assert_ptr_nonnull(f);
-	uint8_t head[4] = {0, 0, 8, (uint8_t)ndims};
-	fwrite(head, 1, 4, f);
-	for (int i = 0; i < ndims; i++)
-		for (int shift = 24; shift >= 0; shift -= 8)
-			fputc((int)(dims[i] >> shift & 255), f);
-	fwrite(x, 1, n, f);
-	fclose(f);
-}
-
-static void write_part(const char *part, uint32_t n, uint64_t rng)
-{
-	char name[64];
-	uint8_t *image = must(malloc((size_t)n * PIXELS)), *label = must(malloc(n));
-	for (uint32_t i = 0; i < n; i++) {
-		uint64_t prototype = 1000 + (label[i] = (uint8_t)(rng_next(&rng) % 10));
-		for (size_t k = 0; k < PIXELS; k++) {
-			double ink = 128 * rng_uniform(&prototype) + 100 * rng_uniform(&rng);
-			image[i * PIXELS + k] = (uint8_t)ink;
-		}
-	}
-	snprintf(name, sizeof name, "%s-images-idx3-ubyte", part);
-	write_idx(name, (uint32_t[]){n, 28, 28}, 3, image, (size_t)n * PIXELS);
-	snprintf(name, sizeof name, "%s-labels-idx1-ubyte", part);
-	write_idx(name, (uint32_t[]){n}, 1, label, n);
-	free(image);
-	free(label);
-}
-
 static void make_data(void)
 {
-	ck_assert_ptr_nonnull(mkdtemp(folder));
-	write_part("train", TRAIN_ROWS, 1);
-	write_part("t10k", TEST_ROWS, 2);
-}
-
-static void remove_data(void)
-{
-	char command[128];
-	snprintf(command, sizeof command, "rm -rf %s", folder);
-	ck_assert_int_eq(system(command), 0);
+	folder_new();
+	idx_put_set(TRAIN_ROWS, TEST_ROWS, false, '-');
 }
 
 /* ---- Running the tool -------------------------------------------------------------------------- */
 
 struct result {
-	double bytes, formula, train_loss, test_loss, stale, pushes; /* of the last epoch */
+	/* of the last epoch */
+	double bytes, formula, train_loss, test_loss, stale, pushes, most_stale;
 	double first_test_loss;
 	double spread, allocations, rows, numbers;
 	float *param;
@@ -82,47 +37,67 @@ struct result {
 	int status;
 };
 
+/* Every number that the tool prints; one that it does not print stays NaN, and fails its test. */
+static void read_line(struct result *r, const char *line)
+{
+	double epoch, bytes, formula, train, test, stale, pushes, most;
+
+	if (sscanf(line,
+		   "epoch %lf bytes %lf formula %lf train %lf test %lf staleness %lf/%lf most %lf",
+		   &epoch, &bytes, &formula, &train, &test, &stale, &pushes, &most) == 8) {
+		r->bytes = bytes, r->formula = formula, r->train_loss = train;
+		r->test_loss = test;
+		r->stale = stale, r->pushes = pushes, r->most_stale = most;
+		if (epoch == 0)
+			r->first_test_loss = test;
+	}
+	sscanf(line, "spread %lf", &r->spread);
+	sscanf(line, "allocations %lf", &r->allocations);
+	sscanf(line, "rows %lf sum %lf", &r->rows, &r->numbers);
+}
+
+static void read_model(struct result *r, const char *path)
+{
+	FILE *f = fopen(path, "r");
+
+	ck_assert_ptr_nonnull(f);
+	fseek(f, 0, SEEK_END);
+	r->params = (size_t)ftell(f) / sizeof(float);
+	rewind(f);
+	r->param = must(malloc((r->params + 1) * sizeof(float)));
+	ck_assert_uint_eq(fread(r->param, sizeof(float), r->params, f), r->params);
+	fclose(f);
+	unlink(path);
+}
+
 static struct result run_tool(int ranks, const char *words)
 {
 	static int serial_number;
-	struct result r = {.status = -1};
-	char command[1024], model[128], line[512];
+	struct result r = {.bytes = NAN,
+			   .formula = NAN,
+			   .train_loss = NAN,
+			   .test_loss = NAN,
+			   .stale = NAN,
+			   .pushes = NAN,
+			   .most_stale = NAN,
+			   .first_test_loss = NAN,
+			   .spread = NAN,
+			   .allocations = NAN,
+			   .rows = NAN,
+			   .numbers = NAN};
+	char launcher[128] = "", command[1024], model[128];
+
+	if (ranks > 1)
+		snprintf(launcher, sizeof launcher, MPIRUN "%d", ranks);
 	snprintf(model, sizeof model, "%s/model-%d-%d", folder, (int)getpid(), serial_number++);
 	snprintf(command, sizeof command,
-		 "%s%s ./tests/tool_train %s --data-dir=%s --workers=%d %s 2>&1",
-		 ranks > 1 ? MPIRUN : "", ranks > 1 ? (char[]){(char)('0' + ranks), 0} : "", model,
+		 "%s ./tests/tool_train %s --data-dir=%s --workers=%d %s 2>&1", launcher, model,
 		 folder, ranks, words);
-	FILE *f = popen(command, "r");
-	ck_assert_ptr_nonnull(f);
-	while (fgets(line, sizeof line, f)) {
-		double epoch, b, m, tr, te, st, pu;
-		if (sscanf(line,
-			   "epoch %lf bytes %lf formula %lf train %lf test %lf staleness %lf/%lf",
-			   &epoch, &b, &m, &tr, &te, &st, &pu) == 7) {
-			r.bytes = b, r.formula = m, r.train_loss = tr, r.test_loss = te;
-			r.stale = st, r.pushes = pu;
-			if (epoch == 0)
-				r.first_test_loss = te;
-		}
-		sscanf(line, "spread %lf", &r.spread);
-		sscanf(line, "allocations %lf", &r.allocations);
-		sscanf(line, "rows %lf sum %lf", &r.rows, &r.numbers);
-		if (strlen(r.output) + strlen(line) < sizeof r.output)
-			strcat(r.output, line);
-	}
-	int status = pclose(f);
-	r.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128;
-	if (r.status == 0) {
-		f = fopen(model, "r");
-		ck_assert_ptr_nonnull(f);
-		fseek(f, 0, SEEK_END);
-		r.params = (size_t)ftell(f) / sizeof(float);
-		rewind(f);
-		r.param = must(malloc((r.params + 1) * sizeof(float)));
-		ck_assert_uint_eq(fread(r.param, sizeof(float), r.params, f), r.params);
-		fclose(f);
-		unlink(model);
-	}
+	r.status = command_output(command, r.output, sizeof r.output);
+	for (const char *line = r.output; line; line = strchr(line, '\n'))
+		read_line(&r, line += *line == '\n');
+	if (r.status == 0)
+		read_model(&r, model);
 	return r;
 }
 
@@ -203,11 +178,19 @@ END_TEST
 
 START_TEST(overlap_changes_nothing)
 {
-	int n = _i;
-	expect_same(n,
-		    MLP " --batch=16 --momentum=0.9 --strategy=allreduce --allreduce.overlap=true "
-			"--allreduce.bucket=1KiB",
-		    n, MLP " --batch=16 --momentum=0.9 --strategy=allreduce", 1e-6);
+	/* one bucket, and as many as layers; what is started and never waited for ends the run */
+	static const char *const bucket[] = {"20MiB", "1KiB", "4"};
+	static const char *const model[] = {
+		MLP, "--workload=tanh_mlp --tanh_mlp.hidden=37 --lr=0.05 --epochs=1"};
+
+	for (size_t k = 0; k < 3; k++) {
+		const char *same =
+			words("%s --batch=16 --momentum=0.9 --strategy=allreduce", model[k % 2]);
+		expect_same(
+			_i,
+			words("%s --allreduce.overlap=true --allreduce.bucket=%s", same, bucket[k]),
+			_i, same, 1e-6);
+	}
 }
 END_TEST
 
@@ -335,6 +318,20 @@ START_TEST(rare_barriers)
 }
 END_TEST
 
+/* A race without barriers is three epochs long: none of what is between them allocates either. */
+START_TEST(races_allocate_nothing)
+{
+	const struct strategy *s = strategies[_i];
+	for (int n = 1; n <= 3; n += 2)
+		if (can_run(s, n))
+			free(train_ok(n, words(MLP " --epochs=3 --barrier-every=0 --batch=40 "
+						   "--straggle=0.2 --momentum=0.9 "
+						   "--lr-schedule=cosine --strategy=%s",
+					       s->plugin.name))
+				     .param);
+}
+END_TEST
+
 START_TEST(same_seed_same_result)
 {
 	const struct strategy *s = strategies[_i];
@@ -376,8 +373,14 @@ START_TEST(asgd_pushes_and_staleness)
 						"--barrier-every=0",
 					    48 / n));
 	ck_assert_double_eq(r.pushes, n * ceil(50 / 4.0)); /* the 13th is the flush */
-	ck_assert_double_ge(r.stale, 0);
-	ck_assert_double_le(r.stale, r.pushes * r.pushes);
+	/* A worker meets each foreign push once at most, and who pushes last of all has met all. */
+	double foreign = r.pushes / n * (n - 1);
+	ck_assert_msg(r.stale >= foreign && r.stale <= foreign * n,
+		      "%g pushes of %d workers: stale by %g, not %g to %g", r.pushes, n, r.stale,
+		      foreign, foreign * n);
+	ck_assert_msg(r.most_stale <= foreign && r.most_stale >= r.stale / r.pushes,
+		      "%g pushes of %d workers: one is stale by %g, all by %g", r.pushes, n,
+		      r.most_stale, r.stale);
 	free(r.param);
 }
 END_TEST
@@ -386,17 +389,42 @@ END_TEST
 
 START_TEST(communication)
 {
-	char command[256], line[256] = "";
+	char command[256], text[1024];
 	if (_i > 1)
 		snprintf(command, sizeof command, MPIRUN "%d ./tests/tool_comm %d 2>&1", _i, _i);
 	else
 		snprintf(command, sizeof command, "./tests/tool_comm 2>&1");
-	FILE *f = popen(command, "r");
-	ck_assert_ptr_nonnull(f);
-	if (!fgets(line, sizeof line, f))
-		line[0] = '\0';
-	int status = pclose(f);
-	ck_assert_msg(status == 0 && strcmp(line, "ok\n") == 0, "%d ranks: %s", _i, line);
+	int status = command_output(command, text, sizeof text);
+	ck_assert_msg(status == 0 && strcmp(text, "ok\n") == 0, "%d ranks: %s", _i, text);
+}
+END_TEST
+
+/* ---- Under a launcher of the user's own --------------------------------------------------------- */
+
+/* What cannot run here is refused once, whoever started the ranks, and nothing is recorded. */
+START_TEST(a_launched_run_is_refused_in_one_sentence)
+{
+	static const struct {
+		const char *option;
+		const struct device_ops *lacks; /* can be refused only where this cannot be used */
+	} row[] = {{"--device=cuda", &device_cuda}, {"--servers=1", NULL}};
+	char command[512], text[4096];
+	int said = 0;
+
+	if (row[_i / 2].lacks && !row[_i / 2].lacks->probe())
+		return;
+	snprintf(command, sizeof command,
+		 MPIRUN "%d ./mvbench run --workload=perceptron --epochs=1 --workers=%d "
+			"--strategy=%s --db=%s/refused.db %s 2>&1",
+		 _i % 2 + 1, _i % 2 + 1, _i % 2 ? "asgd" : "serial", folder, row[_i / 2].option);
+	int status = command_output(command, text, sizeof text);
+	ck_assert_msg(status == EXIT_USER, "%s\nexit status %d, not %d:\n%s", command, status,
+		      EXIT_USER, text);
+	for (const char *at = text; (at = strstr(at, "mvbench: ")); at++)
+		said++;
+	ck_assert_msg(said == 1 && strstr(text, row[_i / 2].option), "%s\nsays\n%s", command, text);
+	snprintf(command, sizeof command, "%s/refused.db", folder);
+	ck_assert_msg(access(command, F_OK) != 0, "%s: a refused run made %s", text, command);
 }
 END_TEST
 
@@ -408,7 +436,7 @@ Suite *train_suite(void)
 	while (strategies[all])
 		all++;
 	tcase_set_timeout(t, 300);
-	tcase_add_unchecked_fixture(t, make_data, remove_data);
+	tcase_add_unchecked_fixture(t, make_data, folder_free);
 	tcase_add_loop_test(t, communication, 1, 5);
 	tcase_add_loop_test(t, one_worker_is_serial, 0, all);
 	tcase_add_loop_test(t, allreduce_is_serial_with_the_whole_batch, 2, 5);
@@ -421,10 +449,12 @@ Suite *train_suite(void)
 	tcase_add_loop_test(t, counted_bytes_are_the_formula, 0, all);
 	tcase_add_loop_test(t, no_row_is_dropped, 0, all);
 	tcase_add_loop_test(t, rare_barriers, 0, all);
+	tcase_add_loop_test(t, races_allocate_nothing, 0, all);
 	tcase_add_loop_test(t, same_seed_same_result, 0, all);
 	tcase_add_loop_test(t, replicas_stay_equal, 2, 5);
 	tcase_add_loop_test(t, asgd_with_barriers_is_periodic, 1, 5);
 	tcase_add_loop_test(t, asgd_pushes_and_staleness, 1, 5);
+	tcase_add_loop_test(t, a_launched_run_is_refused_in_one_sentence, 0, 4);
 	suite_add_tcase(s, t);
 	return s;
 }

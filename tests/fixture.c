@@ -1,9 +1,14 @@
 /*
- * fixture.c - a worker alone, built by hand.
+ * fixture.c - what several suites set up.
  */
 #include "fixture.h"
 
+#include <check.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <zlib.h>
 
 void fixture_open(struct fixture *f, const struct device_ops *ops)
 {
@@ -83,4 +88,109 @@ float *fixture_get(const struct vec *v)
 
 	vec_get(v, x);
 	return x;
+}
+
+/* ---- A folder ---------------------------------------------------------------------------------------- */
+
+char folder[64];
+
+void folder_new(void)
+{
+	snprintf(folder, sizeof folder, "/tmp/mvbench-check-XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(folder));
+}
+
+void folder_free(void)
+{
+	char *command = sentence("rm -rf '%s'", folder);
+
+	ck_assert_int_eq(system(command), 0);
+	free(command);
+}
+
+void folder_put(const char *name, const void *x, size_t bytes, bool zipped)
+{
+	char *path = sentence("%s/%s%s", folder, name, zipped ? ".gz" : "");
+
+	if (zipped) {
+		gzFile f = gzopen(path, "wb");
+
+		ck_assert(f && gzwrite(f, x, (unsigned)bytes) == (int)bytes);
+		ck_assert_int_eq(gzclose(f), Z_OK);
+	} else {
+		FILE *f = fopen(path, "w");
+
+		ck_assert(f && fwrite(x, 1, bytes, f) == bytes);
+		ck_assert_int_eq(fclose(f), 0);
+	}
+	free(path);
+}
+
+/* ---- A made set of images ---------------------------------------------------------------------------- */
+
+static void draw_image(uint8_t *pixel, uint64_t label, uint64_t *noise)
+{
+	uint64_t prototype = 1000 + label;
+
+	for (size_t i = 0; i < PIXELS; i++)
+		pixel[i] = (uint8_t)(128 * rng_uniform(&prototype) + 100 * rng_uniform(noise));
+}
+
+uint8_t *idx_new(int dims, uint32_t rows, size_t *bytes)
+{
+	const uint32_t size[] = {rows, SIDE, SIDE};
+	size_t row = dims == IDX_IMAGES ? PIXELS : 1, head = 4 + 4 * (size_t)dims;
+	uint8_t *x = must(calloc(1, *bytes = head + rows * row));
+	uint64_t labels = rows, noise = ~labels;
+
+	x[2] = 8; /* bytes */
+	x[3] = (uint8_t)dims;
+	for (size_t i = 4; i < head; i++)
+		x[i] = (uint8_t)(size[i / 4 - 1] >> (24 - 8 * (i % 4)));
+	for (size_t i = 0; i < rows; i++) {
+		uint64_t label = rng_next(&labels) % 10;
+
+		if (dims == IDX_IMAGES)
+			draw_image(x + head + i * PIXELS, label, &noise);
+		else
+			x[head + i] = (uint8_t)label;
+	}
+	return x;
+}
+
+void idx_put_set(uint32_t train, uint32_t test, bool zipped, char dot)
+{
+	static const struct {
+		const char *name;
+		int dims;
+		bool test;
+	} files[] = {{"train-images", IDX_IMAGES, false},
+		     {"train-labels", IDX_LABELS, false},
+		     {"t10k-images", IDX_IMAGES, true},
+		     {"t10k-labels", IDX_LABELS, true}};
+
+	for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+		size_t bytes;
+		uint8_t *x = idx_new(files[i].dims, files[i].test ? test : train, &bytes);
+		char *name = sentence("%s%cidx%d-ubyte", files[i].name, dot, files[i].dims);
+
+		folder_put(name, x, bytes, zipped);
+		free(name);
+		free(x);
+	}
+}
+
+/* ---- Commands ---------------------------------------------------------------------------------------- */
+
+int command_output(const char *command, char *out, size_t room)
+{
+	char rest[4096];
+	FILE *f = popen(command, "r");
+
+	ck_assert_ptr_nonnull(f);
+	out[fread(out, 1, room - 1, f)] = '\0';
+	while (fread(rest, 1, sizeof rest, f) > 0)
+		continue;
+	int status = pclose(f);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
 }

@@ -108,6 +108,26 @@ static void groups(struct worker *w)
 	comm_free(half);
 }
 
+/* One after the other: a push met the others' of this round and the last, a pull forgets them. */
+static void in_turn(struct worker *w, struct table *t, struct vec *param)
+{
+	for (int round = 0; round < 6; round++)
+		for (int turn = 0; turn < w->trainers; turn++) {
+			comm_barrier(w->all);
+			if (turn != w->rank)
+				continue;
+			int met = round == 0 ? turn : w->trainers - 1;
+			if (round == 4) {
+				table_pull(t, param);
+				met = 0;
+			}
+			int64_t s = table_sync(t, param, 1);
+			CHECK(s == met, "round %d of %d: stale by %d, not %d", round, w->trainers,
+			      (int)s, met);
+		}
+	comm_barrier(w->all);
+}
+
 /* Whatever the order of arrival, the table ends as its start plus everybody's pushes. */
 static void tables(struct worker *w, size_t n)
 {
@@ -133,11 +153,13 @@ static void tables(struct worker *w, size_t n)
 	expect(param, 0, n, 5 + PUSHES * (sum_of_ranks(w->trainers) + (float)w->trainers), 0,
 	       "what everybody pulls after a barrier");
 	CHECK(table_version(t) == PUSHES * w->trainers, "version %d", (int)table_version(t));
-	/* Nobody saw more foreign pushes than there were. */
-	double total = (double)stale;
+	/* Nobody saw more foreign pushes than there were, and who pushed last saw all of them. */
+	double total = (double)stale, foreign = (double)PUSHES * (w->trainers - 1);
 	link_fold(comm_link(w->all), &total, 1, FOLD_SUM);
-	CHECK(total <= (double)PUSHES * w->trainers * (w->trainers - 1) + 1, "stale by %g", total);
+	CHECK(total >= foreign && total <= foreign * w->trainers, "stale by %g, not %g to %g",
+	      total, foreign, foreign * w->trainers);
 	comm_barrier(w->all);
+	in_turn(w, t, param);
 	table_free(t);
 	vec_free(step);
 	vec_free(param);
@@ -150,7 +172,7 @@ int main(int argc, char **argv)
 	struct device dev = {.ops = &device_cpu};
 	struct stats stats;
 	struct worker w = {.run = &run, .dev = &dev, .stats = &stats};
-	stats_init(&stats);
+	stats_init(&stats, 1 << 12);
 	platform_start(&w);
 	dev.ops->open(&dev, 1);
 	w.all = comm_world_trainers(&w);

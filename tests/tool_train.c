@@ -3,9 +3,9 @@
  * into: tool_train MODEL-FILE [--option=value ...]
  *
  * Rank 0 writes the final whole model (float32; linear layers in order, W[O x I] then b[O]) and prints
- *   epoch E bytes COUNTED formula EXPECTED train TRAIN-LOSS test TEST-LOSS staleness SUM/PUSHES
+ *   epoch E bytes COUNTED formula EXPECTED train TRAIN-LOSS test TEST-LOSS staleness SUM/PUSHES most MAX
  *   spread X        the largest difference between two ranks' parameters (replicas only)
- *   allocations N   that our code made between two steps of an epoch, on any rank
+ *   allocations N   that our code made from the first step of a race to its last, on all ranks
  *   rows R sum S    of the last epoch: rows all models drew, and the sum of their numbers
  */
 #include "../runtime/platform.h"
@@ -53,6 +53,13 @@ void *__wrap_aligned_alloc(size_t a, size_t n)
 
 /* ---- A strategy around the real one, that looks at the counter after every step. -------------- */
 
+/* A race is the epochs from one barrier to the next; before its first step the models were judged. */
+static bool first_of_race(const struct worker *w)
+{
+	int64_t epochs = w->run->barrier_every ? w->run->barrier_every : w->run->epochs;
+	return (w->step - 1) % (w->steps * epochs) == 0;
+}
+
 static struct {
 	const struct strategy *real;
 	long at_last_step, between_steps;
@@ -63,10 +70,9 @@ static struct {
 static void counted_step(struct worker *w)
 {
 	seen.real->step(w);
-	bool first_of_epoch = (w->step - 1) % w->steps == 0;
-	if (!first_of_epoch)
+	if (!first_of_race(w))
 		seen.between_steps += allocations - seen.at_last_step;
-	else
+	if ((w->step - 1) % w->steps == 0)
 		seen.formula = seen.rows = seen.numbers = 0;
 	seen.at_last_step = allocations;
 	seen.formula += seen.real->bytes_per_step(w);
@@ -91,10 +97,11 @@ static char *sink_epoch(void *self, const struct epoch_row *r, const struct spli
 {
 	(void)self;
 	(void)ranks;
-	printf("epoch %d bytes %lld formula %.17g train %.9g test %.9g staleness %lld/%lld\n",
+	printf("epoch %d bytes %lld formula %.17g train %.9g test %.9g staleness %lld/%lld most "
+	       "%lld\n",
 	       (int)r->epoch, (long long)r->split.bytes_sent, r->epoch ? seen.formula * n : 0,
 	       r->train_loss, r->test_loss, (long long)r->split.staleness_sum,
-	       (long long)r->split.pushes);
+	       (long long)r->split.pushes, (long long)r->split.staleness_max);
 	return NULL;
 }
 
@@ -165,9 +172,12 @@ int main(int argc, char **argv)
 {
 	struct arguments a;
 	struct config c;
+	struct plan plan;
 	char *error = arguments_read(&a, argc - 2, argv + 2, no_bare);
 	if (!error)
 		error = config_init(&c, a.option, a.options, false);
+	if (!error)
+		error = plan_make(&c, &plan);
 	if (error)
 		user_error("%s", error);
 	model_file = argv[1];
@@ -177,7 +187,7 @@ int main(int argc, char **argv)
 	c.strategy = &counted;
 	struct sink sink = {
 		.begin = sink_begin, .epoch = sink_epoch, .end = sink_end, .model = sink_model};
-	int status = train(&c, &sink, NULL);
+	int status = train(&c, &plan, &sink, NULL);
 	c.strategy = seen.real;
 	config_fini(&c);
 	arguments_free(&a);

@@ -11,7 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { FEATURES = 10, TRAIN = 10000, TEST = 2000, STREAM_TRAIN = 0x10be0000, STREAM_TEST };
+enum { FEATURES = 10, TRAIN = 10000, TEST = 2000 };
 
 static char *cubes_probe(const struct run *run, struct data *train, struct data *test)
 {
@@ -44,8 +44,8 @@ static void draw(struct data *d, uint64_t rng)
 static char *cubes_load(const struct run *run, struct data *train, struct data *test)
 {
 	cubes_probe(run, train, test);
-	draw(train, rng_seed(run->seed, STREAM_TRAIN));
-	draw(test, rng_seed(run->seed, STREAM_TEST));
+	draw(train, rng_seed(run->seed, STREAM_DATA, 0));
+	draw(test, rng_seed(run->seed, STREAM_DATA, 1));
 	return NULL;
 }
 

@@ -16,8 +16,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { STREAM_INIT = 0x1a7e0000 }; /* of random numbers: + layer with parameters */
-
 struct layer {
 	const struct layer_kind *kind;
 	size_t in, out;      /* width of a row on this worker */
@@ -64,18 +62,20 @@ static void *zeroed(size_t n, size_t size)
 
 void layer_ready(struct worker *w, size_t i)
 {
-	if (w->strategy && w->strategy->layer_ready)
+	/* a warm-up's gradients, before step 1, are nobody's */
+	if (w->step > 0 && w->strategy && w->strategy->layer_ready)
 		w->strategy->layer_ready(w, i);
 }
 
 /* ---- Linear ------------------------------------------------------------------------------------------- */
 
-static void whole_place(const struct worker *w, struct linear *l)
+static char *whole_place(const struct worker *w, struct linear *l)
 {
 	(void)w;
 	l->split = WHOLE;
 	l->in_held = l->in;
 	l->out_held = l->bias_held = l->out;
+	return NULL;
 }
 
 /* y[B x O] = x[B x I] W^T + b, W[O x I] */
@@ -126,7 +126,9 @@ static void linear_place(struct net *net, struct layer *layer)
 	struct linear *l = &layer->linear;
 
 	l->rows_max = net->rows_max;
-	linear_ops(net->w)->place(net->w, l);
+	char *wrong = linear_ops(net->w)->place(net->w, l);
+	if (wrong)
+		user_error("%s", wrong);
 	CHECK(!l->x_split || l->split == BY_INPUT,
 	      "linear %zu -> %zu: its input is split, it must be split by input", l->in, l->out);
 	CHECK(l->in_first + l->in_held <= l->in && l->out_first + l->out_held <= l->out,
@@ -145,7 +147,7 @@ static void linear_place(struct net *net, struct layer *layer)
 static void linear_draw(struct net *net, struct layer *layer)
 {
 	struct linear *l = &layer->linear;
-	uint64_t rng = rng_seed(net->w->run->seed, STREAM_INIT + (int64_t)layer->index);
+	uint64_t rng = rng_seed(net->w->run->seed, STREAM_INIT, (int64_t)layer->index);
 	float *weight = zeroed(l->out_held * l->in_held, sizeof *weight);
 	float *bias = zeroed(l->bias_held, sizeof *bias);
 	size_t bias_first = l->split == BY_OUTPUT ? l->out_first : 0;

@@ -10,7 +10,6 @@
 #include "../mvbench.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,19 +25,6 @@ struct idx {
 	gzFile file;
 	uint32_t size[3]; /* rows, and of images: height, width */
 };
-
-static char *say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-static char *say(const char *fmt, ...)
-{
-	va_list args;
-	char *s;
-
-	va_start(args, fmt);
-	int n = vasprintf(&s, fmt, args);
-	va_end(args);
-	CHECK(n >= 0, "out of memory for a sentence");
-	return s;
-}
 
 /* ---- One file -------------------------------------------------------------------------------------- */
 
@@ -61,15 +47,15 @@ static char *idx_find(struct idx *f, const struct run *run, const char *part, co
 		int n = snprintf(f->path, sizeof f->path, forms[i], folder(run), part, kind, dims);
 #pragma GCC diagnostic pop
 		if (n < 0 || (size_t)n >= sizeof f->path)
-			return say("%.60s...: the folder's name is too long", folder(run));
+			return sentence("%.60s...: the folder's name is too long", folder(run));
 		f->file = gzopen(f->path, "rb");
 		if (f->file)
 			return NULL;
 		if (errno != ENOENT)
 			why = errno;
 	}
-	return say("%s/%s-%s-idx%d-ubyte.gz: %s; " ADVICE, folder(run), part, kind, dims,
-		   strerror(why));
+	return sentence("%s/%s-%s-idx%d-ubyte.gz: %s; " ADVICE, folder(run), part, kind, dims,
+			strerror(why));
 }
 
 /* Reads n bytes, or says what is wrong with the file. */
@@ -82,13 +68,14 @@ static char *idx_read(struct idx *f, uint8_t *to, size_t n)
 		if (got < 0) {
 			const char *why = gzerror(f->file, &code);
 
-			return say("%s: %s; the file is damaged: fetch it again", f->path,
-				   code == Z_ERRNO ? strerror(errno) : why);
+			return sentence("%s: %s; the file is damaged: fetch it again", f->path,
+					code == Z_ERRNO ? strerror(errno) : why);
 		}
 		if (got == 0)
-			return say("%s: ends early, %zu bytes are missing; the file is cut off: "
-				   "fetch it again",
-				   f->path, n);
+			return sentence(
+				"%s: ends early, %zu bytes are missing; the file is cut off: "
+				"fetch it again",
+				f->path, n);
 		to += got;
 		n -= (size_t)got;
 	}
@@ -106,17 +93,18 @@ static char *idx_open(struct idx *f, const struct run *run, const char *part, co
 		return wrong;
 	wrong = idx_read(f, b, 4);
 	if (!wrong && (b[0] || b[1] || b[2] != 8 || b[3] != dims))
-		wrong = say("%s: starts with %02x%02x%02x%02x, not with 000008%02x as an IDX file "
-			    "of %s does; " ADVICE,
-			    f->path, b[0], b[1], b[2], b[3], (unsigned)dims, kind);
+		wrong = sentence(
+			"%s: starts with %02x%02x%02x%02x, not with 000008%02x as an IDX file "
+			"of %s does; " ADVICE,
+			f->path, b[0], b[1], b[2], b[3], (unsigned)dims, kind);
 	if (!wrong)
 		wrong = idx_read(f, b, 4 * (size_t)dims);
 	for (int i = 0; !wrong && i < dims; i++) {
 		f->size[i] = (uint32_t)b[4 * i] << 24 | (uint32_t)b[4 * i + 1] << 16 |
 			     (uint32_t)b[4 * i + 2] << 8 | b[4 * i + 3];
 		if (f->size[i] == 0 || f->size[i] > (i ? SIDE_MAX : INT32_MAX))
-			wrong = say("%s: size %d is %u, it should be 1 to %d; " ADVICE, f->path, i,
-				    f->size[i], i ? SIDE_MAX : INT32_MAX);
+			wrong = sentence("%s: size %d is %u, it should be 1 to %d; " ADVICE,
+					 f->path, i, f->size[i], i ? SIDE_MAX : INT32_MAX);
 	}
 	if (wrong)
 		gzclose(f->file);
@@ -130,11 +118,11 @@ static char *idx_end(struct idx *f)
 	int got = gzread(f->file, &b, 1), code;
 
 	if (got > 0)
-		return say("%s: goes on after its %u rows; " ADVICE, f->path, f->size[0]);
+		return sentence("%s: goes on after its %u rows; " ADVICE, f->path, f->size[0]);
 	const char *why = gzerror(f->file, &code);
 
 	if (got < 0 || code == Z_BUF_ERROR)
-		return say("%s: %s; the file is damaged: fetch it again", f->path, why);
+		return sentence("%s: %s; the file is damaged: fetch it again", f->path, why);
 	return NULL;
 }
 
@@ -155,8 +143,8 @@ static char *part_open(struct idx *images, struct idx *labels, const struct run 
 	}
 	if (images->size[0] == labels->size[0])
 		return NULL;
-	wrong = say("%s has %u images, %s has %u labels; " ADVICE, images->path, images->size[0],
-		    labels->path, labels->size[0]);
+	wrong = sentence("%s has %u images, %s has %u labels; " ADVICE, images->path,
+			 images->size[0], labels->path, labels->size[0]);
 	gzclose(images->file);
 	gzclose(labels->file);
 	return wrong;
@@ -172,9 +160,10 @@ static char *part_shape(struct data *d, const struct idx *images, size_t side)
 		return NULL;
 	d->features = side * side;
 	if (h > side || w > side)
-		return say("%s: images of %zu x %zu do not fit %zu x %zu; use a set of smaller "
-			   "images",
-			   images->path, h, w, side, side);
+		return sentence(
+			"%s: images of %zu x %zu do not fit %zu x %zu; use a set of smaller "
+			"images",
+			images->path, h, w, side, side);
 	return NULL;
 }
 
@@ -209,8 +198,9 @@ static char *read_labels(struct idx *f, float *to)
 
 	for (size_t i = 0; i < n && !wrong; i++) {
 		if (label[i] >= CLASSES)
-			wrong = say("%s: row %zu has the label %u, labels are 0 to %d; " ADVICE,
-				    f->path, i, label[i], CLASSES - 1);
+			wrong = sentence(
+				"%s: row %zu has the label %u, labels are 0 to %d; " ADVICE,
+				f->path, i, label[i], CLASSES - 1);
 		to[i] = label[i];
 	}
 	free(label);
@@ -241,8 +231,9 @@ static char *part_get(struct data *d, const struct run *run, const char *part, s
 		d->bytes = bytes;
 		d->target = target;
 		if (!bytes || !target)
-			wrong = say("%s: no memory for %zu images of %zu bytes; use a smaller set",
-				    images.path, d->n, d->features);
+			wrong = sentence(
+				"%s: no memory for %zu images of %zu bytes; use a smaller set",
+				images.path, d->n, d->features);
 		if (!wrong)
 			wrong = read_images(&images, bytes, d->features, side);
 		if (!wrong)
@@ -280,8 +271,8 @@ static char *mnist_get(const struct run *run, struct data *train, struct data *t
 	if (!wrong)
 		wrong = part_get(test, run, "t10k", side, load);
 	if (!wrong && train->features != test->features)
-		wrong = say("%s: training images have %zu bytes, test images %zu; " ADVICE,
-			    folder(run), train->features, test->features);
+		wrong = sentence("%s: training images have %zu bytes, test images %zu; " ADVICE,
+				 folder(run), train->features, test->features);
 	if (wrong)
 		mnist_unload(train, test);
 	return wrong;

@@ -44,7 +44,7 @@ struct recorder {
 	const char *db;
 	struct store *store;
 	struct sink sink;
-	int64_t epochs;
+	int64_t id, epochs;
 	bool lines; /* nobody watches: say a line an epoch */
 };
 
@@ -56,7 +56,9 @@ static char *record_begin(void *self, const struct experiment *e, int64_t *id)
 	if (wrong)
 		return wrong;
 	r->sink = store_sink(r->store);
-	return r->sink.begin(r->sink.self, e, id);
+	wrong = r->sink.begin(r->sink.self, e, id);
+	r->id = *id;
+	return wrong;
 }
 
 static char *record_epoch(void *self, const struct epoch_row *row, const struct split_row *ranks,
@@ -102,7 +104,33 @@ static int refuse(char *wrong, struct live *live)
 	return live ? EXIT_OK : EXIT_USER;
 }
 
-static int work(const struct config *c, struct live *live)
+static void say_oversubscribed(const struct config *c, const struct plan *p)
+{
+	if (p->oversubscribed)
+		fprintf(stderr,
+			"mvbench: oversubscribed: %lld workers share %d core%s, so their times say "
+			"little\n",
+			(long long)c->run.workers, p->cores, p->cores == 1 ? "" : "s");
+}
+
+/* Under a launcher of the user's nobody else says how it went. */
+static void say_result(const struct config *c, const struct recorder *r, int status,
+		       enum format format)
+{
+	char *wrong = NULL;
+
+	if (format == FORMAT_JSON)
+		wrong = query_run_json(r->store, stdout, r->id);
+	else
+		printf("run %lld: %s, %s, %lld workers: %s; see it with: mvbench table --runs "
+		       "--db=%s\n",
+		       (long long)r->id, c->run.workload, c->run.strategy,
+		       (long long)c->run.workers, outcome_word(status), c->run.db);
+	if (wrong)
+		complain(wrong);
+}
+
+static int work(const struct config *c, struct live *live, enum format format)
 {
 	struct recorder r = {.db = c->run.db, .epochs = c->run.epochs, .lines = !live};
 	struct sink sink = {
@@ -112,14 +140,18 @@ static int work(const struct config *c, struct live *live)
 
 	if (wrong)
 		return refuse(wrong, live);
+	if (!live && first_rank())
+		say_oversubscribed(c, &plan);
 	int status = train(c, &plan, &sink, live);
+	if (!live && r.id)
+		say_result(c, &r, status, format);
 	store_close(r.store);
 	return live ? EXIT_OK : status;
 }
 
 static int work_in_child(void *ctx, struct live *live)
 {
-	return work(ctx, live);
+	return work(ctx, live, FORMAT_TEXT);
 }
 
 /* ---- In front --------------------------------------------------------------------------------------- */
@@ -334,9 +366,8 @@ static bool takes_no_value(const char *name)
 	return !wrong && o->type == OPT_BOOL;
 }
 
-static int run(const struct config *c, const struct run_flags *flags)
+static int run(const struct config *c, const struct run_flags *flags, enum format format)
 {
-	enum format format = strcmp(flags->format, "json") == 0 ? FORMAT_JSON : FORMAT_TEXT;
 	struct progress progress = {.lines = true};
 	struct outcome outcome;
 	struct plan plan;
@@ -344,18 +375,15 @@ static int run(const struct config *c, const struct run_flags *flags)
 
 	if ((wrong = plan_make(c, &plan)) || (wrong = store_check(c->run.db)))
 		return complain(wrong);
-	if (flags->dry_run) {
+	if (flags->dry_run && first_rank()) {
 		if (format == FORMAT_JSON)
 			show_json(c, &plan);
 		else
 			show_text(c, &plan);
-		return EXIT_OK;
 	}
-	if (plan.oversubscribed)
-		fprintf(stderr,
-			"mvbench: oversubscribed: %lld workers share %d core%s, so their times say "
-			"little\n",
-			(long long)c->run.workers, plan.cores, plan.cores == 1 ? "" : "s");
+	if (flags->dry_run)
+		return EXIT_OK;
+	say_oversubscribed(c, &plan);
 	run_cell(c, &progress, &outcome);
 	int status = outcome.status;
 	outcome_print(c, &outcome, format);
@@ -376,7 +404,7 @@ int command_run(int argc, char **argv)
 	if (wrong)
 		return refuse(wrong, live);
 	if (a.help) {
-		status = run_help(&a);
+		status = first_rank() ? run_help(&a) : EXIT_OK;
 		arguments_free(&a);
 		return status;
 	}
@@ -390,7 +418,10 @@ int command_run(int argc, char **argv)
 	if (wrong) {
 		status = refuse(wrong, live);
 	} else {
-		status = worker && !flags.dry_run ? work(&config, live) : run(&config, &flags);
+		enum format format = FORMAT_TEXT;
+		format_find(flags.format, &format);
+		status = worker && !flags.dry_run ? work(&config, live, format)
+						  : run(&config, &flags, format);
 		config_fini(&config);
 	}
 	live_free(live);

@@ -41,6 +41,14 @@ static const char *const migrations[SCHEMA_VERSION] = {
 
 /* ---- Sentences -------------------------------------------------------------------------------- */
 
+static char *disk_full(const struct store *s)
+{
+	return sentence(
+		"%s cannot grow, the disk is full: make room and start the run again; what was "
+		"recorded before is kept",
+		s->path);
+}
+
 char *database_error(const struct store *s, int rc)
 {
 	switch (rc & 0xff) {
@@ -50,9 +58,7 @@ char *database_error(const struct store *s, int rc)
 				"end it (an sqlite3 shell inside a transaction, for instance)",
 				s->path);
 	case SQLITE_FULL:
-		return sentence("%s cannot grow, the disk is full: make room and start the run "
-				"again; what was recorded before is kept",
-				s->path);
+		return disk_full(s);
 	case SQLITE_READONLY:
 		return sentence("%s cannot be written: make it and its folder writable, or name "
 				"another file with --db",
@@ -70,6 +76,8 @@ char *database_error(const struct store *s, int rc)
 				"folder, or name another file with --db",
 				s->path);
 	case SQLITE_IOERR:
+		if (sqlite3_system_errno(s->db) == ENOSPC)
+			return disk_full(s);
 		return sentence("%s: reading or writing failed (%s): look at the disk, or name "
 				"another file with --db",
 				s->path, strerror(sqlite3_system_errno(s->db)));
@@ -522,20 +530,33 @@ static char *open_write(struct store *s)
 		return wrong;
 	int rc = open_database(s, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, plain_name(s->path));
 	wrong = rc == SQLITE_OK ? prepare_write(s) : database_error(s, rc);
-	if (!wrong)
-		sqlite3_busy_timeout(s->db, WRITE_WAIT_MS);
 	return wrong;
+}
+
+/* A file that could not be made whole is no file. */
+static void remove_new(const char *path)
+{
+	static const char *const ending[] = {"", "-wal", "-shm", "-journal"};
+
+	for (size_t i = 0; i < sizeof ending / sizeof *ending; i++) {
+		char *file = sentence("%s%s", path, ending[i]);
+		unlink(file);
+		free(file);
+	}
 }
 
 char *store_open(struct store **out, const char *path, enum store_mode mode)
 {
 	struct store *s = must(calloc(1, sizeof(*s)));
+	bool is_new = mode == STORE_WRITE && access(path, F_OK) != 0;
 
 	s->path = must(strdup(path));
 	char *wrong = mode == STORE_READ ? open_read(s) : open_write(s);
 	*out = wrong ? NULL : s;
 	if (wrong)
 		store_close(s);
+	if (wrong && is_new)
+		remove_new(path);
 	return wrong;
 }
 
@@ -688,6 +709,8 @@ static char *sink_begin(void *self, const struct experiment *e, int64_t *id)
 		rc = insert_run(s, e->config, e, id);
 	char *wrong = end_change(s, rc);
 	s->run = wrong ? 0 : *id;
+	if (!wrong)
+		sqlite3_busy_timeout(s->db, WRITE_WAIT_MS);
 	return wrong;
 }
 

@@ -291,6 +291,8 @@ static double process_start(int64_t pid)
 	if (f)
 		fclose(f);
 	const char *p = got ? strrchr(line, ')') : NULL; /* the name before may hold anything */
+	if (p && (p[2] == 'Z' || p[2] == 'X')) /* dead, and nobody has asked how it died */
+		return 0;
 	for (int field = 2; p && field < 22; field++)
 		p = strchr(p + 1, ' ');
 	if (!p || sscanf(p, "%llu", &ticks) != 1 || clock_gettime(CLOCK_BOOTTIME, &boot) != 0)

@@ -23,7 +23,7 @@ struct table;   /* parameters on a parameter server */
 struct net;     /* a stack of layers */
 struct worker;
 
-/* ---- Stopping. A failed CHECK is a bug of ours: it says what and where, and ends all ranks. ---- */
+/* ---- Stopping. A failed CHECK is a bug of ours: it ends all ranks ---- */
 
 void panic(const char *file, int line, const char *fmt, ...)
 	__attribute__((noreturn, format(printf, 3, 4)));
@@ -39,7 +39,7 @@ char *sentence(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
  * Collective data loading and set-up use it; all ranks stop, exit status 2, nothing is recorded. */
 void user_error(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
-/* ---- Options: one row is parser, range, help and results column. ---------------------------- */
+/* ---- Options: one row is parser, range, help and results column. --------- */
 
 enum option_type {
 	OPT_INT,    /* field is int64_t */
@@ -69,7 +69,7 @@ struct plugin {
 	size_t opts_size;             /* of the options struct [bytes] */
 };
 
-/* ---- The run: the core options, resolved. Help and defaults are in runtime/config.c. --------- */
+/* ---- The run: the core options, resolved. Help and defaults are in runtime/config.c. ---- */
 
 struct run {
 	const char *workload, *strategy;
@@ -89,7 +89,7 @@ struct run {
 	const char *db, *label;
 };
 
-/* ---- Vectors. Arguments may not overlap; lengths are checked. y is what changes. ------------- */
+/* ---- Vectors. Arguments may not overlap; lengths are checked. y is what changes. ---- */
 
 struct vec *vec_new(struct worker *w, size_t n);              /* zeroed */
 struct vec *vec_slice(struct vec *v, size_t first, size_t n); /* a view: owns no floats */
@@ -117,7 +117,8 @@ void vec_relu_grad(struct vec *dy, const struct vec *y, size_t n);  /* dy = 0 wh
 void vec_tanh(struct vec *y, size_t n);
 void vec_tanh_grad(struct vec *dy, const struct vec *y, size_t n); /* dy *= 1 - y^2 */
 /* z[rows x n] holds predictions and gets the gradient of the mean loss over rows; the summed loss
- * and the correct answers go to the worker's tally. target: class numbers [rows], values [rows x n]. */
+ * and the correct answers go to the worker's tally. target: class numbers [rows], values [rows x
+ * n]. */
 void vec_softmax_xent(struct vec *z, const struct vec *target, size_t rows, size_t n);
 void vec_mse(struct vec *z, const struct vec *target, size_t rows, size_t n);
 /* Heavy ball in one pass: g = scale g + decay p; v = m v + g; p = p - lr v. v NULL: m is 0. */
@@ -125,7 +126,7 @@ void vec_sgd(struct vec *p, struct vec *v, const struct vec *g, float lr, float 
 	     float scale);
 
 /* ---- Communication. All wrappers count bytes and time themselves. Collectives on a comm are
- * called by all of its workers in the same order; on a comm of one they return at once. ---------- */
+ * called by all of its workers in the same order; on a comm of one they return at once. */
 
 enum reduce { SUM, MEAN };
 
@@ -148,16 +149,18 @@ void comm_barrier(struct comm *c);
 struct comm *comm_split(struct comm *c, int color); /* collective; not between steps */
 void comm_free(struct comm *c);
 
-/* Part i of n floats cut into `parts` nearly equal pieces starts here; part_of(n, parts, parts) = n. */
+/* Part i of n floats cut into `parts` nearly equal pieces starts here; part_of(n, parts, parts) =
+ * n. */
 static inline size_t part_of(size_t n, size_t parts, size_t i)
 {
 	return (size_t)((unsigned __int128)n * i / parts);
 }
 
-/* ---- Tables: parameters that live on a parameter server, cut into one shard a worker. --------- */
+/* ---- Tables: parameters that live on a parameter server, cut into one shard a worker. ---- */
 
-/* Collective. The table starts as rank 0's init, and so do the pulled values: init gets them. A table
- * with one client is its init vector itself: what is pulled is what was pushed, and nothing moves. */
+/* Collective. The table starts as rank 0's init, and so do the pulled values: init gets them. A
+ * table with one client is its init vector itself: what is pulled is what was pushed, and nothing
+ * moves. */
 struct table *table_new(struct worker *w, struct vec *init);
 void table_free(struct table *t); /* collective */
 /* One push and one pull in a single pass over the shards: W += scale (param - pulled), then param =
@@ -169,7 +172,7 @@ int64_t table_version(const struct table *t);        /* pushes applied so far */
 /* What one table_sync of this worker moves between workers, both ways [bytes]. */
 int64_t table_sync_bytes(const struct table *t);
 
-/* ---- Random numbers: splitmix64; equal on every platform. ------------------------------------- */
+/* ---- Random numbers: splitmix64; equal on every platform. ---------------- */
 
 /* What is drawn; each has streams of its own, numbered by index. */
 enum stream { STREAM_DATA, STREAM_INIT, STREAM_ORDER, STREAM_STRAGGLE };
@@ -178,7 +181,7 @@ uint64_t rng_next(uint64_t *s);
 double rng_uniform(uint64_t *s); /* [0, 1) */
 double rng_normal(uint64_t *s);
 
-/* ---- Data: rows of a training or test set, in host memory, one copy a process. ---------------- */
+/* ---- Data: rows of a training or test set, in host memory, one copy a process. ---- */
 
 struct data {
 	size_t n, features;
@@ -203,7 +206,7 @@ struct dataset {
 void data_gather(struct worker *w, const struct data *d, const int32_t *index, size_t count,
 		 struct vec *x, struct vec *y);
 
-/* ---- Workers. ---------------------------------------------------------------------------------- */
+/* ---- Workers. ------------------------------------------------------------ */
 
 struct worker {
 	int rank, size; /* among all ranks; servers come last */
@@ -238,12 +241,13 @@ struct worker {
 	struct stats *stats;
 };
 
-/* The local optimiser, in one pass: v = momentum v + scale grad + weight_decay param; param -= lr v. */
+/* The local optimiser, in one pass: v = momentum v + scale grad + weight_decay param; param -= lr
+ * v. */
 void sgd_step(struct worker *w, double scale);
 /* Tells what a push met: foreign updates since the pull. Counted per epoch. */
 void staleness_add(struct worker *w, int64_t staleness);
 
-/* ---- Strategies: strategies/NAME.c defines strategy_NAME; strategies/strategy.c lists it. ------ */
+/* ---- Strategies: strategies/NAME.c defines strategy_NAME; strategies/strategy.c lists it. ---- */
 
 /*
  * Y[B x O] = X[B x I] W^T + b, W[O x I]. A strategy may split it over the model group:
@@ -283,7 +287,8 @@ extern const struct linear_ops linear_whole; /* the plain ones; a strategy may b
 struct strategy {
 	struct plugin plugin;
 	size_t state_size; /* of worker->state [bytes] */
-	/* NULL = can run; else refuses this configuration before anything starts: a static sentence. */
+	/* NULL = can run; else refuses this configuration before anything starts: a sentence
+	 * (heap). */
 	char *(*refuse)(const struct run *run, const void *opts);
 	/* How many workers share one model. NULL = 1: whole model on every worker. */
 	int (*model_workers)(const struct run *run, const void *opts);
@@ -297,8 +302,8 @@ struct strategy {
 	/* After a barrier inside the training: start equal again. NULL = nothing to do. */
 	void (*rejoin)(struct worker *w);
 	void (*fini)(struct worker *w); /* frees what init made; NULL = nothing */
-	/* Where evaluation finds the model: fills model[P] with what this trainer knows of it, without
-	 * waiting for others. NULL = param. */
+	/* Where evaluation finds the model: fills model[P] with what this trainer knows of it,
+	 * without waiting for others. NULL = param. */
 	void (*canonical)(struct worker *w, struct vec *model);
 	bool average;      /* the model is the mean of what the trainers gave,
 						   else that of the data group's first trainer */
@@ -309,7 +314,7 @@ struct strategy {
 };
 extern const struct strategy *const strategies[]; /* ends at NULL */
 
-/* ---- Workloads: workloads/NAME.c defines workload_NAME; workloads/workload.c lists it. --------- */
+/* ---- Workloads: workloads/NAME.c defines workload_NAME; workloads/workload.c lists it. ---- */
 
 struct setting {
 	const char *name, *value; /* as a user would type them; value NULL: a bare flag */
@@ -321,8 +326,8 @@ struct workload {
 	const struct setting *recipe; /* defaults of its own; ends at name NULL */
 	/* Makes net, param and grad; equal on all ranks. sample: shape of the data. */
 	void (*init)(struct worker *w, const struct data *sample);
-	/* The mini-batch w->index: fills grad with the gradient of its mean loss, adds to the tally.
-	 * Calls layer_ready(w, i) as it leaves layer i. */
+	/* The mini-batch w->index: fills grad with the gradient of its mean loss, adds to the
+	 * tally. Calls layer_ready(w, i) as it leaves layer i. */
 	void (*gradient)(struct worker *w);
 	/* Loss and correct answers of the test rows index[0] to index[rows - 1] go to the tally. */
 	void (*evaluate)(struct worker *w, const int32_t *index, size_t rows);
@@ -333,7 +338,7 @@ extern const struct workload *const workloads[]; /* ends at NULL */
 
 void layer_ready(struct worker *w, size_t i); /* tells the strategy, when it wants to know */
 
-/* ---- Nets: a stack of layers. A workload's init builds one; the net_ functions do the rest. ---- */
+/* ---- Nets: a stack of layers, which a workload's init builds ---- */
 
 enum init { INIT_ZERO, INIT_UNIFORM, INIT_HE }; /* 0; U(+-1/sqrt I), bias too; N(0, 2/I), bias 0 */
 enum loss { LOSS_XENT, LOSS_MSE };

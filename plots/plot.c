@@ -1,17 +1,18 @@
 /*
  * plot.c - `mvbench plot`: figures from the store, drawn by gnuplot.
  *
- * A figure is a stem in the plots folder: NAME.sql says what is drawn, NAME.gp how. The stem `style`
- * is what all of them share. For each figure its query runs over the chosen runs and gives rows of
- * (workload, title, numbers ...). Each workload becomes a picture of its own, each title a block of
+ * A figure is a stem in the plots folder: NAME.sql says what is drawn, NAME.gp how. The stem
+ * `style` is what all of them share. For each figure its query runs over the chosen runs and gives
+ * rows of (workload, title, numbers ...). Each workload becomes a picture of its own, each title a
+ * block of
  *
  *      title <tab> column names ...
  *      number <tab> number ...
  *
  * in data.tsv, with two blank lines between blocks. gnuplot is started in the folder of that file,
  * without a shell, on style.gp and NAME.gp; it leaves figure.png or figure.svg there, which is then
- * copied to where it was asked for. Text out of the database or off the command line reaches gnuplot
- * in data files only, never as code: see put_text.
+ * copied to where it was asked for. Text out of the database or off the command line reaches
+ * gnuplot in data files only, never as code: see put_text.
  */
 #include "../results/database.h"
 
@@ -79,7 +80,7 @@ static bool bare(const char *name)
 	return strcmp(name, "list") == 0 || strcmp(name, "title") == 0;
 }
 
-/* ---- Figures: the stems of a folder -------------------------------------------------------------- */
+/* ---- Figures: the stems of a folder -------------------------------------- */
 
 struct figure {
 	char *name, *summary, *needs; /* the first two comment lines of NAME.sql */
@@ -201,7 +202,7 @@ static const struct figure *figures_find(const struct figures *fs, const char *n
 	return NULL;
 }
 
-/* ---- Programs ----------------------------------------------------------------------------------------- */
+/* ---- Programs ------------------------------------------------------------ */
 
 /* Runs it in the folder; what it says goes to complaint. Returns an exit status of ours. */
 static int program_run(const char *folder, char *const *argv, char complaint[COMPLAINT_MAX])
@@ -289,7 +290,7 @@ static char *make_file(struct drawing *d, const char *path, FILE **f)
 			path, strerror(errno));
 }
 
-/* ---- Text that gnuplot shows as it is -------------------------------------------------------------- */
+/* ---- Text that gnuplot shows as it is ------------------------------------ */
 
 /* The length of the UTF-8 sequence at s, 0 when it is none. */
 static size_t utf8_length(const unsigned char *s, unsigned *code)
@@ -373,7 +374,7 @@ static int put_text(struct drawing *d, FILE *f, const char *text)
 	return wide;
 }
 
-/* ---- Data: from a query to files ------------------------------------------------------------------- */
+/* ---- Data: from a query to files ----------------------------------------- */
 
 struct picture { /* one workload's part of a figure */
 	char *workload;
@@ -535,7 +536,7 @@ static char *copy_file(const char *from, const char *to)
 	return wrong;
 }
 
-/* ---- One figure --------------------------------------------------------------------------------------- */
+/* ---- One figure ---------------------------------------------------------- */
 
 /* The result of a query of one text or number; heap. */
 static char *ask(sqlite3 *db, const char *sql, const char *param)
@@ -698,10 +699,10 @@ static int draw_figure(struct drawing *d, const struct figure *f, bool explain)
 	return status;
 }
 
-/* ---- The command ------------------------------------------------------------------------------------------ */
+/* ---- The command --------------------------------------------------------- */
 
-/* Makes the table `chosen` and what style.sql derives from it, in the connection's temporary schema:
- * the file itself is only read. */
+/* Makes the table `chosen` and what style.sql derives from it, in the connection's temporary
+ * schema: the file itself is only read. */
 static char *choose(struct store *s, const char *where, const char *plots)
 {
 	char *sql =
@@ -773,7 +774,8 @@ static char *make_folder(const char *path)
 		      : NULL;
 }
 
-/* Where figures go: a folder, or one file. stem gets the heap copy of a file's path without its end. */
+/* Where figures go: a folder, or one file. stem gets the heap copy of a file's path without its
+ * end. */
 static char *settle_out(struct drawing *d, const struct plot_options *o, size_t names, char **stem)
 {
 	const char *end = is_folder(o->out) ? NULL : extension(o->out);

@@ -1,5 +1,6 @@
 /*
- * database.h - what store.c, query.c and table.c share; plots, which run queries of their own, see it too.
+ * database.h - what store.c, query.c and table.c share; plots, which run queries of their own, see
+ * it too.
  */
 #ifndef DATABASE_H
 #define DATABASE_H

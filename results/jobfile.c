@@ -1,10 +1,10 @@
 /*
  * jobfile.c - a job file and the cells that it stands for.
  *
- * A job file is INI: [defaults], then one [section] a group of cells. A key is an option of `mvbench
- * run`; its value a list, of which a..b is a range of whole numbers. A section's cells are all
- * combinations of its lists; what it does not set comes from [defaults], and what the command line
- * sets replaces both. Equal cells are run once.
+ * A job file is INI: [defaults], then one [section] a group of cells. A key is an option of
+ * `mvbench run`; its value a list, of which a..b is a range of whole numbers. A section's cells are
+ * all combinations of its lists; what it does not set comes from [defaults], and what the command
+ * line sets replaces both. Equal cells are run once.
  */
 #include "results.h"
 
@@ -16,7 +16,7 @@
 
 enum { CELLS_MAX = 20000, RANGE_MAX = 10000 };
 
-/* ---- Reading a job file ------------------------------------------------------------------------ */
+/* ---- Reading a job file -------------------------------------------------- */
 
 /* One key and the values that it takes in turn. */
 struct axis {
@@ -137,7 +137,8 @@ static void job_wrong(struct job *j, int line, char *what)
 	free(what);
 }
 
-/* A line "[name]": sections are known from here, for inih passes over empty ones and cuts long names. */
+/* A line "[name]": sections are known from here, for inih passes over empty ones and cuts long
+ * names. */
 static void job_header(struct job *j, const char *text)
 {
 	size_t n = strcspn(text + 1, "]");
@@ -242,7 +243,7 @@ static char *job_read(struct job *j, const char *path)
 	return j->wrong;
 }
 
-/* ---- Cells --------------------------------------------------------------------------------------------- */
+/* ---- Cells --------------------------------------------------------------- */
 
 static const struct axis *axis_find(const struct axis *a, size_t n, const char *name)
 {

@@ -29,7 +29,7 @@ bool format_find(const char *text, enum format *out)
 	return false;
 }
 
-/* ---- Text -------------------------------------------------------------------------------------- */
+/* ---- Text ---------------------------------------------------------------- */
 
 /* Reads one character of UTF-8 and moves past it; U+FFFD for a byte that is none. */
 static uint32_t next_character(const char **s)
@@ -123,7 +123,7 @@ static bool numeric_text(const char *s)
 	return *p >= '0' && *p <= '9' && s[strspn(s, "0123456789.,+-eE%x")] == '\0';
 }
 
-/* ---- A row, as CSV and JSON ------------------------------------------------------------------- */
+/* ---- A row, as CSV and JSON ---------------------------------------------- */
 
 static void csv_text(FILE *f, const char *s)
 {
@@ -203,7 +203,7 @@ static void json_row(FILE *f, sqlite3_stmt *q, int columns)
 	fputs("}\n", f);
 }
 
-/* ---- Tables ------------------------------------------------------------------------------------ */
+/* ---- Tables -------------------------------------------------------------- */
 
 struct grid {
 	char **cell; /* [rows x columns], the heads first */
@@ -342,7 +342,7 @@ static struct grid grid_new(sqlite3_stmt *q, int columns, bool markdown)
 	return g;
 }
 
-/* ---- Queries ----------------------------------------------------------------------------------- */
+/* ---- Queries ------------------------------------------------------------- */
 
 /* Compiles exactly one statement, one that changes nothing. NULL or a sentence. */
 static char *prepare(struct store *s, const char *sql, sqlite3_stmt **q)

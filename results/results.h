@@ -26,7 +26,8 @@ struct sink store_sink(struct store *s);
 /* The newest run of this cell: its status and reason into the buffers ("" = none).
  * Returns its id, 0 for none. */
 int64_t store_cell(struct store *s, const char *config_hash, char status[16], char reason[256]);
-/* Makes a `pending` row for a cell; store_sink's begin takes the oldest pending row of its hash over. */
+/* Makes a `pending` row for a cell; store_sink's begin takes the oldest pending row of its hash
+ * over. */
 char *store_pend(struct store *s, const struct config *c);
 /* Marks a run that is still `running` as failed (its process is gone or never began). */
 char *store_fail(struct store *s, int64_t id, const char *reason);
@@ -42,7 +43,7 @@ char *query_print(struct store *s, FILE *f, enum format format, const char *sql,
 /* One JSON object a run, as `run --format=json` promises (DESIGN). */
 char *query_run_json(struct store *s, FILE *f, int64_t id);
 
-/* ---- Running one configuration, for the commands that do (run.c, progress.c) -------------------- */
+/* ---- Running one configuration, for the commands that do (run.c, progress.c) ---- */
 
 /* Draws a run from its live page on stderr: one line that is redrawn on a terminal; else, where
  * lines is set, a plain line an epoch; quiet: nothing. */
@@ -102,7 +103,7 @@ void sweep_free(struct sweep *s);
 /* Says the sentence on stderr, frees it, and returns EXIT_USER. */
 int complain(char *wrong);
 
-/* ---- Commands: mvbench.c lists them. Each gets the words after its name. ------------------------- */
+/* ---- Commands: mvbench.c lists them. Each gets the words after its name. ---- */
 
 int command_run(int argc, char **argv);
 int command_sweep(int argc, char **argv);

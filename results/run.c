@@ -1,8 +1,9 @@
 /*
  * run.c - mvbench run: one experiment, from the words of a command line to its row.
  *
- * The program has two lives here. In front, it checks everything, launches the workers, watches them
- * and says how it ended. Under a launcher it is one of the workers: it trains, and rank 0 records.
+ * The program has two lives here. In front, it checks everything, launches the workers, watches
+ * them and says how it ended. Under a launcher it is one of the workers: it trains, and rank 0
+ * records.
  */
 #include "results.h"
 
@@ -37,7 +38,7 @@ int complain(char *wrong)
 	return EXIT_USER;
 }
 
-/* ---- A worker's life ------------------------------------------------------------------------------- */
+/* ---- A worker's life ----------------------------------------------------- */
 
 /* Opens the store when the run begins: only rank 0's sink ever does. */
 struct recorder {
@@ -154,7 +155,7 @@ static int work_in_child(void *ctx, struct live *live)
 	return work(ctx, live, FORMAT_TEXT);
 }
 
-/* ---- In front --------------------------------------------------------------------------------------- */
+/* ---- In front ------------------------------------------------------------ */
 
 /* The workers are gone: nobody else will end their row. */
 static void bury(const struct config *c, const struct outcome *o)
@@ -241,7 +242,7 @@ void outcome_print(const struct config *c, const struct outcome *o, enum format 
 		complain(wrong);
 }
 
-/* ---- --help and --dry-run ------------------------------------------------------------------------------ */
+/* ---- --help and --dry-run ------------------------------------------------ */
 
 static void plugin_help(const char *part, const struct plugin *p, const struct setting *recipe)
 {
@@ -355,7 +356,7 @@ static void show_json(const struct config *c, const struct plan *p)
 	       p->cores, p->oversubscribed ? "true" : "false");
 }
 
-/* ---- The command ----------------------------------------------------------------------------------------- */
+/* ---- The command --------------------------------------------------------- */
 
 static bool takes_no_value(const char *name)
 {

@@ -3,7 +3,8 @@
  *
  * A process that is killed leaves a readable file and a `running` row; whoever next opens the file
  * to write sees that the process is gone and marks the row `failed`. Columns of `run` are found by
- * walking the options of a configuration, so that a new core option needs a column and nothing here.
+ * walking the options of a configuration, so that a new core option needs a column and nothing
+ * here.
  */
 #include "database.h"
 
@@ -39,7 +40,7 @@ static const char *const migrations[SCHEMA_VERSION] = {
 	"",
 };
 
-/* ---- Sentences -------------------------------------------------------------------------------- */
+/* ---- Sentences ----------------------------------------------------------- */
 
 static char *disk_full(const struct store *s)
 {
@@ -98,9 +99,10 @@ const char *database_schema(void)
 	return schema_sql;
 }
 
-/* ---- Statements ------------------------------------------------------------------------------- */
+/* ---- Statements ---------------------------------------------------------- */
 
-/* Binds i: int64_t, r: double, t: const char *, one letter a parameter. What is not finite is NULL. */
+/* Binds i: int64_t, r: double, t: const char *, one letter a parameter. What is not finite is
+ * NULL. */
 static void bind_all(sqlite3_stmt *q, const char *types, va_list args)
 {
 	for (int i = 1; *types; i++, types++) {
@@ -172,7 +174,7 @@ static char *end_change(struct store *s, int rc)
 	return wrong;
 }
 
-/* ---- Opening ---------------------------------------------------------------------------------- */
+/* ---- Opening ------------------------------------------------------------- */
 
 static char *folder_of(const char *path)
 {
@@ -233,7 +235,8 @@ static int64_t big_endian(const unsigned char *p)
 	return (int64_t)p[0] << 24 | p[1] << 16 | p[2] << 8 | p[3];
 }
 
-/* Reads the first bytes of the file, because SQLite would leave files beside it even when reading. */
+/* Reads the first bytes of the file, because SQLite would leave files beside it even when
+ * reading. */
 static char *check_header(const char *path)
 {
 	unsigned char h[100];
@@ -571,7 +574,7 @@ void store_close(struct store *s)
 	free(s);
 }
 
-/* ---- Runs ------------------------------------------------------------------------------------- */
+/* ---- Runs ---------------------------------------------------------------- */
 
 /* A row of `run` in the making. */
 struct row {

@@ -17,7 +17,7 @@
 
 enum { JOBS_MAX = 256 };
 
-/* ---- Finding the file ---------------------------------------------------------------------------------- */
+/* ---- Finding the file ---------------------------------------------------- */
 
 static int by_name(const struct dirent **a, const struct dirent **b)
 {
@@ -76,7 +76,7 @@ static char *find_file(const char *name, char **path)
 	return wrong;
 }
 
-/* ---- What is to be done --------------------------------------------------------------------------------- */
+/* ---- What is to be done -------------------------------------------------- */
 
 struct sweep_flags {
 	bool dry_run, resume, retry;
@@ -118,7 +118,8 @@ static const struct option sweep_flags[] = {
 	{0},
 };
 
-/* Is there nothing to do? A row that says running has a live process, as far as store_open can tell. */
+/* Is there nothing to do? A row that says running has a live process, as far as store_open can
+ * tell. */
 static bool finished(const struct cell *c, const struct sweep_flags *f)
 {
 	if (!f->resume)
@@ -208,7 +209,7 @@ static char *pend_cells(struct store *store, struct sweep *s)
 	return wrong;
 }
 
-/* ---- Doing it ---------------------------------------------------------------------------------------------- */
+/* ---- Doing it ------------------------------------------------------------ */
 
 struct doing {
 	struct sweep *sweep;

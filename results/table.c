@@ -50,7 +50,7 @@ static const struct option options[] = {
 	{.name = NULL},
 };
 
-/* ---- Columns ------------------------------------------------------------------------------------ */
+/* ---- Columns ------------------------------------------------------------- */
 
 struct column {
 	const char *name;  /* of the value, for csv and json; NULL = not there */
@@ -117,7 +117,7 @@ static const struct column run_columns[] = {
 	{NULL, NULL, NULL},
 };
 
-/* ---- The query ----------------------------------------------------------------------------------- */
+/* ---- The query ----------------------------------------------------------- */
 
 /* The runs asked for; %s: the condition. The line breaks end a comment in it. */
 static const char chosen_sql[] =
@@ -232,7 +232,7 @@ static char *query_text(const struct table_options *o, enum format format)
 	return must(sqlite3_str_finish(sql));
 }
 
-/* ---- The command --------------------------------------------------------------------------------- */
+/* ---- The command --------------------------------------------------------- */
 
 static void print_columns(struct store *s, FILE *f)
 {

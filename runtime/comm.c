@@ -1,16 +1,16 @@
 /*
- * comm.c - what strategies call to communicate: each wrapper checks, counts the bytes, times itself,
- * and has the platform's link do the work.
+ * comm.c - what strategies call to communicate: each wrapper checks, counts the bytes, times
+ * itself, and has the platform's link do the work.
  *
  * Bytes are those that a bandwidth-optimal algorithm has a rank send (nccl-tests' convention), so
  * that they are the same on every platform: n floats over N ranks cost all ranks together
  *   allreduce 2 (N - 1) n, broadcast (N - 1) n, allgather (N - 1) n, exchange n each.
  * A total that N does not divide is dealt out so that the ranks' shares add up to it exactly.
  *
- * Communicating and waiting: nobody can tell from inside a collective how long it waited for others.
- * But the last to arrive waits for nobody, so over the ranks the shortest duration is what the
- * collective itself costs, and what another rank spent longer is its wait. The durations are kept
- * during a race, and compared after it (stats_fold).
+ * Communicating and waiting: nobody can tell from inside a collective how long it waited for
+ * others. But the last to arrive waits for nobody, so over the ranks the shortest duration is what
+ * the collective itself costs, and what another rank spent longer is its wait. The durations are
+ * kept during a race, and compared after it (stats_fold).
  */
 #include "platform.h"
 

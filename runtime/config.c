@@ -177,7 +177,7 @@ const struct option run_options[] = {
 	{0},
 };
 
-/* ---- Plug-ins by name --------------------------------------------------------------------------- */
+/* ---- Plug-ins by name ---------------------------------------------------- */
 
 enum { NAMES_MAX = 256 };
 
@@ -276,7 +276,7 @@ static char *check_workload(const char *typed)
 				    : no_such_plugin("workload", typed, name, workload_names(name));
 }
 
-/* ---- Options by their full names: "batch", or "periodic.start" ----------------------------------- */
+/* ---- Options by their full names: "batch", or "periodic.start" ----------- */
 
 struct found {
 	const struct option *option;
@@ -365,7 +365,7 @@ char *config_check(const char *name, const char *value, const struct option **ou
 	return wrong;
 }
 
-/* ---- Configurations ------------------------------------------------------------------------------- */
+/* ---- Configurations ------------------------------------------------------ */
 
 static const char *keep(struct config *c, const char *text)
 {

@@ -1,9 +1,10 @@
 /*
- * cpu.c - the CPU: oneDNN's sgemm for matrices, plain loops that the compiler vectorises for the rest.
+ * cpu.c - the CPU: oneDNN's sgemm for matrices, plain loops that the compiler vectorises for the
+ * rest.
  *
  * Costs, one core of a 2.45 GHz Zen 3: sgemm runs at 75 to 95 GFLOP/s on hidden layers and at 40 on
- * 10 outputs; an elementwise pass runs at the speed of the cache that holds its floats. Matrices up to
- * TINY go through loops of our own, since a call of sgemm costs more than they do.
+ * 10 outputs; an elementwise pass runs at the speed of the cache that holds its floats. Matrices up
+ * to TINY go through loops of our own, since a call of sgemm costs more than they do.
  */
 #include "platform.h"
 
@@ -14,8 +15,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* glibc has vector versions of these two (libmvec, within 4 ulp); said here, since its header says so
- * only under -ffast-math, which would also lose NaNs. 1.3 and 0.7 ns a number; oneDNN's tanh: 4.6. */
+/* glibc has vector versions of these two (libmvec, within 4 ulp); said here, since its header says
+ * so only under -ffast-math, which would also lose NaNs. 1.3 and 0.7 ns a number; oneDNN's
+ * tanh: 4.6. */
 #if defined __x86_64__ && defined __GLIBC__
 __attribute__((simd("notinbranch"), const)) float tanhf(float);
 __attribute__((simd("notinbranch"), const)) float expf(float);
@@ -29,7 +31,7 @@ enum {
 	MAPPED_HUGE = 4 << 20 /* and from here on in huge pages */
 };
 
-/* ---- Memory ---------------------------------------------------------------------------------------- */
+/* ---- Memory -------------------------------------------------------------- */
 
 static const char *cpu_probe(void)
 {
@@ -113,7 +115,7 @@ static void cpu_get(struct device *d, float *host, const float *x, size_t n)
 	cpu_put(d, host, x, n);
 }
 
-/* ---- Elementwise ------------------------------------------------------------------------------------ */
+/* ---- Elementwise --------------------------------------------------------- */
 
 static void cpu_fill(struct device *d, float *y, float a, size_t n)
 {
@@ -156,7 +158,7 @@ static void cpu_put_columns(struct device *d, float *y, const float *x, size_t r
 		cpu_put(d, y + r * width + first, x + r * n, n);
 }
 
-/* ---- Matrices ---------------------------------------------------------------------------------------- */
+/* ---- Matrices ------------------------------------------------------------ */
 
 /* y[m x n] = op(a)[m x k] op(b)[k x n], as it is defined. What is too narrow for the blocks below
  * comes here too. */
@@ -276,10 +278,10 @@ static void gemm_outer(float *restrict y, const float *restrict a, const float *
 }
 
 /*
- * Up to TINY multiply-adds the loops above win: a call of sgemm costs 0.4 us before it computes, and
- * has little to hold on to in matrices that are thin. Measured [us], here and there:
- * 1 x 100 x 10 of the second kind transposed 0.10, 0.45; 100 x 10 x 1 0.08, 0.68; 16 x 16 x 16 0.3,
- * 0.4; 20 x 20 x 20 0.65, 0.65; 32 x 32 x 32 1.7 to 2.5, 1.0.
+ * Up to TINY multiply-adds the loops above win: a call of sgemm costs 0.4 us before it computes,
+ * and has little to hold on to in matrices that are thin. Measured [us], here and there: 1 x 100 x
+ * 10 of the second kind transposed 0.10, 0.45; 100 x 10 x 1 0.08, 0.68; 16 x 16 x 16 0.3, 0.4; 20 x
+ * 20 x 20 0.65, 0.65; 32 x 32 x 32 1.7 to 2.5, 1.0.
  */
 enum { TINY = 20 * 20 * 20 };
 
@@ -325,7 +327,7 @@ static void cpu_sum_rows(struct device *d, float *restrict b, const float *restr
 			b[j] += y[r * n + j];
 }
 
-/* ---- Activations -------------------------------------------------------------------------------------- */
+/* ---- Activations --------------------------------------------------------- */
 
 /* A NaN stays one. */
 static void cpu_relu(struct device *d, float *y, size_t n)
@@ -360,7 +362,7 @@ static void cpu_tanh_grad(struct device *d, float *restrict dy, const float *res
 		dy[i] *= 1 - y[i] * y[i];
 }
 
-/* ---- Losses -------------------------------------------------------------------------------------------- */
+/* ---- Losses -------------------------------------------------------------- */
 
 /*
  * Per row: loss = log sum_j exp(z_j - max) - (z_label - max), z = (softmax(z) - onehot) / rows.
@@ -424,7 +426,7 @@ static void cpu_mse(struct device *d, float *restrict z, const float *restrict t
 	d->tally.rows += rows;
 }
 
-/* ---- The optimiser, data, the tally --------------------------------------------------------------------- */
+/* ---- The optimiser, data, the tally -------------------------------------- */
 
 static void cpu_sgd(struct device *d, float *restrict p, float *restrict v, const float *restrict g,
 		    float lr, float m, float decay, float scale, size_t n)

@@ -1,6 +1,6 @@
 /*
- * cuda_stub.c - stands for the CUDA device where it was not built. Nothing but its name, its summary
- * and its probe may be used: the probe says why.
+ * cuda_stub.c - stands for the CUDA device where it was not built. Nothing but its name, its
+ * summary and its probe may be used: the probe says why.
  */
 #include "platform.h"
 

@@ -1,6 +1,6 @@
 /*
- * mpi.c - links between workers over MPI. A worker alone that no launcher started never touches MPI: a run with one worker
- * needs no mpirun and starts at once.
+ * mpi.c - links between workers over MPI. A worker alone that no launcher started never touches
+ * MPI: a run with one worker needs no mpirun and starts at once.
  */
 #include "platform.h"
 
@@ -18,7 +18,8 @@ static bool started;
 
 bool platform_under_launcher(void)
 {
-	/* srun shows itself by its PMI; SLURM_PROCID alone is also set in a batch job's own shell. */
+	/* srun shows itself by its PMI; SLURM_PROCID alone is also set in a batch job's own
+	 * shell. */
 	static const char *const signs[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK"};
 	for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
 		if (getenv(signs[i]))

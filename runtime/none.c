@@ -2,7 +2,8 @@
  * none.c - the device that has lengths and no floats: it lays out models whose parameters are only
  * counted, and carries simulations of time alone.
  *
- * Everything is done by not doing it, so that an operation costs its call. Losses are 0 over 0 rows.
+ * Everything is done by not doing it, so that an operation costs its call. Losses are 0 over 0
+ * rows.
  */
 #include "platform.h"
 

@@ -342,7 +342,7 @@ const struct option *option_find(const struct option *table, const char *name)
 	return NULL;
 }
 
-/* ---- What was probably meant ------------------------------------------------------------------ */
+/* ---- What was probably meant --------------------------------------------- */
 
 enum { TYPED_MAX = 64 };
 
@@ -391,7 +391,7 @@ const char *nearest(const char *typed, const char *const *names, size_t n)
 	return found;
 }
 
-/* ---- Help ------------------------------------------------------------------------------------------ */
+/* ---- Help ---------------------------------------------------------------- */
 
 enum { HELP_COLUMN = 34, HELP_WIDTH = 100 };
 #define HELP_HUGE 1e12
@@ -447,7 +447,7 @@ void option_help(FILE *f, const char *prefix, const struct option *table)
 	}
 }
 
-/* ---- Command lines -------------------------------------------------------------------------------- */
+/* ---- Command lines ------------------------------------------------------- */
 
 char *arguments_read(struct arguments *a, int argc, char **argv, bool (*bare)(const char *name))
 {

@@ -1,7 +1,7 @@
 /*
  * plan.c - can a configuration run here? Everything that would end a run before it begins is looked
- * for before anything is started or written: devices, data, mpirun, and the shape of the model, which
- * is laid out without memory.
+ * for before anything is started or written: devices, data, mpirun, and the shape of the model,
+ * which is laid out without memory.
  */
 #include "platform.h"
 

@@ -15,9 +15,10 @@
 
 typedef int64_t nsec; /* nanoseconds */
 
-/* ---- Exit statuses and sentences ------------------------------------------------------------- */
+/* ---- Exit statuses and sentences ----------------------------------------- */
 
-#define INTERRUPTED "interrupted" /* so begins the reason of a run that was stopped from outside */
+/* So begins the reason of a run that was stopped from outside. */
+#define INTERRUPTED "interrupted"
 
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USER = 2, EXIT_DIVERGED = 3, EXIT_INTERRUPTED = 130 };
 
@@ -27,13 +28,15 @@ void *must(void *p); /* p, or out of memory */
 typedef void user_error_fn(const char *sentence);
 user_error_fn *user_error_handler(user_error_fn *f);
 
-/* ---- Time (clock.c) ----------------------------------------------------------------------------- */
+/* ---- Time (clock.c) ------------------------------------------------------ */
 
 nsec clock_now(void); /* monotonic; wall or virtual */
 void clock_delay(nsec dt);
 
-/* ---- Devices ---------------------------------------------------------------------------------------
- * A device is a table of operations on its own memory; vec.c is the one caller, and checks lengths. */
+/* ---- Devices ---------------------------------------------------------------- */
+
+/* A device is a table of operations on its own memory; vec.c is the one caller, and checks
+ * lengths. */
 
 struct tally {       /* what losses add up, until somebody takes it */
 	double loss; /* sum over rows */
@@ -95,14 +98,14 @@ struct vec {
 
 void tally_take(struct worker *w, struct tally *out);
 
-/* ---- Communication: comm.c counts and times, the platform's own file (mpi.c) moves. ------------ */
+/* ---- Communication: comm.c counts and times, the platform's own file (mpi.c) moves. ---- */
 
 struct stats {           /* of one worker since stats_reset */
 	nsec comm, wait; /* in wrappers; in barriers and locks */
 	int64_t bytes_sent;
 	int64_t pushes, staleness_sum, staleness_max;
-	/* The durations of collectives. Over the trainers, the shortest is the cost of one (the last
-	 * to arrive waits for nobody); what another spends longer is waiting. */
+	/* The durations of collectives. Over the trainers, the shortest is the cost of one (the
+	 * last to arrive waits for nobody); what another spends longer is waiting. */
 	float *collective_s, *shortest_s;
 	size_t collectives, room; /* collectives may exceed room: the rest is extrapolated */
 };
@@ -110,7 +113,8 @@ struct stats {           /* of one worker since stats_reset */
 void stats_init(struct stats *s, size_t room); /* room: collectives of a race that are kept */
 void stats_fini(struct stats *s);
 void stats_reset(struct stats *s);
-/* Collective, off the clock, after a race: finds each collective's shortest duration over the trainers. */
+/* Collective, off the clock, after a race: finds each collective's shortest duration over the
+ * trainers. */
 void stats_fold(struct worker *w);
 /* After stats_fold: what this worker waited in collectives first to last - 1 since stats_reset. */
 nsec stats_waited(const struct stats *s, size_t first, size_t last);
@@ -152,12 +156,13 @@ void link_shared_free(void *handle);
 
 struct link *comm_link(struct comm *c);
 
-/* ---- Options and configurations (options.c, config.c) ------------------------------------------ */
+/* ---- Options and configurations (options.c, config.c) -------------------- */
 
 extern const struct option run_options[]; /* of struct run; ends at name NULL */
 
 void option_default(const struct option *table, void *fields);
-/* Strings and choices are not copied: text must outlive the fields. owner: of a plug-in's, or NULL. */
+/* Strings and choices are not copied: text must outlive the fields. owner: of a plug-in's, or
+ * NULL. */
 char *option_set(const struct option *o, void *fields, const char *owner, const char *text);
 /* The value as a user would type it. */
 void option_text(const struct option *o, const void *fields, char *buf, size_t room);
@@ -179,7 +184,8 @@ struct arguments {
 /* bare(name): does this option take no value when none is given with '='? */
 char *arguments_read(struct arguments *a, int argc, char **argv, bool (*bare)(const char *name));
 void arguments_free(struct arguments *a);
-/* Sets fields from the options that the table has, and takes those out of a. A sentence, or NULL. */
+/* Sets fields from the options that the table has, and takes those out of a. A sentence, or
+ * NULL. */
 char *arguments_take(struct arguments *a, const struct option *table, void *fields);
 /* NULL, or a sentence about the first option that nobody took, with the table's nearest name. */
 char *arguments_refuse(const struct arguments *a, const struct option *table);
@@ -199,17 +205,19 @@ char *config_init(struct config *c, const struct setting *given, size_t n, bool 
 void config_fini(struct config *c);
 /* NULL, or a sentence: is there such an option, core or a plug-in's, and is this a value of it? */
 char *config_check(const char *name, const char *value, const struct option **out);
-/* Calls each(ctx, part, option, value as text) for every option; part: "run", "strategy", "workload". */
+/* Calls each(ctx, part, option, value as text) for every option; part: "run", "strategy",
+ * "workload". */
 void config_each(const struct config *c,
 		 void (*each)(void *ctx, const char *part, const struct option *o,
 			      const char *value),
 		 void *ctx);
 void config_hash(const struct config *c, char hex[17]); /* the identity of a cell */
-/* The arguments that give this configuration again: --name=value ..., ends at NULL; for free_words. */
+/* The arguments that give this configuration again: --name=value ..., ends at NULL; for
+ * free_words. */
 char **config_words(const struct config *c);
 void free_words(char **words);
-/* The learning rate of a step: epochs count from 1, fraction is how much of it is over [0, 1), models
- * how many train in parallel (--lr-scale). */
+/* The learning rate of a step: epochs count from 1, fraction is how much of it is over [0, 1),
+ * models how many train in parallel (--lr-scale). */
 double lr_at(const struct run *run, int models, int64_t epoch, double fraction);
 void lr_fill(const struct run *run, int models, int64_t epoch, float *lr, size_t steps);
 /* NULL, or a sentence: is this a schedule? */
@@ -233,7 +241,7 @@ struct plan {
 /* Checks that this configuration can run here, laying out the model without memory. */
 char *plan_make(const struct config *c, struct plan *p);
 
-/* ---- Results leave through a sink, on rank 0 only ------------------------------------------------ */
+/* ---- Results leave through a sink, on rank 0 only ------------------------ */
 
 struct machine { /* provenance; strings live as long as the program */
 	const char *host, *cpu, *gpu, *driver, *mpi, *onednn, *git_commit;
@@ -274,7 +282,7 @@ struct sink {
 	char *(*end)(void *self, const char *status, const char *reason);
 };
 
-/* ---- Training and launching ------------------------------------------------------------------------ */
+/* ---- Training and launching ---------------------------------------------- */
 
 /* Shared by the workers' rank 0 and the process that watches them: plain stores, no system call. */
 struct live {
@@ -307,7 +315,7 @@ void live_free(struct live *l);
 void live_end(struct live *l, int status, const char *reason);
 struct live *live_of_launcher(void); /* in a worker started by launch through mpirun; else NULL */
 
-/* ---- The command that needs no results (list.c) ------------------------------------------------------ */
+/* ---- The command that needs no results (list.c) -------------------------- */
 
 int command_list(int argc, char **argv);
 

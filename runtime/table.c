@@ -6,8 +6,8 @@
  * The shards lie in memory that the workers of a node share. A push and a pull are one pass over
  * the floats, block by block, each block under its own lock, and each worker begins at its own
  * shard: workers meet only where they overtake each other. A lock that is held puts the waiter to
- * sleep; nobody spins. Cost of a sync: four reads and three writes a float, 2 (P - own shard) floats
- * moved between workers.
+ * sleep; nobody spins. Cost of a sync: four reads and three writes a float, 2 (P - own shard)
+ * floats moved between workers.
  *
  * Versions: a push takes its number as it begins. Its staleness is how many other pushes began
  * between this worker's last pull and it.

@@ -1,12 +1,13 @@
 /*
  * train.c - a worker's whole life: set-up, the race, and the judging of models between races.
  *
- * A race is the epochs from one barrier to the next. Inside it nothing is allocated, printed, stored
- * or evaluated. With a barrier after every epoch (--barrier-every=1) each epoch is a race of its own;
- * without, every trainer keeps a snapshot of what it knows of the model as it ends an epoch, and the
- * snapshots are judged after the race. Times of an epoch, a rank: seconds = compute + comm + wait +
- * other. comm and wait are measured (comm.c), compute is the rest of the time inside steps (batches,
- * gradients, the optimiser, straggling), other what lies between steps (shuffling, snapshots).
+ * A race is the epochs from one barrier to the next. Inside it nothing is allocated, printed,
+ * stored or evaluated. With a barrier after every epoch (--barrier-every=1) each epoch is a race of
+ * its own; without, every trainer keeps a snapshot of what it knows of the model as it ends an
+ * epoch, and the snapshots are judged after the race. Times of an epoch, a rank: seconds = compute
+ * + comm + wait + other. comm and wait are measured (comm.c), compute is the rest of the time
+ * inside steps (batches, gradients, the optimiser, straggling), other what lies between steps
+ * (shuffling, snapshots).
  *
  * The data order: an epoch's permutation of the training set is drawn from the seed, equal on all
  * ranks. The epoch has S = ceil(n / (R B)) steps for R replicas; step s takes its S-th part of the
@@ -60,9 +61,10 @@ struct race {
 	int status;
 };
 
-/* ---- Ending early ----------------------------------------------------------------------------- */
+/* ---- Ending early -------------------------------------------------------- */
 
-/* What a worker's user_error needs to end all ranks in good order; it gets nothing but a sentence. */
+/* What a worker's user_error needs to end all ranks in good order; it gets nothing but a
+ * sentence. */
 static struct {
 	struct live *live; /* rank 0's, else NULL */
 	bool launched;     /* mvbench watches: the status travels in the live page */
@@ -100,7 +102,7 @@ static void agree(struct race *r, char *mine)
 	user_error("%s", text);
 }
 
-/* ---- The order of the data --------------------------------------------------------------------- */
+/* ---- The order of the data ----------------------------------------------- */
 
 static void shuffle(int32_t *x, size_t n, uint64_t rng)
 {
@@ -132,7 +134,7 @@ static void deal(struct race *r, int64_t epoch)
 	lr_fill(run, r->replicas, epoch, r->lr, steps);
 }
 
-/* ---- The race ------------------------------------------------------------------------------------ */
+/* ---- The race ------------------------------------------------------------ */
 
 /* A straggling step takes L times as long, L lognormal(0, sigma), when that is longer. */
 static void straggle(struct worker *w, nsec took, uint64_t *rng)
@@ -213,7 +215,7 @@ static void run_epoch(struct race *r, bool barrier)
 	r->laps++;
 }
 
-/* ---- Judging ------------------------------------------------------------------------------------- */
+/* ---- Judging ------------------------------------------------------------- */
 
 /* The test set's loss and correct answers under the model that stands in param: each replica takes
  * a part of the rows. */
@@ -304,7 +306,8 @@ static void look_for_divergence(struct race *r, const struct epoch_row *row)
 	r->status = EXIT_DIVERGED;
 }
 
-/* This rank's split of a lap, settled: what was waiting inside collectives moves from comm to wait. */
+/* This rank's split of a lap, settled: what was waiting inside collectives moves from comm to
+ * wait. */
 static void settle(struct race *r, struct lap *lap)
 {
 	double waited =
@@ -313,8 +316,9 @@ static void settle(struct race *r, struct lap *lap)
 	lap->split.wait_s += waited;
 }
 
-/* Over the trainers: times are means, counts are sums. Without a barrier every trainer's epoch begins
- * and ends at a time of its own; means of the trainers' own epochs still add up to the whole race. */
+/* Over the trainers: times are means, counts are sums. Without a barrier every trainer's epoch
+ * begins and ends at a time of its own; means of the trainers' own epochs still add up to the whole
+ * race. */
 static struct split_row fold_split(struct race *r, const struct split_row *own)
 {
 	struct link *all = comm_link(r->w.all);
@@ -367,7 +371,7 @@ static void judge(struct race *r)
 	stats_reset(&r->stats); /* what judging communicated does not count */
 }
 
-/* ---- Set-up and the whole life --------------------------------------------------------------------- */
+/* ---- Set-up and the whole life ------------------------------------------- */
 
 /* Touches memory, makes the libraries compile their kernels, and opens the connections. */
 static void warm_up(struct race *r)

@@ -5,8 +5,8 @@
  *   every X steps: W += c (w - w_pulled);  w = w_pulled = W          c = 1 for sum, 1/N for mean
  *
  * W, the model that counts, lives in a table of one shard a trainer. A sync moves the shards of the
- * others both ways: 2 (N - 1) / N P floats. A barrier stands between a push and a pull, as in Multiverso's
- * tutorial, so that all go on from one model.
+ * others both ways: 2 (N - 1) / N P floats. A barrier stands between a push and a pull, as in
+ * Multiverso's tutorial, so that all go on from one model.
  */
 #include "../mvbench.h"
 

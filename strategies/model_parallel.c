@@ -8,9 +8,10 @@
  *              dW_r = dy^T x_r;  db on worker 0;          dx_r = dy W_r
  *
  * Of linear layers with only elementwise layers between, the 1st, 3rd, ... are split by output and
- * the layers after them by input: a pair needs one allreduce forward, none between, and one backward
- * unless it is the lowest. One that is left over is split by input, taking its columns of the whole
- * x; where layers below want dx, its parts are put together by an allreduce of zero-padded columns.
+ * the layers after them by input: a pair needs one allreduce forward, none between, and one
+ * backward unless it is the lowest. One that is left over is split by input, taking its columns of
+ * the whole x; where layers below want dx, its parts are put together by an allreduce of
+ * zero-padded columns.
  *
  * Bytes: an allreduce of B x O (forward, by input) and of B x I (backward, where dx is whole).
  */

@@ -3,7 +3,8 @@
  *
  *   each step:     v = m v + g;  w -= lr v                 local
  *   every X steps: w = mean of w                           reduce=mean
- *                  w = w_met + sum of (w - w_met)          reduce=sum, w_met = w after the last time
+ *                  w = w_met + sum of (w - w_met)          reduce=sum, w_met = w after the last
+ * time
  *
  * The first --periodic.start steps are plain allreduce (post-local SGD, Lin et al., ICLR 2020).
  * An averaging sends 2 (N - 1) / N P floats a trainer, twice that with the velocities.

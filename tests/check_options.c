@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- All tables, as tests loop over them ---------------------------------------------------------- */
+/* ---- All tables, as tests loop over them --------------------------------- */
 
 struct table_of {
 	const char *owner; /* NULL: the core */
@@ -198,7 +198,7 @@ START_TEST(the_readme_names_every_plug_in)
 }
 END_TEST
 
-/* ---- Types ----------------------------------------------------------------------------------------- */
+/* ---- Types --------------------------------------------------------------- */
 
 struct sample {
 	int64_t size;
@@ -323,7 +323,7 @@ START_TEST(the_nearest_name_is_near)
 }
 END_TEST
 
-/* ---- Command lines ------------------------------------------------------------------------------- */
+/* ---- Command lines ------------------------------------------------------- */
 
 static bool is_bare(const char *name)
 {
@@ -408,7 +408,7 @@ START_TEST(commands_take_their_own_arguments)
 }
 END_TEST
 
-/* ---- Configurations ------------------------------------------------------------------------------- */
+/* ---- Configurations ------------------------------------------------------ */
 
 static void made(struct config *c, const struct setting *s, size_t n)
 {
@@ -576,7 +576,7 @@ START_TEST(words_give_the_configuration_again)
 }
 END_TEST
 
-/* ---- Schedules -------------------------------------------------------------------------------------- */
+/* ---- Schedules ----------------------------------------------------------- */
 
 static double rate(const char *schedule, int64_t epoch, double fraction)
 {
@@ -648,7 +648,7 @@ START_TEST(schedules_that_are_none_are_refused)
 }
 END_TEST
 
-/* ---- Plans --------------------------------------------------------------------------------------------- */
+/* ---- Plans --------------------------------------------------------------- */
 
 static char *planned(const struct setting *s, size_t n, struct plan *p)
 {

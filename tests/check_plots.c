@@ -67,7 +67,7 @@ static char *contents(const char *path, size_t *n)
 	return all;
 }
 
-/* ---- Databases ------------------------------------------------------------------------------------- */
+/* ---- Databases ----------------------------------------------------------- */
 
 static sqlite3 *open_database(void)
 {
@@ -157,7 +157,7 @@ static void fill_hostile(sqlite3 *db)
 	add_run(db, "..\\<b>\"x\" `touch PWNED`", "asgd", 2, 1, 0.5, "", 5);
 }
 
-/* ---- The command, with what it says in a file -------------------------------------------------------- */
+/* ---- The command, with what it says in a file ---------------------------- */
 
 /* Runs `mvbench plot` on the words, up to NULL; what it says comes back, from the heap. */
 static char *plot(int *status, const char *const *word)
@@ -257,7 +257,7 @@ static int each_figure(void (*each)(const char *name))
 	return n;
 }
 
-/* ---- Tests ------------------------------------------------------------------------------------------------ */
+/* ---- Tests --------------------------------------------------------------- */
 
 START_TEST(stems_are_pairs)
 {

@@ -1,6 +1,6 @@
 /*
- * check_run.c - the program from outside: what a run leaves behind when it is stopped, killed, fed bad
- * data, or diverges; exit statuses, the database, and that no worker is left.
+ * check_run.c - the program from outside: what a run leaves behind when it is stopped, killed, fed
+ * bad data, or diverges; exit statuses, the database, and that no worker is left.
  */
 #include "fixture.h"
 #include "suites.h"
@@ -162,8 +162,8 @@ START_TEST(cut_data_is_refused_by_all_ranks)
 }
 END_TEST
 
-/* Times of an epoch: the parts add up to no more than the whole, on every rank and for the means, and a
- * straggler is waited for. */
+/* Times of an epoch: the parts add up to no more than the whole, on every rank and for the means,
+ * and a straggler is waited for. */
 START_TEST(the_split_adds_up)
 {
 	char out[OUTPUT];

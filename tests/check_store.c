@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* ---- A folder of its own for every test, and SQL beside the store ------------------------------ */
+/* ---- A folder of its own for every test, and SQL beside the store -------- */
 
 static char folder[64], path[96];
 
@@ -140,7 +140,7 @@ static void make_empty_store(void)
 	store_close(open_store(STORE_WRITE));
 }
 
-/* ---- A configuration, and runs that were never trained ----------------------------------------- */
+/* ---- A configuration, and runs that were never trained ------------------- */
 
 static struct config config_of(const char *seed, const char *label)
 {
@@ -198,7 +198,7 @@ static struct epoch_row epoch_row(int64_t epoch, double accuracy)
 	};
 }
 
-/* ---- What is kept ------------------------------------------------------------------------------- */
+/* ---- What is kept -------------------------------------------------------- */
 
 START_TEST(a_run_is_kept)
 {
@@ -416,7 +416,7 @@ START_TEST(a_deleted_run_takes_no_epochs)
 }
 END_TEST
 
-/* ---- What is refused ----------------------------------------------------------------------------- */
+/* ---- What is refused ----------------------------------------------------- */
 
 static void ck_refused(enum store_mode mode, const char *words)
 {
@@ -600,7 +600,7 @@ START_TEST(a_full_disk_ends_the_run)
 }
 END_TEST
 
-/* ---- What the views compute ---------------------------------------------------------------------- */
+/* ---- What the views compute ---------------------------------------------- */
 
 #define RUN(strategy, workers, x, seed, status) \
 	"INSERT INTO run (status, config_hash, workload, strategy, workers, servers, sync_every, " \
@@ -737,7 +737,7 @@ START_TEST(speedups_are_right)
 }
 END_TEST
 
-/* ---- How queries are printed -------------------------------------------------------------------- */
+/* ---- How queries are printed --------------------------------------------- */
 
 /* All that query_print writes, or its sentence. */
 static char *printed(enum format format, const char *query, const char *param, char **wrong)
@@ -852,7 +852,7 @@ START_TEST(a_run_is_one_json_object)
 }
 END_TEST
 
-/* ---- mvbench table -------------------------------------------------------------------------------- */
+/* ---- mvbench table ------------------------------------------------------- */
 
 /* Runs the command; out and err get what it wrote. */
 static int table(char **out, char **err, const char *const *words)

@@ -1,6 +1,6 @@
 /*
- * check_sweep.c - job files: what they expand to, what is wrong with them and where, and that a sweep
- * goes on where it stopped.
+ * check_sweep.c - job files: what they expand to, what is wrong with them and where, and that a
+ * sweep goes on where it stopped.
  */
 #include "suites.h"
 #include "fixture.h"
@@ -33,7 +33,7 @@ static void reads(const char *text, const struct setting *given, size_t n, struc
 	ck_assert_msg(!wrong, "%s", wrong);
 }
 
-/* ---- Expansion ------------------------------------------------------------------------------------ */
+/* ---- Expansion ----------------------------------------------------------- */
 
 START_TEST(lists_and_ranges_cross)
 {
@@ -130,7 +130,7 @@ START_TEST(what_comes_with_the_program_is_valid)
 }
 END_TEST
 
-/* ---- Bad files -------------------------------------------------------------------------------------- */
+/* ---- Bad files ----------------------------------------------------------- */
 
 START_TEST(bad_files_are_refused_with_their_line)
 {
@@ -188,7 +188,7 @@ START_TEST(long_lines_are_not_cut)
 }
 END_TEST
 
-/* ---- The command ------------------------------------------------------------------------------------- */
+/* ---- The command --------------------------------------------------------- */
 
 /* Runs mvbench sweep with these words in a child; its stdout and stderr go to files. */
 static int sweep(int argc, char **argv)

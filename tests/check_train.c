@@ -1,7 +1,8 @@
 /*
- * check_train.c - the identities between strategies, at 1, 2, 3 and 4 ranks: the same data order must
- * give the same parameters whichever way the work is spread. Trains tests/tool_train in processes of
- * its own, on a small made set of images. Loops over strategies[], so a new one is tested too.
+ * check_train.c - the identities between strategies, at 1, 2, 3 and 4 ranks: the same data order
+ * must give the same parameters whichever way the work is spread. Trains tests/tool_train in
+ * processes of its own, on a small made set of images. Loops over strategies[], so a new one is
+ * tested too.
  */
 #include "suites.h"
 #include "fixture.h"
@@ -24,7 +25,7 @@ static void make_data(void)
 	idx_put_set(TRAIN_ROWS, TEST_ROWS, false, '-');
 }
 
-/* ---- Running the tool -------------------------------------------------------------------------- */
+/* ---- Running the tool ---------------------------------------------------- */
 
 struct result {
 	/* of the last epoch */
@@ -153,7 +154,7 @@ static char *words(const char *fmt, ...)
 
 #define MLP "--workload=mlp --mlp.hidden=32 --lr=0.05 --epochs=1"
 
-/* ---- Identities ---------------------------------------------------------------------------------- */
+/* ---- Identities ---------------------------------------------------------- */
 
 /* On one worker there is nobody to keep in step with: bit for bit the serial run. */
 START_TEST(one_worker_is_serial)
@@ -247,7 +248,7 @@ START_TEST(model_parallel_is_serial)
 }
 END_TEST
 
-/* ---- Every strategy of the table, whatever it is --------------------------------------------- */
+/* ---- Every strategy of the table, whatever it is ------------------------- */
 
 static bool can_run(const struct strategy *s, int ranks)
 {
@@ -265,7 +266,8 @@ static bool can_run(const struct strategy *s, int ranks)
 	return !refused;
 }
 
-/* 40 or 60 steps, a multiple of X: what was counted is what the formula says, and the model learns. */
+/* 40 or 60 steps, a multiple of X: what was counted is what the formula says, and the model
+ * learns. */
 START_TEST(counted_bytes_are_the_formula)
 {
 	const struct strategy *s = strategies[_i];
@@ -385,7 +387,7 @@ START_TEST(asgd_pushes_and_staleness)
 }
 END_TEST
 
-/* ---- Communication and tables, from inside ------------------------------------------------------ */
+/* ---- Communication and tables, from inside ------------------------------- */
 
 START_TEST(communication)
 {
@@ -399,7 +401,7 @@ START_TEST(communication)
 }
 END_TEST
 
-/* ---- Under a launcher of the user's own --------------------------------------------------------- */
+/* ---- Under a launcher of the user's own ---------------------------------- */
 
 /* What cannot run here is refused once, whoever started the ranks, and nothing is recorded. */
 START_TEST(a_launched_run_is_refused_in_one_sentence)

@@ -1,7 +1,7 @@
 /*
  * check_workloads.c - what one worker computes: every device's operations against their definition,
- * every net's gradients against finite differences and PyTorch's, and the datasets, whole and broken.
- * Loops over devices[] and workloads[], so new ones are tested too.
+ * every net's gradients against finite differences and PyTorch's, and the datasets, whole and
+ * broken. Loops over devices[] and workloads[], so new ones are tested too.
  */
 #include "suites.h"
 #include "fixture.h"
@@ -17,7 +17,7 @@
 
 extern const struct dataset dataset_fashion_mnist, dataset_fashion_mnist_32, dataset_cubes;
 
-/* ---- Helpers ------------------------------------------------------------------------------------ */
+/* ---- Helpers ------------------------------------------------------------- */
 
 static float *numbers(size_t n, uint64_t rng)
 {
@@ -66,7 +66,7 @@ static bool open_device(struct fixture *f, int i)
 	return true;
 }
 
-/* ---- Operations, on odd sizes ------------------------------------------------------------------- */
+/* ---- Operations, on odd sizes -------------------------------------------- */
 
 static void check_gemm(struct worker *w, bool at, bool bt, size_t m, size_t n, size_t k)
 {
@@ -547,7 +547,7 @@ START_TEST(test_memory)
 }
 END_TEST
 
-/* ---- Lengths are checked: each of these must end the process, with these words ------------------ */
+/* ---- Lengths are checked: each of these must end the process, with these words ---- */
 
 #define MISUSES(X) \
 	X(vec_copy(four, five), "copy: y has 4 floats, x has 5") \
@@ -616,7 +616,7 @@ START_TEST(test_misuse)
 }
 END_TEST
 
-/* ---- A made set of images ----------------------------------------------------------------------- */
+/* ---- A made set of images ------------------------------------------------ */
 
 enum { IMAGES = 48, TESTS = 20 };
 
@@ -837,7 +837,7 @@ START_TEST(test_cubes)
 }
 END_TEST
 
-/* ---- Workloads ---------------------------------------------------------------------------------- */
+/* ---- Workloads ----------------------------------------------------------- */
 
 static int workload_count(void)
 {
@@ -1103,7 +1103,7 @@ START_TEST(test_layout)
 }
 END_TEST
 
-/* ---- Nets --------------------------------------------------------------------------------------- */
+/* ---- Nets ---------------------------------------------------------------- */
 
 /* "9t3": linear to 9, tanh, linear to 3; r is ReLU. */
 static void build_net(struct worker *w, size_t features, const char *layers, enum init init,
@@ -1300,7 +1300,7 @@ START_TEST(test_split_layout)
 }
 END_TEST
 
-/* ---- PyTorch ------------------------------------------------------------------------------------ */
+/* ---- PyTorch ------------------------------------------------------------- */
 
 static const struct reference {
 	const char *name, *layers;
@@ -1369,7 +1369,7 @@ START_TEST(test_torch)
 }
 END_TEST
 
-/* ---- Random streams, provenance ----------------------------------------------------------------- */
+/* ---- Random streams, provenance ------------------------------------------ */
 
 static int by_state(const void *a, const void *b)
 {
@@ -1380,7 +1380,8 @@ static int by_state(const void *a, const void *b)
 
 START_TEST(test_streams_differ)
 {
-	/* seeds, kinds and parts that stand close, as layers and epochs do, and far, as ranks may */
+	/* seeds, kinds and parts that stand close, as layers and epochs do, and far, as ranks
+	 * may */
 	enum { SEEDS = 5, KINDS = 5, NEAR = 2000, FAR = 40 };
 	static const int64_t seeds[SEEDS] = {0, 1, 2, -1, INT64_MAX};
 	static uint64_t state[SEEDS * KINDS * (NEAR + FAR)];
@@ -1413,7 +1414,7 @@ START_TEST(test_machine)
 }
 END_TEST
 
-/* ---- The suite ---------------------------------------------------------------------------------- */
+/* ---- The suite ----------------------------------------------------------- */
 
 Suite *workloads_suite(void)
 {

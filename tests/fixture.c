@@ -90,7 +90,7 @@ float *fixture_get(const struct vec *v)
 	return x;
 }
 
-/* ---- A folder ---------------------------------------------------------------------------------------- */
+/* ---- A folder ------------------------------------------------------------ */
 
 char folder[64];
 
@@ -126,7 +126,7 @@ void folder_put(const char *name, const void *x, size_t bytes, bool zipped)
 	free(path);
 }
 
-/* ---- A made set of images ---------------------------------------------------------------------------- */
+/* ---- A made set of images ------------------------------------------------ */
 
 static void draw_image(uint8_t *pixel, uint64_t label, uint64_t *noise)
 {
@@ -180,7 +180,7 @@ void idx_put_set(uint32_t train, uint32_t test, bool zipped, char dot)
 	}
 }
 
-/* ---- Commands ---------------------------------------------------------------------------------------- */
+/* ---- Commands ------------------------------------------------------------ */
 
 int command_output(const char *command, char *out, size_t room)
 {

@@ -1,7 +1,7 @@
 /*
  * fixture.h - what several suites set up: a worker alone, built by hand (one rank, one device, a
- * workload or none; no training loop, communicator or strategy), a folder of a test's own, a made set
- * of images in it, and what a command prints.
+ * workload or none; no training loop, communicator or strategy), a folder of a test's own, a made
+ * set of images in it, and what a command prints.
  */
 #ifndef FIXTURE_H
 #define FIXTURE_H
@@ -31,7 +31,7 @@ void fixture_close(struct fixture *f);
 /* The whole vector in host memory, from the heap. */
 float *fixture_get(const struct vec *v);
 
-/* ---- A folder, as a checked or unchecked fixture: made, and removed with all that is in it. ------ */
+/* ---- A folder, as a checked or unchecked fixture: made, and removed with what is in it ---- */
 
 extern char folder[64];
 void folder_new(void);
@@ -39,17 +39,19 @@ void folder_free(void);
 /* Writes folder/NAME, or folder/NAME.gz. */
 void folder_put(const char *name, const void *x, size_t bytes, bool zipped);
 
-/* ---- A made set of images: every class has a prototype, to which each row adds noise of its own. -- */
+/* ---- A made set of images: every class has a prototype, to which each row adds noise of its own.
+ * ---- */
 
 enum { SIDE = 28, PIXELS = SIDE * SIDE, IDX_IMAGES = 3, IDX_LABELS = 1 };
 
 /* One IDX file of a part with so many rows, header first, from the heap. dims: IDX_IMAGES or
  * IDX_LABELS. Parts of different sizes are different rows. */
 uint8_t *idx_new(int dims, uint32_t rows, size_t *bytes);
-/* The four files into the folder, named train-images-idx3-ubyte and so on; dot stands before idx3. */
+/* The four files into the folder, named train-images-idx3-ubyte and so on; dot stands before
+ * idx3. */
 void idx_put_set(uint32_t train, uint32_t test, bool zipped, char dot);
 
-/* ---- Commands ---------------------------------------------------------------------------------------- */
+/* ---- Commands ------------------------------------------------------------ */
 
 /* Runs a shell command; what it prints goes to out, cut to fit. Returns its exit status, or 128. */
 int command_output(const char *command, char *out, size_t room);

@@ -1,6 +1,6 @@
 /*
- * tool_comm.c - communication and tables, checked from inside on every rank; run under mpirun with any
- * number of ranks. Exit status 0 and "ok" when every check held; a failed CHECK ends all ranks.
+ * tool_comm.c - communication and tables, checked from inside on every rank; run under mpirun with
+ * any number of ranks. Exit status 0 and "ok" when every check held; a failed CHECK ends all ranks.
  */
 #include "../runtime/platform.h"
 

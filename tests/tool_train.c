@@ -1,12 +1,12 @@
 /*
- * tool_train.c - trains as `mvbench run` would, under mpirun or alone, and shows what the tests look
- * into: tool_train MODEL-FILE [--option=value ...]
+ * tool_train.c - trains as `mvbench run` would, under mpirun or alone, and shows what the tests
+ * look into: tool_train MODEL-FILE [--option=value ...]
  *
- * Rank 0 writes the final whole model (float32; linear layers in order, W[O x I] then b[O]) and prints
- *   epoch E bytes COUNTED formula EXPECTED train TRAIN-LOSS test TEST-LOSS staleness SUM/PUSHES most MAX
- *   spread X        the largest difference between two ranks' parameters (replicas only)
- *   allocations N   that our code made from the first step of a race to its last, on all ranks
- *   rows R sum S    of the last epoch: rows all models drew, and the sum of their numbers
+ * Rank 0 writes the final whole model (float32; linear layers in order, W[O x I] then b[O]) and
+ * prints epoch E bytes COUNTED formula EXPECTED train TRAIN-LOSS test TEST-LOSS staleness
+ * SUM/PUSHES most MAX spread X        the largest difference between two ranks' parameters
+ * (replicas only) allocations N   that our code made from the first step of a race to its last, on
+ * all ranks rows R sum S    of the last epoch: rows all models drew, and the sum of their numbers
  */
 #include "../runtime/platform.h"
 
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Counting allocations: the linker sends our objects' calls here. ------------------------- */
+/* ---- Counting allocations: the linker sends our objects' calls here. ----- */
 
 static long allocations;
 
@@ -51,9 +51,10 @@ void *__wrap_aligned_alloc(size_t a, size_t n)
 	return __real_aligned_alloc(a, n);
 }
 
-/* ---- A strategy around the real one, that looks at the counter after every step. -------------- */
+/* ---- A strategy around the real one, that looks at the counter after every step. ---- */
 
-/* A race is the epochs from one barrier to the next; before its first step the models were judged. */
+/* A race is the epochs from one barrier to the next; before its first step the models were
+ * judged. */
 static bool first_of_race(const struct worker *w)
 {
 	int64_t epochs = w->run->barrier_every ? w->run->barrier_every : w->run->epochs;
@@ -81,7 +82,7 @@ static void counted_step(struct worker *w)
 		seen.numbers += w->index[i];
 }
 
-/* ---- The sink ------------------------------------------------------------------------------------ */
+/* ---- The sink ------------------------------------------------------------ */
 
 static const char *model_file;
 

@@ -1,5 +1,6 @@
 /*
- * cubes.c - flashlight's regression data (its tutorial on distributed training), made from the seed:
+ * cubes.c - flashlight's regression data (its tutorial on distributed training), made from the
+ * seed:
  *
  *     x ~ U[1, 2]^10,  y = sum_j x_j^3 + sin(2 pi u),  u ~ U[0, 1)
  *

@@ -6,10 +6,11 @@
  * PyTorch), and every buffer is allocated. A step then computes
  *
  *     forward   y_i = f_i(x_i),  x_{i+1} = y_i        loss puts its gradient where y_last was
- *     backward  dx_i = f_i'(dy_i),  dy_{i-1} = dx_i    from the last layer to the first with parameters
+ *     backward  dx_i = f_i'(dy_i),  dy_{i-1} = dx_i    from the last layer to the first with
+ * parameters
  *
- * Elementwise layers work in place, so y_i keeps what backward needs. dx takes turns in two buffers.
- * Cost of a linear layer, whole: 2 B I O flops forward, 4 B I O backward (2 in the first).
+ * Elementwise layers work in place, so y_i keeps what backward needs. dx takes turns in two
+ * buffers. Cost of a linear layer, whole: 2 B I O flops forward, 4 B I O backward (2 in the first).
  */
 #include "../mvbench.h"
 
@@ -67,7 +68,7 @@ void layer_ready(struct worker *w, size_t i)
 		w->strategy->layer_ready(w, i);
 }
 
-/* ---- Linear ------------------------------------------------------------------------------------------- */
+/* ---- Linear -------------------------------------------------------------- */
 
 static char *whole_place(const struct worker *w, struct linear *l)
 {
@@ -222,7 +223,7 @@ static const struct layer_kind kind_linear = {
 	.detach = linear_detach,
 };
 
-/* ---- Elementwise: y = f(x) in place, dx = f'(y) dy in place ------------------------------------------- */
+/* ---- Elementwise: y = f(x) in place, dx = f'(y) dy in place -------------- */
 
 static void relu_forward(struct worker *w, struct layer *l, size_t rows)
 {
@@ -260,7 +261,7 @@ static const struct layer_kind kind_tanh = {
 	.backward = tanh_backward,
 };
 
-/* ---- Stacking ------------------------------------------------------------------------------------------ */
+/* ---- Stacking ------------------------------------------------------------ */
 
 struct net *net_new(struct worker *w, size_t features)
 {
@@ -301,7 +302,7 @@ void net_tanh(struct net *net)
 	push(net, &kind_tanh);
 }
 
-/* ---- Laying out ---------------------------------------------------------------------------------------- */
+/* ---- Laying out ---------------------------------------------------------- */
 
 /* Numbers the linear layers within their runs; what is not elementwise ends a run. */
 static void number_chains(struct net *net)
@@ -323,7 +324,8 @@ static void number_chains(struct net *net)
 	}
 }
 
-/* Places every layer, in order: each must know what the one below leaves split. Counts parameters. */
+/* Places every layer, in order: each must know what the one below leaves split. Counts
+ * parameters. */
 static size_t place_layers(struct net *net)
 {
 	struct worker *w = net->w;
@@ -454,7 +456,7 @@ void net_fini(struct worker *w)
 	w->layers = 0;
 }
 
-/* ---- Running ------------------------------------------------------------------------------------------- */
+/* ---- Running ------------------------------------------------------------- */
 
 /* The tally gets the loss of these rows; the last y gets its gradient. */
 static void forward(struct net *net, const struct data *data, const int32_t *index, size_t rows)

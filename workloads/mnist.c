@@ -26,7 +26,7 @@ struct idx {
 	uint32_t size[3]; /* rows, and of images: height, width */
 };
 
-/* ---- One file -------------------------------------------------------------------------------------- */
+/* ---- One file ------------------------------------------------------------ */
 
 static const char *folder(const struct run *run)
 {
@@ -126,7 +126,7 @@ static char *idx_end(struct idx *f)
 	return NULL;
 }
 
-/* ---- One part: images and labels -------------------------------------------------------------------- */
+/* ---- One part: images and labels ----------------------------------------- */
 
 /* Opens both files of a part, and checks that they fit each other. */
 static char *part_open(struct idx *images, struct idx *labels, const struct run *run,
@@ -150,7 +150,8 @@ static char *part_open(struct idx *images, struct idx *labels, const struct run 
 	return wrong;
 }
 
-/* The shape of what is loaded: images of h x w, padded with zeros to side x side when side is set. */
+/* The shape of what is loaded: images of h x w, padded with zeros to side x side when side is
+ * set. */
 static char *part_shape(struct data *d, const struct idx *images, size_t side)
 {
 	size_t h = images->size[1], w = images->size[2];
@@ -250,7 +251,7 @@ static char *part_get(struct data *d, const struct run *run, const char *part, s
 	return wrong;
 }
 
-/* ---- The sets ---------------------------------------------------------------------------------------- */
+/* ---- The sets ------------------------------------------------------------ */
 
 static void mnist_unload(struct data *train, struct data *test)
 {

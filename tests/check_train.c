@@ -261,9 +261,11 @@ static bool can_run(const struct strategy *s, int ranks)
 							   : "4"}};
 	error = config_init(&c, given, 2, false);
 	ck_assert_msg(!error, "%s", error);
-	const char *refused = s->refuse ? s->refuse(&c.run, c.strategy_opts) : NULL;
+	char *refused = s->refuse ? s->refuse(&c.run, c.strategy_opts) : NULL;
+	bool can = !refused;
+	free(refused);
 	config_fini(&c);
-	return !refused;
+	return can;
 }
 
 /* 40 or 60 steps, a multiple of X: what was counted is what the formula says, and the model

@@ -77,12 +77,17 @@ two() { # batch strategy wanted sync-every every-of-torch
 		echo "$(ours --workload=mlp --strategy="$2" --workers=2 --batch="$1" --epochs=5 --lr=0.01 --momentum=0.9 --sync-every="$4")" \
 			"$(torch --model=mlp --batch="$1" --workers=2 --steps=300 --repeat=3 --every="$5")" \
 			"$(mpirun --quiet --bind-to core -n 2 "$build/tests/tool_bare" --workload=mlp --strategy=allreduce --workers=2 \
-				--batch="$1" --epochs=1 --lr=0.01 --momentum=0.9 2>/dev/null)" >>"$f"
+				--batch="$1" --epochs=1 --lr=0.01 --momentum=0.9 2>/dev/null)" \
+			"$(ours --workload=mlp --strategy=serial --batch="$1" --epochs=5 --lr=0.01 --momentum=0.9)" \
+			"$(mpirun --quiet --bind-to core -n 2 "$build/tests/tool_allreduce" 101770 3000 2>/dev/null | cut -d' ' -f1)" >>"$f"
 	done
 	row "mlp, 2 workers, $2 X=$4" "$1" "$3" "$f" 1 2
 	[ "$2" = allreduce ] || return 0
 	# the same two workers in a bare loop of their step and MPI_Allreduce
 	row "  against bare step + MPI" "$1" '>= 0.95' "$f" 1 3
+	# and the sum of two figures taken apart: a lone worker's step, and MPI_Allreduce of a warm buffer
+	awk -v b="$1" '{ print $1, 2 * b / (b / $4 + $5 * 1e-6) }' "$f" >"$f-sum"
+	row "  against step plus MPI, apart" "$1" '' "$f-sum" 1 2
 }
 
 head "Two workers: samples a second, both together" PyTorch

@@ -1,19 +1,11 @@
 /*
  * model_parallel.c - one model, its linear layers split over the workers (TorchAD-NN, Megatron's
- * column and row split). All workers draw the same mini-batch, and each updates what it holds.
+ * column and row split: workloads/linear_split.c). All workers draw the same mini-batch, and each
+ * updates what it holds:
  *
- *   by output: worker r holds rows W_r[O_r x I], b_r      y_r = x W_r^T + b_r
- *              dW_r = dy_r^T x;  db_r = sum of dy_r;      dx = allreduce(dy_r W_r)
- *   by input:  worker r holds columns W_r[O x I_r]        y = allreduce(x_r W_r^T + [r = 0] b)
- *              dW_r = dy^T x_r;  db on worker 0;          dx_r = dy W_r
+ *   v_r = m v_r + g_r;  w_r -= lr v_r      w_r: worker r's part of the model
  *
- * Of linear layers with only elementwise layers between, the 1st, 3rd, ... are split by output and
- * the layers after them by input: a pair needs one allreduce forward, none between, and one
- * backward unless it is the lowest. One that is left over is split by input, taking its columns of
- * the whole x; where layers below want dx, its parts are put together by an allreduce of
- * zero-padded columns.
- *
- * Bytes: an allreduce of B x O (forward, by input) and of B x I (backward, where dx is whole).
+ * The step itself sends nothing; the passes send linear_split's allreduces of activations.
  */
 #include "../mvbench.h"
 
@@ -23,99 +15,16 @@ static int model_parallel_workers(const struct run *run, const void *opts)
 	return (int)run->workers;
 }
 
-static void model_parallel_cut(size_t whole, const struct worker *w, size_t *first, size_t *held)
-{
-	size_t n = (size_t)comm_size(w->model_group), r = (size_t)comm_rank(w->model_group);
-	*first = part_of(whole, n, r);
-	*held = part_of(whole, n, r + 1) - *first;
-}
-
-static char *model_parallel_place(const struct worker *w, struct linear *l)
-{
-	int n = comm_size(w->model_group);
-	if (n == 1)
-		return linear_whole.place(w, l);
-	l->split = l->chain % 2 == 0 && l->chain + 1 < l->chained ? BY_OUTPUT : BY_INPUT;
-	l->in_first = l->out_first = 0;
-	l->in_held = l->in;
-	l->out_held = l->bias_held = l->out;
-	if (l->split == BY_OUTPUT) {
-		model_parallel_cut(l->out, w, &l->out_first, &l->out_held);
-		l->bias_held = l->out_held;
-	} else {
-		model_parallel_cut(l->in, w, &l->in_first, &l->in_held);
-		l->bias_held = comm_rank(w->model_group) == 0 ? l->out : 0;
-	}
-	size_t parts = l->split == BY_OUTPUT ? l->out : l->in;
-	if ((size_t)n <= parts)
-		return NULL;
-	return sentence(
-		"model_parallel splits the %zu %s of a linear layer over the workers, and %d "
-		"workers are more than that: give at most --workers=%zu",
-		parts, l->split == BY_OUTPUT ? "outputs" : "inputs", n, parts);
-}
-
-static const struct vec *model_parallel_own_columns(struct linear *l, const struct vec *x,
-						    size_t rows)
-{
-	if (l->split != BY_INPUT || l->x_split)
-		return x;
-	vec_take_columns(l->part, x, rows, l->in, l->in_first, l->in_held);
-	return l->part;
-}
-
-static void model_parallel_forward(struct worker *w, struct linear *l, struct vec *y,
-				   const struct vec *x, size_t rows)
-{
-	linear_whole.forward(w, l, y, model_parallel_own_columns(l, x, rows), rows);
-	if (l->split == BY_INPUT)
-		comm_allreduce_part(w->model_group, y, 0, rows * l->out, SUM);
-}
-
-static void model_parallel_backward(struct worker *w, struct linear *l, struct vec *dx,
-				    const struct vec *dy, const struct vec *x, size_t rows)
-{
-	bool put_together = dx && l->split == BY_INPUT && !l->x_split;
-	linear_whole.backward(w, l, put_together ? NULL : dx, dy,
-			      model_parallel_own_columns(l, x, rows), rows);
-	if (put_together) {
-		vec_gemm(l->part, false, dy, false, l->weight, rows, l->in_held, l->out);
-		vec_fill(dx, 0);
-		vec_put_columns(dx, l->part, rows, l->in, l->in_first, l->in_held);
-	}
-	if (dx && !l->x_split && l->split != WHOLE)
-		comm_allreduce_part(w->model_group, dx, 0, rows * l->in, SUM);
-}
-
-static const struct linear_ops model_parallel_linear = {
-	.place = model_parallel_place,
-	.forward = model_parallel_forward,
-	.backward = model_parallel_backward,
-};
-
 static void model_parallel_step(struct worker *w)
 {
 	sgd_step(w, 1);
-}
-
-static double model_parallel_bytes(const struct worker *w)
-{
-	double n = comm_size(w->model_group), floats = 0;
-	const struct linear *l;
-	for (size_t i = 0; w->net && (l = net_linear_at(w->net, i)); i++) {
-		if (l->split == BY_INPUT)
-			floats += (double)l->out;
-		if (!l->first && !l->x_split && l->split != WHOLE)
-			floats += (double)l->in;
-	}
-	return 2 * (n - 1) / n * sizeof(float) * floats * (double)w->rows;
 }
 
 const struct strategy strategy_model_parallel = {
 	.plugin = {.name = "model_parallel",
 		   .summary = "one model, its linear layers split over the workers"},
 	.model_workers = model_parallel_workers,
-	.linear = &model_parallel_linear,
+	.linear = &linear_split,
 	.step = model_parallel_step,
-	.bytes_per_step = model_parallel_bytes,
+	.bytes_per_step = linear_split_bytes,
 };

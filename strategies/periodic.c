@@ -3,23 +3,42 @@
  *
  *   each step:     v = m v + g;  w -= lr v                 local
  *   every X steps: w = mean of w                           reduce=mean
- *                  w = w_met + sum of (w - w_met)          reduce=sum, w_met = w after the last
- * time
+ *                  w = w_met + sum of (w - w_met)          reduce=sum
  *
- * The first --periodic.start steps are plain allreduce (post-local SGD, Lin et al., ICLR 2020).
- * An averaging sends 2 (N - 1) / N P floats a trainer, twice that with the velocities.
+ * w_met is what all had after the last meeting. With --periodic.outer the meeting is a step of an
+ * optimiser of its own, whose gradient is d = mean (or sum) of (w_met - w):
+ *
+ *   u = mu u + d;  w = w_met - a u                         momentum: SlowMo, Wang et al., ICLR 2020
+ *                  w = w_met - a (mu u + d)                nesterov: DiLoCo, arXiv 2311.08105
+ *
+ * a is --periodic.outer-lr, mu --periodic.outer-momentum; mu = 0 and a = 1 give w = mean of w.
+ * SlowMo's u is ours divided by lr: the same while lr is constant.
+ *
+ * The interval X_e of epoch e of E is X = --sync-every, or X^(1 - (e - 1) / (E - 1)) rounded, from
+ * X down to 1 (rare meetings first, as in AdaComm, arXiv 1810.08313, which goes by the loss), or
+ * the reverse. The first --periodic.start steps are plain allreduce (post-local SGD, Lin et al.,
+ * ICLR 2020).
+ *
+ * An averaging sends 2 (N - 1) / N P floats a trainer, twice that with the velocities; an outer
+ * step costs no bytes, 2 P floats of memory and three passes over them (nesterov: five).
  */
 #include "../mvbench.h"
 
+#include <math.h>
 #include <string.h>
 
 struct periodic_opts {
 	int64_t start;
 	bool velocity;
+	const char *schedule;
+	const char *outer;
+	double outer_lr, outer_momentum;
 };
 
 struct periodic {
-	struct vec *met; /* reduce=sum only */
+	struct vec *met; /* w after the last meeting; NULL: reduce=mean needs none */
+	struct vec *u;   /* of the outer optimiser; NULL: there is none */
+	int64_t last;    /* the step of the last meeting */
 };
 
 static const struct option periodic_options[] = {
@@ -35,21 +54,103 @@ static const struct option periodic_options[] = {
 	 .offset = offsetof(struct periodic_opts, velocity),
 	 .def = "false",
 	 .help = "average the momentum's velocities too, else they stay local [true/false]"},
+	{.name = "schedule",
+	 .type = OPT_CHOICE,
+	 .offset = offsetof(struct periodic_opts, schedule),
+	 .def = "fixed",
+	 .choices = "fixed|down|up",
+	 .help = "steps between two meetings: always --sync-every; geometrically from that in the "
+		 "first epoch down to 1 in the last; or from 1 up to it"},
+	{.name = "outer",
+	 .type = OPT_CHOICE,
+	 .offset = offsetof(struct periodic_opts, outer),
+	 .def = "none",
+	 .choices = "none|momentum|nesterov",
+	 .help = "optimiser whose gradient is what the models moved since they last met: none "
+		 "averages them; momentum is SlowMo, nesterov is DiLoCo"},
+	{.name = "outer-lr",
+	 .type = OPT_REAL,
+	 .offset = offsetof(struct periodic_opts, outer_lr),
+	 .def = "1",
+	 .min = 0,
+	 .max = 1000,
+	 .help = "learning rate of the outer optimiser; SlowMo's is 1, DiLoCo's 0.7 [factor]"},
+	{.name = "outer-momentum",
+	 .type = OPT_REAL,
+	 .offset = offsetof(struct periodic_opts, outer_momentum),
+	 .def = "0.5",
+	 .min = 0,
+	 .max = 1,
+	 .help = "momentum of the outer optimiser, below 1; SlowMo's is 0.4 to 0.8, DiLoCo's 0.9 "
+		 "[factor]"},
 	{0},
 };
 
-static bool periodic_sums(const struct worker *w)
+static bool periodic_has(const char *choice, const char *value)
 {
-	return strcmp(w->run->reduce, "sum") == 0;
+	return strcmp(choice, value) == 0;
+}
+
+static char *periodic_refuse(const struct run *run, const void *opts)
+{
+	const struct periodic_opts *o = opts;
+	(void)run;
+	if (o->outer_momentum < 1)
+		return NULL;
+	return sentence("--periodic.outer-momentum=%g: a number from 0 to below 1 is wanted, such "
+			"as --periodic.outer-momentum=0.5",
+			o->outer_momentum);
 }
 
 static void periodic_init(struct worker *w)
 {
+	const struct periodic_opts *o = w->opts;
 	struct periodic *s = w->state;
-	if (!periodic_sums(w))
+	bool outer = !periodic_has(o->outer, "none");
+	if (outer)
+		s->u = vec_new(w, vec_len(w->param));
+	if (!outer && !periodic_has(w->run->reduce, "sum"))
 		return;
 	s->met = vec_new(w, vec_len(w->param));
 	vec_copy(s->met, w->param);
+}
+
+/* X_e, the steps between two meetings in this epoch. */
+static int64_t periodic_interval(const struct worker *w)
+{
+	const struct periodic_opts *o = w->opts;
+	double x = (double)w->run->sync_every, over;
+	if (periodic_has(o->schedule, "fixed") || w->run->epochs == 1)
+		return w->run->sync_every;
+	over = (double)(w->epoch - 1) / (double)(w->run->epochs - 1);
+	return (int64_t)round(pow(x, periodic_has(o->schedule, "down") ? 1 - over : over));
+}
+
+/* A fixed interval counts from the first step, whatever --periodic.start is; one that changes
+ * counts from the last meeting. */
+static bool periodic_due(const struct worker *w)
+{
+	const struct periodic_opts *o = w->opts;
+	const struct periodic *s = w->state;
+	if (periodic_has(o->schedule, "fixed"))
+		return w->step % w->run->sync_every == 0;
+	return w->step - s->last >= periodic_interval(w);
+}
+
+/* param holds sum of (w - w_met), which is -N d for the mean and -d for the sum; vec_sgd's scale
+ * makes it d. A first step of 0 only moves u, where Nesterov's step needs u and d apart. */
+static void periodic_outer(struct worker *w)
+{
+	const struct periodic_opts *o = w->opts;
+	struct periodic *s = w->state;
+	float a = (float)o->outer_lr, mu = (float)o->outer_momentum, weight = (float)w->weight;
+	bool nesterov = periodic_has(o->outer, "nesterov");
+	vec_sgd(s->met, s->u, w->param, nesterov ? 0 : a, mu, 0, -weight);
+	if (nesterov) {
+		vec_axpy(s->met, -a * mu, s->u);
+		vec_axpy(s->met, a * weight, w->param);
+	}
+	vec_copy(w->param, s->met);
 }
 
 static void periodic_meet(struct worker *w)
@@ -59,13 +160,18 @@ static void periodic_meet(struct worker *w)
 	if (s->met) {
 		vec_axpy(w->param, -1, s->met);
 		comm_allreduce(w->data_group, w->param, SUM);
-		vec_axpy(w->param, 1, s->met);
-		vec_copy(s->met, w->param);
 	} else {
 		comm_allreduce(w->data_group, w->param, MEAN);
 	}
+	if (s->u) {
+		periodic_outer(w);
+	} else if (s->met) {
+		vec_axpy(w->param, 1, s->met);
+		vec_copy(s->met, w->param);
+	}
 	if (o->velocity && w->velocity)
 		comm_allreduce(w->data_group, w->velocity, MEAN);
+	s->last = w->step;
 }
 
 static void periodic_step(struct worker *w)
@@ -75,12 +181,14 @@ static void periodic_step(struct worker *w)
 	if (w->step <= o->start) {
 		comm_allreduce(w->data_group, w->grad, SUM);
 		sgd_step(w, w->weight);
+		s->last = w->step;
 		if (w->step == o->start && s->met)
 			vec_copy(s->met, w->param);
 		return;
 	}
 	sgd_step(w, 1);
-	if (comm_size(w->data_group) > 1 && w->step % w->run->sync_every == 0)
+	/* one worker alone has nobody to meet, but its outer optimiser steps all the same */
+	if ((comm_size(w->data_group) > 1 || s->u) && periodic_due(w))
 		periodic_meet(w);
 }
 
@@ -88,6 +196,7 @@ static void periodic_fini(struct worker *w)
 {
 	struct periodic *s = w->state;
 	vec_free(s->met);
+	vec_free(s->u);
 }
 
 static double periodic_bytes(const struct worker *w)
@@ -95,7 +204,7 @@ static double periodic_bytes(const struct worker *w)
 	const struct periodic_opts *o = w->opts;
 	double n = comm_size(w->data_group), vectors = o->velocity && w->velocity ? 2 : 1;
 	double one = 2 * (n - 1) / n * sizeof(float) * (double)vec_len(w->param);
-	return w->step <= o->start ? one : vectors * one / (double)w->run->sync_every;
+	return w->step <= o->start ? one : vectors * one / (double)periodic_interval(w);
 }
 
 const struct strategy strategy_periodic = {
@@ -104,6 +213,7 @@ const struct strategy strategy_periodic = {
 		   .options = periodic_options,
 		   .opts_size = sizeof(struct periodic_opts)},
 	.state_size = sizeof(struct periodic),
+	.refuse = periodic_refuse,
 	.init = periodic_init,
 	.step = periodic_step,
 	.fini = periodic_fini,

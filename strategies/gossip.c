@@ -1,0 +1,121 @@
+/*
+ * gossip.c - decentralised averaging: trainers meet in pairs, there is no sum over all (AD-PSGD's
+ * exchange, Lian et al., ICML 2018, on a fixed schedule of rounds, as in SGP).
+ *
+ *   each step:               v = m v + g;  w -= lr v            local
+ *   every X steps, round t:  w_i = w_j = (w_i + w_j) / 2        for each pair (i, j) of the round
+ *
+ * ring:      round t pairs (0, 1), (2, 3), ... and (1, 2), ..., (N - 1, 0) in turn; of an odd N
+ *            worker t mod N sits out, and the others pair up along the ring after it
+ * hypercube: j = i xor 2^(t mod log2 N): log2 N rounds without steps between would average all
+ *
+ * A round keeps the mean over the trainers, which is the model that is judged. It sends P floats a
+ * trainer (who sits out: none), whatever N: an averaging of all sends 2 (N - 1) / N P.
+ */
+#include "../mvbench.h"
+
+#include <string.h>
+
+struct gossip_opts {
+	const char *schedule;
+};
+
+struct gossip {
+	struct vec *other; /* the neighbour's w */
+};
+
+static const struct option gossip_options[] = {
+	{.name = "schedule",
+	 .type = OPT_CHOICE,
+	 .offset = offsetof(struct gossip_opts, schedule),
+	 .def = "ring",
+	 .choices = "ring|hypercube",
+	 .help = "who meets whom: neighbours on a ring, or the workers whose ranks differ in one "
+		 "bit"},
+	{0},
+};
+
+static bool gossip_on_hypercube(const struct gossip_opts *o)
+{
+	return strcmp(o->schedule, "hypercube") == 0;
+}
+
+static char *gossip_refuse(const struct run *run, const void *opts)
+{
+	int64_t n = run->workers;
+	if (strcmp(run->reduce, "sum") == 0)
+		return sentence(
+			"--reduce=sum: gossip averages the models of two workers, and a sum "
+			"over all is never made; use --reduce=mean");
+	if (gossip_on_hypercube(opts) && (n & (n - 1)))
+		return sentence("--workers=%d: a hypercube needs a power of two (2, 4, 8, ...); "
+				"give one, or --gossip.schedule=ring",
+				(int)n);
+	return NULL;
+}
+
+static void gossip_init(struct worker *w)
+{
+	struct gossip *s = w->state;
+	s->other = vec_new(w, vec_len(w->param));
+}
+
+/* Whom `rank` of n meets in round t; itself if it sits out. */
+static int gossip_on_ring(int rank, int n, int64_t t)
+{
+	int turn = (int)((t + 1) % (n % 2 ? n : 2));
+	int place = (rank - turn + n) % n; /* pairs are places (0, 1), (2, 3), ... */
+	return (place ^ 1) < n ? ((place ^ 1) + turn) % n : rank;
+}
+
+static int gossip_on_cube(int rank, int n, int64_t t)
+{
+	int bits = 0;
+	while (1 << bits < n)
+		bits++;
+	return rank ^ (1 << (t % bits));
+}
+
+static void gossip_step(struct worker *w)
+{
+	struct gossip *s = w->state;
+	int rank = comm_rank(w->data_group), n = comm_size(w->data_group);
+	int64_t every = w->run->sync_every, t = w->step / every - 1;
+	sgd_step(w, 1);
+	if (n == 1 || w->step % every)
+		return;
+	int peer = gossip_on_hypercube(w->opts) ? gossip_on_cube(rank, n, t)
+						: gossip_on_ring(rank, n, t);
+	if (peer == rank)
+		return;
+	comm_exchange(w->data_group, peer, w->param, s->other);
+	vec_scale(w->param, 0.5f); /* exact, so both ends of a pair round alike */
+	vec_axpy(w->param, 0.5f, s->other);
+}
+
+static void gossip_fini(struct worker *w)
+{
+	struct gossip *s = w->state;
+	vec_free(s->other);
+}
+
+static double gossip_bytes(const struct worker *w)
+{
+	int n = comm_size(w->data_group);
+	double meeting = n - n % 2; /* trainers in a round */
+	return meeting / n * sizeof(float) * (double)vec_len(w->param) / (double)w->run->sync_every;
+}
+
+const struct strategy strategy_gossip = {
+	.plugin = {.name = "gossip",
+		   .summary = "decentralised: every X steps a worker averages with one neighbour",
+		   .options = gossip_options,
+		   .opts_size = sizeof(struct gossip_opts)},
+	.state_size = sizeof(struct gossip),
+	.refuse = gossip_refuse,
+	.init = gossip_init,
+	.step = gossip_step,
+	.fini = gossip_fini,
+	.average = true,
+	.bytes_per_step = gossip_bytes,
+};

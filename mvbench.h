@@ -83,6 +83,8 @@ struct run {
 	const char *reduce, *lr_scale;
 	int64_t seed;
 	const char *device, *platform, *hostfile, *data_dir;
+	const char *table_home; /* where parameter-server tables live, or "auto" */
+	bool record;            /* keep the order in which pushes were applied */
 	int64_t threads;        /* of one worker's compute */
 	double straggle;        /* lognormal sigma of a step's compute time */
 	double target_accuracy; /* 0 = none */
@@ -156,21 +158,102 @@ static inline size_t part_of(size_t n, size_t parts, size_t i)
 	return (size_t)((unsigned __int128)n * i / parts);
 }
 
-/* ---- Tables: parameters that live on a parameter server, cut into one shard a worker. ---- */
+/* ---- Tables: parameters that live on a parameter server, cut into shards. ---- */
 
-/* Collective. The table starts as rank 0's init, and so do the pulled values: init gets them. A
- * table with one client is its init vector itself: what is pulled is what was pushed, and nothing
- * moves. */
-struct table *table_new(struct worker *w, struct vec *init);
+/* What goes with a push. An updater reads what its formula names. */
+struct push {
+	float scale; /* of a delta */
+	float lr, momentum, rho, lambda;
+};
+
+/* The initial value: rank 0's, the mean of all workers', or their sum. */
+enum table_init { TABLE_MASTER, TABLE_AVERAGE, TABLE_SUM };
+
+struct table_terms {
+	const char *updater; /* what a push does to W, see UPDATER_OPTIONS; NULL = "add" */
+	bool rounds;         /* bulk-synchronous: a pull waits for everybody's push */
+	int64_t backup;      /* with rounds: so many pushes are not waited for, and dropped */
+	int64_t lead;        /* with bounded: pushes that a worker may be ahead of the slowest */
+	bool bounded;
+	/* Pushes are table_syncs. One client then needs no copy: the table is its init vector. */
+	bool syncs;
+	enum table_init init;
+};
+
+/* Collective. W starts as init says, and so do the pulled values: init gets them. */
+struct table *table_new(struct worker *w, struct vec *init, const struct table_terms *terms);
 void table_free(struct table *t); /* collective */
-/* One push and one pull in a single pass over the shards: W += scale (param - pulled), then param =
- * pulled = W. Waits for nobody. Returns the push's staleness: others' pushes since my last pull. */
-int64_t table_sync(struct table *t, struct vec *param, float scale);
-void table_pull(struct table *t, struct vec *param); /* param = pulled = W */
-void table_get(struct table *t, struct vec *out);    /* out = W; not counted, no pull */
-int64_t table_version(const struct table *t);        /* pushes applied so far */
-/* What one table_sync of this worker moves between workers, both ways [bytes]. */
-int64_t table_sync_bytes(const struct table *t);
+/* Each is one pass over the shards; pushes are counted with their staleness: others' pushes since
+ * this worker's last pull. Waits for nobody, but where the terms say so.
+ *   sync       W += scale (param - pulled);  param = pulled = W
+ *   push       W = updater(W, g)
+ *   push_pull  W = updater(W, g);  param = pulled = W
+ *   pull       param = pulled = W
+ *   elastic    d = alpha (param - W);  W += d;  param -= d */
+void table_sync(struct table *t, struct vec *param, float scale);
+void table_push(struct table *t, const struct vec *g, const struct push *by);
+void table_push_pull(struct table *t, const struct vec *g, const struct push *by,
+		     struct vec *param);
+void table_pull(struct table *t, struct vec *param);
+void table_elastic(struct table *t, struct vec *param, float alpha);
+void table_get(struct table *t, struct vec *out); /* out = W; not counted, no pull */
+int64_t table_version(struct table *t);           /* pushes begun so far */
+/* What n floats to a table (or from it) cost this trainer on average [bytes]: its own shard is
+ * free. */
+double table_bytes(const struct worker *w, double n);
+
+/* ---- The exchange that asgd, bsp and ssp have in common (runtime/exchange.c). ---- */
+
+struct updater_opts {
+	const char *updater;
+	double rho, lambda, square;
+};
+
+/* Rows of an options table, for a struct updater_opts called `field`. The list is updater.c's. */
+#define UPDATERS "add|sgd|momentum|momentum_ema|adagrad|adagrad_shared|dcasgd|dcasgda|staleness"
+#define UPDATER_OPTIONS(owner, field) \
+	{.name = "updater", \
+	 .type = OPT_CHOICE, \
+	 .offset = offsetof(owner, field.updater), \
+	 .def = "add", \
+	 .choices = UPDATERS, \
+	 .help = "what the server does with a push: add takes what X steps changed, the others " \
+		 "take gradients [name]"}, \
+		{.name = "rho", \
+		 .type = OPT_REAL, \
+		 .offset = offsetof(owner, field.rho), \
+		 .def = "0.1", \
+		 .min = 0, \
+		 .max = 1e6, \
+		 .help = "adagrad's step [factor]"}, \
+		{.name = "lambda", \
+		 .type = OPT_REAL, \
+		 .offset = offsetof(owner, field.lambda), \
+		 .def = "0.1", \
+		 .min = 0, \
+		 .max = 1e6, \
+		 .help = "dcasgd's compensation of the delay [factor]"}, \
+	{ \
+		.name = "square", .type = OPT_REAL, .offset = offsetof(owner, field.square), \
+		.def = "0.95", .min = 0, .max = 1, \
+		.help = "dcasgda's mean of squares: what stays of it at a push [factor]" \
+	}
+
+struct exchange {
+	struct table *table;
+	struct vec *sum;  /* gradients since the last push; NULL: deltas are pushed, or X is 1 */
+	bool outstanding; /* steps since the last push */
+};
+
+/* The slots of a strategy whose state begins with a struct exchange, and its options with a struct
+ * updater_opts. */
+void exchange_init(struct worker *w, struct table_terms terms); /* syncs and updater: of opts */
+void exchange_step(struct worker *w);
+void exchange_flush(struct worker *w);
+void exchange_rejoin(struct worker *w);
+void exchange_fini(struct worker *w);
+void exchange_canonical(struct worker *w, struct vec *model);
+double exchange_bytes(const struct worker *w);
 
 /* ---- Random numbers: splitmix64; equal on every platform. ---------------- */
 
@@ -239,13 +322,12 @@ struct worker {
 
 	struct device *dev;
 	struct stats *stats;
+	struct tables *tables; /* made when a strategy asks for the first */
 };
 
 /* The local optimiser, in one pass: v = momentum v + scale grad + weight_decay param; param -= lr
  * v. */
 void sgd_step(struct worker *w, double scale);
-/* Tells what a push met: foreign updates since the pull. Counted per epoch. */
-void staleness_add(struct worker *w, int64_t staleness);
 
 /* ---- Strategies: strategies/NAME.c defines strategy_NAME; strategies/strategy.c lists it. ---- */
 
@@ -283,6 +365,8 @@ struct linear_ops {
 			 const struct vec *x, size_t rows);
 };
 extern const struct linear_ops linear_whole; /* the plain ones; a strategy may build on them */
+extern const struct linear_ops linear_split; /* cut over the model group: linear_split.c */
+double linear_split_bytes(const struct worker *w); /* what those send: as bytes_per_step */
 
 struct strategy {
 	struct plugin plugin;
@@ -308,6 +392,7 @@ struct strategy {
 	bool average;      /* the model is the mean of what the trainers gave,
 						   else that of the data group's first trainer */
 	bool asynchronous; /* the result depends on the order of arrival */
+	bool tables;       /* keeps parameters on a server: --servers and --record mean something */
 	/* What one trainer sends in one step, averaged over trainers and sync_every steps of equal
 	 * batches [bytes]. Tests hold the counted bytes to it. */
 	double (*bytes_per_step)(const struct worker *w);

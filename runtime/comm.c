@@ -29,53 +29,14 @@ struct comm {
 	struct request slot[LINK_SLOTS];
 };
 
-void stats_init(struct stats *s, size_t room)
-{
-	*s = (struct stats){.room = room};
-	s->collective_s = must(calloc(s->room, sizeof(float)));
-	s->shortest_s = must(calloc(s->room, sizeof(float)));
-}
-
-void stats_fini(struct stats *s)
-{
-	free(s->collective_s);
-	free(s->shortest_s);
-}
-
-void stats_reset(struct stats *s)
-{
-	*s = (struct stats){
-		.collective_s = s->collective_s, .shortest_s = s->shortest_s, .room = s->room};
-}
-
-static size_t smaller(size_t a, size_t b)
-{
-	return a < b ? a : b;
-}
-
 void stats_fold(struct worker *w)
 {
 	struct stats *s = w->stats;
-	double kept = (double)smaller(s->collectives, s->room);
+	double kept = (double)(s->collectives < s->room ? s->collectives : s->room);
 	link_fold(comm_link(w->all), &kept, 1, FOLD_MIN);
 	s->collectives = (size_t)kept < s->room ? (size_t)kept : s->collectives;
 	memcpy(s->shortest_s, s->collective_s, (size_t)kept * sizeof(float));
 	link_fold_float_min(comm_link(w->all), s->shortest_s, (int)kept);
-}
-
-/* Collectives past the room are taken to have waited as the kept ones did on average. */
-nsec stats_waited(const struct stats *s, size_t first, size_t last)
-{
-	size_t kept = smaller(s->collectives, s->room), end = smaller(last, kept);
-	double waited = 0;
-	if (last <= first || kept == 0)
-		return 0;
-	if (first >= end)
-		return (nsec)((double)stats_waited(s, 0, kept) * (double)(last - first) /
-			      (double)kept);
-	for (size_t i = first; i < end; i++)
-		waited += s->collective_s[i] - s->shortest_s[i];
-	return (nsec)(1e9 * waited * (double)(last - first) / (double)(end - first));
 }
 
 static void count_collective(struct comm *c, nsec since, size_t total_floats)

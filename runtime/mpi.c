@@ -4,17 +4,24 @@
  */
 #include "platform.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <mpi.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+struct mail;
 
 struct link {
 	MPI_Comm comm; /* MPI_COMM_NULL: one worker alone */
 	MPI_Request slot[LINK_SLOTS];
+	struct mail *mail; /* NULL until there is some */
 };
 
-static bool started;
+static bool started; /* MPI is there, */
+static bool ours;    /* and ours to end */
 
 bool platform_under_launcher(void)
 {
@@ -27,15 +34,35 @@ bool platform_under_launcher(void)
 	return false;
 }
 
+void platform_open(bool mpi, int *rank, int *size)
+{
+	int there;
+	*rank = 0;
+	*size = 1;
+	MPI_Initialized(&there);
+	started = mpi || there;
+	if (!started)
+		return;
+	if (!there) {
+		MPI_Init(NULL, NULL);
+		ours = true;
+	}
+	MPI_Comm_rank(MPI_COMM_WORLD, rank);
+	MPI_Comm_size(MPI_COMM_WORLD, size);
+}
+
+bool platform_gone(void)
+{
+	int gone = 0;
+	if (started)
+		MPI_Finalized(&gone);
+	return gone;
+}
+
 void platform_start(struct worker *w)
 {
-	int rank = 0, size = 1, wanted = (int)(w->run->workers + w->run->servers);
-	if (wanted > 1 || platform_under_launcher()) {
-		MPI_Init(NULL, NULL);
-		started = true;
-		MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-		MPI_Comm_size(MPI_COMM_WORLD, &size);
-	}
+	int rank, size, wanted = (int)(w->run->workers + w->run->servers);
+	platform_open(wanted > 1 || platform_under_launcher(), &rank, &size);
 	w->rank = rank;
 	w->size = size;
 	w->trainers = (int)w->run->workers;
@@ -52,9 +79,9 @@ void platform_start(struct worker *w)
 
 void platform_stop(void)
 {
-	if (started)
+	if (ours && !platform_gone())
 		MPI_Finalize();
-	started = false;
+	started = ours = false;
 }
 
 void platform_abort(int status)
@@ -105,8 +132,12 @@ struct link *link_split(struct link *l, int color, int *rank, int *size)
 	return link_of(comm);
 }
 
+static void mail_free(struct mail *m);
+
 void link_free(struct link *l)
 {
+	if (l)
+		mail_free(l->mail);
 	if (l && l->comm != MPI_COMM_NULL)
 		MPI_Comm_free(&l->comm);
 	free(l);
@@ -127,7 +158,9 @@ bool link_one_node(struct link *l)
 	return same;
 }
 
-/* MPI counts in int. */
+/* MPI counts in int: what may be longer goes in pieces. */
+enum { PIECE = 1 << 30 };
+
 static int count(size_t n)
 {
 	CHECK(n <= INT_MAX, "%zu in one message, %d is the most", n, INT_MAX);
@@ -152,7 +185,9 @@ void link_exchange(struct link *l, int peer, const float *out, float *in, size_t
 
 void link_allreduce(struct link *l, float *x, size_t n)
 {
-	MPI_Allreduce(MPI_IN_PLACE, x, count(n), MPI_FLOAT, MPI_SUM, l->comm);
+	for (; n > PIECE; x += PIECE, n -= PIECE)
+		MPI_Allreduce(MPI_IN_PLACE, x, PIECE, MPI_FLOAT, MPI_SUM, l->comm);
+	MPI_Allreduce(MPI_IN_PLACE, x, (int)n, MPI_FLOAT, MPI_SUM, l->comm);
 }
 
 void link_allreduce_start(struct link *l, int slot, float *x, size_t n)
@@ -178,8 +213,12 @@ void link_allgather(struct link *l, float *all, const int *counts, const int *fi
 
 void link_broadcast(struct link *l, int root, void *x, size_t bytes)
 {
-	if (l->comm != MPI_COMM_NULL)
-		MPI_Bcast(x, count(bytes), MPI_BYTE, root, l->comm);
+	char *at = x;
+	if (l->comm == MPI_COMM_NULL)
+		return;
+	for (; bytes > PIECE; at += PIECE, bytes -= PIECE)
+		MPI_Bcast(at, PIECE, MPI_BYTE, root, l->comm);
+	MPI_Bcast(at, (int)bytes, MPI_BYTE, root, l->comm);
 }
 
 void link_barrier(struct link *l)
@@ -220,6 +259,12 @@ void *link_shared_new(struct link *l, size_t bytes, void **handle)
 	int rank, unit;
 	MPI_Aint size;
 	void *p;
+	if (l->comm == MPI_COMM_NULL) {
+		size_t room = (bytes + SHARED_ALIGN) & ~(size_t)(SHARED_ALIGN - 1);
+		p = must(aligned_alloc(SHARED_ALIGN, room));
+		*handle = NULL;
+		return memset(p, 0, room);
+	}
 	MPI_Win *win = must(malloc(sizeof *win));
 	MPI_Comm_rank(l->comm, &rank);
 	MPI_Win_allocate_shared(rank ? 0 : (MPI_Aint)(bytes + SHARED_ALIGN), 1, MPI_INFO_NULL,
@@ -234,8 +279,325 @@ void *link_shared_new(struct link *l, size_t bytes, void **handle)
 	return p;
 }
 
-void link_shared_free(void *handle)
+void link_shared_free(void *p, void *handle)
 {
+	if (!handle) {
+		free(p);
+		return;
+	}
 	MPI_Win_free(handle);
 	free(handle);
+}
+
+/* ---- Windows. Everything that may meet goes through accumulating operations, which MPI keeps
+ * atomic and in order; MPI_NO_OP makes one of them a read. ---- */
+
+struct window {
+	MPI_Win at;  /* MPI_WIN_NULL: one worker alone, in plain memory */
+	char *own;   /* counters, then floats */
+	size_t head; /* of the counters [bytes] */
+	MPI_Request look;
+};
+
+struct window *link_window_new(struct link *l, size_t floats, size_t counters, float **own)
+{
+	struct window *w = must(calloc(1, sizeof *w));
+	w->at = MPI_WIN_NULL;
+	w->head = (counters * sizeof(int64_t) + SHARED_ALIGN - 1) & ~(size_t)(SHARED_ALIGN - 1);
+	size_t bytes = w->head + (floats + 1) * sizeof(float);
+	if (l->comm == MPI_COMM_NULL) {
+		w->own = must(calloc(1, bytes));
+	} else {
+		int *model, known;
+		MPI_Win_allocate((MPI_Aint)bytes, 1, MPI_INFO_NULL, l->comm, &w->own, &w->at);
+		MPI_Win_get_attr(w->at, MPI_WIN_MODEL, &model, &known);
+		CHECK(known && *model == MPI_WIN_UNIFIED, "windows are not in plain memory here");
+		MPI_Win_lock_all(MPI_MODE_NOCHECK, w->at);
+		memset(w->own, 0, bytes);
+		MPI_Win_sync(w->at);
+		MPI_Barrier(l->comm);
+	}
+	*own = (float *)(void *)(w->own + w->head);
+	return w;
+}
+
+void link_window_free(struct window *w)
+{
+	if (w->at != MPI_WIN_NULL) {
+		MPI_Win_unlock_all(w->at);
+		MPI_Win_free(&w->at);
+	} else {
+		free(w->own);
+	}
+	free(w);
+}
+
+void link_window_sync(struct window *w)
+{
+	if (w->at != MPI_WIN_NULL)
+		MPI_Win_sync(w->at);
+}
+
+static MPI_Aint float_at(const struct window *w, size_t first)
+{
+	return (MPI_Aint)(w->head + first * sizeof(float));
+}
+
+static float *alone(struct window *w, size_t first)
+{
+	return (float *)(void *)(w->own + float_at(w, first));
+}
+
+void link_window_get(struct window *w, int rank, size_t first, float *x, size_t n)
+{
+	int k = count(n);
+	if (w->at != MPI_WIN_NULL)
+		MPI_Get_accumulate(NULL, 0, MPI_FLOAT, x, k, MPI_FLOAT, rank, float_at(w, first), k,
+				   MPI_FLOAT, MPI_NO_OP, w->at);
+	else
+		memcpy(x, alone(w, first), n * sizeof *x);
+}
+
+void link_window_add(struct window *w, int rank, size_t first, const float *x, size_t n)
+{
+	int k = count(n);
+	if (w->at != MPI_WIN_NULL)
+		MPI_Accumulate(x, k, MPI_FLOAT, rank, float_at(w, first), k, MPI_FLOAT, MPI_SUM,
+			       w->at);
+	else
+		for (size_t i = 0; i < n; i++)
+			alone(w, first)[i] += x[i];
+}
+
+void link_window_get_add(struct window *w, int rank, size_t first, const float *x, float *old,
+			 size_t n)
+{
+	int k = count(n);
+	if (w->at != MPI_WIN_NULL) {
+		MPI_Get_accumulate(x, k, MPI_FLOAT, old, k, MPI_FLOAT, rank, float_at(w, first), k,
+				   MPI_FLOAT, MPI_SUM, w->at);
+	} else {
+		link_window_get(w, rank, first, old, n);
+		link_window_add(w, rank, first, x, n);
+	}
+}
+
+void link_window_count(struct window *w, size_t counter, const int64_t *by, int64_t *before)
+{
+	size_t at = counter * sizeof(int64_t);
+	if (w->at != MPI_WIN_NULL) {
+		MPI_Fetch_and_op(by, before, MPI_INT64_T, 0, (MPI_Aint)at, MPI_SUM, w->at);
+	} else {
+		int64_t *own = (int64_t *)(void *)(w->own + at);
+		*before = *own;
+		*own += *by;
+	}
+}
+
+void link_window_look(struct window *w, int64_t *x, size_t n)
+{
+	int k = count(n);
+	if (w->at != MPI_WIN_NULL)
+		MPI_Rget_accumulate(NULL, 0, MPI_INT64_T, x, k, MPI_INT64_T, 0, 0, k, MPI_INT64_T,
+				    MPI_NO_OP, w->at, &w->look);
+	else
+		memcpy(x, w->own, n * sizeof *x);
+}
+
+bool link_window_looked(struct window *w)
+{
+	int done = true, none;
+	if (w->at == MPI_WIN_NULL)
+		return true;
+	/* a look at oneself is done at once, and what others want of this rank would never be */
+	MPI_Iprobe(0, 0, MPI_COMM_SELF, &none, MPI_STATUS_IGNORE);
+	MPI_Test(&w->look, &done, MPI_STATUS_IGNORE);
+	return done;
+}
+
+void link_window_flush(struct window *w, int rank)
+{
+	if (w->at == MPI_WIN_NULL)
+		return;
+	if (rank < 0)
+		MPI_Win_flush_all(w->at);
+	else
+		MPI_Win_flush(rank, w->at);
+}
+
+/* ---- Mail. MPI's own waits spin; here a rank sleeps until its bell rings. ---- */
+
+/* Across machines there are no bells: sleep is short and looks again. With bells it is only there
+ * for what MPI itself puts off. */
+static const nsec nap_least[] = {20000, 200000}, nap_most[] = {500000, 10000000};
+
+struct bell {
+	_Alignas(64) sem_t sem;
+};
+
+struct mail {
+	MPI_Request *request; /* [room]; MPI_REQUEST_NULL: done, or free */
+	bool *taken;          /* [room] */
+	int *found;           /* [room] */
+	int room, used;       /* used: those from here on were never taken */
+	bool tried;           /* to have bells */
+	int rank;
+	struct bell *bell; /* [ranks], shared; NULL: none */
+	void *handle;
+};
+
+static void mail_grow(struct mail *m, int room)
+{
+	size_t n = (size_t)room;
+	m->request = must(realloc(m->request, n * sizeof *m->request));
+	m->taken = must(realloc(m->taken, n * sizeof *m->taken));
+	m->found = must(realloc(m->found, n * sizeof *m->found));
+	for (; m->room < room; m->room++)
+		m->taken[m->room] = false;
+}
+
+static struct mail *mail_of(struct link *l)
+{
+	enum { ROOM = 256 };
+	if (!l->mail) {
+		l->mail = must(calloc(1, sizeof *l->mail));
+		MPI_Comm_rank(l->comm, &l->mail->rank);
+		mail_grow(l->mail, ROOM);
+	}
+	return l->mail;
+}
+
+static void mail_free(struct mail *m)
+{
+	if (m) {
+		free(m->request);
+		free(m->taken);
+		free(m->found);
+	}
+	free(m);
+}
+
+int link_rank(struct link *l)
+{
+	return mail_of(l)->rank;
+}
+
+int link_size(struct link *l)
+{
+	int size;
+	MPI_Comm_size(l->comm, &size);
+	return size;
+}
+
+void link_bells_new(struct link *l)
+{
+	struct mail *m = mail_of(l);
+	int size = link_size(l);
+	if (m->tried)
+		return;
+	m->tried = true;
+	if (!link_one_node(l))
+		return;
+	m->bell = link_shared_new(l, (size_t)size * sizeof *m->bell, &m->handle);
+	for (int i = 0; i < size && m->rank == 0; i++)
+		sem_init(&m->bell[i].sem, 1, 0);
+	MPI_Barrier(l->comm);
+}
+
+void link_bells_free(struct link *l)
+{
+	struct mail *m = l->mail;
+	if (!m || !m->bell)
+		return;
+	MPI_Barrier(l->comm); /* nobody rings any more */
+	link_shared_free(m->bell, m->handle);
+	m->bell = NULL;
+}
+
+void link_ring(struct link *l, int rank)
+{
+	struct mail *m = mail_of(l);
+	if (m->bell)
+		sem_post(&m->bell[rank].sem);
+}
+
+void link_sleep(struct link *l, nsec *nap)
+{
+	struct mail *m = mail_of(l);
+	bool bells = m->bell != NULL;
+	nsec least = nap_least[bells], most = nap_most[bells];
+	*nap = 2 * *nap < least ? least : 2 * *nap < most ? 2 * *nap : most;
+	if (!bells) {
+		clock_delay(*nap);
+		return;
+	}
+	nsec end = clock_now() + *nap;
+	struct timespec until = {.tv_sec = end / 1000000000, .tv_nsec = end % 1000000000};
+	sem_t *mine = &m->bell[m->rank].sem;
+	while (sem_clockwait(mine, CLOCK_MONOTONIC, &until) != 0 && errno == EINTR)
+		;
+	while (sem_trywait(mine) == 0) /* who rang has sent before: one look finds it all */
+		;
+}
+
+void link_tell(struct link *l, int to, int tag, const void *x, size_t bytes)
+{
+	MPI_Send(x, count(bytes / sizeof(float)), MPI_FLOAT, to, tag, l->comm);
+}
+
+static int request_new(struct mail *m)
+{
+	int i = 0;
+	while (i < m->used && m->taken[i])
+		i++;
+	if (i == m->room)
+		mail_grow(m, 2 * m->room);
+	if (i == m->used)
+		m->used++;
+	m->taken[i] = true;
+	return i;
+}
+
+int link_send_start(struct link *l, int to, int tag, const void *x, size_t bytes)
+{
+	struct mail *m = mail_of(l);
+	int i = request_new(m);
+	MPI_Isend(x, count(bytes / sizeof(float)), MPI_FLOAT, to, tag, l->comm, &m->request[i]);
+	return i;
+}
+
+int link_recv_start(struct link *l, int from, int tag, void *x, size_t bytes)
+{
+	struct mail *m = mail_of(l);
+	int i = request_new(m);
+	MPI_Irecv(x, count(bytes / sizeof(float)), MPI_FLOAT, from, tag, l->comm, &m->request[i]);
+	return i;
+}
+
+bool link_look(struct link *l)
+{
+	struct mail *m = mail_of(l);
+	int n = 0;
+	MPI_Testsome(m->used, m->request, &n, m->found, MPI_STATUSES_IGNORE);
+	return n != MPI_UNDEFINED && n > 0;
+}
+
+bool link_done(struct link *l, int *request)
+{
+	if (*request < 0)
+		return true;
+	if (l->mail->request[*request] != MPI_REQUEST_NULL)
+		return false;
+	l->mail->taken[*request] = false;
+	*request = -1;
+	return true;
+}
+
+void link_cancel(struct link *l, int *request)
+{
+	if (link_done(l, request))
+		return;
+	MPI_Cancel(&l->mail->request[*request]);
+	MPI_Wait(&l->mail->request[*request], MPI_STATUS_IGNORE);
+	link_done(l, request);
 }

@@ -117,6 +117,27 @@ static char *check_snapshots(const struct run *run, int64_t params)
 			(long long)run->barrier_every, bytes * 1e-9);
 }
 
+static char *check_tables(const struct config *c)
+{
+	const struct run *run = &c->run;
+	bool servers = strcmp(run->table_home, "servers") == 0;
+
+	if (run->servers > 0 && !c->strategy->tables)
+		return sentence("--servers=%d: %s keeps nothing on a server; use --servers=0",
+				(int)run->servers, run->strategy);
+	if (run->record && !c->strategy->tables)
+		return sentence("--record: %s pushes nothing to a server, so that there is no "
+				"order to keep",
+				run->strategy);
+	if (strcmp(run->table_home, "auto") == 0 || servers == (run->servers > 0))
+		return NULL;
+	if (servers)
+		return sentence("--table-home=servers: there are none; give --servers=1 or more");
+	return sentence("--table-home=%s: with --servers=%d tables live on the servers; leave one "
+			"of the two out",
+			run->table_home, (int)run->servers);
+}
+
 char *plan_make(const struct config *c, struct plan *p)
 {
 	const struct run *run = &c->run;
@@ -128,10 +149,8 @@ char *plan_make(const struct config *c, struct plan *p)
 				run->platform);
 	if (c->strategy->refuse && (wrong = c->strategy->refuse(run, c->strategy_opts)))
 		return wrong;
-	if (run->servers > 0)
-		return sentence("--servers=%d: %s has no servers of its own, its workers serve the "
-				"parameters too; use --servers=0",
-				(int)run->servers, run->strategy);
+	if ((wrong = check_tables(c)))
+		return wrong;
 	int share = config_model_workers(c);
 	if (share < 1 || run->workers % share != 0)
 		return sentence(
@@ -161,6 +180,7 @@ char *plan_make(const struct config *c, struct plan *p)
 		return wrong;
 	int64_t together = models * run->batch;
 	p->steps = ((int64_t)p->train.n + together - 1) / together;
-	p->oversubscribed = !*run->hostfile && run->workers * run->threads > p->cores;
+	p->oversubscribed =
+		!*run->hostfile && run->workers * run->threads + run->servers > p->cores;
 	return NULL;
 }

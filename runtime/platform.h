@@ -100,19 +100,28 @@ void tally_take(struct worker *w, struct tally *out);
 
 /* ---- Communication: comm.c counts and times, the platform's own file (mpi.c) moves. ---- */
 
+/* A histogram of staleness is exact below STALENESS_EXACT; above, each octave has 16 bins. */
+enum { STALENESS_EXACT = 128, STALENESS_BINS = STALENESS_EXACT + 16 * 16 };
+int64_t staleness_of_bin(int bin); /* the least staleness that falls into it */
+
 struct stats {           /* of one worker since stats_reset */
 	nsec comm, wait; /* in wrappers; in barriers and locks */
 	int64_t bytes_sent;
-	int64_t pushes, staleness_sum, staleness_max;
+	int64_t pushes, staleness_sum, staleness_max; /* pushes: those that were applied */
+	int64_t dropped;                              /* came too late for their round */
+	int64_t staleness[STALENESS_BINS];
 	/* The durations of collectives. Over the trainers, the shortest is the cost of one (the
 	 * last to arrive waits for nobody); what another spends longer is waiting. */
 	float *collective_s, *shortest_s;
 	size_t collectives, room; /* collectives may exceed room: the rest is extrapolated */
 };
 
+/* stats.c, but stats_fold: comm.c. */
 void stats_init(struct stats *s, size_t room); /* room: collectives of a race that are kept */
 void stats_fini(struct stats *s);
 void stats_reset(struct stats *s);
+/* A push met so many foreign ones since its worker's last pull. */
+void stats_push(struct stats *s, int64_t staleness);
 /* Collective, off the clock, after a race: finds each collective's shortest duration over the
  * trainers. */
 void stats_fold(struct worker *w);
@@ -124,7 +133,10 @@ struct comm *comm_world_trainers(struct worker *w); /* every trainer; counts int
 
 /* The platform's side. Ranks are those of the comm. link is what the platform made of it. */
 struct link;
-bool platform_under_launcher(void);    /* mpirun, srun started this process */
+bool platform_under_launcher(void); /* mpirun, srun started this process */
+/* Takes MPI as the program has started it, or starts it if `mpi`; else this process is alone. */
+void platform_open(bool mpi, int *rank, int *size);
+bool platform_gone(void);              /* the program has ended MPI before platform_stop */
 void platform_start(struct worker *w); /* sets rank and size; no MPI for one worker alone */
 void platform_stop(void);
 void platform_abort(int status) __attribute__((noreturn));
@@ -152,7 +164,43 @@ void link_fold_float_min(struct link *l, float *x, int n);
 void link_gather_bytes(struct link *l, const void *mine, void *all, int bytes); /* to rank 0 */
 /* Zeroed memory that all ranks of a node share; each rank gets the same block. */
 void *link_shared_new(struct link *l, size_t bytes, void **handle);
-void link_shared_free(void *handle);
+void link_shared_free(void *p, void *handle);
+/* A window: floats of every rank, zero at first, and int64 counters of rank 0, all of which all
+ * ranks reach without the owner's help. What is started (all but new, free, sync, looked) is done
+ * after the flush of that rank; each element is added to and read atomically. */
+struct window;
+/* Collective. floats: this rank's own, which *own points to; counters: equal on all ranks. */
+struct window *link_window_new(struct link *l, size_t floats, size_t counters, float **own);
+void link_window_free(struct window *w); /* collective */
+/* Before and after plain loads and stores of own floats that nobody else is reaching for. */
+void link_window_sync(struct window *w);
+void link_window_get(struct window *w, int rank, size_t first, float *x, size_t n);
+void link_window_add(struct window *w, int rank, size_t first, const float *x, size_t n);
+/* old = the floats before x was added */
+void link_window_get_add(struct window *w, int rank, size_t first, const float *x, float *old,
+			 size_t n);
+/* by has to stay until the flush. */
+void link_window_count(struct window *w, size_t counter, const int64_t *by, int64_t *before);
+/* Reads the first n counters: they are there when looked says so, which needs no flush. */
+void link_window_look(struct window *w, int64_t *x, size_t n);
+bool link_window_looked(struct window *w);
+void link_window_flush(struct window *w, int rank); /* rank -1: all of them */
+/* Mail between ranks that must not spin (table_servers.c). A request is a number from 0; link_look
+ * finds out which are done, and link_done makes such a one -1; -1 is done. bytes: a multiple of a
+ * float's. */
+int link_rank(struct link *l);
+int link_size(struct link *l);
+void link_bells_new(struct link *l);  /* collective, once: on one machine, sleepers can be woken */
+void link_bells_free(struct link *l); /* collective; before link_free, when there are any */
+void link_ring(struct link *l, int rank); /* after each message */
+/* Until this rank's bell rings; at most a nap, which grows from time to time: begin with 0. */
+void link_sleep(struct link *l, nsec *nap);
+void link_tell(struct link *l, int to, int tag, const void *x, size_t bytes); /* few: at once */
+int link_send_start(struct link *l, int to, int tag, const void *x, size_t bytes);
+int link_recv_start(struct link *l, int from, int tag, void *x, size_t bytes);
+bool link_look(struct link *l); /* false: nothing new is done */
+bool link_done(struct link *l, int *request);
+void link_cancel(struct link *l, int *request); /* a receive */
 
 struct link *comm_link(struct comm *c);
 
@@ -254,13 +302,24 @@ struct experiment { /* what is known when a run begins */
 	const struct config *config;
 	const struct machine *machine;
 	const struct plan *plan;
-	const char *started; /* ISO 8601, UTC */
+	const char *started;    /* ISO 8601, UTC */
+	const char *table_home; /* where parameter-server tables live; NULL: the run has none */
 };
 
 struct split_row { /* of one rank, or the mean over trainers [s] */
 	double seconds, compute_s, comm_s, wait_s;
 	int64_t bytes_sent;
-	int64_t pushes, staleness_sum, staleness_max;
+	int64_t pushes, staleness_sum, staleness_max, dropped;
+};
+
+/* One pass of a worker over a shard, in the order in which they took place (--record). Between two
+ * passes of equal shard and table, seq tells which came first: every float saw them in this order.
+ */
+struct arrival {
+	int64_t seq;    /* from 0, of this shard of this table */
+	int32_t worker; /* rank */
+	int16_t table, shard;
+	char kind[8]; /* "push", "pull", "sync" (both), "elastic", "drop" */
 };
 
 struct epoch_row {              /* losses and accuracies: NaN = not known */
@@ -273,8 +332,12 @@ struct epoch_row {              /* losses and accuracies: NaN = not known */
 struct sink {
 	void *self;
 	char *(*begin)(void *self, const struct experiment *e, int64_t *id);
+	/* staleness: how many of the epoch's pushes fell into each of STALENESS_BINS bins; NULL =
+	 * there were no pushes. */
 	char *(*epoch)(void *self, const struct epoch_row *row, const struct split_row *ranks,
-		       int n);
+		       int n, const int64_t *staleness);
+	/* What --record asks for: after each race, before its epochs. NULL = not wanted. */
+	char *(*arrivals)(void *self, const struct arrival *a, size_t n);
 	/* Called on every rank at the end: the final model stands in w->param. NULL = not wanted;
 	 * only programs that look into a run set it. */
 	void (*model)(void *self, struct worker *w);
@@ -303,7 +366,7 @@ int train(const struct config *c, const struct plan *plan, const struct sink *si
 /* How a launched run is watched. */
 struct watcher {
 	void *self;
-	void (*tick)(void *self, const struct live *live); /* ten times a second */
+	void (*tick)(void *self, const struct live *live); /* ten times a second or more */
 };
 /* Starts the workers (in a child, or through mpirun), waits for them, returns the exit status that
  * they ended with. worker(ctx, live) is what a child without mpirun runs. The reason for a status
@@ -314,6 +377,10 @@ void live_free(struct live *l);
 /* The last words: readers that see LIVE_ENDED see status and reason too. */
 void live_end(struct live *l, int status, const char *reason);
 struct live *live_of_launcher(void); /* in a worker started by launch through mpirun; else NULL */
+int rank_of_launcher(void);          /* -1: no launcher started this process */
+/* In a worker, first of all: its errors, and the watcher of its run, can then say who it is. */
+void worker_introduce(const struct config *c);
+void panic_as(const char *who); /* who it is; must outlive the process's errors */
 
 /* ---- The command that needs no results (list.c) -------------------------- */
 

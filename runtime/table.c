@@ -1,107 +1,284 @@
 /*
- * table.c - parameters on a parameter server: an array of P floats, cut into one shard a worker.
- *
- *   W += scale (param - pulled);  param = pulled = W
- *
- * The shards lie in memory that the workers of a node share. A push and a pull are one pass over
- * the floats, block by block, each block under its own lock, and each worker begins at its own
- * shard: workers meet only where they overtake each other. A lock that is held puts the waiter to
- * sleep; nobody spins. Cost of a sync: four reads and three writes a float, 2 (P - own shard)
- * floats moved between workers.
+ * table.c - parameter-server tables: what they are whichever home they live in. table.h has the
+ * words; the homes do the passes; strategies come in through table_vec.c, other programs through
+ * libmvbench.c.
  *
  * Versions: a push takes its number as it begins. Its staleness is how many other pushes began
- * between this worker's last pull and it.
+ * between this worker's last pull and it. In rounds all pushes of one round meet none.
  */
-#include "platform.h"
+#include "table.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK = 8192 }; /* floats under one lock: 32 KiB, so that a block's work stays in cache */
+/* ---- The tables of a process ------------------------------------------------- */
 
-struct shared {
-	_Alignas(64) atomic_llong version;
-	_Alignas(64) pthread_mutex_t lock[];
-};
-
-struct table {
-	struct worker *worker;
-	struct comm *comm;
-	size_t n, blocks;
-	struct vec *only; /* one client: its init vector is the table */
-	void *handle;
-	struct shared *shared;
-	float *w;      /* shared [n] */
-	float *pulled; /* own [n] */
-	int64_t version, seen;
-};
-
-static size_t locks_bytes(size_t blocks)
+static char *choose_home(struct tables *s, const char *home)
 {
-	return (sizeof(struct shared) + blocks * sizeof(pthread_mutex_t) + 63) & ~(size_t)63;
+	bool any = strcmp(home, "auto") == 0;
+	if (s->servers > 0 && !any && strcmp(home, "servers") != 0)
+		return sentence("tables cannot live in %s memory when there are servers: leave "
+				"the servers out, or the home",
+				home);
+	if (s->servers > 0) {
+		s->home = &home_servers;
+		return NULL;
+	}
+	if (strcmp(home, "servers") == 0)
+		return sentence("tables cannot live on servers when there are none: give "
+				"--servers=1 or more");
+	bool near = link_one_node(s->workers);
+	if (strcmp(home, "shared") == 0 && !near)
+		return sentence("tables in shared memory need all workers on one machine: use "
+				"--table-home=onesided, or --servers=1");
+	s->home = strcmp(home, "onesided") == 0 || !near ? &home_onesided : &home_shared;
+	return NULL;
 }
 
-struct table *table_new(struct worker *w, struct vec *init)
+char *tables_open(struct tables **out, struct link *everyone, struct link *workers, int rank,
+		  int size, int servers, const char *home, struct stats *stats)
 {
+	struct tables *s = must(calloc(1, sizeof *s));
+	*s = (struct tables){.everyone = everyone,
+			     .workers = workers,
+			     .rank = rank,
+			     .size = size,
+			     .servers = servers};
+	s->stats = stats ? stats : &s->unused;
+	char *wrong = choose_home(s, home);
+	*out = s;
+	if (wrong) {
+		free(s);
+		*out = NULL;
+	}
+	return wrong;
+}
+
+void tables_record(struct tables *s, size_t room)
+{
+	free(s->arrival);
+	s->arrival = must(calloc(room + 1, sizeof *s->arrival));
+	s->room = room;
+	s->arrivals = 0;
+}
+
+void tables_close(struct tables *s)
+{
+	if (!s)
+		return;
+	for (int i = 0; i < s->count; i++)
+		table_close(s->table[i]);
+	if (s->home->finish)
+		s->home->finish(s);
+	free(s->arrival);
+	free(s);
+}
+
+char *tables_flush(struct tables *s)
+{
+	char *wrong = NULL;
+	for (int i = 0; i < s->count; i++) {
+		struct table *t = s->table[i];
+		for (int k = 0; t && k < TICKETS_MAX; k++)
+			if (t->ticket[k].under_way && !wrong)
+				wrong = table_wait(t, t->generation[k] * TICKETS_MAX + k, NULL);
+		if (t && !t->alias)
+			s->home->flush(t);
+	}
+	return wrong;
+}
+
+void tables_resume(struct tables *s)
+{
+	for (int i = 0; i < s->count; i++)
+		if (s->table[i] && !s->table[i]->alias)
+			s->home->resume(s->table[i]);
+}
+
+/* ---- One table ----------------------------------------------------------------- */
+
+/* The same initial values on every worker, in memory of their own; NULL = zeros. */
+static float *agree_on_init(const struct tables *s, const struct table_rules *r, size_t n,
+			    const float *init)
+{
+	double any = init != NULL;
+	if (r->init == TABLE_MASTER)
+		link_broadcast(s->workers, 0, &any, sizeof any);
+	else
+		link_fold(s->workers, &any, 1, FOLD_MAX);
+	if (any == 0)
+		return NULL;
+	float *all = must(calloc(n + 1, sizeof *all));
+	if (init)
+		memcpy(all, init, n * sizeof *all);
+	if (s->size == 1)
+		return all;
+	if (r->init == TABLE_MASTER) {
+		link_broadcast(s->workers, 0, all, n * sizeof *all);
+		return all;
+	}
+	link_allreduce(s->workers, all, n);
+	for (size_t i = 0; r->init == TABLE_AVERAGE && i < n; i++)
+		all[i] /= (float)s->size;
+	return all;
+}
+
+static char *check_rules(const struct tables *s, const struct table_rules *r)
+{
+	if (s->count == TABLES_MAX)
+		return sentence("there are %d tables already, which is the most", TABLES_MAX);
+	if (r->rows == 0 || r->columns == 0)
+		return sentence("a table of %zu x %zu floats: it needs at least one", r->rows,
+				r->columns);
+	if (r->rows > SIZE_MAX / sizeof(float) / r->columns)
+		return sentence("a table of %zu x %zu floats does not fit into memory", r->rows,
+				r->columns);
+	if (r->rounds && (r->backup < 0 || r->backup >= s->size))
+		return sentence("%lld backup workers of %d: at least one push has to count",
+				(long long)r->backup, s->size);
+	return s->home->refuse ? s->home->refuse(r, s) : NULL;
+}
+
+char *table_open(struct table **out, struct tables *s, const struct table_rules *rules,
+		 const float *init)
+{
+	char *wrong = check_rules(s, rules);
+	*out = NULL;
+	if (wrong)
+		return wrong;
 	struct table *t = must(calloc(1, sizeof *t));
-	*t = (struct table){.worker = w, .comm = w->data_group, .n = init->n};
-	if (comm_size(t->comm) == 1) {
-		t->only = init;
-		return t;
-	}
-	if (!link_one_node(comm_link(t->comm)))
-		user_error(
-			"the parameter server's tables need all %d workers on one node: use fewer "
-			"workers, or a strategy without tables (allreduce, periodic)",
-			comm_size(t->comm));
-	CHECK(init->dev->ops == &device_cpu, "tables hold host vectors only, not those of %s",
-	      init->dev->ops->name);
-	t->blocks = (t->n + BLOCK - 1) / BLOCK;
-	size_t head = locks_bytes(t->blocks);
-	t->shared = link_shared_new(comm_link(t->comm), head + t->n * sizeof(float), &t->handle);
-	t->w = (void *)((char *)t->shared + head);
-	t->pulled = must(malloc((t->n + 1) * sizeof(float)));
-	if (comm_rank(t->comm) == 0) {
-		pthread_mutexattr_t attr;
-		pthread_mutexattr_init(&attr);
-		pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
-		for (size_t i = 0; i < t->blocks; i++)
-			pthread_mutex_init(&t->shared->lock[i], &attr);
-		pthread_mutexattr_destroy(&attr);
-		memcpy(t->w, init->data, t->n * sizeof(float));
-	}
-	link_barrier(comm_link(t->comm));
-	memcpy(t->pulled, t->w, t->n * sizeof(float));
-	memcpy(init->data, t->w, t->n * sizeof(float));
-	return t;
+	*t = (struct table){
+		.among = s, .rules = *rules, .id = s->count, .n = rules->rows * rules->columns};
+	float *first = agree_on_init(s, rules, t->n, init);
+	if (rules->syncs || rules->updater->pulled)
+		t->pulled = must(calloc(t->n + 1, sizeof(float)));
+	if (t->pulled && first)
+		memcpy(t->pulled, first, t->n * sizeof(float));
+	if (rules->updater->own && s->home != &home_servers)
+		t->own = must(calloc(t->n + 1, sizeof(float)));
+	s->home->open(t, first);
+	free(first);
+	s->table[s->count++] = t;
+	*out = t;
+	return NULL;
 }
 
-void table_free(struct table *t)
+void table_close(struct table *t)
 {
 	if (!t)
 		return;
-	if (!t->only) {
-		link_barrier(comm_link(t->comm));
-		link_shared_free(t->handle);
-		free(t->pulled);
-	}
+	t->among->table[t->id] = NULL;
+	if (!t->alias)
+		t->among->home->close(t);
+	free(t->pulled);
+	free(t->own);
 	free(t);
 }
 
-static void lock_block(struct table *t, size_t i)
+/* ---- Passes -------------------------------------------------------------------- */
+
+static char *check_pass(const struct table *t, const struct pass *p)
 {
-	pthread_mutex_t *m = &t->shared->lock[i];
-	if (pthread_mutex_trylock(m) == 0)
-		return;
-	nsec since = clock_now();
-	pthread_mutex_lock(m);
-	t->worker->stats->wait += clock_now() - since;
+	for (size_t i = 0; p->row && i < p->rows; i++)
+		if (p->row[i] < 0 || (size_t)p->row[i] >= t->rules.rows)
+			return sentence("row %lld of a table with rows 0 to %lld",
+					(long long)p->row[i], (long long)t->rules.rows - 1);
+	return NULL;
 }
 
-static void sync_block(float *restrict w, float *restrict param, float *restrict pulled,
-		       float scale, size_t n)
+static size_t smaller(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+static size_t larger(size_t a, size_t b)
+{
+	return a > b ? a : b;
+}
+
+/* Floats of the pass that have to move between workers, one way. */
+static size_t moved(const struct table *t, const struct pass *p)
+{
+	size_t moves = 0;
+	for (size_t i = 0; i < pass_pieces(p); i++) {
+		size_t first, n, offset;
+		pass_piece(t, p, i, &first, &n, &offset);
+		size_t from = larger(first, t->own_first), to = smaller(first + n, t->own_end);
+		moves += n - (to > from ? to - from : 0);
+	}
+	return moves;
+}
+
+static void count_pass(struct table *t, const struct pass *p)
+{
+	struct stats *s = t->among->stats;
+	int ways = p->kind == PASS_READ ? p->pull : p->kind == PASS_PUSH ? 1 + (p->out != NULL) : 2;
+	s->bytes_sent += (int64_t)(sizeof(float) * moved(t, p) * (size_t)ways);
+	if (pass_pushes(p) && p->dropped)
+		s->dropped++;
+	else if (pass_pushes(p))
+		stats_push(s, p->staleness);
+}
+
+/* Times what the pass took; what it slept was counted as waiting by the home. */
+static char *timed(struct table *t, char *(*part)(struct table *, struct pass *), struct pass *p)
+{
+	struct stats *s = t->among->stats;
+	nsec since = clock_now(), waited = s->wait;
+	char *wrong = part ? part(t, p) : NULL;
+	s->comm += clock_now() - since - (s->wait - waited);
+	return wrong;
+}
+
+char *table_pass(struct table *t, struct pass *p)
+{
+	char *wrong = check_pass(t, p);
+	if (!wrong)
+		wrong = timed(t, t->among->home->start, p);
+	if (!wrong)
+		wrong = timed(t, t->among->home->wait, p);
+	if (!wrong)
+		count_pass(t, p);
+	return wrong;
+}
+
+char *table_start(struct table *t, const struct pass *p, int64_t *ticket)
+{
+	int k = 0;
+	char *wrong = check_pass(t, p);
+	if (wrong)
+		return wrong;
+	while (k < TICKETS_MAX && t->ticket[k].under_way)
+		k++;
+	if (k == TICKETS_MAX)
+		return sentence("%d passes are under way: wait for one before the next is started",
+				TICKETS_MAX);
+	t->ticket[k] = *p;
+	wrong = timed(t, t->among->home->start, &t->ticket[k]);
+	t->ticket[k].under_way = !wrong;
+	*ticket = ++t->generation[k] * TICKETS_MAX + k;
+	return wrong;
+}
+
+char *table_wait(struct table *t, int64_t ticket, struct pass *done)
+{
+	int k = (int)(ticket % TICKETS_MAX);
+	if (ticket < 0 || t->generation[k] < ticket / TICKETS_MAX || ticket < TICKETS_MAX)
+		return sentence("ticket %lld was never given out", (long long)ticket);
+	if (t->generation[k] != ticket / TICKETS_MAX || !t->ticket[k].under_way)
+		return sentence("ticket %lld was waited for already", (long long)ticket);
+	struct pass *p = &t->ticket[k];
+	p->under_way = false;
+	char *wrong = timed(t, t->among->home->wait, p);
+	if (!wrong)
+		count_pass(t, p);
+	if (done)
+		*done = *p;
+	return wrong;
+}
+
+static void sync_floats(float *restrict w, float *restrict param, float *restrict pulled,
+			float scale, size_t n)
 {
 #pragma omp simd
 	for (size_t i = 0; i < n; i++) {
@@ -112,82 +289,83 @@ static void sync_block(float *restrict w, float *restrict param, float *restrict
 	}
 }
 
-int64_t table_sync(struct table *t, struct vec *param, float scale)
+static void elastic_floats(float *restrict w, float *restrict param, float alpha, size_t n)
 {
-	CHECK(param->n == t->n, "a table of %zu floats is given %zu", t->n, param->n);
-	if (t->only) {
-		CHECK(param == t->only, "a table with one client holds that client's own vector");
-		t->version++;
-		return 0;
-	}
-	struct stats *stats = t->worker->stats;
-	nsec since = clock_now(), waited = stats->wait;
-	int64_t version = atomic_fetch_add(&t->shared->version, 1);
-	int64_t staleness = version - t->seen;
-	t->seen = version + 1;
-	size_t own = part_of(t->n, (size_t)comm_size(t->comm), (size_t)comm_rank(t->comm)) / BLOCK;
-	for (size_t k = 0; k < t->blocks; k++) {
-		size_t i = (own + k) % t->blocks, first = i * BLOCK;
-		size_t n = t->n - first < BLOCK ? t->n - first : BLOCK;
-		lock_block(t, i);
-		sync_block(t->w + first, param->data + first, t->pulled + first, scale, n);
-		pthread_mutex_unlock(&t->shared->lock[i]);
-	}
-	stats->comm += clock_now() - since - (stats->wait - waited);
-	stats->bytes_sent += table_sync_bytes(t);
-	return staleness;
-}
-
-static void read_blocks(struct table *t, float *out)
-{
-	for (size_t i = 0; i < t->blocks; i++) {
-		size_t first = i * BLOCK, n = t->n - first < BLOCK ? t->n - first : BLOCK;
-		lock_block(t, i);
-		memcpy(out + first, t->w + first, n * sizeof(float));
-		pthread_mutex_unlock(&t->shared->lock[i]);
+#pragma omp simd
+	for (size_t i = 0; i < n; i++) {
+		float d = alpha * (param[i] - w[i]);
+		w[i] += d;
+		param[i] -= d;
 	}
 }
 
-void table_pull(struct table *t, struct vec *param)
+static void add_read_floats(float *restrict w, const float *restrict in, float *restrict out,
+			    float scale, size_t n)
 {
-	CHECK(param->n == t->n, "a table of %zu floats is pulled into %zu", t->n, param->n);
-	if (t->only)
+#pragma omp simd
+	for (size_t i = 0; i < n; i++) {
+		float now = w[i] + scale * in[i];
+		w[i] = now;
+		out[i] = now;
+	}
+}
+
+void pass_apply(const struct table_rules *r, const struct pass *p, float *w, float *state,
+		float *own, float *pulled, const float *in, float *out, size_t n)
+{
+	bool keep = out && pulled && p->pull;
+	if (p->kind == PASS_SYNC) {
+		sync_floats(w, out, pulled, p->by.scale, n);
 		return;
-	struct stats *stats = t->worker->stats;
-	nsec since = clock_now(), waited = stats->wait;
-	t->seen = (int64_t)atomic_load(&t->shared->version);
-	read_blocks(t, t->pulled);
-	memcpy(param->data, t->pulled, t->n * sizeof(float));
-	stats->comm += clock_now() - since - (stats->wait - waited);
-	stats->bytes_sent += table_sync_bytes(t) / 2;
+	}
+	if (p->kind == PASS_ELASTIC) {
+		elastic_floats(w, out, p->by.scale, n);
+		return;
+	}
+	if (p->kind == PASS_PUSH && !r->updater->gradient && out && in != out) {
+		add_read_floats(w, in, out, p->by.scale, n);
+	} else {
+		if (p->kind == PASS_PUSH)
+			r->updater->apply(&(struct update){.w = w,
+							   .state = state,
+							   .own = own,
+							   .pulled = pulled,
+							   .values = in,
+							   .by = p->by,
+							   .staleness = p->staleness},
+					  n);
+		if (out)
+			memcpy(out, w, n * sizeof *w);
+	}
+	if (keep)
+		memcpy(pulled, w, n * sizeof *w);
 }
 
-void table_get(struct table *t, struct vec *out)
+void table_arrived(struct table *t, const struct pass *p, int shard, int64_t seq)
 {
-	CHECK(out->n == t->n, "a table of %zu floats is read into %zu", t->n, out->n);
-	if (!t->only)
-		read_blocks(t, out->data);
-	else if (out != t->only)
-		vec_copy(out, t->only);
+	static const char *const kind[] = {[PASS_READ] = "pull",
+					   [PASS_PUSH] = "push",
+					   [PASS_SYNC] = "sync",
+					   [PASS_ELASTIC] = "elastic"};
+	struct tables *s = t->among;
+	if (s->arrivals == s->room)
+		return;
+	struct arrival *a = &s->arrival[s->arrivals++];
+	*a = (struct arrival){
+		.seq = seq, .worker = s->rank, .table = (int16_t)t->id, .shard = (int16_t)shard};
+	strcpy(a->kind, p->dropped                       ? "drop"
+			: p->kind == PASS_PUSH && p->out ? "sync"
+							 : kind[p->kind]);
 }
 
-int64_t table_version(const struct table *t)
+char *table_uneven(const struct table *t, int away, int64_t pushes)
 {
-	return t->only ? t->version : (int64_t)atomic_load(&t->shared->version);
+	return sentence("an uneven number of pushes: worker %d stands at a barrier, or has ended, "
+			"after %lld; worker %d has made %lld and waits for it",
+			away, (long long)pushes, t->among->rank, (long long)t->pushes);
 }
 
-int64_t table_sync_bytes(const struct table *t)
+int64_t table_version(struct table *t)
 {
-	size_t parts = (size_t)comm_size(t->comm), r = (size_t)comm_rank(t->comm);
-	size_t own = part_of(t->n, parts, r + 1) - part_of(t->n, parts, r);
-	return (int64_t)(2 * sizeof(float) * (t->n - own));
-}
-
-void staleness_add(struct worker *w, int64_t staleness)
-{
-	struct stats *s = w->stats;
-	s->pushes++;
-	s->staleness_sum += staleness;
-	if (staleness > s->staleness_max)
-		s->staleness_max = staleness;
+	return t->alias ? t->pushes : t->among->home->version(t);
 }

@@ -14,7 +14,7 @@
  * permutation, and replica r takes its R-th part of that. So no row is dropped, mini-batches differ
  * by one row at most, and R replicas see together what one worker with batch R B sees.
  */
-#include "platform.h"
+#include "table.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -31,6 +31,7 @@ struct lap {
 	struct split_row split;
 	nsec end; /* since the race's start */
 	size_t first_collective, last_collective;
+	int64_t staleness[STALENESS_BINS];
 	struct tally train;
 	struct vec *snapshot; /* NULL: judged where it stands, at the barrier */
 };
@@ -66,6 +67,9 @@ struct race {
 /* What a worker's user_error needs to end all ranks in good order; it gets nothing but a
  * sentence. */
 static struct {
+	struct link
+		*everyone; /* workers and servers; NULL without servers, and once they have gone */
+	int workers;
 	struct live *live; /* rank 0's, else NULL */
 	bool launched;     /* mvbench watches: the status travels in the live page */
 	bool silent;       /* rank 0 speaks for all */
@@ -73,6 +77,8 @@ static struct {
 
 static void end_early(int status)
 {
+	if (ending.everyone)
+		servers_dismiss(ending.everyone, ending.workers);
 	platform_stop();
 	exit(ending.launched ? EXIT_OK : status);
 }
@@ -164,6 +170,15 @@ static void one_step(struct race *r, size_t s, uint64_t *straggle_rng)
 	w->strategy->step(w);
 }
 
+static void stand_at_barrier(struct worker *w)
+{
+	char *wrong = w->tables ? tables_flush(w->tables) : NULL;
+	CHECK(!wrong, "%s", wrong);
+	comm_barrier(w->all);
+	if (w->tables)
+		tables_resume(w->tables);
+}
+
 /* Runs one epoch and fills the next lap. Ends with a barrier when `barrier` says so. */
 static void run_epoch(struct race *r, bool barrier)
 {
@@ -185,7 +200,7 @@ static void run_epoch(struct race *r, bool barrier)
 	if (barrier) {
 		if (w->strategy->flush)
 			w->strategy->flush(w);
-		comm_barrier(w->all);
+		stand_at_barrier(w);
 		if (w->strategy->rejoin && w->epoch < w->run->epochs)
 			w->strategy->rejoin(w);
 	}
@@ -203,8 +218,11 @@ static void run_epoch(struct race *r, bool barrier)
 		.pushes = s->pushes - before.pushes,
 		.staleness_sum = s->staleness_sum - before.staleness_sum,
 		.staleness_max = s->staleness_max,
+		.dropped = s->dropped - before.dropped,
 	};
 	s->staleness_max = 0;
+	for (int i = 0; i < STALENESS_BINS; i++)
+		lap->staleness[i] = s->staleness[i] - before.staleness[i];
 	tally_take(w, &lap->train);
 	if (lap->snapshot) {
 		if (w->strategy->canonical)
@@ -324,11 +342,11 @@ static struct split_row fold_split(struct race *r, const struct split_row *own)
 	struct link *all = comm_link(r->w.all);
 	double n = r->w.trainers;
 	double time[4] = {own->seconds, own->compute_s, own->comm_s, own->wait_s};
-	double count[3] = {(double)own->bytes_sent, (double)own->pushes,
-			   (double)own->staleness_sum};
+	double count[4] = {(double)own->bytes_sent, (double)own->pushes, (double)own->staleness_sum,
+			   (double)own->dropped};
 	double most = (double)own->staleness_max;
 	link_fold(all, time, 4, FOLD_SUM);
-	link_fold(all, count, 3, FOLD_SUM);
+	link_fold(all, count, 4, FOLD_SUM);
 	link_fold(all, &most, 1, FOLD_MAX);
 	return (struct split_row){.seconds = time[0] / n,
 				  .compute_s = time[1] / n,
@@ -337,7 +355,58 @@ static struct split_row fold_split(struct race *r, const struct split_row *own)
 				  .bytes_sent = (int64_t)count[0],
 				  .pushes = (int64_t)count[1],
 				  .staleness_sum = (int64_t)count[2],
-				  .staleness_max = (int64_t)most};
+				  .staleness_max = (int64_t)most,
+				  .dropped = (int64_t)count[3]};
+}
+
+/* The trainers' histograms, summed on every rank. */
+static void fold_staleness(struct race *r, int64_t bins[STALENESS_BINS])
+{
+	double sum[STALENESS_BINS];
+	for (int i = 0; i < STALENESS_BINS; i++)
+		sum[i] = (double)bins[i];
+	link_fold(comm_link(r->w.all), sum, STALENESS_BINS, FOLD_SUM);
+	for (int i = 0; i < STALENESS_BINS; i++)
+		bins[i] = (int64_t)sum[i];
+}
+
+static int by_order(const void *a, const void *b)
+{
+	const struct arrival *x = a, *y = b;
+	int where = x->table != y->table ? x->table - y->table : x->shard - y->shard;
+	return where ? where : x->seq < y->seq ? -1 : x->seq > y->seq;
+}
+
+/* Collective: what the trainers recorded in this race goes to the sink, in order. */
+static char *hand_over_arrivals(struct race *r)
+{
+	enum { FLOATS = sizeof(struct arrival) / sizeof(float) };
+	struct worker *w = &r->w;
+	struct tables *s = w->tables;
+	struct link *all = comm_link(w->all);
+	int n[w->trainers];
+	size_t total = 0, at = s->arrivals;
+	n[0] = (int)s->arrivals;
+	if (w->trainers > 1)
+		link_gather_counts(all, (int)s->arrivals, n);
+	if (w->rank != 0) {
+		link_send(all, 0, (const float *)s->arrival, s->arrivals * FLOATS);
+		s->arrivals = 0;
+		return NULL;
+	}
+	for (int k = 0; k < w->trainers; k++)
+		total += (size_t)n[k];
+	struct arrival *a = must(malloc((total + 1) * sizeof *a));
+	memcpy(a, s->arrival, at * sizeof *a);
+	s->arrivals = 0;
+	for (int k = 1; k < w->trainers; k++) {
+		link_recv(all, k, (float *)(a + at), (size_t)n[k] * FLOATS);
+		at += (size_t)n[k];
+	}
+	qsort(a, total, sizeof *a, by_order);
+	char *error = r->sink->arrivals ? r->sink->arrivals(r->sink->self, a, total) : NULL;
+	free(a);
+	return error;
 }
 
 /* Collective, off the clock: judges the laps of the race, and hands their rows to the sink. */
@@ -347,19 +416,24 @@ static void judge(struct race *r)
 	if (r->live)
 		r->live->state = LIVE_JUDGING;
 	stats_fold(w);
+	if (w->tables && w->run->record)
+		decide(r, hand_over_arrivals(r));
 	for (int64_t k = 0; k < r->laps && !r->status; k++) {
 		struct lap *lap = &r->lap[k];
 		struct epoch_row row = {.epoch = lap->epoch};
 		char *error = NULL;
 		settle(r, lap);
 		row.split = fold_split(r, &lap->split);
+		if (row.split.pushes)
+			fold_staleness(r, lap->staleness);
 		link_gather_bytes(comm_link(w->all), &lap->split, r->ranks, sizeof lap->split);
 		fold_tally(r, &lap->train, &row.train_loss, &row.train_accuracy);
 		struct tally t = judge_model(r, lap->snapshot);
 		fold_tally(r, &t, &row.test_loss, &row.test_accuracy);
 		if (w->rank == 0) {
 			look_for_divergence(r, &row);
-			error = r->sink->epoch(r->sink->self, &row, r->ranks, w->trainers);
+			error = r->sink->epoch(r->sink->self, &row, r->ranks, w->trainers,
+					       row.split.pushes ? lap->staleness : NULL);
 			if (r->live) {
 				r->live->row[r->live->rows] = row;
 				__atomic_fetch_add(&r->live->rows, 1, __ATOMIC_RELEASE);
@@ -393,7 +467,6 @@ static void set_up_comms(struct race *r)
 {
 	struct worker *w = &r->w;
 	int share = config_model_workers(r->config);
-	w->all = comm_world_trainers(w);
 	r->replicas = w->trainers / share;
 	r->replica = w->rank / share;
 	w->model_group = comm_split(w->all, r->replica);
@@ -413,6 +486,29 @@ static void agree_on_options(struct race *r)
 		user_error(
 			"the processes were started with different options: give all of them the "
 			"same");
+}
+
+/* What a race's epochs may record: a push and a pull a step, and a pull after a barrier. */
+static size_t arrivals_expected(const struct race *r)
+{
+	return (size_t)(2 * (r->w.steps + 1) * r->laps_max);
+}
+
+static char *open_tables(struct race *r)
+{
+	struct worker *w = &r->w;
+	const struct run *run = w->run;
+	struct link *workers = comm_link(w->all);
+	char *wrong =
+		tables_open(&w->tables, ending.everyone ? ending.everyone : workers, workers,
+			    w->rank, w->trainers, (int)run->servers, run->table_home, w->stats);
+	if (wrong || !run->record)
+		return wrong;
+	if (w->tables->home == &home_onesided)
+		return sentence("--record: one-sided pushes have no order that could be kept; use "
+				"--table-home=shared or --servers=1");
+	tables_record(w->tables, arrivals_expected(r));
+	return NULL;
 }
 
 /* Collectives of a race: a few a step, for as many epochs as a race has. */
@@ -448,6 +544,8 @@ static void set_up(struct race *r)
 	w->steps = r->plan->steps;
 
 	w->workload->init(w, &r->train);
+	if (w->strategy->tables)
+		agree(r, open_tables(r));
 	w->state = must(calloc(1, w->strategy->state_size + 1));
 	if (w->strategy->init)
 		w->strategy->init(w);
@@ -474,6 +572,8 @@ static void tear_down(struct race *r)
 	struct worker *w = &r->w;
 	if (w->strategy->fini)
 		w->strategy->fini(w);
+	tables_close(w->tables);
+	ending.everyone = NULL;
 	for (int64_t i = 0; i < r->laps_max; i++)
 		vec_free(r->lap[i].snapshot);
 	vec_free(r->saved);
@@ -501,8 +601,11 @@ static char *begin_sink(struct race *r)
 	time_t now = time(NULL);
 	int64_t id = 0;
 	strftime(started, sizeof started, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
-	struct experiment e = {
-		.config = r->config, .machine = machine(), .plan = r->plan, .started = started};
+	struct experiment e = {.config = r->config,
+			       .machine = machine(),
+			       .plan = r->plan,
+			       .started = started,
+			       .table_home = r->w.tables ? r->w.tables->home->name : NULL};
 	char *error = r->sink->begin(r->sink->self, &e, &id);
 	if (r->live) {
 		r->live->id = id;
@@ -524,6 +627,7 @@ static void race_on(struct race *r)
 	judge(r);
 	r->lap[0].snapshot = snapshot;
 	r->lap[0].split = (struct split_row){0};
+	memset(r->lap[0].staleness, 0, sizeof r->lap[0].staleness);
 	r->lap[0].end = 0;
 
 	deal(r, 1);
@@ -548,6 +652,17 @@ static void race_on(struct race *r)
 	}
 }
 
+/* A server's whole life. */
+static int serve(struct race *r)
+{
+	tables_serve(ending.everyone, r->w.rank, r->w.trainers);
+	comm_free(r->w.all);
+	link_free(ending.everyone);
+	platform_stop();
+	free(r);
+	return EXIT_OK;
+}
+
 int train(const struct config *c, const struct plan *plan, const struct sink *sink,
 	  struct live *live)
 {
@@ -570,6 +685,11 @@ int train(const struct config *c, const struct plan *plan, const struct sink *si
 	if (ending.silent)
 		ending.live = NULL;
 	r->live = ending.live;
+	ending.workers = r->w.trainers;
+	struct link *everyone = ending.everyone = c->run.servers > 0 ? link_world(r->w.size) : NULL;
+	r->w.all = comm_world_trainers(&r->w);
+	if (r->w.rank >= r->w.trainers)
+		return serve(r);
 	set_up(r);
 	agree(r, r->w.rank == 0 ? begin_sink(r) : NULL);
 	race_on(r);
@@ -590,6 +710,7 @@ int train(const struct config *c, const struct plan *plan, const struct sink *si
 		live_end(r->live, status, r->reason);
 	}
 	tear_down(r);
+	link_free(everyone);
 	platform_stop();
 	free(r);
 	return status;

@@ -8,8 +8,14 @@
 	X(serial) \
 	X(allreduce) \
 	X(asgd) \
+	X(bsp) \
+	X(ssp) \
 	X(periodic) \
-	X(model_parallel)
+	X(downpour) \
+	X(easgd) \
+	X(gossip) \
+	X(model_parallel) \
+	X(hybrid)
 
 #define DECLARE(name) extern const struct strategy strategy_##name;
 #define POINT(name)   &strategy_##name,

@@ -99,6 +99,42 @@ if wanted allreduce; then
 		awk '{ printf "raw MPI_Allreduce of 101770 floats, 2 workers: median %s us, 99th percentile %s us\n", $1, $2 }'
 fi
 
+# The parameter server: everybody adds to a table and gets all of it, beside MPI_Allreduce of as many
+# floats, in turns in one run [ms]. Ratios are of medians; of the workers' medians, slowest/fastest.
+tables() { # floats ranks passes wanted options...
+	wanted tables || return 0
+	floats=$1 ranks=$2 passes=$3 want=$4
+	shift 4
+	bind='--bind-to core:overload-allowed'
+	[ "$ranks" -le "$(nproc)" ] || bind='--bind-to none --mca mpi_yield_when_idle 1'
+	: >"$work/tables"
+	for _ in $(seq "$repeat"); do
+		# shellcheck disable=SC2086
+		mpirun --quiet --oversubscribe $bind -n "$ranks" "$build/tests/tool_table_speed" "$floats" "$passes" "$@" 2>/dev/null >>"$work/tables"
+	done
+	awk -v want="$want" '
+		function median(x, n,   i, j, t) { for (i = 2; i <= n; i++) for (j = i; j > 1 && x[j] < x[j-1]; j--) { t = x[j]; x[j] = x[j-1]; x[j-1] = t } return x[int((n + 1) / 2)] }
+		{ n++; floats = $2; ranks = $4; home = $6; add[n] = $8; add99[n] = $9; even[n] = $11 / $13; sync[n] = $15; all[n] = $22; all99[n] = $23; ratio[n] = $22 > 0 ? $8 / $22 : 0 }
+		END { printf "%9d %6d %-9s %9.4f %9.4f %9.4f %9.4f %9.4f %7.3g %15.3g %8s\n", floats, ranks, home, median(add, n), median(add99, n),
+			median(sync, n), median(all, n), median(all99, n), median(ratio, n), median(even, n), want }' "$work/tables"
+}
+
+if wanted tables; then
+	printf '\nParameter server: add to a whole table and get it, beside MPI_Allreduce of as many floats [ms]\n'
+	printf '%9s %6s %-9s %9s %9s %9s %9s %9s %7s %15s %8s\n' floats ranks home 'add+get' p99 sync allreduce p99 ratio slowest/fastest wanted
+fi
+tables 10000 1 2000 ''
+tables 464154 1 500 ''
+tables 5000000 1 60 ''
+tables 10000 2 2000 '<= 1'
+tables 464154 2 500 '<= 1'
+tables 5000000 2 60 '<= 1'
+tables 10000 4 1000 ''
+tables 464154 4 300 '<= 1'
+tables 5000000 4 40 ''
+tables 464154 2 500 '' onesided
+tables 464154 3 500 '' --servers=1
+
 # Noise only ever slows a run down, and an overhead of a hundredth is far below it: so the strategies
 # and serial run in turn, many times, and the fastest of each are compared.
 overheads() {

@@ -1,5 +1,5 @@
 /*
- * tool_comm.c - communication and tables, checked from inside on every rank; run under mpirun with
+ * tool_comm.c - communication, checked from inside on every rank; run under mpirun with
  * any number of ranks. Exit status 0 and "ok" when every check held; a failed CHECK ends all ranks.
  */
 #include "../runtime/platform.h"
@@ -108,64 +108,6 @@ static void groups(struct worker *w)
 	comm_free(half);
 }
 
-/* One after the other: a push met the others' of this round and the last, a pull forgets them. */
-static void in_turn(struct worker *w, struct table *t, struct vec *param)
-{
-	for (int round = 0; round < 6; round++)
-		for (int turn = 0; turn < w->trainers; turn++) {
-			comm_barrier(w->all);
-			if (turn != w->rank)
-				continue;
-			int met = round == 0 ? turn : w->trainers - 1;
-			if (round == 4) {
-				table_pull(t, param);
-				met = 0;
-			}
-			int64_t s = table_sync(t, param, 1);
-			CHECK(s == met, "round %d of %d: stale by %d, not %d", round, w->trainers,
-			      (int)s, met);
-		}
-	comm_barrier(w->all);
-}
-
-/* Whatever the order of arrival, the table ends as its start plus everybody's pushes. */
-static void tables(struct worker *w, size_t n)
-{
-	enum { PUSHES = 200 };
-	struct vec *param = filled(w, n, w->rank == 0 ? 5 : 99, 0), *all = vec_new(w, n);
-	int64_t stale = 0;
-	struct table *t = table_new(w, param);
-	expect(param, 0, n, 5, 0, "a table starts as rank 0's vector");
-	comm_barrier(w->all);
-	struct vec *step = filled(w, n, (float)(w->rank + 1), 0);
-	for (int i = 0; i < PUSHES; i++) {
-		vec_axpy(param, 1, step);
-		int64_t s = table_sync(t, param, 1);
-		CHECK(s >= 0, "staleness %d", (int)s);
-		stale += s;
-	}
-	CHECK(w->trainers > 1 || stale == 0, "one worker alone is stale: %d", (int)stale);
-	comm_barrier(w->all);
-	table_get(t, all);
-	expect(all, 0, n, 5 + PUSHES * (sum_of_ranks(w->trainers) + (float)w->trainers), 0,
-	       "a table after all pushes");
-	table_pull(t, param);
-	expect(param, 0, n, 5 + PUSHES * (sum_of_ranks(w->trainers) + (float)w->trainers), 0,
-	       "what everybody pulls after a barrier");
-	CHECK(table_version(t) == PUSHES * w->trainers, "version %d", (int)table_version(t));
-	/* Nobody saw more foreign pushes than there were, and who pushed last saw all of them. */
-	double total = (double)stale, foreign = (double)PUSHES * (w->trainers - 1);
-	link_fold(comm_link(w->all), &total, 1, FOLD_SUM);
-	CHECK(total >= foreign && total <= foreign * w->trainers, "stale by %g, not %g to %g",
-	      total, foreign, foreign * w->trainers);
-	comm_barrier(w->all);
-	in_turn(w, t, param);
-	table_free(t);
-	vec_free(step);
-	vec_free(param);
-	vec_free(all);
-}
-
 int main(int argc, char **argv)
 {
 	struct run run = {.workers = argc > 1 ? atoi(argv[1]) : 1};
@@ -184,8 +126,6 @@ int main(int argc, char **argv)
 		pairs(&w, sizes[i]);
 	}
 	groups(&w);
-	tables(&w, 1); /* fewer floats than workers */
-	tables(&w, 100003);
 	comm_free(w.data_group);
 	comm_free(w.model_group);
 	if (w.rank == 0)

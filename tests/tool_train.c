@@ -94,10 +94,12 @@ static char *sink_begin(void *self, const struct experiment *e, int64_t *id)
 	return NULL;
 }
 
-static char *sink_epoch(void *self, const struct epoch_row *r, const struct split_row *ranks, int n)
+static char *sink_epoch(void *self, const struct epoch_row *r, const struct split_row *ranks, int n,
+			const int64_t *staleness)
 {
 	(void)self;
 	(void)ranks;
+	(void)staleness;
 	printf("epoch %d bytes %lld formula %.17g train %.9g test %.9g staleness %lld/%lld most "
 	       "%lld\n",
 	       (int)r->epoch, (long long)r->split.bytes_sent, r->epoch ? seen.formula * n : 0,

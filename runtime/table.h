@@ -1,0 +1,185 @@
+/*
+ * table.h - parameter-server tables from inside: what the table, its updaters and its homes share.
+ *
+ * A table is rows x columns floats, cut by rows into shards. Whatever a worker does with it is one
+ * pass (struct pass): a push, a pull, or both at once, over the whole table or some of its rows. A
+ * home says where the shards are and how a pass gets there; an updater says what a push does to W.
+ *
+ * Lengths are in floats, ranks are those of the workers unless they are said to be everyone's.
+ * Functions that return a char * return NULL, or a sentence (heap) that says what the caller did
+ * wrong.
+ */
+#ifndef TABLE_H
+#define TABLE_H
+
+#include "platform.h"
+
+enum { TABLES_MAX = 256, TICKETS_MAX = 64 };
+
+/* ---- Updaters (updater.c): elementwise, a push onto some floats of a shard ---- */
+
+/* Pointers are to the first of the n floats at hand. */
+struct update {
+	float *w;
+	float *state;        /* the table's own beside W, where the updater keeps such */
+	float *own;          /* the pushing worker's */
+	const float *pulled; /* what the pushing worker pulled last */
+	const float *values; /* what is pushed */
+	struct push by;
+	int64_t staleness; /* others' pushes since this worker's last pull */
+};
+
+struct updater {
+	const char *name, *summary; /* summary: its formula */
+	bool gradient;              /* takes gradients, else deltas */
+	bool state, own, pulled;    /* reads and keeps these; they start at 0 and at W */
+	/* What it adds to W does not depend on W or state: the pushing worker can work it out. */
+	bool additive;
+	void (*apply)(const struct update *u, size_t n);
+};
+extern const struct updater *const updaters[]; /* ends at NULL */
+const struct updater *updater_find(const char *name);
+
+/* ---- Passes ------------------------------------------------------------------ */
+
+enum pass_kind {
+	PASS_READ,    /* out = W */
+	PASS_PUSH,    /* updater(W, in); then out = W where out is set */
+	PASS_SYNC,    /* W += scale (out - pulled); out = W */
+	PASS_ELASTIC, /* d = scale (out - W); W += d; out -= d */
+};
+
+struct pass {
+	enum pass_kind kind;
+	const float *in; /* pushed: [n], or [rows x columns]; NULL = nothing */
+	float *out;      /* gets W, likewise; NULL = nothing */
+	bool pull;       /* out counts as this worker's pull: sets pulled, and versions seen */
+	const int64_t *row;
+	size_t rows; /* row NULL: the whole table, else these, in this order */
+	struct push by;
+
+	/* The home's */
+	int64_t staleness;
+	bool dropped;    /* came too late for its round */
+	bool read_later; /* out is filled in the waiting */
+	bool under_way;
+};
+
+/* ---- Tables -------------------------------------------------------------------- */
+
+struct table_rules {
+	size_t rows, columns;
+	const struct updater *updater;
+	bool rounds;    /* bulk-synchronous: all push, then all pull */
+	int64_t backup; /* with rounds: pushes that a round does not wait for */
+	bool bounded;
+	int64_t lead; /* with bounded: pushes that a worker may be ahead of the slowest */
+	bool syncs;   /* PASS_SYNC is used */
+	enum table_init init;
+};
+
+struct home;
+
+struct table {
+	struct tables *among;
+	struct table_rules rules;
+	int id;                    /* in among->table, equal on all ranks */
+	size_t n;                  /* rows x columns */
+	float *pulled, *own;       /* this worker's [n]; NULL when nobody reads them */
+	int64_t seen;              /* version at this worker's last pull */
+	int64_t pushes;            /* of this worker */
+	struct vec *alias;         /* one client: its init vector is W, and nothing moves */
+	size_t own_first, own_end; /* floats that this worker reaches without moving them */
+	struct pass ticket[TICKETS_MAX];
+	int64_t generation[TICKETS_MAX];
+	void *at; /* the home's own */
+};
+
+/* The tables of one process, and whom it shares them with. */
+struct tables {
+	struct link *everyone; /* workers, then servers; the workers' link when there are none */
+	struct link *workers;  /* NULL on a server */
+	int rank, size;        /* among the workers, and how many */
+	int servers;
+	const struct home *home;
+	struct stats *stats, unused; /* unused: where nobody gave stats */
+	struct table *table[TABLES_MAX];
+	int count;
+	struct arrival *arrival; /* this worker's, of the race */
+	size_t arrivals, room;
+};
+
+/* Collective over the workers. home: shared, onesided, servers, or auto. everyone: with servers,
+ * the link of workers and servers, else that of the workers. stats may be NULL. A sentence when
+ * this home cannot be had. */
+char *tables_open(struct tables **out, struct link *everyone, struct link *workers, int rank,
+		  int size, int servers, const char *home, struct stats *stats);
+/* From here on, passes are kept in s->arrival, up to room; takes their order from them. */
+void tables_record(struct tables *s, size_t room);
+/* Collective over the workers; frees tables that are left, lets servers go. */
+void tables_close(struct tables *s);
+/* Tells the servers (everyone's ranks from `workers` on) that their life is over; rank 0 does. */
+void servers_dismiss(struct link *everyone, int workers);
+/* A server's life: returns when the workers have closed their tables. */
+void tables_serve(struct link *everyone, int rank, int workers);
+
+/* Collective over the workers, in the same order. init [n] may be NULL: zeros. */
+char *table_open(struct table **out, struct tables *s, const struct table_rules *rules,
+		 const float *init);
+void table_close(struct table *t);
+/* Does the pass and returns when all of it has been applied and is in p->out. */
+char *table_pass(struct table *t, struct pass *p);
+/* Starts it; in and out belong to the table until the ticket was waited for. */
+char *table_start(struct table *t, const struct pass *p, int64_t *ticket);
+char *table_wait(struct table *t, int64_t ticket, struct pass *done);
+/* Before a barrier: waits for all that was started, and tells those who wait for this worker's push
+ * in a round that none will come. After it: rounds are counted from here on. */
+char *tables_flush(struct tables *s);
+void tables_resume(struct tables *s);
+
+/* ---- Homes: table_shared.c, table_onesided.c, table_servers.c ---------------------- */
+
+struct home {
+	const char *name;
+	char *(*refuse)(const struct table_rules *r, const struct tables *s); /* NULL: none */
+	/* Collective. init [n] on every worker, NULL = zeros. */
+	void (*open)(struct table *t, const float *init);
+	void (*close)(struct table *t);
+	/* start may do all of it; wait is then empty (NULL). */
+	char *(*start)(struct table *t, struct pass *p);
+	char *(*wait)(struct table *t, struct pass *p);
+	int64_t (*version)(struct table *t);
+	/* This worker stands at a barrier (or is gone) until resume: no push of its will come. */
+	void (*flush)(struct table *t);
+	void (*resume)(struct table *t);
+	void (*finish)(struct tables *s); /* the last word to servers; NULL = nothing */
+};
+extern const struct home home_shared, home_onesided, home_servers;
+
+/* What a home's passes have in common (table.c). Under whatever lock guards these n floats: does
+ * the pass's work on floats first .. first + n - 1 of the table. w, state: of the shard, at
+ * `first`; own, pulled: of the worker, likewise; in, out: where the pass has these floats. */
+void pass_apply(const struct table_rules *r, const struct pass *p, float *w, float *state,
+		float *own, float *pulled, const float *in, float *out, size_t n);
+void table_arrived(struct table *t, const struct pass *p, int shard, int64_t seq);
+/* Why a round will never end: worker `away`, which made so many pushes, will make no more. */
+char *table_uneven(const struct table *t, int away, int64_t pushes);
+static inline bool pass_pushes(const struct pass *p)
+{
+	return p->kind != PASS_READ;
+}
+/* The floats that a pass covers, piece by piece: returns false when there are no more. at: 0 first.
+ * One piece is the whole table, or one row. */
+static inline size_t pass_pieces(const struct pass *p)
+{
+	return p->row ? p->rows : 1;
+}
+static inline void pass_piece(const struct table *t, const struct pass *p, size_t i, size_t *first,
+			      size_t *n, size_t *offset)
+{
+	*first = p->row ? (size_t)p->row[i] * t->rules.columns : 0;
+	*n = p->row ? t->rules.columns : t->n;
+	*offset = p->row ? i * t->rules.columns : 0;
+}
+
+#endif

@@ -1,0 +1,522 @@
+/*
+ * table_shared.c - tables whose shards lie in memory that the workers of one machine share. The
+ * pushing worker itself applies what it pushes.
+ *
+ * A push and a pull are one pass over the floats, block by block, each block under its own lock.
+ * Each worker begins at its own shard, and leaves blocks that somebody else holds for later: so
+ * workers meet only where they have nothing else to do, and then the later one sleeps; nobody
+ * spins. Cost of a sync: four reads and three writes a float.
+ *
+ * Rounds: there are two copies of W. Pushes of round i make copy i + 1 out of copy i, block by
+ * block; when the last one is through, the round ends, and all read copy i + 1. No worker can still
+ * be reading the copy that round i + 1 overwrites, as it has to have pushed in round i; only those
+ * that a round does not wait for can, and they look at the round's number again after reading.
+ *
+ * Recording: passes hold the lock of a block until they have the next one's, from the first block
+ * on. So nobody overtakes, and every block has seen the passes in the same order.
+ */
+#include "table.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCK_MOST = 8192, BLOCK_LEAST = 1024 }; /* floats under one lock */
+
+/* What the others must know of a worker. */
+struct client {
+	int64_t pushes;
+	int64_t round;    /* of its last push, -1 = none yet */
+	int64_t barriers; /* that it has come to */
+};
+
+struct shared {
+	_Alignas(64) atomic_llong version; /* pushes begun */
+	_Alignas(64) pthread_mutex_t gate; /* guards what follows */
+	pthread_cond_t turn;
+	int64_t round;   /* rounds that are over */
+	int64_t started; /* pushes of the round under way that count, */
+	int64_t applied; /* and those that are through */
+	int64_t seq;     /* recorded passes; under the first block's lock */
+};
+
+/* One a line of the cache, so that neighbours do not disturb each other. */
+struct lock {
+	_Alignas(64) pthread_mutex_t mutex;
+};
+
+struct home_state {
+	void *handle;
+	struct shared *shared;
+	struct client *client;
+	struct lock *lock; /* [blocks] */
+	int64_t *made;     /* [blocks] with rounds: the round that this block's new copy is of */
+	float *w[2];       /* shared [n]; the second with rounds only */
+	float *state;      /* shared [n], NULL when the updater keeps none */
+	size_t block, blocks;
+	size_t *later;    /* [blocks] */
+	int64_t round;    /* that this worker is in */
+	int64_t barriers; /* that this worker has passed */
+};
+
+#define AT(t) ((struct home_state *)(t)->at)
+
+static size_t up(size_t bytes)
+{
+	return (bytes + 63) & ~(size_t)63;
+}
+
+/* Small enough that workers find free blocks, large enough that locking costs little. */
+static size_t block_size(size_t n, int workers)
+{
+	size_t block = BLOCK_MOST;
+	while (block > BLOCK_LEAST && n / block < 8 * (size_t)workers)
+		block /= 2;
+	return block;
+}
+
+static void lay_out(struct home_state *h, char *at, size_t n, int workers, bool rounds, bool state)
+{
+	struct home_state copy = *h;
+	copy.shared = (void *)at;
+	at += up(sizeof(struct shared));
+	copy.client = (void *)at;
+	at += up((size_t)workers * sizeof(struct client));
+	copy.lock = (void *)at;
+	at += up(h->blocks * sizeof(struct lock));
+	copy.made = (void *)at;
+	at += up(rounds ? h->blocks * sizeof(int64_t) : 0);
+	for (int i = 0; i < 2; i++) {
+		copy.w[i] = (void *)at;
+		at += up(i == 0 || rounds ? n * sizeof(float) : 0);
+	}
+	copy.state = state ? (void *)at : NULL;
+	*h = copy;
+}
+
+static void make_locks(struct home_state *h)
+{
+	pthread_mutexattr_t mutex;
+	pthread_condattr_t cond;
+	pthread_mutexattr_init(&mutex);
+	pthread_mutexattr_setpshared(&mutex, PTHREAD_PROCESS_SHARED);
+	pthread_condattr_init(&cond);
+	pthread_condattr_setpshared(&cond, PTHREAD_PROCESS_SHARED);
+	for (size_t i = 0; i < h->blocks; i++)
+		pthread_mutex_init(&h->lock[i].mutex, &mutex);
+	pthread_mutex_init(&h->shared->gate, &mutex);
+	pthread_cond_init(&h->shared->turn, &cond);
+	pthread_mutexattr_destroy(&mutex);
+	pthread_condattr_destroy(&cond);
+}
+
+static void shared_open(struct table *t, const float *init)
+{
+	struct tables *s = t->among;
+	const struct table_rules *r = &t->rules;
+	struct home_state *h = must(calloc(1, sizeof *h));
+	size_t parts = (size_t)s->size, rank = (size_t)s->rank;
+	t->at = h;
+	h->block = block_size(t->n, s->size);
+	h->blocks = (t->n + h->block - 1) / h->block;
+	h->later = must(calloc(h->blocks + 1, sizeof *h->later));
+	size_t bytes = up(sizeof(struct shared)) + up(parts * sizeof(struct client)) +
+		       up(h->blocks * sizeof(struct lock)) +
+		       up(r->rounds ? h->blocks * sizeof(int64_t) : 0) +
+		       (1 + r->rounds + r->updater->state) * up(t->n * sizeof(float));
+	char *at = link_shared_new(s->workers, bytes, &h->handle);
+	lay_out(h, at, t->n, s->size, r->rounds, r->updater->state);
+	t->own_first = part_of(t->n, parts, rank);
+	t->own_end = part_of(t->n, parts, rank + 1);
+	if (rank == 0)
+		make_locks(h);
+	/* each worker fills its own shard, so that it lies in memory near it */
+	if (init)
+		memcpy(h->w[0] + t->own_first, init + t->own_first,
+		       (t->own_end - t->own_first) * sizeof(float));
+	h->client[rank].round = -1;
+	link_barrier(s->workers);
+}
+
+static void shared_close(struct table *t)
+{
+	struct home_state *h = AT(t);
+	pthread_mutex_lock(&h->shared->gate);
+	h->client[t->among->rank].barriers = INT64_MAX; /* no push of mine will come */
+	pthread_cond_broadcast(&h->shared->turn);
+	pthread_mutex_unlock(&h->shared->gate);
+	link_barrier(t->among->workers);
+	link_shared_free(h->shared, h->handle);
+	free(h->later);
+	free(h);
+}
+
+/* ---- One pass over the blocks ------------------------------------------------- */
+
+static void lock_or_sleep(struct table *t, size_t block)
+{
+	pthread_mutex_t *m = &AT(t)->lock[block].mutex;
+	if (pthread_mutex_trylock(m) == 0)
+		return;
+	nsec since = clock_now();
+	pthread_mutex_lock(m);
+	t->among->stats->wait += clock_now() - since;
+}
+
+static void unlock(struct table *t, size_t block)
+{
+	pthread_mutex_unlock(&AT(t)->lock[block].mutex);
+}
+
+static float *part(float *x, size_t first)
+{
+	return x ? x + first : NULL;
+}
+
+/* Floats first .. first + n - 1 of the table, within block i whose lock is held; offset: of them in
+ * the pass's own memory. */
+static void do_floats(struct table *t, const struct pass *p, size_t i, size_t first, size_t n,
+		      size_t offset)
+{
+	struct home_state *h = AT(t);
+	float *w = h->w[0];
+	if (t->rules.rounds) {
+		w = h->w[h->round % 2];
+		if (pass_pushes(p)) {
+			float *next = h->w[(h->round + 1) % 2];
+			size_t start = i * h->block,
+			       end = start + h->block < t->n ? start + h->block : t->n;
+			if (h->made[i] != h->round + 1)
+				memcpy(next + start, w + start, (end - start) * sizeof *w);
+			h->made[i] = h->round + 1;
+			w = next;
+		}
+	}
+	pass_apply(&t->rules, p, w + first, part(h->state, first), part(t->own, first),
+		   part(t->pulled, first), p->in ? p->in + offset : NULL, part(p->out, offset), n);
+}
+
+static void do_block(struct table *t, const struct pass *p, size_t i)
+{
+	struct home_state *h = AT(t);
+	size_t first = i * h->block, n = t->n - first < h->block ? t->n - first : h->block;
+	do_floats(t, p, i, first, n, first);
+}
+
+static void whole_pass(struct table *t, const struct pass *p)
+{
+	struct home_state *h = AT(t);
+	size_t begin = t->own_first / h->block, n = 0;
+	for (size_t k = 0; k < h->blocks; k++) {
+		size_t i = (begin + k) % h->blocks;
+		if (pthread_mutex_trylock(&h->lock[i].mutex) != 0) {
+			h->later[n++] = i;
+			continue;
+		}
+		do_block(t, p, i);
+		unlock(t, i);
+	}
+	for (size_t k = 0; k < n; k++) {
+		size_t i = h->later[k];
+		lock_or_sleep(t, i);
+		do_block(t, p, i);
+		unlock(t, i);
+	}
+}
+
+static void recorded_pass(struct table *t, const struct pass *p)
+{
+	struct home_state *h = AT(t);
+	for (size_t i = 0; i < h->blocks; i++) {
+		lock_or_sleep(t, i);
+		if (i == 0)
+			table_arrived(t, p, 0, h->shared->seq++);
+		else
+			unlock(t, i - 1);
+		do_block(t, p, i);
+	}
+	unlock(t, h->blocks - 1);
+}
+
+static void row_pass(struct table *t, const struct pass *p)
+{
+	struct home_state *h = AT(t);
+	for (size_t k = 0; k < pass_pieces(p); k++) {
+		size_t at, left, offset;
+		pass_piece(t, p, k, &at, &left, &offset);
+		while (left) {
+			size_t i = at / h->block, n = (i + 1) * h->block - at;
+			n = n < left ? n : left;
+			lock_or_sleep(t, i);
+			do_floats(t, p, i, at, n, offset);
+			unlock(t, i);
+			at += n;
+			offset += n;
+			left -= n;
+		}
+	}
+}
+
+/* Reading for the judges (no pull) is not recorded: it changes nothing. */
+static void do_pass(struct table *t, const struct pass *p)
+{
+	if (p->row)
+		row_pass(t, p);
+	else if (t->among->room && (p->pull || pass_pushes(p)))
+		recorded_pass(t, p);
+	else
+		whole_pass(t, p);
+}
+
+/* ---- Rounds and leads ----------------------------------------------------------- */
+
+/* Under the gate. Has worker k come to a barrier that this worker has not passed? */
+static bool is_away(struct table *t, int k)
+{
+	return AT(t)->client[k].barriers > AT(t)->barriers;
+}
+
+static void sleep_for_turn(struct table *t)
+{
+	struct shared *s = AT(t)->shared;
+	nsec since = clock_now();
+	pthread_cond_wait(&s->turn, &s->gate);
+	t->among->stats->wait += clock_now() - since;
+}
+
+/* Under the gate: so many pushes end this round. Fewer than it should be when backup workers are
+ * left to themselves, as the others stand at a barrier already. */
+static int64_t needed_pushes(struct table *t, int *away)
+{
+	struct home_state *h = AT(t);
+	int64_t possible = h->shared->started, needed = t->among->size - t->rules.backup;
+	*away = -1;
+	for (int k = 0; k < t->among->size; k++) {
+		bool gone = is_away(t, k);
+		if (gone && (*away < 0 || h->client[k].pushes < h->client[*away].pushes))
+			*away = k; /* the one to name */
+		possible += !gone && h->client[k].round < h->shared->round;
+	}
+	return possible < needed ? possible : needed;
+}
+
+/* Under the gate, the round's last push is through: blocks that nobody pushed to go over as they
+ * are. */
+static void end_round(struct table *t)
+{
+	struct home_state *h = AT(t);
+	struct shared *s = h->shared;
+	for (size_t i = 0; i < h->blocks; i++) {
+		size_t first = i * h->block, n = t->n - first < h->block ? t->n - first : h->block;
+		if (h->made[i] != s->round + 1)
+			memcpy(h->w[(s->round + 1) % 2] + first, h->w[s->round % 2] + first,
+			       n * sizeof(float));
+		h->made[i] = s->round + 1;
+	}
+	s->round++;
+	s->started = s->applied = 0;
+	pthread_cond_broadcast(&s->turn);
+}
+
+/* Under the gate: ends the round if it can. NULL, or why it never will. */
+static char *look_for_end(struct table *t)
+{
+	struct home_state *h = AT(t);
+	int away;
+	int64_t needed = needed_pushes(t, &away);
+	if (h->shared->round != h->round)
+		return NULL;
+	if (t->rules.backup == 0 && needed < t->among->size)
+		return table_uneven(t, away, h->client[away].pushes);
+	if (h->shared->applied >= needed)
+		end_round(t);
+	return NULL;
+}
+
+static void drop(struct table *t, const struct pass *p)
+{
+	if (!t->among->room)
+		return;
+	lock_or_sleep(t, 0);
+	table_arrived(t, p, 0, AT(t)->shared->seq++);
+	unlock(t, 0);
+}
+
+static void push_in_round(struct table *t, struct pass *p)
+{
+	struct home_state *h = AT(t);
+	struct shared *s = h->shared;
+	struct client *me = &h->client[t->among->rank];
+	struct pass push = *p;
+	if (p->kind == PASS_PUSH)
+		push.out = NULL; /* what stands there now is no round's model */
+	push.pull = false;
+	pthread_mutex_lock(&s->gate);
+	p->dropped = h->round != s->round || s->started == t->among->size - t->rules.backup;
+	me->round = h->round;
+	me->pushes = t->pushes;
+	s->started += !p->dropped;
+	pthread_mutex_unlock(&s->gate);
+	if (p->dropped) {
+		drop(t, p);
+		return;
+	}
+	do_pass(t, &push);
+	pthread_mutex_lock(&s->gate);
+	s->applied++;
+	pthread_cond_broadcast(&s->turn);
+	pthread_mutex_unlock(&s->gate);
+}
+
+/* Sleeps until the round is over that this worker is in; h->round is then the next. */
+static char *wait_for_round(struct table *t)
+{
+	struct home_state *h = AT(t);
+	struct shared *s = h->shared;
+	char *wrong = NULL;
+	pthread_mutex_lock(&s->gate);
+	while (!(wrong = look_for_end(t)) && s->round == h->round)
+		sleep_for_turn(t);
+	h->round = s->round;
+	pthread_mutex_unlock(&s->gate);
+	return wrong;
+}
+
+/* Reads the copy of this worker's round, again if a later round may have written into it. */
+static void read_in_round(struct table *t, const struct pass *p)
+{
+	struct home_state *h = AT(t);
+	struct pass read = *p;
+	read.kind = PASS_READ;
+	for (;;) {
+		pthread_mutex_lock(&h->shared->gate);
+		h->round = h->shared->round;
+		pthread_mutex_unlock(&h->shared->gate);
+		do_pass(t, &read);
+		pthread_mutex_lock(&h->shared->gate);
+		bool torn = h->shared->round > h->round;
+		pthread_mutex_unlock(&h->shared->gate);
+		if (!torn || t->rules.backup == 0)
+			return;
+	}
+}
+
+/* Under the gate: would this worker be too far ahead after its next push? */
+static bool leads(struct table *t, int64_t pushes)
+{
+	for (int k = 0; k < t->among->size; k++)
+		if (!is_away(t, k) && pushes - AT(t)->client[k].pushes > t->rules.lead)
+			return k != t->among->rank;
+	return false;
+}
+
+static bool may_go_on(struct table *t)
+{
+	struct shared *s = AT(t)->shared;
+	pthread_mutex_lock(&s->gate);
+	bool go = !leads(t, t->pushes);
+	pthread_mutex_unlock(&s->gate);
+	return go;
+}
+
+/* Tells the others of a push that is through, and sleeps while this worker is too far ahead. */
+static void keep_lead(struct table *t)
+{
+	struct shared *s = AT(t)->shared;
+	pthread_mutex_lock(&s->gate);
+	AT(t)->client[t->among->rank].pushes = t->pushes;
+	pthread_cond_broadcast(&s->turn);
+	while (leads(t, t->pushes))
+		sleep_for_turn(t);
+	pthread_mutex_unlock(&s->gate);
+}
+
+/* ---- The home's slots ------------------------------------------------------------- */
+
+static void count_push(struct table *t, struct pass *p)
+{
+	int64_t version = atomic_fetch_add(&AT(t)->shared->version, 1);
+	p->staleness = t->rules.rounds ? 0 : version - t->seen;
+	t->pushes++;
+	if (p->pull)
+		t->seen = version + 1;
+}
+
+/* A pull shows a worker with a bounded lead all that the bound promises when the slowest was near
+ * enough before it; else the pull comes after the wait. */
+static char *shared_start(struct table *t, struct pass *p)
+{
+	p->dropped = p->read_later = false;
+	if (pass_pushes(p))
+		count_push(t, p);
+	else if (p->pull)
+		t->seen = (int64_t)atomic_load(&AT(t)->shared->version);
+	if (t->rules.rounds && pass_pushes(p)) {
+		push_in_round(t, p);
+		p->read_later = p->out != NULL;
+	} else if (t->rules.rounds) {
+		read_in_round(t, p);
+	} else if (t->rules.bounded && pass_pushes(p) && !may_go_on(t)) {
+		struct pass push = *p;
+		if (p->kind == PASS_PUSH)
+			push.out = NULL;
+		do_pass(t, &push);
+		p->read_later = p->out && p->pull;
+	} else {
+		do_pass(t, p);
+	}
+	return NULL;
+}
+
+static char *shared_wait(struct table *t, struct pass *p)
+{
+	struct pass read = *p;
+	char *wrong = NULL;
+	if (!pass_pushes(p))
+		return NULL;
+	if (t->rules.rounds)
+		wrong = wait_for_round(t);
+	if (t->rules.bounded)
+		keep_lead(t);
+	if (wrong || !p->read_later)
+		return wrong;
+	read.kind = PASS_READ;
+	if (p->pull)
+		t->seen = (int64_t)atomic_load(&AT(t)->shared->version);
+	if (t->rules.rounds)
+		read_in_round(t, &read);
+	else
+		do_pass(t, &read);
+	return NULL;
+}
+
+static int64_t shared_version(struct table *t)
+{
+	return (int64_t)atomic_load(&AT(t)->shared->version);
+}
+
+static void shared_flush(struct table *t)
+{
+	struct home_state *h = AT(t);
+	pthread_mutex_lock(&h->shared->gate);
+	h->client[t->among->rank].barriers++;
+	pthread_cond_broadcast(&h->shared->turn);
+	pthread_mutex_unlock(&h->shared->gate);
+}
+
+static void shared_resume(struct table *t)
+{
+	AT(t)->barriers++;
+}
+
+const struct home home_shared = {
+	.name = "shared",
+	.open = shared_open,
+	.close = shared_close,
+	.start = shared_start,
+	.wait = shared_wait,
+	.version = shared_version,
+	.flush = shared_flush,
+	.resume = shared_resume,
+};

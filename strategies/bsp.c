@@ -1,0 +1,62 @@
+/*
+ * bsp.c - bulk-synchronous SGD on a parameter server (Multiverso's -sync=true): the i-th pull
+ * returns the model after everybody's i-th push.
+ *
+ *   each step:     v = m v + g;  w -= lr v                           local, on what was pulled
+ *   every X steps: W += c (w - w_pulled);  wait for all;  w = w_pulled = W     c as in asgd.c
+ *
+ * With --bsp.backup=b a round goes on after its first N - b pushes (Chen et al., arXiv 1604.00981);
+ * one that comes later is dropped, and its worker goes on from the newest model. Stragglers that
+ * are left alone at a barrier end their rounds among themselves. Moves what asgd moves.
+ */
+#include "../mvbench.h"
+
+struct bsp_opts {
+	struct updater_opts updater;
+	int64_t backup;
+};
+
+static const struct option bsp_options[] = {
+	UPDATER_OPTIONS(struct bsp_opts, updater),
+	{.name = "backup",
+	 .type = OPT_INT,
+	 .offset = offsetof(struct bsp_opts, backup),
+	 .def = "0",
+	 .min = 0,
+	 .max = 4095,
+	 .help = "pushes that a round does not wait for, and drops [workers]"},
+	{0},
+};
+
+static char *bsp_refuse(const struct run *run, const void *opts)
+{
+	const struct bsp_opts *o = opts;
+	if (o->backup < run->workers)
+		return NULL;
+	return sentence("--bsp.backup=%lld: of %lld workers at least one has to count; give %lld "
+			"or less",
+			(long long)o->backup, (long long)run->workers, (long long)run->workers - 1);
+}
+
+static void bsp_init(struct worker *w)
+{
+	const struct bsp_opts *o = w->opts;
+	exchange_init(w, (struct table_terms){.rounds = true, .backup = o->backup});
+}
+
+const struct strategy strategy_bsp = {
+	.plugin = {.name = "bsp",
+		   .summary = "bulk-synchronous SGD on a server: a pull waits for everybody's push",
+		   .options = bsp_options,
+		   .opts_size = sizeof(struct bsp_opts)},
+	.state_size = sizeof(struct exchange),
+	.refuse = bsp_refuse,
+	.init = bsp_init,
+	.step = exchange_step,
+	.flush = exchange_flush,
+	.rejoin = exchange_rejoin,
+	.fini = exchange_fini,
+	.canonical = exchange_canonical,
+	.tables = true,
+	.bytes_per_step = exchange_bytes,
+};

@@ -1,0 +1,78 @@
+/*
+ * easgd.c - elastic averaging SGD (Zhang, Choromanska, LeCun, NIPS 2015): trainers and a centre c
+ * on the server pull at each other.
+ *
+ *   each step:     v = m v + g;  w -= lr v                           local
+ *   every X steps: d = alpha (w - c);  w -= d;  c += d               alpha = beta / N
+ *
+ * The model that counts is the centre; what it gains the trainers lose. An exchange moves
+ * 2 (N - 1) / N P floats, 2 P with servers. --reduce does not matter: beta takes its place.
+ */
+#include "../mvbench.h"
+
+struct easgd_opts {
+	double beta;
+};
+
+struct easgd {
+	struct table *centre;
+};
+
+static const struct option easgd_options[] = {
+	{.name = "beta",
+	 .type = OPT_REAL,
+	 .offset = offsetof(struct easgd_opts, beta),
+	 .def = "0.9",
+	 .min = 0,
+	 .max = 1,
+	 .help = "sum of the trainers' pulls on the centre, alpha = beta / N [factor]"},
+	{0},
+};
+
+static void easgd_init(struct worker *w)
+{
+	struct easgd *s = w->state;
+	s->centre = table_new(w, w->param, &(struct table_terms){.rounds = false});
+}
+
+static void easgd_step(struct worker *w)
+{
+	const struct easgd_opts *o = w->opts;
+	struct easgd *s = w->state;
+	sgd_step(w, 1);
+	if (w->step % w->run->sync_every == 0)
+		table_elastic(s->centre, w->param,
+			      (float)(o->beta / (double)comm_size(w->data_group)));
+}
+
+static void easgd_canonical(struct worker *w, struct vec *model)
+{
+	struct easgd *s = w->state;
+	table_get(s->centre, model);
+}
+
+static void easgd_fini(struct worker *w)
+{
+	struct easgd *s = w->state;
+	table_free(s->centre);
+}
+
+static double easgd_bytes(const struct worker *w)
+{
+	return 2 * table_bytes(w, (double)vec_len(w->param)) / (double)w->run->sync_every;
+}
+
+const struct strategy strategy_easgd = {
+	.plugin = {.name = "easgd",
+		   .summary = "elastic averaging: trainers and a centre pull at each other",
+		   .options = easgd_options,
+		   .opts_size = sizeof(struct easgd_opts)},
+	.state_size = sizeof(struct easgd),
+	.init = easgd_init,
+	.step = easgd_step,
+	.fini = easgd_fini,
+	.canonical = easgd_canonical,
+	.asynchronous = true,
+	.tables = true,
+	.bytes_per_step = easgd_bytes,
+};

@@ -1,0 +1,53 @@
+/*
+ * ssp.c - stale-synchronous SGD (Ho et al., NIPS 2013): asgd, but a trainer that is more than
+ * `bound` exchanges ahead of the slowest waits.
+ *
+ *   each step:     v = m v + g;  w -= lr v                           local, on what was pulled
+ *   every X steps: W += c (w - w_pulled);  wait while ahead;  w = w_pulled = W    c as in asgd.c
+ *
+ * bound = 0 is bsp; with a bound that nobody reaches it is asgd. Moves what asgd moves.
+ */
+#include "../mvbench.h"
+
+struct ssp_opts {
+	struct updater_opts updater;
+	int64_t bound;
+};
+
+static const struct option ssp_options[] = {
+	UPDATER_OPTIONS(struct ssp_opts, updater),
+	{.name = "bound",
+	 .type = OPT_INT,
+	 .offset = offsetof(struct ssp_opts, bound),
+	 .def = "3",
+	 .min = 0,
+	 .max = 1e15,
+	 .help = "how far a worker may be ahead of the slowest; 0: not at all, as bsp [exchanges]"},
+	{0},
+};
+
+static void ssp_init(struct worker *w)
+{
+	const struct ssp_opts *o = w->opts;
+	exchange_init(w, (struct table_terms){.rounds = o->bound == 0,
+					      .bounded = o->bound > 0,
+					      .lead = o->bound});
+}
+
+const struct strategy strategy_ssp = {
+	.plugin = {.name = "ssp",
+		   .summary =
+			   "stale-synchronous SGD: asgd with a bound on how far one may be ahead",
+		   .options = ssp_options,
+		   .opts_size = sizeof(struct ssp_opts)},
+	.state_size = sizeof(struct exchange),
+	.init = ssp_init,
+	.step = exchange_step,
+	.flush = exchange_flush,
+	.rejoin = exchange_rejoin,
+	.fini = exchange_fini,
+	.canonical = exchange_canonical,
+	.asynchronous = true,
+	.tables = true,
+	.bytes_per_step = exchange_bytes,
+};

@@ -1,0 +1,318 @@
+/*
+ * check_tables.c - the parameter server: its tables in every home (tests/tool_table, on several
+ * ranks), its updaters against their formulas in double precision, the identities of the strategies
+ * that live on it, and what --record keeps.
+ */
+#include "suites.h"
+#include "trained.h"
+#include "../runtime/table.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MLP "--workload=mlp --mlp.hidden=32 --lr=0.05 --epochs=1"
+
+/* ---- From inside ------------------------------------------------------------- */
+
+static const struct {
+	const char *home;
+	int workers, servers;
+} place[] = {
+	{"shared", 1, 0},   {"shared", 2, 0},   {"shared", 3, 0},   {"shared", 4, 0},
+	{"onesided", 1, 0}, {"onesided", 2, 0}, {"onesided", 3, 0}, {"servers", 1, 1},
+	{"servers", 2, 1},  {"servers", 3, 1},  {"servers", 2, 2},  {"servers", 3, 3},
+};
+enum { PLACES = sizeof place / sizeof *place };
+
+START_TEST(tables_hold_what_was_pushed)
+{
+	char *command, text[2048];
+	int ranks = place[_i].workers + place[_i].servers;
+	if (ranks > 1)
+		command = sentence(MPIRUN "%d ./tests/tool_table %s %d 2>&1", ranks, place[_i].home,
+				   place[_i].servers);
+	else
+		command = sentence("./tests/tool_table %s 0 2>&1", place[_i].home);
+	int status = command_output(command, text, sizeof text);
+	ck_assert_msg(status == 0 && strcmp(text, "ok\n") == 0, "%s: status %d\n%s", command,
+		      status, text);
+	free(command);
+}
+END_TEST
+
+/* ---- Updaters, each written down once more ----------------------------------- */
+
+struct element {
+	double w, state, own[2], pulled[2];
+};
+
+static void by_the_book(const char *name, struct element *e, int k, double g, int tau)
+{
+	const double lr = 0.1, m = 0.8, rho = 0.2, lambda = 0.5, scale = 0.25;
+	if (strcmp(name, "add") == 0) {
+		e->w += scale * g;
+	} else if (strcmp(name, "sgd") == 0) {
+		e->w -= lr * g;
+	} else if (strcmp(name, "momentum") == 0) {
+		e->state = m * e->state + g;
+		e->w -= lr * e->state;
+	} else if (strcmp(name, "momentum_ema") == 0) {
+		e->state = m * e->state + (1 - m) * g;
+		e->w -= lr * e->state;
+	} else if (strcmp(name, "adagrad") == 0) {
+		e->own[k] += g * g;
+		e->w -= rho / sqrt(e->own[k] + 1e-6) * g;
+	} else if (strcmp(name, "adagrad_shared") == 0) {
+		e->state += g * g;
+		e->w -= rho / sqrt(e->state + 1e-6) * g;
+	} else if (strcmp(name, "dcasgd") == 0) {
+		e->w -= lr * (g + lambda * g * g * (e->w - e->pulled[k]));
+	} else if (strcmp(name, "dcasgda") == 0) {
+		e->own[k] = m * e->own[k] + (1 - m) * g * g;
+		e->w -= lr * (g + lambda / sqrt(e->own[k] + 1e-7) * g * g * (e->w - e->pulled[k]));
+	} else if (strcmp(name, "staleness") == 0) {
+		e->w -= lr / (1 + tau) * g;
+	} else {
+		ck_abort_msg("%s is not in the book: write it down here", name);
+	}
+	e->pulled[k] = e->w;
+}
+
+START_TEST(updaters_follow_their_formulas)
+{
+	enum { PUSHES = 30, N = 37 };
+	const struct updater *u = updaters[_i];
+	const struct push by = {
+		.scale = 0.25f, .lr = 0.1f, .momentum = 0.8f, .rho = 0.2f, .lambda = 0.5f};
+	float w[N], state[N] = {0}, own[2][N] = {{0}}, pulled[2][N], g[N];
+	struct element book[N] = {{0}};
+	uint64_t rng = 5;
+	for (int j = 0; j < N; j++) {
+		w[j] = pulled[0][j] = pulled[1][j] = (float)rng_normal(&rng);
+		book[j].w = book[j].pulled[0] = book[j].pulled[1] = w[j];
+	}
+	for (int i = 0; i < PUSHES; i++) {
+		int k = i % 3 == 0, tau = i % 4; /* two workers, not in turns */
+		for (int j = 0; j < N; j++)
+			g[j] = (float)rng_normal(&rng);
+		u->apply(&(struct update){.w = w,
+					  .state = state,
+					  .own = own[k],
+					  .pulled = pulled[k],
+					  .values = g,
+					  .by = by,
+					  .staleness = tau},
+			 N);
+		memcpy(pulled[k], w, sizeof w);
+		for (int j = 0; j < N; j++)
+			by_the_book(u->name, &book[j], k, g[j], tau);
+	}
+	for (int j = 0; j < N; j++)
+		ck_assert_msg(fabs(w[j] - book[j].w) <= 1e-4 * fmax(1, fabs(book[j].w)),
+			      "%s: float %d is %g, the formula gives %g", u->name, j, (double)w[j],
+			      book[j].w);
+}
+END_TEST
+
+/* The options name all updaters, in the order of the list. */
+START_TEST(every_updater_can_be_chosen)
+{
+	char *names = sentence("%s", updaters[0]->name);
+	for (size_t i = 1; updaters[i]; i++) {
+		char *more = sentence("%s|%s", names, updaters[i]->name);
+		free(names);
+		names = more;
+	}
+	ck_assert_str_eq(names, UPDATERS);
+	ck_assert_ptr_null(updater_find("nesterov"));
+	free(names);
+}
+END_TEST
+
+START_TEST(bins_hold_what_they_say)
+{
+	int64_t before = -1;
+	for (int bin = 0; bin < STALENESS_BINS; bin++) {
+		struct stats s = {.room = 0};
+		int64_t least = staleness_of_bin(bin);
+		ck_assert_int_gt(least, before);
+		stats_push(&s, least);
+		ck_assert_int_eq(s.staleness[bin], 1);
+		if (bin > 0) {
+			stats_push(&s, least - 1);
+			ck_assert_int_eq(s.staleness[bin - 1], 1);
+		}
+		before = least;
+	}
+	struct stats s = {.room = 0};
+	stats_push(&s, INT64_MAX);
+	ck_assert_int_eq(s.staleness[STALENESS_BINS - 1], 1);
+	ck_assert_int_eq(s.staleness_max, INT64_MAX);
+}
+END_TEST
+
+/* ---- Identities ---------------------------------------------------------------- */
+
+/* Alone, nothing is stale: these updaters are the local optimiser. */
+START_TEST(one_worker_with_an_updater_is_serial)
+{
+	static const char *const strategy[] = {"asgd", "bsp", "ssp"};
+	static const char *const updater[] = {"sgd", "momentum", "dcasgd", "dcasgda", "staleness"};
+	const char *s = strategy[_i % 3], *u = updater[_i / 3];
+	expect_same(1,
+		    words(MLP " --batch=48 --momentum=0.9 --weight-decay=1e-3 --strategy=%s "
+			      "--%s.updater=%s",
+			  s, s, u),
+		    1, MLP " --batch=48 --momentum=0.9 --weight-decay=1e-3 --strategy=serial",
+		    1e-7);
+	expect_same(1, words(MLP " --batch=48 --strategy=%s --%s.updater=%s", s, s, u), 1,
+		    MLP " --batch=48 --strategy=serial", 0);
+}
+END_TEST
+
+START_TEST(bsp_every_step_is_allreduce)
+{
+	static const char *const updater[] = {"add", "sgd"};
+	for (int sum = 0; sum < 2; sum++) {
+		const char *how = sum ? "--reduce=sum --lr=0.01" : "--reduce=mean";
+		expect_same(_i,
+			    words(MLP " --batch=24 --strategy=bsp --bsp.updater=%s %s",
+				  updater[_i % 2], how),
+			    _i, words(MLP " --batch=24 --strategy=allreduce %s", how), 1e-6);
+	}
+}
+END_TEST
+
+START_TEST(ssp_without_a_lead_is_bsp)
+{
+	const char *same = MLP " --batch=24 --momentum=0.9 --sync-every=3";
+	expect_same(_i, words("%s --strategy=ssp --ssp.bound=0", same), _i,
+		    words("%s --strategy=bsp", same), 2e-6);
+}
+END_TEST
+
+/* Exchanges at barriers only: then the order of arrival is all that could differ. */
+START_TEST(an_endless_lead_is_asgd)
+{
+	const char *same = MLP " --epochs=3 --batch=24 --sync-every=1000";
+	expect_same(_i, words("%s --strategy=ssp --ssp.bound=1000000", same), _i,
+		    words("%s --strategy=asgd", same), 1e-6);
+	expect_same(_i, words("%s --strategy=downpour", same), _i,
+		    words("%s --strategy=asgd", same), 1e-6);
+}
+END_TEST
+
+/* On one worker, pushes of F steps and pulls of X meet after every lcm of both. */
+START_TEST(downpour_with_two_intervals)
+{
+	struct result a = train_ok(1, MLP " --batch=48 --momentum=0.9 --weight-decay=1e-3 "
+					  "--strategy=downpour --downpour.send=1 --sync-every=4"),
+		      b = train_ok(1, MLP " --batch=48 --momentum=0.9 --weight-decay=1e-3 "
+					  "--strategy=serial");
+	double d = distance(&a, &b);
+	ck_assert_msg(d <= 2e-6, "every step pushed: differs from serial by %g", d);
+	ck_assert_double_eq(a.pushes, 50);
+	free(a.param);
+	a = train_ok(1, MLP " --batch=48 --momentum=0.9 --weight-decay=1e-3 --strategy=downpour "
+			    "--downpour.send=4 --sync-every=1");
+	d = distance(&a, &b);
+	ck_assert_msg(d > 1e-4, "pulls without the own last steps change nothing: %g", d);
+	ck_assert_double_eq(a.pushes, 13);
+	free(a.param);
+	free(b.param);
+}
+END_TEST
+
+/* ---- What --record keeps ----------------------------------------------------------- */
+
+static int run_asked(const char *words, const char *sql, char *out, size_t room)
+{
+	char *path = sentence("%s/tables.db", folder);
+	remove(path);
+	char *command =
+		sentence("ASAN_OPTIONS=detect_leaks=0 ./mvbench run --data-dir=%s --mlp.hidden=16 "
+			 "--db=%s %s 2>&1",
+			 folder, path, words);
+	int status = command_output(command, out, room);
+	free(command);
+	if (status == 0 && sql) {
+		struct store *s;
+		char *text = NULL, *wrong = store_open(&s, path, STORE_READ);
+		size_t n = 0;
+		FILE *f = open_memstream(&text, &n);
+		ck_assert_msg(!wrong, "%s", wrong);
+		wrong = query_print(s, f, FORMAT_CSV, sql, NULL, 0, NULL);
+		ck_assert_msg(!wrong, "%s", wrong);
+		fclose(f);
+		store_close(s);
+		snprintf(out, room, "%s", strchr(text, '\n') + 1);
+		free(text);
+	}
+	free(path);
+	return status;
+}
+
+START_TEST(the_order_of_arrival_is_kept)
+{
+	static const char *const where[] = {"", "--servers=1"};
+	char out[4096];
+	/* 2,400 rows, 2 workers, batch 48: 25 pushes an epoch each, each worker's first pull, and
+	 * one after the barrier between the epochs */
+	int status = run_asked(
+		words("--strategy=asgd --workers=2 --batch=48 --epochs=2 --record %s", where[_i]),
+		"SELECT sum(kind = 'sync'), sum(kind = 'pull'), count(DISTINCT worker), "
+		"max(seq) - min(seq) + 1 = count(*), (SELECT sum(pushes) FROM epoch) FROM arrival",
+		out, sizeof out);
+	ck_assert_msg(status == 0, "status %d: %s", status, out);
+	ck_assert_str_eq(out, "100,4,2,1,100\r\n");
+}
+END_TEST
+
+START_TEST(homes_and_records_are_refused_in_a_sentence)
+{
+	static const struct {
+		const char *words, *says;
+	} row[] = {
+		{"--strategy=allreduce --workers=2 --servers=1", "keeps nothing on a server"},
+		{"--strategy=allreduce --workers=2 --record", "pushes nothing to a server"},
+		{"--strategy=asgd --workers=2 --table-home=servers", "give --servers=1 or more"},
+		{"--strategy=asgd --workers=2 --servers=1 --table-home=shared", "leave one"},
+		{"--strategy=asgd --workers=2 --table-home=onesided --record", "have no order"},
+		{"--strategy=bsp --workers=2 --bsp.backup=2", "at least one has to count"},
+		{"--strategy=asgd --workers=2 --asgd.updater=nesterov", "nesterov"},
+		{"--strategy=asgd --workers=0 --servers=1", "--workers"},
+	};
+	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+		char out[4096];
+		int status = run_asked(row[i].words, NULL, out, sizeof out);
+		ck_assert_msg(status == EXIT_USER && strstr(out, row[i].says),
+			      "%s: status %d, says\n%s", row[i].words, status, out);
+	}
+}
+END_TEST
+
+Suite *tables_suite(void)
+{
+	Suite *s = suite_create("tables");
+	TCase *t = tcase_create("tables");
+	int all = 0;
+	while (updaters[all])
+		all++;
+	tcase_set_timeout(t, 300);
+	tcase_add_unchecked_fixture(t, trained_data, folder_free);
+	tcase_add_loop_test(t, updaters_follow_their_formulas, 0, all);
+	tcase_add_test(t, every_updater_can_be_chosen);
+	tcase_add_test(t, bins_hold_what_they_say);
+	tcase_add_loop_test(t, tables_hold_what_was_pushed, 0, PLACES);
+	tcase_add_loop_test(t, one_worker_with_an_updater_is_serial, 0, 15);
+	tcase_add_loop_test(t, bsp_every_step_is_allreduce, 2, 5);
+	tcase_add_loop_test(t, ssp_without_a_lead_is_bsp, 2, 4);
+	tcase_add_loop_test(t, an_endless_lead_is_asgd, 2, 4);
+	tcase_add_test(t, downpour_with_two_intervals);
+	tcase_add_loop_test(t, the_order_of_arrival_is_kept, 0, 2);
+	tcase_add_test(t, homes_and_records_are_refused_in_a_sentence);
+	suite_add_tcase(s, t);
+	return s;
+}

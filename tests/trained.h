@@ -1,0 +1,39 @@
+/*
+ * trained.h - short trainings for the suites that compare strategies: one result is one run of
+ * tests/tool_train.
+ */
+#ifndef TRAINED_H
+#define TRAINED_H
+
+#include "fixture.h"
+
+enum { TRAIN_ROWS = 2400, TEST_ROWS = 200 };
+
+/* A leak checker, if there is one, would report what Open MPI leaves behind. */
+#define MPIRUN "ASAN_OPTIONS=detect_leaks=0 mpirun --quiet --oversubscribe --bind-to none -n "
+
+struct result {
+	/* of the last epoch */
+	double bytes, formula, train_loss, test_loss, stale, pushes, most_stale;
+	double first_test_loss;
+	double spread, allocations, rows, numbers;
+	float *param;
+	size_t params;
+	char output[8192];
+	int status;
+};
+
+/* The made set of images, in a folder of its own: a fixture; folder_free is its end. */
+void trained_data(void);
+/* words: options of the run, --workers and --servers among them where ranks are not all workers. */
+struct result run_tool(int ranks, const char *words);
+/* The tool must end well and allocate nothing between steps. The caller frees param. */
+struct result train_ok(int ranks, const char *words);
+/* |a - b| / |b| over all parameters. */
+double distance(const struct result *a, const struct result *b);
+/* Both learn, and end with the same parameters. */
+void expect_same(int ranks, const char *words, int ranks_b, const char *words_b, double tolerance);
+/* A formatted string; the last eight stay. */
+char *words(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

@@ -1,33 +1,31 @@
-# Columns: mean, maximum, workers
-eval extremes(2); top = most
-eval extremes(3); top = max(1, max(top, most - 1))
+# Columns: staleness, share [%], mean, maximum
+widest = widest + 24
+eval layout_curves
 array mean[blocks]
-do for [i = 1:blocks] { stats data index i - 1 using 1 nooutput; mean[i] = STATS_max }
-eval layout_bars
-set xlabel 'Staleness of a push [foreign updates]'
-set xrange [0:top * 1.04]
-if (top > 40) { # a few pushes that are very late should not hide the others
-	set nonlinear x via log(1 + x) inverse exp(x) - 1
-	set xtics (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000)
-	set xrange [0:(1 + top) ** 1.03 - 1]
-}
+array last[blocks]
+highest = 0; lowest = 100
 do for [i = 1:blocks] {
-	set label 'mean ' . digits(mean[i]) at graph 1, first i left offset character 0.6, 0 \
-		textcolor rgb ink
+	stats data index i - 1 using 2 nooutput
+	highest = max(highest, STATS_max); lowest = min(lowest, STATS_max)
+	stats data index i - 1 using 3 nooutput; mean[i] = STATS_max
+	stats data index i - 1 using 4 nooutput; last[i] = STATS_max
 }
-set label at screen sample_x(1), screen legend_y point pointtype 7 pointsize 1 linecolor rgb '#0072B2'
-set label at screen sample_x(2), screen legend_y point pointtype 4 pointsize 0.9 linewidth 1.2 \
-	linecolor rgb '#D55E00'
-set arrow from screen sample_x(3), screen legend_y - 6.0 / high rto screen 0, screen 12.0 / high \
-	nohead linewidth 1.6 linecolor rgb ink dashtype 1
-eval legend_text(1, 'mean')
-eval legend_text(2, 'maximum')
-eval legend_text(3, 'workers − 1')
-plot for [i = 1:blocks] data index i - 1 using 1:(i):1:2 with xerrorbars pointtype -1 \
-	linewidth 1 linecolor rgb '#999999' dashtype 1, \
-     for [i = 1:blocks] data index i - 1 using ($3 - 1):(i - bar_half):(0):(2 * bar_half) with vectors \
-	nohead linewidth 1.6 linecolor rgb ink dashtype 1, \
-     for [i = 1:blocks] data index i - 1 using 1:(i) with points pointtype 7 pointsize 1 \
-	linecolor rgb '#0072B2', \
-     for [i = 1:blocks] data index i - 1 using 2:(i) with points pointtype 4 pointsize 0.9 \
-	linewidth 1.2 linecolor rgb '#D55E00'
+eval extremes(1)
+eval whole(most)
+eval late_axis('x', -0.4)
+set xlabel 'Staleness of a push [foreign updates]'
+set ylabel 'Share of pushes [%]'
+set yrange [0:highest * 1.05]
+if (highest > 4 * lowest) { # where one configuration's pushes all meet the same, and another's do not
+	set nonlinear y via sqrt(y) inverse y * y
+	if (highest > 20) { set ytics (0, 1, 5, 10, 20, 30, 40, 50, 60, 80, 100) } \
+	else { set ytics (0, 0.1, 0.5, 1, 2, 5, 10, 15) }
+}
+# Points where there are pushes, with room between them, on a line that says where there are none.
+was = -1
+apart(x) = (here = int(8 * log(1 + x)), new = here != was, was = here, new)
+plot for [i = 1:blocks] data index i - 1 using 1:2 with lines linetype i notitle, \
+     for [i = 1:blocks] data index i - 1 using 1:(apart($1) && $2 > 0.01 * highest ? $2 : NaN) \
+	with points linetype i notitle, \
+     for [i = 1:blocks] NaN with linespoints linetype i \
+	title name[i] . ', mean ' . digits(mean[i]) . sprintf(', max %.0f', last[i])

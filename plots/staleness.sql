@@ -1,7 +1,29 @@
--- Staleness of pushes: mean and maximum of the foreign updates that a push met.
--- Needs runs whose workers push to a parameter server, as those of asgd.
-SELECT s.workload, s.title, avg(e.staleness_mean) AS mean, max(e.staleness_max) AS most, s.workers
-FROM selected AS s CROSS JOIN epoch AS e ON e.run_id = s.id
-WHERE e.epoch >= 1 AND e.staleness_mean IS NOT NULL
-GROUP BY s.place
-ORDER BY s.place;
+-- Staleness of pushes: the share of those that met so many foreign updates.
+-- Needs runs that push to a parameter server; older versions kept no histogram.
+-- Bins of the histogram are one wide below 128, and 1/16 of an octave above: there, the share is that of
+-- one staleness, on average, drawn in the middle of the bin. Empty bins have a row too.
+WITH RECURSIVE bin(low, wide) AS (
+	SELECT 0, 1
+	UNION ALL SELECT low + wide,
+		CASE WHEN low + wide < 128 THEN 1 WHEN low + wide = 128 THEN 8
+			WHEN low + wide = 32 * wide THEN 2 * wide ELSE wide END
+	FROM bin WHERE low < (SELECT max(staleness) FROM staleness)),
+met AS MATERIALIZED (
+	SELECT s.place, h.staleness, sum(h.pushes) AS pushes
+	FROM selected AS s CROSS JOIN staleness AS h ON h.run_id = s.id
+	WHERE h.epoch >= 1
+	GROUP BY s.place, h.staleness),
+whole AS MATERIALIZED (
+	SELECT place, sum(pushes) AS pushes, max(staleness) AS last FROM met GROUP BY place),
+mean AS MATERIALIZED (
+	SELECT s.place, sum(e.staleness_mean * e.pushes) / sum(e.pushes) AS mean,
+		max(e.staleness_max) AS most
+	FROM selected AS s CROSS JOIN epoch AS e ON e.run_id = s.id
+	WHERE e.epoch >= 1
+	GROUP BY s.place)
+SELECT c.workload, c.title, b.low + (b.wide - 1) / 2.0 AS staleness,
+	100.0 * ifnull(m.pushes, 0) / b.wide / w.pushes AS share, n.mean, n.most
+FROM whole AS w JOIN bin AS b ON b.low <= w.last
+	LEFT JOIN met AS m ON m.place = w.place AND m.staleness = b.low
+	JOIN mean AS n ON n.place = w.place JOIN configuration AS c ON c.place = w.place
+ORDER BY w.place, b.low;

@@ -134,6 +134,12 @@ quality_axis = "eval extremes(5); \
 if (most == 0) { set ylabel 'Test accuracy [%]' } else { set ylabel 'Test loss' }; \
 if (most > 0) { eval extremes(2); if (least > 0 && most > 5 * least) { \
 	set logscale y; set format y '%h' } }"
+# An axis of staleness, from low to most: a few pushes that are very late should not hide the others.
+late_axis(axis, low) = sprintf("set %srange [%f:%f]; ", axis, low, \
+	most > 40 ? (1 + most) * 1.1 - 1 : max(1, most * 1.04)) . (most <= 40 ? '' : sprintf("\
+set nonlinear %s via log(1 + %s) inverse exp(%s) - 1; \
+set %stics (0, %s, 100000)", axis, axis, axis, axis, most <= 500 ? '1, 2, 5, 10, 20, 50, 100, 200, 500' \
+	: '1, 3, 10, 30, 100, 300, 1000, 3000, 10000, 30000'))
 # A marker on about ten epochs, in other places on each curve.
 stride = max(1, (rows + 5) / 10)
 

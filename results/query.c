@@ -115,12 +115,13 @@ static void real_digits(double x, char buf[40])
 	}
 }
 
-/* Looks this like a number that was rounded for people: 12.3, 97%, 4x, -0.5, 1e-3, 91.2..93.0? */
+/* Looks this like a number that was rounded for people: 12.3, 97%, 4x, -0.5, 1e-3, 91.2..93.0,
+ * 1.5 (7)? */
 static bool numeric_text(const char *s)
 {
 	const char *p = s + (*s == '-' || *s == '+');
 
-	return *p >= '0' && *p <= '9' && s[strspn(s, "0123456789.,+-eE%x")] == '\0';
+	return *p >= '0' && *p <= '9' && s[strspn(s, "0123456789.,+-eE%x ()")] == '\0';
 }
 
 /* ---- A row, as CSV and JSON ---------------------------------------------- */
@@ -414,12 +415,14 @@ char *query_run_json(struct store *s, FILE *f, int64_t id)
 	int64_t rows = 0;
 
 	snprintf(text, sizeof(text), "%lld", (long long)id);
-	char *wrong = query_print(s, f, FORMAT_JSON,
-				  "SELECT id, status, strategy, workload, workers, params, "
-				  "test_accuracy, best_test_accuracy, test_loss, epoch_seconds, "
-				  "samples_per_second, comm_fraction, staleness_mean "
-				  "FROM run_summary WHERE id = CAST(?1 AS INTEGER)",
-				  &param, 1, &rows);
+	char *wrong =
+		query_print(s, f, FORMAT_JSON,
+			    "SELECT id, status, strategy, workload, workers, params, "
+			    "test_accuracy, best_test_accuracy, test_loss, epoch_seconds, "
+			    "samples_per_second, comm_fraction, staleness_mean, staleness_max, "
+			    "dropped_fraction "
+			    "FROM run_summary WHERE id = CAST(?1 AS INTEGER)",
+			    &param, 1, &rows);
 	if (!wrong && rows == 0)
 		wrong = sentence("%s has no run %s", s->path, text);
 	return wrong;

@@ -63,13 +63,20 @@ static char *record_begin(void *self, const struct experiment *e, int64_t *id)
 }
 
 static char *record_epoch(void *self, const struct epoch_row *row, const struct split_row *ranks,
-			  int n)
+			  int n, const int64_t *staleness)
 {
 	struct recorder *r = self;
 
 	if (r->lines)
 		progress_epoch(stderr, row, r->epochs);
-	return r->sink.epoch(r->sink.self, row, ranks, n);
+	return r->sink.epoch(r->sink.self, row, ranks, n, staleness);
+}
+
+static char *record_arrivals(void *self, const struct arrival *a, size_t n)
+{
+	struct recorder *r = self;
+
+	return r->sink.arrivals(r->sink.self, a, n);
 }
 
 static char *record_end(void *self, const char *status, const char *reason)
@@ -84,13 +91,7 @@ static char *record_end(void *self, const char *status, const char *reason)
 /* Does this rank speak for all that a launcher started? */
 static bool first_rank(void)
 {
-	static const char *const variable[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
-					       "SLURM_PROCID"};
-
-	for (size_t i = 0; i < sizeof variable / sizeof *variable; i++)
-		if (getenv(variable[i]))
-			return strcmp(getenv(variable[i]), "0") == 0;
-	return true;
+	return rank_of_launcher() <= 0;
 }
 
 /* Every rank finds the same thing wrong; the first one says it. Frees it, returns the exit status.
@@ -134,11 +135,15 @@ static void say_result(const struct config *c, const struct recorder *r, int sta
 static int work(const struct config *c, struct live *live, enum format format)
 {
 	struct recorder r = {.db = c->run.db, .epochs = c->run.epochs, .lines = !live};
-	struct sink sink = {
-		.self = &r, .begin = record_begin, .epoch = record_epoch, .end = record_end};
+	struct sink sink = {.self = &r,
+			    .begin = record_begin,
+			    .epoch = record_epoch,
+			    .arrivals = record_arrivals,
+			    .end = record_end};
 	struct plan plan;
-	char *wrong = plan_make(c, &plan);
 
+	worker_introduce(c);
+	char *wrong = plan_make(c, &plan);
 	if (wrong)
 		return refuse(wrong, live);
 	if (!live && first_rank())

@@ -5,10 +5,11 @@
 -- fractions in 0..1. NULL = not known, or does not apply. Epoch 0 is the model before training.
 
 PRAGMA application_id = 1836474990; -- "mvbn"
-PRAGMA user_version = 2;
+PRAGMA user_version = 3;
 
 -- One experiment. The columns from workload to label are the core options of `mvbench run`, with
--- '_' for '-'; device is the one that was used. The rest is what was found out, and provenance.
+-- '_' for '-'; device and table_home are those that were used, once the run has begun. The rest is
+-- what was found out, and provenance.
 CREATE TABLE run (
 	id INTEGER PRIMARY KEY AUTOINCREMENT,
 	status TEXT NOT NULL CHECK (status IN ('pending', 'running', 'done', 'failed', 'diverged')),
@@ -20,6 +21,8 @@ CREATE TABLE run (
 	strategy TEXT NOT NULL,
 	workers INTEGER NOT NULL,
 	servers INTEGER NOT NULL,
+	table_home TEXT, -- "shared", "onesided" or "servers"; NULL = the strategy has no tables
+	record INTEGER NOT NULL DEFAULT 0 CHECK (record IN (0, 1)), -- is table arrival wanted?
 	sync_every INTEGER NOT NULL,    -- [steps]
 	barrier_every INTEGER NOT NULL, -- [epochs], 0 = never
 	epochs INTEGER NOT NULL,
@@ -84,6 +87,8 @@ CREATE TABLE epoch (
 	bytes_sent INTEGER,
 	staleness_mean REAL, -- foreign updates that a push met; NULL = there were no pushes
 	staleness_max INTEGER,
+	pushes INTEGER,  -- NULL = there were none, or mvbench did not count them yet
+	dropped INTEGER, -- of the pushes: came too late for their round, and were thrown away
 	PRIMARY KEY (run_id, epoch)
 ) STRICT, WITHOUT ROWID;
 
@@ -105,8 +110,34 @@ CREATE TABLE rank_epoch (
 	bytes_sent INTEGER,
 	staleness_mean REAL,
 	staleness_max INTEGER,
+	pushes INTEGER,
+	dropped INTEGER,
 	PRIMARY KEY (run_id, epoch, rank),
 	FOREIGN KEY (run_id, epoch) REFERENCES epoch (run_id, epoch) ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
+
+-- The histogram of an epoch's staleness: how many of its pushes met so many foreign updates; what no
+-- push met has no row. Below 128 staleness is exact. Above, it is the lower end of one of 16 equal
+-- bins of each octave: 8 wide from 128 on, 16 wide from 256 on, and so forth.
+CREATE TABLE staleness (
+	run_id INTEGER NOT NULL,
+	epoch INTEGER NOT NULL,
+	staleness INTEGER NOT NULL,
+	pushes INTEGER NOT NULL CHECK (pushes > 0),
+	PRIMARY KEY (run_id, epoch, staleness),
+	FOREIGN KEY (run_id, epoch) REFERENCES epoch (run_id, epoch) ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
+
+-- What --record keeps: the passes of workers over the shards of parameter-server tables. seq orders
+-- those of one shard, over the whole run; nothing orders two shards.
+CREATE TABLE arrival (
+	run_id INTEGER NOT NULL REFERENCES run (id) ON DELETE CASCADE,
+	table_id INTEGER NOT NULL, -- tables are numbered from 0, as the strategy made them
+	shard INTEGER NOT NULL,
+	seq INTEGER NOT NULL,
+	worker INTEGER NOT NULL, -- its rank
+	kind TEXT NOT NULL,      -- "push", "pull", "sync" (both), "elastic", "drop"
+	PRIMARY KEY (run_id, table_id, shard, seq)
 ) STRICT, WITHOUT ROWID;
 
 -- The timeline, when it was asked for: what rank was in, from start_s on since the race began.
@@ -180,10 +211,11 @@ END;
 --   compare_key     equal for runs whose epoch times may be compared: the same work on the same parts
 --   *_fraction      the share of the race's seconds; what is missing to 1 is "other"
 --   staleness_mean  the mean of the epochs' means
+--   dropped_fraction  the share of the pushes that came too late and were thrown away
 CREATE VIEW run_summary AS
 SELECT
 	r.id, r.label, r.status, r.reason, r.started, r.finished,
-	r.workload, r.strategy, r.workers, r.servers, r.sync_every, r.barrier_every,
+	r.workload, r.strategy, r.workers, r.servers, r.table_home, r.sync_every, r.barrier_every,
 	r.batch, r.epochs, r.lr, r.lr_schedule, r.momentum, r.weight_decay, r.reduce, r.lr_scale,
 	r.seed, r.device, r.platform, r.threads, r.straggle, r.target_accuracy,
 	r.params, r.train_size, r.test_size, r.oversubscribed, r.host, r.config_hash,
@@ -195,7 +227,8 @@ SELECT
 		|| iif(r.platform = 'mpi', '', ' ' || r.platform) AS config,
 	json_patch(
 		json_object('workload', r.workload, 'strategy', r.strategy, 'workers', r.workers,
-			'servers', r.servers, 'sync_every', r.sync_every,
+			'servers', r.servers, 'table_home', ifnull(r.table_home, ''),
+			'record', r.record, 'sync_every', r.sync_every,
 			'barrier_every', r.barrier_every, 'epochs', r.epochs, 'batch', r.batch,
 			'lr', r.lr, 'lr_schedule', r.lr_schedule, 'momentum', r.momentum,
 			'weight_decay', r.weight_decay, 'reduce', r.reduce, 'lr_scale', r.lr_scale,
@@ -226,6 +259,8 @@ SELECT
 	(SELECT avg(staleness_mean) FROM epoch WHERE run_id = r.id AND epoch >= 1)
 		AS staleness_mean,
 	(SELECT max(staleness_max) FROM epoch WHERE run_id = r.id AND epoch >= 1) AS staleness_max,
+	(SELECT 1.0 * sum(dropped) / nullif(sum(pushes), 0) FROM epoch
+		WHERE run_id = r.id AND epoch >= 1) AS dropped_fraction,
 	(SELECT sum(seconds) FROM epoch WHERE run_id = r.id AND epoch >= 1) AS seconds_total
 FROM run AS r;
 

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 enum {
-	SCHEMA_VERSION = 2,
+	SCHEMA_VERSION = 3,
 	APPLICATION_ID = 0x6d76626e, /* "mvbn" */
 	OPEN_WAIT_MS = 3000,         /* for another process's lock, */
 	WRITE_WAIT_MS = 30000,       /* and while there is a result that could be lost */
@@ -34,10 +34,35 @@ __asm__(".pushsection .rodata\n"
 extern const char schema_sql[];
 
 /* migrations[v] turns the tables of version v into those of v + 1; the views are made anew after
- * the last. Versions 0 and 1 had the tables of 2. */
+ * the last. Versions 0 and 1 had the tables of 2. Before 3, all tables were in
+ * memory that workers share, and asgd was the only strategy that had any. */
 static const char *const migrations[SCHEMA_VERSION] = {
 	"",
 	"",
+	"ALTER TABLE run ADD COLUMN table_home TEXT;"
+	"ALTER TABLE run ADD COLUMN record INTEGER NOT NULL DEFAULT 0 CHECK (record IN (0, 1));"
+	"UPDATE run SET table_home = 'shared' WHERE strategy = 'asgd';"
+	"ALTER TABLE epoch ADD COLUMN pushes INTEGER;"
+	"ALTER TABLE epoch ADD COLUMN dropped INTEGER;"
+	"ALTER TABLE rank_epoch ADD COLUMN pushes INTEGER;"
+	"ALTER TABLE rank_epoch ADD COLUMN dropped INTEGER;"
+	"CREATE TABLE staleness ("
+	"	run_id INTEGER NOT NULL,"
+	"	epoch INTEGER NOT NULL,"
+	"	staleness INTEGER NOT NULL,"
+	"	pushes INTEGER NOT NULL CHECK (pushes > 0),"
+	"	PRIMARY KEY (run_id, epoch, staleness),"
+	"	FOREIGN KEY (run_id, epoch) REFERENCES epoch (run_id, epoch) ON DELETE CASCADE"
+	") STRICT, WITHOUT ROWID;"
+	"CREATE TABLE arrival ("
+	"	run_id INTEGER NOT NULL REFERENCES run (id) ON DELETE CASCADE,"
+	"	table_id INTEGER NOT NULL,"
+	"	shard INTEGER NOT NULL,"
+	"	seq INTEGER NOT NULL,"
+	"	worker INTEGER NOT NULL,"
+	"	kind TEXT NOT NULL,"
+	"	PRIMARY KEY (run_id, table_id, shard, seq)"
+	") STRICT, WITHOUT ROWID;",
 };
 
 /* ---- Sentences ----------------------------------------------------------- */
@@ -579,7 +604,7 @@ void store_close(struct store *s)
 /* A row of `run` in the making. */
 struct row {
 	sqlite3_str *columns, *values;
-	const char *device; /* the one that was chosen; NULL = as configured */
+	const struct experiment *e; /* knows what was chosen; NULL = as configured */
 };
 
 static void add_text(struct row *r, const char *column, const char *value)
@@ -600,6 +625,18 @@ static void add_known(struct row *r, const char *column, const char *value)
 	add_text(r, column, value && *value ? value : NULL);
 }
 
+/* What a core option's column holds. */
+static const char *kept(const struct row *r, const struct option *o, const char *value)
+{
+	if (r->e && strcmp(o->name, "device") == 0)
+		return r->e->plan->device;
+	if (r->e && strcmp(o->name, "table-home") == 0)
+		return r->e->table_home;
+	if (o->type == OPT_BOOL)
+		return strcmp(value, "true") == 0 ? "1" : "0";
+	return value ? value : "";
+}
+
 static void add_option(void *ctx, const char *part, const struct option *o, const char *value)
 {
 	struct row *r = ctx;
@@ -610,9 +647,7 @@ static void add_option(void *ctx, const char *part, const struct option *o, cons
 	for (char *c = column; *c; c++)
 		if (*c == '-')
 			*c = '_';
-	if (r->device && strcmp(o->name, "device") == 0)
-		value = r->device;
-	add_text(r, column, value ? value : "");
+	add_text(r, column, kept(r, o, value));
 	free(column);
 }
 
@@ -633,7 +668,6 @@ static void add_machine(struct row *r, const struct machine *m)
 
 static void add_plan(struct row *r, const struct plan *p)
 {
-	r->device = p->device;
 	add_int(r, "params", p->params);
 	add_int(r, "train_size", (int64_t)p->train.n);
 	add_int(r, "test_size", (int64_t)p->test.n);
@@ -660,7 +694,8 @@ static void insert_plugin_option(void *ctx, const char *part, const struct optio
 static int insert_run(struct store *s, const struct config *c, const struct experiment *e,
 		      int64_t *id)
 {
-	struct row r = {.columns = sqlite3_str_new(s->db), .values = sqlite3_str_new(s->db)};
+	struct row r = {
+		.columns = sqlite3_str_new(s->db), .values = sqlite3_str_new(s->db), .e = e};
 	char hash[17];
 
 	config_hash(c, hash);
@@ -724,8 +759,20 @@ static double staleness_mean(const struct split_row *r)
 	return r->pushes ? (double)r->staleness_sum / (double)r->pushes : NAN;
 }
 
+/* The bins that are not empty. */
+static int insert_staleness(struct store *s, int64_t epoch, const int64_t *pushes)
+{
+	int rc = SQLITE_OK;
+
+	for (int i = 0; rc == SQLITE_OK && i < STALENESS_BINS; i++)
+		if (pushes[i] > 0)
+			rc = change(s, "INSERT INTO staleness VALUES (?1, ?2, ?3, ?4)", "iiii",
+				    s->run, epoch, staleness_of_bin(i), pushes[i]);
+	return rc;
+}
+
 static char *sink_epoch(void *self, const struct epoch_row *row, const struct split_row *ranks,
-			int n)
+			int n, const int64_t *staleness)
 {
 	struct store *s = self;
 	const struct split_row *r = &row->split;
@@ -736,20 +783,51 @@ static char *sink_epoch(void *self, const struct epoch_row *row, const struct sp
 		rc = change(s,
 			    "INSERT INTO epoch VALUES "
 			    "(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, "
-			    "iif(?14 > 0, ?13, NULL))",
-			    "iirrrrrrrririi", s->run, row->epoch, r->seconds, r->compute_s,
+			    "iif(?14 > 0, ?13, NULL), nullif(?14, 0), iif(?14 > 0, ?15, NULL))",
+			    "iirrrrrrrririii", s->run, row->epoch, r->seconds, r->compute_s,
 			    r->comm_s, r->wait_s, row->train_loss, row->train_accuracy,
 			    row->test_loss, row->test_accuracy, r->bytes_sent, staleness_mean(r),
-			    r->staleness_max, r->pushes);
+			    r->staleness_max, r->pushes, r->dropped);
+	if (rc == SQLITE_OK && staleness)
+		rc = insert_staleness(s, row->epoch, staleness);
 	for (int i = 0; rc == SQLITE_OK && i < n; i++) {
 		r = &ranks[i];
 		rc = change(s,
 			    "INSERT INTO rank_epoch VALUES "
-			    "(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, iif(?11 > 0, ?10, NULL))",
-			    "iiirrrririi", s->run, row->epoch, (int64_t)i, r->seconds, r->compute_s,
-			    r->comm_s, r->wait_s, r->bytes_sent, staleness_mean(r),
-			    r->staleness_max, r->pushes);
+			    "(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, iif(?11 > 0, ?10, NULL), "
+			    "nullif(?11, 0), iif(?11 > 0, ?12, NULL))",
+			    "iiirrrririii", s->run, row->epoch, (int64_t)i, r->seconds,
+			    r->compute_s, r->comm_s, r->wait_s, r->bytes_sent, staleness_mean(r),
+			    r->staleness_max, r->pushes, r->dropped);
 	}
+	return end_change(s, rc);
+}
+
+static char *sink_arrivals(void *self, const struct arrival *a, size_t n)
+{
+	struct store *s = self;
+	sqlite3_stmt *q = NULL;
+
+	CHECK(s->run, "arrivals of no run");
+	int rc = begin_change(s);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_prepare_v2(
+			s->db,
+			"INSERT INTO arrival (table_id, shard, seq, worker, kind, run_id) "
+			"VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+			-1, &q, NULL);
+	for (size_t i = 0; rc == SQLITE_OK && i < n; i++) {
+		sqlite3_bind_int(q, 1, a[i].table);
+		sqlite3_bind_int(q, 2, a[i].shard);
+		sqlite3_bind_int64(q, 3, a[i].seq);
+		sqlite3_bind_int(q, 4, a[i].worker);
+		sqlite3_bind_text(q, 5, a[i].kind, (int)strnlen(a[i].kind, sizeof(a[i].kind)),
+				  SQLITE_STATIC);
+		sqlite3_bind_int64(q, 6, s->run);
+		sqlite3_step(q);
+		rc = sqlite3_reset(q);
+	}
+	sqlite3_finalize(q);
 	return end_change(s, rc);
 }
 
@@ -774,6 +852,7 @@ struct sink store_sink(struct store *s)
 		.self = s,
 		.begin = sink_begin,
 		.epoch = sink_epoch,
+		.arrivals = sink_arrivals,
 		.end = sink_end,
 	};
 }

@@ -61,7 +61,9 @@ struct column {
 #define ROUND(fmt, x) "iif(" x " IS NULL, NULL, printf('" fmt "', " x "))"
 #define PERCENT(x)    ROUND("%.2f", "100 * " x)
 #define SHARE(x)      ROUND("%.0f", "100 * " x)
-#define SECONDS(x)    "iif(" x " < 1000, printf('%.4g', " x "), " ROUND("%.0f", x) ")"
+#define MEAN_AND_MOST(mean, most) \
+	"iif(" mean " IS NULL, NULL, printf('%.2f (%d)', " mean ", " most "))"
+#define SECONDS(x) "iif(" x " < 1000, printf('%.4g', " x "), " ROUND("%.0f", x) ")"
 
 static const struct column configuration_columns[] = {
 	{"workload", "workload", NULL},
@@ -82,7 +84,9 @@ static const struct column configuration_columns[] = {
 	{"speedup", "speedup", ROUND("%.2f", "speedup")},
 	{"comm_fraction", "comm %", SHARE("comm_fraction")},
 	{"wait_fraction", "wait %", SHARE("wait_fraction")},
-	{"staleness_mean", "staleness", ROUND("%.2f", "staleness_mean")},
+	{"staleness_mean", "staleness", MEAN_AND_MOST("staleness_mean", "staleness_max")},
+	{"staleness_max", NULL, NULL},
+	{"dropped_fraction", "dropped %", PERCENT("dropped_fraction")},
 	{"failed", "not done",
 	 "ltrim(iif(failed, ', ' || failed || ' failed', '') || iif(diverged, ', ' || diverged || "
 	 "' diverged', '') || iif(unfinished, ', ' || unfinished || ' unfinished', ''), ', ')"},
@@ -111,7 +115,9 @@ static const struct column run_columns[] = {
 	{"speedup", "speedup", ROUND("%.2f", "speedup")},
 	{"comm_fraction", "comm %", SHARE("comm_fraction")},
 	{"wait_fraction", "wait %", SHARE("wait_fraction")},
-	{"staleness_mean", "staleness", ROUND("%.2f", "staleness_mean")},
+	{"staleness_mean", "staleness", MEAN_AND_MOST("staleness_mean", "staleness_max")},
+	{"staleness_max", NULL, NULL},
+	{"dropped_fraction", "dropped %", PERCENT("dropped_fraction")},
 	{"started", "started", NULL},
 	{"reason", "reason", "ifnull(reason, '')"},
 	{NULL, NULL, NULL},
@@ -128,7 +134,7 @@ static const char chosen_sql[] =
 	"train_size,\n"
 	"		test_accuracy, best_test_accuracy, test_loss, epoch_seconds, "
 	"comm_fraction,\n"
-	"		wait_fraction, staleness_mean\n"
+	"		wait_fraction, staleness_mean, staleness_max, dropped_fraction\n"
 	"	FROM run_summary WHERE (?1 = '' OR label = ?1) AND (\n%s\n)),\n"
 	/* Where a short name stands for several configurations, what these differ in is added. */
 	"named AS MATERIALIZED (\n"
@@ -174,6 +180,8 @@ static const char configurations_sql[] =
 	"	UNION ALL SELECT config_key, 'wait', wait_fraction FROM chosen WHERE status = "
 	"'done'\n"
 	"	UNION ALL SELECT config_key, 'stale', staleness_mean FROM chosen\n"
+	"		WHERE status = 'done'\n"
+	"	UNION ALL SELECT config_key, 'dropped', dropped_fraction FROM chosen\n"
 	"		WHERE status = 'done'),\n"
 	"ranked AS (\n"
 	"	SELECT config_key, name, x, row_number() OVER same AS i,\n"
@@ -187,7 +195,8 @@ static const char configurations_sql[] =
 	"		avg(x) FILTER (WHERE name = 'seconds') AS epoch_seconds,\n"
 	"		avg(x) FILTER (WHERE name = 'comm') AS comm_fraction,\n"
 	"		avg(x) FILTER (WHERE name = 'wait') AS wait_fraction,\n"
-	"		avg(x) FILTER (WHERE name = 'stale') AS staleness_mean\n"
+	"		avg(x) FILTER (WHERE name = 'stale') AS staleness_mean,\n"
+	"		avg(x) FILTER (WHERE name = 'dropped') AS dropped_fraction\n"
 	"	FROM ranked WHERE i IN ((n + 1) / 2, (n + 2) / 2) GROUP BY config_key),\n"
 	"grouped AS MATERIALIZED (\n"
 	"	SELECT config_key, max(compare_key) AS compare_key, workload, config, strategy, "
@@ -198,12 +207,13 @@ static const char configurations_sql[] =
 	"		count(*) FILTER (WHERE status = 'diverged') AS diverged,\n"
 	"		count(*) FILTER (WHERE status IN ('pending', 'running')) AS unfinished,\n"
 	"		min(test_accuracy) FILTER (WHERE status = 'done') AS test_accuracy_min,\n"
-	"		max(test_accuracy) FILTER (WHERE status = 'done') AS test_accuracy_max\n"
+	"		max(test_accuracy) FILTER (WHERE status = 'done') AS test_accuracy_max,\n"
+	"		max(staleness_max) FILTER (WHERE status = 'done') AS staleness_max\n"
 	"	FROM chosen GROUP BY config_key),\n"
 	"row AS (\n"
 	"	SELECT g.*, config || ifnull(' ' || s.text, '') AS configuration,\n"
 	"		m.test_accuracy, m.test_loss, m.epoch_seconds, m.comm_fraction,\n"
-	"		m.wait_fraction, m.staleness_mean,\n"
+	"		m.wait_fraction, m.staleness_mean, m.dropped_fraction,\n"
 	"		train_size / nullif(m.epoch_seconds, 0) AS samples_per_second,\n"
 	"		b.epoch_seconds / nullif(m.epoch_seconds, 0) AS speedup\n"
 	"	FROM grouped AS g LEFT JOIN median AS m USING (config_key)\n"
@@ -211,7 +221,27 @@ static const char configurations_sql[] =
 	"		LEFT JOIN base AS b USING (compare_key)\n"
 	"	ORDER BY workload, workers, strategy, sync_every, configuration)\n";
 
-static char *query_text(const struct table_options *o, enum format format)
+/* Few strategies drop updates: text has that column only when one of the runs did. */
+static bool is_empty(struct store *s, const struct table_options *o, const char *name)
+{
+	if (strcmp(name, "dropped_fraction") != 0)
+		return false;
+	char *sql = sentence("SELECT EXISTS (SELECT 1 FROM run_summary WHERE (?1 = '' OR label = "
+			     "?1) AND (\n%s\n) AND %s > 0)",
+			     *o->where ? o->where : "1", name);
+	sqlite3_stmt *q = NULL;
+	bool some = false;
+
+	if (sqlite3_prepare_v2(s->db, sql, -1, &q, NULL) == SQLITE_OK) {
+		sqlite3_bind_text(q, 1, o->label, -1, SQLITE_STATIC);
+		some = sqlite3_step(q) == SQLITE_ROW && sqlite3_column_int(q, 0);
+	}
+	sqlite3_finalize(q);
+	free(sql);
+	return !some;
+}
+
+static char *query_text(struct store *s, const struct table_options *o, enum format format)
 {
 	const struct column *columns = o->runs ? run_columns : configuration_columns;
 	bool rounded = format == FORMAT_TEXT || format == FORMAT_MARKDOWN;
@@ -221,7 +251,7 @@ static char *query_text(const struct table_options *o, enum format format)
 	sqlite3_str_appendall(sql, o->runs ? runs_sql : configurations_sql);
 	const char *separator = "SELECT ";
 	for (const struct column *c = columns; c->name; c++) {
-		if (rounded && !c->head)
+		if (rounded && (!c->head || is_empty(s, o, c->name)))
 			continue;
 		sqlite3_str_appendf(sql, "%s%s AS \"%w\"", separator,
 				    rounded && c->shown ? c->shown : c->name,
@@ -274,7 +304,9 @@ static void help(void)
 	     "with\n"
 	     "the same workload, batch, device and platform. comm % and wait % are shares of the "
 	     "time;\n"
-	     "staleness is what a push met, in updates.\n");
+	     "staleness is what a push met, in updates: the mean, and the maximum in brackets. "
+	     "Where\n"
+	     "updates came too late and were thrown away, dropped % is their share.\n");
 	option_help(stdout, NULL, options);
 	puts("\nColumns for --where, as in --where=\"workload='mlp' AND workers IN (2, 4)\":");
 	print_all_columns(stdout);
@@ -347,7 +379,7 @@ static int print_table(struct store *s, const struct table_options *o)
 	if (*o->out && !(f = fopen(o->out, "w")))
 		return complain(sentence("--out=%s: the file cannot be written (%s)", o->out,
 					 strerror(errno)));
-	char *sql = query_text(o, format);
+	char *sql = query_text(s, o, format);
 	char *wrong = query_print(s, f, format, sql, &o->label, 1, &rows);
 	sqlite3_free(sql);
 	if (f != stdout && fclose(f) != 0 && !wrong)

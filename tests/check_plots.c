@@ -89,7 +89,8 @@ static void sql(sqlite3 *db, const char *text)
 	ck_assert_msg(!wrong, "%s: %s", text, wrong);
 }
 
-/* A finished run; in epoch e its accuracy is best + 0.01 e, or its loss 1/e when best < 0. */
+/* A finished run; in epoch e its accuracy is best + 0.01 e, or its loss 1/e when best < 0. asgd
+ * pushes 100 times an epoch. */
 static void add_run(sqlite3 *db, const char *workload, const char *strategy, int workers, int seed,
 		    double best, const char *label, int epochs)
 {
@@ -99,10 +100,11 @@ static void add_run(sqlite3 *db, const char *workload, const char *strategy, int
 		"weight_decay,"
 		" reduce, lr_scale, seed, device, platform, threads, straggle, target_accuracy, "
 		"label,"
-		" params, train_size, test_size)"
+		" params, train_size, test_size, table_home)"
 		"VALUES ('done', 'x', %Q, %Q, %d, 0, 1, 1, %d, 32, 0.1, 'constant', 0, 0, 'mean',"
-		" 'none', %d, 'cpu', 'mpi', 1, 0, 0, %Q, 10, 100, 10);",
-		workload, strategy, workers, epochs, seed, label);
+		" 'none', %d, 'cpu', 'mpi', 1, 0, 0, %Q, 10, 100, 10,"
+		" iif(%Q = 'asgd', 'shared', NULL));",
+		workload, strategy, workers, epochs, seed, label, strategy);
 	sql(db, text);
 	sqlite3_free(text);
 	long long id = sqlite3_last_insert_rowid(db);
@@ -111,12 +113,20 @@ static void add_run(sqlite3 *db, const char *workload, const char *strategy, int
 		bool pushes = strcmp(strategy, "asgd") == 0 && e > 0;
 		text = sqlite3_mprintf(
 			"INSERT INTO epoch (run_id, epoch, test_loss, test_accuracy, seconds,"
-			" compute_s, comm_s, wait_s, staleness_mean, staleness_max)"
+			" compute_s, comm_s, wait_s, staleness_mean, staleness_max, pushes, "
+			"dropped)"
 			"VALUES (%lld, %d, %f, iif(%f < 0, NULL, %f), nullif(%f, 0), %f, 0.2, 0.1,"
-			" %s, %s)",
+			" %s)",
 			id, e, 1.0 / (e + 1), best, best + 0.01 * e, e ? seconds : 0, seconds - 0.4,
-			pushes ? "1.5" : "NULL", pushes ? "4" : "NULL");
+			pushes ? "1.5, 4, 100, 0" : "NULL, NULL, NULL, NULL");
 		sql(db, text);
+		sqlite3_free(text);
+		text = sqlite3_mprintf(
+			"INSERT INTO staleness VALUES (%lld, %d, 0, 20), (%lld, %d, 1, 40),"
+			" (%lld, %d, 2, 20), (%lld, %d, 3, 10), (%lld, %d, 4, 10)",
+			id, e, id, e, id, e, id, e, id, e);
+		if (pushes)
+			sql(db, text);
 		sqlite3_free(text);
 	}
 }
@@ -306,7 +316,7 @@ START_TEST(nothing_is_explained)
 	if (no_gnuplot())
 		return;
 	sqlite3_close(open_database());
-	ck_assert_int_ge(each_figure(draws_explanation), 6);
+	ck_assert_int_ge(each_figure(draws_explanation), 7);
 
 	int status;
 	char *text = PLOT(&status, "--db=results.db", "--out=all");
@@ -418,6 +428,158 @@ START_TEST(curves_are_medians)
 			       "serial (n=3)|2|62|52|92\n"
 			       "asgd 2w (n=2)|1|51|41|61\n"
 			       "asgd 2w (n=2)|2|52|42|62\n");
+	free(rows);
+	sqlite3_close(db);
+}
+END_TEST
+
+/* The rows of a figure's own query, cut to fit into another one. */
+static char *query_of(const char *figure)
+{
+	char *plots = installed_path("plots"), *path = sentence("%s/%s.sql", plots, figure);
+	size_t n;
+	char *text = contents(path, &n);
+
+	*strrchr(text, ';') = '\0';
+	free(path);
+	free(plots);
+	return text;
+}
+
+START_TEST(shares_are_of_all_pushes)
+{
+	sqlite3 *db = open_database();
+	char *query = query_of("staleness");
+	char *ask = sentence(
+		"SELECT format('%%s|%%g|%%g|%%g|%%d', title, staleness, share, mean, most) "
+		"FROM (%s) WHERE share > 0 UNION ALL SELECT count(*) FROM (%s)",
+		query, query);
+
+	/* two runs of one configuration: the second's pushes are late, in a bin that is 8 wide */
+	add_run(db, "mlp", "asgd", 4, 1, 0.5, "", 1);
+	add_run(db, "mlp", "asgd", 4, 2, 0.5, "", 1);
+	sql(db, "UPDATE epoch SET staleness_mean = 140, staleness_max = 143, pushes = 300 "
+		"WHERE run_id = 2 AND epoch = 1;"
+		"DELETE FROM staleness WHERE run_id = 2;"
+		"INSERT INTO staleness VALUES (2, 1, 136, 300), (2, 0, 5, 1000)");
+	char *rows = rows_of(db, ask);
+	ck_assert_str_eq(rows, "asgd 4w (n=2)|0|5|105.375|143\n"
+			       "asgd 4w (n=2)|1|10|105.375|143\n"
+			       "asgd 4w (n=2)|2|5|105.375|143\n"
+			       "asgd 4w (n=2)|3|2.5|105.375|143\n"
+			       "asgd 4w (n=2)|4|2.5|105.375|143\n"
+			       "asgd 4w (n=2)|139.5|9.375|105.375|143\n"
+			       "130\n");
+	free(rows);
+	free(ask);
+	free(query);
+	sqlite3_close(db);
+}
+END_TEST
+
+/* The bins are computed twice, in C and in the figure's query. */
+START_TEST(bins_are_those_that_are_recorded)
+{
+	sqlite3 *db = open_database();
+	char *query = query_of("staleness"),
+	     *want = sentence("%d,%d\n", STALENESS_BINS, STALENESS_BINS);
+	char *ask = sentence("SELECT count(*) || ',' || sum(share > 0) FROM (%s)", query);
+
+	add_run(db, "mlp", "asgd", 4, 1, 0.5, "", 1);
+	sql(db, "DELETE FROM staleness");
+	for (int i = 0; i < STALENESS_BINS; i++) {
+		char *one = sentence("INSERT INTO staleness VALUES (1, 1, %lld, 1)",
+				     (long long)staleness_of_bin(i));
+		sql(db, one);
+		free(one);
+	}
+	char *rows = rows_of(db, ask);
+	ck_assert_str_eq(rows, want);
+	free(rows);
+	free(ask);
+	free(want);
+	free(query);
+	sqlite3_close(db);
+}
+END_TEST
+
+static char *drawn(const char *figure)
+{
+	int status;
+	size_t n;
+	char *out = sentence("--out=%s.svg", figure), *path = sentence("%s/%s.svg", folder, figure);
+	char *text = PLOT(&status, figure, "--db=results.db", out);
+
+	ck_assert_msg(status == EXIT_OK, "%s", text);
+	ck_assert_msg(!strstr(text, "warns"), "%s", text);
+	free(text);
+	text = contents(path, &n);
+	free(path);
+	free(out);
+	return text;
+}
+
+static const struct {
+	int late; /* one push of this staleness */
+	const char *key, *tic, *no_tic;
+} lateness[] = {
+	{5, "asgd 4w, mean 1.50, max 5<", "> 4<", "> 50<"},
+	{60, "asgd 4w, mean 1.50, max 60<", "> 50<", "> 3<"},
+	{4000, "asgd 4w, mean 1.50, max 4000<", "> 300<", "> 50<"},
+};
+
+START_TEST(late_pushes_are_drawn)
+{
+	if (no_gnuplot())
+		return;
+	sqlite3 *db = open_database();
+	add_run(db, "mlp", "asgd", 4, 1, 0.5, "", 3);
+	char *text = sentence("INSERT INTO staleness VALUES (1, 2, %d, 1);"
+			      "UPDATE epoch SET staleness_max = %d WHERE epoch = 2",
+			      lateness[_i].late, lateness[_i].late);
+	sql(db, text);
+	free(text);
+	text = drawn("staleness");
+	ck_assert_ptr_nonnull(strstr(text, lateness[_i].key));
+	ck_assert_ptr_nonnull(strstr(text, lateness[_i].tic));
+	ck_assert_ptr_null(strstr(text, lateness[_i].no_tic));
+	ck_assert_ptr_nonnull(strstr(text, "> 20<")); /* % */
+	free(text);
+	text = drawn("staleness_epoch");
+	ck_assert_ptr_nonnull(strstr(text, "thin: maximum"));
+	ck_assert_ptr_nonnull(strstr(text, lateness[_i].tic));
+	free(text);
+
+	/* a file of an older version knows the means, and has no histogram */
+	sql(db, "DELETE FROM staleness; UPDATE epoch SET pushes = NULL");
+	sqlite3_close(db);
+	text = drawn("staleness");
+	ck_assert_ptr_nonnull(strstr(text, "kept no histogram"));
+	free(text);
+	text = drawn("staleness_epoch");
+	ck_assert_ptr_nonnull(strstr(text, "thin: maximum"));
+	free(text);
+}
+END_TEST
+
+/* Where tables live is told where strategies with tables differ in it, not because others have
+ * none. */
+START_TEST(homes_are_named_where_they_differ)
+{
+	sqlite3 *db = open_database();
+
+	add_run(db, "mlp", "serial", 1, 1, 0.5, "", 1);
+	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
+	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
+	sql(db, "UPDATE run SET table_home = 'servers', servers = 1 WHERE id = 3");
+	char *rows = rows_of(db, "SELECT name FROM selected ORDER BY id");
+	ck_assert_str_eq(rows, "serial\nasgd 2w\nasgd 2w+1s\n");
+	free(rows);
+	sqlite3_close(db);
+	ck_assert_int_eq(sqlite3_open(database, &db), SQLITE_OK);
+	sql(db, "UPDATE run SET table_home = 'onesided', servers = 0 WHERE id = 3");
+	rows = rows_of(db, "SELECT name FROM selected ORDER BY id");
+	ck_assert_str_eq(rows, "serial\nasgd 2w table-home=shared\nasgd 2w table-home=onesided\n");
 	free(rows);
 	sqlite3_close(db);
 }
@@ -616,6 +778,11 @@ Suite *plots_suite(void)
 	tcase_add_test(c, one_run_is_drawn);
 	tcase_add_test(c, names_are_shown_never_run);
 	tcase_add_test(c, curves_are_medians);
+	tcase_add_test(c, shares_are_of_all_pushes);
+	tcase_add_test(c, bins_are_those_that_are_recorded);
+	tcase_add_loop_test(c, late_pushes_are_drawn, 0,
+			    (int)(sizeof(lateness) / sizeof(*lateness)));
+	tcase_add_test(c, homes_are_named_where_they_differ);
 	tcase_add_test(c, names_tell_configurations_apart);
 	tcase_add_test(c, names_tell_every_option_apart);
 	tcase_add_test(c, a_dropped_in_pair_is_a_figure);

@@ -209,17 +209,19 @@ START_TEST(a_run_is_kept)
 	struct epoch_row row = epoch_row(0, 0.1);
 	struct split_row ranks[2] = {
 		{.seconds = 1, .comm_s = 0.5, .bytes_sent = 3},
-		{.seconds = 2, .pushes = 2, .staleness_sum = 3, .staleness_max = 2}};
+		{.seconds = 2, .pushes = 2, .staleness_sum = 3, .staleness_max = 2, .dropped = 1}};
+	int64_t histogram[STALENESS_BINS] = {[0] = 2, [3] = 1, [7] = 1};
 	char hash[17], *want;
 
 	ck_rows("SELECT status, finished FROM run", "running,null");
-	ck_fine(sink.epoch(sink.self, &row, NULL, 0));
+	ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL));
 	row = epoch_row(1, NAN);
 	row.split.pushes = 4;
 	row.split.staleness_sum = 10;
 	row.split.staleness_max = 7;
+	row.split.dropped = 1;
 	row.test_loss = INFINITY;
-	ck_fine(sink.epoch(sink.self, &row, ranks, 2));
+	ck_fine(sink.epoch(sink.self, &row, ranks, 2, histogram));
 	ck_rows("SELECT count(*) FROM epoch", "2"); /* others see each epoch at once */
 	ck_fine(sink.end(sink.self, "done", NULL));
 	store_close(s);
@@ -235,15 +237,118 @@ START_TEST(a_run_is_kept)
 		"FROM run",
 		want);
 	free(want);
-	ck_rows("SELECT * FROM epoch", "1,0,1.5,1.0,0.25,0.125,null,null,0.5,0.1,0,null,null;"
-				       "1,1,1.5,1.0,0.25,0.125,null,null,null,null,1000,2.5,7");
-	ck_rows("SELECT * FROM rank_epoch", "1,1,0,1.0,0.0,0.5,0.0,3,null,null;"
-					    "1,1,1,2.0,0.0,0.0,0.0,0,1.5,2");
+	ck_rows("SELECT * FROM epoch",
+		"1,0,1.5,1.0,0.25,0.125,null,null,0.5,0.1,0,null,null,null,null;"
+		"1,1,1.5,1.0,0.25,0.125,null,null,null,null,1000,2.5,7,4,1");
+	ck_rows("SELECT * FROM rank_epoch", "1,1,0,1.0,0.0,0.5,0.0,3,null,null,null,null;"
+					    "1,1,1,2.0,0.0,0.0,0.0,0,1.5,2,2,1");
+	ck_rows("SELECT * FROM staleness", "1,1,0,2;1,1,3,1;1,1,7,1");
 	ck_rows("PRAGMA journal_mode", "wal");
 	sql("DELETE FROM run");
 	ck_rows("SELECT (SELECT count(*) FROM epoch), (SELECT count(*) FROM rank_epoch), "
-		"(SELECT count(*) FROM run_option), (SELECT count(*) FROM epoch_median)",
-		"0,0,0,0");
+		"(SELECT count(*) FROM run_option), (SELECT count(*) FROM epoch_median), "
+		"(SELECT count(*) FROM staleness)",
+		"0,0,0,0,0");
+	config_fini(&c);
+}
+END_TEST
+
+START_TEST(the_home_of_tables_is_the_one_that_was_chosen)
+{
+	struct store *s = open_store(STORE_WRITE);
+	struct config c = config_of("1", "");
+	struct machine m;
+	struct plan p;
+	struct experiment e = experiment_of(&c, &m, &p);
+	struct sink sink = store_sink(s);
+	int64_t id;
+
+	c.run.table_home = "auto";
+	ck_fine(store_pend(s, &c));
+	ck_rows("SELECT device, table_home, record FROM run", "auto,auto,0");
+	ck_fine(sink.begin(sink.self, &e, &id));
+	ck_fine(sink.end(sink.self, "done", NULL));
+	e.table_home = "onesided";
+	c.run.record = true;
+	ck_fine(sink.begin(sink.self, &e, &id));
+	ck_rows("SELECT id, device, table_home, record FROM run ORDER BY id",
+		"1,cpu,null,0;2,cpu,onesided,1");
+	store_close(s);
+	config_fini(&c);
+}
+END_TEST
+
+/* A push into each bin, and some more into one. */
+START_TEST(a_histogram_adds_up_to_the_pushes)
+{
+	struct store *s = open_store(STORE_WRITE);
+	struct config c = config_of("1", "");
+	struct sink sink = store_sink(s);
+	struct epoch_row row = epoch_row(1, 0.5);
+	int64_t histogram[STALENESS_BINS] = {0};
+
+	begin(s, &c);
+	for (int i = 0; i < STALENESS_BINS; i++)
+		if (i != 4)
+			row.split.pushes += histogram[i] = i == 130 ? 7 : 1;
+	ck_fine(sink.epoch(sink.self, &row, NULL, 0, histogram));
+	row = epoch_row(2, 0.5);
+	ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL));
+	ck_rows("SELECT e.epoch, e.pushes = sum(s.pushes), count(s.pushes) FROM epoch AS e "
+		"LEFT JOIN staleness AS s USING (run_id, epoch) GROUP BY e.epoch",
+		"1,1,383;2,null,0");
+	/* exact below 128; above, the lower ends of bins that are 8 wide at first, then 16 */
+	ck_rows("SELECT count(*) FROM staleness WHERE staleness BETWEEN 0 AND 127", "127");
+	ck_rows("SELECT staleness, pushes FROM staleness WHERE staleness BETWEEN 127 AND 150",
+		"127,1;128,1;136,1;144,7");
+	ck_rows("SELECT staleness FROM staleness WHERE staleness BETWEEN 240 AND 300",
+		"240;248;256;272;288");
+	store_close(s);
+	config_fini(&c);
+}
+END_TEST
+
+START_TEST(arrivals_come_back_in_order)
+{
+	enum { N = 3000 };
+	static const char *const kinds[] = {"push", "pull", "sync", "elastic", "drop"};
+	struct store *s = open_store(STORE_WRITE);
+	struct config c = config_of("1", "");
+	struct sink sink = store_sink(s);
+	struct arrival *a = must(calloc(N, sizeof(*a)));
+
+	/* two tables of three shards, the latest first, in two races */
+	for (int i = 0; i < N; i++) {
+		struct arrival *at = &a[N - 1 - i];
+		*at = (struct arrival){.seq = i / 6,
+				       .table = (int16_t)(i % 2),
+				       .shard = (int16_t)(i % 3),
+				       .worker = i * i % 7};
+		memcpy(at->kind, kinds[i % 5], strlen(kinds[i % 5]));
+	}
+	begin(s, &c);
+	ck_fine(sink.arrivals(sink.self, a + N / 2, N / 2));
+	ck_rows("SELECT count(*) FROM arrival", "1500");
+	ck_fine(sink.arrivals(sink.self, a, N / 2));
+	ck_fine(sink.arrivals(sink.self, NULL, 0));
+	ck_rows("SELECT count(*), count(DISTINCT table_id), count(DISTINCT shard), max(seq), "
+		"min(run_id), max(run_id) FROM arrival",
+		"3000,2,3,499,1,1");
+	/* i = 6 seq + 4 for table 0 and shard 1; worker and kind follow from it */
+	ck_rows("SELECT seq, worker, kind FROM arrival WHERE table_id = 0 AND shard = 1 "
+		"ORDER BY seq LIMIT 5",
+		"0,2,drop;1,2,push;2,4,pull;3,1,sync;4,0,elastic");
+	ck_rows("SELECT count(*) FROM arrival WHERE table_id = 0 AND shard = 1 AND "
+		"worker = (6 * seq + 4) * (6 * seq + 4) % 7",
+		"500");
+	/* the same pass twice: none of that call is kept, and what was there is */
+	a[0].seq = 500;
+	ck_sentence(sink.arrivals(sink.self, a, 2), "UNIQUE");
+	ck_rows("SELECT count(*) FROM arrival", "3000");
+	sql("DELETE FROM run");
+	ck_rows("SELECT count(*) FROM arrival", "0");
+	free(a);
+	store_close(s);
 	config_fini(&c);
 }
 END_TEST
@@ -387,7 +492,7 @@ START_TEST(a_killed_run_stays_readable)
 		struct store *s = open_store(STORE_WRITE);
 		struct sink sink = store_sink(s);
 		begin(s, &c);
-		ck_fine(sink.epoch(sink.self, &row, NULL, 0));
+		ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL));
 		raise(SIGKILL);
 	}
 	waitpid(child, NULL, 0);
@@ -408,7 +513,7 @@ START_TEST(a_deleted_run_takes_no_epochs)
 
 	begin(s, &c);
 	sql("DELETE FROM run");
-	ck_sentence(sink.epoch(sink.self, &row, NULL, 0), "somebody deleted it");
+	ck_sentence(sink.epoch(sink.self, &row, NULL, 0, NULL), "somebody deleted it");
 	ck_fine(sink.end(sink.self, "failed", "deleted"));
 	ck_rows("SELECT count(*) FROM epoch", "0");
 	store_close(s);
@@ -521,22 +626,129 @@ START_TEST(a_newer_schema_is_refused)
 }
 END_TEST
 
+/* What version 2 made of an empty file, but for its views: 0 and 1 made these tables too. */
+static const char tables_2[] =
+	"PRAGMA application_id = 1836474990; "
+	"PRAGMA user_version = 2; "
+	"CREATE TABLE run (id INTEGER PRIMARY KEY AUTOINCREMENT, status TEXT NOT NULL CHECK "
+	"(status IN ('pending', 'running', 'done', 'failed', 'diverged')), reason TEXT, "
+	"started TEXT, finished TEXT, config_hash TEXT NOT NULL, workload TEXT NOT NULL, "
+	"strategy TEXT NOT NULL, workers INTEGER NOT NULL, servers INTEGER NOT NULL, "
+	"sync_every INTEGER NOT NULL, barrier_every INTEGER NOT NULL, epochs INTEGER NOT "
+	"NULL, batch INTEGER NOT NULL, lr REAL NOT NULL, lr_schedule TEXT NOT NULL, momentum "
+	"REAL NOT NULL, weight_decay REAL NOT NULL, reduce TEXT NOT NULL, lr_scale TEXT NOT "
+	"NULL, seed INTEGER NOT NULL, device TEXT NOT NULL, platform TEXT NOT NULL, hostfile "
+	"TEXT NOT NULL DEFAULT '', data_dir TEXT NOT NULL DEFAULT '', threads INTEGER NOT "
+	"NULL, straggle REAL NOT NULL, target_accuracy REAL NOT NULL, label TEXT NOT NULL "
+	"DEFAULT '', params INTEGER, train_size INTEGER, test_size INTEGER, oversubscribed "
+	"INTEGER CHECK (oversubscribed IN (0, 1)), host TEXT, cpu TEXT, cores INTEGER, gpu "
+	"TEXT, driver TEXT, mpi TEXT, onednn TEXT, git_commit TEXT, git_dirty INTEGER CHECK "
+	"(git_dirty IN (0, 1)), pid INTEGER) STRICT; "
+	"CREATE INDEX run_config_hash ON run (config_hash); "
+	"CREATE INDEX run_status ON run (status); "
+	"CREATE INDEX run_workload ON run (workload, workers, strategy); "
+	"CREATE INDEX run_label ON run (label); "
+	"CREATE TABLE run_option (run_id INTEGER NOT NULL REFERENCES run (id) ON DELETE "
+	"CASCADE, part TEXT NOT NULL CHECK (part IN ('strategy', 'workload')), name TEXT NOT "
+	"NULL, value TEXT, PRIMARY KEY (run_id, part, name)) STRICT, WITHOUT ROWID; "
+	"CREATE TABLE epoch (run_id INTEGER NOT NULL REFERENCES run (id) ON DELETE CASCADE, "
+	"epoch INTEGER NOT NULL CHECK (epoch >= 0), seconds REAL, compute_s REAL, comm_s "
+	"REAL, wait_s REAL, train_loss REAL, train_accuracy REAL, test_loss REAL, "
+	"test_accuracy REAL, bytes_sent INTEGER, staleness_mean REAL, staleness_max INTEGER, "
+	"PRIMARY KEY (run_id, epoch)) STRICT, WITHOUT ROWID; "
+	"CREATE TABLE epoch_median (run_id INTEGER PRIMARY KEY REFERENCES run (id) ON DELETE "
+	"CASCADE, seconds REAL) STRICT; "
+	"CREATE TABLE rank_epoch (run_id INTEGER NOT NULL, epoch INTEGER NOT NULL, rank "
+	"INTEGER NOT NULL CHECK (rank >= 0), seconds REAL, compute_s REAL, comm_s REAL, "
+	"wait_s REAL, bytes_sent INTEGER, staleness_mean REAL, staleness_max INTEGER, "
+	"PRIMARY KEY (run_id, epoch, rank), FOREIGN KEY (run_id, epoch) REFERENCES epoch "
+	"(run_id, epoch) ON DELETE CASCADE) STRICT, WITHOUT ROWID; "
+	"CREATE TABLE event (run_id INTEGER NOT NULL REFERENCES run (id) ON DELETE CASCADE, "
+	"rank INTEGER NOT NULL CHECK (rank >= 0), seq INTEGER NOT NULL, epoch INTEGER NOT "
+	"NULL, step INTEGER NOT NULL, name TEXT NOT NULL, start_s REAL NOT NULL, duration_s "
+	"REAL NOT NULL, peer INTEGER, bytes INTEGER, PRIMARY KEY (run_id, rank, seq)) "
+	"STRICT, WITHOUT ROWID; "
+	"CREATE TABLE baseline (name TEXT NOT NULL, run_id INTEGER NOT NULL REFERENCES run "
+	"(id) ON DELETE CASCADE, made TEXT NOT NULL, PRIMARY KEY (name, run_id)) STRICT, "
+	"WITHOUT ROWID; "
+	"CREATE INDEX baseline_run ON baseline (run_id); "
+	"CREATE TABLE calibration (id INTEGER PRIMARY KEY AUTOINCREMENT, made TEXT NOT NULL, "
+	"host TEXT NOT NULL, device TEXT NOT NULL, name TEXT NOT NULL, value REAL NOT NULL, "
+	"unit TEXT NOT NULL) STRICT; "
+	"CREATE INDEX calibration_name ON calibration (host, device, name); ";
+
+/* Every table with its columns and keys, whatever their order. */
+static char *shape(void)
+{
+	return rows_of(
+		"SELECT * FROM (SELECT m.name, l.strict, l.wr, t.name, t.type, t.\"notnull\", "
+		"ifnull(t.dflt_value, ''), t.pk FROM sqlite_master AS m "
+		"JOIN pragma_table_list AS l ON l.name = m.name "
+		"JOIN pragma_table_info(m.name) AS t WHERE m.type = 'table' ORDER BY 1, 4) "
+		"UNION ALL SELECT * FROM (SELECT m.name, f.id, f.\"table\", f.\"from\", f.\"to\", "
+		"f.on_delete, '', '' FROM sqlite_master AS m "
+		"JOIN pragma_foreign_key_list(m.name) AS f WHERE m.type = 'table' ORDER BY 1, 4) "
+		"UNION ALL SELECT * FROM (SELECT type, name, '', '', '', '', '', '' "
+		"FROM sqlite_master WHERE type <> 'table' ORDER BY 1, 2)");
+}
+
 START_TEST(an_older_schema_migrates)
 {
-	struct config c = config_of("1", "");
-	struct store *s = open_store(STORE_WRITE);
+	make_empty_store();
+	char *fresh = shape();
 
-	begin(s, &c);
-	store_close(s);
-	config_fini(&c);
 	for (int mode = STORE_READ; mode <= STORE_WRITE; mode++) {
-		sql("DROP VIEW speedup; DROP TRIGGER run_ended; PRAGMA user_version = 0");
+		remove(path);
+		sql(tables_2);
+		sql("CREATE VIEW speedup AS SELECT 1 FROM epoch;"
+		    "CREATE VIEW run_summary AS SELECT id FROM run;"
+		    "INSERT INTO run (status, config_hash, workload, strategy, workers, servers, "
+		    "sync_every, barrier_every, epochs, batch, lr, lr_schedule, momentum, "
+		    "weight_decay, reduce, lr_scale, seed, device, platform, threads, straggle, "
+		    "target_accuracy) "
+		    "VALUES ('done', 'h', 'mlp', 'asgd', 2, 0, 1, 0, 1, 64, 0.1, 'constant', 0, 0, "
+		    "'mean', 'none', 1, 'cpu', 'mpi', 1, 0, 0), ('done', 'i', 'mlp', 'serial', 1, "
+		    "0, "
+		    "1, 0, 1, 64, 0.1, 'constant', 0, 0, 'mean', 'none', 1, 'cpu', 'mpi', 1, 0, 0);"
+		    "INSERT INTO epoch VALUES (1, 1, 2, 1, 0.5, 0.25, 1, 0.5, 1, 0.5, 9, 1.5, 4);"
+		    "INSERT INTO rank_epoch VALUES (1, 1, 0, 2, 1, 0.5, 0.25, 9, 1.5, 4);"
+		    "INSERT INTO run_option VALUES (1, 'strategy', 'a', 'b');"
+		    "INSERT INTO baseline VALUES ('main', 2, '2026-01-02T03:04:05Z')");
+		sql(_i == 2 ? "PRAGMA user_version = 2"
+		    : _i    ? "PRAGMA user_version = 1"
+			    : "PRAGMA user_version = 0");
 		store_close(open_store((enum store_mode)mode));
-		ck_rows("PRAGMA user_version", "2");
-		ck_rows("SELECT count(*) FROM run", "1");
-		ck_rows("SELECT count(*) FROM speedup", "0");
-		ck_rows("SELECT count(*) FROM sqlite_master WHERE type = 'trigger'", "4");
+		ck_rows("PRAGMA user_version", "3");
+		char *migrated = shape();
+		ck_assert_str_eq(migrated, fresh);
+		free(migrated);
+		ck_rows("SELECT id, config_hash, strategy, table_home, record FROM run",
+			"1,h,asgd,shared,0;2,i,serial,null,0");
+		ck_rows("SELECT * FROM epoch",
+			"1,1,2.0,1.0,0.5,0.25,1.0,0.5,1.0,0.5,9,1.5,4,null,null");
+		ck_rows("SELECT * FROM rank_epoch", "1,1,0,2.0,1.0,0.5,0.25,9,1.5,4,null,null");
+		ck_rows("SELECT * FROM run_option, baseline",
+			"1,strategy,a,b,main,2,2026-01-02T03:04:05Z");
+		ck_rows("SELECT config, epoch_seconds, staleness_mean, staleness_max, "
+			"dropped_fraction FROM run_summary",
+			"asgd 2w,2.0,1.5,4,null;serial,null,null,null,null");
+		/* what it records from now on stands beside the old */
+		struct store *s = open_store(STORE_WRITE);
+		struct config c = config_of("1", "");
+		struct sink sink = store_sink(s);
+		struct epoch_row row = epoch_row(1, 0.5);
+		int64_t histogram[STALENESS_BINS] = {[2] = 3};
+		row.split.pushes = 3;
+		begin(s, &c);
+		ck_fine(sink.epoch(sink.self, &row, &row.split, 1, histogram));
+		ck_rows("SELECT e.run_id, e.pushes, r.pushes, h.pushes FROM epoch AS e "
+			"JOIN rank_epoch AS r USING (run_id, epoch) "
+			"LEFT JOIN staleness AS h USING (run_id, epoch)",
+			"1,null,null,null;3,3,3,3");
+		store_close(s);
+		config_fini(&c);
 	}
+	free(fresh);
 }
 END_TEST
 
@@ -587,10 +799,10 @@ START_TEST(a_full_disk_ends_the_run)
 	struct epoch_row row = epoch_row(0, 0.1);
 
 	begin(s, &c);
-	ck_fine(sink.epoch(sink.self, &row, NULL, 0));
+	ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL));
 	fill_disk(true);
 	row.epoch = 1;
-	ck_sentence(sink.epoch(sink.self, &row, NULL, 0), "the disk is full");
+	ck_sentence(sink.epoch(sink.self, &row, NULL, 0, NULL), "the disk is full");
 	ck_sentence(sink.end(sink.self, "failed", "the disk is full"), "the disk is full");
 	ck_rows("SELECT status, count(*) FROM run, epoch", "running,1");
 	fill_disk(false);
@@ -606,15 +818,16 @@ END_TEST
 	"INSERT INTO run (status, config_hash, workload, strategy, workers, servers, sync_every, " \
 	"barrier_every, epochs, batch, lr, lr_schedule, momentum, weight_decay, reduce, " \
 	"lr_scale, " \
-	"seed, device, platform, threads, straggle, target_accuracy, train_size, params) VALUES " \
+	"seed, device, platform, threads, straggle, target_accuracy, train_size, params, " \
+	"table_home) VALUES " \
 	"('" status "', 'h', 'mlp', '" strategy "', " #workers ", 0, " #x \
 	", 0, 4, 64, 0.1, 'constant', " \
-	"0, 0, 'mean', 'none', " #seed ", 'cpu', 'mpi', 1, 0, 0.9, 1000, 7);"
-/* Epoch: seconds, of which half, a quarter and an eighth are split, and accuracy. */
+	"0, 0, 'mean', 'none', " #seed ", 'cpu', 'mpi', 1, 0, 0.9, 1000, 7, 'shared');"
+/* Epoch: seconds, of which half, a quarter and an eighth are split, and accuracy. 20 pushes. */
 #define EPOCH(run, epoch, seconds, accuracy) \
 	"INSERT INTO epoch VALUES (" #run ", " #epoch ", " #seconds ", " #seconds \
 	" / 2.0, " #seconds " / 4.0, " #seconds " / 8.0, 1.0, NULL, 1 - " #accuracy ", " #accuracy \
-	", 100 * " #epoch ", " #epoch ", 10 * " #epoch ");"
+	", 100 * " #epoch ", " #epoch ", 10 * " #epoch ", 20, 0);"
 
 START_TEST(summaries_are_right)
 {
@@ -629,8 +842,11 @@ START_TEST(summaries_are_right)
 		"5.0,200.0,20.0,4,0.875,0.95,0.125,1.0");
 	ck_rows("SELECT compute_fraction, comm_fraction, wait_fraction, epoch_bytes, "
 		"staleness_mean, "
-		"staleness_max, config FROM run_summary WHERE id = 1",
-		"0.5,0.25,0.125,250.0,2.5,40,asgd 4w X=3");
+		"staleness_max, dropped_fraction, config FROM run_summary WHERE id = 1",
+		"0.5,0.25,0.125,250.0,2.5,40,0.0,asgd 4w X=3");
+	/* 1 + 2 + 3 + 4 of 80; what was before training does not count */
+	sql("UPDATE epoch SET dropped = iif(epoch = 0, 20, epoch)");
+	ck_rows("SELECT dropped_fraction FROM run_summary", "0.125;null");
 	/* nothing is known yet of a run that has just begun */
 	ck_rows("SELECT epoch_seconds, samples_per_second, comm_fraction, test_accuracy, "
 		"seconds_total, config FROM run_summary WHERE id = 2",
@@ -847,7 +1063,8 @@ START_TEST(a_run_is_one_json_object)
 			       "\"test_accuracy\": 0.25, \"best_test_accuracy\": 0.25, "
 			       "\"test_loss\": 0.75, \"epoch_seconds\": 4, "
 			       "\"samples_per_second\": 250, \"comm_fraction\": 0.25, "
-			       "\"staleness_mean\": 1}\n");
+			       "\"staleness_mean\": 1, \"staleness_max\": 10, "
+			       "\"dropped_fraction\": 0}\n");
 	free(text);
 }
 END_TEST
@@ -920,7 +1137,7 @@ START_TEST(table_of_configurations)
 		"--------  -------------  -------  -  -  ----------  ------------  -----  -------  "
 		"---------  -------  ------  ------  ---------  ----------\n"
 		"mlp       serial               1  1  2       62.50  50.00..75.00  0.375       12  "
-		"       83     1.00      25      13       1.00\n"
+		"       83     1.00      25      13  1.00 (10)\n"
 		"mlp       asgd 4w X=3          4  3  0           -             -      -        -  "
 		"        -        -       -       -          -  1 diverged\n",
 		NULL, WORDS("--where=strategy = 'serial' OR sync_every = 3"));
@@ -933,6 +1150,7 @@ START_TEST(table_of_configurations)
 		 "\"test_accuracy_min\": 0.25, \"test_accuracy_max\": 0.75, \"test_loss\": 0.5, "
 		 "\"epoch_seconds\": 4, \"samples_per_second\": 250, \"speedup\": 3, "
 		 "\"comm_fraction\": 0.25, \"wait_fraction\": 0.125, \"staleness_mean\": 1, "
+		 "\"staleness_max\": 10, \"dropped_fraction\": 0, "
 		 "\"failed\": 1, \"diverged\": 0, \"unfinished\": 0}\n"
 		 "{\"workload\": \"mlp\", \"configuration\": \"asgd 4w X=3\", \"strategy\": "
 		 "\"asgd\", "
@@ -941,8 +1159,34 @@ START_TEST(table_of_configurations)
 		 "\"test_accuracy_min\": null, \"test_accuracy_max\": null, \"test_loss\": null, "
 		 "\"epoch_seconds\": null, \"samples_per_second\": null, \"speedup\": null, "
 		 "\"comm_fraction\": null, \"wait_fraction\": null, \"staleness_mean\": null, "
+		 "\"staleness_max\": null, \"dropped_fraction\": null, "
 		 "\"failed\": 0, \"diverged\": 1, \"unfinished\": 0}\n",
 		 NULL, WORDS("--where", "workers = 4 -- and a comment", "--format=json"));
+}
+END_TEST
+
+START_TEST(table_shows_drops_where_there_are_any)
+{
+	char *out, *err;
+
+	make_empty_store();
+	sql(four_configurations);
+	sql("UPDATE epoch SET dropped = 5 WHERE run_id = 3");
+	ck_assert_int_eq(table(&out, &err, WORDS("--where=workers = 4")), 0);
+	ck_assert_ptr_null(strstr(out, "dropped"));
+	free(out);
+	free(err);
+	ck_table(
+		0,
+		"workload  configuration  workers  X  n  accuracy %      min..max   loss  epoch s  "
+		"samples/s  speedup  comm %  wait %  staleness  dropped %  not done\n"
+		"--------  -------------  -------  -  -  ----------  ------------  -----  -------  "
+		"---------  -------  ------  ------  ---------  ---------  --------\n"
+		"mlp       asgd                 1  1  1       50.00             -    0.5       99  "
+		"       10     0.12      25      13  1.00 (10)      25.00\n"
+		"mlp       serial               1  1  2       62.50  50.00..75.00  0.375       12  "
+		"       83     1.00      25      13  1.00 (10)       0.00\n",
+		NULL, WORDS("--where=workers = 1"));
 }
 END_TEST
 
@@ -1003,6 +1247,9 @@ Suite *store_suite(void)
 	tcase_add_checked_fixture(c, set_up, tear_down);
 	tcase_set_timeout(c, 60);
 	tcase_add_test(c, a_run_is_kept);
+	tcase_add_test(c, the_home_of_tables_is_the_one_that_was_chosen);
+	tcase_add_test(c, a_histogram_adds_up_to_the_pushes);
+	tcase_add_test(c, arrivals_come_back_in_order);
 	tcase_add_test(c, plugin_options_are_kept);
 	tcase_add_test(c, every_core_option_has_a_column);
 	tcase_add_test(c, a_pending_row_is_taken_over);
@@ -1015,7 +1262,7 @@ Suite *store_suite(void)
 	tcase_add_test(c, places_that_cannot_be_written_are_refused);
 	tcase_add_test(c, what_cannot_be_written_can_be_read);
 	tcase_add_test(c, a_newer_schema_is_refused);
-	tcase_add_test(c, an_older_schema_migrates);
+	tcase_add_loop_test(c, an_older_schema_migrates, 0, 3);
 	tcase_add_test(c, a_locked_file_is_named);
 	tcase_add_test(c, a_full_disk_ends_the_run);
 	tcase_add_test(c, summaries_are_right);
@@ -1028,6 +1275,7 @@ Suite *store_suite(void)
 	tcase_add_test(c, queries_change_nothing);
 	tcase_add_test(c, a_run_is_one_json_object);
 	tcase_add_test(c, table_of_configurations);
+	tcase_add_test(c, table_shows_drops_where_there_are_any);
 	tcase_add_test(c, table_tells_namesakes_apart);
 	tcase_add_test(c, table_refuses);
 	tcase_add_test(c, table_helps);

@@ -18,9 +18,11 @@ static char *sink_begin(void *self, const struct experiment *e, int64_t *id)
 	return NULL;
 }
 
-static char *sink_epoch(void *self, const struct epoch_row *r, const struct split_row *ranks, int n)
+static char *sink_epoch(void *self, const struct epoch_row *r, const struct split_row *ranks, int n,
+			const int64_t *staleness)
 {
 	(void)self;
+	(void)staleness;
 	(void)r;
 	(void)ranks;
 	(void)n;

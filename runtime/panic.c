@@ -10,6 +10,13 @@
 #include <stdlib.h>
 
 static user_error_fn *handler;
+static const char *speaker; /* NULL: nobody else could be meant */
+
+/* In one piece: other ranks may speak at the same time. */
+static void say(const char *text)
+{
+	fprintf(stderr, "mvbench: %s%s%s\n", speaker ? speaker : "", speaker ? ": " : "", text);
+}
 
 static char *format(const char *fmt, va_list args)
 {
@@ -31,7 +38,7 @@ char *sentence(const char *fmt, ...)
 void *must(void *p)
 {
 	if (!p) {
-		fputs("mvbench: out of memory\n", stderr);
+		say("out of memory");
 		platform_abort(EXIT_FAILED);
 	}
 	return p;
@@ -39,15 +46,22 @@ void *must(void *p)
 
 void panic(const char *file, int line, const char *fmt, ...)
 {
+	char text[1024];
 	va_list args;
 
 	va_start(args, fmt);
 	fflush(stdout);
-	fprintf(stderr, "mvbench: bug: %s:%d: ", file, line);
-	vfprintf(stderr, fmt, args);
-	fputc('\n', stderr);
+	int n = snprintf(text, sizeof text, "bug: %s:%d: ", file, line);
+	if (n > 0 && (size_t)n < sizeof text)
+		vsnprintf(text + n, sizeof text - (size_t)n, fmt, args);
 	va_end(args);
+	say(text);
 	platform_abort(EXIT_FAILED);
+}
+
+void panic_as(const char *who)
+{
+	speaker = who;
 }
 
 user_error_fn *user_error_handler(user_error_fn *f)

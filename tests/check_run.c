@@ -64,34 +64,53 @@ static bool database_exists(void)
 	return there;
 }
 
-/* Starts a long run, waits until it has recorded an epoch, and sends its first process a signal. */
-static int stop_with(int signal_number, const char *strategy, int workers)
+/* Starts a long run, its stderr to folder/said. */
+static pid_t start_run(const char *strategy, int workers)
 {
 	char *words = sentence("--strategy=%s", strategy),
 	     *number = sentence("--workers=%d", workers);
 	char *data = sentence("--data-dir=%s", folder), *db = sentence("--db=%s/run.db", folder);
-	int status = 0;
+	char *said = sentence("%s/said", folder);
 	pid_t child = fork();
 	if (child == 0) {
-		if (!freopen("/dev/null", "w", stderr) || !freopen("/dev/null", "w", stdout))
+		if (!freopen(said, "w", stderr) || !freopen("/dev/null", "w", stdout))
 			_exit(99);
 		setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
 		execl("./mvbench", "mvbench", "run", "--workload=mlp", "--mlp.hidden=16",
 		      "--epochs=1000000", words, number, data, db, (char *)NULL);
 		_exit(99);
 	}
+	free(words);
+	free(number);
+	free(data);
+	free(db);
+	free(said);
+	return child;
+}
+
+static void wait_for_an_epoch(void)
+{
 	for (int i = 0; i < 600; i++) {
 		usleep(50000);
 		if (database_exists() && asked("SELECT count(*) FROM epoch") >= 2)
 			break;
 	}
-	kill(child, signal_number);
+}
+
+static int exit_status(pid_t child)
+{
+	int status = 0;
 	waitpid(child, &status, 0);
-	free(words);
-	free(number);
-	free(data);
-	free(db);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* Starts a long run, waits until it has recorded an epoch, and sends its first process a signal. */
+static int stop_with(int signal_number, const char *strategy, int workers)
+{
+	pid_t child = start_run(strategy, workers);
+	wait_for_an_epoch();
+	kill(child, signal_number);
+	return exit_status(child);
 }
 
 /* Workers carry the folder in their words. */
@@ -130,6 +149,103 @@ START_TEST(a_killed_run_is_marked_by_the_next)
 			"'interrupted%'") == 1);
 	ck_assert(asked("SELECT count(*) FROM run WHERE status = 'done'") == 1);
 	free(words);
+}
+END_TEST
+
+/* The process that is this rank of the run; 0 = there is none. */
+static pid_t worker_of_rank(int rank)
+{
+	char out[OUTPUT];
+	char *command = sentence("for p in $(pgrep -f -- '--db=%s/run.[d]b'); do tr '\\0' '\\n' "
+				 "</proc/$p/environ 2>/dev/null | "
+				 "grep -qx OMPI_COMM_WORLD_RANK=%d && echo $p; done",
+				 folder, rank);
+	command_output(command, out, sizeof out);
+	free(command);
+	return (pid_t)atoi(out);
+}
+
+static void said(char out[OUTPUT])
+{
+	char *command = sentence("cat %s/said", folder);
+	command_output(command, out, OUTPUT);
+	free(command);
+}
+
+static const struct death {
+	int workers, rank, signal;
+	const char *how;
+} deaths[] = {
+	{.workers = 3, .rank = 1, .signal = SIGKILL, .how = "signal 9 (Killed)"},
+	{.workers = 3, .rank = 0, .signal = SIGKILL, .how = "signal 9 (Killed)"},
+	{.workers = 3, .rank = 2, .signal = SIGABRT, .how = "signal 6 (Aborted)"},
+	{.workers = 3, .rank = 1, .signal = SIGTERM, .how = "signal 15 (Terminated)"},
+};
+enum { DEATHS = sizeof deaths / sizeof *deaths };
+
+START_TEST(a_worker_that_dies_is_named)
+{
+	const struct death *d = &deaths[_i];
+	char out[OUTPUT], host[256] = "";
+	pid_t child = start_run("allreduce", d->workers);
+	wait_for_an_epoch();
+	pid_t worker = worker_of_rank(d->rank);
+	ck_assert_int_gt(worker, 0);
+	nsec died = clock_now();
+	kill(worker, d->signal);
+	ck_assert_int_eq(exit_status(child), EXIT_FAILED);
+	ck_assert_double_lt(1e-9 * (double)(clock_now() - died), 10);
+	ck_assert_int_eq(workers_left(), 0);
+
+	gethostname(host, sizeof host - 1);
+	char *why = sentence("worker %d on %s was killed by %s", d->rank, host, d->how);
+	char *sql =
+		sentence("SELECT count(*) FROM run WHERE status = 'failed' AND reason = '%s'", why);
+	ck_assert_msg(asked(sql) == 1, "no row says: %s", why);
+	ck_assert(
+		asked("SELECT count(*) FROM pragma_integrity_check WHERE integrity_check = 'ok'") ==
+		1);
+	said(out);
+	ck_assert_msg(strstr(out, why), "%s", out);
+	ck_assert_msg(!strstr(out, "-----"), "mpirun makes a fuss:\n%s", out);
+	ck_assert_msg(!strchr(out, '\036'), "an introduction is shown:\n%s", out);
+	ck_assert_msg(strstr(out, "*** Process received signal") || d->signal != SIGABRT,
+		      "what the worker said is lost:\n%s", out);
+	free(sql);
+	free(why);
+}
+END_TEST
+
+/* Before it has joined the others, when not all have said who they are. */
+START_TEST(a_worker_that_dies_at_the_start_ends_the_run)
+{
+	char out[OUTPUT];
+	pid_t child = start_run("allreduce", 3), worker = 0;
+	for (int i = 0; i < 200 && worker == 0; i++)
+		worker = worker_of_rank(1);
+	ck_assert_int_gt(worker, 0);
+	nsec died = clock_now();
+	kill(worker, SIGKILL);
+	ck_assert_int_eq(exit_status(child), EXIT_FAILED);
+	ck_assert_double_lt(1e-9 * (double)(clock_now() - died), 10);
+	ck_assert_int_eq(workers_left(), 0);
+	said(out);
+	ck_assert_msg(strstr(out, "was killed by signal 9 (Killed)"), "%s", out);
+}
+END_TEST
+
+/* mpirun has a reason, and only mpirun can tell it. */
+START_TEST(what_mpirun_says_is_shown)
+{
+	char out[OUTPUT];
+	folder_put("hosts", "localhost slots=1\n", 18, false);
+	char *hosts = sentence("--strategy=allreduce --workers=3 --hostfile=%s/hosts", folder);
+	char *words = run_words(hosts);
+	ck_assert_int_eq(mvbench(out, words), EXIT_USER);
+	ck_assert_msg(strstr(out, "-----") && strstr(out, "slots"), "%s", out);
+	ck_assert_msg(strstr(out, "says why above"), "%s", out);
+	free(words);
+	free(hosts);
 }
 END_TEST
 
@@ -191,6 +307,9 @@ Suite *run_suite(void)
 	tcase_add_checked_fixture(t, make_data, folder_free);
 	tcase_add_loop_test(t, ctrl_c_ends_all_ranks_and_marks_the_row, 1, 3);
 	tcase_add_test(t, a_killed_run_is_marked_by_the_next);
+	tcase_add_loop_test(t, a_worker_that_dies_is_named, 0, DEATHS);
+	tcase_add_test(t, a_worker_that_dies_at_the_start_ends_the_run);
+	tcase_add_test(t, what_mpirun_says_is_shown);
 	tcase_add_loop_test(t, divergence_has_its_own_status, 1, 3);
 	tcase_add_loop_test(t, cut_data_is_refused_by_all_ranks, 1, 3);
 	tcase_add_loop_test(t, the_split_adds_up, 0, 3);

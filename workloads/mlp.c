@@ -1,17 +1,20 @@
 /*
- * mlp.c - the multilayer perceptron 784 -> 128 -> 10 with ReLU: 101,770 parameters.
+ * mlp.c - the multilayer perceptron 784 -> 128 -> 10 with ReLU: 101,770 parameters. More hidden
+ * layers of the same width cost 16,512 parameters each.
  */
 #include "../mvbench.h"
 
 extern const struct dataset dataset_fashion_mnist;
 
 struct mlp {
-	int64_t hidden;
+	int64_t hidden, depth;
 };
 
 static const struct option options[] = {
 	{"hidden", OPT_INT, offsetof(struct mlp, hidden), "128", 1, 65536,
-	 .help = "width of the hidden layer [units]"},
+	 .help = "width of a hidden layer [units]"},
+	{"depth", OPT_INT, offsetof(struct mlp, depth), "1", 1, 100,
+	 .help = "how many hidden layers [layers]"},
 	{NULL},
 };
 
@@ -20,8 +23,10 @@ static void mlp_init(struct worker *w, const struct data *sample)
 	const struct mlp *o = w->workload_opts;
 	struct net *net = net_new(w, sample->features);
 
-	net_linear(net, (size_t)o->hidden, INIT_HE);
-	net_relu(net);
+	for (int64_t i = 0; i < o->depth; i++) {
+		net_linear(net, (size_t)o->hidden, INIT_HE);
+		net_relu(net);
+	}
 	net_linear(net, sample->classes, INIT_HE);
 	net_finish(net, LOSS_XENT);
 }

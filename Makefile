@@ -12,24 +12,28 @@ PACKAGES := gcc libc6-dev make git libopenmpi-dev openmpi-bin libdnnl-dev libsql
 	zlib1g-dev check gnuplot-nox fonts-dejavu-core dataset-fashion-mnist
 COMMIT    = $(shell git describe --always --dirty --abbrev=12 --exclude '*' 2>/dev/null || echo unknown)
 
-override CFLAGS += -std=c11 -D_GNU_SOURCE $(OPT) $(ARCH) $(WARN) -fopenmp-simd -MMD -MP
+override CFLAGS += -std=c11 -D_GNU_SOURCE $(OPT) $(ARCH) $(WARN) -fopenmp-simd -fPIC -fvisibility=hidden -MMD -MP
 LIBS     := -ldnnl -lgomp -lsqlite3 -linih -lz -lm
 export OMPI_CC = $(CC)
 export MVBENCH_HOME = $(CURDIR)
 export OMPI_ALLOW_RUN_AS_ROOT = 1
 export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM = 1
 
-SRC  := $(wildcard runtime/*.c strategies/*.c workloads/*.c results/*.c plots/*.c)
+SRC  := $(filter-out runtime/libmvbench%,$(wildcard runtime/*.c strategies/*.c workloads/*.c results/*.c plots/*.c))
 OBJ  := $(SRC:%.c=$(B)/%.o)
-TEST := $(patsubst %.c,$(B)/%.o,$(wildcard tests/check_*.c tests/fixture.c))
+TEST := $(patsubst %.c,$(B)/%.o,$(wildcard tests/check_*.c tests/fixture.c tests/trained.c))
 TOOL := $(patsubst tests/tool_%.c,$(B)/tests/tool_%,$(wildcard tests/tool_*.c))
+CORE := $(filter-out %_vec.c,$(wildcard runtime/libmvbench*.c runtime/table*.c $(addprefix runtime/, \
+	updater.c stats.c clock.c mpi.c panic.c rendezvous.c)))
+USER := $(patsubst %.c,$(B)/%,$(wildcard tests/seed_*.c tests/lib_*.c))
+LIB   = $(addprefix $(B)/libmvbench,.so .a)
 
-all: $(B)/mvbench ## build the program: build/mvbench
+all: $(B)/mvbench $(LIB) ## build the program, build/mvbench, and the library, build/libmvbench.so
 
 demo: $(B)/mvbench ## train, compare and draw on real data, in three minutes
 	@tests/demo.sh $(B)
 
-test: $(B)/mvbench $(B)/check $(TOOL) ## every test (Check)
+test: $(B)/mvbench $(B)/check $(TOOL) $(USER) ## every test (Check)
 	@cd $(B) && CK_VERBOSITY=$${CK_VERBOSITY:-minimal} ./check
 
 bench: $(B)/mvbench $(TOOL) ## speed: the tables of one worker and two, beside PyTorch's if it is installed
@@ -49,11 +53,22 @@ lint: layers ## formatting, static analysis, who may include whom
 layers: $(OBJ) ## the include rules between folders, and no mutable state in plug-ins
 	@tests/layers.sh $(B)
 
-install: $(B)/mvbench ## put the program and its figures under PREFIX (/usr/local)
+install: all ## put the program, its figures and the library under PREFIX (/usr/local)
 	install -D $(B)/mvbench $(DESTDIR)$(PREFIX)/bin/mvbench
 	install -d $(DESTDIR)$(PREFIX)/share/mvbench/plots $(DESTDIR)$(PREFIX)/share/mvbench/workloads/sweeps
 	install -m 644 plots/*.sql plots/*.gp $(DESTDIR)$(PREFIX)/share/mvbench/plots
 	install -m 644 workloads/sweeps/*.ini $(DESTDIR)$(PREFIX)/share/mvbench/workloads/sweeps
+	install -Dm 644 runtime/libmvbench.h $(DESTDIR)$(PREFIX)/include/libmvbench.h
+	install -Dm 644 $(B)/libmvbench.a $(DESTDIR)$(PREFIX)/lib/libmvbench.a
+	install -m 755 $(B)/libmvbench.so $(DESTDIR)$(PREFIX)/lib/libmvbench.so.0
+	ln -sf libmvbench.so.0 $(DESTDIR)$(PREFIX)/lib/libmvbench.so
+	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig
+	printf '%s\n' 'prefix=$(PREFIX)' 'Name: libmvbench' \
+		'Description: keeps the workers of a training loop in step' \
+		"Version: $$(sed -n 's/.*MVB_VERSION "\(.*\)"/\1/p' runtime/libmvbench.h)" \
+		'Cflags: -I$${prefix}/include' 'Libs: -L$${prefix}/lib -lmvbench' \
+		"Libs.private: $$(mpicc --showme:link) -lm -pthread" \
+		>$(DESTDIR)$(PREFIX)/lib/pkgconfig/libmvbench.pc
 
 deps: ## install what is missing (Debian packages; root or sudo)
 	@rm -f $(B)/deps; $(MAKE) --no-print-directory $(B)/deps
@@ -91,6 +106,15 @@ $(B)/check: $(OBJ) $(TEST)
 $(B)/tests/tool_train: WRAP = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc
 $(B)/tests/tool_%: $(OBJ) $(B)/tests/tool_%.o
 	@echo "  LD $@"; $(LINK)
+$(B)/libmvbench.so: $(patsubst %.c,$(B)/%.o,$(CORE))
+	@echo "  LD $@"; mpicc -shared $(CFLAGS) $(LDFLAGS) -Wl,-soname,$(@F).0 $^ -o $@ -lm && ln -sf $(@F) $@.0
+$(B)/libmvbench.a: $(patsubst %.c,$(B)/%.o,$(CORE)) # one object, that shows nothing but mvb_*
+	@echo "  AR $@"; ld -r $^ -o $(@:.a=.o) && objcopy -wG 'mvb_*' $(@:.a=.o) && rm -f $@ && ar rcs $@ $(@:.a=.o)
+$(USER:=.o): CPPFLAGS += -Iruntime
+$(USER): LIBRARY = -L$(B) -lmvbench -Wl,-rpath,'$$ORIGIN/..'
+$(filter %_params %_data_parallel,$(USER)): LIBRARY = $(B)/libmvbench.a $$(mpicc --showme:link)
+$(USER): $(B)/%: $(B)/%.o $(LIB)
+	@echo "  LD $@"; $(CC) $(CFLAGS) $(LDFLAGS) $< -o $@ $(LIBRARY) -lz -lm
 
 .PHONY: all demo test bench sanitize lint layers install deps clean help FORCE
 .SECONDARY:

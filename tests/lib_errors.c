@@ -1,0 +1,375 @@
+/*
+ * lib_errors.c - every mistake that libmvbench.h names gives its code and a sentence, on every
+ * worker that it concerns, and none prints, ends the process or waits for ever. For two processes
+ * under mpirun; prints nothing when all is well.
+ *
+ *     lib_errors [stay]      stay: worker 1 goes on after worker 0 has shut down
+ */
+#include <libmvbench.h>
+
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int failures;
+
+/* The code is the one, and the sentence has these words in it. */
+static void expect_at(int line, int code, int wanted, const char *words)
+{
+	const char *text = code ? mvb_message() : "";
+	if (code == wanted && strstr(text, words))
+		return;
+	failures++;
+	fprintf(stderr, "lib_errors.c:%d: worker %d: %s, \"%s\"; expected %s with \"%s\"\n", line,
+		mvb_worker_id(), mvb_error_name(code), text, mvb_error_name(wanted), words);
+}
+#define EXPECT(call, code, words) expect_at(__LINE__, call, code, words)
+#define FINE(call)                expect_at(__LINE__, call, MVB_OK, "")
+
+static void expect_that(int line, int holds, const char *what)
+{
+	if (holds)
+		return;
+	failures++;
+	fprintf(stderr, "lib_errors.c:%d: worker %d: not so: %s\n", line, mvb_worker_id(), what);
+}
+#define THAT(holds) expect_that(__LINE__, holds, #holds)
+
+enum { N = 6 };
+static float x[N], y[N];
+
+/* ---- Out of time ------------------------------------------------------------------- */
+
+static void nothing_works(const char *words)
+{
+	float *const list[] = {x};
+	const size_t n[] = {N};
+	int64_t row = 0, number;
+	size_t size;
+	struct mvb_table *t;
+	struct mvb_grads *g;
+	struct mvb_model *m;
+	void *void_now = x;
+	EXPECT(mvb_barrier(), MVB_ERR_STATE, words);
+	EXPECT(mvb_array_new(&t, N, x, NULL), MVB_ERR_STATE, words);
+	THAT(t == NULL);
+	EXPECT(mvb_matrix_new(&t, 2, 3, x, NULL), MVB_ERR_STATE, words);
+	EXPECT(mvb_table_free(void_now), MVB_ERR_STATE, words);
+	EXPECT(mvb_table_add(void_now, x, N, NULL), MVB_ERR_STATE, words);
+	EXPECT(mvb_table_get(void_now, x, N), MVB_ERR_STATE, words);
+	EXPECT(mvb_table_add_get(void_now, x, N, NULL, y), MVB_ERR_STATE, words);
+	EXPECT(mvb_table_sync(void_now, x, N), MVB_ERR_STATE, words);
+	EXPECT(mvb_table_elastic(void_now, x, N, 0.1f), MVB_ERR_STATE, words);
+	EXPECT(mvb_table_add_start(void_now, x, N, NULL, &number), MVB_ERR_STATE, words);
+	EXPECT(mvb_table_get_start(void_now, x, N, &number), MVB_ERR_STATE, words);
+	EXPECT(mvb_table_sync_start(void_now, x, N, &number), MVB_ERR_STATE, words);
+	EXPECT(mvb_table_add_rows(void_now, &row, 1, x, 3, NULL), MVB_ERR_STATE, words);
+	EXPECT(mvb_table_get_rows(void_now, &row, 1, x, 3), MVB_ERR_STATE, words);
+	EXPECT(mvb_table_add_row(void_now, 0, x, 3, NULL), MVB_ERR_STATE, words);
+	EXPECT(mvb_table_get_row(void_now, 0, x, 3), MVB_ERR_STATE, words);
+	EXPECT(mvb_table_version(void_now, &number), MVB_ERR_STATE, words);
+	EXPECT(mvb_table_staleness(void_now, &number), MVB_ERR_STATE, words);
+	EXPECT(mvb_wait(256), MVB_ERR_STATE, words);
+	EXPECT(mvb_allreduce(x, N, MVB_SUM), MVB_ERR_STATE, words);
+	EXPECT(mvb_allreduce_start(x, N, MVB_SUM, &number), MVB_ERR_STATE, words);
+	EXPECT(mvb_allreduce_list(list, n, 1, MVB_SUM), MVB_ERR_STATE, words);
+	EXPECT(mvb_broadcast(x, N, 0), MVB_ERR_STATE, words);
+	EXPECT(mvb_grads_new(&g, list, n, 1, 0), MVB_ERR_STATE, words);
+	EXPECT(mvb_grads_ready(void_now, 0), MVB_ERR_STATE, words);
+	EXPECT(mvb_grads_wait(void_now), MVB_ERR_STATE, words);
+	EXPECT(mvb_grads_free(void_now), MVB_ERR_STATE, words);
+	EXPECT(mvb_model_new(&m, list, n, 1, NULL), MVB_ERR_STATE, words);
+	EXPECT(mvb_model_sync(void_now), MVB_ERR_STATE, words);
+	EXPECT(mvb_model_pull(void_now), MVB_ERR_STATE, words);
+	EXPECT(mvb_model_size(void_now, &size), MVB_ERR_STATE, words);
+	EXPECT(mvb_model_flatten(void_now, x, N), MVB_ERR_STATE, words);
+	EXPECT(mvb_model_unflatten(void_now, x, N), MVB_ERR_STATE, words);
+	EXPECT(mvb_model_free(void_now), MVB_ERR_STATE, words);
+	EXPECT(mvb_shutdown(), MVB_ERR_STATE, words);
+	THAT(mvb_num_workers() == -1 && mvb_worker_id() == -1 && mvb_rank() == -1);
+	THAT(mvb_size() == -1 && mvb_num_servers() == -1);
+	THAT(!mvb_is_master() && !mvb_is_server());
+	THAT(strcmp(mvb_backend(), "not started") == 0);
+}
+
+/* rank: of this process, which only the launcher knows yet. */
+static void wrong_starts(int rank)
+{
+	struct mvb_setup s = {.rank = 1, .size = 2};
+	EXPECT(mvb_init(&s), MVB_ERR_ARGUMENT, "rank and size are the launcher's");
+	s = (struct mvb_setup){.file = "/tmp/none", .rank = 2, .size = 2};
+	EXPECT(mvb_init(&s), MVB_ERR_ARGUMENT, "rank 2 of 2");
+	s = (struct mvb_setup){.file = "/tmp/none", .rank = 0, .size = 2, .timeout_s = -1};
+	EXPECT(mvb_init(&s), MVB_ERR_ARGUMENT, "timeout_s -1");
+	s = (struct mvb_setup){.servers = 2};
+	EXPECT(mvb_init(&s), MVB_ERR_ARGUMENT, "2 servers among 2 processes leave no worker");
+	s = (struct mvb_setup){.servers = -1};
+	EXPECT(mvb_init(&s), MVB_ERR_ARGUMENT, "-1 servers");
+	s = (struct mvb_setup){.tables = "attic"};
+	EXPECT(mvb_init(&s), MVB_ERR_ARGUMENT, "'attic'");
+	s = (struct mvb_setup){.tables = "servers"};
+	EXPECT(mvb_init(&s), MVB_ERR_ARGUMENT, "there are none");
+	s = (struct mvb_setup){.tables = "shared", .servers = 1};
+	EXPECT(mvb_init(&s), MVB_ERR_ARGUMENT, "there are 1 servers");
+	s = (struct mvb_setup){.tables = rank ? "shared" : "onesided"};
+	EXPECT(mvb_init(&s), MVB_ERR_DIFFERS, "tables is ");
+	s = (struct mvb_setup){.servers = rank ? 1 : -1};
+	EXPECT(mvb_init(&s), rank ? MVB_ERR_PEER : MVB_ERR_ARGUMENT, "-1 servers");
+}
+
+/* ---- Wrong arguments, which concern nobody else ------------------------------------------- */
+
+static void wrong_passes(struct mvb_table *t, struct mvb_table *gradients)
+{
+	struct mvb_push by = MVB_PUSH_DEFAULT;
+	int64_t ticket = 1, row[] = {0, 1, 2};
+	EXPECT(mvb_table_add(t, x, N - 1, NULL), MVB_ERR_ARGUMENT, "5 floats for a table of 6");
+	EXPECT(mvb_table_get(t, x, N + 1), MVB_ERR_ARGUMENT, "7 floats for a table of 6");
+	EXPECT(mvb_table_sync(t, x, 0), MVB_ERR_ARGUMENT, "0 floats for a table of 6");
+	EXPECT(mvb_table_add(t, NULL, N, NULL), MVB_ERR_ARGUMENT, "NULL where floats");
+	EXPECT(mvb_table_get(t, NULL, N), MVB_ERR_ARGUMENT, "NULL where floats");
+	EXPECT(mvb_table_add_get(t, x, N, NULL, NULL), MVB_ERR_ARGUMENT, "NULL where floats");
+	EXPECT(mvb_table_add_get(t, NULL, N, NULL, x), MVB_ERR_ARGUMENT, "NULL where floats");
+	EXPECT(mvb_table_add(NULL, x, N, NULL), MVB_ERR_ARGUMENT, "NULL is no table");
+	EXPECT(mvb_table_add((void *)x, x, N, NULL), MVB_ERR_ARGUMENT, "to no living table");
+	by.lr = NAN;
+	EXPECT(mvb_table_add(gradients, x, N, &by), MVB_ERR_ARGUMENT, "lr nan");
+	EXPECT(mvb_table_sync(gradients, x, N), MVB_ERR_ARGUMENT, "sgd, which takes gradients");
+	EXPECT(mvb_table_elastic(gradients, x, N, 1), MVB_ERR_ARGUMENT, "takes gradients");
+	EXPECT(mvb_table_add_row(t, 2, x, 3, NULL), MVB_ERR_ARGUMENT,
+	       "row 2 of a table with rows "
+	       "0 to 1");
+	EXPECT(mvb_table_get_row(t, -1, x, 3), MVB_ERR_ARGUMENT, "row -1");
+	EXPECT(mvb_table_get_rows(t, row, 3, x, 9), MVB_ERR_ARGUMENT, "row 2");
+	EXPECT(mvb_table_get_rows(t, row, 2, x, 5), MVB_ERR_ARGUMENT,
+	       "5 floats for 2 rows of 3 columns, which are 6");
+	EXPECT(mvb_table_get_rows(t, NULL, 2, x, 6), MVB_ERR_ARGUMENT, "NULL where row numbers");
+	EXPECT(mvb_table_add_start(t, x, N, NULL, NULL), MVB_ERR_ARGUMENT, "NULL where the ticket");
+	EXPECT(mvb_table_version(t, NULL), MVB_ERR_ARGUMENT, "NULL where the number");
+	EXPECT(mvb_wait(ticket), MVB_ERR_TICKET, "never given out");
+	EXPECT(mvb_wait(-7), MVB_ERR_TICKET, "never given out");
+	EXPECT(mvb_wait(INT64_MAX), MVB_ERR_TICKET, "never given out");
+	FINE(mvb_table_add_start(t, x, N, NULL, &ticket));
+	FINE(mvb_wait(ticket));
+	EXPECT(mvb_wait(ticket), MVB_ERR_TICKET, "was waited for already");
+	FINE(mvb_table_add_start(t, x, N, NULL, row));
+	EXPECT(mvb_wait(ticket), MVB_ERR_TICKET, "was waited for already");
+	FINE(mvb_wait(row[0]));
+}
+
+static void too_many_tickets(struct mvb_table *t)
+{
+	int64_t ticket[100];
+	int code = MVB_OK, n = 0;
+	while (n < 100 && !(code = mvb_table_add_start(t, x, N, NULL, &ticket[n])))
+		n++;
+	EXPECT(code, MVB_ERR_LIMIT, "mvb_wait for one first");
+	THAT(n == 64);
+	while (n)
+		FINE(mvb_wait(ticket[--n]));
+}
+
+static void *on_another_thread(void *unused)
+{
+	EXPECT(mvb_table_get(NULL, x, N), MVB_ERR_STATE, "another thread");
+	return unused;
+}
+
+/* ---- Collective functions: everybody is told ----------------------------------------------- */
+
+static void wrong_tables(int id)
+{
+	struct mvb_table *t = (void *)x;
+	struct mvb_options o = {.updater = "adam"};
+	EXPECT(mvb_array_new(&t, 0, NULL, NULL), MVB_ERR_ARGUMENT, "0 x 1 floats");
+	THAT(t == NULL);
+	EXPECT(mvb_matrix_new(&t, 5, 0, NULL, NULL), MVB_ERR_ARGUMENT, "5 x 0 floats");
+	EXPECT(mvb_array_new(NULL, N, NULL, NULL), MVB_ERR_ARGUMENT, "no place for the table");
+	EXPECT(mvb_array_new(&t, SIZE_MAX / 2, NULL, NULL), MVB_ERR_MEMORY, "fits into no memory");
+	EXPECT(mvb_array_new(&t, (size_t)1 << 48, NULL, NULL), MVB_ERR_MEMORY, "MiB");
+	EXPECT(mvb_array_new(&t, N, NULL, &o), MVB_ERR_ARGUMENT, "'adam'; there are add, sgd");
+	o = (struct mvb_options){.rounds = true, .backup = 2};
+	EXPECT(mvb_array_new(&t, N, NULL, &o), MVB_ERR_ARGUMENT, "backup 2");
+	o = (struct mvb_options){.backup = 1};
+	EXPECT(mvb_array_new(&t, N, NULL, &o), MVB_ERR_ARGUMENT, "there have to be rounds");
+	o = (struct mvb_options){.bounded = true, .lead = -1};
+	EXPECT(mvb_array_new(&t, N, NULL, &o), MVB_ERR_ARGUMENT, "lead -1");
+	o = (struct mvb_options){.initial = 7};
+	EXPECT(mvb_array_new(&t, N, NULL, &o), MVB_ERR_ARGUMENT, "initial 7");
+
+	EXPECT(mvb_array_new(&t, id ? 10 : 12, NULL, NULL), MVB_ERR_DIFFERS,
+	       "rows is 12 on worker 0, but 10 on worker 1");
+	THAT(t == NULL);
+	o = (struct mvb_options){.updater = id ? "sgd" : "add"};
+	EXPECT(mvb_array_new(&t, N, NULL, &o), MVB_ERR_DIFFERS, "updater is");
+	EXPECT(mvb_array_new(&t, id ? N : 0, NULL, NULL), id ? MVB_ERR_PEER : MVB_ERR_ARGUMENT,
+	       id ? "worker 0: a table of 0 x 1" : "0 x 1 floats");
+	EXPECT(id ? mvb_array_new(&t, N, NULL, NULL) : mvb_barrier(), MVB_ERR_DIFFERS,
+	       "worker 0 has come to mvb_barrier, worker 1 to mvb_array_new");
+	FINE(mvb_barrier());
+}
+
+static void wrong_reductions(int id)
+{
+	float *list[] = {x, y};
+	size_t n[] = {2, 3}, other[] = {3, 2};
+	int64_t ticket;
+	EXPECT(mvb_allreduce(x, id ? 3 : 4, MVB_SUM), MVB_ERR_DIFFERS,
+	       "mvb_allreduce: n is 4 on worker 0, but 3 on worker 1");
+	EXPECT(mvb_allreduce(x, N, id ? MVB_SUM : MVB_MEAN), MVB_ERR_DIFFERS, "op is 1");
+	EXPECT(mvb_allreduce(id ? NULL : x, N, MVB_SUM), id ? MVB_ERR_ARGUMENT : MVB_ERR_PEER,
+	       "NULL where 6 floats should be");
+	EXPECT(mvb_allreduce(x, N, (enum mvb_reduce)5), MVB_ERR_ARGUMENT, "op 5");
+	EXPECT(mvb_broadcast(x, N, 2), MVB_ERR_ARGUMENT, "root 2; workers are 0 to 1");
+	EXPECT(mvb_broadcast(x, N, id), MVB_ERR_DIFFERS, "root is 0 on worker 0, but 1");
+	EXPECT(mvb_allreduce_list(list, id ? n : other, 2, MVB_SUM), MVB_ERR_DIFFERS, "lengths");
+	EXPECT(mvb_allreduce_list(NULL, n, 2, MVB_SUM), MVB_ERR_ARGUMENT, "list of tensors");
+	EXPECT(mvb_allreduce_start(x, id ? 3 : 4, MVB_SUM, &ticket), MVB_ERR_DIFFERS, "n is 4");
+	EXPECT(mvb_allreduce_start(x, N, MVB_SUM, NULL), MVB_ERR_ARGUMENT, "the ticket");
+	EXPECT(mvb_allreduce_start(x, (size_t)1 << 31, MVB_SUM, &ticket), MVB_ERR_LIMIT, "2^31");
+	FINE(mvb_allreduce_start(x, N, MVB_SUM, &ticket));
+	FINE(mvb_wait(ticket));
+	EXPECT(mvb_wait(ticket), MVB_ERR_TICKET, "was waited for already");
+	list[1] = NULL;
+	EXPECT(mvb_allreduce_list(list, n, 2, MVB_SUM), MVB_ERR_ARGUMENT,
+	       "tensor 1 of 3 floats is NULL");
+}
+
+static void wrong_gradients(int id)
+{
+	float *const list[] = {x, y};
+	const size_t n[] = {2, 3};
+	struct mvb_grads *g, *h;
+	EXPECT(mvb_grads_new(&g, list, n, 0, 0), MVB_ERR_ARGUMENT, "no tensors");
+	EXPECT(mvb_grads_new(&g, list, n, id ? 1 : 2, 0), MVB_ERR_DIFFERS, "count is 2");
+	FINE(mvb_grads_new(&g, list, n, 2, 1));
+	FINE(mvb_grads_new(&h, list, n, 2, 1));
+	EXPECT(mvb_grads_ready(g, 2), MVB_ERR_ARGUMENT, "tensor 2; they are 0 to 1");
+	FINE(mvb_grads_ready(g, 1));
+	EXPECT(mvb_grads_ready(g, 1), MVB_ERR_ARGUMENT, "second time");
+	EXPECT(mvb_grads_wait(g), MVB_ERR_ARGUMENT, "tensor 0 and 0 more were not made ready");
+	FINE(mvb_grads_ready(g, 1)); /* that step is over */
+	FINE(mvb_grads_ready(g, 0));
+	EXPECT(mvb_grads_wait(id ? g : h), MVB_ERR_DIFFERS, "number");
+	EXPECT(id ? mvb_barrier() : mvb_grads_wait(g), MVB_ERR_DIFFERS, "mvb_barrier");
+	FINE(mvb_grads_wait(g));
+	if (id)
+		FINE(mvb_grads_ready(h, 1));
+	EXPECT(mvb_grads_wait(h), MVB_ERR_ARGUMENT, "were not made ready");
+	if (id)
+		FINE(mvb_grads_ready(h, 1));
+	FINE(mvb_grads_free(h)); /* though a reduction of worker 1's is under way */
+	EXPECT(mvb_grads_free(h), MVB_ERR_ARGUMENT, "no living set of gradients");
+	FINE(mvb_grads_free(g));
+}
+
+static void wrong_models(int id)
+{
+	float *const list[] = {x, y};
+	const size_t n[] = {2, 3};
+	struct mvb_options o = {.updater = "sgd"};
+	struct mvb_model *m;
+	EXPECT(mvb_model_new(&m, list, n, 2, &o), MVB_ERR_ARGUMENT, "needs add");
+	EXPECT(mvb_model_new(&m, list, n, 0, NULL), MVB_ERR_ARGUMENT, "0 x 1 floats");
+	EXPECT(mvb_model_new(&m, list, n, id ? 1 : 2, NULL), MVB_ERR_DIFFERS, "count is 2");
+	FINE(mvb_model_new(&m, list, n, 2, NULL));
+	EXPECT(mvb_model_flatten(m, x, 4), MVB_ERR_ARGUMENT, "4 floats at flat, for a model of 5");
+	EXPECT(mvb_model_unflatten(m, NULL, 5), MVB_ERR_ARGUMENT, "5 floats at NULL");
+	EXPECT(mvb_table_get((struct mvb_table *)m, x, 5), MVB_ERR_ARGUMENT, "no living table");
+	FINE(mvb_model_free(m));
+	EXPECT(mvb_model_sync(m), MVB_ERR_ARGUMENT, "no living model");
+}
+
+/* ---- Rounds: who is waited for in vain ------------------------------------------------------- */
+
+/* Worker 1 pushes once more than worker 0, which stands in this function meanwhile. */
+static void uneven_pushes(int id, const char *where)
+{
+	const struct mvb_options o = {.rounds = true};
+	struct mvb_table *t;
+	int64_t ticket;
+	float *const list[] = {y};
+	const size_t n[] = {N};
+	FINE(mvb_array_new(&t, N, NULL, &o));
+	FINE(mvb_table_add(t, x, N, NULL));
+	if (id && strcmp(where, "wait") == 0) {
+		FINE(mvb_table_add_start(t, x, N, NULL, &ticket));
+		EXPECT(mvb_wait(ticket), MVB_ERR_UNEVEN, "an uneven number of pushes: worker 0");
+	} else if (id && strcmp(where, "flush") == 0) {
+		FINE(mvb_table_add_start(t, x, N, NULL, &ticket));
+		EXPECT(mvb_barrier(), MVB_ERR_UNEVEN, "an uneven number of pushes: worker 0");
+		EXPECT(mvb_wait(ticket), MVB_ERR_UNEVEN, "an uneven number of pushes: worker 0");
+	} else if (id) {
+		EXPECT(mvb_table_add(t, x, N, NULL), MVB_ERR_UNEVEN,
+		       "an uneven number of pushes: worker 0");
+	}
+	if (strcmp(where, "allreduce") == 0)
+		FINE(mvb_allreduce(y, N, MVB_SUM));
+	else if (strcmp(where, "broadcast") == 0)
+		FINE(mvb_broadcast(y, N, 0));
+	else if (strcmp(where, "list") == 0)
+		FINE(mvb_allreduce_list(list, n, 1, MVB_SUM));
+	else if (strcmp(where, "flush") != 0)
+		FINE(mvb_barrier());
+	else if (id == 0)
+		EXPECT(mvb_barrier(), MVB_ERR_PEER, "worker 1: an uneven number of pushes");
+	FINE(mvb_table_free(t));
+}
+
+/* ---- The end ------------------------------------------------------------------------------------
+ */
+
+static void end(int id, int stay)
+{
+	struct mvb_table *t, *freed;
+	FINE(mvb_array_new(&t, N, NULL, NULL)); /* left to mvb_shutdown */
+	FINE(mvb_array_new(&freed, N, NULL, NULL));
+	EXPECT(mvb_table_free(id ? t : freed), MVB_ERR_DIFFERS, "number");
+	FINE(mvb_table_free(freed));
+	EXPECT(mvb_table_get(freed, x, N), MVB_ERR_ARGUMENT, "no living table");
+	FINE(mvb_table_free(NULL));
+	if (id && stay) {
+		EXPECT(mvb_barrier(), MVB_ERR_DIFFERS, "worker 0 has come to mvb_shutdown");
+		EXPECT(mvb_allreduce(x, N, MVB_SUM), MVB_ERR_DIFFERS, "mvb_shutdown");
+	}
+	FINE(mvb_shutdown());
+	nothing_works("after mvb_shutdown");
+	EXPECT(mvb_init(NULL), MVB_ERR_STATE, "after mvb_shutdown");
+}
+
+int main(int argc, char **argv)
+{
+	static const char *const where[] = {"barrier", "wait",      "flush",
+					    "list",    "allreduce", "broadcast"};
+	const char *rank = getenv("OMPI_COMM_WORLD_RANK");
+	const struct mvb_options sgd = {.updater = "sgd"};
+	struct mvb_table *t, *gradients;
+	pthread_t thread;
+
+	THAT(strcmp(mvb_message(), "") == 0);
+	THAT(strcmp(mvb_error_name(MVB_ERR_START), "MVB_ERR_START") == 0);
+	THAT(strcmp(mvb_error_name(-1), "MVB_ERR unknown") == 0);
+	nothing_works("before mvb_init");
+	wrong_starts(rank ? atoi(rank) : 0);
+	FINE(mvb_init(NULL));
+	EXPECT(mvb_init(NULL), MVB_ERR_STATE, "second time");
+	int id = mvb_worker_id();
+	THAT(mvb_num_workers() == 2);
+
+	FINE(mvb_matrix_new(&t, 2, 3, NULL, NULL));
+	FINE(mvb_array_new(&gradients, N, NULL, &sgd));
+	wrong_passes(t, gradients);
+	too_many_tickets(t);
+	THAT(pthread_create(&thread, NULL, on_another_thread, NULL) == 0);
+	pthread_join(thread, NULL);
+	wrong_tables(id);
+	wrong_reductions(id);
+	wrong_gradients(id);
+	wrong_models(id);
+	for (size_t i = 0; i < sizeof where / sizeof *where; i++)
+		uneven_pushes(id, where[i]);
+	end(id, argc > 1 && strcmp(argv[1], "stay") == 0);
+	return failures != 0;
+}

@@ -1,0 +1,148 @@
+/*
+ * seed_perceptron.c - flashlight's distributed perceptron (seed 003): 10 -> 100 -> 1 with ReLU on
+ * y = sum x^3 + sin(2 pi u), squared error, batches of one, lr 1e-4, momentum 0.9, 10,000 samples
+ * over all workers. The gradients of the four tensors are registered once, coalesced, and averaged
+ * in every step.
+ *
+ *     mpirun -n 2 seed_perceptron [EPOCHS]        5 epochs, unless given
+ *
+ * flashlight publishes, for 2 workers: 20.2124 5.28266 2.91948 2.50887 2.25293, and 0.922 after 100
+ * epochs; the noise alone is 0.5.
+ *
+ * Different on purpose: flashlight averages the parameters of differently drawn models at first,
+ * which makes them smaller than any; here all take worker 0's.
+ */
+#include <libmvbench.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { IN = 10, HIDDEN = 100, SAMPLES = 10000, TENSORS = 4 };
+
+/* The parameters, or their gradients, or their velocities: the four tensors of the model. */
+struct model {
+	float w1[HIDDEN][IN], b1[HIDDEN], w2[HIDDEN], b2[1];
+};
+static const size_t length[TENSORS] = {HIDDEN * IN, HIDDEN, HIDDEN, 1};
+
+static void must(int code)
+{
+	if (code == MVB_OK)
+		return;
+	fprintf(stderr, "worker %d: %s: %s\n", mvb_worker_id(), mvb_error_name(code),
+		mvb_message());
+	exit(1);
+}
+
+static float uniform(unsigned *state) /* in [0, 1) */
+{
+	*state = *state * 1664525u + 1013904223u;
+	return (float)(*state >> 8) / (float)(1 << 24);
+}
+
+static void draw(float *x, size_t n, int inputs, unsigned *seed)
+{
+	for (size_t i = 0; i < n; i++)
+		x[i] = (2 * uniform(seed) - 1) / sqrtf((float)inputs);
+}
+
+static void make_data(float (*x)[IN], float *y, int n, unsigned *seed)
+{
+	for (int r = 0; r < n; r++) {
+		y[r] = sinf(6.2831853f * uniform(seed));
+		for (int i = 0; i < IN; i++) {
+			x[r][i] = 1 + uniform(seed);
+			y[r] += x[r][i] * x[r][i] * x[r][i];
+		}
+	}
+}
+
+/* The squared error of one sample, and its gradient, tensor by tensor from the last to the
+ * first. */
+static float backward(const struct model *m, struct model *g, const float x[IN], float y,
+		      struct mvb_grads *grads)
+{
+	float h[HIDDEN], error = m->b2[0] - y;
+	for (int j = 0; j < HIDDEN; j++) {
+		h[j] = m->b1[j];
+		for (int i = 0; i < IN; i++)
+			h[j] += m->w1[j][i] * x[i];
+		h[j] = h[j] > 0 ? h[j] : 0;
+		error += m->w2[j] * h[j];
+	}
+	g->b2[0] = 2 * error;
+	must(mvb_grads_ready(grads, 3));
+	for (int j = 0; j < HIDDEN; j++)
+		g->w2[j] = 2 * error * h[j];
+	must(mvb_grads_ready(grads, 2));
+	for (int j = 0; j < HIDDEN; j++)
+		g->b1[j] = h[j] > 0 ? 2 * error * m->w2[j] : 0;
+	for (int j = 0; j < HIDDEN; j++)
+		for (int i = 0; i < IN; i++)
+			g->w1[j][i] = g->b1[j] * x[i];
+	must(mvb_grads_ready(grads, 1));
+	must(mvb_grads_ready(grads, 0));
+	must(mvb_grads_wait(grads));
+	return error * error;
+}
+
+static void sgd(float *p, float *v, const float *g, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		v[i] = 0.9f * v[i] + g[i];
+		p[i] -= 1e-4f * v[i];
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static struct model m, v, g;
+	float *const param[TENSORS] = {&m.w1[0][0], m.b1, m.w2, m.b2};
+	float *const velocity[TENSORS] = {&v.w1[0][0], v.b1, v.w2, v.b2};
+	float *const gradient[TENSORS] = {&g.w1[0][0], g.b1, g.w2, g.b2};
+	int epochs = argc > 1 ? atoi(argv[1]) : 5;
+	struct mvb_grads *grads;
+	float mse = 0;
+
+	must(mvb_init(NULL));
+	unsigned seed = (unsigned)mvb_rank() + 1;
+	int samples = SAMPLES / mvb_size();
+	float(*x)[IN] = malloc((size_t)samples * sizeof *x),
+	*y = malloc((size_t)samples * sizeof *y);
+	if (!x || !y)
+		return 1;
+	make_data(x, y, samples, &seed);
+	for (int t = 0; t < TENSORS; t++) {
+		draw(param[t], length[t], t < 2 ? IN : HIDDEN, &seed);
+		must(mvb_broadcast(param[t], length[t], 0));
+	}
+	must(mvb_grads_new(&grads, gradient, length, TENSORS, 0));
+
+	if (mvb_is_master())
+		printf("[Multi-layer Perceptron] Started... (%s)\n", mvb_backend());
+	for (int e = 1; e <= epochs; e++) {
+		double sum = 0;
+		for (int r = 0; r < samples; r++) {
+			sum += backward(&m, &g, x[r], y[r], grads);
+			for (int t = 0; t < TENSORS; t++)
+				sgd(param[t], velocity[t], gradient[t], length[t]);
+		}
+		mse = (float)(sum / samples);
+		must(mvb_allreduce(&mse, 1, MVB_MEAN));
+		if (mvb_is_master())
+			printf("Epoch: %d Mean Squared Error: %g\n", e, mse);
+	}
+	if (mvb_is_master())
+		printf("[Multi-layer Perceptron] Done!\n");
+
+	must(mvb_grads_free(grads));
+	must(mvb_shutdown());
+	free(x);
+	free(y);
+	if (epochs < 5 || (mse > 0.5f && mse < 6))
+		return 0;
+	fprintf(stderr, "mean squared error %g; expected 0.5 to 6\n", mse);
+	return 1;
+}

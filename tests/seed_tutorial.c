@@ -1,0 +1,130 @@
+/*
+ * seed_tutorial.c - Multiverso's tutorial (seeds 000 and 001) as a program: start, a table, an
+ * initial model in both of the tutorial's ways, training that pushes and pulls, a barrier between
+ * the two every ten epochs, something that only the master does, and the end.
+ *
+ * Different on purpose: the tutorial pushes +learningRate * gradParams to a server that adds it,
+ * which climbs the loss; here -lr * gradient is pushed. And the barrier waits for the pushes, as
+ * the tutorial believes it does.
+ *
+ * The model is linear, y = w x, and learned from points without noise: the loss has to fall to 0.
+ */
+#include <libmvbench.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { FEATURES = 8, ROWS = 64, EPOCHS = 200 };
+
+/* Ends this process when the library refuses something; the launcher then ends the others. */
+static void must(int code)
+{
+	if (code == MVB_OK)
+		return;
+	fprintf(stderr, "worker %d: %s: %s\n", mvb_worker_id(), mvb_error_name(code),
+		mvb_message());
+	exit(1);
+}
+
+static float uniform(unsigned *state) /* in [-1, 1) */
+{
+	*state = *state * 1664525u + 1013904223u;
+	return (float)(*state >> 8) / (float)(1 << 23) - 1;
+}
+
+/* This worker's points, and what they lie on: w[i] = i - 3. */
+static void make_data(float x[ROWS][FEATURES], float y[ROWS], unsigned seed)
+{
+	for (int r = 0; r < ROWS; r++) {
+		y[r] = 0;
+		for (int i = 0; i < FEATURES; i++) {
+			x[r][i] = uniform(&seed);
+			y[r] += (float)(i - 3) * x[r][i];
+		}
+	}
+}
+
+/* The mean squared error of w, and its gradient. */
+static float loss_of(float x[ROWS][FEATURES], const float y[ROWS], const float w[FEATURES],
+		     float gradient[FEATURES])
+{
+	float loss = 0;
+	for (int i = 0; i < FEATURES; i++)
+		gradient[i] = 0;
+	for (int r = 0; r < ROWS; r++) {
+		float error = -y[r];
+		for (int i = 0; i < FEATURES; i++)
+			error += w[i] * x[r][i];
+		for (int i = 0; i < FEATURES; i++)
+			gradient[i] += 2 * error * x[r][i] / ROWS;
+		loss += error * error / ROWS;
+	}
+	return loss;
+}
+
+/* Every worker starts with what the master drew. */
+static void start_with_masters(struct mvb_table *table, float w[FEATURES])
+{
+	if (mvb_is_master()) {
+		must(mvb_table_add(table, w, FEATURES, NULL));
+		must(mvb_barrier());
+	} else {
+		must(mvb_barrier());
+	}
+	must(mvb_table_get(table, w, FEATURES));
+}
+
+/* Every worker contributes an equal share. */
+static void start_with_all(struct mvb_table *table, float w[FEATURES])
+{
+	for (int i = 0; i < FEATURES; i++)
+		w[i] /= (float)mvb_num_workers();
+	must(mvb_table_add(table, w, FEATURES, NULL));
+	must(mvb_barrier());
+	must(mvb_table_get(table, w, FEATURES));
+}
+
+static float train(void (*start)(struct mvb_table *, float *), const char *name)
+{
+	static float x[ROWS][FEATURES], y[ROWS];
+	float w[FEATURES], delta[FEATURES], loss = 0, first = 0;
+	float lr = 0.1f / (float)mvb_num_workers();
+	unsigned seed = (unsigned)mvb_worker_id() + 1;
+	struct mvb_table *table;
+
+	make_data(x, y, seed);
+	for (int i = 0; i < FEATURES; i++)
+		w[i] = uniform(&seed);
+	must(mvb_array_new(&table, FEATURES, NULL, NULL));
+	start(table, w);
+	must(mvb_barrier()); /* all have the initial model before the first changes it */
+	for (int epoch = 1; epoch <= EPOCHS; epoch++) {
+		loss = loss_of(x, y, w, delta);
+		first = epoch == 1 ? loss : first;
+		for (int i = 0; i < FEATURES; i++)
+			delta[i] *= -lr;
+		must(mvb_table_add(table, delta, FEATURES, NULL));
+		if (epoch % 10 == 0)
+			must(mvb_barrier());
+		must(mvb_table_get(table, w, FEATURES));
+		if (mvb_is_master() && (epoch == 1 || epoch % 50 == 0))
+			printf("%s, epoch %3d: loss %.6f\n", name, epoch, loss);
+	}
+	must(mvb_table_free(table));
+	return loss / first;
+}
+
+int main(void)
+{
+	must(mvb_init(NULL));
+	if (mvb_is_master())
+		printf("%d workers, %s\n", mvb_num_workers(), mvb_backend());
+	float fell = train(start_with_masters, "the master's model");
+	float fell_too = train(start_with_all, "everyone's model");
+	must(mvb_shutdown());
+	if (fell < 1e-3f && fell_too < 1e-3f)
+		return 0;
+	fprintf(stderr, "the loss fell to %g and %g of what it was; expected less than 1e-3\n",
+		fell, fell_too);
+	return 1;
+}

@@ -108,11 +108,17 @@ static int refuse(char *wrong, struct live *live)
 
 static void say_oversubscribed(const struct config *c, const struct plan *p)
 {
+	char servers[40] = "";
+
+	if (c->run.servers)
+		snprintf(servers, sizeof servers, " and %lld server%s", (long long)c->run.servers,
+			 c->run.servers == 1 ? "" : "s");
 	if (p->oversubscribed)
 		fprintf(stderr,
-			"mvbench: oversubscribed: %lld workers share %d core%s, so their times say "
-			"little\n",
-			(long long)c->run.workers, p->cores, p->cores == 1 ? "" : "s");
+			"mvbench: oversubscribed: %lld worker%s%s share %d core%s, so their times "
+			"say little\n",
+			(long long)c->run.workers, c->run.workers == 1 ? "" : "s", servers,
+			p->cores, p->cores == 1 ? "" : "s");
 }
 
 /* Under a launcher of the user's nobody else says how it went. */

@@ -128,12 +128,13 @@ START_TEST(hybrid_of_all_is_model_parallel)
 END_TEST
 
 /* Two groups of two, which is the default: the serial run with twice the batch. 37 hidden units
- * make the parts unequal, and so their gradients; together they are one model. */
+ * make the parts unequal; of three linear layers the last splits a whole x, whose gradient it owes.
+ */
 START_TEST(hybrid_is_serial_with_the_groups_batch)
 {
 	static const char *const model[] = {
 		"--workload=softmax --lr=0.05",
-		"--workload=mlp --mlp.hidden=37 --lr=0.05",
+		"--workload=mlp --mlp.hidden=37 --mlp.depth=2 --lr=0.05",
 		"--workload=tanh_mlp --tanh_mlp.hidden=37 --lr=0.05",
 	};
 	static const char *const group[] = {"", "--hybrid.group=2", "--reduce=sum --lr=0.025"};

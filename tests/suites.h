@@ -8,7 +8,8 @@
 
 #include <check.h>
 
-#define SUITES(X) X(options) X(sweep) X(workloads) X(store) X(plots) X(run) X(train) X(strategies) X(tables)
+#define SUITES(X) \
+	X(options) X(sweep) X(workloads) X(store) X(plots) X(run) X(train) X(strategies) X(tables)
 
 #define DECLARE_SUITE(name) Suite *name##_suite(void);
 SUITES(DECLARE_SUITE)

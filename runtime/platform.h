@@ -136,6 +136,9 @@ struct link;
 bool platform_under_launcher(void); /* mpirun, srun started this process */
 /* Takes MPI as the program has started it, or starts it if `mpi`; else this process is alone. */
 void platform_open(bool mpi, int *rank, int *size);
+/* Processes of one machine that were started one by one become one MPI job (rendezvous.c): called
+ * before platform_open(true), with the same file by all. NULL, or a sentence. */
+char *rendezvous(const char *file, int rank, int size, double timeout_s);
 bool platform_gone(void);              /* the program has ended MPI before platform_stop */
 void platform_start(struct worker *w); /* sets rank and size; no MPI for one worker alone */
 void platform_stop(void);
@@ -181,7 +184,8 @@ void link_window_get_add(struct window *w, int rank, size_t first, const float *
 			 size_t n);
 /* by has to stay until the flush. */
 void link_window_count(struct window *w, size_t counter, const int64_t *by, int64_t *before);
-/* Reads the first n counters: they are there when looked says so, which needs no flush. */
+/* Reads the first n counters: they are there when looked says so, which needs no flush. looked also
+ * gives others a turn at this rank's floats, where that takes its help. */
 void link_window_look(struct window *w, int64_t *x, size_t n);
 bool link_window_looked(struct window *w);
 void link_window_flush(struct window *w, int rank); /* rank -1: all of them */

@@ -123,9 +123,18 @@ static float *agree_on_init(const struct tables *s, const struct table_rules *r,
 	return all;
 }
 
+/* The same on all ranks, as tables come and go on all of them alike. */
+static int free_place(const struct tables *s)
+{
+	int id = 0;
+	while (id < s->count && s->table[id])
+		id++;
+	return id;
+}
+
 static char *check_rules(const struct tables *s, const struct table_rules *r)
 {
-	if (s->count == TABLES_MAX)
+	if (free_place(s) == TABLES_MAX)
 		return sentence("there are %d tables already, which is the most", TABLES_MAX);
 	if (r->rows == 0 || r->columns == 0)
 		return sentence("a table of %zu x %zu floats: it needs at least one", r->rows,
@@ -147,8 +156,10 @@ char *table_open(struct table **out, struct tables *s, const struct table_rules 
 	if (wrong)
 		return wrong;
 	struct table *t = must(calloc(1, sizeof *t));
-	*t = (struct table){
-		.among = s, .rules = *rules, .id = s->count, .n = rules->rows * rules->columns};
+	*t = (struct table){.among = s,
+			    .rules = *rules,
+			    .id = free_place(s),
+			    .n = rules->rows * rules->columns};
 	float *first = agree_on_init(s, rules, t->n, init);
 	if (rules->syncs || rules->updater->pulled)
 		t->pulled = must(calloc(t->n + 1, sizeof(float)));
@@ -158,7 +169,8 @@ char *table_open(struct table **out, struct tables *s, const struct table_rules 
 		t->own = must(calloc(t->n + 1, sizeof(float)));
 	s->home->open(t, first);
 	free(first);
-	s->table[s->count++] = t;
+	s->table[t->id] = t;
+	s->count += t->id == s->count;
 	*out = t;
 	return NULL;
 }
@@ -348,7 +360,8 @@ void table_arrived(struct table *t, const struct pass *p, int shard, int64_t seq
 					   [PASS_SYNC] = "sync",
 					   [PASS_ELASTIC] = "elastic"};
 	struct tables *s = t->among;
-	if (s->arrivals == s->room)
+	CHECK(s->arrivals < s->room || s->room == 0, "more than %zu passes to record", s->room);
+	if (s->room == 0)
 		return;
 	struct arrival *a = &s->arrival[s->arrivals++];
 	*a = (struct arrival){

@@ -13,9 +13,11 @@
  * Rounds: the server adds pushes to W as they come and keeps a copy of W as of the last round's
  * end. That is what is read, and it stays until nobody is being sent it any more.
  *
- * Each server counts versions by itself; the staleness of a push is what the first server found,
- * and the others can differ from it by what was under way at the same time, at most. Likewise
- * whether a push came too late for its round.
+ * Servers know nothing of each other. Each counts versions by itself; the staleness of a push is
+ * what the first server found, and the others can differ from it by what was under way at the same
+ * time, at most. Likewise each drops by itself what comes too late for its round: with backup
+ * workers and several servers, a push may count on one and be dropped on another, and what a late
+ * worker is answered may be of one round here and of the next there.
  *
  * Cost of a sync, on one machine: a worker reads two floats and writes one, MPI copies one there
  * and one back, and the server reads two and writes two. Memory: W and what the updater keeps, of
@@ -287,12 +289,16 @@ static bool advance_leg(struct table *t, struct slot *q, int s)
 	return g->over = link_done(l, &g->listed) & link_done(l, &g->sent) & link_done(l, &g->got);
 }
 
-/* Without bells, or where MPI needs both ends to move long messages, the other has to look too. */
-static void nudge(struct table *t, const struct slot *q)
+/* Where MPI moves long messages in pieces, both ends have to look again and again: whoever finds
+ * one unfinished rings for the other. */
+static void nudge_servers(struct table *t, struct slot *q)
 {
-	for (int s = 0; s < t->among->servers; s++)
-		if (!q->leg[s].over && (q->leg[s].answered || q->leg[s].sent >= 0))
-			link_ring(t->among->everyone, t->among->size + s);
+	struct link *l = t->among->everyone;
+	for (int s = 0; s < t->among->servers; s++) {
+		struct leg *g = &q->leg[s];
+		if (!g->over && (g->answered || !link_done(l, &g->sent)))
+			link_ring(l, t->among->size + s);
+	}
 }
 
 static bool advance_legs(struct table *t, struct slot *q)
@@ -314,7 +320,7 @@ static void await(struct table *t, struct slot *q)
 			continue;
 		}
 		if (nap)
-			nudge(t, q);
+			nudge_servers(t, q);
 		link_sleep(l, &nap);
 	}
 	for (int s = 0; s < t->among->servers; s++)
@@ -917,6 +923,7 @@ static void push(struct server *v, struct shard *t, struct job *j)
 	j->answer.seq = t->seq++;
 	j->pushes = ++m->pushes;
 	t->version++;
+	m->seen++; /* its own */
 	if (t->rules.rounds) {
 		push_in_round(v, t, j);
 		return;
@@ -1052,12 +1059,14 @@ static void advance_sending(struct server *v)
 	}
 }
 
-/* MPI may need the sender as well to move what is coming. */
-static void nudge_senders(struct server *v)
+/* As nudge_servers. */
+static void nudge_workers(struct server *v)
 {
 	for (int k = 0; k < v->workers; k++)
 		if (v->line[k].job)
 			link_ring(v->link, k);
+	for (struct job *j = v->sending; j; j = j->next)
+		link_ring(v->link, j->worker);
 }
 
 /* Answers that nobody has fetched within a second belong to a run that ends early. */
@@ -1095,7 +1104,8 @@ void tables_serve(struct link *everyone, int rank, int workers)
 		listen(v, k);
 	while (!v->over) {
 		if (!link_look(everyone)) {
-			nudge_senders(v);
+			if (nap)
+				nudge_workers(v);
 			link_sleep(everyone, &nap);
 			continue;
 		}

@@ -439,8 +439,7 @@ static void count_push(struct table *t, struct pass *p)
 	int64_t version = atomic_fetch_add(&AT(t)->shared->version, 1);
 	p->staleness = t->rules.rounds ? 0 : version - t->seen;
 	t->pushes++;
-	if (p->pull)
-		t->seen = version + 1;
+	t->seen = p->pull ? version + 1 : t->seen + 1; /* its own push is not foreign */
 }
 
 /* A pull shows a worker with a bounded lead all that the bound promises when the slowest was near

@@ -488,10 +488,12 @@ static void agree_on_options(struct race *r)
 			"same");
 }
 
-/* What a race's epochs may record: a push and a pull a step, and a pull after a barrier. */
+/* What a race's epochs may record: a push and a pull a step, and a pull after a barrier, on each
+ * shard. */
 static size_t arrivals_expected(const struct race *r)
 {
-	return (size_t)(2 * (r->w.steps + 1) * r->laps_max);
+	int64_t shards = r->w.run->servers > 0 ? r->w.run->servers : 1;
+	return (size_t)(2 * (r->w.steps + 1) * r->laps_max * shards);
 }
 
 static char *open_tables(struct race *r)

@@ -91,7 +91,7 @@ static void adds(size_t n)
 						  .pull = i % 2,
 						  .by = unit})
 				 .staleness;
-	CHECK(us.size > 1 || stale <= PUSHES, "a worker alone met only its own: %d", (int)stale);
+	CHECK(us.size > 1 || stale == 0, "a worker alone met its own pushes: %d", (int)stale);
 	barrier();
 	pass_of(t, (struct pass){.kind = PASS_READ, .out = out});
 	all_are(out, n, PUSHES * sum, "a table after everybody's adds");
@@ -378,12 +378,13 @@ static void rounds_with_backup(void)
 			(struct pass){
 				.kind = PASS_PUSH, .in = in, .out = out, .pull = true, .by = unit});
 		counted[p.dropped]++;
-		all_are(out, N, out[0], "what a round with backup returns is of one round");
+		if (us.servers <= 1) /* each server drops by itself */
+			all_are(out, N, out[0], "what a round with backup returns is of one round");
 	}
 	barrier();
 	pass_of(t, (struct pass){.kind = PASS_READ, .out = out});
 	link_fold(us.all, counted, 2, FOLD_SUM);
-	if (us.servers <= 1) /* each server drops by itself */
+	if (us.servers <= 1)
 		all_are(out, N, counted[0], "the pushes that counted");
 	CHECK(counted[0] + counted[1] == ROUNDS * us.size, "%g pushes", counted[0] + counted[1]);
 	CHECK(counted[1] > 0, "a slow worker's pushes are never dropped");

@@ -9,7 +9,7 @@ PREFIX   ?= /usr/local
 B        ?= build
 SUDO     ?= $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 PACKAGES := gcc libc6-dev make git libopenmpi-dev openmpi-bin libdnnl-dev libsqlite3-dev libinih-dev \
-	zlib1g-dev check gnuplot-nox fonts-dejavu-core dataset-fashion-mnist
+	libpmix-dev pkgconf zlib1g-dev check gnuplot-nox fonts-dejavu-core dataset-fashion-mnist
 COMMIT    = $(shell git describe --always --dirty --abbrev=12 --exclude '*' 2>/dev/null || echo unknown)
 
 override CFLAGS += -std=c11 -D_GNU_SOURCE $(OPT) $(ARCH) $(WARN) -fopenmp-simd -fPIC -fvisibility=hidden -MMD -MP
@@ -19,7 +19,7 @@ export MVBENCH_HOME = $(CURDIR)
 export OMPI_ALLOW_RUN_AS_ROOT = 1
 export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM = 1
 
-SRC  := $(filter-out runtime/libmvbench%,$(wildcard runtime/*.c strategies/*.c workloads/*.c results/*.c plots/*.c))
+SRC  := $(filter-out runtime/libmvbench% runtime/rendezvous%,$(wildcard runtime/*.c strategies/*.c workloads/*.c results/*.c plots/*.c))
 OBJ  := $(SRC:%.c=$(B)/%.o)
 TEST := $(patsubst %.c,$(B)/%.o,$(wildcard tests/check_*.c tests/fixture.c tests/trained.c))
 TOOL := $(patsubst tests/tool_%.c,$(B)/tests/tool_%,$(wildcard tests/tool_*.c))
@@ -67,7 +67,7 @@ install: all ## put the program, its figures and the library under PREFIX (/usr/
 		'Description: keeps the workers of a training loop in step' \
 		"Version: $$(sed -n 's/.*MVB_VERSION "\(.*\)"/\1/p' runtime/libmvbench.h)" \
 		'Cflags: -I$${prefix}/include' 'Libs: -L$${prefix}/lib -lmvbench' \
-		"Libs.private: $$(mpicc --showme:link) -lm -pthread" \
+		"Libs.private: $$(mpicc --showme:link) -lpmix -lm -pthread" \
 		>$(DESTDIR)$(PREFIX)/lib/pkgconfig/libmvbench.pc
 
 deps: ## install what is missing (Debian packages; root or sudo)
@@ -90,7 +90,7 @@ $(B)/deps: Makefile
 $(B)/%.o: %.c | $(B)/deps
 	@mkdir -p $(@D)
 	@echo "  CC $<"
-	@$(if $(filter runtime/mpi.c tests/tool_%,$<),mpicc,$(CC)) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
+	@$(if $(filter runtime/mpi.c tests/lib_mpi.c tests/tool_%,$<),mpicc,$(CC)) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
 
 $(B)/runtime/machine.o: CPPFLAGS += -DMVBENCH_COMMIT='"$(COMMIT)"'
 $(B)/runtime/machine.o: $(B)/commit
@@ -107,12 +107,13 @@ $(B)/tests/tool_train: WRAP = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--w
 $(B)/tests/tool_%: $(OBJ) $(B)/tests/tool_%.o
 	@echo "  LD $@"; $(LINK)
 $(B)/libmvbench.so: $(patsubst %.c,$(B)/%.o,$(CORE))
-	@echo "  LD $@"; mpicc -shared $(CFLAGS) $(LDFLAGS) -Wl,-soname,$(@F).0 $^ -o $@ -lm && ln -sf $(@F) $@.0
+	@echo "  LD $@"; mpicc -shared $(CFLAGS) $(LDFLAGS) -Wl,-soname,$(@F).0 $^ -o $@ -lpmix -lm && ln -sf $(@F) $@.0
 $(B)/libmvbench.a: $(patsubst %.c,$(B)/%.o,$(CORE)) # one object, that shows nothing but mvb_*
 	@echo "  AR $@"; ld -r $^ -o $(@:.a=.o) && objcopy -wG 'mvb_*' $(@:.a=.o) && rm -f $@ && ar rcs $@ $(@:.a=.o)
 $(USER:=.o): CPPFLAGS += -Iruntime
+$(B)/runtime/rendezvous.o: CPPFLAGS += $(shell pkg-config --cflags pmix)
 $(USER): LIBRARY = -L$(B) -lmvbench -Wl,-rpath,'$$ORIGIN/..'
-$(filter %_params %_data_parallel,$(USER)): LIBRARY = $(B)/libmvbench.a $$(mpicc --showme:link)
+$(filter %_params %_data_parallel %_mpi,$(USER)): LIBRARY = $(B)/libmvbench.a $$(mpicc --showme:link) -lpmix
 $(USER): $(B)/%: $(B)/%.o $(LIB)
 	@echo "  LD $@"; $(CC) $(CFLAGS) $(LDFLAGS) $< -o $@ $(LIBRARY) -lz -lm
 

@@ -69,9 +69,10 @@ struct mvb_setup {
 	 * (MPI windows, any number of machines), "servers". NULL or "auto": on servers if there are
 	 * some, else shared on one machine and onesided on several. */
 	const char *tables;
-	/* For processes that were started one by one, without mpirun or srun: the path of a file
-	 * that all of them reach, and that none has used before. NULL: the launcher tells rank and
-	 * size. */
+	/* For processes of one machine that were started one by one, without mpirun or srun: the
+	 * path of a file through which they find each other. The first makes it, and it goes when
+	 * the last has shut down. Should one of them die, the others are ended. NULL: the launcher
+	 * tells rank and size. */
 	const char *file;
 	int rank, size;   /* with file: which of how many processes this is, from 0 */
 	double timeout_s; /* with file: how long to wait for the others; 0 = 60 s */
@@ -90,8 +91,8 @@ struct mvb_setup {
  *             return mvb_shutdown();
  *
  * Errors: MVB_ERR_STATE, has been called before; MVB_ERR_ARGUMENT, e.g. as many servers as
- * processes; MVB_ERR_DIFFERS; MVB_ERR_START. After an error it may be called again.
- * Source: Multiverso's MV_Init, flashlight's distributedInit (MPI and FILE_SYSTEM).
+ * processes; MVB_ERR_DIFFERS; MVB_ERR_START. After an error it may be called again, or mvb_shutdown
+ * to end MPI. Source: Multiverso's MV_Init, flashlight's distributedInit (MPI and FILE_SYSTEM).
  */
 int mvb_init(const struct mvb_setup *setup);
 /* Ends, collectively: applies every push that is outstanding, frees tables, models and gradients
@@ -136,6 +137,8 @@ int mvb_barrier(void);
  *                   W -= lr (g + lambda / sqrt(M_k + 1e-7) g^2 (W - bak_k))
  *   staleness       W -= lr / (1 + tau) g                            Zhang et al., arXiv 1511.05950
  * bak_k is the W that worker k got last, tau how many pushes of others there were since then.
+ * Onesided tables have those whose step depends neither on W nor on what is kept beside it: add,
+ * sgd, adagrad and staleness; and no backup workers.
  */
 struct mvb_table;
 

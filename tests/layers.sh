@@ -29,8 +29,14 @@ for f in workloads/*.c; do
 	fi
 done
 posix='<[a-z_]+[0-9]?\.h>|<sys/[a-z]+\.h>'
-may 'runtime/*.c' "\"platform.h\"|$posix|<oneapi/dnnl/dnnl.h>"
+may 'runtime/*.c' "\"(platform|table|table_mail|library|libmvbench)\.h\"|$posix|<oneapi/dnnl/dnnl.h>"
 may 'runtime/platform.h' "\"../mvbench.h\"|<stdio\.h>"
+may 'runtime/table.h' '"platform.h"'
+may 'runtime/table_mail.h' '"table.h"'
+may 'runtime/library.h' '"(libmvbench|table)\.h"|<pthread\.h>'
+may 'runtime/libmvbench.h' '<(stdbool|stddef|stdint)\.h>'
+may 'tests/seed_*.c' "<libmvbench\.h>|$libc|<(stdio|zlib)\.h>"
+may 'tests/lib_*.c' "<(libmvbench|mpi)\.h>|$libc|<(stdio|pthread)\.h>"
 may 'mvbench.h' '<(stdbool|stddef|stdint)\.h>'
 may 'results/*.c' "\"(results|database)\.h\"|$posix"
 may 'plots/*.c' "\"../results/(results|database)\.h\"|$posix"
@@ -43,6 +49,7 @@ only() {
 	[ -z "$others" ] || { echo "$others" | sed "s|\$| includes $1   <- only $2 may|"; bad=1; }
 }
 only 'mpi\.h' '^runtime/mpi\.c$'
+only 'pmix.*' '^runtime/rendezvous\.c$'
 only 'oneapi/.*' '^runtime/cpu\.c$'
 only 'sqlite3\.h' '^(results/(store|query|table)\.c|plots/.*\.c)$'
 only 'ini\.h' '^results/jobfile\.c$'
@@ -53,5 +60,9 @@ for o in "$build"/strategies/*.o "$build"/workloads/*.o; do
 	state=$(size -A "$o" | awk '$1 ~ /^\.(data|bss)(\.[^r]|$)/ && $1 !~ /\.rel\.ro/ && $2 > 0 { print $1, $2 }')
 	[ -z "$state" ] || { echo "$o: $state bytes of mutable state   <- plug-ins have none"; bad=1; }
 done
+# the library of other people's programs drags nothing of ours along
+more=$(readelf -d "$build/libmvbench.so" 2>/dev/null | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' |
+	grep -vE '^(libmpi|libpmix|libm|libc|libpthread|libasan|libubsan|ld-linux.*)\.so')
+[ -z "$more" ] || { echo "libmvbench.so needs $more"; bad=1; }
 [ $bad = 0 ] && echo "layers: ok"
 exit $bad

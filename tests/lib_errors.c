@@ -1,9 +1,9 @@
 /*
  * lib_errors.c - every mistake that libmvbench.h names gives its code and a sentence, on every
- * worker that it concerns, and none prints, ends the process or waits for ever. For two processes
+ * worker that it concerns, and none prints, ends the process or waits for ever. For two workers
  * under mpirun; prints nothing when all is well.
  *
- *     lib_errors [stay]      stay: worker 1 goes on after worker 0 has shut down
+ *     lib_errors [stay|go [HOME SERVERS]]   stay: worker 1 goes on after worker 0 has shut down
  */
 #include <libmvbench.h>
 
@@ -311,10 +311,10 @@ static void uneven_pushes(int id, const char *where)
 		FINE(mvb_broadcast(y, N, 0));
 	else if (strcmp(where, "list") == 0)
 		FINE(mvb_allreduce_list(list, n, 1, MVB_SUM));
-	else if (strcmp(where, "flush") != 0)
-		FINE(mvb_barrier());
-	else if (id == 0)
+	else if (strcmp(where, "flush") == 0 && id == 0)
 		EXPECT(mvb_barrier(), MVB_ERR_PEER, "worker 1: an uneven number of pushes");
+	else if (strcmp(where, "flush") != 0 && strcmp(where, "free") != 0)
+		FINE(mvb_barrier());
 	FINE(mvb_table_free(t));
 }
 
@@ -341,10 +341,12 @@ static void end(int id, int stay)
 
 int main(int argc, char **argv)
 {
-	static const char *const where[] = {"barrier", "wait",      "flush",
+	static const char *const where[] = {"barrier", "wait",      "flush",    "free",
 					    "list",    "allreduce", "broadcast"};
 	const char *rank = getenv("OMPI_COMM_WORLD_RANK");
 	const struct mvb_options sgd = {.updater = "sgd"};
+	const struct mvb_setup setup = {.tables = argc > 2 ? argv[2] : NULL,
+					.servers = argc > 3 ? atoi(argv[3]) : 0};
 	struct mvb_table *t, *gradients;
 	pthread_t thread;
 
@@ -352,8 +354,15 @@ int main(int argc, char **argv)
 	THAT(strcmp(mvb_error_name(MVB_ERR_START), "MVB_ERR_START") == 0);
 	THAT(strcmp(mvb_error_name(-1), "MVB_ERR unknown") == 0);
 	nothing_works("before mvb_init");
-	wrong_starts(rank ? atoi(rank) : 0);
-	FINE(mvb_init(NULL));
+	if (setup.servers == 0)
+		wrong_starts(rank ? atoi(rank) : 0);
+	FINE(mvb_init(&setup));
+	if (mvb_is_server()) {
+		EXPECT(mvb_barrier(), MVB_ERR_STATE, "nothing but mvb_shutdown is left");
+		THAT(mvb_worker_id() == -1 && mvb_num_workers() == 2 && mvb_rank() == 2);
+		FINE(mvb_shutdown());
+		return failures != 0;
+	}
 	EXPECT(mvb_init(NULL), MVB_ERR_STATE, "second time");
 	int id = mvb_worker_id();
 	THAT(mvb_num_workers() == 2);

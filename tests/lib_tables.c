@@ -15,6 +15,7 @@
 #include <string.h>
 
 static int failures;
+static int onesided; /* such tables have fewer updaters, and no backup workers */
 
 static void expect_at(int line, double is, double should)
 {
@@ -109,7 +110,7 @@ static void single_rows(int id, int workers)
 	MUST(mvb_table_get_row(t, workers > 1 ? 1 : 0, b, COLUMNS));
 	EXPECT(b[0], workers > 1 ? 2 : 1);
 	MUST(mvb_table_get_row(t, 5, b, COLUMNS));
-	EXPECT(b[7], 0);
+	EXPECT(b[7], workers > 5 ? 6 : 0);
 	MUST(mvb_table_add_rows(t, twice, 0, a, 0, NULL));
 	MUST(mvb_table_free(t));
 }
@@ -165,6 +166,12 @@ static void updaters(int id, int workers)
 		struct mvb_push by = MVB_PUSH_DEFAULT;
 		struct mvb_table *t;
 		int64_t version;
+		if (onesided && strcmp(name[u], "add") != 0 && strcmp(name[u], "sgd") != 0 &&
+		    strcmp(name[u], "adagrad") != 0 && strcmp(name[u], "staleness") != 0) {
+			EXPECT(mvb_array_new(&t, 50, NULL, &o), MVB_ERR_ARGUMENT);
+			EXPECT(strstr(mvb_message(), "use servers") != NULL, 1);
+			continue;
+		}
 		by.lr = by.momentum = 0.5f;
 		fill(a, 50, 1);
 		fill(b, 50, 2);
@@ -238,7 +245,7 @@ static void elastic(int id, int workers)
 	MUST(mvb_allreduce(a, 5, MVB_SUM));
 	whole = a[4] + b[4]; /* the centre gains what the workers lose */
 	EXPECT(whole, 1 + 2 * workers + workers * (workers - 1) / 2);
-	EXPECT(b[4] > 1.5f, 1);
+	EXPECT(b[4] > 1.4f, 1);
 	MUST(mvb_table_free(t));
 }
 
@@ -272,6 +279,7 @@ static void started(int id, int workers)
 	MUST(mvb_table_get(t, c, N));
 	EXPECT(c[4], all);
 	EXPECT(c[5], all + workers);
+	MUST(mvb_barrier());
 	MUST(mvb_table_get(other, c, 3));
 	EXPECT(c[2], workers * (workers + 1) / 2.0);
 	/* freed while something is under way */
@@ -443,6 +451,7 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	int id = mvb_worker_id(), workers = mvb_num_workers();
+	onesided = strstr(mvb_backend(), "onesided") != NULL;
 	EXPECT(mvb_size(), workers + setup.servers);
 	EXPECT(mvb_num_servers(), setup.servers);
 	EXPECT(mvb_rank(), id);
@@ -456,12 +465,14 @@ int main(int argc, char **argv)
 	single_rows(id, workers);
 	initial_values(id, workers);
 	updaters(id, workers);
-	delay_is_compensated(id, workers);
+	if (!onesided)
+		delay_is_compensated(id, workers);
 	syncs_and_staleness(id, workers);
 	elastic(id, workers);
 	started(id, workers);
 	rounds(id, workers);
-	rounds_with_a_backup(id, workers);
+	if (!onesided)
+		rounds_with_a_backup(id, workers);
 	bounded_leads(id, workers);
 	reductions(id, workers);
 	gradients(id, workers, 0);

@@ -11,7 +11,8 @@
  * Different on purpose: the data are Fashion-MNIST, and the test set is scored as it stands instead
  * of choosing the best epoch by a validation set. Without the data: exit status 77.
  *
- * With 1 or 2 workers it scores 0.81 after 5 epochs, and with 4, whose pushes are older, 0.73 to 0.81.
+ * With 1 or 2 workers it scores 0.81 after 5 epochs, and with 4, whose pushes are older, 0.73 to
+ * 0.81.
  */
 #include <libmvbench.h>
 

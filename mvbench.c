@@ -8,7 +8,7 @@
 #define COMMANDS(X) \
 	X(run, "train one configuration, and record it") \
 	X(sweep, "run the cross product of a job file") \
-	X(list, "show the strategies, workloads, devices and platforms that there are") \
+	X(list, "show the strategies, updaters, workloads, devices and platforms that there are") \
 	X(table, "print results as a table") \
 	X(plot, "draw results")
 

@@ -7,28 +7,26 @@
  *     add:         W += c (w - w_pulled);                   w = w_pulled = W
  *     others:      W = updater(W, sum of the X v, c lr);    w = w_pulled = W
  *
- * momentum and momentum_ema keep v on the server; what is pushed to them are the sums of g, and the
- * local steps between two exchanges are plain. An exchange moves the shards of the others both
+ * With --momentum=0 v is g. momentum and momentum_ema keep v on the server; what is pushed to them
+ * are the sums of g, and the local steps between two exchanges are plain. adagrad's step is rho:
+ * c scales that, not lr. dcasgda's m is --*.square. An exchange moves the shards of the others both
  * ways: 2 (N - 1) / N P floats, 2 P with servers. Gradients of X > 1 steps cost one pass more.
  */
-#include "platform.h"
-
-#include <string.h>
+#include "table.h"
 
 static const struct updater_opts *opts_of(const struct worker *w)
 {
 	return w->opts; /* they stand first in the options of all three */
 }
 
-static bool pushes_deltas(const struct worker *w)
+static const struct updater *updater_of(const struct worker *w)
 {
-	return strcmp(opts_of(w)->updater, "add") == 0;
+	return updater_find(opts_of(w)->updater);
 }
 
-/* Does the server keep the velocity? */
-static bool momentum_is_remote(const struct worker *w)
+static bool pushes_deltas(const struct worker *w)
 {
-	return strncmp(opts_of(w)->updater, "momentum", strlen("momentum")) == 0;
+	return !updater_of(w)->gradient;
 }
 
 void exchange_init(struct worker *w, struct table_terms terms)
@@ -44,7 +42,7 @@ void exchange_init(struct worker *w, struct table_terms terms)
 static struct push push_of(const struct worker *w)
 {
 	const struct updater_opts *o = opts_of(w);
-	bool squares = strcmp(o->updater, "dcasgda") == 0;
+	bool squares = updater_of(w)->squares;
 	return (struct push){.lr = (float)(w->weight * w->lr),
 			     .momentum = (float)(squares ? o->square : w->run->momentum),
 			     .rho = (float)(w->weight * o->rho),
@@ -55,7 +53,7 @@ static struct push push_of(const struct worker *w)
 static struct vec *step_with_gradient(struct worker *w)
 {
 	struct exchange *s = w->state;
-	struct vec *v = momentum_is_remote(w) ? NULL : w->velocity;
+	struct vec *v = updater_of(w)->momentum ? NULL : w->velocity;
 	if (w->run->weight_decay > 0)
 		vec_axpy(w->grad, (float)w->run->weight_decay, w->param);
 	if (s->sum || v)

@@ -1,7 +1,7 @@
 /*
  * list.c - mvbench list: what there is to choose from, and whether it can be used here.
  */
-#include "platform.h"
+#include "table.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -139,6 +139,14 @@ static void list_workloads(struct out *o)
 	}
 }
 
+static void list_updaters(struct out *o)
+{
+	for (size_t i = 0; updaters[i]; i++) {
+		item(o, updaters[i]->name, updaters[i]->summary);
+		end_item(o);
+	}
+}
+
 static void list_devices(struct out *o)
 {
 	for (size_t i = 0; devices[i]; i++) {
@@ -166,9 +174,8 @@ static const struct kind {
 	const char *name;
 	void (*list)(struct out *o);
 } kinds[] = {
-	{"strategies", list_strategies},
-	{"workloads", list_workloads},
-	{"devices", list_devices},
+	{"strategies", list_strategies}, {"updaters", list_updaters},
+	{"workloads", list_workloads},   {"devices", list_devices},
 	{"platforms", list_platforms},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
@@ -191,8 +198,8 @@ static char *no_such_kind(const char *typed)
 	if (near)
 		return sentence("list %s: there is no such list; did you mean %s?", typed, near);
 	return sentence(
-		"list %s: there is no such list; there are strategies, workloads, devices and "
-		"platforms",
+		"list %s: there is no such list; there are strategies, updaters, workloads, "
+		"devices and platforms",
 		typed);
 }
 
@@ -221,8 +228,8 @@ static void list(const struct kind *only, const struct list_flags *flags)
 
 static void help(void)
 {
-	printf("usage: mvbench list [strategies|workloads|devices|platforms] [--option=value "
-	       "...]\n\n"
+	printf("usage: mvbench list [strategies|updaters|workloads|devices|platforms] "
+	       "[--option=value ...]\n\n"
 	       "Shows what there is to choose from, its options, and whether it can be used "
 	       "here.\n\n");
 	option_help(stdout, NULL, list_flags);

@@ -28,6 +28,11 @@ void *must(void *p); /* p, or out of memory */
 typedef void user_error_fn(const char *sentence);
 user_error_fn *user_error_handler(user_error_fn *f);
 
+static inline size_t smaller(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
 /* ---- Time (clock.c) ------------------------------------------------------ */
 
 nsec clock_now(void); /* monotonic; wall or virtual */

@@ -54,11 +54,6 @@ void stats_push(struct stats *s, int64_t staleness)
 		s->staleness_max = staleness;
 }
 
-static size_t smaller(size_t a, size_t b)
-{
-	return a < b ? a : b;
-}
-
 /* Collectives past the room are taken to have waited as the kept ones did on average. */
 nsec stats_waited(const struct stats *s, size_t first, size_t last)
 {

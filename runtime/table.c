@@ -25,12 +25,11 @@ static char *choose_home(struct tables *s, const char *home)
 		return NULL;
 	}
 	if (strcmp(home, "servers") == 0)
-		return sentence("tables cannot live on servers when there are none: give "
-				"--servers=1 or more");
+		return sentence("tables cannot live on servers when there are none");
 	bool near = link_one_node(s->workers);
 	if (strcmp(home, "shared") == 0 && !near)
-		return sentence("tables in shared memory need all workers on one machine: use "
-				"--table-home=onesided, or --servers=1");
+		return sentence("tables in shared memory need all workers on one machine; "
+				"one-sided windows (onesided) and servers do not");
 	s->home = strcmp(home, "onesided") == 0 || !near ? &home_onesided : &home_shared;
 	return NULL;
 }
@@ -132,6 +131,15 @@ static int free_place(const struct tables *s)
 	return id;
 }
 
+static void take_place(struct table *t)
+{
+	struct tables *s = t->among;
+	t->id = free_place(s);
+	CHECK(t->id < TABLES_MAX, "more than %d tables", TABLES_MAX);
+	s->table[t->id] = t;
+	s->count += t->id == s->count;
+}
+
 static char *check_rules(const struct tables *s, const struct table_rules *r)
 {
 	if (free_place(s) == TABLES_MAX)
@@ -169,10 +177,17 @@ char *table_open(struct table **out, struct tables *s, const struct table_rules 
 		t->own = must(calloc(t->n + 1, sizeof(float)));
 	s->home->open(t, first);
 	free(first);
-	s->table[t->id] = t;
-	s->count += t->id == s->count;
+	take_place(t);
 	*out = t;
 	return NULL;
+}
+
+struct table *table_alias(struct tables *s, const struct table_rules *rules, struct vec *v)
+{
+	struct table *t = must(calloc(1, sizeof *t));
+	*t = (struct table){.among = s, .rules = *rules, .n = rules->rows, .alias = v};
+	take_place(t);
+	return t;
 }
 
 void table_close(struct table *t)
@@ -191,16 +206,20 @@ void table_close(struct table *t)
 
 static char *check_pass(const struct table *t, const struct pass *p)
 {
+	if (p->kind == PASS_ELASTIC && (t->rules.rounds || t->rules.bounded))
+		return sentence("an elastic move waits for nobody: it cannot be made in rounds, or "
+				"with a bounded lead");
+	if (t->rules.rounds && pass_pushes(p) && t->uneven)
+		return sentence("an uneven number of pushes has ended the rounds of this table for "
+				"good: make a new one");
+	if (t->rules.rounds && pass_pushes(p) && t->pushing)
+		return sentence("a worker pushes once a round: wait for the push under way before "
+				"the next");
 	for (size_t i = 0; p->row && i < p->rows; i++)
 		if (p->row[i] < 0 || (size_t)p->row[i] >= t->rules.rows)
 			return sentence("row %lld of a table with rows 0 to %lld",
 					(long long)p->row[i], (long long)t->rules.rows - 1);
 	return NULL;
-}
-
-static size_t smaller(size_t a, size_t b)
-{
-	return a < b ? a : b;
 }
 
 static size_t larger(size_t a, size_t b)
@@ -233,12 +252,29 @@ static void count_pass(struct table *t, const struct pass *p)
 }
 
 /* Times what the pass took; what it slept was counted as waiting by the home. */
-static char *timed(struct table *t, char *(*part)(struct table *, struct pass *), struct pass *p)
+static char *timed(struct table *t, char *(*slot)(struct table *, struct pass *), struct pass *p)
 {
 	struct stats *s = t->among->stats;
 	nsec since = clock_now(), waited = s->wait;
-	char *wrong = part ? part(t, p) : NULL;
+	char *wrong = slot ? slot(t, p) : NULL;
 	s->comm += clock_now() - since - (s->wait - waited);
+	return wrong;
+}
+
+static char *start(struct table *t, struct pass *p)
+{
+	t->pushing |= pass_pushes(p);
+	return timed(t, t->among->home->start, p);
+}
+
+static char *wait(struct table *t, struct pass *p)
+{
+	char *wrong = timed(t, t->among->home->wait, p);
+	if (pass_pushes(p))
+		t->pushing = false;
+	if (!wrong)
+		count_pass(t, p);
+	t->uneven |= wrong != NULL;
 	return wrong;
 }
 
@@ -246,11 +282,9 @@ char *table_pass(struct table *t, struct pass *p)
 {
 	char *wrong = check_pass(t, p);
 	if (!wrong)
-		wrong = timed(t, t->among->home->start, p);
+		wrong = start(t, p);
 	if (!wrong)
-		wrong = timed(t, t->among->home->wait, p);
-	if (!wrong)
-		count_pass(t, p);
+		wrong = wait(t, p);
 	return wrong;
 }
 
@@ -266,7 +300,7 @@ char *table_start(struct table *t, const struct pass *p, int64_t *ticket)
 		return sentence("%d passes are under way: wait for one before the next is started",
 				TICKETS_MAX);
 	t->ticket[k] = *p;
-	wrong = timed(t, t->among->home->start, &t->ticket[k]);
+	wrong = start(t, &t->ticket[k]);
 	t->ticket[k].under_way = !wrong;
 	*ticket = ++t->generation[k] * TICKETS_MAX + k;
 	return wrong;
@@ -281,9 +315,7 @@ char *table_wait(struct table *t, int64_t ticket, struct pass *done)
 		return sentence("ticket %lld was waited for already", (long long)ticket);
 	struct pass *p = &t->ticket[k];
 	p->under_way = false;
-	char *wrong = timed(t, t->among->home->wait, p);
-	if (!wrong)
-		count_pass(t, p);
+	char *wrong = wait(t, p);
 	if (done)
 		*done = *p;
 	return wrong;
@@ -311,17 +343,6 @@ static void elastic_floats(float *restrict w, float *restrict param, float alpha
 	}
 }
 
-static void add_read_floats(float *restrict w, const float *restrict in, float *restrict out,
-			    float scale, size_t n)
-{
-#pragma omp simd
-	for (size_t i = 0; i < n; i++) {
-		float now = w[i] + scale * in[i];
-		w[i] = now;
-		out[i] = now;
-	}
-}
-
 void pass_apply(const struct table_rules *r, const struct pass *p, float *w, float *state,
 		float *own, float *pulled, const float *in, float *out, size_t n)
 {
@@ -334,21 +355,23 @@ void pass_apply(const struct table_rules *r, const struct pass *p, float *w, flo
 		elastic_floats(w, out, p->by.scale, n);
 		return;
 	}
-	if (p->kind == PASS_PUSH && !r->updater->gradient && out && in != out) {
-		add_read_floats(w, in, out, p->by.scale, n);
-	} else {
-		if (p->kind == PASS_PUSH)
-			r->updater->apply(&(struct update){.w = w,
-							   .state = state,
-							   .own = own,
-							   .pulled = pulled,
-							   .values = in,
-							   .by = p->by,
-							   .staleness = p->staleness},
-					  n);
-		if (out)
-			memcpy(out, w, n * sizeof *w);
+	if (p->kind == PASS_PUSH) {
+		struct update u = {.w = w,
+				   .state = state,
+				   .own = own,
+				   .pulled = pulled,
+				   .values = in,
+				   .by = p->by,
+				   .staleness = p->staleness};
+		if (out && in != out && r->updater->apply_read) {
+			r->updater->apply_read(&u, out, n);
+			out = NULL;
+		} else {
+			r->updater->apply(&u, n);
+		}
 	}
+	if (out)
+		memcpy(out, w, n * sizeof *w);
 	if (keep)
 		memcpy(pulled, w, n * sizeof *w);
 }
@@ -366,9 +389,11 @@ void table_arrived(struct table *t, const struct pass *p, int shard, int64_t seq
 	struct arrival *a = &s->arrival[s->arrivals++];
 	*a = (struct arrival){
 		.seq = seq, .worker = s->rank, .table = (int16_t)t->id, .shard = (int16_t)shard};
-	strcpy(a->kind, p->dropped                       ? "drop"
-			: p->kind == PASS_PUSH && p->out ? "sync"
-							 : kind[p->kind]);
+	bool both = p->kind == PASS_PUSH && p->out;
+	strcpy(a->kind, p->dropped      ? "drop"
+			: p->read_later ? "push"
+			: both          ? "sync"
+					: kind[p->kind]);
 }
 
 char *table_uneven(const struct table *t, int away, int64_t pushes)

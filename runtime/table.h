@@ -35,6 +35,11 @@ struct updater {
 	bool state, own, pulled;    /* reads and keeps these; they start at 0 and at W */
 	/* What it adds to W does not depend on W or state: the pushing worker can work it out. */
 	bool additive;
+	bool staleness; /* reads it */
+	bool momentum;  /* keeps v itself: whoever pushes sends plain gradients */
+	bool squares;   /* its m is that of a mean of squares, no momentum */
+	/* The same and out = W, in one pass; NULL = apply, then copy. */
+	void (*apply_read)(const struct update *u, float *out, size_t n);
 	void (*apply)(const struct update *u, size_t n);
 };
 extern const struct updater *const updaters[]; /* ends at NULL */
@@ -62,7 +67,8 @@ struct pass {
 	int64_t staleness;
 	bool dropped;    /* came too late for its round */
 	bool read_later; /* out is filled in the waiting */
-	bool under_way;
+	int64_t round;   /* that it was pushed in */
+	bool under_way;  /* started as a ticket, and not waited for */
 };
 
 /* ---- Tables -------------------------------------------------------------------- */
@@ -88,6 +94,8 @@ struct table {
 	float *pulled, *own;       /* this worker's [n]; NULL when nobody reads them */
 	int64_t seen;              /* version at this worker's last pull */
 	int64_t pushes;            /* of this worker */
+	bool pushing;              /* with rounds: this worker\'s push has not been waited for */
+	bool uneven;               /* with rounds: one could not end, so that none will any more */
 	struct vec *alias;         /* one client: its init vector is W, and nothing moves */
 	size_t own_first, own_end; /* floats that this worker reaches without moving them */
 	struct pass ticket[TICKETS_MAX];
@@ -126,14 +134,17 @@ void tables_serve(struct link *everyone, int rank, int workers);
 /* Collective over the workers, in the same order. init [n] may be NULL: zeros. */
 char *table_open(struct table **out, struct tables *s, const struct table_rules *rules,
 		 const float *init);
+/* One worker without servers, whose pushes are all syncs: W is v itself, and nothing moves. */
+struct table *table_alias(struct tables *s, const struct table_rules *rules, struct vec *v);
 void table_close(struct table *t);
 /* Does the pass and returns when all of it has been applied and is in p->out. */
 char *table_pass(struct table *t, struct pass *p);
 /* Starts it; in and out belong to the table until the ticket was waited for. */
 char *table_start(struct table *t, const struct pass *p, int64_t *ticket);
 char *table_wait(struct table *t, int64_t ticket, struct pass *done);
-/* Before a barrier: waits for all that was started, and tells those who wait for this worker's push
- * in a round that none will come. After it: rounds are counted from here on. */
+/* Before a barrier: waits for all that was started, and tells those who wait for this worker's
+ * push, in a round or because they lead, that none will come. After it: all are in the same round.
+ */
 char *tables_flush(struct tables *s);
 void tables_resume(struct tables *s);
 
@@ -164,6 +175,10 @@ void pass_apply(const struct table_rules *r, const struct pass *p, float *w, flo
 void table_arrived(struct table *t, const struct pass *p, int shard, int64_t seq);
 /* Why a round will never end: worker `away`, which made so many pushes, will make no more. */
 char *table_uneven(const struct table *t, int away, int64_t pushes);
+static inline float *part(float *x, size_t first)
+{
+	return x ? x + first : NULL;
+}
 static inline bool pass_pushes(const struct pass *p)
 {
 	return p->kind != PASS_READ;

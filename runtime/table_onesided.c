@@ -120,7 +120,7 @@ static void onesided_open(struct table *t, const float *init)
 	t->at = h;
 	t->own_first = shard_first(t, s->rank);
 	t->own_end = t->own_first + mine;
-	h->told_first = t->rules.updater == updater_find("staleness");
+	h->told_first = t->rules.updater->staleness;
 	h->delta = must(calloc(t->n + 1, sizeof(float)));
 	h->counts = 1 + (size_t)(OF_EACH_WORKER * s->size);
 	h->count = must(calloc(h->counts, sizeof *h->count));

@@ -229,11 +229,6 @@ static void close_if_all(struct server *v, int table)
 
 /* ---- Floats ---- */
 
-static size_t smaller(size_t a, size_t b)
-{
-	return a < b ? a : b;
-}
-
 /* Piece i of a job's floats, as pass_piece; the whole shard goes in blocks that stay in the cache.
  * False: there are no more. */
 static bool piece(const struct shard *t, const struct job *j, size_t i, size_t *first, size_t *n,
@@ -251,11 +246,6 @@ static bool piece(const struct shard *t, const struct job *j, size_t i, size_t *
 	*first = (size_t)((const int64_t *)(const void *)j->rows->x)[i] * *n;
 	*offset = i * *n;
 	return true;
-}
-
-static float *part(float *x, size_t first)
-{
-	return x ? x + first : NULL;
 }
 
 /* The push; with `read`, data is then what is pulled. */
@@ -503,6 +493,7 @@ static void obey(struct server *v, int k)
 		return;
 	case ASK_RESUME:
 		t->member[k].passed++;
+		t->member[k].round = t->round; /* stragglers may have ended some */
 		return;
 	case ASK_CLOSE:
 		t->member[k].barriers = INT64_MAX;

@@ -288,7 +288,7 @@ static void record_leg(struct table *t, const struct pass *p, const struct answe
 	struct pass push = *p, read = {.kind = PASS_READ, .pull = true};
 	push.dropped = a->dropped;
 	if (t->rules.rounds || a->read_seq >= 0)
-		push.out = NULL; /* a pull of its own came later */
+		push.read_later = true; /* a pull of its own came then */
 	if (pass_pushes(p) || p->pull)
 		table_arrived(t, &push, s, a->seq);
 	if (a->read_seq >= 0)

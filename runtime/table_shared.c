@@ -5,7 +5,8 @@
  * A push and a pull are one pass over the floats, block by block, each block under its own lock.
  * Each worker begins at its own shard, and leaves blocks that somebody else holds for later: so
  * workers meet only where they have nothing else to do, and then the later one sleeps; nobody
- * spins. Cost of a sync: four reads and three writes a float.
+ * spins. Cost of a sync: three reads and three writes a float; in rounds, where
+ * the push and the pull are a pass each and a round begins with a copy, twice as many.
  *
  * Rounds: there are two copies of W. Pushes of round i make copy i + 1 out of copy i, block by
  * block; when the last one is through, the round ends, and all read copy i + 1. No worker can still
@@ -169,11 +170,6 @@ static void unlock(struct table *t, size_t block)
 	pthread_mutex_unlock(&AT(t)->lock[block].mutex);
 }
 
-static float *part(float *x, size_t first)
-{
-	return x ? x + first : NULL;
-}
-
 /* Floats first .. first + n - 1 of the table, within block i whose lock is held; offset: of them in
  * the pass's own memory. */
 static void do_floats(struct table *t, const struct pass *p, size_t i, size_t first, size_t n,
@@ -182,14 +178,14 @@ static void do_floats(struct table *t, const struct pass *p, size_t i, size_t fi
 	struct home_state *h = AT(t);
 	float *w = h->w[0];
 	if (t->rules.rounds) {
-		w = h->w[h->round % 2];
+		w = h->w[p->round % 2];
 		if (pass_pushes(p)) {
-			float *next = h->w[(h->round + 1) % 2];
+			float *next = h->w[(p->round + 1) % 2];
 			size_t start = i * h->block,
 			       end = start + h->block < t->n ? start + h->block : t->n;
-			if (h->made[i] != h->round + 1)
+			if (h->made[i] != p->round + 1)
 				memcpy(next + start, w + start, (end - start) * sizeof *w);
-			h->made[i] = h->round + 1;
+			h->made[i] = p->round + 1;
 			w = next;
 		}
 	}
@@ -258,15 +254,21 @@ static void row_pass(struct table *t, const struct pass *p)
 	}
 }
 
-/* Reading for the judges (no pull) is not recorded: it changes nothing. */
-static void do_pass(struct table *t, const struct pass *p)
+static void walk(struct table *t, const struct pass *p)
 {
 	if (p->row)
 		row_pass(t, p);
-	else if (t->among->room && (p->pull || pass_pushes(p)))
-		recorded_pass(t, p);
 	else
 		whole_pass(t, p);
+}
+
+/* Reading for the judges (no pull) is not recorded: it changes nothing. */
+static void do_pass(struct table *t, const struct pass *p)
+{
+	if (!p->row && t->among->room && (p->pull || pass_pushes(p)))
+		recorded_pass(t, p);
+	else
+		walk(t, p);
 }
 
 /* ---- Rounds and leads ----------------------------------------------------------- */
@@ -301,8 +303,8 @@ static int64_t needed_pushes(struct table *t, int *away)
 	return possible < needed ? possible : needed;
 }
 
-/* Under the gate, the round's last push is through: blocks that nobody pushed to go over as they
- * are. */
+/* Under the gate, the round's last push is through: blocks that nobody pushed to (there are such
+ * only where rows are pushed) go over as they are. */
 static void end_round(struct table *t)
 {
 	struct home_state *h = AT(t);
@@ -319,13 +321,13 @@ static void end_round(struct table *t)
 	pthread_cond_broadcast(&s->turn);
 }
 
-/* Under the gate: ends the round if it can. NULL, or why it never will. */
-static char *look_for_end(struct table *t)
+/* Under the gate: ends this round if it can. NULL, or why it never will. */
+static char *look_for_end(struct table *t, int64_t round)
 {
 	struct home_state *h = AT(t);
 	int away;
 	int64_t needed = needed_pushes(t, &away);
-	if (h->shared->round != h->round)
+	if (h->shared->round != round)
 		return NULL;
 	if (t->rules.backup == 0 && needed < t->among->size)
 		return table_uneven(t, away, h->client[away].pushes);
@@ -334,7 +336,8 @@ static char *look_for_end(struct table *t)
 	return NULL;
 }
 
-static void drop(struct table *t, const struct pass *p)
+/* Records what is no walk over the blocks: it took place now. */
+static void record(struct table *t, const struct pass *p)
 {
 	if (!t->among->room)
 		return;
@@ -354,12 +357,12 @@ static void push_in_round(struct table *t, struct pass *p)
 	push.pull = false;
 	pthread_mutex_lock(&s->gate);
 	p->dropped = h->round != s->round || s->started == t->among->size - t->rules.backup;
-	me->round = h->round;
+	me->round = p->round = push.round = h->round;
 	me->pushes = t->pushes;
 	s->started += !p->dropped;
 	pthread_mutex_unlock(&s->gate);
 	if (p->dropped) {
-		drop(t, p);
+		record(t, p);
 		return;
 	}
 	do_pass(t, &push);
@@ -369,45 +372,53 @@ static void push_in_round(struct table *t, struct pass *p)
 	pthread_mutex_unlock(&s->gate);
 }
 
-/* Sleeps until the round is over that this worker is in; h->round is then the next. */
-static char *wait_for_round(struct table *t)
+/* Sleeps until the round is over that was pushed in; this worker is then in the next. */
+static char *wait_for_round(struct table *t, int64_t round)
 {
 	struct home_state *h = AT(t);
 	struct shared *s = h->shared;
 	char *wrong = NULL;
 	pthread_mutex_lock(&s->gate);
-	while (!(wrong = look_for_end(t)) && s->round == h->round)
+	while (!(wrong = look_for_end(t, round)) && s->round == round)
 		sleep_for_turn(t);
 	h->round = s->round;
 	pthread_mutex_unlock(&s->gate);
 	return wrong;
 }
 
-/* Reads the copy of this worker's round, again if a later round may have written into it. */
+static int64_t rounds_over(struct table *t)
+{
+	struct shared *s = AT(t)->shared;
+	pthread_mutex_lock(&s->gate);
+	int64_t round = s->round;
+	pthread_mutex_unlock(&s->gate);
+	return round;
+}
+
+/* Reads the newest round's copy, again if a later round may have written into it: it can when it
+ * does not wait for this worker. A push under way stays in its own round. */
 static void read_in_round(struct table *t, const struct pass *p)
 {
-	struct home_state *h = AT(t);
 	struct pass read = *p;
 	read.kind = PASS_READ;
-	for (;;) {
-		pthread_mutex_lock(&h->shared->gate);
-		h->round = h->shared->round;
-		pthread_mutex_unlock(&h->shared->gate);
-		do_pass(t, &read);
-		pthread_mutex_lock(&h->shared->gate);
-		bool torn = h->shared->round > h->round;
-		pthread_mutex_unlock(&h->shared->gate);
-		if (!torn || t->rules.backup == 0)
-			return;
-	}
+	read.dropped = read.read_later = false;
+	do {
+		read.round = rounds_over(t);
+		walk(t, &read);
+	} while (t->rules.backup > 0 && rounds_over(t) > read.round);
+	if (read.pull)
+		record(t, &read);
+	if (!t->pushing || pass_pushes(p))
+		AT(t)->round = read.round;
 }
 
 /* Under the gate: would this worker be too far ahead after its next push? */
 static bool leads(struct table *t, int64_t pushes)
 {
 	for (int k = 0; k < t->among->size; k++)
-		if (!is_away(t, k) && pushes - AT(t)->client[k].pushes > t->rules.lead)
-			return k != t->among->rank;
+		if (k != t->among->rank && !is_away(t, k) &&
+		    pushes - AT(t)->client[k].pushes > t->rules.lead)
+			return true;
 	return false;
 }
 
@@ -442,8 +453,8 @@ static void count_push(struct table *t, struct pass *p)
 	t->seen = p->pull ? version + 1 : t->seen + 1; /* its own push is not foreign */
 }
 
-/* A pull shows a worker with a bounded lead all that the bound promises when the slowest was near
- * enough before it; else the pull comes after the wait. */
+/* With a bounded lead, a pull in the same pass shows all that the bound promises if the slowest was
+ * near enough before it; if not, the pull comes after the wait. */
 static char *shared_start(struct table *t, struct pass *p)
 {
 	p->dropped = p->read_later = false;
@@ -452,16 +463,16 @@ static char *shared_start(struct table *t, struct pass *p)
 	else if (p->pull)
 		t->seen = (int64_t)atomic_load(&AT(t)->shared->version);
 	if (t->rules.rounds && pass_pushes(p)) {
-		push_in_round(t, p);
 		p->read_later = p->out != NULL;
+		push_in_round(t, p);
 	} else if (t->rules.rounds) {
 		read_in_round(t, p);
 	} else if (t->rules.bounded && pass_pushes(p) && !may_go_on(t)) {
+		p->read_later = p->out != NULL;
 		struct pass push = *p;
 		if (p->kind == PASS_PUSH)
 			push.out = NULL;
 		do_pass(t, &push);
-		p->read_later = p->out && p->pull;
 	} else {
 		do_pass(t, p);
 	}
@@ -475,16 +486,17 @@ static char *shared_wait(struct table *t, struct pass *p)
 	if (!pass_pushes(p))
 		return NULL;
 	if (t->rules.rounds)
-		wrong = wait_for_round(t);
+		wrong = wait_for_round(t, p->round);
 	if (t->rules.bounded)
 		keep_lead(t);
 	if (wrong || !p->read_later)
 		return wrong;
 	read.kind = PASS_READ;
+	read.read_later = false;
 	if (p->pull)
 		t->seen = (int64_t)atomic_load(&AT(t)->shared->version);
 	if (t->rules.rounds)
-		read_in_round(t, &read);
+		read_in_round(t, p);
 	else
 		do_pass(t, &read);
 	return NULL;
@@ -504,9 +516,11 @@ static void shared_flush(struct table *t)
 	pthread_mutex_unlock(&h->shared->gate);
 }
 
+/* Stragglers may have ended rounds while this worker stood at the barrier. */
 static void shared_resume(struct table *t)
 {
 	AT(t)->barriers++;
+	AT(t)->round = rounds_over(t);
 }
 
 const struct home home_shared = {

@@ -23,13 +23,8 @@ struct table *table_new(struct worker *w, struct vec *init, const struct table_t
 	CHECK(r.updater, "no updater %s", terms->updater);
 	struct tables *s = w->tables;
 	struct table *t;
-	if (terms->syncs && s->size == 1 && s->servers == 0) {
-		t = must(calloc(1, sizeof *t));
-		*t = (struct table){
-			.among = s, .rules = r, .id = s->count, .n = init->n, .alias = init};
-		s->table[s->count++] = t;
-		return t;
-	}
+	if (terms->syncs && s->size == 1 && s->servers == 0)
+		return table_alias(s, &r, init);
 	char *wrong = table_open(&t, s, &r, init->data);
 	if (wrong)
 		user_error("%s", wrong);

@@ -30,6 +30,19 @@ static void add_apply(const struct update *u, size_t n)
 		w[i] += scale * d[i];
 }
 
+static void add_apply_read(const struct update *u, float *restrict out, size_t n)
+{
+	float *restrict w = u->w;
+	const float *restrict d = u->values;
+	float scale = u->by.scale;
+#pragma omp simd
+	for (size_t i = 0; i < n; i++) {
+		float now = w[i] + scale * d[i];
+		w[i] = now;
+		out[i] = now;
+	}
+}
+
 /* W -= step g, in the order of operations of the local optimiser. */
 static void descend(float *restrict w, const float *restrict g, float step, size_t n)
 {
@@ -119,17 +132,20 @@ static void dcasgda_apply(const struct update *u, size_t n)
 	static const struct updater updater_##word = { \
 		.name = #word, .summary = formula, .apply = word##_apply, __VA_ARGS__};
 #define LIST(X) \
-	X(add, "W += d", .additive = true) \
+	X(add, "W += d", .additive = true, .apply_read = add_apply_read) \
 	X(sgd, "W -= lr g", .gradient = true, .additive = true) \
-	X(momentum, "v = m v + g; W -= lr v", .gradient = true, .state = true) \
-	X(momentum_ema, "v = m v + (1-m) g; W -= lr v", .gradient = true, .state = true) \
-	X(adagrad, "G_k += g^2; W -= rho / sqrt(G_k) g", .gradient = true, .own = true, \
+	X(momentum, "v = m v + g; W -= lr v", .gradient = true, .state = true, .momentum = true) \
+	X(momentum_ema, "v = m v + (1-m) g; W -= lr v", .gradient = true, .state = true, \
+	  .momentum = true) \
+	X(adagrad, "G_k += g^2; W -= rho / sqrt(G_k + 1e-6) g", .gradient = true, .own = true, \
 	  .additive = true) \
-	X(adagrad_shared, "G += g^2; W -= rho / sqrt(G) g", .gradient = true, .state = true) \
+	X(adagrad_shared, "G += g^2; W -= rho / sqrt(G + 1e-6) g", .gradient = true, \
+	  .state = true) \
 	X(dcasgd, "W -= lr (g + lambda g^2 (W - bak_k))", .gradient = true, .pulled = true) \
-	X(dcasgda, "M_k = m M_k + (1-m) g^2; W -= lr (g + lambda / sqrt(M_k) g^2 (W - bak_k))", \
-	  .gradient = true, .pulled = true, .own = true) \
-	X(staleness, "W -= lr / (1 + tau) g", .gradient = true, .additive = true)
+	X(dcasgda, \
+	  "M_k = m M_k + (1-m) g^2; W -= lr (g + lambda / sqrt(M_k + 1e-7) g^2 (W - bak_k))", \
+	  .gradient = true, .pulled = true, .own = true, .squares = true) \
+	X(staleness, "W -= lr / (1 + tau) g", .gradient = true, .additive = true, .staleness = true)
 #define POINT(word, ...) &updater_##word,
 
 LIST(UPDATER)

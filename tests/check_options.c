@@ -524,7 +524,7 @@ static void other_value(const struct option *o, char *text, size_t room)
 	else if (o->type == OPT_BOOL)
 		snprintf(text, room, "%s", strcmp(o->def, "true") == 0 ? "false" : "true");
 	else
-		snprintf(text, room, "%.17g", o->max == 1 ? 0.77 : o->min + 2);
+		snprintf(text, room, "%.17g", o->max > 0 && o->max <= 1 ? 0.77 : o->min + 2);
 }
 
 static void hash_changes(const struct table_of *t, const struct option *o)

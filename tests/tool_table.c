@@ -316,9 +316,42 @@ static void elastic(void)
 
 /* ---- Who waits for whom ----------------------------------------------------------- */
 
+enum { N_ROUNDS = 30000 };
+
+/* A read while a push is under way sees the last round, or the push's own when it has ended, and
+ * does not take the push out of its round; a second push has to wait. Every float but the first has
+ * the value `before`. */
+static void started_in_rounds(struct table *t, float *in, float *out, double before)
+{
+	for (size_t k = 0; k < N_ROUNDS; k++)
+		in[k] = 1;
+	for (int i = 0; i < 10; i++) {
+		int64_t ticket, second;
+		struct pass push = {.kind = PASS_PUSH, .in = in, .by = unit};
+		struct pass read = {.kind = PASS_READ, .out = out, .pull = true};
+		if (us.rank == 0)
+			usleep(500);
+		char *wrong = table_start(t, &push, &ticket);
+		CHECK(!wrong, "%s", wrong);
+		refused(table_start(t, &push, &second), "once a round");
+		refused(table_pass(t, &push), "once a round");
+		pass_of(t, read);
+		double now = out[1];
+		CHECK(now == before || now == before + us.size, "read %g in a round from %g", now,
+		      before);
+		all_are(out + 1, N_ROUNDS - 1, now, "what is read while a push is under way");
+		wrong = table_wait(t, ticket, NULL);
+		CHECK(!wrong, "%s", wrong);
+		before += us.size;
+		pass_of(t, read);
+		all_are(out + 1, N_ROUNDS - 1, before, "what is read after a round");
+	}
+	barrier();
+}
+
 static void rounds(void)
 {
-	enum { N = 30000, ROUNDS = 30 };
+	enum { N = N_ROUNDS, ROUNDS = 30 };
 	struct table *t = open_with((struct table_rules){.rows = N, .rounds = true}, NULL);
 	float *in = floats(N, 0), *out = floats(N, 0);
 	double want = 0;
@@ -350,10 +383,12 @@ static void rounds(void)
 	pass_of(t, (struct pass){.kind = PASS_READ, .out = out});
 	all_are(out + 1, N - 1, want, "rows that three rounds did not touch");
 	barrier();
+	started_in_rounds(t, in, out, want);
 	/* uneven: worker 0 leaves for a barrier, the others push once more */
 	if (us.size > 1 && us.rank != 0) {
 		struct pass p = {.kind = PASS_PUSH, .in = in, .out = out, .pull = true, .by = unit};
 		refused(table_pass(t, &p), "worker 0");
+		refused(table_pass(t, &p), "for good");
 	}
 	barrier();
 	table_close(t);
@@ -389,6 +424,13 @@ static void rounds_with_backup(void)
 	CHECK(counted[0] + counted[1] == ROUNDS * us.size, "%g pushes", counted[0] + counted[1]);
 	CHECK(counted[1] > 0, "a slow worker's pushes are never dropped");
 	barrier();
+	/* stragglers have ended rounds alone; now all are in the same one again */
+	struct pass p = {.kind = PASS_PUSH, .in = in, .out = out, .pull = true, .by = unit};
+	double fresh = !pass_of(t, p).dropped;
+	barrier();
+	link_fold(us.all, &fresh, 1, FOLD_SUM);
+	CHECK(fresh >= us.size - 1, "%g of %d pushes count in the first round after a barrier",
+	      fresh, us.size);
 	table_close(t);
 	free(in);
 	free(out);
@@ -592,13 +634,50 @@ static void recorded_order(const char *updater, size_t n)
 		      "%s, done again: float %zu of worker %d is %.9g, not %.9g", updater, j,
 		      us.rank, (double)out[j], (double)r.pulled[us.rank][j]);
 	tables_record(us.tables, 0);
-	us.tables->room = 0;
 	barrier();
 	table_close(t);
 	replay_free(&r);
 	free(a);
 	free(init);
 	free(g);
+	free(out);
+}
+
+/* With backup workers: the record has as many drops as pushes were dropped, and a pull for each. */
+static void recorded_rounds(void)
+{
+	enum { N = 9000, ROUNDS = 20, PUSH, PULL, DROP, KINDS };
+	if (us.onesided || us.size < 3 || us.servers > 1)
+		return;
+	struct table *t =
+		open_with((struct table_rules){.rows = N, .rounds = true, .backup = 1}, NULL);
+	float *in = floats(N, 1), *out = floats(N, 0);
+	int kinds[KINDS] = {0}, dropped = 0;
+	tables_record(us.tables, 2 * ROUNDS);
+	for (int i = 0; i < ROUNDS; i++) {
+		if (us.rank == 0)
+			usleep(1500);
+		dropped += pass_of(t, (struct pass){.kind = PASS_PUSH,
+						    .in = in,
+						    .out = out,
+						    .pull = true,
+						    .by = unit})
+				   .dropped;
+	}
+	for (size_t i = 0; i < us.tables->arrivals; i++) {
+		const char *kind = us.tables->arrival[i].kind;
+		kinds[strcmp(kind, "push") == 0   ? PUSH
+		      : strcmp(kind, "pull") == 0 ? PULL
+		      : strcmp(kind, "drop") == 0 ? DROP
+						  : 0]++;
+	}
+	CHECK(kinds[PULL] == ROUNDS && kinds[DROP] == dropped && kinds[PUSH] == ROUNDS - dropped,
+	      "%d pushes (%d dropped): recorded %d pushes, %d drops, %d pulls, %d others", ROUNDS,
+	      dropped, kinds[PUSH], kinds[DROP], kinds[PULL], kinds[0]);
+	tables_record(us.tables, 0);
+	barrier();
+	table_close(t);
+	free(in);
 	free(out);
 }
 
@@ -637,7 +716,7 @@ int main(int argc, char **argv)
 		elastic();
 		rounds();
 		rounds_with_backup();
-		for (int64_t bound = 1; bound <= 5; bound += 2)
+		for (int64_t bound = 0; bound <= 4; bound += 2)
 			lead(bound);
 		for (size_t i = 0; updaters[i]; i++) {
 			updater_in_turn(updaters[i], 2);
@@ -645,6 +724,7 @@ int main(int argc, char **argv)
 		}
 		recorded_order("momentum", 60007);
 		recorded_order("dcasgda", 30011);
+		recorded_rounds();
 		tables_close(us.tables);
 	}
 	if (w.rank == 0)

@@ -217,8 +217,9 @@ struct updater_opts {
 	 .offset = offsetof(owner, field.updater), \
 	 .def = "add", \
 	 .choices = UPDATERS, \
-	 .help = "what the server does with a push: add takes what X steps changed, the others " \
-		 "take gradients [name]"}, \
+	 .help = "what the server does with a push: add takes what X steps changed, momentum and " \
+		 "momentum_ema the sum of X gradients, the others the sum of X local v = m v + " \
+		 "gradient [name]"}, \
 		{.name = "rho", \
 		 .type = OPT_REAL, \
 		 .offset = offsetof(owner, field.rho), \

@@ -1,7 +1,8 @@
 -- Staleness of pushes: the share of those that met so many foreign updates.
 -- Needs runs that push to a parameter server; older versions kept no histogram.
--- Bins of the histogram are one wide below 128, and 1/16 of an octave above: there, the share is that of
--- one staleness, on average, drawn in the middle of the bin. Empty bins have a row too.
+-- Bins of the histogram are one wide below 128, and 1/16 of an octave above (STALENESS_EXACT and
+-- STALENESS_BINS of runtime/platform.h; keep these in step): there, the share is that of one staleness, on
+-- average, drawn in the middle of the bin. Empty bins have a row too.
 WITH RECURSIVE bin(low, wide) AS (
 	SELECT 0, 1
 	UNION ALL SELECT low + wide,

@@ -32,7 +32,7 @@
 /* After Ctrl-C the workers have PATIENCE_S to end. After a worker's death mpirun has MOURNING_S to
  * end the others (it takes one or two), and LAST_S more when told to. */
 enum { TICK_MS = 100, PATIENCE_S = 10, MOURNING_S = 5, LAST_S = 2 };
-enum { HOST = 256, HELD = 8192, RULE = 70 };
+enum { HOST = 256, HELD = 8192, RULE = 70, MPIRUN_WORDS = 16 /* at most, before a run's own */ };
 
 static size_t live_bytes(int64_t epochs)
 {
@@ -150,6 +150,15 @@ struct death { /* of the first rank that died, as mpirun tells it; -1, "": it do
 
 enum { FD_SIGNAL, FD_STDERR, FD_RANK }; /* then one for each rank */
 
+/* What is heard on mpirun's stderr. */
+struct ear {
+	char held[HELD + 1]; /* not passed on yet; ends at a NUL */
+	size_t nheld, line;  /* line: where the last line begins in held */
+	bool passing;        /* the rest of a line of which the start was passed on */
+	enum { NO_BANNER, BANNER_RULE, BANNER_TEXT } banner; /* what held begins with */
+	char last_words[512]; /* of the first worker that could say what is wrong with it */
+};
+
 struct watch {
 	const struct config *config;
 	struct live *live;
@@ -168,12 +177,7 @@ struct watch {
 	bool interrupted;         /* from outside */
 	bool given_up;            /* mpirun did not end by itself */
 	nsec patience;            /* until when mpirun may live, 0 = without end */
-
-	char last_words[512]; /* of the first worker that could say what is wrong with it */
-	char held[HELD + 1];  /* of mpirun's stderr, not passed on yet; ends at a NUL */
-	size_t nheld, line;   /* line: where the last line begins in it */
-	bool passing;         /* the rest of a line of which the start was passed on */
-	enum { NO_BANNER, BANNER_RULE, BANNER_TEXT } banner; /* what held begins with */
+	struct ear ear;
 };
 
 static void see_death(struct watch *w)
@@ -261,11 +265,12 @@ static bool read_introduction(struct watch *w, const char *line)
 /* Of panic.c: the reason of the run's end, and shown as that. */
 static bool read_last_words(struct watch *w, const char *line)
 {
-	if (*w->last_words || strncmp(line, OURS, strlen(OURS)) != 0 ||
+	char *said = w->ear.last_words;
+	if (*said || strncmp(line, OURS, strlen(OURS)) != 0 ||
 	    !(strstr(line, ": bug: ") || strstr(line, ": out of memory\n")))
 		return false;
 	line += strlen(OURS);
-	snprintf(w->last_words, sizeof w->last_words, "%.*s", (int)strcspn(line, "\n"), line);
+	snprintf(said, sizeof w->ear.last_words, "%.*s", (int)strcspn(line, "\n"), line);
 	see_death(w);
 	return true;
 }
@@ -281,75 +286,81 @@ static void pass_on(const char *text, size_t n)
 	}
 }
 
-static void hold(struct watch *w, size_t n)
+static void hold(struct ear *e, size_t n)
 {
-	w->nheld = w->line = n;
-	w->held[n] = '\0';
-	w->banner = NO_BANNER;
+	e->nheld = e->line = n;
+	e->held[n] = '\0';
+	e->banner = NO_BANNER;
 }
 
-static void release(struct watch *w)
+static void release(struct ear *e)
 {
-	pass_on(w->held, w->nheld);
-	hold(w, 0);
+	pass_on(e->held, e->nheld);
+	hold(e, 0);
 }
 
 static void end_line(struct watch *w)
 {
-	const char *line = w->held + w->line;
+	struct ear *e = &w->ear;
+	const char *line = e->held + e->line;
 	bool rule = strspn(line, "-") >= RULE && strspn(line, "-\n") == strlen(line);
 	if (read_introduction(w, line)) {
-		w->nheld = w->line;
-		w->held[w->nheld] = '\0';
-	} else if (rule && w->banner == BANNER_TEXT) {
-		read_death(w, w->held);
-		hold(w, 0);
+		e->nheld = e->line;
+		e->held[e->nheld] = '\0';
+	} else if (rule && e->banner == BANNER_TEXT) {
+		read_death(w, e->held);
+		hold(e, 0);
 	} else if (rule) {
-		size_t n = w->nheld - w->line;
-		pass_on(w->held, w->line);
-		memmove(w->held, line, n);
-		hold(w, n);
-		w->banner = BANNER_RULE;
-	} else if (w->banner == BANNER_TEXT || (w->banner == BANNER_RULE && tells_death(line))) {
-		w->banner = BANNER_TEXT;
-		w->line = w->nheld;
+		size_t n = e->nheld - e->line;
+		pass_on(e->held, e->line);
+		memmove(e->held, line, n);
+		hold(e, n);
+		e->banner = BANNER_RULE;
+	} else if (e->banner == BANNER_TEXT || (e->banner == BANNER_RULE && tells_death(line))) {
+		e->banner = BANNER_TEXT;
+		e->line = e->nheld;
 	} else {
 		if (strstr(line, "*** reported by process "))
 			read_death(w, line);
 		if (read_last_words(w, line))
-			w->nheld = w->line;
-		release(w);
+			e->nheld = e->line;
+		release(e);
 	}
 }
 
 /* May this start of a line become one that is not shown, or is read? Others are passed on before
  * they are whole. */
-static bool of_interest(const struct watch *w)
+static bool of_interest(const struct ear *e)
 {
-	const char *line = w->held + w->line;
-	size_t n = w->nheld - w->line, ours = strlen(OURS);
-	return w->banner != NO_BANNER || *line == *INTRODUCTION || *line == '[' ||
+	const char *line = e->held + e->line;
+	size_t n = e->nheld - e->line, ours = strlen(OURS);
+	return e->banner != NO_BANNER || *line == *INTRODUCTION || *line == '[' ||
 	       strncmp(line, OURS, n < ours ? n : ours) == 0 || strspn(line, "-") == n;
 }
 
 static void hear(struct watch *w, const char *text, size_t n)
 {
+	struct ear *e = &w->ear;
 	for (size_t i = 0; i < n; i++) {
 		size_t first = i;
 		/* An unfinished line may be cut by another rank's introduction, or a banner. */
-		while (w->passing && i < n && text[i] != *INTRODUCTION && text[i] != '-')
-			w->passing = text[i++] != '\n';
+		while (e->passing && i < n && text[i] != *INTRODUCTION && text[i] != '-')
+			e->passing = text[i++] != '\n';
 		pass_on(text + first, i - first);
 		if (i == n)
 			break;
-		w->passing = false;
-		w->held[w->nheld++] = text[i];
-		w->held[w->nheld] = '\0';
+		e->passing = false;
+		e->held[e->nheld++] = text[i];
+		e->held[e->nheld] = '\0';
 		if (text[i] == '\n') {
 			end_line(w);
-		} else if (w->nheld == HELD || !of_interest(w)) {
-			release(w);
-			w->passing = true;
+		} else if (!of_interest(e)) {
+			release(e);
+			e->passing = true;
+		}
+		if (e->nheld == HELD) { /* no room for another */
+			release(e);
+			e->passing = text[i] != '\n';
 		}
 	}
 }
@@ -378,11 +389,15 @@ static void exec_mpirun(const struct config *c, const char *live_path)
 	snprintf(ranks, sizeof ranks, "%d", ranks_of(c));
 	bool crowded = !*c->run.hostfile && ranks_of(c) > usable_cores();
 	char **words = config_words(c);
-	const char *argv[32];
 	size_t k = 0, given = 0;
-	const char *head[] = {"mpirun", "-n", ranks, "-x", LIVE_VARIABLE};
-	for (size_t i = 0; i < sizeof head / sizeof *head; i++)
-		argv[k++] = head[i];
+	while (words[given])
+		given++;
+	const char **argv = must(calloc(MPIRUN_WORDS + given + 1, sizeof *argv));
+	argv[k++] = "mpirun";
+	argv[k++] = "-n";
+	argv[k++] = ranks;
+	argv[k++] = "-x";
+	argv[k++] = LIVE_VARIABLE;
 	if (*c->run.hostfile) {
 		argv[k++] = "--hostfile";
 		argv[k++] = c->run.hostfile;
@@ -393,11 +408,8 @@ static void exec_mpirun(const struct config *c, const char *live_path)
 	argv[k++] = crowded || getenv("MVBENCH_UNBOUND") ? "none" : "core:overload-allowed";
 	argv[k++] = self;
 	argv[k++] = "run";
-	while (words[given])
-		given++;
-	const char **all = must(calloc(k + given + 1, sizeof *all));
-	memcpy(all, argv, k * sizeof *all);
-	memcpy(all + k, words, given * sizeof *all);
+	for (size_t i = 0; i < given; i++)
+		argv[k++] = words[i];
 	setenv(LIVE_VARIABLE, live_path, 1);
 	if (geteuid() == 0) {
 		setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
@@ -405,7 +417,7 @@ static void exec_mpirun(const struct config *c, const char *live_path)
 	}
 	if (crowded)
 		setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
-	execvp("mpirun", (char *const *)all);
+	execvp("mpirun", (char *const *)argv);
 	fprintf(stderr, "mvbench: cannot start mpirun: %s\n", strerror(errno));
 	_exit(127);
 }
@@ -525,10 +537,11 @@ static int watch(struct watch *w, const struct watcher *watcher)
 			look_at_ranks(w);
 		}
 		keep_time(w);
-		pid_t ended = waitpid(w->child, &wait_status, WNOHANG);
+		pid_t child = waitpid(w->child, &wait_status, WNOHANG);
+		bool ended = child == w->child || (child < 0 && errno == ECHILD);
 		if (watcher && watcher->tick)
 			watcher->tick(watcher->self, w->live);
-		if (ended == w->child || (ended < 0 && errno == ECHILD))
+		if (ended)
 			return wait_status;
 	}
 }
@@ -537,7 +550,7 @@ static void end_watch(struct watch *w)
 {
 	if (w->fd[FD_STDERR].fd >= 0)
 		listen_to_mpirun(w);
-	release(w);
+	release(&w->ear);
 	kill_ranks(w); /* none is left, unless mpirun was killed */
 	for (int i = 0; i < FD_RANK + w->ranks; i++)
 		if (w->fd[i].fd >= 0)
@@ -591,8 +604,8 @@ static int end_of_child(const struct watch *w, int wait_status, char **why)
 	int signal = killed                                                  ? WTERMSIG(wait_status)
 		     : through_mpirun && status > 128 && status < 128 + NSIG ? status - 128
 									     : 0;
-	if (*w->last_words) {
-		*why = sentence("%s", w->last_words);
+	if (*w->ear.last_words) {
+		*why = sentence("%s", w->ear.last_words);
 		return EXIT_FAILED;
 	}
 	if (through_mpirun && rank < 0 && !w->heard && !w->given_up &&
@@ -630,6 +643,7 @@ int launch(const struct config *c, int (*worker)(void *ctx, struct live *live), 
 			  .first = -1};
 	sigset_t signals, before;
 	int status;
+	signal(SIGCHLD, SIG_DFL); /* ignored, as a parent may leave it, the child's end is lost */
 	*why = NULL;
 	*live_out = live;
 	if (!live) {
@@ -654,8 +668,8 @@ int launch(const struct config *c, int (*worker)(void *ctx, struct live *live), 
 	if (w.ranks > 1)
 		unlink(path);
 	bool ended = __atomic_load_n(&live->state, __ATOMIC_ACQUIRE) == LIVE_ENDED;
-	if (*w.last_words && (ended || w.interrupted))
-		fprintf(stderr, OURS "%s\n", w.last_words); /* not the reason */
+	if (*w.ear.last_words && (ended || w.interrupted))
+		fprintf(stderr, OURS "%s\n", w.ear.last_words); /* not the reason */
 	if (ended) {
 		status = live->status;
 		if (status)

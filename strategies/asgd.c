@@ -21,7 +21,7 @@ static const struct option asgd_options[] = {
 
 static void asgd_init(struct worker *w)
 {
-	exchange_init(w, (struct table_terms){.rounds = false});
+	exchange_init(w, (struct table_terms){.init = TABLE_MASTER});
 }
 
 const struct strategy strategy_asgd = {

@@ -32,7 +32,7 @@ static const struct option easgd_options[] = {
 static void easgd_init(struct worker *w)
 {
 	struct easgd *s = w->state;
-	s->centre = table_new(w, w->param, &(struct table_terms){.rounds = false});
+	s->centre = table_new(w, w->param, &(struct table_terms){.init = TABLE_MASTER});
 }
 
 static void easgd_step(struct worker *w)

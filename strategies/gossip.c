@@ -5,8 +5,8 @@
  *   each step:               v = m v + g;  w -= lr v            local
  *   every X steps, round t:  w_i = w_j = (w_i + w_j) / 2        for each pair (i, j) of the round
  *
- * ring:      round t pairs (0, 1), (2, 3), ... and (1, 2), ..., (N - 1, 0) in turn; of an odd N
- *            worker t mod N sits out, and the others pair up along the ring after it
+ * ring:      of an even N, rounds pair (1, 2), ..., (N - 1, 0) and (0, 1), (2, 3), ... in turn; of
+ *            an odd N worker t mod N sits out, and the others pair up along the ring after it
  * hypercube: j = i xor 2^(t mod log2 N): log2 N rounds without steps between would average all
  *
  * A round keeps the mean over the trainers, which is the model that is judged. It sends P floats a

@@ -80,8 +80,8 @@ static const struct option periodic_options[] = {
 	 .offset = offsetof(struct periodic_opts, outer_momentum),
 	 .def = "0.5",
 	 .min = 0,
-	 .max = 1,
-	 .help = "momentum of the outer optimiser, below 1; SlowMo's is 0.4 to 0.8, DiLoCo's 0.9 "
+	 .max = 0.999,
+	 .help = "momentum of the outer optimiser; SlowMo's is 0.4 to 0.8, DiLoCo's 0.9 "
 		 "[factor]"},
 	{0},
 };
@@ -89,17 +89,6 @@ static const struct option periodic_options[] = {
 static bool periodic_has(const char *choice, const char *value)
 {
 	return strcmp(choice, value) == 0;
-}
-
-static char *periodic_refuse(const struct run *run, const void *opts)
-{
-	const struct periodic_opts *o = opts;
-	(void)run;
-	if (o->outer_momentum < 1)
-		return NULL;
-	return sentence("--periodic.outer-momentum=%g: a number from 0 to below 1 is wanted, such "
-			"as --periodic.outer-momentum=0.5",
-			o->outer_momentum);
 }
 
 static void periodic_init(struct worker *w)
@@ -213,7 +202,6 @@ const struct strategy strategy_periodic = {
 		   .options = periodic_options,
 		   .opts_size = sizeof(struct periodic_opts)},
 	.state_size = sizeof(struct periodic),
-	.refuse = periodic_refuse,
 	.init = periodic_init,
 	.step = periodic_step,
 	.fini = periodic_fini,

@@ -314,8 +314,6 @@ START_TEST(refusals)
 		{{{"strategy", "hybrid"}, {"workers", "129"}, {"hybrid.group", "129"}},
 		 "hybrid splits the 128 outputs of a linear layer"},
 		{{{"strategy", "model_parallel"}, {"workers", "129"}}, "let at most 128 share one"},
-		{{{"strategy", "periodic"}, {"periodic.outer-momentum", "1"}},
-		 "--periodic.outer-momentum=1: a number from 0 to below 1"},
 	};
 	struct config c;
 	struct plan plan;
@@ -343,7 +341,7 @@ Suite *strategies_suite(void)
 	TCase *t = tcase_create("identities");
 	tcase_set_timeout(t, 300);
 	tcase_add_unchecked_fixture(t, trained_data, folder_free);
-	tcase_add_loop_test(t, refusals, 0, 12);
+	tcase_add_loop_test(t, refusals, 0, 11);
 	tcase_add_loop_test(t, gossip_of_two_is_allreduce, 0, 2);
 	tcase_add_loop_test(t, gossip_rounds_average_all, 0, 2);
 	tcase_add_loop_test(t, gossip_comes_to_agree, 2, 5);

@@ -15,6 +15,18 @@
 #include <string.h>
 
 enum { TURN = 5, WARM_UP = 3 };
+enum what { ADD, SYNC, ALLREDUCE, WHATS };
+
+struct bench {
+	struct link *everyone, *all; /* all: the workers */
+	int rank, trainers, servers;
+	const char *home;
+	struct tables *tables;
+	struct table *added, *synced;
+	size_t n;
+	float *in, *out, *param; /* [n] */
+	float *ms[WHATS];        /* [passes + TURN] */
+};
 
 static int by_size(const void *a, const void *b)
 {
@@ -58,84 +70,119 @@ static struct table *open_table(struct tables *s, size_t n, bool syncs)
 	return t;
 }
 
+static float *floats(size_t n, float x)
+{
+	float *f = must(malloc(n * sizeof *f));
+	for (size_t i = 0; i < n; i++)
+		f[i] = x;
+	return f;
+}
+
+static void bench_open(struct bench *b, size_t n, size_t passes)
+{
+	char *wrong = tables_open(&b->tables, b->servers ? b->everyone : b->all, b->all, b->rank,
+				  b->trainers, b->servers, b->home, NULL);
+	CHECK(!wrong, "%s", wrong);
+	b->added = open_table(b->tables, n, false);
+	b->synced = open_table(b->tables, n, true);
+	b->n = n;
+	b->in = floats(n, 1);
+	b->out = floats(n, 0);
+	b->param = floats(n, 0);
+	for (int what = 0; what < WHATS; what++)
+		b->ms[what] = floats(passes + TURN, 0);
+}
+
+static void bench_close(struct bench *b)
+{
+	tables_close(b->tables);
+	for (int what = 0; what < WHATS; what++)
+		free(b->ms[what]);
+	free(b->in);
+	free(b->out);
+	free(b->param);
+}
+
+static void do_once(struct bench *b, enum what what)
+{
+	struct push by = {.scale = 1};
+	if (what == ADD)
+		must_pass(b->added,
+			  (struct pass){.kind = PASS_PUSH, .in = b->in, .out = b->out, .by = by});
+	else if (what == SYNC)
+		must_pass(
+			b->synced,
+			(struct pass){.kind = PASS_SYNC, .out = b->param, .pull = true, .by = by});
+	else
+		link_allreduce(b->all, b->in, b->n);
+}
+
+/* TURN passes of each; their times are kept from place k on. */
+static void take_turn(struct bench *b, size_t k)
+{
+	for (enum what what = 0; what < WHATS; what++) {
+		link_barrier(b->all);
+		for (size_t i = 0; i < TURN; i++) {
+			nsec since = clock_now();
+			do_once(b, what);
+			b->ms[what][k + i] = (float)(clock_now() - since) * 1e-6f;
+		}
+	}
+	for (size_t i = 0; i < b->n; i++)
+		b->in[i] = 1; /* what the sums have made large */
+}
+
+static void report(struct bench *b, size_t passes)
+{
+	struct figure f[WHATS];
+	for (int what = 0; what < WHATS; what++)
+		f[what] = figure_of(b->all, b->trainers, b->ms[what], passes);
+	if (b->rank == 0)
+		printf("floats %zu ranks %d home %s table %.4f %.4f slowest %.4f fastest %.4f sync "
+		       "%.4f %.4f slowest %.4f fastest %.4f allreduce %.4f %.4f\n",
+		       b->n, b->trainers, b->tables->home->name, f[ADD].median, f[ADD].p99,
+		       f[ADD].slowest, f[ADD].fastest, f[SYNC].median, f[SYNC].p99, f[SYNC].slowest,
+		       f[SYNC].fastest, f[ALLREDUCE].median, f[ALLREDUCE].p99);
+}
+
+/* A trainer's life. */
+static void measure(struct bench *b, size_t n, size_t repeat)
+{
+	size_t k = 0;
+	bench_open(b, n, repeat);
+	for (int turn = 0; turn < WARM_UP; turn++)
+		take_turn(b, 0);
+	for (; k < repeat; k += TURN)
+		take_turn(b, k);
+	report(b, k);
+	bench_close(b);
+}
+
 int main(int argc, char **argv)
 {
 	CHECK(argc >= 3, "tool_table_speed FLOATS REPEAT [--servers=K] [HOME]");
-	size_t n = strtoul(argv[1], NULL, 10), repeat = strtoul(argv[2], NULL, 10), k = 0;
-	const char *home = "auto";
+	size_t n = strtoul(argv[1], NULL, 10), repeat = strtoul(argv[2], NULL, 10);
+	struct bench b = {.home = "auto"};
 	struct run run = {.workers = atoi(getenv("OMPI_COMM_WORLD_SIZE"))};
-	for (int i = 3; i < argc; i++) {
+	struct worker w = {.run = &run};
+	for (int i = 3; i < argc; i++)
 		if (strncmp(argv[i], "--servers=", 10) == 0)
 			run.servers = atoi(argv[i] + 10);
 		else
-			home = argv[i];
-	}
+			b.home = argv[i];
 	run.workers -= run.servers;
-	struct worker w = {.run = &run};
 	platform_start(&w);
-	struct link *everyone = link_world(w.size), *all = link_world(w.trainers);
-	if (w.rank >= w.trainers) {
-		tables_serve(everyone, w.rank, w.trainers);
-		link_free(all);
-		link_free(everyone);
-		platform_stop();
-		return 0;
-	}
-	struct tables *s;
-	char *wrong = tables_open(&s, run.servers ? everyone : all, all, w.rank, w.trainers,
-				  (int)run.servers, home, NULL);
-	CHECK(!wrong, "%s", wrong);
-	struct table *added = open_table(s, n, false), *synced = open_table(s, n, true);
-	float *in = must(malloc(n * sizeof *in)), *out = must(calloc(n, sizeof *out)),
-	      *param = must(calloc(n, sizeof *param));
-	float *ms[3];
-	for (int i = 0; i < 3; i++)
-		ms[i] = must(calloc(repeat + TURN, sizeof **ms));
-	for (size_t i = 0; i < n; i++)
-		in[i] = 1;
-
-	for (size_t turn = 0; k < repeat; turn++)
-		for (int what = 0; what < 3; what++) {
-			link_barrier(all);
-			for (size_t i = 0; i < TURN; i++) {
-				nsec since = clock_now();
-				if (what == 0)
-					must_pass(added, (struct pass){.kind = PASS_PUSH,
-								       .in = in,
-								       .out = out,
-								       .by = {.scale = 1}});
-				else if (what == 1)
-					must_pass(synced, (struct pass){.kind = PASS_SYNC,
-									.out = param,
-									.pull = true,
-									.by = {.scale = 1}});
-				else
-					link_allreduce(all, in, n);
-				if (turn >= WARM_UP)
-					ms[what][k + i] = (float)(clock_now() - since) * 1e-6f;
-			}
-			for (size_t i = 0; what == 2 && i < n; i++)
-				in[i] = 1;
-			if (what == 2 && turn >= WARM_UP)
-				k += TURN;
-		}
-	struct figure f[3];
-	for (int i = 0; i < 3; i++)
-		f[i] = figure_of(all, w.trainers, ms[i], k);
-	if (w.rank == 0)
-		printf("floats %zu ranks %d home %s table %.4f %.4f slowest %.4f fastest %.4f sync "
-		       "%.4f %.4f slowest %.4f fastest %.4f allreduce %.4f %.4f\n",
-		       n, w.trainers, s->home->name, f[0].median, f[0].p99, f[0].slowest,
-		       f[0].fastest, f[1].median, f[1].p99, f[1].slowest, f[1].fastest, f[2].median,
-		       f[2].p99);
-	tables_close(s);
-	for (int i = 0; i < 3; i++)
-		free(ms[i]);
-	free(in);
-	free(out);
-	free(param);
-	link_free(all);
-	link_free(everyone);
+	b.rank = w.rank;
+	b.trainers = w.trainers;
+	b.servers = (int)run.servers;
+	b.everyone = link_world(w.size);
+	b.all = link_world(w.trainers);
+	if (w.rank < w.trainers)
+		measure(&b, n, repeat);
+	else
+		tables_serve(b.everyone, w.rank, w.trainers);
+	link_free(b.all);
+	link_free(b.everyone);
 	platform_stop();
 	return 0;
 }

@@ -3,10 +3,13 @@
  * look into: tool_train MODEL-FILE [--option=value ...]
  *
  * Rank 0 writes the final whole model (float32; linear layers in order, W[O x I] then b[O]) and
- * prints epoch E bytes COUNTED formula EXPECTED train TRAIN-LOSS test TEST-LOSS staleness
- * SUM/PUSHES most MAX spread X        the largest difference between two ranks' parameters
- * (replicas only) allocations N   that our code made from the first step of a race to its last, on
- * all ranks rows R sum S    of the last epoch: rows all models drew, and the sum of their numbers
+ * prints
+ *   epoch E bytes COUNTED formula EXPECTED train TRAIN-LOSS test TEST-LOSS staleness SUM/PUSHES
+ *         most MAX
+ *   status STATUS REASON
+ *   spread X        the largest difference between two ranks' parameters (replicas only)
+ *   allocations N   that our code made from the first step of a race to its last, on all ranks
+ *   rows R sum S    of the last epoch: rows all models drew, and the sum of their numbers
  */
 #include "../runtime/platform.h"
 

@@ -125,6 +125,9 @@ static char *check_tables(const struct config *c)
 	if (run->servers > 0 && !c->strategy->tables)
 		return sentence("--servers=%d: %s keeps nothing on a server; use --servers=0",
 				(int)run->servers, run->strategy);
+	if (strcmp(run->table_home, "auto") != 0 && !c->strategy->tables)
+		return sentence("--table-home=%s: %s keeps nothing in tables; leave it out",
+				run->table_home, run->strategy);
 	if (run->record && !c->strategy->tables)
 		return sentence("--record: %s pushes nothing to a server, so that there is no "
 				"order to keep",

@@ -221,15 +221,37 @@ static void whole_pass(struct table *t, const struct pass *p)
 	}
 }
 
-static void recorded_pass(struct table *t, const struct pass *p)
+/* What a push met, and what a pull has seen. */
+static void count_versions(struct table *t, struct pass *p)
+{
+	atomic_llong *version = &AT(t)->shared->version;
+	int64_t before = atomic_fetch_add(version, pass_pushes(p));
+	if (pass_pushes(p))
+		p->staleness = t->rules.rounds ? 0 : before - t->seen;
+	if (p->pull)
+		t->seen = before + pass_pushes(p);
+	else if (pass_pushes(p))
+		t->seen++; /* its own push is not foreign */
+}
+
+/* Reading for the judges (no pull) is not recorded: it changes nothing. */
+static bool is_recorded(struct table *t, const struct pass *p)
+{
+	return !p->row && t->among->room && (p->pull || pass_pushes(p));
+}
+
+/* Versions are counted in the order that is recorded, so that what a push met follows from it. */
+static void recorded_pass(struct table *t, struct pass *p)
 {
 	struct home_state *h = AT(t);
 	for (size_t i = 0; i < h->blocks; i++) {
 		lock_or_sleep(t, i);
-		if (i == 0)
+		if (i == 0) {
+			count_versions(t, p);
 			table_arrived(t, p, 0, h->shared->seq++);
-		else
+		} else {
 			unlock(t, i - 1);
+		}
 		do_block(t, p, i);
 	}
 	unlock(t, h->blocks - 1);
@@ -262,13 +284,14 @@ static void walk(struct table *t, const struct pass *p)
 		whole_pass(t, p);
 }
 
-/* Reading for the judges (no pull) is not recorded: it changes nothing. */
-static void do_pass(struct table *t, const struct pass *p)
+static void do_pass(struct table *t, struct pass *p)
 {
-	if (!p->row && t->among->room && (p->pull || pass_pushes(p)))
+	if (is_recorded(t, p)) {
 		recorded_pass(t, p);
-	else
+	} else {
+		count_versions(t, p);
 		walk(t, p);
+	}
 }
 
 /* ---- Rounds and leads ----------------------------------------------------------- */
@@ -362,6 +385,7 @@ static void push_in_round(struct table *t, struct pass *p)
 	s->started += !p->dropped;
 	pthread_mutex_unlock(&s->gate);
 	if (p->dropped) {
+		count_versions(t, &push);
 		record(t, p);
 		return;
 	}
@@ -404,6 +428,7 @@ static void read_in_round(struct table *t, const struct pass *p)
 	read.dropped = read.read_later = false;
 	do {
 		read.round = rounds_over(t);
+		count_versions(t, &read);
 		walk(t, &read);
 	} while (t->rules.backup > 0 && rounds_over(t) > read.round);
 	if (read.pull)
@@ -445,23 +470,13 @@ static void keep_lead(struct table *t)
 
 /* ---- The home's slots ------------------------------------------------------------- */
 
-static void count_push(struct table *t, struct pass *p)
-{
-	int64_t version = atomic_fetch_add(&AT(t)->shared->version, 1);
-	p->staleness = t->rules.rounds ? 0 : version - t->seen;
-	t->pushes++;
-	t->seen = p->pull ? version + 1 : t->seen + 1; /* its own push is not foreign */
-}
-
 /* With a bounded lead, a pull in the same pass shows all that the bound promises if the slowest was
  * near enough before it; if not, the pull comes after the wait. */
 static char *shared_start(struct table *t, struct pass *p)
 {
 	p->dropped = p->read_later = false;
-	if (pass_pushes(p))
-		count_push(t, p);
-	else if (p->pull)
-		t->seen = (int64_t)atomic_load(&AT(t)->shared->version);
+	p->staleness = 0;
+	t->pushes += pass_pushes(p);
 	if (t->rules.rounds && pass_pushes(p)) {
 		p->read_later = p->out != NULL;
 		push_in_round(t, p);
@@ -472,7 +487,9 @@ static char *shared_start(struct table *t, struct pass *p)
 		struct pass push = *p;
 		if (p->kind == PASS_PUSH)
 			push.out = NULL;
+		push.pull = false;
 		do_pass(t, &push);
+		p->staleness = push.staleness;
 	} else {
 		do_pass(t, p);
 	}
@@ -493,8 +510,6 @@ static char *shared_wait(struct table *t, struct pass *p)
 		return wrong;
 	read.kind = PASS_READ;
 	read.read_later = false;
-	if (p->pull)
-		t->seen = (int64_t)atomic_load(&AT(t)->shared->version);
 	if (t->rules.rounds)
 		read_in_round(t, p);
 	else

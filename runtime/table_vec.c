@@ -23,7 +23,7 @@ struct table *table_new(struct worker *w, struct vec *init, const struct table_t
 	CHECK(r.updater, "no updater %s", terms->updater);
 	struct tables *s = w->tables;
 	struct table *t;
-	if (terms->syncs && s->size == 1 && s->servers == 0)
+	if (terms->syncs && s->size == 1 && s->servers == 0 && s->room == 0)
 		return table_alias(s, &r, init);
 	char *wrong = table_open(&t, s, &r, init->data);
 	if (wrong)

@@ -225,6 +225,56 @@ START_TEST(downpour_with_two_intervals)
 }
 END_TEST
 
+/* A trainer is at most `bound` exchanges ahead of the slowest, so that between its pull and its
+ * push another makes at most 2 bound + 1 pushes. */
+START_TEST(a_lead_bounds_staleness)
+{
+	int bound = _i, n = 3;
+	struct result r = train_ok(n, words(MLP " --batch=8 --straggle=1 --strategy=ssp "
+						"--ssp.bound=%d",
+					    bound));
+	ck_assert_msg(r.most_stale <= (n - 1) * (2 * bound + 1) && r.most_stale > 0,
+		      "a push with a bound of %d met %g", bound, r.most_stale);
+	free(r.param);
+}
+END_TEST
+
+/* Stragglers' pushes are dropped; with nobody to spare none is. */
+START_TEST(backup_workers_are_not_waited_for)
+{
+	const char *same = MLP " --batch=8 --straggle=1 --strategy=bsp";
+	struct result all = train_ok(3, same), some = train_ok(3, words("%s --bsp.backup=1", same));
+	ck_assert_double_eq(all.pushes, 3 * 100);
+	ck_assert_msg(some.pushes < 300 && some.pushes >= 200, "%g of 300 pushes count",
+		      some.pushes);
+	ck_assert_msg(some.test_loss < 0.9 * some.first_test_loss,
+		      "it learns nothing: %g, at first %g", some.test_loss, some.first_test_loss);
+	free(all.param);
+	free(some.param);
+}
+END_TEST
+
+/* One worker and one exchange, after the last of 50 steps: c = c_0 + beta (w - c_0). */
+START_TEST(the_centre_moves_by_beta)
+{
+	struct result c[3];
+	for (int i = 0; i < 3; i++)
+		c[i] = train_ok(1, words(MLP " --batch=48 --momentum=0.9 --strategy=easgd "
+					     "--sync-every=50 --easgd.beta=%g",
+					 0.5 * i));
+	expect_same(
+		1, MLP " --batch=48 --momentum=0.9 --strategy=easgd --sync-every=50 --easgd.beta=1",
+		1, MLP " --batch=48 --momentum=0.9 --strategy=serial", 1e-6);
+	for (size_t i = 0; i < c[0].params; i++)
+		c[0].param[i] = (c[0].param[i] + c[2].param[i]) / 2;
+	double d = distance(&c[1], &c[0]);
+	ck_assert_msg(d <= 1e-6, "half of beta is not half of the way: off by %g", d);
+	ck_assert_double_gt(distance(&c[1], &c[2]), 1e-2);
+	for (int i = 0; i < 3; i++)
+		free(c[i].param);
+}
+END_TEST
+
 /* ---- What --record keeps ----------------------------------------------------------- */
 
 static int run_asked(const char *words, const char *sql, char *out, size_t room)
@@ -256,17 +306,24 @@ static int run_asked(const char *words, const char *sql, char *out, size_t room)
 
 START_TEST(the_order_of_arrival_is_kept)
 {
-	static const char *const where[] = {"", "--servers=1"};
+	static const struct {
+		const char *words, *says;
+	} row[] = {
+		{"--workers=2", "100,4,2,1,100\r\n"},
+		{"--workers=2 --servers=1", "100,4,2,1,100\r\n"},
+		{"--workers=1", "100,2,1,1,100\r\n"},
+	};
 	char out[4096];
-	/* 2,400 rows, 2 workers, batch 48: 25 pushes an epoch each, each worker's first pull, and
-	 * one after the barrier between the epochs */
-	int status = run_asked(
-		words("--strategy=asgd --workers=2 --batch=48 --epochs=2 --record %s", where[_i]),
-		"SELECT sum(kind = 'sync'), sum(kind = 'pull'), count(DISTINCT worker), "
-		"max(seq) - min(seq) + 1 = count(*), (SELECT sum(pushes) FROM epoch) FROM arrival",
-		out, sizeof out);
+	/* 2,400 rows, 50 pushes an epoch, each worker's first pull, and one after the barrier
+	 * between the epochs */
+	int status =
+		run_asked(words("--strategy=asgd --batch=48 --epochs=2 --record %s", row[_i].words),
+			  "SELECT sum(kind = 'sync'), sum(kind = 'pull'), "
+			  "count(DISTINCT worker), max(seq) - min(seq) + 1 = count(*), "
+			  "(SELECT sum(pushes) FROM epoch) FROM arrival",
+			  out, sizeof out);
 	ck_assert_msg(status == 0, "status %d: %s", status, out);
-	ck_assert_str_eq(out, "100,4,2,1,100\r\n");
+	ck_assert_str_eq(out, row[_i].says);
 }
 END_TEST
 
@@ -277,6 +334,7 @@ START_TEST(homes_and_records_are_refused_in_a_sentence)
 	} row[] = {
 		{"--strategy=allreduce --workers=2 --servers=1", "keeps nothing on a server"},
 		{"--strategy=allreduce --workers=2 --record", "pushes nothing to a server"},
+		{"--strategy=gossip --workers=2 --table-home=onesided", "keeps nothing in tables"},
 		{"--strategy=asgd --workers=2 --table-home=servers", "give --servers=1 or more"},
 		{"--strategy=asgd --workers=2 --servers=1 --table-home=shared", "leave one"},
 		{"--strategy=asgd --workers=2 --table-home=onesided --record", "have no order"},
@@ -311,7 +369,10 @@ Suite *tables_suite(void)
 	tcase_add_loop_test(t, ssp_without_a_lead_is_bsp, 2, 4);
 	tcase_add_loop_test(t, an_endless_lead_is_asgd, 2, 4);
 	tcase_add_test(t, downpour_with_two_intervals);
-	tcase_add_loop_test(t, the_order_of_arrival_is_kept, 0, 2);
+	tcase_add_loop_test(t, a_lead_bounds_staleness, 1, 3);
+	tcase_add_test(t, backup_workers_are_not_waited_for);
+	tcase_add_test(t, the_centre_moves_by_beta);
+	tcase_add_loop_test(t, the_order_of_arrival_is_kept, 0, 3);
 	tcase_add_test(t, homes_and_records_are_refused_in_a_sentence);
 	suite_add_tcase(s, t);
 	return s;

@@ -615,18 +615,23 @@ static void recorded_order(const char *updater, size_t n)
 	qsort(a, total, sizeof *a, by_order);
 	struct replay r = replay_new(u, n, init);
 	int done[64] = {0}, changes = 0;
+	int64_t seen[64] = {0}; /* pushes, at the worker's last pull */
 	for (size_t i = 0; i < total; i++) {
 		size_t shard = (size_t)a[i].shard, first = part_of(n, shards, shard);
 		size_t place = i % (PUSHES * (size_t)us.size);
 		CHECK(a[i].seq == (int64_t)place && strcmp(a[i].kind, "sync") == 0,
 		      "arrival %zu of shard %zu has number %d, kind %s", place, shard,
 		      (int)a[i].seq, a[i].kind);
-		if (place == 0)
+		if (place == 0) {
 			memset(done, 0, sizeof done);
+			memset(seen, 0, sizeof seen);
+		}
 		changes += place > 0 && a[i].worker != a[i - 1].worker;
-		gradient(g, n, a[i].worker, done[a[i].worker]++);
-		replay_push(&r, a[i].worker, first, part_of(n, shards, shard + 1) - first, g, full,
-			    0);
+		int worker = a[i].worker;
+		gradient(g, n, worker, done[worker]++);
+		replay_push(&r, worker, first, part_of(n, shards, shard + 1) - first, g, full,
+			    (int64_t)place - seen[worker]);
+		seen[worker] = (int64_t)place + 1;
 	}
 	CHECK(us.size == 1 || changes > 2 * us.size, "workers did not push at the same time");
 	for (size_t j = 0; j < n; j++)
@@ -724,6 +729,7 @@ int main(int argc, char **argv)
 		}
 		recorded_order("momentum", 60007);
 		recorded_order("dcasgda", 30011);
+		recorded_order("staleness", 30011);
 		recorded_rounds();
 		tables_close(us.tables);
 	}

@@ -34,7 +34,7 @@ demo: $(B)/mvbench ## train, compare and draw on real data, in three minutes
 	@tests/demo.sh $(B)
 
 test: $(B)/mvbench $(B)/check $(TOOL) $(USER) ## every test (Check)
-	@cd $(B) && CK_VERBOSITY=$${CK_VERBOSITY:-minimal} ./check
+	@cd $(B) && CK_VERBOSITY=$${CK_VERBOSITY:-normal} ./check
 
 bench: $(B)/mvbench $(TOOL) ## speed: the tables of one worker and two, beside PyTorch's if it is installed
 	@tests/bench.sh $(B)
@@ -69,6 +69,7 @@ install: all ## put the program, its figures and the library under PREFIX (/usr/
 		'Cflags: -I$${prefix}/include' 'Libs: -L$${prefix}/lib -lmvbench' \
 		"Libs.private: $$(mpicc --showme:link) -lpmix -lm -pthread" \
 		>$(DESTDIR)$(PREFIX)/lib/pkgconfig/libmvbench.pc
+	@[ -n "$(DESTDIR)" ] || ldconfig 2>/dev/null || true # the loader then finds it; root only
 
 deps: ## install what is missing (Debian packages; root or sudo)
 	@rm -f $(B)/deps; $(MAKE) --no-print-directory $(B)/deps

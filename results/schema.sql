@@ -118,7 +118,8 @@ CREATE TABLE rank_epoch (
 
 -- The histogram of an epoch's staleness: how many of its pushes met so many foreign updates; what no
 -- push met has no row. Below 128 staleness is exact. Above, it is the lower end of one of 16 equal
--- bins of each octave: 8 wide from 128 on, 16 wide from 256 on, and so forth.
+-- bins of each octave: 8 wide from 128 on, 16 wide from 256 on, and so forth; so the mean of these rows
+-- can be a little below epoch.staleness_mean, which is exact. Several servers: it is the first one's.
 CREATE TABLE staleness (
 	run_id INTEGER NOT NULL,
 	epoch INTEGER NOT NULL,

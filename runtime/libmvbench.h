@@ -17,6 +17,10 @@
  * options. When they are not, all workers that are in a collective function get MVB_ERR_DIFFERS
  * from it, and none waits for ever.
  *
+ * What any function may return is not repeated below: MVB_ERR_STATE out of its time or on another
+ * thread, MVB_ERR_ARGUMENT for NULL or a dead pointer where an object or floats should be; and if
+ * it is collective, MVB_ERR_DIFFERS, and MVB_ERR_PEER on the workers whose own call was fine.
+ *
  * Memory. All floats are the caller's, in host memory. From a ..._start to its mvb_wait the floats
  * belong to the library: do not read what is to be filled, nor change what is sent. All else may be
  * reused as soon as the call returns.
@@ -41,11 +45,12 @@ extern "C" {
 
 enum mvb_error {
 	MVB_OK = 0,
-	MVB_ERR_STATE,    /* before mvb_init, after mvb_shutdown, on a server, a second time */
+	MVB_ERR_STATE,    /* before mvb_init, after mvb_shutdown, on a server, a second time, on
+			   * another thread; in rounds, with a push under way */
 	MVB_ERR_ARGUMENT, /* a size, pointer, row, name or number that cannot be */
 	MVB_ERR_DIFFERS,  /* workers came with different arguments, or to different functions */
 	MVB_ERR_PEER,     /* another worker's call was refused: its sentence is given */
-	MVB_ERR_UNEVEN,   /* in rounds: a worker that is waited for will not push */
+	MVB_ERR_UNEVEN,   /* in rounds: a worker that is waited for will not push; see rounds */
 	MVB_ERR_TICKET,   /* a ticket that was never given out, or was waited for already */
 	MVB_ERR_LIMIT,    /* too many tables, tickets, or floats at once */
 	MVB_ERR_MEMORY,   /* this machine does not have so much */
@@ -75,7 +80,7 @@ struct mvb_setup {
 	 * tells rank and size. */
 	const char *file;
 	int rank, size;   /* with file: which of how many processes this is, from 0 */
-	double timeout_s; /* with file: how long to wait for the others; 0 = 60 s */
+	double timeout_s; /* with file: how long to wait for the others [s]; 0 = 60 s */
 };
 
 /*
@@ -90,17 +95,20 @@ struct mvb_setup {
  *     if (mvb_is_server())
  *             return mvb_shutdown();
  *
- * Errors: MVB_ERR_STATE, has been called before; MVB_ERR_ARGUMENT, e.g. as many servers as
- * processes; MVB_ERR_DIFFERS; MVB_ERR_START. After an error it may be called again, or mvb_shutdown
- * to end MPI. Source: Multiverso's MV_Init, flashlight's distributedInit (MPI and FILE_SYSTEM).
+ * Errors: STATE, has been called before; ARGUMENT, e.g. as many servers as processes; DIFFERS;
+ * PEER; START. After an error it may be called again, or mvb_shutdown to end MPI. Source:
+ * Multiverso's MV_Init, flashlight's distributedInit (MPI and FILE_SYSTEM).
  */
 int mvb_init(const struct mvb_setup *setup);
 /* Ends, collectively: applies every push that is outstanding, frees tables, models and gradients
  * that are left (their pointers are then void), lets servers go. Waits for all workers; those that
  * are still in another collective function get MVB_ERR_DIFFERS there. Afterwards the process may go
- * on alone, but not start again. */
+ * on alone, but not start again. Errors: STATE, and nothing has happened; UNEVEN, of a push that
+ * was under way, and all the above has. Source: Multiverso's MV_ShutDown. */
 int mvb_shutdown(void);
 
+/* These do not fail. Source: Multiverso's MV_NumWorkers, MV_WorkerId and is_master_worker (of its
+ * Python binding), MV_NumServers; flashlight's getWorldRank and getWorldSize. */
 int mvb_num_workers(void); /* processes that train; -1 = not started */
 int mvb_worker_id(void);   /* from 0 to mvb_num_workers() - 1; -1 = a server, or not started */
 bool mvb_is_master(void);  /* is this worker 0, that prints and validates? */
@@ -114,7 +122,8 @@ const char *mvb_backend(void);
 
 /* Returns when all workers have come, and everything that any of them has pushed is applied, passes
  * that were started included; these are still to be waited for, which then returns at once.
- * Collective. Errors: those of the passes. (Multiverso's barrier does not wait for pushes.) */
+ * Collective. Errors: UNEVEN, of a push that was under way. Source: Multiverso's MV_Barrier, which
+ * does not wait for pushes; flashlight's barrier. */
 int mvb_barrier(void);
 
 /* ---- Tables: parameters W that live on a parameter server ------------------------ */
@@ -152,59 +161,77 @@ enum mvb_initial {
 struct mvb_options {
 	const char *updater; /* NULL = "add" */
 	/* Bulk-synchronous: the i-th add of a worker returns when all have made their i-th, and
-	 * nobody sees W in between. Multiverso's -sync=true. */
+	 * nobody sees W in between. Multiverso's -sync=true.
+	 * A worker has one push under way at most: a second before the mvb_wait for the first is
+	 * refused with STATE, and leaves no trace. Reads may stand between the two.
+	 * Who waits for a worker that stands in a collective function instead gets UNEVEN, and the
+	 * table's rounds are over for good: whatever this worker pushes from now on is refused with
+	 * UNEVEN. It may still read: W is what it was after the last full round, without the push
+	 * that failed. To go on, all workers make a new table, and none pushes to this one: whoever
+	 * was missing and pushes after all may mix both rounds. */
 	bool rounds;
-	int backup; /* with rounds: go on without the last so many workers, and drop their pushes */
+	/* With rounds: go on without the last so many workers, and drop their pushes. From 0 to
+	 * mvb_num_workers() - 1. */
+	int backup;
 	/* Stale-synchronous (Ho et al., NIPS 2013): a worker waits after a push while it is more
 	 * than `lead` pushes ahead of the slowest. */
 	bool bounded;
-	int lead;
+	int lead; /* with bounded: 0 or more [pushes] */
 	enum mvb_initial initial;
 };
 
 /* What goes with a push to an updater that takes gradients; NULL stands for the defaults. */
 struct mvb_push {
-	float lr, momentum, rho, lambda;
+	float lr, momentum, rho, lambda; /* any finite ones; which are read, the updater says */
 };
-/* Multiverso's defaults: struct mvb_push by = MVB_PUSH_DEFAULT; by.lr = 0.1f; */
+/* Multiverso's defaults (its AddOption): struct mvb_push by = MVB_PUSH_DEFAULT; by.lr = 0.1f; */
 #define MVB_PUSH_DEFAULT \
 	{ \
 		0.01f, 0.0f, 0.1f, 0.1f \
 	}
 
-/* Make a table, collectively. values [n] or [rows x columns], this worker's initial ones:
- * overwritten with those that W starts with, so that all workers begin with equal parameters. NULL:
- * zeros. *t: NULL after an error. Errors: ARGUMENT (no floats, unknown updater), DIFFERS, LIMIT,
- * MEMORY. */
+/* Make a table, collectively: an array of n floats, or a matrix of rows x columns. values [n] or
+ * [rows x columns], this worker's initial ones: overwritten with those that W starts with, so that
+ * all workers begin with equal parameters. NULL: zeros. options NULL: all zeros. *t: NULL after an
+ * error. Errors: ARGUMENT (no floats, an unknown updater, options that cannot be or that the home
+ * of the tables does not have), DIFFERS (sizes, options), LIMIT (256 tables), MEMORY. Source:
+ * Multiverso's ArrayTableHandler and MatrixTableHandler (MV_NewArrayTable, MV_NewMatrixTable). */
 int mvb_array_new(struct mvb_table **t, size_t n, float *values, const struct mvb_options *options);
 int mvb_matrix_new(struct mvb_table **t, size_t rows, size_t columns, float *values,
 		   const struct mvb_options *options);
-/* Collective. What is still under way is finished first. NULL is fine. */
+/* Collective. What is still under way is finished first. NULL is fine. Errors: UNEVEN, of a push
+ * that was under way, and the table is gone; DIFFERS, and it is not. */
 int mvb_table_free(struct mvb_table *t);
 
-/* All of W. n: floats at values, out or param; has to be the table's, rows x columns. Errors:
- * ARGUMENT; UNEVEN, in rounds, when a worker that would have to push stands in a collective
- * function instead. */
+/* All of W. values, out, param [n]; n has to be the table's, rows x columns. by NULL: the defaults.
+ * Errors: ARGUMENT (n, a number in by); in rounds, of those that push, STATE and UNEVEN: see
+ * rounds. Nothing has been pushed, and nothing is in out or param, after an error but UNEVEN.
+ * Source: the handlers' add and get (MV_AddArrayTable, MV_GetArrayTable; Matrix..All). */
 int mvb_table_add(struct mvb_table *t, const float *values, size_t n, const struct mvb_push *by);
 int mvb_table_get(struct mvb_table *t, float *out, size_t n); /* out = W */
 /* add and get in one pass; out may be values */
 int mvb_table_add_get(struct mvb_table *t, const float *values, size_t n, const struct mvb_push *by,
 		      float *out);
-/* W += param - what this worker got last; param = W. With updater add only. What Multiverso's
- * bindings call mv_sync. */
+/* W += param - what this worker got last; param = W. With updater add only, else ARGUMENT. What
+ * Multiverso's bindings call mv_sync. */
 int mvb_table_sync(struct mvb_table *t, float *param, size_t n);
-/* d = alpha (param - W); W += d; param -= d. With updater add only, neither in rounds nor bounded.
- * Elastic averaging, Zhang et al., NIPS 2015. */
+/* d = alpha (param - W); W += d; param -= d. With updater add only, neither in rounds nor bounded,
+ * else ARGUMENT. alpha: of the difference, from 0 to 1. Elastic averaging, Zhang et al., NIPS
+ * 2015. */
 int mvb_table_elastic(struct mvb_table *t, float *param, size_t n, float alpha);
 
-/* The same, started: mvb_wait(*ticket) has to follow. */
+/* The same, started: mvb_wait(*ticket) has to follow, and may return UNEVEN. Errors: theirs, and
+ * LIMIT (64 passes of a table, 256 of all and of reductions, may be under way). */
 int mvb_table_add_start(struct mvb_table *t, const float *values, size_t n,
 			const struct mvb_push *by, int64_t *ticket);
 int mvb_table_get_start(struct mvb_table *t, float *out, size_t n, int64_t *ticket);
 int mvb_table_sync_start(struct mvb_table *t, float *param, size_t n, int64_t *ticket);
 
-/* Some rows: row[0] .. row[rows - 1], each from 0 to the table's rows - 1, in any order. n: floats
- * at values or out, which hold rows x columns. One row: without the list. */
+/* Some rows: row[0] .. row[rows - 1], each from 0 to the table's rows - 1, in any order, and as
+ * often as you like. values, out [rows x columns], which n has to be. An empty list is fine, with
+ * NULLs too: a push of no rows is a push that others may wait for. Or one row, without a list:
+ * values, out [columns]. Errors: as above, and ARGUMENT (a row). Source: MatrixTableHandler's
+ * row_ids (MV_AddMatrixTableByRows, MV_GetMatrixTableByRows). */
 int mvb_table_add_rows(struct mvb_table *t, const int64_t *row, size_t rows, const float *values,
 		       size_t n, const struct mvb_push *by);
 int mvb_table_get_rows(struct mvb_table *t, const int64_t *row, size_t rows, float *out, size_t n);
@@ -212,30 +239,35 @@ int mvb_table_add_row(struct mvb_table *t, int64_t row, const float *values, siz
 		      const struct mvb_push *by);
 int mvb_table_get_row(struct mvb_table *t, int64_t row, float *out, size_t n);
 
-/* *version: pushes of all workers so far. */
+/* *version: pushes of all workers so far [pushes]. Errors: those of any function. */
 int mvb_table_version(struct mvb_table *t, int64_t *version);
-/* *pushes: how many pushes of others this worker's last push met, that it had not seen; 0 in
- * rounds. -1: this worker has not pushed yet, or (backup) its last push was dropped. */
+/* *pushes: how many pushes of others this worker's last push met, that it had not seen [pushes]; 0
+ * in rounds. -1: this worker has not pushed yet, or (backup) its last push was dropped. With
+ * several servers it is what the first one saw. Errors: those of any function. */
 int mvb_table_staleness(struct mvb_table *t, int64_t *pushes);
 
-/* Waits for what was started, a table's or mvb_allreduce_start. Once a ticket. Errors: TICKET, and
- * those of what was started. */
+/* Waits for what was started, a table's or mvb_allreduce_start. Once a ticket. Errors: TICKET;
+ * UNEVEN, of a push in rounds. */
 int mvb_wait(int64_t ticket);
 
 /* ---- Reductions: all collective, over the workers ---------------------------------- */
 
 enum mvb_reduce { MVB_SUM, MVB_MEAN };
 
-/* x [n] = the sum or mean of all workers' x. flashlight's allReduce. */
+/* x [n] = the sum or mean of all workers' x; n may be 0. Errors: ARGUMENT (op), DIFFERS (n, op).
+ * Source: flashlight's allReduce. */
 int mvb_allreduce(float *x, size_t n, enum mvb_reduce op);
 /* The same, started: mvb_wait(*ticket) has to follow. It waits for all workers to come to it, but
- * for no float. n: less than 2^31. */
+ * for no float. Errors: the same, and LIMIT (n of 2^31 or more; 64 reductions may be under way).
+ * Source: flashlight's allReduce, async. */
 int mvb_allreduce_start(float *x, size_t n, enum mvb_reduce op, int64_t *ticket);
-/* tensor[i] [n[i]], i < count: all in one reduction. flashlight's allReduceMultiple, and with the
- * parameters its allReduceParameters. (The mean of differently drawn models is smaller than each:
- * to start equal, broadcast.) */
+/* tensor[i] [n[i]], i < count: all in one reduction, through a copy of all of them. Errors: those
+ * of mvb_allreduce, DIFFERS also by count and lengths; MEMORY. Source: flashlight's
+ * allReduceMultiple, and with the parameters its allReduceParameters. (The mean of differently
+ * drawn models is smaller than each: to start equal, broadcast.) */
 int mvb_allreduce_list(float *const *tensor, const size_t *n, size_t count, enum mvb_reduce op);
-/* x [n] = worker root's x. */
+/* x [n] = worker root's x; n may be 0. Errors: ARGUMENT (root is no worker's id), DIFFERS (n,
+ * root). Source: MPI_Bcast; flashlight, which has none, averages parameters instead. */
 int mvb_broadcast(float *x, size_t n, int root);
 
 /* ---- Gradients that are reduced while they are computed ---------------------------- */
@@ -247,17 +279,22 @@ int mvb_broadcast(float *x, size_t n, int root);
  */
 struct mvb_grads;
 
-/* Collective. tensor[i] [n[i]], i < count, keep their place in memory. bucket_bytes: at least so
- * much is sent at once; 0 = 1 MiB. */
+/* Collective. tensor[i] [n[i]], i < count, keep their place in memory; the lists may go.
+ * bucket_bytes: at least so much is sent at once; 0 = 1 MiB. *g: NULL after an error. Errors:
+ * ARGUMENT (no tensors), DIFFERS (count, lengths, bucket_bytes), LIMIT (a bucket of 2^31 floats or
+ * more), MEMORY. */
 int mvb_grads_new(struct mvb_grads **g, float *const *tensor, const size_t *n, size_t count,
 		  size_t bucket_bytes);
 /* tensor[i] is complete, and belongs to the library until mvb_grads_wait. Once a step for each i,
- * in any order. */
+ * in any order, and waiting for nobody. Errors: ARGUMENT (no tensor i, or a second time in this
+ * step), and the step goes on as if it had not been called. */
 int mvb_grads_ready(struct mvb_grads *g, size_t i);
 /* Collective. Returns when every tensor holds the mean over the workers; the next step may begin.
- * ARGUMENT: some tensor was not made ready; none is of use then. */
+ * Errors: ARGUMENT: some tensor was not made ready. The step is over then on all workers, and none
+ * of the tensors is of use. DIFFERS: the step is not over. */
 int mvb_grads_wait(struct mvb_grads *g);
-int mvb_grads_free(struct mvb_grads *g); /* collective; NULL is fine */
+/* Collective; NULL is fine. Ends a step that has begun. DIFFERS: the set is still there. */
+int mvb_grads_free(struct mvb_grads *g);
 
 /* ---- A whole model as one table ------------------------------------------------------ */
 
@@ -265,16 +302,24 @@ int mvb_grads_free(struct mvb_grads *g); /* collective; NULL is fine */
 struct mvb_model;
 
 /* Collective. tensor[i] [n[i]], i < count, keep their place in memory, and get the values that the
- * table starts with. options as for a table, with updater add. */
+ * table starts with; the lists may go. options as for a table, with updater add. *m: NULL after an
+ * error. Errors: ARGUMENT (no floats, another updater, options), DIFFERS (count, lengths, options),
+ * LIMIT (256 tables), MEMORY. */
 int mvb_model_new(struct mvb_model **m, float *const *tensor, const size_t *n, size_t count,
 		  const struct mvb_options *options);
-/* Pushes what changed since the last call, and pulls: MVNetParamManager's update_all_param. */
+/* Pushes what changed since the last call, and pulls: MVNetParamManager's update_all_param. Errors:
+ * UNEVEN, in rounds; the tensors are as they were then. */
 int mvb_model_sync(struct mvb_model *m);
-int mvb_model_pull(struct mvb_model *m);                           /* tensors = W */
-int mvb_model_size(struct mvb_model *m, size_t *n);                /* floats of all tensors */
-int mvb_model_flatten(struct mvb_model *m, float *flat, size_t n); /* flat = tensors */
-int mvb_model_unflatten(struct mvb_model *m, const float *flat, size_t n); /* and back */
-int mvb_model_free(struct mvb_model *m); /* collective; NULL is fine */
+/* tensors = W. Errors: those of any function. */
+int mvb_model_pull(struct mvb_model *m);
+/* *n: floats of all tensors. Errors: those of any function. */
+int mvb_model_size(struct mvb_model *m, size_t *n);
+/* flat [n] = tensors, end to end; and back. n: mvb_model_size's, else ARGUMENT. Only this worker's
+ * memory is touched. */
+int mvb_model_flatten(struct mvb_model *m, float *flat, size_t n);
+int mvb_model_unflatten(struct mvb_model *m, const float *flat, size_t n);
+/* Collective; NULL is fine. The tensors stay the caller's. DIFFERS: the model is still there. */
+int mvb_model_free(struct mvb_model *m);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

@@ -47,17 +47,6 @@ static int updater_number(const struct updater *u)
 	return i;
 }
 
-/* "add, sgd, ..." */
-static const char *updater_names(void)
-{
-	static char text[256];
-	size_t at = 0;
-	for (int i = 0; updaters[i] && at < sizeof text; i++)
-		at += (size_t)snprintf(text + at, sizeof text - at, "%s%s", i ? ", " : "",
-				       updaters[i]->name);
-	return text;
-}
-
 /* Floats that this machine can hold; a table beyond that would end the process. */
 static int check_memory(const struct table_rules *r)
 {
@@ -102,7 +91,7 @@ static int check_options(const struct table_rules *r, const struct mvb_options *
 				r->rows, r->columns);
 	if (!r->updater)
 		return lib_fail(MVB_ERR_ARGUMENT, "no updater is called '%s'; there are %s",
-				o->updater, updater_names());
+				o->updater, UPDATERS);
 	if (o->backup < 0 || o->backup >= lib.workers || (o->backup && !o->rounds))
 		return lib_fail(MVB_ERR_ARGUMENT,
 				"backup %d: at least one push of the %d workers has to count, and "
@@ -229,6 +218,11 @@ static int check_push(const struct request *q)
 	if (elastic && (r->rounds || r->bounded))
 		return lib_fail(MVB_ERR_ARGUMENT, "%s on a table with rounds or a bound",
 				q->function);
+	if (r->rounds && pass_pushes(&q->pass) && q->table->core->pushing)
+		return lib_fail(MVB_ERR_STATE,
+				"%s: a worker pushes once a round: mvb_wait for the push under way "
+				"first",
+				q->function);
 	if (!(isfinite(by->lr) && isfinite(by->momentum) && isfinite(by->rho) &&
 	      isfinite(by->lambda)))
 		return lib_fail(MVB_ERR_ARGUMENT, "%s: lr %g, momentum %g, rho %g, lambda %g",
@@ -243,7 +237,8 @@ static int check_request(const struct request *q)
 	int code = lib_ready_with(q->function, TABLE, q->table);
 	if (code)
 		return code;
-	if (p->kind == PASS_PUSH ? !p->in : !p->out)
+	bool none = p->row && p->rows == 0;
+	if (!none && (p->kind == PASS_PUSH ? !p->in : !p->out))
 		return lib_fail(MVB_ERR_ARGUMENT, "%s: NULL where floats should be", q->function);
 	if (p->row || p->rows)
 		code = check_rows(q);
@@ -276,7 +271,7 @@ static int prepare(struct request *q)
 static int pass_now(struct request q)
 {
 	int code = prepare(&q);
-	if (code || (q.pass.row && q.pass.rows == 0))
+	if (code)
 		return code;
 	code = lib_fail_with(lib_pass_code(q.table), table_pass(q.table->core, &q.pass));
 	if (!code)
@@ -363,32 +358,39 @@ int mvb_table_sync_start(struct mvb_table *t, float *param, size_t n, int64_t *t
 			  ticket);
 }
 
+/* A push of no rows is one: others may wait for it. */
+static int rows_now(struct request q, const int64_t *row, size_t rows)
+{
+	static const int64_t none = 0;
+	q.pass.row = row || rows > 0 ? row : &none;
+	q.pass.rows = rows;
+	return pass_now(q);
+}
+
 int mvb_table_add_rows(struct mvb_table *t, const int64_t *row, size_t rows, const float *values,
 		       size_t n, const struct mvb_push *by)
 {
 	struct request q = {__func__, t, n, by, push_of(values, NULL)};
-	q.pass.row = row;
-	q.pass.rows = rows;
-	return pass_now(q);
+	return rows_now(q, row, rows);
 }
 
 int mvb_table_get_rows(struct mvb_table *t, const int64_t *row, size_t rows, float *out, size_t n)
 {
 	struct request q = {__func__, t, n, NULL, pull_of(PASS_READ, out)};
-	q.pass.row = row;
-	q.pass.rows = rows;
-	return pass_now(q);
+	return rows_now(q, row, rows);
 }
 
 int mvb_table_add_row(struct mvb_table *t, int64_t row, const float *values, size_t n,
 		      const struct mvb_push *by)
 {
-	return mvb_table_add_rows(t, &row, 1, values, n, by);
+	struct request q = {__func__, t, n, by, push_of(values, NULL)};
+	return rows_now(q, &row, 1);
 }
 
 int mvb_table_get_row(struct mvb_table *t, int64_t row, float *out, size_t n)
 {
-	return mvb_table_get_rows(t, &row, 1, out, n);
+	struct request q = {__func__, t, n, NULL, pull_of(PASS_READ, out)};
+	return rows_now(q, &row, 1);
 }
 
 int mvb_table_version(struct mvb_table *t, int64_t *version)

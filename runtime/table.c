@@ -264,7 +264,12 @@ static char *timed(struct table *t, char *(*slot)(struct table *, struct pass *)
 static char *start(struct table *t, struct pass *p)
 {
 	t->pushing |= pass_pushes(p);
-	return timed(t, t->among->home->start, p);
+	char *wrong = timed(t, t->among->home->start, p);
+	if (wrong) { /* its round cannot begin */
+		t->pushing = false;
+		t->uneven = true;
+	}
+	return wrong;
 }
 
 static char *wait(struct table *t, struct pass *p)

@@ -405,15 +405,24 @@ static bool leads(const struct table *t)
 	return false;
 }
 
-/* The other copy of every shard has to be made before the next round's pushes. */
-static void wait_for_copies(struct table *t)
+/* The other copy of every shard has to be made before the next round's pushes. Whoever left without
+ * making it, and lacks it one look later still, makes none: to it the last round was uneven. */
+static char *wait_for_copies(struct table *t)
 {
 	nsec pause = REST_LEAST;
-	while (who_lacks(t, COPIES, AT(t)->round) >= 0) {
+	int lacks, left = -1;
+	while ((lacks = who_lacks(t, COPIES, AT(t)->round)) >= 0) {
+		if (lacks == left)
+			return table_uneven(t, left, last_count(t, PUSHES, left));
 		look(t, &pause);
-		if (who_lacks(t, COPIES, AT(t)->round) >= 0)
+		lacks = who_lacks(t, COPIES, AT(t)->round);
+		left = lacks >= 0 && is_away(t, lacks) ? lacks : -1;
+		if (left >= 0)
+			look(t, &pause);
+		else if (lacks >= 0)
 			rest(t, &pause);
 	}
+	return NULL;
 }
 
 /* As last looked at: the first worker that left without a push in this round; -1 = none. */
@@ -478,8 +487,9 @@ static char *onesided_start(struct table *t, struct pass *p)
 	p->dropped = p->read_later = false;
 	if (pass_pushes(p)) {
 		t->pushes++;
-		if (t->rules.rounds)
-			wait_for_copies(t);
+		char *wrong = t->rules.rounds ? wait_for_copies(t) : NULL;
+		if (wrong)
+			return wrong;
 		if (t->rules.bounded && leads(t))
 			look(t, &(nsec){0});
 		p->read_later =

@@ -11,6 +11,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Runs a shell command that has to end with this status; what it printed is then in `printed`. */
 static char printed[65536];
@@ -145,6 +146,53 @@ START_TEST(processes_that_miss_each_other_are_told)
 }
 END_TEST
 
+/* ---- Deaths ------------------------------------------------------------------------- */
+
+/* One of three processes is killed while all are at work. */
+static const struct {
+	bool launched; /* else they find each other through a file */
+	int servers, rank;
+} killed[] = {
+	{.launched = true, .servers = 0, .rank = 1},  {.launched = true, .servers = 1, .rank = 2},
+	{.launched = false, .servers = 0, .rank = 1}, {.launched = false, .servers = 1, .rank = 2},
+	{.launched = false, .servers = 1, .rank = 0},
+};
+enum { KILLED = sizeof killed / sizeof *killed };
+
+START_TEST(a_process_that_is_killed_is_named)
+{
+	int servers = killed[_i].servers, rank = killed[_i].rank;
+	char host[256] = "", *named, *start;
+	gethostname(host, sizeof host - 1);
+	if (killed[_i].launched) {
+		start = sentence("timeout 60 mpirun --oversubscribe --bind-to none -n 3 sh -c "
+				 "'echo rank $OMPI_COMM_WORLD_RANK is $$; "
+				 "exec tests/lib_endless %d' >$f/out &",
+				 servers);
+		named = sentence("rank %d with PID 0 on node %s exited on signal 9", rank, host);
+	} else {
+		start = sentence("for r in 0 1 2; do timeout 60 sh -c 'echo rank $0 is $$; "
+				 "exec tests/lib_endless %d $1/meet $0 3' $r $f >>$f/out & done;",
+				 servers);
+		named = sentence("rank %d of 3 (process", rank);
+	}
+	run(0,
+	    "export ASAN_OPTIONS=detect_leaks=0; f=%s; %s for i in $(seq 300); do "
+	    "[ $(grep -c ready $f/out) = %d ] && break; sleep 0.1; done; "
+	    "pid() { sed -n \"s/^rank $1 is //p\" $f/out; }; kill -9 $(pid %d); t=$(date +%%s%%N); "
+	    "wait; t=$((($(date +%%s%%N) - t) / 1000000)); [ $t -lt 10000 ] || echo late: $t ms; "
+	    "for r in 0 1 2; do grep -s State /proc/$(pid $r)/status | grep -v zombie && "
+	    "echo $r is left; done; for i in $(seq 40); do [ -e $f/meet ] || break; sleep 0.1; "
+	    "done; [ ! -e $f/meet ] || echo the file is left",
+	    folder, start, 3 - servers, rank);
+	expect(named);
+	expect(host);
+	ck_assert_msg(!strstr(printed, "late: ") && !strstr(printed, " is left"), "%s", printed);
+	free(named);
+	free(start);
+}
+END_TEST
+
 /* ---- What is built and installed -------------------------------------------------- */
 
 START_TEST(only_the_interface_is_visible)
@@ -245,6 +293,7 @@ Suite *library_suite(void)
 	tcase_add_test(programs, processes_find_each_other_through_a_file);
 	tcase_add_test(programs, processes_that_miss_each_other_are_told);
 	tcase_add_test(programs, the_example_of_the_readme);
+	tcase_add_loop_test(programs, a_process_that_is_killed_is_named, 0, KILLED);
 	tcase_add_test(built, only_the_interface_is_visible);
 	tcase_add_test(built, a_program_in_cpp);
 	tcase_add_test(built, an_installed_library);

@@ -64,8 +64,8 @@ static bool database_exists(void)
 	return there;
 }
 
-/* Starts a long run, its stderr to folder/said. */
-static pid_t start_run(const char *strategy, int workers)
+/* Starts a long run, its stderr to folder/said. more: one word more; NULL = none. */
+static pid_t start_run_with(const char *strategy, int workers, const char *more)
 {
 	char *words = sentence("--strategy=%s", strategy),
 	     *number = sentence("--workers=%d", workers);
@@ -77,7 +77,7 @@ static pid_t start_run(const char *strategy, int workers)
 			_exit(99);
 		setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
 		execl("./mvbench", "mvbench", "run", "--workload=mlp", "--mlp.hidden=16",
-		      "--epochs=1000000", words, number, data, db, (char *)NULL);
+		      "--epochs=1000000", words, number, data, db, more, (char *)NULL);
 		_exit(99);
 	}
 	free(words);
@@ -86,6 +86,11 @@ static pid_t start_run(const char *strategy, int workers)
 	free(db);
 	free(said);
 	return child;
+}
+
+static pid_t start_run(const char *strategy, int workers)
+{
+	return start_run_with(strategy, workers, NULL);
 }
 
 static void wait_for_an_epoch(void)
@@ -173,13 +178,18 @@ static void said(char out[OUTPUT])
 }
 
 static const struct death {
+	const char *strategy, *word; /* word: one more; NULL = none */
 	int workers, rank, signal;
-	const char *how;
 } deaths[] = {
-	{.workers = 3, .rank = 1, .signal = SIGKILL, .how = "signal 9 (Killed)"},
-	{.workers = 3, .rank = 0, .signal = SIGKILL, .how = "signal 9 (Killed)"},
-	{.workers = 3, .rank = 2, .signal = SIGABRT, .how = "signal 6 (Aborted)"},
-	{.workers = 3, .rank = 1, .signal = SIGTERM, .how = "signal 15 (Terminated)"},
+	{"allreduce", NULL, .workers = 3, .rank = 1, .signal = SIGKILL},
+	{"allreduce", NULL, .workers = 3, .rank = 0, .signal = SIGKILL},
+	{"allreduce", NULL, .workers = 3, .rank = 2, .signal = SIGABRT},
+	{"allreduce", NULL, .workers = 3, .rank = 1, .signal = SIGTERM},
+	{"asgd", "--table-home=shared", .workers = 3, .rank = 1, .signal = SIGKILL},
+	{"bsp", "--table-home=shared", .workers = 3, .rank = 2, .signal = SIGKILL},
+	{"asgd", "--table-home=onesided", .workers = 3, .rank = 1, .signal = SIGKILL},
+	{"asgd", "--servers=1", .workers = 2, .rank = 1, .signal = SIGKILL},
+	{"asgd", "--servers=1", .workers = 2, .rank = 2, .signal = SIGKILL},
 };
 enum { DEATHS = sizeof deaths / sizeof *deaths };
 
@@ -187,7 +197,7 @@ START_TEST(a_worker_that_dies_is_named)
 {
 	const struct death *d = &deaths[_i];
 	char out[OUTPUT], host[256] = "";
-	pid_t child = start_run("allreduce", d->workers);
+	pid_t child = start_run_with(d->strategy, d->workers, d->word);
 	wait_for_an_epoch();
 	pid_t worker = worker_of_rank(d->rank);
 	ck_assert_int_gt(worker, 0);
@@ -198,7 +208,11 @@ START_TEST(a_worker_that_dies_is_named)
 	ck_assert_int_eq(workers_left(), 0);
 
 	gethostname(host, sizeof host - 1);
-	char *why = sentence("worker %d on %s was killed by %s", d->rank, host, d->how);
+	char *who = d->rank < d->workers
+			    ? sentence("worker %d", d->rank)
+			    : sentence("server %d (rank %d)", d->rank - d->workers, d->rank);
+	char *why = sentence("%s on %s was killed by signal %d (%s)", who, host, d->signal,
+			     strsignal(d->signal));
 	char *sql =
 		sentence("SELECT count(*) FROM run WHERE status = 'failed' AND reason = '%s'", why);
 	ck_assert_msg(asked(sql) == 1, "no row says: %s", why);
@@ -213,6 +227,7 @@ START_TEST(a_worker_that_dies_is_named)
 		      "what the worker said is lost:\n%s", out);
 	free(sql);
 	free(why);
+	free(who);
 }
 END_TEST
 

@@ -288,7 +288,8 @@ START_TEST(a_launched_run_is_refused_in_one_sentence)
 	snprintf(command, sizeof command,
 		 MPIRUN "%d ./mvbench run --workload=perceptron --epochs=1 --workers=%d "
 			"--strategy=%s --db=%s/refused.db %s 2>&1",
-		 _i % 2 + 1, _i % 2 + 1, _i % 2 ? "allreduce" : "serial", folder, row[_i / 2].option);
+		 _i % 2 + 1, _i % 2 + 1, _i % 2 ? "allreduce" : "serial", folder,
+		 row[_i / 2].option);
 	int status = command_output(command, text, sizeof text);
 	ck_assert_msg(status == EXIT_USER, "%s\nexit status %d, not %d:\n%s", command, status,
 		      EXIT_USER, text);

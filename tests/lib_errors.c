@@ -141,7 +141,11 @@ static void wrong_passes(struct mvb_table *t, struct mvb_table *gradients)
 	EXPECT(mvb_table_add_row(t, 2, x, 3, NULL), MVB_ERR_ARGUMENT,
 	       "row 2 of a table with rows "
 	       "0 to 1");
-	EXPECT(mvb_table_get_row(t, -1, x, 3), MVB_ERR_ARGUMENT, "row -1");
+	EXPECT(mvb_table_get_row(t, -1, x, 3), MVB_ERR_ARGUMENT, "mvb_table_get_row: row -1");
+	EXPECT(mvb_table_add_row(t, 0, x, 2, NULL), MVB_ERR_ARGUMENT,
+	       "mvb_table_add_row: 2 floats");
+	EXPECT(mvb_table_get_rows(t, NULL, 0, x, 3), MVB_ERR_ARGUMENT, "3 floats for 0 rows");
+	EXPECT(mvb_table_get_rows(t, row, 0, x, 3), MVB_ERR_ARGUMENT, "3 floats for 0 rows");
 	EXPECT(mvb_table_get_rows(t, row, 3, x, 9), MVB_ERR_ARGUMENT, "row 2");
 	EXPECT(mvb_table_get_rows(t, row, 2, x, 5), MVB_ERR_ARGUMENT,
 	       "5 floats for 2 rows of 3 columns, which are 6");
@@ -189,7 +193,7 @@ static void wrong_tables(int id)
 	EXPECT(mvb_array_new(NULL, N, NULL, NULL), MVB_ERR_ARGUMENT, "no place for the table");
 	EXPECT(mvb_array_new(&t, SIZE_MAX / 2, NULL, NULL), MVB_ERR_MEMORY, "fits into no memory");
 	EXPECT(mvb_array_new(&t, (size_t)1 << 48, NULL, NULL), MVB_ERR_MEMORY, "MiB");
-	EXPECT(mvb_array_new(&t, N, NULL, &o), MVB_ERR_ARGUMENT, "'adam'; there are add, sgd");
+	EXPECT(mvb_array_new(&t, N, NULL, &o), MVB_ERR_ARGUMENT, "'adam'; there are add|sgd|");
 	o = (struct mvb_options){.rounds = true, .backup = 2};
 	EXPECT(mvb_array_new(&t, N, NULL, &o), MVB_ERR_ARGUMENT, "backup 2");
 	o = (struct mvb_options){.backup = 1};
@@ -318,8 +322,46 @@ static void uneven_pushes(int id, const char *where)
 	FINE(mvb_table_free(t));
 }
 
-/* ---- The end ------------------------------------------------------------------------------------
- */
+/* The rounds of a table that has seen uneven pushes are over, for both; it may be read, and a new
+ * table has rounds again. */
+static void pushing_on(int id)
+{
+	const struct mvb_options o = {.rounds = true};
+	struct mvb_table *t;
+	int64_t ticket;
+	float ones[N] = {1, 1, 1, 1, 1, 1};
+	FINE(mvb_array_new(&t, N, NULL, &o));
+	FINE(mvb_table_add(t, ones, N, NULL));
+	if (id)
+		EXPECT(mvb_table_add(t, ones, N, NULL), MVB_ERR_UNEVEN, "worker 0 stands at");
+	FINE(mvb_barrier());
+	for (int i = 0; id && i < 3; i++) {
+		EXPECT(mvb_table_add(t, ones, N, NULL), MVB_ERR_UNEVEN, "make a new one");
+		EXPECT(mvb_table_add_start(t, ones, N, NULL, &ticket), MVB_ERR_UNEVEN, "for good");
+		EXPECT(mvb_table_sync(t, y, N), MVB_ERR_UNEVEN, "for good");
+	}
+	FINE(mvb_table_get(t, y, N));
+	THAT(y[0] == 2 && y[N - 1] == 2);
+	FINE(mvb_table_get_start(t, y, N, &ticket));
+	FINE(mvb_wait(ticket));
+	THAT(y[N - 1] == 2);
+	FINE(mvb_barrier());
+	if (!id) {
+		FINE(mvb_table_add(t, ones, N, NULL)); /* the round that worker 1 waited for */
+		EXPECT(mvb_table_add(t, ones, N, NULL), MVB_ERR_UNEVEN, "worker 1 stands at");
+		EXPECT(mvb_table_add(t, ones, N, NULL), MVB_ERR_UNEVEN, "make a new one");
+	}
+	FINE(mvb_barrier());
+	FINE(mvb_table_get(t, y, N)); /* whatever it is */
+	FINE(mvb_table_free(t));
+	FINE(mvb_array_new(&t, N, NULL, &o));
+	FINE(mvb_table_add_get(t, ones, N, NULL, y));
+	THAT(y[0] == 2 && y[N - 1] == 2);
+	FINE(mvb_table_add(t, ones, N, NULL));
+	FINE(mvb_table_free(t));
+}
+
+/* ---- The end ------------------------------------------------------------------------------ */
 
 static void end(int id, int stay)
 {
@@ -379,6 +421,7 @@ int main(int argc, char **argv)
 	wrong_models(id);
 	for (size_t i = 0; i < sizeof where / sizeof *where; i++)
 		uneven_pushes(id, where[i]);
+	pushing_on(id);
 	end(id, argc > 1 && strcmp(argv[1], "stay") == 0);
 	return failures != 0;
 }

@@ -111,7 +111,11 @@ static void single_rows(int id, int workers)
 	EXPECT(b[0], workers > 1 ? 2 : 1);
 	MUST(mvb_table_get_row(t, 5, b, COLUMNS));
 	EXPECT(b[7], workers > 5 ? 6 : 0);
+	/* no rows at all */
 	MUST(mvb_table_add_rows(t, twice, 0, a, 0, NULL));
+	MUST(mvb_table_add_rows(t, NULL, 0, NULL, 0, NULL));
+	MUST(mvb_table_get_rows(t, twice, 0, a, 0));
+	MUST(mvb_table_get_rows(t, NULL, 0, NULL, 0));
 	MUST(mvb_table_free(t));
 }
 
@@ -317,6 +321,48 @@ static void rounds(int id, int workers)
 	MUST(mvb_table_free(t));
 }
 
+/* A second push before the first was waited for is refused, and reads may stand between. */
+static void one_push_a_round(int id, int workers, int backup)
+{
+	enum { ROWS = 10, COLUMNS = 300, SIZE = ROWS * COLUMNS, TIMES = 8 };
+	const struct mvb_options o = {.rounds = true, .backup = backup};
+	const int64_t row = 7;
+	struct mvb_table *t;
+	int64_t ticket, second, version;
+	double one = workers * (workers + 1) / 2.0;
+	MUST(mvb_matrix_new(&t, ROWS, COLUMNS, NULL, &o));
+	fill(a, SIZE, (float)(id + 1));
+	fill(b, SIZE, 1000);
+	for (int i = 1; i <= TIMES; i++) {
+		MUST(mvb_table_add_start(t, a, SIZE, NULL, &ticket));
+		EXPECT(mvb_table_add_start(t, b, SIZE, NULL, &second), MVB_ERR_STATE);
+		EXPECT(mvb_table_add(t, b, SIZE, NULL), MVB_ERR_STATE);
+		EXPECT(mvb_table_add_row(t, row, b, COLUMNS, NULL), MVB_ERR_STATE);
+		EXPECT(strstr(mvb_message(), "mvb_table_add_row: a worker pushes once") != NULL, 1);
+		MUST(mvb_table_get(t, c, SIZE)); /* of this round, or of the last */
+		if (!backup)
+			EXPECT(c[0], c[0] > (i - 0.5) * one ? i * one : (i - 1) * one);
+		MUST(mvb_table_get_row(t, row, c, COLUMNS));
+		MUST(mvb_wait(ticket));
+		MUST(mvb_table_get(t, c, SIZE));
+		EXPECT(c[0] <= TIMES * one, 1);
+		if (!backup) {
+			EXPECT(c[0], i * one);
+			EXPECT(c[SIZE - 1], i * one);
+		}
+	}
+	/* Whoever has nothing to push is in the round all the same. */
+	MUST(mvb_table_add_rows(t, id ? &row : NULL, id > 0, id ? a : NULL, id ? COLUMNS : 0,
+				NULL));
+	MUST(mvb_barrier());
+	MUST(mvb_table_get_row(t, row, c, COLUMNS));
+	if (!backup)
+		EXPECT(c[COLUMNS - 1], (TIMES + 1) * one - 1);
+	MUST(mvb_table_version(t, &version));
+	EXPECT((double)version, (TIMES + 1) * workers);
+	MUST(mvb_table_free(t));
+}
+
 static void rounds_with_a_backup(int id, int workers)
 {
 	const struct mvb_options o = {.rounds = true, .backup = workers > 1};
@@ -471,8 +517,11 @@ int main(int argc, char **argv)
 	elastic(id, workers);
 	started(id, workers);
 	rounds(id, workers);
-	if (!onesided)
+	one_push_a_round(id, workers, 0);
+	if (!onesided) {
+		one_push_a_round(id, workers, workers > 1);
 		rounds_with_a_backup(id, workers);
+	}
 	bounded_leads(id, workers);
 	reductions(id, workers);
 	gradients(id, workers, 0);

@@ -10,8 +10,17 @@
 
 #define SUITES(X) \
 	X(options) \
-	X(sweep) X(workloads) X(store) X(plots) X(run) X(train) X(strategies) X(tables) \
-		X(onesided) X(servers) X(library)
+	X(sweep) \
+	X(workloads) \
+	X(store) \
+	X(plots) \
+	X(run) \
+	X(train) \
+	X(strategies) \
+	X(tables) \
+	X(onesided) \
+	X(servers) \
+	X(library)
 
 #define DECLARE_SUITE(name) Suite *name##_suite(void);
 SUITES(DECLARE_SUITE)

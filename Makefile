@@ -9,7 +9,7 @@ PREFIX   ?= /usr/local
 B        ?= build
 SUDO     ?= $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 PACKAGES := gcc libc6-dev make git libopenmpi-dev openmpi-bin libdnnl-dev libsqlite3-dev libinih-dev \
-	libpmix-dev pkgconf zlib1g-dev check gnuplot-nox fonts-dejavu-core dataset-fashion-mnist
+	libpmix-dev pkgconf procps zlib1g-dev check gnuplot-nox fonts-dejavu-core dataset-fashion-mnist
 COMMIT    = $(shell git describe --always --dirty --abbrev=12 --exclude '*' 2>/dev/null || echo unknown)
 
 override CFLAGS += -std=c11 -D_GNU_SOURCE $(OPT) $(ARCH) $(WARN) -fopenmp-simd -fPIC -fvisibility=hidden -MMD -MP

@@ -197,6 +197,8 @@ void table_close(struct table *t)
 	t->among->table[t->id] = NULL;
 	if (!t->alias)
 		t->among->home->close(t);
+	for (int k = 0; k < TICKETS_MAX; k++)
+		free(t->said[k]);
 	free(t->pulled);
 	free(t->own);
 	free(t);
@@ -261,17 +263,6 @@ static char *timed(struct table *t, char *(*slot)(struct table *, struct pass *)
 	return wrong;
 }
 
-static char *start(struct table *t, struct pass *p)
-{
-	t->pushing |= pass_pushes(p);
-	char *wrong = timed(t, t->among->home->start, p);
-	if (wrong) { /* its round cannot begin */
-		t->pushing = false;
-		t->uneven = true;
-	}
-	return wrong;
-}
-
 static char *wait(struct table *t, struct pass *p)
 {
 	char *wrong = timed(t, t->among->home->wait, p);
@@ -280,6 +271,30 @@ static char *wait(struct table *t, struct pass *p)
 	if (!wrong)
 		count_pass(t, p);
 	t->uneven |= wrong != NULL;
+	return wrong;
+}
+
+/* Shards end a round one by one: what is read while this worker's push is under way could be of two
+ * rounds. So the push is waited for first. */
+static void end_push(struct table *t)
+{
+	for (int k = 0; k < TICKETS_MAX; k++)
+		if (t->ticket[k].under_way && pass_pushes(&t->ticket[k]) && !t->ended[k]) {
+			t->said[k] = wait(t, &t->ticket[k]);
+			t->ended[k] = true;
+		}
+}
+
+static char *start(struct table *t, struct pass *p)
+{
+	if (t->rules.rounds && t->pushing && !pass_pushes(p))
+		end_push(t);
+	t->pushing |= pass_pushes(p);
+	char *wrong = timed(t, t->among->home->start, p);
+	if (wrong) { /* its round cannot begin */
+		t->pushing = false;
+		t->uneven = true;
+	}
 	return wrong;
 }
 
@@ -320,7 +335,9 @@ char *table_wait(struct table *t, int64_t ticket, struct pass *done)
 		return sentence("ticket %lld was waited for already", (long long)ticket);
 	struct pass *p = &t->ticket[k];
 	p->under_way = false;
-	char *wrong = wait(t, p);
+	char *wrong = t->ended[k] ? t->said[k] : wait(t, p);
+	t->ended[k] = false;
+	t->said[k] = NULL;
 	if (done)
 		*done = *p;
 	return wrong;

@@ -100,7 +100,9 @@ struct table {
 	size_t own_first, own_end; /* floats that this worker reaches without moving them */
 	struct pass ticket[TICKETS_MAX];
 	int64_t generation[TICKETS_MAX];
-	void *at; /* the home's own */
+	bool ended[TICKETS_MAX]; /* waited for already, by a read in rounds; */
+	char *said[TICKETS_MAX]; /* and with this result */
+	void *at;                /* the home's own */
 };
 
 /* The tables of one process, and whom it shares them with. */

@@ -420,7 +420,7 @@ static int64_t rounds_over(struct table *t)
 }
 
 /* Reads the newest round's copy, again if a later round may have written into it: it can when it
- * does not wait for this worker. A push under way stays in its own round. */
+ * does not wait for this worker. */
 static void read_in_round(struct table *t, const struct pass *p)
 {
 	struct pass read = *p;
@@ -433,8 +433,7 @@ static void read_in_round(struct table *t, const struct pass *p)
 	} while (t->rules.backup > 0 && rounds_over(t) > read.round);
 	if (read.pull)
 		record(t, &read);
-	if (!t->pushing || pass_pushes(p))
-		AT(t)->round = read.round;
+	AT(t)->round = read.round;
 }
 
 /* Under the gate: would this worker be too far ahead after its next push? */

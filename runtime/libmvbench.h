@@ -163,7 +163,7 @@ struct mvb_options {
 	/* Bulk-synchronous: the i-th add of a worker returns when all have made their i-th, and
 	 * nobody sees W in between. Multiverso's -sync=true.
 	 * A worker has one push under way at most: a second before the mvb_wait for the first is
-	 * refused with STATE, and leaves no trace. Reads may stand between the two.
+	 * refused with STATE, and leaves no trace. A read between the two waits for its round.
 	 * Who waits for a worker that stands in a collective function instead gets UNEVEN, and the
 	 * table's rounds are over for good: whatever this worker pushes from now on is refused with
 	 * UNEVEN. It may still read: W is what it was after the last full round, without the push

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { LARGE = 1 << 20 }; /* floats of a table that no core's cache holds */
+
 /* ---- The tables of a process ------------------------------------------------- */
 
 static char *choose_home(struct tables *s, const char *home)
@@ -384,7 +386,8 @@ void pass_apply(const struct table_rules *r, const struct pass *p, float *w, flo
 				   .pulled = pulled,
 				   .values = in,
 				   .by = p->by,
-				   .staleness = p->staleness};
+				   .staleness = p->staleness,
+				   .large = r->rows * r->columns >= LARGE};
 		if (out && in != out && r->updater->apply_read) {
 			r->updater->apply_read(&u, out, n);
 			out = NULL;

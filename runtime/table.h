@@ -27,6 +27,7 @@ struct update {
 	const float *values; /* what is pushed */
 	struct push by;
 	int64_t staleness; /* others' pushes since this worker's last pull */
+	bool large;        /* the table is: no cache holds what is read of it */
 };
 
 struct updater {

@@ -20,6 +20,7 @@ struct vec;     /* floats on a device: host, GPU, or a length without data */
 struct comm;    /* some workers that communicate, and the counters of what they do */
 struct request; /* a communication under way */
 struct table;   /* parameters on a parameter server */
+struct updater; /* what a push does to them */
 struct net;     /* a stack of layers */
 struct worker;
 
@@ -241,6 +242,7 @@ struct updater_opts {
 	}
 
 struct exchange {
+	const struct updater *updater;
 	struct table *table;
 	struct vec *sum;  /* gradients since the last push; NULL: deltas are pushed, or X is 1 */
 	bool outstanding; /* steps since the last push */
@@ -392,7 +394,7 @@ struct strategy {
 	void (*canonical)(struct worker *w, struct vec *model);
 	bool average;      /* the model is the mean of what the trainers gave,
 						   else that of the data group's first trainer */
-	bool asynchronous; /* the result depends on the order of arrival */
+	bool asynchronous; /* the result depends on the order of arrival, at default options */
 	bool tables;       /* keeps parameters on a server: --servers and --record mean something */
 	/* What one trainer sends in one step, averaged over trainers and sync_every steps of equal
 	 * batches [bytes]. Tests hold the counted bytes to it. */

@@ -87,8 +87,8 @@ CREATE TABLE epoch (
 	bytes_sent INTEGER,
 	staleness_mean REAL, -- foreign updates that a push met; NULL = there were no pushes
 	staleness_max INTEGER,
-	pushes INTEGER,  -- NULL = there were none, or mvbench did not count them yet
-	dropped INTEGER, -- of the pushes: came too late for their round, and were thrown away
+	pushes INTEGER,  -- that were applied; NULL = nobody pushed, or mvbench did not count them yet
+	dropped INTEGER, -- beside these: came too late for their round, and were thrown away
 	PRIMARY KEY (run_id, epoch)
 ) STRICT, WITHOUT ROWID;
 
@@ -212,7 +212,7 @@ END;
 --   compare_key     equal for runs whose epoch times may be compared: the same work on the same parts
 --   *_fraction      the share of the race's seconds; what is missing to 1 is "other"
 --   staleness_mean  the mean of the epochs' means
---   dropped_fraction  the share of the pushes that came too late and were thrown away
+--   dropped_fraction  the share of all pushes that came too late and were thrown away
 CREATE VIEW run_summary AS
 SELECT
 	r.id, r.label, r.status, r.reason, r.started, r.finished,
@@ -260,7 +260,7 @@ SELECT
 	(SELECT avg(staleness_mean) FROM epoch WHERE run_id = r.id AND epoch >= 1)
 		AS staleness_mean,
 	(SELECT max(staleness_max) FROM epoch WHERE run_id = r.id AND epoch >= 1) AS staleness_max,
-	(SELECT 1.0 * sum(dropped) / nullif(sum(pushes), 0) FROM epoch
+	(SELECT 1.0 * sum(dropped) / nullif(sum(pushes + dropped), 0) FROM epoch
 		WHERE run_id = r.id AND epoch >= 1) AS dropped_fraction,
 	(SELECT sum(seconds) FROM epoch WHERE run_id = r.id AND epoch >= 1) AS seconds_total
 FROM run AS r;

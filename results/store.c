@@ -783,7 +783,8 @@ static char *sink_epoch(void *self, const struct epoch_row *row, const struct sp
 		rc = change(s,
 			    "INSERT INTO epoch VALUES "
 			    "(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, "
-			    "iif(?14 > 0, ?13, NULL), nullif(?14, 0), iif(?14 > 0, ?15, NULL))",
+			    "iif(?14 > 0, ?13, NULL), iif(?14 + ?15 > 0, ?14, NULL), "
+			    "iif(?14 + ?15 > 0, ?15, NULL))",
 			    "iirrrrrrrririii", s->run, row->epoch, r->seconds, r->compute_s,
 			    r->comm_s, r->wait_s, row->train_loss, row->train_accuracy,
 			    row->test_loss, row->test_accuracy, r->bytes_sent, staleness_mean(r),
@@ -795,7 +796,7 @@ static char *sink_epoch(void *self, const struct epoch_row *row, const struct sp
 		rc = change(s,
 			    "INSERT INTO rank_epoch VALUES "
 			    "(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, iif(?11 > 0, ?10, NULL), "
-			    "nullif(?11, 0), iif(?11 > 0, ?12, NULL))",
+			    "iif(?11 + ?12 > 0, ?11, NULL), iif(?11 + ?12 > 0, ?12, NULL))",
 			    "iiirrrririii", s->run, row->epoch, (int64_t)i, r->seconds,
 			    r->compute_s, r->comm_s, r->wait_s, r->bytes_sent, staleness_mean(r),
 			    r->staleness_max, r->pushes, r->dropped);

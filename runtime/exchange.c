@@ -19,32 +19,24 @@ static const struct updater_opts *opts_of(const struct worker *w)
 	return w->opts; /* they stand first in the options of all three */
 }
 
-static const struct updater *updater_of(const struct worker *w)
-{
-	return updater_find(opts_of(w)->updater);
-}
-
-static bool pushes_deltas(const struct worker *w)
-{
-	return !updater_of(w)->gradient;
-}
-
 void exchange_init(struct worker *w, struct table_terms terms)
 {
 	struct exchange *s = w->state;
 	terms.updater = opts_of(w)->updater;
-	terms.syncs = pushes_deltas(w);
+	s->updater = updater_find(terms.updater);
+	terms.syncs = !s->updater->gradient;
 	s->table = table_new(w, w->param, &terms);
-	if (!pushes_deltas(w) && w->run->sync_every > 1)
+	if (s->updater->gradient && w->run->sync_every > 1)
 		s->sum = vec_new(w, vec_len(w->param));
 }
 
 static struct push push_of(const struct worker *w)
 {
 	const struct updater_opts *o = opts_of(w);
-	bool squares = updater_of(w)->squares;
+	const struct exchange *s = w->state;
 	return (struct push){.lr = (float)(w->weight * w->lr),
-			     .momentum = (float)(squares ? o->square : w->run->momentum),
+			     .momentum =
+				     (float)(s->updater->squares ? o->square : w->run->momentum),
 			     .rho = (float)(w->weight * o->rho),
 			     .lambda = (float)o->lambda};
 }
@@ -53,7 +45,7 @@ static struct push push_of(const struct worker *w)
 static struct vec *step_with_gradient(struct worker *w)
 {
 	struct exchange *s = w->state;
-	struct vec *v = updater_of(w)->momentum ? NULL : w->velocity;
+	struct vec *v = s->updater->momentum ? NULL : w->velocity;
 	if (w->run->weight_decay > 0)
 		vec_axpy(w->grad, (float)w->run->weight_decay, w->param);
 	if (s->sum || v)
@@ -65,7 +57,7 @@ static void push(struct worker *w, const struct vec *gradient)
 {
 	struct exchange *s = w->state;
 	s->outstanding = false;
-	if (pushes_deltas(w)) {
+	if (!s->updater->gradient) {
 		table_sync(s->table, w->param, (float)w->weight);
 		return;
 	}
@@ -80,10 +72,10 @@ void exchange_step(struct worker *w)
 	struct exchange *s = w->state;
 	struct vec *gradient = NULL;
 	s->outstanding = true;
-	if (pushes_deltas(w))
-		sgd_step(w, 1);
-	else
+	if (s->updater->gradient)
 		gradient = step_with_gradient(w);
+	else
+		sgd_step(w, 1);
 	if (s->sum) {
 		vec_axpy(s->sum, 1, gradient);
 		gradient = s->sum;

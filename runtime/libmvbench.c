@@ -466,18 +466,10 @@ static int check_roles(const struct mvb_setup *s)
 
 static int open_worker(const struct mvb_setup *s)
 {
-	bool shared = s->tables && strcmp(s->tables, "shared") == 0;
-	int code = MVB_OK;
-	if (shared && !link_one_node(lib.link))
-		code = lib_fail(MVB_ERR_ARGUMENT,
-				"mvb_init: tables in shared memory need all workers "
-				"on one machine: use onesided or servers");
-	else
-		code = lib_fail_with(MVB_ERR_ARGUMENT,
-				     tables_open(&lib.tables,
-						 lib.everyone ? lib.everyone : lib.link, lib.link,
-						 lib.rank, lib.workers, lib.servers,
-						 s->tables ? s->tables : "auto", NULL));
+	int code = lib_fail_with(MVB_ERR_ARGUMENT,
+				 tables_open(&lib.tables, lib.everyone ? lib.everyone : lib.link,
+					     lib.link, lib.rank, lib.workers, lib.servers,
+					     s->tables ? s->tables : "auto", NULL));
 	if (code)
 		return code;
 	int rank, size;

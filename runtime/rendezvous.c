@@ -29,7 +29,7 @@
 #include <unistd.h>
 #include <pmix_server.h>
 
-enum { MESSAGE_MAX = 65536, SIZE_MAX_RANKS = 4096 };
+enum { MESSAGE_MAX = 65536, RANKS_MAX = 4096 };
 
 struct member {
 	pid_t pid; /* 0: has not come */
@@ -536,7 +536,7 @@ static char *join(int sock, const char *file, int rank, int size, double timeout
 
 char *rendezvous(const char *file, int rank, int size, double timeout_s)
 {
-	if (size < 1 || size > SIZE_MAX_RANKS || rank < 0 || rank >= size)
+	if (size < 1 || size > RANKS_MAX || rank < 0 || rank >= size)
 		return sentence("rank %d of %d is not possible", rank, size);
 	job.file = file;
 	job.size = size;

@@ -95,7 +95,7 @@ struct table {
 	float *pulled, *own;       /* this worker's [n]; NULL when nobody reads them */
 	int64_t seen;              /* version at this worker's last pull */
 	int64_t pushes;            /* of this worker */
-	bool pushing;              /* with rounds: this worker\'s push has not been waited for */
+	bool pushing;              /* with rounds: this worker's push has not been waited for */
 	bool uneven;               /* with rounds: one could not end, so that none will any more */
 	struct vec *alias;         /* one client: its init vector is W, and nothing moves */
 	size_t own_first, own_end; /* floats that this worker reaches without moving them */
@@ -186,8 +186,8 @@ static inline bool pass_pushes(const struct pass *p)
 {
 	return p->kind != PASS_READ;
 }
-/* The floats that a pass covers, piece by piece: returns false when there are no more. at: 0 first.
- * One piece is the whole table, or one row. */
+/* The floats that a pass covers, piece by piece: one is the whole table, or one row. first: in the
+ * table; offset: in the pass's own memory. */
 static inline size_t pass_pieces(const struct pass *p)
 {
 	return p->row ? p->rows : 1;

@@ -5,8 +5,8 @@
  * A push and a pull are one pass over the floats, block by block, each block under its own lock.
  * Each worker begins at its own shard, and leaves blocks that somebody else holds for later: so
  * workers meet only where they have nothing else to do, and then the later one sleeps; nobody
- * spins. Cost of a sync: three reads and three writes a float; in rounds, where
- * the push and the pull are a pass each and a round begins with a copy, twice as many.
+ * spins. Cost of a sync: three reads and three writes a float; in rounds, where the push and the
+ * pull are a pass each and a round begins with a copy, twice as many.
  *
  * Rounds: there are two copies of W. Pushes of round i make copy i + 1 out of copy i, block by
  * block; when the last one is through, the round ends, and all read copy i + 1. No worker can still
@@ -369,15 +369,23 @@ static void record(struct table *t, const struct pass *p)
 	unlock(t, 0);
 }
 
+/* What a push does before the wait when its pull comes after it: what stands in W then is not yet
+ * to be seen. A sync's out is also what it pushes. */
+static struct pass push_alone(const struct pass *p)
+{
+	struct pass push = *p;
+	if (p->kind == PASS_PUSH)
+		push.out = NULL;
+	push.pull = false;
+	return push;
+}
+
 static void push_in_round(struct table *t, struct pass *p)
 {
 	struct home_state *h = AT(t);
 	struct shared *s = h->shared;
 	struct client *me = &h->client[t->among->rank];
-	struct pass push = *p;
-	if (p->kind == PASS_PUSH)
-		push.out = NULL; /* what stands there now is no round's model */
-	push.pull = false;
+	struct pass push = push_alone(p);
 	pthread_mutex_lock(&s->gate);
 	p->dropped = h->round != s->round || s->started == t->among->size - t->rules.backup;
 	me->round = p->round = push.round = h->round;
@@ -436,12 +444,12 @@ static void read_in_round(struct table *t, const struct pass *p)
 	AT(t)->round = read.round;
 }
 
-/* Under the gate: would this worker be too far ahead after its next push? */
-static bool leads(struct table *t, int64_t pushes)
+/* Under the gate: is this worker too far ahead, with the push at hand? */
+static bool leads(struct table *t)
 {
 	for (int k = 0; k < t->among->size; k++)
 		if (k != t->among->rank && !is_away(t, k) &&
-		    pushes - AT(t)->client[k].pushes > t->rules.lead)
+		    t->pushes - AT(t)->client[k].pushes > t->rules.lead)
 			return true;
 	return false;
 }
@@ -450,7 +458,7 @@ static bool may_go_on(struct table *t)
 {
 	struct shared *s = AT(t)->shared;
 	pthread_mutex_lock(&s->gate);
-	bool go = !leads(t, t->pushes);
+	bool go = !leads(t);
 	pthread_mutex_unlock(&s->gate);
 	return go;
 }
@@ -462,7 +470,7 @@ static void keep_lead(struct table *t)
 	pthread_mutex_lock(&s->gate);
 	AT(t)->client[t->among->rank].pushes = t->pushes;
 	pthread_cond_broadcast(&s->turn);
-	while (leads(t, t->pushes))
+	while (leads(t))
 		sleep_for_turn(t);
 	pthread_mutex_unlock(&s->gate);
 }
@@ -483,10 +491,7 @@ static char *shared_start(struct table *t, struct pass *p)
 		read_in_round(t, p);
 	} else if (t->rules.bounded && pass_pushes(p) && !may_go_on(t)) {
 		p->read_later = p->out != NULL;
-		struct pass push = *p;
-		if (p->kind == PASS_PUSH)
-			push.out = NULL;
-		push.pull = false;
+		struct pass push = push_alone(p);
 		do_pass(t, &push);
 		p->staleness = push.staleness;
 	} else {

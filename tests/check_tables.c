@@ -327,6 +327,21 @@ START_TEST(the_order_of_arrival_is_kept)
 }
 END_TEST
 
+/* 3 workers of 50 pushes: some are dropped, and those that count are the histogram's. */
+START_TEST(drops_are_a_share_of_all_pushes)
+{
+	char out[4096];
+	int status = run_asked(
+		"--strategy=bsp --bsp.backup=1 --workers=3 --batch=16 --epochs=1 --straggle=1",
+		"SELECT sum(pushes) + sum(dropped), sum(dropped) > 0, "
+		"(SELECT round(150 * dropped_fraction) FROM run_summary) = sum(dropped), "
+		"(SELECT sum(pushes) FROM staleness) = sum(pushes) FROM epoch",
+		out, sizeof out);
+	ck_assert_msg(status == 0, "status %d: %s", status, out);
+	ck_assert_str_eq(out, "150,1,1,1\r\n");
+}
+END_TEST
+
 START_TEST(homes_and_records_are_refused_in_a_sentence)
 {
 	static const struct {
@@ -373,6 +388,7 @@ Suite *tables_suite(void)
 	tcase_add_test(t, backup_workers_are_not_waited_for);
 	tcase_add_test(t, the_centre_moves_by_beta);
 	tcase_add_loop_test(t, the_order_of_arrival_is_kept, 0, 3);
+	tcase_add_test(t, drops_are_a_share_of_all_pushes);
 	tcase_add_test(t, homes_and_records_are_refused_in_a_sentence);
 	suite_add_tcase(s, t);
 	return s;

@@ -10,6 +10,9 @@ B        ?= build
 SUDO     ?= $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 PACKAGES := gcc libc6-dev make git libopenmpi-dev openmpi-bin libdnnl-dev libsqlite3-dev libinih-dev \
 	libpmix-dev pkgconf procps zlib1g-dev check gnuplot-nox fonts-dejavu-core dataset-fashion-mnist
+NVCC     ?= $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
+NVCC_ARCH ?= -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90]
+CUDA     := $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
 COMMIT    = $(shell git describe --always --dirty --abbrev=12 --exclude '*' 2>/dev/null || echo unknown)
 
 override CFLAGS += -std=c11 -D_GNU_SOURCE $(OPT) $(ARCH) $(WARN) -fopenmp-simd -fPIC -fvisibility=hidden -MMD -MP
@@ -19,21 +22,27 @@ export MVBENCH_HOME = $(CURDIR)
 export OMPI_ALLOW_RUN_AS_ROOT = 1
 export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM = 1
 
-SRC  := $(filter-out runtime/libmvbench% runtime/rendezvous%,$(wildcard runtime/*.c strategies/*.c workloads/*.c results/*.c plots/*.c))
+SRC  := $(filter-out runtime/libmvbench% runtime/rendezvous% runtime/cuda.c runtime/cuda_image.c,$(wildcard runtime/*.c strategies/*.c workloads/*.c results/*.c plots/*.c))
 OBJ  := $(SRC:%.c=$(B)/%.o)
 TEST := $(patsubst %.c,$(B)/%.o,$(wildcard tests/check_*.c tests/fixture.c tests/trained.c))
 TOOL := $(patsubst tests/tool_%.c,$(B)/tests/tool_%,$(wildcard tests/tool_*.c))
 CORE := $(filter-out %_vec.c,$(wildcard runtime/libmvbench*.c runtime/table*.c $(addprefix runtime/, \
 	updater.c stats.c clock.c mpi.c panic.c rendezvous.c)))
 USER := $(patsubst %.c,$(B)/%,$(wildcard tests/seed_*.c tests/lib_*.c))
+# The CUDA device, where there is all that it is made of; else the program says what is missing.
+HAVE  = $(wildcard $(addsuffix /$(1),$(CUDA)/include /usr/include /usr/include/$(shell uname -m)-linux-gnu))
+MODULE := $(if $(and $(CUDA),$(call HAVE,cudnn.h),$(call HAVE,nccl.h)),$(B)/mvbench_cuda.so)
+FAKE   := $(if $(MODULE),$(if $(filter x86_64,$(shell uname -m)),$(B)/fake/mvbench_cuda.so))
+FAKE_FLAGS = -std=c++17 -g -O3 $(ARCH) -Wall -Wextra -fPIC -fvisibility=hidden -MMD -MP \
+	-isystem $(CUDA)/include
 LIB   = $(addprefix $(B)/libmvbench,.so .a)
 
-all: $(B)/mvbench $(LIB) ## build the program, build/mvbench, and the library, build/libmvbench.so
+all: $(B)/mvbench $(LIB) $(MODULE) ## build the program, build/mvbench, and the library, build/libmvbench.so
 
-demo: $(B)/mvbench ## train, compare and draw on real data, in three minutes
+demo: $(B)/mvbench $(MODULE) ## train, compare and draw on real data, in three minutes
 	@tests/demo.sh $(B)
 
-test: $(B)/mvbench $(B)/check $(TOOL) $(USER) ## every test (Check)
+test: $(B)/mvbench $(MODULE) $(FAKE) $(B)/check $(TOOL) $(USER) ## every test (Check)
 	@cd $(B) && CK_VERBOSITY=$${CK_VERBOSITY:-normal} ./check
 
 bench: $(B)/mvbench $(TOOL) ## speed: the tables of one worker and two, beside PyTorch's if it is installed
@@ -55,6 +64,7 @@ layers: $(OBJ) ## the include rules between folders, and no mutable state in plu
 
 install: all ## put the program, its figures and the library under PREFIX (/usr/local)
 	install -D $(B)/mvbench $(DESTDIR)$(PREFIX)/bin/mvbench
+	$(if $(MODULE),install -Dm 755 $(MODULE) $(DESTDIR)$(PREFIX)/lib/mvbench/mvbench_cuda.so)
 	install -d $(DESTDIR)$(PREFIX)/share/mvbench/plots $(DESTDIR)$(PREFIX)/share/mvbench/workloads/sweeps
 	install -m 644 plots/*.sql plots/*.gp $(DESTDIR)$(PREFIX)/share/mvbench/plots
 	install -m 644 workloads/sweeps/*.ini $(DESTDIR)$(PREFIX)/share/mvbench/workloads/sweeps
@@ -107,6 +117,24 @@ $(B)/check: $(OBJ) $(TEST)
 $(B)/tests/tool_train: WRAP = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc
 $(B)/tests/tool_%: $(OBJ) $(B)/tests/tool_%.o
 	@echo "  LD $@"; $(LINK)
+$(B)/runtime/cuda.o $(B)/runtime/cuda_image.o: CPPFLAGS += -isystem $(CUDA)/include
+$(B)/runtime/kernels.o: runtime/kernels.cu
+	@mkdir -p $(@D)
+	@echo "  NVCC $<"; $(NVCC) -O3 $(NVCC_ARCH) -MMD -MP -Xcompiler -fPIC,-fvisibility=hidden,-Wall -c $< -o $@
+$(B)/mvbench_cuda.so: $(addprefix $(B)/runtime/,cuda.o cuda_image.o kernels.o)
+	@echo "  LD $@"; $(CC) -shared $(CFLAGS) $(LDFLAGS) $(if $(findstring sanitize,$(LDFLAGS)),,-Wl,-z,defs) $^ -o $@ \
+		-L$(CUDA)/lib64 -Wl,-rpath,'$$ORIGIN:$(CUDA)/lib64' -lcudart -lcublas -lcudnn -lnccl -lstdc++ -lm
+# The same host code with CUDA's libraries emulated on the CPU, for tests: MVBENCH_CUDA=$(FAKE).
+$(B)/tests/fake_cuda/%.o: tests/fake_cuda/%.cc
+	@mkdir -p $(@D)
+	@echo "  CXX $<"; $(CXX) $(FAKE_FLAGS) -c $< -o $@
+$(B)/fake/kernels.o: runtime/kernels.cu
+	@mkdir -p $(@D)
+	@echo "  CXX $<"; $(CXX) -x c++ $(FAKE_FLAGS) -DFAKE_CUDA -Itests/fake_cuda -Wno-unknown-pragmas \
+		-fsanitize=alignment,bounds -fsanitize-undefined-trap-on-error -c $< -o $@
+$(B)/fake/mvbench_cuda.so: $(addprefix $(B)/,runtime/cuda.o runtime/cuda_image.o fake/kernels.o) \
+		$(patsubst %.cc,$(B)/%.o,$(wildcard tests/fake_cuda/*.cc))
+	@echo "  LD $@"; $(CXX) -shared $(LDFLAGS) $(if $(findstring sanitize,$(LDFLAGS)),,-Wl,-z,defs) $^ -o $@
 $(B)/libmvbench.so: $(patsubst %.c,$(B)/%.o,$(CORE))
 	@echo "  LD $@"; mpicc -shared $(CFLAGS) $(LDFLAGS) -Wl,-soname,$(@F).0 $^ -o $@ -lpmix -lm && ln -sf $(@F) $@.0
 $(B)/libmvbench.a: $(patsubst %.c,$(B)/%.o,$(CORE)) # one object, that shows nothing but mvb_*

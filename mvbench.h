@@ -22,6 +22,9 @@ struct request; /* a communication under way */
 struct table;   /* parameters on a parameter server */
 struct updater; /* what a push does to them */
 struct net;     /* a stack of layers */
+struct conv;    /* a convolution, a pooling or a batch normalisation of one shape, */
+struct pool;    /* prepared on a device */
+struct norm;
 struct worker;
 
 /* ---- Stopping. A failed CHECK is a bug of ours: it ends all ranks ---- */
@@ -83,7 +86,8 @@ struct run {
 	double momentum, weight_decay;
 	const char *reduce, *lr_scale;
 	int64_t seed;
-	const char *device, *platform, *hostfile, *data_dir;
+	const char *device, *precision, *platform, *hostfile, *data_dir;
+	const char *transport;  /* of vectors that are on GPUs, or "auto" */
 	const char *table_home; /* where parameter-server tables live, or "auto" */
 	bool record;            /* keep the order in which pushes were applied */
 	int64_t threads;        /* of one worker's compute */
@@ -124,9 +128,85 @@ void vec_tanh_grad(struct vec *dy, const struct vec *y, size_t n); /* dy *= 1 - 
  * n]. */
 void vec_softmax_xent(struct vec *z, const struct vec *target, size_t rows, size_t n);
 void vec_mse(struct vec *z, const struct vec *target, size_t rows, size_t n);
+/* y[i] = 0 with probability p, else y[i] / (1 - p); drawn from the step's key, the salt and i, so
+ * that a second call in the same step drops the same. */
+void vec_dropout(struct vec *y, size_t n, float p, uint64_t salt);
 /* Heavy ball in one pass: g = scale g + decay p; v = m v + g; p = p - lr v. v NULL: m is 0. */
 void vec_sgd(struct vec *p, struct vec *v, const struct vec *g, float lr, float m, float decay,
 	     float scale);
+
+/* ---- Images: rows of [height x width x channels], the channel running fastest (NHWC). ---- */
+
+struct image {
+	size_t height, width, channels;
+};
+
+static inline size_t image_size(struct image m)
+{
+	return m.height * m.width * m.channels;
+}
+
+/* A square that slides over an image with `pad` more pixels on each side. */
+struct window {
+	size_t size, stride, pad; /* [pixels] */
+};
+
+/* What comes out of a window's places; channels as given. The window must fit. */
+struct image image_after(struct image in, struct window win, size_t channels);
+
+/*
+ * Convolution: y[h][w][o] = b[o] + sum_{i,j,c} x[h s - pad + i][w s - pad + j][c] W[o][i][j][c],
+ * and zeros stand outside of x. W[O x size x size x C], b[O] or NULL. relu: y = max(0, y); the
+ * backward functions then want dy already masked (vec_relu_grad). Cost: 2 B h w O size^2 C flops
+ * each. rows_max: the most rows of a call. What a number of rows needs is prepared when it comes
+ * first.
+ */
+struct conv *conv_new(struct worker *w, struct image in, size_t out, struct window win, bool bias,
+		      bool relu, size_t rows_max);
+void conv_free(struct conv *c);
+void conv_forward(struct conv *c, struct vec *y, const struct vec *x, const struct vec *weight,
+		  const struct vec *bias, size_t rows);
+void conv_backward_weight(struct conv *c, struct vec *dweight, struct vec *dbias,
+			  const struct vec *x, const struct vec *dy, size_t rows);
+/* dx = ..., or with `add`: dx += ... */
+void conv_backward_data(struct conv *c, struct vec *dx, const struct vec *dy,
+			const struct vec *weight, bool add, size_t rows);
+
+/* Pooling: the largest (padding never wins) or the mean (of size x size, padding counted as zeros;
+ * pad is 0 where it is used) of each window. The first among equals gets the gradient. */
+struct pool *pool_new(struct worker *w, struct image in, struct window win, bool average,
+		      size_t rows_max);
+void pool_free(struct pool *p);
+void pool_forward(struct pool *p, struct vec *y, const struct vec *x, size_t rows);
+/* After the forward of the same rows. */
+void pool_backward(struct pool *p, struct vec *dx, const struct vec *dy, const struct vec *x,
+		   const struct vec *y, size_t rows);
+
+/*
+ * Batch normalisation (Ioffe, Szegedy, arXiv 1502.03167) of each channel over B h w values:
+ *   y = f(gamma (x - mean) / sqrt(var + NORM_EPSILON) + beta + add),  f: max(0, .) with relu
+ * training: mean and (biased) variance of these rows, and running = (1 - NORM_ALPHA) running +
+ * NORM_ALPHA of them; else the running ones. scale[2 C]: gamma, then beta. running[2 C]: mean, then
+ * variance. add [as y], with `adds` only: a residual block's shortcut.
+ */
+#define NORM_EPSILON 1e-4f
+#define NORM_ALPHA   0.1f
+struct norm *norm_new(struct worker *w, struct image in, bool relu, bool adds, size_t rows_max);
+void norm_free(struct norm *m);
+void norm_forward(struct norm *m, struct vec *y, const struct vec *x, const struct vec *add,
+		  const struct vec *scale, struct vec *running, bool training, size_t rows);
+/* After the training forward of the same rows; y and x are its. With `adds`, dy becomes the
+ * gradient of add (dy masked by relu) and dx is another vector; else dx may be dy itself. */
+void norm_backward(struct norm *m, struct vec *dx, struct vec *dscale, struct vec *dy,
+		   const struct vec *x, const struct vec *y, const struct vec *scale, size_t rows);
+
+/* The shortcut that has no parameters (He et al., option A): every stride-th pixel, with as many
+ * zero channels before (O - C) / 2 as after: y[h][w][c + (O - C) / 2] = x[h s][w s][c]. */
+void vec_shortcut(struct vec *y, const struct vec *x, struct image in, size_t stride, size_t out,
+		  size_t rows);
+/* dx = its gradient: zero where no y came from. */
+void vec_shortcut_grad(struct vec *dx, const struct vec *dy, struct image in, size_t stride,
+		       size_t out, size_t rows);
 
 /* ---- Communication. All wrappers count bytes and time themselves. Collectives on a comm are
  * called by all of its workers in the same order; on a comm of one they return at once. */
@@ -261,7 +341,14 @@ double exchange_bytes(const struct worker *w);
 /* ---- Random numbers: splitmix64; equal on every platform. ---------------- */
 
 /* What is drawn; each has streams of its own, numbered by index. */
-enum stream { STREAM_DATA, STREAM_INIT, STREAM_ORDER, STREAM_STRAGGLE };
+enum stream {
+	STREAM_DATA,
+	STREAM_INIT,
+	STREAM_ORDER,
+	STREAM_STRAGGLE,
+	STREAM_AUGMENT,
+	STREAM_DROPOUT
+};
 uint64_t rng_seed(int64_t seed, enum stream what, int64_t index);
 uint64_t rng_next(uint64_t *s);
 double rng_uniform(uint64_t *s); /* [0, 1) */
@@ -272,6 +359,7 @@ double rng_normal(uint64_t *s);
 struct data {
 	size_t n, features;
 	size_t classes;       /* 0 = regression: target holds one value a row */
+	struct image image;   /* of a row; all 0 where rows are no images */
 	const uint8_t *bytes; /* [n x features], a value is byte/255; or NULL and */
 	const float *floats;  /* [n x features] */
 	const float *target;  /* [n]: class numbers or values */
@@ -288,9 +376,20 @@ struct dataset {
 	void (*unload)(struct data *train, struct data *test);
 };
 
-/* x[count x features] and y[count] get the rows whose numbers are in index. */
+/* What is done to an image on its way in: the mean image is subtracted; then, for training, it is
+ * moved by up to `pad` pixels each way (zeros come in) and mirrored at random. Which way is drawn
+ * from key and the row's number, so that a row's fate does not depend on who draws it. */
+struct transform {
+	struct image image;
+	const float *mean; /* [features], NULL = 0 */
+	size_t pad;        /* [pixels] */
+	bool flip;
+	uint64_t key; /* of the epoch */
+};
+
+/* x[count x features] and y[count] get the rows whose numbers are in index; t may be NULL. */
 void data_gather(struct worker *w, const struct data *d, const int32_t *index, size_t count,
-		 struct vec *x, struct vec *y);
+		 const struct transform *t, struct vec *x, struct vec *y);
 
 /* ---- Workers. ------------------------------------------------------------ */
 
@@ -307,7 +406,10 @@ struct worker {
 
 	struct vec *param, *grad; /* [P], same layout: what this worker holds of the model */
 	struct vec *velocity;     /* [P], NULL without momentum */
-	const size_t *layer;      /* layer i is floats layer[i]..layer[i+1] of param */
+	/* What evaluation needs beside param and nobody trains: running means and variances. Each
+	 * worker's own in training; their mean over the models is judged. NULL = none. */
+	struct vec *buffer;
+	const size_t *layer; /* layer i is floats layer[i]..layer[i+1] of param */
 	size_t layers;
 	int64_t model_params; /* trainable parameters of the whole model */
 
@@ -381,6 +483,7 @@ struct strategy {
 	int (*model_workers)(const struct run *run, const void *opts);
 	const struct linear_ops *linear; /* NULL = linear_whole */
 	void (*init)(struct worker *w);  /* after the workload's; NULL = nothing to do */
+	bool local; /* step touches nothing but this worker's vectors, and w->lr */
 	/* Called as the backward pass leaves layer i: its part of grad is final. NULL = wait. */
 	void (*layer_ready)(struct worker *w, size_t i);
 	void (*step)(struct worker *w); /* grad is fresh: make param ready */
@@ -414,8 +517,11 @@ struct workload {
 	const struct setting *recipe; /* defaults of its own; ends at name NULL */
 	/* Makes net, param and grad; equal on all ranks. sample: shape of the data. */
 	void (*init)(struct worker *w, const struct data *sample);
-	/* The mini-batch w->index: fills grad with the gradient of its mean loss, adds to the
-	 * tally. Calls layer_ready(w, i) as it leaves layer i. */
+	/* Brings in the mini-batch w->index. */
+	void (*load)(struct worker *w);
+	/* Fills grad with the gradient of its mean loss, adds to the tally. Calls layer_ready(w, i)
+	 * as it leaves layer i. Does the same for every mini-batch of as many rows: a device may
+	 * keep what it was asked to do, and do it again without asking. */
 	void (*gradient)(struct worker *w);
 	/* Loss and correct answers of the test rows index[0] to index[rows - 1] go to the tally. */
 	void (*evaluate)(struct worker *w, const int32_t *index, size_t rows);
@@ -431,11 +537,25 @@ void layer_ready(struct worker *w, size_t i); /* tells the strategy, when it wan
 enum init { INIT_ZERO, INIT_UNIFORM, INIT_HE }; /* 0; U(+-1/sqrt I), bias too; N(0, 2/I), bias 0 */
 enum loss { LOSS_XENT, LOSS_MSE };
 
-struct net *net_new(struct worker *w, size_t features);
+struct net *net_new(struct worker *w, const struct data *sample);
+/* The mean image of the training set is subtracted. */
+void net_center(struct net *net);
+/* In training, images are moved by up to `pad` pixels each way, and mirrored at random. */
+void net_augment(struct net *net, size_t pad);
+void net_conv(struct net *net, size_t out, struct window win, bool bias, enum init init);
+void net_batch_norm(struct net *net);
+void net_max_pool(struct net *net, struct window win);
+void net_average_pool(struct net *net); /* of each channel over the whole image */
+void net_dropout(struct net *net, double p);
+/* From the fork to the join stands what a residual block adds to its input, which comes round by a
+ * shortcut (option A where the shapes differ). A join follows a batch normalisation. */
+void net_fork(struct net *net);
+void net_join(struct net *net);
 void net_linear(struct net *net, size_t out, enum init init);
 void net_relu(struct net *net);
 void net_tanh(struct net *net);
 void net_finish(struct net *net, enum loss loss); /* lays out and fills param; sets w->net */
+void net_load(struct worker *w);
 void net_gradient(struct worker *w);
 void net_evaluate(struct worker *w, const int32_t *index, size_t rows);
 void net_fini(struct worker *w);

@@ -37,8 +37,9 @@ setting AS MATERIALIZED (
 		UNION ALL SELECT id, '', 15, 'table-home', table_home FROM run
 			WHERE table_home <> 'servers' -- which the name says already: +2s
 		UNION ALL SELECT id, '', 16, 'record', iif(record, 'true', 'false') FROM run
-		UNION ALL SELECT run_id, part, 17, name, value FROM run_option
-		UNION ALL SELECT id, '', 18, '', label FROM run) AS o ON o.run_id = d.id),
+		UNION ALL SELECT id, '', 17, 'transport', transport FROM run
+		UNION ALL SELECT run_id, part, 18, name, value FROM run_option
+		UNION ALL SELECT id, '', 19, '', label FROM run) AS o ON o.run_id = d.id),
 differing AS MATERIALIZED (
 	SELECT workload, owner, name FROM setting
 	GROUP BY workload, owner, name HAVING count(DISTINCT value) > 1),

@@ -106,6 +106,18 @@ static int refuse(char *wrong, struct live *live)
 	return live ? EXIT_OK : EXIT_USER;
 }
 
+static void say_memory(const struct plan *p)
+{
+	const struct footprint *f = &p->footprint;
+
+	if (p->facts.free_bytes)
+		fprintf(stderr,
+			"mvbench: %s: a worker takes %.1f MB for parameters, %.1f for activations, "
+			"%.1f for the data set, and up to %.0f MB of workspace\n",
+			p->facts.model, 1e-6 * (double)f->parameters, 1e-6 * (double)f->activations,
+			1e-6 * (double)f->data, 1e-6 * (double)f->workspace);
+}
+
 static void say_oversubscribed(const struct config *c, const struct plan *p)
 {
 	char servers[40] = "";
@@ -330,6 +342,15 @@ static void show_text(const struct config *c, const struct plan *p)
 	printf("%-24s %zu\n", "rows to test on", p->test.n);
 	printf("%-24s %lld\n", "steps of an epoch", (long long)p->steps);
 	printf("%-24s %s\n", "device used", p->device);
+	if (p->facts.free_bytes) {
+		printf("%-24s %s, %.1f of %.1f GB free\n", "", p->facts.model,
+		       1e-9 * (double)p->facts.free_bytes, 1e-9 * (double)p->facts.total_bytes);
+		printf("%-24s parameters %.1f, activations %.1f, data %.1f, workspace up to %.0f "
+		       "MB a worker\n",
+		       "its memory", 1e-6 * (double)p->footprint.parameters,
+		       1e-6 * (double)p->footprint.activations, 1e-6 * (double)p->footprint.data,
+		       1e-6 * (double)p->footprint.workspace);
+	}
 	printf("%-24s %d%s\n", "cores", p->cores, p->oversubscribed ? ", oversubscribed" : "");
 }
 
@@ -395,6 +416,7 @@ static int run(const struct config *c, const struct run_flags *flags, enum forma
 	}
 	if (flags->dry_run)
 		return EXIT_OK;
+	say_memory(&plan);
 	say_oversubscribed(c, &plan);
 	run_cell(c, &progress, &outcome);
 	int status = outcome.status;

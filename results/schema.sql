@@ -5,11 +5,11 @@
 -- fractions in 0..1. NULL = not known, or does not apply. Epoch 0 is the model before training.
 
 PRAGMA application_id = 1836474990; -- "mvbn"
-PRAGMA user_version = 3;
+PRAGMA user_version = 4;
 
 -- One experiment. The columns from workload to label are the core options of `mvbench run`, with
--- '_' for '-'; device and table_home are those that were used, once the run has begun. The rest is
--- what was found out, and provenance.
+-- '_' for '-'; device, table_home and transport are those that were used, once the run has begun. The
+-- rest is what was found out, and provenance.
 CREATE TABLE run (
 	id INTEGER PRIMARY KEY AUTOINCREMENT,
 	status TEXT NOT NULL CHECK (status IN ('pending', 'running', 'done', 'failed', 'diverged')),
@@ -21,7 +21,7 @@ CREATE TABLE run (
 	strategy TEXT NOT NULL,
 	workers INTEGER NOT NULL,
 	servers INTEGER NOT NULL,
-	table_home TEXT, -- "shared", "onesided" or "servers"; NULL = the strategy has no tables
+	table_home TEXT, -- "shared", "onesided", "servers" or "gpu"; NULL = the strategy has no tables
 	record INTEGER NOT NULL DEFAULT 0 CHECK (record IN (0, 1)), -- is table arrival wanted?
 	sync_every INTEGER NOT NULL,    -- [steps]
 	barrier_every INTEGER NOT NULL, -- [epochs], 0 = never
@@ -35,6 +35,8 @@ CREATE TABLE run (
 	lr_scale TEXT NOT NULL,
 	seed INTEGER NOT NULL,
 	device TEXT NOT NULL,
+	precision TEXT NOT NULL DEFAULT 'float32',
+	transport TEXT, -- of vectors on GPUs: "ipc", "nccl", "mpi", "staged"; NULL = none travelled
 	platform TEXT NOT NULL,
 	hostfile TEXT NOT NULL DEFAULT '',
 	data_dir TEXT NOT NULL DEFAULT '',
@@ -53,6 +55,7 @@ CREATE TABLE run (
 	driver TEXT,
 	mpi TEXT,
 	onednn TEXT,
+	cuda TEXT, -- the versions of CUDA and its libraries; NULL = not used
 	git_commit TEXT,
 	git_dirty INTEGER CHECK (git_dirty IN (0, 1)),
 	pid INTEGER -- of the process that records
@@ -218,13 +221,14 @@ SELECT
 	r.id, r.label, r.status, r.reason, r.started, r.finished,
 	r.workload, r.strategy, r.workers, r.servers, r.table_home, r.sync_every, r.barrier_every,
 	r.batch, r.epochs, r.lr, r.lr_schedule, r.momentum, r.weight_decay, r.reduce, r.lr_scale,
-	r.seed, r.device, r.platform, r.threads, r.straggle, r.target_accuracy,
+	r.seed, r.device, r.precision, r.transport, r.platform, r.threads, r.straggle, r.target_accuracy,
 	r.params, r.train_size, r.test_size, r.oversubscribed, r.host, r.config_hash,
 	r.strategy
 		|| iif(r.workers = 1 AND r.servers = 0, '', ' ' || r.workers || 'w')
 		|| iif(r.servers > 0, '+' || r.servers || 's', '')
 		|| iif(r.sync_every > 1, ' X=' || r.sync_every, '')
 		|| iif(r.device IN ('cpu', 'auto'), '', ' ' || r.device)
+		|| iif(r.precision = 'float32', '', ' ' || r.precision)
 		|| iif(r.platform = 'mpi', '', ' ' || r.platform) AS config,
 	json_patch(
 		json_object('workload', r.workload, 'strategy', r.strategy, 'workers', r.workers,
@@ -233,13 +237,14 @@ SELECT
 			'barrier_every', r.barrier_every, 'epochs', r.epochs, 'batch', r.batch,
 			'lr', r.lr, 'lr_schedule', r.lr_schedule, 'momentum', r.momentum,
 			'weight_decay', r.weight_decay, 'reduce', r.reduce, 'lr_scale', r.lr_scale,
-			'device', r.device, 'platform', r.platform, 'hostfile', r.hostfile,
+			'device', r.device, 'precision', r.precision,
+			'transport', ifnull(r.transport, ''), 'platform', r.platform, 'hostfile', r.hostfile,
 			'data_dir', r.data_dir, 'threads', r.threads, 'straggle', r.straggle,
 			'target_accuracy', r.target_accuracy, 'label', r.label),
 		(SELECT json_group_object(
 			iif(part = 'strategy', r.strategy, r.workload) || '.' || name, value)
 			FROM run_option WHERE run_id = r.id)) AS config_key,
-	json_array(r.workload, r.batch, r.platform, r.device, r.threads, r.params, r.train_size)
+	json_array(r.workload, r.batch, r.platform, r.device, r.precision, r.threads, r.params, r.train_size)
 		AS compare_key,
 	(SELECT max(epoch) FROM epoch WHERE run_id = r.id) AS epochs_done,
 	(SELECT test_accuracy FROM epoch WHERE run_id = r.id ORDER BY epoch DESC LIMIT 1)

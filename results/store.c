@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 enum {
-	SCHEMA_VERSION = 3,
+	SCHEMA_VERSION = 4,
 	APPLICATION_ID = 0x6d76626e, /* "mvbn" */
 	OPEN_WAIT_MS = 3000,         /* for another process's lock, */
 	WRITE_WAIT_MS = 30000,       /* and while there is a result that could be lost */
@@ -63,6 +63,9 @@ static const char *const migrations[SCHEMA_VERSION] = {
 	"	kind TEXT NOT NULL,"
 	"	PRIMARY KEY (run_id, table_id, shard, seq)"
 	") STRICT, WITHOUT ROWID;",
+	"ALTER TABLE run ADD COLUMN precision TEXT NOT NULL DEFAULT 'float32';"
+	"ALTER TABLE run ADD COLUMN transport TEXT;"
+	"ALTER TABLE run ADD COLUMN cuda TEXT;",
 };
 
 /* ---- Sentences ----------------------------------------------------------- */
@@ -632,6 +635,8 @@ static const char *kept(const struct row *r, const struct option *o, const char 
 		return r->e->plan->device;
 	if (r->e && strcmp(o->name, "table-home") == 0)
 		return r->e->table_home;
+	if (r->e && strcmp(o->name, "transport") == 0)
+		return r->e->transport;
 	if (o->type == OPT_BOOL)
 		return strcmp(value, "true") == 0 ? "1" : "0";
 	return value ? value : "";
@@ -656,8 +661,6 @@ static void add_machine(struct row *r, const struct machine *m)
 	add_known(r, "host", m->host);
 	add_known(r, "cpu", m->cpu);
 	add_int(r, "cores", m->cores);
-	add_known(r, "gpu", m->gpu);
-	add_known(r, "driver", m->driver);
 	add_known(r, "mpi", m->mpi);
 	add_known(r, "onednn", m->onednn);
 	add_known(r, "git_commit", m->git_commit);
@@ -672,6 +675,9 @@ static void add_plan(struct row *r, const struct plan *p)
 	add_int(r, "train_size", (int64_t)p->train.n);
 	add_int(r, "test_size", (int64_t)p->test.n);
 	add_int(r, "oversubscribed", p->oversubscribed);
+	add_known(r, "gpu", p->facts.model);
+	add_known(r, "driver", p->facts.driver);
+	add_known(r, "cuda", strcmp(p->device, "cuda") == 0 ? p->facts.version : NULL);
 }
 
 struct plugin_options {

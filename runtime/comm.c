@@ -11,8 +11,12 @@
  * others. But the last to arrive waits for nobody, so over the ranks the shortest duration is what
  * the collective itself costs, and what another rank spent longer is its wait. The durations are
  * kept during a race, and compared after it (stats_fold).
+ *
+ * Vectors of a device with memory of its own (ops->peer) go by a transport, which their first
+ * reduction chooses (transport.c). The device's computing ends before a clock starts, and what a
+ * wrapper has it do ends before the clock stops.
  */
-#include "platform.h"
+#include "transport.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +24,7 @@
 struct request {
 	struct comm *comm;
 	bool busy;
+	struct device *dev;
 };
 
 struct comm {
@@ -27,6 +32,8 @@ struct comm {
 	int rank, size;
 	struct stats *stats;
 	struct request slot[LINK_SLOTS];
+	const char *wanted;        /* --transport; NULL = auto */
+	struct transport *carrier; /* of a device's vectors; NULL until there was one */
 };
 
 void stats_fold(struct worker *w)
@@ -73,14 +80,18 @@ struct comm *comm_layout(int rank, int size)
 
 struct comm *comm_world_trainers(struct worker *w)
 {
-	return comm_new(link_world(w->trainers), w->rank, w->trainers, w->stats);
+	struct comm *c = comm_new(link_world(w->trainers), w->rank, w->trainers, w->stats);
+	c->wanted = w->run->transport;
+	return c;
 }
 
 struct comm *comm_split(struct comm *c, int color)
 {
 	int rank = 0, size = 1;
 	struct link *l = link_split(c->link, color, &rank, &size);
-	return comm_new(l, rank, size, c->stats);
+	struct comm *part = comm_new(l, rank, size, c->stats);
+	part->wanted = c->wanted;
+	return part;
 }
 
 void comm_free(struct comm *c)
@@ -89,6 +100,7 @@ void comm_free(struct comm *c)
 		return;
 	for (int i = 0; i < LINK_SLOTS; i++)
 		CHECK(!c->slot[i].busy, "a reduction that was started is never waited for");
+	transport_free(c->carrier);
 	link_free(c->link);
 	free(c);
 }
@@ -108,6 +120,71 @@ int comm_size(const struct comm *c)
 	return c->size;
 }
 
+/* ---- Vectors of a device with memory of its own ---- */
+
+static inline bool is_far(const struct device *d)
+{
+	return __builtin_expect(d->ops->peer != NULL, 0);
+}
+
+static struct transport *carrier_of(struct comm *c, struct device *d)
+{
+	if (!c->carrier)
+		c->carrier = transport_new(c->link, c->rank, c->size, d);
+	CHECK(transport_is_for(c->carrier, d), "vectors of two devices in one communicator");
+	CHECK(!d->replaying, "communication in what a device is to replay");
+	return c->carrier;
+}
+
+void comm_prepare(struct comm *c, const struct vec *v, const char *name)
+{
+	if (c->size == 1 || !is_far(v->dev))
+		return;
+	char *wrong = transport_choose(carrier_of(c, v->dev), name, v->n);
+	if (wrong)
+		user_error("--transport=%s: %s", name, wrong);
+}
+
+const char *comm_transport(const struct comm *c)
+{
+	return c->carrier ? transport_name(c->carrier) : NULL;
+}
+
+static struct transport *reducer_of(struct comm *c, const struct vec *v)
+{
+	if (!comm_transport(c))
+		comm_prepare(c, v, c->wanted);
+	return carrier_of(c, v->dev);
+}
+
+static void finish(struct device *d)
+{
+	if (d->ops->sync)
+		d->ops->sync(d);
+}
+
+/* What was under way when the wrapper was called is computing, no communication. */
+static nsec clock_after(struct device *d)
+{
+	if (is_far(d))
+		finish(d);
+	return clock_now();
+}
+
+static void reduce_far(struct comm *c, struct vec *v, size_t first, size_t n, float factor)
+{
+	transport_allreduce(reducer_of(c, v), v->data + first, n, factor);
+	finish(v->dev);
+}
+
+static void wait_far(struct comm *c, struct request *r)
+{
+	transport_wait(c->carrier, (int)(r - c->slot));
+	finish(r->dev);
+}
+
+/* ---- The wrappers ---- */
+
 static void check_peer(const struct comm *c, int peer)
 {
 	CHECK(peer >= 0 && peer < c->size && peer != c->rank, "rank %d of %d talks to rank %d",
@@ -116,26 +193,35 @@ static void check_peer(const struct comm *c, int peer)
 
 void comm_send(struct comm *c, int to, const struct vec *v)
 {
-	nsec t = clock_now();
+	nsec t = clock_after(v->dev);
 	check_peer(c, to);
-	link_send(c->link, to, v->data, v->n);
+	if (is_far(v->dev))
+		transport_send(carrier_of(c, v->dev), to, v->data, v->n);
+	else
+		link_send(c->link, to, v->data, v->n);
 	count_message(c, t, v->n);
 }
 
 void comm_recv(struct comm *c, int from, struct vec *v)
 {
-	nsec t = clock_now();
+	nsec t = clock_after(v->dev);
 	check_peer(c, from);
-	link_recv(c->link, from, v->data, v->n);
+	if (is_far(v->dev))
+		transport_recv(carrier_of(c, v->dev), from, v->data, v->n);
+	else
+		link_recv(c->link, from, v->data, v->n);
 	count_message(c, t, 0);
 }
 
 void comm_exchange(struct comm *c, int peer, const struct vec *out, struct vec *in)
 {
-	nsec t = clock_now();
+	nsec t = clock_after(out->dev);
 	check_peer(c, peer);
 	CHECK(out->n == in->n, "exchange of %zu floats for %zu", out->n, in->n);
-	link_exchange(c->link, peer, out->data, in->data, out->n);
+	if (is_far(out->dev))
+		transport_exchange(carrier_of(c, out->dev), peer, out->data, in->data, out->n);
+	else
+		link_exchange(c->link, peer, out->data, in->data, out->n);
 	count_message(c, t, out->n);
 }
 
@@ -144,11 +230,16 @@ void comm_allreduce_part(struct comm *c, struct vec *v, size_t first, size_t n, 
 	CHECK(first + n <= v->n, "allreduce of [%zu, %zu) of %zu", first, first + n, v->n);
 	if (c->size == 1)
 		return;
-	nsec t = clock_now();
-	link_allreduce(c->link, v->data + first, n);
+	bool far = is_far(v->dev);
+	float mean = 1.0f / (float)c->size;
+	nsec t = clock_after(v->dev);
+	if (far)
+		reduce_far(c, v, first, n, op == MEAN ? mean : 1);
+	else
+		link_allreduce(c->link, v->data + first, n);
 	count_collective(c, t, 2 * (size_t)(c->size - 1) * n);
-	if (op == MEAN)
-		v->dev->ops->scale(v->dev, v->data + first, 1.0f / (float)c->size, n);
+	if (op == MEAN && !far)
+		v->dev->ops->scale(v->dev, v->data + first, mean, n);
 }
 
 void comm_allreduce(struct comm *c, struct vec *v, enum reduce op)
@@ -163,10 +254,13 @@ struct request *comm_allreduce_start(struct comm *c, struct vec *v, size_t first
 	while (i < LINK_SLOTS && c->slot[i].busy)
 		i++;
 	CHECK(i < LINK_SLOTS, "more than %d reductions under way", LINK_SLOTS);
-	c->slot[i].busy = true;
+	c->slot[i] = (struct request){.comm = c, .busy = true, .dev = v->dev};
 	if (c->size > 1) {
 		nsec t = clock_now();
-		link_allreduce_start(c->link, i, v->data + first, n);
+		if (is_far(v->dev))
+			transport_start(reducer_of(c, v), i, v->data + first, n);
+		else
+			link_allreduce_start(c->link, i, v->data + first, n);
 		c->stats->comm += clock_now() - t;
 		c->stats->bytes_sent += (int64_t)((sizeof(float) * 2 * (size_t)(c->size - 1) * n +
 						   (size_t)c->rank) /
@@ -180,8 +274,11 @@ void comm_wait(struct request *r)
 	struct comm *c = r->comm;
 	CHECK(r->busy, "waits twice for one request");
 	if (c->size > 1) {
-		nsec t = clock_now();
-		link_allreduce_wait(c->link, (int)(r - c->slot));
+		nsec t = clock_after(r->dev);
+		if (is_far(r->dev))
+			wait_far(c, r);
+		else
+			link_allreduce_wait(c->link, (int)(r - c->slot));
 		count_collective(c, t, 0);
 	}
 	r->busy = false;
@@ -189,13 +286,13 @@ void comm_wait(struct request *r)
 
 void comm_allgather(struct comm *c, struct vec *all, const struct vec *mine)
 {
-	nsec t = clock_now();
 	int counts[c->size], firsts[c->size], n = (int)mine->n;
 	if (c->size == 1) {
 		CHECK(all->n == mine->n, "gathers %zu floats into %zu", mine->n, all->n);
 		all->dev->ops->copy(all->dev, all->data, mine->data, mine->n);
 		return;
 	}
+	nsec t = clock_after(mine->dev);
 	link_gather_counts(c->link, n, counts);
 	size_t total = 0;
 	for (int i = 0; i < c->size; i++) {
@@ -203,7 +300,11 @@ void comm_allgather(struct comm *c, struct vec *all, const struct vec *mine)
 		total += (size_t)counts[i];
 	}
 	CHECK(total == all->n, "gathers %zu floats into %zu", total, all->n);
-	link_allgather(c->link, all->data, counts, firsts, mine->data, n);
+	if (is_far(mine->dev))
+		transport_allgather(carrier_of(c, mine->dev), all->data, counts, firsts, mine->data,
+				    n);
+	else
+		link_allgather(c->link, all->data, counts, firsts, mine->data, n);
 	count_collective(c, t, (size_t)(c->size - 1) * total);
 }
 
@@ -211,8 +312,11 @@ void comm_broadcast(struct comm *c, int root, struct vec *v)
 {
 	if (c->size == 1)
 		return;
-	nsec t = clock_now();
-	link_broadcast(c->link, root, v->data, v->n * sizeof(float));
+	nsec t = clock_after(v->dev);
+	if (is_far(v->dev))
+		transport_broadcast(carrier_of(c, v->dev), root, v->data, v->n);
+	else
+		link_broadcast(c->link, root, v->data, v->n * sizeof(float));
 	count_collective(c, t, (size_t)(c->size - 1) * v->n);
 }
 

@@ -41,10 +41,11 @@ const struct option run_options[] = {
 	 .type = OPT_CHOICE,
 	 FIELD(table_home),
 	 .def = "auto",
-	 .choices = "auto|shared|onesided|servers",
+	 .choices = "auto|shared|onesided|servers|gpu",
 	 .help = "where a parameter server's tables live: in memory that the workers of one "
 		 "machine "
-		 "share, in MPI windows that are reached one-sidedly, or on --servers [name]"},
+		 "share, in MPI windows that are reached one-sidedly, on --servers, or in a GPU's "
+		 "memory [name]"},
 	{.name = "record",
 	 .type = OPT_BOOL,
 	 FIELD(record),
@@ -135,6 +136,20 @@ const struct option run_options[] = {
 	 .def = "auto",
 	 .choices = "auto|cpu|cuda",
 	 .help = "where a worker computes; auto: on a GPU if there is one that can be used"},
+	{.name = "precision",
+	 .type = OPT_CHOICE,
+	 FIELD(precision),
+	 .def = "float32",
+	 .choices = "float32|tf32|bf16",
+	 .help = "of matrix products and convolutions on GPUs; bf16 also keeps activations so, "
+		 "and parameters in float32 [name]"},
+	{.name = "transport",
+	 .type = OPT_CHOICE,
+	 FIELD(transport),
+	 .def = "auto",
+	 .choices = "auto|ipc|nccl|mpi|staged",
+	 .help = "how vectors on GPUs travel: over mapped GPU memory, NCCL, an MPI that reads "
+		 "GPUs, or pinned host memory; auto: the first that can be used [name]"},
 	{.name = "platform",
 	 .type = OPT_CHOICE,
 	 FIELD(platform),

@@ -6,7 +6,7 @@
  * 10 outputs; an elementwise pass runs at the speed of the cache that holds its floats. Matrices up
  * to TINY go through loops of our own, since a call of sgemm costs more than they do.
  */
-#include "platform.h"
+#include "cpu.h"
 
 #include <math.h>
 #include <omp.h>
@@ -33,8 +33,15 @@ enum {
 
 /* ---- Memory -------------------------------------------------------------- */
 
-static const char *cpu_probe(void)
+static const char *cpu_probe(struct device_facts *f)
 {
+	const dnnl_version_t *v = dnnl_version();
+
+	if (f) {
+		*f = (struct device_facts){.count = 1};
+		snprintf(f->version, sizeof f->version, "oneDNN %d.%d.%d", v->major, v->minor,
+			 v->patch);
+	}
 	return NULL;
 }
 
@@ -46,7 +53,7 @@ static void cpu_open(struct device *d, int threads)
 
 static void cpu_close(struct device *d)
 {
-	(void)d;
+	cpu_image_close(d);
 }
 
 static size_t whole(size_t bytes, size_t unit)
@@ -451,23 +458,78 @@ static inline void prefetch(const void *row, size_t bytes)
 
 enum { AHEAD = 4 }; /* rows */
 
-static void cpu_gather(struct device *d, float *restrict x, float *restrict y,
-		       const struct data *data, const int32_t *index, size_t count)
+/* x[n] = bytes / 255 or floats, whichever is there, minus the mean, if there is one. */
+static inline void take(float *restrict x, const uint8_t *restrict bytes,
+			const float *restrict floats, const float *restrict mean, size_t n)
 {
-	size_t f = data->features;
+	if (bytes)
+		for (size_t j = 0; j < n; j++)
+			x[j] = bytes[j] * (1.0f / 255);
+	else
+		memcpy(x, floats, n * sizeof *x);
+	if (mean)
+		for (size_t j = 0; j < n; j++)
+			x[j] -= mean[j];
+}
 
-	for (size_t i = 0; i < count; i++, x += f) {
-		y[i] = data->target[index[i]];
-		if (!data->bytes) {
-			cpu_put(d, x, data->floats + (size_t)index[i] * f, f);
+/* x[width][channels] from back to front. */
+static void mirror(float *x, size_t width, size_t channels)
+{
+	for (size_t a = 0, b = width - 1; a < b; a++, b--)
+		for (size_t k = 0; k < channels; k++) {
+			float kept = x[a * channels + k];
+
+			x[a * channels + k] = x[b * channels + k];
+			x[b * channels + k] = kept;
+		}
+}
+
+/* One image, cropped: line by line, what lies inside of it and zeros on both sides. */
+static void take_crop(float *x, const uint8_t *bytes, const float *floats,
+		      const struct transform *t, struct crop c)
+{
+	const size_t width = t->image.width, channels = t->image.channels, line = width * channels,
+		     left = smaller(width, c.right < t->pad ? t->pad - c.right : 0),
+		     right = smaller(width, c.right > t->pad ? c.right - t->pad : 0),
+		     n = width - left - right; /* pixels from `right` on come to `left` */
+
+	for (size_t i = 0; i < t->image.height; i++, x += line) {
+		const size_t row = i + c.down - t->pad; /* wraps where it lies above */
+		const size_t at = row * line + right * channels;
+
+		if (row >= t->image.height) {
+			memset(x, 0, line * sizeof *x);
 			continue;
 		}
-		const uint8_t *row = data->bytes + (size_t)index[i] * f;
+		memset(x, 0, left * channels * sizeof *x);
+		take(x + left * channels, bytes ? bytes + at : NULL, floats ? floats + at : NULL,
+		     t->mean ? t->mean + at : NULL, n * channels);
+		memset(x + (left + n) * channels, 0, right * channels * sizeof *x);
+		if (c.mirror)
+			mirror(x, width, channels);
+	}
+}
 
-		if (i + AHEAD < count)
+static void cpu_gather(struct device *d, float *restrict x, float *restrict y,
+		       const struct data *data, const int32_t *index, size_t count,
+		       const struct transform *t)
+{
+	const size_t f = data->features;
+	const bool crops = t && (t->pad || t->flip);
+
+	(void)d;
+	for (size_t i = 0; i < count; i++, x += f) {
+		const size_t at = (size_t)index[i] * f;
+		const uint8_t *bytes = data->bytes ? data->bytes + at : NULL;
+		const float *floats = data->bytes ? NULL : data->floats + at;
+
+		y[i] = data->target[index[i]];
+		if (bytes && i + AHEAD < count)
 			prefetch(data->bytes + (size_t)index[i + AHEAD] * f, f);
-		for (size_t j = 0; j < f; j++)
-			x[j] = row[j] * (1.0f / 255);
+		if (crops)
+			take_crop(x, bytes, floats, t, crop_of(t->key, index[i], t->pad, t->flip));
+		else
+			take(x, bytes, floats, t ? t->mean : NULL, f);
 	}
 }
 
@@ -477,20 +539,60 @@ static void cpu_tally(struct device *d, struct tally *out)
 	d->tally = (struct tally){0};
 }
 
-static const char *cpu_version(void)
-{
-	static char text[32];
-	const dnnl_version_t *v = dnnl_version();
+/* ---- Dropout and shortcuts ----------------------------------------------- */
 
-	snprintf(text, sizeof text, "oneDNN %d.%d.%d", v->major, v->minor, v->patch);
-	return text;
+static void cpu_dropout(struct device *d, float *y, float p, uint64_t salt, size_t n)
+{
+	const uint64_t key = d->key;
+	const float scale = 1 / (1 - p);
+
+	for (size_t i = 0; i < n; i++)
+		y[i] = dropout_keeps(key, salt, i, p) ? y[i] * scale : 0;
+}
+
+static void cpu_shortcut(struct device *d, float *restrict y, const float *restrict x,
+			 struct image in, size_t stride, size_t out, size_t rows)
+{
+	const size_t before = (out - in.channels) / 2;
+
+	(void)d;
+	for (size_t r = 0; r < rows; r++, x += image_size(in))
+		for (size_t i = 0; i < in.height; i += stride)
+			for (size_t j = 0; j < in.width; j += stride, y += out) {
+				const float *from = x + (i * in.width + j) * in.channels;
+
+				for (size_t c = 0; c < before; c++)
+					y[c] = 0;
+				for (size_t c = 0; c < in.channels; c++)
+					y[before + c] = from[c];
+				for (size_t c = before + in.channels; c < out; c++)
+					y[c] = 0;
+			}
+}
+
+static void cpu_shortcut_grad(struct device *d, float *restrict dx, const float *restrict dy,
+			      struct image in, size_t stride, size_t out, size_t rows)
+{
+	const size_t before = (out - in.channels) / 2, across = (in.width + stride - 1) / stride,
+		     down = (in.height + stride - 1) / stride;
+
+	(void)d;
+	for (size_t r = 0; r < rows; r++, dy += down * across * out)
+		for (size_t i = 0; i < in.height; i++)
+			for (size_t j = 0; j < in.width; j++, dx += in.channels) {
+				const bool went = i % stride == 0 && j % stride == 0;
+				const float *from =
+					dy + (i / stride * across + j / stride) * out + before;
+
+				for (size_t c = 0; c < in.channels; c++)
+					dx[c] = went ? from[c] : 0;
+			}
 }
 
 const struct device_ops device_cpu = {
 	.name = "cpu",
 	.summary = "the processor, with oneDNN",
 	.probe = cpu_probe,
-	.version = cpu_version,
 	.open = cpu_open,
 	.close = cpu_close,
 	.alloc = cpu_alloc,
@@ -515,4 +617,20 @@ const struct device_ops device_cpu = {
 	.sgd = cpu_sgd,
 	.gather = cpu_gather,
 	.tally = cpu_tally,
+	.dropout = cpu_dropout,
+	.shortcut = cpu_shortcut,
+	.shortcut_grad = cpu_shortcut_grad,
+	.conv_new = cpu_conv_new,
+	.conv_free = cpu_conv_free,
+	.conv_forward = cpu_conv_forward,
+	.conv_backward_weight = cpu_conv_backward_weight,
+	.conv_backward_data = cpu_conv_backward_data,
+	.pool_new = cpu_pool_new,
+	.pool_free = cpu_pool_free,
+	.pool_forward = cpu_pool_forward,
+	.pool_backward = cpu_pool_backward,
+	.norm_new = cpu_norm_new,
+	.norm_free = cpu_norm_free,
+	.norm_forward = cpu_norm_forward,
+	.norm_backward = cpu_norm_backward,
 };

@@ -96,14 +96,25 @@ struct live *live_of_launcher(void)
 
 /* ---- Who is who ---------------------------------------------------------- */
 
+static int first_number(const char *const *variable, int otherwise)
+{
+	for (; *variable; variable++)
+		if (getenv(*variable))
+			return atoi(getenv(*variable));
+	return otherwise;
+}
+
 int rank_of_launcher(void)
 {
 	static const char *const variable[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
-					       "SLURM_PROCID"};
-	for (size_t i = 0; i < sizeof variable / sizeof *variable; i++)
-		if (getenv(variable[i]))
-			return atoi(getenv(variable[i]));
-	return -1;
+					       "SLURM_PROCID", NULL};
+	return first_number(variable, -1);
+}
+
+int rank_on_node(void)
+{
+	static const char *const variable[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID", NULL};
+	return first_number(variable, 0);
 }
 
 static int ranks_of(const struct config *c)

@@ -469,7 +469,7 @@ static int open_worker(const struct mvb_setup *s)
 	int code = lib_fail_with(MVB_ERR_ARGUMENT,
 				 tables_open(&lib.tables, lib.everyone ? lib.everyone : lib.link,
 					     lib.link, lib.rank, lib.workers, lib.servers,
-					     s->tables ? s->tables : "auto", NULL));
+					     s->tables ? s->tables : "auto", NULL, NULL));
 	if (code)
 		return code;
 	int rank, size;

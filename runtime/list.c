@@ -150,12 +150,23 @@ static void list_updaters(struct out *o)
 static void list_devices(struct out *o)
 {
 	for (size_t i = 0; devices[i]; i++) {
-		const char *wrong = devices[i]->probe ? devices[i]->probe() : NULL;
+		struct device_facts facts;
+		const char *wrong = devices[i]->probe(&facts);
 		item(o, devices[i]->name, devices[i]->summary);
-		if (wrong)
+		if (wrong) {
 			fact(o, "not usable", wrong);
-		else if (devices[i]->version && devices[i]->version())
-			fact(o, "version", devices[i]->version());
+			end_item(o);
+			continue;
+		}
+		if (*facts.model) {
+			char *there =
+				sentence("%d x %s, %.0f of %.0f GB free, driver %s", facts.count,
+					 facts.model, 1e-9 * (double)facts.free_bytes,
+					 1e-9 * (double)facts.total_bytes, facts.driver);
+			fact(o, "there are", there);
+			free(there);
+		}
+		fact(o, "version", facts.version);
 		end_item(o);
 	}
 }

@@ -31,6 +31,7 @@ const struct machine *machine(void)
 {
 	static struct machine m;
 	static char host[256], commit[64];
+	static struct device_facts cpu;
 	if (m.host)
 		return &m;
 	gethostname(host, sizeof host - 1);
@@ -38,11 +39,12 @@ const struct machine *machine(void)
 	char *dirty = strstr(commit, "-dirty");
 	if (dirty)
 		*dirty = '\0';
+	device_cpu.probe(&cpu);
 	m = (struct machine){
 		.host = host,
 		.cpu = cpu_model(),
 		.mpi = platform_version(),
-		.onednn = device_cpu.version ? device_cpu.version() : NULL,
+		.onednn = cpu.version,
 		.git_commit = commit,
 		.git_dirty = dirty != NULL,
 		.cores = usable_cores(),

@@ -7,6 +7,9 @@
 #include <errno.h>
 #include <limits.h>
 #include <mpi.h>
+#ifdef OPEN_MPI
+#include <mpi-ext.h>
+#endif
 #include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
@@ -158,6 +161,15 @@ bool link_one_node(struct link *l)
 	return same;
 }
 
+bool link_reads_devices(void)
+{
+#ifdef MPIX_CUDA_AWARE_SUPPORT /* Open MPI's */
+	return started && MPIX_Query_cuda_support() == 1;
+#else
+	return false;
+#endif
+}
+
 /* MPI counts in int: what may be longer goes in pieces. */
 enum { PIECE = 1 << 30 };
 
@@ -292,16 +304,16 @@ void link_shared_free(void *p, void *handle)
 /* ---- Windows. Everything that may meet goes through accumulating operations, which MPI keeps
  * atomic and in order; MPI_NO_OP makes one of them a read. ---- */
 
-struct window {
+struct link_window {
 	MPI_Win at;  /* MPI_WIN_NULL: one worker alone, in plain memory */
 	char *own;   /* counters, then floats */
 	size_t head; /* of the counters [bytes] */
 	MPI_Request look;
 };
 
-struct window *link_window_new(struct link *l, size_t floats, size_t counters, float **own)
+struct link_window *link_window_new(struct link *l, size_t floats, size_t counters, float **own)
 {
-	struct window *w = must(calloc(1, sizeof *w));
+	struct link_window *w = must(calloc(1, sizeof *w));
 	w->at = MPI_WIN_NULL;
 	w->head = (counters * sizeof(int64_t) + SHARED_ALIGN - 1) & ~(size_t)(SHARED_ALIGN - 1);
 	size_t bytes = w->head + (floats + 1) * sizeof(float);
@@ -321,7 +333,7 @@ struct window *link_window_new(struct link *l, size_t floats, size_t counters, f
 	return w;
 }
 
-void link_window_free(struct window *w)
+void link_window_free(struct link_window *w)
 {
 	if (w->at != MPI_WIN_NULL) {
 		MPI_Win_unlock_all(w->at);
@@ -332,23 +344,23 @@ void link_window_free(struct window *w)
 	free(w);
 }
 
-void link_window_sync(struct window *w)
+void link_window_sync(struct link_window *w)
 {
 	if (w->at != MPI_WIN_NULL)
 		MPI_Win_sync(w->at);
 }
 
-static MPI_Aint float_at(const struct window *w, size_t first)
+static MPI_Aint float_at(const struct link_window *w, size_t first)
 {
 	return (MPI_Aint)(w->head + first * sizeof(float));
 }
 
-static float *alone(struct window *w, size_t first)
+static float *alone(struct link_window *w, size_t first)
 {
 	return (float *)(void *)(w->own + float_at(w, first));
 }
 
-void link_window_get(struct window *w, int rank, size_t first, float *x, size_t n)
+void link_window_get(struct link_window *w, int rank, size_t first, float *x, size_t n)
 {
 	int k = count(n);
 	if (w->at != MPI_WIN_NULL)
@@ -358,7 +370,7 @@ void link_window_get(struct window *w, int rank, size_t first, float *x, size_t 
 		memcpy(x, alone(w, first), n * sizeof *x);
 }
 
-void link_window_add(struct window *w, int rank, size_t first, const float *x, size_t n)
+void link_window_add(struct link_window *w, int rank, size_t first, const float *x, size_t n)
 {
 	int k = count(n);
 	if (w->at != MPI_WIN_NULL)
@@ -369,7 +381,7 @@ void link_window_add(struct window *w, int rank, size_t first, const float *x, s
 			alone(w, first)[i] += x[i];
 }
 
-void link_window_get_add(struct window *w, int rank, size_t first, const float *x, float *old,
+void link_window_get_add(struct link_window *w, int rank, size_t first, const float *x, float *old,
 			 size_t n)
 {
 	int k = count(n);
@@ -382,7 +394,7 @@ void link_window_get_add(struct window *w, int rank, size_t first, const float *
 	}
 }
 
-void link_window_count(struct window *w, size_t counter, const int64_t *by, int64_t *before)
+void link_window_count(struct link_window *w, size_t counter, const int64_t *by, int64_t *before)
 {
 	size_t at = counter * sizeof(int64_t);
 	if (w->at != MPI_WIN_NULL) {
@@ -394,7 +406,7 @@ void link_window_count(struct window *w, size_t counter, const int64_t *by, int6
 	}
 }
 
-void link_window_look(struct window *w, int64_t *x, size_t n)
+void link_window_look(struct link_window *w, int64_t *x, size_t n)
 {
 	int k = count(n);
 	if (w->at != MPI_WIN_NULL)
@@ -404,7 +416,7 @@ void link_window_look(struct window *w, int64_t *x, size_t n)
 		memcpy(x, w->own, n * sizeof *x);
 }
 
-bool link_window_looked(struct window *w)
+bool link_window_looked(struct link_window *w)
 {
 	enum { TURNS = 8 }; /* each moves a part of a message */
 	int done = true, none;
@@ -417,7 +429,7 @@ bool link_window_looked(struct window *w)
 	return done;
 }
 
-void link_window_flush(struct window *w, int rank)
+void link_window_flush(struct link_window *w, int rank)
 {
 	if (w->at == MPI_WIN_NULL)
 		return;

@@ -7,8 +7,10 @@
  */
 #include "platform.h"
 
-static const char *none_probe(void)
+static const char *none_probe(struct device_facts *f)
 {
+	if (f)
+		*f = (struct device_facts){.count = 1};
 	return NULL;
 }
 
@@ -90,9 +92,74 @@ static void none_sgd(struct device *d, float *p, float *v, const float *g, float
 }
 
 static void none_gather(struct device *d, float *x, float *y, const struct data *data,
-			const int32_t *index, size_t count)
+			const int32_t *index, size_t count, const struct transform *t)
 {
-	(void)d, (void)x, (void)y, (void)data, (void)index, (void)count;
+	(void)d, (void)x, (void)y, (void)data, (void)index, (void)count, (void)t;
+}
+
+static void none_dropout(struct device *d, float *y, float p, uint64_t salt, size_t n)
+{
+	(void)d, (void)y, (void)p, (void)salt, (void)n;
+}
+
+static void none_shortcut(struct device *d, float *y, const float *x, struct image in,
+			  size_t stride, size_t out, size_t rows)
+{
+	(void)d, (void)y, (void)x, (void)in, (void)stride, (void)out, (void)rows;
+}
+
+static void *none_new(struct device *d, const struct shape *s)
+{
+	(void)d, (void)s;
+	return NULL;
+}
+
+static void none_free_one(struct device *d, void *one)
+{
+	(void)d, (void)one;
+}
+
+static void none_conv(struct device *d, void *conv, float *y, const float *x, const float *weight,
+		      const float *bias, size_t rows)
+{
+	(void)d, (void)conv, (void)y, (void)x, (void)weight, (void)bias, (void)rows;
+}
+
+static void none_conv_weight(struct device *d, void *conv, float *dweight, float *dbias,
+			     const float *x, const float *dy, size_t rows)
+{
+	(void)d, (void)conv, (void)dweight, (void)dbias, (void)x, (void)dy, (void)rows;
+}
+
+static void none_conv_data(struct device *d, void *conv, float *dx, const float *dy,
+			   const float *weight, bool add, size_t rows)
+{
+	(void)d, (void)conv, (void)dx, (void)dy, (void)weight, (void)add, (void)rows;
+}
+
+static void none_pool(struct device *d, void *pool, float *y, const float *x, size_t rows)
+{
+	(void)d, (void)pool, (void)y, (void)x, (void)rows;
+}
+
+static void none_pool_backward(struct device *d, void *pool, float *dx, const float *dy,
+			       const float *x, const float *y, size_t rows)
+{
+	(void)d, (void)pool, (void)dx, (void)dy, (void)x, (void)y, (void)rows;
+}
+
+static void none_norm(struct device *d, void *norm, float *y, const float *x, const float *add,
+		      const float *scale, float *running, bool training, size_t rows)
+{
+	(void)d, (void)norm, (void)y, (void)x, (void)add, (void)scale, (void)running;
+	(void)training, (void)rows;
+}
+
+static void none_norm_backward(struct device *d, void *norm, float *dx, float *dscale, float *dy,
+			       const float *x, const float *y, const float *scale, size_t rows)
+{
+	(void)d, (void)norm, (void)dx, (void)dscale, (void)dy, (void)x, (void)y, (void)scale;
+	(void)rows;
 }
 
 static void none_tally(struct device *d, struct tally *out)
@@ -129,4 +196,20 @@ const struct device_ops device_none = {
 	.sgd = none_sgd,
 	.gather = none_gather,
 	.tally = none_tally,
+	.dropout = none_dropout,
+	.shortcut = none_shortcut,
+	.shortcut_grad = none_shortcut,
+	.conv_new = none_new,
+	.conv_free = none_free_one,
+	.conv_forward = none_conv,
+	.conv_backward_weight = none_conv_weight,
+	.conv_backward_data = none_conv_data,
+	.pool_new = none_new,
+	.pool_free = none_free_one,
+	.pool_forward = none_pool,
+	.pool_backward = none_pool_backward,
+	.norm_new = none_new,
+	.norm_free = none_free_one,
+	.norm_forward = none_norm,
+	.norm_backward = none_norm_backward,
 };

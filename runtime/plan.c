@@ -39,37 +39,55 @@ static bool in_path(const char *program)
 }
 
 /* The named device, or the best that can be used here. */
-static char *choose_device(const char *wanted, const char **chosen)
+static char *choose_device(const struct run *run, struct plan *p)
 {
-	bool any = strcmp(wanted, "auto") == 0;
+	bool any = strcmp(run->device, "auto") == 0;
 	const struct device_ops *best = NULL;
 
 	for (size_t i = 0; devices[i]; i++) {
+		struct device_facts facts;
 		const char *wrong = NULL;
-		if (!any && strcmp(devices[i]->name, wanted) != 0)
+		if (!any && strcmp(devices[i]->name, run->device) != 0)
 			continue;
-		wrong = devices[i]->probe ? devices[i]->probe() : NULL;
+		wrong = devices[i]->probe(&facts);
 		if (wrong && !any)
-			return sentence("--device=%s: %s", wanted, wrong);
-		if (!wrong && (!best || best == &device_cpu))
+			return sentence("--device=%s: %s", run->device, wrong);
+		if (!wrong && (!best || best == &device_cpu)) {
 			best = devices[i];
+			p->facts = facts;
+		}
 	}
 	if (!best)
-		return sentence("--device=%s: this program was built without it", wanted);
-	*chosen = best->name;
+		return sentence("--device=%s: this program was built without it", run->device);
+	p->device = best->name;
+	if (best != &device_cpu)
+		return NULL;
+	if (strcmp(run->precision, "float32") != 0)
+		return sentence("--precision=%s: the cpu computes in float32; use it, or "
+				"--device=cuda where there is a GPU",
+				run->precision);
+	if (strcmp(run->transport, "auto") != 0)
+		return sentence(
+			"--transport=%s: vectors are on the cpu and travel by MPI; leave it "
+			"out, or use --device=cuda where there is a GPU",
+			run->transport);
+	if (strcmp(run->table_home, "gpu") == 0)
+		return sentence("--table-home=gpu: the workers compute on the cpu; use auto");
 	return NULL;
 }
 
-/* Lays the model out as rank 0 of no communicator, on a device that has lengths only. */
-static char *lay_out(const struct config *c, struct plan *p)
+/* Lays the model out for mini-batches of so many rows, as rank 0 of no communicator, on a device
+ * that has lengths only. */
+static char *lay_out(const struct config *c, struct plan *p, int64_t batch)
 {
+	struct run run = c->run;
 	struct device nowhere = {.ops = &device_none};
 	struct strategy whole = {.plugin = c->strategy->plugin};
 	int share = config_model_workers(c), workers = (int)c->run.workers;
 	struct worker w = {
 		.size = workers,
 		.trainers = workers,
-		.run = &c->run,
+		.run = &run,
 		.strategy = &whole,
 		.opts = c->strategy_opts,
 		.workload = c->workload,
@@ -84,9 +102,14 @@ static char *lay_out(const struct config *c, struct plan *p)
 	const struct linear *l;
 	char *wrong = NULL;
 
+	run.batch = batch;
 	nowhere.ops->open(&nowhere, 1);
 	c->workload->init(&w, &p->train);
 	p->params = w.model_params;
+	p->footprint.parameters =
+		(vec_len(w.param) * (w.velocity ? 3 : 2) + (w.buffer ? vec_len(w.buffer) : 0)) *
+		sizeof(float);
+	p->footprint.activations = nowhere.bytes - p->footprint.parameters;
 	w.strategy = c->strategy;
 	if (share > 1 && c->strategy->linear)
 		for (size_t i = 0; !wrong && w.net && (l = net_linear_at(w.net, i)); i++) {
@@ -99,6 +122,57 @@ static char *lay_out(const struct config *c, struct plan *p)
 	comm_free(w.all);
 	comm_free(w.model_group);
 	comm_free(w.data_group);
+	return wrong;
+}
+
+static size_t footprint_bytes(const struct footprint *f)
+{
+	return f->parameters + f->activations + f->data + f->workspace;
+}
+
+static size_t data_bytes(const struct data *d)
+{
+	return d->n * (d->features * sizeof(float) + sizeof(float));
+}
+
+/* On a device with memory of its own: do its workers fit? */
+static char *check_memory(const struct config *c, struct plan *p)
+{
+	const struct device_facts *f = &p->facts;
+	struct footprint *need = &p->footprint;
+	if (f->free_bytes == 0)
+		return NULL;
+	int64_t sharing = (c->run.workers + f->count - 1) / f->count;
+	size_t room = f->free_bytes / (size_t)sharing;
+	need->data = data_bytes(&p->train) + data_bytes(&p->test);
+	need->workspace = f->workspace_bytes;
+	/* once workers have been started, some have taken theirs already */
+	if (*c->run.hostfile || platform_under_launcher() || footprint_bytes(need) <= room)
+		return NULL;
+
+	double wanted = 1e-9 * (double)footprint_bytes(need), there = 1e-9 * (double)f->free_bytes;
+	int64_t workers = (int64_t)(f->free_bytes / footprint_bytes(need)) * f->count;
+	int64_t batch = c->run.batch, most = 0;
+	struct plan trial = *p;
+	char *wrong = NULL;
+	while (!wrong && !most && batch > 1) {
+		batch /= 2;
+		wrong = lay_out(c, &trial, batch);
+		if (!wrong && footprint_bytes(&trial.footprint) <= room)
+			most = batch;
+	}
+	free(wrong);
+	char *advice = most && workers ? sentence("--batch=%lld or --workers=%lld would fit",
+						  (long long)most, (long long)workers)
+		       : most          ? sentence("--batch=%lld would fit", (long long)most)
+		       : workers       ? sentence("--workers=%lld would fit", (long long)workers)
+				       : sentence("use --device=cpu, or a GPU with more memory");
+	wrong = sentence("--device=%s: %lld worker%s of batch %lld on one %s need%s %.2f GB each, "
+			 "and %.2f GB are free; %s",
+			 p->device, (long long)sharing, sharing == 1 ? "" : "s",
+			 (long long)c->run.batch, f->model, sharing == 1 ? "s" : "", wanted, there,
+			 advice);
+	free(advice);
 	return wrong;
 }
 
@@ -160,7 +234,7 @@ char *plan_make(const struct config *c, struct plan *p)
 			"--workers=%d: %s shares one model among %d workers; give a multiple of "
 			"%d",
 			(int)run->workers, run->strategy, share, share);
-	if ((wrong = choose_device(run->device, &p->device)))
+	if ((wrong = choose_device(run, p)))
 		return wrong;
 	if (*run->hostfile && access(run->hostfile, R_OK) != 0)
 		return sentence("--hostfile=%s: %m; give a file with one machine a line",
@@ -177,7 +251,9 @@ char *plan_make(const struct config *c, struct plan *p)
 		return sentence(
 			"--workers=%d: there are only %zu rows to train on; give fewer workers",
 			(int)run->workers, p->train.n);
-	if ((wrong = lay_out(c, p)))
+	if ((wrong = lay_out(c, p, run->batch)))
+		return wrong;
+	if ((wrong = check_memory(c, p)))
 		return wrong;
 	if ((wrong = check_snapshots(run, p->params)))
 		return wrong;

@@ -10,6 +10,7 @@
 #define PLATFORM_H
 
 #include "../mvbench.h"
+#include "draw.h"
 
 #include <stdio.h>
 
@@ -48,10 +49,25 @@ struct tally {       /* what losses add up, until somebody takes it */
 	int64_t correct, rows;
 };
 
+/* What can be known of a kind of device before one is opened. */
+struct device_facts {
+	int count;                      /* how many there are */
+	size_t workspace_bytes;         /* what a worker takes beside its vectors, at most */
+	size_t total_bytes, free_bytes; /* memory of the one that has least free; 0: the host's */
+	char model[128], driver[64];    /* "NVIDIA H200", "580.159.03"; empty = none */
+	char version[128];              /* of its libraries */
+};
+
+struct shape;
+struct peer_ops;
+struct table_rules;
+struct pass;
+
 struct device_ops {
 	const char *name, *summary;
-	const char *(*probe)(void);   /* NULL = usable here, or a static sentence why not */
-	const char *(*version)(void); /* of its library; static, NULL = none */
+	/* NULL = usable here, or a static sentence why not; f may be NULL. */
+	const char *(*probe)(struct device_facts *f);
+	/* d->precision and d->number are set. */
 	void (*open)(struct device *d, int threads);
 	void (*close)(struct device *d);
 	float *(*alloc)(struct device *d, size_t n); /* zeroed */
@@ -79,18 +95,105 @@ struct device_ops {
 	void (*mse)(struct device *d, float *z, const float *target, size_t rows, size_t n);
 	void (*sgd)(struct device *d, float *p, float *v, const float *g, float lr, float m,
 		    float decay, float scale, size_t n);
+	/* t NULL: as they are */
 	void (*gather)(struct device *d, float *x, float *y, const struct data *data,
-		       const int32_t *index, size_t count);
+		       const int32_t *index, size_t count, const struct transform *t);
 	void (*tally)(struct device *d, struct tally *out); /* reads and clears it */
+	void (*dropout)(struct device *d, float *y, float p, uint64_t salt, size_t n);
+	void (*shortcut)(struct device *d, float *y, const float *x, struct image in, size_t stride,
+			 size_t out, size_t rows);
+	void (*shortcut_grad)(struct device *d, float *dx, const float *dy, struct image in,
+			      size_t stride, size_t out, size_t rows);
+
+	/* What is prepared for a shape; the functions are those of mvbench.h. */
+	void *(*conv_new)(struct device *d, const struct shape *s);
+	void (*conv_free)(struct device *d, void *conv);
+	void (*conv_forward)(struct device *d, void *conv, float *y, const float *x,
+			     const float *weight, const float *bias, size_t rows);
+	void (*conv_backward_weight)(struct device *d, void *conv, float *dweight, float *dbias,
+				     const float *x, const float *dy, size_t rows);
+	void (*conv_backward_data)(struct device *d, void *conv, float *dx, const float *dy,
+				   const float *weight, bool add, size_t rows);
+	void *(*pool_new)(struct device *d, const struct shape *s);
+	void (*pool_free)(struct device *d, void *pool);
+	void (*pool_forward)(struct device *d, void *pool, float *y, const float *x, size_t rows);
+	void (*pool_backward)(struct device *d, void *pool, float *dx, const float *dy,
+			      const float *x, const float *y, size_t rows);
+	void *(*norm_new)(struct device *d, const struct shape *s);
+	void (*norm_free)(struct device *d, void *norm);
+	void (*norm_forward)(struct device *d, void *norm, float *y, const float *x,
+			     const float *add, const float *scale, float *running, bool training,
+			     size_t rows);
+	void (*norm_backward)(struct device *d, void *norm, float *dx, float *dscale, float *dy,
+			      const float *x, const float *y, const float *scale, size_t rows);
+
+	/* A step begins: d->lr and d->key have changed. NULL = nothing to do. */
+	void (*step)(struct device *d);
+	/* Runs body(ctx); may keep what it launches under this key (rows), and only launch it again
+	 * when the key comes back. NULL = body is just called. */
+	void (*replay)(struct device *d, size_t key, void (*body)(void *ctx), void *ctx);
+	/* In a replayed body: notes this place; and, after the launch, waits until place i has been
+	 * reached. NULL where replay is. */
+	void (*mark)(struct device *d, size_t i);
+	void (*await)(struct device *d, size_t i);
+	void (*sync)(struct device *d); /* until all is done; NULL = nothing is ever under way */
+	const struct peer_ops *peer;    /* NULL: the host reads and writes its memory */
+};
+
+/* What a device with memory of its own offers to other processes and to the network. Floats are on
+ * the device but where they are called host. All is done on return, but where it says otherwise. */
+enum { PEER_HANDLE_BYTES = 128, RING_ID_BYTES = 128 };
+struct peer_ops {
+	float *(*pinned_new)(struct device *d, size_t n); /* host memory that copies are fast to */
+	void (*pinned_free)(struct device *d, float *host);
+	/* get, beside what is under way: waits for nothing but this copy. x must be final. */
+	void (*fetch)(struct device *d, float *host, const float *x, size_t n);
+	/* Zeroed floats that other processes of this machine map by the handle. */
+	float *(*shared_new)(struct device *d, size_t n, unsigned char handle[PEER_HANDLE_BYTES]);
+	void (*shared_free)(struct device *d, float *p);
+	/* NULL: this device cannot map them. */
+	float *(*shared_map)(struct device *d, const unsigned char handle[PEER_HANDLE_BYTES]);
+	void (*shared_unmap)(struct device *d, float *p);
+	/* y = a (x[0] + ... + x[k - 1]), added in this order; y may be one of x. Not waited for. */
+	void (*sum)(struct device *d, float *y, const float *const *x, int k, float a, size_t n);
+	/* pass_apply (table.h) on device floats. */
+	void (*pass)(struct device *d, const struct table_rules *r, const struct pass *p, float *w,
+		     float *state, float *own, float *pulled, const float *in, float *out,
+		     size_t n);
+	/* NCCL, one device a rank. Rank 0 makes the id. A sentence (heap) where it cannot be had.
+	 */
+	char *(*ring_id)(struct device *d, unsigned char id[RING_ID_BYTES]);
+	char *(*ring_new)(struct device *d, void **ring, const unsigned char id[RING_ID_BYTES],
+			  int rank, int size);
+	void (*ring_free)(struct device *d, void *ring);
+	void (*ring_allreduce)(struct device *d, void *ring, float *x, size_t n); /* sum */
+};
+
+/* Of a convolution, a pooling or a batch normalisation. */
+struct shape {
+	struct image in, out;
+	struct window window; /* norm: none */
+	bool bias, relu;      /* conv; relu: norm too */
+	bool average;         /* pool */
+	bool adds;            /* norm */
+	size_t rows_max;
 };
 
 struct device {
 	const struct device_ops *ops;
 	struct tally tally;
+	float lr;               /* of the step, and */
+	uint64_t key;           /* what its random numbers are drawn from */
+	const char *precision;  /* of matrix work: "float32", "tf32", "bf16" */
+	int number;             /* of several of its kind on this machine */
+	size_t bytes;           /* that alloc has given out, */
+	size_t workspace_bytes; /* and that libraries took */
+	bool replaying;         /* inside a body that is kept */
+	void *at;               /* the device's own */
 };
 
 extern const struct device_ops device_cpu;
-extern const struct device_ops device_cuda;      /* cuda_stub.c: not built yet */
+extern const struct device_ops device_cuda;
 extern const struct device_ops device_none;      /* lengths only: computes and holds nothing */
 extern const struct device_ops *const devices[]; /* what --device can name; ends at NULL */
 
@@ -135,6 +238,12 @@ nsec stats_waited(const struct stats *s, size_t first, size_t last);
 
 struct comm *comm_layout(int rank, int size);       /* without a link: for laying out models only */
 struct comm *comm_world_trainers(struct worker *w); /* every trainer; counts into w->stats */
+/* Collective: finds the transport for vectors up to v's length on v's device; name: --transport,
+ * "auto" or one to use. Ends the run with a sentence if that cannot be used. Host vectors, and a
+ * comm of one: nothing to do. */
+void comm_prepare(struct comm *c, const struct vec *v, const char *name);
+/* Its name; NULL for host vectors, and on a comm of one. */
+const char *comm_transport(const struct comm *c);
 
 /* The platform's side. Ranks are those of the comm. link is what the platform made of it. */
 struct link;
@@ -153,6 +262,7 @@ struct link *link_world(int size);  /* ranks below size, in order */
 struct link *link_split(struct link *l, int color, int *rank, int *size);
 void link_free(struct link *l);
 bool link_one_node(struct link *l); /* do all share memory? */
+bool link_reads_devices(void);      /* may x be on a GPU, in messages and allreduce? */
 void link_send(struct link *l, int to, const float *x, size_t n);
 void link_recv(struct link *l, int from, float *x, size_t n);
 void link_exchange(struct link *l, int peer, const float *out, float *in, size_t n);
@@ -176,24 +286,24 @@ void link_shared_free(void *p, void *handle);
 /* A window: floats of every rank, zero at first, and int64 counters of rank 0, all of which all
  * ranks reach without the owner's help. What is started (all but new, free, sync, looked) is done
  * after the flush of that rank; each element is added to and read atomically. */
-struct window;
+struct link_window;
 /* Collective. floats: this rank's own, which *own points to; counters: equal on all ranks. */
-struct window *link_window_new(struct link *l, size_t floats, size_t counters, float **own);
-void link_window_free(struct window *w); /* collective */
+struct link_window *link_window_new(struct link *l, size_t floats, size_t counters, float **own);
+void link_window_free(struct link_window *w); /* collective */
 /* Before and after plain loads and stores of own floats that nobody else is reaching for. */
-void link_window_sync(struct window *w);
-void link_window_get(struct window *w, int rank, size_t first, float *x, size_t n);
-void link_window_add(struct window *w, int rank, size_t first, const float *x, size_t n);
+void link_window_sync(struct link_window *w);
+void link_window_get(struct link_window *w, int rank, size_t first, float *x, size_t n);
+void link_window_add(struct link_window *w, int rank, size_t first, const float *x, size_t n);
 /* old = the floats before x was added */
-void link_window_get_add(struct window *w, int rank, size_t first, const float *x, float *old,
+void link_window_get_add(struct link_window *w, int rank, size_t first, const float *x, float *old,
 			 size_t n);
 /* by has to stay until the flush. */
-void link_window_count(struct window *w, size_t counter, const int64_t *by, int64_t *before);
+void link_window_count(struct link_window *w, size_t counter, const int64_t *by, int64_t *before);
 /* Reads the first n counters: they are there when looked says so, which needs no flush. looked also
  * gives others a turn at this rank's floats, where that takes its help. */
-void link_window_look(struct window *w, int64_t *x, size_t n);
-bool link_window_looked(struct window *w);
-void link_window_flush(struct window *w, int rank); /* rank -1: all of them */
+void link_window_look(struct link_window *w, int64_t *x, size_t n);
+bool link_window_looked(struct link_window *w);
+void link_window_flush(struct link_window *w, int rank); /* rank -1: all of them */
 /* Mail between ranks that must not spin (table_servers.c). A request is a number from 0; link_look
  * finds out which are done, and link_done makes such a one -1; -1 is done. bytes: a multiple of a
  * float's. */
@@ -286,6 +396,14 @@ const struct workload *workload_find(const char *name);
 
 int usable_cores(void); /* of this machine, by the process or by its launcher */
 
+/* What a worker takes of its device's memory [bytes]. */
+struct footprint {
+	size_t parameters; /* with gradients and velocities */
+	size_t activations;
+	size_t data;      /* the data set */
+	size_t workspace; /* at most, of libraries; and what the device takes for itself */
+};
+
 /* What probing found out, before anything is started. */
 struct plan {
 	struct data train, test; /* shapes only */
@@ -293,7 +411,9 @@ struct plan {
 	int64_t steps;           /* of one epoch */
 	int cores;               /* that this machine has */
 	bool oversubscribed;
-	const char *device; /* the one that `auto` chose */
+	const char *device;         /* the one that `auto` chose, */
+	struct device_facts facts;  /* and what it is */
+	struct footprint footprint; /* of one worker, where the device has memory of its own */
 };
 /* Checks that this configuration can run here, laying out the model without memory. */
 char *plan_make(const struct config *c, struct plan *p);
@@ -301,7 +421,7 @@ char *plan_make(const struct config *c, struct plan *p);
 /* ---- Results leave through a sink, on rank 0 only ------------------------ */
 
 struct machine { /* provenance; strings live as long as the program */
-	const char *host, *cpu, *gpu, *driver, *mpi, *onednn, *git_commit;
+	const char *host, *cpu, *mpi, *onednn, *git_commit;
 	int cores;
 	bool git_dirty;
 };
@@ -313,6 +433,7 @@ struct experiment { /* what is known when a run begins */
 	const struct plan *plan;
 	const char *started;    /* ISO 8601, UTC */
 	const char *table_home; /* where parameter-server tables live; NULL: the run has none */
+	const char *transport;  /* of vectors on GPUs; NULL: none travel */
 };
 
 struct split_row { /* of one rank, or the mean over trainers [s] */
@@ -387,6 +508,7 @@ void live_free(struct live *l);
 void live_end(struct live *l, int status, const char *reason);
 struct live *live_of_launcher(void); /* in a worker started by launch through mpirun; else NULL */
 int rank_of_launcher(void);          /* -1: no launcher started this process */
+int rank_on_node(void);              /* 0: likewise */
 /* In a worker, first of all: its errors, and the watcher of its run, can then say who it is. */
 void worker_introduce(const struct config *c);
 void panic_as(const char *who); /* who it is; must outlive the process's errors */

@@ -28,23 +28,35 @@ static char *choose_home(struct tables *s, const char *home)
 	}
 	if (strcmp(home, "servers") == 0)
 		return sentence("tables cannot live on servers when there are none");
-	bool near = link_one_node(s->workers);
-	if (strcmp(home, "shared") == 0 && !near)
-		return sentence("tables in shared memory need all workers on one machine; "
-				"one-sided windows (onesided) and servers do not");
-	s->home = strcmp(home, "onesided") == 0 || !near ? &home_onesided : &home_shared;
+	bool gpu = strcmp(home, "gpu") == 0, near = link_one_node(s->workers);
+	if (gpu && !s->dev)
+		return sentence("tables can live in a GPU's memory (gpu) only when the workers "
+				"compute on GPUs");
+	if ((gpu || strcmp(home, "shared") == 0) && !near)
+		return sentence("tables in %s memory need all workers on one machine; one-sided "
+				"windows (onesided) and servers do not",
+				gpu ? "a GPU's" : "shared");
+	bool maps = (gpu || any) && s->dev && near && home_gpu_maps(s);
+	if (gpu && !maps)
+		return sentence("tables cannot live in a GPU's memory (gpu): not every worker can "
+				"map that of worker 0's; use shared, or auto");
+	if (maps)
+		s->home = &home_gpu;
+	else
+		s->home = strcmp(home, "onesided") == 0 || !near ? &home_onesided : &home_shared;
 	return NULL;
 }
 
 char *tables_open(struct tables **out, struct link *everyone, struct link *workers, int rank,
-		  int size, int servers, const char *home, struct stats *stats)
+		  int size, int servers, const char *home, struct stats *stats, struct device *d)
 {
 	struct tables *s = must(calloc(1, sizeof *s));
 	*s = (struct tables){.everyone = everyone,
 			     .workers = workers,
 			     .rank = rank,
 			     .size = size,
-			     .servers = servers};
+			     .servers = servers,
+			     .dev = d && d->ops->peer ? d : NULL};
 	s->stats = stats ? stats : &s->unused;
 	char *wrong = choose_home(s, home);
 	*out = s;
@@ -158,6 +170,33 @@ static char *check_rules(const struct tables *s, const struct table_rules *r)
 	return s->home->refuse ? s->home->refuse(r, s) : NULL;
 }
 
+/* n floats of this worker's, where its passes want them: like these, NULL = zeros. */
+static float *floats_new(const struct table *t, const float *like)
+{
+	struct device *d = t->among->dev;
+	float *x;
+	if (t->among->home == &home_gpu) {
+		x = d->ops->alloc(d, t->n);
+		d->bytes += t->n * sizeof *x;
+		if (like)
+			d->ops->put(d, x, like, t->n);
+		return x;
+	}
+	x = must(calloc(t->n + 1, sizeof *x));
+	if (like)
+		memcpy(x, like, t->n * sizeof *x);
+	return x;
+}
+
+static void floats_free(const struct table *t, float *x)
+{
+	struct device *d = t->among->dev;
+	if (t->among->home != &home_gpu)
+		free(x);
+	else if (x)
+		d->ops->free(d, x, t->n);
+}
+
 char *table_open(struct table **out, struct tables *s, const struct table_rules *rules,
 		 const float *init)
 {
@@ -172,11 +211,9 @@ char *table_open(struct table **out, struct tables *s, const struct table_rules 
 			    .n = rules->rows * rules->columns};
 	float *first = agree_on_init(s, rules, t->n, init);
 	if (rules->syncs || rules->updater->pulled)
-		t->pulled = must(calloc(t->n + 1, sizeof(float)));
-	if (t->pulled && first)
-		memcpy(t->pulled, first, t->n * sizeof(float));
+		t->pulled = floats_new(t, first);
 	if (rules->updater->own && s->home != &home_servers)
-		t->own = must(calloc(t->n + 1, sizeof(float)));
+		t->own = floats_new(t, NULL);
 	s->home->open(t, first);
 	free(first);
 	take_place(t);
@@ -201,8 +238,11 @@ void table_close(struct table *t)
 		t->among->home->close(t);
 	for (int k = 0; k < TICKETS_MAX; k++)
 		free(t->said[k]);
-	free(t->pulled);
-	free(t->own);
+	floats_free(t, t->pulled);
+	floats_free(t, t->own);
+	for (int i = 0; i < 2; i++)
+		if (t->staged[i])
+			t->among->dev->ops->peer->pinned_free(t->among->dev, t->staged[i]);
 	free(t);
 }
 

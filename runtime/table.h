@@ -5,6 +5,9 @@
  * pass (struct pass): a push, a pull, or both at once, over the whole table or some of its rows. A
  * home says where the shards are and how a pass gets there; an updater says what a push does to W.
  *
+ * The floats of a pass are the host's, but in home gpu: there in, out, and what a worker keeps of
+ * its own are on the worker's device.
+ *
  * Lengths are in floats, ranks are those of the workers unless they are said to be everyone's.
  * Functions that return a char * return NULL, or a sentence (heap) that says what the caller did
  * wrong.
@@ -90,14 +93,15 @@ struct home;
 struct table {
 	struct tables *among;
 	struct table_rules rules;
-	int id;                    /* in among->table, equal on all ranks */
-	size_t n;                  /* rows x columns */
-	float *pulled, *own;       /* this worker's [n]; NULL when nobody reads them */
-	int64_t seen;              /* version at this worker's last pull */
-	int64_t pushes;            /* of this worker */
-	bool pushing;              /* with rounds: this worker's push has not been waited for */
-	bool uneven;               /* with rounds: one could not end, so that none will any more */
-	struct vec *alias;         /* one client: its init vector is W, and nothing moves */
+	int id;              /* in among->table, equal on all ranks */
+	size_t n;            /* rows x columns */
+	float *pulled, *own; /* this worker's [n]; NULL when nobody reads them */
+	float *staged[2];    /* pinned [n], for in and out of vectors that have to come here */
+	int64_t seen;        /* version at this worker's last pull */
+	int64_t pushes;      /* of this worker */
+	bool pushing;        /* with rounds: this worker's push has not been waited for */
+	bool uneven;         /* with rounds: one could not end, so that none will any more */
+	struct vec *alias;   /* one client: its init vector is W, and nothing moves */
 	size_t own_first, own_end; /* floats that this worker reaches without moving them */
 	struct pass ticket[TICKETS_MAX];
 	int64_t generation[TICKETS_MAX];
@@ -113,6 +117,7 @@ struct tables {
 	int rank, size;        /* among the workers, and how many */
 	int servers;
 	const struct home *home;
+	struct device *dev; /* of the workers' vectors, if it has its own memory; or NULL */
 	struct stats *stats, unused; /* unused: where nobody gave stats */
 	struct table *table[TABLES_MAX];
 	int count;
@@ -120,11 +125,11 @@ struct tables {
 	size_t arrivals, room;
 };
 
-/* Collective over the workers. home: shared, onesided, servers, or auto. everyone: with servers,
- * the link of workers and servers, else that of the workers. stats may be NULL. A sentence when
- * this home cannot be had. */
+/* Collective over the workers. home: gpu, shared, onesided, servers, or auto. everyone: with
+ * servers, the link of workers and servers, else that of the workers. stats may be NULL. d: of the
+ * workers' vectors, NULL = the host. A sentence when this home cannot be had. */
 char *tables_open(struct tables **out, struct link *everyone, struct link *workers, int rank,
-		  int size, int servers, const char *home, struct stats *stats);
+		  int size, int servers, const char *home, struct stats *stats, struct device *d);
 /* From here on, passes are kept in s->arrival, up to room; takes their order from them. */
 void tables_record(struct tables *s, size_t room);
 /* Collective over the workers; frees tables that are left, lets servers go. */
@@ -134,7 +139,7 @@ void servers_dismiss(struct link *everyone, int workers);
 /* A server's life: returns when the workers have closed their tables. */
 void tables_serve(struct link *everyone, int rank, int workers);
 
-/* Collective over the workers, in the same order. init [n] may be NULL: zeros. */
+/* Collective over the workers, in the same order. init [n], the host's, may be NULL: zeros. */
 char *table_open(struct table **out, struct tables *s, const struct table_rules *rules,
 		 const float *init);
 /* One worker without servers, whose pushes are all syncs: W is v itself, and nothing moves. */
@@ -168,7 +173,9 @@ struct home {
 	void (*resume)(struct table *t);
 	void (*finish)(struct tables *s); /* the last word to servers; NULL = nothing */
 };
-extern const struct home home_shared, home_onesided, home_servers;
+extern const struct home home_shared, home_gpu, home_onesided, home_servers;
+/* Collective: can all workers, which share a machine, reach the memory of rank 0's device? */
+bool home_gpu_maps(struct tables *s);
 
 /* What a home's passes have in common (table.c). Under whatever lock guards these n floats: does
  * the pass's work on floats first .. first + n - 1 of the table. w, state: of the shard, at

@@ -43,7 +43,7 @@ enum { REST_LEAST = 20000, REST_MOST = 500000 };   /* between two looks at the c
 enum { PUSHES, COPIES, BARRIERS, OF_EACH_WORKER }; /* counters, after that of pushes begun */
 
 struct home_state {
-	struct window *window;
+	struct link_window *window;
 	float *shard;     /* own floats in the window: one copy of W, two with rounds */
 	float *delta;     /* [n] what the pass under way adds */
 	struct pass *now; /* the pass under way: started, not settled; NULL = none */

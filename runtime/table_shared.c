@@ -13,17 +13,25 @@
  * be reading the copy that round i + 1 overwrites, as it has to have pushed in round i; only those
  * that a round does not wait for can, and they look at the round's number again after reading.
  *
+ * In a GPU's memory (home gpu) lie the floats alone, which all workers map; locks and counters stay
+ * where processors reach them. One block is the whole table, so that a pass is one lock and one
+ * kernel, and the time it takes is the kernel's start, not its floats: others look for the lock a
+ * little while before they sleep.
+ *
  * Recording: passes hold the lock of a block until they have the next one's, from the first block
  * on. So nobody overtakes, and every block has seen the passes in the same order.
  */
 #include "table.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { BLOCK_MOST = 8192, BLOCK_LEAST = 1024 }; /* floats under one lock */
+
+static const nsec look_ns = 200000; /* for the lock of a GPU's table: some kernels' time */
 
 /* What the others must know of a worker. */
 struct client {
@@ -47,7 +55,16 @@ struct lock {
 	_Alignas(64) pthread_mutex_t mutex;
 };
 
+/* What is done with the table's floats, where they are; done on return. */
+struct floats {
+	void (*apply)(const struct table *t, const struct pass *p, float *w, float *state,
+		      float *own, float *pulled, const float *in, float *out, size_t n);
+	void (*copy)(const struct table *t, float *to, const float *from, size_t n);
+	bool far; /* in a GPU's memory */
+};
+
 struct home_state {
+	const struct floats *floats;
 	void *handle;
 	struct shared *shared;
 	struct client *client;
@@ -77,23 +94,41 @@ static size_t block_size(size_t n, int workers)
 	return block;
 }
 
-static void lay_out(struct home_state *h, char *at, size_t n, int workers, bool rounds, bool state)
+/* Each vector of the table begins a line of the cache. */
+static size_t stride(size_t n)
 {
-	struct home_state copy = *h;
-	copy.shared = (void *)at;
+	return up(n * sizeof(float)) / sizeof(float);
+}
+
+static size_t control_bytes(const struct home_state *h, int workers, bool rounds)
+{
+	return up(sizeof(struct shared)) + up((size_t)workers * sizeof(struct client)) +
+	       up(h->blocks * sizeof(struct lock)) + up(rounds ? h->blocks * sizeof(int64_t) : 0);
+}
+
+static void lay_out(struct home_state *h, char *at, int workers, bool rounds)
+{
+	h->shared = (void *)at;
 	at += up(sizeof(struct shared));
-	copy.client = (void *)at;
+	h->client = (void *)at;
 	at += up((size_t)workers * sizeof(struct client));
-	copy.lock = (void *)at;
+	h->lock = (void *)at;
 	at += up(h->blocks * sizeof(struct lock));
-	copy.made = (void *)at;
-	at += up(rounds ? h->blocks * sizeof(int64_t) : 0);
-	for (int i = 0; i < 2; i++) {
-		copy.w[i] = (void *)at;
-		at += up(i == 0 || rounds ? n * sizeof(float) : 0);
-	}
-	copy.state = state ? (void *)at : NULL;
-	*h = copy;
+	h->made = rounds ? (void *)at : NULL;
+}
+
+static size_t vectors(const struct table_rules *r)
+{
+	return 1 + (size_t)r->rounds + (size_t)r->updater->state;
+}
+
+static void lay_out_floats(struct table *t, float *at)
+{
+	struct home_state *h = t->at;
+	const struct table_rules *r = &t->rules;
+	h->w[0] = at;
+	h->w[1] = r->rounds ? at + stride(t->n) : NULL;
+	h->state = r->updater->state ? at + (vectors(r) - 1) * stride(t->n) : NULL;
 }
 
 static void make_locks(struct home_state *h)
@@ -112,30 +147,66 @@ static void make_locks(struct home_state *h)
 	pthread_condattr_destroy(&cond);
 }
 
-static void shared_open(struct table *t, const float *init)
+/* n floats of rank 0's device, zeroed, mapped by all; NULL on a rank that cannot. */
+static float *gpu_floats_new(struct tables *s, size_t n)
+{
+	struct device *d = s->dev;
+	unsigned char handle[PEER_HANDLE_BYTES] = {0};
+	float *x = s->rank == 0 ? d->ops->peer->shared_new(d, n, handle) : NULL;
+	link_broadcast(s->workers, 0, handle, sizeof handle);
+	if (s->rank != 0)
+		return d->ops->peer->shared_map(d, handle);
+	d->bytes += n * sizeof *x;
+	return x;
+}
+
+static void gpu_floats_free(struct tables *s, float *x, size_t n)
+{
+	struct device *d = s->dev;
+	if (s->rank != 0 && x)
+		d->ops->peer->shared_unmap(d, x);
+	link_barrier(s->workers); /* nobody maps what is freed now */
+	if (s->rank == 0)
+		d->bytes -= n * sizeof *x;
+	if (s->rank == 0 && x)
+		d->ops->peer->shared_free(d, x);
+}
+
+bool home_gpu_maps(struct tables *s)
+{
+	float *x = gpu_floats_new(s, 1);
+	double all = x != NULL;
+	link_fold(s->workers, &all, 1, FOLD_MIN);
+	gpu_floats_free(s, x, 1);
+	return all > 0;
+}
+
+static void open_with(struct table *t, const float *init, const struct floats *floats)
 {
 	struct tables *s = t->among;
 	const struct table_rules *r = &t->rules;
 	struct home_state *h = must(calloc(1, sizeof *h));
-	size_t parts = (size_t)s->size, rank = (size_t)s->rank;
+	size_t parts = (size_t)s->size, rank = (size_t)s->rank, n = vectors(r) * stride(t->n);
 	t->at = h;
-	h->block = block_size(t->n, s->size);
+	h->floats = floats;
+	h->block = floats->far ? t->n : block_size(t->n, s->size);
 	h->blocks = (t->n + h->block - 1) / h->block;
 	h->later = must(calloc(h->blocks + 1, sizeof *h->later));
-	size_t bytes = up(sizeof(struct shared)) + up(parts * sizeof(struct client)) +
-		       up(h->blocks * sizeof(struct lock)) +
-		       up(r->rounds ? h->blocks * sizeof(int64_t) : 0) +
-		       (1 + r->rounds + r->updater->state) * up(t->n * sizeof(float));
-	char *at = link_shared_new(s->workers, bytes, &h->handle);
-	lay_out(h, at, t->n, s->size, r->rounds, r->updater->state);
+	size_t control = control_bytes(h, s->size, r->rounds);
+	char *at = link_shared_new(s->workers, control + (floats->far ? 0 : n * sizeof(float)),
+				   &h->handle);
+	lay_out(h, at, s->size, r->rounds);
+	lay_out_floats(t, floats->far ? gpu_floats_new(s, n) : (void *)(at + control));
+	CHECK(h->w[0], "the GPU memory of worker 0 could be mapped, and now cannot be");
 	t->own_first = part_of(t->n, parts, rank);
 	t->own_end = part_of(t->n, parts, rank + 1);
 	if (rank == 0)
 		make_locks(h);
-	/* each worker fills its own shard, so that it lies in memory near it */
-	if (init)
+	if (init && !floats->far) /* its own shard, so that it lies in memory near the worker */
 		memcpy(h->w[0] + t->own_first, init + t->own_first,
 		       (t->own_end - t->own_first) * sizeof(float));
+	if (init && floats->far && rank == 0)
+		s->dev->ops->put(s->dev, h->w[0], init, t->n);
 	h->client[rank].round = -1;
 	link_barrier(s->workers);
 }
@@ -147,13 +218,69 @@ static void shared_close(struct table *t)
 	h->client[t->among->rank].barriers = INT64_MAX; /* no push of mine will come */
 	pthread_cond_broadcast(&h->shared->turn);
 	pthread_mutex_unlock(&h->shared->gate);
-	link_barrier(t->among->workers);
+	if (h->floats->far)
+		gpu_floats_free(t->among, h->w[0], vectors(&t->rules) * stride(t->n));
+	else
+		link_barrier(t->among->workers);
 	link_shared_free(h->shared, h->handle);
 	free(h->later);
 	free(h);
 }
 
+/* ---- Floats of the host, and of a GPU -------------------------------------------- */
+
+static void host_apply(const struct table *t, const struct pass *p, float *w, float *state,
+		       float *own, float *pulled, const float *in, float *out, size_t n)
+{
+	pass_apply(&t->rules, p, w, state, own, pulled, in, out, n);
+}
+
+static void host_copy(const struct table *t, float *to, const float *from, size_t n)
+{
+	(void)t;
+	memcpy(to, from, n * sizeof *to);
+}
+
+static void gpu_apply(const struct table *t, const struct pass *p, float *w, float *state,
+		      float *own, float *pulled, const float *in, float *out, size_t n)
+{
+	struct device *d = t->among->dev;
+	d->ops->peer->pass(d, &t->rules, p, w, state, own, pulled, in, out, n);
+}
+
+static void gpu_copy(const struct table *t, float *to, const float *from, size_t n)
+{
+	struct device *d = t->among->dev;
+	d->ops->copy(d, to, from, n);
+	if (d->ops->sync)
+		d->ops->sync(d);
+}
+
+static const struct floats host_floats = {.apply = host_apply, .copy = host_copy};
+static const struct floats gpu_floats = {.apply = gpu_apply, .copy = gpu_copy, .far = true};
+
+static void shared_open(struct table *t, const float *init)
+{
+	open_with(t, init, &host_floats);
+}
+
+static void gpu_open(struct table *t, const float *init)
+{
+	open_with(t, init, &gpu_floats);
+}
+
 /* ---- One pass over the blocks ------------------------------------------------- */
+
+/* Leaves the core to others between two looks. */
+static bool look_for(pthread_mutex_t *m, nsec until)
+{
+	while (clock_now() < until) {
+		if (pthread_mutex_trylock(m) == 0)
+			return true;
+		sched_yield();
+	}
+	return false;
+}
 
 static void lock_or_sleep(struct table *t, size_t block)
 {
@@ -161,7 +288,8 @@ static void lock_or_sleep(struct table *t, size_t block)
 	if (pthread_mutex_trylock(m) == 0)
 		return;
 	nsec since = clock_now();
-	pthread_mutex_lock(m);
+	if (!AT(t)->floats->far || !look_for(m, since + look_ns))
+		pthread_mutex_lock(m);
 	t->among->stats->wait += clock_now() - since;
 }
 
@@ -184,13 +312,14 @@ static void do_floats(struct table *t, const struct pass *p, size_t i, size_t fi
 			size_t start = i * h->block,
 			       end = start + h->block < t->n ? start + h->block : t->n;
 			if (h->made[i] != p->round + 1)
-				memcpy(next + start, w + start, (end - start) * sizeof *w);
+				h->floats->copy(t, next + start, w + start, end - start);
 			h->made[i] = p->round + 1;
 			w = next;
 		}
 	}
-	pass_apply(&t->rules, p, w + first, part(h->state, first), part(t->own, first),
-		   part(t->pulled, first), p->in ? p->in + offset : NULL, part(p->out, offset), n);
+	h->floats->apply(t, p, w + first, part(h->state, first), part(t->own, first),
+			 part(t->pulled, first), p->in ? p->in + offset : NULL,
+			 part(p->out, offset), n);
 }
 
 static void do_block(struct table *t, const struct pass *p, size_t i)
@@ -335,8 +464,8 @@ static void end_round(struct table *t)
 	for (size_t i = 0; i < h->blocks; i++) {
 		size_t first = i * h->block, n = t->n - first < h->block ? t->n - first : h->block;
 		if (h->made[i] != s->round + 1)
-			memcpy(h->w[(s->round + 1) % 2] + first, h->w[s->round % 2] + first,
-			       n * sizeof(float));
+			h->floats->copy(t, h->w[(s->round + 1) % 2] + first,
+					h->w[s->round % 2] + first, n);
 		h->made[i] = s->round + 1;
 	}
 	s->round++;
@@ -545,6 +674,17 @@ static void shared_resume(struct table *t)
 const struct home home_shared = {
 	.name = "shared",
 	.open = shared_open,
+	.close = shared_close,
+	.start = shared_start,
+	.wait = shared_wait,
+	.version = shared_version,
+	.flush = shared_flush,
+	.resume = shared_resume,
+};
+
+const struct home home_gpu = {
+	.name = "gpu",
+	.open = gpu_open,
 	.close = shared_close,
 	.start = shared_start,
 	.wait = shared_wait,

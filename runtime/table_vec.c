@@ -1,15 +1,31 @@
 /*
  * table_vec.c - the tables of mvbench.h, which strategies call: their vectors and the worker they
  * belong to, on the tables of table.c, which know neither.
+ *
+ * Vectors of a device: home gpu takes them where they are. The other homes take floats of the host,
+ * so that vectors go there and back through pinned memory, which costs a copy each way.
  */
 #include "table.h"
 
 #include <stdlib.h>
 
+/* Host floats of v, from the heap. */
+static float *floats_of(const struct vec *v)
+{
+	float *x = must(malloc((v->n + 1) * sizeof *x));
+	vec_get(v, x);
+	return x;
+}
+
+static void make_staging(struct table *t)
+{
+	struct device *d = t->among->dev;
+	for (int i = 0; i < 2 && d && t->among->home != &home_gpu; i++)
+		t->staged[i] = d->ops->peer->pinned_new(d, t->n);
+}
+
 struct table *table_new(struct worker *w, struct vec *init, const struct table_terms *terms)
 {
-	CHECK(init->dev->ops == &device_cpu, "tables hold host vectors only, not those of %s",
-	      init->dev->ops->name);
 	CHECK(w->tables, "%s has tables, but does not say so", w->strategy->plugin.name);
 	struct table_rules r = {.rows = init->n,
 				.columns = 1,
@@ -23,11 +39,16 @@ struct table *table_new(struct worker *w, struct vec *init, const struct table_t
 	CHECK(r.updater, "no updater %s", terms->updater);
 	struct tables *s = w->tables;
 	struct table *t;
+	CHECK(init->dev == s->dev || (!s->dev && init->dev->ops == &device_cpu),
+	      "these tables do not hold vectors of %s", init->dev->ops->name);
 	if (terms->syncs && s->size == 1 && s->servers == 0 && s->room == 0)
 		return table_alias(s, &r, init);
-	char *wrong = table_open(&t, s, &r, init->data);
+	float *first = floats_of(init);
+	char *wrong = table_open(&t, s, &r, first);
+	free(first);
 	if (wrong)
 		user_error("%s", wrong);
+	make_staging(t);
 	table_pull(t, init);
 	return t;
 }
@@ -37,13 +58,54 @@ void table_free(struct table *t)
 	table_close(t);
 }
 
-/* A strategy's pass: it covers the whole table, and what goes wrong ends the run. */
-static void whole_pass(struct table *t, const struct vec *v, struct pass p)
+/* ---- Passes ---- */
+
+/* Does the pass want to know what stood in out? */
+static bool reads_out(const struct pass *p)
 {
-	CHECK(v->n == t->n, "a table of %zu floats is given %zu", t->n, v->n);
+	return p->kind == PASS_SYNC || p->kind == PASS_ELASTIC;
+}
+
+static void stage_in(struct table *t, struct pass *p)
+{
+	struct device *d = t->among->dev;
+	nsec since = clock_now();
+	if (p->in)
+		d->ops->get(d, t->staged[0], p->in, t->n);
+	if (reads_out(p))
+		d->ops->get(d, t->staged[1], p->out, t->n);
+	p->in = p->in ? t->staged[0] : NULL;
+	p->out = p->out ? t->staged[1] : NULL;
+	t->among->stats->comm += clock_now() - since;
+}
+
+static void stage_out(struct table *t, struct vec *out)
+{
+	struct device *d = t->among->dev;
+	nsec since = clock_now();
+	d->ops->put(d, out->data, t->staged[1], t->n);
+	t->among->stats->comm += clock_now() - since;
+}
+
+/* A strategy's pass: it covers the whole table, and what goes wrong ends the run. What the device
+ * was computing ends before it: that is no communication, and nobody has to wait for it at a lock.
+ */
+static void whole_pass(struct table *t, const struct vec *in, struct vec *out, struct pass p)
+{
+	struct device *d = t->among->dev;
+	CHECK(!in || in->n == t->n, "a table of %zu floats is given %zu", t->n, in->n);
+	CHECK(!out || out->n == t->n, "a table of %zu floats is pulled into %zu", t->n, out->n);
+	p.in = in ? in->data : NULL;
+	p.out = out ? out->data : NULL;
+	if (d && d->ops->sync)
+		d->ops->sync(d);
+	if (t->staged[0])
+		stage_in(t, &p);
 	char *wrong = table_pass(t, &p);
 	if (wrong)
 		panic(__FILE__, __LINE__, "%s", wrong);
+	if (t->staged[0] && out)
+		stage_out(t, out);
 }
 
 void table_sync(struct table *t, struct vec *param, float scale)
@@ -55,49 +117,36 @@ void table_sync(struct table *t, struct vec *param, float scale)
 		t->pushes++;
 		return;
 	}
-	whole_pass(t, param,
-		   (struct pass){.kind = PASS_SYNC,
-				 .out = param->data,
-				 .pull = true,
-				 .by = {.scale = scale}});
+	whole_pass(t, NULL, param,
+		   (struct pass){.kind = PASS_SYNC, .pull = true, .by = {.scale = scale}});
 }
 
 void table_push(struct table *t, const struct vec *g, const struct push *by)
 {
-	whole_pass(t, g, (struct pass){.kind = PASS_PUSH, .in = g->data, .by = *by});
+	whole_pass(t, g, NULL, (struct pass){.kind = PASS_PUSH, .by = *by});
 }
 
 void table_push_pull(struct table *t, const struct vec *g, const struct push *by, struct vec *param)
 {
-	CHECK(param->n == t->n, "a table of %zu floats is pulled into %zu", t->n, param->n);
-	whole_pass(t, g,
-		   (struct pass){.kind = PASS_PUSH,
-				 .in = g->data,
-				 .out = param->data,
-				 .pull = true,
-				 .by = *by});
+	whole_pass(t, g, param, (struct pass){.kind = PASS_PUSH, .pull = true, .by = *by});
 }
 
 void table_pull(struct table *t, struct vec *param)
 {
 	if (!t->alias)
-		whole_pass(t, param,
-			   (struct pass){.kind = PASS_READ, .out = param->data, .pull = true});
+		whole_pass(t, NULL, param, (struct pass){.kind = PASS_READ, .pull = true});
 }
 
 void table_elastic(struct table *t, struct vec *param, float alpha)
 {
-	whole_pass(t, param,
-		   (struct pass){.kind = PASS_ELASTIC,
-				 .out = param->data,
-				 .pull = true,
-				 .by = {.scale = alpha}});
+	whole_pass(t, NULL, param,
+		   (struct pass){.kind = PASS_ELASTIC, .pull = true, .by = {.scale = alpha}});
 }
 
 void table_get(struct table *t, struct vec *out)
 {
 	if (!t->alias)
-		whole_pass(t, out, (struct pass){.kind = PASS_READ, .out = out->data});
+		whole_pass(t, NULL, out, (struct pass){.kind = PASS_READ});
 	else if (out != t->alias)
 		vec_copy(out, t->alias);
 }

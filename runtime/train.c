@@ -34,6 +34,7 @@ struct lap {
 	int64_t staleness[STALENESS_BINS];
 	struct tally train;
 	struct vec *snapshot; /* NULL: judged where it stands, at the barrier */
+	struct vec *buffer;   /* of w->buffer, likewise */
 };
 
 struct race {
@@ -50,7 +51,8 @@ struct race {
 	int32_t *permutation, *order, *test_order;
 	size_t *step_first; /* [steps + 1], into order */
 	float *lr;          /* [steps] */
-	struct vec *saved;  /* param, while another model is judged in its place */
+	struct vec *saved;  /* param, while another model is judged in its place, */
+	struct vec *buffer; /* and w->buffer */
 
 	struct lap *lap;
 	int64_t laps, laps_max;
@@ -150,24 +152,87 @@ static void straggle(struct worker *w, nsec took, uint64_t *rng)
 		clock_delay((nsec)((double)took * (factor - 1)));
 }
 
+static void device_sync(struct worker *w)
+{
+	if (w->dev->ops->sync)
+		w->dev->ops->sync(w->dev);
+}
+
+void layer_ready(struct worker *w, size_t i)
+{
+	if (!w->strategy || !w->strategy->layer_ready)
+		return;
+	if (w->dev->replaying) {
+		w->dev->ops->mark(w->dev, i); /* what the strategy does there cannot be replayed */
+	} else if (w->step > 0) { /* a warm-up's gradients, before step 1, are nobody's */
+		device_sync(w);
+		w->strategy->layer_ready(w, i);
+	}
+}
+
+/* A local step needs nobody else, so that a device can take it in one go with the gradient. */
+static void gradient_and_local_step(void *ctx)
+{
+	struct worker *w = ctx;
+	w->workload->gradient(w);
+	if (w->strategy->local)
+		w->strategy->step(w);
+}
+
+static void gradient_alone(void *ctx)
+{
+	struct worker *w = ctx;
+	w->workload->gradient(w);
+}
+
+/* The gradient of w->index, on devices that replay and on those that do not. Returns true if the
+ * strategy's step is done as well. */
+static bool compute(struct worker *w, bool with_step)
+{
+	enum { GRADIENT, STEP, KINDS };
+	struct device *d = w->dev;
+	with_step &= w->strategy->local && d->ops->replay;
+	d->lr = (float)w->lr;
+	d->key = rng_seed(w->run->seed, STREAM_DROPOUT,
+			  w->step * w->trainers + w->rank / comm_size(w->model_group));
+	if (d->ops->step)
+		d->ops->step(d);
+	w->workload->load(w);
+	if (!d->ops->replay || comm_size(w->model_group) > 1) { /* those communicate inside */
+		w->workload->gradient(w);
+		return false;
+	}
+	d->ops->replay(d, KINDS * w->rows + (with_step ? STEP : GRADIENT),
+		       with_step ? gradient_and_local_step : gradient_alone, w);
+	for (size_t i = w->layers; w->strategy->layer_ready && w->step > 0 && i-- > 0;) {
+		d->ops->await(d, i);
+		w->strategy->layer_ready(w, i);
+	}
+	return with_step;
+}
+
 static void one_step(struct race *r, size_t s, uint64_t *straggle_rng)
 {
 	struct worker *w = &r->w;
 	nsec since = straggle_rng ? clock_now() : 0;
+	bool done = false;
 	w->step++;
 	w->lr = r->lr[s];
 	w->index = r->order + r->step_first[s];
 	w->rows = r->step_first[s + 1] - r->step_first[s];
 	if (w->rows) {
-		w->workload->gradient(w);
+		done = compute(w, !straggle_rng);
 	} else { /* fewer rows than replicas in this step: nothing to add */
 		vec_fill(w->grad, 0);
 		for (size_t i = w->layers; i-- > 0;)
 			layer_ready(w, i);
 	}
-	if (straggle_rng)
+	if (straggle_rng) {
+		device_sync(w);
 		straggle(w, clock_now() - since, straggle_rng);
-	w->strategy->step(w);
+	}
+	if (!done)
+		w->strategy->step(w);
 }
 
 static void stand_at_barrier(struct worker *w)
@@ -195,6 +260,7 @@ static void run_epoch(struct race *r, bool barrier)
 		if (r->live)
 			r->live->step = i + 1;
 	}
+	device_sync(w);
 	in_steps = clock_now() - in_steps;
 	nsec busy = (s->comm - before.comm) + (s->wait - before.wait);
 	if (barrier) {
@@ -203,6 +269,7 @@ static void run_epoch(struct race *r, bool barrier)
 		stand_at_barrier(w);
 		if (w->strategy->rejoin && w->epoch < w->run->epochs)
 			w->strategy->rejoin(w);
+		device_sync(w);
 	}
 	nsec now = clock_now();
 	lap->epoch = w->epoch;
@@ -230,6 +297,8 @@ static void run_epoch(struct race *r, bool barrier)
 		else
 			vec_copy(lap->snapshot, w->param);
 	}
+	if (lap->buffer)
+		vec_copy(lap->buffer, w->buffer);
 	r->laps++;
 }
 
@@ -251,30 +320,50 @@ static struct tally evaluate(struct race *r)
 	return t;
 }
 
-/* Puts the canonical model into param; true if param was saved for restore_param. */
-static bool place_model(struct race *r, struct vec *snapshot)
+/* Is the model that is judged another than the one in param? */
+static bool is_elsewhere(const struct race *r, const struct lap *lap)
+{
+	const struct strategy *s = r->w.strategy;
+	return (lap && lap->snapshot) || s->canonical || s->average;
+}
+
+/* Puts the canonical model into param, and the mean of the models' buffers into buffer; lap: as
+ * they stood at its end, NULL = now. */
+static void place_model(struct race *r, const struct lap *lap)
 {
 	struct worker *w = &r->w;
-	bool elsewhere = snapshot || w->strategy->canonical || w->strategy->average;
-	if (elsewhere)
+	if (is_elsewhere(r, lap))
 		vec_copy(r->saved, w->param);
-	if (snapshot)
-		vec_copy(w->param, snapshot);
+	if (lap && lap->snapshot)
+		vec_copy(w->param, lap->snapshot);
 	else if (w->strategy->canonical)
 		w->strategy->canonical(w, w->param);
 	if (w->strategy->average)
 		comm_allreduce(w->data_group, w->param, MEAN);
-	else if (elsewhere)
+	else if (is_elsewhere(r, lap))
 		comm_broadcast(w->data_group, 0, w->param);
-	return elsewhere;
+	if (!w->buffer)
+		return;
+	vec_copy(r->buffer, w->buffer);
+	if (lap && lap->buffer)
+		vec_copy(w->buffer, lap->buffer);
+	comm_allreduce(w->data_group, w->buffer, MEAN);
 }
 
-static struct tally judge_model(struct race *r, struct vec *snapshot)
+static void take_back_model(struct race *r, const struct lap *lap)
 {
-	bool elsewhere = place_model(r, snapshot);
+	struct worker *w = &r->w;
+	if (is_elsewhere(r, lap))
+		vec_copy(w->param, r->saved);
+	if (w->buffer)
+		vec_copy(w->buffer, r->buffer);
+}
+
+static struct tally judge_model(struct race *r, const struct lap *lap)
+{
+	place_model(r, lap);
 	struct tally t = evaluate(r);
-	if (elsewhere)
-		vec_copy(r->w.param, r->saved);
+	take_back_model(r, lap);
 	return t;
 }
 
@@ -428,7 +517,7 @@ static void judge(struct race *r)
 			fold_staleness(r, lap->staleness);
 		link_gather_bytes(comm_link(w->all), &lap->split, r->ranks, sizeof lap->split);
 		fold_tally(r, &lap->train, &row.train_loss, &row.train_accuracy);
-		struct tally t = judge_model(r, lap->snapshot);
+		struct tally t = judge_model(r, lap);
 		fold_tally(r, &t, &row.test_loss, &row.test_accuracy);
 		if (w->rank == 0) {
 			look_for_divergence(r, &row);
@@ -447,18 +536,44 @@ static void judge(struct race *r)
 
 /* ---- Set-up and the whole life ------------------------------------------- */
 
-/* Touches memory, makes the libraries compile their kernels, and opens the connections. */
+/* Is this the first step of so many rows? */
+static bool is_new_size(const struct race *r, size_t s)
+{
+	size_t rows = r->step_first[s + 1] - r->step_first[s];
+	for (size_t i = 0; i < s; i++)
+		if (r->step_first[i + 1] - r->step_first[i] == rows)
+			return false;
+	return rows > 0;
+}
+
+/* Touches memory, makes the libraries compile their kernels for every size of mini-batch, and opens
+ * the connections. Leaves the model as it was: a learning rate of 0 does. */
 static void warm_up(struct race *r)
 {
+	enum { TIMES = 3, SIZES = 4 }; /* sizes differ by two rows at most */
 	struct worker *w = &r->w;
 	struct tally ignored;
-	w->index = r->order;
-	w->rows = r->step_first[1] - r->step_first[0];
+	int sizes = 0;
 	w->step = 0; /* so layer_ready tells the strategy nothing */
-	for (int i = 0; i < 3 && w->rows; i++)
-		w->workload->gradient(w);
-	for (int i = 0; i < 3; i++)
+	w->lr = 0;
+	if (w->buffer)
+		vec_copy(r->buffer, w->buffer);
+	for (size_t s = 0; s < (size_t)w->steps && sizes < SIZES; s++) {
+		if (!is_new_size(r, s))
+			continue;
+		sizes++;
+		w->index = r->order + r->step_first[s];
+		w->rows = r->step_first[s + 1] - r->step_first[s];
+		for (int i = 0; i < TIMES; i++)
+			compute(w, w->run->straggle == 0);
+	}
+	if (w->buffer)
+		vec_copy(w->buffer, r->buffer);
+	if (w->velocity)
+		vec_fill(w->velocity, 0);
+	for (int i = 0; i < TIMES; i++)
 		comm_allreduce(w->data_group, w->grad, MEAN);
+	device_sync(w);
 	tally_take(w, &ignored);
 	stats_reset(&r->stats);
 }
@@ -503,7 +618,7 @@ static char *open_tables(struct race *r)
 	struct link *workers = comm_link(w->all);
 	char *wrong =
 		tables_open(&w->tables, ending.everyone ? ending.everyone : workers, workers,
-			    w->rank, w->trainers, (int)run->servers, run->table_home, w->stats);
+			    w->rank, w->trainers, (int)run->servers, run->table_home, w->stats, w->dev);
 	if (wrong || !run->record)
 		return wrong;
 	if (w->tables->home == &home_onesided)
@@ -539,6 +654,8 @@ static void set_up(struct race *r)
 		if (strcmp(devices[i]->name, r->plan->device) == 0)
 			r->dev.ops = devices[i];
 	CHECK(r->dev.ops, "no device %s", r->plan->device);
+	r->dev.precision = run->precision;
+	r->dev.number = rank_on_node();
 	r->dev.ops->open(&r->dev, (int)run->threads);
 	agree(r, w->workload->dataset->load(run, &r->train, &r->test));
 	w->train = &r->train;
@@ -546,6 +663,10 @@ static void set_up(struct race *r)
 	w->steps = r->plan->steps;
 
 	w->workload->init(w, &r->train);
+	if (w->buffer)
+		r->buffer = vec_new(w, vec_len(w->buffer));
+	comm_prepare(w->data_group, w->param, run->transport);
+	comm_prepare(w->model_group, w->param, run->transport);
 	if (w->strategy->tables)
 		agree(r, open_tables(r));
 	w->state = must(calloc(1, w->strategy->state_size + 1));
@@ -565,6 +686,8 @@ static void set_up(struct race *r)
 	r->lap = must(calloc((size_t)r->laps_max, sizeof *r->lap));
 	for (int64_t i = 0; i < r->laps_max && !always; i++)
 		r->lap[i].snapshot = vec_new(w, vec_len(w->param));
+	for (int64_t i = 0; i < r->laps_max && !always && w->buffer; i++)
+		r->lap[i].buffer = vec_new(w, vec_len(w->buffer));
 	if (!always || w->strategy->canonical || w->strategy->average)
 		r->saved = vec_new(w, vec_len(w->param));
 }
@@ -578,13 +701,16 @@ static void tear_down(struct race *r)
 	ending.everyone = NULL;
 	for (int64_t i = 0; i < r->laps_max; i++)
 		vec_free(r->lap[i].snapshot);
+	for (int64_t i = 0; i < r->laps_max; i++)
+		vec_free(r->lap[i].buffer);
 	vec_free(r->saved);
+	vec_free(r->buffer);
 	w->workload->fini(w);
 	w->workload->dataset->unload(&r->train, &r->test);
-	r->dev.ops->close(&r->dev);
 	comm_free(w->model_group);
 	comm_free(w->data_group);
-	comm_free(w->all);
+	comm_free(w->all); /* they may hold memory of the device */
+	r->dev.ops->close(&r->dev);
 	stats_fini(&r->stats);
 	free(w->state);
 	free(r->permutation);
@@ -607,7 +733,8 @@ static char *begin_sink(struct race *r)
 			       .machine = machine(),
 			       .plan = r->plan,
 			       .started = started,
-			       .table_home = r->w.tables ? r->w.tables->home->name : NULL};
+			       .table_home = r->w.tables ? r->w.tables->home->name : NULL,
+			       .transport = comm_transport(r->w.data_group)};
 	char *error = r->sink->begin(r->sink->self, &e, &id);
 	if (r->live) {
 		r->live->id = id;
@@ -624,10 +751,11 @@ static void race_on(struct race *r)
 	/* epoch 0: the model before training */
 	r->lap[0].epoch = 0;
 	r->laps = 1;
-	struct vec *snapshot = r->lap[0].snapshot;
-	r->lap[0].snapshot = NULL;
+	struct lap first = r->lap[0];
+	r->lap[0].snapshot = r->lap[0].buffer = NULL;
 	judge(r);
-	r->lap[0].snapshot = snapshot;
+	r->lap[0].snapshot = first.snapshot;
+	r->lap[0].buffer = first.buffer;
 	r->lap[0].split = (struct split_row){0};
 	memset(r->lap[0].staleness, 0, sizeof r->lap[0].staleness);
 	r->lap[0].end = 0;

@@ -30,6 +30,7 @@ struct vec *vec_new(struct worker *w, size_t n)
 
 	*v = (struct vec){.n = n, .dev = w->dev};
 	v->data = w->dev->ops->alloc(w->dev, n);
+	w->dev->bytes += n * sizeof(float);
 	return v;
 }
 
@@ -174,6 +175,13 @@ void vec_mse(struct vec *z, const struct vec *target, size_t rows, size_t n)
 	OPS(z)->mse(z->dev, z->data, target->data, rows, n);
 }
 
+void vec_dropout(struct vec *y, size_t n, float p, uint64_t salt)
+{
+	room("dropout", "y", y, n);
+	CHECK(p >= 0 && p < 1, "dropout: probability %g", (double)p);
+	OPS(y)->dropout(y->dev, y->data, p, salt, n);
+}
+
 void vec_sgd(struct vec *p, struct vec *v, const struct vec *g, float lr, float m, float decay,
 	     float scale)
 {
@@ -197,7 +205,7 @@ void tally_take(struct worker *w, struct tally *out)
 }
 
 void data_gather(struct worker *w, const struct data *d, const int32_t *index, size_t count,
-		 struct vec *x, struct vec *y)
+		 const struct transform *t, struct vec *x, struct vec *y)
 {
 	room("gather", "x", x, count * d->features);
 	room("gather", "y", y, count);
@@ -205,5 +213,7 @@ void data_gather(struct worker *w, const struct data *d, const int32_t *index, s
 		return;
 	for (size_t i = 0; i < count; i++)
 		CHECK((size_t)index[i] < d->n, "gather: row %d of %zu", index[i], d->n);
-	w->dev->ops->gather(w->dev, x->data, y->data, d, index, count);
+	CHECK(!t || image_size(t->image) == d->features, "gather: rows of %zu, images of %zu",
+	      d->features, image_size(t->image));
+	w->dev->ops->gather(w->dev, x->data, y->data, d, index, count, t);
 }

@@ -30,6 +30,7 @@ static double serial_bytes(const struct worker *w)
 const struct strategy strategy_serial = {
 	.plugin = {.name = "serial", .summary = "one worker, no communication: the baseline"},
 	.refuse = serial_refuse,
+	.local = true,
 	.step = serial_step,
 	.bytes_per_step = serial_bytes,
 };

@@ -253,7 +253,7 @@ START_TEST(a_run_is_kept)
 }
 END_TEST
 
-START_TEST(the_home_of_tables_is_the_one_that_was_chosen)
+START_TEST(what_was_chosen_is_recorded)
 {
 	struct store *s = open_store(STORE_WRITE);
 	struct config c = config_of("1", "");
@@ -268,11 +268,19 @@ START_TEST(the_home_of_tables_is_the_one_that_was_chosen)
 	ck_rows("SELECT device, table_home, record FROM run", "auto,auto,0");
 	ck_fine(sink.begin(sink.self, &e, &id));
 	ck_fine(sink.end(sink.self, "done", NULL));
-	e.table_home = "onesided";
+	e.table_home = "gpu";
+	e.transport = "ipc";
+	p.device = "cuda";
+	p.facts = (struct device_facts){
+		.count = 1, .model = "a GPU", .driver = "1.2", .version = "CUDA 13"};
+	c.run.precision = "tf32";
 	c.run.record = true;
 	ck_fine(sink.begin(sink.self, &e, &id));
-	ck_rows("SELECT id, device, table_home, record FROM run ORDER BY id",
-		"1,cpu,null,0;2,cpu,onesided,1");
+	ck_rows("SELECT id, device, table_home, record, precision, transport, gpu, driver, cuda "
+		"FROM run ORDER BY id",
+		"1,cpu,null,0,float32,null,null,null,null;"
+		"2,cuda,gpu,1,tf32,ipc,a GPU,1.2,CUDA 13");
+	ck_rows("SELECT config FROM run_summary WHERE id = 2", "serial cuda tf32");
 	store_close(s);
 	config_fini(&c);
 }
@@ -718,12 +726,13 @@ START_TEST(an_older_schema_migrates)
 		    : _i    ? "PRAGMA user_version = 1"
 			    : "PRAGMA user_version = 0");
 		store_close(open_store((enum store_mode)mode));
-		ck_rows("PRAGMA user_version", "3");
+		ck_rows("PRAGMA user_version", "4");
 		char *migrated = shape();
 		ck_assert_str_eq(migrated, fresh);
 		free(migrated);
-		ck_rows("SELECT id, config_hash, strategy, table_home, record FROM run",
-			"1,h,asgd,shared,0;2,i,serial,null,0");
+		ck_rows("SELECT id, config_hash, strategy, table_home, record, precision, "
+			"transport, cuda FROM run",
+			"1,h,asgd,shared,0,float32,null,null;2,i,serial,null,0,float32,null,null");
 		ck_rows("SELECT * FROM epoch",
 			"1,1,2.0,1.0,0.5,0.25,1.0,0.5,1.0,0.5,9,1.5,4,null,null");
 		ck_rows("SELECT * FROM rank_epoch", "1,1,0,2.0,1.0,0.5,0.25,9,1.5,4,null,null");
@@ -819,10 +828,10 @@ END_TEST
 	"barrier_every, epochs, batch, lr, lr_schedule, momentum, weight_decay, reduce, " \
 	"lr_scale, " \
 	"seed, device, platform, threads, straggle, target_accuracy, train_size, params, " \
-	"table_home) VALUES " \
+	"table_home, transport) VALUES " \
 	"('" status "', 'h', 'mlp', '" strategy "', " #workers ", 0, " #x \
 	", 0, 4, 64, 0.1, 'constant', " \
-	"0, 0, 'mean', 'none', " #seed ", 'cpu', 'mpi', 1, 0, 0.9, 1000, 7, 'shared');"
+	"0, 0, 'mean', 'none', " #seed ", 'cpu', 'mpi', 1, 0, 0.9, 1000, 7, 'shared', 'ipc');"
 /* Epoch: seconds, of which half, a quarter and an eighth are split, and accuracy. 20 pushes. */
 #define EPOCH(run, epoch, seconds, accuracy) \
 	"INSERT INTO epoch VALUES (" #run ", " #epoch ", " #seconds ", " #seconds \
@@ -1247,7 +1256,7 @@ Suite *store_suite(void)
 	tcase_add_checked_fixture(c, set_up, tear_down);
 	tcase_set_timeout(c, 60);
 	tcase_add_test(c, a_run_is_kept);
-	tcase_add_test(c, the_home_of_tables_is_the_one_that_was_chosen);
+	tcase_add_test(c, what_was_chosen_is_recorded);
 	tcase_add_test(c, a_histogram_adds_up_to_the_pushes);
 	tcase_add_test(c, arrivals_come_back_in_order);
 	tcase_add_test(c, plugin_options_are_kept);

@@ -283,7 +283,7 @@ START_TEST(a_launched_run_is_refused_in_one_sentence)
 	char command[512], text[4096];
 	int said = 0;
 
-	if (row[_i / 2].lacks && !row[_i / 2].lacks->probe())
+	if (row[_i / 2].lacks && !row[_i / 2].lacks->probe(NULL))
 		return;
 	snprintf(command, sizeof command,
 		 MPIRUN "%d ./mvbench run --workload=perceptron --epochs=1 --workers=%d "

@@ -4,6 +4,7 @@
 #include "fixture.h"
 
 #include <check.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -88,6 +89,132 @@ float *fixture_get(const struct vec *v)
 
 	vec_get(v, x);
 	return x;
+}
+
+void step_gradient(struct worker *w)
+{
+	w->workload ? w->workload->load(w) : net_load(w);
+	w->workload ? w->workload->gradient(w) : net_gradient(w);
+}
+
+/* ---- Gradients ----------------------------------------------------------- */
+
+/* The mean loss of the mini-batch at param + a d. */
+static double loss_at(struct worker *w, const float *param, double a, const float *d)
+{
+	size_t n = vec_len(w->param);
+	float *p = must(malloc(n * sizeof *p));
+	struct tally t;
+
+	for (size_t i = 0; i < n; i++)
+		p[i] = (float)(param[i] + a * d[i]);
+	vec_put(w->param, p);
+	free(p);
+	step_gradient(w);
+	tally_take(w, &t);
+	return t.loss / (double)t.rows;
+}
+
+/*
+ * Along d, and inside floats first..first+n only, the slope of the loss must be grad . d. Steps are
+ * small enough for few ReLUs to bend, and large enough for the float loss to tell.
+ */
+static void check_slope(struct worker *w, const float *param, const float *grad, const float *d,
+			const char *what)
+{
+	size_t n = vec_len(w->param);
+	double right = 0, norm = 0, size = 0, biggest = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		right += (double)grad[i] * d[i];
+		norm += (double)d[i] * d[i];
+		size += d[i] != 0 ? (double)grad[i] * grad[i] : 0;
+		biggest = fmax(biggest, fabs(d[i]));
+	}
+	norm = sqrt(norm);
+	if (norm == 0)
+		return;
+	double error = INFINITY, slope = 0, limit = 2e-3 * sqrt(size) * norm + 2e-5 * norm;
+
+	for (double eps = 3e-2; eps > 2e-4 && error > limit; eps /= 3) {
+		double h = eps / norm;
+
+		slope = (loss_at(w, param, h, d) - loss_at(w, param, -h, d)) / (2 * h);
+		error = fabs(slope - right);
+	}
+	vec_put(w->param, param);
+	ck_assert_msg(error <= limit, "%s: slope %.8g, gradient says %.8g (allowed %.2g)", what,
+		      slope, right, limit);
+}
+
+/* Each layer: along its gradient, along noise, and along the single floats where it is steepest. */
+void check_gradient(struct worker *w, const char *name)
+{
+	size_t n = vec_len(w->param);
+	float *param = fixture_get(w->param), *d = must(calloc(n, sizeof *d));
+
+	loss_at(w, param, 0, d);
+	float *grad = fixture_get(w->grad);
+	uint64_t rng = 9;
+	char what[120];
+
+	/* of a deep net a few layers, the uppermost among them; where single floats go, a ReLU of
+	 * so many bends soon */
+	size_t apart = w->layers > 20 ? w->layers / 8 : 1;
+	int directions = apart > 1 ? 2 : 8;
+
+	for (size_t l = (w->layers - 1) % apart; l < w->layers; l += apart) {
+		size_t first = w->layer[l], end = w->layer[l + 1];
+
+		for (int along = 0; along < directions; along++) {
+			size_t steepest = first;
+
+			memset(d, 0, n * sizeof *d);
+			for (size_t i = first; i < end; i++)
+				if (fabsf(grad[i]) > fabsf(grad[steepest]) ||
+				    rng_next(&rng) % 97 == 0)
+					steepest = i;
+			for (size_t i = first; i < end; i++)
+				d[i] = along == 0   ? grad[i]
+				       : along == 1 ? (float)rng_normal(&rng)
+						    : i == (along == 7 ? end - 1 : steepest);
+			snprintf(what, sizeof what, "%s, layer %zu, direction %d", name, l, along);
+			check_slope(w, param, grad, d, what);
+		}
+	}
+	free(param);
+	free(grad);
+	free(d);
+}
+
+/* ---- Bugs of ours -------------------------------------------------------- */
+
+/* Runs it in a process of its own, which must find a bug of ours and say so in these words. */
+void ends_the_process(void (*with)(struct worker *w, int which), int which, const char *says)
+{
+	char text[1024] = "";
+	int ends[2], status;
+
+	ck_assert_int_eq(pipe(ends), 0);
+	fflush(NULL);
+	pid_t child = fork();
+	if (child == 0) {
+		struct fixture f;
+
+		dup2(ends[1], STDERR_FILENO);
+		fixture_open(&f, &device_cpu);
+		with(&f.w, which);
+		_exit(EXIT_OK);
+	}
+	close(ends[1]);
+	for (ssize_t n, at = 0; (n = read(ends[0], text + at, sizeof text - 1 - (size_t)at)) > 0;)
+		at += n;
+	close(ends[0]);
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_FAILED,
+		      "should say \"%s\", but ends with status %d: %s", says, status, text);
+	ck_assert_msg(strstr(text, "mvbench: bug: ") && strstr(text, says),
+		      "should say \"%s\", but says: %s", says, text);
 }
 
 /* ---- A folder ------------------------------------------------------------ */

@@ -31,6 +31,15 @@ void fixture_close(struct fixture *f);
 /* The whole vector in host memory, from the heap. */
 float *fixture_get(const struct vec *v);
 
+/* The mini-batch w->index is brought in, and its gradient computed: of a workload, or a bare net.
+ */
+void step_gradient(struct worker *w);
+/* The gradient of w->index must be the slope of its loss: along itself, along noise, and along
+ * single floats, layer by layer. */
+void check_gradient(struct worker *w, const char *name);
+/* Runs it in a process of its own, which must find a bug of ours and say so in these words. */
+void ends_the_process(void (*with)(struct worker *w, int which), int which, const char *says);
+
 /* ---- A folder, as a checked or unchecked fixture: made, and removed with what is in it ---- */
 
 extern char folder[64];

@@ -21,16 +21,20 @@ may() {
 libc='<(stdbool|stddef|stdint|string|stdlib|math|limits|float)\.h>'
 may 'strategies/*.c' "\"../mvbench.h\"|$libc"
 for f in workloads/*.c; do
-	# a dataset reads files, and may say why it could not
-	if grep -q 'struct dataset dataset_' "$f"; then
+	# a dataset reads files, and may say why it could not; the layers share a header
+	if [ "${f#workloads/layers}" != "$f" ]; then
+		may "$f" "\"net.h\"|$libc"
+	elif grep -q 'struct dataset dataset_' "$f"; then
 		may "$f" "\"../mvbench.h\"|$libc|<(stdio|errno|stdarg|zlib)\.h>"
 	else
 		may "$f" "\"../mvbench.h\"|$libc"
 	fi
 done
+may 'workloads/net.h' '"../mvbench.h"'
 posix='<[a-z_]+[0-9]?\.h>|<sys/[a-z]+\.h>'
-may 'runtime/*.c' "\"(platform|table|table_mail|library|libmvbench)\.h\"|$posix|<oneapi/dnnl/dnnl.h>"
-may 'runtime/platform.h' "\"../mvbench.h\"|<stdio\.h>"
+may 'runtime/*.c' "\"(platform|table|table_mail|library|libmvbench|cpu|cuda|kernels|transport)\.h\"|$posix|<oneapi/dnnl/dnnl.h>"
+may 'runtime/platform.h' "\"(../mvbench|draw)\.h\"|<stdio\.h>"
+may 'runtime/draw.h' '<(stdbool|stddef|stdint)\.h>'
 may 'runtime/table.h' '"platform.h"'
 may 'runtime/table_mail.h' '"table.h"'
 may 'runtime/library.h' '"(libmvbench|table)\.h"|<pthread\.h>'
@@ -50,7 +54,7 @@ only() {
 }
 only 'mpi\.h' '^runtime/mpi\.c$'
 only 'pmix.*' '^runtime/rendezvous\.c$'
-only 'oneapi/.*' '^runtime/cpu\.c$'
+only 'oneapi/.*' '^runtime/cpu(_image)?\.c$'
 only 'sqlite3\.h' '^(results/(store|query|table)\.c|plots/.*\.c)$'
 only 'ini\.h' '^results/jobfile\.c$'
 only 'zlib\.h' '^workloads/.*\.c$'

@@ -11,7 +11,9 @@
 #define SUITES(X) \
 	X(options) \
 	X(sweep) \
+	X(devices) \
 	X(workloads) \
+	X(images) \
 	X(store) \
 	X(plots) \
 	X(run) \
@@ -20,6 +22,7 @@
 	X(tables) \
 	X(onesided) \
 	X(servers) \
+	X(gpu) \
 	X(library)
 
 #define DECLARE_SUITE(name) Suite *name##_suite(void);

@@ -59,6 +59,7 @@ static void sink_model(void *self, struct worker *w)
 		nsec since = clock_now();
 		for (size_t s = 0; s < STEPS; s++) {
 			w->index = order + s * rows % (n - rows);
+			w->workload->load(w);
 			w->workload->gradient(w);
 			link_allreduce(all, w->grad->data, w->grad->n);
 			sgd_step(w, 1.0 / w->trainers);

@@ -1,11 +1,15 @@
 /*
- * tool_comm.c - communication, checked from inside on every rank; run under mpirun with
- * any number of ranks. Exit status 0 and "ok" when every check held; a failed CHECK ends all ranks.
+ * tool_comm.c - communication, checked from inside on every rank:
+ *   [mpirun -n N] tool_comm [N [TRANSPORT]]
+ * With TRANSPORT, of vectors that are on GPUs. Exit status 0 and "ok" when every check held; a
+ * failed CHECK ends all ranks.
  */
 #include "../runtime/platform.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 enum { BIG = 300001 }; /* not a round number; past every eager limit */
 
@@ -55,6 +59,8 @@ static void collectives(struct worker *w, size_t n)
 	expect(v, 0, n, sum_of_ranks(size), (float)size, "allreduce mean of equals");
 
 	vec_fill(v, (float)rank);
+	if (w->dev->ops->sync)
+		w->dev->ops->sync(w->dev);
 	struct request *low = comm_allreduce_start(w->all, v, 0, n / 2);
 	struct request *high = comm_allreduce_start(w->all, v, n / 2, n - n / 2);
 	comm_wait(high);
@@ -95,6 +101,28 @@ static void pairs(struct worker *w, size_t n)
 	vec_free(in);
 }
 
+/* Reductions one after the other, of ranks that come early and late, and of which nobody looks at
+ * the result in between. */
+static void in_a_row(struct worker *w)
+{
+	enum { TIMES = 12, N = 5003 };
+	struct vec *v[TIMES];
+	for (int i = 0; i < TIMES; i++)
+		v[i] = filled(w, N, (float)(w->rank * (i + 1)), 0);
+	for (int i = 0; i < TIMES; i++) {
+		if ((w->rank + i) % 3 == 0)
+			usleep(2000);
+		vec_scale(v[i], 2);
+		comm_allreduce_part(w->all, v[i], 0, N - 3, i % 2 ? MEAN : SUM);
+	}
+	for (int i = 0; i < TIMES; i++) {
+		float sum = 2 * (float)(i + 1) * sum_of_ranks(w->trainers);
+		expect(v[i], 0, N - 3, i % 2 ? sum / (float)w->trainers : sum, 0, "one of a row");
+		expect(v[i], N - 3, 3, 2 * (float)(w->rank * (i + 1)), 0, "what is no part of it");
+		vec_free(v[i]);
+	}
+}
+
 static void groups(struct worker *w)
 {
 	struct comm *half = comm_split(w->all, w->rank % 2);
@@ -110,12 +138,14 @@ static void groups(struct worker *w)
 
 int main(int argc, char **argv)
 {
-	struct run run = {.workers = argc > 1 ? atoi(argv[1]) : 1};
-	struct device dev = {.ops = &device_cpu};
+	struct run run = {.workers = argc > 1 ? atoi(argv[1]) : 1,
+			  .transport = argc > 2 ? argv[2] : "auto"};
+	struct device dev = {.ops = argc > 2 ? &device_cuda : &device_cpu, .precision = "float32"};
 	struct stats stats;
 	struct worker w = {.run = &run, .dev = &dev, .stats = &stats};
 	stats_init(&stats, 1 << 12);
 	platform_start(&w);
+	dev.number = w.rank;
 	dev.ops->open(&dev, 1);
 	w.all = comm_world_trainers(&w);
 	w.model_group = comm_split(w.all, w.rank);
@@ -125,7 +155,12 @@ int main(int argc, char **argv)
 		collectives(&w, sizes[i]);
 		pairs(&w, sizes[i]);
 	}
+	in_a_row(&w);
 	groups(&w);
+	const char *by = comm_transport(w.all);
+	CHECK(!by == (argc <= 2 || w.trainers == 1), "vectors go by %s", by ? by : "nothing");
+	CHECK(!by || strcmp(run.transport, "auto") == 0 || strcmp(by, run.transport) == 0,
+	      "--transport=%s, and %s was used", run.transport, by);
 	comm_free(w.data_group);
 	comm_free(w.model_group);
 	if (w.rank == 0)

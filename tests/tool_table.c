@@ -3,7 +3,8 @@
  *   mpirun -n WORKERS+SERVERS tool_table HOME SERVERS
  * Ends with status 0 and "ok", or says what failed and ends all ranks. Every check knows what the
  * table must hold: pushes are small whole numbers, which floats add without rounding, or the same
- * arithmetic is done again by one worker alone.
+ * arithmetic is done again by one worker alone. With HOME gpu, what is pushed and pulled is brought
+ * to the worker's GPU and back.
  */
 #include "../runtime/table.h"
 
@@ -17,6 +18,8 @@ static struct {
 	struct link *all;
 	int rank, size, servers;
 	bool onesided;
+	struct device *gpu; /* NULL: the homes of the host */
+	double rounding;    /* of the same arithmetic in another place */
 } us;
 
 /* ---- Words ------------------------------------------------------------------- */
@@ -33,12 +36,46 @@ static struct table *open_with(struct table_rules r, const float *init)
 	return t;
 }
 
+/* The pass as the table wants it: on the GPU, with floats there that are this pass's own. */
+static struct pass bring(struct table *t, struct pass p)
+{
+	const struct device_ops *ops = us.gpu ? us.gpu->ops : NULL;
+	size_t n = p.row ? p.rows * t->rules.columns : t->n;
+	float *in = us.gpu && p.in ? ops->alloc(us.gpu, n) : NULL;
+	float *out = us.gpu && p.out ? ops->alloc(us.gpu, n) : NULL;
+	if (in)
+		ops->put(us.gpu, in, p.in, n);
+	if (out)
+		ops->put(us.gpu, out, p.out, n);
+	p.in = in ? in : p.in;
+	p.out = out ? out : p.out;
+	return p;
+}
+
+/* What a pass that was brought has left, at p; what it had there is freed. */
+static void fetch(struct table *t, struct pass *p, struct pass there)
+{
+	float *in = (float *)there.in, *out = there.out;
+	size_t n = p->row ? p->rows * t->rules.columns : t->n;
+	if (us.gpu && out)
+		us.gpu->ops->get(us.gpu, p->out, out, n);
+	if (us.gpu && out)
+		us.gpu->ops->free(us.gpu, out, n);
+	if (us.gpu && in)
+		us.gpu->ops->free(us.gpu, in, n);
+	there.in = p->in;
+	there.out = p->out;
+	*p = there;
+}
+
 static struct pass pass_of(struct table *t, struct pass p)
 {
 	if (p.kind != PASS_PUSH && p.by.scale == 0)
 		p.by.scale = 1;
-	char *wrong = table_pass(t, &p);
+	struct pass there = bring(t, p);
+	char *wrong = table_pass(t, &there);
 	CHECK(!wrong, "%s", wrong);
+	fetch(t, &p, there);
 	return p;
 }
 
@@ -234,11 +271,13 @@ static void starting_and_waiting(void)
 	enum { N = 5000, AT_ONCE = 4 };
 	struct table *t = open_with((struct table_rules){.rows = N}, NULL);
 	float *in[AT_ONCE], *out = floats(N, 0);
+	struct pass push[AT_ONCE], there[AT_ONCE];
 	int64_t ticket[AT_ONCE];
 	for (int i = 0; i < AT_ONCE; i++) {
 		in[i] = floats(N, (float)(1 << i));
-		struct pass p = {.kind = PASS_PUSH, .in = in[i], .by = unit};
-		char *wrong = table_start(t, &p, &ticket[i]);
+		push[i] = (struct pass){.kind = PASS_PUSH, .in = in[i], .by = unit};
+		there[i] = bring(t, push[i]);
+		char *wrong = table_start(t, &there[i], &ticket[i]);
 		CHECK(!wrong, "%s", wrong);
 	}
 	for (int i = AT_ONCE; i-- > 1;) {
@@ -251,11 +290,14 @@ static void starting_and_waiting(void)
 	refused(table_wait(t, 3, NULL), "never given out");
 	barrier(); /* waits for the one that is left */
 	refused(table_wait(t, ticket[0], NULL), "waited for already");
-	struct pass get = {.kind = PASS_READ, .out = out};
-	char *wrong = table_start(t, &get, &ticket[0]);
+	for (int i = 0; i < AT_ONCE; i++)
+		fetch(t, &push[i], there[i]);
+	struct pass get = {.kind = PASS_READ, .out = out}, got = bring(t, get);
+	char *wrong = table_start(t, &got, &ticket[0]);
 	CHECK(!wrong, "%s", wrong);
 	wrong = table_wait(t, ticket[0], NULL);
 	CHECK(!wrong, "%s", wrong);
+	fetch(t, &get, got);
 	all_are(out, N, ((1 << AT_ONCE) - 1) * us.size, "a table after started adds");
 	barrier();
 	table_close(t);
@@ -330,7 +372,8 @@ static void started_in_rounds(struct table *t, float *in, float *out, double bef
 		struct pass read = {.kind = PASS_READ, .out = out, .pull = true};
 		if (us.rank == 0)
 			usleep(500);
-		char *wrong = table_start(t, &push, &ticket);
+		struct pass there = bring(t, push);
+		char *wrong = table_start(t, &there, &ticket);
 		CHECK(!wrong, "%s", wrong);
 		refused(table_start(t, &push, &second), "once a round");
 		refused(table_pass(t, &push), "once a round");
@@ -340,6 +383,7 @@ static void started_in_rounds(struct table *t, float *in, float *out, double bef
 		wrong = table_wait(t, ticket, NULL);
 		CHECK(!wrong, "%s", wrong);
 		refused(table_wait(t, ticket, NULL), "waited for already");
+		fetch(t, &push, there);
 	}
 	barrier();
 }
@@ -382,8 +426,10 @@ static void rounds(void)
 	/* uneven: worker 0 leaves for a barrier, the others push once more */
 	if (us.size > 1 && us.rank != 0) {
 		struct pass p = {.kind = PASS_PUSH, .in = in, .out = out, .pull = true, .by = unit};
-		refused(table_pass(t, &p), "worker 0");
-		refused(table_pass(t, &p), "for good");
+		struct pass there = bring(t, p);
+		refused(table_pass(t, &there), "worker 0");
+		refused(table_pass(t, &there), "for good");
+		fetch(t, &p, there);
 	}
 	barrier();
 	table_close(t);
@@ -545,7 +591,6 @@ static void updater_in_turn(const struct updater *u, size_t n)
 	}
 	struct table *t = open_with((struct table_rules){.rows = n, .updater = u}, g);
 	struct replay r = replay_new(u, n, g);
-	double allowed = us.onesided ? 1e-6 : 0;
 	for (int i = 0; i < 5; i++)
 		for (int k = 0; k < us.size; k++) {
 			gradient(g, n, k, i);
@@ -560,7 +605,7 @@ static void updater_in_turn(const struct updater *u, size_t n)
 			barrier();
 		}
 	for (size_t j = 0; j < n; j++)
-		CHECK(fabs(out[j] - r.pulled[us.rank][j]) <= allowed,
+		CHECK(fabs(out[j] - r.pulled[us.rank][j]) <= us.rounding,
 		      "%s: float %zu of worker %d is %.9g, not %.9g", u->name, j, us.rank,
 		      (double)out[j], (double)r.pulled[us.rank][j]);
 	table_close(t);
@@ -577,7 +622,8 @@ static int by_order(const void *a, const void *b)
 	return x->shard != y->shard ? x->shard - y->shard : (x->seq > y->seq) - (x->seq < y->seq);
 }
 
-/* All push at once; done again in the recorded order, shard by shard, it gives the same bits. */
+/* All push at once; done again in the recorded order, shard by shard, it gives the same bits (from
+ * a GPU: the same but for what its sums of products are rounded to). */
 static void recorded_order(const char *updater, size_t n)
 {
 	enum { PUSHES = 60, FLOATS = sizeof(struct arrival) / sizeof(float) };
@@ -630,7 +676,7 @@ static void recorded_order(const char *updater, size_t n)
 	}
 	CHECK(us.size == 1 || changes > 2 * us.size, "workers did not push at the same time");
 	for (size_t j = 0; j < n; j++)
-		CHECK(out[j] == r.pulled[us.rank][j],
+		CHECK(fabs(out[j] - r.pulled[us.rank][j]) <= us.rounding * PUSHES,
 		      "%s, done again: float %zu of worker %d is %.9g, not %.9g", updater, j,
 		      us.rank, (double)out[j], (double)r.pulled[us.rank][j]);
 	tables_record(us.tables, 0);
@@ -695,11 +741,19 @@ int main(int argc, char **argv)
 	us.size = w.trainers;
 	us.servers = (int)run.servers;
 	us.onesided = strcmp(argv[1], "onesided") == 0;
+	struct device gpu = {.ops = &device_cuda, .number = w.rank, .precision = "float32"};
+	if (strcmp(argv[1], "gpu") == 0) {
+		const char *missing = gpu.ops->probe(NULL);
+		CHECK(!missing, "%s", missing);
+		gpu.ops->open(&gpu, 1);
+		us.gpu = &gpu;
+	}
+	us.rounding = us.onesided || us.gpu ? 1e-6 : 0;
 	if (w.rank >= w.trainers) {
 		tables_serve(everyone, w.rank, w.trainers);
 	} else {
 		char *wrong = tables_open(&us.tables, everyone ? everyone : us.all, us.all, w.rank,
-					  w.trainers, us.servers, argv[1], NULL);
+					  w.trainers, us.servers, argv[1], NULL, us.gpu);
 		CHECK(!wrong, "%s", wrong);
 		const size_t sizes[] = {1, 2, 3, 1000, 100003};
 		for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -728,6 +782,8 @@ int main(int argc, char **argv)
 		recorded_order("staleness", 30011);
 		recorded_rounds();
 		tables_close(us.tables);
+		if (us.gpu)
+			us.gpu->ops->close(us.gpu);
 	}
 	if (w.rank == 0)
 		puts("ok");

@@ -81,7 +81,7 @@ static float *floats(size_t n, float x)
 static void bench_open(struct bench *b, size_t n, size_t passes)
 {
 	char *wrong = tables_open(&b->tables, b->servers ? b->everyone : b->all, b->all, b->rank,
-				  b->trainers, b->servers, b->home, NULL);
+				  b->trainers, b->servers, b->home, NULL, NULL);
 	CHECK(!wrong, "%s", wrong);
 	b->added = open_table(b->tables, n, false);
 	b->synced = open_table(b->tables, n, true);

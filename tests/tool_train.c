@@ -142,8 +142,10 @@ static void sink_model(void *self, struct worker *w)
 	double spread = 0, between = (double)seen.between_steps;
 	struct link *all = comm_link(w->all);
 	vec_get(w->param, own);
-	if (comm_rank(w->data_group) == 0)
+	if (comm_rank(w->data_group) == 0 && comm_size(w->model_group) > 1)
 		place_blocks(w, own, whole);
+	for (size_t i = 0; comm_rank(w->all) == 0 && comm_size(w->model_group) == 1 && i < n; i++)
+		whole[i] = own[i];
 	link_fold(all, whole, (int)params, FOLD_SUM);
 	if (comm_size(w->model_group) == 1)
 		for (size_t i = 0; i < n; i++)
@@ -190,6 +192,7 @@ int main(int argc, char **argv)
 	struct strategy counted = *c.strategy;
 	seen.real = c.strategy;
 	counted.step = counted_step;
+	counted.local = false; /* so that every step is seen */
 	c.strategy = &counted;
 	struct sink sink = {
 		.begin = sink_begin, .epoch = sink_epoch, .end = sink_end, .model = sink_model};

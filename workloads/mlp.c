@@ -21,7 +21,7 @@ static const struct option options[] = {
 static void mlp_init(struct worker *w, const struct data *sample)
 {
 	const struct mlp *o = w->workload_opts;
-	struct net *net = net_new(w, sample->features);
+	struct net *net = net_new(w, sample);
 
 	for (int64_t i = 0; i < o->depth; i++) {
 		net_linear(net, (size_t)o->hidden, INIT_HE);
@@ -43,6 +43,7 @@ const struct workload workload_mlp = {
 	.dataset = &dataset_fashion_mnist,
 	.recipe = recipe,
 	.init = mlp_init,
+	.load = net_load,
 	.gradient = net_gradient,
 	.evaluate = net_evaluate,
 	.fini = net_fini,

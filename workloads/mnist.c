@@ -28,9 +28,13 @@ struct idx {
 
 /* ---- One file ------------------------------------------------------------ */
 
+/* MVBENCH_DATA is for programs that bring the set along. */
 static const char *folder(const struct run *run)
 {
-	return run->data_dir && *run->data_dir ? run->data_dir : FOLDER;
+	const char *brought = getenv("MVBENCH_DATA");
+	if (run->data_dir && *run->data_dir)
+		return run->data_dir;
+	return brought && *brought ? brought : FOLDER;
 }
 
 /* Opens the file of this part under any of the names that sets come with. */
@@ -156,10 +160,12 @@ static char *part_shape(struct data *d, const struct idx *images, size_t side)
 {
 	size_t h = images->size[1], w = images->size[2];
 
-	*d = (struct data){.n = images->size[0], .features = h * w, .classes = CLASSES};
+	*d = (struct data){
+		.n = images->size[0], .features = h * w, .classes = CLASSES, .image = {h, w, 1}};
 	if (!side)
 		return NULL;
 	d->features = side * side;
+	d->image = (struct image){side, side, 1};
 	if (h > side || w > side)
 		return sentence(
 			"%s: images of %zu x %zu do not fit %zu x %zu; use a set of smaller "

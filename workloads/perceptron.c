@@ -9,7 +9,7 @@ extern const struct dataset dataset_cubes;
 
 static void perceptron_init(struct worker *w, const struct data *sample)
 {
-	struct net *net = net_new(w, sample->features);
+	struct net *net = net_new(w, sample);
 
 	net_linear(net, 100, INIT_UNIFORM);
 	net_relu(net);
@@ -26,6 +26,7 @@ const struct workload workload_perceptron = {
 	.dataset = &dataset_cubes,
 	.recipe = recipe,
 	.init = perceptron_init,
+	.load = net_load,
 	.gradient = net_gradient,
 	.evaluate = net_evaluate,
 	.fini = net_fini,

@@ -9,7 +9,7 @@ extern const struct dataset dataset_fashion_mnist;
 
 static void softmax_init(struct worker *w, const struct data *sample)
 {
-	struct net *net = net_new(w, sample->features);
+	struct net *net = net_new(w, sample);
 
 	net_linear(net, sample->classes, INIT_ZERO);
 	net_finish(net, LOSS_XENT);
@@ -24,6 +24,7 @@ const struct workload workload_softmax = {
 	.dataset = &dataset_fashion_mnist,
 	.recipe = recipe,
 	.init = softmax_init,
+	.load = net_load,
 	.gradient = net_gradient,
 	.evaluate = net_evaluate,
 	.fini = net_fini,

@@ -20,7 +20,7 @@ static const struct option options[] = {
 static void tanh_mlp_init(struct worker *w, const struct data *sample)
 {
 	const struct tanh_mlp *o = w->workload_opts;
-	struct net *net = net_new(w, sample->features);
+	struct net *net = net_new(w, sample);
 
 	net_linear(net, (size_t)o->hidden, INIT_UNIFORM);
 	net_tanh(net);
@@ -41,6 +41,7 @@ const struct workload workload_tanh_mlp = {
 	.dataset = &dataset_fashion_mnist_32,
 	.recipe = recipe,
 	.init = tanh_mlp_init,
+	.load = net_load,
 	.gradient = net_gradient,
 	.evaluate = net_evaluate,
 	.fini = net_fini,

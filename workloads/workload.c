@@ -3,7 +3,7 @@
  */
 #include "../mvbench.h"
 
-#define WORKLOADS(X) X(perceptron) X(softmax) X(mlp) X(tanh_mlp)
+#define WORKLOADS(X) X(perceptron) X(softmax) X(mlp) X(tanh_mlp) X(lenet) X(resnet)
 
 #define DECLARE(name) extern const struct workload workload_##name;
 #define ENTRY(name)   &workload_##name,

@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""Writes torch.inc: small nets with PyTorch's loss, gradients, and parameters after three steps.
+"""Writes small nets with PyTorch's loss, gradients, and parameters after three steps: torch.inc has
+nets of linear layers, torch_images.inc nets that see images.
 
 Each case has fixed inputs and parameters; gradients are computed in float64 and rounded once, so that
 the reference is not itself a source of error. The steps are torch.optim.SGD (lr 0.1, momentum 0.9,
-weight decay 0.01) on the same mini-batch. tests/check_workloads.c includes the file.
+weight decay 0.01) on the same mini-batch. tests/check_workloads.c and tests/check_images.c include the
+files.
 
   torch_reference.py > torch.inc       needs torch (Debian: python3-torch)
+  torch_reference.py images > torch_images.inc
 """
-import re
+import re, sys
 import torch, torch.nn as nn, torch.nn.functional as F
 
 CASES = [  # name, rows, features, layers, mse
@@ -33,6 +36,114 @@ def build(features, layers):
     return nn.Sequential(*stack), features
 
 
+# Words: C4,3,1,2 convolution to 4 channels, window 3, stride 1, pad 2; c the same without a bias;
+# n batch normalisation; r ReLU; t tanh; m2,2,0 max pool; a average pool of the whole image; [ and ]
+# fork and join; 5 linear.
+IMAGE_CASES = [  # name, rows, (height, width, channels), layers
+    ("conv", 5, (7, 6, 2), "C4,3,1,1 r m2,2,0 C3,3,2,1 r 3"),
+    ("stride", 4, (9, 7, 1), "c3,5,2,1 t C2,1,1,0 m3,2,1 6 r 4"),
+    ("norm", 6, (5, 5, 3), "c4,3,1,1 n r c3,3,1,0 n a 4"),
+    ("residual", 6, (6, 6, 2), "c3,3,1,1 n r [ c3,3,1,1 n r c3,3,1,1 n ] r [ c6,3,2,1 n r c6,3,1,1 n ] r a 5"),
+    ("bare join", 5, (5, 5, 2), "[ c2,3,1,1 n ] [ C3,3,2,1 r c5,1,1,0 n ] C2,3,1,1 4"),
+]
+EPSILON, ALPHA = 1e-4, 0.1
+
+
+class ImageNet:
+    """Images are [B, C, H, W] inside, as PyTorch likes them; parameters are laid out as ours."""
+
+    def __init__(self, image, layers):
+        self.words, self.params, self.running = layers.split(), [], []
+        h, w, c = image
+        for word in self.words:
+            if word[0] in "cC":
+                out, size, stride, pad = map(int, word[1:].split(","))
+                self.params.append(torch.randn(out, size, size, c) / (size * c ** 0.5))
+                if word[0] == "C":
+                    self.params.append(torch.randn(out))
+                h, w, c = (h + 2 * pad - size) // stride + 1, (w + 2 * pad - size) // stride + 1, out
+            elif word == "n":
+                self.params += [1 + torch.randn(c) / 4, torch.randn(c) / 4]
+                self.running.append([torch.zeros(c), torch.ones(c)])
+            elif word[0] == "m":
+                size, stride, pad = map(int, word[1:].split(","))
+                h, w = (h + 2 * pad - size) // stride + 1, (w + 2 * pad - size) // stride + 1
+            elif word == "a":
+                h = w = 1
+            elif word.isdigit():
+                self.params += [torch.randn(int(word), h * w * c) / (h * w * c) ** 0.5, torch.randn(int(word))]
+                h, w, c = 1, 1, int(word)
+        self.outputs = c
+        self.params = [p.float().double().requires_grad_() for p in self.params]
+
+    def norm(self, x, running, gamma, beta, training):
+        mean, var = (None, None) if training else running
+        if training:
+            with torch.no_grad():
+                running[0] += ALPHA * (x.mean((0, 2, 3)) - running[0])
+                running[1] += ALPHA * (x.var((0, 2, 3), unbiased=False) - running[1])
+        return F.batch_norm(x, mean, var, gamma, beta, training, 0, EPSILON)
+
+    def __call__(self, x, training=True):
+        params, running, fork = iter(self.params), iter(self.running), None
+        for word in self.words:
+            if word[0] in "cC":
+                out, size, stride, pad = map(int, word[1:].split(","))
+                weight = next(params).permute(0, 3, 1, 2)
+                x = F.conv2d(x, weight, next(params) if word[0] == "C" else None, stride, pad)
+            elif word == "n":
+                x = self.norm(x, next(running), next(params), next(params), training)
+            elif word == "r":
+                x = F.relu(x)
+            elif word == "t":
+                x = torch.tanh(x)
+            elif word[0] == "m":
+                x = F.max_pool2d(x, *map(int, word[1:].split(",")))
+            elif word == "a":
+                x = x.mean((2, 3), keepdim=True)
+            elif word == "[":
+                fork = x
+            elif word == "]":
+                more = x.shape[1] - fork.shape[1]
+                stride = -(-fork.shape[2] // x.shape[2])
+                x = x + F.pad(fork[:, :, ::stride, ::stride], (0, 0, 0, 0, more // 2, more - more // 2))
+            else:
+                x = F.linear(x.permute(0, 2, 3, 1).flatten(1), next(params), next(params))[:, :, None, None]
+        return x[:, :, 0, 0]
+
+
+def images():
+    for name, rows, image, layers in IMAGE_CASES:
+        net = ImageNet(image, layers)
+        x = torch.randn(rows, *image).float().double()
+        target = torch.randint(net.outputs, (rows,))
+
+        def loss(training=True):
+            return F.cross_entropy(net(x.permute(0, 3, 1, 2), training), target)
+
+        before = flat(net.params)
+        value = loss()
+        value.backward()
+        grad = flat(p.grad for p in net.params)
+        opt = torch.optim.SGD(net.params, lr=0.1, momentum=0.9, weight_decay=0.01)
+        for _ in range(3):
+            opt.zero_grad()
+            loss().backward()
+            opt.step()
+        running = flat(v for r in net.running for v in r) if net.running else torch.zeros(0)
+        h, w, c = image
+        print(f'{{.name = "{name}", .layers = "{layers}", .rows = {rows}, .image = {{{h}, {w}, {c}}},\n'
+              f' .outputs = {net.outputs}, .loss = {value.item()!r}, .evaluated = {loss(False).item()!r},\n'
+              f' .params = {len(before)}, .buffers = {len(running)},')
+        floats("x", x.flatten())
+        floats("target", target)
+        floats("param", before)
+        floats("grad", grad)
+        floats("after", flat(net.params))
+        floats("running", running)
+        print("},")
+
+
 def flat(tensors):
     return torch.cat([t.detach().flatten() for t in tensors])
 
@@ -48,10 +159,7 @@ def floats(field, values):
     print(f".{field} = (const float[]){{\n" + "\n".join(lines + [line.rstrip()]) + "},")
 
 
-def main():
-    torch.manual_seed(1)
-    torch.set_default_dtype(torch.float64)
-    print("/* Written by torch_reference.py with PyTorch " + torch.__version__ + ". */")
+def linear():
     for name, rows, features, layers, mse in CASES:
         model, outputs = build(features, layers)
         params = list(model.parameters())
@@ -84,4 +192,7 @@ def main():
         print("},")
 
 
-main()
+torch.manual_seed(1)
+torch.set_default_dtype(torch.float64)
+print("/* Written by torch_reference.py with PyTorch " + torch.__version__ + ". */")
+images() if sys.argv[1:] == ["images"] else linear()

@@ -1,0 +1,218 @@
+/*
+ * blas.cc - what mvbench uses of cuBLAS, and the matrix product that the fake cuDNN uses too.
+ *
+ * Inputs are rounded as the unit that would multiply them does: to TF32 where the math mode allows
+ * it, so that a wrong mode shows in the results. Sums are float32. Cost: 2 m n k flops, some ten
+ * GFLOP/s on one core.
+ */
+#include "fake.h"
+
+#include <cublas_v2.h>
+#include <cuda_bf16.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+struct cublasContext {
+	cudaStream_t stream;
+	cublasMath_t math;
+};
+
+namespace fake
+{
+
+namespace
+{
+
+/* 16 floats; ROWS by 2 of them stay in registers. */
+typedef float lanes __attribute__((vector_size(64), aligned(4)));
+constexpr size_t ROWS = 4, WIDTH = 32, DEPTH = 256;
+
+/* c[rows x width] += a[ROWS x depth] b[depth x WIDTH]; c's rows are n apart, a's k. */
+void tile(float *c, size_t n, const float *a, size_t k, const float *b, size_t rows, size_t width,
+	  size_t depth)
+{
+	lanes sum[ROWS][2] = {};
+	for (size_t p = 0; p < depth; p++) {
+		const lanes *bp = (const lanes *)(b + p * WIDTH);
+		for (size_t i = 0; i < ROWS; i++) {
+			sum[i][0] += a[i * k + p] * bp[0];
+			sum[i][1] += a[i * k + p] * bp[1];
+		}
+	}
+	for (size_t i = 0; i < rows; i++)
+		for (size_t j = 0; j < width; j++)
+			c[i * n + j] += sum[i][j / 16][j % 16];
+}
+
+} // namespace
+
+void matmul(float *c, const float *a, bool at, const float *b, bool bt, size_t m, size_t n,
+	    size_t k)
+{
+	/* a with rows of zeros at the end; b in panels of WIDTH columns */
+	std::vector<float> left((m + ROWS - 1) / ROWS * ROWS * k);
+	std::vector<float> right((n + WIDTH - 1) / WIDTH * WIDTH * k);
+	for (size_t i = 0; i < m; i++)
+		for (size_t p = 0; p < k; p++)
+			left[i * k + p] = at ? a[p * m + i] : a[i * k + p];
+	for (size_t p = 0; p < k; p++)
+		for (size_t j = 0; j < n; j++)
+			right[(j / WIDTH * k + p) * WIDTH + j % WIDTH] =
+				bt ? b[j * k + p] : b[p * n + j];
+	memset(c, 0, m * n * sizeof *c);
+	for (size_t p = 0; p < k; p += DEPTH)
+		for (size_t j = 0; j < n; j += WIDTH)
+			for (size_t i = 0; i < m; i += ROWS)
+				tile(c + i * n + j, n, &left[i * k + p], k,
+				     &right[j * k + p * WIDTH], std::min(ROWS, m - i),
+				     std::min(WIDTH, n - j), std::min(DEPTH, k - p));
+}
+
+void load(float *y, const void *x, bool bf16, size_t n, rounding how)
+{
+	if (bf16) {
+		const __nv_bfloat16 *from = (const __nv_bfloat16 *)x;
+		for (size_t i = 0; i < n; i++)
+			y[i] = __bfloat162float(from[i]);
+		return;
+	}
+	memcpy(y, x, n * sizeof *y);
+	if (how == TF32)
+		for (size_t i = 0; i < n; i++) {
+			uint32_t bits; /* to the nearest of 10 bits, ties to even; NaN stays */
+			memcpy(&bits, &y[i], sizeof bits);
+			if ((bits & 0x7f800000) != 0x7f800000)
+				bits = (bits + 0xfff + (bits >> 13 & 1)) & ~0x1fffu;
+			memcpy(&y[i], &bits, sizeof bits);
+		}
+}
+
+void store(void *y, bool bf16, const float *x, float beta, size_t n)
+{
+	if (bf16) {
+		__nv_bfloat16 *to = (__nv_bfloat16 *)y;
+		for (size_t i = 0; i < n; i++)
+			to[i] = __float2bfloat16(beta == 0 ? x[i]
+							   : x[i] + beta * __bfloat162float(to[i]));
+	} else {
+		float *to = (float *)y;
+		for (size_t i = 0; i < n; i++)
+			to[i] = beta == 0 ? x[i] : x[i] + beta * to[i];
+	}
+}
+
+} // namespace fake
+
+using namespace fake;
+
+cublasStatus_t cublasCreate_v2(cublasHandle_t *handle)
+{
+	if (enter(true) != cudaSuccess)
+		return CUBLAS_STATUS_NOT_INITIALIZED;
+	*handle = new cublasContext{};
+	return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasDestroy_v2(cublasHandle_t handle)
+{
+	delete handle;
+	return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream)
+{
+	handle->stream = stream;
+	return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t, void *workspace, size_t bytes)
+{
+	bool good = (uintptr_t)workspace % 256 == 0 && (!bytes || reaches(workspace, bytes));
+	return good ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+}
+
+/* Columns: c[m x n] = alpha op(a) op(b) + beta c. Its rows are the columns of the transposed
+ * product, so b comes first. */
+cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t ta, cublasOperation_t tb,
+			    int m, int n, int k, const void *alpha, const void *a,
+			    cudaDataType atype, int lda, const void *b, cudaDataType btype, int ldb,
+			    const void *beta, void *c, cudaDataType ctype, int ldc,
+			    cublasComputeType_t compute, cublasGemmAlgo_t)
+{
+	struct matrix {
+		const void *data;
+		int rows, columns, ld;
+		bool bf16;
+	};
+	bool at = ta != CUBLAS_OP_N, bt = tb != CUBLAS_OP_N;
+	const matrix in[2] = {{a, at ? k : m, at ? m : k, lda, atype == CUDA_R_16BF},
+			      {b, bt ? n : k, bt ? k : n, ldb, btype == CUDA_R_16BF}};
+	const matrix out = {c, m, n, ldc, ctype == CUDA_R_16BF};
+
+	if (enter() != cudaSuccess)
+		return CUBLAS_STATUS_EXECUTION_FAILED;
+	for (cudaDataType t : {atype, btype, ctype})
+		if (t != CUDA_R_32F && t != CUDA_R_16BF)
+			fail("cublasGemmEx: the fake knows no type %d", (int)t);
+	if (atype != btype || (atype == CUDA_R_32F && ctype == CUDA_R_16BF) ||
+	    (compute != CUBLAS_COMPUTE_32F && compute != CUBLAS_COMPUTE_32F_FAST_TF32 &&
+	     compute != CUBLAS_COMPUTE_32F_PEDANTIC))
+		return CUBLAS_STATUS_NOT_SUPPORTED;
+	for (const matrix &x : {in[0], in[1], out}) {
+		size_t size = x.bf16 ? 2 : 4;
+		size_t n_of = (size_t)x.ld * (size_t)(x.columns - 1) + (size_t)x.rows;
+		if (x.rows < 1 || x.columns < 1 || x.ld < x.rows || !reaches(x.data, n_of * size)) {
+			note("cublasGemmEx: a matrix of %d x %d, %d apart, at %p", x.rows,
+			     x.columns, x.ld, x.data);
+			return CUBLAS_STATUS_INVALID_VALUE;
+		}
+	}
+	bool tf32 = compute == CUBLAS_COMPUTE_32F_FAST_TF32 ||
+		    (compute == CUBLAS_COMPUTE_32F && handle->math == CUBLAS_TF32_TENSOR_OP_MATH);
+	rounding how = tf32 ? TF32 : EXACT;
+	float scale = *(const float *)alpha, keep = *(const float *)beta;
+	cudaError_t e = enqueue(handle->stream, [=] {
+		std::vector<float> dense[2], product((size_t)m * (size_t)n);
+		for (int i = 0; i < 2; i++) {
+			const matrix &x = in[i];
+			size_t rows = (size_t)x.rows, size = x.bf16 ? 2 : 4;
+			dense[i].resize(rows * (size_t)x.columns);
+			for (size_t j = 0; j < (size_t)x.columns; j++)
+				load(&dense[i][j * rows],
+				     (const char *)x.data + j * (size_t)x.ld * size, x.bf16, rows,
+				     how);
+		}
+		matmul(product.data(), dense[1].data(), bt, dense[0].data(), at, (size_t)n,
+		       (size_t)m, (size_t)k);
+		for (float &x : product)
+			x *= scale;
+		for (int j = 0; j < n; j++)
+			store((char *)c + (size_t)j * (size_t)ldc * (out.bf16 ? 2 : 4), out.bf16,
+			      &product[(size_t)j * (size_t)m], keep, (size_t)m);
+	});
+	return e == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
+}
+
+cublasStatus_t cublasSgemm_v2(cublasHandle_t handle, cublasOperation_t ta, cublasOperation_t tb,
+			      int m, int n, int k, const float *alpha, const float *a, int lda,
+			      const float *b, int ldb, const float *beta, float *c, int ldc)
+{
+	return cublasGemmEx(handle, ta, tb, m, n, k, alpha, a, CUDA_R_32F, lda, b, CUDA_R_32F, ldb,
+			    beta, c, CUDA_R_32F, ldc, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
+}
+
+cublasStatus_t cublasGetProperty(libraryPropertyType type, int *value)
+{
+	*value = type == MAJOR_VERSION   ? CUBLAS_VER_MAJOR
+		 : type == MINOR_VERSION ? CUBLAS_VER_MINOR
+					 : CUBLAS_VER_PATCH;
+	return CUBLAS_STATUS_SUCCESS;
+}
+
+const char *cublasGetStatusString(cublasStatus_t status)
+{
+	return status == CUBLAS_STATUS_SUCCESS ? "CUBLAS_STATUS_SUCCESS" : "a fake cuBLAS error";
+}

@@ -1,0 +1,583 @@
+/*
+ * cudart.cc - the fake CUDA runtime but for its memory: devices, errors, streams, events, graphs
+ * and copies.
+ *
+ * A stream is a queue of functions, and an event a stream and how many of its functions must be
+ * done. To wait is to do them, oldest first. The default stream does at once what it is given,
+ * after all streams that are not cudaStreamNonBlocking. A graph is what one stream was given while
+ * it was captured: launched, this is put into a stream's queue.
+ */
+#include "runtime.h"
+
+#include <cstdarg>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <unistd.h>
+#include <vector>
+
+using namespace fake;
+
+namespace
+{
+
+struct op {
+	std::function<void()> run;
+	cudaEvent_t marks; /* the event that this records, or NULL */
+	bool at_once;
+};
+
+struct capture {
+	cudaStreamCaptureMode mode;
+	bool spoilt;
+	std::vector<op> nodes;
+};
+
+} // namespace
+
+struct CUstream_st {
+	int on;
+	bool blocking, alive;
+	std::deque<op> queue;
+	size_t queued, done;
+	std::unique_ptr<capture> in; /* NULL: it is not captured */
+};
+
+struct CUevent_st {
+	bool alive, captured; /* captured: recorded in a capture, and not as external */
+	cudaStream_t stream;  /* NULL: never recorded */
+	size_t place;         /* it has happened when so many are done */
+};
+
+struct CUgraph_st {
+	std::vector<op> nodes;
+};
+
+struct CUgraphExec_st {
+	std::vector<op> nodes;
+	int on;
+};
+
+namespace
+{
+
+std::vector<std::unique_ptr<CUstream_st>> streams; /* never freed: events name them */
+std::vector<std::unique_ptr<CUevent_st>> events;   /* never freed: queues name them */
+CUstream_st old_default = {0, false, true, {}, 0, 0, NULL};
+int current;
+pid_t owner; /* who made the first call */
+cudaError_t last, broken;
+long kernels_done;
+
+cudaStream_t stream_of(cudaStream_t s)
+{
+	if (!s || s == cudaStreamLegacy || s == &old_default)
+		return &old_default;
+	for (auto &one : streams)
+		if (one.get() == s && s->alive)
+			return s;
+	note("%p is no stream, or no more", (void *)s);
+	return NULL;
+}
+
+cudaEvent_t event_of(cudaEvent_t e)
+{
+	for (auto &one : events)
+		if (one.get() == e && e->alive)
+			return e;
+	note("%p is no event, or no more", (void *)e);
+	return NULL;
+}
+
+/* Until so many are done. A GPU that has failed does nothing more. */
+void finish(cudaStream_t s, size_t place)
+{
+	memory_open();
+	while (s->done < place && broken == cudaSuccess) {
+		op next = std::move(s->queue.front());
+		s->queue.pop_front();
+		next.run();
+		s->done++;
+	}
+	memory_close();
+}
+
+void finish_blocking()
+{
+	for (auto &s : streams)
+		if (s->blocking && s->on == current)
+			finish(s.get(), s->queued);
+}
+
+cudaError_t spoil(CUstream_st &s, const char *why, cudaError_t e)
+{
+	note("a capture is spoilt: %s", why);
+	s.in->spoilt = true;
+	return e;
+}
+
+/* Records or queues it; the GPU's failure, if it has failed. */
+cudaError_t push(cudaStream_t s, op o)
+{
+	if (s == &old_default) {
+		for (auto &other : streams)
+			if (other->in && other->blocking)
+				return spoil(*other, "the default stream was used",
+					     cudaErrorStreamCaptureImplicit);
+		finish_blocking();
+	}
+	if (s->in) {
+		s->in->nodes.push_back(std::move(o));
+		return s->in->spoilt ? cudaErrorStreamCaptureInvalidated : cudaSuccess;
+	}
+	s->queued++;
+	if (o.marks) {
+		o.marks->captured = false;
+		o.marks->stream = s;
+		o.marks->place = s->queued;
+	}
+	bool at_once = o.at_once || s == &old_default;
+	s->queue.push_back(std::move(o));
+	if (at_once)
+		finish(s, s->queued);
+	return broken;
+}
+
+int driver_version()
+{
+	return (int)setting("FAKE_CUDA_DRIVER", CUDART_VERSION);
+}
+
+/* The kind that these two pointers make, if it is what the caller says it is. */
+cudaError_t check_copy(const void *to, const void *from, size_t bytes, cudaMemcpyKind kind)
+{
+	where a = memory_where(from, bytes), b = memory_where(to, bytes);
+	bool from_device = a == ON_DEVICE, to_device = b == ON_DEVICE;
+	bool good =
+		kind == cudaMemcpyDefault || kind == (cudaMemcpyKind)(from_device * 2 + to_device);
+	if (a == NOWHERE || b == NOWHERE || !good) {
+		note("a copy of %zu bytes, kind %d, from %p (%d) to %p (%d)", bytes, (int)kind,
+		     from, (int)a, to, (int)b);
+		return cudaErrorInvalidValue;
+	}
+	return cudaSuccess;
+}
+
+const struct {
+	cudaError_t e;
+	const char *text;
+} error_table[] = {
+	{cudaSuccess, "no error"},
+	{cudaErrorInvalidValue, "invalid argument"},
+	{cudaErrorMemoryAllocation, "out of memory"},
+	{cudaErrorInitializationError, "initialization error"},
+	{cudaErrorInvalidConfiguration, "invalid configuration argument"},
+	{cudaErrorInsufficientDriver,
+	 "CUDA driver version is insufficient for CUDA runtime version"},
+	{cudaErrorNoDevice, "no CUDA-capable device is detected"},
+	{cudaErrorInvalidDevice, "invalid device ordinal"},
+	{cudaErrorDeviceUninitialized, "invalid device context"},
+	{cudaErrorMapBufferObjectFailed, "mapping of buffer object failed"},
+	{cudaErrorInvalidResourceHandle, "invalid resource handle"},
+	{cudaErrorLaunchFailure, "unspecified launch failure"},
+	{cudaErrorStreamCaptureUnsupported, "operation not permitted when stream is capturing"},
+	{cudaErrorStreamCaptureInvalidated,
+	 "operation failed due to a previous error during capture"},
+	{cudaErrorStreamCaptureImplicit,
+	 "operation would make the legacy stream depend on a capturing blocking stream"},
+	{cudaErrorCapturedEvent,
+	 "operation not permitted on an event last recorded in a capturing stream"},
+	{cudaErrorIllegalState, "the operation cannot be performed in the present state"},
+};
+
+} // namespace
+
+namespace fake
+{
+
+long setting(const char *name, long otherwise)
+{
+	const char *text = getenv(name);
+	return text ? atol(text) : otherwise;
+}
+
+void note(const char *format, ...)
+{
+	if (!setting("FAKE_CUDA_NOTES", 0))
+		return;
+	va_list ap;
+	va_start(ap, format);
+	fputs("fake CUDA: ", stderr);
+	vfprintf(stderr, format, ap);
+	fputc('\n', stderr);
+	va_end(ap);
+}
+
+void fail(const char *format, ...)
+{
+	va_list ap;
+	va_start(ap, format);
+	fputs("fake CUDA: ", stderr);
+	vfprintf(stderr, format, ap);
+	fputc('\n', stderr);
+	va_end(ap);
+	abort();
+}
+
+int device()
+{
+	return current;
+}
+
+cudaError_t remember(cudaError_t e)
+{
+	if (e != cudaSuccess)
+		last = e;
+	return e;
+}
+
+cudaError_t enter(bool unsafe)
+{
+	if (running())
+		fail("%s: called the host's library", running());
+	if (driver_version() / 1000 < CUDART_VERSION / 1000)
+		return cudaErrorInsufficientDriver;
+	if (setting("FAKE_CUDA_DEVICES", 1) < 1)
+		return cudaErrorNoDevice;
+	if (!owner)
+		owner = getpid();
+	if (owner != getpid())
+		return cudaErrorInitializationError; /* it does not survive a fork */
+	if (broken != cudaSuccess)
+		return broken;
+	for (auto &s : streams)
+		if (unsafe && s->in && s->in->mode != cudaStreamCaptureModeRelaxed)
+			return spoil(*s, "a call was made that may wait",
+				     cudaErrorStreamCaptureUnsupported);
+	return cudaSuccess;
+}
+
+cudaError_t enqueue(cudaStream_t s, std::function<void()> run, bool at_once)
+{
+	s = stream_of(s);
+	return s ? push(s, {std::move(run), NULL, at_once}) : cudaErrorInvalidResourceHandle;
+}
+
+cudaError_t finish_all()
+{
+	for (auto &s : streams)
+		finish(s.get(), s->queued);
+	return broken;
+}
+
+void check_argument(const char *kernel, int i, const void *p)
+{
+	if (p && !reaches(p, 1))
+		fail("kernel %s: its argument %d, %p, is no memory of the device's", kernel, i + 1,
+		     p);
+}
+
+/* As <<<>>>: what is wrong is found by cudaGetLastError. */
+void launch(const char *kernel, dim3 blocks, dim3 threads, cudaStream_t stream,
+	    std::function<void()> body)
+{
+	call([&] {
+		size_t n = (size_t)threads.x * threads.y * threads.z;
+		size_t b = (size_t)blocks.x * blocks.y * blocks.z;
+		cudaStream_t s = stream_of(stream);
+		if (n == 0 || n > 1024 || threads.z > 64 || b == 0 || blocks.x > INT32_MAX ||
+		    blocks.y > 65535 || blocks.z > 65535) {
+			note("kernel %s: %zu blocks of %zu threads", kernel, b, n);
+			return cudaErrorInvalidConfiguration;
+		}
+		if (!s || (s != &old_default && s->on != current))
+			return cudaErrorInvalidResourceHandle;
+		return enqueue(s, [=] {
+			if (++kernels_done == setting("FAKE_CUDA_FAIL", 0)) {
+				note("kernel %s fails, as asked for", kernel);
+				broken = cudaErrorLaunchFailure;
+				return;
+			}
+			run_blocks(kernel, blocks, threads, body);
+		});
+	});
+}
+
+} // namespace fake
+
+/* ---- Devices and errors ---- */
+
+cudaError_t cudaRuntimeGetVersion(int *version)
+{
+	*version = CUDART_VERSION;
+	return cudaSuccess;
+}
+
+cudaError_t cudaDriverGetVersion(int *version)
+{
+	*version = driver_version();
+	return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceCount(int *n)
+{
+	*n = 0;
+	return call([&] {
+		*n = (int)setting("FAKE_CUDA_DEVICES", 1);
+		return cudaSuccess;
+	});
+}
+
+cudaError_t cudaSetDevice(int i)
+{
+	return call([&] {
+		if (i < 0 || i >= setting("FAKE_CUDA_DEVICES", 1))
+			return cudaErrorInvalidDevice;
+		current = i;
+		return cudaSuccess;
+	});
+}
+
+cudaError_t cudaGetDevice(int *i)
+{
+	return call([&] {
+		*i = current;
+		return cudaSuccess;
+	});
+}
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int i)
+{
+	return call([&] {
+		if (i < 0 || i >= setting("FAKE_CUDA_DEVICES", 1))
+			return cudaErrorInvalidDevice;
+		*p = {};
+		strcpy(p->name, "Fake GPU");
+		p->totalGlobalMem = memory_total();
+		p->major = 9;
+		p->multiProcessorCount = 4;
+		p->warpSize = 32;
+		p->maxThreadsPerBlock = 1024;
+		p->unifiedAddressing = 1;
+		p->pciBusID = i;
+		return cudaSuccess;
+	});
+}
+
+cudaError_t cudaGetLastError(void)
+{
+	cudaError_t e = broken != cudaSuccess ? broken : last;
+	last = cudaSuccess;
+	return e;
+}
+
+const char *cudaGetErrorString(cudaError_t e)
+{
+	for (auto &row : error_table)
+		if (row.e == e)
+			return row.text;
+	return "unrecognized error code";
+}
+
+/* ---- Streams and events ---- */
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned flags)
+{
+	return call([&] {
+		bool blocking = !(flags & cudaStreamNonBlocking);
+		streams.emplace_back(new CUstream_st{current, blocking, true, {}, 0, 0, NULL});
+		*s = streams.back().get();
+		return cudaSuccess;
+	});
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t s)
+{
+	return call([&] {
+		if (!s || !stream_of(s))
+			return cudaErrorInvalidResourceHandle;
+		finish(s, s->queued);
+		s->alive = false;
+		return broken;
+	});
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream)
+{
+	return call([&] {
+		cudaStream_t s = stream_of(stream);
+		if (!s)
+			return cudaErrorInvalidResourceHandle;
+		if (s->in)
+			return spoil(*s, "its stream was waited for",
+				     cudaErrorStreamCaptureUnsupported);
+		if (s == &old_default)
+			finish_blocking();
+		finish(s, s->queued);
+		return broken;
+	});
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *e, unsigned)
+{
+	return call([&] {
+		events.emplace_back(new CUevent_st{true, false, NULL, 0});
+		*e = events.back().get();
+		return cudaSuccess;
+	});
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t e)
+{
+	return call([&] {
+		if (!event_of(e))
+			return cudaErrorInvalidResourceHandle;
+		e->alive = false;
+		return cudaSuccess;
+	});
+}
+
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t e, cudaStream_t stream, unsigned flags)
+{
+	return call([&] {
+		cudaStream_t s = stream_of(stream);
+		if (!s || !event_of(e))
+			return cudaErrorInvalidResourceHandle;
+		if (s->in && !(flags & cudaEventRecordExternal)) {
+			e->captured = true;
+			return cudaSuccess;
+		}
+		return push(s, {[] {}, e, false});
+	});
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t e)
+{
+	return call_unsafe([&] {
+		if (!event_of(e))
+			return cudaErrorInvalidResourceHandle;
+		if (e->captured)
+			return cudaErrorCapturedEvent;
+		if (e->stream)
+			finish(e->stream, e->place);
+		return broken;
+	});
+}
+
+/* ---- Graphs ---- */
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode)
+{
+	return call([&] {
+		cudaStream_t s = stream_of(stream);
+		if (!s)
+			return cudaErrorInvalidResourceHandle;
+		if (s == &old_default)
+			return cudaErrorStreamCaptureUnsupported;
+		if (s->in)
+			return cudaErrorIllegalState;
+		s->in.reset(new capture{mode, false, {}});
+		return cudaSuccess;
+	});
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
+{
+	return call([&] {
+		cudaStream_t s = stream_of(stream);
+		*graph = NULL;
+		if (!s || !s->in)
+			return cudaErrorIllegalState;
+		std::unique_ptr<capture> c = std::move(s->in);
+		if (c->spoilt)
+			return cudaErrorStreamCaptureInvalidated;
+		*graph = new CUgraph_st{std::move(c->nodes)};
+		return cudaSuccess;
+	});
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long)
+{
+	return call([&] {
+		*exec = new CUgraphExec_st{graph->nodes, current};
+		return cudaSuccess;
+	});
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
+{
+	return call([&] {
+		cudaStream_t s = stream_of(stream);
+		if (!s || s->on != exec->on)
+			return cudaErrorInvalidResourceHandle;
+		for (const op &o : exec->nodes) {
+			cudaError_t e = push(s, o);
+			if (e != cudaSuccess)
+				return e;
+		}
+		return cudaSuccess;
+	});
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
+{
+	return call([&] {
+		delete exec;
+		return cudaSuccess;
+	});
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph)
+{
+	return call([&] {
+		delete graph;
+		return cudaSuccess;
+	});
+}
+
+/* ---- Copies ---- */
+
+/* What comes from pageable memory is taken at once; what goes there has arrived on return. */
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind,
+			    cudaStream_t stream)
+{
+	return call([&] {
+		cudaStream_t s = stream_of(stream);
+		cudaError_t e =
+			s ? check_copy(to, from, bytes, kind) : cudaErrorInvalidResourceHandle;
+		if (e != cudaSuccess)
+			return e;
+		bool reads = memory_where(from, bytes) == PAGEABLE;
+		bool writes = memory_where(to, bytes) == PAGEABLE;
+		if (s->in && (reads || writes))
+			return spoil(*s, "a copy uses memory that is not pinned",
+				     cudaErrorStreamCaptureUnsupported);
+		if (reads) {
+			const char *p = (const char *)from;
+			auto kept = std::make_shared<std::vector<char>>(p, p + bytes);
+			return enqueue(s, [=] { memcpy(to, kept->data(), bytes); });
+		}
+		return enqueue(
+			s, [=] { memmove(to, from, bytes); }, writes);
+	});
+}
+
+cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind)
+{
+	return call_unsafe([&] {
+		cudaError_t e = check_copy(to, from, bytes, kind);
+		return e != cudaSuccess ? e : enqueue(NULL, [=] { memmove(to, from, bytes); });
+	});
+}
+
+cudaError_t cudaMemsetAsync(void *p, int value, size_t bytes, cudaStream_t stream)
+{
+	return call([&] {
+		if (memory_where(p, bytes) != ON_DEVICE)
+			return cudaErrorInvalidValue;
+		return enqueue(stream, [=] { memset(p, value, bytes); });
+	});
+}

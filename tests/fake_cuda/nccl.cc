@@ -1,0 +1,160 @@
+/*
+ * nccl.cc - what mvbench uses of NCCL: the sum over all ranks, which are processes of this machine.
+ *
+ * The unique id names a file of shared memory in which every rank has a window. A sum goes through
+ * it window by window: all write theirs, all add them up in the order of the ranks. A rank that
+ * waits for more than a minute gives up.
+ */
+#include "fake.h"
+
+#include <nccl.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <vector>
+
+using namespace fake;
+
+namespace
+{
+
+constexpr size_t WINDOW = 1 << 16; /* floats */
+constexpr int MOST = 64;
+constexpr time_t PATIENCE_S = 60;
+
+struct meeting { /* in shared memory */
+	std::atomic<int> arrived, left;
+	std::atomic<unsigned> round;
+	int device[MOST];
+	float window[MOST][WINDOW];
+};
+
+} // namespace
+
+struct ncclComm {
+	meeting *m;
+	int rank, size, on;
+};
+
+namespace
+{
+
+/* Until all ranks are here. */
+bool meet(const ncclComm &c)
+{
+	unsigned round = c.m->round;
+	time_t begun = time(NULL);
+	if (c.m->arrived.fetch_add(1) + 1 == c.size) {
+		c.m->arrived = 0;
+		c.m->round++;
+		return true;
+	}
+	while (c.m->round == round) {
+		sched_yield();
+		if (time(NULL) - begun > PATIENCE_S)
+			return false;
+	}
+	return true;
+}
+
+void sum(const ncclComm &c, float *out, const float *in, size_t n)
+{
+	for (size_t first = 0; first < n; first += WINDOW) {
+		size_t count = n - first < WINDOW ? n - first : WINDOW;
+		memcpy(c.m->window[c.rank], in + first, count * sizeof *in);
+		if (!meet(c))
+			fail("ncclAllReduce: rank %d of %d waited in vain", c.rank, c.size);
+		for (size_t i = 0; i < count; i++) {
+			float s = c.m->window[0][i];
+			for (int r = 1; r < c.size; r++)
+				s += c.m->window[r][i];
+			out[first + i] = s;
+		}
+		if (!meet(c))
+			fail("ncclAllReduce: rank %d of %d waited in vain", c.rank, c.size);
+	}
+}
+
+} // namespace
+
+ncclResult_t ncclGetVersion(int *version)
+{
+	*version = NCCL_VERSION_CODE;
+	return ncclSuccess;
+}
+
+const char *ncclGetErrorString(ncclResult_t r)
+{
+	return r == ncclSuccess        ? "no error"
+	       : r == ncclInvalidUsage ? "invalid usage (run with NCCL_DEBUG=WARN for details)"
+				       : "a fake NCCL error";
+}
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
+{
+	static int made;
+	if (enter() != cudaSuccess)
+		return ncclUnhandledCudaError;
+	memset(id, 0, sizeof *id);
+	snprintf(id->internal, sizeof id->internal, "/fake_nccl_%d_%d", (int)getpid(), made++);
+	return ncclSuccess;
+}
+
+ncclResult_t ncclCommInitRank(ncclComm_t *comm, int size, ncclUniqueId id, int rank)
+{
+	if (enter(true) != cudaSuccess)
+		return ncclUnhandledCudaError;
+	if (rank < 0 || rank >= size || size > MOST)
+		return ncclInvalidArgument;
+	int fd = shm_open(id.internal, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (fd < 0 || ftruncate(fd, sizeof(meeting)) != 0)
+		return ncclSystemError;
+	void *m = mmap(NULL, sizeof(meeting), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
+	if (m == MAP_FAILED)
+		return ncclSystemError;
+	ncclComm c = {(meeting *)m, rank, size, device()};
+	c.m->device[rank] = c.on;
+	bool all = meet(c);
+	if (rank == 0)
+		shm_unlink(id.internal);
+	bool twice = false;
+	for (int r = 0; r < size; r++)
+		for (int s = 0; s < r; s++)
+			twice = twice || c.m->device[r] == c.m->device[s];
+	if (!all || twice) {
+		note("ncclCommInitRank: %s", all ? "two ranks on one GPU" : "not all ranks came");
+		munmap(m, sizeof(meeting));
+		return all ? ncclInvalidUsage : ncclSystemError;
+	}
+	*comm = new ncclComm(c);
+	return ncclSuccess;
+}
+
+ncclResult_t ncclCommDestroy(ncclComm_t comm)
+{
+	munmap(comm->m, sizeof(meeting));
+	delete comm;
+	return ncclSuccess;
+}
+
+ncclResult_t ncclAllReduce(const void *in, void *out, size_t n, ncclDataType_t type, ncclRedOp_t op,
+			   ncclComm_t comm, cudaStream_t stream)
+{
+	if (enter() != cudaSuccess)
+		return ncclUnhandledCudaError;
+	if (type != ncclFloat || op != ncclSum)
+		fail("ncclAllReduce: the fake adds floats only");
+	if (device() != comm->on || !reaches(in, n * 4) || !reaches(out, n * 4))
+		return ncclInvalidArgument;
+	ncclComm c = *comm;
+	cudaError_t e = enqueue(
+		stream, [=] { sum(c, (float *)out, (const float *)in, n); }, true);
+	return e == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+}

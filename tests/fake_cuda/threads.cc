@@ -1,0 +1,254 @@
+/*
+ * threads.cc - the threads of a block, as coroutines on the host's one thread.
+ *
+ * A coroutine takes one thread after the other to its end, so that kernels without barriers never
+ * switch. Where a thread waits, its coroutine is parked and another goes on with the next threads.
+ * When all are parked or done, those are released whose barrier is complete; if none is, the
+ * barrier was not reached by all, which is an error in the kernel.
+ */
+#include "fake.h"
+#include "fake_cuda.h"
+
+#include <cstdio>
+#include <sys/mman.h>
+#include <vector>
+
+#ifndef __x86_64__
+#error "the switch of stacks is written for x86-64"
+#endif
+
+/* Saves what a function must keep on this stack and its top in *from; goes on where `to` left. */
+extern "C" __attribute__((visibility("hidden"))) void fake_switch(void **from, void *to);
+asm(R"(
+	.text
+	.hidden fake_switch
+	.globl fake_switch
+	.type fake_switch, @function
+fake_switch:
+	pushq %rbp
+	pushq %rbx
+	pushq %r12
+	pushq %r13
+	pushq %r14
+	pushq %r15
+	movq %rsp, (%rdi)
+	movq %rsi, %rsp
+	popq %r15
+	popq %r14
+	popq %r13
+	popq %r12
+	popq %rbx
+	popq %rbp
+	ret
+	.size fake_switch, .-fake_switch
+)");
+
+extern char __start_fake_shared[] __attribute__((weak));
+extern char __stop_fake_shared[] __attribute__((weak));
+
+namespace fake
+{
+
+place here;
+
+namespace
+{
+
+constexpr size_t STACK = 128 << 10, PAGE = 4096;
+constexpr unsigned WARP = 32, MOST = 1024;
+
+enum wait { NOTHING, BLOCK, SHUFFLE };
+
+struct coroutine {
+	void *stack_top;
+	uint3 thread;
+	unsigned number; /* of the thread in the block */
+	wait waits;
+	int line; /* where */
+};
+
+std::vector<coroutine *> pool;
+coroutine *parked[MOST]; /* by the thread's number; NULL: it is not */
+coroutine *current;
+void *scheduler;
+const std::function<void()> *kernel_body;
+const char *kernel_name;
+unsigned begun, count;                        /* threads of the block */
+bool backwards;                               /* in this launch */
+alignas(16) unsigned char given[2][MOST][16]; /* in shuffles, by turns */
+unsigned char turn[MOST];
+
+void take_threads() /* what a coroutine does, for ever */
+{
+	for (;;) {
+		while (begun < count) {
+			unsigned i = backwards ? count - 1 - begun : begun;
+			unsigned x = here.threads.x, y = here.threads.y;
+			begun++;
+			current->number = i;
+			turn[i] = 0;
+			here.thread =
+				x == count ? uint3{i, 0, 0} : uint3{i % x, i / x % y, i / x / y};
+			current->thread = here.thread;
+			(*kernel_body)();
+		}
+		pool.push_back(current);
+		fake_switch(&current->stack_top, scheduler);
+	}
+}
+
+coroutine *coroutine_new()
+{
+	char *map = (char *)mmap(NULL, STACK + PAGE, PROT_READ | PROT_WRITE,
+				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (map == MAP_FAILED || mprotect(map, PAGE, PROT_NONE) != 0)
+		fail("no memory for a stack");
+	/* As if it had been left by fake_switch: six registers, then where to return. Tops differ
+	 * in their last bits, or a processor's cache would hold but a few of them. */
+	static unsigned made;
+	void **top = (void **)(map + PAGE + STACK - made++ % 60 * 64);
+	top[-2] = (void *)take_threads;
+	return new coroutine{top - 8, {}, 0, NOTHING, 0};
+}
+
+void resume(coroutine *c)
+{
+	current = c;
+	here.thread = c->thread;
+	fake_switch(&scheduler, c->stack_top);
+}
+
+void park(wait what, int line)
+{
+	current->waits = what;
+	current->line = line;
+	parked[current->number] = current;
+	fake_switch(&current->stack_top, scheduler);
+}
+
+/* Do all of these threads wait for the same? */
+bool complete(unsigned first, unsigned n, wait what)
+{
+	for (unsigned i = first; i < first + n; i++)
+		if (!parked[i] || parked[i]->waits != what ||
+		    parked[i]->line != parked[first]->line)
+			return false;
+	return true;
+}
+
+void release(unsigned first, unsigned n)
+{
+	coroutine *them[MOST];
+	memcpy(them, &parked[first], n * sizeof *them);
+	memset(&parked[first], 0, n * sizeof *them);
+	for (unsigned i = 0; i < n; i++)
+		resume(them[backwards ? n - 1 - i : i]);
+}
+
+[[noreturn]] void stuck()
+{
+	unsigned waiting = 0;
+	const coroutine *one = NULL;
+	for (unsigned i = 0; i < count; i++)
+		if (parked[i]) {
+			waiting++;
+			one = parked[i];
+		}
+	here.thread = one->thread;
+	fail("%s: the %s in line %d was not reached by all threads of the %s: of %u, %u wait there "
+	     "or elsewhere, the others have ended",
+	     running(), one->waits == BLOCK ? "barrier" : "shuffle", one->line,
+	     one->waits == BLOCK ? "block" : "warp", count, waiting);
+}
+
+void run_block()
+{
+	size_t shared = (size_t)(__stop_fake_shared - __start_fake_shared);
+	if (shared)
+		memset(__start_fake_shared, 0xff, shared);
+	begun = 0;
+	while (begun < count) {
+		if (pool.empty())
+			pool.push_back(coroutine_new());
+		coroutine *c = pool.back();
+		pool.pop_back();
+		resume(c);
+	}
+	for (;;) {
+		bool waiting = false, released = false;
+		if (complete(0, count, BLOCK)) {
+			release(0, count);
+			continue;
+		}
+		for (unsigned first = 0; first < count; first += WARP) {
+			if (first + WARP <= count && complete(first, WARP, SHUFFLE)) {
+				release(first, WARP);
+				released = true;
+			}
+		}
+		for (unsigned i = 0; i < count; i++)
+			waiting = waiting || parked[i];
+		if (!waiting)
+			return;
+		if (!released)
+			stuck();
+	}
+}
+
+} // namespace
+
+const char *running()
+{
+	static char text[256];
+	if (!kernel_name)
+		return NULL;
+	snprintf(text, sizeof text, "kernel %s, block (%u,%u,%u), thread (%u,%u,%u)", kernel_name,
+		 here.block.x, here.block.y, here.block.z, here.thread.x, here.thread.y,
+		 here.thread.z);
+	return text;
+}
+
+void run_blocks(const char *kernel, dim3 blocks, dim3 threads, const std::function<void()> &body)
+{
+	kernel_name = kernel;
+	kernel_body = &body;
+	count = threads.x * threads.y * threads.z;
+	here.threads = threads;
+	here.blocks = blocks;
+	backwards = !backwards;
+	size_t n = (size_t)blocks.x * blocks.y * blocks.z;
+	for (size_t b = 0; b < n; b++) {
+		size_t i = backwards ? n - 1 - b : b;
+		here.block = {(unsigned)(i % blocks.x), (unsigned)(i / blocks.x % blocks.y),
+			      (unsigned)(i / blocks.x / blocks.y)};
+		run_block();
+	}
+	kernel_name = NULL;
+}
+
+void barrier(int line)
+{
+	park(BLOCK, line);
+}
+
+unsigned lane()
+{
+	return current->number % WARP;
+}
+
+/* A value stays until the shuffle after the next: by then all have read it. */
+void shuffle(int line, unsigned mask, const void *mine, void *theirs, size_t bytes, unsigned from)
+{
+	unsigned me = current->number;
+	if (mask != 0xffffffffu || count % WARP)
+		fail("%s: a shuffle in line %d of a part of a warp (mask %x, %u threads)",
+		     running(), line, mask, count);
+	if (bytes > sizeof given[0][0])
+		fail("%s: a shuffle in line %d of %zu bytes", running(), line, bytes);
+	unsigned char(*slot)[16] = given[turn[me] ^= 1];
+	memcpy(slot[me], mine, bytes);
+	park(SHUFFLE, line);
+	memcpy(theirs, slot[me / WARP * WARP + from], bytes);
+}
+
+} // namespace fake

@@ -1,0 +1,244 @@
+/*
+ * cifar.c - CIFAR-10 (Krizhevsky 2009) in its binary version, where --data-dir has it, and
+ * Fashion-MNIST padded to the same 32 x 32 where it does not.
+ *
+ * data_batch_1.bin to data_batch_5.bin, as many as are there, and test_batch.bin are rows of 3,073
+ * bytes: the label, then 32 x 32 pixels of red, of green and of blue. They become images with the
+ * channel running fastest. Nothing is trusted: sizes and labels are checked, and what is wrong is
+ * said in a sentence with the file's name. 154 MB in memory for 50,000 rows.
+ */
+#include "../mvbench.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+extern const struct dataset dataset_fashion_mnist_32;
+
+#define WHOLE_SET \
+	"CIFAR-10's binary version has data_batch_1.bin to data_batch_5.bin and test_batch.bin"
+
+enum {
+	CLASSES = 10,
+	SIZE = 32,
+	CHANNELS = 3,
+	PIXELS = SIZE * SIZE,
+	FEATURES = PIXELS * CHANNELS,
+	ROW = 1 + FEATURES,
+	BATCHES = 5,
+	TEST = 0 /* number of the test file */
+};
+
+/* ---- Files --------------------------------------------------------------- */
+
+static char *path_of(const struct run *run, int batch)
+{
+	return batch == TEST ? sentence("%s/test_batch.bin", run->data_dir)
+			     : sentence("%s/data_batch_%d.bin", run->data_dir, batch);
+}
+
+/* Is the file there? What else keeps it from being opened is for file_open to say. */
+static bool there(const struct run *run, int batch)
+{
+	char *path = path_of(run, batch);
+	FILE *f = fopen(path, "rb");
+	bool is = f || (errno != ENOENT && errno != ENOTDIR);
+
+	if (f)
+		fclose(f);
+	free(path);
+	return is;
+}
+
+static bool is_cifar(const struct run *run)
+{
+	bool is = false;
+
+	for (int i = 0; run->data_dir && *run->data_dir && i <= BATCHES; i++)
+		is |= there(run, i);
+	return is;
+}
+
+/* Opens a file and counts its rows. *f is NULL where something is wrong, else the caller's. */
+static char *file_open(const char *path, FILE **f, size_t *rows)
+{
+	char *wrong;
+	long bytes;
+
+	*f = fopen(path, "rb");
+	if (!*f)
+		return sentence("%s: %s; " WHOLE_SET, path, strerror(errno));
+	errno = 0;
+	if (fgetc(*f) == EOF && ferror(*f)) /* a folder of that name */
+		wrong = sentence("%s: %s; " WHOLE_SET, path, strerror(errno));
+	else if (fseek(*f, 0, SEEK_END) != 0 || (bytes = ftell(*f)) < 0)
+		wrong = sentence("%s: %s; give a plain file", path, strerror(errno));
+	else if (bytes == 0 || bytes % ROW != 0)
+		wrong = sentence("%s: has %ld bytes, which is not a number of rows of %d (a label "
+				 "and 32 x 32 x 3 pixels); fetch it again",
+				 path, bytes, ROW);
+	else {
+		*rows = (size_t)bytes / ROW;
+		rewind(*f);
+		return NULL;
+	}
+	fclose(*f);
+	*f = NULL;
+	return wrong;
+}
+
+/* A row of the file becomes pixels of red, green and blue. */
+static void row_take(uint8_t *pixel, const uint8_t *row)
+{
+	for (size_t c = 0; c < CHANNELS; c++)
+		for (size_t i = 0; i < PIXELS; i++)
+			pixel[i * CHANNELS + c] = row[1 + c * PIXELS + i];
+}
+
+static char *file_read(const char *path, FILE *f, uint8_t *pixel, float *label, size_t rows)
+{
+	uint8_t row[ROW];
+
+	for (size_t i = 0; i < rows; i++) {
+		if (fread(row, ROW, 1, f) != 1)
+			return sentence("%s: row %zu: %s; fetch it again", path, i,
+					ferror(f) ? strerror(errno) : "the file ends early");
+		if (row[0] >= CLASSES)
+			return sentence("%s: row %zu has the label %u, labels are 0 to %d; give "
+					"CIFAR-10 in its binary version",
+					path, i, row[0], CLASSES - 1);
+		label[i] = row[0];
+		row_take(pixel + i * FEATURES, row);
+	}
+	return NULL;
+}
+
+/* ---- Parts --------------------------------------------------------------- */
+
+/* Files first..last: counts their rows and, where d has memory, reads them. */
+static char *part_walk(const struct run *run, struct data *d, int first, int last)
+{
+	size_t at = 0, rows = 0;
+	char *wrong = NULL;
+
+	for (int i = first; i <= last && !wrong; i++, at += rows) {
+		char *path = path_of(run, i);
+		FILE *f;
+
+		wrong = file_open(path, &f, &rows);
+		if (!wrong && d->bytes && at + rows > d->n)
+			wrong = sentence("%s: grew while it was read", path);
+		else if (!wrong && d->bytes)
+			wrong = file_read(path, f, (uint8_t *)d->bytes + at * FEATURES,
+					  (float *)d->target + at, rows);
+		if (f)
+			fclose(f);
+		free(path);
+	}
+	if (!d->bytes)
+		d->n = at;
+	return wrong;
+}
+
+static char *part_get(const struct run *run, struct data *d, int first, int last, bool load)
+{
+	char *wrong;
+
+	*d = (struct data){
+		.features = FEATURES, .classes = CLASSES, .image = {SIZE, SIZE, CHANNELS}};
+	wrong = part_walk(run, d, first, last);
+	if (wrong || !load)
+		return wrong;
+	d->bytes = malloc(d->n * FEATURES);
+	d->target = malloc(d->n * sizeof *d->target);
+	if (!d->bytes || !d->target)
+		return sentence("--data-dir=%s: no memory for %zu images of %d bytes",
+				run->data_dir, d->n, FEATURES);
+	return part_walk(run, d, first, last);
+}
+
+static void part_free(struct data *d)
+{
+	free((void *)d->bytes);
+	free((void *)d->target);
+	*d = (struct data){0};
+}
+
+static char *cifar_get(const struct run *run, struct data *train, struct data *test, bool load)
+{
+	int last = 1;
+	char *wrong;
+
+	*train = *test = (struct data){0};
+	while (last < BATCHES && there(run, last + 1))
+		last++;
+	for (int i = last + 2; i <= BATCHES; i++)
+		if (there(run, i))
+			return sentence("%s/data_batch_%d.bin is not there, and data_batch_%d.bin "
+					"is; give the files before it as well",
+					run->data_dir, last + 1, i);
+	/* the sizes of all files before the first image: what is wrong is found early */
+	wrong = load ? cifar_get(run, train, test, false) : NULL;
+	if (!wrong)
+		wrong = part_get(run, train, 1, last, load);
+	if (!wrong)
+		wrong = part_get(run, test, TEST, TEST, load);
+	if (wrong) {
+		part_free(train);
+		part_free(test);
+	}
+	return wrong;
+}
+
+/* ---- The set ------------------------------------------------------------- */
+
+/* Where a folder was named, it may have been meant to hold either. */
+static char *either(const struct run *run, char *wrong)
+{
+	char *both;
+
+	if (!wrong || !run->data_dir || !*run->data_dir)
+		return wrong;
+	both = sentence("--data-dir=%s has no data_batch_1.bin of CIFAR-10, and of Fashion-MNIST: "
+			"%s",
+			run->data_dir, wrong);
+	free(wrong);
+	return both;
+}
+
+static char *either_probe(const struct run *run, struct data *train, struct data *test)
+{
+	if (is_cifar(run))
+		return cifar_get(run, train, test, false);
+	return either(run, dataset_fashion_mnist_32.probe(run, train, test));
+}
+
+static char *either_load(const struct run *run, struct data *train, struct data *test)
+{
+	if (is_cifar(run))
+		return cifar_get(run, train, test, true);
+	return either(run, dataset_fashion_mnist_32.load(run, train, test));
+}
+
+static void either_unload(struct data *train, struct data *test)
+{
+	if (train->image.channels != CHANNELS) {
+		dataset_fashion_mnist_32.unload(train, test);
+		return;
+	}
+	part_free(train);
+	part_free(test);
+}
+
+const struct dataset dataset_cifar10_or_fashion = {
+	.name = "cifar10_or_fashion",
+	.summary = "CIFAR-10, 60,000 colour images of 32 x 32, where --data-dir has it, else "
+		   "Fashion-MNIST padded to 32 x 32",
+	.needs = "--data-dir=FOLDER with CIFAR-10's data_batch_1.bin to data_batch_5.bin and "
+		 "test_batch.bin; without it Fashion-MNIST is used: the Debian package "
+		 "dataset-fashion-mnist, or --data-dir=FOLDER with IDX files",
+	.probe = either_probe,
+	.load = either_load,
+	.unload = either_unload,
+};

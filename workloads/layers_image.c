@@ -1,0 +1,317 @@
+/*
+ * layers_image.c - the layers that see rows of images [height x width x channels]: convolution,
+ * pooling, batch normalisation, and the two ends of a residual block. The formulas stand in
+ * mvbench.h; ReLUs on top are fused into a convolution or a normalisation.
+ *
+ * A residual block is y = f(x) + s(x): f the layers from the fork to the join, s the identity, or
+ * option A where the shapes differ. The last layer of f is a normalisation, which adds s(x) and
+ * applies the ReLU in the same pass. Backward, it turns its dy into the gradient of s(x), in place;
+ * the first layer of f, a convolution, adds its dx to what of that comes through s.
+ *
+ * Cost, floats of B images: a convolution 2 B h w O k^2 C flops forward and in each of two
+ * backward passes (one in the lowest), reading B H W C and writing B h w O; a normalisation reads
+ * its input twice and writes it once forward, and reads 5 times as much and writes once backward; a
+ * pooling reads its input and writes its output once.
+ */
+#include "net.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static struct layer *push_image(struct net *net, const struct layer_kind *kind)
+{
+	CHECK(image_size(net->image), "layer %zu wants images, and gets rows of %zu", net->layers,
+	      net->outputs);
+	return net_push(net, kind);
+}
+
+/* This layer makes such images. */
+static void makes(struct net *net, struct layer *l, struct image to)
+{
+	l->to = net->image = to;
+	net->outputs = image_size(to);
+}
+
+static void image_place(struct net *net, struct layer *l)
+{
+	(void)net;
+	l->out = image_size(l->to);
+}
+
+static void free_slices(struct layer *l)
+{
+	vec_free(l->weight);
+	vec_free(l->dweight);
+	vec_free(l->bias);
+	vec_free(l->dbias);
+	vec_free(l->running);
+}
+
+/* ---- Convolution --------------------------------------------------------- */
+
+static size_t fan_in(const struct layer *l)
+{
+	return l->window.size * l->window.size * l->from.channels;
+}
+
+static size_t conv_params(const struct layer *l)
+{
+	return l->to.channels * (fan_in(l) + l->with_bias);
+}
+
+static void conv_draw(struct net *net, struct layer *l)
+{
+	uint64_t rng = rng_seed(net->w->run->seed, STREAM_INIT, (int64_t)l->index);
+	size_t n = l->to.channels * fan_in(l), all = conv_params(l);
+	float *x = net_zeroed(all, sizeof *x);
+	double bound = 1 / sqrt((double)fan_in(l)), sigma = sqrt(2.0 / (double)fan_in(l));
+
+	for (size_t i = 0; i < (l->init == INIT_HE ? n : all); i++)
+		x[i] = (float)(l->init == INIT_HE ? sigma * rng_normal(&rng)
+						  : bound * (2 * rng_uniform(&rng) - 1));
+	vec_put(l->weight, x);
+	if (l->with_bias)
+		vec_put(l->bias, x + n);
+	free(x);
+}
+
+static void conv_attach(struct net *net, struct layer *l)
+{
+	struct worker *w = net->w;
+	size_t n = l->to.channels * fan_in(l);
+
+	l->weight = vec_slice(w->param, l->first, n);
+	l->dweight = vec_slice(w->grad, l->first, n);
+	if (l->with_bias) {
+		l->bias = vec_slice(w->param, l->first + n, l->to.channels);
+		l->dbias = vec_slice(w->grad, l->first + n, l->to.channels);
+	}
+	l->conv = conv_new(w, l->from, l->to.channels, l->window, l->with_bias, l->relu,
+			   net->rows_max);
+	if (l->init != INIT_ZERO && vec_has_data(w->param))
+		conv_draw(net, l);
+}
+
+static void conv_layer_forward(struct worker *w, struct layer *l, size_t rows)
+{
+	(void)w;
+	conv_forward(l->conv, l->y, l->x, l->weight, l->bias, rows);
+}
+
+static void conv_layer_backward(struct worker *w, struct layer *l, size_t rows)
+{
+	if (l->relu)
+		vec_relu_grad(l->dy, l->y, rows * l->out);
+	conv_backward_weight(l->conv, l->dweight, l->dbias, l->x, l->dy, rows);
+	if (!l->dx)
+		return;
+	if (l->opens) {
+		const struct layer *join = &w->net->layer[l->other];
+
+		if (l->dx != join->dy) /* else dx holds the gradient of the shortcut already */
+			vec_shortcut_grad(l->dx, join->dy, l->from, join->stride, join->to.channels,
+					  rows);
+	}
+	conv_backward_data(l->conv, l->dx, l->dy, l->weight, l->opens, rows);
+}
+
+static void conv_detach(struct layer *l)
+{
+	conv_free(l->conv);
+	free_slices(l);
+}
+
+static const struct layer_kind kind_conv = {
+	.fuses_relu = true,
+	.params = conv_params,
+	.place = image_place,
+	.attach = conv_attach,
+	.forward = conv_layer_forward,
+	.backward = conv_layer_backward,
+	.detach = conv_detach,
+};
+
+void net_conv(struct net *net, size_t out, struct window win, bool bias, enum init init)
+{
+	struct layer *l = push_image(net, &kind_conv);
+
+	CHECK(out > 0, "a convolution without outputs");
+	l->window = win;
+	l->with_bias = bias;
+	l->init = init;
+	makes(net, l, image_after(l->from, win, out));
+}
+
+/* ---- Batch normalisation ------------------------------------------------- */
+
+static size_t norm_params(const struct layer *l)
+{
+	return 2 * l->from.channels;
+}
+
+static void norm_attach(struct net *net, struct layer *l)
+{
+	struct worker *w = net->w;
+	size_t c = l->from.channels;
+	float *x = net_zeroed(2 * c, sizeof *x);
+
+	l->weight = vec_slice(w->param, l->first, 2 * c);
+	l->dweight = vec_slice(w->grad, l->first, 2 * c);
+	l->running = vec_slice(w->buffer, l->running_at, 2 * c);
+	l->norm = norm_new(w, l->from, l->relu, l->joins, net->rows_max);
+	for (size_t i = 0; i < c; i++)
+		x[i] = 1; /* gamma */
+	vec_put(l->weight, x);
+	for (size_t i = 0; i < c; i++) {
+		x[i] = 0; /* mean */
+		x[c + i] = 1;
+	}
+	vec_put(l->running, x);
+	free(x);
+}
+
+/* What the shortcut of the block that ends here brings round. */
+static const struct vec *come_round(struct net *net, const struct layer *l, size_t rows)
+{
+	const struct layer *fork = &net->layer[l->other];
+
+	if (!l->stride)
+		return fork->x;
+	vec_shortcut(net->shortcut, fork->x, fork->from, l->stride, l->to.channels, rows);
+	return net->shortcut;
+}
+
+static void norm_layer_forward(struct worker *w, struct layer *l, size_t rows)
+{
+	const struct vec *add = l->joins ? come_round(w->net, l, rows) : NULL;
+
+	norm_forward(l->norm, l->y, l->x, add, l->weight, l->running, w->net->training, rows);
+}
+
+static void norm_layer_backward(struct worker *w, struct layer *l, size_t rows)
+{
+	(void)w;
+	norm_backward(l->norm, l->dx, l->dweight, l->dy, l->x, l->y, l->weight, rows);
+}
+
+static void norm_detach(struct layer *l)
+{
+	norm_free(l->norm);
+	free_slices(l);
+}
+
+static const struct layer_kind kind_norm = {
+	.needs_y = true,
+	.fuses_relu = true,
+	.dx_is_dy = true,
+	.params = norm_params,
+	.buffers = norm_params,
+	.place = image_place,
+	.attach = norm_attach,
+	.forward = norm_layer_forward,
+	.backward = norm_layer_backward,
+	.detach = norm_detach,
+};
+
+void net_batch_norm(struct net *net)
+{
+	struct layer *l = push_image(net, &kind_norm);
+
+	makes(net, l, l->from);
+}
+
+/* ---- Residual blocks ----------------------------------------------------- */
+
+void net_fork(struct net *net)
+{
+	CHECK(net->fork == NO_FORK, "layer %zu: a fork inside of a block", net->layers);
+	net->fork = net->layers;
+}
+
+void net_join(struct net *net)
+{
+	struct layer *l = net->layers ? &net->layer[net->layers - 1] : NULL, *open;
+
+	CHECK(net->fork < net->layers, "layer %zu: a join without a fork", net->layers);
+	CHECK(l->kind == &kind_norm && !l->relu,
+	      "layer %zu: a join follows a batch normalisation without a ReLU", net->layers);
+	open = &net->layer[net->fork];
+	CHECK(open->kind == &kind_conv, "layer %zu: a block begins with a convolution", net->fork);
+
+	struct image from = open->from, to = l->to;
+	bool same =
+		from.height == to.height && from.width == to.width && from.channels == to.channels;
+	size_t stride = (from.height + to.height - 1) / to.height;
+
+	CHECK((from.height + stride - 1) / stride == to.height &&
+		      (from.width + stride - 1) / stride == to.width &&
+		      from.channels <= to.channels,
+	      "layer %zu: no shortcut from %zu x %zu x %zu to %zu x %zu x %zu", net->layers,
+	      from.height, from.width, from.channels, to.height, to.width, to.channels);
+	open->opens = l->joins = true;
+	open->other = l->number;
+	l->other = open->number;
+	l->stride = same ? 0 : stride;
+	if (!same && net->shortcut_width < image_size(to))
+		net->shortcut_width = image_size(to);
+	net->fork = NO_FORK;
+}
+
+/* ---- Pooling ------------------------------------------------------------- */
+
+static void pool_attach(struct net *net, struct layer *l)
+{
+	l->pool = pool_new(net->w, l->from, l->window, !l->kind->needs_y, net->rows_max);
+}
+
+static void pool_layer_forward(struct worker *w, struct layer *l, size_t rows)
+{
+	(void)w;
+	pool_forward(l->pool, l->y, l->x, rows);
+}
+
+static void pool_layer_backward(struct worker *w, struct layer *l, size_t rows)
+{
+	(void)w;
+	pool_backward(l->pool, l->dx, l->dy, l->x, l->y, rows);
+}
+
+static void pool_detach(struct layer *l)
+{
+	pool_free(l->pool);
+}
+
+static const struct layer_kind kind_max_pool = {
+	.needs_y = true, /* tells which input was the largest */
+	.place = image_place,
+	.attach = pool_attach,
+	.forward = pool_layer_forward,
+	.backward = pool_layer_backward,
+	.detach = pool_detach,
+};
+
+static const struct layer_kind kind_average_pool = {
+	.place = image_place,
+	.attach = pool_attach,
+	.forward = pool_layer_forward,
+	.backward = pool_layer_backward,
+	.detach = pool_detach,
+};
+
+void net_max_pool(struct net *net, struct window win)
+{
+	struct layer *l = push_image(net, &kind_max_pool);
+
+	l->window = win;
+	makes(net, l, image_after(l->from, win, l->from.channels));
+}
+
+void net_average_pool(struct net *net)
+{
+	struct layer *l = push_image(net, &kind_average_pool);
+	struct image in = l->from;
+
+	CHECK(in.height == in.width, "an average pool of %zu x %zu", in.height, in.width);
+	l->window = (struct window){.size = in.height, .stride = 1};
+	makes(net, l, (struct image){1, 1, in.channels});
+}

@@ -1,0 +1,277 @@
+/*
+ * layers_linear.c - the layers that see rows of numbers: linear ones, and the elementwise ReLU,
+ * tanh and dropout.
+ *
+ *     linear   y[B x O] = x[B x I] W^T + b, W[O x I]
+ *     ReLU     y = max(0, x)            on a convolution or a batch normalisation: fused into it
+ *     dropout  y = x / (1 - p), or 0 with probability p; in evaluation y = x
+ *
+ * Elementwise layers work in place. Cost of a linear layer, whole: 2 B I O flops forward, 4 B I O
+ * backward (2 in the lowest); 4 B (I + O) + 4 I O bytes read or written in each pass.
+ */
+#include "net.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* ---- Linear -------------------------------------------------------------- */
+
+static char *whole_place(const struct worker *w, struct linear *l)
+{
+	(void)w;
+	l->split = WHOLE;
+	l->in_held = l->in;
+	l->out_held = l->bias_held = l->out;
+	return NULL;
+}
+
+/* y[B x O] = x[B x I] W^T + b, W[O x I] */
+static void whole_forward(struct worker *w, struct linear *l, struct vec *y, const struct vec *x,
+			  size_t rows)
+{
+	(void)w;
+	vec_gemm(y, false, x, true, l->weight, rows, l->out_held, l->in_held);
+	if (l->bias_held)
+		vec_add_bias(y, l->bias, rows);
+}
+
+/* dW[O x I] = dy^T[O x B] x[B x I], db[O] = sum_B dy, dx[B x I] = dy[B x O] W[O x I] */
+static void whole_backward(struct worker *w, struct linear *l, struct vec *dx, const struct vec *dy,
+			   const struct vec *x, size_t rows)
+{
+	(void)w;
+	vec_gemm(l->dweight, true, dy, false, x, l->out_held, l->in_held, rows);
+	if (l->bias_held)
+		vec_sum_rows(l->dbias, dy, rows);
+	if (dx)
+		vec_gemm(dx, false, dy, false, l->weight, rows, l->in_held, l->out_held);
+}
+
+const struct linear_ops linear_whole = {
+	.place = whole_place,
+	.forward = whole_forward,
+	.backward = whole_backward,
+};
+
+static const struct linear_ops *linear_ops(const struct worker *w)
+{
+	return w->strategy && w->strategy->linear ? w->strategy->linear : &linear_whole;
+}
+
+static size_t linear_params(const struct layer *l)
+{
+	return l->linear.out * (l->linear.in + 1);
+}
+
+static size_t linear_params_held(const struct layer *l)
+{
+	return l->linear.out_held * l->linear.in_held + l->linear.bias_held;
+}
+
+static void linear_place(struct net *net, struct layer *layer)
+{
+	struct linear *l = &layer->linear;
+
+	l->rows_max = net->rows_max;
+	char *wrong = linear_ops(net->w)->place(net->w, l);
+	if (wrong)
+		user_error("%s", wrong);
+	CHECK(!l->x_split || l->split == BY_INPUT,
+	      "linear %zu -> %zu: its input is split, it must be split by input", l->in, l->out);
+	CHECK(l->in_first + l->in_held <= l->in && l->out_first + l->out_held <= l->out,
+	      "linear %zu -> %zu: placed outside of itself", l->in, l->out);
+	CHECK(l->split == BY_INPUT || l->in_held == l->in,
+	      "linear %zu -> %zu: holds %zu columns, not split by input", l->in, l->out,
+	      l->in_held);
+	CHECK(l->split == BY_OUTPUT || l->out_held == l->out,
+	      "linear %zu -> %zu: holds %zu rows, not split by output", l->in, l->out, l->out_held);
+	layer->in = l->x_split ? l->in_held : l->in;
+	layer->out = l->out_held;
+}
+
+/* The numbers of the whole layer are drawn in order, weight[O x I] then bias[O], and each worker
+ * keeps its block: so the parts of a split model are those of the whole one. */
+static void linear_draw(struct net *net, struct layer *layer)
+{
+	struct linear *l = &layer->linear;
+	uint64_t rng = rng_seed(net->w->run->seed, STREAM_INIT, (int64_t)layer->index);
+	float *weight = net_zeroed(l->out_held * l->in_held, sizeof *weight);
+	float *bias = net_zeroed(l->bias_held, sizeof *bias);
+	size_t bias_first = l->split == BY_OUTPUT ? l->out_first : 0;
+	double bound = 1 / sqrt((double)l->in), sigma = sqrt(2.0 / (double)l->in);
+
+	for (size_t o = 0; o < l->out; o++)
+		for (size_t i = 0; i < l->in; i++) {
+			float x = (float)(layer->init == INIT_HE
+						  ? sigma * rng_normal(&rng)
+						  : bound * (2 * rng_uniform(&rng) - 1));
+			size_t row = o - l->out_first, column = i - l->in_first;
+
+			if (row < l->out_held && column < l->in_held)
+				weight[row * l->in_held + column] = x;
+		}
+	for (size_t o = 0; o < l->out && layer->init == INIT_UNIFORM; o++) {
+		float x = (float)(bound * (2 * rng_uniform(&rng) - 1));
+
+		if (o - bias_first < l->bias_held)
+			bias[o - bias_first] = x;
+	}
+	vec_put(l->weight, weight);
+	vec_put(l->bias, bias);
+	free(weight);
+	free(bias);
+}
+
+static void linear_attach(struct net *net, struct layer *layer)
+{
+	struct worker *w = net->w;
+	struct linear *l = &layer->linear;
+	size_t first = layer->first, n = l->out_held * l->in_held;
+
+	l->weight = vec_slice(w->param, first, n);
+	l->dweight = vec_slice(w->grad, first, n);
+	l->bias = vec_slice(w->param, first + n, l->bias_held);
+	l->dbias = vec_slice(w->grad, first + n, l->bias_held);
+	if (l->split == BY_INPUT && !l->x_split)
+		l->part = vec_new(w, l->rows_max * l->in_held);
+	if (layer->init != INIT_ZERO && vec_has_data(w->param))
+		linear_draw(net, layer);
+}
+
+static void linear_forward(struct worker *w, struct layer *l, size_t rows)
+{
+	linear_ops(w)->forward(w, &l->linear, l->y, l->x, rows);
+}
+
+static void linear_backward(struct worker *w, struct layer *l, size_t rows)
+{
+	linear_ops(w)->backward(w, &l->linear, l->dx, l->dy, l->x, rows);
+}
+
+static void linear_detach(struct layer *layer)
+{
+	struct linear *l = &layer->linear;
+
+	vec_free(l->weight);
+	vec_free(l->dweight);
+	vec_free(l->bias);
+	vec_free(l->dbias);
+	vec_free(l->part);
+}
+
+const struct layer_kind kind_linear = {
+	.params = linear_params,
+	.params_held = linear_params_held,
+	.place = linear_place,
+	.attach = linear_attach,
+	.forward = linear_forward,
+	.backward = linear_backward,
+	.detach = linear_detach,
+};
+
+void net_linear(struct net *net, size_t out, enum init init)
+{
+	struct layer *l = net_push(net, &kind_linear);
+
+	CHECK(out > 0, "a linear layer without outputs");
+	l->init = init;
+	l->linear = (struct linear){.in = net->outputs, .out = out};
+	net->outputs = out;
+	net->image = (struct image){0};
+}
+
+const struct linear *net_linear_at(const struct net *net, size_t i)
+{
+	for (size_t j = 0; j < net->layers; j++)
+		if (net->layer[j].kind == &kind_linear && i-- == 0)
+			return &net->layer[j].linear;
+	return NULL;
+}
+
+/* ---- Elementwise: y = f(x) in place, dx = f'(y) dy in place -------------- */
+
+static void relu_forward(struct worker *w, struct layer *l, size_t rows)
+{
+	(void)w;
+	vec_relu(l->y, rows * l->out);
+}
+
+static void relu_backward(struct worker *w, struct layer *l, size_t rows)
+{
+	(void)w;
+	vec_relu_grad(l->dy, l->y, rows * l->out);
+}
+
+static const struct layer_kind kind_relu = {
+	.elementwise = true,
+	.forward = relu_forward,
+	.backward = relu_backward,
+};
+
+void net_relu(struct net *net)
+{
+	struct layer *below = net->layers ? &net->layer[net->layers - 1] : NULL;
+
+	if (below && below->kind->fuses_relu && !below->relu)
+		below->relu = true;
+	else
+		net_push(net, &kind_relu)->relu = true;
+}
+
+static void tanh_forward(struct worker *w, struct layer *l, size_t rows)
+{
+	(void)w;
+	vec_tanh(l->y, rows * l->out);
+}
+
+static void tanh_backward(struct worker *w, struct layer *l, size_t rows)
+{
+	(void)w;
+	vec_tanh_grad(l->dy, l->y, rows * l->out);
+}
+
+static const struct layer_kind kind_tanh = {
+	.elementwise = true,
+	.needs_y = true,
+	.forward = tanh_forward,
+	.backward = tanh_backward,
+};
+
+void net_tanh(struct net *net)
+{
+	net_push(net, &kind_tanh);
+}
+
+static void dropout_place(struct net *net, struct layer *l)
+{
+	/* workers that hold parts of one activation each drop of theirs; whole ones drop alike */
+	size_t part = l->linear.x_split ? (size_t)comm_rank(net->w->model_group) : 0;
+
+	l->salt = part * net->layers + l->number;
+}
+
+static void dropout_forward(struct worker *w, struct layer *l, size_t rows)
+{
+	if (w->net->training)
+		vec_dropout(l->y, rows * l->out, l->drop, l->salt);
+}
+
+static void dropout_backward(struct worker *w, struct layer *l, size_t rows)
+{
+	(void)w;
+	vec_dropout(l->dy, rows * l->out, l->drop, l->salt);
+}
+
+static const struct layer_kind kind_dropout = {
+	.elementwise = true,
+	.keeps_sign = true,
+	.place = dropout_place,
+	.forward = dropout_forward,
+	.backward = dropout_backward,
+};
+
+void net_dropout(struct net *net, double p)
+{
+	CHECK(p >= 0 && p < 1, "dropout with probability %g", p);
+	net_push(net, &kind_dropout)->drop = (float)p;
+}

@@ -42,11 +42,23 @@ all: $(B)/mvbench $(LIB) $(MODULE) ## build the program, build/mvbench, and the 
 demo: $(B)/mvbench $(MODULE) ## train, compare and draw on real data, in three minutes
 	@tests/demo.sh $(B)
 
-test: $(B)/mvbench $(MODULE) $(FAKE) $(B)/check $(TOOL) $(USER) ## every test (Check)
+programs: all $(B)/check $(TOOL) $(USER)
+
+test: programs $(FAKE) ## every test (Check)
 	@cd $(B) && CK_VERBOSITY=$${CK_VERBOSITY:-normal} ./check
+
+gpu-test: programs ## the tests that use a GPU, on a real one; fails where there is none
+	@cd $(B) && MVBENCH_GPU_TEST=1 ./check
 
 bench: $(B)/mvbench $(TOOL) ## speed: the tables of one worker and two, beside PyTorch's if it is installed
 	@tests/bench.sh $(B)
+
+gpu-bench: $(B)/mvbench $(MODULE) $(TOOL) ## speed on a GPU, beside PyTorch's; fails where there is none
+	@tests/gpu_bench.sh $(B)
+
+bundle: ## pack all that is needed into build/bundle, for a machine where nothing can be installed
+	@$(MAKE) --no-print-directory B=$(B)/bundle-objects ARCH=-march=x86-64-v3 programs
+	@tests/bundle.sh $(B)/bundle-objects $(B)/bundle
 
 sanitize: ## the same tests under the address and undefined-behaviour sanitizers
 	@$(MAKE) --no-print-directory B=build/sanitize OPT=-O1 \
@@ -88,7 +100,7 @@ clean: ## remove what was built
 	rm -rf build
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 12
 
 $(B)/deps: Makefile
 	@mkdir -p $(B)
@@ -146,6 +158,6 @@ $(filter %_params %_data_parallel %_mpi,$(USER)): LIBRARY = $(B)/libmvbench.a $$
 $(USER): $(B)/%: $(B)/%.o $(LIB)
 	@echo "  LD $@"; $(CC) $(CFLAGS) $(LDFLAGS) $< -o $@ $(LIBRARY) -lz -lm
 
-.PHONY: all demo test bench sanitize lint layers install deps clean help FORCE
+.PHONY: all demo programs test gpu-test bench gpu-bench bundle sanitize lint layers install deps clean help FORCE
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -458,15 +458,18 @@ static inline void prefetch(const void *row, size_t bytes)
 
 enum { AHEAD = 4 }; /* rows */
 
-/* x[n] = bytes / 255 or floats, whichever is there, minus the mean, if there is one. */
-static inline void take(float *restrict x, const uint8_t *restrict bytes,
-			const float *restrict floats, const float *restrict mean, size_t n)
+/* x[n] = the data's floats from `at` on, or bytes / 255, minus the mean's from `mean` on. */
+static inline void take(float *restrict x, const struct data *data, size_t at,
+			const float *restrict mean, size_t n)
 {
-	if (bytes)
+	if (data->bytes) {
+		const uint8_t *restrict bytes = data->bytes + at;
+
 		for (size_t j = 0; j < n; j++)
 			x[j] = bytes[j] * (1.0f / 255);
-	else
-		memcpy(x, floats, n * sizeof *x);
+	} else {
+		memcpy(x, data->floats + at, n * sizeof *x);
+	}
 	if (mean)
 		for (size_t j = 0; j < n; j++)
 			x[j] -= mean[j];
@@ -484,9 +487,10 @@ static void mirror(float *x, size_t width, size_t channels)
 		}
 }
 
-/* One image, cropped: line by line, what lies inside of it and zeros on both sides. */
-static void take_crop(float *x, const uint8_t *bytes, const float *floats,
-		      const struct transform *t, struct crop c)
+/* The image that begins at `at` of the data, cropped: line by line, what lies inside of it, and
+ * zeros on both sides. */
+static void take_crop(float *x, const struct data *data, size_t at, const struct transform *t,
+		      struct crop c)
 {
 	const size_t width = t->image.width, channels = t->image.channels, line = width * channels,
 		     left = smaller(width, c.right < t->pad ? t->pad - c.right : 0),
@@ -495,15 +499,15 @@ static void take_crop(float *x, const uint8_t *bytes, const float *floats,
 
 	for (size_t i = 0; i < t->image.height; i++, x += line) {
 		const size_t row = i + c.down - t->pad; /* wraps where it lies above */
-		const size_t at = row * line + right * channels;
+		const size_t from = row * line + right * channels;
 
 		if (row >= t->image.height) {
 			memset(x, 0, line * sizeof *x);
 			continue;
 		}
 		memset(x, 0, left * channels * sizeof *x);
-		take(x + left * channels, bytes ? bytes + at : NULL, floats ? floats + at : NULL,
-		     t->mean ? t->mean + at : NULL, n * channels);
+		take(x + left * channels, data, at + from, t->mean ? t->mean + from : NULL,
+		     n * channels);
 		memset(x + (left + n) * channels, 0, right * channels * sizeof *x);
 		if (c.mirror)
 			mirror(x, width, channels);
@@ -520,16 +524,14 @@ static void cpu_gather(struct device *d, float *restrict x, float *restrict y,
 	(void)d;
 	for (size_t i = 0; i < count; i++, x += f) {
 		const size_t at = (size_t)index[i] * f;
-		const uint8_t *bytes = data->bytes ? data->bytes + at : NULL;
-		const float *floats = data->bytes ? NULL : data->floats + at;
 
 		y[i] = data->target[index[i]];
-		if (bytes && i + AHEAD < count)
+		if (data->bytes && i + AHEAD < count)
 			prefetch(data->bytes + (size_t)index[i + AHEAD] * f, f);
 		if (crops)
-			take_crop(x, bytes, floats, t, crop_of(t->key, index[i], t->pad, t->flip));
+			take_crop(x, data, at, t, crop_of(t->key, index[i], t->pad, t->flip));
 		else
-			take(x, bytes, floats, t ? t->mean : NULL, f);
+			take(x, data, at, t ? t->mean : NULL, f);
 	}
 }
 

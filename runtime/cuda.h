@@ -15,9 +15,8 @@
 /* What the module calls in the program. It defines functions of these names that pass on. */
 struct cuda_host {
 	size_t ops_bytes, device_bytes; /* of the structs: both sides are of one build */
-	void (*panic)(const char *file, int line, const char *fmt, ...)
-		__attribute__((noreturn, format(printf, 3, 4)));
-	void (*user_error)(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
+	void (*panic)(const char *file, int line, const char *fmt, ...); /* these two do not */
+	void (*failure)(const char *fmt, ...);                           /* return */
 	void *(*must)(void *p);
 };
 
@@ -42,24 +41,25 @@ struct cuda { /* device->at */
 	struct cudnnContext *dnn;
 	void *blas_workspace;
 	struct device_state *state;
-	uint64_t key; /* in state, as is */
-	float lr;
 
-	/* One piece of memory serves every operation that needs some while it runs. Where graphs
-	 * have been kept, those that were too small stay, since graphs use them. */
-	void *workspace, **outgrown;
-	size_t workspace_bytes, outgrown_n;
+	/* One piece of memory serves every operation that needs some while it runs. */
+	void *workspace;
+	size_t workspace_bytes;
+	void **retired; /* out of use, but graphs that are kept may name it */
+	size_t retired_n;
 
 	struct resident *resident; /* host arrays that were brought here */
 	size_t residents;
 	struct kept_graph *graph;
 	size_t graphs;
-	bool capturing, captured; /* now; ever */
-	struct CUevent_st **event;
-	size_t events;
+	bool capturing, captured;   /* now; ever */
+	uint32_t turn;              /* bodies begun */
+	uint32_t *mark;             /* pinned [MARKS]: the last turn that got there */
 	struct conv_choice *choice; /* algorithms, so that equal shapes are tried once */
 	size_t choices;
 };
+
+enum { CONV_WORKSPACE = 256 << 20 }; /* the most that an algorithm of cuDNN may want [bytes] */
 
 static inline struct cuda *cuda_of(struct device *d)
 {
@@ -92,6 +92,8 @@ void cuda_failed(struct device *d, const char *file, int line, const char *call,
 /* Device memory that libraries and layers need beside vectors: counted in workspace_bytes. */
 void *cuda_take(struct device *d, size_t bytes);
 void cuda_give(struct device *d, void *p, size_t bytes);
+/* Gives it back when no graph can use it any more. */
+void cuda_retire(struct device *d, void *p, size_t bytes);
 /* The workspace, of so many bytes at least; what is in it is gone at the next operation. */
 void *cuda_workspace(struct device *d, size_t bytes);
 /* Of sums of n columns (kernels.h). */

@@ -7,6 +7,8 @@
  * cuDNN has several algorithms for a convolution. When a shape comes first, all are tried on the
  * data at hand, and the fastest that always gives the same sum is taken; all layers of that shape
  * on this device then use it. That is not part of what is replayed: the body runs once before.
+ * Where there is none for bf16 (few channels), that layer works in floats on copies of its
+ * activations.
  *
  * Costs, in passes over an activation: a convolution reads x and writes y, and once more over y
  * where it has a bias or a relu; a normalisation reads x twice and writes y (and reads what it
@@ -17,7 +19,6 @@
 #include "cuda.h"
 #include "kernels.h"
 
-#include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 #include <cudnn.h>
 #include <limits.h>
@@ -29,17 +30,15 @@
 enum direction { FORWARD, BACKWARD_DATA, BACKWARD_WEIGHT, DIRECTIONS };
 static const char *const direction_names[] = {"forward", "backward data", "backward weight"};
 
-enum {
-	TRIAL_WORKSPACE = 256 << 20, /* the most that an algorithm may want [bytes] */
-	ALGORITHMS = 16
-};
+enum { ALGORITHMS = 16 };
 
 struct conv_choice {
 	struct image in, out;
 	struct window window;
 	size_t rows;
 	enum direction direction;
-	int algorithm;
+	bool floats;
+	int algorithm; /* -1: there is none */
 	cudnnMathType_t math;
 	size_t bytes; /* of workspace */
 };
@@ -53,6 +52,8 @@ struct conv_plan { /* of a number of rows */
 
 struct cuda_conv {
 	struct shape s;
+	bool floats; /* in bf16: cuDNN has no such convolution, and is given floats */
+	float *wide_x, *wide_y;
 	cudnnFilterDescriptor_t filter;
 	struct conv_plan *plan;
 	size_t plans;
@@ -72,21 +73,47 @@ static size_t weights_of(const struct shape *s)
 	return s->out.channels * s->window.size * s->window.size * s->in.channels;
 }
 
+/* Is cuDNN given bf16? */
+static bool bf16(const struct cuda *c, const struct cuda_conv *v)
+{
+	return c->bf16 && !v->floats;
+}
+
+static size_t number_bytes(const struct cuda *c, const struct cuda_conv *v)
+{
+	return bf16(c, v) ? sizeof(uint16_t) : sizeof(float);
+}
+
 static size_t weight_bytes(struct device *d, const struct cuda_conv *v)
 {
-	return weights_of(&v->s) * (cuda_of(d)->bf16 ? sizeof(uint16_t) : sizeof(float));
+	return weights_of(&v->s) * number_bytes(cuda_of(d), v);
 }
 
-static cudnnDataType_t type_of(const struct cuda *c)
+static cudnnDataType_t type_of(const struct cuda *c, const struct cuda_conv *v)
 {
-	return c->bf16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
+	return bf16(c, v) ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
 }
 
-static cudnnMathType_t math_of(const struct cuda *c)
+static bool exact(const struct cuda *c)
 {
-	return c->bf16   ? CUDNN_TENSOR_OP_MATH
-	       : c->tf32 ? CUDNN_DEFAULT_MATH /* which is tf32 for floats */
-			 : CUDNN_FMA_MATH;
+	return !c->bf16 && !c->tf32;
+}
+
+static cudnnMathType_t math_of(const struct cuda *c, const struct cuda_conv *v)
+{
+	return bf16(c, v) ? CUDNN_TENSOR_OP_MATH
+	       : exact(c) ? CUDNN_FMA_MATH
+			  : CUDNN_DEFAULT_MATH; /* which is tf32 for floats */
+}
+
+static void make_filter(struct device *d, struct cuda_conv *v)
+{
+	const struct shape *s = &v->s;
+
+	TRY_DNN(d, cudnnCreateFilterDescriptor(&v->filter));
+	TRY_DNN(d, cudnnSetFilter4dDescriptor(v->filter, type_of(cuda_of(d), v), CUDNN_TENSOR_NHWC,
+					      (int)s->out.channels, (int)s->in.channels,
+					      (int)s->window.size, (int)s->window.size));
 }
 
 void *cuda_conv_new(struct device *d, const struct shape *s)
@@ -98,17 +125,13 @@ void *cuda_conv_new(struct device *d, const struct shape *s)
 		      weights_of(s) <= INT_MAX && s->rows_max <= INT_MAX,
 	      "a convolution of %zu rows of %zu to %zu floats", s->rows_max, image_size(s->in),
 	      image_size(s->out));
-	TRY_DNN(d, cudnnCreateFilterDescriptor(&v->filter));
-	TRY_DNN(d, cudnnSetFilter4dDescriptor(v->filter, type_of(cuda_of(d)), CUDNN_TENSOR_NHWC,
-					      (int)s->out.channels, (int)s->in.channels,
-					      (int)s->window.size, (int)s->window.size));
+	make_filter(d, v);
 	return v;
 }
 
-void cuda_conv_free(struct device *d, void *conv)
+/* All that depends on what cuDNN is given. */
+static void unprepare(struct device *d, struct cuda_conv *v)
 {
-	struct cuda_conv *v = conv;
-
 	TRY(d, cudaStreamSynchronize(cuda_of(d)->stream));
 	for (size_t i = 0; i < v->plans; i++) {
 		TRY_DNN(d, cudnnDestroyTensorDescriptor(v->plan[i].x));
@@ -117,19 +140,66 @@ void cuda_conv_free(struct device *d, void *conv)
 			TRY_DNN(d, cudnnDestroyConvolutionDescriptor(v->plan[i].window[k]));
 	}
 	TRY_DNN(d, cudnnDestroyFilterDescriptor(v->filter));
-	cuda_give(d, v->weight, weight_bytes(d, v));
-	cuda_give(d, v->dweight, weight_bytes(d, v));
+	cuda_retire(d, v->weight, weight_bytes(d, v));
+	cuda_retire(d, v->dweight, weight_bytes(d, v));
 	free(v->plan);
+	v->plan = NULL;
+	v->plans = 0;
+	v->weight = v->dweight = NULL;
+	v->weight_of = NULL;
+}
+
+static size_t wide_bytes(const struct cuda_conv *v, struct image m)
+{
+	return v->s.rows_max * image_size(m) * sizeof(float);
+}
+
+void cuda_conv_free(struct device *d, void *conv)
+{
+	struct cuda_conv *v = conv;
+
+	unprepare(d, v);
+	cuda_give(d, v->wide_x, wide_bytes(v, v->s.in));
+	cuda_give(d, v->wide_y, wide_bytes(v, v->s.out));
 	free(v);
 }
 
-static cudnnTensorDescriptor_t tensor_of(struct device *d, struct image m, size_t rows)
+static void use_floats(struct device *d, struct cuda_conv *v)
+{
+	unprepare(d, v);
+	v->floats = true;
+	v->wide_x = cuda_take(d, wide_bytes(v, v->s.in));
+	v->wide_y = cuda_take(d, wide_bytes(v, v->s.out));
+	make_filter(d, v);
+}
+
+/* What cuDNN is given of an activation: itself, or a copy in floats. */
+static const void *given(struct device *d, const struct cuda_conv *v, float *wide, const float *x,
+			 size_t n)
+{
+	if (!v->floats)
+		return x;
+	RUN(d, kernels_from_bf16(cuda_of(d)->stream, wide, x, n));
+	return wide;
+}
+
+/* And after it has written the copy: */
+static void taken(struct device *d, const struct cuda_conv *v, float *y, const float *wide,
+		  size_t n)
+{
+	if (v->floats)
+		RUN(d, kernels_to_bf16(cuda_of(d)->stream, y, wide, n));
+}
+
+static cudnnTensorDescriptor_t tensor_of(struct device *d, const struct cuda_conv *v,
+					 struct image m, size_t rows)
 {
 	cudnnTensorDescriptor_t t;
 
 	TRY_DNN(d, cudnnCreateTensorDescriptor(&t));
-	TRY_DNN(d, cudnnSetTensor4dDescriptor(t, CUDNN_TENSOR_NHWC, type_of(cuda_of(d)), (int)rows,
-					      (int)m.channels, (int)m.height, (int)m.width));
+	TRY_DNN(d,
+		cudnnSetTensor4dDescriptor(t, CUDNN_TENSOR_NHWC, type_of(cuda_of(d), v), (int)rows,
+					   (int)m.channels, (int)m.height, (int)m.width));
 	return t;
 }
 
@@ -142,14 +212,15 @@ static struct conv_plan *plan_of(struct device *d, struct cuda_conv *v, size_t r
 	struct conv_plan *p = &v->plan[v->plans++];
 	const int pad = (int)v->s.window.pad, stride = (int)v->s.window.stride;
 
-	*p = (struct conv_plan){
-		.rows = rows, .x = tensor_of(d, v->s.in, rows), .y = tensor_of(d, v->s.out, rows)};
+	*p = (struct conv_plan){.rows = rows,
+				.x = tensor_of(d, v, v->s.in, rows),
+				.y = tensor_of(d, v, v->s.out, rows)};
 	for (int k = 0; k < DIRECTIONS; k++) {
 		TRY_DNN(d, cudnnCreateConvolutionDescriptor(&p->window[k]));
 		TRY_DNN(d, cudnnSetConvolution2dDescriptor(p->window[k], pad, pad, stride, stride,
 							   1, 1, CUDNN_CROSS_CORRELATION,
 							   CUDNN_DATA_FLOAT));
-		TRY_DNN(d, cudnnSetConvolutionMathType(p->window[k], math_of(cuda_of(d))));
+		TRY_DNN(d, cudnnSetConvolutionMathType(p->window[k], math_of(cuda_of(d), v)));
 	}
 	return p;
 }
@@ -180,37 +251,46 @@ static int try_all(struct device *d, struct cuda_conv *v, struct conv_plan *p, e
 		   struct found *found)
 {
 	cudnnHandle_t dnn = cuda_of(d)->dnn;
+	cudnnStatus_t status;
 	int n = 0;
 
 	if (k == FORWARD) {
 		cudnnConvolutionFwdAlgoPerf_t all[ALGORITHMS];
-		TRY_DNN(d, cudnnFindConvolutionForwardAlgorithmEx(
-				   dnn, p->x, a, v->filter, b, p->window[k], p->y, out, ALGORITHMS,
-				   &n, all, work, bytes));
+		status = cudnnFindConvolutionForwardAlgorithmEx(dnn, p->x, a, v->filter, b,
+								p->window[k], p->y, out, ALGORITHMS,
+								&n, all, work, bytes);
 		TAKE_FOUND(found, all, n);
 	} else if (k == BACKWARD_DATA) {
 		cudnnConvolutionBwdDataAlgoPerf_t all[ALGORITHMS];
-		TRY_DNN(d, cudnnFindConvolutionBackwardDataAlgorithmEx(
-				   dnn, v->filter, b, p->y, a, p->window[k], p->x, out, ALGORITHMS,
-				   &n, all, work, bytes));
+		status = cudnnFindConvolutionBackwardDataAlgorithmEx(
+			dnn, v->filter, b, p->y, a, p->window[k], p->x, out, ALGORITHMS, &n, all,
+			work, bytes);
 		TAKE_FOUND(found, all, n);
 	} else {
 		cudnnConvolutionBwdFilterAlgoPerf_t all[ALGORITHMS];
-		TRY_DNN(d, cudnnFindConvolutionBackwardFilterAlgorithmEx(
-				   dnn, p->x, a, p->y, b, p->window[k], v->filter, out, ALGORITHMS,
-				   &n, all, work, bytes));
+		status = cudnnFindConvolutionBackwardFilterAlgorithmEx(
+			dnn, p->x, a, p->y, b, p->window[k], v->filter, out, ALGORITHMS, &n, all,
+			work, bytes);
 		TAKE_FOUND(found, all, n);
 	}
-	return n;
+	if (status == CUDNN_STATUS_SUCCESS)
+		return n;
+	if (bf16(cuda_of(d), v))
+		return 0; /* it can be had in floats */
+	cuda_failed(d, __FILE__, __LINE__, "cudnnFindConvolution...Ex",
+		    cudnnGetErrorString(status));
 }
 
-static bool same_shape(const struct conv_choice *c, const struct shape *s, size_t rows,
-		       enum direction k)
+static bool same_problem(const struct conv_choice *c, const struct cuda_conv *v, size_t rows,
+			 enum direction k)
 {
-	return c->rows == rows && c->direction == k && image_size(c->in) == image_size(s->in) &&
-	       c->in.height == s->in.height && c->in.channels == s->in.channels &&
-	       c->out.channels == s->out.channels && c->window.size == s->window.size &&
-	       c->window.stride == s->window.stride && c->window.pad == s->window.pad;
+	const struct shape *s = &v->s;
+
+	return c->rows == rows && c->direction == k && c->floats == v->floats &&
+	       image_size(c->in) == image_size(s->in) && c->in.height == s->in.height &&
+	       c->in.channels == s->in.channels && c->out.channels == s->out.channels &&
+	       c->window.size == s->window.size && c->window.stride == s->window.stride &&
+	       c->window.pad == s->window.pad;
 }
 
 /* As much as there is for trying, down to nothing. */
@@ -230,45 +310,47 @@ static struct conv_choice choose(struct device *d, struct cuda_conv *v, struct c
 {
 	struct cuda *c = cuda_of(d);
 	struct found found[ALGORITHMS];
-	const size_t item = c->bf16 ? sizeof(uint16_t) : sizeof(float);
-	size_t bytes = TRIAL_WORKSPACE, floats = k == FORWARD ? p->rows * image_size(v->s.out)
+	size_t bytes = CONV_WORKSPACE, numbers = k == FORWARD ? p->rows * image_size(v->s.out)
 						 : k == BACKWARD_DATA
 							 ? p->rows * image_size(v->s.in)
 							 : weights_of(&v->s);
 
 	CHECK(!c->capturing, "a convolution meets %zu rows first while a graph is captured",
 	      p->rows);
-	void *out = cuda_take(d, floats * item), *work = trial_memory(&bytes);
+	numbers *= number_bytes(c, v);
+	void *out = cuda_take(d, numbers), *work = trial_memory(&bytes);
 	int n = try_all(d, v, p, k, a, b, out, work, bytes, found), best = -1;
 
 	TRY(d, cudaStreamSynchronize(c->stream));
-	cuda_give(d, out, floats * item);
+	cuda_give(d, out, numbers);
 	TRY(d, cudaFree(work));
 	for (int i = n; i-- > 0;) {
-		const bool rounds = !c->bf16 && !c->tf32 && found[i].math != CUDNN_FMA_MATH &&
+		const bool rounds = exact(c) && found[i].math != CUDNN_FMA_MATH &&
 				    found[i].math != CUDNN_DEFAULT_MATH;
 		if (found[i].status != CUDNN_STATUS_SUCCESS || found[i].bytes > bytes || rounds)
 			continue;
 		if (best < 0 || found[i].steady || !found[best].steady)
 			best = i;
 	}
-	if (best < 0)
-		user_error("cuDNN has no %s convolution in %s on GPU %d (%s) for %zu rows of %zu x "
-			   "%zu x %zu with %zu windows of %zu x %zu: try another --precision",
-			   direction_names[k], d->precision, c->gpu, c->model, p->rows,
-			   v->s.in.height, v->s.in.width, v->s.in.channels, v->s.out.channels,
-			   v->s.window.size, v->s.window.size);
+	if (best < 0 && !bf16(c, v))
+		failure("cuDNN has no %s convolution in %s on GPU %d (%s) for %zu rows of %zu x "
+			"%zu x %zu with %zu windows of %zu x %zu: try another --precision",
+			direction_names[k], d->precision, c->gpu, c->model, p->rows, v->s.in.height,
+			v->s.in.width, v->s.in.channels, v->s.out.channels, v->s.window.size,
+			v->s.window.size);
 	return (struct conv_choice){.in = v->s.in,
 				    .out = v->s.out,
 				    .window = v->s.window,
 				    .rows = p->rows,
 				    .direction = k,
-				    .algorithm = found[best].algorithm,
-				    .math = c->bf16 || c->tf32 ? found[best].math : CUDNN_FMA_MATH,
-				    .bytes = found[best].bytes};
+				    .floats = v->floats,
+				    .algorithm = best < 0 ? -1 : found[best].algorithm,
+				    .math = best < 0 || exact(c) ? math_of(c, v) : found[best].math,
+				    .bytes = best < 0 ? 0 : found[best].bytes};
 }
 
-/* The algorithm for this direction; *work gets its workspace. a, b: what it reads. */
+/* The algorithm for this direction, NULL: there is none for bf16. *work gets its workspace. a, b:
+ * what it reads. */
 static const struct conv_choice *choice_of(struct device *d, struct cuda_conv *v,
 					   struct conv_plan *p, enum direction k, const void *a,
 					   const void *b, void **work)
@@ -278,13 +360,15 @@ static const struct conv_choice *choice_of(struct device *d, struct cuda_conv *v
 
 	CHECK(aligned(a) && aligned(b), "a convolution's memory is not on a 16-byte boundary");
 	for (size_t i = 0; mine->rows == 0 && i < c->choices; i++)
-		if (same_shape(&c->choice[i], &v->s, p->rows, k))
+		if (same_problem(&c->choice[i], v, p->rows, k))
 			*mine = c->choice[i];
 	if (mine->rows == 0) {
 		*mine = choose(d, v, p, k, a, b);
 		c->choice = must(realloc(c->choice, (c->choices + 1) * sizeof *c->choice));
 		c->choice[c->choices++] = *mine;
 	}
+	if (mine->algorithm < 0)
+		return NULL;
 	TRY_DNN(d, cudnnSetConvolutionMathType(p->window[k], mine->math));
 	*work = cuda_workspace(d, mine->bytes);
 	return mine;
@@ -295,11 +379,11 @@ static const void *weights(struct device *d, struct cuda_conv *v, const float *w
 {
 	struct cuda *c = cuda_of(d);
 
-	if (!c->bf16 && aligned(weight))
+	if (!bf16(c, v) && aligned(weight))
 		return weight;
 	if (!v->weight)
 		v->weight = cuda_take(d, weight_bytes(d, v));
-	if (c->bf16)
+	if (bf16(c, v))
 		RUN(d, kernels_to_bf16(c->stream, v->weight, weight, weights_of(&v->s)));
 	else
 		TRY(d, cudaMemcpyAsync(v->weight, weight, weight_bytes(d, v),
@@ -315,14 +399,21 @@ void cuda_conv_forward(struct device *d, void *conv, float *y, const float *x, c
 	struct conv_plan *p = plan_of(d, v, rows);
 	const size_t pixels = rows * v->s.out.height * v->s.out.width, n = v->s.out.channels;
 	const float one = 1, zero = 0;
-	const void *w = weights(d, v, weight);
-	void *work;
-	const struct conv_choice *choice = choice_of(d, v, p, FORWARD, x, w, &work);
+	const void *w = weights(d, v, weight),
+		   *in = given(d, v, v->wide_x, x, rows * image_size(v->s.in));
+	void *work, *out = v->floats ? v->wide_y : y;
+	const struct conv_choice *choice = choice_of(d, v, p, FORWARD, in, w, &work);
 
-	v->weight_of = weight;
-	TRY_DNN(d, cudnnConvolutionForward(c->dnn, &one, p->x, x, v->filter, w, p->window[FORWARD],
+	if (!choice) {
+		use_floats(d, v);
+		cuda_conv_forward(d, conv, y, x, weight, bias, rows);
+		return;
+	}
+	v->weight_of = w == v->weight ? weight : NULL;
+	TRY_DNN(d, cudnnConvolutionForward(c->dnn, &one, p->x, in, v->filter, w, p->window[FORWARD],
 					   (cudnnConvolutionFwdAlgo_t)choice->algorithm, work,
-					   choice->bytes, &zero, p->y, y));
+					   choice->bytes, &zero, p->y, out));
+	taken(d, v, y, out, pixels * n);
 	if (v->s.bias)
 		RUN(d, kernels_add_bias(c->stream, c->bf16, y, bias, v->s.relu, pixels, n));
 	else if (v->s.relu)
@@ -336,18 +427,25 @@ void cuda_conv_backward_weight(struct device *d, void *conv, float *dweight, flo
 	struct cuda_conv *v = conv;
 	struct conv_plan *p = plan_of(d, v, rows);
 	const size_t pixels = rows * v->s.out.height * v->s.out.width, n = v->s.out.channels;
-	const bool direct = !c->bf16 && aligned(dweight);
+	const bool direct = !bf16(c, v) && aligned(dweight);
 	const float one = 1, zero = 0;
+	const void *in = given(d, v, v->wide_x, x, rows * image_size(v->s.in)),
+		   *grad = given(d, v, v->wide_y, dy, pixels * n);
 	void *work;
-	const struct conv_choice *choice = choice_of(d, v, p, BACKWARD_WEIGHT, x, dy, &work);
+	const struct conv_choice *choice = choice_of(d, v, p, BACKWARD_WEIGHT, in, grad, &work);
 
+	if (!choice) {
+		use_floats(d, v);
+		cuda_conv_backward_weight(d, conv, dweight, dbias, x, dy, rows);
+		return;
+	}
 	if (!direct && !v->dweight)
 		v->dweight = cuda_take(d, weight_bytes(d, v));
 	TRY_DNN(d, cudnnConvolutionBackwardFilter(
-			   c->dnn, &one, p->x, x, p->y, dy, p->window[BACKWARD_WEIGHT],
+			   c->dnn, &one, p->x, in, p->y, grad, p->window[BACKWARD_WEIGHT],
 			   (cudnnConvolutionBwdFilterAlgo_t)choice->algorithm, work, choice->bytes,
 			   &zero, v->filter, direct ? dweight : v->dweight));
-	if (c->bf16)
+	if (bf16(c, v))
 		RUN(d, kernels_from_bf16(c->stream, dweight, v->dweight, weights_of(&v->s)));
 	else if (!direct)
 		TRY(d, cudaMemcpyAsync(dweight, v->dweight, weight_bytes(d, v),
@@ -363,17 +461,29 @@ void cuda_conv_backward_data(struct device *d, void *conv, float *dx, const floa
 	struct cuda *c = cuda_of(d);
 	struct cuda_conv *v = conv;
 	struct conv_plan *p = plan_of(d, v, rows);
+	const size_t pixels = rows * v->s.out.height * v->s.out.width,
+		     floats = rows * image_size(v->s.in);
 	const float one = 1, beta = add;
-	const bool copied = v->weight && v->weight_of == weight;
-	const void *w = copied ? v->weight : weights(d, v, weight);
+	const bool copied = v->weight_of == weight;
+	const void *w = copied ? v->weight : weights(d, v, weight),
+		   *grad = given(d, v, v->wide_y, dy, pixels * v->s.out.channels);
+	float *out = v->floats ? v->wide_x : dx;
 	void *work;
-	const struct conv_choice *choice = choice_of(d, v, p, BACKWARD_DATA, dy, w, &work);
+	const struct conv_choice *choice = choice_of(d, v, p, BACKWARD_DATA, grad, w, &work);
 
+	if (!choice) {
+		use_floats(d, v);
+		cuda_conv_backward_data(d, conv, dx, dy, weight, add, rows);
+		return;
+	}
 	v->weight_of = NULL; /* by the next time they may have changed */
-	TRY_DNN(d, cudnnConvolutionBackwardData(c->dnn, &one, v->filter, w, p->y, dy,
+	if (add)
+		given(d, v, out, dx, floats);
+	TRY_DNN(d, cudnnConvolutionBackwardData(c->dnn, &one, v->filter, w, p->y, grad,
 						p->window[BACKWARD_DATA],
 						(cudnnConvolutionBwdDataAlgo_t)choice->algorithm,
-						work, choice->bytes, &beta, p->x, dx));
+						work, choice->bytes, &beta, p->x, out));
+	taken(d, v, dx, out, floats);
 }
 
 /* ---- Pooling ------------------------------------------------------------- */

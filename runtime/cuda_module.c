@@ -22,7 +22,7 @@ enum { ANSWER_WITHIN = 60 }; /* [seconds] */
 static const struct cuda_host host = {.ops_bytes = sizeof(struct device_ops),
 				      .device_bytes = sizeof(struct device),
 				      .panic = panic,
-				      .user_error = user_error,
+				      .failure = failure,
 				      .must = must};
 
 /* ---- The module ---------------------------------------------------------- */

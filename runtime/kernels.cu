@@ -759,10 +759,9 @@ __global__ void __launch_bounds__(THREADS) mse(T *z, const float *target, size_t
 
 /* ---- The optimiser, data ---------------------------------------------------- */
 
-__global__ void set_step(kernels_step *at, uint64_t key, float lr)
+__global__ void set_step(kernels_step *at, kernels_step now)
 {
-	at->key = key;
-	at->lr = lr;
+	*at = now;
 }
 
 __device__ inline void sgd_one(float &p, float *v, float g, float lr, float m, float decay,
@@ -1121,9 +1120,9 @@ size_t kernels_partials(size_t n)
 	return SUMS * blocks * n > tally ? SUMS * blocks * n : tally;
 }
 
-void kernels_set_step(cudaStream_t s, struct kernels_step *at, uint64_t key, float lr)
+void kernels_set_step(cudaStream_t s, struct kernels_step *at, struct kernels_step now)
 {
-	LAUNCH(set_step, 1, 1, s, at, key, lr);
+	LAUNCH(set_step, 1, 1, s, at, now);
 }
 
 void kernels_fill(cudaStream_t s, float *y, float a, size_t n)

@@ -20,6 +20,7 @@ extern "C" {
 struct kernels_step {
 	uint64_t key;
 	float lr;
+	uint32_t turn; /* counts the bodies */
 };
 
 struct kernels_tally {
@@ -40,7 +41,7 @@ struct kernels_stage {
 size_t kernels_partials(size_t n); /* of sums of n columns */
 
 /* Plain floats. */
-void kernels_set_step(cudaStream_t s, struct kernels_step *at, uint64_t key, float lr);
+void kernels_set_step(cudaStream_t s, struct kernels_step *at, struct kernels_step now);
 void kernels_fill(cudaStream_t s, float *y, float a, size_t n);
 void kernels_scale(cudaStream_t s, float *y, float a, size_t n);
 void kernels_axpy(cudaStream_t s, float *y, float a, const float *x, size_t n);

@@ -278,7 +278,8 @@ static bool read_last_words(struct watch *w, const char *line)
 {
 	char *said = w->ear.last_words;
 	if (*said || strncmp(line, OURS, strlen(OURS)) != 0 ||
-	    !(strstr(line, ": bug: ") || strstr(line, ": out of memory\n")))
+	    !(strstr(line, ": " BUG ": ") || strstr(line, ": " FAILURE ": ") ||
+	      strstr(line, ": out of memory\n")))
 		return false;
 	line += strlen(OURS);
 	snprintf(said, sizeof w->ear.last_words, "%.*s", (int)strcspn(line, "\n"), line);
@@ -471,6 +472,7 @@ static void start(struct watch *w, const sigset_t *signals, const char *live_pat
 			dup2(pipe_fd[1], STDERR_FILENO);
 			exec_mpirun(w->config, live_path);
 		}
+		panic_to(w->live->reason, sizeof w->live->reason);
 		int status = worker(ctx, w->live);
 		fflush(NULL);
 		_exit(status);
@@ -615,8 +617,9 @@ static int end_of_child(const struct watch *w, int wait_status, char **why)
 	int signal = killed                                                  ? WTERMSIG(wait_status)
 		     : through_mpirun && status > 128 && status < 128 + NSIG ? status - 128
 									     : 0;
-	if (*w->ear.last_words) {
-		*why = sentence("%s", w->ear.last_words);
+	const char *last_words = through_mpirun ? w->ear.last_words : w->live->reason;
+	if (*last_words) {
+		*why = sentence("%s", last_words);
 		return EXIT_FAILED;
 	}
 	if (through_mpirun && rank < 0 && !w->heard && !w->given_up &&

@@ -11,6 +11,8 @@
 
 static user_error_fn *handler;
 static const char *speaker; /* NULL: nobody else could be meant */
+static char *told;          /* [told_room]: whoever reads this speaks for us; NULL = nobody */
+static size_t told_room;
 
 /* In one piece: other ranks may speak at the same time. */
 static void say(const char *text)
@@ -44,19 +46,45 @@ void *must(void *p)
 	return p;
 }
 
-void panic(const char *file, int line, const char *fmt, ...)
+/* The last words, which begin with what kind they are of. */
+static void end_all(const char *kind, const char *fmt, va_list args) __attribute__((noreturn));
+static void end_all(const char *kind, const char *fmt, va_list args)
 {
 	char text[1024];
+	int n = snprintf(text, sizeof text, "%s: ", kind);
+
+	fflush(stdout);
+	if (n > 0 && (size_t)n < sizeof text)
+		vsnprintf(text + n, sizeof text - (size_t)n, fmt, args);
+	if (told)
+		snprintf(told, told_room, "%s", text);
+	else
+		say(text);
+	platform_abort(EXIT_FAILED);
+}
+
+void panic(const char *file, int line, const char *fmt, ...)
+{
+	char kind[256];
+	va_list args;
+
+	snprintf(kind, sizeof kind, BUG ": %s:%d", file, line);
+	va_start(args, fmt);
+	end_all(kind, fmt, args);
+}
+
+void failure(const char *fmt, ...)
+{
 	va_list args;
 
 	va_start(args, fmt);
-	fflush(stdout);
-	int n = snprintf(text, sizeof text, "bug: %s:%d: ", file, line);
-	if (n > 0 && (size_t)n < sizeof text)
-		vsnprintf(text + n, sizeof text - (size_t)n, fmt, args);
-	va_end(args);
-	say(text);
-	platform_abort(EXIT_FAILED);
+	end_all(FAILURE, fmt, args);
+}
+
+void panic_to(char *text, size_t room)
+{
+	told = text;
+	told_room = room;
 }
 
 void panic_as(const char *who)

@@ -234,6 +234,11 @@ char *plan_make(const struct config *c, struct plan *p)
 			"--workers=%d: %s shares one model among %d workers; give a multiple of "
 			"%d",
 			(int)run->workers, run->strategy, share, share);
+	/* What they exchange are activations, and messages are floats. */
+	if (share > 1 && strcmp(run->precision, "bf16") == 0)
+		return sentence("--precision=bf16: %s cuts one model over %d workers, which works "
+				"in float32 and tf32",
+				run->strategy, share);
 	if ((wrong = choose_device(run, p)))
 		return wrong;
 	if (*run->hostfile && access(run->hostfile, R_OK) != 0)

@@ -34,6 +34,12 @@ static inline size_t smaller(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
+/* Something of this machine failed, such as a GPU: ends all ranks, and the run as failed. */
+void failure(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
+/* How the last words of panic and failure begin, after who says them. */
+#define BUG     "bug"
+#define FAILURE "failure"
+
 /* ---- Time (clock.c) ------------------------------------------------------ */
 
 nsec clock_now(void); /* monotonic; wall or virtual */
@@ -127,10 +133,9 @@ struct device_ops {
 	void (*norm_backward)(struct device *d, void *norm, float *dx, float *dscale, float *dy,
 			      const float *x, const float *y, const float *scale, size_t rows);
 
-	/* A step begins: d->lr and d->key have changed. NULL = nothing to do. */
-	void (*step)(struct device *d);
-	/* Runs body(ctx); may keep what it launches under this key (rows), and only launch it again
-	 * when the key comes back. NULL = body is just called. */
+	/* Runs body(ctx); may keep what it launches under this key, and only launch it again when
+	 * the key comes back; d->lr and d->key are those of the call then. NULL = body is just
+	 * called. */
 	void (*replay)(struct device *d, size_t key, void (*body)(void *ctx), void *ctx);
 	/* In a replayed body: notes this place; and, after the launch, waits until place i has been
 	 * reached. NULL where replay is. */
@@ -512,6 +517,8 @@ int rank_on_node(void);              /* 0: likewise */
 /* In a worker, first of all: its errors, and the watcher of its run, can then say who it is. */
 void worker_introduce(const struct config *c);
 void panic_as(const char *who); /* who it is; must outlive the process's errors */
+/* Last words go here, and not to the terminal: somebody else shows them. */
+void panic_to(char *text, size_t room);
 
 /* ---- The command that needs no results (list.c) -------------------------- */
 

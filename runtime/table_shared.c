@@ -16,7 +16,7 @@
  * In a GPU's memory (home gpu) lie the floats alone, which all workers map; locks and counters stay
  * where processors reach them. One block is the whole table, so that a pass is one lock and one
  * kernel, and the time it takes is the kernel's start, not its floats: others look for the lock a
- * little while before they sleep.
+ * little while before they sleep, if there is a core for everybody.
  *
  * Recording: passes hold the lock of a block until they have the next one's, from the first block
  * on. So nobody overtakes, and every block has seen the passes in the same order.
@@ -28,10 +28,11 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { BLOCK_MOST = 8192, BLOCK_LEAST = 1024 }; /* floats under one lock */
 
-static const nsec look_ns = 200000; /* for the lock of a GPU's table: some kernels' time */
+static const nsec look_ns = 200000; /* for the lock of a GPU's table: what some passes take */
 
 /* What the others must know of a worker. */
 struct client {
@@ -74,6 +75,7 @@ struct home_state {
 	float *state;      /* shared [n], NULL when the updater keeps none */
 	size_t block, blocks;
 	size_t *later;    /* [blocks] */
+	nsec look;        /* for a lock, before sleeping */
 	int64_t round;    /* that this worker is in */
 	int64_t barriers; /* that this worker has passed */
 };
@@ -191,6 +193,7 @@ static void open_with(struct table *t, const float *init, const struct floats *f
 	h->floats = floats;
 	h->block = floats->far ? t->n : block_size(t->n, s->size);
 	h->blocks = (t->n + h->block - 1) / h->block;
+	h->look = floats->far && sysconf(_SC_NPROCESSORS_ONLN) >= s->size ? look_ns : 0;
 	h->later = must(calloc(h->blocks + 1, sizeof *h->later));
 	size_t control = control_bytes(h, s->size, r->rounds);
 	char *at = link_shared_new(s->workers, control + (floats->far ? 0 : n * sizeof(float)),
@@ -271,7 +274,6 @@ static void gpu_open(struct table *t, const float *init)
 
 /* ---- One pass over the blocks ------------------------------------------------- */
 
-/* Leaves the core to others between two looks. */
 static bool look_for(pthread_mutex_t *m, nsec until)
 {
 	while (clock_now() < until) {
@@ -288,7 +290,7 @@ static void lock_or_sleep(struct table *t, size_t block)
 	if (pthread_mutex_trylock(m) == 0)
 		return;
 	nsec since = clock_now();
-	if (!AT(t)->floats->far || !look_for(m, since + look_ns))
+	if (!look_for(m, since + AT(t)->look))
 		pthread_mutex_lock(m);
 	t->among->stats->wait += clock_now() - since;
 }

@@ -195,8 +195,6 @@ static bool compute(struct worker *w, bool with_step)
 	d->lr = (float)w->lr;
 	d->key = rng_seed(w->run->seed, STREAM_DROPOUT,
 			  w->step * w->trainers + w->rank / comm_size(w->model_group));
-	if (d->ops->step)
-		d->ops->step(d);
 	w->workload->load(w);
 	if (!d->ops->replay || comm_size(w->model_group) > 1) { /* those communicate inside */
 		w->workload->gradient(w);
@@ -616,9 +614,9 @@ static char *open_tables(struct race *r)
 	struct worker *w = &r->w;
 	const struct run *run = w->run;
 	struct link *workers = comm_link(w->all);
-	char *wrong =
-		tables_open(&w->tables, ending.everyone ? ending.everyone : workers, workers,
-			    w->rank, w->trainers, (int)run->servers, run->table_home, w->stats, w->dev);
+	char *wrong = tables_open(&w->tables, ending.everyone ? ending.everyone : workers, workers,
+				  w->rank, w->trainers, (int)run->servers, run->table_home,
+				  w->stats, w->dev);
 	if (wrong || !run->record)
 		return wrong;
 	if (w->tables->home == &home_onesided)

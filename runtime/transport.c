@@ -64,7 +64,7 @@ struct transport_ops {
 	char *(*open)(struct transport *t, size_t n);
 	/* Collective: undoes what open did, also if that could not end. */
 	void (*close)(struct transport *t);
-	/* Makes room for n floats at once; NULL = there always is. Collective. */
+	/* Makes room for reductions of n floats; NULL = there always is. Collective. */
 	void (*grow)(struct transport *t, size_t n);
 	void (*allreduce)(struct transport *t, float *x, size_t n, float factor);
 	/* NULL: wait does all of it, as an allreduce. */
@@ -340,6 +340,12 @@ static void staged_close(struct transport *t)
 	t->pinned = NULL;
 }
 
+static void staged_grow(struct transport *t, size_t n)
+{
+	if (t->under_way == 0)
+		make_pinned(t, &t->pinned, &t->pinned_n, n);
+}
+
 static void staged_allreduce(struct transport *t, float *x, size_t n, float factor)
 {
 	float *host = stage_of(t, n);
@@ -390,6 +396,7 @@ static const struct transport_ops transports[] = {
 	{.name = "staged",
 	 .open = staged_open,
 	 .close = staged_close,
+	 .grow = staged_grow,
 	 .allreduce = staged_allreduce,
 	 .start = staged_start,
 	 .wait = staged_wait},

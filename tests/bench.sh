@@ -5,6 +5,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 build=$1
+device=cpu
 repeat=${REPEAT:-5}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT INT TERM
@@ -34,7 +35,7 @@ one() { # workload batch epochs wanted torch-steps options...
 	row "$model" "$batch" "$want" "$work/$model-$batch" 1 2
 }
 
-head "One worker, one thread: samples a second, forward + backward + SGD with momentum" PyTorch
+titles "One worker, one thread: samples a second, forward + backward + SGD with momentum" PyTorch
 one perceptron 1 30 '>= 250' 1500
 one softmax 32 10 '>= 5' 1000
 one mlp 32 5 '>= 2.5' 600
@@ -53,7 +54,7 @@ two() { # batch strategy wanted sync-every every-of-torch
 		echo "$(ours --workload=mlp --strategy="$2" --workers=2 --batch="$1" --epochs=5 --lr=0.01 --momentum=0.9 --sync-every="$4")" \
 			"$(torch --model=mlp --batch="$1" --workers=2 --steps=300 --repeat=3 --every="$5")" \
 			"$(mpirun --quiet --bind-to core -n 2 "$build/tests/tool_bare" --workload=mlp --strategy=allreduce --workers=2 \
-				--batch="$1" --epochs=1 --lr=0.01 --momentum=0.9 2>/dev/null)" \
+				--device=cpu --batch="$1" --epochs=1 --lr=0.01 --momentum=0.9 2>/dev/null)" \
 			"$(ours --workload=mlp --strategy=serial --batch="$1" --epochs=5 --lr=0.01 --momentum=0.9)" \
 			"$(mpirun --quiet --bind-to core -n 2 "$build/tests/tool_allreduce" 101770 3000 2>/dev/null | cut -d' ' -f1)" >>"$f"
 	done
@@ -66,7 +67,7 @@ two() { # batch strategy wanted sync-every every-of-torch
 	row "  against step plus MPI, apart" "$1" '' "$f-sum" 1 2
 }
 
-head "Two workers: samples a second, both together" PyTorch
+titles "Two workers: samples a second, both together" PyTorch
 two 32 allreduce '>= 8' 1 0
 two 128 allreduce '>= 4' 1 0
 two 32 periodic '>= 4' 8 8
@@ -99,10 +100,10 @@ lenet_two() { # wanted options...
 		echo "$(ours --workload=lenet --strategy=allreduce --workers=2 --batch=64 --epochs=1 --lr=1e-4 --momentum=0.9 --data-dir="$work/mnist" "$@")" \
 			"$(ours --workload=lenet --strategy=serial --batch=64 --epochs=1 --lr=1e-4 --momentum=0.9 --data-dir="$work/mnist")" >>"$work/lenet-two"
 	done
-	row "lenet, 2 workers, allreduce${1:+, overlap}" 64 "$want" "$work/lenet-two" 1 2
+	row "lenet, 2 workers${1:+, overlap}" 64 "$want" "$work/lenet-two" 1 2
 }
 
-head "Two workers against one: samples a second, both together" 'one worker'
+titles "Two workers against one: samples a second, both together" 'one worker'
 lenet_two '>= 1.9'
 lenet_two '' --allreduce.overlap
 
@@ -123,5 +124,5 @@ overheads() {
 	done
 }
 
-head "A strategy on one worker against serial: samples a second" serial
+titles "A strategy on one worker against serial: samples a second" serial
 overheads

@@ -28,17 +28,20 @@ for f in mvbench check mvbench_cuda.so libmvbench.so; do
 done
 [ ! -e "$build/libmvbench.so" ] || ln -s libmvbench.so "$bundle/build/libmvbench.so.0"
 for f in "$build"/tests/*; do
-	case $f in *.*) ;; *) program "$f" "build/tests/${f##*/}" ;; esac
+	if [ -f "$f" ] && [ -x "$f" ]; then program "$f" "build/tests/${f##*/}"; fi
 done
 mkdir "$bundle/plots"
 cp plots/*.sql plots/*.gp "$bundle/plots"
 cp -r workloads/sweeps "$bundle/workloads"
-cp -r tests/reference tests/torch_peer.py tests/gpu_bench.sh "$bundle/tests"
+cp -r tests/reference tests/torch_peer.py tests/gpu_bench.sh tests/measure.sh "$bundle/tests"
 cp -r /usr/share/datasets/fashion-mnist "$bundle/data"
 install tests/bundle_start.sh "$bundle/bin/mvbench"
 for name in mpirun check gpu-test gpu-bench; do
 	ln -s mvbench "$bundle/bin/$name"
 done
+
+cp README.md "$bundle"
+[ -e "$bundle/build/mvbench_cuda.so" ] || echo "bundle.sh: without GPUs: there is no $build/mvbench_cuda.so" >&2
 
 # Open MPI, its plug-ins and PMIx's, its texts and settings.
 for f in mpirun orted; do

@@ -4,7 +4,7 @@
 set -eu
 name=${0##*/}
 home=$(cd "$(dirname "$(readlink -f "$0")")/.." && pwd)
-outside_path=${LD_LIBRARY_PATH:-}
+outside_path=${MVBENCH_OUTSIDE-${LD_LIBRARY_PATH:-}} # of the machine, also when one starts another
 export LD_LIBRARY_PATH="$home/lib:$home/build${outside_path:+:$outside_path}"
 
 # The kernels of oneDNN travel compressed.
@@ -21,12 +21,12 @@ done
 # missing FILE...: the libraries that they need and the loader does not find
 missing() {
 	for f; do
-		/lib64/ld-linux-x86-64.so.2 --list "$f" 2>/dev/null | sed -n 's/^[[:space:]]*\([^ ]*\) => not found.*/\1/p'
+		LD_TRACE_LOADED_OBJECTS=1 /lib64/ld-linux-x86-64.so.2 "$f" 2>/dev/null | sed -n 's/^[[:space:]]*\([^ ]*\) => not found.*/\1/p'
 	done | sort -u
 }
-# places: where CUDA's libraries may be
+# places: where else CUDA's libraries may be
 places() {
-	printf '%s\n' /usr/local/cuda/lib64 /usr/local/cuda-*/lib64 /usr/local/nvidia/lib64
+	printf '%s\n' /usr/local/cuda-*/lib64
 	for p in python3 python; do
 		"$p" -c 'import glob, sys
 for d in sys.path: print(*glob.glob(d + "/nvidia/*/lib"), sep="\n")' 2>/dev/null && break
@@ -37,18 +37,22 @@ add() { case ":$LD_LIBRARY_PATH:" in *":$1:"*) ;; *) LD_LIBRARY_PATH=$LD_LIBRARY
 case $(missing "$home/build/mvbench") in *libstdc++* | *libgcc_s*) add "$home/lib/gcc" ;; esac
 lacks=$(missing "$home/build/mvbench" | xargs)
 [ -z "$lacks" ] || { echo "$name: this machine lacks $lacks (it needs the glibc of Debian 12 or newer)" >&2; exit 2; }
+for place in /usr/local/cuda/lib64 /usr/local/nvidia/lib64; do # the latter: the driver, in containers
+	[ ! -d "$place" ] || add "$place"
+done
 cuda=$home/build/mvbench_cuda.so
-if [ -e "$cuda" ] && [ -n "$(missing "$cuda")" ]; then
+if [ -z "${MVBENCH_CUDA:-}" ] && [ -e "$cuda" ] && [ -n "$(missing "$cuda")" ]; then
 	for place in $(places); do
 		for library in $(missing "$cuda"); do
 			[ ! -e "$place/$library" ] || add "$place"
 		done
 	done
 	lacks=$(missing "$cuda" | xargs)
-	# Said where there is a GPU, or one was asked for.
-	case $name in gpu-*) wanted=yes ;; *) [ ! -e /dev/nvidiactl ] || wanted=yes ;; esac
-	[ -z "$lacks" ] || [ -z "${wanted:-}" ] ||
-		echo "$name: no GPU can be used: not found in LD_LIBRARY_PATH, /usr/local/cuda/lib64 or python3's nvidia packages: $lacks" >&2
+	why="no GPU can be used: not found in LD_LIBRARY_PATH, /usr/local/cuda/lib64 or python3's nvidia packages: $lacks"
+	case ${lacks:+$name} in
+	gpu-*) echo "$name: $why" >&2 && exit 1 ;;
+	?*) [ ! -e /dev/nvidiactl ] || echo "$name: $why" >&2 ;; # where there is a GPU
+	esac
 fi
 
 export MVBENCH_HOME="$home" MVBENCH_DATA="${MVBENCH_DATA:-$home/data/fashion-mnist}" MVBENCH_OUTSIDE="$outside_path"
@@ -61,7 +65,7 @@ command -v ssh >/dev/null || command -v rsh >/dev/null || export OMPI_MCA_plm="$
 case $name in
 mpirun) exec "$home/mpi/bin/mpirun" "$@" ;;
 check) cd "$home/build" && exec ./check "$@" ;;
-gpu-test) cd "$home/build" && exec "$home/tests/gpu_test.sh" . "$@" ;;
+gpu-test) cd "$home/build" && export MVBENCH_GPU_TEST=1 && exec ./check "$@" ;;
 gpu-bench) exec "$home/tests/gpu_bench.sh" build "$@" ;;
 *) exec "$home/build/mvbench" "$@" ;;
 esac

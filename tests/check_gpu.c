@@ -88,7 +88,7 @@ static const struct {
 	 1e-3},
 	{2, "--workload=lenet --strategy=allreduce --batch=8 --epochs=1 --lr=0.01", 1e-4},
 	{2,
-	 "--workload=lenet --strategy=allreduce --allreduce.overlap --allreduce.bucket=64KiB "
+	 "--workload=lenet --strategy=allreduce --allreduce.overlap=true --allreduce.bucket=64KiB "
 	 "--batch=8 --epochs=1 --lr=0.01",
 	 1e-4},
 };
@@ -112,9 +112,9 @@ END_TEST
 START_TEST(a_replayed_step_has_its_own_learning_rate)
 {
 	const char *half = "--workload=mlp --mlp.hidden=8 --strategy=serial --batch=8 --lr=0.1 "
-			   "--device=cuda --epochs=1";
+			   "--device=cuda --lr-schedule=constant --epochs=1";
 	const char *all = "--workload=mlp --mlp.hidden=8 --strategy=serial --batch=8 --lr=0.1 "
-			  "--device=cuda --epochs=3 --lr-schedule=step:1:1e-9";
+			  "--device=cuda --epochs=3 --lr-schedule=step:1:x1e-9";
 	struct result a = run_tool(1, half), b = run_tool(1, all);
 	ck_assert_msg(a.status == 0 && b.status == 0, "%s\n%s", a.output, b.output);
 	ck_assert_double_le(distance(&a, &b), 1e-6);
@@ -163,13 +163,14 @@ static const struct {
 } refused[] = {
 	{"FAKE_CUDA_DEVICES=0", SMALL, "--device=cuda: "},
 	{"FAKE_CUDA_DRIVER=11080", SMALL, "driver"},
-	{"FAKE_CUDA_MEMORY=600000000", "--workload=lenet --batch=4096 --device=cuda", "would fit"},
+	{"FAKE_CUDA_MEMORY=1500000000", "--workload=lenet --batch=4096 --device=cuda", "would fit"},
 	{"FAKE_CUDA_MEMORY=2000000000",
 	 "--workload=lenet --device=cuda --strategy=asgd --workers=8 --batch=64", "--workers="},
 	{"FAKE_CUDA_MEMORY=1000000", SMALL, "use --device=cpu"},
 	{"FAKE_CUDA_DEVICES=1", SMALL "--strategy=allreduce --workers=2 --transport=nccl", "nccl"},
 	{"", "--workload=mlp --device=cpu --precision=bf16", "--precision=bf16"},
 	{"", "--workload=mlp --device=cpu --transport=ipc", "--transport=ipc"},
+	{"", SMALL "--strategy=model_parallel --workers=2 --precision=bf16", "tf32"},
 	{"", "--workload=mlp --device=cpu --strategy=asgd --table-home=gpu", "--table-home=gpu"},
 };
 
@@ -183,7 +184,7 @@ END_TEST
 START_TEST(the_batch_that_is_advised_fits)
 {
 	char out[OUTPUT];
-	const char *environment = "FAKE_CUDA_MEMORY=600000000";
+	const char *environment = "FAKE_CUDA_MEMORY=1500000000";
 	long long batch = 0;
 	mvbench(out, environment, "--workload=lenet --batch=4096 --device=cuda");
 	const char *advice = strstr(out, "; --batch=");

@@ -1,17 +1,28 @@
 /*
- * check_main.c - runs every suite; CK_RUN_SUITE=train runs one of them.
+ * check_main.c - runs every suite; CK_RUN_SUITE=train runs one of them. With MVBENCH_GPU_TEST=1 it
+ * runs those that a GPU takes part in, on this machine's own, and fails where there is none.
  */
 #include "suites.h"
+#include "../runtime/platform.h"
 
 #include <stdlib.h>
 
 int main(void)
 {
+	const bool gpu = getenv("MVBENCH_GPU_TEST") != NULL;
+	const char *missing = gpu ? device_cuda.probe(NULL) : NULL;
+	if (missing) {
+		fprintf(stderr, "no GPU to test: %s\n", missing);
+		return EXIT_FAILURE;
+	}
 	SRunner *runner = srunner_create(NULL);
 	setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1); /* containers have no other user */
 	setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
 #define ADD_SUITE(name) srunner_add_suite(runner, name##_suite());
-	SUITES(ADD_SUITE)
+#define ADD_UNLESS_GPU(name) \
+	if (!gpu) \
+		srunner_add_suite(runner, name##_suite());
+	SUITES(ADD_UNLESS_GPU, ADD_SUITE)
 	srunner_run_all(runner, CK_ENV);
 	int failed = srunner_ntests_failed(runner);
 	srunner_free(runner);

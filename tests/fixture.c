@@ -15,7 +15,7 @@ void fixture_open(struct fixture *f, const struct device_ops *ops)
 {
 	*f = (struct fixture){
 		.run = {.workers = 1, .epochs = 1, .batch = 4, .seed = 1, .lr = 0.1, .threads = 1},
-		.dev = {.ops = ops},
+		.dev = {.ops = ops, .precision = "float32"},
 	};
 	f->w = (struct worker){
 		.size = 1, .trainers = 1, .run = &f->run, .dev = &f->dev, .lr = 0.1, .weight = 1};
@@ -134,7 +134,7 @@ static void check_slope(struct worker *w, const float *param, const float *grad,
 	norm = sqrt(norm);
 	if (norm == 0)
 		return;
-	double error = INFINITY, slope = 0, limit = 2e-3 * sqrt(size) * norm + 2e-5 * norm;
+	double error = INFINITY, slope = 0, limit = 2e-3 * sqrt(size) * norm + 5e-5 * norm;
 
 	for (double eps = 3e-2; eps > 2e-4 && error > limit; eps /= 3) {
 		double h = eps / norm;

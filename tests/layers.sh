@@ -31,10 +31,13 @@ for f in workloads/*.c; do
 	fi
 done
 may 'workloads/net.h' '"../mvbench.h"'
-posix='<[a-z_]+[0-9]?\.h>|<sys/[a-z]+\.h>'
+posix='<[a-z_-]+[0-9]?\.h>|<(sys|linux)/[a-z]+\.h>'
 may 'runtime/*.c' "\"(platform|table|table_mail|library|libmvbench|cpu|cuda|kernels|transport)\.h\"|$posix|<oneapi/dnnl/dnnl.h>"
 may 'runtime/platform.h' "\"(../mvbench|draw)\.h\"|<stdio\.h>"
 may 'runtime/draw.h' '<(stdbool|stddef|stdint)\.h>'
+may 'runtime/cuda.h' '"platform.h"'
+may 'runtime/kernels.h' '"draw.h"|<cuda_runtime_api\.h>'
+may 'runtime/kernels.cu' '"(kernels|fake_cuda)\.h"|<cuda_bf16\.h>'
 may 'runtime/table.h' '"platform.h"'
 may 'runtime/table_mail.h' '"table.h"'
 may 'runtime/library.h' '"(libmvbench|table)\.h"|<pthread\.h>'
@@ -52,9 +55,11 @@ only() {
 		grep -vE "$2")
 	[ -z "$others" ] || { echo "$others" | sed "s|\$| includes $1   <- only $2 may|"; bad=1; }
 }
-only 'mpi\.h' '^runtime/mpi\.c$'
+only 'mpi(-ext)?\.h' '^runtime/mpi\.c$'
 only 'pmix.*' '^runtime/rendezvous\.c$'
 only 'oneapi/.*' '^runtime/cpu(_image)?\.c$'
+only 'cud(a|nn).*' '^runtime/cuda(_image)?\.c$'
+only '(cublas.*|nccl\.h)' '^runtime/cuda\.c$'
 only 'sqlite3\.h' '^(results/(store|query|table)\.c|plots/.*\.c)$'
 only 'ini\.h' '^results/jobfile\.c$'
 only 'zlib\.h' '^workloads/.*\.c$'

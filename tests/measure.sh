@@ -1,11 +1,15 @@
-#!/bin/sh
-# measure.sh - what bench.sh and gpu_bench.sh share; they source it, with build, repeat and work set.
+# shellcheck shell=sh
+# measure.sh - what bench.sh and gpu_bench.sh share. They source it, and have set the build folder,
+# the device, how often a figure is taken, and a folder for what is thrown away.
+: "${build:?}" "${device:?}" "${repeat:?}" "${work:?}"
 mvbench=$build/mvbench
 
 wanted() { case " ${ROWS:-all} " in *" all "* | *" $1 "*) return 0 ;; esac; return 1; }
 # field NAME: its number in a JSON object on stdin
 field() { sed -n "s/.*\"$1\": *\([0-9.eE+-]*\).*/\1/p"; }
-ours_json() { "$mvbench" run --format=json --db="$work/bench.db" "$@" 2>/dev/null; }
+# or_say COMMAND...: what it has to say matters only when it fails
+or_say() { "$@" 2>"$work/said" || { cat "$work/said" >&2 && return 1; }; }
+ours_json() { or_say "$mvbench" run --format=json --db="$work/bench.db" --device="$device" "$@"; }
 ours() { ours_json "$@" | field samples_per_second; }
 
 # find_torch CONDITION: sets python to one with PyTorch of which that holds, or to nothing
@@ -33,7 +37,7 @@ stats() {
 }
 
 line='%-30s %6s %12s %12s %8s %17s %8s\n'
-head() {
+titles() { # of the table, of the other side's column
 	printf '\n%s\n' "$1"
 	# shellcheck disable=SC2059
 	printf "$line" what batch mvbench "$2" ratio 'smallest..largest' wanted
@@ -52,12 +56,12 @@ noise() { # bytes seed
 	LC_ALL=C awk -v n="$1" -v seed="$2" 'BEGIN { srand(seed); while (n-- > 0) printf "%c", 1 + int(255 * rand()) }'
 }
 repeated() { # FILE bytes
-	while :; do cat "$1"; done 2>/dev/null | command head -c "$2"
+	while cat "$1"; do :; done 2>/dev/null | head -c "$2"
 }
 # noise_cifar FOLDER ROWS FILES TEST-ROWS: CIFAR-10's binary version: a label and 3 x 32 x 32 pixels
 noise_cifar() {
 	mkdir -p "$1"
-	for label in 1 2 3 4 5 6 7 8 9; do
+	for label in 1 2 3 4 5 6 7; do
 		# shellcheck disable=SC2059
 		printf "\\00$label"
 		noise 3072 "$label"
@@ -97,7 +101,7 @@ tables() { # floats ranks passes wanted options...
 	: >"$work/tables"
 	for _ in $(seq "$repeat"); do
 		# shellcheck disable=SC2086
-		mpirun --quiet --oversubscribe $bind -n "$ranks" "$build/tests/tool_table_speed" "$floats" "$passes" "$@" 2>/dev/null >>"$work/tables"
+		or_say mpirun --quiet --oversubscribe $bind -n "$ranks" "$build/tests/tool_table_speed" "$floats" "$passes" "$@" >>"$work/tables" || return 0
 	done
 	awk -v want="$want" '
 		function median(x, n,   i, j, t) { for (i = 2; i <= n; i++) for (j = i; j > 1 && x[j] < x[j-1]; j--) { t = x[j]; x[j] = x[j-1]; x[j-1] = t } return x[int((n + 1) / 2)] }

@@ -1,5 +1,5 @@
 /*
- * suites.h - the test suites: one a file, listed once.
+ * suites.h - the test suites: one a file, listed once. GPU: those that a GPU takes part in.
  */
 #ifndef SUITES_H
 #define SUITES_H
@@ -8,12 +8,13 @@
 
 #include <check.h>
 
-#define SUITES(X) \
+#define SUITES(X, GPU) \
 	X(options) \
 	X(sweep) \
-	X(devices) \
-	X(workloads) \
-	X(images) \
+	GPU(devices) \
+	GPU(cuda) \
+	GPU(workloads) \
+	GPU(images) \
 	X(store) \
 	X(plots) \
 	X(run) \
@@ -22,10 +23,11 @@
 	X(tables) \
 	X(onesided) \
 	X(servers) \
-	X(gpu) \
+	GPU(transport) \
+	GPU(gpu) \
 	X(library)
 
 #define DECLARE_SUITE(name) Suite *name##_suite(void);
-SUITES(DECLARE_SUITE)
+SUITES(DECLARE_SUITE, DECLARE_SUITE)
 
 #endif

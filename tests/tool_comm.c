@@ -59,16 +59,6 @@ static void collectives(struct worker *w, size_t n)
 	expect(v, 0, n, sum_of_ranks(size), (float)size, "allreduce mean of equals");
 
 	vec_fill(v, (float)rank);
-	if (w->dev->ops->sync)
-		w->dev->ops->sync(w->dev);
-	struct request *low = comm_allreduce_start(w->all, v, 0, n / 2);
-	struct request *high = comm_allreduce_start(w->all, v, n / 2, n - n / 2);
-	comm_wait(high);
-	comm_wait(low);
-	expect(v, 0, n, size == 1 ? (float)rank : sum_of_ranks(size), 0,
-	       "two reductions under way");
-
-	vec_fill(v, (float)rank);
 	comm_broadcast(w->all, size - 1, v);
 	expect(v, 0, n, (float)(size - 1), 0, "broadcast");
 
@@ -99,6 +89,37 @@ static void pairs(struct worker *w, size_t n)
 		expect(in, 0, n, (float)peer, 1, "receive");
 	vec_free(out);
 	vec_free(in);
+}
+
+/* Three parts of a vector; they may be waited for in any order, which need not be that of another
+ * rank. */
+static void under_way(struct worker *w, size_t n)
+{
+	enum { PARTS = 3 };
+	struct request *r[PARTS];
+	size_t first[PARTS + 1];
+	struct vec *v = vec_new(w, n);
+	for (size_t i = 0; i <= PARTS; i++)
+		first[i] = part_of(n, PARTS, i);
+	for (size_t i = 0; i < PARTS; i++) {
+		struct vec *part = vec_slice(v, first[i], first[i + 1] - first[i]);
+		vec_fill(part, (float)((w->rank + 1) * (i == 0 ? 1 : i == 1 ? 10 : 100)));
+		vec_free(part);
+	}
+	if (w->dev->ops->sync) /* what is started must be final */
+		w->dev->ops->sync(w->dev);
+	for (size_t i = 0; i < PARTS; i++)
+		r[i] = comm_allreduce_start(w->all, v, first[i], first[i + 1] - first[i]);
+	for (int i = 0; i < PARTS; i++)
+		comm_wait(r[(i * 2 + w->rank) % PARTS]);
+	float sum = sum_of_ranks(w->trainers) + (float)w->trainers;
+	for (size_t i = 0; i < PARTS; i++)
+		expect(v, first[i], first[i + 1] - first[i],
+		       sum * (i == 0   ? 1
+			      : i == 1 ? 10
+				       : 100),
+		       0, "three reductions under way");
+	vec_free(v);
 }
 
 /* Reductions one after the other, of ranks that come early and late, and of which nobody looks at
@@ -150,8 +171,12 @@ int main(int argc, char **argv)
 	w.all = comm_world_trainers(&w);
 	w.model_group = comm_split(w.all, w.rank);
 	w.data_group = comm_split(w.all, 0);
+	struct vec *some = vec_new(&w, 500); /* less than what will come */
+	comm_prepare(w.all, some, run.transport);
+	vec_free(some);
 	const size_t sizes[] = {0, 1, 3, 1000, BIG};
 	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+		under_way(&w, sizes[i]);
 		collectives(&w, sizes[i]);
 		pairs(&w, sizes[i]);
 	}

@@ -760,7 +760,8 @@ int main(int argc, char **argv)
 			adds(sizes[i]);
 			syncs(sizes[i]);
 		}
-		adds((1 << 20) + 3); /* past which reads bypass the cache */
+		if (!us.gpu)
+			adds((1 << 20) + 3); /* past which reads bypass the cache */
 		staleness_in_turn();
 		rows(1, 1);
 		rows(3, 7);

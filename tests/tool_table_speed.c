@@ -4,8 +4,12 @@
  * [HOME]
  *
  * Every worker pushes n floats and gets the sum of all back, again and again, nobody waiting for
- * anybody but in a barrier between turns. Rank 0 prints, in milliseconds: of each worker the median
- * and the 99th percentile over its passes; of these the slowest and the fastest worker.
+ * anybody but in a barrier between turns. With home gpu the floats are in GPUs' memory, and a pass
+ * ends when the GPU has done it; MPI_Allreduce's are the host's.
+ *
+ * Rank 0 prints, in milliseconds: of each worker the median and the 99th percentile over its
+ * passes; of these the slowest and the fastest worker.
+ *
  *   floats N ranks R home H   table MEDIAN P99 slowest S fastest F   sync MEDIAN P99
  *   allreduce MEDIAN P99
  */
@@ -23,9 +27,10 @@ struct bench {
 	const char *home;
 	struct tables *tables;
 	struct table *added, *synced;
+	struct device *gpu; /* NULL: in, out and param are the host's */
 	size_t n;
-	float *in, *out, *param; /* [n] */
-	float *ms[WHATS];        /* [passes + TURN] */
+	float *in, *out, *param, *sum; /* [n] */
+	float *ms[WHATS];              /* [passes + TURN] */
 };
 
 static int by_size(const void *a, const void *b)
@@ -78,17 +83,38 @@ static float *floats(size_t n, float x)
 	return f;
 }
 
+/* n times x, where the tables' vectors are. */
+static float *vector(struct bench *b, size_t n, float x)
+{
+	if (!b->gpu)
+		return floats(n, x);
+	float *f = b->gpu->ops->alloc(b->gpu, n);
+	b->gpu->ops->fill(b->gpu, f, x, n);
+	return f;
+}
+
+static void vector_free(struct bench *b, float *f)
+{
+	if (b->gpu)
+		b->gpu->ops->free(b->gpu, f, b->n);
+	else
+		free(f);
+}
+
 static void bench_open(struct bench *b, size_t n, size_t passes)
 {
+	if (b->gpu)
+		b->gpu->ops->open(b->gpu, 1);
 	char *wrong = tables_open(&b->tables, b->servers ? b->everyone : b->all, b->all, b->rank,
-				  b->trainers, b->servers, b->home, NULL, NULL);
+				  b->trainers, b->servers, b->home, NULL, b->gpu);
 	CHECK(!wrong, "%s", wrong);
 	b->added = open_table(b->tables, n, false);
 	b->synced = open_table(b->tables, n, true);
 	b->n = n;
-	b->in = floats(n, 1);
-	b->out = floats(n, 0);
-	b->param = floats(n, 0);
+	b->in = vector(b, n, 1);
+	b->out = vector(b, n, 0);
+	b->param = vector(b, n, 0);
+	b->sum = floats(n, 1);
 	for (int what = 0; what < WHATS; what++)
 		b->ms[what] = floats(passes + TURN, 0);
 }
@@ -98,9 +124,12 @@ static void bench_close(struct bench *b)
 	tables_close(b->tables);
 	for (int what = 0; what < WHATS; what++)
 		free(b->ms[what]);
-	free(b->in);
-	free(b->out);
-	free(b->param);
+	vector_free(b, b->in);
+	vector_free(b, b->out);
+	vector_free(b, b->param);
+	free(b->sum);
+	if (b->gpu)
+		b->gpu->ops->close(b->gpu);
 }
 
 static void do_once(struct bench *b, enum what what)
@@ -114,7 +143,9 @@ static void do_once(struct bench *b, enum what what)
 			b->synced,
 			(struct pass){.kind = PASS_SYNC, .out = b->param, .pull = true, .by = by});
 	else
-		link_allreduce(b->all, b->in, b->n);
+		link_allreduce(b->all, b->sum, b->n);
+	if (b->gpu && what != ALLREDUCE)
+		b->gpu->ops->sync(b->gpu);
 }
 
 /* TURN passes of each; their times are kept from place k on. */
@@ -129,7 +160,7 @@ static void take_turn(struct bench *b, size_t k)
 		}
 	}
 	for (size_t i = 0; i < b->n; i++)
-		b->in[i] = 1; /* what the sums have made large */
+		b->sum[i] = 1; /* what the sums have made large */
 }
 
 static void report(struct bench *b, size_t passes)
@@ -160,6 +191,7 @@ static void measure(struct bench *b, size_t n, size_t repeat)
 
 int main(int argc, char **argv)
 {
+	struct device gpu = {.ops = &device_cuda, .number = rank_on_node(), .precision = "float32"};
 	CHECK(argc >= 3, "tool_table_speed FLOATS REPEAT [--servers=K] [HOME]");
 	size_t n = strtoul(argv[1], NULL, 10), repeat = strtoul(argv[2], NULL, 10);
 	struct bench b = {.home = "auto"};
@@ -171,6 +203,11 @@ int main(int argc, char **argv)
 		else
 			b.home = argv[i];
 	run.workers -= run.servers;
+	if (strcmp(b.home, "gpu") == 0) {
+		const char *missing = gpu.ops->probe(NULL);
+		CHECK(!missing, "%s", missing);
+		b.gpu = &gpu;
+	}
 	platform_start(&w);
 	b.rank = w.rank;
 	b.trainers = w.trainers;

@@ -440,6 +440,21 @@ cudaError_t cudaEventDestroy(cudaEvent_t e)
 	});
 }
 
+/* Whoever asks gives the stream a little time. */
+cudaError_t cudaStreamQuery(cudaStream_t stream)
+{
+	return call_unsafe([&] {
+		cudaStream_t s = stream_of(stream);
+		if (!s)
+			return cudaErrorInvalidResourceHandle;
+		if (s->done < s->queued)
+			finish(s, s->done + 1);
+		return broken != cudaSuccess ? broken
+		       : s->done < s->queued ? cudaErrorNotReady
+					     : cudaSuccess;
+	});
+}
+
 cudaError_t cudaEventRecordWithFlags(cudaEvent_t e, cudaStream_t stream, unsigned flags)
 {
 	return call([&] {

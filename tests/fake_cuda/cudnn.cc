@@ -113,6 +113,9 @@ cudnnStatus_t check(const problem &p)
 		     x.c, w.n, w.h, w.w, w.c, y.n, y.h, y.w, y.c);
 		return CUDNN_STATUS_BAD_PARAM;
 	}
+	int channels = (int)setting("FAKE_CUDA_CHANNELS", 1);
+	if (x.bf16 && (x.c % channels || y.c % channels))
+		return CUDNN_STATUS_NOT_SUPPORTED;
 	if (x.nhwc && y.nhwc && w.nhwc && x.bf16 == y.bf16 && x.bf16 == w.bf16)
 		return CUDNN_STATUS_SUCCESS;
 	note("cuDNN: tensors of different types, or not NHWC");

@@ -59,7 +59,7 @@ constexpr unsigned WARP = 32, MOST = 1024;
 
 enum wait { NOTHING, BLOCK, SHUFFLE };
 
-struct coroutine {
+struct alignas(64) coroutine { /* at the upper end of its stack */
 	void *stack_top;
 	uint3 thread;
 	unsigned number; /* of the thread in the block */
@@ -106,9 +106,9 @@ coroutine *coroutine_new()
 	/* As if it had been left by fake_switch: six registers, then where to return. Tops differ
 	 * in their last bits, or a processor's cache would hold but a few of them. */
 	static unsigned made;
-	void **top = (void **)(map + PAGE + STACK - made++ % 60 * 64);
+	void **top = (void **)(map + PAGE + STACK - sizeof(coroutine) - made++ % 60 * 64);
 	top[-2] = (void *)take_threads;
-	return new coroutine{top - 8, {}, 0, NOTHING, 0};
+	return new (map + PAGE + STACK - sizeof(coroutine)) coroutine{top - 8, {}, 0, NOTHING, 0};
 }
 
 void resume(coroutine *c)

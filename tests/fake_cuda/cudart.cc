@@ -95,6 +95,8 @@ cudaEvent_t event_of(cudaEvent_t e)
 /* Until so many are done. A GPU that has failed does nothing more. */
 void finish(cudaStream_t s, size_t place)
 {
+	if (s->done >= place)
+		return;
 	memory_open();
 	while (s->done < place && broken == cudaSuccess) {
 		op next = std::move(s->queue.front());
@@ -182,6 +184,7 @@ const struct {
 	{cudaErrorDeviceUninitialized, "invalid device context"},
 	{cudaErrorMapBufferObjectFailed, "mapping of buffer object failed"},
 	{cudaErrorInvalidResourceHandle, "invalid resource handle"},
+	{cudaErrorNotReady, "device not ready"},
 	{cudaErrorLaunchFailure, "unspecified launch failure"},
 	{cudaErrorStreamCaptureUnsupported, "operation not permitted when stream is capturing"},
 	{cudaErrorStreamCaptureInvalidated,

@@ -196,14 +196,6 @@ cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t ta, cublasO
 	return e == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 
-cublasStatus_t cublasSgemm_v2(cublasHandle_t handle, cublasOperation_t ta, cublasOperation_t tb,
-			      int m, int n, int k, const float *alpha, const float *a, int lda,
-			      const float *b, int ldb, const float *beta, float *c, int ldc)
-{
-	return cublasGemmEx(handle, ta, tb, m, n, k, alpha, a, CUDA_R_32F, lda, b, CUDA_R_32F, ldb,
-			    beta, c, CUDA_R_32F, ldc, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
-}
-
 cublasStatus_t cublasGetProperty(libraryPropertyType type, int *value)
 {
 	*value = type == MAJOR_VERSION   ? CUBLAS_VER_MAJOR

@@ -1,11 +1,10 @@
 /*
- * cudart.cc - the fake CUDA runtime but for its memory: devices, errors, streams, events, graphs
- * and copies.
+ * cudart.cc - the fake CUDA runtime but for its memory: devices, errors, streams, graphs and
+ * copies.
  *
- * A stream is a queue of functions, and an event a stream and how many of its functions must be
- * done. To wait is to do them, oldest first. The default stream does at once what it is given,
- * after all streams that are not cudaStreamNonBlocking. A graph is what one stream was given while
- * it was captured: launched, this is put into a stream's queue.
+ * A stream is a queue of functions. To wait is to do them, oldest first. The default stream does at
+ * once what it is given, after all streams that are not cudaStreamNonBlocking. A graph is what one
+ * stream was given while it was captured: launched, this is put into a stream's queue.
  */
 #include "runtime.h"
 
@@ -26,7 +25,6 @@ namespace
 
 struct op {
 	std::function<void()> run;
-	cudaEvent_t marks; /* the event that this records, or NULL */
 	bool at_once;
 };
 
@@ -46,12 +44,6 @@ struct CUstream_st {
 	std::unique_ptr<capture> in; /* NULL: it is not captured */
 };
 
-struct CUevent_st {
-	bool alive, captured; /* captured: recorded in a capture, and not as external */
-	cudaStream_t stream;  /* NULL: never recorded */
-	size_t place;         /* it has happened when so many are done */
-};
-
 struct CUgraph_st {
 	std::vector<op> nodes;
 };
@@ -64,8 +56,7 @@ struct CUgraphExec_st {
 namespace
 {
 
-std::vector<std::unique_ptr<CUstream_st>> streams; /* never freed: events name them */
-std::vector<std::unique_ptr<CUevent_st>> events;   /* never freed: queues name them */
+std::vector<std::unique_ptr<CUstream_st>> streams; /* never freed: handles stay known */
 CUstream_st old_default = {0, false, true, {}, 0, 0, NULL};
 int current;
 pid_t owner; /* who made the first call */
@@ -80,15 +71,6 @@ cudaStream_t stream_of(cudaStream_t s)
 		if (one.get() == s && s->alive)
 			return s;
 	note("%p is no stream, or no more", (void *)s);
-	return NULL;
-}
-
-cudaEvent_t event_of(cudaEvent_t e)
-{
-	for (auto &one : events)
-		if (one.get() == e && e->alive)
-			return e;
-	note("%p is no event, or no more", (void *)e);
 	return NULL;
 }
 
@@ -136,11 +118,6 @@ cudaError_t push(cudaStream_t s, op o)
 		return s->in->spoilt ? cudaErrorStreamCaptureInvalidated : cudaSuccess;
 	}
 	s->queued++;
-	if (o.marks) {
-		o.marks->captured = false;
-		o.marks->stream = s;
-		o.marks->place = s->queued;
-	}
 	bool at_once = o.at_once || s == &old_default;
 	s->queue.push_back(std::move(o));
 	if (at_once)
@@ -191,8 +168,6 @@ const struct {
 	 "operation failed due to a previous error during capture"},
 	{cudaErrorStreamCaptureImplicit,
 	 "operation would make the legacy stream depend on a capturing blocking stream"},
-	{cudaErrorCapturedEvent,
-	 "operation not permitted on an event last recorded in a capturing stream"},
 	{cudaErrorIllegalState, "the operation cannot be performed in the present state"},
 };
 
@@ -266,7 +241,7 @@ cudaError_t enter(bool unsafe)
 cudaError_t enqueue(cudaStream_t s, std::function<void()> run, bool at_once)
 {
 	s = stream_of(s);
-	return s ? push(s, {std::move(run), NULL, at_once}) : cudaErrorInvalidResourceHandle;
+	return s ? push(s, {std::move(run), at_once}) : cudaErrorInvalidResourceHandle;
 }
 
 cudaError_t finish_all()
@@ -385,7 +360,7 @@ const char *cudaGetErrorString(cudaError_t e)
 	return "unrecognized error code";
 }
 
-/* ---- Streams and events ---- */
+/* ---- Streams ---- */
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned flags)
 {
@@ -424,25 +399,6 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 	});
 }
 
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t *e, unsigned)
-{
-	return call([&] {
-		events.emplace_back(new CUevent_st{true, false, NULL, 0});
-		*e = events.back().get();
-		return cudaSuccess;
-	});
-}
-
-cudaError_t cudaEventDestroy(cudaEvent_t e)
-{
-	return call([&] {
-		if (!event_of(e))
-			return cudaErrorInvalidResourceHandle;
-		e->alive = false;
-		return cudaSuccess;
-	});
-}
-
 /* Whoever asks gives the stream a little time. */
 cudaError_t cudaStreamQuery(cudaStream_t stream)
 {
@@ -455,33 +411,6 @@ cudaError_t cudaStreamQuery(cudaStream_t stream)
 		return broken != cudaSuccess ? broken
 		       : s->done < s->queued ? cudaErrorNotReady
 					     : cudaSuccess;
-	});
-}
-
-cudaError_t cudaEventRecordWithFlags(cudaEvent_t e, cudaStream_t stream, unsigned flags)
-{
-	return call([&] {
-		cudaStream_t s = stream_of(stream);
-		if (!s || !event_of(e))
-			return cudaErrorInvalidResourceHandle;
-		if (s->in && !(flags & cudaEventRecordExternal)) {
-			e->captured = true;
-			return cudaSuccess;
-		}
-		return push(s, {[] {}, e, false});
-	});
-}
-
-cudaError_t cudaEventSynchronize(cudaEvent_t e)
-{
-	return call_unsafe([&] {
-		if (!event_of(e))
-			return cudaErrorInvalidResourceHandle;
-		if (e->captured)
-			return cudaErrorCapturedEvent;
-		if (e->stream)
-			finish(e->stream, e->place);
-		return broken;
 	});
 }
 
@@ -580,14 +509,6 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpy
 		}
 		return enqueue(
 			s, [=] { memmove(to, from, bytes); }, writes);
-	});
-}
-
-cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind)
-{
-	return call_unsafe([&] {
-		cudaError_t e = check_copy(to, from, bytes, kind);
-		return e != cudaSuccess ? e : enqueue(NULL, [=] { memmove(to, from, bytes); });
 	});
 }
 

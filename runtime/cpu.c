@@ -45,6 +45,17 @@ static const char *cpu_probe(struct device_facts *f)
 	return NULL;
 }
 
+/* Velocities of units that get no gradient fade through denormal numbers, at which Intel's processors
+ * stop for some 150 cycles each: the perceptron's steps took four times as long. */
+void cpu_flush_denormals(void)
+{
+#ifdef __x86_64__
+	enum { FLUSH = 1 << 15, TAKEN_AS_ZERO = 1 << 6 };
+
+	__builtin_ia32_ldmxcsr(__builtin_ia32_stmxcsr() | FLUSH | TAKEN_AS_ZERO);
+#endif
+}
+
 static void cpu_open(struct device *d, int threads)
 {
 	(void)d;

@@ -198,6 +198,8 @@ struct device {
 };
 
 extern const struct device_ops device_cpu;
+/* From here on, this thread takes denormal numbers as zeros. Trainers and servers do. */
+void cpu_flush_denormals(void);
 extern const struct device_ops device_cuda;
 extern const struct device_ops device_none;      /* lengths only: computes and holds nothing */
 extern const struct device_ops *const devices[]; /* what --device can name; ends at NULL */

@@ -808,6 +808,7 @@ int train(const struct config *c, const struct plan *plan, const struct sink *si
 	ending.launched = live != NULL;
 	ending.live = live;
 	user_error_handler(end_with_user_error);
+	cpu_flush_denormals();
 	platform_start(&r->w);
 	ending.silent = r->w.rank != 0;
 	if (ending.silent)

@@ -66,7 +66,7 @@ sanitize: ## the same tests under the address and undefined-behaviour sanitizers
 		LDFLAGS=-fsanitize=address,undefined test
 
 lint: layers ## formatting, static analysis, who may include whom
-	@clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h')
+	@clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h' '*.cu' '*.cc')
 	@cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,portability --inline-suppr \
 		--suppressions-list=tests/cppcheck.txt -D_GNU_SOURCE $$(git ls-files '*.c')
 	@shellcheck $$(git ls-files '*.sh') .ci/run
@@ -97,7 +97,7 @@ deps: ## install what is missing (Debian packages; root or sudo)
 	@rm -f $(B)/deps; $(MAKE) --no-print-directory $(B)/deps
 
 clean: ## remove what was built
-	rm -rf build
+	rm -rf $(B)
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 12

@@ -129,7 +129,7 @@ void vec_tanh_grad(struct vec *dy, const struct vec *y, size_t n); /* dy *= 1 - 
 void vec_softmax_xent(struct vec *z, const struct vec *target, size_t rows, size_t n);
 void vec_mse(struct vec *z, const struct vec *target, size_t rows, size_t n);
 /* y[i] = 0 with probability p, else y[i] / (1 - p); drawn from the step's key, the salt and i, so
- * that a second call in the same step drops the same. */
+ * that a second call in the same step drops the same. 0 <= p < 1. */
 void vec_dropout(struct vec *y, size_t n, float p, uint64_t salt);
 /* Heavy ball in one pass: g = scale g + decay p; v = m v + g; p = p - lr v. v NULL: m is 0. */
 void vec_sgd(struct vec *p, struct vec *v, const struct vec *g, float lr, float m, float decay,
@@ -144,6 +144,12 @@ struct image {
 static inline size_t image_size(struct image m)
 {
 	return m.height * m.width * m.channels;
+}
+
+/* What is left of n pixels when every stride-th is taken. */
+static inline size_t strided(size_t n, size_t stride)
+{
+	return (n + stride - 1) / stride;
 }
 
 /* A square that slides over an image with `pad` more pixels on each side. */
@@ -189,7 +195,7 @@ void pool_backward(struct pool *p, struct vec *dx, const struct vec *dy, const s
  * NORM_ALPHA of them; else the running ones. scale[2 C]: gamma, then beta. running[2 C]: mean, then
  * variance. add [as y], with `adds` only: a residual block's shortcut.
  */
-#define NORM_EPSILON 1e-4f
+#define NORM_EPSILON 1e-4f /* these two: Multiverso's experiment (Lasagne's defaults) */
 #define NORM_ALPHA   0.1f
 struct norm *norm_new(struct worker *w, struct image in, bool relu, bool adds, size_t rows_max);
 void norm_free(struct norm *m);
@@ -360,6 +366,7 @@ struct data {
 	size_t n, features;
 	size_t classes;       /* 0 = regression: target holds one value a row */
 	struct image image;   /* of a row; all 0 where rows are no images */
+	size_t value_size;    /* of one in memory [bytes]; known before there are any */
 	const uint8_t *bytes; /* [n x features], a value is byte/255; or NULL and */
 	const float *floats;  /* [n x features] */
 	const float *target;  /* [n]: class numbers or values */
@@ -425,6 +432,7 @@ struct worker {
 	double lr;            /* of this step: schedule and --lr-scale applied */
 	double weight;        /* of one trainer's contribution: 1/N for mean, 1 for sum */
 
+	bool no_layer_ready; /* a strategy's init sets it: this run can do without the slot */
 	struct device *dev;
 	struct stats *stats;
 	struct tables *tables; /* made when a strategy asks for the first */
@@ -542,6 +550,8 @@ struct net *net_new(struct worker *w, const struct data *sample);
 void net_center(struct net *net);
 /* In training, images are moved by up to `pad` pixels each way, and mirrored at random. */
 void net_augment(struct net *net, size_t pad);
+/* out channels, by windows of win; bias or none. A net_relu on top of it, or of a batch norm, costs no
+ * pass of its own. */
 void net_conv(struct net *net, size_t out, struct window win, bool bias, enum init init);
 void net_batch_norm(struct net *net);
 void net_max_pool(struct net *net, struct window win);

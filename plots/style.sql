@@ -38,6 +38,7 @@ setting AS MATERIALIZED (
 			WHERE table_home <> 'servers' -- which the name says already: +2s
 		UNION ALL SELECT id, '', 16, 'record', iif(record, 'true', 'false') FROM run
 		UNION ALL SELECT id, '', 17, 'transport', transport FROM run
+			WHERE transport IS NOT NULL -- no vectors of GPUs travel
 		UNION ALL SELECT run_id, part, 18, name, value FROM run_option
 		UNION ALL SELECT id, '', 19, '', label FROM run) AS o ON o.run_id = d.id),
 differing AS MATERIALIZED (

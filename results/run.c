@@ -106,10 +106,12 @@ static int refuse(char *wrong, struct live *live)
 	return live ? EXIT_OK : EXIT_USER;
 }
 
-static void say_memory(const struct plan *p)
+static void say_device(const struct plan *p)
 {
 	const struct footprint *f = &p->footprint;
 
+	if (p->passed_over)
+		fprintf(stderr, "mvbench: computing on the cpu: %s\n", p->passed_over);
 	if (p->facts.free_bytes)
 		fprintf(stderr,
 			"mvbench: %s: a worker takes %.1f MB for parameters, %.1f for activations, "
@@ -416,7 +418,7 @@ static int run(const struct config *c, const struct run_flags *flags, enum forma
 	}
 	if (flags->dry_run)
 		return EXIT_OK;
-	say_memory(&plan);
+	say_device(&plan);
 	say_oversubscribed(c, &plan);
 	run_cell(c, &progress, &outcome);
 	int status = outcome.status;

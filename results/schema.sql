@@ -36,7 +36,7 @@ CREATE TABLE run (
 	seed INTEGER NOT NULL,
 	device TEXT NOT NULL,
 	precision TEXT NOT NULL DEFAULT 'float32',
-	transport TEXT, -- of vectors on GPUs: "ipc", "nccl", "mpi", "staged"; NULL = none travelled
+	transport TEXT, -- of vectors on GPUs: "nccl", "ipc", "mpi", "staged"; NULL = none travelled
 	platform TEXT NOT NULL,
 	hostfile TEXT NOT NULL DEFAULT '',
 	data_dir TEXT NOT NULL DEFAULT '',

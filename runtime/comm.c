@@ -32,8 +32,8 @@ struct comm {
 	int rank, size;
 	struct stats *stats;
 	struct request slot[LINK_SLOTS];
-	const char *wanted;        /* --transport; NULL = auto */
-	struct transport *carrier; /* of a device's vectors; NULL until there was one */
+	const char *wanted;          /* --transport; NULL = auto */
+	struct transport *transport; /* of a device's vectors; NULL until there was one */
 };
 
 void stats_fold(struct worker *w)
@@ -100,7 +100,7 @@ void comm_free(struct comm *c)
 		return;
 	for (int i = 0; i < LINK_SLOTS; i++)
 		CHECK(!c->slot[i].busy, "a reduction that was started is never waited for");
-	transport_free(c->carrier);
+	transport_free(c->transport);
 	link_free(c->link);
 	free(c);
 }
@@ -127,60 +127,54 @@ static inline bool is_far(const struct device *d)
 	return __builtin_expect(d->ops->peer != NULL, 0);
 }
 
-static struct transport *carrier_of(struct comm *c, struct device *d)
+static struct transport *transport_of(struct comm *c, struct device *d)
 {
-	if (!c->carrier)
-		c->carrier = transport_new(c->link, c->rank, c->size, d);
-	CHECK(transport_is_for(c->carrier, d), "vectors of two devices in one communicator");
+	if (!c->transport)
+		c->transport = transport_new(c->link, c->rank, c->size, d);
+	CHECK(transport_is_for(c->transport, d), "vectors of two devices in one communicator");
 	CHECK(!d->replaying, "communication in what a device is to replay");
-	return c->carrier;
+	return c->transport;
 }
 
 void comm_prepare(struct comm *c, const struct vec *v, const char *name)
 {
 	if (c->size == 1 || !is_far(v->dev))
 		return;
-	char *wrong = transport_choose(carrier_of(c, v->dev), name, v->n);
+	char *wrong = transport_choose(transport_of(c, v->dev), name, v->n);
 	if (wrong)
 		user_error("--transport=%s: %s", name, wrong);
 }
 
 const char *comm_transport(const struct comm *c)
 {
-	return c->carrier ? transport_name(c->carrier) : NULL;
+	return c->transport ? transport_name(c->transport) : NULL;
 }
 
 static struct transport *reducer_of(struct comm *c, const struct vec *v)
 {
 	if (!comm_transport(c))
 		comm_prepare(c, v, c->wanted);
-	return carrier_of(c, v->dev);
-}
-
-static void finish(struct device *d)
-{
-	if (d->ops->sync)
-		d->ops->sync(d);
+	return transport_of(c, v->dev);
 }
 
 /* What was under way when the wrapper was called is computing, no communication. */
 static nsec clock_after(struct device *d)
 {
 	if (is_far(d))
-		finish(d);
+		device_sync(d);
 	return clock_now();
 }
 
 static void reduce_far(struct comm *c, struct vec *v, size_t first, size_t n, float factor)
 {
 	transport_allreduce(reducer_of(c, v), v->data + first, n, factor);
-	finish(v->dev);
+	device_sync(v->dev);
 }
 
 static void wait_far(struct comm *c, struct request *r)
 {
-	transport_wait(c->carrier, (int)(r - c->slot));
-	finish(r->dev);
+	transport_wait(c->transport, (int)(r - c->slot));
+	device_sync(r->dev);
 }
 
 /* ---- The wrappers ---- */
@@ -196,7 +190,7 @@ void comm_send(struct comm *c, int to, const struct vec *v)
 	nsec t = clock_after(v->dev);
 	check_peer(c, to);
 	if (is_far(v->dev))
-		transport_send(carrier_of(c, v->dev), to, v->data, v->n);
+		transport_send(transport_of(c, v->dev), to, v->data, v->n);
 	else
 		link_send(c->link, to, v->data, v->n);
 	count_message(c, t, v->n);
@@ -207,7 +201,7 @@ void comm_recv(struct comm *c, int from, struct vec *v)
 	nsec t = clock_after(v->dev);
 	check_peer(c, from);
 	if (is_far(v->dev))
-		transport_recv(carrier_of(c, v->dev), from, v->data, v->n);
+		transport_recv(transport_of(c, v->dev), from, v->data, v->n);
 	else
 		link_recv(c->link, from, v->data, v->n);
 	count_message(c, t, 0);
@@ -219,7 +213,7 @@ void comm_exchange(struct comm *c, int peer, const struct vec *out, struct vec *
 	check_peer(c, peer);
 	CHECK(out->n == in->n, "exchange of %zu floats for %zu", out->n, in->n);
 	if (is_far(out->dev))
-		transport_exchange(carrier_of(c, out->dev), peer, out->data, in->data, out->n);
+		transport_exchange(transport_of(c, out->dev), peer, out->data, in->data, out->n);
 	else
 		link_exchange(c->link, peer, out->data, in->data, out->n);
 	count_message(c, t, out->n);
@@ -301,8 +295,8 @@ void comm_allgather(struct comm *c, struct vec *all, const struct vec *mine)
 	}
 	CHECK(total == all->n, "gathers %zu floats into %zu", total, all->n);
 	if (is_far(mine->dev))
-		transport_allgather(carrier_of(c, mine->dev), all->data, counts, firsts, mine->data,
-				    n);
+		transport_allgather(transport_of(c, mine->dev), all->data, counts, firsts,
+				    mine->data, n);
 	else
 		link_allgather(c->link, all->data, counts, firsts, mine->data, n);
 	count_collective(c, t, (size_t)(c->size - 1) * total);
@@ -314,7 +308,7 @@ void comm_broadcast(struct comm *c, int root, struct vec *v)
 		return;
 	nsec t = clock_after(v->dev);
 	if (is_far(v->dev))
-		transport_broadcast(carrier_of(c, v->dev), root, v->data, v->n);
+		transport_broadcast(transport_of(c, v->dev), root, v->data, v->n);
 	else
 		link_broadcast(c->link, root, v->data, v->n * sizeof(float));
 	count_collective(c, t, (size_t)(c->size - 1) * v->n);

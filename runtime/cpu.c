@@ -45,14 +45,15 @@ static const char *cpu_probe(struct device_facts *f)
 	return NULL;
 }
 
-/* Velocities of units that get no gradient fade through denormal numbers, at which Intel's processors
- * stop for some 150 cycles each: the perceptron's steps took four times as long. */
+/* Velocities of units that get no gradient fade through denormal numbers, which take Intel's
+ * processors some 150 cycles each: the perceptron made 0.34 instead of 1.8 million steps a second.
+ */
 void cpu_flush_denormals(void)
 {
 #ifdef __x86_64__
-	enum { FLUSH = 1 << 15, TAKEN_AS_ZERO = 1 << 6 };
+	enum { FLUSH_TO_ZERO = 1 << 15, DENORMALS_ARE_ZERO = 1 << 6 };
 
-	__builtin_ia32_ldmxcsr(__builtin_ia32_stmxcsr() | FLUSH | TAKEN_AS_ZERO);
+	__builtin_ia32_ldmxcsr(__builtin_ia32_stmxcsr() | FLUSH_TO_ZERO | DENORMALS_ARE_ZERO);
 #endif
 }
 
@@ -552,7 +553,7 @@ static void cpu_tally(struct device *d, struct tally *out)
 	d->tally = (struct tally){0};
 }
 
-/* ---- Dropout and shortcuts ----------------------------------------------- */
+/* ---- Dropout ------------------------------------------------------------- */
 
 static void cpu_dropout(struct device *d, float *y, float p, uint64_t salt, size_t n)
 {
@@ -561,45 +562,6 @@ static void cpu_dropout(struct device *d, float *y, float p, uint64_t salt, size
 
 	for (size_t i = 0; i < n; i++)
 		y[i] = dropout_keeps(key, salt, i, p) ? y[i] * scale : 0;
-}
-
-static void cpu_shortcut(struct device *d, float *restrict y, const float *restrict x,
-			 struct image in, size_t stride, size_t out, size_t rows)
-{
-	const size_t before = (out - in.channels) / 2;
-
-	(void)d;
-	for (size_t r = 0; r < rows; r++, x += image_size(in))
-		for (size_t i = 0; i < in.height; i += stride)
-			for (size_t j = 0; j < in.width; j += stride, y += out) {
-				const float *from = x + (i * in.width + j) * in.channels;
-
-				for (size_t c = 0; c < before; c++)
-					y[c] = 0;
-				for (size_t c = 0; c < in.channels; c++)
-					y[before + c] = from[c];
-				for (size_t c = before + in.channels; c < out; c++)
-					y[c] = 0;
-			}
-}
-
-static void cpu_shortcut_grad(struct device *d, float *restrict dx, const float *restrict dy,
-			      struct image in, size_t stride, size_t out, size_t rows)
-{
-	const size_t before = (out - in.channels) / 2, across = (in.width + stride - 1) / stride,
-		     down = (in.height + stride - 1) / stride;
-
-	(void)d;
-	for (size_t r = 0; r < rows; r++, dy += down * across * out)
-		for (size_t i = 0; i < in.height; i++)
-			for (size_t j = 0; j < in.width; j++, dx += in.channels) {
-				const bool went = i % stride == 0 && j % stride == 0;
-				const float *from =
-					dy + (i / stride * across + j / stride) * out + before;
-
-				for (size_t c = 0; c < in.channels; c++)
-					dx[c] = went ? from[c] : 0;
-			}
 }
 
 const struct device_ops device_cpu = {

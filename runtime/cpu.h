@@ -26,6 +26,10 @@ void cpu_norm_forward(struct device *d, void *norm, float *y, const float *x, co
 		      const float *scale, float *running, bool training, size_t rows);
 void cpu_norm_backward(struct device *d, void *norm, float *dx, float *dscale, float *dy,
 		       const float *x, const float *y, const float *scale, size_t rows);
+void cpu_shortcut(struct device *d, float *restrict y, const float *restrict x, struct image in,
+		  size_t stride, size_t out, size_t rows);
+void cpu_shortcut_grad(struct device *d, float *restrict dx, const float *restrict dy,
+		       struct image in, size_t stride, size_t out, size_t rows);
 void cpu_image_close(struct device *d);
 
 #endif

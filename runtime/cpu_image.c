@@ -137,7 +137,7 @@ static void job_fini(struct job *j)
 /* ---- Convolution --------------------------------------------------------- */
 
 /* One direction for one number of rows. */
-struct pass {
+struct conv_pass {
 	struct job job, weight; /* weight: to or from the layout that job works in, or not made */
 	size_t weight_at;       /* that layout, in the scratch [floats] */
 	size_t rest_at;         /* what follows there */
@@ -147,7 +147,7 @@ enum { FORWARD, BACKWARD_DATA, BACKWARD_WEIGHT, PASSES };
 
 struct sized { /* a layer for one number of rows */
 	size_t rows;
-	struct pass pass[PASSES];
+	struct conv_pass pass[PASSES];
 };
 
 struct cpu_conv {
@@ -262,11 +262,11 @@ static const int conv_kinds[PASSES][4] = {
 			     DNNL_ARG_DIFF_BIAS},
 };
 
-static const struct pass *conv_pass(struct device *d, struct cpu_conv *l, size_t rows,
-				    int direction)
+static const struct conv_pass *pass_of(struct device *d, struct cpu_conv *l, size_t rows,
+				       int direction)
 {
 	static const int reorder[] = {DNNL_ARG_FROM, DNNL_ARG_TO, 0};
-	struct pass *p = &sized_for(l, rows)->pass[direction];
+	struct conv_pass *p = &sized_for(l, rows)->pass[direction];
 	const dnnl_memory_desc_t plain = weights(&l->s, dnnl_ohwi);
 	struct cpu *c = cpu_of(d);
 	int kinds[5] = {0};
@@ -297,7 +297,7 @@ static const struct pass *conv_pass(struct device *d, struct cpu_conv *l, size_t
 }
 
 /* The weights as the pass takes them. */
-static const float *conv_weight(struct device *d, const struct pass *p, const float *weight)
+static const float *conv_weight(struct device *d, const struct conv_pass *p, const float *weight)
 {
 	if (!p->weight.primitive)
 		return weight;
@@ -310,7 +310,7 @@ static const float *conv_weight(struct device *d, const struct pass *p, const fl
 void cpu_conv_forward(struct device *d, void *conv, float *y, const float *x, const float *weight,
 		      const float *bias, size_t rows)
 {
-	const struct pass *p = conv_pass(d, conv, rows, FORWARD);
+	const struct conv_pass *p = pass_of(d, conv, rows, FORWARD);
 
 	job_run(d, &p->job, (const float *[]){conv_weight(d, p, weight), x, y, bias});
 }
@@ -318,7 +318,7 @@ void cpu_conv_forward(struct device *d, void *conv, float *y, const float *x, co
 void cpu_conv_backward_weight(struct device *d, void *conv, float *dweight, float *dbias,
 			      const float *x, const float *dy, size_t rows)
 {
-	const struct pass *p = conv_pass(d, conv, rows, BACKWARD_WEIGHT);
+	const struct conv_pass *p = pass_of(d, conv, rows, BACKWARD_WEIGHT);
 	float *packed = p->weight.primitive ? cpu_of(d)->scratch + p->weight_at : dweight;
 
 	job_run(d, &p->job, (const float *[]){packed, dy, x, dbias});
@@ -336,11 +336,11 @@ void cpu_conv_backward_data(struct device *d, void *conv, float *dx, const float
 	struct cpu_conv *l = conv;
 	const size_t in = image_size(l->s.in), out = image_size(l->s.out),
 		     some = in < ADDED_AT_ONCE ? ADDED_AT_ONCE / in : 1;
-	const struct pass *p, *before = NULL;
+	const struct conv_pass *p, *before = NULL;
 	const float *packed = NULL;
 
 	if (!add) {
-		p = conv_pass(d, l, rows, BACKWARD_DATA);
+		p = pass_of(d, l, rows, BACKWARD_DATA);
 		packed = conv_weight(d, p, weight);
 		job_run(d, &p->job, (const float *[]){packed, dy, dx});
 		return;
@@ -348,7 +348,7 @@ void cpu_conv_backward_data(struct device *d, void *conv, float *dx, const float
 	for (size_t first = 0; first < rows; first += some) {
 		const size_t n = smaller(some, rows - first);
 
-		p = conv_pass(d, l, n, BACKWARD_DATA);
+		p = pass_of(d, l, n, BACKWARD_DATA);
 		scratch_holds(d, p->rest_at + n * in);
 		if (p != before) /* the first, and the last if it has fewer rows */
 			packed = conv_weight(d, p, weight);
@@ -634,7 +634,7 @@ static void moments(struct cpu_norm *m, float *variance, const float *x, size_t 
 	}
 }
 
-/* What is added before the maximum with 0 is taken, or NULL. dst may not be src. */
+/* y = f(x slope + offset + add), add may be NULL; y may not be x. */
 static void normalise(const struct cpu_norm *m, float *restrict y, const float *restrict x,
 		      const float *restrict add, size_t n)
 {
@@ -767,4 +767,45 @@ void cpu_norm_backward(struct device *d, void *norm, float *dx, float *dscale, f
 
 		pull_back(m, dx + i, g, x + i, some);
 	}
+}
+
+/* ---- Shortcuts ----------------------------------------------------------- */
+
+void cpu_shortcut(struct device *d, float *restrict y, const float *restrict x, struct image in,
+		  size_t stride, size_t out, size_t rows)
+{
+	const size_t before = (out - in.channels) / 2;
+
+	(void)d;
+	for (size_t r = 0; r < rows; r++, x += image_size(in))
+		for (size_t i = 0; i < in.height; i += stride)
+			for (size_t j = 0; j < in.width; j += stride, y += out) {
+				const float *from = x + (i * in.width + j) * in.channels;
+
+				for (size_t c = 0; c < before; c++)
+					y[c] = 0;
+				for (size_t c = 0; c < in.channels; c++)
+					y[before + c] = from[c];
+				for (size_t c = before + in.channels; c < out; c++)
+					y[c] = 0;
+			}
+}
+
+void cpu_shortcut_grad(struct device *d, float *restrict dx, const float *restrict dy,
+		       struct image in, size_t stride, size_t out, size_t rows)
+{
+	const size_t before = (out - in.channels) / 2, across = strided(in.width, stride),
+		     down = strided(in.height, stride);
+
+	(void)d;
+	for (size_t r = 0; r < rows; r++, dy += down * across * out)
+		for (size_t i = 0; i < in.height; i++)
+			for (size_t j = 0; j < in.width; j++, dx += in.channels) {
+				const bool went = i % stride == 0 && j % stride == 0;
+				const float *from =
+					dy + (i / stride * across + j / stride) * out + before;
+
+				for (size_t c = 0; c < in.channels; c++)
+					dx[c] = went ? from[c] : 0;
+			}
 }

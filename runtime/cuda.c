@@ -214,7 +214,8 @@ static const char *cuda_probe(struct device_facts *f)
 	cudaSetDevice(current);
 	driver_version(facts.driver, sizeof facts.driver, driver);
 	library_versions(facts.version, sizeof facts.version, runtime);
-	facts.workspace_bytes = CONTEXT + BLAS_WORKSPACE + CONV_WORKSPACE;
+	facts.workspace_bytes = CONTEXT + BLAS_WORKSPACE;
+	facts.conv_workspace_bytes = CONV_WORKSPACE;
 	if (f)
 		*f = facts;
 	return NULL;
@@ -356,7 +357,6 @@ static void cuda_close(struct device *d)
 		TRY(d, cudaFree(c->resident[i].at));
 	for (size_t i = 0; i < c->retired_n; i++)
 		TRY(d, cudaFree(c->retired[i]));
-	cuda_image_fini(d);
 	TRY_DNN(d, cudnnDestroy(c->dnn));
 	TRY_BLAS(d, cublasDestroy(c->blas));
 	TRY(d, cudaFree(c->workspace));
@@ -365,6 +365,7 @@ static void cuda_close(struct device *d)
 	TRY(d, cudaStreamDestroy(c->side));
 	TRY(d, cudaStreamDestroy(c->stream));
 	free(c->graph);
+	free(c->choice);
 	free(c->resident);
 	free(c->retired);
 	free(c);
@@ -557,7 +558,7 @@ static void cuda_sgd(struct device *d, float *p, float *v, const float *g, float
 }
 
 /* A few words of an array: they tell apart two sets that were loaded to the same place. */
-static uint64_t print_of(const void *array, size_t bytes)
+static uint64_t fingerprint_of(const void *array, size_t bytes)
 {
 	enum { WORDS = 16 };
 	const size_t words = bytes / sizeof(uint64_t);
@@ -591,7 +592,7 @@ static const void *brought(struct device *d, const void *array, size_t bytes)
 	if (!array)
 		return NULL;
 	struct resident *r = resident_of(c, array);
-	uint64_t print = print_of(array, bytes);
+	uint64_t print = fingerprint_of(array, bytes);
 
 	if (r->at && r->bytes == bytes && r->print == print)
 		return r->at;
@@ -695,7 +696,7 @@ static cudaGraphExec_t capture(struct device *d, void (*body)(void *ctx), void *
 	body(ctx);
 	c->capturing = false;
 	TRY(d, cudaStreamEndCapture(c->stream, &graph));
-	TRY(d, cudaGraphInstantiate(&exec, graph, 0));
+	TRY(d, cudaGraphInstantiateWithFlags(&exec, graph, 0));
 	TRY(d, cudaGraphDestroy(graph));
 	return exec;
 }
@@ -708,11 +709,14 @@ static void cuda_replay(struct device *d, size_t key, void (*body)(void *ctx), v
 
 	set_step(d);
 	d->replaying = true;
+	c->switched = false;
 	if (is_new)
 		body(ctx);
 	else if (!g->exec)
 		g->exec = capture(d, body, ctx);
 	d->replaying = false;
+	if (is_new && c->switched)
+		c->graphs--; /* once more as it is, before it is captured */
 	if (g->exec)
 		TRY(d, cudaGraphLaunch(g->exec, c->stream));
 }
@@ -882,20 +886,21 @@ static void cuda_pass(struct device *d, const struct table_rules *r, const struc
 	cuda_sync(d);
 }
 
-static char *cuda_ring_id(struct device *d, unsigned char id[RING_ID_BYTES])
+static char *cuda_nccl_id(struct device *d, unsigned char id[NCCL_ID_BYTES])
 {
 	ncclUniqueId made;
 	ncclResult_t status = ncclGetUniqueId(&made);
 
 	(void)d;
-	_Static_assert(sizeof made == RING_ID_BYTES, "an id has its size");
+	_Static_assert(sizeof made == NCCL_ID_BYTES, "an id has its size");
 	if (status != ncclSuccess)
-		return sentence("NCCL cannot start: %s", ncclGetErrorString(status));
+		return sentence("NCCL cannot start: %s; use ipc, staged or auto",
+				ncclGetErrorString(status));
 	memcpy(id, &made, sizeof made);
 	return NULL;
 }
 
-static char *cuda_ring_new(struct device *d, void **ring, const unsigned char id[RING_ID_BYTES],
+static char *cuda_nccl_new(struct device *d, void **nccl, const unsigned char id[NCCL_ID_BYTES],
 			   int rank, int size)
 {
 	ncclUniqueId made;
@@ -905,22 +910,22 @@ static char *cuda_ring_new(struct device *d, void **ring, const unsigned char id
 	ncclResult_t status = ncclCommInitRank(&comm, size, made, rank);
 
 	if (status != ncclSuccess)
-		return sentence("NCCL cannot join worker %d on GPU %d: %s", rank, cuda_of(d)->gpu,
-				ncclGetErrorString(status));
-	*ring = comm;
+		return sentence("NCCL cannot join worker %d on GPU %d: %s; use ipc, staged or auto",
+				rank, cuda_of(d)->gpu, ncclGetErrorString(status));
+	*nccl = comm;
 	return NULL;
 }
 
 #define TRY_NCCL(d, call) TRY_(d, ncclResult_t, ncclSuccess, ncclGetErrorString, call)
 
-static void cuda_ring_free(struct device *d, void *ring)
+static void cuda_nccl_free(struct device *d, void *nccl)
 {
-	TRY_NCCL(d, ncclCommDestroy(ring));
+	TRY_NCCL(d, ncclCommDestroy(nccl));
 }
 
-static void cuda_ring_allreduce(struct device *d, void *ring, float *x, size_t n)
+static void cuda_nccl_allreduce(struct device *d, void *nccl, float *x, size_t n)
 {
-	TRY_NCCL(d, ncclAllReduce(x, x, n, ncclFloat, ncclSum, ring, cuda_of(d)->stream));
+	TRY_NCCL(d, ncclAllReduce(x, x, n, ncclFloat, ncclSum, nccl, cuda_of(d)->stream));
 	cuda_sync(d);
 }
 
@@ -934,10 +939,10 @@ static const struct peer_ops peer = {
 	.shared_unmap = cuda_shared_unmap,
 	.sum = cuda_sum,
 	.pass = cuda_pass,
-	.ring_id = cuda_ring_id,
-	.ring_new = cuda_ring_new,
-	.ring_free = cuda_ring_free,
-	.ring_allreduce = cuda_ring_allreduce,
+	.nccl_id = cuda_nccl_id,
+	.nccl_new = cuda_nccl_new,
+	.nccl_free = cuda_nccl_free,
+	.nccl_allreduce = cuda_nccl_allreduce,
 };
 
 static const struct device_ops ops = {

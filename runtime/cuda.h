@@ -52,9 +52,10 @@ struct cuda { /* device->at */
 	size_t residents;
 	struct kept_graph *graph;
 	size_t graphs;
-	bool capturing, captured;   /* now; ever */
-	uint32_t turn;              /* bodies begun */
-	uint32_t *mark;             /* pinned [MARKS]: the last turn that got there */
+	bool capturing, captured; /* now; ever */
+	bool switched;  /* since the body began, a layer has, to what it has not prepared yet */
+	uint32_t turn;  /* bodies begun */
+	uint32_t *mark; /* pinned [MARKS]: the last turn that got there */
 	struct conv_choice *choice; /* algorithms, so that equal shapes are tried once */
 	size_t choices;
 };
@@ -123,6 +124,5 @@ void cuda_shortcut(struct device *d, float *y, const float *x, struct image in, 
 		   size_t out, size_t rows);
 void cuda_shortcut_grad(struct device *d, float *dx, const float *dy, struct image in,
 			size_t stride, size_t out, size_t rows);
-void cuda_image_fini(struct device *d); /* before the handles go */
 
 #endif

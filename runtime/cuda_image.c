@@ -23,7 +23,6 @@
 #include <cudnn.h>
 #include <limits.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- Convolution --------------------------------------------------------- */
 
@@ -168,6 +167,7 @@ static void use_floats(struct device *d, struct cuda_conv *v)
 {
 	unprepare(d, v);
 	v->floats = true;
+	cuda_of(d)->switched = true;
 	v->wide_x = cuda_take(d, wide_bytes(v, v->s.in));
 	v->wide_y = cuda_take(d, wide_bytes(v, v->s.out));
 	make_filter(d, v);
@@ -593,8 +593,8 @@ static struct kernels_images images(struct image in, size_t stride, size_t out)
 	return (struct kernels_images){.in_height = (unsigned)in.height,
 				       .in_width = (unsigned)in.width,
 				       .in_channels = (unsigned)in.channels,
-				       .out_height = (unsigned)((in.height + stride - 1) / stride),
-				       .out_width = (unsigned)((in.width + stride - 1) / stride),
+				       .out_height = (unsigned)(strided(in.height, stride)),
+				       .out_width = (unsigned)(strided(in.width, stride)),
 				       .out_channels = (unsigned)out,
 				       .stride = (unsigned)stride};
 }
@@ -613,9 +613,4 @@ void cuda_shortcut_grad(struct device *d, float *dx, const float *dy, struct ima
 	struct cuda *c = cuda_of(d);
 
 	RUN(d, kernels_shortcut_grad(c->stream, c->bf16, dx, dy, images(in, stride, out), rows));
-}
-
-void cuda_image_fini(struct device *d)
-{
-	free(cuda_of(d)->choice);
 }

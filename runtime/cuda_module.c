@@ -197,12 +197,15 @@ static const char *probe(struct device_facts *f)
 	static struct answer known;
 	static bool asked;
 
-	if (!asked && driver_is_there())
+	bool present = !asked && driver_is_there();
+
+	if (present)
 		ask_in_child(&known);
 	else if (!asked)
 		snprintf(known.wrong, sizeof known.wrong,
 			 "no NVIDIA driver is installed here (libcuda.so.1 is missing): install "
 			 "it, or use --device=cpu");
+	known.facts.present |= present;
 	asked = true;
 	if (f)
 		*f = known.facts;

@@ -74,6 +74,7 @@ struct conv *conv_new(struct worker *w, struct image in, size_t out, struct wind
 				    .relu = relu,
 				    .rows_max = rows_max};
 	c->p.at = w->dev->ops->conv_new(w->dev, &c->p.shape);
+	w->dev->convs++;
 	return c;
 }
 
@@ -236,11 +237,6 @@ void norm_backward(struct norm *m, struct vec *dx, struct vec *dscale, struct ve
 }
 
 /* ---- Shortcuts ----------------------------------------------------------- */
-
-static size_t strided(size_t n, size_t stride)
-{
-	return (n + stride - 1) / stride;
-}
 
 static void check_shortcut(const struct vec *y, const struct vec *x, struct image in, size_t stride,
 			   size_t out, size_t rows)

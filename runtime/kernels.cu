@@ -1114,7 +1114,8 @@ __global__ void __launch_bounds__(THREADS) pass(kernels_pass_kind kind, kernels_
 
 size_t kernels_partials(size_t n)
 {
-	walk w = walk_of(n + wide<bf16>, wide<bf16>); /* the fewest chunks, so the most blocks */
+	/* the fewest chunks, so the most blocks */
+	walk w = walk_of(n < wide<bf16> ? wide<bf16> : n, wide<bf16>);
 	size_t blocks = w.chunks < KERNELS_BLOCKS ? KERNELS_BLOCKS / w.chunks : 1;
 	size_t tally = TALLY_BLOCKS * (sizeof(double) + sizeof(unsigned long long)) / sizeof(float);
 	return SUMS * blocks * n > tally ? SUMS * blocks * n : tally;

@@ -163,7 +163,7 @@ static void list_devices(struct out *o)
 				sentence("%d x %s, %.0f of %.0f GB free, driver %s", facts.count,
 					 facts.model, 1e-9 * (double)facts.free_bytes,
 					 1e-9 * (double)facts.total_bytes, facts.driver);
-			fact(o, "there are", there);
+			fact(o, "gpus", there);
 			free(there);
 		}
 		fact(o, "version", facts.version);

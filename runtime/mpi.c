@@ -12,6 +12,8 @@
 #endif
 #include <semaphore.h>
 #include <stdlib.h>
+#include <unistd.h>
+#include <sched.h>
 #include <string.h>
 #include <time.h>
 
@@ -35,6 +37,18 @@ bool platform_under_launcher(void)
 		if (getenv(signs[i]))
 			return true;
 	return false;
+}
+
+/* A launcher binds its ranks to cores; what the machine has is what the launcher itself may use. */
+int usable_cores(void)
+{
+	cpu_set_t set;
+	pid_t who = platform_under_launcher() ? getppid() : 0;
+
+	if (sched_getaffinity(who, sizeof set, &set) != 0 &&
+	    sched_getaffinity(0, sizeof set, &set) != 0)
+		return 1;
+	return CPU_COUNT(&set);
 }
 
 void platform_open(bool mpi, int *rank, int *size)

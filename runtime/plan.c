@@ -5,22 +5,9 @@
  */
 #include "platform.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* A launcher binds its ranks to cores; what the machine has is what the launcher itself may use. */
-int usable_cores(void)
-{
-	cpu_set_t set;
-	pid_t who = platform_under_launcher() ? getppid() : 0;
-
-	if (sched_getaffinity(who, sizeof set, &set) != 0 &&
-	    sched_getaffinity(0, sizeof set, &set) != 0)
-		return 1;
-	return CPU_COUNT(&set);
-}
 
 static bool in_path(const char *program)
 {
@@ -52,6 +39,8 @@ static char *choose_device(const struct run *run, struct plan *p)
 		wrong = devices[i]->probe(&facts);
 		if (wrong && !any)
 			return sentence("--device=%s: %s", run->device, wrong);
+		if (wrong && facts.present)
+			p->passed_over = wrong;
 		if (!wrong && (!best || best == &device_cpu)) {
 			best = devices[i];
 			p->facts = facts;
@@ -74,6 +63,17 @@ static char *choose_device(const struct run *run, struct plan *p)
 	if (strcmp(run->table_home, "gpu") == 0)
 		return sentence("--table-home=gpu: the workers compute on the cpu; use auto");
 	return NULL;
+}
+
+/* Beside the one that is trained, a worker has room for: those of the epochs between two barriers
+ * and the one that is judged; the tables', at most two copies with an updater's state, what it
+ * pulled and its own; or the two that others map. */
+static int64_t models_kept(const struct config *c)
+{
+	const struct run *run = &c->run;
+	int64_t epochs = run->barrier_every ? run->barrier_every : run->epochs;
+	int64_t laps = run->barrier_every == 1 ? 0 : epochs < run->epochs ? epochs : run->epochs;
+	return laps + 1 + (c->strategy->tables ? 5 : run->workers > 1 ? 2 : 0);
 }
 
 /* Lays the model out for mini-batches of so many rows, as rank 0 of no communicator, on a device
@@ -106,10 +106,14 @@ static char *lay_out(const struct config *c, struct plan *p, int64_t batch)
 	nowhere.ops->open(&nowhere, 1);
 	c->workload->init(&w, &p->train);
 	p->params = w.model_params;
-	p->footprint.parameters =
-		(vec_len(w.param) * (w.velocity ? 3 : 2) + (w.buffer ? vec_len(w.buffer) : 0)) *
-		sizeof(float);
-	p->footprint.activations = nowhere.bytes - p->footprint.parameters;
+	size_t model = vec_len(w.param) + (w.buffer ? vec_len(w.buffer) : 0);
+	size_t trained =
+		vec_len(w.param) * (w.velocity ? 3 : 2) + (w.buffer ? vec_len(w.buffer) : 0);
+	p->footprint.parameters = (trained + (size_t)models_kept(c) * model) * sizeof(float);
+	p->footprint.activations = nowhere.bytes - trained * sizeof(float);
+	p->footprint.workspace =
+		p->facts.workspace_bytes + (nowhere.convs ? p->facts.conv_workspace_bytes : 0);
+
 	w.strategy = c->strategy;
 	if (share > 1 && c->strategy->linear)
 		for (size_t i = 0; !wrong && w.net && (l = net_linear_at(w.net, i)); i++) {
@@ -132,7 +136,7 @@ static size_t footprint_bytes(const struct footprint *f)
 
 static size_t data_bytes(const struct data *d)
 {
-	return d->n * (d->features * sizeof(float) + sizeof(float));
+	return d->n * (d->features * d->value_size + sizeof(float));
 }
 
 /* On a device with memory of its own: do its workers fit? */
@@ -145,7 +149,6 @@ static char *check_memory(const struct config *c, struct plan *p)
 	int64_t sharing = (c->run.workers + f->count - 1) / f->count;
 	size_t room = f->free_bytes / (size_t)sharing;
 	need->data = data_bytes(&p->train) + data_bytes(&p->test);
-	need->workspace = f->workspace_bytes;
 	/* once workers have been started, some have taken theirs already */
 	if (*c->run.hostfile || platform_under_launcher() || footprint_bytes(need) <= room)
 		return NULL;

@@ -57,8 +57,10 @@ struct tally {       /* what losses add up, until somebody takes it */
 
 /* What can be known of a kind of device before one is opened. */
 struct device_facts {
-	int count;                      /* how many there are */
-	size_t workspace_bytes;         /* what a worker takes beside its vectors, at most */
+	bool present; /* there are signs of one, if it can be used or not */
+	int count;    /* how many there are */
+	/* What a worker takes beside its vectors, at most, and what convolutions add to that. */
+	size_t workspace_bytes, conv_workspace_bytes;
 	size_t total_bytes, free_bytes; /* memory of the one that has least free; 0: the host's */
 	char model[128], driver[64];    /* "NVIDIA H200", "580.159.03"; empty = none */
 	char version[128];              /* of its libraries */
@@ -147,7 +149,7 @@ struct device_ops {
 
 /* What a device with memory of its own offers to other processes and to the network. Floats are on
  * the device but where they are called host. All is done on return, but where it says otherwise. */
-enum { PEER_HANDLE_BYTES = 128, RING_ID_BYTES = 128 };
+enum { PEER_HANDLE_BYTES = 128, NCCL_ID_BYTES = 128 };
 struct peer_ops {
 	float *(*pinned_new)(struct device *d, size_t n); /* host memory that copies are fast to */
 	void (*pinned_free)(struct device *d, float *host);
@@ -167,11 +169,11 @@ struct peer_ops {
 		     size_t n);
 	/* NCCL, one device a rank. Rank 0 makes the id. A sentence (heap) where it cannot be had.
 	 */
-	char *(*ring_id)(struct device *d, unsigned char id[RING_ID_BYTES]);
-	char *(*ring_new)(struct device *d, void **ring, const unsigned char id[RING_ID_BYTES],
+	char *(*nccl_id)(struct device *d, unsigned char id[NCCL_ID_BYTES]);
+	char *(*nccl_new)(struct device *d, void **nccl, const unsigned char id[NCCL_ID_BYTES],
 			  int rank, int size);
-	void (*ring_free)(struct device *d, void *ring);
-	void (*ring_allreduce)(struct device *d, void *ring, float *x, size_t n); /* sum */
+	void (*nccl_free)(struct device *d, void *nccl);
+	void (*nccl_allreduce)(struct device *d, void *nccl, float *x, size_t n); /* sum */
 };
 
 /* Of a convolution, a pooling or a batch normalisation. */
@@ -193,9 +195,17 @@ struct device {
 	int number;             /* of several of its kind on this machine */
 	size_t bytes;           /* that alloc has given out, */
 	size_t workspace_bytes; /* and that libraries took */
+	int convs;              /* that were prepared on it */
 	bool replaying;         /* inside a body that is kept */
 	void *at;               /* the device's own */
 };
+
+/* Until all that was asked of it is done; d may be NULL. */
+static inline void device_sync(struct device *d)
+{
+	if (d && d->ops->sync)
+		d->ops->sync(d);
+}
 
 extern const struct device_ops device_cpu;
 /* From here on, this thread takes denormal numbers as zeros. Trainers and servers do. */
@@ -419,6 +429,7 @@ struct plan {
 	int cores;               /* that this machine has */
 	bool oversubscribed;
 	const char *device;         /* the one that `auto` chose, */
+	const char *passed_over;    /* why it took the cpu although a GPU may be there; NULL */
 	struct device_facts facts;  /* and what it is */
 	struct footprint footprint; /* of one worker, where the device has memory of its own */
 };

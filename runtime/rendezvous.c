@@ -529,7 +529,7 @@ static char *join(int sock, const char *file, int rank, int size, double timeout
 	/* Open MPI 4's guesses of the launcher would end in "not launched", whatever PMIx says. */
 	setenv("OMPI_MCA_schizo", "^orte,slurm", 1);
 	setenv("OMPI_MCA_ess", "pmi", 1);
-	if (size > sysconf(_SC_NPROCESSORS_ONLN))
+	if (size > usable_cores())
 		setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0); /* as mpirun does */
 	return NULL;
 }

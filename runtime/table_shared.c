@@ -193,7 +193,7 @@ static void open_with(struct table *t, const float *init, const struct floats *f
 	h->floats = floats;
 	h->block = floats->far ? t->n : block_size(t->n, s->size);
 	h->blocks = (t->n + h->block - 1) / h->block;
-	h->look = floats->far && sysconf(_SC_NPROCESSORS_ONLN) >= s->size ? look_ns : 0;
+	h->look = floats->far && usable_cores() >= s->size ? look_ns : 0;
 	h->later = must(calloc(h->blocks + 1, sizeof *h->later));
 	size_t control = control_bytes(h, s->size, r->rounds);
 	char *at = link_shared_new(s->workers, control + (floats->far ? 0 : n * sizeof(float)),
@@ -255,8 +255,7 @@ static void gpu_copy(const struct table *t, float *to, const float *from, size_t
 {
 	struct device *d = t->among->dev;
 	d->ops->copy(d, to, from, n);
-	if (d->ops->sync)
-		d->ops->sync(d);
+	device_sync(d);
 }
 
 static const struct floats host_floats = {.apply = host_apply, .copy = host_copy};

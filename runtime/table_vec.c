@@ -97,8 +97,7 @@ static void whole_pass(struct table *t, const struct vec *in, struct vec *out, s
 	CHECK(!out || out->n == t->n, "a table of %zu floats is pulled into %zu", t->n, out->n);
 	p.in = in ? in->data : NULL;
 	p.out = out ? out->data : NULL;
-	if (d && d->ops->sync)
-		d->ops->sync(d);
+	device_sync(d);
 	if (t->staged[0])
 		stage_in(t, &p);
 	char *wrong = table_pass(t, &p);

@@ -152,20 +152,19 @@ static void straggle(struct worker *w, nsec took, uint64_t *rng)
 		clock_delay((nsec)((double)took * (factor - 1)));
 }
 
-static void device_sync(struct worker *w)
+static bool wants_layers(const struct worker *w)
 {
-	if (w->dev->ops->sync)
-		w->dev->ops->sync(w->dev);
+	return w->strategy && w->strategy->layer_ready && !w->no_layer_ready;
 }
 
 void layer_ready(struct worker *w, size_t i)
 {
-	if (!w->strategy || !w->strategy->layer_ready)
+	if (!wants_layers(w))
 		return;
 	if (w->dev->replaying) {
 		w->dev->ops->mark(w->dev, i); /* what the strategy does there cannot be replayed */
 	} else if (w->step > 0) { /* a warm-up's gradients, before step 1, are nobody's */
-		device_sync(w);
+		device_sync(w->dev);
 		w->strategy->layer_ready(w, i);
 	}
 }
@@ -202,7 +201,7 @@ static bool compute(struct worker *w, bool with_step)
 	}
 	d->ops->replay(d, KINDS * w->rows + (with_step ? STEP : GRADIENT),
 		       with_step ? gradient_and_local_step : gradient_alone, w);
-	for (size_t i = w->layers; w->strategy->layer_ready && w->step > 0 && i-- > 0;) {
+	for (size_t i = w->layers; wants_layers(w) && w->step > 0 && i-- > 0;) {
 		d->ops->await(d, i);
 		w->strategy->layer_ready(w, i);
 	}
@@ -226,7 +225,7 @@ static void one_step(struct race *r, size_t s, uint64_t *straggle_rng)
 			layer_ready(w, i);
 	}
 	if (straggle_rng) {
-		device_sync(w);
+		device_sync(w->dev);
 		straggle(w, clock_now() - since, straggle_rng);
 	}
 	if (!done)
@@ -258,7 +257,7 @@ static void run_epoch(struct race *r, bool barrier)
 		if (r->live)
 			r->live->step = i + 1;
 	}
-	device_sync(w);
+	device_sync(w->dev);
 	in_steps = clock_now() - in_steps;
 	nsec busy = (s->comm - before.comm) + (s->wait - before.wait);
 	if (barrier) {
@@ -267,7 +266,7 @@ static void run_epoch(struct race *r, bool barrier)
 		stand_at_barrier(w);
 		if (w->strategy->rejoin && w->epoch < w->run->epochs)
 			w->strategy->rejoin(w);
-		device_sync(w);
+		device_sync(w->dev);
 	}
 	nsec now = clock_now();
 	lap->epoch = w->epoch;
@@ -392,19 +391,21 @@ static void decide(struct race *r, char *sink_error)
 static void look_for_divergence(struct race *r, const struct epoch_row *row)
 {
 	/* the worse of the two is the one to name; before training there is no training loss */
-	bool by_test = row->epoch == 0 || row->train_loss <= EXPLODED * r->first_loss;
+	/* of running statistics that know no data yet, the test loss says little */
+	bool running = r->w.buffer != NULL && isfinite(row->test_loss);
+	bool by_test = row->epoch == 0 || (!running && row->train_loss <= EXPLODED * r->first_loss);
 	double loss = by_test ? row->test_loss : row->train_loss;
 	const char *which = by_test ? "test" : "training";
 	if (row->epoch == 0)
-		r->first_loss = row->test_loss;
+		r->first_loss = running ? log((double)r->train.classes) : row->test_loss;
 	if (!isfinite(loss))
 		snprintf(r->reason, sizeof r->reason,
 			 "epoch %d: the %s loss is %s; a smaller --lr may help", (int)row->epoch,
 			 which, isnan(loss) ? "not a number" : "infinite");
-	else if (loss > EXPLODED * r->first_loss)
+	else if ((row->epoch > 0 || !running) && loss > EXPLODED * r->first_loss)
 		snprintf(r->reason, sizeof r->reason,
-			 "epoch %d: the %s loss exploded to %.4g, the test loss was %.4g before "
-			 "training; a smaller --lr may help",
+			 "epoch %d: the %s loss exploded to %.4g, it was %.4g before training; a "
+			 "smaller --lr may help",
 			 (int)row->epoch, which, loss, r->first_loss);
 	else
 		return;
@@ -571,7 +572,7 @@ static void warm_up(struct race *r)
 		vec_fill(w->velocity, 0);
 	for (int i = 0; i < TIMES; i++)
 		comm_allreduce(w->data_group, w->grad, MEAN);
-	device_sync(w);
+	device_sync(w->dev);
 	tally_take(w, &ignored);
 	stats_reset(&r->stats);
 }
@@ -617,8 +618,13 @@ static char *open_tables(struct race *r)
 	char *wrong = tables_open(&w->tables, ending.everyone ? ending.everyone : workers, workers,
 				  w->rank, w->trainers, (int)run->servers, run->table_home,
 				  w->stats, w->dev);
-	if (wrong || !run->record)
-		return wrong;
+	if (wrong) {
+		char *more = sentence("--table-home=%s: %s", run->table_home, wrong);
+		free(wrong);
+		return more;
+	}
+	if (!run->record)
+		return NULL;
 	if (w->tables->home == &home_onesided)
 		return sentence("--record: one-sided pushes have no order that could be kept; use "
 				"--table-home=shared or --servers=1");

@@ -100,7 +100,7 @@ struct transport {
 	float *stage; /* pinned [stage_n]: of messages and whole reductions */
 	size_t stage_n;
 	struct ipc ipc;
-	void *ring;
+	void *nccl;
 	struct going going[LINK_SLOTS];
 	int64_t started;
 	float *pinned; /* [pinned_n], of which pinned_used by reductions under way */
@@ -111,12 +111,6 @@ struct transport {
 static const struct peer_ops *peer_of(const struct transport *t)
 {
 	return t->dev->ops->peer;
-}
-
-static void finish(struct transport *t)
-{
-	if (t->dev->ops->sync)
-		t->dev->ops->sync(t->dev);
 }
 
 static void scale(struct transport *t, float *x, size_t n, float factor)
@@ -186,27 +180,27 @@ static char *refuse_shared_gpus(struct transport *t)
 
 static char *nccl_open(struct transport *t, size_t n)
 {
-	unsigned char id[RING_ID_BYTES] = {0};
+	unsigned char id[NCCL_ID_BYTES] = {0};
 	char *wrong = agree(t, refuse_shared_gpus(t));
 	(void)n;
 	if (!wrong)
-		wrong = agree(t, t->rank == 0 ? peer_of(t)->ring_id(t->dev, id) : NULL);
+		wrong = agree(t, t->rank == 0 ? peer_of(t)->nccl_id(t->dev, id) : NULL);
 	if (wrong)
 		return wrong;
 	link_broadcast(t->link, 0, id, sizeof id);
-	return peer_of(t)->ring_new(t->dev, &t->ring, id, t->rank, t->size);
+	return peer_of(t)->nccl_new(t->dev, &t->nccl, id, t->rank, t->size);
 }
 
 static void nccl_close(struct transport *t)
 {
-	if (t->ring)
-		peer_of(t)->ring_free(t->dev, t->ring);
-	t->ring = NULL;
+	if (t->nccl)
+		peer_of(t)->nccl_free(t->dev, t->nccl);
+	t->nccl = NULL;
 }
 
 static void nccl_allreduce(struct transport *t, float *x, size_t n, float factor)
 {
-	peer_of(t)->ring_allreduce(t->dev, t->ring, x, n);
+	peer_of(t)->nccl_allreduce(t->dev, t->nccl, x, n);
 	scale(t, x, n, factor);
 }
 
@@ -216,7 +210,7 @@ typedef unsigned char handles[BLOCKS][PEER_HANDLE_BYTES];
 
 static void ipc_unmap(struct transport *t)
 {
-	finish(t);
+	device_sync(t->dev);
 	for (int b = 0; b < BLOCKS; b++)
 		for (int k = 0; t->ipc.block[b] && k < t->size; k++)
 			if (k != t->rank && t->ipc.block[b][k])
@@ -291,7 +285,7 @@ static void ipc_allreduce(struct transport *t, float *x, size_t n, float factor)
 	float **block = t->ipc.block[t->ipc.turn];
 	t->ipc.turn = (t->ipc.turn + 1) % BLOCKS;
 	t->dev->ops->copy(t->dev, block[t->rank], x, n);
-	finish(t);
+	device_sync(t->dev);
 	meet(t->ipc.meeting, t->size, t->ipc.look);
 	peer_of(t)->sum(t->dev, x, (const float *const *)block, t->size, factor, n);
 }
@@ -316,7 +310,7 @@ static void mpi_close(struct transport *t)
 /* Its reductions that are started do not take such addresses: only this one does. */
 static void mpi_allreduce(struct transport *t, float *x, size_t n, float factor)
 {
-	finish(t);
+	device_sync(t->dev);
 	link_allreduce(t->link, x, n);
 	scale(t, x, n, factor);
 }
@@ -496,7 +490,7 @@ static bool is_direct(struct transport *t)
 {
 	if (!t->ops || !t->ops->direct)
 		return false;
-	finish(t);
+	device_sync(t->dev);
 	return true;
 }
 

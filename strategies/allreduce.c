@@ -49,6 +49,7 @@ static void allreduce_init(struct worker *w)
 	const struct allreduce_opts *o = w->opts;
 	struct allreduce *s = w->state;
 	size_t full = (size_t)o->bucket / sizeof(float);
+	w->no_layer_ready = !o->overlap;
 	for (size_t i = w->layers; i-- > 0;) {
 		size_t n = w->layer[i + 1] - w->layer[i];
 		struct bucket *b = s->buckets ? &s->bucket[s->buckets - 1] : NULL;

@@ -1,19 +1,15 @@
 /*
  * check_cuda.c - what only the CUDA device has: precisions, kept graphs, and what it offers to
  * peers; beside the CPU's. check_devices.c has its operations in float32.
- *
- * Runs on tests/fake_cuda where there is no GPU to be tested (MVBENCH_GPU_TEST unset).
  */
 #include "suites.h"
+#include "fixture.h"
 #include "../runtime/table.h"
 
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-#define COUNT(a) (sizeof(a) / sizeof *(a))
 
 enum { CPU, GPU, BOTH, PAIRS = 24 };
 
@@ -34,8 +30,7 @@ static void set_up(const char *precision)
 {
 	static struct run run = {.workers = 1, .batch = 4, .threads = 1};
 
-	if (!getenv("MVBENCH_GPU_TEST"))
-		setenv("MVBENCH_CUDA", "fake/mvbench_cuda.so", 1);
+	use_gpu();
 	rng = 3;
 	used = 0;
 	for (int k = 0; k < BOTH; k++) {
@@ -542,7 +537,7 @@ Suite *cuda_suite(void)
 	TCase *t = tcase_create("cuda");
 	int n = 0;
 
-	if (!getenv("MVBENCH_GPU_TEST") && access("fake/mvbench_cuda.so", R_OK) != 0)
+	if (!have_gpu())
 		return s; /* the gpu suite says so */
 	while (updaters[n])
 		n++;

@@ -5,15 +5,13 @@
  * is tested too; one that cannot be used here is skipped, and says why once.
  */
 #include "suites.h"
-#include "../runtime/platform.h"
+#include "fixture.h"
 
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#define COUNT(a)  (sizeof(a) / sizeof *(a))
 #define TOLERANCE 1e-5
 
 /* ---- A device, and arrays on it ------------------------------------------ */
@@ -37,19 +35,15 @@ struct bench {
 	uint64_t rng;
 };
 
-/* Where there is no GPU of this machine's to test, an emulated one is, if it was built. */
-static const char *probed(int device)
+static const char *probed(int device, struct device_facts *facts)
 {
-	static const char fake[] = "fake/mvbench_cuda.so";
-
-	if (!getenv("MVBENCH_GPU_TEST") && access(fake, R_OK) == 0)
-		setenv("MVBENCH_CUDA", fake, 1);
-	return devices[device]->probe(NULL);
+	use_gpu();
+	return devices[device]->probe(facts);
 }
 
 static bool bench_open(struct bench *b, int device)
 {
-	if (probed(device))
+	if (probed(device, NULL))
 		return false;
 	*b = (struct bench){
 		.d = {.ops = devices[device], .precision = "float32", .key = 77, .lr = 0.05f},
@@ -906,12 +900,18 @@ END_TEST
 
 START_TEST(test_usable)
 {
-	const char *why = probed(_i);
+	const bool is_here =
+		devices[_i] == &device_cpu || (devices[_i] == &device_cuda && have_gpu());
+	struct device_facts facts = {0};
+	const char *why = probed(_i, &facts);
 
-	if (why)
+	ck_assert_msg(!why || !is_here, "%s is here, but: %s", devices[_i]->name, why);
+	if (why) {
 		printf("devices: %s is not tested: %s\n", devices[_i]->name, why);
-	else
-		ck_assert_ptr_nonnull(devices[_i]->open);
+		return;
+	}
+	ck_assert_int_gt(facts.count, 0);
+	ck_assert_msg(*facts.version, "%s: libraries without a version", devices[_i]->name);
 }
 END_TEST
 
@@ -1040,10 +1040,10 @@ START_TEST(test_crops)
 {
 	/* Each pixel tells where it stands: the one in the middle of what comes out, which crop it
 	 * was. */
-	enum { SIDE = 9, PAD = 2, PIXELS = SIDE * SIDE, ROWS = 1000, WAYS = 2 * PAD + 1 };
-	const struct image m = {SIDE, SIDE, 1};
+	enum { EDGE = 9, PAD = 2, AREA = EDGE * EDGE, ROWS = 1000, WAYS = 2 * PAD + 1 };
+	const struct image m = {EDGE, EDGE, 1};
 	struct bench b;
-	float place[PIXELS], *floats = must(calloc(ROWS * PIXELS, sizeof *floats)), *target;
+	float place[AREA], *floats = must(calloc(ROWS * AREA, sizeof *floats)), *target;
 	int32_t index[ROWS];
 	size_t seen[WAYS][WAYS][2] = {0}, moved = 0;
 
@@ -1052,33 +1052,33 @@ START_TEST(test_crops)
 		return;
 	}
 	target = normals(&b, ROWS);
-	for (size_t i = 0; i < PIXELS; i++)
+	for (size_t i = 0; i < AREA; i++)
 		place[i] = (float)i + 1;
 	for (size_t r = 0; r < ROWS; r++) {
-		memcpy(floats + r * PIXELS, place, sizeof place);
+		memcpy(floats + r * AREA, place, sizeof place);
 		index[r] = (int32_t)r;
 	}
 	const struct data d = {
-		.n = ROWS, .features = PIXELS, .image = m, .floats = floats, .target = target};
+		.n = ROWS, .features = AREA, .image = m, .floats = floats, .target = target};
 	struct array *x[3], *y = image_out(&b, ROWS);
 
 	for (int i = 0; i < 3; i++) { /* the same key twice, then another */
 		const struct transform t = {.image = m, .pad = PAD, .flip = true, .key = 5 + i / 2};
 
-		x[i] = image_out(&b, ROWS * PIXELS);
+		x[i] = image_out(&b, ROWS * AREA);
 		data_gather(&b.w, &d, index, ROWS, &t, x[i]->v, y->v);
 		vec_get(x[i]->v, x[i]->x);
 	}
-	ck_assert_mem_eq(x[0]->x, x[1]->x, ROWS * PIXELS * sizeof(float));
+	ck_assert_mem_eq(x[0]->x, x[1]->x, ROWS * AREA * sizeof(float));
 	for (size_t r = 0; r < ROWS; r++) {
-		const float *middle = x[0]->x + r * PIXELS + PIXELS / 2;
-		size_t from = (size_t)middle[0] - 1, down = from / SIDE + PAD - SIDE / 2,
-		       right = from % SIDE + PAD - SIDE / 2;
+		const float *middle = x[0]->x + r * AREA + AREA / 2;
+		size_t from = (size_t)middle[0] - 1, down = from / EDGE + PAD - EDGE / 2,
+		       right = from % EDGE + PAD - EDGE / 2;
 
 		ck_assert_uint_lt(down, WAYS);
 		ck_assert_uint_lt(right, WAYS);
 		seen[down][right][middle[1] < middle[0]]++;
-		moved += middle[0] != x[2]->x[r * PIXELS + PIXELS / 2];
+		moved += middle[0] != x[2]->x[r * AREA + AREA / 2];
 	}
 	for (size_t i = 0; i < WAYS * WAYS * 2; i++) /* 20 each on average */
 		ck_assert_msg((&seen[0][0][0])[i] > 0, "crop %zu of %d never comes", i,

@@ -13,8 +13,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define COUNT(a) (sizeof(a) / sizeof *(a))
-
 extern const struct dataset dataset_cifar10_or_fashion, dataset_fashion_mnist_32;
 extern const struct workload workload_lenet, workload_resnet;
 
@@ -247,86 +245,23 @@ END_TEST
 
 /* ---- PyTorch ------------------------------------------------------------- */
 
-static const struct reference {
-	const char *name, *layers;
-	size_t rows;
-	struct image image;
-	size_t outputs, params, buffers;
-	double loss, evaluated;
-	const float *x, *target, *param, *grad, *after, *running;
-} references[] = {
+static const struct reference references[] = {
 #include "reference/torch_images.inc"
 };
 
-/* 2e-5 of the largest: single gradients are differences of larger numbers. */
-static void close_to(const char *name, const char *what, const struct vec *v, const float *right)
+static void build_reference(struct worker *w, const struct data *d, const struct reference *r)
 {
-	float *x = fixture_get(v);
-	double most = 0;
-
-	for (size_t i = 0; i < vec_len(v); i++)
-		most = fmax(most, fabsf(right[i]));
-	for (size_t i = 0; i < vec_len(v); i++)
-		ck_assert_msg(fabs((double)x[i] - right[i]) <= 2e-5 * most,
-			      "%s: %s[%zu] is %.9g, PyTorch's %.9g", name, what, i, x[i], right[i]);
-	free(x);
-}
-
-static void close_loss(struct worker *w, const struct reference *r, const char *what, double right)
-{
-	struct tally t;
-
-	tally_take(w, &t);
-	ck_assert_int_eq(t.rows, r->rows);
-	t.loss /= (double)r->rows;
-	ck_assert_msg(fabs(t.loss - right) <= 2e-5 * right, "%s: %s loss %.9g, PyTorch's %.9g",
-		      r->name, what, t.loss, right);
+	build(w, d, r->layers, INIT_ZERO);
 }
 
 /* Every net on every device that can be used here. */
 START_TEST(test_torch)
 {
-	const struct reference *r = &references[_i % (int)COUNT(references)];
 	const struct device_ops *device = devices[_i / (int)COUNT(references)];
-	const struct data d = {.n = r->rows,
-			       .features = image_size(r->image),
-			       .classes = r->outputs,
-			       .image = r->image,
-			       .floats = r->x,
-			       .target = r->target};
-	static const int32_t index[] = {0, 1, 2, 3, 4, 5, 6, 7};
-	struct fixture f;
 
-	if (device->probe(NULL))
-		return;
-	fixture_open(&f, device);
-	f.run.batch = (int64_t)r->rows;
-	f.run.momentum = 0.9;
-	f.run.weight_decay = 0.01;
-	build(&f.w, &d, r->layers, INIT_ZERO);
-	ck_assert_uint_eq(vec_len(f.w.param), r->params);
-	ck_assert_uint_eq(f.w.buffer ? vec_len(f.w.buffer) : 0, r->buffers);
-	vec_put(f.w.param, r->param);
-	f.w.train = f.w.test = &d;
-	f.w.index = index;
-	f.w.rows = r->rows;
-	step_gradient(&f.w);
-	close_loss(&f.w, r, "training", r->loss);
-	close_to(r->name, "gradient", f.w.grad, r->grad);
-	for (int step = 0; step < 3; step++) {
-		struct tally ignored;
-
-		step_gradient(&f.w);
-		sgd_step(&f.w, 1);
-		tally_take(&f.w, &ignored);
-	}
-	close_to(r->name, "parameter after three steps", f.w.param, r->after);
-	if (r->buffers)
-		close_to(r->name, "running statistic", f.w.buffer, r->running);
-	net_evaluate(&f.w, index, r->rows);
-	close_loss(&f.w, r, "evaluated", r->evaluated);
-	net_fini(&f.w);
-	fixture_close(&f);
+	if (!device->probe(NULL))
+		check_reference(&references[_i % (int)COUNT(references)], device, build_reference,
+				2e-5, 2e-5);
 }
 END_TEST
 

@@ -3,13 +3,13 @@
  * runs those that a GPU takes part in, on this machine's own, and fails where there is none.
  */
 #include "suites.h"
-#include "../runtime/platform.h"
+#include "fixture.h"
 
 #include <stdlib.h>
 
 int main(void)
 {
-	const bool gpu = getenv("MVBENCH_GPU_TEST") != NULL;
+	const bool gpu = on_real_gpu();
 	const char *missing = gpu ? device_cuda.probe(NULL) : NULL;
 	if (missing) {
 		fprintf(stderr, "no GPU to test: %s\n", missing);

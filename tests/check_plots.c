@@ -100,10 +100,10 @@ static void add_run(sqlite3 *db, const char *workload, const char *strategy, int
 		"weight_decay,"
 		" reduce, lr_scale, seed, device, platform, threads, straggle, target_accuracy, "
 		"label,"
-		" params, train_size, test_size, table_home)"
+		" params, train_size, test_size, table_home, transport)"
 		"VALUES ('done', 'x', %Q, %Q, %d, 0, 1, 1, %d, 32, 0.1, 'constant', 0, 0, 'mean',"
 		" 'none', %d, 'cpu', 'mpi', 1, 0, 0, %Q, 10, 100, 10,"
-		" iif(%Q = 'asgd', 'shared', NULL));",
+		" iif(%Q = 'asgd', 'shared', NULL), 'ipc');",
 		workload, strategy, workers, epochs, seed, label, strategy);
 	sql(db, text);
 	sqlite3_free(text);

@@ -24,7 +24,7 @@ static const struct {
 	{"onesided", 1, 0}, {"onesided", 2, 0}, {"onesided", 3, 0}, {"servers", 1, 1},
 	{"servers", 2, 1},  {"servers", 3, 1},  {"servers", 2, 2},  {"servers", 3, 3},
 };
-enum { PLACES = sizeof place / sizeof *place };
+enum { PLACES = COUNT(place) };
 
 START_TEST(tables_hold_what_was_pushed)
 {
@@ -277,32 +277,7 @@ END_TEST
 
 /* ---- What --record keeps ----------------------------------------------------------- */
 
-static int run_asked(const char *words, const char *sql, char *out, size_t room)
-{
-	char *path = sentence("%s/tables.db", folder);
-	remove(path);
-	char *command =
-		sentence("ASAN_OPTIONS=detect_leaks=0 ./mvbench run --data-dir=%s --mlp.hidden=16 "
-			 "--db=%s %s 2>&1",
-			 folder, path, words);
-	int status = command_output(command, out, room);
-	free(command);
-	if (status == 0 && sql) {
-		struct store *s;
-		char *text = NULL, *wrong = store_open(&s, path, STORE_READ);
-		size_t n = 0;
-		FILE *f = open_memstream(&text, &n);
-		ck_assert_msg(!wrong, "%s", wrong);
-		wrong = query_print(s, f, FORMAT_CSV, sql, NULL, 0, NULL);
-		ck_assert_msg(!wrong, "%s", wrong);
-		fclose(f);
-		store_close(s);
-		snprintf(out, room, "%s", strchr(text, '\n') + 1);
-		free(text);
-	}
-	free(path);
-	return status;
-}
+#define SMALL "--mlp.hidden=16 "
 
 START_TEST(the_order_of_arrival_is_kept)
 {
@@ -313,32 +288,28 @@ START_TEST(the_order_of_arrival_is_kept)
 		{"--workers=2 --servers=1", "100,4,2,1,100\r\n"},
 		{"--workers=1", "100,2,1,1,100\r\n"},
 	};
-	char out[4096];
 	/* 2,400 rows, 50 pushes an epoch, each worker's first pull, and one after the barrier
 	 * between the epochs */
-	int status =
-		run_asked(words("--strategy=asgd --batch=48 --epochs=2 --record %s", row[_i].words),
-			  "SELECT sum(kind = 'sync'), sum(kind = 'pull'), "
-			  "count(DISTINCT worker), max(seq) - min(seq) + 1 = count(*), "
-			  "(SELECT sum(pushes) FROM epoch) FROM arrival",
-			  out, sizeof out);
-	ck_assert_msg(status == 0, "status %d: %s", status, out);
-	ck_assert_str_eq(out, row[_i].says);
+	expect_recorded(
+		"", words(SMALL "--strategy=asgd --batch=48 --epochs=2 --record %s", row[_i].words),
+		"SELECT sum(kind = 'sync'), sum(kind = 'pull'), "
+		"count(DISTINCT worker), max(seq) - min(seq) + 1 = count(*), "
+		"(SELECT sum(pushes) FROM epoch) FROM arrival",
+		row[_i].says);
 }
 END_TEST
 
 /* 3 workers of 50 pushes: some are dropped, and those that count are the histogram's. */
 START_TEST(drops_are_a_share_of_all_pushes)
 {
-	char out[4096];
-	int status = run_asked(
+	expect_recorded(
+		"",
+		SMALL
 		"--strategy=bsp --bsp.backup=1 --workers=3 --batch=16 --epochs=1 --straggle=1",
 		"SELECT sum(pushes) + sum(dropped), sum(dropped) > 0, "
 		"(SELECT round(150 * dropped_fraction) FROM run_summary) = sum(dropped), "
 		"(SELECT sum(pushes) FROM staleness) = sum(pushes) FROM epoch",
-		out, sizeof out);
-	ck_assert_msg(status == 0, "status %d: %s", status, out);
-	ck_assert_str_eq(out, "150,1,1,1\r\n");
+		"150,1,1,1\r\n");
 }
 END_TEST
 
@@ -357,12 +328,8 @@ START_TEST(homes_and_records_are_refused_in_a_sentence)
 		{"--strategy=asgd --workers=2 --asgd.updater=nesterov", "nesterov"},
 		{"--strategy=asgd --workers=0 --servers=1", "--workers"},
 	};
-	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-		char out[4096];
-		int status = run_asked(row[i].words, NULL, out, sizeof out);
-		ck_assert_msg(status == EXIT_USER && strstr(out, row[i].says),
-			      "%s: status %d, says\n%s", row[i].words, status, out);
-	}
+	for (size_t i = 0; i < COUNT(row); i++)
+		expect_refused("", words(SMALL "%s", row[i].words), row[i].says);
 }
 END_TEST
 

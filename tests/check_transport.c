@@ -13,26 +13,35 @@
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#define FAKE "fake/mvbench_cuda.so"
 #define MLP \
 	"--workload=mlp --mlp.hidden=8 --lr=0.1 --lr-schedule=constant --momentum=0.5 " \
 	"--weight-decay=1e-3 "
 
-static bool on_real_gpu(void)
+/* What set_up changes in the environment: it is that of the runner, and other suites come after. */
+static const char *variable(void)
 {
-	return getenv("MVBENCH_GPU_TEST") != NULL;
+	return on_real_gpu() ? "CUDA_VISIBLE_DEVICES" : "MVBENCH_CUDA";
 }
 
-static void make_data(void)
+static char *before;
+
+static void set_up(void)
 {
+	const char *value = getenv(variable());
 	folder_new();
 	idx_put_set(192, 32, false, '-');
+	before = value ? must(strdup(value)) : NULL;
+	use_gpu();
 	if (on_real_gpu())
-		setenv("CUDA_VISIBLE_DEVICES", "0", 1);
-	else
-		setenv("MVBENCH_CUDA", FAKE, 1);
+		setenv(variable(), "0", 1);
+}
+
+static void tear_down(void)
+{
+	before ? setenv(variable(), before, 1) : unsetenv(variable());
+	free(before);
+	folder_free();
 }
 
 /* Can there be so many GPUs? */
@@ -45,7 +54,6 @@ static const struct {
 	const char *name;
 	int gpus;
 } transport[] = {{"ipc", 1}, {"auto", 1}, {"ipc", 2}, {"nccl", 4}, {"staged", 1}, {"auto", 4}};
-enum { TRANSPORTS = sizeof transport / sizeof *transport };
 
 /* The tool says "ok" and nothing else. */
 static void expect_ok(int gpus, int ranks, const char *tool)
@@ -109,7 +117,7 @@ START_TEST(strategies_train_what_the_cpu_trains)
 	const char *how = words(MLP "--epochs=2 --batch=%d --strategy=%s %s", 24 / ranks, name,
 				s->asynchronous ? "--sync-every=8" : "");
 	struct result cpu = train_ok(ranks, words("%s --device=cpu", how));
-	for (int i = 0; i < TRANSPORTS; i++) {
+	for (int i = 0; i < (int)COUNT(transport); i++) {
 		if (strcmp(transport[i].name, "auto") == 0 || transport[i].gpus == 2 ||
 		    !can_have(transport[i].gpus))
 			continue;
@@ -150,7 +158,6 @@ static const struct {
 	/* fewer rows in the last step than workers */
 	{2, "--strategy=allreduce --allreduce.overlap=true --allreduce.bucket=64 --batch=191"},
 };
-enum { MORE = sizeof more / sizeof *more };
 
 START_TEST(ways_of_running_train_what_the_cpu_trains)
 {
@@ -176,32 +183,7 @@ END_TEST
 
 /* ---- What is chosen, recorded and refused -------------------------------------------- */
 
-static int run_asked(int gpus, const char *how, const char *sql, char *out, size_t room)
-{
-	char *path = sentence("%s/transport.db", folder);
-	remove(path);
-	char *command = sentence("FAKE_CUDA_DEVICES=%d ASAN_OPTIONS=detect_leaks=0 ./mvbench run "
-				 "--data-dir=%s --db=%s --workload=mlp --mlp.hidden=8 --batch=16 "
-				 "--epochs=1 --device=cuda %s 2>&1",
-				 gpus, folder, path, how);
-	int status = command_output(command, out, room);
-	free(command);
-	if (status == 0) {
-		struct store *s;
-		char *text = NULL, *wrong = store_open(&s, path, STORE_READ);
-		size_t n = 0;
-		FILE *f = open_memstream(&text, &n);
-		ck_assert_msg(!wrong, "%s", wrong);
-		wrong = query_print(s, f, FORMAT_CSV, sql, NULL, 0, NULL);
-		ck_assert_msg(!wrong, "%s", wrong);
-		fclose(f);
-		store_close(s);
-		snprintf(out, room, "%s", strchr(text, '\n') + 1);
-		free(text);
-	}
-	free(path);
-	return status;
-}
+#define SMALL "--workload=mlp --mlp.hidden=8 --batch=16 --epochs=1 --device=cuda "
 
 static const struct {
 	int gpus;
@@ -222,17 +204,13 @@ static const struct {
 	 "(SELECT sum(pushes) FROM epoch) FROM arrival",
 	 "12,2,1,12\r\n"},
 };
-enum { CHOSEN = sizeof chosen / sizeof *chosen };
 
 START_TEST(what_is_chosen_is_recorded)
 {
-	char out[4096];
-	if (!can_have(chosen[_i].gpus))
-		return;
-	int status = run_asked(chosen[_i].gpus, chosen[_i].words, chosen[_i].sql, out, sizeof out);
-	ck_assert_msg(status == 0, "%s: status %d: %s", chosen[_i].words, status, out);
-	ck_assert_msg(strcmp(out, chosen[_i].says) == 0, "%s with %d GPUs: %s", chosen[_i].words,
-		      chosen[_i].gpus, out);
+	if (can_have(chosen[_i].gpus))
+		expect_recorded(words("FAKE_CUDA_DEVICES=%d", chosen[_i].gpus),
+				words(SMALL "%s", chosen[_i].words), chosen[_i].sql,
+				chosen[_i].says);
 }
 END_TEST
 
@@ -244,14 +222,11 @@ static const struct {
 	{2, "--strategy=allreduce --workers=3 --transport=nccl", "workers 0 and 2 share GPU 0"},
 	{1, "--strategy=asgd --workers=2 --servers=1 --table-home=gpu", "--servers=1"},
 };
-enum { REFUSED = sizeof refused / sizeof *refused };
 
 START_TEST(what_cannot_be_had_is_refused)
 {
-	char out[4096];
-	int status = run_asked(refused[_i].gpus, refused[_i].words, NULL, out, sizeof out);
-	ck_assert_msg(status == EXIT_USER && strstr(out, refused[_i].says),
-		      "%s: status %d, says\n%s", refused[_i].words, status, out);
+	expect_refused(words("FAKE_CUDA_DEVICES=%d", refused[_i].gpus),
+		       words(SMALL "%s", refused[_i].words), refused[_i].says);
 }
 END_TEST
 
@@ -260,7 +235,7 @@ Suite *transport_suite(void)
 	Suite *s = suite_create("transport");
 	TCase *t = tcase_create("transport");
 	int all = 0;
-	if (!on_real_gpu() && access(FAKE, R_OK) != 0) {
+	if (!have_gpu()) {
 		fprintf(stderr, "transport: skipped: there is no nvcc, so the emulated GPU was not "
 				"built\n");
 		return s;
@@ -268,14 +243,14 @@ Suite *transport_suite(void)
 	while (strategies[all])
 		all++;
 	tcase_set_timeout(t, 120);
-	tcase_add_unchecked_fixture(t, make_data, folder_free);
-	tcase_add_loop_test(t, communication_carries_what_it_is_given, 0, TRANSPORTS);
+	tcase_add_unchecked_fixture(t, set_up, tear_down);
+	tcase_add_loop_test(t, communication_carries_what_it_is_given, 0, COUNT(transport));
 	tcase_add_loop_test(t, strategies_train_what_the_cpu_trains, 0, all);
-	tcase_add_loop_test(t, ways_of_running_train_what_the_cpu_trains, 0, MORE);
+	tcase_add_loop_test(t, ways_of_running_train_what_the_cpu_trains, 0, COUNT(more));
 	tcase_add_test(t, a_gpu_holds_what_was_pushed);
-	tcase_add_loop_test(t, what_is_chosen_is_recorded, 0, CHOSEN);
+	tcase_add_loop_test(t, what_is_chosen_is_recorded, 0, COUNT(chosen));
 	if (!on_real_gpu())
-		tcase_add_loop_test(t, what_cannot_be_had_is_refused, 0, REFUSED);
+		tcase_add_loop_test(t, what_cannot_be_had_is_refused, 0, COUNT(refused));
 	suite_add_tcase(s, t);
 	return s;
 }

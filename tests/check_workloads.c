@@ -13,8 +13,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define COUNT(a) (sizeof(a) / sizeof *(a))
-
 extern const struct dataset dataset_fashion_mnist, dataset_fashion_mnist_32, dataset_cubes;
 
 /* ---- Helpers ------------------------------------------------------------- */
@@ -477,15 +475,15 @@ END_TEST
 
 START_TEST(test_gather)
 {
-	enum { ROWS = 11, FEATURES = 21, COUNT_ = 8 };
-	static const int32_t index[COUNT_] = {10, 0, 3, 3, 7, 1, 9, 2};
+	enum { ROWS = 11, FEATURES = 21, PICKED = 8 };
+	static const int32_t index[PICKED] = {10, 0, 3, 3, 7, 1, 9, 2};
 	struct fixture f;
 
 	if (!open_device(&f, _i))
 		return;
 	uint8_t bytes[ROWS * FEATURES];
 	float floats[ROWS * FEATURES], target[ROWS];
-	double right[COUNT_ * FEATURES], labels[COUNT_];
+	double right[PICKED * FEATURES], labels[PICKED];
 
 	for (size_t i = 0; i < ROWS * FEATURES; i++) {
 		bytes[i] = (uint8_t)(i * 37 + 250);
@@ -501,7 +499,7 @@ START_TEST(test_gather)
 				 .target = target};
 		struct vec *x = vec_new(&f.w, 10 * FEATURES), *y = vec_new(&f.w, 10);
 
-		for (size_t i = 0; i < COUNT_; i++) {
+		for (size_t i = 0; i < PICKED; i++) {
 			labels[i] = target[index[i]];
 			for (size_t j = 0; j < FEATURES; j++) {
 				size_t at = (size_t)index[i] * FEATURES + j;
@@ -509,9 +507,9 @@ START_TEST(test_gather)
 				right[i * FEATURES + j] = kind ? bytes[at] / 255.0 : floats[at];
 			}
 		}
-		data_gather(&f.w, &d, index, COUNT_, NULL, x, y);
-		compare(kind ? "gather bytes" : "gather floats", x, right, COUNT_ * FEATURES, 1e-7);
-		compare("gather target", y, labels, COUNT_, 0);
+		data_gather(&f.w, &d, index, PICKED, NULL, x, y);
+		compare(kind ? "gather bytes" : "gather floats", x, right, PICKED * FEATURES, 1e-7);
+		compare("gather target", y, labels, PICKED, 0);
 		vec_free(x);
 		vec_free(y);
 	}
@@ -1199,70 +1197,18 @@ END_TEST
 
 /* ---- PyTorch ------------------------------------------------------------- */
 
-static const struct reference {
-	const char *name, *layers;
-	size_t rows, features, outputs, params;
-	bool mse;
-	double loss;
-	const float *x, *target, *param, *grad, *after;
-} references[] = {
+static const struct reference references[] = {
 #include "reference/torch.inc"
 };
 
-/* 1e-5 of the largest: single gradients are differences of larger numbers. */
-static void close_to(const char *name, const char *what, const struct vec *v, const float *right)
+static void build_reference(struct worker *w, const struct data *d, const struct reference *r)
 {
-	size_t n = vec_len(v);
-	float *x = fixture_get(v);
-	double most = 0;
-
-	for (size_t i = 0; i < n; i++)
-		most = fmax(most, fabsf(right[i]));
-	for (size_t i = 0; i < n; i++)
-		ck_assert_msg(fabs((double)x[i] - right[i]) <=
-				      1e-5 * fmax(fabsf(right[i]), 0.1 * most),
-			      "%s: %s[%zu] is %.9g, PyTorch's %.9g", name, what, i, x[i], right[i]);
-	free(x);
+	build_net(w, d->features, r->layers, INIT_ZERO, r->mse ? LOSS_MSE : LOSS_XENT);
 }
 
 START_TEST(test_torch)
 {
-	const struct reference *r = &references[_i];
-	struct fixture f;
-	struct tally t;
-	int32_t index[64];
-
-	fixture_open(&f, &device_cpu);
-	f.run.batch = (int64_t)r->rows;
-	f.run.momentum = 0.9;
-	f.run.weight_decay = 0.01;
-	f.w.lr = 0.1;
-	build_net(&f.w, r->features, r->layers, INIT_ZERO, r->mse ? LOSS_MSE : LOSS_XENT);
-	ck_assert_uint_eq(vec_len(f.w.param), r->params);
-	vec_put(f.w.param, r->param);
-	for (size_t i = 0; i < r->rows; i++)
-		index[i] = (int32_t)i;
-	struct data d = {.n = r->rows,
-			 .features = r->features,
-			 .classes = r->mse ? 0 : r->outputs,
-			 .floats = r->x,
-			 .target = r->target};
-
-	f.w.train = &d;
-	f.w.index = index;
-	f.w.rows = r->rows;
-	step_gradient(&f.w);
-	tally_take(&f.w, &t);
-	ck_assert_msg(fabs(t.loss / (double)r->rows - r->loss) <= 1e-5 * r->loss,
-		      "%s: loss %.9g, PyTorch's %.9g", r->name, t.loss / (double)r->rows, r->loss);
-	close_to(r->name, "gradient", f.w.grad, r->grad);
-	for (int step = 0; step < 3; step++) {
-		step_gradient(&f.w);
-		sgd_step(&f.w, 1);
-	}
-	close_to(r->name, "parameter after three steps", f.w.param, r->after);
-	net_fini(&f.w);
-	fixture_close(&f);
+	check_reference(&references[_i], &device_cpu, build_reference, 1e-5, 1e-6);
 }
 END_TEST
 

@@ -2,6 +2,7 @@
  * fixture.c - what several suites set up.
  */
 #include "fixture.h"
+#include "../results/results.h"
 
 #include <check.h>
 #include <math.h>
@@ -187,6 +188,106 @@ void check_gradient(struct worker *w, const char *name)
 	free(d);
 }
 
+/* ---- PyTorch ------------------------------------------------------------- */
+
+static void close_loss(struct worker *w, const struct reference *r, const char *what, double right,
+		       double own)
+{
+	struct tally t;
+
+	tally_take(w, &t);
+	ck_assert_int_eq(t.rows, r->rows);
+	t.loss /= (double)r->rows;
+	ck_assert_msg(fabs(t.loss - right) <= own * right, "%s: %s loss %.9g, PyTorch's %.9g",
+		      r->name, what, t.loss, right);
+}
+
+static void close_to(const struct reference *r, const char *what, const struct vec *v,
+		     const float *right, double own, double most)
+{
+	float *x = fixture_get(v);
+	double largest = 0;
+
+	for (size_t i = 0; i < vec_len(v); i++)
+		largest = fmax(largest, fabsf(right[i]));
+	for (size_t i = 0; i < vec_len(v); i++)
+		ck_assert_msg(fabs((double)x[i] - right[i]) <=
+				      fmax(own * fabsf(right[i]), most * largest),
+			      "%s: %s[%zu] is %.9g, PyTorch's %.9g", r->name, what, i, x[i],
+			      right[i]);
+	free(x);
+}
+
+void check_reference(const struct reference *r, const struct device_ops *device,
+		     void (*build)(struct worker *w, const struct data *d,
+				   const struct reference *r),
+		     double own, double most)
+{
+	const struct data d = {.n = r->rows,
+			       .features = r->features ? r->features : image_size(r->image),
+			       .classes = r->mse ? 0 : r->outputs,
+			       .image = r->image,
+			       .floats = r->x,
+			       .target = r->target};
+	int32_t index[64];
+	struct fixture f;
+	struct worker *w = &f.w;
+
+	ck_assert_uint_le(r->rows, COUNT(index));
+	for (size_t i = 0; i < r->rows; i++)
+		index[i] = (int32_t)i;
+	fixture_open(&f, device);
+	f.run.batch = (int64_t)r->rows;
+	f.run.momentum = 0.9;
+	f.run.weight_decay = 0.01;
+	build(w, &d, r);
+	ck_assert_uint_eq(vec_len(w->param), r->params);
+	ck_assert_uint_eq(w->buffer ? vec_len(w->buffer) : 0, r->buffers);
+	vec_put(w->param, r->param);
+	w->train = w->test = &d;
+	w->index = index;
+	w->rows = r->rows;
+	step_gradient(w);
+	close_loss(w, r, "training", r->loss, own);
+	close_to(r, "gradient", w->grad, r->grad, own, most);
+	for (int step = 0; step < 3; step++) {
+		struct tally ignored;
+
+		step_gradient(w);
+		sgd_step(w, 1);
+		tally_take(w, &ignored);
+	}
+	close_to(r, "parameter after three steps", w->param, r->after, own, most);
+	if (r->buffers)
+		close_to(r, "running statistic", w->buffer, r->running, own, most);
+	if (r->evaluated != 0) {
+		net_evaluate(w, index, r->rows);
+		close_loss(w, r, "evaluated", r->evaluated, own);
+	}
+	net_fini(w);
+	fixture_close(&f);
+}
+
+/* ---- The GPU to be tested ------------------------------------------------ */
+
+static const char fake_module[] = "fake/mvbench_cuda.so";
+
+bool on_real_gpu(void)
+{
+	return getenv("MVBENCH_GPU_TEST") != NULL;
+}
+
+bool have_gpu(void)
+{
+	return on_real_gpu() || access(fake_module, R_OK) == 0;
+}
+
+void use_gpu(void)
+{
+	if (!on_real_gpu() && have_gpu())
+		setenv("MVBENCH_CUDA", fake_module, 1);
+}
+
 /* ---- Bugs of ours -------------------------------------------------------- */
 
 /* Runs it in a process of its own, which must find a bug of ours and say so in these words. */
@@ -296,7 +397,7 @@ void idx_put_set(uint32_t train, uint32_t test, bool zipped, char dot)
 		     {"t10k-images", IDX_IMAGES, true},
 		     {"t10k-labels", IDX_LABELS, true}};
 
-	for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+	for (size_t i = 0; i < COUNT(files); i++) {
 		size_t bytes;
 		uint8_t *x = idx_new(files[i].dims, files[i].test ? test : train, &bytes);
 		char *name = sentence("%s%cidx%d-ubyte", files[i].name, dot, files[i].dims);
@@ -320,4 +421,55 @@ int command_output(const char *command, char *out, size_t room)
 		continue;
 	int status = pclose(f);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+}
+
+int run_mvbench(const char *environment, const char *words, char *out, size_t room)
+{
+	/* a leak checker, if there is one, would report what Open MPI leaves behind */
+	char *command = sentence("%s ASAN_OPTIONS=detect_leaks=0 ./mvbench run --data-dir=%s "
+				 "--db=%s/run.db %s 2>&1",
+				 environment, folder, folder, words);
+	int status = command_output(command, out, room);
+
+	free(command);
+	return status;
+}
+
+void expect_row(const char *sql, const char *want)
+{
+	char *path = sentence("%s/run.db", folder), *text = NULL;
+	size_t n = 0;
+	struct store *store;
+	FILE *f = open_memstream(&text, &n);
+	char *wrong = store_open(&store, path, STORE_READ);
+
+	ck_assert_msg(!wrong, "%s", wrong);
+	wrong = query_print(store, f, FORMAT_CSV, sql, NULL, 0, NULL);
+	ck_assert_msg(!wrong, "%s", wrong);
+	store_close(store);
+	fclose(f);
+	ck_assert_str_eq(strchr(text, '\n') + 1, want);
+	free(text);
+	free(path);
+}
+
+void expect_recorded(const char *environment, const char *words, const char *sql, const char *want)
+{
+	char out[4096], *path = sentence("%s/run.db", folder);
+
+	remove(path);
+	free(path);
+	int status = run_mvbench(environment, words, out, sizeof out);
+	ck_assert_msg(status == EXIT_OK, "%s %s: status %d: %s", environment, words, status, out);
+	expect_row(sql, want);
+}
+
+void expect_refused(const char *environment, const char *words, const char *says)
+{
+	char out[4096];
+	int status = run_mvbench(environment, words, out, sizeof out);
+
+	ck_assert_msg(status == EXIT_USER && strstr(out, says),
+		      "%s %s: status %d, wanted %d and \"%s\":\n%s", environment, words, status,
+		      EXIT_USER, says, out);
 }

@@ -1,12 +1,15 @@
 /*
  * fixture.h - what several suites set up: a worker alone, built by hand (one rank, one device, a
- * workload or none; no training loop, communicator or strategy), a folder of a test's own, a made
- * set of images in it, and what a command prints.
+ * workload or none; no training loop, communicator or strategy), PyTorch's values, the GPU to be
+ * tested, a folder of a test's own, a made set of images in it, and what a command prints, records
+ * and refuses.
  */
 #ifndef FIXTURE_H
 #define FIXTURE_H
 
 #include "../runtime/platform.h"
+
+#define COUNT(a) (sizeof(a) / sizeof *(a))
 
 struct fixture {
 	struct worker w;
@@ -40,6 +43,33 @@ void check_gradient(struct worker *w, const char *name);
 /* Runs it in a process of its own, which must find a bug of ours and say so in these words. */
 void ends_the_process(void (*with)(struct worker *w, int which), int which, const char *says);
 
+/* ---- PyTorch: what it computed for a net and a mini-batch; tests/reference has the tables ---- */
+
+struct reference {
+	const char *name, *layers; /* the words are those of the suite that builds it */
+	size_t rows, features;     /* features: where there is no image */
+	struct image image;
+	size_t outputs, params, buffers;
+	bool mse;
+	double loss, evaluated; /* evaluated after the steps; 0: it was not */
+	const float *x, *target, *param, *grad, *after, *running;
+};
+/* The gradient of the net that is built, and what three steps and its evaluation give, must be
+ * PyTorch's: each number within `own` of itself, or `most` of the largest beside it, as single
+ * gradients are differences of larger numbers. */
+void check_reference(const struct reference *r, const struct device_ops *device,
+		     void (*build)(struct worker *w, const struct data *d,
+				   const struct reference *r),
+		     double own, double most);
+
+/* ---- The GPU to be tested: the machine's own with MVBENCH_GPU_TEST=1, else tests/fake_cuda, which
+ * emulates one wherever nvcc was there to build it. ---- */
+
+bool on_real_gpu(void);
+bool have_gpu(void);
+/* Workers that this process starts from here on use the emulated one, if that is to be tested. */
+void use_gpu(void);
+
 /* ---- A folder, as a checked or unchecked fixture: made, and removed with what is in it ---- */
 
 extern char folder[64];
@@ -64,5 +94,14 @@ void idx_put_set(uint32_t train, uint32_t test, bool zipped, char dot);
 
 /* Runs a shell command; what it prints goes to out, cut to fit. Returns its exit status, or 128. */
 int command_output(const char *command, char *out, size_t room);
+/* Runs ./mvbench with words, in an environment of more words, on the folder's data, and adds to its
+ * database. */
+int run_mvbench(const char *environment, const char *words, char *out, size_t room);
+/* What the folder's database answers: one row. */
+void expect_row(const char *sql, const char *want);
+/* In a new database: the run ends well, and then it answers so. */
+void expect_recorded(const char *environment, const char *words, const char *sql, const char *want);
+/* The user's mistake, in a sentence with these words. */
+void expect_refused(const char *environment, const char *words, const char *says);
 
 #endif

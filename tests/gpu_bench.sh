@@ -20,7 +20,7 @@ export OMP_NUM_THREADS=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM
 fact() { "$mvbench" list devices --format=json | sed -n "s/.*\"name\": \"cuda\"[^}]*\"$1\": \"\\([^\"]*\\)\".*/\\1/p"; }
 why=$(fact 'not usable')
 [ -z "$why" ] || { echo "no GPU to measure on: $why" >&2; exit 1; }
-echo "$(fact 'there are'), $(fact version)"
+echo "$(fact gpus), $(fact version)"
 find_torch 'torch.cuda.is_available()'
 if [ -n "$python" ]; then
 	echo "PyTorch $(outside "$python" -c 'import torch; print(torch.__version__)'): TF32, channels last"

@@ -27,11 +27,16 @@ torch() {
 	if [ -n "$python" ]; then outside "$python" tests/torch_peer.py "$@" | field samples_per_second; else echo 0; fi
 }
 
+# awk's: median(x, n), which sorts x; the mean of the middle two where n is even
+# shellcheck disable=SC2016
+median='function median(x, n,   i, j, t) {
+	for (i = 2; i <= n; i++)
+		for (j = i; j > 1 && x[j] < x[j-1]; j--) { t = x[j]; x[j] = x[j-1]; x[j-1] = t }
+	return n % 2 ? x[(n + 1) / 2] : (x[n / 2] + x[n / 2 + 1]) / 2
+}'
 # stats FILE COLUMN-A COLUMN-B: median A, median B, median, smallest and largest of A / B
 stats() {
-	awk -v a="$2" -v b="$3" '
-		function sorted(x, n,   i, j, t) { for (i = 2; i <= n; i++) for (j = i; j > 1 && x[j] < x[j-1]; j--) { t = x[j]; x[j] = x[j-1]; x[j-1] = t } }
-		function median(x, n) { sorted(x, n); return n % 2 ? x[(n + 1) / 2] : (x[n / 2] + x[n / 2 + 1]) / 2 }
+	awk -v a="$2" -v b="$3" "$median"'
 		{ n++; p[n] = $a; q[n] = $b; r[n] = $b > 0 ? $a / $b : 0 }
 		END { m = median(r, n); printf "%.6g %.6g %.4g %.4g %.4g\n", median(p, n), median(q, n), m, r[1], r[n] }' "$1"
 }
@@ -103,8 +108,7 @@ tables() { # floats ranks passes wanted options...
 		# shellcheck disable=SC2086
 		or_say mpirun --quiet --oversubscribe $bind -n "$ranks" "$build/tests/tool_table_speed" "$floats" "$passes" "$@" >>"$work/tables" || return 0
 	done
-	awk -v want="$want" '
-		function median(x, n,   i, j, t) { for (i = 2; i <= n; i++) for (j = i; j > 1 && x[j] < x[j-1]; j--) { t = x[j]; x[j] = x[j-1]; x[j-1] = t } return x[int((n + 1) / 2)] }
+	awk -v want="$want" "$median"'
 		{ n++; floats = $2; ranks = $4; home = $6; add[n] = $8; add99[n] = $9; even[n] = $11 / $13; sync[n] = $15; all[n] = $22; all99[n] = $23; ratio[n] = $22 > 0 ? $8 / $22 : 0 }
 		END { printf "%9d %6d %-9s %9.4f %9.4f %9.4f %9.4f %9.4f %7.3g %15.3g %9s\n", floats, ranks, home, median(add, n), median(add99, n),
 			median(sync, n), median(all, n), median(all99, n), median(ratio, n), median(even, n), want }' "$work/tables"

@@ -145,8 +145,10 @@ static char *part_get(const struct run *run, struct data *d, int first, int last
 {
 	char *wrong;
 
-	*d = (struct data){
-		.features = FEATURES, .classes = CLASSES, .image = {SIZE, SIZE, CHANNELS}};
+	*d = (struct data){.features = FEATURES,
+			   .classes = CLASSES,
+			   .value_size = 1,
+			   .image = {SIZE, SIZE, CHANNELS}};
 	wrong = part_walk(run, d, first, last);
 	if (wrong || !load)
 		return wrong;

@@ -17,8 +17,8 @@ enum { FEATURES = 10, TRAIN = 10000, TEST = 2000 };
 static char *cubes_probe(const struct run *run, struct data *train, struct data *test)
 {
 	(void)run;
-	*train = (struct data){.n = TRAIN, .features = FEATURES};
-	*test = (struct data){.n = TEST, .features = FEATURES};
+	*train = (struct data){.n = TRAIN, .features = FEATURES, .value_size = sizeof(float)};
+	*test = (struct data){.n = TEST, .features = FEATURES, .value_size = sizeof(float)};
 	return NULL;
 }
 

@@ -243,8 +243,8 @@ void net_join(struct net *net)
 		from.height == to.height && from.width == to.width && from.channels == to.channels;
 	size_t stride = (from.height + to.height - 1) / to.height;
 
-	CHECK((from.height + stride - 1) / stride == to.height &&
-		      (from.width + stride - 1) / stride == to.width &&
+	CHECK(strided(from.height, stride) == to.height &&
+		      strided(from.width, stride) == to.width &&
 		      from.channels <= to.channels,
 	      "layer %zu: no shortcut from %zu x %zu x %zu to %zu x %zu x %zu", net->layers,
 	      from.height, from.width, from.channels, to.height, to.width, to.channels);

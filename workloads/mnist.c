@@ -160,8 +160,11 @@ static char *part_shape(struct data *d, const struct idx *images, size_t side)
 {
 	size_t h = images->size[1], w = images->size[2];
 
-	*d = (struct data){
-		.n = images->size[0], .features = h * w, .classes = CLASSES, .image = {h, w, 1}};
+	*d = (struct data){.n = images->size[0],
+			   .features = h * w,
+			   .classes = CLASSES,
+			   .value_size = 1,
+			   .image = {h, w, 1}};
 	if (!side)
 		return NULL;
 	d->features = side * side;

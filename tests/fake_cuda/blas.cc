@@ -1,8 +1,8 @@
 /*
  * blas.cc - what mvbench uses of cuBLAS, and the matrix product that the fake cuDNN uses too.
  *
- * Inputs are rounded as the unit that would multiply them does: to TF32 where the math mode allows
- * it, so that a wrong mode shows in the results. Sums are float32. Cost: 2 m n k flops, some ten
+ * Inputs are rounded as the unit that would multiply them does: to TF32 where the compute type asks
+ * for it, so that a wrong one shows in the results. Sums are float32. Cost: 2 m n k flops, some ten
  * GFLOP/s on one core.
  */
 #include "fake.h"
@@ -17,7 +17,6 @@
 
 struct cublasContext {
 	cudaStream_t stream;
-	cublasMath_t math;
 };
 
 namespace fake
@@ -170,9 +169,7 @@ cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t ta, cublasO
 			return CUBLAS_STATUS_INVALID_VALUE;
 		}
 	}
-	bool tf32 = compute == CUBLAS_COMPUTE_32F_FAST_TF32 ||
-		    (compute == CUBLAS_COMPUTE_32F && handle->math == CUBLAS_TF32_TENSOR_OP_MATH);
-	rounding how = tf32 ? TF32 : EXACT;
+	rounding how = compute == CUBLAS_COMPUTE_32F_FAST_TF32 ? TF32 : EXACT;
 	float scale = *(const float *)alpha, keep = *(const float *)beta;
 	cudaError_t e = enqueue(handle->stream, [=] {
 		std::vector<float> dense[2], product((size_t)m * (size_t)n);

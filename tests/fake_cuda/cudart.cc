@@ -2,9 +2,10 @@
  * cudart.cc - the fake CUDA runtime but for its memory: devices, errors, streams, graphs and
  * copies.
  *
- * A stream is a queue of functions. To wait is to do them, oldest first. The default stream does at
- * once what it is given, after all streams that are not cudaStreamNonBlocking. A graph is what one
- * stream was given while it was captured: launched, this is put into a stream's queue.
+ * A stream is a queue of functions. To wait is to do them, oldest first. The default stream waits
+ * for others and they for it: who uses it, or makes a stream that it would wait for, is stopped. A
+ * graph is what one stream was given while it was captured: launched, this is put into a stream's
+ * queue.
  */
 #include "runtime.h"
 
@@ -38,7 +39,7 @@ struct capture {
 
 struct CUstream_st {
 	int on;
-	bool blocking, alive;
+	bool alive;
 	std::deque<op> queue;
 	size_t queued, done;
 	std::unique_ptr<capture> in; /* NULL: it is not captured */
@@ -57,7 +58,6 @@ namespace
 {
 
 std::vector<std::unique_ptr<CUstream_st>> streams; /* never freed: handles stay known */
-CUstream_st old_default = {0, false, true, {}, 0, 0, NULL};
 int current;
 pid_t owner; /* who made the first call */
 cudaError_t last, broken;
@@ -65,8 +65,8 @@ long kernels_done;
 
 cudaStream_t stream_of(cudaStream_t s)
 {
-	if (!s || s == cudaStreamLegacy || s == &old_default)
-		return &old_default;
+	if (!s || s == cudaStreamLegacy || s == cudaStreamPerThread)
+		fail("the default stream was used, and the fake has none");
 	for (auto &one : streams)
 		if (one.get() == s && s->alive)
 			return s;
@@ -89,13 +89,6 @@ void finish(cudaStream_t s, size_t place)
 	memory_close();
 }
 
-void finish_blocking()
-{
-	for (auto &s : streams)
-		if (s->blocking && s->on == current)
-			finish(s.get(), s->queued);
-}
-
 cudaError_t spoil(CUstream_st &s, const char *why, cudaError_t e)
 {
 	note("a capture is spoilt: %s", why);
@@ -106,19 +99,12 @@ cudaError_t spoil(CUstream_st &s, const char *why, cudaError_t e)
 /* Records or queues it; the GPU's failure, if it has failed. */
 cudaError_t push(cudaStream_t s, op o)
 {
-	if (s == &old_default) {
-		for (auto &other : streams)
-			if (other->in && other->blocking)
-				return spoil(*other, "the default stream was used",
-					     cudaErrorStreamCaptureImplicit);
-		finish_blocking();
-	}
 	if (s->in) {
 		s->in->nodes.push_back(std::move(o));
 		return s->in->spoilt ? cudaErrorStreamCaptureInvalidated : cudaSuccess;
 	}
 	s->queued++;
-	bool at_once = o.at_once || s == &old_default;
+	bool at_once = o.at_once;
 	s->queue.push_back(std::move(o));
 	if (at_once)
 		finish(s, s->queued);
@@ -166,8 +152,6 @@ const struct {
 	{cudaErrorStreamCaptureUnsupported, "operation not permitted when stream is capturing"},
 	{cudaErrorStreamCaptureInvalidated,
 	 "operation failed due to a previous error during capture"},
-	{cudaErrorStreamCaptureImplicit,
-	 "operation would make the legacy stream depend on a capturing blocking stream"},
 	{cudaErrorIllegalState, "the operation cannot be performed in the present state"},
 };
 
@@ -271,7 +255,7 @@ void launch(const char *kernel, dim3 blocks, dim3 threads, cudaStream_t stream,
 			note("kernel %s: %zu blocks of %zu threads", kernel, b, n);
 			return cudaErrorInvalidConfiguration;
 		}
-		if (!s || (s != &old_default && s->on != current))
+		if (!s || s->on != current)
 			return cudaErrorInvalidResourceHandle;
 		return enqueue(s, [=] {
 			if (++kernels_done == setting("FAKE_CUDA_FAIL", 0)) {
@@ -365,8 +349,10 @@ const char *cudaGetErrorString(cudaError_t e)
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned flags)
 {
 	return call([&] {
-		bool blocking = !(flags & cudaStreamNonBlocking);
-		streams.emplace_back(new CUstream_st{current, blocking, true, {}, 0, 0, NULL});
+		if (flags != cudaStreamNonBlocking)
+			fail("a stream that the default stream would wait for, and the fake has "
+			     "none");
+		streams.emplace_back(new CUstream_st{current, true, {}, 0, 0, NULL});
 		*s = streams.back().get();
 		return cudaSuccess;
 	});
@@ -375,7 +361,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned flags)
 cudaError_t cudaStreamDestroy(cudaStream_t s)
 {
 	return call([&] {
-		if (!s || !stream_of(s))
+		if (!stream_of(s))
 			return cudaErrorInvalidResourceHandle;
 		finish(s, s->queued);
 		s->alive = false;
@@ -392,8 +378,6 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 		if (s->in)
 			return spoil(*s, "its stream was waited for",
 				     cudaErrorStreamCaptureUnsupported);
-		if (s == &old_default)
-			finish_blocking();
 		finish(s, s->queued);
 		return broken;
 	});
@@ -422,8 +406,6 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mo
 		cudaStream_t s = stream_of(stream);
 		if (!s)
 			return cudaErrorInvalidResourceHandle;
-		if (s == &old_default)
-			return cudaErrorStreamCaptureUnsupported;
 		if (s->in)
 			return cudaErrorIllegalState;
 		s->in.reset(new capture{mode, false, {}});
@@ -446,7 +428,8 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
 	});
 }
 
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long)
+cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *exec, cudaGraph_t graph,
+					  unsigned long long)
 {
 	return call([&] {
 		*exec = new CUgraphExec_st{graph->nodes, current};

@@ -394,6 +394,9 @@ cudnnStatus_t cudnnFindConvolutionBackwardFilterAlgorithmEx(
 	const cudnnFilterDescriptor_t dw_of, void *dw, const int wanted, int *count,
 	cudnnConvolutionBwdFilterAlgoPerf_t *found, void *workspace, size_t bytes)
 {
+	int channels = (int)setting("FAKE_CUDA_FILTER_CHANNELS", 1);
+	if (x_of->bf16 && x_of->c % channels)
+		return CUDNN_STATUS_NOT_SUPPORTED;
 	return find(handle, {*x_of, *dy_of, *dw_of, *c}, filter, x, dw, dy, dw,
 		    dw_of->size() * (dw_of->bf16 ? 2 : 4), workspace, bytes, wanted, count, found);
 }

@@ -10,6 +10,7 @@
  *   FAKE_CUDA_MEMORY=bytes  of each, for each process (4 GiB)
  *   FAKE_CUDA_DRIVER=n      what the driver supports, as cudaDriverGetVersion gives it
  *   FAKE_CUDA_CHANNELS=n    convolutions in bf16 want channels that are a multiple of n (1)
+ *   FAKE_CUDA_FILTER_CHANNELS=n  the same of inputs, and of the filters' gradient only (1)
  *   FAKE_CUDA_STRICT=0      the host may touch device memory
  *   FAKE_CUDA_FAIL=n        the n-th kernel of each process fails
  *   FAKE_CUDA_NOTES=1       calls that return an error say why on stderr

@@ -20,16 +20,12 @@
 #include <cuda_runtime_api.h>
 #include <cuda_bf16.h>
 
-#undef __host__
 #undef __device__
 #undef __global__
-#undef __constant__
 #undef __shared__
 #undef __launch_bounds__
-#define __host__
 #define __device__
 #define __global__
-#define __constant__
 #define __shared__ static __attribute__((section("fake_shared")))
 #define __launch_bounds__(...)
 
@@ -69,13 +65,6 @@ void launch_with(const char *name, void (*kernel)(P...), dim3 blocks, dim3 threa
 	launch(name, blocks, threads, stream, [kernel, kept] { std::apply(kernel, kept); });
 }
 
-template <class T> T from_lane(int line, unsigned mask, T value, unsigned from)
-{
-	T theirs;
-	shuffle(line, mask, &value, &theirs, sizeof value, from);
-	return theirs;
-}
-
 } // namespace fake
 
 #define LAUNCH(kernel, blocks, threads, stream, ...) \
@@ -85,34 +74,16 @@ template <class T> T from_lane(int line, unsigned mask, T value, unsigned from)
 #define blockIdx  fake::here.block
 #define blockDim  fake::here.threads
 #define gridDim   fake::here.blocks
-static const int warpSize = 32;
 
 static inline void __syncthreads(int line = __builtin_LINE())
 {
 	fake::barrier(line);
 }
-static inline void __syncwarp(unsigned mask = 0xffffffffu, int line = __builtin_LINE())
-{
-	fake::from_lane(line, mask, 0, fake::lane());
-}
-template <class T> T __shfl_sync(unsigned mask, T v, int from, int line = __builtin_LINE())
-{
-	return fake::from_lane(line, mask, v, (unsigned)from % 32);
-}
 template <class T> T __shfl_xor_sync(unsigned mask, T v, int by, int line = __builtin_LINE())
 {
-	return fake::from_lane(line, mask, v, fake::lane() ^ (unsigned)by);
-}
-/* Past the end of the warp a thread gets its own value back. */
-template <class T> T __shfl_down_sync(unsigned mask, T v, unsigned by, int line = __builtin_LINE())
-{
-	unsigned from = fake::lane() + by;
-	return fake::from_lane(line, mask, v, from < 32 ? from : fake::lane());
-}
-template <class T> T __shfl_up_sync(unsigned mask, T v, unsigned by, int line = __builtin_LINE())
-{
-	return fake::from_lane(line, mask, v,
-			       fake::lane() >= by ? fake::lane() - by : fake::lane());
+	T theirs;
+	fake::shuffle(line, mask, &v, &theirs, sizeof v, fake::lane() ^ (unsigned)by);
+	return theirs;
 }
 
 /* Threads take turns: nobody comes between the reading and the writing. */
@@ -129,23 +100,9 @@ template <class T> T atomicAdd(T *p, std::common_type_t<T> v)
 static inline void __threadfence()
 {
 }
-template <class T> T __ldg(const T *p)
-{
-	return *p;
-}
 template <class A, class B> std::common_type_t<A, B> min(A a, B b)
 {
 	return b < a ? b : a;
 }
-template <class A, class B> std::common_type_t<A, B> max(A a, B b)
-{
-	return a < b ? b : a;
-}
-static inline float rsqrtf(float x)
-{
-	return 1.0f / std::sqrt(x);
-}
-#define __expf expf
-#define __logf logf
 
 #endif

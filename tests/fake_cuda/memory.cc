@@ -30,7 +30,7 @@ namespace
 constexpr size_t PAGE = 4096, SPACE = (size_t)1 << 40, ALIGN = 256;
 constexpr unsigned char POISON = 0xff;
 
-enum kind { DEVICE, MAPPED, PINNED, REGISTERED };
+enum kind { DEVICE, MAPPED, PINNED };
 
 struct block {
 	kind what;
@@ -252,9 +252,8 @@ static cudaError_t release(void *p, kind what, const char *name)
 			fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, b->offset,
 				  (off_t)b->page_bytes);
 		}
-		if (what != REGISTERED)
-			mmap(b->pages, b->page_bytes, PROT_NONE,
-			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+		mmap(b->pages, b->page_bytes, PROT_NONE,
+		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
 		blocks.erase((uintptr_t)p);
 		return cudaSuccess;
 	});

@@ -29,7 +29,7 @@ constexpr int MOST = 64;
 constexpr time_t PATIENCE_S = 60;
 
 struct meeting { /* in shared memory */
-	std::atomic<int> arrived, left;
+	std::atomic<int> arrived;
 	std::atomic<unsigned> round;
 	int device[MOST];
 	float window[MOST][WINDOW];

@@ -550,8 +550,8 @@ struct net *net_new(struct worker *w, const struct data *sample);
 void net_center(struct net *net);
 /* In training, images are moved by up to `pad` pixels each way, and mirrored at random. */
 void net_augment(struct net *net, size_t pad);
-/* out channels, by windows of win; bias or none. A net_relu on top of it, or of a batch norm, costs no
- * pass of its own. */
+/* out channels, by windows of win; bias or none. A net_relu on top of it, or of a batch norm, costs
+ * no pass of its own. */
 void net_conv(struct net *net, size_t out, struct window win, bool bias, enum init init);
 void net_batch_norm(struct net *net);
 void net_max_pool(struct net *net, struct window win);

@@ -244,8 +244,7 @@ void net_join(struct net *net)
 	size_t stride = (from.height + to.height - 1) / to.height;
 
 	CHECK(strided(from.height, stride) == to.height &&
-		      strided(from.width, stride) == to.width &&
-		      from.channels <= to.channels,
+		      strided(from.width, stride) == to.width && from.channels <= to.channels,
 	      "layer %zu: no shortcut from %zu x %zu x %zu to %zu x %zu x %zu", net->layers,
 	      from.height, from.width, from.channels, to.height, to.width, to.channels);
 	open->opens = l->joins = true;

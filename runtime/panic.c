@@ -8,6 +8,7 @@
 
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 
 static user_error_fn *handler;
 static const char *speaker; /* NULL: nobody else could be meant */
@@ -46,16 +47,10 @@ void *must(void *p)
 	return p;
 }
 
-/* The last words, which begin with what kind they are of. */
-static void end_all(const char *kind, const char *fmt, va_list args) __attribute__((noreturn));
-static void end_all(const char *kind, const char *fmt, va_list args)
+static void last_words(const char *text) __attribute__((noreturn));
+static void last_words(const char *text)
 {
-	char text[1024];
-	int n = snprintf(text, sizeof text, "%s: ", kind);
-
 	fflush(stdout);
-	if (n > 0 && (size_t)n < sizeof text)
-		vsnprintf(text + n, sizeof text - (size_t)n, fmt, args);
 	if (told)
 		snprintf(told, told_room, "%s", text);
 	else
@@ -63,22 +58,31 @@ static void end_all(const char *kind, const char *fmt, va_list args)
 	platform_abort(EXIT_FAILED);
 }
 
+enum { LAST_WORDS = 1024 };
+
 void panic(const char *file, int line, const char *fmt, ...)
 {
-	char kind[256];
+	char text[LAST_WORDS];
 	va_list args;
+	int n = snprintf(text, sizeof text, BUG ": %s:%d: ", file, line);
 
-	snprintf(kind, sizeof kind, BUG ": %s:%d", file, line);
 	va_start(args, fmt);
-	end_all(kind, fmt, args);
+	if (n > 0 && (size_t)n < sizeof text)
+		vsnprintf(text + n, sizeof text - (size_t)n, fmt, args);
+	va_end(args);
+	last_words(text);
 }
 
 void failure(const char *fmt, ...)
 {
+	char text[LAST_WORDS] = FAILURE ": ";
+	size_t n = strlen(text);
 	va_list args;
 
 	va_start(args, fmt);
-	end_all(FAILURE, fmt, args);
+	vsnprintf(text + n, sizeof text - n, fmt, args);
+	va_end(args);
+	last_words(text);
 }
 
 void panic_to(char *text, size_t room)

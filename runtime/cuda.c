@@ -312,6 +312,9 @@ static void cuda_open(struct device *d, int threads)
 	TRY(d, cudaSetDevice(c->gpu));
 	TRY(d, cudaGetDeviceProperties(&p, c->gpu));
 	snprintf(c->model, sizeof c->model, "%.127s", p.name);
+	/* a number would not do: each worker may be shown one GPU only, which is its 0 */
+	for (size_t i = 0; i < sizeof p.uuid.bytes; i++)
+		d->identity = hash64(d->identity ^ (unsigned char)p.uuid.bytes[i]);
 	c->bf16 = strcmp(d->precision, "bf16") == 0;
 	c->tf32 = strcmp(d->precision, "tf32") == 0;
 	CHECK(c->bf16 || c->tf32 || strcmp(d->precision, "float32") == 0, "precision %s",

@@ -193,6 +193,7 @@ struct device {
 	uint64_t key;           /* what its random numbers are drawn from */
 	const char *precision;  /* of matrix work: "float32", "tf32", "bf16" */
 	int number;             /* of several of its kind on this machine */
+	uint64_t identity;      /* of the one that was opened, unlike any other's */
 	size_t bytes;           /* that alloc has given out, */
 	size_t workspace_bytes; /* and that libraries took */
 	int convs;              /* that were prepared on it */

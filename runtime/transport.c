@@ -151,30 +151,16 @@ static char *agree(struct transport *t, char *mine)
 
 /* ---- NCCL ------------------------------------------------------------------- */
 
-/* Of the machine that this process runs on. */
-static int host_number(void)
-{
-	char name[256] = "";
-	uint64_t h = 0;
-	gethostname(name, sizeof name - 1);
-	for (const char *c = name; *c; c++)
-		h = hash64(h ^ (unsigned char)*c);
-	return (int)(h >> 33);
-}
-
 static char *refuse_shared_gpus(struct transport *t)
 {
-	int number[t->size], host[t->size];
-	struct device_facts facts = {0};
-	t->dev->ops->probe(&facts);
-	link_gather_counts(t->link, t->dev->number % (facts.count ? facts.count : 1), number);
-	link_gather_counts(t->link, host_number(), host);
+	int identity[t->size];
+	link_gather_counts(t->link, (int)(t->dev->identity >> 33), identity);
 	for (int i = 0; i < t->size; i++)
 		for (int k = i + 1; k < t->size; k++)
-			if (host[i] == host[k] && number[i] == number[k])
-				return sentence("workers %d and %d share GPU %d, and NCCL wants "
+			if (identity[i] == identity[k])
+				return sentence("workers %d and %d share a GPU, and NCCL wants "
 						"one for each; use ipc or auto",
-						i, k, number[i]);
+						i, k);
 	return NULL;
 }
 

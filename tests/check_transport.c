@@ -219,7 +219,7 @@ static const struct {
 	const char *words, *says;
 } refused[] = {
 	{1, "--strategy=allreduce --workers=2 --transport=mpi", "built without CUDA"},
-	{2, "--strategy=allreduce --workers=3 --transport=nccl", "workers 0 and 2 share GPU 0"},
+	{2, "--strategy=allreduce --workers=3 --transport=nccl", "workers 0 and 2 share a GPU"},
 	{1, "--strategy=asgd --workers=2 --servers=1 --table-home=gpu", "--servers=1"},
 };
 

@@ -324,7 +324,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int i)
 		p->warpSize = 32;
 		p->maxThreadsPerBlock = 1024;
 		p->unifiedAddressing = 1;
-		p->pciBusID = i;
+		p->uuid.bytes[0] = (char)(i + 1);
 		return cudaSuccess;
 	});
 }

@@ -62,7 +62,7 @@ bundle: ## pack all that is needed into build/bundle, for a machine where nothin
 	@tests/bundle.sh $(B)/bundle-objects $(B)/bundle
 
 sanitize: ## the same tests under the address and undefined-behaviour sanitizers
-	@$(MAKE) --no-print-directory B=build/sanitize OPT=-O1 \
+	@$(MAKE) --no-print-directory B=build/sanitize MODULE= FAKE=$(FAKE:$(B)/%=build/sanitize/%) OPT=-O1 \
 		CFLAGS='-g -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer' \
 		LDFLAGS=-fsanitize=address,undefined test
 

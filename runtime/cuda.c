@@ -724,8 +724,8 @@ static void cuda_replay(struct device *d, size_t key, void (*body)(void *ctx), v
 		TRY(d, cudaGraphLaunch(g->exec, c->stream));
 }
 
-/* The turn's number arrives in host memory when the stream comes to this place. An event would not
- * do: until a graph gets to where it records one, that is still the record of the launch before. */
+/* The turn's number arrives in host memory when the stream comes to this place. An event could
+ * still be the record of the launch before, until the graph gets to where it records it. */
 static void cuda_mark(struct device *d, size_t i)
 {
 	struct cuda *c = cuda_of(d);

@@ -174,8 +174,7 @@ static void gradient_and_local_step(void *ctx)
 {
 	struct worker *w = ctx;
 	w->workload->gradient(w);
-	if (w->strategy->local)
-		w->strategy->step(w);
+	w->strategy->step(w);
 }
 
 static void gradient_alone(void *ctx)

@@ -9,7 +9,7 @@ PREFIX   ?= /usr/local
 B        ?= build
 SUDO     ?= $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 PACKAGES := gcc libc6-dev make git libopenmpi-dev openmpi-bin libdnnl-dev libsqlite3-dev libinih-dev \
-	libpmix-dev pkgconf procps zlib1g-dev check gnuplot-nox fonts-dejavu-core dataset-fashion-mnist
+	libpmix-dev libsimgrid-dev pkgconf procps zlib1g-dev check gnuplot-nox fonts-dejavu-core dataset-fashion-mnist
 NVCC     ?= $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
 NVCC_ARCH ?= -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90]
 CUDA     := $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
@@ -28,7 +28,7 @@ OBJ  := $(SRC:%.c=$(B)/%.o)
 TEST := $(patsubst %.c,$(B)/%.o,$(wildcard tests/check_*.c tests/fixture.c tests/trained.c))
 TOOL := $(patsubst tests/tool_%.c,$(B)/tests/tool_%,$(wildcard tests/tool_*.c))
 CORE := $(filter-out %_vec.c,$(wildcard runtime/libmvbench*.c runtime/table*.c $(addprefix runtime/, \
-	updater.c stats.c clock.c mpi.c panic.c rendezvous.c)))
+	updater.c stats.c world.c mpi.c panic.c rendezvous.c)))
 USER := $(patsubst %.c,$(B)/%,$(wildcard tests/seed_*.c tests/lib_*.c))
 # The CUDA device, where there is all that it is made of; else the program says what is missing.
 HAVE  = $(wildcard $(addsuffix /$(1),$(CUDA)/include /usr/include /usr/include/$(shell uname -m)-linux-gnu))
@@ -37,10 +37,13 @@ FAKE   := $(if $(MODULE),$(if $(filter x86_64,$(shell uname -m)),$(B)/fake/mvben
 FAKE_FLAGS = -std=c++17 -g -O3 $(ARCH) -Wall -Wextra -fPIC -fvisibility=hidden -MMD -MP \
 	-isystem $(CUDA)/include
 LIB   = $(addprefix $(B)/libmvbench,.so .a)
+# The same program in the simulated world: other files for the world, SMPI for MPI.
+SIM  := $(filter-out $(B)/runtime/mpi.o $(B)/runtime/world.o,$(OBJ)) \
+	$(patsubst %.c,$(B)/%.o,sim/world.c sim/device.c) $(B)/sim/mpi.o
 
-all: $(B)/mvbench $(LIB) $(MODULE) ## build the program, build/mvbench, and the library, build/libmvbench.so
+all: $(B)/mvbench $(B)/mvbench-sim $(LIB) $(MODULE) ## build the program, build/mvbench, and the library, build/libmvbench.so
 
-demo: $(B)/mvbench $(MODULE) ## train, compare and draw on real data, in three minutes
+demo: $(B)/mvbench $(B)/mvbench-sim $(MODULE) ## train, compare and draw on real data, in three minutes
 	@tests/demo.sh $(B)
 
 programs: all $(B)/check $(TOOL) $(USER)
@@ -125,6 +128,14 @@ $(B)/commit: FORCE
 LINK = mpicc $(CFLAGS) $(LDFLAGS) $(WRAP) $^ -o $@ $(LIBS)
 $(B)/mvbench: $(OBJ) $(B)/mvbench.o
 	@echo "  LD $@"; $(LINK)
+# Its header would redefine malloc, exit and the clock, as for programs that know nothing of it.
+SMPI := -isystem /usr/include/smpi -DSMPI_HELPERS_H -DSMPI_HELPERS_INTERNAL_H
+$(B)/sim/mpi.o: runtime/mpi.c
+	@mkdir -p $(@D)
+	@echo "  CC $< (SMPI)"; $(CC) $(SMPI) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
+$(B)/sim/world.o: CPPFLAGS += $(SMPI)
+$(B)/mvbench-sim: $(SIM) $(B)/mvbench.o
+	@echo "  LD $@"; $(CC) $(CFLAGS) $(LDFLAGS) $^ -o $@ $(LIBS) -lsimgrid
 $(B)/check: $(OBJ) $(TEST)
 	@echo "  LD $@"; $(LINK) -lcheck -lsubunit -lrt -pthread
 $(B)/tests/tool_train: WRAP = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc

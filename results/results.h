@@ -100,6 +100,11 @@ struct sweep {
 char *sweep_read(const char *path, const struct setting *given, size_t n, struct sweep *s);
 void sweep_free(struct sweep *s);
 
+/* What a simulation of c needs (calibration.c): its platform's file, and what work costs, from --db
+ * or as given. NULL or a sentence. simulation_fini frees. */
+char *simulation_find(const struct config *c, struct simulation *s);
+void simulation_fini(struct simulation *s);
+
 /* Says the sentence on stderr, frees it, and returns EXIT_USER. */
 int complain(char *wrong);
 

@@ -79,6 +79,13 @@ static char *record_arrivals(void *self, const struct arrival *a, size_t n)
 	return r->sink.arrivals(r->sink.self, a, n);
 }
 
+static char *record_closing(void *self, const struct closing *c)
+{
+	struct recorder *r = self;
+
+	return r->sink.closing(r->sink.self, c);
+}
+
 static char *record_end(void *self, const char *status, const char *reason)
 {
 	struct recorder *r = self;
@@ -159,13 +166,21 @@ static int work(const struct config *c, struct live *live, enum format format)
 			    .begin = record_begin,
 			    .epoch = record_epoch,
 			    .arrivals = record_arrivals,
+			    .closing = record_closing,
 			    .end = record_end};
 	struct plan plan;
+	struct simulation simulation;
 
 	worker_introduce(c);
 	char *wrong = plan_make(c, &plan);
+	if (!wrong && world_is_virtual)
+		wrong = simulation_find(c, &simulation);
 	if (wrong)
 		return refuse(wrong, live);
+	if (world_is_virtual) {
+		plan.simulation = &simulation;
+		panic_to(live->reason, sizeof live->reason);
+	}
 	if (!live && first_rank())
 		say_oversubscribed(c, &plan);
 	int status = train(c, &plan, &sink, live);
@@ -223,6 +238,15 @@ const char *outcome_word(int status)
 					    : "failed";
 }
 
+static void print_cost(const struct live *live)
+{
+	const struct world_cost *c = &live->cost;
+
+	if (live->simulated)
+		printf("simulated %.4g s in %.3g s of wall time, %.3g events a second\n",
+		       c->simulated_s, c->wall_s, (double)c->events / fmax(c->wall_s, 1e-9));
+}
+
 static void print_result(const struct config *c, const struct outcome *o)
 {
 	const struct live *live = o->live;
@@ -239,8 +263,12 @@ static void print_result(const struct config *c, const struct outcome *o)
 		if (!isnan(last->test_accuracy))
 			printf("test accuracy %.2f %% (best %.2f %%), ", 100 * last->test_accuracy,
 			       100 * best);
-		printf("test loss %.4f after %lld epoch%s in %.3f s\n", last->test_loss,
-		       (long long)last->epoch, last->epoch == 1 ? "" : "s", seconds);
+		if (!isnan(last->test_loss))
+			printf("test loss %.4f after ", last->test_loss);
+		printf("%lld epoch%s in %.3f s%s\n", (long long)last->epoch,
+		       last->epoch == 1 ? "" : "s", seconds,
+		       live->simulated ? " of virtual time" : "");
+		print_cost(live);
 	} else {
 		printf("%s\n", outcome_word(o->status));
 	}
@@ -408,7 +436,10 @@ static int run(const struct config *c, const struct run_flags *flags, enum forma
 	struct plan plan;
 	char *wrong;
 
+	struct simulation simulation;
 	if ((wrong = plan_make(c, &plan)) || (wrong = store_check(c->run.db)))
+		return complain(wrong);
+	if (strcmp(c->run.platform, "sim") == 0 && (wrong = simulation_find(c, &simulation)))
 		return complain(wrong);
 	if (flags->dry_run && first_rank()) {
 		if (format == FORMAT_JSON)

@@ -5,7 +5,7 @@
 -- fractions in 0..1. NULL = not known, or does not apply. Epoch 0 is the model before training.
 
 PRAGMA application_id = 1836474990; -- "mvbn"
-PRAGMA user_version = 4;
+PRAGMA user_version = 5;
 
 -- One experiment. The columns from workload to label are the core options of `mvbench run`, with
 -- '_' for '-'; device, table_home and transport are those that were used, once the run has begun. The
@@ -42,6 +42,15 @@ CREATE TABLE run (
 	data_dir TEXT NOT NULL DEFAULT '',
 	threads INTEGER NOT NULL,
 	straggle REAL NOT NULL,
+	speed TEXT NOT NULL DEFAULT '', -- of single workers: "RANK:FACTOR,..."
+	pause TEXT NOT NULL DEFAULT '', -- "RANK:AT:DURATION,..."
+	leave TEXT NOT NULL DEFAULT '', -- "RANK:AT,..."
+	sim_platform TEXT, -- these: NULL = the workers were real
+	sim_train INTEGER CHECK (sim_train IN (0, 1)), -- 0 = time only, no gradients
+	sim_step_time TEXT,   -- "auto" = as calibrated
+	sim_update_time TEXT,
+	sim_slow_link TEXT,   -- "RANK:FACTOR,..."
+	sim_replay INTEGER,   -- run whose recorded order was repeated; 0 = none
 	target_accuracy REAL NOT NULL, -- 0 = none
 	label TEXT NOT NULL DEFAULT '',
 	params INTEGER, -- trainable parameters of the whole model
@@ -58,7 +67,12 @@ CREATE TABLE run (
 	cuda TEXT, -- the versions of CUDA and its libraries; NULL = not used
 	git_commit TEXT,
 	git_dirty INTEGER CHECK (git_dirty IN (0, 1)),
-	pid INTEGER -- of the process that records
+	pid INTEGER, -- of the process that records
+	calibration_id INTEGER REFERENCES calibration (id) ON DELETE SET NULL, -- of a simulation
+	simulated_s REAL, -- virtual time of the whole simulation, judging included
+	wall_s REAL,      -- that it took
+	events INTEGER,   -- computations and communications of simulated workers
+	model_hash TEXT   -- of the last canonical model's floats: equal models, equal hashes
 ) STRICT;
 CREATE INDEX run_config_hash ON run (config_hash);
 CREATE INDEX run_status ON run (status);
@@ -168,17 +182,35 @@ CREATE TABLE baseline (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX baseline_run ON baseline (run_id);
 
--- What was measured of a machine for the simulator: one row a figure; the newest counts.
+-- What `mvbench calibrate` measured of a machine for the simulator: one row a measuring; the newest
+-- that fits counts.
 CREATE TABLE calibration (
 	id INTEGER PRIMARY KEY AUTOINCREMENT,
 	made TEXT NOT NULL, -- ISO 8601, UTC
-	host TEXT NOT NULL,
+	host TEXT, cpu TEXT, cores INTEGER, mpi TEXT, onednn TEXT, gpu TEXT,
+	git_commit TEXT, git_dirty INTEGER CHECK (git_dirty IN (0, 1)),
 	device TEXT NOT NULL,
-	name TEXT NOT NULL,
-	value REAL NOT NULL,
-	unit TEXT NOT NULL
+	precision TEXT NOT NULL,
+	threads INTEGER NOT NULL,
+	workload TEXT NOT NULL,
+	workload_options TEXT NOT NULL, -- as one would type them
+	batch INTEGER NOT NULL,
+	params INTEGER NOT NULL,
+	workers INTEGER NOT NULL -- that computed at the same time
 ) STRICT;
-CREATE INDEX calibration_name ON calibration (host, device, name);
+CREATE INDEX calibration_of ON calibration (workload, batch, device, workers);
+
+-- The figures of a calibration. name "step": x is a number from 0, value the mean time of that part
+-- of all steps, when they are sorted and cut into equal parts [s]; costs (see mvbench calibrate
+-- --help): x is an amount of work [floats or flops], value its time [s]; "message", "allreduce": x
+-- is a length [bytes].
+CREATE TABLE calibration_point (
+	calibration_id INTEGER NOT NULL REFERENCES calibration (id) ON DELETE CASCADE,
+	name TEXT NOT NULL,
+	x REAL NOT NULL,
+	value REAL NOT NULL,
+	PRIMARY KEY (calibration_id, name, x)
+) STRICT, WITHOUT ROWID;
 
 -- VIEWS
 
@@ -221,7 +253,8 @@ SELECT
 	r.id, r.label, r.status, r.reason, r.started, r.finished,
 	r.workload, r.strategy, r.workers, r.servers, r.table_home, r.sync_every, r.barrier_every,
 	r.batch, r.epochs, r.lr, r.lr_schedule, r.momentum, r.weight_decay, r.reduce, r.lr_scale,
-	r.seed, r.device, r.precision, r.transport, r.platform, r.threads, r.straggle, r.target_accuracy,
+	r.seed, r.device, r.precision, r.transport, r.platform, r.sim_platform, r.threads, r.straggle,
+	r.target_accuracy, r.simulated_s, r.wall_s, r.events, r.model_hash,
 	r.params, r.train_size, r.test_size, r.oversubscribed, r.host, r.config_hash,
 	r.strategy
 		|| iif(r.workers = 1 AND r.servers = 0, '', ' ' || r.workers || 'w')
@@ -229,7 +262,10 @@ SELECT
 		|| iif(r.sync_every > 1, ' X=' || r.sync_every, '')
 		|| iif(r.device IN ('cpu', 'auto'), '', ' ' || r.device)
 		|| iif(r.precision = 'float32', '', ' ' || r.precision)
-		|| iif(r.platform = 'mpi', '', ' ' || r.platform) AS config,
+		|| iif(r.speed = '', '', ' speed ' || r.speed)
+		|| iif(r.pause = '', '', ' pause ' || r.pause)
+		|| iif(r.leave = '', '', ' leave ' || r.leave)
+		|| iif(r.platform = 'mpi', '', ' ' || r.platform || ':' || r.sim_platform) AS config,
 	json_patch(
 		json_object('workload', r.workload, 'strategy', r.strategy, 'workers', r.workers,
 			'servers', r.servers, 'table_home', ifnull(r.table_home, ''),
@@ -240,11 +276,17 @@ SELECT
 			'device', r.device, 'precision', r.precision,
 			'transport', ifnull(r.transport, ''), 'platform', r.platform, 'hostfile', r.hostfile,
 			'data_dir', r.data_dir, 'threads', r.threads, 'straggle', r.straggle,
-			'target_accuracy', r.target_accuracy, 'label', r.label),
+			'target_accuracy', r.target_accuracy, 'label', r.label,
+			'speed', r.speed, 'pause', r.pause, 'leave', r.leave,
+			'sim_platform', ifnull(r.sim_platform, ''), 'sim_train', ifnull(r.sim_train, ''),
+			'sim_step_time', ifnull(r.sim_step_time, ''),
+			'sim_update_time', ifnull(r.sim_update_time, ''),
+			'sim_slow_link', ifnull(r.sim_slow_link, ''),
+			'sim_replay', ifnull(r.sim_replay, '')),
 		(SELECT json_group_object(
 			iif(part = 'strategy', r.strategy, r.workload) || '.' || name, value)
 			FROM run_option WHERE run_id = r.id)) AS config_key,
-	json_array(r.workload, r.batch, r.platform, r.device, r.precision, r.threads, r.params, r.train_size)
+	json_array(r.workload, r.batch, r.platform || ifnull(':' || r.sim_platform, ''), r.device, r.precision, r.threads, r.params, r.train_size)
 		AS compare_key,
 	(SELECT max(epoch) FROM epoch WHERE run_id = r.id) AS epochs_done,
 	(SELECT test_accuracy FROM epoch WHERE run_id = r.id ORDER BY epoch DESC LIMIT 1)

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 enum {
-	SCHEMA_VERSION = 4,
+	SCHEMA_VERSION = 5,
 	APPLICATION_ID = 0x6d76626e, /* "mvbn" */
 	OPEN_WAIT_MS = 3000,         /* for another process's lock, */
 	WRITE_WAIT_MS = 30000,       /* and while there is a result that could be lost */
@@ -66,6 +66,43 @@ static const char *const migrations[SCHEMA_VERSION] = {
 	"ALTER TABLE run ADD COLUMN precision TEXT NOT NULL DEFAULT 'float32';"
 	"ALTER TABLE run ADD COLUMN transport TEXT;"
 	"ALTER TABLE run ADD COLUMN cuda TEXT;",
+	"ALTER TABLE run ADD COLUMN speed TEXT NOT NULL DEFAULT '';"
+	"ALTER TABLE run ADD COLUMN pause TEXT NOT NULL DEFAULT '';"
+	"ALTER TABLE run ADD COLUMN leave TEXT NOT NULL DEFAULT '';"
+	"ALTER TABLE run ADD COLUMN sim_platform TEXT;"
+	"ALTER TABLE run ADD COLUMN sim_train INTEGER;"
+	"ALTER TABLE run ADD COLUMN sim_step_time TEXT;"
+	"ALTER TABLE run ADD COLUMN sim_update_time TEXT;"
+	"ALTER TABLE run ADD COLUMN sim_slow_link TEXT;"
+	"ALTER TABLE run ADD COLUMN sim_replay INTEGER;"
+	"ALTER TABLE run ADD COLUMN calibration_id INTEGER;"
+	"ALTER TABLE run ADD COLUMN simulated_s REAL;"
+	"ALTER TABLE run ADD COLUMN wall_s REAL;"
+	"ALTER TABLE run ADD COLUMN events INTEGER;"
+	"ALTER TABLE run ADD COLUMN model_hash TEXT;"
+	"DROP TABLE calibration;" /* nothing ever wrote it */
+	"CREATE TABLE calibration ("
+	"	id INTEGER PRIMARY KEY AUTOINCREMENT,"
+	"	made TEXT NOT NULL,"
+	"	host TEXT, cpu TEXT, cores INTEGER, mpi TEXT, onednn TEXT, gpu TEXT,"
+	"	git_commit TEXT, git_dirty INTEGER CHECK (git_dirty IN (0, 1)),"
+	"	device TEXT NOT NULL,"
+	"	precision TEXT NOT NULL,"
+	"	threads INTEGER NOT NULL,"
+	"	workload TEXT NOT NULL,"
+	"	workload_options TEXT NOT NULL,"
+	"	batch INTEGER NOT NULL,"
+	"	params INTEGER NOT NULL,"
+	"	workers INTEGER NOT NULL"
+	") STRICT;"
+	"CREATE INDEX calibration_of ON calibration (workload, batch, device, workers);"
+	"CREATE TABLE calibration_point ("
+	"	calibration_id INTEGER NOT NULL REFERENCES calibration (id) ON DELETE CASCADE,"
+	"	name TEXT NOT NULL,"
+	"	x REAL NOT NULL,"
+	"	value REAL NOT NULL,"
+	"	PRIMARY KEY (calibration_id, name, x)"
+	") STRICT, WITHOUT ROWID;",
 };
 
 /* ---- Sentences ----------------------------------------------------------- */
@@ -608,6 +645,7 @@ void store_close(struct store *s)
 struct row {
 	sqlite3_str *columns, *values;
 	const struct experiment *e; /* knows what was chosen; NULL = as configured */
+	bool simulated;
 };
 
 static void add_text(struct row *r, const char *column, const char *value)
@@ -637,6 +675,8 @@ static const char *kept(const struct row *r, const struct option *o, const char 
 		return r->e->table_home;
 	if (r->e && strcmp(o->name, "transport") == 0)
 		return r->e->transport;
+	if (strncmp(o->name, "sim.", 4) == 0 && !r->simulated)
+		return NULL;
 	if (o->type == OPT_BOOL)
 		return strcmp(value, "true") == 0 ? "1" : "0";
 	return value ? value : "";
@@ -650,7 +690,7 @@ static void add_option(void *ctx, const char *part, const struct option *o, cons
 		return;
 	char *column = must(strdup(o->name));
 	for (char *c = column; *c; c++)
-		if (*c == '-')
+		if (*c == '-' || *c == '.')
 			*c = '_';
 	add_text(r, column, kept(r, o, value));
 	free(column);
@@ -678,6 +718,8 @@ static void add_plan(struct row *r, const struct plan *p)
 	add_known(r, "gpu", p->facts.model);
 	add_known(r, "driver", p->facts.driver);
 	add_known(r, "cuda", strcmp(p->device, "cuda") == 0 ? p->facts.version : NULL);
+	if (p->simulation && p->simulation->calibration_id)
+		add_int(r, "calibration_id", p->simulation->calibration_id);
 }
 
 struct plugin_options {
@@ -701,7 +743,10 @@ static int insert_run(struct store *s, const struct config *c, const struct expe
 		      int64_t *id)
 {
 	struct row r = {
-		.columns = sqlite3_str_new(s->db), .values = sqlite3_str_new(s->db), .e = e};
+		.columns = sqlite3_str_new(s->db),
+		.values = sqlite3_str_new(s->db),
+		.e = e,
+		.simulated = strcmp(c->run.platform, "sim") == 0};
 	char hash[17];
 
 	config_hash(c, hash);
@@ -853,6 +898,22 @@ static char *sink_end(void *self, const char *status, const char *reason)
 	return end_change(s, rc);
 }
 
+static char *sink_closing(void *self, const struct closing *c)
+{
+	struct store *s = self;
+	const struct world_cost *cost = &c->cost;
+	int rc = begin_change(s);
+	if (rc == SQLITE_OK)
+		rc = change(s, "UPDATE run SET model_hash = ?2 WHERE id = ?1", "it", s->run,
+			    c->model_hash);
+	if (rc == SQLITE_OK && c->simulated)
+		rc = change(s,
+			    "UPDATE run SET simulated_s = ?2, wall_s = ?3, events = ?4 WHERE id = "
+			    "?1",
+			    "irri", s->run, cost->simulated_s, cost->wall_s, cost->events);
+	return end_change(s, rc);
+}
+
 struct sink store_sink(struct store *s)
 {
 	return (struct sink){
@@ -860,6 +921,7 @@ struct sink store_sink(struct store *s)
 		.begin = sink_begin,
 		.epoch = sink_epoch,
 		.arrivals = sink_arrivals,
+		.closing = sink_closing,
 		.end = sink_end,
 	};
 }

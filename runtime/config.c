@@ -7,6 +7,7 @@
  */
 #include "platform.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -139,6 +140,7 @@ const struct option run_options[] = {
 	{.name = "precision",
 	 .type = OPT_CHOICE,
 	 FIELD(precision),
+	 .later = true,
 	 .def = "float32",
 	 .choices = "float32|tf32|bf16",
 	 .help = "of matrix products and convolutions on GPUs; bf16 also keeps activations so, "
@@ -185,6 +187,67 @@ const struct option run_options[] = {
 	 .help = "random delays: a step takes exp(straggle x normal) times as long, when that is "
 		 "longer "
 		 "[sigma]"},
+	{.name = "speed",
+	 .type = OPT_STRING,
+	 FIELD(speed),
+	 .def = "",
+	 .later = true,
+	 .help = "slow workers: RANK:FACTOR,..., as in 0:0.5 for a worker 0 at half speed [list]"},
+	{.name = "pause",
+	 .type = OPT_STRING,
+	 FIELD(pause),
+	 .def = "",
+	 .later = true,
+	 .help = "workers that stand still once: RANK:AT:DURATION,..., times since training began, as "
+		 "in 1:2s:500ms [list]"},
+	{.name = "leave",
+	 .type = OPT_STRING,
+	 FIELD(leave),
+	 .def = "",
+	 .later = true,
+	 .help = "workers that stop training for good: RANK:AT,..., times since training began [list]"},
+	{.name = "sim.platform",
+	 .type = OPT_STRING,
+	 FIELD(sim_platform),
+	 .def = "local",
+	 .later = true,
+	 .help = "what is simulated: a name of mvbench list platforms, or a file of SimGrid's XML; "
+		 "local: this machine, as calibrated [name]"},
+	{.name = "sim.train",
+	 .type = OPT_BOOL,
+	 FIELD(sim_train),
+	 .def = "true",
+	 .later = true,
+	 .help = "compute real gradients: accuracy and time; false: time only [true/false]"},
+	{.name = "sim.step-time",
+	 .type = OPT_STRING,
+	 FIELD(sim_step_time),
+	 .def = "auto",
+	 .later = true,
+	 .help = "what a worker takes for a mini-batch, its gradient and its update; auto: as "
+		 "calibrated [time]"},
+	{.name = "sim.update-time",
+	 .type = OPT_STRING,
+	 FIELD(sim_update_time),
+	 .def = "auto",
+	 .later = true,
+	 .help = "what a push with its pull of the whole model takes beside its way over the "
+		 "network; auto: as calibrated [time]"},
+	{.name = "sim.slow-link",
+	 .type = OPT_STRING,
+	 FIELD(sim_slow_link),
+	 .def = "",
+	 .later = true,
+	 .help = "workers behind slow links: RANK:FACTOR,..., as in 0:0.1 for a tenth of the "
+		 "bandwidth [list]"},
+	{.name = "sim.replay",
+	 .type = OPT_INT,
+	 FIELD(sim_replay),
+	 .def = "0",
+	 .min = 0,
+	 .max = 9e15,
+	 .later = true,
+	 .help = "repeats the order in which the pushes of this recorded run arrived; 0: none [run]"},
 	{.name = "target-accuracy",
 	 .type = OPT_REAL,
 	 FIELD(target_accuracy),
@@ -333,11 +396,11 @@ static char *option_lookup(const char *full, struct found *f)
 {
 	const char *dot = strchr(full, '.'), *name[NAMES_MAX];
 
-	*f = (struct found){.part = "run"};
-	if (!dot) {
-		f->option = option_find(run_options, full);
-		return f->option ? NULL : unknown_option(full, "", run_options);
-	}
+	*f = (struct found){.part = "run", .option = option_find(run_options, full)};
+	if (f->option)
+		return NULL;
+	if (!dot || strncmp(full, "sim.", 4) == 0)
+		return unknown_option(full, "", run_options);
 	char *prefix = must(strndup(full, (size_t)(dot - full))), *wrong = NULL;
 	f->owner = plugin_find(prefix, &f->part);
 	if (f->owner) {
@@ -360,6 +423,22 @@ static char *option_lookup(const char *full, struct found *f)
 	return wrong;
 }
 
+char *time_check(const char *name, const char *text, double *seconds)
+{
+	struct option o = {.name = name, .type = OPT_TIME, .min = 1e-9, .max = 1e9};
+	double x = NAN;
+	char *wrong = strcmp(text, "auto") == 0 ? NULL : option_set(&o, &x, NULL, text);
+
+	if (!wrong && seconds)
+		*seconds = x;
+	if (wrong) {
+		free(wrong);
+		wrong = sentence("--%s=%s: auto or a time above 0 is wanted, such as --%s=5ms",
+				 name, text, name);
+	}
+	return wrong;
+}
+
 /* What a table cannot say of one value. */
 static char *check_value(const struct option *o, const char *text)
 {
@@ -369,6 +448,9 @@ static char *check_value(const struct option *o, const char *text)
 		return check_workload(text);
 	if (o->offset == offsetof(struct run, lr_schedule))
 		return lr_schedule_check(text);
+	if (o->offset == offsetof(struct run, sim_step_time) ||
+	    o->offset == offsetof(struct run, sim_update_time))
+		return time_check(o->name, text, NULL);
 	if (o->offset == offsetof(struct run, momentum) && strtod(text, NULL) >= 1)
 		return sentence("--momentum=%s: a number from 0 to below 1 is wanted, such as "
 				"--momentum=0.9",
@@ -546,8 +628,7 @@ static void fnv1a(uint64_t *h, const char *text)
 static void hash_one(void *ctx, const char *part, const struct option *o, const char *value)
 {
 	const char *const piece[] = {part, ".", o->name, "=", value, "\n"};
-	/* it came after databases were full of cells without it */
-	bool silent = strcmp(o->name, "precision") == 0 && strcmp(value, o->def) == 0;
+	bool silent = o->later && strcmp(value, o->def) == 0;
 
 	for (size_t i = 0; i < sizeof piece / sizeof *piece && !o->incidental && !silent; i++)
 		fnv1a(ctx, piece[i]);

@@ -117,6 +117,12 @@ int rank_on_node(void)
 	return first_number(variable, 0);
 }
 
+/* All workers are one process then. */
+static bool is_simulated(const struct config *c)
+{
+	return strcmp(c->run.platform, "sim") == 0;
+}
+
 static int ranks_of(const struct config *c)
 {
 	return (int)(c->run.workers + c->run.servers);
@@ -133,6 +139,8 @@ static char *name_of(const struct config *c, int rank, const char *host)
 {
 	const char *on = *host ? " on " : "";
 	int server = rank - (int)c->run.workers;
+	if (is_simulated(c))
+		return sentence("the simulator%s%s", on, host);
 	if (rank < 0)
 		return sentence("a worker%s%s", on, host);
 	if (server >= 0)
@@ -434,6 +442,26 @@ static void exec_mpirun(const struct config *c, const char *live_path)
 	_exit(127);
 }
 
+/* Does not return. The simulator is the program beside this one. */
+static void exec_simulator(const struct config *c, const char *live_path)
+{
+	char self[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+	self[n > 0 ? n : 0] = '\0';
+	char *program = sentence("%s-sim", self), **words = config_words(c);
+	size_t given = 0;
+	while (words[given])
+		given++;
+	const char **argv = must(calloc(given + 3, sizeof *argv));
+	argv[0] = program;
+	argv[1] = "run";
+	memcpy(argv + 2, words, given * sizeof *argv);
+	setenv(LIVE_VARIABLE, live_path, 1);
+	execv(program, (char *const *)argv);
+	fprintf(stderr, "mvbench: cannot start %s: %s\n", program, strerror(errno));
+	_exit(127);
+}
+
 /* What a child does first: its own process group, so that a terminal's Ctrl-C comes to the watcher
  * alone; an end when the watcher ends; no terminal input. */
 static void be_child(const sigset_t *signals)
@@ -472,6 +500,8 @@ static void start(struct watch *w, const sigset_t *signals, const char *live_pat
 			dup2(pipe_fd[1], STDERR_FILENO);
 			exec_mpirun(w->config, live_path);
 		}
+		if (is_simulated(w->config))
+			exec_simulator(w->config, live_path);
 		panic_to(w->live->reason, sizeof w->live->reason);
 		int status = worker(ctx, w->live);
 		fflush(NULL);
@@ -652,7 +682,7 @@ int launch(const struct config *c, int (*worker)(void *ctx, struct live *live), 
 	struct live *live = live_new(c->run.epochs, path);
 	struct watch w = {.config = c,
 			  .live = live,
-			  .ranks = ranks_of(c),
+			  .ranks = is_simulated(c) ? 1 : ranks_of(c),
 			  .death = {.rank = -1, .signal = -1, .status = -1},
 			  .first = -1};
 	sigset_t signals, before;
@@ -667,8 +697,9 @@ int launch(const struct config *c, int (*worker)(void *ctx, struct live *live), 
 			strerror(errno));
 		return EXIT_USER;
 	}
-	if (w.ranks == 1)
-		unlink(path); /* the child inherits the page */
+	bool inherited = w.ranks == 1 && !is_simulated(c);
+	if (inherited)
+		unlink(path);
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGCHLD);
 	sigaddset(&signals, SIGINT);
@@ -679,7 +710,7 @@ int launch(const struct config *c, int (*worker)(void *ctx, struct live *live), 
 	int wait_status = watch(&w, watcher);
 	end_watch(&w);
 	sigprocmask(SIG_SETMASK, &before, NULL);
-	if (w.ranks > 1)
+	if (!inherited)
 		unlink(path);
 	bool ended = __atomic_load_n(&live->state, __ATOMIC_ACQUIRE) == LIVE_ENDED;
 	if (*w.ear.last_words && (ended || w.interrupted))

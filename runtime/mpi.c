@@ -25,8 +25,16 @@ struct link {
 	struct mail *mail; /* NULL until there is some */
 };
 
-static bool started; /* MPI is there, */
-static bool ours;    /* and ours to end */
+static bool ours; /* MPI is ours to end */
+
+static bool in_mpi(void)
+{
+	int begun, over = 0;
+	MPI_Initialized(&begun);
+	if (begun)
+		MPI_Finalized(&over);
+	return begun && !over;
+}
 
 bool platform_under_launcher(void)
 {
@@ -53,26 +61,22 @@ int usable_cores(void)
 
 void platform_open(bool mpi, int *rank, int *size)
 {
-	int there;
 	*rank = 0;
 	*size = 1;
-	MPI_Initialized(&there);
-	started = mpi || there;
-	if (!started)
-		return;
-	if (!there) {
+	if (mpi && !in_mpi()) {
 		MPI_Init(NULL, NULL);
 		ours = true;
 	}
+	if (!in_mpi())
+		return;
 	MPI_Comm_rank(MPI_COMM_WORLD, rank);
 	MPI_Comm_size(MPI_COMM_WORLD, size);
 }
 
 bool platform_gone(void)
 {
-	int gone = 0;
-	if (started)
-		MPI_Finalized(&gone);
+	int gone;
+	MPI_Finalized(&gone);
 	return gone;
 }
 
@@ -85,7 +89,7 @@ void platform_start(struct worker *w)
 	w->trainers = (int)w->run->workers;
 	if (size != wanted && rank != 0) {
 		MPI_Finalize();
-		exit(EXIT_USER);
+		world_exit(EXIT_USER);
 	}
 	if (size != wanted)
 		user_error(
@@ -96,16 +100,15 @@ void platform_start(struct worker *w)
 
 void platform_stop(void)
 {
-	if (ours && !platform_gone())
+	if (ours && in_mpi())
 		MPI_Finalize();
-	started = ours = false;
 }
 
 void platform_abort(int status)
 {
-	if (started)
+	if (!world_is_virtual && in_mpi())
 		MPI_Abort(MPI_COMM_WORLD, status);
-	exit(status);
+	world_exit(status);
 }
 
 const char *platform_version(void)
@@ -127,7 +130,7 @@ static struct link *link_of(MPI_Comm comm)
 struct link *link_world(int size)
 {
 	MPI_Comm comm = MPI_COMM_NULL;
-	if (started) {
+	if (in_mpi()) {
 		int rank;
 		MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 		MPI_Comm_split(MPI_COMM_WORLD, rank < size ? 0 : MPI_UNDEFINED, rank, &comm);
@@ -166,6 +169,12 @@ bool link_one_node(struct link *l)
 	int mine, all;
 	if (l->comm == MPI_COMM_NULL)
 		return true;
+	if (world_is_virtual) {
+		double least = (double)(world_node() >> 12), most = least;
+		link_fold(l, &least, 1, FOLD_MIN);
+		link_fold(l, &most, 1, FOLD_MAX);
+		return least == most;
+	}
 	MPI_Comm_split_type(l->comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
 	MPI_Comm_size(node, &mine);
 	MPI_Comm_size(l->comm, &all);
@@ -178,7 +187,7 @@ bool link_one_node(struct link *l)
 bool link_reads_devices(void)
 {
 #ifdef MPIX_CUDA_AWARE_SUPPORT /* Open MPI's */
-	return started && MPIX_Query_cuda_support() == 1;
+	return in_mpi() && MPIX_Query_cuda_support() == 1;
 #else
 	return false;
 #endif
@@ -195,22 +204,26 @@ static int count(size_t n)
 
 void link_send(struct link *l, int to, const float *x, size_t n)
 {
+	world_enter("send", to);
 	MPI_Ssend(x, count(n), MPI_FLOAT, to, 0, l->comm);
 }
 
 void link_recv(struct link *l, int from, float *x, size_t n)
 {
+	world_enter("recv", from);
 	MPI_Recv(x, count(n), MPI_FLOAT, from, 0, l->comm, MPI_STATUS_IGNORE);
 }
 
 void link_exchange(struct link *l, int peer, const float *out, float *in, size_t n)
 {
+	world_enter("exchange", peer);
 	MPI_Sendrecv(out, count(n), MPI_FLOAT, peer, 1, in, count(n), MPI_FLOAT, peer, 1, l->comm,
 		     MPI_STATUS_IGNORE);
 }
 
 void link_allreduce(struct link *l, float *x, size_t n)
 {
+	world_enter("allreduce", -1);
 	for (; n > PIECE; x += PIECE, n -= PIECE)
 		MPI_Allreduce(MPI_IN_PLACE, x, PIECE, MPI_FLOAT, MPI_SUM, l->comm);
 	MPI_Allreduce(MPI_IN_PLACE, x, (int)n, MPI_FLOAT, MPI_SUM, l->comm);
@@ -218,11 +231,13 @@ void link_allreduce(struct link *l, float *x, size_t n)
 
 void link_allreduce_start(struct link *l, int slot, float *x, size_t n)
 {
+	world_enter("allreduce", -1);
 	MPI_Iallreduce(MPI_IN_PLACE, x, count(n), MPI_FLOAT, MPI_SUM, l->comm, &l->slot[slot]);
 }
 
 void link_allreduce_wait(struct link *l, int slot)
 {
+	world_enter("allreduce", -1);
 	MPI_Wait(&l->slot[slot], MPI_STATUS_IGNORE);
 }
 
@@ -234,11 +249,13 @@ void link_gather_counts(struct link *l, int mine, int *all)
 void link_allgather(struct link *l, float *all, const int *counts, const int *firsts,
 		    const float *mine, int n)
 {
+	world_enter("allgather", -1);
 	MPI_Allgatherv(mine, n, MPI_FLOAT, all, counts, firsts, MPI_FLOAT, l->comm);
 }
 
 void link_broadcast(struct link *l, int root, void *x, size_t bytes)
 {
+	world_enter("broadcast", root);
 	char *at = x;
 	if (l->comm == MPI_COMM_NULL)
 		return;
@@ -249,6 +266,7 @@ void link_broadcast(struct link *l, int root, void *x, size_t bytes)
 
 void link_barrier(struct link *l)
 {
+	world_enter("barrier", -1);
 	if (l->comm != MPI_COMM_NULL)
 		MPI_Barrier(l->comm);
 }
@@ -325,6 +343,16 @@ struct link_window {
 	MPI_Request look;
 };
 
+/* SMPI does not know the question; all of its memory is plain. */
+static void check_unified(MPI_Win at)
+{
+	int *model, known;
+	if (world_is_virtual)
+		return;
+	MPI_Win_get_attr(at, MPI_WIN_MODEL, &model, &known);
+	CHECK(known && *model == MPI_WIN_UNIFIED, "windows are not in plain memory here");
+}
+
 struct link_window *link_window_new(struct link *l, size_t floats, size_t counters, float **own)
 {
 	struct link_window *w = must(calloc(1, sizeof *w));
@@ -334,10 +362,8 @@ struct link_window *link_window_new(struct link *l, size_t floats, size_t counte
 	if (l->comm == MPI_COMM_NULL) {
 		w->own = must(calloc(1, bytes));
 	} else {
-		int *model, known;
 		MPI_Win_allocate((MPI_Aint)bytes, 1, MPI_INFO_NULL, l->comm, &w->own, &w->at);
-		MPI_Win_get_attr(w->at, MPI_WIN_MODEL, &model, &known);
-		CHECK(known && *model == MPI_WIN_UNIFIED, "windows are not in plain memory here");
+		check_unified(w->at);
 		MPI_Win_lock_all(MPI_MODE_NOCHECK, w->at);
 		memset(w->own, 0, bytes);
 		MPI_Win_sync(w->at);
@@ -445,6 +471,7 @@ bool link_window_looked(struct link_window *w)
 
 void link_window_flush(struct link_window *w, int rank)
 {
+	world_enter("one-sided access", rank);
 	if (w->at == MPI_WIN_NULL)
 		return;
 	if (rank < 0)
@@ -469,6 +496,7 @@ struct mail {
 	int *found;           /* [room] */
 	int room, used;       /* used: those from here on were never taken */
 	bool tried;           /* to have bells */
+	bool found_one;       /* while sleeping */
 	int rank;
 	struct bell *bell; /* [ranks], shared; NULL: none */
 	void *handle;
@@ -521,7 +549,7 @@ void link_bells_new(struct link *l)
 {
 	struct mail *m = mail_of(l);
 	int size = link_size(l);
-	if (m->tried)
+	if (m->tried || world_is_virtual)
 		return;
 	m->tried = true;
 	if (!link_one_node(l))
@@ -551,8 +579,15 @@ void link_ring(struct link *l, int rank)
 
 void link_sleep(struct link *l, nsec *nap)
 {
+	world_enter("mail", -1);
 	struct mail *m = mail_of(l);
 	bool bells = m->bell != NULL;
+	if (world_is_virtual) { /* nothing else comes than what MPI can wait for */
+		int i;
+		MPI_Waitany(m->used, m->request, &i, MPI_STATUS_IGNORE);
+		m->found_one = true;
+		return;
+	}
 	nsec least = nap_least[bells], most = nap_most[bells];
 	*nap = 2 * *nap < least ? least : 2 * *nap < most ? 2 * *nap : most;
 	if (!bells) {
@@ -570,6 +605,7 @@ void link_sleep(struct link *l, nsec *nap)
 
 void link_tell(struct link *l, int to, int tag, const void *x, size_t bytes)
 {
+	world_enter("mail", to);
 	MPI_Send(x, count(bytes / sizeof(float)), MPI_FLOAT, to, tag, l->comm);
 }
 
@@ -606,6 +642,10 @@ bool link_look(struct link *l)
 {
 	struct mail *m = mail_of(l);
 	int n = 0;
+	if (m->found_one) {
+		m->found_one = false;
+		return true;
+	}
 	/* Open MPI 4 looks first and moves messages then: what that brought, the second look finds
 	 */
 	for (int i = 0; i < 2 && n == 0; i++)

@@ -224,9 +224,7 @@ char *plan_make(const struct config *c, struct plan *p)
 	char *wrong;
 
 	*p = (struct plan){.cores = usable_cores()};
-	if (strcmp(run->platform, "mpi") != 0)
-		return sentence("--platform=%s: the simulator is not built yet; use --platform=mpi",
-				run->platform);
+	bool simulated = strcmp(run->platform, "sim") == 0;
 	if (c->strategy->refuse && (wrong = c->strategy->refuse(run, c->strategy_opts)))
 		return wrong;
 	if ((wrong = check_tables(c)))
@@ -247,7 +245,7 @@ char *plan_make(const struct config *c, struct plan *p)
 	if (*run->hostfile && access(run->hostfile, R_OK) != 0)
 		return sentence("--hostfile=%s: %m; give a file with one machine a line",
 				run->hostfile);
-	if (run->workers > 1 && !platform_under_launcher() && !in_path("mpirun"))
+	if (run->workers > 1 && !simulated && !platform_under_launcher() && !in_path("mpirun"))
 		return sentence(
 			"--workers=%d: mpirun is not in the PATH; install openmpi-bin, or run "
 			"make deps",
@@ -268,6 +266,6 @@ char *plan_make(const struct config *c, struct plan *p)
 	int64_t together = models * run->batch;
 	p->steps = ((int64_t)p->train.n + together - 1) / together;
 	p->oversubscribed =
-		!*run->hostfile && run->workers * run->threads + run->servers > p->cores;
+		!*run->hostfile && !simulated && run->workers * run->threads + run->servers > p->cores;
 	return NULL;
 }

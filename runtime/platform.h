@@ -40,10 +40,81 @@ void failure(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)
 #define BUG     "bug"
 #define FAILURE "failure"
 
-/* ---- Time (clock.c) ------------------------------------------------------ */
+/* ---- The world: real (world.c), or simulated in virtual time (sim/world.c) ---------- */
 
-nsec clock_now(void); /* monotonic; wall or virtual */
+extern const bool world_is_virtual;
+nsec clock_now(void); /* monotonic */
 void clock_delay(nsec dt);
+
+struct config;
+struct plan;
+struct pass;
+
+/* Lives of all workers and servers that this process has to lead: one; or all, each on a stack of
+ * its own. Returns the exit status of rank 0's. */
+int world_run(const struct config *c, const struct plan *p, int (*life)(void *ctx), void *ctx);
+void world_exit(int status) __attribute__((noreturn)); /* from within a life, early */
+uint64_t world_node(void); /* the machine that this worker is on; real: not known, 0 */
+/* What takes time by itself in the real world. */
+void world_device(struct worker *w); /* before it is opened: its operations take time */
+/* A worker begins to communicate: what, and with which rank; -1 = all, or none in particular. */
+void world_enter(const char *what, int peer);
+/* A pass over n floats of a table; shared: which lie in rank 0's memory. */
+void world_charge_pass(const struct pass *p, size_t n, bool shared);
+void world_charge_sum(size_t n, int ranks); /* n floats over so many ranks, in an allreduce */
+
+/* What a simulation took so far; false in the real world. */
+struct world_cost {
+	double simulated_s, wall_s;
+	int64_t events; /* computations and communications of workers */
+};
+bool world_cost(struct world_cost *out);
+
+/* What simulated work costs, as it was measured (mvbench calibrate) or given. */
+enum cost {
+	COST_FILL, /* [floats]: y = a */
+	COST_COPY,
+	COST_SCALE,
+	COST_AXPY,
+	COST_SGD,
+	COST_GEMM, /* [flops] */
+	COST_READ, /* passes over a table [floats] */
+	COST_PUSH,
+	COST_SYNC,
+	COST_ELASTIC,
+	COST_SUM, /* what an allreduce takes beside its messages [floats] */
+	COSTS
+};
+extern const char *const cost_names[COSTS];
+
+enum { CURVE_POINTS = 64, STEP_BINS = 64 };
+struct curve { /* seconds over an amount of work; no points: 0 */
+	int n;
+	double x[CURVE_POINTS], y[CURVE_POINTS]; /* x ascending */
+};
+/* On straight lines between points; before the first as there, beyond the last in proportion. */
+double curve_at(const struct curve *c, double x);
+
+struct simulation {
+	char *platform_file;    /* SimGrid XML */
+	int64_t calibration_id; /* of the step times; 0 = they were given */
+	/* Equally likely times of a whole local step (batch, gradient, update) of so many rows. */
+	double step_s[STEP_BINS];
+	double rows;
+	struct curve cost[COSTS];
+	double update_s; /* of a push with its pull of the whole model; NaN = as the curves say */
+};
+
+/* A place in memory that workers of one machine share, where one at a time goes on, and others wait
+ * to be called. */
+struct gate {
+	_Alignas(64) unsigned char at[128];
+};
+void gate_init(struct gate *g); /* by one of them */
+void gate_enter(struct gate *g);
+void gate_leave(struct gate *g);
+void gate_wait(struct gate *g); /* inside: leaves, sleeps until a call, enters */
+void gate_call(struct gate *g); /* inside: wakes all */
 
 /* ---- Devices ---------------------------------------------------------------- */
 
@@ -405,6 +476,8 @@ void free_words(char **words);
  * models how many train in parallel (--lr-scale). */
 double lr_at(const struct run *run, int models, int64_t epoch, double fraction);
 void lr_fill(const struct run *run, int models, int64_t epoch, float *lr, size_t steps);
+/* NULL, or a sentence: is this "auto" (NaN) or a time above 0? seconds may be NULL. */
+char *time_check(const char *name, const char *text, double *seconds);
 /* NULL, or a sentence: is this a schedule? */
 char *lr_schedule_check(const char *schedule);
 int config_model_workers(const struct config *c);
@@ -433,6 +506,7 @@ struct plan {
 	const char *passed_over;    /* why it took the cpu although a GPU may be there; NULL */
 	struct device_facts facts;  /* and what it is */
 	struct footprint footprint; /* of one worker, where the device has memory of its own */
+	const struct simulation *simulation; /* NULL in the real world */
 };
 /* Checks that this configuration can run here, laying out the model without memory. */
 char *plan_make(const struct config *c, struct plan *p);
@@ -477,6 +551,13 @@ struct epoch_row {              /* losses and accuracies: NaN = not known */
 	double train_loss, train_accuracy, test_loss, test_accuracy;
 };
 
+/* What is known of a run when it ends. */
+struct closing {
+	char model_hash[17]; /* of the canonical model's floats; "" = it has none */
+	bool simulated;
+	struct world_cost cost;
+};
+
 /* Each returns NULL or a sentence; after a sentence the run fails. */
 struct sink {
 	void *self;
@@ -490,6 +571,8 @@ struct sink {
 	/* Called on every rank at the end: the final model stands in w->param. NULL = not wanted;
 	 * only programs that look into a run set it. */
 	void (*model)(void *self, struct worker *w);
+	/* Before the end of a run that is done or has diverged. NULL = not wanted. */
+	char *(*closing)(void *self, const struct closing *c);
 	/* status: done, failed or diverged; reason NULL when done */
 	char *(*end)(void *self, const char *status, const char *reason);
 };
@@ -504,11 +587,22 @@ struct live {
 	volatile int state;     /* enum live_state */
 	volatile int status;    /* exit status, once ended */
 	char reason[512];       /* why, when the status is not 0 */
+	bool simulated;         /* and what that took, once ended */
+	struct world_cost cost;
 	struct epoch_row row[]; /* 0..epochs */
 };
 enum live_state { LIVE_STARTING, LIVE_LOADING, LIVE_TRAINING, LIVE_JUDGING, LIVE_ENDED };
 
-/* A worker's whole life; returns its exit status. live may be NULL. */
+/* What all workers of a process have in common (common.c): the data set, which the first that asks
+ * loads and the last one frees; NULL or the load's sentence. */
+char *data_open(const struct dataset *set, const struct run *run, struct data *train,
+		struct data *test);
+void data_close(const struct dataset *set);
+/* An epoch's permutation of n rows; valid until the next call. */
+const int32_t *data_order(size_t n, int64_t seed, int64_t epoch);
+
+/* A worker's whole life, or the lives of all simulated ones; returns the exit status. live may be
+ * NULL. */
 int train(const struct config *c, const struct plan *plan, const struct sink *sink,
 	  struct live *live);
 

@@ -199,6 +199,10 @@ static inline size_t pass_pieces(const struct pass *p)
 {
 	return p->row ? p->rows : 1;
 }
+static inline size_t pass_floats(const struct table *t, const struct pass *p)
+{
+	return p->row ? p->rows * t->rules.columns : t->n;
+}
 static inline void pass_piece(const struct table *t, const struct pass *p, size_t i, size_t *first,
 			      size_t *n, size_t *offset)
 {

@@ -350,6 +350,7 @@ static void begin(struct table *t, struct pass *p)
 		settle_floats(t, p, from, from + most);
 	}
 	begin_floats(t, p, from, end);
+	world_charge_pass(p, pass_floats(t, p), false);
 	h->now = p;
 }
 

@@ -273,6 +273,7 @@ static void apply(struct shard *t, struct job *j, bool read)
 		pass_apply(sync ? &adding : &t->rules, &p, w, part(t->state, first),
 			   part(m->own, first), part(m->pulled, first), x, out, n);
 	}
+	world_charge_pass(&p, (size_t)j->ask.in, false);
 }
 
 /* Makes data what the worker is to see, and counts it as its pull. */
@@ -299,6 +300,7 @@ static void read_model(struct server *v, struct shard *t, struct job *j)
 		if (j->ask.pull && m->pulled)
 			memcpy(m->pulled + first, from + first, n * sizeof *from);
 	}
+	world_charge_pass(&(struct pass){.kind = PASS_READ}, (size_t)j->ask.out, false);
 }
 
 /* ---- Rounds and leads ---- */

@@ -43,8 +43,7 @@ struct client {
 
 struct shared {
 	_Alignas(64) atomic_llong version; /* pushes begun */
-	_Alignas(64) pthread_mutex_t gate; /* guards what follows */
-	pthread_cond_t turn;
+	struct gate gate; /* guards what follows */
 	int64_t round;   /* rounds that are over */
 	int64_t started; /* pushes of the round under way that count, */
 	int64_t applied; /* and those that are through */
@@ -136,17 +135,12 @@ static void lay_out_floats(struct table *t, float *at)
 static void make_locks(struct home_state *h)
 {
 	pthread_mutexattr_t mutex;
-	pthread_condattr_t cond;
 	pthread_mutexattr_init(&mutex);
 	pthread_mutexattr_setpshared(&mutex, PTHREAD_PROCESS_SHARED);
-	pthread_condattr_init(&cond);
-	pthread_condattr_setpshared(&cond, PTHREAD_PROCESS_SHARED);
 	for (size_t i = 0; i < h->blocks; i++)
 		pthread_mutex_init(&h->lock[i].mutex, &mutex);
-	pthread_mutex_init(&h->shared->gate, &mutex);
-	pthread_cond_init(&h->shared->turn, &cond);
 	pthread_mutexattr_destroy(&mutex);
-	pthread_condattr_destroy(&cond);
+	gate_init(&h->shared->gate);
 }
 
 /* n floats of rank 0's device, zeroed, mapped by all; NULL on a rank that cannot. */
@@ -217,10 +211,10 @@ static void open_with(struct table *t, const float *init, const struct floats *f
 static void shared_close(struct table *t)
 {
 	struct home_state *h = AT(t);
-	pthread_mutex_lock(&h->shared->gate);
+	gate_enter(&h->shared->gate);
 	h->client[t->among->rank].barriers = INT64_MAX; /* no push of mine will come */
-	pthread_cond_broadcast(&h->shared->turn);
-	pthread_mutex_unlock(&h->shared->gate);
+	gate_call(&h->shared->gate);
+	gate_leave(&h->shared->gate);
 	if (h->floats->far)
 		gpu_floats_free(t->among, h->w[0], vectors(&t->rules) * stride(t->n));
 	else
@@ -422,6 +416,7 @@ static void do_pass(struct table *t, struct pass *p)
 		count_versions(t, p);
 		walk(t, p);
 	}
+	world_charge_pass(p, pass_floats(t, p), true);
 }
 
 /* ---- Rounds and leads ----------------------------------------------------------- */
@@ -436,7 +431,8 @@ static void sleep_for_turn(struct table *t)
 {
 	struct shared *s = AT(t)->shared;
 	nsec since = clock_now();
-	pthread_cond_wait(&s->turn, &s->gate);
+	world_enter("others' pushes", -1);
+	gate_wait(&s->gate);
 	t->among->stats->wait += clock_now() - since;
 }
 
@@ -471,7 +467,7 @@ static void end_round(struct table *t)
 	}
 	s->round++;
 	s->started = s->applied = 0;
-	pthread_cond_broadcast(&s->turn);
+	gate_call(&s->gate);
 }
 
 /* Under the gate: ends this round if it can. NULL, or why it never will. */
@@ -516,22 +512,22 @@ static void push_in_round(struct table *t, struct pass *p)
 	struct shared *s = h->shared;
 	struct client *me = &h->client[t->among->rank];
 	struct pass push = push_alone(p);
-	pthread_mutex_lock(&s->gate);
+	gate_enter(&s->gate);
 	p->dropped = h->round != s->round || s->started == t->among->size - t->rules.backup;
 	me->round = p->round = push.round = h->round;
 	me->pushes = t->pushes;
 	s->started += !p->dropped;
-	pthread_mutex_unlock(&s->gate);
+	gate_leave(&s->gate);
 	if (p->dropped) {
 		count_versions(t, &push);
 		record(t, p);
 		return;
 	}
 	do_pass(t, &push);
-	pthread_mutex_lock(&s->gate);
+	gate_enter(&s->gate);
 	s->applied++;
-	pthread_cond_broadcast(&s->turn);
-	pthread_mutex_unlock(&s->gate);
+	gate_call(&s->gate);
+	gate_leave(&s->gate);
 }
 
 /* Sleeps until the round is over that was pushed in; this worker is then in the next. */
@@ -540,20 +536,20 @@ static char *wait_for_round(struct table *t, int64_t round)
 	struct home_state *h = AT(t);
 	struct shared *s = h->shared;
 	char *wrong = NULL;
-	pthread_mutex_lock(&s->gate);
+	gate_enter(&s->gate);
 	while (!(wrong = look_for_end(t, round)) && s->round == round)
 		sleep_for_turn(t);
 	h->round = s->round;
-	pthread_mutex_unlock(&s->gate);
+	gate_leave(&s->gate);
 	return wrong;
 }
 
 static int64_t rounds_over(struct table *t)
 {
 	struct shared *s = AT(t)->shared;
-	pthread_mutex_lock(&s->gate);
+	gate_enter(&s->gate);
 	int64_t round = s->round;
-	pthread_mutex_unlock(&s->gate);
+	gate_leave(&s->gate);
 	return round;
 }
 
@@ -568,6 +564,7 @@ static void read_in_round(struct table *t, const struct pass *p)
 		read.round = rounds_over(t);
 		count_versions(t, &read);
 		walk(t, &read);
+		world_charge_pass(&read, pass_floats(t, &read), true);
 	} while (t->rules.backup > 0 && rounds_over(t) > read.round);
 	if (read.pull)
 		record(t, &read);
@@ -587,9 +584,9 @@ static bool leads(struct table *t)
 static bool may_go_on(struct table *t)
 {
 	struct shared *s = AT(t)->shared;
-	pthread_mutex_lock(&s->gate);
+	gate_enter(&s->gate);
 	bool go = !leads(t);
-	pthread_mutex_unlock(&s->gate);
+	gate_leave(&s->gate);
 	return go;
 }
 
@@ -597,12 +594,12 @@ static bool may_go_on(struct table *t)
 static void keep_lead(struct table *t)
 {
 	struct shared *s = AT(t)->shared;
-	pthread_mutex_lock(&s->gate);
+	gate_enter(&s->gate);
 	AT(t)->client[t->among->rank].pushes = t->pushes;
-	pthread_cond_broadcast(&s->turn);
+	gate_call(&s->gate);
 	while (leads(t))
 		sleep_for_turn(t);
-	pthread_mutex_unlock(&s->gate);
+	gate_leave(&s->gate);
 }
 
 /* ---- The home's slots ------------------------------------------------------------- */
@@ -659,10 +656,10 @@ static int64_t shared_version(struct table *t)
 static void shared_flush(struct table *t)
 {
 	struct home_state *h = AT(t);
-	pthread_mutex_lock(&h->shared->gate);
+	gate_enter(&h->shared->gate);
 	h->client[t->among->rank].barriers++;
-	pthread_cond_broadcast(&h->shared->turn);
-	pthread_mutex_unlock(&h->shared->gate);
+	gate_call(&h->shared->gate);
+	gate_leave(&h->shared->gate);
 }
 
 /* Stragglers may have ended rounds while this worker stood at the barrier. */

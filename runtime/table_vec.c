@@ -39,7 +39,7 @@ struct table *table_new(struct worker *w, struct vec *init, const struct table_t
 	CHECK(r.updater, "no updater %s", terms->updater);
 	struct tables *s = w->tables;
 	struct table *t;
-	CHECK(init->dev == s->dev || (!s->dev && init->dev->ops == &device_cpu),
+	CHECK(init->dev == s->dev || (!s->dev && !init->dev->ops->peer),
 	      "these tables do not hold vectors of %s", init->dev->ops->name);
 	if (terms->syncs && s->size == 1 && s->servers == 0 && s->room == 0)
 		return table_alias(s, &r, init);

@@ -48,7 +48,7 @@ struct race {
 	struct live *live;
 
 	int replica, replicas; /* place of this worker's model among the models */
-	int32_t *permutation, *order, *test_order;
+	int32_t *order, *test_order;
 	size_t *step_first; /* [steps + 1], into order */
 	float *lr;          /* [steps] */
 	struct vec *saved;  /* param, while another model is judged in its place, */
@@ -57,6 +57,7 @@ struct race {
 	struct lap *lap;
 	int64_t laps, laps_max;
 	nsec start;
+	struct link *everyone; /* workers and servers; NULL without servers */
 
 	struct split_row *ranks; /* rank 0: gathered */
 	double first_loss;       /* of the test set before training */
@@ -66,8 +67,8 @@ struct race {
 
 /* ---- Ending early -------------------------------------------------------- */
 
-/* What a worker's user_error needs to end all ranks in good order; it gets nothing but a
- * sentence. */
+/* What a worker's user_error needs to end all ranks in good order; it gets nothing but a sentence.
+ * Where all workers share this process, whoever ends it ends all. */
 static struct {
 	struct link
 		*everyone; /* workers and servers; NULL without servers, and once they have gone */
@@ -79,10 +80,11 @@ static struct {
 
 static void end_early(int status)
 {
-	if (ending.everyone)
+	if (ending.everyone && !world_is_virtual)
 		servers_dismiss(ending.everyone, ending.workers);
-	platform_stop();
-	exit(ending.launched ? EXIT_OK : status);
+	if (!world_is_virtual)
+		platform_stop();
+	world_exit(ending.launched ? EXIT_OK : status);
 }
 
 static void end_with_user_error(const char *text)
@@ -112,29 +114,17 @@ static void agree(struct race *r, char *mine)
 
 /* ---- The order of the data ----------------------------------------------- */
 
-static void shuffle(int32_t *x, size_t n, uint64_t rng)
-{
-	for (size_t i = 0; i < n; i++)
-		x[i] = (int32_t)i;
-	for (size_t i = n; i > 1; i--) {
-		size_t j = (size_t)(((unsigned __int128)rng_next(&rng) * i) >> 64);
-		int32_t t = x[i - 1];
-		x[i - 1] = x[j];
-		x[j] = t;
-	}
-}
-
 static void deal(struct race *r, int64_t epoch)
 {
 	const struct run *run = r->w.run;
 	size_t n = r->train.n, steps = (size_t)r->w.steps, at = 0;
-	shuffle(r->permutation, n, rng_seed(run->seed, STREAM_ORDER, epoch));
+	const int32_t *permutation = data_order(n, run->seed, epoch);
 	for (size_t s = 0; s < steps; s++) {
 		size_t first = part_of(n, steps, s), all = part_of(n, steps, s + 1) - first;
 		size_t from = part_of(all, (size_t)r->replicas, (size_t)r->replica);
 		size_t to = part_of(all, (size_t)r->replicas, (size_t)r->replica + 1);
 		r->step_first[s] = at;
-		memcpy(r->order + at, r->permutation + first + from,
+		memcpy(r->order + at, permutation + first + from,
 		       (to - from) * sizeof *r->order);
 		at += to - from;
 	}
@@ -389,6 +379,8 @@ static void decide(struct race *r, char *sink_error)
 
 static void look_for_divergence(struct race *r, const struct epoch_row *row)
 {
+	if (!vec_has_data(r->w.param))
+		return;
 	/* the worse of the two is the one to name; before training there is no training loss */
 	/* of running statistics that know no data yet, the test loss says little */
 	bool running = r->w.buffer != NULL && isfinite(row->test_loss);
@@ -614,7 +606,7 @@ static char *open_tables(struct race *r)
 	struct worker *w = &r->w;
 	const struct run *run = w->run;
 	struct link *workers = comm_link(w->all);
-	char *wrong = tables_open(&w->tables, ending.everyone ? ending.everyone : workers, workers,
+	char *wrong = tables_open(&w->tables, r->everyone ? r->everyone : workers, workers,
 				  w->rank, w->trainers, (int)run->servers, run->table_home,
 				  w->stats, w->dev);
 	if (wrong) {
@@ -657,10 +649,11 @@ static void set_up(struct race *r)
 		if (strcmp(devices[i]->name, r->plan->device) == 0)
 			r->dev.ops = devices[i];
 	CHECK(r->dev.ops, "no device %s", r->plan->device);
+	world_device(w);
 	r->dev.precision = run->precision;
 	r->dev.number = rank_on_node();
 	r->dev.ops->open(&r->dev, (int)run->threads);
-	agree(r, w->workload->dataset->load(run, &r->train, &r->test));
+	agree(r, data_open(w->workload->dataset, run, &r->train, &r->test));
 	w->train = &r->train;
 	w->test = &r->test;
 	w->steps = r->plan->steps;
@@ -677,7 +670,6 @@ static void set_up(struct race *r)
 		w->strategy->init(w);
 
 	size_t n = r->train.n, steps = (size_t)w->steps;
-	r->permutation = must(malloc(n * sizeof(int32_t)));
 	r->order = must(malloc((n / (size_t)r->replicas + steps + 1) * sizeof(int32_t)));
 	r->step_first = must(malloc((steps + 1) * sizeof(size_t)));
 	r->lr = must(malloc(steps * sizeof(float)));
@@ -709,14 +701,13 @@ static void tear_down(struct race *r)
 	vec_free(r->saved);
 	vec_free(r->buffer);
 	w->workload->fini(w);
-	w->workload->dataset->unload(&r->train, &r->test);
+	data_close(w->workload->dataset);
 	comm_free(w->model_group);
 	comm_free(w->data_group);
 	comm_free(w->all); /* they may hold memory of the device */
 	r->dev.ops->close(&r->dev);
 	stats_fini(&r->stats);
 	free(w->state);
-	free(r->permutation);
 	free(r->order);
 	free(r->step_first);
 	free(r->lr);
@@ -788,20 +779,51 @@ static void race_on(struct race *r)
 /* A server's whole life. */
 static int serve(struct race *r)
 {
-	tables_serve(ending.everyone, r->w.rank, r->w.trainers);
+	tables_serve(r->everyone, r->w.rank, r->w.trainers);
 	comm_free(r->w.all);
-	link_free(ending.everyone);
+	link_free(r->everyone);
 	platform_stop();
 	free(r);
 	return EXIT_OK;
 }
 
-int train(const struct config *c, const struct plan *plan, const struct sink *sink,
-	  struct live *live)
+/* Collective: FNV-1a of the floats of the canonical model. */
+static void hash_model(struct race *r, char hex[17])
 {
+	struct worker *w = &r->w;
+	uint64_t h = UINT64_C(14695981039346656037);
+	size_t n = vec_len(w->param);
+	*hex = '\0';
+	if (!vec_has_data(w->param))
+		return;
+	place_model(r, NULL);
+	if (w->rank == 0) {
+		float *x = must(malloc((n + 1) * sizeof *x));
+		vec_get(w->param, x);
+		for (size_t i = 0; i < n * sizeof *x; i++)
+			h = (h ^ ((const unsigned char *)x)[i]) * UINT64_C(1099511628211);
+		free(x);
+		snprintf(hex, 17, "%016llx", (unsigned long long)h);
+	}
+	take_back_model(r, NULL);
+}
+
+/* What all workers are given. */
+struct order {
+	const struct config *config;
+	const struct plan *plan;
+	const struct sink *sink;
+	struct live *live;
+};
+
+static int live_as_worker(void *ctx)
+{
+	const struct order *o = ctx;
+	const struct config *c = o->config;
+	const struct sink *sink = o->sink;
 	struct race *r = must(calloc(1, sizeof *r));
 	r->config = c;
-	r->plan = plan;
+	r->plan = o->plan;
 	r->sink = sink;
 	r->w = (struct worker){.run = &c->run,
 			       .strategy = c->strategy,
@@ -810,17 +832,16 @@ int train(const struct config *c, const struct plan *plan, const struct sink *si
 			       .workload_opts = c->workload_opts,
 			       .dev = &r->dev,
 			       .stats = &r->stats};
-	ending.launched = live != NULL;
-	ending.live = live;
-	user_error_handler(end_with_user_error);
 	cpu_flush_denormals();
 	platform_start(&r->w);
-	ending.silent = r->w.rank != 0;
-	if (ending.silent)
+	if (r->w.rank == 0) {
+		r->live = o->live;
+	} else if (!world_is_virtual) {
 		ending.live = NULL;
-	r->live = ending.live;
+		ending.silent = true;
+	}
 	ending.workers = r->w.trainers;
-	struct link *everyone = ending.everyone = c->run.servers > 0 ? link_world(r->w.size) : NULL;
+	r->everyone = ending.everyone = c->run.servers > 0 ? link_world(r->w.size) : NULL;
 	r->w.all = comm_world_trainers(&r->w);
 	if (r->w.rank >= r->w.trainers)
 		return serve(r);
@@ -833,19 +854,38 @@ int train(const struct config *c, const struct plan *plan, const struct sink *si
 		place_model(r, NULL);
 		sink->model(sink->self, &r->w);
 	}
+	struct closing closing = {.simulated = world_cost(&closing.cost)};
+	hash_model(r, closing.model_hash);
 	if (r->w.rank == 0) {
 		static const char *const name[] = {
 			[EXIT_OK] = "done", [EXIT_FAILED] = "failed", [EXIT_DIVERGED] = "diverged"};
-		error = sink->end(sink->self, name[r->status], r->status ? r->reason : NULL);
+		error = sink->closing ? sink->closing(sink->self, &closing) : NULL;
+		if (!error)
+			error = sink->end(sink->self, name[r->status],
+					  r->status ? r->reason : NULL);
 	}
 	decide(r, error);
 	int status = r->status;
 	if (r->live) {
+		r->live->simulated = closing.simulated;
+		r->live->cost = closing.cost;
 		live_end(r->live, status, r->reason);
 	}
 	tear_down(r);
-	link_free(everyone);
+	link_free(r->everyone);
 	platform_stop();
 	free(r);
 	return status;
+}
+
+int train(const struct config *c, const struct plan *plan, const struct sink *sink,
+	  struct live *live)
+{
+	struct order order = {.config = c, .plan = plan, .sink = sink, .live = live};
+	ending.launched = live != NULL;
+	ending.live = live;
+	ending.silent = false;
+	ending.everyone = NULL;
+	user_error_handler(end_with_user_error);
+	return world_run(c, plan, live_as_worker, &order);
 }

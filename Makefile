@@ -23,7 +23,8 @@ export MVBENCH_HOME = $(CURDIR)
 export OMPI_ALLOW_RUN_AS_ROOT = 1
 export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM = 1
 
-SRC  := $(filter-out runtime/libmvbench% runtime/rendezvous% runtime/cuda.c runtime/cuda_image.c,$(wildcard runtime/*.c strategies/*.c workloads/*.c results/*.c plots/*.c))
+SRC  := $(filter-out runtime/libmvbench% runtime/rendezvous% runtime/cuda.c runtime/cuda_image.c,$(wildcard runtime/*.c strategies/*.c workloads/*.c results/*.c plots/*.c) \
+	$(filter-out sim/world.c sim/device.c,$(wildcard sim/*.c)))
 OBJ  := $(SRC:%.c=$(B)/%.o)
 TEST := $(patsubst %.c,$(B)/%.o,$(wildcard tests/check_*.c tests/fixture.c tests/trained.c))
 TOOL := $(patsubst tests/tool_%.c,$(B)/tests/tool_%,$(wildcard tests/tool_*.c))

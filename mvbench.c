@@ -10,7 +10,8 @@
 	X(sweep, "run the cross product of a job file") \
 	X(list, "show the strategies, updaters, workloads, devices and platforms that there are") \
 	X(table, "print results as a table") \
-	X(plot, "draw results")
+	X(plot, "draw results") \
+	X(calibrate, "measure this machine for the simulator")
 
 static const struct command {
 	const char *name, *summary;

@@ -106,6 +106,8 @@ struct run {
 	const char *db, *label;
 };
 
+int64_t workers_leaving(const struct run *run); /* how many --leave names */
+
 /* ---- Vectors. Arguments may not overlap; lengths are checked. y is what changes. ---- */
 
 struct vec *vec_new(struct worker *w, size_t n);              /* zeroed */
@@ -517,6 +519,7 @@ struct strategy {
 	bool average;      /* the model is the mean of what the trainers gave,
 						   else that of the data group's first trainer */
 	bool asynchronous; /* the result depends on the order of arrival, at default options */
+	bool may_leave;    /* trainers may stop for good (--leave), and the others go on */
 	bool tables;       /* keeps parameters on a server: --servers and --record mean something */
 	/* What one trainer sends in one step, averaged over trainers and sync_every steps of equal
 	 * batches [bytes]. Tests hold the counted bytes to it. */

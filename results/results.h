@@ -102,8 +102,15 @@ void sweep_free(struct sweep *s);
 
 /* What a simulation of c needs (calibration.c): its platform's file, and what work costs, from --db
  * or as given. NULL or a sentence. simulation_fini frees. */
-char *simulation_find(const struct config *c, struct simulation *s);
+char *simulation_find(const struct config *c, const struct plan *p, struct simulation *s);
 void simulation_fini(struct simulation *s);
+
+/* Keeps what was measured of c's workload; *id gets its number. NULL or a sentence. */
+char *calibration_save(struct store *s, const struct config *c, const struct plan *p,
+		       const struct points *points, int64_t *id);
+char *calibration_add(struct store *s, int64_t id, const struct points *points);
+/* Prints what calibration `id` says, or all of them. */
+char *calibration_print(struct store *s, FILE *f, int64_t id);
 
 /* Says the sentence on stderr, frees it, and returns EXIT_USER. */
 int complain(char *wrong);
@@ -114,6 +121,7 @@ int command_run(int argc, char **argv);
 int command_sweep(int argc, char **argv);
 int command_table(int argc, char **argv);
 int command_plot(int argc, char **argv);
+int command_calibrate(int argc, char **argv);
 
 /* A folder of the installation (plots, workloads/sweeps): beside the program's build folder, or
  * under ../share/mvbench. Heap; NULL when it is not there. */

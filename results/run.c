@@ -174,7 +174,7 @@ static int work(const struct config *c, struct live *live, enum format format)
 	worker_introduce(c);
 	char *wrong = plan_make(c, &plan);
 	if (!wrong && world_is_virtual)
-		wrong = simulation_find(c, &simulation);
+		wrong = simulation_find(c, &plan, &simulation);
 	if (wrong)
 		return refuse(wrong, live);
 	if (world_is_virtual) {
@@ -216,7 +216,7 @@ void run_cell(const struct config *c, struct progress *p, struct outcome *o)
 
 	*o = (struct outcome){.status = EXIT_FAILED};
 	progress_start(p);
-	o->status = launch(c, work_in_child, (void *)(uintptr_t)c, &watcher, &o->live, &o->why);
+	o->status = launch(c, "run", work_in_child, (void *)(uintptr_t)c, &watcher, &o->live, &o->why);
 	progress_end(p);
 	o->id = o->live ? o->live->id : 0;
 	if (o->id && o->status != EXIT_OK && o->status != EXIT_DIVERGED)
@@ -439,7 +439,7 @@ static int run(const struct config *c, const struct run_flags *flags, enum forma
 	struct simulation simulation;
 	if ((wrong = plan_make(c, &plan)) || (wrong = store_check(c->run.db)))
 		return complain(wrong);
-	if (strcmp(c->run.platform, "sim") == 0 && (wrong = simulation_find(c, &simulation)))
+	if (strcmp(c->run.platform, "sim") == 0 && (wrong = simulation_find(c, &plan, &simulation)))
 		return complain(wrong);
 	if (flags->dry_run && first_rank()) {
 		if (format == FORMAT_JSON)

@@ -366,3 +366,81 @@ SELECT m.config_key, m.config, m.workload, m.strategy, m.workers, m.servers, m.s
 	o.n AS base_n, o.epoch_seconds AS base_epoch_seconds,
 	o.epoch_seconds / nullif(m.epoch_seconds, 0) AS speedup
 FROM median AS m LEFT JOIN one_worker AS o ON o.compare_key = m.compare_key;
+
+-- One row a cell that was run both real and simulated: its newest finished simulation, and its
+-- finished real runs on the machine of the newest of them. Real runs from before that simulation's
+-- calibration count only where there are none from after it. A cell is every option, label and seed
+-- included, but those of the platform; so what its tables lived in is equal too.
+--   cell            a JSON object of those options; config and config_hash are of the real runs
+--   n               real runs; real_* are medians over them, but for real_low and real_high
+--   *_s             median seconds of an epoch; time_error is simulated / real - 1, loss_error as well
+--   *_share         of the race's seconds: communication and waiting, which no worker can tell apart
+--                   from inside; share_error is simulated - real; NULL where nobody is to talk to
+--   staleness_distance  half the sum of |simulated - real| over the shares of pushes that met so many
+--                   foreign updates, 0..1; NULL = one worker, or no pushes
+CREATE VIEW validation AS
+WITH done AS MATERIALIZED (
+	SELECT s.id, s.label, s.platform = 'sim' AS simulated, s.host, s.started, s.config,
+		s.config_hash, s.oversubscribed, s.workload, s.strategy, s.workers, s.servers,
+		s.sync_every, s.batch, s.epochs, s.seed, s.epoch_seconds, s.test_loss,
+		iif(s.workers + s.servers > 1, s.comm_fraction + s.wait_fraction, NULL) AS share,
+		(SELECT json_group_object(key, value)
+			FROM json_each(json_set(s.config_key, '$.seed', s.seed))
+			WHERE key NOT GLOB 'sim_*' AND key NOT IN ('platform', 'hostfile', 'transport'))
+			AS cell
+	FROM run_summary AS s WHERE s.status = 'done' AND s.epoch_seconds > 0),
+simulated AS MATERIALIZED (
+	SELECT cell, epoch_seconds, share, test_loss, max(id) AS id -- the others are of the row with it
+	FROM done WHERE simulated GROUP BY cell),
+near AS MATERIALIZED (
+	SELECT d.*, s.id AS simulated_id, ifnull(d.started >= c.made, 0) AS later,
+		d.host IS first_value(d.host) OVER (PARTITION BY s.id ORDER BY d.id DESC) AS here
+	FROM simulated AS s JOIN done AS d ON d.cell = s.cell AND NOT d.simulated
+		JOIN run AS r ON r.id = s.id LEFT JOIN calibration AS c ON c.id = r.calibration_id),
+real AS MATERIALIZED (
+	SELECT * FROM (
+		SELECT *, max(later) OVER (PARTITION BY simulated_id) AS some FROM near WHERE here)
+	WHERE later = some),
+figure AS (
+	SELECT simulated_id, 'seconds' AS name, epoch_seconds AS x FROM real
+	UNION ALL SELECT simulated_id, 'share', share FROM real
+	UNION ALL SELECT simulated_id, 'loss', test_loss FROM real),
+ranked AS (
+	SELECT simulated_id, name, x, count(*) OVER (PARTITION BY simulated_id, name) AS n,
+		row_number() OVER (PARTITION BY simulated_id, name ORDER BY x) AS i
+	FROM figure WHERE x IS NOT NULL),
+median AS MATERIALIZED (
+	SELECT simulated_id, avg(x) FILTER (WHERE name = 'seconds') AS seconds,
+		avg(x) FILTER (WHERE name = 'share') AS share,
+		avg(x) FILTER (WHERE name = 'loss') AS loss
+	FROM ranked WHERE i IN ((n + 1) / 2, (n + 2) / 2) GROUP BY simulated_id),
+met AS (
+	SELECT r.simulated_id, 0 AS simulated, h.staleness, h.pushes
+	FROM real AS r CROSS JOIN staleness AS h ON h.run_id = r.id AND h.epoch >= 1
+	WHERE r.workers > 1
+	UNION ALL SELECT r.simulated_id, 1, h.staleness, h.pushes
+	FROM (SELECT DISTINCT simulated_id FROM real WHERE workers > 1) AS r
+		CROSS JOIN staleness AS h ON h.run_id = r.simulated_id AND h.epoch >= 1),
+pushed AS MATERIALIZED (
+	SELECT simulated_id, simulated, 1.0 * sum(pushes) AS pushes FROM met GROUP BY 1, 2),
+distance AS MATERIALIZED (
+	SELECT simulated_id, sum(abs(share)) / 2 AS distance
+	FROM (SELECT simulated_id, m.staleness,
+			sum(iif(simulated, 1, -1) * m.pushes / p.pushes) AS share
+		FROM met AS m JOIN pushed AS p USING (simulated_id, simulated)
+		WHERE simulated_id IN (
+			SELECT simulated_id FROM pushed GROUP BY simulated_id HAVING count(*) = 2)
+		GROUP BY simulated_id, m.staleness)
+	GROUP BY simulated_id)
+SELECT s.id AS simulated_id, r.label, r.workload, r.strategy, r.workers, r.servers, r.sync_every,
+	r.batch, r.epochs, r.seed, r.config, r.cell, r.config_hash,
+	max(r.oversubscribed) AS oversubscribed, count(*) AS n,
+	m.seconds AS real_s, min(r.epoch_seconds) AS real_low, max(r.epoch_seconds) AS real_high,
+	s.epoch_seconds AS simulated_s, s.epoch_seconds / m.seconds - 1 AS time_error,
+	m.share AS real_share, s.share AS simulated_share, s.share - m.share AS share_error,
+	d.distance AS staleness_distance,
+	m.loss AS real_loss, s.test_loss AS simulated_loss,
+	s.test_loss / nullif(m.loss, 0) - 1 AS loss_error
+FROM real AS r JOIN simulated AS s ON s.id = r.simulated_id
+	JOIN median AS m USING (simulated_id) LEFT JOIN distance AS d USING (simulated_id)
+GROUP BY s.id;

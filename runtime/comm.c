@@ -25,6 +25,7 @@ struct request {
 	struct comm *comm;
 	bool busy;
 	struct device *dev;
+	size_t n;
 };
 
 struct comm {
@@ -192,7 +193,7 @@ void comm_send(struct comm *c, int to, const struct vec *v)
 	if (is_far(v->dev))
 		transport_send(transport_of(c, v->dev), to, v->data, v->n);
 	else
-		link_send(c->link, to, v->data, v->n);
+		link_send(c->link, to, vec_floats(v, 0), v->n);
 	count_message(c, t, v->n);
 }
 
@@ -203,7 +204,7 @@ void comm_recv(struct comm *c, int from, struct vec *v)
 	if (is_far(v->dev))
 		transport_recv(transport_of(c, v->dev), from, v->data, v->n);
 	else
-		link_recv(c->link, from, v->data, v->n);
+		link_recv(c->link, from, vec_floats(v, 0), v->n);
 	count_message(c, t, 0);
 }
 
@@ -215,7 +216,7 @@ void comm_exchange(struct comm *c, int peer, const struct vec *out, struct vec *
 	if (is_far(out->dev))
 		transport_exchange(transport_of(c, out->dev), peer, out->data, in->data, out->n);
 	else
-		link_exchange(c->link, peer, out->data, in->data, out->n);
+		link_exchange(c->link, peer, vec_floats(out, 0), vec_floats(in, 0), out->n);
 	count_message(c, t, out->n);
 }
 
@@ -230,10 +231,11 @@ void comm_allreduce_part(struct comm *c, struct vec *v, size_t first, size_t n, 
 	if (far)
 		reduce_far(c, v, first, n, op == MEAN ? mean : 1);
 	else
-		link_allreduce(c->link, v->data + first, n);
+		link_allreduce(c->link, vec_floats(v, first), n);
+	world_charge_sum(n, c->size);
 	count_collective(c, t, 2 * (size_t)(c->size - 1) * n);
 	if (op == MEAN && !far)
-		v->dev->ops->scale(v->dev, v->data + first, mean, n);
+		v->dev->ops->scale(v->dev, vec_floats(v, first), mean, n);
 }
 
 void comm_allreduce(struct comm *c, struct vec *v, enum reduce op)
@@ -248,13 +250,13 @@ struct request *comm_allreduce_start(struct comm *c, struct vec *v, size_t first
 	while (i < LINK_SLOTS && c->slot[i].busy)
 		i++;
 	CHECK(i < LINK_SLOTS, "more than %d reductions under way", LINK_SLOTS);
-	c->slot[i] = (struct request){.comm = c, .busy = true, .dev = v->dev};
+	c->slot[i] = (struct request){.comm = c, .busy = true, .dev = v->dev, .n = n};
 	if (c->size > 1) {
 		nsec t = clock_now();
 		if (is_far(v->dev))
 			transport_start(reducer_of(c, v), i, v->data + first, n);
 		else
-			link_allreduce_start(c->link, i, v->data + first, n);
+			link_allreduce_start(c->link, i, vec_floats(v, first), n);
 		c->stats->comm += clock_now() - t;
 		c->stats->bytes_sent += (int64_t)((sizeof(float) * 2 * (size_t)(c->size - 1) * n +
 						   (size_t)c->rank) /
@@ -273,6 +275,7 @@ void comm_wait(struct request *r)
 			wait_far(c, r);
 		else
 			link_allreduce_wait(c->link, (int)(r - c->slot));
+		world_charge_sum(r->n, c->size);
 		count_collective(c, t, 0);
 	}
 	r->busy = false;
@@ -298,7 +301,7 @@ void comm_allgather(struct comm *c, struct vec *all, const struct vec *mine)
 		transport_allgather(transport_of(c, mine->dev), all->data, counts, firsts,
 				    mine->data, n);
 	else
-		link_allgather(c->link, all->data, counts, firsts, mine->data, n);
+		link_allgather(c->link, vec_floats(all, 0), counts, firsts, vec_floats(mine, 0), n);
 	count_collective(c, t, (size_t)(c->size - 1) * total);
 }
 
@@ -310,7 +313,7 @@ void comm_broadcast(struct comm *c, int root, struct vec *v)
 	if (is_far(v->dev))
 		transport_broadcast(transport_of(c, v->dev), root, v->data, v->n);
 	else
-		link_broadcast(c->link, root, v->data, v->n * sizeof(float));
+		link_broadcast(c->link, root, vec_floats(v, 0), v->n * sizeof(float));
 	count_collective(c, t, (size_t)(c->size - 1) * v->n);
 }
 

@@ -91,3 +91,14 @@ double curve_at(const struct curve *c, double x)
 	double part = (x - c->x[i - 1]) / (c->x[i] - c->x[i - 1]);
 	return c->y[i - 1] + part * (c->y[i] - c->y[i - 1]);
 }
+
+void points_add(struct points *p, const char *name, double x, double value)
+{
+	if (p->n == p->room) {
+		p->room = 2 * p->room + 64;
+		p->point = must(realloc(p->point, p->room * sizeof *p->point));
+	}
+	struct point *last = &p->point[p->n++];
+	*last = (struct point){.x = x, .value = value};
+	snprintf(last->name, sizeof last->name, "%s", name);
+}

@@ -192,7 +192,8 @@ const struct option run_options[] = {
 	 FIELD(speed),
 	 .def = "",
 	 .later = true,
-	 .help = "slow workers: RANK:FACTOR,..., as in 0:0.5 for a worker 0 at half speed [list]"},
+	 .help = "slow workers: RANK:FACTOR,..., as in 0:0.5 for a worker 0 whose gradients take "
+		 "twice as long; in job files blanks separate, here and below [list]"},
 	{.name = "pause",
 	 .type = OPT_STRING,
 	 FIELD(pause),
@@ -205,7 +206,8 @@ const struct option run_options[] = {
 	 FIELD(leave),
 	 .def = "",
 	 .later = true,
-	 .help = "workers that stop training for good: RANK:AT,..., times since training began [list]"},
+	 .help = "workers that stop training for good: RANK:AT,..., times since training began; "
+		 "their part of the data is then not trained on [list]"},
 	{.name = "sim.platform",
 	 .type = OPT_STRING,
 	 FIELD(sim_platform),
@@ -442,6 +444,8 @@ char *time_check(const char *name, const char *text, double *seconds)
 /* What a table cannot say of one value. */
 static char *check_value(const struct option *o, const char *text)
 {
+	char *wrong;
+
 	if (o->offset == offsetof(struct run, strategy))
 		return check_strategy(text);
 	if (o->offset == offsetof(struct run, workload))
@@ -451,6 +455,8 @@ static char *check_value(const struct option *o, const char *text)
 	if (o->offset == offsetof(struct run, sim_step_time) ||
 	    o->offset == offsetof(struct run, sim_update_time))
 		return time_check(o->name, text, NULL);
+	if ((wrong = uneven_check(o, text)))
+		return wrong;
 	if (o->offset == offsetof(struct run, momentum) && strtod(text, NULL) >= 1)
 		return sentence("--momentum=%s: a number from 0 to below 1 is wanted, such as "
 				"--momentum=0.9",

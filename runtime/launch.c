@@ -180,6 +180,7 @@ struct ear {
 
 struct watch {
 	const struct config *config;
+	const char *command;
 	struct live *live;
 	pid_t child; /* mpirun, or the only worker */
 	int ranks;
@@ -401,7 +402,7 @@ static void listen_to_mpirun(struct watch *w)
 /* ---- The start ----------------------------------------------------------- */
 
 /* Does not return. More ranks than cores: unbound, and waiting ranks give up the core. */
-static void exec_mpirun(const struct config *c, const char *live_path)
+static void exec_mpirun(const struct config *c, const char *command, const char *live_path)
 {
 	char self[PATH_MAX], ranks[24];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
@@ -427,7 +428,7 @@ static void exec_mpirun(const struct config *c, const char *live_path)
 	argv[k++] = "--bind-to";
 	argv[k++] = crowded || getenv("MVBENCH_UNBOUND") ? "none" : "core:overload-allowed";
 	argv[k++] = self;
-	argv[k++] = "run";
+	argv[k++] = command;
 	for (size_t i = 0; i < given; i++)
 		argv[k++] = words[i];
 	setenv(LIVE_VARIABLE, live_path, 1);
@@ -443,7 +444,7 @@ static void exec_mpirun(const struct config *c, const char *live_path)
 }
 
 /* Does not return. The simulator is the program beside this one. */
-static void exec_simulator(const struct config *c, const char *live_path)
+static void exec_simulator(const struct config *c, const char *command, const char *live_path)
 {
 	char self[PATH_MAX];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
@@ -454,7 +455,7 @@ static void exec_simulator(const struct config *c, const char *live_path)
 		given++;
 	const char **argv = must(calloc(given + 3, sizeof *argv));
 	argv[0] = program;
-	argv[1] = "run";
+	argv[1] = command;
 	memcpy(argv + 2, words, given * sizeof *argv);
 	setenv(LIVE_VARIABLE, live_path, 1);
 	execv(program, (char *const *)argv);
@@ -498,10 +499,10 @@ static void start(struct watch *w, const sigset_t *signals, const char *live_pat
 		be_child(signals);
 		if (w->ranks > 1) {
 			dup2(pipe_fd[1], STDERR_FILENO);
-			exec_mpirun(w->config, live_path);
+			exec_mpirun(w->config, w->command, live_path);
 		}
 		if (is_simulated(w->config))
-			exec_simulator(w->config, live_path);
+			exec_simulator(w->config, w->command, live_path);
 		panic_to(w->live->reason, sizeof w->live->reason);
 		int status = worker(ctx, w->live);
 		fflush(NULL);
@@ -675,12 +676,13 @@ static int end_of_child(const struct watch *w, int wait_status, char **why)
 	return EXIT_FAILED;
 }
 
-int launch(const struct config *c, int (*worker)(void *ctx, struct live *live), void *ctx,
+int launch(const struct config *c, const char *command, int (*worker)(void *ctx, struct live *live), void *ctx,
 	   const struct watcher *watcher, struct live **live_out, char **why)
 {
 	char path[PATH_MAX];
 	struct live *live = live_new(c->run.epochs, path);
 	struct watch w = {.config = c,
+			  .command = command,
 			  .live = live,
 			  .ranks = is_simulated(c) ? 1 : ranks_of(c),
 			  .death = {.rank = -1, .signal = -1, .status = -1},

@@ -31,6 +31,11 @@ static char *choose_device(const struct run *run, struct plan *p)
 	bool any = strcmp(run->device, "auto") == 0;
 	const struct device_ops *best = NULL;
 
+	if (strcmp(run->platform, "sim") == 0) { /* it names whose times are meant */
+		p->device = any ? "cpu" : run->device;
+		return NULL;
+	}
+
 	for (size_t i = 0; devices[i]; i++) {
 		struct device_facts facts;
 		const char *wrong = NULL;
@@ -225,6 +230,8 @@ char *plan_make(const struct config *c, struct plan *p)
 
 	*p = (struct plan){.cores = usable_cores()};
 	bool simulated = strcmp(run->platform, "sim") == 0;
+	if ((wrong = uneven_refuse(c)))
+		return wrong;
 	if (c->strategy->refuse && (wrong = c->strategy->refuse(run, c->strategy_opts)))
 		return wrong;
 	if ((wrong = check_tables(c)))

@@ -95,6 +95,17 @@ struct curve { /* seconds over an amount of work; no points: 0 */
 /* On straight lines between points; before the first as there, beyond the last in proportion. */
 double curve_at(const struct curve *c, double x);
 
+/* Figures of a machine, as sim/measure.c takes them and table calibration_point keeps them. */
+struct point {
+	char name[16];
+	double x, value;
+};
+struct points {
+	struct point *point;
+	size_t n, room;
+};
+void points_add(struct points *p, const char *name, double x, double value);
+
 struct simulation {
 	char *platform_file;    /* SimGrid XML */
 	int64_t calibration_id; /* of the step times; 0 = they were given */
@@ -102,6 +113,7 @@ struct simulation {
 	double step_s[STEP_BINS];
 	double rows;
 	struct curve cost[COSTS];
+	struct points points; /* all that the calibration says */
 	double update_s; /* of a push with its pull of the whole model; NaN = as the curves say */
 };
 
@@ -293,6 +305,14 @@ struct vec {
 	bool view; /* owns no floats */
 };
 
+/* Where messages of lengths only come from and go to: one place for all, whose floats mean
+ * nothing. */
+float *link_nowhere(void);
+static inline float *vec_floats(const struct vec *v, size_t first)
+{
+	return v->data ? v->data + first : link_nowhere();
+}
+
 void tally_take(struct worker *w, struct tally *out);
 
 /* ---- Communication: comm.c counts and times, the platform's own file (mpi.c) moves. ---- */
@@ -353,6 +373,8 @@ void link_free(struct link *l);
 bool link_one_node(struct link *l); /* do all share memory? */
 bool link_reads_devices(void);      /* may x be on a GPU, in messages and allreduce? */
 void link_send(struct link *l, int to, const float *x, size_t n);
+/* The same, but may return before the other end has received. */
+void link_send_plain(struct link *l, int to, const float *x, size_t n);
 void link_recv(struct link *l, int from, float *x, size_t n);
 void link_exchange(struct link *l, int peer, const float *out, float *in, size_t n);
 void link_allreduce(struct link *l, float *x, size_t n);
@@ -468,6 +490,20 @@ void config_each(const struct config *c,
 			      const char *value),
 		 void *ctx);
 void config_hash(const struct config *c, char hex[17]); /* the identity of a cell */
+/* What --speed, --pause, --leave and --sim.slow-link say of one worker (uneven.c). Times count from
+ * the start of the first race, over races only: while models are judged they stand still. */
+#define NEVER INT64_MAX
+struct uneven {
+	double speed;         /* its gradients take 1 / speed times as long; (0, 1] */
+	nsec pause_at, pause; /* before the first step from then on it stands still, so long */
+	nsec leave_at;        /* the first step from then on, and all after it, it does not make */
+	double link;          /* of the bandwidth of its links; (0, 1] */
+};
+struct uneven uneven_of(const struct run *run, int rank); /* as every other, if nothing is said */
+/* NULL, or a sentence: if o is one of these options, is this such a list? */
+char *uneven_check(const struct option *o, const char *text);
+/* NULL, or a sentence: can the workers of this run be told so? */
+char *uneven_refuse(const struct config *c);
 /* The arguments that give this configuration again: --name=value ..., ends at NULL; for
  * free_words. */
 char **config_words(const struct config *c);
@@ -568,6 +604,9 @@ struct sink {
 		       int n, const int64_t *staleness);
 	/* What --record asks for: after each race, before its epochs. NULL = not wanted. */
 	char *(*arrivals)(void *self, const struct arrival *a, size_t n);
+	/* On every rank at the end: how long each of its steps took [s]. NULL = not wanted. */
+	void (*steps)(void *self, struct worker *w, const float *step_s, size_t n);
+	double steps_wanted_s; /* with steps: as many are taken as fit in this time */
 	/* Called on every rank at the end: the final model stands in w->param. NULL = not wanted;
 	 * only programs that look into a run set it. */
 	void (*model)(void *self, struct worker *w);
@@ -612,9 +651,10 @@ struct watcher {
 	void (*tick)(void *self, const struct live *live); /* ten times a second or more */
 };
 /* Starts the workers (in a child, or through mpirun), waits for them, returns the exit status that
- * they ended with. worker(ctx, live) is what a child without mpirun runs. The reason for a status
+ * they ended with. Each is this program with the command's name and the configuration's words;
+ * worker(ctx, live) is what a child without mpirun runs. The reason for a status
  * other than 0 is in *why (heap). live_out gets the shared page; unmap with live_free. */
-int launch(const struct config *c, int (*worker)(void *ctx, struct live *live), void *ctx,
+int launch(const struct config *c, const char *command, int (*worker)(void *ctx, struct live *live), void *ctx,
 	   const struct watcher *watcher, struct live **live_out, char **why);
 void live_free(struct live *l);
 /* The last words: readers that see LIVE_ENDED see status and reason too. */

@@ -210,9 +210,9 @@ char *table_open(struct table **out, struct tables *s, const struct table_rules 
 			    .id = free_place(s),
 			    .n = rules->rows * rules->columns};
 	float *first = agree_on_init(s, rules, t->n, init);
-	if (rules->syncs || rules->updater->pulled)
+	if (!rules->lengths && (rules->syncs || rules->updater->pulled))
 		t->pulled = floats_new(t, first);
-	if (rules->updater->own && s->home != &home_servers)
+	if (!rules->lengths && rules->updater->own && s->home != &home_servers)
 		t->own = floats_new(t, NULL);
 	s->home->open(t, first);
 	free(first);

@@ -85,6 +85,7 @@ struct table_rules {
 	bool bounded;
 	int64_t lead; /* with bounded: pushes that a worker may be ahead of the slowest */
 	bool syncs;   /* PASS_SYNC is used */
+	bool lengths; /* there are no floats: passes move what means nothing */
 	enum table_init init;
 };
 

@@ -35,7 +35,7 @@ struct answer {
 
 /* Follows ASK_OPEN, and then the shard's first values where `init` says so. */
 struct opening {
-	int64_t rows, columns, updater, rounds, backup, bounded, lead, init;
+	int64_t rows, columns, updater, rounds, backup, bounded, lead, lengths, init;
 };
 
 static inline int answer_tag(int table, int slot)

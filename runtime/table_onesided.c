@@ -121,7 +121,7 @@ static void onesided_open(struct table *t, const float *init)
 	t->own_first = shard_first(t, s->rank);
 	t->own_end = t->own_first + mine;
 	h->told_first = t->rules.updater->staleness;
-	h->delta = must(calloc(t->n + 1, sizeof(float)));
+	h->delta = t->rules.lengths ? link_nowhere() : must(calloc(t->n + 1, sizeof(float)));
 	h->counts = 1 + (size_t)(OF_EACH_WORKER * s->size);
 	h->count = must(calloc(h->counts, sizeof *h->count));
 	h->window = link_window_new(s->workers, mine * (1 + t->rules.rounds), h->counts, &h->shard);
@@ -204,7 +204,8 @@ static void get_piece_for_elastic(struct table *t, const struct pass *p, const s
 static void move_piece(struct table *t, const struct pass *p, const struct piece *x)
 {
 	float *d = delta_of(t, x);
-	elastic_moves(d, p->out + x->offset, p->by.scale, x->n);
+	if (!t->rules.lengths)
+		elastic_moves(d, p->out + x->offset, p->by.scale, x->n);
 	link_window_add(AT(t)->window, x->shard, place(t, x, true), d, x->n);
 }
 
@@ -217,7 +218,9 @@ static bool fetches(const struct pass *p)
 static void push_piece(struct table *t, const struct pass *p, const struct piece *x)
 {
 	float *d = delta_of(t, x);
-	if (p->kind == PASS_SYNC) {
+	if (t->rules.lengths) {
+		/* nothing to work out */
+	} else if (p->kind == PASS_SYNC) {
 		scaled_moves(d, p->out + x->offset, t->pulled + x->first, p->by.scale, x->n);
 	} else {
 		memset(d, 0, x->n * sizeof *d);
@@ -278,7 +281,7 @@ static void settle_floats(struct table *t, const struct pass *p, size_t begin, s
 	struct home_state *h = AT(t);
 	size_t columns = t->rules.columns;
 	link_window_flush(h->window, -1);
-	if (fetches(p))
+	if (fetches(p) && !t->rules.lengths)
 		add_floats(p->out + begin * columns, h->delta, (end - begin) * columns);
 	if (!p->pull || !p->out || !t->pulled || p->read_later)
 		return;
@@ -561,7 +564,8 @@ static void onesided_close(struct table *t)
 		tell(t, BARRIERS, INT64_MAX / 2); /* no push of mine will come */
 	link_barrier(t->among->workers);
 	link_window_free(h->window);
-	free(h->delta);
+	if (!t->rules.lengths)
+		free(h->delta);
 	free(h->count);
 	free(h);
 }

@@ -70,13 +70,18 @@ struct server {
 	struct shard *shard[TABLES_MAX];
 	struct buffer *spare;
 	struct job *sending, *idle;
+	bool lengths; /* tables have no floats */
 	bool over;
 };
 
-static struct buffer *buffer_new(size_t room)
+static struct buffer *buffer_new(const struct server *v, size_t room)
 {
 	struct buffer *b = must(calloc(1, sizeof *b));
 	b->room = room;
+	if (v->lengths) {
+		b->x = link_nowhere();
+		return b;
+	}
 	b->x = must(aligned_alloc(64, (room * sizeof(float) + 127) & ~(size_t)63));
 	memset(b->x, 0, room * sizeof(float)); /* so that its pages are there */
 	return b;
@@ -93,7 +98,7 @@ static struct buffer *buffer_take(struct server *v, size_t n)
 		b = *best;
 		*best = b->next;
 	} else {
-		b = buffer_new(n);
+		b = buffer_new(v, n);
 	}
 	b->users = 1;
 	return b;
@@ -115,7 +120,7 @@ static void make_buffers(struct server *v, const struct shard *t)
 	for (struct buffer *b = v->spare; b; b = b->next)
 		wanted -= b->room >= t->n;
 	for (; wanted > 0; wanted--) {
-		struct buffer *b = buffer_new(t->n);
+		struct buffer *b = buffer_new(v, t->n);
 		b->next = v->spare;
 		v->spare = b;
 	}
@@ -158,6 +163,12 @@ static void answer(struct server *v, struct job *j)
 	link_ring(v->link, j->worker);
 }
 
+static void copy_shard(const struct shard *t, struct buffer *b)
+{
+	if (!t->rules.lengths)
+		memcpy(b->x, t->w, t->n * sizeof(float));
+}
+
 /* ---- Opening and closing ---- */
 
 static void open_shard(struct server *v, int table)
@@ -172,18 +183,23 @@ static void open_shard(struct server *v, int table)
 					.rounds = o.rounds,
 					.backup = o.backup,
 					.bounded = o.bounded,
-					.lead = o.lead};
+					.lead = o.lead,
+					.lengths = o.lengths};
 	size_t all = (size_t)o.rows, servers = (size_t)v->servers, rank = (size_t)v->rank;
 	t->rules.rows = part_of(all, servers, rank + 1) - part_of(all, servers, rank);
 	t->n = t->rules.rows * t->rules.columns;
-	t->w = must(calloc(t->n + 1, sizeof(float)));
-	t->state = t->rules.updater->state ? must(calloc(t->n + 1, sizeof(float))) : NULL;
+	v->lengths = o.lengths;
+	t->w = v->lengths ? link_nowhere() : must(calloc(t->n + 1, sizeof(float)));
+	t->state = !v->lengths && t->rules.updater->state ? must(calloc(t->n + 1, sizeof(float)))
+							  : NULL;
 	t->member = must(calloc((size_t)v->workers, sizeof *t->member));
 	if (o.init)
 		link_recv(v->link, 0, t->w, t->n);
 	for (int k = 0; k < v->workers; k++) {
 		struct member *m = &t->member[k];
 		m->last = -1;
+		if (v->lengths)
+			continue;
 		if (t->rules.updater->own)
 			m->own = must(calloc(t->n + 1, sizeof(float)));
 		if (t->rules.updater->pulled) {
@@ -194,7 +210,7 @@ static void open_shard(struct server *v, int table)
 	make_buffers(v, t);
 	if (t->rules.rounds) {
 		t->model = buffer_take(v, t->n);
-		memcpy(t->model->x, t->w, t->n * sizeof(float));
+		copy_shard(t, t->model);
 	}
 }
 
@@ -209,7 +225,8 @@ static void free_shard(struct server *v, int table)
 		free(t->member[k].pulled);
 	}
 	free(t->member);
-	free(t->w);
+	if (!v->lengths)
+		free(t->w);
 	free(t->state);
 	free(t);
 	v->shard[table] = NULL;
@@ -235,6 +252,8 @@ static bool piece(const struct shard *t, const struct job *j, size_t i, size_t *
 		  size_t *offset)
 {
 	enum { BLOCK = 8192 };
+	if (t->rules.lengths)
+		return false;
 	if (j->ask.rows < 0) {
 		*first = *offset = i * BLOCK;
 		*n = *first < t->n ? smaller(BLOCK, t->n - *first) : 0;
@@ -330,7 +349,7 @@ static void end_round(struct server *v, struct shard *t)
 {
 	buffer_drop(v, &t->model);
 	t->model = buffer_take(v, t->n);
-	memcpy(t->model->x, t->w, t->n * sizeof(float));
+	copy_shard(t, t->model);
 	t->round++;
 	t->counted = 0;
 }
@@ -585,7 +604,8 @@ static void leave(struct server *v)
 		free_shard(v, i);
 	for (struct buffer *b = v->spare, *next; b; b = next) {
 		next = b->next;
-		free(b->x);
+		if (!v->lengths)
+			free(b->x);
 		free(b);
 	}
 	for (struct job *j = v->idle, *next; j; j = next) {

@@ -74,6 +74,7 @@ static struct opening opening_of(const struct table_rules *r, bool init)
 			    .backup = r->backup,
 			    .bounded = r->bounded,
 			    .lead = r->lead,
+			    .lengths = r->lengths,
 			    .init = init};
 	while (updaters[o.updater] != r->updater)
 		o.updater++;
@@ -188,6 +189,8 @@ static const float *floats_to_send(struct table *t, struct slot *q, const struct
 		q->leg[s].first = AT(t)->bound[s] * t->rules.columns;
 		q->leg[s].n = AT(t)->bound[s + 1] * t->rules.columns - q->leg[s].first;
 	}
+	if (t->rules.lengths)
+		return link_nowhere();
 	if (p->kind == PASS_SYNC && !replace)
 		leave_change(t->pulled, p->out, t->n);
 	return p->kind == PASS_PUSH ? p->in : p->kind == PASS_SYNC && !replace ? t->pulled : p->out;
@@ -300,7 +303,7 @@ static void keep_floats(struct table *t, const struct slot *q)
 {
 	const struct pass *p = q->pass;
 	size_t columns = t->rules.columns, bytes = columns * sizeof(float);
-	bool pulled = p->pull && t->rules.syncs && p->kind != PASS_ELASTIC;
+	bool pulled = p->pull && t->pulled && t->rules.syncs && p->kind != PASS_ELASTIC;
 	if (p->out && !p->row && pulled)
 		memcpy(t->pulled, p->out, t->n * sizeof(float));
 	for (size_t k = 0; p->out && p->row && k < p->rows; k++) {

@@ -177,6 +177,8 @@ bool home_gpu_maps(struct tables *s)
 	return all > 0;
 }
 
+static const struct floats host_floats, no_floats, gpu_floats;
+
 static void open_with(struct table *t, const float *init, const struct floats *floats)
 {
 	struct tables *s = t->among;
@@ -185,21 +187,24 @@ static void open_with(struct table *t, const float *init, const struct floats *f
 	size_t parts = (size_t)s->size, rank = (size_t)s->rank, n = vectors(r) * stride(t->n);
 	t->at = h;
 	h->floats = floats;
-	h->block = floats->far ? t->n : block_size(t->n, s->size);
+	h->block = floats == &host_floats ? block_size(t->n, s->size) : t->n;
 	h->blocks = (t->n + h->block - 1) / h->block;
 	h->look = floats->far && usable_cores() >= s->size ? look_ns : 0;
 	h->later = must(calloc(h->blocks + 1, sizeof *h->later));
 	size_t control = control_bytes(h, s->size, r->rounds);
-	char *at = link_shared_new(s->workers, control + (floats->far ? 0 : n * sizeof(float)),
+	bool near = floats == &host_floats;
+	char *at = link_shared_new(s->workers, control + (near ? n * sizeof(float) : 0),
 				   &h->handle);
 	lay_out(h, at, s->size, r->rounds);
-	lay_out_floats(t, floats->far ? gpu_floats_new(s, n) : (void *)(at + control));
+	lay_out_floats(t, floats->far ? gpu_floats_new(s, n)
+			  : near      ? (void *)(at + control)
+				      : link_nowhere());
 	CHECK(h->w[0], "the GPU memory of worker 0 could be mapped, and now cannot be");
 	t->own_first = part_of(t->n, parts, rank);
 	t->own_end = part_of(t->n, parts, rank + 1);
 	if (rank == 0)
 		make_locks(h);
-	if (init && !floats->far) /* its own shard, so that it lies in memory near the worker */
+	if (init && near) /* its own shard, so that it lies in memory near the worker */
 		memcpy(h->w[0] + t->own_first, init + t->own_first,
 		       (t->own_end - t->own_first) * sizeof(float));
 	if (init && floats->far && rank == 0)
@@ -253,11 +258,24 @@ static void gpu_copy(const struct table *t, float *to, const float *from, size_t
 }
 
 static const struct floats host_floats = {.apply = host_apply, .copy = host_copy};
+static void no_apply(const struct table *t, const struct pass *p, float *w, float *state, float *own,
+		     float *pulled, const float *in, float *out, size_t n)
+{
+	(void)t, (void)p, (void)w, (void)state, (void)own, (void)pulled, (void)in, (void)out;
+	(void)n;
+}
+
+static void no_copy(const struct table *t, float *to, const float *from, size_t n)
+{
+	(void)t, (void)to, (void)from, (void)n;
+}
+
+static const struct floats no_floats = {.apply = no_apply, .copy = no_copy};
 static const struct floats gpu_floats = {.apply = gpu_apply, .copy = gpu_copy, .far = true};
 
 static void shared_open(struct table *t, const float *init)
 {
-	open_with(t, init, &host_floats);
+	open_with(t, init, t->rules.lengths ? &no_floats : &host_floats);
 }
 
 static void gpu_open(struct table *t, const float *init)

@@ -35,6 +35,7 @@ struct table *table_new(struct worker *w, struct vec *init, const struct table_t
 				.bounded = terms->bounded,
 				.lead = terms->lead,
 				.syncs = terms->syncs,
+				.lengths = !vec_has_data(init),
 				.init = terms->init};
 	CHECK(r.updater, "no updater %s", terms->updater);
 	struct tables *s = w->tables;
@@ -43,7 +44,7 @@ struct table *table_new(struct worker *w, struct vec *init, const struct table_t
 	      "these tables do not hold vectors of %s", init->dev->ops->name);
 	if (terms->syncs && s->size == 1 && s->servers == 0 && s->room == 0)
 		return table_alias(s, &r, init);
-	float *first = floats_of(init);
+	float *first = r.lengths ? NULL : floats_of(init);
 	char *wrong = table_open(&t, s, &r, first);
 	free(first);
 	if (wrong)
@@ -95,8 +96,8 @@ static void whole_pass(struct table *t, const struct vec *in, struct vec *out, s
 	struct device *d = t->among->dev;
 	CHECK(!in || in->n == t->n, "a table of %zu floats is given %zu", t->n, in->n);
 	CHECK(!out || out->n == t->n, "a table of %zu floats is pulled into %zu", t->n, out->n);
-	p.in = in ? in->data : NULL;
-	p.out = out ? out->data : NULL;
+	p.in = in ? vec_floats(in, 0) : NULL;
+	p.out = out ? vec_floats(out, 0) : NULL;
 	device_sync(d);
 	if (t->staged[0])
 		stage_in(t, &p);

@@ -7,7 +7,8 @@
  * epoch, and the snapshots are judged after the race. Times of an epoch, a rank: seconds = compute
  * + comm + wait + other. comm and wait are measured (comm.c), compute is the rest of the time
  * inside steps (batches, gradients, the optimiser, straggling), other what lies between steps
- * (shuffling, snapshots).
+ * (shuffling, snapshots, pauses). Who has left (--leave) waits; its share of the rows is not
+ * trained on, and the others' contributions weigh what they did before.
  *
  * The data order: an epoch's permutation of the training set is drawn from the seed, equal on all
  * ranks. The epoch has S = ceil(n / (R B)) steps for R replicas; step s takes its S-th part of the
@@ -22,6 +23,8 @@
 #include <string.h>
 #include <time.h>
 
+enum { PILOT = 8 }; /* steps whose duration says how many there is time for */
+
 /* A loss this many times the test loss before training has exploded. */
 #define EXPLODED 10.0
 
@@ -35,6 +38,8 @@ struct lap {
 	struct tally train;
 	struct vec *snapshot; /* NULL: judged where it stands, at the barrier */
 	struct vec *buffer;   /* of w->buffer, likewise */
+	bool left;            /* before its end */
+	int teller;           /* the first worker that had not: its snapshot counts */
 };
 
 struct race {
@@ -57,7 +62,17 @@ struct race {
 	struct lap *lap;
 	int64_t laps, laps_max;
 	nsec start;
+	nsec raced; /* in the races before this one */
+
+	struct uneven uneven; /* what is said of this worker; what has taken place is at NEVER */
+	bool delayed;         /* its steps may be, by --straggle or --speed */
+	bool left;            /* --leave */
+	nsec stood;           /* --pause */
+
 	struct link *everyone; /* workers and servers; NULL without servers */
+
+	float *step_s; /* [steps kept]: durations [s], where the sink wants them; or NULL */
+	size_t steps_kept, steps_most; /* steps_most 0: not known yet */
 
 	struct split_row *ranks; /* rank 0: gathered */
 	double first_loss;       /* of the test set before training */
@@ -134,10 +149,12 @@ static void deal(struct race *r, int64_t epoch)
 
 /* ---- The race ------------------------------------------------------------ */
 
-/* A straggling step takes L times as long, L lognormal(0, sigma), when that is longer. */
-static void straggle(struct worker *w, nsec took, uint64_t *rng)
+/* A straggling step takes L times as long, L lognormal(0, sigma), when that is longer; on a slow
+ * worker all of it takes 1 / speed times as long. took: without what was communicated inside. */
+static void delay(const struct race *r, nsec took, uint64_t *rng)
 {
-	double factor = exp(w->run->straggle * rng_normal(rng));
+	double sigma = r->w.run->straggle, factor = sigma > 0 ? exp(sigma * rng_normal(rng)) : 1;
+	factor = fmax(factor, 1) / r->uneven.speed;
 	if (factor > 1)
 		clock_delay((nsec)((double)took * (factor - 1)));
 }
@@ -200,34 +217,96 @@ static bool compute(struct worker *w, bool with_step)
 static void one_step(struct race *r, size_t s, uint64_t *straggle_rng)
 {
 	struct worker *w = &r->w;
-	nsec since = straggle_rng ? clock_now() : 0;
+	const struct stats *c = &r->stats;
+	nsec since = r->delayed ? clock_now() : 0, talked = c->comm + c->wait;
 	bool done = false;
 	w->step++;
 	w->lr = r->lr[s];
 	w->index = r->order + r->step_first[s];
 	w->rows = r->step_first[s + 1] - r->step_first[s];
 	if (w->rows) {
-		done = compute(w, !straggle_rng);
+		done = compute(w, !r->delayed);
 	} else { /* fewer rows than replicas in this step: nothing to add */
 		vec_fill(w->grad, 0);
 		for (size_t i = w->layers; i-- > 0;)
 			layer_ready(w, i);
 	}
-	if (straggle_rng) {
+	if (r->delayed) {
 		device_sync(w->dev);
-		straggle(w, clock_now() - since, straggle_rng);
+		talked = c->comm + c->wait - talked;
+		delay(r, clock_now() - since - talked, straggle_rng);
 	}
 	if (!done)
 		w->strategy->step(w);
 }
 
-static void stand_at_barrier(struct worker *w)
+static void flush_tables(struct worker *w)
 {
 	char *wrong = w->tables ? tables_flush(w->tables) : NULL;
 	CHECK(!wrong, "%s", wrong);
+}
+
+static void stand_at_barrier(struct race *r)
+{
+	struct worker *w = &r->w;
+	if (!r->left)
+		flush_tables(w);
 	comm_barrier(w->all);
 	if (w->tables)
 		tables_resume(w->tables);
+	if (r->left) /* it stands at the next one already */
+		flush_tables(w);
+}
+
+static nsec training_time(const struct race *r)
+{
+	return r->raced + clock_now() - r->start;
+}
+
+/* A worker that leaves stands at a barrier from now on: so tables know that nobody need wait for
+ * its pushes. */
+static void leave(struct race *r)
+{
+	if (r->w.strategy->flush)
+		r->w.strategy->flush(&r->w);
+	flush_tables(&r->w);
+	r->left = true;
+}
+
+/* Before a step: what is due of --pause and --leave. */
+static void attend(struct race *r)
+{
+	struct uneven *u = &r->uneven;
+	if (u->pause_at < NEVER && training_time(r) >= u->pause_at) {
+		nsec since = clock_now();
+		u->pause_at = NEVER;
+		clock_delay(u->pause);
+		r->stood += clock_now() - since;
+	}
+	if (u->leave_at < NEVER && training_time(r) >= u->leave_at) {
+		u->leave_at = NEVER;
+		leave(r);
+	}
+}
+
+/* Enough steps are kept. */
+static bool has_kept_all(const struct race *r)
+{
+	return r->step_s && r->steps_most && r->steps_kept >= r->steps_most;
+}
+
+static void keep_duration(struct race *r, nsec *last)
+{
+	nsec now = clock_now();
+	r->step_s[r->steps_kept++] = 1e-9f * (float)(now - *last);
+	if (r->steps_kept == PILOT) { /* so many fit into the time that is wanted, on all ranks */
+		double mean = 1e-9 * (double)(now - r->start) / PILOT;
+		link_fold(comm_link(r->w.all), &mean, 1, FOLD_MAX);
+		double fit = r->sink->steps_wanted_s / mean;
+		r->steps_most = fit < 4 * PILOT ? 4 * PILOT : (size_t)fit;
+		now = clock_now();
+	}
+	*last = now;
 }
 
 /* Runs one epoch and fills the next lap. Ends with a barrier when `barrier` says so. */
@@ -237,28 +316,34 @@ static void run_epoch(struct race *r, bool barrier)
 	struct stats *s = &r->stats, before = *s;
 	struct lap *lap = &r->lap[r->laps];
 	uint64_t rng = rng_seed(w->run->seed, STREAM_STRAGGLE, w->epoch * w->size + w->rank);
-	uint64_t *straggling = w->run->straggle > 0 ? &rng : NULL;
-	nsec began = r->laps ? r->lap[r->laps - 1].end + r->start : r->start;
+	nsec began = r->laps ? r->lap[r->laps - 1].end + r->start : r->start, stood = r->stood;
 
-	nsec in_steps = clock_now();
-	for (int64_t i = 0; i < w->steps; i++) {
-		one_step(r, (size_t)i, straggling);
+	nsec in_steps = clock_now(), last = in_steps;
+	for (int64_t i = 0; i < w->steps && !has_kept_all(r); i++) {
+		if (r->uneven.pause_at < NEVER || r->uneven.leave_at < NEVER)
+			attend(r);
+		if (r->left)
+			break;
+		one_step(r, (size_t)i, &rng);
 		if (r->live)
 			r->live->step = i + 1;
+		if (r->step_s)
+			keep_duration(r, &last);
 	}
 	device_sync(w->dev);
-	in_steps = clock_now() - in_steps;
+	in_steps = clock_now() - in_steps - (r->stood - stood);
 	nsec busy = (s->comm - before.comm) + (s->wait - before.wait);
 	if (barrier) {
-		if (w->strategy->flush)
+		if (w->strategy->flush && !r->left)
 			w->strategy->flush(w);
-		stand_at_barrier(w);
-		if (w->strategy->rejoin && w->epoch < w->run->epochs)
+		stand_at_barrier(r);
+		if (w->strategy->rejoin && !r->left && w->epoch < w->run->epochs)
 			w->strategy->rejoin(w);
 		device_sync(w->dev);
 	}
 	nsec now = clock_now();
 	lap->epoch = w->epoch;
+	lap->left = r->left;
 	lap->end = now - r->start;
 	lap->first_collective = before.collectives;
 	lap->last_collective = s->collectives;
@@ -277,7 +362,7 @@ static void run_epoch(struct race *r, bool barrier)
 	for (int i = 0; i < STALENESS_BINS; i++)
 		lap->staleness[i] = s->staleness[i] - before.staleness[i];
 	tally_take(w, &lap->train);
-	if (lap->snapshot) {
+	if (lap->snapshot && !r->left) {
 		if (w->strategy->canonical)
 			w->strategy->canonical(w, lap->snapshot);
 		else
@@ -313,6 +398,22 @@ static bool is_elsewhere(const struct race *r, const struct lap *lap)
 	return (lap && lap->snapshot) || s->canonical || s->average;
 }
 
+/* The mean over the workers that have not left. */
+static void average_buffers(struct race *r, bool left)
+{
+	struct worker *w = &r->w;
+	double there = !left;
+	if (*w->run->leave == '\0') {
+		comm_allreduce(w->data_group, w->buffer, MEAN);
+		return;
+	}
+	link_fold(comm_link(w->all), &there, 1, FOLD_SUM);
+	if (left)
+		vec_fill(w->buffer, 0);
+	comm_allreduce(w->data_group, w->buffer, SUM);
+	vec_scale(w->buffer, 1 / (float)there);
+}
+
 /* Puts the canonical model into param, and the mean of the models' buffers into buffer; lap: as
  * they stood at its end, NULL = now. */
 static void place_model(struct race *r, const struct lap *lap)
@@ -327,13 +428,13 @@ static void place_model(struct race *r, const struct lap *lap)
 	if (w->strategy->average)
 		comm_allreduce(w->data_group, w->param, MEAN);
 	else if (is_elsewhere(r, lap))
-		comm_broadcast(w->data_group, 0, w->param);
+		comm_broadcast(w->data_group, lap ? lap->teller : 0, w->param);
 	if (!w->buffer)
 		return;
 	vec_copy(r->buffer, w->buffer);
 	if (lap && lap->buffer)
 		vec_copy(w->buffer, lap->buffer);
-	comm_allreduce(w->data_group, w->buffer, MEAN);
+	average_buffers(r, lap ? lap->left : r->left);
 }
 
 static void take_back_model(struct race *r, const struct lap *lap)
@@ -411,6 +512,30 @@ static void settle(struct race *r, struct lap *lap)
 		1e-9 * (double)stats_waited(&r->stats, lap->first_collective, lap->last_collective);
 	lap->split.comm_s -= waited;
 	lap->split.wait_s += waited;
+}
+
+/* Collective: where no barrier ends a lap, a worker that has left waits until the last of the
+ * others has ended it. */
+static void wait_for_those_there(struct race *r)
+{
+	struct link *all = comm_link(r->w.all);
+	nsec before = 0;
+	for (int64_t k = 0; k < r->laps && *r->w.run->leave; k++) {
+		struct lap *lap = &r->lap[k];
+		double end = lap->left ? 0 : (double)lap->end;
+		double teller = lap->left ? r->w.trainers : r->w.rank;
+		link_fold(all, &end, 1, FOLD_MAX);
+		link_fold(all, &teller, 1, FOLD_MIN);
+		lap->teller = (int)teller;
+		if (lap->left && k < r->laps - 1 && end > (double)lap->end)
+			lap->end = (nsec)end;
+		if (lap->left) {
+			double seconds = 1e-9 * (double)(lap->end - before);
+			lap->split.wait_s += seconds - lap->split.seconds;
+			lap->split.seconds = seconds;
+		}
+		before = lap->end;
+	}
 }
 
 /* Over the trainers: times are means, counts are sums. Without a barrier every trainer's epoch
@@ -495,6 +620,7 @@ static void judge(struct race *r)
 	if (r->live)
 		r->live->state = LIVE_JUDGING;
 	stats_fold(w);
+	wait_for_those_there(r);
 	if (w->tables && w->run->record)
 		decide(r, hand_over_arrivals(r));
 	for (int64_t k = 0; k < r->laps && !r->status; k++) {
@@ -555,7 +681,7 @@ static void warm_up(struct race *r)
 		w->index = r->order + r->step_first[s];
 		w->rows = r->step_first[s + 1] - r->step_first[s];
 		for (int i = 0; i < TIMES; i++)
-			compute(w, w->run->straggle == 0);
+			compute(w, !r->delayed);
 	}
 	if (w->buffer)
 		vec_copy(w->buffer, r->buffer);
@@ -631,11 +757,19 @@ static size_t collectives_expected(const struct race *r)
 	return n < LEAST ? LEAST : n > MOST ? MOST : n;
 }
 
+/* Simulations of time alone have lengths only: shapes of data, no data. */
+static bool has_floats(const struct run *run)
+{
+	return !world_is_virtual || run->sim_train;
+}
+
 static void set_up(struct race *r)
 {
 	struct worker *w = &r->w;
 	const struct run *run = w->run;
 
+	r->uneven = uneven_of(run, w->rank);
+	r->delayed = run->straggle > 0 || r->uneven.speed < 1;
 	bool always = run->barrier_every == 1;
 	r->laps_max = run->barrier_every ? run->barrier_every : run->epochs;
 	if (r->laps_max > run->epochs)
@@ -648,12 +782,17 @@ static void set_up(struct race *r)
 	for (size_t i = 0; devices[i]; i++)
 		if (strcmp(devices[i]->name, r->plan->device) == 0)
 			r->dev.ops = devices[i];
+	if (world_is_virtual)
+		r->dev.ops = &device_cpu;
 	CHECK(r->dev.ops, "no device %s", r->plan->device);
 	world_device(w);
 	r->dev.precision = run->precision;
 	r->dev.number = rank_on_node();
 	r->dev.ops->open(&r->dev, (int)run->threads);
-	agree(r, data_open(w->workload->dataset, run, &r->train, &r->test));
+	r->train = r->plan->train;
+	r->test = r->plan->test;
+	if (has_floats(run))
+		agree(r, data_open(w->workload->dataset, run, &r->train, &r->test));
 	w->train = &r->train;
 	w->test = &r->test;
 	w->steps = r->plan->steps;
@@ -676,7 +815,10 @@ static void set_up(struct race *r)
 	r->test_order = must(malloc((r->test.n + 1) * sizeof(int32_t)));
 	for (size_t i = 0; i < r->test.n; i++)
 		r->test_order[i] = (int32_t)i;
-	r->ranks = must(calloc((size_t)w->size, sizeof *r->ranks));
+	if (w->rank == 0)
+		r->ranks = must(calloc((size_t)w->size, sizeof *r->ranks));
+	if (r->sink->steps)
+		r->step_s = must(calloc((size_t)(w->steps * run->epochs), sizeof *r->step_s));
 
 	r->lap = must(calloc((size_t)r->laps_max, sizeof *r->lap));
 	for (int64_t i = 0; i < r->laps_max && !always; i++)
@@ -701,7 +843,8 @@ static void tear_down(struct race *r)
 	vec_free(r->saved);
 	vec_free(r->buffer);
 	w->workload->fini(w);
-	data_close(w->workload->dataset);
+	if (has_floats(w->run))
+		data_close(w->workload->dataset);
 	comm_free(w->model_group);
 	comm_free(w->data_group);
 	comm_free(w->all); /* they may hold memory of the device */
@@ -713,6 +856,7 @@ static void tear_down(struct race *r)
 	free(r->lr);
 	free(r->test_order);
 	free(r->ranks);
+	free(r->step_s);
 	free(r->lap);
 }
 
@@ -756,7 +900,7 @@ static void race_on(struct race *r)
 
 	deal(r, 1);
 	warm_up(r);
-	for (w->epoch = 1; w->epoch <= run->epochs && !r->status; w->epoch++) {
+	for (w->epoch = 1; w->epoch <= run->epochs && !r->status && !has_kept_all(r); w->epoch++) {
 		bool barrier = w->epoch == run->epochs ||
 			       (run->barrier_every && w->epoch % run->barrier_every == 0);
 		if (w->epoch > 1)
@@ -771,8 +915,10 @@ static void race_on(struct race *r)
 			r->start = clock_now();
 		}
 		run_epoch(r, barrier);
-		if (barrier)
+		if (barrier) {
+			r->raced += r->lap[r->laps - 1].end;
 			judge(r);
+		}
 	}
 }
 
@@ -850,9 +996,12 @@ static int live_as_worker(void *ctx)
 	race_on(r);
 
 	char *error = NULL;
+	if (sink->steps)
+		sink->steps(sink->self, &r->w, r->step_s, r->steps_kept);
 	if (sink->model) {
 		place_model(r, NULL);
 		sink->model(sink->self, &r->w);
+		take_back_model(r, NULL);
 	}
 	struct closing closing = {.simulated = world_cost(&closing.cost)};
 	hash_model(r, closing.model_hash);

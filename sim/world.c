@@ -16,6 +16,7 @@
 #include <simgrid/cond.h>
 #include <simgrid/engine.h>
 #include <simgrid/host.h>
+#include <simgrid/link.h>
 #include <simgrid/mutex.h>
 #include <simgrid/zone.h>
 #include <smpi/mpi.h>
@@ -27,6 +28,7 @@
 #include <time.h>
 #include <unistd.h>
 #include <xbt/config.h>
+#include <xbt/dynar.h>
 
 const bool world_is_virtual = true;
 
@@ -231,17 +233,6 @@ static uint64_t node_of(sg_host_t host)
 	return h;
 }
 
-static void actor_main(int argc, char **argv)
-{
-	CHECK(argc == 2, "an actor with %d arguments", argc);
-	struct sim_worker *me = &world.worker[atoi(argv[1])];
-	me->rank = atoi(argv[1]);
-	me->node = node_of(sg_host_self());
-	sg_actor_self_set_data(me);
-	me->status = world.life(world.ctx);
-	me->over = true;
-}
-
 /* ---- The platform ---- */
 
 /* "node-2" before "node-10", so that neighbours are neighbours. */
@@ -267,25 +258,32 @@ static void lay_out_slots(void)
 	}
 }
 
-static void start_engine(const char *platform)
+/* Collectives go as Open MPI decides. But a ring of so many ranks, which it would choose for most
+ * lengths, is millions of messages: then halving and doubling (Rabenseifner). */
+enum { RING_MOST = 64 };
+
+static void start_engine(const char *platform, int workers)
 {
 	char *words[] = {"mvbench-sim", "--log=root.thresh:error", NULL};
 	int count = 2;
 	simgrid_init(&count, words);
-	SMPI_init();
+	smpi_init_options();
+	sg_cfg_set_string("smpi/coll-selector", "ompi");
+	if (workers > RING_MOST)
+		sg_cfg_set_string("smpi/allreduce", "rab_rdb");
 	sg_cfg_set_double("smpi/cpu-threshold", -1); /* nothing is measured: all is charged */
-	sg_cfg_set_string("network/model", "SMPI");
-	sg_cfg_set_double("surf/precision", 1e-9);
 	sg_cfg_set_double("smpi/test", 1e-6);
 	sg_cfg_set_double("smpi/iprobe", 1e-6);
 	sg_cfg_set_boolean("smpi/grow-injected-times", "no");
-	sg_cfg_set_string("smpi/coll-selector", "ompi");
+	SMPI_init();
+	sg_cfg_set_string("network/model", "SMPI");
+	sg_cfg_set_double("surf/precision", 1e-9);
 	simgrid_load_platform(platform);
 }
 
 /* SimGrid ends the process over a file that it cannot read: so a child tries first. NULL, or what it
  * said. */
-static char *try_platform(const char *file)
+static char *try_platform(const char *file, int workers)
 {
 	int said[2], status = 0;
 	char text[4096];
@@ -298,7 +296,7 @@ static char *try_platform(const char *file)
 	if (child == 0) {
 		dup2(said[1], STDERR_FILENO);
 		dup2(said[1], STDOUT_FILENO);
-		start_engine(file);
+		start_engine(file, workers);
 		_exit(sg_host_count() == 0);
 	}
 	close(said[1]);
@@ -334,6 +332,77 @@ static sg_host_t slot_of(int rank)
 	if (rank < workers || world.slots >= world.workers)
 		return world.slot[rank];
 	return world.slot[part_of((size_t)workers, (size_t)servers, (size_t)(rank - workers))];
+}
+
+/* Links that are made slower, with what they had. */
+struct slowed {
+	sg_link_t link;
+	double full; /* [byte/s] */
+};
+
+/* Takes the first link of the way from one host to another, or the last one. */
+static void slow_link(struct slowed **done, size_t *n, sg_host_t from, sg_host_t to, bool last,
+		      double factor)
+{
+	xbt_dynar_t way = xbt_dynar_new(sizeof(sg_link_t), NULL);
+	size_t i = 0;
+	sg_host_get_route(from, to, way);
+	if (xbt_dynar_length(way) > 0) {
+		size_t at = last ? xbt_dynar_length(way) - 1 : 0;
+		sg_link_t link = xbt_dynar_get_as(way, at, sg_link_t);
+		while (i < *n && (*done)[i].link != link)
+			i++;
+		if (i == *n) {
+			*done = must(realloc(*done, ++*n * sizeof **done));
+			(*done)[i] = (struct slowed){link, sg_link_get_bandwidth(link)};
+		}
+		double bandwidth = factor * (*done)[i].full;
+		if (bandwidth < sg_link_get_bandwidth(link))
+			sg_link_set_bandwidth(link, bandwidth);
+	}
+	xbt_dynar_free(&way);
+}
+
+/* --sim.slow-link: the links next to a worker's host on the ways to the others. Whoever else uses
+ * them, as workers on the same host do, has them slow too. In an actor: before, there are no routes.
+ */
+static void slow_links(void)
+{
+	const struct run *run = &world.config->run;
+	struct slowed *done = NULL;
+	size_t n = 0;
+	for (int rank = 0; rank < run->workers && *run->sim_slow_link; rank++) {
+		double factor = uneven_of(run, rank).link;
+		sg_host_t here = slot_of(rank);
+		bool linked = false;
+		for (int i = 0; i < world.workers && factor < 1; i++) {
+			sg_host_t there = slot_of(i);
+			if (there == here || (i > 0 && there == slot_of(i - 1)))
+				continue;
+			slow_link(&done, &n, here, there, false, factor);
+			slow_link(&done, &n, there, here, true, factor);
+			linked = true;
+		}
+		if (factor < 1 && !linked)
+			user_error("--sim.slow-link=%s: worker %d has no link to others, for on "
+				   "--sim.platform=%s all are on one host; give a platform with "
+				   "more hosts",
+				   run->sim_slow_link, rank, run->sim_platform);
+	}
+	free(done);
+}
+
+static void actor_main(int argc, char **argv)
+{
+	CHECK(argc == 2, "an actor with %d arguments", argc);
+	struct sim_worker *me = &world.worker[atoi(argv[1])];
+	me->rank = atoi(argv[1]);
+	me->node = node_of(sg_host_self());
+	sg_actor_self_set_data(me);
+	if (me->rank == 0)
+		slow_links();
+	me->status = world.life(world.ctx);
+	me->over = true;
 }
 
 static void deploy(void)
@@ -385,7 +454,7 @@ static void tell_deadlock(void)
 int world_run(const struct config *c, const struct plan *p, int (*life)(void *ctx), void *ctx)
 {
 	const char *file = p->simulation->platform_file;
-	char *wrong = try_platform(file);
+	char *wrong = try_platform(file, (int)c->run.workers);
 	if (wrong)
 		user_error("--sim.platform=%s: %s", c->run.sim_platform, wrong);
 	world.life = life;
@@ -395,7 +464,7 @@ int world_run(const struct config *c, const struct plan *p, int (*life)(void *ct
 	world.workers = (int)(c->run.workers + c->run.servers);
 	world.worker = must(calloc((size_t)world.workers, sizeof *world.worker));
 	world.began = wall_now();
-	start_engine(file);
+	start_engine(file, world.workers);
 	lay_out_slots();
 	if (world.slots < c->run.workers)
 		user_error("--sim.platform=%s: it has room for %d workers on %zu hosts, and "

@@ -39,6 +39,7 @@ const struct strategy strategy_asgd = {
 	.fini = exchange_fini,
 	.canonical = exchange_canonical,
 	.asynchronous = true,
+	.may_leave = true,
 	.tables = true,
 	.bytes_per_step = exchange_bytes,
 };

@@ -31,6 +31,11 @@ static const struct option bsp_options[] = {
 static char *bsp_refuse(const struct run *run, const void *opts)
 {
 	const struct bsp_opts *o = opts;
+	int64_t leaving = workers_leaving(run);
+	if (o->backup < leaving)
+		return sentence("--leave=%s: a round of bsp waits for all workers but "
+				"--bsp.backup=%lld; give --bsp.backup=%lld",
+				run->leave, (long long)o->backup, (long long)leaving);
 	if (o->backup < run->workers)
 		return NULL;
 	return sentence("--bsp.backup=%lld: of %lld workers at least one has to count; give %lld "
@@ -57,6 +62,7 @@ const struct strategy strategy_bsp = {
 	.rejoin = exchange_rejoin,
 	.fini = exchange_fini,
 	.canonical = exchange_canonical,
+	.may_leave = true,
 	.tables = true,
 	.bytes_per_step = exchange_bytes,
 };

@@ -126,6 +126,7 @@ const struct strategy strategy_downpour = {
 	.fini = downpour_fini,
 	.canonical = downpour_canonical,
 	.asynchronous = true,
+	.may_leave = true,
 	.tables = true,
 	.bytes_per_step = downpour_bytes,
 };

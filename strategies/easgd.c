@@ -73,6 +73,7 @@ const struct strategy strategy_easgd = {
 	.fini = easgd_fini,
 	.canonical = easgd_canonical,
 	.asynchronous = true,
+	.may_leave = true,
 	.tables = true,
 	.bytes_per_step = easgd_bytes,
 };

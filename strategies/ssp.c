@@ -26,6 +26,16 @@ static const struct option ssp_options[] = {
 	{0},
 };
 
+static char *ssp_refuse(const struct run *run, const void *opts)
+{
+	const struct ssp_opts *o = opts;
+	if (o->bound > 0 || workers_leaving(run) == 0)
+		return NULL;
+	return sentence("--leave=%s: with --ssp.bound=0 every push waits for everybody's; give a "
+			"bound of 1 or more",
+			run->leave);
+}
+
 static void ssp_init(struct worker *w)
 {
 	const struct ssp_opts *o = w->opts;
@@ -41,6 +51,7 @@ const struct strategy strategy_ssp = {
 		   .options = ssp_options,
 		   .opts_size = sizeof(struct ssp_opts)},
 	.state_size = sizeof(struct exchange),
+	.refuse = ssp_refuse,
 	.init = ssp_init,
 	.step = exchange_step,
 	.flush = exchange_flush,
@@ -48,6 +59,7 @@ const struct strategy strategy_ssp = {
 	.fini = exchange_fini,
 	.canonical = exchange_canonical,
 	.asynchronous = true,
+	.may_leave = true,
 	.tables = true,
 	.bytes_per_step = exchange_bytes,
 };

@@ -25,6 +25,7 @@
 	X(servers) \
 	GPU(transport) \
 	GPU(gpu) \
+	X(uneven) \
 	X(library)
 
 #define DECLARE_SUITE(name) Suite *name##_suite(void);

@@ -1,0 +1,316 @@
+/*
+ * calibrate.c - mvbench calibrate: measures this machine for the simulator.
+ *
+ * For each number of workers that compute side by side it starts them for real: they train without
+ * a word to each other (periodic averaging that never comes due), which gives the times of a step,
+ * and then measure what else costs time (measure.c). Numbers of workers beyond the cores tell what
+ * oversubscription costs. Where messages were measured, the same measuring runs once more on the
+ * simulated machine; what an allreduce takes beyond its simulated messages is the cost of its sums.
+ */
+#include "../results/results.h"
+#include "sim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct calibrate_flags {
+	const char *counts;
+	double seconds;
+};
+
+static const struct option calibrate_flags[] = {
+	{.name = "counts",
+	 .type = OPT_STRING,
+	 .offset = offsetof(struct calibrate_flags, counts),
+	 .def = "auto",
+	 .help = "numbers of workers side by side; auto: 1, 2, 4, ... to the cores, and twice the "
+		 "cores [list]"},
+	{.name = "seconds",
+	 .type = OPT_TIME,
+	 .offset = offsetof(struct calibrate_flags, seconds),
+	 .def = "3s",
+	 .min = 0.01,
+	 .max = 3600,
+	 .help = "of training that is measured, for each of them [time]"},
+	{0},
+};
+
+#define SECONDS_VARIABLE "MVBENCH_CALIBRATE_SECONDS"
+
+/* ---- A worker's life ---- */
+
+struct measuring {
+	const struct config *config;
+	const struct plan *plan;
+	struct points points;
+};
+
+static char *nothing_begins(void *self, const struct experiment *e, int64_t *id)
+{
+	(void)self, (void)e;
+	*id = 0;
+	return NULL;
+}
+
+static char *no_epoch(void *self, const struct epoch_row *row, const struct split_row *ranks, int n,
+		      const int64_t *staleness)
+{
+	(void)self, (void)row, (void)ranks, (void)n, (void)staleness;
+	return NULL;
+}
+
+static void take_steps(void *self, struct worker *w, const float *step_s, size_t n)
+{
+	struct measuring *m = self;
+	if (!world_is_virtual)
+		measure_steps(w, step_s, n, &m->points);
+}
+
+static void take_costs(void *self, struct worker *w)
+{
+	struct measuring *m = self;
+	measure_costs(w, &m->points);
+}
+
+static const struct point *point_at(const struct points *p, const char *name, double x)
+{
+	for (size_t i = 0; i < p->n; i++)
+		if (strcmp(p->point[i].name, name) == 0 && p->point[i].x == x)
+			return &p->point[i];
+	return NULL;
+}
+
+/* What the simulated allreduces lack of the real ones, which the newest calibration has. */
+static void add_sums(const struct simulation *s, const struct points *simulated,
+		     struct points *out)
+{
+	for (size_t i = 0; i < simulated->n; i++) {
+		const struct point *p = &simulated->point[i], *real;
+		if (strcmp(p->name, "allreduce") != 0)
+			continue;
+		real = point_at(&s->points, "allreduce", p->x);
+		points_add(out, "sim_allreduce", p->x, p->value);
+		if (real)
+			points_add(out, cost_names[COST_SUM], p->x,
+				   real->value > p->value ? real->value - p->value : 0);
+	}
+}
+
+static char *keep(struct measuring *m)
+{
+	const struct simulation *sim = m->plan->simulation;
+	struct points sums = {.n = 0};
+	struct store *s;
+	int64_t id;
+	char *wrong = store_open(&s, m->config->run.db, STORE_WRITE);
+	if (wrong)
+		return wrong;
+	if (sim) {
+		add_sums(sim, &m->points, &sums);
+		wrong = calibration_add(s, sim->calibration_id, &sums);
+	} else {
+		wrong = calibration_save(s, m->config, m->plan, &m->points, &id);
+	}
+	free(sums.point);
+	store_close(s);
+	return wrong;
+}
+
+static char *end_measuring(void *self, const char *status, const char *reason)
+{
+	(void)status;
+	return reason ? sentence("%s", reason) : keep(self);
+}
+
+static int measure(const struct config *c, struct live *live)
+{
+	const char *seconds = getenv(SECONDS_VARIABLE);
+	struct measuring m = {.config = c};
+	struct plan plan;
+	struct simulation simulation = {.platform_file = NULL};
+	struct sink sink = {.self = &m,
+			    .begin = nothing_begins,
+			    .epoch = no_epoch,
+			    .steps = take_steps,
+			    .steps_wanted_s = seconds ? atof(seconds) : 1,
+			    .model = take_costs,
+			    .end = end_measuring};
+	worker_introduce(c);
+	char *wrong = plan_make(c, &plan);
+	if (!wrong && world_is_virtual)
+		wrong = simulation_find(c, &plan, &simulation);
+	if (wrong) {
+		if (rank_of_launcher() <= 0)
+			live_end(live, EXIT_USER, wrong);
+		free(wrong);
+		return EXIT_OK;
+	}
+	if (world_is_virtual) {
+		plan.simulation = &simulation;
+		panic_to(live->reason, sizeof live->reason);
+	}
+	m.plan = &plan;
+	train(c, &plan, &sink, live);
+	free(m.points.point);
+	simulation_fini(&simulation);
+	return EXIT_OK;
+}
+
+static int measure_in_child(void *ctx, struct live *live)
+{
+	return measure(ctx, live);
+}
+
+/* ---- In front ---- */
+
+enum { COUNTS_MOST = 32 };
+
+static char *read_counts(const char *text, int *count, int *n)
+{
+	*n = 0;
+	if (strcmp(text, "auto") == 0) {
+		int cores = usable_cores();
+		for (int k = 1; k < cores && *n < COUNTS_MOST - 2; k *= 2)
+			count[(*n)++] = k;
+		count[(*n)++] = cores;
+		count[(*n)++] = 2 * cores;
+		return NULL;
+	}
+	for (const char *at = text; *at && *n < COUNTS_MOST;) {
+		char *end;
+		long k = strtol(at, &end, 10);
+		if (end == at || k < 1 || k > 4096 || (*end && *end != ','))
+			return sentence("--counts=%s: numbers of workers are wanted, as in "
+					"--counts=1,2",
+					text);
+		count[(*n)++] = (int)k;
+		at = *end ? end + 1 : end;
+	}
+	return *n ? NULL : sentence("--counts=: numbers of workers are wanted, as in --counts=1,2");
+}
+
+/* The configuration of one measuring: what was given, and settings of our own over it. */
+static char *config_for(struct config *c, const struct arguments *a, const char *workers, bool sim)
+{
+	const struct setting own[] = {
+		{"strategy", "periodic"},  {"workers", workers},
+		{"sync-every", "1000000000"}, {"barrier-every", "1"},
+		{"epochs", "100"},	   {"servers", "0"},
+		{"straggle", "0"},	   {"platform", sim ? "sim" : "mpi"},
+		{"sim.platform", "local"}, {"sim.train", "false"},
+		{"label", "calibrate"},
+	};
+	size_t owns = sizeof own / sizeof *own, n = a->options + owns;
+	struct setting *all = must(calloc(n, sizeof *all));
+	memcpy(all, a->option, a->options * sizeof *all);
+	memcpy(all + a->options, own, sizeof own);
+	if (sim)
+		all[a->options + 4].value = "1";
+	char *wrong = config_init(c, all, n, true);
+	free(all);
+	return wrong;
+}
+
+static int launch_one(const struct arguments *a, int workers, bool sim)
+{
+	struct config c;
+	struct progress progress = {.quiet = true};
+	struct watcher watcher = {.self = &progress, .tick = progress_tick};
+	struct live *live = NULL;
+	char *why = NULL, *count = sentence("%d", workers);
+	char *wrong = config_for(&c, a, count, sim);
+	int status = wrong ? complain(wrong) : EXIT_OK;
+	if (!wrong) {
+		progress_start(&progress);
+		status = launch(&c, "calibrate", measure_in_child, &c, &watcher, &live, &why);
+		progress_end(&progress);
+		config_fini(&c);
+	}
+	if (why)
+		fprintf(stderr, "mvbench: %s\n", why);
+	live_free(live);
+	free(why);
+	free(count);
+	return status;
+}
+
+static int calibrate(const struct arguments *a, const struct calibrate_flags *f)
+{
+	int count[COUNTS_MOST], n, status = EXIT_OK;
+	char *wrong = read_counts(f->counts, count, &n), seconds[32];
+	struct config c;
+	struct plan plan;
+	if (!wrong)
+		wrong = config_for(&c, a, "1", false);
+	if (wrong)
+		return complain(wrong);
+	if ((wrong = plan_make(&c, &plan)) || (wrong = store_check(c.run.db))) {
+		config_fini(&c);
+		return complain(wrong);
+	}
+	snprintf(seconds, sizeof seconds, "%g", f->seconds);
+	setenv(SECONDS_VARIABLE, seconds, 1);
+	for (int i = 0; i < n && status == EXIT_OK; i++) {
+		fprintf(stderr, "measuring %s, batch %lld, with %d worker%s side by side\n",
+			c.run.workload, (long long)c.run.batch, count[i], count[i] == 1 ? "" : "s");
+		status = launch_one(a, count[i], false);
+		if (status == EXIT_OK && count[i] > 1)
+			status = launch_one(a, count[i], true);
+	}
+	struct store *s = NULL;
+	if (status == EXIT_OK && !(wrong = store_open(&s, c.run.db, STORE_READ)))
+		wrong = calibration_print(s, stdout, 0);
+	store_close(s);
+	config_fini(&c);
+	return wrong ? complain(wrong) : status;
+}
+
+static int calibrate_help(void)
+{
+	printf("usage: mvbench calibrate [--option=value ...]\n\n"
+	       "Measures this machine for simulations (--platform=sim): what a step of a workload "
+	       "takes,\nwhat pushes, updates and messages cost, and what oversubscription does. "
+	       "Give the options\nof mvbench run that say what is computed: --workload, --batch, "
+	       "--device, --threads.\n\n");
+	option_help(stdout, NULL, calibrate_flags);
+	return EXIT_OK;
+}
+
+static bool takes_no_value(const char *name)
+{
+	(void)name;
+	return false;
+}
+
+int command_calibrate(int argc, char **argv)
+{
+	struct arguments a;
+	struct calibrate_flags flags;
+	struct live *live = live_of_launcher();
+	struct config c;
+	int status = EXIT_OK;
+	char *wrong = arguments_read(&a, argc, argv, takes_no_value);
+	if (wrong)
+		return complain(wrong);
+	if (a.help) {
+		arguments_free(&a);
+		return calibrate_help();
+	}
+	option_default(calibrate_flags, &flags);
+	wrong = arguments_take(&a, calibrate_flags, &flags);
+	if (!wrong && a.words)
+		wrong = sentence("%s: calibrate takes options only, such as --workload=mlp",
+				 a.word[0]);
+	if (!wrong && live) {
+		wrong = config_init(&c, a.option, a.options, true);
+		if (!wrong) {
+			status = measure(&c, live);
+			config_fini(&c);
+		}
+	} else if (!wrong) {
+		status = calibrate(&a, &flags);
+	}
+	arguments_free(&a);
+	live_free(live);
+	return wrong ? complain(wrong) : status;
+}

@@ -1,0 +1,381 @@
+/*
+ * measure.c - what the simulator has to know of a machine, measured by its workers. The same code
+ * measures a simulated machine: so it is known what the simulator says of a figure.
+ *
+ * Costs are measured where they will be paid: between two of them the worker computes a gradient,
+ * so that the caches hold what they hold in training, and all workers do so at the same time. A
+ * figure is the median of several, and of a collective the shortest over the ranks (the last to
+ * arrive waits for nobody).
+ */
+#include "sim.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	TIMES_LEAST = 9,
+	TIMES_MOST = 301,
+	BETWEEN_NS = 2000000, /* a gradient that takes longer is not computed between */
+};
+static const double figure_s = 0.04; /* wanted for a figure */
+
+/* [floats]; the parameters of the workload are added. */
+static const size_t lengths[] = {1, 256, 2048, 8192, 16384, 32768, 65536, 131072, 262144, 1048576, 4194304};
+enum { LENGTHS = sizeof lengths / sizeof *lengths };
+
+struct bench {
+	struct worker *w;
+	struct points *out;
+	struct link *all;
+	bool between; /* gradients, between two measurements */
+	struct vec *x, *y;
+	struct table *table;
+	size_t n;
+	double took[TIMES_MOST];
+};
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return x < y ? -1 : x > y;
+}
+
+static double median(double *x, int n)
+{
+	qsort(x, (size_t)n, sizeof *x, by_value);
+	return n % 2 ? x[n / 2] : (x[n / 2 - 1] + x[n / 2]) / 2;
+}
+
+static void compute_between(struct bench *b)
+{
+	if (b->between) {
+		b->w->workload->load(b->w);
+		b->w->workload->gradient(b->w);
+	}
+}
+
+typedef void work_fn(struct bench *b);
+
+/* Seconds of what, agreed on by all ranks: of a collective the shortest, else the mean. */
+static double figure(struct bench *b, work_fn *what, bool collective)
+{
+	int times = TIMES_LEAST;
+	for (int i = 0; i < times; i++) {
+		compute_between(b);
+		nsec since = clock_now();
+		what(b);
+		b->took[i] = 1e-9 * (double)(clock_now() - since);
+		if (i == TIMES_LEAST / 2) { /* as many as all ranks have time for */
+			double took = b->took[i];
+			link_fold(b->all, &took, 1, FOLD_MAX);
+			double wanted = took > 0 ? figure_s / took : TIMES_MOST;
+			times = wanted > TIMES_MOST    ? TIMES_MOST
+				: wanted < TIMES_LEAST ? TIMES_LEAST
+						       : (int)wanted;
+		}
+	}
+	if (collective)
+		link_fold(b->all, b->took, times, FOLD_MIN);
+	double m = median(b->took, times);
+	link_fold(b->all, &m, 1, FOLD_SUM);
+	return m / b->w->trainers;
+}
+
+/* ---- Passes over vectors ---- */
+
+static void do_fill(struct bench *b)
+{
+	vec_fill(b->y, 1);
+}
+
+static void do_copy(struct bench *b)
+{
+	vec_copy(b->y, b->x);
+}
+
+static void do_scale(struct bench *b)
+{
+	vec_scale(b->y, 0.5f);
+}
+
+static void do_axpy(struct bench *b)
+{
+	vec_axpy(b->y, 1e-3f, b->x);
+}
+
+static void do_sgd(struct bench *b)
+{
+	struct worker *w = b->w;
+	struct vec *v = b->n == vec_len(w->param) ? w->velocity : NULL;
+	vec_sgd(b->y, v, b->x, 0, v ? 0.9f : 0, 0, 1);
+}
+
+static void measure_vectors(struct bench *b)
+{
+	static const struct {
+		enum cost cost;
+		work_fn *work;
+	} row[] = {{COST_FILL, do_fill},
+		   {COST_COPY, do_copy},
+		   {COST_SCALE, do_scale},
+		   {COST_AXPY, do_axpy},
+		   {COST_SGD, do_sgd}};
+	for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+		points_add(b->out, cost_names[row[i].cost], (double)b->n,
+			   figure(b, row[i].work, false));
+}
+
+/* A product as a linear layer makes it: n x n weights and a mini-batch. */
+static void do_gemm(struct bench *b)
+{
+	vec_gemm(b->y, false, b->x, true, b->w->grad, (size_t)b->w->run->batch, b->n, b->n);
+}
+
+static void measure_gemm(struct bench *b)
+{
+	static const size_t width[] = {16, 64, 128, 256, 512, 1024};
+	struct vec *grad = b->w->grad;
+	for (size_t i = 0; i < sizeof width / sizeof *width; i++) {
+		size_t rows = (size_t)b->w->run->batch;
+		b->n = width[i];
+		b->x = vec_new(b->w, rows * b->n);
+		b->y = vec_new(b->w, rows * b->n);
+		b->w->grad = vec_new(b->w, b->n * b->n);
+		bool between = b->between;
+		b->between = false; /* it wants its own grad */
+		points_add(b->out, cost_names[COST_GEMM], 2.0 * (double)(rows * b->n * b->n),
+			   figure(b, do_gemm, false));
+		b->between = between;
+		vec_free(b->x);
+		vec_free(b->y);
+		vec_free(b->w->grad);
+		b->w->grad = grad;
+	}
+}
+
+/* ---- Passes over tables ---- */
+
+static void do_pass(struct bench *b, struct pass p)
+{
+	char *wrong = table_pass(b->table, &p);
+	CHECK(!wrong, "%s", wrong);
+}
+
+static void do_read(struct bench *b)
+{
+	do_pass(b, (struct pass){.kind = PASS_READ, .out = b->y->data, .pull = true});
+}
+
+static void do_push(struct bench *b)
+{
+	do_pass(b, (struct pass){.kind = PASS_PUSH,
+				 .in = b->x->data,
+				 .out = b->y->data,
+				 .pull = true,
+				 .by = {.scale = 1e-3f}});
+}
+
+static void do_sync(struct bench *b)
+{
+	do_pass(b, (struct pass){
+			   .kind = PASS_SYNC, .out = b->y->data, .pull = true, .by = {.scale = 1}});
+}
+
+static void do_elastic(struct bench *b)
+{
+	do_pass(b, (struct pass){.kind = PASS_ELASTIC,
+				 .out = b->y->data,
+				 .pull = true,
+				 .by = {.scale = 0.1f}});
+}
+
+static void measure_tables(struct bench *b, struct tables *s)
+{
+	static const struct {
+		enum cost cost;
+		work_fn *work;
+	} row[] = {{COST_READ, do_read},
+		   {COST_PUSH, do_push},
+		   {COST_SYNC, do_sync},
+		   {COST_ELASTIC, do_elastic}};
+	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+		struct table_rules r = {.rows = b->n,
+					.columns = 1,
+					.updater = updater_find("add"),
+					.syncs = row[i].cost == COST_SYNC};
+		char *wrong = table_open(&b->table, s, &r, NULL);
+		CHECK(!wrong, "%s", wrong);
+		points_add(b->out, cost_names[row[i].cost], (double)b->n,
+			   figure(b, row[i].work, false));
+		table_close(b->table);
+	}
+}
+
+/* ---- Messages ---- */
+
+static void do_allreduce(struct bench *b)
+{
+	link_allreduce(b->all, vec_floats(b->y, 0), b->n);
+	world_charge_sum(b->n, b->w->trainers);
+}
+
+/* Half the way there and back, between ranks 0 and 1. */
+static double message(struct bench *b)
+{
+	int rank = b->w->rank, times = TIMES_LEAST;
+	float *x = vec_floats(b->y, 0);
+	for (int i = 0; rank < 2 && i < times; i++) {
+		nsec since = clock_now();
+		for (int k = 0; k < 2; k++)
+			if (rank == k)
+				link_send_plain(b->all, 1 - k, x, b->n);
+			else
+				link_recv(b->all, k, x, b->n);
+		b->took[i] = 0.5e-9 * (double)(clock_now() - since);
+		if (i == TIMES_LEAST / 2)
+			times = b->n <= 65536 ? 201 : 41;
+	}
+	double m = rank < 2 ? median(b->took, times) : 0;
+	link_fold(b->all, &m, 1, FOLD_MAX);
+	return m;
+}
+
+static void measure_messages(struct bench *b)
+{
+	points_add(b->out, "message", (double)(b->n * sizeof(float)), message(b));
+	points_add(b->out, "allreduce", (double)b->n, figure(b, do_allreduce, true));
+}
+
+/* ---- All of it ---- */
+
+static void measure_length(struct bench *b, struct tables *s)
+{
+	b->x = vec_new(b->w, b->n);
+	b->y = vec_new(b->w, b->n);
+	if (s) {
+		measure_vectors(b);
+		measure_tables(b, s);
+	}
+	if (b->w->trainers > 1)
+		measure_messages(b);
+	vec_free(b->x);
+	vec_free(b->y);
+}
+
+static bool is_cheap(struct bench *b)
+{
+	nsec since = clock_now();
+	b->between = true;
+	compute_between(b);
+	double took = (double)(clock_now() - since);
+	link_fold(b->all, &took, 1, FOLD_MAX);
+	return took < BETWEEN_NS;
+}
+
+void measure_costs(struct worker *w, struct points *out)
+{
+	struct bench b = {.w = w, .out = out, .all = comm_link(w->all)};
+	size_t params = vec_len(w->param);
+	struct tables *s = NULL;
+	if (!world_is_virtual) {
+		char *wrong = tables_open(&s, b.all, b.all, w->rank, w->trainers, 0, "auto", NULL,
+					  NULL);
+		CHECK(!wrong, "%s", wrong);
+		b.between = is_cheap(&b);
+		measure_gemm(&b);
+	}
+	for (size_t i = 0; i < LENGTHS; i++) {
+		if (params < lengths[i] && (i == 0 || params > lengths[i - 1])) {
+			b.n = params;
+			measure_length(&b, s);
+		}
+		b.n = lengths[i];
+		if (b.n != params)
+			measure_length(&b, s);
+	}
+	if (params >= lengths[LENGTHS - 1]) {
+		b.n = params;
+		measure_length(&b, s);
+	}
+	tables_close(s);
+}
+
+/* ---- Steps ---- */
+
+struct stretch {
+	double mean;
+	const float *first;
+	size_t n;
+};
+
+static int by_mean(const void *a, const void *b)
+{
+	const struct stretch *x = a, *y = b;
+	return x->mean < y->mean ? -1 : x->mean > y->mean;
+}
+
+static int by_float(const void *a, const void *b)
+{
+	float x = *(const float *)a, y = *(const float *)b;
+	return x < y ? -1 : x > y;
+}
+
+/* Sorted, cut into STEP_BINS equal parts: the mean of each. */
+static void add_bins(struct points *out, float *step, size_t n)
+{
+	qsort(step, n, sizeof *step, by_float);
+	for (size_t k = 0; k < STEP_BINS; k++) {
+		size_t first = part_of(n, STEP_BINS, k), end = part_of(n, STEP_BINS, k + 1);
+		double sum = 0;
+		end = end > first ? end : first + 1;
+		for (size_t i = first; i < end; i++)
+			sum += step[i];
+		points_add(out, "step", (double)k, sum / (double)(end - first));
+	}
+}
+
+/* What steps take when nothing else is going on: of windows of WINDOW_S the middle half. */
+static void add_steps(struct points *out, const float *step, size_t n)
+{
+	enum { WINDOWS_MOST = 4096 };
+	const double window_s = 0.05;
+	double all = 0;
+	for (size_t i = 0; i < n; i++)
+		all += step[i];
+	size_t windows = (size_t)(all / window_s), kept = 0;
+	windows = windows > WINDOWS_MOST ? WINDOWS_MOST : windows;
+	windows = windows > n / 8 ? n / 8 : windows;
+	windows = windows < 4 ? 1 : windows;
+	struct stretch *w = must(calloc(windows, sizeof *w));
+	float *typical = must(malloc(n * sizeof *typical));
+	for (size_t k = 0; k < windows; k++) {
+		size_t first = part_of(n, windows, k), end = part_of(n, windows, k + 1);
+		w[k] = (struct stretch){.first = step + first, .n = end - first};
+		for (size_t i = first; i < end; i++)
+			w[k].mean += step[i] / (double)(end - first);
+	}
+	qsort(w, windows, sizeof *w, by_mean);
+	for (size_t k = windows / 4; k < windows - windows / 4; k++) {
+		memcpy(typical + kept, w[k].first, w[k].n * sizeof *typical);
+		kept += w[k].n;
+	}
+	add_bins(out, typical, kept);
+	free(typical);
+	free(w);
+}
+
+void measure_steps(struct worker *w, const float *step, size_t n, struct points *out)
+{
+	struct link *all = comm_link(w->all);
+	if (w->rank != 0) {
+		link_send(all, 0, step, n);
+		return;
+	}
+	float *pool = must(malloc(n * (size_t)w->trainers * sizeof *pool));
+	memcpy(pool, step, n * sizeof *pool);
+	for (int k = 1; k < w->trainers; k++)
+		link_recv(all, k, pool + (size_t)k * n, n);
+	add_steps(out, pool, n * (size_t)w->trainers);
+	free(pool);
+}

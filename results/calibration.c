@@ -290,12 +290,14 @@ static char *local_platform(const struct points *p, int cores)
 	return xml;
 }
 
+#define IN_MEMORY "/proc/self/fd/"
+
 /* A name by which this process and its children can open the text. */
 static char *in_memory(const char *text)
 {
 	int fd = memfd_create("platform", 0);
 	CHECK(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text), "memfd: %m");
-	return sentence("/proc/self/fd/%d", fd);
+	return sentence(IN_MEMORY "%d", fd);
 }
 
 /* ---- What a simulation needs ---- */
@@ -405,9 +407,29 @@ char *simulation_find(const struct config *c, const struct plan *p, struct simul
 	return NULL;
 }
 
+/* A platform in memory is gone with its last descriptor. */
+static void close_platform(const char *file)
+{
+	int fd;
+	if (file && sscanf(file, IN_MEMORY "%d", &fd) == 1)
+		close(fd);
+}
+
 void simulation_fini(struct simulation *s)
 {
+	close_platform(s->platform_file);
 	free(s->platform_file);
 	free(s->points.point);
 	*s = (struct simulation){.platform_file = NULL};
+}
+
+char *simulation_check(const struct config *c, const struct plan *p)
+{
+	struct simulation s;
+	if (strcmp(c->run.platform, "sim") != 0)
+		return NULL;
+	char *wrong = simulation_find(c, p, &s);
+	if (!wrong)
+		simulation_fini(&s);
+	return wrong;
 }

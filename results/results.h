@@ -104,6 +104,8 @@ void sweep_free(struct sweep *s);
  * or as given. NULL or a sentence. simulation_fini frees. */
 char *simulation_find(const struct config *c, const struct plan *p, struct simulation *s);
 void simulation_fini(struct simulation *s);
+/* NULL, or what simulation_find would say; real runs need nothing. */
+char *simulation_check(const struct config *c, const struct plan *p);
 
 /* Keeps what was measured of c's workload; *id gets its number. NULL or a sentence. */
 char *calibration_save(struct store *s, const struct config *c, const struct plan *p,
@@ -122,9 +124,5 @@ int command_sweep(int argc, char **argv);
 int command_table(int argc, char **argv);
 int command_plot(int argc, char **argv);
 int command_calibrate(int argc, char **argv);
-
-/* A folder of the installation (plots, workloads/sweeps): beside the program's build folder, or
- * under ../share/mvbench. Heap; NULL when it is not there. */
-char *installed_path(const char *name);
 
 #endif

@@ -436,10 +436,9 @@ static int run(const struct config *c, const struct run_flags *flags, enum forma
 	struct plan plan;
 	char *wrong;
 
-	struct simulation simulation;
 	if ((wrong = plan_make(c, &plan)) || (wrong = store_check(c->run.db)))
 		return complain(wrong);
-	if (strcmp(c->run.platform, "sim") == 0 && (wrong = simulation_find(c, &plan, &simulation)))
+	if ((wrong = simulation_check(c, &plan)))
 		return complain(wrong);
 	if (flags->dry_run && first_rank()) {
 		if (format == FORMAT_JSON)

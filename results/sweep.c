@@ -140,6 +140,8 @@ static char *plan_cells(const char *path, struct sweep *s)
 		struct cell *c = &s->cell[i];
 		char *why = plan_make(&c->config, &c->plan);
 		if (!why)
+			why = simulation_check(&c->config, &c->plan);
+		if (!why)
 			continue;
 		char *wrong =
 			sentence("%s:%d: [%s] %s: %s", path, c->line, c->section, c->what, why);

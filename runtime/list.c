@@ -3,6 +3,7 @@
  */
 #include "table.h"
 
+#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,7 +27,7 @@ static const struct option list_flags[] = {
 	{0},
 };
 
-enum { NAME_WIDTH = 16 };
+enum { NAME_WIDTH = 22 };
 
 /* One list, as text or as a JSON array of objects. */
 struct out {
@@ -171,14 +172,62 @@ static void list_devices(struct out *o)
 	}
 }
 
+static int is_platform(const struct dirent *e)
+{
+	const char *dot = strrchr(e->d_name, '.');
+	return dot && strcmp(dot, ".xml") == 0;
+}
+
+/* The value of the first property "description" of an XML file, from the heap; NULL = none. */
+static char *description_of(const char *path)
+{
+	char text[16384], *at = NULL, *end = NULL;
+	FILE *f = fopen(path, "r");
+	size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
+	if (f)
+		fclose(f);
+	text[n] = '\0';
+	at = strstr(text, "id=\"description\"");
+	at = at ? strstr(at, "value=\"") : NULL;
+	end = at ? strchr(at + strlen("value=\""), '"') : NULL;
+	return end ? must(strndup(at + strlen("value=\""),
+				  (size_t)(end - at) - strlen("value=\"")))
+		   : NULL;
+}
+
+static void list_simulated(struct out *o)
+{
+	char *folder = installed_path("sim/platforms");
+	struct dirent **file;
+	int n = folder ? scandir(folder, &file, is_platform, versionsort) : -1;
+	for (int i = 0; i < n; i++) {
+		char *path = sentence("%s/%s", folder, file[i]->d_name);
+		char *what = description_of(path);
+		char *name = sentence("sim:%.*s", (int)strcspn(file[i]->d_name, "."),
+				      file[i]->d_name);
+		item(o, name, what ? what : "(its file does not say)");
+		end_item(o);
+		free(name);
+		free(what);
+		free(path);
+		free(file[i]);
+	}
+	if (n >= 0)
+		free(file);
+	free(folder);
+}
+
 static void list_platforms(struct out *o)
 {
 	item(o, "mpi", "real workers, on this machine or those of --hostfile");
 	fact(o, "version", platform_version());
 	end_item(o);
-	item(o, "sim", "simulated workers in virtual time");
-	fact(o, "not usable", "not built yet");
+	item(o, "sim", "simulated workers in virtual time, on one of the following by its name "
+		       "behind sim: (--platform=sim --sim.platform=NAME)");
 	end_item(o);
+	item(o, "sim:local", "this machine, as mvbench calibrate has measured it");
+	end_item(o);
+	list_simulated(o);
 }
 
 static const struct kind {

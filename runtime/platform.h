@@ -668,6 +668,10 @@ void panic_as(const char *who); /* who it is; must outlive the process's errors 
 /* Last words go here, and not to the terminal: somebody else shows them. */
 void panic_to(char *text, size_t room);
 
+/* A folder or file of the installation (plots, workloads/sweeps, sim/platforms/titanx4.xml): beside
+ * the program's build folder, or under ../share/mvbench. Heap; NULL when it is not there. */
+char *installed_path(const char *name);
+
 /* ---- The command that needs no results (list.c) -------------------------- */
 
 int command_list(int argc, char **argv);

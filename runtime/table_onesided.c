@@ -1,6 +1,6 @@
 /*
- * table_onesided.c - tables whose shards lie in MPI windows: every worker holds one, and reaches
- * the others' one-sidedly. It is the home when workers are on several machines without servers.
+ * table_onesided.c - tables whose shards lie in MPI windows: every worker holds one (or, of small
+ * tables, the first few do), and reaches the others' one-sidedly. It is the home when workers are on several machines without servers.
  *
  *   push   d = updater(0, in), worked out here; then W += d, an MPI accumulate
  *   pull   an accumulate that adds nothing and fetches W; a push and a pull are one fetch-and-add
@@ -39,6 +39,7 @@
 #include <string.h>
 
 enum { PIECE = 1 << 18 };                          /* most floats of one operation */
+enum { SHARD_LEAST = 256 };                        /* floats */
 enum { REST_LEAST = 20000, REST_MOST = 500000 };   /* between two looks at the counters [ns] */
 enum { PUSHES, COPIES, BARRIERS, OF_EACH_WORKER }; /* counters, after that of pushes begun */
 
@@ -63,9 +64,18 @@ static const int64_t zero = 0, one = 1;
 
 /* ---- Where things are -------------------------------------------------------- */
 
+/* So many workers hold a shard, the first ones: shards of a few floats would only cost messages. */
+static size_t holders(const struct table *t)
+{
+	size_t most = t->n / SHARD_LEAST, all = (size_t)t->among->size;
+	most = smaller(most ? most : 1, t->rules.rows);
+	return smaller(most, all);
+}
+
 static size_t shard_first(const struct table *t, int k)
 {
-	return part_of(t->rules.rows, (size_t)t->among->size, (size_t)k) * t->rules.columns;
+	size_t parts = holders(t);
+	return part_of(t->rules.rows, parts, smaller((size_t)k, parts)) * t->rules.columns;
 }
 
 static size_t shard_length(const struct table *t, int k)
@@ -77,7 +87,7 @@ static size_t shard_length(const struct table *t, int k)
 static int shard_of(const struct table *t, size_t first)
 {
 	unsigned __int128 row = first / t->rules.columns;
-	return (int)(((row + 1) * (size_t)t->among->size - 1) / t->rules.rows);
+	return (int)(((row + 1) * holders(t) - 1) / t->rules.rows);
 }
 
 static size_t counter_of(const struct table *t, int what, int worker)

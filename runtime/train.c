@@ -899,7 +899,8 @@ static void race_on(struct race *r)
 	r->lap[0].end = 0;
 
 	deal(r, 1);
-	warm_up(r);
+	if (!world_is_virtual)
+		warm_up(r);
 	for (w->epoch = 1; w->epoch <= run->epochs && !r->status && !has_kept_all(r); w->epoch++) {
 		bool barrier = w->epoch == run->epochs ||
 			       (run->barrier_every && w->epoch % run->barrier_every == 0);

@@ -4,7 +4,8 @@
  *
  * A gradient that communicates with nobody is one draw from the calibrated times of a whole step;
  * the update is a cost of its own and is taken out of the draw. Where the layers of one model are
- * spread over workers, each operation takes its own time, matrix products by their flops.
+ * spread over workers, each operation takes its own time, matrix products by their flops; of a step
+ * whose time was given, the products take all of it.
  *
  * A draw is one of STEP_BINS equally likely times, in proportion to the rows.
  */
@@ -59,11 +60,35 @@ static void sim_put_columns(struct device *d, float *y, const float *x, size_t r
 	owe(COST_COPY, rows * n);
 }
 
+/* What a step of the whole model multiplies: 2 flops a weight and row forward, as many for its own
+ * gradient, and for the gradient below. */
+static double step_flops(const struct worker *w)
+{
+	const struct linear *l;
+	double flops = 0;
+	for (size_t i = 0; (l = net_linear_at(w->net, i)); i++)
+		flops += (l->first ? 4.0 : 6.0) * (double)l->in * (double)l->out;
+	return flops * sim_costs()->rows;
+}
+
+/* Where the time of a step was given and products were not measured, they are all of the step. */
+static void owe_product(double flops)
+{
+	const struct simulation *s = sim_costs();
+	const struct sim_worker *me = sim_self();
+	if (me->quiet)
+		return;
+	if (s->cost[COST_GEMM].n == 0 && comm_size(me->worker->model_group) > 1)
+		sim_owe(s->step_s[0] * flops / step_flops(me->worker));
+	else
+		sim_owe_for(COST_GEMM, flops);
+}
+
 static void sim_gemm(struct device *d, float *y, bool at, const float *a, bool bt, const float *b,
 		     size_t m, size_t n, size_t k)
 {
 	inner->gemm(d, y, at, a, bt, b, m, n, k);
-	owe(COST_GEMM, 2 * m * n * k);
+	owe_product(2.0 * (double)m * (double)n * (double)k);
 }
 
 static void sim_add_bias(struct device *d, float *y, const float *b, size_t rows, size_t n)

@@ -258,8 +258,9 @@ static void lay_out_slots(void)
 	}
 }
 
-/* Collectives go as Open MPI decides. But a ring of so many ranks, which it would choose for most
- * lengths, is millions of messages: then halving and doubling (Rabenseifner). */
+/* Collectives go as Open MPI decides. But with more ranks than this, a ring, which it would choose
+ * for most lengths, is millions of messages: then halving and doubling (Rabenseifner), and SMPI's
+ * plain algorithms for what is not in a race. */
 enum { RING_MOST = 64 };
 
 static void start_engine(const char *platform, int workers)
@@ -268,10 +269,18 @@ static void start_engine(const char *platform, int workers)
 	int count = 2;
 	simgrid_init(&count, words);
 	smpi_init_options();
-	sg_cfg_set_string("smpi/coll-selector", "ompi");
-	if (workers > RING_MOST)
+	if (workers > RING_MOST) {
 		sg_cfg_set_string("smpi/allreduce", "rab_rdb");
-	sg_cfg_set_double("smpi/cpu-threshold", -1); /* nothing is measured: all is charged */
+		sg_cfg_set_string("smpi/allgather", "rdb");
+		sg_cfg_set_string("smpi/gather", "ompi_binomial");
+		sg_cfg_set_string("smpi/barrier", "ompi_recursivedoubling");
+		sg_cfg_set_string("smpi/reduce", "binomial");
+		sg_cfg_set_string("smpi/bcast", "binomial_tree");
+	} else {
+		sg_cfg_set_string("smpi/coll-selector", "ompi");
+	}
+	/* Nothing is measured: all is charged. (-1 means this only where SMPI reads it itself.) */
+	sg_cfg_set_double("smpi/cpu-threshold", 1e300);
 	sg_cfg_set_double("smpi/test", 1e-6);
 	sg_cfg_set_double("smpi/iprobe", 1e-6);
 	sg_cfg_set_boolean("smpi/grow-injected-times", "no");

@@ -1,7 +1,7 @@
 /*
- * installed.c - where the files that come with the program are: plots, job files.
+ * installed.c - where the files that come with the program are: plots, job files, platforms.
  */
-#include "results.h"
+#include "platform.h"
 
 #include <limits.h>
 #include <stdlib.h>

@@ -42,7 +42,7 @@ LIB   = $(addprefix $(B)/libmvbench,.so .a)
 SIM  := $(filter-out $(B)/runtime/mpi.o $(B)/runtime/world.o,$(OBJ)) \
 	$(patsubst %.c,$(B)/%.o,sim/world.c sim/device.c) $(B)/sim/mpi.o
 
-all: $(B)/mvbench $(B)/mvbench-sim $(LIB) $(MODULE) ## build the program, build/mvbench, and the library, build/libmvbench.so
+all: $(B)/mvbench $(B)/mvbench-sim $(LIB) $(MODULE) ## build build/mvbench, its simulator beside it, and build/libmvbench.so
 
 demo: $(B)/mvbench $(B)/mvbench-sim $(MODULE) ## train, compare and draw on real data, in three minutes
 	@tests/demo.sh $(B)
@@ -80,11 +80,12 @@ layers: $(OBJ) ## the include rules between folders, and no mutable state in plu
 	@tests/layers.sh $(B)
 
 install: all ## put the program, its figures and the library under PREFIX (/usr/local)
-	install -D $(B)/mvbench $(DESTDIR)$(PREFIX)/bin/mvbench
+	install -Dt $(DESTDIR)$(PREFIX)/bin $(B)/mvbench $(B)/mvbench-sim
 	$(if $(MODULE),install -Dm 755 $(MODULE) $(DESTDIR)$(PREFIX)/lib/mvbench/mvbench_cuda.so)
 	install -d $(DESTDIR)$(PREFIX)/share/mvbench/plots $(DESTDIR)$(PREFIX)/share/mvbench/workloads/sweeps
 	install -m 644 plots/*.sql plots/*.gp $(DESTDIR)$(PREFIX)/share/mvbench/plots
 	install -m 644 workloads/sweeps/*.ini $(DESTDIR)$(PREFIX)/share/mvbench/workloads/sweeps
+	install -Dm 644 -t $(DESTDIR)$(PREFIX)/share/mvbench/sim/platforms sim/platforms/*.xml
 	install -Dm 644 runtime/libmvbench.h $(DESTDIR)$(PREFIX)/include/libmvbench.h
 	install -Dm 644 $(B)/libmvbench.a $(DESTDIR)$(PREFIX)/lib/libmvbench.a
 	install -m 755 $(B)/libmvbench.so $(DESTDIR)$(PREFIX)/lib/libmvbench.so.0

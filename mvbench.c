@@ -11,7 +11,8 @@
 	X(list, "show the strategies, updaters, workloads, devices and platforms that there are") \
 	X(table, "print results as a table") \
 	X(plot, "draw results") \
-	X(calibrate, "measure this machine for the simulator")
+	X(calibrate, "measure this machine for the simulator") \
+	X(validate, "hold the simulator against real runs, cell by cell")
 
 static const struct command {
 	const char *name, *summary;

@@ -652,7 +652,7 @@ static int draw(struct drawing *d, const struct figure *f, const struct picture 
 		wrong = sentence("%s.gp: gnuplot failed: %s", f->name,
 				 complaint[0] ? complaint : "it drew nothing");
 	} else {
-		char *path = picture_path(d, f->name, several ? p->workload : NULL);
+		char *path = picture_path(d, f->name, several && *p->workload ? p->workload : NULL);
 		/* It also warns when all points are equal, and then does well. */
 		if (complaint[0] && !strstr(complaint, "Warning: empty "))
 			fprintf(stderr, "mvbench: %s.gp: gnuplot warns: %s\n", f->name, complaint);

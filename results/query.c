@@ -408,6 +408,27 @@ char *query_print(struct store *s, FILE *f, enum format format, const char *sql,
 	return wrong;
 }
 
+char *query_numbers(struct store *s, const char *sql, const char *const *param, size_t count,
+		    double *x, int n)
+{
+	sqlite3_stmt *q = NULL;
+	char *wrong = prepare(s, sql, &q);
+
+	if (wrong)
+		return wrong;
+	for (size_t i = 0; i < count; i++)
+		sqlite3_bind_text(q, (int)i + 1, param[i], -1, SQLITE_TRANSIENT);
+	int rc = sqlite3_step(q);
+	for (int i = 0; i < n; i++)
+		x[i] = rc == SQLITE_ROW && is_number(q, i) ? sqlite3_column_double(q, i) : NAN;
+	if (rc == SQLITE_ERROR)
+		wrong = sentence("the query failed: %s", sqlite3_errmsg(s->db));
+	else if (rc != SQLITE_ROW && rc != SQLITE_DONE)
+		wrong = database_error(s, rc);
+	sqlite3_finalize(q);
+	return wrong;
+}
+
 char *query_run_json(struct store *s, FILE *f, int64_t id)
 {
 	char text[24];

@@ -40,6 +40,9 @@ bool format_find(const char *text, enum format *out);
  * markdown, RFC 4180 CSV, or one JSON object a row. NULL or a sentence. rows may be NULL. */
 char *query_print(struct store *s, FILE *f, enum format format, const char *sql,
 		  const char *const *param, size_t count, int64_t *rows);
+/* The first n columns of the first row of one such SELECT; NaN where there is no number. */
+char *query_numbers(struct store *s, const char *sql, const char *const *param, size_t count,
+		    double *x, int n);
 /* One JSON object a run, as `run --format=json` promises (DESIGN). */
 char *query_run_json(struct store *s, FILE *f, int64_t id);
 
@@ -99,6 +102,11 @@ struct sweep {
 /* NULL, or a sentence with file:line. `given` replaces what the file says. Plans nothing. */
 char *sweep_read(const char *path, const struct setting *given, size_t n, struct sweep *s);
 void sweep_free(struct sweep *s);
+/* A job file as given, or one of those that come with the program, with or without its .ini: its
+ * path, from the heap. NULL or a sentence (sweep.c). */
+char *sweep_find(const char *name, char **path);
+/* Plans every cell: NULL, or a sentence about the first that cannot run. path: the job file. */
+char *sweep_plan(const char *path, struct sweep *s);
 
 /* What a simulation of c needs (calibration.c): its platform's file, and what work costs, from --db
  * or as given. NULL or a sentence. simulation_fini frees. */
@@ -124,5 +132,6 @@ int command_sweep(int argc, char **argv);
 int command_table(int argc, char **argv);
 int command_plot(int argc, char **argv);
 int command_calibrate(int argc, char **argv);
+int command_validate(int argc, char **argv);
 
 #endif

@@ -402,9 +402,9 @@ real AS MATERIALIZED (
 		SELECT *, max(later) OVER (PARTITION BY simulated_id) AS some FROM near WHERE here)
 	WHERE later = some),
 figure AS (
-	SELECT simulated_id, 'seconds' AS name, epoch_seconds AS x FROM real
-	UNION ALL SELECT simulated_id, 'share', share FROM real
-	UNION ALL SELECT simulated_id, 'loss', test_loss FROM real),
+	SELECT simulated_id, column1 AS name,
+		CASE column1 WHEN 'seconds' THEN epoch_seconds WHEN 'share' THEN share ELSE test_loss END AS x
+	FROM real CROSS JOIN (VALUES ('seconds'), ('share'), ('loss'))),
 ranked AS (
 	SELECT simulated_id, name, x, count(*) OVER (PARTITION BY simulated_id, name) AS n,
 		row_number() OVER (PARTITION BY simulated_id, name ORDER BY x) AS i
@@ -418,9 +418,8 @@ met AS (
 	SELECT r.simulated_id, 0 AS simulated, h.staleness, h.pushes
 	FROM real AS r CROSS JOIN staleness AS h ON h.run_id = r.id AND h.epoch >= 1
 	WHERE r.workers > 1
-	UNION ALL SELECT r.simulated_id, 1, h.staleness, h.pushes
-	FROM (SELECT DISTINCT simulated_id FROM real WHERE workers > 1) AS r
-		CROSS JOIN staleness AS h ON h.run_id = r.simulated_id AND h.epoch >= 1),
+	UNION ALL SELECT s.id, 1, h.staleness, h.pushes
+	FROM simulated AS s CROSS JOIN staleness AS h ON h.run_id = s.id AND h.epoch >= 1),
 pushed AS MATERIALIZED (
 	SELECT simulated_id, simulated, 1.0 * sum(pushes) AS pushes FROM met GROUP BY 1, 2),
 distance AS MATERIALIZED (

@@ -52,8 +52,7 @@ static char *no_such_file(const char *name, const char *folder)
 	return wrong;
 }
 
-/* As given, or one of those that come with the program, with or without its .ini. */
-static char *find_file(const char *name, char **path)
+char *sweep_find(const char *name, char **path)
 {
 	char *folder, *wrong = NULL;
 
@@ -133,8 +132,7 @@ static bool finished(const struct cell *c, const struct sweep_flags *f)
 	       !f->retry;
 }
 
-/* Checks every cell before anything starts. */
-static char *plan_cells(const char *path, struct sweep *s)
+char *sweep_plan(const char *path, struct sweep *s)
 {
 	for (size_t i = 0; i < s->cells; i++) {
 		struct cell *c = &s->cell[i];
@@ -412,7 +410,7 @@ static int do_sweep(const char *path, struct sweep *s, const struct sweep_flags 
 			  .began = clock_now()};
 	char *wrong;
 
-	if ((wrong = plan_cells(path, s)) || (wrong = look_up(s, f)))
+	if ((wrong = sweep_plan(path, s)) || (wrong = look_up(s, f)))
 		return complain(wrong);
 	if (f->dry_run) {
 		list_cells(s, d.format);
@@ -480,7 +478,7 @@ int command_sweep(int argc, char **argv)
 	if (!wrong && platform_under_launcher())
 		wrong = sentence("sweep starts its own workers: run it without mpirun or srun");
 	if (!wrong)
-		wrong = find_file(a.word[0], &path);
+		wrong = sweep_find(a.word[0], &path);
 	if (!wrong)
 		wrong = sweep_read(path, a.option, a.options, &sweep);
 	arguments_free(&a);

@@ -14,7 +14,7 @@
 #include <string.h>
 
 struct calibrate_flags {
-	const char *counts;
+	const char *counts, *out;
 	double seconds;
 };
 
@@ -32,6 +32,12 @@ static const struct option calibrate_flags[] = {
 	 .min = 0.01,
 	 .max = 3600,
 	 .help = "of training that is measured, for each of them [time]"},
+	{.name = "out",
+	 .type = OPT_STRING,
+	 .offset = offsetof(struct calibrate_flags, out),
+	 .def = "",
+	 .help = "writes this machine as a platform too, such as local.xml; simulations take it "
+		 "from the database [file]"},
 	{0},
 };
 
@@ -234,6 +240,33 @@ static int launch_one(const struct arguments *a, int workers, bool sim)
 	return status;
 }
 
+/* Copies the platform that a simulation of so many workers would take. */
+static char *write_platform(const struct arguments *a, const char *file, int workers)
+{
+	struct config c;
+	struct plan plan;
+	struct simulation s = {.platform_file = NULL};
+	char *count = sentence("%d", workers), *wrong = config_for(&c, a, count, true), text[4096];
+	size_t n;
+	free(count);
+	if (wrong)
+		return wrong;
+	if (!(wrong = plan_make(&c, &plan)))
+		wrong = simulation_find(&c, &plan, &s);
+	config_fini(&c);
+	if (wrong)
+		return wrong;
+	FILE *from = fopen(s.platform_file, "r"), *to = fopen(file, "w");
+	while (from && to && (n = fread(text, 1, sizeof text, from)) > 0)
+		fwrite(text, 1, n, to);
+	bool failed = !from || !to || ferror(to);
+	failed |= to && fclose(to) != 0;
+	if (from)
+		fclose(from);
+	simulation_fini(&s);
+	return failed ? sentence("--out=%s: it cannot be written: %m", file) : NULL;
+}
+
 static int calibrate(const struct arguments *a, const struct calibrate_flags *f)
 {
 	int count[COUNTS_MOST], n, status = EXIT_OK;
@@ -261,6 +294,8 @@ static int calibrate(const struct arguments *a, const struct calibrate_flags *f)
 	if (status == EXIT_OK && !(wrong = store_open(&s, c.run.db, STORE_READ)))
 		wrong = calibration_print(s, stdout, 0);
 	store_close(s);
+	if (status == EXIT_OK && !wrong && *f->out)
+		wrong = write_platform(a, f->out, count[n > 1 ? n - 2 : 0]);
 	config_fini(&c);
 	return wrong ? complain(wrong) : status;
 }

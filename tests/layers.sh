@@ -47,6 +47,13 @@ may 'tests/lib_*.c' "<(libmvbench|mpi)\.h>|$libc|<(stdio|pthread)\.h>"
 may 'mvbench.h' '<(stdbool|stddef|stdint)\.h>'
 may 'results/*.c' "\"(results|database)\.h\"|$posix"
 may 'plots/*.c' "\"../results/(results|database)\.h\"|$posix"
+for f in sim/*.c; do
+	case $f in
+	sim/calibrate.c | sim/validate.c) may "$f" "\"(sim|../results/results)\.h\"|$posix" ;;
+	*) may "$f" "\"sim\.h\"|$posix|<(simgrid|smpi|xbt)/[a-z]+\.h>" ;;
+	esac
+done
+may 'sim/sim.h' '"../runtime/platform.h"'
 may 'mvbench.c' "\"results/results.h\"|$libc|<stdio\.h>"
 
 # one library each: only its file includes it

@@ -19,6 +19,7 @@
 	X(plots) \
 	X(run) \
 	X(train) \
+	X(validate) \
 	X(strategies) \
 	X(tables) \
 	X(onesided) \

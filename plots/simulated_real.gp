@@ -1,0 +1,63 @@
+# Columns: real, its minimum and maximum, simulated [s]; colour, shape, open
+side = 300; below = 110; between = 16
+widest = max(widest, 14)
+eval canvas(62, side, 64 + letter * widest, max(side + between + below, line * (blocks + 4)))
+eval around(62)
+set key at screen x_of(62 + side + 10), screen y_of(head - 4)
+array colour[blocks]
+array shape[blocks]
+closed = "7 5 9 11 13 15"
+opened = "6 4 8 10 12 14"
+do for [i = 1:blocks] {
+	stats data index i - 1 using 5 nooutput; colour[i] = word(palette_lines, (int(STATS_max) - 1) % 7 + 1)
+	stats data index i - 1 using 6 nooutput; k = (int(STATS_max) - 1) % 6 + 1
+	stats data index i - 1 using 7 nooutput
+	shape[i] = int(word(STATS_max > 0 ? opened : closed, k))
+}
+stats data using (100 * ($4 / $1 - 1)) nooutput
+low_error = min(-12, 1.1 * STATS_min); high_error = max(12, 1.1 * STATS_max)
+eval extremes(2); first = least
+eval extremes(3); last = most
+eval extremes(4); first = min(first, least); last = max(last, most)
+unit = time_of(last); name_of_unit = time_unit(last)
+first = first / unit / 1.15; last = last / unit * 1.15
+
+# Decades alone are too few tics where there are not several of them.
+tics = ''
+if (last / first < 50) {
+	do for [k = int(floor(log10(first))):int(floor(log10(last)))] {
+		do for [m in '1 2 5'] { tics = tics . sprintf("%s%g", tics eq '' ? '' : ', ', m * 10.0 ** k) }
+	}
+}
+if (last / first > 4) {
+	set logscale xy
+	if (tics ne '') { eval 'set xtics (' . tics . '); set ytics (' . tics . ')' }
+}
+set xrange [first:last]
+set style fill solid 1 noborder
+upper = '#E8E8E8'; inner = '#CFCFCF'
+
+set multiplot
+set tmargin at screen y_of(head); set bmargin at screen y_of(head + side)
+set yrange [first:last]
+set ylabel sprintf('Simulated epoch [%s]', name_of_unit)
+set format x ''
+plot sample [first:last] '+' using 1:($1 * 0.9):($1 * 1.1) with filledcurves linecolor rgb upper title '10 %', \
+     [first:last] '+' using 1:($1 * 0.95):($1 * 1.05) with filledcurves linecolor rgb inner title '5 %', \
+     [first:last] '+' using 1:1 with lines linewidth 0.8 linecolor rgb '#888888' dashtype 1 title 'equal', \
+     for [i = 1:blocks] data index i - 1 using ($1 / unit):($4 / unit):($2 / unit):($3 / unit) \
+	with xerrorbars pointtype shape[i] pointsize 0.8 linewidth 1 linecolor rgb colour[i] dashtype 1 title name[i]
+
+# The same, as errors: a few percent are nothing on a logarithmic scale.
+set tmargin at screen y_of(head + side + between); set bmargin at screen y_of(head + side + between + below)
+unset key; unset label 1001; unset label 1002; unset label 1003
+unset logscale y; set ytics autofreq; set yrange [low_error:high_error]
+set format x '%h'; set format y '%+g'; set ytics add ('0' 0)
+set xlabel sprintf('Real epoch [%s]', name_of_unit)
+set ylabel 'Error [%]'
+plot sample [first:last] '+' using 1:(-10):(10) with filledcurves linecolor rgb upper, \
+     [first:last] '+' using 1:(-5):(5) with filledcurves linecolor rgb inner, \
+     [first:last] '+' using 1:(0) with lines linewidth 0.8 linecolor rgb '#888888' dashtype 1, \
+     for [i = 1:blocks] data index i - 1 using ($1 / unit):(100 * ($4 / $1 - 1)) with points \
+	pointtype shape[i] pointsize 0.8 linecolor rgb colour[i]
+unset multiplot

@@ -23,11 +23,13 @@ export MVBENCH_HOME = $(CURDIR)
 export OMPI_ALLOW_RUN_AS_ROOT = 1
 export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM = 1
 
+SIMULATED := $(addprefix sim/,world.c device.c allreduce.c)
 SRC  := $(filter-out runtime/libmvbench% runtime/rendezvous% runtime/cuda.c runtime/cuda_image.c,$(wildcard runtime/*.c strategies/*.c workloads/*.c results/*.c plots/*.c) \
-	$(filter-out sim/world.c sim/device.c,$(wildcard sim/*.c)))
+	$(filter-out $(SIMULATED),$(wildcard sim/*.c)))
 OBJ  := $(SRC:%.c=$(B)/%.o)
 TEST := $(patsubst %.c,$(B)/%.o,$(wildcard tests/check_*.c tests/fixture.c tests/trained.c))
 TOOL := $(patsubst tests/tool_%.c,$(B)/tests/tool_%,$(wildcard tests/tool_*.c))
+SIM_TOOL := $(B)/tests/sim_train $(patsubst %.c,$(B)/%,$(wildcard tests/sim_*.c))
 CORE := $(filter-out %_vec.c,$(wildcard runtime/libmvbench*.c runtime/table*.c $(addprefix runtime/, \
 	updater.c stats.c world.c mpi.c panic.c rendezvous.c)))
 USER := $(patsubst %.c,$(B)/%,$(wildcard tests/seed_*.c tests/lib_*.c))
@@ -40,14 +42,14 @@ FAKE_FLAGS = -std=c++17 -g -O3 $(ARCH) -Wall -Wextra -fPIC -fvisibility=hidden -
 LIB   = $(addprefix $(B)/libmvbench,.so .a)
 # The same program in the simulated world: other files for the world, SMPI for MPI.
 SIM  := $(filter-out $(B)/runtime/mpi.o $(B)/runtime/world.o,$(OBJ)) \
-	$(patsubst %.c,$(B)/%.o,sim/world.c sim/device.c) $(B)/sim/mpi.o
+	$(SIMULATED:%.c=$(B)/%.o) $(B)/sim/mpi.o
 
 all: $(B)/mvbench $(B)/mvbench-sim $(LIB) $(MODULE) ## build build/mvbench, its simulator beside it, and build/libmvbench.so
 
 demo: $(B)/mvbench $(B)/mvbench-sim $(MODULE) ## train, compare and draw on real data, in three minutes
 	@tests/demo.sh $(B)
 
-programs: all $(B)/check $(TOOL) $(USER)
+programs: all $(B)/check $(TOOL) $(SIM_TOOL) $(USER)
 
 test: programs $(FAKE) ## every test (Check)
 	@cd $(B) && CK_VERBOSITY=$${CK_VERBOSITY:-normal} ./check
@@ -140,7 +142,11 @@ $(B)/mvbench-sim: $(SIM) $(B)/mvbench.o
 	@echo "  LD $@"; $(CC) $(CFLAGS) $(LDFLAGS) $^ -o $@ $(LIBS) -lsimgrid
 $(B)/check: $(OBJ) $(TEST)
 	@echo "  LD $@"; $(LINK) -lcheck -lsubunit -lrt -pthread
-$(B)/tests/tool_train: WRAP = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc
+$(B)/tests/sim_train: $(B)/tests/tool_train.o
+$(filter-out %/sim_train,$(SIM_TOOL)): %: %.o
+$(SIM_TOOL): $(SIM)
+	@echo "  LD $@"; $(CC) $(CFLAGS) $(LDFLAGS) $(WRAP) $^ -o $@ $(LIBS) -lsimgrid
+$(B)/tests/tool_train $(B)/tests/sim_train: WRAP = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc
 $(B)/tests/tool_%: $(OBJ) $(B)/tests/tool_%.o
 	@echo "  LD $@"; $(LINK)
 $(B)/runtime/cuda.o $(B)/runtime/cuda_image.o: CPPFLAGS += -isystem $(CUDA)/include

@@ -338,20 +338,26 @@ static char *find_platform(const struct config *c, struct simulation *s, int cor
 static char *calibrate_words(const struct config *c, int workers)
 {
 	const struct run *r = &c->run;
-	char *words = workload_words(c), *counts = must(strdup("")), *all;
-	if (workers > 1 && workers != usable_cores() && workers != 2 * usable_cores()) {
-		free(counts);
-		counts = sentence(" --counts=1,%d", workers);
-	}
-	all = sentence("mvbench calibrate --workload=%s --batch=%lld%s%s%s%s --db=%s", r->workload,
-		       (long long)r->batch, *words ? " " : "", words,
-		       strcmp(r->device, "auto") == 0 ? "" : " --device=",
-		       strcmp(r->device, "auto") == 0 ? "" : r->device, r->db);
-	char *whole = sentence("%s%s", all, counts);
-	free(all);
+	char *words = workload_words(c), *all = NULL;
+	size_t n;
+	FILE *f = open_memstream(&all, &n);
+	must(f);
+	fprintf(f, "mvbench calibrate --workload=%s --batch=%lld%s%s", r->workload,
+		(long long)r->batch, *words ? " " : "", words);
+	if (strcmp(r->device, "auto") != 0)
+		fprintf(f, " --device=%s", r->device);
+	if (strcmp(r->precision, "float32") != 0)
+		fprintf(f, " --precision=%s", r->precision);
+	if (r->threads != 1)
+		fprintf(f, " --threads=%lld", (long long)r->threads);
+	if (*r->data_dir)
+		fprintf(f, " --data-dir=%s", r->data_dir);
+	fprintf(f, " --db=%s", r->db);
+	if (workers > 1 && workers != usable_cores() && workers != 2 * usable_cores())
+		fprintf(f, " --counts=1,%d", workers);
+	fclose(f);
 	free(words);
-	free(counts);
-	return whole;
+	return all;
 }
 
 static char *load_calibration(const struct config *c, const struct plan *p, struct simulation *s,

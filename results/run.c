@@ -457,6 +457,20 @@ static int run(const struct config *c, const struct run_flags *flags, enum forma
 	return status;
 }
 
+/* NULL, or a sentence: one process simulates all workers, and only mvbench starts it. */
+static char *wrong_world(const struct config *c, const struct live *live, bool worker)
+{
+	bool sim = strcmp(c->run.platform, "sim") == 0;
+
+	if (world_is_virtual && !(live && sim))
+		return sentence("this is the simulator, which mvbench starts: run mvbench with "
+				"--platform=sim");
+	if (sim && worker && !world_is_virtual)
+		return sentence("--platform=sim: one process simulates all workers; run mvbench "
+				"without a launcher");
+	return NULL;
+}
+
 int command_run(int argc, char **argv)
 {
 	struct arguments a;
@@ -481,6 +495,8 @@ int command_run(int argc, char **argv)
 	if (!wrong)
 		wrong = config_init(&config, a.option, a.options, false);
 	arguments_free(&a);
+	if (!wrong && (wrong = wrong_world(&config, live, worker && !flags.dry_run)))
+		config_fini(&config);
 	if (wrong) {
 		status = refuse(wrong, live);
 	} else {

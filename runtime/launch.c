@@ -714,6 +714,7 @@ int launch(const struct config *c, const char *command, int (*worker)(void *ctx,
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	if (!inherited)
 		unlink(path);
+	live->interrupted = w.interrupted;
 	bool ended = __atomic_load_n(&live->state, __ATOMIC_ACQUIRE) == LIVE_ENDED;
 	if (*w.ear.last_words && (ended || w.interrupted))
 		fprintf(stderr, OURS "%s\n", w.ear.last_words); /* not the reason */

@@ -11,7 +11,6 @@
 #include <mpi-ext.h>
 #endif
 #include <semaphore.h>
-#include <sys/mman.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include <sched.h>
@@ -21,7 +20,8 @@
 struct mail;
 
 struct link {
-	MPI_Comm comm; /* MPI_COMM_NULL: one worker alone */
+	MPI_Comm comm;           /* MPI_COMM_NULL: one worker alone */
+	struct meeting *meeting; /* of simulated workers: where they sum; NULL in the real world */
 	MPI_Request slot[LINK_SLOTS];
 	struct mail *mail; /* NULL until there is some */
 };
@@ -124,7 +124,14 @@ const char *platform_version(void)
 static struct link *link_of(MPI_Comm comm)
 {
 	struct link *l = must(calloc(1, sizeof *l));
+	int rank;
 	l->comm = comm;
+	if (!world_is_virtual || comm == MPI_COMM_NULL)
+		return l;
+	MPI_Comm_rank(comm, &rank);
+	if (rank == 0)
+		l->meeting = world_meeting_new(link_size(l));
+	link_broadcast(l, 0, &l->meeting, sizeof l->meeting); /* they share their memory */
 	return l;
 }
 
@@ -157,8 +164,10 @@ static void mail_free(struct mail *m);
 
 void link_free(struct link *l)
 {
-	if (l)
+	if (l) {
 		mail_free(l->mail);
+		world_meeting_free(l->meeting);
+	}
 	if (l && l->comm != MPI_COMM_NULL)
 		MPI_Comm_free(&l->comm);
 	free(l);
@@ -192,18 +201,6 @@ bool link_reads_devices(void)
 #else
 	return false;
 #endif
-}
-
-float *link_nowhere(void)
-{
-	static float *nowhere;
-	const size_t most = (size_t)8 << 30; /* pages that are never touched take no memory */
-	if (!nowhere) {
-		void *p = mmap(NULL, most, PROT_READ | PROT_WRITE,
-			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-		nowhere = must(p == MAP_FAILED ? NULL : p);
-	}
-	return nowhere;
 }
 
 /* MPI counts in int: what may be longer goes in pieces. */
@@ -240,9 +237,20 @@ void link_exchange(struct link *l, int peer, const float *out, float *in, size_t
 		     MPI_STATUS_IGNORE);
 }
 
+void link_shift(struct link *l, int to, const float *out, int from, float *in, size_t n)
+{
+	world_enter("exchange", to);
+	MPI_Sendrecv(out, count(n), MPI_FLOAT, to, 1, in, count(n), MPI_FLOAT, from, 1, l->comm,
+		     MPI_STATUS_IGNORE);
+}
+
 void link_allreduce(struct link *l, float *x, size_t n)
 {
 	world_enter("allreduce", -1);
+	if (l->meeting) {
+		world_allreduce(l, l->meeting, x, n);
+		return;
+	}
 	for (; n > PIECE; x += PIECE, n -= PIECE)
 		MPI_Allreduce(MPI_IN_PLACE, x, PIECE, MPI_FLOAT, MPI_SUM, l->comm);
 	MPI_Allreduce(MPI_IN_PLACE, x, (int)n, MPI_FLOAT, MPI_SUM, l->comm);

@@ -63,6 +63,16 @@ void world_enter(const char *what, int peer);
 void world_charge_pass(const struct pass *p, size_t n, bool shared);
 void world_charge_sum(size_t n, int ranks); /* n floats over so many ranks, in an allreduce */
 
+/* Where messages of lengths only come from and go to: one place for all, whose floats mean
+ * nothing. Simulations only, as what follows. */
+float *link_nowhere(void);
+/* An allreduce of workers that share their memory: floats are summed there, and messages carry
+ * their lengths. What the ranks of a link sum in is made by one of them, and freed by the last. */
+struct link;
+struct meeting *world_meeting_new(int ranks);
+void world_meeting_free(struct meeting *m); /* by each; NULL is fine */
+void world_allreduce(struct link *l, struct meeting *m, float *x, size_t n);
+
 /* What a simulation took so far; false in the real world. */
 struct world_cost {
 	double simulated_s, wall_s;
@@ -305,9 +315,6 @@ struct vec {
 	bool view; /* owns no floats */
 };
 
-/* Where messages of lengths only come from and go to: one place for all, whose floats mean
- * nothing. */
-float *link_nowhere(void);
 static inline float *vec_floats(const struct vec *v, size_t first)
 {
 	return v->data ? v->data + first : link_nowhere();
@@ -377,6 +384,8 @@ void link_send(struct link *l, int to, const float *x, size_t n);
 void link_send_plain(struct link *l, int to, const float *x, size_t n);
 void link_recv(struct link *l, int from, float *x, size_t n);
 void link_exchange(struct link *l, int peer, const float *out, float *in, size_t n);
+/* Sends out to one rank and receives as much from another. */
+void link_shift(struct link *l, int to, const float *out, int from, float *in, size_t n);
 void link_allreduce(struct link *l, float *x, size_t n);
 /* Started reductions have a slot, below LINK_SLOTS. */
 enum { LINK_SLOTS = 64 };
@@ -626,6 +635,7 @@ struct live {
 	volatile int state;     /* enum live_state */
 	volatile int status;    /* exit status, once ended */
 	char reason[512];       /* why, when the status is not 0 */
+	bool interrupted;       /* from outside, though it may have ended by itself then */
 	bool simulated;         /* and what that took, once ended */
 	struct world_cost cost;
 	struct epoch_row row[]; /* 0..epochs */

@@ -226,6 +226,8 @@ static void do_cell(struct doing *d, const struct cell *c, const char *world)
 		complain(sentence("%s: %s: %s", world, c->what, o.why));
 	else if (o.status != EXIT_INTERRUPTED)
 		say_end(d, c, world, &o);
+	if (!d->status && o.live && o.live->interrupted) /* when it was done already */
+		d->status = EXIT_INTERRUPTED;
 	outcome_fini(&o);
 }
 
@@ -558,15 +560,15 @@ static int validate(const char *path, struct cells *c, const struct validate_fla
 		    bool all_of_label)
 {
 	char *wrong = cells_plan(path, c, f);
-	FILE *out = stdout;
 
 	if (!wrong && strcmp(f->only, "report") != 0)
 		wrong = store_check(c->real.cell[0].config.run.db);
-	if (!wrong && *f->out && !(out = fopen(f->out, "w")))
-		wrong = sentence("--out=%s: the file cannot be written (%s)", f->out,
-				 strerror(errno));
 	if (wrong)
 		return complain(wrong);
+	FILE *out = *f->out ? fopen(f->out, "w") : stdout;
+	if (!out)
+		return complain(sentence("--out=%s: the file cannot be written (%s)", f->out,
+					 strerror(errno)));
 	int status = run_and_report(c, f, all_of_label, out);
 	if (out != stdout && fclose(out) != 0)
 		return complain(sentence("--out=%s: the file cannot be written (%s)", f->out,

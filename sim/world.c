@@ -11,6 +11,7 @@
  */
 #include "sim.h"
 
+#include <malloc.h>
 #include <math.h>
 #include <simgrid/actor.h>
 #include <simgrid/cond.h>
@@ -216,6 +217,15 @@ void world_enter(const char *what, int peer)
 	me->peer = peer;
 }
 
+float *link_nowhere(void)
+{
+	static float *nowhere;
+	const size_t most = (size_t)256 << 20; /* [bytes]; of what SMPI knows not to copy */
+	if (!nowhere)
+		nowhere = must(SMPI_SHARED_MALLOC(most));
+	return nowhere;
+}
+
 bool world_cost(struct world_cost *out)
 {
 	*out = (struct world_cost){.simulated_s = simgrid_get_clock(),
@@ -258,18 +268,17 @@ static void lay_out_slots(void)
 	}
 }
 
-/* Collectives go as Open MPI decides. But with more ranks than this, a ring, which it would choose
- * for most lengths, is millions of messages: then halving and doubling (Rabenseifner), and SMPI's
- * plain algorithms for what is not in a race. */
-enum { RING_MOST = 64 };
+/* SMPI's choice of collectives is Open MPI's for so many ranks; above them its plain algorithms, as
+ * the others are millions of messages. (Sums in a race: allreduce.c.) */
+enum { RANKS_CHOOSY = 64 };
 
 static void start_engine(const char *platform, int workers)
 {
-	char *words[] = {"mvbench-sim", "--log=root.thresh:error", NULL};
-	int count = 2;
+	char *words[] = {"mvbench-sim", "--log=root.thresh:error", "--log=ker_engine.app:file:/dev/null", NULL};
+	int count = 3;
 	simgrid_init(&count, words);
 	smpi_init_options();
-	if (workers > RING_MOST) {
+	if (workers > RANKS_CHOOSY) {
 		sg_cfg_set_string("smpi/allreduce", "rab_rdb");
 		sg_cfg_set_string("smpi/allgather", "rdb");
 		sg_cfg_set_string("smpi/gather", "ompi_binomial");
@@ -442,21 +451,24 @@ static void tell_deadlock(void)
 	enum { NAMED = 8 };
 	char text[900] = "";
 	size_t n = 0;
-	int waiting = 0;
+	int waiting = 0, workers = (int)world.config->run.workers;
 	for (int i = 0; i < world.workers; i++) {
 		const struct sim_worker *me = &world.worker[i];
 		const struct worker *w = me->worker;
 		if (me->over || waiting++ >= NAMED)
 			continue;
-		n += (size_t)snprintf(text + n, sizeof text - n, "%sworker %d in %s", n ? ", " : "",
-				      i, me->doing ? me->doing : "its start");
-		if (me->peer >= 0)
+		bool server = i >= workers;
+		n += (size_t)snprintf(text + n, sizeof text - n, "%s%s %d in %s", n ? ", " : "",
+				      server ? "server" : "worker", server ? i - workers : i,
+				      me->doing ? me->doing : "its start");
+		if (me->doing && me->peer >= 0)
 			n += (size_t)snprintf(text + n, sizeof text - n, " with %d", me->peer);
 		if (w && w->step)
 			n += (size_t)snprintf(text + n, sizeof text - n, " (epoch %lld, step %lld)",
 					      (long long)w->epoch, (long long)w->step);
 	}
-	failure("deadlock: %d of %d workers wait for each other%s: %s%s", waiting, world.workers,
+	failure("deadlock: %d of %d workers%s wait for each other%s: %s%s", waiting, world.workers,
+		world.workers > workers ? " and servers" : "",
 		waiting > NAMED ? ", first of them" : "", text, waiting > NAMED ? ", ..." : "");
 }
 
@@ -473,6 +485,9 @@ int world_run(const struct config *c, const struct plan *p, int (*life)(void *ct
 	world.workers = (int)(c->run.workers + c->run.servers);
 	world.worker = must(calloc((size_t)world.workers, sizeof *world.worker));
 	world.began = wall_now();
+	/* SMPI's buffers come and go with every message: without page faults each time. */
+	mallopt(M_MMAP_THRESHOLD, 1 << 30);
+	mallopt(M_TRIM_THRESHOLD, 1 << 30);
 	start_engine(file, world.workers);
 	lay_out_slots();
 	if (world.slots < c->run.workers)

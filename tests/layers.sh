@@ -53,7 +53,7 @@ for f in sim/*.c; do
 	*) may "$f" "\"sim\.h\"|$posix|<(simgrid|smpi|xbt)/[a-z]+\.h>" ;;
 	esac
 done
-may 'sim/sim.h' '"../runtime/platform.h"'
+may 'sim/sim.h' '"../runtime/table.h"'
 may 'mvbench.c' "\"results/results.h\"|$libc|<stdio\.h>"
 
 # one library each: only its file includes it

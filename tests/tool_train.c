@@ -1,6 +1,7 @@
 /*
  * tool_train.c - trains as `mvbench run` would, under mpirun or alone, and shows what the tests
- * look into: tool_train MODEL-FILE [--option=value ...]
+ * look into: tool_train MODEL-FILE [--option=value ...]. sim_train is the same program in the
+ * simulated world, where all workers are in one process.
  *
  * Rank 0 writes the final whole model (float32; linear layers in order, W[O x I] then b[O]) and
  * prints
@@ -11,7 +12,7 @@
  *   allocations N   that our code made from the first step of a race to its last, on all ranks
  *   rows R sum S    of the last epoch: rows all models drew, and the sum of their numbers
  */
-#include "../runtime/platform.h"
+#include "../results/results.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -64,25 +65,34 @@ static bool first_of_race(const struct worker *w)
 	return (w->step - 1) % (w->steps * epochs) == 0;
 }
 
-static struct {
-	const struct strategy *real;
+static const struct strategy *real;
+
+enum { SEEN_MOST = 512 };
+static struct seen {
 	long at_last_step, between_steps;
 	double formula; /* bytes of one epoch of this trainer, by the strategy's own formula */
 	double rows, numbers;
-} seen;
+} seen_by[SEEN_MOST]; /* the trainers, by rank */
+
+static struct seen *seen_of(const struct worker *w)
+{
+	CHECK(w->rank < SEEN_MOST, "rank %d of at most %d", w->rank, SEEN_MOST);
+	return &seen_by[w->rank];
+}
 
 static void counted_step(struct worker *w)
 {
-	seen.real->step(w);
+	struct seen *seen = seen_of(w);
+	real->step(w);
 	if (!first_of_race(w))
-		seen.between_steps += allocations - seen.at_last_step;
+		seen->between_steps += allocations - seen->at_last_step;
 	if ((w->step - 1) % w->steps == 0)
-		seen.formula = seen.rows = seen.numbers = 0;
-	seen.at_last_step = allocations;
-	seen.formula += seen.real->bytes_per_step(w);
-	seen.rows += (double)w->rows;
+		seen->formula = seen->rows = seen->numbers = 0;
+	seen->at_last_step = allocations;
+	seen->formula += real->bytes_per_step(w);
+	seen->rows += (double)w->rows;
 	for (size_t i = 0; i < w->rows; i++)
-		seen.numbers += w->index[i];
+		seen->numbers += w->index[i];
 }
 
 /* ---- The sink ------------------------------------------------------------ */
@@ -105,7 +115,7 @@ static char *sink_epoch(void *self, const struct epoch_row *r, const struct spli
 	(void)staleness;
 	printf("epoch %d bytes %lld formula %.17g train %.9g test %.9g staleness %lld/%lld most "
 	       "%lld\n",
-	       (int)r->epoch, (long long)r->split.bytes_sent, r->epoch ? seen.formula * n : 0,
+	       (int)r->epoch, (long long)r->split.bytes_sent, r->epoch ? seen_by[0].formula * n : 0,
 	       r->train_loss, r->test_loss, (long long)r->split.staleness_sum,
 	       (long long)r->split.pushes, (long long)r->split.staleness_max);
 	return NULL;
@@ -139,7 +149,8 @@ static void sink_model(void *self, struct worker *w)
 	size_t n = vec_len(w->param), params = (size_t)w->model_params;
 	float *own = must(malloc((n + 1) * sizeof(float)));
 	double *whole = must(calloc(params, sizeof(double)));
-	double spread = 0, between = (double)seen.between_steps;
+	const struct seen *seen = seen_of(w);
+	double spread = 0, between = (double)seen->between_steps;
 	struct link *all = comm_link(w->all);
 	vec_get(w->param, own);
 	if (comm_rank(w->data_group) == 0 && comm_size(w->model_group) > 1)
@@ -153,7 +164,7 @@ static void sink_model(void *self, struct worker *w)
 	link_fold(all, &spread, 1, FOLD_MAX);
 	link_fold(all, &between, 1, FOLD_SUM);
 	bool counts = comm_rank(w->model_group) == 0;
-	double drawn[2] = {counts ? seen.rows : 0, counts ? seen.numbers : 0};
+	double drawn[2] = {counts ? seen->rows : 0, counts ? seen->numbers : 0};
 	link_fold(all, drawn, 2, FOLD_SUM);
 	if (w->rank == 0) {
 		FILE *f = fopen(model_file, "w");
@@ -181,23 +192,30 @@ int main(int argc, char **argv)
 	struct arguments a;
 	struct config c;
 	struct plan plan;
+	struct simulation simulation;
 	char *error = arguments_read(&a, argc - 2, argv + 2, no_bare);
 	if (!error)
 		error = config_init(&c, a.option, a.options, false);
 	if (!error)
 		error = plan_make(&c, &plan);
+	if (!error && world_is_virtual)
+		error = simulation_find(&c, &plan, &simulation);
 	if (error)
 		user_error("%s", error);
+	if (world_is_virtual)
+		plan.simulation = &simulation;
 	model_file = argv[1];
 	struct strategy counted = *c.strategy;
-	seen.real = c.strategy;
+	real = c.strategy;
 	counted.step = counted_step;
 	counted.local = false; /* so that every step is seen */
 	c.strategy = &counted;
 	struct sink sink = {
 		.begin = sink_begin, .epoch = sink_epoch, .end = sink_end, .model = sink_model};
 	int status = train(&c, &plan, &sink, NULL);
-	c.strategy = seen.real;
+	c.strategy = real;
+	if (world_is_virtual)
+		simulation_fini(&simulation);
 	config_fini(&c);
 	arguments_free(&a);
 	return status;

@@ -39,8 +39,14 @@ setting AS MATERIALIZED (
 		UNION ALL SELECT id, '', 16, 'record', iif(record, 'true', 'false') FROM run
 		UNION ALL SELECT id, '', 17, 'transport', transport FROM run
 			WHERE transport IS NOT NULL -- no vectors of GPUs travel
-		UNION ALL SELECT run_id, part, 18, name, value FROM run_option
-		UNION ALL SELECT id, '', 19, '', label FROM run) AS o ON o.run_id = d.id),
+		UNION ALL SELECT id, '', 18, 'sim.train', iif(sim_train, 'true', 'false') FROM run
+			WHERE sim_train IS NOT NULL
+		UNION ALL SELECT id, '', 19, 'sim.step-time', sim_step_time FROM run
+		UNION ALL SELECT id, '', 20, 'sim.update-time', sim_update_time FROM run
+		UNION ALL SELECT id, '', 21, 'sim.slow-link', sim_slow_link FROM run
+		UNION ALL SELECT id, '', 22, 'sim.replay', nullif(sim_replay, 0) FROM run
+		UNION ALL SELECT run_id, part, 23, name, value FROM run_option
+		UNION ALL SELECT id, '', 24, '', label FROM run) AS o ON o.run_id = d.id),
 differing AS MATERIALIZED (
 	SELECT workload, owner, name FROM setting
 	GROUP BY workload, owner, name HAVING count(DISTINCT value) > 1),

@@ -70,13 +70,12 @@ static const char *const migrations[SCHEMA_VERSION] = {
 	"ALTER TABLE run ADD COLUMN pause TEXT NOT NULL DEFAULT '';"
 	"ALTER TABLE run ADD COLUMN leave TEXT NOT NULL DEFAULT '';"
 	"ALTER TABLE run ADD COLUMN sim_platform TEXT;"
-	"ALTER TABLE run ADD COLUMN sim_train INTEGER;"
+	"ALTER TABLE run ADD COLUMN sim_train INTEGER CHECK (sim_train IN (0, 1));"
 	"ALTER TABLE run ADD COLUMN sim_step_time TEXT;"
 	"ALTER TABLE run ADD COLUMN sim_update_time TEXT;"
 	"ALTER TABLE run ADD COLUMN sim_slow_link TEXT;"
 	"ALTER TABLE run ADD COLUMN sim_replay INTEGER;"
-	"ALTER TABLE run ADD COLUMN calibration_id INTEGER;"
-	"ALTER TABLE run ADD COLUMN simulated_s REAL;"
+		"ALTER TABLE run ADD COLUMN simulated_s REAL;"
 	"ALTER TABLE run ADD COLUMN wall_s REAL;"
 	"ALTER TABLE run ADD COLUMN events INTEGER;"
 	"ALTER TABLE run ADD COLUMN model_hash TEXT;"
@@ -102,7 +101,9 @@ static const char *const migrations[SCHEMA_VERSION] = {
 	"	x REAL NOT NULL,"
 	"	value REAL NOT NULL,"
 	"	PRIMARY KEY (calibration_id, name, x)"
-	") STRICT, WITHOUT ROWID;",
+	") STRICT, WITHOUT ROWID;"
+	"ALTER TABLE run ADD COLUMN calibration_id INTEGER"
+	"	REFERENCES calibration (id) ON DELETE SET NULL;",
 };
 
 /* ---- Sentences ----------------------------------------------------------- */

@@ -631,12 +631,12 @@ struct sink {
 struct live {
 	volatile int64_t id; /* of the row, 0 = not begun */
 	volatile int64_t step, steps, epoch, epochs;
-	volatile int64_t rows;  /* of .row that are valid */
-	volatile int state;     /* enum live_state */
-	volatile int status;    /* exit status, once ended */
-	char reason[512];       /* why, when the status is not 0 */
-	bool interrupted;       /* from outside, though it may have ended by itself then */
-	bool simulated;         /* and what that took, once ended */
+	volatile int64_t rows; /* of .row that are valid */
+	volatile int state;    /* enum live_state */
+	volatile int status;   /* exit status, once ended */
+	char reason[512];      /* why, when the status is not 0 */
+	bool interrupted;      /* from outside, though it may have ended by itself then */
+	bool simulated;        /* and what that took, once ended */
 	struct world_cost cost;
 	struct epoch_row row[]; /* 0..epochs */
 };

@@ -110,19 +110,20 @@ void tables_resume(struct tables *s)
 
 /* ---- One table ----------------------------------------------------------------- */
 
-/* The same initial values on every worker, in memory of their own; NULL = zeros. */
+/* The same initial values on every worker, in memory of their own; NULL = zeros. Of lengths as many
+ * messages. */
 static float *agree_on_init(const struct tables *s, const struct table_rules *r, size_t n,
 			    const float *init)
 {
-	double any = init != NULL;
+	double any = init || r->lengths;
 	if (r->init == TABLE_MASTER)
 		link_broadcast(s->workers, 0, &any, sizeof any);
 	else
 		link_fold(s->workers, &any, 1, FOLD_MAX);
 	if (any == 0)
 		return NULL;
-	float *all = must(calloc(n + 1, sizeof *all));
-	if (init)
+	float *all = r->lengths ? link_nowhere() : must(calloc(n + 1, sizeof *all));
+	if (init && !r->lengths)
 		memcpy(all, init, n * sizeof *all);
 	if (s->size == 1)
 		return all;
@@ -131,7 +132,7 @@ static float *agree_on_init(const struct tables *s, const struct table_rules *r,
 		return all;
 	}
 	link_allreduce(s->workers, all, n);
-	for (size_t i = 0; r->init == TABLE_AVERAGE && i < n; i++)
+	for (size_t i = 0; r->init == TABLE_AVERAGE && !r->lengths && i < n; i++)
 		all[i] /= (float)s->size;
 	return all;
 }
@@ -215,7 +216,8 @@ char *table_open(struct table **out, struct tables *s, const struct table_rules 
 	if (!rules->lengths && rules->updater->own && s->home != &home_servers)
 		t->own = floats_new(t, NULL);
 	s->home->open(t, first);
-	free(first);
+	if (!rules->lengths)
+		free(first);
 	take_place(t);
 	*out = t;
 	return NULL;

@@ -135,7 +135,7 @@ static void onesided_open(struct table *t, const float *init)
 	h->counts = 1 + (size_t)(OF_EACH_WORKER * s->size);
 	h->count = must(calloc(h->counts, sizeof *h->count));
 	h->window = link_window_new(s->workers, mine * (1 + t->rules.rounds), h->counts, &h->shard);
-	for (int i = 0; init && i < 1 + t->rules.rounds; i++)
+	for (int i = 0; init && !t->rules.lengths && i < 1 + t->rules.rounds; i++)
 		memcpy(h->shard + (size_t)i * mine, init + t->own_first, mine * sizeof(float));
 	link_window_sync(h->window);
 	link_barrier(s->workers);

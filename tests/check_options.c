@@ -132,7 +132,7 @@ static void good_help(const struct table_of *t, const struct option *o)
 		ck_assert_msg(o->help[n - 1] == ']' && strchr(o->help, '['),
 			      "%s %s: help ends in its unit", t->owner ? t->owner : "run", o->name);
 	ck_assert_msg((o->type == OPT_CHOICE) == (o->choices != NULL), "%s: choices", o->name);
-	ck_assert_msg(strspn(o->name, "abcdefghijklmnopqrstuvwxyz0123456789-_") == strlen(o->name),
+	ck_assert_msg(strspn(o->name, "abcdefghijklmnopqrstuvwxyz0123456789-_.") == strlen(o->name),
 		      "%s: a name is lower case", o->name);
 	ck_assert_msg(o->min <= o->max, "%s: an empty range", o->name);
 	ck_assert_msg(option_find(t->options, o->name) == o, "%s stands in its table twice",
@@ -517,6 +517,12 @@ static void other_value(const struct option *o, char *text, size_t room)
 		snprintf(text, room, "asgd");
 	else if (strcmp(o->name, "lr-schedule") == 0)
 		snprintf(text, room, "step:7:x0.3");
+	else if (strcmp(o->name, "sim.step-time") == 0 || strcmp(o->name, "sim.update-time") == 0)
+		snprintf(text, room, "3ms");
+	else if (strcmp(o->name, "speed") == 0 || strcmp(o->name, "sim.slow-link") == 0)
+		snprintf(text, room, "0:0.5");
+	else if (strcmp(o->name, "pause") == 0 || strcmp(o->name, "leave") == 0)
+		snprintf(text, room, "0:1s%s", *o->name == 'p' ? ":1s" : "");
 	else if (o->type == OPT_STRING)
 		snprintf(text, room, "other");
 	else if (o->type == OPT_CHOICE)
@@ -702,7 +708,6 @@ START_TEST(plans_that_cannot_be_are_refused)
 		const char *says;
 	} row[] = {
 		{{{"workers", "2"}}, 1, "serial"},
-		{{{"platform", "sim"}}, 1, "--platform=sim"},
 		{{{"servers", "1"}}, 1, "--servers=1"},
 		{{{"workload", "mlp"}, {"data-dir", "/nowhere"}}, 2, "/nowhere"},
 		{{{"hostfile", "/nowhere"}}, 1, "--hostfile=/nowhere"},

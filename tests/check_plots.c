@@ -631,10 +631,10 @@ START_TEST(names_tell_every_option_apart)
 		ck_assert_int_eq(sqlite3_open(database, &db), SQLITE_OK);
 		char *column = must(strdup(o->name));
 		for (char *c = column; *c; c++)
-			*c = *c == '-' ? '_' : *c;
+			*c = *c == '-' || *c == '.' ? '_' : *c;
 		bool text = o->type == OPT_STRING || o->type == OPT_CHOICE;
-		char *differ = sentence("UPDATE run SET %s = %s %s WHERE seed = 2", column, column,
-					text ? "|| 'x'" : "+ 1");
+		char *differ = sentence("UPDATE run SET %s = ifnull(%s, %s WHERE seed = 2", column,
+					column, text ? "'') || 'x'" : "0) + 1");
 		sql(db, "DELETE FROM run");
 		add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
 		add_run(db, "mlp", "asgd", 2, 2, 0.5, "", 1);

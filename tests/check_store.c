@@ -397,7 +397,7 @@ START_TEST(every_core_option_has_a_column)
 		if (strcmp(o->name, "db") == 0)
 			continue;
 		char *ask = sentence("SELECT count(*), '%s' FROM pragma_table_info('run') "
-				     "WHERE name = replace('%s', '-', '_')",
+				     "WHERE name = replace(replace('%s', '-', '_'), '.', '_')",
 				     o->name, o->name);
 		char *want = sentence("1,%s", o->name);
 		ck_rows(ask, want);
@@ -726,13 +726,14 @@ START_TEST(an_older_schema_migrates)
 		    : _i    ? "PRAGMA user_version = 1"
 			    : "PRAGMA user_version = 0");
 		store_close(open_store((enum store_mode)mode));
-		ck_rows("PRAGMA user_version", "4");
+		ck_rows("PRAGMA user_version", "5");
 		char *migrated = shape();
 		ck_assert_str_eq(migrated, fresh);
 		free(migrated);
 		ck_rows("SELECT id, config_hash, strategy, table_home, record, precision, "
-			"transport, cuda FROM run",
-			"1,h,asgd,shared,0,float32,null,null;2,i,serial,null,0,float32,null,null");
+			"transport, cuda, sim_platform, speed FROM run",
+			"1,h,asgd,shared,0,float32,null,null,null,;"
+			"2,i,serial,null,0,float32,null,null,null,");
 		ck_rows("SELECT * FROM epoch",
 			"1,1,2.0,1.0,0.5,0.25,1.0,0.5,1.0,0.5,9,1.5,4,null,null");
 		ck_rows("SELECT * FROM rank_epoch", "1,1,0,2.0,1.0,0.5,0.25,9,1.5,4,null,null");
@@ -880,10 +881,10 @@ START_TEST(every_option_but_the_seed_tells_configurations_apart)
 			continue;
 		char *column = must(strdup(o->name));
 		for (char *c = column; *c; c++)
-			*c = *c == '-' ? '_' : *c;
+			*c = *c == '-' || *c == '.' ? '_' : *c;
 		bool text = o->type == OPT_STRING || o->type == OPT_CHOICE;
-		char *differ = sentence("UPDATE run SET %s = %s %s WHERE id = 2", column, column,
-					text ? "|| 'x'" : "+ 1");
+		char *differ = sentence("UPDATE run SET %s = ifnull(%s, %s WHERE id = 2", column, column,
+					text ? "'') || 'x'" : "0) + 1");
 		char *equal = sentence("UPDATE run SET %s = (SELECT %s FROM run WHERE id = 1)",
 				       column, column);
 		char *ask = sentence("SELECT count(DISTINCT config_key), '%s' FROM run_summary",

@@ -26,6 +26,7 @@
 	X(servers) \
 	GPU(transport) \
 	GPU(gpu) \
+	X(sim) \
 	X(uneven) \
 	X(library)
 

@@ -1,6 +1,6 @@
 /*
- * trained.c - trains tests/tool_train in processes of its own, on a small made set of images, and
- * reads what it prints and the model that it leaves.
+ * trained.c - trains tests/tool_train, or its simulated twin, in processes of its own, on a small
+ * made set of images, and reads what it prints and the model that it leaves.
  */
 #include "trained.h"
 #include "fixture.h"
@@ -53,7 +53,8 @@ static void read_model(struct result *r, const char *path)
 	unlink(path);
 }
 
-struct result run_tool(int ranks, const char *words)
+static struct result run_program(const char *launcher, const char *program, int workers,
+				 const char *words)
 {
 	static int serial_number;
 	struct result r = {.bytes = NAN,
@@ -68,19 +69,33 @@ struct result run_tool(int ranks, const char *words)
 			   .allocations = NAN,
 			   .rows = NAN,
 			   .numbers = NAN};
-	char launcher[128] = "", command[1024], model[128];
+	char command[1024], model[128];
 
-	if (ranks > 1)
-		snprintf(launcher, sizeof launcher, MPIRUN "%d", ranks);
 	snprintf(model, sizeof model, "%s/model-%d-%d", folder, (int)getpid(), serial_number++);
-	snprintf(command, sizeof command,
-		 "%s ./tests/tool_train %s --data-dir=%s --workers=%d %s 2>&1", launcher, model,
-		 folder, ranks, words);
+	snprintf(command, sizeof command, "%s ./tests/%s %s --data-dir=%s --workers=%d %s 2>&1",
+		 launcher, program, model, folder, workers, words);
 	r.status = command_output(command, r.output, sizeof r.output);
 	for (const char *line = r.output; line; line = strchr(line, '\n'))
 		read_line(&r, line += *line == '\n');
 	if (r.status == 0)
 		read_model(&r, model);
+	return r;
+}
+
+struct result run_tool(int ranks, const char *words)
+{
+	char launcher[128] = "";
+
+	if (ranks > 1)
+		snprintf(launcher, sizeof launcher, MPIRUN "%d", ranks);
+	return run_program(launcher, "tool_train", ranks, words);
+}
+
+struct result run_simulated(int workers, const char *words)
+{
+	char *all = sentence("--platform=sim %s", words);
+	struct result r = run_program("", "sim_train", workers, all);
+	free(all);
 	return r;
 }
 

@@ -27,6 +27,8 @@ struct result {
 void trained_data(void);
 /* words: options of the run, --workers and --servers among them where ranks are not all workers. */
 struct result run_tool(int ranks, const char *words);
+/* The same in the simulated world; words say on which platform, and what a step takes. */
+struct result run_simulated(int workers, const char *words);
 /* The tool must end well and allocate nothing between steps. The caller frees param. */
 struct result train_ok(int ranks, const char *words);
 /* |a - b| / |b| over all parameters. */

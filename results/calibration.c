@@ -36,6 +36,16 @@ static char *workload_words(const struct config *c)
 	return w.text;
 }
 
+char *calibration_key(const struct config *c)
+{
+	char *words = workload_words(c);
+	char *key = sentence("%s %s %lld %s %s %lld %lld", c->run.workload, words,
+			     (long long)c->run.batch, c->run.device, c->run.precision,
+			     (long long)c->run.threads, (long long)c->run.workers);
+	free(words);
+	return key;
+}
+
 static int bind_text(sqlite3_stmt *q, int i, const char *text)
 {
 	return sqlite3_bind_text(q, i, text, -1, SQLITE_TRANSIENT);
@@ -167,6 +177,13 @@ static int64_t find_calibration(struct store *s, const struct config *c, const s
 	return id;
 }
 
+int64_t calibration_newest(struct store *s, const struct config *c, const struct plan *p)
+{
+	int workers = 0, cores;
+	int64_t id = find_calibration(s, c, p, (int)c->run.workers, &workers, &cores);
+	return workers == c->run.workers ? id : 0;
+}
+
 static void read_points(struct store *s, int64_t id, struct points *out)
 {
 	sqlite3_stmt *q;
@@ -182,18 +199,55 @@ static void read_points(struct store *s, int64_t id, struct points *out)
 	sqlite3_finalize(q);
 }
 
-static void take_curves(struct simulation *s)
+enum { VISITS_MOST = 99 };
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return x < y ? -1 : x > y;
+}
+
+static int visit_of(const struct point *p)
+{
+	int visit = strcmp(p->name, "step") == 0 && p->x >= 0 ? (int)p->x / STEP_BINS : -1;
+	return visit < VISITS_MOST ? visit : -1;
+}
+
+/* The steps of the visit whose mean is the median (of two, the smaller one). Costs were measured in
+ * the first one, at whose speed: returns how many times longer things take in the median one. */
+static double take_steps(struct simulation *s)
+{
+	double mean[VISITS_MOST] = {0}, sorted[VISITS_MOST];
+	int visits = 0;
+	for (size_t i = 0; i < s->points.n; i++) {
+		int visit = visit_of(&s->points.point[i]);
+		if (visit >= 0)
+			mean[visit] += s->points.point[i].value / STEP_BINS;
+		visits = visit >= visits ? visit + 1 : visits;
+	}
+	if (visits == 0)
+		return 1;
+	memcpy(sorted, mean, sizeof sorted);
+	qsort(sorted, (size_t)visits, sizeof *sorted, by_value);
+	for (size_t i = 0; i < s->points.n; i++) {
+		const struct point *p = &s->points.point[i];
+		int visit = visit_of(p);
+		if (visit >= 0 && mean[visit] == sorted[(visits - 1) / 2])
+			s->step_s[(int)p->x % STEP_BINS] = p->value;
+	}
+	return mean[0] > 0 ? sorted[(visits - 1) / 2] / mean[0] : 1;
+}
+
+static void take_curves(struct simulation *s, double slower)
 {
 	for (size_t i = 0; i < s->points.n; i++) {
 		const struct point *p = &s->points.point[i];
-		if (strcmp(p->name, "step") == 0 && p->x >= 0 && p->x < STEP_BINS)
-			s->step_s[(int)p->x] = p->value;
 		for (int k = 0; k < COSTS; k++) {
 			struct curve *c = &s->cost[k];
 			if (strcmp(p->name, cost_names[k]) != 0 || c->n == CURVE_POINTS)
 				continue;
 			c->x[c->n] = p->x;
-			c->y[c->n++] = p->value;
+			c->y[c->n++] = slower * p->value;
 		}
 	}
 }
@@ -215,44 +269,61 @@ static void take_out_sharing(struct simulation *s, int workers, int cores)
 /* SMPI takes latency x lat-factor + bytes / (bandwidth x bw-factor) for a message, with factors by
  * the message's size: with the line through two neighbours' times as factors, it takes what was
  * measured. */
-enum { LATENCY_NS = 1000 };
+enum { LATENCY_NS = 1000, ENVELOPE = 16 /* bytes that SMPI adds to a message */ };
 static const double bandwidth = 1e10; /* [bytes/s] */
 
 struct factors {
 	FILE *bandwidth, *latency;
 	char *bandwidth_text, *latency_text;
 	size_t n, ignored;
+	double last; /* length */
 };
 
+/* The first is for all that is shorter, too. SMPI wants each length once. */
 static void add_factor(struct factors *f, double from, double fixed_s, double byte_s)
 {
-	const char *comma = f->n++ ? ";" : "";
+	const char *comma = f->n ? ";" : "";
+	from = f->n ? round(from) : 0;
+	if (f->n && from <= f->last)
+		return;
 	fprintf(f->latency, "%s%.0f:%.6g", comma, from, fixed_s / (1e-9 * LATENCY_NS));
 	fprintf(f->bandwidth, "%s%.0f:%.6g", comma, from, 1 / (byte_s * bandwidth));
+	f->last = from;
+	f->n++;
+}
+
+/* Between two lengths; from: SMPI's. No latency can be below 0: where the line would need that, short
+ * pieces of it take what their middle does in proportion. */
+static void add_line(struct factors *f, double from, double y0, double to, double y1)
+{
+	enum { PIECES = 32 };
+	const double byte_s_least = 1e-12;
+	double slope = fmax((y1 - y0) / (to - from), byte_s_least), fixed = y0 - slope * from;
+	if (fixed >= 0) {
+		add_factor(f, from, fixed, slope);
+		return;
+	}
+	for (int k = 0; k < PIECES; k++) {
+		double start = from * pow(to / from, (double)k / PIECES),
+		       middle = from * pow(to / from, (k + 0.5) / PIECES);
+		add_factor(f, start, 0, (fixed + slope * middle) / middle);
+	}
 }
 
 static void add_factors(struct factors *f, const struct points *p)
 {
-	const double byte_s_least = 1e-12;
 	const struct point *before = NULL;
-	double fixed = 0, slope = 0, last = 0;
+	double last = 0;
 	for (size_t i = 0; i < p->n; i++) {
 		struct point *m = &p->point[i];
 		if (strcmp(m->name, "message") != 0)
 			continue;
 		double y = m->value > last ? m->value : last; /* noise: never faster than a shorter one */
-		if (before) {
-			slope = fmax((y - last) / (m->x - before->x), byte_s_least);
-			fixed = fmax(y - slope * m->x, 0);
-			if (fixed == 0)
-				slope = y / m->x;
-			add_factor(f, f->n ? before->x : 0, fixed, slope);
-		}
+		if (before)
+			add_line(f, before->x + ENVELOPE, last, m->x + ENVELOPE, y);
 		before = m;
 		last = y;
 	}
-	if (f->n)
-		add_factor(f, before->x, fixed, slope);
 }
 
 /* From the heap. */
@@ -373,11 +444,34 @@ static char *load_calibration(const struct config *c, const struct plan *p, stru
 	s->calibration_id = find_calibration(store, c, p, side_by_side, &workers, cores);
 	if (s->calibration_id) {
 		read_points(store, s->calibration_id, &s->points);
-		take_curves(s);
+		take_curves(s, take_steps(s));
 		take_out_sharing(s, workers, *cores);
 	}
 	store_close(store);
 	return NULL;
+}
+
+/* NULL, or a sentence: is there all that a simulation takes from a calibration? */
+static char *look_for_gaps(const struct config *c, const struct simulation *s, int side_by_side)
+{
+	bool messages = false;
+	for (size_t i = 0; i < s->points.n; i++)
+		messages |= strcmp(s->points.point[i].name, "message") == 0;
+	if (s->calibration_id && (!is_local(c) || messages || c->run.workers + c->run.servers == 1))
+		return NULL;
+	char *words = calibrate_words(c, side_by_side), *wrong;
+	if (!is_local(c))
+		wrong = sentence("--platform=sim: nobody has measured what a step takes; give "
+				 "--sim.step-time, or run: %s",
+				 words);
+	else
+		wrong = sentence("--sim.platform=local: this machine was not calibrated for %s; "
+				 "run: %s",
+				 s->calibration_id ? "messages between workers"
+						   : "this workload and batch",
+				 words);
+	free(words);
+	return wrong;
 }
 
 char *simulation_find(const struct config *c, const struct plan *p, struct simulation *s)
@@ -390,16 +484,8 @@ char *simulation_find(const struct config *c, const struct plan *p, struct simul
 		wrong = time_check("sim.update-time", c->run.sim_update_time, &s->update_s);
 	if (!wrong && (isnan(step) || is_local(c)))
 		wrong = load_calibration(c, p, s, side_by_side, &cores);
-	if (!wrong && (isnan(step) || is_local(c)) && !s->calibration_id) {
-		char *words = calibrate_words(c, side_by_side);
-		wrong = is_local(c) ? sentence("--sim.platform=local: this machine was not "
-					       "calibrated for this workload and batch; run: %s",
-					       words)
-				    : sentence("--platform=sim: nobody has measured what a step "
-					       "takes; give --sim.step-time, or run: %s",
-					       words);
-		free(words);
-	}
+	if (!wrong && (isnan(step) || is_local(c)))
+		wrong = look_for_gaps(c, s, side_by_side);
 	if (!wrong)
 		wrong = find_platform(c, s, cores);
 	if (wrong) {

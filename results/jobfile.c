@@ -317,6 +317,11 @@ static char *expand(struct sweep *s, const struct job *j, const struct section *
 		for (size_t i = 0; i < axes; i++)
 			setting[i] = (struct setting){axis[i]->name, axis[i]->value[turn[i]]};
 		char *why = config_init(&c, setting, axes, true);
+		if (!why && c.run.sim_replay) {
+			config_fini(&c);
+			why = sentence("sim.replay: a replay has the options of the run that it "
+				       "repeats, and is no cell of a sweep; use mvbench run");
+		}
 		if (why)
 			wrong = sentence("%s:%d: [%s] %s", j->path, section->line, section->name,
 					 why);

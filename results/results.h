@@ -69,6 +69,8 @@ struct outcome {
 	int status;        /* as an exit status */
 	int64_t id;        /* of its row, 0 = it never began */
 	char *why;         /* NULL when done */
+	char *replayed;    /* how a replay's model compares; NULL = it was none, or did not end */
+	bool differs;      /* it is another model */
 	struct live *live; /* its last state, NULL when it could not be launched */
 };
 
@@ -118,9 +120,33 @@ char *simulation_check(const struct config *c, const struct plan *p);
 /* Keeps what was measured of c's workload; *id gets its number. NULL or a sentence. */
 char *calibration_save(struct store *s, const struct config *c, const struct plan *p,
 		       const struct points *points, int64_t *id);
+/* Of c's work, with as many workers; 0 = there is none. */
+int64_t calibration_newest(struct store *s, const struct config *c, const struct plan *p);
 char *calibration_add(struct store *s, int64_t id, const struct points *points);
+/* Launches visit `visit` (0: a new calibration, and all costs) of what c needs, with c's workers; or,
+ * simulated, the measuring on this machine as it was found. Returns an exit status, says what is
+ * wrong (sim/calibrate.c). Equal keys (heap) need the same. */
+int calibration_visit(const struct config *c, int visit, bool simulated);
+char *calibration_key(const struct config *c);
 /* Prints what calibration `id` says, or all of them. */
 char *calibration_print(struct store *s, FILE *f, int64_t id);
+
+/* ---- Replays (replay.c): a run that repeats the order of another's pushes ---- */
+
+/* What a run is given, later ones win; those of the run that is replayed come first. */
+struct settings {
+	struct setting *setting;
+	size_t n, taken; /* taken: from that run, on the heap */
+};
+/* NULL, or a sentence: there is no such run in --db, it cannot be replayed, or something is given
+ * that disagrees with it. */
+char *replay_settings(struct settings *all, const struct setting *given, size_t n);
+void settings_free(struct settings *all);
+/* The record of --sim.replay's run; NULL when there is nothing to replay. */
+char *replay_load(const struct config *c, struct record **out);
+void replay_free(struct record *r);
+/* Says how the model of run `id` compares with that of the run that it replayed. */
+char *replay_compare(const struct config *c, int64_t id, bool *equal, char **said);
 
 /* Says the sentence on stderr, frees it, and returns EXIT_USER. */
 int complain(char *wrong);

@@ -170,14 +170,18 @@ static int work(const struct config *c, struct live *live, enum format format)
 			    .end = record_end};
 	struct plan plan;
 	struct simulation simulation;
+	struct record *replay = NULL;
 
 	worker_introduce(c);
 	char *wrong = plan_make(c, &plan);
 	if (!wrong && world_is_virtual)
 		wrong = simulation_find(c, &plan, &simulation);
+	if (!wrong && world_is_virtual)
+		wrong = replay_load(c, &replay);
 	if (wrong)
 		return refuse(wrong, live);
 	if (world_is_virtual) {
+		simulation.replay = replay;
 		plan.simulation = &simulation;
 		panic_to(live->reason, sizeof live->reason);
 	}
@@ -187,6 +191,7 @@ static int work(const struct config *c, struct live *live, enum format format)
 	if (!live && r.id)
 		say_result(c, &r, status, format);
 	store_close(r.store);
+	replay_free(replay);
 	return live ? EXIT_OK : status;
 }
 
@@ -210,6 +215,16 @@ static void bury(const struct config *c, const struct outcome *o)
 		complain(wrong);
 }
 
+static void compare_models(const struct config *c, struct outcome *o)
+{
+	bool equal = false;
+	char *wrong = replay_compare(c, o->id, &equal, &o->replayed);
+
+	if (wrong)
+		complain(wrong);
+	o->differs = !equal;
+}
+
 void run_cell(const struct config *c, struct progress *p, struct outcome *o)
 {
 	struct watcher watcher = {.self = p, .tick = progress_tick};
@@ -219,14 +234,18 @@ void run_cell(const struct config *c, struct progress *p, struct outcome *o)
 	o->status = launch(c, "run", work_in_child, (void *)(uintptr_t)c, &watcher, &o->live, &o->why);
 	progress_end(p);
 	o->id = o->live ? o->live->id : 0;
-	if (o->id && o->status != EXIT_OK && o->status != EXIT_DIVERGED)
+	bool ended = o->status == EXIT_OK || o->status == EXIT_DIVERGED;
+	if (o->id && !ended)
 		bury(c, o);
+	else if (o->id && c->run.sim_replay)
+		compare_models(c, o);
 }
 
 void outcome_fini(struct outcome *o)
 {
 	live_free(o->live);
 	free(o->why);
+	free(o->replayed);
 	*o = (struct outcome){.live = NULL};
 }
 
@@ -285,8 +304,12 @@ void outcome_print(const struct config *c, const struct outcome *o, enum format 
 		return;
 	if (format != FORMAT_JSON) {
 		print_result(c, o);
+		if (o->replayed)
+			printf("%s\n", o->replayed);
 		return;
 	}
+	if (o->replayed)
+		fprintf(stderr, "mvbench: %s\n", o->replayed);
 	wrong = store_open(&s, c->run.db, STORE_READ);
 	if (!wrong)
 		wrong = query_run_json(s, stdout, o->id);
@@ -451,7 +474,7 @@ static int run(const struct config *c, const struct run_flags *flags, enum forma
 	say_device(&plan);
 	say_oversubscribed(c, &plan);
 	run_cell(c, &progress, &outcome);
-	int status = outcome.status;
+	int status = outcome.differs ? EXIT_FAILED : outcome.status;
 	outcome_print(c, &outcome, format);
 	outcome_fini(&outcome);
 	return status;
@@ -492,8 +515,12 @@ int command_run(int argc, char **argv)
 	wrong = arguments_take(&a, run_flags, &flags);
 	if (!wrong && a.words)
 		wrong = sentence("%s: run takes options only, such as --workload=mlp", a.word[0]);
+	struct settings all = {.setting = NULL};
 	if (!wrong)
-		wrong = config_init(&config, a.option, a.options, false);
+		wrong = replay_settings(&all, a.option, a.options);
+	if (!wrong)
+		wrong = config_init(&config, all.setting, all.n, false);
+	settings_free(&all);
 	arguments_free(&a);
 	if (!wrong && (wrong = wrong_world(&config, live, worker && !flags.dry_run)))
 		config_fini(&config);

@@ -154,7 +154,8 @@ CREATE TABLE arrival (
 	shard INTEGER NOT NULL,
 	seq INTEGER NOT NULL,
 	worker INTEGER NOT NULL, -- its rank
-	kind TEXT NOT NULL,      -- "push", "pull", "sync" (both), "elastic", "drop"
+	kind TEXT NOT NULL,      -- "push", "pull", "sync" (both), "elastic", "drop"; with backup workers
+	                         -- in shared memory "round": it ended, as this worker found
 	PRIMARY KEY (run_id, table_id, shard, seq)
 ) STRICT, WITHOUT ROWID;
 
@@ -200,10 +201,11 @@ CREATE TABLE calibration (
 ) STRICT;
 CREATE INDEX calibration_of ON calibration (workload, batch, device, workers);
 
--- The figures of a calibration. name "step": x is a number from 0, value the mean time of that part
--- of all steps, when they are sorted and cut into equal parts [s]; costs (see mvbench calibrate
--- --help): x is an amount of work [floats or flops], value its time [s]; "message", "allreduce": x
--- is a length [bytes].
+-- The figures of a calibration. name "step": x is 64 times the number of the visit (from 0) and the
+-- number of a 64th of its steps, sorted from the shortest; value is the mean of that 64th [s]. Costs
+-- (fill, copy, scale, axpy, sgd, gemm, read, push, sync, elastic, sum): x is an amount of work [floats;
+-- gemm: flops], value its time [s]. "message": x is a length [bytes]; "allreduce", and what the
+-- simulator made of it, "sim_allreduce": [floats].
 CREATE TABLE calibration_point (
 	calibration_id INTEGER NOT NULL REFERENCES calibration (id) ON DELETE CASCADE,
 	name TEXT NOT NULL,

@@ -125,6 +125,7 @@ struct simulation {
 	struct curve cost[COSTS];
 	struct points points; /* all that the calibration says */
 	double update_s; /* of a push with its pull of the whole model; NaN = as the curves say */
+	const struct record *replay; /* the order that passes over tables keep; NULL = none */
 };
 
 /* A place in memory that workers of one machine share, where one at a time goes on, and others wait
@@ -587,7 +588,14 @@ struct arrival {
 	int64_t seq;    /* from 0, of this shard of this table */
 	int32_t worker; /* rank */
 	int16_t table, shard;
-	char kind[8]; /* "push", "pull", "sync" (both), "elastic", "drop" */
+	char kind[8]; /* "push", "pull", "sync" (both), "elastic", "drop"; "round": one has ended */
+};
+
+/* All arrivals of a run, by table, shard and seq, which are without gaps. */
+struct record {
+	int64_t run;
+	struct arrival *pass;
+	size_t n;
 };
 
 struct epoch_row {              /* losses and accuracies: NaN = not known */

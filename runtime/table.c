@@ -75,6 +75,13 @@ void tables_record(struct tables *s, size_t room)
 	s->arrivals = 0;
 }
 
+void tables_replay(struct tables *s, const struct record *r)
+{
+	s->replay = r;
+	if (s->servers == 0)
+		s->home = &home_shared;
+}
+
 void tables_close(struct tables *s)
 {
 	if (!s)
@@ -456,8 +463,9 @@ void table_arrived(struct table *t, const struct pass *p, int shard, int64_t seq
 	struct arrival *a = &s->arrival[s->arrivals++];
 	*a = (struct arrival){
 		.seq = seq, .worker = s->rank, .table = (int16_t)t->id, .shard = (int16_t)shard};
-	bool both = p->kind == PASS_PUSH && p->out;
-	strcpy(a->kind, p->dropped      ? "drop"
+	bool both = p && p->kind == PASS_PUSH && p->out;
+	strcpy(a->kind, !p              ? "round"
+			: p->dropped    ? "drop"
 			: p->read_later ? "push"
 			: both          ? "sync"
 					: kind[p->kind]);

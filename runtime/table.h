@@ -124,6 +124,7 @@ struct tables {
 	int count;
 	struct arrival *arrival; /* this worker's, of the race */
 	size_t arrivals, room;
+	const struct record *replay; /* the order that passes keep; NULL = none */
 };
 
 /* Collective over the workers. home: gpu, shared, onesided, servers, or auto. everyone: with
@@ -133,12 +134,15 @@ char *tables_open(struct tables **out, struct link *everyone, struct link *worke
 		  int size, int servers, const char *home, struct stats *stats, struct device *d);
 /* From here on, passes are kept in s->arrival, up to room; takes their order from them. */
 void tables_record(struct tables *s, size_t room);
+/* Before tables are opened, and recorded: passes keep the order of r. Without servers, tables then
+ * live in shared memory even where workers are on several machines: simulated ones share all. */
+void tables_replay(struct tables *s, const struct record *r);
 /* Collective over the workers; frees tables that are left, lets servers go. */
 void tables_close(struct tables *s);
 /* Tells the servers (everyone's ranks from `workers` on) that their life is over; rank 0 does. */
 void servers_dismiss(struct link *everyone, int workers);
-/* A server's life: returns when the workers have closed their tables. */
-void tables_serve(struct link *everyone, int rank, int workers);
+/* A server's life: returns when the workers have closed their tables. replay may be NULL. */
+void tables_serve(struct link *everyone, int rank, int workers, const struct record *replay);
 
 /* Collective over the workers, in the same order. init [n], the host's, may be NULL: zeros. */
 char *table_open(struct table **out, struct tables *s, const struct table_rules *rules,
@@ -183,6 +187,7 @@ bool home_gpu_maps(struct tables *s);
  * `first`; own, pulled: of the worker, likewise; in, out: where the pass has these floats. */
 void pass_apply(const struct table_rules *r, const struct pass *p, float *w, float *state,
 		float *own, float *pulled, const float *in, float *out, size_t n);
+/* p NULL: a round has ended. */
 void table_arrived(struct table *t, const struct pass *p, int shard, int64_t seq);
 /* Why a round will never end: worker `away`, which made so many pushes, will make no more. */
 char *table_uneven(const struct table *t, int away, int64_t pushes);
@@ -190,6 +195,26 @@ static inline float *part(float *x, size_t first)
 {
 	return x ? x + first : NULL;
 }
+
+/* ---- Replay (table_replay.c): the passes over a shard take place in turn ---- */
+
+struct turns {
+	const struct arrival *pass; /* [n]; NULL = no order is kept */
+	int64_t n, run;
+	int table, shard;
+};
+struct turns turns_of(const struct record *r, int table, int shard);
+/* What the record calls pass number `next`; "" after the last. */
+const char *turn_kind(const struct turns *t, int64_t next);
+/* Is it this worker's pass p that is next? Ends the run if the record says something else of the
+ * worker's next pass, or nothing at all. */
+bool turn_has_come(const struct turns *t, int64_t next, int worker, const struct table_rules *r,
+		   const struct pass *p);
+/* The next pass is one of a worker that makes none any more, and this one waits for it. */
+void turn_never_comes(const struct turns *t, int64_t next, int waiting) __attribute__((noreturn));
+/* A push that the record counts came when its round was over. */
+void turn_misfits(const struct turns *t, int64_t next) __attribute__((noreturn));
+
 static inline bool pass_pushes(const struct pass *p)
 {
 	return p->kind != PASS_READ;

@@ -5,6 +5,9 @@
  * Rounds: pushes are added to W as they come; a copy of W as of the last round's end is what is
  * read, and it stays until nobody is being sent it any more.
  *
+ * In a replay a question waits until its turn in the record has come; what the server numbers
+ * (shard.seq) takes place in the record's order.
+ *
  * Memory: W and what the updater keeps, of which own and pulled once a worker; and as many buffers
  * of a shard's size as there are workers, made when the table is opened. Only tickets and lists of
  * rows that are larger than any before make more: a worker may have TICKETS_MAX passes under way,
@@ -42,6 +45,7 @@ struct shard {
 	int64_t version, seq;
 	int64_t round, counted; /* rounds that are over; pushes of this one */
 	struct job *held;       /* answers that wait, oldest first */
+	struct turns turns;     /* of a replay: seq is the next one */
 };
 
 /* A pass on a server. */
@@ -72,6 +76,8 @@ struct server {
 	struct job *sending, *idle;
 	bool lengths; /* tables have no floats */
 	bool over;
+	const struct record *replay; /* NULL = questions are answered as they come */
+	bool again;                  /* somebody's turn may have come */
 };
 
 static struct buffer *buffer_new(const struct server *v, size_t room)
@@ -188,6 +194,8 @@ static void open_shard(struct server *v, int table)
 	size_t all = (size_t)o.rows, servers = (size_t)v->servers, rank = (size_t)v->rank;
 	t->rules.rows = part_of(all, servers, rank + 1) - part_of(all, servers, rank);
 	t->n = t->rules.rows * t->rules.columns;
+	if (t->n > 0) /* else nothing is recorded */
+		t->turns = turns_of(v->replay, table, v->rank);
 	v->lengths = o.lengths;
 	t->w = v->lengths ? link_nowhere() : must(calloc(t->n + 1, sizeof(float)));
 	t->state = !v->lengths && t->rules.updater->state ? must(calloc(t->n + 1, sizeof(float)))
@@ -380,6 +388,19 @@ static bool leads(const struct server *v, const struct shard *t, const struct jo
 	return false;
 }
 
+/* In a replay: is what job j does next, its push or its pull, the next of the record? */
+static bool has_turn(const struct shard *t, const struct job *j, enum pass_kind kind)
+{
+	float out; /* a place that is never written to */
+	struct pass p = {.kind = kind, .out = j->ask.out > 0 ? &out : NULL};
+	if (!t->turns.pass || (kind == PASS_READ && !j->ask.pull) ||
+	    turn_has_come(&t->turns, t->seq, j->worker, &t->rules, &p))
+		return true;
+	if (is_away(t, t->turns.pass[t->seq].worker, j->worker))
+		turn_never_comes(&t->turns, t->seq, j->worker);
+	return false;
+}
+
 static void release(struct server *v, struct shard *t, struct job *j)
 {
 	j->answer.held = clock_now() - j->since;
@@ -398,14 +419,15 @@ static void look_at_held(struct server *v, struct shard *t)
 	struct job **at = &t->held;
 	while (*at) {
 		struct job *j = *at;
-		int64_t round = t->round;
-		if (t->rules.rounds ? !round_is_over(v, t, j) : leads(v, t, j)) {
+		int64_t round = t->round, seq = t->seq;
+		bool over = t->rules.rounds ? round_is_over(v, t, j) : !leads(v, t, j);
+		if (over && (j->answer.away >= 0 || has_turn(t, j, PASS_READ))) {
+			*at = j->next;
+			release(v, t, j);
+		} else {
 			at = &j->next;
-			continue;
 		}
-		*at = j->next;
-		release(v, t, j);
-		if (t->round != round)
+		if (t->round != round || (t->turns.pass && t->seq != seq))
 			at = &t->held;
 	}
 }
@@ -426,7 +448,11 @@ static void push_in_round(struct server *v, struct shard *t, struct job *j)
 {
 	struct member *m = &t->member[j->worker];
 	j->round = m->last = m->round;
-	j->answer.dropped = m->round != t->round || t->counted == v->workers - t->rules.backup;
+	bool late = m->round != t->round || t->counted == v->workers - t->rules.backup;
+	j->answer.dropped =
+		t->turns.pass ? strcmp(turn_kind(&t->turns, j->answer.seq), "drop") == 0 : late;
+	if (late && !j->answer.dropped)
+		turn_misfits(&t->turns, j->answer.seq);
 	if (!j->answer.dropped) {
 		apply(t, j, false);
 		t->counted++;
@@ -448,7 +474,9 @@ static void push(struct server *v, struct shard *t, struct job *j)
 		push_in_round(v, t, j);
 		return;
 	}
-	bool too_far = t->rules.bounded && leads(v, t, j);
+	bool too_far = t->rules.bounded &&
+		       (t->turns.pass ? strcmp(turn_kind(&t->turns, j->answer.seq), "push") == 0
+				      : leads(v, t, j));
 	apply(t, j, !too_far);
 	if (too_far) {
 		hold(t, j);
@@ -511,6 +539,7 @@ static void obey(struct server *v, int k)
 	case ASK_FLUSH:
 		t->member[k].barriers++;
 		look_at_held(v, t);
+		v->again |= t->turns.pass != NULL;
 		return;
 	case ASK_RESUME:
 		t->member[k].passed++;
@@ -540,11 +569,15 @@ static void start_pass(struct server *v, int k)
 static void do_pass(struct server *v, int k)
 {
 	struct job *j = v->line[k].job;
+	struct shard *t = v->shard[j->ask.table];
 	v->line[k].job = NULL;
 	if (j->ask.kind == PASS_READ)
-		read_pass(v, v->shard[j->ask.table], j);
+		read_pass(v, t, j);
 	else
-		push(v, v->shard[j->ask.table], j);
+		push(v, t, j);
+	if (t->turns.pass)
+		look_at_held(v, t);
+	v->again |= t->turns.pass != NULL;
 }
 
 /* Takes the next step with worker k's question. */
@@ -561,6 +594,8 @@ static void advance_line(struct server *v, int k)
 	}
 	if (c->job) {
 		if (!link_done(v->link, &c->job->listed) | !link_done(v->link, &c->job->moved))
+			return;
+		if (!has_turn(v->shard[c->ask.table], c->job, c->ask.kind))
 			return;
 		do_pass(v, k);
 	}
@@ -616,11 +651,12 @@ static void leave(struct server *v)
 	free(v);
 }
 
-void tables_serve(struct link *everyone, int rank, int workers)
+void tables_serve(struct link *everyone, int rank, int workers, const struct record *replay)
 {
 	struct server *v = must(calloc(1, sizeof *v));
 	nsec nap = 0;
-	*v = (struct server){.link = everyone, .rank = rank - workers, .workers = workers};
+	*v = (struct server){
+		.link = everyone, .rank = rank - workers, .workers = workers, .replay = replay};
 	v->line = must(calloc((size_t)workers, sizeof *v->line));
 	for (int k = 0; k < workers; k++)
 		listen(v, k);
@@ -632,8 +668,11 @@ void tables_serve(struct link *everyone, int rank, int workers)
 			continue;
 		}
 		nap = 0;
-		for (int k = 0; k < workers && !v->over; k++)
-			advance_line(v, k);
+		do {
+			v->again = false;
+			for (int k = 0; k < workers && !v->over; k++)
+				advance_line(v, k);
+		} while (v->again && !v->over);
 		advance_sending(v);
 	}
 	leave(v);

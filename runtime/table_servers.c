@@ -290,7 +290,7 @@ static void record_leg(struct table *t, const struct pass *p, const struct answe
 {
 	struct pass push = *p, read = {.kind = PASS_READ, .pull = true};
 	push.dropped = a->dropped;
-	if (t->rules.rounds || a->read_seq >= 0)
+	if (pass_pushes(p) && (t->rules.rounds || a->read_seq >= 0))
 		push.read_later = true; /* a pull of its own came then */
 	if (pass_pushes(p) || p->pull)
 		table_arrived(t, &push, s, a->seq);

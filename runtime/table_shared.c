@@ -19,7 +19,8 @@
  * little while before they sleep, if there is a core for everybody.
  *
  * Recording: passes hold the lock of a block until they have the next one's, from the first block
- * on. So nobody overtakes, and every block has seen the passes in the same order.
+ * on. So nobody overtakes, and every block has seen the passes in the same order. In rounds, drops,
+ * ends and the pulls between them are recorded under the gate.
  */
 #include "table.h"
 
@@ -47,6 +48,7 @@ struct shared {
 	int64_t round;   /* rounds that are over */
 	int64_t started; /* pushes of the round under way that count, */
 	int64_t applied; /* and those that are through */
+	int64_t turn;    /* of a replay: passes of the record that have taken place */
 	int64_t seq;     /* recorded passes; under the first block's lock */
 };
 
@@ -73,6 +75,7 @@ struct home_state {
 	float *w[2];       /* shared [n]; the second with rounds only */
 	float *state;      /* shared [n], NULL when the updater keeps none */
 	size_t block, blocks;
+	struct turns turns; /* of a replay */
 	size_t *later;    /* [blocks] */
 	nsec look;        /* for a lock, before sleeping */
 	int64_t round;    /* that this worker is in */
@@ -191,6 +194,7 @@ static void open_with(struct table *t, const float *init, const struct floats *f
 	h->blocks = (t->n + h->block - 1) / h->block;
 	h->look = floats->far && usable_cores() >= s->size ? look_ns : 0;
 	h->later = must(calloc(h->blocks + 1, sizeof *h->later));
+	h->turns = turns_of(s->replay, t->id, 0);
 	size_t control = control_bytes(h, s->size, r->rounds);
 	bool near = floats == &host_floats;
 	char *at = link_shared_new(s->workers, control + (near ? n * sizeof(float) : 0),
@@ -382,6 +386,52 @@ static bool is_recorded(struct table *t, const struct pass *p)
 	return !p->row && t->among->room && (p->pull || pass_pushes(p));
 }
 
+/* Under the gate. Has worker k come to a barrier that this worker has not passed? */
+static bool is_away(struct table *t, int k)
+{
+	return AT(t)->client[k].barriers > AT(t)->barriers;
+}
+
+static void sleep_for(struct table *t, const char *what)
+{
+	struct shared *s = AT(t)->shared;
+	nsec since = clock_now();
+	world_enter(what, -1);
+	gate_wait(&s->gate);
+	t->among->stats->wait += clock_now() - since;
+}
+
+/* In a replay: sleeps until pass p is the next of the record, and returns what the record calls it.
+ * Nobody else's pass takes place until end_turn. NULL: no order is kept. */
+static const char *await_turn(struct table *t, const struct pass *p)
+{
+	struct home_state *h = AT(t);
+	struct shared *s = h->shared;
+	const struct turns *turns = &h->turns;
+	if (!turns->pass || !is_recorded(t, p))
+		return NULL;
+	gate_enter(&s->gate);
+	while (!turn_has_come(turns, s->turn, t->among->rank, &t->rules, p)) {
+		if (is_away(t, turns->pass[s->turn].worker) &&
+		    strcmp(turn_kind(turns, s->turn), "round") != 0)
+			turn_never_comes(turns, s->turn, t->among->rank);
+		sleep_for(t, "its turn in the record");
+	}
+	const char *kind = turn_kind(turns, s->turn);
+	gate_leave(&s->gate);
+	return kind;
+}
+
+/* Under the gate. */
+static void end_turn(struct table *t)
+{
+	struct shared *s = AT(t)->shared;
+	if (!AT(t)->turns.pass)
+		return;
+	s->turn++;
+	gate_call(&s->gate);
+}
+
 /* Versions are counted in the order that is recorded, so that what a push met follows from it. */
 static void recorded_pass(struct table *t, struct pass *p)
 {
@@ -397,6 +447,11 @@ static void recorded_pass(struct table *t, struct pass *p)
 		do_block(t, p, i);
 	}
 	unlock(t, h->blocks - 1);
+	if (!h->turns.pass)
+		return;
+	gate_enter(&h->shared->gate);
+	end_turn(t);
+	gate_leave(&h->shared->gate);
 }
 
 static void row_pass(struct table *t, const struct pass *p)
@@ -439,19 +494,16 @@ static void do_pass(struct table *t, struct pass *p)
 
 /* ---- Rounds and leads ----------------------------------------------------------- */
 
-/* Under the gate. Has worker k come to a barrier that this worker has not passed? */
-static bool is_away(struct table *t, int k)
+/* Under the gate: notes what is no walk over the blocks; it took place now. p NULL: a round has
+ * ended. */
+static void record(struct table *t, const struct pass *p)
 {
-	return AT(t)->client[k].barriers > AT(t)->barriers;
-}
-
-static void sleep_for_turn(struct table *t)
-{
-	struct shared *s = AT(t)->shared;
-	nsec since = clock_now();
-	world_enter("others' pushes", -1);
-	gate_wait(&s->gate);
-	t->among->stats->wait += clock_now() - since;
+	if (!t->among->room || (p && !is_recorded(t, p)))
+		return;
+	lock_or_sleep(t, 0);
+	table_arrived(t, p, 0, AT(t)->shared->seq++);
+	unlock(t, 0);
+	end_turn(t);
 }
 
 /* Under the gate: so many pushes end this round. Fewer than it should be when backup workers are
@@ -485,7 +537,17 @@ static void end_round(struct table *t)
 	}
 	s->round++;
 	s->started = s->applied = 0;
+	if (t->rules.backup > 0) /* then it is not known from the pushes */
+		record(t, NULL);
 	gate_call(&s->gate);
+}
+
+/* In a replay with backup workers a round ends when it did. */
+static bool may_end(struct table *t)
+{
+	struct home_state *h = AT(t);
+	return !h->turns.pass || t->rules.backup == 0 ||
+	       strcmp(turn_kind(&h->turns, h->shared->turn), "round") == 0;
 }
 
 /* Under the gate: ends this round if it can. NULL, or why it never will. */
@@ -498,19 +560,9 @@ static char *look_for_end(struct table *t, int64_t round)
 		return NULL;
 	if (t->rules.backup == 0 && needed < t->among->size)
 		return table_uneven(t, away, h->client[away].pushes);
-	if (h->shared->applied >= needed)
+	if (h->shared->applied >= needed && may_end(t))
 		end_round(t);
 	return NULL;
-}
-
-/* Records what is no walk over the blocks: it took place now. */
-static void record(struct table *t, const struct pass *p)
-{
-	if (!t->among->room)
-		return;
-	lock_or_sleep(t, 0);
-	table_arrived(t, p, 0, AT(t)->shared->seq++);
-	unlock(t, 0);
 }
 
 /* What a push does before the wait when its pull comes after it: what stands in W then is not yet
@@ -530,15 +582,20 @@ static void push_in_round(struct table *t, struct pass *p)
 	struct shared *s = h->shared;
 	struct client *me = &h->client[t->among->rank];
 	struct pass push = push_alone(p);
+	const char *turn = await_turn(t, p);
 	gate_enter(&s->gate);
-	p->dropped = h->round != s->round || s->started == t->among->size - t->rules.backup;
+	p->dropped = turn ? strcmp(turn, "drop") == 0
+			  : h->round != s->round || s->started == t->among->size - t->rules.backup;
+	if (turn && !p->dropped && h->round != s->round)
+		turn_misfits(&h->turns, s->turn);
 	me->round = p->round = push.round = h->round;
 	me->pushes = t->pushes;
 	s->started += !p->dropped;
+	if (p->dropped)
+		record(t, p);
 	gate_leave(&s->gate);
 	if (p->dropped) {
 		count_versions(t, &push);
-		record(t, p);
 		return;
 	}
 	do_pass(t, &push);
@@ -556,7 +613,7 @@ static char *wait_for_round(struct table *t, int64_t round)
 	char *wrong = NULL;
 	gate_enter(&s->gate);
 	while (!(wrong = look_for_end(t, round)) && s->round == round)
-		sleep_for_turn(t);
+		sleep_for(t, "others' pushes");
 	h->round = s->round;
 	gate_leave(&s->gate);
 	return wrong;
@@ -571,21 +628,34 @@ static int64_t rounds_over(struct table *t)
 	return round;
 }
 
-/* Reads the newest round's copy, again if a later round may have written into it: it can when it
- * does not wait for this worker. */
+/* After a read. False: a later round may have written into what it read; it can when it does not
+ * wait for this worker. */
+static bool was_newest(struct table *t, const struct pass *read)
+{
+	struct shared *s = AT(t)->shared;
+	if (t->rules.backup == 0 && !t->among->room)
+		return true;
+	gate_enter(&s->gate);
+	bool newest = t->rules.backup == 0 || s->round == read->round;
+	if (newest)
+		record(t, read);
+	gate_leave(&s->gate);
+	return newest;
+}
+
+/* Reads the newest round's copy. */
 static void read_in_round(struct table *t, const struct pass *p)
 {
 	struct pass read = *p;
 	read.kind = PASS_READ;
 	read.dropped = read.read_later = false;
+	await_turn(t, &read);
 	do {
 		read.round = rounds_over(t);
 		count_versions(t, &read);
 		walk(t, &read);
 		world_charge_pass(&read, pass_floats(t, &read), true);
-	} while (t->rules.backup > 0 && rounds_over(t) > read.round);
-	if (read.pull)
-		record(t, &read);
+	} while (!was_newest(t, &read));
 	AT(t)->round = read.round;
 }
 
@@ -599,9 +669,13 @@ static bool leads(struct table *t)
 	return false;
 }
 
-static bool may_go_on(struct table *t)
+/* In a replay, as the record has it. */
+static bool may_pull_too(struct table *t, const struct pass *p)
 {
 	struct shared *s = AT(t)->shared;
+	const char *turn = await_turn(t, p);
+	if (turn)
+		return strcmp(turn, "sync") == 0;
 	gate_enter(&s->gate);
 	bool go = !leads(t);
 	gate_leave(&s->gate);
@@ -616,7 +690,7 @@ static void keep_lead(struct table *t)
 	AT(t)->client[t->among->rank].pushes = t->pushes;
 	gate_call(&s->gate);
 	while (leads(t))
-		sleep_for_turn(t);
+		sleep_for(t, "others' pushes");
 	gate_leave(&s->gate);
 }
 
@@ -634,12 +708,13 @@ static char *shared_start(struct table *t, struct pass *p)
 		push_in_round(t, p);
 	} else if (t->rules.rounds) {
 		read_in_round(t, p);
-	} else if (t->rules.bounded && pass_pushes(p) && !may_go_on(t)) {
+	} else if (t->rules.bounded && pass_pushes(p) && !may_pull_too(t, p)) {
 		p->read_later = p->out != NULL;
 		struct pass push = push_alone(p);
 		do_pass(t, &push);
 		p->staleness = push.staleness;
 	} else {
+		await_turn(t, p);
 		do_pass(t, p);
 	}
 	return NULL;
@@ -659,10 +734,12 @@ static char *shared_wait(struct table *t, struct pass *p)
 		return wrong;
 	read.kind = PASS_READ;
 	read.read_later = false;
-	if (t->rules.rounds)
+	if (t->rules.rounds) {
 		read_in_round(t, p);
-	else
+	} else {
+		await_turn(t, &read);
 		do_pass(t, &read);
+	}
 	return NULL;
 }
 

@@ -75,6 +75,7 @@ struct race {
 	size_t steps_kept, steps_most; /* steps_most 0: not known yet */
 
 	struct split_row *ranks; /* rank 0: gathered */
+	size_t arrived;          /* rank 0: passes of the workers that were recorded */
 	double first_loss;       /* of the test set before training */
 	char reason[512];
 	int status;
@@ -608,9 +609,28 @@ static char *hand_over_arrivals(struct race *r)
 		at += (size_t)n[k];
 	}
 	qsort(a, total, sizeof *a, by_order);
-	char *error = r->sink->arrivals ? r->sink->arrivals(r->sink->self, a, total) : NULL;
+	r->arrived += total;
+	char *error = w->run->record && r->sink->arrivals
+			      ? r->sink->arrivals(r->sink->self, a, total)
+			      : NULL;
 	free(a);
 	return error;
+}
+
+static const struct record *replayed(const struct race *r)
+{
+	return r->plan->simulation ? r->plan->simulation->replay : NULL;
+}
+
+/* Rank 0, at the end: has the whole record been repeated? */
+static char *look_for_rest(const struct race *r)
+{
+	const struct record *record = replayed(r);
+	if (!record || r->status == EXIT_FAILED || r->arrived == record->n)
+		return NULL;
+	return sentence("the record of run %lld has %zu passes, and this run made %zu; was it "
+			"changed since it was made?",
+			(long long)record->run, record->n, r->arrived);
 }
 
 /* Collective, off the clock: judges the laps of the race, and hands their rows to the sink. */
@@ -621,7 +641,7 @@ static void judge(struct race *r)
 		r->live->state = LIVE_JUDGING;
 	stats_fold(w);
 	wait_for_those_there(r);
-	if (w->tables && w->run->record)
+	if (w->tables && (w->run->record || replayed(r)))
 		decide(r, hand_over_arrivals(r));
 	for (int64_t k = 0; k < r->laps && !r->status; k++) {
 		struct lap *lap = &r->lap[k];
@@ -719,12 +739,12 @@ static void agree_on_options(struct race *r)
 			"same");
 }
 
-/* What a race's epochs may record: a push and a pull a step, and a pull after a barrier, on each
- * shard. */
+/* What a race's epochs may record: a push, a pull and the end of a round a step, and a pull after a
+ * barrier, on each shard. */
 static size_t arrivals_expected(const struct race *r)
 {
 	int64_t shards = r->w.run->servers > 0 ? r->w.run->servers : 1;
-	return (size_t)(2 * (r->w.steps + 1) * r->laps_max * shards);
+	return (size_t)(3 * (r->w.steps + 1) * r->laps_max * shards);
 }
 
 static char *open_tables(struct race *r)
@@ -732,15 +752,18 @@ static char *open_tables(struct race *r)
 	struct worker *w = &r->w;
 	const struct run *run = w->run;
 	struct link *workers = comm_link(w->all);
-	char *wrong = tables_open(&w->tables, r->everyone ? r->everyone : workers, workers,
-				  w->rank, w->trainers, (int)run->servers, run->table_home,
+	const struct record *replay = replayed(r);
+	char *wrong = tables_open(&w->tables, r->everyone ? r->everyone : workers, workers, w->rank,
+				  w->trainers, (int)run->servers, replay ? "auto" : run->table_home,
 				  w->stats, w->dev);
 	if (wrong) {
 		char *more = sentence("--table-home=%s: %s", run->table_home, wrong);
 		free(wrong);
 		return more;
 	}
-	if (!run->record)
+	if (replay)
+		tables_replay(w->tables, replay);
+	if (!run->record && !replay)
 		return NULL;
 	if (w->tables->home == &home_onesided)
 		return sentence("--record: one-sided pushes have no order that could be kept; use "
@@ -926,7 +949,7 @@ static void race_on(struct race *r)
 /* A server's whole life. */
 static int serve(struct race *r)
 {
-	tables_serve(r->everyone, r->w.rank, r->w.trainers);
+	tables_serve(r->everyone, r->w.rank, r->w.trainers, replayed(r));
 	comm_free(r->w.all);
 	link_free(r->everyone);
 	platform_stop();
@@ -995,6 +1018,7 @@ static int live_as_worker(void *ctx)
 	set_up(r);
 	agree(r, r->w.rank == 0 ? begin_sink(r) : NULL);
 	race_on(r);
+	decide(r, r->w.rank == 0 ? look_for_rest(r) : NULL);
 
 	char *error = NULL;
 	if (sink->steps)

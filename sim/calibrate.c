@@ -16,6 +16,7 @@
 struct calibrate_flags {
 	const char *counts, *out;
 	double seconds;
+	int64_t visits;
 };
 
 static const struct option calibrate_flags[] = {
@@ -28,10 +29,18 @@ static const struct option calibrate_flags[] = {
 	{.name = "seconds",
 	 .type = OPT_TIME,
 	 .offset = offsetof(struct calibrate_flags, seconds),
-	 .def = "3s",
+	 .def = "1s",
 	 .min = 0.01,
 	 .max = 3600,
-	 .help = "of training that is measured, for each of them [time]"},
+	 .help = "of training that is measured, for each of them and visit [time]"},
+	{.name = "visits",
+	 .type = OPT_INT,
+	 .offset = offsetof(struct calibrate_flags, visits),
+	 .def = "3",
+	 .min = 1,
+	 .max = 99,
+	 .help = "how often steps are measured, other numbers of workers in between; the median "
+		 "visit counts, so that a busy moment does not [visits]"},
 	{.name = "out",
 	 .type = OPT_STRING,
 	 .offset = offsetof(struct calibrate_flags, out),
@@ -41,7 +50,15 @@ static const struct option calibrate_flags[] = {
 	{0},
 };
 
+/* What the workers of a visit are told beside their configuration. */
 #define SECONDS_VARIABLE "MVBENCH_CALIBRATE_SECONDS"
+#define VISIT_VARIABLE	 "MVBENCH_CALIBRATE_VISIT"
+
+static int visit_number(void)
+{
+	const char *text = getenv(VISIT_VARIABLE);
+	return text ? atoi(text) : 0;
+}
 
 /* ---- A worker's life ---- */
 
@@ -69,7 +86,7 @@ static void take_steps(void *self, struct worker *w, const float *step_s, size_t
 {
 	struct measuring *m = self;
 	if (!world_is_virtual)
-		measure_steps(w, step_s, n, &m->points);
+		measure_steps(w, step_s, n, visit_number(), &m->points);
 }
 
 static void take_costs(void *self, struct worker *w)
@@ -114,6 +131,8 @@ static char *keep(struct measuring *m)
 	if (sim) {
 		add_sums(sim, &m->points, &sums);
 		wrong = calibration_add(s, sim->calibration_id, &sums);
+	} else if (visit_number() > 0) {
+		wrong = calibration_add(s, calibration_newest(s, m->config, m->plan), &m->points);
 	} else {
 		wrong = calibration_save(s, m->config, m->plan, &m->points, &id);
 	}
@@ -139,7 +158,7 @@ static int measure(const struct config *c, struct live *live)
 			    .epoch = no_epoch,
 			    .steps = take_steps,
 			    .steps_wanted_s = seconds ? atof(seconds) : 1,
-			    .model = take_costs,
+			    .model = visit_number() > 0 ? NULL : take_costs,
 			    .end = end_measuring};
 	worker_introduce(c);
 	char *wrong = plan_make(c, &plan);
@@ -267,10 +286,38 @@ static char *write_platform(const struct arguments *a, const char *file, int wor
 	return failed ? sentence("--out=%s: it cannot be written: %m", file) : NULL;
 }
 
+static void tell_visit(int visit, double seconds)
+{
+	char text[32];
+	snprintf(text, sizeof text, "%d", visit);
+	setenv(VISIT_VARIABLE, text, 1);
+	snprintf(text, sizeof text, "%g", seconds);
+	setenv(SECONDS_VARIABLE, text, 1);
+}
+
+int calibration_visit(const struct config *c, int visit, bool simulated)
+{
+	struct arguments a;
+	char **words = config_words(c), *wrong;
+	int n = 0, status;
+	while (words[n])
+		n++;
+	wrong = arguments_read(&a, n, words, NULL);
+	if (wrong) {
+		free_words(words);
+		return complain(wrong);
+	}
+	tell_visit(visit, 1);
+	status = launch_one(&a, (int)c->run.workers, simulated);
+	arguments_free(&a);
+	free_words(words);
+	return status;
+}
+
 static int calibrate(const struct arguments *a, const struct calibrate_flags *f)
 {
 	int count[COUNTS_MOST], n, status = EXIT_OK;
-	char *wrong = read_counts(f->counts, count, &n), seconds[32];
+	char *wrong = read_counts(f->counts, count, &n);
 	struct config c;
 	struct plan plan;
 	if (!wrong)
@@ -281,14 +328,17 @@ static int calibrate(const struct arguments *a, const struct calibrate_flags *f)
 		config_fini(&c);
 		return complain(wrong);
 	}
-	snprintf(seconds, sizeof seconds, "%g", f->seconds);
-	setenv(SECONDS_VARIABLE, seconds, 1);
-	for (int i = 0; i < n && status == EXIT_OK; i++) {
-		fprintf(stderr, "measuring %s, batch %lld, with %d worker%s side by side\n",
-			c.run.workload, (long long)c.run.batch, count[i], count[i] == 1 ? "" : "s");
-		status = launch_one(a, count[i], false);
-		if (status == EXIT_OK && count[i] > 1)
-			status = launch_one(a, count[i], true);
+	for (int visit = 0; visit < f->visits; visit++) {
+		tell_visit(visit, f->seconds);
+		for (int i = 0; i < n && status == EXIT_OK; i++) {
+			fprintf(stderr,
+				"visit %d of %lld: %s, batch %lld, %d worker%s side by side\n",
+				visit + 1, (long long)f->visits, c.run.workload,
+				(long long)c.run.batch, count[i], count[i] == 1 ? "" : "s");
+			status = launch_one(a, count[i], false);
+			if (status == EXIT_OK && count[i] > 1 && visit == 0)
+				status = launch_one(a, count[i], true);
+		}
 	}
 	struct store *s = NULL;
 	if (status == EXIT_OK && !(wrong = store_open(&s, c.run.db, STORE_READ)))

@@ -322,7 +322,7 @@ static int by_float(const void *a, const void *b)
 }
 
 /* Sorted, cut into STEP_BINS equal parts: the mean of each. */
-static void add_bins(struct points *out, float *step, size_t n)
+static void add_bins(struct points *out, float *step, size_t n, int visit)
 {
 	qsort(step, n, sizeof *step, by_float);
 	for (size_t k = 0; k < STEP_BINS; k++) {
@@ -331,12 +331,13 @@ static void add_bins(struct points *out, float *step, size_t n)
 		end = end > first ? end : first + 1;
 		for (size_t i = first; i < end; i++)
 			sum += step[i];
-		points_add(out, "step", (double)k, sum / (double)(end - first));
+		points_add(out, "step", (double)(visit * STEP_BINS + (int)k),
+			   sum / (double)(end - first));
 	}
 }
 
 /* What steps take when nothing else is going on: of windows of WINDOW_S the middle half. */
-static void add_steps(struct points *out, const float *step, size_t n)
+static void add_steps(struct points *out, const float *step, size_t n, int visit)
 {
 	enum { WINDOWS_MOST = 4096 };
 	const double window_s = 0.05;
@@ -360,12 +361,12 @@ static void add_steps(struct points *out, const float *step, size_t n)
 		memcpy(typical + kept, w[k].first, w[k].n * sizeof *typical);
 		kept += w[k].n;
 	}
-	add_bins(out, typical, kept);
+	add_bins(out, typical, kept, visit);
 	free(typical);
 	free(w);
 }
 
-void measure_steps(struct worker *w, const float *step, size_t n, struct points *out)
+void measure_steps(struct worker *w, const float *step, size_t n, int visit, struct points *out)
 {
 	struct link *all = comm_link(w->all);
 	if (w->rank != 0) {
@@ -376,6 +377,6 @@ void measure_steps(struct worker *w, const float *step, size_t n, struct points 
 	memcpy(pool, step, n * sizeof *pool);
 	for (int k = 1; k < w->trainers; k++)
 		link_recv(all, k, pool + (size_t)k * n, n);
-	add_steps(out, pool, n * (size_t)w->trainers);
+	add_steps(out, pool, n * (size_t)w->trainers, visit);
 	free(pool);
 }

@@ -29,7 +29,7 @@ void sim_owe_for(enum cost what, double amount);
 
 /* measure.c: collective; rank 0 gets the figures. */
 void measure_costs(struct worker *w, struct points *out);
-void measure_steps(struct worker *w, const float *step, size_t n, struct points *out);
+void measure_steps(struct worker *w, const float *step, size_t n, int visit, struct points *out);
 
 /* device.c: makes the operations of w's device take time. train false: they do nothing else. */
 void sim_device(struct worker *w, bool train);

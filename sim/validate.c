@@ -23,6 +23,7 @@ struct validate_flags {
 	const char *only, *format, *out;
 	int64_t rounds;
 	double median, p90; /* [%] */
+	bool calibrate;
 };
 
 #define FLAG(f) .offset = offsetof(struct validate_flags, f)
@@ -41,6 +42,13 @@ static const struct option validate_flags[] = {
 	 .min = 1,
 	 .max = 1000,
 	 .help = "real runs of a cell, of which the median counts [runs]"},
+	{.name = "calibrate",
+	 .type = OPT_BOOL,
+	 FLAG(calibrate),
+	 .def = "true",
+	 .help = "with real runs, on the platform local: measure this machine anew between the "
+		 "rounds, as its speed may drift; false: take the calibration that there is "
+		 "[true/false]"},
 	{.name = "threshold-median",
 	 .type = OPT_REAL,
 	 FLAG(median),
@@ -156,12 +164,20 @@ static char *plan_simulated(struct sweep *s)
 	return wrong;
 }
 
+/* Does it calibrate by itself? */
+static bool calibrates(const struct validate_flags *f, const struct cells *c)
+{
+	return f->calibrate && strcmp(f->only, "all") == 0 &&
+	       strcmp(c->simulated.cell[0].config.run.sim_platform, "local") == 0;
+}
+
 /* Nothing starts before all can run. */
 static char *cells_plan(const char *path, struct cells *c, const struct validate_flags *f)
 {
 	char *wrong = wants(f, "real") ? sweep_plan(path, &c->real) : NULL;
 
-	return wrong || !wants(f, "sim") ? wrong : plan_simulated(&c->simulated);
+	return wrong || !wants(f, "sim") || calibrates(f, c) ? wrong
+							    : plan_simulated(&c->simulated);
 }
 
 /* As JSON, for the queries; "[]" when the report is not about cells in particular. */
@@ -231,6 +247,32 @@ static void do_cell(struct doing *d, const struct cell *c, const char *world)
 	outcome_fini(&o);
 }
 
+/* Is it the first of the cells that need the same calibration? */
+static bool needs_its_own(const struct sweep *s, size_t i)
+{
+	char *key = calibration_key(&s->cell[i].config);
+	bool first = true;
+
+	for (size_t k = 0; k < i && first; k++) {
+		char *other = calibration_key(&s->cell[k].config);
+		first = strcmp(key, other) != 0;
+		free(other);
+	}
+	free(key);
+	return first;
+}
+
+static void calibrate(struct doing *d, const struct cells *c, int visit, bool simulated)
+{
+	for (size_t i = 0; i < c->simulated.cells && !d->status; i++) {
+		const struct config *config = &c->simulated.cell[i].config;
+		if (!needs_its_own(&c->simulated, i) || (simulated && config->run.workers == 1))
+			continue;
+		int status = calibration_visit(config, visit, simulated);
+		d->status = status == EXIT_OK ? d->status : status;
+	}
+}
+
 static void do_runs(struct doing *d, const struct cells *c, const struct validate_flags *f)
 {
 	size_t n = c->real.cells;
@@ -244,14 +286,18 @@ static void do_runs(struct doing *d, const struct cells *c, const struct validat
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGHUP);
 	sigprocmask(SIG_BLOCK, &signals, &before); /* between two runs: the next one sees it */
-	for (size_t i = 0; wants(f, "sim") && i < n && !d->status; i++)
-		do_cell(d, &c->simulated.cell[i], "simulated");
 	for (int64_t round = 0; round < rounds; round++) {
 		char world[48];
 		snprintf(world, sizeof world, "real, round %lld", (long long)round + 1);
+		if (calibrates(f, c))
+			calibrate(d, c, (int)round, false);
 		for (size_t i = 0; i < n && !d->status; i++)
 			do_cell(d, &c->real.cell[round % 2 ? n - 1 - i : i], world);
 	}
+	if (calibrates(f, c))
+		calibrate(d, c, 0, true);
+	for (size_t i = 0; wants(f, "sim") && i < n && !d->status; i++)
+		do_cell(d, &c->simulated.cell[i], "simulated");
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	if (d->status == EXIT_INTERRUPTED)
 		fprintf(stderr,
@@ -588,7 +634,7 @@ static int validate_help(void)
 	       "1 and 2 workers, by allreduce, and by asgd and\nperiodic every 1, 4 and 16 steps. "
 	       "Options of mvbench run replace those of the file, lists too.\nRuns get the "
 	       "label " LABEL
-	       ", unless --label says another. Calibrate before: mvbench calibrate.\n\n"
+	       ", unless --label says another. Between the rounds it calibrates.\n\n"
 	       "A real time is the median over the rounds of a run's median epoch; spread is the "
 	       "largest minus\nthe smallest of the rounds. Cells with more workers than cores are "
 	       "reported apart. Of earlier runs\nwith the label, equal real ones on this machine "

@@ -467,7 +467,13 @@ static void tell_deadlock(void)
 			n += (size_t)snprintf(text + n, sizeof text - n, " (epoch %lld, step %lld)",
 					      (long long)w->epoch, (long long)w->step);
 	}
-	failure("deadlock: %d of %d workers%s wait for each other%s: %s%s", waiting, world.workers,
+	const struct record *replay = world.costs->replay;
+	char *what =
+		replay ? sentence("the record of run %lld does not fit, was it changed since it "
+				  "was made?",
+				  (long long)replay->run)
+		       : sentence("deadlock:");
+	failure("%s %d of %d workers%s wait for each other%s: %s%s", what, waiting, world.workers,
 		world.workers > workers ? " and servers" : "",
 		waiting > NAMED ? ", first of them" : "", text, waiting > NAMED ? ", ..." : "");
 }

@@ -55,11 +55,11 @@ static void put_hosts(const char *name, int hosts, int cores, int slow)
 }
 
 static const double latency_s = 2e-3, byte_s = 1e-6; /* from one host to another */
+static const double envelope = 16;                   /* what SMPI adds to a message [bytes] */
 
 #define ONE_HOST "--sim.platform=$FOLDER/one.xml "
 #define HOSTS    "--sim.platform=$FOLDER/hosts.xml "
 #define STEP     "--sim.step-time=1ms "
-#define FREE     "--sim.update-time=0.001us " /* next to nothing */
 
 enum { ROWS = 2400, BATCH = 60, STEPS = ROWS / BATCH, SOFTMAX = 7850 /* parameters */ };
 static const double step_s = 1e-3;
@@ -243,7 +243,7 @@ START_TEST(simulated_is_real)
 		const char *how = words(MODEL "--batch=%d --strategy=%s", 48 / n, s->plugin.name);
 		double tolerance = alone ? 0 : 1e-6;
 		struct result real = train_ok(n, how);
-		struct result near_by = run_simulated(n, words("%s " ONE_HOST STEP FREE, how));
+		struct result near_by = run_simulated(n, words("%s " ONE_HOST STEP, how));
 		expect_equal(&near_by, &real, how, tolerance);
 		ck_assert_double_eq(near_by.bytes, real.bytes);
 		ck_assert_double_eq(near_by.rows, real.rows);
@@ -390,7 +390,7 @@ END_TEST
 static double allreduce_s(int workers)
 {
 	/* a ring: N - 1 parts of the vector to sum up, and as many to tell */
-	double bytes = sizeof(float) * ceil((double)SOFTMAX / workers);
+	double bytes = sizeof(float) * ceil((double)SOFTMAX / workers) + envelope;
 	return 2 * (workers - 1) * (latency_s + bytes * byte_s);
 }
 
@@ -431,12 +431,19 @@ END_TEST
 /* Of a server's updates one comes after the other: when they take long, they are all that counts. */
 START_TEST(a_busy_server_makes_workers_wait)
 {
-	const double update_s = 20e-3;
+	const char *how = SOFT "--batch=60 --strategy=asgd --workers=4 --servers=1 " HOSTS STEP;
+	char *longer = sentence("%s --sim.update-time=300ms", how);
+	char *still = sentence("%s --sim.update-time=500ms", how);
 	forget();
-	record_sim(SOFT "--batch=15 --strategy=asgd --workers=4 --servers=1 " HOSTS STEP
-			"--sim.update-time=20ms");
-	near("an epoch", epoch_of(1, "seconds"), 4 * STEPS * update_s,
-	     0.05 * 4 * STEPS * update_s);
+	record_sim(longer);
+	record_sim(still);
+	near("pushes", epoch_of(1, "pushes"), STEPS, 0);
+	near("what 200 ms more add", epoch_of(2, "seconds") - epoch_of(1, "seconds"), STEPS * 0.2,
+	     1e-6);
+	/* and when all have computed or the last answer is on its way, nobody asks */
+	near("an epoch", epoch_of(1, "seconds"), STEPS * 0.3 + 0.7, 0.7);
+	free(longer);
+	free(still);
 }
 END_TEST
 
@@ -548,7 +555,9 @@ static void calibrated(struct made m)
 		"'cpu', 'float32', 1, '%s', '%s', %d, 1, %d, %d);"
 		"WITH RECURSIVE bin(k) AS (SELECT 0 UNION ALL SELECT k + 1 FROM bin WHERE k < %d) "
 		"INSERT INTO calibration_point SELECT (SELECT max(id) FROM calibration), 'step', k, "
-		"%.17g * iif(%d, 2.0 * (k + 1) / (%d + 1), 1) FROM bin;",
+		"%.17g * iif(%d, 2.0 * (k + 1) / (%d + 1), 1) FROM bin;"
+		"INSERT INTO calibration_point SELECT max(id), 'message', 0, 1e-9 FROM calibration;"
+		"INSERT INTO calibration_point SELECT max(id), 'message', 1, 1e-9 FROM calibration;",
 		m.workload, m.options, m.batch, m.workers, m.cores, STEP_BINS - 1, m.step_s,
 		(int)m.spread, STEP_BINS);
 	sql(text);
@@ -563,11 +572,6 @@ static void point(const char *name, double x, double value)
 			      name, x, value);
 	sql(text);
 	free(text);
-}
-
-static double step_of(int run)
-{
-	return epoch_of(run, "compute_s") / STEPS;
 }
 
 /* Workers that compute side by side, without a word. */
@@ -649,7 +653,7 @@ START_TEST(more_workers_than_cores_share_them)
 	calibrated((struct made){"softmax", "", 30, 2, 2, 2.5e-3, false});
 	calibrated((struct made){"softmax", "", 30, 4, 2, 4e-3, false});
 	record_sim(APART "--batch=30 --workers=4 --sim.platform=local --sim.train=false");
-	near("four", epoch_of(1, "compute_s"), ROWS / 30.0 / 4 * 4e-3, 1e-6);
+	near("four", epoch_of(1, "compute_s"), ROWS / 30.0 / 4 * 4e-3, 1e-5);
 	record_sim(APART "--batch=30 --workers=2 --sim.platform=local --sim.train=false");
 	near("two", epoch_of(2, "compute_s"), ROWS / 30.0 / 2 * 2.5e-3, 1e-6);
 }
@@ -662,7 +666,7 @@ START_TEST(messages_take_what_was_measured)
 		double x[3], s[3], want;
 	} row[] = {
 		{{4, 31400, 1e6}, {1e-6, 20e-6, 1e-3}, 20e-6},
-		{{4, 30000, 40000}, {2e-6, 10e-6, 30e-6}, 10e-6 + 0.14 * 20e-6},
+		{{4, 30000, 40000}, {2e-6, 10e-6, 16e-6}, 10e-6 + 0.14 * 6e-6},
 		{{4, 1000, 3140}, {2e-6, 3e-6, 5.14e-6}, 33.4e-6},
 		{{4, 31400, 1e6}, {1e-6, 3e-3, 4e-3}, 3e-3},
 	};
@@ -726,13 +730,16 @@ START_TEST(a_missing_calibration_is_named)
 }
 END_TEST
 
-/* The very command of the sentence is typed in, and then the run goes on; its epochs take about
- * what real ones do. */
+/* The very command of the sentence is typed in, and then the simulation goes on. Its epochs take
+ * about what real ones do; as a machine that is busy with other things is another one soon, it has
+ * three tries. */
 START_TEST(calibrating_makes_up_for_it)
 {
-	const char *how = "--workload=mlp --mlp.hidden=64 --batch=30 --workers=2 --epochs=8 "
-			  "--strategy=allreduce";
-	char out[16384], *sim = sentence("--platform=sim %s", how);
+	const char *how = "--workload=mlp --mlp.hidden=64 --batch=30 --epochs=8 --strategy=asgd "
+			  "--workers=";
+	char out[16384], *sim = sentence("--platform=sim %s2", how);
+	char *alone = sentence("%s1", how), *sim_alone = sentence("--platform=sim %s1", how);
+	double ratio = NAN;
 	forget();
 	int status = run_mvbench("", sim, out, sizeof out);
 	ck_assert_int_eq(status, EXIT_USER);
@@ -740,20 +747,31 @@ START_TEST(calibrating_makes_up_for_it)
 	ck_assert_msg(command, "no command in %s", out);
 	char *again = sentence("./%.*s --seconds=0.05 --counts=1,2 2>&1",
 			       (int)strcspn(command + 5, "\n"), command + 5);
-	status = command_output(again, out, sizeof out);
-	ck_assert_msg(status == EXIT_OK, "%s: status %d: %s", again, status, out);
-	ck_assert_ptr_nonnull(strstr(out, "measuring mlp, batch 30, with 2 workers side by side"));
+	for (int i = 0; i < 3 && !(ratio > 0.5 && ratio < 2); i++) {
+		forget();
+		status = command_output(again, out, sizeof out);
+		ck_assert_msg(status == EXIT_OK, "%s: status %d: %s", again, status, out);
+		ck_assert_ptr_nonnull(strstr(out, "mlp, batch 30, with 2 workers side by side"));
+		record(alone);
+		record(sim_alone);
+		record(sim);
+		ratio = asked("SELECT (SELECT min(seconds) FROM epoch WHERE run_id = 2 AND epoch > 0)"
+			      " / (SELECT min(seconds) FROM epoch WHERE run_id = 1 AND epoch > 0)");
+	}
+	ck_assert_msg(ratio > 0.5 && ratio < 2, "%g of the time of a real epoch", ratio);
 	near("calibrations", asked("SELECT count(*) FROM calibration"), 2, 0);
 	near("steps", asked("SELECT count(*) FROM calibration_point WHERE name = 'step'"),
 	     2 * STEP_BINS, 0);
-	record(how);
-	record(sim);
-	double real = asked("SELECT min(seconds) FROM epoch WHERE run_id = 1 AND epoch > 0"),
-	       simulated = asked("SELECT min(seconds) FROM epoch WHERE run_id = 2 AND epoch > 0");
-	ck_assert_msg(simulated > real / 2 && simulated < real * 2,
-		      "an epoch takes %g s, simulated %g s", real, simulated);
+	near("sums", asked("SELECT count(DISTINCT calibration_id) FROM calibration_point WHERE name "
+			   "= 'sum'"),
+	     1, 0);
+	near("of one", asked("SELECT calibration_id FROM run WHERE id = 2"), 1, 0);
+	near("of two", asked("SELECT calibration_id FROM run WHERE id = 3"), 2, 0);
+	ck_assert_double_gt(epoch_of(3, "comm_s"), 0);
 	free(again);
 	free(sim);
+	free(alone);
+	free(sim_alone);
 }
 END_TEST
 
@@ -773,7 +791,7 @@ START_TEST(mistakes_are_refused)
 		{STEP "--sim.platform=$FOLDER/nohosts.xml", "nohosts.xml: it has no hosts"},
 		{STEP "--sim.platform=$FOLDER/", "$FOLDER/: "},
 		{STEP HOSTS "--strategy=allreduce --workers=7",
-		 "hosts.xml: it has room for 7 workers"},
+		 "hosts.xml: it has room for 6 workers on 6 hosts, and --workers=7 are"},
 		{"--sim.step-time=0 " HOSTS, "--sim.step-time=0: auto or a time above 0"},
 		{"--sim.step-time=-1s " HOSTS, "--sim.step-time=-1s: auto or a time above 0"},
 		{"--sim.step-time=abc " HOSTS, "--sim.step-time=abc: auto or a time above 0"},
@@ -976,7 +994,7 @@ END_TEST
 START_TEST(many_workers_learn)
 {
 	static const char *const how[] = {"allreduce", "periodic --sync-every=2",
-					  "asgd --servers=1 --lr=0.001"};
+					  "asgd --servers=1 --lr=0.004"};
 	char *all = sentence("--workload=softmax --lr=0.1 --batch=1 --epochs=3 --workers=256 "
 			     "--sim.platform=ethernet_10g " STEP "--strategy=%s",
 			     how[_i]);
@@ -993,7 +1011,7 @@ END_TEST
 Suite *sim_suite(void)
 {
 	Suite *s = suite_create("sim");
-	TCase *t = tcase_create("sim");
+	TCase *t = tcase_create("sim"), *many = tcase_create("many");
 	int all = strategies_count();
 	tcase_set_timeout(t, 180);
 	tcase_add_unchecked_fixture(t, set_up, folder_free);
@@ -1022,7 +1040,10 @@ Suite *sim_suite(void)
 	tcase_add_loop_test(t, a_simulation_is_ended, 0, 3);
 	tcase_add_loop_test(t, deadlocks_are_told, 0, 5);
 	tcase_add_test(t, every_platform_runs);
-	tcase_add_loop_test(t, many_workers_learn, 0, 3);
+	tcase_set_timeout(many, 180);
+	tcase_add_unchecked_fixture(many, set_up, folder_free);
+	tcase_add_loop_test(many, many_workers_learn, 0, 3);
 	suite_add_tcase(s, t);
+	suite_add_tcase(s, many);
 	return s;
 }

@@ -67,7 +67,7 @@ only 'pmix.*' '^runtime/rendezvous\.c$'
 only 'oneapi/.*' '^runtime/cpu(_image)?\.c$'
 only 'cud(a|nn).*' '^runtime/cuda(_image)?\.c$'
 only '(cublas.*|nccl\.h)' '^runtime/cuda\.c$'
-only 'sqlite3\.h' '^(results/(store|query|table)\.c|plots/.*\.c)$'
+only 'sqlite3\.h' '^(results/(store|query|table|replay)\.c|plots/.*\.c)$'
 only 'ini\.h' '^results/jobfile\.c$'
 only 'zlib\.h' '^workloads/.*\.c$'
 

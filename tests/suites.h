@@ -24,6 +24,7 @@
 	X(tables) \
 	X(onesided) \
 	X(servers) \
+	X(replay) \
 	GPU(transport) \
 	GPU(gpu) \
 	X(sim) \

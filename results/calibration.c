@@ -143,6 +143,13 @@ char *calibration_print(struct store *s, FILE *f, int64_t id)
 
 /* ---- Finding ---- */
 
+/* This machine is simulated: its own figures are wanted. */
+static bool is_local(const struct config *c)
+{
+	return strcmp(c->run.sim_platform, "local") == 0 ||
+	       strcmp(c->run.sim_platform, "sim:local") == 0;
+}
+
 /* The newest calibration of c's work with this many workers side by side; or the next smaller
  * number, or the smallest. *workers gets it; 0 = there is none. */
 static int64_t find_calibration(struct store *s, const struct config *c, const struct plan *p,
@@ -155,7 +162,7 @@ static int64_t find_calibration(struct store *s, const struct config *c, const s
 		s->db,
 		"SELECT max(id), workers, cores FROM calibration WHERE workload = ?1 AND "
 		"workload_options = ?2 AND batch = ?3 AND device = ?4 AND precision = ?5 AND "
-		"threads = ?6 GROUP BY workers ORDER BY workers <= ?7 DESC, abs(workers - ?7) "
+		"threads = ?6 AND (?8 = '' OR host IS NULL OR host = ?8) GROUP BY workers ORDER BY workers <= ?7 DESC, abs(workers - ?7) "
 		"LIMIT 1",
 		-1, &q, NULL);
 	if (rc == SQLITE_OK) {
@@ -166,6 +173,7 @@ static int64_t find_calibration(struct store *s, const struct config *c, const s
 		bind_text(q, 5, c->run.precision);
 		sqlite3_bind_int64(q, 6, c->run.threads);
 		sqlite3_bind_int(q, 7, wanted);
+		bind_text(q, 8, is_local(c) ? machine()->host : "");
 		if (sqlite3_step(q) == SQLITE_ROW) {
 			id = sqlite3_column_int64(q, 0);
 			*workers = sqlite3_column_int(q, 1);
@@ -306,7 +314,8 @@ static void add_line(struct factors *f, double from, double y0, double to, doubl
 	for (int k = 0; k < PIECES; k++) {
 		double start = from * pow(to / from, (double)k / PIECES),
 		       middle = from * pow(to / from, (k + 0.5) / PIECES);
-		add_factor(f, start, 0, (fixed + slope * middle) / middle);
+		if (round(start) < to)
+			add_factor(f, start, 0, (fixed + slope * middle) / middle);
 	}
 }
 
@@ -373,14 +382,11 @@ static char *in_memory(const char *text)
 
 /* ---- What a simulation needs ---- */
 
-static bool is_local(const struct config *c)
-{
-	return strcmp(c->run.sim_platform, "local") == 0;
-}
-
 static char *find_platform(const struct config *c, struct simulation *s, int cores)
 {
 	const char *name = c->run.sim_platform;
+	if (strncmp(name, "sim:", 4) == 0) /* as mvbench list shows it */
+		name += 4;
 	if (is_local(c)) {
 		char *xml = local_platform(&s->points, cores);
 		s->platform_file = in_memory(xml);
@@ -431,6 +437,21 @@ static char *calibrate_words(const struct config *c, int workers)
 	return all;
 }
 
+/* One worker alone knows nothing of an allreduce's sums: those of two workers. */
+static void take_sums(struct store *store, const struct config *c, const struct plan *p,
+		      struct simulation *s)
+{
+	struct simulation pair = {.calibration_id = 0};
+	int workers = 0, cores;
+	int64_t id = find_calibration(store, c, p, 2, &workers, &cores);
+	if (id == 0 || workers == 1)
+		return;
+	read_points(store, id, &pair.points);
+	take_curves(&pair, 1);
+	s->cost[COST_SUM] = pair.cost[COST_SUM];
+	free(pair.points.point);
+}
+
 static char *load_calibration(const struct config *c, const struct plan *p, struct simulation *s,
 			      int side_by_side, int *cores)
 {
@@ -446,6 +467,8 @@ static char *load_calibration(const struct config *c, const struct plan *p, stru
 		read_points(store, s->calibration_id, &s->points);
 		take_curves(s, take_steps(s));
 		take_out_sharing(s, workers, *cores);
+		if (s->cost[COST_SUM].n == 0)
+			take_sums(store, c, p, s);
 	}
 	store_close(store);
 	return NULL;

@@ -45,15 +45,27 @@ static int64_t rows_of(const struct live *live)
 	return __atomic_load_n(&live->rows, __ATOMIC_ACQUIRE);
 }
 
+/* Simulations of time alone know no losses. */
+static bool is_judged(const struct epoch_row *row)
+{
+	return !isnan(row->test_loss) || !isnan(row->test_accuracy);
+}
+
 void progress_epoch(FILE *f, const struct epoch_row *row, int64_t epochs)
 {
+	bool judged = is_judged(row);
+
+	if (row->epoch == 0 && !judged)
+		return;
 	fprintf(f, "epoch %lld/%lld", (long long)row->epoch, (long long)epochs);
 	if (row->epoch > 0)
-		fprintf(f, "  %.3f s  train loss %.4f", row->split.seconds,
-			unsigned_nan(row->train_loss));
+		fprintf(f, "  %.3f s", row->split.seconds);
+	if (row->epoch > 0 && (judged || !isnan(row->train_loss)))
+		fprintf(f, "  train loss %.4f", unsigned_nan(row->train_loss));
 	if (row->epoch > 0 && !isnan(row->train_accuracy))
 		fprintf(f, ", accuracy %.2f %%", 100 * row->train_accuracy);
-	fprintf(f, "  test loss %.4f", unsigned_nan(row->test_loss));
+	if (judged)
+		fprintf(f, "  test loss %.4f", unsigned_nan(row->test_loss));
 	if (!isnan(row->test_accuracy))
 		fprintf(f, ", accuracy %.2f %%", 100 * row->test_accuracy);
 	fputc('\n', f);
@@ -123,7 +135,8 @@ static void draw(struct progress *p, const struct live *live)
 		}
 		if (rows > 0) {
 			const struct epoch_row *row = &live->row[rows - 1];
-			add(&right, "  loss %.3f", unsigned_nan(row->test_loss));
+			if (is_judged(row))
+				add(&right, "  loss %.3f", unsigned_nan(row->test_loss));
 			if (!isnan(row->test_accuracy))
 				add(&right, "  acc %.1f %%", 100 * row->test_accuracy);
 		}

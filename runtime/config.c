@@ -249,7 +249,8 @@ const struct option run_options[] = {
 	 .min = 0,
 	 .max = 9e15,
 	 .later = true,
-	 .help = "repeats the order in which the pushes of this recorded run arrived; 0: none [run]"},
+	 .help = "takes the options of this recorded run (--record) and repeats the order in which "
+		 "its pushes arrived; 0: none [run]"},
 	{.name = "target-accuracy",
 	 .type = OPT_REAL,
 	 FIELD(target_accuracy),

@@ -258,8 +258,14 @@ void link_allreduce(struct link *l, float *x, size_t n)
 
 void link_allreduce_start(struct link *l, int slot, float *x, size_t n)
 {
+	const void *out = MPI_IN_PLACE;
 	world_enter("allreduce", -1);
-	MPI_Iallreduce(MPI_IN_PLACE, x, count(n), MPI_FLOAT, MPI_SUM, l->comm, &l->slot[slot]);
+	if (l->meeting) {
+		world_allreduce_start(l, l->meeting, slot, x, n);
+		out = link_nowhere();
+		x = link_nowhere() + n;
+	}
+	MPI_Iallreduce(out, x, count(n), MPI_FLOAT, MPI_SUM, l->comm, &l->slot[slot]);
 }
 
 void link_allreduce_wait(struct link *l, int slot)

@@ -59,6 +59,8 @@ uint64_t world_node(void); /* the machine that this worker is on; real: not know
 void world_device(struct worker *w); /* before it is opened: its operations take time */
 /* A worker begins to communicate: what, and with which rank; -1 = all, or none in particular. */
 void world_enter(const char *what, int peer);
+/* A worker finds nothing to do, and looks again after dt. */
+void world_rest(const char *what, nsec dt);
 /* A pass over n floats of a table; shared: which lie in rank 0's memory. */
 void world_charge_pass(const struct pass *p, size_t n, bool shared);
 void world_charge_sum(size_t n, int ranks); /* n floats over so many ranks, in an allreduce */
@@ -72,6 +74,7 @@ struct link;
 struct meeting *world_meeting_new(int ranks);
 void world_meeting_free(struct meeting *m); /* by each; NULL is fine */
 void world_allreduce(struct link *l, struct meeting *m, float *x, size_t n);
+void world_allreduce_start(struct link *l, struct meeting *m, int slot, float *x, size_t n);
 
 /* What a simulation took so far; false in the real world. */
 struct world_cost {

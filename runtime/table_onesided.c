@@ -372,7 +372,7 @@ static void begin(struct table *t, struct pass *p)
 static void rest(struct table *t, nsec *pause)
 {
 	nsec since = clock_now();
-	clock_delay(*pause);
+	world_rest("others' pushes", *pause);
 	t->among->stats->wait += clock_now() - since;
 	*pause = 2 * *pause < REST_MOST ? 2 * *pause : REST_MOST;
 }

@@ -391,7 +391,7 @@ static bool leads(const struct server *v, const struct shard *t, const struct jo
 /* In a replay: is what job j does next, its push or its pull, the next of the record? */
 static bool has_turn(const struct shard *t, const struct job *j, enum pass_kind kind)
 {
-	float out; /* a place that is never written to */
+	float out = 0; /* a place that nothing is written to */
 	struct pass p = {.kind = kind, .out = j->ask.out > 0 ? &out : NULL};
 	if (!t->turns.pass || (kind == PASS_READ && !j->ask.pull) ||
 	    turn_has_come(&t->turns, t->seq, j->worker, &t->rules, &p))

@@ -44,12 +44,12 @@ struct client {
 
 struct shared {
 	_Alignas(64) atomic_llong version; /* pushes begun */
-	struct gate gate; /* guards what follows */
-	int64_t round;   /* rounds that are over */
-	int64_t started; /* pushes of the round under way that count, */
-	int64_t applied; /* and those that are through */
-	int64_t turn;    /* of a replay: passes of the record that have taken place */
-	int64_t seq;     /* recorded passes; under the first block's lock */
+	struct gate gate;                  /* guards what follows */
+	int64_t round;                     /* rounds that are over */
+	int64_t started;                   /* pushes of the round under way that count, */
+	int64_t applied;                   /* and those that are through */
+	int64_t turn; /* of a replay: passes of the record that have taken place */
+	int64_t seq;  /* recorded passes; under the first block's lock */
 };
 
 /* One a line of the cache, so that neighbours do not disturb each other. */
@@ -76,10 +76,10 @@ struct home_state {
 	float *state;      /* shared [n], NULL when the updater keeps none */
 	size_t block, blocks;
 	struct turns turns; /* of a replay */
-	size_t *later;    /* [blocks] */
-	nsec look;        /* for a lock, before sleeping */
-	int64_t round;    /* that this worker is in */
-	int64_t barriers; /* that this worker has passed */
+	size_t *later;      /* [blocks] */
+	nsec look;          /* for a lock, before sleeping */
+	int64_t round;      /* that this worker is in */
+	int64_t barriers;   /* that this worker has passed */
 };
 
 #define AT(t) ((struct home_state *)(t)->at)
@@ -197,8 +197,8 @@ static void open_with(struct table *t, const float *init, const struct floats *f
 	h->turns = turns_of(s->replay, t->id, 0);
 	size_t control = control_bytes(h, s->size, r->rounds);
 	bool near = floats == &host_floats;
-	char *at = link_shared_new(s->workers, control + (near ? n * sizeof(float) : 0),
-				   &h->handle);
+	char *at =
+		link_shared_new(s->workers, control + (near ? n * sizeof(float) : 0), &h->handle);
 	lay_out(h, at, s->size, r->rounds);
 	lay_out_floats(t, floats->far ? gpu_floats_new(s, n)
 			  : near      ? (void *)(at + control)
@@ -262,8 +262,8 @@ static void gpu_copy(const struct table *t, float *to, const float *from, size_t
 }
 
 static const struct floats host_floats = {.apply = host_apply, .copy = host_copy};
-static void no_apply(const struct table *t, const struct pass *p, float *w, float *state, float *own,
-		     float *pulled, const float *in, float *out, size_t n)
+static void no_apply(const struct table *t, const struct pass *p, float *w, float *state,
+		     float *own, float *pulled, const float *in, float *out, size_t n)
 {
 	(void)t, (void)p, (void)w, (void)state, (void)own, (void)pulled, (void)in, (void)out;
 	(void)n;

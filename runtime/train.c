@@ -298,6 +298,7 @@ static bool has_kept_all(const struct race *r)
 
 static void keep_duration(struct race *r, nsec *last)
 {
+	device_sync(r->w.dev);
 	nsec now = clock_now();
 	r->step_s[r->steps_kept++] = 1e-9f * (float)(now - *last);
 	if (r->steps_kept == PILOT) { /* so many fit into the time that is wanted, on all ranks */

@@ -2,7 +2,8 @@
  * allreduce.c - the allreduce of simulated workers. Their memory is one, so the sum is worked out
  * once, there; the messages that would carry it carry lengths, by the algorithms of Open MPI:
  *
- *   below RING_LEAST bytes   recursive doubling: log2 N exchanges of everything
+ *   below RING_LEAST bytes,  recursive doubling: log2 N exchanges of everything
+ *   and between two ranks    (a ring of two would exchange one half after the other)
  *   else, to RING_MOST ranks ring: N - 1 pieces of 1/N around to sum, N - 1 around to spread
  *   else                     halving and doubling (Rabenseifner), as rings of many ranks are
  *                            millions of messages: 2 log2 N exchanges of 1/2, 1/4, ...
@@ -20,17 +21,22 @@
 
 enum { RING_LEAST = 10000 /* bytes */, RING_MOST = 64 /* ranks */ };
 
-struct meeting {
-	int ranks, users, arrived;
+/* One sum. Nobody leaves before all have arrived. */
+struct sum {
+	int arrived;
 	size_t n;
-	float **x; /* [ranks] of those that have arrived; nobody leaves before all have */
+	float **x; /* [ranks] of those that have arrived; NULL before the first has */
+};
+
+struct meeting {
+	int ranks, users;
+	struct sum at_once, started[LINK_SLOTS];
 };
 
 struct meeting *world_meeting_new(int ranks)
 {
 	struct meeting *m = must(calloc(1, sizeof *m));
 	m->ranks = m->users = ranks;
-	m->x = must(calloc((size_t)ranks, sizeof *m->x));
 	return m;
 }
 
@@ -38,7 +44,9 @@ void world_meeting_free(struct meeting *m)
 {
 	if (!m || --m->users > 0)
 		return;
-	free(m->x);
+	free(m->at_once.x);
+	for (int i = 0; i < LINK_SLOTS; i++)
+		free(m->started[i].x);
 	free(m);
 }
 
@@ -50,31 +58,39 @@ static void add(float *restrict sum, const float *restrict x, size_t n)
 }
 
 /* In the order of ranks; block by block, so that each float comes from memory once. */
-static void sum_up(const struct meeting *m)
+static void sum_up(const struct sum *s, int ranks)
 {
 	enum { BLOCK = 2048 };
 	float sum[BLOCK];
-	for (size_t first = 0; first < m->n; first += BLOCK) {
-		size_t n = smaller(BLOCK, m->n - first);
-		memcpy(sum, m->x[0] + first, n * sizeof *sum);
-		for (int k = 1; k < m->ranks; k++)
-			add(sum, m->x[k] + first, n);
-		for (int k = 0; k < m->ranks; k++)
-			memcpy(m->x[k] + first, sum, n * sizeof *sum);
+	for (size_t first = 0; first < s->n; first += BLOCK) {
+		size_t n = smaller(BLOCK, s->n - first);
+		memcpy(sum, s->x[0] + first, n * sizeof *sum);
+		for (int k = 1; k < ranks; k++)
+			add(sum, s->x[k] + first, n);
+		for (int k = 0; k < ranks; k++)
+			memcpy(s->x[k] + first, sum, n * sizeof *sum);
 	}
 }
 
-static void arrive(struct meeting *m, int rank, float *x, size_t n)
+static void arrive(struct sum *s, int ranks, int rank, float *x, size_t n)
 {
-	CHECK(m->arrived == 0 || m->n == n, "an allreduce of %zu floats by some, of %zu by others",
-	      m->n, n);
-	m->n = n;
-	m->x[rank] = x;
-	if (++m->arrived < m->ranks)
+	CHECK(s->arrived == 0 || s->n == n, "an allreduce of %zu floats by some, of %zu by others",
+	      s->n, n);
+	if (!s->x)
+		s->x = must(calloc((size_t)ranks, sizeof *s->x));
+	s->n = n;
+	s->x[rank] = x;
+	if (++s->arrived < ranks)
 		return;
-	m->arrived = 0;
+	s->arrived = 0;
 	if (x != link_nowhere())
-		sum_up(m);
+		sum_up(s, ranks);
+}
+
+/* Its messages are those of MPI's own, on lengths. */
+void world_allreduce_start(struct link *l, struct meeting *m, int slot, float *x, size_t n)
+{
+	arrive(&m->started[slot], m->ranks, link_rank(l), x, n);
 }
 
 /* ---- The messages ---- */
@@ -141,8 +157,8 @@ void world_allreduce(struct link *l, struct meeting *m, float *x, size_t n)
 	int rank = link_rank(l);
 	if (n == 0)
 		return;
-	arrive(m, rank, x, n);
-	if (n * sizeof *x < RING_LEAST)
+	arrive(&m->at_once, m->ranks, rank, x, n);
+	if (n * sizeof *x < RING_LEAST || m->ranks == 2)
 		doubling(l, rank, m->ranks, n, false);
 	else if (m->ranks <= RING_MOST)
 		ring(l, rank, m->ranks, n);

@@ -220,17 +220,19 @@ static char *config_for(struct config *c, const struct arguments *a, const char 
 	const struct setting own[] = {
 		{"strategy", "periodic"},  {"workers", workers},
 		{"sync-every", "1000000000"}, {"barrier-every", "1"},
-		{"epochs", "100"},	   {"servers", "0"},
+		{"epochs", sim ? "1" : "100"},	   {"servers", "0"},
 		{"straggle", "0"},	   {"platform", sim ? "sim" : "mpi"},
 		{"sim.platform", "local"}, {"sim.train", "false"},
-		{"label", "calibrate"},
+		{"label", "calibrate"},	   {"record", "false"},
+		{"speed", ""},		   {"pause", ""},
+		{"leave", ""},		   {"sim.slow-link", ""},
+		{"sim.replay", "0"},	   {"sim.step-time", "auto"},
+		{"sim.update-time", "auto"},
 	};
 	size_t owns = sizeof own / sizeof *own, n = a->options + owns;
 	struct setting *all = must(calloc(n, sizeof *all));
 	memcpy(all, a->option, a->options * sizeof *all);
 	memcpy(all + a->options, own, sizeof own);
-	if (sim)
-		all[a->options + 4].value = "1";
 	char *wrong = config_init(c, all, n, true);
 	free(all);
 	return wrong;
@@ -316,7 +318,7 @@ int calibration_visit(const struct config *c, int visit, bool simulated)
 
 static int calibrate(const struct arguments *a, const struct calibrate_flags *f)
 {
-	int count[COUNTS_MOST], n, status = EXIT_OK;
+	int count[COUNTS_MOST], n, status = EXIT_OK, side_by_side = 1;
 	char *wrong = read_counts(f->counts, count, &n);
 	struct config c;
 	struct plan plan;
@@ -324,7 +326,13 @@ static int calibrate(const struct arguments *a, const struct calibrate_flags *f)
 		wrong = config_for(&c, a, "1", false);
 	if (wrong)
 		return complain(wrong);
-	if ((wrong = plan_make(&c, &plan)) || (wrong = store_check(c.run.db))) {
+	for (int i = 0; i < n; i++)
+		if (count[i] > 1 && (side_by_side == 1 || count[i] <= usable_cores()))
+			side_by_side = count[i];
+	if (*f->out && side_by_side == 1)
+		wrong = sentence("--out=%s: one worker sends no messages; give --counts=1,2",
+				 f->out);
+	if (wrong || (wrong = plan_make(&c, &plan)) || (wrong = store_check(c.run.db))) {
 		config_fini(&c);
 		return complain(wrong);
 	}
@@ -345,7 +353,7 @@ static int calibrate(const struct arguments *a, const struct calibrate_flags *f)
 		wrong = calibration_print(s, stdout, 0);
 	store_close(s);
 	if (status == EXIT_OK && !wrong && *f->out)
-		wrong = write_platform(a, f->out, count[n > 1 ? n - 2 : 0]);
+		wrong = write_platform(a, f->out, side_by_side);
 	config_fini(&c);
 	return wrong ? complain(wrong) : status;
 }

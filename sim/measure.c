@@ -52,6 +52,7 @@ static void compute_between(struct bench *b)
 	if (b->between) {
 		b->w->workload->load(b->w);
 		b->w->workload->gradient(b->w);
+		device_sync(b->w->dev);
 	}
 }
 
@@ -65,6 +66,7 @@ static double figure(struct bench *b, work_fn *what, bool collective)
 		compute_between(b);
 		nsec since = clock_now();
 		what(b);
+		device_sync(b->w->dev);
 		b->took[i] = 1e-9 * (double)(clock_now() - since);
 		if (i == TIMES_LEAST / 2) { /* as many as all ranks have time for */
 			double took = b->took[i];
@@ -253,11 +255,12 @@ static void measure_length(struct bench *b, struct tables *s)
 {
 	b->x = vec_new(b->w, b->n);
 	b->y = vec_new(b->w, b->n);
-	if (s) {
+	bool far = b->w->dev->ops->peer; /* a GPU's floats: only what it computes */
+	if (s)
 		measure_vectors(b);
+	if (s && !far)
 		measure_tables(b, s);
-	}
-	if (b->w->trainers > 1)
+	if (b->w->trainers > 1 && !far)
 		measure_messages(b);
 	vec_free(b->x);
 	vec_free(b->y);

@@ -273,6 +273,12 @@ static void calibrate(struct doing *d, const struct cells *c, int visit, bool si
 	}
 }
 
+static void simulate(struct doing *d, const struct cells *c)
+{
+	for (size_t i = 0; i < c->simulated.cells && !d->status; i++)
+		do_cell(d, &c->simulated.cell[i], "simulated");
+}
+
 static void do_runs(struct doing *d, const struct cells *c, const struct validate_flags *f)
 {
 	size_t n = c->real.cells;
@@ -286,6 +292,8 @@ static void do_runs(struct doing *d, const struct cells *c, const struct validat
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGHUP);
 	sigprocmask(SIG_BLOCK, &signals, &before); /* between two runs: the next one sees it */
+	if (wants(f, "sim") && !calibrates(f, c))
+		simulate(d, c);
 	for (int64_t round = 0; round < rounds; round++) {
 		char world[48];
 		snprintf(world, sizeof world, "real, round %lld", (long long)round + 1);
@@ -294,10 +302,10 @@ static void do_runs(struct doing *d, const struct cells *c, const struct validat
 		for (size_t i = 0; i < n && !d->status; i++)
 			do_cell(d, &c->real.cell[round % 2 ? n - 1 - i : i], world);
 	}
-	if (calibrates(f, c))
+	if (calibrates(f, c)) {
 		calibrate(d, c, 0, true);
-	for (size_t i = 0; wants(f, "sim") && i < n && !d->status; i++)
-		do_cell(d, &c->simulated.cell[i], "simulated");
+		simulate(d, c);
+	}
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	if (d->status == EXIT_INTERRUPTED)
 		fprintf(stderr,

@@ -45,7 +45,11 @@ static struct {
 	double speed; /* of the fastest host [flop/s] */
 	nsec began;   /* wall clock */
 	int64_t events;
-	struct live *live;
+	int busy;         /* workers that compute, or sleep for a while that is known */
+	int64_t seen;     /* events, when somebody last rested after a new one, */
+	double seen_at;   /* and the time then [s] */
+	double longest_s; /* that a message takes; 0: not known yet */
+	double params; /* of the whole model */
 } world;
 
 struct sim_worker *sim_self(void)
@@ -83,7 +87,9 @@ static void pay(struct sim_worker *me)
 	me->owed_s = 0;
 	if (owed > 0) {
 		world.events++;
+		world.busy++;
 		sg_actor_execute(owed * world.speed);
+		world.busy--;
 	}
 }
 
@@ -98,8 +104,10 @@ nsec clock_now(void)
 void clock_delay(nsec dt)
 {
 	clock_now();
+	world.busy++;
 	if (dt > 0)
 		sg_actor_sleep_for(1e-9 * (double)dt);
+	world.busy--;
 }
 
 /* Floats that lie in rank 0's memory come and go over the links between the two hosts. */
@@ -121,7 +129,7 @@ static double pass_cost(const struct pass *p, size_t n)
 					 [PASS_PUSH] = COST_PUSH,
 					 [PASS_SYNC] = COST_SYNC,
 					 [PASS_ELASTIC] = COST_ELASTIC};
-	double whole = world.costs->update_s;
+	double whole = world.costs->update_s * (double)n / world.params;
 	if (isnan(whole))
 		return curve_at(&world.costs->cost[cost[p->kind]], (double)n);
 	return p->kind == PASS_READ ? whole / 2 : whole;
@@ -220,7 +228,7 @@ void world_enter(const char *what, int peer)
 float *link_nowhere(void)
 {
 	static float *nowhere;
-	const size_t most = (size_t)256 << 20; /* [bytes]; of what SMPI knows not to copy */
+	const size_t most = (size_t)2 << 30; /* [bytes]; of what SMPI knows not to copy */
 	if (!nowhere)
 		nowhere = must(SMPI_SHARED_MALLOC(most));
 	return nowhere;
@@ -261,8 +269,8 @@ static void lay_out_slots(void)
 	for (size_t i = 0; i < hosts; i++) {
 		int cores = hosts == 1 ? world.workers : sg_host_core_count(host[i]);
 		world.speed = fmax(world.speed, sg_host_get_speed(host[i]));
-		world.slot = must(realloc(world.slot, (size_t)(world.slots + cores + 1) *
-							      sizeof *world.slot));
+		world.slot = must(realloc(world.slot,
+					  (size_t)(world.slots + cores + 1) * sizeof *world.slot));
 		for (int k = 0; k < cores; k++)
 			world.slot[world.slots++] = host[i];
 	}
@@ -274,7 +282,8 @@ enum { RANKS_CHOOSY = 64 };
 
 static void start_engine(const char *platform, int workers)
 {
-	char *words[] = {"mvbench-sim", "--log=root.thresh:error", "--log=ker_engine.app:file:/dev/null", NULL};
+	char *words[] = {"mvbench-sim", "--log=root.thresh:error",
+			 "--log=ker_engine.app:file:/dev/null", NULL};
 	int count = 3;
 	simgrid_init(&count, words);
 	smpi_init_options();
@@ -299,8 +308,8 @@ static void start_engine(const char *platform, int workers)
 	simgrid_load_platform(platform);
 }
 
-/* SimGrid ends the process over a file that it cannot read: so a child tries first. NULL, or what it
- * said. */
+/* SimGrid ends the process over a file that it cannot read: so a child tries first. NULL, or what
+ * it said. */
 static char *try_platform(const char *file, int workers)
 {
 	int said[2], status = 0;
@@ -329,7 +338,8 @@ static char *try_platform(const char *file, int workers)
 		return sentence("it has no hosts");
 	/* "[0.000000] ./src/...cpp:48: [xbt_cfg/CRITICAL] what is wrong" */
 	char *line = text, *words = strstr(text, "] ");
-	for (char *next; words && (next = strstr(words + 2, "] ")) && next < strchrnul(words, '\n');)
+	for (char *next;
+	     words && (next = strstr(words + 2, "] ")) && next < strchrnul(words, '\n');)
 		words = next;
 	line = words ? words + 2 : text;
 	return sentence("%.*s", (int)strcspn(line, "\n"), line);
@@ -382,7 +392,8 @@ static void slow_link(struct slowed **done, size_t *n, sg_host_t from, sg_host_t
 }
 
 /* --sim.slow-link: the links next to a worker's host on the ways to the others. Whoever else uses
- * them, as workers on the same host do, has them slow too. In an actor: before, there are no routes.
+ * them, as workers on the same host do, has them slow too. In an actor: before, there are no
+ * routes.
  */
 static void slow_links(void)
 {
@@ -478,6 +489,40 @@ static void tell_deadlock(void)
 		waiting > NAMED ? ", first of them" : "", text, waiting > NAMED ? ", ..." : "");
 }
 
+/* More than any message takes: four times what all workers' models take together on the slowest
+ * link. [s] */
+static double longest_message(const struct worker *w)
+{
+	size_t links = sg_link_count();
+	sg_link_t *link = sg_link_list();
+	double bytes = 4.0 * sizeof(float) * (double)vec_len(w->param) * w->size, longest = 1;
+	for (size_t i = 0; i < links; i++)
+		longest = fmax(longest, 1 + 100 * sg_link_get_latency(link[i]) +
+						bytes / sg_link_get_bandwidth(link[i]));
+	free(link);
+	return longest;
+}
+
+/* To SimGrid, workers that look again and again for what others do are no deadlock. They are one
+ * when nobody computes, and nobody begins a message while the longest would end. */
+void world_rest(const char *what, nsec dt)
+{
+	struct sim_worker *me = sim_self();
+	double now = simgrid_get_clock();
+	pay(me);
+	me->doing = what;
+	me->peer = -1;
+	if (world.busy > 0 || world.seen != world.events) {
+		world.seen = world.events;
+		world.seen_at = now;
+	} else if (world.longest_s == 0) {
+		world.longest_s = longest_message(me->worker);
+	} else if (now > world.seen_at + world.longest_s) {
+		tell_deadlock();
+	}
+	sg_actor_sleep_for(1e-9 * (double)dt);
+}
+
 int world_run(const struct config *c, const struct plan *p, int (*life)(void *ctx), void *ctx)
 {
 	const char *file = p->simulation->platform_file;
@@ -488,6 +533,7 @@ int world_run(const struct config *c, const struct plan *p, int (*life)(void *ct
 	world.ctx = ctx;
 	world.config = c;
 	world.costs = p->simulation;
+	world.params = (double)p->params;
 	world.workers = (int)(c->run.workers + c->run.servers);
 	world.worker = must(calloc((size_t)world.workers, sizeof *world.worker));
 	world.began = wall_now();

@@ -225,7 +225,7 @@ static void expect_equal(const struct result *sim, const struct result *real, co
 	ck_assert_int_eq(losses(sim, a), 3);
 	ck_assert_int_eq(losses(real, b), 3);
 	for (int e = 0; e < 3; e++)
-		ck_assert_msg(fabs(a[e] - b[e]) <= tolerance * b[e],
+		ck_assert_msg(fabs(a[e] - b[e]) <= tolerance * (b[e] + 0.01),
 			      "%s: epoch %d: test loss %.9g, really %.9g", how, e, a[e], b[e]);
 	ck_assert_msg(a[2] < 0.9 * a[0], "%s learns nothing: %g, at first %g", how, a[2], a[0]);
 }
@@ -258,6 +258,32 @@ START_TEST(simulated_is_real)
 		free(real.param);
 		free(near_by.param);
 	}
+}
+END_TEST
+
+START_TEST(options_are_real_too)
+{
+	static const struct {
+		int workers;
+		const char *words;
+	} row[] = {
+		{2, "allreduce --allreduce.overlap=true --allreduce.bucket=4KiB"},
+		{3, "allreduce --allreduce.overlap=true --allreduce.bucket=4KiB"},
+		{4, "gossip --gossip.schedule=hypercube"},
+		{3, "periodic --periodic.outer=nesterov --periodic.start=10 --periodic.schedule=up"},
+		{2, "bsp --bsp.updater=sgd --reduce=sum --lr-scale=sqrt --lr=0.02"},
+		{3, "model_parallel --workload=tanh_mlp --tanh_mlp.hidden=37"},
+	};
+	int n = row[_i].workers;
+	const char *how = words("--workload=mlp --lr=0.05 --epochs=2 --sync-every=3 --batch=%d "
+				"--strategy=%s",
+				48 / n, row[_i].words);
+	struct result real = train_ok(n, how);
+	struct result sim = run_simulated(n, words("%s " ONE_HOST STEP, how));
+	expect_equal(&sim, &real, how, 1e-6);
+	ck_assert_double_eq(sim.bytes, real.bytes);
+	free(real.param);
+	free(sim.param);
 }
 END_TEST
 
@@ -387,11 +413,13 @@ START_TEST(a_step_costs_what_its_rows_do)
 }
 END_TEST
 
-static double allreduce_s(int workers)
+/* Two exchange all they have. More make a ring: N - 1 parts of the vector go round to be summed up,
+ * and as many to be told. */
+static double allreduce_s(int workers, double floats)
 {
-	/* a ring: N - 1 parts of the vector to sum up, and as many to tell */
-	double bytes = sizeof(float) * ceil((double)SOFTMAX / workers) + envelope;
-	return 2 * (workers - 1) * (latency_s + bytes * byte_s);
+	int messages = workers == 2 ? 1 : 2 * (workers - 1);
+	double part = workers == 2 ? floats : ceil(floats / workers);
+	return messages * (latency_s + (sizeof(float) * part + envelope) * byte_s);
 }
 
 START_TEST(an_allreduce_is_its_messages)
@@ -402,10 +430,10 @@ START_TEST(an_allreduce_is_its_messages)
 	forget();
 	record_sim(how);
 	/* the barrier at the end is a few messages more */
-	near(how, epoch_of(1, "seconds"), STEPS * (step_s + allreduce_s(n)),
+	near(how, epoch_of(1, "seconds"), STEPS * (step_s + allreduce_s(n, SOFTMAX)),
 	     2 * n * latency_s + 1e-4);
 	near(how, epoch_of(1, "compute_s"), STEPS * step_s, 1e-8);
-	near(how, epoch_of(1, "comm_s"), STEPS * allreduce_s(n), 1e-4);
+	near(how, epoch_of(1, "comm_s"), STEPS * allreduce_s(n, SOFTMAX), 1e-4);
 	free(how);
 }
 END_TEST
@@ -480,7 +508,7 @@ START_TEST(a_slow_host_takes_longer)
 	near("the fast worker",
 	     asked("SELECT compute_s FROM rank_epoch WHERE run_id = 2 AND epoch = 1 AND rank = 1"),
 	     STEPS * step_s, 1e-6);
-	near("both", epoch_of(2, "seconds"), STEPS * (2 * step_s + allreduce_s(2)),
+	near("both", epoch_of(2, "seconds"), STEPS * (2 * step_s + allreduce_s(2, SOFTMAX)),
 	     4 * latency_s + 1e-4);
 }
 END_TEST
@@ -500,10 +528,10 @@ START_TEST(overlap_hides_messages)
 	near("parameters", asked("SELECT params FROM run WHERE id = 1"), floats, 0);
 	/* 200 ms of backward pass, of which the lowest layer takes 184: enough for the others */
 	ck_assert_double_gt(0.2 * LOW / floats, 2 * latency_s + (MIDDLE + TOP) * 4 * byte_s);
-	near("without overlap", epoch_of(1, "seconds"),
-	     STEPS * (0.3 + 2 * latency_s + floats * 4 * byte_s), 0.01);
-	near("with overlap", epoch_of(2, "seconds"), STEPS * (0.3 + latency_s + LOW * 4 * byte_s),
-	     STEPS * latency_s + 0.01);
+	near("without overlap", epoch_of(1, "seconds"), STEPS * (0.3 + allreduce_s(2, floats)),
+	     0.01);
+	near("with overlap", epoch_of(2, "seconds"), STEPS * (0.3 + allreduce_s(2, LOW)), 0.01);
+	near("the same model", asked("SELECT count(DISTINCT model_hash) FROM run"), 1, 0);
 	free(hidden);
 }
 END_TEST
@@ -745,13 +773,13 @@ START_TEST(calibrating_makes_up_for_it)
 	ck_assert_int_eq(status, EXIT_USER);
 	char *command = strstr(out, "run: mvbench calibrate --workload=mlp ");
 	ck_assert_msg(command, "no command in %s", out);
-	char *again = sentence("./%.*s --seconds=0.05 --counts=1,2 2>&1",
+	char *again = sentence("./%.*s --seconds=0.05 --visits=1 --counts=1,2 2>&1",
 			       (int)strcspn(command + 5, "\n"), command + 5);
 	for (int i = 0; i < 3 && !(ratio > 0.5 && ratio < 2); i++) {
 		forget();
 		status = command_output(again, out, sizeof out);
 		ck_assert_msg(status == EXIT_OK, "%s: status %d: %s", again, status, out);
-		ck_assert_ptr_nonnull(strstr(out, "mlp, batch 30, with 2 workers side by side"));
+		ck_assert_ptr_nonnull(strstr(out, ", batch 30, 2 workers side by side"));
 		record(alone);
 		record(sim_alone);
 		record(sim);
@@ -935,6 +963,9 @@ START_TEST(deadlocks_are_told)
 		 "--workers=4 " ONE_HOST,
 		 {"worker 0 in others' pushes (epoch 1, step 3)", "worker 3 in recv with 0"}},
 		{"table",
+		 "--workers=3 " HOSTS,
+		 {"worker 0 in others' pushes (epoch 1, step 3)", "worker 2 in recv with 0"}},
+		{"table",
 		 "--workers=3 --servers=1 " HOSTS,
 		 {"deadlock: 4 of 4 workers and servers", "worker 2 in recv with 0",
 		  "server 0 in mail"}},
@@ -994,15 +1025,15 @@ END_TEST
 START_TEST(many_workers_learn)
 {
 	static const char *const how[] = {"allreduce", "periodic --sync-every=2",
-					  "asgd --servers=1 --lr=0.004"};
+					  "asgd --servers=1 --lr=0.05 --epochs=1"};
 	char *all = sentence("--workload=softmax --lr=0.1 --batch=1 --epochs=3 --workers=256 "
 			     "--sim.platform=ethernet_10g " STEP "--strategy=%s",
 			     how[_i]);
 	forget();
 	record_sim(all);
-	near("workers", asked("SELECT count(*) FROM rank_epoch WHERE epoch = 3"), 256, 0);
+	near("workers", asked("SELECT count(DISTINCT rank) FROM rank_epoch WHERE epoch > 0"), 256, 0);
 	double first = asked("SELECT test_loss FROM epoch WHERE epoch = 0"),
-	       last = asked("SELECT test_loss FROM epoch WHERE epoch = 3");
+	       last = asked("SELECT test_loss FROM epoch ORDER BY epoch DESC LIMIT 1");
 	ck_assert_msg(last < 0.9 * first, "%s: test loss %g, at first %g", all, last, first);
 	free(all);
 }
@@ -1016,6 +1047,7 @@ Suite *sim_suite(void)
 	tcase_set_timeout(t, 180);
 	tcase_add_unchecked_fixture(t, set_up, folder_free);
 	tcase_add_loop_test(t, simulated_is_real, 0, all);
+	tcase_add_loop_test(t, options_are_real_too, 0, 6);
 	tcase_add_loop_test(t, asynchronous_workers_learn, 0, all);
 	tcase_add_loop_test(t, simulations_repeat_themselves, 0, all);
 	tcase_add_test(t, large_models_cost_no_more_than_their_time);
@@ -1038,7 +1070,7 @@ Suite *sim_suite(void)
 	tcase_add_test(t, mistakes_are_refused);
 	tcase_add_test(t, the_simulator_is_not_run_by_hand);
 	tcase_add_loop_test(t, a_simulation_is_ended, 0, 3);
-	tcase_add_loop_test(t, deadlocks_are_told, 0, 5);
+	tcase_add_loop_test(t, deadlocks_are_told, 0, 6);
 	tcase_add_test(t, every_platform_runs);
 	tcase_set_timeout(many, 180);
 	tcase_add_unchecked_fixture(many, set_up, folder_free);

@@ -451,7 +451,7 @@ static const struct {
 	{"--speling=1", "there is no such option"},
 	{"--sim.step-time=1ms,2ms", "give each option of sim.* one value"},
 	{"--sim.platform=/nowhere/x.xml --sim.step-time=1ms", "--sim.platform=/nowhere/x.xml"},
-	{"", "run: mvbench calibrate --workload=mlp --batch=32"},
+	{"--calibrate=false", "run: mvbench calibrate --workload=mlp --batch=32"},
 	{"--only=real --workload=softmax --workers=3000", "--workers=3000"},
 	{"--only=real --out=/nowhere/report", "--out=/nowhere/report"},
 };

@@ -689,17 +689,18 @@ static void recorded_order(const char *updater, size_t n)
 	free(out);
 }
 
-/* With backup workers: the record has as many drops as pushes were dropped, and a pull for each. */
+/* With backup workers: the record has as many drops as pushes were dropped, and a pull for each; in
+ * shared memory also where rounds ended, for which size - 1 pushes are enough. */
 static void recorded_rounds(void)
 {
-	enum { N = 9000, ROUNDS = 20, PUSH, PULL, DROP, KINDS };
+	enum { N = 9000, ROUNDS = 20, PUSH = 0, PULL, DROP, ROUND, KINDS };
 	if (us.onesided || us.size < 3 || us.servers > 1)
 		return;
 	struct table *t =
 		open_with((struct table_rules){.rows = N, .rounds = true, .backup = 1}, NULL);
 	float *in = floats(N, 1), *out = floats(N, 0);
 	int kinds[KINDS] = {0}, dropped = 0;
-	tables_record(us.tables, 2 * ROUNDS);
+	tables_record(us.tables, 3 * ROUNDS);
 	for (int i = 0; i < ROUNDS; i++) {
 		if (us.rank == 0)
 			usleep(1500);
@@ -715,11 +716,15 @@ static void recorded_rounds(void)
 		kinds[strcmp(kind, "push") == 0   ? PUSH
 		      : strcmp(kind, "pull") == 0 ? PULL
 		      : strcmp(kind, "drop") == 0 ? DROP
-						  : 0]++;
+						  : ROUND]++;
 	}
 	CHECK(kinds[PULL] == ROUNDS && kinds[DROP] == dropped && kinds[PUSH] == ROUNDS - dropped,
-	      "%d pushes (%d dropped): recorded %d pushes, %d drops, %d pulls, %d others", ROUNDS,
-	      dropped, kinds[PUSH], kinds[DROP], kinds[PULL], kinds[0]);
+	      "%d pushes (%d dropped): recorded %d pushes, %d drops, %d pulls", ROUNDS, dropped,
+	      kinds[PUSH], kinds[DROP], kinds[PULL]);
+	double all[2] = {kinds[PUSH], kinds[ROUND]};
+	link_fold(us.all, all, 2, FOLD_SUM);
+	CHECK(us.servers ? all[1] == 0 : all[1] * (us.size - 1) >= all[0] && all[1] <= all[0],
+	      "%g rounds of %g pushes of %d workers", all[1], all[0], us.size);
 	tables_record(us.tables, 0);
 	barrier();
 	table_close(t);

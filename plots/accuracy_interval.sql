@@ -1,0 +1,19 @@
+-- Final test accuracy against the sync interval; test loss where there is none. Medians, with bars from min to max.
+-- Needs runs of the same configuration at several intervals.
+WITH last AS MATERIALIZED (
+	SELECT place, epoch, median, low, high
+	FROM (SELECT *, max(epoch) OVER (PARTITION BY place) AS end FROM quality) WHERE epoch = end),
+line AS (
+	SELECT c.workload, replace(c.name, ' X=' || c.sync_every, '') AS series, c.sync_every, c.n,
+		l.median, l.low, l.high, c.is_loss, c.place
+	FROM configuration AS c JOIN last AS l USING (place)),
+named AS (
+	SELECT *, series || iif(max(n) OVER w > 1, iif(min(n) OVER w = max(n) OVER w,
+			' (n=' || n || ')', ' (n=' || min(n) OVER w || '..' || max(n) OVER w || ')'), '')
+			AS title,
+		min(place) OVER w AS first,
+		min(sync_every) OVER w < max(sync_every) OVER w AS several
+	FROM line WINDOW w AS (PARTITION BY workload, series))
+SELECT workload, title, sync_every, median, low, high, is_loss
+FROM named WHERE several
+ORDER BY workload, first, title, sync_every;

@@ -1,0 +1,194 @@
+-- shapes.sql - does each shape hold, in the runs of workloads/sweeps/shapeN_*.ini? One row a shape: its
+-- number, 1 if it holds (0 or NULL: it does not, or runs are missing), and the figures. plots/SHAPES.md
+-- explains them. Accuracies are means over the seeds; a run that diverged knows no more than chance.
+
+CREATE TEMP TABLE cell AS
+SELECT s.*, CAST(substr(s.label, 6) AS INTEGER) AS shape,
+	iif(s.status = 'done', s.test_accuracy, 0.1) AS accuracy,
+	1.0 * ((s.train_size + s.workers * s.batch - 1) / (s.workers * s.batch)) AS steps,
+	(SELECT value FROM run_option WHERE run_id = s.id AND name = 'depth') AS depth,
+	(SELECT value FROM run_option WHERE run_id = s.id AND name = 'updater') AS updater,
+	(SELECT value FROM run_option WHERE run_id = s.id AND name = 'outer') AS outer_step,
+	(SELECT value FROM run_option WHERE run_id = s.id AND name = 'schedule') AS schedule,
+	(SELECT value FROM run_option WHERE run_id = s.id AND name = 'backup') AS backup,
+	(SELECT value FROM run_option WHERE run_id = s.id AND name = 'overlap') AS overlap
+FROM run_summary AS s WHERE s.label LIKE 'shape%' AND s.status IN ('done', 'diverged');
+
+-- When the training loss of a run reached a level, on straight lines between the ends of epochs; NULL:
+-- never.
+CREATE TEMP TABLE level (shape, loss);
+INSERT INTO level VALUES (7, 0.45), (8, 0.40);
+CREATE TEMP VIEW reached AS
+WITH curve AS (
+	SELECT c.id, c.shape, l.loss AS level, e.epoch, e.train_loss AS loss,
+		sum(e.seconds) OVER (PARTITION BY c.id ORDER BY e.epoch) AS t
+	FROM cell AS c JOIN level AS l USING (shape) JOIN epoch AS e ON e.run_id = c.id AND e.epoch >= 1),
+line AS (
+	SELECT *, lag(loss) OVER (PARTITION BY id ORDER BY epoch) AS before,
+		lag(t) OVER (PARTITION BY id ORDER BY epoch) AS since
+	FROM curve)
+SELECT id, min(iif(before IS NULL, t, since + (t - since) * (before - level) / (before - loss))) AS t
+FROM line WHERE loss <= level AND (before IS NULL OR before > level)
+GROUP BY id;
+
+CREATE TEMP VIEW shape1 AS
+WITH x AS (
+	SELECT sync_every, avg(accuracy) AS a, avg(epoch_seconds) AS s
+	FROM cell WHERE shape = 1 AND strategy = 'asgd' GROUP BY sync_every)
+SELECT 1 AS shape, one.a - three.a > 0.01 AND three.s BETWEEN 0.8 * one.s AND 0.99 * one.s AS holds,
+	format('asgd on 4 workers, interval 1 -> 3: accuracy %.1f -> %.1f %%, epoch %.3f -> %.3f s',
+		100 * one.a, 100 * three.a, one.s, three.s) AS figures
+FROM x AS one, x AS three WHERE one.sync_every = 1 AND three.sync_every = 3;
+
+CREATE TEMP VIEW shape2 AS
+WITH met AS (
+	SELECT c.workers AS n, (SELECT 1.0 * sum(staleness_mean * pushes) / sum(pushes) FROM epoch
+			WHERE run_id = c.id AND pushes > 0) AS mean,
+		(SELECT 1.0 * sum(pushes) FILTER (WHERE staleness > 2 * c.workers) / sum(pushes)
+			FROM staleness WHERE run_id = c.id) AS late
+	FROM cell AS c WHERE c.shape = 2)
+SELECT 2, count(*) >= 5 AND max(abs(mean / (n - 1) - 1)) < 0.05 AND max(ifnull(late, 0)) < 0.001,
+	'asgd, mean staleness at N workers: '
+	|| group_concat(format('%d: %.2f', n, mean), ', ')
+	|| format('; above 2 N: at most %.2f %% of pushes', 100 * max(ifnull(late, 0)))
+FROM (SELECT * FROM met ORDER BY n);
+
+-- How much accuracy eight workers lose against one.
+CREATE TEMP VIEW shape3 AS
+WITH lost AS (
+	SELECT depth, momentum, lr, avg(accuracy) FILTER (WHERE workers = 1)
+		- avg(accuracy) FILTER (WHERE workers = 8) AS lost
+	FROM cell WHERE shape = 3 GROUP BY depth, momentum, lr),
+deep AS (
+	SELECT m.depth, m.lost AS heavy, p.lost AS plain, q.lost AS paced
+	FROM lost AS m JOIN lost AS p USING (depth) JOIN lost AS q USING (depth)
+	WHERE m.momentum = 0.9 AND p.momentum = 0 AND p.lr = m.lr AND q.momentum = 0 AND q.lr > m.lr)
+SELECT 3, count(*) = 3 AND min(heavy > plain)
+		AND max(heavy) FILTER (WHERE depth = '5') > max(heavy) FILTER (WHERE depth = '1')
+		AND max(plain) FILTER (WHERE depth = '5') > max(plain) FILTER (WHERE depth = '1'),
+	'points lost by asgd on 8 workers, at depth '
+	|| group_concat(format('%s: %.1f with momentum, %.1f without', depth, 100 * heavy, 100 * plain), '; ')
+	|| ' (without, at lr / (1 - 0.9): ' || group_concat(format('%.1f', 100 * paced), ', ') || ')'
+FROM (SELECT * FROM deep ORDER BY depth);
+
+CREATE TEMP VIEW shape4 AS
+WITH a AS (
+	SELECT n.workers, avg(c.accuracy) FILTER (WHERE c.workers = 1) AS alone,
+		avg(c.accuracy) FILTER (WHERE c.workers = n.workers AND updater = 'sgd') AS plain,
+		avg(c.accuracy) FILTER (WHERE c.workers = n.workers AND updater = 'staleness') AS aware
+	FROM cell AS c, (SELECT DISTINCT workers FROM cell WHERE shape = 4 AND workers > 1) AS n
+	WHERE c.shape = 4 GROUP BY n.workers)
+SELECT 4, count(*) >= 2 AND min(alone - plain > 0.05) AND min(aware - plain > 0.9 * (alone - plain)),
+	group_concat(format('%d workers: %.1f %%, with lr / (1 + staleness) %.1f %%', workers,
+		100 * plain, 100 * aware), '; ')
+	|| format('; one worker: %.1f %%', 100 * max(alone))
+FROM (SELECT * FROM a ORDER BY workers);
+
+CREATE TEMP VIEW shape5 AS
+WITH x AS (
+	SELECT sync_every, avg(accuracy) FILTER (WHERE strategy = 'easgd') AS elastic,
+		avg(accuracy) FILTER (WHERE strategy = 'downpour') AS downpour
+	FROM cell WHERE shape = 5 GROUP BY sync_every)
+SELECT 5, count(*) >= 4 AND max(elastic) - min(elastic) < 0.02
+		AND max(downpour) FILTER (WHERE sync_every = 1) > min(elastic) - 0.02
+		AND max(downpour) FILTER (WHERE sync_every >= 16) < min(elastic) - 0.2,
+	'accuracy at X = ' || group_concat(sync_every, ', ')
+	|| ': easgd ' || group_concat(format('%.1f', 100 * elastic), ', ')
+	|| ' %; downpour ' || group_concat(format('%.1f', 100 * downpour), ', ') || ' %'
+FROM (SELECT * FROM x ORDER BY sync_every);
+
+CREATE TEMP VIEW shape6 AS
+WITH x AS (
+	SELECT sync_every, avg(epoch_bytes) AS bytes,
+		avg(accuracy) FILTER (WHERE outer_step = 'none') AS plain,
+		avg(accuracy) FILTER (WHERE outer_step <> 'none') AS outer_step
+	FROM cell WHERE shape = 6 GROUP BY sync_every),
+y AS (
+	SELECT *, sync_every * bytes / first_value(bytes) OVER o AS part,
+		lag(plain) OVER o AS plain_before, first_value(plain) OVER o AS plain_at_1,
+		first_value(outer_step) OVER o AS outer_at_1
+	FROM x WINDOW o AS ())
+SELECT 6, count(*) >= 4 AND min(part) > 0.95 AND max(part) <= 1
+		AND min(plain < ifnull(plain_before, 1)) AND max(plain_at_1 - plain) > 0.01
+		AND max(outer_at_1 - outer_step) < 0.005,
+	'X = ' || group_concat(sync_every, ', ')
+	|| ': bytes x X ' || group_concat(format('%.2f', part), ', ')
+	|| '; accuracy ' || group_concat(format('%.1f', 100 * plain), ', ')
+	|| ' %, with outer momentum '
+	|| group_concat(format('%.1f', 100 * outer_step), ', ') || ' %'
+FROM (SELECT * FROM y ORDER BY sync_every);
+
+CREATE TEMP VIEW shape7 AS
+WITH x AS (
+	SELECT schedule, sync_every, iif(count(*) = count(r.t), avg(r.t), 9e9) AS t
+	FROM cell AS c LEFT JOIN reached AS r USING (id) WHERE c.shape = 7 GROUP BY schedule, sync_every)
+SELECT 7, count(*) >= 4 AND max(t) FILTER (WHERE schedule = 'down')
+		< 0.9 * min(t) FILTER (WHERE schedule = 'fixed'),
+	'training loss 0.45: from X = 16 down to 1 '
+	|| group_concat(iif(t < 9e9, format('in %.2f s', t), 'never')) FILTER (WHERE schedule = 'down')
+	|| '; X fixed at '
+	|| group_concat(format('%d: %s', sync_every, iif(t < 9e9, format('%.2f s', t), 'never')), ', ') FILTER (WHERE schedule = 'fixed')
+FROM (SELECT * FROM x ORDER BY sync_every);
+
+-- Each way at the learning rate that is best for it.
+CREATE TEMP VIEW shape8 AS
+WITH x AS (
+	SELECT strategy, CAST(ifnull(backup, 0) AS INTEGER) AS backup, lr,
+		iif(count(*) = count(r.t), avg(r.t), 9e9) AS t
+	FROM cell AS c LEFT JOIN reached AS r USING (id) WHERE c.shape = 8 GROUP BY 1, 2, 3),
+best AS (SELECT strategy, backup, lr, min(t) AS t FROM x GROUP BY 1, 2)
+SELECT 8, count(*) = 3 AND max(t) FILTER (WHERE backup > 0) < 0.95 * min(t) FILTER (WHERE backup = 0),
+	'training loss 0.40 at the best learning rate: '
+	|| group_concat(format('%s in %s (lr %g)', CASE WHEN strategy = 'asgd' THEN 'asgd'
+		WHEN backup > 0 THEN 'bsp with 2 backup workers' ELSE 'bsp' END,
+		iif(t < 9e9, format('%.1f s', t), 'never'), lr), ', ')
+FROM (SELECT * FROM best ORDER BY backup DESC, strategy DESC);
+
+-- gain: of local SGD, over an allreduce that overlaps; told: its sign, as the inequality has it. The
+-- simulator takes two thirds of a step for the backward pass. The last bucket of gradients, which no
+-- backward pass hides, is not in the inequality, and below 2 % of a step.
+CREATE TEMP VIEW shape9 AS
+WITH x AS (
+	SELECT sim_platform AS net, r.sim_step_time AS device, c.strategy, c.sync_every, c.overlap,
+		c.epoch_seconds / c.steps AS step, c.comm_fraction * c.epoch_seconds / c.steps AS comm,
+		2.0 / 3 * c.compute_fraction * c.epoch_seconds / c.steps AS backward
+	FROM cell AS c JOIN (SELECT id, sim_step_time FROM run) AS r USING (id) WHERE c.shape = 9),
+y AS (
+	SELECT l.net, l.device, l.sync_every AS x, o.step - l.step AS gain, l.step,
+		p.comm * (1 - 1.0 / l.sync_every) - p.backward AS told
+	FROM x AS l JOIN x AS o USING (net, device) JOIN x AS p USING (net, device)
+	WHERE l.strategy = 'periodic' AND o.overlap = 'true' AND p.overlap = 'false'),
+z AS (SELECT *, abs(gain) > 0.02 * step AS clear FROM y)
+SELECT 9, count(*) >= 27 AND min((gain > 0) = (told > 0)) FILTER (WHERE clear)
+		AND count(*) FILTER (WHERE clear AND gain > 0) >= 3
+		AND count(*) FILTER (WHERE clear AND gain < 0) >= 3
+		AND NOT max(clear AND gain > 0) FILTER (WHERE net = 'infiniband_fattree'),
+	format('of %d cells the inequality tells %d of the %d where one side is ahead by 2 %%; on 1 Gbit/s, '
+		|| 'steps of 15 ms, local SGD gains ', count(*),
+		count(*) FILTER (WHERE clear AND (gain > 0) = (told > 0)), count(*) FILTER (WHERE clear))
+	|| group_concat(format('%+.0f %% at X = %d', 100 * gain / step, x), ', ')
+		FILTER (WHERE net = 'ethernet_1g' AND device = '15ms')
+	|| format('; on InfiniBand at most %+.1f %%',
+		100 * max(gain / step) FILTER (WHERE net = 'infiniband_fattree'))
+FROM (SELECT * FROM z ORDER BY x);
+
+CREATE TEMP VIEW shape10 AS
+WITH x AS (
+	SELECT c.sim_platform AS net, c.workers AS n, one.epoch_seconds / c.epoch_seconds AS up
+	FROM cell AS c JOIN cell AS one ON one.shape = 10 AND one.workers = 1
+		AND one.sim_platform = c.sim_platform
+	WHERE c.shape = 10),
+peak AS (SELECT net, n, max(up) AS up FROM x GROUP BY net),
+net AS (
+	SELECT net, count(*) AS cells, max(up) FILTER (WHERE n = 32) AS at_last,
+		group_concat(format('%.2f', up), ', ') AS ups
+	FROM (SELECT * FROM x ORDER BY net, n) GROUP BY net)
+SELECT 10, max(net = 'ethernet_10g' AND cells >= 6 AND n BETWEEN 2 AND 16 AND up > 1.2
+		AND at_last < 0.95 * up),
+	'speed-up of 1, 2, 4, 8, 16, 32 workers: ' || group_concat(format('%s %s', net, ups), '; ')
+FROM net JOIN peak USING (net);
+
+SELECT * FROM shape1 UNION ALL SELECT * FROM shape2 UNION ALL SELECT * FROM shape3
+UNION ALL SELECT * FROM shape4 UNION ALL SELECT * FROM shape5 UNION ALL SELECT * FROM shape6
+UNION ALL SELECT * FROM shape7 UNION ALL SELECT * FROM shape8 UNION ALL SELECT * FROM shape9
+UNION ALL SELECT * FROM shape10;

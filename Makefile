@@ -7,6 +7,7 @@ WARN     ?= -Wall -Wextra -Wshadow -Wmissing-prototypes
 CFLAGS   ?= -g
 PREFIX   ?= /usr/local
 B        ?= build
+LANES    ?= 1
 SUDO     ?= $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 PACKAGES := gcc libc6-dev make git libopenmpi-dev openmpi-bin libdnnl-dev libsqlite3-dev sqlite3 libinih-dev \
 	libpmix-dev libsimgrid-dev pkgconf procps zlib1g-dev check gnuplot-nox fonts-dejavu-core dataset-fashion-mnist
@@ -51,8 +52,8 @@ demo: $(B)/mvbench $(B)/mvbench-sim $(MODULE) ## train, compare and draw on real
 
 programs: all $(B)/check $(TOOL) $(SIM_TOOL) $(USER)
 
-test: programs $(FAKE) ## every test (Check)
-	@cd $(B) && CK_VERBOSITY=$${CK_VERBOSITY:-normal} ./check
+test: programs $(FAKE) ## every test (Check); LANES=2: in two processes, side by side
+	@tests/lanes.sh $(B) $(LANES)
 
 gpu-test: programs ## the tests that use a GPU, on a real one; fails where there is none
 	@cd $(B) && MVBENCH_GPU_TEST=1 ./check
@@ -62,6 +63,12 @@ bench: $(B)/mvbench $(TOOL) ## speed: the tables of one worker and two, beside P
 
 gpu-bench: $(B)/mvbench $(MODULE) $(TOOL) ## speed on a GPU, beside PyTorch's; fails where there is none
 	@tests/gpu_bench.sh $(B)
+
+shapes: $(B)/mvbench $(B)/mvbench-sim ## the ten teaching simulations, and whether each shows what it must; SHAPES="1 7" for some
+	@tests/shapes.sh $(B) $(SHAPES)
+
+reproduce: $(B)/mvbench $(B)/mvbench-sim ## Multiverso's published epoch times, simulated from two of them
+	@tests/reproduce.sh $(B)
 
 bundle: ## pack all that is needed into build/bundle, for a machine where nothing can be installed
 	@$(MAKE) --no-print-directory B=$(B)/bundle-objects ARCH=-march=x86-64-v3 programs
@@ -178,6 +185,6 @@ $(filter %_params %_data_parallel %_mpi,$(USER)): LIBRARY = $(B)/libmvbench.a $$
 $(USER): $(B)/%: $(B)/%.o $(LIB)
 	@echo "  LD $@"; $(CC) $(CFLAGS) $(LDFLAGS) $< -o $@ $(LIBRARY) -lz -lm
 
-.PHONY: all demo programs test gpu-test bench gpu-bench bundle sanitize lint layers install deps clean help FORCE
+.PHONY: all demo programs test gpu-test bench gpu-bench shapes reproduce bundle sanitize lint layers install deps clean help FORCE
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -2,6 +2,7 @@
 eval layout_curves
 eval spread(3, 4)
 eval quality_axis
+set ylabel offset 1.2, 0
 eval extremes(1)
 set logscale x 2
 set xrange [least / 1.12:most * 1.12]

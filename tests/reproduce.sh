@@ -2,12 +2,13 @@
 # reproduce.sh BUILD-FOLDER: Multiverso's table, simulated, behind `make reproduce`. Fails where a
 # prediction misses by more than 7 %.
 set -eu
+build=$(cd "$1" && pwd)
 cd "$(dirname "$0")/.."
-db=$1/reproduce.db
+db=$build/reproduce.db
 
 rm -f "$db" "$db-wal" "$db-shm"
-"$1/mvbench" sweep multiverso_sim --db="$db" >"$1/reproduce.log" 2>&1 || {
-	cat "$1/reproduce.log" >&2
+"$build/mvbench" sweep multiverso_sim --db="$db" >"$build/reproduce.log" 2>&1 || {
+	cat "$build/reproduce.log" >&2
 	exit 1
 }
 table=$(sqlite3 -batch -bail "$db" <tests/reproduce.sql)

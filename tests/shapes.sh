@@ -1,17 +1,17 @@
 #!/bin/sh
 # shapes.sh BUILD-FOLDER [SHAPE ...]: simulates the teaching recipes workloads/sweeps/shapeN_*.ini from
 # scratch, and says of each shape whether it holds (shapes.sql); fails where one does not. Behind
-# `make shapes`; plots/SHAPES.md explains the shapes.
+# `make shapes`; plots/SHAPES.md explains the shapes. OUT=FOLDER: where runs and figures go.
 set -eu
-cd "$(dirname "$0")/.."
-build=$1
+build=$(cd "$1" && pwd)
 shift
+cd "$(dirname "$0")/.."
 [ $# -gt 0 ] || set -- 1 2 3 4 5 6 7 8 9 10
-db=$build/shapes.db
-out=$build/shapes
+out=${OUT:-$build/shapes}
+db=$out/shapes.db
 
-rm -f "$db" "$db-wal" "$db-shm"
 mkdir -p "$out"
+rm -f "$db" "$db-wal" "$db-shm"
 failed=0
 
 # Simulated times do not depend on what else runs. A run that diverges (3) is an outcome.
@@ -57,5 +57,5 @@ for shape; do
 	10) draw 10 speedup ;;
 	esac
 done
-echo "The runs are in $db, the figures in $out/."
+echo "The runs are in $db, the figures beside it."
 exit $failed

@@ -28,6 +28,7 @@
 	GPU(transport) \
 	GPU(gpu) \
 	X(sim) \
+	X(recipes) \
 	X(uneven) \
 	X(library)
 

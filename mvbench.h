@@ -63,9 +63,10 @@ struct option {
 	double min, max;     /* inclusive; both 0 = any */
 	const char *choices; /* OPT_CHOICE: "mean|sum" */
 	bool incidental;     /* does not decide the result: no part of a cell's identity */
-	/* It came when databases were full of cells without it: its default is no part of theirs. */
+	/* It came when databases were full of cells without it: its default is no part of theirs.
+	 */
 	bool later;
-	const char *help;    /* ends in its unit: "... [steps]" */
+	const char *help; /* ends in its unit: "... [steps]" */
 };
 
 struct plugin {
@@ -89,19 +90,19 @@ struct run {
 	const char *reduce, *lr_scale;
 	int64_t seed;
 	const char *device, *precision, *platform, *hostfile, *data_dir;
-	const char *transport;  /* of vectors that are on GPUs, or "auto" */
-	const char *table_home; /* where parameter-server tables live, or "auto" */
-	bool record;            /* keep the order in which pushes were applied */
-	int64_t threads;        /* of one worker's compute */
-	double straggle;        /* lognormal sigma of a step's compute time */
-	const char *speed;      /* of single workers: "RANK:FACTOR,..." */
-	const char *pause;      /* "RANK:AT:DURATION,..." */
-	const char *leave;      /* "RANK:AT,..." */
-	const char *sim_platform;                    /* a name, or a file */
-	bool sim_train;                              /* with gradients; false: time only */
+	const char *transport;    /* of vectors that are on GPUs, or "auto" */
+	const char *table_home;   /* where parameter-server tables live, or "auto" */
+	bool record;              /* keep the order in which pushes were applied */
+	int64_t threads;          /* of one worker's compute */
+	double straggle;          /* lognormal sigma of a step's compute time */
+	const char *speed;        /* of single workers: "RANK:FACTOR,..." */
+	const char *pause;        /* "RANK:AT:DURATION,..." */
+	const char *leave;        /* "RANK:AT,..." */
+	const char *sim_platform; /* a name, or a file */
+	bool sim_train;           /* with gradients; false: time only */
 	const char *sim_step_time, *sim_update_time; /* "auto", or times */
 	const char *sim_slow_link;                   /* "RANK:FACTOR,..." */
-	int64_t sim_replay;                          /* run whose recorded order is kept; 0 = none */
+	int64_t sim_replay;     /* run whose recorded order is kept; 0 = none */
 	double target_accuracy; /* 0 = none */
 	const char *db, *label;
 };

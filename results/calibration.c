@@ -162,7 +162,8 @@ static int64_t find_calibration(struct store *s, const struct config *c, const s
 		s->db,
 		"SELECT max(id), workers, cores FROM calibration WHERE workload = ?1 AND "
 		"workload_options = ?2 AND batch = ?3 AND device = ?4 AND precision = ?5 AND "
-		"threads = ?6 AND (?8 = '' OR host IS NULL OR host = ?8) GROUP BY workers ORDER BY workers <= ?7 DESC, abs(workers - ?7) "
+		"threads = ?6 AND (?8 = '' OR host IS NULL OR host = ?8) GROUP BY workers ORDER BY "
+		"workers <= ?7 DESC, abs(workers - ?7) "
 		"LIMIT 1",
 		-1, &q, NULL);
 	if (rc == SQLITE_OK) {
@@ -300,8 +301,8 @@ static void add_factor(struct factors *f, double from, double fixed_s, double by
 	f->n++;
 }
 
-/* Between two lengths; from: SMPI's. No latency can be below 0: where the line would need that, short
- * pieces of it take what their middle does in proportion. */
+/* Between two lengths; from: SMPI's. No latency can be below 0: where the line would need that,
+ * short pieces of it take what their middle does in proportion. */
 static void add_line(struct factors *f, double from, double y0, double to, double y1)
 {
 	enum { PIECES = 32 };
@@ -327,7 +328,8 @@ static void add_factors(struct factors *f, const struct points *p)
 		struct point *m = &p->point[i];
 		if (strcmp(m->name, "message") != 0)
 			continue;
-		double y = m->value > last ? m->value : last; /* noise: never faster than a shorter one */
+		double y = m->value > last ? m->value
+					   : last; /* noise: never faster than a shorter one */
 		if (before)
 			add_line(f, before->x + ENVELOPE, last, m->x + ENVELOPE, y);
 		before = m;

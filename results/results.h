@@ -123,9 +123,9 @@ char *calibration_save(struct store *s, const struct config *c, const struct pla
 /* Of c's work, with as many workers; 0 = there is none. */
 int64_t calibration_newest(struct store *s, const struct config *c, const struct plan *p);
 char *calibration_add(struct store *s, int64_t id, const struct points *points);
-/* Launches visit `visit` (0: a new calibration, and all costs) of what c needs, with c's workers; or,
- * simulated, the measuring on this machine as it was found. Returns an exit status, says what is
- * wrong (sim/calibrate.c). Equal keys (heap) need the same. */
+/* Launches visit `visit` (0: a new calibration, and all costs) of what c needs, with c's workers;
+ * or, simulated, the measuring on this machine as it was found. Returns an exit status, says what
+ * is wrong (sim/calibrate.c). Equal keys (heap) need the same. */
 int calibration_visit(const struct config *c, int visit, bool simulated);
 char *calibration_key(const struct config *c);
 /* Prints what calibration `id` says, or all of them. */

@@ -231,7 +231,8 @@ void run_cell(const struct config *c, struct progress *p, struct outcome *o)
 
 	*o = (struct outcome){.status = EXIT_FAILED};
 	progress_start(p);
-	o->status = launch(c, "run", work_in_child, (void *)(uintptr_t)c, &watcher, &o->live, &o->why);
+	o->status =
+		launch(c, "run", work_in_child, (void *)(uintptr_t)c, &watcher, &o->live, &o->why);
 	progress_end(p);
 	o->id = o->live ? o->live->id : 0;
 	bool ended = o->status == EXIT_OK || o->status == EXIT_DIVERGED;

@@ -75,7 +75,7 @@ static const char *const migrations[SCHEMA_VERSION] = {
 	"ALTER TABLE run ADD COLUMN sim_update_time TEXT;"
 	"ALTER TABLE run ADD COLUMN sim_slow_link TEXT;"
 	"ALTER TABLE run ADD COLUMN sim_replay INTEGER;"
-		"ALTER TABLE run ADD COLUMN simulated_s REAL;"
+	"ALTER TABLE run ADD COLUMN simulated_s REAL;"
 	"ALTER TABLE run ADD COLUMN wall_s REAL;"
 	"ALTER TABLE run ADD COLUMN events INTEGER;"
 	"ALTER TABLE run ADD COLUMN model_hash TEXT;"
@@ -743,11 +743,10 @@ static void insert_plugin_option(void *ctx, const char *part, const struct optio
 static int insert_run(struct store *s, const struct config *c, const struct experiment *e,
 		      int64_t *id)
 {
-	struct row r = {
-		.columns = sqlite3_str_new(s->db),
-		.values = sqlite3_str_new(s->db),
-		.e = e,
-		.simulated = strcmp(c->run.platform, "sim") == 0};
+	struct row r = {.columns = sqlite3_str_new(s->db),
+			.values = sqlite3_str_new(s->db),
+			.e = e,
+			.simulated = strcmp(c->run.platform, "sim") == 0};
 	char hash[17];
 
 	config_hash(c, hash);

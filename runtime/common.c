@@ -72,9 +72,10 @@ const int32_t *data_order(size_t n, int64_t seed, int64_t epoch)
 /* ---- What simulated work costs ---- */
 
 const char *const cost_names[COSTS] = {
-	[COST_FILL] = "fill",	[COST_COPY] = "copy", [COST_SCALE] = "scale", [COST_AXPY] = "axpy",
-	[COST_SGD] = "sgd",	[COST_GEMM] = "gemm", [COST_READ] = "read",   [COST_PUSH] = "push",
-	[COST_SYNC] = "sync",	[COST_ELASTIC] = "elastic", [COST_SUM] = "sum",
+	[COST_FILL] = "fill",       [COST_COPY] = "copy", [COST_SCALE] = "scale",
+	[COST_AXPY] = "axpy",       [COST_SGD] = "sgd",   [COST_GEMM] = "gemm",
+	[COST_READ] = "read",       [COST_PUSH] = "push", [COST_SYNC] = "sync",
+	[COST_ELASTIC] = "elastic", [COST_SUM] = "sum",
 };
 
 double curve_at(const struct curve *c, double x)

@@ -199,7 +199,8 @@ const struct option run_options[] = {
 	 FIELD(pause),
 	 .def = "",
 	 .later = true,
-	 .help = "workers that stand still once: RANK:AT:DURATION,..., times since training began, as "
+	 .help = "workers that stand still once: RANK:AT:DURATION,..., times since training began, "
+		 "as "
 		 "in 1:2s:500ms [list]"},
 	{.name = "leave",
 	 .type = OPT_STRING,

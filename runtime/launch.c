@@ -676,8 +676,8 @@ static int end_of_child(const struct watch *w, int wait_status, char **why)
 	return EXIT_FAILED;
 }
 
-int launch(const struct config *c, const char *command, int (*worker)(void *ctx, struct live *live), void *ctx,
-	   const struct watcher *watcher, struct live **live_out, char **why)
+int launch(const struct config *c, const char *command, int (*worker)(void *ctx, struct live *live),
+	   void *ctx, const struct watcher *watcher, struct live **live_out, char **why)
 {
 	char path[PATH_MAX];
 	struct live *live = live_new(c->run.epochs, path);

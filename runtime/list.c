@@ -190,8 +190,7 @@ static char *description_of(const char *path)
 	at = strstr(text, "id=\"description\"");
 	at = at ? strstr(at, "value=\"") : NULL;
 	end = at ? strchr(at + strlen("value=\""), '"') : NULL;
-	return end ? must(strndup(at + strlen("value=\""),
-				  (size_t)(end - at) - strlen("value=\"")))
+	return end ? must(strndup(at + strlen("value=\""), (size_t)(end - at) - strlen("value=\"")))
 		   : NULL;
 }
 
@@ -203,8 +202,8 @@ static void list_simulated(struct out *o)
 	for (int i = 0; i < n; i++) {
 		char *path = sentence("%s/%s", folder, file[i]->d_name);
 		char *what = description_of(path);
-		char *name = sentence("sim:%.*s", (int)strcspn(file[i]->d_name, "."),
-				      file[i]->d_name);
+		char *name =
+			sentence("sim:%.*s", (int)strcspn(file[i]->d_name, "."), file[i]->d_name);
 		item(o, name, what ? what : "(its file does not say)");
 		end_item(o);
 		free(name);
@@ -222,8 +221,9 @@ static void list_platforms(struct out *o)
 	item(o, "mpi", "real workers, on this machine or those of --hostfile");
 	fact(o, "version", platform_version());
 	end_item(o);
-	item(o, "sim", "simulated workers in virtual time, on one of the following by its name "
-		       "behind sim: (--platform=sim --sim.platform=NAME)");
+	item(o, "sim",
+	     "simulated workers in virtual time, on one of the following by its name "
+	     "behind sim: (--platform=sim --sim.platform=NAME)");
 	end_item(o);
 	item(o, "sim:local", "this machine, as mvbench calibrate has measured it");
 	end_item(o);

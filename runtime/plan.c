@@ -272,7 +272,7 @@ char *plan_make(const struct config *c, struct plan *p)
 		return wrong;
 	int64_t together = models * run->batch;
 	p->steps = ((int64_t)p->train.n + together - 1) / together;
-	p->oversubscribed =
-		!*run->hostfile && !simulated && run->workers * run->threads + run->servers > p->cores;
+	p->oversubscribed = !*run->hostfile && !simulated &&
+			    run->workers * run->threads + run->servers > p->cores;
 	return NULL;
 }

@@ -675,8 +675,8 @@ struct watcher {
  * they ended with. Each is this program with the command's name and the configuration's words;
  * worker(ctx, live) is what a child without mpirun runs. The reason for a status
  * other than 0 is in *why (heap). live_out gets the shared page; unmap with live_free. */
-int launch(const struct config *c, const char *command, int (*worker)(void *ctx, struct live *live), void *ctx,
-	   const struct watcher *watcher, struct live **live_out, char **why);
+int launch(const struct config *c, const char *command, int (*worker)(void *ctx, struct live *live),
+	   void *ctx, const struct watcher *watcher, struct live **live_out, char **why);
 void live_free(struct live *l);
 /* The last words: readers that see LIVE_ENDED see status and reason too. */
 void live_end(struct live *l, int status, const char *reason);

@@ -1,6 +1,7 @@
 /*
  * table_onesided.c - tables whose shards lie in MPI windows: every worker holds one (or, of small
- * tables, the first few do), and reaches the others' one-sidedly. It is the home when workers are on several machines without servers.
+ * tables, the first few do), and reaches the others' one-sidedly. It is the home when workers are
+ * on several machines without servers.
  *
  *   push   d = updater(0, in), worked out here; then W += d, an MPI accumulate
  *   pull   an accumulate that adds nothing and fetches W; a push and a pull are one fetch-and-add

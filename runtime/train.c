@@ -140,8 +140,7 @@ static void deal(struct race *r, int64_t epoch)
 		size_t from = part_of(all, (size_t)r->replicas, (size_t)r->replica);
 		size_t to = part_of(all, (size_t)r->replicas, (size_t)r->replica + 1);
 		r->step_first[s] = at;
-		memcpy(r->order + at, permutation + first + from,
-		       (to - from) * sizeof *r->order);
+		memcpy(r->order + at, permutation + first + from, (to - from) * sizeof *r->order);
 		at += to - from;
 	}
 	r->step_first[steps] = at;

@@ -52,7 +52,7 @@ static const struct option calibrate_flags[] = {
 
 /* What the workers of a visit are told beside their configuration. */
 #define SECONDS_VARIABLE "MVBENCH_CALIBRATE_SECONDS"
-#define VISIT_VARIABLE	 "MVBENCH_CALIBRATE_VISIT"
+#define VISIT_VARIABLE   "MVBENCH_CALIBRATE_VISIT"
 
 static int visit_number(void)
 {
@@ -104,8 +104,7 @@ static const struct point *point_at(const struct points *p, const char *name, do
 }
 
 /* What the simulated allreduces lack of the real ones, which the newest calibration has. */
-static void add_sums(const struct simulation *s, const struct points *simulated,
-		     struct points *out)
+static void add_sums(const struct simulation *s, const struct points *simulated, struct points *out)
 {
 	for (size_t i = 0; i < simulated->n; i++) {
 		const struct point *p = &simulated->point[i], *real;
@@ -218,15 +217,24 @@ static char *read_counts(const char *text, int *count, int *n)
 static char *config_for(struct config *c, const struct arguments *a, const char *workers, bool sim)
 {
 	const struct setting own[] = {
-		{"strategy", "periodic"},  {"workers", workers},
-		{"sync-every", "1000000000"}, {"barrier-every", "1"},
-		{"epochs", sim ? "1" : "100"},	   {"servers", "0"},
-		{"straggle", "0"},	   {"platform", sim ? "sim" : "mpi"},
-		{"sim.platform", "local"}, {"sim.train", "false"},
-		{"label", "calibrate"},	   {"record", "false"},
-		{"speed", ""},		   {"pause", ""},
-		{"leave", ""},		   {"sim.slow-link", ""},
-		{"sim.replay", "0"},	   {"sim.step-time", "auto"},
+		{"strategy", "periodic"},
+		{"workers", workers},
+		{"sync-every", "1000000000"},
+		{"barrier-every", "1"},
+		{"epochs", sim ? "1" : "100"},
+		{"servers", "0"},
+		{"straggle", "0"},
+		{"platform", sim ? "sim" : "mpi"},
+		{"sim.platform", "local"},
+		{"sim.train", "false"},
+		{"label", "calibrate"},
+		{"record", "false"},
+		{"speed", ""},
+		{"pause", ""},
+		{"leave", ""},
+		{"sim.slow-link", ""},
+		{"sim.replay", "0"},
+		{"sim.step-time", "auto"},
 		{"sim.update-time", "auto"},
 	};
 	size_t owns = sizeof own / sizeof *own, n = a->options + owns;

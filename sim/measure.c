@@ -21,7 +21,8 @@ enum {
 static const double figure_s = 0.04; /* wanted for a figure */
 
 /* [floats]; the parameters of the workload are added. */
-static const size_t lengths[] = {1, 256, 2048, 8192, 16384, 32768, 65536, 131072, 262144, 1048576, 4194304};
+static const size_t lengths[] = {1,     256,    2048,   8192,    16384,  32768,
+				 65536, 131072, 262144, 1048576, 4194304};
 enum { LENGTHS = sizeof lengths / sizeof *lengths };
 
 struct bench {
@@ -282,8 +283,8 @@ void measure_costs(struct worker *w, struct points *out)
 	size_t params = vec_len(w->param);
 	struct tables *s = NULL;
 	if (!world_is_virtual) {
-		char *wrong = tables_open(&s, b.all, b.all, w->rank, w->trainers, 0, "auto", NULL,
-					  NULL);
+		char *wrong =
+			tables_open(&s, b.all, b.all, w->rank, w->trainers, 0, "auto", NULL, NULL);
 		CHECK(!wrong, "%s", wrong);
 		b.between = is_cheap(&b);
 		measure_gemm(&b);

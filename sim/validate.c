@@ -177,7 +177,7 @@ static char *cells_plan(const char *path, struct cells *c, const struct validate
 	char *wrong = wants(f, "real") ? sweep_plan(path, &c->real) : NULL;
 
 	return wrong || !wants(f, "sim") || calibrates(f, c) ? wrong
-							    : plan_simulated(&c->simulated);
+							     : plan_simulated(&c->simulated);
 }
 
 /* As JSON, for the queries; "[]" when the report is not about cells in particular. */
@@ -641,8 +641,7 @@ static int validate_help(void)
 	       "on "
 	       "1 and 2 workers, by allreduce, and by asgd and\nperiodic every 1, 4 and 16 steps. "
 	       "Options of mvbench run replace those of the file, lists too.\nRuns get the "
-	       "label " LABEL
-	       ", unless --label says another. Between the rounds it calibrates.\n\n"
+	       "label " LABEL ", unless --label says another. Between the rounds it calibrates.\n\n"
 	       "A real time is the median over the rounds of a run's median epoch; spread is the "
 	       "largest minus\nthe smallest of the rounds. Cells with more workers than cores are "
 	       "reported apart. Of earlier runs\nwith the label, equal real ones on this machine "

@@ -49,7 +49,7 @@ static struct {
 	int64_t seen;     /* events, when somebody last rested after a new one, */
 	double seen_at;   /* and the time then [s] */
 	double longest_s; /* that a message takes; 0: not known yet */
-	double params; /* of the whole model */
+	double params;    /* of the whole model */
 } world;
 
 struct sim_worker *sim_self(void)

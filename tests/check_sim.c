@@ -204,8 +204,7 @@ enum { EPOCHS_MOST = 4 };
 static int losses(const struct result *r, double test[EPOCHS_MOST])
 {
 	int n = 0;
-	for (const char *line = r->output; line && n < EPOCHS_MOST;
-	     line = strchr(line + 1, '\n')) {
+	for (const char *line = r->output; line && n < EPOCHS_MOST; line = strchr(line + 1, '\n')) {
 		const char *at = strstr(line, "epoch "), *loss = at ? strstr(at, " test ") : NULL;
 		if (!loss)
 			break;
@@ -270,7 +269,8 @@ START_TEST(options_are_real_too)
 		{2, "allreduce --allreduce.overlap=true --allreduce.bucket=4KiB"},
 		{3, "allreduce --allreduce.overlap=true --allreduce.bucket=4KiB"},
 		{4, "gossip --gossip.schedule=hypercube"},
-		{3, "periodic --periodic.outer=nesterov --periodic.start=10 --periodic.schedule=up"},
+		{3,
+		 "periodic --periodic.outer=nesterov --periodic.start=10 --periodic.schedule=up"},
 		{2, "bsp --bsp.updater=sgd --reduce=sum --lr-scale=sqrt --lr=0.02"},
 		{3, "model_parallel --workload=tanh_mlp --tanh_mlp.hidden=37"},
 	};
@@ -362,8 +362,9 @@ START_TEST(simulations_repeat_themselves)
 		      "(NULL, NULL, NULL, NULL)");
 		for (size_t t = 0; t < COUNT(recorded); t++)
 			near(how, differing(recorded[t], 1, 4), 0, 0);
-		near(how, asked("SELECT count(*) FROM run WHERE status = 'done' AND reason IS NULL"),
-		     5, 0);
+		near(how,
+		     asked("SELECT count(*) FROM run WHERE status = 'done' AND reason IS NULL"), 5,
+		     0);
 		near(how, asked("SELECT count(model_hash) FROM run WHERE model_hash <> ''"), 3, 0);
 	}
 }
@@ -443,9 +444,10 @@ START_TEST(an_update_takes_what_it_is_said_to)
 {
 	static const int every[] = {1, 4};
 	for (size_t i = 0; i < COUNT(every); i++) {
-		char *how = sentence(SOFT "--batch=60 --strategy=asgd --sync-every=%d " ONE_HOST STEP
-					  "--sim.update-time=%s",
-				     every[i], "300us");
+		char *how =
+			sentence(SOFT "--batch=60 --strategy=asgd --sync-every=%d " ONE_HOST STEP
+				      "--sim.update-time=%s",
+				 every[i], "300us");
 		int updates = STEPS / every[i];
 		forget();
 		record_sim(how);
@@ -456,7 +458,8 @@ START_TEST(an_update_takes_what_it_is_said_to)
 }
 END_TEST
 
-/* Of a server's updates one comes after the other: when they take long, they are all that counts. */
+/* Of a server's updates one comes after the other: when they take long, they are all that counts.
+ */
 START_TEST(a_busy_server_makes_workers_wait)
 {
 	const char *how = SOFT "--batch=60 --strategy=asgd --workers=4 --servers=1 " HOSTS STEP;
@@ -582,10 +585,12 @@ static void calibrated(struct made m)
 		"workload_options, batch, params, workers, cores) VALUES ('2026-01-01T00:00:00Z', "
 		"'cpu', 'float32', 1, '%s', '%s', %d, 1, %d, %d);"
 		"WITH RECURSIVE bin(k) AS (SELECT 0 UNION ALL SELECT k + 1 FROM bin WHERE k < %d) "
-		"INSERT INTO calibration_point SELECT (SELECT max(id) FROM calibration), 'step', k, "
+		"INSERT INTO calibration_point SELECT (SELECT max(id) FROM calibration), 'step', "
+		"k, "
 		"%.17g * iif(%d, 2.0 * (k + 1) / (%d + 1), 1) FROM bin;"
 		"INSERT INTO calibration_point SELECT max(id), 'message', 0, 1e-9 FROM calibration;"
-		"INSERT INTO calibration_point SELECT max(id), 'message', 1, 1e-9 FROM calibration;",
+		"INSERT INTO calibration_point SELECT max(id), 'message', 1, 1e-9 FROM "
+		"calibration;",
 		m.workload, m.options, m.batch, m.workers, m.cores, STEP_BINS - 1, m.step_s,
 		(int)m.spread, STEP_BINS);
 	sql(text);
@@ -610,9 +615,10 @@ START_TEST(steps_are_drawn_from_the_calibration)
 	const int epochs = 25;
 	forget();
 	calibrated((struct made){"softmax", "", 60, 1, 2, step_s, true});
-	char *how = sentence("--workload=softmax --lr=0.05 --batch=60 --strategy=serial --epochs=%d "
-			     ONE_HOST "--sim.train=false --db=%s/run.db",
-			     epochs, folder);
+	char *how = sentence(
+		"--workload=softmax --lr=0.05 --batch=60 --strategy=serial --epochs=%d " ONE_HOST
+		"--sim.train=false --db=%s/run.db",
+		epochs, folder);
 	char *other = sentence("%s --seed=2", how);
 	record_sim(how);
 	record_sim(how);
@@ -783,15 +789,17 @@ START_TEST(calibrating_makes_up_for_it)
 		record(alone);
 		record(sim_alone);
 		record(sim);
-		ratio = asked("SELECT (SELECT min(seconds) FROM epoch WHERE run_id = 2 AND epoch > 0)"
-			      " / (SELECT min(seconds) FROM epoch WHERE run_id = 1 AND epoch > 0)");
+		ratio = asked(
+			"SELECT (SELECT min(seconds) FROM epoch WHERE run_id = 2 AND epoch > 0)"
+			" / (SELECT min(seconds) FROM epoch WHERE run_id = 1 AND epoch > 0)");
 	}
 	ck_assert_msg(ratio > 0.5 && ratio < 2, "%g of the time of a real epoch", ratio);
 	near("calibrations", asked("SELECT count(*) FROM calibration"), 2, 0);
 	near("steps", asked("SELECT count(*) FROM calibration_point WHERE name = 'step'"),
 	     2 * STEP_BINS, 0);
-	near("sums", asked("SELECT count(DISTINCT calibration_id) FROM calibration_point WHERE name "
-			   "= 'sum'"),
+	near("sums",
+	     asked("SELECT count(DISTINCT calibration_id) FROM calibration_point WHERE name "
+		   "= 'sum'"),
 	     1, 0);
 	near("of one", asked("SELECT calibration_id FROM run WHERE id = 2"), 1, 0);
 	near("of two", asked("SELECT calibration_id FROM run WHERE id = 3"), 2, 0);
@@ -803,14 +811,16 @@ START_TEST(calibrating_makes_up_for_it)
 }
 END_TEST
 
-/* ---- Bad input -------------------------------------------------------------------------------- */
+/* ---- Bad input --------------------------------------------------------------------------------
+ */
 
 START_TEST(mistakes_are_refused)
 {
 	static const struct {
 		const char *words, *says;
 	} row[] = {
-		{STEP "--sim.platform=$FOLDER/nothing.xml", "No such file or directory; give a name"},
+		{STEP "--sim.platform=$FOLDER/nothing.xml",
+		 "No such file or directory; give a name"},
 		{STEP "--sim.platform=nosuch", "--sim.platform=nosuch: there is none of that name"},
 		{STEP "--sim.platform=$FOLDER/text.xml", "text.xml: "},
 		{STEP "--sim.platform=$FOLDER/other.xml", "other.xml: "},
@@ -838,7 +848,8 @@ START_TEST(mistakes_are_refused)
 	for (size_t i = 0; i < COUNT(row); i++) {
 		char *how = sentence(SOFT "--batch=60 %s", row[i].words);
 		const char *at = strstr(row[i].says, "$FOLDER");
-		says = at ? sentence("%s%s", folder, at + strlen("$FOLDER")) : sentence("%s", row[i].says);
+		says = at ? sentence("%s%s", folder, at + strlen("$FOLDER"))
+			  : sentence("%s", row[i].says);
 		refused(how, says);
 		free(says);
 		free(how);
@@ -868,15 +879,17 @@ START_TEST(the_simulator_is_not_run_by_hand)
 }
 END_TEST
 
-/* ---- Ends from outside ------------------------------------------------------------------------- */
+/* ---- Ends from outside -------------------------------------------------------------------------
+ */
 
 /* Starts a simulation that would take for ever; returns when it trains. */
 static pid_t start_endless(const char *out)
 {
-	char *command = sentence("exec ./mvbench run --data-dir=%s --db=%s/run.db --workload=softmax "
-				 "--batch=1 --lr=0.001 --epochs=10000 --strategy=gossip "
-				 "--workers=6 --platform=sim " HOSTS STEP ">%s 2>&1",
-				 folder, folder, out);
+	char *command =
+		sentence("exec ./mvbench run --data-dir=%s --db=%s/run.db --workload=softmax "
+			 "--batch=1 --lr=0.001 --epochs=10000 --strategy=gossip "
+			 "--workers=6 --platform=sim " HOSTS STEP ">%s 2>&1",
+			 folder, folder, out);
 	struct timespec nap = {.tv_nsec = 20000000};
 	char *path = sentence("%s/run.db", folder);
 	double running = 0;
@@ -918,9 +931,10 @@ START_TEST(a_simulation_is_ended)
 		bool simulator;
 		int status;
 		const char *reason;
-	} row[] = {{SIGINT, false, EXIT_INTERRUPTED, "interrupted"},
-		   {SIGTERM, false, EXIT_INTERRUPTED, "interrupted"},
-		   {SIGKILL, true, EXIT_FAILED, "the simulator on % was killed by signal 9 (Killed)"}};
+	} row[] = {
+		{SIGINT, false, EXIT_INTERRUPTED, "interrupted"},
+		{SIGTERM, false, EXIT_INTERRUPTED, "interrupted"},
+		{SIGKILL, true, EXIT_FAILED, "the simulator on % was killed by signal 9 (Killed)"}};
 	char *out = sentence("%s/out", folder);
 	pid_t mvbench = start_endless(out), simulator = child_of(mvbench);
 	struct timespec since, now;
@@ -941,7 +955,8 @@ START_TEST(a_simulation_is_ended)
 }
 END_TEST
 
-/* ---- Deadlocks ---------------------------------------------------------------------------------- */
+/* ---- Deadlocks ----------------------------------------------------------------------------------
+ */
 
 START_TEST(deadlocks_are_told)
 {
@@ -955,7 +970,8 @@ START_TEST(deadlocks_are_told)
 		  "worker 1 in recv with 0 (epoch 1, step 3)"}},
 		{"send",
 		 "--workers=3 " HOSTS,
-		 {"deadlock: 3 of 3 workers", "worker 0 in send with 1", "worker 2 in send with 0"}},
+		 {"deadlock: 3 of 3 workers", "worker 0 in send with 1",
+		  "worker 2 in send with 0"}},
 		{"collectives",
 		 "--workers=2 " HOSTS,
 		 {"deadlock: 2 of 2 workers", "worker 1 in recv with 0 (epoch 1, step 3)"}},
@@ -986,7 +1002,8 @@ START_TEST(deadlocks_are_told)
 }
 END_TEST
 
-/* ---- Platforms that come with it ------------------------------------------------------------------ */
+/* ---- Platforms that come with it
+ * ------------------------------------------------------------------ */
 
 START_TEST(every_platform_runs)
 {
@@ -1020,7 +1037,8 @@ START_TEST(every_platform_runs)
 }
 END_TEST
 
-/* ---- Many workers ---------------------------------------------------------------------------------- */
+/* ---- Many workers
+ * ---------------------------------------------------------------------------------- */
 
 START_TEST(many_workers_learn)
 {
@@ -1031,7 +1049,8 @@ START_TEST(many_workers_learn)
 			     how[_i]);
 	forget();
 	record_sim(all);
-	near("workers", asked("SELECT count(DISTINCT rank) FROM rank_epoch WHERE epoch > 0"), 256, 0);
+	near("workers", asked("SELECT count(DISTINCT rank) FROM rank_epoch WHERE epoch > 0"), 256,
+	     0);
 	double first = asked("SELECT test_loss FROM epoch WHERE epoch = 0"),
 	       last = asked("SELECT test_loss FROM epoch ORDER BY epoch DESC LIMIT 1");
 	ck_assert_msg(last < 0.9 * first, "%s: test loss %g, at first %g", all, last, first);

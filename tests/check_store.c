@@ -883,8 +883,8 @@ START_TEST(every_option_but_the_seed_tells_configurations_apart)
 		for (char *c = column; *c; c++)
 			*c = *c == '-' || *c == '.' ? '_' : *c;
 		bool text = o->type == OPT_STRING || o->type == OPT_CHOICE;
-		char *differ = sentence("UPDATE run SET %s = ifnull(%s, %s WHERE id = 2", column, column,
-					text ? "'') || 'x'" : "0) + 1");
+		char *differ = sentence("UPDATE run SET %s = ifnull(%s, %s WHERE id = 2", column,
+					column, text ? "'') || 'x'" : "0) + 1");
 		char *equal = sentence("UPDATE run SET %s = (SELECT %s FROM run WHERE id = 1)",
 				       column, column);
 		char *ask = sentence("SELECT count(DISTINCT config_key), '%s' FROM run_summary",

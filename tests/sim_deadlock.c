@@ -77,8 +77,7 @@ static double no_bytes(const struct worker *w)
 	return 0;
 }
 
-#define STUCK(kind) \
-	.plugin = {.name = #kind}, .step = step_##kind, .bytes_per_step = no_bytes
+#define STUCK(kind) .plugin = {.name = #kind}, .step = step_##kind, .bytes_per_step = no_bytes
 
 static const struct strategy kinds[] = {
 	{STUCK(recv)},

@@ -751,6 +751,7 @@ START_TEST(a_missing_calibration_is_named)
 {
 	forget();
 	calibrated((struct made){"mlp", "--mlp.hidden=64 --mlp.depth=1", 60, 1, 2, 1e-3, false});
+	calibrated((struct made){"lenet", "", 60, 1, 2, 1e-3, false});
 	calibrated((struct made){"softmax", "", 32, 1, 2, 1e-3, false});
 	refused("--workload=softmax --batch=60 " ONE_HOST,
 		"give --sim.step-time, or run: mvbench calibrate --workload=softmax --batch=60 ");

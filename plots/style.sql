@@ -39,8 +39,7 @@ setting AS MATERIALIZED (
 		UNION ALL SELECT id, '', 16, 'record', iif(record, 'true', 'false') FROM run
 		UNION ALL SELECT id, '', 17, 'transport', transport FROM run
 			WHERE transport IS NOT NULL -- no vectors of GPUs travel
-		UNION ALL SELECT id, '', 18, 'sim.train', iif(sim_train, 'true', 'false') FROM run
-			WHERE sim_train IS NOT NULL
+		UNION ALL SELECT id, '', 18, 'sim.train', iif(sim_train = 0, 'false', NULL) FROM run
 		UNION ALL SELECT id, '', 19, 'sim.step-time', sim_step_time FROM run
 		UNION ALL SELECT id, '', 20, 'sim.update-time', sim_update_time FROM run
 		UNION ALL SELECT id, '', 21, 'sim.slow-link', sim_slow_link FROM run

@@ -119,25 +119,68 @@ char *calibration_add(struct store *s, int64_t id, const struct points *points)
 	return commit(s, rc);
 }
 
-char *calibration_print(struct store *s, FILE *f, int64_t id)
+int64_t calibration_last(struct store *s)
+{
+	sqlite3_stmt *q;
+	int64_t id = 0;
+	if (sqlite3_prepare_v2(s->db, "SELECT ifnull(max(id), 0) FROM calibration", -1, &q, NULL) !=
+	    SQLITE_OK)
+		return 0;
+	if (sqlite3_step(q) == SQLITE_ROW)
+		id = sqlite3_column_int64(q, 0);
+	sqlite3_finalize(q);
+	return id;
+}
+
+/* "-": it was not measured. */
+#define FIGURE(fmt, x) "ifnull(iif(" x " IS NULL, NULL, printf('" fmt "', " x ")), '-')"
+
+char *calibration_print(struct store *s, FILE *f, int64_t after)
 {
 	char number[24];
 	const char *const param[] = {number};
-	snprintf(number, sizeof number, "%lld", (long long)id);
+	snprintf(number, sizeof number, "%lld", (long long)after);
 	return query_print(
 		s, f, FORMAT_TEXT,
 		"SELECT c.id, c.made, c.workload, c.batch, c.device, c.workers, c.cores,"
-		" printf('%.4g', 1e3 * (SELECT avg(value) FROM calibration_point"
-		"  WHERE calibration_id = c.id AND name = 'step')) AS 'step ms',"
-		" printf('%.4g', 1e3 * (SELECT value FROM calibration_point"
-		"  WHERE calibration_id = c.id AND name = 'sync' AND x = c.params)) AS 'sync ms',"
-		" printf('%.4g', 1e3 * (SELECT value FROM calibration_point"
-		"  WHERE calibration_id = c.id AND name = 'allreduce' AND x = c.params))"
-		"  AS 'allreduce ms',"
-		" printf('%.3g', 1e6 * (SELECT value FROM calibration_point"
-		"  WHERE calibration_id = c.id AND name = 'message' ORDER BY x LIMIT 1))"
-		"  AS 'latency us'"
-		" FROM calibration AS c WHERE c.id = ?1 OR ?1 = '0' ORDER BY c.id",
+		" " FIGURE(
+			"%.4g",
+			"1e3 * (SELECT avg(value) FROM calibration_point"
+			"  WHERE calibration_id = c.id AND name = 'step')") " AS 'step ms',"
+									    " " FIGURE(
+										    "%.4g",
+										    "1e3 * (SELECT "
+										    "value FROM "
+										    "calibration_"
+										    "point"
+										    "  WHERE "
+										    "calibration_"
+										    "id = c.id AND "
+										    "name = 'sync' "
+										    "AND x = "
+										    "c.params)") " "
+												 "A"
+												 "S"
+												 " "
+												 "'"
+												 "s"
+												 "y"
+												 "n"
+												 "c"
+												 " "
+												 "m"
+												 "s"
+												 "'"
+												 ","
+												 " " FIGURE(
+													 "%.4g",
+													 "1e3 * (SELECT value FROM calibration_point"
+													 "  WHERE calibration_id = c.id AND name = 'allreduce' AND x = c.params)") "  AS 'allreduce ms',"
+																						   " " FIGURE(
+																							   "%.3g",
+																							   "1e6 * (SELECT value FROM calibration_point"
+																							   "  WHERE calibration_id = c.id AND name = 'message' ORDER BY x LIMIT 1)") "  AS 'latency us'"
+																																     " FROM calibration AS c WHERE c.id > CAST(?1 AS INTEGER) ORDER BY c.id",
 		param, 1, NULL);
 }
 

@@ -128,8 +128,9 @@ char *calibration_add(struct store *s, int64_t id, const struct points *points);
  * is wrong (sim/calibrate.c). Equal keys (heap) need the same. */
 int calibration_visit(const struct config *c, int visit, bool simulated);
 char *calibration_key(const struct config *c);
-/* Prints what calibration `id` says, or all of them. */
-char *calibration_print(struct store *s, FILE *f, int64_t id);
+/* Prints the calibrations whose numbers are above this one. */
+char *calibration_print(struct store *s, FILE *f, int64_t after);
+int64_t calibration_last(struct store *s);
 
 /* ---- Replays (replay.c): a run that repeats the order of another's pushes ---- */
 

@@ -267,7 +267,7 @@ SELECT
 		|| iif(r.speed = '', '', ' speed ' || r.speed)
 		|| iif(r.pause = '', '', ' pause ' || r.pause)
 		|| iif(r.leave = '', '', ' leave ' || r.leave)
-		|| iif(r.platform = 'mpi', '', ' ' || r.platform || ifnull(':' || r.sim_platform, '')) AS config,
+		|| iif(r.platform = 'mpi', '', ' ' || r.platform) || ifnull(':' || r.sim_platform, '') AS config,
 	json_patch(
 		json_object('workload', r.workload, 'strategy', r.strategy, 'workers', r.workers,
 			'servers', r.servers, 'table_home', ifnull(r.table_home, ''),

@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <signal.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -250,10 +251,12 @@ static void say_result(const struct doing *d, const struct cell *c, const struct
 		for (int64_t i = 0; i < o->live->rows; i++)
 			seconds += o->live->row[i].split.seconds;
 		if (row->test_accuracy >= 0)
-			printf(": test accuracy %.2f %%", 100 * row->test_accuracy);
+			printf(": test accuracy %.2f %%,", 100 * row->test_accuracy);
+		else if (!isnan(row->test_loss))
+			printf(": test loss %.4f,", row->test_loss);
 		else
-			printf(": test loss %.4f", row->test_loss);
-		printf(", %.3f s\n", seconds);
+			putchar(':');
+		printf(" %.3f s%s\n", seconds, o->live->simulated ? " of virtual time" : "");
 	} else {
 		bool why = o->why && o->status != EXIT_INTERRUPTED;
 		printf(": %s%s%s\n", outcome_word(o->status), why ? ": " : "", why ? o->why : "");

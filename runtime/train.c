@@ -483,8 +483,8 @@ static void look_for_divergence(struct race *r, const struct epoch_row *row)
 {
 	if (!vec_has_data(r->w.param))
 		return;
-	/* the worse of the two is the one to name; before training there is no training loss */
-	/* of running statistics that know no data yet, the test loss says little */
+	/* The worse of the two is the one to name; before training there is no training loss. Of
+	 * running statistics that know no data yet, the test loss says little. */
 	bool running = r->w.buffer != NULL && isfinite(row->test_loss);
 	bool by_test = row->epoch == 0 || (!running && row->train_loss <= EXPLODED * r->first_loss);
 	double loss = by_test ? row->test_loss : row->train_loss;

@@ -12,6 +12,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct calibrate_flags {
 	const char *counts, *out;
@@ -344,6 +345,16 @@ static int calibrate(const struct arguments *a, const struct calibrate_flags *f)
 		config_fini(&c);
 		return complain(wrong);
 	}
+	struct store *s = NULL;
+	int64_t before = 0;
+	if (access(c.run.db, F_OK) == 0 && !(wrong = store_open(&s, c.run.db, STORE_READ)))
+		before = calibration_last(s);
+	store_close(s);
+	s = NULL;
+	if (wrong) {
+		config_fini(&c);
+		return complain(wrong);
+	}
 	for (int visit = 0; visit < f->visits; visit++) {
 		tell_visit(visit, f->seconds);
 		for (int i = 0; i < n && status == EXIT_OK; i++) {
@@ -356,9 +367,8 @@ static int calibrate(const struct arguments *a, const struct calibrate_flags *f)
 				status = launch_one(a, count[i], true);
 		}
 	}
-	struct store *s = NULL;
 	if (status == EXIT_OK && !(wrong = store_open(&s, c.run.db, STORE_READ)))
-		wrong = calibration_print(s, stdout, 0);
+		wrong = calibration_print(s, stdout, before);
 	store_close(s);
 	if (status == EXIT_OK && !wrong && *f->out)
 		wrong = write_platform(a, f->out, side_by_side);

@@ -274,6 +274,7 @@ static void lay_out_slots(void)
 		for (int k = 0; k < cores; k++)
 			world.slot[world.slots++] = host[i];
 	}
+	free(host);
 }
 
 /* SMPI's choice of collectives is Open MPI's for so many ranks; above them its plain algorithms, as

@@ -721,12 +721,12 @@ static void recorded_rounds(void)
 	CHECK(kinds[PULL] == ROUNDS && kinds[DROP] == dropped && kinds[PUSH] == ROUNDS - dropped,
 	      "%d pushes (%d dropped): recorded %d pushes, %d drops, %d pulls", ROUNDS, dropped,
 	      kinds[PUSH], kinds[DROP], kinds[PULL]);
+	tables_record(us.tables, 0);
+	barrier(); /* those who lag behind end their rounds alone */
 	double all[2] = {kinds[PUSH], kinds[ROUND]};
 	link_fold(us.all, all, 2, FOLD_SUM);
 	CHECK(us.servers ? all[1] == 0 : all[1] * (us.size - 1) >= all[0] && all[1] <= all[0],
 	      "%g rounds of %g pushes of %d workers", all[1], all[0], us.size);
-	tables_record(us.tables, 0);
-	barrier();
 	table_close(t);
 	free(in);
 	free(out);

@@ -1064,7 +1064,7 @@ Suite *sim_suite(void)
 	Suite *s = suite_create("sim");
 	TCase *t = tcase_create("sim"), *many = tcase_create("many");
 	int all = strategies_count();
-	tcase_set_timeout(t, 180);
+	tcase_set_timeout(t, 300);
 	tcase_add_unchecked_fixture(t, set_up, folder_free);
 	tcase_add_loop_test(t, simulated_is_real, 0, all);
 	tcase_add_loop_test(t, options_are_real_too, 0, 6);
@@ -1092,7 +1092,7 @@ Suite *sim_suite(void)
 	tcase_add_loop_test(t, a_simulation_is_ended, 0, 3);
 	tcase_add_loop_test(t, deadlocks_are_told, 0, 6);
 	tcase_add_test(t, every_platform_runs);
-	tcase_set_timeout(many, 180);
+	tcase_set_timeout(many, 300);
 	tcase_add_unchecked_fixture(many, set_up, folder_free);
 	tcase_add_loop_test(many, many_workers_learn, 0, 3);
 	suite_add_tcase(s, t);

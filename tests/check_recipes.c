@@ -42,8 +42,8 @@ START_TEST(published_times_are_predicted)
 		   "1\r\n");
 	/* What `make reproduce` says of them is that all are near; and not so, where one is
 	 * missing. */
-	char *check = sentence("sqlite3 -batch -bail %s/run.db < %s | tail -n 1", folder,
-			       installed_path("tests/reproduce.sql"));
+	char *sql = installed_path("tests/reproduce.sql");
+	char *check = sentence("sqlite3 -batch -bail %s/run.db < %s | tail -n 1", folder, sql);
 	char *fewer =
 		sentence("sqlite3 -batch -bail %s/run.db 'DELETE FROM run WHERE id = 4' && %s",
 			 folder, check);
@@ -51,6 +51,7 @@ START_TEST(published_times_are_predicted)
 	expect_command(EXIT_OK, fewer, "1.0");
 	free(check);
 	free(fewer);
+	free(sql);
 }
 END_TEST
 
@@ -99,16 +100,19 @@ END_TEST
 /* A shape holds where it is shown, and not where runs are missing. */
 START_TEST(a_shape_is_checked)
 {
-	char *shapes = sentence("OUT=%s %s . 10 2>&1", folder, installed_path("tests/shapes.sh"));
+	char *script = installed_path("tests/shapes.sh"), *sql = installed_path("tests/shapes.sql");
+	char *shapes = sentence("OUT=%s %s . 10 2>&1", folder, script);
 	char *missing =
 		sentence("sqlite3 -batch -bail %s/shapes.db 'DELETE FROM run WHERE workers = 32' "
 			 "&& sqlite3 -batch -bail %s/shapes.db < %s | cut -c 1-4 | tr '\\n' ' '",
-			 folder, folder, installed_path("tests/shapes.sql"));
+			 folder, folder, sql);
 
 	expect_command(EXIT_OK, shapes, "shape 10 holds");
 	expect_command(EXIT_OK, missing, "2|0| 3|0| 4|0| 5|0| 6|0| 7|0| 8|0| 9|0| 10|0");
 	free(shapes);
 	free(missing);
+	free(script);
+	free(sql);
 }
 END_TEST
 

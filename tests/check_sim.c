@@ -223,8 +223,10 @@ static void expect_equal(const struct result *sim, const struct result *real, co
 	ck_assert_msg(apart <= tolerance, "%s: parameters differ by %g", how, apart);
 	ck_assert_int_eq(losses(sim, a), 3);
 	ck_assert_int_eq(losses(real, b), 3);
+	/* A relative change of d in both layers moves a logit z by 2 d |z|, and a small loss by as
+	 * large a part of itself. |z| is about 10; two real runs differ by 2e-6, at 5e-7 apart. */
 	for (int e = 0; e < 3; e++)
-		ck_assert_msg(fabs(a[e] - b[e]) <= tolerance * (b[e] + 0.01),
+		ck_assert_msg(fabs(a[e] - b[e]) <= 20 * tolerance * (b[e] + 0.01),
 			      "%s: epoch %d: test loss %.9g, really %.9g", how, e, a[e], b[e]);
 	ck_assert_msg(a[2] < 0.9 * a[0], "%s learns nothing: %g, at first %g", how, a[2], a[0]);
 }

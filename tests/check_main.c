@@ -1,24 +1,56 @@
 /*
  * check_main.c - runs every suite; CK_RUN_SUITE=train runs one of them. With MVBENCH_GPU_TEST=1 it
  * runs those that a GPU takes part in, on this machine's own, and fails where there is none. Suites
- * wait more than they compute: MVBENCH_TEST_LANE divides them among processes.
+ * wait more than they compute: with MVBENCH_TEST_LANE=FOLDER several processes share them
+ * (lanes.sh).
  */
 #include "suites.h"
 #include "fixture.h"
 
 #include <stdlib.h>
+#include <sys/stat.h>
 
-/* MVBENCH_TEST_LANE=1/2: every second suite, from the second one on. */
-static bool in_lane(int place)
+static const struct entry {
+	const char *name;
+	Suite *(*make)(void);
+	bool gpu; /* a GPU takes part in it */
+} entries[] = {
+#define ROW(name)     {#name, name##_suite, false},
+#define ROW_GPU(name) {#name, name##_suite, true},
+	SUITES(ROW, ROW_GPU)};
+enum { ENTRIES = sizeof entries / sizeof *entries };
+
+static int run(SRunner *runner)
 {
-	const char *lane = getenv("MVBENCH_TEST_LANE");
-	int i, n;
-	return !lane || sscanf(lane, "%d/%d", &i, &n) != 2 || n < 1 || place % n == i;
+	srunner_run_all(runner, CK_ENV);
+	int failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed;
+}
+
+/* Runs those suites that no other process has claimed, by making a folder named after it; from the
+ * last on, as the long ones stand there. */
+static int run_unclaimed(const char *lane, bool gpu)
+{
+	int failed = 0;
+
+	for (int i = ENTRIES; i-- > 0;) {
+		char *claim = sentence("%s/%s", lane, entries[i].name);
+		if ((entries[i].gpu || !gpu) && mkdir(claim, 0777) == 0) {
+			nsec began = clock_now();
+			failed += run(srunner_create(entries[i].make()));
+			printf("%s: %.0f s\n", entries[i].name,
+			       1e-9 * (double)(clock_now() - began));
+			fflush(stdout);
+		}
+		free(claim);
+	}
+	return failed;
 }
 
 int main(void)
 {
-	int place = 0;
+	const char *lane = getenv("MVBENCH_TEST_LANE");
 	const bool gpu = on_real_gpu();
 	const char *missing = gpu ? device_cuda.probe(NULL) : NULL;
 	if (missing) {
@@ -28,18 +60,13 @@ int main(void)
 	/* What the tests expect does not depend on the machine's having a GPU. */
 	if (!gpu)
 		setenv("MVBENCH_CUDA", "none", 1);
-	SRunner *runner = srunner_create(NULL);
 	setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1); /* containers have no other user */
 	setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
-#define ADD_SUITE(name) \
-	if (in_lane(place++)) \
-		srunner_add_suite(runner, name##_suite());
-#define ADD_UNLESS_GPU(name) \
-	if (!gpu && in_lane(place++)) \
-		srunner_add_suite(runner, name##_suite());
-	SUITES(ADD_UNLESS_GPU, ADD_SUITE)
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	if (lane)
+		return run_unclaimed(lane, gpu) ? EXIT_FAILURE : EXIT_SUCCESS;
+	SRunner *runner = srunner_create(NULL);
+	for (int i = 0; i < ENTRIES; i++)
+		if (entries[i].gpu || !gpu)
+			srunner_add_suite(runner, entries[i].make());
+	return run(runner) ? EXIT_FAILURE : EXIT_SUCCESS;
 }

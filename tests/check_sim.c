@@ -961,6 +961,15 @@ END_TEST
 /* ---- Deadlocks ----------------------------------------------------------------------------------
  */
 
+/* What the program said itself: the address sanitizer wonders at the simulator's stacks, in three
+ * lines. */
+static const char *after_sanitizer(const char *out)
+{
+	for (int line = 0; line < 3 && (line > 0 || strncmp(out, "==", 2) == 0); line++)
+		out += strcspn(out, "\n") + 1;
+	return out;
+}
+
 START_TEST(deadlocks_are_told)
 {
 	static const struct {
@@ -998,8 +1007,9 @@ START_TEST(deadlocks_are_told)
 	for (size_t i = 0; i < COUNT(row[_i].says) && row[_i].says[i]; i++)
 		ck_assert_msg(strstr(out, row[_i].says[i]), "%s: no \"%s\" in: %s", command,
 			      row[_i].says[i], out);
-	ck_assert_msg(strncmp(out, "mvbench: failure: deadlock: ", 28) == 0 &&
-			      strchr(out, '\n') == out + strlen(out) - 1,
+	const char *said = after_sanitizer(out);
+	ck_assert_msg(strncmp(said, "mvbench: failure: deadlock: ", 28) == 0 &&
+			      strchr(said, '\n') == said + strlen(said) - 1,
 		      "%s says more than one sentence: %s", command, out);
 	free(command);
 }

@@ -28,8 +28,7 @@ static void add_word(void *ctx, const char *part, const struct option *o, const 
 	w->text = longer;
 }
 
-/* The workload's own options, as one would type them; from the heap. */
-static char *workload_words(const struct config *c)
+char *workload_words(const struct config *c)
 {
 	struct words w = {.config = c, .text = must(strdup(""))};
 	config_each(c, add_word, &w);
@@ -456,8 +455,7 @@ static char *find_platform(const struct config *c, struct simulation *s, int cor
 	return NULL;
 }
 
-/* The command that measures what c needs. */
-static char *calibrate_words(const struct config *c, int workers)
+char *calibrate_words(const struct config *c, int workers)
 {
 	const struct run *r = &c->run;
 	char *words = workload_words(c), *all = NULL;

@@ -17,8 +17,13 @@ enum store_mode { STORE_READ, STORE_WRITE }; /* WRITE makes the file when there 
  * Older schemas migrate (WRITE). WRITE marks `running` rows of dead processes as failed. */
 char *store_open(struct store **out, const char *path, enum store_mode mode);
 void store_close(struct store *s); /* NULL is fine */
+/* Computes the figures of ended runs of which none are kept yet (table run_kept), as store_open(WRITE)
+ * does: for who adds such runs himself. NULL or a sentence. */
+char *store_keep(struct store *s);
 /* NULL or a sentence: could store_open(WRITE) succeed? Writes nothing, makes no file. */
 char *store_check(const char *path);
+/* NULL or a sentence: is this a results database, of this version or an older one? */
+char *store_look(const char *path);
 
 /* The sink that writes runs into s; one run at a time. */
 struct sink store_sink(struct store *s);
@@ -128,6 +133,10 @@ char *calibration_add(struct store *s, int64_t id, const struct points *points);
  * is wrong (sim/calibrate.c). Equal keys (heap) need the same. */
 int calibration_visit(const struct config *c, int visit, bool simulated);
 char *calibration_key(const struct config *c);
+/* Both from the heap: the workload's own options as one would type them, and the command that
+ * measures what simulations of c with so many workers side by side need. */
+char *workload_words(const struct config *c);
+char *calibrate_words(const struct config *c, int workers);
 /* Prints the calibrations whose numbers are above this one. */
 char *calibration_print(struct store *s, FILE *f, int64_t after);
 int64_t calibration_last(struct store *s);
@@ -149,16 +158,74 @@ void replay_free(struct record *r);
 /* Says how the model of run `id` compares with that of the run that it replayed. */
 char *replay_compare(const struct config *c, int64_t id, bool *equal, char **said);
 
+/* ---- Recorded runs as configurations again (recorded.c) ---- */
+
+/* The configuration of run `id`, as its rows say. NULL, or a sentence: there is no such run, or this
+ * program does not know its strategy, workload or options. exact: its config_hash is the row's. */
+char *recorded_config(struct store *s, int64_t id, struct config *c, bool *exact);
+/* The command, from the heap, that repeats it: words quoted for a POSIX shell, defaults left out. */
+char *recorded_command(struct store *s, int64_t id, char **command, bool *exact);
+
 /* Says the sentence on stderr, frees it, and returns EXIT_USER. */
 int complain(char *wrong);
 
-/* ---- Commands: mvbench.c lists them. Each gets the words after its name. ---- */
+/* ---- Help (topic.c, manual.c, completion.c) ---- */
 
-int command_run(int argc, char **argv);
-int command_sweep(int argc, char **argv);
-int command_table(int argc, char **argv);
-int command_plot(int argc, char **argv);
-int command_calibrate(int argc, char **argv);
-int command_validate(int argc, char **argv);
+/* What one can ask help for; made from the tables of commands, options, plug-ins, figures and the
+ * database. Several may have one name. */
+struct topic;
+typedef void topic_function(const struct help *p, const struct topic *t, const struct topic *all);
+
+struct topic {
+	const char *kind; /* "command", "option", "strategy", ...: see topic.c */
+	char *name, *summary;
+	const char *owner; /* of an option: its plug-in or command; else NULL */
+	const void *of;    /* what kind says */
+	topic_function *print;
+};
+/* Ends at name NULL; for topics_free. */
+struct topic *topics_make(void);
+void topics_free(struct topic *all);
+/* A row a topic of this kind. */
+void topics_list(const struct help *p, const struct topic *all, const char *kind);
+/* Prints all that have this name (or KIND:NAME, or an option as typed); false: there is none. */
+bool topic_print(const struct help *p, const struct topic *all, const char *name);
+
+/* The figures that there are to draw (plots/plot.c). */
+void figures_each(void (*each)(void *ctx, const char *name, const char *summary, const char *needs),
+		  void *ctx);
+/* A script that completes mvbench's words in bash. */
+void completion_bash(FILE *f);
+
+extern const struct command *const commands[]; /* all, ends at NULL */
+void manual_overview(FILE *f);                 /* what mvbench says by itself */
+
+/* A run by its number, or "latest": the newest with this label ("" = any) that `where`, a condition
+ * on run_summary, and `among`, one of ours, match ("" = all). NULL or a sentence (trace.c). */
+char *run_find(struct store *s, const char *word, const char *where, const char *label,
+	       const char *among, int64_t *id);
+
+/* ---- Commands: the only list of them, in the order in which help shows them. ---- */
+
+#define COMMANDS(X) \
+	X(run) \
+	X(sweep) \
+	X(list) \
+	X(table) \
+	X(plot) \
+	X(report) \
+	X(export) \
+	X(import) \
+	X(calibrate) \
+	X(validate) \
+	X(check) \
+	X(trace) \
+	X(blame) \
+	X(advise) \
+	X(manual)
+
+#define DECLARE_COMMAND(name) extern const struct command command_##name;
+COMMANDS(DECLARE_COMMAND)
+#undef DECLARE_COMMAND
 
 #endif

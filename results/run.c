@@ -79,6 +79,13 @@ static char *record_arrivals(void *self, const struct arrival *a, size_t n)
 	return r->sink.arrivals(r->sink.self, a, n);
 }
 
+static char *record_events(void *self, const struct slice *e, size_t n, size_t lost)
+{
+	struct recorder *r = self;
+
+	return r->sink.events(r->sink.self, e, n, lost);
+}
+
 static char *record_closing(void *self, const struct closing *c)
 {
 	struct recorder *r = self;
@@ -166,6 +173,7 @@ static int work(const struct config *c, struct live *live, enum format format)
 			    .begin = record_begin,
 			    .epoch = record_epoch,
 			    .arrivals = record_arrivals,
+			    .events = record_events,
 			    .closing = record_closing,
 			    .end = record_end};
 	struct plan plan;
@@ -321,18 +329,22 @@ void outcome_print(const struct config *c, const struct outcome *o, enum format 
 
 /* ---- --help and --dry-run ------------------------------------------------ */
 
-static void plugin_help(const char *part, const struct plugin *p, const struct setting *recipe)
+static void plugin_help(FILE *f, const char *part, const struct plugin *p,
+			const struct setting *recipe)
 {
 	if (!p->options && !(recipe && recipe->name))
 		return;
-	printf("\n%s %s: %s\n", part, p->name, p->summary);
-	if (recipe && recipe->name) {
-		printf("  its own defaults:");
-		for (; recipe->name; recipe++)
-			printf(" --%s=%s", recipe->name, recipe->value);
-		putchar('\n');
+	char *head = sentence("%s %s: %s", part, p->name, p->summary);
+	fputc('\n', f);
+	text_wrap(f, head, 0);
+	free(head);
+	char *own = recipe_words(recipe);
+	if (*own) {
+		fputs("  its own defaults: ", f);
+		text_wrap(f, own, 20);
 	}
-	option_help(stdout, p->name, p->options);
+	free(own);
+	option_help(f, p->name, p->options);
 }
 
 static const char *value_given(const struct arguments *a, const char *name)
@@ -345,9 +357,27 @@ static const char *value_given(const struct arguments *a, const char *name)
 	return value;
 }
 
-/* Every plug-in's table, or only those of the strategy and workload that are named. */
+/* The core options, and every plug-in's, or only those of the plug-ins that are named. */
+static void experiment_help(FILE *f, const char *strategy, const char *workload)
+{
+	fputs("the experiment\n", f);
+	option_help(f, NULL, run_options);
+	for (size_t i = 0; strategies[i]; i++)
+		if (!strategy || strcmp(strategy, strategies[i]->plugin.name) == 0)
+			plugin_help(f, "strategy", &strategies[i]->plugin, NULL);
+	for (size_t i = 0; workloads[i]; i++)
+		if (!workload || strcmp(workload, workloads[i]->plugin.name) == 0)
+			plugin_help(f, "workload", &workloads[i]->plugin, workloads[i]->recipe);
+}
+
+static void more_help(FILE *f)
+{
+	experiment_help(f, NULL, NULL);
+}
+
 static int run_help(const struct arguments *a)
 {
+	struct command c = command_run;
 	const char *strategy = value_given(a, "strategy"), *workload = value_given(a, "workload");
 	char *wrong = strategy ? config_check("strategy", strategy, NULL) : NULL;
 
@@ -355,19 +385,10 @@ static int run_help(const struct arguments *a)
 		wrong = config_check("workload", workload, NULL);
 	if (wrong)
 		return complain(wrong);
-	printf("usage: mvbench run [--option=value ...]\n\n"
-	       "Trains one configuration and records it in the results database. Exit status: 0 "
-	       "done,\n"
-	       "1 failed, 2 cannot run like this, 3 diverged, 130 interrupted.\n\n");
-	option_help(stdout, NULL, run_flags);
-	printf("\nthe experiment\n");
-	option_help(stdout, NULL, run_options);
-	for (size_t i = 0; strategies[i]; i++)
-		if (!strategy || strcmp(strategy, strategies[i]->plugin.name) == 0)
-			plugin_help("strategy", &strategies[i]->plugin, NULL);
-	for (size_t i = 0; workloads[i]; i++)
-		if (!workload || strcmp(workload, workloads[i]->plugin.name) == 0)
-			plugin_help("workload", &workloads[i]->plugin, workloads[i]->recipe);
+	c.more = NULL;
+	command_help(stdout, &c);
+	fputc('\n', stdout);
+	experiment_help(stdout, strategy, workload);
 	return EXIT_OK;
 }
 
@@ -495,7 +516,7 @@ static char *wrong_world(const struct config *c, const struct live *live, bool w
 	return NULL;
 }
 
-int command_run(int argc, char **argv)
+static int command(int argc, char **argv)
 {
 	struct arguments a;
 	struct run_flags flags;
@@ -537,3 +558,17 @@ int command_run(int argc, char **argv)
 	live_free(live);
 	return status;
 }
+
+const struct command command_run = {
+	.name = "run",
+	.summary = "train one configuration, and record it",
+	.usage = "[--option=value ...]",
+	.about = "Trains one configuration and records it in the results database.\n\n"
+		 "Exit status: 0 done, 1 failed, 2 cannot run like this, 3 diverged, 130 "
+		 "interrupted.",
+	.options = run_flags,
+	.run_options = true,
+	.bare = takes_no_value,
+	.run = command,
+	.more = more_help,
+};

@@ -437,19 +437,6 @@ static int do_sweep(const char *path, struct sweep *s, const struct sweep_flags 
 	return sum_up(&d);
 }
 
-static int sweep_help(void)
-{
-	printf("usage: mvbench sweep FILE.ini [--option=value ...]\n\n"
-	       "Runs every combination that a job file describes, and records each. Options of "
-	       "mvbench run\n"
-	       "replace those of the file, lists and ranges too: --workers=1,2 --seed=1..3. Exit "
-	       "status:\n"
-	       "0 all cells are done, 1 some failed, 2 cannot run like this, 3 some diverged,\n"
-	       "130 interrupted.\n\n");
-	option_help(stdout, NULL, sweep_flags);
-	return EXIT_OK;
-}
-
 static bool takes_no_value(const char *name)
 {
 	const struct option *o = option_find(sweep_flags, name);
@@ -459,7 +446,7 @@ static bool takes_no_value(const char *name)
 	return !wrong && o->type == OPT_BOOL;
 }
 
-int command_sweep(int argc, char **argv)
+static int run(int argc, char **argv)
 {
 	struct arguments a;
 	struct sweep_flags flags;
@@ -470,7 +457,8 @@ int command_sweep(int argc, char **argv)
 		return complain(wrong);
 	if (a.help) {
 		arguments_free(&a);
-		return sweep_help();
+		command_help(stdout, &command_sweep);
+		return EXIT_OK;
 	}
 	option_default(sweep_flags, &flags);
 	wrong = arguments_take(&a, sweep_flags, &flags);
@@ -490,3 +478,18 @@ int command_sweep(int argc, char **argv)
 	free(path);
 	return status;
 }
+
+const struct command command_sweep = {
+	.name = "sweep",
+	.summary = "run the cross product of a job file",
+	.usage = "FILE.ini [--option=value ...]",
+	.about = "Runs every combination that a job file describes, and records each. Options of "
+		 "mvbench run replace those of the file, lists and ranges too: --workers=1,2 "
+		 "--seed=1..3.\n\n"
+		 "Exit status: 0 all cells are done, 1 some failed, 2 cannot run like this, 3 some "
+		 "diverged, 130 interrupted.",
+	.options = sweep_flags,
+	.run_options = true,
+	.bare = takes_no_value,
+	.run = run,
+};

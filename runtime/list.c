@@ -122,16 +122,9 @@ static void data_of(const struct out *o, const struct workload *w)
 static void list_workloads(struct out *o)
 {
 	for (size_t i = 0; workloads[i]; i++) {
-		const struct setting *r = workloads[i]->recipe;
-		char *text = must(strdup(""));
+		char *text = recipe_words(workloads[i]->recipe);
 		item(o, workloads[i]->plugin.name, workloads[i]->plugin.summary);
 		data_of(o, workloads[i]);
-		for (; r && r->name; r++) {
-			char *longer =
-				sentence("%s%s--%s=%s", text, *text ? " " : "", r->name, r->value);
-			free(text);
-			text = longer;
-		}
 		if (*text)
 			fact(o, "defaults", text);
 		free(text);
@@ -194,18 +187,20 @@ static char *description_of(const char *path)
 		   : NULL;
 }
 
-static void list_simulated(struct out *o)
+static void each_simulated(void (*each)(void *ctx, const char *kind, const char *name,
+					const char *summary),
+			   void *ctx)
 {
 	char *folder = installed_path("sim/platforms");
 	struct dirent **file;
 	int n = folder ? scandir(folder, &file, is_platform, versionsort) : -1;
+	each(ctx, "platform", "sim:local", "this machine, as mvbench calibrate has measured it");
 	for (int i = 0; i < n; i++) {
 		char *path = sentence("%s/%s", folder, file[i]->d_name);
 		char *what = description_of(path);
 		char *name =
 			sentence("sim:%.*s", (int)strcspn(file[i]->d_name, "."), file[i]->d_name);
-		item(o, name, what ? what : "(its file does not say)");
-		end_item(o);
+		each(ctx, "platform", name, what ? what : "(its file does not say)");
 		free(name);
 		free(what);
 		free(path);
@@ -214,6 +209,15 @@ static void list_simulated(struct out *o)
 	if (n >= 0)
 		free(file);
 	free(folder);
+}
+
+static void list_simulated(void *ctx, const char *kind, const char *name, const char *summary)
+{
+	struct out *o = ctx;
+
+	(void)kind;
+	item(o, name, summary);
+	end_item(o);
 }
 
 static void list_platforms(struct out *o)
@@ -225,9 +229,22 @@ static void list_platforms(struct out *o)
 	     "simulated workers in virtual time, on one of the following by its name "
 	     "behind sim: (--platform=sim --sim.platform=NAME)");
 	end_item(o);
-	item(o, "sim:local", "this machine, as mvbench calibrate has measured it");
-	end_item(o);
-	list_simulated(o);
+	each_simulated(list_simulated, o);
+}
+
+void catalogue_each(void (*each)(void *ctx, const char *kind, const char *name,
+				 const char *summary),
+		    void *ctx)
+{
+	for (size_t i = 0; strategies[i]; i++)
+		each(ctx, "strategy", strategies[i]->plugin.name, strategies[i]->plugin.summary);
+	for (size_t i = 0; updaters[i]; i++)
+		each(ctx, "updater", updaters[i]->name, updaters[i]->summary);
+	for (size_t i = 0; workloads[i]; i++)
+		each(ctx, "workload", workloads[i]->plugin.name, workloads[i]->plugin.summary);
+	for (size_t i = 0; devices[i]; i++)
+		each(ctx, "device", devices[i]->name, devices[i]->summary);
+	each_simulated(each, ctx);
 }
 
 static const struct kind {
@@ -286,16 +303,7 @@ static void list(const struct kind *only, const struct list_flags *flags)
 		puts("}");
 }
 
-static void help(void)
-{
-	printf("usage: mvbench list [strategies|updaters|workloads|devices|platforms] "
-	       "[--option=value ...]\n\n"
-	       "Shows what there is to choose from, its options, and whether it can be used "
-	       "here.\n\n");
-	option_help(stdout, NULL, list_flags);
-}
-
-int command_list(int argc, char **argv)
+static int run(int argc, char **argv)
 {
 	struct arguments a;
 	struct list_flags flags;
@@ -303,7 +311,7 @@ int command_list(int argc, char **argv)
 	char *wrong = arguments_read(&a, argc, argv, NULL);
 
 	if (!wrong && a.help) {
-		help();
+		command_help(stdout, &command_list);
 		arguments_free(&a);
 		return EXIT_OK;
 	}
@@ -327,3 +335,13 @@ int command_list(int argc, char **argv)
 	arguments_free(&a);
 	return EXIT_OK;
 }
+
+const struct command command_list = {
+	.name = "list",
+	.summary = "show the strategies, updaters, workloads, devices and platforms that there are",
+	.usage = "[strategies|updaters|workloads|devices|platforms] [--option=value ...]",
+	.about = "Shows what there is to choose from, its options, and whether it can be used "
+		 "here.",
+	.options = list_flags,
+	.run = run,
+};

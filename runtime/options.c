@@ -396,8 +396,7 @@ const char *nearest(const char *typed, const char *const *names, size_t n)
 enum { HELP_COLUMN = 34, HELP_WIDTH = 100 };
 #define HELP_HUGE 1e12
 
-/* Prints words from this column on, broken before HELP_WIDTH. */
-static void print_wrapped(FILE *f, const char *text, int column)
+void text_wrap(FILE *f, const char *text, int column)
 {
 	int at = column;
 
@@ -418,30 +417,42 @@ static void print_wrapped(FILE *f, const char *text, int column)
 	fputc('\n', f);
 }
 
+void option_words(const struct option *o, const char *owner, char **left, char **right)
+{
+	char range[160], *name = full_name(owner, o->name);
+	char *list = o->type == OPT_CHOICE ? with_commas(o->choices) : NULL;
+
+	range_text(o, HELP_HUGE, range, sizeof(range));
+	if (o->type == OPT_BOOL && strcmp(o->def, "false") == 0)
+		*left = sentence("%s", name);
+	else
+		*left = sentence("%s=%s", name, o->def);
+	if (list)
+		*right = sentence("%s (%s)", o->help, list);
+	else if (range[0] && o->type != OPT_BOOL && o->type != OPT_STRING)
+		*right = sentence("%s (%s)", o->help, range);
+	else
+		*right = sentence("%s", o->help);
+	free(name);
+	free(list);
+}
+
+void text_row(FILE *f, const char *left, const char *right)
+{
+	if (strlen(left) + 4 > HELP_COLUMN)
+		fprintf(f, "  %s\n%*s", left, HELP_COLUMN, "");
+	else
+		fprintf(f, "  %-*s", HELP_COLUMN - 2, left);
+	text_wrap(f, right, HELP_COLUMN);
+}
+
 void option_help(FILE *f, const char *prefix, const struct option *table)
 {
-	for (const struct option *o = table; o && o->name; o++) {
-		char range[160], *name = full_name(prefix, o->name), *left = NULL, *right = NULL;
-		char *list = o->type == OPT_CHOICE ? with_commas(o->choices) : NULL;
+	char *left, *right;
 
-		range_text(o, HELP_HUGE, range, sizeof(range));
-		if (o->type == OPT_BOOL && strcmp(o->def, "false") == 0)
-			left = sentence("  %s", name);
-		else
-			left = sentence("  %s=%s", name, o->def);
-		if (list)
-			right = sentence("%s (%s)", o->help, list);
-		else if (range[0] && o->type != OPT_BOOL && o->type != OPT_STRING)
-			right = sentence("%s (%s)", o->help, range);
-		else
-			right = sentence("%s", o->help);
-		if (strlen(left) + 2 > HELP_COLUMN)
-			fprintf(f, "%s\n%*s", left, HELP_COLUMN, "");
-		else
-			fprintf(f, "%-*s", HELP_COLUMN, left);
-		print_wrapped(f, right, HELP_COLUMN);
-		free(name);
-		free(list);
+	for (const struct option *o = table; o && o->name; o++) {
+		option_words(o, prefix, &left, &right);
+		text_row(f, left, right);
 		free(left);
 		free(right);
 	}

@@ -376,24 +376,13 @@ static int calibrate(const struct arguments *a, const struct calibrate_flags *f)
 	return wrong ? complain(wrong) : status;
 }
 
-static int calibrate_help(void)
-{
-	printf("usage: mvbench calibrate [--option=value ...]\n\n"
-	       "Measures this machine for simulations (--platform=sim): what a step of a workload "
-	       "takes,\nwhat pushes, updates and messages cost, and what oversubscription does. "
-	       "Give the options\nof mvbench run that say what is computed: --workload, --batch, "
-	       "--device, --threads.\n\n");
-	option_help(stdout, NULL, calibrate_flags);
-	return EXIT_OK;
-}
-
 static bool takes_no_value(const char *name)
 {
 	(void)name;
 	return false;
 }
 
-int command_calibrate(int argc, char **argv)
+static int run(int argc, char **argv)
 {
 	struct arguments a;
 	struct calibrate_flags flags;
@@ -405,7 +394,8 @@ int command_calibrate(int argc, char **argv)
 		return complain(wrong);
 	if (a.help) {
 		arguments_free(&a);
-		return calibrate_help();
+		command_help(stdout, &command_calibrate);
+		return EXIT_OK;
 	}
 	option_default(calibrate_flags, &flags);
 	wrong = arguments_take(&a, calibrate_flags, &flags);
@@ -425,3 +415,18 @@ int command_calibrate(int argc, char **argv)
 	live_free(live);
 	return wrong ? complain(wrong) : status;
 }
+
+const struct command command_calibrate = {
+	.name = "calibrate",
+	.summary = "measure this machine for the simulator",
+	.usage = "[--option=value ...]",
+	.about =
+		"Measures this machine for simulations (--platform=sim): what a step of a workload "
+		"takes, what pushes, updates and messages cost, and what oversubscription does. "
+		"Give the options of mvbench run that say what is computed: --workload, --batch, "
+		"--device, --threads.",
+	.options = calibrate_flags,
+	.run_options = true,
+	.bare = takes_no_value,
+	.run = run,
+};

@@ -630,29 +630,6 @@ static int validate(const char *path, struct cells *c, const struct validate_fla
 	return status;
 }
 
-static int validate_help(void)
-{
-	printf("usage: mvbench validate [FILE.ini] [--option=value ...]\n\n"
-	       "Runs the cells of a job file real and simulated, and reports how far the "
-	       "simulation "
-	       "is off:\nin epoch time, in the share of communication and waiting (several ranks), "
-	       "in the histogram of\nstaleness (total variation distance; several workers that "
-	       "push), and in the final test loss.\nWithout a file: softmax and mlp with batch 32 "
-	       "on "
-	       "1 and 2 workers, by allreduce, and by asgd and\nperiodic every 1, 4 and 16 steps. "
-	       "Options of mvbench run replace those of the file, lists too.\nRuns get the "
-	       "label " LABEL ", unless --label says another. Between the rounds it calibrates.\n\n"
-	       "A real time is the median over the rounds of a run's median epoch; spread is the "
-	       "largest minus\nthe smallest of the rounds. Cells with more workers than cores are "
-	       "reported apart. Of earlier runs\nwith the label, equal real ones on this machine "
-	       "count too, if they are not older than the\ncalibration, and the newest "
-	       "simulation. mvbench plot simulated_real draws it. Exit status: 0 within\nthe "
-	       "thresholds, 1 past one, or cells are missing, 2 cannot run like this, 130 "
-	       "interrupted.\n\n");
-	option_help(stdout, NULL, validate_flags);
-	return EXIT_OK;
-}
-
 static bool takes_no_value(const char *name)
 {
 	const struct option *o = option_find(validate_flags, name);
@@ -685,7 +662,7 @@ static char *find_cells(const struct arguments *a, char **path)
 			       OWN_CELLS);
 }
 
-int command_validate(int argc, char **argv)
+static int run(int argc, char **argv)
 {
 	struct arguments a;
 	struct validate_flags flags;
@@ -696,7 +673,8 @@ int command_validate(int argc, char **argv)
 		return complain(wrong);
 	if (a.help) {
 		arguments_free(&a);
-		return validate_help();
+		command_help(stdout, &command_validate);
+		return EXIT_OK;
 	}
 	option_default(validate_flags, &flags);
 	wrong = arguments_take(&a, validate_flags, &flags);
@@ -715,3 +693,28 @@ int command_validate(int argc, char **argv)
 	free(path);
 	return status;
 }
+
+const struct command command_validate = {
+	.name = "validate",
+	.summary = "hold the simulator against real runs, cell by cell",
+	.usage = "[FILE.ini] [--option=value ...]",
+	.about = "Runs the cells of a job file real and simulated, and reports how far the "
+		 "simulation is off: in epoch time, in the share of communication and waiting "
+		 "(several ranks), in the histogram of staleness (total variation distance; "
+		 "several workers that push), and in the final test loss. Without a file: softmax "
+		 "and mlp with batch 32 on 1 and 2 workers, by allreduce, and by asgd and periodic "
+		 "every 1, 4 and 16 steps. Options of mvbench run replace those of the file, lists "
+		 "too. Runs get the label " LABEL ", unless --label says another. Between the "
+		 "rounds it calibrates.\n\n"
+		 "A real time is the median over the rounds of a run's median epoch; spread is the "
+		 "largest minus the smallest of the rounds. Cells with more workers than cores are "
+		 "reported apart. Of earlier runs with the label, equal real ones on this machine "
+		 "count too, if they are not older than the calibration, and the newest "
+		 "simulation. mvbench plot simulated_real draws it.\n\n"
+		 "Exit status: 0 within the thresholds, 1 past one, or cells are missing, 2 cannot "
+		 "run like this, 130 interrupted.",
+	.options = validate_flags,
+	.run_options = true,
+	.bare = takes_no_value,
+	.run = run,
+};

@@ -200,7 +200,7 @@ static int sweep(int argc, char **argv)
 	if (child == 0) {
 		if (!freopen("out", "w", stdout) || !freopen("err", "w", stderr))
 			_exit(99);
-		status = command_sweep(argc, argv);
+		status = command_sweep.run(argc, argv);
 		fflush(NULL);
 		_exit(status);
 	}

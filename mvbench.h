@@ -93,6 +93,7 @@ struct run {
 	const char *transport;    /* of vectors that are on GPUs, or "auto" */
 	const char *table_home;   /* where parameter-server tables live, or "auto" */
 	bool record;              /* keep the order in which pushes were applied */
+	int64_t trace;            /* steps of each epoch whose timeline is kept */
 	int64_t threads;          /* of one worker's compute */
 	double straggle;          /* lognormal sigma of a step's compute time */
 	const char *speed;        /* of single workers: "RANK:FACTOR,..." */

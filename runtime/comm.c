@@ -31,6 +31,7 @@ struct request {
 struct comm {
 	struct link *link;
 	int rank, size;
+	bool part; /* of the workers */
 	struct stats *stats;
 	struct request slot[LINK_SLOTS];
 	const char *wanted;          /* --transport; NULL = auto */
@@ -47,22 +48,44 @@ void stats_fold(struct worker *w)
 	link_fold_float_min(comm_link(w->all), s->shortest_s, (int)kept);
 }
 
-static void count_collective(struct comm *c, nsec since, size_t total_floats)
+/* For the timeline. Ranks of a part of the workers are not the run's. */
+static void note(struct comm *c, enum trace_kind kind, nsec since, nsec until, int peer,
+		 int64_t bytes, int64_t collective)
+{
+	struct slice *e = trace_add(c->stats->trace, kind, since, until);
+	e->peer = c->part ? -1 : peer;
+	e->bytes = bytes;
+	e->collective = collective;
+}
+
+static bool is_traced(const struct comm *c)
+{
+	return __builtin_expect(c->stats->trace != NULL, 0);
+}
+
+static void count_collective(struct comm *c, enum trace_kind kind, nsec since, size_t total_floats)
 {
 	struct stats *s = c->stats;
-	nsec dt = clock_now() - since;
+	nsec now = clock_now(), dt = now - since;
+	int64_t bytes =
+		(int64_t)((sizeof(float) * total_floats + (size_t)c->rank) / (size_t)c->size);
 	s->comm += dt;
+	if (is_traced(c))
+		note(c, kind, since, now, -1, bytes, (int64_t)s->collectives);
 	if (s->collectives < s->room)
 		s->collective_s[s->collectives] = (float)dt * 1e-9f;
 	s->collectives++;
-	s->bytes_sent +=
-		(int64_t)((sizeof(float) * total_floats + (size_t)c->rank) / (size_t)c->size);
+	s->bytes_sent += bytes;
 }
 
-static void count_message(struct comm *c, nsec since, size_t floats)
+static void count_message(struct comm *c, enum trace_kind kind, int peer, nsec since, size_t floats)
 {
-	c->stats->comm += clock_now() - since;
-	c->stats->bytes_sent += (int64_t)(sizeof(float) * floats);
+	nsec now = clock_now();
+	int64_t bytes = (int64_t)(sizeof(float) * floats);
+	c->stats->comm += now - since;
+	c->stats->bytes_sent += bytes;
+	if (is_traced(c))
+		note(c, kind, since, now, peer, bytes, -1);
 }
 
 static struct comm *comm_new(struct link *link, int rank, int size, struct stats *stats)
@@ -92,6 +115,7 @@ struct comm *comm_split(struct comm *c, int color)
 	struct link *l = link_split(c->link, color, &rank, &size);
 	struct comm *part = comm_new(l, rank, size, c->stats);
 	part->wanted = c->wanted;
+	part->part = c->part || size < c->size;
 	return part;
 }
 
@@ -194,7 +218,7 @@ void comm_send(struct comm *c, int to, const struct vec *v)
 		transport_send(transport_of(c, v->dev), to, v->data, v->n);
 	else
 		link_send(c->link, to, vec_floats(v, 0), v->n);
-	count_message(c, t, v->n);
+	count_message(c, TRACE_SEND, to, t, v->n);
 }
 
 void comm_recv(struct comm *c, int from, struct vec *v)
@@ -205,7 +229,7 @@ void comm_recv(struct comm *c, int from, struct vec *v)
 		transport_recv(transport_of(c, v->dev), from, v->data, v->n);
 	else
 		link_recv(c->link, from, vec_floats(v, 0), v->n);
-	count_message(c, t, 0);
+	count_message(c, TRACE_RECV, from, t, 0);
 }
 
 void comm_exchange(struct comm *c, int peer, const struct vec *out, struct vec *in)
@@ -217,7 +241,7 @@ void comm_exchange(struct comm *c, int peer, const struct vec *out, struct vec *
 		transport_exchange(transport_of(c, out->dev), peer, out->data, in->data, out->n);
 	else
 		link_exchange(c->link, peer, vec_floats(out, 0), vec_floats(in, 0), out->n);
-	count_message(c, t, out->n);
+	count_message(c, TRACE_EXCHANGE, peer, t, out->n);
 }
 
 void comm_allreduce_part(struct comm *c, struct vec *v, size_t first, size_t n, enum reduce op)
@@ -233,7 +257,7 @@ void comm_allreduce_part(struct comm *c, struct vec *v, size_t first, size_t n, 
 	else
 		link_allreduce(c->link, vec_floats(v, first), n);
 	world_charge_sum(n, c->size);
-	count_collective(c, t, 2 * (size_t)(c->size - 1) * n);
+	count_collective(c, TRACE_ALLREDUCE, t, 2 * (size_t)(c->size - 1) * n);
 	if (op == MEAN && !far)
 		v->dev->ops->scale(v->dev, vec_floats(v, first), mean, n);
 }
@@ -257,10 +281,14 @@ struct request *comm_allreduce_start(struct comm *c, struct vec *v, size_t first
 			transport_start(reducer_of(c, v), i, v->data + first, n);
 		else
 			link_allreduce_start(c->link, i, vec_floats(v, first), n);
-		c->stats->comm += clock_now() - t;
-		c->stats->bytes_sent += (int64_t)((sizeof(float) * 2 * (size_t)(c->size - 1) * n +
-						   (size_t)c->rank) /
-						  (size_t)c->size);
+		nsec now = clock_now();
+		int64_t bytes = (int64_t)((sizeof(float) * 2 * (size_t)(c->size - 1) * n +
+					   (size_t)c->rank) /
+					  (size_t)c->size);
+		c->stats->comm += now - t;
+		c->stats->bytes_sent += bytes;
+		if (is_traced(c))
+			note(c, TRACE_SEND, t, now, -1, bytes, -1);
 	}
 	return &c->slot[i];
 }
@@ -276,7 +304,7 @@ void comm_wait(struct request *r)
 		else
 			link_allreduce_wait(c->link, (int)(r - c->slot));
 		world_charge_sum(r->n, c->size);
-		count_collective(c, t, 0);
+		count_collective(c, TRACE_ALLREDUCE, t, 0);
 	}
 	r->busy = false;
 }
@@ -302,7 +330,7 @@ void comm_allgather(struct comm *c, struct vec *all, const struct vec *mine)
 				    mine->data, n);
 	else
 		link_allgather(c->link, vec_floats(all, 0), counts, firsts, vec_floats(mine, 0), n);
-	count_collective(c, t, (size_t)(c->size - 1) * total);
+	count_collective(c, TRACE_ALLGATHER, t, (size_t)(c->size - 1) * total);
 }
 
 void comm_broadcast(struct comm *c, int root, struct vec *v)
@@ -314,7 +342,7 @@ void comm_broadcast(struct comm *c, int root, struct vec *v)
 		transport_broadcast(transport_of(c, v->dev), root, v->data, v->n);
 	else
 		link_broadcast(c->link, root, vec_floats(v, 0), v->n * sizeof(float));
-	count_collective(c, t, (size_t)(c->size - 1) * v->n);
+	count_collective(c, TRACE_BROADCAST, t, (size_t)(c->size - 1) * v->n);
 }
 
 /* A barrier moves nothing: all of its time is waiting. */
@@ -324,5 +352,7 @@ void comm_barrier(struct comm *c)
 		return;
 	nsec t = clock_now();
 	link_barrier(c->link);
-	c->stats->wait += clock_now() - t;
+	nsec now = clock_now();
+	c->stats->wait += now - t;
+	traced(c->stats, TRACE_BARRIER, t, now, -1);
 }

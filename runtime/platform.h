@@ -44,6 +44,8 @@ void failure(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)
 
 extern const bool world_is_virtual;
 nsec clock_now(void); /* monotonic */
+/* The same, of a simulated worker without giving others their turn: for looking, not for timing. */
+nsec clock_peek(void);
 void clock_delay(nsec dt);
 
 struct config;
@@ -326,6 +328,78 @@ static inline float *vec_floats(const struct vec *v, size_t first)
 
 void tally_take(struct worker *w, struct tally *out);
 
+/* ---- The timeline (trace.c): what a worker is in, from when to when ---- */
+
+/* The names in results; view event_kind of schema.sql says what each is, and its colour. What lies
+ * in another comes after it. */
+#define TRACE_KINDS(X) \
+	X(STEP, step) \
+	X(COMPUTE, compute) \
+	X(DELAY, delay) \
+	X(UPDATE, update) \
+	X(PAUSE, pause) \
+	X(PUSH, push) \
+	X(PULL, pull) \
+	X(PACK, pack) \
+	X(SEND, send) \
+	X(RECV, recv) \
+	X(EXCHANGE, exchange) \
+	X(ALLREDUCE, allreduce) \
+	X(ALLGATHER, allgather) \
+	X(BROADCAST, broadcast) \
+	X(BARRIER, barrier) \
+	X(APPLY, apply) \
+	X(WAIT, wait) \
+	X(EVALUATE, evaluate)
+enum trace_kind {
+#define ROW(id, name) TRACE_##id,
+	TRACE_KINDS(ROW)
+#undef ROW
+	TRACE_KINDS_COUNT
+};
+extern const char *const trace_names[TRACE_KINDS_COUNT];
+
+struct slice {
+	nsec start, length; /* start: since the run's timeline began */
+	int64_t bytes;      /* that this rank sent; -1: does not apply */
+	/* A push: its number; who applies it for another: that one's number. Numbers of tables that
+	 * workers reach by themselves count all their pushes; 0 = none. */
+	int64_t flow;
+	int64_t seen;       /* such a table's pushes that are in what was pulled; 0 = nothing was */
+	int64_t collective; /* the how many-th since stats_reset; -1: it was none */
+	int32_t kind, rank, epoch, step; /* step: of its epoch, from 1; 0 = between steps */
+	int32_t peer;                    /* rank; -1 = all, or not known */
+	int32_t staleness;               /* of a push; -1: it is none */
+	int32_t seq, parent; /* of this rank; parent: in which this one lies, -1 = none */
+};
+
+struct trace;
+struct stats;
+struct link;
+
+/* Collective over l, of all ranks, workers and servers: finds out how their clocks differ. Keeps up
+ * to `room` events, or fewer if all ranks of this process would take too much memory. */
+struct trace *trace_new(struct link *l, int rank, int size, size_t room);
+void trace_free(struct trace *t); /* NULL is fine */
+/* What begins belongs to this step. */
+void trace_at(struct trace *t, int64_t epoch, int64_t step);
+/* The event's place, for whoever knows more of it; allocates nothing. When there is no room left,
+ * the event is counted and lost. */
+struct slice *trace_add(struct trace *t, enum trace_kind kind, nsec since, nsec until);
+void trace_of(const struct trace *t, int32_t *epoch, int32_t *step);
+/* Puts the events since the last time in order and says which lies in which. s: knows what was
+ * waiting inside collectives (stats_fold); NULL = there were none. */
+void trace_settle(struct trace *t, const struct stats *s);
+/* Off the clock: sends what was settled to rank `to`, and forgets it. */
+void trace_send(struct trace *t, struct link *l, int to);
+/* Events of several ranks. */
+struct slices {
+	struct slice *event;
+	size_t n, lost;
+};
+void trace_take(struct trace *t, struct slices *all); /* this rank's own */
+void trace_recv(struct link *l, int from, struct slices *all);
+
 /* ---- Communication: comm.c counts and times, the platform's own file (mpi.c) moves. ---- */
 
 /* A histogram of staleness is exact below STALENESS_EXACT; above, each octave has 16 bins. */
@@ -342,7 +416,16 @@ struct stats {           /* of one worker since stats_reset */
 	 * last to arrive waits for nobody); what another spends longer is waiting. */
 	float *collective_s, *shortest_s;
 	size_t collectives, room; /* collectives may exceed room: the rest is extrapolated */
+	struct trace *trace;      /* where events go now; NULL = nowhere */
 };
+
+/* Without a timeline this is one branch. */
+static inline void traced(const struct stats *s, enum trace_kind kind, nsec since, nsec until,
+			  int peer)
+{
+	if (__builtin_expect(s->trace != NULL, 0))
+		trace_add(s->trace, kind, since, until)->peer = peer;
+}
 
 /* stats.c, but stats_fold: comm.c. */
 void stats_init(struct stats *s, size_t room); /* room: collectives of a race that are kept */
@@ -461,6 +544,11 @@ const struct option *option_find(const struct option *table, const char *name);
 /* The name in the list that is nearest to what was typed, or NULL when none is near. */
 const char *nearest(const char *typed, const char *const *names, size_t n);
 void option_help(FILE *f, const char *prefix, const struct option *table);
+/* What help shows of an option: as one types its default, and what it is; both on the heap. */
+void option_words(const struct option *o, const char *owner, char **left, char **right);
+/* Prints words from this column on, in lines of at most 100. */
+void text_wrap(FILE *f, const char *text, int column);
+void text_row(FILE *f, const char *left, const char *right); /* in two columns, as options are */
 void option_json(FILE *f, const struct option *o, const void *fields); /* the value */
 void text_json(FILE *f, const char *s);                                /* "s", escaped */
 
@@ -624,6 +712,9 @@ struct sink {
 		       int n, const int64_t *staleness);
 	/* What --record asks for: after each race, before its epochs. NULL = not wanted. */
 	char *(*arrivals)(void *self, const struct arrival *a, size_t n);
+	/* What --trace asks for: after each race and its judging; by rank, in order. lost: events
+	 * that there was no room for. NULL = not wanted. */
+	char *(*events)(void *self, const struct slice *e, size_t n, size_t lost);
 	/* On every rank at the end: how long each of its steps took [s]. NULL = not wanted. */
 	void (*steps)(void *self, struct worker *w, const float *step_s, size_t n);
 	double steps_wanted_s; /* with steps: as many are taken as fit in this time */
@@ -693,8 +784,46 @@ void panic_to(char *text, size_t room);
  * the program's build folder, or under ../share/mvbench. Heap; NULL when it is not there. */
 char *installed_path(const char *name);
 
-/* ---- The command that needs no results (list.c) -------------------------- */
+/* ---- Commands, and what help says of them (command.c): results.h lists them ------------- */
 
-int command_list(int argc, char **argv);
+struct command {
+	const char *name, *summary;
+	/* The words after the name. The first says what may stand there: FILE.ini, FIGURE, TOPIC,
+	 * or a|b|c to choose from; brackets where it need not. */
+	const char *usage;
+	const char *about;                 /* for --help: paragraphs, an empty line between them */
+	const struct option *options;      /* its own; ends at name NULL */
+	bool run_options;                  /* also takes every option of mvbench run */
+	bool (*bare)(const char *name);    /* options that need no value; NULL = none */
+	int (*run)(int argc, char **argv); /* with the words after its name; an exit status */
+	void (*more)(FILE *f);             /* what --help says after the options; NULL = nothing */
+};
+/* What --help says, made from the above. */
+void command_help(FILE *f, const struct command *c);
+
+/* A page of help: as text, or as the source of a manual page (roff). Each part but a title begins
+ * with an empty line. */
+struct help {
+	FILE *f;
+	bool roff;
+};
+void help_head(const struct help *p, int level, const char *text); /* level: 1 or 2 */
+void help_words(const struct help *p, const char *text); /* paragraphs, an empty line between */
+void help_row(const struct help *p, const char *left, const char *right);
+void help_options(const struct help *p, const char *owner, const struct option *table);
+void help_verbatim(const struct help *p, const char *text);
+/* The same as command_help. level: of its heads. */
+void help_command(const struct help *p, int level, const struct command *c);
+
+/* A workload's own defaults, as one types them; from the heap. */
+char *recipe_words(const struct setting *recipe);
+
+/* All that there is to choose from, by kind: "strategy", "updater", "workload", "device",
+ * "platform" (list.c). */
+void catalogue_each(void (*each)(void *ctx, const char *kind, const char *name,
+				 const char *summary),
+		    void *ctx);
+
+extern const struct command command_list; /* the one that needs no results (list.c) */
 
 #endif

@@ -22,8 +22,10 @@ void stats_fini(struct stats *s)
 
 void stats_reset(struct stats *s)
 {
-	*s = (struct stats){
-		.collective_s = s->collective_s, .shortest_s = s->shortest_s, .room = s->room};
+	*s = (struct stats){.collective_s = s->collective_s,
+			    .shortest_s = s->shortest_s,
+			    .room = s->room,
+			    .trace = s->trace};
 }
 
 static int staleness_bin(int64_t staleness)

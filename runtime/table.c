@@ -293,11 +293,16 @@ static size_t moved(const struct table *t, const struct pass *p)
 	return moves;
 }
 
+static int64_t bytes_of(const struct table *t, const struct pass *p)
+{
+	int ways = p->kind == PASS_READ ? p->pull : p->kind == PASS_PUSH ? 1 + (p->out != NULL) : 2;
+	return (int64_t)(sizeof(float) * moved(t, p) * (size_t)ways);
+}
+
 static void count_pass(struct table *t, const struct pass *p)
 {
 	struct stats *s = t->among->stats;
-	int ways = p->kind == PASS_READ ? p->pull : p->kind == PASS_PUSH ? 1 + (p->out != NULL) : 2;
-	s->bytes_sent += (int64_t)(sizeof(float) * moved(t, p) * (size_t)ways);
+	s->bytes_sent += bytes_of(t, p);
 	if (pass_pushes(p) && p->dropped)
 		s->dropped++;
 	else if (pass_pushes(p))
@@ -349,13 +354,36 @@ static char *start(struct table *t, struct pass *p)
 	return wrong;
 }
 
+/* In the timeline, tables are told apart by the upper bits of numbers. */
+static int64_t numbered(const struct table *t, int64_t n)
+{
+	return n > 0 ? (int64_t)t->id << 40 | n : 0;
+}
+
+static void note_pass(struct table *t, const struct pass *p, nsec since)
+{
+	struct slice *e = trace_add(t->among->stats->trace,
+				    pass_pushes(p) ? TRACE_PUSH : TRACE_PULL, since, clock_peek());
+	e->bytes = bytes_of(t, p);
+	if (pass_pushes(p) && !p->dropped) {
+		e->flow = numbered(t, p->flow);
+		e->staleness = (int32_t)p->staleness;
+	}
+	if (p->pull && t->among->home != &home_servers)
+		e->seen = numbered(t, t->seen);
+}
+
 char *table_pass(struct table *t, struct pass *p)
 {
+	bool noted = __builtin_expect(t->among->stats->trace != NULL, 0);
+	nsec since = noted ? clock_peek() : 0;
 	char *wrong = check_pass(t, p);
 	if (!wrong)
 		wrong = start(t, p);
 	if (!wrong)
 		wrong = wait(t, p);
+	if (noted)
+		note_pass(t, p, since);
 	return wrong;
 }
 

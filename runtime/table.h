@@ -72,6 +72,7 @@ struct pass {
 	bool dropped;    /* came too late for its round */
 	bool read_later; /* out is filled in the waiting */
 	int64_t round;   /* that it was pushed in */
+	int64_t flow;    /* a push's number in the timeline; 0 = none */
 	bool under_way;  /* started as a ticket, and not waited for */
 };
 
@@ -141,8 +142,12 @@ void tables_replay(struct tables *s, const struct record *r);
 void tables_close(struct tables *s);
 /* Tells the servers (everyone's ranks from `workers` on) that their life is over; rank 0 does. */
 void servers_dismiss(struct link *everyone, int workers);
-/* A server's life: returns when the workers have closed their tables. replay may be NULL. */
-void tables_serve(struct link *everyone, int rank, int workers, const struct record *replay);
+/* A server's life: returns when the workers have closed their tables. replay and trace may be NULL.
+ */
+void tables_serve(struct link *everyone, int rank, int workers, const struct record *replay,
+		  struct trace *trace);
+/* By rank 0: what the servers' timelines have since the last time. */
+void servers_events(struct link *everyone, int workers, struct slices *all);
 
 /* Collective over the workers, in the same order. init [n], the host's, may be NULL: zeros. */
 char *table_open(struct table **out, struct tables *s, const struct table_rules *rules,

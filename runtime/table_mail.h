@@ -11,7 +11,7 @@
 
 enum { SLOTS = TICKETS_MAX + 1 }; /* the last is that of table_pass */
 enum tag { TAG_ASK = 2, TAG_BODY, TAG_ANSWER /* + table x SLOTS + slot */ };
-enum what { ASK_OPEN, ASK_PASS, ASK_VERSION, ASK_FLUSH, ASK_RESUME, ASK_CLOSE, ASK_DISMISS };
+enum what { ASK_OPEN, ASK_PASS, ASK_VERSION, ASK_FLUSH, ASK_RESUME, ASK_CLOSE, ASK_EVENTS, ASK_DISMISS };
 
 struct ask {
 	enum what what;
@@ -21,6 +21,8 @@ struct ask {
 	int64_t rows;          /* that follow; -1: the whole shard */
 	int64_t in, out;       /* floats that follow, and that are wanted */
 	struct push by;
+	int64_t flow;        /* of a push, in the timeline; 0 = the pass is not in it, or a pull */
+	int32_t epoch, step; /* likewise; epoch 0 = it is not */
 };
 
 struct answer {
@@ -31,6 +33,7 @@ struct answer {
 	int32_t away; /* the worker that will not push any more: an uneven number of pushes, or -1
 		       */
 	int32_t dropped;
+	int32_t latest; /* the worker whose question ended the wait; -1: there was none */
 };
 
 /* Follows ASK_OPEN, and then the shard's first values where `init` says so. */

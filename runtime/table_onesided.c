@@ -341,6 +341,7 @@ static void settle(struct table *t)
 		p->staleness = met(t, p);
 	if (pass_pushes(p) && h->told_first)
 		before = p->staleness + t->seen;
+	p->flow = pass_pushes(p) ? before + 1 : 0;
 	if (p->pull && !p->read_later)
 		t->seen = before + pass_pushes(p);
 	else if (pass_pushes(p))
@@ -370,11 +371,24 @@ static void begin(struct table *t, struct pass *p)
 
 /* ---- Waiting for others --------------------------------------------------------- */
 
+/* As last looked at: of the others, the one that has made the fewest pushes; -1 = there is none. */
+static int slowest(const struct table *t)
+{
+	int least = -1;
+	for (int k = 0; k < t->among->size; k++)
+		if (k != t->among->rank &&
+		    (least < 0 || last_count(t, PUSHES, k) < last_count(t, PUSHES, least)))
+			least = k;
+	return least;
+}
+
 static void rest(struct table *t, nsec *pause)
 {
 	nsec since = clock_now();
 	world_rest("others' pushes", *pause);
-	t->among->stats->wait += clock_now() - since;
+	nsec now = clock_now();
+	t->among->stats->wait += now - since;
+	traced(t->among->stats, TRACE_WAIT, since, now, slowest(t));
 	*pause = 2 * *pause < REST_MOST ? 2 * *pause : REST_MOST;
 }
 

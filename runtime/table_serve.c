@@ -78,6 +78,8 @@ struct server {
 	bool over;
 	const struct record *replay; /* NULL = questions are answered as they come */
 	bool again;                  /* somebody's turn may have come */
+	struct trace *trace;         /* NULL = no timeline is kept */
+	int latest;                  /* worker whose question is at hand */
 };
 
 static struct buffer *buffer_new(const struct server *v, size_t room)
@@ -275,8 +277,24 @@ static bool piece(const struct shard *t, const struct job *j, size_t i, size_t *
 	return true;
 }
 
+/* In the timeline, what a server does belongs to the step of the worker that it does it for. */
+static void note(struct server *v, enum trace_kind kind, const struct job *j, nsec since)
+{
+	struct slice *e = trace_add(v->trace, kind, since, clock_peek());
+	e->epoch = j->ask.epoch;
+	e->step = j->ask.step;
+	e->peer = j->worker;
+	e->flow = kind == TRACE_APPLY ? j->ask.flow : 0;
+	e->bytes = kind == TRACE_APPLY ? -1 : j->ask.out * (int64_t)sizeof(float);
+}
+
+static bool is_noted(const struct server *v, const struct job *j)
+{
+	return v->trace && j->ask.epoch > 0;
+}
+
 /* The push; with `read`, data is then what is pulled. */
-static void apply(struct shard *t, struct job *j, bool read)
+static void apply(struct server *v, struct shard *t, struct job *j, bool read)
 {
 	const struct table_rules adding = {.updater = updater_find("add")};
 	struct member *m = &t->member[j->worker];
@@ -286,6 +304,7 @@ static void apply(struct shard *t, struct job *j, bool read)
 			 .by = j->ask.by,
 			 .staleness = j->answer.staleness};
 	size_t first, n, offset;
+	nsec since = is_noted(v, j) ? clock_peek() : 0;
 	if (j->ask.in == 0)
 		return;
 	read = (read && j->ask.out > 0) || p.kind == PASS_ELASTIC;
@@ -301,6 +320,8 @@ static void apply(struct shard *t, struct job *j, bool read)
 			   part(m->own, first), part(m->pulled, first), x, out, n);
 	}
 	world_charge_pass(&p, (size_t)j->ask.in, false);
+	if (is_noted(v, j))
+		note(v, TRACE_APPLY, j, since);
 }
 
 /* Makes data what the worker is to see, and counts it as its pull. */
@@ -309,6 +330,7 @@ static void read_model(struct server *v, struct shard *t, struct job *j)
 	struct member *m = &t->member[j->worker];
 	float *from = t->rules.rounds ? t->model->x : t->w;
 	size_t first, n, offset;
+	nsec since = is_noted(v, j) ? clock_peek() : 0;
 	if (j->ask.pull)
 		m->seen = t->version;
 	if (j->ask.out == 0)
@@ -328,6 +350,8 @@ static void read_model(struct server *v, struct shard *t, struct job *j)
 			memcpy(m->pulled + first, from + first, n * sizeof *from);
 	}
 	world_charge_pass(&(struct pass){.kind = PASS_READ}, (size_t)j->ask.out, false);
+	if (is_noted(v, j))
+		note(v, TRACE_PULL, j, since);
 }
 
 /* ---- Rounds and leads ---- */
@@ -404,6 +428,7 @@ static bool has_turn(const struct shard *t, const struct job *j, enum pass_kind 
 static void release(struct server *v, struct shard *t, struct job *j)
 {
 	j->answer.held = clock_now() - j->since;
+	j->answer.latest = v->latest;
 	if (j->answer.away < 0) {
 		t->member[j->worker].round = t->round;
 		if (j->ask.pull)
@@ -454,7 +479,7 @@ static void push_in_round(struct server *v, struct shard *t, struct job *j)
 	if (late && !j->answer.dropped)
 		turn_misfits(&t->turns, j->answer.seq);
 	if (!j->answer.dropped) {
-		apply(t, j, false);
+		apply(v, t, j, false);
 		t->counted++;
 	}
 	buffer_drop(v, &j->data);
@@ -477,7 +502,7 @@ static void push(struct server *v, struct shard *t, struct job *j)
 	bool too_far = t->rules.bounded &&
 		       (t->turns.pass ? strcmp(turn_kind(&t->turns, j->answer.seq), "push") == 0
 				      : leads(v, t, j));
-	apply(t, j, !too_far);
+	apply(v, t, j, !too_far);
 	if (too_far) {
 		hold(t, j);
 	} else {
@@ -551,6 +576,10 @@ static void obey(struct server *v, int k)
 		look_at_held(v, t);
 		close_if_all(v, a->table);
 		return;
+	case ASK_EVENTS:
+		trace_settle(v->trace, NULL);
+		trace_send(v->trace, v->link, 0);
+		return;
 	case ASK_DISMISS:
 		v->over = true;
 		return;
@@ -584,6 +613,7 @@ static void do_pass(struct server *v, int k)
 static void advance_line(struct server *v, int k)
 {
 	struct line *c = &v->line[k];
+	v->latest = k;
 	if (!c->job) {
 		if (!link_done(v->link, &c->asking))
 			return;
@@ -651,12 +681,16 @@ static void leave(struct server *v)
 	free(v);
 }
 
-void tables_serve(struct link *everyone, int rank, int workers, const struct record *replay)
+void tables_serve(struct link *everyone, int rank, int workers, const struct record *replay,
+		  struct trace *trace)
 {
 	struct server *v = must(calloc(1, sizeof *v));
 	nsec nap = 0;
-	*v = (struct server){
-		.link = everyone, .rank = rank - workers, .workers = workers, .replay = replay};
+	*v = (struct server){.link = everyone,
+			     .rank = rank - workers,
+			     .workers = workers,
+			     .replay = replay,
+			     .trace = trace};
 	v->line = must(calloc((size_t)workers, sizeof *v->line));
 	for (int k = 0; k < workers; k++)
 		listen(v, k);

@@ -270,6 +270,7 @@ static void await(struct table *t, struct slot *q)
 {
 	struct link *l = t->among->everyone;
 	nsec since = clock_now(), held = 0, nap = 0;
+	int latest = -1;
 	while (!advance_legs(t, q)) {
 		if (link_look(l)) {
 			nap = 0;
@@ -280,10 +281,16 @@ static void await(struct table *t, struct slot *q)
 		link_sleep(l, &nap);
 	}
 	for (int s = 0; s < t->among->servers; s++)
-		if (q->leg[s].answered && q->leg[s].answer.held > held)
+		if (q->leg[s].answered && q->leg[s].answer.held > held) {
 			held = q->leg[s].answer.held;
-	nsec took = clock_now() - since;
-	t->among->stats->wait += held < took ? held : took;
+			latest = q->leg[s].answer.latest;
+		}
+	nsec now = clock_now(), took = now - since;
+	held = held < took ? held : took;
+	t->among->stats->wait += held;
+	traced(t->among->stats, TRACE_RECV, since, now, -1);
+	if (held > 0) /* the answer's way comes after it, the question's before */
+		traced(t->among->stats, TRACE_WAIT, since, since + held, latest);
 }
 
 static void record_leg(struct table *t, const struct pass *p, const struct answer *a, int s)
@@ -365,8 +372,13 @@ static char *servers_start(struct table *t, struct pass *p)
 	p->staleness = 0;
 	p->dropped = false;
 	t->pushes += pass_pushes(p);
+	p->flow = pass_pushes(p) ? (int64_t)(t->among->rank + 1) << 24 | (t->pushes & 0xffffff) : 0;
 	c->unseen = (c->unseen && (p->row || !pulls)) || (pass_pushes(p) && !pulls);
+	struct stats *stats = t->among->stats;
+	nsec since = stats->trace ? clock_peek() : 0;
 	const float *from = floats_to_send(t, q, p, replace);
+	nsec packed = stats->trace ? clock_peek() : 0;
+	traced(stats, TRACE_PACK, since, packed, -1);
 	struct ask a = {.what = ASK_PASS,
 			.table = t->id,
 			.slot = (int32_t)(q - c->slot),
@@ -375,8 +387,13 @@ static char *servers_start(struct table *t, struct pass *p)
 			.replace = replace,
 			.rows = -1,
 			.by = p->by};
+	if (stats->trace) {
+		trace_of(stats->trace, &a.epoch, &a.step);
+		a.flow = p->flow ? (int64_t)t->id << 40 | p->flow : 0;
+	}
 	for (int s = 0; s < t->among->servers; s++)
 		start_leg(t, q, s, a, from);
+	traced(stats, TRACE_SEND, packed, stats->trace ? clock_peek() : 0, -1);
 	return NULL;
 }
 
@@ -453,6 +470,16 @@ void servers_dismiss(struct link *everyone, int workers)
 		link_ring(everyone, s);
 	}
 	link_bells_free(everyone);
+}
+
+void servers_events(struct link *everyone, int workers, struct slices *all)
+{
+	struct ask a = {.what = ASK_EVENTS};
+	for (int s = workers; s < link_size(everyone); s++) {
+		link_tell(everyone, s, TAG_ASK, &a, sizeof a);
+		link_ring(everyone, s);
+		trace_recv(everyone, s, all);
+	}
 }
 
 static void servers_finish(struct tables *s)

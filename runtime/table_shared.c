@@ -50,6 +50,7 @@ struct shared {
 	int64_t applied;                   /* and those that are through */
 	int64_t turn; /* of a replay: passes of the record that have taken place */
 	int64_t seq;  /* recorded passes; under the first block's lock */
+	int latest;   /* the worker that others were called for last */
 };
 
 /* One a line of the cache, so that neighbours do not disturb each other. */
@@ -307,7 +308,9 @@ static void lock_or_sleep(struct table *t, size_t block)
 	nsec since = clock_now();
 	if (!look_for(m, since + AT(t)->look))
 		pthread_mutex_lock(m);
-	t->among->stats->wait += clock_now() - since;
+	nsec now = clock_now();
+	t->among->stats->wait += now - since;
+	traced(t->among->stats, TRACE_WAIT, since, now, -1);
 }
 
 static void unlock(struct table *t, size_t block)
@@ -374,6 +377,7 @@ static void count_versions(struct table *t, struct pass *p)
 	int64_t before = atomic_fetch_add(version, pass_pushes(p));
 	if (pass_pushes(p))
 		p->staleness = t->rules.rounds ? 0 : before - t->seen;
+	p->flow = pass_pushes(p) ? before + 1 : 0;
 	if (p->pull)
 		t->seen = before + pass_pushes(p);
 	else if (pass_pushes(p))
@@ -398,7 +402,17 @@ static void sleep_for(struct table *t, const char *what)
 	nsec since = clock_now();
 	world_enter(what, -1);
 	gate_wait(&s->gate);
-	t->among->stats->wait += clock_now() - since;
+	nsec now = clock_now();
+	t->among->stats->wait += now - since;
+	traced(t->among->stats, TRACE_WAIT, since, now, s->latest);
+}
+
+/* Under the gate: wakes those who wait for what this worker has done. */
+static void call_others(struct table *t)
+{
+	struct shared *s = AT(t)->shared;
+	s->latest = t->among->rank;
+	gate_call(&s->gate);
 }
 
 /* In a replay: sleeps until pass p is the next of the record, and returns what the record calls it.
@@ -483,6 +497,8 @@ static void walk(struct table *t, const struct pass *p)
 
 static void do_pass(struct table *t, struct pass *p)
 {
+	struct stats *stats = t->among->stats;
+	nsec since = stats->trace ? clock_peek() : 0;
 	if (is_recorded(t, p)) {
 		recorded_pass(t, p);
 	} else {
@@ -490,6 +506,8 @@ static void do_pass(struct table *t, struct pass *p)
 		walk(t, p);
 	}
 	world_charge_pass(p, pass_floats(t, p), true);
+	if (stats->trace && pass_pushes(p))
+		trace_add(stats->trace, TRACE_APPLY, since, clock_peek());
 }
 
 /* ---- Rounds and leads ----------------------------------------------------------- */
@@ -599,9 +617,10 @@ static void push_in_round(struct table *t, struct pass *p)
 		return;
 	}
 	do_pass(t, &push);
+	p->flow = push.flow;
 	gate_enter(&s->gate);
 	s->applied++;
-	gate_call(&s->gate);
+	call_others(t);
 	gate_leave(&s->gate);
 }
 
@@ -688,7 +707,7 @@ static void keep_lead(struct table *t)
 	struct shared *s = AT(t)->shared;
 	gate_enter(&s->gate);
 	AT(t)->client[t->among->rank].pushes = t->pushes;
-	gate_call(&s->gate);
+	call_others(t);
 	while (leads(t))
 		sleep_for(t, "others' pushes");
 	gate_leave(&s->gate);
@@ -713,6 +732,7 @@ static char *shared_start(struct table *t, struct pass *p)
 		struct pass push = push_alone(p);
 		do_pass(t, &push);
 		p->staleness = push.staleness;
+		p->flow = push.flow;
 	} else {
 		await_turn(t, p);
 		do_pass(t, p);
@@ -753,7 +773,7 @@ static void shared_flush(struct table *t)
 	struct home_state *h = AT(t);
 	gate_enter(&h->shared->gate);
 	h->client[t->among->rank].barriers++;
-	gate_call(&h->shared->gate);
+	call_others(t);
 	gate_leave(&h->shared->gate);
 }
 

@@ -80,7 +80,9 @@ static void stage_in(struct table *t, struct pass *p)
 		d->ops->get(d, t->staged[1], p->out, t->n);
 	p->in = p->in ? t->staged[0] : NULL;
 	p->out = p->out ? t->staged[1] : NULL;
-	t->among->stats->comm += clock_now() - since;
+	nsec now = clock_now();
+	t->among->stats->comm += now - since;
+	traced(t->among->stats, TRACE_PACK, since, now, -1);
 }
 
 static void stage_out(struct table *t, struct vec *out)
@@ -88,7 +90,9 @@ static void stage_out(struct table *t, struct vec *out)
 	struct device *d = t->among->dev;
 	nsec since = clock_now();
 	d->ops->put(d, out->data, t->staged[1], t->n);
-	t->among->stats->comm += clock_now() - since;
+	nsec now = clock_now();
+	t->among->stats->comm += now - since;
+	traced(t->among->stats, TRACE_PACK, since, now, -1);
 }
 
 /* A strategy's pass: it covers the whole table, and what goes wrong ends the run. What the device

@@ -70,6 +70,7 @@ struct race {
 	nsec stood;           /* --pause */
 
 	struct link *everyone; /* workers and servers; NULL without servers */
+	struct trace *trace;   /* --trace; or NULL */
 
 	float *step_s; /* [steps kept]: durations [s], where the sink wants them; or NULL */
 	size_t steps_kept, steps_most; /* steps_most 0: not known yet */
@@ -214,10 +215,31 @@ static bool compute(struct worker *w, bool with_step)
 	return with_step;
 }
 
+/* Notes what a worker was in since then, and returns the time; 0 where nobody asks. */
+static nsec note(struct race *r, enum trace_kind kind, nsec since)
+{
+	if (!r->stats.trace)
+		return 0;
+	nsec now = clock_peek();
+	trace_add(r->stats.trace, kind, since, now);
+	return now;
+}
+
+/* Steps that are kept begin and end with this; kept false: nothing that follows is. */
+static nsec note_from(struct race *r, bool kept, int64_t step)
+{
+	r->stats.trace = kept ? r->trace : NULL;
+	if (!r->stats.trace)
+		return 0;
+	trace_at(r->trace, r->w.epoch, step);
+	return clock_peek();
+}
+
 static void one_step(struct race *r, size_t s, uint64_t *straggle_rng)
 {
 	struct worker *w = &r->w;
 	const struct stats *c = &r->stats;
+	nsec began = note_from(r, (int64_t)s < w->run->trace, (int64_t)s + 1), at = began;
 	nsec since = r->delayed ? clock_now() : 0, talked = c->comm + c->wait;
 	bool done = false;
 	w->step++;
@@ -231,13 +253,18 @@ static void one_step(struct race *r, size_t s, uint64_t *straggle_rng)
 		for (size_t i = w->layers; i-- > 0;)
 			layer_ready(w, i);
 	}
+	at = note(r, TRACE_COMPUTE, at);
 	if (r->delayed) {
 		device_sync(w->dev);
 		talked = c->comm + c->wait - talked;
 		delay(r, clock_now() - since - talked, straggle_rng);
+		at = note(r, TRACE_DELAY, at);
 	}
-	if (!done)
+	if (!done) {
 		w->strategy->step(w);
+		note(r, TRACE_UPDATE, at);
+	}
+	note(r, TRACE_STEP, began);
 }
 
 static void flush_tables(struct worker *w)
@@ -282,6 +309,8 @@ static void attend(struct race *r)
 		u->pause_at = NEVER;
 		clock_delay(u->pause);
 		r->stood += clock_now() - since;
+		note_from(r, true, 0);
+		note(r, TRACE_PAUSE, since);
 	}
 	if (u->leave_at < NEVER && training_time(r) >= u->leave_at) {
 		u->leave_at = NEVER;
@@ -334,6 +363,7 @@ static void run_epoch(struct race *r, bool barrier)
 	device_sync(w->dev);
 	in_steps = clock_now() - in_steps - (r->stood - stood);
 	nsec busy = (s->comm - before.comm) + (s->wait - before.wait);
+	note_from(r, barrier, 0);
 	if (barrier) {
 		if (w->strategy->flush && !r->left)
 			w->strategy->flush(w);
@@ -342,6 +372,7 @@ static void run_epoch(struct race *r, bool barrier)
 			w->strategy->rejoin(w);
 		device_sync(w->dev);
 	}
+	note_from(r, false, 0);
 	nsec now = clock_now();
 	lap->epoch = w->epoch;
 	lap->left = r->left;
@@ -449,9 +480,14 @@ static void take_back_model(struct race *r, const struct lap *lap)
 
 static struct tally judge_model(struct race *r, const struct lap *lap)
 {
+	nsec since = clock_peek();
 	place_model(r, lap);
 	struct tally t = evaluate(r);
 	take_back_model(r, lap);
+	if (r->trace) {
+		trace_at(r->trace, lap->epoch, 0);
+		trace_add(r->trace, TRACE_EVALUATE, since, clock_peek());
+	}
 	return t;
 }
 
@@ -617,6 +653,30 @@ static char *hand_over_arrivals(struct race *r)
 	return error;
 }
 
+/* Collective: the timeline since the last time, of workers and servers, goes to the sink. */
+static void hand_over_events(struct race *r)
+{
+	struct link *all = comm_link(r->w.all);
+	struct slices e = {.n = 0};
+	char *error = NULL;
+	if (!r->trace)
+		return;
+	trace_settle(r->trace, &r->stats);
+	if (r->w.rank != 0) {
+		trace_send(r->trace, all, 0);
+	} else {
+		trace_take(r->trace, &e);
+		for (int k = 1; k < r->w.trainers; k++)
+			trace_recv(all, k, &e);
+		if (r->everyone && r->w.tables)
+			servers_events(r->everyone, r->w.trainers, &e);
+		error = r->sink->events ? r->sink->events(r->sink->self, e.event, e.n, e.lost)
+					: NULL;
+		free(e.event);
+	}
+	decide(r, error);
+}
+
 static const struct record *replayed(const struct race *r)
 {
 	return r->plan->simulation ? r->plan->simulation->replay : NULL;
@@ -667,6 +727,7 @@ static void judge(struct race *r)
 		decide(r, error);
 	}
 	r->laps = 0;
+	hand_over_events(r);
 	stats_reset(&r->stats); /* what judging communicated does not count */
 }
 
@@ -873,6 +934,7 @@ static void tear_down(struct race *r)
 	comm_free(w->all); /* they may hold memory of the device */
 	r->dev.ops->close(&r->dev);
 	stats_fini(&r->stats);
+	trace_free(r->trace);
 	free(w->state);
 	free(r->order);
 	free(r->step_first);
@@ -949,7 +1011,8 @@ static void race_on(struct race *r)
 /* A server's whole life. */
 static int serve(struct race *r)
 {
-	tables_serve(r->everyone, r->w.rank, r->w.trainers, replayed(r));
+	tables_serve(r->everyone, r->w.rank, r->w.trainers, replayed(r), r->trace);
+	trace_free(r->trace);
 	comm_free(r->w.all);
 	link_free(r->everyone);
 	platform_stop();
@@ -976,6 +1039,30 @@ static void hash_model(struct race *r, char hex[17])
 		snprintf(hex, 17, "%016llx", (unsigned long long)h);
 	}
 	take_back_model(r, NULL);
+}
+
+/* Events of one race: a few a step, with room for reductions that go in many parts; a server's: of
+ * all workers' passes. */
+static size_t events_expected(const struct race *r)
+{
+	enum { A_STEP = 32, A_LAP = 64 };
+	const struct run *run = r->w.run;
+	int64_t steps = run->trace < r->plan->steps ? run->trace : r->plan->steps, laps = 1;
+	if (run->barrier_every != 1)
+		laps = run->barrier_every && run->barrier_every < run->epochs ? run->barrier_every
+									      : run->epochs;
+	size_t room = (size_t)((steps * A_STEP + A_LAP) * laps);
+	return r->w.rank < r->w.trainers ? room : room / 4 * (size_t)r->w.trainers;
+}
+
+/* Collective over all ranks. */
+static struct trace *make_trace(struct race *r)
+{
+	struct worker *w = &r->w;
+	if (w->run->trace == 0)
+		return NULL;
+	return trace_new(r->everyone ? r->everyone : comm_link(w->all), w->rank, w->size,
+			 events_expected(r));
 }
 
 /* What all workers are given. */
@@ -1013,6 +1100,7 @@ static int live_as_worker(void *ctx)
 	ending.workers = r->w.trainers;
 	r->everyone = ending.everyone = c->run.servers > 0 ? link_world(r->w.size) : NULL;
 	r->w.all = comm_world_trainers(&r->w);
+	r->trace = make_trace(r);
 	if (r->w.rank >= r->w.trainers)
 		return serve(r);
 	set_up(r);

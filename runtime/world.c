@@ -20,6 +20,11 @@ nsec clock_now(void)
 	return (nsec)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+nsec clock_peek(void)
+{
+	return clock_now();
+}
+
 void clock_delay(nsec dt)
 {
 	struct timespec t = {.tv_sec = dt / 1000000000, .tv_nsec = dt % 1000000000};

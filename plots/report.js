@@ -1,0 +1,82 @@
+'use strict';
+/* Tables sort by their heads: numbers by data-v, words as people order them, what is missing last. */
+for (const table of document.querySelectorAll('table.sort')) {
+	const body = table.tBodies[0];
+	const heads = [...table.tHead.rows[0].cells];
+	const first = [...body.rows];
+	const key = (row, i) => {
+		const cell = row.cells[i];
+		return 'v' in cell.dataset ? Number(cell.dataset.v) : cell.textContent.trim();
+	};
+	const order = (a, b) => typeof a === 'number' && typeof b === 'number' ? (a > b) - (a < b)
+		: String(a).localeCompare(String(b), 'en', {numeric: true});
+	const sort = i => {
+		const numbers = heads[i].classList.contains('n');
+		const was = heads[i].getAttribute('aria-sort');
+		/* Accuracies and speed-ups are asked for from the best one down; a third click undoes. */
+		const turns = heads[i].dataset.most ? ['descending', 'ascending'] : ['ascending', 'descending'];
+		const now = was ? turns[turns.indexOf(was) + 1] : turns[0];
+		const sign = now === 'descending' ? -1 : 1;
+		const rows = first.slice();
+		const missing = k => k === '' || (numbers && typeof k !== 'number');
+		if (now)
+			rows.sort((a, b) => {
+				const x = key(a, i), y = key(b, i);
+				return missing(x) - missing(y) || (missing(x) ? 0 : sign * order(x, y));
+			});
+		for (const head of heads)
+			head.removeAttribute('aria-sort');
+		if (now)
+			heads[i].setAttribute('aria-sort', now);
+		body.append(...rows);
+	};
+	heads.forEach((head, i) => {
+		const button = document.createElement('button');
+		button.type = 'button';
+		button.append(...head.childNodes);
+		button.addEventListener('click', () => sort(i));
+		head.append(button);
+	});
+}
+
+for (const box of document.querySelectorAll('.command')) {
+	const pre = box.querySelector('pre');
+	const button = document.createElement('button');
+	const say = text => {
+		button.textContent = text;
+		setTimeout(() => button.textContent = 'Copy', 1500);
+	};
+	const select = () => {
+		getSelection().selectAllChildren(pre);
+		say(document.execCommand('copy') ? 'Copied' : 'Selected');
+	};
+	button.type = 'button';
+	button.textContent = 'Copy';
+	button.addEventListener('click', () => {
+		if (navigator.clipboard)
+			navigator.clipboard.writeText(pre.textContent).then(() => say('Copied'), select);
+		else
+			select();
+	});
+	box.append(button);
+}
+
+/* A link to a configuration opens it; paper shows all. */
+const details = [...document.querySelectorAll('details')];
+const open = () => {
+	const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+	if (target && target.tagName === 'DETAILS')
+		target.open = true;
+};
+let closed = [];
+addEventListener('hashchange', open);
+addEventListener('beforeprint', () => {
+	closed = details.filter(d => !d.open);
+	for (const d of closed)
+		d.open = true;
+});
+addEventListener('afterprint', () => {
+	for (const d of closed)
+		d.open = false;
+});
+open();

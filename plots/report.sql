@@ -1,0 +1,134 @@
+-- report.sql - what `mvbench report` shows, made in the connection's temporary schema after style.sql:
+-- chosen holds the runs, selected the names of those that finished.
+
+-- One row a chosen run.
+--   name     of its configuration, as in the figures
+--   machine  what it was measured on; simulated runs have "simulated"
+CREATE TEMP TABLE report_run AS
+SELECT s.id, s.status, s.reason, s.started, s.finished, s.label, s.workload, s.strategy, s.workers, s.servers,
+	s.sync_every, s.seed, s.config_key, s.compare_key, s.config, s.target_accuracy, s.oversubscribed,
+	s.epochs, s.epochs_done, s.params, s.train_size, s.test_accuracy, s.test_loss, s.epoch_seconds,
+	s.seconds_total, s.comm_fraction, s.wait_fraction, s.staleness_mean, s.model_hash, r.platform,
+	r.config_hash, r.host, r.cpu, r.cores, r.gpu, r.driver, r.mpi, r.onednn, r.cuda, r.git_commit,
+	r.git_dirty, r.origin, r.origin_id, r.imported,
+	iif(r.platform = 'sim', 'simulated', ifnull(r.host, 'unknown') || ifnull(', ' || r.cpu, '')
+		|| ifnull(', ' || r.cores || iif(r.cores = 1, ' core', ' cores'), '') || ifnull(', ' || r.gpu, ''))
+		AS machine,
+	iif(r.platform = 'sim', 'simulated', ifnull(r.host, '')) AS at,
+	(SELECT min(epoch) FROM epoch
+		WHERE run_id = s.id AND s.target_accuracy > 0 AND test_accuracy >= s.target_accuracy)
+		AS target_epoch
+FROM run_summary AS s JOIN run AS r USING (id) WHERE s.id IN (SELECT id FROM chosen);
+
+-- The median of a configuration's finished runs and the bootstrap 95 % interval of that median, one
+-- row a configuration and figure. A run that missed its target, or diverged, is later than all that
+-- reached it.
+CREATE TEMP TABLE report_interval AS
+WITH figure AS (
+	SELECT config_key, 'accuracy' AS name, test_accuracy AS x FROM report_run WHERE status = 'done'
+	UNION ALL SELECT config_key, 'loss', test_loss FROM report_run WHERE status = 'done'
+	UNION ALL SELECT config_key, 'seconds', epoch_seconds FROM report_run WHERE status = 'done'
+	UNION ALL SELECT config_key, 'comm', ifnull(comm_fraction, 0) + ifnull(wait_fraction, 0)
+		FROM report_run WHERE status = 'done' AND workers + servers > 1
+	UNION ALL SELECT config_key, 'stale', staleness_mean FROM report_run WHERE status = 'done'
+	UNION ALL SELECT config_key, 'target', iif(target_epoch IS NULL, 9e999, (SELECT total(seconds)
+			FROM epoch WHERE run_id = report_run.id AND epoch BETWEEN 1 AND target_epoch))
+		FROM report_run WHERE status IN ('done', 'diverged') AND target_accuracy > 0),
+ranked AS (
+	SELECT config_key, name, x, row_number() OVER w AS i,
+		count(*) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS n
+	FROM figure WHERE x IS NOT NULL
+	WINDOW w AS (PARTITION BY config_key, name ORDER BY x))
+SELECT config_key, name, n, avg(x) FILTER (WHERE i IN ((n + 1) / 2, (n + 2) / 2)) AS median,
+	max(x) FILTER (WHERE i = b.low) AS low, max(x) FILTER (WHERE i = b.high) AS high
+FROM ranked LEFT JOIN bootstrap_rank AS b USING (n)
+GROUP BY config_key, name;
+CREATE UNIQUE INDEX temp.report_interval_of ON report_interval (config_key, name);
+
+-- One row a configuration; place is its number on the page.
+CREATE TEMP TABLE report_configuration AS
+WITH named AS (
+	SELECT s.config_key, min(s.name) AS name FROM selected AS s GROUP BY s.config_key),
+grouped AS (
+	SELECT g.config_key, max(g.compare_key) AS compare_key, g.workload, g.strategy, g.workers,
+		g.servers, g.sync_every, ifnull(n.name, g.config || iif(g.label = '', '', ', ' || g.label)) AS name,
+		max(g.params) AS params, max(g.train_size) AS train_size, max(g.target_accuracy) AS target,
+		count(*) AS runs, count(*) FILTER (WHERE status = 'done') AS n,
+		count(*) FILTER (WHERE status = 'failed') AS failed,
+		count(*) FILTER (WHERE status = 'diverged') AS diverged,
+		count(*) FILTER (WHERE status IN ('pending', 'running')) AS unfinished,
+		count(*) FILTER (WHERE status IN ('done', 'diverged') AND target_epoch IS NOT NULL) AS reached,
+		ifnull(min(id) FILTER (WHERE status = 'done'), min(id)) AS example, -- that is repeated
+		count(DISTINCT iif(status = 'done', machine, NULL)) AS machines
+	FROM report_run AS g LEFT JOIN named AS n USING (config_key)
+	GROUP BY g.config_key),
+base AS MATERIALIZED (SELECT compare_key, epoch_seconds FROM one_worker)
+SELECT row_number() OVER (ORDER BY g.workload, g.workers, g.strategy, g.servers, g.sync_every, g.name,
+		g.config_key) AS place,
+	g.*, a.median AS accuracy, a.low AS accuracy_low, a.high AS accuracy_high,
+	l.median AS loss, l.low AS loss_low, l.high AS loss_high,
+	s.median AS seconds, s.low AS seconds_low, s.high AS seconds_high,
+	b.epoch_seconds / nullif(s.median, 0) AS speedup, g.train_size / nullif(s.median, 0) AS pace,
+	c.median AS comm, k.median AS stale, t.median AS target_s, t.low AS target_low, t.high AS target_high
+FROM grouped AS g
+	LEFT JOIN report_interval AS a ON a.config_key = g.config_key AND a.name = 'accuracy'
+	LEFT JOIN report_interval AS l ON l.config_key = g.config_key AND l.name = 'loss'
+	LEFT JOIN report_interval AS s ON s.config_key = g.config_key AND s.name = 'seconds'
+	LEFT JOIN report_interval AS c ON c.config_key = g.config_key AND c.name = 'comm'
+	LEFT JOIN report_interval AS k ON k.config_key = g.config_key AND k.name = 'stale'
+	LEFT JOIN report_interval AS t ON t.config_key = g.config_key AND t.name = 'target'
+	LEFT JOIN base AS b ON b.compare_key = g.compare_key;
+CREATE INDEX temp.report_run_of ON report_run (config_key, id);
+
+-- What a reader should know before trusting a number, one sentence a row, the gravest first.
+CREATE TEMP VIEW report_warning AS
+SELECT 1 AS place, format('%d of %d runs failed: %s. Their reasons stand with their configurations.',
+	count(*) FILTER (WHERE status = 'failed'), count(*),
+	(SELECT group_concat(name, '; ') FROM (SELECT name || ' (' || failed || ')' AS name
+		FROM report_configuration WHERE failed ORDER BY failed DESC, place LIMIT 5))) AS text
+FROM report_run HAVING count(*) FILTER (WHERE status = 'failed')
+UNION ALL SELECT 2, format('%d of %d runs diverged: %s. Medians are over the others.',
+	count(*) FILTER (WHERE status = 'diverged'), count(*),
+	(SELECT group_concat(name, '; ') FROM (SELECT name || ' (' || diverged || ')' AS name
+		FROM report_configuration WHERE diverged ORDER BY diverged DESC, place LIMIT 5)))
+FROM report_run HAVING count(*) FILTER (WHERE status = 'diverged')
+UNION ALL SELECT 3, format('%d run%s not ended yet: counted, and in no figure.', count(*), iif(count(*) = 1, ' has', 's have'))
+FROM report_run WHERE status IN ('pending', 'running') HAVING count(*)
+UNION ALL SELECT 4, format('%s was measured on %d machines (%s): accuracies can be compared, times cannot.',
+	workload, count(DISTINCT machine), replace(group_concat(DISTINCT ifnull(host, 'unknown')), ',', ', '))
+FROM report_run WHERE status = 'done' AND platform <> 'sim'
+GROUP BY workload HAVING count(DISTINCT machine) > 1
+UNION ALL SELECT 5, format('%d run%s oversubscribed, with more processes than cores: times of such say little.',
+	count(*), iif(count(*) = 1, ' was', 's were'))
+FROM report_run WHERE oversubscribed AND platform <> 'sim' AND status = 'done' HAVING count(*)
+UNION ALL SELECT 6, format('%d run%s recorded by a modified program: the commit does not say all.', count(*),
+	iif(count(*) = 1, ' was', 's were'))
+FROM report_run WHERE git_dirty HAVING count(*)
+UNION ALL SELECT 7, format('The runs come from %d versions of mvbench; see provenance.', count(DISTINCT git_commit))
+FROM report_run HAVING count(DISTINCT git_commit) > 1
+UNION ALL SELECT 8, format('%d of %d configurations have fewer than three finished runs: repeat with other seeds '
+	|| 'to see what is chance.', count(*) FILTER (WHERE n < 3), count(*))
+FROM report_configuration HAVING count(*) FILTER (WHERE n < 3);
+
+CREATE TEMP VIEW report_facts AS
+SELECT count(*) AS runs, (SELECT count(*) FROM report_configuration) AS configurations, min(started) AS first,
+	max(finished) AS last, (SELECT group_concat(machine, '; ') FROM (SELECT DISTINCT machine FROM report_run
+		ORDER BY machine LIMIT 8)) AS machines
+FROM report_run;
+
+-- Where the numbers come from, one row a setting.
+CREATE TEMP VIEW report_provenance AS
+SELECT count(*) AS runs, group_concat(DISTINCT workload) AS workloads, group_concat(DISTINCT platform) AS platform,
+	host, cpu, cores, gpu, driver, mpi, onednn, cuda, git_commit, git_dirty, origin,
+	min(started) AS first, max(started) AS last
+FROM report_run
+GROUP BY host, cpu, cores, gpu, driver, mpi, onednn, cuda, git_commit, git_dirty, origin
+ORDER BY runs DESC, host, git_commit, first;
+
+-- Several figures are drawn from these views: on a page that has all, they are computed once.
+CREATE TEMP TABLE kept AS SELECT * FROM quality;
+DROP VIEW temp.quality;
+ALTER TABLE temp.kept RENAME TO quality;
+CREATE TEMP TABLE kept AS SELECT * FROM elapsed;
+DROP VIEW temp.elapsed;
+ALTER TABLE temp.kept RENAME TO elapsed;

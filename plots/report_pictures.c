@@ -1,0 +1,143 @@
+/*
+ * report_pictures.c - the figures of `mvbench plot` as parts of a page: drawn as SVG, kept until
+ * their workload's turn, and given names of their own.
+ */
+#include "report.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct picture {
+	char *workload, *name, *summary, *svg;
+};
+
+static void take_picture(void *ctx, const struct figure *f, const char *workload, const char *file)
+{
+	struct pictures *ps = ctx;
+	char *svg = text_read(file);
+
+	if (!svg)
+		return;
+	ps->picture = must(realloc(ps->picture, (ps->n + 1) * sizeof(*ps->picture)));
+	ps->picture[ps->n++] = (struct picture){.workload = must(strdup(workload)),
+						.name = must(strdup(f->name)),
+						.summary = must(strdup(f->summary)),
+						.svg = svg};
+}
+
+/* Every figure that there is data for. One that fails is said on stderr, and left out. */
+int pictures_draw(struct store *s, const struct figures *fs, struct pictures *ps)
+{
+	const char *temporary = getenv("TMPDIR");
+	char *scratch =
+		sentence("%s/mvbench-report-XXXXXX", temporary && *temporary ? temporary : "/tmp");
+	struct drawing d = {.db = s->db,
+			    .db_path = s->path,
+			    .style = fs->folder,
+			    .scratch = scratch,
+			    .format = "svg",
+			    .title = "",
+			    .take = take_picture,
+			    .ctx = ps};
+	int worst = EXIT_OK;
+
+	if (!mkdtemp(scratch))
+		worst = complain(
+			sentence("%s: cannot make a folder: %s", scratch, strerror(errno)));
+	for (size_t i = 0; i < fs->n && worst != EXIT_USER; i++) {
+		int status = draw_figure(&d, &fs->figure[i], false);
+		worst = worst == EXIT_OK || status == EXIT_USER ? status : worst;
+	}
+	folder_remove(scratch);
+	free(scratch);
+	return worst;
+}
+
+void pictures_free(struct pictures *ps)
+{
+	for (size_t i = 0; i < ps->n; i++) {
+		free(ps->picture[i].workload);
+		free(ps->picture[i].name);
+		free(ps->picture[i].summary);
+		free(ps->picture[i].svg);
+	}
+	free(ps->picture);
+}
+
+static bool starts(const char *s, const char *with)
+{
+	return strncmp(s, with, strlen(with)) == 0;
+}
+
+/* The end of an element that is to be left out, or s: gnuplot's name for the drawing would show as
+ * a hint wherever the mouse is. */
+static const char *skip_element(const char *s, const char *name)
+{
+	char open[16], close[16];
+
+	snprintf(open, sizeof(open), "<%s>", name);
+	snprintf(close, sizeof(close), "</%s>", name);
+	const char *end = starts(s, open) ? strstr(s, close) : NULL;
+	return end ? end + strlen(close) : s;
+}
+
+/* Names within a drawing, and what refers to them, get the drawing's number: a page has several. */
+static void put_tag(struct report *p, const char *s, const char *end)
+{
+	static const char *const before[] = {" id=\"", " id='", "href=\"#", "href='#", "url(#"};
+
+	while (s < end) {
+		size_t k = 0, n = sizeof(before) / sizeof(*before);
+		while (k < n && !starts(s, before[k]))
+			k++;
+		if (k < n) {
+			fprintf(p->f, "%sp%d-", before[k], p->pictures);
+			s += strlen(before[k]);
+		} else {
+			fputc(*s++, p->f);
+		}
+	}
+}
+
+static void put_picture(struct report *p, const char *svg, const char *label)
+{
+	const char *s = strstr(svg, "<svg");
+
+	if (!s)
+		return;
+	p->pictures++;
+	page_print(p, "<svg role=\"img\" aria-label=\"%s\"", label);
+	s += 4;
+	while (*s) {
+		const char *more = skip_element(skip_element(s, "title"), "desc");
+		const char *end = *s == '<' || s[-1] == 'g' ? strchr(s, '>') : NULL;
+		if (more != s) {
+			s = more;
+		} else if (end) {
+			put_tag(p, s, end + 1);
+			s = end + 1;
+		} else {
+			fputc(*s++, p->f);
+		}
+	}
+	fputc('\n', p->f);
+}
+
+void pictures_put(struct report *p, const struct pictures *ps, const char *workload)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < ps->n; i++) {
+		const struct picture *at = &ps->picture[i];
+		if (strcmp(at->workload, workload) != 0)
+			continue;
+		fputs(any ? "" : "<h3>Figures</h3>\n<div class=\"figures\">\n", p->f);
+		any = true;
+		fputs("<figure>", p->f);
+		put_picture(p, at->svg, at->summary);
+		page_print(p, "<figcaption>%s <code>%s</code></figcaption></figure>\n", at->summary,
+			   at->name);
+	}
+	fputs(any ? "</div>\n" : "", p->f);
+}

@@ -1,4 +1,4 @@
--- Test accuracy against epochs; test loss where there is none. Medians, with bands from min to max.
+-- Test accuracy against epochs; test loss where there is none. Medians and their intervals.
 -- Needs runs that evaluated their model.
 SELECT workload, title, epoch, median, low, high, is_loss
 FROM quality

@@ -15,6 +15,7 @@ do for [i = 1:blocks] {
 	set label digits(median[i]) at first high_end[i], first i left offset character 0.8, 0 \
 		textcolor rgb ink
 }
+if (interval ne '') { eval legend_note('Median; ' . interval) }
 set style fill solid 0.45 border rgb ink
 plot for [i = 1:blocks] data index i - 1 using (0):(i):(0):1:(i - bar_half):(i + bar_half) \
 	with boxxyerror linecolor rgb '#0072B2' linewidth 0.6 dashtype 1, \

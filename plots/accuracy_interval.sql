@@ -1,12 +1,9 @@
--- Final test accuracy against the sync interval; test loss where there is none. Medians, with bars from min to max.
+-- Final test accuracy against the sync interval; test loss where there is none. Medians and their intervals.
 -- Needs runs of the same configuration at several intervals.
-WITH last AS MATERIALIZED (
-	SELECT place, epoch, median, low, high
-	FROM (SELECT *, max(epoch) OVER (PARTITION BY place) AS end FROM quality) WHERE epoch = end),
-line AS (
+WITH line AS (
 	SELECT c.workload, replace(c.name, ' X=' || c.sync_every, '') AS series, c.sync_every, c.n,
 		l.median, l.low, l.high, c.is_loss, c.place
-	FROM configuration AS c JOIN last AS l USING (place)),
+	FROM configuration AS c JOIN final AS l USING (place)),
 named AS (
 	SELECT *, series || iif(max(n) OVER w > 1, iif(min(n) OVER w = max(n) OVER w,
 			' (n=' || n || ')', ' (n=' || min(n) OVER w || '..' || max(n) OVER w || ')'), '')

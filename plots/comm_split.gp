@@ -16,10 +16,7 @@ do for [i = 1:blocks] {
 array color[4] = ['#0072B2', '#E69F00', '#F0E442', '#FFFFFF']
 array part[4] = ['compute', 'communication', 'waiting', 'other']
 do for [k = 1:4] {
-	set object rectangle center screen sample_x(k), screen legend_y \
-		size screen x_of(14), screen 9.0 / high \
-		fillcolor rgb color[k] fillstyle solid 1 border rgb ink linewidth 0.6
-	eval legend_text(k, part[k])
+	eval legend_box(k, color[k], part[k])
 }
 from(k) = (k > 1 ? $1 : 0) + (k > 2 ? $2 : 0) + (k > 3 ? $3 : 0)
 set style fill solid 1 border rgb ink

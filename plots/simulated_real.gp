@@ -22,17 +22,7 @@ eval extremes(4); first = min(first, least); last = max(last, most)
 unit = time_of(last); name_of_unit = time_unit(last)
 first = first / unit / 1.15; last = last / unit * 1.15
 
-# Decades alone are too few tics where there are not several of them.
-tics = ''
-if (last / first < 50) {
-	do for [k = int(floor(log10(first))):int(floor(log10(last)))] {
-		do for [m in '1 2 5'] { tics = tics . sprintf("%s%g", tics eq '' ? '' : ', ', m * 10.0 ** k) }
-	}
-}
-if (last / first > 4) {
-	set logscale xy
-	if (tics ne '') { eval 'set xtics (' . tics . '); set ytics (' . tics . ')' }
-}
+if (last / first > 4) { set logscale xy; eval decades('x', first, last); eval decades('y', first, last) }
 set xrange [first:last]
 set style fill solid 1 noborder
 upper = '#E8E8E8'; inner = '#CFCFCF'

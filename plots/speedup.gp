@@ -1,4 +1,5 @@
 # Columns: workers, speed-up, low, high
+extra = 1
 eval layout_curves
 eval spread(3, 4)
 eval extremes(4); top = most

@@ -1,4 +1,4 @@
--- Speed-up over one worker: median epoch times, with bars from min to max, and the ideal line.
+-- Speed-up over one worker: median epoch times and their intervals, and the ideal line.
 -- Needs runs of one worker and of several, of the same workload and batch.
 WITH line AS (
 	SELECT p.workload, p.series || iif(max(p.n) OVER w > 1, iif(min(p.n) OVER w = max(p.n) OVER w,

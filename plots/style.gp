@@ -5,6 +5,7 @@
 #   names, widest   file of the blocks' titles; columns of the widest
 # and this file adds for NAME.gp
 #   name[i]         title of block i, from 1: data index i - 1
+#   interval        what the ends of medians' bands and bars are, "95 % interval"; empty without repeats
 #   workload        and the layouts, units and line types below
 # Text comes out of data files. It may be anything, so it is shown `noenhanced`, in titles and labels
 # only: tic labels and `with labels` would interpret it.
@@ -22,6 +23,7 @@ eval line_of('words.tsv', 2); footnote = text
 eval line_of('words.tsv', 3); needs = text
 eval line_of('words.tsv', 4); found = text
 eval line_of('words.tsv', 5); database = text
+eval line_of('words.tsv', 6); interval = text
 if (blocks > 0) {
 	array name[blocks]
 	do for [i = 1:blocks] { eval line_of(names, i - 1); name[i] = text }
@@ -44,7 +46,7 @@ faint = "#DDDDDD"
 # that do not fit without a word.
 scale = format eq 'png' ? 3.0 : 1.0
 letter = 6.9
-line = 17
+line = format eq 'png' ? 17 : 19.2
 font = format eq 'png' ? 'DejaVu Sans,9' : 'DejaVu Sans,Verdana,Helvetica,Arial,sans-serif'
 terminal(w, h) = format eq 'png' \
 	? sprintf("set terminal pngcairo size %d, %d font '%s' fontscale %g linewidth %g pointscale %g \
@@ -71,25 +73,34 @@ set lmargin at screen %f; set rmargin at screen %f; set tmargin at screen %f; se
 x_of(points) = 1.0 * (points) / wide        # from the left
 y_of(points) = 1.0 - 1.0 * (points) / high  # from the top
 
-# A plot of curves: the key stands on the right, whatever its length.
+# A plot of curves: the key stands on the right, whatever its length: a block an entry, and `extra` more.
+extra = 0
 layout_curves = "\
-eval canvas(62, 400, 64 + letter * max(widest, 12), max(270, line * (blocks + 2))); \
-eval around(62); set key at screen x_of(62 + 400 + 10), graph 1.03"
+eval canvas(68, 400, 64 + letter * max(widest, 12), max(270, line * (blocks + extra + 2))); \
+eval around(68); set key at screen x_of(68 + 400 + 10), graph 1.03"
 
 # One bar a block, from top to bottom, its name on the left, and a key of one row above: sample k of
-# at most 4 stands at sample_x(k), legend_y.
+# at most 5 stands at sample_x(k), legend_y.
 bar_height = 19
 bar_half = 0.34
+right = 80 # of the bars: for numbers
 layout_bars = "\
 head = head + line; \
-eval canvas(max(62, 20 + letter * widest), 400, 80, bar_height * (blocks + 0.6)); \
+eval canvas(max(62, 20 + letter * widest), 400, right, bar_height * (blocks + 0.6)); \
 eval around(14); legend_y = y_of(head - 10); \
 unset key; unset ytics; set yrange [blocks + 0.8:0.2]; set grid noytics xtics; set border 1; \
 do for [i = 1:blocks] { set label name[i] at graph 0, first i right offset character -0.8, 0 \
 	noenhanced textcolor rgb ink }"
-sample_x(k) = x_of(left + 8 + int(word('0 85 212 295', k)))
+sample_x(k) = x_of(left + 8 + int(word('0 85 212 295 375', k)))
 legend_text(k, text) = sprintf("set label '%s' at screen %f, screen %f left textcolor rgb ink", \
 	text, sample_x(k) + x_of(12), legend_y)
+
+legend_box(k, colour, text) = sprintf("\
+set object rectangle center screen %f, screen legend_y size screen %f, screen %f \
+	fillcolor rgb '%s' fillstyle solid 1 border rgb ink linewidth 0.6; ", \
+	sample_x(k), x_of(14), 9.0 / high, colour) . legend_text(k, text)
+legend_note(text) = sprintf("set label '%s' at screen %f, screen %f left font small textcolor rgb '#666666'", \
+	text, x_of(left), legend_y)
 
 around(l) = sprintf("\
 set label 1001 workload at screen %f, screen %f left noenhanced textcolor rgb ink font large; \
@@ -123,12 +134,23 @@ time_text(s, most) = digits(s / time_of(most)) . ' ' . time_unit(most)
 # The extremes of a column over all blocks; to be asked for before ranges are set, as only what is in
 # the ranges counts.
 extremes(c) = sprintf("stats data using %d nooutput; least = STATS_min; most = STATS_max", c)
+# Of block i, a column's largest number: of one row, the number itself.
+number(i, c) = sprintf("stats data index %d using %d nooutput; number = STATS_max", i - 1, c)
+# The k-th of a list of blocks, for loops from 1 to words(list): gnuplot reads a plot that it then loops
+# over no times.
+at(list, k) = k > words(list) ? 1 : int(word(list, k))
 # Bands of many curves hide one another.
 bands = blocks <= 12
 # Says in the key what lines and bands are, when columns a and b of some block differ.
 spread(a, b) = sprintf("stats data using (column(%d) - column(%d)) nooutput; \
-if (STATS_max > 0) { set key title (bands ? 'Median; min to max' : 'Median') left \
+if (STATS_max > 0) { widest = max(widest, 0.85 * strlen('Median; ' . interval) - 4); \
+	set key title (bands ? 'Median; ' . interval : 'Median') left \
 	font small textcolor rgb '#666666' }", b, a)
+# Decades alone are too few tics of a logarithmic axis where there are not several of them.
+decades(axis, first, last) = last / first >= 50 ? "" : sprintf("set %stics (", axis) . decade_tics(first, last) . ")"
+decade_tics(first, last) = decade_from(int(floor(log10(first))), int(floor(log10(last))))
+decade_from(k, l) = sprintf("%g, %g, %g", 10.0 ** k, 2 * 10.0 ** k, 5 * 10.0 ** k) \
+	. (k < l ? ", " . decade_from(k + 1, l) : "")
 # The y axis of a figure whose column 2 is the quality, and 5 says whether that is a loss.
 quality_axis = "eval extremes(5); \
 if (most == 0) { set ylabel 'Test accuracy [%]' } else { set ylabel 'Test loss' }; \

@@ -2,7 +2,10 @@
 -- schema; the table `chosen` holds the ids of the runs that --where matches.
 --
 -- A figure's query gives rows of (workload, title, then numbers). There is one picture a workload and
--- one block of data a title, in the order of the rows.
+-- one block of data a title, in the order of the rows; a block whose first row has no number at all is
+-- counted as left out.
+
+CREATE TEMP TABLE room AS SELECT 60 AS blocks; -- of a picture: more lines than that tell nothing
 
 -- One row a finished run that was chosen.
 --   name    of its configuration: that of run_summary, and every option by which the chosen runs of
@@ -13,13 +16,15 @@
 --   is_loss no run of this workload has an accuracy: it is judged by its loss
 CREATE TEMP TABLE selected AS
 WITH done AS MATERIALIZED (
-	SELECT s.id, s.workload, s.strategy, s.workers, s.servers, s.sync_every, s.config,
+	SELECT s.id, s.seed, s.workload, s.strategy, s.workers, s.servers, s.sync_every, s.config,
 		s.config_key, s.compare_key
 	FROM run_summary AS s WHERE s.id IN (SELECT id FROM chosen) AND s.status = 'done'),
+one AS MATERIALIZED ( -- run of each: the others have the same settings
+	SELECT min(id) AS id, workload, strategy, config_key FROM done GROUP BY config_key),
 setting AS MATERIALIZED (
 	SELECT d.id, d.workload, o.place, iif(o.part = 'strategy', d.strategy, '') AS owner, o.name,
 		ifnull(o.value, '') AS value
-	FROM done AS d JOIN (
+	FROM one AS d JOIN (
 		SELECT id AS run_id, '' AS part, 1 AS place, 'batch' AS name, batch AS value FROM run
 		UNION ALL SELECT id, '', 2, 'lr', format('%g', lr) FROM run
 		UNION ALL SELECT id, '', 3, 'lr-schedule', lr_schedule FROM run
@@ -61,21 +66,36 @@ named AS (
 		dense_rank() OVER (ORDER BY d.workload, d.workers, d.strategy, d.servers, d.sync_every,
 			d.config, e.text, d.config_key) AS place,
 		count(*) OVER (PARTITION BY d.config_key) AS n
-	FROM done AS d LEFT JOIN extra AS e USING (id))
+	FROM done AS d JOIN one AS o USING (config_key) LEFT JOIN extra AS e ON e.id = o.id)
 SELECT *, name || iif(max(n) OVER (PARTITION BY workload) > 1, ' (n=' || n || ')', '') AS title,
 	NOT max(EXISTS (SELECT 1 FROM epoch WHERE run_id = id AND test_accuracy IS NOT NULL))
 		OVER (PARTITION BY workload) AS is_loss
 FROM named;
+CREATE INDEX temp.selected_place ON selected (place);
+-- fits: a picture has room for it.
 CREATE TEMP TABLE configuration AS
-SELECT DISTINCT place, workload, name, title, series, strategy, workers, servers, sync_every, compare_key,
-	n, is_loss
-FROM selected ORDER BY place;
+SELECT *, row_number() OVER (PARTITION BY workload ORDER BY place) <= (SELECT blocks FROM room) AS fits
+FROM (SELECT DISTINCT place, workload, name, title, series, strategy, workers, servers, sync_every,
+	config_key, compare_key, n, is_loss FROM selected)
+ORDER BY place;
 
--- Medians are taken of narrow rows, and both functions of a window share its order, so that many runs
--- are sorted once, and fast. Names are joined afterwards.
+-- Every interval that is drawn is the bootstrap 95 % interval of a median, between two of the sorted
+-- values: the ranks depend on their number only. Of few values it is all of them, from min to max.
+CREATE TEMP TABLE interval_rank (n INTEGER PRIMARY KEY, low INTEGER, high INTEGER);
+INSERT INTO interval_rank SELECT n, ifnull(low, n), ifnull(high, n) FROM bootstrap_rank
+WHERE n <= (SELECT max(n) FROM configuration);
+-- What a key calls them; nothing where there are no repeats.
+CREATE TEMP VIEW interval_name AS
+SELECT workload, CASE WHEN max(r.low) = 1 THEN 'min to max' WHEN min(r.low) > 1 THEN '95 % interval'
+	ELSE '95 % interval; min to max if n < ' || (SELECT min(n) FROM interval_rank WHERE low > 1) END AS text
+FROM configuration JOIN interval_rank AS r USING (n) WHERE n > 1 GROUP BY workload;
+
+-- Medians are taken of narrow rows, both functions of a window share its order, and only the rows that
+-- count are grouped: so many runs are sorted once, and fast. Names are joined afterwards.
 
 -- How well a model does, one row a configuration and epoch >= 1: its accuracy [%], or the loss of a
--- task that has none: the median of the runs, and their extremes.
+-- task that has none: the median of the runs, and its interval. Of configurations that do not fit there
+-- is one row without numbers.
 CREATE TEMP VIEW quality AS
 SELECT workload, place, title, epoch, median, low, high, is_loss
 FROM (
@@ -88,10 +108,35 @@ FROM (
 			SELECT s.place, e.epoch,
 				iif(s.is_loss, e.test_loss, 100 * e.test_accuracy) AS value
 			FROM selected AS s CROSS JOIN epoch AS e ON e.run_id = s.id
-			WHERE e.epoch >= 1)
+			WHERE e.epoch >= 1 AND s.place IN (SELECT place FROM configuration WHERE fits))
 		WHERE value IS NOT NULL
-		WINDOW w AS (PARTITION BY place, epoch ORDER BY value))
-	GROUP BY place, epoch) JOIN configuration USING (place);
+		WINDOW w AS (PARTITION BY place, epoch ORDER BY value)) JOIN interval_rank AS r USING (n)
+	WHERE i IN (r.low, (n + 1) / 2, (n + 2) / 2, r.high)
+	GROUP BY place, epoch) JOIN configuration USING (place)
+UNION ALL
+SELECT workload, place, title, NULL, NULL, NULL, NULL, NULL FROM configuration WHERE NOT fits;
+
+-- The same after the last epoch, of all configurations.
+CREATE TEMP VIEW final AS
+SELECT workload, place, title, median, low, high, is_loss
+FROM (
+	SELECT place, min(value) AS low, max(value) AS high,
+		avg(value) FILTER (WHERE i IN ((n + 1) / 2, (n + 2) / 2)) AS median
+	FROM (
+		SELECT place, value, row_number() OVER w AS i,
+			count(*) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS n
+		FROM outcome WHERE value IS NOT NULL
+		WINDOW w AS (PARTITION BY place ORDER BY value)) JOIN interval_rank AS r USING (n)
+	WHERE i IN (r.low, (n + 1) / 2, (n + 2) / 2, r.high)
+	GROUP BY place) JOIN configuration USING (place);
+
+-- One row a run: what its last epoch came to, as in quality, and the seconds of training until then.
+CREATE TEMP VIEW outcome AS
+SELECT s.id, s.place, s.seed,
+	(SELECT iif(s.is_loss, test_loss, 100 * test_accuracy) FROM epoch
+		WHERE run_id = s.id AND epoch >= 1 ORDER BY epoch DESC LIMIT 1) AS value,
+	(SELECT sum(seconds) FROM epoch WHERE run_id = s.id AND epoch >= 1) AS seconds
+FROM selected AS s;
 
 -- The seconds of training up to the end of each epoch, in the same way.
 CREATE TEMP VIEW elapsed AS
@@ -106,12 +151,15 @@ FROM (
 			SELECT s.place, e.epoch,
 				sum(e.seconds) OVER (PARTITION BY e.run_id ORDER BY e.epoch) AS value
 			FROM selected AS s CROSS JOIN epoch AS e ON e.run_id = s.id
-			WHERE e.epoch >= 1)
+			WHERE e.epoch >= 1 AND s.place IN (SELECT place FROM configuration WHERE fits))
 		WHERE value IS NOT NULL
-		WINDOW w AS (PARTITION BY place, epoch ORDER BY value))
-	GROUP BY place, epoch) JOIN configuration USING (place);
+		WINDOW w AS (PARTITION BY place, epoch ORDER BY value)) JOIN interval_rank AS r USING (n)
+	WHERE i IN (r.low, (n + 1) / 2, (n + 2) / 2, r.high)
+	GROUP BY place, epoch) JOIN configuration USING (place)
+UNION ALL
+SELECT workload, place, title, NULL, NULL, NULL, NULL FROM configuration WHERE NOT fits;
 
--- One row a configuration: the median of its runs' seconds an epoch, and their extremes.
+-- One row a configuration: the median of its runs' seconds an epoch, and its interval.
 CREATE TEMP VIEW pace AS
 SELECT *
 FROM (
@@ -122,12 +170,13 @@ FROM (
 			count(*) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS n
 		FROM selected AS s CROSS JOIN run_summary AS r ON r.id = s.id
 		WHERE r.epoch_seconds > 0
-		WINDOW w AS (PARTITION BY s.place ORDER BY r.epoch_seconds))
+		WINDOW w AS (PARTITION BY s.place ORDER BY r.epoch_seconds)) JOIN interval_rank AS r USING (n)
+	WHERE i IN (r.low, (n + 1) / 2, (n + 2) / 2, r.high)
 	GROUP BY place) JOIN configuration USING (place);
 
 -- What a picture leaves out, said below it.
 CREATE TEMP VIEW footnote AS
-SELECT workload, iif(count(*) = 1, 'One run that diverged is',
-	count(*) || ' runs that diverged are') || ' not shown.' AS text
+SELECT workload, iif(count(*) = 1, 'One run', count(*) || ' runs')
+	|| ' diverged: counted where a target was missed, else left out.' AS text
 FROM run WHERE id IN (SELECT id FROM chosen) AND status = 'diverged'
 GROUP BY workload;

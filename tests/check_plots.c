@@ -21,6 +21,7 @@ static void set_up(void)
 	ck_assert_ptr_nonnull(mkdtemp(folder));
 	snprintf(database, sizeof(database), "%s/results.db", folder);
 	snprintf(said, sizeof(said), "%s/said", folder);
+	setenv("XDG_CONFIG_HOME", folder, 1); /* figures of whoever runs the tests are not meant */
 }
 
 static void empty_folder(const char *path)
@@ -181,6 +182,8 @@ static void fill_hostile(sqlite3 *db)
 	add_run(db, "../<b>\"x\" `touch PWNED`", "asgd", 2, 1, 0.5, "", 5);
 	add_run(db, "..\\<b>\"x\" `touch PWNED`", "asgd", 2, 1, 0.5, "", 5);
 	simulate_all(db);
+	sql(db, "UPDATE run SET target_accuracy = 0.765 WHERE workload <> 'perceptron';"
+		"UPDATE run SET oversubscribed = workers > 2");
 }
 
 /* ---- The command, with what it says in a file ---------------------------- */
@@ -202,7 +205,7 @@ static char *plot(int *status, const char *const *word)
 		int f = open(said, O_WRONLY | O_CREAT | O_TRUNC, 0600);
 		dup2(f, STDOUT_FILENO);
 		dup2(f, STDERR_FILENO);
-		int rc = chdir(folder) == 0 ? command_plot(argc, argv) : 99;
+		int rc = chdir(folder) == 0 ? command_plot.run(argc, argv) : 99;
 		fflush(NULL);
 		_exit(rc);
 	}
@@ -237,13 +240,15 @@ static void check_picture(const char *path)
 	free(all);
 }
 
+static const char *only = "--where="; /* of the runs, draws these */
+
 /* Draws the words into a fresh folder, looks at each picture, and returns how many there are. */
 static int draw(const char *name, const char *format)
 {
 	int status, n = 0;
 	char *out = sentence("%s/%s-%s", folder, name, format);
 	char *to = sentence("--out=%s", out), *as = sentence("--format=%s", format);
-	char *text = PLOT(&status, name, "--db=results.db", to, as);
+	char *text = PLOT(&status, name, "--db=results.db", to, as, only);
 
 	ck_assert_msg(status == EXIT_OK, "%s: exit %d: %s", name, status, text);
 	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"), n++) {
@@ -272,9 +277,9 @@ static int each_figure(void (*each)(const char *name))
 	ck_assert_ptr_nonnull(plots);
 	DIR *d = opendir(plots);
 	for (struct dirent *e; (e = readdir(d));) {
-		if (!has_end(e->d_name, ".sql") || strcmp(e->d_name, "style.sql") == 0)
+		if (!has_end(e->d_name, ".gp") || strcmp(e->d_name, "style.gp") == 0)
 			continue;
-		e->d_name[strlen(e->d_name) - 4] = '\0';
+		e->d_name[strlen(e->d_name) - 3] = '\0';
 		each(e->d_name);
 		n++;
 	}
@@ -293,8 +298,8 @@ START_TEST(stems_are_pairs)
 
 	for (struct dirent *e; (e = readdir(d));) {
 		bool query = has_end(e->d_name, ".sql");
-		if (!query && !has_end(e->d_name, ".gp"))
-			continue;
+		if ((!query && !has_end(e->d_name, ".gp")) || strcmp(e->d_name, "report.sql") == 0)
+			continue; /* the report draws with the others' */
 		char *other =
 			sentence("%s/%.*s.%s", plots, (int)(strrchr(e->d_name, '.') - e->d_name),
 				 e->d_name, query ? "gp" : "sql");
@@ -317,7 +322,6 @@ END_TEST
 
 static void draws_explanation(const char *name)
 {
-	ck_assert_int_eq(draw(name, "png"), 1);
 	ck_assert_int_eq(draw(name, "svg"), 1);
 	char *path = sentence("%s/%s-svg/%s.svg", folder, name, name);
 	size_t n;
@@ -358,24 +362,49 @@ START_TEST(one_run_is_drawn)
 
 	/* Without a name: what has data, and nothing else. */
 	int status;
-	char *text = PLOT(&status, "--db=results.db", "--out=all");
+	char *text = PLOT(&status, "--db=results.db", "--out=all", "--format=svg");
 	ck_assert_int_eq(status, EXIT_OK);
-	ck_assert_ptr_nonnull(strstr(text, "all/accuracy_epoch.png\n"));
+	ck_assert_ptr_nonnull(strstr(text, "all/accuracy_epoch.svg\n"));
 	ck_assert_ptr_null(strstr(text, "staleness"));
 	free(text);
+}
+END_TEST
+
+static void draws_something(const char *name)
+{
+	ck_assert_int_ge(draw(name, "svg"), 1);
+}
+
+/* Simulations without gradients have times, and no losses. */
+START_TEST(times_alone_are_drawn)
+{
+	if (no_gnuplot())
+		return;
+	sqlite3 *db = open_database();
+	add_run(db, "mlp", "serial", 1, 1, 0.8, "", 2);
+	add_run(db, "mlp", "asgd", 2, 1, 0.8, "", 2);
+	add_run(db, "softmax", "serial", 1, 1, 0.8, "", 2);
+	sql(db, "UPDATE run SET target_accuracy = 0.5;"
+		"UPDATE epoch SET train_loss = NULL, test_loss = NULL, test_accuracy = NULL"
+		" WHERE run_id <> 1");
+	sqlite3_close(db);
+	each_figure(draws_something);
 }
 END_TEST
 
 static void draws_hostile(const char *name)
 {
 	/* mlp, and at least one other: each workload has its own; but one figure is for all of
-	 * them, and one for those that were run at several intervals */
-	bool single = strcmp(name, "simulated_real") == 0 || strcmp(name, "accuracy_interval") == 0;
+	 * them, and for two these runs have nothing: several intervals, a timeline */
+	bool single = strcmp(name, "simulated_real") == 0 ||
+		      strcmp(name, "accuracy_interval") == 0 || strcmp(name, "timeline") == 0;
 	int least = single ? 1 : 2;
-	int drawn = draw(name, "png");
+	int drawn = draw(name, "svg");
 	ck_assert_msg(drawn >= least, "%s: %d pictures, at least %d are wanted", name, drawn,
 		      least);
-	ck_assert_int_eq(draw(name, "svg"), drawn);
+	only = "--where=workload = 'mlp'";
+	ck_assert_int_eq(draw(name, "png"), 1);
+	only = "--where=";
 }
 
 START_TEST(names_are_shown_never_run)
@@ -387,22 +416,31 @@ START_TEST(names_are_shown_never_run)
 	sqlite3_close(db);
 	each_figure(draws_hostile);
 
-	char *path = sentence("%s/accuracy_epoch-svg/accuracy_epoch-mlp.svg", folder);
-	size_t n;
-	char *text = contents(path, &n);
+	const char *figure[] = {"accuracy_epoch", "pareto", "seeds", "time_to_accuracy",
+				"efficiency"};
 	const char *shown[] = {"@style_a {b} a_b ^2 &lt;script>",
 			       "`touch PWNED`",
 			       "%s%n",
-			       "asgd 4w, \\ (n=3)",
+			       ", \\",
+			       ", \"",
+			       ", '",
+			       "$(touch PWNED)",
 			       "two↵lines and",
-			       "serial (n=3)"};
-	for (size_t i = 0; i < sizeof(shown) / sizeof(*shown); i++)
-		ck_assert_msg(strstr(text, shown[i]) != NULL, "%s is not shown", shown[i]);
-	free(text);
-	free(path);
+			       ", =",
+			       ", # comment"};
+	for (size_t f = 0; f < sizeof(figure) / sizeof(*figure); f++) {
+		char *path = sentence("%s/%s-svg/%s-mlp.svg", folder, figure[f], figure[f]);
+		size_t n;
+		char *text = contents(path, &n);
+		for (size_t i = 0; i < sizeof(shown) / sizeof(*shown); i++)
+			ck_assert_msg(strstr(text, shown[i]) != NULL, "%s: %s is not shown",
+				      figure[f], shown[i]);
+		free(text);
+		free(path);
+	}
 
 	ck_assert_int_ne(access("PWNED", F_OK), 0);
-	path = sentence("%s/PWNED", folder);
+	char *path = sentence("%s/PWNED", folder);
 	ck_assert_int_ne(access(path, F_OK), 0);
 	free(path);
 }
@@ -466,6 +504,177 @@ static char *query_of(const char *figure)
 	free(plots);
 	return text;
 }
+
+/* A figure's rows, each in this format, a C string of its columns. */
+static void expect_rows(const char *figure, const char *columns, const char *want)
+{
+	sqlite3 *db;
+	char *query = query_of(figure);
+	char *ask = sentence("SELECT format(%s) FROM (%s)", columns, query);
+
+	ck_assert_int_eq(sqlite3_open(database, &db), SQLITE_OK);
+	char *rows = rows_of(db, ask);
+	ck_assert_str_eq(rows, want);
+	free(rows);
+	free(ask);
+	free(query);
+	sqlite3_close(db);
+}
+
+START_TEST(intervals_are_between_ranks)
+{
+	sqlite3 *db = open_database();
+
+	for (int seed = 1; seed <= 7; seed++) /* ranks 2 and 6 */
+		add_run(db, "mlp", "serial", 1, seed, 0.1 * seed, "", 2);
+	add_run(db, "softmax", "serial", 1, 1, 0.5, "", 2);
+	add_run(db, "softmax", "serial", 1, 2, 0.6, "", 2);
+	sqlite3_close(db);
+	expect_rows("accuracy_epoch", "'%s|%d|%g|%g|%g', title, epoch, median, low, high",
+		    "serial (n=7)|1|41|21|61\nserial (n=7)|2|42|22|62\n"
+		    "serial (n=2)|1|56|51|61\nserial (n=2)|2|57|52|62\n");
+	expect_rows("accuracy_final", "'%s|%g|%g|%g', title, median, low, high",
+		    "serial (n=7)|42|22|62\nserial (n=2)|57|52|62\n");
+	expect_rows("time_epoch", "'%s|%d|%g|%g|%g', title, epoch, median, low, high",
+		    "serial (n=7)|1|4.4|4.2|4.6\nserial (n=7)|2|8.8|8.4|9.2\n"
+		    "serial (n=2)|1|4.15|4.1|4.2\nserial (n=2)|2|8.3|8.2|8.4\n");
+	expect_rows("seeds", "'%g|%g|%g|%g|%d', value, median, low, high, i",
+		    "12|42|22|62|1\n22|42|22|62|2\n32|42|22|62|3\n42|42|22|62|4\n52|42|22|62|5\n"
+		    "62|42|22|62|6\n72|42|22|62|7\n52|57|52|62|1\n62|57|52|62|2\n");
+
+	if (no_gnuplot())
+		return;
+	for (int i = 0; i < 2; i++) { /* pictures say what their bars are */
+		const char *figure = i ? "seeds" : "accuracy_epoch",
+			   *workload = i ? "softmax" : "mlp";
+		ck_assert_int_eq(draw(figure, "svg"), 2);
+		char *path = sentence("%s/%s-svg/%s-%s.svg", folder, figure, figure, workload);
+		size_t n;
+		char *text = contents(path, &n);
+		ck_assert_msg(strstr(text, i ? "median, min to max<" : "Median; 95 % interval<") !=
+				      NULL,
+			      "%s does not say what its intervals are", path);
+		free(text);
+		free(path);
+	}
+}
+END_TEST
+
+/* What missed its target, or diverged, counts as later than all others, and is there. */
+START_TEST(misses_are_shown)
+{
+	sqlite3 *db = open_database();
+
+	add_run(db, "mlp", "serial", 1, 1, 0.5, "", 2);
+	add_run(db, "mlp", "serial", 1, 2, 0.605, "", 2);
+	add_run(db, "mlp", "serial", 1, 3, 0.611, "", 2);
+	add_run(db, "mlp", "asgd", 2, 1, 0.1, "", 2);
+	add_run(db, "mlp", "asgd", 2, 2, 0.9, "", 2);
+	add_run(db, "mlp", "periodic", 2, 1, 0.9, "", 2);
+	add_run(db, "softmax", "serial", 1, 1, 0.9, "", 2);
+	sql(db, "UPDATE run SET target_accuracy = 0.62 WHERE workload = 'mlp';"
+		"UPDATE run SET status = 'diverged' WHERE id IN (5, 6);"
+		"UPDATE epoch SET test_accuracy = NULL WHERE run_id IN (5, 6)");
+	sqlite3_close(db);
+	expect_rows(
+		"time_to_accuracy",
+		"'%s|%g|%g|%g|%d|%d|%g|%g', title, seconds, low, high, reached, n, tried, target",
+		"serial|8.4|4.3|-1|2|3|8.2|62\n"
+		"asgd 2w|-1|-1|-1|0|2|4.4|62\n"
+		"periodic 2w, diverged|-1|-1|-1|0|1|4.2|62\n");
+
+	if (no_gnuplot())
+		return;
+	ck_assert_int_eq(draw("time_to_accuracy", "png"), 1);
+	ck_assert_int_eq(draw("time_to_accuracy", "svg"), 1);
+	char *path = sentence("%s/time_to_accuracy-svg/time_to_accuracy-mlp.svg", folder);
+	size_t n;
+	char *text = contents(path, &n);
+	const char *shown[] = {"8.40 s (2 of 3)<", "not reached (0 of 2)<", ">not reached<",
+			       "62 % [s]", "2 runs diverged"};
+	for (size_t i = 0; i < sizeof(shown) / sizeof(*shown); i++)
+		ck_assert_msg(strstr(text, shown[i]) != NULL, "%s is not shown", shown[i]);
+	free(text);
+	free(path);
+}
+END_TEST
+
+START_TEST(a_front_is_what_nothing_beats)
+{
+	sqlite3 *db = open_database();
+
+	add_run(db, "mlp", "serial", 1, 1, 0.8, "", 2);    /* 8.2 s, 82 % */
+	add_run(db, "mlp", "allreduce", 2, 1, 0.8, "", 2); /* 4.2 s, 82 %: as good, and faster */
+	add_run(db, "mlp", "asgd", 2, 1, 0.7, "", 2);      /* 4.2 s, 72 % */
+	add_run(db, "mlp", "asgd", 4, 1, 0.75, "", 2);     /* 2.2 s, 77 % */
+	add_run(db, "mlp", "easgd", 2, 3, 0.85, "", 2);    /* 4.6 s, 87 % */
+	add_run(db, "perceptron", "serial", 1, 1, -1, "", 2);
+	add_run(db, "perceptron", "asgd", 2, 1, -1, "", 3); /* lower, which is better, in less */
+	sqlite3_close(db);
+	expect_rows("pareto", "'%s|%g|%.3g|%d', title, seconds, median, front",
+		    "asgd 4w|2.2|77|1\nallreduce 2w|4.2|82|1\neasgd 2w|4.6|87|1\n"
+		    "serial|8.2|82|0\nasgd 2w|4.2|72|0\n"
+		    "asgd 2w epochs=3|6.3|0.25|1\nserial epochs=2|8.2|0.333|0\n");
+}
+END_TEST
+
+START_TEST(efficiency_is_speed_up_by_worker)
+{
+	sqlite3 *db = open_database();
+
+	add_run(db, "mlp", "serial", 1, 1, 0.8, "", 2);
+	add_run(db, "mlp", "asgd", 2, 1, 0.8, "", 2);
+	add_run(db, "mlp", "asgd", 4, 1, 0.8, "", 2);
+	add_run(db, "mlp", "asgd", 4, 19, 0.8, "", 2);
+	add_run(db, "softmax", "asgd", 4, 1, 0.8, "", 2); /* no run of one worker */
+	sql(db, "UPDATE run SET oversubscribed = workers > 2");
+	sqlite3_close(db);
+	expect_rows("efficiency",
+		    "'%s|%d|%.4g|%.4g|%.4g|%d', title, workers, efficiency, low, high, crowded",
+		    "asgd (n=1..2)|2|0.9762|0.9762|0.9762|0\n"
+		    "asgd (n=1..2)|4|0.5125|0.3534|0.9318|1\n");
+}
+END_TEST
+
+/* gnuplot drops what does not fit into a key without a word. */
+START_TEST(what_is_left_out_is_said)
+{
+	static const char *const figure[] = {"accuracy_epoch", "accuracy_time", "loss_time",
+					     "time_epoch",     "pareto",        "efficiency",
+					     "speedup",        "seeds",         "time_to_accuracy",
+					     "accuracy_final"};
+	char label[32];
+	sqlite3 *db = open_database();
+
+	if (no_gnuplot())
+		return;
+	sql(db, "BEGIN");
+	for (int i = 0; i < 65; i++) {
+		snprintf(label, sizeof(label), "number %d", i);
+		add_run(db, "mlp", "allreduce", 2, 1, 0.5, label, 2);
+	}
+	add_run(db, "mlp", "serial", 1, 1, 0.5, "", 2);
+	sql(db, "UPDATE run SET target_accuracy = 0.5; COMMIT");
+	sqlite3_close(db);
+	for (size_t i = 0; i < sizeof(figure) / sizeof(*figure); i++) {
+		ck_assert_int_eq(draw(figure[i], "svg"), 1);
+		char *path = sentence("%s/%s-svg/%s.svg", folder, figure[i], figure[i]);
+		size_t n;
+		char *text = contents(path, &n);
+		int shown = 0, all = strstr(text, "<text>ideal<") ? 65 : 66;
+		for (char *at = text; (at = strstr(at, ", number ")); at++)
+			for (char *from = at; from > text && *from != '\n'; from--)
+				shown += strncmp(from, "<text", 5) == 0;
+		shown += all == 66; /* serial */
+		ck_assert_msg(shown == 60, "%s: %d names, not 60", figure[i], shown);
+		char *want = sentence("The first 60 of %d are shown", all);
+		ck_assert_msg(strstr(text, want) != NULL, "%s does not say: %s", figure[i], want);
+		free(want);
+		free(text);
+		free(path);
+	}
+}
+END_TEST
 
 START_TEST(shares_are_of_all_pushes)
 {
@@ -714,6 +923,118 @@ START_TEST(a_dropped_in_pair_is_a_figure)
 }
 END_TEST
 
+static void put_figure(const char *where, const char *name, const char *query, const char *gp)
+{
+	const char *end[] = {"sql", "gp"}, *text[] = {query, gp};
+
+	for (int i = 0; i < 2; i++) {
+		char *path = sentence("%s/%s/%s.%s", folder, where, name, end[i]);
+		FILE *f = text[i] ? fopen(path, "w") : NULL;
+		if (f) {
+			fputs(text[i], f);
+			ck_assert_int_eq(fclose(f), 0);
+		} else {
+			remove(path);
+		}
+		free(path);
+	}
+}
+
+static const char own_query[] = "-- Final loss.\n-- Needs runs.\n"
+				"SELECT s.workload, s.title, s.workers, test_loss"
+				" FROM selected AS s JOIN run_summary USING (id);\n";
+static const char own_gp[] = "eval layout_curves\nplot for [i = 1:blocks] data index i - 1"
+			     " using 1:2 with points title name[i]\n";
+
+/* Beside those that come along, without a change to their folder. */
+START_TEST(users_have_figures_of_their_own)
+{
+	if (no_gnuplot())
+		return;
+	int status;
+	size_t n;
+	char *path = sentence("%s/mvbench/plots", folder), *list = sentence("(yours: %s)", path);
+	sqlite3 *db = open_database();
+	fill_one(db);
+	sqlite3_close(db);
+
+	/* where users keep what they configure; one takes the place of one that comes along */
+	char *parent = sentence("%s/mvbench", folder);
+	ck_assert_int_eq(mkdir(parent, 0700), 0);
+	ck_assert_int_eq(mkdir(path, 0700), 0);
+	free(parent);
+	put_figure("mvbench/plots", "my_loss", own_query, own_gp);
+	put_figure("mvbench/plots", "speedup", "-- Mine.\nSELECT 'mlp', 'x y', 1, 2", own_gp);
+	char *text = PLOT(&status, "--list");
+	ck_assert_int_eq(status, EXIT_OK);
+	ck_assert_msg(strstr(text, "Final loss. (yours") && strstr(text, list), "%s", text);
+	ck_assert_msg(strstr(text, "Mine. (yours") && !strstr(text, "ideal line"), "%s", text);
+	ck_assert_ptr_nonnull(strstr(text, "\naccuracy_time "));
+	free(text);
+	ck_assert_int_eq(draw("my_loss", "png"), 1);
+	ck_assert_int_eq(draw("my_loss", "svg"), 1);
+	ck_assert_int_eq(draw("speedup", "svg"), 1);
+	char *picture = sentence("%s/speedup-svg/speedup.svg", folder);
+	text = contents(picture, &n);
+	ck_assert_ptr_nonnull(strstr(text, "x y"));
+	free(text);
+	free(picture);
+
+	/* or where they say */
+	char *other = sentence("%s/other", folder);
+	ck_assert_int_eq(mkdir(other, 0700), 0);
+	put_figure("other", "other_loss", own_query, own_gp);
+	text = PLOT(&status, "other_loss", "--figures=other", "--db=results.db", "--out=o.svg");
+	ck_assert_msg(status == EXIT_OK && strcmp(text, "o.svg\n") == 0, "%s", text);
+	free(text);
+	text = PLOT(&status, "my_loss", "--figures=other", "--db=results.db", "--out=o.svg");
+	ck_assert_msg(status == EXIT_USER && strstr(text, "no such figure"), "%s", text);
+	free(text);
+	text = PLOT(&status, "--figures=nowhere", "--list");
+	ck_assert_msg(status == EXIT_USER && strstr(text, "--figures=nowhere: "), "%s", text);
+	free(text);
+	free(other);
+	free(list);
+	free(path);
+}
+END_TEST
+
+static const struct {
+	const char *query, *gp, *says[2];
+} broken[] = {
+	{"SELECT nonsense", own_gp, {"/other/mine.sql: ", "no such column: nonsense"}},
+	{"SELECT 1, 2", own_gp, {"/other/mine.sql: ", "workload, title and at least one number"}},
+	{"-- nothing", own_gp, {"/other/mine.sql: ", "no SELECT"}},
+	{"DELETE FROM run; SELECT 1, 2, 3", own_gp, {"/other/mine.sql: ", "readonly database"}},
+	{own_query, "eval layout_curves\nplot nonsense(", {"/other/mine.gp: ", "line 2: "}},
+	{own_query, "# nothing", {"/other/mine.gp: ", "it drew nothing"}},
+	{own_query, "print 'a'; exit status 3", {"/other/mine.gp: ", "gnuplot failed: a"}},
+	{own_query, NULL, {"has mine.sql, but no mine.gp", "/other "}},
+	{NULL, own_gp, {"has mine.gp, but no mine.sql", "/other "}},
+};
+
+START_TEST(a_broken_figure_is_named)
+{
+	if (no_gnuplot())
+		return;
+	int status;
+	char *other = sentence("%s/other", folder);
+	sqlite3 *db = open_database();
+	fill_one(db);
+	sqlite3_close(db);
+	ck_assert_int_eq(mkdir(other, 0700), 0);
+	put_figure("other", "mine", broken[_i].query, broken[_i].gp);
+	char *text = PLOT(&status, "mine", "--figures=other", "--db=results.db");
+	ck_assert_msg(status == (broken[_i].query && broken[_i].gp ? EXIT_FAILED : EXIT_USER),
+		      "exit %d: %s", status, text);
+	for (int i = 0; i < 2; i++)
+		ck_assert_msg(strstr(text, broken[_i].says[i]) != NULL, "%s", text);
+	ck_assert_msg(strchr(text, '\n') == strrchr(text, '\n'), "more than a line: %s", text);
+	free(text);
+	free(other);
+}
+END_TEST
+
 START_TEST(a_file_is_named)
 {
 	if (no_gnuplot())
@@ -795,26 +1116,38 @@ END_TEST
 Suite *plots_suite(void)
 {
 	Suite *s = suite_create("plots");
-	TCase *c = tcase_create("plots");
+	TCase *c = tcase_create("plots"), *r = tcase_create("rows"); /* r draws little */
 
 	tcase_add_checked_fixture(c, set_up, tear_down);
+	tcase_add_checked_fixture(r, set_up, tear_down);
 	tcase_set_timeout(c, 120);
+	tcase_set_timeout(r, 120);
 	tcase_add_test(c, stems_are_pairs);
 	tcase_add_test(c, nothing_is_explained);
 	tcase_add_test(c, one_run_is_drawn);
+	tcase_add_test(c, times_alone_are_drawn);
 	tcase_add_test(c, names_are_shown_never_run);
-	tcase_add_test(c, curves_are_medians);
-	tcase_add_test(c, shares_are_of_all_pushes);
-	tcase_add_test(c, bins_are_those_that_are_recorded);
+	tcase_add_test(r, curves_are_medians);
+	tcase_add_test(r, intervals_are_between_ranks);
+	tcase_add_test(r, misses_are_shown);
+	tcase_add_test(r, a_front_is_what_nothing_beats);
+	tcase_add_test(r, efficiency_is_speed_up_by_worker);
+	tcase_add_test(c, what_is_left_out_is_said);
+	tcase_add_test(r, shares_are_of_all_pushes);
+	tcase_add_test(r, bins_are_those_that_are_recorded);
 	tcase_add_loop_test(c, late_pushes_are_drawn, 0,
 			    (int)(sizeof(lateness) / sizeof(*lateness)));
-	tcase_add_test(c, homes_are_named_where_they_differ);
-	tcase_add_test(c, names_tell_configurations_apart);
-	tcase_add_test(c, names_tell_every_option_apart);
+	tcase_add_test(r, homes_are_named_where_they_differ);
+	tcase_add_test(r, names_tell_configurations_apart);
+	tcase_add_test(r, names_tell_every_option_apart);
 	tcase_add_test(c, a_dropped_in_pair_is_a_figure);
+	tcase_add_test(c, users_have_figures_of_their_own);
+	tcase_add_loop_test(r, a_broken_figure_is_named, 0,
+			    (int)(sizeof(broken) / sizeof(*broken)));
 	tcase_add_test(c, a_file_is_named);
-	tcase_add_loop_test(c, mistakes_are_refused, 0, (int)(sizeof(refused) / sizeof(*refused)));
+	tcase_add_loop_test(r, mistakes_are_refused, 0, (int)(sizeof(refused) / sizeof(*refused)));
 	tcase_add_test(c, no_gnuplot_is_said);
 	suite_add_tcase(s, c);
+	suite_add_tcase(s, r);
 	return s;
 }

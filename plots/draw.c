@@ -1,0 +1,537 @@
+/*
+ * draw.c - one figure: from its query to a picture.
+ *
+ * The query of NAME.sql runs over the chosen runs and gives rows of (workload, title, numbers ...).
+ * Each workload becomes a picture of its own, each title a block of
+ *
+ *      title <tab> column names ...
+ *      number <tab> number ...
+ *
+ * in data.tsv, with two blank lines between blocks. gnuplot is started in the folder of that file,
+ * without a shell, on style.gp and NAME.gp; it leaves figure.png or figure.svg there, which is then
+ * copied to where it was asked for. Text out of the database or off the command line reaches
+ * gnuplot in data files only, never as code: see put_text.
+ */
+#include "plot.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+	TEXT_MAX = 96,       /* characters of a name that are shown */
+	COMPLAINT_MAX = 2000 /* bytes of gnuplot's output that are kept */
+};
+
+/* ---- Programs ------------------------------------------------------------ */
+
+/* Runs it in the folder; what it says goes to complaint. Returns an exit status of ours. */
+static int program_run(const char *folder, char *const *argv, char complaint[COMPLAINT_MAX])
+{
+	char rest[512];
+	int said[2], failed[2], why = 0, status = 0;
+	size_t n = 0;
+	ssize_t got;
+
+	CHECK(pipe2(said, O_CLOEXEC) == 0 && pipe2(failed, O_CLOEXEC) == 0, "pipe: %s",
+	      strerror(errno));
+	fflush(NULL);
+	pid_t child = fork();
+	CHECK(child >= 0, "fork: %s", strerror(errno));
+	if (child == 0) {
+		int null = open("/dev/null", O_RDONLY);
+		dup2(null, STDIN_FILENO);
+		dup2(said[1], STDOUT_FILENO);
+		dup2(said[1], STDERR_FILENO);
+		setenv("LC_ALL", "C.UTF-8", 1); /* else it cannot read its own degree sign */
+		if (chdir(folder) == 0)
+			execvp(argv[0], argv);
+		why = errno;
+		if (write(failed[1], &why, sizeof(why)) < 0)
+			_exit(126);
+		_exit(127);
+	}
+	close(said[1]);
+	close(failed[1]);
+	while ((got = read(said[0], rest, sizeof(rest))) > 0 || (got < 0 && errno == EINTR))
+		for (ssize_t i = 0; i < got && n + 1 < COMPLAINT_MAX; i++)
+			complaint[n++] = rest[i];
+	while (n > 0 && isspace((unsigned char)complaint[n - 1]))
+		n--;
+	complaint[n] = '\0';
+	if (read(failed[0], &why, sizeof(why)) != (ssize_t)sizeof(why))
+		why = 0;
+	close(said[0]);
+	close(failed[0]);
+	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+		;
+	if (why) {
+		snprintf(complaint, COMPLAINT_MAX, "%s",
+			 why == ENOENT
+				 ? "gnuplot, which draws the figures, is not installed: "
+				   "`apt-get install gnuplot-nox` (or `make deps`) installs it"
+				 : strerror(why));
+		return EXIT_USER;
+	}
+	if (WIFSIGNALED(status))
+		snprintf(complaint + n, COMPLAINT_MAX - n, "%sended by signal %d", n ? "\n" : "",
+			 WTERMSIG(status));
+	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? EXIT_OK : EXIT_FAILED;
+}
+
+/* NULL, or a sentence. */
+static char *make_file(struct drawing *d, const char *path, FILE **f)
+{
+	*f = fopen(path, "w");
+	if (*f)
+		return NULL;
+	d->stuck = true;
+	return sentence("cannot write %s: %s; free some space, or set TMPDIR to a folder that has "
+			"it",
+			path, strerror(errno));
+}
+
+/* ---- Text that gnuplot shows as it is ------------------------------------ */
+
+/* The length of the UTF-8 sequence at s, 0 when it is none. */
+static size_t utf8_length(const unsigned char *s, unsigned *code)
+{
+	static const unsigned least[] = {0, 0, 0x80, 0x800, 0x10000};
+	size_t n = s[0] < 0x80 ? 1 : s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : s[0] >= 0xc2 ? 2 : 0;
+
+	if (n == 0 || s[0] > 0xf4)
+		return 0;
+	*code = n == 1 ? s[0] : s[0] & (0x7fu >> n);
+	for (size_t i = 1; i < n; i++) {
+		if ((s[i] & 0xc0) != 0x80)
+			return 0;
+		*code = *code << 6 | (s[i] & 0x3f);
+	}
+	if (n > 1 && (*code < least[n] || *code > 0x10ffff || *code >> 11 == 0x1b))
+		return 0;
+	return n;
+}
+
+/* Is there a font with this character? Without one, gnuplot's PNG terminal paints over the picture
+ * where an SVG's reader may well have one. DejaVu is known to have those of Europe, and symbols. */
+static bool drawable(struct drawing *d, unsigned code)
+{
+	char answer[COMPLAINT_MAX] = "", *charset;
+
+	if (strcmp(d->format, "png") != 0 || code < 0x530 || (code >= 0x1e00 && code < 0x2750) ||
+	    code == 0xfffd)
+		return true;
+	for (size_t i = 0; i < d->glyphs; i++)
+		if (d->glyph[i].code == code)
+			return d->glyph[i].have;
+	if (d->glyphs == GLYPHS)
+		return false;
+	charset = sentence(":charset=%x", code);
+	char *argv[] = {"fc-list", charset, "family", NULL};
+	bool have = program_run(d->scratch, argv, answer) == EXIT_OK && answer[0];
+	free(charset);
+	d->glyph[d->glyphs].code = code;
+	d->glyph[d->glyphs++].have = have;
+	return have;
+}
+
+/*
+ * Writes a field of a data file. gnuplot ends fields at quotes and reads backslashes as escapes, so
+ * both go as octal escapes; a line's end is shown as an arrow, other control characters as spaces,
+ * bytes that are no UTF-8 as the replacement character. Returns the width in columns.
+ */
+static int put_text(struct drawing *d, FILE *f, const char *text)
+{
+	const unsigned char *s = (const unsigned char *)text;
+	int wide = 0;
+	unsigned c = 0;
+
+	for (int shown = 0; *s; shown++) {
+		size_t n = utf8_length(s, &c);
+		if (shown == TEXT_MAX - 1 && strlen((const char *)s) > n) {
+			fputs("…", f);
+			return wide + 1;
+		}
+		if (n == 0) {
+			fputs("\xef\xbf\xbd", f);
+			n = 1;
+			c = ' ';
+		} else if (c == '\n') {
+			fputs("↵", f);
+		} else if (c < ' ' || (c >= 0x7f && c < 0xa0) || (c >= 0x200b && c < 0x2010) ||
+			   (c >= 0x2028 && c < 0x202f) || (c & 0xfffe) == 0xfffe) {
+			fputc(' ', f);
+		} else if (c == '"' || c == '\\') {
+			fprintf(f, "\\%03o", c);
+		} else if (!drawable(d, c)) {
+			wide += fprintf(f, "<%04X>", c); /* capitals are wide */
+		} else {
+			fwrite(s, 1, n, f);
+			wide += c >= 0x1100 && (c < 0x1e00 || c >= 0x2e80);
+		}
+		wide++;
+		s += n;
+	}
+	return wide;
+}
+
+/* ---- Data: from a query to files ----------------------------------------- */
+
+struct picture { /* one workload's part of a figure */
+	char *workload;
+	int blocks, rows; /* rows: of the longest block */
+	int more;         /* blocks that are left out: there is no room for them */
+	int widest;       /* title [columns] */
+};
+
+struct pictures {
+	struct picture *picture;
+	size_t n;
+};
+
+static void pictures_free(struct pictures *ps)
+{
+	for (size_t i = 0; i < ps->n; i++)
+		free(ps->picture[i].workload);
+	free(ps->picture);
+	*ps = (struct pictures){.picture = NULL};
+}
+
+static const char *column(sqlite3_stmt *q, int i)
+{
+	const char *text = (const char *)sqlite3_column_text(q, i);
+
+	return text ? text : "";
+}
+
+/* The result of a query of one text or number; heap. */
+static char *ask(sqlite3 *db, const char *sql, const char *param)
+{
+	sqlite3_stmt *q = NULL;
+	char *answer = NULL;
+
+	if (sqlite3_prepare_v2(db, sql, -1, &q, NULL) == SQLITE_OK) {
+		sqlite3_bind_text(q, 1, param, -1, SQLITE_TRANSIENT);
+		if (sqlite3_step(q) == SQLITE_ROW)
+			answer = must(strdup(column(q, 0)));
+	}
+	sqlite3_finalize(q);
+	return answer ? answer : must(strdup(""));
+}
+
+static void put_row(struct drawing *d, FILE *f, sqlite3_stmt *q)
+{
+	for (int i = 2; i < sqlite3_column_count(q); i++) {
+		if (i > 2)
+			fputc('\t', f);
+		if (sqlite3_column_type(q, i) == SQLITE_NULL)
+			fputs("NaN", f);
+		else if (sqlite3_column_type(q, i) == SQLITE_TEXT)
+			put_text(d, f, column(q, i));
+		else
+			fprintf(f, "%.9g", sqlite3_column_double(q, i));
+	}
+	fputc('\n', f);
+}
+
+static bool has_number(sqlite3_stmt *q)
+{
+	for (int i = 2; i < sqlite3_column_count(q); i++)
+		if (sqlite3_column_type(q, i) != SQLITE_NULL)
+			return true;
+	return false;
+}
+
+/* Writes FOLDER/data-K.tsv and names-K.tsv for each workload, in the order of the rows. */
+static char *put_rows(struct drawing *d, const char *sql_path, sqlite3_stmt *q, struct pictures *ps)
+{
+	FILE *data = NULL, *names = NULL;
+	char *title = NULL, *wrong = NULL;
+	char *blocks = ask(d->db, "SELECT blocks FROM room", NULL);
+	int status, rows = 0, room = atoi(blocks);
+	bool left_out = false;
+
+	free(blocks);
+	while ((status = sqlite3_step(q)) == SQLITE_ROW) {
+		struct picture *p = ps->n ? &ps->picture[ps->n - 1] : NULL;
+		bool fresh = !p || strcmp(p->workload, column(q, 0)) != 0;
+		if (fresh) {
+			char *path[] = {sentence("%s/data-%zu.tsv", d->scratch, ps->n),
+					sentence("%s/names-%zu.tsv", d->scratch, ps->n)};
+			if (data)
+				fclose(data);
+			if (names)
+				fclose(names);
+			data = names = NULL;
+			wrong = make_file(d, path[0], &data);
+			if (!wrong)
+				wrong = make_file(d, path[1], &names);
+			free(path[0]);
+			free(path[1]);
+			if (wrong)
+				break;
+			ps->picture = must(realloc(ps->picture, (ps->n + 1) * sizeof(*p)));
+			p = &ps->picture[ps->n++];
+			*p = (struct picture){.workload = must(strdup(column(q, 0)))};
+		}
+		if (fresh || strcmp(title, column(q, 1)) != 0) {
+			free(title);
+			title = must(strdup(column(q, 1)));
+			rows = 0;
+			left_out = p->blocks >= room || !has_number(q);
+			p->more += left_out;
+			if (left_out)
+				continue;
+			fputs(p->blocks == 0 ? "" : "\n\n", data);
+			put_text(d, data, title);
+			for (int i = 3; i < sqlite3_column_count(q); i++) {
+				fputc('\t', data);
+				put_text(d, data, sqlite3_column_name(q, i));
+			}
+			fputc('\n', data);
+			fputc('=', names); /* a line is never empty */
+			int wide = put_text(d, names, title);
+			fputc('\n', names);
+			p->widest = wide > p->widest ? wide : p->widest;
+			p->blocks++;
+		}
+		if (left_out)
+			continue;
+		put_row(d, data, q);
+		rows++;
+		p->rows = rows > p->rows ? rows : p->rows;
+	}
+	free(title);
+	bool bad = (data && fclose(data)) | (names && fclose(names));
+	if (wrong)
+		return wrong;
+	if (status != SQLITE_DONE)
+		return sentence("%s: %s", sql_path, sqlite3_errmsg(sqlite3_db_handle(q)));
+	if (bad)
+		return sentence("%s: cannot write: %s", d->scratch, strerror(errno));
+	return NULL;
+}
+
+static char *figure_query(struct drawing *d, const struct figure *f, struct pictures *ps)
+{
+	char *path = sentence("%s/%s.sql", f->folder, f->name), *sql = text_read(path);
+	char *wrong = NULL;
+	bool asked = false;
+
+	*ps = (struct pictures){.n = 0};
+	for (const char *at = sql; at && *at && !wrong;) {
+		sqlite3_stmt *q = NULL;
+		if (sqlite3_prepare_v2(d->db, at, -1, &q, &at) != SQLITE_OK)
+			wrong = sentence("%s: %s", path, sqlite3_errmsg(d->db));
+		else if (q && sqlite3_column_count(q) == 0 && sqlite3_step(q) != SQLITE_DONE)
+			wrong = sentence("%s: %s", path, sqlite3_errmsg(d->db));
+		else if (q && sqlite3_column_count(q) > 0 && sqlite3_column_count(q) < 3)
+			wrong = sentence(
+				"%s: a query gives workload, title and at least one number", path);
+		else if (q && sqlite3_column_count(q) > 0 && ps->n == 0)
+			wrong = put_rows(d, path, q, ps);
+		asked |= q && sqlite3_column_count(q) > 0;
+		sqlite3_finalize(q);
+	}
+	if (!sql)
+		wrong = sentence("%s: %s", path, strerror(errno));
+	else if (!wrong && !asked)
+		wrong = sentence("%s: there is no SELECT in it", path);
+	free(sql);
+	free(path);
+	return wrong;
+}
+
+static char *copy_file(const char *from, const char *to)
+{
+	char block[65536];
+	size_t n;
+	char *beside = sentence("%s.part", to), *wrong = NULL;
+	FILE *in = fopen(from, "rb"), *out = fopen(beside, "wb");
+	bool bad = !in || !out;
+
+	while (!bad && (n = fread(block, 1, sizeof(block), in)) > 0)
+		bad = fwrite(block, 1, n, out) != n;
+	bad |= in && ferror(in);
+	if (in)
+		fclose(in);
+	if (out && fclose(out))
+		bad = true;
+	if (bad || rename(beside, to) != 0) {
+		wrong = sentence("%s: cannot write: %s", to, strerror(errno));
+		if (out)
+			unlink(beside);
+	}
+	free(beside);
+	return wrong;
+}
+
+/* ---- One figure ---------------------------------------------------------- */
+
+/* Where a picture goes. A workload's name is part of it when there are several, as far as its
+ * characters are harmless; a number tells apart what is then equal. */
+static char *picture_path(const struct drawing *d, const char *name, const char *workload)
+{
+	char *part = sentence("%s%s", workload ? "-" : "", workload ? workload : "");
+	char *path = NULL;
+	bool taken = true;
+
+	for (char *c = part; *c; c++)
+		if (!isalnum((unsigned char)*c) && *c != '_' && (*c != '.' || c < part + 2))
+			*c = '-';
+	if (strlen(part) > 64)
+		part[64] = '\0';
+	for (int copy = 1; taken; copy++) {
+		char number[16] = "";
+		if (copy > 1)
+			snprintf(number, sizeof(number), "-%d", copy);
+		free(path);
+		path = d->end ? sentence("%s%s%s%s", d->out, part, number, d->end)
+			      : sentence("%s/%s%s%s.%s", d->out, name, part, number, d->format);
+		taken = false;
+		for (size_t i = 0; i < d->nwritten; i++)
+			taken |= strcmp(path, d->written[i]) == 0;
+	}
+	free(part);
+	return path;
+}
+
+/* The text around a picture: heading, footnote, the three lines of an empty one, and what its
+ * intervals are. NULL or a sentence. */
+static char *put_words(struct drawing *d, const struct figure *f, const struct picture *p)
+{
+	char *path = sentence("%s/words.tsv", d->scratch);
+	FILE *file;
+	char *wrong = make_file(d, path, &file);
+
+	if (wrong) {
+		free(path);
+		return wrong;
+	}
+	char *foot = ask(d->db, "SELECT text FROM footnote WHERE workload = ?1", p->workload);
+	if (p->more) {
+		char *left = sentence("The first %d of %d are shown; --where chooses others. %s",
+				      p->blocks, p->blocks + p->more, foot);
+		free(foot);
+		foot = left;
+	}
+	char *finished = ask(d->db, "SELECT count(*) FROM selected", NULL);
+	/* The summary's first part: what follows says how. */
+	char *heading = d->summary ? must(strndup(f->summary, strcspn(f->summary, ":;(,.")))
+				   : must(strdup(d->title));
+	char *found;
+
+	if (strcmp(finished, "0") == 0)
+		found = sentence("No finished run in this database%s.",
+				 d->where ? " matches --where" : "");
+	else
+		found = sentence("%s finished run%s here, but nothing of this kind.", finished,
+				 strcmp(finished, "1") == 0 ? " is" : "s are");
+	char *interval = ask(d->db, "SELECT text FROM interval_name WHERE workload = ?1 OR ?1 = ''",
+			     p->workload);
+	const char *line[] = {heading, p->workload, foot, f->needs, found, d->db_path, interval};
+	for (size_t i = 0; i < sizeof(line) / sizeof(*line); i++) {
+		fputc('=', file);
+		put_text(d, file, line[i]);
+		fputc('\n', file);
+	}
+	free(interval);
+	free(heading);
+	free(found);
+	free(finished);
+	free(foot);
+	if (fclose(file))
+		wrong = sentence("%s: cannot write: %s", path, strerror(errno));
+	free(path);
+	return wrong;
+}
+
+/* Of what gnuplot said of this file, the part that says where and why: it repeats the line, with a
+ * mark below, and names the file before. Of another file, all. */
+static const char *words_of(const char *complaint, const char *gp)
+{
+	char *before = sentence("\"%s\" ", gp);
+	const char *at = strstr(complaint, before);
+
+	at = at ? at + strlen(before) : complaint;
+	free(before);
+	return at;
+}
+
+/* Draws data-K.tsv, or an explanation when there is no data. */
+static int draw(struct drawing *d, const struct figure *f, const struct picture *p, size_t k,
+		bool several)
+{
+	char complaint[COMPLAINT_MAX] = "";
+	char *set = sentence("format = '%s'; data = 'data-%zu.tsv'; names = 'names-%zu.tsv'; "
+			     "blocks = %d; rows = %d; widest = %d",
+			     d->format, k, k, p->blocks, p->rows, p->widest);
+	char *style = sentence("%s/style.gp", d->style);
+	char *gp = sentence("%s/%s.gp", f->folder, f->name);
+	char *made = sentence("%s/figure.%s", d->scratch, d->format);
+	char *argv[] = {"gnuplot", "-d", "-e", set, style, p->blocks ? gp : NULL, NULL};
+	char *wrong = put_words(d, f, p);
+	struct stat st;
+
+	unlink(made);
+	int status = wrong ? EXIT_USER : program_run(d->scratch, argv, complaint);
+	if (status == EXIT_USER) {
+		wrong = wrong ? wrong : must(strdup(complaint));
+	} else if (status != EXIT_OK || stat(made, &st) != 0 || st.st_size == 0) {
+		status = EXIT_FAILED;
+		wrong = sentence("%s: gnuplot failed: %s", gp,
+				 complaint[0] ? words_of(complaint, gp) : "it drew nothing");
+	} else if (d->take) {
+		d->take(d->ctx, f, p->workload, made);
+	} else {
+		char *path = picture_path(d, f->name, several && *p->workload ? p->workload : NULL);
+		/* It also warns when all points are equal, and then does well. */
+		if (complaint[0] && !strstr(complaint, "Warning: empty "))
+			fprintf(stderr, "mvbench: %s: gnuplot warns: %s\n", gp,
+				words_of(complaint, gp));
+		wrong = copy_file(made, path);
+		if (wrong) {
+			status = EXIT_USER;
+			free(path);
+		} else {
+			puts(path);
+			d->written =
+				must(realloc(d->written, (d->nwritten + 1) * sizeof(*d->written)));
+			d->written[d->nwritten++] = path;
+		}
+	}
+	if (wrong)
+		complain(wrong);
+	free(made);
+	free(gp);
+	free(style);
+	free(set);
+	return status;
+}
+
+int draw_figure(struct drawing *d, const struct figure *f, bool explain)
+{
+	struct pictures ps;
+	char *kinds = ask(d->db, "SELECT count(DISTINCT workload) FROM selected", NULL);
+	bool several = strcmp(kinds, "0") != 0 && strcmp(kinds, "1") != 0;
+	char *wrong = figure_query(d, f, &ps);
+	int status = EXIT_OK;
+
+	free(kinds);
+	if (wrong) {
+		complain(wrong);
+		pictures_free(&ps);
+		return d->stuck ? EXIT_USER : EXIT_FAILED;
+	}
+	for (size_t i = 0; i < ps.n && status == EXIT_OK; i++)
+		status = draw(d, f, &ps.picture[i], i, several || ps.n > 1);
+	if (ps.n == 0 && explain)
+		status = draw(d, f, &(struct picture){.workload = ""}, 0, false);
+	pictures_free(&ps);
+	return status;
+}

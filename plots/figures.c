@@ -1,0 +1,210 @@
+/*
+ * figures.c - which figures there are: those that come along, and the user's.
+ */
+#include "plot.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+char *text_read(const char *path)
+{
+	FILE *f = fopen(path, "r");
+	char *text = NULL;
+	size_t room = 0;
+
+	if (!f)
+		return NULL;
+	if (getdelim(&text, &room, '\0', f) < 0) {
+		int failed = ferror(f) ? errno : 0;
+		free(text);
+		text = failed ? NULL : must(strdup(""));
+		errno = failed;
+	}
+	fclose(f);
+	return text;
+}
+
+/* The next line of a comment at the head of a query, without its dashes. */
+static char *comment_line(const char **text)
+{
+	if (strncmp(*text, "--", 2) != 0)
+		return must(strdup(""));
+	const char *line = *text + 2 + strspn(*text + 2, " \t");
+	size_t n = strcspn(line, "\r\n");
+	*text = line + n + strspn(line + n, "\r\n");
+	return must(strndup(line, n));
+}
+
+static void figure_fini(struct figure *f)
+{
+	free(f->name);
+	free(f->folder);
+	free(f->summary);
+	free(f->needs);
+}
+
+void figures_fini(struct figures *fs)
+{
+	for (size_t i = 0; i < fs->n; i++)
+		figure_fini(&fs->figure[i]);
+	free(fs->figure);
+	free(fs->folder);
+	free(fs->own);
+	*fs = (struct figures){.folder = NULL};
+}
+
+/* Its place in the list: that of one of the same name, which it replaces, or a new one. */
+static struct figure *place_of(struct figures *fs, const char *name, size_t length)
+{
+	for (size_t i = 0; i < fs->n; i++)
+		if (strlen(fs->figure[i].name) == length &&
+		    strncmp(fs->figure[i].name, name, length) == 0) {
+			figure_fini(&fs->figure[i]);
+			return &fs->figure[i];
+		}
+	fs->figure = must(realloc(fs->figure, (fs->n + 1) * sizeof(*fs->figure)));
+	return &fs->figure[fs->n++];
+}
+
+/* The stems of a folder that have both files. False and errno when it cannot be read. */
+static bool add_folder(struct figures *fs, const char *folder, bool own)
+{
+	DIR *dir = opendir(folder);
+
+	if (!dir)
+		return false;
+	for (struct dirent *e; (e = readdir(dir));) {
+		size_t n = strlen(e->d_name);
+		if (n < 5 || strcmp(e->d_name + n - 4, ".sql") != 0 || e->d_name[0] == '.' ||
+		    strcmp(e->d_name, "style.sql") == 0)
+			continue;
+		char *sql = sentence("%s/%s", folder, e->d_name), *text = text_read(sql);
+		char *gp = sentence("%s/%.*s.gp", folder, (int)n - 4, e->d_name);
+		if (text && access(gp, R_OK) == 0) {
+			const char *at = text;
+			struct figure *f = place_of(fs, e->d_name, n - 4);
+			*f = (struct figure){.name = must(strndup(e->d_name, n - 4)),
+					     .folder = must(strdup(folder)),
+					     .own = own};
+			f->summary = comment_line(&at);
+			f->needs = comment_line(&at);
+		}
+		free(gp);
+		free(text);
+		free(sql);
+	}
+	closedir(dir);
+	return true;
+}
+
+/* Where users keep their figures, when they do not say. */
+static char *own_folder(void)
+{
+	const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+
+	if (config && config[0] == '/') /* others are to be ignored, says the XDG specification */
+		return sentence("%s/mvbench/plots", config);
+	return sentence("%s/.config/mvbench/plots", home ? home : "");
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(((const struct figure *)a)->name, ((const struct figure *)b)->name);
+}
+
+char *figures_init(struct figures *fs, const char *own)
+{
+	bool given = own && own[0];
+
+	*fs = (struct figures){.folder = installed_path("plots")};
+	if (given) /* gnuplot works in another folder */
+		fs->own = realpath(own, NULL);
+	if (!fs->own)
+		fs->own = given ? must(strdup(own)) : own_folder();
+	if (!fs->folder || !add_folder(fs, fs->folder, false)) {
+		figures_fini(fs);
+		return sentence("the folder `plots` with the figures is missing: it belongs beside "
+				"the program's build folder, or in ../share/mvbench");
+	}
+	if (!add_folder(fs, fs->own, true) && given) {
+		char *wrong = sentence("--figures=%s: cannot read this folder: %s; a folder with "
+				       "NAME.sql and NAME.gp is wanted",
+				       own, strerror(errno));
+		figures_fini(fs);
+		return wrong;
+	}
+	if (fs->n)
+		qsort(fs->figure, fs->n, sizeof(*fs->figure), by_name);
+	return NULL;
+}
+
+void figures_print(const struct figures *fs, FILE *f)
+{
+	size_t wide = 0;
+
+	for (size_t i = 0; i < fs->n; i++)
+		wide = strlen(fs->figure[i].name) > wide ? strlen(fs->figure[i].name) : wide;
+	for (size_t i = 0; i < fs->n; i++) {
+		const struct figure *g = &fs->figure[i];
+		fprintf(f, "%-*s  %s", (int)wide, g->name, g->summary);
+		if (g->own)
+			fprintf(f, "%s(yours: %s)", g->summary[0] ? " " : "", g->folder);
+		fputc('\n', f);
+	}
+}
+
+/* Half of a figure: its name is taken, and yet it is not in the list. */
+static char *half(const char *folder, const char *name)
+{
+	static const char *const end[] = {"sql", "gp"};
+	bool have[2];
+
+	if (name[0] == '\0' || strchr(name, '/') || strcmp(name, "style") == 0)
+		return NULL;
+	for (int i = 0; i < 2; i++) {
+		char *path = sentence("%s/%s.%s", folder, name, end[i]);
+		have[i] = access(path, R_OK) == 0;
+		free(path);
+	}
+	if (have[0] == have[1])
+		return NULL;
+	return sentence("%s: %s has %s.%s, but no %s.%s that can be read beside it", name, folder,
+			name, end[have[1]], name, end[have[0]]);
+}
+
+const struct figure *figures_find(const struct figures *fs, const char *name, char **wrong)
+{
+	const char **names = must(calloc(fs->n + 1, sizeof(*names))), *near;
+	const struct figure *found = NULL;
+
+	for (size_t i = 0; i < fs->n && !found; i++) {
+		names[i] = fs->figure[i].name;
+		if (strcmp(name, names[i]) == 0)
+			found = &fs->figure[i];
+	}
+	if (!found && !(*wrong = half(fs->own, name))) {
+		near = nearest(name, names, fs->n);
+		*wrong =
+			near ? sentence("%s: there is no such figure; did you mean %s?", name, near)
+			     : sentence("%s: there is no such figure; `mvbench plot --list` names "
+					"them",
+					name);
+	}
+	free(names);
+	return found;
+}
+
+void figures_each(void (*each)(void *ctx, const char *name, const char *summary, const char *needs),
+		  void *ctx)
+{
+	struct figures fs;
+	char *wrong = figures_init(&fs, NULL);
+
+	for (size_t i = 0; i < fs.n; i++)
+		each(ctx, fs.figure[i].name, fs.figure[i].summary, fs.figure[i].needs);
+	free(wrong);
+	figures_fini(&fs);
+}

@@ -1,0 +1,75 @@
+/*
+ * plot.h - figures: which there are (figures.c), and how gnuplot draws one (draw.c).
+ */
+#ifndef PLOT_H
+#define PLOT_H
+
+#include "../results/database.h"
+
+/* A figure is a stem in a folder: NAME.sql says what is drawn, NAME.gp how. */
+struct figure {
+	char *name, *folder;
+	char *summary, *needs; /* the first two comment lines of NAME.sql */
+	bool own;              /* out of the user's folder */
+};
+
+/* Those that come along and the user's, by name; where both have one, it is the user's. */
+struct figures {
+	char *folder; /* of those that come along, and of what all share: style.sql and style.gp */
+	char *own;    /* the user's, which need not be there */
+	struct figure *figure;
+	size_t n;
+};
+
+/* own: the user's folder; NULL or "" = mvbench/plots in $XDG_CONFIG_HOME, or in ~/.config. NULL, or
+ * a sentence: the folder that comes along is missing, or own is given and cannot be read. */
+char *figures_init(struct figures *fs, const char *own);
+void figures_fini(struct figures *fs);
+void figures_print(const struct figures *fs, FILE *f); /* a line each */
+/* NULL and a sentence when there is none of this name. */
+const struct figure *figures_find(const struct figures *fs, const char *name, char **wrong);
+
+char *text_read(
+	const char *path); /* a file, from the heap; NULL and errno when it cannot be read */
+
+/* ---- Drawing ------------------------------------------------------------- */
+
+enum { GLYPHS = 64 };
+
+struct drawing { /* what all figures of one command share */
+	sqlite3 *db;
+	const char *db_path;
+	const char *style;     /* the folder of style.gp */
+	const char *scratch;   /* gnuplot's folder */
+	const char *format;    /* png or svg */
+	const char *out, *end; /* a path is OUT/NAME-WORKLOAD.png, or OUT-WORKLOAD END */
+	const char *title;
+	bool summary; /* the title is the figure's own */
+	bool where;   /* was there a --where? */
+	struct {
+		unsigned code;
+		bool have;
+	} glyph[GLYPHS]; /* what fc-list said of unusual characters */
+	size_t glyphs;
+	char **written;
+	size_t nwritten;
+	bool stuck; /* gnuplot's folder cannot be written: no figure can be drawn */
+	/* Gets each picture's file, for as long as the call lasts, instead of its being kept. NULL
+	 * = it is kept. */
+	void (*take)(void *ctx, const struct figure *f, const char *workload, const char *file);
+	void *ctx;
+};
+
+/* Draws a figure of the runs that the temporary tables of style.sql hold: a picture a workload,
+ * whose paths are printed and kept in d->written. explain: one that says why, when there is no
+ * data. Returns an exit status, says what is wrong. */
+int draw_figure(struct drawing *d, const struct figure *f, bool explain);
+
+/* ---- What the report page takes from `mvbench plot` too -------------------- */
+
+/* Makes the table `chosen` and what style.sql derives from it, in the connection's temporary
+ * schema: the file itself is only read. plots: the folder of style.sql. NULL or a sentence. */
+char *plot_choose(struct store *s, const char *where, const char *label, const char *plots);
+void folder_remove(const char *path); /* with the files in it */
+
+#endif

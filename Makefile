@@ -28,11 +28,11 @@ SIMULATED := $(addprefix sim/,world.c device.c allreduce.c)
 SRC  := $(filter-out runtime/libmvbench% runtime/rendezvous% runtime/cuda.c runtime/cuda_image.c,$(wildcard runtime/*.c strategies/*.c workloads/*.c results/*.c plots/*.c) \
 	$(filter-out $(SIMULATED),$(wildcard sim/*.c)))
 OBJ  := $(SRC:%.c=$(B)/%.o)
-TEST := $(patsubst %.c,$(B)/%.o,$(wildcard tests/check_*.c tests/fixture.c tests/trained.c))
+TEST := $(patsubst %.c,$(B)/%.o,$(wildcard tests/check_*.c) $(addprefix tests/,fixture.c trained.c browser.c))
 TOOL := $(patsubst tests/tool_%.c,$(B)/tests/tool_%,$(wildcard tests/tool_*.c))
 SIM_TOOL := $(B)/tests/sim_train $(patsubst %.c,$(B)/%,$(wildcard tests/sim_*.c))
 CORE := $(filter-out %_vec.c,$(wildcard runtime/libmvbench*.c runtime/table*.c $(addprefix runtime/, \
-	updater.c stats.c world.c mpi.c panic.c rendezvous.c)))
+	updater.c stats.c trace.c world.c mpi.c panic.c rendezvous.c)))
 USER := $(patsubst %.c,$(B)/%,$(wildcard tests/seed_*.c tests/lib_*.c))
 # The CUDA device, where there is all that it is made of; else the program says what is missing.
 HAVE  = $(wildcard $(addsuffix /$(1),$(CUDA)/include /usr/include /usr/include/$(shell uname -m)-linux-gnu))
@@ -67,8 +67,14 @@ gpu-bench: $(B)/mvbench $(MODULE) $(TOOL) ## speed on a GPU, beside PyTorch's; f
 shapes: $(B)/mvbench $(B)/mvbench-sim ## the ten teaching simulations, and whether each shows what it must; SHAPES="1 7" for some
 	@tests/shapes.sh $(B) $(SHAPES)
 
+tutorial: $(B)/mvbench $(B)/mvbench-sim ## the commands of plots/TUTORIAL.md, in order; their figures go to plots/tutorial
+	@tests/tutorial.sh $(B)
+
 reproduce: $(B)/mvbench $(B)/mvbench-sim ## Multiverso's published epoch times, simulated from two of them
 	@tests/reproduce.sh $(B)
+
+gate-proof: $(B)/mvbench ## mvbench check, held to planted bugs and to unchanged code; REPEAT=50 times
+	@tests/gate.sh $(B)
 
 bundle: ## pack all that is needed into build/bundle, for a machine where nothing can be installed
 	@$(MAKE) --no-print-directory B=$(B)/bundle-objects ARCH=-march=x86-64-v3 programs
@@ -78,6 +84,8 @@ sanitize: ## the same tests under the address and undefined-behaviour sanitizers
 	@$(MAKE) --no-print-directory B=build/sanitize MODULE= FAKE=$(FAKE:$(B)/%=build/sanitize/%) OPT=-O1 \
 		CFLAGS='-g -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer' \
 		LDFLAGS=-fsanitize=address,undefined test
+sanitize: export LSAN_OPTIONS = suppressions=$(CURDIR)/tests/lsan.txt:print_suppressions=0
+sanitize: export CK_TIMEOUT_MULTIPLIER = 3
 
 lint: layers ## formatting, static analysis, who may include whom
 	@clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h' '*.cu' '*.cc')
@@ -88,13 +96,16 @@ lint: layers ## formatting, static analysis, who may include whom
 layers: $(OBJ) ## the include rules between folders, and no mutable state in plug-ins
 	@tests/layers.sh $(B)
 
-install: all ## put the program, its figures and the library under PREFIX (/usr/local)
+install: all ## put the program, its figures, its manual page and the library under PREFIX (/usr/local)
 	install -Dt $(DESTDIR)$(PREFIX)/bin $(B)/mvbench $(B)/mvbench-sim
 	$(if $(MODULE),install -Dm 755 $(MODULE) $(DESTDIR)$(PREFIX)/lib/mvbench/mvbench_cuda.so)
 	install -d $(DESTDIR)$(PREFIX)/share/mvbench/plots $(DESTDIR)$(PREFIX)/share/mvbench/workloads/sweeps
 	install -m 644 plots/*.sql plots/*.gp $(DESTDIR)$(PREFIX)/share/mvbench/plots
 	install -m 644 workloads/sweeps/*.ini $(DESTDIR)$(PREFIX)/share/mvbench/workloads/sweeps
 	install -Dm 644 -t $(DESTDIR)$(PREFIX)/share/mvbench/sim/platforms sim/platforms/*.xml
+	install -d $(addprefix $(DESTDIR)$(PREFIX)/share/,man/man1 bash-completion/completions)
+	$(B)/mvbench help --man >$(DESTDIR)$(PREFIX)/share/man/man1/mvbench.1
+	$(B)/mvbench help --completion=bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/mvbench
 	install -Dm 644 runtime/libmvbench.h $(DESTDIR)$(PREFIX)/include/libmvbench.h
 	install -Dm 644 $(B)/libmvbench.a $(DESTDIR)$(PREFIX)/lib/libmvbench.a
 	install -m 755 $(B)/libmvbench.so $(DESTDIR)$(PREFIX)/lib/libmvbench.so.0
@@ -133,6 +144,12 @@ $(B)/%.o: %.c | $(B)/deps
 $(B)/runtime/machine.o: CPPFLAGS += -DMVBENCH_COMMIT='"$(COMMIT)"'
 $(B)/runtime/machine.o: $(B)/commit
 $(B)/results/store.o: results/schema.sql
+$(B)/results/table.o: results/table.sql
+$(B)/results/advise.o: results/advise.sql
+$(B)/plots/report.o: $(addprefix plots/report,.sql .css .js)
+# What the page's policy names: only the script of this hash runs.
+$(B)/plots/report.o: CPPFLAGS += -DREPORT_SCRIPT='"sha256-$(shell env printf \
+	"$$(sha256sum plots/report.js | sed 's/ .*//; s/../\\x&/g')" | base64)"'
 $(B)/commit: FORCE
 	@mkdir -p $(B); echo '$(COMMIT)' | cmp -s - $@ || echo '$(COMMIT)' >$@
 
@@ -185,6 +202,6 @@ $(filter %_params %_data_parallel %_mpi,$(USER)): LIBRARY = $(B)/libmvbench.a $$
 $(USER): $(B)/%: $(B)/%.o $(LIB)
 	@echo "  LD $@"; $(CC) $(CFLAGS) $(LDFLAGS) $< -o $@ $(LIBRARY) -lz -lm
 
-.PHONY: all demo programs test gpu-test bench gpu-bench shapes reproduce bundle sanitize lint layers install deps clean help FORCE
+.PHONY: all demo programs test gpu-test bench gpu-bench shapes tutorial reproduce gate-proof bundle sanitize lint layers install deps clean help FORCE
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

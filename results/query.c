@@ -116,12 +116,12 @@ static void real_digits(double x, char buf[40])
 }
 
 /* Looks this like a number that was rounded for people: 12.3, 97%, 4x, -0.5, 1e-3, 91.2..93.0,
- * 1.5 (7)? */
+ * 1.5 (7), 97.1* or 96.9~? */
 static bool numeric_text(const char *s)
 {
 	const char *p = s + (*s == '-' || *s == '+');
 
-	return *p >= '0' && *p <= '9' && s[strspn(s, "0123456789.,+-eE%x ()")] == '\0';
+	return *p >= '0' && *p <= '9' && s[strspn(s, "0123456789.,+-eE%x ()*~")] == '\0';
 }
 
 /* ---- A row, as CSV and JSON ---------------------------------------------- */
@@ -341,6 +341,107 @@ static struct grid grid_new(sqlite3_stmt *q, int columns, bool markdown)
 	}
 	grid_row(&g, q, true, markdown);
 	return g;
+}
+
+/* ---- Which runs ---------------------------------------------------------- */
+
+void database_columns(struct store *s, FILE *f)
+{
+	sqlite3_stmt *q;
+	int at = 0;
+
+	if (sqlite3_prepare_v2(s->db, "SELECT * FROM run_summary", -1, &q, NULL) != SQLITE_OK)
+		return;
+	for (int i = 0; i < sqlite3_column_count(q); i++) {
+		const char *name = sqlite3_column_name(q, i);
+		if (at + (int)strlen(name) > 90) {
+			fputs("\n", f);
+			at = 0;
+		}
+		at += fprintf(f, "  %s", name);
+	}
+	sqlite3_finalize(q);
+}
+
+char *database_condition(struct store *s, const char *where)
+{
+	char *sql = sentence("SELECT 1 FROM run_summary WHERE (\n%s\n)", *where ? where : "1");
+	char *columns = NULL, *wrong = NULL;
+	size_t room;
+	const char *rest = "";
+	sqlite3_stmt *q = NULL;
+	int rc = sqlite3_prepare_v2(s->db, sql, -1, &q, &rest);
+	bool one = rest[strspn(rest, " \t\r\n")] == '\0';
+
+	if (rc != SQLITE_OK || !one || !sqlite3_stmt_readonly(q)) {
+		char *why = sentence("%s", sqlite3_errmsg(s->db)); /* of this call, not the next */
+		FILE *f = must(open_memstream(&columns, &room));
+		database_columns(s, f);
+		fclose(f);
+		wrong = rc != SQLITE_OK
+				? sentence("--where=%s: %s; an SQL condition is wanted, such as "
+					   "--where=\"workload='mlp' AND workers=2\"; the columns "
+					   "are:\n%s",
+					   where, why, columns)
+				: sentence("--where=%s: one SQL condition is wanted, and nothing "
+					   "after it; the columns are:\n%s",
+					   where, columns);
+		free(why);
+		free(columns);
+	}
+	sqlite3_finalize(q);
+	free(sql);
+	return wrong;
+}
+
+/* The views of statistics once more, in the temporary schema: there they find the table. The first
+ * is made a table too, since all others ask it. */
+static int copy_views(sqlite3 *db)
+{
+	static const char create[] = "CREATE VIEW";
+	const char *kind = "TABLE";
+	sqlite3_stmt *q;
+	int rc = sqlite3_prepare_v2(
+		db,
+		"SELECT sql FROM main.sqlite_master WHERE type = 'view' AND name IN "
+		"('finished', 'configuration_summary', 'compared', 'comparison') ORDER BY rowid",
+		-1, &q, NULL);
+
+	while (rc == SQLITE_OK && sqlite3_step(q) == SQLITE_ROW) {
+		const char *sql = (const char *)sqlite3_column_text(q, 0);
+		CHECK(strncmp(sql, create, sizeof create - 1) == 0, "no view: %s", sql);
+		char *copy = sentence("CREATE TEMP %s%s", kind, sql + sizeof create - 1);
+		rc = sqlite3_exec(db, copy, NULL, NULL, NULL);
+		free(copy);
+		kind = "VIEW";
+	}
+	sqlite3_finalize(q);
+	return rc;
+}
+
+char *database_choose(struct store *s, const char *where, const char *label)
+{
+	sqlite3_stmt *q = NULL;
+	char *wrong = database_condition(s, where);
+
+	if (wrong)
+		return wrong;
+	char *sql = sentence("CREATE TEMP TABLE run_summary AS SELECT * FROM main.run_summary "
+			     "WHERE (?1 = '' OR label = ?1) AND (\n%s\n)",
+			     *where ? where : "1");
+	int rc = sqlite3_exec(s->db, "PRAGMA temp_store = MEMORY", NULL, NULL, NULL);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_prepare_v2(s->db, sql, -1, &q, NULL);
+	if (rc == SQLITE_OK) {
+		sqlite3_bind_text(q, 1, label, -1, SQLITE_STATIC);
+		rc = sqlite3_step(q);
+		rc = rc == SQLITE_DONE ? SQLITE_OK : rc;
+	}
+	sqlite3_finalize(q);
+	free(sql);
+	if (rc == SQLITE_OK)
+		rc = copy_views(s->db);
+	return rc == SQLITE_OK ? NULL : database_error(s, rc);
 }
 
 /* ---- Queries ------------------------------------------------------------- */

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 enum {
-	SCHEMA_VERSION = 5,
+	SCHEMA_VERSION = 6,
 	APPLICATION_ID = 0x6d76626e, /* "mvbn" */
 	OPEN_WAIT_MS = 3000,         /* for another process's lock, */
 	WRITE_WAIT_MS = 30000,       /* and while there is a result that could be lost */
@@ -104,6 +104,58 @@ static const char *const migrations[SCHEMA_VERSION] = {
 	") STRICT, WITHOUT ROWID;"
 	"ALTER TABLE run ADD COLUMN calibration_id INTEGER"
 	"	REFERENCES calibration (id) ON DELETE SET NULL;",
+	"CREATE INDEX run_alone ON run (status) WHERE workers = 1;"
+	"DROP TABLE epoch_median;" /* what it kept, and more, is computed again */
+	"CREATE TABLE run_kept ("
+	"	run_id INTEGER PRIMARY KEY REFERENCES run (id) ON DELETE CASCADE,"
+	"	epochs_done INTEGER, test_accuracy REAL, best_test_accuracy REAL, test_loss REAL,"
+	"	train_loss REAL, epoch_seconds REAL, compute_fraction REAL, comm_fraction REAL,"
+	"	wait_fraction REAL, epoch_bytes REAL, staleness_mean REAL, staleness_max INTEGER,"
+	"	dropped_fraction REAL, seconds_total REAL, target_epoch INTEGER,"
+	"	target_seconds REAL, config TEXT NOT NULL, compare_key TEXT NOT NULL,"
+	"	config_key TEXT NOT NULL"
+	") STRICT;"
+	"ALTER TABLE run ADD COLUMN trace INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE run ADD COLUMN events_lost INTEGER;"
+	"DROP TABLE event;" /* nothing ever wrote it */
+	"CREATE TABLE event ("
+	"	run_id INTEGER NOT NULL REFERENCES run (id) ON DELETE CASCADE,"
+	"	rank INTEGER NOT NULL CHECK (rank >= 0), seq INTEGER NOT NULL,"
+	"	epoch INTEGER NOT NULL, step INTEGER NOT NULL, name TEXT NOT NULL,"
+	"	start_s REAL NOT NULL, duration_s REAL NOT NULL, parent INTEGER, peer INTEGER,"
+	"	bytes INTEGER, flow INTEGER, seen INTEGER, staleness INTEGER,"
+	"	PRIMARY KEY (run_id, rank, seq)"
+	") STRICT, WITHOUT ROWID;"
+	"CREATE INDEX event_flow ON event (run_id, flow) WHERE flow IS NOT NULL;"
+	"CREATE INDEX event_seen ON event (run_id, seen) WHERE seen IS NOT NULL;"
+	"ALTER TABLE run ADD COLUMN origin TEXT;"
+	"ALTER TABLE run ADD COLUMN origin_id INTEGER;"
+	"ALTER TABLE run ADD COLUMN imported TEXT;"
+	"DROP TABLE baseline;" /* nothing ever wrote it */
+	"CREATE TABLE baseline ("
+	"	name TEXT NOT NULL, cell TEXT NOT NULL, seed INTEGER NOT NULL, made TEXT NOT NULL,"
+	"	config TEXT NOT NULL, options TEXT NOT NULL, config_hash TEXT NOT NULL,"
+	"	params INTEGER, train_size INTEGER, test_size INTEGER,"
+	"	train_loss REAL, test_loss REAL, test_accuracy REAL,"
+	"	epoch_seconds REAL, simulated_s REAL, calibration TEXT, model_hash TEXT,"
+	"	started TEXT, host TEXT, cpu TEXT, gpu TEXT, mpi TEXT, onednn TEXT, cuda TEXT,"
+	"	git_commit TEXT, git_dirty INTEGER CHECK (git_dirty IN (0, 1)),"
+	"	run_id INTEGER REFERENCES run (id) ON DELETE SET NULL,"
+	"	PRIMARY KEY (name, cell, seed)"
+	") STRICT, WITHOUT ROWID;"
+	"CREATE INDEX baseline_run ON baseline (run_id);"
+	"CREATE TABLE checked ("
+	"	name TEXT NOT NULL, cell TEXT NOT NULL, seed INTEGER NOT NULL,"
+	"	run_id INTEGER REFERENCES run (id) ON DELETE SET NULL,"
+	"	program TEXT,"
+	"	PRIMARY KEY (name, cell, seed)"
+	") STRICT, WITHOUT ROWID;"
+	"CREATE INDEX checked_run ON checked (run_id);"
+	"CREATE TABLE gate_limit ("
+	"	name TEXT PRIMARY KEY, alpha REAL NOT NULL, min_accuracy REAL NOT NULL,"
+	"	min_loss REAL NOT NULL,"
+	"	better_fails INTEGER NOT NULL CHECK (better_fails IN (0, 1))"
+	") STRICT, WITHOUT ROWID;",
 };
 
 /* ---- Sentences ----------------------------------------------------------- */
@@ -321,6 +373,19 @@ static char *check_header(const char *path)
 	return check_version(path, big_endian(h + 68), big_endian(h + 60), big_endian(h + 28) > 1);
 }
 
+char *store_look(const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st) != 0)
+		return sentence("%s cannot be read (%s): name another database", path,
+				strerror(errno));
+	char *wrong = not_a_file(path, &st);
+	if (!wrong && st.st_size == 0)
+		wrong = sentence("%s is empty: name another database", path);
+	return wrong ? wrong : check_header(path);
+}
+
 char *store_check(const char *path)
 {
 	struct stat st;
@@ -418,19 +483,17 @@ static int bury_dead(struct store *s)
 	return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
-/* Takes the views and triggers away and makes those of this version. */
-static int renew_views(struct store *s)
+/* Takes the views and triggers of another version away. */
+static int drop_views(struct store *s)
 {
 	sqlite3_stmt *q;
 	char *drop = NULL;
-	const char *views = strstr(schema_sql, "\n-- VIEWS\n");
 	int rc =
 		sqlite3_prepare_v2(s->db,
 				   "SELECT group_concat(printf('DROP %s \"%w\"', type, name), ';') "
 				   "FROM sqlite_master WHERE type IN ('view', 'trigger')",
 				   -1, &q, NULL);
 
-	CHECK(views, "results/schema.sql has no line \"-- VIEWS\"");
 	if (rc != SQLITE_OK)
 		return rc;
 	if (sqlite3_step(q) == SQLITE_ROW && sqlite3_column_text(q, 0))
@@ -438,10 +501,16 @@ static int renew_views(struct store *s)
 	rc = sqlite3_finalize(q);
 	if (rc == SQLITE_OK && drop)
 		rc = sqlite3_exec(s->db, drop, NULL, NULL, NULL);
-	if (rc == SQLITE_OK)
-		rc = sqlite3_exec(s->db, views, NULL, NULL, NULL);
 	free(drop);
 	return rc;
+}
+
+static int make_views(struct store *s)
+{
+	const char *views = strstr(schema_sql, "\n-- VIEWS\n");
+
+	CHECK(views, "results/schema.sql has no line \"-- VIEWS\"");
+	return sqlite3_exec(s->db, views, NULL, NULL, NULL);
 }
 
 static char *read_version(struct store *s, int64_t *version, bool *tables)
@@ -476,10 +545,11 @@ static char *migrate(struct store *s)
 	if (!tables) {
 		rc = sqlite3_exec(s->db, schema_sql, NULL, NULL, NULL);
 	} else if (version < SCHEMA_VERSION) {
+		rc = drop_views(s);
 		for (; rc == SQLITE_OK && version < SCHEMA_VERSION; version++)
 			rc = sqlite3_exec(s->db, migrations[version], NULL, NULL, NULL);
 		if (rc == SQLITE_OK)
-			rc = renew_views(s);
+			rc = make_views(s);
 		char *pragma = sentence("PRAGMA user_version = %d", SCHEMA_VERSION);
 		if (rc == SQLITE_OK)
 			rc = sqlite3_exec(s->db, pragma, NULL, NULL, NULL);
@@ -502,6 +572,23 @@ static char *use_wal(struct store *s)
 	return rc == SQLITE_OK ? NULL : database_error(s, rc);
 }
 
+char *store_keep(struct store *s)
+{
+	int64_t missing = 0;
+	int rc = ask(s, &missing,
+		     "SELECT EXISTS (SELECT 1 FROM run WHERE status IN ('done', 'failed', "
+		     "'diverged') AND id NOT IN (SELECT run_id FROM run_kept))",
+		     "");
+
+	if (rc == SQLITE_OK && missing)
+		rc = change(s,
+			    "INSERT INTO run_kept SELECT c.* FROM run AS r CROSS JOIN run_computed "
+			    "AS c ON c.run_id = r.id WHERE r.status IN ('done', 'failed', "
+			    "'diverged') AND r.id NOT IN (SELECT run_id FROM run_kept)",
+			    "");
+	return rc == SQLITE_OK ? NULL : database_error(s, rc);
+}
+
 static char *prepare_write(struct store *s)
 {
 	int64_t version = 0;
@@ -515,7 +602,7 @@ static char *prepare_write(struct store *s)
 	if (wrong)
 		return wrong;
 	int rc = bury_dead(s);
-	return rc == SQLITE_OK ? NULL : database_error(s, rc);
+	return rc == SQLITE_OK ? store_keep(s) : database_error(s, rc);
 }
 
 /* SQLite's name for the file: never a special name, such as ":memory:". */
@@ -883,6 +970,61 @@ static char *sink_arrivals(void *self, const struct arrival *a, size_t n)
 	return end_change(s, rc);
 }
 
+/* NULL where there is no such number. */
+static void bind_from(sqlite3_stmt *q, int i, int64_t least, int64_t x)
+{
+	if (x >= least)
+		sqlite3_bind_int64(q, i, x);
+	else
+		sqlite3_bind_null(q, i);
+}
+
+static void bind_event(sqlite3_stmt *q, const struct slice *e)
+{
+	sqlite3_bind_int(q, 2, e->rank);
+	sqlite3_bind_int(q, 3, e->seq);
+	sqlite3_bind_int(q, 4, e->epoch);
+	sqlite3_bind_int(q, 5, e->step);
+	sqlite3_bind_text(q, 6, trace_names[e->kind], -1, SQLITE_STATIC);
+	sqlite3_bind_double(q, 7, 1e-9 * (double)e->start);
+	sqlite3_bind_double(q, 8, 1e-9 * (double)e->length);
+	bind_from(q, 9, 0, e->parent);
+	bind_from(q, 10, 0, e->peer);
+	bind_from(q, 11, 0, e->bytes);
+	bind_from(q, 12, 1, e->flow);
+	bind_from(q, 13, 1, e->seen);
+	bind_from(q, 14, 0, e->staleness);
+}
+
+static char *sink_events(void *self, const struct slice *e, size_t n, size_t lost)
+{
+	struct store *s = self;
+	sqlite3_stmt *q = NULL;
+
+	CHECK(s->run, "events of no run");
+	int rc = begin_change(s);
+	if (rc == SQLITE_OK)
+		rc = change(s,
+			    "UPDATE run SET events_lost = ifnull(events_lost, 0) + ?2 "
+			    "WHERE id = ?1",
+			    "ii", s->run, (int64_t)lost);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_prepare_v2(s->db,
+					"INSERT INTO event (run_id, rank, seq, epoch, step, name, "
+					"start_s, duration_s, parent, peer, bytes, flow, seen, "
+					"staleness) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, "
+					"?10, ?11, ?12, ?13, ?14)",
+					-1, &q, NULL);
+	for (size_t i = 0; rc == SQLITE_OK && i < n; i++) {
+		sqlite3_bind_int64(q, 1, s->run);
+		bind_event(q, &e[i]);
+		sqlite3_step(q);
+		rc = sqlite3_reset(q);
+	}
+	sqlite3_finalize(q);
+	return end_change(s, rc);
+}
+
 static char *sink_end(void *self, const char *status, const char *reason)
 {
 	struct store *s = self;
@@ -921,6 +1063,7 @@ struct sink store_sink(struct store *s)
 		.begin = sink_begin,
 		.epoch = sink_epoch,
 		.arrivals = sink_arrivals,
+		.events = sink_events,
 		.closing = sink_closing,
 		.end = sink_end,
 	};

@@ -1,6 +1,7 @@
 /*
  * table.c - `mvbench table`: the results as a table, one row a configuration (the medians over its
- * finished runs) or one row a run. The arithmetic is SQL: this file only puts columns together.
+ * finished runs, their intervals, and which of them differ) or one row a run. The arithmetic is
+ * SQL, in table.sql and the statistics of schema.sql: this file only puts columns together.
  */
 #include "database.h"
 
@@ -8,8 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The program carries its queries. gcc runs in the repository's root. */
+__asm__(".pushsection .rodata\n"
+	"table_sql:\n"
+	".incbin \"results/table.sql\"\n"
+	".byte 0\n"
+	".popsection\n");
+extern const char table_sql[];
+
 struct table_options {
-	const char *db, *where, *format, *label, *out;
+	const char *db, *where, *format, *label, *versus, *out;
 	bool runs;
 };
 
@@ -42,6 +51,12 @@ static const struct option options[] = {
 	 .offset = FIELD(runs),
 	 .def = "false",
 	 .help = "one row a run instead of one a configuration [yes or no]"},
+	{.name = "versus",
+	 .type = OPT_STRING,
+	 .offset = FIELD(versus),
+	 .def = "",
+	 .help = "compare with this configuration, as the table names it, instead of the most "
+		 "accurate and the fastest [text]"},
 	{.name = "out",
 	 .type = OPT_STRING,
 	 .offset = FIELD(out),
@@ -56,6 +71,7 @@ struct column {
 	const char *name;  /* of the value, for csv and json; NULL = not there */
 	const char *head;  /* for text and markdown; NULL = not there */
 	const char *shown; /* what stands below that head, rounded; NULL = the value */
+	bool rare;         /* text and markdown leave it out where no row has it, or all have 0 */
 };
 
 #define ROUND(fmt, x) "iif(" x " IS NULL, NULL, printf('" fmt "', " x "))"
@@ -64,224 +80,244 @@ struct column {
 #define MEAN_AND_MOST(mean, most) \
 	"iif(" mean " IS NULL, NULL, printf('%.2f (%d)', " mean ", " most "))"
 #define SECONDS(x) "iif(" x " < 1000, printf('%.4g', " x "), " ROUND("%.0f", x) ")"
+/* What does not exist leaves the whole NULL. */
+#define MARKED(shown, x)   shown " || ifnull(" x "_mark, '')"
+#define BETWEEN(low, high) low " || '..' || " high
+/* How it compares with the row that it is held against, for csv and json. */
+#define COMPARED(x) \
+	{x "_versus", NULL, NULL, false}, {x "_pairs", NULL, NULL, false}, \
+		{x "_difference", NULL, NULL, false}, {x "_difference_low", NULL, NULL, false}, \
+		{x "_difference_high", NULL, NULL, false}, \
+	{ \
+		x "_significant", NULL, NULL, false \
+	}
 
 static const struct column configuration_columns[] = {
-	{"workload", "workload", NULL},
-	{"configuration", "configuration", NULL},
-	{"strategy", NULL, NULL},
-	{"workers", "workers", NULL},
-	{"servers", NULL, NULL},
-	{"sync_every", "X", NULL},
-	{"n", "n", NULL},
-	{"test_accuracy", "accuracy %", PERCENT("test_accuracy")},
-	{"test_accuracy_min", "min..max",
-	 "iif(n > 1 AND test_accuracy IS NOT NULL, "
-	 "printf('%.2f..%.2f', 100 * test_accuracy_min, 100 * test_accuracy_max), NULL)"},
-	{"test_accuracy_max", NULL, NULL},
-	{"test_loss", "loss", ROUND("%.4g", "test_loss")},
-	{"epoch_seconds", "epoch s", SECONDS("epoch_seconds")},
-	{"samples_per_second", "samples/s", ROUND("%.0f", "samples_per_second")},
-	{"speedup", "speedup", ROUND("%.2f", "speedup")},
-	{"comm_fraction", "comm %", SHARE("comm_fraction")},
-	{"wait_fraction", "wait %", SHARE("wait_fraction")},
-	{"staleness_mean", "staleness", MEAN_AND_MOST("staleness_mean", "staleness_max")},
-	{"staleness_max", NULL, NULL},
-	{"dropped_fraction", "dropped %", PERCENT("dropped_fraction")},
+	{"workload", "workload", NULL, false},
+	{"configuration", "configuration", NULL, false},
+	{"strategy", NULL, NULL, false},
+	{"workers", "workers", NULL, false},
+	{"servers", NULL, NULL, false},
+	{"sync_every", "X", NULL, false},
+	{"n", "n", NULL, false},
+	{"seeds", NULL, NULL, false},
+	{"test_accuracy", "accuracy %", MARKED(PERCENT("test_accuracy"), "test_accuracy"), false},
+	{"test_accuracy_low", "95 %",
+	 BETWEEN(PERCENT("test_accuracy_low"), PERCENT("test_accuracy_high")), true},
+	{"test_accuracy_high", NULL, NULL, false},
+	{"test_accuracy_min", NULL, NULL, false},
+	{"test_accuracy_max", NULL, NULL, false},
+	COMPARED("test_accuracy"),
+	{"test_loss", "loss", MARKED(ROUND("%.4g", "test_loss"), "test_loss"), false},
+	/* of loss only where that is what tasks are judged by */
+	{"test_loss_low", "95 %",
+	 "iif(test_accuracy IS NULL, " BETWEEN(ROUND("%.4g", "test_loss_low"),
+					       ROUND("%.4g", "test_loss_high")) ", NULL)",
+	 true},
+	{"test_loss_high", NULL, NULL, false},
+	COMPARED("test_loss"),
+	{"epoch_seconds", "epoch s", MARKED(SECONDS("epoch_seconds"), "epoch_seconds"), false},
+	{"epoch_seconds_low", "95 %",
+	 BETWEEN(SECONDS("epoch_seconds_low"), SECONDS("epoch_seconds_high")), true},
+	{"epoch_seconds_high", NULL, NULL, false},
+	COMPARED("epoch_seconds"),
+	{"samples_per_second", "samples/s", ROUND("%.0f", "samples_per_second"), false},
+	{"speedup", "speedup", ROUND("%.2f", "speedup"), false},
+	{"target_accuracy", NULL, NULL, false},
+	{"time_to_accuracy", "to target s",
+	 "CASE WHEN target_accuracy IS NULL OR reached + missed = 0 THEN NULL "
+	 "WHEN missed = 0 THEN " SECONDS(
+		 "time_to_accuracy") " "
+				     "ELSE ifnull(" SECONDS(
+					     "time_to_accuracy") " || ', ', '') || "
+								 "printf('not reached %d/%d', "
+								 "missed, reached + missed) END",
+	 true},
+	{"time_to_accuracy_low", "95 %",
+	 BETWEEN(SECONDS("time_to_accuracy_low"),
+		 "ifnull(" SECONDS("time_to_accuracy_high") ", 'never')"),
+	 true},
+	{"time_to_accuracy_high", NULL, NULL, false},
+	{"reached", NULL, NULL, false},
+	{"missed", NULL, NULL, false},
+	{"comm_fraction", "comm %", SHARE("comm_fraction"), false},
+	{"wait_fraction", "wait %", SHARE("wait_fraction"), false},
+	{"staleness_mean", "staleness", MEAN_AND_MOST("staleness_mean", "staleness_max"), false},
+	{"staleness_max", NULL, NULL, false},
+	{"dropped_fraction", "dropped %", PERCENT("dropped_fraction"), true},
 	{"failed", "not done",
 	 "ltrim(iif(failed, ', ' || failed || ' failed', '') || iif(diverged, ', ' || diverged || "
-	 "' diverged', '') || iif(unfinished, ', ' || unfinished || ' unfinished', ''), ', ')"},
-	{"diverged", NULL, NULL},
-	{"unfinished", NULL, NULL},
-	{NULL, NULL, NULL},
+	 "' diverged', '') || iif(unfinished, ', ' || unfinished || ' unfinished', ''), ', ')",
+	 false},
+	{"diverged", NULL, NULL, false},
+	{"unfinished", NULL, NULL, false},
+	{NULL, NULL, NULL, false},
 };
 
 static const struct column run_columns[] = {
-	{"id", "id", NULL},
-	{"workload", "workload", NULL},
-	{"configuration", "configuration", NULL},
-	{"strategy", NULL, NULL},
-	{"workers", NULL, NULL},
-	{"servers", NULL, NULL},
-	{"sync_every", NULL, NULL},
-	{"seed", "seed", NULL},
-	{"label", "label", NULL},
-	{"status", "status", NULL},
-	{"epochs_done", "epochs", "epochs_done || '/' || epochs"},
-	{"test_accuracy", "accuracy %", PERCENT("test_accuracy")},
-	{"best_test_accuracy", "best %", PERCENT("best_test_accuracy")},
-	{"test_loss", "loss", ROUND("%.4g", "test_loss")},
-	{"epoch_seconds", "epoch s", SECONDS("epoch_seconds")},
-	{"samples_per_second", "samples/s", ROUND("%.0f", "samples_per_second")},
-	{"speedup", "speedup", ROUND("%.2f", "speedup")},
-	{"comm_fraction", "comm %", SHARE("comm_fraction")},
-	{"wait_fraction", "wait %", SHARE("wait_fraction")},
-	{"staleness_mean", "staleness", MEAN_AND_MOST("staleness_mean", "staleness_max")},
-	{"staleness_max", NULL, NULL},
-	{"dropped_fraction", "dropped %", PERCENT("dropped_fraction")},
-	{"started", "started", NULL},
-	{"reason", "reason", "ifnull(reason, '')"},
-	{NULL, NULL, NULL},
+	{"id", "id", NULL, false},
+	{"workload", "workload", NULL, false},
+	{"configuration", "configuration", NULL, false},
+	{"strategy", NULL, NULL, false},
+	{"workers", NULL, NULL, false},
+	{"servers", NULL, NULL, false},
+	{"sync_every", NULL, NULL, false},
+	{"seed", "seed", NULL, false},
+	{"label", "label", NULL, false},
+	{"status", "status", NULL, false},
+	{"epochs_done", "epochs", "epochs_done || '/' || epochs", false},
+	{"test_accuracy", "accuracy %", PERCENT("test_accuracy"), false},
+	{"best_test_accuracy", "best %", PERCENT("best_test_accuracy"), false},
+	{"test_loss", "loss", ROUND("%.4g", "test_loss"), false},
+	{"epoch_seconds", "epoch s", SECONDS("epoch_seconds"), false},
+	{"samples_per_second", "samples/s", ROUND("%.0f", "samples_per_second"), false},
+	{"speedup", "speedup", ROUND("%.2f", "speedup"), false},
+	{"comm_fraction", "comm %", SHARE("comm_fraction"), false},
+	{"wait_fraction", "wait %", SHARE("wait_fraction"), false},
+	{"staleness_mean", "staleness", MEAN_AND_MOST("staleness_mean", "staleness_max"), false},
+	{"staleness_max", NULL, NULL, false},
+	{"dropped_fraction", "dropped %", PERCENT("dropped_fraction"), true},
+	{"started", "started", NULL, false},
+	{"reason", "reason", "ifnull(reason, '')", false},
+	{NULL, NULL, NULL, false},
 };
 
 /* ---- The query ----------------------------------------------------------- */
 
-/* The runs asked for; %s: the condition. The line breaks end a comment in it. */
-static const char chosen_sql[] =
-	"WITH chosen AS MATERIALIZED (\n"
-	"	SELECT id, label, status, reason, started, workload, config, config_key, "
-	"compare_key,\n"
-	"		strategy, workers, servers, sync_every, seed, epochs, epochs_done, "
-	"train_size,\n"
-	"		test_accuracy, best_test_accuracy, test_loss, epoch_seconds, "
-	"comm_fraction,\n"
-	"		wait_fraction, staleness_mean, staleness_max, dropped_fraction\n"
-	"	FROM run_summary WHERE (?1 = '' OR label = ?1) AND (\n%s\n)),\n"
-	/* Where a short name stands for several configurations, what these differ in is added. */
-	"named AS MATERIALIZED (\n"
-	"	SELECT DISTINCT workload, config, config_key FROM chosen),\n"
-	"setting AS MATERIALIZED (\n"
-	"	SELECT n.workload, n.config, n.config_key, e.key, e.atom\n"
-	"	FROM (SELECT *, count(*) OVER (PARTITION BY workload, config) AS twins FROM named) "
-	"AS n,\n"
-	"		json_each(n.config_key) AS e\n"
-	"	WHERE n.twins > 1),\n"
-	"differs AS (\n"
-	"	SELECT workload, config, key FROM setting GROUP BY workload, config, key\n"
-	"	HAVING count(DISTINCT atom) > 1 OR count(*) < (\n"
-	"		SELECT count(*) FROM named AS n\n"
-	"		WHERE n.workload = setting.workload AND n.config = setting.config)),\n"
-	"suffix AS MATERIALIZED (\n"
-	"	SELECT config_key, group_concat(key || '=' || atom, ' ') AS text FROM (\n"
-	"		SELECT config_key, key, atom FROM setting\n"
-	"			JOIN differs USING (workload, config, key)\n"
-	"		WHERE atom <> '' ORDER BY config_key, key)\n"
-	"	GROUP BY config_key),\n"
-	"base AS MATERIALIZED (SELECT compare_key, epoch_seconds FROM one_worker),\n";
-
-static const char runs_sql[] =
-	"row AS (\n"
-	"	SELECT c.*, config || ifnull(' ' || s.text, '') AS configuration,\n"
-	"		train_size / nullif(c.epoch_seconds, 0) AS samples_per_second,\n"
-	"		b.epoch_seconds / nullif(c.epoch_seconds, 0) AS speedup\n"
-	"	FROM chosen AS c LEFT JOIN suffix AS s USING (config_key)\n"
-	"		LEFT JOIN base AS b USING (compare_key)\n"
-	"	ORDER BY id)\n";
-
-/* figure holds one number a row, so that one window finds all the medians. */
-static const char configurations_sql[] =
-	"figure AS (\n"
-	"	SELECT config_key, 'accuracy' AS name, test_accuracy AS x FROM chosen\n"
-	"		WHERE status = 'done'\n"
-	"	UNION ALL SELECT config_key, 'loss', test_loss FROM chosen WHERE status = 'done'\n"
-	"	UNION ALL SELECT config_key, 'seconds', epoch_seconds FROM chosen WHERE status = "
-	"'done'\n"
-	"	UNION ALL SELECT config_key, 'comm', comm_fraction FROM chosen WHERE status = "
-	"'done'\n"
-	"	UNION ALL SELECT config_key, 'wait', wait_fraction FROM chosen WHERE status = "
-	"'done'\n"
-	"	UNION ALL SELECT config_key, 'stale', staleness_mean FROM chosen\n"
-	"		WHERE status = 'done'\n"
-	"	UNION ALL SELECT config_key, 'dropped', dropped_fraction FROM chosen\n"
-	"		WHERE status = 'done'),\n"
-	"ranked AS (\n"
-	"	SELECT config_key, name, x, row_number() OVER same AS i,\n"
-	"		count(*) OVER (PARTITION BY config_key, name) AS n\n"
-	"	FROM figure WHERE x IS NOT NULL\n"
-	"	WINDOW same AS (PARTITION BY config_key, name ORDER BY x)),\n"
-	"median AS MATERIALIZED (\n"
-	"	SELECT config_key,\n"
-	"		avg(x) FILTER (WHERE name = 'accuracy') AS test_accuracy,\n"
-	"		avg(x) FILTER (WHERE name = 'loss') AS test_loss,\n"
-	"		avg(x) FILTER (WHERE name = 'seconds') AS epoch_seconds,\n"
-	"		avg(x) FILTER (WHERE name = 'comm') AS comm_fraction,\n"
-	"		avg(x) FILTER (WHERE name = 'wait') AS wait_fraction,\n"
-	"		avg(x) FILTER (WHERE name = 'stale') AS staleness_mean,\n"
-	"		avg(x) FILTER (WHERE name = 'dropped') AS dropped_fraction\n"
-	"	FROM ranked WHERE i IN ((n + 1) / 2, (n + 2) / 2) GROUP BY config_key),\n"
-	"grouped AS MATERIALIZED (\n"
-	"	SELECT config_key, max(compare_key) AS compare_key, workload, config, strategy, "
-	"workers,\n"
-	"		servers, sync_every, max(train_size) AS train_size,\n"
-	"		count(*) FILTER (WHERE status = 'done') AS n,\n"
-	"		count(*) FILTER (WHERE status = 'failed') AS failed,\n"
-	"		count(*) FILTER (WHERE status = 'diverged') AS diverged,\n"
-	"		count(*) FILTER (WHERE status IN ('pending', 'running')) AS unfinished,\n"
-	"		min(test_accuracy) FILTER (WHERE status = 'done') AS test_accuracy_min,\n"
-	"		max(test_accuracy) FILTER (WHERE status = 'done') AS test_accuracy_max,\n"
-	"		max(staleness_max) FILTER (WHERE status = 'done') AS staleness_max\n"
-	"	FROM chosen GROUP BY config_key),\n"
-	"row AS (\n"
-	"	SELECT g.*, config || ifnull(' ' || s.text, '') AS configuration,\n"
-	"		m.test_accuracy, m.test_loss, m.epoch_seconds, m.comm_fraction,\n"
-	"		m.wait_fraction, m.staleness_mean, m.dropped_fraction,\n"
-	"		train_size / nullif(m.epoch_seconds, 0) AS samples_per_second,\n"
-	"		b.epoch_seconds / nullif(m.epoch_seconds, 0) AS speedup\n"
-	"	FROM grouped AS g LEFT JOIN median AS m USING (config_key)\n"
-	"		LEFT JOIN suffix AS s USING (config_key)\n"
-	"		LEFT JOIN base AS b USING (compare_key)\n"
-	"	ORDER BY workload, workers, strategy, sync_every, configuration)\n";
-
-/* Few strategies drop updates: text has that column only when one of the runs did. */
-static bool is_empty(struct store *s, const struct table_options *o, const char *name)
+static char *run_sql(struct store *s, const char *sql)
 {
-	if (strcmp(name, "dropped_fraction") != 0)
-		return false;
-	char *sql = sentence("SELECT EXISTS (SELECT 1 FROM run_summary WHERE (?1 = '' OR label = "
-			     "?1) AND (\n%s\n) AND %s > 0)",
-			     *o->where ? o->where : "1", name);
-	sqlite3_stmt *q = NULL;
-	bool some = false;
+	int rc = sqlite3_exec(s->db, sql, NULL, NULL, NULL);
 
-	if (sqlite3_prepare_v2(s->db, sql, -1, &q, NULL) == SQLITE_OK) {
-		sqlite3_bind_text(q, 1, o->label, -1, SQLITE_STATIC);
-		some = sqlite3_step(q) == SQLITE_ROW && sqlite3_column_int(q, 0);
+	return rc == SQLITE_OK ? NULL : database_error(s, rc);
+}
+
+/* Makes the tables of table.sql from the chosen runs. */
+static char *make_tables(struct store *s, const struct table_options *o)
+{
+	const char *asked = strstr(table_sql, "\n-- ASKED\n");
+
+	CHECK(asked, "results/table.sql has no line \"-- ASKED\"");
+	char *head = must(strndup(table_sql, (size_t)(asked - table_sql)));
+	char *wrong = run_sql(s, head);
+	if (!wrong) {
+		char *versus = must(sqlite3_mprintf("INSERT INTO asked VALUES (%Q)", o->versus));
+		wrong = run_sql(s, versus);
+		sqlite3_free(versus);
 	}
+	if (!wrong)
+		wrong = run_sql(s, asked);
+	free(head);
+	return wrong;
+}
+
+/* The first column of the first row; NULL where there is nothing. Heap. */
+static char *ask(struct store *s, const char *sql)
+{
+	sqlite3_stmt *q = NULL;
+	char *answer = NULL;
+
+	if (sqlite3_prepare_v2(s->db, sql, -1, &q, NULL) == SQLITE_OK &&
+	    sqlite3_step(q) == SQLITE_ROW && sqlite3_column_type(q, 0) != SQLITE_NULL)
+		answer = must(strdup((const char *)sqlite3_column_text(q, 0)));
 	sqlite3_finalize(q);
+	return answer;
+}
+
+static bool holds(struct store *s, const char *sql)
+{
+	char *answer = ask(s, sql);
+	bool yes = answer && strcmp(answer, "0") != 0;
+
+	free(answer);
+	return yes;
+}
+
+static const char *rows_of(const struct table_options *o)
+{
+	return o->runs ? "shown_run" : "shown";
+}
+
+static bool is_empty(struct store *s, const struct table_options *o, const struct column *c)
+{
+	char *sql = sentence("SELECT EXISTS (SELECT 1 FROM %s WHERE %s IS NOT NULL AND "
+			     "ifnull(%s, 1) <> 0)",
+			     rows_of(o), c->shown, c->name);
+	bool some = holds(s, sql);
+
 	free(sql);
 	return !some;
+}
+
+static bool for_people(enum format format)
+{
+	return format == FORMAT_TEXT || format == FORMAT_MARKDOWN;
 }
 
 static char *query_text(struct store *s, const struct table_options *o, enum format format)
 {
 	const struct column *columns = o->runs ? run_columns : configuration_columns;
-	bool rounded = format == FORMAT_TEXT || format == FORMAT_MARKDOWN;
+	bool rounded = for_people(format);
 	sqlite3_str *sql = sqlite3_str_new(NULL);
-
-	sqlite3_str_appendf(sql, chosen_sql, *o->where ? o->where : "1");
-	sqlite3_str_appendall(sql, o->runs ? runs_sql : configurations_sql);
 	const char *separator = "SELECT ";
+
 	for (const struct column *c = columns; c->name; c++) {
-		if (rounded && (!c->head || is_empty(s, o, c->name)))
+		if (rounded && (!c->head || (c->rare && is_empty(s, o, c))))
 			continue;
 		sqlite3_str_appendf(sql, "%s%s AS \"%w\"", separator,
 				    rounded && c->shown ? c->shown : c->name,
 				    rounded ? c->head : c->name);
 		separator = ", ";
 	}
-	sqlite3_str_appendall(sql, " FROM row");
+	sqlite3_str_appendf(sql, " FROM %s", rows_of(o));
 	return must(sqlite3_str_finish(sql));
 }
 
-/* ---- The command --------------------------------------------------------- */
+/* ---- Below the table ----------------------------------------------------- */
 
-static void print_columns(struct store *s, FILE *f)
+/* What the marks mean, and what cannot be compared: below tables for people, else on stderr. */
+static void print_notes(struct store *s, FILE *f, const struct table_options *o, enum format format)
 {
-	sqlite3_stmt *q;
-	int at = 0;
+	const bool people = for_people(format), markdown = format == FORMAT_MARKDOWN;
 
-	if (sqlite3_prepare_v2(s->db, "SELECT * FROM run_summary", -1, &q, NULL) != SQLITE_OK)
-		return;
-	for (int i = 0; i < sqlite3_column_count(q); i++) {
-		const char *name = sqlite3_column_name(q, i);
-		if (at + (int)strlen(name) > 90) {
-			fputs("\n", f);
-			at = 0;
-		}
-		at += fprintf(f, "  %s", name);
-	}
-	fputs("\n", f);
-	sqlite3_finalize(q);
+	if (people && !o->runs && holds(s, "SELECT EXISTS (SELECT 1 FROM held)"))
+		fprintf(f,
+			"\n%s* %s%s~ not significantly different from that: a two-sided test at 5 "
+			"%% does "
+			"not tell them apart, or there are%stoo few runs for any to do so (it "
+			"takes 6 "
+			"seeds that both have, or 4 runs against 4)\n",
+			markdown ? "\\" : "",
+			*o->versus ? "what the others of its workload are compared with (--versus)"
+				   : "the best of its workload, in accuracy (without one, in loss) "
+				     "and "
+				     "in time",
+			markdown ? "; " : "\n", markdown ? " " : "\n  ");
+	char *places = ask(s, "SELECT text FROM places");
+	if (places)
+		fprintf(people ? f : stderr,
+			"%swarning: not all times were measured in one place, so they do not "
+			"compare: %s\n",
+			people ? "\n" : "mvbench: ", places);
+	free(places);
 }
+
+/* NULL, or a sentence: is the configuration to compare with there? */
+static char *check_versus(struct store *s, const struct table_options *o)
+{
+	char *found = ask(s, "SELECT 1 FROM title JOIN asked ON configuration = versus");
+	char *names = ask(s, "SELECT group_concat(configuration, ', ') FROM ("
+			     "SELECT DISTINCT configuration FROM title ORDER BY 1 LIMIT 20)");
+	char *wrong = *o->versus && !found && names
+			      ? sentence("--versus=%s: there is no such row; it is one of: %s",
+					 o->versus, names)
+			      : NULL;
+
+	free(names);
+	free(found);
+	return wrong;
+}
+
+/* ---- The command --------------------------------------------------------- */
 
 /* The columns of run_summary, in any database of this version. */
 static void print_all_columns(FILE *f)
@@ -290,48 +326,15 @@ static void print_all_columns(FILE *f)
 
 	if (sqlite3_open(":memory:", &s.db) == SQLITE_OK &&
 	    sqlite3_exec(s.db, database_schema(), NULL, NULL, NULL) == SQLITE_OK)
-		print_columns(&s, f);
+		database_columns(&s, f);
 	sqlite3_close(s.db);
 }
 
-static void help(void)
+static void more_help(FILE *f)
 {
-	puts("mvbench table [--option=value ...]\n"
-	     "\n"
-	     "Shows the results: one row a configuration, with the medians over its n finished "
-	     "runs\n"
-	     "(seeds), or one row a run. Times are per epoch. speedup is relative to one worker "
-	     "with\n"
-	     "the same workload, batch, device and platform. comm % and wait % are shares of the "
-	     "time;\n"
-	     "staleness is what a push met, in updates: the mean, and the maximum in brackets. "
-	     "Where\n"
-	     "updates came too late and were thrown away, dropped % is their share.\n");
-	option_help(stdout, NULL, options);
-	puts("\nColumns for --where, as in --where=\"workload='mlp' AND workers IN (2, 4)\":");
-	print_all_columns(stdout);
-}
-
-/* NULL, or a sentence: is the condition one SQL expression on the columns of run_summary? */
-static char *check_condition(struct store *s, const char *where)
-{
-	char *sql = sentence("SELECT 1 FROM run_summary WHERE (\n%s\n)", where), *wrong = NULL;
-	const char *rest = "";
-	sqlite3_stmt *q = NULL;
-	int rc = sqlite3_prepare_v2(s->db, sql, -1, &q, &rest);
-
-	if (rc != SQLITE_OK)
-		wrong = sentence("--where=%s: %s; an SQL condition is wanted, such as "
-				 "--where=\"workload='mlp' AND workers=2\"; the columns are:",
-				 where, sqlite3_errmsg(s->db));
-	else if (rest[strspn(rest, " \t\r\n")] != '\0' || !sqlite3_stmt_readonly(q))
-		wrong = sentence(
-			"--where=%s: one SQL condition is wanted, and nothing after it; the "
-			"columns are:",
-			where);
-	sqlite3_finalize(q);
-	free(sql);
-	return wrong;
+	fputs("Columns for --where, as in --where=\"workload='mlp' AND workers IN (2, 4)\":\n", f);
+	print_all_columns(f);
+	fputs("\n", f);
 }
 
 static bool is_bare(const char *name)
@@ -345,7 +348,7 @@ static void explain_empty(struct store *s, const struct table_options *o)
 	int64_t n = 0;
 	sqlite3_stmt *q;
 
-	if (sqlite3_prepare_v2(s->db, "SELECT count(*) FROM run", -1, &q, NULL) == SQLITE_OK &&
+	if (sqlite3_prepare_v2(s->db, "SELECT count(*) FROM main.run", -1, &q, NULL) == SQLITE_OK &&
 	    sqlite3_step(q) == SQLITE_ROW)
 		n = sqlite3_column_int64(q, 0);
 	sqlite3_finalize(q);
@@ -368,20 +371,21 @@ static int print_table(struct store *s, const struct table_options *o)
 	FILE *f = stdout;
 
 	CHECK(format_find(o->format, &format), "no format %s", o->format);
-	if (*o->where) {
-		char *wrong = check_condition(s, o->where);
-		if (wrong) {
-			int status = complain(wrong);
-			print_columns(s, stderr);
-			return status;
-		}
-	}
-	if (*o->out && !(f = fopen(o->out, "w")))
-		return complain(sentence("--out=%s: the file cannot be written (%s)", o->out,
-					 strerror(errno)));
+	char *wrong = database_choose(s, o->where, o->label);
+	if (!wrong)
+		wrong = make_tables(s, o);
+	if (!wrong)
+		wrong = check_versus(s, o);
+	if (!wrong && *o->out && !(f = fopen(o->out, "w")))
+		wrong = sentence("--out=%s: the file cannot be written (%s)", o->out,
+				 strerror(errno));
+	if (wrong)
+		return complain(wrong);
 	char *sql = query_text(s, o, format);
-	char *wrong = query_print(s, f, format, sql, &o->label, 1, &rows);
+	wrong = query_print(s, f, format, sql, NULL, 0, &rows);
 	sqlite3_free(sql);
+	if (!wrong && rows > 0)
+		print_notes(s, f, o, format);
 	if (f != stdout && fclose(f) != 0 && !wrong)
 		wrong = sentence("--out=%s: the file cannot be written (%s)", o->out,
 				 strerror(errno));
@@ -406,7 +410,7 @@ static int with_arguments(struct arguments *a)
 	if (wrong)
 		return complain(wrong);
 	if (a->help) {
-		help();
+		command_help(stdout, &command_table);
 		return EXIT_OK;
 	}
 	if (a->words > 0)
@@ -421,7 +425,7 @@ static int with_arguments(struct arguments *a)
 	return status;
 }
 
-int command_table(int argc, char **argv)
+static int run(int argc, char **argv)
 {
 	struct arguments a;
 	char *wrong = arguments_read(&a, argc, argv, is_bare);
@@ -432,3 +436,23 @@ int command_table(int argc, char **argv)
 	arguments_free(&a);
 	return status;
 }
+
+const struct command command_table = {
+	.name = "table",
+	.summary = "print results as a table",
+	.usage = "[--option=value ...]",
+	.about = "Shows the results: one row a configuration, with the medians over its n finished "
+		 "runs (seeds) and their 95 % bootstrap intervals, or one row a run. Marks tell "
+		 "which rows differ from the best of their workload: where both sides share two "
+		 "seeds or more they are compared seed by seed, else as a whole. to target s is "
+		 "the training time until --target-accuracy was reached; runs that missed it count "
+		 "as later than all others. Times are per epoch. speedup is relative to one "
+		 "worker with the same workload, batch, device and platform. comm % and wait % are "
+		 "shares of the time; staleness is what a push met, in updates: the mean, and the "
+		 "maximum in brackets. Where updates came too late and were thrown away, dropped % "
+		 "is their share.",
+	.options = options,
+	.bare = is_bare,
+	.run = run,
+	.more = more_help,
+};

@@ -125,3 +125,55 @@ overheads() {
 
 titles "A strategy on one worker against serial: samples a second" serial
 overheads
+
+# The commands that read results, on a large database: the middle of REPEAT calls, and of one of those
+# that take long. What is in it: tests/tool_bigdb.c. DATABASE_RUNS=500 makes a smaller one.
+database() {
+	wanted database || return 0
+	db=$work/big.db
+	said() { printf '%-50s %12s %12s\n' "$1" "$2" "$3"; }
+	took() { # what wanted times command...
+		what=$1 want=$2 times=$3
+		shift 3
+		: >"$work/took"
+		for _ in $(seq "$times"); do
+			from=$(date +%s%N)
+			"$mvbench" "$@" --db="$db" >"$work/printed" 2>"$work/said" || [ $? = 1 ] || { cat "$work/said" >&2; return 0; }
+			echo "$((($(date +%s%N) - from) / 1000))e-6" >>"$work/took"
+		done
+		said "$what" "$(sort -g "$work/took" | sed -n "$(((times + 1) / 2))p" | xargs printf '%.3g s')" "$want"
+	}
+	printf '\nA database of %s runs of 100 epochs\n' "${DATABASE_RUNS:-10000}"
+	said what mvbench wanted
+	"$build/tests/tool_bigdb" "$db" "${DATABASE_RUNS:-10000}"
+	said 'file' "$(($(stat -c %s "$db") / 1000000)) MB" '< 200'
+	took "table --where=\"workload='mlp' AND lr=0.05\"" '< 0.2' "$repeat" table --where="workload='mlp' AND lr=0.05"
+	took 'table --label' '< 0.2' "$repeat" table --label='sweep 3'
+	took 'table' '' "$repeat" table
+	took 'check --save' '' 1 check --save=base
+	took 'check --against, nothing run' '< 1' "$repeat" check --against=base --rerun=never
+	took 'report' '< 10' 1 report --out="$work/report.html"
+	for figure in $("$mvbench" plot --list | sed -n 's/^\([a-z_]*\) .*/\1/p'); do
+		took "plot $figure" '' 1 plot "$figure" --out="$work/plots"
+	done
+}
+database
+
+# What the default timeline costs, in pairs that take turns in going first.
+traced() { # workload strategy workers
+	wanted trace || return 0
+	f=$work/trace-$1-$2
+	: >"$f"
+	for i in $(seq $((2 * repeat))); do
+		for steps in $((i % 2 * 64)) $(((i + 1) % 2 * 64)); do
+			ours --workload="$1" --strategy="$2" --workers="$3" --batch=32 --epochs=9 --lr=0.01 --trace="$steps" >"$work/trace-$steps"
+		done
+		paste -d' ' "$work/trace-64" "$work/trace-0" >>"$f"
+	done
+	row "$1, $3 workers, $2" 32 '>= 0.99' "$f" 1 2
+}
+
+titles "A run that keeps the timeline of 64 steps an epoch: samples a second" 'no timeline'
+traced mlp allreduce 2
+traced mlp asgd 2
+traced softmax serial 1

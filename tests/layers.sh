@@ -45,8 +45,10 @@ may 'runtime/libmvbench.h' '<(stdbool|stddef|stdint)\.h>'
 may 'tests/seed_*.c' "<libmvbench\.h>|$libc|<(stdio|zlib)\.h>"
 may 'tests/lib_*.c' "<(libmvbench|mpi)\.h>|$libc|<(stdio|pthread)\.h>"
 may 'mvbench.h' '<(stdbool|stddef|stdint)\.h>'
-may 'results/*.c' "\"(results|database)\.h\"|$posix"
-may 'plots/*.c' "\"../results/(results|database)\.h\"|$posix"
+may 'results/*.c' "\"(results|database|gate|export)\.h\"|$posix"
+may 'plots/*.c' "\"(plot|report|../results/(results|database))\.h\"|$posix"
+may 'plots/plot.h' '"../results/database.h"'
+may 'plots/report.h' '"plot.h"'
 for f in sim/*.c; do
 	case $f in # the two commands read and write results
 	sim/calibrate.c | sim/validate.c) may "$f" "\"(sim|../results/results)\.h\"|$posix" ;;
@@ -68,7 +70,7 @@ only 'pmix.*' '^runtime/rendezvous\.c$'
 only 'oneapi/.*' '^runtime/cpu(_image)?\.c$'
 only 'cud(a|nn).*' '^runtime/cuda(_image)?\.c$'
 only '(cublas.*|nccl\.h)' '^runtime/cuda\.c$'
-only 'sqlite3\.h' '^(results/(store|query|table|replay)\.c|plots/.*\.c)$'
+only 'sqlite3\.h' '^(results/(store|query|table|replay|recorded|import|export.*)\.c|plots/.*\.c)$'
 only '(simgrid|smpi|xbt)/.*' '^sim/world\.c$'
 only 'ini\.h' '^results/jobfile\.c$'
 only 'zlib\.h' '^workloads/.*\.c$'

@@ -16,7 +16,10 @@
 	GPU(workloads) \
 	GPU(images) \
 	X(store) \
+	X(stats) \
 	X(plots) \
+	X(report) \
+	X(export) \
 	X(run) \
 	X(train) \
 	X(validate) \
@@ -30,7 +33,14 @@
 	X(sim) \
 	X(recipes) \
 	X(uneven) \
-	X(library)
+	X(library) \
+	X(gate) \
+	X(baseline) \
+	X(help) \
+	X(advise) \
+	X(trace)
+
+extern const char tables_2[]; /* SQL: an empty database of version 2, without its views (check_store.c) */
 
 #define DECLARE_SUITE(name) Suite *name##_suite(void);
 SUITES(DECLARE_SUITE, DECLARE_SUITE)

@@ -66,6 +66,14 @@ static char *wrong_seeds(const char *list)
 			list);
 }
 
+static bool has_seed(const struct check *c, long long seed)
+{
+	for (size_t i = 0; i < c->seeds; i++)
+		if (c->seed[i] == seed)
+			return true;
+	return false;
+}
+
 static char *read_seeds(struct check *c, const char *list)
 {
 	for (const char *at = list; *at;) {
@@ -79,6 +87,8 @@ static char *read_seeds(struct check *c, const char *list)
 		    to > 4294967295 || to - from >= SEEDS_MOST)
 			return wrong_seeds(list);
 		for (long long seed = from; seed <= to; seed++) {
+			if (has_seed(c, seed))
+				continue;
 			c->seed = must(realloc(c->seed, (c->seeds + 1) * sizeof *c->seed));
 			c->seed[c->seeds++] = seed;
 		}
@@ -224,8 +234,8 @@ static char *find_runs(struct check *c)
 	static const char sql[] =
 		"SELECT id, id IN (SELECT run_id FROM checked WHERE run_id = r.id AND program = "
 		"?7) AS "
-		"own FROM run AS r WHERE config_hash = ?1 AND started >= ?2 "
-		"AND NOT EXISTS (SELECT 1 FROM baseline WHERE run_id = r.id AND name = ?3) "
+		"own FROM run AS r WHERE config_hash = ?1 AND started >= ?2 AND id > ifnull("
+		"(SELECT max(run_id) FROM baseline WHERE name = ?3), 0) " /* in the same second */
 		"AND (status IN ('done', 'diverged') OR (?4 = 'never' AND status = 'failed' AND "
 		"ifnull(reason, '') NOT LIKE '" INTERRUPTED "%')) "
 		"AND (?4 = 'never' OR (host = ?5 AND ((?6 <> '' AND git_commit = ?6 AND git_dirty "

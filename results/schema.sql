@@ -728,16 +728,17 @@ FROM judged AS j CROSS JOIN named AS a ON a.number = j.number
 --   staleness_distance  half the sum of |simulated - real| over the shares of pushes that met so many
 --                   foreign updates, 0..1; NULL = one worker, or no pushes
 CREATE VIEW validation AS
-WITH done AS MATERIALIZED (
-	SELECT s.id, s.label, s.platform = 'sim' AS simulated, s.host, s.started, s.config,
+WITH done AS MATERIALIZED ( -- has its row in run_kept: run_summary would be compiled at each mention
+	SELECT s.id, s.label, s.platform = 'sim' AS simulated, s.host, s.started, k.config,
 		s.config_hash, s.oversubscribed, s.workload, s.strategy, s.workers, s.servers,
-		s.sync_every, s.batch, s.epochs, s.seed, s.epoch_seconds, s.test_loss,
-		iif(s.workers + s.servers > 1, s.comm_fraction + s.wait_fraction, NULL) AS share,
+		s.sync_every, s.batch, s.epochs, s.seed, k.epoch_seconds, k.test_loss,
+		iif(s.workers + s.servers > 1, k.comm_fraction + k.wait_fraction, NULL) AS share,
 		(SELECT json_group_object(key, value)
-			FROM json_each(json_set(s.config_key, '$.seed', s.seed))
+			FROM json_each(json_set(k.config_key, '$.seed', s.seed))
 			WHERE key NOT GLOB 'sim_*' AND key NOT IN ('platform', 'hostfile', 'transport'))
 			AS cell
-	FROM run_summary AS s WHERE s.status = 'done' AND s.epoch_seconds > 0),
+	FROM run AS s JOIN run_kept AS k ON k.run_id = s.id
+	WHERE s.status = 'done' AND k.epoch_seconds > 0),
 simulated AS MATERIALIZED (
 	SELECT cell, epoch_seconds, share, test_loss, max(id) AS id -- the others are of the row with it
 	FROM done WHERE simulated GROUP BY cell),

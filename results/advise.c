@@ -179,7 +179,7 @@ static char *fill_intervals(struct store *s, const char *list)
 
 	for (;; at = end + 1) {
 		long x = strtol(at, &end, 10);
-		if (end == at || x < 1 || x > 1000000000 || (*end && *end != ','))
+		if (*at < '1' || *at > '9' || x > 1000000000 || (*end && *end != ','))
 			return sentence("--intervals=%s: whole numbers from 1 to 1000000000 "
 					"between commas are wanted, such as --intervals=1,4,16",
 					list);
@@ -297,12 +297,13 @@ static char *print_text(struct store *s, FILE *f)
 		return wrong;
 	int rc = sqlite3_prepare_v2(s->db, "SELECT says FROM advice ORDER BY place", -1, &q, NULL);
 	fputs("\nAdvice:\n", f);
-	while (rc == SQLITE_OK && sqlite3_step(q) == SQLITE_ROW) {
+	while (rc == SQLITE_OK && (rc = sqlite3_step(q)) == SQLITE_ROW) {
 		fputs("- ", f);
 		text_wrap(f, (const char *)sqlite3_column_text(q, 0), 2);
+		rc = SQLITE_OK;
 	}
 	sqlite3_finalize(q);
-	return NULL;
+	return rc == SQLITE_DONE ? NULL : database_error(s, rc);
 }
 
 static char *print_json(struct store *s, FILE *f)

@@ -393,9 +393,9 @@ static char *check_seeds(struct store *s, const char *name)
 
 	wrong = gate_query(s, &q,
 			   "SELECT cell, options, count(*) FROM baseline WHERE name = ?1 "
-			   "GROUP BY cell HAVING count(*) < 3 AND count(test_loss) > 0 "
+			   "GROUP BY cell HAVING count(*) < ?2 AND count(test_loss) > 0 "
 			   "ORDER BY options",
-			   "t", name);
+			   "ti", name, (int64_t)SEEDS_MIN);
 	while (!wrong && !(wrong = gate_step(s, q, &row)) && row && few++ < COMMANDS_MAX) {
 		char *command = add_seeds(s, name, q), *longer = sentence("%s%s", list, command);
 		free(list);

@@ -62,7 +62,7 @@ static char *json_text(void)
 	return text;
 }
 
-static const char count_sql[] = "SELECT count(*), total(fails), total(lower(verdict) = 'better'), "
+XX
 				"total(verdict = 'identical'), "
 				"total(runs) FROM shown";
 

@@ -134,7 +134,8 @@ static char *write_file(struct store *s, const char *path, const struct excerpt 
 	if (!f)
 		return cannot_write(path);
 	char *wrong = write_json(s, f, w);
-	if ((ferror(f) | fclose(f)) && !wrong)
+	bool bad = ferror(f) != 0;
+	if ((fclose(f) != 0 || bad) && !wrong)
 		wrong = cannot_write(path);
 	return wrong;
 }

@@ -62,7 +62,8 @@ static char *json_text(void)
 	return text;
 }
 
-XX
+static const char count_sql[] = "SELECT count(*), total(fails), "
+				"total(verdict = 'better' AND NOT fails), "
 				"total(verdict = 'identical'), "
 				"total(runs) FROM shown";
 

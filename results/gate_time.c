@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 struct timing {
@@ -24,11 +25,12 @@ struct timing {
 };
 
 /* Runs program with these words; its standard output into text. Returns the exit status. Ctrl-C
- * ends that run, and we hear of it by its status. */
+ * reaches that run too, which may be done before it looks: so it is kept for us until then. */
 static int run_program(struct timing *t, const char *program, char **words, char *text, size_t room)
 {
 	size_t n = 0, got = 0;
 	int out[2], status;
+	sigset_t interrupt, before;
 
 	while (words[n])
 		n++;
@@ -41,11 +43,13 @@ static int run_program(struct timing *t, const char *program, char **words, char
 	argv[n + 3] = "--format=json";
 	CHECK(pipe(out) == 0, "pipe: %s", strerror(errno));
 	fflush(NULL);
-	void (*before)(int) = signal(SIGINT, SIG_IGN);
+	sigemptyset(&interrupt);
+	sigaddset(&interrupt, SIGINT);
+	sigprocmask(SIG_BLOCK, &interrupt, &before);
 	pid_t pid = fork();
 	CHECK(pid >= 0, "fork: %s", strerror(errno));
 	if (pid == 0) {
-		signal(SIGINT, before);
+		sigprocmask(SIG_SETMASK, &before, NULL);
 		dup2(out[1], STDOUT_FILENO);
 		close(out[0]);
 		close(out[1]);
@@ -60,10 +64,11 @@ static int run_program(struct timing *t, const char *program, char **words, char
 	close(out[0]);
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		continue;
-	signal(SIGINT, before);
+	bool stopped = sigtimedwait(&interrupt, NULL, &(struct timespec){.tv_sec = 0}) == SIGINT;
+	sigprocmask(SIG_SETMASK, &before, NULL);
 	free(db);
 	free(argv);
-	return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_INTERRUPTED;
+	return WIFEXITED(status) && !stopped ? WEXITSTATUS(status) : EXIT_INTERRUPTED;
 }
 
 /* The median seconds of an epoch of one run; NaN, and *wrong, when it did not work. */
@@ -143,7 +148,7 @@ static char *time_cell(struct timing *t, FILE *f, sqlite3_stmt *cell, bool *slow
 		double a = time_run(t, first, words, &wrong);
 		double b = wrong || t->interrupted ? NAN : time_run(t, second, words, &wrong);
 		ratio[i] = i % 2 ? a / b : b / a;
-		if (!wrong)
+		if (!wrong && !t->interrupted)
 			fprintf(stderr, "mvbench: %s, pair %lld of %lld: %.3f\n",
 				gate_text(cell, 0), (long long)i + 1, (long long)n, ratio[i]);
 	}

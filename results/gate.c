@@ -101,8 +101,7 @@ static const struct option options[] = {
 	 .def = "pass",
 	 .choices = "pass|fail",
 	 .help = "what becomes of a cell whose figures are better: fail, where nothing was meant "
-		 "to "
-		 "change"},
+		 "to change"},
 	{.name = "time",
 	 .type = OPT_CHOICE,
 	 FIELD(time),
@@ -195,9 +194,8 @@ static char *warn_of_machines(const struct check *c)
 		if (!wrong && row)
 			fprintf(stderr,
 				"mvbench: baseline %s was made on another machine (%s: %s there, "
-				"%s "
-				"here): floats are rounded otherwise, so differences need not be "
-				"this program's doing\n",
+				"%s here): floats are rounded otherwise, so differences need not "
+				"be this program's doing\n",
 				c->o->against, part[i], gate_text(q, 0), gate_text(q, 1));
 		sqlite3_finalize(q);
 		free(sql);

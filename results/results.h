@@ -17,8 +17,8 @@ enum store_mode { STORE_READ, STORE_WRITE }; /* WRITE makes the file when there 
  * Older schemas migrate (WRITE). WRITE marks `running` rows of dead processes as failed. */
 char *store_open(struct store **out, const char *path, enum store_mode mode);
 void store_close(struct store *s); /* NULL is fine */
-/* Computes the figures of ended runs of which none are kept yet (table run_kept), as store_open(WRITE)
- * does: for who adds such runs himself. NULL or a sentence. */
+/* Computes the figures of ended runs of which none are kept yet (table run_kept), as
+ * store_open(WRITE) does: for who adds such runs himself. NULL or a sentence. */
 char *store_keep(struct store *s);
 /* NULL or a sentence: could store_open(WRITE) succeed? Writes nothing, makes no file. */
 char *store_check(const char *path);
@@ -160,10 +160,12 @@ char *replay_compare(const struct config *c, int64_t id, bool *equal, char **sai
 
 /* ---- Recorded runs as configurations again (recorded.c) ---- */
 
-/* The configuration of run `id`, as its rows say. NULL, or a sentence: there is no such run, or this
- * program does not know its strategy, workload or options. exact: its config_hash is the row's. */
+/* The configuration of run `id`, as its rows say. NULL, or a sentence: there is no such run, or
+ * this program does not know its strategy, workload or options. exact: its config_hash is the
+ * row's. */
 char *recorded_config(struct store *s, int64_t id, struct config *c, bool *exact);
-/* The command, from the heap, that repeats it: words quoted for a POSIX shell, defaults left out. */
+/* The command, from the heap, that repeats it: words quoted for a POSIX shell, defaults left out.
+ */
 char *recorded_command(struct store *s, int64_t id, char **command, bool *exact);
 
 /* Says the sentence on stderr, frees it, and returns EXIT_USER. */

@@ -197,6 +197,19 @@ const struct figure *figures_find(const struct figures *fs, const char *name, ch
 	return found;
 }
 
+char *figures_stem(const char *name)
+{
+	struct figures fs;
+	char *wrong = figures_init(&fs, NULL), *unknown = NULL;
+	const struct figure *f = wrong ? NULL : figures_find(&fs, name, &unknown);
+	char *stem = sentence("%s/%s", f && f->own ? f->folder : "plots", name);
+
+	free(unknown);
+	free(wrong);
+	figures_fini(&fs);
+	return stem;
+}
+
 void figures_each(void (*each)(void *ctx, const char *name, const char *summary, const char *needs),
 		  void *ctx)
 {

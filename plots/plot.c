@@ -82,8 +82,12 @@ char *plot_choose(struct store *s, const char *where, const char *label, const c
 	char *file = sentence("%s/style.sql", plots), *style = text_read(file), *wrong = NULL;
 	sqlite3_stmt *q = NULL;
 	const char *tail = "";
-	int rc = sqlite3_prepare_v2(s->db, sql, -1, &q, &tail);
+	/* Every figure reads the epochs anew: they stay in memory, as far as 64 MB reach. */
+	int rc = sqlite3_exec(s->db, "PRAGMA temp_store = MEMORY; PRAGMA cache_size = -65536", NULL,
+			      NULL, NULL);
 
+	if (rc == SQLITE_OK)
+		rc = sqlite3_prepare_v2(s->db, sql, -1, &q, &tail);
 	if (rc == SQLITE_OK)
 		sqlite3_bind_text(q, 1, label, -1, SQLITE_STATIC);
 	if (rc == SQLITE_OK && *tail)

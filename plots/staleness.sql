@@ -12,7 +12,7 @@ WITH RECURSIVE bin(low, wide) AS (
 met AS MATERIALIZED (
 	SELECT s.place, h.staleness, sum(h.pushes) AS pushes
 	FROM selected AS s CROSS JOIN staleness AS h ON h.run_id = s.id
-	WHERE h.epoch >= 1
+	WHERE h.epoch >= 1 AND s.place IN (SELECT place FROM pushing WHERE fits)
 	GROUP BY s.place, h.staleness),
 whole AS MATERIALIZED (
 	SELECT place, sum(pushes) AS pushes, max(staleness) AS last FROM met GROUP BY place),
@@ -20,11 +20,12 @@ mean AS MATERIALIZED (
 	SELECT s.place, sum(e.staleness_mean * e.pushes) / sum(e.pushes) AS mean,
 		max(e.staleness_max) AS most
 	FROM selected AS s CROSS JOIN epoch AS e ON e.run_id = s.id
-	WHERE e.epoch >= 1
+	WHERE e.epoch >= 1 AND s.place IN (SELECT place FROM whole)
 	GROUP BY s.place)
 SELECT c.workload, c.title, b.low + (b.wide - 1) / 2.0 AS staleness,
 	100.0 * ifnull(m.pushes, 0) / b.wide / w.pushes AS share, n.mean, n.most
-FROM whole AS w JOIN bin AS b ON b.low <= w.last
+FROM pushing AS c LEFT JOIN whole AS w USING (place) LEFT JOIN bin AS b ON b.low <= w.last
 	LEFT JOIN met AS m ON m.place = w.place AND m.staleness = b.low
-	JOIN mean AS n ON n.place = w.place JOIN configuration AS c ON c.place = w.place
-ORDER BY w.place, b.low;
+	LEFT JOIN mean AS n ON n.place = w.place
+WHERE w.place IS NOT NULL OR NOT c.fits -- pushed, and kept no histogram
+ORDER BY c.place, b.low;

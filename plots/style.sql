@@ -17,14 +17,12 @@ CREATE TEMP TABLE room AS SELECT 60 AS blocks; -- of a picture: more lines than 
 CREATE TEMP TABLE selected AS
 WITH done AS MATERIALIZED (
 	SELECT s.id, s.seed, s.workload, s.strategy, s.workers, s.servers, s.sync_every, s.config,
-		s.config_key, s.compare_key
+		s.config_key, s.compare_key, min(s.id) OVER (PARTITION BY s.config_key) AS one
 	FROM run_summary AS s WHERE s.id IN (SELECT id FROM chosen) AND s.status = 'done'),
-one AS MATERIALIZED ( -- run of each: the others have the same settings
-	SELECT min(id) AS id, workload, strategy, config_key FROM done GROUP BY config_key),
 setting AS MATERIALIZED (
 	SELECT d.id, d.workload, o.place, iif(o.part = 'strategy', d.strategy, '') AS owner, o.name,
 		ifnull(o.value, '') AS value
-	FROM one AS d JOIN (
+	FROM done AS d JOIN (
 		SELECT id AS run_id, '' AS part, 1 AS place, 'batch' AS name, batch AS value FROM run
 		UNION ALL SELECT id, '', 2, 'lr', format('%g', lr) FROM run
 		UNION ALL SELECT id, '', 3, 'lr-schedule', lr_schedule FROM run
@@ -45,20 +43,23 @@ setting AS MATERIALIZED (
 		UNION ALL SELECT id, '', 17, 'transport', transport FROM run
 			WHERE transport IS NOT NULL -- no vectors of GPUs travel
 		UNION ALL SELECT id, '', 18, 'sim.train', iif(sim_train = 0, 'false', NULL) FROM run
-		UNION ALL SELECT id, '', 19, 'sim.step-time', sim_step_time FROM run
-		UNION ALL SELECT id, '', 20, 'sim.update-time', sim_update_time FROM run
-		UNION ALL SELECT id, '', 21, 'sim.slow-link', sim_slow_link FROM run
-		UNION ALL SELECT id, '', 22, 'sim.replay', nullif(sim_replay, 0) FROM run
+			WHERE sim_train IS NOT NULL -- real runs have no settings of this kind
+		UNION ALL SELECT id, '', 19, 'sim.step-time', sim_step_time FROM run WHERE sim_step_time IS NOT NULL
+		UNION ALL SELECT id, '', 20, 'sim.update-time', sim_update_time FROM run WHERE sim_update_time IS NOT NULL
+		UNION ALL SELECT id, '', 21, 'sim.slow-link', sim_slow_link FROM run WHERE sim_slow_link IS NOT NULL
+		UNION ALL SELECT id, '', 22, 'sim.replay', sim_replay FROM run WHERE sim_replay IS NOT NULL
 		UNION ALL SELECT run_id, part, 23, name, value FROM run_option
-		UNION ALL SELECT id, '', 24, '', label FROM run) AS o ON o.run_id = d.id),
+		UNION ALL SELECT id, '', 24, '', label FROM run) AS o ON o.run_id = d.id
+	WHERE d.id = d.one), -- the others have the same settings
 differing AS MATERIALIZED (
 	SELECT workload, owner, name FROM setting
 	GROUP BY workload, owner, name HAVING count(DISTINCT value) > 1),
 extra AS MATERIALIZED (
 	SELECT id, group_concat(iif(name = '', ', ', ' ' || name || '=') || short, '') AS text
-	FROM (SELECT *, iif(length(value) > 48, substr(value, 1, 47) || '…', value) AS short
+	FROM (SELECT *, iif(length(value) > 48, substr(value, 1, 32) || '…' || substr(value, -15), value) AS short
 		FROM setting JOIN differing USING (workload, owner, name)
-		WHERE value <> '' ORDER BY id, place, name)
+		WHERE value <> '' AND (value || '' <> '0' OR place > 22) -- of mvbench's own options, 0 is none
+		ORDER BY id, name <> '' AND length(value) > 24, place, name)
 	GROUP BY id),
 named AS (
 	SELECT d.*, d.config || ifnull(e.text, '') AS name,
@@ -66,7 +67,7 @@ named AS (
 		dense_rank() OVER (ORDER BY d.workload, d.workers, d.strategy, d.servers, d.sync_every,
 			d.config, e.text, d.config_key) AS place,
 		count(*) OVER (PARTITION BY d.config_key) AS n
-	FROM done AS d JOIN one AS o USING (config_key) LEFT JOIN extra AS e ON e.id = o.id)
+	FROM done AS d LEFT JOIN extra AS e ON e.id = d.one)
 SELECT *, name || iif(max(n) OVER (PARTITION BY workload) > 1, ' (n=' || n || ')', '') AS title,
 	NOT max(EXISTS (SELECT 1 FROM epoch WHERE run_id = id AND test_accuracy IS NOT NULL))
 		OVER (PARTITION BY workload) AS is_loss
@@ -173,6 +174,14 @@ FROM (
 		WINDOW w AS (PARTITION BY s.place ORDER BY r.epoch_seconds)) JOIN interval_rank AS r USING (n)
 	WHERE i IN (r.low, (n + 1) / 2, (n + 2) / 2, r.high)
 	GROUP BY place) JOIN configuration USING (place);
+
+-- The configurations that pushed to a parameter server. fits: a picture of these alone has room for it.
+CREATE TEMP VIEW pushing AS
+SELECT place, workload, title,
+	row_number() OVER (PARTITION BY workload ORDER BY place) <= (SELECT blocks FROM room) AS fits
+FROM configuration WHERE place IN (SELECT s.place FROM selected AS s
+	WHERE EXISTS (SELECT 1 FROM epoch AS e
+		WHERE e.run_id = s.id AND e.epoch >= 1 AND e.staleness_mean IS NOT NULL));
 
 -- What a picture leaves out, said below it.
 CREATE TEMP VIEW footnote AS

@@ -16,8 +16,8 @@ do for [i = 1:blocks] {
 	if (median < 0) { late = late . sprintf(' %d', i) } else { bars = bars . sprintf(' %d', i) }
 	if (to > from) { closed = closed . sprintf(' %d', i) }
 	if (to < 0 && from > 0) { open = open . sprintf(' %d', i) }
-	said[i] = (median < 0 ? 'not reached' : time_text(median, last)) \
-		. (runs > 1 ? sprintf(' (%d of %d)', reached, runs) : '')
+	missed = reached < runs ? sprintf('not reached %d/%d', runs - reached, runs) : ''
+	said[i] = median < 0 ? missed : time_text(median, last) . (missed eq '' ? '' : ', ' . missed)
 	wide_said = max(wide_said, strlen(said[i]))
 }
 right = 20 + letter * wide_said
@@ -28,7 +28,7 @@ set xlabel sprintf('Training time to %s [%s]', \
 do for [i = 1:blocks] {
 	set label said[i] at graph 1, first i left offset character 0.6, 0 textcolor rgb ink
 }
-if (interval ne '') { eval legend_note('Median (runs that reached it); ' . interval) }
+if (interval ne '') { eval legend_note('Median; ' . interval) }
 if (late ne '') { eval legend_box(5, '#FFFFFF', 'not reached: time tried') }
 set style fill solid 0.45 border rgb ink
 edge = 1.03 * last / unit

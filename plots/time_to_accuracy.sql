@@ -5,7 +5,7 @@ WITH result AS MATERIALIZED (
 	SELECT f.config_key, f.workload, f.config, f.target_accuracy, f.seconds_to_target AS value,
 		iif(f.seconds_to_target < 9e999, 0, ifnull((SELECT sum(seconds) FROM epoch
 			WHERE run_id = f.id AND epoch >= 1), 0)) AS tried
-	FROM finished AS f WHERE f.id IN (SELECT id FROM chosen) AND f.target_accuracy > 0),
+	FROM finished AS f WHERE f.id IN (SELECT id FROM chosen) AND f.seconds_to_target IS NOT NULL),
 ranked AS (
 	SELECT config_key, value, row_number() OVER w AS i,
 		count(*) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS n

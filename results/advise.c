@@ -96,7 +96,7 @@ static char *setup_read(struct setup *s, const struct arguments *a)
 	struct setting *all = must(calloc(a->options + 2, sizeof *all));
 	size_t n = a->options + 1;
 	char cores[24];
-	char *wrong = NULL;
+	char *wrong = settings_check(a->option, a->options);
 
 	*s = (struct setup){.words = NULL};
 	snprintf(cores, sizeof cores, "%d", usable_cores() > 1 ? usable_cores() : 2);
@@ -312,7 +312,8 @@ static char *print_json(struct store *s, FILE *f)
 
 	if (!text)
 		return sentence("the query failed: %s", sqlite3_errmsg(s->db));
-	fprintf(f, "%s\n", text);
+	text_utf8(f, text);
+	fputc('\n', f);
 	free(text);
 	return NULL;
 }

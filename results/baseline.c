@@ -123,6 +123,17 @@ void gate_word(FILE *f, const char *word)
 	fputc('\'', f);
 }
 
+char *gate_quoted(const char *word)
+{
+	char *text = NULL;
+	size_t n = 0;
+	FILE *f = must(open_memstream(&text, &n));
+
+	gate_word(f, word);
+	fclose(f);
+	return text;
+}
+
 static bool has_word(char **words, const char *word)
 {
 	for (; *words; words++)
@@ -307,10 +318,11 @@ static char *choose_runs(struct store *s, const struct gate_options *o, int64_t 
 {
 	sqlite3_stmt *q = NULL;
 	bool row = false;
-	char *sql = sentence("SELECT max(id) FROM run_summary WHERE status = 'done' AND (?1 = '' "
-			     "OR label = ?1) AND (\n%s\n) AND ifnull((SELECT sim_replay FROM run "
-			     "WHERE id = run_summary.id), 0) = 0 GROUP BY config_hash",
-			     *o->where ? o->where : "1");
+	char *sql =
+		sentence("SELECT max(id) FROM run_summary WHERE status = 'done' AND (?1 = '' "
+			 "OR label = ?1) AND (\n%s\n) AND (SELECT ifnull(sim_replay, 0) = 0 "
+			 "AND trace = 0 FROM run WHERE id = run_summary.id) GROUP BY config_hash",
+			 *o->where ? o->where : "1");
 	char *wrong = gate_query(s, &q, sql, "t", o->label);
 
 	while (!wrong && !(wrong = gate_step(s, q, &row)) && row) {
@@ -320,7 +332,8 @@ static char *choose_runs(struct store *s, const struct gate_options *o, int64_t 
 	sqlite3_finalize(q);
 	free(sql);
 	if (!wrong && *n == 0)
-		wrong = sentence("--save=%s: none of the finished runs in %s matches: record some "
+		wrong = sentence("--save=%s: none of the finished runs in %s matches (those with a "
+				 "timeline, of --trace, and replays are passed over): record some "
 				 "with mvbench sweep, or loosen --where or --label",
 				 o->save, s->path);
 	return wrong;
@@ -404,11 +417,11 @@ static char *check_seeds(struct store *s, const char *name)
 	}
 	sqlite3_finalize(q);
 	if (!wrong && few)
-		wrong = sentence("--save=%s: %s have fewer than %d seeds, and a difference is "
+		wrong = sentence("--save=%s: %s fewer than %d seeds, and a difference is "
 				 "judged by how far seeds differ; leave them out with --where, or "
 				 "add seeds:\n%s%s",
-				 name, few > 1 ? "some cells" : "one of the cells", SEEDS_MIN, list,
-				 few > COMMANDS_MAX ? "  ...\n" : "");
+				 name, few > 1 ? "some cells have" : "one of the cells has",
+				 SEEDS_MIN, list, few > COMMANDS_MAX ? "  ...\n" : "");
 	free(list);
 	if (wrong && wrong[strlen(wrong) - 1] == '\n')
 		wrong[strlen(wrong) - 1] = '\0';
@@ -417,7 +430,7 @@ static char *check_seeds(struct store *s, const char *name)
 
 char *baseline_save(struct store *s, const struct gate_options *o)
 {
-	int64_t there = 0, *id = NULL;
+	int64_t there = 0, cells = 0, *id = NULL;
 	size_t n = 0;
 	char *wrong = baseline_name("save", o->save);
 
@@ -440,7 +453,15 @@ char *baseline_save(struct store *s, const struct gate_options *o)
 	free(id);
 	if (!wrong)
 		wrong = check_seeds(s, o->save);
-	return gate_end(s, wrong);
+	if (!wrong)
+		wrong = gate_number(s, &cells,
+				    "SELECT count(DISTINCT cell) FROM baseline WHERE name = ?1",
+				    "t", o->save);
+	wrong = gate_end(s, wrong);
+	if (!wrong)
+		printf("baseline %s: %lld cell%s, %zu run%s\n", o->save, (long long)cells,
+		       cells == 1 ? "" : "s", n, n == 1 ? "" : "s");
+	return wrong;
 }
 
 /* ---- Finding, listing, taking away --------------------------------------- */
@@ -449,7 +470,7 @@ char *baseline_find(struct store *s, const char *option, const char *name)
 {
 	sqlite3_stmt *q = NULL;
 	bool row = false, found = false;
-	char *list = must(strdup("")), *wrong;
+	char *list = must(strdup("")), *quoted = gate_quoted(name), *wrong;
 
 	wrong = gate_query(s, &q, "SELECT DISTINCT name FROM baseline ORDER BY name", "");
 	while (!wrong && !(wrong = gate_step(s, q, &row)) && row) {
@@ -465,8 +486,9 @@ char *baseline_find(struct store *s, const char *option, const char *name)
 	else if (!wrong && !found)
 		wrong = sentence("--%s=%s: %s has no baselines yet; mvbench check --save=%s makes "
 				 "one of its finished runs",
-				 option, name, s->path, name);
+				 option, name, s->path, quoted);
 	free(list);
+	free(quoted);
 	return wrong;
 }
 
@@ -484,11 +506,11 @@ char *baseline_list(struct store *s, FILE *f)
 	int64_t n = 0;
 	char *wrong = gate_number(s, &n, "SELECT count(*) FROM baseline", "");
 
-	if (!wrong && n == 0)
-		fprintf(f,
-			"%s has no baselines yet; mvbench check --save=NAME --db=%s makes one of "
-			"its finished runs\n",
-			s->path, s->path);
+	if (!wrong && n == 0) {
+		fprintf(f, "%s has no baselines yet; mvbench check --save=NAME --db=", s->path);
+		gate_word(f, s->path);
+		fputs(" makes one of its finished runs\n", f);
+	}
 	if (wrong || n == 0)
 		return wrong;
 	return query_print(

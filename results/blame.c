@@ -167,13 +167,15 @@ static char *print_json(struct store *s, const char *id)
 		sqlite3_bind_text(q, 1, id, -1, SQLITE_TRANSIENT);
 		rc = sqlite3_step(q);
 	}
-	if (rc == SQLITE_ROW)
-		puts((const char *)sqlite3_column_text(q, 0));
-	else
+	if (rc == SQLITE_ROW) {
+		text_utf8(stdout, (const char *)sqlite3_column_text(q, 0));
+		putchar('\n');
+	} else {
 		wrong = rc == SQLITE_DONE ? sentence("run %s has no epoch yet: nothing to tell of "
 						     "its workers",
 						     id)
 					  : database_error(s, rc);
+	}
 	sqlite3_finalize(q);
 	return wrong;
 }

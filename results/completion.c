@@ -199,9 +199,11 @@ static void put_words(FILE *f, const char *usage)
 	} else if (strncmp(usage, "FILE", 4) == 0) {
 		fputs(" @file", f);
 	} else if (memchr(usage, '|', n)) {
-		fputc(' ', f);
-		for (size_t i = 0; i < n; i++)
-			fputc(usage[i] == '|' ? ' ' : usage[i], f);
+		for (size_t i = 0, word; i < n; i += word + 1) {
+			word = strcspn(usage + i, "|] ");
+			if (usage[i] > 'Z') /* not RUN, which stands for a number */
+				fprintf(f, " %.*s", (int)word, usage + i);
+		}
 	}
 }
 
@@ -268,7 +270,7 @@ static const char function[] =
 	"\t\t\tesac\n"
 	"\t\tdone\n"
 	"\t\tcase $current in\n"
-	"\t\t--*.*) word=${current#--}; options+=\" $(_mvbench_plugin_options \"${word%%.*}\")\" "
+	"\t\t--*) word=${current#--}; options+=\" $(_mvbench_plugin_options \"${word%%.*}\")\" "
 	";;\n"
 	"\t\tesac\n"
 	"\tfi\n"

@@ -18,7 +18,8 @@ static const struct option options[] = {
 	 .type = OPT_STRING,
 	 FIELD(save),
 	 .def = "",
-	 .help = "make a baseline of this name: the newest finished run of every cell and seed"},
+	 .help = "make a baseline of this name: the newest finished run of every cell and seed, "
+		 "but replays and those with a timeline (--trace)"},
 	{.name = "against",
 	 .type = OPT_STRING,
 	 FIELD(against),
@@ -68,7 +69,8 @@ static const struct option options[] = {
 	 .def = "missing",
 	 .choices = "missing|always|never",
 	 .help = "missing: runs that this program has not made since the baseline; never: compare "
-		 "with the newest that there are, whichever program made them"},
+		 "with the newest that there are since it was saved, whichever program made "
+		 "them; just after --save there are none"},
 	{.name = "seeds",
 	 .type = OPT_STRING,
 	 FIELD(seeds),
@@ -179,27 +181,32 @@ static char *check_found(const struct check *c)
 static char *warn_of_machines(const struct check *c)
 {
 	static const char *const part[] = {"cpu", "gpu", "mpi", "onednn", "cuda"};
-	char *wrong = NULL;
+	enum { PARTS = sizeof part / sizeof *part };
+	sqlite3_str *sql = sqlite3_str_new(NULL);
+	sqlite3_stmt *q = NULL;
+	bool row = false;
 
-	for (size_t i = 0; !wrong && i < sizeof part / sizeof *part; i++) {
-		sqlite3_stmt *q = NULL;
-		bool row = false;
-		char *sql = sentence("SELECT b.%s, r.%s FROM baseline AS b JOIN checked AS c USING "
-				     "(name, cell, seed) JOIN run AS r ON r.id = c.run_id "
-				     "WHERE name = ?1 AND b.%s <> r.%s LIMIT 1",
-				     part[i], part[i], part[i], part[i]);
-		wrong = gate_query(c->store, &q, sql, "t", c->o->against);
-		if (!wrong)
-			wrong = gate_step(c->store, q, &row);
-		if (!wrong && row)
+	for (int i = 0; i < PARTS; i++)
+		sqlite3_str_appendf(
+			sql,
+			"%s max(iif(b.%s <> r.%s, '%s: ' || b.%s || ' there, ' || r.%s, "
+			"NULL))",
+			i ? "," : "SELECT", part[i], part[i], part[i], part[i], part[i]);
+	sqlite3_str_appendall(sql, " FROM baseline AS b JOIN checked AS c USING (name, cell, seed) "
+				   "JOIN run AS r ON r.id = c.run_id WHERE name = ?1");
+	char *text = must(sqlite3_str_finish(sql));
+	char *wrong = gate_query(c->store, &q, text, "t", c->o->against);
+	if (!wrong)
+		wrong = gate_step(c->store, q, &row);
+	for (int i = 0; !wrong && row && i < PARTS; i++)
+		if (sqlite3_column_type(q, i) != SQLITE_NULL)
 			fprintf(stderr,
-				"mvbench: baseline %s was made on another machine (%s: %s there, "
-				"%s here): floats are rounded otherwise, so differences need not "
-				"be this program's doing\n",
-				c->o->against, part[i], gate_text(q, 0), gate_text(q, 1));
-		sqlite3_finalize(q);
-		free(sql);
-	}
+				"mvbench: baseline %s was made on another machine (%s here): "
+				"floats are rounded otherwise, so differences need not be this "
+				"program's doing\n",
+				c->o->against, gate_text(q, i));
+	sqlite3_finalize(q);
+	sqlite3_free(text);
 	return wrong;
 }
 
@@ -223,7 +230,16 @@ static void say_end(const struct check *c, FILE *f, const struct gate_count *n, 
 		fprintf(f, "; %lld cell%s slower than %s%s", (long long)slower, plural(slower),
 			c->o->program, strcmp(c->o->time, "fail") == 0 ? "" : " (a warning)");
 	fputc('\n', f);
-	if (n->failed == 0)
+	if (n->better)
+		fputs("Where nothing was meant to change, --better=fail fails what is better, "
+		      "too: a bug can make a cell better\n",
+		      f);
+	if (n->runs == 0)
+		fprintf(f,
+			"No run of them was made since the baseline was saved, %s: without "
+			"--rerun=never they are made now\n",
+			c->made);
+	if (n->failed == 0 || n->runs == 0)
 		return;
 	fputs("If this is meant: mvbench check --replace --save=", f);
 	gate_word(f, c->o->against);
@@ -329,22 +345,114 @@ static char *export(struct store *s, const struct gate_options *o)
 	return wrong ? wrong : late;
 }
 
+/* What check does, by the option that says so, and the options that go with it; --db always does.
+ * The first of these that is given counts. */
+static const struct mode {
+	const char *option, *others;
+} modes[] = {
+	{"export", " against "},
+	{"import", " save replace "},
+	{"save", " replace label where "},
+	{"against", " label rerun seeds alpha min-accuracy min-loss better time program pairs "
+		    "min-time format out "},
+	{"delete", " "},
+	{"list", " "},
+};
+enum { MODES = sizeof modes / sizeof *modes, LIST = MODES - 1 };
+
+/* Bit i: row i of options is given. */
+static unsigned given(const struct arguments *a)
+{
+	unsigned set = 0;
+
+	for (size_t i = 0; i < a->options; i++) {
+		const struct option *o = option_find(options, a->option[i].name);
+		if (o)
+			set |= 1u << (o - options);
+	}
+	return set;
+}
+
+static bool is_given(unsigned set, const char *name)
+{
+	return set & 1u << (option_find(options, name) - options);
+}
+
+static bool goes_with(const char *name, const struct mode *m)
+{
+	char word[32];
+
+	snprintf(word, sizeof word, " %s ", name);
+	return strcmp(name, "db") == 0 || strcmp(name, m->option) == 0 || strstr(m->others, word);
+}
+
+/* NULL, or a sentence: every option that is given says something here. */
+static char *check_given(const struct gate_options *o, unsigned set)
+{
+	size_t mode = 0;
+
+	while (mode < LIST && !is_given(set, modes[mode].option))
+		mode++;
+	for (const struct option *p = options; p->name; p++) {
+		char *with = NULL;
+		if (!is_given(set, p->name) || goes_with(p->name, &modes[mode]))
+			continue;
+		for (size_t i = 0; i < MODES; i++)
+			if (goes_with(p->name, &modes[i])) {
+				char *more = sentence("%s%s--%s", with ? with : "",
+						      with ? " or " : "", modes[i].option);
+				free(with);
+				with = more;
+			}
+		char *wrong = sentence("--%s: goes with %s, and says nothing %s%s", p->name, with,
+				       is_given(set, modes[mode].option) ? "with --" : "alone",
+				       is_given(set, modes[mode].option) ? modes[mode].option : "");
+		free(with);
+		return wrong;
+	}
+	if (strcmp(modes[mode].option, "against") == 0 && strcmp(o->rerun, "never") == 0 &&
+	    is_given(set, "label"))
+		return sentence("--label=%s: no runs are made with --rerun=never", o->label);
+	for (int i = 0; i < 2 && strcmp(o->time, "no") == 0; i++)
+		if (is_given(set, i ? "min-time" : "pairs"))
+			return sentence("--%s: goes with --time=warn or --time=fail",
+					i ? "min-time" : "pairs");
+	return NULL;
+}
+
+/* A timeline's simulated times differ in their last digits from a baseline's, which has none. */
+static char *refuse_trace(const struct arguments *a)
+{
+	for (size_t i = 0; i < a->options; i++)
+		if (strcmp(a->option[i].name, "trace") == 0)
+			return sentence("--trace: runs with a timeline are not compared, as it "
+					"shifts the last digits of simulated times: leave it out");
+	return NULL;
+}
+
 /* NULL, or a sentence: one thing at a time, and what goes with it. */
-static char *check_options(const struct gate_options *o, const struct arguments *a)
+static char *check_options(const struct gate_options *o, const struct arguments *a, unsigned set)
 {
 	bool timed = strcmp(o->time, "no") != 0;
 
-	if (a->words)
-		return sentence("\"%s\" is not understood: mvbench check --against=%s holds this "
-				"program to a baseline",
-				a->word[0], a->word[0]);
+	if (a->words) {
+		char *quoted = gate_quoted(a->word[0]);
+		char *wrong = sentence("\"%s\" is not understood: mvbench check --against=%s "
+				       "holds this program to a baseline",
+				       a->word[0], quoted);
+		free(quoted);
+		return wrong;
+	}
 	if (*o->export && !*o->against)
 		return sentence("--export=%s: which baseline? Name it with --against", o->export);
 	if (!!*o->drop + (*o->save && !*o->import) + !!*o->import + !!*o->against + o->list > 1)
 		return sentence(
 			"one of --save, --against, --import, --delete and --list at a time");
-	if (a->options && !*o->against)
+	if (a->options && (!*o->against || *o->export))
 		return arguments_refuse(a, options);
+	char *wrong = refuse_trace(a);
+	if (wrong || (wrong = check_given(o, set)))
+		return wrong;
 	if (timed && !*o->program)
 		return sentence("--time=%s: wall times are compared between two programs that run "
 				"in turn; name the other with --program=OTHER/mvbench",
@@ -356,7 +464,7 @@ static char *check_options(const struct gate_options *o, const struct arguments 
 					o->program);
 	if (platform_under_launcher())
 		return sentence("check starts its own workers: run it without mpirun or srun");
-	return NULL;
+	return timed ? gate_time_check(o) : NULL;
 }
 
 static char *change(struct store *s, const struct gate_options *o)
@@ -407,11 +515,12 @@ static int check(int argc, char **argv)
 	if (wrong)
 		return complain(wrong);
 	option_default(options, &o);
+	unsigned set = given(&a);
 	wrong = arguments_take(&a, options, &o);
 	int status = EXIT_OK;
 	if (!wrong && a.help)
 		command_help(stdout, &command_check);
-	else if (wrong || (wrong = check_options(&o, &a)))
+	else if (wrong || (wrong = check_options(&o, &a, set)))
 		status = complain(wrong);
 	else
 		status = with_options(&o, &a);

@@ -47,6 +47,7 @@ void gate_cell(const struct config *c, char hex[17]);
 char *gate_command(const struct config *c);
 /* Prints a word as a shell reads it: in quotes where it would see more than a word. */
 void gate_word(FILE *f, const char *word);
+char *gate_quoted(const char *word); /* the same, on the heap */
 
 /* ---- Baselines: each NULL or a sentence ---- */
 
@@ -75,7 +76,8 @@ struct check {
 	const struct gate_options *o;
 	const struct arguments *a; /* what is left: options of run */
 	char program[17];
-	char *made; /* the baseline */
+	char *made;   /* the baseline */
+	int64_t last; /* run that it was made of; 0: none is here */
 	int64_t *seed;
 	size_t seeds; /* 0: those of the baseline */
 	struct wanted *want;
@@ -103,5 +105,7 @@ char *gate_print(struct store *s, FILE *f, enum gate_format format, const char *
 /* Runs every real cell of the baseline by this program and by o->program in turn, and prints a line
  * a cell on f. *slower: how many got slower. An exit status. */
 int gate_time(struct store *s, FILE *f, const struct gate_options *o, int64_t *slower);
+/* Is o->program an mvbench? NULL or a sentence. */
+char *gate_time_check(const struct gate_options *o);
 
 #endif

@@ -72,7 +72,7 @@ static const char count_sql[] = "SELECT count(*), total(fails), "
 /* As the text of an attribute: XML has no way to write most control characters. */
 static void put_xml(FILE *f, const char *text)
 {
-	for (; *text; text++) {
+	while (*text) {
 		unsigned char c = (unsigned char)*text;
 		const char *name = c == '&'    ? "&amp;"
 				   : c == '<'  ? "&lt;"
@@ -81,10 +81,12 @@ static void put_xml(FILE *f, const char *text)
 				   : c == '\n' ? "&#10;"
 				   : c == '\t' ? "&#9;"
 					       : NULL;
-		if (name)
-			fputs(name, f);
-		else
-			fputc(c < 0x20 ? '?' : c, f);
+		if (!name && c >= 0x20) {
+			text_put(f, &text);
+			continue;
+		}
+		fputs(name ? name : "?", f);
+		text++;
 	}
 }
 

@@ -4,7 +4,8 @@
  *
  * A run counts when this very build made it after the baseline: the same commit without changes,
  * or, as recorded by an earlier check in table `checked`, a program of the same bytes. So an
- * interrupted check goes on, also while one is still trying.
+ * interrupted check goes on, also while one is still trying. None that kept its timeline counts:
+ * a simulation's clock is read where a part of a step begins, so its times are rounded otherwise.
  */
 #include "gate.h"
 
@@ -204,8 +205,9 @@ static char *read_cells(struct check *c)
 {
 	static const char sql[] =
 		"SELECT cell, json_extract(options, '$.workload') || ' ' || config, options, seed, "
-		"made, cell <> lag(cell, 1, '') OVER (ORDER BY options, seed), config_hash "
-		"FROM baseline WHERE name = ?1 ORDER BY options, seed";
+		"made, cell <> lag(cell, 1, '') OVER (ORDER BY options, seed), config_hash, "
+		"(SELECT max(run_id) FROM baseline WHERE name = ?1) FROM baseline "
+		"WHERE name = ?1 ORDER BY options, seed";
 	sqlite3_stmt *q = NULL;
 	bool row = false;
 	char *wrong = gate_query(c->store, &q, sql, "t", c->o->against);
@@ -213,8 +215,10 @@ static char *read_cells(struct check *c)
 	while (!wrong && !(wrong = gate_step(c->store, q, &row)) && row) {
 		bool first = sqlite3_column_int(q, 5);
 		size_t before = c->wants;
-		if (!c->made)
+		if (!c->made) {
 			c->made = must(strdup(gate_text(q, 4)));
+			c->last = sqlite3_column_int64(q, 7);
+		}
 		if (c->seeds == 0)
 			wrong = want(c, q, sqlite3_column_int64(q, 3), gate_text(q, 6));
 		for (size_t i = 0; !wrong && first && i < c->seeds; i++)
@@ -228,23 +232,24 @@ static char *read_cells(struct check *c)
 
 /* ---- Runs that there are ------------------------------------------------- */
 
-/* The newest run that counts, of this hash. Failures are not final, unless nothing is run again. */
+/* The newest run that counts, of this hash: after the last of the baseline's, as both may be of one
+ * second. Failures are not final, unless nothing is run again. */
 static char *find_runs(struct check *c)
 {
 	static const char sql[] =
 		"SELECT id, id IN (SELECT run_id FROM checked WHERE run_id = r.id AND program = "
 		"?7) AS "
-		"own FROM run AS r WHERE config_hash = ?1 AND started >= ?2 AND id > ifnull("
-		"(SELECT max(run_id) FROM baseline WHERE name = ?3), 0) " /* in the same second */
-		"AND (status IN ('done', 'diverged') OR (?4 = 'never' AND status = 'failed' AND "
+		"own FROM run AS r WHERE config_hash = ?1 AND started >= ?2 AND id > ?3 "
+		"AND trace = 0 AND (status IN ('done', 'diverged') "
+		"OR (?4 = 'never' AND status = 'failed' AND "
 		"ifnull(reason, '') NOT LIKE '" INTERRUPTED "%')) "
 		"AND (?4 = 'never' OR (host = ?5 AND ((?6 <> '' AND git_commit = ?6 AND git_dirty "
 		"= 0) OR own))) ORDER BY id DESC LIMIT 1";
 	const struct machine *m = machine();
 	bool clean = !m->git_dirty && strcmp(m->git_commit, "unknown") != 0, row = false;
 	sqlite3_stmt *q = NULL;
-	char *wrong = gate_query(c->store, &q, sql, "ttttttt", "", c->made, c->o->against,
-				 c->o->rerun, m->host, clean ? m->git_commit : "", c->program);
+	char *wrong = gate_query(c->store, &q, sql, "ttitttt", "", c->made, c->last, c->o->rerun,
+				 m->host, clean ? m->git_commit : "", c->program);
 
 	for (size_t i = 0; !wrong && i < c->wants && strcmp(c->o->rerun, "always") != 0; i++) {
 		struct wanted *w = &c->want[i];

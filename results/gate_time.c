@@ -178,6 +178,26 @@ static void remove_folder(const struct timing *t)
 	rmdir(t->folder);
 }
 
+/* Files of the current folder are found without a path, as by run_program. */
+char *gate_time_check(const struct gate_options *o)
+{
+	static const char name[] = "mvbench ";
+	char said[sizeof name] = "", *quoted = gate_quoted(o->program);
+	char *command = sentence("%s%s --version </dev/null 2>/dev/null",
+				 strchr(o->program, '/') ? "" : "./", quoted);
+	FILE *f = popen(command, "r");
+	bool good = f && fgets(said, sizeof said, f) && strcmp(said, name) == 0;
+
+	if (f)
+		pclose(f);
+	free(command);
+	free(quoted);
+	return good ? NULL
+		    : sentence("--program=%s: this is no mvbench: it does not say which version "
+			       "it is with --version",
+			       o->program);
+}
+
 int gate_time(struct store *s, FILE *f, const struct gate_options *o, int64_t *slower)
 {
 	struct timing t = {.store = s, .o = o, .folder = "/tmp/mvbench-time-XXXXXX"};

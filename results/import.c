@@ -100,8 +100,22 @@ static char *copy_pages(const char *from, const char *to)
 		else if (rc != SQLITE_DONE)
 			wrong = database_error(&in, rc);
 	}
+	/* What goes on there is not judged by this machine's processes: only the copy forgets. */
+	if (!wrong)
+		sqlite3_exec(out.db, "UPDATE run SET pid = NULL WHERE status = 'running'", NULL,
+			     NULL, NULL);
 	sqlite3_close(in.db);
 	sqlite3_close(out.db);
+	return wrong;
+}
+
+/* The file is no --db here, which a sentence about a database takes it for. */
+static char *of_file(char *wrong)
+{
+	char *end = wrong ? strstr(wrong, " with --db") : NULL;
+
+	if (end && strcmp(end, " with --db") == 0)
+		*end = '\0';
 	return wrong;
 }
 
@@ -113,7 +127,7 @@ static char *check_other(const char *path, const char *db)
 	    own.st_ino == other.st_ino)
 		return sentence("%s is the database to import into: name another, or give --db",
 				path);
-	return store_look(path);
+	return of_file(store_look(path));
 }
 
 /* ---- SQL ------------------------------------------------------------------- */
@@ -450,7 +464,7 @@ static char *import(const char *path, const struct import_options *o)
 			"room",
 			strerror(errno));
 	if (!wrong)
-		wrong = copy_pages(path, copy);
+		wrong = of_file(copy_pages(path, copy));
 	if (!wrong)
 		wrong = store_open(&s, o->db, STORE_WRITE);
 	if (!wrong) {

@@ -83,15 +83,17 @@ static bool range_of(const char *text, long long *a, long long *b)
 	       !isspace((unsigned char)*text);
 }
 
-/* Cuts "1, 4..6" into values; each is checked. Returns NULL or what is wrong. */
+/* Cuts "1, 4..6" into values; each is checked. A label or a file's name may have commas: where one
+ * value is all there can be, it is the whole text. Returns NULL or what is wrong. */
 static char *axis_read(struct axis *a, const char *name, const char *list)
 {
-	const struct option *o = NULL;
+	const struct option *o = option_find(run_options, name);
+	const bool whole = o && o->type == OPT_STRING && o->incidental;
 	char *wrong = NULL;
 
 	*a = (struct axis){.name = must(strdup(name))};
 	for (const char *at = list; !wrong; at++) {
-		size_t n = strcspn(at, ",");
+		size_t n = strcspn(at, whole ? "" : ",");
 		const char *next = at + n;
 		long long from, to;
 		while (n > 0 && isspace((unsigned char)*at))
@@ -101,7 +103,7 @@ static char *axis_read(struct axis *a, const char *name, const char *list)
 		char *item = must(strndup(at, n));
 		if (n == 0 && (*next == ',' || a->n > 0)) {
 			wrong = sentence("%s: the list \"%s\" has an empty place", name, list);
-		} else if (range_of(item, &from, &to)) {
+		} else if (!whole && range_of(item, &from, &to)) {
 			if (to < from || to - from >= RANGE_MAX)
 				wrong = sentence(
 					"%s: the range %s does not rise, or is longer than %d",
@@ -383,11 +385,13 @@ static char *read_over(const struct setting *given, size_t n, struct axis **over
 char *sweep_read(const char *path, const struct setting *given, size_t n, struct sweep *s)
 {
 	struct job j = {.section = NULL};
-	struct axis *over;
-	size_t overs;
-	char *wrong = read_over(given, n, &over, &overs);
+	struct axis *over = NULL;
+	size_t overs = 0;
+	char *wrong = settings_check(given, n);
 
 	*s = (struct sweep){.cell = NULL};
+	if (!wrong)
+		wrong = read_over(given, n, &over, &overs);
 	if (!wrong)
 		wrong = job_read(&j, path);
 	for (size_t i = j.sections > 1; !wrong && i < j.sections; i++)

@@ -31,29 +31,6 @@ bool format_find(const char *text, enum format *out)
 
 /* ---- Text ---------------------------------------------------------------- */
 
-/* Reads one character of UTF-8 and moves past it; U+FFFD for a byte that is none. */
-static uint32_t next_character(const char **s)
-{
-	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-	const unsigned char *p = (const unsigned char *)*s;
-	size_t n = *p < 0x80 ? 1 : *p >= 0xf0 && *p < 0xf5 ? 4 : *p >= 0xe0 && *p < 0xf0 ? 3 : 2;
-	uint32_t c = n == 1 ? *p : *p & (0x7fu >> n);
-
-	if (*p >= 0xf5 || (*p >= 0x80 && *p < 0xc2)) {
-		*s += 1;
-		return 0xfffd;
-	}
-	for (size_t i = 1; i < n; i++) {
-		if ((p[i] & 0xc0) != 0x80) {
-			*s += 1;
-			return 0xfffd;
-		}
-		c = c << 6 | (p[i] & 0x3f);
-	}
-	*s += n;
-	return c < least[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000) ? 0xfffd : c;
-}
-
 /* Columns of a terminal: marks that combine take none, East Asian wide characters two. */
 static size_t character_width(uint32_t c)
 {
@@ -78,7 +55,7 @@ static size_t text_width(const char *s)
 	size_t n = 0;
 
 	while (*s)
-		n += character_width(next_character(&s));
+		n += character_width(text_character(&s));
 	return n;
 }
 
@@ -89,7 +66,7 @@ static char *clean(const char *text, bool escape)
 
 	while (*text) {
 		const char *from = text;
-		uint32_t c = next_character(&text);
+		uint32_t c = text_character(&text);
 		if (c == 0xfffd)
 			p += sprintf(p, "\xef\xbf\xbd");
 		else if (!escape || (c >= 0x20 && c != 0x7f && (c < 0x80 || c >= 0xa0)))
@@ -213,12 +190,13 @@ struct grid {
 	bool *right; /* nothing but numbers below the head */
 };
 
-static char *escape_pipes(char *text)
+/* Markdown shows it as it is. A mark at the end stays: nothing before it opens what it closes. */
+static char *escape_markdown(char *text)
 {
 	char *out = must(malloc(2 * strlen(text) + 1)), *p = out;
 
 	for (const char *s = text; *s; s++) {
-		if (*s == '|')
+		if (strchr("\\|<&[]", *s) || (strchr("`*_~", *s) && s[1]))
 			*p++ = '\\';
 		*p++ = *s;
 	}
@@ -253,7 +231,7 @@ static void grid_row(struct grid *g, sqlite3_stmt *q, bool head, bool markdown)
 		if (!head && sqlite3_column_type(q, c) == SQLITE_TEXT && !numeric_text(cell))
 			g->right[i] = false;
 		if (markdown)
-			cell = escape_pipes(cell);
+			cell = escape_markdown(cell);
 		size_t width = text_width(cell);
 		if (width > g->width[i])
 			g->width[i] = width;

@@ -193,9 +193,12 @@ void topics_list(const struct help *p, const struct topic *all, const char *kind
 /* Prints all that have this name (or KIND:NAME, or an option as typed); false: there is none. */
 bool topic_print(const struct help *p, const struct topic *all, const char *name);
 
-/* The figures that there are to draw (plots/plot.c). */
+/* The figures that there are to draw (plots/figures.c). */
 void figures_each(void (*each)(void *ctx, const char *name, const char *summary, const char *needs),
 		  void *ctx);
+/* A figure's path without .sql and .gp, on the heap: from plots on where it comes along, whole
+ * where it is the user's. */
+char *figures_stem(const char *name);
 /* A script that completes mvbench's words in bash. */
 void completion_bash(FILE *f);
 

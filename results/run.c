@@ -539,6 +539,8 @@ static int command(int argc, char **argv)
 		wrong = sentence("%s: run takes options only, such as --workload=mlp", a.word[0]);
 	struct settings all = {.setting = NULL};
 	if (!wrong)
+		wrong = settings_check(a.option, a.options);
+	if (!wrong)
 		wrong = replay_settings(&all, a.option, a.options);
 	if (!wrong)
 		wrong = config_init(&config, all.setting, all.n, false);

@@ -487,8 +487,8 @@ WITH done AS MATERIALIZED (
 	FROM run_summary
 	WHERE status = 'done'),
 ranked AS (
-	SELECT *, row_number() OVER (PARTITION BY config_key ORDER BY epoch_seconds) AS i,
-		count(*) OVER (PARTITION BY config_key) AS n
+	SELECT *, row_number() OVER (PARTITION BY config_key, compare_key ORDER BY epoch_seconds) AS i,
+		count(*) OVER (PARTITION BY config_key, compare_key) AS n
 	FROM done WHERE epoch_seconds IS NOT NULL),
 median AS MATERIALIZED (
 	SELECT config_key, compare_key, config, workload, strategy, workers, servers, sync_every,
@@ -540,25 +540,42 @@ SELECT n, low, n + 1 - low AS high, nullif(minority, -1) AS minority FROM rank;
 
 -- The runs that statistics are made of: those that ended by themselves. One that diverged has no figures,
 -- but it did not reach its target.
+-- A seed that is run again is no new sample: of its runs (imported twice, run again by mvbench check) the
+-- first that did not diverge counts. Real times, and what depends on them, depend on no seed: there, all
+-- count. A figure that does not count is NULL.
 --   number             of the configuration
+--   repeat             1 = the run of its seed that counts
 --   seconds_to_target  of training; infinite where the target was missed: later than all that reached it
 CREATE VIEW finished AS
-SELECT id, dense_rank() OVER (ORDER BY config_key) AS number, status, workload, config, config_key,
-	compare_key, strategy, workers, servers, sync_every, seed, train_size, target_accuracy,
-	iif(status = 'done', test_accuracy, NULL) AS test_accuracy,
-	iif(status = 'done', test_loss, NULL) AS test_loss,
-	iif(status = 'done', epoch_seconds, NULL) AS epoch_seconds,
-	iif(status = 'done', comm_fraction, NULL) AS comm_fraction,
-	iif(status = 'done', wait_fraction, NULL) AS wait_fraction,
-	iif(status = 'done', staleness_mean, NULL) AS staleness_mean,
-	iif(status = 'done', staleness_max, NULL) AS staleness_max,
-	iif(status = 'done', dropped_fraction, NULL) AS dropped_fraction,
-	iif(target_accuracy > 0, ifnull(target_seconds, 9e999), NULL) AS seconds_to_target
-FROM run_summary WHERE status IN ('done', 'diverged');
+WITH ended AS (
+	SELECT id, dense_rank() OVER (ORDER BY config_key) AS number, status, workload, config, config_key,
+		compare_key, strategy, workers, servers, sync_every, seed, train_size, target_accuracy,
+		platform, test_accuracy, test_loss, epoch_seconds, comm_fraction, wait_fraction,
+		staleness_mean, staleness_max, dropped_fraction, target_seconds,
+		row_number() OVER (PARTITION BY config_key, seed ORDER BY status = 'diverged', id) AS repeat
+	FROM run_summary WHERE status IN ('done', 'diverged')),
+judged AS (
+	SELECT *, status = 'done' AND repeat = 1 AS sample,
+		status = 'done' AND (repeat = 1 OR platform <> 'sim') AS timed
+	FROM ended)
+SELECT id, number, status, workload, config, config_key, compare_key, strategy, workers, servers, sync_every,
+	seed, repeat, train_size, target_accuracy,
+	iif(sample, test_accuracy, NULL) AS test_accuracy,
+	iif(sample, test_loss, NULL) AS test_loss,
+	iif(timed, epoch_seconds, NULL) AS epoch_seconds,
+	iif(timed, comm_fraction, NULL) AS comm_fraction,
+	iif(timed, wait_fraction, NULL) AS wait_fraction,
+	iif(timed, staleness_mean, NULL) AS staleness_mean,
+	iif(timed, staleness_max, NULL) AS staleness_max,
+	iif(timed, dropped_fraction, NULL) AS dropped_fraction,
+	iif(target_accuracy > 0 AND (repeat = 1 OR platform <> 'sim'), ifnull(target_seconds, 9e999), NULL)
+		AS seconds_to_target
+FROM judged;
 
 -- One row a configuration: medians over its finished runs, with their intervals.
 --   n, seeds, diverged  runs that finished well, their different seeds; and runs that diverged
---   reached, missed     runs with a target (those that diverged too) that did and did not reach it
+--   reached, missed     runs with a target (those that diverged too) that did and did not reach it; of a
+--                       simulated seed that is repeated one counts
 --   time_to_accuracy    [s] NULL = not reached: half of these runs or more missed the target, and a miss
 --                       counts as infinitely late. _high is NULL too where that end lies among the misses
 CREATE VIEW configuration_summary AS
@@ -649,9 +666,8 @@ WHERE CASE m.column1 WHEN 'epoch_seconds' THEN a.compare_key = b.compare_key
 -- Two configurations, held against each other: one row for each row of compared that both have figures for.
 -- All are held against all, which takes hours where there are thousands: mvbench table asks for fewer.
 --   Both sides are taken seed by seed. Where they share two seeds or more, the differences of the pairs
---   count; else those of everyone on one side to everyone on the other. Repeats of a seed say nothing of
---   other seeds: the first counts. Times depend on no seed: there, all repeats count, the i-th of one side
---   paired with the i-th of the other.
+--   count; else those of everyone on one side to everyone on the other. Where all repeats of a seed count
+--   (see finished), the i-th of one side is paired with the i-th of the other.
 --   n, versus_n   values on the two sides
 --   pairs         that share a seed; 0 or 1 = the sides are taken as unpaired
 --   difference    the median of the differences, config - versus. Both missed the target: 0; only one: infinite,
@@ -670,12 +686,9 @@ CREATE VIEW comparison AS
 WITH value AS MATERIALIZED (
 	SELECT number, name, seed, repeat, x, count(*) OVER (PARTITION BY number, name) AS n
 	FROM (SELECT f.number, f.seed, f.repeat, m.column1 AS name, CASE m.column1
-			WHEN 'test_accuracy' THEN iif(f.repeat = 1, f.test_accuracy, NULL)
-			WHEN 'test_loss' THEN iif(f.repeat = 1, f.test_loss, NULL)
+			WHEN 'test_accuracy' THEN f.test_accuracy WHEN 'test_loss' THEN f.test_loss
 			WHEN 'epoch_seconds' THEN f.epoch_seconds ELSE f.seconds_to_target END AS x
-		FROM (SELECT *, row_number() OVER (PARTITION BY number, seed ORDER BY id) AS repeat
-			FROM finished) AS f
-		CROSS JOIN (VALUES ('test_accuracy'), ('test_loss'), ('epoch_seconds'),
+		FROM finished AS f CROSS JOIN (VALUES ('test_accuracy'), ('test_loss'), ('epoch_seconds'),
 			('time_to_accuracy')) AS m)
 	WHERE x IS NOT NULL),
 rank AS MATERIALIZED (SELECT * FROM bootstrap_rank),

@@ -99,7 +99,8 @@ static const struct column configuration_columns[] = {
 	{"workers", "workers", NULL, false},
 	{"servers", NULL, NULL, false},
 	{"sync_every", "X", NULL, false},
-	{"n", "n", NULL, false},
+	{"n", "n", "iif(seeds < n, n || ' (' || seeds || iif(seeds = 1, ' seed)', ' seeds)'), n)",
+	 false},
 	{"seeds", NULL, NULL, false},
 	{"test_accuracy", "accuracy %", MARKED(PERCENT("test_accuracy"), "test_accuracy"), false},
 	{"test_accuracy_low", "95 %",
@@ -288,9 +289,8 @@ static void print_notes(struct store *s, FILE *f, const struct table_options *o,
 			"seeds that both have, or 4 runs against 4)\n",
 			markdown ? "\\" : "",
 			*o->versus ? "what the others of its workload are compared with (--versus)"
-				   : "the best of its workload, in accuracy (without one, in loss) "
-				     "and "
-				     "in time",
+				   : "the best of its workload in accuracy (without one, in loss), "
+				     "and of equal work in time",
 			markdown ? "; " : "\n", markdown ? " " : "\n  ");
 	char *places = ask(s, "SELECT text FROM places");
 	if (places)
@@ -442,7 +442,8 @@ const struct command command_table = {
 	.summary = "print results as a table",
 	.usage = "[--option=value ...]",
 	.about = "Shows the results: one row a configuration, with the medians over its n finished "
-		 "runs (seeds) and their 95 % bootstrap intervals, or one row a run. Marks tell "
+		 "runs and their 95 % bootstrap intervals, or one row a run. A seed that was run "
+		 "again is no new sample, except of real times. Marks tell "
 		 "which rows differ from the best of their workload: where both sides share two "
 		 "seeds or more they are compared seed by seed, else as a whole. to target s is "
 		 "the training time until --target-accuracy was reached; runs that missed it count "

@@ -29,26 +29,28 @@ FROM named AS n LEFT JOIN suffix AS s USING (config_key);
 CREATE TEMP TABLE summary AS SELECT * FROM configuration_summary;
 
 -- What each workload's configurations are compared with: the one asked for; else the most accurate (of a
--- task without accuracies, that of least loss) and the fastest. The first of equals.
+-- task without accuracies, that of least loss) and the fastest of those whose times may be compared (work:
+-- the compare_key, '' of what is no time). The first of equals.
 CREATE TEMP TABLE reference AS
 WITH judged AS MATERIALIZED (
 	SELECT workload, iif(count(test_accuracy) > 0, 'test_accuracy', 'test_loss') AS quality
 	FROM summary GROUP BY workload),
-candidate(workload, name, number, config_key, x) AS (
-	SELECT workload, quality, number, config_key,
+candidate(workload, name, work, number, config_key, x) AS (
+	SELECT workload, quality, '', number, config_key,
 		iif(quality = 'test_loss', test_loss, -test_accuracy) FROM summary JOIN judged USING (workload)
-	UNION ALL SELECT workload, 'epoch_seconds', number, config_key, epoch_seconds FROM summary),
+	UNION ALL SELECT workload, 'epoch_seconds', compare_key, number, config_key, epoch_seconds FROM summary),
 placed AS (
 	SELECT c.*, t.configuration, row_number() OVER (
-		PARTITION BY c.workload, c.name ORDER BY c.x, t.configuration) AS place
+		PARTITION BY c.workload, c.name, c.work ORDER BY c.x, t.configuration) AS place
 	FROM candidate AS c JOIN title AS t USING (config_key) CROSS JOIN asked AS a
 	WHERE c.x IS NOT NULL AND a.versus IN ('', t.configuration))
-SELECT workload, name, number AS versus_number FROM placed WHERE place = 1;
+SELECT workload, name, work, number AS versus_number FROM placed WHERE place = 1;
 
 DROP VIEW temp.compared;
 CREATE TEMP TABLE compared AS
 SELECT s.number, r.versus_number, r.name
-FROM summary AS s JOIN reference AS r ON r.workload = s.workload AND r.versus_number <> s.number;
+FROM summary AS s JOIN reference AS r ON r.workload = s.workload AND r.versus_number <> s.number
+	AND r.work IN ('', s.compare_key);
 -- A mark is '*' for what others are compared with, and '~' for what does not differ from it
 -- significantly; ' ' for what does. No marks where there is nothing to compare.
 CREATE TEMP TABLE held AS

@@ -217,10 +217,12 @@ static void add_catalogued(void *ctx, const char *kind, const char *name, const 
 
 static void print_figure(const struct help *p, const struct topic *t, const struct topic *all)
 {
+	char *stem = figures_stem(t->name);
+
 	(void)all;
 	title(p, t, "figure");
-	words(p, sentence("mvbench plot %s draws it, from plots/%s.sql and plots/%s.gp.", t->name,
-			  t->name, t->name));
+	words(p, sentence("mvbench plot %s draws it, from %s.sql and %s.gp.", t->name, stem, stem));
+	free(stem);
 }
 
 static void add_figure(void *ctx, const char *name, const char *summary, const char *needs)
@@ -406,7 +408,8 @@ static const char *const job_files[] = {
 	"run "
 	"again. Equal cells are run once. Options of a strategy or workload that a cell does not "
 	"use are left out of it, so [defaults] can hold them for all. Where one value is a list "
-	"itself, as in --speed, blanks separate it.",
+	"itself, as in --speed, blanks separate it. label, db and hostfile take one value, as it "
+	"stands, commas and quotes too. What follows a blank and a semicolon is a comment.",
 };
 
 static const char *const database_page[] = {

@@ -104,8 +104,10 @@ static char *write_part(struct store *s, FILE *f, const char *sql, const struct 
 		sqlite3_bind_int64(q, 3, w->last);
 	}
 	sqlite3_bind_int64(q, 4, w->epoch);
-	for (; (rc = sqlite3_step(q)) == SQLITE_ROW; ++*n)
-		fprintf(f, "%s\n%s", *n ? "," : "", (const char *)sqlite3_column_text(q, 0));
+	for (; (rc = sqlite3_step(q)) == SQLITE_ROW; ++*n) {
+		fputs(*n ? ",\n" : "\n", f);
+		text_utf8(f, (const char *)sqlite3_column_text(q, 0));
+	}
 	sqlite3_finalize(q);
 	return rc == SQLITE_DONE ? NULL : database_error(s, rc);
 }

@@ -513,17 +513,34 @@ static char *not_in_use(const struct config *c, const struct found *f, const cha
 			full, f->part, f->owner->name, f->part, used, f->part, f->owner->name);
 }
 
+static char *lookup(const struct setting *s, struct found *f)
+{
+	char *wrong = option_lookup(s->name, f);
+
+	if (!wrong && !s->value && f->option->type != OPT_BOOL)
+		wrong = sentence("--%s: a value is wanted, as in --%s=%s", s->name, s->name,
+				 *f->option->def ? f->option->def : "VALUE");
+	return wrong;
+}
+
+char *settings_check(const struct setting *given, size_t n)
+{
+	struct found f;
+	char *wrong = NULL;
+
+	for (size_t i = 0; i < n && !wrong; i++)
+		wrong = lookup(&given[i], &f);
+	return wrong;
+}
+
 static char *apply(struct config *c, const struct setting *s, bool lenient)
 {
 	struct found f;
-	char *wrong = option_lookup(s->name, &f);
+	char *wrong = lookup(s, &f);
 	const char *value = s->value;
 
 	if (wrong)
 		return wrong;
-	if (!value && f.option->type != OPT_BOOL)
-		return sentence("--%s: a value is wanted, as in --%s=%s", s->name, s->name,
-				f.option->def);
 	if (!value)
 		value = "true";
 	if (f.owner && (wrong = not_in_use(c, &f, s->name))) {

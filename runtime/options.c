@@ -302,17 +302,55 @@ void option_text(const struct option *o, const void *fields, char *buf, size_t r
 	}
 }
 
+uint32_t text_character(const char **s)
+{
+	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+	const unsigned char *p = (const unsigned char *)*s;
+	size_t n = *p < 0x80 ? 1 : *p >= 0xf0 && *p < 0xf5 ? 4 : *p >= 0xe0 && *p < 0xf0 ? 3 : 2;
+	uint32_t c = n == 1 ? *p : *p & (0x7fu >> n);
+
+	if (*p >= 0xf5 || (*p >= 0x80 && *p < 0xc2)) {
+		*s += 1;
+		return 0xfffd;
+	}
+	for (size_t i = 1; i < n; i++) {
+		if ((p[i] & 0xc0) != 0x80) {
+			*s += 1;
+			return 0xfffd;
+		}
+		c = c << 6 | (p[i] & 0x3f);
+	}
+	*s += n;
+	return c < least[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000) ? 0xfffd : c;
+}
+
+void text_put(FILE *f, const char **s)
+{
+	const char *from = *s;
+
+	if (text_character(s) == 0xfffd)
+		fputs("\xef\xbf\xbd", f);
+	else
+		fwrite(from, 1, (size_t)(*s - from), f);
+}
+
+void text_utf8(FILE *f, const char *s)
+{
+	while (*s)
+		text_put(f, &s);
+}
+
 void text_json(FILE *f, const char *s)
 {
 	fputc('"', f);
-	for (; *s; s++) {
+	while (*s) {
 		unsigned char c = (unsigned char)*s;
-		if (c == '"' || c == '\\')
-			fprintf(f, "\\%c", c);
-		else if (c < 0x20)
-			fprintf(f, "\\u%04x", c);
-		else
-			fputc(c, f);
+		if (c != '"' && c != '\\' && c >= 0x20) {
+			text_put(f, &s);
+			continue;
+		}
+		fprintf(f, c < 0x20 ? "\\u%04x" : "\\%c", c);
+		s++;
 	}
 	fputc('"', f);
 }
@@ -494,13 +532,8 @@ char *arguments_read(struct arguments *a, int argc, char **argv, bool (*bare)(co
 		if (arg[2 + n] == '=') {
 			s->value = arg + 2 + n + 1;
 		} else if (!bare || !bare(name)) {
-			if (i + 1 == argc || strncmp(argv[i + 1], "--", 2) == 0) {
-				char *wrong = sentence("--%s: a value is wanted, as in --%s=VALUE",
-						       name, name);
-				arguments_free(a);
-				return wrong;
-			}
-			s->value = argv[++i];
+			if (i + 1 < argc && strncmp(argv[i + 1], "--", 2) != 0)
+				s->value = argv[++i]; /* who knows the name says if it lacks one */
 		}
 	}
 	return NULL;
@@ -533,7 +566,7 @@ char *arguments_take(struct arguments *a, const struct option *table, void *fiel
 			wrong = option_set(o, fields, NULL, "true");
 		else
 			wrong = sentence("--%s: a value is wanted, as in --%s=%s", s.name, s.name,
-					 o->def);
+					 *o->def ? o->def : "VALUE");
 		free((char *)(uintptr_t)s.name);
 	}
 	a->options = kept;

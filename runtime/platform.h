@@ -550,11 +550,16 @@ void option_words(const struct option *o, const char *owner, char **left, char *
 void text_wrap(FILE *f, const char *text, int column);
 void text_row(FILE *f, const char *left, const char *right); /* in two columns, as options are */
 void option_json(FILE *f, const struct option *o, const void *fields); /* the value */
-void text_json(FILE *f, const char *s);                                /* "s", escaped */
+void text_json(FILE *f, const char *s); /* "s", escaped, and valid UTF-8 whatever s is */
+/* Reads one character of UTF-8 and moves past it; U+FFFD for a byte that is none. */
+uint32_t text_character(const char **s);
+/* Writes that character; or all of them, for what people typed need not be UTF-8. */
+void text_put(FILE *f, const char **s);
+void text_utf8(FILE *f, const char *s);
 
 /* A command line cut up: options in the order given, then positional words. */
 struct arguments {
-	struct setting *option; /* value NULL for a bare --flag */
+	struct setting *option; /* value NULL where there is none */
 	size_t options;
 	const char **word;
 	size_t words;
@@ -582,6 +587,8 @@ struct config {
  * this configuration does not use are checked by name only (job files share their defaults). */
 char *config_init(struct config *c, const struct setting *given, size_t n, bool lenient);
 void config_fini(struct config *c);
+/* NULL, or a sentence: is there an option of each name, with a value if it needs one? */
+char *settings_check(const struct setting *given, size_t n);
 /* NULL, or a sentence: is there such an option, core or a plug-in's, and is this a value of it? */
 char *config_check(const char *name, const char *value, const struct option **out);
 /* Calls each(ctx, part, option, value as text) for every option; part: "run", "strategy",

@@ -97,12 +97,16 @@ START_TEST(a_baseline_is_saved_and_held_to)
 	record(2, "");
 	expect("", EXIT_OK, "has no baselines yet");
 	expect("--against=main", EXIT_USER, "has no baselines yet");
-	expect("--save=main", EXIT_USER, "fewer than 3 seeds");
+	expect("--against=\"it's\"", EXIT_USER, "check --save='it'\\''s' makes one");
+	expect("--save=main", EXIT_USER, "one of the cells has fewer than 3 seeds");
 	ck_assert_msg(strstr(out, "for seed in 3; do mvbench run --workload=softmax "
 				  "--strategy=serial --epochs=1 --batch=50"),
 		      "%s", out);
 	record(3, ""); /* the newest run of a seed counts */
-	expect("--save=main", EXIT_OK, "");
+	expect("--save=main", EXIT_OK, "baseline main: 1 cell, 3 runs\n");
+	expect("--against=main --rerun=never", EXIT_FAILED,
+	       "0 runs compared, 0 made now\nNo run of them was made since the baseline was saved");
+	ck_assert_msg(!strstr(out, "If this is meant"), "%s", out);
 	near(number("SELECT count(*) FROM baseline"), 3, 0);
 	near(number("SELECT min(run_id) FROM baseline"), 3, 0);
 	expect("--save=main", EXIT_USER, "--replace");
@@ -141,6 +145,7 @@ START_TEST(every_verdict_is_reached)
 	expect("--against=main --alpha=1e-9", EXIT_OK, "ok");
 	sql("UPDATE baseline SET test_loss = test_loss * 1.1, test_accuracy = NULL");
 	expect("--against=main", EXIT_OK, "better");
+	ck_assert_msg(strstr(out, "--better=fail fails what is better"), "%s", out);
 	expect("--against=main --better=fail", EXIT_FAILED, "BETTER");
 	sql("UPDATE run SET status = 'diverged', reason = 'its loss is \"nan\" & <more>' WHERE id "
 	    "= "
@@ -157,6 +162,26 @@ END_TEST
 
 START_TEST(other_configurations_are_refused)
 {
+	static const struct {
+		const char *words, *says;
+	} idle[] = {
+		{"--against=main --where=1", "--where: goes with --save, and says nothing with "
+					     "--against"},
+		{"--against=main --replace", "--replace: goes with --import or --save, and"},
+		{"--save=x --seeds=1",
+		 "--seeds: goes with --against, and says nothing with --save"},
+		{"--save=x --format=json", "--format: goes with --against"},
+		{"--import=x --where=1",
+		 "--where: goes with --save, and says nothing with --import"},
+		{"--delete=main --label=x", "--label: goes with --save or --against, and"},
+		{"--against=main --export=- --alpha=0.1", "says nothing with --export"},
+		{"--against=main --export=- --lr=1", "--lr: there is no such option"},
+		{"--list --out=x", "--out: goes with --against, and says nothing with --list"},
+		{"--better=fail", "--better: goes with --against, and says nothing alone"},
+		{"--against=main --pairs=7", "--pairs: goes with --time=warn or --time=fail"},
+		{"--against=main --min-time=7", "--min-time: goes with --time=warn"},
+		{"--against=main --rerun=never --label=x", "--label=x: no runs are made"},
+	};
 	serial_data();
 	record(3, "");
 	expect("--save=main", EXIT_OK, "");
@@ -172,6 +197,13 @@ START_TEST(other_configurations_are_refused)
 	expect("--save=x --where=\"lr >\"", EXIT_USER, "--where");
 	expect("--save=x --label=none", EXIT_USER, "none of the finished runs");
 	expect("--against=main --time=warn", EXIT_USER, "--program");
+	int64_t runs = (int64_t)number("SELECT count(*) FROM run");
+	expect("--against=main --rerun=always --time=warn --program=/bin/true", EXIT_USER,
+	       "--program=/bin/true: this is no mvbench");
+	near(number("SELECT count(*) FROM run"), (double)runs, 0);
+	for (size_t i = 0; i < COUNT(idle); i++)
+		expect(idle[i].words, EXIT_USER, idle[i].says);
+	expect("--against=main --trace=4", EXIT_USER, "--trace: runs with a timeline");
 	expect("main", EXIT_USER, "--against=main");
 	sql("UPDATE baseline SET params = 7851");
 	expect("--against=main --rerun=always", EXIT_USER, "has 7851 parameters there, and 7850");
@@ -189,17 +221,24 @@ START_TEST(simulated_times_are_exact)
 {
 	char words[] = "--strategy=allreduce --workers=4 --platform=sim --sim.train=false "
 		       "--sim.platform=ethernet_10g --sim.step-time=1ms";
+	char *traced = sentence("%s --trace=4", words);
 
 	serial_data();
 	record(1, words);
+	record(1, traced); /* its times are rounded otherwise */
 	expect("--save=sim", EXIT_OK, "");
+	near(number("SELECT run_id FROM baseline"), 1, 0);
+	sql("UPDATE baseline SET made = '2000-01-01T00:00:00Z'");
+	expect("--against=sim --rerun=never", EXIT_FAILED, "No run of them was made");
 	expect("--against=sim", EXIT_OK, "identical");
+	ck_assert_msg(strstr(out, "1 run compared, 1 made now"), "%s", out);
 	sql("UPDATE baseline SET simulated_s = simulated_s * (1 + 1e-15)");
 	expect("--against=sim", EXIT_FAILED, "TIME");
 	sql("UPDATE baseline SET epoch_seconds = epoch_seconds / 2");
 	expect("--against=sim", EXIT_FAILED, "simulated time is 100 % longer");
 	sql("UPDATE baseline SET calibration = '2026-01-31T00:00:00Z there'");
 	expect("--against=sim", EXIT_FAILED, "calibrated anew: simulated times cannot be compared");
+	free(traced);
 	folder_free();
 }
 END_TEST
@@ -284,7 +323,7 @@ START_TEST(reports_are_well_formed)
 	char *text = sqlite3_mprintf(
 		"UPDATE baseline SET name = %Q, config = config || '|<b>&'; UPDATE checked SET "
 		"name = %Q; UPDATE run SET status = 'diverged', reason = "
-		"'<a> & \"b\" | ' || char(10, 27, 233) WHERE id = 4",
+		"'<a> & \"b\" | ' || char(10, 27, 233) || CAST(x'ff' AS TEXT) WHERE id = 4",
 		name, name);
 	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
 	ck_assert_int_eq(sqlite3_exec(db, text, NULL, NULL, NULL), SQLITE_OK);
@@ -304,7 +343,7 @@ START_TEST(reports_are_well_formed)
 	expect(text, EXIT_FAILED, "");
 	free(text);
 	text = sentence("grep -q '<failure type=\"diverged\" message=\".*; 1 of 3 runs diverged: "
-			"&lt;a&gt; &amp; &quot;b&quot; | &#10;?é' %s/out.xml && "
+			"&lt;a&gt; &amp; &quot;b&quot; | &#10;?é\xef\xbf\xbd' %s/out.xml && "
 			"{ ! command -v xmllint || xmllint --noout %s/out.xml; }",
 			folder, folder);
 	ck_assert_msg(command_output(text, out, sizeof out) == 0, "%s", out);
@@ -321,7 +360,8 @@ START_TEST(wall_times_are_compared_in_turn)
 	record(3, "");
 	expect("--save=main", EXIT_OK, "");
 	for (int slow = 0; slow < 2; slow++) {
-		char *text = sentence("printf '#!/bin/sh\\necho x >>%s/turns\\necho "
+		char *text = sentence("printf '#!/bin/sh\\n[ $1 = run ] || exec echo mvbench 1"
+				      "\\necho x >>%s/turns\\necho "
 				      "\"{\\\\\"epoch_seconds\\\\\": %s}\"\\n' >%s/other && chmod "
 				      "+x %s/other",
 				      folder, slow ? "3e7" : "1e-6", folder, folder);

@@ -183,6 +183,12 @@ START_TEST(tables_as_text)
 		"run_id,part,name,value\r\n");
 	ck_assert_ptr_null(strstr(output, "hidden"));
 	command("export --db=a.db --table=rows", EXIT_USER, "--table=rows");
+	/* what is no UTF-8 makes no JSON that is none */
+	sql_in("a.db", "UPDATE run SET label = CAST(x'61ff62' AS TEXT) WHERE id = 11");
+	command("export --db=a.db --format=jsonl --where=id=11", EXIT_OK,
+		"\"label\": \"a\xef\xbf\xbd"
+		"b\"");
+	ck_assert_ptr_null(strchr(output, 0xff));
 	command("export --db=a.db --where=no", EXIT_USER, "--where=no");
 	command("export --db=a.db --format=mlflow", EXIT_USER, "--out=mlruns");
 	command("export --db=a.db --format=mlflow --out=a.db", EXIT_FAILED, "a.db is no folder");
@@ -406,7 +412,8 @@ START_TEST(older_and_newer_files)
 	fputs("some text\n", f);
 	fclose(f);
 	free(path);
-	command("import text.db --db=new.db", EXIT_USER, "is not a results database");
+	command("import text.db --db=new.db", EXIT_USER,
+		"is not a results database: name another file\n");
 	ck_assert_int_eq(system("ls /tmp/mvbench-import-* 2>/dev/null | wc -l | grep -q '^0$'"), 0);
 }
 END_TEST

@@ -244,6 +244,8 @@ START_TEST(bash_completes_words)
 	ck_offers("mvbench run --strategy = easgd --ea", "--easgd.beta=");
 	ck_offers("mvbench run --ea", "");
 	ck_offers("mvbench run --easgd.", "--easgd.beta=");
+	ck_offers("mvbench run --easgd", "--easgd.beta=");
+	ck_offers("mvbench blame \"\"", "latest");
 	ck_offers("mvbench run --asgd.updater = mom", "momentum momentum_ema");
 	ck_offers("mvbench run --sim.platform = titan", "titanx4");
 	ck_offers("mvbench run --sim.train = t", "true");

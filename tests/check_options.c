@@ -323,6 +323,20 @@ START_TEST(the_nearest_name_is_near)
 }
 END_TEST
 
+START_TEST(json_is_utf8_whatever_was_typed)
+{
+	char *text = NULL;
+	size_t n;
+	FILE *f = must(open_memstream(&text, &n));
+
+	text_json(f, "a\xff\"\xe2\x82\\\xc3\xa9\n\xc0");
+	fclose(f);
+#define NONE "\xef\xbf\xbd"
+	ck_assert_str_eq(text, "\"a" NONE "\\\"" NONE NONE "\\\\\xc3\xa9\\u000a" NONE "\"");
+	free(text);
+}
+END_TEST
+
 /* ---- Command lines ------------------------------------------------------- */
 
 static bool is_bare(const char *name)
@@ -356,16 +370,26 @@ END_TEST
 START_TEST(arguments_that_cannot_be_are_refused)
 {
 	char *last[] = {"--epochs"}, *next[] = {"--epochs", "--lr=1"}, *one[] = {"-x"};
-	char *help[] = {"-h"};
+	char *help[] = {"-h"}, *unknown[] = {"--epoch"};
 	struct arguments a;
 	char *wrong;
 
-	wrong = arguments_read(&a, 1, last, is_bare);
-	ck_assert_ptr_nonnull(strstr(wrong, "--epochs"));
+	/* whether there is such an option comes before whether it has a value */
+	for (int n = 1; n <= 2; n++) {
+		ck_assert_ptr_null(arguments_read(&a, n, n == 1 ? last : next, is_bare));
+		wrong = settings_check(a.option, a.options);
+		ck_assert_str_eq(wrong, "--epochs: a value is wanted, as in --epochs=10");
+		free(wrong);
+		arguments_free(&a);
+	}
+	ck_assert_ptr_null(arguments_read(&a, 1, unknown, is_bare));
+	wrong = settings_check(a.option, a.options);
+	ck_assert_str_eq(wrong, "--epoch: there is no such option; did you mean --epochs?");
 	free(wrong);
-	wrong = arguments_read(&a, 2, next, is_bare);
-	ck_assert_ptr_nonnull(strstr(wrong, "--epochs"));
+	wrong = arguments_refuse(&a, run_options);
+	ck_assert_str_eq(wrong, "--epoch: there is no such option; did you mean --epochs?");
 	free(wrong);
+	arguments_free(&a);
 	wrong = arguments_read(&a, 1, one, is_bare);
 	ck_assert_ptr_nonnull(strstr(wrong, "two dashes"));
 	free(wrong);
@@ -757,6 +781,7 @@ Suite *options_suite(void)
 	tcase_add_test(t, booleans_have_many_words);
 	tcase_add_test(t, every_real_reads_back);
 	tcase_add_test(t, the_nearest_name_is_near);
+	tcase_add_test(t, json_is_utf8_whatever_was_typed);
 	tcase_add_test(t, arguments_come_in_any_order);
 	tcase_add_test(t, arguments_that_cannot_be_are_refused);
 	tcase_add_test(t, commands_take_their_own_arguments);

@@ -389,6 +389,15 @@ START_TEST(times_alone_are_drawn)
 		" WHERE run_id <> 1");
 	sqlite3_close(db);
 	each_figure(draws_something);
+
+	/* Of infinite losses there is nothing to draw. */
+	ck_assert_int_eq(sqlite3_open(database, &db), SQLITE_OK);
+	sql(db, "UPDATE epoch SET train_loss = 9e999");
+	sqlite3_close(db);
+	int status;
+	char *text = PLOT(&status, "loss_time", "--db=results.db", "--out=infinite.svg");
+	ck_assert_msg(status == EXIT_OK, "%s", text);
+	free(text);
 }
 END_TEST
 
@@ -590,7 +599,7 @@ START_TEST(misses_are_shown)
 	char *path = sentence("%s/time_to_accuracy-svg/time_to_accuracy-mlp.svg", folder);
 	size_t n;
 	char *text = contents(path, &n);
-	const char *shown[] = {"8.40 s (2 of 3)<", "not reached (0 of 2)<", ">not reached<",
+	const char *shown[] = {"8.40 s, not reached 1/3<", ">not reached 2/2<", ">not reached 1/1<",
 			       "62 % [s]", "2 runs diverged"};
 	for (size_t i = 0; i < sizeof(shown) / sizeof(*shown); i++)
 		ck_assert_msg(strstr(text, shown[i]) != NULL, "%s is not shown", shown[i]);
@@ -835,6 +844,26 @@ START_TEST(names_tell_configurations_apart)
 }
 END_TEST
 
+/* Beside simulated runs, real ones: neither shows what the other kind has no word for, nor what is
+ * off, and a label stands before what is long. */
+START_TEST(names_are_of_what_differs)
+{
+	sqlite3 *db = open_database();
+
+	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
+	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
+	simulate_all(db);
+	sql(db, "UPDATE run SET target_accuracy = 0.9 WHERE id = 2;"
+		"UPDATE run SET label = 'night', hostfile = '/a/folder/with/a/long/name' WHERE id "
+		"= 1002");
+	char *rows = rows_of(db, "SELECT name FROM selected ORDER BY id");
+	ck_assert_str_eq(rows, "asgd 2w\nasgd 2w target-accuracy=0.9\nasgd 2w sim:local\n"
+			       "asgd 2w sim:local, night hostfile=/a/folder/with/a/long/name\n");
+	free(rows);
+	sqlite3_close(db);
+}
+END_TEST
+
 /* By the short name of a configuration, or by the settings that style.sql lists. */
 START_TEST(names_tell_every_option_apart)
 {
@@ -971,6 +1000,13 @@ START_TEST(users_have_figures_of_their_own)
 	ck_assert_msg(strstr(text, "Mine. (yours") && !strstr(text, "ideal line"), "%s", text);
 	ck_assert_ptr_nonnull(strstr(text, "\naccuracy_time "));
 	free(text);
+	char *stem = figures_stem("my_loss"), *whole = sentence("%s/my_loss", path);
+	ck_assert_str_eq(stem, whole);
+	free(whole);
+	free(stem);
+	stem = figures_stem("accuracy_time");
+	ck_assert_str_eq(stem, "plots/accuracy_time");
+	free(stem);
 	ck_assert_int_eq(draw("my_loss", "png"), 1);
 	ck_assert_int_eq(draw("my_loss", "svg"), 1);
 	ck_assert_int_eq(draw("speedup", "svg"), 1);
@@ -1139,6 +1175,7 @@ Suite *plots_suite(void)
 			    (int)(sizeof(lateness) / sizeof(*lateness)));
 	tcase_add_test(r, homes_are_named_where_they_differ);
 	tcase_add_test(r, names_tell_configurations_apart);
+	tcase_add_test(r, names_are_of_what_differs);
 	tcase_add_test(r, names_tell_every_option_apart);
 	tcase_add_test(c, a_dropped_in_pair_is_a_figure);
 	tcase_add_test(c, users_have_figures_of_their_own);

@@ -314,6 +314,10 @@ START_TEST(in_a_browser)
 		return;
 	new_database();
 	sql(three);
+	sql("UPDATE run SET servers = 1, sync_every = 16, target_accuracy = 0.89 WHERE strategy = "
+	    "'asgd';"
+	    "UPDATE epoch SET staleness_mean = 12.5, staleness_max = 31, pushes = 10, dropped = 0 "
+	    "WHERE epoch >= 1 AND run_id IN (SELECT id FROM run WHERE strategy = 'asgd')");
 	report("", EXIT_OK, "page.html");
 	char *path = sentence("%s/page.html", folder), *profile = sentence("%s/profile", folder);
 	browser_open(&b, profile, path);
@@ -357,6 +361,15 @@ START_TEST(in_a_browser)
 		&b, "Emulation.setDeviceMetricsOverride",
 		"{\"width\": 390, \"height\": 800, \"deviceScaleFactor\": 1, \"mobile\": true}");
 	browser_expect(&b, "document.documentElement.scrollWidth", "390");
+	/* the table of configurations, with all its columns, fits an ordinary window */
+	browser_call(
+		&b, "Emulation.setDeviceMetricsOverride",
+		"{\"width\": 1200, \"height\": 800, \"deviceScaleFactor\": 1, \"mobile\": false}");
+	browser_expect(&b, "document.querySelectorAll('table.sort th[scope=col]').length", "11");
+	browser_expect(&b,
+		       "[...document.querySelectorAll('.scroll:has(table.sort)')].map("
+		       "s => s.scrollWidth - s.clientWidth).join()",
+		       "0");
 	browser_expect(&b, "document.querySelectorAll('.command button').length", "3");
 
 	for (size_t i = 0; i < COUNT(complaints); i++)

@@ -257,6 +257,38 @@ START_TEST(a_miss_is_later_than_all_others)
 }
 END_TEST
 
+/* ---- Repeats of a seed --------------------------------------------------- */
+
+/* Imported twice, or run again, it tells nothing new. */
+START_TEST(a_repeated_seed_is_one_sample)
+{
+	static const char figures[] =
+		"SELECT n, seeds, test_accuracy, test_accuracy_low, test_accuracy_high, "
+		"round(test_loss_low, 6), epoch_seconds, epoch_seconds_low, epoch_seconds_high, "
+		"reached, missed, time_to_accuracy_high FROM configuration_summary";
+
+	for (int repeat = 0; repeat < 4; repeat++)
+		for (int seed = 1; seed <= 5; seed++)
+			add("serial", 1, seed, "done", 0.8 + 0.01 * seed + 0.001 * repeat,
+			    10 * seed + repeat);
+	/* the first of a seed counts; real times are samples of their own */
+	expect(figures, "20,5,0.83,0.81,0.85,0.15,31.5,21.0,42.0,20,0,42.0");
+	/* simulated ones are not */
+	exec("UPDATE run SET platform = 'sim'");
+	expect(figures, "20,5,0.83,0.81,0.85,0.15,30.0,10.0,50.0,5,0,50.0");
+	/* one that diverged is no sample where another of its seed is */
+	exec("UPDATE run SET status = 'diverged' WHERE id = 1");
+	expect(figures, "19,5,0.83,0.811,0.85,0.15,30.0,11.0,50.0,5,0,50.0");
+	add("asgd", 2, 1, "done", 0.9, 1);
+	add("asgd", 2, 2, "done", 0.9, 1);
+	add("asgd", 2, 2, "done", 0.9, 1);
+	exec("UPDATE run SET platform = 'sim'");
+	expect("SELECT name, n, versus_n, pairs FROM comparison WHERE versus = 'serial sim' "
+	       "ORDER BY 1",
+	       "epoch_seconds,2,5,2;test_accuracy,2,5,2;test_loss,2,5,2;time_to_accuracy,2,5,2");
+}
+END_TEST
+
 /* ---- What differs -------------------------------------------------------- */
 
 #define COMPARED \
@@ -506,7 +538,8 @@ static void ck_silent(const char *words, const char *part)
 }
 
 #define MARKS \
-	"\n* the best of its workload, in accuracy (without one, in loss) and in time\n" \
+	"\n* the best of its workload in accuracy (without one, in loss), and of equal work in " \
+	"time\n" \
 	"~ not significantly different from that: a two-sided test at 5 % does not tell them " \
 	"apart, or there are\n  too few runs for any to do so (it takes 6 seeds that both have, " \
 	"or " \
@@ -554,8 +587,8 @@ START_TEST(tables_mark_what_does_not_differ)
 		 "  1 diverged\n" MARKS);
 	ck_says(EXIT_OK, "--format=markdown", "|     82.85~ | 81.10..85.60 |");
 	ck_says(EXIT_OK, "--format=markdown",
-		"\n\n\\* the best of its workload, in accuracy (without one, in loss) and in time; "
-		"~ not significantly");
+		"\n\n\\* the best of its workload in accuracy (without one, in loss), and of equal "
+		"work in time; ~ not significantly");
 	ck_silent("--format=csv", "~");
 	ck_silent("--format=json", "~");
 	ck_silent("--runs", "~");
@@ -564,6 +597,11 @@ START_TEST(tables_mark_what_does_not_differ)
 	/* the runs that are asked for make the statistics */
 	ck_says(EXIT_OK, "--where='seed <= 3'", "      82.00*  81.00..83.00");
 	ck_says(EXIT_OK, "--where='seed <= 3'", "      81.00~  80.00..82.00");
+	ck_says(EXIT_OK, "--where='seed <= 3'", "  3      82.00*");
+	/* runs that are no samples are told */
+	add("serial", 1, 6, "done", 0.9, 16);
+	ck_says(EXIT_OK, "", "  7 (6 seeds)      83.50*  81.00..86.00");
+	ck_says(EXIT_OK, "--format=csv --where='seed = 6'", "mlp,serial,serial,1,0,1,2,1,");
 }
 END_TEST
 
@@ -590,8 +628,29 @@ START_TEST(tables_compare_with_the_row_that_is_asked_for)
 	     "seed <= 3");
 	ck_says(EXIT_OK, "--versus=\"asgd 2w label=a,\\\"b'|<script>\n%s\"",
 		"asgd 2w label=a,\"b'|<script>\\n%s        2  1  3      81.00*");
-	ck_says(EXIT_OK, "--format=markdown", "| asgd 2w label=a,\"b'\\|<script>\\n%s |");
+	ck_says(EXIT_OK, "--format=markdown", "| asgd 2w label=a,\"b'\\|\\<script>\\\\n%s |");
 	ck_says(EXIT_OK, "--format=csv", ",\"asgd 2w label=a,\"\"b'|<script>\n%s\",asgd,");
+}
+END_TEST
+
+START_TEST(markdown_shows_labels_as_they_are)
+{
+	static const struct {
+		const char *label, *cell;
+	} row[] = {
+		{"<!--", "| \\<!-- |"},           {"</script>", "| \\</script> |"},
+		{"*x*_y_", "| \\*x\\*\\_y_ |"},   {"`a`~~b~~", "| \\`a\\`\\~\\~b\\~~ |"},
+		{"a\\|b\\", "| a\\\\\\|b\\\\ |"}, {"&amp;", "| \\&amp; |"},
+		{"[t](u)", "| \\[t\\](u) |"},
+	};
+
+	add("serial", 1, 1, "done", 0.9, 1);
+	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+		char *sql = sqlite3_mprintf("UPDATE run SET label = %Q", row[i].label);
+		exec(sql);
+		sqlite3_free(sql);
+		ck_says(EXIT_OK, "--runs --format=markdown", row[i].cell);
+	}
 }
 END_TEST
 
@@ -625,6 +684,7 @@ Suite *stats_suite(void)
 	tcase_add_test(views, ranks_are_those_of_the_exact_distribution);
 	tcase_add_test(views, intervals_are_those_of_resampling);
 	tcase_add_test(views, a_miss_is_later_than_all_others);
+	tcase_add_test(views, a_repeated_seed_is_one_sample);
 	tcase_add_test(views, pairs_are_compared_seed_by_seed);
 	tcase_add_test(views, sides_without_common_seeds_are_compared_as_a_whole);
 	tcase_add_test(views, misses_are_compared_too);
@@ -636,6 +696,7 @@ Suite *stats_suite(void)
 	tcase_add_test(shown, who_opens_the_file_to_write_adds_what_is_missing);
 	tcase_add_test(shown, tables_mark_what_does_not_differ);
 	tcase_add_test(shown, tables_compare_with_the_row_that_is_asked_for);
+	tcase_add_test(shown, markdown_shows_labels_as_they_are);
 	tcase_add_test(shown, tables_warn_of_other_machines);
 	suite_add_tcase(suite, shown);
 	return suite;

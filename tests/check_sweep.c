@@ -130,6 +130,26 @@ START_TEST(what_comes_with_the_program_is_valid)
 }
 END_TEST
 
+/* A label is text: nothing cuts it, in the file or on the command line. */
+START_TEST(labels_may_have_commas)
+{
+	const struct setting over = {"label", "p, \"q\""}, lacking = {"epochs", NULL};
+	struct sweep s;
+
+	put_file("job.ini", "[a]\nlabel = x, 1..3,\nworkers = 1,2\n");
+	ck_assert_ptr_null(sweep_read("job.ini", NULL, 0, &s));
+	ck_assert_uint_eq(s.cells, 2);
+	ck_assert_str_eq(s.cell[0].config.run.label, "x, 1..3,");
+	sweep_free(&s);
+	ck_assert_ptr_null(sweep_read("job.ini", &over, 1, &s));
+	ck_assert_str_eq(s.cell[1].config.run.label, "p, \"q\"");
+	sweep_free(&s);
+	char *wrong = sweep_read("job.ini", &lacking, 1, &s);
+	ck_assert_msg(wrong && strstr(wrong, "--epochs: a value is wanted"), "%s", wrong);
+	free(wrong);
+}
+END_TEST
+
 /* ---- Bad files ----------------------------------------------------------- */
 
 START_TEST(bad_files_are_refused_with_their_line)
@@ -157,7 +177,7 @@ START_TEST(bad_files_are_refused_with_their_line)
 		{"[a]\nepochs = 1\n[defaults]\nlr = 1\n", "job.ini:3: [defaults] stands before"},
 		{"[a]\nasgd.foo = 1\n", "job.ini:2: --asgd.foo"},
 		{"[a]\nperiodic.strat = 1\n", "did you mean --periodic.start?"},
-		{"[a]\ndb = x,y\n", "job.ini:2: db: one value"},
+		{"[a]\ntransport = mpi,ipc\n", "job.ini:2: transport: one value"},
 		{"[a]\ndb = x\n[b]\ndb = y\nseed = 2\n", "job.ini:3: a sweep has one database"},
 		{"[a]\nseed = 1..9999\nepochs = 1..9999\n", "job.ini:1: [a] makes more than"},
 	};
@@ -306,6 +326,7 @@ Suite *sweep_suite(void)
 	tcase_add_test(t, equal_cells_are_one);
 	tcase_add_test(t, odd_but_right_files_are_read);
 	tcase_add_test(t, what_comes_with_the_program_is_valid);
+	tcase_add_test(t, labels_may_have_commas);
 	tcase_add_test(t, bad_files_are_refused_with_their_line);
 	tcase_add_test(t, long_lines_are_not_cut);
 	tcase_add_test(t, a_sweep_goes_on_where_it_stopped);

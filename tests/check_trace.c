@@ -307,7 +307,13 @@ START_TEST(it_is_exported_as_json)
 		"SELECT count(*) FROM (SELECT ts, lag(ts) OVER (PARTITION BY ph, tid) AS before "
 		"FROM e WHERE ph IN ('X', 'C')) WHERE ts < before",
 		"0\n");
+	command_output(words("sqlite3 %s/run.db \"UPDATE run SET label = CAST(x'61ff62' AS TEXT)\"",
+			     folder),
+		       out, sizeof out);
 	command("trace latest", words("--steps=3..4 --epoch=2 --out=%s/t.json", folder), out);
+	expect_json("SELECT instr(text, 'a' || char(65533) || 'b') > 0, instr(CAST(text AS BLOB), "
+		    "x'ff') FROM file",
+		    "1,0\n");
 	expect_json("SELECT min(j ->> '\\$.args.step'), max(j ->> '\\$.args.step'), "
 		    "min(j ->> '\\$.args.epoch'), sum(j ->> 'name' = 'step') FROM e WHERE ph = 'X'",
 		    "3,4,2,4\n");

@@ -107,7 +107,7 @@ again() {
 		failed=$((failed + status))
 		[ $status -eq 0 ] || cat "$out/again.txt"
 		smallest=$(sqlite3 "$db" "SELECT min($smallest, min(p_holm)) FROM gate_test WHERE name = 'main'")
-		"$mvbench" check --save=main --replace --db="$db" --where="id IN (SELECT run_id FROM checked)"
+		"$mvbench" check --save=main --replace --db="$db" --where="id IN (SELECT run_id FROM checked)" >"$out/again.txt"
 	done
 	echo "  $failed of $repeat failed (smallest corrected p: $smallest)"
 	[ $((20 * failed)) -le "$repeat" ] || bad=1

@@ -1,5 +1,6 @@
 /*
- * suites.h - the test suites: one a file, listed once. GPU: those that a GPU takes part in.
+ * suites.h - the test suites: one a file, listed once, the long ones last. GPU: those that a GPU
+ * takes part in.
  */
 #ifndef SUITES_H
 #define SUITES_H
@@ -11,36 +12,37 @@
 #define SUITES(X, GPU) \
 	X(options) \
 	X(sweep) \
-	GPU(devices) \
-	GPU(cuda) \
-	GPU(workloads) \
-	GPU(images) \
-	X(store) \
-	X(stats) \
-	X(plots) \
-	X(report) \
-	X(export) \
-	X(run) \
-	X(train) \
-	X(validate) \
-	X(strategies) \
-	X(tables) \
-	X(onesided) \
-	X(servers) \
-	X(replay) \
-	GPU(transport) \
-	GPU(gpu) \
-	X(sim) \
-	X(recipes) \
-	X(uneven) \
-	X(library) \
-	X(gate) \
-	X(baseline) \
 	X(help) \
 	X(advise) \
-	X(trace)
+	X(gate) \
+	X(baseline) \
+	X(export) \
+	X(report) \
+	X(stats) \
+	X(store) \
+	GPU(cuda) \
+	GPU(images) \
+	X(recipes) \
+	X(run) \
+	X(validate) \
+	X(trace) \
+	X(servers) \
+	X(uneven) \
+	GPU(gpu) \
+	X(onesided) \
+	GPU(transport) \
+	GPU(workloads) \
+	X(strategies) \
+	GPU(devices) \
+	X(plots) \
+	X(tables) \
+	X(replay) \
+	X(sim) \
+	X(library) \
+	X(train)
 
-extern const char tables_2[]; /* SQL: an empty database of version 2, without its views (check_store.c) */
+extern const char
+	tables_2[]; /* SQL: an empty database of version 2, without its views (check_store.c) */
 
 #define DECLARE_SUITE(name) Suite *name##_suite(void);
 SUITES(DECLARE_SUITE, DECLARE_SUITE)

@@ -355,7 +355,7 @@ enum trace_kind {
 #define ROW(id, name) TRACE_##id,
 	TRACE_KINDS(ROW)
 #undef ROW
-	TRACE_KINDS_COUNT
+		TRACE_KINDS_COUNT
 };
 extern const char *const trace_names[TRACE_KINDS_COUNT];
 

@@ -11,7 +11,16 @@
 
 enum { SLOTS = TICKETS_MAX + 1 }; /* the last is that of table_pass */
 enum tag { TAG_ASK = 2, TAG_BODY, TAG_ANSWER /* + table x SLOTS + slot */ };
-enum what { ASK_OPEN, ASK_PASS, ASK_VERSION, ASK_FLUSH, ASK_RESUME, ASK_CLOSE, ASK_EVENTS, ASK_DISMISS };
+enum what {
+	ASK_OPEN,
+	ASK_PASS,
+	ASK_VERSION,
+	ASK_FLUSH,
+	ASK_RESUME,
+	ASK_CLOSE,
+	ASK_EVENTS,
+	ASK_DISMISS
+};
 
 struct ask {
 	enum what what;

@@ -58,7 +58,7 @@ plant() {
 		exit 1
 	fi
 	touch "$out/src/$2"
-	make -s -C "$out/src" B="$out/$1" MODULE= "$out/$1/mvbench" >"$out/$1.log" 2>&1 || {
+	make -s -C "$out/src" B="$out/$1" MODULE= COMMIT=unknown "$out/$1/mvbench" >"$out/$1.log" 2>&1 || {
 		cat "$out/$1.log" >&2
 		exit 1
 	}

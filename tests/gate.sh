@@ -69,7 +69,7 @@ spoiled() {
 	plant "$1" "$3" "$4"
 	status=0
 	"$out/$1/mvbench" check --against=main --db="$out/bugs.db" >"$out/$1.txt" 2>"$out/$1.err" || status=$?
-	echo "$2: $(tail -n 2 "$out/$1.txt" | head -n 1)"
+	echo "$2: $(grep -m 1 " of baseline " "$out/$1.txt")"
 	grep -E '^(WORSE|DIVERGED|FAILED|better) ' "$out/$1.txt" | sed 's/^/  /' || true
 	if [ $status -ne 1 ] || ! grep -qE '^(WORSE|DIVERGED)' "$out/$1.txt"; then
 		echo "  NOT CAUGHT (exit status $status)"

@@ -1,9 +1,7 @@
 /*
  * baseline.c - named baselines: what finished runs came to, for later ones to be held to.
  *
- * A cell is a configuration without its seed, known by its hash with seed 0. A row of `run` says
- * what was used where the user said `auto`; the options that make its config_hash are found by
- * trying both.
+ * A cell is a configuration without its seed, known by its hash with seed 0.
  */
 #include "gate.h"
 
@@ -170,90 +168,6 @@ char *gate_command(const struct config *c)
 	return text;
 }
 
-/* ---- The configuration of a run ------------------------------------------ */
-
-/* The column of a row of run that is called so, with '_' for '-' and '.'. -1: there is none. */
-static int column_of(sqlite3_stmt *row, const char *option)
-{
-	char name[64];
-
-	snprintf(name, sizeof name, "%s", option);
-	for (char *c = name; *c; c++)
-		if (*c == '-' || *c == '.')
-			*c = '_';
-	for (int i = 0; i < sqlite3_column_count(row); i++)
-		if (strcmp(sqlite3_column_name(row, i), name) == 0)
-			return i;
-	return -1;
-}
-
-static char *value_text(sqlite3_stmt *row, int i)
-{
-	if (sqlite3_column_type(row, i) == SQLITE_FLOAT)
-		return sentence("%.17g", sqlite3_column_double(row, i));
-	return must(strdup(gate_text(row, i)));
-}
-
-/* What the row and its options say; `device` and `table-home` as they were chosen. */
-static char *read_settings(struct store *s, sqlite3_stmt *row, struct settings_list *l)
-{
-	sqlite3_stmt *q = NULL;
-	bool more = false;
-
-	for (const struct option *o = run_options; o->name; o++) {
-		int i = o->incidental ? -1 : column_of(row, o->name);
-		if (i >= 0 && sqlite3_column_type(row, i) != SQLITE_NULL)
-			list_add(l, must(strdup(o->name)), value_text(row, i));
-	}
-	char *wrong = gate_query(s, &q,
-				 "SELECT iif(part = 'strategy', r.strategy, r.workload) || '.' || "
-				 "name, value FROM run_option JOIN run AS r ON r.id = run_id "
-				 "WHERE run_id = ?1 AND value IS NOT NULL",
-				 "i", sqlite3_column_int64(row, 0));
-	while (!wrong && !(wrong = gate_step(s, q, &more)) && more)
-		list_add(l, must(strdup(gate_text(q, 0))), must(strdup(gate_text(q, 1))));
-	sqlite3_finalize(q);
-	return wrong;
-}
-
-/* row: id and all columns of run. The configuration that was asked for; its hash proves it. */
-static char *config_of_run(struct store *s, sqlite3_stmt *row, const char *hash, struct config *c)
-{
-	static const char *const chosen[] = {"device", "table-home"};
-	struct settings_list l = {.setting = NULL};
-	char *wrong = read_settings(s, row, &l);
-	bool found = false;
-	size_t own = l.n;
-
-	for (unsigned pick = 0; !wrong && !found && pick < 4; pick++) {
-		char hex[17];
-		l.n = own;
-		for (unsigned i = 0; i < 2; i++)
-			if (pick & 1u << i)
-				list_add(&l, (char *)(uintptr_t)chosen[i],
-					 (char *)(uintptr_t) "auto");
-		if ((wrong = config_init(c, l.setting, l.n, false)))
-			break;
-		config_hash(c, hex);
-		found = strcmp(hex, hash) == 0;
-		if (!found)
-			config_fini(c);
-	}
-	l.n = own;
-	list_free(&l);
-	long long id = sqlite3_column_int64(row, 0);
-	if (!wrong && !found)
-		return sentence("run %lld was recorded by an mvbench with other options, so this "
-				"one cannot give its configuration again: record it anew, or leave "
-				"it out with --where=\"id <> %lld\"",
-				id, id);
-	if (!wrong)
-		return NULL;
-	char *longer = sentence("run %lld cannot be a baseline: %s", id, wrong);
-	free(wrong);
-	return longer;
-}
-
 /* ---- Names ---------------------------------------------------------------- */
 
 char *baseline_name(const char *option, const char *name)
@@ -294,20 +208,30 @@ static const char insert_sql[] =
 	"FROM run_summary AS s JOIN run AS r ON r.id = ?5 "
 	"LEFT JOIN calibration AS c ON c.id = r.calibration_id WHERE s.id = ?5";
 
-static char *save_run(struct store *s, sqlite3_stmt *insert, sqlite3_stmt *row)
+static char *save_run(struct store *s, sqlite3_stmt *insert, int64_t id)
 {
 	struct config c;
 	char cell[17];
-	bool more;
-	char *wrong = config_of_run(s, row, gate_text(row, column_of(row, "config_hash")), &c);
+	bool exact, more;
+	char *wrong = recorded_config(s, id, &c, &exact);
 
-	if (wrong)
-		return wrong;
+	if (wrong) {
+		char *longer = sentence("run %lld cannot be a baseline: %s", (long long)id, wrong);
+		free(wrong);
+		return longer;
+	}
+	if (!exact) {
+		config_fini(&c);
+		return sentence("run %lld was recorded by an mvbench with other options, so this "
+				"one cannot give its configuration again: record it anew, or leave "
+				"it out with --where=\"id <> %lld\"",
+				(long long)id, (long long)id);
+	}
 	gate_cell(&c, cell);
 	sqlite3_reset(insert);
 	sqlite3_bind_text(insert, 2, cell, -1, SQLITE_TRANSIENT);
 	sqlite3_bind_text(insert, 4, gate_options_of(&c), -1, free);
-	sqlite3_bind_int64(insert, 5, sqlite3_column_int64(row, 0));
+	sqlite3_bind_int64(insert, 5, id);
 	config_fini(&c);
 	return gate_step(s, insert, &more);
 }
@@ -341,22 +265,14 @@ static char *choose_runs(struct store *s, const struct gate_options *o, int64_t 
 
 static char *save_runs(struct store *s, const char *name, const int64_t *id, size_t n)
 {
-	sqlite3_stmt *q = NULL, *insert = NULL;
-	bool row = false;
+	sqlite3_stmt *insert = NULL;
 	time_t now = time(NULL);
-	char made[32], *wrong = gate_query(s, &q, "SELECT * FROM run WHERE id = ?1", "");
+	char made[32];
 
 	strftime(made, sizeof made, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
-	if (!wrong)
-		wrong = gate_query(s, &insert, insert_sql, "ttt", name, "", made);
-	for (size_t i = 0; !wrong && i < n; i++) {
-		sqlite3_reset(q);
-		sqlite3_bind_int64(q, 1, id[i]);
-		wrong = gate_step(s, q, &row);
-		if (!wrong && row)
-			wrong = save_run(s, insert, q);
-	}
-	sqlite3_finalize(q);
+	char *wrong = gate_query(s, &insert, insert_sql, "ttt", name, "", made);
+	for (size_t i = 0; !wrong && i < n; i++)
+		wrong = save_run(s, insert, id[i]);
 	sqlite3_finalize(insert);
 	return wrong;
 }

@@ -21,19 +21,19 @@ override CFLAGS += -std=c11 -D_GNU_SOURCE $(OPT) $(ARCH) $(WARN) -fopenmp-simd -
 LIBS     := -ldnnl -lgomp -lsqlite3 -linih -lz -lm
 export OMPI_CC = $(CC)
 export MVBENCH_HOME = $(CURDIR)
+override CPPFLAGS += -I.
 export OMPI_ALLOW_RUN_AS_ROOT = 1
 export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM = 1
 
-SIMULATED := $(addprefix sim/,world.c device.c allreduce.c)
-SRC  := $(filter-out runtime/libmvbench% runtime/rendezvous% runtime/cuda.c runtime/cuda_image.c,$(wildcard runtime/*.c strategies/*.c workloads/*.c results/*.c plots/*.c) \
-	$(filter-out $(SIMULATED),$(wildcard sim/*.c)))
-OBJ  := $(SRC:%.c=$(B)/%.o)
-TEST := $(patsubst %.c,$(B)/%.o,$(wildcard tests/check_*.c) $(addprefix tests/,fixture.c trained.c browser.c))
-TOOL := $(patsubst tests/tool_%.c,$(B)/tests/tool_%,$(wildcard tests/tool_*.c))
-SIM_TOOL := $(B)/tests/sim_train $(patsubst %.c,$(B)/%,$(wildcard tests/sim_*.c))
-CORE := $(filter-out %_vec.c,$(wildcard runtime/libmvbench*.c runtime/table*.c $(addprefix runtime/, \
-	updater.c stats.c trace.c world.c mpi.c panic.c rendezvous.c)))
-USER := $(patsubst %.c,$(B)/%,$(wildcard tests/seed_*.c tests/lib_*.c))
+# A room is a folder; what belongs to it is what lies in it.
+objects = $(patsubst %.c,$(B)/%.o,$(wildcard $(addsuffix /*.c,$(1))))
+RUNTIME := $(addprefix runtime/,base device comm comm/mpi table config train launch)
+RESULTS := $(addprefix results/,db run ask gate share help)
+OBJ  := $(call objects,$(RUNTIME) strategies workloads sim/model $(RESULTS) plots sim)
+TEST := $(call objects,tests tests/unit tests/run)
+TOOL := $(filter-out %/sim_deadlock,$(patsubst %.o,%,$(call objects,tests/tools)))
+SIM_TOOL := $(addprefix $(B)/tests/tools/sim_,train deadlock)
+USER := $(patsubst %.o,%,$(call objects,tests/lib tests/seeds))
 # The CUDA device, where there is all that it is made of; else the program says what is missing.
 HAVE  = $(wildcard $(addsuffix /$(1),$(CUDA)/include /usr/include /usr/include/$(shell uname -m)-linux-gnu))
 MODULE := $(if $(and $(CUDA),$(call HAVE,cudnn.h),$(call HAVE,nccl.h)),$(B)/mvbench_cuda.so)
@@ -42,59 +42,59 @@ FAKE_FLAGS = -std=c++17 -g -O3 $(ARCH) -Wall -Wextra -fPIC -fvisibility=hidden -
 	-isystem $(CUDA)/include
 LIB   = $(addprefix $(B)/libmvbench,.so .a)
 # The same program in the simulated world: other files for the world, SMPI for MPI.
-SIM  := $(filter-out $(B)/runtime/mpi.o $(B)/runtime/world.o,$(OBJ)) \
-	$(SIMULATED:%.c=$(B)/%.o) $(B)/sim/mpi.o
+SMPI_OBJ := $(patsubst %.c,$(B)/smpi/%.o,$(wildcard runtime/comm/mpi/*.c))
+SIM  := $(call objects,sim/world) $(SMPI_OBJ)
 
 all: $(B)/mvbench $(B)/mvbench-sim $(LIB) $(MODULE) ## build build/mvbench, its simulator beside it, and build/libmvbench.so
 
 demo: $(B)/mvbench $(B)/mvbench-sim $(MODULE) ## train, compare and draw on real data, in three minutes
-	@tests/demo.sh $(B)
+	@tests/scripts/demo.sh $(B)
 
 programs: all $(B)/check $(TOOL) $(SIM_TOOL) $(USER)
 
 test: programs $(FAKE) ## every test (Check); LANES=2: in two processes, side by side
-	@tests/lanes.sh $(B) $(LANES)
+	@tests/scripts/lanes.sh $(B) $(LANES)
 
 gpu-test: programs ## the tests that use a GPU, on a real one; fails where there is none
 	@cd $(B) && MVBENCH_GPU_TEST=1 ./check
 
 bench: $(B)/mvbench $(TOOL) ## speed: the tables of one worker and two, beside PyTorch's if it is installed
-	@tests/bench.sh $(B)
+	@tests/scripts/bench.sh $(B)
 
 gpu-bench: $(B)/mvbench $(MODULE) $(TOOL) ## speed on a GPU, beside PyTorch's; fails where there is none
-	@tests/gpu_bench.sh $(B)
+	@tests/scripts/gpu_bench.sh $(B)
 
 shapes: $(B)/mvbench $(B)/mvbench-sim ## the ten teaching simulations, and whether each shows what it must; SHAPES="1 7" for some
-	@tests/shapes.sh $(B) $(SHAPES)
+	@tests/scripts/shapes.sh $(B) $(SHAPES)
 
 tutorial: $(B)/mvbench $(B)/mvbench-sim ## the commands of plots/TUTORIAL.md, in order; their figures go to plots/tutorial
-	@tests/tutorial.sh $(B)
+	@tests/scripts/tutorial.sh $(B)
 
 reproduce: $(B)/mvbench $(B)/mvbench-sim ## Multiverso's published epoch times, simulated from two of them
-	@tests/reproduce.sh $(B)
+	@tests/scripts/reproduce.sh $(B)
 
 gate-proof: $(B)/mvbench ## mvbench check, held to planted bugs and to unchanged code; REPEAT=50 times
-	@tests/gate.sh $(B)
+	@tests/scripts/gate.sh $(B)
 
 bundle: ## pack all that is needed into build/bundle, for a machine where nothing can be installed
 	@$(MAKE) --no-print-directory B=$(B)/bundle-objects ARCH=-march=x86-64-v3 programs
-	@tests/bundle.sh $(B)/bundle-objects $(B)/bundle
+	@tests/scripts/bundle.sh $(B)/bundle-objects $(B)/bundle
 
 sanitize: ## the same tests under the address and undefined-behaviour sanitizers
 	@$(MAKE) --no-print-directory B=build/sanitize MODULE= FAKE=$(FAKE:$(B)/%=build/sanitize/%) OPT=-O1 \
 		CFLAGS='-g -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer' \
 		LDFLAGS=-fsanitize=address,undefined test
-sanitize: export LSAN_OPTIONS = suppressions=$(CURDIR)/tests/lsan.txt:print_suppressions=0
+sanitize: export LSAN_OPTIONS = suppressions=$(CURDIR)/tests/scripts/lsan.txt:print_suppressions=0
 sanitize: export CK_TIMEOUT_MULTIPLIER = 3
 
 lint: layers ## formatting, static analysis, who may include whom
 	@clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h' '*.cu' '*.cc')
 	@cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,portability --inline-suppr \
-		--suppressions-list=tests/cppcheck.txt -D_GNU_SOURCE $$(git ls-files '*.c')
+		--suppressions-list=tests/scripts/cppcheck.txt -D_GNU_SOURCE $$(git ls-files '*.c')
 	@shellcheck $$(git ls-files '*.sh') .ci/run
 
 layers: $(OBJ) ## the include rules between folders, and no mutable state in plug-ins
-	@tests/layers.sh $(B)
+	@tests/scripts/layers.sh $(B)
 
 install: all ## put the program, its figures, its manual page and the library under PREFIX (/usr/local)
 	install -Dt $(DESTDIR)$(PREFIX)/bin $(B)/mvbench $(B)/mvbench-sim
@@ -106,14 +106,14 @@ install: all ## put the program, its figures, its manual page and the library un
 	install -d $(addprefix $(DESTDIR)$(PREFIX)/share/,man/man1 bash-completion/completions)
 	$(B)/mvbench help --man >$(DESTDIR)$(PREFIX)/share/man/man1/mvbench.1
 	$(B)/mvbench help --completion=bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/mvbench
-	install -Dm 644 runtime/libmvbench.h $(DESTDIR)$(PREFIX)/include/libmvbench.h
+	install -Dm 644 runtime/lib/libmvbench.h $(DESTDIR)$(PREFIX)/include/libmvbench.h
 	install -Dm 644 $(B)/libmvbench.a $(DESTDIR)$(PREFIX)/lib/libmvbench.a
 	install -m 755 $(B)/libmvbench.so $(DESTDIR)$(PREFIX)/lib/libmvbench.so.0
 	ln -sf libmvbench.so.0 $(DESTDIR)$(PREFIX)/lib/libmvbench.so
 	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig
 	printf '%s\n' 'prefix=$(PREFIX)' 'Name: libmvbench' \
 		'Description: keeps the workers of a training loop in step' \
-		"Version: $$(sed -n 's/.*MVB_VERSION "\(.*\)"/\1/p' runtime/libmvbench.h)" \
+		"Version: $$(sed -n 's/.*MVB_VERSION "\(.*\)"/\1/p' runtime/lib/libmvbench.h)" \
 		'Cflags: -I$${prefix}/include' 'Libs: -L$${prefix}/lib -lmvbench' \
 		"Libs.private: $$(mpicc --showme:link) -lpmix -lm -pthread" \
 		>$(DESTDIR)$(PREFIX)/lib/pkgconfig/libmvbench.pc
@@ -139,13 +139,13 @@ $(B)/deps: Makefile
 $(B)/%.o: %.c | $(B)/deps
 	@mkdir -p $(@D)
 	@echo "  CC $<"
-	@$(if $(filter runtime/mpi.c tests/lib_mpi.c tests/tool_%,$<),mpicc,$(CC)) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
+	@$(if $(filter runtime/comm/mpi/% tests/lib/mpi.c tests/tools/%,$<),mpicc,$(CC)) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
 
-$(B)/runtime/machine.o: CPPFLAGS += -DMVBENCH_COMMIT='"$(COMMIT)"'
-$(B)/runtime/machine.o: $(B)/commit
-$(B)/results/store.o: results/schema.sql
-$(B)/results/table.o: results/table.sql
-$(B)/results/advise.o: results/advise.sql
+$(B)/runtime/config/machine.o: CPPFLAGS += -DMVBENCH_COMMIT='"$(COMMIT)"'
+$(B)/runtime/config/machine.o: $(B)/commit
+# What is compiled in as text: .sql, .css and .js beside the file that names it.
+$(B)/results/db/store.o: $(wildcard results/db/*.sql)
+$(B)/results/ask/%.o: $(wildcard results/ask/*.sql)
 $(B)/plots/report.o: $(addprefix plots/report,.sql .css .js)
 # What the page's policy names: only the script of this hash runs.
 $(B)/plots/report.o: CPPFLAGS += -DREPORT_SCRIPT='"sha256-$(shell env printf \
@@ -153,52 +153,63 @@ $(B)/plots/report.o: CPPFLAGS += -DREPORT_SCRIPT='"sha256-$(shell env printf \
 $(B)/commit: FORCE
 	@mkdir -p $(B); echo '$(COMMIT)' | cmp -s - $@ || echo '$(COMMIT)' >$@
 
+# Programs take of it what they use; what a program defines itself stands before it.
+$(B)/mvbench-objects.a: $(OBJ)
+	@rm -f $@; ar rcsT $@ $^
 LINK = mpicc $(CFLAGS) $(LDFLAGS) $(WRAP) $^ -o $@ $(LIBS)
-$(B)/mvbench: $(OBJ) $(B)/mvbench.o
+SIM_LINK = $(CC) $(CFLAGS) $(LDFLAGS) $(WRAP) $(filter %.o,$^) $(filter %.a,$^) -o $@ $(LIBS) -lsimgrid
+$(B)/mvbench: $(B)/main.o $(B)/mvbench-objects.a
 	@echo "  LD $@"; $(LINK)
 # Its header would redefine malloc, exit and the clock, as for programs that know nothing of it.
 SMPI := -isystem /usr/include/smpi -DSMPI_HELPERS_H -DSMPI_HELPERS_INTERNAL_H
-$(B)/sim/mpi.o: runtime/mpi.c
+$(B)/smpi/%.o: %.c | $(B)/deps
 	@mkdir -p $(@D)
 	@echo "  CC $< (SMPI)"; $(CC) $(SMPI) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
-$(B)/sim/world.o: CPPFLAGS += $(SMPI)
-$(B)/mvbench-sim: $(SIM) $(B)/mvbench.o
-	@echo "  LD $@"; $(CC) $(CFLAGS) $(LDFLAGS) $^ -o $@ $(LIBS) -lsimgrid
-$(B)/check: $(OBJ) $(TEST)
+$(B)/sim/world/world.o: CPPFLAGS += $(SMPI)
+$(B)/mvbench-sim: $(B)/main.o $(SIM) $(B)/mvbench-objects.a
+	@echo "  LD $@"; $(SIM_LINK)
+$(B)/tests/main.o: $(B)/main.o # the list of commands, for tests that look at it
+	@mkdir -p $(@D); objcopy --redefine-sym main=mvbench_main $< $@
+$(B)/check: $(TEST) $(B)/tests/main.o $(B)/mvbench-objects.a
 	@echo "  LD $@"; $(LINK) -lcheck -lsubunit -lrt -pthread
-$(B)/tests/sim_train: $(B)/tests/tool_train.o
-$(filter-out %/sim_train,$(SIM_TOOL)): %: %.o
-$(SIM_TOOL): $(SIM)
-	@echo "  LD $@"; $(CC) $(CFLAGS) $(LDFLAGS) $(WRAP) $^ -o $@ $(LIBS) -lsimgrid
-$(B)/tests/tool_train $(B)/tests/sim_train: WRAP = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc
-$(B)/tests/tool_%: $(OBJ) $(B)/tests/tool_%.o
+$(B)/tests/tools/sim_train: $(B)/tests/tools/train.o
+$(B)/tests/tools/sim_deadlock: $(B)/tests/tools/sim_deadlock.o
+$(SIM_TOOL): $(SIM) $(B)/mvbench-objects.a
+	@echo "  LD $@"; $(SIM_LINK)
+$(addprefix $(B)/tests/tools/,train sim_train): WRAP = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc
+$(TOOL): %: %.o $(B)/mvbench-objects.a
 	@echo "  LD $@"; $(LINK)
-$(B)/runtime/cuda.o $(B)/runtime/cuda_image.o: CPPFLAGS += -isystem $(CUDA)/include
-$(B)/runtime/kernels.o: runtime/kernels.cu
+
+$(B)/runtime/device/cuda/%.o: CPPFLAGS += -isystem $(CUDA)/include
+CUDA_OBJ := $(call objects,runtime/device/cuda)
+$(B)/runtime/device/cuda/%.o: runtime/device/cuda/%.cu
 	@mkdir -p $(@D)
-	@echo "  NVCC $<"; $(NVCC) -O3 $(NVCC_ARCH) -MMD -MP -Xcompiler -fPIC,-fvisibility=hidden,-Wall -c $< -o $@
-$(B)/mvbench_cuda.so: $(addprefix $(B)/runtime/,cuda.o cuda_image.o kernels.o)
+	@echo "  NVCC $<"; $(NVCC) -O3 -I. $(NVCC_ARCH) -MMD -MP -Xcompiler -fPIC,-fvisibility=hidden,-Wall -c $< -o $@
+KERNELS := $(patsubst %.cu,%.o,$(wildcard runtime/device/cuda/*.cu))
+$(B)/mvbench_cuda.so: $(CUDA_OBJ) $(KERNELS:%=$(B)/%)
 	@echo "  LD $@"; $(CC) -shared $(CFLAGS) $(LDFLAGS) $(if $(findstring sanitize,$(LDFLAGS)),,-Wl,-z,defs) $^ -o $@ \
 		-L$(CUDA)/lib64 -Wl,-rpath,'$$ORIGIN:$(CUDA)/lib64' -lcudart -lcublas -lcudnn -lnccl -lstdc++ -lm
 # The same host code with CUDA's libraries emulated on the CPU, for tests: MVBENCH_CUDA=$(FAKE).
 $(B)/tests/fake_cuda/%.o: tests/fake_cuda/%.cc
 	@mkdir -p $(@D)
 	@echo "  CXX $<"; $(CXX) $(FAKE_FLAGS) -c $< -o $@
-$(B)/fake/kernels.o: runtime/kernels.cu
+$(B)/fake/%.o: %.cu
 	@mkdir -p $(@D)
-	@echo "  CXX $<"; $(CXX) -x c++ $(FAKE_FLAGS) -DFAKE_CUDA -Itests/fake_cuda -Wno-unknown-pragmas \
+	@echo "  CXX $<"; $(CXX) -x c++ $(FAKE_FLAGS) -I. -DFAKE_CUDA -Itests/fake_cuda -Wno-unknown-pragmas \
 		-fsanitize=alignment,bounds -fsanitize-undefined-trap-on-error -c $< -o $@
-$(B)/fake/mvbench_cuda.so: $(addprefix $(B)/,runtime/cuda.o runtime/cuda_image.o fake/kernels.o) \
+$(B)/fake/mvbench_cuda.so: $(CUDA_OBJ) $(KERNELS:%=$(B)/fake/%) \
 		$(patsubst %.cc,$(B)/%.o,$(wildcard tests/fake_cuda/*.cc))
 	@echo "  LD $@"; $(CXX) -shared $(LDFLAGS) $(if $(findstring sanitize,$(LDFLAGS)),,-Wl,-z,defs) $^ -o $@
-$(B)/libmvbench.so: $(patsubst %.c,$(B)/%.o,$(CORE))
+
+LIB_OBJ := $(call objects,runtime/lib)
+$(B)/libmvbench.so: $(LIB_OBJ) $(B)/mvbench-objects.a
 	@echo "  LD $@"; mpicc -shared $(CFLAGS) $(LDFLAGS) -Wl,-soname,$(@F).0 $^ -o $@ -lpmix -lm && ln -sf $(@F) $@.0
-$(B)/libmvbench.a: $(patsubst %.c,$(B)/%.o,$(CORE)) # one object, that shows nothing but mvb_*
+$(B)/libmvbench.a: $(LIB_OBJ) $(B)/mvbench-objects.a # one object, that shows nothing but mvb_*
 	@echo "  AR $@"; ld -r $^ -o $(@:.a=.o) && objcopy -wG 'mvb_*' $(@:.a=.o) && rm -f $@ && ar rcs $@ $(@:.a=.o)
-$(USER:=.o): CPPFLAGS += -Iruntime
-$(B)/runtime/rendezvous.o: CPPFLAGS += $(shell pkg-config --cflags pmix)
-$(USER): LIBRARY = -L$(B) -lmvbench -Wl,-rpath,'$$ORIGIN/..'
-$(filter %_params %_data_parallel %_mpi,$(USER)): LIBRARY = $(B)/libmvbench.a $$(mpicc --showme:link) -lpmix
+$(USER:=.o): CPPFLAGS += -Iruntime/lib
+$(B)/runtime/lib/rendezvous.o: CPPFLAGS += $(shell pkg-config --cflags pmix)
+$(USER): LIBRARY = -L$(B) -lmvbench -Wl,-rpath,'$$ORIGIN/../..'
+$(filter %/params %/data_parallel %/mpi,$(USER)): LIBRARY = $(B)/libmvbench.a $$(mpicc --showme:link) -lpmix
 $(USER): $(B)/%: $(B)/%.o $(LIB)
 	@echo "  LD $@"; $(CC) $(CFLAGS) $(LDFLAGS) $< -o $@ $(LIBRARY) -lz -lm
 

@@ -1,5 +1,5 @@
 /*
- * mvbench.h - everything that a strategy or a workload may know.
+ * mvbench.h - everything that a strategy may know; what models know too is in workloads/net.h.
  *
  * A strategy says how workers that each compute gradients keep one model in step. It is written
  * once, as blocking code seen from one worker, and runs on MPI processes as well as on simulated
@@ -20,11 +20,9 @@ struct vec;     /* floats on a device: host, GPU, or a length without data */
 struct comm;    /* some workers that communicate, and the counters of what they do */
 struct request; /* a communication under way */
 struct table;   /* parameters on a parameter server */
-struct updater; /* what a push does to them */
 struct net;     /* a stack of layers */
-struct conv;    /* a convolution, a pooling or a batch normalisation of one shape, */
-struct pool;    /* prepared on a device */
-struct norm;
+struct data;
+struct workload;
 struct worker;
 
 /* ---- Stopping. A failed CHECK is a bug of ours: it ends all ranks ---- */
@@ -67,6 +65,10 @@ struct option {
 	 */
 	bool later;
 	const char *help; /* ends in its unit: "... [steps]" */
+};
+
+struct setting {
+	const char *name, *value; /* as a user would type them; value NULL: a bare flag */
 };
 
 struct plugin {
@@ -133,100 +135,9 @@ void vec_gemm(struct vec *y, bool at, const struct vec *a, bool bt, const struct
 	      size_t n, size_t k);
 void vec_add_bias(struct vec *y, const struct vec *b, size_t rows); /* y[r][j] += b[j] */
 void vec_sum_rows(struct vec *b, const struct vec *y, size_t rows); /* b[j] = sum_r y[r][j] */
-void vec_relu(struct vec *y, size_t n);                             /* the first n floats */
-void vec_relu_grad(struct vec *dy, const struct vec *y, size_t n);  /* dy = 0 where y = 0 */
-void vec_tanh(struct vec *y, size_t n);
-void vec_tanh_grad(struct vec *dy, const struct vec *y, size_t n); /* dy *= 1 - y^2 */
-/* z[rows x n] holds predictions and gets the gradient of the mean loss over rows; the summed loss
- * and the correct answers go to the worker's tally. target: class numbers [rows], values [rows x
- * n]. */
-void vec_softmax_xent(struct vec *z, const struct vec *target, size_t rows, size_t n);
-void vec_mse(struct vec *z, const struct vec *target, size_t rows, size_t n);
-/* y[i] = 0 with probability p, else y[i] / (1 - p); drawn from the step's key, the salt and i, so
- * that a second call in the same step drops the same. 0 <= p < 1. */
-void vec_dropout(struct vec *y, size_t n, float p, uint64_t salt);
 /* Heavy ball in one pass: g = scale g + decay p; v = m v + g; p = p - lr v. v NULL: m is 0. */
 void vec_sgd(struct vec *p, struct vec *v, const struct vec *g, float lr, float m, float decay,
 	     float scale);
-
-/* ---- Images: rows of [height x width x channels], the channel running fastest (NHWC). ---- */
-
-struct image {
-	size_t height, width, channels;
-};
-
-static inline size_t image_size(struct image m)
-{
-	return m.height * m.width * m.channels;
-}
-
-/* What is left of n pixels when every stride-th is taken. */
-static inline size_t strided(size_t n, size_t stride)
-{
-	return (n + stride - 1) / stride;
-}
-
-/* A square that slides over an image with `pad` more pixels on each side. */
-struct window {
-	size_t size, stride, pad; /* [pixels] */
-};
-
-/* What comes out of a window's places; channels as given. The window must fit. */
-struct image image_after(struct image in, struct window win, size_t channels);
-
-/*
- * Convolution: y[h][w][o] = b[o] + sum_{i,j,c} x[h s - pad + i][w s - pad + j][c] W[o][i][j][c],
- * and zeros stand outside of x. W[O x size x size x C], b[O] or NULL. relu: y = max(0, y); the
- * backward functions then want dy already masked (vec_relu_grad). Cost: 2 B h w O size^2 C flops
- * each. rows_max: the most rows of a call. What a number of rows needs is prepared when it comes
- * first.
- */
-struct conv *conv_new(struct worker *w, struct image in, size_t out, struct window win, bool bias,
-		      bool relu, size_t rows_max);
-void conv_free(struct conv *c);
-void conv_forward(struct conv *c, struct vec *y, const struct vec *x, const struct vec *weight,
-		  const struct vec *bias, size_t rows);
-void conv_backward_weight(struct conv *c, struct vec *dweight, struct vec *dbias,
-			  const struct vec *x, const struct vec *dy, size_t rows);
-/* dx = ..., or with `add`: dx += ... */
-void conv_backward_data(struct conv *c, struct vec *dx, const struct vec *dy,
-			const struct vec *weight, bool add, size_t rows);
-
-/* Pooling: the largest (padding never wins) or the mean (of size x size, padding counted as zeros;
- * pad is 0 where it is used) of each window. The first among equals gets the gradient. */
-struct pool *pool_new(struct worker *w, struct image in, struct window win, bool average,
-		      size_t rows_max);
-void pool_free(struct pool *p);
-void pool_forward(struct pool *p, struct vec *y, const struct vec *x, size_t rows);
-/* After the forward of the same rows. */
-void pool_backward(struct pool *p, struct vec *dx, const struct vec *dy, const struct vec *x,
-		   const struct vec *y, size_t rows);
-
-/*
- * Batch normalisation (Ioffe, Szegedy, arXiv 1502.03167) of each channel over B h w values:
- *   y = f(gamma (x - mean) / sqrt(var + NORM_EPSILON) + beta + add),  f: max(0, .) with relu
- * training: mean and (biased) variance of these rows, and running = (1 - NORM_ALPHA) running +
- * NORM_ALPHA of them; else the running ones. scale[2 C]: gamma, then beta. running[2 C]: mean, then
- * variance. add [as y], with `adds` only: a residual block's shortcut.
- */
-#define NORM_EPSILON 1e-4f /* these two: Multiverso's experiment (Lasagne's defaults) */
-#define NORM_ALPHA   0.1f
-struct norm *norm_new(struct worker *w, struct image in, bool relu, bool adds, size_t rows_max);
-void norm_free(struct norm *m);
-void norm_forward(struct norm *m, struct vec *y, const struct vec *x, const struct vec *add,
-		  const struct vec *scale, struct vec *running, bool training, size_t rows);
-/* After the training forward of the same rows; y and x are its. With `adds`, dy becomes the
- * gradient of add (dy masked by relu) and dx is another vector; else dx may be dy itself. */
-void norm_backward(struct norm *m, struct vec *dx, struct vec *dscale, struct vec *dy,
-		   const struct vec *x, const struct vec *y, const struct vec *scale, size_t rows);
-
-/* The shortcut that has no parameters (He et al., option A): every stride-th pixel, with as many
- * zero channels before (O - C) / 2 as after: y[h][w][c + (O - C) / 2] = x[h s][w s][c]. */
-void vec_shortcut(struct vec *y, const struct vec *x, struct image in, size_t stride, size_t out,
-		  size_t rows);
-/* dx = its gradient: zero where no y came from. */
-void vec_shortcut_grad(struct vec *dx, const struct vec *dy, struct image in, size_t stride,
-		       size_t out, size_t rows);
 
 /* ---- Communication. All wrappers count bytes and time themselves. Collectives on a comm are
  * called by all of its workers in the same order; on a comm of one they return at once. */
@@ -303,60 +214,14 @@ int64_t table_version(struct table *t);           /* pushes begun so far */
  * free. */
 double table_bytes(const struct worker *w, double n);
 
-/* ---- The exchange that asgd, bsp and ssp have in common (runtime/exchange.c). ---- */
-
-struct updater_opts {
-	const char *updater;
-	double rho, lambda, square;
-};
-
-/* Rows of an options table, for a struct updater_opts called `field`. The list is updater.c's. */
+/* The updaters that a push can name (updater.c), and what each wants of it: */
 #define UPDATERS "add|sgd|momentum|momentum_ema|adagrad|adagrad_shared|dcasgd|dcasgda|staleness"
-#define UPDATER_OPTIONS(owner, field) \
-	{.name = "updater", \
-	 .type = OPT_CHOICE, \
-	 .offset = offsetof(owner, field.updater), \
-	 .def = "add", \
-	 .choices = UPDATERS, \
-	 .help = "what the server does with a push: add takes what X steps changed, momentum and " \
-		 "momentum_ema the sum of X gradients, the others the sum of X local v = m v + " \
-		 "gradient [name]"}, \
-		{.name = "rho", \
-		 .type = OPT_REAL, \
-		 .offset = offsetof(owner, field.rho), \
-		 .def = "0.1", \
-		 .min = 0, \
-		 .max = 1e6, \
-		 .help = "adagrad's step [factor]"}, \
-		{.name = "lambda", \
-		 .type = OPT_REAL, \
-		 .offset = offsetof(owner, field.lambda), \
-		 .def = "0.1", \
-		 .min = 0, \
-		 .max = 1e6, \
-		 .help = "dcasgd's compensation of the delay [factor]"}, \
-	{ \
-		.name = "square", .type = OPT_REAL, .offset = offsetof(owner, field.square), \
-		.def = "0.95", .min = 0, .max = 1, \
-		.help = "dcasgda's mean of squares: what stays of it at a push [factor]" \
-	}
-
-struct exchange {
-	const struct updater *updater;
-	struct table *table;
-	struct vec *sum;  /* gradients since the last push; NULL: deltas are pushed, or X is 1 */
-	bool outstanding; /* steps since the last push */
+struct updater_wants {
+	bool gradient; /* gradients, else deltas */
+	bool momentum; /* plain ones: it keeps v itself */
+	bool squares;  /* its m is that of a mean of squares, no momentum */
 };
-
-/* The slots of a strategy whose state begins with a struct exchange, and its options with a struct
- * updater_opts. */
-void exchange_init(struct worker *w, struct table_terms terms); /* syncs and updater: of opts */
-void exchange_step(struct worker *w);
-void exchange_flush(struct worker *w);
-void exchange_rejoin(struct worker *w);
-void exchange_fini(struct worker *w);
-void exchange_canonical(struct worker *w, struct vec *model);
-double exchange_bytes(const struct worker *w);
+struct updater_wants updater_wants(const char *name);
 
 /* ---- Random numbers: splitmix64; equal on every platform. ---------------- */
 
@@ -374,44 +239,6 @@ uint64_t rng_seed(int64_t seed, enum stream what, int64_t index);
 uint64_t rng_next(uint64_t *s);
 double rng_uniform(uint64_t *s); /* [0, 1) */
 double rng_normal(uint64_t *s);
-
-/* ---- Data: rows of a training or test set, in host memory, one copy a process. ---- */
-
-struct data {
-	size_t n, features;
-	size_t classes;       /* 0 = regression: target holds one value a row */
-	struct image image;   /* of a row; all 0 where rows are no images */
-	size_t value_size;    /* of one in memory [bytes]; known before there are any */
-	const uint8_t *bytes; /* [n x features], a value is byte/255; or NULL and */
-	const float *floats;  /* [n x features] */
-	const float *target;  /* [n]: class numbers or values */
-};
-
-struct dataset {
-	const char *name, *summary;
-	const char *needs; /* what to install or give; NULL = nothing */
-	/* Finds the set without reading it whole: fills n, features and classes of both parts.
-	 * Returns NULL, or a sentence from the heap that says what is wrong. */
-	char *(*probe)(const struct run *run, struct data *train, struct data *test);
-	/* Reads it. Returns NULL or a sentence, as probe does; the caller frees with unload. */
-	char *(*load)(const struct run *run, struct data *train, struct data *test);
-	void (*unload)(struct data *train, struct data *test);
-};
-
-/* What is done to an image on its way in: the mean image is subtracted; then, for training, it is
- * moved by up to `pad` pixels each way (zeros come in) and mirrored at random. Which way is drawn
- * from key and the row's number, so that a row's fate does not depend on who draws it. */
-struct transform {
-	struct image image;
-	const float *mean; /* [features], NULL = 0 */
-	size_t pad;        /* [pixels] */
-	bool flip;
-	uint64_t key; /* of the epoch */
-};
-
-/* x[count x features] and y[count] get the rows whose numbers are in index; t may be NULL. */
-void data_gather(struct worker *w, const struct data *d, const int32_t *index, size_t count,
-		 const struct transform *t, struct vec *x, struct vec *y);
 
 /* ---- Workers. ------------------------------------------------------------ */
 
@@ -493,8 +320,8 @@ struct linear_ops {
 			 const struct vec *x, size_t rows);
 };
 extern const struct linear_ops linear_whole; /* the plain ones; a strategy may build on them */
-extern const struct linear_ops linear_split; /* cut over the model group: linear_split.c */
-double linear_split_bytes(const struct worker *w); /* what those send: as bytes_per_step */
+/* The linear layers of a net, for cost formulas: NULL past the last. */
+const struct linear *net_linear_at(const struct net *net, size_t i);
 
 struct strategy {
 	struct plugin plugin;
@@ -528,64 +355,5 @@ struct strategy {
 	double (*bytes_per_step)(const struct worker *w);
 };
 extern const struct strategy *const strategies[]; /* ends at NULL */
-
-/* ---- Workloads: workloads/NAME.c defines workload_NAME; workloads/workload.c lists it. ---- */
-
-struct setting {
-	const char *name, *value; /* as a user would type them; value NULL: a bare flag */
-};
-
-struct workload {
-	struct plugin plugin;
-	const struct dataset *dataset;
-	const struct setting *recipe; /* defaults of its own; ends at name NULL */
-	/* Makes net, param and grad; equal on all ranks. sample: shape of the data. */
-	void (*init)(struct worker *w, const struct data *sample);
-	/* Brings in the mini-batch w->index. */
-	void (*load)(struct worker *w);
-	/* Fills grad with the gradient of its mean loss, adds to the tally. Calls layer_ready(w, i)
-	 * as it leaves layer i. Does the same for every mini-batch of as many rows: a device may
-	 * keep what it was asked to do, and do it again without asking. */
-	void (*gradient)(struct worker *w);
-	/* Loss and correct answers of the test rows index[0] to index[rows - 1] go to the tally. */
-	void (*evaluate)(struct worker *w, const int32_t *index, size_t rows);
-	void (*fini)(struct worker *w);
-};
-extern const struct workload *const workloads[]; /* ends at NULL */
-#define EVALUATE_ROWS 256                        /* the most rows that evaluate is given at once */
-
-void layer_ready(struct worker *w, size_t i); /* tells the strategy, when it wants to know */
-
-/* ---- Nets: a stack of layers, which a workload's init builds ---- */
-
-enum init { INIT_ZERO, INIT_UNIFORM, INIT_HE }; /* 0; U(+-1/sqrt I), bias too; N(0, 2/I), bias 0 */
-enum loss { LOSS_XENT, LOSS_MSE };
-
-struct net *net_new(struct worker *w, const struct data *sample);
-/* The mean image of the training set is subtracted. */
-void net_center(struct net *net);
-/* In training, images are moved by up to `pad` pixels each way, and mirrored at random. */
-void net_augment(struct net *net, size_t pad);
-/* out channels, by windows of win; bias or none. A net_relu on top of it, or of a batch norm, costs
- * no pass of its own. */
-void net_conv(struct net *net, size_t out, struct window win, bool bias, enum init init);
-void net_batch_norm(struct net *net);
-void net_max_pool(struct net *net, struct window win);
-void net_average_pool(struct net *net); /* of each channel over the whole image */
-void net_dropout(struct net *net, double p);
-/* From the fork to the join stands what a residual block adds to its input, which comes round by a
- * shortcut (option A where the shapes differ). A join follows a batch normalisation. */
-void net_fork(struct net *net);
-void net_join(struct net *net);
-void net_linear(struct net *net, size_t out, enum init init);
-void net_relu(struct net *net);
-void net_tanh(struct net *net);
-void net_finish(struct net *net, enum loss loss); /* lays out and fills param; sets w->net */
-void net_load(struct worker *w);
-void net_gradient(struct worker *w);
-void net_evaluate(struct worker *w, const int32_t *index, size_t rows);
-void net_fini(struct worker *w);
-/* The linear layers, for cost formulas: returns NULL past the last. */
-const struct linear *net_linear_at(const struct net *net, size_t i);
 
 #endif

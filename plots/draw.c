@@ -12,7 +12,7 @@
  * copied to where it was asked for. Text out of the database or off the command line reaches
  * gnuplot in data files only, never as code: see put_text.
  */
-#include "plot.h"
+#include "plots/plot.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /*
  * figures.c - which figures there are: those that come along, and the user's.
  */
-#include "plot.h"
+#include "plots/plot.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -197,27 +197,17 @@ const struct figure *figures_find(const struct figures *fs, const char *name, ch
 	return found;
 }
 
-char *figures_stem(const char *name)
-{
-	struct figures fs;
-	char *wrong = figures_init(&fs, NULL), *unknown = NULL;
-	const struct figure *f = wrong ? NULL : figures_find(&fs, name, &unknown);
-	char *stem = sentence("%s/%s", f && f->own ? f->folder : "plots", name);
-
-	free(unknown);
-	free(wrong);
-	figures_fini(&fs);
-	return stem;
-}
-
-void figures_each(void (*each)(void *ctx, const char *name, const char *summary, const char *needs),
-		  void *ctx)
+void figures_each(void (*each)(void *ctx, const struct word *w), void *ctx)
 {
 	struct figures fs;
 	char *wrong = figures_init(&fs, NULL);
 
-	for (size_t i = 0; i < fs.n; i++)
-		each(ctx, fs.figure[i].name, fs.figure[i].summary, fs.figure[i].needs);
+	for (size_t i = 0; i < fs.n; i++) {
+		const struct figure *f = &fs.figure[i];
+		char *path = sentence("%s/%s", f->own ? f->folder : "plots", f->name);
+		each(ctx, &(struct word){f->name, f->summary, f->needs, path});
+		free(path);
+	}
 	free(wrong);
 	figures_fini(&fs);
 }

@@ -5,7 +5,8 @@
  * one). The stem `style` is what all of them share: style.sql names the chosen runs and has the
  * medians, style.gp the looks.
  */
-#include "plot.h"
+#include "plots/plot.h"
+#include "results/gate/gate.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -13,6 +14,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+extern const struct command command_plot;
 
 static const char folder_default[] = "mvbench-plots";
 
@@ -326,6 +329,7 @@ const struct command command_plot = {
 		 "a name: every figure that there is data for. Each workload gets a picture of its "
 		 "own; runs that differ in nothing but their seed become one curve.",
 	.options = plot_options,
+	.words = figures_each,
 	.bare = bare,
 	.run = run,
 	.more = more_help,

@@ -4,7 +4,7 @@
 #ifndef PLOT_H
 #define PLOT_H
 
-#include "../results/database.h"
+#include "results/db/db.h"
 
 /* A figure is a stem in a folder: NAME.sql says what is drawn, NAME.gp how. */
 struct figure {
@@ -26,6 +26,8 @@ struct figures {
 char *figures_init(struct figures *fs, const char *own);
 void figures_fini(struct figures *fs);
 void figures_print(const struct figures *fs, FILE *f); /* a line each */
+/* Each of the installed and the user's own figures: command_plot's words. */
+void figures_each(void (*each)(void *ctx, const struct word *w), void *ctx);
 /* NULL and a sentence when there is none of this name. */
 const struct figure *figures_find(const struct figures *fs, const char *name, char **wrong);
 

@@ -6,13 +6,15 @@
  * its Content-Security-Policy makes sure of: it runs only the script whose hash is named there. It
  * says what it leaves out. The same database gives the same page.
  */
-#include "report.h"
+#include "plots/report.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+extern const struct command command_report;
 
 #define CONFIGURATIONS_MAX 2000 /* of a workload that are shown, */
 #define RUNS_MAX           4000 /* and runs of the whole page, of each configuration as many */

@@ -4,7 +4,7 @@
 #ifndef REPORT_H
 #define REPORT_H
 
-#include "plot.h"
+#include "plots/plot.h"
 
 struct report {
 	FILE *f;

@@ -2,7 +2,7 @@
  * report_page.c - the pieces that a report page is made of. Whatever comes out of the database goes
  * through page_text; the drawings went through gnuplot's own escapes.
  */
-#include "report.h"
+#include "plots/report.h"
 
 #include <math.h>
 #include <stdarg.h>

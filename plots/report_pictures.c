@@ -2,7 +2,7 @@
  * report_pictures.c - the figures of `mvbench plot` as parts of a page: drawn as SVG, kept until
  * their workload's turn, and given names of their own.
  */
-#include "report.h"
+#include "plots/report.h"
 
 #include <errno.h>
 #include <stdlib.h>

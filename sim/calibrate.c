@@ -7,12 +7,14 @@
  * oversubscription costs. Where messages were measured, the same measuring runs once more on the
  * simulated machine; what an allreduce takes beyond its simulated messages is the cost of its sums.
  */
-#include "../results/results.h"
-#include "sim.h"
+#include "sim/sim.h"
+#include "results/run/run.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+extern const struct command command_calibrate;
 
 struct calibrate_flags {
 	const char *counts, *out;

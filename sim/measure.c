@@ -7,7 +7,9 @@
  * figure is the median of several, and of a collective the shortest over the ranks (the last to
  * arrive waits for nobody).
  */
-#include "sim.h"
+#include "sim/sim.h"
+#include "plots/plot.h"
+#include "results/gate/gate.h"
 
 #include <math.h>
 #include <stdlib.h>

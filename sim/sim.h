@@ -5,7 +5,8 @@
 #ifndef SIM_H
 #define SIM_H
 
-#include "../runtime/table.h"
+#include "runtime/table/table.h"
+#include "sim/model/model.h"
 
 struct sim_worker {
 	int rank;
@@ -33,5 +34,11 @@ void measure_steps(struct worker *w, const float *step, size_t n, int visit, str
 
 /* device.c: makes the operations of w's device take time. train false: they do nothing else. */
 void sim_device(struct worker *w, bool train);
+
+/* calibrate.c */
+/* Launches visit `visit` (0: a new calibration, and all costs) of what c needs, with c's workers;
+ * or, simulated, the measuring on this machine as it was found. Returns an exit status, says what
+ * is wrong. */
+int calibration_visit(const struct config *c, int visit, bool simulated);
 
 #endif

@@ -8,13 +8,16 @@
  *
  * The q-th percentile of n errors is the smallest that ceil(q n / 100) of them do not exceed.
  */
-#include "../results/results.h"
+#include "sim/sim.h"
+#include "results/run/run.h"
 
 #include <errno.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+
+extern const struct command command_validate;
 
 #define LABEL     "validate" /* of the runs that are made here, unless another is given */
 #define OWN_CELLS "workloads/sweeps/validate.ini"

@@ -7,7 +7,7 @@
  * the last layer to the first, into buckets; a bucket is sent as soon as the backward pass has left
  * its layers, while the layers below still compute (flashlight's and PyTorch DDP's scheme).
  */
-#include "../mvbench.h"
+#include "runtime/config/config.h"
 
 enum { BUCKETS = 64 };
 

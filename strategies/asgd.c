@@ -8,7 +8,8 @@
  * counts, lives in a table. An exchange moves 2 (N - 1) / N P floats, 2 P with servers. A barrier
  * stands between a push and a pull, as in Multiverso's tutorial, so that all go on from one model.
  */
-#include "../mvbench.h"
+#include "strategies/exchange.h"
+#include "runtime/table/table.h"
 
 struct asgd_opts {
 	struct updater_opts updater;

@@ -9,7 +9,9 @@
  * one that comes later is dropped, and its worker goes on from the newest model. Stragglers that
  * are left alone at a barrier end their rounds among themselves. Moves what asgd moves.
  */
-#include "../mvbench.h"
+#include "strategies/exchange.h"
+#include "runtime/config/config.h"
+#include "runtime/table/table.h"
 
 struct bsp_opts {
 	struct updater_opts updater;

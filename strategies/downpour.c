@@ -9,7 +9,8 @@
  * model that lacks its own last steps. W, the model that counts, lives in a table. A push or a pull
  * moves (N - 1) / N P floats, P with servers; acc costs a pass over two vectors a step.
  */
-#include "../mvbench.h"
+#include "runtime/config/config.h"
+#include "runtime/table/table.h"
 
 struct downpour_opts {
 	int64_t send;

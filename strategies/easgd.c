@@ -8,7 +8,8 @@
  * The model that counts is the centre; what it gains the trainers lose. An exchange moves
  * 2 (N - 1) / N P floats, 2 P with servers. --reduce does not matter: beta takes its place.
  */
-#include "../mvbench.h"
+#include "runtime/config/config.h"
+#include "runtime/table/table.h"
 
 struct easgd_opts {
 	double beta;

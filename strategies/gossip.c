@@ -12,7 +12,7 @@
  * A round keeps the mean over the trainers, which is the model that is judged. It sends P floats a
  * trainer (who sits out: none), whatever N: an averaging of all sends 2 (N - 1) / N P.
  */
-#include "../mvbench.h"
+#include "runtime/config/config.h"
 
 #include <string.h>
 

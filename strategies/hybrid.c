@@ -11,7 +11,8 @@
  * With D = N / G groups, a step sends linear_split's activations and 2 (D - 1) / D P / G floats a
  * worker: the bigger the groups, the less gradient and the more activations.
  */
-#include "../mvbench.h"
+#include "strategies/exchange.h"
+#include "runtime/config/config.h"
 
 struct hybrid_opts {
 	int64_t group;

@@ -7,7 +7,7 @@
  *
  * The step itself sends nothing; the passes send linear_split's allreduces of activations.
  */
-#include "../mvbench.h"
+#include "strategies/exchange.h"
 
 static int model_parallel_workers(const struct run *run, const void *opts)
 {

@@ -22,7 +22,7 @@
  * An averaging sends 2 (N - 1) / N P floats a trainer, twice that with the velocities; an outer
  * step costs no bytes, 2 P floats of memory and three passes over them (nesterov: five).
  */
-#include "../mvbench.h"
+#include "runtime/config/config.h"
 
 #include <math.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  *
  *   v = m v + g;  w -= lr v
  */
-#include "../mvbench.h"
+#include "mvbench.h"
 
 static char *serial_refuse(const struct run *run, const void *opts)
 {

@@ -7,7 +7,9 @@
  *
  * bound = 0 is bsp; with a bound that nobody reaches it is asgd. Moves what asgd moves.
  */
-#include "../mvbench.h"
+#include "strategies/exchange.h"
+#include "runtime/config/config.h"
+#include "runtime/table/table.h"
 
 struct ssp_opts {
 	struct updater_opts updater;

@@ -2,7 +2,7 @@
  * strategy.c - the list of strategies. A new one is a file of its own, which defines
  * strategy_NAME, and one line here.
  */
-#include "../mvbench.h"
+#include "mvbench.h"
 
 #define STRATEGIES(X) \
 	X(serial) \

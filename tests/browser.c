@@ -1,8 +1,9 @@
 /*
  * browser.c - a page in chromium, over the DevTools protocol on a pipe.
  */
-#include "browser.h"
-#include "fixture.h"
+#include "tests/browser.h"
+#include "tests/fixture.h"
+#include "results/gate/gate.h"
 
 #include <check.h>
 #include <errno.h>

@@ -4,8 +4,9 @@
  * wait more than they compute: with MVBENCH_TEST_LANE=FOLDER several processes share them
  * (lanes.sh).
  */
-#include "suites.h"
-#include "fixture.h"
+#include "tests/fixture.h"
+#include "tests/suites.h"
+#include "runtime/comm/comm.h"
 
 #include <stdlib.h>
 #include <sys/stat.h>

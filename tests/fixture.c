@@ -1,8 +1,8 @@
 /*
  * fixture.c - what several suites set up.
  */
-#include "fixture.h"
-#include "../results/results.h"
+#include "tests/trained.h"
+#include "results/gate/gate.h"
 
 #include <check.h>
 #include <math.h>

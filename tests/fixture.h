@@ -7,7 +7,7 @@
 #ifndef FIXTURE_H
 #define FIXTURE_H
 
-#include "../runtime/platform.h"
+#include "runtime/config/config.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 

@@ -5,8 +5,6 @@
 #ifndef SUITES_H
 #define SUITES_H
 
-#include "../results/results.h"
-
 #include <check.h>
 
 #define SUITES(X, GPU) \

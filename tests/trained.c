@@ -1,9 +1,9 @@
 /*
- * trained.c - trains tests/tool_train, or its simulated twin, in processes of its own, on a small
+ * trained.c - trains tests/tools/train, or its simulated twin, in processes of its own, on a small
  * made set of images, and reads what it prints and the model that it leaves.
  */
-#include "trained.h"
-#include "fixture.h"
+#include "tests/trained.h"
+#include "results/gate/gate.h"
 
 #include <check.h>
 #include <math.h>
@@ -88,13 +88,13 @@ struct result run_tool(int ranks, const char *words)
 
 	if (ranks > 1)
 		snprintf(launcher, sizeof launcher, MPIRUN "%d", ranks);
-	return run_program(launcher, "tool_train", ranks, words);
+	return run_program(launcher, "tools/train", ranks, words);
 }
 
 struct result run_simulated(int workers, const char *words)
 {
 	char *all = sentence("--platform=sim %s", words);
-	struct result r = run_program("", "sim_train", workers, all);
+	struct result r = run_program("", "tools/sim_train", workers, all);
 	free(all);
 	return r;
 }

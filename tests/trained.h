@@ -1,11 +1,11 @@
 /*
  * trained.h - short trainings for the suites that compare strategies: one result is one run of
- * tests/tool_train.
+ * tests/tools/train.
  */
 #ifndef TRAINED_H
 #define TRAINED_H
 
-#include "fixture.h"
+#include "tests/fixture.h"
 
 enum { TRAIN_ROWS = 2400, TEST_ROWS = 200 };
 

@@ -7,7 +7,7 @@
  * channel running fastest. Nothing is trusted: sizes and labels are checked, and what is wrong is
  * said in a sentence with the file's name. 154 MB in memory for 50,000 rows.
  */
-#include "../mvbench.h"
+#include "runtime/train/train.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
  * The sine is noise that no model of x can know: its variance, 0.5, is the floor of the MSE. The
  * tutorial draws 10,000 rows for training; the 2,000 test rows come from another stream.
  */
-#include "../mvbench.h"
+#include "runtime/train/train.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -14,7 +14,8 @@
  * but the gradient of a shortcut waits until the block is left. Memory, floats: 2 or 3 P, the sum
  * of all y_i and a few of the widest dx, times the rows.
  */
-#include "net.h"
+#include "workloads/layers.h"
+#include "runtime/train/train.h"
 
 #include <stdlib.h>
 

@@ -13,7 +13,8 @@
  * its input twice and writes it once forward, and reads 5 times as much and writes once backward; a
  * pooling reads its input and writes its output once.
  */
-#include "net.h"
+#include "workloads/layers.h"
+#include "runtime/device/device.h"
 
 #include <math.h>
 #include <stdlib.h>

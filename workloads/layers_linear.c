@@ -9,7 +9,8 @@
  * Elementwise layers work in place. Cost of a linear layer, whole: 2 B I O flops forward, 4 B I O
  * backward (2 in the lowest); 4 B (I + O) + 4 I O bytes read or written in each pass.
  */
-#include "net.h"
+#include "workloads/layers.h"
+#include "runtime/table/table.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -274,4 +275,16 @@ void net_dropout(struct net *net, double p)
 {
 	CHECK(p >= 0 && p < 1, "dropout with probability %g", p);
 	net_push(net, &kind_dropout)->drop = (float)p;
+}
+
+char *net_split(const struct worker *w)
+{
+	const struct linear *l;
+	char *wrong = NULL;
+
+	for (size_t i = 0; !wrong && (l = net_linear_at(w->net, i)); i++) {
+		struct linear copy = *l;
+		wrong = w->strategy->linear->place(w, &copy);
+	}
+	return wrong;
 }

@@ -12,7 +12,8 @@
  *
  * 454,922 parameters; a step costs three times its forward pass, but for the lowest layer.
  */
-#include "../mvbench.h"
+#include "workloads/layers.h"
+#include "runtime/config/config.h"
 
 extern const struct dataset dataset_fashion_mnist;
 
@@ -62,8 +63,5 @@ const struct workload workload_lenet = {
 	.dataset = &dataset_fashion_mnist,
 	.recipe = recipe,
 	.init = lenet_init,
-	.load = net_load,
-	.gradient = net_gradient,
-	.evaluate = net_evaluate,
-	.fini = net_fini,
+	NET_SLOTS,
 };

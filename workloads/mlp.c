@@ -2,7 +2,8 @@
  * mlp.c - the multilayer perceptron 784 -> 128 -> 10 with ReLU: 101,770 parameters. More hidden
  * layers of the same width cost 16,512 parameters each.
  */
-#include "../mvbench.h"
+#include "workloads/layers.h"
+#include "runtime/config/config.h"
 
 extern const struct dataset dataset_fashion_mnist;
 
@@ -43,8 +44,5 @@ const struct workload workload_mlp = {
 	.dataset = &dataset_fashion_mnist,
 	.recipe = recipe,
 	.init = mlp_init,
-	.load = net_load,
-	.gradient = net_gradient,
-	.evaluate = net_evaluate,
-	.fini = net_fini,
+	NET_SLOTS,
 };

@@ -7,7 +7,7 @@
  * sizes, counts, labels, lengths and checksums are checked, and what is wrong is said in a sentence
  * with the file's name. Images stay bytes in memory: 47 MB for 60,000 of 28 x 28.
  */
-#include "../mvbench.h"
+#include "runtime/train/train.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * with ReLU, mean squared error, 1,201 parameters. One row a step: it measures what a step costs
  * that computes next to nothing.
  */
-#include "../mvbench.h"
+#include "workloads/layers.h"
 
 extern const struct dataset dataset_cubes;
 
@@ -26,8 +26,5 @@ const struct workload workload_perceptron = {
 	.dataset = &dataset_cubes,
 	.recipe = recipe,
 	.init = perceptron_init,
-	.load = net_load,
-	.gradient = net_gradient,
-	.evaluate = net_evaluate,
-	.fini = net_fini,
+	NET_SLOTS,
 };

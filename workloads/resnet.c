@@ -12,7 +12,8 @@
  * weight decay of the recipe reaches all parameters; Multiverso's leaves out beta and the last
  * bias.
  */
-#include "../mvbench.h"
+#include "workloads/layers.h"
+#include "runtime/config/config.h"
 
 #include <stdlib.h>
 
@@ -85,8 +86,5 @@ const struct workload workload_resnet = {
 	.dataset = &dataset_cifar10_or_fashion,
 	.recipe = recipe,
 	.init = resnet_init,
-	.load = net_load,
-	.gradient = net_gradient,
-	.evaluate = net_evaluate,
-	.fini = net_fini,
+	NET_SLOTS,
 };

@@ -3,7 +3,7 @@
  * Theano's tutorial, which Multiverso's examples train. A convex problem: every strategy that
  * converges finds the same optimum.
  */
-#include "../mvbench.h"
+#include "workloads/layers.h"
 
 extern const struct dataset dataset_fashion_mnist;
 
@@ -24,8 +24,5 @@ const struct workload workload_softmax = {
 	.dataset = &dataset_fashion_mnist,
 	.recipe = recipe,
 	.init = softmax_init,
-	.load = net_load,
-	.gradient = net_gradient,
-	.evaluate = net_evaluate,
-	.fini = net_fini,
+	NET_SLOTS,
 };

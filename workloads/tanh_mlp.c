@@ -3,7 +3,8 @@
  * parameters. Its inputs are images padded to 32 x 32. Two linear layers with only a tanh between:
  * split over workers, the pair costs one allreduce forward.
  */
-#include "../mvbench.h"
+#include "workloads/layers.h"
+#include "runtime/config/config.h"
 
 extern const struct dataset dataset_fashion_mnist_32;
 
@@ -41,8 +42,5 @@ const struct workload workload_tanh_mlp = {
 	.dataset = &dataset_fashion_mnist_32,
 	.recipe = recipe,
 	.init = tanh_mlp_init,
-	.load = net_load,
-	.gradient = net_gradient,
-	.evaluate = net_evaluate,
-	.fini = net_fini,
+	NET_SLOTS,
 };

@@ -1,7 +1,7 @@
 /*
  * workload.c - the list of workloads: one line each.
  */
-#include "../mvbench.h"
+#include "workloads/net.h"
 
 #define WORKLOADS(X) X(perceptron) X(softmax) X(mlp) X(tanh_mlp) X(lenet) X(resnet)
 

@@ -1,0 +1,76 @@
+/*
+ * main.c - the commands: the only list of them, in the order in which help shows them; finds one
+ * and runs it.
+ */
+#include "results/gate/gate.h"
+#include "results/help/help.h"
+
+#include <string.h>
+
+#define COMMANDS(X) \
+	X(run) \
+	X(sweep) \
+	X(list) \
+	X(table) \
+	X(plot) \
+	X(report) \
+	X(export) \
+	X(import) \
+	X(calibrate) \
+	X(validate) \
+	X(check) \
+	X(trace) \
+	X(blame) \
+	X(advise) \
+	X(manual)
+
+#define DECLARE(name) extern const struct command command_##name;
+#define POINT(name)   &command_##name,
+
+COMMANDS(DECLARE)
+const struct command *const commands[] = {COMMANDS(POINT) NULL};
+
+static const struct command *find(const char *name)
+{
+	const char *names[64], *near;
+	size_t n = 0;
+
+	for (; n < sizeof names / sizeof *names && commands[n]; n++) {
+		names[n] = commands[n]->name;
+		if (strcmp(name, names[n]) == 0)
+			return commands[n];
+	}
+	near = nearest(name, names, n);
+	if (near)
+		fprintf(stderr, "mvbench: %s: there is no such command; did you mean %s?\n", name,
+			near);
+	else
+		fprintf(stderr,
+			"mvbench: %s: there is no such command; mvbench --help lists them\n", name);
+	return NULL;
+}
+
+static bool is(const char *word, const char *a, const char *b)
+{
+	return strcmp(word, a) == 0 || strcmp(word, b) == 0;
+}
+
+int main(int argc, char **argv)
+{
+	const struct command *c;
+
+	if (argc < 2) {
+		manual_overview(stderr);
+		return EXIT_USER;
+	}
+	if (is(argv[1], "--help", "-h")) {
+		manual_overview(stdout);
+		return EXIT_OK;
+	}
+	if (is(argv[1], "--version", "version")) {
+		const struct machine *m = machine();
+		printf("mvbench %s%s, %s\n", m->git_commit, m->git_dirty ? "-dirty" : "", m->mpi);
+		return EXIT_OK;
+	}
+	return (c = find(argv[1])) ? c->run(argc - 2, argv + 2) : EXIT_USER;
+}

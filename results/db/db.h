@@ -1,0 +1,99 @@
+/*
+ * db.h - the store: one SQLite file that holds every run, and how people ask it. Only rank 0 of a
+ * run, and the commands, open it.
+ */
+#ifndef DB_H
+#define DB_H
+
+#include "runtime/train/train.h"
+
+#include <sqlite3.h>
+
+#define DATABASE "mvbench.db" /* when none is named, as --db of run_options says */
+
+struct store {
+	sqlite3 *db;
+	char *path;  /* as the user gave it */
+	int64_t run; /* that the sink writes, 0 = none */
+};
+
+/* A sentence about a failed call on s->db that says what to do. */
+char *database_error(const struct store *s, int rc);
+
+const char *database_schema(void); /* schema.sql */
+
+/* NULL, or a sentence: is `where` one SQL condition on the columns of run_summary? "" is one. */
+char *database_condition(struct store *s, const char *where);
+/* The columns of run_summary, indented, in lines. */
+void database_columns(struct store *s, FILE *f);
+/* Makes statistics those of some runs: on this connection run_summary becomes a table of the runs
+ * for which the condition holds and which have the label ("" = all), and finished,
+ * configuration_summary, compared and comparison are made of these alone. The file itself is only
+ * read. NULL or a sentence. */
+char *database_choose(struct store *s, const char *where, const char *label);
+
+enum store_mode { STORE_READ, STORE_WRITE }; /* WRITE makes the file when there is none */
+
+/* NULL or a sentence: missing (READ), read-only, newer schema, locked, not a database, disk full.
+ * Older schemas migrate (WRITE). WRITE marks `running` rows of dead processes as failed. */
+char *store_open(struct store **out, const char *path, enum store_mode mode);
+void store_close(struct store *s); /* NULL is fine */
+/* Computes the figures of ended runs of which none are kept yet (table run_kept), as
+ * store_open(WRITE) does: for who adds such runs himself. NULL or a sentence. */
+char *store_keep(struct store *s);
+/* NULL or a sentence: could store_open(WRITE) succeed? Writes nothing, makes no file. */
+char *store_check(const char *path);
+/* NULL or a sentence: is this a results database, of this version or an older one? */
+char *store_look(const char *path);
+
+/* The sink that writes runs into s; one run at a time. */
+struct sink store_sink(struct store *s);
+
+/* The newest run of this cell: its status and reason into the buffers ("" = none).
+ * Returns its id, 0 for none. */
+int64_t store_cell(struct store *s, const char *config_hash, char status[16], char reason[256]);
+/* Makes a `pending` row for a cell; store_sink's begin takes the oldest pending row of its hash
+ * over. */
+char *store_pend(struct store *s, const struct config *c);
+/* Marks a run that is still `running` as failed (its process is gone or never began). */
+char *store_fail(struct store *s, int64_t id, const char *reason);
+
+enum format { FORMAT_TEXT, FORMAT_MARKDOWN, FORMAT_CSV, FORMAT_JSON };
+/* text: NULL or one of the names; false when unknown. */
+bool format_find(const char *text, enum format *out);
+
+/* Runs one SELECT with `count` text parameters (?1, ?2, ...) and prints the rows: an aligned table,
+ * markdown, RFC 4180 CSV, or one JSON object a row. NULL or a sentence. rows may be NULL. */
+char *query_print(struct store *s, FILE *f, enum format format, const char *sql,
+		  const char *const *param, size_t count, int64_t *rows);
+/* The first n columns of the first row of one such SELECT; NaN where there is no number. */
+char *query_numbers(struct store *s, const char *sql, const char *const *param, size_t count,
+		    double *x, int n);
+/* One JSON object a run, as `run --format=json` promises (DESIGN). */
+char *query_run_json(struct store *s, FILE *f, int64_t id);
+
+/* ---- SQL: i int64_t, r double (NULL unless finite), t text, one letter a parameter ---- */
+
+char *sql_query(struct store *s, sqlite3_stmt **q, const char *sql, const char *types, ...);
+/* *row: is there another one? NULL or a sentence. */
+char *sql_step(struct store *s, sqlite3_stmt *q, bool *row);
+/* Runs one statement without rows. */
+char *sql_change(struct store *s, const char *sql, const char *types, ...);
+/* The first column of the first row, 0 if there is none. */
+char *sql_number(struct store *s, int64_t *x, const char *sql, const char *types, ...);
+const char *sql_text(sqlite3_stmt *q, int column); /* "" for NULL */
+/* Begins; ends: commits unless something is wrong, and hands on what is. */
+char *sql_begin(struct store *s);
+char *sql_end(struct store *s, char *wrong);
+
+/* ---- Recorded runs as configurations again (recorded.c) ---- */
+
+/* The configuration of run `id`, as its rows say. NULL, or a sentence: there is no such run, or
+ * this program does not know its strategy, workload or options. exact: its config_hash is the
+ * row's. */
+char *recorded_config(struct store *s, int64_t id, struct config *c, bool *exact);
+/* The command, from the heap, that repeats it: words quoted for a POSIX shell, defaults left out.
+ */
+char *recorded_command(struct store *s, int64_t id, char **command, bool *exact);
+
+#endif

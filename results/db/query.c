@@ -1,0 +1,530 @@
+/*
+ * query.c - prints the rows of a SELECT: an aligned table, markdown, CSV (RFC 4180), or one JSON
+ * object a row. Rounding is the query's business; here a number keeps all its digits, except in
+ * the tables for people, where a real number that the query did not round gets six.
+ */
+
+#include "results/db/db.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const format_names[] = {
+	[FORMAT_TEXT] = "text",
+	[FORMAT_MARKDOWN] = "markdown",
+	[FORMAT_CSV] = "csv",
+	[FORMAT_JSON] = "json",
+};
+
+bool format_find(const char *text, enum format *out)
+{
+	*out = FORMAT_TEXT;
+	if (!text)
+		return true;
+	for (size_t i = 0; i < sizeof(format_names) / sizeof(*format_names); i++)
+		if (strcmp(text, format_names[i]) == 0) {
+			*out = (enum format)i;
+			return true;
+		}
+	return false;
+}
+
+/* ---- Text ---------------------------------------------------------------- */
+
+/* Columns of a terminal: marks that combine take none, East Asian wide characters two. */
+static size_t character_width(uint32_t c)
+{
+	static const uint32_t none[][2] = {
+		{0x300, 0x36f}, {0x200b, 0x200f}, {0x20d0, 0x20ff}, {0xfe00, 0xfe0f}};
+	static const uint32_t wide[][2] = {
+		{0x1100, 0x115f},   {0x2e80, 0xa4cf},  {0xac00, 0xd7a3}, {0xf900, 0xfaff},
+		{0xfe30, 0xfe6f},   {0xff00, 0xff60},  {0xffe0, 0xffe6}, {0x1f300, 0x1f64f},
+		{0x1f900, 0x1f9ff}, {0x20000, 0x3fffd}};
+
+	for (size_t i = 0; i < sizeof(none) / sizeof(*none); i++)
+		if (c >= none[i][0] && c <= none[i][1])
+			return 0;
+	for (size_t i = 0; i < sizeof(wide) / sizeof(*wide); i++)
+		if (c >= wide[i][0] && c <= wide[i][1])
+			return 2;
+	return 1;
+}
+
+static size_t text_width(const char *s)
+{
+	size_t n = 0;
+
+	while (*s)
+		n += character_width(text_character(&s));
+	return n;
+}
+
+/* A copy that is valid UTF-8; in tables (escape), on one line and without control characters. */
+static char *clean(const char *text, bool escape)
+{
+	char *out = must(malloc(4 * strlen(text) + 1)), *p = out;
+
+	while (*text) {
+		const char *from = text;
+		uint32_t c = text_character(&text);
+		if (c == 0xfffd)
+			p += sprintf(p, "\xef\xbf\xbd");
+		else if (!escape || (c >= 0x20 && c != 0x7f && (c < 0x80 || c >= 0xa0)))
+			p = (char *)memcpy(p, from, (size_t)(text - from)) + (text - from);
+		else if (c == '\n')
+			p += sprintf(p, "\\n");
+		else if (c == '\t')
+			p += sprintf(p, "\\t");
+		else
+			p += sprintf(p, "\\x%02x", (unsigned)c);
+	}
+	*p = '\0';
+	return out;
+}
+
+/* The shortest decimal that reads back as x. */
+static void real_digits(double x, char buf[40])
+{
+	for (int digits = 15; digits <= 17; digits++) {
+		snprintf(buf, 40, "%.*g", digits, x);
+		if (strtod(buf, NULL) == x)
+			return;
+	}
+}
+
+/* Looks this like a number that was rounded for people: 12.3, 97%, 4x, -0.5, 1e-3, 91.2..93.0,
+ * 1.5 (7), 97.1* or 96.9~? */
+static bool numeric_text(const char *s)
+{
+	const char *p = s + (*s == '-' || *s == '+');
+
+	return *p >= '0' && *p <= '9' && s[strspn(s, "0123456789.,+-eE%x ()*~")] == '\0';
+}
+
+/* ---- A row, as CSV and JSON ---------------------------------------------- */
+
+static void csv_text(FILE *f, const char *s)
+{
+	if (s[strcspn(s, ",\"\r\n")] == '\0' && *s != ' ' && (!*s || s[strlen(s) - 1] != ' ')) {
+		fputs(s, f);
+		return;
+	}
+	fputc('"', f);
+	for (; *s; s++) {
+		if (*s == '"')
+			fputc('"', f);
+		fputc(*s, f);
+	}
+	fputc('"', f);
+}
+
+/* The cell as text with all its digits; NULL when there is nothing. */
+static char *cell_exact(sqlite3_stmt *q, int i)
+{
+	char number[40];
+
+	switch (sqlite3_column_type(q, i)) {
+	case SQLITE_NULL:
+		return NULL;
+	case SQLITE_FLOAT:
+		if (!isfinite(sqlite3_column_double(q, i)))
+			return NULL;
+		real_digits(sqlite3_column_double(q, i), number);
+		return must(strdup(number));
+	default:
+		return clean((const char *)sqlite3_column_text(q, i), false);
+	}
+}
+
+static bool is_number(sqlite3_stmt *q, int i)
+{
+	int type = sqlite3_column_type(q, i);
+
+	return type == SQLITE_INTEGER || type == SQLITE_FLOAT;
+}
+
+static void csv_head(FILE *f, sqlite3_stmt *q, int columns)
+{
+	for (int i = 0; i < columns; i++) {
+		fputs(i ? "," : "", f);
+		csv_text(f, sqlite3_column_name(q, i));
+	}
+	fputs("\r\n", f);
+}
+
+static void csv_row(FILE *f, sqlite3_stmt *q, int columns)
+{
+	for (int i = 0; i < columns; i++) {
+		char *cell = cell_exact(q, i);
+		fputs(i ? "," : "", f);
+		csv_text(f, cell ? cell : "");
+		free(cell);
+	}
+	fputs("\r\n", f);
+}
+
+static void json_row(FILE *f, sqlite3_stmt *q, int columns)
+{
+	for (int i = 0; i < columns; i++) {
+		char *cell = cell_exact(q, i);
+		fputs(i ? ", " : "{", f);
+		text_json(f, sqlite3_column_name(q, i));
+		fputs(": ", f);
+		if (!cell)
+			fputs("null", f);
+		else if (is_number(q, i))
+			fputs(cell, f);
+		else
+			text_json(f, cell);
+		free(cell);
+	}
+	fputs("}\n", f);
+}
+
+/* ---- Tables -------------------------------------------------------------- */
+
+struct grid {
+	char **cell; /* [rows x columns], the heads first */
+	size_t rows, columns, room;
+	size_t *width;
+	bool *right; /* nothing but numbers below the head */
+};
+
+/* Markdown shows it as it is. A mark at the end stays: nothing before it opens what it closes. */
+static char *escape_markdown(char *text)
+{
+	char *out = must(malloc(2 * strlen(text) + 1)), *p = out;
+
+	for (const char *s = text; *s; s++) {
+		if (strchr("\\|<&[]", *s) || (strchr("`*_~", *s) && s[1]))
+			*p++ = '\\';
+		*p++ = *s;
+	}
+	*p = '\0';
+	free(text);
+	return out;
+}
+
+/* What people see of a cell. A real number that is not rounded yet gets six digits. */
+static char *cell_shown(sqlite3_stmt *q, int i)
+{
+	char number[40];
+
+	if (sqlite3_column_type(q, i) == SQLITE_FLOAT) {
+		snprintf(number, sizeof(number), "%.6g", sqlite3_column_double(q, i));
+		return must(strdup(number));
+	}
+	if (sqlite3_column_type(q, i) == SQLITE_NULL)
+		return must(strdup("-"));
+	return clean((const char *)sqlite3_column_text(q, i), true);
+}
+
+static void grid_row(struct grid *g, sqlite3_stmt *q, bool head, bool markdown)
+{
+	if (g->rows == g->room) {
+		g->room = g->room ? 2 * g->room : 64;
+		g->cell = must(realloc(g->cell, g->room * g->columns * sizeof(*g->cell)));
+	}
+	for (size_t i = 0; i < g->columns; i++) {
+		int c = (int)i;
+		char *cell = head ? clean(sqlite3_column_name(q, c), true) : cell_shown(q, c);
+		if (!head && sqlite3_column_type(q, c) == SQLITE_TEXT && !numeric_text(cell))
+			g->right[i] = false;
+		if (markdown)
+			cell = escape_markdown(cell);
+		size_t width = text_width(cell);
+		if (width > g->width[i])
+			g->width[i] = width;
+		g->cell[g->rows * g->columns + i] = cell;
+	}
+	g->rows++;
+}
+
+static void spaces(FILE *f, size_t n, char c)
+{
+	while (n-- > 0)
+		fputc(c, f);
+}
+
+static void grid_cell(FILE *f, const struct grid *g, size_t row, size_t i)
+{
+	const char *cell = g->cell[row * g->columns + i];
+	size_t pad = g->width[i] - text_width(cell);
+
+	if (g->right[i])
+		spaces(f, pad, ' ');
+	fputs(cell, f);
+	if (!g->right[i])
+		spaces(f, pad, ' ');
+}
+
+/* Lines have no blanks at their ends: what stands last is not padded. */
+static void print_text(FILE *f, const struct grid *g)
+{
+	for (size_t row = 0; row < g->rows; row++) {
+		const char *last = g->cell[row * g->columns + g->columns - 1];
+		for (size_t i = 0; i + 1 < g->columns; i++) {
+			fputs(i ? "  " : "", f);
+			grid_cell(f, g, row, i);
+		}
+		fputs(g->columns > 1 && *last ? "  " : "", f);
+		if (g->right[g->columns - 1])
+			grid_cell(f, g, row, g->columns - 1);
+		else
+			fputs(last, f);
+		fputc('\n', f);
+		for (size_t i = 0; row == 0 && i < g->columns; i++) {
+			fputs(i ? "  " : "", f);
+			spaces(f, g->width[i], '-');
+		}
+		fputs(row == 0 ? "\n" : "", f);
+	}
+}
+
+static void print_markdown(FILE *f, const struct grid *g)
+{
+	for (size_t row = 0; row < g->rows; row++) {
+		for (size_t i = 0; i < g->columns; i++) {
+			fputs(i ? " | " : "| ", f);
+			grid_cell(f, g, row, i);
+		}
+		fputs(" |\n", f);
+		for (size_t i = 0; row == 0 && i < g->columns; i++) {
+			fputs(i ? " | " : "| ", f);
+			spaces(f, g->width[i] - 1, '-');
+			fputc(g->right[i] ? ':' : '-', f);
+		}
+		fputs(row == 0 ? " |\n" : "", f);
+	}
+}
+
+static void grid_free(struct grid *g)
+{
+	for (size_t i = 0; i < g->rows * g->columns; i++)
+		free(g->cell[i]);
+	free(g->cell);
+	free(g->width);
+	free(g->right);
+}
+
+static struct grid grid_new(sqlite3_stmt *q, int columns, bool markdown)
+{
+	struct grid g = {.columns = (size_t)columns};
+
+	g.width = must(malloc(g.columns * sizeof(*g.width)));
+	g.right = must(malloc(g.columns * sizeof(*g.right)));
+	for (size_t i = 0; i < g.columns; i++) {
+		g.width[i] = markdown ? 3 : 1;
+		g.right[i] = true;
+	}
+	grid_row(&g, q, true, markdown);
+	return g;
+}
+
+/* ---- Which runs ---------------------------------------------------------- */
+
+void database_columns(struct store *s, FILE *f)
+{
+	sqlite3_stmt *q;
+	int at = 0;
+
+	if (sqlite3_prepare_v2(s->db, "SELECT * FROM run_summary", -1, &q, NULL) != SQLITE_OK)
+		return;
+	for (int i = 0; i < sqlite3_column_count(q); i++) {
+		const char *name = sqlite3_column_name(q, i);
+		if (at + (int)strlen(name) > 90) {
+			fputs("\n", f);
+			at = 0;
+		}
+		at += fprintf(f, "  %s", name);
+	}
+	sqlite3_finalize(q);
+}
+
+char *database_condition(struct store *s, const char *where)
+{
+	char *sql = sentence("SELECT 1 FROM run_summary WHERE (\n%s\n)", *where ? where : "1");
+	char *columns = NULL, *wrong = NULL;
+	size_t room;
+	const char *rest = "";
+	sqlite3_stmt *q = NULL;
+	int rc = sqlite3_prepare_v2(s->db, sql, -1, &q, &rest);
+	bool one = rest[strspn(rest, " \t\r\n")] == '\0';
+
+	if (rc != SQLITE_OK || !one || !sqlite3_stmt_readonly(q)) {
+		char *why = sentence("%s", sqlite3_errmsg(s->db)); /* of this call, not the next */
+		FILE *f = must(open_memstream(&columns, &room));
+		database_columns(s, f);
+		fclose(f);
+		wrong = rc != SQLITE_OK
+				? sentence("--where=%s: %s; an SQL condition is wanted, such as "
+					   "--where=\"workload='mlp' AND workers=2\"; the columns "
+					   "are:\n%s",
+					   where, why, columns)
+				: sentence("--where=%s: one SQL condition is wanted, and nothing "
+					   "after it; the columns are:\n%s",
+					   where, columns);
+		free(why);
+		free(columns);
+	}
+	sqlite3_finalize(q);
+	free(sql);
+	return wrong;
+}
+
+/* The views of statistics once more, in the temporary schema: there they find the table. The first
+ * is made a table too, since all others ask it. */
+static int copy_views(sqlite3 *db)
+{
+	static const char create[] = "CREATE VIEW";
+	const char *kind = "TABLE";
+	sqlite3_stmt *q;
+	int rc = sqlite3_prepare_v2(
+		db,
+		"SELECT sql FROM main.sqlite_master WHERE type = 'view' AND name IN "
+		"('finished', 'configuration_summary', 'compared', 'comparison') ORDER BY rowid",
+		-1, &q, NULL);
+
+	while (rc == SQLITE_OK && sqlite3_step(q) == SQLITE_ROW) {
+		const char *sql = (const char *)sqlite3_column_text(q, 0);
+		CHECK(strncmp(sql, create, sizeof create - 1) == 0, "no view: %s", sql);
+		char *copy = sentence("CREATE TEMP %s%s", kind, sql + sizeof create - 1);
+		rc = sqlite3_exec(db, copy, NULL, NULL, NULL);
+		free(copy);
+		kind = "VIEW";
+	}
+	sqlite3_finalize(q);
+	return rc;
+}
+
+char *database_choose(struct store *s, const char *where, const char *label)
+{
+	sqlite3_stmt *q = NULL;
+	char *wrong = database_condition(s, where);
+
+	if (wrong)
+		return wrong;
+	char *sql = sentence("CREATE TEMP TABLE run_summary AS SELECT * FROM main.run_summary "
+			     "WHERE (?1 = '' OR label = ?1) AND (\n%s\n)",
+			     *where ? where : "1");
+	int rc = sqlite3_exec(s->db, "PRAGMA temp_store = MEMORY", NULL, NULL, NULL);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_prepare_v2(s->db, sql, -1, &q, NULL);
+	if (rc == SQLITE_OK) {
+		sqlite3_bind_text(q, 1, label, -1, SQLITE_STATIC);
+		rc = sqlite3_step(q);
+		rc = rc == SQLITE_DONE ? SQLITE_OK : rc;
+	}
+	sqlite3_finalize(q);
+	free(sql);
+	if (rc == SQLITE_OK)
+		rc = copy_views(s->db);
+	return rc == SQLITE_OK ? NULL : database_error(s, rc);
+}
+
+/* ---- Queries ------------------------------------------------------------- */
+
+/* Compiles exactly one statement, one that changes nothing. NULL or a sentence. */
+static char *prepare(struct store *s, const char *sql, sqlite3_stmt **q)
+{
+	const char *rest;
+	int rc = sqlite3_prepare_v2(s->db, sql, -1, q, &rest);
+
+	if (rc == SQLITE_ERROR)
+		return sentence("the query is refused: %s", sqlite3_errmsg(s->db));
+	if (rc != SQLITE_OK)
+		return database_error(s, rc);
+	bool one = *q && rest[strspn(rest, " \t\r\n;")] == '\0';
+	if (one && sqlite3_stmt_readonly(*q) && sqlite3_column_count(*q) > 0)
+		return NULL;
+	sqlite3_finalize(*q);
+	*q = NULL;
+	return one ? sentence("the query is refused: only a SELECT is allowed here")
+		   : sentence("the query is refused: one statement is wanted");
+}
+
+char *query_print(struct store *s, FILE *f, enum format format, const char *sql,
+		  const char *const *param, size_t count, int64_t *rows)
+{
+	bool markdown = format == FORMAT_MARKDOWN, table = markdown || format == FORMAT_TEXT;
+	struct grid grid = {.rows = 0};
+	sqlite3_stmt *q = NULL;
+	int64_t n = 0;
+	int rc;
+	char *wrong = prepare(s, sql, &q);
+
+	if (wrong)
+		return wrong;
+	int columns = sqlite3_column_count(q);
+	for (size_t i = 0; i < count; i++)
+		sqlite3_bind_text(q, (int)i + 1, param[i], -1, SQLITE_TRANSIENT);
+	if (table)
+		grid = grid_new(q, columns, markdown);
+	else if (format == FORMAT_CSV)
+		csv_head(f, q, columns);
+	for (; (rc = sqlite3_step(q)) == SQLITE_ROW; n++) {
+		if (table)
+			grid_row(&grid, q, false, markdown);
+		else if (format == FORMAT_CSV)
+			csv_row(f, q, columns);
+		else
+			json_row(f, q, columns);
+	}
+	if (rc == SQLITE_ERROR)
+		wrong = sentence("the query failed: %s", sqlite3_errmsg(s->db));
+	else if (rc != SQLITE_DONE)
+		wrong = database_error(s, rc);
+	else if (markdown)
+		print_markdown(f, &grid);
+	else if (table)
+		print_text(f, &grid);
+	grid_free(&grid);
+	sqlite3_finalize(q);
+	if (rows)
+		*rows = n;
+	if (!wrong && (fflush(f) != 0 || ferror(f)))
+		wrong = sentence("the output cannot be written: is the disk full?");
+	return wrong;
+}
+
+char *query_numbers(struct store *s, const char *sql, const char *const *param, size_t count,
+		    double *x, int n)
+{
+	sqlite3_stmt *q = NULL;
+	char *wrong = prepare(s, sql, &q);
+
+	if (wrong)
+		return wrong;
+	for (size_t i = 0; i < count; i++)
+		sqlite3_bind_text(q, (int)i + 1, param[i], -1, SQLITE_TRANSIENT);
+	int rc = sqlite3_step(q);
+	for (int i = 0; i < n; i++)
+		x[i] = rc == SQLITE_ROW && is_number(q, i) ? sqlite3_column_double(q, i) : NAN;
+	if (rc == SQLITE_ERROR)
+		wrong = sentence("the query failed: %s", sqlite3_errmsg(s->db));
+	else if (rc != SQLITE_ROW && rc != SQLITE_DONE)
+		wrong = database_error(s, rc);
+	sqlite3_finalize(q);
+	return wrong;
+}
+
+char *query_run_json(struct store *s, FILE *f, int64_t id)
+{
+	char text[24];
+	const char *param = text;
+	int64_t rows = 0;
+
+	snprintf(text, sizeof(text), "%lld", (long long)id);
+	char *wrong =
+		query_print(s, f, FORMAT_JSON,
+			    "SELECT id, status, strategy, workload, workers, params, "
+			    "test_accuracy, best_test_accuracy, test_loss, epoch_seconds, "
+			    "samples_per_second, comm_fraction, staleness_mean, staleness_max, "
+			    "dropped_fraction "
+			    "FROM run_summary WHERE id = CAST(?1 AS INTEGER)",
+			    &param, 1, &rows);
+	if (!wrong && rows == 0)
+		wrong = sentence("%s has no run %s", s->path, text);
+	return wrong;
+}

@@ -1,0 +1,554 @@
+/*
+ * gate.c - mvbench check: are the results still what they were?
+ *
+ * For every run of a baseline, a cell and a seed, there is to be one that this program made since
+ * (gate_runs.c). Which run stands for which is kept in table `checked`, from where the views gate_*
+ * compare (schema.sql).
+ */
+#include "results/gate/gate.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+extern const struct command command_check;
+
+#define FIELD(f) .offset = offsetof(struct gate_options, f)
+static const struct option options[] = {
+	{.name = "save",
+	 .type = OPT_STRING,
+	 FIELD(save),
+	 .def = "",
+	 .help = "make a baseline of this name: the newest finished run of every cell and seed, "
+		 "but replays and those with a timeline (--trace)"},
+	{.name = "against",
+	 .type = OPT_STRING,
+	 FIELD(against),
+	 .def = "",
+	 .help = "hold this program to the baseline of this name [name]"},
+	{.name = "list",
+	 .type = OPT_BOOL,
+	 FIELD(list),
+	 .def = "false",
+	 .help = "show the baselines that there are, as without any option"},
+	{.name = "delete",
+	 .type = OPT_STRING,
+	 FIELD(drop),
+	 .def = "",
+	 .help = "take the baseline of this name away; runs stay [name]"},
+	{.name = "export",
+	 .type = OPT_STRING,
+	 FIELD(export),
+	 .def = "",
+	 .help = "write the baseline of --against to a text file, to be kept with the code; -: on "
+		 "stdout [file]"},
+	{.name = "import",
+	 .type = OPT_STRING,
+	 FIELD(import),
+	 .def = "",
+	 .help = "read a baseline from such a file; --save gives it another name [file]"},
+	{.name = "replace",
+	 .type = OPT_BOOL,
+	 FIELD(replace),
+	 .def = "false",
+	 .help = "with --save and --import: in place of another of that name"},
+	{.name = "label",
+	 .type = OPT_STRING,
+	 FIELD(label),
+	 .def = "",
+	 .help = "with --save: only runs of this label; with --against: that of the runs made now "
+		 "[text]"},
+	{.name = "where",
+	 .type = OPT_STRING,
+	 FIELD(where),
+	 .def = "",
+	 .help = "with --save: only runs for which this SQL condition on columns of run_summary "
+		 "holds [condition]"},
+	{.name = "rerun",
+	 .type = OPT_CHOICE,
+	 FIELD(rerun),
+	 .def = "missing",
+	 .choices = "missing|always|never",
+	 .help = "missing: runs that this program has not made since the baseline; never: compare "
+		 "with the newest that there are since it was saved, whichever program made "
+		 "them; just after --save there are none"},
+	{.name = "seeds",
+	 .type = OPT_STRING,
+	 FIELD(seeds),
+	 .def = "",
+	 .help = "run other seeds than the baseline's, as in 1,2,11..15; empty: the same [list]"},
+	{.name = "alpha",
+	 .type = OPT_REAL,
+	 FIELD(alpha),
+	 .def = "0.01",
+	 .min = 1e-9,
+	 .max = 0.5,
+	 .help = "how often a whole check of unchanged code may fail by chance [share]"},
+	{.name = "min-accuracy",
+	 .type = OPT_REAL,
+	 FIELD(min_accuracy),
+	 .def = "0.3",
+	 .min = 0,
+	 .max = 100,
+	 .help = "a loss of test accuracy below this is none [percentage points]"},
+	{.name = "min-loss",
+	 .type = OPT_REAL,
+	 FIELD(min_loss),
+	 .def = "1",
+	 .min = 0,
+	 .max = 1e6,
+	 .help = "nor is a rise of a loss below this [%]"},
+	{.name = "better",
+	 .type = OPT_CHOICE,
+	 FIELD(better),
+	 .def = "pass",
+	 .choices = "pass|fail",
+	 .help = "what becomes of a cell whose figures are better: fail, where nothing was meant "
+		 "to change"},
+	{.name = "time",
+	 .type = OPT_CHOICE,
+	 FIELD(time),
+	 .def = "no",
+	 .choices = "no|warn|fail",
+	 .help = "compare wall times too, of this program and --program, run in turn"},
+	{.name = "program",
+	 .type = OPT_STRING,
+	 FIELD(program),
+	 .def = "",
+	 .help = "with --time: the mvbench to compare with, such as the last release's [file]"},
+	{.name = "pairs",
+	 .type = OPT_INT,
+	 FIELD(pairs),
+	 .def = "6",
+	 .min = 6,
+	 .max = 100, /* as far as bootstrap_rank always goes */
+	 .help = "with --time: runs of each program for a cell; below 6 no interval holds 95 % "
+		 "[runs]"},
+	{.name = "min-time",
+	 .type = OPT_REAL,
+	 FIELD(min_time),
+	 .def = "5",
+	 .min = 0,
+	 .max = 1e6,
+	 .help = "with --time: epochs that take less than this longer are none [%]"},
+	{.name = "format",
+	 .type = OPT_CHOICE,
+	 FIELD(format),
+	 .def = "text",
+	 .choices = "text|json|junit|markdown",
+	 .help = "of the cells; json: an object a cell, with every figure"},
+	{.name = "out",
+	 .type = OPT_STRING,
+	 FIELD(out),
+	 .def = "",
+	 .help = "write them there instead of on stdout [file]"},
+	{.name = "db",
+	 .type = OPT_STRING,
+	 FIELD(db),
+	 .def = DATABASE,
+	 .help = "results database [file]"},
+	{.name = NULL},
+};
+
+/* ---- Deciding ------------------------------------------------------------ */
+
+/* Runs that were found rather than made can be of another model or data set, too. */
+static char *check_found(const struct check *c)
+{
+	sqlite3_stmt *q = NULL;
+	bool row = false;
+	char *wrong = sql_query(
+		c->store, &q,
+		"SELECT json_extract(b.options, '$.workload') || ' ' || b.config, CASE WHEN "
+		"b.params <> r.params THEN b.params || ' parameters there, and ' || r.params "
+		"WHEN b.train_size <> r.train_size THEN b.train_size || ' rows to train on there, "
+		"and ' || r.train_size ELSE b.test_size || ' rows to test on there, and ' || "
+		"r.test_size END, r.id FROM baseline AS b JOIN checked AS c USING (name, cell, "
+		"seed) JOIN run AS r ON r.id = c.run_id WHERE name = ?1 AND (b.params <> r.params "
+		"OR b.train_size <> r.train_size OR b.test_size <> r.test_size) LIMIT 1",
+		"t", c->o->against);
+
+	if (!wrong)
+		wrong = sql_step(c->store, q, &row);
+	if (!wrong && row)
+		wrong = sentence("baseline %s is of another configuration: %s has %s in run %lld",
+				 c->o->against, sql_text(q, 0), sql_text(q, 1),
+				 (long long)sqlite3_column_int64(q, 2));
+	sqlite3_finalize(q);
+	return wrong;
+}
+
+/* Other machines and libraries round otherwise: what differs then need not be the code's doing. */
+static char *warn_of_machines(const struct check *c)
+{
+	static const char *const part[] = {"cpu", "gpu", "mpi", "onednn", "cuda"};
+	enum { PARTS = sizeof part / sizeof *part };
+	sqlite3_str *sql = sqlite3_str_new(NULL);
+	sqlite3_stmt *q = NULL;
+	bool row = false;
+
+	for (int i = 0; i < PARTS; i++)
+		sqlite3_str_appendf(
+			sql,
+			"%s max(iif(b.%s <> r.%s, '%s: ' || b.%s || ' there, ' || r.%s, "
+			"NULL))",
+			i ? "," : "SELECT", part[i], part[i], part[i], part[i], part[i]);
+	sqlite3_str_appendall(sql, " FROM baseline AS b JOIN checked AS c USING (name, cell, seed) "
+				   "JOIN run AS r ON r.id = c.run_id WHERE name = ?1");
+	char *text = must(sqlite3_str_finish(sql));
+	char *wrong = sql_query(c->store, &q, text, "t", c->o->against);
+	if (!wrong)
+		wrong = sql_step(c->store, q, &row);
+	for (int i = 0; !wrong && row && i < PARTS; i++)
+		if (sqlite3_column_type(q, i) != SQLITE_NULL)
+			fprintf(stderr,
+				"mvbench: baseline %s was made on another machine (%s here): "
+				"floats are rounded otherwise, so differences need not be this "
+				"program's doing\n",
+				c->o->against, sql_text(q, i));
+	sqlite3_finalize(q);
+	sqlite3_free(text);
+	return wrong;
+}
+
+static const char *plural(int64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
+static void say_end(const struct check *c, FILE *f, const struct gate_count *n, int64_t slower)
+{
+	int64_t good = n->cells - n->failed;
+
+	fprintf(f, "%lld cell%s of baseline %s: %lld failed, %lld passed", (long long)n->cells,
+		plural(n->cells), c->o->against, (long long)n->failed, (long long)good);
+	if (n->better || n->identical)
+		fprintf(f, " (%lld better, %lld identical)", (long long)n->better,
+			(long long)n->identical);
+	fprintf(f, "; %lld run%s compared, %zu made now", (long long)n->runs, plural(n->runs),
+		c->made_now);
+	if (slower)
+		fprintf(f, "; %lld cell%s slower than %s%s", (long long)slower, plural(slower),
+			c->o->program, strcmp(c->o->time, "fail") == 0 ? "" : " (a warning)");
+	fputc('\n', f);
+	if (n->better)
+		fputs("Where nothing was meant to change, --better=fail fails what is better, "
+		      "too: a bug can make a cell better\n",
+		      f);
+	if (n->runs == 0)
+		fprintf(f,
+			"No run of them was made since the baseline was saved, %s: without "
+			"--rerun=never they are made now\n",
+			c->made);
+	if (n->failed == 0 || n->runs == 0)
+		return;
+	fputs("If this is meant: mvbench check --replace --save=", f);
+	gate_word(f, c->o->against);
+	fputs(" --db=", f);
+	gate_word(f, c->o->db);
+	fputc('\n', f);
+}
+
+static enum gate_format format_of(const char *text)
+{
+	return strcmp(text, "json") == 0       ? GATE_JSON
+	       : strcmp(text, "junit") == 0    ? GATE_JUNIT
+	       : strcmp(text, "markdown") == 0 ? GATE_MARKDOWN
+					       : GATE_TEXT;
+}
+
+static char *decide(struct check *c, FILE *f, struct gate_count *count)
+{
+	char *wrong = check_found(c);
+
+	if (!wrong)
+		wrong = warn_of_machines(c);
+	if (!wrong)
+		wrong = gate_print(c->store, f, format_of(c->o->format), c->o->against, count);
+	return wrong;
+}
+
+/* ---- The command --------------------------------------------------------- */
+
+static char *open_out(const char *path, FILE **f)
+{
+	*f = *path ? fopen(path, "w") : stdout;
+	return *f ? NULL
+		  : sentence("--out=%s: the file cannot be written (%s)", path, strerror(errno));
+}
+
+static char *close_out(const char *path, FILE *f)
+{
+	bool bad = fflush(f) != 0 || ferror(f);
+
+	if (f != stdout && fclose(f) != 0)
+		bad = true;
+	return bad ? sentence("%s: the file cannot be written (%s)", path, strerror(errno)) : NULL;
+}
+
+/* Finds, runs and decides. Wall times are measured last: by then all else is known to be right. */
+static int against(struct check *c)
+{
+	struct gate_count count = {.cells = 0};
+	bool interrupted = false, timed = strcmp(c->o->time, "no") != 0;
+	int64_t slower = 0;
+	int status = EXIT_OK;
+	FILE *f = NULL;
+	char *wrong = baseline_find(c->store, "against", c->o->against);
+
+	if (!wrong)
+		wrong = gate_find(c);
+	if (!wrong && strcmp(c->o->rerun, "never") != 0)
+		wrong = gate_make(c, &interrupted);
+	if (interrupted && !wrong)
+		fprintf(stderr, "mvbench: interrupted; the same command goes on where this one "
+				"stopped\n");
+	if (interrupted && !wrong)
+		return EXIT_INTERRUPTED;
+	if (!wrong)
+		wrong = open_out(c->o->out, &f);
+	if (!wrong)
+		wrong = decide(c, f, &count);
+	bool plain = !wrong && strcmp(c->o->format, "text") == 0;
+	if (!wrong && timed)
+		status = gate_time(c->store, plain ? f : stderr, c->o, &slower);
+	if (!wrong)
+		say_end(c, plain ? f : stderr, &count, slower);
+	char *late = f ? close_out(c->o->out, f) : NULL;
+	if (wrong)
+		free(late);
+	else
+		wrong = late;
+	if (wrong)
+		return complain(wrong);
+	if (status != EXIT_OK)
+		return status;
+	return count.failed || (slower && strcmp(c->o->time, "fail") == 0) ? EXIT_FAILED : EXIT_OK;
+}
+
+static char *export(struct store *s, const struct gate_options *o)
+{
+	FILE *f;
+	const char *path = strcmp(o->export, "-") == 0 ? "" : o->export;
+	char *wrong = baseline_find(s, "against", o->against);
+
+	if (!wrong && (wrong = open_out(path, &f))) {
+		free(wrong);
+		return sentence("--export=%s: the file cannot be written (%s)", path,
+				strerror(errno));
+	}
+	if (wrong)
+		return wrong;
+	wrong = baseline_export(s, f, o->against);
+	char *late = close_out(path, f);
+	if (wrong)
+		free(late);
+	return wrong ? wrong : late;
+}
+
+/* What check does, by the option that says so, and the options that go with it; --db always does.
+ * The first of these that is given counts. */
+static const struct mode {
+	const char *option, *others;
+} modes[] = {
+	{"export", " against "},
+	{"import", " save replace "},
+	{"save", " replace label where "},
+	{"against", " label rerun seeds alpha min-accuracy min-loss better time program pairs "
+		    "min-time format out "},
+	{"delete", " "},
+	{"list", " "},
+};
+enum { MODES = sizeof modes / sizeof *modes, LIST = MODES - 1 };
+
+/* Bit i: row i of options is given. */
+static unsigned given(const struct arguments *a)
+{
+	unsigned set = 0;
+
+	for (size_t i = 0; i < a->options; i++) {
+		const struct option *o = option_find(options, a->option[i].name);
+		if (o)
+			set |= 1u << (o - options);
+	}
+	return set;
+}
+
+static bool is_given(unsigned set, const char *name)
+{
+	return set & 1u << (option_find(options, name) - options);
+}
+
+static bool goes_with(const char *name, const struct mode *m)
+{
+	char word[32];
+
+	snprintf(word, sizeof word, " %s ", name);
+	return strcmp(name, "db") == 0 || strcmp(name, m->option) == 0 || strstr(m->others, word);
+}
+
+/* NULL, or a sentence: every option that is given says something here. */
+static char *check_given(const struct gate_options *o, unsigned set)
+{
+	size_t mode = 0;
+
+	while (mode < LIST && !is_given(set, modes[mode].option))
+		mode++;
+	for (const struct option *p = options; p->name; p++) {
+		char *with = NULL;
+		if (!is_given(set, p->name) || goes_with(p->name, &modes[mode]))
+			continue;
+		for (size_t i = 0; i < MODES; i++)
+			if (goes_with(p->name, &modes[i])) {
+				char *more = sentence("%s%s--%s", with ? with : "",
+						      with ? " or " : "", modes[i].option);
+				free(with);
+				with = more;
+			}
+		char *wrong = sentence("--%s: goes with %s, and says nothing %s%s", p->name, with,
+				       is_given(set, modes[mode].option) ? "with --" : "alone",
+				       is_given(set, modes[mode].option) ? modes[mode].option : "");
+		free(with);
+		return wrong;
+	}
+	if (strcmp(modes[mode].option, "against") == 0 && strcmp(o->rerun, "never") == 0 &&
+	    is_given(set, "label"))
+		return sentence("--label=%s: no runs are made with --rerun=never", o->label);
+	for (int i = 0; i < 2 && strcmp(o->time, "no") == 0; i++)
+		if (is_given(set, i ? "min-time" : "pairs"))
+			return sentence("--%s: goes with --time=warn or --time=fail",
+					i ? "min-time" : "pairs");
+	return NULL;
+}
+
+/* A timeline's simulated times differ in their last digits from a baseline's, which has none. */
+static char *refuse_trace(const struct arguments *a)
+{
+	for (size_t i = 0; i < a->options; i++)
+		if (strcmp(a->option[i].name, "trace") == 0)
+			return sentence("--trace: runs with a timeline are not compared, as it "
+					"shifts the last digits of simulated times: leave it out");
+	return NULL;
+}
+
+/* NULL, or a sentence: one thing at a time, and what goes with it. */
+static char *check_options(const struct gate_options *o, const struct arguments *a, unsigned set)
+{
+	bool timed = strcmp(o->time, "no") != 0;
+
+	if (a->words) {
+		char *quoted = gate_quoted(a->word[0]);
+		char *wrong = sentence("\"%s\" is not understood: mvbench check --against=%s "
+				       "holds this program to a baseline",
+				       a->word[0], quoted);
+		free(quoted);
+		return wrong;
+	}
+	if (*o->export && !*o->against)
+		return sentence("--export=%s: which baseline? Name it with --against", o->export);
+	if (!!*o->drop + (*o->save && !*o->import) + !!*o->import + !!*o->against + o->list > 1)
+		return sentence(
+			"one of --save, --against, --import, --delete and --list at a time");
+	if (a->options && (!*o->against || *o->export))
+		return arguments_refuse(a, options);
+	char *wrong = refuse_trace(a);
+	if (wrong || (wrong = check_given(o, set)))
+		return wrong;
+	if (timed && !*o->program)
+		return sentence("--time=%s: wall times are compared between two programs that run "
+				"in turn; name the other with --program=OTHER/mvbench",
+				o->time);
+	if (*o->program && (!timed || access(o->program, X_OK) != 0))
+		return timed ? sentence("--program=%s: this is no program (%s)", o->program,
+					strerror(errno))
+			     : sentence("--program=%s: goes with --time=warn or --time=fail",
+					o->program);
+	if (platform_under_launcher())
+		return sentence("check starts its own workers: run it without mpirun or srun");
+	return timed ? gate_time_check(o) : NULL;
+}
+
+static char *change(struct store *s, const struct gate_options *o)
+{
+	if (*o->import)
+		return baseline_import(s, o);
+	if (*o->save)
+		return baseline_save(s, o);
+	if (*o->drop)
+		return baseline_drop(s, o->drop);
+	return baseline_list(s, stdout);
+}
+
+static int with_options(const struct gate_options *o, const struct arguments *a)
+{
+	struct check c = {.o = o, .a = a};
+	bool reads = !*o->import && !*o->save && !*o->drop && (*o->export || !*o->against);
+	int status = EXIT_OK;
+	char *wrong = store_open(&c.store, o->db, reads ? STORE_READ : STORE_WRITE);
+
+	if (!wrong && *o->export) {
+		wrong = export(c.store, o);
+	} else if (!wrong && *o->against) {
+		status = against(&c);
+		gate_fini(&c);
+	} else if (!wrong) {
+		wrong = change(c.store, o);
+	}
+	store_close(c.store);
+	return wrong ? complain(wrong) : status;
+}
+
+static bool is_bare(const char *name)
+{
+	const struct option *o = option_find(options, name);
+	char *wrong = o ? NULL : config_check(name, "true", &o);
+
+	free(wrong);
+	return !wrong && o->type == OPT_BOOL;
+}
+
+static int check(int argc, char **argv)
+{
+	struct gate_options o;
+	struct arguments a;
+	char *wrong = arguments_read(&a, argc, argv, is_bare);
+
+	if (wrong)
+		return complain(wrong);
+	option_default(options, &o);
+	unsigned set = given(&a);
+	wrong = arguments_take(&a, options, &o);
+	int status = EXIT_OK;
+	if (!wrong && a.help)
+		command_help(stdout, &command_check);
+	else if (wrong || (wrong = check_options(&o, &a, set)))
+		status = complain(wrong);
+	else
+		status = with_options(&o, &a);
+	arguments_free(&a);
+	return status;
+}
+
+const struct command command_check = {
+	.name = "check",
+	.summary = "hold this program's results to a baseline",
+	.usage = "[--save=NAME | --against=NAME] [--option=value ...]",
+	.about = "Keeps named baselines of finished runs, and says whether this program still "
+		 "does as well: every run of the baseline, a cell and a seed, is made again, "
+		 "unless this very build (the same commit, without changes) has made it since. "
+		 "Exit status: 0 as good as the baseline, 1 worse, 2 cannot compare, 130 "
+		 "interrupted; the same command goes on then.\n\n"
+		 "A cell fails when its last test accuracy, test loss or train loss is worse by "
+		 "more than --min-accuracy or --min-loss, and this by more than chance: a "
+		 "one-sided t test of the differences seed by seed (with other --seeds Welch's), "
+		 "corrected for the number of tests of the whole check (Holm), has p < --alpha. It "
+		 "fails, too, when a run failed, diverged or is missing, and when a simulated time "
+		 "is not exactly what it was. Real times are compared with --time only, between "
+		 "two programs that run in turn.\n\n"
+		 "Three seeds a cell are the least; five see smaller differences. Options of "
+		 "mvbench run may be given with --against, and have to be those of the baseline.",
+	.options = options,
+	.bare = is_bare,
+	.run = check,
+};

@@ -1,0 +1,258 @@
+/*
+ * manual.c - mvbench help: a topic, the manual page, and the completion of words in a shell; all
+ * made from the tables that the program runs by.
+ */
+#include "results/help/help.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+extern const struct command command_manual;
+
+struct help_options {
+	const char *man, *completion;
+};
+
+static const struct option options[] = {
+	{.name = "man",
+	 .type = OPT_STRING,
+	 .offset = offsetof(struct help_options, man),
+	 .def = "",
+	 .help = "writes the manual page in roff, to be read with man -l; of one command with "
+		 "--man=COMMAND [command]"},
+	{.name = "completion",
+	 .type = OPT_CHOICE,
+	 .offset = offsetof(struct help_options, completion),
+	 .def = "none",
+	 .choices = "none|bash",
+	 .help = "writes a script that completes mvbench's words in this shell; try it with: "
+		 "source <(mvbench help --completion=bash)"},
+	{.name = NULL},
+};
+
+static const char about_all[] = "A benchmark of synchronisation strategies for distributed SGD.";
+
+/* ---- Without a topic ----------------------------------------------------- */
+
+void manual_overview(FILE *f)
+{
+	fprintf(f, "usage: mvbench COMMAND [--option=value ...]\n\n%s\n\n", about_all);
+	for (const struct command *const *c = commands; *c; c++)
+		fprintf(f, "  %-9s %s\n", (*c)->name, (*c)->summary);
+	fputs("\nmvbench COMMAND --help says more, and mvbench help TOPIC; mvbench help topics "
+	      "lists some.\n"
+	      "To begin with:\n"
+	      "  mvbench run --workload=mlp --strategy=allreduce --workers=2 --epochs=3\n"
+	      "  mvbench table\n",
+	      f);
+}
+
+/* ---- The manual page ----------------------------------------------------- */
+
+static void start_manual(const struct help *p, const char *name, const char *what)
+{
+	char upper[64];
+
+	snprintf(upper, sizeof upper, "%s", name);
+	for (char *c = upper; *c; c++)
+		*c = (char)(*c >= 'a' && *c <= 'z' ? *c - 'a' + 'A' : *c);
+	fprintf(p->f, ".TH %s 1 \"\" \"mvbench\" \"User Commands\"\n.SH NAME\n%s \\- %s\n", upper,
+		name, what);
+}
+
+/* A head a topic of this kind, with all that there is to say of it. */
+static void whole_kind(const struct help *p, const struct topic *all, const char *head,
+		       const char *kind)
+{
+	help_head(p, 1, head);
+	for (const struct topic *t = all; t->name; t++) {
+		if (strcmp(t->kind, kind) != 0)
+			continue;
+		help_head(p, 2, t->name);
+		help_words(p, t->summary);
+		t->print(p, t, all);
+	}
+}
+
+static void list_kind(const struct help *p, const struct topic *all, const char *head,
+		      const char *kind)
+{
+	help_head(p, 1, head);
+	topics_list(p, all, kind);
+}
+
+static void topic_as_section(const struct help *p, const struct topic *all, const char *head,
+			     const char *topic)
+{
+	help_head(p, 1, head);
+	topic_print(p, all, topic);
+}
+
+static void experiment(const struct help *p, const struct topic *all)
+{
+	help_head(p, 1, "THE EXPERIMENT");
+	help_words(p, "The options of mvbench run, which other commands that run experiments take "
+		      "too.");
+	help_options(p, NULL, run_options);
+	whole_kind(p, all, "STRATEGIES", "strategy");
+	whole_kind(p, all, "WORKLOADS", "workload");
+	list_kind(p, all, "UPDATERS", "updater");
+}
+
+static void ending(const struct help *p, const struct topic *all)
+{
+	topic_as_section(p, all, "EXIT STATUS", "exit-status");
+	help_head(p, 1, "SEE ALSO");
+	help_words(p, "mpirun(1), sqlite3(1), gnuplot(1)");
+}
+
+static void whole_manual(const struct help *p, const struct topic *all)
+{
+	start_manual(p, "mvbench", "compare synchronisation strategies of distributed SGD");
+	help_head(p, 1, "SYNOPSIS");
+	help_words(p, "mvbench COMMAND [--option=value ...]");
+	help_head(p, 1, "DESCRIPTION");
+	help_words(p, about_all);
+	help_words(p, "Real models are trained on real data by one loop, and differ in nothing but "
+		      "how their workers keep in step; or the workers are simulated, in virtual "
+		      "time. Accuracy and time of every epoch go into an SQLite file, and "
+		      "comparisons are made from it.");
+	whole_kind(p, all, "COMMANDS", "command");
+	experiment(p, all);
+	list_kind(p, all, "SIMULATED PLATFORMS", "platform");
+	list_kind(p, all, "FIGURES", "figure");
+	topic_as_section(p, all, "JOB FILES", "sweep-files");
+	topic_as_section(p, all, "DATABASE", "database");
+	ending(p, all);
+}
+
+static void command_manual_of(const struct help *p, const struct topic *all,
+			      const struct command *c)
+{
+	char *name = sentence("mvbench-%s", c->name);
+
+	start_manual(p, name, c->summary);
+	help_command(p, 1, c);
+	if (strcmp(c->name, "run") == 0)
+		experiment(p, all);
+	ending(p, all);
+	free(name);
+}
+
+static const struct command *find_command(const char *name)
+{
+	for (const struct command *const *c = commands; *c; c++)
+		if (strcmp((*c)->name, name) == 0)
+			return *c;
+	return NULL;
+}
+
+static int manual(const char *of)
+{
+	const struct help p = {.f = stdout, .roff = true};
+	const struct command *c = find_command(of);
+
+	if (!c && *of)
+		return complain(sentence("--man=%s: there is no such command; mvbench --help lists "
+					 "them",
+					 of));
+	struct topic *all = topics_make();
+	if (c)
+		command_manual_of(&p, all, c);
+	else
+		whole_manual(&p, all);
+	topics_free(all);
+	return EXIT_OK;
+}
+
+/* ---- The command --------------------------------------------------------- */
+
+static char *no_such_topic(const struct topic *all, const char *asked)
+{
+	size_t n = 0, dashes = strncmp(asked, "--", 2) == 0 ? 2 : 0;
+
+	while (all[n].name)
+		n++;
+	const char **name = must(calloc(n + 1, sizeof *name));
+	for (size_t i = 0; i < n; i++)
+		name[i] = all[i].name;
+	const char *near = nearest(asked + dashes, name, n);
+	free(name);
+	if (near)
+		return sentence("%s: there is no such topic; did you mean %s?", asked, near);
+	return sentence("%s: there is no such topic; mvbench help topics lists what there is",
+			asked);
+}
+
+/* What has dashes is a topic too, if it is no option of this command. */
+static int print_topics(const struct arguments *a)
+{
+	const struct help p = {.f = stdout};
+	struct topic *all = topics_make();
+	char *wrong = NULL;
+
+	for (size_t i = 0; i < a->words + a->options && !wrong; i++) {
+		bool word = i < a->words;
+		char *name = word ? sentence("%s", a->word[i])
+				  : sentence("--%s", a->option[i - a->words].name);
+		if (i)
+			putchar('\n');
+		if (!topic_print(&p, all, name))
+			wrong = no_such_topic(all, name);
+		free(name);
+	}
+	topics_free(all);
+	return wrong ? complain(wrong) : EXIT_OK;
+}
+
+static bool bare(const char *name)
+{
+	return !option_find(options, name) || strcmp(name, "man") == 0;
+}
+
+static int run(int argc, char **argv)
+{
+	struct arguments a;
+	struct help_options o;
+	char *wrong = arguments_read(&a, argc, argv, bare);
+	const char *man = NULL;
+	int status = EXIT_OK;
+
+	if (wrong)
+		return complain(wrong);
+	option_default(options, &o);
+	for (size_t i = 0; i < a.options; i++)
+		if (strcmp(a.option[i].name, "man") == 0) {
+			a.option[i].value = a.option[i].value ? a.option[i].value : "";
+			man = a.option[i].value;
+		}
+	wrong = arguments_take(&a, options, &o);
+	if (wrong)
+		status = complain(wrong);
+	else if (a.help)
+		command_help(stdout, &command_manual);
+	else if (man)
+		status = manual(*man || !a.words ? man : a.word[0]);
+	else if (strcmp(o.completion, "bash") == 0)
+		completion_bash(stdout);
+	else if (a.words + a.options)
+		status = print_topics(&a);
+	else
+		manual_overview(stdout);
+	arguments_free(&a);
+	return status;
+}
+
+const struct command command_manual = {
+	.name = "help",
+	.summary = "explain a command, an option, a strategy, a figure, a table, ...",
+	.usage = "[TOPIC ...] [--option=value ...]",
+	.about =
+		"Explains a command, an option (with or without dashes, as in help easgd.beta), a "
+		"strategy, updater, workload, device or platform, a figure, a table or view of the "
+		"database, or a page: mvbench help topics lists those. What has the name of "
+		"something else too is asked for as KIND:NAME, such as table:run.",
+	.options = options,
+	.bare = bare,
+	.run = run,
+};

@@ -1,0 +1,513 @@
+/*
+ * topic.c - what one can ask help for, collected from the tables that the program runs by. Only the
+ * pages at the end of this file are written for help alone.
+ */
+#include "results/help/help.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- The list ------------------------------------------------------------ */
+
+struct list {
+	struct topic *topic;
+	size_t n;
+};
+
+static struct topic *add(struct list *l, const char *kind, const char *name, const char *summary,
+			 topic_function *print)
+{
+	l->topic = must(realloc(l->topic, (l->n + 2) * sizeof *l->topic));
+	l->topic[l->n] = (struct topic){.kind = kind,
+					.name = must(strdup(name)),
+					.summary = must(strdup(summary)),
+					.print = print};
+	l->topic[l->n + 1] = (struct topic){.name = NULL};
+	return &l->topic[l->n++];
+}
+
+void topics_free(struct topic *all)
+{
+	for (struct topic *t = all; t && t->name; t++) {
+		free(t->name);
+		free(t->summary);
+		free(t->path);
+	}
+	free(all);
+}
+
+void topics_list(const struct help *p, const struct topic *all, const char *kind)
+{
+	if (!p->roff)
+		fputc('\n', p->f);
+	for (const struct topic *t = all; t->name; t++)
+		if (strcmp(t->kind, kind) == 0)
+			help_row(p, t->name, t->summary);
+}
+
+static void title(const struct help *p, const struct topic *t, const char *kind)
+{
+	char *text = sentence("%s %s: %s", kind, t->name, t->summary);
+
+	if (!p->roff)
+		text_wrap(p->f, text, 0);
+	free(text);
+}
+
+static void words(const struct help *p, char *text)
+{
+	help_words(p, text);
+	free(text);
+}
+
+/* ---- Commands and their options ------------------------------------------ */
+
+static void print_command(const struct help *p, const struct topic *t, const struct topic *all)
+{
+	const struct command *c = t->of;
+
+	(void)all;
+	help_command(p, 2, c);
+}
+
+static void add_commands(struct list *l)
+{
+	for (const struct command *const *c = commands; *c; c++)
+		add(l, "command", (*c)->name, (*c)->summary, print_command)->of = *c;
+}
+
+/* Which recipes say something else than the default. */
+static void tell_recipes(const struct help *p, const struct option *o)
+{
+	for (size_t i = 0; workloads[i]; i++)
+		for (const struct setting *r = workloads[i]->recipe; r && r->name; r++)
+			if (strcmp(r->name, o->name) == 0)
+				fprintf(p->f, "%*s%s: --%s=%s\n", 34, "", workloads[i]->plugin.name,
+					r->name, r->value);
+}
+
+static void print_option(const struct help *p, const struct topic *t, const struct topic *all)
+{
+	const struct option *o = t->of;
+	bool core = !t->owner, plugin = core || strchr(t->name, '.');
+	char *left, *right, column[64];
+
+	(void)all;
+	option_words(o, plugin ? t->owner : NULL, &left, &right);
+	if (core)
+		fprintf(p->f, "an option of mvbench run:\n");
+	else if (plugin)
+		fprintf(p->f, "an option of %s %s:\n",
+			strategy_find(t->owner) ? "strategy" : "workload", t->owner);
+	else
+		fprintf(p->f, "an option of mvbench %s:\n", t->owner);
+	help_row(p, left, right);
+	free(left);
+	free(right);
+	if (core) {
+		tell_recipes(p, o);
+		snprintf(column, sizeof column, "%s", o->name);
+		for (char *c = column; *c; c++)
+			*c = *c == '-' || *c == '.' ? '_' : *c;
+		if (!o->incidental)
+			words(p, sentence("It is column %s of table run.", column));
+	} else if (plugin) {
+		words(p, sentence("It is row '%s' of a run in table run_option.", o->name));
+	}
+}
+
+static void add_options(struct list *l, const struct option *table, const char *owner, bool plugin)
+{
+	for (const struct option *o = table; o && o->name; o++) {
+		char *name = plugin ? sentence("%s.%s", owner, o->name) : sentence("%s", o->name);
+		struct topic *t = add(l, "option", name, o->help, print_option);
+		t->owner = owner;
+		t->of = o;
+		free(name);
+	}
+}
+
+static void add_all_options(struct list *l)
+{
+	add_options(l, run_options, NULL, false);
+	for (size_t i = 0; strategies[i]; i++)
+		add_options(l, strategies[i]->plugin.options, strategies[i]->plugin.name, true);
+	for (size_t i = 0; workloads[i]; i++)
+		add_options(l, workloads[i]->plugin.options, workloads[i]->plugin.name, true);
+	for (const struct command *const *c = commands; *c; c++)
+		add_options(l, (*c)->options, (*c)->name, false);
+}
+
+/* ---- Plug-ins, devices, platforms ---------------------------------------- */
+
+static void print_strategy(const struct help *p, const struct topic *t, const struct topic *all)
+{
+	(void)all;
+	title(p, t, "strategy");
+	help_options(p, t->name, strategy_find(t->name)->plugin.options);
+	if (!p->roff)
+		words(p, sentence("mvbench run --strategy=%s takes it.", t->name));
+}
+
+static void print_workload(const struct help *p, const struct topic *t, const struct topic *all)
+{
+	const struct workload *w = workload_find(t->name);
+	char *text = recipe_words(w->recipe);
+
+	(void)all;
+	title(p, t, "workload");
+	if (*text)
+		words(p, sentence("Its recipe, which holds where you say nothing: %s", text));
+	free(text);
+	help_options(p, t->name, w->plugin.options);
+	if (w->dataset->needs)
+		words(p, sentence("It needs %s.", w->dataset->needs));
+	if (!p->roff)
+		words(p, sentence("mvbench run --workload=%s trains it.", t->name));
+}
+
+static void print_updater(const struct help *p, const struct topic *t, const struct topic *all)
+{
+	(void)all;
+	title(p, t, "updater");
+	if (p->roff)
+		return;
+	fputc('\n', p->f);
+	for (size_t i = 0; strategies[i]; i++)
+		if (option_find(strategies[i]->plugin.options, "updater"))
+			fprintf(p->f, "  mvbench run --strategy=%s --%s.updater=%s\n",
+				strategies[i]->plugin.name, strategies[i]->plugin.name, t->name);
+}
+
+static void print_device(const struct help *p, const struct topic *t, const struct topic *all)
+{
+	(void)all;
+	title(p, t, "device");
+	words(p, sentence("mvbench run --device=%s takes it; mvbench list devices says whether it "
+			  "can be used here.",
+			  t->name));
+}
+
+static void print_platform(const struct help *p, const struct topic *t, const struct topic *all)
+{
+	(void)all;
+	title(p, t, "platform");
+	words(p, sentence("mvbench run --platform=sim --sim.platform=%s simulates it.",
+			  strchr(t->name, ':') + 1));
+}
+
+static void add_catalogued(void *ctx, const char *kind, const char *name, const char *summary)
+{
+	static const struct {
+		const char *kind;
+		topic_function *print;
+	} row[] = {{"strategy", print_strategy},
+		   {"workload", print_workload},
+		   {"updater", print_updater},
+		   {"device", print_device},
+		   {"platform", print_platform}};
+
+	for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+		if (strcmp(kind, row[i].kind) == 0)
+			add(ctx, row[i].kind, name, summary, row[i].print);
+}
+
+static void print_figure(const struct help *p, const struct topic *t, const struct topic *all)
+{
+	(void)all;
+	title(p, t, "figure");
+	words(p, sentence("mvbench plot %s draws it, from %s.sql and %s.gp.", t->name, t->path,
+			  t->path));
+}
+
+static void add_figure(void *ctx, const struct word *w)
+{
+	char *all = sentence("%s%s%s", w->summary, *w->needs ? " " : "", w->needs);
+
+	add(ctx, "figure", w->name, all, print_figure)->path = must(strdup(w->path));
+	free(all);
+}
+
+static void add_figures(struct list *l)
+{
+	for (const struct command *const *c = commands; *c; c++)
+		if ((*c)->words)
+			(*c)->words(add_figure, l);
+}
+
+/* ---- The database's tables and views: schema.sql, read ------------------- */
+
+/* The comment that ends where `at` does, without its dashes; on the heap. */
+static char *comment_above(const char *schema, const char *at)
+{
+	const char *from = at;
+	char *text = NULL;
+	size_t n;
+
+	while (from > schema) {
+		const char *line = from - 1;
+		while (line > schema && line[-1] != '\n')
+			line--;
+		if (strncmp(line, "--", 2) != 0)
+			break;
+		from = line;
+	}
+	FILE *f = must(open_memstream(&text, &n));
+	while (from < at) {
+		int line = (int)strcspn(from, "\n"), skip = strncmp(from, "-- ", 3) == 0 ? 3 : 2;
+		fprintf(f, "%.*s\n", line - skip, from + skip);
+		from += line + 1;
+	}
+	fclose(f);
+	return text;
+}
+
+/* The columns of a view, of which schema.sql has the query only. */
+static char *columns_of(const char *view)
+{
+	char *sql = sentence("SELECT name FROM pragma_table_info('%s')", view), *text = NULL;
+	sqlite3 *db = NULL;
+	sqlite3_stmt *q = NULL;
+	size_t n;
+	FILE *f = must(open_memstream(&text, &n));
+
+	if (sqlite3_open(":memory:", &db) == SQLITE_OK &&
+	    sqlite3_exec(db, database_schema(), NULL, NULL, NULL) == SQLITE_OK &&
+	    sqlite3_prepare_v2(db, sql, -1, &q, NULL) == SQLITE_OK)
+		for (int i = 0; sqlite3_step(q) == SQLITE_ROW; i++)
+			fprintf(f, "%s%s", i ? ", " : "", (const char *)sqlite3_column_text(q, 0));
+	sqlite3_finalize(q);
+	sqlite3_close(db);
+	fclose(f);
+	free(sql);
+	return text;
+}
+
+static void print_table(const struct help *p, const struct topic *t, const struct topic *all)
+{
+	const char *create = t->of;
+	bool view = strncmp(create, "CREATE VIEW", 11) == 0;
+	char *above = comment_above(database_schema(), create);
+
+	(void)all;
+	if (!p->roff)
+		fprintf(p->f, "%s %s of the database\n", view ? "view" : "table", t->name);
+	if (*above)
+		help_verbatim(p, above);
+	if (view) {
+		char *columns = columns_of(t->name);
+		words(p, sentence("Columns: %s", columns));
+		free(columns);
+	} else {
+		const char *body = strchr(create, '\n') + 1, *end = strstr(body, "\n)");
+		char *text = sentence("%.*s", (int)(end - body), body);
+		help_verbatim(p, text);
+		free(text);
+	}
+	free(above);
+}
+
+/* What comes before the first full stop, colon or semicolon, in one line; without a head that is
+ * all capitals. */
+static void shorten(char *text)
+{
+	size_t head = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+	char *c = text;
+
+	if (head > 1 && strchr(":\n", text[head]))
+		memmove(text, text + head + 1, strlen(text + head));
+	memmove(text, text + strspn(text, " "), strlen(text + strspn(text, " ")) + 1);
+	for (; *c && !(strchr(".:;", *c) && strchr(" \n", c[1])); c++)
+		if (*c == '\n')
+			*c = ' ';
+	*c = '\0';
+}
+
+static void add_tables(struct list *l)
+{
+	static const char *const starts[] = {"\nCREATE TABLE ", "\nCREATE VIEW "};
+
+	for (size_t i = 0; i < 2; i++)
+		for (const char *at = database_schema(); (at = strstr(at, starts[i])); at++) {
+			const char *from = at + strlen(starts[i]);
+			char *name = must(strndup(from, strcspn(from, " (\n")));
+			char *above = comment_above(database_schema(), at + 1);
+			shorten(above);
+			add(l, "table", name,
+			    *above ? above
+			    : i    ? "a view"
+				   : "a table",
+			    print_table)
+				->of = at + 1;
+			free(above);
+			free(name);
+		}
+}
+
+/* ---- Pages --------------------------------------------------------------- */
+
+static void print_kind(const struct help *p, const struct topic *t, const struct topic *all)
+{
+	if (!p->roff)
+		fprintf(p->f, "%s\n", t->summary);
+	topics_list(p, all, t->of);
+	if (!p->roff)
+		words(p, sentence("mvbench help NAME says more of one."));
+}
+
+static void print_page(const struct help *p, const struct topic *t, const struct topic *all)
+{
+	const char *const *part = t->of;
+
+	(void)all;
+	if (!p->roff)
+		fprintf(p->f, "%s\n", t->summary);
+	help_words(p, part[0]);
+	if (part[1])
+		help_verbatim(p, part[1]);
+	if (part[1] && part[2])
+		help_words(p, part[2]);
+}
+
+static void print_statuses(const struct help *p, const struct topic *t, const struct topic *all)
+{
+	static const struct {
+		int status;
+		const char *means;
+	} row[] = {
+		{EXIT_OK, "all went well"},
+		{EXIT_FAILED, "something failed while it ran; of a check: it did not pass"},
+		{EXIT_USER, "cannot run like this: one sentence says what is wrong, and nothing is "
+			    "written"},
+		{EXIT_DIVERGED, "the training diverged: a loss was not finite, or more than ten "
+				"times that before training"},
+		{EXIT_INTERRUPTED, "interrupted, as by Ctrl-C"},
+	};
+	char number[12];
+
+	(void)all;
+	if (!p->roff)
+		fprintf(p->f, "%s\n\n", t->summary);
+	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+		snprintf(number, sizeof number, "%d", row[i].status);
+		help_row(p, number, row[i].means);
+	}
+}
+
+static const char *const job_files[] = {
+	"A job file is INI: [defaults], then one section a group of cells. A key is an option of "
+	"mvbench run; its value is one, a list between commas, or a range of whole numbers a..b. A "
+	"section's cells are all combinations of its lists; what a section does not set comes from "
+	"[defaults], and options of mvbench sweep replace both.",
+	"[defaults]\n"
+	"workload = mlp\n"
+	"seed = 1..5\n"
+	"[asynchronous]\n"
+	"strategy = asgd\n"
+	"workers = 1,2,4\n"
+	"sync-every = 1,3,16\n",
+	"mvbench sweep FILE.ini --dry-run lists the cells and which are finished; those are not "
+	"run "
+	"again. Equal cells are run once. Options of a strategy or workload that a cell does not "
+	"use are left out of it, so [defaults] can hold them for all. Where one value is a list "
+	"itself, as in --speed, blanks separate it. label, db and hostfile take one value, as it "
+	"stands, commas and quotes too. What follows a blank and a semicolon is a comment.",
+};
+
+static const char *const database_page[] = {
+	"Results are one SQLite file (--db): tables hold what was measured, and views do all "
+	"arithmetic, so that any tool that reads SQLite gets the same figures. mvbench opens files "
+	"of older versions and brings them up to date.",
+	"sqlite3 mvbench.db \"SELECT config, seed, test_accuracy, epoch_seconds FROM "
+	"run_summary\"\n",
+	NULL,
+};
+
+static void print_database(const struct help *p, const struct topic *t, const struct topic *all)
+{
+	print_page(p, t, all);
+	topics_list(p, all, "table");
+	if (!p->roff)
+		words(p, sentence("mvbench help TABLE shows its columns; where a command has the "
+				  "same name, mvbench help table:NAME does."));
+}
+
+static void add_pages(struct list *l)
+{
+	static const struct {
+		const char *name, *summary;
+		const void *of;
+		topic_function *print;
+	} page[] = {
+		{"strategies", "how workers can be kept in step (--strategy)", "strategy",
+		 print_kind},
+		{"updaters", "what a push can do to the model on a server (--asgd.updater)",
+		 "updater", print_kind},
+		{"workloads", "what can be trained (--workload)", "workload", print_kind},
+		{"devices", "where a worker can compute (--device)", "device", print_kind},
+		{"platforms", "what can be simulated (--sim.platform)", "platform", print_kind},
+		{"figures", "what mvbench plot can draw", "figure", print_kind},
+		{"commands", "what mvbench can do", "command", print_kind},
+		{"options", "every option of every command and plug-in", "option", print_kind},
+		{"topics", "pages of help", "page", print_kind},
+		{"sweep-files", "job files of mvbench sweep", job_files, print_page},
+		{"database", "where results are kept", database_page, print_database},
+		{"exit-status", "what the exit status of a command says", NULL, print_statuses},
+	};
+
+	for (size_t i = 0; i < sizeof page / sizeof *page; i++)
+		add(l, "page", page[i].name, page[i].summary, page[i].print)->of = page[i].of;
+}
+
+struct topic *topics_make(void)
+{
+	struct list l = {.n = 0};
+
+	add_pages(&l);
+	add_commands(&l);
+	catalogue_each(add_catalogued, &l);
+	add_figures(&l);
+	add_tables(&l);
+	add_all_options(&l);
+	return l.topic;
+}
+
+/* ---- Finding one --------------------------------------------------------- */
+
+/* Is this what was asked for? Options may come with their dashes and a value. */
+static bool is_named(const struct topic *t, const char *asked)
+{
+	size_t kind = strlen(t->kind);
+
+	if (strncmp(asked, t->kind, kind) == 0 && asked[kind] == ':')
+		asked += kind + 1;
+	if (strncmp(asked, "--", 2) == 0)
+		return strcmp(t->kind, "option") == 0 &&
+		       strcspn(asked + 2, "=") == strlen(t->name) &&
+		       strncmp(asked + 2, t->name, strlen(t->name)) == 0;
+	return strcmp(asked, t->name) == 0;
+}
+
+bool topic_print(const struct help *p, const struct topic *all, const char *name)
+{
+	const struct topic *command = NULL;
+	bool any = false;
+
+	for (const struct topic *t = all; t->name; t++)
+		if (strcmp(t->kind, "command") == 0 && is_named(t, name))
+			command = t;
+	for (const struct topic *t = all; t->name; t++) {
+		if (!is_named(t, name))
+			continue;
+		if (any)
+			fputc('\n', p->f);
+		if (command && t != command) /* what a command says is long */
+			fprintf(p->f, "There is %s %s %s too: mvbench help %s:%s\n",
+				strchr("aeiou", *t->kind) ? "an" : "a", t->kind, t->name, t->kind,
+				t->name);
+		else
+			t->print(p, t, all);
+		any = true;
+	}
+	return any;
+}

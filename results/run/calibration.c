@@ -1,0 +1,594 @@
+/*
+ * calibration.c - what was measured of a machine: kept in the database, found again for a
+ * simulation, and made into a SimGrid platform of this machine.
+ */
+
+#include "results/run/run.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* ---- Keeping ---- */
+
+struct words {
+	const struct config *config;
+	char *text;
+};
+
+static void add_word(void *ctx, const char *part, const struct option *o, const char *value)
+{
+	struct words *w = ctx;
+	if (strcmp(part, "workload") != 0)
+		return;
+	char *longer = sentence("%s%s--%s.%s=%s", w->text, *w->text ? " " : "",
+				w->config->run.workload, o->name, value);
+	free(w->text);
+	w->text = longer;
+}
+
+char *workload_words(const struct config *c)
+{
+	struct words w = {.config = c, .text = must(strdup(""))};
+	config_each(c, add_word, &w);
+	return w.text;
+}
+
+char *calibration_key(const struct config *c)
+{
+	char *words = workload_words(c);
+	char *key = sentence("%s %s %lld %s %s %lld %lld", c->run.workload, words,
+			     (long long)c->run.batch, c->run.device, c->run.precision,
+			     (long long)c->run.threads, (long long)c->run.workers);
+	free(words);
+	return key;
+}
+
+static int bind_text(sqlite3_stmt *q, int i, const char *text)
+{
+	return sqlite3_bind_text(q, i, text, -1, SQLITE_TRANSIENT);
+}
+
+static int insert_points(struct store *s, int64_t id, const struct points *p)
+{
+	sqlite3_stmt *q;
+	int rc = sqlite3_prepare_v2(
+		s->db, "INSERT OR REPLACE INTO calibration_point VALUES (?1, ?2, ?3, ?4)", -1, &q,
+		NULL);
+	for (size_t i = 0; rc == SQLITE_OK && i < p->n; i++) {
+		sqlite3_bind_int64(q, 1, id);
+		bind_text(q, 2, p->point[i].name);
+		sqlite3_bind_double(q, 3, p->point[i].x);
+		sqlite3_bind_double(q, 4, p->point[i].value);
+		rc = sqlite3_step(q) == SQLITE_DONE ? sqlite3_reset(q) : sqlite3_errcode(s->db);
+	}
+	sqlite3_finalize(q);
+	return rc;
+}
+
+static int insert_calibration(struct store *s, const struct config *c, const struct plan *p)
+{
+	const struct machine *m = machine();
+	char *words = workload_words(c);
+	char *sql = sqlite3_mprintf(
+		"INSERT INTO calibration (made, host, cpu, cores, mpi, onednn, gpu, git_commit, "
+		"git_dirty, device, precision, threads, workload, workload_options, batch, params, "
+		"workers) VALUES (strftime('%%Y-%%m-%%dT%%H:%%M:%%SZ', 'now'), %Q, %Q, %d, %Q, %Q, "
+		"%Q, %Q, %d, %Q, %Q, %lld, %Q, %Q, %lld, %lld, %lld)",
+		m->host, m->cpu, m->cores, m->mpi, m->onednn, p->facts.model, m->git_commit,
+		(int)m->git_dirty, p->device, c->run.precision, (long long)c->run.threads,
+		c->run.workload, words, (long long)c->run.batch, (long long)p->params,
+		(long long)c->run.workers);
+	int rc = sqlite3_exec(s->db, sql, NULL, NULL, NULL);
+	sqlite3_free(sql);
+	free(words);
+	return rc;
+}
+
+static char *commit(struct store *s, int rc)
+{
+	char *wrong = NULL;
+	if (rc == SQLITE_OK)
+		rc = sqlite3_exec(s->db, "COMMIT", NULL, NULL, NULL);
+	if (rc != SQLITE_OK)
+		wrong = database_error(s, rc);
+	if (!sqlite3_get_autocommit(s->db))
+		sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+	return wrong;
+}
+
+char *calibration_save(struct store *s, const struct config *c, const struct plan *p,
+		       const struct points *points, int64_t *id)
+{
+	int rc = sqlite3_exec(s->db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
+	if (rc == SQLITE_OK)
+		rc = insert_calibration(s, c, p);
+	*id = sqlite3_last_insert_rowid(s->db);
+	if (rc == SQLITE_OK)
+		rc = insert_points(s, *id, points);
+	return commit(s, rc);
+}
+
+char *calibration_add(struct store *s, int64_t id, const struct points *points)
+{
+	int rc = sqlite3_exec(s->db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
+	if (rc == SQLITE_OK)
+		rc = insert_points(s, id, points);
+	return commit(s, rc);
+}
+
+int64_t calibration_last(struct store *s)
+{
+	sqlite3_stmt *q;
+	int64_t id = 0;
+	if (sqlite3_prepare_v2(s->db, "SELECT ifnull(max(id), 0) FROM calibration", -1, &q, NULL) !=
+	    SQLITE_OK)
+		return 0;
+	if (sqlite3_step(q) == SQLITE_ROW)
+		id = sqlite3_column_int64(q, 0);
+	sqlite3_finalize(q);
+	return id;
+}
+
+/* "-": it was not measured. */
+#define FIGURE(fmt, x) "ifnull(iif(" x " IS NULL, NULL, printf('" fmt "', " x ")), '-')"
+
+char *calibration_print(struct store *s, FILE *f, int64_t after)
+{
+	char number[24];
+	const char *const param[] = {number};
+	snprintf(number, sizeof number, "%lld", (long long)after);
+	return query_print(
+		s, f, FORMAT_TEXT,
+		"SELECT c.id, c.made, c.workload, c.batch, c.device, c.workers, c.cores,"
+		" " FIGURE(
+			"%.4g",
+			"1e3 * (SELECT avg(value) FROM calibration_point"
+			"  WHERE calibration_id = c.id AND name = 'step')") " AS 'step ms',"
+									    " " FIGURE(
+										    "%.4g",
+										    "1e3 * (SELECT "
+										    "value FROM "
+										    "calibration_"
+										    "point"
+										    "  WHERE "
+										    "calibration_"
+										    "id = c.id AND "
+										    "name = 'sync' "
+										    "AND x = "
+										    "c.params)") " "
+												 "A"
+												 "S"
+												 " "
+												 "'"
+												 "s"
+												 "y"
+												 "n"
+												 "c"
+												 " "
+												 "m"
+												 "s"
+												 "'"
+												 ","
+												 " " FIGURE(
+													 "%.4g",
+													 "1e3 * (SELECT value FROM calibration_point"
+													 "  WHERE calibration_id = c.id AND name = 'allreduce' AND x = c.params)") "  AS 'allreduce ms',"
+																						   " " FIGURE(
+																							   "%.3g",
+																							   "1e6 * (SELECT value FROM calibration_point"
+																							   "  WHERE calibration_id = c.id AND name = 'message' ORDER BY x LIMIT 1)") "  AS 'latency us'"
+																																     " FROM calibration AS c WHERE c.id > CAST(?1 AS INTEGER) ORDER BY c.id",
+		param, 1, NULL);
+}
+
+/* ---- Finding ---- */
+
+/* This machine is simulated: its own figures are wanted. */
+static bool is_local(const struct config *c)
+{
+	return strcmp(c->run.sim_platform, "local") == 0 ||
+	       strcmp(c->run.sim_platform, "sim:local") == 0;
+}
+
+/* The newest calibration of c's work with this many workers side by side; or the next smaller
+ * number, or the smallest. *workers gets it; 0 = there is none. */
+static int64_t find_calibration(struct store *s, const struct config *c, const struct plan *p,
+				int wanted, int *workers, int *cores)
+{
+	sqlite3_stmt *q;
+	int64_t id = 0;
+	char *words = workload_words(c);
+	int rc = sqlite3_prepare_v2(
+		s->db,
+		"SELECT max(id), workers, cores FROM calibration WHERE workload = ?1 AND "
+		"workload_options = ?2 AND batch = ?3 AND device = ?4 AND precision = ?5 AND "
+		"threads = ?6 AND (?8 = '' OR host IS NULL OR host = ?8) GROUP BY workers ORDER BY "
+		"workers <= ?7 DESC, abs(workers - ?7) "
+		"LIMIT 1",
+		-1, &q, NULL);
+	if (rc == SQLITE_OK) {
+		bind_text(q, 1, c->run.workload);
+		bind_text(q, 2, words);
+		sqlite3_bind_int64(q, 3, c->run.batch);
+		bind_text(q, 4, p->device);
+		bind_text(q, 5, c->run.precision);
+		sqlite3_bind_int64(q, 6, c->run.threads);
+		sqlite3_bind_int(q, 7, wanted);
+		bind_text(q, 8, is_local(c) ? machine()->host : "");
+		if (sqlite3_step(q) == SQLITE_ROW) {
+			id = sqlite3_column_int64(q, 0);
+			*workers = sqlite3_column_int(q, 1);
+			*cores = sqlite3_column_int(q, 2);
+		}
+		sqlite3_finalize(q);
+	}
+	free(words);
+	return id;
+}
+
+int64_t calibration_newest(struct store *s, const struct config *c, const struct plan *p)
+{
+	int workers = 0, cores;
+	int64_t id = find_calibration(s, c, p, (int)c->run.workers, &workers, &cores);
+	return workers == c->run.workers ? id : 0;
+}
+
+static void read_points(struct store *s, int64_t id, struct points *out)
+{
+	sqlite3_stmt *q;
+	if (sqlite3_prepare_v2(s->db,
+			       "SELECT name, x, value FROM calibration_point WHERE calibration_id "
+			       "= ?1 ORDER BY name, x",
+			       -1, &q, NULL) != SQLITE_OK)
+		return;
+	sqlite3_bind_int64(q, 1, id);
+	while (sqlite3_step(q) == SQLITE_ROW)
+		points_add(out, (const char *)sqlite3_column_text(q, 0),
+			   sqlite3_column_double(q, 1), sqlite3_column_double(q, 2));
+	sqlite3_finalize(q);
+}
+
+enum { VISITS_MOST = 99 };
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return x < y ? -1 : x > y;
+}
+
+static int visit_of(const struct point *p)
+{
+	int visit = strcmp(p->name, "step") == 0 && p->x >= 0 ? (int)p->x / STEP_BINS : -1;
+	return visit < VISITS_MOST ? visit : -1;
+}
+
+/* The steps of the visit whose mean is the median (of two, the smaller one). Costs were measured in
+ * the first one, at whose speed: returns how many times longer things take in the median one. */
+static double take_steps(struct simulation *s)
+{
+	double mean[VISITS_MOST] = {0}, sorted[VISITS_MOST];
+	int visits = 0;
+	for (size_t i = 0; i < s->points.n; i++) {
+		int visit = visit_of(&s->points.point[i]);
+		if (visit >= 0)
+			mean[visit] += s->points.point[i].value / STEP_BINS;
+		visits = visit >= visits ? visit + 1 : visits;
+	}
+	if (visits == 0)
+		return 1;
+	memcpy(sorted, mean, sizeof sorted);
+	qsort(sorted, (size_t)visits, sizeof *sorted, by_value);
+	for (size_t i = 0; i < s->points.n; i++) {
+		const struct point *p = &s->points.point[i];
+		int visit = visit_of(p);
+		if (visit >= 0 && mean[visit] == sorted[(visits - 1) / 2])
+			s->step_s[(int)p->x % STEP_BINS] = p->value;
+	}
+	return mean[0] > 0 ? sorted[(visits - 1) / 2] / mean[0] : 1;
+}
+
+static void take_curves(struct simulation *s, double slower)
+{
+	for (size_t i = 0; i < s->points.n; i++) {
+		const struct point *p = &s->points.point[i];
+		for (int k = 0; k < COSTS; k++) {
+			struct curve *c = &s->cost[k];
+			if (strcmp(p->name, cost_names[k]) != 0 || c->n == CURVE_POINTS)
+				continue;
+			c->x[c->n] = p->x;
+			c->y[c->n++] = slower * p->value;
+		}
+	}
+}
+
+/* More workers than cores: what they were measured to take, without what sharing a core accounts
+ * for, as the simulated host shares its cores itself. */
+static void take_out_sharing(struct simulation *s, int workers, int cores)
+{
+	double share = workers > cores && cores > 0 ? (double)cores / workers : 1;
+	for (int i = 0; i < STEP_BINS; i++)
+		s->step_s[i] *= share;
+	for (int k = 0; k < COSTS; k++)
+		for (int i = 0; i < s->cost[k].n; i++)
+			s->cost[k].y[i] *= share;
+}
+
+/* ---- This machine as a platform ---- */
+
+/* SMPI takes latency x lat-factor + bytes / (bandwidth x bw-factor) for a message, with factors by
+ * the message's size: with the line through two neighbours' times as factors, it takes what was
+ * measured. */
+enum { LATENCY_NS = 1000, ENVELOPE = 16 /* bytes that SMPI adds to a message */ };
+static const double bandwidth = 1e10; /* [bytes/s] */
+
+struct factors {
+	FILE *bandwidth, *latency;
+	char *bandwidth_text, *latency_text;
+	size_t n, ignored;
+	double last; /* length */
+};
+
+/* The first is for all that is shorter, too. SMPI wants each length once. */
+static void add_factor(struct factors *f, double from, double fixed_s, double byte_s)
+{
+	const char *comma = f->n ? ";" : "";
+	from = f->n ? round(from) : 0;
+	if (f->n && from <= f->last)
+		return;
+	fprintf(f->latency, "%s%.0f:%.6g", comma, from, fixed_s / (1e-9 * LATENCY_NS));
+	fprintf(f->bandwidth, "%s%.0f:%.6g", comma, from, 1 / (byte_s * bandwidth));
+	f->last = from;
+	f->n++;
+}
+
+/* Between two lengths; from: SMPI's. No latency can be below 0: where the line would need that,
+ * short pieces of it take what their middle does in proportion. */
+static void add_line(struct factors *f, double from, double y0, double to, double y1)
+{
+	enum { PIECES = 32 };
+	const double byte_s_least = 1e-12;
+	double slope = fmax((y1 - y0) / (to - from), byte_s_least), fixed = y0 - slope * from;
+	if (fixed >= 0) {
+		add_factor(f, from, fixed, slope);
+		return;
+	}
+	for (int k = 0; k < PIECES; k++) {
+		double start = from * pow(to / from, (double)k / PIECES),
+		       middle = from * pow(to / from, (k + 0.5) / PIECES);
+		if (round(start) < to)
+			add_factor(f, start, 0, (fixed + slope * middle) / middle);
+	}
+}
+
+static void add_factors(struct factors *f, const struct points *p)
+{
+	const struct point *before = NULL;
+	double last = 0;
+	for (size_t i = 0; i < p->n; i++) {
+		struct point *m = &p->point[i];
+		if (strcmp(m->name, "message") != 0)
+			continue;
+		double y = m->value > last ? m->value
+					   : last; /* noise: never faster than a shorter one */
+		if (before)
+			add_line(f, before->x + ENVELOPE, last, m->x + ENVELOPE, y);
+		before = m;
+		last = y;
+	}
+}
+
+/* From the heap. */
+static char *local_platform(const struct points *p, int cores)
+{
+	struct factors f = {.n = 0};
+	f.bandwidth = open_memstream(&f.bandwidth_text, &f.ignored);
+	f.latency = open_memstream(&f.latency_text, &f.ignored);
+	must(f.bandwidth);
+	must(f.latency);
+	add_factors(&f, p);
+	fclose(f.bandwidth);
+	fclose(f.latency);
+	char *config = f.n ? sentence("<config>\n\t<prop id=\"smpi/bw-factor\" value=\"%s\"/>\n"
+				      "\t<prop id=\"smpi/lat-factor\" value=\"%s\"/>\n</config>\n",
+				      f.bandwidth_text, f.latency_text)
+			   : must(strdup(""));
+	char *xml = sentence(
+		"<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM "
+		"\"https://simgrid.org/simgrid.dtd\">\n"
+		"<!-- This machine, as mvbench calibrate measured it: messages go through memory, "
+		"and take\n     what they were measured to take by the factors. -->\n"
+		"<platform version=\"4.1\">\n%s<zone id=\"local\" routing=\"Full\">\n"
+		"\t<prop id=\"description\" value=\"this machine, as calibrated\"/>\n"
+		"\t<host id=\"local\" speed=\"1Gf\" core=\"%d\"/>\n"
+		"\t<link id=\"memory\" bandwidth=\"%.0fBps\" latency=\"%dns\" "
+		"sharing_policy=\"FATPIPE\"/>\n"
+		"\t<route src=\"local\" dst=\"local\" symmetrical=\"NO\"><link_ctn "
+		"id=\"memory\"/></route>\n"
+		"</zone>\n</platform>\n",
+		config, cores, bandwidth, LATENCY_NS);
+	free(config);
+	free(f.bandwidth_text);
+	free(f.latency_text);
+	return xml;
+}
+
+#define IN_MEMORY "/proc/self/fd/"
+
+/* A name by which this process and its children can open the text. */
+static char *in_memory(const char *text)
+{
+	int fd = memfd_create("platform", 0);
+	CHECK(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text), "memfd: %m");
+	return sentence(IN_MEMORY "%d", fd);
+}
+
+/* ---- What a simulation needs ---- */
+
+static char *find_platform(const struct config *c, struct simulation *s, int cores)
+{
+	const char *name = c->run.sim_platform;
+	if (strncmp(name, "sim:", 4) == 0) /* as mvbench list shows it */
+		name += 4;
+	if (is_local(c)) {
+		char *xml = local_platform(&s->points, cores);
+		s->platform_file = in_memory(xml);
+		free(xml);
+		return NULL;
+	}
+	if (strchr(name, '/') || strstr(name, ".xml")) {
+		if (access(name, R_OK) != 0)
+			return sentence("--sim.platform=%s: %m; give a name of mvbench list "
+					"platforms, or a file of SimGrid's XML",
+					name);
+		s->platform_file = must(strdup(name));
+		return NULL;
+	}
+	char *inside = sentence("sim/platforms/%s.xml", name);
+	s->platform_file = installed_path(inside);
+	free(inside);
+	if (!s->platform_file)
+		return sentence("--sim.platform=%s: there is none of that name; mvbench list "
+				"platforms shows them",
+				name);
+	return NULL;
+}
+
+char *calibrate_words(const struct config *c, int workers)
+{
+	const struct run *r = &c->run;
+	char *words = workload_words(c), *all = NULL;
+	size_t n;
+	FILE *f = open_memstream(&all, &n);
+	must(f);
+	fprintf(f, "mvbench calibrate --workload=%s --batch=%lld%s%s", r->workload,
+		(long long)r->batch, *words ? " " : "", words);
+	if (strcmp(r->device, "auto") != 0)
+		fprintf(f, " --device=%s", r->device);
+	if (strcmp(r->precision, "float32") != 0)
+		fprintf(f, " --precision=%s", r->precision);
+	if (r->threads != 1)
+		fprintf(f, " --threads=%lld", (long long)r->threads);
+	if (*r->data_dir)
+		fprintf(f, " --data-dir=%s", r->data_dir);
+	fprintf(f, " --db=%s", r->db);
+	if (workers > 1 && workers != usable_cores() && workers != 2 * usable_cores())
+		fprintf(f, " --counts=1,%d", workers);
+	fclose(f);
+	free(words);
+	return all;
+}
+
+/* One worker alone knows nothing of an allreduce's sums: those of two workers. */
+static void take_sums(struct store *store, const struct config *c, const struct plan *p,
+		      struct simulation *s)
+{
+	struct simulation pair = {.calibration_id = 0};
+	int workers = 0, cores;
+	int64_t id = find_calibration(store, c, p, 2, &workers, &cores);
+	if (id == 0 || workers == 1)
+		return;
+	read_points(store, id, &pair.points);
+	take_curves(&pair, 1);
+	s->cost[COST_SUM] = pair.cost[COST_SUM];
+	free(pair.points.point);
+}
+
+static char *load_calibration(const struct config *c, const struct plan *p, struct simulation *s,
+			      int side_by_side, int *cores)
+{
+	struct store *store = NULL;
+	int workers = 0;
+	if (access(c->run.db, F_OK) != 0)
+		return NULL;
+	char *wrong = store_open(&store, c->run.db, STORE_READ);
+	if (wrong)
+		return wrong;
+	s->calibration_id = find_calibration(store, c, p, side_by_side, &workers, cores);
+	if (s->calibration_id) {
+		read_points(store, s->calibration_id, &s->points);
+		take_curves(s, take_steps(s));
+		take_out_sharing(s, workers, *cores);
+		if (s->cost[COST_SUM].n == 0)
+			take_sums(store, c, p, s);
+	}
+	store_close(store);
+	return NULL;
+}
+
+/* NULL, or a sentence: is there all that a simulation takes from a calibration? */
+static char *look_for_gaps(const struct config *c, const struct simulation *s, int side_by_side)
+{
+	bool messages = false;
+	for (size_t i = 0; i < s->points.n; i++)
+		messages |= strcmp(s->points.point[i].name, "message") == 0;
+	if (s->calibration_id && (!is_local(c) || messages || c->run.workers + c->run.servers == 1))
+		return NULL;
+	char *words = calibrate_words(c, side_by_side), *wrong;
+	if (!is_local(c))
+		wrong = sentence("--platform=sim: nobody has measured what a step takes; give "
+				 "--sim.step-time, or run: %s",
+				 words);
+	else
+		wrong = sentence("--sim.platform=local: this machine was not calibrated for %s; "
+				 "run: %s",
+				 s->calibration_id ? "messages between workers"
+						   : "this workload and batch",
+				 words);
+	free(words);
+	return wrong;
+}
+
+char *simulation_find(const struct config *c, const struct plan *p, struct simulation *s)
+{
+	double step = NAN;
+	int side_by_side = is_local(c) ? (int)c->run.workers : 1, cores = usable_cores();
+	*s = (struct simulation){.rows = (double)c->run.batch, .update_s = NAN};
+	char *wrong = time_check("sim.step-time", c->run.sim_step_time, &step);
+	if (!wrong)
+		wrong = time_check("sim.update-time", c->run.sim_update_time, &s->update_s);
+	if (!wrong && (isnan(step) || is_local(c)))
+		wrong = load_calibration(c, p, s, side_by_side, &cores);
+	if (!wrong && (isnan(step) || is_local(c)))
+		wrong = look_for_gaps(c, s, side_by_side);
+	if (!wrong)
+		wrong = find_platform(c, s, cores);
+	if (wrong) {
+		simulation_fini(s);
+		return wrong;
+	}
+	for (int i = 0; i < STEP_BINS && !isnan(step); i++)
+		s->step_s[i] = step;
+	if (!isnan(step)) /* whole: nothing of it is the update's */
+		s->cost[COST_SGD].n = 0;
+	return NULL;
+}
+
+/* A platform in memory is gone with its last descriptor. */
+static void close_platform(const char *file)
+{
+	int fd;
+	if (file && sscanf(file, IN_MEMORY "%d", &fd) == 1)
+		close(fd);
+}
+
+void simulation_fini(struct simulation *s)
+{
+	close_platform(s->platform_file);
+	free(s->platform_file);
+	free(s->points.point);
+	*s = (struct simulation){.platform_file = NULL};
+}
+
+char *simulation_check(const struct config *c, const struct plan *p)
+{
+	struct simulation s;
+	if (strcmp(c->run.platform, "sim") != 0)
+		return NULL;
+	char *wrong = simulation_find(c, p, &s);
+	if (!wrong)
+		simulation_fini(&s);
+	return wrong;
+}

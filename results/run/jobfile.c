@@ -1,0 +1,422 @@
+/*
+ * jobfile.c - a job file and the cells that it stands for.
+ *
+ * A job file is INI: [defaults], then one [section] a group of cells. A key is an option of
+ * `mvbench run`; its value a list, of which a..b is a range of whole numbers. A section's cells are
+ * all combinations of its lists; what it does not set comes from [defaults], and what the command
+ * line sets replaces both. Equal cells are run once.
+ */
+#include "results/run/run.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <ini.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CELLS_MAX = 20000, RANGE_MAX = 10000 };
+
+/* ---- Reading a job file -------------------------------------------------- */
+
+/* One key and the values that it takes in turn. */
+struct axis {
+	char *name;
+	char **value;
+	size_t n;
+	int line; /* 0: the command line */
+};
+
+struct section {
+	char *name;
+	int line;
+	struct axis *axis;
+	size_t axes;
+};
+
+struct job {
+	const char *path;
+	struct section *section; /* the first is [defaults], whether it stands there or not */
+	size_t sections;
+	FILE *file;
+	int line;
+	char *wrong; /* the first thing that is */
+};
+
+static void axis_free(struct axis *a)
+{
+	free(a->name);
+	for (size_t i = 0; i < a->n; i++)
+		free(a->value[i]);
+	free(a->value);
+}
+
+static void section_add(struct job *j, char *name, int line)
+{
+	j->section = must(realloc(j->section, (j->sections + 1) * sizeof *j->section));
+	j->section[j->sections++] = (struct section){.name = name, .line = line};
+}
+
+static void job_free(struct job *j)
+{
+	for (size_t i = 0; i < j->sections; i++) {
+		struct section *s = &j->section[i];
+		for (size_t k = 0; k < s->axes; k++)
+			axis_free(&s->axis[k]);
+		free(s->axis);
+		free(s->name);
+	}
+	free(j->section);
+}
+
+static void axis_value(struct axis *a, char *value)
+{
+	a->value = must(realloc(a->value, (a->n + 1) * sizeof *a->value));
+	a->value[a->n++] = value;
+}
+
+/* Is this "a..b" with whole numbers? */
+static bool range_of(const char *text, long long *a, long long *b)
+{
+	int end = 0;
+
+	return sscanf(text, "%lld..%lld%n", a, b, &end) == 2 && text[end] == '\0' &&
+	       !isspace((unsigned char)*text);
+}
+
+/* Cuts "1, 4..6" into values; each is checked. A label or a file's name may have commas: where one
+ * value is all there can be, it is the whole text. Returns NULL or what is wrong. */
+static char *axis_read(struct axis *a, const char *name, const char *list)
+{
+	const struct option *o = option_find(run_options, name);
+	const bool whole = o && o->type == OPT_STRING && o->incidental;
+	char *wrong = NULL;
+
+	*a = (struct axis){.name = must(strdup(name))};
+	for (const char *at = list; !wrong; at++) {
+		size_t n = strcspn(at, whole ? "" : ",");
+		const char *next = at + n;
+		long long from, to;
+		while (n > 0 && isspace((unsigned char)*at))
+			at++, n--;
+		while (n > 0 && isspace((unsigned char)at[n - 1]))
+			n--;
+		char *item = must(strndup(at, n));
+		if (n == 0 && (*next == ',' || a->n > 0)) {
+			wrong = sentence("%s: the list \"%s\" has an empty place", name, list);
+		} else if (!whole && range_of(item, &from, &to)) {
+			if (to < from || to - from >= RANGE_MAX)
+				wrong = sentence(
+					"%s: the range %s does not rise, or is longer than %d",
+					name, item, RANGE_MAX);
+			for (long long x = from; !wrong && x <= to; x++) {
+				axis_value(a, sentence("%lld", x));
+				wrong = config_check(name, a->value[a->n - 1], &o);
+			}
+		} else {
+			axis_value(a, must(strdup(item)));
+			wrong = config_check(name, item, &o);
+		}
+		free(item);
+		at = next;
+		if (*at == '\0')
+			break;
+	}
+	if (!wrong && o->incidental && a->n > 1)
+		wrong = sentence(
+			"%s: one value is wanted; runs that differ in nothing else are one", name);
+	if (wrong)
+		axis_free(a);
+	return wrong;
+}
+
+static void job_wrong(struct job *j, int line, char *what)
+{
+	if (j->wrong) {
+		free(what);
+		return;
+	}
+	j->wrong = sentence("%s:%d: %s", j->path, line, what);
+	free(what);
+}
+
+/* A line "[name]": sections are known from here, for inih passes over empty ones and cuts long
+ * names. */
+static void job_header(struct job *j, const char *text)
+{
+	size_t n = strcspn(text + 1, "]");
+
+	if (text[1 + n] != ']' || n == 0)
+		return job_wrong(j, j->line, sentence("a section looks like [name]"));
+	char *name = must(strndup(text + 1, n));
+	if (strcmp(name, "defaults") == 0) {
+		if (j->section[0].line)
+			job_wrong(j, j->line,
+				  sentence("[defaults] stands on line %d already",
+					   j->section[0].line));
+		else if (j->sections > 1)
+			job_wrong(j, j->line,
+				  sentence("[defaults] stands before the other sections"));
+		j->section[0].line = j->line;
+		free(name);
+		return;
+	}
+	for (size_t i = 1; i < j->sections; i++)
+		if (strcmp(j->section[i].name, name) == 0)
+			job_wrong(j, j->line,
+				  sentence("[%s] stands on line %d already; give it another name, "
+					   "or put "
+					   "its keys there",
+					   name, j->section[i].line));
+	section_add(j, name, j->line);
+}
+
+/* inih's reader: a line at a time, counted. Indentation is dropped, for to inih it would mean that
+ * the line continues the value above. */
+static char *job_line(char *buf, int room, void *user)
+{
+	struct job *j = user;
+	char *line = fgets(buf, room, j->file);
+
+	if (!line)
+		return NULL;
+	if (j->line++ == 0 && strncmp(line, "\xef\xbb\xbf", 3) == 0)
+		memmove(line, line + 3, strlen(line + 3) + 1); /* some editors' mark of UTF-8 */
+	size_t n = strlen(line), blank = strspn(line, " \t");
+	if (n + 1 == (size_t)room && line[n - 1] != '\n') {
+		job_wrong(j, j->line, sentence("a line has at most %d characters", room - 2));
+		return NULL;
+	}
+	memmove(line, line + blank, n - blank + 1);
+	if (line[0] == '[')
+		job_header(j, line);
+	return line;
+}
+
+static int job_key(void *user, const char *section, const char *name, const char *value)
+{
+	struct job *j = user;
+	struct section *s = &j->section[j->sections - 1];
+	struct axis a;
+
+	if (j->wrong)
+		return 0;
+	if (!*section) {
+		job_wrong(j, j->line,
+			  sentence("%s stands in no section; [defaults] is missing", name));
+		return 0;
+	}
+	for (size_t i = 0; i < s->axes; i++)
+		if (strcmp(s->axis[i].name, name) == 0) {
+			job_wrong(j, j->line,
+				  sentence("%s is set on line %d already; for several values give "
+					   "a list",
+					   name, s->axis[i].line));
+			return 0;
+		}
+	char *wrong = axis_read(&a, name, value);
+	if (wrong) {
+		job_wrong(j, j->line, wrong);
+		return 0;
+	}
+	a.line = j->line;
+	s->axis = must(realloc(s->axis, (s->axes + 1) * sizeof *s->axis));
+	s->axis[s->axes++] = a;
+	return 1;
+}
+
+static char *job_read(struct job *j, const char *path)
+{
+	*j = (struct job){.path = path, .file = fopen(path, "r")};
+	if (!j->file)
+		return sentence("%s: %m", path);
+	section_add(j, must(strdup("defaults")), 0);
+	int line = ini_parse_stream(job_line, j, job_key, j);
+	if (ferror(j->file) && !j->wrong)
+		j->wrong = sentence("%s: cannot be read: %m", path);
+	fclose(j->file);
+	if (line > 0 && !j->wrong)
+		job_wrong(j, line, sentence("neither [section] nor key = value"));
+	else if (line < 0 && !j->wrong)
+		j->wrong = sentence("%s: cannot be read", path);
+	if (!j->wrong && j->sections == 1 && j->section[0].axes == 0)
+		j->wrong = sentence("%s: there is nothing in it; a job file has [sections] with "
+				    "key = value lines",
+				    path);
+	return j->wrong;
+}
+
+/* ---- Cells --------------------------------------------------------------- */
+
+static const struct axis *axis_find(const struct axis *a, size_t n, const char *name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(a[i].name, name) == 0)
+			return &a[i];
+	return NULL;
+}
+
+/* "mlp, asgd, 2 workers, sync-every 16": what, and what varies. */
+static char *describe(const struct config *c, const struct axis *const *axis, size_t axes,
+		      const struct setting *setting)
+{
+	static const char *const said[] = {"workload", "strategy", "workers"};
+	char *text = sentence("%s, %s, %lld worker%s", c->run.workload, c->run.strategy,
+			      (long long)c->run.workers, c->run.workers == 1 ? "" : "s");
+
+	for (size_t i = 0; i < axes; i++) {
+		const char *name = setting[i].name, *dot = strchr(name, '.');
+		bool skip = axis[i]->n < 2;
+		for (size_t k = 0; k < 3; k++)
+			skip |= strcmp(name, said[k]) == 0;
+		if (dot) { /* of a plug-in that is not this cell's */
+			size_t n = (size_t)(dot - name);
+			skip |= (strncmp(name, c->run.strategy, n) != 0 || c->run.strategy[n]) &&
+				(strncmp(name, c->run.workload, n) != 0 || c->run.workload[n]);
+		}
+		if (skip)
+			continue;
+		char *longer = sentence("%s, %s %s", text, name, setting[i].value);
+		free(text);
+		text = longer;
+	}
+	return text;
+}
+
+/* Takes c over. Returns false if there is one like it. */
+static bool sweep_add(struct sweep *s, struct config *c, const char *section, int line)
+{
+	struct cell cell = {.config = *c, .line = line};
+
+	config_hash(c, cell.hash);
+	for (size_t i = 0; i < s->cells; i++)
+		if (strcmp(s->cell[i].hash, cell.hash) == 0) {
+			config_fini(c);
+			s->duplicates++;
+			return false;
+		}
+	cell.section = must(strdup(section));
+	s->cell = must(realloc(s->cell, (s->cells + 1) * sizeof *s->cell));
+	s->cell[s->cells++] = cell;
+	return true;
+}
+
+/* All combinations of these axes; the last one turns fastest. */
+static char *expand(struct sweep *s, const struct job *j, const struct section *section,
+		    const struct axis *const *axis, size_t axes)
+{
+	size_t product = 1, k;
+	for (size_t i = 0; i < axes && product <= CELLS_MAX; i++)
+		product *= axis[i]->n;
+	if (s->cells + product > CELLS_MAX)
+		return sentence("%s:%d: [%s] makes more than %d cells; shorten its lists", j->path,
+				section->line, section->name, CELLS_MAX);
+	size_t *turn = must(calloc(axes + 1, sizeof *turn));
+	struct setting *setting = must(calloc(axes + 1, sizeof *setting));
+	char *wrong = NULL;
+
+	do {
+		struct config c;
+		for (size_t i = 0; i < axes; i++)
+			setting[i] = (struct setting){axis[i]->name, axis[i]->value[turn[i]]};
+		char *why = config_init(&c, setting, axes, true);
+		if (!why && c.run.sim_replay) {
+			config_fini(&c);
+			why = sentence("sim.replay: a replay has the options of the run that it "
+				       "repeats, and is no cell of a sweep; use mvbench run");
+		}
+		if (why)
+			wrong = sentence("%s:%d: [%s] %s", j->path, section->line, section->name,
+					 why);
+		else if (sweep_add(s, &c, section->name, section->line))
+			s->cell[s->cells - 1].what = describe(&c, axis, axes, setting);
+		free(why);
+		for (k = axes; k > 0 && ++turn[k - 1] == axis[k - 1]->n; k--)
+			turn[k - 1] = 0;
+	} while (k > 0 && !wrong);
+	free(turn);
+	free(setting);
+	return wrong;
+}
+
+static char *expand_section(struct sweep *s, const struct job *j, const struct section *section,
+			    const struct axis *over, size_t overs)
+{
+	const struct section *defaults = &j->section[0];
+	size_t n = 0, room = defaults->axes + section->axes + overs;
+	const struct axis **axis = must(calloc(room + 1, sizeof *axis));
+
+	for (size_t i = 0; section != defaults && i < defaults->axes; i++)
+		if (!axis_find(section->axis, section->axes, defaults->axis[i].name) &&
+		    !axis_find(over, overs, defaults->axis[i].name))
+			axis[n++] = &defaults->axis[i];
+	for (size_t i = 0; i < section->axes; i++)
+		if (!axis_find(over, overs, section->axis[i].name))
+			axis[n++] = &section->axis[i];
+	for (size_t i = 0; i < overs; i++)
+		axis[n++] = &over[i];
+	char *wrong = expand(s, j, section, axis, n);
+	free(axis);
+	return wrong;
+}
+
+/* The command line's options as axes; a later one replaces an earlier one of its name. */
+static char *read_over(const struct setting *given, size_t n, struct axis **over, size_t *overs)
+{
+	*over = must(calloc(n + 1, sizeof **over));
+	*overs = 0;
+	for (size_t i = 0; i < n; i++) {
+		struct axis a;
+		char *wrong =
+			axis_read(&a, given[i].name, given[i].value ? given[i].value : "true");
+		if (wrong)
+			return wrong;
+		size_t at = 0;
+		while (at < *overs && strcmp((*over)[at].name, a.name) != 0)
+			at++;
+		if (at < *overs)
+			axis_free(&(*over)[at]);
+		else
+			(*overs)++;
+		(*over)[at] = a;
+	}
+	return NULL;
+}
+
+char *sweep_read(const char *path, const struct setting *given, size_t n, struct sweep *s)
+{
+	struct job j = {.section = NULL};
+	struct axis *over = NULL;
+	size_t overs = 0;
+	char *wrong = settings_check(given, n);
+
+	*s = (struct sweep){.cell = NULL};
+	if (!wrong)
+		wrong = read_over(given, n, &over, &overs);
+	if (!wrong)
+		wrong = job_read(&j, path);
+	for (size_t i = j.sections > 1; !wrong && i < j.sections; i++)
+		wrong = expand_section(s, &j, &j.section[i], over, overs);
+	for (size_t i = 1; !wrong && i < s->cells; i++)
+		if (strcmp(s->cell[i].config.run.db, s->cell[0].config.run.db) != 0)
+			wrong = sentence("%s:%d: a sweep has one database, not %s and %s", path,
+					 s->cell[i].line, s->cell[0].config.run.db,
+					 s->cell[i].config.run.db);
+	job_free(&j);
+	for (size_t i = 0; i < overs; i++)
+		axis_free(&over[i]);
+	free(over);
+	if (wrong)
+		sweep_free(s);
+	return wrong;
+}
+
+void sweep_free(struct sweep *s)
+{
+	for (size_t i = 0; i < s->cells; i++) {
+		config_fini(&s->cell[i].config);
+		free(s->cell[i].section);
+		free(s->cell[i].what);
+	}
+	free(s->cell);
+	*s = (struct sweep){.cell = NULL};
+}

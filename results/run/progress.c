@@ -1,0 +1,183 @@
+/*
+ * progress.c - what is seen of a run while it runs: a bar on a terminal, lines elsewhere.
+ *
+ * The watching process draws, from the page that it shares with rank 0; workers print nothing.
+ */
+#include "results/run/run.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum { BAR_WIDTH = 24, LINE_MAX_WIDTH = 200, REDRAW_NS = 100000000 };
+#define SETTLED_S 0.3 /* an estimate from less is a guess */
+
+static int terminal_width(void)
+{
+	struct winsize size;
+
+	if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
+		return 80;
+	return size.ws_col < LINE_MAX_WIDTH ? size.ws_col : LINE_MAX_WIDTH;
+}
+
+void progress_start(struct progress *p)
+{
+	const char *term = getenv("TERM"), *no_colour = getenv("NO_COLOR");
+
+	p->terminal = !p->quiet && isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
+	p->colour = p->terminal && !(no_colour && *no_colour);
+	p->began = p->drawn = 0;
+	p->printed = 0;
+}
+
+/* NaN is "nan" without a sign, which says nothing. */
+static double unsigned_nan(double x)
+{
+	return isnan(x) ? fabs(x) : x;
+}
+
+static int64_t rows_of(const struct live *live)
+{
+	return __atomic_load_n(&live->rows, __ATOMIC_ACQUIRE);
+}
+
+/* Simulations of time alone know no losses. */
+static bool is_judged(const struct epoch_row *row)
+{
+	return !isnan(row->test_loss) || !isnan(row->test_accuracy);
+}
+
+void progress_epoch(FILE *f, const struct epoch_row *row, int64_t epochs)
+{
+	bool judged = is_judged(row);
+
+	if (row->epoch == 0 && !judged)
+		return;
+	fprintf(f, "epoch %lld/%lld", (long long)row->epoch, (long long)epochs);
+	if (row->epoch > 0)
+		fprintf(f, "  %.3f s", row->split.seconds);
+	if (row->epoch > 0 && (judged || !isnan(row->train_loss)))
+		fprintf(f, "  train loss %.4f", unsigned_nan(row->train_loss));
+	if (row->epoch > 0 && !isnan(row->train_accuracy))
+		fprintf(f, ", accuracy %.2f %%", 100 * row->train_accuracy);
+	if (judged)
+		fprintf(f, "  test loss %.4f", unsigned_nan(row->test_loss));
+	if (!isnan(row->test_accuracy))
+		fprintf(f, ", accuracy %.2f %%", 100 * row->test_accuracy);
+	fputc('\n', f);
+	fflush(f);
+}
+
+struct line {
+	char text[4 * LINE_MAX_WIDTH];
+	size_t n;
+};
+
+static void add(struct line *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void add(struct line *l, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	int n = vsnprintf(l->text + l->n, sizeof l->text - l->n, fmt, args);
+	va_end(args);
+	l->n += n > 0 ? (size_t)n : 0;
+	if (l->n >= sizeof l->text)
+		l->n = sizeof l->text - 1;
+}
+
+static void add_duration(struct line *l, double s)
+{
+	long long t = (long long)(s + 0.5);
+
+	if (t >= 3600)
+		add(l, "%lld:%02lld:%02lld", t / 3600, t / 60 % 60, t % 60);
+	else
+		add(l, "%lld:%02lld", t / 60, t % 60);
+}
+
+static double fraction_done(const struct live *live)
+{
+	double steps = (double)live->steps, epochs = (double)live->epochs;
+
+	if (steps <= 0 || epochs <= 0 || live->epoch < 1)
+		return 0;
+	double done = ((double)(live->epoch - 1) + (double)live->step / steps) / epochs;
+	return done < 1 ? done : 1;
+}
+
+static void draw(struct progress *p, const struct live *live)
+{
+	struct line left = {.n = 0}, right = {.n = 0};
+	int64_t rows = rows_of(live);
+	double done = fraction_done(live);
+	int width = terminal_width() - 1;
+
+	if (p->before)
+		add(&left, "%s", p->before);
+	if (live->state <= LIVE_LOADING) {
+		add(&left, "starting");
+	} else {
+		add(&left, "epoch %lld/%lld ", (long long)live->epoch, (long long)live->epochs);
+		add(&right, " %3.0f %%", 100 * done);
+		double so_far = p->began ? 1e-9 * (double)(clock_now() - p->began) : 0;
+		if (done > 0 && so_far > SETTLED_S) {
+			add(&right, "  ETA ");
+			add_duration(&right, so_far * (1 - done) / done);
+			if (p->later_s > 0) {
+				add(&right, ", all ");
+				add_duration(&right, so_far * (1 - done) / done + p->later_s);
+			}
+		}
+		if (rows > 0) {
+			const struct epoch_row *row = &live->row[rows - 1];
+			if (is_judged(row))
+				add(&right, "  loss %.3f", unsigned_nan(row->test_loss));
+			if (!isnan(row->test_accuracy))
+				add(&right, "  acc %.1f %%", 100 * row->test_accuracy);
+		}
+	}
+	int room = width - (int)left.n - (int)right.n - 2;
+	int bar = room < BAR_WIDTH ? room : BAR_WIDTH;
+	int full = (int)(done * bar + 0.5);
+
+	if (live->state <= LIVE_LOADING || bar < 4)
+		bar = -2;
+	fprintf(stderr, "\r%.*s", width, left.text);
+	if (bar > 0) {
+		fprintf(stderr, "[%s", p->colour ? "\033[32m" : "");
+		for (int i = 0; i < bar; i++)
+			fputc(i < full ? '=' : i == full ? '>' : ' ', stderr);
+		fprintf(stderr, "%s]", p->colour ? "\033[0m" : "");
+	}
+	room = width - (int)left.n - bar - 2;
+	fprintf(stderr, "%.*s\033[K", room > 0 ? room : 0, right.text);
+	fflush(stderr);
+}
+
+void progress_tick(void *self, const struct live *live)
+{
+	struct progress *p = self;
+	nsec now = clock_now();
+
+	if (!p->began && live->state >= LIVE_TRAINING)
+		p->began = now;
+	if (p->terminal && now - p->drawn >= REDRAW_NS - REDRAW_NS / 10) {
+		p->drawn = now;
+		draw(p, live);
+	}
+	int64_t rows = rows_of(live);
+
+	for (; !p->terminal && p->lines && p->printed < rows; p->printed++)
+		progress_epoch(stderr, &live->row[p->printed], live->epochs);
+}
+
+void progress_end(struct progress *p)
+{
+	if (p->terminal && p->drawn)
+		fputs("\r\033[K", stderr);
+}

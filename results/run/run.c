@@ -1,0 +1,571 @@
+/*
+ * run.c - mvbench run: one experiment, from the words of a command line to its row.
+ *
+ * The program has two lives here. In front, it checks everything, launches the workers, watches
+ * them and says how it ended. Under a launcher it is one of the workers: it trains, and rank 0
+ * records.
+ */
+#include "results/run/run.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+extern const struct command command_run;
+
+struct run_flags {
+	bool dry_run;
+	const char *format;
+};
+
+static const struct option run_flags[] = {
+	{.name = "dry-run",
+	 .type = OPT_BOOL,
+	 .offset = offsetof(struct run_flags, dry_run),
+	 .def = "false",
+	 .help = "check and print the configuration, train nothing"},
+	{.name = "format",
+	 .type = OPT_CHOICE,
+	 .offset = offsetof(struct run_flags, format),
+	 .def = "text",
+	 .choices = "text|json",
+	 .help = "of what is printed on stdout"},
+	{0},
+};
+
+/* ---- A worker's life ----------------------------------------------------- */
+
+/* Opens the store when the run begins: only rank 0's sink ever does. */
+struct recorder {
+	const char *db;
+	struct store *store;
+	struct sink sink;
+	int64_t id, epochs;
+	bool lines; /* nobody watches: say a line an epoch */
+};
+
+static char *record_begin(void *self, const struct experiment *e, int64_t *id)
+{
+	struct recorder *r = self;
+	char *wrong = store_open(&r->store, r->db, STORE_WRITE);
+
+	if (wrong)
+		return wrong;
+	r->sink = store_sink(r->store);
+	wrong = r->sink.begin(r->sink.self, e, id);
+	r->id = *id;
+	return wrong;
+}
+
+static char *record_epoch(void *self, const struct epoch_row *row, const struct split_row *ranks,
+			  int n, const int64_t *staleness)
+{
+	struct recorder *r = self;
+
+	if (r->lines)
+		progress_epoch(stderr, row, r->epochs);
+	return r->sink.epoch(r->sink.self, row, ranks, n, staleness);
+}
+
+static char *record_arrivals(void *self, const struct arrival *a, size_t n)
+{
+	struct recorder *r = self;
+
+	return r->sink.arrivals(r->sink.self, a, n);
+}
+
+static char *record_events(void *self, const struct slice *e, size_t n, size_t lost)
+{
+	struct recorder *r = self;
+
+	return r->sink.events(r->sink.self, e, n, lost);
+}
+
+static char *record_closing(void *self, const struct closing *c)
+{
+	struct recorder *r = self;
+
+	return r->sink.closing(r->sink.self, c);
+}
+
+static char *record_end(void *self, const char *status, const char *reason)
+{
+	struct recorder *r = self;
+
+	if (r->lines && reason)
+		fprintf(stderr, "mvbench: %s: %s\n", status, reason);
+	return r->sink.end(r->sink.self, status, reason);
+}
+
+/* Does this rank speak for all that a launcher started? */
+static bool first_rank(void)
+{
+	return rank_of_launcher() <= 0;
+}
+
+/* Every rank finds the same thing wrong; the first one says it. Frees it, returns the exit status.
+ * With a live page the status travels there: mpirun would make a fuss of any but 0. */
+static int refuse(char *wrong, struct live *live)
+{
+	if (first_rank() && live)
+		live_end(live, EXIT_USER, wrong);
+	else if (first_rank())
+		fprintf(stderr, "mvbench: %s\n", wrong);
+	free(wrong);
+	return live ? EXIT_OK : EXIT_USER;
+}
+
+static void say_device(const struct plan *p)
+{
+	const struct footprint *f = &p->footprint;
+
+	if (p->passed_over)
+		fprintf(stderr, "mvbench: computing on the cpu: %s\n", p->passed_over);
+	if (p->facts.free_bytes)
+		fprintf(stderr,
+			"mvbench: %s: a worker takes %.1f MB for parameters, %.1f for activations, "
+			"%.1f for the data set, and up to %.0f MB of workspace\n",
+			p->facts.model, 1e-6 * (double)f->parameters, 1e-6 * (double)f->activations,
+			1e-6 * (double)f->data, 1e-6 * (double)f->workspace);
+}
+
+static void say_oversubscribed(const struct config *c, const struct plan *p)
+{
+	char servers[40] = "";
+
+	if (c->run.servers)
+		snprintf(servers, sizeof servers, " and %lld server%s", (long long)c->run.servers,
+			 c->run.servers == 1 ? "" : "s");
+	if (p->oversubscribed)
+		fprintf(stderr,
+			"mvbench: oversubscribed: %lld worker%s%s share %d core%s, so their times "
+			"say little\n",
+			(long long)c->run.workers, c->run.workers == 1 ? "" : "s", servers,
+			p->cores, p->cores == 1 ? "" : "s");
+}
+
+/* Under a launcher of the user's nobody else says how it went. */
+static void say_result(const struct config *c, const struct recorder *r, int status,
+		       enum format format)
+{
+	char *wrong = NULL;
+
+	if (format == FORMAT_JSON)
+		wrong = query_run_json(r->store, stdout, r->id);
+	else
+		printf("run %lld: %s, %s, %lld workers: %s; see it with: mvbench table --runs "
+		       "--db=%s\n",
+		       (long long)r->id, c->run.workload, c->run.strategy,
+		       (long long)c->run.workers, outcome_word(status), c->run.db);
+	if (wrong)
+		complain(wrong);
+}
+
+static int work(const struct config *c, struct live *live, enum format format)
+{
+	struct recorder r = {.db = c->run.db, .epochs = c->run.epochs, .lines = !live};
+	struct sink sink = {.self = &r,
+			    .begin = record_begin,
+			    .epoch = record_epoch,
+			    .arrivals = record_arrivals,
+			    .events = record_events,
+			    .closing = record_closing,
+			    .end = record_end};
+	struct plan plan;
+	struct simulation simulation;
+	struct record *replay = NULL;
+
+	worker_introduce(c);
+	char *wrong = plan_make(c, &plan);
+	if (!wrong && world_is_virtual)
+		wrong = simulation_find(c, &plan, &simulation);
+	if (!wrong && world_is_virtual)
+		wrong = replay_load(c, &replay);
+	if (wrong)
+		return refuse(wrong, live);
+	if (world_is_virtual) {
+		simulation.replay = replay;
+		plan.simulation = &simulation;
+		panic_to(live->reason, sizeof live->reason);
+	}
+	if (!live && first_rank())
+		say_oversubscribed(c, &plan);
+	int status = train(c, &plan, &sink, live);
+	if (!live && r.id)
+		say_result(c, &r, status, format);
+	store_close(r.store);
+	replay_free(replay);
+	return live ? EXIT_OK : status;
+}
+
+static int work_in_child(void *ctx, struct live *live)
+{
+	return work(ctx, live, FORMAT_TEXT);
+}
+
+/* ---- In front ------------------------------------------------------------ */
+
+/* The workers are gone: nobody else will end their row. */
+static void bury(const struct config *c, const struct outcome *o)
+{
+	struct store *s = NULL;
+	char *wrong = store_open(&s, c->run.db, STORE_WRITE);
+
+	if (!wrong)
+		wrong = store_fail(s, o->id, o->why);
+	store_close(s);
+	if (wrong)
+		complain(wrong);
+}
+
+static void compare_models(const struct config *c, struct outcome *o)
+{
+	bool equal = false;
+	char *wrong = replay_compare(c, o->id, &equal, &o->replayed);
+
+	if (wrong)
+		complain(wrong);
+	o->differs = !equal;
+}
+
+void run_cell(const struct config *c, struct progress *p, struct outcome *o)
+{
+	struct watcher watcher = {.self = p, .tick = progress_tick};
+
+	*o = (struct outcome){.status = EXIT_FAILED};
+	progress_start(p);
+	o->status =
+		launch(c, "run", work_in_child, (void *)(uintptr_t)c, &watcher, &o->live, &o->why);
+	progress_end(p);
+	o->id = o->live ? o->live->id : 0;
+	bool ended = o->status == EXIT_OK || o->status == EXIT_DIVERGED;
+	if (o->id && !ended)
+		bury(c, o);
+	else if (o->id && c->run.sim_replay)
+		compare_models(c, o);
+}
+
+void outcome_fini(struct outcome *o)
+{
+	live_free(o->live);
+	free(o->why);
+	free(o->replayed);
+	*o = (struct outcome){.live = NULL};
+}
+
+const char *outcome_word(int status)
+{
+	return status == EXIT_OK            ? "done"
+	       : status == EXIT_DIVERGED    ? "diverged"
+	       : status == EXIT_INTERRUPTED ? INTERRUPTED
+					    : "failed";
+}
+
+static void print_cost(const struct live *live)
+{
+	const struct world_cost *c = &live->cost;
+
+	if (live->simulated)
+		printf("simulated %.4g s in %.3g s of wall time, %.3g events a second\n",
+		       c->simulated_s, c->wall_s, (double)c->events / fmax(c->wall_s, 1e-9));
+}
+
+static void print_result(const struct config *c, const struct outcome *o)
+{
+	const struct live *live = o->live;
+	double seconds = 0, best = NAN;
+
+	for (int64_t i = 0; i < live->rows; i++) {
+		seconds += live->row[i].split.seconds;
+		best = fmax(best, live->row[i].test_accuracy);
+	}
+	printf("run %lld: %s, %s, %lld worker%s: ", (long long)o->id, c->run.workload,
+	       c->run.strategy, (long long)c->run.workers, c->run.workers == 1 ? "" : "s");
+	if (o->status == EXIT_OK && live->rows > 0) {
+		const struct epoch_row *last = &live->row[live->rows - 1];
+		if (!isnan(last->test_accuracy))
+			printf("test accuracy %.2f %% (best %.2f %%), ", 100 * last->test_accuracy,
+			       100 * best);
+		if (!isnan(last->test_loss))
+			printf("test loss %.4f after ", last->test_loss);
+		printf("%lld epoch%s in %.3f s%s\n", (long long)last->epoch,
+		       last->epoch == 1 ? "" : "s", seconds,
+		       live->simulated ? " of virtual time" : "");
+		print_cost(live);
+	} else {
+		printf("%s\n", outcome_word(o->status));
+	}
+}
+
+void outcome_print(const struct config *c, const struct outcome *o, enum format format)
+{
+	struct store *s = NULL;
+	char *wrong = NULL;
+
+	if (o->why)
+		fprintf(stderr, "mvbench: %s\n", o->why);
+	if (o->id == 0)
+		return;
+	if (format != FORMAT_JSON) {
+		print_result(c, o);
+		if (o->replayed)
+			printf("%s\n", o->replayed);
+		return;
+	}
+	if (o->replayed)
+		fprintf(stderr, "mvbench: %s\n", o->replayed);
+	wrong = store_open(&s, c->run.db, STORE_READ);
+	if (!wrong)
+		wrong = query_run_json(s, stdout, o->id);
+	store_close(s);
+	if (wrong)
+		complain(wrong);
+}
+
+/* ---- --help and --dry-run ------------------------------------------------ */
+
+static void plugin_help(FILE *f, const char *part, const struct plugin *p,
+			const struct setting *recipe)
+{
+	if (!p->options && !(recipe && recipe->name))
+		return;
+	char *head = sentence("%s %s: %s", part, p->name, p->summary);
+	fputc('\n', f);
+	text_wrap(f, head, 0);
+	free(head);
+	char *own = recipe_words(recipe);
+	if (*own) {
+		fputs("  its own defaults: ", f);
+		text_wrap(f, own, 20);
+	}
+	free(own);
+	option_help(f, p->name, p->options);
+}
+
+static const char *value_given(const struct arguments *a, const char *name)
+{
+	const char *value = NULL;
+
+	for (size_t i = 0; i < a->options; i++)
+		if (strcmp(a->option[i].name, name) == 0)
+			value = a->option[i].value;
+	return value;
+}
+
+/* The core options, and every plug-in's, or only those of the plug-ins that are named. */
+static void experiment_help(FILE *f, const char *strategy, const char *workload)
+{
+	fputs("the experiment\n", f);
+	option_help(f, NULL, run_options);
+	for (size_t i = 0; strategies[i]; i++)
+		if (!strategy || strcmp(strategy, strategies[i]->plugin.name) == 0)
+			plugin_help(f, "strategy", &strategies[i]->plugin, NULL);
+	for (size_t i = 0; workloads[i]; i++)
+		if (!workload || strcmp(workload, workloads[i]->plugin.name) == 0)
+			plugin_help(f, "workload", &workloads[i]->plugin, workloads[i]->recipe);
+}
+
+static void more_help(FILE *f)
+{
+	experiment_help(f, NULL, NULL);
+}
+
+static int run_help(const struct arguments *a)
+{
+	struct command c = command_run;
+	const char *strategy = value_given(a, "strategy"), *workload = value_given(a, "workload");
+	char *wrong = strategy ? config_check("strategy", strategy, NULL) : NULL;
+
+	if (!wrong && workload)
+		wrong = config_check("workload", workload, NULL);
+	if (wrong)
+		return complain(wrong);
+	c.more = NULL;
+	command_help(stdout, &c);
+	fputc('\n', stdout);
+	experiment_help(stdout, strategy, workload);
+	return EXIT_OK;
+}
+
+static void show_table(const char *prefix, const struct option *table, const void *fields)
+{
+	char number[64];
+
+	for (const struct option *o = table; o && o->name; o++) {
+		char *name = sentence("%s%s%s", prefix, *prefix ? "." : "", o->name);
+		bool text = o->type == OPT_STRING || o->type == OPT_CHOICE;
+		if (!text)
+			option_text(o, fields, number, sizeof number);
+		printf("%-24s %s\n", name,
+		       text ? *(const char *const *)((const char *)fields + o->offset) : number);
+		free(name);
+	}
+}
+
+static void show_text(const struct config *c, const struct plan *p)
+{
+	show_table("", run_options, &c->run);
+	show_table(c->run.strategy, c->strategy->plugin.options, c->strategy_opts);
+	show_table(c->run.workload, c->workload->plugin.options, c->workload_opts);
+	printf("%-24s %lld\n", "parameters", (long long)p->params);
+	printf("%-24s %zu, %zu values each\n", "rows to train on", p->train.n, p->train.features);
+	printf("%-24s %zu\n", "rows to test on", p->test.n);
+	printf("%-24s %lld\n", "steps of an epoch", (long long)p->steps);
+	printf("%-24s %s\n", "device used", p->device);
+	if (p->facts.free_bytes) {
+		printf("%-24s %s, %.1f of %.1f GB free\n", "", p->facts.model,
+		       1e-9 * (double)p->facts.free_bytes, 1e-9 * (double)p->facts.total_bytes);
+		printf("%-24s parameters %.1f, activations %.1f, data %.1f, workspace up to %.0f "
+		       "MB a worker\n",
+		       "its memory", 1e-6 * (double)p->footprint.parameters,
+		       1e-6 * (double)p->footprint.activations, 1e-6 * (double)p->footprint.data,
+		       1e-6 * (double)p->footprint.workspace);
+	}
+	printf("%-24s %d%s\n", "cores", p->cores, p->oversubscribed ? ", oversubscribed" : "");
+}
+
+static void show_json_table(const char *name, const struct option *table, const void *fields)
+{
+	const char *comma = "";
+
+	if (name)
+		printf(", \"%s\": {", name);
+	for (const struct option *o = table; o && o->name; o++) {
+		printf("%s\"", comma);
+		for (const char *n = o->name; *n; n++)
+			putchar(*n == '-' ? '_' : *n);
+		printf("\": ");
+		option_json(stdout, o, fields);
+		comma = ", ";
+	}
+	if (name)
+		putchar('}');
+}
+
+static void show_json(const struct config *c, const struct plan *p)
+{
+	char hash[17];
+
+	config_hash(c, hash);
+	putchar('{');
+	show_json_table(NULL, run_options, &c->run);
+	show_json_table("strategy_options", c->strategy->plugin.options, c->strategy_opts);
+	show_json_table("workload_options", c->workload->plugin.options, c->workload_opts);
+	printf(", \"config_hash\": \"%s\", \"params\": %lld, \"train_size\": %zu, \"test_size\": "
+	       "%zu, "
+	       "\"steps\": %lld, \"device_used\": \"%s\", \"cores\": %d, \"oversubscribed\": %s}\n",
+	       hash, (long long)p->params, p->train.n, p->test.n, (long long)p->steps, p->device,
+	       p->cores, p->oversubscribed ? "true" : "false");
+}
+
+/* ---- The command --------------------------------------------------------- */
+
+static bool takes_no_value(const char *name)
+{
+	const struct option *o = option_find(run_flags, name);
+	char *wrong = o ? NULL : config_check(name, "true", &o);
+
+	free(wrong);
+	return !wrong && o->type == OPT_BOOL;
+}
+
+static int run(const struct config *c, const struct run_flags *flags, enum format format)
+{
+	struct progress progress = {.lines = true};
+	struct outcome outcome;
+	struct plan plan;
+	char *wrong;
+
+	if ((wrong = plan_make(c, &plan)) || (wrong = store_check(c->run.db)))
+		return complain(wrong);
+	if ((wrong = simulation_check(c, &plan)))
+		return complain(wrong);
+	if (flags->dry_run && first_rank()) {
+		if (format == FORMAT_JSON)
+			show_json(c, &plan);
+		else
+			show_text(c, &plan);
+	}
+	if (flags->dry_run)
+		return EXIT_OK;
+	say_device(&plan);
+	say_oversubscribed(c, &plan);
+	run_cell(c, &progress, &outcome);
+	int status = outcome.differs ? EXIT_FAILED : outcome.status;
+	outcome_print(c, &outcome, format);
+	outcome_fini(&outcome);
+	return status;
+}
+
+/* NULL, or a sentence: one process simulates all workers, and only mvbench starts it. */
+static char *wrong_world(const struct config *c, const struct live *live, bool worker)
+{
+	bool sim = strcmp(c->run.platform, "sim") == 0;
+
+	if (world_is_virtual && !(live && sim))
+		return sentence("this is the simulator, which mvbench starts: run mvbench with "
+				"--platform=sim");
+	if (sim && worker && !world_is_virtual)
+		return sentence("--platform=sim: one process simulates all workers; run mvbench "
+				"without a launcher");
+	return NULL;
+}
+
+static int command(int argc, char **argv)
+{
+	struct arguments a;
+	struct run_flags flags;
+	struct config config;
+	struct live *live = live_of_launcher();
+	bool worker = live || platform_under_launcher();
+	char *wrong = arguments_read(&a, argc, argv, takes_no_value);
+	int status;
+
+	if (wrong)
+		return refuse(wrong, live);
+	if (a.help) {
+		status = first_rank() ? run_help(&a) : EXIT_OK;
+		arguments_free(&a);
+		return status;
+	}
+	option_default(run_flags, &flags);
+	wrong = arguments_take(&a, run_flags, &flags);
+	if (!wrong && a.words)
+		wrong = sentence("%s: run takes options only, such as --workload=mlp", a.word[0]);
+	struct settings all = {.setting = NULL};
+	if (!wrong)
+		wrong = settings_check(a.option, a.options);
+	if (!wrong)
+		wrong = replay_settings(&all, a.option, a.options);
+	if (!wrong)
+		wrong = config_init(&config, all.setting, all.n, false);
+	settings_free(&all);
+	arguments_free(&a);
+	if (!wrong && (wrong = wrong_world(&config, live, worker && !flags.dry_run)))
+		config_fini(&config);
+	if (wrong) {
+		status = refuse(wrong, live);
+	} else {
+		enum format format = FORMAT_TEXT;
+		format_find(flags.format, &format);
+		status = worker && !flags.dry_run ? work(&config, live, format)
+						  : run(&config, &flags, format);
+		config_fini(&config);
+	}
+	live_free(live);
+	return status;
+}
+
+const struct command command_run = {
+	.name = "run",
+	.summary = "train one configuration, and record it",
+	.usage = "[--option=value ...]",
+	.about = "Trains one configuration and records it in the results database.\n\n"
+		 "Exit status: 0 done, 1 failed, 2 cannot run like this, 3 diverged, 130 "
+		 "interrupted.",
+	.options = run_flags,
+	.run_options = true,
+	.bare = takes_no_value,
+	.run = command,
+	.more = more_help,
+};

@@ -1,0 +1,115 @@
+/*
+ * run.h - the commands that make runs, and what other commands that do take from them.
+ */
+#ifndef RUN_H
+#define RUN_H
+
+#include "results/db/db.h"
+#include "runtime/launch/launch.h"
+#include "sim/model/model.h"
+
+/* ---- Running one configuration, for the commands that do (run.c, progress.c) ---- */
+
+/* Draws a run from its live page on stderr: one line that is redrawn on a terminal; else, where
+ * lines is set, a plain line an epoch; quiet: nothing. */
+struct progress {
+	const char *before; /* stands first on the line, such as "3/24 "; NULL = nothing */
+	bool lines, quiet;
+	double later_s; /* expected of what comes after this run [s]; 0 = nothing does */
+	bool terminal, colour;
+	nsec began, drawn;
+	int64_t printed; /* rows of the page that have had their line */
+};
+
+void progress_start(struct progress *p);
+void progress_tick(void *self, const struct live *live);                   /* a watcher's tick */
+void progress_end(struct progress *p);                                     /* the line is gone */
+void progress_epoch(FILE *f, const struct epoch_row *row, int64_t epochs); /* the plain line */
+
+/* How a run ended. */
+struct outcome {
+	int status;        /* as an exit status */
+	int64_t id;        /* of its row, 0 = it never began */
+	char *why;         /* NULL when done */
+	char *replayed;    /* how a replay's model compares; NULL = it was none, or did not end */
+	bool differs;      /* it is another model */
+	struct live *live; /* its last state, NULL when it could not be launched */
+};
+
+/* Launches c and waits. A row that the workers left behind unfinished is marked failed. */
+void run_cell(const struct config *c, struct progress *p, struct outcome *o);
+void outcome_fini(struct outcome *o);
+const char *outcome_word(int status); /* "done", "diverged", "interrupted", "failed" */
+/* The result line, or as JSON, on stdout; the reason of a failure on stderr. */
+void outcome_print(const struct config *c, const struct outcome *o, enum format format);
+
+/* A job file, expanded: its cells in order, equal ones once (jobfile.c). */
+struct cell {
+	struct config config;
+	char hash[17];
+	char *what;    /* for people: "mlp, asgd, 2 workers, sync-every 16" */
+	char *section; /* of the file, and its line */
+	int line;
+	struct plan plan;
+	/* of its newest row; "" = none */
+	int64_t id;
+	char status[16], reason[256];
+	bool skip;     /* it is finished */
+	size_t number; /* of those to run, from 1 */
+};
+
+struct sweep {
+	struct cell *cell;
+	size_t cells, duplicates;
+};
+
+/* NULL, or a sentence with file:line. `given` replaces what the file says. Plans nothing. */
+char *sweep_read(const char *path, const struct setting *given, size_t n, struct sweep *s);
+void sweep_free(struct sweep *s);
+/* A job file as given, or one of those that come with the program, with or without its .ini: its
+ * path, from the heap. NULL or a sentence (sweep.c). */
+char *sweep_find(const char *name, char **path);
+/* Plans every cell: NULL, or a sentence about the first that cannot run. path: the job file. */
+char *sweep_plan(const char *path, struct sweep *s);
+
+/* What a simulation of c needs (calibration.c): its platform's file, and what work costs, from --db
+ * or as given. NULL or a sentence. simulation_fini frees. */
+char *simulation_find(const struct config *c, const struct plan *p, struct simulation *s);
+void simulation_fini(struct simulation *s);
+/* NULL, or what simulation_find would say; real runs need nothing. */
+char *simulation_check(const struct config *c, const struct plan *p);
+
+/* Keeps what was measured of c's workload; *id gets its number. NULL or a sentence. */
+char *calibration_save(struct store *s, const struct config *c, const struct plan *p,
+		       const struct points *points, int64_t *id);
+/* Of c's work, with as many workers; 0 = there is none. */
+int64_t calibration_newest(struct store *s, const struct config *c, const struct plan *p);
+char *calibration_add(struct store *s, int64_t id, const struct points *points);
+/* Equal keys (heap) need the same calibration. */
+char *calibration_key(const struct config *c);
+/* Both from the heap: the workload's own options as one would type them, and the command that
+ * measures what simulations of c with so many workers side by side need. */
+char *workload_words(const struct config *c);
+char *calibrate_words(const struct config *c, int workers);
+/* Prints the calibrations whose numbers are above this one. */
+char *calibration_print(struct store *s, FILE *f, int64_t after);
+int64_t calibration_last(struct store *s);
+
+/* ---- Replays (replay.c): a run that repeats the order of another's pushes ---- */
+
+/* What a run is given, later ones win; those of the run that is replayed come first. */
+struct settings {
+	struct setting *setting;
+	size_t n, taken; /* taken: from that run, on the heap */
+};
+/* NULL, or a sentence: there is no such run in --db, it cannot be replayed, or something is given
+ * that disagrees with it. */
+char *replay_settings(struct settings *all, const struct setting *given, size_t n);
+void settings_free(struct settings *all);
+/* The record of --sim.replay's run; NULL when there is nothing to replay. */
+char *replay_load(const struct config *c, struct record **out);
+void replay_free(struct record *r);
+/* Says how the model of run `id` compares with that of the run that it replayed. */
+char *replay_compare(const struct config *c, int64_t id, bool *equal, char **said);
+
+#endif

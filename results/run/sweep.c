@@ -1,0 +1,497 @@
+/*
+ * sweep.c - mvbench sweep: the cross product of a job file, cell by cell.
+ *
+ * A cell is known by the hash of its configuration. Its row is made (pending) before the first cell
+ * starts, so that an interrupted sweep shows what is left, and the next one goes on there.
+ */
+#include "results/run/run.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern const struct command command_sweep;
+
+enum { JOBS_MAX = 256 };
+
+/* ---- Finding the file ---------------------------------------------------- */
+
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+	return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static int is_ini(const struct dirent *d)
+{
+	size_t n = strlen(d->d_name);
+
+	return n > 4 && strcmp(d->d_name + n - 4, ".ini") == 0;
+}
+
+static char *no_such_file(const char *name, const char *folder)
+{
+	struct dirent **file;
+	int n = folder ? scandir(folder, &file, is_ini, by_name) : -1;
+	char *list = must(strdup(""));
+
+	for (int i = 0; i < n; i++) {
+		char *longer = sentence("%s%s%.*s", list, i ? ", " : "",
+					(int)strlen(file[i]->d_name) - 4, file[i]->d_name);
+		free(list);
+		list = longer;
+		free(file[i]);
+	}
+	if (n >= 0)
+		free(file);
+	char *wrong = n > 0 ? sentence("%s: there is no such job file; mvbench has %s", name, list)
+			    : sentence("%s: there is no such job file", name);
+	free(list);
+	return wrong;
+}
+
+char *sweep_find(const char *name, char **path)
+{
+	char *folder, *wrong = NULL;
+
+	*path = NULL;
+	if (access(name, F_OK) == 0) {
+		*path = must(strdup(name));
+		return NULL;
+	}
+	folder = installed_path("workloads/sweeps");
+	for (int i = 0; folder && !*path && i < 2; i++) {
+		*path = sentence("%s/%s%s", folder, name, i ? ".ini" : "");
+		if (access(*path, F_OK) != 0) {
+			free(*path);
+			*path = NULL;
+		}
+	}
+	if (!*path)
+		wrong = no_such_file(name, folder);
+	free(folder);
+	return wrong;
+}
+
+/* ---- What is to be done -------------------------------------------------- */
+
+struct sweep_flags {
+	bool dry_run, resume, retry;
+	int64_t jobs;
+	const char *format;
+};
+
+#define FLAG(f) .offset = offsetof(struct sweep_flags, f)
+static const struct option sweep_flags[] = {
+	{.name = "dry-run",
+	 .type = OPT_BOOL,
+	 FLAG(dry_run),
+	 .def = "false",
+	 .help = "list the cells, and which are finished; run nothing"},
+	{.name = "resume",
+	 .type = OPT_BOOL,
+	 FLAG(resume),
+	 .def = "true",
+	 .help = "leave out cells that are done, failed or diverged, or that a live process runs "
+		 "[true/false]"},
+	{.name = "retry",
+	 .type = OPT_BOOL,
+	 FLAG(retry),
+	 .def = "false",
+	 .help = "run cells that failed or diverged again"},
+	{.name = "jobs",
+	 .type = OPT_INT,
+	 FLAG(jobs),
+	 .def = "1",
+	 .min = 1,
+	 .max = JOBS_MAX,
+	 .help = "cells at a time; more than one spoils each other's times [cells]"},
+	{.name = "format",
+	 .type = OPT_CHOICE,
+	 FLAG(format),
+	 .def = "text",
+	 .choices = "text|json",
+	 .help = "of what is printed on stdout: json is one object a cell"},
+	{0},
+};
+
+/* Is there nothing to do? A row that says running has a live process, as far as store_open can
+ * tell. */
+static bool finished(const struct cell *c, const struct sweep_flags *f)
+{
+	if (!f->resume)
+		return false;
+	if (strcmp(c->status, "done") == 0 || strcmp(c->status, "running") == 0)
+		return true;
+	if (strcmp(c->status, "failed") == 0 &&
+	    strncmp(c->reason, INTERRUPTED, strlen(INTERRUPTED)) == 0)
+		return false;
+	return (strcmp(c->status, "failed") == 0 || strcmp(c->status, "diverged") == 0) &&
+	       !f->retry;
+}
+
+char *sweep_plan(const char *path, struct sweep *s)
+{
+	for (size_t i = 0; i < s->cells; i++) {
+		struct cell *c = &s->cell[i];
+		char *why = plan_make(&c->config, &c->plan);
+		if (!why)
+			why = simulation_check(&c->config, &c->plan);
+		if (!why)
+			continue;
+		char *wrong =
+			sentence("%s:%d: [%s] %s: %s", path, c->line, c->section, c->what, why);
+		free(why);
+		return wrong;
+	}
+	return NULL;
+}
+
+static void look_up_cells(struct store *store, struct sweep *s, const struct sweep_flags *f)
+{
+	for (size_t i = 0; i < s->cells; i++) {
+		struct cell *c = &s->cell[i];
+		c->id = store_cell(store, c->hash, c->status, c->reason);
+		c->skip = finished(c, f);
+	}
+}
+
+/* Numbers those that are to be run. */
+static size_t count_left(struct sweep *s)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->cells; i++)
+		if (!s->cell[i].skip)
+			s->cell[i].number = ++n;
+	return n;
+}
+
+static void list_cells(struct sweep *s, enum format format)
+{
+	for (size_t i = 0; i < s->cells; i++) {
+		const struct cell *c = &s->cell[i];
+		const char *state = c->status[0] ? c->status : "new";
+		if (format == FORMAT_JSON) {
+			char **word = config_words(&c->config);
+			printf("{\"cell\": %zu, \"section\": ", i + 1);
+			text_json(stdout, c->section);
+			printf(", \"config_hash\": \"%s\", \"status\": \"%s\", \"finished\": %s, "
+			       "\"params\": %lld, \"words\": [",
+			       c->hash, state, c->skip ? "true" : "false",
+			       (long long)c->plan.params);
+			for (size_t k = 0; word[k]; k++) {
+				fputs(k ? ", " : "", stdout);
+				text_json(stdout, word[k]);
+			}
+			printf("]}\n");
+			free_words(word);
+			continue;
+		}
+		printf("%4zu  %-9s %-4s ", i + 1, state, c->skip ? "skip" : "run");
+		printf("[%s] %s\n", c->section, c->what);
+	}
+	if (format != FORMAT_JSON)
+		printf("%zu cell%s, %zu to run, %zu finished, %zu equal to another\n", s->cells,
+		       s->cells == 1 ? "" : "s", count_left(s), s->cells - count_left(s),
+		       s->duplicates);
+}
+
+static char *pend_cells(struct store *store, struct sweep *s)
+{
+	char *wrong = NULL;
+
+	for (size_t i = 0; !wrong && i < s->cells; i++)
+		if (!s->cell[i].skip && strcmp(s->cell[i].status, "pending") != 0)
+			wrong = store_pend(store, &s->cell[i].config);
+	return wrong;
+}
+
+/* ---- Doing it ------------------------------------------------------------ */
+
+struct doing {
+	struct sweep *sweep;
+	const struct sweep_flags *flags;
+	enum format format;
+	size_t left, ended; /* cells to run; of these, that have ended */
+	nsec began;
+	bool interrupted;
+};
+
+/* A worker that never came to its row, or died: the cell's newest row says pending still. */
+static void fail_pending(const struct cell *c, const struct outcome *o)
+{
+	struct store *store = NULL;
+	char status[16], reason[256];
+	char *wrong = store_open(&store, c->config.run.db, STORE_WRITE);
+
+	if (!wrong) {
+		int64_t id = store_cell(store, c->hash, status, reason);
+		if (strcmp(status, "pending") == 0)
+			wrong = store_fail(store, id, o->why);
+		store_close(store);
+	}
+	if (wrong)
+		complain(wrong);
+}
+
+static void say_result(const struct doing *d, const struct cell *c, const struct outcome *o)
+{
+	if (d->format == FORMAT_JSON) {
+		outcome_print(&c->config, o, d->format);
+		return;
+	}
+	printf("%zu/%zu [%s] %s", c->number, d->left, c->section, c->what);
+	if (o->status == EXIT_OK && o->live && o->live->rows > 0) {
+		const struct epoch_row *row = &o->live->row[o->live->rows - 1];
+		double seconds = 0;
+		for (int64_t i = 0; i < o->live->rows; i++)
+			seconds += o->live->row[i].split.seconds;
+		if (row->test_accuracy >= 0)
+			printf(": test accuracy %.2f %%,", 100 * row->test_accuracy);
+		else if (!isnan(row->test_loss))
+			printf(": test loss %.4f,", row->test_loss);
+		else
+			putchar(':');
+		printf(" %.3f s%s\n", seconds, o->live->simulated ? " of virtual time" : "");
+	} else {
+		bool why = o->why && o->status != EXIT_INTERRUPTED;
+		printf(": %s%s%s\n", outcome_word(o->status), why ? ": " : "", why ? o->why : "");
+	}
+	fflush(stdout);
+}
+
+/* Runs one cell in this process; returns its exit status. */
+static int do_cell(const struct doing *d, const struct cell *c, bool alone)
+{
+	char before[64];
+	double mean = d->ended ? 1e-9 * (double)(clock_now() - d->began) / (double)d->ended : 0;
+	struct progress progress = {.before = before,
+				    .later_s = mean * (double)(d->left - d->ended - 1),
+				    .quiet = !alone};
+	struct outcome o;
+
+	snprintf(before, sizeof before, "%zu/%zu %s ", c->number, d->left, c->config.run.strategy);
+	run_cell(&c->config, &progress, &o);
+	int status = o.status;
+	if (o.id == 0 && status != EXIT_INTERRUPTED)
+		fail_pending(c, &o);
+	say_result(d, c, &o);
+	outcome_fini(&o);
+	return status;
+}
+
+static void cell_ended(struct doing *d, struct cell *c, int status)
+{
+	d->ended++;
+	d->interrupted |= status == EXIT_INTERRUPTED;
+	snprintf(c->status, sizeof c->status, "%s", outcome_word(status));
+}
+
+static void do_in_turn(struct doing *d)
+{
+	for (size_t i = 0; i < d->sweep->cells && !d->interrupted; i++)
+		if (!d->sweep->cell[i].skip)
+			cell_ended(d, &d->sweep->cell[i], do_cell(d, &d->sweep->cell[i], true));
+}
+
+/* Several at a time, each in a process of its own, which a signal to this one is passed on to. */
+static void do_side_by_side(struct doing *d)
+{
+	struct {
+		pid_t pid;
+		struct cell *cell;
+	} job[JOBS_MAX] = {{0}};
+	struct timespec tick = {.tv_nsec = 50000000};
+	size_t next = 0, running = 0;
+	sigset_t signals, before;
+
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGHUP);
+	sigaddset(&signals, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &signals, &before);
+	setenv("MVBENCH_UNBOUND", "1",
+	       1); /* two runs that bind their ranks choose the same cores */
+	while (running > 0 || (next < d->sweep->cells && !d->interrupted)) {
+		for (int64_t k = 0; k < d->flags->jobs && !d->interrupted; k++) {
+			while (next < d->sweep->cells && d->sweep->cell[next].skip)
+				next++;
+			if (job[k].pid || next == d->sweep->cells)
+				continue;
+			job[k].cell = &d->sweep->cell[next++];
+			fflush(NULL);
+			job[k].pid = fork();
+			CHECK(job[k].pid >= 0, "fork: %s", strerror(errno));
+			if (job[k].pid == 0) {
+				setpgid(0, 0); /* a terminal's Ctrl-C comes to us alone */
+				prctl(PR_SET_PDEATHSIG, SIGTERM);
+				sigprocmask(SIG_SETMASK, &before, NULL);
+				int status = do_cell(d, job[k].cell, false);
+				fflush(NULL);
+				_exit(status);
+			}
+			running++;
+		}
+		int sig = sigtimedwait(&signals, NULL, &tick), status;
+		bool stop = sig > 0 && sig != SIGCHLD;
+		d->interrupted |= stop;
+		for (int64_t k = 0; k < d->flags->jobs; k++) {
+			if (stop && job[k].pid)
+				kill(job[k].pid, SIGTERM);
+			if (!job[k].pid || waitpid(job[k].pid, &status, WNOHANG) != job[k].pid)
+				continue;
+			cell_ended(d, job[k].cell,
+				   WIFEXITED(status) ? WEXITSTATUS(status)
+				   : d->interrupted  ? EXIT_INTERRUPTED
+						     : EXIT_FAILED);
+			job[k].pid = 0;
+			running--;
+		}
+	}
+	sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
+/* The last line, and the exit status: that of the worst cell, those of earlier sweeps included. */
+static int sum_up(const struct doing *d)
+{
+	size_t done = 0, diverged = 0, failed = 0, skipped = 0;
+
+	for (size_t i = 0; i < d->sweep->cells; i++) {
+		const struct cell *c = &d->sweep->cell[i];
+		done += strcmp(c->status, "done") == 0;
+		diverged += strcmp(c->status, "diverged") == 0;
+		failed += strcmp(c->status, "failed") == 0;
+		skipped += c->skip;
+	}
+	fprintf(d->format == FORMAT_JSON ? stderr : stdout,
+		"%zu cell%s: %zu done, %zu diverged, %zu failed, %zu left%s\n", d->sweep->cells,
+		d->sweep->cells == 1 ? "" : "s", done, diverged, failed,
+		d->sweep->cells - done - diverged - failed,
+		skipped ? "; finished cells were not run again" : "");
+	if (d->interrupted)
+		return EXIT_INTERRUPTED;
+	return failed ? EXIT_FAILED : diverged ? EXIT_DIVERGED : EXIT_OK;
+}
+
+/* The cells' earlier rows, when there is a database. */
+static char *look_up(struct sweep *s, const struct sweep_flags *f)
+{
+	struct store *store = NULL;
+	const char *db = s->cell[0].config.run.db;
+	char *wrong = store_check(db);
+
+	if (wrong || access(db, F_OK) != 0)
+		return wrong;
+	wrong = store_open(&store, db, f->dry_run ? STORE_READ : STORE_WRITE);
+	if (!wrong)
+		look_up_cells(store, s, f);
+	store_close(store);
+	return wrong;
+}
+
+static char *pend(struct sweep *s)
+{
+	struct store *store = NULL;
+	char *wrong = store_open(&store, s->cell[0].config.run.db, STORE_WRITE);
+
+	if (!wrong)
+		wrong = pend_cells(store, s);
+	store_close(store);
+	return wrong;
+}
+
+static int do_sweep(const char *path, struct sweep *s, const struct sweep_flags *f)
+{
+	struct doing d = {.sweep = s,
+			  .flags = f,
+			  .format = strcmp(f->format, "json") == 0 ? FORMAT_JSON : FORMAT_TEXT,
+			  .began = clock_now()};
+	char *wrong;
+
+	if ((wrong = sweep_plan(path, s)) || (wrong = look_up(s, f)))
+		return complain(wrong);
+	if (f->dry_run) {
+		list_cells(s, d.format);
+		return EXIT_OK;
+	}
+	d.left = count_left(s);
+	if (d.left && (wrong = pend(s)))
+		return complain(wrong);
+	for (size_t i = 0; i < s->cells; i++)
+		if (!s->cell[i].skip && s->cell[i].plan.oversubscribed) {
+			fprintf(stderr,
+				"mvbench: some cells are oversubscribed: more workers than the %d "
+				"core%s of this machine, so their times say little\n",
+				s->cell[i].plan.cores, s->cell[i].plan.cores == 1 ? "" : "s");
+			break;
+		}
+	if (f->jobs > 1)
+		do_side_by_side(&d);
+	else
+		do_in_turn(&d);
+	return sum_up(&d);
+}
+
+static bool takes_no_value(const char *name)
+{
+	const struct option *o = option_find(sweep_flags, name);
+	char *wrong = o ? NULL : config_check(name, "true", &o);
+
+	free(wrong);
+	return !wrong && o->type == OPT_BOOL;
+}
+
+static int run(int argc, char **argv)
+{
+	struct arguments a;
+	struct sweep_flags flags;
+	struct sweep sweep = {.cell = NULL};
+	char *path = NULL, *wrong = arguments_read(&a, argc, argv, takes_no_value);
+
+	if (wrong)
+		return complain(wrong);
+	if (a.help) {
+		arguments_free(&a);
+		command_help(stdout, &command_sweep);
+		return EXIT_OK;
+	}
+	option_default(sweep_flags, &flags);
+	wrong = arguments_take(&a, sweep_flags, &flags);
+	if (!wrong && a.words == 0)
+		wrong = sentence("a job file is wanted, as in mvbench sweep demo.ini");
+	if (!wrong && a.words > 1)
+		wrong = sentence("%s: a sweep has one job file, %s", a.word[1], a.word[0]);
+	if (!wrong && platform_under_launcher())
+		wrong = sentence("sweep starts its own workers: run it without mpirun or srun");
+	if (!wrong)
+		wrong = sweep_find(a.word[0], &path);
+	if (!wrong)
+		wrong = sweep_read(path, a.option, a.options, &sweep);
+	arguments_free(&a);
+	int status = wrong ? complain(wrong) : do_sweep(path, &sweep, &flags);
+	sweep_free(&sweep);
+	free(path);
+	return status;
+}
+
+const struct command command_sweep = {
+	.name = "sweep",
+	.summary = "run the cross product of a job file",
+	.usage = "FILE.ini [--option=value ...]",
+	.about = "Runs every combination that a job file describes, and records each. Options of "
+		 "mvbench run replace those of the file, lists and ranges too: --workers=1,2 "
+		 "--seed=1..3.\n\n"
+		 "Exit status: 0 all cells are done, 1 some failed, 2 cannot run like this, 3 some "
+		 "diverged, 130 interrupted.",
+	.options = sweep_flags,
+	.run_options = true,
+	.bare = takes_no_value,
+	.run = run,
+};

@@ -1,0 +1,181 @@
+/*
+ * export_tensorboard.c - a run as a file of events that TensorBoard opens: FOLDER/RUN/events.out...
+ *
+ * The file is a sequence of TFRecords (length, its checksum, data, its checksum;
+ * tensorflow/core/lib/ io/record_writer.h), each of one protobuf of type Event
+ * (tensorflow/core/util/event.proto):
+ *
+ *      Event    1: wall_time (double), 2: step (varint), 3: file_version (string), 5: Summary
+ *      Summary  1: Value, repeated
+ *      Value    1: tag (string), 2: simple_value (float)
+ *
+ * The names of files depend on the run alone: exporting again writes the same files again.
+ */
+#include "results/share/share.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Records --------------------------------------------------------------- */
+
+uint32_t tfrecord_crc(const void *bytes, size_t n)
+{
+	const unsigned char *p = bytes;
+	uint32_t crc = 0xffffffff;
+
+	while (n--) {
+		crc ^= *p++;
+		for (int i = 0; i < 8; i++)
+			crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78 : 0);
+	}
+	crc = ~crc;
+	return (crc >> 15 | crc << 17) + 0xa282ead8;
+}
+
+struct message {
+	unsigned char byte[4096];
+	size_t n;
+};
+
+static void put(struct message *m, const void *bytes, size_t n)
+{
+	CHECK(m->n + n <= sizeof(m->byte), "a message of more than %zu bytes", sizeof(m->byte));
+	memcpy(m->byte + m->n, bytes, n);
+	m->n += n;
+}
+
+/* The lowest byte first, whatever this machine does. */
+static void put_little(struct message *m, uint64_t x, int bytes)
+{
+	for (int i = 0; i < bytes; i++)
+		put(m, &(unsigned char){(unsigned char)(x >> 8 * i)}, 1);
+}
+
+static void put_varint(struct message *m, uint64_t x)
+{
+	for (; x >= 0x80; x >>= 7)
+		put(m, &(unsigned char){(unsigned char)(x | 0x80)}, 1);
+	put(m, &(unsigned char){(unsigned char)x}, 1);
+}
+
+enum wire { VARINT = 0, DOUBLE = 1, BYTES = 2, FLOAT = 5 };
+
+static void put_field(struct message *m, unsigned number, enum wire wire)
+{
+	put_varint(m, number << 3 | wire);
+}
+
+static void put_bytes(struct message *m, unsigned number, const void *bytes, size_t n)
+{
+	put_field(m, number, BYTES);
+	put_varint(m, n);
+	put(m, bytes, n);
+}
+
+static void put_double(struct message *m, unsigned number, double x)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &x, sizeof(bits));
+	put_field(m, number, DOUBLE);
+	put_little(m, bits, 8);
+}
+
+static void put_float(struct message *m, unsigned number, float x)
+{
+	uint32_t bits;
+
+	memcpy(&bits, &x, sizeof(bits));
+	put_field(m, number, FLOAT);
+	put_little(m, bits, 4);
+}
+
+static void write_record(FILE *f, const struct message *m)
+{
+	struct message head = {.n = 0}, tail = {.n = 0};
+
+	put_little(&head, m->n, 8);
+	put_little(&head, tfrecord_crc(head.byte, 8), 4);
+	put_little(&tail, tfrecord_crc(m->byte, m->n), 4);
+	fwrite(head.byte, 1, head.n, f);
+	fwrite(m->byte, 1, m->n, f);
+	fwrite(tail.byte, 1, tail.n, f);
+}
+
+/* ---- Events ---------------------------------------------------------------- */
+
+/* TensorBoard puts what is before the '/' under one heading. */
+static void put_tag(struct message *m, const char *column)
+{
+	static const char *const heading[][2] = {
+		{"accuracy", "accuracy"}, {"loss", "loss"}, {"_s", "time"},
+		{"seconds", "time"},      {"", "pushes"},
+	};
+	size_t i = 0;
+
+	while (!strstr(column, heading[i][0]))
+		i++;
+	if (strncmp(column, "staleness", 9) == 0 || strncmp(column, "bytes", 5) == 0)
+		i = 4;
+	char *tag = sentence("%s/%s", heading[i][1], column);
+	put_bytes(m, 1, tag, strlen(tag));
+	free(tag);
+}
+
+static void put_value(struct message *summary, const char *column, double x)
+{
+	struct message value = {.n = 0};
+
+	put_tag(&value, column);
+	put_float(&value, 2, (float)x);
+	put_bytes(summary, 1, value.byte, value.n);
+}
+
+static int write_events(FILE *f, double began, sqlite3_stmt *epochs)
+{
+	static const char version[] = "brain.Event:2";
+	struct message event = {.n = 0};
+	double x;
+	int rc;
+
+	put_double(&event, 1, began);
+	put_bytes(&event, 3, version, strlen(version));
+	write_record(f, &event);
+	while ((rc = sqlite3_step(epochs)) == SQLITE_ROW) {
+		struct message summary = {.n = 0};
+		for (int i = EPOCH_FIGURES; i < sqlite3_column_count(epochs); i++)
+			if (export_figure(epochs, i, &x))
+				put_value(&summary, sqlite3_column_name(epochs, i), x);
+		event.n = 0;
+		put_double(&event, 1, sqlite3_column_double(epochs, EPOCH_TIME));
+		put_field(&event, 2, VARINT);
+		put_varint(&event, (uint64_t)sqlite3_column_int64(epochs, EPOCH_NUMBER));
+		put_bytes(&event, 5, summary.byte, summary.n);
+		write_record(f, &event);
+	}
+	return rc;
+}
+
+char *tensorboard_run(const char *folder, struct store *s, sqlite3_stmt *row, sqlite3_stmt *epochs)
+{
+	char *name = export_name((const char *)sqlite3_column_text(row, RUN_NAME));
+	const char *known = (const char *)sqlite3_column_text(row, RUN_HOST);
+	char *host = export_name(known ? known : "unknown");
+	char *own = sentence("%s/%s", folder, name);
+	char *path = sentence("%s/events.out.tfevents.%010.0f.%s", own,
+			      sqlite3_column_double(row, RUN_STARTED), host);
+	char *wrong = export_folder(own);
+	FILE *f = wrong ? NULL : export_open(path, &wrong);
+
+	if (f) {
+		int rc = write_events(f, sqlite3_column_double(row, RUN_STARTED), epochs);
+		wrong = export_close(f, path);
+		if (!wrong && rc != SQLITE_DONE)
+			wrong = database_error(s, rc);
+	}
+	free(path);
+	free(own);
+	free(host);
+	free(name);
+	return wrong;
+}

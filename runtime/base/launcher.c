@@ -1,0 +1,53 @@
+/*
+ * launcher.c - who started this process, as it says in the environment, and how many cores there
+ * are for all that it started.
+ */
+#include "runtime/base/base.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+bool platform_under_launcher(void)
+{
+	/* srun shows itself by its PMI; SLURM_PROCID alone is also set in a batch job's own
+	 * shell. */
+	static const char *const signs[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK"};
+	for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
+		if (getenv(signs[i]))
+			return true;
+	return false;
+}
+
+/* A launcher binds its ranks to cores; what the machine has is what the launcher itself may use. */
+int usable_cores(void)
+{
+	cpu_set_t set;
+	pid_t who = platform_under_launcher() ? getppid() : 0;
+
+	if (sched_getaffinity(who, sizeof set, &set) != 0 &&
+	    sched_getaffinity(0, sizeof set, &set) != 0)
+		return 1;
+	return CPU_COUNT(&set);
+}
+
+static int first_number(const char *const *variable, int otherwise)
+{
+	for (; *variable; variable++)
+		if (getenv(*variable))
+			return atoi(getenv(*variable));
+	return otherwise;
+}
+
+int rank_of_launcher(void)
+{
+	static const char *const variable[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
+					       "SLURM_PROCID", NULL};
+	return first_number(variable, -1);
+}
+
+int rank_on_node(void)
+{
+	static const char *const variable[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID", NULL};
+	return first_number(variable, 0);
+}

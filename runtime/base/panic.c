@@ -1,0 +1,132 @@
+/*
+ * panic.c - how a process ends early, and the sentences that say why.
+ *
+ * A bug of ours ends all ranks with a file and a line. A user's error is one sentence that says
+ * what to do; a worker hands it to whoever set a handler, so that it reaches the terminal once.
+ */
+
+#include "runtime/base/base.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+static user_error_fn *handler;
+static void (*abort_all)(int status) __attribute__((noreturn)) = world_exit;
+static const char *speaker; /* NULL: nobody else could be meant */
+static char *told;          /* [told_room]: whoever reads this speaks for us; NULL = nobody */
+static size_t told_room;
+
+/* In one piece: other ranks may speak at the same time. */
+static void say(const char *text)
+{
+	fprintf(stderr, "mvbench: %s%s%s\n", speaker ? speaker : "", speaker ? ": " : "", text);
+}
+
+static char *format(const char *fmt, va_list args)
+{
+	char *s;
+
+	return vasprintf(&s, fmt, args) < 0 ? must(NULL) : s;
+}
+
+char *sentence(const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	char *s = format(fmt, args);
+	va_end(args);
+	return s;
+}
+
+void *must(void *p)
+{
+	if (!p) {
+		say("out of memory");
+		abort_all(EXIT_FAILED);
+	}
+	return p;
+}
+
+static void last_words(const char *text) __attribute__((noreturn));
+static void last_words(const char *text)
+{
+	fflush(stdout);
+	if (told)
+		snprintf(told, told_room, "%s", text);
+	else
+		say(text);
+	abort_all(EXIT_FAILED);
+}
+
+enum { LAST_WORDS = 1024 };
+
+void panic(const char *file, int line, const char *fmt, ...)
+{
+	char text[LAST_WORDS];
+	va_list args;
+	int n = snprintf(text, sizeof text, BUG ": %s:%d: ", file, line);
+
+	va_start(args, fmt);
+	if (n > 0 && (size_t)n < sizeof text)
+		vsnprintf(text + n, sizeof text - (size_t)n, fmt, args);
+	va_end(args);
+	last_words(text);
+}
+
+void failure(const char *fmt, ...)
+{
+	char text[LAST_WORDS] = FAILURE ": ";
+	size_t n = strlen(text);
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text + n, sizeof text - n, fmt, args);
+	va_end(args);
+	last_words(text);
+}
+
+void panic_abort_with(void (*abort)(int status) __attribute__((noreturn)))
+{
+	abort_all = abort;
+}
+
+void panic_to(char *text, size_t room)
+{
+	told = text;
+	told_room = room;
+}
+
+void panic_as(const char *who)
+{
+	speaker = who;
+}
+
+user_error_fn *user_error_handler(user_error_fn *f)
+{
+	user_error_fn *before = handler;
+
+	handler = f;
+	return before;
+}
+
+void user_error(const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	char *s = format(fmt, args);
+	va_end(args);
+	if (handler)
+		handler(s);
+	fprintf(stderr, "mvbench: %s\n", s);
+	exit(EXIT_USER);
+}
+
+int complain(char *wrong)
+{
+	fprintf(stderr, "mvbench: %s\n", wrong);
+	free(wrong);
+	return EXIT_USER;
+}

@@ -1,0 +1,359 @@
+/*
+ * comm.c - what strategies call to communicate: each wrapper checks, counts the bytes, times
+ * itself, and has the platform's link do the work.
+ *
+ * Bytes are those that a bandwidth-optimal algorithm has a rank send (nccl-tests' convention), so
+ * that they are the same on every platform: n floats over N ranks cost all ranks together
+ *   allreduce 2 (N - 1) n, broadcast (N - 1) n, allgather (N - 1) n, exchange n each.
+ * A total that N does not divide is dealt out so that the ranks' shares add up to it exactly.
+ *
+ * Communicating and waiting: nobody can tell from inside a collective how long it waited for
+ * others. But the last to arrive waits for nobody, so over the ranks the shortest duration is what
+ * the collective itself costs, and what another rank spent longer is its wait. The durations are
+ * kept during a race, and compared after it (stats_fold).
+ *
+ * Vectors of a device with memory of its own (ops->peer) go by a transport, which their first
+ * reduction chooses (transport.c). The device's computing ends before a clock starts, and what a
+ * wrapper has it do ends before the clock stops.
+ */
+#include "runtime/comm/comm.h"
+#include "runtime/comm/transport.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct request {
+	struct comm *comm;
+	bool busy;
+	struct device *dev;
+	size_t n;
+};
+
+struct comm {
+	struct link *link;
+	int rank, size;
+	bool part; /* of the workers */
+	struct stats *stats;
+	struct request slot[LINK_SLOTS];
+	const char *wanted;          /* --transport; NULL = auto */
+	struct transport *transport; /* of a device's vectors; NULL until there was one */
+};
+
+void stats_fold(struct worker *w)
+{
+	struct stats *s = w->stats;
+	double kept = (double)(s->collectives < s->room ? s->collectives : s->room);
+	link_fold(comm_link(w->all), &kept, 1, FOLD_MIN);
+	s->collectives = (size_t)kept < s->room ? (size_t)kept : s->collectives;
+	memcpy(s->shortest_s, s->collective_s, (size_t)kept * sizeof(float));
+	link_fold_float_min(comm_link(w->all), s->shortest_s, (int)kept);
+}
+
+/* For the timeline. Ranks of a part of the workers are not the run's. */
+static void note(struct comm *c, enum trace_kind kind, nsec since, nsec until, int peer,
+		 int64_t bytes, int64_t collective)
+{
+	struct slice *e = trace_add(c->stats->trace, kind, since, until);
+	e->peer = c->part ? -1 : peer;
+	e->bytes = bytes;
+	e->collective = collective;
+}
+
+static bool is_traced(const struct comm *c)
+{
+	return __builtin_expect(c->stats->trace != NULL, 0);
+}
+
+static void count_collective(struct comm *c, enum trace_kind kind, nsec since, size_t total_floats)
+{
+	struct stats *s = c->stats;
+	nsec now = clock_now(), dt = now - since;
+	int64_t bytes =
+		(int64_t)((sizeof(float) * total_floats + (size_t)c->rank) / (size_t)c->size);
+	s->comm += dt;
+	if (is_traced(c))
+		note(c, kind, since, now, -1, bytes, (int64_t)s->collectives);
+	if (s->collectives < s->room)
+		s->collective_s[s->collectives] = (float)dt * 1e-9f;
+	s->collectives++;
+	s->bytes_sent += bytes;
+}
+
+static void count_message(struct comm *c, enum trace_kind kind, int peer, nsec since, size_t floats)
+{
+	nsec now = clock_now();
+	int64_t bytes = (int64_t)(sizeof(float) * floats);
+	c->stats->comm += now - since;
+	c->stats->bytes_sent += bytes;
+	if (is_traced(c))
+		note(c, kind, since, now, peer, bytes, -1);
+}
+
+static struct comm *comm_new(struct link *link, int rank, int size, struct stats *stats)
+{
+	struct comm *c = must(calloc(1, sizeof *c));
+	*c = (struct comm){.link = link, .rank = rank, .size = size, .stats = stats};
+	for (int i = 0; i < LINK_SLOTS; i++)
+		c->slot[i].comm = c;
+	return c;
+}
+
+struct comm *comm_layout(int rank, int size)
+{
+	return comm_new(NULL, rank, size, NULL);
+}
+
+struct comm *comm_world_trainers(struct worker *w)
+{
+	struct comm *c = comm_new(link_world(w->trainers), w->rank, w->trainers, w->stats);
+	c->wanted = w->run->transport;
+	return c;
+}
+
+struct comm *comm_split(struct comm *c, int color)
+{
+	int rank = 0, size = 1;
+	struct link *l = link_split(c->link, color, &rank, &size);
+	struct comm *part = comm_new(l, rank, size, c->stats);
+	part->wanted = c->wanted;
+	part->part = c->part || size < c->size;
+	return part;
+}
+
+void comm_free(struct comm *c)
+{
+	if (!c)
+		return;
+	for (int i = 0; i < LINK_SLOTS; i++)
+		CHECK(!c->slot[i].busy, "a reduction that was started is never waited for");
+	transport_free(c->transport);
+	link_free(c->link);
+	free(c);
+}
+
+struct link *comm_link(struct comm *c)
+{
+	return c->link;
+}
+
+int comm_rank(const struct comm *c)
+{
+	return c->rank;
+}
+
+int comm_size(const struct comm *c)
+{
+	return c->size;
+}
+
+/* ---- Vectors of a device with memory of its own ---- */
+
+static inline bool is_far(const struct device *d)
+{
+	return __builtin_expect(d->ops->peer != NULL, 0);
+}
+
+static struct transport *transport_of(struct comm *c, struct device *d)
+{
+	if (!c->transport)
+		c->transport = transport_new(c->link, c->rank, c->size, d);
+	CHECK(transport_is_for(c->transport, d), "vectors of two devices in one communicator");
+	CHECK(!d->replaying, "communication in what a device is to replay");
+	return c->transport;
+}
+
+void comm_prepare(struct comm *c, const struct vec *v, const char *name)
+{
+	if (c->size == 1 || !is_far(v->dev))
+		return;
+	char *wrong = transport_choose(transport_of(c, v->dev), name, v->n);
+	if (wrong)
+		user_error("--transport=%s: %s", name, wrong);
+}
+
+const char *comm_transport(const struct comm *c)
+{
+	return c->transport ? transport_name(c->transport) : NULL;
+}
+
+static struct transport *reducer_of(struct comm *c, const struct vec *v)
+{
+	if (!comm_transport(c))
+		comm_prepare(c, v, c->wanted);
+	return transport_of(c, v->dev);
+}
+
+/* What was under way when the wrapper was called is computing, no communication. */
+static nsec clock_after(struct device *d)
+{
+	if (is_far(d))
+		device_sync(d);
+	return clock_now();
+}
+
+static void reduce_far(struct comm *c, struct vec *v, size_t first, size_t n, float factor)
+{
+	transport_allreduce(reducer_of(c, v), v->data + first, n, factor);
+	device_sync(v->dev);
+}
+
+static void wait_far(struct comm *c, struct request *r)
+{
+	transport_wait(c->transport, (int)(r - c->slot));
+	device_sync(r->dev);
+}
+
+/* ---- The wrappers ---- */
+
+static void check_peer(const struct comm *c, int peer)
+{
+	CHECK(peer >= 0 && peer < c->size && peer != c->rank, "rank %d of %d talks to rank %d",
+	      c->rank, c->size, peer);
+}
+
+void comm_send(struct comm *c, int to, const struct vec *v)
+{
+	nsec t = clock_after(v->dev);
+	check_peer(c, to);
+	if (is_far(v->dev))
+		transport_send(transport_of(c, v->dev), to, v->data, v->n);
+	else
+		link_send(c->link, to, vec_floats(v, 0), v->n);
+	count_message(c, TRACE_SEND, to, t, v->n);
+}
+
+void comm_recv(struct comm *c, int from, struct vec *v)
+{
+	nsec t = clock_after(v->dev);
+	check_peer(c, from);
+	if (is_far(v->dev))
+		transport_recv(transport_of(c, v->dev), from, v->data, v->n);
+	else
+		link_recv(c->link, from, vec_floats(v, 0), v->n);
+	count_message(c, TRACE_RECV, from, t, 0);
+}
+
+void comm_exchange(struct comm *c, int peer, const struct vec *out, struct vec *in)
+{
+	nsec t = clock_after(out->dev);
+	check_peer(c, peer);
+	CHECK(out->n == in->n, "exchange of %zu floats for %zu", out->n, in->n);
+	if (is_far(out->dev))
+		transport_exchange(transport_of(c, out->dev), peer, out->data, in->data, out->n);
+	else
+		link_exchange(c->link, peer, vec_floats(out, 0), vec_floats(in, 0), out->n);
+	count_message(c, TRACE_EXCHANGE, peer, t, out->n);
+}
+
+void comm_allreduce_part(struct comm *c, struct vec *v, size_t first, size_t n, enum reduce op)
+{
+	CHECK(first + n <= v->n, "allreduce of [%zu, %zu) of %zu", first, first + n, v->n);
+	if (c->size == 1)
+		return;
+	bool far = is_far(v->dev);
+	float mean = 1.0f / (float)c->size;
+	nsec t = clock_after(v->dev);
+	if (far)
+		reduce_far(c, v, first, n, op == MEAN ? mean : 1);
+	else
+		link_allreduce(c->link, vec_floats(v, first), n);
+	world_charge_sum(n, c->size);
+	count_collective(c, TRACE_ALLREDUCE, t, 2 * (size_t)(c->size - 1) * n);
+	if (op == MEAN && !far)
+		v->dev->ops->scale(v->dev, vec_floats(v, first), mean, n);
+}
+
+void comm_allreduce(struct comm *c, struct vec *v, enum reduce op)
+{
+	comm_allreduce_part(c, v, 0, v->n, op);
+}
+
+struct request *comm_allreduce_start(struct comm *c, struct vec *v, size_t first, size_t n)
+{
+	int i = 0;
+	CHECK(first + n <= v->n, "allreduce of [%zu, %zu) of %zu", first, first + n, v->n);
+	while (i < LINK_SLOTS && c->slot[i].busy)
+		i++;
+	CHECK(i < LINK_SLOTS, "more than %d reductions under way", LINK_SLOTS);
+	c->slot[i] = (struct request){.comm = c, .busy = true, .dev = v->dev, .n = n};
+	if (c->size > 1) {
+		nsec t = clock_now();
+		if (is_far(v->dev))
+			transport_start(reducer_of(c, v), i, v->data + first, n);
+		else
+			link_allreduce_start(c->link, i, vec_floats(v, first), n);
+		nsec now = clock_now();
+		int64_t bytes = (int64_t)((sizeof(float) * 2 * (size_t)(c->size - 1) * n +
+					   (size_t)c->rank) /
+					  (size_t)c->size);
+		c->stats->comm += now - t;
+		c->stats->bytes_sent += bytes;
+		if (is_traced(c))
+			note(c, TRACE_SEND, t, now, -1, bytes, -1);
+	}
+	return &c->slot[i];
+}
+
+void comm_wait(struct request *r)
+{
+	struct comm *c = r->comm;
+	CHECK(r->busy, "waits twice for one request");
+	if (c->size > 1) {
+		nsec t = clock_after(r->dev);
+		if (is_far(r->dev))
+			wait_far(c, r);
+		else
+			link_allreduce_wait(c->link, (int)(r - c->slot));
+		world_charge_sum(r->n, c->size);
+		count_collective(c, TRACE_ALLREDUCE, t, 0);
+	}
+	r->busy = false;
+}
+
+void comm_allgather(struct comm *c, struct vec *all, const struct vec *mine)
+{
+	int counts[c->size], firsts[c->size], n = (int)mine->n;
+	if (c->size == 1) {
+		CHECK(all->n == mine->n, "gathers %zu floats into %zu", mine->n, all->n);
+		all->dev->ops->copy(all->dev, all->data, mine->data, mine->n);
+		return;
+	}
+	nsec t = clock_after(mine->dev);
+	link_gather_counts(c->link, n, counts);
+	size_t total = 0;
+	for (int i = 0; i < c->size; i++) {
+		firsts[i] = (int)total;
+		total += (size_t)counts[i];
+	}
+	CHECK(total == all->n, "gathers %zu floats into %zu", total, all->n);
+	if (is_far(mine->dev))
+		transport_allgather(transport_of(c, mine->dev), all->data, counts, firsts,
+				    mine->data, n);
+	else
+		link_allgather(c->link, vec_floats(all, 0), counts, firsts, vec_floats(mine, 0), n);
+	count_collective(c, TRACE_ALLGATHER, t, (size_t)(c->size - 1) * total);
+}
+
+void comm_broadcast(struct comm *c, int root, struct vec *v)
+{
+	if (c->size == 1)
+		return;
+	nsec t = clock_after(v->dev);
+	if (is_far(v->dev))
+		transport_broadcast(transport_of(c, v->dev), root, v->data, v->n);
+	else
+		link_broadcast(c->link, root, vec_floats(v, 0), v->n * sizeof(float));
+	count_collective(c, TRACE_BROADCAST, t, (size_t)(c->size - 1) * v->n);
+}
+
+/* A barrier moves nothing: all of its time is waiting. */
+void comm_barrier(struct comm *c)
+{
+	if (c->size == 1)
+		return;
+	nsec t = clock_now();
+	link_barrier(c->link);
+	nsec now = clock_now();
+	c->stats->wait += now - t;
+	traced(c->stats, TRACE_BARRIER, t, now, -1);
+}

@@ -1,0 +1,207 @@
+/*
+ * comm.h - communication: the timeline and the counters of a worker, communicators from inside, and
+ * links, the one thing that MPI (mpi.c) stands behind.
+ */
+#ifndef COMM_H
+#define COMM_H
+
+#include "runtime/device/device.h"
+
+/* ---- The timeline (trace.c): what a worker is in, from when to when ---- */
+
+/* The names in results; view event_kind of schema.sql says what each is, and its colour. What lies
+ * in another comes after it. */
+#define TRACE_KINDS(X) \
+	X(STEP, step) \
+	X(COMPUTE, compute) \
+	X(DELAY, delay) \
+	X(UPDATE, update) \
+	X(PAUSE, pause) \
+	X(PUSH, push) \
+	X(PULL, pull) \
+	X(PACK, pack) \
+	X(SEND, send) \
+	X(RECV, recv) \
+	X(EXCHANGE, exchange) \
+	X(ALLREDUCE, allreduce) \
+	X(ALLGATHER, allgather) \
+	X(BROADCAST, broadcast) \
+	X(BARRIER, barrier) \
+	X(APPLY, apply) \
+	X(WAIT, wait) \
+	X(EVALUATE, evaluate)
+enum trace_kind {
+#define ROW(id, name) TRACE_##id,
+	TRACE_KINDS(ROW)
+#undef ROW
+		TRACE_KINDS_COUNT
+};
+extern const char *const trace_names[TRACE_KINDS_COUNT];
+
+struct slice {
+	nsec start, length; /* start: since the run's timeline began */
+	int64_t bytes;      /* that this rank sent; -1: does not apply */
+	/* A push: its number; who applies it for another: that one's number. Numbers of tables that
+	 * workers reach by themselves count all their pushes; 0 = none. */
+	int64_t flow;
+	int64_t seen;       /* such a table's pushes that are in what was pulled; 0 = nothing was */
+	int64_t collective; /* the how many-th since stats_reset; -1: it was none */
+	int32_t kind, rank, epoch, step; /* step: of its epoch, from 1; 0 = between steps */
+	int32_t peer;                    /* rank; -1 = all, or not known */
+	int32_t staleness;               /* of a push; -1: it is none */
+	int32_t seq, parent; /* of this rank; parent: in which this one lies, -1 = none */
+};
+
+struct trace;
+struct stats;
+struct link;
+
+/* Collective over l, of all ranks, workers and servers: finds out how their clocks differ. Keeps up
+ * to `room` events, or fewer if all ranks of this process would take too much memory. */
+struct trace *trace_new(struct link *l, int rank, int size, size_t room);
+void trace_free(struct trace *t); /* NULL is fine */
+/* What begins belongs to this step. */
+void trace_at(struct trace *t, int64_t epoch, int64_t step);
+/* The event's place, for whoever knows more of it; allocates nothing. When there is no room left,
+ * the event is counted and lost. */
+struct slice *trace_add(struct trace *t, enum trace_kind kind, nsec since, nsec until);
+void trace_of(const struct trace *t, int32_t *epoch, int32_t *step);
+/* Puts the events since the last time in order and says which lies in which. s: knows what was
+ * waiting inside collectives (stats_fold); NULL = there were none. */
+void trace_settle(struct trace *t, const struct stats *s);
+/* Off the clock: sends what was settled to rank `to`, and forgets it. */
+void trace_send(struct trace *t, struct link *l, int to);
+/* Events of several ranks. */
+struct slices {
+	struct slice *event;
+	size_t n, lost;
+};
+void trace_take(struct trace *t, struct slices *all); /* this rank's own */
+void trace_recv(struct link *l, int from, struct slices *all);
+
+/* ---- Communication: comm.c counts and times, the platform's own file (mpi.c) moves. ---- */
+
+/* A histogram of staleness is exact below STALENESS_EXACT; above, each octave has 16 bins. */
+enum { STALENESS_EXACT = 128, STALENESS_BINS = STALENESS_EXACT + 16 * 16 };
+int64_t staleness_of_bin(int bin); /* the least staleness that falls into it */
+
+struct stats {           /* of one worker since stats_reset */
+	nsec comm, wait; /* in wrappers; in barriers and locks */
+	int64_t bytes_sent;
+	int64_t pushes, staleness_sum, staleness_max; /* pushes: those that were applied */
+	int64_t dropped;                              /* came too late for their round */
+	int64_t staleness[STALENESS_BINS];
+	/* The durations of collectives. Over the trainers, the shortest is the cost of one (the
+	 * last to arrive waits for nobody); what another spends longer is waiting. */
+	float *collective_s, *shortest_s;
+	size_t collectives, room; /* collectives may exceed room: the rest is extrapolated */
+	struct trace *trace;      /* where events go now; NULL = nowhere */
+};
+
+/* Without a timeline this is one branch. */
+static inline void traced(const struct stats *s, enum trace_kind kind, nsec since, nsec until,
+			  int peer)
+{
+	if (__builtin_expect(s->trace != NULL, 0))
+		trace_add(s->trace, kind, since, until)->peer = peer;
+}
+
+/* stats.c, but stats_fold: comm.c. */
+void stats_init(struct stats *s, size_t room); /* room: collectives of a race that are kept */
+void stats_fini(struct stats *s);
+void stats_reset(struct stats *s);
+/* A push met so many foreign ones since its worker's last pull. */
+void stats_push(struct stats *s, int64_t staleness);
+/* Collective, off the clock, after a race: finds each collective's shortest duration over the
+ * trainers. */
+void stats_fold(struct worker *w);
+/* After stats_fold: what this worker waited in collectives first to last - 1 since stats_reset. */
+nsec stats_waited(const struct stats *s, size_t first, size_t last);
+
+struct comm *comm_layout(int rank, int size);       /* without a link: for laying out models only */
+struct comm *comm_world_trainers(struct worker *w); /* every trainer; counts into w->stats */
+/* Collective: finds the transport for vectors up to v's length on v's device; name: --transport,
+ * "auto" or one to use. Ends the run with a sentence if that cannot be used. Host vectors, and a
+ * comm of one: nothing to do. */
+void comm_prepare(struct comm *c, const struct vec *v, const char *name);
+/* Its name; NULL for host vectors, and on a comm of one. */
+const char *comm_transport(const struct comm *c);
+
+/* The platform's side. Ranks are those of the comm. link is what the platform made of it. */
+struct link;
+/* Takes MPI as the program has started it, or starts it if `mpi`; else this process is alone. */
+void platform_open(bool mpi, int *rank, int *size);
+bool platform_gone(void);              /* the program has ended MPI before platform_stop */
+void platform_start(struct worker *w); /* sets rank and size; no MPI for one worker alone */
+void platform_stop(void);
+const char *platform_version(void); /* "Open MPI v4.1.4" */
+struct link *link_world(int size);  /* ranks below size, in order */
+struct link *link_split(struct link *l, int color, int *rank, int *size);
+void link_free(struct link *l);
+bool link_one_node(struct link *l); /* do all share memory? */
+bool link_reads_devices(void);      /* may x be on a GPU, in messages and allreduce? */
+void link_send(struct link *l, int to, const float *x, size_t n);
+/* The same, but may return before the other end has received. */
+void link_send_plain(struct link *l, int to, const float *x, size_t n);
+void link_recv(struct link *l, int from, float *x, size_t n);
+void link_exchange(struct link *l, int peer, const float *out, float *in, size_t n);
+/* Sends out to one rank and receives as much from another. */
+void link_shift(struct link *l, int to, const float *out, int from, float *in, size_t n);
+void link_allreduce(struct link *l, float *x, size_t n);
+/* Started reductions have a slot, below LINK_SLOTS. */
+enum { LINK_SLOTS = 64 };
+void link_allreduce_start(struct link *l, int slot, float *x, size_t n);
+void link_allreduce_wait(struct link *l, int slot);
+void link_gather_counts(struct link *l, int mine, int *all); /* all[size] on every rank */
+void link_allgather(struct link *l, float *all, const int *counts, const int *firsts,
+		    const float *mine, int n);
+void link_broadcast(struct link *l, int root, void *x, size_t bytes);
+void link_barrier(struct link *l);
+enum fold { FOLD_SUM, FOLD_MAX, FOLD_MIN };
+void link_fold(struct link *l, double *x, int n, enum fold how); /* small, off the clock */
+void link_fold_float_min(struct link *l, float *x, int n);
+void link_gather_bytes(struct link *l, const void *mine, void *all, int bytes); /* to rank 0 */
+/* Zeroed memory that all ranks of a node share; each rank gets the same block. */
+void *link_shared_new(struct link *l, size_t bytes, void **handle);
+void link_shared_free(void *p, void *handle);
+/* A window: floats of every rank, zero at first, and int64 counters of rank 0, all of which all
+ * ranks reach without the owner's help. What is started (all but new, free, sync, looked) is done
+ * after the flush of that rank; each element is added to and read atomically. */
+struct link_window;
+/* Collective. floats: this rank's own, which *own points to; counters: equal on all ranks. */
+struct link_window *link_window_new(struct link *l, size_t floats, size_t counters, float **own);
+void link_window_free(struct link_window *w); /* collective */
+/* Before and after plain loads and stores of own floats that nobody else is reaching for. */
+void link_window_sync(struct link_window *w);
+void link_window_get(struct link_window *w, int rank, size_t first, float *x, size_t n);
+void link_window_add(struct link_window *w, int rank, size_t first, const float *x, size_t n);
+/* old = the floats before x was added */
+void link_window_get_add(struct link_window *w, int rank, size_t first, const float *x, float *old,
+			 size_t n);
+/* by has to stay until the flush. */
+void link_window_count(struct link_window *w, size_t counter, const int64_t *by, int64_t *before);
+/* Reads the first n counters: they are there when looked says so, which needs no flush. looked also
+ * gives others a turn at this rank's floats, where that takes its help. */
+void link_window_look(struct link_window *w, int64_t *x, size_t n);
+bool link_window_looked(struct link_window *w);
+void link_window_flush(struct link_window *w, int rank); /* rank -1: all of them */
+/* Mail between ranks that must not spin (table_servers.c). A request is a number from 0; link_look
+ * finds out which are done, and link_done makes such a one -1; -1 is done. bytes: a multiple of a
+ * float's. */
+int link_rank(struct link *l);
+int link_size(struct link *l);
+void link_bells_new(struct link *l);  /* collective, once: on one machine, sleepers can be woken */
+void link_bells_free(struct link *l); /* collective; before link_free, when there are any */
+void link_ring(struct link *l, int rank); /* after each message */
+/* Until this rank's bell rings; at most a nap, which grows from time to time: begin with 0. */
+void link_sleep(struct link *l, nsec *nap);
+void link_tell(struct link *l, int to, int tag, const void *x, size_t bytes); /* few: at once */
+int link_send_start(struct link *l, int to, int tag, const void *x, size_t bytes);
+int link_recv_start(struct link *l, int from, int tag, void *x, size_t bytes);
+bool link_look(struct link *l); /* false: nothing new is done */
+bool link_done(struct link *l, int *request);
+void link_cancel(struct link *l, int *request); /* a receive */
+
+struct link *comm_link(struct comm *c);
+
+#endif

@@ -1,0 +1,72 @@
+/*
+ * stats.c - what a worker counts of itself: times, bytes, pushes and how stale they were.
+ *
+ * The histogram of staleness has bins of one below STALENESS_EXACT, then sixteen an octave.
+ */
+#include "runtime/comm/comm.h"
+
+#include <stdlib.h>
+
+void stats_init(struct stats *s, size_t room)
+{
+	*s = (struct stats){.room = room};
+	s->collective_s = must(calloc(s->room, sizeof(float)));
+	s->shortest_s = must(calloc(s->room, sizeof(float)));
+}
+
+void stats_fini(struct stats *s)
+{
+	free(s->collective_s);
+	free(s->shortest_s);
+}
+
+void stats_reset(struct stats *s)
+{
+	*s = (struct stats){.collective_s = s->collective_s,
+			    .shortest_s = s->shortest_s,
+			    .room = s->room,
+			    .trace = s->trace};
+}
+
+static int staleness_bin(int64_t staleness)
+{
+	int octave = 0;
+	while (staleness >> octave >= STALENESS_EXACT * 2 && octave < 15)
+		octave++;
+	if (staleness < STALENESS_EXACT)
+		return (int)staleness;
+	int64_t sixteenth = (staleness >> octave) / (STALENESS_EXACT / 16) - 16;
+	return STALENESS_EXACT + 16 * octave + (int)(sixteenth < 15 ? sixteenth : 15);
+}
+
+int64_t staleness_of_bin(int bin)
+{
+	int above = bin - STALENESS_EXACT;
+	if (above < 0)
+		return bin;
+	return (int64_t)(16 + above % 16) * (STALENESS_EXACT / 16) << above / 16;
+}
+
+void stats_push(struct stats *s, int64_t staleness)
+{
+	s->pushes++;
+	s->staleness_sum += staleness;
+	s->staleness[staleness_bin(staleness)]++;
+	if (staleness > s->staleness_max)
+		s->staleness_max = staleness;
+}
+
+/* Collectives past the room are taken to have waited as the kept ones did on average. */
+nsec stats_waited(const struct stats *s, size_t first, size_t last)
+{
+	size_t kept = smaller(s->collectives, s->room), end = smaller(last, kept);
+	double waited = 0;
+	if (last <= first || kept == 0)
+		return 0;
+	if (first >= end)
+		return (nsec)((double)stats_waited(s, 0, kept) * (double)(last - first) /
+			      (double)kept);
+	for (size_t i = first; i < end; i++)
+		waited += s->collective_s[i] - s->shortest_s[i];
+	return (nsec)(1e9 * waited * (double)(last - first) / (double)(end - first));
+}

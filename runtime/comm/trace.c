@@ -1,0 +1,238 @@
+/*
+ * trace.c - the timeline of a run: each rank notes what it is in, from when to when, in memory that
+ * was there before the race; after the race the notes go to rank 0, and from there to the sink.
+ *
+ * An event is noted when it ends, with the clock as it was read for other reasons where possible:
+ * some 20 ns, and as much for each time that the clock is read. Slices of one rank nest: what a
+ * worker does inside something else lies in it. On devices that compute on their own, an event is
+ * what the host was in, and the device may still be at work.
+ *
+ * Clocks: processes of one machine share the monotonic one. On several machines rank 0 asks each
+ * rank for its time, ASK_TIMES times; the answer that came soonest counts, and is wrong by half the
+ * time that it took at most. A difference that small is taken for none.
+ */
+#include "runtime/comm/comm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *const trace_names[TRACE_KINDS_COUNT] = {
+#define ROW(id, name) [TRACE_##id] = #name,
+	TRACE_KINDS(ROW)
+#undef ROW
+};
+
+enum { ROOM_MOST = 1 << 18, ROOM_ALL = 1 << 21, ASK_TIMES = 16, FLOATS = 2 };
+
+struct trace {
+	struct slice *event, lost_event;
+	size_t n, room, lost;
+	int32_t rank, epoch, step, seq;
+	nsec offset; /* from this rank's clock to the timeline */
+};
+
+/* ---- Clocks -------------------------------------------------------------------- */
+
+static void send_time(struct link *l, int to, nsec t)
+{
+	link_send_plain(l, to, (const float *)(const void *)&t, FLOATS);
+}
+
+static nsec recv_time(struct link *l, int from)
+{
+	nsec t;
+	link_recv(l, from, (float *)(void *)&t, FLOATS);
+	return t;
+}
+
+/* Rank 0: how far is that rank's clock ahead of mine? */
+static nsec ask_time(struct link *l, int rank)
+{
+	nsec best = INT64_MAX, ahead = 0;
+	for (int i = 0; i < ASK_TIMES; i++) {
+		nsec before = clock_now();
+		send_time(l, rank, 0);
+		nsec there = recv_time(l, rank), took = clock_now() - before;
+		if (took >= best)
+			continue;
+		best = took;
+		ahead = there - (before + took / 2);
+	}
+	return llabs(ahead) <= best ? 0 : ahead;
+}
+
+/* What to add to this rank's clock to get the time since rank 0 came here. */
+static nsec offset_of(struct link *l, int rank, int size)
+{
+	nsec origin = clock_now();
+	if (world_is_virtual)
+		return 0;
+	for (int k = 1; k < size && rank == 0; k++)
+		send_time(l, k, -origin - ask_time(l, k));
+	for (int i = 0; i < ASK_TIMES && rank > 0; i++) {
+		recv_time(l, 0);
+		send_time(l, 0, clock_now());
+	}
+	return rank > 0 ? recv_time(l, 0) : -origin;
+}
+
+/* ---- Noting -------------------------------------------------------------------- */
+
+struct trace *trace_new(struct link *l, int rank, int size, size_t room)
+{
+	struct trace *t = must(calloc(1, sizeof *t));
+	size_t most = ROOM_MOST, here = world_is_virtual ? (size_t)size : 1;
+	if (most > ROOM_ALL / here)
+		most = ROOM_ALL / here;
+	t->room = room < most ? room : most;
+	size_t bytes = ((t->room + 1) * sizeof *t->event + 63) & ~(size_t)63;
+	t->event = must(aligned_alloc(64, bytes));
+	memset(t->event, 0, bytes); /* so that its pages are there */
+	t->rank = rank;
+	t->offset = offset_of(l, rank, size);
+	return t;
+}
+
+void trace_free(struct trace *t)
+{
+	if (t)
+		free(t->event);
+	free(t);
+}
+
+void trace_at(struct trace *t, int64_t epoch, int64_t step)
+{
+	t->epoch = (int32_t)epoch;
+	t->step = (int32_t)step;
+}
+
+void trace_of(const struct trace *t, int32_t *epoch, int32_t *step)
+{
+	*epoch = t->epoch;
+	*step = t->step;
+}
+
+struct slice *trace_add(struct trace *t, enum trace_kind kind, nsec since, nsec until)
+{
+	struct slice *e = t->n < t->room ? &t->event[t->n++] : &t->lost_event;
+	t->lost += e == &t->lost_event;
+	*e = (struct slice){.start = since,
+			    .length = until - since,
+			    .bytes = -1,
+			    .collective = -1,
+			    .kind = kind,
+			    .rank = t->rank,
+			    .epoch = t->epoch,
+			    .step = t->step,
+			    .peer = -1,
+			    .staleness = -1};
+	return e;
+}
+
+/* ---- After the race -------------------------------------------------------------- */
+
+/* What a collective took longer than on the last to arrive was waiting, and came first. */
+static void add_waits(struct trace *t, const struct stats *s)
+{
+	size_t kept = smaller(s->collectives, s->room);
+	for (size_t i = 0, n = t->n; i < n; i++) {
+		const struct slice e = t->event[i];
+		if (e.collective < 0 || (size_t)e.collective >= kept)
+			continue;
+		float waited = s->collective_s[e.collective] - s->shortest_s[e.collective];
+		nsec length = (nsec)(1e9f * waited);
+		if (length <= 0)
+			continue;
+		struct slice *w = trace_add(t, TRACE_WAIT, e.start,
+					    e.start + (length < e.length ? length : e.length));
+		w->epoch = e.epoch;
+		w->step = e.step;
+	}
+}
+
+/* By start; what lies in another comes after it. */
+static int by_place(const void *a, const void *b)
+{
+	const struct slice *x = a, *y = b;
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	if (x->length != y->length)
+		return x->length > y->length ? -1 : 1;
+	return x->kind - y->kind;
+}
+
+static void nest(struct trace *t)
+{
+	enum { DEEP = 16 };
+	size_t in[DEEP], depth = 0;
+	for (size_t i = 0; i < t->n; i++) {
+		struct slice *e = &t->event[i];
+		while (depth > 0 &&
+		       t->event[in[depth - 1]].start + t->event[in[depth - 1]].length <= e->start)
+			depth--;
+		e->parent = -1;
+		if (depth > 0) {
+			const struct slice *p = &t->event[in[depth - 1]];
+			nsec left = p->start + p->length - e->start;
+			e->parent = p->seq;
+			if (world_is_virtual && e->length > left) /* virtual time is rounded */
+				e->length = left;
+		}
+		e->seq = t->seq++;
+		CHECK(depth < DEEP, "events %d deep", DEEP);
+		in[depth++] = i;
+	}
+}
+
+void trace_settle(struct trace *t, const struct stats *s)
+{
+	if (s)
+		add_waits(t, s);
+	for (size_t i = 0; i < t->n; i++)
+		t->event[i].start += t->offset;
+	qsort(t->event, t->n, sizeof *t->event, by_place);
+	nest(t);
+}
+
+/* ---- To rank 0 ------------------------------------------------------------------- */
+
+enum { EVENT_FLOATS = sizeof(struct slice) / sizeof(float) };
+_Static_assert(sizeof(struct slice) % sizeof(float) == 0, "events travel as floats");
+
+static void forget(struct trace *t)
+{
+	t->n = t->lost = 0;
+}
+
+void trace_send(struct trace *t, struct link *l, int to)
+{
+	int64_t head[2] = {(int64_t)t->n, (int64_t)t->lost};
+	link_send(l, to, (const float *)(const void *)head, 2 * FLOATS);
+	if (t->n)
+		link_send(l, to, (const float *)(const void *)t->event, t->n * EVENT_FLOATS);
+	forget(t);
+}
+
+static struct slice *room_for(struct slices *all, size_t n)
+{
+	all->event = must(realloc(all->event, (all->n + n + 1) * sizeof *all->event));
+	all->n += n;
+	return all->event + all->n - n;
+}
+
+void trace_take(struct trace *t, struct slices *all)
+{
+	memcpy(room_for(all, t->n), t->event, t->n * sizeof *t->event);
+	all->lost += t->lost;
+	forget(t);
+}
+
+void trace_recv(struct link *l, int from, struct slices *all)
+{
+	int64_t head[2];
+	link_recv(l, from, (float *)(void *)head, 2 * FLOATS);
+	struct slice *e = room_for(all, (size_t)head[0]);
+	if (head[0])
+		link_recv(l, from, (float *)(void *)e, (size_t)head[0] * EVENT_FLOATS);
+	all->lost += (size_t)head[1];
+}

@@ -1,0 +1,544 @@
+/*
+ * transport.c - how the vectors of a device reach other ranks.
+ *
+ *   nccl    every rank has a GPU of its own: NCCL reduces, through whatever joins the GPUs
+ *   ipc     all ranks on one machine, each maps every other's memory: x goes into a block of its
+ *           rank, and one kernel on every rank sums all blocks
+ *   mpi     Open MPI takes addresses of GPU memory
+ *   staged  through pinned host memory; what is started goes its way beside the backward pass
+ *
+ * `auto` takes the first of them that all ranks can have: CUDA IPC before CUDA-aware MPI before
+ * staging, but NCCL before all where no two ranks share a GPU, since NCCL then uses all links at
+ * once and a rank's kernel would read over one. Messages (send, recv, exchange, allgather,
+ * broadcast) go through MPI: directly with mpi, else staged.
+ *
+ * Cost of an allreduce of n floats over N ranks. ipc: a copy (2 n floats of traffic), one meeting,
+ * (N + 1) n floats read and written by every rank. staged: n floats each way between device and
+ * host, and MPI_Allreduce of n.
+ *
+ * ipc has two blocks a rank, used in turn, so that one meeting an allreduce is enough: who writes
+ * into a block again has met everybody since, and everybody had read it before that meeting.
+ */
+#include "runtime/comm/comm.h"
+#include "runtime/comm/transport.h"
+
+#include <linux/futex.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { BLOCKS = 2 };
+
+/* ---- Meetings: a barrier of the ranks of one machine. It looks a little while, if every rank has
+ * a core to do so, and then sleeps. ---- */
+
+static const nsec look_ns = 30000;
+
+struct meeting {
+	_Alignas(64) atomic_uint here; /* that have come to the one under way */
+	_Alignas(64) atomic_uint over; /* meetings so far */
+};
+
+static void meet(struct meeting *m, int ranks, bool look)
+{
+	unsigned before = atomic_load(&m->over);
+	if (atomic_fetch_add(&m->here, 1) + 1 == (unsigned)ranks) {
+		atomic_store(&m->here, 0);
+		atomic_fetch_add(&m->over, 1);
+		syscall(SYS_futex, &m->over, FUTEX_WAKE, ranks, NULL, NULL, 0);
+		return;
+	}
+	nsec until = look ? clock_now() + look_ns : 0;
+	while (look && atomic_load(&m->over) == before)
+		look = clock_now() < until;
+	while (atomic_load(&m->over) == before)
+		syscall(SYS_futex, &m->over, FUTEX_WAIT, before, NULL, NULL, 0);
+}
+
+/* ---- What a transport has -------------------------------------------------- */
+
+struct transport_ops {
+	const char *name;
+	/* Collective. NULL, or why this rank cannot have it. */
+	char *(*open)(struct transport *t, size_t n);
+	/* Collective: undoes what open did, also if that could not end. */
+	void (*close)(struct transport *t);
+	/* Makes room for reductions of n floats; NULL = there always is. Collective. */
+	void (*grow)(struct transport *t, size_t n);
+	void (*allreduce)(struct transport *t, float *x, size_t n, float factor);
+	/* NULL: wait does all of it, as an allreduce. */
+	void (*start)(struct transport *t, int slot);
+	void (*wait)(struct transport *t, int slot);
+	bool direct; /* messages are sent out of the device's memory */
+};
+
+struct ipc {
+	struct meeting *meeting;
+	void *meeting_handle;
+	size_t n;              /* room in a block [floats] */
+	float **block[BLOCKS]; /* [ranks], own or mapped; NULL: cannot be mapped */
+	int turn;              /* block that is next */
+	bool look;
+};
+
+/* A reduction that was started. */
+struct going {
+	float *x;
+	size_t n;
+	int64_t order; /* of all that were started; 0: this one has been done */
+	float *host;   /* staged: where its floats are, in the transport's pinned memory, or */
+	float *own;    /* its own, [own_n], when that had no room */
+	size_t own_n;
+};
+
+struct transport {
+	const struct transport_ops *ops; /* NULL: not chosen */
+	struct link *link;
+	int rank, size;
+	struct device *dev;
+	float *stage; /* pinned [stage_n]: of messages and whole reductions */
+	size_t stage_n;
+	struct ipc ipc;
+	void *nccl;
+	struct going going[LINK_SLOTS];
+	int64_t started;
+	float *pinned; /* [pinned_n], of which pinned_used by reductions under way */
+	size_t pinned_n, pinned_used;
+	int under_way;
+};
+
+static const struct peer_ops *peer_of(const struct transport *t)
+{
+	return t->dev->ops->peer;
+}
+
+static void scale(struct transport *t, float *x, size_t n, float factor)
+{
+	if (factor != 1)
+		t->dev->ops->scale(t->dev, x, factor, n);
+}
+
+static void make_pinned(struct transport *t, float **host, size_t *room, size_t n)
+{
+	if (*room >= n)
+		return;
+	if (*host)
+		peer_of(t)->pinned_free(t->dev, *host);
+	*host = peer_of(t)->pinned_new(t->dev, n);
+	*room = n;
+}
+
+static float *stage_of(struct transport *t, size_t n)
+{
+	make_pinned(t, &t->stage, &t->stage_n, n);
+	return t->stage;
+}
+
+/* The same on all ranks: NULL, or the sentence of the lowest rank that has one. Frees mine. */
+static char *agree(struct transport *t, char *mine)
+{
+	char text[512] = "";
+	double lowest = mine ? t->rank : t->size;
+	link_fold(t->link, &lowest, 1, FOLD_MIN);
+	if (lowest >= t->size)
+		return NULL;
+	snprintf(text, sizeof text, "%s", mine ? mine : "");
+	free(mine);
+	link_broadcast(t->link, (int)lowest, text, sizeof text);
+	return sentence("%s", text);
+}
+
+/* ---- NCCL ------------------------------------------------------------------- */
+
+static char *refuse_shared_gpus(struct transport *t)
+{
+	int identity[t->size];
+	link_gather_counts(t->link, (int)(t->dev->identity >> 33), identity);
+	for (int i = 0; i < t->size; i++)
+		for (int k = i + 1; k < t->size; k++)
+			if (identity[i] == identity[k])
+				return sentence("workers %d and %d share a GPU, and NCCL wants "
+						"one for each; use ipc or auto",
+						i, k);
+	return NULL;
+}
+
+static char *nccl_open(struct transport *t, size_t n)
+{
+	unsigned char id[NCCL_ID_BYTES] = {0};
+	char *wrong = agree(t, refuse_shared_gpus(t));
+	(void)n;
+	if (!wrong)
+		wrong = agree(t, t->rank == 0 ? peer_of(t)->nccl_id(t->dev, id) : NULL);
+	if (wrong)
+		return wrong;
+	link_broadcast(t->link, 0, id, sizeof id);
+	return peer_of(t)->nccl_new(t->dev, &t->nccl, id, t->rank, t->size);
+}
+
+static void nccl_close(struct transport *t)
+{
+	if (t->nccl)
+		peer_of(t)->nccl_free(t->dev, t->nccl);
+	t->nccl = NULL;
+}
+
+static void nccl_allreduce(struct transport *t, float *x, size_t n, float factor)
+{
+	peer_of(t)->nccl_allreduce(t->dev, t->nccl, x, n);
+	scale(t, x, n, factor);
+}
+
+/* ---- CUDA IPC ----------------------------------------------------------------- */
+
+typedef unsigned char handles[BLOCKS][PEER_HANDLE_BYTES];
+
+static void ipc_unmap(struct transport *t)
+{
+	device_sync(t->dev);
+	for (int b = 0; b < BLOCKS; b++)
+		for (int k = 0; t->ipc.block[b] && k < t->size; k++)
+			if (k != t->rank && t->ipc.block[b][k])
+				peer_of(t)->shared_unmap(t->dev, t->ipc.block[b][k]);
+	link_barrier(t->link); /* nobody reads what is freed now */
+	for (int b = 0; b < BLOCKS; b++) {
+		if (t->ipc.block[b] && t->ipc.block[b][t->rank])
+			peer_of(t)->shared_free(t->dev, t->ipc.block[b][t->rank]);
+		free(t->ipc.block[b]);
+		t->ipc.block[b] = NULL;
+	}
+	t->dev->bytes -= BLOCKS * t->ipc.n * sizeof(float);
+	t->ipc.n = 0;
+}
+
+/* Blocks of n floats on every rank, known to all; false on a rank that cannot reach one. */
+static bool ipc_map(struct transport *t, size_t n)
+{
+	bool all = true;
+	handles mine = {{0}}, *of = must(calloc((size_t)t->size, sizeof *of));
+	for (int b = 0; b < BLOCKS; b++) {
+		t->ipc.block[b] = must(calloc((size_t)t->size, sizeof(float *)));
+		t->ipc.block[b][t->rank] = peer_of(t)->shared_new(t->dev, n, mine[b]);
+	}
+	t->ipc.n = n;
+	t->dev->bytes += BLOCKS * n * sizeof(float);
+	link_gather_bytes(t->link, mine, of, sizeof mine);
+	link_broadcast(t->link, 0, of, (size_t)t->size * sizeof *of);
+	for (int b = 0; b < BLOCKS; b++)
+		for (int k = 0; k < t->size; k++) {
+			float **x = &t->ipc.block[b][k];
+			if (k != t->rank)
+				*x = peer_of(t)->shared_map(t->dev, of[k][b]);
+			all &= *x != NULL;
+		}
+	free(of);
+	return all;
+}
+
+static char *ipc_open(struct transport *t, size_t n)
+{
+	if (!link_one_node(t->link))
+		return sentence("the workers are not all on one machine; use nccl, staged or auto");
+	t->ipc.look = usable_cores() >= t->size;
+	t->ipc.meeting = link_shared_new(t->link, sizeof *t->ipc.meeting, &t->ipc.meeting_handle);
+	if (!ipc_map(t, n))
+		return sentence("worker %d cannot map the GPU memory of all others; use staged or "
+				"auto",
+				t->rank);
+	return NULL;
+}
+
+static void ipc_close(struct transport *t)
+{
+	if (!t->ipc.meeting)
+		return;
+	ipc_unmap(t);
+	link_shared_free(t->ipc.meeting, t->ipc.meeting_handle);
+	t->ipc.meeting = NULL;
+}
+
+static void ipc_grow(struct transport *t, size_t n)
+{
+	if (n <= t->ipc.n)
+		return;
+	ipc_unmap(t);
+	CHECK(ipc_map(t, n), "the GPU memory of all workers could be mapped, and now cannot be");
+}
+
+static void ipc_allreduce(struct transport *t, float *x, size_t n, float factor)
+{
+	float **block = t->ipc.block[t->ipc.turn];
+	t->ipc.turn = (t->ipc.turn + 1) % BLOCKS;
+	t->dev->ops->copy(t->dev, block[t->rank], x, n);
+	device_sync(t->dev);
+	meet(t->ipc.meeting, t->size, t->ipc.look);
+	peer_of(t)->sum(t->dev, x, (const float *const *)block, t->size, factor, n);
+}
+
+/* ---- CUDA-aware MPI ------------------------------------------------------------- */
+
+static char *mpi_open(struct transport *t, size_t n)
+{
+	(void)t, (void)n;
+	if (!link_reads_devices())
+		return sentence("%s was built without CUDA, and cannot take addresses of GPU "
+				"memory; use staged or auto",
+				platform_version());
+	return NULL;
+}
+
+static void mpi_close(struct transport *t)
+{
+	(void)t;
+}
+
+/* Its reductions that are started do not take such addresses: only this one does. */
+static void mpi_allreduce(struct transport *t, float *x, size_t n, float factor)
+{
+	device_sync(t->dev);
+	link_allreduce(t->link, x, n);
+	scale(t, x, n, factor);
+}
+
+/* ---- Staging ---------------------------------------------------------------------- */
+
+static char *staged_open(struct transport *t, size_t n)
+{
+	make_pinned(t, &t->pinned, &t->pinned_n, n);
+	stage_of(t, n);
+	return NULL;
+}
+
+static void staged_close(struct transport *t)
+{
+	for (int i = 0; i < LINK_SLOTS; i++)
+		if (t->going[i].own)
+			peer_of(t)->pinned_free(t->dev, t->going[i].own);
+	if (t->pinned)
+		peer_of(t)->pinned_free(t->dev, t->pinned);
+	t->pinned = NULL;
+}
+
+static void staged_grow(struct transport *t, size_t n)
+{
+	if (t->under_way == 0)
+		make_pinned(t, &t->pinned, &t->pinned_n, n);
+}
+
+static void staged_allreduce(struct transport *t, float *x, size_t n, float factor)
+{
+	float *host = stage_of(t, n);
+	t->dev->ops->get(t->dev, host, x, n);
+	link_allreduce(t->link, host, n);
+	t->dev->ops->put(t->dev, x, host, n);
+	scale(t, x, n, factor);
+}
+
+static void staged_start(struct transport *t, int slot)
+{
+	struct going *g = &t->going[slot];
+	if (g->n <= t->pinned_n - t->pinned_used) {
+		g->host = t->pinned + t->pinned_used;
+		t->pinned_used += g->n;
+	} else {
+		make_pinned(t, &g->own, &g->own_n, g->n);
+		g->host = g->own;
+	}
+	t->under_way++;
+	peer_of(t)->fetch(t->dev, g->host, g->x, g->n);
+	link_allreduce_start(t->link, slot, g->host, g->n);
+}
+
+static void staged_wait(struct transport *t, int slot)
+{
+	struct going *g = &t->going[slot];
+	link_allreduce_wait(t->link, slot);
+	t->dev->ops->put(t->dev, g->x, g->host, g->n);
+	if (--t->under_way == 0)
+		t->pinned_used = 0;
+}
+
+/* ---- The choice ---------------------------------------------------------------------- */
+
+static const struct transport_ops transports[] = {
+	{.name = "nccl", .open = nccl_open, .close = nccl_close, .allreduce = nccl_allreduce},
+	{.name = "ipc",
+	 .open = ipc_open,
+	 .close = ipc_close,
+	 .grow = ipc_grow,
+	 .allreduce = ipc_allreduce},
+	{.name = "mpi",
+	 .open = mpi_open,
+	 .close = mpi_close,
+	 .allreduce = mpi_allreduce,
+	 .direct = true},
+	{.name = "staged",
+	 .open = staged_open,
+	 .close = staged_close,
+	 .grow = staged_grow,
+	 .allreduce = staged_allreduce,
+	 .start = staged_start,
+	 .wait = staged_wait},
+};
+
+struct transport *transport_new(struct link *l, int rank, int size, struct device *d)
+{
+	struct transport *t = must(calloc(1, sizeof *t));
+	*t = (struct transport){.link = l, .rank = rank, .size = size, .dev = d};
+	return t;
+}
+
+void transport_free(struct transport *t)
+{
+	if (t && t->ops)
+		t->ops->close(t);
+	if (t && t->stage)
+		peer_of(t)->pinned_free(t->dev, t->stage);
+	free(t);
+}
+
+bool transport_is_for(const struct transport *t, const struct device *d)
+{
+	return t->dev == d;
+}
+
+char *transport_choose(struct transport *t, const char *wanted, size_t n)
+{
+	bool any = !wanted || strcmp(wanted, "auto") == 0;
+	char *wrong = NULL;
+	if (t->ops && t->ops->grow)
+		t->ops->grow(t, n);
+	for (size_t i = 0; !t->ops && i < sizeof transports / sizeof *transports; i++) {
+		const struct transport_ops *ops = &transports[i];
+		if (!any && strcmp(ops->name, wanted) != 0)
+			continue;
+		free(wrong);
+		wrong = agree(t, ops->open(t, n));
+		if (wrong)
+			ops->close(t);
+		else
+			t->ops = ops;
+	}
+	CHECK(t->ops || wrong, "no transport %s", wanted);
+	return wrong;
+}
+
+const char *transport_name(const struct transport *t)
+{
+	return t->ops ? t->ops->name : NULL;
+}
+
+void transport_allreduce(struct transport *t, float *x, size_t n, float factor)
+{
+	if (t->ops->grow)
+		t->ops->grow(t, n);
+	t->ops->allreduce(t, x, n, factor);
+}
+
+void transport_start(struct transport *t, int slot, float *x, size_t n)
+{
+	struct going *g = &t->going[slot];
+	g->x = x;
+	g->n = n;
+	g->order = ++t->started;
+	if (t->ops->start)
+		t->ops->start(t, slot);
+}
+
+static struct going *first_to_do(struct transport *t)
+{
+	struct going *first = NULL;
+	for (int i = 0; i < LINK_SLOTS; i++) {
+		struct going *g = &t->going[i];
+		if (g->order && (!first || g->order < first->order))
+			first = g;
+	}
+	return first;
+}
+
+/* All ranks start in the same order, but need not wait in it. */
+void transport_wait(struct transport *t, int slot)
+{
+	if (t->ops->wait)
+		t->ops->wait(t, slot);
+	while (!t->ops->wait && t->going[slot].order) {
+		struct going *g = first_to_do(t);
+		g->order = 0;
+		transport_allreduce(t, g->x, g->n, 1);
+	}
+}
+
+/* ---- Messages ---------------------------------------------------------------------- */
+
+/* Where MPI finds, or puts, n floats: x itself, or pinned memory. */
+static bool is_direct(struct transport *t)
+{
+	if (!t->ops || !t->ops->direct)
+		return false;
+	device_sync(t->dev);
+	return true;
+}
+
+void transport_send(struct transport *t, int to, const float *x, size_t n)
+{
+	if (is_direct(t)) {
+		link_send(t->link, to, x, n);
+		return;
+	}
+	float *host = stage_of(t, n);
+	t->dev->ops->get(t->dev, host, x, n);
+	link_send(t->link, to, host, n);
+}
+
+void transport_recv(struct transport *t, int from, float *x, size_t n)
+{
+	if (is_direct(t)) {
+		link_recv(t->link, from, x, n);
+		return;
+	}
+	float *host = stage_of(t, n);
+	link_recv(t->link, from, host, n);
+	t->dev->ops->put(t->dev, x, host, n);
+}
+
+void transport_exchange(struct transport *t, int peer, const float *out, float *in, size_t n)
+{
+	if (is_direct(t)) {
+		link_exchange(t->link, peer, out, in, n);
+		return;
+	}
+	float *host = stage_of(t, 2 * n);
+	t->dev->ops->get(t->dev, host, out, n);
+	link_exchange(t->link, peer, host, host + n, n);
+	t->dev->ops->put(t->dev, in, host + n, n);
+}
+
+void transport_allgather(struct transport *t, float *all, const int *counts, const int *firsts,
+			 const float *mine, int n)
+{
+	size_t total = (size_t)firsts[t->size - 1] + (size_t)counts[t->size - 1], own = (size_t)n;
+	if (is_direct(t)) {
+		link_allgather(t->link, all, counts, firsts, mine, n);
+		return;
+	}
+	float *host = stage_of(t, total + own);
+	t->dev->ops->get(t->dev, host + total, mine, own);
+	link_allgather(t->link, host, counts, firsts, host + total, n);
+	t->dev->ops->put(t->dev, all, host, total);
+}
+
+void transport_broadcast(struct transport *t, int root, float *x, size_t n)
+{
+	if (is_direct(t)) {
+		link_broadcast(t->link, root, x, n * sizeof *x);
+		return;
+	}
+	float *host = stage_of(t, n);
+	if (t->rank == root)
+		t->dev->ops->get(t->dev, host, x, n);
+	link_broadcast(t->link, root, host, n * sizeof *x);
+	if (t->rank != root)
+		t->dev->ops->put(t->dev, x, host, n);
+}

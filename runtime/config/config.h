@@ -1,0 +1,148 @@
+/*
+ * config.h - one experiment: the core options and those of its strategy and workload, what probing
+ * finds out about it, and the machine; commands and their help.
+ */
+#ifndef CONFIG_H
+#define CONFIG_H
+
+#include "runtime/config/option.h"
+#include "runtime/device/device.h"
+
+extern const struct option run_options[]; /* of struct run; ends at name NULL */
+
+/* One experiment: the core options and those of its strategy and workload, resolved. */
+struct config {
+	struct run run;
+	const struct strategy *strategy;
+	const struct workload *workload;
+	void *strategy_opts, *workload_opts;
+	char **strings; /* what the fields point to */
+	size_t nstrings;
+};
+/* Later settings win; the workload's recipe stands below them. lenient: options of plug-ins that
+ * this configuration does not use are checked by name only (job files share their defaults). */
+char *config_init(struct config *c, const struct setting *given, size_t n, bool lenient);
+void config_fini(struct config *c);
+/* NULL, or a sentence: is there an option of each name, with a value if it needs one? */
+char *settings_check(const struct setting *given, size_t n);
+/* NULL, or a sentence: is there such an option, core or a plug-in's, and is this a value of it? */
+char *config_check(const char *name, const char *value, const struct option **out);
+/* Calls each(ctx, part, option, value as text) for every option; part: "run", "strategy",
+ * "workload". */
+void config_each(const struct config *c,
+		 void (*each)(void *ctx, const char *part, const struct option *o,
+			      const char *value),
+		 void *ctx);
+void config_hash(const struct config *c, char hex[17]); /* the identity of a cell */
+/* What --speed, --pause, --leave and --sim.slow-link say of one worker (uneven.c). Times count from
+ * the start of the first race, over races only: while models are judged they stand still. */
+#define NEVER INT64_MAX
+struct uneven {
+	double speed;         /* its gradients take 1 / speed times as long; (0, 1] */
+	nsec pause_at, pause; /* before the first step from then on it stands still, so long */
+	nsec leave_at;        /* the first step from then on, and all after it, it does not make */
+	double link;          /* of the bandwidth of its links; (0, 1] */
+};
+struct uneven uneven_of(const struct run *run, int rank); /* as every other, if nothing is said */
+/* NULL, or a sentence: if o is one of these options, is this such a list? */
+char *uneven_check(const struct option *o, const char *text);
+/* NULL, or a sentence: can the workers of this run be told so? */
+char *uneven_refuse(const struct config *c);
+/* The arguments that give this configuration again: --name=value ..., ends at NULL; for
+ * free_words. */
+char **config_words(const struct config *c);
+void free_words(char **words);
+/* The learning rate of a step: epochs count from 1, fraction is how much of it is over [0, 1),
+ * models how many train in parallel (--lr-scale). */
+double lr_at(const struct run *run, int models, int64_t epoch, double fraction);
+void lr_fill(const struct run *run, int models, int64_t epoch, float *lr, size_t steps);
+/* NULL, or a sentence: is this "auto" (NaN) or a time above 0? seconds may be NULL. */
+char *time_check(const char *name, const char *text, double *seconds);
+/* NULL, or a sentence: is this a schedule? */
+char *lr_schedule_check(const char *schedule);
+int config_model_workers(const struct config *c);
+
+const struct strategy *strategy_find(const char *name);
+const struct workload *workload_find(const char *name);
+
+struct simulation;
+
+/* What a worker takes of its device's memory [bytes]. */
+struct footprint {
+	size_t parameters; /* with gradients and velocities */
+	size_t activations;
+	size_t data;      /* the data set */
+	size_t workspace; /* at most, of libraries; and what the device takes for itself */
+};
+
+/* What probing found out, before anything is started. */
+struct plan {
+	struct data train, test; /* shapes only */
+	int64_t params;          /* of the whole model */
+	int64_t steps;           /* of one epoch */
+	int cores;               /* that this machine has */
+	bool oversubscribed;
+	const char *device;         /* the one that `auto` chose, */
+	const char *passed_over;    /* why it took the cpu although a GPU may be there; NULL */
+	struct device_facts facts;  /* and what it is */
+	struct footprint footprint; /* of one worker, where the device has memory of its own */
+	const struct simulation *simulation; /* NULL in the real world */
+};
+/* Checks that this configuration can run here, laying out the model without memory. */
+char *plan_make(const struct config *c, struct plan *p);
+
+struct machine { /* provenance; strings live as long as the program */
+	const char *host, *cpu, *mpi, *onednn, *git_commit;
+	int cores;
+	bool git_dirty;
+};
+const struct machine *machine(void);
+
+/* ---- Commands, and what help says of them (command.c): results.h lists them ------------- */
+
+struct word { /* that can be given to a command: a figure's name */
+	const char *name, *summary, *needs;
+	const char *path; /* of its files, without .sql and .gp */
+};
+
+struct command {
+	const char *name, *summary;
+	/* The words after the name. The first says what may stand there: FILE.ini, FIGURE, TOPIC,
+	 * or a|b|c to choose from; brackets where it need not. */
+	const char *usage;
+	const char *about;            /* for --help: paragraphs, an empty line between them */
+	const struct option *options; /* its own; ends at name NULL */
+	bool run_options;             /* also takes every option of mvbench run */
+	/* What its first word may be, where only the command knows; NULL = usage says it. */
+	void (*words)(void (*each)(void *ctx, const struct word *w), void *ctx);
+	bool (*bare)(const char *name);    /* options that need no value; NULL = none */
+	int (*run)(int argc, char **argv); /* with the words after its name; an exit status */
+	void (*more)(FILE *f);             /* what --help says after the options; NULL = nothing */
+};
+/* What --help says, made from the above. */
+void command_help(FILE *f, const struct command *c);
+
+/* A page of help: as text, or as the source of a manual page (roff). Each part but a title begins
+ * with an empty line. */
+struct help {
+	FILE *f;
+	bool roff;
+};
+void help_head(const struct help *p, int level, const char *text); /* level: 1 or 2 */
+void help_words(const struct help *p, const char *text); /* paragraphs, an empty line between */
+void help_row(const struct help *p, const char *left, const char *right);
+void help_options(const struct help *p, const char *owner, const struct option *table);
+void help_verbatim(const struct help *p, const char *text);
+/* The same as command_help. level: of its heads. */
+void help_command(const struct help *p, int level, const struct command *c);
+
+/* A workload's own defaults, as one types them; from the heap. */
+char *recipe_words(const struct setting *recipe);
+
+/* All that there is to choose from, by kind: "strategy", "updater", "workload", "device",
+ * "platform" (list.c). */
+void catalogue_each(void (*each)(void *ctx, const char *kind, const char *name,
+				 const char *summary),
+		    void *ctx);
+
+#endif

@@ -1,0 +1,260 @@
+/*
+ * uneven.c - workers that are unlike the others: what --speed, --pause, --leave and --sim.slow-link
+ * say of single ones. Each is a list of RANK:VALUE or RANK:VALUE:VALUE. Commas separate its items,
+ * or blanks: job files read a comma as the next cell's value.
+ */
+#include "runtime/config/config.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RANKS = 4096 }; /* the most workers that there can be */
+
+static const struct option rank_type = {.type = OPT_INT, .max = 1e9},
+			   factor_type = {.type = OPT_REAL, .max = 1},
+			   time_type = {.type = OPT_TIME, .max = 1e9};
+
+/* An option, and what its items look like. */
+static const struct kind {
+	size_t field; /* of struct run */
+	const char *name, *form, *terms, *example;
+	const struct option *type[2]; /* of the values after the rank; NULL = there are no more */
+	bool positive[2];
+} kinds[] = {
+	{.field = offsetof(struct run, speed),
+	 .name = "speed",
+	 .form = "RANK:FACTOR",
+	 .terms = "a factor above 0 and up to 1 (no worker can be made faster)",
+	 .example = "0:0.5",
+	 .type = {&factor_type},
+	 .positive = {true}},
+	{.field = offsetof(struct run, pause),
+	 .name = "pause",
+	 .form = "RANK:AT:DURATION",
+	 .terms = "times, of which only the first may be 0",
+	 .example = "1:2s:500ms",
+	 .type = {&time_type, &time_type},
+	 .positive = {false, true}},
+	{.field = offsetof(struct run, leave),
+	 .name = "leave",
+	 .form = "RANK:AT",
+	 .terms = "a time of 0 or more",
+	 .example = "1:30s",
+	 .type = {&time_type}},
+	{.field = offsetof(struct run, sim_slow_link),
+	 .name = "sim.slow-link",
+	 .form = "RANK:FACTOR",
+	 .terms = "a factor above 0 and up to 1",
+	 .example = "0:0.1",
+	 .type = {&factor_type},
+	 .positive = {true}},
+};
+
+enum { SPEED, PAUSE, LEAVE, SLOW_LINK, KINDS };
+_Static_assert(sizeof kinds / sizeof *kinds == KINDS, "a kind has no number");
+
+struct item {
+	int64_t rank;
+	double value[2];
+};
+
+static const char *list_of(const struct run *run, int kind)
+{
+	return *(const char *const *)((const char *)run + kinds[kind].field);
+}
+
+/* ---- Reading --------------------------------------------------------------- */
+
+struct list {
+	const char *at;
+	bool more;
+};
+
+static struct list list_begin(const char *text)
+{
+	return (struct list){.at = text, .more = text[strspn(text, " \t")] != '\0'};
+}
+
+/* The next item's words, from the heap; NULL = there are no more. A comma promises one. */
+static char *list_next(struct list *l)
+{
+	if (!l->more)
+		return NULL;
+	l->at += strspn(l->at, " \t");
+	size_t n = strcspn(l->at, ", \t");
+	char *item = must(strndup(l->at, n));
+	l->at += n;
+	l->at += strspn(l->at, " \t");
+	l->more = *l->at != '\0';
+	l->at += *l->at == ',';
+	return item;
+}
+
+/* The number up to the next colon; moves *text on behind it, or to NULL at the end. */
+static bool read_number(char **text, const struct option *type, void *number)
+{
+	char *word = *text ? strsep(text, ":") : NULL;
+	char *wrong = word ? option_set(type, number, NULL, word) : NULL;
+	free(wrong);
+	return word && !wrong;
+}
+
+/* Cuts text up. */
+static bool read_item(const struct kind *k, char *text, struct item *x)
+{
+	bool good = read_number(&text, &rank_type, &x->rank);
+	for (int i = 0; i < 2 && k->type[i]; i++)
+		good = good && read_number(&text, k->type[i], &x->value[i]) &&
+		       (x->value[i] > 0 || !k->positive[i]);
+	return good && !text;
+}
+
+/* Of a list that is known to be right. */
+static bool next_item(const struct kind *k, struct list *l, struct item *x)
+{
+	char *text = list_next(l);
+	CHECK(!text || read_item(k, text, x), "an unchecked item of --%s", k->name);
+	free(text);
+	return text != NULL;
+}
+
+static char *check_list(const struct kind *k, const char *text)
+{
+	struct list l = list_begin(text);
+	bool named[RANKS] = {false};
+	char *wrong = NULL, *word;
+	while (!wrong && (word = list_next(&l))) {
+		struct item x;
+		char *shown = must(strdup(word));
+		if (!read_item(k, word, &x))
+			wrong = sentence("--%s=%s: \"%s\" should be %s, with %s, as in --%s=%s",
+					 k->name, text, shown, k->form, k->terms, k->name,
+					 k->example);
+		else if (x.rank < RANKS && named[x.rank])
+			wrong = sentence("--%s=%s: worker %lld is named twice; say it once",
+					 k->name, text, (long long)x.rank);
+		else if (x.rank < RANKS)
+			named[x.rank] = true;
+		free(shown);
+		free(word);
+	}
+	return wrong;
+}
+
+char *uneven_check(const struct option *o, const char *text)
+{
+	for (int i = 0; i < KINDS; i++)
+		if (strcmp(kinds[i].name, o->name) == 0)
+			return check_list(&kinds[i], text);
+	return NULL;
+}
+
+/* ---- What is said of one worker ----------------------------------------------- */
+
+static nsec nsec_of(double seconds)
+{
+	return (nsec)llround(1e9 * seconds);
+}
+
+struct uneven uneven_of(const struct run *run, int rank)
+{
+	struct uneven u = {.speed = 1, .link = 1, .pause_at = NEVER, .leave_at = NEVER};
+	for (int i = 0; i < KINDS; i++) {
+		struct list l = list_begin(list_of(run, i));
+		struct item x;
+		while (next_item(&kinds[i], &l, &x)) {
+			if (x.rank != rank)
+				continue;
+			if (i == SPEED)
+				u.speed = x.value[0];
+			if (i == PAUSE)
+				u.pause_at = nsec_of(x.value[0]), u.pause = nsec_of(x.value[1]);
+			if (i == LEAVE)
+				u.leave_at = nsec_of(x.value[0]);
+			if (i == SLOW_LINK)
+				u.link = x.value[0];
+		}
+	}
+	return u;
+}
+
+int64_t workers_leaving(const struct run *run)
+{
+	struct list l = list_begin(run->leave);
+	struct item x;
+	int64_t n = 0;
+	while (next_item(&kinds[LEAVE], &l, &x))
+		n++;
+	return n;
+}
+
+/* ---- Can this run's workers be told so? ---------------------------------------- */
+
+static char *check_ranks(const struct run *run)
+{
+	for (int i = 0; i < KINDS; i++) {
+		struct list l = list_begin(list_of(run, i));
+		struct item x;
+		while (next_item(&kinds[i], &l, &x))
+			if (x.rank >= run->workers)
+				return sentence("--%s=%s: there is no worker %lld; with "
+						"--workers=%lld the last one is %lld",
+						kinds[i].name, list_of(run, i), (long long)x.rank,
+						(long long)run->workers,
+						(long long)run->workers - 1);
+	}
+	return NULL;
+}
+
+/* "asgd, bsp and ssp", from the heap. */
+static char *those_that_may_leave(void)
+{
+	char *names = must(strdup("")), *longer;
+	const char *last = NULL;
+	for (size_t i = 0; strategies[i]; i++) {
+		if (!strategies[i]->may_leave)
+			continue;
+		if (last) {
+			longer = sentence("%s%s%s", names, *names ? ", " : "", last);
+			free(names);
+			names = longer;
+		}
+		last = strategies[i]->plugin.name;
+	}
+	longer = sentence("%s and %s", names, last);
+	free(names);
+	return longer;
+}
+
+static char *check_leaving(const struct config *c)
+{
+	const struct run *run = &c->run;
+	int64_t leaving = workers_leaving(run);
+	if (leaving == 0)
+		return NULL;
+	if (leaving == run->workers)
+		return sentence("--leave=%s: nobody would be left to train; leave out at least one "
+				"worker",
+				run->leave);
+	if (c->strategy->may_leave)
+		return NULL;
+	char *names = those_that_may_leave();
+	char *wrong = sentence("--leave=%s: the workers of %s wait for each other, so that none of "
+			       "them can leave; with %s they can",
+			       run->leave, run->strategy, names);
+	free(names);
+	return wrong;
+}
+
+char *uneven_refuse(const struct config *c)
+{
+	char *wrong = check_ranks(&c->run);
+	if (!wrong)
+		wrong = check_leaving(c);
+	if (!wrong && *c->run.sim_slow_link && strcmp(c->run.platform, "sim") != 0)
+		wrong = sentence("--sim.slow-link=%s: only simulated links can be made slow; give "
+				 "--platform=sim with it",
+				 c->run.sim_slow_link);
+	return wrong;
+}

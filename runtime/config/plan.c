@@ -1,0 +1,276 @@
+/*
+ * plan.c - can a configuration run here? Everything that would end a run before it begins is looked
+ * for before anything is started or written: devices, data, mpirun, and the shape of the model,
+ * which is laid out without memory.
+ */
+
+#include "runtime/config/config.h"
+#include "runtime/comm/comm.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool in_path(const char *program)
+{
+	const char *path = getenv("PATH");
+	bool found = false;
+
+	while (path && *path && !found) {
+		int n = (int)strcspn(path, ":");
+		char *file = sentence("%.*s/%s", n, path, program);
+		found = access(file, X_OK) == 0;
+		free(file);
+		path += n;
+		path += *path == ':';
+	}
+	return found;
+}
+
+/* The named device, or the best that can be used here. */
+static char *choose_device(const struct run *run, struct plan *p)
+{
+	bool any = strcmp(run->device, "auto") == 0;
+	const struct device_ops *best = NULL;
+
+	if (strcmp(run->platform, "sim") == 0) { /* it names whose times are meant */
+		p->device = any ? "cpu" : run->device;
+		return NULL;
+	}
+
+	for (size_t i = 0; devices[i]; i++) {
+		struct device_facts facts;
+		const char *wrong = NULL;
+		if (!any && strcmp(devices[i]->name, run->device) != 0)
+			continue;
+		wrong = devices[i]->probe(&facts);
+		if (wrong && !any)
+			return sentence("--device=%s: %s", run->device, wrong);
+		if (wrong && facts.present)
+			p->passed_over = wrong;
+		if (!wrong && (!best || best == &device_cpu)) {
+			best = devices[i];
+			p->facts = facts;
+		}
+	}
+	if (!best)
+		return sentence("--device=%s: this program was built without it", run->device);
+	p->device = best->name;
+	if (best != &device_cpu)
+		return NULL;
+	if (strcmp(run->precision, "float32") != 0)
+		return sentence("--precision=%s: the cpu computes in float32; use it, or "
+				"--device=cuda where there is a GPU",
+				run->precision);
+	if (strcmp(run->transport, "auto") != 0)
+		return sentence(
+			"--transport=%s: vectors are on the cpu and travel by MPI; leave it "
+			"out, or use --device=cuda where there is a GPU",
+			run->transport);
+	if (strcmp(run->table_home, "gpu") == 0)
+		return sentence("--table-home=gpu: the workers compute on the cpu; use auto");
+	return NULL;
+}
+
+/* Beside the one that is trained, a worker has room for: those of the epochs between two barriers
+ * and the one that is judged; the tables', at most two copies with an updater's state, what it
+ * pulled and its own; or the two that others map. */
+static int64_t models_kept(const struct config *c)
+{
+	const struct run *run = &c->run;
+	int64_t epochs = run->barrier_every ? run->barrier_every : run->epochs;
+	int64_t laps = run->barrier_every == 1 ? 0 : epochs < run->epochs ? epochs : run->epochs;
+	return laps + 1 + (c->strategy->tables ? 5 : run->workers > 1 ? 2 : 0);
+}
+
+/* Lays the model out for mini-batches of so many rows, as rank 0 of no communicator, on a device
+ * that has lengths only. */
+static char *lay_out(const struct config *c, struct plan *p, int64_t batch)
+{
+	struct run run = c->run;
+	struct device nowhere = {.ops = &device_none};
+	struct strategy whole = {.plugin = c->strategy->plugin};
+	int share = config_model_workers(c), workers = (int)c->run.workers;
+	struct worker w = {
+		.size = workers,
+		.trainers = workers,
+		.run = &run,
+		.strategy = &whole,
+		.opts = c->strategy_opts,
+		.workload = c->workload,
+		.workload_opts = c->workload_opts,
+		.all = comm_layout(0, workers),
+		.model_group = comm_layout(0, share),
+		.data_group = comm_layout(0, workers / share),
+		.train = &p->train,
+		.test = &p->test,
+		.dev = &nowhere,
+	};
+	char *wrong = NULL;
+
+	run.batch = batch;
+	nowhere.ops->open(&nowhere, 1);
+	c->workload->init(&w, &p->train);
+	p->params = w.model_params;
+	size_t model = vec_len(w.param) + (w.buffer ? vec_len(w.buffer) : 0);
+	size_t trained =
+		vec_len(w.param) * (w.velocity ? 3 : 2) + (w.buffer ? vec_len(w.buffer) : 0);
+	p->footprint.parameters = (trained + (size_t)models_kept(c) * model) * sizeof(float);
+	p->footprint.activations = nowhere.bytes - trained * sizeof(float);
+	p->footprint.workspace =
+		p->facts.workspace_bytes + (nowhere.convs ? p->facts.conv_workspace_bytes : 0);
+
+	w.strategy = c->strategy;
+	if (share > 1 && c->strategy->linear)
+		wrong = c->workload->split(&w);
+	w.strategy = &whole;
+	c->workload->fini(&w);
+	nowhere.ops->close(&nowhere);
+	comm_free(w.all);
+	comm_free(w.model_group);
+	comm_free(w.data_group);
+	return wrong;
+}
+
+static size_t footprint_bytes(const struct footprint *f)
+{
+	return f->parameters + f->activations + f->data + f->workspace;
+}
+
+static size_t data_bytes(const struct data *d)
+{
+	return d->n * (d->features * d->value_size + sizeof(float));
+}
+
+/* On a device with memory of its own: do its workers fit? */
+static char *check_memory(const struct config *c, struct plan *p)
+{
+	const struct device_facts *f = &p->facts;
+	struct footprint *need = &p->footprint;
+	if (f->free_bytes == 0)
+		return NULL;
+	int64_t sharing = (c->run.workers + f->count - 1) / f->count;
+	size_t room = f->free_bytes / (size_t)sharing;
+	need->data = data_bytes(&p->train) + data_bytes(&p->test);
+	/* once workers have been started, some have taken theirs already */
+	if (*c->run.hostfile || platform_under_launcher() || footprint_bytes(need) <= room)
+		return NULL;
+
+	double wanted = 1e-9 * (double)footprint_bytes(need), there = 1e-9 * (double)f->free_bytes;
+	int64_t workers = (int64_t)(f->free_bytes / footprint_bytes(need)) * f->count;
+	int64_t batch = c->run.batch, most = 0;
+	struct plan trial = *p;
+	char *wrong = NULL;
+	while (!wrong && !most && batch > 1) {
+		batch /= 2;
+		wrong = lay_out(c, &trial, batch);
+		if (!wrong && footprint_bytes(&trial.footprint) <= room)
+			most = batch;
+	}
+	free(wrong);
+	char *advice = most && workers ? sentence("--batch=%lld or --workers=%lld would fit",
+						  (long long)most, (long long)workers)
+		       : most          ? sentence("--batch=%lld would fit", (long long)most)
+		       : workers       ? sentence("--workers=%lld would fit", (long long)workers)
+				       : sentence("use --device=cpu, or a GPU with more memory");
+	wrong = sentence("--device=%s: %lld worker%s of batch %lld on one %s need%s %.2f GB each, "
+			 "and %.2f GB are free; %s",
+			 p->device, (long long)sharing, sharing == 1 ? "" : "s",
+			 (long long)c->run.batch, f->model, sharing == 1 ? "s" : "", wanted, there,
+			 advice);
+	free(advice);
+	return wrong;
+}
+
+/* Between two barriers a worker keeps the model of every epoch, to judge it later. */
+static char *check_snapshots(const struct run *run, int64_t params)
+{
+	int64_t epochs = run->barrier_every ? run->barrier_every : run->epochs;
+	double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGE_SIZE);
+	double bytes = (double)(epochs < run->epochs ? epochs : run->epochs) * (double)params *
+		       (double)sizeof(float) * (double)run->workers;
+
+	if (run->barrier_every == 1 || *run->hostfile || bytes < memory / 2)
+		return NULL;
+	return sentence("--barrier-every=%lld: the models of all epochs between two barriers would "
+			"take %.1f GB; give a barrier more often",
+			(long long)run->barrier_every, bytes * 1e-9);
+}
+
+static char *check_tables(const struct config *c)
+{
+	const struct run *run = &c->run;
+	bool servers = strcmp(run->table_home, "servers") == 0;
+
+	if (run->servers > 0 && !c->strategy->tables)
+		return sentence("--servers=%d: %s keeps nothing on a server; use --servers=0",
+				(int)run->servers, run->strategy);
+	if (strcmp(run->table_home, "auto") != 0 && !c->strategy->tables)
+		return sentence("--table-home=%s: %s keeps nothing in tables; leave it out",
+				run->table_home, run->strategy);
+	if (run->record && !c->strategy->tables)
+		return sentence("--record: %s pushes nothing to a server, so that there is no "
+				"order to keep",
+				run->strategy);
+	if (strcmp(run->table_home, "auto") == 0 || servers == (run->servers > 0))
+		return NULL;
+	if (servers)
+		return sentence("--table-home=servers: there are none; give --servers=1 or more");
+	return sentence("--table-home=%s: with --servers=%d tables live on the servers; leave one "
+			"of the two out",
+			run->table_home, (int)run->servers);
+}
+
+char *plan_make(const struct config *c, struct plan *p)
+{
+	const struct run *run = &c->run;
+	char *wrong;
+
+	*p = (struct plan){.cores = usable_cores()};
+	bool simulated = strcmp(run->platform, "sim") == 0;
+	if ((wrong = uneven_refuse(c)))
+		return wrong;
+	if (c->strategy->refuse && (wrong = c->strategy->refuse(run, c->strategy_opts)))
+		return wrong;
+	if ((wrong = check_tables(c)))
+		return wrong;
+	int share = config_model_workers(c);
+	if (share < 1 || run->workers % share != 0)
+		return sentence(
+			"--workers=%d: %s shares one model among %d workers; give a multiple of "
+			"%d",
+			(int)run->workers, run->strategy, share, share);
+	/* What they exchange are activations, and messages are floats. */
+	if (share > 1 && strcmp(run->precision, "bf16") == 0)
+		return sentence("--precision=bf16: %s cuts one model over %d workers, which works "
+				"in float32 and tf32",
+				run->strategy, share);
+	if ((wrong = choose_device(run, p)))
+		return wrong;
+	if (*run->hostfile && access(run->hostfile, R_OK) != 0)
+		return sentence("--hostfile=%s: %m; give a file with one machine a line",
+				run->hostfile);
+	if (run->workers > 1 && !simulated && !platform_under_launcher() && !in_path("mpirun"))
+		return sentence(
+			"--workers=%d: mpirun is not in the PATH; install openmpi-bin, or run "
+			"make deps",
+			(int)run->workers);
+	if ((wrong = c->workload->dataset->probe(run, &p->train, &p->test)))
+		return wrong;
+	int64_t models = run->workers / share;
+	if ((size_t)models > p->train.n)
+		return sentence(
+			"--workers=%d: there are only %zu rows to train on; give fewer workers",
+			(int)run->workers, p->train.n);
+	if ((wrong = lay_out(c, p, run->batch)))
+		return wrong;
+	if ((wrong = check_memory(c, p)))
+		return wrong;
+	if ((wrong = check_snapshots(run, p->params)))
+		return wrong;
+	int64_t together = models * run->batch;
+	p->steps = ((int64_t)p->train.n + together - 1) / together;
+	p->oversubscribed = !*run->hostfile && !simulated &&
+			    run->workers * run->threads + run->servers > p->cores;
+	return NULL;
+}

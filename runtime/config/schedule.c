@@ -1,0 +1,173 @@
+/*
+ * schedule.c - the learning rate of a step.
+ *
+ * The learning rate after t = (epoch - 1) + fraction epochs is lr times the product of the parts of
+ * --lr-schedule, joined by '+', in any order, and times the factor of --lr-scale:
+ *   constant          1
+ *   step:E1:E2[:xF]   F (0.1) for each of the epochs E1, E2, ... that is behind: E <= t
+ *   cosine[:FLOOR]    FLOOR + (1 - FLOOR) (1 + cos(pi (t - W) / (T - W))) / 2; T = --epochs, W =
+ * warm-up warmup:W          from 0.1 at t = 0 in a straight line to 1 at t = W, then 1
+ */
+#include "runtime/config/config.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WARMUP_FROM 0.1
+
+struct schedule {
+	const char *step; /* after "step:"; NULL = none */
+	double factor;    /* of a step */
+	bool cosine;
+	double floor;
+	double warmup; /* [epochs] */
+};
+
+/* Reads one number that ends at one of `ends` or the end of the text; moves on to that end. */
+static bool schedule_number(const char **text, const char *ends, double *x)
+{
+	char *end;
+
+	if (!strchr("0123456789.", **text) || !**text)
+		return false;
+	*x = strtod(*text, &end);
+	if ((*end && !strchr(ends, *end)) || !isfinite(*x))
+		return false;
+	*text = end;
+	return true;
+}
+
+static const char *starts(const char *text, const char *word)
+{
+	size_t n = strlen(word);
+
+	return strncmp(text, word, n) == 0 ? text + n : NULL;
+}
+
+/* Returns what is wrong with the part at *text, NULL if nothing; moves on behind it. */
+static const char *schedule_part(const char **text, struct schedule *s)
+{
+	const char *at;
+	double x, last = 0;
+
+	if ((at = starts(*text, "constant"))) {
+		*text = at;
+		return NULL;
+	}
+	if ((at = starts(*text, "cosine"))) {
+		s->cosine = true;
+		if (*at == ':' && (at++, !schedule_number(&at, "+", &s->floor) || s->floor > 1))
+			return "the floor of a cosine is a number from 0 to 1";
+		*text = at;
+		return NULL;
+	}
+	if ((at = starts(*text, "warmup:"))) {
+		if (!schedule_number(&at, "+", &s->warmup) || s->warmup <= 0)
+			return "a warm-up lasts a number of epochs above 0";
+		*text = at;
+		return NULL;
+	}
+	if ((at = starts(*text, "step:"))) {
+		s->step = at;
+		for (; *at != 'x'; at += *at == ':') {
+			if (!schedule_number(&at, ":+", &x) || x <= last)
+				return "the epochs of steps are numbers that rise";
+			last = x;
+			if (*at != ':')
+				break;
+		}
+		if (*at == 'x') {
+			at++;
+			if (last <= 0 || !schedule_number(&at, "+", &s->factor) || s->factor <= 0)
+				return "the factor of a step stands after its epochs and is above "
+				       "0";
+		}
+		*text = at;
+		return NULL;
+	}
+	return "a part is none of constant, step, cosine and warmup";
+}
+
+static const char *schedule_read(const char *text, struct schedule *s)
+{
+	int shapes = 0, warmups = 0;
+
+	*s = (struct schedule){.factor = 0.1};
+	for (;;) {
+		bool warmup = starts(text, "warmup:");
+		const char *wrong = schedule_part(&text, s);
+		shapes += !warmup;
+		warmups += warmup;
+		if (wrong)
+			return wrong;
+		if (shapes > 1 || warmups > 1)
+			return "it has one shape and one warm-up at most";
+		if (*text == '\0')
+			return NULL;
+		if (*text++ != '+')
+			return "something stands behind a part that is no '+'";
+	}
+}
+
+char *lr_schedule_check(const char *text)
+{
+	struct schedule s;
+	const char *wrong = schedule_read(text, &s);
+
+	return !wrong ? NULL
+		      : sentence("--lr-schedule=%s: %s; wanted is one of constant, step:E1:E2[:xF] "
+				 "or "
+				 "cosine[:FLOOR], such as --lr-schedule=warmup:5+step:41:61:x0.1",
+				 text, wrong);
+}
+
+/* t: epochs that are over */
+static double rate(const struct schedule *s, const struct run *run, int models, double t)
+{
+	double lr = run->lr, e;
+
+	if (strcmp(run->lr_scale, "linear") == 0)
+		lr *= models;
+	else if (strcmp(run->lr_scale, "sqrt") == 0)
+		lr *= sqrt(models);
+	if (s->step)
+		for (const char *at = s->step; schedule_number(&at, ":+", &e) && e <= t; at++) {
+			lr *= s->factor;
+			if (*at != ':')
+				break;
+		}
+	if (s->cosine && t > s->warmup) {
+		double span = (double)run->epochs - s->warmup;
+		double way = span > 0 ? (t - s->warmup) / span : 1;
+		lr *= s->floor + (1 - s->floor) * (1 + cos(acos(-1) * (way < 1 ? way : 1))) / 2;
+	}
+	if (t < s->warmup)
+		lr *= WARMUP_FROM + (1 - WARMUP_FROM) * t / s->warmup;
+	return lr;
+}
+
+static struct schedule schedule_of(const struct run *run)
+{
+	struct schedule s;
+	const char *wrong = schedule_read(run->lr_schedule, &s);
+
+	CHECK(!wrong, "schedule %s: %s", run->lr_schedule, wrong);
+	return s;
+}
+
+double lr_at(const struct run *run, int models, int64_t epoch, double fraction)
+{
+	struct schedule s = schedule_of(run);
+
+	return rate(&s, run, models, (double)(epoch - 1) + fraction);
+}
+
+void lr_fill(const struct run *run, int models, int64_t epoch, float *lr, size_t steps)
+{
+	struct schedule s = schedule_of(run);
+
+	for (size_t i = 0; i < steps; i++)
+		lr[i] = (float)rate(&s, run, models,
+				    (double)(epoch - 1) + (double)i / (double)steps);
+}

@@ -1,0 +1,232 @@
+/*
+ * cuda_module.c - the program's side of the CUDA device: finds its module, asks it whether a GPU
+ * can be used here, and loads it when a worker opens one.
+ *
+ * Asking starts CUDA, and a process that has started it can fork no worker that uses it. So a child
+ * asks, and ends; its answer is kept for the life of this process. Cost: 0.1 ms where there is no
+ * driver, else what CUDA takes to start on every GPU, some 0.3 s each.
+ */
+#include "runtime/device/cuda/cuda.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { ANSWER_WITHIN = 60 }; /* [seconds] */
+
+static const struct cuda_host host = {.ops_bytes = sizeof(struct device_ops),
+				      .device_bytes = sizeof(struct device),
+				      .panic = panic,
+				      .failure = failure,
+				      .must = must};
+
+/* ---- The module ---------------------------------------------------------- */
+
+/* Beside this program or above it (tests), in the build folder of MVBENCH_HOME, or where it is
+ * installed; heap, NULL when it is not there. MVBENCH_CUDA names another, there or not. */
+static char *module_path(void)
+{
+	const char *home = getenv("MVBENCH_HOME"), *named = getenv("MVBENCH_CUDA");
+	char self[4096];
+	const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+
+	if (named && *named)
+		return sentence("%s", named);
+	self[n > 0 ? n : 0] = '\0';
+	char *slash = strrchr(self, '/');
+	if (slash)
+		*slash = '\0';
+	char *places[] = {sentence("%s/mvbench_cuda.so", self),
+			  sentence("%s/../mvbench_cuda.so", self),
+			  sentence("%s/build/mvbench_cuda.so", home ? home : self),
+			  sentence("%s/../lib/mvbench/mvbench_cuda.so", self)};
+	char *found = NULL;
+
+	for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+		if (!found && access(places[i], R_OK) == 0)
+			found = places[i];
+		else
+			free(places[i]);
+	return found;
+}
+
+/* NULL, and then a sentence (heap) in *wrong. */
+static const struct device_ops *load(char **wrong)
+{
+	const struct device_ops *(*entry)(const struct cuda_host *);
+	char *path = module_path();
+
+	if (!path) {
+		*wrong = sentence("this mvbench was built without CUDA: install the CUDA Toolkit, "
+				  "cuDNN and NCCL and build again, or use --device=cpu");
+		return NULL;
+	}
+	void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	void *symbol = module ? dlsym(module, "mvbench_cuda") : NULL;
+
+	const struct device_ops *ops = NULL;
+
+	memcpy(&entry, &symbol, sizeof entry);
+	if (!symbol)
+		*wrong = sentence("the CUDA module cannot be loaded: %s", dlerror());
+	else if (!(ops = entry(&host)))
+		*wrong = sentence("%s is of another version than this mvbench: build again", path);
+	free(path);
+	return ops;
+}
+
+/* ---- Asking it ----------------------------------------------------------- */
+
+struct answer {
+	struct device_facts facts;
+	char wrong[512]; /* empty: usable */
+};
+
+static void write_all(int fd, const void *x, size_t bytes)
+{
+	for (const char *at = x; bytes > 0;) {
+		ssize_t n = write(fd, at, bytes);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return;
+		at += n;
+		bytes -= (size_t)n;
+	}
+}
+
+/* The child's life. */
+static void ask(int fd)
+{
+	struct answer a = {0};
+	char *cannot;
+	const struct device_ops *ops = load(&cannot);
+	const char *wrong = ops ? ops->probe(&a.facts) : cannot;
+
+	snprintf(a.wrong, sizeof a.wrong, "%s", wrong ? wrong : "");
+	write_all(fd, &a, sizeof a);
+	_Exit(0);
+}
+
+/* Does all of the answer come? *late: it did not come in time. */
+static bool hear(int fd, struct answer *a, bool *late)
+{
+	const nsec until = clock_now() + ANSWER_WITHIN * (nsec)1000000000;
+	size_t have = 0;
+
+	while (have < sizeof *a) {
+		struct pollfd p = {.fd = fd, .events = POLLIN};
+		const nsec left = until - clock_now();
+		const int ready = left > 0 ? poll(&p, 1, (int)(left / 1000000) + 1) : 0;
+		if (ready < 0 && errno == EINTR)
+			continue;
+		*late = ready == 0;
+		if (ready <= 0)
+			return false;
+		ssize_t n = read(fd, (char *)a + have, sizeof *a - have);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return false;
+		have += (size_t)n;
+	}
+	return true;
+}
+
+static void ask_in_child(struct answer *a)
+{
+	int ends[2], status = 0;
+
+	if (pipe(ends) != 0) {
+		snprintf(a->wrong, sizeof a->wrong, "no pipe to ask for GPUs: %s", strerror(errno));
+		return;
+	}
+	const pid_t child = fork();
+
+	if (child == 0) {
+		close(ends[0]);
+		ask(ends[1]);
+	}
+	close(ends[1]);
+	if (child < 0) {
+		snprintf(a->wrong, sizeof a->wrong, "no process to ask for GPUs: %s",
+			 strerror(errno));
+		close(ends[0]);
+		return;
+	}
+	bool late = false;
+	const bool heard = hear(ends[0], a, &late);
+
+	close(ends[0]);
+	if (late)
+		kill(child, SIGKILL);
+	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+		continue;
+	if (late)
+		snprintf(a->wrong, sizeof a->wrong, "the NVIDIA driver did not answer within %d s",
+			 ANSWER_WITHIN);
+	else if (!heard)
+		snprintf(a->wrong, sizeof a->wrong,
+			 "CUDA crashed when it was asked for GPUs (%s %d)",
+			 WIFSIGNALED(status) ? "signal" : "status",
+			 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+}
+
+/* A look that is worth nothing but its speed: the driver's library, which is not started by this.
+ */
+static bool driver_is_there(void)
+{
+	const char *named = getenv("MVBENCH_CUDA");
+
+	if (named && *named)
+		return true;
+	void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+
+	if (driver)
+		dlclose(driver);
+	return driver != NULL;
+}
+
+static const char *probe(struct device_facts *f)
+{
+	static struct answer known;
+	static bool asked;
+
+	bool present = !asked && driver_is_there();
+
+	if (present)
+		ask_in_child(&known);
+	else if (!asked)
+		snprintf(known.wrong, sizeof known.wrong,
+			 "no NVIDIA driver is installed here (libcuda.so.1 is missing): install "
+			 "it, or use --device=cpu");
+	known.facts.present |= present;
+	asked = true;
+	if (f)
+		*f = known.facts;
+	return *known.wrong ? known.wrong : NULL;
+}
+
+static void open_module(struct device *d, int threads)
+{
+	char *wrong;
+	const struct device_ops *ops = load(&wrong);
+
+	if (!ops)
+		user_error("--device=cuda: %s", wrong);
+	d->ops = ops;
+	d->ops->open(d, threads);
+}
+
+/* The rest of its operations are the module's, once it is open. */
+const struct device_ops device_cuda = {
+	.name = "cuda",
+	.summary = "NVIDIA GPUs, with cuBLAS, cuDNN and NCCL",
+	.probe = probe,
+	.open = open_module,
+};

@@ -1,0 +1,219 @@
+/*
+ * vec.c - vectors: lengths are checked here, once for all devices, and the device does the work.
+ *
+ * A check costs a compare or two; the smallest operation of the smallest model (a perceptron on one
+ * row) costs some ten times that, so the checks stay in every build.
+ */
+#include "runtime/device/device.h"
+
+#include <stdlib.h>
+
+const struct device_ops *const devices[] = {&device_cpu, &device_cuda, NULL};
+
+#define OPS(v) ((v)->dev->ops)
+
+/* A failed check names the operation and both lengths. */
+static inline void room(const char *op, const char *arg, const struct vec *v, size_t n)
+{
+	CHECK(v->n >= n, "%s: %s has %zu floats, %zu are needed", op, arg, v->n, n);
+}
+
+static inline void same(const char *op, const struct vec *y, const struct vec *x)
+{
+	CHECK(y->n == x->n, "%s: y has %zu floats, x has %zu", op, y->n, x->n);
+	CHECK(y->dev == x->dev, "%s: y is on another device than x", op);
+}
+
+struct vec *vec_new(struct worker *w, size_t n)
+{
+	struct vec *v = must(malloc(sizeof *v));
+
+	*v = (struct vec){.n = n, .dev = w->dev};
+	v->data = w->dev->ops->alloc(w->dev, n);
+	w->dev->bytes += n * sizeof(float);
+	return v;
+}
+
+struct vec *vec_slice(struct vec *v, size_t first, size_t n)
+{
+	CHECK(first <= v->n && n <= v->n - first, "slice: %zu floats from %zu of %zu", n, first,
+	      v->n);
+	struct vec *s = must(malloc(sizeof *s));
+
+	*s = (struct vec){
+		.data = v->data ? v->data + first : NULL, .n = n, .dev = v->dev, .view = true};
+	return s;
+}
+
+void vec_free(struct vec *v)
+{
+	if (v && !v->view)
+		OPS(v)->free(v->dev, v->data, v->n);
+	free(v);
+}
+
+size_t vec_len(const struct vec *v)
+{
+	return v->n;
+}
+
+bool vec_has_data(const struct vec *v)
+{
+	return v->data != NULL;
+}
+
+void vec_put(struct vec *y, const float *host)
+{
+	OPS(y)->put(y->dev, y->data, host, y->n);
+}
+
+void vec_get(const struct vec *x, float *host)
+{
+	OPS(x)->get(x->dev, host, x->data, x->n);
+}
+
+void vec_fill(struct vec *y, float a)
+{
+	OPS(y)->fill(y->dev, y->data, a, y->n);
+}
+
+void vec_copy(struct vec *y, const struct vec *x)
+{
+	same("copy", y, x);
+	OPS(y)->copy(y->dev, y->data, x->data, y->n);
+}
+
+void vec_scale(struct vec *y, float a)
+{
+	OPS(y)->scale(y->dev, y->data, a, y->n);
+}
+
+void vec_axpy(struct vec *y, float a, const struct vec *x)
+{
+	same("axpy", y, x);
+	OPS(y)->axpy(y->dev, y->data, a, x->data, y->n);
+}
+
+void vec_take_columns(struct vec *y, const struct vec *x, size_t rows, size_t width, size_t first,
+		      size_t n)
+{
+	CHECK(first <= width && n <= width - first, "take_columns: %zu columns from %zu of %zu", n,
+	      first, width);
+	room("take_columns", "y", y, rows * n);
+	room("take_columns", "x", x, rows * width);
+	OPS(y)->take_columns(y->dev, y->data, x->data, rows, width, first, n);
+}
+
+void vec_put_columns(struct vec *y, const struct vec *x, size_t rows, size_t width, size_t first,
+		     size_t n)
+{
+	CHECK(first <= width && n <= width - first, "put_columns: %zu columns from %zu of %zu", n,
+	      first, width);
+	room("put_columns", "y", y, rows * width);
+	room("put_columns", "x", x, rows * n);
+	OPS(y)->put_columns(y->dev, y->data, x->data, rows, width, first, n);
+}
+
+void vec_gemm(struct vec *y, bool at, const struct vec *a, bool bt, const struct vec *b, size_t m,
+	      size_t n, size_t k)
+{
+	room("gemm", "y", y, m * n);
+	room("gemm", "a", a, m * k);
+	room("gemm", "b", b, k * n);
+	OPS(y)->gemm(y->dev, y->data, at, a->data, bt, b->data, m, n, k);
+}
+
+void vec_add_bias(struct vec *y, const struct vec *b, size_t rows)
+{
+	room("add_bias", "y", y, rows * b->n);
+	OPS(y)->add_bias(y->dev, y->data, b->data, rows, b->n);
+}
+
+void vec_sum_rows(struct vec *b, const struct vec *y, size_t rows)
+{
+	room("sum_rows", "y", y, rows * b->n);
+	OPS(b)->sum_rows(b->dev, b->data, y->data, rows, b->n);
+}
+
+void vec_relu(struct vec *y, size_t n)
+{
+	room("relu", "y", y, n);
+	OPS(y)->relu(y->dev, y->data, n);
+}
+
+void vec_relu_grad(struct vec *dy, const struct vec *y, size_t n)
+{
+	room("relu_grad", "dy", dy, n);
+	room("relu_grad", "y", y, n);
+	OPS(dy)->relu_grad(dy->dev, dy->data, y->data, n);
+}
+
+void vec_tanh(struct vec *y, size_t n)
+{
+	room("tanh", "y", y, n);
+	OPS(y)->tanh(y->dev, y->data, n);
+}
+
+void vec_tanh_grad(struct vec *dy, const struct vec *y, size_t n)
+{
+	room("tanh_grad", "dy", dy, n);
+	room("tanh_grad", "y", y, n);
+	OPS(dy)->tanh_grad(dy->dev, dy->data, y->data, n);
+}
+
+void vec_softmax_xent(struct vec *z, const struct vec *target, size_t rows, size_t n)
+{
+	room("softmax_xent", "z", z, rows * n);
+	room("softmax_xent", "target", target, rows);
+	OPS(z)->softmax_xent(z->dev, z->data, target->data, rows, n);
+}
+
+void vec_mse(struct vec *z, const struct vec *target, size_t rows, size_t n)
+{
+	room("mse", "z", z, rows * n);
+	room("mse", "target", target, rows * n);
+	OPS(z)->mse(z->dev, z->data, target->data, rows, n);
+}
+
+void vec_dropout(struct vec *y, size_t n, float p, uint64_t salt)
+{
+	room("dropout", "y", y, n);
+	CHECK(p >= 0 && p < 1, "dropout: probability %g", (double)p);
+	OPS(y)->dropout(y->dev, y->data, p, salt, n);
+}
+
+void vec_sgd(struct vec *p, struct vec *v, const struct vec *g, float lr, float m, float decay,
+	     float scale)
+{
+	same("sgd", p, g);
+	if (v)
+		same("sgd", p, v);
+	CHECK(v || m == 0, "sgd: momentum %g without a velocity", (double)m);
+	OPS(p)->sgd(p->dev, p->data, v ? v->data : NULL, g->data, lr, m, decay, scale, p->n);
+}
+
+void sgd_step(struct worker *w, double scale)
+{
+	vec_sgd(w->param, w->velocity, w->grad, (float)w->lr,
+		w->velocity ? (float)w->run->momentum : 0, (float)w->run->weight_decay,
+		(float)scale);
+}
+
+void tally_take(struct worker *w, struct tally *out)
+{
+	w->dev->ops->tally(w->dev, out);
+}
+
+void data_gather(struct worker *w, const struct data *d, const int32_t *index, size_t count,
+		 const struct transform *t, struct vec *x, struct vec *y)
+{
+	room("gather", "x", x, count * d->features);
+	room("gather", "y", y, count);
+	if (!x->data)
+		return;
+	for (size_t i = 0; i < count; i++)
+		CHECK((size_t)index[i] < d->n, "gather: row %d of %zu", index[i], d->n);
+	CHECK(!t || image_size(t->image) == d->features, "gather: rows of %zu, images of %zu",
+	      d->features, image_size(t->image));
+	w->dev->ops->gather(w->dev, x->data, y->data, d, index, count, t);
+}

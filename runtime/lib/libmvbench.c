@@ -1,0 +1,626 @@
+/*
+ * libmvbench.c - the public functions of libmvbench.h on the tables and links of the runtime: start
+ * and end here, tables and models in libmvbench_table.c, reductions in libmvbench_reduce.c.
+ *
+ * Whatever is collective begins with a meeting: one reduction of a few numbers, from which every
+ * worker learns whether all are in the same function with the same arguments, and whether
+ * somebody's were refused. Only then does anything happen that needs all of them. So mistakes end
+ * as errors on all workers instead of waiting for ever. Cost: one reduction of 22 doubles a
+ * collective call.
+ *
+ * A worker in a meeting will push nothing meanwhile: tables in which others may be waiting for its
+ * push are told so (leave, rejoin), which turns that kind of waiting into an error, too.
+ */
+#include "runtime/lib/library.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct library lib;
+
+/* ---- Errors ----------------------------------------------------------------------- */
+
+enum { MESSAGE = 512 };
+static _Thread_local char message[MESSAGE];
+
+const char *mvb_message(void)
+{
+	return message;
+}
+
+const char *mvb_error_name(int code)
+{
+#define NAME(word) [MVB_##word] = "MVB_" #word
+	static const char *const name[] = {NAME(OK),          NAME(ERR_STATE), NAME(ERR_ARGUMENT),
+					   NAME(ERR_DIFFERS), NAME(ERR_PEER),  NAME(ERR_UNEVEN),
+					   NAME(ERR_TICKET),  NAME(ERR_LIMIT), NAME(ERR_MEMORY),
+					   NAME(ERR_START)};
+	size_t known = sizeof name / sizeof *name;
+	return code >= 0 && (size_t)code < known ? name[code] : "MVB_ERR unknown";
+}
+
+int lib_fail(int code, const char *fmt, ...)
+{
+	va_list args;
+	va_start(args, fmt);
+	vsnprintf(message, sizeof message, fmt, args);
+	va_end(args);
+	return code;
+}
+
+/* Frees the sentence; NULL is no failure. */
+int lib_fail_with(int code, char *wrong)
+{
+	if (!wrong)
+		return MVB_OK;
+	lib_fail(code, "%s", wrong);
+	free(wrong);
+	return code;
+}
+
+/* May this be called now? */
+int lib_ready(const char *function)
+{
+	if (lib.state == UNBORN)
+		return lib_fail(MVB_ERR_STATE, "%s before mvb_init: call that first", function);
+	if (lib.state == OVER)
+		return lib_fail(MVB_ERR_STATE, "%s after mvb_shutdown", function);
+	if (lib.state == SERVER)
+		return lib_fail(
+			MVB_ERR_STATE,
+			"%s on a server, whose life is over: nothing but mvb_shutdown is left",
+			function);
+	if (!pthread_equal(lib.thread, pthread_self()))
+		return lib_fail(MVB_ERR_STATE, "%s on another thread than mvb_init", function);
+	if (platform_gone())
+		return lib_fail(MVB_ERR_STATE,
+				"%s after MPI_Finalize: mvb_shutdown has to come before it",
+				function);
+	return MVB_OK;
+}
+
+/* May it be called, and is this pointer one of ours and alive? */
+int lib_ready_with(const char *function, enum kind kind, const void *p)
+{
+	static const char *const word[] = {
+		[TABLE] = "table", [GRADS] = "set of gradients", [MODEL] = "model"};
+	int code = lib_ready(function);
+	if (code)
+		return code;
+	for (const struct object *o = lib.object; o; o = o->next)
+		if (o == p && o->kind == kind)
+			return MVB_OK;
+	return lib_fail(MVB_ERR_ARGUMENT, "%s: %s %s", function,
+			p ? "the pointer is to no living" : "NULL is no", word[kind]);
+}
+
+void *lib_keep(struct object *o, enum kind kind)
+{
+	*o = (struct object){.kind = kind, .next = lib.object};
+	lib.object = o;
+	return o;
+}
+
+/* From 1, in the order of their making, which is the same on all workers. */
+double lib_number(const struct object *object)
+{
+	double number = 0;
+	for (const struct object *o = object; o; o = o->next)
+		number++;
+	return number;
+}
+
+void lib_forget(struct object *o)
+{
+	struct object **at = &lib.object;
+	while (*at != o)
+		at = &(*at)->next;
+	*at = o->next;
+}
+
+int lib_no_memory(const char *function, size_t floats)
+{
+	return lib_fail(MVB_ERR_MEMORY, "%s: no memory for %zu floats", function, floats);
+}
+
+/* ---- Meetings --------------------------------------------------------------------- */
+
+/* What a collective function is called with, in numbers: the names say what they are. */
+static const struct {
+	const char *name, *arg[ARGS];
+} functions[] = {
+	[INIT] = {"mvb_init", {"servers", "tables"}},
+	[SHUTDOWN] = {"mvb_shutdown", {NULL}},
+	[BARRIER] = {"mvb_barrier", {NULL}},
+	[TABLE_NEW] = {"mvb_array_new or mvb_matrix_new",
+		       {"rows", "columns", "updater", "rounds", "backup", "bounded", "lead",
+			"initial"}},
+	[TABLE_FREE] = {"mvb_table_free", {NULL}},
+	[ALLREDUCE] = {"mvb_allreduce", {"n", "op"}},
+	[ALLREDUCE_START] = {"mvb_allreduce_start", {"n", "op"}},
+	[ALLREDUCE_LIST] = {"mvb_allreduce_list",
+			    {"count", "floats of all tensors", "fingerprint of their lengths",
+			     "op"}},
+	[BROADCAST] = {"mvb_broadcast", {"n", "root"}},
+	[GRADS_NEW] = {"mvb_grads_new",
+		       {"count", "floats of all tensors", "fingerprint of their lengths",
+			"bucket_bytes"}},
+	[GRADS_WAIT] = {"mvb_grads_wait", {NULL}},
+	[GRADS_FREE] = {"mvb_grads_free", {NULL}},
+	[MODEL_NEW] = {"mvb_model_new",
+		       {"count", "floats of all tensors", "fingerprint of their lengths"}},
+	[MODEL_FREE] = {"mvb_model_free", {NULL}},
+};
+
+struct report {
+	struct call call;
+	char message[MESSAGE];
+};
+
+/* The first rank that is in another function than rank 0, or has another argument; 0 = none. */
+static int first_elsewhere(const struct report *r, int n)
+{
+	for (int k = 1; k < n; k++)
+		if (r[k].call.function != r[0].call.function ||
+		    r[k].call.object != r[0].call.object)
+			return k;
+	return 0;
+}
+
+static int first_other(const struct report *r, int n, int arg)
+{
+	for (int k = 1; k < n; k++)
+		if (r[k].call.arg[arg] != r[0].call.arg[arg])
+			return k;
+	return 0;
+}
+
+static void say_where(const struct call *c, char text[96])
+{
+	if (c->object)
+		snprintf(text, 96, "%s of number %.15g", functions[c->function].name, c->object);
+	else
+		snprintf(text, 96, "%s", functions[c->function].name);
+}
+
+/* The rank that is elsewhere, has been refused, or has other arguments, in that order: everyone
+ * must come to the same verdict, as what happens next depends on it. */
+static void judge(struct report *out, const struct report *r, int n)
+{
+	const char *who = r[0].call.function == INIT ? "process" : "worker";
+	char here[96], there[96];
+	int k = first_elsewhere(r, n);
+	out->call.code = MVB_ERR_DIFFERS;
+	if (k) {
+		say_where(&r[0].call, here);
+		say_where(&r[k].call, there);
+		snprintf(out->message, MESSAGE, "worker 0 has come to %s, worker %d to %s", here, k,
+			 there);
+		return;
+	}
+	while (k < n && !r[k].call.code)
+		k++;
+	if (k < n) {
+		out->call.code = MVB_ERR_PEER;
+		snprintf(out->message, MESSAGE, "%s %d: %.*s", who, k, MESSAGE - 32, r[k].message);
+		return;
+	}
+	for (int i = ARGS - 1; i >= 0; i--)
+		if ((k = first_other(r, n, i)))
+			snprintf(out->message, MESSAGE,
+				 "%s: %s is %.15g on %s 0, but %.15g on %s %d",
+				 functions[r[0].call.function].name,
+				 functions[r[0].call.function].arg[i], r[0].call.arg[i], who,
+				 r[k].call.arg[i], who, k);
+}
+
+/* Something is wrong: rank 0 looks at all the calls, and tells. */
+static int explain(struct link *link, int rank, int size, const struct call *mine)
+{
+	struct report out = {.call = *mine}, *all = NULL;
+	snprintf(out.message, MESSAGE, "%s", mine->code ? message : "");
+	if (rank == 0)
+		all = must(calloc((size_t)size, sizeof *all));
+	link_gather_bytes(link, &out, all, sizeof out);
+	if (rank == 0)
+		judge(&out, all, size);
+	free(all);
+	link_broadcast(link, 0, &out, sizeof out);
+	if (out.call.code == MVB_ERR_PEER && mine->code)
+		return mine->code;
+	return lib_fail(out.call.code, "%s", out.message);
+}
+
+static int meet_on(struct link *link, int rank, int size, const struct call *mine)
+{
+	enum { FACTS = ARGS + 3 };
+	double fact[FACTS] = {mine->function, mine->code, mine->object}, most[2 * FACTS];
+	bool fine = true;
+	memcpy(fact + 3, mine->arg, sizeof mine->arg);
+	for (int i = 0; i < FACTS; i++) {
+		most[2 * i] = fact[i];
+		most[2 * i + 1] = -fact[i];
+	}
+	link_fold(link, most, 2 * FACTS, FOLD_MAX);
+	for (int i = 0; i < FACTS; i++)
+		fine = fine && most[2 * i] == -most[2 * i + 1];
+	if (fine)
+		return mine->code;
+	return explain(link, rank, size, mine);
+}
+
+/* While this worker waits for the others elsewhere, no push of its will come. */
+static void leave(bool all)
+{
+	for (int i = 0; i < lib.tables->count; i++) {
+		struct table *t = lib.tables->table[i];
+		if (t && (all || t->rules.rounds || t->rules.bounded))
+			lib.tables->home->flush(t);
+	}
+}
+
+static void rejoin(bool all)
+{
+	for (int i = 0; i < lib.tables->count; i++) {
+		struct table *t = lib.tables->table[i];
+		if (t && (all || t->rules.rounds || t->rules.bounded))
+			lib.tables->home->resume(t);
+	}
+}
+
+int lib_meet(const struct call *mine)
+{
+	bool all = mine->function == BARRIER;
+	leave(all);
+	int code = meet_on(lib.link, lib.rank, lib.workers, mine);
+	rejoin(all);
+	return code;
+}
+
+/* ---- What was started ------------------------------------------------------------- */
+
+static int end_reduction(const struct flight *f)
+{
+	if (lib.workers > 1)
+		link_allreduce_wait(lib.async, f->slot);
+	lib.slot[f->slot] = false;
+	for (size_t i = 0; f->op == MVB_MEAN && i < f->n; i++)
+		f->x[i] /= (float)lib.workers;
+	return MVB_OK;
+}
+
+int lib_pass_code(const struct mvb_table *t)
+{
+	return t->core->rules.rounds ? MVB_ERR_UNEVEN : MVB_ERR_ARGUMENT;
+}
+
+void lib_note_push(struct mvb_table *t, const struct pass *p)
+{
+	if (pass_pushes(p))
+		t->staleness = p->dropped ? -1 : p->staleness;
+}
+
+static void land(struct flight *f)
+{
+	if (f->state == PASS) {
+		struct pass done = {0};
+		f->why = table_wait(f->table->core, f->ticket, &done);
+		f->code = f->why ? lib_pass_code(f->table) : MVB_OK;
+		lib_note_push(f->table, &done);
+	} else if (f->state == REDUCTION) {
+		f->code = end_reduction(f);
+	}
+	f->state = LANDED;
+}
+
+/* Ends what was started: the passes of one table, of all (NULL), or the reductions. Returns the
+ * first error. */
+int lib_land_passes(const struct mvb_table *t)
+{
+	int code = MVB_OK;
+	for (int i = 0; i < FLIGHTS; i++) {
+		struct flight *f = &lib.flight[i];
+		if (f->state != PASS || (t && f->table != t))
+			continue;
+		land(f);
+		if (f->code && !code)
+			code = lib_fail(f->code, "%s", f->why);
+	}
+	return code;
+}
+
+void lib_land_reductions(void)
+{
+	for (int i = 0; i < FLIGHTS; i++)
+		if (lib.flight[i].state == REDUCTION)
+			land(&lib.flight[i]);
+}
+
+int64_t lib_ticket(const struct flight *f)
+{
+	return f->generation * FLIGHTS + (f - lib.flight);
+}
+
+/* A free place, or NULL. */
+struct flight *lib_flight_new(void)
+{
+	for (int i = 0; i < FLIGHTS; i++)
+		if (lib.flight[i].state == FREE) {
+			int64_t generation = lib.flight[i].generation + 1;
+			lib.flight[i] = (struct flight){.generation = generation};
+			return &lib.flight[i];
+		}
+	return NULL;
+}
+
+int lib_too_many(const char *function)
+{
+	return lib_fail(MVB_ERR_LIMIT, "%s: too many tickets are out; mvb_wait for one first",
+			function);
+}
+
+int mvb_wait(int64_t ticket)
+{
+	int code = lib_ready("mvb_wait");
+	if (code)
+		return code;
+	struct flight *f = &lib.flight[ticket > 0 ? ticket % FLIGHTS : 0];
+	if (ticket < FLIGHTS || ticket / FLIGHTS > f->generation)
+		return lib_fail(MVB_ERR_TICKET, "mvb_wait: ticket %lld was never given out",
+				(long long)ticket);
+	if (ticket != lib_ticket(f) || f->state == FREE)
+		return lib_fail(MVB_ERR_TICKET, "mvb_wait: ticket %lld was waited for already",
+				(long long)ticket);
+	land(f);
+	f->state = FREE;
+	code = f->code;
+	return lib_fail_with(code, f->why);
+}
+
+/* ---- Start and end ---------------------------------------------------------------- */
+
+static int known_home(const char *name)
+{
+	static const char *const home[] = {"auto", "shared", "onesided", "servers"};
+	for (int i = 0; i < 4; i++)
+		if (strcmp(name ? name : "auto", home[i]) == 0)
+			return i;
+	return -1;
+}
+
+/* Can this process start as it was told to? */
+static int check_start(const struct mvb_setup *s)
+{
+	if (lib.state == OVER)
+		return lib_fail(MVB_ERR_STATE, "mvb_init after mvb_shutdown: MPI starts only once");
+	if (lib.state != UNBORN)
+		return lib_fail(MVB_ERR_STATE, "mvb_init a second time");
+	if (!s->file && (s->rank || s->size))
+		return lib_fail(
+			MVB_ERR_ARGUMENT,
+			"mvb_init: rank and size are the launcher's, unless a file is given "
+			"through which the processes find each other");
+	if (s->file && (s->size < 1 || s->rank < 0 || s->rank >= s->size))
+		return lib_fail(MVB_ERR_ARGUMENT,
+				"mvb_init: rank %d of %d processes; ranks go from 0 to size - 1",
+				s->rank, s->size);
+	if (s->file && (!*s->file || !(s->timeout_s >= 0)))
+		return lib_fail(MVB_ERR_ARGUMENT,
+				"mvb_init: file '%s', timeout_s %g: a path, and no "
+				"negative number",
+				s->file, s->timeout_s);
+	return MVB_OK;
+}
+
+static int start(const struct mvb_setup *s)
+{
+	bool launched = platform_under_launcher();
+	double patience = s->timeout_s > 0 ? s->timeout_s : 60;
+	if (s->file && s->size > 1 && !launched) {
+		char *wrong = rendezvous(s->file, s->rank, s->size, patience);
+		if (wrong) {
+			lib_fail(MVB_ERR_START, "mvb_init: %s", wrong);
+			free(wrong);
+			return MVB_ERR_START;
+		}
+	}
+	platform_open(launched || (s->file && s->size > 1), &lib.rank, &lib.size);
+	lib.failed = true; /* so far */
+	return MVB_OK;
+}
+
+/* Can there be workers, servers and tables as it says? */
+static int check_roles(const struct mvb_setup *s)
+{
+	const char *home = s->tables ? s->tables : "auto";
+	bool on_servers = strcmp(home, "servers") == 0;
+	if (s->file && (lib.rank != s->rank || lib.size != s->size))
+		return lib_fail(MVB_ERR_ARGUMENT,
+				"mvb_init: rank %d of %d, but the launcher made it rank %d of %d",
+				s->rank, s->size, lib.rank, lib.size);
+	if (known_home(s->tables) < 0)
+		return lib_fail(MVB_ERR_ARGUMENT,
+				"mvb_init: tables cannot live on '%s': auto, shared, onesided or "
+				"servers",
+				s->tables);
+	if (s->servers < 0)
+		return lib_fail(MVB_ERR_ARGUMENT, "mvb_init: %d servers", s->servers);
+	if (s->servers >= lib.size)
+		return lib_fail(MVB_ERR_ARGUMENT,
+				"mvb_init: %d servers among %d processes leave no worker: start at "
+				"least %d",
+				s->servers, lib.size, s->servers + 1);
+	if (on_servers && s->servers == 0)
+		return lib_fail(
+			MVB_ERR_ARGUMENT,
+			"mvb_init: tables on servers, but there are none: set servers to 1 or "
+			"more");
+	if (s->servers > 0 && !on_servers && strcmp(home, "auto") != 0)
+		return lib_fail(
+			MVB_ERR_ARGUMENT,
+			"mvb_init: tables %s, but there are %d servers: leave one of them out",
+			home, s->servers);
+	return MVB_OK;
+}
+
+static int open_worker(const struct mvb_setup *s)
+{
+	int code = lib_fail_with(MVB_ERR_ARGUMENT,
+				 tables_open(&lib.tables, lib.everyone ? lib.everyone : lib.link,
+					     lib.link, lib.rank, lib.workers, lib.servers,
+					     s->tables ? s->tables : "auto", NULL, NULL));
+	if (code)
+		return code;
+	int rank, size;
+	lib.async = link_split(lib.link, 0, &rank, &size);
+	snprintf(lib.backend, sizeof lib.backend, "%s, tables: %s",
+		 lib.size > 1 || platform_under_launcher() ? platform_version() : "one process",
+		 lib.tables->home->name);
+	lib.state = WORKER;
+	return MVB_OK;
+}
+
+static void close_links(void)
+{
+	link_free(lib.async);
+	link_free(lib.link);
+	link_free(lib.everyone);
+	lib.async = lib.link = lib.everyone = NULL;
+}
+
+int mvb_init(const struct mvb_setup *setup)
+{
+	struct mvb_setup s = setup ? *setup : (struct mvb_setup){0};
+	int code = check_start(&s);
+	if (!code)
+		code = start(&s);
+	if (code)
+		return code;
+	struct call call = {.function = INIT,
+			    .code = check_roles(&s),
+			    .arg = {s.servers, known_home(s.tables)}};
+	lib.everyone = link_world(lib.size);
+	if ((code = meet_on(lib.everyone, lib.rank, lib.size, &call))) {
+		close_links();
+		return code;
+	}
+	lib.servers = s.servers;
+	lib.workers = lib.size - s.servers;
+	lib.link = link_world(lib.workers);
+	lib.thread = pthread_self();
+	if (lib.servers == 0) {
+		link_free(lib.everyone);
+		lib.everyone = NULL;
+	}
+	if (lib.rank < lib.workers) {
+		code = open_worker(&s);
+	} else {
+		tables_serve(lib.everyone, lib.rank, lib.workers, NULL, NULL);
+		lib.state = SERVER;
+	}
+	if (lib.state != WORKER)
+		close_links();
+	return code;
+}
+
+int mvb_num_workers(void)
+{
+	return lib.state == WORKER || lib.state == SERVER ? lib.workers : -1;
+}
+
+int mvb_worker_id(void)
+{
+	return lib.state == WORKER ? lib.rank : -1;
+}
+
+bool mvb_is_master(void)
+{
+	return mvb_worker_id() == 0;
+}
+
+int mvb_num_servers(void)
+{
+	return lib.state == WORKER || lib.state == SERVER ? lib.servers : -1;
+}
+
+bool mvb_is_server(void)
+{
+	return lib.state == SERVER;
+}
+
+int mvb_rank(void)
+{
+	return lib.state == WORKER || lib.state == SERVER ? lib.rank : -1;
+}
+
+int mvb_size(void)
+{
+	return lib.state == WORKER || lib.state == SERVER ? lib.size : -1;
+}
+
+const char *mvb_backend(void)
+{
+	return lib.state == WORKER   ? lib.backend
+	       : lib.state == SERVER ? "a server of the others' tables"
+				     : "not started";
+}
+
+int mvb_barrier(void)
+{
+	int code = lib_ready("mvb_barrier");
+	if (code)
+		return code;
+	struct call call = {.function = BARRIER, .code = lib_land_passes(NULL)};
+	return lib_meet(&call);
+}
+
+/* ---- The end ----------------------------------------------------------------------------- */
+
+/* Models come after their tables, which they drop: whoever is newest goes first. */
+static void drop_all(void)
+{
+	while (lib.object) {
+		struct object *o = lib.object;
+		if (o->kind == MODEL)
+			lib_model_drop((struct mvb_model *)o);
+		else if (o->kind == GRADS)
+			lib_grads_drop((struct mvb_grads *)o);
+		else
+			lib_table_drop((struct mvb_table *)o);
+	}
+}
+
+static int close_worker(void)
+{
+	struct call call = {.function = SHUTDOWN};
+	int code = lib_ready("mvb_shutdown");
+	if (code)
+		return code;
+	code = lib_land_passes(NULL);
+	lib_land_reductions();
+	while (lib_meet(&call)) /* somebody is elsewhere, and has been told */
+		continue;
+	drop_all();
+	tables_close(lib.tables);
+	for (int i = 0; i < FLIGHTS; i++)
+		if (lib.flight[i].state == LANDED)
+			free(lib.flight[i].why);
+	close_links();
+	lib.state = OVER;
+	return code;
+}
+
+int mvb_shutdown(void)
+{
+	int code = MVB_OK;
+	if (lib.state == WORKER)
+		code = close_worker();
+	else if (lib.state == OVER || (lib.state == UNBORN && !lib.failed))
+		return lib_ready("mvb_shutdown");
+	if (lib.state == WORKER)
+		return code;
+	platform_stop();
+	lib.state = OVER;
+	return code;
+}

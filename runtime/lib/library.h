@@ -1,0 +1,143 @@
+/*
+ * library.h - what the files of libmvbench share: the process's state, its errors, the meetings of
+ * collective functions, and what was started and is not waited for.
+ *
+ * Functions that return an int return MVB_OK or a code, and have set the message then.
+ */
+#ifndef LIBRARY_H
+#define LIBRARY_H
+
+#include "runtime/lib/libmvbench.h"
+
+#include "runtime/table/table.h"
+
+#include <pthread.h>
+
+/* ---- What the process is -------------------------------------------------------- */
+
+enum kind { TABLE, GRADS, MODEL };
+
+/* What a pointer of the caller's may stand for: each of these begins with one. */
+struct object {
+	enum kind kind;
+	struct object *next;
+};
+
+struct mvb_table {
+	struct object object;
+	struct table *core;
+	int64_t staleness;
+};
+
+enum { FLIGHTS = 256 };
+
+/* What was started and is not waited for. */
+struct flight {
+	enum { FREE, PASS, REDUCTION, LANDED } state;
+	int64_t generation;
+	struct mvb_table *table; /* PASS */
+	int64_t ticket;          /* the table's own */
+	float *x;                /* REDUCTION; its slot is the flight's place in `slot` */
+	size_t n;
+	enum mvb_reduce op;
+	int slot;
+	int code;  /* LANDED: how it ended, */
+	char *why; /* and the sentence (heap) */
+};
+
+extern struct library {
+	enum { UNBORN, WORKER, SERVER, OVER } state;
+	int rank, size, servers, workers;
+	struct link *everyone; /* NULL without servers */
+	struct link *link;     /* of the workers */
+	struct link *async;    /* of the workers: for reductions that are started */
+	struct tables *tables;
+	struct object *object;
+	struct flight flight[FLIGHTS];
+	bool slot[LINK_SLOTS];
+	pthread_t thread;
+	bool failed; /* mvb_init has, after MPI was started */
+	char backend[256];
+} lib;
+
+/* ---- Errors ----------------------------------------------------------------------- */
+
+int lib_fail(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Frees the sentence; NULL is no failure. */
+int lib_fail_with(int code, char *wrong);
+int lib_no_memory(const char *function, size_t floats);
+/* May this be called now? */
+int lib_ready(const char *function);
+/* May it be called, and is this pointer one of ours and alive? */
+int lib_ready_with(const char *function, enum kind kind, const void *p);
+
+void *lib_keep(struct object *o, enum kind kind);
+void lib_forget(struct object *o);
+/* From 1, in the order of their making, which is the same on all workers. */
+double lib_number(const struct object *object);
+
+/* ---- Meetings: every collective function begins with one ------------------------------ */
+
+enum function {
+	INIT,
+	SHUTDOWN,
+	BARRIER,
+	TABLE_NEW,
+	TABLE_FREE,
+	ALLREDUCE,
+	ALLREDUCE_START,
+	ALLREDUCE_LIST,
+	BROADCAST,
+	GRADS_NEW,
+	GRADS_WAIT,
+	GRADS_FREE,
+	MODEL_NEW,
+	MODEL_FREE,
+};
+
+enum { ARGS = 8 };
+
+struct call {
+	enum function function;
+	int code; /* not MVB_OK: refused on this worker, for the reason in its message */
+	double arg[ARGS];
+	double object; /* which table, set or model it is about */
+};
+
+/* All workers come to it. MVB_OK when all are in the same function, refused on none, and with equal
+ * arguments. MVB_ERR_DIFFERS, on all, when they are not even in the same function. */
+int lib_meet(const struct call *mine);
+
+/* ---- What was started ------------------------------------------------------------------ */
+
+struct flight *lib_flight_new(void); /* a free place, or NULL */
+int64_t lib_ticket(const struct flight *f);
+int lib_too_many(const char *function);
+/* End what was started: the passes of one table, or of all (NULL), with the first error; and the
+ * reductions. */
+int lib_land_passes(const struct mvb_table *t);
+void lib_land_reductions(void);
+
+/* ---- Tables (libmvbench_table.c) -------------------------------------------------------- */
+
+int lib_pass_code(const struct mvb_table *t); /* of a pass that failed */
+void lib_note_push(struct mvb_table *t, const struct pass *p);
+/* Without asking the others, who do the same. */
+void lib_table_drop(struct mvb_table *t);
+void lib_model_drop(struct mvb_model *m);
+void lib_grads_drop(struct mvb_grads *g);
+
+/* ---- Lists of tensors (libmvbench_reduce.c) ----------------------------------------------- */
+
+int lib_check_list(const char *function, float *const *tensor, const size_t *n, size_t count);
+size_t lib_list_total(const size_t *n, size_t count);
+/* A call whose list has passed its check, or has not (code): then it counts as empty. */
+struct call lib_list_call(enum function function, int code, const size_t *n, size_t count);
+void lib_join(float *flat, float *const *tensor, const size_t *n, size_t count);
+void lib_part(const float *flat, float *const *tensor, const size_t *n, size_t count);
+
+/* Processes of one machine that were started one by one become one MPI job (rendezvous.c): called
+ * before platform_open(true), with the same file by all. NULL, or a sentence. */
+char *rendezvous(const char *file, int rank, int size, double timeout_s);
+
+#endif

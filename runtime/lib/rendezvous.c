@@ -1,0 +1,557 @@
+/*
+ * rendezvous.c - processes of one machine that were started one by one, and share the path of a
+ * file, become one MPI job. It is what flashlight calls FILE_SYSTEM.
+ *
+ * The first process to come makes the file and forks a helper, a PMIx server, which is what MPI
+ * finds under mpirun or srun too. The file names the helper's socket; over it every process says
+ * which rank it is and, once all have come, gets the environment that MPI_Init looks for. When all
+ * have finalized, or one has died (the others are ended then, as mpirun would), the helper removes
+ * the file and goes. It sleeps in between.
+ */
+#include "runtime/lib/library.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <poll.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/pidfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <pmix_server.h>
+
+enum { MESSAGE_MAX = 65536, RANKS_MAX = 4096 };
+
+struct member {
+	pid_t pid; /* 0: has not come */
+	int sock, pidfd;
+	bool finalized, ended;
+	pmix_op_cbfunc_t release; /* lets its PMIx_Finalize return */
+	void *release_data;
+};
+
+/* What PMIx's own thread tells the helper's loop, through a pipe. */
+struct event {
+	bool abort;
+	int rank, status;
+	pmix_op_cbfunc_t done;
+	void *data;
+};
+
+static struct {
+	const char *file;
+	char host[256], dir[256], nspace[PMIX_MAX_NSLEN + 1];
+	int size, come, wake[2];
+	bool served;
+	struct member *member;
+} job;
+
+static double now(void)
+{
+	return (double)clock_now() * 1e-9;
+}
+
+/* ---- The helper: PMIx's side ------------------------------------------------------ */
+
+static pmix_status_t tell(const struct event *event)
+{
+	ssize_t put = write(job.wake[1], event, sizeof *event);
+	return put == sizeof *event ? PMIX_SUCCESS : PMIX_ERROR;
+}
+
+static pmix_status_t on_finalized(const pmix_proc_t *proc, void *object, pmix_op_cbfunc_t done,
+				  void *data)
+{
+	(void)object;
+	return tell(&(struct event){.rank = (int)proc->rank, .done = done, .data = data});
+}
+
+static pmix_status_t on_abort(const pmix_proc_t *proc, void *object, int status, const char text[],
+			      pmix_proc_t procs[], size_t count, pmix_op_cbfunc_t done, void *data)
+{
+	(void)object, (void)text, (void)procs, (void)count;
+	return tell(&(struct event){true, (int)proc->rank, status, done, data});
+}
+
+/* All ranks are clients of this one server, so what it has collected is already everything. */
+static pmix_status_t on_fence(const pmix_proc_t procs[], size_t nprocs, const pmix_info_t info[],
+			      size_t ninfo, char *bytes, size_t count, pmix_modex_cbfunc_t done,
+			      void *data)
+{
+	(void)procs, (void)nprocs, (void)info, (void)ninfo;
+	done(PMIX_SUCCESS, bytes, count, data, free, bytes);
+	return PMIX_SUCCESS;
+}
+
+/* PMIx itself keeps the ranks' lists of files to remove, but only for hosts that have this. */
+static pmix_status_t on_job_control(const pmix_proc_t *from, const pmix_proc_t targets[],
+				    size_t ntargets, const pmix_info_t wishes[], size_t nwishes,
+				    pmix_info_cbfunc_t done, void *data)
+{
+	(void)from, (void)targets, (void)ntargets, (void)wishes, (void)nwishes;
+	(void)done, (void)data;
+	return PMIX_ERR_NOT_SUPPORTED;
+}
+
+static void on_registered(pmix_status_t status, void *data)
+{
+	(void)!write(*(int *)data, &status, sizeof status);
+}
+
+static pmix_status_t wait_registered(pmix_status_t status, const int pipe_fd[2])
+{
+	if (status == PMIX_SUCCESS && read(pipe_fd[0], &status, sizeof status) != sizeof status)
+		status = PMIX_ERROR;
+	return status == PMIX_OPERATION_SUCCEEDED ? PMIX_SUCCESS : status;
+}
+
+static void load_u32(pmix_info_t *info, const char *key, uint32_t value)
+{
+	PMIX_INFO_LOAD(info, key, &value, PMIX_UINT32);
+}
+
+static void load_text(pmix_info_t *info, const char *key, const char *text)
+{
+	PMIX_INFO_LOAD(info, key, text, PMIX_STRING);
+}
+
+static void load_rank(pmix_info_t *info, int r)
+{
+	pmix_info_t *p;
+	pmix_rank_t rank = (pmix_rank_t)r;
+	uint16_t local = (uint16_t)r;
+	PMIX_INFO_CREATE(p, 8);
+	PMIX_INFO_LOAD(&p[0], PMIX_RANK, &rank, PMIX_PROC_RANK); /* must come first */
+	PMIX_INFO_LOAD(&p[1], PMIX_GLOBAL_RANK, &rank, PMIX_PROC_RANK);
+	PMIX_INFO_LOAD(&p[2], PMIX_APP_RANK, &rank, PMIX_PROC_RANK);
+	PMIX_INFO_LOAD(&p[3], PMIX_LOCAL_RANK, &local, PMIX_UINT16);
+	PMIX_INFO_LOAD(&p[4], PMIX_NODE_RANK, &local, PMIX_UINT16);
+	load_u32(&p[5], PMIX_APPNUM, 0);
+	load_u32(&p[6], PMIX_NODEID, 0);
+	load_text(&p[7], PMIX_HOSTNAME, job.host);
+	info->value.type = PMIX_DATA_ARRAY;
+	PMIX_LOAD_KEY(info->key, PMIX_PROC_INFO_ARRAY);
+	info->value.data.darray = calloc(1, sizeof(pmix_data_array_t));
+	*info->value.data.darray = (pmix_data_array_t){PMIX_INFO, 8, p};
+}
+
+/* NULL, or what failed. Every directory is inside job.dir, which the helper removes. */
+static const char *start_server(void)
+{
+	static pmix_server_module_t module = {.client_finalized = on_finalized,
+					      .abort = on_abort,
+					      .fence_nb = on_fence,
+					      .job_control = on_job_control};
+	static const char *const counts[] = {PMIX_UNIV_SIZE,  PMIX_JOB_SIZE,  PMIX_APP_SIZE,
+					     PMIX_LOCAL_SIZE, PMIX_NODE_SIZE, PMIX_MAX_PROCS};
+	enum { COUNTS = sizeof counts / sizeof *counts, ALL = COUNTS + 8 };
+	char *ranks = malloc((size_t)job.size * 8), *nodes, *procs, *end = ranks;
+	pmix_info_t *info;
+	int done[2];
+	PMIX_INFO_CREATE(info, 3);
+	load_text(&info[0], PMIX_SERVER_TMPDIR, job.dir);
+	load_text(&info[1], PMIX_SYSTEM_TMPDIR, job.dir);
+	load_text(&info[2], PMIX_HOSTNAME, job.host);
+	if (!ranks || pipe2(done, O_CLOEXEC) || PMIx_server_init(&module, info, 3) != PMIX_SUCCESS)
+		return "PMIx_server_init failed";
+	PMIX_INFO_FREE(info, 3);
+	for (int r = 0; r < job.size; r++)
+		end += sprintf(end, r ? ",%d" : "%d", r);
+	if (PMIx_generate_regex(job.host, &nodes) || PMIx_generate_ppn(ranks, &procs))
+		return "PMIx_generate_regex failed";
+	PMIX_INFO_CREATE(info, (size_t)(ALL + job.size));
+	for (int i = 0; i < COUNTS; i++)
+		load_u32(&info[i], counts[i], (uint32_t)job.size);
+	PMIX_INFO_LOAD(&info[COUNTS], PMIX_NODE_MAP, nodes, PMIX_REGEX);
+	PMIX_INFO_LOAD(&info[COUNTS + 1], PMIX_PROC_MAP, procs, PMIX_REGEX);
+	load_text(&info[COUNTS + 2], PMIX_LOCAL_PEERS, ranks);
+	load_text(&info[COUNTS + 3], PMIX_TMPDIR, job.dir);
+	load_text(&info[COUNTS + 4], PMIX_NSDIR, job.dir);
+	load_u32(&info[COUNTS + 5], PMIX_NUM_NODES, 1);
+	load_u32(&info[COUNTS + 6], PMIX_JOB_NUM_APPS, 1);
+	load_u32(&info[COUNTS + 7], PMIX_LOCALLDR, 0);
+	for (int r = 0; r < job.size; r++)
+		load_rank(&info[ALL + r], r);
+	if (wait_registered(PMIx_server_register_nspace(job.nspace, job.size, info,
+							(size_t)(ALL + job.size), on_registered,
+							&done[1]),
+			    done))
+		return "PMIx_server_register_nspace failed";
+	for (int r = 0; r < job.size; r++) {
+		pmix_proc_t proc;
+		PMIX_LOAD_PROCID(&proc, job.nspace, (pmix_rank_t)r);
+		if (wait_registered(PMIx_server_register_client(&proc, geteuid(), getegid(), NULL,
+								on_registered, &done[1]),
+				    done))
+			return "PMIx_server_register_client failed";
+	}
+	return NULL;
+}
+
+/* ---- The helper: the members' side ------------------------------------------------ */
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+	(void)st, (void)type, (void)ftw;
+	return remove(path), 0;
+}
+
+static _Noreturn void leave(void)
+{
+	int done[2];
+	if (job.served && !pipe2(done, O_CLOEXEC)) {
+		/* This also removes the ranks' files in /dev/shm that Open MPI asked PMIx to. */
+		for (int r = 0; r < job.size; r++) {
+			pmix_proc_t proc;
+			PMIX_LOAD_PROCID(&proc, job.nspace, (pmix_rank_t)r);
+			PMIx_server_deregister_client(&proc, on_registered, &done[1]);
+			wait_registered(PMIX_SUCCESS, done);
+		}
+		PMIx_server_deregister_nspace(job.nspace, on_registered, &done[1]);
+		wait_registered(PMIX_SUCCESS, done);
+		PMIx_server_finalize();
+	}
+	nftw(job.dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	_exit(0); /* not exit: the handlers are the forking program's */
+}
+
+static void answer(int sock, const char *kind, const char *text, size_t length)
+{
+	struct iovec part[2] = {{(void *)kind, 1}, {(void *)text, length}};
+	struct msghdr message = {.msg_iov = part, .msg_iovlen = 2};
+	sendmsg(sock, &message, MSG_NOSIGNAL);
+	close(sock);
+}
+
+/* Before all have come: tell those that wait. The file goes first, so that it can be reused. */
+static _Noreturn void give_up(const char *why)
+{
+	unlink(job.file);
+	for (int r = 0; r < job.size; r++)
+		if (job.member[r].pid)
+			answer(job.member[r].sock, "-", why, strlen(why));
+	leave();
+}
+
+static void wait_ended(double seconds)
+{
+	for (double end = now() + seconds; now() < end; usleep(20000)) {
+		int left = 0;
+		for (int r = 0; r < job.size; r++) {
+			struct pollfd p = {.fd = job.member[r].pidfd, .events = POLLIN};
+			left += !(job.member[r].ended |= poll(&p, 1, 0) > 0);
+		}
+		if (!left)
+			return;
+	}
+}
+
+static _Noreturn void end_job(int rank, const char *what)
+{
+	fprintf(stderr,
+		"mvbench: rank %d of %d (process %d on %s) %s, so the other ranks are "
+		"ended\n",
+		rank, job.size, (int)job.member[rank].pid, job.host, what);
+	for (int pass = 0; pass < 2; pass++) {
+		for (int r = 0; r < job.size; r++) {
+			struct member *m = &job.member[r];
+			if (r != rank && !m->ended)
+				pidfd_send_signal(m->pidfd, pass ? SIGKILL : SIGTERM, NULL, 0);
+		}
+		wait_ended(2);
+	}
+	unlink(job.file);
+	leave();
+}
+
+static void send_environment(void)
+{
+	for (int r = 0; r < job.size; r++) {
+		char **env = NULL, text[MESSAGE_MAX];
+		size_t length = 0;
+		pmix_proc_t proc;
+		PMIX_LOAD_PROCID(&proc, job.nspace, (pmix_rank_t)r);
+		PMIx_server_setup_fork(&proc, &env);
+		for (char **e = env; e && *e && length + strlen(*e) + 1 < sizeof text - 1; e++)
+			length += strlen(strcpy(text + length, *e)) + 1;
+		answer(job.member[r].sock, "+", text, length);
+	}
+}
+
+/* One newcomer; `deadline` becomes the earliest anyone is ready to wait for. */
+static void admit(int sock, double *deadline)
+{
+	struct timeval patience = {.tv_sec = 2};
+	struct ucred peer = {0};
+	socklen_t length = sizeof peer;
+	char text[128] = "", *no = NULL;
+	int rank, size;
+	double timeout;
+	setsockopt(sock, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+	getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &peer, &length);
+	if (peer.uid != geteuid() || recv(sock, text, sizeof text - 1, 0) <= 0 ||
+	    sscanf(text, "%d %d %lf", &rank, &size, &timeout) != 3) {
+		close(sock);
+		return;
+	}
+	if (size != job.size) {
+		no = sentence("%s was begun for %d ranks, but rank %d was started as "
+			      "one of %d",
+			      job.file, job.size, rank, size);
+	} else if (job.member[rank].pid) {
+		no = sentence("rank %d of %s is already taken by process %d on %s", rank, job.file,
+			      (int)job.member[rank].pid, job.host);
+	} else {
+		struct member *m = &job.member[rank];
+		*m = (struct member){.pid = peer.pid, .sock = sock};
+		m->pidfd = pidfd_open(peer.pid, 0);
+		if (m->pidfd < 0)
+			give_up("a process could not be watched (pidfd_open failed)");
+		if (*deadline > now() + timeout)
+			*deadline = now() + timeout;
+		if (++job.come == job.size) {
+			*deadline = 1e300;
+			send_environment();
+		}
+	}
+	if (no)
+		answer(sock, "-", no, strlen(no));
+	free(no);
+}
+
+static void time_out(double began)
+{
+	char *list = strdup("");
+	for (int r = 0; r < job.size; r++)
+		if (!job.member[r].pid) {
+			char *longer = sentence("%s%s%d", list, *list ? ", " : "", r);
+			free(list);
+			list = longer;
+		}
+	give_up(sentence("of %d ranks, %d had not come to %s after %.0f s: %s", job.size,
+			 job.size - job.come, job.file, now() - began, list));
+}
+
+/* Finalized ranks are let go together, after the file is gone: it can then be reused at once. */
+static void count_finalized(void)
+{
+	for (int r = 0; r < job.size; r++)
+		if (!job.member[r].finalized)
+			return;
+	unlink(job.file);
+	for (int r = 0; r < job.size; r++)
+		job.member[r].release(PMIX_SUCCESS, job.member[r].release_data);
+	wait_ended(2);
+	leave();
+}
+
+static _Noreturn void run_helper(int listener)
+{
+	double began = now(), deadline = 1e300;
+	const char *tmp = getenv("TMPDIR"), *wrong = NULL;
+	struct pollfd *p = calloc((size_t)job.size + 2, sizeof *p);
+	job.member = calloc((size_t)job.size, sizeof *job.member);
+	snprintf(job.dir, sizeof job.dir, "%s/rendezvous-XXXXXX", tmp ? tmp : "/tmp");
+	snprintf(job.nspace, sizeof job.nspace, "rendezvous-%d", (int)getpid());
+	if (!p || !job.member || !mkdtemp(job.dir) || pipe2(job.wake, O_CLOEXEC))
+		_exit(1);
+	wrong = start_server();
+	job.served = !wrong;
+	for (;;) {
+		p[0] = (struct pollfd){.fd = listener, .events = POLLIN};
+		p[1] = (struct pollfd){.fd = job.wake[0], .events = POLLIN};
+		for (int r = 0; r < job.size; r++) {
+			struct member *m = &job.member[r];
+			p[r + 2] = (struct pollfd){.fd = m->pid && !m->ended ? m->pidfd : -1,
+						   .events = POLLIN};
+		}
+		double left = deadline - now();
+		int patience = left > 1e6 ? -1 : left > 0 ? (int)(left * 1e3) + 1 : 0;
+		poll(p, (nfds_t)job.size + 2, patience);
+		if (p[1].revents) {
+			struct event e;
+			if (read(job.wake[0], &e, sizeof e) != sizeof e)
+				continue;
+			if (e.abort) {
+				e.done(PMIX_SUCCESS, e.data);
+				end_job(e.rank, "called MPI_Abort");
+			}
+			job.member[e.rank].finalized = true;
+			job.member[e.rank].release = e.done;
+			job.member[e.rank].release_data = e.data;
+			count_finalized();
+			continue; /* a finalized rank may end: hear it before looking at the ends */
+		}
+		for (int r = 0; r < job.size; r++) {
+			struct member *m = &job.member[r];
+			if (!p[r + 2].revents)
+				continue;
+			m->ended = true;
+			if (job.come < job.size)
+				give_up(sentence("rank %d (process %d on %s) ended "
+						 "before all %d ranks had come",
+						 r, (int)m->pid, job.host, job.size));
+			if (!m->finalized)
+				end_job(r, "ended without MPI_Finalize");
+		}
+		if (p[0].revents)
+			admit(accept4(listener, NULL, NULL, SOCK_CLOEXEC), &deadline);
+		if (wrong && job.come)
+			give_up(sentence("%s", wrong));
+		if (now() > deadline)
+			time_out(began);
+	}
+}
+
+/* Forked twice, so that the program never sees a child that it did not start. */
+static bool fork_helper(int listener)
+{
+	pid_t child = fork();
+	if (child == 0) {
+		setsid(); /* Ctrl-C is for the ranks */
+		if (fork())
+			_exit(0);
+		sigset_t none;
+		sigemptyset(&none);
+		sigprocmask(SIG_SETMASK, &none, NULL);
+		signal(SIGPIPE, SIG_IGN);
+		/* Keep stderr for the sentence; another's pipe or device must not be held open. */
+		int null = open("/dev/null", O_RDWR);
+		dup2(null, 0), dup2(null, 1), dup2(listener, 3);
+		close_range(4, ~0U, 0);
+		run_helper(3);
+	}
+	return child > 0 && waitpid(child, NULL, 0) == child;
+}
+
+/* ---- The process that calls ------------------------------------------------------- */
+
+static socklen_t address(struct sockaddr_un *to, const char *name)
+{
+	*to = (struct sockaddr_un){.sun_family = AF_UNIX}; /* abstract: leaves nothing behind */
+	snprintf(to->sun_path + 1, sizeof to->sun_path - 1, "%s", name);
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(to->sun_path + 1));
+}
+
+/* With the file locked: find the helper that it names or, if there is none, start one. */
+static char *reach_helper(int fd, const char *file, int sock)
+{
+	char text[512] = "", name[64], host[256];
+	struct sockaddr_un to;
+	ssize_t got = pread(fd, text, sizeof text - 1, 0);
+	if (got < 0)
+		return sentence("%s cannot be read: %s", file, strerror(errno));
+	if (got > 0) {
+		if (sscanf(text, "rendezvous 1 %63s %255s", name, host) != 2)
+			return sentence("%s is not a rendezvous file; remove it or "
+					"name another one",
+					file);
+		if (strcmp(host, job.host))
+			return sentence("%s was begun on %s, and this process is on "
+					"%s: all ranks must be on one node (if nothing runs there, "
+					"remove the file)",
+					file, host, job.host);
+		if (!connect(sock, (struct sockaddr *)&to, address(&to, name)))
+			return NULL;
+		if (errno != ECONNREFUSED)
+			return sentence("the helper of %s: %s", file, strerror(errno));
+		/* Nobody listens, so the file was left by a helper that was killed: begin anew. */
+	}
+	struct timespec t;
+	clock_gettime(CLOCK_REALTIME, &t);
+	snprintf(name, sizeof name, "rendezvous-%d-%lld%09ld", (int)getpid(), (long long)t.tv_sec,
+		 t.tv_nsec);
+	int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	socklen_t to_length = address(&to, name);
+	if (bind(listener, (struct sockaddr *)&to, to_length) || listen(listener, SOMAXCONN) ||
+	    !fork_helper(listener) || connect(sock, (struct sockaddr *)&to, to_length)) {
+		close(listener);
+		return sentence("no helper could be started: %s", strerror(errno));
+	}
+	close(listener);
+	int length = snprintf(text, sizeof text, "rendezvous 1 %s %s\n", name, job.host);
+	if (ftruncate(fd, 0) || pwrite(fd, text, (size_t)length, 0) != length)
+		return sentence("%s cannot be written: %s", file, strerror(errno));
+	return NULL;
+}
+
+static int open_locked(const char *file)
+{
+	for (;;) {
+		struct stat a, b;
+		int fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+		if (fd < 0)
+			return -1;
+		if (flock(fd, LOCK_EX) || fstat(fd, &a))
+			return close(fd), -1;
+		/* A helper may have removed it between the two calls. */
+		if (!stat(file, &b) && a.st_ino == b.st_ino && a.st_dev == b.st_dev)
+			return fd;
+		close(fd);
+	}
+}
+
+/* Says who this is, waits for all the others, takes over the environment for MPI_Init. */
+static char *join(int sock, const char *file, int rank, int size, double timeout_s)
+{
+	char text[MESSAGE_MAX];
+	struct pollfd p = {.fd = sock, .events = POLLIN};
+	int length = snprintf(text, sizeof text, "%d %d %f", rank, size, timeout_s);
+	double end = now() + timeout_s + 10; /* it is the helper that says who is missing */
+	ssize_t got = -1;
+	if (send(sock, text, (size_t)length, MSG_NOSIGNAL) == length) {
+		while (poll(&p, 1, 100) <= 0 && now() < end)
+			;
+		got = recv(sock, text, sizeof text - 1, MSG_DONTWAIT);
+	}
+	if (got <= 0)
+		return sentence("the helper of %s has gone or does not answer", file);
+	text[got] = '\0';
+	if (*text == '-')
+		return strdup(text + 1);
+	for (char *e = text + 1, *next; e < text + got; e = next) {
+		char *value = strchr(e, '=');
+		next = e + strlen(e) + 1;
+		if (value) {
+			*value = '\0';
+			setenv(e, value + 1, 1);
+		}
+	}
+	/* Open MPI 4's guesses of the launcher would end in "not launched", whatever PMIx says. */
+	setenv("OMPI_MCA_schizo", "^orte,slurm", 1);
+	setenv("OMPI_MCA_ess", "pmi", 1);
+	if (size > usable_cores())
+		setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0); /* as mpirun does */
+	return NULL;
+}
+
+char *rendezvous(const char *file, int rank, int size, double timeout_s)
+{
+	if (size < 1 || size > RANKS_MAX || rank < 0 || rank >= size)
+		return sentence("rank %d of %d is not possible", rank, size);
+	job.file = file;
+	job.size = size;
+	gethostname(job.host, sizeof job.host - 1);
+	int fd = open_locked(file), sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	char *wrong = NULL;
+	if (fd < 0 || sock < 0)
+		wrong = sentence("%s: %s", fd < 0 ? file : "socket", strerror(errno));
+	else
+		wrong = reach_helper(fd, file, sock);
+	if (fd >= 0)
+		close(fd);
+	if (!wrong)
+		wrong = join(sock, file, rank, size, timeout_s);
+	if (sock >= 0)
+		close(sock);
+	return wrong;
+}

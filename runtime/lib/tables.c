@@ -1,0 +1,563 @@
+/*
+ * libmvbench_table.c - tables and models for other programs: checks what the caller gives, and has
+ * table.c do the pass. A model is an array table and the list of tensors that lie in it, end to
+ * end; a sync copies them there and back.
+ */
+#include "runtime/lib/library.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+struct mvb_model {
+	struct object object;
+	struct mvb_table *table;
+	size_t count, total;
+	float **tensor, *flat;
+	size_t *n;
+};
+
+/* ---- Tables ------------------------------------------------------------------------- */
+
+static struct table_rules rules_of(size_t rows, size_t columns, const struct mvb_options *o)
+{
+	static const enum table_init init[] = {[MVB_MASTER] = TABLE_MASTER,
+					       [MVB_AVERAGE] = TABLE_AVERAGE,
+					       [MVB_TOTAL] = TABLE_SUM};
+	struct table_rules r = {.rows = rows,
+				.columns = columns,
+				.updater = updater_find(o->updater ? o->updater : "add"),
+				.rounds = o->rounds,
+				.backup = o->backup,
+				.bounded = o->bounded,
+				.lead = o->lead};
+	if (o->initial <= MVB_TOTAL)
+		r.init = init[o->initial];
+	r.syncs = r.updater && !r.updater->wants.gradient;
+	return r;
+}
+
+static int updater_number(const struct updater *u)
+{
+	int i = 0;
+	while (updaters[i] && updaters[i] != u)
+		i++;
+	return i;
+}
+
+/* Floats that this machine can hold; a table beyond that would end the process. */
+static int check_memory(const struct table_rules *r)
+{
+	const struct updater *u = r->updater;
+	double floats = (double)r->rows * (double)r->columns, there;
+	double common = sizeof(float) * floats * (1 + r->rounds + u->state);
+	double mine = sizeof(float) * floats * ((r->syncs || u->pulled) + u->own);
+	struct statvfs shm;
+	there = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+	if (lib.tables->home == &home_shared && lib.workers > 1 && !statvfs("/dev/shm", &shm) &&
+	    (double)shm.f_bavail * (double)shm.f_frsize < there)
+		there = (double)shm.f_bavail * (double)shm.f_frsize;
+	if (common + mine < there)
+		return MVB_OK;
+	return lib_fail(MVB_ERR_MEMORY,
+			"a table of %zu x %zu floats takes %.0f MiB, and there are %.0f MiB for it",
+			r->rows, r->columns, (common + mine) / 1048576, there / 1048576);
+}
+
+/* Can such a table live where this process has its tables? */
+static int check_home(const struct table_rules *r)
+{
+	const struct home *home = lib.tables->home;
+	char *wrong = home->refuse ? home->refuse(r, lib.tables) : NULL;
+	if (!wrong)
+		return check_memory(r);
+	free(wrong); /* it speaks of mvbench's options */
+	return lib_fail(MVB_ERR_ARGUMENT,
+			"%s tables have no updater %s%s: use servers, or start all workers on one "
+			"machine",
+			home->name, r->updater->name, r->backup ? " and no backup workers" : "");
+}
+
+static int check_options(const struct table_rules *r, const struct mvb_options *o)
+{
+	if (r->rows == 0 || r->columns == 0)
+		return lib_fail(MVB_ERR_ARGUMENT,
+				"a table of %zu x %zu floats: it needs at least one", r->rows,
+				r->columns);
+	if (r->rows > SIZE_MAX / sizeof(float) / r->columns)
+		return lib_fail(MVB_ERR_MEMORY, "a table of %zu x %zu floats fits into no memory",
+				r->rows, r->columns);
+	if (!r->updater)
+		return lib_fail(MVB_ERR_ARGUMENT, "no updater is called '%s'; there are %s",
+				o->updater, UPDATERS);
+	if (o->backup < 0 || o->backup >= lib.workers || (o->backup && !o->rounds))
+		return lib_fail(MVB_ERR_ARGUMENT,
+				"backup %d: at least one push of the %d workers has to count, and "
+				"there have to be rounds",
+				o->backup, lib.workers);
+	if (o->lead < 0 || (o->lead && !o->bounded) || (o->bounded && o->rounds))
+		return lib_fail(MVB_ERR_ARGUMENT,
+				"lead %d: not negative, with bounded only, and not with rounds",
+				o->lead);
+	if (o->initial < MVB_MASTER || o->initial > MVB_TOTAL)
+		return lib_fail(MVB_ERR_ARGUMENT,
+				"initial %d: MVB_MASTER, MVB_AVERAGE or MVB_TOTAL",
+				(int)o->initial);
+	return check_home(r);
+}
+
+static int table_make(struct mvb_table **out, const char *function, size_t rows, size_t columns,
+		      float *values, const struct mvb_options *options)
+{
+	struct mvb_options o = options ? *options : (struct mvb_options){0};
+	struct table *core;
+	int code = lib_ready(function);
+	if (out)
+		*out = NULL;
+	if (code)
+		return code;
+	struct table_rules r = rules_of(rows, columns, &o);
+	if (!out)
+		code = lib_fail(MVB_ERR_ARGUMENT, "%s: NULL is no place for the table", function);
+	struct call call = {.function = TABLE_NEW,
+			    .code = code ? code : check_options(&r, &o),
+			    .arg = {(double)rows, (double)columns, updater_number(r.updater),
+				    o.rounds, o.backup, o.bounded, o.lead, (double)o.initial}};
+	code = lib_meet(&call);
+	if (code)
+		return code;
+	code = lib_fail_with(MVB_ERR_LIMIT, table_open(&core, lib.tables, &r, values));
+	if (code)
+		return code;
+	struct mvb_table *t = must(calloc(1, sizeof *t));
+	t->core = core;
+	t->staleness = -1;
+	*out = lib_keep(&t->object, TABLE);
+	struct pass first = {.kind = PASS_READ, .out = values, .pull = true};
+	if (values)
+		code = lib_fail_with(lib_pass_code(t), table_pass(core, &first));
+	link_barrier(lib.link); /* nobody pushes before all have read */
+	return code;
+}
+
+int mvb_array_new(struct mvb_table **t, size_t n, float *values, const struct mvb_options *options)
+{
+	return table_make(t, "mvb_array_new", n, 1, values, options);
+}
+
+int mvb_matrix_new(struct mvb_table **t, size_t rows, size_t columns, float *values,
+		   const struct mvb_options *options)
+{
+	return table_make(t, "mvb_matrix_new", rows, columns, values, options);
+}
+
+void lib_table_drop(struct mvb_table *t)
+{
+	lib_land_passes(t);
+	table_close(t->core);
+	lib_forget(&t->object);
+	free(t);
+}
+
+int mvb_table_free(struct mvb_table *t)
+{
+	if (!t)
+		return MVB_OK;
+	int code = lib_ready_with("mvb_table_free", TABLE, t);
+	if (code)
+		return code;
+	struct call call = {.function = TABLE_FREE,
+			    .code = lib_land_passes(t),
+			    .object = lib_number(&t->object)};
+	code = lib_meet(&call);
+	if (code != MVB_ERR_DIFFERS)
+		lib_table_drop(t);
+	return code;
+}
+
+/* A pass that the caller asks for. */
+struct request {
+	const char *function;
+	struct mvb_table *table;
+	size_t n; /* floats that the caller says there are */
+	const struct mvb_push *by;
+	struct pass pass;
+};
+
+static int check_rows(const struct request *q)
+{
+	const struct table_rules *r = &q->table->core->rules;
+	const struct pass *p = &q->pass;
+	if (!p->row)
+		return lib_fail(MVB_ERR_ARGUMENT, "%s: NULL where row numbers should be",
+				q->function);
+	for (size_t i = 0; i < p->rows; i++)
+		if (p->row[i] < 0 || (size_t)p->row[i] >= r->rows)
+			return lib_fail(MVB_ERR_ARGUMENT,
+					"%s: row %lld of a table with rows 0 to %zu", q->function,
+					(long long)p->row[i], r->rows - 1);
+	if (q->n != p->rows * r->columns)
+		return lib_fail(MVB_ERR_ARGUMENT,
+				"%s: %zu floats for %zu rows of %zu columns, which are %zu",
+				q->function, q->n, p->rows, r->columns, p->rows * r->columns);
+	return MVB_OK;
+}
+
+static int check_push(const struct request *q)
+{
+	const struct table_rules *r = &q->table->core->rules;
+	const struct mvb_push *by = q->by;
+	bool elastic = q->pass.kind == PASS_ELASTIC;
+	if ((elastic || q->pass.kind == PASS_SYNC) && r->updater->wants.gradient)
+		return lib_fail(
+			MVB_ERR_ARGUMENT,
+			"%s: the table's updater is %s, which takes gradients; this needs add",
+			q->function, r->updater->name);
+	if (elastic && (r->rounds || r->bounded))
+		return lib_fail(MVB_ERR_ARGUMENT, "%s on a table with rounds or a bound",
+				q->function);
+	if (r->rounds && pass_pushes(&q->pass) && q->table->core->pushing)
+		return lib_fail(MVB_ERR_STATE,
+				"%s: a worker pushes once a round: mvb_wait for the push under way "
+				"first",
+				q->function);
+	if (!(isfinite(by->lr) && isfinite(by->momentum) && isfinite(by->rho) &&
+	      isfinite(by->lambda)))
+		return lib_fail(MVB_ERR_ARGUMENT, "%s: lr %g, momentum %g, rho %g, lambda %g",
+				q->function, (double)by->lr, (double)by->momentum, (double)by->rho,
+				(double)by->lambda);
+	return MVB_OK;
+}
+
+static int check_request(const struct request *q)
+{
+	const struct pass *p = &q->pass;
+	int code = lib_ready_with(q->function, TABLE, q->table);
+	if (code)
+		return code;
+	bool none = p->row && p->rows == 0;
+	if (!none && (p->kind == PASS_PUSH ? !p->in : !p->out))
+		return lib_fail(MVB_ERR_ARGUMENT, "%s: NULL where floats should be", q->function);
+	if (p->row || p->rows)
+		code = check_rows(q);
+	else if (q->n != q->table->core->n)
+		code = lib_fail(MVB_ERR_ARGUMENT, "%s: %zu floats for a table of %zu", q->function,
+				q->n, q->table->core->n);
+	return code ? code : check_push(q);
+}
+
+/* Checks it, and fills in what goes with the push. */
+static int prepare(struct request *q)
+{
+	static const struct mvb_push defaults = MVB_PUSH_DEFAULT;
+	q->by = q->by ? q->by : &defaults;
+	int code = check_request(q);
+	if (code)
+		return code;
+	if (q->pass.kind != PASS_ELASTIC)
+		q->pass.by = (struct push){.scale = 1,
+					   .lr = q->by->lr,
+					   .momentum = q->by->momentum,
+					   .rho = q->by->rho,
+					   .lambda = q->by->lambda};
+	/* it may sleep, and reductions under way need this worker */
+	if (q->table->core->rules.rounds || q->table->core->rules.bounded)
+		lib_land_reductions();
+	return MVB_OK;
+}
+
+static int pass_now(struct request q)
+{
+	int code = prepare(&q);
+	if (code)
+		return code;
+	code = lib_fail_with(lib_pass_code(q.table), table_pass(q.table->core, &q.pass));
+	if (!code)
+		lib_note_push(q.table, &q.pass);
+	return code;
+}
+
+static int pass_start(struct request q, int64_t *ticket)
+{
+	int under_way = 0, code = prepare(&q);
+	if (code)
+		return code;
+	if (!ticket)
+		return lib_fail(MVB_ERR_ARGUMENT, "%s: NULL where the ticket should go",
+				q.function);
+	for (int i = 0; i < FLIGHTS; i++)
+		under_way += lib.flight[i].state == PASS && lib.flight[i].table == q.table;
+	struct flight *f = under_way < TICKETS_MAX ? lib_flight_new() : NULL;
+	if (!f)
+		return lib_too_many(q.function);
+	code = lib_fail_with(lib_pass_code(q.table),
+			     table_start(q.table->core, &q.pass, &f->ticket));
+	if (code)
+		return code;
+	f->state = PASS;
+	f->table = q.table;
+	*ticket = lib_ticket(f);
+	return MVB_OK;
+}
+
+static struct pass push_of(const float *values, float *out)
+{
+	return (struct pass){.kind = PASS_PUSH, .in = values, .out = out, .pull = out != NULL};
+}
+
+static struct pass pull_of(enum pass_kind kind, float *out)
+{
+	return (struct pass){.kind = kind, .out = out, .pull = true};
+}
+
+int mvb_table_add(struct mvb_table *t, const float *values, size_t n, const struct mvb_push *by)
+{
+	return pass_now((struct request){__func__, t, n, by, push_of(values, NULL)});
+}
+
+int mvb_table_get(struct mvb_table *t, float *out, size_t n)
+{
+	return pass_now((struct request){__func__, t, n, NULL, pull_of(PASS_READ, out)});
+}
+
+int mvb_table_add_get(struct mvb_table *t, const float *values, size_t n, const struct mvb_push *by,
+		      float *out)
+{
+	const float *in = out ? values : NULL; /* both, or it is refused */
+	return pass_now((struct request){__func__, t, n, by, push_of(in, out)});
+}
+
+int mvb_table_sync(struct mvb_table *t, float *param, size_t n)
+{
+	return pass_now((struct request){__func__, t, n, NULL, pull_of(PASS_SYNC, param)});
+}
+
+int mvb_table_elastic(struct mvb_table *t, float *param, size_t n, float alpha)
+{
+	struct request q = {__func__, t, n, NULL, pull_of(PASS_ELASTIC, param)};
+	q.pass.by.scale = alpha;
+	return pass_now(q);
+}
+
+int mvb_table_add_start(struct mvb_table *t, const float *values, size_t n,
+			const struct mvb_push *by, int64_t *ticket)
+{
+	return pass_start((struct request){__func__, t, n, by, push_of(values, NULL)}, ticket);
+}
+
+int mvb_table_get_start(struct mvb_table *t, float *out, size_t n, int64_t *ticket)
+{
+	return pass_start((struct request){__func__, t, n, NULL, pull_of(PASS_READ, out)}, ticket);
+}
+
+int mvb_table_sync_start(struct mvb_table *t, float *param, size_t n, int64_t *ticket)
+{
+	return pass_start((struct request){__func__, t, n, NULL, pull_of(PASS_SYNC, param)},
+			  ticket);
+}
+
+/* A push of no rows is one: others may wait for it. */
+static int rows_now(struct request q, const int64_t *row, size_t rows)
+{
+	static const int64_t none = 0;
+	q.pass.row = row || rows > 0 ? row : &none;
+	q.pass.rows = rows;
+	return pass_now(q);
+}
+
+int mvb_table_add_rows(struct mvb_table *t, const int64_t *row, size_t rows, const float *values,
+		       size_t n, const struct mvb_push *by)
+{
+	struct request q = {__func__, t, n, by, push_of(values, NULL)};
+	return rows_now(q, row, rows);
+}
+
+int mvb_table_get_rows(struct mvb_table *t, const int64_t *row, size_t rows, float *out, size_t n)
+{
+	struct request q = {__func__, t, n, NULL, pull_of(PASS_READ, out)};
+	return rows_now(q, row, rows);
+}
+
+int mvb_table_add_row(struct mvb_table *t, int64_t row, const float *values, size_t n,
+		      const struct mvb_push *by)
+{
+	struct request q = {__func__, t, n, by, push_of(values, NULL)};
+	return rows_now(q, &row, 1);
+}
+
+int mvb_table_get_row(struct mvb_table *t, int64_t row, float *out, size_t n)
+{
+	struct request q = {__func__, t, n, NULL, pull_of(PASS_READ, out)};
+	return rows_now(q, &row, 1);
+}
+
+int mvb_table_version(struct mvb_table *t, int64_t *version)
+{
+	int code = lib_ready_with(__func__, TABLE, t);
+	if (code)
+		return code;
+	if (!version)
+		return lib_fail(MVB_ERR_ARGUMENT, "%s: NULL where the number should go", __func__);
+	*version = table_version(t->core);
+	return MVB_OK;
+}
+
+int mvb_table_staleness(struct mvb_table *t, int64_t *pushes)
+{
+	int code = lib_ready_with(__func__, TABLE, t);
+	if (code)
+		return code;
+	if (!pushes)
+		return lib_fail(MVB_ERR_ARGUMENT, "%s: NULL where the number should go", __func__);
+	*pushes = t->staleness;
+	return MVB_OK;
+}
+
+/* ---- Models ------------------------------------------------------------------------------ */
+
+static void model_free(struct mvb_model *m)
+{
+	free(m->tensor);
+	free(m->n);
+	free(m->flat);
+	free(m);
+}
+
+static struct mvb_model *model_make(float *const *tensor, const size_t *n, size_t count)
+{
+	struct mvb_model *m = calloc(1, sizeof *m);
+	if (!m)
+		return NULL;
+	m->count = count;
+	m->total = lib_list_total(n, count);
+	m->tensor = calloc(count + 1, sizeof *m->tensor);
+	m->n = calloc(count + 1, sizeof *m->n);
+	m->flat = calloc(m->total + 1, sizeof *m->flat);
+	if (!m->tensor || !m->n || !m->flat) {
+		model_free(m);
+		return NULL;
+	}
+	memcpy(m->tensor, tensor, count * sizeof *tensor);
+	memcpy(m->n, n, count * sizeof *n);
+	lib_join(m->flat, tensor, n, count);
+	return m;
+}
+
+int mvb_model_new(struct mvb_model **out, float *const *tensor, const size_t *n, size_t count,
+		  const struct mvb_options *options)
+{
+	struct mvb_model *m = NULL;
+	int code = lib_ready(__func__);
+	if (out)
+		*out = NULL;
+	if (code)
+		return code;
+	code = lib_check_list(__func__, tensor, n, count);
+	if (!code && !out)
+		code = lib_fail(MVB_ERR_ARGUMENT, "%s: NULL is no place for the model", __func__);
+	if (!code && options && options->updater && strcmp(options->updater, "add") != 0)
+		code = lib_fail(
+			MVB_ERR_ARGUMENT,
+			"%s: updater '%s'; a model pushes what has changed, which needs add",
+			__func__, options->updater);
+	if (!code && !(m = model_make(tensor, n, count)))
+		code = lib_no_memory(__func__, lib_list_total(n, count));
+	struct call call = lib_list_call(MODEL_NEW, code, n, count);
+	code = lib_meet(&call);
+	if (!code)
+		code = table_make(&m->table, __func__, m->total, 1, m->flat, options);
+	if (code) {
+		if (m)
+			model_free(m);
+		return code;
+	}
+	lib_part(m->flat, m->tensor, m->n, m->count);
+	*out = lib_keep(&m->object, MODEL);
+	return MVB_OK;
+}
+
+int mvb_model_sync(struct mvb_model *m)
+{
+	int code = lib_ready_with(__func__, MODEL, m);
+	if (code)
+		return code;
+	lib_join(m->flat, m->tensor, m->n, m->count);
+	code = mvb_table_sync(m->table, m->flat, m->total);
+	if (!code)
+		lib_part(m->flat, m->tensor, m->n, m->count);
+	return code;
+}
+
+int mvb_model_pull(struct mvb_model *m)
+{
+	int code = lib_ready_with(__func__, MODEL, m);
+	if (code)
+		return code;
+	code = mvb_table_get(m->table, m->flat, m->total);
+	if (!code)
+		lib_part(m->flat, m->tensor, m->n, m->count);
+	return code;
+}
+
+int mvb_model_size(struct mvb_model *m, size_t *n)
+{
+	int code = lib_ready_with(__func__, MODEL, m);
+	if (code)
+		return code;
+	if (!n)
+		return lib_fail(MVB_ERR_ARGUMENT, "%s: NULL where the number should go", __func__);
+	*n = m->total;
+	return MVB_OK;
+}
+
+static int check_flat(const char *function, const struct mvb_model *m, const float *flat, size_t n)
+{
+	int code = lib_ready_with(function, MODEL, m);
+	if (code)
+		return code;
+	if (!flat || n != m->total)
+		return lib_fail(MVB_ERR_ARGUMENT, "%s: %zu floats at %s, for a model of %zu",
+				function, n, flat ? "flat" : "NULL", m->total);
+	return MVB_OK;
+}
+
+int mvb_model_flatten(struct mvb_model *m, float *flat, size_t n)
+{
+	int code = check_flat(__func__, m, flat, n);
+	if (!code)
+		lib_join(flat, m->tensor, m->n, m->count);
+	return code;
+}
+
+int mvb_model_unflatten(struct mvb_model *m, const float *flat, size_t n)
+{
+	int code = check_flat(__func__, m, flat, n);
+	if (!code)
+		lib_part(flat, m->tensor, m->n, m->count);
+	return code;
+}
+
+void lib_model_drop(struct mvb_model *m)
+{
+	lib_table_drop(m->table);
+	lib_forget(&m->object);
+	model_free(m);
+}
+
+int mvb_model_free(struct mvb_model *m)
+{
+	if (!m)
+		return MVB_OK;
+	int code = lib_ready_with(__func__, MODEL, m);
+	if (code)
+		return code;
+	struct call call = {.function = MODEL_FREE,
+			    .code = lib_land_passes(m->table),
+			    .object = lib_number(&m->object)};
+	code = lib_meet(&call);
+	if (code != MVB_ERR_DIFFERS)
+		lib_model_drop(m);
+	return code;
+}

@@ -1,0 +1,608 @@
+/*
+ * table_onesided.c - tables whose shards lie in MPI windows: every worker holds one (or, of small
+ * tables, the first few do), and reaches the others' one-sidedly. It is the home when workers are
+ * on several machines without servers.
+ *
+ *   push   d = updater(0, in), worked out here; then W += d, an MPI accumulate
+ *   pull   an accumulate that adds nothing and fetches W; a push and a pull are one fetch-and-add
+ *
+ * So only updaters whose step does not depend on W or on what a shard keeps can live here. Own
+ * shards are reached by the same operations: MPI keeps those atomic among each other, not with
+ * plain stores. Cost of a sync: (N - 1) / N n floats each way, one round trip, and two passes over
+ * memory here. A float moves as W + d of an MPI_SUM, where shared memory may fuse W + scale x: they
+ * differ by a rounding.
+ *
+ * An elastic move gets W first and adds d afterwards; W may have moved in between, but what it
+ * gains the worker loses: the sum of all is conserved.
+ *
+ * Counters lie in rank 0's window: pushes begun, and of each worker what others wait for. Who waits
+ * reads them at intervals from 20 us to 500 us, short ones when something has moved, and sleeps
+ * between.
+ *
+ * Rounds: two copies of W, as in shared memory. Pushes of round i add to copy i + 1, which equals
+ * copy i before; when all have pushed, copy i + 1 is the model, and every worker copies its own
+ * shard of it over copy i. Nobody pushes in round i + 1 before all have done that; nobody else can
+ * still be reading copy i then, as all have pushed in round i.
+ *
+ * Who moves the floats: the pushing worker, on one machine and on networks that reach remote memory
+ * (Open MPI's osc rdma, sm, ucx). Over TCP (osc pt2pt) the shard's owner does, and only while it is
+ * inside MPI: a pass then lasts until all others have come to a pass or a barrier of their own.
+ * Results stay right, but nobody is faster than the slowest: with steps of 2 and 20 ms and 50,000
+ * floats the fast worker's step takes 2.1 ms on one machine, 23.7 ms over TCP. Had the slow one
+ * looked into MPI once a millisecond, it would be 4 ms. Passes that have to know something of rank
+ * 0 first (elastic moves, the updater staleness) take two such turns. What a pass spends so is
+ * counted as communication. Between machines, servers (--servers=1) keep asynchronous strategies
+ * asynchronous.
+ */
+#include "runtime/table/wire.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PIECE = 1 << 18 };                          /* most floats of one operation */
+enum { SHARD_LEAST = 256 };                        /* floats */
+enum { REST_LEAST = 20000, REST_MOST = 500000 };   /* between two looks at the counters [ns] */
+enum { PUSHES, COPIES, BARRIERS, OF_EACH_WORKER }; /* counters, after that of pushes begun */
+
+struct home_state {
+	struct link_window *window;
+	float *shard;     /* own floats in the window: one copy of W, two with rounds */
+	float *delta;     /* [n] what the pass under way adds */
+	struct pass *now; /* the pass under way: started, not settled; NULL = none */
+	size_t begin;     /* its first row whose delta is kept */
+	size_t counts;    /* counters: 1 + 3 N */
+	uint64_t moved;   /* their sum, as last looked at */
+	int64_t *count;   /* [counts] as last looked at */
+	int64_t ignored;
+	int64_t round;    /* rounds that are over for this worker */
+	int64_t barriers; /* that this worker has passed */
+	bool told_first;  /* the updater has to know its staleness */
+};
+
+#define AT(t) ((struct home_state *)(t)->at)
+
+static const int64_t zero = 0, one = 1;
+
+/* ---- Where things are -------------------------------------------------------- */
+
+/* So many workers hold a shard, the first ones: shards of a few floats would only cost messages. */
+static size_t holders(const struct table *t)
+{
+	size_t most = t->n / SHARD_LEAST, all = (size_t)t->among->size;
+	most = smaller(most ? most : 1, t->rules.rows);
+	return smaller(most, all);
+}
+
+static size_t shard_first(const struct table *t, int k)
+{
+	size_t parts = holders(t);
+	return part_of(t->rules.rows, parts, smaller((size_t)k, parts)) * t->rules.columns;
+}
+
+static size_t shard_length(const struct table *t, int k)
+{
+	return shard_first(t, k + 1) - shard_first(t, k);
+}
+
+/* The last shard that begins at or before this row. */
+static int shard_of(const struct table *t, size_t first)
+{
+	unsigned __int128 row = first / t->rules.columns;
+	return (int)(((row + 1) * holders(t) - 1) / t->rules.rows);
+}
+
+static size_t counter_of(const struct table *t, int what, int worker)
+{
+	return 1 + (size_t)(what * t->among->size + worker);
+}
+
+static int64_t last_count(const struct table *t, int what, int worker)
+{
+	return AT(t)->count[counter_of(t, what, worker)];
+}
+
+/* Do others wait for this worker's pushes? */
+static bool is_waited_for(const struct table *t)
+{
+	return t->rules.rounds || t->rules.bounded;
+}
+
+static char *onesided_refuse(const struct table_rules *r, const struct tables *s)
+{
+	(void)s;
+	if (!r->updater->additive)
+		return sentence("the updater %s needs a server that works on W, which one-sided "
+				"pushes only add to: give --servers=1 and no --table-home, or "
+				"start all workers on one machine",
+				r->updater->name);
+	if (r->rounds && r->backup > 0)
+		return sentence("%lld backup workers: a one-sided push cannot be dropped when it "
+				"comes too late; give --servers=1 and no --table-home, or start "
+				"all workers on one machine",
+				(long long)r->backup);
+	return NULL;
+}
+
+static void onesided_open(struct table *t, const float *init)
+{
+	struct tables *s = t->among;
+	struct home_state *h = must(calloc(1, sizeof *h));
+	size_t mine = shard_length(t, s->rank);
+	t->at = h;
+	t->own_first = shard_first(t, s->rank);
+	t->own_end = t->own_first + mine;
+	h->told_first = t->rules.updater->staleness;
+	h->delta = t->rules.lengths ? link_nowhere() : must(calloc(t->n + 1, sizeof(float)));
+	h->counts = 1 + (size_t)(OF_EACH_WORKER * s->size);
+	h->count = must(calloc(h->counts, sizeof *h->count));
+	h->window = link_window_new(s->workers, mine * (1 + t->rules.rounds), h->counts, &h->shard);
+	for (int i = 0; init && !t->rules.lengths && i < 1 + t->rules.rounds; i++)
+		memcpy(h->shard + (size_t)i * mine, init + t->own_first, mine * sizeof(float));
+	link_window_sync(h->window);
+	link_barrier(s->workers);
+}
+
+static void start_to_tell(struct table *t, int what, const int64_t *by)
+{
+	struct home_state *h = AT(t);
+	link_window_count(h->window, counter_of(t, what, t->among->rank), by, &h->ignored);
+}
+
+static void tell(struct table *t, int what, int64_t by)
+{
+	start_to_tell(t, what, &by);
+	link_window_flush(AT(t)->window, 0);
+}
+
+/* ---- One pass ---------------------------------------------------------------- */
+
+static void scaled_moves(float *restrict d, const float *restrict param,
+			 const float *restrict pulled, float scale, size_t n)
+{
+#pragma omp simd
+	for (size_t i = 0; i < n; i++)
+		d[i] = scale * (param[i] - pulled[i]);
+}
+
+/* d: W in, what it gains out. */
+static void elastic_moves(float *restrict d, float *restrict param, float alpha, size_t n)
+{
+#pragma omp simd
+	for (size_t i = 0; i < n; i++) {
+		d[i] = alpha * (param[i] - d[i]);
+		param[i] -= d[i];
+	}
+}
+
+static void add_floats(float *restrict y, const float *restrict x, size_t n)
+{
+#pragma omp simd
+	for (size_t i = 0; i < n; i++)
+		y[i] += x[i];
+}
+
+/* Some floats within one shard. */
+struct piece {
+	int shard;
+	size_t at;               /* of the shard's first copy */
+	size_t first, offset, n; /* as pass_piece has them */
+};
+
+static float *delta_of(const struct table *t, const struct piece *x)
+{
+	return AT(t)->delta + x->offset - AT(t)->begin * t->rules.columns;
+}
+
+/* The place in the window: of the copy that is pushed to, or that is read. */
+static size_t place(const struct table *t, const struct piece *x, bool pushed)
+{
+	if (!t->rules.rounds)
+		return x->at;
+	return x->at + (size_t)((AT(t)->round + pushed) % 2) * shard_length(t, x->shard);
+}
+
+static void get_piece(struct table *t, const struct pass *p, const struct piece *x)
+{
+	link_window_get(AT(t)->window, x->shard, place(t, x, false), p->out + x->offset, x->n);
+}
+
+static void get_piece_for_elastic(struct table *t, const struct pass *p, const struct piece *x)
+{
+	(void)p;
+	link_window_get(AT(t)->window, x->shard, place(t, x, false), delta_of(t, x), x->n);
+}
+
+static void move_piece(struct table *t, const struct pass *p, const struct piece *x)
+{
+	float *d = delta_of(t, x);
+	if (!t->rules.lengths)
+		elastic_moves(d, p->out + x->offset, p->by.scale, x->n);
+	link_window_add(AT(t)->window, x->shard, place(t, x, true), d, x->n);
+}
+
+/* Does out get W along with the push? */
+static bool fetches(const struct pass *p)
+{
+	return p->out && !p->read_later && (p->kind == PASS_PUSH || p->kind == PASS_SYNC);
+}
+
+static void push_piece(struct table *t, const struct pass *p, const struct piece *x)
+{
+	float *d = delta_of(t, x);
+	if (t->rules.lengths) {
+		/* nothing to work out */
+	} else if (p->kind == PASS_SYNC) {
+		scaled_moves(d, p->out + x->offset, t->pulled + x->first, p->by.scale, x->n);
+	} else {
+		memset(d, 0, x->n * sizeof *d);
+		t->rules.updater->apply(&(struct update){.w = d,
+							 .own = t->own ? t->own + x->first : NULL,
+							 .values = p->in + x->offset,
+							 .by = p->by,
+							 .staleness = p->staleness},
+					x->n);
+	}
+	if (fetches(p))
+		link_window_get_add(AT(t)->window, x->shard, place(t, x, true), d,
+				    p->out + x->offset, x->n);
+	else
+		link_window_add(AT(t)->window, x->shard, place(t, x, true), d, x->n);
+}
+
+typedef void piece_fn(struct table *t, const struct pass *p, const struct piece *x);
+
+/* Floats first .. first + n - 1 of the table. */
+static void each_piece(struct table *t, const struct pass *p, piece_fn *each, size_t first,
+		       size_t offset, size_t n)
+{
+	while (n) {
+		struct piece x = {.shard = shard_of(t, first), .first = first, .offset = offset};
+		x.at = first - shard_first(t, x.shard);
+		x.n = shard_length(t, x.shard) - x.at;
+		x.n = x.n < PIECE ? x.n : PIECE;
+		x.n = x.n < n ? x.n : n;
+		each(t, p, &x);
+		first += x.n;
+		offset += x.n;
+		n -= x.n;
+	}
+}
+
+/* Rows begin .. end - 1 of the pass's list, consecutive ones at once; or the whole table, from this
+ * worker's shard on, so that workers do not all begin at the same one. */
+static void all_pieces(struct table *t, const struct pass *p, piece_fn *each, size_t begin,
+		       size_t end)
+{
+	size_t columns = t->rules.columns;
+	if (!p->row) {
+		each_piece(t, p, each, t->own_first, t->own_first, t->n - t->own_first);
+		each_piece(t, p, each, 0, 0, t->own_first);
+		return;
+	}
+	for (size_t i = begin, k; i < end; i = k) {
+		for (k = i + 1; k < end && p->row[k] == p->row[k - 1] + 1;)
+			k++;
+		each_piece(t, p, each, (size_t)p->row[i] * columns, i * columns, (k - i) * columns);
+	}
+}
+
+/* What is under way is done: out = W, and pulled if it was a pull. */
+static void settle_floats(struct table *t, const struct pass *p, size_t begin, size_t end)
+{
+	struct home_state *h = AT(t);
+	size_t columns = t->rules.columns;
+	link_window_flush(h->window, -1);
+	if (fetches(p) && !t->rules.lengths)
+		add_floats(p->out + begin * columns, h->delta, (end - begin) * columns);
+	if (!p->pull || !p->out || !t->pulled || p->read_later)
+		return;
+	if (!p->row)
+		memcpy(t->pulled, p->out, t->n * sizeof(float));
+	for (size_t i = begin; p->row && i < end; i++)
+		memcpy(t->pulled + (size_t)p->row[i] * columns, p->out + i * columns,
+		       columns * sizeof(float));
+}
+
+static size_t end_of(const struct table *t, const struct pass *p)
+{
+	return p->row ? p->rows : t->rules.rows;
+}
+
+static void begin_floats(struct table *t, const struct pass *p, size_t begin, size_t end)
+{
+	struct home_state *h = AT(t);
+	h->begin = begin;
+	if (p->kind == PASS_READ) {
+		all_pieces(t, p, get_piece, begin, end);
+	} else if (p->kind == PASS_ELASTIC) {
+		all_pieces(t, p, get_piece_for_elastic, begin, end);
+		link_window_flush(h->window, -1);
+		all_pieces(t, p, move_piece, begin, end);
+	} else {
+		all_pieces(t, p, push_piece, begin, end);
+	}
+}
+
+/* p->staleness is the version before until the pass is settled. */
+static int64_t met(const struct table *t, const struct pass *p)
+{
+	return t->rules.rounds ? 0 : p->staleness - t->seen;
+}
+
+static void settle(struct table *t)
+{
+	struct home_state *h = AT(t);
+	struct pass *p = h->now;
+	if (!p)
+		return;
+	settle_floats(t, p, h->begin, end_of(t, p));
+	int64_t before = p->staleness;
+	if (pass_pushes(p) && !h->told_first)
+		p->staleness = met(t, p);
+	if (pass_pushes(p) && h->told_first)
+		before = p->staleness + t->seen;
+	p->flow = pass_pushes(p) ? before + 1 : 0;
+	if (p->pull && !p->read_later)
+		t->seen = before + pass_pushes(p);
+	else if (pass_pushes(p))
+		t->seen++; /* its own */
+	h->now = NULL;
+}
+
+/* A list of more rows than the table has goes in parts, as the deltas of a part are kept. */
+static void begin(struct table *t, struct pass *p)
+{
+	struct home_state *h = AT(t);
+	size_t from = 0, most = t->rules.rows, end = end_of(t, p);
+	if (pass_pushes(p) || p->pull)
+		link_window_count(h->window, 0, pass_pushes(p) ? &one : &zero, &p->staleness);
+	if (pass_pushes(p) && h->told_first) {
+		link_window_flush(h->window, 0);
+		p->staleness = met(t, p);
+	}
+	for (; end - from > most; from += most) {
+		begin_floats(t, p, from, from + most);
+		settle_floats(t, p, from, from + most);
+	}
+	begin_floats(t, p, from, end);
+	world_charge_pass(p, pass_floats(t, p), false);
+	h->now = p;
+}
+
+/* ---- Waiting for others --------------------------------------------------------- */
+
+/* As last looked at: of the others, the one that has made the fewest pushes; -1 = there is none. */
+static int slowest(const struct table *t)
+{
+	int least = -1;
+	for (int k = 0; k < t->among->size; k++)
+		if (k != t->among->rank &&
+		    (least < 0 || last_count(t, PUSHES, k) < last_count(t, PUSHES, least)))
+			least = k;
+	return least;
+}
+
+static void rest(struct table *t, nsec *pause)
+{
+	nsec since = clock_now();
+	world_rest("others' pushes", *pause);
+	nsec now = clock_now();
+	t->among->stats->wait += now - since;
+	traced(t->among->stats, TRACE_WAIT, since, now, slowest(t));
+	*pause = 2 * *pause < REST_MOST ? 2 * *pause : REST_MOST;
+}
+
+/* Reads all counters; where rank 0 has to be at hand for that, sleeps until it is. pause, between
+ * two looks, is short again when something has moved. */
+static void look(struct table *t, nsec *pause)
+{
+	struct home_state *h = AT(t);
+	nsec own = REST_LEAST;
+	uint64_t before = h->moved;
+	link_window_look(h->window, h->count, h->counts);
+	while (!link_window_looked(h->window))
+		rest(t, &own);
+	h->moved = 0;
+	for (size_t i = 0; i < h->counts; i++)
+		h->moved += (uint64_t)h->count[i]; /* all of them only grow */
+	if (h->moved != before)
+		*pause = REST_LEAST;
+}
+
+/* As last looked at: has worker k come to a barrier that this worker has not passed? */
+static bool is_away(const struct table *t, int k)
+{
+	return last_count(t, BARRIERS, k) > AT(t)->barriers;
+}
+
+/* As last looked at: the first worker that lacks one of its first `least`; -1 = none. */
+static int who_lacks(const struct table *t, int what, int64_t least)
+{
+	for (int k = 0; k < t->among->size; k++)
+		if (last_count(t, what, k) < least)
+			return k;
+	return -1;
+}
+
+/* As last looked at, which only errs to this side: is this worker too far ahead of another? */
+static bool leads(const struct table *t)
+{
+	for (int k = 0; k < t->among->size; k++)
+		if (k != t->among->rank && !is_away(t, k) &&
+		    t->pushes - last_count(t, PUSHES, k) > t->rules.lead)
+			return true;
+	return false;
+}
+
+/* The other copy of every shard has to be made before the next round's pushes. Whoever left without
+ * making it, and lacks it one look later still, makes none: to it the last round was uneven. */
+static char *wait_for_copies(struct table *t)
+{
+	nsec pause = REST_LEAST;
+	int lacks, left = -1;
+	while ((lacks = who_lacks(t, COPIES, AT(t)->round)) >= 0) {
+		if (lacks == left)
+			return table_uneven(t, left, last_count(t, PUSHES, left));
+		look(t, &pause);
+		lacks = who_lacks(t, COPIES, AT(t)->round);
+		left = lacks >= 0 && is_away(t, lacks) ? lacks : -1;
+		if (left >= 0)
+			look(t, &pause);
+		else if (lacks >= 0)
+			rest(t, &pause);
+	}
+	return NULL;
+}
+
+/* As last looked at: the first worker that left without a push in this round; -1 = none. */
+static int who_left(const struct table *t)
+{
+	for (int k = 0; k < t->among->size; k++)
+		if (is_away(t, k) && last_count(t, PUSHES, k) <= AT(t)->round)
+			return k;
+	return -1;
+}
+
+/* A worker says of its pushes before it says that it leaves; but a look may see the second and have
+ * missed the first. Who lacks its push one look later will not make it. */
+static char *wait_for_pushes(struct table *t)
+{
+	nsec pause = REST_LEAST;
+	int left = -1;
+	for (;;) {
+		look(t, &pause);
+		if (who_lacks(t, PUSHES, AT(t)->round + 1) < 0)
+			return NULL;
+		if (left >= 0 && last_count(t, PUSHES, left) <= AT(t)->round)
+			return table_uneven(t, left, last_count(t, PUSHES, left));
+		left = who_left(t);
+		if (left < 0)
+			rest(t, &pause);
+	}
+}
+
+/* Leaves a flush to the caller. */
+static char *end_round(struct table *t)
+{
+	struct home_state *h = AT(t);
+	char *wrong = wait_for_pushes(t);
+	if (wrong)
+		return wrong;
+	size_t n = shard_length(t, t->among->rank), now = (size_t)(++h->round % 2);
+	link_window_sync(h->window);
+	memcpy(h->shard + (1 - now) * n, h->shard + now * n, n * sizeof(float));
+	link_window_sync(h->window);
+	start_to_tell(t, COPIES, &one);
+	return NULL;
+}
+
+static void keep_lead(struct table *t)
+{
+	nsec pause = REST_LEAST;
+	while (leads(t)) {
+		look(t, &pause);
+		if (leads(t))
+			rest(t, &pause);
+	}
+}
+
+/* ---- The home's slots ------------------------------------------------------------- */
+
+/* One pass of this worker at a time: it needs the deltas, and the next one's staleness its pull.
+ * Where others wait for a push, it is done when start returns. */
+static char *onesided_start(struct table *t, struct pass *p)
+{
+	settle(t);
+	p->dropped = p->read_later = false;
+	if (pass_pushes(p)) {
+		t->pushes++;
+		char *wrong = t->rules.rounds ? wait_for_copies(t) : NULL;
+		if (wrong)
+			return wrong;
+		if (t->rules.bounded && leads(t))
+			look(t, &(nsec){0});
+		p->read_later =
+			p->out && (t->rules.rounds || (t->rules.bounded && p->pull &&
+						       p->kind != PASS_ELASTIC && leads(t)));
+	}
+	begin(t, p);
+	if (pass_pushes(p) && is_waited_for(t)) {
+		settle(t);
+		tell(t, PUSHES, 1);
+	}
+	return NULL;
+}
+
+static char *onesided_wait(struct table *t, struct pass *p)
+{
+	char *wrong = NULL;
+	if (AT(t)->now == p)
+		settle(t);
+	if (!pass_pushes(p))
+		return NULL;
+	if (t->rules.rounds)
+		wrong = end_round(t);
+	if (t->rules.bounded)
+		keep_lead(t);
+	if (wrong)
+		return wrong;
+	if (!p->read_later) {
+		if (t->rules.rounds)
+			link_window_flush(AT(t)->window, 0);
+		return NULL;
+	}
+	struct pass read = *p;
+	read.kind = PASS_READ;
+	read.read_later = false;
+	settle(t);
+	begin(t, &read);
+	settle(t);
+	return NULL;
+}
+
+static int64_t onesided_version(struct table *t)
+{
+	struct home_state *h = AT(t);
+	int64_t version;
+	link_window_count(h->window, 0, &zero, &version);
+	link_window_flush(h->window, 0);
+	return version;
+}
+
+static void onesided_flush(struct table *t)
+{
+	settle(t);
+	if (is_waited_for(t))
+		tell(t, BARRIERS, 1);
+}
+
+static void onesided_resume(struct table *t)
+{
+	AT(t)->barriers++;
+}
+
+static void onesided_close(struct table *t)
+{
+	struct home_state *h = AT(t);
+	settle(t);
+	if (is_waited_for(t))
+		tell(t, BARRIERS, INT64_MAX / 2); /* no push of mine will come */
+	link_barrier(t->among->workers);
+	link_window_free(h->window);
+	if (!t->rules.lengths)
+		free(h->delta);
+	free(h->count);
+	free(h);
+}
+
+const struct home home_onesided = {
+	.name = "onesided",
+	.refuse = onesided_refuse,
+	.open = onesided_open,
+	.close = onesided_close,
+	.start = onesided_start,
+	.wait = onesided_wait,
+	.version = onesided_version,
+	.flush = onesided_flush,
+	.resume = onesided_resume,
+};

@@ -1,0 +1,512 @@
+/*
+ * table.c - parameter-server tables: what they are whichever home they live in. table.h has the
+ * words; the homes do the passes; strategies come in through table_vec.c, other programs through
+ * libmvbench.c.
+ *
+ * Versions: a push takes its number as it begins. Its staleness is how many other pushes began
+ * between this worker's last pull and it. In rounds all pushes of one round meet none.
+ */
+#include "runtime/table/table.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LARGE = 1 << 20 }; /* floats of a table that no core's cache holds */
+
+/* ---- The tables of a process ------------------------------------------------- */
+
+static char *choose_home(struct tables *s, const char *home)
+{
+	bool any = strcmp(home, "auto") == 0;
+	if (s->servers > 0 && !any && strcmp(home, "servers") != 0)
+		return sentence("tables cannot live in %s memory when there are servers: leave "
+				"the servers out, or the home",
+				home);
+	if (s->servers > 0) {
+		s->home = &home_servers;
+		return NULL;
+	}
+	if (strcmp(home, "servers") == 0)
+		return sentence("tables cannot live on servers when there are none");
+	bool gpu = strcmp(home, "gpu") == 0, near = link_one_node(s->workers);
+	if (gpu && !s->dev)
+		return sentence("tables can live in a GPU's memory (gpu) only when the workers "
+				"compute on GPUs");
+	if ((gpu || strcmp(home, "shared") == 0) && !near)
+		return sentence("tables in %s memory need all workers on one machine; one-sided "
+				"windows (onesided) and servers do not",
+				gpu ? "a GPU's" : "shared");
+	bool maps = (gpu || any) && s->dev && near && home_gpu_maps(s);
+	if (gpu && !maps)
+		return sentence("tables cannot live in a GPU's memory (gpu): not every worker can "
+				"map that of worker 0's; use shared, or auto");
+	if (maps)
+		s->home = &home_gpu;
+	else
+		s->home = strcmp(home, "onesided") == 0 || !near ? &home_onesided : &home_shared;
+	return NULL;
+}
+
+char *tables_open(struct tables **out, struct link *everyone, struct link *workers, int rank,
+		  int size, int servers, const char *home, struct stats *stats, struct device *d)
+{
+	struct tables *s = must(calloc(1, sizeof *s));
+	*s = (struct tables){.everyone = everyone,
+			     .workers = workers,
+			     .rank = rank,
+			     .size = size,
+			     .servers = servers,
+			     .dev = d && d->ops->peer ? d : NULL};
+	s->stats = stats ? stats : &s->unused;
+	char *wrong = choose_home(s, home);
+	*out = s;
+	if (wrong) {
+		free(s);
+		*out = NULL;
+	}
+	return wrong;
+}
+
+void tables_record(struct tables *s, size_t room)
+{
+	free(s->arrival);
+	s->arrival = must(calloc(room + 1, sizeof *s->arrival));
+	s->room = room;
+	s->arrivals = 0;
+}
+
+void tables_replay(struct tables *s, const struct record *r)
+{
+	s->replay = r;
+	if (s->servers == 0)
+		s->home = &home_shared;
+}
+
+void tables_close(struct tables *s)
+{
+	if (!s)
+		return;
+	for (int i = 0; i < s->count; i++)
+		table_close(s->table[i]);
+	if (s->home->finish)
+		s->home->finish(s);
+	free(s->arrival);
+	free(s);
+}
+
+char *tables_flush(struct tables *s)
+{
+	char *wrong = NULL;
+	for (int i = 0; i < s->count; i++) {
+		struct table *t = s->table[i];
+		for (int k = 0; t && k < TICKETS_MAX; k++)
+			if (t->ticket[k].under_way && !wrong)
+				wrong = table_wait(t, t->generation[k] * TICKETS_MAX + k, NULL);
+		if (t && !t->alias)
+			s->home->flush(t);
+	}
+	return wrong;
+}
+
+void tables_resume(struct tables *s)
+{
+	for (int i = 0; i < s->count; i++)
+		if (s->table[i] && !s->table[i]->alias)
+			s->home->resume(s->table[i]);
+}
+
+/* ---- One table ----------------------------------------------------------------- */
+
+/* The same initial values on every worker, in memory of their own; NULL = zeros. Of lengths as many
+ * messages. */
+static float *agree_on_init(const struct tables *s, const struct table_rules *r, size_t n,
+			    const float *init)
+{
+	double any = init || r->lengths;
+	if (r->init == TABLE_MASTER)
+		link_broadcast(s->workers, 0, &any, sizeof any);
+	else
+		link_fold(s->workers, &any, 1, FOLD_MAX);
+	if (any == 0)
+		return NULL;
+	float *all = r->lengths ? link_nowhere() : must(calloc(n + 1, sizeof *all));
+	if (init && !r->lengths)
+		memcpy(all, init, n * sizeof *all);
+	if (s->size == 1)
+		return all;
+	if (r->init == TABLE_MASTER) {
+		link_broadcast(s->workers, 0, all, n * sizeof *all);
+		return all;
+	}
+	link_allreduce(s->workers, all, n);
+	for (size_t i = 0; r->init == TABLE_AVERAGE && !r->lengths && i < n; i++)
+		all[i] /= (float)s->size;
+	return all;
+}
+
+/* The same on all ranks, as tables come and go on all of them alike. */
+static int free_place(const struct tables *s)
+{
+	int id = 0;
+	while (id < s->count && s->table[id])
+		id++;
+	return id;
+}
+
+static void take_place(struct table *t)
+{
+	struct tables *s = t->among;
+	t->id = free_place(s);
+	CHECK(t->id < TABLES_MAX, "more than %d tables", TABLES_MAX);
+	s->table[t->id] = t;
+	s->count += t->id == s->count;
+}
+
+static char *check_rules(const struct tables *s, const struct table_rules *r)
+{
+	if (free_place(s) == TABLES_MAX)
+		return sentence("there are %d tables already, which is the most", TABLES_MAX);
+	if (r->rows == 0 || r->columns == 0)
+		return sentence("a table of %zu x %zu floats: it needs at least one", r->rows,
+				r->columns);
+	if (r->rows > SIZE_MAX / sizeof(float) / r->columns)
+		return sentence("a table of %zu x %zu floats does not fit into memory", r->rows,
+				r->columns);
+	if (r->rounds && (r->backup < 0 || r->backup >= s->size))
+		return sentence("%lld backup workers of %d: at least one push has to count",
+				(long long)r->backup, s->size);
+	return s->home->refuse ? s->home->refuse(r, s) : NULL;
+}
+
+/* n floats of this worker's, where its passes want them: like these, NULL = zeros. */
+static float *floats_new(const struct table *t, const float *like)
+{
+	struct device *d = t->among->dev;
+	float *x;
+	if (t->among->home == &home_gpu) {
+		x = d->ops->alloc(d, t->n);
+		d->bytes += t->n * sizeof *x;
+		if (like)
+			d->ops->put(d, x, like, t->n);
+		return x;
+	}
+	x = must(calloc(t->n + 1, sizeof *x));
+	if (like)
+		memcpy(x, like, t->n * sizeof *x);
+	return x;
+}
+
+static void floats_free(const struct table *t, float *x)
+{
+	struct device *d = t->among->dev;
+	if (t->among->home != &home_gpu)
+		free(x);
+	else if (x)
+		d->ops->free(d, x, t->n);
+}
+
+char *table_open(struct table **out, struct tables *s, const struct table_rules *rules,
+		 const float *init)
+{
+	char *wrong = check_rules(s, rules);
+	*out = NULL;
+	if (wrong)
+		return wrong;
+	struct table *t = must(calloc(1, sizeof *t));
+	*t = (struct table){.among = s,
+			    .rules = *rules,
+			    .id = free_place(s),
+			    .n = rules->rows * rules->columns};
+	float *first = agree_on_init(s, rules, t->n, init);
+	if (!rules->lengths && (rules->syncs || rules->updater->pulled))
+		t->pulled = floats_new(t, first);
+	if (!rules->lengths && rules->updater->own && s->home != &home_servers)
+		t->own = floats_new(t, NULL);
+	s->home->open(t, first);
+	if (!rules->lengths)
+		free(first);
+	take_place(t);
+	*out = t;
+	return NULL;
+}
+
+struct table *table_alias(struct tables *s, const struct table_rules *rules, struct vec *v)
+{
+	struct table *t = must(calloc(1, sizeof *t));
+	*t = (struct table){.among = s, .rules = *rules, .n = rules->rows, .alias = v};
+	take_place(t);
+	return t;
+}
+
+void table_close(struct table *t)
+{
+	if (!t)
+		return;
+	t->among->table[t->id] = NULL;
+	if (!t->alias)
+		t->among->home->close(t);
+	for (int k = 0; k < TICKETS_MAX; k++)
+		free(t->said[k]);
+	floats_free(t, t->pulled);
+	floats_free(t, t->own);
+	for (int i = 0; i < 2; i++)
+		if (t->staged[i])
+			t->among->dev->ops->peer->pinned_free(t->among->dev, t->staged[i]);
+	free(t);
+}
+
+/* ---- Passes -------------------------------------------------------------------- */
+
+static char *check_pass(const struct table *t, const struct pass *p)
+{
+	if (p->kind == PASS_ELASTIC && (t->rules.rounds || t->rules.bounded))
+		return sentence("an elastic move waits for nobody: it cannot be made in rounds, or "
+				"with a bounded lead");
+	if (t->rules.rounds && pass_pushes(p) && t->uneven)
+		return sentence("an uneven number of pushes has ended the rounds of this table for "
+				"good: make a new one");
+	if (t->rules.rounds && pass_pushes(p) && t->pushing)
+		return sentence("a worker pushes once a round: wait for the push under way before "
+				"the next");
+	for (size_t i = 0; p->row && i < p->rows; i++)
+		if (p->row[i] < 0 || (size_t)p->row[i] >= t->rules.rows)
+			return sentence("row %lld of a table with rows 0 to %lld",
+					(long long)p->row[i], (long long)t->rules.rows - 1);
+	return NULL;
+}
+
+static size_t larger(size_t a, size_t b)
+{
+	return a > b ? a : b;
+}
+
+/* Floats of the pass that have to move between workers, one way. */
+static size_t moved(const struct table *t, const struct pass *p)
+{
+	size_t moves = 0;
+	for (size_t i = 0; i < pass_pieces(p); i++) {
+		size_t first, n, offset;
+		pass_piece(t, p, i, &first, &n, &offset);
+		size_t from = larger(first, t->own_first), to = smaller(first + n, t->own_end);
+		moves += n - (to > from ? to - from : 0);
+	}
+	return moves;
+}
+
+static int64_t bytes_of(const struct table *t, const struct pass *p)
+{
+	int ways = p->kind == PASS_READ ? p->pull : p->kind == PASS_PUSH ? 1 + (p->out != NULL) : 2;
+	return (int64_t)(sizeof(float) * moved(t, p) * (size_t)ways);
+}
+
+static void count_pass(struct table *t, const struct pass *p)
+{
+	struct stats *s = t->among->stats;
+	s->bytes_sent += bytes_of(t, p);
+	if (pass_pushes(p) && p->dropped)
+		s->dropped++;
+	else if (pass_pushes(p))
+		stats_push(s, p->staleness);
+}
+
+/* Times what the pass took; what it slept was counted as waiting by the home. */
+static char *timed(struct table *t, char *(*slot)(struct table *, struct pass *), struct pass *p)
+{
+	struct stats *s = t->among->stats;
+	nsec since = clock_now(), waited = s->wait;
+	char *wrong = slot ? slot(t, p) : NULL;
+	s->comm += clock_now() - since - (s->wait - waited);
+	return wrong;
+}
+
+static char *wait(struct table *t, struct pass *p)
+{
+	char *wrong = timed(t, t->among->home->wait, p);
+	if (pass_pushes(p))
+		t->pushing = false;
+	if (!wrong)
+		count_pass(t, p);
+	t->uneven |= wrong != NULL;
+	return wrong;
+}
+
+/* Shards end a round one by one: what is read while this worker's push is under way could be of two
+ * rounds. So the push is waited for first. */
+static void end_push(struct table *t)
+{
+	for (int k = 0; k < TICKETS_MAX; k++)
+		if (t->ticket[k].under_way && pass_pushes(&t->ticket[k]) && !t->ended[k]) {
+			t->said[k] = wait(t, &t->ticket[k]);
+			t->ended[k] = true;
+		}
+}
+
+static char *start(struct table *t, struct pass *p)
+{
+	if (t->rules.rounds && t->pushing && !pass_pushes(p))
+		end_push(t);
+	t->pushing |= pass_pushes(p);
+	char *wrong = timed(t, t->among->home->start, p);
+	if (wrong) { /* its round cannot begin */
+		t->pushing = false;
+		t->uneven = true;
+	}
+	return wrong;
+}
+
+/* In the timeline, tables are told apart by the upper bits of numbers. */
+static int64_t numbered(const struct table *t, int64_t n)
+{
+	return n > 0 ? (int64_t)t->id << 40 | n : 0;
+}
+
+static void note_pass(struct table *t, const struct pass *p, nsec since)
+{
+	struct slice *e = trace_add(t->among->stats->trace,
+				    pass_pushes(p) ? TRACE_PUSH : TRACE_PULL, since, clock_peek());
+	e->bytes = bytes_of(t, p);
+	if (pass_pushes(p) && !p->dropped) {
+		e->flow = numbered(t, p->flow);
+		e->staleness = (int32_t)p->staleness;
+	}
+	if (p->pull && t->among->home != &home_servers)
+		e->seen = numbered(t, t->seen);
+}
+
+char *table_pass(struct table *t, struct pass *p)
+{
+	bool noted = __builtin_expect(t->among->stats->trace != NULL, 0);
+	nsec since = noted ? clock_peek() : 0;
+	char *wrong = check_pass(t, p);
+	if (!wrong)
+		wrong = start(t, p);
+	if (!wrong)
+		wrong = wait(t, p);
+	if (noted)
+		note_pass(t, p, since);
+	return wrong;
+}
+
+char *table_start(struct table *t, const struct pass *p, int64_t *ticket)
+{
+	int k = 0;
+	char *wrong = check_pass(t, p);
+	if (wrong)
+		return wrong;
+	while (k < TICKETS_MAX && t->ticket[k].under_way)
+		k++;
+	if (k == TICKETS_MAX)
+		return sentence("%d passes are under way: wait for one before the next is started",
+				TICKETS_MAX);
+	t->ticket[k] = *p;
+	wrong = start(t, &t->ticket[k]);
+	t->ticket[k].under_way = !wrong;
+	*ticket = ++t->generation[k] * TICKETS_MAX + k;
+	return wrong;
+}
+
+char *table_wait(struct table *t, int64_t ticket, struct pass *done)
+{
+	int k = (int)(ticket % TICKETS_MAX);
+	if (ticket < 0 || t->generation[k] < ticket / TICKETS_MAX || ticket < TICKETS_MAX)
+		return sentence("ticket %lld was never given out", (long long)ticket);
+	if (t->generation[k] != ticket / TICKETS_MAX || !t->ticket[k].under_way)
+		return sentence("ticket %lld was waited for already", (long long)ticket);
+	struct pass *p = &t->ticket[k];
+	p->under_way = false;
+	char *wrong = t->ended[k] ? t->said[k] : wait(t, p);
+	t->ended[k] = false;
+	t->said[k] = NULL;
+	if (done)
+		*done = *p;
+	return wrong;
+}
+
+static void sync_floats(float *restrict w, float *restrict param, float *restrict pulled,
+			float scale, size_t n)
+{
+#pragma omp simd
+	for (size_t i = 0; i < n; i++) {
+		float now = w[i] + scale * (param[i] - pulled[i]);
+		w[i] = now;
+		pulled[i] = now;
+		param[i] = now;
+	}
+}
+
+static void elastic_floats(float *restrict w, float *restrict param, float alpha, size_t n)
+{
+#pragma omp simd
+	for (size_t i = 0; i < n; i++) {
+		float d = alpha * (param[i] - w[i]);
+		w[i] += d;
+		param[i] -= d;
+	}
+}
+
+void pass_apply(const struct table_rules *r, const struct pass *p, float *w, float *state,
+		float *own, float *pulled, const float *in, float *out, size_t n)
+{
+	bool keep = out && pulled && p->pull;
+	if (p->kind == PASS_SYNC) {
+		sync_floats(w, out, pulled, p->by.scale, n);
+		return;
+	}
+	if (p->kind == PASS_ELASTIC) {
+		elastic_floats(w, out, p->by.scale, n);
+		return;
+	}
+	if (p->kind == PASS_PUSH) {
+		struct update u = {.w = w,
+				   .state = state,
+				   .own = own,
+				   .pulled = pulled,
+				   .values = in,
+				   .by = p->by,
+				   .staleness = p->staleness,
+				   .large = r->rows * r->columns >= LARGE};
+		if (out && in != out && r->updater->apply_read) {
+			r->updater->apply_read(&u, out, n);
+			out = NULL;
+		} else {
+			r->updater->apply(&u, n);
+		}
+	}
+	if (out)
+		memcpy(out, w, n * sizeof *w);
+	if (keep)
+		memcpy(pulled, w, n * sizeof *w);
+}
+
+void table_arrived(struct table *t, const struct pass *p, int shard, int64_t seq)
+{
+	static const char *const kind[] = {[PASS_READ] = "pull",
+					   [PASS_PUSH] = "push",
+					   [PASS_SYNC] = "sync",
+					   [PASS_ELASTIC] = "elastic"};
+	struct tables *s = t->among;
+	CHECK(s->arrivals < s->room || s->room == 0, "more than %zu passes to record", s->room);
+	if (s->room == 0)
+		return;
+	struct arrival *a = &s->arrival[s->arrivals++];
+	*a = (struct arrival){
+		.seq = seq, .worker = s->rank, .table = (int16_t)t->id, .shard = (int16_t)shard};
+	bool both = p && p->kind == PASS_PUSH && p->out;
+	strcpy(a->kind, !p              ? "round"
+			: p->dropped    ? "drop"
+			: p->read_later ? "push"
+			: both          ? "sync"
+					: kind[p->kind]);
+}
+
+char *table_uneven(const struct table *t, int away, int64_t pushes)
+{
+	return sentence("an uneven number of pushes: worker %d stands at a barrier, or has ended, "
+			"after %lld; worker %d has made %lld and waits for it",
+			away, (long long)pushes, t->among->rank, (long long)t->pushes);
+}
+
+int64_t table_version(struct table *t)
+{
+	return t->alias ? t->pushes : t->among->home->version(t);
+}

@@ -1,0 +1,262 @@
+/*
+ * table.h - parameter-server tables from inside: what the table, its updaters and its homes share.
+ *
+ * A table is rows x columns floats, cut by rows into shards. Whatever a worker does with it is one
+ * pass (struct pass): a push, a pull, or both at once, over the whole table or some of its rows. A
+ * home says where the shards are and how a pass gets there; an updater says what a push does to W.
+ *
+ * The floats of a pass are the host's, but in home gpu: there in, out, and what a worker keeps of
+ * its own are on the worker's device.
+ *
+ * Lengths are in floats, ranks are those of the workers unless they are said to be everyone's.
+ * Functions that return a char * return NULL, or a sentence (heap) that says what the caller did
+ * wrong.
+ */
+#ifndef TABLE_H
+#define TABLE_H
+
+#include "runtime/comm/comm.h"
+
+enum { TABLES_MAX = 256, TICKETS_MAX = 64 };
+
+/* ---- Updaters (updater.c): elementwise, a push onto some floats of a shard ---- */
+
+/* Pointers are to the first of the n floats at hand. */
+struct update {
+	float *w;
+	float *state;        /* the table's own beside W, where the updater keeps such */
+	float *own;          /* the pushing worker's */
+	const float *pulled; /* what the pushing worker pulled last */
+	const float *values; /* what is pushed */
+	struct push by;
+	int64_t staleness; /* others' pushes since this worker's last pull */
+	bool large;        /* the table is: no cache holds what is read of it */
+};
+
+struct updater {
+	const char *name, *summary; /* summary: its formula */
+	struct updater_wants wants;
+	bool state, own, pulled; /* reads and keeps these; they start at 0 and at W */
+	/* What it adds to W does not depend on W or state: the pushing worker can work it out. */
+	bool additive;
+	bool staleness; /* reads it */
+	/* The same and out = W, in one pass; NULL = apply, then copy. */
+	void (*apply_read)(const struct update *u, float *out, size_t n);
+	void (*apply)(const struct update *u, size_t n);
+};
+extern const struct updater *const updaters[]; /* ends at NULL */
+const struct updater *updater_find(const char *name);
+
+/* ---- Recorded order ---- */
+
+/* One pass of a worker over a shard, in the order in which they took place (--record). Between two
+ * passes of equal shard and table, seq tells which came first: every float saw them in this order.
+ */
+struct arrival {
+	int64_t seq;    /* from 0, of this shard of this table */
+	int32_t worker; /* rank */
+	int16_t table, shard;
+	char kind[8]; /* "push", "pull", "sync" (both), "elastic", "drop"; "round": one has ended */
+};
+
+/* All arrivals of a run, by table, shard and seq, which are without gaps. */
+struct record {
+	int64_t run;
+	struct arrival *pass;
+	size_t n;
+};
+
+/* ---- Passes ------------------------------------------------------------------ */
+
+enum pass_kind {
+	PASS_READ,    /* out = W */
+	PASS_PUSH,    /* updater(W, in); then out = W where out is set */
+	PASS_SYNC,    /* W += scale (out - pulled); out = W */
+	PASS_ELASTIC, /* d = scale (out - W); W += d; out -= d */
+};
+
+struct pass {
+	enum pass_kind kind;
+	const float *in; /* pushed: [n], or [rows x columns]; NULL = nothing */
+	float *out;      /* gets W, likewise; NULL = nothing */
+	bool pull;       /* out counts as this worker's pull: sets pulled, and versions seen */
+	const int64_t *row;
+	size_t rows; /* row NULL: the whole table, else these, in this order */
+	struct push by;
+
+	/* The home's */
+	int64_t staleness;
+	bool dropped;    /* came too late for its round */
+	bool read_later; /* out is filled in the waiting */
+	int64_t round;   /* that it was pushed in */
+	int64_t flow;    /* a push's number in the timeline; 0 = none */
+	bool under_way;  /* started as a ticket, and not waited for */
+};
+
+/* ---- Tables -------------------------------------------------------------------- */
+
+struct table_rules {
+	size_t rows, columns;
+	const struct updater *updater;
+	bool rounds;    /* bulk-synchronous: all push, then all pull */
+	int64_t backup; /* with rounds: pushes that a round does not wait for */
+	bool bounded;
+	int64_t lead; /* with bounded: pushes that a worker may be ahead of the slowest */
+	bool syncs;   /* PASS_SYNC is used */
+	bool lengths; /* there are no floats: passes move what means nothing */
+	enum table_init init;
+};
+
+struct home;
+
+struct table {
+	struct tables *among;
+	struct table_rules rules;
+	int id;              /* in among->table, equal on all ranks */
+	size_t n;            /* rows x columns */
+	float *pulled, *own; /* this worker's [n]; NULL when nobody reads them */
+	float *staged[2];    /* pinned [n], for in and out of vectors that have to come here */
+	int64_t seen;        /* version at this worker's last pull */
+	int64_t pushes;      /* of this worker */
+	bool pushing;        /* with rounds: this worker's push has not been waited for */
+	bool uneven;         /* with rounds: one could not end, so that none will any more */
+	struct vec *alias;   /* one client: its init vector is W, and nothing moves */
+	size_t own_first, own_end; /* floats that this worker reaches without moving them */
+	struct pass ticket[TICKETS_MAX];
+	int64_t generation[TICKETS_MAX];
+	bool ended[TICKETS_MAX]; /* waited for already, by a read in rounds; */
+	char *said[TICKETS_MAX]; /* and with this result */
+	void *at;                /* the home's own */
+};
+
+/* The tables of one process, and whom it shares them with. */
+struct tables {
+	struct link *everyone; /* workers, then servers; the workers' link when there are none */
+	struct link *workers;  /* NULL on a server */
+	int rank, size;        /* among the workers, and how many */
+	int servers;
+	const struct home *home;
+	struct device *dev; /* of the workers' vectors, if it has its own memory; or NULL */
+	struct stats *stats, unused; /* unused: where nobody gave stats */
+	struct table *table[TABLES_MAX];
+	int count;
+	struct arrival *arrival; /* this worker's, of the race */
+	size_t arrivals, room;
+	const struct record *replay; /* the order that passes keep; NULL = none */
+};
+
+/* Collective over the workers. home: gpu, shared, onesided, servers, or auto. everyone: with
+ * servers, the link of workers and servers, else that of the workers. stats may be NULL. d: of the
+ * workers' vectors, NULL = the host. A sentence when this home cannot be had. */
+char *tables_open(struct tables **out, struct link *everyone, struct link *workers, int rank,
+		  int size, int servers, const char *home, struct stats *stats, struct device *d);
+/* From here on, passes are kept in s->arrival, up to room; takes their order from them. */
+void tables_record(struct tables *s, size_t room);
+/* Before tables are opened, and recorded: passes keep the order of r. Without servers, tables then
+ * live in shared memory even where workers are on several machines: simulated ones share all. */
+void tables_replay(struct tables *s, const struct record *r);
+/* Collective over the workers; frees tables that are left, lets servers go. */
+void tables_close(struct tables *s);
+/* Tells the servers (everyone's ranks from `workers` on) that their life is over; rank 0 does. */
+void servers_dismiss(struct link *everyone, int workers);
+/* A server's life: returns when the workers have closed their tables. replay and trace may be NULL.
+ */
+void tables_serve(struct link *everyone, int rank, int workers, const struct record *replay,
+		  struct trace *trace);
+/* By rank 0: what the servers' timelines have since the last time. */
+void servers_events(struct link *everyone, int workers, struct slices *all);
+
+/* Collective over the workers, in the same order. init [n], the host's, may be NULL: zeros. */
+char *table_open(struct table **out, struct tables *s, const struct table_rules *rules,
+		 const float *init);
+/* One worker without servers, whose pushes are all syncs: W is v itself, and nothing moves. */
+struct table *table_alias(struct tables *s, const struct table_rules *rules, struct vec *v);
+void table_close(struct table *t);
+/* Does the pass and returns when all of it has been applied and is in p->out. */
+char *table_pass(struct table *t, struct pass *p);
+/* Starts it; in and out belong to the table until the ticket was waited for. */
+char *table_start(struct table *t, const struct pass *p, int64_t *ticket);
+char *table_wait(struct table *t, int64_t ticket, struct pass *done);
+/* Before a barrier: waits for all that was started, and tells those who wait for this worker's
+ * push, in a round or because they lead, that none will come. After it: all are in the same round.
+ */
+char *tables_flush(struct tables *s);
+void tables_resume(struct tables *s);
+
+/* ---- Homes: table_shared.c, table_onesided.c, table_servers.c ---------------------- */
+
+struct home {
+	const char *name;
+	char *(*refuse)(const struct table_rules *r, const struct tables *s); /* NULL: none */
+	/* Collective. init [n] on every worker, NULL = zeros. */
+	void (*open)(struct table *t, const float *init);
+	void (*close)(struct table *t);
+	/* start may do all of it; wait is then empty (NULL). */
+	char *(*start)(struct table *t, struct pass *p);
+	char *(*wait)(struct table *t, struct pass *p);
+	int64_t (*version)(struct table *t);
+	/* This worker stands at a barrier (or is gone) until resume: no push of its will come. */
+	void (*flush)(struct table *t);
+	void (*resume)(struct table *t);
+	void (*finish)(struct tables *s); /* the last word to servers; NULL = nothing */
+};
+extern const struct home home_shared, home_gpu, home_onesided, home_servers;
+/* Collective: can all workers, which share a machine, reach the memory of rank 0's device? */
+bool home_gpu_maps(struct tables *s);
+
+/* What a home's passes have in common (table.c). Under whatever lock guards these n floats: does
+ * the pass's work on floats first .. first + n - 1 of the table. w, state: of the shard, at
+ * `first`; own, pulled: of the worker, likewise; in, out: where the pass has these floats. */
+void pass_apply(const struct table_rules *r, const struct pass *p, float *w, float *state,
+		float *own, float *pulled, const float *in, float *out, size_t n);
+/* p NULL: a round has ended. */
+void table_arrived(struct table *t, const struct pass *p, int shard, int64_t seq);
+/* Why a round will never end: worker `away`, which made so many pushes, will make no more. */
+char *table_uneven(const struct table *t, int away, int64_t pushes);
+static inline float *part(float *x, size_t first)
+{
+	return x ? x + first : NULL;
+}
+
+/* ---- Replay (table_replay.c): the passes over a shard take place in turn ---- */
+
+struct turns {
+	const struct arrival *pass; /* [n]; NULL = no order is kept */
+	int64_t n, run;
+	int table, shard;
+};
+struct turns turns_of(const struct record *r, int table, int shard);
+/* What the record calls pass number `next`; "" after the last. */
+const char *turn_kind(const struct turns *t, int64_t next);
+/* Is it this worker's pass p that is next? Ends the run if the record says something else of the
+ * worker's next pass, or nothing at all. */
+bool turn_has_come(const struct turns *t, int64_t next, int worker, const struct table_rules *r,
+		   const struct pass *p);
+/* The next pass is one of a worker that makes none any more, and this one waits for it. */
+void turn_never_comes(const struct turns *t, int64_t next, int waiting) __attribute__((noreturn));
+/* A push that the record counts came when its round was over. */
+void turn_misfits(const struct turns *t, int64_t next) __attribute__((noreturn));
+
+static inline bool pass_pushes(const struct pass *p)
+{
+	return p->kind != PASS_READ;
+}
+/* The floats that a pass covers, piece by piece: one is the whole table, or one row. first: in the
+ * table; offset: in the pass's own memory. */
+static inline size_t pass_pieces(const struct pass *p)
+{
+	return p->row ? p->rows : 1;
+}
+static inline size_t pass_floats(const struct table *t, const struct pass *p)
+{
+	return p->row ? p->rows * t->rules.columns : t->n;
+}
+static inline void pass_piece(const struct table *t, const struct pass *p, size_t i, size_t *first,
+			      size_t *n, size_t *offset)
+{
+	*first = p->row ? (size_t)p->row[i] * t->rules.columns : 0;
+	*n = p->row ? t->rules.columns : t->n;
+	*offset = p->row ? i * t->rules.columns : 0;
+}
+
+#endif

@@ -1,0 +1,165 @@
+/*
+ * table_vec.c - the tables of mvbench.h, which strategies call: their vectors and the worker they
+ * belong to, on the tables of table.c, which know neither.
+ *
+ * Vectors of a device: home gpu takes them where they are. The other homes take floats of the host,
+ * so that vectors go there and back through pinned memory, which costs a copy each way.
+ */
+#include "runtime/table/table.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Host floats of v, from the heap. */
+static float *floats_of(const struct vec *v)
+{
+	float *x = must(malloc((v->n + 1) * sizeof *x));
+	vec_get(v, x);
+	return x;
+}
+
+static void make_staging(struct table *t)
+{
+	struct device *d = t->among->dev;
+	for (int i = 0; i < 2 && d && t->among->home != &home_gpu; i++)
+		t->staged[i] = d->ops->peer->pinned_new(d, t->n);
+}
+
+struct table *table_new(struct worker *w, struct vec *init, const struct table_terms *terms)
+{
+	CHECK(w->tables, "%s has tables, but does not say so", w->strategy->plugin.name);
+	struct table_rules r = {.rows = init->n,
+				.columns = 1,
+				.updater = updater_find(terms->updater ? terms->updater : "add"),
+				.rounds = terms->rounds,
+				.backup = terms->backup,
+				.bounded = terms->bounded,
+				.lead = terms->lead,
+				.syncs = terms->syncs,
+				.lengths = !vec_has_data(init),
+				.init = terms->init};
+	CHECK(r.updater, "no updater %s", terms->updater);
+	struct tables *s = w->tables;
+	struct table *t;
+	CHECK(init->dev == s->dev || (!s->dev && !init->dev->ops->peer),
+	      "these tables do not hold vectors of %s", init->dev->ops->name);
+	/* a time of pushes that was given is taken by those of one worker too */
+	bool charged = world_is_virtual && strcmp(w->run->sim_update_time, "auto") != 0;
+	if (terms->syncs && s->size == 1 && s->servers == 0 && s->room == 0 && !charged)
+		return table_alias(s, &r, init);
+	float *first = r.lengths ? NULL : floats_of(init);
+	char *wrong = table_open(&t, s, &r, first);
+	free(first);
+	if (wrong)
+		user_error("%s", wrong);
+	make_staging(t);
+	table_pull(t, init);
+	return t;
+}
+
+void table_free(struct table *t)
+{
+	table_close(t);
+}
+
+/* ---- Passes ---- */
+
+/* Does the pass want to know what stood in out? */
+static bool reads_out(const struct pass *p)
+{
+	return p->kind == PASS_SYNC || p->kind == PASS_ELASTIC;
+}
+
+static void stage_in(struct table *t, struct pass *p)
+{
+	struct device *d = t->among->dev;
+	nsec since = clock_now();
+	if (p->in)
+		d->ops->get(d, t->staged[0], p->in, t->n);
+	if (reads_out(p))
+		d->ops->get(d, t->staged[1], p->out, t->n);
+	p->in = p->in ? t->staged[0] : NULL;
+	p->out = p->out ? t->staged[1] : NULL;
+	nsec now = clock_now();
+	t->among->stats->comm += now - since;
+	traced(t->among->stats, TRACE_PACK, since, now, -1);
+}
+
+static void stage_out(struct table *t, struct vec *out)
+{
+	struct device *d = t->among->dev;
+	nsec since = clock_now();
+	d->ops->put(d, out->data, t->staged[1], t->n);
+	nsec now = clock_now();
+	t->among->stats->comm += now - since;
+	traced(t->among->stats, TRACE_PACK, since, now, -1);
+}
+
+/* A strategy's pass: it covers the whole table, and what goes wrong ends the run. What the device
+ * was computing ends before it: that is no communication, and nobody has to wait for it at a lock.
+ */
+static void whole_pass(struct table *t, const struct vec *in, struct vec *out, struct pass p)
+{
+	struct device *d = t->among->dev;
+	CHECK(!in || in->n == t->n, "a table of %zu floats is given %zu", t->n, in->n);
+	CHECK(!out || out->n == t->n, "a table of %zu floats is pulled into %zu", t->n, out->n);
+	p.in = in ? vec_floats(in, 0) : NULL;
+	p.out = out ? vec_floats(out, 0) : NULL;
+	device_sync(d);
+	if (t->staged[0])
+		stage_in(t, &p);
+	char *wrong = table_pass(t, &p);
+	if (wrong)
+		panic(__FILE__, __LINE__, "%s", wrong);
+	if (t->staged[0] && out)
+		stage_out(t, out);
+}
+
+void table_sync(struct table *t, struct vec *param, float scale)
+{
+	CHECK(t->rules.syncs, "a table whose terms say nothing of syncs");
+	if (t->alias) {
+		CHECK(param == t->alias, "a table with one client holds that client's own vector");
+		stats_push(t->among->stats, 0);
+		t->pushes++;
+		return;
+	}
+	whole_pass(t, NULL, param,
+		   (struct pass){.kind = PASS_SYNC, .pull = true, .by = {.scale = scale}});
+}
+
+void table_push(struct table *t, const struct vec *g, const struct push *by)
+{
+	whole_pass(t, g, NULL, (struct pass){.kind = PASS_PUSH, .by = *by});
+}
+
+void table_push_pull(struct table *t, const struct vec *g, const struct push *by, struct vec *param)
+{
+	whole_pass(t, g, param, (struct pass){.kind = PASS_PUSH, .pull = true, .by = *by});
+}
+
+void table_pull(struct table *t, struct vec *param)
+{
+	if (!t->alias)
+		whole_pass(t, NULL, param, (struct pass){.kind = PASS_READ, .pull = true});
+}
+
+void table_elastic(struct table *t, struct vec *param, float alpha)
+{
+	whole_pass(t, NULL, param,
+		   (struct pass){.kind = PASS_ELASTIC, .pull = true, .by = {.scale = alpha}});
+}
+
+void table_get(struct table *t, struct vec *out)
+{
+	if (!t->alias)
+		whole_pass(t, NULL, out, (struct pass){.kind = PASS_READ});
+	else if (out != t->alias)
+		vec_copy(out, t->alias);
+}
+
+double table_bytes(const struct worker *w, double n)
+{
+	double clients = comm_size(w->data_group);
+	return sizeof(float) * n * (w->run->servers > 0 ? 1 : (clients - 1) / clients);
+}

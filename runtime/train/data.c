@@ -1,0 +1,70 @@
+/*
+ * data.c - what workers that share a process have in common, and never change: the data set, and
+ * the order of an epoch. A real worker has its process to itself.
+ */
+#include "runtime/train/train.h"
+
+#include <stdlib.h>
+
+static struct {
+	const struct dataset *set;
+	struct data train, test;
+	int users;
+} data;
+
+static struct {
+	int32_t *row; /* [n] */
+	size_t n;
+	int64_t seed, epoch;
+} order;
+
+char *data_open(const struct dataset *set, const struct run *run, struct data *train,
+		struct data *test)
+{
+	char *wrong = NULL;
+	CHECK(data.users == 0 || data.set == set, "two data sets, %s and %s, in one process",
+	      data.set->name, set->name);
+	if (data.users == 0)
+		wrong = set->load(run, &data.train, &data.test);
+	if (wrong)
+		return wrong;
+	data.set = set;
+	data.users++;
+	*train = data.train;
+	*test = data.test;
+	return NULL;
+}
+
+void data_close(const struct dataset *set)
+{
+	if (--data.users > 0)
+		return;
+	set->unload(&data.train, &data.test);
+	free(order.row);
+	order.row = NULL;
+}
+
+static void shuffle(int32_t *x, size_t n, uint64_t rng)
+{
+	for (size_t i = 0; i < n; i++)
+		x[i] = (int32_t)i;
+	for (size_t i = n; i > 1; i--) {
+		size_t j = (size_t)(((unsigned __int128)rng_next(&rng) * i) >> 64);
+		int32_t t = x[i - 1];
+		x[i - 1] = x[j];
+		x[j] = t;
+	}
+}
+
+const int32_t *data_order(size_t n, int64_t seed, int64_t epoch)
+{
+	if (order.row && order.n == n && order.seed == seed && order.epoch == epoch)
+		return order.row;
+	if (!order.row || order.n != n)
+		order.row = must(realloc(order.row, n * sizeof *order.row));
+	shuffle(order.row, n, rng_seed(seed, STREAM_ORDER, epoch));
+	order.n = n;
+	order.seed = seed;
+	order.epoch = epoch;
+	return order.row;
+}

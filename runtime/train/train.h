@@ -1,0 +1,64 @@
+/*
+ * train.h - a worker's life, and the sink that its results leave through, on rank 0 only.
+ */
+#ifndef TRAIN_H
+#define TRAIN_H
+
+#include "runtime/config/config.h"
+#include "runtime/table/table.h"
+
+struct experiment { /* what is known when a run begins */
+	const struct config *config;
+	const struct machine *machine;
+	const struct plan *plan;
+	const char *started;    /* ISO 8601, UTC */
+	const char *table_home; /* where parameter-server tables live; NULL: the run has none */
+	const char *transport;  /* of vectors on GPUs; NULL: none travel */
+};
+
+/* What is known of a run when it ends. */
+struct closing {
+	char model_hash[17]; /* of the canonical model's floats; "" = it has none */
+	bool simulated;
+	struct world_cost cost;
+};
+
+/* Each returns NULL or a sentence; after a sentence the run fails. */
+struct sink {
+	void *self;
+	char *(*begin)(void *self, const struct experiment *e, int64_t *id);
+	/* staleness: how many of the epoch's pushes fell into each of STALENESS_BINS bins; NULL =
+	 * there were no pushes. */
+	char *(*epoch)(void *self, const struct epoch_row *row, const struct split_row *ranks,
+		       int n, const int64_t *staleness);
+	/* What --record asks for: after each race, before its epochs. NULL = not wanted. */
+	char *(*arrivals)(void *self, const struct arrival *a, size_t n);
+	/* What --trace asks for: after each race and its judging; by rank, in order. lost: events
+	 * that there was no room for. NULL = not wanted. */
+	char *(*events)(void *self, const struct slice *e, size_t n, size_t lost);
+	/* On every rank at the end: how long each of its steps took [s]. NULL = not wanted. */
+	void (*steps)(void *self, struct worker *w, const float *step_s, size_t n);
+	double steps_wanted_s; /* with steps: as many are taken as fit in this time */
+	/* Called on every rank at the end: the final model stands in w->param. NULL = not wanted;
+	 * only programs that look into a run set it. */
+	void (*model)(void *self, struct worker *w);
+	/* Before the end of a run that is done or has diverged. NULL = not wanted. */
+	char *(*closing)(void *self, const struct closing *c);
+	/* status: done, failed or diverged; reason NULL when done */
+	char *(*end)(void *self, const char *status, const char *reason);
+};
+
+/* What all workers of a process have in common (common.c): the data set, which the first that asks
+ * loads and the last one frees; NULL or the load's sentence. */
+char *data_open(const struct dataset *set, const struct run *run, struct data *train,
+		struct data *test);
+void data_close(const struct dataset *set);
+/* An epoch's permutation of n rows; valid until the next call. */
+const int32_t *data_order(size_t n, int64_t seed, int64_t epoch);
+
+/* A worker's whole life, or the lives of all simulated ones; returns the exit status. live may be
+ * NULL. */
+int train(const struct config *c, const struct plan *plan, const struct sink *sink,
+	  struct live *live);
+
+#endif

@@ -1,0 +1,39 @@
+/*
+ * model.c - what simulated work costs: names, curves, and the figures that they are made of.
+ */
+#include "sim/model/model.h"
+
+#include <stdlib.h>
+
+const char *const cost_names[COSTS] = {
+	[COST_FILL] = "fill",       [COST_COPY] = "copy", [COST_SCALE] = "scale",
+	[COST_AXPY] = "axpy",       [COST_SGD] = "sgd",   [COST_GEMM] = "gemm",
+	[COST_READ] = "read",       [COST_PUSH] = "push", [COST_SYNC] = "sync",
+	[COST_ELASTIC] = "elastic", [COST_SUM] = "sum",
+};
+
+double curve_at(const struct curve *c, double x)
+{
+	int i = 0;
+	if (c->n == 0)
+		return 0;
+	while (i < c->n && c->x[i] < x)
+		i++;
+	if (i == 0)
+		return c->y[0];
+	if (i == c->n)
+		return c->y[i - 1] * x / c->x[i - 1];
+	double part = (x - c->x[i - 1]) / (c->x[i] - c->x[i - 1]);
+	return c->y[i - 1] + part * (c->y[i] - c->y[i - 1]);
+}
+
+void points_add(struct points *p, const char *name, double x, double value)
+{
+	if (p->n == p->room) {
+		p->room = 2 * p->room + 64;
+		p->point = must(realloc(p->point, p->room * sizeof *p->point));
+	}
+	struct point *last = &p->point[p->n++];
+	*last = (struct point){.x = x, .value = value};
+	snprintf(last->name, sizeof last->name, "%s", name);
+}

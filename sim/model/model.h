@@ -1,0 +1,61 @@
+/*
+ * model.h - what simulated work costs, as it was measured (mvbench calibrate) or given: the part of
+ * the simulated world that results and plans know, too.
+ */
+#ifndef MODEL_H
+#define MODEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct record;
+
+/* What simulated work costs, as it was measured (mvbench calibrate) or given. */
+enum cost {
+	COST_FILL, /* [floats]: y = a */
+	COST_COPY,
+	COST_SCALE,
+	COST_AXPY,
+	COST_SGD,
+	COST_GEMM, /* [flops] */
+	COST_READ, /* passes over a table [floats] */
+	COST_PUSH,
+	COST_SYNC,
+	COST_ELASTIC,
+	COST_SUM, /* what an allreduce takes beside its messages [floats] */
+	COSTS
+};
+extern const char *const cost_names[COSTS];
+
+enum { CURVE_POINTS = 64, STEP_BINS = 64 };
+struct curve { /* seconds over an amount of work; no points: 0 */
+	int n;
+	double x[CURVE_POINTS], y[CURVE_POINTS]; /* x ascending */
+};
+/* On straight lines between points; before the first as there, beyond the last in proportion. */
+double curve_at(const struct curve *c, double x);
+
+/* Figures of a machine, as sim/measure.c takes them and table calibration_point keeps them. */
+struct point {
+	char name[16];
+	double x, value;
+};
+struct points {
+	struct point *point;
+	size_t n, room;
+};
+void points_add(struct points *p, const char *name, double x, double value);
+
+struct simulation {
+	char *platform_file;    /* SimGrid XML */
+	int64_t calibration_id; /* of the step times; 0 = they were given */
+	/* Equally likely times of a whole local step (batch, gradient, update) of so many rows. */
+	double step_s[STEP_BINS];
+	double rows;
+	struct curve cost[COSTS];
+	struct points points; /* all that the calibration says */
+	double update_s; /* of a push with its pull of the whole model; NaN = as the curves say */
+	const struct record *replay; /* the order that passes over tables keep; NULL = none */
+};
+
+#endif

@@ -1,0 +1,227 @@
+/*
+ * device.c - the device of a simulated worker: another device's operations, or none's, which take
+ * the time that they were calibrated to take.
+ *
+ * A gradient that communicates with nobody is one draw from the calibrated times of a whole step;
+ * the update is a cost of its own and is taken out of the draw. Where the layers of one model are
+ * spread over workers, each operation takes its own time, matrix products by their flops; of a step
+ * whose time was given, the products take all of it.
+ *
+ * A draw is one of STEP_BINS equally likely times, in proportion to the rows.
+ */
+#include "runtime/train/train.h"
+#include "sim/sim.h"
+
+#include <string.h>
+
+static struct device_ops ops;          /* what the workers see, */
+static const struct device_ops *inner; /* and what does the work */
+
+static void owe(enum cost what, size_t amount)
+{
+	if (!sim_self()->quiet)
+		sim_owe_for(what, (double)amount);
+}
+
+static void sim_fill(struct device *d, float *y, float a, size_t n)
+{
+	inner->fill(d, y, a, n);
+	owe(COST_FILL, n);
+}
+
+static void sim_copy(struct device *d, float *y, const float *x, size_t n)
+{
+	inner->copy(d, y, x, n);
+	owe(COST_COPY, n);
+}
+
+static void sim_scale(struct device *d, float *y, float a, size_t n)
+{
+	inner->scale(d, y, a, n);
+	owe(COST_SCALE, n);
+}
+
+static void sim_axpy(struct device *d, float *y, float a, const float *x, size_t n)
+{
+	inner->axpy(d, y, a, x, n);
+	owe(COST_AXPY, n);
+}
+
+static void sim_take_columns(struct device *d, float *y, const float *x, size_t rows, size_t width,
+			     size_t first, size_t n)
+{
+	inner->take_columns(d, y, x, rows, width, first, n);
+	owe(COST_COPY, rows * n);
+}
+
+static void sim_put_columns(struct device *d, float *y, const float *x, size_t rows, size_t width,
+			    size_t first, size_t n)
+{
+	inner->put_columns(d, y, x, rows, width, first, n);
+	owe(COST_COPY, rows * n);
+}
+
+/* What a step of the whole model multiplies: 2 flops a weight and row forward, as many for its own
+ * gradient, and for the gradient below. */
+static double step_flops(const struct worker *w)
+{
+	const struct linear *l;
+	double flops = 0;
+	for (size_t i = 0; (l = net_linear_at(w->net, i)); i++)
+		flops += (l->first ? 4.0 : 6.0) * (double)l->in * (double)l->out;
+	return flops * sim_costs()->rows;
+}
+
+/* Where the time of a step was given and products were not measured, they are all of the step. */
+static void owe_product(double flops)
+{
+	const struct simulation *s = sim_costs();
+	const struct sim_worker *me = sim_self();
+	if (me->quiet)
+		return;
+	if (s->cost[COST_GEMM].n == 0 && comm_size(me->worker->model_group) > 1)
+		sim_owe(s->step_s[0] * flops / step_flops(me->worker));
+	else
+		sim_owe_for(COST_GEMM, flops);
+}
+
+static void sim_gemm(struct device *d, float *y, bool at, const float *a, bool bt, const float *b,
+		     size_t m, size_t n, size_t k)
+{
+	inner->gemm(d, y, at, a, bt, b, m, n, k);
+	owe_product(2.0 * (double)m * (double)n * (double)k);
+}
+
+static void sim_add_bias(struct device *d, float *y, const float *b, size_t rows, size_t n)
+{
+	inner->add_bias(d, y, b, rows, n);
+	owe(COST_SCALE, rows * n);
+}
+
+static void sim_sum_rows(struct device *d, float *b, const float *y, size_t rows, size_t n)
+{
+	inner->sum_rows(d, b, y, rows, n);
+	owe(COST_SCALE, rows * n);
+}
+
+static void sim_relu(struct device *d, float *y, size_t n)
+{
+	inner->relu(d, y, n);
+	owe(COST_SCALE, n);
+}
+
+static void sim_relu_grad(struct device *d, float *dy, const float *y, size_t n)
+{
+	inner->relu_grad(d, dy, y, n);
+	owe(COST_AXPY, n);
+}
+
+static void sim_tanh(struct device *d, float *y, size_t n)
+{
+	inner->tanh(d, y, n);
+	owe(COST_SCALE, n);
+}
+
+static void sim_tanh_grad(struct device *d, float *dy, const float *y, size_t n)
+{
+	inner->tanh_grad(d, dy, y, n);
+	owe(COST_AXPY, n);
+}
+
+static void sim_softmax_xent(struct device *d, float *z, const float *target, size_t rows, size_t n)
+{
+	inner->softmax_xent(d, z, target, rows, n);
+	owe(COST_SCALE, rows * n);
+}
+
+static void sim_gather(struct device *d, float *x, float *y, const struct data *data,
+		       const int32_t *index, size_t count, const struct transform *t)
+{
+	inner->gather(d, x, y, data, index, count, t);
+	/* of a gradient that is one draw, the draw has it */
+	if (comm_size(sim_self()->worker->model_group) > 1)
+		owe(COST_COPY, count * data->features);
+}
+
+/* The update takes its time also where it is a part of what is replayed. */
+static void sim_sgd(struct device *d, float *p, float *v, const float *g, float lr, float m,
+		    float decay, float scale, size_t n)
+{
+	inner->sgd(d, p, v, g, lr, m, decay, scale, n);
+	sim_owe_for(COST_SGD, (double)n);
+}
+
+/* ---- A gradient as a whole ---- */
+
+static double draw(struct sim_worker *me)
+{
+	const struct simulation *s = sim_costs();
+	const struct worker *w = me->worker;
+	double rows = (double)w->rows / s->rows;
+	double step = s->step_s[rng_next(&me->rng) % STEP_BINS];
+	double update = curve_at(&s->cost[COST_SGD], (double)vec_len(w->param));
+	return step > update ? rows * (step - update) : 0;
+}
+
+static void sim_replay(struct device *d, size_t key, void (*body)(void *ctx), void *ctx)
+{
+	struct sim_worker *me = sim_self();
+	(void)key;
+	me->quiet = d->replaying = true;
+	me->pending_s = draw(me);
+	body(ctx);
+	me->quiet = d->replaying = false;
+	if (me->worker->no_layer_ready || !me->worker->strategy->layer_ready ||
+	    me->worker->step == 0) {
+		sim_owe(me->pending_s);
+		me->pending_s = 0;
+	} else { /* the forward pass; the backward pass is twice as much */
+		sim_owe(me->pending_s / 3);
+		me->pending_s *= 2.0 / 3;
+	}
+}
+
+static void sim_mark(struct device *d, size_t i)
+{
+	(void)d, (void)i;
+}
+
+/* Of the backward pass, a layer takes what its parameters are of all. */
+static void sim_await(struct device *d, size_t i)
+{
+	struct sim_worker *me = sim_self();
+	const struct worker *w = me->worker;
+	(void)d;
+	double left = (double)w->layer[i + 1], share = (double)(w->layer[i + 1] - w->layer[i]);
+	double part = i == 0 || left <= 0 ? me->pending_s : me->pending_s * share / left;
+	sim_owe(part);
+	me->pending_s -= part;
+}
+
+void sim_device(struct worker *w, bool train)
+{
+	if (!inner) {
+		inner = train ? w->dev->ops : &device_none;
+		ops = *inner;
+		ops.fill = sim_fill;
+		ops.copy = sim_copy;
+		ops.scale = sim_scale;
+		ops.axpy = sim_axpy;
+		ops.take_columns = sim_take_columns;
+		ops.put_columns = sim_put_columns;
+		ops.gemm = sim_gemm;
+		ops.add_bias = sim_add_bias;
+		ops.sum_rows = sim_sum_rows;
+		ops.relu = sim_relu;
+		ops.relu_grad = sim_relu_grad;
+		ops.tanh = sim_tanh;
+		ops.tanh_grad = sim_tanh_grad;
+		ops.softmax_xent = sim_softmax_xent;
+		ops.sgd = sim_sgd;
+		ops.gather = sim_gather;
+		ops.replay = sim_replay;
+		ops.mark = sim_mark;
+		ops.await = sim_await;
+	}
+	w->dev->ops = &ops;
+}

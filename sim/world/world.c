@@ -1,0 +1,569 @@
+/*
+ * world.c - the simulated world: SimGrid's virtual time, and workers that are actors of SMPI in
+ * this one process. Its counterpart is runtime/world.c.
+ *
+ * What a worker does costs no virtual time by itself: sim_owe notes what it would have taken, and
+ * the debt is paid, as one computation, when the worker next looks at the clock; all that
+ * communicates does so first. One at a time they run, and only give way inside SimGrid; so between
+ * two such calls nobody else touches what they share.
+ *
+ * Work is measured in seconds on the fastest host of the platform: a slower one takes longer.
+ */
+#include "runtime/config/config.h"
+#include "sim/sim.h"
+
+#include <malloc.h>
+#include <math.h>
+#include <simgrid/actor.h>
+#include <simgrid/cond.h>
+#include <simgrid/engine.h>
+#include <simgrid/host.h>
+#include <simgrid/link.h>
+#include <simgrid/mutex.h>
+#include <simgrid/zone.h>
+#include <smpi/mpi.h>
+#include <smpi/smpi.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <xbt/config.h>
+#include <xbt/dynar.h>
+
+const bool world_is_virtual = true;
+
+static struct {
+	int (*life)(void *ctx);
+	void *ctx;
+	const struct config *config;
+	const struct simulation *costs;
+	struct sim_worker *worker; /* [workers] */
+	int workers;               /* with servers */
+	sg_host_t *slot;           /* [slots] where they live */
+	int slots;
+	double speed; /* of the fastest host [flop/s] */
+	nsec began;   /* wall clock */
+	int64_t events;
+	int busy;         /* workers that compute, or sleep for a while that is known */
+	int64_t seen;     /* events, when somebody last rested after a new one, */
+	double seen_at;   /* and the time then [s] */
+	double longest_s; /* that a message takes; 0: not known yet */
+	double params;    /* of the whole model */
+} world;
+
+struct sim_worker *sim_self(void)
+{
+	return sg_actor_self() ? sg_actor_self_get_data() : NULL;
+}
+
+const struct simulation *sim_costs(void)
+{
+	return world.costs;
+}
+
+/* ---- Time ---- */
+
+static nsec wall_now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (nsec)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+void sim_owe(double seconds)
+{
+	sim_self()->owed_s += seconds;
+}
+
+void sim_owe_for(enum cost what, double amount)
+{
+	sim_owe(curve_at(&world.costs->cost[what], amount));
+}
+
+static void pay(struct sim_worker *me)
+{
+	double owed = me->owed_s;
+	me->owed_s = 0;
+	if (owed > 0) {
+		world.events++;
+		world.busy++;
+		sg_actor_execute(owed * world.speed);
+		world.busy--;
+	}
+}
+
+nsec clock_now(void)
+{
+	struct sim_worker *me = sim_self();
+	if (me)
+		pay(me);
+	return (nsec)llround(1e9 * simgrid_get_clock());
+}
+
+/* What is owed will take as long as on an idle core. */
+nsec clock_peek(void)
+{
+	const struct sim_worker *me = sim_self();
+	double owed = me ? me->owed_s * world.speed / sg_host_get_speed(sg_host_self()) : 0;
+	return (nsec)llround(1e9 * (simgrid_get_clock() + owed));
+}
+
+void clock_delay(nsec dt)
+{
+	clock_now();
+	world.busy++;
+	if (dt > 0)
+		sg_actor_sleep_for(1e-9 * (double)dt);
+	world.busy--;
+}
+
+/* Floats that lie in rank 0's memory come and go over the links between the two hosts. */
+static void travel(const struct sim_worker *me, const struct pass *p, size_t n)
+{
+	sg_host_t home = world.slot[0], here = sg_host_self();
+	double bytes = (double)(n * sizeof(float));
+	if (here == home || me->rank == 0)
+		return;
+	if (pass_pushes(p))
+		sg_host_sendto(here, home, bytes);
+	if (p->out || p->kind == PASS_READ)
+		sg_host_sendto(home, here, bytes);
+}
+
+static double pass_cost(const struct pass *p, size_t n)
+{
+	static const enum cost cost[] = {[PASS_READ] = COST_READ,
+					 [PASS_PUSH] = COST_PUSH,
+					 [PASS_SYNC] = COST_SYNC,
+					 [PASS_ELASTIC] = COST_ELASTIC};
+	double whole = world.costs->update_s * (double)n / world.params;
+	if (isnan(whole))
+		return curve_at(&world.costs->cost[cost[p->kind]], (double)n);
+	return p->kind == PASS_READ ? whole / 2 : whole;
+}
+
+void world_charge_pass(const struct pass *p, size_t n, bool shared)
+{
+	struct sim_worker *me = sim_self();
+	if (!me || n == 0)
+		return;
+	sim_owe(pass_cost(p, n));
+	pay(me);
+	if (shared)
+		travel(me, p, n);
+}
+
+void world_charge_sum(size_t n, int ranks)
+{
+	struct sim_worker *me = sim_self();
+	if (ranks == 1)
+		return;
+	sim_owe_for(COST_SUM, (double)n);
+	pay(me);
+}
+
+/* ---- Gates ---- */
+
+struct sim_gate {
+	sg_mutex_t mutex;
+	sg_cond_t turn;
+};
+_Static_assert(sizeof(struct sim_gate) <= sizeof(struct gate), "a gate is too small");
+
+static struct sim_gate *in(struct gate *g)
+{
+	return (struct sim_gate *)(void *)g->at;
+}
+
+void gate_init(struct gate *g)
+{
+	*in(g) = (struct sim_gate){.mutex = sg_mutex_init(), .turn = sg_cond_init()};
+}
+
+void gate_enter(struct gate *g)
+{
+	sg_mutex_lock(in(g)->mutex);
+}
+
+void gate_leave(struct gate *g)
+{
+	sg_mutex_unlock(in(g)->mutex);
+}
+
+void gate_wait(struct gate *g)
+{
+	sg_cond_wait(in(g)->turn, in(g)->mutex);
+}
+
+void gate_call(struct gate *g)
+{
+	sg_cond_notify_all(in(g)->turn);
+}
+
+/* ---- Workers ---- */
+
+void world_exit(int status)
+{
+	fflush(NULL);
+	_exit(status); /* not from under the other workers' stacks */
+}
+
+uint64_t world_node(void)
+{
+	return sim_self()->node;
+}
+
+void world_device(struct worker *w)
+{
+	struct sim_worker *me = sim_self();
+	me->worker = w;
+	me->rng = rng_seed(w->run->seed, STREAM_COMPUTE, w->rank);
+	sim_device(w, w->run->sim_train);
+}
+
+void world_enter(const char *what, int peer)
+{
+	struct sim_worker *me = sim_self();
+	if (!me)
+		return;
+	pay(me);
+	world.events++;
+	me->doing = what;
+	me->peer = peer;
+}
+
+float *link_nowhere(void)
+{
+	static float *nowhere;
+	const size_t most = (size_t)2 << 30; /* [bytes]; of what SMPI knows not to copy */
+	if (!nowhere)
+		nowhere = must(SMPI_SHARED_MALLOC(most));
+	return nowhere;
+}
+
+bool world_cost(struct world_cost *out)
+{
+	*out = (struct world_cost){.simulated_s = simgrid_get_clock(),
+				   .wall_s = 1e-9 * (double)(wall_now() - world.began),
+				   .events = world.events};
+	return true;
+}
+
+static uint64_t node_of(sg_host_t host)
+{
+	const char *name = sg_host_get_property_value(host, "node");
+	uint64_t h = UINT64_C(14695981039346656037);
+	for (name = name ? name : sg_host_get_name(host); *name; name++)
+		h = (h ^ (unsigned char)*name) * UINT64_C(1099511628211);
+	return h;
+}
+
+/* ---- The platform ---- */
+
+/* "node-2" before "node-10", so that neighbours are neighbours. */
+static int by_natural_name(const void *a, const void *b)
+{
+	return strverscmp(sg_host_get_name(*(const sg_host_t *)a),
+			  sg_host_get_name(*(const sg_host_t *)b));
+}
+
+/* One place for a worker a core; on a platform of one host as many as there are workers. */
+static void lay_out_slots(void)
+{
+	size_t hosts = sg_host_count();
+	sg_host_t *host = sg_host_list();
+	qsort(host, hosts, sizeof(sg_host_t), by_natural_name);
+	for (size_t i = 0; i < hosts; i++) {
+		int cores = hosts == 1 ? world.workers : sg_host_core_count(host[i]);
+		world.speed = fmax(world.speed, sg_host_get_speed(host[i]));
+		world.slot = must(realloc(world.slot,
+					  (size_t)(world.slots + cores + 1) * sizeof *world.slot));
+		for (int k = 0; k < cores; k++)
+			world.slot[world.slots++] = host[i];
+	}
+	free(host);
+}
+
+/* SMPI's choice of collectives is Open MPI's for so many ranks; above them its plain algorithms, as
+ * the others are millions of messages. (Sums in a race: allreduce.c.) */
+enum { RANKS_CHOOSY = 64 };
+
+static void start_engine(const char *platform, int workers)
+{
+	char *words[] = {"mvbench-sim", "--log=root.thresh:error",
+			 "--log=ker_engine.app:file:/dev/null", NULL};
+	int count = 3;
+	simgrid_init(&count, words);
+	smpi_init_options();
+	if (workers > RANKS_CHOOSY) {
+		sg_cfg_set_string("smpi/allreduce", "rab_rdb");
+		sg_cfg_set_string("smpi/allgather", "rdb");
+		sg_cfg_set_string("smpi/gather", "ompi_binomial");
+		sg_cfg_set_string("smpi/barrier", "ompi_recursivedoubling");
+		sg_cfg_set_string("smpi/reduce", "binomial");
+		sg_cfg_set_string("smpi/bcast", "binomial_tree");
+	} else {
+		sg_cfg_set_string("smpi/coll-selector", "ompi");
+	}
+	/* Nothing is measured: all is charged. (-1 means this only where SMPI reads it itself.) */
+	sg_cfg_set_double("smpi/cpu-threshold", 1e300);
+	sg_cfg_set_double("smpi/test", 1e-6);
+	sg_cfg_set_double("smpi/iprobe", 1e-6);
+	sg_cfg_set_boolean("smpi/grow-injected-times", "no");
+	SMPI_init();
+	sg_cfg_set_string("network/model", "SMPI");
+	sg_cfg_set_double("surf/precision", 1e-9);
+	simgrid_load_platform(platform);
+}
+
+/* SimGrid ends the process over a file that it cannot read: so a child tries first. NULL, or what
+ * it said. */
+static char *try_platform(const char *file, int workers)
+{
+	int said[2], status = 0;
+	char text[4096];
+	size_t n = 0;
+	ssize_t got;
+	CHECK(pipe(said) == 0, "pipe: %m");
+	fflush(NULL);
+	pid_t child = fork();
+	CHECK(child >= 0, "fork: %m");
+	if (child == 0) {
+		dup2(said[1], STDERR_FILENO);
+		dup2(said[1], STDOUT_FILENO);
+		start_engine(file, workers);
+		_exit(sg_host_count() == 0);
+	}
+	close(said[1]);
+	while ((got = read(said[0], text + n, sizeof text - 1 - n)) > 0)
+		n += (size_t)got;
+	text[n] = '\0';
+	close(said[0]);
+	waitpid(child, &status, 0);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		return NULL;
+	if (WIFEXITED(status) && n == 0)
+		return sentence("it has no hosts");
+	/* "[0.000000] ./src/...cpp:48: [xbt_cfg/CRITICAL] what is wrong" */
+	char *line = text, *words = strstr(text, "] ");
+	for (char *next;
+	     words && (next = strstr(words + 2, "] ")) && next < strchrnul(words, '\n');)
+		words = next;
+	line = words ? words + 2 : text;
+	return sentence("%.*s", (int)strcspn(line, "\n"), line);
+}
+
+/* A file in memory that SimGrid can open by its name. */
+static void memory_file(const char *text, char path[64])
+{
+	int fd = memfd_create("mvbench", 0);
+	CHECK(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text), "memfd: %m");
+	snprintf(path, 64, "/proc/self/fd/%d", fd);
+}
+
+/* Servers that find no free place share the workers' hosts, evenly. */
+static sg_host_t slot_of(int rank)
+{
+	int workers = (int)world.config->run.workers, servers = world.workers - workers;
+	if (rank < workers || world.slots >= world.workers)
+		return world.slot[rank];
+	return world.slot[part_of((size_t)workers, (size_t)servers, (size_t)(rank - workers))];
+}
+
+/* Links that are made slower, with what they had. */
+struct slowed {
+	sg_link_t link;
+	double full; /* [byte/s] */
+};
+
+/* Takes the first link of the way from one host to another, or the last one. */
+static void slow_link(struct slowed **done, size_t *n, sg_host_t from, sg_host_t to, bool last,
+		      double factor)
+{
+	xbt_dynar_t way = xbt_dynar_new(sizeof(sg_link_t), NULL);
+	size_t i = 0;
+	sg_host_get_route(from, to, way);
+	if (xbt_dynar_length(way) > 0) {
+		size_t at = last ? xbt_dynar_length(way) - 1 : 0;
+		sg_link_t link = xbt_dynar_get_as(way, at, sg_link_t);
+		while (i < *n && (*done)[i].link != link)
+			i++;
+		if (i == *n) {
+			*done = must(realloc(*done, ++*n * sizeof **done));
+			(*done)[i] = (struct slowed){link, sg_link_get_bandwidth(link)};
+		}
+		double bandwidth = factor * (*done)[i].full;
+		if (bandwidth < sg_link_get_bandwidth(link))
+			sg_link_set_bandwidth(link, bandwidth);
+	}
+	xbt_dynar_free(&way);
+}
+
+/* --sim.slow-link: the links next to a worker's host on the ways to the others. Whoever else uses
+ * them, as workers on the same host do, has them slow too. In an actor: before, there are no
+ * routes.
+ */
+static void slow_links(void)
+{
+	const struct run *run = &world.config->run;
+	struct slowed *done = NULL;
+	size_t n = 0;
+	for (int rank = 0; rank < run->workers && *run->sim_slow_link; rank++) {
+		double factor = uneven_of(run, rank).link;
+		sg_host_t here = slot_of(rank);
+		bool linked = false;
+		for (int i = 0; i < world.workers && factor < 1; i++) {
+			sg_host_t there = slot_of(i);
+			if (there == here || (i > 0 && there == slot_of(i - 1)))
+				continue;
+			slow_link(&done, &n, here, there, false, factor);
+			slow_link(&done, &n, there, here, true, factor);
+			linked = true;
+		}
+		if (factor < 1 && !linked)
+			user_error("--sim.slow-link=%s: worker %d has no link to others, for on "
+				   "--sim.platform=%s all are on one host; give a platform with "
+				   "more hosts",
+				   run->sim_slow_link, rank, run->sim_platform);
+	}
+	free(done);
+}
+
+static void actor_main(int argc, char **argv)
+{
+	CHECK(argc == 2, "an actor with %d arguments", argc);
+	struct sim_worker *me = &world.worker[atoi(argv[1])];
+	me->rank = atoi(argv[1]);
+	me->node = node_of(sg_host_self());
+	sg_actor_self_set_data(me);
+	if (me->rank == 0)
+		slow_links();
+	me->status = world.life(world.ctx);
+	me->over = true;
+}
+
+static void deploy(void)
+{
+	char *text, path[64];
+	size_t n;
+	FILE *f = open_memstream(&text, &n);
+	must(f);
+	fprintf(f, "<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM "
+		   "\"https://simgrid.org/simgrid.dtd\">\n<platform version=\"4.1\">\n");
+	for (int i = 0; i < world.workers; i++)
+		fprintf(f,
+			"<actor host=\"%s\" function=\"worker\"><argument value=\"%d\"/>"
+			"<prop id=\"instance_id\" value=\"worker\"/>"
+			"<prop id=\"rank\" value=\"%d\"/></actor>\n",
+			sg_host_get_name(slot_of(i)), i, i);
+	fprintf(f, "</platform>\n");
+	fclose(f);
+	memory_file(text, path);
+	SMPI_app_instance_register("worker", actor_main, world.workers);
+	simgrid_load_deployment(path);
+	free(text);
+}
+
+/* The workers wait for each other and nobody goes on. */
+static void tell_deadlock(void)
+{
+	enum { NAMED = 8 };
+	char text[900] = "";
+	size_t n = 0;
+	int waiting = 0, workers = (int)world.config->run.workers;
+	for (int i = 0; i < world.workers; i++) {
+		const struct sim_worker *me = &world.worker[i];
+		const struct worker *w = me->worker;
+		if (me->over || waiting++ >= NAMED)
+			continue;
+		bool server = i >= workers;
+		n += (size_t)snprintf(text + n, sizeof text - n, "%s%s %d in %s", n ? ", " : "",
+				      server ? "server" : "worker", server ? i - workers : i,
+				      me->doing ? me->doing : "its start");
+		if (me->doing && me->peer >= 0)
+			n += (size_t)snprintf(text + n, sizeof text - n, " with %d", me->peer);
+		if (w && w->step)
+			n += (size_t)snprintf(text + n, sizeof text - n, " (epoch %lld, step %lld)",
+					      (long long)w->epoch, (long long)w->step);
+	}
+	const struct record *replay = world.costs->replay;
+	char *what =
+		replay ? sentence("the record of run %lld does not fit, was it changed since it "
+				  "was made?",
+				  (long long)replay->run)
+		       : sentence("deadlock:");
+	failure("%s %d of %d workers%s wait for each other%s: %s%s", what, waiting, world.workers,
+		world.workers > workers ? " and servers" : "",
+		waiting > NAMED ? ", first of them" : "", text, waiting > NAMED ? ", ..." : "");
+}
+
+/* More than any message takes: four times what all workers' models take together on the slowest
+ * link. [s] */
+static double longest_message(const struct worker *w)
+{
+	size_t links = sg_link_count();
+	sg_link_t *link = sg_link_list();
+	double bytes = 4.0 * sizeof(float) * (double)vec_len(w->param) * w->size, longest = 1;
+	for (size_t i = 0; i < links; i++)
+		longest = fmax(longest, 1 + 100 * sg_link_get_latency(link[i]) +
+						bytes / sg_link_get_bandwidth(link[i]));
+	free(link);
+	return longest;
+}
+
+/* To SimGrid, workers that look again and again for what others do are no deadlock. They are one
+ * when nobody computes, and nobody begins a message while the longest would end. */
+void world_rest(const char *what, nsec dt)
+{
+	struct sim_worker *me = sim_self();
+	double now = simgrid_get_clock();
+	pay(me);
+	me->doing = what;
+	me->peer = -1;
+	if (world.busy > 0 || world.seen != world.events) {
+		world.seen = world.events;
+		world.seen_at = now;
+	} else if (world.longest_s == 0) {
+		world.longest_s = longest_message(me->worker);
+	} else if (now > world.seen_at + world.longest_s) {
+		tell_deadlock();
+	}
+	sg_actor_sleep_for(1e-9 * (double)dt);
+}
+
+int world_run(const struct config *c, const struct plan *p, int (*life)(void *ctx), void *ctx)
+{
+	const char *file = p->simulation->platform_file;
+	char *wrong = try_platform(file, (int)c->run.workers);
+	if (wrong)
+		user_error("--sim.platform=%s: %s", c->run.sim_platform, wrong);
+	world.life = life;
+	world.ctx = ctx;
+	world.config = c;
+	world.costs = p->simulation;
+	world.params = (double)p->params;
+	world.workers = (int)(c->run.workers + c->run.servers);
+	world.worker = must(calloc((size_t)world.workers, sizeof *world.worker));
+	world.began = wall_now();
+	/* SMPI's buffers come and go with every message: without page faults each time. */
+	mallopt(M_MMAP_THRESHOLD, 1 << 30);
+	mallopt(M_TRIM_THRESHOLD, 1 << 30);
+	start_engine(file, world.workers);
+	lay_out_slots();
+	if (world.slots < c->run.workers)
+		user_error("--sim.platform=%s: it has room for %d workers on %zu hosts, and "
+			   "--workers=%lld are wanted",
+			   c->run.sim_platform, world.slots, sg_host_count(),
+			   (long long)c->run.workers);
+	deploy();
+	simgrid_run();
+	for (int i = 0; i < world.workers; i++)
+		if (!world.worker[i].over)
+			tell_deadlock();
+	int status = world.worker[0].status;
+	free(world.worker);
+	free(world.slot);
+	return status;
+}

@@ -1,0 +1,117 @@
+/*
+ * exchange.c - the exchange with a parameter server that asgd, bsp and ssp have in common; they
+ * differ in the terms of their table: who waits for whom.
+ *
+ *   each step:     v = m v + g;  w -= lr v                                  local
+ *   every X steps, with c = 1 for sum, 1/N for mean:
+ *     add:         W += c (w - w_pulled);                   w = w_pulled = W
+ *     others:      W = updater(W, sum of the X v, c lr);    w = w_pulled = W
+ *
+ * With --momentum=0 v is g. momentum and momentum_ema keep v on the server; what is pushed to them
+ * are the sums of g, and the local steps between two exchanges are plain. adagrad's step is rho:
+ * c scales that, not lr. dcasgda's m is --*.square. An exchange moves the shards of the others both
+ * ways: 2 (N - 1) / N P floats, 2 P with servers. Gradients of X > 1 steps cost one pass more.
+ */
+#include "strategies/exchange.h"
+#include "runtime/table/table.h"
+
+static const struct updater_opts *opts_of(const struct worker *w)
+{
+	return w->opts; /* they stand first in the options of all three */
+}
+
+void exchange_init(struct worker *w, struct table_terms terms)
+{
+	struct exchange *s = w->state;
+	terms.updater = opts_of(w)->updater;
+	s->wants = updater_wants(terms.updater);
+	terms.syncs = !s->wants.gradient;
+	s->table = table_new(w, w->param, &terms);
+	if (s->wants.gradient && w->run->sync_every > 1)
+		s->sum = vec_new(w, vec_len(w->param));
+}
+
+static struct push push_of(const struct worker *w)
+{
+	const struct updater_opts *o = opts_of(w);
+	const struct exchange *s = w->state;
+	return (struct push){.lr = (float)(w->weight * w->lr),
+			     .momentum = (float)(s->wants.squares ? o->square : w->run->momentum),
+			     .rho = (float)(w->weight * o->rho),
+			     .lambda = (float)o->lambda};
+}
+
+/* A local step; returns what a gradient updater is to be given of it. */
+static struct vec *step_with_gradient(struct worker *w)
+{
+	struct exchange *s = w->state;
+	struct vec *v = s->wants.momentum ? NULL : w->velocity;
+	if (w->run->weight_decay > 0)
+		vec_axpy(w->grad, (float)w->run->weight_decay, w->param);
+	if (s->sum || v)
+		vec_sgd(w->param, v, w->grad, (float)w->lr, v ? (float)w->run->momentum : 0, 0, 1);
+	return v ? v : w->grad;
+}
+
+static void push(struct worker *w, const struct vec *gradient)
+{
+	struct exchange *s = w->state;
+	s->outstanding = false;
+	if (!s->wants.gradient) {
+		table_sync(s->table, w->param, (float)w->weight);
+		return;
+	}
+	struct push by = push_of(w);
+	table_push_pull(s->table, gradient, &by, w->param);
+	if (s->sum)
+		vec_fill(s->sum, 0);
+}
+
+void exchange_step(struct worker *w)
+{
+	struct exchange *s = w->state;
+	struct vec *gradient = NULL;
+	s->outstanding = true;
+	if (s->wants.gradient)
+		gradient = step_with_gradient(w);
+	else
+		sgd_step(w, 1);
+	if (s->sum) {
+		vec_axpy(s->sum, 1, gradient);
+		gradient = s->sum;
+	}
+	if (w->step % w->run->sync_every == 0)
+		push(w, gradient);
+}
+
+void exchange_flush(struct worker *w)
+{
+	struct exchange *s = w->state;
+	if (s->outstanding)
+		push(w, s->sum);
+}
+
+/* The push came before the barrier; the pull after it gives all the same model. */
+void exchange_rejoin(struct worker *w)
+{
+	struct exchange *s = w->state;
+	table_pull(s->table, w->param);
+}
+
+void exchange_canonical(struct worker *w, struct vec *model)
+{
+	struct exchange *s = w->state;
+	table_get(s->table, model);
+}
+
+void exchange_fini(struct worker *w)
+{
+	struct exchange *s = w->state;
+	table_free(s->table);
+	vec_free(s->sum);
+}
+
+double exchange_bytes(const struct worker *w)
+{
+	return 2 * table_bytes(w, (double)vec_len(w->param)) / (double)w->run->sync_every;
+}

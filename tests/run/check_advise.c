@@ -1,0 +1,364 @@
+/*
+ * check_advise.c - advice: the terms that it takes from a calibration that was never made and from
+ * simulated runs, what the formulas make of them, and how near that is to what simulations take.
+ */
+#include "results/db/db.h"
+#include "sim/model/model.h"
+#include "tests/suites.h"
+#include "tests/trained.h"
+
+#include <math.h>
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OUTPUT = 65536, TRAIN = 6400, BATCH = 32, BINS = 64 };
+enum { STEPS = TRAIN / BATCH / 2, STEPS_ONE = TRAIN / BATCH };
+
+static char out[OUTPUT];
+
+static void set_up(void)
+{
+	folder_new();
+	idx_put_set(TRAIN, 320, false, '-');
+}
+
+/* Runs mvbench advise for softmax on the folder's data and database. */
+static int advise(const char *words)
+{
+	char *command = sentence("./mvbench advise --workload=softmax --batch=%d --data-dir=%s "
+				 "--db=%s/run.db %s 2>&1",
+				 BATCH, folder, folder, words);
+	int status = command_output(command, out, sizeof out);
+
+	free(command);
+	return status;
+}
+
+static void ck_advise(int status, const char *words, const char *says)
+{
+	int got = advise(words);
+
+	ck_assert_msg(got == status && strstr(out, says), "%s: status %d, wanted \"%s\":\n%.2000s",
+		      words, got, says, out);
+}
+
+/* A number of the answer in JSON, that is in `out`; NaN = there is none. */
+static double number(const char *sql)
+{
+	sqlite3 *db;
+	sqlite3_stmt *q;
+	double x = NAN;
+
+	ck_assert_int_eq(sqlite3_open(":memory:", &db), SQLITE_OK);
+	ck_assert_msg(sqlite3_prepare_v2(db, sql, -1, &q, NULL) == SQLITE_OK, "%s: %s", sql,
+		      sqlite3_errmsg(db));
+	sqlite3_bind_text(q, 1, out, -1, SQLITE_STATIC);
+	if (sqlite3_step(q) == SQLITE_ROW && sqlite3_column_type(q, 0) != SQLITE_NULL)
+		x = sqlite3_column_double(q, 0);
+	sqlite3_finalize(q);
+	sqlite3_close(db);
+	return x;
+}
+
+static double term(const char *name)
+{
+	char *sql = sentence("SELECT value ->> 'seconds' FROM json_each(?1, '$.terms') "
+			     "WHERE value ->> 'name' = '%s'",
+			     name);
+	double x = number(sql);
+
+	free(sql);
+	return x;
+}
+
+static double ranked(const char *column, const char *strategy, int x)
+{
+	char *sql = sentence("SELECT value ->> '%s' FROM json_each(?1, '$.ranking') WHERE "
+			     "value ->> 'strategy' = '%s' AND value ->> 'sync_every' = %d",
+			     column, strategy, x);
+	double y = number(sql);
+
+	free(sql);
+	return y;
+}
+
+static double holds(const char *claim, int x)
+{
+	char *sql = sentence("SELECT value ->> 'holds' FROM json_each(?1, '$.inequalities') WHERE "
+			     "value ->> 'claim' LIKE '%s%%' AND ifnull(value ->> 'x', 0) = %d",
+			     claim, x);
+	double y = number(sql);
+
+	free(sql);
+	return y;
+}
+
+static void ck_near(double x, double y, double share)
+{
+	ck_assert_msg(fabs(x - y) <= share * fabs(y), "%.9g is not within %g of %.9g", x, share, y);
+}
+
+/* ---- From a calibration -------------------------------------------------- */
+
+static const double alone_s = 0.002, together_s = 0.004, shared_s = 0.0015; /* shared: allreduce */
+
+/* The k-th of the shortest steps: from half the mean to one and a half. */
+static double bin(int k)
+{
+	return together_s * (0.5 + k / (BINS - 1.0));
+}
+
+static void add(sqlite3 *db, const char *format, ...)
+{
+	va_list args;
+	char *wrong = NULL;
+
+	va_start(args, format);
+	char *sql = sqlite3_vmprintf(format, args);
+	va_end(args);
+	sqlite3_exec(db, sql, NULL, NULL, &wrong);
+	ck_assert_msg(!wrong, "%s: %s", sql, wrong);
+	sqlite3_free(sql);
+}
+
+/* Of three visits that took 3, 6 and 4 ms a step the last is the median; what costs were measured
+ * at the first one's speed. An older calibration says something else. */
+static void make_calibrations(void)
+{
+	static const struct {
+		const char *name;
+		double x, s;
+	} cost[] = {{"allreduce", 7850, shared_s}, {"allreduce", 1, 30e-6}, {"sgd", 7850, 300e-6},
+		    {"scale", 7850, 75e-6},        {"sync", 7850, 900e-6},  {"sync", 1, 1},
+		    {"elastic", 7850, 450e-6}};
+	struct store *s = NULL;
+	sqlite3 *db;
+	char *path = sentence("%s/run.db", folder), *wrong = store_open(&s, path, STORE_WRITE);
+
+	ck_assert_msg(!wrong, "%s", wrong);
+	store_close(s);
+	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
+	for (int id = 1; id <= 3; id++) {
+		int workers = id == 2 ? 1 : 2;
+		add(db,
+		    "INSERT INTO calibration (id, made, device, precision, threads, workload,"
+		    " workload_options, batch, params, workers, cores) VALUES (%d, '2026-01-01',"
+		    " 'cpu', 'float32', 1, 'softmax', '', %d, 7850, %d, 2)",
+		    id, BATCH, workers);
+		for (int visit = 0; visit < 3; visit++)
+			for (int k = 0; k < BINS; k++) {
+				double at[] = {3e-3, 6e-3, bin(k)};
+				double step = id == 1 ? 1 : id == 2 ? alone_s : at[visit];
+				add(db,
+				    "INSERT INTO calibration_point VALUES (%d, 'step', %d, %!.17g)",
+				    id, BINS * visit + k, step);
+			}
+		for (size_t i = 0; i < sizeof cost / sizeof *cost && id == 3; i++)
+			add(db, "INSERT INTO calibration_point VALUES (%d, %Q, %!.17g, %!.17g)", id,
+			    cost[i].name, cost[i].x, cost[i].s);
+	}
+	sqlite3_close(db);
+	free(path);
+}
+
+/* How much longer the longer of two draws is, than one. */
+static double wait_of_two(void)
+{
+	double sum = 0;
+
+	for (int i = 0; i < BINS; i++)
+		for (int k = 0; k < BINS; k++)
+			sum += fmax(bin(i), bin(k));
+	return sum / BINS / BINS - together_s;
+}
+
+START_TEST(terms_are_the_calibrations)
+{
+	double slower = together_s / 3e-3;
+
+	make_calibrations();
+	ck_assert_int_eq(advise("--workers=2 --format=json"), 0);
+	ck_near(term("T_one"), alone_s, 1e-9);
+	ck_near(term("T_step"), together_s, 1e-9);
+	ck_near(term("T_wait"), wait_of_two(), 1e-9);
+	ck_near(term("T_allreduce"), slower * shared_s, 1e-9);
+	ck_near(term("T_update"), slower * 300e-6, 1e-9);
+	ck_near(term("T_sync"), slower * 900e-6, 1e-9);
+	ck_near(term("T_backward"), 2 / 3.0 * (together_s - slower * 300e-6), 1e-9);
+	ck_assert(strstr(out, "calibration 3, 2026-01-01"));
+}
+END_TEST
+
+START_TEST(formulas_get_these_numbers)
+{
+	double slower = together_s / 3e-3, wait = wait_of_two(), all = slower * shared_s;
+
+	make_calibrations();
+	ck_assert_int_eq(advise("--workers=2 --format=json --intervals=1,4,16"), 0);
+	ck_near(ranked("epoch_seconds", "serial", 1), STEPS_ONE * alone_s, 1e-9);
+	ck_near(ranked("epoch_seconds", "allreduce", 1), STEPS * (together_s + wait + all), 1e-9);
+	/* the allreduce takes 2 ms, the backward pass 2.4 */
+	ck_near(ranked("epoch_seconds", "allreduce overlap", 1), STEPS * (together_s + wait), 1e-9);
+	ck_near(ranked("epoch_seconds", "periodic", 4),
+		STEPS * (together_s + wait / 2 + (all + slower * 75e-6) / 4), 1e-9);
+	ck_near(ranked("epoch_seconds", "asgd", 4), STEPS * (together_s + slower * 900e-6 / 4),
+		1e-9);
+	ck_near(ranked("epoch_seconds", "easgd", 16), STEPS * (together_s + slower * 450e-6 / 16),
+		1e-9);
+	ck_near(ranked("epoch_seconds", "model_parallel", 1),
+		STEPS_ONE * (alone_s / 2 + slower * 30e-6), 1e-9);
+	ck_near(ranked("speedup", "asgd", 1), STEPS_ONE * alone_s / (STEPS * (together_s + 1.2e-3)),
+		1e-9);
+	ck_assert(isnan(ranked("measured", "allreduce", 1)));
+	ck_assert_double_eq(holds("overlapping hides", 0), 1);
+	ck_assert_double_eq(holds("local SGD", 4), 0);
+	ck_assert_double_eq(holds("2 workers with an allreduce", 0), 0);
+	ck_assert_double_eq(holds("pushing to tables", 0), 1);
+	ck_advise(0, "--workers=2", "What pays:"); /* text has it all too */
+	ck_assert(strstr(out, "T_allreduce (1 - 1/X) > T_backward"));
+	ck_assert(strstr(out, "2 ms (1 - 1/64) = 1.969 ms > 2.4 ms"));
+	ck_assert(strstr(out, "at best"));
+	ck_assert(strstr(out, "No run here"));
+}
+END_TEST
+
+/* The same model where an allreduce is ten times as dear: the inequality turns at X = 2. */
+START_TEST(a_dear_allreduce_turns_the_inequality)
+{
+	sqlite3 *db;
+	char *path = sentence("%s/run.db", folder);
+
+	make_calibrations();
+	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
+	add(db, "UPDATE calibration_point SET value = 0.0027 WHERE name = 'allreduce' AND x > 1");
+	sqlite3_close(db);
+	free(path);
+	/* 3.6 ms against 2.4 ms of the backward pass: X > 3 */
+	ck_assert_int_eq(advise("--workers=2 --format=json --intervals=2,4,16"), 0);
+	ck_assert_double_eq(holds("overlapping hides", 0), 0);
+	ck_assert_double_eq(holds("local SGD", 2), 0);
+	ck_assert_double_eq(holds("local SGD", 4), 1);
+	ck_assert_double_eq(holds("local SGD", 16), 1);
+}
+END_TEST
+
+/* ---- From runs, and how near it comes ------------------------------------ */
+
+static const char job[] = "[defaults]\n"
+			  "workload = softmax\n"
+			  "workers = 2\n"
+			  "epochs = 2\n"
+			  "platform = sim\n"
+			  "sim.platform = ethernet_1g\n"
+			  "sim.step-time = 1ms\n"
+			  "sim.update-time = 200us\n"
+			  "[alone]\n"
+			  "strategy = serial\n"
+			  "workers = 1\n"
+			  "[every step]\n"
+			  "strategy = allreduce\n"
+			  "[local]\n"
+			  "strategy = periodic\n"
+			  "sync-every = 2,4,20\n"
+			  "[tables]\n"
+			  "strategy = asgd\n"
+			  "sync-every = 1,4\n";
+
+#define CLUSTER \
+	"--workers=2 --epochs=2 --platform=sim --sim.platform=ethernet_1g --sim.step-time=1ms " \
+	"--sim.update-time=200us "
+
+static void simulate(void)
+{
+	folder_put("job.ini", job, strlen(job), false);
+	char *command = sentence("./mvbench sweep %s/job.ini --batch=%d --data-dir=%s "
+				 "--db=%s/run.db --label=\"x';<script>\" 2>&1",
+				 folder, BATCH, folder, folder);
+	ck_assert_msg(command_output(command, out, sizeof out) == 0, "%s", out);
+	free(command);
+}
+
+/* From the shortest interval of each strategy all others follow. */
+START_TEST(predictions_are_near_simulated_runs)
+{
+	simulate();
+	ck_assert_int_eq(advise(CLUSTER "--format=json --intervals=1,2,4,20"), 0);
+	ck_near(term("T_step"), 1e-3, 1e-6);
+	ck_near(term("T_one"), 1e-3, 1e-6);
+	ck_assert(strstr(out, ", allreduce\""));
+	/* all seven were run; to the last, the errors are small */
+	ck_assert_double_eq(number("SELECT count(value ->> 'measured') FROM json_each(?1, "
+				   "'$.ranking')"),
+			    7);
+	ck_assert_double_lt(number("SELECT max(abs(value ->> 'error')) FROM json_each(?1, "
+				   "'$.ranking')"),
+			    0.03);
+	/* and none is out of order */
+	ck_assert_double_eq(
+		number("WITH r AS (SELECT value ->> 'measured' AS s, value ->> 'place' AS i FROM "
+		       "json_each(?1, '$.ranking') WHERE value ->> 'measured' IS NOT NULL) "
+		       "SELECT count(*) FROM r AS a JOIN r AS b ON a.i < b.i AND a.s > 1.001 * "
+		       "b.s"),
+		0);
+	ck_assert_double_gt(ranked("accuracy_n", "periodic", 20), 0);
+	ck_assert(strstr(out, "Beside allreduce periodic changed the test accuracy here by so many "
+			      "points: X=2 "));
+	ck_assert(!strstr(out, "No run here"));
+	/* local SGD, and asgd at a longer interval, tell the same of one synchronisation */
+	double all = term("T_allreduce"), sync = term("T_sync");
+	ck_assert_int_eq(advise(CLUSTER "--format=json --where=\"strategy<>'allreduce' AND "
+					"(strategy<>'asgd' OR sync_every=4)\""),
+			 0);
+	ck_near(term("T_allreduce"), all, 0.03);
+	ck_near(term("T_sync"), sync, 0.1);
+	/* what is not asked for is not used */
+	ck_advise(2, CLUSTER "--from=calibration", "nobody has measured");
+	ck_advise(2, CLUSTER "--label=other", "nobody has measured");
+	ck_advise(2, CLUSTER "--where=\"strategy='serial'\"", "nobody has measured");
+	ck_advise(0, CLUSTER "--label=\"x';<script>\"", "Fastest: ");
+	ck_advise(0, CLUSTER "--epochs=3", "No run here");
+	ck_advise(2, "--workers=2", "mvbench calibrate --workload=softmax --batch=32");
+}
+END_TEST
+
+/* ---- What is said when it cannot ----------------------------------------- */
+
+START_TEST(mistakes_are_named)
+{
+	ck_advise(2, "--workers=2", "run: mvbench calibrate --workload=softmax --batch=32");
+	make_calibrations();
+	ck_advise(2, "--workers=3", "softmax with batch 32 on 2 workers");
+	ck_advise(2, "--workers=1", "give --workers=2 or more");
+	ck_advise(2, "--strategy=asgd", "advise compares them all");
+	ck_advise(2, "--intervals=1,,2", "--intervals=1,,2: whole numbers");
+	ck_advise(2, "--intervals=0", "--intervals=0: whole numbers");
+	ck_advise(2, "--intervals=", "whole numbers");
+	ck_advise(2, "--intervals=4x", "whole numbers");
+	ck_advise(2, "--workers=2 --where='1); DROP TABLE run; --'", "--where=");
+	ck_advise(2, "--workers=2 --where=wrkers=1", "no such column: wrkers");
+	ck_advise(2, "--workers=2 --out=/dev/null/x", "--out=/dev/null/x: the file cannot");
+	ck_advise(2, "--formt=json", "did you mean --format?");
+	ck_advise(2, "word", "advise takes options only");
+	ck_advise(2, "--workers=2 --platform=sim --sim.platform=titanx4 --sim.step-time=5ms",
+		  "run: mvbench run --workload=softmax --batch=32 --strategy=allreduce "
+		  "--workers=2 --platform=sim --sim.platform=titanx4 --sim.step-time=5ms");
+	ck_advise(0, "--workers=2 --label=\"'; DROP TABLE run; --\" --out=/dev/null", "");
+}
+END_TEST
+
+Suite *advise_suite(void)
+{
+	Suite *s = suite_create("advise");
+	TCase *t = tcase_create("advise");
+
+	tcase_add_checked_fixture(t, set_up, folder_free);
+	tcase_set_timeout(t, 60);
+	tcase_add_test(t, terms_are_the_calibrations);
+	tcase_add_test(t, formulas_get_these_numbers);
+	tcase_add_test(t, a_dear_allreduce_turns_the_inequality);
+	tcase_add_test(t, predictions_are_near_simulated_runs);
+	tcase_add_test(t, mistakes_are_named);
+	suite_add_tcase(s, t);
+	return s;
+}

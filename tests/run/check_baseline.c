@@ -1,0 +1,404 @@
+/*
+ * check_baseline.c - mvbench check as a command: from saving a baseline to each of its verdicts,
+ * what it refuses, and how baselines travel.
+ */
+#include "results/gate/gate.h"
+#include "tests/suites.h"
+#include "tests/trained.h"
+
+#include <math.h>
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- SQL beside the store ------------------------------------------------- */
+
+static char *db_path(void)
+{
+	return sentence("%s/run.db", folder);
+}
+
+static void sql(const char *text)
+{
+	char *path = db_path(), *wrong = NULL;
+	sqlite3 *db;
+
+	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
+	sqlite3_exec(db, text, NULL, NULL, &wrong);
+	ck_assert_msg(!wrong, "%s: %s", text, wrong);
+	sqlite3_close(db);
+	free(path);
+}
+
+static double number(const char *text)
+{
+	char *path = db_path();
+	struct store *s;
+	double x = NAN;
+	char *wrong = store_open(&s, path, STORE_READ);
+
+	ck_assert_msg(!wrong, "%s", wrong);
+	wrong = query_numbers(s, text, NULL, 0, &x, 1);
+	ck_assert_msg(!wrong, "%s: %s", text, wrong);
+	store_close(s);
+	free(path);
+	return x;
+}
+
+static void near(double x, double want, double within)
+{
+	ck_assert_msg(fabs(x - want) <= within, "%.10g is not within %g of %.10g", x, within, want);
+}
+
+/* ---- The command ---------------------------------------------------------- */
+
+static char out[16384];
+
+/* Runs mvbench check with words on the folder's database; what it prints stays in out. */
+static int check(const char *words)
+{
+	char *command = sentence("ASAN_OPTIONS=detect_leaks=0 ./mvbench check --db=%s/run.db %s "
+				 "2>&1",
+				 folder, words);
+	int status = command_output(command, out, sizeof out);
+
+	free(command);
+	return status;
+}
+
+static void expect(const char *words, int status, const char *says)
+{
+	int got = check(words);
+
+	ck_assert_msg(got == status && strstr(out, says),
+		      "check %s: status %d, wanted %d and \"%s\":\n%s", words, got, status, says,
+		      out);
+}
+
+#define CELL "--workload=softmax --epochs=1 --batch=50 --data-dir=%s "
+
+static void record(int seeds, const char *words)
+{
+	for (int seed = 1; seed <= seeds; seed++) {
+		char *all = sentence(CELL "%s --seed=%d", folder, words, seed), text[4096];
+		ck_assert_msg(run_mvbench("", all, text, sizeof text) == EXIT_OK, "%s", text);
+		free(all);
+	}
+}
+
+static void serial_data(void)
+{
+	folder_new();
+	idx_put_set(600, 200, false, '-');
+}
+
+START_TEST(a_baseline_is_saved_and_held_to)
+{
+	serial_data();
+	record(2, "");
+	expect("", EXIT_OK, "has no baselines yet");
+	expect("--against=main", EXIT_USER, "has no baselines yet");
+	expect("--against=\"it's\"", EXIT_USER, "check --save='it'\\''s' makes one");
+	expect("--save=main", EXIT_USER, "one of the cells has fewer than 3 seeds");
+	ck_assert_msg(strstr(out, "for seed in 3; do mvbench run --workload=softmax "
+				  "--strategy=serial --epochs=1 --batch=50"),
+		      "%s", out);
+	record(3, ""); /* the newest run of a seed counts */
+	expect("--save=main", EXIT_OK, "baseline main: 1 cell, 3 runs\n");
+	expect("--against=main --rerun=never", EXIT_FAILED,
+	       "0 runs compared, 0 made now\nNo run of them was made since the baseline was saved");
+	ck_assert_msg(!strstr(out, "If this is meant"), "%s", out);
+	near(number("SELECT count(*) FROM baseline"), 3, 0);
+	near(number("SELECT min(run_id) FROM baseline"), 3, 0);
+	expect("--save=main", EXIT_USER, "--replace");
+	expect("--save=main --replace", EXIT_OK, "");
+	expect("", EXIT_OK, "main");
+	expect("--against=main", EXIT_OK, "identical");
+	ck_assert_msg(strstr(out, "3 runs compared, 3 made now"), "%s", out);
+	/* an interrupted check goes on: what this program has made is not made again */
+	sql("UPDATE checked SET run_id = NULL WHERE seed = 2; DELETE FROM run WHERE seed = 2 AND "
+	    "id "
+	    "> 5");
+	expect("--against=main", EXIT_OK, "3 runs compared, 1 made now");
+	expect("--against=main --rerun=always", EXIT_OK, "3 runs compared, 3 made now");
+	/* other seeds are compared unpaired, and runs of another program are not taken for its own
+	 */
+	expect("--against=main --seeds=4,6..7", EXIT_OK, "ok");
+	sql("UPDATE checked SET program = 'another'; UPDATE run SET git_dirty = 1");
+	expect("--against=main --seeds=4,6..7", EXIT_OK, "3 made now");
+	expect("--against=main --rerun=never", EXIT_OK, "0 made now");
+	expect("--delete=main", EXIT_OK, "");
+	near(number("SELECT count(*) FROM baseline, checked"), 0, 0);
+	folder_free();
+}
+END_TEST
+
+START_TEST(every_verdict_is_reached)
+{
+	serial_data();
+	record(3, "");
+	expect("--save=main", EXIT_OK, "");
+	expect("--against=main", EXIT_OK, "0 failed, 1 passed (0 better, 1 identical)");
+	sql("UPDATE baseline SET test_loss = test_loss * (0.97 + 0.001 * seed)");
+	expect("--against=main", EXIT_FAILED, "WORSE");
+	ck_assert_msg(strstr(out, "--replace --save=main"), "%s", out);
+	expect("--against=main --min-loss=10", EXIT_OK, "ok");
+	expect("--against=main --alpha=1e-9", EXIT_OK, "ok");
+	sql("UPDATE baseline SET test_loss = test_loss * 1.1, test_accuracy = NULL");
+	expect("--against=main", EXIT_OK, "better");
+	ck_assert_msg(strstr(out, "--better=fail fails what is better"), "%s", out);
+	expect("--against=main --better=fail", EXIT_FAILED, "BETTER");
+	sql("UPDATE run SET status = 'diverged', reason = 'its loss is \"nan\" & <more>' WHERE id "
+	    "= "
+	    "6");
+	expect("--against=main", EXIT_FAILED, "1 of 3 runs diverged: its loss is \"nan\"");
+	sql("UPDATE run SET status = 'failed' WHERE id = 6");
+	expect("--against=main --rerun=never", EXIT_FAILED, "1 of 3 runs failed");
+	expect("--against=main", EXIT_OK, "1 made now"); /* a failure is not final */
+	sql("DELETE FROM run WHERE id > 3");
+	expect("--against=main --rerun=never", EXIT_FAILED, "3 of 3 runs are not there");
+	folder_free();
+}
+END_TEST
+
+START_TEST(other_configurations_are_refused)
+{
+	static const struct {
+		const char *words, *says;
+	} idle[] = {
+		{"--against=main --where=1", "--where: goes with --save, and says nothing with "
+					     "--against"},
+		{"--against=main --replace", "--replace: goes with --import or --save, and"},
+		{"--save=x --seeds=1",
+		 "--seeds: goes with --against, and says nothing with --save"},
+		{"--save=x --format=json", "--format: goes with --against"},
+		{"--import=x --where=1",
+		 "--where: goes with --save, and says nothing with --import"},
+		{"--delete=main --label=x", "--label: goes with --save or --against, and"},
+		{"--against=main --export=- --alpha=0.1", "says nothing with --export"},
+		{"--against=main --export=- --lr=1", "--lr: there is no such option"},
+		{"--list --out=x", "--out: goes with --against, and says nothing with --list"},
+		{"--better=fail", "--better: goes with --against, and says nothing alone"},
+		{"--against=main --pairs=7", "--pairs: goes with --time=warn or --time=fail"},
+		{"--against=main --min-time=7", "--min-time: goes with --time=warn"},
+		{"--against=main --rerun=never --label=x", "--label=x: no runs are made"},
+	};
+	serial_data();
+	record(3, "");
+	expect("--save=main", EXIT_OK, "");
+	expect("--against=main --epochs=8", EXIT_USER,
+	       "--epochs=8: baseline main was made with "
+	       "epochs=1");
+	expect("--against=main --batch=50 --epochs=1", EXIT_OK, "identical");
+	expect("--against=main --lr=fast", EXIT_USER, "--lr=fast");
+	expect("--against=mein", EXIT_USER, "it has main");
+	expect("--against=main --seeds=3..1", EXIT_USER, "--seeds=3..1: seeds and ranges");
+	expect("--against=main --save=x", EXIT_USER, "at a time");
+	expect("--save=x --epochs=2", EXIT_USER, "--epochs: there is no such option");
+	expect("--save=x --where=\"lr >\"", EXIT_USER, "--where");
+	expect("--save=x --label=none", EXIT_USER, "none of the finished runs");
+	expect("--against=main --time=warn", EXIT_USER, "--program");
+	int64_t runs = (int64_t)number("SELECT count(*) FROM run");
+	expect("--against=main --rerun=always --time=warn --program=/bin/true", EXIT_USER,
+	       "--program=/bin/true: this is no mvbench");
+	near(number("SELECT count(*) FROM run"), (double)runs, 0);
+	for (size_t i = 0; i < COUNT(idle); i++)
+		expect(idle[i].words, EXIT_USER, idle[i].says);
+	expect("--against=main --trace=4", EXIT_USER, "--trace: runs with a timeline");
+	expect("main", EXIT_USER, "--against=main");
+	sql("UPDATE baseline SET params = 7851");
+	expect("--against=main --rerun=always", EXIT_USER, "has 7851 parameters there, and 7850");
+	expect("--against=main --rerun=never", EXIT_USER, "7851 parameters there, and 7850 in run");
+	sql("UPDATE baseline SET params = 7850, cpu = 'Z80'");
+	expect("--against=main", EXIT_OK, "another machine (cpu: Z80 there");
+	sql("UPDATE baseline SET options = json_set(options, '$.lr', '7')");
+	expect("--against=main", EXIT_USER, "another configuration");
+	folder_free();
+}
+END_TEST
+
+/* Virtual time is equal or it is not; there are no seeds to compare. */
+START_TEST(simulated_times_are_exact)
+{
+	char words[] = "--strategy=allreduce --workers=4 --platform=sim --sim.train=false "
+		       "--sim.platform=ethernet_10g --sim.step-time=1ms";
+	char *traced = sentence("%s --trace=4", words);
+
+	serial_data();
+	record(1, words);
+	record(1, traced); /* its times are rounded otherwise */
+	expect("--save=sim", EXIT_OK, "");
+	near(number("SELECT run_id FROM baseline"), 1, 0);
+	sql("UPDATE baseline SET made = '2000-01-01T00:00:00Z'");
+	expect("--against=sim --rerun=never", EXIT_FAILED, "No run of them was made");
+	expect("--against=sim", EXIT_OK, "identical");
+	ck_assert_msg(strstr(out, "1 run compared, 1 made now"), "%s", out);
+	sql("UPDATE baseline SET simulated_s = simulated_s * (1 + 1e-15)");
+	expect("--against=sim", EXIT_FAILED, "TIME");
+	sql("UPDATE baseline SET epoch_seconds = epoch_seconds / 2");
+	expect("--against=sim", EXIT_FAILED, "simulated time is 100 % longer");
+	sql("UPDATE baseline SET calibration = '2026-01-31T00:00:00Z there'");
+	expect("--against=sim", EXIT_FAILED, "calibrated anew: simulated times cannot be compared");
+	free(traced);
+	folder_free();
+}
+END_TEST
+
+/* A text file carries a baseline: the same again, line by line; nothing damaged gets in. */
+START_TEST(baselines_travel)
+{
+	static const struct {
+		const char *edit, *says;
+	} damage[] = {
+		{"3s/.$//", ":3: this is not a whole JSON object"},
+		{"2s/\"softmax\"/\"mlp\"/", ":2: the options do not make config_hash"},
+		{"2s/\"batch\":\"50\"/\"batch\":\"big\"/", ":2: --batch=big"},
+		{"2s/\"seed\":1/\"seed\":\"1\"/", ":2: \"seed\" is of type text"},
+		{"2s/\"test_loss\":[^,]*/\"test_loss\":1e999/", ":2: \"test_loss\":inf is out"},
+		{"2s/\"params\"/\"perams\"/", ":2: \"perams\" is no field"},
+		{"2s/\"config_hash\":[^,]*,//", ":2: \"config_hash\" is missing"},
+		{"3{p;}", ":4: this run stands there twice"},
+		{"$d", "3 runs are promised in the first line, but the file has 2"},
+		{"1d", ":1: the first line of a baseline looks like"},
+		{"1s/:1,/:9,/", ":1: the file was made by a newer mvbench"},
+		{"d", "the file is empty"},
+	};
+	char *text;
+
+	serial_data();
+	record(3, "");
+	sql("UPDATE epoch SET test_loss = 0.1 + 0.2, train_loss = 1e-300 / 3 WHERE epoch = 1");
+	expect("--save=main", EXIT_OK, "");
+	text = sentence("--against=main --export=%s/a", folder);
+	expect(text, EXIT_OK, "");
+	free(text);
+	for (size_t i = 0; i < COUNT(damage); i++) {
+		char *command =
+			sentence("sed '%s' %s/a >%s/damaged", damage[i].edit, folder, folder);
+		ck_assert_int_eq(system(command), 0);
+		free(command);
+		text = sentence("--import=%s/damaged --replace", folder);
+		expect(text, EXIT_USER, damage[i].says);
+		free(text);
+		near(number("SELECT count(*) FROM baseline WHERE name = 'main'"), 3, 0);
+	}
+	near(number("SELECT count(*) FROM baseline WHERE test_loss = 0.1 + 0.2 AND train_loss = "
+		    "1e-300 / 3"),
+	     3, 0);
+	sql("CREATE TABLE before AS SELECT * FROM baseline; DELETE FROM baseline");
+	for (int again = 0; again < 2; again++) { /* twice is as once */
+		text = sentence("--import=%s/a", folder);
+		expect(text, EXIT_OK, "baseline main has 3 runs");
+		free(text);
+		near(number("SELECT count(*) FROM (SELECT * FROM baseline EXCEPT SELECT * FROM "
+			    "before)"),
+		     0, 0);
+		near(number("SELECT count(*) FROM baseline"), 3, 0);
+	}
+	text = sentence("--import=%s/a --save=copy", folder);
+	expect(text, EXIT_OK, "baseline copy has 3 runs");
+	free(text);
+	text = sentence("--against=main --export=- | cmp - %s/a", folder);
+	expect(text, EXIT_OK, "");
+	free(text);
+	sql("UPDATE baseline SET made = '2020-01-01T00:00:00Z'");
+	text = sentence("--import=%s/a", folder);
+	expect(text, EXIT_USER, "--replace");
+	free(text);
+	folder_free();
+}
+END_TEST
+
+/* What stands in names and reasons does not get out of its place. */
+START_TEST(reports_are_well_formed)
+{
+	static const char name[] = "a\"b'c,<script>&|é";
+
+	serial_data();
+	record(3, "");
+	expect("--save=main", EXIT_OK, "");
+	expect("--save='two\nlines'", EXIT_USER, "one line");
+	expect("--against=main", EXIT_OK, "");
+	sqlite3 *db;
+	char *path = db_path();
+	char *text = sqlite3_mprintf(
+		"UPDATE baseline SET name = %Q, config = config || '|<b>&'; UPDATE checked SET "
+		"name = %Q; UPDATE run SET status = 'diverged', reason = "
+		"'<a> & \"b\" | ' || char(10, 27, 233) || CAST(x'ff' AS TEXT) WHERE id = 4",
+		name, name);
+	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
+	ck_assert_int_eq(sqlite3_exec(db, text, NULL, NULL, NULL), SQLITE_OK);
+	sqlite3_free(text);
+	sqlite3_close(db);
+	static const char *const format[] = {"junit", "json", "markdown", "text"};
+	for (size_t i = 0; i < COUNT(format); i++) {
+		text = sentence("--against='a\"b'\\''c,<script>&|é' --rerun=never --format=%s "
+				"--out=%s/out",
+				format[i], folder);
+		expect(text, EXIT_FAILED, strcmp(format[i], "text") ? "1 failed" : "");
+		free(text);
+	}
+	text = sentence("--against='a\"b'\\''c,<script>&|é' --rerun=never --format=junit "
+			"--out=%s/out.xml",
+			folder);
+	expect(text, EXIT_FAILED, "");
+	free(text);
+	text = sentence("grep -q '<failure type=\"diverged\" message=\".*; 1 of 3 runs diverged: "
+			"&lt;a&gt; &amp; &quot;b&quot; | &#10;?é\xef\xbf\xbd' %s/out.xml && "
+			"{ ! command -v xmllint || xmllint --noout %s/out.xml; }",
+			folder, folder);
+	ck_assert_msg(command_output(text, out, sizeof out) == 0, "%s", out);
+	free(text);
+	free(path);
+	folder_free();
+}
+END_TEST
+
+/* Another program whose epochs take a millionth of a second, or a year. */
+START_TEST(wall_times_are_compared_in_turn)
+{
+	serial_data();
+	record(3, "");
+	expect("--save=main", EXIT_OK, "");
+	for (int slow = 0; slow < 2; slow++) {
+		char *text = sentence("printf '#!/bin/sh\\n[ $1 = run ] || exec echo mvbench 1"
+				      "\\necho x >>%s/turns\\necho "
+				      "\"{\\\\\"epoch_seconds\\\\\": %s}\"\\n' >%s/other && chmod "
+				      "+x %s/other",
+				      folder, slow ? "3e7" : "1e-6", folder, folder);
+		ck_assert_int_eq(system(text), 0);
+		free(text);
+		text = sentence("--against=main --time=%s --program=%s/other",
+				slow ? "fail" : "warn", folder);
+		expect(text, EXIT_OK, slow ? "faster" : "SLOWER");
+		free(text);
+	}
+	char *text = sentence("--against=main --time=fail --program=%s/other", folder);
+	char *edit = sentence("sed -i s/3e7/1e-9/ %s/other", folder);
+	ck_assert_int_eq(system(edit), 0);
+	expect(text, EXIT_FAILED, "1 cell slower");
+	free(text);
+	free(edit);
+	edit = sentence("test $(wc -l <%s/turns) = 18", folder);
+	ck_assert_int_eq(system(edit), 0);
+	free(edit);
+	folder_free();
+}
+END_TEST
+
+Suite *baseline_suite(void)
+{
+	Suite *s = suite_create("baseline");
+	TCase *c = tcase_create("command");
+
+	tcase_set_timeout(c, 60);
+	tcase_add_test(c, a_baseline_is_saved_and_held_to);
+	tcase_add_test(c, every_verdict_is_reached);
+	tcase_add_test(c, other_configurations_are_refused);
+	tcase_add_test(c, simulated_times_are_exact);
+	tcase_add_test(c, baselines_travel);
+	tcase_add_test(c, reports_are_well_formed);
+	tcase_add_test(c, wall_times_are_compared_in_turn);
+	suite_add_tcase(s, c);
+	return s;
+}

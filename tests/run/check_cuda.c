@@ -1,0 +1,553 @@
+/*
+ * check_cuda.c - what only the CUDA device has: precisions, kept graphs, and what it offers to
+ * peers; beside the CPU's. check_devices.c has its operations in float32.
+ */
+#include "results/gate/gate.h"
+#include "tests/fixture.h"
+#include "tests/suites.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CPU, GPU, BOTH, PAIRS = 24 };
+
+/* Equal numbers on both devices. */
+struct pair {
+	struct vec *v[BOTH];
+	size_t n;
+	bool packed; /* an activation: bf16 on the GPU, where that is the precision */
+};
+
+static struct device device[BOTH];
+static struct worker worker[BOTH];
+static struct pair pairs[PAIRS];
+static size_t used;
+static uint64_t rng;
+
+static void set_up(const char *precision)
+{
+	static struct run run = {.workers = 1, .batch = 4, .threads = 1};
+
+	use_gpu();
+	rng = 3;
+	used = 0;
+	for (int k = 0; k < BOTH; k++) {
+		device[k] = (struct device){.ops = k == CPU ? &device_cpu : &device_cuda,
+					    .precision = k == CPU ? "float32" : precision,
+					    .key = 7,
+					    .lr = 0.25f};
+		worker[k] =
+			(struct worker){.size = 1, .trainers = 1, .dev = &device[k], .run = &run};
+		device[k].ops->open(&device[k], 1);
+	}
+}
+
+static void tear_down(void)
+{
+	for (size_t i = 0; i < used; i++)
+		for (int k = 0; k < BOTH; k++)
+			vec_free(pairs[i].v[k]);
+	for (int k = 0; k < BOTH; k++)
+		device[k].ops->close(&device[k]);
+}
+
+static bool is_bf16(void)
+{
+	return strcmp(device[GPU].precision, "bf16") == 0;
+}
+
+/* To the nearest, or the even of two. */
+static uint16_t bf16_of(float x)
+{
+	uint32_t bits;
+
+	memcpy(&bits, &x, sizeof bits);
+	return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+static float of_bf16(uint16_t x)
+{
+	uint32_t bits = (uint32_t)x << 16;
+	float y;
+
+	memcpy(&y, &bits, sizeof y);
+	return y;
+}
+
+static struct pair *pair_of(const float *x, size_t n, bool packed)
+{
+	struct pair *p = &pairs[used++];
+	float *rounded = must(calloc(n + 1, sizeof *rounded)),
+	      *bits = must(calloc(n + 1, sizeof *bits));
+
+	ck_assert_uint_le(used, PAIRS);
+	*p = (struct pair){.n = n, .packed = packed && is_bf16()};
+	for (size_t i = 0; i < n; i++) {
+		const uint16_t b = bf16_of(x[i]);
+
+		rounded[i] = p->packed ? of_bf16(b) : x[i];
+		memcpy((char *)bits + 2 * i, &b, sizeof b);
+	}
+	for (int k = 0; k < BOTH; k++) {
+		p->v[k] = vec_new(&worker[k], n);
+		vec_put(p->v[k], k == GPU && p->packed ? bits : rounded);
+	}
+	free(rounded);
+	free(bits);
+	return p;
+}
+
+static struct pair *random_pair(size_t n, bool packed)
+{
+	float *x = must(calloc(n + 1, sizeof *x));
+
+	for (size_t i = 0; i < n; i++)
+		x[i] = (float)rng_normal(&rng);
+	struct pair *p = pair_of(x, n, packed);
+
+	free(x);
+	return p;
+}
+
+static struct pair *activation(size_t n)
+{
+	return random_pair(n, true);
+}
+
+static struct pair *parameter(size_t n)
+{
+	return random_pair(n, false);
+}
+
+/* How far the devices are apart, as a part of the CPU's norm. */
+static double apart(const struct pair *p)
+{
+	float *x[BOTH];
+	double off = 0, all = 0;
+
+	for (int k = 0; k < BOTH; k++) {
+		x[k] = must(calloc(p->n + 1, sizeof(float)));
+		vec_get(p->v[k], x[k]);
+	}
+	for (size_t i = 0; i < p->n; i++) {
+		uint16_t b;
+		memcpy(&b, (char *)x[GPU] + 2 * i, sizeof b);
+		double y = p->packed ? of_bf16(b) : x[GPU][i], d = y - x[CPU][i];
+		off += d * d;
+		all += (double)x[CPU][i] * x[CPU][i];
+	}
+	for (int k = 0; k < BOTH; k++)
+		free(x[k]);
+	return all > 0 ? sqrt(off / all) : sqrt(off);
+}
+
+static void same(const char *what, const struct pair *p, double tolerance)
+{
+	double d = apart(p);
+
+	ck_assert_msg(d <= tolerance, "%s, %s: %g apart, allowed %g", device[GPU].precision, what,
+		      d, tolerance);
+}
+
+#define EACH(call) \
+	for (int k = 0; k < BOTH; k++) { \
+		call; \
+	}
+
+/* ---- Precisions ---------------------------------------------------------- */
+
+static const struct {
+	const char *name;
+	double tolerance;
+} precisions[] = {{"float32", 2e-6}, {"tf32", 2e-3}, {"bf16", 1e-2}};
+
+static void rows_of(size_t rows, size_t n, double tol)
+{
+	struct pair *y = activation(rows * n), *dy = activation(rows * n), *b = parameter(n),
+		    *t = activation(rows * n), *dt = activation(rows * n);
+
+	EACH(vec_relu(y->v[k], rows * n));
+	EACH(vec_relu_grad(dy->v[k], y->v[k], rows * n));
+	EACH(vec_add_bias(y->v[k], b->v[k], rows));
+	EACH(vec_tanh(t->v[k], rows * n));
+	EACH(vec_tanh_grad(dt->v[k], t->v[k], rows * n));
+	EACH(vec_sum_rows(b->v[k], dy->v[k], rows));
+	same("relu, bias", y, tol);
+	same("relu_grad", dy, tol);
+	same("tanh", t, tol);
+	same("tanh_grad", dt, tol);
+	same("sum_rows", b, tol);
+	EACH(vec_dropout(y->v[k], rows * n, 0.3f, 9));
+	same("dropout", y, tol);
+}
+
+static void linear_of(size_t rows, size_t in, size_t out, double tol)
+{
+	struct pair *x = activation(rows * in), *w = parameter(out * in),
+		    *y = activation(rows * out), *dy = activation(rows * out),
+		    *dw = parameter(out * in), *dx = activation(rows * in);
+
+	EACH(vec_gemm(y->v[k], false, x->v[k], true, w->v[k], rows, out, in));
+	EACH(vec_gemm(dw->v[k], true, dy->v[k], false, x->v[k], out, in, rows));
+	EACH(vec_gemm(dx->v[k], false, dy->v[k], false, w->v[k], rows, in, out));
+	same("linear", y, tol);
+	same("linear, weights", dw, tol);
+	same("linear, data", dx, tol);
+}
+
+static void losses_of(size_t rows, size_t n, double tol)
+{
+	struct pair *z = activation(rows * n), *e = activation(rows * n),
+		    *value = parameter(rows * n);
+	float *label = must(calloc(rows, sizeof *label));
+	struct tally got[BOTH];
+
+	for (size_t r = 0; r < rows; r++)
+		label[r] = (float)(r * 5 % n);
+	struct pair *target = pair_of(label, rows, false);
+
+	EACH(vec_softmax_xent(z->v[k], target->v[k], rows, n));
+	EACH(vec_mse(e->v[k], value->v[k], rows, n));
+	EACH(tally_take(&worker[k], &got[k]));
+	same("softmax_xent", z, tol);
+	same("mse", e, tol);
+	ck_assert_double_le(fabs(got[GPU].loss / got[CPU].loss - 1), 1e-5);
+	ck_assert_int_eq(got[GPU].correct, got[CPU].correct);
+	ck_assert_int_eq(got[GPU].rows, got[CPU].rows);
+	EACH(tally_take(&worker[k], &got[k]));
+	ck_assert(got[GPU].loss == 0 && got[GPU].correct == 0 && got[GPU].rows == 0);
+	free(label);
+}
+
+START_TEST(plain_operations)
+{
+	const double tol = precisions[_i].tolerance;
+
+	set_up(precisions[_i].name);
+	rows_of(6, 16, tol);
+	rows_of(5, 7, tol);
+	tear_down();
+	set_up(precisions[_i].name);
+	rows_of(3, 2100, tol); /* more columns than a block has threads */
+	rows_of(3, 301, tol);
+	tear_down();
+	set_up(precisions[_i].name);
+	linear_of(9, 24, 16, tol);
+	tear_down();
+	set_up(precisions[_i].name);
+	linear_of(3, 5, 7, tol);
+	losses_of(70, 10, tol);
+	losses_of(3, 41, tol);
+	tear_down();
+}
+END_TEST
+
+START_TEST(batches)
+{
+	enum { N = 30, ROWS = 1000 };
+	const struct image m = {5, 3, 3};
+	const size_t f = image_size(m);
+	uint8_t *bytes = must(calloc(N, f));
+	float target[N], mean[5 * 3 * 3];
+	int32_t index[ROWS];
+
+	set_up(precisions[_i].name);
+	for (size_t i = 0; i < N * f; i++)
+		bytes[i] = (uint8_t)rng_next(&rng);
+	for (size_t i = 0; i < N; i++)
+		target[i] = (float)i;
+	for (size_t i = 0; i < f; i++)
+		mean[i] = 0.1f * (float)i;
+	for (size_t i = 0; i < ROWS; i++)
+		index[i] = (int32_t)(i * 7 % N);
+	const struct data d = {.n = N, .features = f, .image = m, .bytes = bytes, .target = target};
+	const struct transform t = {.image = m, .mean = mean, .pad = 1, .flip = true, .key = 3};
+
+	for (int again = 0; again < 2; again++) { /* another set in the same place */
+		struct pair *x = activation(ROWS * f), *y = parameter(ROWS);
+
+		EACH(data_gather(&worker[k], &d, index, ROWS, &t, x->v[k], y->v[k]));
+		same("batch", x, precisions[_i].tolerance);
+		same("targets", y, 0);
+		for (size_t i = 0; i < N * f; i++)
+			bytes[i] = (uint8_t)rng_next(&rng);
+	}
+	free(bytes);
+	tear_down();
+}
+END_TEST
+
+static void conv_of(struct image in, size_t out, struct window win, size_t rows, double tol)
+{
+	const struct image m = image_after(in, win, out);
+	struct pair *x = activation(rows * image_size(in)), *y = activation(rows * image_size(m)),
+		    *dy = activation(rows * image_size(m)), *dx = activation(rows * image_size(in)),
+		    *w = parameter(out * win.size * win.size * in.channels), *b = parameter(out),
+		    *dw = parameter(w->n), *db = parameter(out);
+
+	EACH(struct conv *c = conv_new(&worker[k], in, out, win, true, true, rows);
+	     conv_forward(c, y->v[k], x->v[k], w->v[k], b->v[k], rows);
+	     conv_backward_weight(c, dw->v[k], db->v[k], x->v[k], dy->v[k], rows);
+	     conv_backward_data(c, dx->v[k], dy->v[k], w->v[k], true, rows);
+	     /* weights that have changed since */
+	     vec_scale(w->v[k], 0.5f);
+	     conv_backward_data(c, dx->v[k], dy->v[k], w->v[k], true, rows); conv_free(c));
+	same("conv", y, tol);
+	same("conv, weights", dw, tol);
+	same("conv, bias", db, tol);
+	same("conv, data", dx, tol);
+}
+
+static void norm_of(struct image in, bool relu, bool adds, size_t rows, double tol)
+{
+	const size_t n = rows * image_size(in);
+	struct pair *x = activation(n), *y = activation(n), *z = activation(n),
+		    *add = activation(n), *dy = activation(n), *dx = activation(n),
+		    *scale = parameter(2 * in.channels), *running = parameter(2 * in.channels),
+		    *dscale = parameter(2 * in.channels);
+
+	EACH(struct norm *m = norm_new(&worker[k], in, relu, adds, rows); /* keep variances > 0 */
+	     vec_fill(running->v[k], 0.5f);
+	     norm_forward(m, y->v[k], x->v[k], add->v[k], scale->v[k], running->v[k], true, rows);
+	     norm_backward(m, dx->v[k], dscale->v[k], dy->v[k], x->v[k], y->v[k], scale->v[k],
+			   rows);
+	     norm_forward(m, z->v[k], x->v[k], add->v[k], scale->v[k], running->v[k], false, rows);
+	     norm_free(m));
+	same("norm", y, tol);
+	same("norm, running", running, 1e-5);
+	same("norm, scale", dscale, tol);
+	same("norm, data", dx, tol);
+	same("norm, added", dy, adds || !relu ? tol : 1e-30);
+	same("norm, judged", z, tol);
+}
+
+static void pool_of(struct image in, struct window win, bool average, size_t rows, double tol)
+{
+	const struct image m = image_after(in, win, in.channels);
+	struct pair *x = activation(rows * image_size(in)), *y = activation(rows * image_size(m)),
+		    *dy = activation(rows * image_size(m)), *dx = activation(rows * image_size(in));
+
+	EACH(vec_relu(x->v[k], x->n)); /* ties */
+	EACH(struct pool *p = pool_new(&worker[k], in, win, average, rows);
+	     pool_forward(p, y->v[k], x->v[k], rows);
+	     pool_backward(p, dx->v[k], dy->v[k], x->v[k], y->v[k], rows); pool_free(p));
+	same("pool", y, tol);
+	same("pool, data", dx, tol);
+}
+
+static void shortcut_of(struct image in, size_t stride, size_t out, size_t rows)
+{
+	const size_t n = rows * ((in.height + stride - 1) / stride) *
+			 ((in.width + stride - 1) / stride) * out;
+	struct pair *x = activation(rows * image_size(in)), *y = activation(n),
+		    *dx = activation(rows * image_size(in));
+
+	EACH(vec_shortcut(y->v[k], x->v[k], in, stride, out, rows));
+	EACH(vec_shortcut_grad(dx->v[k], y->v[k], in, stride, out, rows));
+	same("shortcut", y, 0);
+	same("shortcut, data", dx, 0);
+}
+
+/* From the fourth on in bf16, of which cuDNN then has no convolution of odd channels. */
+START_TEST(image_operations)
+{
+	const struct {
+		struct image in;
+		size_t out;
+	} row[] = {{{6, 5, 8}, 24}, {{7, 4, 3}, 5}};
+	const size_t which =
+		_i / 2 < (int)COUNT(precisions) ? (size_t)_i / 2 : COUNT(precisions) - 1;
+	const double tol = precisions[which].tolerance;
+	const struct image in = row[_i % 2].in;
+
+	if (_i / 2 == (int)COUNT(precisions))
+		setenv("FAKE_CUDA_CHANNELS", "8", 1);
+	set_up(precisions[which].name);
+	conv_of(in, row[_i % 2].out, (struct window){3, 2, 1}, 3, tol);
+	conv_of(in, row[_i % 2].out, (struct window){3, 2, 1}, 2, tol);
+	shortcut_of(in, 2, row[_i % 2].out, 3);
+	tear_down();
+	set_up(precisions[which].name);
+	pool_of(in, (struct window){3, 2, 1}, false, 3, tol);
+	pool_of(in, (struct window){2, 2, 0}, true, 3, tol);
+	norm_of(in, true, false, 5, tol);
+	tear_down();
+	set_up(precisions[which].name);
+	norm_of(in, true, true, 5, tol);
+	norm_of(in, false, false, 70, tol);
+	tear_down();
+}
+END_TEST
+
+/* ---- Graphs ---------------------------------------------------------------- */
+
+struct body {
+	struct pair *p, *g, *drops;
+	int calls;
+};
+
+static void step_once(void *ctx)
+{
+	struct body *b = ctx;
+
+	b->calls++;
+	for (int k = 0; k < BOTH; k++) {
+		vec_fill(b->drops->v[k], 1);
+		vec_dropout(b->drops->v[k], b->drops->n, 0.5f, 4);
+		if (device[k].replaying)
+			device[k].ops->mark(&device[k], 1);
+		vec_sgd(b->p->v[k], NULL, b->g->v[k], device[k].lr, 0, 0, 1);
+	}
+}
+
+/* The body is called twice for a key; every launch has its own learning rate and key, and marks
+ * places that can be waited for. The CPU's part of the body then has to be done here. */
+START_TEST(graphs_are_kept)
+{
+	enum { STEPS = 5, N = 3000 };
+	float *host;
+
+	set_up("float32");
+	struct body b = {.p = parameter(N), .g = parameter(N), .drops = parameter(N)};
+
+	host = device[GPU].ops->peer->pinned_new(&device[GPU], N);
+	for (int i = 0; i < STEPS; i++) {
+		const int before = b.calls;
+
+		for (int k = 0; k < BOTH; k++) {
+			device[k].lr = 0.1f * (float)(i + 1);
+			device[k].key = (uint64_t)i;
+		}
+		device[GPU].ops->replay(&device[GPU], 11, step_once, &b);
+		ck_assert(!device[GPU].replaying);
+		ck_assert_int_eq(b.calls - before, i < 2);
+		if (b.calls == before) {
+			vec_fill(b.drops->v[CPU], 1);
+			vec_dropout(b.drops->v[CPU], N, 0.5f, 4);
+			vec_sgd(b.p->v[CPU], NULL, b.g->v[CPU], device[CPU].lr, 0, 0, 1);
+		}
+		device[GPU].ops->await(&device[GPU], 1);
+		device[GPU].ops->peer->fetch(&device[GPU], host, b.drops->v[GPU]->data, N);
+		ck_assert_mem_eq(host, b.drops->v[CPU]->data, N * sizeof *host);
+		same("kept step", b.p, 1e-6);
+	}
+	device[GPU].ops->replay(&device[GPU], 12, step_once, &b); /* another key begins anew */
+	ck_assert_int_eq(b.calls, 3);
+	device[GPU].ops->peer->pinned_free(&device[GPU], host);
+	tear_down();
+}
+END_TEST
+
+/* ---- Peers ----------------------------------------------------------------- */
+
+static const enum pass_kind kinds[] = {PASS_READ, PASS_SYNC, PASS_ELASTIC, PASS_PUSH};
+
+/* A pass beside the host's, on floats at odd places: what it writes, and what it leaves alone. */
+static void one_pass(const struct updater *updater, struct pass pass, bool in_is_out)
+{
+	enum { N = 1001, ROOM = N + 4, FIRST = 3 };
+	const struct table_rules rules = {.rows = N, .columns = 1, .updater = updater};
+	struct pair *all[6]; /* w, state, own, pulled, in, out */
+	float *at[BOTH][COUNT(all)];
+
+	for (size_t i = 0; i < COUNT(all); i++) {
+		all[i] = parameter(ROOM);
+		for (int k = 0; k < BOTH; k++)
+			at[k][i] = all[i]->v[k]->data + FIRST;
+	}
+	for (int k = 0; k < BOTH; k++) { /* sums of squares, and in that may be out */
+		float zeros[ROOM] = {0};
+		vec_put(all[1]->v[k], zeros);
+		vec_put(all[2]->v[k], zeros);
+		if (in_is_out)
+			at[k][4] = at[k][5];
+		if (pass.kind != PASS_PUSH)
+			at[k][4] = NULL;
+		else if (!pass.pull && !in_is_out)
+			at[k][5] = NULL;
+	}
+	for (int round = 0; round < 2; round++) {
+		float **c = at[CPU], **g = at[GPU];
+
+		pass_apply(&rules, &pass, c[0], c[1], c[2], c[3], c[4], c[5], N);
+		device[GPU].ops->peer->pass(&device[GPU], &rules, &pass, g[0], g[1], g[2], g[3],
+					    g[4], g[5], N);
+	}
+	for (size_t i = 0; i < COUNT(all); i++)
+		same(updater->name, all[i], 1e-6);
+	tear_down();
+}
+
+START_TEST(passes_are_the_hosts)
+{
+	const struct updater *updater = updaters[_i];
+
+	for (size_t i = 0; i < COUNT(kinds); i++)
+		for (int how = 0; how < 4; how++) {
+			set_up("float32");
+			one_pass(updater,
+				 (struct pass){.kind = kinds[i],
+					       .pull = how & 1,
+					       .staleness = 2,
+					       .by = {.scale = 0.5f,
+						      .lr = 0.1f,
+						      .momentum = 0.9f,
+						      .rho = 0.2f,
+						      .lambda = 0.3f}},
+				 how & 2);
+		}
+}
+END_TEST
+
+START_TEST(peers_are_summed)
+{
+	enum { N = 1003, K = 5 };
+	set_up("float32");
+	for (int odd = 0; odd < 2; odd++) {
+		struct pair *x[K];
+		const float *at[K];
+		float *mine = must(calloc(N, sizeof *mine)), *want = must(calloc(N, sizeof *want));
+
+		for (int i = 0; i < K; i++) {
+			x[i] = parameter(N);
+			at[i] = x[i]->v[GPU]->data + odd;
+		}
+		for (int i = 0; i < N - odd; i++) {
+			for (int j = 0; j < K; j++)
+				want[i] += x[j]->v[CPU]->data[i + odd];
+			want[i] *= 0.25f;
+		}
+		device[GPU].ops->peer->sum(&device[GPU], x[2]->v[GPU]->data + odd, at, K, 0.25f,
+					   N - odd);
+		device[GPU].ops->get(&device[GPU], mine, x[2]->v[GPU]->data + odd,
+				     (size_t)(N - odd));
+		ck_assert_mem_eq(mine, want, (size_t)(N - odd) * sizeof *mine);
+		free(mine);
+		free(want);
+	}
+	tear_down();
+}
+END_TEST
+
+Suite *cuda_suite(void)
+{
+	Suite *s = suite_create("cuda");
+	TCase *t = tcase_create("cuda");
+	int n = 0;
+
+	if (!have_gpu())
+		return s; /* the gpu suite says so */
+	while (updaters[n])
+		n++;
+	tcase_set_timeout(t, 120);
+	tcase_add_loop_test(t, plain_operations, 0, COUNT(precisions));
+	tcase_add_loop_test(t, batches, 0, COUNT(precisions));
+	tcase_add_loop_test(t, image_operations, 0, 2 * (COUNT(precisions) + 1));
+	tcase_add_test(t, graphs_are_kept);
+	tcase_add_loop_test(t, passes_are_the_hosts, 0, n);
+	tcase_add_test(t, peers_are_summed);
+	suite_add_tcase(s, t);
+	return s;
+}

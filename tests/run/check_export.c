@@ -1,0 +1,472 @@
+/*
+ * check_export.c - what other programs get of the results, and what comes in from another machine's
+ * database.
+ */
+#include "results/share/share.h"
+#include "tests/suites.h"
+#include "tests/trained.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char output[1 << 16];
+
+/* ---- Databases made by SQL, and commands on them ------------------------------ */
+
+static char *in_folder(const char *name)
+{
+	return sentence("%s/%s", folder, name);
+}
+
+static void sql_in(const char *file, const char *text)
+{
+	char *path = in_folder(file), *wrong = NULL;
+	sqlite3 *db;
+
+	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
+	sqlite3_exec(db, text, NULL, NULL, &wrong);
+	ck_assert_msg(!wrong, "%s: %s", text, wrong);
+	sqlite3_close(db);
+	free(path);
+}
+
+/* The first column of the first row. */
+static void expect(const char *file, const char *query, const char *want)
+{
+	char *path = in_folder(file);
+	sqlite3 *db;
+	sqlite3_stmt *q;
+
+	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
+	ck_assert_msg(sqlite3_prepare_v2(db, query, -1, &q, NULL) == SQLITE_OK, "%s: %s", query,
+		      sqlite3_errmsg(db));
+	ck_assert_int_eq(sqlite3_step(q), SQLITE_ROW);
+	const char *got = (const char *)sqlite3_column_text(q, 0);
+	ck_assert_msg(got && strcmp(got, want) == 0, "%s: wanted %s, got %s", query, want, got);
+	sqlite3_finalize(q);
+	sqlite3_close(db);
+	free(path);
+}
+
+static void new_database(const char *file)
+{
+	struct store *s;
+	char *path = in_folder(file), *wrong = store_open(&s, path, STORE_WRITE);
+
+	ck_assert_msg(!wrong, "%s", wrong);
+	store_close(s);
+	free(path);
+}
+
+#define RUN_COLUMNS \
+	"status, config_hash, workload, strategy, workers, servers, sync_every, barrier_every, " \
+	"epochs, " \
+	"batch, lr, lr_schedule, momentum, weight_decay, reduce, lr_scale, seed, device, " \
+	"platform, " \
+	"threads, straggle, target_accuracy"
+#define RUN_VALUES(status, strategy, seed) \
+	"'" status "', 'h" #seed "', 'mlp', '" strategy \
+	"', 2, 0, 1, 1, 2, 32, 0.1, 'constant', 0, 0, " \
+	"'mean', 'none', " #seed ", 'cpu', 'mpi', 1, 0, 0"
+
+/* Runs 11 and 12 of host `alpha`, of which 12 diverged; 13 goes on; 20 repeats 11, simulated with a
+ * calibration; 21 repeats one that is not there. Of 11: epochs, ranks, an option, a baseline, ...
+ */
+static const char alpha[] =
+	"INSERT INTO calibration (id, made, host, device, precision, threads, workload, "
+	"workload_options, "
+	"batch, params, workers) VALUES (5, '2026-01-01T00:00:00Z', 'alpha', 'cpu', 'float32', 1, "
+	"'mlp', "
+	"'', 32, 7, 2);"
+	"INSERT INTO calibration_point VALUES (5, 'step', 0, 0.25);"
+	"INSERT INTO run (id, label, " RUN_COLUMNS ") VALUES "
+	"(11, 'a,\"b\"' || char(10) || '<c>', " RUN_VALUES(
+		"done", "asgd",
+		1) "), "
+		   "(12, '', " RUN_VALUES("diverged", "asgd", 2) "), (13, '', " RUN_VALUES(
+			   "running", "asgd",
+			   3) "), "
+			      "(20, '', " RUN_VALUES("done", "asgd", 4) "), (21, '', " RUN_VALUES(
+				      "done", "asgd",
+				      5) ");"
+					 "UPDATE run SET host = 'alpha', cpu = 'a cpu', pid = 100 "
+					 "+ id, "
+					 "started = '2026-01-02T03:04:05Z', finished = "
+					 "'2026-01-02T03:04:09Z';"
+					 "UPDATE run SET sim_replay = 11, calibration_id = 5, "
+					 "platform = 'sim', sim_platform = 'local' "
+					 "WHERE id = 20;"
+					 "UPDATE run SET sim_replay = 3, platform = 'sim', "
+					 "sim_platform = 'local' WHERE id = 21;"
+					 "INSERT INTO run_option VALUES (11, 'workload', 'hidden', "
+					 "'64');"
+					 "INSERT INTO epoch (run_id, epoch, seconds, test_loss, "
+					 "test_accuracy, bytes_sent) VALUES "
+					 "(11, 0, 0, 2.5, 0.125, 0), (11, 1, 2, 1.5, 0.75, 640), "
+					 "(11, 2, 1.5, 0.75, 0.875, 640), "
+					 "(12, 1, 2, 9e999, 0.125, 640), (20, 1, 1, 1, 0.5, 1), "
+					 "(21, 1, 1, 1, 0.5, 1);"
+					 "INSERT INTO rank_epoch (run_id, epoch, rank, seconds) "
+					 "VALUES (11, 1, 0, 2), (11, 1, 1, 2);"
+					 "INSERT INTO staleness VALUES (11, 1, 3, 9);"
+					 "INSERT INTO arrival VALUES (11, 0, 0, 0, 1, 'push');"
+					 "INSERT INTO event (run_id, rank, seq, epoch, step, name, "
+					 "start_s, duration_s) "
+					 "VALUES (11, 0, 0, 1, 1, 'compute', 0, 1);"
+					 "INSERT INTO baseline (name, cell, seed, made, config, "
+					 "options, config_hash, run_id) VALUES "
+					 "('main', 'c', 1, 'then', 'asgd 2w', '{}', 'h1', 11), "
+					 "('other', 'c', 1, 'then', 'asgd 2w', '{}', 'h1', NULL);";
+
+static void command(const char *words, int want, const char *says)
+{
+	char *line = sentence("cd %s && $OLDPWD/mvbench %s 2>&1", folder, words);
+	int status = command_output(line, output, sizeof output);
+
+	ck_assert_msg(status == want && strstr(output, says),
+		      "%s: status %d, wanted %d and \"%s\":\n%s", words, status, want, says,
+		      output);
+	free(line);
+}
+
+static unsigned char *read_all(const char *name, size_t *n)
+{
+	char *path = in_folder(name);
+	FILE *f = fopen(path, "rb");
+	unsigned char *bytes = must(calloc(1, 1 << 16));
+
+	ck_assert_msg(f, "%s", path);
+	*n = fread(bytes, 1, (1 << 16) - 1, f);
+	fclose(f);
+	free(path);
+	return bytes;
+}
+
+static void expect_file(const char *name, const char *want)
+{
+	size_t n;
+	unsigned char *got = read_all(name, &n);
+
+	ck_assert_str_eq((char *)got, want);
+	free(got);
+}
+
+/* ---- Exports -------------------------------------------------------------------- */
+
+START_TEST(tables_as_text)
+{
+	new_database("a.db");
+	sql_in("a.db", alpha);
+	command("export --db=a.db --table=epochs --where='id = 11 AND 1' --out=epochs.csv", EXIT_OK,
+		"");
+	expect_file(
+		"epochs.csv",
+		"run_id,epoch,seconds,compute_s,comm_s,wait_s,train_loss,train_accuracy,test_loss,"
+		"test_accuracy,bytes_sent,staleness_mean,staleness_max,pushes,dropped\r\n"
+		"11,0,0,,,,,,2.5,0.125,0,,,,\r\n"
+		"11,1,2,,,,,,1.5,0.75,640,,,,\r\n"
+		"11,2,1.5,,,,,,0.75,0.875,640,,,,\r\n");
+	command("export --db=a.db --where=id=11", EXIT_OK, "\"a,\"\"b\"\"\n<c>\"");
+	command("export --db=a.db --format=jsonl --where=id=11", EXIT_OK,
+		"\"label\": \"a,\\\"b\\\"\\u000a<c>\"");
+	ck_assert(strstr(output, "\"test_accuracy\": 0.875") && strchr(output, '\n')[1] == '\0');
+	/* what is not finite is no number in JSON */
+	command("export --db=a.db --format=jsonl --table=epochs --where=id=12", EXIT_OK,
+		"\"test_loss\": null, \"test_accuracy\": 0.125");
+	command("export --db=a.db --table=ranks", EXIT_OK, "11,1,1,2,");
+	command("export --db=a.db --table=options", EXIT_OK, "11,workload,hidden,64\r\n");
+	command("export --db=a.db --table=staleness", EXIT_OK, "11,1,3,9\r\n");
+	command("export --db=a.db --table=arrivals", EXIT_OK, "11,0,0,0,1,push\r\n");
+	command("export --db=a.db --table=events", EXIT_OK, "11,0,0,1,1,compute,0,1,");
+	command("export --db=a.db --table=options --label=nobody", EXIT_OK,
+		"run_id,part,name,value\r\n");
+	ck_assert_ptr_null(strstr(output, "hidden"));
+	command("export --db=a.db --table=rows", EXIT_USER, "--table=rows");
+	/* what is no UTF-8 makes no JSON that is none */
+	sql_in("a.db", "UPDATE run SET label = CAST(x'61ff62' AS TEXT) WHERE id = 11");
+	command("export --db=a.db --format=jsonl --where=id=11", EXIT_OK,
+		"\"label\": \"a\xef\xbf\xbd"
+		"b\"");
+	ck_assert_ptr_null(strchr(output, 0xff));
+	command("export --db=a.db --where=no", EXIT_USER, "--where=no");
+	command("export --db=a.db --format=mlflow", EXIT_USER, "--out=mlruns");
+	command("export --db=a.db --format=mlflow --out=a.db", EXIT_FAILED, "a.db is no folder");
+	command("export --db=a.db --out=no/file.csv", EXIT_FAILED, "--out=no/file.csv");
+	command("export --db=none.db", EXIT_USER, "none.db");
+}
+END_TEST
+
+/* RFC 3720, B.4, and the catalogue's check value; unmasked, as tensorflow/core/lib/hash/crc32c.h.
+ */
+static uint32_t plain_crc(const void *bytes, size_t n)
+{
+	uint32_t masked = tfrecord_crc(bytes, n) - 0xa282ead8;
+
+	return masked >> 17 | masked << 15;
+}
+
+START_TEST(checksums)
+{
+	unsigned char zeros[32] = {0}, ones[32], up[32], down[32];
+
+	for (int i = 0; i < 32; i++) {
+		ones[i] = 0xff;
+		up[i] = (unsigned char)i;
+		down[i] = (unsigned char)(31 - i);
+	}
+	ck_assert_uint_eq(plain_crc(zeros, 32), 0x8a9136aa);
+	ck_assert_uint_eq(plain_crc(ones, 32), 0x62a8ab43);
+	ck_assert_uint_eq(plain_crc(up, 32), 0x46dd794e);
+	ck_assert_uint_eq(plain_crc(down, 32), 0x113fdb5c);
+	ck_assert_uint_eq(plain_crc("123456789", 9), 0xe3069283);
+	ck_assert_uint_eq(tfrecord_crc("\x18\0\0\0\0\0\0\0", 8),
+			  0x224b7fa3 /* how such files begin */);
+}
+END_TEST
+
+static uint64_t little(const unsigned char *p, int bytes)
+{
+	uint64_t x = 0;
+
+	for (int i = bytes; i-- > 0;)
+		x = x << 8 | p[i];
+	return x;
+}
+
+/* The data of the record at *at, which moves past it; both checksums must be right. */
+static const unsigned char *record(const unsigned char *file, size_t n, size_t *at, size_t *length)
+{
+	const unsigned char *head = file + *at;
+
+	ck_assert_uint_le(*at + 12, n);
+	*length = (size_t)little(head, 8);
+	ck_assert_uint_le(*at + 12 + *length + 4, n);
+	ck_assert_uint_eq(little(head + 8, 4), tfrecord_crc(head, 8));
+	ck_assert_uint_eq(little(head + 12 + *length, 4), tfrecord_crc(head + 12, *length));
+	*at += 12 + *length + 4;
+	return head + 12;
+}
+
+static double number(const unsigned char *p)
+{
+	uint64_t bits = little(p, 8);
+	double x;
+
+	memcpy(&x, &bits, sizeof x);
+	return x;
+}
+
+START_TEST(events_for_tensorboard)
+{
+	static const char name[] = "runs/11-asgd-2w-seed1/events.out.tfevents.1767323045.alpha";
+	/* epoch 1 of run 11: its step, and a summary whose first value is a tag and a float */
+	static const unsigned char second[] = "\x10\x01\x2a\x79\x0a\x1d\x0a\x16"
+					      "accuracy/test_accuracy\x15\0\0\x40\x3f";
+	size_t n, again, at = 0, length;
+
+	new_database("a.db");
+	sql_in("a.db", alpha);
+	command("export --db=a.db --format=tensorboard --out=runs --where=\"status <> 'running'\"",
+		EXIT_OK, "runs: 4 runs");
+	unsigned char *file = read_all(name, &n);
+	const unsigned char *p = record(file, n, &at, &length);
+	ck_assert_uint_eq(length, 24);
+	ck_assert(p[0] == 0x09 && number(p + 1) == 1767323045);
+	ck_assert(memcmp(p + 9,
+			 "\x1a\x0d"
+			 "brain.Event:2",
+			 15) == 0);
+	record(file, n, &at, &length);
+	p = record(file, n, &at, &length);
+	ck_assert(p[0] == 0x09 && number(p + 1) == 1767323047);
+	for (size_t i = 0; i + 1 < sizeof second; i++)
+		ck_assert_msg(p[9 + i] == second[i] || i == 3, "byte %zu: %02x", i, p[9 + i]);
+	ck_assert_uint_eq(p[9 + 3], length - 9 - 4);
+	record(file, n, &at, &length);
+	ck_assert_uint_eq(at, n);
+	/* the same file again; what is not finite is left out */
+	command("export --db=a.db --format=tensorboard --out=runs", EXIT_OK, "runs: 5 runs");
+	unsigned char *same = read_all(name, &again);
+	ck_assert(n == again && memcmp(file, same, n) == 0);
+	free(same);
+	free(file);
+	file = read_all("runs/12-asgd-2w-seed2/events.out.tfevents.1767323045.alpha", &n);
+	ck_assert_ptr_null(memmem(file, n, "test_loss", 9));
+	ck_assert_ptr_nonnull(memmem(file, n, "test_accuracy", 13));
+	free(file);
+}
+END_TEST
+
+START_TEST(folders_for_mlflow)
+{
+	new_database("a.db");
+	sql_in("a.db", alpha);
+	sql_in("a.db", "UPDATE run SET hostfile = 'x' || char(10) || 'y' WHERE id = 11");
+	command("export --db=a.db --format=mlflow --out=ml --where=id=11", EXIT_OK, "ml: 1 run\n");
+	char *line = sentence(
+		"cd %s/ml/*/*/ && cat metrics/test_accuracy params/hostfile params/mlp.hidden "
+		"params/seed && echo && cat tags/mvbench.label tags/mlflow.runName && echo && "
+		"cat ../meta.yaml meta.yaml | grep -v ': \"/' && ls params/label metrics "
+		"2>/dev/null | wc -l",
+		folder);
+	command_output(line, output, sizeof output);
+	free(line);
+	const char *ids = strstr(output, "experiment_id: '");
+	ck_assert_ptr_nonnull(ids);
+	ck_assert_msg(strncmp(output,
+			      "1767323045000 0.125 0\n1767323047000 0.75 1\n1767323048500 0.875 2\n"
+			      "x\\ny641\na,\"b\"\n<c>11-asgd 2w-seed1\nexperiment_id: '",
+			      (size_t)(ids - output)) == 0,
+		      "%s", output);
+	ck_assert_msg(strstr(output, "\nname: \"mlp\"\nend_time: 1767323049000\n") &&
+			      strstr(output, "\nstart_time: 1767323045000\nstatus: 3\n") &&
+			      strstr(output, "\nrun_name: \"11-asgd 2w-seed1\"\n"),
+		      "%s", output);
+	command("export --db=a.db --format=mlflow --out=ml --where=id=11 && cp -r ml ml2 && "
+		"$OLDPWD/mvbench export --db=a.db --format=mlflow --out=ml --where=id=11 && diff "
+		"-r ml ml2 "
+		"&& rm -r ml2",
+		EXIT_OK, "1 run");
+}
+END_TEST
+
+/* ---- Imports -------------------------------------------------------------------- */
+
+START_TEST(runs_come_with_what_belongs_to_them)
+{
+	new_database("a.db");
+	sql_in("a.db", alpha);
+	new_database("b.db");
+	sql_in("b.db", "INSERT INTO run (" RUN_COLUMNS ") VALUES (" RUN_VALUES(
+			       "done", "serial", 1) ");"
+						    "INSERT INTO baseline (name, cell, seed, made, "
+						    "config, options, config_hash) VALUES "
+						    "('other', 'd', 1, 'now', 'x', '{}', 'y')");
+	command("import a.db --db=b.db", EXIT_OK,
+		"a.db: 4 new runs, 1 not ended and left out, 1 calibration, 1 baseline\n");
+	expect("b.db", "SELECT group_concat(id || ':' || ifnull(origin_id, '-'), ' ') FROM run",
+	       "1:- 2:11 3:12 4:20 5:21");
+	expect("b.db", "SELECT group_concat(status, ' ') FROM (SELECT status FROM run ORDER BY id)",
+	       "done done diverged done done");
+	expect("b.db", "SELECT label || host || pid FROM run WHERE id = 2", "a,\"b\"\n<c>alpha111");
+	expect("b.db",
+	       "SELECT origin LIKE '/%/a.db' AND imported GLOB '20*T*Z' FROM run WHERE id = 2",
+	       "1");
+	expect("b.db",
+	       "SELECT count(*) FROM run WHERE id > 1 AND (origin IS NULL OR imported IS NULL)",
+	       "0");
+	/* what refers to runs and calibrations follows them */
+	expect("b.db", "SELECT sim_replay || '/' || calibration_id FROM run WHERE id = 4", "2/1");
+	expect("b.db", "SELECT sim_replay FROM run WHERE id = 5", "-3");
+	expect("b.db", "SELECT value FROM calibration_point WHERE calibration_id = 1", "0.25");
+	expect("b.db", "SELECT run_id || config FROM baseline WHERE name = 'main'", "2asgd 2w");
+	expect("b.db", "SELECT group_concat(cell) FROM baseline WHERE name = 'other'", "d");
+	expect("b.db",
+	       "SELECT (SELECT count(*) FROM epoch) || (SELECT count(*) FROM rank_epoch WHERE "
+	       "run_id = 2) || "
+	       "(SELECT count(*) FROM staleness WHERE run_id = 2) || (SELECT count(*) FROM "
+	       "arrival) || "
+	       "(SELECT count(*) FROM event) || (SELECT value FROM run_option WHERE run_id = 2)",
+	       "6211164");
+	expect("b.db", "SELECT test_accuracy || ' ' || epoch_seconds FROM run_summary WHERE id = 2",
+	       "0.875 1.75");
+	expect("b.db", "SELECT count(*) FROM pragma_foreign_key_check", "0");
+	/* a second time nothing comes, on whatever ways; the source is as it was */
+	command("import a.db --db=b.db", EXIT_OK,
+		"a.db: 0 new runs, 4 here already, 1 not ended and left out, 1 baseline of a name");
+	command("import b.db --db=c.db", EXIT_OK, "b.db: 5 new runs, 1 calibration");
+	command("import a.db --db=c.db", EXIT_OK, "a.db: 0 new runs, 4 here already");
+	command("import b.db --db=a.db", EXIT_OK, "b.db: 1 new run, 4 here already");
+	expect("a.db", "SELECT count(*) FROM run", "6");
+	expect("b.db", "SELECT count(*) FROM calibration", "1");
+	expect("c.db", "SELECT origin LIKE '%/a.db' AND origin_id = 11 FROM run WHERE label <> ''",
+	       "1");
+	/* more runs there, of which some are chosen; a simulation brings what it repeats */
+	command("import a.db --db=d.db --where=\"platform = 'sim' AND seed = 4\"", EXIT_OK,
+		"a.db: 2 new runs");
+	expect("d.db",
+	       "SELECT group_concat(origin_id || '>' || ifnull(sim_replay, 0), ' ') FROM run",
+	       "11>0 20>1");
+}
+END_TEST
+
+START_TEST(older_and_newer_files)
+{
+	sql_in("old.db", tables_2);
+	sql_in("old.db",
+	       "INSERT INTO run (" RUN_COLUMNS ") VALUES (" RUN_VALUES("done", "asgd", 1) ")");
+	command("import old.db --db=new.db", EXIT_OK, "old.db: 1 new run\n");
+	expect("old.db", "PRAGMA user_version", "2");
+	expect("new.db", "SELECT table_home || precision FROM run", "sharedfloat32");
+	command("import old.db --db=new.db", EXIT_OK, "old.db: 0 new runs, 1 here already\n");
+	sql_in("old.db", "PRAGMA user_version = 999");
+	command("import old.db --db=new.db", EXIT_USER, "schema 999");
+	command("import new.db --db=./new.db", EXIT_USER, "is the database to import into");
+	command("import none.db --db=new.db", EXIT_USER, "none.db cannot be read");
+	command("import . --db=new.db", EXIT_USER, "is a folder");
+	command("import --db=new.db", EXIT_USER, "another database is wanted");
+	command("import new.db --db=b.db --where=no", EXIT_USER, "--where=no");
+	char *path = in_folder("text.db");
+	FILE *f = fopen(path, "w");
+	fputs("some text\n", f);
+	fclose(f);
+	free(path);
+	command("import text.db --db=new.db", EXIT_USER,
+		"is not a results database: name another file\n");
+	ck_assert_int_eq(system("ls /tmp/mvbench-import-* 2>/dev/null | wc -l | grep -q '^0$'"), 0);
+}
+END_TEST
+
+/* All of it or nothing: another process holds the file, or it cannot grow. */
+START_TEST(what_goes_wrong_changes_nothing)
+{
+	new_database("a.db");
+	sql_in("a.db", alpha);
+	new_database("b.db");
+	char *path = in_folder("b.db");
+	sqlite3 *db;
+	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
+	ck_assert_int_eq(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+	command("import a.db --db=b.db", EXIT_USER, "b.db is locked by another process");
+	sqlite3_close(db);
+	free(path);
+	sql_in("a.db",
+	       "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 20000) "
+	       "INSERT INTO arrival SELECT 11, 1, 0, i, 1, 'push' FROM n");
+	char *line = sentence("B=$PWD && cd %s && ulimit -f 400 && trap '' XFSZ && "
+			      "$B/mvbench import a.db --db=b.db 2>&1",
+			      folder);
+	ck_assert_int_eq(command_output(line, output, sizeof output), EXIT_USER);
+	ck_assert_msg(strstr(output, "room"), "%s", output);
+	free(line);
+	expect("b.db", "SELECT count(*) FROM run", "0");
+}
+END_TEST
+
+static void tear_down(void)
+{
+	char *folders = sentence("rm -rf %s/runs %s/ml", folder, folder);
+
+	ck_assert_int_eq(system(folders), 0);
+	free(folders);
+	folder_free();
+}
+
+Suite *export_suite(void)
+{
+	Suite *s = suite_create("export");
+	TCase *c = tcase_create("export");
+
+	tcase_add_checked_fixture(c, folder_new, tear_down);
+	tcase_set_timeout(c, 60);
+	tcase_add_test(c, tables_as_text);
+	tcase_add_test(c, checksums);
+	tcase_add_test(c, events_for_tensorboard);
+	tcase_add_test(c, folders_for_mlflow);
+	tcase_add_test(c, runs_come_with_what_belongs_to_them);
+	tcase_add_test(c, older_and_newer_files);
+	tcase_add_test(c, what_goes_wrong_changes_nothing);
+	suite_add_tcase(s, c);
+	return s;
+}

@@ -1,0 +1,404 @@
+/*
+ * check_gate.c - what mvbench check decides by (the views gate_*): its tests against known
+ * distributions, and the share of false alarms over made baselines.
+ */
+#include "results/run/run.h"
+#include "tests/fixture.h"
+#include "tests/suites.h"
+
+#include <math.h>
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- SQL beside the store ------------------------------------------------- */
+
+static char *db_path(void)
+{
+	return sentence("%s/run.db", folder);
+}
+
+static void sql(const char *text)
+{
+	char *path = db_path(), *wrong = NULL;
+	sqlite3 *db;
+
+	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
+	sqlite3_exec(db, text, NULL, NULL, &wrong);
+	ck_assert_msg(!wrong, "%s: %s", text, wrong);
+	sqlite3_close(db);
+	free(path);
+}
+
+static double number(const char *text)
+{
+	char *path = db_path();
+	struct store *s;
+	double x = NAN;
+	char *wrong = store_open(&s, path, STORE_READ);
+
+	ck_assert_msg(!wrong, "%s", wrong);
+	wrong = query_numbers(s, text, NULL, 0, &x, 1);
+	ck_assert_msg(!wrong, "%s: %s", text, wrong);
+	store_close(s);
+	free(path);
+	return x;
+}
+
+static void near(double x, double want, double within)
+{
+	ck_assert_msg(fabs(x - want) <= within, "%.10g is not within %g of %.10g", x, within, want);
+}
+
+/* ---- Made baselines, and the runs that are held to them -------------------- */
+
+static sqlite3 *made;
+static sqlite3_stmt *insert[4];
+
+static void open_made(void)
+{
+	static const char *const text[] = {
+		"INSERT INTO baseline (name, cell, seed, made, config, options, config_hash, "
+		"test_size, test_accuracy, test_loss, train_loss) VALUES (?1, ?2, ?3, '', 'c', "
+		"'{\"workload\":\"mlp\"}', '', ?4, ?5, ?6, ?7)",
+		"INSERT INTO run (status, config_hash, workload, strategy, workers, servers, "
+		"sync_every, barrier_every, epochs, batch, lr, lr_schedule, momentum, "
+		"weight_decay, reduce, lr_scale, seed, device, platform, threads, straggle, "
+		"target_accuracy, test_size) VALUES ('done', '', 'mlp', 'serial', 1, 0, 1, 1, 1, "
+		"1, 0.1, 'constant', 0, 0, 'mean', 'none', ?3, 'cpu', 'mpi', 1, 0, 0, ?4)",
+		"INSERT INTO epoch (run_id, epoch, test_accuracy, test_loss, train_loss) VALUES "
+		"((SELECT max(id) FROM run), 1, ?5, ?6, ?7)",
+		"INSERT INTO checked SELECT ?1, ?2, ?3, max(id), '' FROM run"};
+	char *path = db_path();
+	struct store *s;
+	char *wrong = store_open(&s, path, STORE_WRITE);
+
+	ck_assert_msg(!wrong, "%s", wrong);
+	store_close(s);
+	ck_assert_int_eq(sqlite3_open(path, &made), SQLITE_OK);
+	for (int i = 0; i < 4; i++)
+		ck_assert_msg(sqlite3_prepare_v2(made, text[i], -1, &insert[i], NULL) == SQLITE_OK,
+			      "%s", sqlite3_errmsg(made));
+	sqlite3_exec(made, "BEGIN", NULL, NULL, NULL);
+	free(path);
+}
+
+static void close_made(void)
+{
+	ck_assert_int_eq(sqlite3_exec(made,
+				      "INSERT INTO gate_limit SELECT DISTINCT name, 0.01, 0.0005, "
+				      "0.01, 0 FROM baseline; COMMIT",
+				      NULL, NULL, NULL),
+			 SQLITE_OK);
+	for (int i = 0; i < 4; i++)
+		sqlite3_finalize(insert[i]);
+	sqlite3_close(made);
+}
+
+struct figures {
+	double accuracy, loss, train; /* NaN = none */
+};
+
+static void put(int i, const char *name, const char *cell, int seed, struct figures x)
+{
+	const double figure[] = {x.accuracy, x.loss, x.train};
+
+	sqlite3_bind_text(insert[i], 1, name, -1, SQLITE_TRANSIENT);
+	sqlite3_bind_text(insert[i], 2, cell, -1, SQLITE_TRANSIENT);
+	sqlite3_bind_int(insert[i], 3, seed);
+	sqlite3_bind_int(insert[i], 4, 1000);
+	for (int k = 0; k < 3; k++)
+		if (isnan(figure[k]))
+			sqlite3_bind_null(insert[i], 5 + k);
+		else
+			sqlite3_bind_double(insert[i], 5 + k, figure[k]);
+	ck_assert_msg(sqlite3_step(insert[i]) == SQLITE_DONE, "%s", sqlite3_errmsg(made));
+	sqlite3_reset(insert[i]);
+}
+
+static void put_base(const char *name, const char *cell, int seed, struct figures x)
+{
+	put(0, name, cell, seed, x);
+}
+
+static void put_now(const char *name, const char *cell, int seed, struct figures x)
+{
+	for (int i = 1; i < 4; i++)
+		put(i, name, cell, seed, x);
+}
+
+static struct figures loss(double x)
+{
+	return (struct figures){NAN, x, NAN};
+}
+
+/* ---- The tests ------------------------------------------------------------ */
+
+/* n seeds whose losses rose so that their t is this: deviations of +-1, and 0 for an odd one. */
+static void put_t(const char *name, int n, double t)
+{
+	double mean = t / sqrt(n % 2 ? n : n - 1);
+
+	for (int i = 0; i < n; i++) {
+		double deviation = n % 2 && i == n - 1 ? 0 : i % 2 ? 1 : -1;
+		put_base(name, "c", i, loss(100));
+		put_now(name, "c", i, loss(100 + mean + deviation));
+	}
+}
+
+/* Of published tables: df, t, and the share above. */
+static const struct {
+	int df;
+	double t, above;
+} quantiles[] = {
+	{1, 1, 0.25},          {1, 6.313752, 0.05},    {1, 63.656741, 0.005},
+	{2, 0.816497, 0.25},   {2, 6.964557, 0.01},    {3, 5.840909, 0.005},
+	{4, 2.131847, 0.05},   {4, 8.610302, 0.0005},  {5, 4.032143, 0.005},
+	{6, -1.439756, 0.9},   {7, 2.997952, 0.01},    {9, 0, 0.5},
+	{10, 1.812461, 0.05},  {10, 4.586894, 0.0005}, {30, 3.385185, 0.001},
+	{60, 2.660283, 0.005}, {120, 1.979930, 0.025}, {120, -2.617421, 0.995},
+};
+
+START_TEST(student_is_student)
+{
+	char name[16], text[128];
+
+	open_made();
+	for (size_t i = 0; i < COUNT(quantiles); i++) {
+		snprintf(name, sizeof name, "q%zu", i);
+		put_t(name, quantiles[i].df + 1, quantiles[i].t);
+	}
+	close_made();
+	for (size_t i = 0; i < COUNT(quantiles); i++) {
+		snprintf(text, sizeof text, "SELECT df FROM gate_test WHERE name = 'q%zu'", i);
+		near(number(text), quantiles[i].df, 0);
+		snprintf(text, sizeof text, "SELECT t FROM gate_test WHERE name = 'q%zu'", i);
+		near(number(text), quantiles[i].t, 1e-9);
+		snprintf(text, sizeof text, "SELECT p FROM gate_test WHERE name = 'q%zu'", i);
+		near(number(text), quantiles[i].above, 2e-6 * (quantiles[i].above + 0.01) * 100);
+		snprintf(text, sizeof text,
+			 "SELECT p + p_better FROM gate_test WHERE name = 'q%zu'", i);
+		near(number(text), 1, 1e-12);
+	}
+}
+END_TEST
+
+/* An interval of 95 % just reaches zero where the share above is 0.025. */
+START_TEST(intervals_agree_with_the_tests)
+{
+	char name[16];
+
+	open_made();
+	for (int df = 1; df <= 60; df++) {
+		snprintf(name, sizeof name, "d%d", df);
+		put_t(name, df + 1, 3);
+	}
+	close_made();
+	/* half an interval is a quantile times worse / t; the test of that very quantile: */
+	char *path = db_path();
+	sqlite3_stmt *q;
+	double quantile[61] = {0};
+	ck_assert_int_eq(sqlite3_open(path, &made), SQLITE_OK);
+	sqlite3_prepare_v2(made, "SELECT df, (high - worse) / (worse / t) FROM gate_test", -1, &q,
+			   NULL);
+	while (sqlite3_step(q) == SQLITE_ROW)
+		quantile[sqlite3_column_int(q, 0)] = sqlite3_column_double(q, 1);
+	sqlite3_finalize(q);
+	sqlite3_close(made);
+	remove(path);
+	free(path);
+	open_made();
+	for (int df = 1; df <= 60; df++) {
+		snprintf(name, sizeof name, "d%d", df);
+		put_t(name, df + 1, quantile[df]);
+	}
+	close_made();
+	near(number("SELECT count(*) FROM gate_test"), 60, 0);
+	near(number("SELECT max(abs(p - 0.025)) FROM gate_test"), 0, 2e-7);
+}
+END_TEST
+
+/* Other seeds: Welch's t, computed by hand in 50 digits. */
+START_TEST(other_seeds_are_unpaired)
+{
+	const double base[] = {1.0, 2.0, 3.0, 4.5}, now[] = {3.0, 5.5, 4.0, 8.0, 6.5};
+
+	open_made();
+	for (int i = 0; i < 4; i++)
+		put_base("w", "c", i, loss(base[i]));
+	for (int i = 0; i < 5; i++)
+		put_now("w", "c", 10 + i, loss(now[i]));
+	close_made();
+	near(number("SELECT paired FROM gate_test"), 0, 0);
+	near(number("SELECT worse FROM gate_test"), 2.775, 1e-12);
+	near(number("SELECT t FROM gate_test"), 2.395187632162459, 1e-12);
+	near(number("SELECT df FROM gate_test"), 6, 0);
+	near(number("SELECT p FROM gate_test"), 0.026822766915791787, 1e-12);
+}
+END_TEST
+
+/* Of four cells, one identical: that is no test, and the others' p count three times, twice, once,
+ * never falling. */
+START_TEST(many_tests_are_corrected)
+{
+	const double t[] = {5, 4.5, 1};
+	char cell[2] = "a";
+	double p[3];
+
+	open_made();
+	for (int c = 0; c < 4; c++, cell[0]++)
+		for (int i = 0; i < 4; i++) {
+			double rise = c < 3 ? t[c] / sqrt(3) + (i % 2 ? 1 : -1) : 0;
+			put_base("h", cell, i, loss(100));
+			put_now("h", cell, i, loss(100 + rise));
+			put_base("other", cell, i, loss(100)); /* has a count of its own */
+			put_now("other", cell, i, loss(100 + i));
+		}
+	close_made();
+	cell[0] = 'a';
+	for (int c = 0; c < 3; c++, cell[0]++) {
+		char *text =
+			sentence("SELECT p FROM gate_test WHERE name = 'h' AND cell = '%s'", cell);
+		p[c] = number(text);
+		free(text);
+	}
+	ck_assert(p[0] < p[1] && 2 * p[1] < 3 * p[0] + p[1]);
+	near(number("SELECT p_holm FROM gate_test WHERE name = 'h' AND cell = 'a'"), 3 * p[0],
+	     1e-12);
+	near(number("SELECT p_holm FROM gate_test WHERE name = 'h' AND cell = 'b'"),
+	     fmax(3 * p[0], 2 * p[1]), 1e-12);
+	near(number("SELECT p_holm FROM gate_test WHERE name = 'h' AND cell = 'c'"), p[2], 1e-12);
+	near(number("SELECT identical AND p_holm = 1 FROM gate_test WHERE name = 'h' AND cell = "
+		    "'d'"),
+	     1, 0);
+}
+END_TEST
+
+/* Three seeds whose accuracy moved by one test row in a thousand, all alike, prove nothing; losses
+ * that did are certain, and are worse only beyond the minimum. */
+START_TEST(equal_differences_are_handled)
+{
+	open_made();
+	for (int i = 0; i < 3; i++) {
+		put_base("z", "row", i, (struct figures){0.9 - 0.01 * i, NAN, NAN});
+		put_now("z", "row", i, (struct figures){0.899 - 0.01 * i, NAN, NAN});
+		put_base("z", "tiny", i, loss(2));
+		put_now("z", "tiny", i, loss(2.0078125));
+		put_base("z", "large", i, loss(2));
+		put_now("z", "large", i, loss(2.0625));
+		put_base("z", "less", i, loss(2));
+		put_now("z", "less", i, loss(1.9375));
+	}
+	for (int i = 0; i < 2; i++)
+		put_base("z", "lonely", i, loss(2));
+	put_now("z", "lonely", 0, loss(3));
+	close_made();
+	near(number("SELECT p > 0.02 AND p < 0.04 FROM gate_test WHERE cell = 'row'"), 1, 0);
+	near(number("SELECT p FROM gate_test WHERE cell = 'tiny'"), 0, 0);
+	near(number("SELECT p FROM gate_test WHERE cell = 'less'"), 1, 0);
+	expect_row("SELECT group_concat(cell || ' ' || verdict) FROM (SELECT * FROM gate_cell "
+		   "ORDER BY rank, cell)",
+		   "\"large worse,lonely untested,less better,row ok,tiny ok\"\r\n");
+	expect_row("SELECT group_concat(cell) FROM gate_cell WHERE fails ORDER BY cell",
+		   "\"large,lonely\"\r\n");
+	expect_row("SELECT base, now, change, interval, p FROM gate_line WHERE verdict = 'better'",
+		   "2,1.938,-3.13 %,-3.13 .. -3.13 %,<0.0001\r\n");
+}
+END_TEST
+
+/* ---- False alarms --------------------------------------------------------- */
+
+static double normal(uint64_t *state)
+{
+	double u = rng_uniform(state), v = rng_uniform(state);
+
+	return sqrt(-2 * log(1 - u)) * cos(2 * acos(-1) * v);
+}
+
+/* A run: what its seed does, which both sides share, and noise of its own; the three figures have
+ * some of it in common. */
+static struct figures draw(uint64_t *state, double shared, double worse)
+{
+	double common = 0.7 * normal(state) + shared;
+	double a = common + normal(state), l = common + normal(state), t = common + normal(state);
+
+	return (struct figures){0.8 - 0.004 * (a + worse), 1 + 0.02 * (l + worse),
+				1 + 0.02 * (t + worse)};
+}
+
+/* Baselines with 3 cells of 5 seeds, held to runs of the same code, or one cell to worse ones. */
+static void make_baselines(int n, bool paired, double worse, uint64_t state)
+{
+	char name[16], cell[2] = "a";
+
+	open_made();
+	for (int b = 0; b < n; b++) {
+		snprintf(name, sizeof name, "b%d", b);
+		for (cell[0] = 'a'; cell[0] < 'd'; cell[0]++)
+			for (int seed = 0; seed < 5; seed++) {
+				double shared = normal(&state);
+				double other = paired ? shared : normal(&state);
+				put_base(name, cell, seed, draw(&state, shared, 0));
+				put_now(name, cell, seed + (paired ? 0 : 100),
+					draw(&state, other, cell[0] == 'b' ? worse : 0));
+			}
+	}
+	close_made();
+}
+
+/* Baselines out of n that fail. */
+static double failures(double alpha)
+{
+	char *limit =
+		sentence("INSERT OR REPLACE INTO gate_limit SELECT DISTINCT name, %g, 0, 0, 0 "
+			 "FROM baseline",
+			 alpha);
+
+	sql(limit);
+	free(limit);
+	return number("SELECT count(*) FROM (SELECT name FROM gate_cell GROUP BY name HAVING "
+		      "max(fails))");
+}
+
+/* The share of baselines that unchanged code fails is alpha at most, whatever the number of tests;
+ * and not far below, or the test would see nothing. 500 draws: 4 standard deviations are allowed.
+ */
+START_TEST(false_alarms_are_as_rare_as_promised)
+{
+	make_baselines(500, _i, 0, 20260131 + (uint64_t)_i);
+	near(number("SELECT min(paired) FROM gate_test"), _i, 0);
+	near(number("SELECT count(*) FROM gate_test"), 500 * 9, 0);
+	double at_20 = failures(0.2), at_5 = failures(0.05), at_1 = failures(0.01);
+	ck_assert_msg(at_20 <= 100 + 4 * sqrt(100 * 0.8) && at_20 >= 38, "%g of 500 at 0.2", at_20);
+	ck_assert_msg(at_5 <= 25 + 4 * sqrt(25 * 0.95) && at_5 >= 6, "%g of 500 at 0.05", at_5);
+	ck_assert_msg(at_1 <= 5 + 4 * sqrt(5 * 0.99), "%g of 500 at 0.01", at_1);
+}
+END_TEST
+
+START_TEST(real_differences_are_seen)
+{
+	make_baselines(100, true, 10, 7);
+	double seen = failures(0.01);
+	ck_assert_msg(seen >= 75, "%g of 100", seen);
+	near(number("SELECT count(*) FROM gate_cell WHERE verdict = 'worse' AND cell <> 'b'"), 0,
+	     10);
+}
+END_TEST
+
+Suite *gate_suite(void)
+{
+	Suite *s = suite_create("gate");
+	TCase *c = tcase_create("decisions");
+
+	tcase_set_timeout(c, 60);
+	tcase_add_checked_fixture(c, folder_new, folder_free);
+	tcase_add_test(c, student_is_student);
+	tcase_add_test(c, intervals_agree_with_the_tests);
+	tcase_add_test(c, other_seeds_are_unpaired);
+	tcase_add_test(c, many_tests_are_corrected);
+	tcase_add_test(c, equal_differences_are_handled);
+	tcase_add_loop_test(c, false_alarms_are_as_rare_as_promised, 0, 2);
+	tcase_add_test(c, real_differences_are_seen);
+	suite_add_tcase(s, c);
+	return s;
+}

@@ -1,0 +1,311 @@
+/*
+ * check_help.c - help, the manual page and the completion of words say what the tables of the
+ * program say. Loops over all commands and topics, so new ones are tested too.
+ */
+#include "results/help/help.h"
+#include "tests/suites.h"
+#include "tests/trained.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { OUTPUT = 300000 };
+
+/* What mvbench says to these words, both streams; on the heap. */
+static char *said(int status, const char *words)
+{
+	char *command = sentence("./mvbench %s 2>&1", words), *out = must(malloc(OUTPUT));
+	int got = command_output(command, out, OUTPUT);
+
+	ck_assert_msg(got == status, "mvbench %s: status %d, not %d: %.2000s", words, got, status,
+		      out);
+	free(command);
+	return out;
+}
+
+static void ck_says(int status, const char *words, const char *text)
+{
+	char *out = said(status, words);
+
+	ck_assert_msg(strstr(out, text), "mvbench %s lacks \"%s\":\n%.2000s", words, text, out);
+	free(out);
+}
+
+/* ---- Topics -------------------------------------------------------------- */
+
+/* Tables are shown as schema.sql has them; all else is narrow. */
+static void ck_narrow(const char *name, char *text)
+{
+	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
+		ck_assert_msg(strlen(line) <= 100, "%s: %s", name, line);
+}
+
+START_TEST(every_topic_says_something)
+{
+	struct topic *all = topics_make();
+
+	for (const struct topic *t = all; t->name; t++) {
+		char *text = NULL;
+		size_t n = 0;
+		FILE *f = open_memstream(&text, &n);
+		ck_assert_msg(*t->name && *t->summary, "a %s without name or summary", t->kind);
+		char *name = sentence("%s:%s", t->kind, t->name);
+		ck_assert(topic_print(&(struct help){.f = f}, all, name));
+		free(name);
+		fclose(f);
+		ck_assert_msg(n > strlen(t->name) + 20, "%s %s: %s", t->kind, t->name, text);
+		if (strcmp(t->kind, "table") != 0)
+			ck_narrow(t->name, text);
+		free(text);
+	}
+	topics_free(all);
+}
+END_TEST
+
+START_TEST(there_is_a_topic_for_everything)
+{
+	struct topic *all = topics_make();
+	static const char *const some[] = {
+		"command:run",       "command:help",     "option:sync-every",
+		"option:easgd.beta", "option:where",     "option:mlp.hidden",
+		"strategy:asgd",     "updater:momentum", "workload:softmax",
+		"device:cpu",        "figure:speedup",   "platform:sim:titanx4",
+		"table:run",         "table:epoch",      "table:run_summary",
+		"page:exit-status",  "page:sweep-files", "page:database",
+		"--easgd.beta=0.5",  "--workers"};
+	for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
+		char *text = NULL;
+		size_t n = 0;
+		FILE *f = open_memstream(&text, &n);
+		ck_assert_msg(topic_print(&(struct help){.f = f}, all, some[i]), "%s", some[i]);
+		fclose(f);
+		free(text);
+	}
+	topics_free(all);
+}
+END_TEST
+
+START_TEST(topics_are_found_or_the_nearest_is_named)
+{
+	ck_says(0, "help sync-every", "It is column sync_every of table run.");
+	ck_says(0, "help --easgd.beta=0.3", "option of strategy easgd");
+	ck_says(0, "help momentum", "updater momentum");
+	ck_says(0, "help momentum", "--momentum=0 ");
+	ck_says(0, "help run", "mvbench help table:run");
+	ck_says(0, "help validation", "Columns: simulated_id, ");
+	ck_says(0, "help exit-status", "  130 ");
+	ck_says(0, "help strategies", "\n  easgd ");
+	ck_says(0, "help speedup allreduce", "strategy allreduce");
+	ck_says(0, "help", "mvbench COMMAND --help says more");
+	ck_says(2, "help asdg", "did you mean asgd?");
+	ck_says(2, "help easgd.beat", "did you mean easgd.beta?");
+	ck_says(2, "help --sync-evry", "did you mean sync-every?");
+	ck_says(2, "help zzzzzzzzzzzz", "mvbench help topics lists");
+	ck_says(2, "help --completion=zsh", "one of none, bash is wanted");
+	ck_says(2, "help --man=runn", "there is no such command");
+}
+END_TEST
+
+START_TEST(every_command_helps)
+{
+	for (const struct command *const *c = commands; *c; c++) {
+		char *words = sentence("%s --help", (*c)->name), *out = said(0, words);
+		char *usage = sentence("usage: mvbench %s %s\n", (*c)->name, (*c)->usage);
+		ck_assert_msg(strncmp(out, usage, strlen(usage)) == 0, "%s: %.2000s", words, out);
+		ck_assert_msg(*(*c)->summary && strlen((*c)->about) > 40, "%s", words);
+		for (const struct option *o = (*c)->options; o && o->name; o++) {
+			char *name = sentence("\n  --%s", o->name);
+			ck_assert_msg(strstr(out, name), "%s lacks%s", words, name);
+			ck_assert_msg(strlen(o->help) > 10, "%s%s", words, name);
+			ck_assert_ptr_eq(option_find((*c)->options, o->name), o);
+			free(name);
+		}
+		ck_assert_msg(!(*c)->run_options || strstr(out, "mvbench run --help") ||
+				      strstr(out, "\n  --workers="),
+			      "%s", words);
+		free(out);
+		free(words);
+		free(usage);
+	}
+}
+END_TEST
+
+/* ---- The manual page ----------------------------------------------------- */
+
+START_TEST(text_is_no_order_in_roff)
+{
+	char *text = NULL;
+	size_t n = 0;
+	FILE *f = open_memstream(&text, &n);
+	const struct help p = {.f = f, .roff = true};
+
+	help_words(&p, ".so /etc/passwd\n'x \\fB --y");
+	help_head(&p, 1, "a \"b\" .c");
+	help_row(&p, "--x=\"", ".z");
+	help_verbatim(&p, "one\n.two\n");
+	fclose(f);
+	ck_assert_str_eq(text, ".PP\n\\&.so /etc/passwd\n\\&\\(aqx \\efB \\-\\-y\n"
+			       ".SH \"a \\(dqb\\(dq .c\"\n"
+			       ".TP\n.B \"\\-\\-x=\\(dq\"\n\\&.z\n"
+			       ".PP\n.nf\none\n\\&.two\n.fi\n");
+	free(text);
+}
+END_TEST
+
+static void ck_orders(char *page)
+{
+	static const char *const orders[] = {".TH ", ".SH ", ".SS ", ".PP",
+					     ".TP",  ".B ",  ".nf",  ".fi"};
+	for (char *line = strtok(page, "\n"); line; line = strtok(NULL, "\n")) {
+		bool known = *line != '.' && *line != '\'';
+		for (size_t i = 0; i < sizeof orders / sizeof *orders; i++)
+			known |= strncmp(line, orders[i], strlen(orders[i])) == 0;
+		ck_assert_msg(known, "%s", line);
+	}
+}
+
+START_TEST(the_manual_has_all_commands_options_and_plugins)
+{
+	char *page = said(0, "help --man");
+
+	ck_assert_int_eq(strncmp(page, ".TH MVBENCH 1 ", 14), 0);
+	for (const struct command *const *c = commands; *c; c++) {
+		char *head = sentence("\n.SS \"%s\"\n", (*c)->name);
+		ck_assert_msg(strstr(page, head), "%s", (*c)->name);
+		free(head);
+	}
+	ck_assert_ptr_nonnull(strstr(page, "\n.B \"\\-\\-sync\\-every=1\"\n"));
+	ck_assert_ptr_nonnull(strstr(page, "\n.B \"\\-\\-easgd.beta=0.9\"\n"));
+	ck_assert_ptr_nonnull(strstr(page, "\n.SS \"model_parallel\"\n"));
+	ck_assert_ptr_nonnull(strstr(page, "\n.SH \"EXIT STATUS\"\n"));
+	ck_orders(page);
+	free(page);
+	for (const struct command *const *c = commands; *c; c++) {
+		char *words = sentence("help --man=%s", (*c)->name);
+		page = said(0, words);
+		ck_orders(page);
+		free(page);
+		free(words);
+	}
+}
+END_TEST
+
+START_TEST(the_manual_formats_without_a_warning)
+{
+	char out[4096];
+
+	if (command_output("command -v groff", out, sizeof out) != 0)
+		return; /* it is no part of what mvbench needs */
+	int status = command_output("./mvbench help --man | groff -man -ww -Tascii 2>&1 >/dev/null",
+				    out, sizeof out);
+	ck_assert_int_eq(status, 0);
+	ck_assert_str_eq(out, "");
+}
+END_TEST
+
+/* ---- Completion ---------------------------------------------------------- */
+
+/* What bash offers for this line, whose last word the cursor is at the end of. */
+static void ck_offers(const char *words, const char *want)
+{
+	char out[20000];
+	char *command = sentence("bash -c 'source %s/c.bash; COMP_WORDS=(%s); "
+				 "COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _mvbench; "
+				 "echo \"${COMPREPLY[*]}\"' 2>&1",
+				 folder, words);
+	int status = command_output(command, out, sizeof out);
+
+	out[strcspn(out, "\n")] = '\0';
+	ck_assert_msg(status == 0 && strcmp(out, want) == 0, "%s: %s", words, out);
+	free(command);
+}
+
+static void write_script(const char *environment)
+{
+	char out[4096];
+	char *command = sentence("%s ./mvbench help --completion=bash >%s/c.bash && "
+				 "bash -n %s/c.bash 2>&1",
+				 environment, folder, folder);
+	ck_assert_msg(command_output(command, out, sizeof out) == 0, "%s", out);
+	free(command);
+}
+
+START_TEST(bash_completes_words)
+{
+	char *file;
+
+	write_script("");
+	ck_offers("mvbench sw", "sweep");
+	ck_offers("mvbench run --strat", "--strategy=");
+	ck_offers("mvbench run --dry", "--dry-run");
+	ck_offers("mvbench run --strategy = as", "asgd"); /* as bash cuts the line */
+	ck_offers("mvbench run --strategy=as", "--strategy=asgd");
+	ck_offers("mvbench run --strategy asg", "asgd");
+	ck_offers("mvbench run --strategy = easgd --ea", "--easgd.beta=");
+	ck_offers("mvbench run --ea", "");
+	ck_offers("mvbench run --easgd.", "--easgd.beta=");
+	ck_offers("mvbench run --easgd", "--easgd.beta=");
+	ck_offers("mvbench blame \"\"", "latest");
+	ck_offers("mvbench run --asgd.updater = mom", "momentum momentum_ema");
+	ck_offers("mvbench run --sim.platform = titan", "titanx4");
+	ck_offers("mvbench run --sim.train = t", "true");
+	ck_offers("mvbench run --format = \"\"", "text json");
+	ck_offers("mvbench table --format = \"\"", "text markdown csv json");
+	ck_offers("mvbench sweep demo --strategy = asgd,ea", "asgd,easgd");
+	ck_offers("mvbench sweep shape9", "shape9_overlap");
+	ck_offers("mvbench plot accuracy_ti", "accuracy_time");
+	ck_offers("mvbench list dev", "devices");
+	ck_offers("mvbench help easgd.", "easgd.beta");
+	ck_offers("mvbench help --man = sw", "sweep");
+	ck_offers("mvbench nosuch --a", "");
+	ck_offers("mvbench run --lr = \"\"", "");
+	folder_put("a b.ini", "", 0, false);
+	file = sentence("mvbench sweep %s/a", folder);
+	char *want = sentence("%s/a b.ini", folder);
+	ck_offers(file, want);
+	free(file);
+	free(want);
+}
+END_TEST
+
+/* Figures and job files are found by their names, which go into a script. */
+START_TEST(names_that_a_shell_would_run_are_left_out)
+{
+	char out[20000], *home = sentence("MVBENCH_HOME=%s", folder);
+	char *command = sentence("cd %s && mkdir -p plots && echo '-- good' >plots/good.sql && "
+				 "touch plots/good.gp && for n in 'a$(touch x)' 'b;touch x' "
+				 "\"c'd\"; do echo '-- bad' >\"plots/$n.sql\"; "
+				 "touch \"plots/$n.gp\"; done",
+				 folder);
+	ck_assert_int_eq(command_output(command, out, sizeof out), 0);
+	write_script(home);
+	ck_offers("mvbench plot \"\"", "good");
+	free(command);
+	command = sentence("grep -c touch %s/c.bash", folder);
+	command_output(command, out, sizeof out);
+	ck_assert_str_eq(out, "0\n");
+	free(command);
+	free(home);
+}
+END_TEST
+
+Suite *help_suite(void)
+{
+	Suite *s = suite_create("help");
+	TCase *t = tcase_create("help");
+
+	tcase_add_checked_fixture(t, folder_new, folder_free);
+	tcase_set_timeout(t, 60);
+	tcase_add_test(t, every_topic_says_something);
+	tcase_add_test(t, there_is_a_topic_for_everything);
+	tcase_add_test(t, topics_are_found_or_the_nearest_is_named);
+	tcase_add_test(t, every_command_helps);
+	tcase_add_test(t, text_is_no_order_in_roff);
+	tcase_add_test(t, the_manual_has_all_commands_options_and_plugins);
+	tcase_add_test(t, the_manual_formats_without_a_warning);
+	tcase_add_test(t, bash_completes_words);
+	tcase_add_test(t, names_that_a_shell_would_run_are_left_out);
+	suite_add_tcase(s, t);
+	return s;
+}

@@ -1,0 +1,304 @@
+/*
+ * check_library.c - libmvbench as other programs meet it: the seeds' programs on one, two and four
+ * workers, every function and every mistake wherever tables live, processes that start one by one,
+ * programs in C++ and with an MPI of their own, and what is installed. The programs are
+ * tests/seed_*.c and tests/lib_*.c; whoever hangs is stopped by timeout and has failed.
+ */
+#include "tests/suites.h"
+#include "tests/fixture.h"
+
+#include <check.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Runs a shell command that has to end with this status; what it printed is then in `printed`. */
+static char printed[65536];
+static void run(int status, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void run(int status, const char *fmt, ...)
+{
+	char command[2048];
+	va_list args;
+	va_start(args, fmt);
+	size_t n = (size_t)snprintf(command, sizeof command, "{ ");
+	n += (size_t)vsnprintf(command + n, sizeof command - n, fmt, args);
+	va_end(args);
+	ck_assert_uint_lt(n, sizeof command - 16);
+	strcat(command, "\n} 2>&1");
+	int got = command_output(command, printed, sizeof printed);
+	ck_assert_msg(got == status, "%s: status %d, expected %d\n%s", command, got, status,
+		      printed);
+}
+
+static void expect(const char *words)
+{
+	ck_assert_msg(strstr(printed, words), "expected \"%s\" in\n%s", words, printed);
+}
+
+/* A leak checker, if there is one, would report what Open MPI leaves behind. */
+#define MPIRUN \
+	"ASAN_OPTIONS=detect_leaks=0 timeout 100 mpirun --quiet --oversubscribe --bind-to none " \
+	"-n "
+
+/* ---- Programs ------------------------------------------------------------------ */
+
+static const struct {
+	const char *name, *prints;
+} seed[] = {
+	{"tutorial", "everyone's model, epoch 200"},
+	{"logistic 3", "Epoch: 3 Test accuracy: "},
+	{"params", "53 parameters"},
+	{"perceptron", "Epoch: 5 Mean Squared Error: "},
+	{"data_parallel", "synchronised every -1 batches"},
+	{"model_parallel", "gradients differ by"},
+};
+enum { SEEDS = sizeof seed / sizeof *seed };
+static const int ranks[] = {1, 2, 4};
+
+START_TEST(seeds_programs)
+{
+	int i = _i / 3, n = ranks[_i % 3];
+	bool data = strncmp(seed[i].name, "logistic", 8) != 0 ||
+		    system("ls /usr/share/datasets/fashion-mnist/*.gz >/dev/null 2>&1") == 0;
+	run(data ? 0 : 77, MPIRUN "%d tests/seeds/%s", n, seed[i].name);
+	if (data)
+		expect(seed[i].prints);
+	else
+		expect("nothing to train on");
+}
+END_TEST
+
+START_TEST(without_a_launcher_a_worker_is_alone)
+{
+	run(0, "ASAN_OPTIONS=detect_leaks=0 tests/seeds/params && tests/lib/tables");
+	expect("one process, tables: shared");
+}
+END_TEST
+
+START_TEST(every_function)
+{
+	static const char *const how[] = {
+		"1 tests/lib/tables shared",    "2 tests/lib/tables shared",
+		"3 tests/lib/tables auto",      "4 tests/lib/tables shared",
+		"2 tests/lib/tables onesided",  "4 tests/lib/tables onesided",
+		"2 tests/lib/tables servers 1", "3 tests/lib/tables servers 1",
+		"4 tests/lib/tables auto 2",
+	};
+	run(0, MPIRUN "%s", how[_i]);
+	expect(_i < 4 ? "tables: shared" : _i < 6 ? "tables: onesided" : "tables: servers");
+}
+END_TEST
+
+START_TEST(every_mistake)
+{
+	static const char *const how[] = {
+		"2 tests/lib/errors",
+		"2 tests/lib/errors stay",
+		"2 tests/lib/errors go onesided 0",
+		"2 tests/lib/errors stay onesided 0",
+		"3 tests/lib/errors go servers 1",
+		"3 tests/lib/errors stay servers 1",
+	};
+	run(0, MPIRUN "%s", how[_i]);
+	ck_assert_str_eq(printed, "");
+}
+END_TEST
+
+START_TEST(beside_an_mpi_of_the_program)
+{
+	run(0, MPIRUN "1 tests/lib/mpi");
+	run(0, MPIRUN "3 tests/lib/mpi");
+	run(0, MPIRUN "2 tests/lib/mpi finalize first");
+}
+END_TEST
+
+/* Rank by rank in the background; the last status that is not 0 counts. */
+#define ONE_BY_ONE \
+	"f=%s/meet; s=0; export ASAN_OPTIONS=detect_leaks=0; for r in %s; do timeout 60 " \
+	"tests/lib/file $f $r %d %s & p=\"$p $!\"; done; for i in $p; do wait $i || s=$?; done; " \
+	"sleep 0.5; [ ! -e $f ] || echo the file is left; exit $s"
+
+START_TEST(processes_find_each_other_through_a_file)
+{
+	run(0, ONE_BY_ONE, folder, "0 1", 2, "");
+	expect("2 workers, Open MPI");
+	ck_assert_ptr_null(strstr(printed, "the file is left"));
+	run(0, ONE_BY_ONE, folder, "2 0 3 1", 4, "");
+	expect("4 workers, Open MPI");
+	run(0, ONE_BY_ONE, folder, "0", 1, "");
+	expect("1 workers, one process");
+}
+END_TEST
+
+START_TEST(processes_that_miss_each_other_are_told)
+{
+	run(3, ONE_BY_ONE, folder, "0 2", 3, "1");
+	expect("MVB_ERR_START: mvb_init: of 3 ranks, 1 had not come to");
+	ck_assert_ptr_null(strstr(printed, "the file is left"));
+	run(3, "tests/lib/file %s/none/meet 0 2", folder);
+	expect("No such file or directory");
+	run(1, MPIRUN "1 tests/lib/file %s/meet 1 2", folder);
+	expect("but the launcher made it rank 0 of 1");
+	run(1, MPIRUN "2 tests/lib/file %s/meet 0 2", folder);
+	expect("MVB_ERR_PEER: process 1: mvb_init: rank 0 of 2, but the launcher made it rank 1 of "
+	       "2");
+}
+END_TEST
+
+/* ---- Deaths ------------------------------------------------------------------------- */
+
+/* One of three processes is killed while all are at work. */
+static const struct {
+	bool launched; /* else they find each other through a file */
+	int servers, rank;
+} killed[] = {
+	{.launched = true, .servers = 0, .rank = 1},  {.launched = true, .servers = 1, .rank = 2},
+	{.launched = false, .servers = 0, .rank = 1}, {.launched = false, .servers = 1, .rank = 2},
+	{.launched = false, .servers = 1, .rank = 0},
+};
+enum { KILLED = sizeof killed / sizeof *killed };
+
+START_TEST(a_process_that_is_killed_is_named)
+{
+	int servers = killed[_i].servers, rank = killed[_i].rank;
+	char host[256] = "", *named, *start;
+	gethostname(host, sizeof host - 1);
+	if (killed[_i].launched) {
+		start = sentence("timeout 60 mpirun --oversubscribe --bind-to none -n 3 sh -c "
+				 "'echo rank $OMPI_COMM_WORLD_RANK is $$; "
+				 "exec tests/lib/endless %d' >$f/out &",
+				 servers);
+		named = sentence("rank %d with PID 0 on node %s exited on signal 9", rank, host);
+	} else {
+		start = sentence("for r in 0 1 2; do timeout 60 sh -c 'echo rank $0 is $$; "
+				 "exec tests/lib/endless %d $1/meet $0 3' $r $f >>$f/out & done;",
+				 servers);
+		named = sentence("rank %d of 3 (process", rank);
+	}
+	run(0,
+	    "export ASAN_OPTIONS=detect_leaks=0; f=%s; %s for i in $(seq 300); do "
+	    "[ $(grep -c ready $f/out) = %d ] && break; sleep 0.1; done; "
+	    "pid() { sed -n \"s/^rank $1 is //p\" $f/out; }; kill -9 $(pid %d); t=$(date +%%s%%N); "
+	    "wait; t=$((($(date +%%s%%N) - t) / 1000000)); [ $t -lt 10000 ] || echo late: $t ms; "
+	    "for r in 0 1 2; do grep -s State /proc/$(pid $r)/status | grep -v zombie && "
+	    "echo $r is left; done; for i in $(seq 40); do [ -e $f/meet ] || break; sleep 0.1; "
+	    "done; [ ! -e $f/meet ] || echo the file is left",
+	    folder, start, 3 - servers, rank);
+	expect(named);
+	expect(host);
+	ck_assert_msg(!strstr(printed, "late: ") && !strstr(printed, " is left"), "%s", printed);
+	free(named);
+	free(start);
+}
+END_TEST
+
+/* ---- What is built and installed -------------------------------------------------- */
+
+START_TEST(only_the_interface_is_visible)
+{
+	run(0,
+	    "nm -D --defined-only libmvbench.so | awk '$2 != \"A\" { print $3 }' | grep -v '^_' |"
+	    " sort >%s/so; nm -g --defined-only libmvbench.a | awk 'NF == 3 { print $3 }' | "
+	    "grep -v '^_' | sort >%s/a; sed -n 's/^[a-z][^(]*[ *]\\(mvb_[a-z_]*\\)(.*/\\1/p' "
+	    "$MVBENCH_HOME/runtime/libmvbench.h | sort >%s/h; wc -l <%s/h; diff %s/h %s/so && "
+	    "diff %s/h %s/a",
+	    folder, folder, folder, folder, folder, folder, folder, folder);
+	ck_assert_int_gt(atoi(printed), 40);
+}
+END_TEST
+
+/* As a user's program would be, but with the sanitizers of this build, if there are any. */
+#define COMPILE "${CC:-cc} $LDFLAGS -Wall -Wextra -Werror -O1 "
+
+START_TEST(a_program_in_cpp)
+{
+	if (system("g++ --version >/dev/null 2>&1") != 0)
+		return;
+	run(0,
+	    "g++ $LDFLAGS -Wall -Wextra -Werror -x c++ $MVBENCH_HOME/tests/seeds/params.c -x none "
+	    "-I$MVBENCH_HOME/runtime -L. -lmvbench -Wl,-rpath,$PWD -o %s/cpp && " MPIRUN "2 %s/cpp",
+	    folder, folder);
+	expect("all as expected");
+}
+END_TEST
+
+/* MAKEFLAGS would hand this make's own options on. */
+#define INSTALL \
+	"unset MAKEFLAGS MFLAGS MAKELEVEL; make -s -C $MVBENCH_HOME B=\"$PWD\" install PREFIX=%s"
+
+START_TEST(an_installed_library)
+{
+	char prefix[128], env[512];
+	snprintf(prefix, sizeof prefix, "%s/prefix", folder);
+	snprintf(env, sizeof env,
+		 "export PKG_CONFIG_PATH=%s/lib/pkgconfig LD_LIBRARY_PATH=%s/lib; ", prefix,
+		 prefix);
+	run(0, INSTALL, prefix);
+	run(0,
+	    "%spkg-config --modversion libmvbench && grep -F MVB_VERSION %s/include/libmvbench.h",
+	    env, prefix);
+	run(0,
+	    "%s" COMPILE "$MVBENCH_HOME/tests/seeds/tutorial.c $(pkg-config --cflags --libs "
+	    "libmvbench) -o %s/shared && " MPIRUN "2 %s/shared",
+	    env, folder, folder);
+	expect("2 workers, Open MPI");
+	run(0,
+	    "%s rm %s/lib/libmvbench.so*; " COMPILE "$MVBENCH_HOME/tests/seeds/tutorial.c "
+	    "$(pkg-config --static --cflags --libs libmvbench) -o %s/static && " MPIRUN
+	    "2 %s/static",
+	    env, prefix, folder, folder);
+	expect("2 workers, Open MPI");
+}
+END_TEST
+
+START_TEST(an_installation_for_a_package)
+{
+	run(0, INSTALL " DESTDIR=%s/package", "/usr", folder);
+	run(0,
+	    "cd %s/package/usr && ls bin/mvbench include/libmvbench.h lib/libmvbench.a "
+	    "lib/libmvbench.so lib/libmvbench.so.0 && cat lib/pkgconfig/libmvbench.pc",
+	    folder);
+	expect("prefix=/usr\n");
+	ck_assert_ptr_null(strstr(printed, folder));
+}
+END_TEST
+
+/* The README shows a whole program; it is this one, to the letter. */
+START_TEST(the_example_of_the_readme)
+{
+	run(0, MPIRUN "3 tests/lib/example");
+	expect("y = 3.00 x + 2.00, by 3 workers");
+	run(0,
+	    "awk '/^## /{ in_section = /Your own training loop/ } in_section && /^```$/{ on = 0 } "
+	    "on { print } in_section && /^```c$/{ on = 1 }' $MVBENCH_HOME/README.md | "
+	    "diff - $MVBENCH_HOME/tests/lib/example.c");
+}
+END_TEST
+
+Suite *library_suite(void)
+{
+	Suite *s = suite_create("library");
+	TCase *programs = tcase_create("programs");
+	TCase *built = tcase_create("built");
+	tcase_set_timeout(programs, 240);
+	tcase_set_timeout(built, 240);
+	tcase_add_checked_fixture(programs, folder_new, folder_free);
+	tcase_add_checked_fixture(built, folder_new, folder_free);
+	tcase_add_loop_test(programs, seeds_programs, 0, 3 * SEEDS);
+	tcase_add_test(programs, without_a_launcher_a_worker_is_alone);
+	tcase_add_loop_test(programs, every_function, 0, 9);
+	tcase_add_loop_test(programs, every_mistake, 0, 6);
+	tcase_add_test(programs, beside_an_mpi_of_the_program);
+	tcase_add_test(programs, processes_find_each_other_through_a_file);
+	tcase_add_test(programs, processes_that_miss_each_other_are_told);
+	tcase_add_test(programs, the_example_of_the_readme);
+	tcase_add_loop_test(programs, a_process_that_is_killed_is_named, 0, KILLED);
+	tcase_add_test(built, only_the_interface_is_visible);
+	tcase_add_test(built, a_program_in_cpp);
+	tcase_add_test(built, an_installed_library);
+	tcase_add_test(built, an_installation_for_a_package);
+	suite_add_tcase(s, programs);
+	suite_add_tcase(s, built);
+	return s;
+}

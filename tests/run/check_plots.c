@@ -1,0 +1,1198 @@
+/*
+ * check_plots.c - figures: every one of the folder, from databases with nothing, little, and names
+ * that try to break out of the picture.
+ */
+#include "plots/plot.h"
+#include "tests/suites.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern const struct command command_plot;
+
+static char folder[64], database[96], said[96];
+
+static void set_up(void)
+{
+	snprintf(folder, sizeof(folder), "/tmp/mvbench-plots-XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(folder));
+	snprintf(database, sizeof(database), "%s/results.db", folder);
+	snprintf(said, sizeof(said), "%s/said", folder);
+	setenv("XDG_CONFIG_HOME", folder, 1); /* figures of whoever runs the tests are not meant */
+}
+
+static void empty_folder(const char *path)
+{
+	DIR *d = opendir(path);
+
+	for (struct dirent *e; d && (e = readdir(d));) {
+		char *file = sentence("%s/%s", path, e->d_name);
+		struct stat st;
+		if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") && lstat(file, &st) == 0) {
+			if (S_ISDIR(st.st_mode))
+				empty_folder(file);
+			remove(file);
+		}
+		free(file);
+	}
+	if (d)
+		closedir(d);
+}
+
+static void tear_down(void)
+{
+	empty_folder(folder);
+	rmdir(folder);
+}
+
+static bool no_gnuplot(void)
+{
+	bool missing = system("command -v gnuplot >/dev/null 2>&1") != 0;
+
+	if (missing)
+		fprintf(stderr, "check_plots: skipped, as gnuplot is not installed.\n");
+	return missing;
+}
+
+static char *contents(const char *path, size_t *n)
+{
+	FILE *f = fopen(path, "rb");
+
+	ck_assert_msg(f != NULL, "%s is not there", path);
+	char *all = must(calloc(1, 16 << 20));
+	*n = fread(all, 1, (16 << 20) - 1, f);
+	fclose(f);
+	return all;
+}
+
+/* ---- Databases ----------------------------------------------------------- */
+
+static sqlite3 *open_database(void)
+{
+	struct store *s = NULL;
+	sqlite3 *db;
+	char *wrong = store_open(&s, database, STORE_WRITE);
+
+	ck_assert_msg(!wrong, "%s", wrong);
+	store_close(s);
+	ck_assert_int_eq(sqlite3_open(database, &db), SQLITE_OK);
+	return db;
+}
+
+static void sql(sqlite3 *db, const char *text)
+{
+	char *wrong = NULL;
+
+	sqlite3_exec(db, text, NULL, NULL, &wrong);
+	ck_assert_msg(!wrong, "%s: %s", text, wrong);
+}
+
+/* A finished run; in epoch e its accuracy is best + 0.01 e, or its loss 1/e when best < 0. asgd
+ * pushes 100 times an epoch. */
+static void add_run(sqlite3 *db, const char *workload, const char *strategy, int workers, int seed,
+		    double best, const char *label, int epochs)
+{
+	char *text = sqlite3_mprintf(
+		"INSERT INTO run (status, config_hash, workload, strategy, workers, servers,"
+		" sync_every, barrier_every, epochs, batch, lr, lr_schedule, momentum, "
+		"weight_decay,"
+		" reduce, lr_scale, seed, device, platform, threads, straggle, target_accuracy, "
+		"label,"
+		" params, train_size, test_size, table_home, transport)"
+		"VALUES ('done', 'x', %Q, %Q, %d, 0, 1, 1, %d, 32, 0.1, 'constant', 0, 0, 'mean',"
+		" 'none', %d, 'cpu', 'mpi', 1, 0, 0, %Q, 10, 100, 10,"
+		" iif(%Q = 'asgd', 'shared', NULL), 'ipc');",
+		workload, strategy, workers, epochs, seed, label, strategy);
+	sql(db, text);
+	sqlite3_free(text);
+	long long id = sqlite3_last_insert_rowid(db);
+	for (int e = 0; e <= epochs; e++) {
+		double seconds = 4.0 / workers + 0.1 * seed;
+		bool pushes = strcmp(strategy, "asgd") == 0 && e > 0;
+		text = sqlite3_mprintf(
+			"INSERT INTO epoch (run_id, epoch, test_loss, train_loss, test_accuracy, "
+			"seconds,"
+			" compute_s, comm_s, wait_s, staleness_mean, staleness_max, pushes, "
+			"dropped)"
+			"VALUES (%lld, %d, %f, %f, iif(%f < 0, NULL, %f), nullif(%f, 0), %f, 0.2, "
+			"0.1,"
+			" %s)",
+			id, e, 1.0 / (e + 1), 1.0 / (e + 1), best, best + 0.01 * e, e ? seconds : 0,
+			seconds - 0.4, pushes ? "1.5, 4, 100, 0" : "NULL, NULL, NULL, NULL");
+		sql(db, text);
+		sqlite3_free(text);
+		text = sqlite3_mprintf(
+			"INSERT INTO staleness VALUES (%lld, %d, 0, 20), (%lld, %d, 1, 40),"
+			" (%lld, %d, 2, 20), (%lld, %d, 3, 10), (%lld, %d, 4, 10)",
+			id, e, id, e, id, e, id, e, id, e);
+		if (pushes)
+			sql(db, text);
+		sqlite3_free(text);
+	}
+}
+
+static const char *const hostile[] = {"",
+				      "\"",
+				      "\\",
+				      "'",
+				      "%s%n",
+				      "`touch PWNED`",
+				      "$(touch PWNED)",
+				      "'; system('touch PWNED'); '",
+				      "@style_a {b} a_b ^2 <script>alert(1)</script> &amp; </svg>",
+				      "two\nlines\tand \x01 control",
+				      "not UTF-8: \xff\xc3",
+				      "\xe6\x97\xa5\xe6\x9c\xac",
+				      "=",
+				      "# comment",
+				      " ",
+				      "a long name, a long name, a long name, a long name, a long "
+				      "name, a long name, a long name"};
+
+static void fill_one(sqlite3 *db)
+{
+	add_run(db, "mlp", "serial", 1, 1, 0.8, "", 1);
+}
+
+/* Each run a second time, as a simulation that took a tenth longer. */
+static void simulate_all(sqlite3 *db)
+{
+	sql(db, "CREATE TEMP TABLE copy AS SELECT * FROM run;"
+		"UPDATE copy SET id = id + 1000, platform = 'sim', sim_platform = 'local',"
+		" sim_train = 1, sim_step_time = 'auto', sim_update_time = 'auto',"
+		" sim_slow_link = '', sim_replay = 0;"
+		"INSERT INTO run SELECT * FROM copy; DROP TABLE copy;"
+		"CREATE TEMP TABLE copy AS SELECT * FROM epoch;"
+		"UPDATE copy SET run_id = run_id + 1000, seconds = 1.1 * seconds;"
+		"INSERT INTO epoch SELECT * FROM copy; DROP TABLE copy");
+}
+
+static void fill_hostile(sqlite3 *db)
+{
+	for (int seed = 1; seed <= 3; seed++) {
+		add_run(db, "mlp", "serial", 1, seed, 0.8, "", 5);
+		for (size_t i = 0; i < sizeof(hostile) / sizeof(*hostile); i++)
+			add_run(db, "mlp", "asgd", 4, seed, 0.7 + 0.01 * (double)i, hostile[i], 5);
+	}
+	add_run(db, "perceptron", "serial", 1, 1, -1, "", 5);
+	add_run(db, "perceptron", "asgd", 20, 1, -1, "", 5);
+	add_run(db, "../<b>\"x\" `touch PWNED`", "asgd", 2, 1, 0.5, "", 5);
+	add_run(db, "..\\<b>\"x\" `touch PWNED`", "asgd", 2, 1, 0.5, "", 5);
+	simulate_all(db);
+	sql(db, "UPDATE run SET target_accuracy = 0.765 WHERE workload <> 'perceptron';"
+		"UPDATE run SET oversubscribed = workers > 2");
+}
+
+/* ---- The command, with what it says in a file ---------------------------- */
+
+/* Runs `mvbench plot` on the words, up to NULL; what it says comes back, from the heap. */
+static char *plot(int *status, const char *const *word)
+{
+	char *argv[16];
+	int argc = 0;
+	size_t n;
+
+	for (; word[argc]; argc++)
+		argv[argc] = (char *)(uintptr_t)word[argc];
+	argv[argc] = NULL;
+	fflush(NULL);
+	pid_t child = fork();
+	ck_assert_int_ge(child, 0);
+	if (child == 0) {
+		int f = open(said, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+		dup2(f, STDOUT_FILENO);
+		dup2(f, STDERR_FILENO);
+		int rc = chdir(folder) == 0 ? command_plot.run(argc, argv) : 99;
+		fflush(NULL);
+		_exit(rc);
+	}
+	ck_assert_int_eq(waitpid(child, status, 0), child);
+	ck_assert(WIFEXITED(*status));
+	*status = WEXITSTATUS(*status);
+	return contents(said, &n);
+}
+#define PLOT(status, ...) plot(status, (const char *const[]){__VA_ARGS__, NULL})
+
+static void check_picture(const char *path)
+{
+	size_t n;
+	char *all = contents(path, &n);
+	const unsigned char *u = (const unsigned char *)all;
+
+	if (strstr(path, ".png")) {
+		ck_assert_msg(n > 4000, "%s: only %zu bytes", path, n);
+		ck_assert_int_eq(memcmp(all, "\x89PNG\r\n\x1a\n", 8), 0);
+		unsigned wide = u[18] << 8 | u[19], high = u[22] << 8 | u[23];
+		ck_assert_msg(wide > 1000 && wide < 6000 && high > 300 && high < 4000,
+			      "%s: %u x %u", path, wide, high);
+	} else {
+		ck_assert_msg(n > 1000 && strncmp(all, "<?xml", 5) == 0, "%s: no SVG", path);
+		ck_assert_ptr_null(strstr(all, "<script"));
+		const char *end = strstr(all, "</svg>"); /* the only one */
+		ck_assert_msg(end && strlen(end) < 12, "%s: does not end where it should", path);
+		for (size_t i = 0; i < n; i++)
+			ck_assert_msg(u[i] >= ' ' || strchr("\t\r\n", u[i]),
+				      "%s: control character %d", path, u[i]);
+	}
+	free(all);
+}
+
+static const char *only = "--where="; /* of the runs, draws these */
+
+/* Draws the words into a fresh folder, looks at each picture, and returns how many there are. */
+static int draw(const char *name, const char *format)
+{
+	int status, n = 0;
+	char *out = sentence("%s/%s-%s", folder, name, format);
+	char *to = sentence("--out=%s", out), *as = sentence("--format=%s", format);
+	char *text = PLOT(&status, name, "--db=results.db", to, as, only);
+
+	ck_assert_msg(status == EXIT_OK, "%s: exit %d: %s", name, status, text);
+	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"), n++) {
+		ck_assert_msg(strncmp(line, out, strlen(out)) == 0, "%s said: %s", name, line);
+		ck_assert_ptr_null(strchr(line + strlen(out) + 1, '/'));
+		check_picture(line);
+	}
+	free(text);
+	free(as);
+	free(to);
+	free(out);
+	return n;
+}
+
+static bool has_end(const char *name, const char *end)
+{
+	return strlen(name) > strlen(end) && strcmp(name + strlen(name) - strlen(end), end) == 0;
+}
+
+/* Calls each on the name of every figure; returns how many there are. */
+static int each_figure(void (*each)(const char *name))
+{
+	char *plots = installed_path("plots");
+	int n = 0;
+
+	ck_assert_ptr_nonnull(plots);
+	DIR *d = opendir(plots);
+	for (struct dirent *e; (e = readdir(d));) {
+		if (!has_end(e->d_name, ".gp") || strcmp(e->d_name, "style.gp") == 0)
+			continue;
+		e->d_name[strlen(e->d_name) - 3] = '\0';
+		each(e->d_name);
+		n++;
+	}
+	closedir(d);
+	free(plots);
+	return n;
+}
+
+/* ---- Tests --------------------------------------------------------------- */
+
+START_TEST(stems_are_pairs)
+{
+	char *plots = installed_path("plots");
+	ck_assert_ptr_nonnull(plots);
+	DIR *d = opendir(plots);
+
+	for (struct dirent *e; (e = readdir(d));) {
+		bool query = has_end(e->d_name, ".sql");
+		if ((!query && !has_end(e->d_name, ".gp")) || strcmp(e->d_name, "report.sql") == 0)
+			continue; /* the report draws with the others' */
+		char *other =
+			sentence("%s/%.*s.%s", plots, (int)(strrchr(e->d_name, '.') - e->d_name),
+				 e->d_name, query ? "gp" : "sql");
+		ck_assert_msg(access(other, R_OK) == 0, "%s has no pair", e->d_name);
+		free(other);
+		if (query) {
+			size_t n;
+			char *path = sentence("%s/%s", plots, e->d_name),
+			     *text = contents(path, &n);
+			ck_assert_msg(strncmp(text, "-- ", 3) == 0 && text[3] > ' ',
+				      "%s: the first line is no summary", e->d_name);
+			free(text);
+			free(path);
+		}
+	}
+	closedir(d);
+	free(plots);
+}
+END_TEST
+
+static void draws_explanation(const char *name)
+{
+	ck_assert_int_eq(draw(name, "svg"), 1);
+	char *path = sentence("%s/%s-svg/%s.svg", folder, name, name);
+	size_t n;
+	char *text = contents(path, &n);
+	ck_assert_ptr_nonnull(strstr(text, "Nothing to draw"));
+	free(text);
+	free(path);
+}
+
+START_TEST(nothing_is_explained)
+{
+	if (no_gnuplot())
+		return;
+	sqlite3_close(open_database());
+	ck_assert_int_ge(each_figure(draws_explanation), 7);
+
+	int status;
+	char *text = PLOT(&status, "--db=results.db", "--out=all");
+	ck_assert_msg(status == EXIT_OK && strstr(text, "all/speedup.png"), "%s", text);
+	free(text);
+}
+END_TEST
+
+static void draws_one(const char *name)
+{
+	ck_assert_int_eq(draw(name, "png"), 1);
+	ck_assert_int_eq(draw(name, "svg"), 1);
+}
+
+START_TEST(one_run_is_drawn)
+{
+	if (no_gnuplot())
+		return;
+	sqlite3 *db = open_database();
+	fill_one(db);
+	sqlite3_close(db);
+	each_figure(draws_one);
+
+	/* Without a name: what has data, and nothing else. */
+	int status;
+	char *text = PLOT(&status, "--db=results.db", "--out=all", "--format=svg");
+	ck_assert_int_eq(status, EXIT_OK);
+	ck_assert_ptr_nonnull(strstr(text, "all/accuracy_epoch.svg\n"));
+	ck_assert_ptr_null(strstr(text, "staleness"));
+	free(text);
+}
+END_TEST
+
+static void draws_something(const char *name)
+{
+	ck_assert_int_ge(draw(name, "svg"), 1);
+}
+
+/* Simulations without gradients have times, and no losses. */
+START_TEST(times_alone_are_drawn)
+{
+	if (no_gnuplot())
+		return;
+	sqlite3 *db = open_database();
+	add_run(db, "mlp", "serial", 1, 1, 0.8, "", 2);
+	add_run(db, "mlp", "asgd", 2, 1, 0.8, "", 2);
+	add_run(db, "softmax", "serial", 1, 1, 0.8, "", 2);
+	sql(db, "UPDATE run SET target_accuracy = 0.5;"
+		"UPDATE epoch SET train_loss = NULL, test_loss = NULL, test_accuracy = NULL"
+		" WHERE run_id <> 1");
+	sqlite3_close(db);
+	each_figure(draws_something);
+
+	/* Of infinite losses there is nothing to draw. */
+	ck_assert_int_eq(sqlite3_open(database, &db), SQLITE_OK);
+	sql(db, "UPDATE epoch SET train_loss = 9e999");
+	sqlite3_close(db);
+	int status;
+	char *text = PLOT(&status, "loss_time", "--db=results.db", "--out=infinite.svg");
+	ck_assert_msg(status == EXIT_OK, "%s", text);
+	free(text);
+}
+END_TEST
+
+static void draws_hostile(const char *name)
+{
+	/* mlp, and at least one other: each workload has its own; but one figure is for all of
+	 * them, and for two these runs have nothing: several intervals, a timeline */
+	bool single = strcmp(name, "simulated_real") == 0 ||
+		      strcmp(name, "accuracy_interval") == 0 || strcmp(name, "timeline") == 0;
+	int least = single ? 1 : 2;
+	int drawn = draw(name, "svg");
+	ck_assert_msg(drawn >= least, "%s: %d pictures, at least %d are wanted", name, drawn,
+		      least);
+	only = "--where=workload = 'mlp'";
+	ck_assert_int_eq(draw(name, "png"), 1);
+	only = "--where=";
+}
+
+START_TEST(names_are_shown_never_run)
+{
+	if (no_gnuplot())
+		return;
+	sqlite3 *db = open_database();
+	fill_hostile(db);
+	sqlite3_close(db);
+	each_figure(draws_hostile);
+
+	const char *figure[] = {"accuracy_epoch", "pareto", "seeds", "time_to_accuracy",
+				"efficiency"};
+	const char *shown[] = {"@style_a {b} a_b ^2 &lt;script>",
+			       "`touch PWNED`",
+			       "%s%n",
+			       ", \\",
+			       ", \"",
+			       ", '",
+			       "$(touch PWNED)",
+			       "two↵lines and",
+			       ", =",
+			       ", # comment"};
+	for (size_t f = 0; f < sizeof(figure) / sizeof(*figure); f++) {
+		char *path = sentence("%s/%s-svg/%s-mlp.svg", folder, figure[f], figure[f]);
+		size_t n;
+		char *text = contents(path, &n);
+		for (size_t i = 0; i < sizeof(shown) / sizeof(*shown); i++)
+			ck_assert_msg(strstr(text, shown[i]) != NULL, "%s: %s is not shown",
+				      figure[f], shown[i]);
+		free(text);
+		free(path);
+	}
+
+	ck_assert_int_ne(access("PWNED", F_OK), 0);
+	char *path = sentence("%s/PWNED", folder);
+	ck_assert_int_ne(access(path, F_OK), 0);
+	free(path);
+}
+END_TEST
+
+/* What a query gives, a row a line, after style.sql has run for all runs. */
+static char *rows_of(sqlite3 *db, const char *query)
+{
+	char *plots = installed_path("plots"), *path = sentence("%s/style.sql", plots);
+	size_t n;
+	char *style = contents(path, &n), *rows = must(strdup(""));
+	sqlite3_stmt *q;
+
+	sql(db, "CREATE TEMP TABLE chosen AS SELECT id FROM run_summary");
+	sql(db, style);
+	ck_assert_msg(sqlite3_prepare_v2(db, query, -1, &q, NULL) == SQLITE_OK, "%s",
+		      sqlite3_errmsg(db));
+	while (sqlite3_step(q) == SQLITE_ROW) {
+		char *more = sentence("%s%s\n", rows, (const char *)sqlite3_column_text(q, 0));
+		free(rows);
+		rows = more;
+	}
+	sqlite3_finalize(q);
+	free(style);
+	free(path);
+	free(plots);
+	return rows;
+}
+
+START_TEST(curves_are_medians)
+{
+	sqlite3 *db = open_database();
+
+	add_run(db, "mlp", "serial", 1, 1, 0.5, "", 2);
+	add_run(db, "mlp", "serial", 1, 2, 0.9, "", 2);
+	add_run(db, "mlp", "serial", 1, 3, 0.6, "", 2);
+	add_run(db, "mlp", "asgd", 2, 1, 0.4, "", 2);
+	add_run(db, "mlp", "asgd", 2, 2, 0.6, "", 2);
+	sql(db, "UPDATE run SET status = 'diverged' WHERE id = 6");
+	char *rows =
+		rows_of(db, "SELECT format('%s|%d|%.6g|%.6g|%.6g', title, epoch, median, low, high)"
+			    " FROM quality ORDER BY place, epoch");
+	ck_assert_str_eq(rows, "serial (n=3)|1|61|51|91\n"
+			       "serial (n=3)|2|62|52|92\n"
+			       "asgd 2w (n=2)|1|51|41|61\n"
+			       "asgd 2w (n=2)|2|52|42|62\n");
+	free(rows);
+	sqlite3_close(db);
+}
+END_TEST
+
+/* The rows of a figure's own query, cut to fit into another one. */
+static char *query_of(const char *figure)
+{
+	char *plots = installed_path("plots"), *path = sentence("%s/%s.sql", plots, figure);
+	size_t n;
+	char *text = contents(path, &n);
+
+	*strrchr(text, ';') = '\0';
+	free(path);
+	free(plots);
+	return text;
+}
+
+/* A figure's rows, each in this format, a C string of its columns. */
+static void expect_rows(const char *figure, const char *columns, const char *want)
+{
+	sqlite3 *db;
+	char *query = query_of(figure);
+	char *ask = sentence("SELECT format(%s) FROM (%s)", columns, query);
+
+	ck_assert_int_eq(sqlite3_open(database, &db), SQLITE_OK);
+	char *rows = rows_of(db, ask);
+	ck_assert_str_eq(rows, want);
+	free(rows);
+	free(ask);
+	free(query);
+	sqlite3_close(db);
+}
+
+START_TEST(intervals_are_between_ranks)
+{
+	sqlite3 *db = open_database();
+
+	for (int seed = 1; seed <= 7; seed++) /* ranks 2 and 6 */
+		add_run(db, "mlp", "serial", 1, seed, 0.1 * seed, "", 2);
+	add_run(db, "softmax", "serial", 1, 1, 0.5, "", 2);
+	add_run(db, "softmax", "serial", 1, 2, 0.6, "", 2);
+	sqlite3_close(db);
+	expect_rows("accuracy_epoch", "'%s|%d|%g|%g|%g', title, epoch, median, low, high",
+		    "serial (n=7)|1|41|21|61\nserial (n=7)|2|42|22|62\n"
+		    "serial (n=2)|1|56|51|61\nserial (n=2)|2|57|52|62\n");
+	expect_rows("accuracy_final", "'%s|%g|%g|%g', title, median, low, high",
+		    "serial (n=7)|42|22|62\nserial (n=2)|57|52|62\n");
+	expect_rows("time_epoch", "'%s|%d|%g|%g|%g', title, epoch, median, low, high",
+		    "serial (n=7)|1|4.4|4.2|4.6\nserial (n=7)|2|8.8|8.4|9.2\n"
+		    "serial (n=2)|1|4.15|4.1|4.2\nserial (n=2)|2|8.3|8.2|8.4\n");
+	expect_rows("seeds", "'%g|%g|%g|%g|%d', value, median, low, high, i",
+		    "12|42|22|62|1\n22|42|22|62|2\n32|42|22|62|3\n42|42|22|62|4\n52|42|22|62|5\n"
+		    "62|42|22|62|6\n72|42|22|62|7\n52|57|52|62|1\n62|57|52|62|2\n");
+
+	if (no_gnuplot())
+		return;
+	for (int i = 0; i < 2; i++) { /* pictures say what their bars are */
+		const char *figure = i ? "seeds" : "accuracy_epoch",
+			   *workload = i ? "softmax" : "mlp";
+		ck_assert_int_eq(draw(figure, "svg"), 2);
+		char *path = sentence("%s/%s-svg/%s-%s.svg", folder, figure, figure, workload);
+		size_t n;
+		char *text = contents(path, &n);
+		ck_assert_msg(strstr(text, i ? "median, min to max<" : "Median; 95 % interval<") !=
+				      NULL,
+			      "%s does not say what its intervals are", path);
+		free(text);
+		free(path);
+	}
+}
+END_TEST
+
+/* What missed its target, or diverged, counts as later than all others, and is there. */
+START_TEST(misses_are_shown)
+{
+	sqlite3 *db = open_database();
+
+	add_run(db, "mlp", "serial", 1, 1, 0.5, "", 2);
+	add_run(db, "mlp", "serial", 1, 2, 0.605, "", 2);
+	add_run(db, "mlp", "serial", 1, 3, 0.611, "", 2);
+	add_run(db, "mlp", "asgd", 2, 1, 0.1, "", 2);
+	add_run(db, "mlp", "asgd", 2, 2, 0.9, "", 2);
+	add_run(db, "mlp", "periodic", 2, 1, 0.9, "", 2);
+	add_run(db, "softmax", "serial", 1, 1, 0.9, "", 2);
+	sql(db, "UPDATE run SET target_accuracy = 0.62 WHERE workload = 'mlp';"
+		"UPDATE run SET status = 'diverged' WHERE id IN (5, 6);"
+		"UPDATE epoch SET test_accuracy = NULL WHERE run_id IN (5, 6)");
+	sqlite3_close(db);
+	expect_rows(
+		"time_to_accuracy",
+		"'%s|%g|%g|%g|%d|%d|%g|%g', title, seconds, low, high, reached, n, tried, target",
+		"serial|8.4|4.3|-1|2|3|8.2|62\n"
+		"asgd 2w|-1|-1|-1|0|2|4.4|62\n"
+		"periodic 2w, diverged|-1|-1|-1|0|1|4.2|62\n");
+
+	if (no_gnuplot())
+		return;
+	ck_assert_int_eq(draw("time_to_accuracy", "png"), 1);
+	ck_assert_int_eq(draw("time_to_accuracy", "svg"), 1);
+	char *path = sentence("%s/time_to_accuracy-svg/time_to_accuracy-mlp.svg", folder);
+	size_t n;
+	char *text = contents(path, &n);
+	const char *shown[] = {"8.40 s, not reached 1/3<", ">not reached 2/2<", ">not reached 1/1<",
+			       "62 % [s]", "2 runs diverged"};
+	for (size_t i = 0; i < sizeof(shown) / sizeof(*shown); i++)
+		ck_assert_msg(strstr(text, shown[i]) != NULL, "%s is not shown", shown[i]);
+	free(text);
+	free(path);
+}
+END_TEST
+
+START_TEST(a_front_is_what_nothing_beats)
+{
+	sqlite3 *db = open_database();
+
+	add_run(db, "mlp", "serial", 1, 1, 0.8, "", 2);    /* 8.2 s, 82 % */
+	add_run(db, "mlp", "allreduce", 2, 1, 0.8, "", 2); /* 4.2 s, 82 %: as good, and faster */
+	add_run(db, "mlp", "asgd", 2, 1, 0.7, "", 2);      /* 4.2 s, 72 % */
+	add_run(db, "mlp", "asgd", 4, 1, 0.75, "", 2);     /* 2.2 s, 77 % */
+	add_run(db, "mlp", "easgd", 2, 3, 0.85, "", 2);    /* 4.6 s, 87 % */
+	add_run(db, "perceptron", "serial", 1, 1, -1, "", 2);
+	add_run(db, "perceptron", "asgd", 2, 1, -1, "", 3); /* lower, which is better, in less */
+	sqlite3_close(db);
+	expect_rows("pareto", "'%s|%g|%.3g|%d', title, seconds, median, front",
+		    "asgd 4w|2.2|77|1\nallreduce 2w|4.2|82|1\neasgd 2w|4.6|87|1\n"
+		    "serial|8.2|82|0\nasgd 2w|4.2|72|0\n"
+		    "asgd 2w epochs=3|6.3|0.25|1\nserial epochs=2|8.2|0.333|0\n");
+}
+END_TEST
+
+START_TEST(efficiency_is_speed_up_by_worker)
+{
+	sqlite3 *db = open_database();
+
+	add_run(db, "mlp", "serial", 1, 1, 0.8, "", 2);
+	add_run(db, "mlp", "asgd", 2, 1, 0.8, "", 2);
+	add_run(db, "mlp", "asgd", 4, 1, 0.8, "", 2);
+	add_run(db, "mlp", "asgd", 4, 19, 0.8, "", 2);
+	add_run(db, "softmax", "asgd", 4, 1, 0.8, "", 2); /* no run of one worker */
+	sql(db, "UPDATE run SET oversubscribed = workers > 2");
+	sqlite3_close(db);
+	expect_rows("efficiency",
+		    "'%s|%d|%.4g|%.4g|%.4g|%d', title, workers, efficiency, low, high, crowded",
+		    "asgd (n=1..2)|2|0.9762|0.9762|0.9762|0\n"
+		    "asgd (n=1..2)|4|0.5125|0.3534|0.9318|1\n");
+}
+END_TEST
+
+/* gnuplot drops what does not fit into a key without a word. */
+START_TEST(what_is_left_out_is_said)
+{
+	static const char *const figure[] = {"accuracy_epoch", "accuracy_time", "loss_time",
+					     "time_epoch",     "pareto",        "efficiency",
+					     "speedup",        "seeds",         "time_to_accuracy",
+					     "accuracy_final"};
+	char label[32];
+	sqlite3 *db = open_database();
+
+	if (no_gnuplot())
+		return;
+	sql(db, "BEGIN");
+	for (int i = 0; i < 65; i++) {
+		snprintf(label, sizeof(label), "number %d", i);
+		add_run(db, "mlp", "allreduce", 2, 1, 0.5, label, 2);
+	}
+	add_run(db, "mlp", "serial", 1, 1, 0.5, "", 2);
+	sql(db, "UPDATE run SET target_accuracy = 0.5; COMMIT");
+	sqlite3_close(db);
+	for (size_t i = 0; i < sizeof(figure) / sizeof(*figure); i++) {
+		ck_assert_int_eq(draw(figure[i], "svg"), 1);
+		char *path = sentence("%s/%s-svg/%s.svg", folder, figure[i], figure[i]);
+		size_t n;
+		char *text = contents(path, &n);
+		int shown = 0, all = strstr(text, "<text>ideal<") ? 65 : 66;
+		for (char *at = text; (at = strstr(at, ", number ")); at++)
+			for (char *from = at; from > text && *from != '\n'; from--)
+				shown += strncmp(from, "<text", 5) == 0;
+		shown += all == 66; /* serial */
+		ck_assert_msg(shown == 60, "%s: %d names, not 60", figure[i], shown);
+		char *want = sentence("The first 60 of %d are shown", all);
+		ck_assert_msg(strstr(text, want) != NULL, "%s does not say: %s", figure[i], want);
+		free(want);
+		free(text);
+		free(path);
+	}
+}
+END_TEST
+
+START_TEST(shares_are_of_all_pushes)
+{
+	sqlite3 *db = open_database();
+	char *query = query_of("staleness");
+	char *ask = sentence(
+		"SELECT format('%%s|%%g|%%g|%%g|%%d', title, staleness, share, mean, most) "
+		"FROM (%s) WHERE share > 0 UNION ALL SELECT count(*) FROM (%s)",
+		query, query);
+
+	/* two runs of one configuration: the second's pushes are late, in a bin that is 8 wide */
+	add_run(db, "mlp", "asgd", 4, 1, 0.5, "", 1);
+	add_run(db, "mlp", "asgd", 4, 2, 0.5, "", 1);
+	sql(db, "UPDATE epoch SET staleness_mean = 140, staleness_max = 143, pushes = 300 "
+		"WHERE run_id = 2 AND epoch = 1;"
+		"DELETE FROM staleness WHERE run_id = 2;"
+		"INSERT INTO staleness VALUES (2, 1, 136, 300), (2, 0, 5, 1000)");
+	char *rows = rows_of(db, ask);
+	ck_assert_str_eq(rows, "asgd 4w (n=2)|0|5|105.375|143\n"
+			       "asgd 4w (n=2)|1|10|105.375|143\n"
+			       "asgd 4w (n=2)|2|5|105.375|143\n"
+			       "asgd 4w (n=2)|3|2.5|105.375|143\n"
+			       "asgd 4w (n=2)|4|2.5|105.375|143\n"
+			       "asgd 4w (n=2)|139.5|9.375|105.375|143\n"
+			       "130\n");
+	free(rows);
+	free(ask);
+	free(query);
+	sqlite3_close(db);
+}
+END_TEST
+
+/* The bins are computed twice, in C and in the figure's query. */
+START_TEST(bins_are_those_that_are_recorded)
+{
+	sqlite3 *db = open_database();
+	char *query = query_of("staleness"),
+	     *want = sentence("%d,%d\n", STALENESS_BINS, STALENESS_BINS);
+	char *ask = sentence("SELECT count(*) || ',' || sum(share > 0) FROM (%s)", query);
+
+	add_run(db, "mlp", "asgd", 4, 1, 0.5, "", 1);
+	sql(db, "DELETE FROM staleness");
+	for (int i = 0; i < STALENESS_BINS; i++) {
+		char *one = sentence("INSERT INTO staleness VALUES (1, 1, %lld, 1)",
+				     (long long)staleness_of_bin(i));
+		sql(db, one);
+		free(one);
+	}
+	char *rows = rows_of(db, ask);
+	ck_assert_str_eq(rows, want);
+	free(rows);
+	free(ask);
+	free(want);
+	free(query);
+	sqlite3_close(db);
+}
+END_TEST
+
+static char *drawn(const char *figure)
+{
+	int status;
+	size_t n;
+	char *out = sentence("--out=%s.svg", figure), *path = sentence("%s/%s.svg", folder, figure);
+	char *text = PLOT(&status, figure, "--db=results.db", out);
+
+	ck_assert_msg(status == EXIT_OK, "%s", text);
+	ck_assert_msg(!strstr(text, "warns"), "%s", text);
+	free(text);
+	text = contents(path, &n);
+	free(path);
+	free(out);
+	return text;
+}
+
+static const struct {
+	int late; /* one push of this staleness */
+	const char *key, *tic, *no_tic;
+} lateness[] = {
+	{5, "asgd 4w, mean 1.50, max 5<", "> 4<", "> 50<"},
+	{60, "asgd 4w, mean 1.50, max 60<", "> 50<", "> 3<"},
+	{4000, "asgd 4w, mean 1.50, max 4000<", "> 300<", "> 50<"},
+};
+
+START_TEST(late_pushes_are_drawn)
+{
+	if (no_gnuplot())
+		return;
+	sqlite3 *db = open_database();
+	add_run(db, "mlp", "asgd", 4, 1, 0.5, "", 3);
+	char *text = sentence("INSERT INTO staleness VALUES (1, 2, %d, 1);"
+			      "UPDATE epoch SET staleness_max = %d WHERE epoch = 2",
+			      lateness[_i].late, lateness[_i].late);
+	sql(db, text);
+	free(text);
+	text = drawn("staleness");
+	ck_assert_ptr_nonnull(strstr(text, lateness[_i].key));
+	ck_assert_ptr_nonnull(strstr(text, lateness[_i].tic));
+	ck_assert_ptr_null(strstr(text, lateness[_i].no_tic));
+	ck_assert_ptr_nonnull(strstr(text, "> 20<")); /* % */
+	free(text);
+	text = drawn("staleness_epoch");
+	ck_assert_ptr_nonnull(strstr(text, "thin: maximum"));
+	ck_assert_ptr_nonnull(strstr(text, lateness[_i].tic));
+	free(text);
+
+	/* a file of an older version knows the means, and has no histogram */
+	sql(db, "DELETE FROM staleness; UPDATE epoch SET pushes = NULL");
+	sqlite3_close(db);
+	text = drawn("staleness");
+	ck_assert_ptr_nonnull(strstr(text, "kept no histogram"));
+	free(text);
+	text = drawn("staleness_epoch");
+	ck_assert_ptr_nonnull(strstr(text, "thin: maximum"));
+	free(text);
+}
+END_TEST
+
+/* Where tables live is told where strategies with tables differ in it, not because others have
+ * none. */
+START_TEST(homes_are_named_where_they_differ)
+{
+	sqlite3 *db = open_database();
+
+	add_run(db, "mlp", "serial", 1, 1, 0.5, "", 1);
+	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
+	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
+	sql(db, "UPDATE run SET table_home = 'servers', servers = 1 WHERE id = 3");
+	char *rows = rows_of(db, "SELECT name FROM selected ORDER BY id");
+	ck_assert_str_eq(rows, "serial\nasgd 2w\nasgd 2w+1s\n");
+	free(rows);
+	sqlite3_close(db);
+	ck_assert_int_eq(sqlite3_open(database, &db), SQLITE_OK);
+	sql(db, "UPDATE run SET table_home = 'onesided', servers = 0 WHERE id = 3");
+	rows = rows_of(db, "SELECT name FROM selected ORDER BY id");
+	ck_assert_str_eq(rows, "serial\nasgd 2w table-home=shared\nasgd 2w table-home=onesided\n");
+	free(rows);
+	sqlite3_close(db);
+}
+END_TEST
+
+START_TEST(names_tell_configurations_apart)
+{
+	sqlite3 *db = open_database();
+
+	for (int i = 0; i < 4; i++)
+		add_run(db, "mlp", "asgd", 2, i, 0.5, i == 3 ? "tuned" : "", 1);
+	sql(db, "UPDATE run SET lr = 0.2 WHERE id = 2;"
+		"INSERT INTO run_option VALUES (1, 'strategy', 'damp', '0'), (2, 'strategy', "
+		"'damp', '0'),"
+		" (3, 'strategy', 'damp', '1'), (4, 'strategy', 'damp', '0')");
+	char *rows = rows_of(db, "SELECT name FROM selected ORDER BY id");
+	ck_assert_str_eq(rows, "asgd 2w lr=0.1 damp=0\n"
+			       "asgd 2w lr=0.2 damp=0\n"
+			       "asgd 2w lr=0.1 damp=1\n"
+			       "asgd 2w lr=0.1 damp=0, tuned\n");
+	free(rows);
+	sqlite3_close(db);
+}
+END_TEST
+
+/* Beside simulated runs, real ones: neither shows what the other kind has no word for, nor what is
+ * off, and a label stands before what is long. */
+START_TEST(names_are_of_what_differs)
+{
+	sqlite3 *db = open_database();
+
+	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
+	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
+	simulate_all(db);
+	sql(db, "UPDATE run SET target_accuracy = 0.9 WHERE id = 2;"
+		"UPDATE run SET label = 'night', hostfile = '/a/folder/with/a/long/name' WHERE id "
+		"= 1002");
+	char *rows = rows_of(db, "SELECT name FROM selected ORDER BY id");
+	ck_assert_str_eq(rows, "asgd 2w\nasgd 2w target-accuracy=0.9\nasgd 2w sim:local\n"
+			       "asgd 2w sim:local, night hostfile=/a/folder/with/a/long/name\n");
+	free(rows);
+	sqlite3_close(db);
+}
+END_TEST
+
+/* By the short name of a configuration, or by the settings that style.sql lists. */
+START_TEST(names_tell_every_option_apart)
+{
+	sqlite3_close(open_database());
+	for (const struct option *o = run_options; o->name; o++) {
+		if (o->incidental || strcmp(o->name, "seed") == 0)
+			continue;
+		sqlite3 *db;
+		ck_assert_int_eq(sqlite3_open(database, &db), SQLITE_OK);
+		char *column = must(strdup(o->name));
+		for (char *c = column; *c; c++)
+			*c = *c == '-' || *c == '.' ? '_' : *c;
+		bool text = o->type == OPT_STRING || o->type == OPT_CHOICE;
+		char *differ = sentence("UPDATE run SET %s = ifnull(%s, %s WHERE seed = 2", column,
+					column, text ? "'') || 'x'" : "0) + 1");
+		sql(db, "DELETE FROM run");
+		add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
+		add_run(db, "mlp", "asgd", 2, 2, 0.5, "", 1);
+		if (strncmp(o->name, "sim.", 4) == 0) { /* NULL in real runs */
+			char *given = sentence("UPDATE run SET %s = %s", column, text ? "''" : "0");
+			sql(db, given);
+			free(given);
+		}
+		sql(db, differ);
+		char *rows =
+			rows_of(db, "SELECT count(DISTINCT workload || ' ' || name) FROM selected");
+		ck_assert_msg(strcmp(rows, "2\n") == 0, "--%s is not shown", o->name);
+		free(rows);
+		free(differ);
+		free(column);
+		sqlite3_close(db);
+	}
+}
+END_TEST
+
+START_TEST(a_dropped_in_pair_is_a_figure)
+{
+	if (no_gnuplot())
+		return;
+	char *plots = installed_path("plots"), *mine = sentence("%s/plots", folder);
+	const char *shared[] = {"style.sql", "style.gp"};
+	ck_assert_int_eq(mkdir(mine, 0700), 0);
+	for (int i = 0; i < 2; i++) {
+		char *from = sentence("%s/%s", plots, shared[i]), *real = realpath(from, NULL);
+		char *to = sentence("%s/%s", mine, shared[i]);
+		ck_assert_int_eq(symlink(real, to), 0);
+		free(to);
+		free(real);
+		free(from);
+	}
+	char *query = sentence("%s/loss.sql", mine), *gp = sentence("%s/loss.gp", mine);
+	FILE *f = fopen(query, "w");
+	fputs("-- Final loss.\n-- Needs runs.\nSELECT s.workload, s.title, s.workers, test_loss"
+	      " FROM selected AS s JOIN run_summary USING (id);\n",
+	      f);
+	fclose(f);
+	f = fopen(gp, "w");
+	fputs("eval layout_curves\nplot for [i = 1:blocks] data index i - 1 using 1:2 with points"
+	      " title name[i]\n",
+	      f);
+	fclose(f);
+	setenv("MVBENCH_HOME", folder, 1);
+	sqlite3 *db = open_database();
+	fill_one(db);
+	sqlite3_close(db);
+
+	int status;
+	char *text = PLOT(&status, "--list");
+	ck_assert_int_eq(status, EXIT_OK);
+	ck_assert_str_eq(text, "loss  Final loss.\n");
+	free(text);
+	ck_assert_int_eq(draw("loss", "png"), 1);
+
+	/* A figure with a mistake says which, and where. */
+	f = fopen(gp, "a");
+	fputs("plot nonsense(\n", f);
+	fclose(f);
+	text = PLOT(&status, "loss", "--db=results.db");
+	ck_assert_int_eq(status, EXIT_FAILED);
+	ck_assert_msg(strstr(text, "loss.gp") && strstr(text, "line 3"), "%s", text);
+	free(text);
+	free(query);
+	free(gp);
+	free(mine);
+	free(plots);
+}
+END_TEST
+
+static void put_figure(const char *where, const char *name, const char *query, const char *gp)
+{
+	const char *end[] = {"sql", "gp"}, *text[] = {query, gp};
+
+	for (int i = 0; i < 2; i++) {
+		char *path = sentence("%s/%s/%s.%s", folder, where, name, end[i]);
+		FILE *f = text[i] ? fopen(path, "w") : NULL;
+		if (f) {
+			fputs(text[i], f);
+			ck_assert_int_eq(fclose(f), 0);
+		} else {
+			remove(path);
+		}
+		free(path);
+	}
+}
+
+static const char own_query[] = "-- Final loss.\n-- Needs runs.\n"
+				"SELECT s.workload, s.title, s.workers, test_loss"
+				" FROM selected AS s JOIN run_summary USING (id);\n";
+static const char own_gp[] = "eval layout_curves\nplot for [i = 1:blocks] data index i - 1"
+			     " using 1:2 with points title name[i]\n";
+
+/* Beside those that come along, without a change to their folder. */
+static void add_path(void *text, const struct word *w)
+{
+	size_t n = strlen(text);
+
+	snprintf((char *)text + n, 4096 - n, "%s:%s ", w->name, w->path);
+}
+
+START_TEST(users_have_figures_of_their_own)
+{
+	if (no_gnuplot())
+		return;
+	int status;
+	size_t n;
+	char *path = sentence("%s/mvbench/plots", folder), *list = sentence("(yours: %s)", path);
+	sqlite3 *db = open_database();
+	fill_one(db);
+	sqlite3_close(db);
+
+	/* where users keep what they configure; one takes the place of one that comes along */
+	char *parent = sentence("%s/mvbench", folder);
+	ck_assert_int_eq(mkdir(parent, 0700), 0);
+	ck_assert_int_eq(mkdir(path, 0700), 0);
+	free(parent);
+	put_figure("mvbench/plots", "my_loss", own_query, own_gp);
+	put_figure("mvbench/plots", "speedup", "-- Mine.\nSELECT 'mlp', 'x y', 1, 2", own_gp);
+	char *text = PLOT(&status, "--list");
+	ck_assert_int_eq(status, EXIT_OK);
+	ck_assert_msg(strstr(text, "Final loss. (yours") && strstr(text, list), "%s", text);
+	ck_assert_msg(strstr(text, "Mine. (yours") && !strstr(text, "ideal line"), "%s", text);
+	ck_assert_ptr_nonnull(strstr(text, "\naccuracy_time "));
+	free(text);
+	char *whole = sentence("my_loss:%s/my_loss ", path), all[4096] = "";
+	command_plot.words(add_path, all);
+	ck_assert_msg(strstr(all, whole), "%s", all);
+	ck_assert_msg(strstr(all, "accuracy_time:plots/accuracy_time "), "%s", all);
+	free(whole);
+	ck_assert_int_eq(draw("my_loss", "png"), 1);
+	ck_assert_int_eq(draw("my_loss", "svg"), 1);
+	ck_assert_int_eq(draw("speedup", "svg"), 1);
+	char *picture = sentence("%s/speedup-svg/speedup.svg", folder);
+	text = contents(picture, &n);
+	ck_assert_ptr_nonnull(strstr(text, "x y"));
+	free(text);
+	free(picture);
+
+	/* or where they say */
+	char *other = sentence("%s/other", folder);
+	ck_assert_int_eq(mkdir(other, 0700), 0);
+	put_figure("other", "other_loss", own_query, own_gp);
+	text = PLOT(&status, "other_loss", "--figures=other", "--db=results.db", "--out=o.svg");
+	ck_assert_msg(status == EXIT_OK && strcmp(text, "o.svg\n") == 0, "%s", text);
+	free(text);
+	text = PLOT(&status, "my_loss", "--figures=other", "--db=results.db", "--out=o.svg");
+	ck_assert_msg(status == EXIT_USER && strstr(text, "no such figure"), "%s", text);
+	free(text);
+	text = PLOT(&status, "--figures=nowhere", "--list");
+	ck_assert_msg(status == EXIT_USER && strstr(text, "--figures=nowhere: "), "%s", text);
+	free(text);
+	free(other);
+	free(list);
+	free(path);
+}
+END_TEST
+
+static const struct {
+	const char *query, *gp, *says[2];
+} broken[] = {
+	{"SELECT nonsense", own_gp, {"/other/mine.sql: ", "no such column: nonsense"}},
+	{"SELECT 1, 2", own_gp, {"/other/mine.sql: ", "workload, title and at least one number"}},
+	{"-- nothing", own_gp, {"/other/mine.sql: ", "no SELECT"}},
+	{"DELETE FROM run; SELECT 1, 2, 3", own_gp, {"/other/mine.sql: ", "readonly database"}},
+	{own_query, "eval layout_curves\nplot nonsense(", {"/other/mine.gp: ", "line 2: "}},
+	{own_query, "# nothing", {"/other/mine.gp: ", "it drew nothing"}},
+	{own_query, "print 'a'; exit status 3", {"/other/mine.gp: ", "gnuplot failed: a"}},
+	{own_query, NULL, {"has mine.sql, but no mine.gp", "/other "}},
+	{NULL, own_gp, {"has mine.gp, but no mine.sql", "/other "}},
+};
+
+START_TEST(a_broken_figure_is_named)
+{
+	if (no_gnuplot())
+		return;
+	int status;
+	char *other = sentence("%s/other", folder);
+	sqlite3 *db = open_database();
+	fill_one(db);
+	sqlite3_close(db);
+	ck_assert_int_eq(mkdir(other, 0700), 0);
+	put_figure("other", "mine", broken[_i].query, broken[_i].gp);
+	char *text = PLOT(&status, "mine", "--figures=other", "--db=results.db");
+	ck_assert_msg(status == (broken[_i].query && broken[_i].gp ? EXIT_FAILED : EXIT_USER),
+		      "exit %d: %s", status, text);
+	for (int i = 0; i < 2; i++)
+		ck_assert_msg(strstr(text, broken[_i].says[i]) != NULL, "%s", text);
+	ck_assert_msg(strchr(text, '\n') == strrchr(text, '\n'), "more than a line: %s", text);
+	free(text);
+	free(other);
+}
+END_TEST
+
+START_TEST(a_file_is_named)
+{
+	if (no_gnuplot())
+		return;
+	int status;
+	sqlite3 *db = open_database();
+	fill_one(db);
+	char *text = PLOT(&status, "time_epoch", "--db=results.db", "--out=my.svg",
+			  "--title=\"It's\" %s");
+	ck_assert_msg(status == EXIT_OK && strcmp(text, "my.svg\n") == 0, "%s", text);
+	free(text);
+	char *path = sentence("%s/my.svg", folder);
+	size_t n;
+	text = contents(path, &n);
+	ck_assert_msg(strstr(text, "It's") || strstr(text, "It&apos;s"), "the title is not shown");
+	free(text);
+	free(path);
+
+	/* Another workload: now a file for each. */
+	add_run(db, "soft max", "serial", 1, 1, 0.7, "", 2);
+	sqlite3_close(db);
+	text = PLOT(&status, "time_epoch", "--db=results.db", "--out=my.svg");
+	ck_assert_str_eq(text, "my-mlp.svg\nmy-soft-max.svg\n");
+	free(text);
+	text = PLOT(&status, "time_epoch", "--db=results.db", "--out=my.svg",
+		    "--where=workload='mlp'");
+	ck_assert_str_eq(text, "my.svg\n");
+	free(text);
+}
+END_TEST
+
+static const struct {
+	const char *word, *more, *sentence;
+} refused[] = {
+	{"speed_up", NULL, "did you mean speedup"},
+	{"--lits=1", NULL, "did you mean --list"},
+	{"--where=nonsense = 1", NULL, "no such column: nonsense"},
+	{"--where=1) -- ", NULL, "--where=1) -- : "},
+	{"--where=1); DELETE FROM run; SELECT (1", NULL, "nothing after it"},
+	{"--format=gif", NULL, "--format=gif"},
+	{"--out=a.png", NULL, "one file holds one figure"},
+	{"--out=a.png", "--format=svg", "disagree"},
+	{"--out=a.pdf", NULL, "end in .png or .svg"},
+	{"--out=results.db/x", NULL, "cannot make this folder"},
+	{"--db=none.db", NULL, "none.db"},
+};
+
+START_TEST(mistakes_are_refused)
+{
+	int status;
+	sqlite3 *db = open_database();
+	fill_one(db);
+	sqlite3_close(db);
+
+	char *text = refused[_i].more ? PLOT(&status, "--db=results.db", "speedup",
+					     refused[_i].word, refused[_i].more)
+				      : PLOT(&status, "--db=results.db", refused[_i].word);
+	ck_assert_msg(status == EXIT_USER, "%s: exit %d", refused[_i].word, status);
+	ck_assert_msg(strstr(text, refused[_i].sentence) != NULL, "%s: %s", refused[_i].word, text);
+	ck_assert_msg(strchr(text, '\n') == strrchr(text, '\n'), "more than a line: %s", text);
+	free(text);
+}
+END_TEST
+
+START_TEST(no_gnuplot_is_said)
+{
+	int status;
+	sqlite3 *db = open_database();
+	fill_one(db);
+	sqlite3_close(db);
+	setenv("PATH", folder, 1);
+	char *text = PLOT(&status, "--db=results.db");
+	ck_assert_int_eq(status, EXIT_USER);
+	ck_assert_msg(strstr(text, "apt-get install gnuplot-nox") != NULL, "%s", text);
+	free(text);
+}
+END_TEST
+
+Suite *plots_suite(void)
+{
+	Suite *s = suite_create("plots");
+	TCase *c = tcase_create("plots"), *r = tcase_create("rows"); /* r draws little */
+
+	tcase_add_checked_fixture(c, set_up, tear_down);
+	tcase_add_checked_fixture(r, set_up, tear_down);
+	tcase_set_timeout(c, 120);
+	tcase_set_timeout(r, 120);
+	tcase_add_test(c, stems_are_pairs);
+	tcase_add_test(c, nothing_is_explained);
+	tcase_add_test(c, one_run_is_drawn);
+	tcase_add_test(c, times_alone_are_drawn);
+	tcase_add_test(c, names_are_shown_never_run);
+	tcase_add_test(r, curves_are_medians);
+	tcase_add_test(r, intervals_are_between_ranks);
+	tcase_add_test(r, misses_are_shown);
+	tcase_add_test(r, a_front_is_what_nothing_beats);
+	tcase_add_test(r, efficiency_is_speed_up_by_worker);
+	tcase_add_test(c, what_is_left_out_is_said);
+	tcase_add_test(r, shares_are_of_all_pushes);
+	tcase_add_test(r, bins_are_those_that_are_recorded);
+	tcase_add_loop_test(c, late_pushes_are_drawn, 0,
+			    (int)(sizeof(lateness) / sizeof(*lateness)));
+	tcase_add_test(r, homes_are_named_where_they_differ);
+	tcase_add_test(r, names_tell_configurations_apart);
+	tcase_add_test(r, names_are_of_what_differs);
+	tcase_add_test(r, names_tell_every_option_apart);
+	tcase_add_test(c, a_dropped_in_pair_is_a_figure);
+	tcase_add_test(c, users_have_figures_of_their_own);
+	tcase_add_loop_test(r, a_broken_figure_is_named, 0,
+			    (int)(sizeof(broken) / sizeof(*broken)));
+	tcase_add_test(c, a_file_is_named);
+	tcase_add_loop_test(r, mistakes_are_refused, 0, (int)(sizeof(refused) / sizeof(*refused)));
+	tcase_add_test(c, no_gnuplot_is_said);
+	suite_add_tcase(s, c);
+	suite_add_tcase(s, r);
+	return s;
+}

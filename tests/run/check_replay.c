@@ -1,0 +1,348 @@
+/*
+ * check_replay.c - a recorded run whose order of arrival the simulator repeats comes to the same
+ * model, bit for bit; what cannot be repeated is refused, and a changed record is found out.
+ */
+#include "results/gate/gate.h"
+#include "tests/suites.h"
+#include "tests/trained.h"
+
+#include <check.h>
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OUTPUT = 8192 };
+
+#define SMALL "--workload=mlp --mlp.hidden=16 --epochs=2 --batch=48 "
+#define SIM   "--platform=sim "
+
+static void new_database(void)
+{
+	char *path = sentence("%s/run.db", folder);
+	remove(path);
+	free(path);
+}
+
+/* Changes the folder's database behind mvbench's back. */
+static void alter(const char *sql)
+{
+	char *path = sentence("%s/run.db", folder), *wrong = NULL;
+	sqlite3 *db;
+	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
+	sqlite3_exec(db, sql, NULL, NULL, &wrong);
+	ck_assert_msg(!wrong, "%s: %s", sql, wrong);
+	sqlite3_close(db);
+	free(path);
+}
+
+/* Run 1 of a new database. */
+static void record(const char *how)
+{
+	char out[OUTPUT];
+	new_database();
+	int status = run_mvbench("", words("--record --device=cpu %s", how), out, sizeof out);
+	ck_assert_msg(status == EXIT_OK, "%s: status %d\n%s", how, status, out);
+}
+
+/* The status must be this, and something with these words be said. */
+static void replay(const char *how, int status, const char *says)
+{
+	char out[OUTPUT];
+	int got = run_mvbench("timeout 60 env", words("--sim.replay=1 %s", how), out, sizeof out);
+	ck_assert_msg(got == status && strstr(out, says),
+		      "%s: status %d, wanted %d and \"%s\":\n%s", how, got, status, says, out);
+}
+
+#define EQUALS "the model equals run 1's, bit for bit"
+
+/* Run 2 is run 1: the same model, losses, staleness and, as it recorded too, order, but for who
+ * found that a round was over. Losses are sums over the workers, in whatever order those were
+ * added.
+ */
+static void expect_equal_runs(void)
+{
+	expect_row("SELECT a.model_hash IS b.model_hash, length(a.model_hash), b.status "
+		   "FROM run AS a, run AS b WHERE a.id = 1 AND b.id = 2",
+		   "1,16,done\r\n");
+	expect_row(
+		"SELECT count(*) > 1, sum(abs(a.test_loss - b.test_loss) > 1e-12 * a.test_loss), "
+		"sum(abs(a.train_loss - b.train_loss) > 1e-12 * a.train_loss), "
+		"sum(a.pushes IS NOT b.pushes OR a.dropped IS NOT b.dropped) "
+		"FROM epoch AS a JOIN epoch AS b ON b.epoch = a.epoch AND b.run_id = 2 "
+		"WHERE a.run_id = 1 AND a.test_loss > 0",
+		"1,0,0,0\r\n");
+	for (int i = 1; i <= 2; i++) {
+		const char *const rows[] = {
+			"epoch, staleness, pushes FROM staleness",
+			"table_id, shard, seq, iif(kind = 'round', 0, worker), kind "
+			"FROM arrival"};
+		for (size_t k = 0; k < COUNT(rows); k++)
+			expect_row(words("SELECT count(*) FROM (SELECT %s WHERE run_id = %d EXCEPT "
+					 "SELECT %s WHERE run_id = %d)",
+					 rows[k], i, rows[k], 3 - i),
+				   "0\r\n");
+	}
+}
+
+static const char *const runs[] = {
+	"--workload=softmax --strategy=asgd --workers=2 --epochs=3 --batch=24",
+	SMALL "--strategy=asgd --workers=3 --momentum=0.9",
+	SMALL "--strategy=asgd --workers=2 --sync-every=7 --weight-decay=0.001",
+	"--workload=perceptron --strategy=asgd --workers=2 --epochs=1",
+	"--workload=perceptron --strategy=asgd --workers=3 --epochs=1",
+	"--workload=lenet --lenet.dropout=0.5 --strategy=asgd --workers=2 --epochs=1 --batch=100",
+	SMALL "--strategy=asgd --workers=1",
+	SMALL "--strategy=ssp --ssp.bound=1 --workers=3 --batch=8 --straggle=1",
+	SMALL "--strategy=ssp --ssp.bound=0 --workers=2",
+	SMALL "--strategy=downpour --workers=2",
+	SMALL "--strategy=downpour --downpour.send=3 --sync-every=2 --workers=3",
+	SMALL "--strategy=easgd --sync-every=2 --workers=3",
+	SMALL "--strategy=bsp --workers=3",
+	SMALL "--strategy=bsp --bsp.backup=1 --workers=3 --batch=8 --straggle=1",
+	SMALL "--strategy=bsp --bsp.backup=2 --workers=4 --batch=8 --straggle=1",
+	SMALL "--strategy=asgd --workers=2 --servers=1",
+	SMALL "--strategy=asgd --workers=3 --servers=2 --asgd.updater=staleness",
+	SMALL "--strategy=ssp --ssp.bound=1 --workers=3 --servers=2 --batch=8 --straggle=1",
+	SMALL "--strategy=downpour --downpour.send=3 --sync-every=2 --workers=2 --servers=1",
+	SMALL "--strategy=easgd --sync-every=2 --workers=2 --servers=2",
+	SMALL "--strategy=bsp --bsp.backup=1 --workers=3 --servers=2 --batch=8 --straggle=1",
+};
+
+/* However long anything takes. */
+START_TEST(a_replay_comes_to_the_same_model)
+{
+	record(runs[_i]);
+	replay(SIM "--record --sim.step-time=1ms --sim.platform=ethernet_1g", EXIT_OK, EQUALS);
+	expect_equal_runs();
+	replay(SIM "--straggle=2 --sim.step-time=20us --sim.platform=gpu4_nvlink", EXIT_OK, EQUALS);
+	expect_row("SELECT a.model_hash IS b.model_hash, b.record, b.sim_replay "
+		   "FROM run AS a, run AS b WHERE a.id = 1 AND b.id = 3",
+		   "1,0,1\r\n");
+}
+END_TEST
+
+START_TEST(so_it_does_with_every_updater)
+{
+	record(words(SMALL "--strategy=asgd --workers=3 --sync-every=2 --lr=0.01 --momentum=0.5 "
+			   "--asgd.updater=%s",
+		     updaters[_i]->name));
+	replay(SIM "--record --sim.step-time=1ms --sim.platform=ethernet_1g", EXIT_OK, EQUALS);
+	expect_equal_runs();
+}
+END_TEST
+
+/* The record of a simulated run is one like any other. */
+START_TEST(a_simulated_run_is_replayed)
+{
+	record(SIM SMALL "--strategy=asgd --workers=3 --straggle=1 --sim.step-time=1ms "
+			 "--sim.platform=gpu4_nvlink");
+	replay(SIM "--record --straggle=0.1 --sim.step-time=3ms --sim.platform=gpu4_pcie", EXIT_OK,
+	       EQUALS);
+	expect_equal_runs();
+}
+END_TEST
+
+/* A run that diverges does so again, and its replay ends as it did. */
+START_TEST(a_diverged_run_is_replayed)
+{
+	char out[OUTPUT];
+	new_database();
+	int status = run_mvbench("",
+				 SMALL "--record --device=cpu --strategy=asgd --workers=2 "
+				       "--lr=1000 --lr-schedule=constant",
+				 out, sizeof out);
+	ck_assert_int_eq(status, EXIT_DIVERGED);
+	replay(SIM "--sim.step-time=1ms --sim.platform=gpu4_pcie", EXIT_DIVERGED, EQUALS);
+	expect_row("SELECT status FROM run WHERE id = 2", "diverged\r\n");
+}
+END_TEST
+
+/* Two neighbours change places: that is another run's order, and another model. */
+#define FIND \
+	"CREATE TABLE swapped AS SELECT min(a.seq) AS seq FROM arrival AS a JOIN arrival AS b " \
+	"ON b.seq = a.seq + 1 WHERE a.seq > 10 AND a.kind = 'sync' AND b.kind = 'sync' " \
+	"AND a.worker != b.worker;"
+#define SWAP \
+	"UPDATE arrival SET worker = 1 - worker WHERE seq - (SELECT seq FROM swapped) IN (0, 1)"
+
+START_TEST(another_order_gives_another_model)
+{
+	static const char *const servers[] = {"", "--servers=1"};
+	record(words(SMALL "--strategy=asgd --workers=2 %s", servers[_i]));
+	alter(FIND SWAP);
+	replay(SIM "--sim.step-time=1ms --sim.platform=gpu4_pcie", EXIT_FAILED,
+	       "the model differs from run 1's");
+	expect_row("SELECT status, (SELECT model_hash FROM run WHERE id = 1) != model_hash "
+		   "FROM run WHERE id = 2",
+		   "done,1\r\n");
+	alter(SWAP); /* back again */
+	replay(SIM "--sim.step-time=1ms --sim.platform=gpu4_pcie", EXIT_OK, EQUALS);
+}
+END_TEST
+
+/* ---- Options ------------------------------------------------------------- */
+
+/* What decides the result comes from the run; it may be said again. */
+START_TEST(a_replay_has_the_options_of_its_run)
+{
+	record(SMALL "--strategy=asgd --asgd.updater=dcasgd --asgd.lambda=0.3 --workers=2 "
+		     "--sync-every=3 --lr=0.0123456789012345 --seed=7 --label=real");
+	replay(SIM "--sim.step-time=1ms --sim.platform=gpu4_pcie --workers=2 --batch=48 "
+		   "--lr=1.23456789012345e-2 --device=auto --table-home=shared --asgd.lambda=3e-1 "
+		   "--target-accuracy=0.5 --label=again",
+	       EXIT_OK, EQUALS);
+	expect_row("SELECT b.workload, b.sync_every, b.lr = a.lr, b.lr_schedule = a.lr_schedule, "
+		   "b.seed, b.platform, b.label, b.record, b.sim_replay, b.target_accuracy, "
+		   "(SELECT group_concat(part || name || value) FROM (SELECT * FROM run_option "
+		   "WHERE run_id = 1 ORDER BY part, name)) = "
+		   "(SELECT group_concat(part || name || value) FROM (SELECT * FROM run_option "
+		   "WHERE run_id = 2 ORDER BY part, name)) "
+		   "FROM run AS a, run AS b WHERE a.id = 1 AND b.id = 2",
+		   "mlp,3,1,1,7,sim,again,0,1,0.5,1\r\n");
+}
+END_TEST
+
+START_TEST(other_options_are_refused)
+{
+	static const struct {
+		const char *words, *says;
+	} row[] = {
+		{"", "give --platform=sim"},
+		{"--platform=mpi", "give --platform=sim"},
+		{SIM "--batch=64", "--batch=64: run 1 had 48"},
+		{SIM "--workers=3", "--workers=3: run 1 had 2"},
+		{SIM "--workload=softmax", "--workload=softmax: run 1 had mlp"},
+		{SIM "--strategy=ssp", "--strategy=ssp: run 1 had asgd"},
+		{SIM "--servers=1", "--servers=1: run 1 had 0"},
+		{SIM "--lr=0.0500001", "--lr=0.0500001: run 1 had 0.05, and"},
+		{SIM "--leave=1:1s", "--leave=1:1s: run 1 had none"},
+		{SIM "--mlp.hidden=17", "--mlp.hidden=17: run 1 had 16"},
+		{SIM "--asgd.updater=sgd", "--asgd.updater=sgd: run 1 had add"},
+		{SIM "--ssp.bound=3", "an option of strategy ssp"},
+		{SIM "--table-home=onesided", "--table-home=onesided: run 1 had shared"},
+		{SIM "--sim.train=false", "a replay is there to come to a model"},
+		{SIM "--sim.replay=9", "has no run 9"},
+		{SIM "--sim.replay=x", "--sim.replay=x"},
+		{SIM "--db=/nowhere/no.db", "/nowhere/no.db"},
+	};
+	record(SMALL "--strategy=asgd --workers=2 --lr=0.05");
+	for (size_t i = 0; i < COUNT(row); i++)
+		replay(row[i].words, EXIT_USER, row[i].says);
+	expect_row("SELECT count(*) FROM run", "1\r\n");
+}
+END_TEST
+
+START_TEST(what_has_no_record_is_refused)
+{
+	static const struct {
+		const char *sql, *says;
+	} row[] = {
+		{"UPDATE run SET record = 0", "made with --record"},
+		{"UPDATE run SET record = 1, status = 'failed'", "did not end (failed)"},
+		{"UPDATE run SET status = 'done', device = 'cuda'", "computed on cuda"},
+		{"UPDATE run SET device = 'cpu', leave = '1:3s'", "--leave=1:3s"},
+		{"UPDATE run SET leave = '', model_hash = NULL", "an older mvbench"},
+		{"UPDATE run SET model_hash = ''", "computed no gradients"},
+		{"UPDATE run SET model_hash = 'x'; DELETE FROM arrival WHERE seq = 17",
+		 "is damaged: table 0, shard 0 has no pass 17"},
+		{"UPDATE arrival SET seq = 17, worker = 2 WHERE seq = 18; "
+		 "UPDATE arrival SET seq = seq - 1 WHERE seq > 18",
+		 "worker 2 comes to table 0"},
+		{"DELETE FROM arrival", "has no row of it"},
+	};
+	record(SMALL "--strategy=asgd --workers=2");
+	for (size_t i = 0; i < COUNT(row); i++) {
+		alter(row[i].sql);
+		replay(SIM "--sim.step-time=1ms --sim.platform=gpu4_pcie", EXIT_USER, row[i].says);
+	}
+	expect_row("SELECT count(*) FROM run", "1\r\n");
+}
+END_TEST
+
+/* A cell of a job file has options of its own. */
+START_TEST(a_sweep_replays_nothing)
+{
+	char *path = sentence("%s/job.ini", folder), out[OUTPUT];
+	FILE *f = fopen(path, "w");
+	fprintf(f, "[a]\nplatform = sim\nsim.step-time = 1ms\nsim.replay = 1, 2\n");
+	fclose(f);
+	char *command = sentence("./mvbench sweep %s 2>&1", path);
+	int status = command_output(command, out, sizeof out);
+	ck_assert_msg(status == EXIT_USER && strstr(out, "use mvbench run"), "status %d: %s",
+		      status, out);
+	free(command);
+	free(path);
+}
+END_TEST
+
+/* ---- Records that were changed ------------------------------------------- */
+
+#define LAST    "(SELECT max(seq) FROM arrival WHERE kind = 'sync')"
+#define CHANGED "was it changed since it was made?"
+
+/* Each ends with a sentence, and by itself. */
+START_TEST(a_changed_record_is_found_out)
+{
+	static const struct {
+		const char *words, *sql, *says;
+	} row[] = {
+		{"asgd", "DELETE FROM arrival WHERE seq > 50", "ends after 51 passes"},
+		{"asgd", "UPDATE arrival SET worker = 1 - worker WHERE seq = " LAST,
+		 "makes no more before the next barrier"},
+		{"asgd", "UPDATE arrival SET kind = 'pull' WHERE seq = 20",
+		 "is a \"pull\" of worker"},
+		{"asgd",
+		 "INSERT INTO arrival SELECT run_id, table_id, shard, seq + 1, worker, kind "
+		 "FROM arrival WHERE seq = " LAST,
+		 "has 105 passes, and this run made 104"},
+		{"asgd --servers=1", "DELETE FROM arrival WHERE seq > 50", "ends after 51 passes"},
+		{"asgd --servers=1", "UPDATE arrival SET worker = 1 - worker WHERE seq = " LAST,
+		 "makes no more before the next barrier"},
+		{"asgd --servers=1", "UPDATE arrival SET kind = 'pull' WHERE seq = 20",
+		 "is a \"pull\" of worker"},
+		{"asgd --servers=1",
+		 "INSERT INTO arrival SELECT run_id, table_id, shard, seq + 1, worker, kind FROM "
+		 "arrival WHERE seq = " LAST,
+		 "has 105 passes, and this run made 104"},
+		/* in the first round, one is to read what the other has not pushed to yet */
+		{"bsp",
+		 "UPDATE arrival SET kind = 'pull', worker = (SELECT worker FROM arrival "
+		 "WHERE seq = 2) WHERE seq = 3",
+		 "2 of 2 workers wait for each other"},
+		{"bsp --servers=1",
+		 "UPDATE arrival SET kind = 'pull', worker = (SELECT worker FROM arrival WHERE "
+		 "seq = 2) WHERE seq = 3",
+		 "wait for each other"},
+	};
+	record(words(SMALL "--workers=2 --strategy=%s", row[_i].words));
+	alter(row[_i].sql);
+	replay(SIM "--sim.step-time=1ms --sim.platform=gpu4_pcie", EXIT_FAILED, row[_i].says);
+	replay(SIM "--sim.step-time=1ms --sim.platform=gpu4_pcie", EXIT_FAILED, CHANGED);
+	expect_row("SELECT count(*), sum(reason LIKE '%" CHANGED "%') FROM run "
+		   "WHERE id > 1 AND status = 'failed'",
+		   "2,2\r\n");
+}
+END_TEST
+
+Suite *replay_suite(void)
+{
+	Suite *s = suite_create("replay");
+	TCase *t = tcase_create("replay");
+	int all = 0;
+	while (updaters[all])
+		all++;
+	tcase_set_timeout(t, 180);
+	tcase_add_unchecked_fixture(t, trained_data, folder_free);
+	tcase_add_loop_test(t, a_replay_comes_to_the_same_model, 0, (int)COUNT(runs));
+	tcase_add_loop_test(t, so_it_does_with_every_updater, 0, all);
+	tcase_add_test(t, a_simulated_run_is_replayed);
+	tcase_add_test(t, a_diverged_run_is_replayed);
+	tcase_add_loop_test(t, another_order_gives_another_model, 0, 2);
+	tcase_add_test(t, a_replay_has_the_options_of_its_run);
+	tcase_add_test(t, other_options_are_refused);
+	tcase_add_test(t, what_has_no_record_is_refused);
+	tcase_add_test(t, a_sweep_replays_nothing);
+	tcase_add_loop_test(t, a_changed_record_is_found_out, 0, 10);
+	suite_add_tcase(s, t);
+	return s;
+}

@@ -1,0 +1,417 @@
+/*
+ * check_report.c - the report page: what it says and how it escapes it, that the commands in it
+ * give the same cells again, and how it behaves in a browser.
+ */
+#include "results/db/db.h"
+#include "tests/browser.h"
+#include "tests/suites.h"
+#include "tests/trained.h"
+
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char output[1 << 16];
+
+static void sql(const char *text)
+{
+	char *path = sentence("%s/run.db", folder), *wrong = NULL;
+	sqlite3 *db;
+
+	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
+	sqlite3_exec(db, text, NULL, NULL, &wrong);
+	ck_assert_msg(!wrong, "%s: %s", text, wrong);
+	sqlite3_close(db);
+	free(path);
+}
+
+static void new_database(void)
+{
+	struct store *s;
+	char *path = sentence("%s/run.db", folder), *wrong = store_open(&s, path, STORE_WRITE);
+
+	ck_assert_msg(!wrong, "%s", wrong);
+	store_close(s);
+	free(path);
+}
+
+/* Runs `mvbench report` with these words; its status must be this one, and what it prints have
+ * these words. */
+static void report(const char *words, int want, const char *says)
+{
+	char *command = sentence("./mvbench report --db=%s/run.db --out=%s/page.html %s 2>&1",
+				 folder, folder, words);
+	int status = command_output(command, output, sizeof output);
+
+	ck_assert_msg(status == want && strstr(output, says),
+		      "%s: status %d, wanted %d and \"%s\":\n%s", command, status, want, says,
+		      output);
+	free(command);
+}
+
+static char *page(void)
+{
+	char *path = sentence("%s/page.html", folder), *text = NULL;
+	size_t room = 0;
+	FILE *f = fopen(path, "r");
+
+	ck_assert_ptr_nonnull(f);
+	ck_assert_int_gt(getdelim(&text, &room, '\0', f), 0);
+	fclose(f);
+	free(path);
+	return text;
+}
+
+static void expect_in(const char *text, const char *words, bool want)
+{
+	ck_assert_msg(!strstr(text, words) == !want, "the page %s \"%s\"", want ? "lacks" : "has",
+		      words);
+}
+
+#define EVIL     "<script>hacked=1</script><img src=x onerror=hacked=1>\"'&,"
+#define EVIL_SQL "<script>hacked=1</script><img src=x onerror=hacked=1>\"''&,\n\xff"
+
+/* Three configurations of three seeds, of which asgd has one run that failed and one that diverged;
+ * accuracies, times and losses fall in different orders. Run 7 is another machine's. */
+static const char three[] =
+	"WITH cell(strategy, workers, accuracy, seconds, label) AS (VALUES ('serial', 1, 0.91, "
+	"0.4, ''), "
+	"('asgd', 2, 0.85, 0.1, ''), ('allreduce', 2, 0.88, 0.2, '" EVIL_SQL "')) "
+	"INSERT INTO run (status, reason, started, finished, config_hash, workload, strategy, "
+	"workers, "
+	"servers, sync_every, barrier_every, epochs, batch, lr, lr_schedule, momentum, "
+	"weight_decay, "
+	"reduce, lr_scale, seed, device, platform, threads, straggle, target_accuracy, train_size, "
+	"params, label, host, cpu, cores, git_commit, git_dirty, oversubscribed) "
+	"SELECT CASE WHEN strategy <> 'asgd' OR value = 1 THEN 'done' WHEN value = 2 THEN 'failed' "
+	"ELSE 'diverged' END, iif(strategy = 'asgd' AND value = 2, 'no <b>room</b>', NULL), "
+	"'2026-01-02T03:04:05Z', '2026-01-02T03:04:06Z', 'h' || value, 'softmax', strategy, "
+	"workers, 0, 1, "
+	"1, 3, 32, 0.1, 'constant', 0, 0, 'mean', 'none', value, 'cpu', 'mpi', 1, 0, 0.86, 6000, "
+	"7850, label, 'alpha', 'Cpu & Co <1>', 4, 'abc', 0, 0 "
+	"FROM cell, json_each('[1, 2, 3]');"
+	"UPDATE run SET host = 'beta' WHERE id = 7;"
+	"WITH cell(strategy, accuracy, seconds) AS (VALUES ('serial', 0.91, 0.4), ('asgd', 0.85, "
+	"0.1), "
+	"('allreduce', 0.88, 0.2)) "
+	"INSERT INTO epoch (run_id, epoch, seconds, compute_s, comm_s, wait_s, train_loss, "
+	"test_loss, "
+	"test_accuracy, bytes_sent) SELECT r.id, value, iif(value, c.seconds + 0.001 * r.seed, 0), "
+	"0.05, "
+	"0.01, 0, 1, 1.0 / (1 + value), c.accuracy - 0.1 * (3 - value) + 0.001 * r.seed, 10 FROM "
+	"run AS r "
+	"JOIN cell AS c USING (strategy), json_each('[0, 1, 2, 3]');";
+
+START_TEST(what_a_page_says)
+{
+	new_database();
+	sql(three);
+	report("--title='A & <B>'", EXIT_OK, "page.html");
+	char *text = page();
+	expect_in(text, "<title>A &amp; &lt;B&gt;</title>", true);
+	expect_in(text, "1 of 9 runs failed: asgd 2w", true);
+	expect_in(text, "1 of 9 runs diverged", true);
+	expect_in(text, "softmax was measured on 2 machines (alpha, beta)", true);
+	expect_in(text, "1 of 3 configurations have fewer than three finished runs", true);
+	expect_in(text, "no &lt;b&gt;room&lt;/b&gt;", true);
+	expect_in(text, "Cpu &amp; Co &lt;1&gt;", true);
+	/* a median with its interval; a target that one of two missed; a speed-up */
+	expect_in(text, ">91.20 <span class=\"range\">91.10–91.30</span>", true);
+	expect_in(text, "data-v=\"Infinity\">not reached", true);
+	expect_in(text,
+		  "<details id=\"c1\"><summary>serial <span>3 of 3 runs finished; 3 reached 86 %",
+		  true);
+	expect_in(text, "data-v=\"1\">1.00</td>", true);
+	/* what others typed is text, everywhere */
+	expect_in(text, "<script>hacked", false);
+	expect_in(text, "<img", false);
+	expect_in(text,
+		  "--label=&#39;&lt;script&gt;hacked=1&lt;/script&gt;&lt;img src=x "
+		  "onerror=hacked=1&gt;&quot;&#39;\\&#39;&#39;&amp;,\n\xef\xbf\xbd&#39;",
+		  true);
+	expect_in(text, "\xff", false);
+	/* nothing is fetched: no address but the name spaces of SVG */
+	for (const char *at = text; (at = strstr(at, "http"));) {
+		bool known = strncmp(at, "http-equiv", 10) == 0 ||
+			     strncmp(at, "http://www.w3.org/", 18) == 0;
+		ck_assert_msg(known, "%.60s", at);
+		at += 4;
+	}
+	report("--title='A & <B>'", EXIT_OK, "page.html");
+	char *again = page();
+	ck_assert_str_eq(text, again);
+	free(again);
+	free(text);
+}
+END_TEST
+
+START_TEST(selections_and_refusals)
+{
+	new_database();
+	report("", EXIT_OK, "page.html");
+	char *text = page();
+	expect_in(text, "This database holds no runs yet", true);
+	free(text);
+	sql(three);
+	report("--where=\"strategy = 'serial' AND seed < 3\" --label=''", EXIT_OK, "page.html");
+	text = page();
+	expect_in(text, "1 configurations, 2 runs", true);
+	expect_in(text, "strategy = &#39;serial&#39; AND seed &lt; 3", true);
+	expect_in(text, "asgd", false);
+	free(text);
+	report("--label=nobody", EXIT_OK, "page.html");
+	text = page();
+	expect_in(text, "No run in this database matches", true);
+	free(text);
+	report("--where='no such'", EXIT_USER, "--where=no such");
+	report("--where='1); DROP TABLE run; --'", EXIT_USER, "--where=1)");
+	report("--out=/nowhere/page.html", EXIT_FAILED, "--out=/nowhere/page.html");
+	report("--out=", EXIT_USER, "--out=");
+	report("--tilte=x", EXIT_USER, "--title");
+	report("page", EXIT_USER, "page");
+	report("--db=/nowhere/run.db", EXIT_USER, "/nowhere/run.db");
+}
+END_TEST
+
+/* More runs of a configuration than are shown, and of a workload that has no accuracy. */
+START_TEST(what_is_left_out_is_said)
+{
+	new_database();
+	sql(three);
+	sql("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1400) "
+	    "INSERT INTO run (status, config_hash, workload, strategy, workers, servers, "
+	    "sync_every, "
+	    "barrier_every, epochs, batch, lr, lr_schedule, momentum, weight_decay, reduce, "
+	    "lr_scale, "
+	    "seed, device, platform, threads, straggle, target_accuracy) SELECT 'done', 'x', "
+	    "'mlp', "
+	    "'serial', 1, 0, 1, 1, 1, 32, 0.1, 'constant', 0, 0, 'mean', 'none', i, 'cpu', 'mpi', "
+	    "1, 0, 0 "
+	    "FROM n;"
+	    "INSERT INTO epoch (run_id, epoch, seconds, train_loss, test_loss) SELECT id, 1, 1, "
+	    "0.6, 0.5 FROM run "
+	    "WHERE workload = 'mlp'");
+	report("", EXIT_OK, "page.html");
+	char *text = page();
+	expect_in(text, "400 more runs of it are left out", true);
+	const char *mlp = strstr(text, ">mlp</h2>"), *end = strstr(text, ">softmax</h2>");
+	ck_assert(mlp && end && mlp < end);
+	const char *head = strstr(mlp, "accuracy %</th>");
+	ck_assert_msg(head > strstr(mlp, "<details"), "a column of accuracies without any");
+	free(text);
+}
+END_TEST
+
+/* ---- Commands -------------------------------------------------------------- */
+
+static void expect_same_cell(struct store *s, int64_t id)
+{
+	char *command = NULL, want[32], *got;
+	bool exact = false;
+	char *wrong = recorded_command(s, id, &command, &exact);
+	struct config c;
+
+	ck_assert_msg(!wrong, "%s", wrong);
+	ck_assert_msg(exact, "run %lld: %s", (long long)id, command);
+	wrong = recorded_config(s, id, &c, &exact);
+	ck_assert_msg(!wrong, "%s", wrong);
+	config_hash(&c, want);
+	config_fini(&c);
+	char *line = sentence("./%s --db=%s/run.db --dry-run --format=json 2>&1", command, folder);
+	int status = command_output(line, output, sizeof output);
+	got = strstr(output, "\"config_hash\": \"");
+	ck_assert_msg(status == 0 && got && strncmp(got + 16, want, 16) == 0, "%s: wanted %s: %s",
+		      line, want, output);
+	free(line);
+	free(command);
+}
+
+START_TEST(commands_give_the_same_cells)
+{
+	static const char *const words[][8] = {
+		{"seed=7", "lr=0.05", "momentum=0.9"},
+		{"strategy=asgd", "workers=2", "table-home=shared",
+		 "label=it's\n\"odd\" $HOME `x` \\"},
+		{"strategy=easgd", "workers=2", "sync-every=5", "easgd.beta=0.7", "straggle=0.3"},
+		{"workload=mlp", "strategy=periodic", "workers=2", "speed=0:0.5",
+		 "pause=1:2s:500ms"},
+		{"strategy=asgd", "workers=4", "platform=sim", "sim.platform=ethernet_1g",
+		 "sim.train=false", "sim.step-time=3ms", "sim.update-time=1ms"},
+		{"lr-schedule=warmup:1+step:2:3:x0.3", "weight-decay=1e-4", "target-accuracy=0.85",
+		 "barrier-every=0"},
+		{"strategy=asgd", "workers=2", "record=true", "table-home=onesided"},
+	};
+	struct store *s;
+	char *path = sentence("%s/run.db", folder);
+	run_mvbench("", "--workload=softmax --epochs=1 --batch=100", output, sizeof output);
+	run_mvbench("", "--workload=softmax --epochs=1 --batch=100 --strategy=asgd --workers=2",
+		    output, sizeof output);
+	char *wrong = store_open(&s, path, STORE_WRITE);
+	ck_assert_msg(!wrong, "%s", wrong);
+	for (size_t i = 0; i < COUNT(words); i++) {
+		struct setting given[10] = {{"workload", "softmax"}, {"data-dir", folder}};
+		size_t n = 2;
+		char *copy[8];
+		for (size_t k = 0; k < 8 && words[i][k]; k++) {
+			copy[k] = must(strdup(words[i][k]));
+			char *equals = strchr(copy[k], '=');
+			*equals = '\0';
+			given[n++] = (struct setting){copy[k], equals + 1};
+		}
+		struct config c;
+		wrong = config_init(&c, given, n, false);
+		ck_assert_msg(!wrong, "%s", wrong);
+		wrong = store_pend(s, &c);
+		ck_assert_msg(!wrong, "%s", wrong);
+		config_fini(&c);
+		for (size_t k = 2; k < n; k++)
+			free(copy[k - 2]);
+	}
+	for (int64_t id = 1; id <= 2 + (int64_t)COUNT(words); id++)
+		expect_same_cell(s, id);
+	store_close(s);
+	/* a strategy of another version is not known here, and the page is made all the same */
+	sql("UPDATE run SET strategy = 'gone' WHERE id = 2; UPDATE run SET config_hash = 'x' WHERE "
+	    "id = 1");
+	report("", EXIT_OK, "page.html");
+	char *text = page();
+	expect_in(text, "This mvbench cannot repeat it: --strategy=gone", true);
+	expect_in(text, "its options have changed since", true);
+	free(text);
+	free(path);
+}
+END_TEST
+
+/* ---- In a browser ----------------------------------------------------------- */
+
+#define NAMES \
+	"[...document.querySelectorAll('table.sort')[0].tBodies[0].rows].map(r => " \
+	"r.cells[0].textContent.slice(0, 6)).join()"
+#define HEAD(name) \
+	"[...document.querySelectorAll('table.sort th')].find(h => " \
+	"h.textContent == '" name "')"
+#define CLICK(name) "(" HEAD(name) ".firstChild.click(), " NAMES ")"
+
+static void press_enter(struct browser *b)
+{
+	browser_call(b, "Input.dispatchKeyEvent",
+		     "{\"type\": \"keyDown\", \"key\": \"Enter\", \"code\": \"Enter\", \"text\": "
+		     "\"\\r\", "
+		     "\"windowsVirtualKeyCode\": 13}");
+	browser_call(b, "Input.dispatchKeyEvent",
+		     "{\"type\": \"keyUp\", \"key\": \"Enter\", \"code\": \"Enter\", "
+		     "\"windowsVirtualKeyCode\": 13}");
+}
+
+START_TEST(in_a_browser)
+{
+	static const char *const complaints[] = {"Runtime.consoleAPICalled",
+						 "Runtime.exceptionThrown", "Log.entryAdded",
+						 "Network.loadingFailed"};
+	struct browser b;
+	int requests = 0;
+
+	if (!browser_installed())
+		return;
+	new_database();
+	sql(three);
+	sql("UPDATE run SET servers = 1, sync_every = 16, target_accuracy = 0.89 WHERE strategy = "
+	    "'asgd';"
+	    "UPDATE epoch SET staleness_mean = 12.5, staleness_max = 31, pushes = 10, dropped = 0 "
+	    "WHERE epoch >= 1 AND run_id IN (SELECT id FROM run WHERE strategy = 'asgd')");
+	report("", EXIT_OK, "page.html");
+	char *path = sentence("%s/page.html", folder), *profile = sentence("%s/profile", folder);
+	browser_open(&b, profile, path);
+	/* nothing that others typed runs, and the page is as wide as the window */
+	browser_expect(&b, "typeof hacked", "undefined");
+	browser_expect(&b, "document.querySelectorAll('figure svg').length > 4", "true");
+	browser_expect(&b,
+		       "[...document.querySelectorAll('figure svg')].every(s => s.getBBox().width "
+		       "> 100 && "
+		       "s.getBoundingClientRect().height > 100)",
+		       "true");
+	browser_expect(&b,
+		       "new Set([...document.querySelectorAll('[id]')].map(e => e.id)).size == "
+		       "document.querySelectorAll('[id]').length",
+		       "true");
+	/* a click sorts, by number; a second one turns it, a third undoes */
+	browser_expect(&b, NAMES, "serial,allred,asgd 2");
+	browser_expect(&b, CLICK("epoch s"), "asgd 2,allred,serial");
+	browser_expect(&b, HEAD("epoch s") ".ariaSort", "ascending");
+	browser_expect(&b, CLICK("epoch s"), "serial,allred,asgd 2");
+	browser_expect(&b, HEAD("epoch s") ".ariaSort", "descending");
+	browser_expect(&b, CLICK("epoch s"), "serial,allred,asgd 2");
+	browser_expect(&b, HEAD("epoch s") ".ariaSort", "null");
+	browser_expect(&b, CLICK("configuration"), "allred,asgd 2,serial");
+	/* and so does the keyboard */
+	browser_expect(&b, "(" HEAD("accuracy %") ".firstChild.focus(), 1)", "1");
+	press_enter(&b);
+	browser_expect(&b, HEAD("accuracy %") ".ariaSort + " HEAD("configuration") ".ariaSort",
+		       "descendingnull");
+	browser_expect(&b, NAMES, "serial,allred,asgd 2");
+	/* a link opens what it leads to; paper shows everything */
+	browser_expect(&b, "(location.hash = '#c2', 1)", "1");
+	browser_expect(&b, "new Promise(r => setTimeout(r, 50)) && 1", "1");
+	browser_call(&b, "Page.printToPDF", "{}");
+	browser_expect(&b, "document.querySelector('#c2').open", "true");
+	browser_expect(&b,
+		       "(dispatchEvent(new Event('beforeprint')), [...document.querySelectorAll("
+		       "'details')].every(d => d.open))",
+		       "true");
+	browser_call(
+		&b, "Emulation.setDeviceMetricsOverride",
+		"{\"width\": 390, \"height\": 800, \"deviceScaleFactor\": 1, \"mobile\": true}");
+	browser_expect(&b, "document.documentElement.scrollWidth", "390");
+	/* the table of configurations, with all its columns, fits an ordinary window */
+	browser_call(
+		&b, "Emulation.setDeviceMetricsOverride",
+		"{\"width\": 1200, \"height\": 800, \"deviceScaleFactor\": 1, \"mobile\": false}");
+	browser_expect(&b, "document.querySelectorAll('table.sort th[scope=col]').length", "11");
+	browser_expect(&b,
+		       "[...document.querySelectorAll('.scroll:has(table.sort)')].map("
+		       "s => s.scrollWidth - s.clientWidth).join()",
+		       "0");
+	browser_expect(&b, "document.querySelectorAll('.command button').length", "3");
+
+	for (size_t i = 0; i < COUNT(complaints); i++)
+		ck_assert_msg(!strstr(b.events, complaints[i]), "%s",
+			      strstr(b.events, complaints[i]));
+	for (const char *at = b.events; (at = strstr(at, "Network.requestWillBeSent\"")); at++)
+		requests++;
+	ck_assert_int_eq(requests, 1);
+	browser_close(&b);
+	free(profile);
+	free(path);
+}
+END_TEST
+
+static void set_up(void)
+{
+	folder_new();
+	idx_put_set(600, 200, false, '-');
+}
+
+static void tear_down(void)
+{
+	char *profile = sentence("rm -rf %s/profile", folder);
+
+	ck_assert_int_eq(system(profile), 0);
+	free(profile);
+	folder_free();
+}
+
+Suite *report_suite(void)
+{
+	Suite *s = suite_create("report");
+	TCase *c = tcase_create("report");
+
+	tcase_add_checked_fixture(c, set_up, tear_down);
+	tcase_set_timeout(c, 120);
+	tcase_add_test(c, what_a_page_says);
+	tcase_add_test(c, selections_and_refusals);
+	tcase_add_test(c, what_is_left_out_is_said);
+	tcase_add_test(c, commands_give_the_same_cells);
+	tcase_add_test(c, in_a_browser);
+	suite_add_tcase(s, c);
+	return s;
+}

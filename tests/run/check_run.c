@@ -1,0 +1,334 @@
+/*
+ * check_run.c - the program from outside: what a run leaves behind when it is stopped, killed, fed
+ * bad data, or diverges; exit statuses, the database, and that no worker is left.
+ */
+#include "results/db/db.h"
+#include "tests/suites.h"
+#include "tests/trained.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { OUTPUT = 8192 };
+
+static void make_data(void)
+{
+	folder_new();
+	idx_put_set(600, 100, false, '-');
+}
+
+/* Runs ./mvbench with words, on a database in the folder. */
+static int mvbench(char out[OUTPUT], const char *words)
+{
+	char *command = sentence("ASAN_OPTIONS=detect_leaks=0 ./mvbench %s --db=%s/run.db 2>&1",
+				 words, folder);
+	int status = command_output(command, out, OUTPUT);
+	free(command);
+	return status;
+}
+
+static char *run_words(const char *words)
+{
+	return sentence("run --data-dir=%s --mlp.hidden=16 %s", folder, words);
+}
+
+/* One number from the database; -1 when it cannot be asked (it is being made). */
+static double asked(const char *sql)
+{
+	char *path = sentence("%s/run.db", folder), *wrong, *text = NULL;
+	double number = -1;
+	struct store *s;
+	size_t n = 0;
+	FILE *f = open_memstream(&text, &n);
+	wrong = store_open(&s, path, STORE_READ);
+	if (!wrong) {
+		wrong = query_print(s, f, FORMAT_CSV, sql, NULL, 0, NULL);
+		store_close(s);
+	}
+	fclose(f);
+	if (!wrong)
+		number = atof(strchr(text, '\n') + 1);
+	free(wrong);
+	free(text);
+	free(path);
+	return number;
+}
+
+static bool database_exists(void)
+{
+	char *path = sentence("%s/run.db", folder);
+	bool there = access(path, F_OK) == 0;
+	free(path);
+	return there;
+}
+
+/* Starts a long run, its stderr to folder/said. more: one word more; NULL = none. */
+static pid_t start_run_with(const char *strategy, int workers, const char *more)
+{
+	char *words = sentence("--strategy=%s", strategy),
+	     *number = sentence("--workers=%d", workers);
+	char *data = sentence("--data-dir=%s", folder), *db = sentence("--db=%s/run.db", folder);
+	char *said = sentence("%s/said", folder);
+	pid_t child = fork();
+	if (child == 0) {
+		if (!freopen(said, "w", stderr) || !freopen("/dev/null", "w", stdout))
+			_exit(99);
+		setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
+		execl("./mvbench", "mvbench", "run", "--workload=mlp", "--mlp.hidden=16",
+		      "--epochs=1000000", words, number, data, db, more, (char *)NULL);
+		_exit(99);
+	}
+	free(words);
+	free(number);
+	free(data);
+	free(db);
+	free(said);
+	return child;
+}
+
+static pid_t start_run(const char *strategy, int workers)
+{
+	return start_run_with(strategy, workers, NULL);
+}
+
+static void wait_for_an_epoch(void)
+{
+	for (int i = 0; i < 600; i++) {
+		usleep(50000);
+		if (database_exists() && asked("SELECT count(*) FROM epoch") >= 2)
+			break;
+	}
+}
+
+static int exit_status(pid_t child)
+{
+	int status = 0;
+	waitpid(child, &status, 0);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* Starts a long run, waits until it has recorded an epoch, and sends its first process a signal. */
+static int stop_with(int signal_number, const char *strategy, int workers)
+{
+	pid_t child = start_run(strategy, workers);
+	wait_for_an_epoch();
+	kill(child, signal_number);
+	return exit_status(child);
+}
+
+/* Workers carry the folder in their words. */
+static int workers_left(void)
+{
+	char out[OUTPUT], *command = sentence("pgrep -cf -- '--db=%s/run.[d]b'", folder);
+	command_output(command, out, sizeof out);
+	free(command);
+	return atoi(out);
+}
+
+START_TEST(ctrl_c_ends_all_ranks_and_marks_the_row)
+{
+	int workers = _i;
+	const char *strategy = workers == 1 ? "serial" : "allreduce";
+	ck_assert_int_eq(stop_with(SIGINT, strategy, workers), EXIT_INTERRUPTED);
+	ck_assert_int_eq(workers_left(), 0);
+	ck_assert(asked("SELECT count(*) FROM run WHERE status = 'failed' AND reason = "
+			"'interrupted'") == 1);
+	ck_assert(asked("SELECT count(*) FROM epoch") >= 2);
+}
+END_TEST
+
+/* Nobody is there to mark the row; the next start does, and the workers end by themselves. */
+START_TEST(a_killed_run_is_marked_by_the_next)
+{
+	char out[OUTPUT];
+	stop_with(SIGKILL, "serial", 1);
+	for (int i = 0; i < 100 && workers_left(); i++)
+		usleep(50000);
+	ck_assert_int_eq(workers_left(), 0);
+	ck_assert(asked("SELECT count(*) FROM run WHERE status = 'running'") == 1);
+	char *words = run_words("--epochs=1");
+	ck_assert_int_eq(mvbench(out, words), EXIT_OK);
+	ck_assert(asked("SELECT count(*) FROM run WHERE status = 'failed' AND reason LIKE "
+			"'interrupted%'") == 1);
+	ck_assert(asked("SELECT count(*) FROM run WHERE status = 'done'") == 1);
+	free(words);
+}
+END_TEST
+
+/* The process that is this rank of the run; 0 = there is none. */
+static pid_t worker_of_rank(int rank)
+{
+	char out[OUTPUT];
+	char *command = sentence("for p in $(pgrep -f -- '--db=%s/run.[d]b'); do tr '\\0' '\\n' "
+				 "</proc/$p/environ 2>/dev/null | "
+				 "grep -qx OMPI_COMM_WORLD_RANK=%d && echo $p; done",
+				 folder, rank);
+	command_output(command, out, sizeof out);
+	free(command);
+	return (pid_t)atoi(out);
+}
+
+static void said(char out[OUTPUT])
+{
+	char *command = sentence("cat %s/said", folder);
+	command_output(command, out, OUTPUT);
+	free(command);
+}
+
+static const struct death {
+	const char *strategy, *word; /* word: one more; NULL = none */
+	int workers, rank, signal;
+} deaths[] = {
+	{"allreduce", NULL, .workers = 3, .rank = 1, .signal = SIGKILL},
+	{"allreduce", NULL, .workers = 3, .rank = 0, .signal = SIGKILL},
+	{"allreduce", NULL, .workers = 3, .rank = 2, .signal = SIGABRT},
+	{"allreduce", NULL, .workers = 3, .rank = 1, .signal = SIGTERM},
+	{"asgd", "--table-home=shared", .workers = 3, .rank = 1, .signal = SIGKILL},
+	{"bsp", "--table-home=shared", .workers = 3, .rank = 2, .signal = SIGKILL},
+	{"asgd", "--table-home=onesided", .workers = 3, .rank = 1, .signal = SIGKILL},
+	{"asgd", "--servers=1", .workers = 2, .rank = 1, .signal = SIGKILL},
+	{"asgd", "--servers=1", .workers = 2, .rank = 2, .signal = SIGKILL},
+};
+enum { DEATHS = sizeof deaths / sizeof *deaths };
+
+START_TEST(a_worker_that_dies_is_named)
+{
+	const struct death *d = &deaths[_i];
+	char out[OUTPUT], host[256] = "";
+	pid_t child = start_run_with(d->strategy, d->workers, d->word);
+	wait_for_an_epoch();
+	pid_t worker = worker_of_rank(d->rank);
+	ck_assert_int_gt(worker, 0);
+	nsec died = clock_now();
+	kill(worker, d->signal);
+	ck_assert_int_eq(exit_status(child), EXIT_FAILED);
+	ck_assert_double_lt(1e-9 * (double)(clock_now() - died), 10);
+	ck_assert_int_eq(workers_left(), 0);
+
+	gethostname(host, sizeof host - 1);
+	char *who = d->rank < d->workers
+			    ? sentence("worker %d", d->rank)
+			    : sentence("server %d (rank %d)", d->rank - d->workers, d->rank);
+	char *why = sentence("%s on %s was killed by signal %d (%s)", who, host, d->signal,
+			     strsignal(d->signal));
+	char *sql =
+		sentence("SELECT count(*) FROM run WHERE status = 'failed' AND reason = '%s'", why);
+	ck_assert_msg(asked(sql) == 1, "no row says: %s", why);
+	ck_assert(
+		asked("SELECT count(*) FROM pragma_integrity_check WHERE integrity_check = 'ok'") ==
+		1);
+	said(out);
+	ck_assert_msg(strstr(out, why), "%s", out);
+	ck_assert_msg(!strstr(out, "-----"), "mpirun makes a fuss:\n%s", out);
+	ck_assert_msg(!strchr(out, '\036'), "an introduction is shown:\n%s", out);
+	ck_assert_msg(strstr(out, "*** Process received signal") || d->signal != SIGABRT,
+		      "what the worker said is lost:\n%s", out);
+	free(sql);
+	free(why);
+	free(who);
+}
+END_TEST
+
+/* Before it has joined the others, when not all have said who they are. */
+START_TEST(a_worker_that_dies_at_the_start_ends_the_run)
+{
+	char out[OUTPUT];
+	pid_t child = start_run("allreduce", 3), worker = 0;
+	for (int i = 0; i < 200 && worker == 0; i++)
+		worker = worker_of_rank(1);
+	ck_assert_int_gt(worker, 0);
+	nsec died = clock_now();
+	kill(worker, SIGKILL);
+	ck_assert_int_eq(exit_status(child), EXIT_FAILED);
+	ck_assert_double_lt(1e-9 * (double)(clock_now() - died), 10);
+	ck_assert_int_eq(workers_left(), 0);
+	said(out);
+	ck_assert_msg(strstr(out, "was killed by signal 9 (Killed)"), "%s", out);
+}
+END_TEST
+
+/* mpirun has a reason, and only mpirun can tell it. */
+START_TEST(what_mpirun_says_is_shown)
+{
+	char out[OUTPUT];
+	folder_put("hosts", "localhost slots=1\n", 18, false);
+	char *hosts = sentence("--strategy=allreduce --workers=3 --hostfile=%s/hosts", folder);
+	char *words = run_words(hosts);
+	ck_assert_int_eq(mvbench(out, words), EXIT_USER);
+	ck_assert_msg(strstr(out, "-----") && strstr(out, "slots"), "%s", out);
+	ck_assert_msg(strstr(out, "says why above"), "%s", out);
+	free(words);
+	free(hosts);
+}
+END_TEST
+
+START_TEST(divergence_has_its_own_status)
+{
+	char out[OUTPUT];
+	char *words = run_words(_i == 1 ? "--lr=1000 --epochs=5"
+					: "--lr=1000 --epochs=5 --strategy=allreduce --workers=2");
+	ck_assert_int_eq(mvbench(out, words), EXIT_DIVERGED);
+	ck_assert_msg(strstr(out, "--lr"), "%s", out);
+	ck_assert_msg(!strstr(out, "-----"), "mpirun makes a fuss:\n%s", out);
+	ck_assert(asked("SELECT count(*) FROM run WHERE status = 'diverged' AND reason LIKE 'epoch "
+			"1:%'") == 1);
+	free(words);
+}
+END_TEST
+
+/* Headers are whole, so it is found only while the workers load: still nothing is written. */
+START_TEST(cut_data_is_refused_by_all_ranks)
+{
+	char out[OUTPUT], *path = sentence("%s/train-images-idx3-ubyte", folder);
+	char *words = run_words(_i == 1 ? "--strategy=serial" : "--strategy=allreduce --workers=3");
+	ck_assert_int_eq(truncate(path, 5000), 0);
+	ck_assert_int_eq(mvbench(out, words), EXIT_USER);
+	ck_assert_msg(strstr(out, "train-images-idx3-ubyte"), "%s", out);
+	ck_assert_msg(!strstr(out, "-----"), "mpirun makes a fuss:\n%s", out);
+	ck_assert(!database_exists());
+	free(words);
+	free(path);
+}
+END_TEST
+
+/* Times of an epoch: the parts add up to no more than the whole, on every rank and for the means,
+ * and a straggler is waited for. */
+START_TEST(the_split_adds_up)
+{
+	char out[OUTPUT];
+	char *barrier = sentence("--strategy=allreduce --workers=2 --epochs=3 --straggle=1 "
+				 "--barrier-every=%d",
+				 _i);
+	char *words = run_words(barrier);
+	ck_assert_int_eq(mvbench(out, words), EXIT_OK);
+	ck_assert(asked("SELECT count(*) FROM epoch WHERE epoch > 0 AND "
+			"compute_s + comm_s + wait_s <= seconds * 1.001 AND compute_s > 0 AND "
+			"comm_s > 0 "
+			"AND compute_s + comm_s + wait_s > seconds * 0.5") == 3);
+	ck_assert(asked("SELECT count(*) FROM rank_epoch WHERE epoch > 0 AND "
+			"compute_s + comm_s + wait_s <= seconds * 1.001 AND wait_s > 0") == 6);
+	free(words);
+	free(barrier);
+}
+END_TEST
+
+Suite *run_suite(void)
+{
+	Suite *s = suite_create("run");
+	TCase *t = tcase_create("run");
+	tcase_set_timeout(t, 120);
+	tcase_add_checked_fixture(t, make_data, folder_free);
+	tcase_add_loop_test(t, ctrl_c_ends_all_ranks_and_marks_the_row, 1, 3);
+	tcase_add_test(t, a_killed_run_is_marked_by_the_next);
+	tcase_add_loop_test(t, a_worker_that_dies_is_named, 0, DEATHS);
+	tcase_add_test(t, a_worker_that_dies_at_the_start_ends_the_run);
+	tcase_add_test(t, what_mpirun_says_is_shown);
+	tcase_add_loop_test(t, divergence_has_its_own_status, 1, 3);
+	tcase_add_loop_test(t, cut_data_is_refused_by_all_ranks, 1, 3);
+	tcase_add_loop_test(t, the_split_adds_up, 0, 3);
+	suite_add_tcase(s, t);
+	return s;
+}

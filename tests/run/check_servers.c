@@ -1,0 +1,228 @@
+/*
+ * check_servers.c - tables on servers of their own: the same results as in shared memory where the
+ * order of pushes cannot matter, the bytes of the formulas, what --record keeps of several shards,
+ * servers that sleep, and that leave however a run ends. tests/tools/table looks at the tables
+ * themselves (check_tables.c).
+ */
+#include "results/gate/gate.h"
+#include "tests/suites.h"
+#include "tests/trained.h"
+
+#include <check.h>
+#include <dirent.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MLP "--workload=mlp --mlp.hidden=32 --lr=0.05 --epochs=1 "
+
+/* ---- The same as in shared memory -------------------------------------------- */
+
+/* Alone there is one order only: bit for bit, every updater, on one server or two. */
+START_TEST(one_worker_on_servers_is_as_in_shared_memory)
+{
+	int servers = 1 + _i % 2;
+	const char *same = words(MLP "--batch=48 --momentum=0.9 --sync-every=3 --weight-decay=1e-3 "
+				     "--strategy=asgd --asgd.updater=%s",
+				 updaters[_i]->name);
+	expect_same(1 + servers, words("%s --workers=1 --servers=%d", same, servers), 1, same, 0);
+}
+END_TEST
+
+/* Rounds add the same pushes in any order. */
+START_TEST(bsp_on_servers_is_as_in_shared_memory)
+{
+	static const char *const how[] = {"", "--bsp.updater=sgd --batch=20"};
+	const char *same =
+		words(MLP "--batch=24 --momentum=0.9 --strategy=bsp --sync-every=2 %s", how[_i]);
+	expect_same(3 + _i, words("%s --workers=2 --servers=%d", same, 1 + _i), 2, same, 1e-6);
+}
+END_TEST
+
+/* ---- Every strategy that keeps a table, and bytes ---------------------------------- */
+
+/* 40 steps, a multiple of X and F: it ends, learns, sends what the formula says, pushes as often as
+ * it should, and allocates nothing (train_ok). Stragglers make workers wait for each other. */
+START_TEST(strategies_run_on_servers)
+{
+	static const struct {
+		const char *words;
+		int workers, servers, pushes;
+	} row[] = {
+		{"--strategy=asgd --sync-every=2", 2, 2, 2 * 20},
+		{"--strategy=asgd --asgd.updater=dcasgda --sync-every=4", 2, 1, 2 * 10},
+		{"--strategy=bsp --sync-every=2", 3, 1, 3 * 20},
+		{"--strategy=bsp --bsp.backup=1", 4, 1, 0}, /* less those that are dropped */
+		{"--strategy=ssp --ssp.bound=1", 3, 2, 3 * 40},
+		{"--strategy=downpour --downpour.send=2 --sync-every=4", 2, 2, 2 * 20},
+		{"--strategy=easgd --sync-every=2", 2, 1, 2 * 20},
+	};
+	int n = row[_i].workers;
+	struct result r =
+		train_ok(n + row[_i].servers,
+			 words(MLP "--batch=%d --momentum=0.5 --straggle=0.3 --workers=%d "
+				   "--servers=%d %s",
+			       60 / n, n, row[_i].servers, row[_i].words));
+	const char *w = row[_i].words;
+	ck_assert_msg(fabs(r.bytes - r.formula) <= 1e-9 * r.formula && r.bytes > 0,
+		      "%s: counted %.17g bytes, the formula says %.17g", w, r.bytes, r.formula);
+	if (row[_i].pushes)
+		ck_assert_msg(r.pushes == row[_i].pushes, "%s: %g pushes, not %d", w, r.pushes,
+			      row[_i].pushes);
+	ck_assert_msg(r.test_loss < 0.9 * r.first_test_loss, "%s learns nothing: %g, at first %g",
+		      w, r.test_loss, r.first_test_loss);
+	free(r.param);
+}
+END_TEST
+
+/* ---- Tables --------------------------------------------------------------------------- */
+
+/* Tables of one row and of three, among others. */
+START_TEST(fewer_rows_than_servers)
+{
+	char text[2048];
+	int status =
+		command_output(MPIRUN "6 ./tests/tools/table servers 4 2>&1", text, sizeof text);
+	ck_assert_msg(status == 0 && strcmp(text, "ok\n") == 0, "status %d\n%s", status, text);
+}
+END_TEST
+
+/* Each shard sees every pass of each worker, and numbers them without gaps. */
+START_TEST(arrivals_at_two_servers_are_kept)
+{
+	char *path = sentence("%s/servers.db", folder), text[4096];
+	char *command = sentence("ASAN_OPTIONS=detect_leaks=0 ./mvbench run --data-dir=%s --db=%s "
+				 "--workload=mlp --mlp.hidden=16 --strategy=asgd --workers=2 "
+				 "--servers=2 --batch=48 --epochs=2 --record 2>&1",
+				 folder, path);
+	struct store *s;
+	size_t n = 0;
+
+	remove(path);
+	int status = command_output(command, text, sizeof text);
+	ck_assert_msg(status == 0, "%s: status %d\n%s", command, status, text);
+	char *out = NULL, *wrong = store_open(&s, path, STORE_READ);
+	ck_assert_msg(!wrong, "%s", wrong);
+	FILE *f = open_memstream(&out, &n);
+	wrong = query_print(s, f, FORMAT_CSV,
+			    "SELECT shard, sum(kind = 'sync'), sum(kind = 'pull'), "
+			    "count(DISTINCT worker), count(DISTINCT seq) = count(*), "
+			    "max(seq) - min(seq) + 1 = count(*) FROM arrival GROUP BY shard",
+			    NULL, 0, NULL);
+	ck_assert_msg(!wrong, "%s", wrong);
+	fclose(f);
+	store_close(s);
+	ck_assert_str_eq(strchr(out, '\n') + 1, "0,100,4,2,1,1\r\n1,100,4,2,1,1\r\n");
+	free(out);
+	free(command);
+	free(path);
+}
+END_TEST
+
+/* ---- Servers as processes ---------------------------------------------------------------- */
+
+/* What the server's own `time` says of a run in which next to nothing is pushed. */
+START_TEST(an_idle_server_sleeps)
+{
+	char text[4096];
+	double user = NAN, sys = NAN, real = NAN;
+	char *train = sentence("./tests/tools/train %s/idle --data-dir=%s --workers=1 --servers=1 "
+			       "--strategy=asgd --sync-every=1000000 --barrier-every=0 " MLP
+			       "--epochs=80",
+			       folder, folder);
+	char *command = sentence(MPIRUN "1 %s : -n 1 bash -c 'TIMEFORMAT=\"cpu %%U %%S %%R\"; "
+					"time %s' 2>&1 | tail -n 5",
+				 train, train);
+	int status = command_output(command, text, sizeof text);
+	const char *said = strstr(text, "cpu ");
+	ck_assert_msg(status == 0 && said &&
+			      sscanf(said, "cpu %lf %lf %lf", &user, &sys, &real) == 3,
+		      "%s: status %d\n%s", command, status, text);
+	/* what starting costs, and a share */
+	ck_assert_msg(user + sys < 0.25 + 0.3 * real, "an idle server computes for %g of %g s",
+		      user + sys, real);
+	free(command);
+	free(train);
+}
+END_TEST
+
+/* Processes whose command line has this folder's name in it. */
+static int left_behind(void)
+{
+	int n = 0;
+	DIR *d = opendir("/proc");
+	for (struct dirent *e; d && (e = readdir(d));) {
+		char path[300], line[2048] = "";
+		snprintf(path, sizeof path, "/proc/%.200s/cmdline", e->d_name);
+		FILE *f = e->d_name[0] >= '1' && e->d_name[0] <= '9' ? fopen(path, "r") : NULL;
+		if (!f)
+			continue;
+		size_t k = fread(line, 1, sizeof line - 1, f);
+		for (size_t i = 0; i < k; i++)
+			line[i] = line[i] ? line[i] : ' ';
+		n += strstr(line, folder) != NULL;
+		fclose(f);
+	}
+	if (d)
+		closedir(d);
+	return n;
+}
+
+/* However a run ends: its servers leave with the workers, and it says once why. */
+START_TEST(servers_leave_with_the_workers)
+{
+	static const struct {
+		const char *words, *says;
+		bool damaged; /* a label that no class has: found when the data is read */
+		int status;
+	} row[] = {
+		{"--lr=1000 --lr-schedule=constant", "a smaller --lr may help", false,
+		 EXIT_DIVERGED},
+		{"", "has the label 77", true, EXIT_USER},
+		/* the tables are there already when the store refuses to begin */
+		{"--db=/proc/no-such.db", "/proc/no-such.db", false, EXIT_USER},
+	};
+	char *db = sentence("--db=%s/early.db", folder), text[4096];
+	char *command = sentence("timeout 20 env " MPIRUN "4 ./mvbench run --data-dir=%s "
+				 "--strategy=asgd --workers=2 --servers=2 " MLP "%s %s 2>&1",
+				 folder, db, row[_i].words);
+	if (row[_i].damaged) {
+		size_t bytes;
+		uint8_t *labels = idx_new(IDX_LABELS, TRAIN_ROWS, &bytes);
+		labels[bytes - 1] = 77;
+		folder_put("train-labels-idx1-ubyte", labels, bytes, false);
+		free(labels);
+	}
+	int status = command_output(command, text, sizeof text);
+	ck_assert_msg(status == row[_i].status, "%s: status %d, not %d\n%s", command, status,
+		      row[_i].status, text);
+	ck_assert_msg(strstr(text, row[_i].says), "%s\ndoes not say \"%s\" but\n%s", command,
+		      row[_i].says, text);
+	ck_assert_int_eq(left_behind(), 0);
+	free(command);
+	free(db);
+}
+END_TEST
+
+Suite *servers_suite(void)
+{
+	Suite *s = suite_create("servers");
+	TCase *t = tcase_create("servers"), *early = tcase_create("early ends");
+	int all = 0;
+	while (updaters[all])
+		all++;
+	tcase_set_timeout(t, 120);
+	tcase_add_unchecked_fixture(t, trained_data, folder_free);
+	tcase_add_loop_test(t, one_worker_on_servers_is_as_in_shared_memory, 0, all);
+	tcase_add_loop_test(t, bsp_on_servers_is_as_in_shared_memory, 0, 2);
+	tcase_add_loop_test(t, strategies_run_on_servers, 0, 7);
+	tcase_add_test(t, fewer_rows_than_servers);
+	tcase_add_test(t, arrivals_at_two_servers_are_kept);
+	tcase_add_test(t, an_idle_server_sleeps);
+	suite_add_tcase(s, t);
+	tcase_set_timeout(early, 60);
+	tcase_add_checked_fixture(early, trained_data, folder_free);
+	tcase_add_loop_test(early, servers_leave_with_the_workers, 0, 3);
+	suite_add_tcase(s, early);
+	return s;
+}

@@ -1,0 +1,1116 @@
+/*
+ * check_sim.c - the simulated world: it trains as the real one does, repeats itself, and takes the
+ * time that its platform and its calibration say, which is known exactly on small ones.
+ */
+#include "results/db/db.h"
+#include "sim/model/model.h"
+#include "tests/suites.h"
+#include "tests/trained.h"
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- Platforms ------------------------------------------------------------------- */
+
+#define HEAD \
+	"<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n" \
+	"<platform version='4.1'><config>\n" \
+	"<prop id='smpi/bw-factor' value='0:1'/><prop id='smpi/lat-factor' value='0:1'/>\n" \
+	"<prop id='network/crosstraffic' value='0'/>\n" \
+	"<prop id='network/loopback-bw' value='1e15'/>\n" \
+	"<prop id='network/loopback-lat' value='1e-9'/>\n</config>\n"
+
+static void put_text(const char *name, const char *text)
+{
+	folder_put(name, text, strlen(text), false);
+}
+
+/* Hosts on a switch: each has a link of 1 ms and 1 MB/s of its own; the slow ones, of half the
+ * speed, come first. */
+static void put_hosts(const char *name, int hosts, int cores, int slow)
+{
+	char *text = NULL;
+	size_t n = 0;
+	FILE *f = open_memstream(&text, &n);
+	fprintf(f, HEAD "<zone id='all' routing='Floyd'><router id='switch'/>\n");
+	for (int i = 0; i < hosts; i++)
+		fprintf(f,
+			"<host id='h%d' speed='%dMf' core='%d'/><link id='l%d' bandwidth='1MBps' "
+			"latency='1ms' sharing_policy='SPLITDUPLEX'/>\n",
+			i, i < slow ? 500 : 1000, cores, i);
+	for (int i = 0; i < hosts; i++)
+		fprintf(f,
+			"<route src='h%d' dst='switch'><link_ctn id='l%d' direction='UP'/></route>"
+			"\n",
+			i, i);
+	fprintf(f, "</zone></platform>\n");
+	fclose(f);
+	put_text(name, text);
+	free(text);
+}
+
+static const double latency_s = 2e-3, byte_s = 1e-6; /* from one host to another */
+static const double envelope = 16;                   /* what SMPI adds to a message [bytes] */
+
+#define ONE_HOST "--sim.platform=$FOLDER/one.xml "
+#define HOSTS    "--sim.platform=$FOLDER/hosts.xml "
+#define STEP     "--sim.step-time=1ms "
+
+enum { ROWS = 2400, BATCH = 60, STEPS = ROWS / BATCH, SOFTMAX = 7850 /* parameters */ };
+static const double step_s = 1e-3;
+
+static void set_up(void)
+{
+	folder_new();
+	setenv("FOLDER", folder, 1);
+	idx_put_set(ROWS, 200, false, '-');
+	put_hosts("one.xml", 1, 4, 0);
+	put_hosts("hosts.xml", 6, 1, 0);
+}
+
+/* ---- Runs and what they recorded ----------------------------------------------------- */
+
+static void forget(void)
+{
+	static const char *const end[] = {"", "-wal", "-shm"};
+	for (size_t i = 0; i < COUNT(end); i++) {
+		char *path = sentence("%s/run.db%s", folder, end[i]);
+		remove(path);
+		free(path);
+	}
+}
+
+/* Runs that hang are ended. Adds to the database. */
+static void record(const char *how)
+{
+	char out[8192];
+	int status = run_mvbench("timeout 60 env", how, out, sizeof out);
+	ck_assert_msg(status == EXIT_OK, "%s: status %d: %s", how, status, out);
+}
+
+static void record_sim(const char *how)
+{
+	char *all = sentence("--platform=sim %s", how);
+	record(all);
+	free(all);
+}
+
+/* A number, or its only column's text in out. */
+static double ask(const char *sql, char *out, size_t room)
+{
+	char *path = sentence("%s/run.db", folder);
+	double number = NAN;
+	sqlite3_stmt *q;
+	sqlite3 *db;
+	ck_assert_int_eq(sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
+	sqlite3_busy_timeout(db, 5000);
+	int rc = sqlite3_prepare_v2(db, sql, -1, &q, NULL);
+	ck_assert_msg(rc == SQLITE_OK, "%s: %s", sql, sqlite3_errmsg(db));
+	rc = sqlite3_step(q);
+	ck_assert_msg(rc == SQLITE_ROW || rc == SQLITE_DONE, "%s: %s", sql, sqlite3_errmsg(db));
+	if (rc == SQLITE_ROW && sqlite3_column_type(q, 0) != SQLITE_NULL)
+		number = sqlite3_column_double(q, 0);
+	if (out) {
+		const unsigned char *text = rc == SQLITE_ROW ? sqlite3_column_text(q, 0) : NULL;
+		snprintf(out, room, "%s", text ? (const char *)text : "");
+	}
+	sqlite3_finalize(q);
+	sqlite3_close(db);
+	free(path);
+	return number;
+}
+
+static double asked(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+static double asked(const char *fmt, ...)
+{
+	char sql[8192];
+	va_list args;
+	va_start(args, fmt);
+	vsnprintf(sql, sizeof sql, fmt, args);
+	va_end(args);
+	return ask(sql, NULL, 0);
+}
+
+static double epoch_of(int run, const char *what)
+{
+	return asked("SELECT %s FROM epoch WHERE run_id = %d AND epoch = 1", what, run);
+}
+
+static void near(const char *what, double x, double want, double within)
+{
+	ck_assert_msg(fabs(x - want) <= within, "%s: %.9g, wanted %.9g within %.2g", what, x, want,
+		      within);
+}
+
+/* ---- Every strategy -------------------------------------------------------------------- */
+
+static int strategies_count(void)
+{
+	int n = 0;
+	while (strategies[n])
+		n++;
+	return n;
+}
+
+/* Can it run with so many workers? */
+static bool takes(const struct strategy *s, int workers)
+{
+	char number[16];
+	struct setting set[] = {{"data-dir", folder},
+				{"workload", "mlp"},
+				{"strategy", s->plugin.name},
+				{"workers", number}};
+	struct config c;
+	struct plan p;
+	snprintf(number, sizeof number, "%d", workers);
+	char *wrong = config_init(&c, set, COUNT(set), false);
+	ck_assert_msg(!wrong, "%s", wrong);
+	wrong = plan_make(&c, &p);
+	bool takes_them = !wrong;
+	free(wrong);
+	config_fini(&c);
+	return takes_them;
+}
+
+/* The most workers up to `most` that it takes, 1 if none. */
+static int workers_for(const struct strategy *s, int most)
+{
+	while (most > 1 && !takes(s, most))
+		most--;
+	return most;
+}
+
+/* Where its tables may live; of strategies without tables only the first counts. */
+static const char *const homes[] = {"", "--servers=1", "--table-home=onesided"};
+
+static size_t homes_of(const struct strategy *s)
+{
+	return s->tables ? COUNT(homes) : 1;
+}
+
+/* ---- As the real one -------------------------------------------------------------------- */
+
+#define MODEL \
+	"--workload=mlp --mlp.hidden=24 --lr=0.05 --momentum=0.5 --weight-decay=1e-3 --epochs=2 " \
+	"--sync-every=3 "
+
+enum { EPOCHS_MOST = 4 };
+
+static int losses(const struct result *r, double test[EPOCHS_MOST])
+{
+	int n = 0;
+	for (const char *line = r->output; line && n < EPOCHS_MOST; line = strchr(line + 1, '\n')) {
+		const char *at = strstr(line, "epoch "), *loss = at ? strstr(at, " test ") : NULL;
+		if (!loss)
+			break;
+		test[n++] = strtod(loss + 6, NULL);
+		line = loss;
+	}
+	return n;
+}
+
+static void expect_equal(const struct result *sim, const struct result *real, const char *how,
+			 double tolerance)
+{
+	double a[EPOCHS_MOST], b[EPOCHS_MOST];
+	ck_assert_msg(sim->status == 0, "%s: status %d: %s", how, sim->status, sim->output);
+	double apart = distance(sim, real);
+	ck_assert_msg(apart <= tolerance, "%s: parameters differ by %g", how, apart);
+	ck_assert_int_eq(losses(sim, a), 3);
+	ck_assert_int_eq(losses(real, b), 3);
+	/* A relative change of d in both layers moves a logit z by 2 d |z|, and a small loss by as
+	 * large a part of itself. |z| is about 10; two real runs differ by 2e-6, at 5e-7 apart. */
+	for (int e = 0; e < 3; e++)
+		ck_assert_msg(fabs(a[e] - b[e]) <= 20 * tolerance * (b[e] + 0.01),
+			      "%s: epoch %d: test loss %.9g, really %.9g", how, e, a[e], b[e]);
+	ck_assert_msg(a[2] < 0.9 * a[0], "%s learns nothing: %g, at first %g", how, a[2], a[0]);
+}
+
+/* With as many workers as it takes of 2, 3 and 4; on one host, on several, and with servers. What
+ * depends on arrivals does not with one worker: it is the real one's, bit for bit. */
+START_TEST(simulated_is_real)
+{
+	const struct strategy *s = strategies[_i];
+	bool alone = s->asynchronous || !(takes(s, 2) || takes(s, 4));
+	int least = alone ? 1 : 2, most = alone ? 1 : takes(s, 3) ? 3 : 4;
+	for (int n = least; n <= most; n++) {
+		if (!takes(s, n))
+			continue;
+		const char *how = words(MODEL "--batch=%d --strategy=%s", 48 / n, s->plugin.name);
+		double tolerance = alone ? 0 : 1e-6;
+		struct result real = train_ok(n, how);
+		struct result near_by = run_simulated(n, words("%s " ONE_HOST STEP, how));
+		expect_equal(&near_by, &real, how, tolerance);
+		ck_assert_double_eq(near_by.bytes, real.bytes);
+		ck_assert_double_eq(near_by.rows, real.rows);
+		ck_assert_double_eq(near_by.numbers, real.numbers);
+		for (size_t h = 0; h < homes_of(s) && n > 1; h++) {
+			how = words(MODEL "--batch=%d --strategy=%s %s " HOSTS STEP, 48 / n,
+				    s->plugin.name, homes[h]);
+			struct result far = run_simulated(n, how);
+			expect_equal(&far, &real, how, tolerance);
+			free(far.param);
+		}
+		free(real.param);
+		free(near_by.param);
+	}
+}
+END_TEST
+
+START_TEST(options_are_real_too)
+{
+	static const struct {
+		int workers;
+		const char *words;
+	} row[] = {
+		{2, "allreduce --allreduce.overlap=true --allreduce.bucket=4KiB"},
+		{3, "allreduce --allreduce.overlap=true --allreduce.bucket=4KiB"},
+		{4, "gossip --gossip.schedule=hypercube"},
+		{3,
+		 "periodic --periodic.outer=nesterov --periodic.start=10 --periodic.schedule=up"},
+		{2, "bsp --bsp.updater=sgd --reduce=sum --lr-scale=sqrt --lr=0.02"},
+		{3, "model_parallel --workload=tanh_mlp --tanh_mlp.hidden=37"},
+	};
+	int n = row[_i].workers;
+	const char *how = words("--workload=mlp --lr=0.05 --epochs=2 --sync-every=3 --batch=%d "
+				"--strategy=%s",
+				48 / n, row[_i].words);
+	struct result real = train_ok(n, how);
+	struct result sim = run_simulated(n, words("%s " ONE_HOST STEP, how));
+	expect_equal(&sim, &real, how, 1e-6);
+	ck_assert_double_eq(sim.bytes, real.bytes);
+	free(real.param);
+	free(sim.param);
+}
+END_TEST
+
+START_TEST(asynchronous_workers_learn)
+{
+	const struct strategy *s = strategies[_i];
+	for (size_t h = 0; h < homes_of(s) && s->asynchronous; h++) {
+		const char *how = words(MODEL "--batch=16 --strategy=%s %s " HOSTS STEP,
+					s->plugin.name, homes[h]);
+		struct result r = run_simulated(3, how);
+		ck_assert_msg(r.status == 0, "%s: status %d: %s", how, r.status, r.output);
+		ck_assert_msg(r.test_loss < 0.9 * r.first_test_loss,
+			      "%s learns nothing: %g, at first %g", how, r.test_loss,
+			      r.first_test_loss);
+		ck_assert_msg(r.pushes > 0 && r.stale > 0, "%s: nobody's push met another's", how);
+		free(r.param);
+	}
+}
+END_TEST
+
+/* ---- The same again --------------------------------------------------------------------- */
+
+static const char *const recorded[] = {"epoch", "rank_epoch", "staleness"};
+
+/* Rows of the table that one of the two runs has and the other has not. */
+static double differing(const char *table, int a, int b)
+{
+	char columns[1024], sql[256];
+	snprintf(sql, sizeof sql,
+		 "SELECT group_concat(name) FROM pragma_table_info('%s') WHERE name <> 'run_id'",
+		 table);
+	ask(sql, columns, sizeof columns);
+	return asked("WITH a AS (SELECT %s FROM %s WHERE run_id = %d), "
+		     "b AS (SELECT %s FROM %s WHERE run_id = %d) "
+		     "SELECT (SELECT count(*) FROM (SELECT * FROM a EXCEPT SELECT * FROM b)) + "
+		     "(SELECT count(*) FROM (SELECT * FROM b EXCEPT SELECT * FROM a))",
+		     columns, table, a, columns, table, b);
+}
+
+#define COMMON "--workload=softmax --lr=0.05 --batch=60 --epochs=2 --sync-every=2 "
+
+/* Twice with one seed, once with another, without gradients, and without gradients again. */
+static void record_five(const char *how)
+{
+	static const char *const more[] = {"", "", "--seed=2", "--sim.train=false",
+					   "--sim.train=false"};
+	forget();
+	for (size_t i = 0; i < COUNT(more); i++) {
+		char *all = sentence("%s %s", how, more[i]);
+		record_sim(all);
+		free(all);
+	}
+}
+
+START_TEST(simulations_repeat_themselves)
+{
+	const struct strategy *s = strategies[_i];
+	for (size_t h = 0; h < homes_of(s); h++) {
+		const char *how =
+			words(COMMON HOSTS STEP "--straggle=0.3 --strategy=%s --workers=%d %s",
+			      s->plugin.name, workers_for(s, 4), homes[h]);
+		record_five(how);
+		for (size_t t = 0; t < COUNT(recorded); t++) {
+			near(how, differing(recorded[t], 1, 2), 0, 0);
+			near(how, differing(recorded[t], 4, 5), 0, 0);
+		}
+		near(how, asked("SELECT count(DISTINCT model_hash) FROM run WHERE id < 3"), 1, 0);
+		ck_assert_double_gt(differing("epoch", 1, 3), 0);
+		ck_assert_double_gt(differing("rank_epoch", 1, 3), 0);
+		/* time alone: its rows are those of the first, but for what was not computed */
+		near(how,
+		     asked("SELECT count(*) FROM epoch WHERE run_id = 4 AND (train_loss, "
+			   "train_accuracy, test_loss, test_accuracy) IS (NULL, NULL, NULL, NULL)"),
+		     3, 0);
+		asked("UPDATE epoch SET (train_loss, train_accuracy, test_loss, test_accuracy) = "
+		      "(NULL, NULL, NULL, NULL)");
+		for (size_t t = 0; t < COUNT(recorded); t++)
+			near(how, differing(recorded[t], 1, 4), 0, 0);
+		near(how,
+		     asked("SELECT count(*) FROM run WHERE status = 'done' AND reason IS NULL"), 5,
+		     0);
+		near(how, asked("SELECT count(model_hash) FROM run WHERE model_hash <> ''"), 3, 0);
+	}
+}
+END_TEST
+
+/* ResNet-32 on CIFAR-10's shape, which nobody has to have: 390.6 mini-batches of 128. */
+START_TEST(large_models_cost_no_more_than_their_time)
+{
+	forget();
+	record_sim("--workload=resnet --strategy=allreduce --workers=2 --batch=128 --epochs=1 "
+		   "--data-dir=cifar10 --sim.platform=gpu2_pcie --sim.train=false " STEP);
+	near("images", asked("SELECT train_size FROM run"), 50000, 0);
+	near("parameters", asked("SELECT params FROM run"), 464154, 0);
+	/* 196 steps of nearly equal parts of the set */
+	near("computing", epoch_of(1, "compute_s"), 50000 / 256.0 * step_s, 1e-4);
+	ck_assert_double_gt(epoch_of(1, "seconds"), 50000 / 256.0 * step_s);
+}
+END_TEST
+
+/* ---- Exact times ------------------------------------------------------------------------- */
+
+#define SOFT "--workload=softmax --lr=0.05 --epochs=1 "
+
+START_TEST(a_serial_epoch_is_its_steps)
+{
+	static const struct {
+		const char *time;
+		double s;
+	} row[] = {{"1ms", 1e-3}, {"2.5ms", 2.5e-3}, {"40us", 40e-6}, {"3s", 3}};
+	char *how = sentence(SOFT "--batch=60 --strategy=serial " HOSTS "--sim.step-time=%s",
+			     row[_i].time);
+	forget();
+	record_sim(how);
+	near(how, epoch_of(1, "seconds"), STEPS * row[_i].s, 1e-8);
+	near(how, epoch_of(1, "compute_s"), STEPS * row[_i].s, 1e-8);
+	near(how, epoch_of(1, "comm_s"), 0, 0);
+	free(how);
+}
+END_TEST
+
+/* A step of fewer rows is shorter: 2,400 rows in 41 parts of 58 or 59. */
+START_TEST(a_step_costs_what_its_rows_do)
+{
+	forget();
+	record_sim(SOFT "--batch=59 --strategy=serial " HOSTS STEP);
+	near("an epoch", epoch_of(1, "seconds"), ROWS / 59.0 * step_s, 1e-6);
+}
+END_TEST
+
+/* Two exchange all they have. More make a ring: N - 1 parts of the vector go round to be summed up,
+ * and as many to be told. */
+static double allreduce_s(int workers, double floats)
+{
+	int messages = workers == 2 ? 1 : 2 * (workers - 1);
+	double part = workers == 2 ? floats : ceil(floats / workers);
+	return messages * (latency_s + (sizeof(float) * part + envelope) * byte_s);
+}
+
+START_TEST(an_allreduce_is_its_messages)
+{
+	int n = _i;
+	char *how = sentence(SOFT "--batch=%d --strategy=allreduce --workers=%d " HOSTS STEP,
+			     BATCH / n, n);
+	forget();
+	record_sim(how);
+	/* the barrier at the end is a few messages more */
+	near(how, epoch_of(1, "seconds"), STEPS * (step_s + allreduce_s(n, SOFTMAX)),
+	     2 * n * latency_s + 1e-4);
+	near(how, epoch_of(1, "compute_s"), STEPS * step_s, 1e-8);
+	near(how, epoch_of(1, "comm_s"), STEPS * allreduce_s(n, SOFTMAX), 1e-4);
+	free(how);
+}
+END_TEST
+
+/* A push and its pull, on the host where the tables are. */
+START_TEST(an_update_takes_what_it_is_said_to)
+{
+	static const int every[] = {1, 4};
+	for (size_t i = 0; i < COUNT(every); i++) {
+		char *how =
+			sentence(SOFT "--batch=60 --strategy=asgd --sync-every=%d " ONE_HOST STEP
+				      "--sim.update-time=%s",
+				 every[i], "300us");
+		int updates = STEPS / every[i];
+		forget();
+		record_sim(how);
+		near(how, epoch_of(1, "seconds"), STEPS * step_s + updates * 300e-6, 1e-6);
+		near(how, epoch_of(1, "compute_s"), STEPS * step_s, 1e-6);
+		free(how);
+	}
+}
+END_TEST
+
+/* Of a server's updates one comes after the other: when they take long, they are all that counts.
+ */
+START_TEST(a_busy_server_makes_workers_wait)
+{
+	const char *how = SOFT "--batch=60 --strategy=asgd --workers=4 --servers=1 " HOSTS STEP;
+	char *longer = sentence("%s --sim.update-time=300ms", how);
+	char *still = sentence("%s --sim.update-time=500ms", how);
+	forget();
+	record_sim(longer);
+	record_sim(still);
+	near("pushes", epoch_of(1, "pushes"), STEPS, 0);
+	near("what 200 ms more add", epoch_of(2, "seconds") - epoch_of(1, "seconds"), STEPS * 0.2,
+	     1e-6);
+	/* and when all have computed or the last answer is on its way, nobody asks */
+	near("an epoch", epoch_of(1, "seconds"), STEPS * 0.3 + 0.7, 0.7);
+	free(longer);
+	free(still);
+}
+END_TEST
+
+/* Two workers and one core: each step takes twice as long; not with a host of one's own. */
+START_TEST(workers_share_a_core)
+{
+	forget();
+	put_hosts("core.xml", 1, 1, 0);
+	record_sim(SOFT "--batch=30 --strategy=allreduce --workers=2 " HOSTS STEP);
+	record_sim(SOFT "--batch=30 --strategy=allreduce --workers=2 --sim.platform=$FOLDER/"
+			"core.xml " STEP);
+	record_sim(SOFT "--batch=15 --strategy=allreduce --workers=4 --sim.platform=$FOLDER/"
+			"core.xml " STEP);
+	record_sim(SOFT "--batch=15 --strategy=allreduce --workers=4 " ONE_HOST STEP);
+	near("hosts of their own", epoch_of(1, "compute_s"), STEPS * step_s, 1e-8);
+	near("two on one core", epoch_of(2, "compute_s"), 2 * STEPS * step_s, 1e-5);
+	near("four on one core", epoch_of(3, "compute_s"), 4 * STEPS * step_s, 1e-5);
+	near("four on four cores", epoch_of(4, "compute_s"), STEPS * step_s, 1e-5);
+}
+END_TEST
+
+/* Times are those of the fastest host. */
+START_TEST(a_slow_host_takes_longer)
+{
+	forget();
+	put_hosts("slow.xml", 2, 1, 1);
+	record_sim(SOFT "--batch=60 --strategy=serial --sim.platform=$FOLDER/slow.xml " STEP);
+	record_sim(SOFT "--batch=30 --strategy=allreduce --workers=2 --sim.platform=$FOLDER/"
+			"slow.xml " STEP);
+	near("on the slow host", epoch_of(1, "seconds"), 2 * STEPS * step_s, 1e-8);
+	near("the slow worker",
+	     asked("SELECT compute_s FROM rank_epoch WHERE run_id = 2 AND epoch = 1 AND rank = 0"),
+	     2 * STEPS * step_s, 1e-6);
+	near("the fast worker",
+	     asked("SELECT compute_s FROM rank_epoch WHERE run_id = 2 AND epoch = 1 AND rank = 1"),
+	     STEPS * step_s, 1e-6);
+	near("both", epoch_of(2, "seconds"), STEPS * (2 * step_s + allreduce_s(2, SOFTMAX)),
+	     4 * latency_s + 1e-4);
+}
+END_TEST
+
+/* Two thirds of a step are the backward pass, of which a layer takes its share of the parameters.
+ * Each layer is sent while those below it compute, and all but the last one's time is hidden. */
+START_TEST(overlap_hides_messages)
+{
+	enum { LOW = (784 + 1) * 64, MIDDLE = (64 + 1) * 64, TOP = (64 + 1) * 10 };
+	const char *how = "--workload=mlp --mlp.hidden=64 --mlp.depth=2 --epochs=1 --batch=30 "
+			  "--workers=2 --strategy=allreduce " HOSTS "--sim.step-time=300ms ";
+	char *hidden = sentence("%s --allreduce.overlap --allreduce.bucket=1", how);
+	const double floats = LOW + MIDDLE + TOP;
+	forget();
+	record_sim(how);
+	record_sim(hidden);
+	near("parameters", asked("SELECT params FROM run WHERE id = 1"), floats, 0);
+	/* 200 ms of backward pass, of which the lowest layer takes 184: enough for the others */
+	ck_assert_double_gt(0.2 * LOW / floats, 2 * latency_s + (MIDDLE + TOP) * 4 * byte_s);
+	near("without overlap", epoch_of(1, "seconds"), STEPS * (0.3 + allreduce_s(2, floats)),
+	     0.01);
+	near("with overlap", epoch_of(2, "seconds"), STEPS * (0.3 + allreduce_s(2, LOW)), 0.01);
+	near("the same model", asked("SELECT count(DISTINCT model_hash) FROM run"), 1, 0);
+	free(hidden);
+}
+END_TEST
+
+/* ---- Calibrations ---------------------------------------------------------------------------- */
+
+START_TEST(curves_are_straight_between_points)
+{
+	static const struct curve c = {.n = 3, .x = {10, 20, 40}, .y = {1, 5, 7}};
+	static const struct curve none = {.n = 0};
+	static const double at[][2] = {{0, 1},  {10, 1}, {15, 3},  {20, 5},
+				       {30, 6}, {40, 7}, {80, 14}, {400, 70}};
+	for (size_t i = 0; i < COUNT(at); i++)
+		near("curve", curve_at(&c, at[i][0]), at[i][1], 1e-12);
+	near("no points", curve_at(&none, 7), 0, 0);
+}
+END_TEST
+
+static void sql(const char *text)
+{
+	char *path = sentence("%s/run.db", folder), *wrong = NULL;
+	sqlite3 *db;
+	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
+	sqlite3_exec(db, text, NULL, NULL, &wrong);
+	ck_assert_msg(!wrong, "%s: %s", text, wrong);
+	sqlite3_close(db);
+	free(path);
+}
+
+struct made {
+	const char *workload, *options;
+	int batch, workers, cores;
+	double step_s;
+	bool spread; /* its 64 equally likely times: from 2 / 65 to 2 x 64 / 65 of step_s */
+};
+
+/* A calibration that was never measured; the newest one so far. */
+static void calibrated(struct made m)
+{
+	char *path = sentence("%s/run.db", folder);
+	struct store *s = NULL;
+	char *wrong = store_open(&s, path, STORE_WRITE);
+	ck_assert_msg(!wrong, "%s", wrong);
+	store_close(s);
+	free(path);
+	char *text = sentence(
+		"INSERT INTO calibration (made, device, precision, threads, workload, "
+		"workload_options, batch, params, workers, cores) VALUES ('2026-01-01T00:00:00Z', "
+		"'cpu', 'float32', 1, '%s', '%s', %d, 1, %d, %d);"
+		"WITH RECURSIVE bin(k) AS (SELECT 0 UNION ALL SELECT k + 1 FROM bin WHERE k < %d) "
+		"INSERT INTO calibration_point SELECT (SELECT max(id) FROM calibration), 'step', "
+		"k, "
+		"%.17g * iif(%d, 2.0 * (k + 1) / (%d + 1), 1) FROM bin;"
+		"INSERT INTO calibration_point SELECT max(id), 'message', 0, 1e-9 FROM calibration;"
+		"INSERT INTO calibration_point SELECT max(id), 'message', 1, 1e-9 FROM "
+		"calibration;",
+		m.workload, m.options, m.batch, m.workers, m.cores, STEP_BINS - 1, m.step_s,
+		(int)m.spread, STEP_BINS);
+	sql(text);
+	free(text);
+}
+
+/* Of the newest calibration. */
+static void point(const char *name, double x, double value)
+{
+	char *text = sentence("INSERT INTO calibration_point VALUES ((SELECT max(id) FROM "
+			      "calibration), '%s', %.17g, %.17g)",
+			      name, x, value);
+	sql(text);
+	free(text);
+}
+
+/* Workers that compute side by side, without a word. */
+#define APART SOFT "--strategy=periodic --sync-every=1000000000 "
+
+START_TEST(steps_are_drawn_from_the_calibration)
+{
+	const int epochs = 25;
+	forget();
+	calibrated((struct made){"softmax", "", 60, 1, 2, step_s, true});
+	char *how = sentence(
+		"--workload=softmax --lr=0.05 --batch=60 --strategy=serial --epochs=%d " ONE_HOST
+		"--sim.train=false --db=%s/run.db",
+		epochs, folder);
+	char *other = sentence("%s --seed=2", how);
+	record_sim(how);
+	record_sim(how);
+	record_sim(other);
+	near("which", asked("SELECT calibration_id FROM run WHERE id = 1"), 1, 0);
+	/* the mean of 1,000 draws, each 0.58 from its mean */
+	double mean = asked("SELECT avg(compute_s) FROM epoch WHERE run_id = 1 AND epoch > 0");
+	near("a step", mean / STEPS, step_s, 5 * 0.58 * step_s / sqrt(STEPS * epochs));
+	ck_assert_double_gt(
+		asked("SELECT max(compute_s) - min(compute_s) FROM epoch WHERE run_id = 1 AND "
+		      "epoch > 0"),
+		0.05 * mean);
+	near("again", differing("rank_epoch", 1, 2), 0, 0);
+	ck_assert_double_gt(differing("rank_epoch", 1, 3), 0);
+	/* the update is a part of the step */
+	point("sgd", SOFTMAX, 0.01 * step_s);
+	record_sim(how);
+	near("with an update",
+	     asked("SELECT avg(compute_s) FROM epoch WHERE run_id = 4 AND epoch > 0"), mean, 1e-9);
+	free(how);
+	free(other);
+}
+END_TEST
+
+START_TEST(the_nearest_calibration_counts)
+{
+	static const struct {
+		int workers;
+		double step_ms;
+		int id;
+	} row[] = {{1, 7, 6}, {2, 2, 2}, {3, 2, 2}, {4, 4, 3}, {6, 4, 3}};
+	forget();
+	calibrated((struct made){"softmax", "", 60, 1, 8, 1e-3, false});
+	calibrated((struct made){"softmax", "", 60, 2, 8, 2e-3, false});
+	calibrated((struct made){"softmax", "", 60, 4, 8, 4e-3, false});
+	calibrated((struct made){"softmax", "", 30, 1, 8, 5e-3, false});
+	calibrated((struct made){"mlp", "--mlp.hidden=128", 60, 1, 8, 6e-3, false});
+	calibrated((struct made){"softmax", "", 60, 1, 8, 7e-3, false});
+	for (size_t i = 0; i < COUNT(row); i++) {
+		char *how = sentence(APART "--batch=60 --workers=%d --sim.platform=local "
+					   "--sim.train=false",
+				     row[i].workers);
+		record_sim(how);
+		int run = (int)i + 1, steps = ROWS / 60 / row[i].workers;
+		near(how, asked("SELECT calibration_id FROM run WHERE id = %d", run), row[i].id, 0);
+		near(how, epoch_of(run, "compute_s"),
+		     ROWS / 60.0 / row[i].workers * 1e-3 * row[i].step_ms,
+		     1e-3 * row[i].step_ms * (steps + 1) / 60 + 1e-8);
+		free(how);
+	}
+	/* elsewhere than here, as one worker by itself */
+	record_sim(APART "--batch=60 --workers=2 --sim.train=false " HOSTS);
+	near("on other machines", asked("SELECT calibration_id FROM run WHERE id = 6"), 6, 0);
+	/* there is none for fewer */
+	forget();
+	calibrated((struct made){"softmax", "", 60, 4, 8, 4e-3, false});
+	record_sim(APART "--batch=60 --workers=2 --sim.platform=local --sim.train=false");
+	near("of more workers", epoch_of(1, "compute_s"), STEPS / 2 * 4e-3, 1e-6);
+}
+END_TEST
+
+/* Four workers on two cores were measured to take 4 ms, which the two cores' sharing explains. */
+START_TEST(more_workers_than_cores_share_them)
+{
+	forget();
+	calibrated((struct made){"softmax", "", 30, 2, 2, 2.5e-3, false});
+	calibrated((struct made){"softmax", "", 30, 4, 2, 4e-3, false});
+	record_sim(APART "--batch=30 --workers=4 --sim.platform=local --sim.train=false");
+	near("four", epoch_of(1, "compute_s"), ROWS / 30.0 / 4 * 4e-3, 1e-5);
+	record_sim(APART "--batch=30 --workers=2 --sim.platform=local --sim.train=false");
+	near("two", epoch_of(2, "compute_s"), ROWS / 30.0 / 2 * 2.5e-3, 1e-6);
+}
+END_TEST
+
+/* 31,400 bytes both ways each step. In between, at, and beyond the lengths that were measured. */
+START_TEST(messages_take_what_was_measured)
+{
+	static const struct {
+		double x[3], s[3], want;
+	} row[] = {
+		{{4, 31400, 1e6}, {1e-6, 20e-6, 1e-3}, 20e-6},
+		{{4, 30000, 40000}, {2e-6, 10e-6, 16e-6}, 10e-6 + 0.14 * 6e-6},
+		{{4, 1000, 3140}, {2e-6, 3e-6, 5.14e-6}, 33.4e-6},
+		{{4, 31400, 1e6}, {1e-6, 3e-3, 4e-3}, 3e-3},
+	};
+	forget();
+	calibrated((struct made){"softmax", "", 30, 2, 2, step_s, false});
+	for (int i = 0; i < 3; i++)
+		point("message", row[_i].x[i], row[_i].s[i]);
+	record_sim(SOFT "--batch=30 --workers=2 --strategy=gossip --sim.platform=local "
+			"--sim.train=false");
+	near("messages", epoch_of(1, "comm_s") / STEPS, row[_i].want, 0.01 * row[_i].want);
+}
+END_TEST
+
+/* What an allreduce takes beyond its messages, and a pass over a table. */
+START_TEST(sums_and_passes_take_what_was_measured)
+{
+	forget();
+	calibrated((struct made){"softmax", "", 30, 2, 2, step_s, false});
+	point("message", 4, 1e-9);
+	point("message", 1e6, 2e-9);
+	point("sum", SOFTMAX / 2, 100e-6);
+	point("sum", SOFTMAX * 3 / 2, 300e-6);
+	point("sync", SOFTMAX, 50e-6);
+	record_sim(SOFT "--batch=30 --workers=2 --strategy=allreduce --sim.platform=local");
+	near("sums", epoch_of(1, "comm_s") / STEPS, 200e-6, 1e-7);
+	record_sim(SOFT "--batch=30 --workers=2 --strategy=asgd --sim.platform=local");
+	near("passes", epoch_of(2, "comm_s") / STEPS, 50e-6, 1e-6);
+}
+END_TEST
+
+static void refused(const char *how, const char *says)
+{
+	char *all = sentence("--platform=sim %s", how);
+	expect_refused("timeout 60 env", all, says);
+	free(all);
+}
+
+static void no_run_is_left(void)
+{
+	char *path = sentence("%s/run.db", folder);
+	if (access(path, F_OK) == 0)
+		near("runs", asked("SELECT count(*) FROM run"), 0, 0);
+	free(path);
+}
+
+/* What was calibrated is of other work. */
+START_TEST(a_missing_calibration_is_named)
+{
+	forget();
+	calibrated((struct made){"mlp", "--mlp.hidden=64 --mlp.depth=1", 60, 1, 2, 1e-3, false});
+	calibrated((struct made){"lenet", "", 60, 1, 2, 1e-3, false});
+	calibrated((struct made){"softmax", "", 32, 1, 2, 1e-3, false});
+	refused("--workload=softmax --batch=60 " ONE_HOST,
+		"give --sim.step-time, or run: mvbench calibrate --workload=softmax --batch=60 ");
+	refused("--workload=softmax --batch=60 --sim.platform=local",
+		"this machine was not calibrated for this workload and batch; run: mvbench "
+		"calibrate --workload=softmax --batch=60 ");
+	refused("--workload=softmax --batch=60 " STEP "--sim.platform=local", "run: mvbench");
+	refused("--workload=mlp --batch=60 " ONE_HOST, "--mlp.hidden=128");
+	refused("--workload=softmax --batch=32 --threads=2 " ONE_HOST, " --threads=2 ");
+	no_run_is_left();
+}
+END_TEST
+
+/* The very command of the sentence is typed in, and then the simulation goes on. Its epochs take
+ * about what real ones do; as a machine that is busy with other things is another one soon, it has
+ * three tries. */
+START_TEST(calibrating_makes_up_for_it)
+{
+	const char *how = "--workload=mlp --mlp.hidden=64 --batch=30 --epochs=8 --strategy=asgd "
+			  "--workers=";
+	char out[16384], *sim = sentence("--platform=sim %s2", how);
+	char *alone = sentence("%s1", how), *sim_alone = sentence("--platform=sim %s1", how);
+	double ratio = NAN;
+	forget();
+	int status = run_mvbench("", sim, out, sizeof out);
+	ck_assert_int_eq(status, EXIT_USER);
+	char *command = strstr(out, "run: mvbench calibrate --workload=mlp ");
+	ck_assert_msg(command, "no command in %s", out);
+	char *again = sentence("./%.*s --seconds=0.05 --visits=1 --counts=1,2 2>&1",
+			       (int)strcspn(command + 5, "\n"), command + 5);
+	for (int i = 0; i < 3 && !(ratio > 0.5 && ratio < 2); i++) {
+		forget();
+		status = command_output(again, out, sizeof out);
+		ck_assert_msg(status == EXIT_OK, "%s: status %d: %s", again, status, out);
+		ck_assert_ptr_nonnull(strstr(out, ", batch 30, 2 workers side by side"));
+		record(alone);
+		record(sim_alone);
+		record(sim);
+		ratio = asked(
+			"SELECT (SELECT min(seconds) FROM epoch WHERE run_id = 2 AND epoch > 0)"
+			" / (SELECT min(seconds) FROM epoch WHERE run_id = 1 AND epoch > 0)");
+	}
+	ck_assert_msg(ratio > 0.5 && ratio < 2, "%g of the time of a real epoch", ratio);
+	near("calibrations", asked("SELECT count(*) FROM calibration"), 2, 0);
+	near("steps", asked("SELECT count(*) FROM calibration_point WHERE name = 'step'"),
+	     2 * STEP_BINS, 0);
+	near("sums",
+	     asked("SELECT count(DISTINCT calibration_id) FROM calibration_point WHERE name "
+		   "= 'sum'"),
+	     1, 0);
+	near("of one", asked("SELECT calibration_id FROM run WHERE id = 2"), 1, 0);
+	near("of two", asked("SELECT calibration_id FROM run WHERE id = 3"), 2, 0);
+	ck_assert_double_gt(epoch_of(3, "comm_s"), 0);
+	free(again);
+	free(sim);
+	free(alone);
+	free(sim_alone);
+}
+END_TEST
+
+/* ---- Bad input --------------------------------------------------------------------------------
+ */
+
+START_TEST(mistakes_are_refused)
+{
+	static const struct {
+		const char *words, *says;
+	} row[] = {
+		{STEP "--sim.platform=$FOLDER/nothing.xml",
+		 "No such file or directory; give a name"},
+		{STEP "--sim.platform=nosuch", "--sim.platform=nosuch: there is none of that name"},
+		{STEP "--sim.platform=$FOLDER/text.xml", "text.xml: "},
+		{STEP "--sim.platform=$FOLDER/other.xml", "other.xml: "},
+		{STEP "--sim.platform=$FOLDER/cut.xml", "cut.xml: "},
+		{STEP "--sim.platform=$FOLDER/empty.xml", "empty.xml: "},
+		{STEP "--sim.platform=$FOLDER/nohosts.xml", "nohosts.xml: it has no hosts"},
+		{STEP "--sim.platform=$FOLDER/", "$FOLDER/: "},
+		{STEP HOSTS "--strategy=allreduce --workers=7",
+		 "hosts.xml: it has room for 6 workers on 6 hosts, and --workers=7 are"},
+		{"--sim.step-time=0 " HOSTS, "--sim.step-time=0: auto or a time above 0"},
+		{"--sim.step-time=-1s " HOSTS, "--sim.step-time=-1s: auto or a time above 0"},
+		{"--sim.step-time=abc " HOSTS, "--sim.step-time=abc: auto or a time above 0"},
+		{"--sim.step-time= " HOSTS, "--sim.step-time=: auto or a time above 0"},
+		{STEP HOSTS "--sim.update-time=0s", "--sim.update-time=0s: auto or a time above 0"},
+		{STEP "--sim.platfrm=local", "did you mean --sim.platform?"},
+		{STEP HOSTS "--sim.train=perhaps", "--sim.train=perhaps"},
+	};
+	put_text("text.xml", "this is no platform\n");
+	put_text("other.xml", "<?xml version='1.0'?>\n<html><body/></html>\n");
+	put_text("cut.xml", HEAD "<zone id='all' routing='Full'>\n<host id='h");
+	put_text("empty.xml", "");
+	put_text("nohosts.xml", HEAD "<zone id='all' routing='Full'></zone></platform>\n");
+	forget();
+	char *says = NULL;
+	for (size_t i = 0; i < COUNT(row); i++) {
+		char *how = sentence(SOFT "--batch=60 %s", row[i].words);
+		const char *at = strstr(row[i].says, "$FOLDER");
+		says = at ? sentence("%s%s", folder, at + strlen("$FOLDER"))
+			  : sentence("%s", row[i].says);
+		refused(how, says);
+		free(says);
+		free(how);
+	}
+	no_run_is_left();
+}
+END_TEST
+
+/* The simulator is started by mvbench, and by nobody else. */
+START_TEST(the_simulator_is_not_run_by_hand)
+{
+	char out[4096];
+	int status = command_output("./mvbench-sim run --workload=softmax --platform=sim 2>&1", out,
+				    sizeof out);
+	ck_assert_msg(status == EXIT_USER && strstr(out, "this is the simulator"), "status %d: %s",
+		      status, out);
+	char *command = sentence(MPIRUN "2 ./mvbench run --workload=softmax --strategy=allreduce "
+					"--workers=2 --platform=sim " STEP HOSTS "--data-dir=%s "
+					"--db=%s/run.db 2>&1",
+				 folder, folder);
+	forget();
+	status = command_output(command, out, sizeof out);
+	ck_assert_msg(status == EXIT_USER && strstr(out, "without a launcher"), "status %d: %s",
+		      status, out);
+	no_run_is_left();
+	free(command);
+}
+END_TEST
+
+/* ---- Ends from outside -------------------------------------------------------------------------
+ */
+
+/* Starts a simulation that would take for ever; returns when it trains. */
+static pid_t start_endless(const char *out)
+{
+	char *command =
+		sentence("exec ./mvbench run --data-dir=%s --db=%s/run.db --workload=softmax "
+			 "--batch=1 --lr=0.001 --epochs=10000 --strategy=gossip "
+			 "--workers=6 --platform=sim " HOSTS STEP ">%s 2>&1",
+			 folder, folder, out);
+	struct timespec nap = {.tv_nsec = 20000000};
+	char *path = sentence("%s/run.db", folder);
+	double running = 0;
+	forget();
+	pid_t child = fork();
+	ck_assert(child >= 0);
+	if (child == 0) {
+		execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+		_exit(127);
+	}
+	for (int i = 0; i < 1000 && !(running > 0); i++) {
+		nanosleep(&nap, NULL);
+		if (access(path, F_OK) == 0 &&
+		    asked("SELECT count(*) FROM sqlite_schema WHERE name = 'run'") > 0)
+			running = asked("SELECT count(*) FROM run JOIN epoch ON run_id = id");
+	}
+	ck_assert_msg(running > 0, "it does not begin");
+	free(command);
+	free(path);
+	return child;
+}
+
+static pid_t child_of(pid_t parent)
+{
+	char *path = sentence("/proc/%d/task/%d/children", (int)parent, (int)parent);
+	FILE *f = fopen(path, "r");
+	int child = 0;
+	ck_assert_msg(f && fscanf(f, "%d", &child) == 1, "%s names no child", path);
+	fclose(f);
+	free(path);
+	return child;
+}
+
+/* Ctrl-C, or what else asks mvbench to end; or its simulator is killed. */
+START_TEST(a_simulation_is_ended)
+{
+	static const struct {
+		int signal;
+		bool simulator;
+		int status;
+		const char *reason;
+	} row[] = {
+		{SIGINT, false, EXIT_INTERRUPTED, "interrupted"},
+		{SIGTERM, false, EXIT_INTERRUPTED, "interrupted"},
+		{SIGKILL, true, EXIT_FAILED, "the simulator on % was killed by signal 9 (Killed)"}};
+	char *out = sentence("%s/out", folder);
+	pid_t mvbench = start_endless(out), simulator = child_of(mvbench);
+	struct timespec since, now;
+	int status;
+	clock_gettime(CLOCK_MONOTONIC, &since);
+	ck_assert_int_eq(kill(row[_i].simulator ? simulator : mvbench, row[_i].signal), 0);
+	ck_assert_int_eq(waitpid(mvbench, &status, 0), mvbench);
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == row[_i].status, "status %d",
+		      status);
+	ck_assert_int_lt(now.tv_sec - since.tv_sec, 8);
+	ck_assert_msg(kill(simulator, 0) == -1 && errno == ESRCH, "the simulator lives on");
+	near("rows",
+	     asked("SELECT count(*) FROM run WHERE status = 'failed' AND reason LIKE '%s'",
+		   row[_i].reason),
+	     1, 0);
+	free(out);
+}
+END_TEST
+
+/* ---- Deadlocks ----------------------------------------------------------------------------------
+ */
+
+/* What the program said itself: the address sanitizer wonders at the simulator's stacks, in three
+ * lines. */
+static const char *after_sanitizer(const char *out)
+{
+	for (int line = 0; line < 3 && (line > 0 || strncmp(out, "==", 2) == 0); line++)
+		out += strcspn(out, "\n") + 1;
+	return out;
+}
+
+START_TEST(deadlocks_are_told)
+{
+	static const struct {
+		const char *kind, *words, *says[4];
+	} row[] = {
+		{"recv",
+		 "--workers=2 " HOSTS,
+		 {"deadlock: 2 of 2 workers wait for each other: ",
+		  "worker 0 in recv with 1 (epoch 1, step 3)",
+		  "worker 1 in recv with 0 (epoch 1, step 3)"}},
+		{"send",
+		 "--workers=3 " HOSTS,
+		 {"deadlock: 3 of 3 workers", "worker 0 in send with 1",
+		  "worker 2 in send with 0"}},
+		{"collectives",
+		 "--workers=2 " HOSTS,
+		 {"deadlock: 2 of 2 workers", "worker 1 in recv with 0 (epoch 1, step 3)"}},
+		{"table",
+		 "--workers=4 " ONE_HOST,
+		 {"worker 0 in others' pushes (epoch 1, step 3)", "worker 3 in recv with 0"}},
+		{"table",
+		 "--workers=3 " HOSTS,
+		 {"worker 0 in others' pushes (epoch 1, step 3)", "worker 2 in recv with 0"}},
+		{"table",
+		 "--workers=3 --servers=1 " HOSTS,
+		 {"deadlock: 4 of 4 workers and servers", "worker 2 in recv with 0",
+		  "server 0 in mail"}},
+	};
+	char out[4096],
+		*command =
+			sentence("timeout 60 ./tests/tools/sim_deadlock %s --workload=perceptron "
+				 "--strategy=asgd --platform=sim " STEP "%s 2>&1",
+				 row[_i].kind, row[_i].words);
+	int status = command_output(command, out, sizeof out);
+	ck_assert_msg(status == EXIT_FAILED, "%s: status %d: %s", command, status, out);
+	for (size_t i = 0; i < COUNT(row[_i].says) && row[_i].says[i]; i++)
+		ck_assert_msg(strstr(out, row[_i].says[i]), "%s: no \"%s\" in: %s", command,
+			      row[_i].says[i], out);
+	const char *said = after_sanitizer(out);
+	ck_assert_msg(strncmp(said, "mvbench: failure: deadlock: ", 28) == 0 &&
+			      strchr(said, '\n') == said + strlen(said) - 1,
+		      "%s says more than one sentence: %s", command, out);
+	free(command);
+}
+END_TEST
+
+/* ---- Platforms that come with it
+ * ------------------------------------------------------------------ */
+
+START_TEST(every_platform_runs)
+{
+	char names[4096], list[16384], *path = installed_path("sim/platforms"), *next;
+	int count = 0;
+	ck_assert_ptr_nonnull(path);
+	char *command = sentence("cd %s && ls *.xml | sed 's/.xml$//'", path);
+	ck_assert_int_eq(command_output(command, names, sizeof names), 0);
+	ck_assert_int_eq(command_output("./mvbench list platforms 2>&1", list, sizeof list), 0);
+	for (char *name = strtok_r(names, "\n", &next); name; name = strtok_r(NULL, "\n", &next)) {
+		char *how = sentence(SOFT "--batch=30 --workers=2 --strategy=allreduce "
+					  "--sim.platform=%s --sim.train=false " STEP,
+				     name);
+		char *described = sentence("\n  sim:%s ", name);
+		const char *line = strstr(list, described);
+		forget();
+		record_sim(how);
+		double took = epoch_of(1, "seconds");
+		ck_assert_msg(took > STEPS * step_s && took < STEPS * (step_s + 1),
+			      "%s: an epoch takes %g s", name, took);
+		ck_assert_msg(line && strspn(line + strlen(described), " ") <
+					      strcspn(line + strlen(described), "\n"),
+			      "mvbench list platforms says nothing of %s: %s", name, list);
+		free(how);
+		free(described);
+		count++;
+	}
+	ck_assert_int_ge(count, 13);
+	free(command);
+	free(path);
+}
+END_TEST
+
+/* ---- Many workers
+ * ---------------------------------------------------------------------------------- */
+
+START_TEST(many_workers_learn)
+{
+	static const char *const how[] = {"allreduce", "periodic --sync-every=2",
+					  "asgd --servers=1 --lr=0.05 --epochs=1"};
+	char *all = sentence("--workload=softmax --lr=0.1 --batch=1 --epochs=3 --workers=256 "
+			     "--sim.platform=ethernet_10g " STEP "--strategy=%s",
+			     how[_i]);
+	forget();
+	record_sim(all);
+	near("workers", asked("SELECT count(DISTINCT rank) FROM rank_epoch WHERE epoch > 0"), 256,
+	     0);
+	double first = asked("SELECT test_loss FROM epoch WHERE epoch = 0"),
+	       last = asked("SELECT test_loss FROM epoch ORDER BY epoch DESC LIMIT 1");
+	ck_assert_msg(last < 0.9 * first, "%s: test loss %g, at first %g", all, last, first);
+	free(all);
+}
+END_TEST
+
+Suite *sim_suite(void)
+{
+	Suite *s = suite_create("sim");
+	TCase *t = tcase_create("sim"), *many = tcase_create("many");
+	int all = strategies_count();
+	tcase_set_timeout(t, 300);
+	tcase_add_unchecked_fixture(t, set_up, folder_free);
+	tcase_add_loop_test(t, simulated_is_real, 0, all);
+	tcase_add_loop_test(t, options_are_real_too, 0, 6);
+	tcase_add_loop_test(t, asynchronous_workers_learn, 0, all);
+	tcase_add_loop_test(t, simulations_repeat_themselves, 0, all);
+	tcase_add_test(t, large_models_cost_no_more_than_their_time);
+	tcase_add_loop_test(t, a_serial_epoch_is_its_steps, 0, 4);
+	tcase_add_test(t, a_step_costs_what_its_rows_do);
+	tcase_add_loop_test(t, an_allreduce_is_its_messages, 2, 5);
+	tcase_add_test(t, an_update_takes_what_it_is_said_to);
+	tcase_add_test(t, a_busy_server_makes_workers_wait);
+	tcase_add_test(t, workers_share_a_core);
+	tcase_add_test(t, a_slow_host_takes_longer);
+	tcase_add_test(t, overlap_hides_messages);
+	tcase_add_test(t, curves_are_straight_between_points);
+	tcase_add_test(t, steps_are_drawn_from_the_calibration);
+	tcase_add_test(t, the_nearest_calibration_counts);
+	tcase_add_test(t, more_workers_than_cores_share_them);
+	tcase_add_loop_test(t, messages_take_what_was_measured, 0, 4);
+	tcase_add_test(t, sums_and_passes_take_what_was_measured);
+	tcase_add_test(t, a_missing_calibration_is_named);
+	tcase_add_test(t, calibrating_makes_up_for_it);
+	tcase_add_test(t, mistakes_are_refused);
+	tcase_add_test(t, the_simulator_is_not_run_by_hand);
+	tcase_add_loop_test(t, a_simulation_is_ended, 0, 3);
+	tcase_add_loop_test(t, deadlocks_are_told, 0, 6);
+	tcase_add_test(t, every_platform_runs);
+	tcase_set_timeout(many, 300);
+	tcase_add_unchecked_fixture(many, set_up, folder_free);
+	tcase_add_loop_test(many, many_workers_learn, 0, 3);
+	suite_add_tcase(s, t);
+	suite_add_tcase(s, many);
+	return s;
+}

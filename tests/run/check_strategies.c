@@ -1,0 +1,360 @@
+/*
+ * check_strategies.c - the identities of gossip, hybrid and periodic's outer optimisers and
+ * schedules, and what they refuse.
+ */
+#include "results/gate/gate.h"
+#include "tests/suites.h"
+#include "tests/trained.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Without momentum and schedule, which the recipe has and outer optimisers would add to. */
+#define MLP "--workload=mlp --mlp.hidden=32 --lr=0.05 --lr-schedule=constant --momentum=0 "
+
+enum { EPOCHS_MAX = 4 };
+
+/* What a result says of every epoch. */
+struct epochs {
+	int n;
+	double bytes[EPOCHS_MAX + 1], formula[EPOCHS_MAX + 1];
+	double train[EPOCHS_MAX + 1], test[EPOCHS_MAX + 1]; /* losses */
+};
+
+static struct epochs epochs_of(const struct result *r)
+{
+	struct epochs t = {.n = -1};
+	for (const char *line = r->output; line; line = strchr(line, '\n')) {
+		double bytes, formula, train, test;
+		int e;
+		line += *line == '\n';
+		if (sscanf(line, "epoch %d bytes %lf formula %lf train %lf test %lf", &e, &bytes,
+			   &formula, &train, &test) != 5)
+			continue;
+		ck_assert_int_eq(e, t.n + 1);
+		ck_assert_int_le(e, EPOCHS_MAX);
+		t.bytes[e] = bytes, t.formula[e] = formula;
+		t.train[e] = train, t.test[e] = test;
+		t.n = e;
+	}
+	return t;
+}
+
+/* ---- Gossip -------------------------------------------------------------- */
+
+/* Two that average what one step made of equal models: that is the mean of their gradients. */
+START_TEST(gossip_of_two_is_allreduce)
+{
+	static const char *const schedule[] = {"ring", "hypercube"};
+	expect_same(2,
+		    words(MLP "--epochs=1 --batch=24 --strategy=gossip --gossip.schedule=%s",
+			  schedule[_i]),
+		    2, MLP "--epochs=1 --batch=24 --strategy=allreduce", 1e-6);
+}
+END_TEST
+
+/* One round at the end of epoch 1 and one at the end of epoch 2, when the learning rate is next to
+ * nothing: the two rounds of four workers are one averaging, so all train alike in epoch 3. */
+START_TEST(gossip_rounds_average_all)
+{
+	static const char *const schedule[] = {"ring", "hypercube"};
+	const char *freeze =
+		MLP "--epochs=3 --batch=24 --sync-every=25 --lr-schedule=step:1:x1e-30";
+	struct result a = train_ok(
+		4, words("%s --strategy=gossip --gossip.schedule=%s", freeze, schedule[_i]));
+	struct result b = train_ok(4, words("%s --strategy=periodic", freeze));
+	struct epochs ea = epochs_of(&a), eb = epochs_of(&b);
+
+	ck_assert_msg(fabs(ea.train[2] - eb.train[2]) > 1e-4 * eb.train[2],
+		      "%s: one round of pairs has averaged four", schedule[_i]);
+	ck_assert_msg(fabs(ea.train[3] - eb.train[3]) <= 1e-6 * eb.train[3],
+		      "%s: train loss %.9g after two rounds, %.9g with the average", schedule[_i],
+		      ea.train[3], eb.train[3]);
+	ck_assert_msg(distance(&a, &b) <= 1e-6, "%s: the rounds moved the mean by %g", schedule[_i],
+		      distance(&a, &b));
+	ck_assert_double_lt(ea.test[1], 0.9 * ea.test[0]);
+	free(a.param);
+	free(b.param);
+}
+END_TEST
+
+/* Rounds without learning end in one model on all, whose loss over an epoch knows no order: with
+ * an odd worker out as well. */
+START_TEST(gossip_comes_to_agree)
+{
+	struct result r = train_ok(_i, words(MLP "--epochs=4 --batch=%d --strategy=gossip "
+						 "--lr-schedule=step:1:x1e-30",
+					     48 / _i));
+	struct epochs e = epochs_of(&r);
+	ck_assert_msg(fabs(e.train[4] - e.train[3]) <= 1e-6 * e.train[3],
+		      "%d workers: train losses %.9g and %.9g without learning", _i, e.train[3],
+		      e.train[4]);
+	ck_assert_double_lt(e.test[1], 0.9 * e.test[0]);
+	free(r.param);
+}
+END_TEST
+
+/* What pairs send: P floats a trainer, and of three one sends nothing. */
+START_TEST(gossip_bytes)
+{
+	int senders = _i - _i % 2;
+	struct result r = train_ok(
+		_i, words(MLP "--epochs=1 --batch=%d --sync-every=5 --strategy=gossip", 48 / _i));
+	ck_assert_double_eq(r.bytes, 10.0 * senders * 4 * (double)r.params);
+	ck_assert_double_eq_tol(r.formula, r.bytes, 1e-9 * r.bytes);
+	free(r.param);
+}
+END_TEST
+
+/* ---- Hybrid -------------------------------------------------------------- */
+
+#define SAME "--epochs=1 --momentum=0.9 --lr-schedule=constant "
+
+START_TEST(hybrid_of_ones_is_allreduce)
+{
+	const char *same = MLP SAME "--batch=24 --weight-decay=1e-3";
+	expect_same(_i, words("%s --strategy=hybrid --hybrid.group=1", same), _i,
+		    words("%s --strategy=allreduce", same), 1e-6);
+}
+END_TEST
+
+START_TEST(hybrid_of_all_is_model_parallel)
+{
+	const char *same = MLP SAME "--batch=48 --weight-decay=1e-3";
+	expect_same(_i, words("%s --strategy=hybrid --hybrid.group=%d", same, _i), _i,
+		    words("%s --strategy=model_parallel", same), 1e-6);
+}
+END_TEST
+
+/* Two groups of two, which is the default: the serial run with twice the batch. 37 hidden units
+ * make the parts unequal; of three linear layers the last splits a whole x, whose gradient it owes.
+ */
+START_TEST(hybrid_is_serial_with_the_groups_batch)
+{
+	static const char *const model[] = {
+		"--workload=softmax --lr=0.05",
+		"--workload=mlp --mlp.hidden=37 --mlp.depth=2 --lr=0.05",
+		"--workload=tanh_mlp --tanh_mlp.hidden=37 --lr=0.05",
+	};
+	static const char *const group[] = {"", "--hybrid.group=2", "--reduce=sum --lr=0.025"};
+	const char *hybrid =
+		words("%s " SAME "--batch=24 --strategy=hybrid %s", model[_i], group[_i]);
+	struct result r = train_ok(4, hybrid);
+	ck_assert_double_eq_tol(r.formula, r.bytes, 1e-9 * r.bytes);
+	free(r.param);
+	expect_same(4, hybrid, 1, words("%s " SAME "--batch=48 --strategy=serial", model[_i]),
+		    1e-5);
+}
+END_TEST
+
+/* ---- Periodic: outer optimisers ------------------------------------------ */
+
+START_TEST(outer_of_no_momentum_is_averaging)
+{
+	const char *same =
+		words(MLP "--epochs=2 --batch=24 --momentum=0.5 --sync-every=7 --strategy=periodic "
+			  "%s",
+		      _i / 2 ? "--reduce=sum --lr=0.02" : "--reduce=mean");
+	expect_same(3,
+		    words("%s --periodic.outer=%s --periodic.outer-momentum=0", same,
+			  _i % 2 ? "nesterov" : "momentum"),
+		    3, same, 1e-6);
+}
+END_TEST
+
+/* After one local step the models have moved by lr times the mean gradient: the outer momentum is
+ * then the momentum of allreduce, and the outer learning rate a factor of its own. */
+START_TEST(outer_momentum_every_step_is_allreduce)
+{
+	for (int sum = 0; sum < 2; sum++) {
+		const char *same =
+			words(MLP "--epochs=1 --batch=24 --reduce=%s", sum ? "sum" : "mean");
+		expect_same(_i,
+			    words("%s --lr=%g --strategy=periodic --periodic.outer=momentum "
+				  "--periodic.outer-momentum=0.8 --periodic.outer-lr=0.5",
+				  same, sum ? 0.01 : 0.05),
+			    _i,
+			    words("%s --lr=%g --strategy=allreduce --momentum=0.8", same,
+				  sum ? 0.005 : 0.025),
+			    1e-6);
+	}
+}
+END_TEST
+
+/* Epoch 1 is allreduce, epoch 2 takes half steps from where it ended. */
+START_TEST(outer_begins_where_start_ends)
+{
+	const char *same = MLP "--epochs=2 --batch=24";
+	expect_same(2,
+		    words("%s --strategy=periodic --periodic.start=50 --periodic.outer=momentum "
+			  "--periodic.outer-momentum=0 --periodic.outer-lr=0.5",
+			  same),
+		    2, words("%s --strategy=allreduce --lr-schedule=step:1:x0.5", same), 1e-6);
+}
+END_TEST
+
+/* Two meetings, each at the end of an epoch. Both runs come out of the first with the same model,
+ * w0 - a (1 + mu) d1, so that both have the same d2 at the second, where
+ *   nesterov           w1 - a (mu (mu d1 + d2) + d2) = w1 - a (1 + mu) d2 - a mu^2 d1
+ *   no momentum        w1 - a (1 + mu) d2
+ * and d1 = w0 - w of plain averaging after epoch 1. */
+START_TEST(outer_nesterov_by_hand)
+{
+	const char *same = MLP "--batch=24 --sync-every=50 --strategy=periodic";
+	double a = 0.7, mu = 0.6, d = 0, n = 0;
+	struct result w0 = train_ok(2, words("%s --epochs=1 --lr=0", same));
+	struct result m1 = train_ok(2, words("%s --epochs=1", same));
+	struct result plain =
+		train_ok(2, words("%s --epochs=2 --periodic.outer=momentum "
+				  "--periodic.outer-momentum=0 --periodic.outer-lr=%g",
+				  same, a * (1 + mu)));
+	struct result nesterov =
+		train_ok(2, words("%s --epochs=2 --periodic.outer=nesterov "
+				  "--periodic.outer-momentum=%g --periodic.outer-lr=%g",
+				  same, mu, a));
+
+	for (size_t i = 0; i < w0.params; i++) {
+		double d1 = (double)w0.param[i] - m1.param[i];
+		double want = plain.param[i] - a * mu * mu * d1;
+		d += pow(nesterov.param[i] - want, 2);
+		n += pow(a * mu * mu * d1, 2);
+	}
+	ck_assert_msg(n > 0 && sqrt(d / n) <= 1e-4, "off by %g of what momentum adds", sqrt(d / n));
+	free(w0.param);
+	free(m1.param);
+	free(plain.param);
+	free(nesterov.param);
+}
+END_TEST
+
+/* ---- Periodic: schedules ------------------------------------------------- */
+
+/* Meetings an epoch, counted by hand; a meeting of N sends 2 (N - 1) P floats in all. */
+START_TEST(schedules_meet_as_often_as_they_say)
+{
+	static const struct {
+		const char *words;
+		int epochs, meetings[EPOCHS_MAX];
+		bool even; /* the interval divides the epoch: the formula is exact */
+	} row[] = {
+		/* 40 steps: X = 4, 2, 1 */
+		{"--batch=30 --epochs=3 --sync-every=4 --periodic.schedule=down",
+		 3,
+		 {10, 20, 40},
+		 true},
+		{"--batch=30 --epochs=3 --sync-every=4 --periodic.schedule=up",
+		 3,
+		 {40, 20, 10},
+		 true},
+		/* 50 steps: X = 8, 3, 1: meetings at 8 .. 48, 51 .. 99, 101 .. 150 */
+		{"--batch=24 --epochs=3 --sync-every=8 --periodic.schedule=down",
+		 3,
+		 {6, 17, 50},
+		 false},
+		{"--batch=24 --epochs=3 --sync-every=8 --periodic.schedule=fixed",
+		 3,
+		 {6, 6, 6},
+		 false},
+		{"--batch=24 --epochs=1 --sync-every=10 --periodic.schedule=down", 1, {5}, true},
+		/* without outer optimiser or with, from a start in the middle of an epoch: the 20
+		 * steps of allreduce send as much; fixed meets at 21, 28, 35, 42, 49; up, X = 1, 7
+		 */
+		{"--batch=24 --epochs=2 --sync-every=7 --periodic.start=20", 2, {25, 7}, false},
+		{"--batch=24 --epochs=2 --sync-every=7 --periodic.start=20 "
+		 "--periodic.schedule=up --periodic.outer=nesterov --lr=0.01",
+		 2,
+		 {50, 7},
+		 false},
+		{"--batch=24 --epochs=2 --sync-every=7 --periodic.start=20 "
+		 "--periodic.schedule=down",
+		 2,
+		 {24, 50},
+		 false},
+	};
+	struct result r = train_ok(2, words(MLP "--strategy=periodic %s", row[_i].words));
+	struct epochs t = epochs_of(&r);
+
+	ck_assert_int_eq(t.n, row[_i].epochs);
+	for (int e = 1; e <= t.n; e++) {
+		double want = row[_i].meetings[e - 1] * 2.0 * 4 * (double)r.params;
+		ck_assert_msg(t.bytes[e] == want, "%s: epoch %d counts %g bytes, not %g",
+			      row[_i].words, e, t.bytes[e], want);
+		ck_assert_msg(!row[_i].even || fabs(t.formula[e] - want) <= 1e-9 * want,
+			      "%s: epoch %d: the formula says %g bytes, not %g", row[_i].words, e,
+			      t.formula[e], want);
+	}
+	ck_assert_double_lt(t.test[t.n], 0.9 * t.test[0]);
+	free(r.param);
+}
+END_TEST
+
+/* ---- What is refused ----------------------------------------------------- */
+
+START_TEST(refusals)
+{
+	static const struct {
+		struct setting set[4];
+		const char *says; /* NULL: it is not refused */
+	} row[] = {
+		{{{"strategy", "gossip"}, {"workers", "6"}, {"gossip.schedule", "hypercube"}},
+		 "--workers=6: a hypercube needs a power of two"},
+		{{{"strategy", "gossip"}, {"workers", "4"}, {"gossip.schedule", "hypercube"}},
+		 NULL},
+		{{{"strategy", "gossip"}, {"workers", "1"}, {"gossip.schedule", "hypercube"}},
+		 NULL},
+		{{{"strategy", "gossip"}, {"workers", "6"}}, NULL},
+		{{{"strategy", "gossip"}, {"workers", "2"}, {"reduce", "sum"}}, "--reduce=sum: "},
+		{{{"strategy", "hybrid"}, {"workers", "2"}, {"hybrid.group", "4"}},
+		 "--hybrid.group=4: there are only 2 workers"},
+		{{{"strategy", "hybrid"}, {"workers", "3"}}, "--workers=3: "},
+		{{{"strategy", "hybrid"}, {"workers", "6"}, {"hybrid.group", "3"}}, NULL},
+		{{{"strategy", "hybrid"}, {"workers", "1"}}, NULL},
+		/* mlp's output layer of 10 joins in pairs with its hidden layer of 128 outputs */
+		{{{"strategy", "hybrid"}, {"workers", "129"}, {"hybrid.group", "129"}},
+		 "hybrid splits the 128 outputs of a linear layer"},
+		{{{"strategy", "model_parallel"}, {"workers", "129"}}, "let at most 128 share one"},
+	};
+	struct config c;
+	struct plan plan;
+	struct setting set[5] = {{"data-dir", folder}};
+	size_t n = 1;
+
+	for (; n < 5 && row[_i].set[n - 1].name; n++)
+		set[n] = row[_i].set[n - 1];
+	char *wrong = config_init(&c, set, n, false);
+	ck_assert_msg(!wrong, "%s", wrong);
+	wrong = plan_make(&c, &plan);
+	if (row[_i].says)
+		ck_assert_msg(wrong && strstr(wrong, row[_i].says), "\"%s\" does not say \"%s\"",
+			      wrong ? wrong : "", row[_i].says);
+	else
+		ck_assert_msg(!wrong, "%s", wrong);
+	free(wrong);
+	config_fini(&c);
+}
+END_TEST
+
+Suite *strategies_suite(void)
+{
+	Suite *s = suite_create("strategies");
+	TCase *t = tcase_create("identities");
+	tcase_set_timeout(t, 300);
+	tcase_add_unchecked_fixture(t, trained_data, folder_free);
+	tcase_add_loop_test(t, refusals, 0, 11);
+	tcase_add_loop_test(t, gossip_of_two_is_allreduce, 0, 2);
+	tcase_add_loop_test(t, gossip_rounds_average_all, 0, 2);
+	tcase_add_loop_test(t, gossip_comes_to_agree, 2, 5);
+	tcase_add_loop_test(t, gossip_bytes, 2, 5);
+	tcase_add_loop_test(t, hybrid_of_ones_is_allreduce, 2, 5);
+	tcase_add_loop_test(t, hybrid_of_all_is_model_parallel, 2, 5);
+	tcase_add_loop_test(t, hybrid_is_serial_with_the_groups_batch, 0, 3);
+	tcase_add_loop_test(t, outer_of_no_momentum_is_averaging, 0, 4);
+	tcase_add_loop_test(t, outer_momentum_every_step_is_allreduce, 1, 4);
+	tcase_add_test(t, outer_begins_where_start_ends);
+	tcase_add_test(t, outer_nesterov_by_hand);
+	tcase_add_loop_test(t, schedules_meet_as_often_as_they_say, 0, 8);
+	suite_add_tcase(s, t);
+	return s;
+}

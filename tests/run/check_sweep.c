@@ -1,0 +1,340 @@
+/*
+ * check_sweep.c - job files: what they expand to, what is wrong with them and where, and that a
+ * sweep goes on where it stopped.
+ */
+#include "results/run/run.h"
+#include "tests/suites.h"
+#include "tests/trained.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern const struct command command_sweep;
+
+static void set_up(void)
+{
+	folder_new();
+	ck_assert_int_eq(chdir(folder), 0);
+}
+
+static void put_file(const char *name, const char *text)
+{
+	FILE *f = fopen(name, "w");
+
+	ck_assert_ptr_nonnull(f);
+	fputs(text, f);
+	fclose(f);
+}
+
+static void reads(const char *text, const struct setting *given, size_t n, struct sweep *s)
+{
+	put_file("job.ini", text);
+	char *wrong = sweep_read("job.ini", given, n, s);
+	ck_assert_msg(!wrong, "%s", wrong);
+}
+
+/* ---- Expansion ----------------------------------------------------------- */
+
+START_TEST(lists_and_ranges_cross)
+{
+	struct sweep s;
+
+	reads("[defaults]\nworkload = mlp\nepochs = 3\nseed = 1..3\n"
+	      "[single]\nstrategy = serial\n"
+	      "[multiverso]\nstrategy = asgd\nworkers = 1, 2,4\nsync-every = 1,3,16\n",
+	      NULL, 0, &s);
+	ck_assert_uint_eq(s.cells, 3 + 27);
+	ck_assert_str_eq(s.cell[0].config.run.strategy, "serial");
+	ck_assert_int_eq(s.cell[2].config.run.seed, 3);
+	ck_assert_int_eq(s.cell[2].config.run.epochs, 3);
+	ck_assert_str_eq(s.cell[3].section, "multiverso");
+	ck_assert_int_eq(s.cell[4].config.run.sync_every, 3); /* the last key turns fastest */
+	ck_assert_int_eq(s.cell[6].config.run.workers, 2);
+	ck_assert_str_eq(s.cell[4].what, "mlp, asgd, 1 worker, seed 1, sync-every 3");
+	ck_assert_uint_eq(s.duplicates, 0);
+	sweep_free(&s);
+}
+END_TEST
+
+START_TEST(sections_replace_defaults_and_the_command_line_both)
+{
+	const struct setting given[] = {{"seed", "7..8"}, {"epochs", "2"}, {"epochs", "5"}};
+	struct sweep s;
+
+	reads("[defaults]\nseed = 1..9\nepochs = 4\nbatch = 10\n[a]\nbatch = 20\nepochs = 1,2,3\n",
+	      given, 3, &s);
+	ck_assert_uint_eq(s.cells, 2);
+	ck_assert_int_eq(s.cell[1].config.run.seed, 8);
+	ck_assert_int_eq(s.cell[1].config.run.epochs, 5);
+	ck_assert_int_eq(s.cell[1].config.run.batch, 20);
+	sweep_free(&s);
+}
+END_TEST
+
+START_TEST(equal_cells_are_one)
+{
+	struct sweep s;
+
+	/* periodic.start says nothing to asgd, 0.10 is 0.1, and [b] repeats */
+	reads("[defaults]\nperiodic.start = 0,5\nlr = 0.1\n[a]\nstrategy = asgd,periodic\n"
+	      "[b]\nstrategy = asgd\nlr = 0.10\n",
+	      NULL, 0, &s);
+	ck_assert_uint_eq(s.cells, 3);
+	ck_assert_uint_eq(s.duplicates, 3);
+	sweep_free(&s);
+}
+END_TEST
+
+START_TEST(odd_but_right_files_are_read)
+{
+	struct sweep s;
+
+	/* a mark of UTF-8, DOS line ends, indentation, comments, an empty section */
+	reads("\xef\xbb\xbf; all\r\n[defaults]\r\n  epochs = 2 ; two\r\n\tbatch = 5\r\n# "
+	      "more\r\n[a]\r\n"
+	      "[b]\nseed=2\n",
+	      NULL, 0, &s);
+	ck_assert_uint_eq(s.cells, 2);
+	ck_assert_int_eq(s.cell[0].config.run.epochs, 2);
+	ck_assert_int_eq(s.cell[0].config.run.batch, 5);
+	ck_assert_str_eq(s.cell[1].section, "b");
+	sweep_free(&s);
+	reads("[defaults]\nepochs = 1,2\n", NULL, 0, &s);
+	ck_assert_uint_eq(s.cells, 2);
+	sweep_free(&s);
+}
+END_TEST
+
+START_TEST(what_comes_with_the_program_is_valid)
+{
+	char *sweeps = installed_path("workloads/sweeps");
+	DIR *d = opendir(sweeps ? sweeps : "/nowhere");
+	int files = 0;
+
+	ck_assert_ptr_nonnull(d);
+	for (struct dirent *e; (e = readdir(d));) {
+		if (!strstr(e->d_name, ".ini"))
+			continue;
+		char *path = sentence("%s/%s", sweeps, e->d_name);
+		struct sweep s;
+		char *wrong = sweep_read(path, NULL, 0, &s);
+		ck_assert_msg(!wrong, "%s", wrong);
+		ck_assert_uint_gt(s.cells, 0);
+		sweep_free(&s);
+		free(path);
+		files++;
+	}
+	ck_assert_int_gt(files, 0);
+	closedir(d);
+	free(sweeps);
+}
+END_TEST
+
+/* A label is text: nothing cuts it, in the file or on the command line. */
+START_TEST(labels_may_have_commas)
+{
+	const struct setting over = {"label", "p, \"q\""}, lacking = {"epochs", NULL};
+	struct sweep s;
+
+	put_file("job.ini", "[a]\nlabel = x, 1..3,\nworkers = 1,2\n");
+	ck_assert_ptr_null(sweep_read("job.ini", NULL, 0, &s));
+	ck_assert_uint_eq(s.cells, 2);
+	ck_assert_str_eq(s.cell[0].config.run.label, "x, 1..3,");
+	sweep_free(&s);
+	ck_assert_ptr_null(sweep_read("job.ini", &over, 1, &s));
+	ck_assert_str_eq(s.cell[1].config.run.label, "p, \"q\"");
+	sweep_free(&s);
+	char *wrong = sweep_read("job.ini", &lacking, 1, &s);
+	ck_assert_msg(wrong && strstr(wrong, "--epochs: a value is wanted"), "%s", wrong);
+	free(wrong);
+}
+END_TEST
+
+/* ---- Bad files ----------------------------------------------------------- */
+
+START_TEST(bad_files_are_refused_with_their_line)
+{
+	static const struct {
+		const char *text, *says;
+	} row[] = {
+		{"", "job.ini: there is nothing in it"},
+		{"epochs = 1\n", "job.ini:1: epochs stands in no section"},
+		{"[a]\nepochs\n", "job.ini:2: "},
+		{"[a\nepochs = 1\n", "job.ini:1: a section looks like [name]"},
+		{"[]\nepochs = 1\n", "job.ini:1: a section looks like [name]"},
+		{"\n[a]\n\nstratgy = asgd\n",
+		 "job.ini:4: --stratgy: there is no such option; did you mean "
+		 "--strategy?"},
+		{"[a]\nstrategy = asgdd\n", "job.ini:2: --strategy=asgdd"},
+		{"[a]\nepochs = 1,x\n", "job.ini:2: --epochs=x"},
+		{"[a]\nepochs = 1,,2\n", "job.ini:2: epochs: the list \"1,,2\" has an empty place"},
+		{"[a]\nepochs = 1,\n", "job.ini:2: epochs: the list"},
+		{"[a]\nepochs = 5..1\n", "job.ini:2: epochs: the range 5..1"},
+		{"[a]\nepochs = 0..2\n", "job.ini:2: --epochs=0"},
+		{"[a]\nepochs = 1\nlr = 1\nepochs = 2\n",
+		 "job.ini:4: epochs is set on line 2 already"},
+		{"[a]\nepochs = 1\n[a]\nlr = 1\n", "job.ini:3: [a] stands on line 1 already"},
+		{"[a]\nepochs = 1\n[defaults]\nlr = 1\n", "job.ini:3: [defaults] stands before"},
+		{"[a]\nasgd.foo = 1\n", "job.ini:2: --asgd.foo"},
+		{"[a]\nperiodic.strat = 1\n", "did you mean --periodic.start?"},
+		{"[a]\ntransport = mpi,ipc\n", "job.ini:2: transport: one value"},
+		{"[a]\ndb = x\n[b]\ndb = y\nseed = 2\n", "job.ini:3: a sweep has one database"},
+		{"[a]\nseed = 1..9999\nepochs = 1..9999\n", "job.ini:1: [a] makes more than"},
+	};
+
+	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+		struct sweep s;
+		put_file("job.ini", row[i].text);
+		char *wrong = sweep_read("job.ini", NULL, 0, &s);
+		ck_assert_msg(wrong != NULL, "accepted: %s", row[i].text);
+		ck_assert_msg(strstr(wrong, row[i].says) != NULL, "\"%s\" does not say \"%s\"",
+			      wrong, row[i].says);
+		free(wrong);
+	}
+}
+END_TEST
+
+START_TEST(long_lines_are_not_cut)
+{
+	char text[600] = "[a]\nlabel = ";
+	struct sweep s;
+
+	memset(text + strlen(text), 'x', 400);
+	put_file("job.ini", text);
+	char *wrong = sweep_read("job.ini", NULL, 0, &s);
+	ck_assert_ptr_nonnull(wrong);
+	ck_assert_ptr_nonnull(strstr(wrong, "job.ini:2: a line has at most"));
+	free(wrong);
+}
+END_TEST
+
+/* ---- The command --------------------------------------------------------- */
+
+/* Runs mvbench sweep with these words in a child; its stdout and stderr go to files. */
+static int sweep(int argc, char **argv)
+{
+	int status;
+
+	fflush(NULL);
+	pid_t child = fork();
+	if (child == 0) {
+		if (!freopen("out", "w", stdout) || !freopen("err", "w", stderr))
+			_exit(99);
+		status = command_sweep.run(argc, argv);
+		fflush(NULL);
+		_exit(status);
+	}
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert_msg(WIFEXITED(status), "sweep was killed");
+	return WEXITSTATUS(status);
+}
+
+static bool said(const char *file, const char *text)
+{
+	char buf[8192];
+	FILE *f = fopen(file, "r");
+	size_t n = fread(buf, 1, sizeof buf - 1, f);
+
+	fclose(f);
+	buf[n] = '\0';
+	return strstr(buf, text) != NULL;
+}
+
+#define SMALL "[a]\nworkload = perceptron\nbatch = 100\nepochs = 1\n"
+
+START_TEST(a_sweep_goes_on_where_it_stopped)
+{
+	char *words[] = {"job.ini", "--db=r.db", NULL};
+	char *more[] = {"job.ini", "--db=r.db", "--seed=1..3"};
+	char *again[] = {"job.ini", "--db=r.db", "--resume=no"};
+
+	put_file("job.ini", SMALL "seed = 1,2\n");
+	ck_assert_int_eq(sweep(2, words), EXIT_OK);
+	ck_assert(said("out", "1/2 [a] perceptron, serial, 1 worker, seed 1: test loss"));
+	ck_assert(said("out", "2 cells: 2 done"));
+	ck_assert_int_eq(sweep(2, words), EXIT_OK);
+	ck_assert(!said("out", "1/"));
+	ck_assert(said("out", "not run again"));
+	ck_assert_int_eq(sweep(3, more), EXIT_OK);
+	ck_assert(said("out", "1/1 [a] perceptron, serial, 1 worker, seed 3"));
+	ck_assert_int_eq(sweep(3, again), EXIT_OK);
+	ck_assert(said("out", "2/2"));
+}
+END_TEST
+
+START_TEST(a_diverged_cell_does_not_stop_a_sweep)
+{
+	char *words[] = {"job.ini", "--db=r.db", NULL};
+	char *retry[] = {"job.ini", "--db=r.db", "--retry"};
+
+	put_file("job.ini", SMALL "lr = 100,1e-4\n");
+	ck_assert_int_eq(sweep(2, words), EXIT_DIVERGED);
+	ck_assert(said("out", "lr 100: diverged: epoch 1"));
+	ck_assert(said("out", "2 cells: 1 done, 1 diverged, 0 failed, 0 left"));
+	ck_assert_int_eq(sweep(2, words), EXIT_DIVERGED);
+	ck_assert(!said("out", "1/1"));
+	ck_assert_int_eq(sweep(3, retry), EXIT_DIVERGED);
+	ck_assert(said("out", "1/1"));
+}
+END_TEST
+
+START_TEST(jobs_run_side_by_side)
+{
+	char *words[] = {"job.ini", "--db=r.db", "--jobs=3", "--format=json"};
+
+	put_file("job.ini", SMALL "seed = 1..5\n");
+	ck_assert_int_eq(sweep(4, words), EXIT_OK);
+	ck_assert(said("err", "5 cells: 5 done"));
+	FILE *f = fopen("out", "r");
+	int lines = 0;
+	for (int c; (c = getc(f)) != EOF;)
+		lines += c == '\n';
+	fclose(f);
+	ck_assert_int_eq(lines, 5);
+}
+END_TEST
+
+START_TEST(nothing_is_written_when_a_cell_cannot_run)
+{
+	char *words[] = {"job.ini", "--db=r.db"};
+	char *dry[] = {"job.ini", "--db=r.db", "--dry-run"};
+	char *lost[] = {"lost.ini", "--db=r.db"};
+
+	put_file("job.ini", SMALL "[b]\nworkers = 2\n");
+	ck_assert_int_eq(sweep(2, words), EXIT_USER);
+	ck_assert(said("err", "job.ini:5: [b]"));
+	ck_assert_int_eq(access("r.db", F_OK), -1);
+	put_file("job.ini", SMALL);
+	ck_assert_int_eq(sweep(3, dry), EXIT_OK);
+	ck_assert(said("out", "1 cell, 1 to run"));
+	ck_assert_int_eq(access("r.db", F_OK), -1);
+	ck_assert_int_eq(sweep(2, lost), EXIT_USER);
+	ck_assert(said("err", "lost.ini: there is no such job file"));
+}
+END_TEST
+
+Suite *sweep_suite(void)
+{
+	Suite *s = suite_create("sweep");
+	TCase *t = tcase_create("sweep");
+
+	suite_add_tcase(s, t);
+	tcase_add_checked_fixture(t, set_up, folder_free);
+	tcase_set_timeout(t, 120);
+	tcase_add_test(t, lists_and_ranges_cross);
+	tcase_add_test(t, sections_replace_defaults_and_the_command_line_both);
+	tcase_add_test(t, equal_cells_are_one);
+	tcase_add_test(t, odd_but_right_files_are_read);
+	tcase_add_test(t, what_comes_with_the_program_is_valid);
+	tcase_add_test(t, labels_may_have_commas);
+	tcase_add_test(t, bad_files_are_refused_with_their_line);
+	tcase_add_test(t, long_lines_are_not_cut);
+	tcase_add_test(t, a_sweep_goes_on_where_it_stopped);
+	tcase_add_test(t, a_diverged_cell_does_not_stop_a_sweep);
+	tcase_add_test(t, jobs_run_side_by_side);
+	tcase_add_test(t, nothing_is_written_when_a_cell_cannot_run);
+	return s;
+}

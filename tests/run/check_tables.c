@@ -1,0 +1,363 @@
+/*
+ * check_tables.c - the parameter server: its tables in every home (tests/tools/table, on several
+ * ranks), its updaters against their formulas in double precision, the identities of the strategies
+ * that live on it, and what --record keeps.
+ */
+#include "results/gate/gate.h"
+#include "strategies/exchange.h"
+#include "tests/suites.h"
+#include "tests/trained.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MLP "--workload=mlp --mlp.hidden=32 --lr=0.05 --epochs=1"
+
+/* ---- From inside ------------------------------------------------------------- */
+
+static const struct {
+	const char *home;
+	int workers, servers;
+} place[] = {
+	{"shared", 1, 0},   {"shared", 2, 0},   {"shared", 3, 0},   {"shared", 4, 0},
+	{"onesided", 1, 0}, {"onesided", 2, 0}, {"onesided", 3, 0}, {"servers", 1, 1},
+	{"servers", 2, 1},  {"servers", 3, 1},  {"servers", 2, 2},  {"servers", 3, 3},
+};
+enum { PLACES = COUNT(place) };
+
+START_TEST(tables_hold_what_was_pushed)
+{
+	char *command, text[2048];
+	int ranks = place[_i].workers + place[_i].servers;
+	if (ranks > 1)
+		command = sentence(MPIRUN "%d ./tests/tools/table %s %d 2>&1", ranks,
+				   place[_i].home, place[_i].servers);
+	else
+		command = sentence("./tests/tools/table %s 0 2>&1", place[_i].home);
+	int status = command_output(command, text, sizeof text);
+	ck_assert_msg(status == 0 && strcmp(text, "ok\n") == 0, "%s: status %d\n%s", command,
+		      status, text);
+	free(command);
+}
+END_TEST
+
+/* ---- Updaters, each written down once more ----------------------------------- */
+
+struct element {
+	double w, state, own[2], pulled[2];
+};
+
+static void by_the_book(const char *name, struct element *e, int k, double g, int tau)
+{
+	const double lr = 0.1, m = 0.8, rho = 0.2, lambda = 0.5, scale = 0.25;
+	if (strcmp(name, "add") == 0) {
+		e->w += scale * g;
+	} else if (strcmp(name, "sgd") == 0) {
+		e->w -= lr * g;
+	} else if (strcmp(name, "momentum") == 0) {
+		e->state = m * e->state + g;
+		e->w -= lr * e->state;
+	} else if (strcmp(name, "momentum_ema") == 0) {
+		e->state = m * e->state + (1 - m) * g;
+		e->w -= lr * e->state;
+	} else if (strcmp(name, "adagrad") == 0) {
+		e->own[k] += g * g;
+		e->w -= rho / sqrt(e->own[k] + 1e-6) * g;
+	} else if (strcmp(name, "adagrad_shared") == 0) {
+		e->state += g * g;
+		e->w -= rho / sqrt(e->state + 1e-6) * g;
+	} else if (strcmp(name, "dcasgd") == 0) {
+		e->w -= lr * (g + lambda * g * g * (e->w - e->pulled[k]));
+	} else if (strcmp(name, "dcasgda") == 0) {
+		e->own[k] = m * e->own[k] + (1 - m) * g * g;
+		e->w -= lr * (g + lambda / sqrt(e->own[k] + 1e-7) * g * g * (e->w - e->pulled[k]));
+	} else if (strcmp(name, "staleness") == 0) {
+		e->w -= lr / (1 + tau) * g;
+	} else {
+		ck_abort_msg("%s is not in the book: write it down here", name);
+	}
+	e->pulled[k] = e->w;
+}
+
+START_TEST(updaters_follow_their_formulas)
+{
+	enum { PUSHES = 30, N = 37 };
+	const struct updater *u = updaters[_i];
+	const struct push by = {
+		.scale = 0.25f, .lr = 0.1f, .momentum = 0.8f, .rho = 0.2f, .lambda = 0.5f};
+	float w[N], state[N] = {0}, own[2][N] = {{0}}, pulled[2][N], g[N];
+	struct element book[N] = {{0}};
+	uint64_t rng = 5;
+	for (int j = 0; j < N; j++) {
+		w[j] = pulled[0][j] = pulled[1][j] = (float)rng_normal(&rng);
+		book[j].w = book[j].pulled[0] = book[j].pulled[1] = w[j];
+	}
+	for (int i = 0; i < PUSHES; i++) {
+		int k = i % 3 == 0, tau = i % 4; /* two workers, not in turns */
+		for (int j = 0; j < N; j++)
+			g[j] = (float)rng_normal(&rng);
+		u->apply(&(struct update){.w = w,
+					  .state = state,
+					  .own = own[k],
+					  .pulled = pulled[k],
+					  .values = g,
+					  .by = by,
+					  .staleness = tau},
+			 N);
+		memcpy(pulled[k], w, sizeof w);
+		for (int j = 0; j < N; j++)
+			by_the_book(u->name, &book[j], k, g[j], tau);
+	}
+	for (int j = 0; j < N; j++)
+		ck_assert_msg(fabs(w[j] - book[j].w) <= 1e-4 * fmax(1, fabs(book[j].w)),
+			      "%s: float %d is %g, the formula gives %g", u->name, j, (double)w[j],
+			      book[j].w);
+}
+END_TEST
+
+/* The options name all updaters, in the order of the list. */
+START_TEST(every_updater_can_be_chosen)
+{
+	char *names = sentence("%s", updaters[0]->name);
+	for (size_t i = 1; updaters[i]; i++) {
+		char *more = sentence("%s|%s", names, updaters[i]->name);
+		free(names);
+		names = more;
+	}
+	ck_assert_str_eq(names, UPDATERS);
+	ck_assert_ptr_null(updater_find("nesterov"));
+	free(names);
+}
+END_TEST
+
+START_TEST(bins_hold_what_they_say)
+{
+	int64_t before = -1;
+	for (int bin = 0; bin < STALENESS_BINS; bin++) {
+		struct stats s = {.room = 0};
+		int64_t least = staleness_of_bin(bin);
+		ck_assert_int_gt(least, before);
+		stats_push(&s, least);
+		ck_assert_int_eq(s.staleness[bin], 1);
+		if (bin > 0) {
+			stats_push(&s, least - 1);
+			ck_assert_int_eq(s.staleness[bin - 1], 1);
+		}
+		before = least;
+	}
+	struct stats s = {.room = 0};
+	stats_push(&s, INT64_MAX);
+	ck_assert_int_eq(s.staleness[STALENESS_BINS - 1], 1);
+	ck_assert_int_eq(s.staleness_max, INT64_MAX);
+}
+END_TEST
+
+/* ---- Identities ---------------------------------------------------------------- */
+
+/* Alone, nothing is stale: these updaters are the local optimiser. */
+START_TEST(one_worker_with_an_updater_is_serial)
+{
+	static const char *const strategy[] = {"asgd", "bsp", "ssp"};
+	static const char *const updater[] = {"sgd", "momentum", "dcasgd", "dcasgda", "staleness"};
+	const char *s = strategy[_i % 3], *u = updater[_i / 3];
+	expect_same(1,
+		    words(MLP " --batch=48 --momentum=0.9 --weight-decay=1e-3 --strategy=%s "
+			      "--%s.updater=%s",
+			  s, s, u),
+		    1, MLP " --batch=48 --momentum=0.9 --weight-decay=1e-3 --strategy=serial",
+		    1e-7);
+	expect_same(1, words(MLP " --batch=48 --strategy=%s --%s.updater=%s", s, s, u), 1,
+		    MLP " --batch=48 --strategy=serial", 0);
+}
+END_TEST
+
+START_TEST(bsp_every_step_is_allreduce)
+{
+	static const char *const updater[] = {"add", "sgd"};
+	for (int sum = 0; sum < 2; sum++) {
+		const char *how = sum ? "--reduce=sum --lr=0.01" : "--reduce=mean";
+		expect_same(_i,
+			    words(MLP " --batch=24 --strategy=bsp --bsp.updater=%s %s",
+				  updater[_i % 2], how),
+			    _i, words(MLP " --batch=24 --strategy=allreduce %s", how), 1e-6);
+	}
+}
+END_TEST
+
+START_TEST(ssp_without_a_lead_is_bsp)
+{
+	const char *same = MLP " --batch=24 --momentum=0.9 --sync-every=3";
+	expect_same(_i, words("%s --strategy=ssp --ssp.bound=0", same), _i,
+		    words("%s --strategy=bsp", same), 2e-6);
+}
+END_TEST
+
+/* Exchanges at barriers only: then the order of arrival is all that could differ. */
+START_TEST(an_endless_lead_is_asgd)
+{
+	const char *same = MLP " --epochs=3 --batch=24 --sync-every=1000";
+	expect_same(_i, words("%s --strategy=ssp --ssp.bound=1000000", same), _i,
+		    words("%s --strategy=asgd", same), 1e-6);
+	expect_same(_i, words("%s --strategy=downpour", same), _i,
+		    words("%s --strategy=asgd", same), 1e-6);
+}
+END_TEST
+
+/* On one worker, pushes of F steps and pulls of X meet after every lcm of both. */
+START_TEST(downpour_with_two_intervals)
+{
+	struct result a = train_ok(1, MLP " --batch=48 --momentum=0.9 --weight-decay=1e-3 "
+					  "--strategy=downpour --downpour.send=1 --sync-every=4"),
+		      b = train_ok(1, MLP " --batch=48 --momentum=0.9 --weight-decay=1e-3 "
+					  "--strategy=serial");
+	double d = distance(&a, &b);
+	ck_assert_msg(d <= 2e-6, "every step pushed: differs from serial by %g", d);
+	ck_assert_double_eq(a.pushes, 50);
+	free(a.param);
+	a = train_ok(1, MLP " --batch=48 --momentum=0.9 --weight-decay=1e-3 --strategy=downpour "
+			    "--downpour.send=4 --sync-every=1");
+	d = distance(&a, &b);
+	ck_assert_msg(d > 1e-4, "pulls without the own last steps change nothing: %g", d);
+	ck_assert_double_eq(a.pushes, 13);
+	free(a.param);
+	free(b.param);
+}
+END_TEST
+
+/* A trainer is at most `bound` exchanges ahead of the slowest, so that between its pull and its
+ * push another makes at most 2 bound + 1 pushes. */
+START_TEST(a_lead_bounds_staleness)
+{
+	int bound = _i, n = 3;
+	struct result r = train_ok(n, words(MLP " --batch=8 --straggle=1 --strategy=ssp "
+						"--ssp.bound=%d",
+					    bound));
+	ck_assert_msg(r.most_stale <= (n - 1) * (2 * bound + 1) && r.most_stale > 0,
+		      "a push with a bound of %d met %g", bound, r.most_stale);
+	free(r.param);
+}
+END_TEST
+
+/* Stragglers' pushes are dropped; with nobody to spare none is. */
+START_TEST(backup_workers_are_not_waited_for)
+{
+	const char *same = MLP " --batch=8 --straggle=1 --strategy=bsp";
+	struct result all = train_ok(3, same), some = train_ok(3, words("%s --bsp.backup=1", same));
+	ck_assert_double_eq(all.pushes, 3 * 100);
+	ck_assert_msg(some.pushes < 300 && some.pushes >= 200, "%g of 300 pushes count",
+		      some.pushes);
+	ck_assert_msg(some.test_loss < 0.9 * some.first_test_loss,
+		      "it learns nothing: %g, at first %g", some.test_loss, some.first_test_loss);
+	free(all.param);
+	free(some.param);
+}
+END_TEST
+
+/* One worker and one exchange, after the last of 50 steps: c = c_0 + beta (w - c_0). */
+START_TEST(the_centre_moves_by_beta)
+{
+	struct result c[3];
+	for (int i = 0; i < 3; i++)
+		c[i] = train_ok(1, words(MLP " --batch=48 --momentum=0.9 --strategy=easgd "
+					     "--sync-every=50 --easgd.beta=%g",
+					 0.5 * i));
+	expect_same(
+		1, MLP " --batch=48 --momentum=0.9 --strategy=easgd --sync-every=50 --easgd.beta=1",
+		1, MLP " --batch=48 --momentum=0.9 --strategy=serial", 1e-6);
+	for (size_t i = 0; i < c[0].params; i++)
+		c[0].param[i] = (c[0].param[i] + c[2].param[i]) / 2;
+	double d = distance(&c[1], &c[0]);
+	ck_assert_msg(d <= 1e-6, "half of beta is not half of the way: off by %g", d);
+	ck_assert_double_gt(distance(&c[1], &c[2]), 1e-2);
+	for (int i = 0; i < 3; i++)
+		free(c[i].param);
+}
+END_TEST
+
+/* ---- What --record keeps ----------------------------------------------------------- */
+
+#define SMALL "--mlp.hidden=16 "
+
+START_TEST(the_order_of_arrival_is_kept)
+{
+	static const struct {
+		const char *words, *says;
+	} row[] = {
+		{"--workers=2", "100,4,2,1,100\r\n"},
+		{"--workers=2 --servers=1", "100,4,2,1,100\r\n"},
+		{"--workers=1", "100,2,1,1,100\r\n"},
+	};
+	/* 2,400 rows, 50 pushes an epoch, each worker's first pull, and one after the barrier
+	 * between the epochs */
+	expect_recorded(
+		"", words(SMALL "--strategy=asgd --batch=48 --epochs=2 --record %s", row[_i].words),
+		"SELECT sum(kind = 'sync'), sum(kind = 'pull'), "
+		"count(DISTINCT worker), max(seq) - min(seq) + 1 = count(*), "
+		"(SELECT sum(pushes) FROM epoch) FROM arrival",
+		row[_i].says);
+}
+END_TEST
+
+/* 3 workers of 50 pushes: some are dropped, and those that count are the histogram's. */
+START_TEST(drops_are_a_share_of_all_pushes)
+{
+	expect_recorded(
+		"",
+		SMALL
+		"--strategy=bsp --bsp.backup=1 --workers=3 --batch=16 --epochs=1 --straggle=1",
+		"SELECT sum(pushes) + sum(dropped), sum(dropped) > 0, "
+		"(SELECT round(150 * dropped_fraction) FROM run_summary) = sum(dropped), "
+		"(SELECT sum(pushes) FROM staleness) = sum(pushes) FROM epoch",
+		"150,1,1,1\r\n");
+}
+END_TEST
+
+START_TEST(homes_and_records_are_refused_in_a_sentence)
+{
+	static const struct {
+		const char *words, *says;
+	} row[] = {
+		{"--strategy=allreduce --workers=2 --servers=1", "keeps nothing on a server"},
+		{"--strategy=allreduce --workers=2 --record", "pushes nothing to a server"},
+		{"--strategy=gossip --workers=2 --table-home=onesided", "keeps nothing in tables"},
+		{"--strategy=asgd --workers=2 --table-home=servers", "give --servers=1 or more"},
+		{"--strategy=asgd --workers=2 --servers=1 --table-home=shared", "leave one"},
+		{"--strategy=asgd --workers=2 --table-home=onesided --record", "have no order"},
+		{"--strategy=bsp --workers=2 --bsp.backup=2", "at least one has to count"},
+		{"--strategy=asgd --workers=2 --asgd.updater=nesterov", "nesterov"},
+		{"--strategy=asgd --workers=0 --servers=1", "--workers"},
+	};
+	for (size_t i = 0; i < COUNT(row); i++)
+		expect_refused("", words(SMALL "%s", row[i].words), row[i].says);
+}
+END_TEST
+
+Suite *tables_suite(void)
+{
+	Suite *s = suite_create("tables");
+	TCase *t = tcase_create("tables");
+	int all = 0;
+	while (updaters[all])
+		all++;
+	tcase_set_timeout(t, 300);
+	tcase_add_unchecked_fixture(t, trained_data, folder_free);
+	tcase_add_loop_test(t, updaters_follow_their_formulas, 0, all);
+	tcase_add_test(t, every_updater_can_be_chosen);
+	tcase_add_test(t, bins_hold_what_they_say);
+	tcase_add_loop_test(t, tables_hold_what_was_pushed, 0, PLACES);
+	tcase_add_loop_test(t, one_worker_with_an_updater_is_serial, 0, 15);
+	tcase_add_loop_test(t, bsp_every_step_is_allreduce, 2, 5);
+	tcase_add_loop_test(t, ssp_without_a_lead_is_bsp, 2, 4);
+	tcase_add_loop_test(t, an_endless_lead_is_asgd, 2, 4);
+	tcase_add_test(t, downpour_with_two_intervals);
+	tcase_add_loop_test(t, a_lead_bounds_staleness, 1, 3);
+	tcase_add_test(t, backup_workers_are_not_waited_for);
+	tcase_add_test(t, the_centre_moves_by_beta);
+	tcase_add_loop_test(t, the_order_of_arrival_is_kept, 0, 3);
+	tcase_add_test(t, drops_are_a_share_of_all_pushes);
+	tcase_add_test(t, homes_and_records_are_refused_in_a_sentence);
+	suite_add_tcase(s, t);
+	return s;
+}

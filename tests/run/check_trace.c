@@ -1,0 +1,482 @@
+/*
+ * check_trace.c - timelines: events nest and are in order, arrows have two ends, what is exported
+ * is JSON; a timeline changes nothing of its run; and a planted straggler is blamed.
+ */
+#include "runtime/table/table.h"
+#include "tests/suites.h"
+#include "tests/trained.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { OUTPUT = 16384 };
+
+/* 2400 rows: 25 steps of two workers, 12 or 13 of four. */
+#define SMALL "--workload=mlp --mlp.hidden=16 --epochs=2 --batch=48 --device=cpu "
+#define SIM   "--platform=sim --sim.step-time=1ms --sim.update-time=100us "
+#define FOUR  "--sim.platform=gpu4_pcie "
+
+static void new_database(void)
+{
+	static const char *const ending[] = {"", "-wal", "-shm"};
+	for (size_t i = 0; i < COUNT(ending); i++)
+		unlink(words("%s/run.db%s", folder, ending[i]));
+}
+
+static void record(const char *how)
+{
+	char out[OUTPUT];
+	int status = run_mvbench("", words(SMALL "%s", how), out, sizeof out);
+	ck_assert_msg(status == EXIT_OK, "%s: status %d\n%s", how, status, out);
+}
+
+/* The command on the folder's database. */
+static int command(const char *name, const char *how, char out[OUTPUT])
+{
+	return command_output(words("./mvbench %s --db=%s/run.db %s 2>&1", name, folder, how), out,
+			      OUTPUT);
+}
+
+static void expect_no_rows(const char *sql)
+{
+	char *all = sentence("SELECT count(*) FROM (%s)", sql);
+	expect_row(all, "0\r\n");
+	free(all);
+}
+
+/* ---- Noting ---------------------------------------------------------------------- */
+
+START_TEST(events_are_nested_in_order)
+{
+	struct trace *t = trace_new(NULL, 0, 1, 100);
+	struct slices all = {.n = 0};
+	nsec zero = clock_now() - 1000000000;
+	static const struct {
+		enum trace_kind kind;
+		nsec since, until;
+		int parent;
+	} slice[] = {{TRACE_STEP, 0, 100, -1}, {TRACE_COMPUTE, 0, 40, 0},
+		     {TRACE_SEND, 10, 20, 1},  {TRACE_UPDATE, 40, 100, 0},
+		     {TRACE_PUSH, 50, 90, 3},  {TRACE_APPLY, 50, 90, 4},
+		     {TRACE_WAIT, 60, 70, 5},  {TRACE_STEP, 100, 150, -1}};
+	/* inner ones end, and are noted, before outer ones */
+	static const int order[] = {2, 1, 6, 5, 4, 3, 0, 7};
+	trace_at(t, 3, 9);
+	for (size_t i = 0; i < COUNT(slice); i++)
+		trace_add(t, slice[order[i]].kind, zero + slice[order[i]].since,
+			  zero + slice[order[i]].until);
+	trace_settle(t, NULL);
+	trace_take(t, &all);
+	ck_assert_uint_eq(all.n, COUNT(slice));
+	for (size_t i = 0; i < all.n; i++) {
+		ck_assert_int_eq(all.event[i].kind, slice[i].kind);
+		ck_assert_int_eq(all.event[i].seq, (int)i);
+		ck_assert_int_eq(all.event[i].parent, slice[i].parent);
+		ck_assert_int_eq(all.event[i].epoch, 3);
+		ck_assert_int_eq(all.event[i].step, 9);
+		ck_assert_int_eq(all.event[i].start - all.event[0].start, slice[i].since);
+	}
+	/* numbers go on after a race */
+	trace_add(t, TRACE_STEP, zero, zero + 1);
+	trace_settle(t, NULL);
+	trace_take(t, &all);
+	ck_assert_int_eq(all.event[all.n - 1].seq, (int)COUNT(slice));
+	free(all.event);
+	trace_free(t);
+}
+END_TEST
+
+START_TEST(what_finds_no_room_is_counted)
+{
+	struct trace *t = trace_new(NULL, 0, 1, 3);
+	struct slices all = {.n = 0};
+	for (int i = 0; i < 8; i++)
+		trace_add(t, TRACE_STEP, i, i + 1)->bytes = i;
+	trace_settle(t, NULL);
+	trace_take(t, &all);
+	ck_assert_uint_eq(all.n, 3);
+	ck_assert_uint_eq(all.lost, 5);
+	ck_assert_int_eq(all.event[2].bytes, 2);
+	free(all.event);
+	trace_free(t);
+}
+END_TEST
+
+/* What a sum took longer than on the last to arrive was waiting. */
+START_TEST(waits_inside_sums_are_found)
+{
+	struct trace *t = trace_new(NULL, 0, 1, 10);
+	struct slices all = {.n = 0};
+	struct stats s;
+	stats_init(&s, 2);
+	s.collectives = 2;
+	s.collective_s[0] = 50e-9f;
+	s.shortest_s[0] = 20e-9f;
+	s.collective_s[1] = s.shortest_s[1] = 10e-9f;
+	trace_add(t, TRACE_ALLREDUCE, 100, 150)->collective = 0;
+	trace_add(t, TRACE_ALLREDUCE, 200, 210)->collective = 1;
+	trace_settle(t, &s);
+	trace_take(t, &all);
+	ck_assert_uint_eq(all.n, 3);
+	ck_assert_int_eq(all.event[1].kind, TRACE_WAIT);
+	ck_assert_int_eq(all.event[1].parent, 0);
+	ck_assert_int_eq(all.event[1].start, all.event[0].start);
+	ck_assert_int_ge(all.event[1].length, 29);
+	ck_assert_int_le(all.event[1].length, 30);
+	free(all.event);
+	stats_fini(&s);
+	trace_free(t);
+}
+END_TEST
+
+/* The enum's order is that in which slices nest, and so is the view's. */
+START_TEST(the_view_has_every_kind)
+{
+	char *names = must(strdup("")), *row;
+	for (int i = 0; i < TRACE_KINDS_COUNT; i++) {
+		char *longer = sentence("%s%s%s", names, i ? " " : "", trace_names[i]);
+		free(names);
+		names = longer;
+	}
+	new_database();
+	record("--epochs=1");
+	row = sentence("%s\r\n", names);
+	expect_row(
+		"SELECT group_concat(name, ' ') FROM (SELECT name FROM event_kind ORDER BY place)",
+		row);
+	expect_row(
+		"SELECT count(DISTINCT colour) = count(*), min(length(about)) > 5 FROM event_kind",
+		"1,1\r\n");
+	expect_row("SELECT trace, events_lost IS NULL, (SELECT count(*) FROM event) FROM run",
+		   "0,1,0\r\n");
+	free(row);
+	free(names);
+}
+END_TEST
+
+/* ---- Recorded runs ----------------------------------------------------------------- */
+
+static const struct {
+	const char *how, *names; /* of a worker's events that must be there */
+	int arrows;              /* at least; -1: none */
+} traced_runs[] = {
+	{"--strategy=asgd --workers=2", "apply barrier compute evaluate push step update", 40},
+	{"--strategy=allreduce --workers=2 --straggle=0.3",
+	 "allreduce barrier compute delay step update wait", -1},
+	{"--strategy=asgd --workers=2 --servers=2", "pack push recv send step", 90},
+	{"--strategy=bsp --workers=2", "apply push step wait", 40},
+	{"--strategy=asgd --workers=2 --table-home=onesided", "push step", 40},
+	{"--strategy=gossip --workers=2 --barrier-every=0", "evaluate exchange step", -1},
+	{"--strategy=serial --pause=0:1ms:2ms", "compute pause step", -1},
+	{SIM FOUR "--strategy=asgd --workers=4", "apply barrier compute push step", 90},
+	{SIM FOUR "--strategy=ssp --workers=4 --servers=1", "push recv send step", 90},
+	{SIM FOUR "--strategy=allreduce --workers=3 --speed=1:0.5", "allreduce compute step", -1},
+	{SIM FOUR "--strategy=asgd --workers=2 --sim.train=false", "apply compute push step", 40},
+};
+
+/* Slices of a rank never overlap in part, times do not go back, and arrows go forward from a push
+ * to another rank. Times are whole nanoseconds. */
+static void expect_sound(void)
+{
+	expect_no_rows("SELECT * FROM event AS e JOIN event AS p ON p.rank = e.rank AND p.seq = "
+		       "e.parent WHERE p.seq >= e.seq OR round(1e9 * e.start_s) < round(1e9 * "
+		       "p.start_s) OR round(1e9 * (e.start_s + e.duration_s)) > "
+		       "round(1e9 * (p.start_s + p.duration_s))");
+	expect_no_rows("SELECT * FROM (SELECT start_s AS s, lag(start_s + duration_s) OVER "
+		       "(PARTITION BY rank, parent ORDER BY seq) AS before FROM event) "
+		       "WHERE round(1e9 * s) < round(1e9 * before)");
+	expect_no_rows("SELECT * FROM (SELECT start_s AS s, lag(start_s) OVER "
+		       "(PARTITION BY rank ORDER BY seq) AS before FROM event) WHERE s < before");
+	expect_no_rows("SELECT * FROM event WHERE duration_s < 0 OR start_s < 0");
+	expect_no_rows("SELECT * FROM event_arrow AS a JOIN event AS f ON f.rank = from_rank AND "
+		       "f.seq = from_seq JOIN event AS t ON t.rank = to_rank AND t.seq = to_seq "
+		       "WHERE to_s < from_s OR from_rank = to_rank OR f.name <> 'push' OR "
+		       "from_s < f.start_s OR to_s < t.start_s OR "
+		       "to_s > t.start_s + t.duration_s + 1e-9");
+}
+
+START_TEST(a_timeline_is_sound)
+{
+	char *list = must(strdup(traced_runs[_i].names));
+	new_database();
+	record(words("--trace=15 %s", traced_runs[_i].how));
+	expect_sound();
+	for (char *name = strtok(list, " "); name; name = strtok(NULL, " "))
+		expect_row(
+			words("SELECT name, count(DISTINCT rank) = (SELECT workers FROM run) "
+			      "FROM event WHERE name = '%s' AND rank < (SELECT workers FROM run)",
+			      name),
+			words("%s,1\r\n", name));
+	free(list);
+	/* every step that is wanted, of every epoch and worker, and nothing of others */
+	expect_row(
+		"SELECT count(*) = 2 * workers * min(15, (2399 + 48 * workers) / (48 * workers)), "
+		"max(step) <= 15, events_lost FROM event JOIN run WHERE name = 'step'",
+		"1,1,0\r\n");
+	expect_row(words("SELECT CASE WHEN %d < 0 THEN count(*) = 0 ELSE count(*) >= %d END "
+			 "FROM event_arrow",
+			 traced_runs[_i].arrows, traced_runs[_i].arrows),
+		   "1\r\n");
+	/* what a server applied is what was pushed to it, of the same step */
+	expect_no_rows("SELECT * FROM event AS a JOIN run AS r WHERE a.rank >= r.workers AND "
+		       "a.name = 'apply' AND NOT EXISTS (SELECT 1 FROM event AS p WHERE p.flow = "
+		       "a.flow AND p.rank = a.peer AND p.step = a.step AND p.epoch = a.epoch AND "
+		       "p.name = 'push')");
+}
+END_TEST
+
+/* Virtual times (which are rounded to nanoseconds, and --straggle multiplies), counts and losses
+ * are those of the same run without a timeline. */
+START_TEST(a_simulation_is_the_same_with_it)
+{
+	static const char *const how[] = {"--strategy=asgd --workers=4",
+					  "--strategy=bsp --workers=3 --servers=1 --speed=2:0.5",
+					  "--strategy=allreduce --workers=4 --straggle=0.5"};
+	new_database();
+	record(words(SIM FOUR "%s", how[_i]));
+	record(words(SIM FOUR "%s --trace=10", how[_i]));
+	expect_row("SELECT count(*), sum(abs(a.seconds - b.seconds) > 1e-7), "
+		   "sum(a.test_loss IS NOT b.test_loss), sum(a.staleness_mean IS NOT "
+		   "b.staleness_mean) FROM epoch AS a JOIN epoch AS b USING (epoch) "
+		   "WHERE a.run_id = 1 AND b.run_id = 2",
+		   "3,0,0,0\r\n");
+	expect_row("SELECT count(DISTINCT config_hash), count(DISTINCT model_hash) FROM run",
+		   "1,1\r\n");
+}
+END_TEST
+
+START_TEST(a_race_allocates_nothing_for_it)
+{
+	static const char *const how[] = {"--strategy=asgd", "--strategy=allreduce --straggle=0.1",
+					  "--strategy=bsp --barrier-every=0"};
+	struct result r = train_ok(2, words("--workload=mlp --mlp.hidden=16 --epochs=2 --batch=48 "
+					    "--device=cpu --trace=20 %s",
+					    how[_i]));
+	free(r.param);
+}
+END_TEST
+
+/* ---- Exported ---------------------------------------------------------------------- */
+
+/* What the events of the folder's t.json answer. */
+static void expect_json(const char *sql, const char *want)
+{
+	char out[OUTPUT];
+	char *text =
+		sentence("sqlite3 -csv :memory: \"WITH file AS (SELECT CAST(readfile('%s/t.json') "
+			 "AS TEXT) AS text), e AS (SELECT value AS j, value ->> 'ph' AS ph, "
+			 "value ->> 'tid' AS tid, value ->> 'ts' AS ts, value ->> 'dur' AS dur, "
+			 "value ->> 'id' AS id FROM json_each((SELECT text FROM file), "
+			 "'\\$.traceEvents')) %s\" 2>&1",
+			 folder, sql);
+	command_output(text, out, sizeof out);
+	ck_assert_msg(strcmp(out, want) == 0, "%s\n%s, wanted %s", sql, out, want);
+	free(text);
+}
+
+START_TEST(it_is_exported_as_json)
+{
+	char out[OUTPUT];
+	new_database();
+	record("--trace=12 --strategy=asgd --workers=2 --servers=1 "
+	       "--label='a\"b\\c,<script>'");
+	int status = command("trace 1", words("--out=%s/t.json", folder), out);
+	ck_assert_msg(status == EXIT_OK, "%s", out);
+	expect_json("SELECT json_valid(text), json_type(text), (SELECT count(*) > 200 FROM e) FROM "
+		    "file",
+		    "1,object,1\n");
+	expect_json("SELECT group_concat(j ->> '\\$.args.name', ';') FROM e WHERE ph = 'M' AND "
+		    "j ->> 'name' = 'thread_name'",
+		    "\"worker 0;worker 1;server 0\"\n");
+	expect_json("SELECT instr(j ->> '\\$.args.name', '<script>') > 0 FROM e WHERE "
+		    "j ->> 'name' = 'process_name'",
+		    "1\n");
+	expect_json(
+		"SELECT count(*) > 40, sum(ends <> 2 OR starts <> 1 OR first > last) FROM (SELECT "
+		"count(*) AS ends, sum(ph = 's') AS starts, max(ts) FILTER (WHERE ph = 's') AS "
+		"first, max(ts) FILTER (WHERE ph = 'f') AS last FROM e WHERE ph IN ('s', 'f') "
+		"GROUP BY id)",
+		"1,0\n");
+	/* each end lies in a slice */
+	expect_json(
+		"SELECT count(*) FROM e AS a WHERE ph IN ('s', 'f') AND NOT EXISTS (SELECT 1 FROM "
+		"e AS x WHERE x.ph = 'X' AND x.tid = a.tid AND a.ts BETWEEN x.ts AND "
+		"x.ts + x.dur + 0.001)",
+		"0\n");
+	expect_json(
+		"SELECT count(*) FROM (SELECT ts, lag(ts) OVER (PARTITION BY ph, tid) AS before "
+		"FROM e WHERE ph IN ('X', 'C')) WHERE ts < before",
+		"0\n");
+	command_output(words("sqlite3 %s/run.db \"UPDATE run SET label = CAST(x'61ff62' AS TEXT)\"",
+			     folder),
+		       out, sizeof out);
+	command("trace latest", words("--steps=3..4 --epoch=2 --out=%s/t.json", folder), out);
+	expect_json("SELECT instr(text, 'a' || char(65533) || 'b') > 0, instr(CAST(text AS BLOB), "
+		    "x'ff') FROM file",
+		    "1,0\n");
+	expect_json("SELECT min(j ->> '\\$.args.step'), max(j ->> '\\$.args.step'), "
+		    "min(j ->> '\\$.args.epoch'), sum(j ->> 'name' = 'step') FROM e WHERE ph = 'X'",
+		    "3,4,2,4\n");
+}
+END_TEST
+
+START_TEST(trace_runs_what_it_is_told)
+{
+	char out[OUTPUT];
+	new_database();
+	int status = command("trace",
+			     words("--data-dir=%s --out=%s/t.json " SMALL
+				   "--strategy=allreduce --workers=2",
+				   folder, folder),
+			     out);
+	ck_assert_msg(status == EXIT_OK && strstr(out, "events of 2 ranks of run 1"), "%s", out);
+	expect_row("SELECT trace, status FROM run", "64,done\r\n");
+	expect_json("SELECT count(*) FROM e WHERE ph = 'X' AND j ->> 'name' = 'step'", "100\n");
+}
+END_TEST
+
+static const struct {
+	const char *name, *how, *says;
+} mistakes[] = {
+	{"trace", "", "name a run"},
+	{"trace 99", "", "has no such run"},
+	{"trace zwei", "", "the number of a run is wanted"},
+	{"trace 1 2", "", "one run at a time"},
+	{"trace 1", "", "run 1 has no timeline"},
+	{"trace latest", "", "with a timeline"},
+	{"trace 2", "--steps=5..2", "--steps=5..2: "},
+	{"trace 2", "--steps=0", "--steps=0: "},
+	{"trace 2", "--steps=many", "--steps=many: "},
+	{"trace 1", "--workers=2", "run 1 is there already"},
+	{"trace 1", "--sterps=2", "--sterps"},
+	{"trace latest", "--label=no\\'such", "no such run"},
+	{"blame latest", "--label=\\'", "no such run"},
+	{"trace", "--trace=0 --workers=1", "--trace=0"},
+	{"trace", "--strategy=asgdd", "asgd?"},
+	{"blame 99", "", "has no such run"},
+	{"blame latest", "--where='no such'", "--where=no such"},
+	{"blame 1", "--format=xml", "--format=xml"},
+};
+
+START_TEST(mistakes_are_explained)
+{
+	char out[OUTPUT];
+	new_database();
+	record("--epochs=1");
+	for (size_t i = 0; i < COUNT(mistakes); i++) {
+		int status = command(mistakes[i].name, mistakes[i].how, out);
+		ck_assert_msg(status == EXIT_USER && strstr(out, mistakes[i].says),
+			      "%s %s: status %d, wanted \"%s\":\n%s", mistakes[i].name,
+			      mistakes[i].how, status, mistakes[i].says, out);
+	}
+}
+END_TEST
+
+/* ---- Blame --------------------------------------------------------------------------- */
+
+/* A twentieth of the speed: what a loaded machine does to the other worker does not come near. */
+#define BIG "--mlp.hidden=64 "
+static const struct {
+	const char *how;
+	int slowest;
+	const char *source;
+} planted[] = {
+	{BIG "--strategy=allreduce --workers=2 --speed=1:0.05", 1, "epochs"},
+	{BIG "--strategy=allreduce --workers=2 --speed=0:0.05 --trace=25", 0, "events"},
+	{BIG "--strategy=asgd --workers=2 --speed=1:0.05", 1, "epochs"},
+	{BIG "--strategy=asgd --workers=2 --speed=0:0.05 --trace=25", 0, "events"},
+	{BIG "--strategy=bsp --workers=2 --speed=1:0.05 --trace=25", 1, "events"},
+	{BIG "--strategy=ssp --workers=2 --speed=0:0.05 --trace=25", 0, "events"},
+	{BIG "--strategy=bsp --workers=2 --servers=1 --speed=1:0.05 --trace=25", 1, "events"},
+	{SIM FOUR "--strategy=allreduce --workers=4 --speed=2:0.5", 2, "epochs"},
+	{SIM FOUR "--strategy=allreduce --workers=4 --speed=2:0.5 --trace=5", 2, "events"},
+	{SIM FOUR "--strategy=bsp --workers=4 --speed=3:0.5 --trace=5", 3, "events"},
+	{SIM FOUR "--strategy=ssp --workers=4 --servers=1 --speed=1:0.5 --trace=5", 1, "events"},
+	{SIM FOUR "--strategy=asgd --workers=4 --speed=1:0.5 --trace=5", 1, "events"},
+};
+
+START_TEST(the_planted_straggler_is_blamed)
+{
+	char out[OUTPUT];
+	int slowest = planted[_i].slowest;
+	new_database();
+	record(words("%s", planted[_i].how));
+	int status = command("blame", "--format=json", out);
+	ck_assert_msg(status == EXIT_OK && strstr(out, words("\"slowest\":%d,", slowest)) &&
+			      strstr(out, words("\"source\":\"%s\"", planted[_i].source)),
+		      "%s: %s", planted[_i].how, out);
+	command("blame", "", out);
+	ck_assert_msg(strstr(out, words("worker %d is the slowest", slowest)), "%s", out);
+	if (strstr(planted[_i].how, BIG))
+		return;
+	/* nearly all the waiting is for it */
+	expect_row(
+		words("SELECT sum(waited_s) > 0.8 * (SELECT sum(waited_s) FROM blame_epoch) FROM "
+		      "blame_epoch WHERE rank = %d",
+		      slowest),
+		"1\r\n");
+}
+END_TEST
+
+/* In virtual time it is known: three workers wait a millisecond a step, of 13 steps of two epochs.
+ */
+START_TEST(the_amount_is_right)
+{
+	new_database();
+	record(SIM FOUR "--strategy=allreduce --workers=4 --speed=2:0.5");
+	record(SIM FOUR "--strategy=allreduce --workers=4 --speed=2:0.5 --trace=5");
+	expect_row("SELECT sum(ok) FROM (SELECT abs(sum(waited_s) - 0.075) < 0.003 AS ok FROM "
+		   "blame_epoch WHERE rank = 2 GROUP BY run_id)",
+		   "2\r\n");
+	expect_row("SELECT n, round(median_s, 3), round(p99_s, 3) FROM step_time WHERE rank = 0",
+		   "10,0.002,0.002\r\n");
+	expect_row(
+		"SELECT round(share, 1) FROM time_share WHERE run_id = 2 AND rank = 0 AND name = "
+		"'wait'",
+		"0.5\r\n");
+	expect_row("SELECT round(sum(share), 9) FROM time_share GROUP BY run_id, rank LIMIT 1",
+		   "1\r\n");
+}
+END_TEST
+
+/* One outlier in a hundred is what the 99th percentile leaves out. */
+START_TEST(the_percentile_is_the_99th)
+{
+	new_database();
+	record("--epochs=1");
+	char out[OUTPUT];
+	command_output(
+		words("sqlite3 %s/run.db \"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i "
+		      "+ 1 FROM n WHERE i < 200) INSERT INTO event (run_id, rank, seq, epoch, "
+		      "step, name, start_s, duration_s) SELECT 1, 0, i, 1, i, 'step', i, i FROM "
+		      "n\" 2>&1",
+		      folder),
+		out, sizeof out);
+	ck_assert_str_eq(out, "");
+	expect_row("SELECT n, median_s, p99_s FROM step_time", "200,100.5,198\r\n");
+}
+END_TEST
+
+Suite *trace_suite(void)
+{
+	Suite *s = suite_create("trace");
+	TCase *t = tcase_create("trace");
+	tcase_set_timeout(t, 120);
+	tcase_add_unchecked_fixture(t, trained_data, folder_free);
+	tcase_add_test(t, events_are_nested_in_order);
+	tcase_add_test(t, what_finds_no_room_is_counted);
+	tcase_add_test(t, waits_inside_sums_are_found);
+	tcase_add_test(t, the_view_has_every_kind);
+	tcase_add_loop_test(t, a_timeline_is_sound, 0, (int)COUNT(traced_runs));
+	tcase_add_loop_test(t, a_simulation_is_the_same_with_it, 0, 3);
+	tcase_add_loop_test(t, a_race_allocates_nothing_for_it, 0, 3);
+	tcase_add_test(t, it_is_exported_as_json);
+	tcase_add_test(t, trace_runs_what_it_is_told);
+	tcase_add_test(t, mistakes_are_explained);
+	tcase_add_loop_test(t, the_planted_straggler_is_blamed, 0, (int)COUNT(planted));
+	tcase_add_test(t, the_amount_is_right);
+	tcase_add_test(t, the_percentile_is_the_99th);
+	suite_add_tcase(s, t);
+	return s;
+}

@@ -1,0 +1,334 @@
+/*
+ * check_train.c - the identities between strategies, at 1, 2, 3 and 4 ranks: the same data order
+ * must give the same parameters whichever way the work is spread. Loops over strategies[], so a new
+ * one is tested too.
+ */
+#include "results/gate/gate.h"
+#include "tests/suites.h"
+#include "tests/trained.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MLP "--workload=mlp --mlp.hidden=32 --lr=0.05 --epochs=1"
+
+extern const struct strategy strategy_easgd;
+
+/* ---- Identities ---------------------------------------------------------- */
+
+/* On one worker there is nobody to keep in step with: bit for bit the serial run. */
+START_TEST(one_worker_is_serial)
+{
+	const struct strategy *s = strategies[_i];
+	if (s == &strategy_easgd) /* its model is the centre, which follows even one worker only */
+		return;
+	expect_same(1,
+		    words(MLP " --batch=48 --momentum=0.9 --weight-decay=1e-3 --strategy=%s",
+			  s->plugin.name),
+		    1, MLP " --batch=48 --momentum=0.9 --weight-decay=1e-3 --strategy=serial", 0);
+}
+END_TEST
+
+/* 50 steps; the batch of one worker is that of all together. */
+START_TEST(allreduce_is_serial_with_the_whole_batch)
+{
+	int n = _i;
+	const char *more = "--momentum=0.9 --lr-schedule=cosine";
+	expect_same(n, words(MLP " %s --strategy=allreduce --batch=%d", more, 48 / n), 1,
+		    words(MLP " %s --strategy=serial --batch=48", more), 1e-5);
+}
+END_TEST
+
+START_TEST(overlap_changes_nothing)
+{
+	/* one bucket, and as many as layers; what is started and never waited for ends the run */
+	static const char *const bucket[] = {"20MiB", "1KiB", "4"};
+	static const char *const model[] = {
+		MLP, "--workload=tanh_mlp --tanh_mlp.hidden=37 --lr=0.05 --epochs=1"};
+
+	for (size_t k = 0; k < 3; k++) {
+		const char *same =
+			words("%s --batch=16 --momentum=0.9 --strategy=allreduce", model[k % 2]);
+		expect_same(
+			_i,
+			words("%s --allreduce.overlap=true --allreduce.bucket=%s", same, bucket[k]),
+			_i, same, 1e-6);
+	}
+}
+END_TEST
+
+START_TEST(periodic_every_step_is_allreduce)
+{
+	int n = _i;
+	for (int sum = 0; sum < 2; sum++) {
+		const char *how = sum ? "--reduce=sum --lr=0.01" : "--reduce=mean";
+		expect_same(n, words(MLP " --batch=24 --strategy=periodic %s", how), n,
+			    words(MLP " --batch=24 --strategy=allreduce %s", how), 1e-6);
+	}
+}
+END_TEST
+
+START_TEST(periodic_start_is_allreduce)
+{
+	int n = _i;
+	expect_same(n,
+		    MLP " --batch=24 --momentum=0.9 --strategy=periodic --sync-every=7 "
+			"--periodic.start=1000",
+		    n, MLP " --batch=24 --momentum=0.9 --strategy=allreduce",
+		    2e-7); /* the mean of three equals rounds */
+}
+END_TEST
+
+/* Averaging velocities too makes X = 1 the allreduce with momentum. */
+START_TEST(periodic_velocity)
+{
+	int n = _i;
+	expect_same(n,
+		    MLP " --batch=24 --momentum=0.9 --strategy=periodic --periodic.velocity=true",
+		    n, MLP " --batch=24 --momentum=0.9 --strategy=allreduce", 2e-6);
+}
+END_TEST
+
+START_TEST(sum_and_linear_scaling_agree)
+{
+	int n = _i;
+	expect_same(n, MLP " --batch=24 --strategy=allreduce --reduce=sum --lr=0.02", n,
+		    MLP " --batch=24 --strategy=allreduce --lr-scale=linear --lr=0.02", 1e-6);
+}
+END_TEST
+
+START_TEST(model_parallel_is_serial)
+{
+	static const char *const model[] = {
+		"--workload=softmax --lr=0.05 --batch=48 --epochs=1",
+		MLP " --batch=48 --momentum=0.9 --weight-decay=1e-3",
+		"--workload=tanh_mlp --tanh_mlp.hidden=37 --lr=0.05 --batch=48 --epochs=1",
+	};
+	for (size_t i = 0; i < sizeof model / sizeof *model; i++)
+		expect_same(_i, words("%s --strategy=model_parallel", model[i]), 1,
+			    words("%s --strategy=serial", model[i]), 1e-5);
+}
+END_TEST
+
+/* ---- Every strategy of the table, whatever it is ------------------------- */
+
+/* Tables add pushes in the order of arrival, even where all are waited for. */
+#define ORDER_OF_SUMS 2e-6
+
+static bool can_run(const struct strategy *s, int ranks)
+{
+	char *error;
+	struct config c;
+	struct setting given[] = {{"strategy", s->plugin.name},
+				  {"workers", ranks == 1   ? "1"
+					      : ranks == 2 ? "2"
+					      : ranks == 3 ? "3"
+							   : "4"}};
+	error = config_init(&c, given, 2, false);
+	ck_assert_msg(!error, "%s", error);
+	char *refused = s->refuse ? s->refuse(&c.run, c.strategy_opts) : NULL;
+	bool can = !refused;
+	free(refused);
+	config_fini(&c);
+	return can;
+}
+
+/* 40 or 60 steps, a multiple of X: what was counted is what the formula says, and the model
+ * learns. */
+START_TEST(counted_bytes_are_the_formula)
+{
+	const struct strategy *s = strategies[_i];
+	for (int n = 1; n <= 4; n++) {
+		if (!can_run(s, n))
+			continue;
+		int replicas = s->model_workers ? 1 : n;
+		struct result r = train_ok(
+			n, words(MLP " --batch=%d --sync-every=2 --epochs=2 --barrier-every=0 "
+				     "--strategy=%s",
+				 replicas == 3 ? 20 : 40 / replicas, s->plugin.name));
+		ck_assert_msg(fabs(r.bytes - r.formula) <= 1e-9 * r.formula,
+			      "%s on %d: counted %.17g bytes, the formula says %.17g",
+			      s->plugin.name, n, r.bytes, r.formula);
+		ck_assert_msg(n == 1 || r.bytes > 0, "%s on %d sends nothing", s->plugin.name, n);
+		ck_assert_msg(r.test_loss < 0.9 * r.first_test_loss, "%s on %d: %g, at first %g",
+			      s->plugin.name, n, r.test_loss, r.first_test_loss);
+		free(r.param);
+	}
+}
+END_TEST
+
+/* 2,400 rows over 3 or 4 workers in odd batches: every row once an epoch. */
+START_TEST(no_row_is_dropped)
+{
+	const struct strategy *s = strategies[_i];
+	for (int n = 1; n <= 4; n++)
+		for (int batch = 7; can_run(s, n) && batch <= 1001; batch *= 11) {
+			struct result r =
+				train_ok(n, words(MLP " --lr=0.001 --batch=%d --strategy=%s", batch,
+						  s->plugin.name));
+			ck_assert_double_eq(r.rows, TRAIN_ROWS);
+			ck_assert_double_eq(r.numbers, TRAIN_ROWS * (TRAIN_ROWS - 1) / 2);
+			free(r.param);
+		}
+}
+END_TEST
+
+/* Rare barriers change no result of a strategy that waits by itself; only when it is judged. */
+START_TEST(rare_barriers)
+{
+	const struct strategy *s = strategies[_i];
+	int n = can_run(s, 3) ? 3 : 1;
+	for (int every = 0; every <= 2 && !s->asynchronous; every += 2)
+		expect_same(n,
+			    words(MLP " --epochs=3 --batch=24 --strategy=%s --barrier-every=%d",
+				  s->plugin.name, every),
+			    n, words(MLP " --epochs=3 --batch=24 --strategy=%s", s->plugin.name),
+			    s->tables ? ORDER_OF_SUMS : 0);
+}
+END_TEST
+
+/* A race without barriers is three epochs long: none of what is between them allocates either. */
+START_TEST(races_allocate_nothing)
+{
+	const struct strategy *s = strategies[_i];
+	for (int n = 1; n <= 3; n += 2)
+		if (can_run(s, n))
+			free(train_ok(n, words(MLP " --epochs=3 --barrier-every=0 --batch=40 "
+						   "--straggle=0.2 --momentum=0.9 "
+						   "--lr-schedule=cosine --strategy=%s",
+					       s->plugin.name))
+				     .param);
+}
+END_TEST
+
+START_TEST(same_seed_same_result)
+{
+	const struct strategy *s = strategies[_i];
+	int n = can_run(s, 2) ? 2 : 1;
+	if (s->asynchronous)
+		return;
+	const char *w = words(MLP " --batch=24 --seed=7 --strategy=%s", s->plugin.name);
+	expect_same(n, w, n, w, s->tables ? ORDER_OF_SUMS : 0);
+	struct result a = train_ok(n, w), b = train_ok(n, words("%s --seed=8", w));
+	ck_assert_double_gt(distance(&a, &b), 1e-3);
+	free(a.param);
+	free(b.param);
+}
+END_TEST
+
+START_TEST(replicas_stay_equal)
+{
+	struct result r = train_ok(_i, MLP " --batch=24 --momentum=0.9 --strategy=allreduce");
+	ck_assert_double_eq(r.spread, 0);
+	free(r.param);
+}
+END_TEST
+
+/* Pushes at the end of an epoch only, a barrier, and a pull: that is averaging once an epoch. */
+START_TEST(asgd_with_barriers_is_periodic)
+{
+	int n = _i;
+	expect_same(
+		n, words(MLP " --epochs=3 --batch=%d --strategy=asgd --sync-every=1000", 48 / n), n,
+		words(MLP " --epochs=3 --batch=%d --strategy=periodic --sync-every=50", 48 / n),
+		1e-6);
+}
+END_TEST
+
+START_TEST(asgd_pushes_and_staleness)
+{
+	int n = _i;
+	struct result r = train_ok(n, words(MLP " --batch=%d --strategy=asgd --sync-every=4 "
+						"--barrier-every=0",
+					    48 / n));
+	ck_assert_double_eq(r.pushes, n * ceil(50 / 4.0)); /* the 13th is the flush */
+	/* A worker meets each foreign push once at most, and who pushes last of all has met all. */
+	double foreign = r.pushes / n * (n - 1);
+	ck_assert_msg(r.stale >= foreign && r.stale <= foreign * n,
+		      "%g pushes of %d workers: stale by %g, not %g to %g", r.pushes, n, r.stale,
+		      foreign, foreign * n);
+	ck_assert_msg(r.most_stale <= foreign && r.most_stale >= r.stale / r.pushes,
+		      "%g pushes of %d workers: one is stale by %g, all by %g", r.pushes, n,
+		      r.most_stale, r.stale);
+	free(r.param);
+}
+END_TEST
+
+/* ---- Communication and tables, from inside ------------------------------- */
+
+START_TEST(communication)
+{
+	char command[256], text[1024];
+	if (_i > 1)
+		snprintf(command, sizeof command, MPIRUN "%d ./tests/tools/comm %d 2>&1", _i, _i);
+	else
+		snprintf(command, sizeof command, "./tests/tools/comm 2>&1");
+	int status = command_output(command, text, sizeof text);
+	ck_assert_msg(status == 0 && strcmp(text, "ok\n") == 0, "%d ranks: %s", _i, text);
+}
+END_TEST
+
+/* ---- Under a launcher of the user's own ---------------------------------- */
+
+/* What cannot run here is refused once, whoever started the ranks, and nothing is recorded. */
+START_TEST(a_launched_run_is_refused_in_one_sentence)
+{
+	static const struct {
+		const char *option, *says;
+		const struct device_ops *lacks; /* can be refused only where this cannot be used */
+	} row[] = {{"--device=cuda", "--device=cuda: ", &device_cuda},
+		   {"--servers=1", "use --servers=0", NULL}};
+	char command[512], text[4096];
+	int said = 0;
+
+	if (row[_i / 2].lacks && !row[_i / 2].lacks->probe(NULL))
+		return;
+	snprintf(command, sizeof command,
+		 MPIRUN "%d ./mvbench run --workload=perceptron --epochs=1 --workers=%d "
+			"--strategy=%s --db=%s/refused.db %s 2>&1",
+		 _i % 2 + 1, _i % 2 + 1, _i % 2 ? "allreduce" : "serial", folder,
+		 row[_i / 2].option);
+	int status = command_output(command, text, sizeof text);
+	ck_assert_msg(status == EXIT_USER, "%s\nexit status %d, not %d:\n%s", command, status,
+		      EXIT_USER, text);
+	for (const char *at = text; (at = strstr(at, "mvbench: ")); at++)
+		said++;
+	ck_assert_msg(said == 1 && strstr(text, row[_i / 2].says), "%s\nsays\n%s", command, text);
+	snprintf(command, sizeof command, "%s/refused.db", folder);
+	ck_assert_msg(access(command, F_OK) != 0, "%s: a refused run made %s", text, command);
+}
+END_TEST
+
+Suite *train_suite(void)
+{
+	Suite *s = suite_create("train");
+	TCase *t = tcase_create("identities");
+	int all = 0;
+	while (strategies[all])
+		all++;
+	tcase_set_timeout(t, 300);
+	tcase_add_unchecked_fixture(t, trained_data, folder_free);
+	tcase_add_loop_test(t, communication, 1, 5);
+	tcase_add_loop_test(t, one_worker_is_serial, 0, all);
+	tcase_add_loop_test(t, allreduce_is_serial_with_the_whole_batch, 2, 5);
+	tcase_add_loop_test(t, overlap_changes_nothing, 1, 5);
+	tcase_add_loop_test(t, periodic_every_step_is_allreduce, 2, 5);
+	tcase_add_loop_test(t, periodic_start_is_allreduce, 2, 5);
+	tcase_add_loop_test(t, periodic_velocity, 2, 5);
+	tcase_add_loop_test(t, sum_and_linear_scaling_agree, 2, 5);
+	tcase_add_loop_test(t, model_parallel_is_serial, 2, 5);
+	tcase_add_loop_test(t, counted_bytes_are_the_formula, 0, all);
+	tcase_add_loop_test(t, no_row_is_dropped, 0, all);
+	tcase_add_loop_test(t, rare_barriers, 0, all);
+	tcase_add_loop_test(t, races_allocate_nothing, 0, all);
+	tcase_add_loop_test(t, same_seed_same_result, 0, all);
+	tcase_add_loop_test(t, replicas_stay_equal, 2, 5);
+	tcase_add_loop_test(t, asgd_with_barriers_is_periodic, 1, 5);
+	tcase_add_loop_test(t, asgd_pushes_and_staleness, 1, 5);
+	tcase_add_loop_test(t, a_launched_run_is_refused_in_one_sentence, 0, 4);
+	suite_add_tcase(s, t);
+	return s;
+}

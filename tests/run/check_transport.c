@@ -1,0 +1,257 @@
+/*
+ * check_transport.c - vectors of GPUs between workers: every transport carries what it is given,
+ * every strategy trains with it what the CPU trains, tables in a GPU's memory hold what was pushed,
+ * and what cannot be had is refused.
+ *
+ * They run on tests/fake_cuda, which emulates CUDA on the processor, wherever it was built. A wait
+ * that is missing shows there: work that nobody waits for is not done. With MVBENCH_GPU_TEST=1
+ * those that one GPU is enough for run on the machine's first.
+ */
+#include "results/gate/gate.h"
+#include "tests/suites.h"
+#include "tests/trained.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MLP \
+	"--workload=mlp --mlp.hidden=8 --lr=0.1 --lr-schedule=constant --momentum=0.5 " \
+	"--weight-decay=1e-3 "
+
+/* What set_up changes in the environment: it is that of the runner, and other suites come after. */
+static const char *variable(void)
+{
+	return on_real_gpu() ? "CUDA_VISIBLE_DEVICES" : "MVBENCH_CUDA";
+}
+
+static char *before;
+
+static void set_up(void)
+{
+	const char *value = getenv(variable());
+	folder_new();
+	idx_put_set(192, 32, false, '-');
+	before = value ? must(strdup(value)) : NULL;
+	use_gpu();
+	if (on_real_gpu())
+		setenv(variable(), "0", 1);
+}
+
+static void tear_down(void)
+{
+	before ? setenv(variable(), before, 1) : unsetenv(variable());
+	free(before);
+	folder_free();
+}
+
+/* Can there be so many GPUs? */
+static bool can_have(int gpus)
+{
+	return gpus == 1 || !on_real_gpu();
+}
+
+static const struct {
+	const char *name;
+	int gpus;
+} transport[] = {{"ipc", 1}, {"auto", 1}, {"ipc", 2}, {"nccl", 4}, {"staged", 1}, {"auto", 4}};
+
+/* The tool says "ok" and nothing else. */
+static void expect_ok(int gpus, int ranks, const char *tool)
+{
+	char text[2048];
+	char *command =
+		sentence("FAKE_CUDA_DEVICES=%d " MPIRUN "%d ./tests/%s 2>&1", gpus, ranks, tool);
+	int status = command_output(command, text, sizeof text);
+	ck_assert_msg(status == 0 && strcmp(text, "ok\n") == 0, "%s: status %d\n%s", command,
+		      status, text);
+	free(command);
+}
+
+/* ---- Transports --------------------------------------------------------------- */
+
+START_TEST(communication_carries_what_it_is_given)
+{
+	int ranks = 2 + _i / 2 % 2;
+	if (!can_have(transport[_i].gpus))
+		return;
+	expect_ok(transport[_i].gpus, ranks, words("tools/comm %d %s", ranks, transport[_i].name));
+}
+END_TEST
+
+/* ---- Strategies ---------------------------------------------------------------- */
+
+static struct result run_on_gpus(int gpus, int ranks, const char *how)
+{
+	char *count = sentence("%d", gpus);
+	setenv("FAKE_CUDA_DEVICES", count, 1);
+	struct result r = train_ok(ranks, words("%s --device=cuda", how));
+	unsetenv("FAKE_CUDA_DEVICES");
+	free(count);
+	return r;
+}
+
+static void expect_near(const char *how, const struct result *gpu, const struct result *cpu,
+			double allowed)
+{
+	double d = distance(gpu, cpu);
+	ck_assert_msg(d <= allowed, "%s: %g away from the CPU, allowed %g", how, d, allowed);
+	ck_assert_msg(cpu->test_loss < 0.99 * cpu->first_test_loss,
+		      "%s learns nothing: %g, at first %g", how, cpu->test_loss,
+		      cpu->first_test_loss);
+	ck_assert_msg(gpu->bytes == cpu->bytes && gpu->pushes == cpu->pushes,
+		      "%s: %g bytes and %g pushes, on the CPU %g and %g", how, gpu->bytes,
+		      gpu->pushes, cpu->bytes, cpu->pushes);
+}
+
+/* Asynchronous strategies meet at the end of epochs only: elsewhere the order of arrival decides.
+ * It does there too for elastic moves, but little, as the workers are close to each other. */
+START_TEST(strategies_train_what_the_cpu_trains)
+{
+	const struct strategy *s = strategies[_i];
+	const char *name = s->plugin.name;
+	if (strcmp(name, "serial") == 0)
+		return;
+	int ranks = strcmp(name, "hybrid") == 0 ? 4 : 3;
+	/* two runs of easgd on the CPU were up to 0.04 apart */
+	double allowed = strcmp(name, "easgd") == 0 ? 0.1 : 1e-5;
+	const char *how = words(MLP "--epochs=2 --batch=%d --strategy=%s %s", 24 / ranks, name,
+				s->asynchronous ? "--sync-every=8" : "");
+	struct result cpu = train_ok(ranks, words("%s --device=cpu", how));
+	for (int i = 0; i < (int)COUNT(transport); i++) {
+		if (strcmp(transport[i].name, "auto") == 0 || transport[i].gpus == 2 ||
+		    !can_have(transport[i].gpus))
+			continue;
+		const char *with = words("%s --transport=%s", how, transport[i].name);
+		struct result gpu = run_on_gpus(transport[i].gpus, ranks, with);
+		expect_near(with, &gpu, &cpu, allowed);
+		free(gpu.param);
+		if (s->tables) /* what they send goes to the tables */
+			break;
+	}
+	free(cpu.param);
+}
+END_TEST
+
+static const struct {
+	int ranks;
+	const char *words;
+} more[] = {
+	/* buckets that are sent while the layers below compute */
+	{2,
+	 "--strategy=allreduce --allreduce.overlap=true --allreduce.bucket=64 --transport=staged"},
+	{2, "--strategy=allreduce --allreduce.overlap=true --allreduce.bucket=64 --transport=ipc"},
+	/* without a barrier between the epochs */
+	{2, "--strategy=allreduce --barrier-every=0"},
+	{2, "--strategy=bsp --barrier-every=0"},
+	/* pushes of gradients, and one client that has a table all the same */
+	{2, "--strategy=bsp --bsp.updater=sgd --sync-every=3"},
+	{1, "--strategy=bsp --bsp.updater=momentum"},
+	{2, "--strategy=ssp --ssp.bound=0 --ssp.updater=sgd"},
+	{1, "--strategy=asgd --asgd.updater=dcasgda"},
+	{1, "--strategy=downpour --downpour.send=2 --sync-every=3"},
+	{1, "--strategy=easgd --sync-every=3"},
+	/* tables elsewhere, through pinned memory */
+	{2, "--strategy=bsp --table-home=shared --bsp.updater=sgd"},
+	{2, "--strategy=bsp --table-home=onesided"},
+	{3, "--strategy=bsp --workers=2 --servers=1 --bsp.updater=sgd"},
+	{1, "--strategy=easgd --table-home=shared"},
+	/* fewer rows in the last step than workers */
+	{2, "--strategy=allreduce --allreduce.overlap=true --allreduce.bucket=64 --batch=191"},
+};
+
+START_TEST(ways_of_running_train_what_the_cpu_trains)
+{
+	char *how = words(MLP "--epochs=2 --batch=12 %s", more[_i].words);
+	struct result gpu = run_on_gpus(1, more[_i].ranks, how);
+	char *end = strstr(how, "--transport=");
+	if (end)
+		*end = '\0';
+	struct result cpu = train_ok(more[_i].ranks, words("%s --device=cpu", how));
+	expect_near(more[_i].words, &gpu, &cpu, 1e-5);
+	free(gpu.param);
+	free(cpu.param);
+}
+END_TEST
+
+/* ---- Tables in a GPU's memory ----------------------------------------------------- */
+
+START_TEST(a_gpu_holds_what_was_pushed)
+{
+	expect_ok(1, 3, "tools/table gpu 0");
+}
+END_TEST
+
+/* ---- What is chosen, recorded and refused -------------------------------------------- */
+
+#define SMALL "--workload=mlp --mlp.hidden=8 --batch=16 --epochs=1 --device=cuda "
+
+static const struct {
+	int gpus;
+	const char *words, *sql, *says;
+} chosen[] = {
+	{1, "--strategy=allreduce --workers=2", "SELECT transport FROM run", "ipc\r\n"},
+	{2, "--strategy=allreduce --workers=2", "SELECT transport FROM run", "nccl\r\n"},
+	{2, "--strategy=allreduce --workers=3", "SELECT transport FROM run", "ipc\r\n"},
+	{1, "--strategy=serial", "SELECT transport IS NULL FROM run", "1\r\n"},
+	{1, "--strategy=asgd --workers=2", "SELECT table_home FROM run", "gpu\r\n"},
+	{2, "--strategy=asgd --workers=2 --table-home=gpu", "SELECT table_home FROM run",
+	 "gpu\r\n"},
+	{1, "--strategy=asgd --workers=2 --table-home=shared", "SELECT table_home FROM run",
+	 "shared\r\n"},
+	{1, "--strategy=asgd --workers=1 --servers=1", "SELECT table_home FROM run", "servers\r\n"},
+	{1, "--strategy=asgd --workers=2 --record",
+	 "SELECT sum(kind = 'sync'), count(DISTINCT worker), max(seq) - min(seq) + 1 = count(*), "
+	 "(SELECT sum(pushes) FROM epoch) FROM arrival",
+	 "12,2,1,12\r\n"},
+};
+
+START_TEST(what_is_chosen_is_recorded)
+{
+	if (can_have(chosen[_i].gpus))
+		expect_recorded(words("FAKE_CUDA_DEVICES=%d", chosen[_i].gpus),
+				words(SMALL "%s", chosen[_i].words), chosen[_i].sql,
+				chosen[_i].says);
+}
+END_TEST
+
+static const struct {
+	int gpus;
+	const char *words, *says;
+} refused[] = {
+	{1, "--strategy=allreduce --workers=2 --transport=mpi", "built without CUDA"},
+	{2, "--strategy=allreduce --workers=3 --transport=nccl", "workers 0 and 2 share a GPU"},
+	{1, "--strategy=asgd --workers=2 --servers=1 --table-home=gpu", "--servers=1"},
+};
+
+START_TEST(what_cannot_be_had_is_refused)
+{
+	expect_refused(words("FAKE_CUDA_DEVICES=%d", refused[_i].gpus),
+		       words(SMALL "%s", refused[_i].words), refused[_i].says);
+}
+END_TEST
+
+Suite *transport_suite(void)
+{
+	Suite *s = suite_create("transport");
+	TCase *t = tcase_create("transport");
+	int all = 0;
+	if (!have_gpu()) {
+		fprintf(stderr, "transport: skipped: there is no nvcc, so the emulated GPU was not "
+				"built\n");
+		return s;
+	}
+	while (strategies[all])
+		all++;
+	tcase_set_timeout(t, 120);
+	tcase_add_unchecked_fixture(t, set_up, tear_down);
+	tcase_add_loop_test(t, communication_carries_what_it_is_given, 0, COUNT(transport));
+	tcase_add_loop_test(t, strategies_train_what_the_cpu_trains, 0, all);
+	tcase_add_loop_test(t, ways_of_running_train_what_the_cpu_trains, 0, COUNT(more));
+	tcase_add_test(t, a_gpu_holds_what_was_pushed);
+	tcase_add_loop_test(t, what_is_chosen_is_recorded, 0, COUNT(chosen));
+	if (!on_real_gpu())
+		tcase_add_loop_test(t, what_cannot_be_had_is_refused, 0, COUNT(refused));
+	suite_add_tcase(s, t);
+	return s;
+}

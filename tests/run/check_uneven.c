@@ -1,0 +1,543 @@
+/*
+ * check_uneven.c - workers that are unlike the others: slow ones, ones that pause or leave, ones
+ * behind slow links. In virtual time what that does to an epoch is known exactly; real workers must
+ * do about the same.
+ */
+#include "results/db/db.h"
+#include "sim/model/model.h"
+#include "tests/suites.h"
+#include "tests/trained.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* 600 rows: 20 steps an epoch, of 30 rows for one worker, 15 for two. */
+#define ONE "--workload=softmax --lr=0.01 --epochs=3 --batch=30 --strategy=serial "
+#define TWO "--workload=softmax --lr=0.01 --epochs=3 --batch=15 --workers=2 "
+/* A step takes a millisecond. On one host messages take next to nothing. */
+#define COSTS   "--platform=sim --sim.step-time=1ms --sim.update-time=0.001us "
+#define SIM     COSTS "--sim.platform=$FOLDER/one.xml "
+#define NETWORK COSTS "--sim.platform=$FOLDER/net.xml "
+
+enum { STEPS = 20 };
+static const double step_s = 1e-3;
+
+/* Hosts on a switch: 2 ms from one to another, and 1 MB/s. */
+static void put_platform(const char *name, int hosts, int cores)
+{
+	char *text = NULL;
+	size_t n = 0;
+	FILE *f = open_memstream(&text, &n);
+	fprintf(f,
+		"<?xml version='1.0'?>\n"
+		"<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n"
+		"<platform version='4.1'><config>\n"
+		"<prop id='smpi/bw-factor' value='0:1'/><prop id='smpi/lat-factor' value='0:1'/>\n"
+		"<prop id='network/crosstraffic' value='0'/>\n"
+		"<prop id='network/loopback-bw' value='1e15'/>\n"
+		"<prop id='network/loopback-lat' value='1e-9'/>\n"
+		"</config><zone id='all' routing='Floyd'><router id='r'/>\n");
+	for (int i = 0; i < hosts; i++)
+		fprintf(f,
+			"<host id='h%d' speed='1Gf' core='%d'/><link id='l%d' bandwidth='1MBps' "
+			"latency='1ms' sharing_policy='SPLITDUPLEX'/>\n",
+			i, cores, i);
+	for (int i = 0; i < hosts; i++)
+		fprintf(f, "<route src='h%d' dst='r'><link_ctn id='l%d' direction='UP'/></route>\n",
+			i, i);
+	fprintf(f, "</zone></platform>\n");
+	fclose(f);
+	folder_put(name, text, n, false);
+	free(text);
+}
+
+static void set_up(void)
+{
+	folder_new();
+	setenv("FOLDER", folder, 1);
+	idx_put_set(600, 100, false, '-');
+	put_platform("one.xml", 1, 4);
+	put_platform("net.xml", 4, 1);
+}
+
+/* ---- Runs and what they recorded ---------------------------------------------- */
+
+/* Runs that hang are ended. Adds to the database. */
+static void record(const char *words)
+{
+	char out[4096];
+	int status = run_mvbench("timeout 60 env", words, out, sizeof out);
+	ck_assert_msg(status == EXIT_OK, "%s: status %d: %s", words, status, out);
+}
+
+static void forget(void)
+{
+	char *path = sentence("%s/run.db", folder);
+	remove(path);
+	free(path);
+}
+
+static double asked(const char *sql)
+{
+	char *path = sentence("%s/run.db", folder), *text = NULL;
+	size_t n = 0;
+	struct store *s;
+	FILE *f = open_memstream(&text, &n);
+	char *wrong = store_open(&s, path, STORE_READ);
+	ck_assert_msg(!wrong, "%s", wrong);
+	wrong = query_print(s, f, FORMAT_CSV, sql, NULL, 0, NULL);
+	ck_assert_msg(!wrong, "%s", wrong);
+	store_close(s);
+	fclose(f);
+	double number = NAN;
+	ck_assert_msg(sscanf(strchr(text, '\n') + 1, "%lf", &number) == 1, "%s gives %s", sql,
+		      text);
+	free(text);
+	free(path);
+	return number;
+}
+
+/* A column, or an expression, of an epoch's row. */
+static double of(int run, int epoch, const char *what)
+{
+	char *sql =
+		sentence("SELECT %s FROM epoch WHERE run_id = %d AND epoch = %d", what, run, epoch);
+	double x = asked(sql);
+	free(sql);
+	return x;
+}
+
+static double of_rank(int run, int epoch, int rank, const char *what)
+{
+	char *sql = sentence("SELECT %s FROM rank_epoch WHERE run_id = %d AND epoch = %d AND "
+			     "rank = %d",
+			     what, run, epoch, rank);
+	double x = asked(sql);
+	free(sql);
+	return x;
+}
+
+static void expect_near(const char *what, double x, double want, double within)
+{
+	ck_assert_msg(fabs(x - want) <= within, "%s: %.9g, wanted %.9g within %.2g", what, x, want,
+		      within);
+}
+
+#define OTHER "seconds - compute_s - comm_s - wait_s"
+
+/* ---- Slow workers --------------------------------------------------------------- */
+
+/* All of a slow worker's steps, straggling ones too, take so much longer. */
+START_TEST(a_slow_worker_takes_longer)
+{
+	static const char *const how[] = {"", "--straggle=0.5 "};
+	char *plain = sentence(ONE SIM "%s", how[_i]),
+	     *slow = sentence(ONE SIM "--speed=0:0.25 %s", how[_i]);
+	forget();
+	record(plain);
+	record(slow);
+	for (int e = 1; e <= 3; e++) {
+		if (_i == 0)
+			expect_near("an epoch", of(1, e, "seconds"), STEPS * step_s, 1e-8);
+		else
+			ck_assert_double_gt(of(1, e, "seconds"), 1.05 * STEPS * step_s);
+		expect_near("at a quarter of the speed", of(2, e, "seconds"),
+			    4 * of(1, e, "seconds"), 1e-6);
+		expect_near("all of it computing", of(2, e, "compute_s"), of(2, e, "seconds"),
+			    1e-8);
+		expect_near("the same model", of(2, e, "test_loss"), of(1, e, "test_loss"), 0);
+	}
+	free(plain);
+	free(slow);
+}
+END_TEST
+
+/* Who waits for a slow worker is as slow as it; who waits for nobody is not. */
+START_TEST(a_slow_worker_slows_those_who_wait_for_it)
+{
+	const double slow = 2 * STEPS * step_s;
+	forget();
+	record(TWO SIM "--strategy=allreduce");
+	record(TWO SIM "--strategy=allreduce --speed=1:0.5");
+	record(TWO SIM "--strategy=asgd --barrier-every=0 --speed=1:0.5");
+	record(TWO SIM "--strategy=ssp --ssp.bound=2 --barrier-every=0 --speed=1:0.5");
+	expect_near("allreduce", of(2, 2, "seconds") - of(1, 2, "seconds"), slow / 2, 1e-6);
+	expect_near("its slow worker", of_rank(2, 2, 1, "compute_s"), slow, 1e-6);
+	expect_near("its fast worker", of_rank(2, 2, 0, "compute_s"), slow / 2, 1e-6);
+	expect_near("which waits", of_rank(2, 2, 0, "wait_s"), slow / 2, 1e-4);
+	expect_near("asgd's slow worker", of_rank(3, 1, 1, "seconds"), slow, 1e-4);
+	expect_near("asgd's fast worker", of_rank(3, 1, 0, "seconds"), slow / 2, 1e-4);
+	/* three pushes ahead it waits: by then the slow one has made one */
+	expect_near("ssp's fast worker", of_rank(4, 1, 0, "seconds"), slow - 4 * step_s,
+		    1.01 * 2 * step_s);
+}
+END_TEST
+
+/* A real one. Its fastest epochs, as a machine that is busy with other things slows some. */
+START_TEST(a_real_worker_is_slowed)
+{
+	static const char *const words = "--workload=mlp --mlp.hidden=256 --batch=100 --epochs=10 "
+					 "--strategy=serial --platform=mpi --speed=0:";
+	char *whole = sentence("%s1", words), *tenth = sentence("%s0.1", words);
+	forget();
+	record(whole);
+	record(tenth);
+	double fast = asked("SELECT min(compute_s) FROM epoch WHERE run_id = 1 AND epoch > 0"),
+	       slow = asked("SELECT min(compute_s) FROM epoch WHERE run_id = 2 AND epoch > 0");
+	ck_assert_msg(slow > 3 * fast && slow < 30 * fast,
+		      "at a tenth of the speed %g s, else %g s", slow, fast);
+	free(whole);
+	free(tenth);
+}
+END_TEST
+
+/* ---- Pauses ------------------------------------------------------------------------ */
+
+/* The first step from then on waits; one's own time is that of the races, whatever judging takes.
+ */
+START_TEST(a_pause_adds_its_duration)
+{
+	static const struct {
+		const char *at;
+		int epoch; /* that it falls into */
+	} row[] = {{"0", 1}, {"19.5ms", 2}, {"20ms", 2}, {"41us", 1}, {"58.5ms", 3}, {"59.5ms", 0}};
+	char *words = sentence(ONE SIM "--pause=0:%s:100ms", row[_i].at);
+	forget();
+	record(words);
+	for (int e = 1; e <= 3; e++) {
+		double pause = e == row[_i].epoch ? 0.1 : 0;
+		expect_near("an epoch", of(1, e, "seconds"), STEPS * step_s + pause, 1e-8);
+		expect_near("its computing", of(1, e, "compute_s"), STEPS * step_s, 1e-8);
+		expect_near("its pause", of(1, e, OTHER), pause, 1e-8);
+	}
+	free(words);
+}
+END_TEST
+
+/* On this network judging takes longer than training. */
+START_TEST(judging_is_no_training_time)
+{
+	forget();
+	record(TWO NETWORK "--strategy=asgd --sync-every=1000");
+	double two = asked("SELECT sum(seconds) FROM rank_epoch WHERE rank = 1 AND epoch < 3");
+	double all = asked("SELECT sum(seconds) FROM epoch");
+	ck_assert_double_gt(asked("SELECT simulated_s FROM run"), 2 * all);
+	char *words = sentence(TWO NETWORK "--strategy=asgd --sync-every=1000 --pause=1:%.9fs:1s",
+			       two + 3.5 * step_s);
+	record(words);
+	expect_near("epoch 2", of_rank(2, 2, 1, OTHER), 0, 1e-6);
+	expect_near("epoch 3", of_rank(2, 3, 1, OTHER), 1, 1e-6);
+	expect_near("its other worker waits", of_rank(2, 3, 0, "wait_s"), 1, 0.05);
+	free(words);
+}
+END_TEST
+
+START_TEST(a_real_worker_pauses)
+{
+	forget();
+	record(ONE "--platform=mpi --pause=0:0s:300ms");
+	double pause = of(1, 1, OTHER), none = of(1, 2, OTHER);
+	ck_assert_msg(pause >= 0.3 && none < 0.2, "%g s with a pause of 0.3, %g s without", pause,
+		      none);
+}
+END_TEST
+
+/* ---- Workers that leave --------------------------------------------------------------- */
+
+/* What a strategy needs so that one worker may leave. */
+static const char *terms(const struct strategy *s)
+{
+	return strcmp(s->plugin.name, "bsp") == 0 ? "--bsp.backup=1" : "";
+}
+
+static const char *const homes[] = {"", "--servers=1", "--servers=2", "--table-home=onesided"};
+
+/* Of every strategy: the others go on as if nothing had been, or it refuses. Steps begin on whole
+ * milliseconds, as nobody pushes before the end of an epoch. */
+START_TEST(the_others_go_on)
+{
+	const struct strategy *s = strategies[_i];
+	const double left = 5 * step_s, whole = STEPS * step_s;
+	for (int who = 0; who < 2; who++)
+		for (size_t home = 0; home < COUNT(homes); home++) {
+			char *words = sentence(TWO SIM "--strategy=%s --sync-every=1000 %s %s "
+						       "--leave=%d:5ms",
+					       s->plugin.name, terms(s), homes[home], who);
+			if (!s->may_leave) {
+				if (!s->refuse || strcmp(s->plugin.name, "serial") != 0)
+					expect_refused("", words, "none of them can leave");
+				free(words);
+				continue;
+			}
+			if (*terms(s) && strstr(homes[home], "onesided")) {
+				free(words);
+				continue;
+			}
+			forget();
+			record(words);
+			for (int e = 1; e <= 3; e++) {
+				double worked = e == 1 ? left : 0;
+				expect_near(words, of_rank(1, e, who, "compute_s"), worked, 1e-5);
+				expect_near(words, of_rank(1, e, who, "wait_s"), whole - worked,
+					    1e-3);
+				expect_near(words, of_rank(1, e, !who, "compute_s"), whole, 1e-5);
+				expect_near(words, of(1, e, "seconds"), whole, 1e-3);
+			}
+			free(words);
+		}
+}
+END_TEST
+
+/* Without barriers the times of a worker that has left still add up, and others tell of the model:
+ * its own snapshots would stand still. */
+START_TEST(leaving_without_barriers)
+{
+	forget();
+	record(TWO SIM "--strategy=asgd --barrier-every=0 --leave=0:25ms --epochs=4");
+	double there = asked("SELECT sum(seconds) FROM rank_epoch WHERE run_id = 1 AND rank = 1"),
+	       left = asked("SELECT sum(seconds) FROM rank_epoch WHERE run_id = 1 AND rank = 0");
+	expect_near("all epochs", left, there, 1e-5);
+	for (int e = 1; e <= 4; e++) {
+		expect_near("all of an epoch", of_rank(1, e, 0, OTHER), 0, 1e-5);
+		expect_near("an epoch", of_rank(1, e, 0, "seconds"), of_rank(1, e, 1, "seconds"),
+			    2e-3);
+	}
+	expect_near("losses", asked("SELECT count(DISTINCT test_loss) FROM epoch WHERE run_id = 1"),
+		    5, 0);
+	/* a barrier is nothing to who is alone */
+	record(TWO SIM "--strategy=asgd --barrier-every=0 --leave=0:0");
+	record(TWO SIM "--strategy=asgd --barrier-every=1 --leave=0:0");
+	for (int e = 0; e <= 3; e++)
+		expect_near("a loss", of(2, e, "test_loss"), of(3, e, "test_loss"), 0);
+}
+END_TEST
+
+/* The steps that are left are those of the other worker alone. */
+START_TEST(what_a_worker_that_left_would_have_pushed_is_missing)
+{
+	forget();
+	record(TWO SIM "--strategy=asgd --leave=1:0");
+	record(TWO SIM "--strategy=asgd --leave=1:20ms");
+	record(TWO SIM "--strategy=asgd --leave=1:4.5ms --sync-every=4");
+	expect_near("pushes without it",
+		    asked("SELECT sum(pushes) FROM staleness WHERE run_id = 1"), 3 * STEPS, 0);
+	ck_assert_double_ge(asked("SELECT sum(pushes) FROM staleness WHERE run_id = 2"), 4 * STEPS);
+	/* one at 4 steps, one of the fifth as it leaves */
+	expect_near("with outstanding steps",
+		    asked("SELECT sum(pushes) FROM staleness WHERE run_id = 3"), 3 * STEPS / 4 + 2,
+		    0);
+}
+END_TEST
+
+/* Two of three, at different times; and one that pauses until it has to leave. */
+START_TEST(several_leave)
+{
+	static const char *const how[] = {"asgd", "ssp --ssp.bound=1", "downpour --downpour.send=3",
+					  "easgd", "bsp --bsp.backup=2"};
+	char *words = sentence("--workload=softmax --lr=0.01 --epochs=3 --batch=10 --workers=3 " SIM
+			       "--sync-every=2 --leave=2:7ms,0:31ms --pause=2:3ms:50ms "
+			       "--straggle=0.3 --strategy=%s",
+			       how[_i]);
+	forget();
+	record(words);
+	double two = asked("SELECT sum(compute_s) FROM rank_epoch WHERE rank = 2"),
+	       none = asked("SELECT sum(compute_s) FROM rank_epoch WHERE rank = 0 AND epoch = 3");
+	ck_assert_msg(two >= 3 * step_s && two < 7 * step_s, "%s: worker 2 computed for %g s",
+		      words, two);
+	expect_near(words, none, 0, 1e-5);
+	ck_assert_double_ge(of_rank(1, 3, 1, "compute_s"), STEPS * step_s - 1e-6);
+	free(words);
+}
+END_TEST
+
+START_TEST(real_workers_leave)
+{
+	const struct strategy *s = strategies[_i];
+	if (!s->may_leave)
+		return;
+	for (int who = 0; who < 2; who++)
+		for (int barrier = 0; barrier < 2; barrier++) {
+			char *words = sentence(TWO "--platform=mpi --barrier-every=%d "
+						   "--strategy=%s %s --leave=%d:0s",
+					       barrier, s->plugin.name, terms(s), who);
+			char *pushed = sentence(
+				"SELECT ifnull(sum(pushes), 0) FROM rank_epoch WHERE rank = %d",
+				who);
+			forget();
+			record(words);
+			expect_near(words, asked(pushed), 0, 0);
+			ck_assert_msg(of(1, 3, "test_loss") < of(1, 0, "test_loss"),
+				      "%s: nothing is learned", words);
+			free(words);
+			free(pushed);
+		}
+}
+END_TEST
+
+/* All of it together, twice: the same rows. */
+START_TEST(uneven_runs_repeat)
+{
+	static const char *const words =
+		"--workload=softmax --lr=0.01 --epochs=3 --batch=10 --workers=3 "
+		"--sync-every=2 " NETWORK
+		"--strategy=ssp --leave=2:70ms --pause=1:30ms:50ms --speed=0:0.7 --straggle=0.3 "
+		"--sim.slow-link=1:0.5";
+	forget();
+	record(words);
+	record(words);
+	expect_near("epochs that differ",
+		    asked("SELECT count(*) FROM (SELECT epoch, rank, seconds, compute_s, comm_s, "
+			  "wait_s, pushes FROM rank_epoch GROUP BY 1, 2, 3, 4, 5, 6, 7 "
+			  "HAVING count(*) <> 2)"),
+		    0, 0);
+	expect_near("models", asked("SELECT count(DISTINCT model_hash) FROM run"), 1, 0);
+}
+END_TEST
+
+/* ---- Slow links ----------------------------------------------------------------------------- */
+
+/* A softmax model is 7,850 floats: each step both workers send that, 31.4 ms at 1 MB/s. */
+START_TEST(a_slow_link_slows_an_allreduce)
+{
+	const double wire = STEPS * 7850 * 4 / 1e6;
+	char *slow = sentence(TWO NETWORK "--strategy=allreduce --sim.slow-link=%d:0.1", _i);
+	forget();
+	record(TWO NETWORK "--strategy=allreduce");
+	record(slow);
+	double fast = of(1, 2, "seconds");
+	ck_assert_double_gt(fast, wire);
+	expect_near("what the link adds", of(2, 2, "seconds") - fast, 9 * wire, 0.01 * wire);
+	free(slow);
+}
+END_TEST
+
+/* Workers 0 to 2 and a server on hosts of their own: only worker 1's messages are slow. */
+START_TEST(a_slow_link_is_one_worker_s)
+{
+	const double wire = 7850 * 4 / 1e6;
+	const char *words = "--workload=softmax --epochs=2 --batch=10 --workers=3 --servers=1 "
+			    "--strategy=asgd --sync-every=1000 --sim.slow-link=1:0.1 " NETWORK;
+	forget();
+	record(words);
+	for (int rank = 0; rank < 3; rank++) {
+		double comm = of_rank(1, 2, rank, "comm_s");
+		bool slow = rank == 1;
+		ck_assert_msg(slow ? comm > 2 * 10 * wire : comm < 2 * 3 * wire + 0.1,
+			      "worker %d communicates for %g s", rank, comm);
+	}
+}
+END_TEST
+
+/* Two cores a host: workers 0 and 1 have one link, which is not made slow twice. */
+START_TEST(workers_on_one_host_share_a_slow_link)
+{
+	static const char *const slow[] = {"0:0.1", "1:0.1", "1:0.1,0:0.1", "0:0.1,1:0.5"};
+	put_platform("pairs.xml", 2, 2);
+	forget();
+	for (size_t i = 0; i < COUNT(slow); i++) {
+		char *words = sentence("--workload=softmax --epochs=1 --batch=50 --workers=4 "
+				       "--strategy=periodic --sync-every=3 " COSTS
+				       "--sim.platform=$FOLDER/pairs.xml --sim.slow-link=%s",
+				       slow[i]);
+		record(words);
+		expect_near(words, of((int)i + 1, 1, "seconds"), of(1, 1, "seconds"), 1e-8);
+		free(words);
+	}
+	ck_assert_double_gt(of(1, 1, "seconds"), 10 * 7850 * 4 / 1e6);
+}
+END_TEST
+
+/* ---- Bad input ------------------------------------------------------------------------------- */
+
+START_TEST(mistakes_are_refused)
+{
+	static const struct {
+		const char *words, *says;
+	} row[] = {
+		{"--speed=0", "\"0\" should be RANK:FACTOR"},
+		{"--speed=0:2", "no worker can be made faster"},
+		{"--speed=0:0", "a factor above 0"},
+		{"--speed=0:0.5:1", "should be RANK:FACTOR"},
+		{"--speed=a:0.5", "should be RANK:FACTOR"},
+		{"--speed=-1:0.5", "should be RANK:FACTOR"},
+		{"--speed=0:0.5,", "\"\" should be RANK:FACTOR"},
+		{"--speed=0:0.5,0:0.2", "worker 0 is named twice"},
+		{"--speed=1:0.5", "there is no worker 1; with --workers=1 the last one is 0"},
+		{"--speed=99999:0.5", "there is no worker 99999"},
+		{"--pause=0:1s", "\"0:1s\" should be RANK:AT:DURATION"},
+		{"--pause=0:1s:0", "should be RANK:AT:DURATION"},
+		{"--pause=0:1parsec:1s", "should be RANK:AT:DURATION"},
+		{"--leave=0:-1s", "should be RANK:AT"},
+		{"--leave=0:1s", "nobody would be left to train"},
+		{"--leave=1:1s --strategy=bsp --workers=2", "give --bsp.backup=1"},
+		{"--leave=1:1s --strategy=ssp --ssp.bound=0 --workers=2", "give a bound of 1"},
+		{"--leave=1:1s --strategy=allreduce --workers=2",
+		 "with asgd, bsp, ssp, downpour and easgd they can"},
+		{"--sim.slow-link=0:0.5", "give --platform=sim with it"},
+		{"--sim.slow-link=0:1.5 --platform=sim", "should be RANK:FACTOR"},
+		{"--sim.slow-link=0:0.5 --strategy=allreduce --workers=2 " SIM,
+		 "all are on one host"},
+	};
+	for (size_t i = 0; i < COUNT(row); i++) {
+		char *words = sentence("--workload=softmax %s", row[i].words);
+		expect_refused("", words, row[i].says);
+		free(words);
+	}
+}
+END_TEST
+
+/* There a comma begins another cell. */
+START_TEST(job_files_separate_by_blanks)
+{
+	const char *job = "[defaults]\nworkload = softmax\nworkers = 2\nstrategy = asgd\n"
+			  "speed = 0:0.5 1:0.25, 0:0.5\n[cells]\nepochs = 1\n",
+		   *bad = "[defaults]\nworkload = softmax\n[cells]\nspeed = 0:7\n";
+	char out[4096];
+	folder_put("good.ini", job, strlen(job), false);
+	folder_put("bad.ini", bad, strlen(bad), false);
+	char *command = sentence("./mvbench sweep %s/good.ini --dry-run --data-dir=%s --db=%s/s.db "
+				 "2>&1",
+				 folder, folder, folder);
+	int status = command_output(command, out, sizeof out);
+	ck_assert_msg(status == EXIT_OK && strstr(out, "0:0.5 1:0.25") && strstr(out, "2 cells"),
+		      "%s: status %d: %s", command, status, out);
+	free(command);
+	command = sentence("./mvbench sweep %s/bad.ini --dry-run --data-dir=%s --db=%s/s.db 2>&1",
+			   folder, folder, folder);
+	status = command_output(command, out, sizeof out);
+	ck_assert_msg(status == EXIT_USER && strstr(out, "bad.ini:4: --speed=0:7"),
+		      "%s: status %d: %s", command, status, out);
+	free(command);
+}
+END_TEST
+
+Suite *uneven_suite(void)
+{
+	Suite *s = suite_create("uneven");
+	TCase *t = tcase_create("uneven");
+	int all = 0;
+	while (strategies[all])
+		all++;
+	tcase_set_timeout(t, 120);
+	tcase_add_unchecked_fixture(t, set_up, folder_free);
+	tcase_add_loop_test(t, a_slow_worker_takes_longer, 0, 2);
+	tcase_add_test(t, a_slow_worker_slows_those_who_wait_for_it);
+	tcase_add_test(t, a_real_worker_is_slowed);
+	tcase_add_loop_test(t, a_pause_adds_its_duration, 0, 6);
+	tcase_add_test(t, judging_is_no_training_time);
+	tcase_add_test(t, a_real_worker_pauses);
+	tcase_add_loop_test(t, the_others_go_on, 0, all);
+	tcase_add_test(t, leaving_without_barriers);
+	tcase_add_test(t, what_a_worker_that_left_would_have_pushed_is_missing);
+	tcase_add_loop_test(t, several_leave, 0, 5);
+	tcase_add_loop_test(t, real_workers_leave, 0, all);
+	tcase_add_test(t, uneven_runs_repeat);
+	tcase_add_loop_test(t, a_slow_link_slows_an_allreduce, 0, 2);
+	tcase_add_test(t, a_slow_link_is_one_worker_s);
+	tcase_add_test(t, workers_on_one_host_share_a_slow_link);
+	tcase_add_test(t, mistakes_are_refused);
+	tcase_add_test(t, job_files_separate_by_blanks);
+	suite_add_tcase(s, t);
+	return s;
+}

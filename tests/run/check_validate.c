@@ -1,0 +1,512 @@
+/*
+ * check_validate.c - simulated against real: the arithmetic of the view `validation` on runs that
+ * were never made, what the report says of them and with which exit status, and one validation
+ * from end to end.
+ */
+#include "results/run/run.h"
+#include "tests/suites.h"
+#include "tests/trained.h"
+
+#include <math.h>
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { OUTPUT = 65536 };
+
+/* ---- Runs that were never made ------------------------------------------- */
+
+static sqlite3 *db;
+
+static void sql(const char *text)
+{
+	char *wrong = NULL;
+
+	sqlite3_exec(db, text, NULL, NULL, &wrong);
+	ck_assert_msg(!wrong, "%s: %s", text, wrong);
+}
+
+static void set_up(void)
+{
+	struct store *s = NULL;
+
+	folder_new();
+	char *path = sentence("%s/run.db", folder), *wrong = store_open(&s, path, STORE_WRITE);
+	ck_assert_msg(!wrong, "%s", wrong);
+	store_close(s);
+	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
+	free(path);
+}
+
+static void tear_down(void)
+{
+	sqlite3_close(db);
+	folder_free();
+}
+
+struct made {
+	const char *strategy;
+	int workers, sync_every;
+	double seconds; /* of its only epoch, of which a quarter is communication, 0.05 s waiting */
+	double loss;
+};
+
+/* Returns its id. Later made, later started. */
+static int64_t add(bool simulated, struct made m)
+{
+	char *text = sqlite3_mprintf(
+		"INSERT INTO run (status, config_hash, workload, strategy, workers, servers,"
+		" sync_every, barrier_every, epochs, batch, lr, lr_schedule, momentum,"
+		" weight_decay, reduce, lr_scale, seed, device, platform, sim_platform, threads,"
+		" straggle, target_accuracy, label, oversubscribed, host, started)"
+		"VALUES ('done', %Q, 'mlp', %Q, %d, 0, %d, 1, 1, 32, 0.1, 'constant', 0, 0,"
+		" 'mean', 'none', 1, 'cpu', %Q, %Q, 1, 0, 0, 'validate', 0, 'here',"
+		" format('2026-01-01T00:00:%%02dZ', (SELECT count(*) FROM run)));",
+		simulated ? "sim" : "real", m.strategy, m.workers, m.sync_every,
+		simulated ? "sim" : "mpi", simulated ? "local" : NULL);
+	sql(text);
+	sqlite3_free(text);
+	int64_t id = sqlite3_last_insert_rowid(db);
+	text = sqlite3_mprintf("INSERT INTO epoch (run_id, epoch, seconds, compute_s, comm_s,"
+			       " wait_s, test_loss) VALUES (%lld, 0, NULL, NULL, NULL, NULL, 2.3),"
+			       " (%lld, 1, %!.17g, 0.1, %!.17g, 0.05, %!.17g)",
+			       id, id, m.seconds, m.seconds / 4, m.loss);
+	sql(text);
+	sqlite3_free(text);
+	return id;
+}
+
+static void add_pushes(int64_t run, int staleness, int pushes)
+{
+	char *text = sentence("INSERT INTO staleness VALUES (%lld, 1, %d, %d)", (long long)run,
+			      staleness, pushes);
+	sql(text);
+	free(text);
+}
+
+/* ---- The view ------------------------------------------------------------ */
+
+START_TEST(errors_are_those_of_medians)
+{
+	const struct made cell = {"asgd", 2, 4, 1.0, 0.5};
+	int64_t real[3];
+	const double seconds[3] = {0.8, 1.0, 1.6}, loss[3] = {0.4, 0.6, 0.5};
+
+	for (int i = 0; i < 3; i++) {
+		struct made m = cell;
+		m.seconds = seconds[i];
+		m.loss = loss[i];
+		real[i] = add(false, m);
+	}
+	int64_t old = add(true, (struct made){"asgd", 2, 4, 9.0, 9.0}); /* a newer one follows */
+	int64_t simulated = add(true, (struct made){"asgd", 2, 4, 1.25, 0.55});
+	/* real: 10 + 20 + 10 at 0, 10 at 1, 50 at 136: shares 0.4, 0.1, 0.5; simulated 0.2, 0.8 */
+	add_pushes(real[0], 0, 10);
+	add_pushes(real[1], 0, 20);
+	add_pushes(real[1], 1, 10);
+	add_pushes(real[2], 0, 10);
+	add_pushes(real[2], 136, 50);
+	add_pushes(old, 7, 1000);
+	add_pushes(simulated, 0, 1);
+	add_pushes(simulated, 1, 4);
+	expect_row("SELECT n, config, real_s, real_low, real_high, simulated_s,"
+		   " round(time_error, 12), round(real_share, 12), round(simulated_share, 12),"
+		   " round(share_error, 12), round(staleness_distance, 12), real_loss,"
+		   " simulated_loss, round(loss_error, 12) FROM validation",
+		   /* shares: 0.25 + 0.05 / 1, and / 1.25; distance (0.2 + 0.7 + 0.5) / 2 */
+		   "3,asgd 2w X=4,1,0.8,1.6,1.25,0.25,0.3,0.29,-0.01,0.7,0.5,0.55,0.1\r\n");
+	/* an even number: the mean of the two in the middle; the rest stays outside */
+	add(false, (struct made){"asgd", 2, 4, 1.2, 0.5});
+	expect_row("SELECT n, round(real_s, 12), round(time_error, 12) FROM validation",
+		   "4,1.1,0.136363636364\r\n");
+}
+END_TEST
+
+/* A change to one of the four real runs, and how many are left then. */
+static const struct {
+	const char *change;
+	int left;
+} others[] = {
+	{"UPDATE run SET status = 'failed' WHERE id = 1", 3},
+	{"UPDATE run SET status = 'diverged' WHERE id = 1", 3},
+	{"UPDATE run SET label = 'mine' WHERE id = 1", 3},
+	{"UPDATE run SET seed = 2 WHERE id = 1", 3},
+	{"UPDATE run SET lr = 0.2 WHERE id = 1", 3},
+	{"UPDATE run SET table_home = 'onesided' WHERE id = 1", 3},
+	{"INSERT INTO run_option VALUES (1, 'strategy', 'damp', '1')", 3},
+	{"UPDATE run SET host = 'there' WHERE id = 1", 3},
+	{"UPDATE run SET host = 'there' WHERE id = 4", 1},
+	{"UPDATE run SET hostfile = 'machines' WHERE id = 1", 4},
+	{"UPDATE run SET transport = 'ipc' WHERE id = 1", 4},
+	{"UPDATE run SET git_commit = 'older' WHERE id = 1", 4},
+	/* a calibration between the second and the third; and one after all of them */
+	{"UPDATE run SET calibration_id = 1 WHERE platform = 'sim'", 2},
+	{"UPDATE run SET calibration_id = 2 WHERE platform = 'sim'", 4},
+};
+
+START_TEST(only_equal_cells_are_compared)
+{
+	char *left = sentence("%d\r\n", others[_i].left);
+
+	for (int i = 0; i < 4; i++)
+		add(false, (struct made){"asgd", 2, 1, 1 + 0.1 * i, 0.5});
+	add(true, (struct made){"asgd", 2, 1, 1, 0.5});
+	sql("INSERT INTO calibration (id, made, device, precision, threads, workload,"
+	    " workload_options, batch, params, workers) VALUES"
+	    " (1, '2026-01-01T00:00:02Z', 'cpu', 'float32', 1, 'mlp', '', 32, 1, 1),"
+	    " (2, '2026-01-01T00:00:09Z', 'cpu', 'float32', 1, 'mlp', '', 32, 1, 1)");
+	expect_row("SELECT n FROM validation", "4\r\n");
+	sql(others[_i].change);
+	expect_row("SELECT n FROM validation", left);
+	free(left);
+}
+END_TEST
+
+START_TEST(what_says_nothing_is_null)
+{
+	int64_t id;
+
+	/* one worker talks to nobody, and meets no foreign pushes */
+	id = add(false, (struct made){"asgd", 1, 1, 1, 0.5});
+	add_pushes(id, 0, 10);
+	id = add(true, (struct made){"asgd", 1, 1, 1, 0.5});
+	add_pushes(id, 0, 10);
+	expect_row("SELECT n, real_share, simulated_share, share_error, staleness_distance"
+		   " FROM validation",
+		   "1,,,,\r\n");
+	/* pushes on one side only, and no loss */
+	sql("UPDATE run SET workers = 2; DELETE FROM staleness WHERE run_id = 1;"
+	    "UPDATE epoch SET test_loss = NULL WHERE run_id = 2");
+	expect_row("SELECT round(real_share, 12), staleness_distance, real_loss, loss_error"
+		   " FROM validation",
+		   "0.3,,0.5,\r\n");
+}
+END_TEST
+
+/* ---- The report ---------------------------------------------------------- */
+
+static int report(char out[OUTPUT], const char *words)
+{
+	char *command = sentence("ASAN_OPTIONS=detect_leaks=0 ./mvbench validate --only=report "
+				 "--db=%s/run.db %s 2>&1",
+				 folder, words);
+	int status = command_output(command, out, OUTPUT);
+
+	free(command);
+	return status;
+}
+
+/* Ten cells, whose errors are 1, 2, ..., 10 %; every other is too fast. */
+static void add_ten(void)
+{
+	for (int i = 1; i <= 10; i++) {
+		double error = i % 2 ? 0.01 * i : -0.01 * i;
+		add(false, (struct made){"asgd", 2, i, 1, 0.5});
+		add(true, (struct made){"asgd", 2, i, 1 + error, 0.5 * (1 + error)});
+	}
+}
+
+START_TEST(percentiles_are_those_of_absolute_errors)
+{
+	char out[OUTPUT];
+
+	add_ten();
+	int status = report(out, "--format=json --threshold-median=6 --threshold-p90=10");
+	ck_assert_msg(status == EXIT_OK, "status %d: %s", status, out);
+	double median, p90, worst;
+	char *line = strstr(out, "{\"measure\": \"epoch_seconds\", \"cells\": 10, ");
+	ck_assert_msg(line, "%s", out);
+	ck_assert_int_eq(sscanf(strstr(line, "\"median\""),
+				"\"median\": %lf, \"p90\": %lf, \"worst\": %lf", &median, &p90,
+				&worst),
+			 3);
+	ck_assert_double_eq_tol(median, 0.055, 1e-12);
+	ck_assert_double_eq_tol(p90, 0.09, 1e-12);
+	ck_assert_double_eq_tol(worst, 0.10, 1e-12);
+	ck_assert_ptr_nonnull(strstr(line, "\"worst_cell\": \"mlp asgd 2w X=10\"}"));
+	ck_assert_ptr_nonnull(strstr(out, "{\"measure\": \"test_loss\", \"cells\": 10, "));
+	ck_assert_ptr_nonnull(strstr(out, "{\"cell\": \"mlp asgd 2w X=4\", "));
+
+	status = report(out, "");
+	ck_assert_int_eq(status, EXIT_FAILED);
+	ck_assert_msg(strstr(out, "mlp asgd 2w X=4   1       1         -   0.96     -4.0  "), "%s",
+		      out);
+	ck_assert_msg(strstr(out, "epoch time [%]                   10    5.50             9.00  "
+				  "10.00  mlp asgd 2w X=10\n"),
+		      "%s", out);
+	char *csv = sentence("%s/cells.csv", folder), *words, *lines;
+	words = sentence("--format=csv --threshold-median=6 --out=%s", csv);
+	lines = sentence("wc -l <%s", csv);
+	ck_assert_int_eq(report(out, words), EXIT_OK);
+	ck_assert_ptr_nonnull(strstr(out, "error of "));
+	command_output(lines, out, OUTPUT);
+	ck_assert_str_eq(out, "11\n");
+	free(lines);
+	free(words);
+	free(csv);
+}
+END_TEST
+
+static const struct {
+	const char *thresholds;
+	int status;
+	const char *says, *not ;
+} judged[] = {
+	{"--threshold-median=5.51 --threshold-p90=9.01", EXIT_OK, "", "past"},
+	{"--threshold-median=5.49 --threshold-p90=9.01", EXIT_FAILED,
+	 "the median error of epoch times, 5.50 %, is past --threshold-median=5.49", "p90"},
+	{"--threshold-median=5.51 --threshold-p90=8.99", EXIT_FAILED,
+	 "the errors of epoch times, 9.00 %, is past --threshold-p90=8.99", "median="},
+	{"", EXIT_FAILED, "is past --threshold-median=5\n", "p90"},
+};
+
+START_TEST(thresholds_decide)
+{
+	char out[OUTPUT];
+
+	add_ten();
+	int status = report(out, judged[_i].thresholds);
+	ck_assert_msg(status == judged[_i].status, "%s: status %d: %s", judged[_i].thresholds,
+		      status, out);
+	ck_assert_msg(strstr(out, judged[_i].says), "%s: %s", judged[_i].thresholds, out);
+	ck_assert_msg(!strstr(out, judged[_i].not ), "%s: %s", judged[_i].thresholds, out);
+}
+END_TEST
+
+START_TEST(oversubscribed_cells_stand_apart)
+{
+	char out[OUTPUT];
+
+	add(false, (struct made){"asgd", 2, 1, 1, 0.5});
+	add(true, (struct made){"asgd", 2, 1, 1.01, 0.5});
+	add(false, (struct made){"asgd", 4, 1, 1, 0.5});
+	add(true, (struct made){"asgd", 4, 1, 3, 0.5});
+	ck_assert_int_eq(report(out, ""), EXIT_FAILED);
+	sql("UPDATE run SET oversubscribed = 1 WHERE workers = 4 AND platform = 'mpi'");
+	ck_assert_int_eq(report(out, ""), EXIT_OK);
+	const char *apart = strstr(out, "\nOversubscribed: "), *four = strstr(out, "mlp asgd 4w ");
+	const char *summary = strstr(out, "\nerror of ");
+	ck_assert_msg(apart && four && summary && apart < four && four < summary, "%s", out);
+	ck_assert_msg(strstr(out, "mlp asgd 2w ") < apart, "%s", out);
+	ck_assert_msg(!strstr(apart, "mlp asgd 2w "), "%s", out);
+	ck_assert_msg(strstr(summary, "epoch time [%]                    1    1.00 "), "%s", out);
+	ck_assert_int_eq(report(out, "--format=csv"), EXIT_OK);
+	ck_assert_msg(strstr(out, "mlp asgd 4w,mlp,asgd,4,0,1,32,1,1,1,"), "%s", out);
+
+	sql("UPDATE run SET oversubscribed = 1 WHERE platform = 'mpi'");
+	ck_assert_int_eq(report(out, ""), EXIT_OK);
+	ck_assert_ptr_nonnull(strstr(out, "every cell is oversubscribed: no threshold applies"));
+	ck_assert_ptr_null(strstr(out, "error of"));
+}
+END_TEST
+
+START_TEST(names_tell_cells_apart)
+{
+	char out[OUTPUT];
+
+	for (int i = 0; i < 2; i++) {
+		add(false, (struct made){"asgd", 2, 1, 1, 0.5});
+		add(true, (struct made){"asgd", 2, 1, 1, 0.5});
+		sql(i ? "" : "UPDATE run SET batch = 64, seed = 7");
+	}
+	add(false, (struct made){"asgd", 2, 2, 1, 0.5});
+	add(true, (struct made){"asgd", 2, 2, 1, 0.5});
+	ck_assert_int_eq(report(out, ""), EXIT_OK);
+	ck_assert_msg(strstr(out, "mlp asgd 2w batch=32 seed=1  "), "%s", out);
+	ck_assert_msg(strstr(out, "mlp asgd 2w batch=64 seed=7  "), "%s", out);
+	ck_assert_msg(strstr(out, "mlp asgd 2w X=2  "), "%s", out);
+}
+END_TEST
+
+START_TEST(nothing_to_compare_is_said)
+{
+	char out[OUTPUT];
+
+	ck_assert_int_eq(report(out, ""), EXIT_USER);
+	ck_assert_msg(strstr(out, "no cell with the label \"validate\" that was run both real and "
+				  "simulated: mvbench validate --db="),
+		      "%s", out);
+	add_ten();
+	ck_assert_int_eq(report(out, "--label=other"), EXIT_USER);
+	ck_assert_msg(strstr(out, "no cell with the label \"other\""), "%s", out);
+	/* a cell is asked for that nobody ran, and one that failed */
+	sql("UPDATE run SET config_hash = 'x'");
+	ck_assert_int_eq(report(out, "--workload=mlp --workers=1"), EXIT_USER);
+}
+END_TEST
+
+/* ---- From end to end ----------------------------------------------------- */
+
+static int mvbench(char out[OUTPUT], const char *words)
+{
+	char *command = sentence("ASAN_OPTIONS=detect_leaks=0 ./mvbench %s --db=%s/run.db "
+				 "--data-dir=%s 2>&1",
+				 words, folder, folder);
+	int status = command_output(command, out, OUTPUT);
+
+	free(command);
+	return status;
+}
+
+static const char job[] = "[defaults]\n"
+			  "workload = softmax\n"
+			  "batch = 32\n"
+			  "epochs = 1\n"
+			  "[a]\n"
+			  "strategy = asgd\n"
+			  "sync-every = 4\n"
+			  "workers = 1, 2\n";
+
+static const char host[] =
+	"<?xml version='1.0'?>\n"
+	"<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n"
+	"<platform version=\"4.1\"><zone id=\"all\" routing=\"Full\">\n"
+	"<host id=\"here\" speed=\"1Gf\" core=\"2\"/>\n"
+	"<link id=\"memory\" bandwidth=\"5GBps\" latency=\"1us\"/>\n"
+	"<route src=\"here\" dst=\"here\"><link_ctn id=\"memory\"/></route></zone></platform>\n";
+
+static void make_data(void)
+{
+	folder_new();
+	idx_put_set(600, 100, false, '-');
+	folder_put("job.ini", job, strlen(job), false);
+	folder_put("host.xml", host, strlen(host), false);
+}
+
+/* validate on the job file, simulated on the host, with more words. */
+static int validate(char out[OUTPUT], const char *words)
+{
+	char *all = sentence("validate %s/job.ini --sim.platform=%s/host.xml "
+			     "--sim.step-time=40us --sim.update-time=20us "
+			     "--threshold-median=1e6 --threshold-p90=1e6 %s",
+			     folder, folder, words);
+	int status = mvbench(out, all);
+
+	free(all);
+	return status;
+}
+
+START_TEST(cells_are_run_in_both_worlds)
+{
+	char out[OUTPUT];
+
+	int status = validate(out, "--rounds=2");
+	ck_assert_msg(status == EXIT_OK, "status %d: %s", status, out);
+	ck_assert_msg(strstr(out, "1/6 simulated: softmax, asgd, 1 worker: "), "%s", out);
+	ck_assert_msg(strstr(out, "6/6 real, round 2: softmax, asgd, 1 worker: "), "%s", out);
+	ck_assert_msg(strstr(out, "softmax asgd X=4     2  "), "%s", out);
+	expect_row("SELECT group_concat(platform || workers || label || status, ' ') FROM run",
+		   "sim1validatedone sim2validatedone mpi1validatedone mpi2validatedone "
+		   "mpi2validatedone mpi1validatedone\r\n");
+	expect_row("SELECT count(*), sum(n), sum(staleness_distance BETWEEN 0 AND 1),"
+		   " sum(time_error IS NOT NULL), sum(loss_error IS NOT NULL),"
+		   " count(DISTINCT config_hash) FROM validation",
+		   "2,4,1,2,2,2\r\n");
+
+	/* the same from what is there; with the cells named, and not; and past a threshold */
+	ck_assert_int_eq(validate(out, "--only=report"), EXIT_OK);
+	ck_assert_int_eq(report(out, "--threshold-median=1e-9"), EXIT_FAILED);
+	ck_assert_msg(strstr(out, "is past --threshold-median=1e-09"), "%s", out);
+
+	/* a new simulation is compared with the real runs that there are */
+	ck_assert_int_eq(validate(out, "--only=sim --sim.step-time=80us"), EXIT_OK);
+	expect_row("SELECT min(simulated_id), sum(n) FROM validation", "7,4\r\n");
+	expect_row("SELECT count(*) FROM run WHERE platform = 'mpi'", "4\r\n");
+
+	/* what cannot be compared is named */
+	ck_assert_int_eq(validate(out, "--only=report --workers=1,3"), EXIT_FAILED);
+	ck_assert_msg(strstr(out, "softmax, asgd, 3 workers  not run  not run"), "%s", out);
+	ck_assert_msg(strstr(out, "1 cell could not be compared"), "%s", out);
+}
+END_TEST
+
+START_TEST(an_interruption_keeps_what_was_run)
+{
+	char out[OUTPUT];
+	char *command = sentence(
+		"(ASAN_OPTIONS=detect_leaks=0 timeout --preserve-status -s INT 2 ./mvbench "
+		"validate %s/job.ini --db=%s/run.db --data-dir=%s --workers=1 --only=real "
+		"--rounds=1000 --seed=1..50; echo status $?) 2>&1 | tail -n 3",
+		folder, folder, folder);
+
+	command_output(command, out, OUTPUT);
+	ck_assert_msg(strstr(out, "status 130\n"), "%s", out);
+	ck_assert_msg(strstr(out, "mvbench: interrupted: "), "%s", out);
+	ck_assert_msg(strstr(out, " of 50000 runs are recorded"), "%s", out);
+	expect_row("SELECT count(*) > 0 FROM run WHERE status = 'done'", "1\r\n");
+	free(command);
+}
+END_TEST
+
+static const struct {
+	const char *words, *says;
+} refused[] = {
+	{"--platform=sim", "validate runs every cell on both platforms"},
+	{"nothing.ini", "there is no such job file"},
+	{"a b", "b: validate takes one job file, a"},
+	{"--rounds=0", "--rounds=0: a whole number from 1 to 1000"},
+	{"--only=both", "one of all, real, sim, report is wanted"},
+	{"--threshold-median=-1", "--threshold-median=-1: a number from 0"},
+	{"--format=html", "one of text, markdown, csv, json"},
+	{"--speling=1", "there is no such option"},
+	{"--sim.step-time=1ms,2ms", "give each option of sim.* one value"},
+	{"--sim.platform=/nowhere/x.xml --sim.step-time=1ms", "--sim.platform=/nowhere/x.xml"},
+	{"--calibrate=false", "run: mvbench calibrate --workload=mlp --batch=32"},
+	{"--only=real --workload=softmax --workers=3000", "--workers=3000"},
+	{"--only=real --out=/nowhere/report", "--out=/nowhere/report"},
+};
+
+START_TEST(mistakes_are_refused)
+{
+	char out[OUTPUT], *words = sentence("validate %s", refused[_i].words);
+	int status = mvbench(out, words);
+	char *path = sentence("%s/run.db", folder);
+
+	ck_assert_msg(status == EXIT_USER && strstr(out, refused[_i].says), "%s: status %d: %s",
+		      refused[_i].words, status, out);
+	ck_assert_msg(access(path, F_OK) != 0, "%s: there is a database", refused[_i].words);
+	free(path);
+	free(words);
+}
+END_TEST
+
+/* What a simulation cannot do ends it all before the first real run. */
+START_TEST(a_platform_that_is_none_ends_it)
+{
+	char out[OUTPUT];
+
+	folder_put("host.xml", "no XML", 6, false);
+	int status = validate(out, "--rounds=1");
+	ck_assert_msg(status == EXIT_USER, "status %d: %s", status, out);
+	ck_assert_msg(strstr(out, "mvbench: simulated: softmax, asgd, 1 worker: --sim.platform="),
+		      "%s", out);
+	ck_assert_msg(strstr(out, "host.xml") && !strstr(out, "real"), "%s", out);
+}
+END_TEST
+
+Suite *validate_suite(void)
+{
+	Suite *s = suite_create("validate");
+	TCase *t = tcase_create("report"), *runs = tcase_create("runs");
+
+	suite_add_tcase(s, t);
+	tcase_add_checked_fixture(t, set_up, tear_down);
+	tcase_add_test(t, errors_are_those_of_medians);
+	tcase_add_loop_test(t, only_equal_cells_are_compared, 0, COUNT(others));
+	tcase_add_test(t, what_says_nothing_is_null);
+	tcase_add_test(t, percentiles_are_those_of_absolute_errors);
+	tcase_add_loop_test(t, thresholds_decide, 0, COUNT(judged));
+	tcase_add_test(t, oversubscribed_cells_stand_apart);
+	tcase_add_test(t, names_tell_cells_apart);
+	tcase_add_test(t, nothing_to_compare_is_said);
+
+	suite_add_tcase(s, runs);
+	tcase_add_checked_fixture(runs, make_data, folder_free);
+	tcase_set_timeout(runs, 120);
+	tcase_add_test(runs, cells_are_run_in_both_worlds);
+	tcase_add_test(runs, an_interruption_keeps_what_was_run);
+	tcase_add_loop_test(runs, mistakes_are_refused, 0, COUNT(refused));
+	tcase_add_test(runs, a_platform_that_is_none_ends_it);
+	return s;
+}

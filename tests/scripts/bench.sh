@@ -1,0 +1,187 @@
+#!/bin/sh
+# bench.sh BUILD-FOLDER: how fast the training is, beside PyTorch on this machine if it is installed
+# (Debian: python3-torch). Each figure is the median of REPEAT runs, the two sides taken in turn, and
+# the spread of the ratio is its smallest and largest. ROWS="perceptron mlp" picks some of the rows.
+set -eu
+cd "$(dirname "$0")/../.."
+build=$1
+device=cpu
+repeat=${REPEAT:-5}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT INT TERM
+export OMP_NUM_THREADS=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+
+. tests/scripts/measure.sh
+find_torch True
+if [ -n "$python" ]; then
+	# Debian's PyTorch takes the matrix library that the alternatives name; the reference one is slow.
+	blas=$(readlink -f /usr/lib/x86_64-linux-gnu/libblas.so.3 || true)
+	echo "PyTorch $("$python" -c 'import torch; print(torch.__version__)'), system BLAS $blas"
+	case $blas in */blas/*) echo "That is the reference BLAS: install libopenblas0-pthread for a fair comparison." ;; esac
+else
+	echo "PyTorch is not installed (Debian: python3-torch libopenblas0-pthread): its columns stay empty."
+fi
+
+one() { # workload batch epochs wanted torch-steps options...
+	wanted "$1" || return 0
+	workload=$1 batch=$2 epochs=$3 want=$4 steps=$5
+	model=$workload$(echo "$*" | sed -n 's/.*--resnet.depth=\([0-9]*\).*/\1/p')
+	shift 5
+	: >"$work/$model-$batch"
+	for _ in $(seq "$repeat"); do
+		echo "$(ours --workload="$workload" --strategy=serial --batch="$batch" --epochs="$epochs" --lr=1e-4 --momentum=0.9 "$@")" \
+			"$(torch --model="$model" --batch="$batch" --steps="$steps" --repeat=3)" >>"$work/$model-$batch"
+	done
+	row "$model" "$batch" "$want" "$work/$model-$batch" 1 2
+}
+
+titles "One worker, one thread: samples a second, forward + backward + SGD with momentum" PyTorch
+one perceptron 1 30 '>= 250' 1500
+one softmax 32 10 '>= 5' 1000
+one mlp 32 5 '>= 2.5' 600
+one mlp 128 5 '>= 1.5' 300
+one tanh_mlp 128 1 '>= 1.0' 30
+if wanted lenet || wanted lenet-two; then noise_mnist "$work/mnist" 12800 64; fi
+if wanted resnet; then noise_cifar "$work/cifar" 1280 1 128; fi
+one lenet 64 1 '>= 1.1' 30 --data-dir="$work/mnist"
+one resnet 128 1 '>= 1.1' 3 --resnet.depth=32 --data-dir="$work/cifar"
+
+two() { # batch strategy wanted sync-every every-of-torch
+	wanted "mlp-$2" || return 0
+	f=$work/two-$1-$2
+	: >"$f"
+	for _ in $(seq "$repeat"); do
+		echo "$(ours --workload=mlp --strategy="$2" --workers=2 --batch="$1" --epochs=5 --lr=0.01 --momentum=0.9 --sync-every="$4")" \
+			"$(torch --model=mlp --batch="$1" --workers=2 --steps=300 --repeat=3 --every="$5")" \
+			"$(mpirun --quiet --bind-to core -n 2 "$build/tests/tools/bare" --workload=mlp --strategy=allreduce --workers=2 \
+				--device=cpu --batch="$1" --epochs=1 --lr=0.01 --momentum=0.9 2>/dev/null)" \
+			"$(ours --workload=mlp --strategy=serial --batch="$1" --epochs=5 --lr=0.01 --momentum=0.9)" \
+			"$(mpirun --quiet --bind-to core -n 2 "$build/tests/tools/allreduce" 101770 3000 2>/dev/null | cut -d' ' -f1)" >>"$f"
+	done
+	row "mlp, 2 workers, $2 X=$4" "$1" "$3" "$f" 1 2
+	[ "$2" = allreduce ] || return 0
+	# the same two workers in a bare loop of their step and MPI_Allreduce
+	row "  against bare step + MPI" "$1" '>= 0.95' "$f" 1 3
+	# and the sum of two figures taken apart: a lone worker's step, and MPI_Allreduce of a warm buffer
+	awk -v b="$1" '{ print $1, 2 * b / (b / $4 + $5 * 1e-6) }' "$f" >"$f-sum"
+	row "  against step plus MPI, apart" "$1" '' "$f-sum" 1 2
+}
+
+titles "Two workers: samples a second, both together" PyTorch
+two 32 allreduce '>= 8' 1 0
+two 128 allreduce '>= 4' 1 0
+two 32 periodic '>= 4' 8 8
+if wanted allreduce; then
+	mpirun --quiet --bind-to core -n 2 "$build/tests/tools/allreduce" 101770 3000 2>/dev/null |
+		awk '{ printf "raw MPI_Allreduce of 101770 floats, 2 workers: median %s us, 99th percentile %s us\n", $1, $2 }'
+fi
+
+if wanted tables; then
+	tables_head 'Parameter server: add to a whole table and get it, beside MPI_Allreduce of as many floats'
+fi
+tables 10000 1 2000 ''
+tables 464154 1 500 ''
+tables 5000000 1 60 ''
+tables 10000 2 2000 '<= 1'
+tables 464154 2 500 '<= 1'
+tables 5000000 2 60 '<= 1'
+tables 10000 4 1000 ''
+tables 464154 4 300 '<= 1'
+tables 5000000 4 40 ''
+tables 464154 2 500 '' onesided
+tables 464154 3 500 '' --servers=1
+
+# The median of three epochs each, since one of a hundred steps is a little long.
+lenet_two() { # strategy wanted
+	wanted lenet-two || return 0
+	: >"$work/lenet-$1"
+	for _ in $(seq "$repeat"); do
+		echo "$(ours --workload=lenet --strategy="$1" --workers=2 --batch=64 --epochs=3 --lr=1e-4 --momentum=0.9 --data-dir="$work/mnist")" \
+			"$(ours --workload=lenet --strategy=serial --batch=64 --epochs=3 --lr=1e-4 --momentum=0.9 --data-dir="$work/mnist")" >>"$work/lenet-$1"
+	done
+	row "lenet, 2 workers, $1" 64 "$2" "$work/lenet-$1" 1 2
+}
+
+titles "Two workers against one: samples a second, both together" 'one worker'
+lenet_two allreduce '>= 1.9'
+lenet_two asgd '>= 1.9'
+
+# Noise only ever slows a run down, and an overhead of a hundredth is far below it: so the strategies
+# and serial run in turn, many times, and the fastest of each are compared.
+overheads() {
+	wanted overhead || return 0
+	strategies=$("$mvbench" list strategies --format=json | grep -o '"name": "[a-z_]*", "summary"' | cut -d'"' -f4 | grep -vx serial)
+	for _ in $(seq $((4 * repeat))); do
+		for s in serial $strategies; do
+			ours --workload=mlp --strategy="$s" --batch=128 --epochs=3 --lr=0.01 --momentum=0.9 >>"$work/over-$s"
+		done
+	done
+	best() { sort -g "$work/over-$1" | tail -1; }
+	for s in $strategies; do
+		awk -v what="mlp, 1 worker, $s" -v a="$(best "$s")" -v b="$(best serial)" -v n=$((4 * repeat)) \
+			'BEGIN { printf "%-30s %6d %12.0f %12.0f %8.4g %17s %8s\n", what, 128, a, b, a / b, "best of " n, ">= 0.99" }'
+	done
+}
+
+titles "A strategy on one worker against serial: samples a second" serial
+overheads
+
+# The commands that read results, on a large database: the middle of REPEAT calls, and of one of those
+# that take long. What is in it: tests/tools/bigdb.c. DATABASE_RUNS=500 makes a smaller one.
+database() {
+	wanted database || return 0
+	db=$work/big.db
+	said() { printf '%-50s %12s %12s\n' "$1" "$2" "$3"; }
+	took() { # what wanted times command...
+		what=$1 want=$2 times=$3
+		shift 3
+		: >"$work/took"
+		for _ in $(seq "$times"); do
+			from=$(date +%s%N)
+			"$mvbench" "$@" --db="$db" >"$work/printed" 2>"$work/said" || [ $? = 1 ] || { cat "$work/said" >&2; return 0; }
+			echo "$((($(date +%s%N) - from) / 1000))e-6" >>"$work/took"
+		done
+		said "$what" "$(sort -g "$work/took" | sed -n "$(((times + 1) / 2))p" | xargs printf '%.3g s')" "$want"
+	}
+	printf '\nA database of %s runs of 100 epochs\n' "${DATABASE_RUNS:-10000}"
+	said what mvbench wanted
+	"$build/tests/tools/bigdb" "$db" "${DATABASE_RUNS:-10000}"
+	said 'file' "$(($(stat -c %s "$db") / 1000000)) MB" '< 200'
+	took "table --where=\"workload='mlp' AND lr=0.05\"" '< 0.2' "$repeat" table --where="workload='mlp' AND lr=0.05"
+	took 'table --label' '< 0.2' "$repeat" table --label='sweep 3'
+	took 'table' '' "$repeat" table
+	took 'check --save' '' 1 check --save=base
+	# as if saved long ago, from another database: so that its very runs are those to compare with
+	sqlite3 "$db" "UPDATE baseline SET made = '2000-01-01T00:00:00Z', run_id = NULL"
+	took 'check --against, nothing run' '< 1' "$repeat" check --against=base --rerun=never
+	compared=$(sed -n 's/.* \([0-9]*\) runs compared, 0 made now$/\1/p' "$work/printed")
+	[ "${compared:-0}" -eq "$(sqlite3 "$db" 'SELECT count(*) FROM baseline')" ] || {
+		echo "bench.sh: ${compared:-0} runs were compared, not all of the baseline's" >&2
+		exit 1
+	}
+	said '  runs compared' "$compared" ''
+	took 'report' '< 10' 1 report --out="$work/report.html"
+	for figure in $("$mvbench" plot --list | sed -n 's/^\([a-z_]*\) .*/\1/p'); do
+		took "plot $figure" '' 1 plot "$figure" --out="$work/plots"
+	done
+}
+database
+
+# What the default timeline costs, in pairs that take turns in going first.
+traced() { # workload strategy workers
+	wanted trace || return 0
+	f=$work/trace-$1-$2
+	: >"$f"
+	for i in $(seq $((2 * repeat))); do
+		for steps in $((i % 2 * 64)) $(((i + 1) % 2 * 64)); do
+			ours --workload="$1" --strategy="$2" --workers="$3" --batch=32 --epochs=9 --lr=0.01 --trace="$steps" >"$work/trace-$steps"
+		done
+		paste -d' ' "$work/trace-64" "$work/trace-0" >>"$f"
+	done
+	row "$1, $3 workers, $2" 32 '>= 0.99' "$f" 1 2
+}
+
+titles "A run that keeps the timeline of 64 steps an epoch: samples a second" 'no timeline'
+traced mlp allreduce 2
+traced mlp asgd 2
+traced softmax serial 1

@@ -1,0 +1,84 @@
+#!/bin/sh
+# bundle.sh BUILD-FOLDER BUNDLE-FOLDER: packs what was built, and everything that it needs at run
+# time, into one folder (and BUNDLE-FOLDER.tar.gz) that runs from any place on another x86-64 Linux
+# with a glibc as new as this one's. What stays outside: glibc, the NVIDIA driver and CUDA's
+# libraries, which bin/mvbench looks for, gnuplot, and the simulator. Fails when a library is missing
+# in it, or when the archive, which is what travels, is larger than MIB_MOST.
+set -eu
+cd "$(dirname "$0")/../.."
+build=$1 bundle=$2
+MIB_MOST=64
+# Of glibc, which belongs to the loader; of the driver and of CUDA.
+outside='^(ld-linux|lib(c|m|mvec|dl|rt|pthread|resolv|util|anl)\.so|lib(cuda|cudart|cublas|cublasLt|cudnn[a-z_]*|nccl|nvrtc[a-z-]*|nvJitLink)\.so)'
+# What Debian's settings of Open MPI switch off (fabrics that need libraries of their own), OpenSHMEM.
+unused='_(ofi|ucx|uct|openib|usnic|psm|psm2|portals4|buddy|ptmalloc)\.so$|/mca_(atomic|memheap|scoll|spml|sshmem)_'
+
+path_of() { ompi_info --parsable --path "$1" | sed "s/^path:$1://"; }
+# needed FILE...: the libraries that they load, as "NAME PATH"; PATH is "not" where there is none
+needed() { for f; do LD_LIBRARY_PATH=${libraries:-} ldd "$f" 2>/dev/null || true; done | awk '$2 == "=>" { print $1, $3 }' | sort -u; }
+program() { install -D "$1" "$bundle/$2" && strip --strip-unneeded "$bundle/$2"; }
+
+rm -rf "$bundle" "$bundle.tar.gz"
+mkdir -p "$bundle/bin" "$bundle/build/tests/tools" "$bundle/build/tests/lib" "$bundle/build/tests/seeds" "$bundle/lib/gcc" "$bundle/lib/openmpi" "$bundle/lib/pmix" \
+	"$bundle/mpi/bin" "$bundle/mpi/share" "$bundle/data" "$bundle/workloads" "$bundle/tests/scripts"
+
+# The program, its tests, and what both read.
+for f in mvbench check mvbench_cuda.so libmvbench.so; do
+	[ ! -e "$build/$f" ] || program "$build/$f" "build/$f"
+done
+[ ! -e "$build/libmvbench.so" ] || ln -s libmvbench.so "$bundle/build/libmvbench.so.0"
+for f in "$build"/tests/tools/* "$build"/tests/lib/* "$build"/tests/seeds/*; do
+	case $f in */sim_*) continue ;; esac # SimGrid and what it needs are half as large as all the rest
+	if [ -f "$f" ] && [ -x "$f" ]; then program "$f" "build/${f#"$build/"}"; fi
+done
+mkdir "$bundle/plots"
+cp plots/*.sql plots/*.gp "$bundle/plots"
+cp -r workloads/sweeps "$bundle/workloads"
+cp -r tests/reference "$bundle/tests"
+cp tests/scripts/torch_peer.py tests/scripts/gpu_bench.sh tests/scripts/measure.sh "$bundle/tests/scripts"
+cp -r /usr/share/datasets/fashion-mnist "$bundle/data"
+install tests/scripts/bundle_start.sh "$bundle/bin/mvbench"
+for name in mpirun check gpu-test gpu-bench; do
+	ln -s mvbench "$bundle/bin/$name"
+done
+
+cp README.md "$bundle"
+[ -e "$bundle/build/mvbench_cuda.so" ] || echo "bundle.sh: without GPUs: there is no $build/mvbench_cuda.so" >&2
+
+# Open MPI, its plug-ins and PMIx's, its texts and settings.
+for f in mpirun orted; do
+	program "$(path_of bindir)/$f" "mpi/bin/$f"
+done
+for f in "$(path_of pkglibdir)"/*.so; do
+	echo "$f" | grep -qE "$unused" || cp "$f" "$bundle/lib/openmpi"
+done
+pmix=$(pkg-config --variable=prefix pmix)
+cp "$pmix"/lib/pmix/*.so "$bundle/lib/pmix"
+cp -r "$pmix/share/pmix" "$bundle/mpi/share"
+cp -rL "$(path_of pkgdatadir)" "$bundle/mpi/share/openmpi"
+cp -rL "$(path_of sysconfdir)" "$bundle/mpi/etc"
+
+# The libraries. GCC's own are often newer on the other machine, and then better: apart from the rest.
+everything() { find "$bundle/build" "$bundle/mpi/bin" "$bundle/lib" -type f \( -perm -u+x -o -name '*.so*' \) ! -name '*.gz'; }
+# shellcheck disable=SC2046
+needed $(everything) | grep -vE "$outside" | while read -r name path; do
+	[ "$path" != not ] || { echo "bundle.sh: $name is needed and not here" >&2; exit 1; }
+	case $name in
+	libmvbench*) ;;
+	libstdc++* | libgcc_s*) cp -L "$path" "$bundle/lib/gcc/$name" ;;
+	*) cp -L "$path" "$bundle/lib/$name" ;;
+	esac
+done
+
+# Does anything come from elsewhere?
+libraries=$(cd "$bundle" && echo "$PWD/lib:$PWD/lib/gcc:$PWD/build")
+# shellcheck disable=SC2046
+foreign=$(needed $(everything) | grep -vE "$outside" | grep -vF "$(cd "$bundle" && pwd)/" || true)
+[ -z "$foreign" ] || { echo "bundle.sh: not in the bundle: $foreign" >&2; exit 1; }
+
+# oneDNN is half of the whole, and mostly kernels that compress well: bin/mvbench unpacks it.
+gzip -9 "$bundle"/lib/libdnnl.so.*
+tar -C "$(dirname "$bundle")" -czf "$bundle.tar.gz" "$(basename "$bundle")"
+mib=$(du -sm --apparent-size "$bundle" | cut -f1) packed=$(du -sm --apparent-size "$bundle.tar.gz" | cut -f1)
+echo "$bundle: $mib MiB, $(find "$bundle" -type f | wc -l) files; $bundle.tar.gz: $(du -m --apparent-size "$bundle.tar.gz" | cut -f1) MiB"
+[ "$packed" -lt "$MIB_MOST" ] || { echo "bundle.sh: that is not under $MIB_MOST MiB" >&2; exit 1; }

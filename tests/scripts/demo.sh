@@ -1,0 +1,17 @@
+#!/bin/sh
+# demo.sh BUILD-FOLDER: the demonstration behind `make demo`: sweep, table, plots, report.
+set -eu
+cd "$(dirname "$0")/../.."
+mvbench=$1/mvbench
+db=$1/demo.db
+out=$1/demo
+
+"$mvbench" sweep workloads/sweeps/demo.ini --db="$db"
+echo
+"$mvbench" table --db="$db"
+echo
+"$mvbench" plot --db="$db" --out="$out"
+"$mvbench" report --db="$db" --out="$out/report.html" --title="mvbench: the demonstration"
+echo
+echo "The results are in $db, the plots in $out/, and all on one page in $out/report.html."
+echo "Next: $mvbench table --db=$db --runs      $mvbench run --help      $mvbench list"

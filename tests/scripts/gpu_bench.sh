@@ -1,0 +1,77 @@
+#!/bin/sh
+# gpu_bench.sh BUILD-FOLDER [options of the sweep]: how fast the training is on a GPU, beside PyTorch
+# on the same card where there is one, and what the short sweep of Multiverso's experiment gives with
+# one, two and four workers on it. Each figure is the median of REPEAT runs, all sides taken in turn,
+# and the spread of a ratio is its smallest and largest. ROWS="resnet tables sweep" picks some.
+# OUT=FOLDER keeps the sweep's database and plots there. Fails where there is no GPU.
+set -eu
+case ${OUT:-} in '' | /*) ;; *) OUT=$PWD/$OUT ;; esac
+cd "$(dirname "$0")/../.."
+build=$1
+shift
+device=cuda
+repeat=${REPEAT:-5}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT INT TERM
+export OMP_NUM_THREADS=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+. tests/scripts/measure.sh
+
+# fact NAME: of the GPU, in mvbench list
+fact() { "$mvbench" list devices --format=json | sed -n "s/.*\"name\": \"cuda\"[^}]*\"$1\": \"\\([^\"]*\\)\".*/\\1/p"; }
+why=$(fact 'not usable')
+[ -z "$why" ] || { echo "no GPU to measure on: $why" >&2; exit 1; }
+echo "$(fact gpus), $(fact version)"
+find_torch 'torch.cuda.is_available()'
+if [ -n "$python" ]; then
+	echo "PyTorch $(outside "$python" -c 'import torch; print(torch.__version__)'): TF32, channels last"
+else
+	echo "PyTorch with CUDA is not installed: its columns stay empty."
+fi
+
+resnet() {
+	wanted resnet || return 0
+	noise_cifar "$work/cifar" 10000 5 10000
+	for _ in $(seq "$repeat"); do
+		eager=$(torch --model=resnet32 --batch=128 --device=cuda --steps=391 --repeat=3)
+		graphs=$(torch --model=resnet32 --batch=128 --device=cuda --steps=391 --repeat=3 --graphs)
+		for precision in float32 tf32 bf16; do
+			json=$(ours_json --workload=resnet --resnet.depth=32 --data-dir="$work/cifar" --precision=$precision \
+				--strategy=serial --batch=128 --epochs=3 --lr=1e-3 --momentum=0.9)
+			echo "$(echo "$json" | field samples_per_second) $(echo "$json" | field epoch_seconds) $eager $graphs 1" >>"$work/resnet-$precision"
+		done
+	done
+	titles "ResNet-32 on 50,000 images of 3 x 32 x 32 (noise): samples a second" PyTorch
+	for precision in float32 tf32 bf16; do
+		row "resnet32 $precision" 128 '>= 3' "$work/resnet-$precision" 1 3
+		row "  against CUDA graphs" 128 '>= 1.0' "$work/resnet-$precision" 1 4
+		# shellcheck disable=SC2046
+		printf '%-30s %6d %12.3f %12s %8s %17s %8s\n' "  seconds of an epoch" 128 $(stats "$work/resnet-$precision" 2 5 | cut -d' ' -f1) '' '' '' '<= 1.0'
+	done
+}
+resnet
+
+if wanted tables; then
+	tables_head 'Parameter server in the memory of one GPU: add to a whole table and get it, beside MPI_Allreduce on the host'
+fi
+tables 464154 1 500 '' gpu
+tables 464154 2 500 '' gpu
+tables 464154 4 500 '<= 0.1 ms' gpu
+tables 464154 4 300 '' shared
+
+sweep() {
+	wanted sweep || return 0
+	db=$work/multiverso_short.db
+	printf '\n%s\n' "Multiverso's experiment, short, on one GPU with one, two and four workers"
+	sed 's/^workers = 4$/workers = 2, 4/' workloads/sweeps/multiverso_short.ini >"$work/multiverso_short.ini"
+	"$mvbench" sweep "$work/multiverso_short.ini" --device=cuda --db="$db" "$@"
+	"$mvbench" table --db="$db"
+	[ -n "${OUT:-}" ] || return 0
+	mkdir -p "$OUT"
+	cp "$db" "$OUT"
+	if command -v gnuplot >/dev/null; then
+		"$mvbench" plot --db="$db" --out="$OUT"
+	else
+		echo "There is no gnuplot here: mvbench plot --db=$OUT/multiverso_short.db draws elsewhere."
+	fi
+}
+sweep "$@"

@@ -1,0 +1,140 @@
+#!/bin/sh
+# layers.sh BUILD-FOLDER: who may call whom, read from the symbols of the object files (nm), so that
+# neither a header nor a stray extern can cheat it; which folder may use which library; what headers
+# declare; and no mutable state in plug-ins, as simulated workers share one process.
+# Prints the floors, lowest first, with what each takes from those below.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+build=${1:-build}
+
+# A floor a line, lowest first; rooms beside each other do not call each other. A room is a folder
+# with those below it that have no line of their own.
+floors='runtime/base
+sim/model
+runtime/device
+runtime/comm
+runtime/table
+runtime/lib runtime/config
+runtime/train runtime/launch
+workloads
+strategies
+results/db
+results/run
+results/ask results/gate results/share results/help
+plots
+sim
+main'
+# What is called by a list of pointers that lives above: plug-ins and commands.
+registries='strategies workloads commands'
+# Library (a pattern of its symbols), and the files that may use it.
+libraries='sqlite3_ results/db/|plots/draw
+MPI_|PMPI_|ompi_ runtime/comm/mpi/|sim/world/
+PMIx_ runtime/lib/rendezvous
+cuda[A-Z]|cublas|cudnn|nccl runtime/device/cuda/
+dnnl_ runtime/device/cpu
+sg_|simgrid_|smpi_|SMPI_ sim/world/
+ini_parse results/run/jobfile
+gz[a-z]+$ workloads/'
+
+objects=$(find "$build/runtime" "$build/strategies" "$build/workloads" "$build/results" "$build/plots" \
+	"$build/sim" "$build/main.o" -name '*.o' | sort)
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+# shellcheck disable=SC2086
+nm -A -P $objects >"$work/symbols"
+git ls-files -co --exclude-standard -- mvbench.h 'runtime/*.h' 'strategies/*.h' 'workloads/*.h' 'results/*.h' 'plots/*.h' 'sim/*.h' \
+	'runtime/*.c' 'strategies/*.c' 'workloads/*.c' 'results/*.c' 'plots/*.c' 'sim/*.c' main.c >"$work/files"
+contract() { # the words of these headers, without comments
+	sed 's,/\*.*\*/,,' "$@" | sed '/\/\*/,/\*\//d' | grep -oE '[A-Za-z_][A-Za-z0-9_]*' | sort -u
+}
+contract mvbench.h strategies/*.h >"$work/strategies"
+contract mvbench.h workloads/*.h >"$work/workloads"
+
+awk -v floors="$floors" -v registries="$registries" -v libraries="$libraries" -v build="$build/" -v work="$work" '
+function room(path,   r) { # of a file in the source tree
+	if (path == "main.c" || path == "main.o") return "main"
+	for (r = path; sub("/[^/]*$", "", r);) if (r in floor) return r
+	return ""
+}
+function bad(text) { print text; wrong = 1 }
+# by: a file; what: in whose name it is said
+function check(by, symbol, to, how,   a, b) {
+	a = room(by); b = room(to)
+	if (a == b || symbol in registry) return
+	if (floor[b] < floor[a]) { takes[a, b]++; return }
+	bad(by how symbol " of " to "   <- " a " is not above " b)
+}
+BEGIN {
+	n = split(floors, line, "\n")
+	for (i = 1; i <= n; i++) { k = split(line[i], names, " "); for (j = 1; j <= k; j++) floor[names[j]] = i }
+	k = split(registries, names, " ")
+	for (i = 1; i <= k; i++) registry[names[i]] = 1
+	libs = split(libraries, line2, "\n")
+	for (i = 1; i <= libs; i++) { split(line2[i], names, " "); pattern[i] = "^(" names[1] ")"; allowed[i] = "^(" names[2] ")" }
+	while ((getline l < (work "/strategies")) > 0) known["strategies", l] = 1
+	while ((getline l < (work "/workloads")) > 0) known["workloads", l] = 1
+}
+{
+	sub(":$", "", $1); file = substr($1, length(build) + 1)
+	# stand-ins of the simulated world and of the module on GPUs are not what others link to
+	stands_in = file ~ /^sim\/world\/|^runtime\/device\/cuda\//
+	if ($3 == "U") { used[++uses] = $2; user[uses] = file }
+	else if ($3 ~ /^[TDBRVC]$/ && !stands_in) { home[$2] = file; defined[room(file)]++ }
+}
+END {
+	for (i = 1; i <= uses; i++) {
+		s = used[i]; f = user[i]; r = room(f)
+		for (k = 1; k <= libs; k++)
+			if (s ~ pattern[k] && f !~ allowed[k]) bad(f " uses " s "   <- only " substr(allowed[k], 2) " may")
+		if (!(s in home)) continue
+		if (f !~ /^runtime\/device\/cuda\//) check(f, s, home[s], " calls ")
+		if ((r == "strategies" || r == "workloads") && room(home[s]) != r && !((r, s) in known))
+			bad(f " calls " s "   <- it is not in the contract of " r)
+	}
+	while ((getline f < (work "/files")) > 0) {
+		own = room(f); text = 0
+		while ((getline l < f) > 0) {
+			if (l ~ /^#include "/) {
+				split(l, part, "\""); to = part[2]
+				if (to == "mvbench.h" || to == "workloads/net.h" || to ~ /^fake_cuda/) continue
+				r = room(to)
+				if (r == "") bad(f " includes " to "   <- by its path from the top, please")
+				else if (r != own && floor[r] >= floor[own]) bad(f " includes " to "   <- " own " is not above " r)
+				continue
+			}
+			if (f !~ /\.h$/ || own == "" || f == "workloads/net.h") continue
+			if (l ~ /^[ \t]*\/\*/) text = 1
+			if (!text && l !~ /^\t/ && match(l, /[a-z_0-9]+\(/)) {
+				s = substr(l, RSTART, RLENGTH - 1)
+				if (l !~ /#define|static inline/ && s in home && room(home[s]) != own)
+					bad(f " declares " s "   <- " home[s] " defines it")
+			}
+			if (l ~ /\*\//) text = 0
+		}
+		close(f)
+	}
+	n = split(floors, line, "\n")
+	for (i = 1; i <= n; i++) {
+		k = split(line[i], names, " ")
+		for (j = 1; j <= k; j++) {
+			out = ""
+			for (q = i - 1; q >= 1; q--) {
+				m = split(line[q], below, " ")
+				for (p = 1; p <= m; p++) if ((names[j], below[p]) in takes) out = out " " below[p] ":" takes[names[j], below[p]]
+			}
+			printf "%2d %-15s defines %3d, takes%s\n", i, names[j], defined[names[j]], out == "" ? " nothing" : out
+		}
+	}
+	exit wrong
+}' "$work/symbols" || bad=1
+
+for o in "$build"/strategies/*.o "$build"/workloads/*.o; do
+	state=$(size -A "$o" | awk '$1 ~ /^\.(data|bss)(\.[^r]|$)/ && $1 !~ /\.rel\.ro/ && $2 > 0 { print $1, $2 }')
+	[ -z "$state" ] || { echo "$o: $state bytes of mutable state   <- plug-ins have none"; bad=1; }
+done
+# the library of other people's programs drags nothing of ours along
+more=$(readelf -d "$build/libmvbench.so" 2>/dev/null | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' |
+	grep -vE '^(libmpi|libpmix|libm|libc|libpthread|libasan|libubsan|ld-linux.*)\.so')
+[ -z "$more" ] || { echo "libmvbench.so needs $more"; bad=1; }
+[ "${bad:-0}" = 0 ] && echo "layers: ok"
+exit "${bad:-0}"

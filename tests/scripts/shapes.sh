@@ -1,0 +1,61 @@
+#!/bin/sh
+# shapes.sh BUILD-FOLDER [SHAPE ...]: simulates the teaching recipes workloads/sweeps/shapeN_*.ini from
+# scratch, and says of each shape whether it holds (shapes.sql); fails where one does not. Behind
+# `make shapes`; plots/SHAPES.md explains the shapes. OUT=FOLDER: where runs and figures go.
+set -eu
+build=$(cd "$1" && pwd)
+shift
+cd "$(dirname "$0")/../.."
+[ $# -gt 0 ] || set -- 1 2 3 4 5 6 7 8 9 10
+out=${OUT:-$build/shapes}
+db=$out/shapes.db
+
+mkdir -p "$out"
+rm -f "$db" "$db-wal" "$db-shm"
+failed=0
+
+# Simulated times do not depend on what else runs. A run that diverges (3) is an outcome.
+simulate() {
+	file=$(echo workloads/sweeps/shape"$1"_*.ini)
+	"$build/mvbench" sweep "$file" --db="$db" --jobs="$(nproc)" >"$out/sweep.log" 2>&1 ||
+		[ $? -eq 3 ] || {
+		cat "$out/sweep.log" >&2
+		exit 1
+	}
+}
+
+check() {
+	line=$(sqlite3 -batch -bail -separator ' | ' "$db" <tests/scripts/shapes.sql | grep "^$1 | ") || line="$1 | "
+	case $line in
+	"$1 | 1 | "*) word='holds' ;;
+	*) word='DOES NOT HOLD' failed=1 ;;
+	esac
+	echo "shape $1 $word: ${line#* | * | } [$2 s]"
+}
+
+# draw SHAPE FIGURE [CONDITION]
+draw() {
+	"$build/mvbench" plot "$2" --db="$db" --where="label = 'shape$1'${3:+ AND $3}" \
+		--out="$out/shape$1.svg" >/dev/null
+}
+
+for shape; do
+	since=$(date +%s)
+	simulate "$shape"
+	check "$shape" $(($(date +%s) - since))
+	case $shape in
+	1) draw 1 accuracy_time ;;
+	2) draw 2 staleness ;;
+	3) draw 3 accuracy_final ;;
+	4) draw 4 accuracy_final ;;
+	5) draw 5 accuracy_interval ;;
+	6) draw 6 accuracy_interval ;;
+	7) draw 7 loss_time ;;
+	8) draw 8 loss_time ;;
+	9) draw 9 comm_split "sim_platform = 'ethernet_1g' AND id IN (SELECT id FROM run WHERE
+		sim_step_time = '15ms')" ;;
+	10) draw 10 speedup ;;
+	esac
+done
+echo "The runs are in $db, the figures beside it."
+exit $failed

@@ -1,0 +1,100 @@
+/*
+ * tool_bare.c - what a synchronous step can cost at best: a bare loop of gradient, MPI_Allreduce in
+ * place and the optimiser, without strategy, wrappers, counting or training loop, on workers that
+ * are set up as `mvbench run` does it. mpirun -n N tool_bare --strategy=allreduce [--option=value
+ * ...] prints samples a second of all workers together, the median of REPEATS.
+ */
+#include "runtime/train/train.h"
+
+#include <stdlib.h>
+
+enum { REPEATS = 5, STEPS = 1000 };
+
+static char *sink_begin(void *self, const struct experiment *e, int64_t *id)
+{
+	(void)self;
+	(void)e;
+	*id = 1;
+	return NULL;
+}
+
+static char *sink_epoch(void *self, const struct epoch_row *r, const struct split_row *ranks, int n,
+			const int64_t *staleness)
+{
+	(void)self;
+	(void)staleness;
+	(void)r;
+	(void)ranks;
+	(void)n;
+	return NULL;
+}
+
+static char *sink_end(void *self, const char *status, const char *reason)
+{
+	(void)self;
+	(void)status;
+	(void)reason;
+	return NULL;
+}
+
+static int ascending(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+static void sink_model(void *self, struct worker *w)
+{
+	struct link *all = comm_link(w->all);
+	size_t rows = (size_t)w->run->batch, n = w->train->n;
+	int32_t *order = must(malloc(n * sizeof *order));
+	double rate[REPEATS];
+	(void)self;
+	uint64_t rng = rng_seed(w->run->seed, STREAM_ORDER, w->rank);
+	for (size_t i = 0; i < n; i++)
+		order[i] = (int32_t)(rng_next(&rng) % n);
+	w->rows = rows;
+	for (int r = 0; r < REPEATS; r++) {
+		link_barrier(all);
+		nsec since = clock_now();
+		for (size_t s = 0; s < STEPS; s++) {
+			w->index = order + s * rows % (n - rows);
+			w->workload->load(w);
+			w->workload->gradient(w);
+			link_allreduce(all, w->grad->data, w->grad->n);
+			sgd_step(w, 1.0 / w->trainers);
+		}
+		link_barrier(all);
+		rate[r] = 1e9 * STEPS * (double)rows * w->trainers / (double)(clock_now() - since);
+	}
+	qsort(rate, REPEATS, sizeof *rate, ascending);
+	if (w->rank == 0)
+		printf("%.1f\n", rate[REPEATS / 2]);
+	free(order);
+}
+
+static bool no_bare(const char *name)
+{
+	(void)name;
+	return false;
+}
+
+int main(int argc, char **argv)
+{
+	struct arguments a;
+	struct config c;
+	struct plan plan;
+	char *error = arguments_read(&a, argc - 1, argv + 1, no_bare);
+	if (!error)
+		error = config_init(&c, a.option, a.options, false);
+	if (!error)
+		error = plan_make(&c, &plan);
+	if (error)
+		user_error("%s", error);
+	struct sink sink = {
+		.begin = sink_begin, .epoch = sink_epoch, .end = sink_end, .model = sink_model};
+	int status = train(&c, &plan, &sink, NULL);
+	config_fini(&c);
+	arguments_free(&a);
+	return status;
+}

@@ -1,0 +1,198 @@
+/*
+ * tool_comm.c - communication, checked from inside on every rank:
+ *   [mpirun -n N] tool_comm [N [TRANSPORT]]
+ * With TRANSPORT, of vectors that are on GPUs. Exit status 0 and "ok" when every check held; a
+ * failed CHECK ends all ranks.
+ */
+#include "runtime/table/table.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { BIG = 300001 }; /* not a round number; past every eager limit */
+
+static struct vec *filled(struct worker *w, size_t n, float a, float per_index)
+{
+	float *host = must(malloc((n + 1) * sizeof *host));
+	struct vec *v = vec_new(w, n);
+	for (size_t i = 0; i < n; i++)
+		host[i] = a + per_index * (float)(i % 97);
+	vec_put(v, host);
+	free(host);
+	return v;
+}
+
+static void expect(const struct vec *v, size_t first, size_t n, float a, float per_index,
+		   const char *what)
+{
+	float *host = must(malloc((vec_len(v) + 1) * sizeof *host));
+	vec_get(v, host);
+	for (size_t i = 0; i < n; i++) {
+		float want = a + per_index * (float)(i % 97);
+		CHECK(fabsf(host[first + i] - want) <= 1e-5f * (1 + fabsf(want)),
+		      "%s: float %zu is %g, not %g", what, i, (double)host[first + i],
+		      (double)want);
+	}
+	free(host);
+}
+
+static float sum_of_ranks(int n)
+{
+	return (float)(n * (n - 1) / 2);
+}
+
+static void collectives(struct worker *w, size_t n)
+{
+	int rank = w->rank, size = w->trainers;
+	struct stats *s = w->stats;
+	struct vec *v = filled(w, n, (float)rank, 1);
+	stats_reset(s);
+	comm_allreduce(w->all, v, SUM);
+	expect(v, 0, n, sum_of_ranks(size), (float)size, "allreduce sum");
+	double sent = (double)s->bytes_sent;
+	link_fold(comm_link(w->all), &sent, 1, FOLD_SUM);
+	CHECK(sent == 2.0 * (size - 1) * (double)n * sizeof(float), "allreduce counted %g bytes",
+	      sent);
+	comm_allreduce(w->all, v, MEAN);
+	expect(v, 0, n, sum_of_ranks(size), (float)size, "allreduce mean of equals");
+
+	vec_fill(v, (float)rank);
+	comm_broadcast(w->all, size - 1, v);
+	expect(v, 0, n, (float)(size - 1), 0, "broadcast");
+
+	struct vec *mine = filled(w, n + (size_t)rank, (float)rank, 0);
+	struct vec *all = vec_new(w, (size_t)size * n + (size_t)(size * (size - 1) / 2));
+	comm_allgather(w->all, all, mine);
+	for (int r = 0, at = 0; r < size; at += (int)n + r, r++)
+		expect(all, (size_t)at, n + (size_t)r, (float)r, 0, "allgather of unequal parts");
+	vec_free(all);
+	vec_free(mine);
+	vec_free(v);
+}
+
+/* Symmetric exchange of more than any eager limit must not hang. */
+static void pairs(struct worker *w, size_t n)
+{
+	int peer = w->rank ^ 1;
+	if (peer >= w->trainers)
+		return;
+	struct vec *out = filled(w, n, (float)w->rank, 1), *in = vec_new(w, n);
+	comm_exchange(w->all, peer, out, in);
+	expect(in, 0, n, (float)peer, 1, "exchange");
+	if (w->rank < peer)
+		comm_send(w->all, peer, out);
+	else
+		comm_recv(w->all, peer, in);
+	if (w->rank > peer)
+		expect(in, 0, n, (float)peer, 1, "receive");
+	vec_free(out);
+	vec_free(in);
+}
+
+/* Three parts of a vector; they may be waited for in any order, which need not be that of another
+ * rank. */
+static void under_way(struct worker *w, size_t n)
+{
+	enum { PARTS = 3 };
+	struct request *r[PARTS];
+	size_t first[PARTS + 1];
+	struct vec *v = vec_new(w, n);
+	for (size_t i = 0; i <= PARTS; i++)
+		first[i] = part_of(n, PARTS, i);
+	for (size_t i = 0; i < PARTS; i++) {
+		struct vec *part = vec_slice(v, first[i], first[i + 1] - first[i]);
+		vec_fill(part, (float)((w->rank + 1) * (i == 0 ? 1 : i == 1 ? 10 : 100)));
+		vec_free(part);
+	}
+	if (w->dev->ops->sync) /* what is started must be final */
+		w->dev->ops->sync(w->dev);
+	for (size_t i = 0; i < PARTS; i++)
+		r[i] = comm_allreduce_start(w->all, v, first[i], first[i + 1] - first[i]);
+	for (int i = 0; i < PARTS; i++)
+		comm_wait(r[(i * 2 + w->rank) % PARTS]);
+	float sum = sum_of_ranks(w->trainers) + (float)w->trainers;
+	for (size_t i = 0; i < PARTS; i++)
+		expect(v, first[i], first[i + 1] - first[i],
+		       sum * (i == 0   ? 1
+			      : i == 1 ? 10
+				       : 100),
+		       0, "three reductions under way");
+	vec_free(v);
+}
+
+/* Reductions one after the other, of ranks that come early and late, and of which nobody looks at
+ * the result in between. */
+static void in_a_row(struct worker *w)
+{
+	enum { TIMES = 12, N = 5003 };
+	struct vec *v[TIMES];
+	for (int i = 0; i < TIMES; i++)
+		v[i] = filled(w, N, (float)(w->rank * (i + 1)), 0);
+	for (int i = 0; i < TIMES; i++) {
+		if ((w->rank + i) % 3 == 0)
+			usleep(2000);
+		vec_scale(v[i], 2);
+		comm_allreduce_part(w->all, v[i], 0, N - 3, i % 2 ? MEAN : SUM);
+	}
+	for (int i = 0; i < TIMES; i++) {
+		float sum = 2 * (float)(i + 1) * sum_of_ranks(w->trainers);
+		expect(v[i], 0, N - 3, i % 2 ? sum / (float)w->trainers : sum, 0, "one of a row");
+		expect(v[i], N - 3, 3, 2 * (float)(w->rank * (i + 1)), 0, "what is no part of it");
+		vec_free(v[i]);
+	}
+}
+
+static void groups(struct worker *w)
+{
+	struct comm *half = comm_split(w->all, w->rank % 2);
+	struct vec *v = filled(w, 7, 1, 0);
+	int odd = w->trainers / 2, members = w->rank % 2 ? odd : w->trainers - odd;
+	CHECK(comm_size(half) == members, "%d in a group of %d", comm_size(half), members);
+	CHECK(comm_rank(half) == w->rank / 2, "rank %d in its group", comm_rank(half));
+	comm_allreduce(half, v, SUM);
+	expect(v, 0, 7, (float)members, 0, "allreduce in a group");
+	vec_free(v);
+	comm_free(half);
+}
+
+int main(int argc, char **argv)
+{
+	struct run run = {.workers = argc > 1 ? atoi(argv[1]) : 1,
+			  .transport = argc > 2 ? argv[2] : "auto"};
+	struct device dev = {.ops = argc > 2 ? &device_cuda : &device_cpu, .precision = "float32"};
+	struct stats stats;
+	struct worker w = {.run = &run, .dev = &dev, .stats = &stats};
+	stats_init(&stats, 1 << 12);
+	platform_start(&w);
+	dev.number = w.rank;
+	dev.ops->open(&dev, 1);
+	w.all = comm_world_trainers(&w);
+	w.model_group = comm_split(w.all, w.rank);
+	w.data_group = comm_split(w.all, 0);
+	struct vec *some = vec_new(&w, 500); /* less than what will come */
+	comm_prepare(w.all, some, run.transport);
+	vec_free(some);
+	const size_t sizes[] = {0, 1, 3, 1000, BIG};
+	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+		under_way(&w, sizes[i]);
+		collectives(&w, sizes[i]);
+		pairs(&w, sizes[i]);
+	}
+	in_a_row(&w);
+	groups(&w);
+	const char *by = comm_transport(w.all);
+	CHECK(!by == (argc <= 2 || w.trainers == 1), "vectors go by %s", by ? by : "nothing");
+	CHECK(!by || strcmp(run.transport, "auto") == 0 || strcmp(by, run.transport) == 0,
+	      "--transport=%s, and %s was used", run.transport, by);
+	comm_free(w.data_group);
+	comm_free(w.model_group);
+	if (w.rank == 0)
+		puts("ok");
+	comm_free(w.all);
+	dev.ops->close(&dev);
+	stats_fini(&stats);
+	platform_stop();
+	return 0;
+}

@@ -1,0 +1,142 @@
+/*
+ * sim_deadlock.c - simulated workers that wait for each other for ever:
+ * sim_deadlock recv|send|collectives|table [--option=value ...]
+ */
+#include "results/run/run.h"
+
+#include <string.h>
+
+enum { STEP = 3 }; /* until then all is well */
+
+static int before(const struct worker *w)
+{
+	return (w->rank + w->trainers - 1) % w->trainers;
+}
+
+static int after(const struct worker *w)
+{
+	return (w->rank + 1) % w->trainers;
+}
+
+/* All want to hear first. */
+static void step_recv(struct worker *w)
+{
+	if (w->step < STEP)
+		return;
+	comm_recv(w->all, before(w), w->grad);
+	comm_send(w->all, after(w), w->grad);
+}
+
+/* All want to be heard first. */
+static void step_send(struct worker *w)
+{
+	if (w->step < STEP)
+		return;
+	comm_send(w->all, after(w), w->grad);
+	comm_recv(w->all, before(w), w->grad);
+}
+
+static void step_collectives(struct worker *w)
+{
+	if (w->step == STEP && w->rank == 0)
+		comm_allreduce(w->all, w->grad, SUM);
+	else if (w->step == STEP)
+		comm_recv(w->all, 0, w->grad);
+}
+
+struct state {
+	struct table *table;
+};
+
+static void init_table(struct worker *w)
+{
+	struct state *s = w->state;
+	s->table = table_new(w, w->param, &(struct table_terms){.rounds = true, .syncs = true});
+}
+
+/* The last worker pushes only when worker 0 has, which waits for its push. */
+static void step_table(struct worker *w)
+{
+	struct state *s = w->state;
+	if (w->step == STEP && w->rank == w->trainers - 1)
+		comm_recv(w->all, 0, w->grad);
+	table_sync(s->table, w->param, 1);
+	if (w->step == STEP && w->rank == 0)
+		comm_send(w->all, w->trainers - 1, w->grad);
+}
+
+static void fini_table(struct worker *w)
+{
+	struct state *s = w->state;
+	table_free(s->table);
+}
+
+static double no_bytes(const struct worker *w)
+{
+	(void)w;
+	return 0;
+}
+
+#define STUCK(kind) .plugin = {.name = #kind}, .step = step_##kind, .bytes_per_step = no_bytes
+
+static const struct strategy kinds[] = {
+	{STUCK(recv)},
+	{STUCK(send)},
+	{STUCK(collectives)},
+	{STUCK(table), .state_size = sizeof(struct state), .init = init_table, .fini = fini_table,
+	 .tables = true},
+};
+
+/* ---- A run that nobody records ---- */
+
+static char *begin(void *self, const struct experiment *e, int64_t *id)
+{
+	(void)self, (void)e;
+	*id = 1;
+	return NULL;
+}
+
+static char *epoch(void *self, const struct epoch_row *row, const struct split_row *ranks, int n,
+		   const int64_t *staleness)
+{
+	(void)self, (void)row, (void)ranks, (void)n, (void)staleness;
+	return NULL;
+}
+
+static char *end(void *self, const char *status, const char *reason)
+{
+	(void)self, (void)status, (void)reason;
+	return NULL;
+}
+
+static bool no_bare(const char *name)
+{
+	(void)name;
+	return false;
+}
+
+int main(int argc, char **argv)
+{
+	struct sink sink = {.begin = begin, .epoch = epoch, .end = end};
+	struct simulation simulation;
+	struct arguments a;
+	struct config c;
+	struct plan plan;
+	size_t kind = 0;
+	CHECK(argc > 1, "which kind?");
+	while (kind < sizeof kinds / sizeof *kinds && strcmp(kinds[kind].plugin.name, argv[1]))
+		kind++;
+	CHECK(kind < sizeof kinds / sizeof *kinds, "no kind %s", argv[1]);
+	char *wrong = arguments_read(&a, argc - 2, argv + 2, no_bare);
+	if (!wrong)
+		wrong = config_init(&c, a.option, a.options, false);
+	if (!wrong)
+		wrong = plan_make(&c, &plan);
+	if (!wrong)
+		wrong = simulation_find(&c, &plan, &simulation);
+	if (wrong)
+		user_error("%s", wrong);
+	plan.simulation = &simulation;
+	c.strategy = &kinds[kind];
+	return train(&c, &plan, &sink, NULL);
+}

@@ -1,0 +1,225 @@
+/*
+ * tool_table_speed.c - what an add and a get of a whole table take, beside a raw MPI_Allreduce of
+ * as many floats, in turns in one run: mpirun -n RANKS tool_table_speed FLOATS REPEAT [--servers=K]
+ * [HOME]
+ *
+ * Every worker pushes n floats and gets the sum of all back, again and again, nobody waiting for
+ * anybody but in a barrier between turns. With home gpu the floats are in GPUs' memory, and a pass
+ * ends when the GPU has done it; MPI_Allreduce's are the host's.
+ *
+ * Rank 0 prints, in milliseconds: of each worker the median and the 99th percentile over its
+ * passes; of these the slowest and the fastest worker.
+ *
+ *   floats N ranks R home H   table MEDIAN P99 slowest S fastest F   sync MEDIAN P99
+ *   allreduce MEDIAN P99
+ */
+#include "runtime/table/table.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { TURN = 5, WARM_UP = 3 };
+enum what { ADD, SYNC, ALLREDUCE, WHATS };
+
+struct bench {
+	struct link *everyone, *all; /* all: the workers */
+	int rank, trainers, servers;
+	const char *home;
+	struct tables *tables;
+	struct table *added, *synced;
+	struct device *gpu; /* NULL: in, out and param are the host's */
+	size_t n;
+	float *in, *out, *param, *sum; /* [n] */
+	float *ms[WHATS];              /* [passes + TURN] */
+};
+
+static int by_size(const void *a, const void *b)
+{
+	float x = *(const float *)a, y = *(const float *)b;
+	return (x > y) - (x < y);
+}
+
+struct figure {
+	double median, p99, slowest, fastest; /* slowest, fastest: of the workers' medians [ms] */
+};
+
+static struct figure figure_of(struct link *all, int size, float *ms, size_t n)
+{
+	qsort(ms, n, sizeof *ms, by_size);
+	double mine[2] = {ms[n / 2], ms[n - 1 - n / 100]};
+	struct figure f;
+	double sum[2] = {mine[0], mine[1]}, most = mine[0], least = mine[0];
+	link_fold(all, sum, 2, FOLD_SUM);
+	link_fold(all, &most, 1, FOLD_MAX);
+	link_fold(all, &least, 1, FOLD_MIN);
+	f = (struct figure){
+		.median = sum[0] / size, .p99 = sum[1] / size, .slowest = most, .fastest = least};
+	return f;
+}
+
+static void must_pass(struct table *t, struct pass p)
+{
+	char *wrong = table_pass(t, &p);
+	CHECK(!wrong, "%s", wrong);
+}
+
+static struct table *open_table(struct tables *s, size_t n, bool syncs)
+{
+	struct table *t;
+	char *wrong = table_open(
+		&t, s,
+		&(struct table_rules){
+			.rows = n, .columns = 1, .updater = updater_find("add"), .syncs = syncs},
+		NULL);
+	CHECK(!wrong, "%s", wrong);
+	return t;
+}
+
+static float *floats(size_t n, float x)
+{
+	float *f = must(malloc(n * sizeof *f));
+	for (size_t i = 0; i < n; i++)
+		f[i] = x;
+	return f;
+}
+
+/* n times x, where the tables' vectors are. */
+static float *vector(struct bench *b, size_t n, float x)
+{
+	if (!b->gpu)
+		return floats(n, x);
+	float *f = b->gpu->ops->alloc(b->gpu, n);
+	b->gpu->ops->fill(b->gpu, f, x, n);
+	return f;
+}
+
+static void vector_free(struct bench *b, float *f)
+{
+	if (b->gpu)
+		b->gpu->ops->free(b->gpu, f, b->n);
+	else
+		free(f);
+}
+
+static void bench_open(struct bench *b, size_t n, size_t passes)
+{
+	if (b->gpu)
+		b->gpu->ops->open(b->gpu, 1);
+	char *wrong = tables_open(&b->tables, b->servers ? b->everyone : b->all, b->all, b->rank,
+				  b->trainers, b->servers, b->home, NULL, b->gpu);
+	CHECK(!wrong, "%s", wrong);
+	b->added = open_table(b->tables, n, false);
+	b->synced = open_table(b->tables, n, true);
+	b->n = n;
+	b->in = vector(b, n, 1);
+	b->out = vector(b, n, 0);
+	b->param = vector(b, n, 0);
+	b->sum = floats(n, 1);
+	for (int what = 0; what < WHATS; what++)
+		b->ms[what] = floats(passes + TURN, 0);
+}
+
+static void bench_close(struct bench *b)
+{
+	tables_close(b->tables);
+	for (int what = 0; what < WHATS; what++)
+		free(b->ms[what]);
+	vector_free(b, b->in);
+	vector_free(b, b->out);
+	vector_free(b, b->param);
+	free(b->sum);
+	if (b->gpu)
+		b->gpu->ops->close(b->gpu);
+}
+
+static void do_once(struct bench *b, enum what what)
+{
+	struct push by = {.scale = 1};
+	if (what == ADD)
+		must_pass(b->added,
+			  (struct pass){.kind = PASS_PUSH, .in = b->in, .out = b->out, .by = by});
+	else if (what == SYNC)
+		must_pass(
+			b->synced,
+			(struct pass){.kind = PASS_SYNC, .out = b->param, .pull = true, .by = by});
+	else
+		link_allreduce(b->all, b->sum, b->n);
+	if (b->gpu && what != ALLREDUCE)
+		b->gpu->ops->sync(b->gpu);
+}
+
+/* TURN passes of each; their times are kept from place k on. */
+static void take_turn(struct bench *b, size_t k)
+{
+	for (enum what what = 0; what < WHATS; what++) {
+		link_barrier(b->all);
+		for (size_t i = 0; i < TURN; i++) {
+			nsec since = clock_now();
+			do_once(b, what);
+			b->ms[what][k + i] = (float)(clock_now() - since) * 1e-6f;
+		}
+	}
+	for (size_t i = 0; i < b->n; i++)
+		b->sum[i] = 1; /* what the sums have made large */
+}
+
+static void report(struct bench *b, size_t passes)
+{
+	struct figure f[WHATS];
+	for (int what = 0; what < WHATS; what++)
+		f[what] = figure_of(b->all, b->trainers, b->ms[what], passes);
+	if (b->rank == 0)
+		printf("floats %zu ranks %d home %s table %.4f %.4f slowest %.4f fastest %.4f sync "
+		       "%.4f %.4f slowest %.4f fastest %.4f allreduce %.4f %.4f\n",
+		       b->n, b->trainers, b->tables->home->name, f[ADD].median, f[ADD].p99,
+		       f[ADD].slowest, f[ADD].fastest, f[SYNC].median, f[SYNC].p99, f[SYNC].slowest,
+		       f[SYNC].fastest, f[ALLREDUCE].median, f[ALLREDUCE].p99);
+}
+
+/* A trainer's life. */
+static void measure(struct bench *b, size_t n, size_t repeat)
+{
+	size_t k = 0;
+	bench_open(b, n, repeat);
+	for (int turn = 0; turn < WARM_UP; turn++)
+		take_turn(b, 0);
+	for (; k < repeat; k += TURN)
+		take_turn(b, k);
+	report(b, k);
+	bench_close(b);
+}
+
+int main(int argc, char **argv)
+{
+	struct device gpu = {.ops = &device_cuda, .number = rank_on_node(), .precision = "float32"};
+	CHECK(argc >= 3, "tool_table_speed FLOATS REPEAT [--servers=K] [HOME]");
+	size_t n = strtoul(argv[1], NULL, 10), repeat = strtoul(argv[2], NULL, 10);
+	struct bench b = {.home = "auto"};
+	struct run run = {.workers = atoi(getenv("OMPI_COMM_WORLD_SIZE"))};
+	struct worker w = {.run = &run};
+	for (int i = 3; i < argc; i++)
+		if (strncmp(argv[i], "--servers=", 10) == 0)
+			run.servers = atoi(argv[i] + 10);
+		else
+			b.home = argv[i];
+	run.workers -= run.servers;
+	if (strcmp(b.home, "gpu") == 0) {
+		const char *missing = gpu.ops->probe(NULL);
+		CHECK(!missing, "%s", missing);
+		b.gpu = &gpu;
+	}
+	platform_start(&w);
+	b.rank = w.rank;
+	b.trainers = w.trainers;
+	b.servers = (int)run.servers;
+	b.everyone = link_world(w.size);
+	b.all = link_world(w.trainers);
+	if (w.rank < w.trainers)
+		measure(&b, n, repeat);
+	else
+		tables_serve(b.everyone, w.rank, w.trainers, NULL, NULL);
+	link_free(b.all);
+	link_free(b.everyone);
+	platform_stop();
+	return 0;
+}

@@ -1,0 +1,805 @@
+/*
+ * check_options.c - every option table there is, whoever wrote it: defaults, ranges, text forms,
+ * help; then command lines, configurations and their identity, schedules and plans.
+ */
+#include "runtime/train/train.h"
+#include "tests/suites.h"
+#include "tests/trained.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- All tables, as tests loop over them --------------------------------- */
+
+struct table_of {
+	const char *owner; /* NULL: the core */
+	const char *part;
+	const struct option *options;
+	size_t size;
+};
+
+static size_t all_tables(struct table_of t[64])
+{
+	size_t n = 0;
+
+	t[n++] = (struct table_of){NULL, "run", run_options, sizeof(struct run)};
+	for (size_t i = 0; strategies[i]; i++)
+		t[n++] = (struct table_of){strategies[i]->plugin.name, "strategy",
+					   strategies[i]->plugin.options,
+					   strategies[i]->plugin.opts_size};
+	for (size_t i = 0; workloads[i]; i++)
+		t[n++] = (struct table_of){workloads[i]->plugin.name, "workload",
+					   workloads[i]->plugin.options,
+					   workloads[i]->plugin.opts_size};
+	return n;
+}
+
+static bool is_number(const struct option *o)
+{
+	return o->type == OPT_INT || o->type == OPT_REAL || o->type == OPT_SIZE ||
+	       o->type == OPT_TIME;
+}
+
+static void each_option(void (*test)(const struct table_of *t, const struct option *o))
+{
+	struct table_of t[64];
+	size_t n = all_tables(t);
+
+	for (size_t i = 0; i < n; i++)
+		for (const struct option *o = t[i].options; o && o->name; o++)
+			test(&t[i], o);
+}
+
+static void refused(const struct table_of *t, const struct option *o, const char *text)
+{
+	char *fields = calloc(1, t->size), *zeros = calloc(1, t->size);
+	char *wrong = option_set(o, fields, t->owner, text);
+
+	ck_assert_msg(wrong != NULL, "%s accepts %s", o->name, text);
+	ck_assert_msg(strstr(wrong, o->name) && strstr(wrong, text), "%s", wrong);
+	ck_assert_msg(memcmp(fields, zeros, t->size) == 0, "%s=%s is refused, but set", o->name,
+		      text);
+	free(wrong);
+	free(fields);
+	free(zeros);
+}
+
+static void round_trip(const struct table_of *t, const struct option *o)
+{
+	char *a = calloc(1, t->size), *b = calloc(1, t->size), text[256], again[256];
+	char *wrong = option_set(o, a, t->owner, o->def);
+
+	ck_assert_msg(!wrong, "%s", wrong);
+	option_text(o, a, text, sizeof text);
+	wrong = option_set(o, b, t->owner, text);
+	ck_assert_msg(!wrong, "%s", wrong);
+	option_text(o, b, again, sizeof again);
+	ck_assert_str_eq(text, again);
+	if (is_number(o) || o->type == OPT_BOOL)
+		ck_assert_msg(memcmp(a, b, t->size) == 0, "%s=%s reads back as another value",
+			      o->name, text);
+	free(a);
+	free(b);
+}
+
+START_TEST(defaults_are_valid_and_read_back)
+{
+	each_option(round_trip);
+}
+END_TEST
+
+static void bad_values(const struct table_of *t, const struct option *o)
+{
+	static const char *const never[] = {"",     "x",   "nan", "inf", "-inf", "1e999",
+					    "0x10", "1 2", "3x",  "--",  " 1"};
+	char text[64];
+
+	if (o->type == OPT_STRING)
+		return;
+	for (size_t i = 0; i < sizeof never / sizeof *never; i++)
+		refused(t, o, never[i]);
+	if (o->type == OPT_CHOICE) {
+		snprintf(text, sizeof text, "%.*s", (int)strcspn(o->choices, "|") - 1, o->choices);
+		refused(t, o, text); /* all but its last letter */
+		if (strchr(o->choices, '|'))
+			refused(t, o, o->choices);
+	}
+	if (!is_number(o) || (o->min == 0 && o->max == 0))
+		return;
+	snprintf(text, sizeof text, "%.17g", o->min - 1);
+	refused(t, o, text);
+	if (o->max < 1e15) {
+		snprintf(text, sizeof text, o->type == OPT_REAL ? "%.17g" : "%.0f", o->max + 1);
+		refused(t, o, text);
+	}
+	if (o->type == OPT_INT || o->type == OPT_SIZE) {
+		refused(t, o, "99999999999999999999");
+		refused(t, o, "1.5");
+	}
+}
+
+START_TEST(bad_values_are_refused_with_the_name_and_the_value)
+{
+	each_option(bad_values);
+}
+END_TEST
+
+static void good_help(const struct table_of *t, const struct option *o)
+{
+	size_t n = strlen(o->help);
+
+	ck_assert_msg(n > 10, "%s: help says too little", o->name);
+	if (is_number(o))
+		ck_assert_msg(o->help[n - 1] == ']' && strchr(o->help, '['),
+			      "%s %s: help ends in its unit", t->owner ? t->owner : "run", o->name);
+	ck_assert_msg((o->type == OPT_CHOICE) == (o->choices != NULL), "%s: choices", o->name);
+	ck_assert_msg(strspn(o->name, "abcdefghijklmnopqrstuvwxyz0123456789-_.") == strlen(o->name),
+		      "%s: a name is lower case", o->name);
+	ck_assert_msg(o->min <= o->max, "%s: an empty range", o->name);
+	ck_assert_msg(option_find(t->options, o->name) == o, "%s stands in its table twice",
+		      o->name);
+	ck_assert_msg(o->offset < t->size, "%s lies outside its struct", o->name);
+}
+
+START_TEST(help_ends_in_its_unit)
+{
+	each_option(good_help);
+}
+END_TEST
+
+START_TEST(plug_in_names_are_unique)
+{
+	struct table_of t[64];
+	size_t n = all_tables(t);
+
+	for (size_t i = 1; i < n; i++)
+		for (size_t k = 1; k < i; k++)
+			ck_assert_str_ne(t[i].owner, t[k].owner);
+}
+END_TEST
+
+START_TEST(help_prints_every_option)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *f = open_memstream(&text, &size);
+
+	option_help(f, NULL, run_options);
+	option_help(f, "periodic", strategy_find("periodic")->plugin.options);
+	fclose(f);
+	ck_assert_ptr_nonnull(strstr(text, "\n  --epochs=10 "));
+	ck_assert_ptr_nonnull(strstr(text, "(mean, sum)"));
+	ck_assert_ptr_nonnull(strstr(text, "--periodic.start=0 "));
+	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
+		ck_assert_msg(strlen(line) <= 100, "%s", line);
+	free(text);
+}
+END_TEST
+
+/* The page that people read first names every plug-in. */
+START_TEST(the_readme_names_every_plug_in)
+{
+	struct table_of t[64];
+	size_t n = all_tables(t);
+	char *path = installed_path("README.md"), text[64 * 1024];
+
+	ck_assert_msg(path != NULL, "there is no README.md");
+	FILE *f = fopen(path, "r");
+	ck_assert_ptr_nonnull(f);
+	text[fread(text, 1, sizeof text - 1, f)] = '\0';
+	ck_assert(feof(f));
+	fclose(f);
+	free(path);
+	for (size_t i = 1; i < n; i++) {
+		char *name = sentence("`%s`", t[i].owner);
+		ck_assert_msg(strstr(text, name) != NULL, "README.md does not have the %s %s",
+			      t[i].part, name);
+		free(name);
+	}
+}
+END_TEST
+
+/* ---- Types --------------------------------------------------------------- */
+
+struct sample {
+	int64_t size;
+	double time, real;
+	bool flag;
+};
+
+static const struct option size_option = {
+	.name = "size", .type = OPT_SIZE, .offset = offsetof(struct sample, size), .def = "1MiB"};
+static const struct option time_option = {
+	.name = "time", .type = OPT_TIME, .offset = offsetof(struct sample, time), .def = "2ms"};
+static const struct option real_option = {
+	.name = "real", .type = OPT_REAL, .offset = offsetof(struct sample, real), .def = "0.1"};
+static const struct option bool_option = {
+	.name = "flag", .type = OPT_BOOL, .offset = offsetof(struct sample, flag), .def = "no"};
+
+START_TEST(sizes_take_units)
+{
+	static const struct {
+		const char *text;
+		int64_t bytes;
+		const char *back;
+	} row[] = {
+		{"0", 0, "0"},
+		{"17", 17, "17"},
+		{"17B", 17, "17"},
+		{"20MiB", 20971520, "20MiB"},
+		{"1.5KiB", 1536, "1536"},
+		{"2 GiB", 2147483648, "2GiB"},
+		{"3kB", 3000, "3kB"},
+		{"4MB", 4000000, "4MB"},
+		{"1GB", 1000000000, "1GB"},
+	};
+	struct sample s;
+	char text[64];
+
+	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+		ck_assert_ptr_null(option_set(&size_option, &s, NULL, row[i].text));
+		ck_assert_int_eq(s.size, row[i].bytes);
+		option_text(&size_option, &s, text, sizeof text);
+		ck_assert_str_eq(text, row[i].back);
+	}
+	char *wrong = option_set(&size_option, &s, "allreduce", "20mib");
+	ck_assert_str_eq(
+		wrong, "--allreduce.size=20mib: a size in bytes (or with B, kB, MB, GB, KiB, MiB, "
+		       "GiB) is wanted, such as --allreduce.size=1MiB");
+	free(wrong);
+}
+END_TEST
+
+START_TEST(times_take_units)
+{
+	static const struct {
+		const char *text;
+		double seconds;
+		const char *back;
+	} row[] = {
+		{"3ms", 0.003, "3ms"}, {"250us", 250e-6, "250us"}, {"0.5", 0.5, "500ms"},
+		{"2min", 120, "120s"}, {"1h", 3600, "3600s"},      {"0s", 0, "0s"},
+	};
+	struct sample s;
+	char text[64];
+
+	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+		ck_assert_ptr_null(option_set(&time_option, &s, NULL, row[i].text));
+		ck_assert_msg(s.time == row[i].seconds, "%s is %.17g", row[i].text, s.time);
+		option_text(&time_option, &s, text, sizeof text);
+		ck_assert_str_eq(text, row[i].back);
+	}
+}
+END_TEST
+
+START_TEST(booleans_have_many_words)
+{
+	static const char *const word[] = {"true", "yes", "1", "on", "false", "no", "0", "off"};
+	struct sample s;
+
+	for (size_t i = 0; i < 8; i++) {
+		ck_assert_ptr_null(option_set(&bool_option, &s, NULL, word[i]));
+		ck_assert_int_eq(s.flag, i < 4);
+	}
+}
+END_TEST
+
+START_TEST(every_real_reads_back)
+{
+	uint64_t rng = 1;
+	struct sample a, b;
+	char text[64];
+
+	for (int i = 0; i < 20000; i++) {
+		double x = ldexp(rng_uniform(&rng) - 0.5, (int)(rng_next(&rng) % 120) - 60);
+		a.real = x;
+		option_text(&real_option, &a, text, sizeof text);
+		ck_assert_ptr_null(option_set(&real_option, &b, NULL, text));
+		ck_assert_msg(a.real == b.real, "%s", text);
+		a.time = fabs(x);
+		option_text(&time_option, &a, text, sizeof text);
+		ck_assert_ptr_null(option_set(&time_option, &b, NULL, text));
+		ck_assert_msg(a.time == b.time, "%s", text);
+	}
+	a.real = 0.1;
+	option_text(&real_option, &a, text, sizeof text);
+	ck_assert_str_eq(text, "0.1");
+	a.real = 1000;
+	option_text(&real_option, &a, text, sizeof text);
+	ck_assert_str_eq(text, "1000");
+}
+END_TEST
+
+START_TEST(the_nearest_name_is_near)
+{
+	static const char *const name[] = {"epochs", "workers", "lr", "sync-every", "seed"};
+
+	ck_assert_str_eq(nearest("epoch", name, 5), "epochs");
+	ck_assert_str_eq(nearest("wrokers", name, 5), "workers");
+	ck_assert_str_eq(nearest("sync_every", name, 5), "sync-every");
+	ck_assert_str_eq(nearest("SEED", name, 5), "seed");
+	ck_assert_ptr_null(nearest("xy", name, 5));
+	ck_assert_ptr_null(nearest("", name, 5));
+	ck_assert_ptr_null(nearest("momentum", name, 5));
+}
+END_TEST
+
+START_TEST(json_is_utf8_whatever_was_typed)
+{
+	char *text = NULL;
+	size_t n;
+	FILE *f = must(open_memstream(&text, &n));
+
+	text_json(f, "a\xff\"\xe2\x82\\\xc3\xa9\n\xc0");
+	fclose(f);
+#define NONE "\xef\xbf\xbd"
+	ck_assert_str_eq(text, "\"a" NONE "\\\"" NONE NONE "\\\\\xc3\xa9\\u000a" NONE "\"");
+	free(text);
+}
+END_TEST
+
+/* ---- Command lines ------------------------------------------------------- */
+
+static bool is_bare(const char *name)
+{
+	return strcmp(name, "dry-run") == 0;
+}
+
+START_TEST(arguments_come_in_any_order)
+{
+	char *argv[] = {"a.ini", "--seed=3",    "--lr", "-0.1", "--dry-run",
+			"b",     "--label=x=y", "-",    "--",   "--odd"};
+	struct arguments a;
+
+	ck_assert_ptr_null(arguments_read(&a, 10, argv, is_bare));
+	ck_assert_uint_eq(a.options, 4);
+	ck_assert_str_eq(a.option[0].name, "seed");
+	ck_assert_str_eq(a.option[0].value, "3");
+	ck_assert_str_eq(a.option[1].value, "-0.1");
+	ck_assert_ptr_null(a.option[2].value);
+	ck_assert_str_eq(a.option[3].name, "label");
+	ck_assert_str_eq(a.option[3].value, "x=y");
+	ck_assert_uint_eq(a.words, 4);
+	ck_assert_str_eq(a.word[1], "b");
+	ck_assert_str_eq(a.word[2], "-");
+	ck_assert_str_eq(a.word[3], "--odd");
+	ck_assert(!a.help);
+	arguments_free(&a);
+}
+END_TEST
+
+START_TEST(arguments_that_cannot_be_are_refused)
+{
+	char *last[] = {"--epochs"}, *next[] = {"--epochs", "--lr=1"}, *one[] = {"-x"};
+	char *help[] = {"-h"}, *unknown[] = {"--epoch"};
+	struct arguments a;
+	char *wrong;
+
+	/* whether there is such an option comes before whether it has a value */
+	for (int n = 1; n <= 2; n++) {
+		ck_assert_ptr_null(arguments_read(&a, n, n == 1 ? last : next, is_bare));
+		wrong = settings_check(a.option, a.options);
+		ck_assert_str_eq(wrong, "--epochs: a value is wanted, as in --epochs=10");
+		free(wrong);
+		arguments_free(&a);
+	}
+	ck_assert_ptr_null(arguments_read(&a, 1, unknown, is_bare));
+	wrong = settings_check(a.option, a.options);
+	ck_assert_str_eq(wrong, "--epoch: there is no such option; did you mean --epochs?");
+	free(wrong);
+	wrong = arguments_refuse(&a, run_options);
+	ck_assert_str_eq(wrong, "--epoch: there is no such option; did you mean --epochs?");
+	free(wrong);
+	arguments_free(&a);
+	wrong = arguments_read(&a, 1, one, is_bare);
+	ck_assert_ptr_nonnull(strstr(wrong, "two dashes"));
+	free(wrong);
+	ck_assert_ptr_null(arguments_read(&a, 1, help, is_bare));
+	ck_assert(a.help);
+	arguments_free(&a);
+}
+END_TEST
+
+START_TEST(commands_take_their_own_arguments)
+{
+	static const struct option own[] = {
+		{.name = "size",
+		 .type = OPT_SIZE,
+		 .offset = offsetof(struct sample, size),
+		 .def = "1"},
+		{.name = "flag",
+		 .type = OPT_BOOL,
+		 .offset = offsetof(struct sample, flag),
+		 .def = "no"},
+		{0},
+	};
+	char *argv[] = {"--size=2KiB", "--other=1", "--flag=yes", "--sizes=3"};
+	struct arguments a;
+	struct sample s = {.flag = false};
+
+	ck_assert_ptr_null(arguments_read(&a, 4, argv, is_bare));
+	ck_assert_ptr_null(arguments_take(&a, own, &s));
+	ck_assert_int_eq(s.size, 2048);
+	ck_assert(s.flag);
+	ck_assert_uint_eq(a.options, 2);
+	ck_assert_str_eq(a.option[0].name, "other");
+	free((char *)(uintptr_t)a.option[0].name);
+	a.option[0] = a.option[1];
+	a.options = 1;
+	char *wrong = arguments_refuse(&a, own);
+	ck_assert_str_eq(wrong, "--sizes: there is no such option; did you mean --size?");
+	free(wrong);
+	arguments_free(&a);
+}
+END_TEST
+
+/* ---- Configurations ------------------------------------------------------ */
+
+static void made(struct config *c, const struct setting *s, size_t n)
+{
+	char *wrong = config_init(c, s, n, false);
+
+	ck_assert_msg(!wrong, "%s", wrong);
+}
+
+static void not_made(const char *name, const char *value, const char *says)
+{
+	struct setting s = {name, value};
+	struct config c;
+	char *wrong = config_init(&c, &s, 1, false);
+
+	ck_assert_msg(wrong != NULL, "--%s=%s is accepted", name, value);
+	ck_assert_msg(strstr(wrong, says) != NULL, "\"%s\" does not say \"%s\"", wrong, says);
+	free(wrong);
+}
+
+START_TEST(recipes_stand_below_what_is_given)
+{
+	const struct setting s[] = {{"batch", "7"}, {"workload", "perceptron"}, {"batch", "8"}};
+	struct config c;
+
+	made(&c, s, 3);
+	ck_assert_str_eq(c.run.workload, "perceptron");
+	ck_assert_int_eq(c.run.batch, 8);
+	ck_assert_double_eq(c.run.lr, 1e-4); /* flashlight's */
+	ck_assert_double_eq(c.run.momentum, 0.9);
+	ck_assert_str_eq(c.run.strategy, "serial");
+	config_fini(&c);
+}
+END_TEST
+
+START_TEST(every_recipe_is_valid)
+{
+	for (size_t i = 0; workloads[i]; i++) {
+		struct setting s = {"workload", workloads[i]->plugin.name};
+		struct config c;
+		made(&c, &s, 1);
+		ck_assert_ptr_eq(c.workload, workloads[i]);
+		config_fini(&c);
+	}
+}
+END_TEST
+
+START_TEST(configurations_that_cannot_be_are_refused)
+{
+	not_made("epoch", "3", "did you mean --epochs?");
+	not_made("strategy", "asdg", "did you mean asgd?");
+	not_made("workload", "nothing", "mlp");
+	not_made("periodic.start", "3", "--strategy=periodic");
+	not_made("periodc.start", "3", "--periodic.start");
+	not_made("periodic.strat", "3", "did you mean --periodic.start?");
+	not_made("momentum", "1", "below 1");
+	not_made("lr-schedule", "steps:3", "--lr-schedule");
+	not_made("db", "", "--db");
+	not_made("epochs", NULL, "a value is wanted");
+}
+END_TEST
+
+START_TEST(job_files_share_defaults)
+{
+	const struct setting s[] = {{"strategy", "asgd"}, {"periodic.start", "3"}};
+	const struct setting bad[] = {{"strategy", "asgd"}, {"periodic.stat", "3"}};
+	struct config c;
+	char *wrong = config_init(&c, s, 2, true);
+
+	ck_assert_ptr_null(wrong);
+	config_fini(&c);
+	wrong = config_init(&c, bad, 2, true);
+	ck_assert_ptr_nonnull(wrong);
+	free(wrong);
+}
+END_TEST
+
+static void hash_of(const struct setting *s, size_t n, char hex[17])
+{
+	struct config c;
+
+	made(&c, s, n);
+	config_hash(&c, hex);
+	config_fini(&c);
+}
+
+START_TEST(identity_does_not_depend_on_how_it_is_said)
+{
+	const struct setting a[] = {
+		{"lr", "0.10"}, {"epochs", "3"}, {"label", "x"}, {"db", "a.db"}};
+	const struct setting b[] = {{"epochs", "9"}, {"epochs", "3"}, {"lr", "1e-1"}};
+	char x[17], y[17];
+
+	hash_of(a, 4, x);
+	hash_of(b, 3, y);
+	ck_assert_str_eq(x, y);
+	ck_assert_uint_eq(strlen(x), 16);
+}
+END_TEST
+
+/* Some other value of an option. */
+static void other_value(const struct option *o, char *text, size_t room)
+{
+	if (strcmp(o->name, "workload") == 0)
+		snprintf(text, room, "tanh_mlp");
+	else if (strcmp(o->name, "strategy") == 0)
+		snprintf(text, room, "asgd");
+	else if (strcmp(o->name, "lr-schedule") == 0)
+		snprintf(text, room, "step:7:x0.3");
+	else if (strcmp(o->name, "sim.step-time") == 0 || strcmp(o->name, "sim.update-time") == 0)
+		snprintf(text, room, "3ms");
+	else if (strcmp(o->name, "speed") == 0 || strcmp(o->name, "sim.slow-link") == 0)
+		snprintf(text, room, "0:0.5");
+	else if (strcmp(o->name, "pause") == 0 || strcmp(o->name, "leave") == 0)
+		snprintf(text, room, "0:1s%s", *o->name == 'p' ? ":1s" : "");
+	else if (o->type == OPT_STRING)
+		snprintf(text, room, "other");
+	else if (o->type == OPT_CHOICE)
+		snprintf(text, room, "%s", strrchr(o->choices, '|') + 1);
+	else if (o->type == OPT_BOOL)
+		snprintf(text, room, "%s", strcmp(o->def, "true") == 0 ? "false" : "true");
+	else
+		snprintf(text, room, "%.17g", o->max > 0 && o->max <= 1 ? 0.77 : o->min + 2);
+}
+
+static void hash_changes(const struct table_of *t, const struct option *o)
+{
+	char before[17], after[17], value[64];
+	const char *part = strcmp(t->part, "run") == 0 ? NULL : t->part;
+	char *name = part ? sentence("%s.%s", t->owner, o->name) : sentence("%s", o->name);
+	struct setting s[] = {{part ? part : "workload", part ? t->owner : "mlp"}, {name, value}};
+
+	other_value(o, value, sizeof value);
+	hash_of(s, 1, before);
+	hash_of(s, 2, after);
+	ck_assert_msg((strcmp(before, after) == 0) == o->incidental, "--%s=%s and the identity",
+		      name, value);
+	free(name);
+}
+
+START_TEST(identity_depends_on_every_option_that_decides)
+{
+	each_option(hash_changes);
+}
+END_TEST
+
+START_TEST(words_give_the_configuration_again)
+{
+	const struct setting s[] = {{"strategy", "periodic"},      {"periodic.start", "5"},
+				    {"lr", "0.30000000000000004"}, {"label", "two words"},
+				    {"workload", "mlp"},           {"mlp.hidden", "64"}};
+	struct config a, b;
+	struct arguments args;
+	char x[17], y[17];
+	int n = 0;
+
+	made(&a, s, 6);
+	char **words = config_words(&a);
+	while (words[n])
+		n++;
+	ck_assert_ptr_null(arguments_read(&args, n, words, NULL));
+	made(&b, args.option, args.options);
+	config_hash(&a, x);
+	config_hash(&b, y);
+	ck_assert_str_eq(x, y);
+	ck_assert_str_eq(b.run.label, "two words");
+	ck_assert_double_eq(a.run.lr, b.run.lr);
+	arguments_free(&args);
+	free_words(words);
+	config_fini(&a);
+	config_fini(&b);
+}
+END_TEST
+
+/* ---- Schedules ----------------------------------------------------------- */
+
+static double rate(const char *schedule, int64_t epoch, double fraction)
+{
+	struct run run = {.lr = 1, .lr_schedule = schedule, .lr_scale = "none", .epochs = 82};
+
+	return lr_at(&run, 4, epoch, fraction);
+}
+
+START_TEST(schedules_have_these_values)
+{
+	static const struct {
+		const char *schedule;
+		int64_t epoch;
+		double fraction, lr;
+	} row[] = {
+		{"constant", 40, 0.5, 1},
+		{"step:41:61", 41, 0.999, 1},
+		{"step:41:61", 42, 0, 0.1},
+		{"step:41:61", 62, 0, 0.01},
+		{"step:41:61:x0.5", 82, 0.5, 0.25},
+		{"step:0.5", 1, 0.75, 0.1},
+		{"cosine", 1, 0, 1},
+		{"cosine", 42, 0, 0.5},
+		{"cosine:0.2", 42, 0, 0.6},
+		{"cosine", 83, 0, 0},
+		{"warmup:5", 1, 0, 0.1},
+		{"warmup:5", 3, 0.5, 0.55},
+		{"warmup:5", 6, 0, 1},
+		{"warmup:5+step:41:x0.1", 2, 0.5, 0.37},
+		{"warmup:5+step:41:x0.1", 42, 0, 0.1},
+		{"warmup:2+cosine", 3, 0, 1},
+		{"warmup:2+cosine", 43, 0, 0.5},
+	};
+
+	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+		char *wrong = lr_schedule_check(row[i].schedule);
+		ck_assert_msg(!wrong, "%s", wrong);
+		ck_assert_double_eq_tol(rate(row[i].schedule, row[i].epoch, row[i].fraction),
+					row[i].lr, 1e-12);
+	}
+}
+END_TEST
+
+START_TEST(rates_scale_with_trainers)
+{
+	struct run run = {.lr = 0.1, .lr_schedule = "constant", .lr_scale = "linear", .epochs = 1};
+
+	ck_assert_double_eq_tol(lr_at(&run, 4, 1, 0), 0.4, 1e-15);
+	run.lr_scale = "sqrt";
+	ck_assert_double_eq_tol(lr_at(&run, 4, 1, 0), 0.2, 1e-15);
+}
+END_TEST
+
+START_TEST(schedules_that_are_none_are_refused)
+{
+	static const char *const bad[] = {"",          "steps:3",       "step",
+					  "step:",     "step:3:2",      "step:x0.1",
+					  "step:3:x",  "step:3:x0",     "step:3x0.1",
+					  "cosine:2",  "cosine:",       "cosinex",
+					  "warmup:0",  "warmup",        "warmup:1+",
+					  "+constant", "step:1+cosine", "warmup:1+warmup:2",
+					  "step:nan",  "step:-1",       "constant+constant"};
+
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		char *wrong = lr_schedule_check(bad[i]);
+		ck_assert_msg(wrong != NULL, "%s is accepted", bad[i]);
+		free(wrong);
+	}
+}
+END_TEST
+
+/* ---- Plans --------------------------------------------------------------- */
+
+static char *planned(const struct setting *s, size_t n, struct plan *p)
+{
+	struct config c;
+
+	made(&c, s, n);
+	char *wrong = plan_make(&c, p);
+	config_fini(&c);
+	return wrong;
+}
+
+START_TEST(plans_count_parameters_and_steps)
+{
+	const struct setting s[] = {{"workload", "perceptron"},
+				    {"strategy", "allreduce"},
+				    {"workers", "3"},
+				    {"batch", "7"}};
+	struct plan p;
+	char *wrong = planned(s, 4, &p);
+
+	ck_assert_msg(!wrong, "%s", wrong);
+	ck_assert_int_eq(p.params, 1201);
+	ck_assert_uint_eq(p.train.n, 10000);
+	ck_assert_int_eq(p.steps, 477); /* 10000 / 21, rounded up */
+	ck_assert_int_ge(p.cores, 1);
+	ck_assert_int_eq(p.oversubscribed, p.cores < 3);
+	ck_assert_str_eq(p.device, "cpu");
+}
+END_TEST
+
+START_TEST(plans_know_model_parallel_workers)
+{
+	const struct setting s[] = {{"workload", "perceptron"},
+				    {"strategy", "model_parallel"},
+				    {"workers", "2"},
+				    {"batch", "10"}};
+	struct plan p;
+	char *wrong = planned(s, 4, &p);
+
+	ck_assert_msg(!wrong, "%s", wrong);
+	ck_assert_int_eq(p.params, 1201);
+	ck_assert_int_eq(p.steps, 1000);
+}
+END_TEST
+
+START_TEST(plans_that_cannot_be_are_refused)
+{
+	static const struct {
+		struct setting s[4];
+		size_t n;
+		const char *says;
+	} row[] = {
+		{{{"workers", "2"}}, 1, "serial"},
+		{{{"servers", "1"}}, 1, "--servers=1"},
+		{{{"workload", "mlp"}, {"data-dir", "/nowhere"}}, 2, "/nowhere"},
+		{{{"hostfile", "/nowhere"}}, 1, "--hostfile=/nowhere"},
+		{{{"workload", "perceptron"}, {"strategy", "model_parallel"}, {"workers", "101"}},
+		 3,
+		 "100"},
+	};
+
+	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+		struct plan p;
+		char *wrong = planned(row[i].s, row[i].n, &p);
+		ck_assert_msg(wrong && strstr(wrong, row[i].says), "%s: %s", row[i].says,
+			      wrong ? wrong : "is accepted");
+		free(wrong);
+	}
+}
+END_TEST
+
+START_TEST(plans_need_mpirun)
+{
+	const struct setting s[] = {
+		{"workload", "perceptron"}, {"strategy", "asgd"}, {"workers", "2"}};
+	struct plan p;
+
+	setenv("PATH", "/nowhere", 1);
+	char *wrong = planned(s, 3, &p);
+	ck_assert_ptr_nonnull(wrong);
+	ck_assert_ptr_nonnull(strstr(wrong, "openmpi-bin"));
+	free(wrong);
+}
+END_TEST
+
+Suite *options_suite(void)
+{
+	Suite *s = suite_create("options");
+	TCase *t = tcase_create("options");
+
+	suite_add_tcase(s, t);
+	tcase_add_test(t, defaults_are_valid_and_read_back);
+	tcase_add_test(t, bad_values_are_refused_with_the_name_and_the_value);
+	tcase_add_test(t, help_ends_in_its_unit);
+	tcase_add_test(t, plug_in_names_are_unique);
+	tcase_add_test(t, help_prints_every_option);
+	tcase_add_test(t, the_readme_names_every_plug_in);
+	tcase_add_test(t, sizes_take_units);
+	tcase_add_test(t, times_take_units);
+	tcase_add_test(t, booleans_have_many_words);
+	tcase_add_test(t, every_real_reads_back);
+	tcase_add_test(t, the_nearest_name_is_near);
+	tcase_add_test(t, json_is_utf8_whatever_was_typed);
+	tcase_add_test(t, arguments_come_in_any_order);
+	tcase_add_test(t, arguments_that_cannot_be_are_refused);
+	tcase_add_test(t, commands_take_their_own_arguments);
+	tcase_add_test(t, recipes_stand_below_what_is_given);
+	tcase_add_test(t, every_recipe_is_valid);
+	tcase_add_test(t, configurations_that_cannot_be_are_refused);
+	tcase_add_test(t, job_files_share_defaults);
+	tcase_add_test(t, identity_does_not_depend_on_how_it_is_said);
+	tcase_add_test(t, identity_depends_on_every_option_that_decides);
+	tcase_add_test(t, words_give_the_configuration_again);
+	tcase_add_test(t, schedules_have_these_values);
+	tcase_add_test(t, rates_scale_with_trainers);
+	tcase_add_test(t, schedules_that_are_none_are_refused);
+	tcase_add_test(t, plans_count_parameters_and_steps);
+	tcase_add_test(t, plans_know_model_parallel_workers);
+	tcase_add_test(t, plans_that_cannot_be_are_refused);
+	tcase_add_test(t, plans_need_mpirun);
+	return s;
+}

@@ -1,0 +1,1318 @@
+/*
+ * check_store.c - the results database: what it keeps, what it refuses, what its views compute, and
+ * how queries are printed.
+ */
+#include "results/run/run.h"
+#include "tests/suites.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern const struct command command_table;
+
+/* ---- A folder of its own for every test, and SQL beside the store -------- */
+
+static char folder[64], path[96];
+
+static void set_up(void)
+{
+	snprintf(folder, sizeof(folder), "/tmp/mvbench-store-XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(folder));
+	snprintf(path, sizeof(path), "%s/results.db", folder);
+}
+
+static char *in_folder(const char *name)
+{
+	return sentence("%s/%s", folder, name);
+}
+
+static int files_in_folder(void)
+{
+	DIR *d = opendir(folder);
+	int n = 0;
+
+	ck_assert_ptr_nonnull(d);
+	for (struct dirent *e; (e = readdir(d));)
+		n += e->d_name[0] != '.';
+	closedir(d);
+	return n;
+}
+
+static void tear_down(void)
+{
+	DIR *d = opendir(folder);
+
+	chmod(folder, 0700);
+	for (struct dirent *e; d && (e = readdir(d));) {
+		char *file = in_folder(e->d_name);
+		if (e->d_name[0] != '.')
+			remove(file);
+		free(file);
+	}
+	if (d)
+		closedir(d);
+	rmdir(folder);
+}
+
+static void sql(const char *text)
+{
+	sqlite3 *db;
+	char *wrong = NULL;
+
+	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
+	sqlite3_exec(db, "PRAGMA foreign_keys = ON", NULL, NULL, NULL);
+	sqlite3_exec(db, text, NULL, NULL, &wrong);
+	ck_assert_msg(!wrong, "%s: %s", text, wrong);
+	sqlite3_close(db);
+}
+
+/* The rows of a query: cells with ',' between, rows with ';', "null" where there is nothing. */
+static char *rows_of(const char *text)
+{
+	sqlite3 *db;
+	sqlite3_stmt *q;
+	sqlite3_str *out = sqlite3_str_new(NULL);
+	char *copy;
+
+	ck_assert_int_eq(sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+	int rc = sqlite3_prepare_v2(db, text, -1, &q, NULL);
+	ck_assert_msg(rc == SQLITE_OK, "%s: %s", text, sqlite3_errmsg(db));
+	for (int n = 0; sqlite3_step(q) == SQLITE_ROW; n++) {
+		sqlite3_str_appendall(out, n ? ";" : "");
+		for (int i = 0; i < sqlite3_column_count(q); i++) {
+			const char *cell = (const char *)sqlite3_column_text(q, i);
+			sqlite3_str_appendf(out, "%s%s", i ? "," : "", cell ? cell : "null");
+		}
+	}
+	sqlite3_finalize(q);
+	sqlite3_close(db);
+	char *got = sqlite3_str_finish(out);
+	copy = must(strdup(got ? got : ""));
+	sqlite3_free(got);
+	return copy;
+}
+
+#define ck_rows(text, want) \
+	do { \
+		char *got_ = rows_of(text); \
+		ck_assert_str_eq(got_, want); \
+		free(got_); \
+	} while (0)
+
+/* Asserts that this is a sentence with these words in it. */
+static void ck_sentence(char *got, const char *words)
+{
+	ck_assert_msg(got, "no sentence with \"%s\"", words);
+	ck_assert_msg(strstr(got, words), "\"%s\" lacks \"%s\"", got, words);
+	free(got);
+}
+
+static void ck_fine(char *got)
+{
+	ck_assert_msg(!got, "%s", got);
+}
+
+static struct store *open_store(enum store_mode mode)
+{
+	struct store *s;
+
+	ck_fine(store_open(&s, path, mode));
+	return s;
+}
+
+static void make_file(const char *text)
+{
+	FILE *f = fopen(path, "w");
+
+	ck_assert_ptr_nonnull(f);
+	fputs(text, f);
+	fclose(f);
+}
+
+static void make_empty_store(void)
+{
+	store_close(open_store(STORE_WRITE));
+}
+
+/* ---- A configuration, and runs that were never trained ------------------- */
+
+static struct config config_of(const char *seed, const char *label)
+{
+	struct config c;
+	const struct setting given[] = {
+		{"strategy", "serial"}, {"workload", workloads[0]->plugin.name},
+		{"seed", seed},         {"label", label},
+		{"lr", "0.1"},          {"batch", "64"},
+	};
+
+	ck_fine(config_init(&c, given, sizeof(given) / sizeof(*given), false));
+	return c;
+}
+
+static const struct machine here = {
+	.cpu = "a CPU", .cores = 3, .git_commit = "abc", .git_dirty = true};
+
+static struct experiment experiment_of(const struct config *c, struct machine *m, struct plan *p)
+{
+	*m = here;
+	m->host = machine()->host;
+	*p = (struct plan){.params = 7, .device = "cpu", .oversubscribed = true};
+	p->train.n = 100;
+	p->test.n = 10;
+	return (struct experiment){
+		.config = c, .machine = m, .plan = p, .started = "2026-01-02T03:04:05Z"};
+}
+
+static int64_t begin(struct store *s, const struct config *c)
+{
+	struct machine m;
+	struct plan p;
+	struct experiment e = experiment_of(c, &m, &p);
+	struct sink sink = store_sink(s);
+	int64_t id = 0;
+
+	ck_fine(sink.begin(sink.self, &e, &id));
+	ck_assert_int_gt(id, 0);
+	return id;
+}
+
+static struct epoch_row epoch_row(int64_t epoch, double accuracy)
+{
+	return (struct epoch_row){
+		.epoch = epoch,
+		.split = {.seconds = 1.5,
+			  .compute_s = 1,
+			  .comm_s = 0.25,
+			  .wait_s = 0.125,
+			  .bytes_sent = 1000 * epoch},
+		.train_loss = NAN,
+		.train_accuracy = NAN,
+		.test_loss = 0.5,
+		.test_accuracy = accuracy,
+	};
+}
+
+/* ---- What is kept -------------------------------------------------------- */
+
+START_TEST(a_run_is_kept)
+{
+	struct store *s = open_store(STORE_WRITE);
+	struct config c = config_of("5", "it's");
+	struct sink sink = store_sink(s);
+	int64_t id = begin(s, &c);
+	struct epoch_row row = epoch_row(0, 0.1);
+	struct split_row ranks[2] = {
+		{.seconds = 1, .comm_s = 0.5, .bytes_sent = 3},
+		{.seconds = 2, .pushes = 2, .staleness_sum = 3, .staleness_max = 2, .dropped = 1}};
+	int64_t histogram[STALENESS_BINS] = {[0] = 2, [3] = 1, [7] = 1};
+	char hash[17], *want;
+
+	ck_rows("SELECT status, finished FROM run", "running,null");
+	ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL));
+	row = epoch_row(1, NAN);
+	row.split.pushes = 4;
+	row.split.staleness_sum = 10;
+	row.split.staleness_max = 7;
+	row.split.dropped = 1;
+	row.test_loss = INFINITY;
+	ck_fine(sink.epoch(sink.self, &row, ranks, 2, histogram));
+	ck_rows("SELECT count(*) FROM epoch", "2"); /* others see each epoch at once */
+	ck_fine(sink.end(sink.self, "done", NULL));
+	store_close(s);
+
+	config_hash(&c, hash);
+	want = sentence("%lld,done,null,2026-01-02T03:04:05Z,1,%s,serial,1,0.1,64,5,cpu,it's,7,100,"
+			"10,1,a CPU,3,null,abc,1,%d",
+			(long long)id, hash, (int)getpid());
+	ck_rows("SELECT id, status, reason, started, finished LIKE '20__-__-__T__:__:__Z', "
+		"config_hash, strategy, workers, lr, batch, seed, device, label, params, "
+		"train_size, test_size, oversubscribed, cpu, cores, gpu, git_commit, git_dirty, "
+		"pid "
+		"FROM run",
+		want);
+	free(want);
+	ck_rows("SELECT * FROM epoch",
+		"1,0,1.5,1.0,0.25,0.125,null,null,0.5,0.1,0,null,null,null,null;"
+		"1,1,1.5,1.0,0.25,0.125,null,null,null,null,1000,2.5,7,4,1");
+	ck_rows("SELECT * FROM rank_epoch", "1,1,0,1.0,0.0,0.5,0.0,3,null,null,null,null;"
+					    "1,1,1,2.0,0.0,0.0,0.0,0,1.5,2,2,1");
+	ck_rows("SELECT * FROM staleness", "1,1,0,2;1,1,3,1;1,1,7,1");
+	ck_rows("PRAGMA journal_mode", "wal");
+	sql("DELETE FROM run");
+	ck_rows("SELECT (SELECT count(*) FROM epoch), (SELECT count(*) FROM rank_epoch), "
+		"(SELECT count(*) FROM run_option), (SELECT count(*) FROM run_kept), "
+		"(SELECT count(*) FROM staleness)",
+		"0,0,0,0,0");
+	config_fini(&c);
+}
+END_TEST
+
+START_TEST(what_was_chosen_is_recorded)
+{
+	struct store *s = open_store(STORE_WRITE);
+	struct config c = config_of("1", "");
+	struct machine m;
+	struct plan p;
+	struct experiment e = experiment_of(&c, &m, &p);
+	struct sink sink = store_sink(s);
+	int64_t id;
+
+	c.run.table_home = "auto";
+	ck_fine(store_pend(s, &c));
+	ck_rows("SELECT device, table_home, record FROM run", "auto,auto,0");
+	ck_fine(sink.begin(sink.self, &e, &id));
+	ck_fine(sink.end(sink.self, "done", NULL));
+	e.table_home = "gpu";
+	e.transport = "ipc";
+	p.device = "cuda";
+	p.facts = (struct device_facts){
+		.count = 1, .model = "a GPU", .driver = "1.2", .version = "CUDA 13"};
+	c.run.precision = "tf32";
+	c.run.record = true;
+	ck_fine(sink.begin(sink.self, &e, &id));
+	ck_rows("SELECT id, device, table_home, record, precision, transport, gpu, driver, cuda "
+		"FROM run ORDER BY id",
+		"1,cpu,null,0,float32,null,null,null,null;"
+		"2,cuda,gpu,1,tf32,ipc,a GPU,1.2,CUDA 13");
+	ck_rows("SELECT config FROM run_summary WHERE id = 2", "serial cuda tf32");
+	store_close(s);
+	config_fini(&c);
+}
+END_TEST
+
+/* A push into each bin, and some more into one. */
+START_TEST(a_histogram_adds_up_to_the_pushes)
+{
+	struct store *s = open_store(STORE_WRITE);
+	struct config c = config_of("1", "");
+	struct sink sink = store_sink(s);
+	struct epoch_row row = epoch_row(1, 0.5);
+	int64_t histogram[STALENESS_BINS] = {0};
+
+	begin(s, &c);
+	for (int i = 0; i < STALENESS_BINS; i++)
+		if (i != 4)
+			row.split.pushes += histogram[i] = i == 130 ? 7 : 1;
+	ck_fine(sink.epoch(sink.self, &row, NULL, 0, histogram));
+	row = epoch_row(2, 0.5);
+	ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL));
+	ck_rows("SELECT e.epoch, e.pushes = sum(s.pushes), count(s.pushes) FROM epoch AS e "
+		"LEFT JOIN staleness AS s USING (run_id, epoch) GROUP BY e.epoch",
+		"1,1,383;2,null,0");
+	/* exact below 128; above, the lower ends of bins that are 8 wide at first, then 16 */
+	ck_rows("SELECT count(*) FROM staleness WHERE staleness BETWEEN 0 AND 127", "127");
+	ck_rows("SELECT staleness, pushes FROM staleness WHERE staleness BETWEEN 127 AND 150",
+		"127,1;128,1;136,1;144,7");
+	ck_rows("SELECT staleness FROM staleness WHERE staleness BETWEEN 240 AND 300",
+		"240;248;256;272;288");
+	store_close(s);
+	config_fini(&c);
+}
+END_TEST
+
+START_TEST(arrivals_come_back_in_order)
+{
+	enum { N = 3000 };
+	static const char *const kinds[] = {"push", "pull", "sync", "elastic", "drop"};
+	struct store *s = open_store(STORE_WRITE);
+	struct config c = config_of("1", "");
+	struct sink sink = store_sink(s);
+	struct arrival *a = must(calloc(N, sizeof(*a)));
+
+	/* two tables of three shards, the latest first, in two races */
+	for (int i = 0; i < N; i++) {
+		struct arrival *at = &a[N - 1 - i];
+		*at = (struct arrival){.seq = i / 6,
+				       .table = (int16_t)(i % 2),
+				       .shard = (int16_t)(i % 3),
+				       .worker = i * i % 7};
+		memcpy(at->kind, kinds[i % 5], strlen(kinds[i % 5]));
+	}
+	begin(s, &c);
+	ck_fine(sink.arrivals(sink.self, a + N / 2, N / 2));
+	ck_rows("SELECT count(*) FROM arrival", "1500");
+	ck_fine(sink.arrivals(sink.self, a, N / 2));
+	ck_fine(sink.arrivals(sink.self, NULL, 0));
+	ck_rows("SELECT count(*), count(DISTINCT table_id), count(DISTINCT shard), max(seq), "
+		"min(run_id), max(run_id) FROM arrival",
+		"3000,2,3,499,1,1");
+	/* i = 6 seq + 4 for table 0 and shard 1; worker and kind follow from it */
+	ck_rows("SELECT seq, worker, kind FROM arrival WHERE table_id = 0 AND shard = 1 "
+		"ORDER BY seq LIMIT 5",
+		"0,2,drop;1,2,push;2,4,pull;3,1,sync;4,0,elastic");
+	ck_rows("SELECT count(*) FROM arrival WHERE table_id = 0 AND shard = 1 AND "
+		"worker = (6 * seq + 4) * (6 * seq + 4) % 7",
+		"500");
+	/* the same pass twice: none of that call is kept, and what was there is */
+	a[0].seq = 500;
+	ck_sentence(sink.arrivals(sink.self, a, 2), "UNIQUE");
+	ck_rows("SELECT count(*) FROM arrival", "3000");
+	sql("DELETE FROM run");
+	ck_rows("SELECT count(*) FROM arrival", "0");
+	free(a);
+	store_close(s);
+	config_fini(&c);
+}
+END_TEST
+
+START_TEST(plugin_options_are_kept)
+{
+	struct store *s = open_store(STORE_WRITE);
+	struct config c = config_of("1", "");
+	int64_t n = 0;
+
+	begin(s, &c);
+	for (const struct option *o = c.workload->plugin.options; o && o->name; o++) {
+		char text[256], *ask, *want;
+		option_text(o, c.workload_opts, text, sizeof(text));
+		ask = sentence("SELECT value FROM run_option WHERE run_id = 1 AND "
+			       "part = 'workload' AND name = '%s'",
+			       o->name);
+		want = sentence("%s", text);
+		ck_rows(ask, want);
+		free(ask);
+		free(want);
+		n++;
+	}
+	for (const struct option *o = c.strategy->plugin.options; o && o->name; o++)
+		n++;
+	char *want = sentence("%lld", (long long)n);
+	ck_rows("SELECT count(*) FROM run_option", want);
+	free(want);
+	store_close(s);
+	config_fini(&c);
+}
+END_TEST
+
+START_TEST(every_core_option_has_a_column)
+{
+	make_empty_store();
+	for (const struct option *o = run_options; o->name; o++) {
+		if (strcmp(o->name, "db") == 0)
+			continue;
+		char *ask = sentence("SELECT count(*), '%s' FROM pragma_table_info('run') "
+				     "WHERE name = replace(replace('%s', '-', '_'), '.', '_')",
+				     o->name, o->name);
+		char *want = sentence("1,%s", o->name);
+		ck_rows(ask, want);
+		free(ask);
+		free(want);
+	}
+}
+END_TEST
+
+START_TEST(a_pending_row_is_taken_over)
+{
+	struct store *s = open_store(STORE_WRITE);
+	struct config a = config_of("1", ""), b = config_of("2", "");
+	struct sink sink = store_sink(s);
+	char hash[17], status[16], reason[256];
+
+	config_hash(&b, hash);
+	ck_assert_int_eq(store_cell(s, hash, status, reason), 0);
+	ck_assert_str_eq(status, "");
+	ck_fine(store_pend(s, &a));
+	ck_fine(store_pend(s, &b));
+	ck_fine(store_pend(s, &b));
+	ck_assert_int_eq(begin(s, &b), 2);
+	ck_rows("SELECT id, status, seed FROM run ORDER BY id",
+		"1,pending,1;2,running,2;3,pending,2");
+	ck_fine(sink.end(sink.self, "diverged", "the loss is nan"));
+	ck_assert_int_eq(begin(s, &b), 3);
+	ck_fine(sink.end(sink.self, "done", NULL));
+	ck_assert_int_eq(begin(s, &b), 4);
+	ck_fine(sink.end(sink.self, "failed", "why not"));
+	ck_assert_int_eq(store_cell(s, hash, status, reason), 4);
+	ck_assert_str_eq(status, "failed");
+	ck_assert_str_eq(reason, "why not");
+	store_close(s);
+	config_fini(&a);
+	config_fini(&b);
+}
+END_TEST
+
+START_TEST(only_an_unfinished_run_is_failed)
+{
+	struct store *s = open_store(STORE_WRITE);
+	struct config c = config_of("1", "");
+	struct sink sink = store_sink(s);
+	int64_t id = begin(s, &c);
+
+	ck_fine(store_fail(s, id, "gone"));
+	ck_rows("SELECT status, reason, finished IS NULL FROM run", "failed,gone,0");
+	ck_fine(sink.end(sink.self, "done", NULL));
+	ck_fine(store_fail(s, id, "gone"));
+	ck_rows("SELECT status, reason FROM run", "done,null");
+	store_close(s);
+	config_fini(&c);
+}
+END_TEST
+
+START_TEST(dead_runs_are_marked)
+{
+	struct store *s = open_store(STORE_WRITE);
+	struct config c = config_of("1", "");
+	struct sink sink = store_sink(s);
+	char *text;
+	pid_t child = fork();
+
+	if (child == 0)
+		_exit(0);
+	waitpid(child, NULL, 0);
+	for (int i = 0; i < 4; i++) {
+		begin(s, &c);
+		ck_fine(sink.end(sink.self, "done", NULL));
+	}
+	store_close(s);
+	/* 1: its process is gone. 2: lives. 3: its number is used again. 4: on another machine. */
+	text = sentence("UPDATE run SET status = 'running', pid = iif(id IN (1, 4), %d, %d), "
+			"started = iif(id = 3, '2001-01-01T00:00:00Z', "
+			"strftime('%%Y-%%m-%%dT%%H:%%M:%%SZ', 'now')), "
+			"host = iif(id = 4, 'elsewhere', host), finished = NULL",
+			(int)child, (int)getpid());
+	sql(text);
+	free(text);
+	store_close(open_store(STORE_READ));
+	ck_rows("SELECT count(*) FROM run WHERE status = 'running'", "4");
+	store_close(open_store(STORE_WRITE));
+	text = sentence("1,failed,interrupted: its process %d is gone,1;2,running,null,0;"
+			"3,failed,interrupted: its process %d is gone,1;4,running,null,0",
+			(int)child, (int)getpid());
+	ck_rows("SELECT id, status, reason, finished IS NOT NULL FROM run", text);
+	free(text);
+	config_fini(&c);
+}
+END_TEST
+
+START_TEST(a_killed_run_stays_readable)
+{
+	struct config c = config_of("1", "");
+	struct epoch_row row = epoch_row(0, 0.1);
+	pid_t child = fork();
+
+	if (child == 0) {
+		struct store *s = open_store(STORE_WRITE);
+		struct sink sink = store_sink(s);
+		begin(s, &c);
+		ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL));
+		raise(SIGKILL);
+	}
+	waitpid(child, NULL, 0);
+	store_close(open_store(STORE_READ));
+	ck_rows("SELECT status, test_accuracy FROM run, epoch", "running,0.1");
+	store_close(open_store(STORE_WRITE));
+	ck_rows("SELECT status, test_accuracy FROM run, epoch", "failed,0.1");
+	config_fini(&c);
+}
+END_TEST
+
+START_TEST(a_deleted_run_takes_no_epochs)
+{
+	struct store *s = open_store(STORE_WRITE);
+	struct config c = config_of("1", "");
+	struct sink sink = store_sink(s);
+	struct epoch_row row = epoch_row(0, 0.1);
+
+	begin(s, &c);
+	sql("DELETE FROM run");
+	ck_sentence(sink.epoch(sink.self, &row, NULL, 0, NULL), "somebody deleted it");
+	ck_fine(sink.end(sink.self, "failed", "deleted"));
+	ck_rows("SELECT count(*) FROM epoch", "0");
+	store_close(s);
+	config_fini(&c);
+}
+END_TEST
+
+/* ---- What is refused ----------------------------------------------------- */
+
+static void ck_refused(enum store_mode mode, const char *words)
+{
+	struct store *s = NULL;
+
+	ck_sentence(store_open(&s, path, mode), words);
+	ck_assert_ptr_null(s);
+	if (mode == STORE_WRITE)
+		ck_sentence(store_check(path), words);
+}
+
+START_TEST(checking_writes_nothing)
+{
+	ck_fine(store_check(path));
+	ck_assert_int_eq(files_in_folder(), 0);
+	make_file("");
+	ck_fine(store_check(path));
+	make_empty_store();
+	ck_assert_int_eq(files_in_folder(), 1);
+	ck_fine(store_check(path));
+	ck_assert_int_eq(files_in_folder(), 1);
+	ck_sentence(store_check(""), "--db=");
+}
+END_TEST
+
+START_TEST(what_is_no_store_is_refused)
+{
+	struct stat before, after;
+
+	ck_refused(STORE_READ, "there is no results database");
+	ck_assert_int_eq(files_in_folder(), 0);
+	make_file("");
+	ck_refused(STORE_READ, "is empty");
+	make_file("this is a text, and not a short one: SQLite looks at the first hundred bytes "
+		  "before it says anything of a file.\n");
+	stat(path, &before);
+	ck_refused(STORE_READ, "not a results database");
+	ck_refused(STORE_WRITE, "not a results database");
+	make_file("short");
+	ck_refused(STORE_WRITE, "not a results database");
+	remove(path);
+	sql("CREATE TABLE other (x)");
+	stat(path, &before);
+	ck_refused(STORE_READ, "not one of mvbench's");
+	ck_refused(STORE_WRITE, "not one of mvbench's");
+	stat(path, &after);
+	ck_assert_int_eq(before.st_size, after.st_size);
+	ck_assert_int_eq(before.st_mtim.tv_nsec, after.st_mtim.tv_nsec);
+}
+END_TEST
+
+START_TEST(places_that_cannot_be_written_are_refused)
+{
+	snprintf(path, sizeof(path), "%s", folder);
+	ck_refused(STORE_READ, "is a folder");
+	ck_refused(STORE_WRITE, "is a folder");
+	snprintf(path, sizeof(path), "%s/none/x.db", folder);
+	ck_refused(STORE_READ, "there is no results database");
+	ck_refused(STORE_WRITE, "its folder");
+	snprintf(path, sizeof(path), "/dev/null");
+	ck_refused(STORE_WRITE, "not a plain file");
+}
+END_TEST
+
+START_TEST(what_cannot_be_written_can_be_read)
+{
+	struct config c = config_of("1", "");
+	struct store *s = open_store(STORE_WRITE);
+	int status;
+
+	begin(s, &c);
+	store_close(s);
+	config_fini(&c);
+	chmod(path, 0444);
+	chmod(folder, 0555);
+	pid_t child = fork(); /* root may write anywhere */
+	if (child == 0) {
+		if (geteuid() == 0)
+			ck_assert_int_eq(setuid(65534), 0);
+		ck_refused(STORE_WRITE, "cannot be written");
+		s = open_store(STORE_READ);
+		FILE *f = tmpfile();
+		ck_fine(query_run_json(s, f, 1));
+		ck_assert_int_gt(ftell(f), 0);
+		store_close(s);
+		chmod(path, 0666);
+		_exit(0);
+	}
+	waitpid(child, &status, 0);
+	ck_assert_int_eq(status, 0);
+	chmod(folder, 0700);
+}
+END_TEST
+
+START_TEST(a_newer_schema_is_refused)
+{
+	make_empty_store();
+	sql("PRAGMA user_version = 999");
+	ck_refused(STORE_READ, "schema 999");
+	ck_refused(STORE_WRITE, "schema 999");
+	ck_rows("PRAGMA user_version", "999");
+}
+END_TEST
+
+/* What version 2 made of an empty file, but for its views: 0 and 1 made these tables too. */
+const char tables_2[] =
+	"PRAGMA application_id = 1836474990; "
+	"PRAGMA user_version = 2; "
+	"CREATE TABLE run (id INTEGER PRIMARY KEY AUTOINCREMENT, status TEXT NOT NULL CHECK "
+	"(status IN ('pending', 'running', 'done', 'failed', 'diverged')), reason TEXT, "
+	"started TEXT, finished TEXT, config_hash TEXT NOT NULL, workload TEXT NOT NULL, "
+	"strategy TEXT NOT NULL, workers INTEGER NOT NULL, servers INTEGER NOT NULL, "
+	"sync_every INTEGER NOT NULL, barrier_every INTEGER NOT NULL, epochs INTEGER NOT "
+	"NULL, batch INTEGER NOT NULL, lr REAL NOT NULL, lr_schedule TEXT NOT NULL, momentum "
+	"REAL NOT NULL, weight_decay REAL NOT NULL, reduce TEXT NOT NULL, lr_scale TEXT NOT "
+	"NULL, seed INTEGER NOT NULL, device TEXT NOT NULL, platform TEXT NOT NULL, hostfile "
+	"TEXT NOT NULL DEFAULT '', data_dir TEXT NOT NULL DEFAULT '', threads INTEGER NOT "
+	"NULL, straggle REAL NOT NULL, target_accuracy REAL NOT NULL, label TEXT NOT NULL "
+	"DEFAULT '', params INTEGER, train_size INTEGER, test_size INTEGER, oversubscribed "
+	"INTEGER CHECK (oversubscribed IN (0, 1)), host TEXT, cpu TEXT, cores INTEGER, gpu "
+	"TEXT, driver TEXT, mpi TEXT, onednn TEXT, git_commit TEXT, git_dirty INTEGER CHECK "
+	"(git_dirty IN (0, 1)), pid INTEGER) STRICT; "
+	"CREATE INDEX run_config_hash ON run (config_hash); "
+	"CREATE INDEX run_status ON run (status); "
+	"CREATE INDEX run_workload ON run (workload, workers, strategy); "
+	"CREATE INDEX run_label ON run (label); "
+	"CREATE TABLE run_option (run_id INTEGER NOT NULL REFERENCES run (id) ON DELETE "
+	"CASCADE, part TEXT NOT NULL CHECK (part IN ('strategy', 'workload')), name TEXT NOT "
+	"NULL, value TEXT, PRIMARY KEY (run_id, part, name)) STRICT, WITHOUT ROWID; "
+	"CREATE TABLE epoch (run_id INTEGER NOT NULL REFERENCES run (id) ON DELETE CASCADE, "
+	"epoch INTEGER NOT NULL CHECK (epoch >= 0), seconds REAL, compute_s REAL, comm_s "
+	"REAL, wait_s REAL, train_loss REAL, train_accuracy REAL, test_loss REAL, "
+	"test_accuracy REAL, bytes_sent INTEGER, staleness_mean REAL, staleness_max INTEGER, "
+	"PRIMARY KEY (run_id, epoch)) STRICT, WITHOUT ROWID; "
+	"CREATE TABLE epoch_median (run_id INTEGER PRIMARY KEY REFERENCES run (id) ON DELETE "
+	"CASCADE, seconds REAL) STRICT; "
+	"CREATE TABLE rank_epoch (run_id INTEGER NOT NULL, epoch INTEGER NOT NULL, rank "
+	"INTEGER NOT NULL CHECK (rank >= 0), seconds REAL, compute_s REAL, comm_s REAL, "
+	"wait_s REAL, bytes_sent INTEGER, staleness_mean REAL, staleness_max INTEGER, "
+	"PRIMARY KEY (run_id, epoch, rank), FOREIGN KEY (run_id, epoch) REFERENCES epoch "
+	"(run_id, epoch) ON DELETE CASCADE) STRICT, WITHOUT ROWID; "
+	"CREATE TABLE event (run_id INTEGER NOT NULL REFERENCES run (id) ON DELETE CASCADE, "
+	"rank INTEGER NOT NULL CHECK (rank >= 0), seq INTEGER NOT NULL, epoch INTEGER NOT "
+	"NULL, step INTEGER NOT NULL, name TEXT NOT NULL, start_s REAL NOT NULL, duration_s "
+	"REAL NOT NULL, peer INTEGER, bytes INTEGER, PRIMARY KEY (run_id, rank, seq)) "
+	"STRICT, WITHOUT ROWID; "
+	"CREATE TABLE baseline (name TEXT NOT NULL, run_id INTEGER NOT NULL REFERENCES run "
+	"(id) ON DELETE CASCADE, made TEXT NOT NULL, PRIMARY KEY (name, run_id)) STRICT, "
+	"WITHOUT ROWID; "
+	"CREATE INDEX baseline_run ON baseline (run_id); "
+	"CREATE TABLE calibration (id INTEGER PRIMARY KEY AUTOINCREMENT, made TEXT NOT NULL, "
+	"host TEXT NOT NULL, device TEXT NOT NULL, name TEXT NOT NULL, value REAL NOT NULL, "
+	"unit TEXT NOT NULL) STRICT; "
+	"CREATE INDEX calibration_name ON calibration (host, device, name); ";
+
+/* Every table with its columns and keys, whatever their order. */
+static char *shape(void)
+{
+	return rows_of(
+		"SELECT * FROM (SELECT m.name, l.strict, l.wr, t.name, t.type, t.\"notnull\", "
+		"ifnull(t.dflt_value, ''), t.pk FROM sqlite_master AS m "
+		"JOIN pragma_table_list AS l ON l.name = m.name "
+		"JOIN pragma_table_info(m.name) AS t WHERE m.type = 'table' ORDER BY 1, 4) "
+		"UNION ALL SELECT * FROM (SELECT m.name, f.id, f.\"table\", f.\"from\", f.\"to\", "
+		"f.on_delete, '', '' FROM sqlite_master AS m "
+		"JOIN pragma_foreign_key_list(m.name) AS f WHERE m.type = 'table' ORDER BY 1, 4) "
+		"UNION ALL SELECT * FROM (SELECT type, name, '', '', '', '', '', '' "
+		"FROM sqlite_master WHERE type <> 'table' ORDER BY 1, 2)");
+}
+
+START_TEST(an_older_schema_migrates)
+{
+	make_empty_store();
+	char *fresh = shape();
+
+	for (int mode = STORE_READ; mode <= STORE_WRITE; mode++) {
+		remove(path);
+		sql(tables_2);
+		sql("CREATE VIEW speedup AS SELECT 1 FROM epoch;"
+		    "CREATE VIEW run_summary AS SELECT id FROM run;"
+		    "INSERT INTO run (status, config_hash, workload, strategy, workers, servers, "
+		    "sync_every, barrier_every, epochs, batch, lr, lr_schedule, momentum, "
+		    "weight_decay, reduce, lr_scale, seed, device, platform, threads, straggle, "
+		    "target_accuracy) "
+		    "VALUES ('done', 'h', 'mlp', 'asgd', 2, 0, 1, 0, 1, 64, 0.1, 'constant', 0, 0, "
+		    "'mean', 'none', 1, 'cpu', 'mpi', 1, 0, 0), ('done', 'i', 'mlp', 'serial', 1, "
+		    "0, "
+		    "1, 0, 1, 64, 0.1, 'constant', 0, 0, 'mean', 'none', 1, 'cpu', 'mpi', 1, 0, 0);"
+		    "INSERT INTO epoch VALUES (1, 1, 2, 1, 0.5, 0.25, 1, 0.5, 1, 0.5, 9, 1.5, 4);"
+		    "INSERT INTO rank_epoch VALUES (1, 1, 0, 2, 1, 0.5, 0.25, 9, 1.5, 4);"
+		    "INSERT INTO run_option VALUES (1, 'strategy', 'a', 'b');"
+		    "INSERT INTO baseline VALUES ('main', 2, '2026-01-02T03:04:05Z')");
+		sql(_i == 2 ? "PRAGMA user_version = 2"
+		    : _i    ? "PRAGMA user_version = 1"
+			    : "PRAGMA user_version = 0");
+		store_close(open_store((enum store_mode)mode));
+		ck_rows("PRAGMA user_version", "6");
+		char *migrated = shape();
+		ck_assert_str_eq(migrated, fresh);
+		free(migrated);
+		ck_rows("SELECT id, config_hash, strategy, table_home, record, precision, "
+			"transport, cuda, sim_platform, speed FROM run",
+			"1,h,asgd,shared,0,float32,null,null,null,;"
+			"2,i,serial,null,0,float32,null,null,null,");
+		ck_rows("SELECT * FROM epoch",
+			"1,1,2.0,1.0,0.5,0.25,1.0,0.5,1.0,0.5,9,1.5,4,null,null");
+		ck_rows("SELECT * FROM rank_epoch", "1,1,0,2.0,1.0,0.5,0.25,9,1.5,4,null,null");
+		ck_rows("SELECT * FROM run_option", "1,strategy,a,b");
+		ck_rows("SELECT count(*) FROM baseline", "0"); /* nothing ever wrote the old one */
+		ck_rows("SELECT config, epoch_seconds, staleness_mean, staleness_max, "
+			"dropped_fraction FROM run_summary",
+			"asgd 2w,2.0,1.5,4,null;serial,null,null,null,null");
+		/* what it records from now on stands beside the old */
+		struct store *s = open_store(STORE_WRITE);
+		struct config c = config_of("1", "");
+		struct sink sink = store_sink(s);
+		struct epoch_row row = epoch_row(1, 0.5);
+		int64_t histogram[STALENESS_BINS] = {[2] = 3};
+		row.split.pushes = 3;
+		begin(s, &c);
+		ck_fine(sink.epoch(sink.self, &row, &row.split, 1, histogram));
+		ck_rows("SELECT e.run_id, e.pushes, r.pushes, h.pushes FROM epoch AS e "
+			"JOIN rank_epoch AS r USING (run_id, epoch) "
+			"LEFT JOIN staleness AS h USING (run_id, epoch)",
+			"1,null,null,null;3,3,3,3");
+		store_close(s);
+		config_fini(&c);
+	}
+	free(fresh);
+}
+END_TEST
+
+START_TEST(a_locked_file_is_named)
+{
+	sqlite3 *other;
+
+	make_empty_store();
+	ck_assert_int_eq(sqlite3_open(path, &other), SQLITE_OK);
+	ck_assert_int_eq(sqlite3_exec(other,
+				      "PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE;"
+				      "PRAGMA user_version = 1",
+				      NULL, NULL, NULL),
+			 SQLITE_OK);
+	struct store *s;
+	ck_sentence(store_open(&s, path, STORE_WRITE), "locked by another process");
+	sqlite3_close(other);
+	make_empty_store();
+}
+END_TEST
+
+/* SQLite's own calls, replaced by some that find the disk full. */
+static ssize_t full_pwrite(int fd, const void *p, size_t n, off_t at)
+{
+	(void)fd, (void)p, (void)n, (void)at;
+	errno = ENOSPC;
+	return -1;
+}
+
+static void fill_disk(bool full)
+{
+	sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
+	static const char *const calls[] = {"pwrite", "pwrite64"};
+
+	for (int i = 0; i < 2; i++) {
+		if (full && vfs->xGetSystemCall(vfs, calls[i]))
+			vfs->xSetSystemCall(vfs, calls[i], (sqlite3_syscall_ptr)full_pwrite);
+		else if (!full)
+			vfs->xSetSystemCall(vfs, calls[i], NULL);
+	}
+}
+
+START_TEST(a_full_disk_ends_the_run)
+{
+	struct config c = config_of("1", "");
+	struct store *s = open_store(STORE_WRITE);
+	struct sink sink = store_sink(s);
+	struct epoch_row row = epoch_row(0, 0.1);
+
+	begin(s, &c);
+	ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL));
+	fill_disk(true);
+	row.epoch = 1;
+	ck_sentence(sink.epoch(sink.self, &row, NULL, 0, NULL), "the disk is full");
+	ck_sentence(sink.end(sink.self, "failed", "the disk is full"), "the disk is full");
+	ck_rows("SELECT status, count(*) FROM run, epoch", "running,1");
+	fill_disk(false);
+	store_close(s);
+	ck_rows("SELECT count(*) FROM epoch", "1");
+	config_fini(&c);
+}
+END_TEST
+
+/* ---- What the views compute ---------------------------------------------- */
+
+#define RUN(strategy, workers, x, seed, status) \
+	"INSERT INTO run (status, config_hash, workload, strategy, workers, servers, sync_every, " \
+	"barrier_every, epochs, batch, lr, lr_schedule, momentum, weight_decay, reduce, " \
+	"lr_scale, " \
+	"seed, device, platform, threads, straggle, target_accuracy, train_size, params, " \
+	"table_home, transport) VALUES " \
+	"('" status "', 'h', 'mlp', '" strategy "', " #workers ", 0, " #x \
+	", 0, 4, 64, 0.1, 'constant', " \
+	"0, 0, 'mean', 'none', " #seed ", 'cpu', 'mpi', 1, 0, 0.9, 1000, 7, 'shared', 'ipc');"
+/* Epoch: seconds, of which half, a quarter and an eighth are split, and accuracy. 20 pushes. */
+#define EPOCH(run, epoch, seconds, accuracy) \
+	"INSERT INTO epoch VALUES (" #run ", " #epoch ", " #seconds ", " #seconds \
+	" / 2.0, " #seconds " / 4.0, " #seconds " / 8.0, 1.0, NULL, 1 - " #accuracy ", " #accuracy \
+	", 100 * " #epoch ", " #epoch ", 10 * " #epoch ", 20, 0);"
+
+START_TEST(summaries_are_right)
+{
+	make_empty_store();
+	sql(RUN("asgd", 4, 3, 1, "done") RUN("serial", 1, 1, 1, "running") EPOCH(1, 0, 100, 0.1)
+		    EPOCH(1, 1, 8, 0.5) EPOCH(1, 2, 2, 0.95) EPOCH(1, 3, 4, 0.9)
+			    EPOCH(1, 4, 6, 0.875));
+	/* even: the mean of the middle two of 2 4 6 8; epoch 0 counts for nothing */
+	ck_rows("SELECT epoch_seconds, samples_per_second, seconds_total, epochs_done, "
+		"test_accuracy, "
+		"best_test_accuracy, test_loss, train_loss FROM run_summary WHERE id = 1",
+		"5.0,200.0,20.0,4,0.875,0.95,0.125,1.0");
+	ck_rows("SELECT compute_fraction, comm_fraction, wait_fraction, epoch_bytes, "
+		"staleness_mean, "
+		"staleness_max, dropped_fraction, config FROM run_summary WHERE id = 1",
+		"0.5,0.25,0.125,250.0,2.5,40,0.0,asgd 4w X=3");
+	/* 1 + 2 + 3 + 4 beside 80 that count; what was before training does not */
+	sql("UPDATE epoch SET dropped = iif(epoch = 0, 20, epoch)");
+	ck_rows("SELECT round(dropped_fraction * 90, 9) FROM run_summary", "10.0;null");
+	/* nothing is known yet of a run that has just begun */
+	ck_rows("SELECT epoch_seconds, samples_per_second, comm_fraction, test_accuracy, "
+		"seconds_total, config FROM run_summary WHERE id = 2",
+		"null,null,null,null,null,serial");
+	/* odd, and NULL seconds are no seconds */
+	sql("DELETE FROM epoch WHERE epoch = 4; UPDATE epoch SET seconds = 3 WHERE epoch = 1");
+	ck_rows("SELECT epoch_seconds FROM run_summary WHERE id = 1", "3.0");
+	sql("UPDATE epoch SET seconds = NULL WHERE epoch = 1");
+	ck_rows("SELECT epoch_seconds FROM run_summary WHERE id = 1", "3.0");
+	sql("UPDATE epoch SET seconds = NULL WHERE epoch = 2");
+	ck_rows("SELECT epoch_seconds FROM run_summary WHERE id = 1", "4.0");
+}
+END_TEST
+
+START_TEST(every_option_but_the_seed_tells_configurations_apart)
+{
+	make_empty_store();
+	sql(RUN("asgd", 2, 1, 1, "done") RUN("asgd", 2, 1, 2, "done"));
+	ck_rows("SELECT count(DISTINCT config_key) FROM run_summary", "1");
+	for (const struct option *o = run_options; o->name; o++) {
+		if (o->incidental || strcmp(o->name, "seed") == 0)
+			continue;
+		char *column = must(strdup(o->name));
+		for (char *c = column; *c; c++)
+			*c = *c == '-' || *c == '.' ? '_' : *c;
+		bool text = o->type == OPT_STRING || o->type == OPT_CHOICE;
+		char *differ = sentence("UPDATE run SET %s = ifnull(%s, %s WHERE id = 2", column,
+					column, text ? "'') || 'x'" : "0) + 1");
+		char *equal = sentence("UPDATE run SET %s = (SELECT %s FROM run WHERE id = 1)",
+				       column, column);
+		char *ask = sentence("SELECT count(DISTINCT config_key), '%s' FROM run_summary",
+				     o->name);
+		char *want = sentence("2,%s", o->name);
+		sql(differ);
+		ck_rows(ask, want);
+		sql(equal);
+		free(want);
+		free(ask);
+		free(equal);
+		free(differ);
+		free(column);
+	}
+	ck_rows("SELECT count(DISTINCT config_key) FROM run_summary", "1");
+}
+END_TEST
+
+START_TEST(kept_medians_stay_true)
+{
+	make_empty_store();
+	sql(RUN("serial", 1, 1, 1, "running") EPOCH(1, 1, 1, 0.5) EPOCH(1, 2, 2, 0.5));
+	ck_rows("SELECT count(*) FROM run_kept", "0");
+	sql("UPDATE run SET status = 'done'");
+	ck_rows("SELECT epoch_seconds FROM run_kept", "1.5");
+	ck_rows("SELECT epoch_seconds FROM run_summary", "1.5");
+	sql(EPOCH(1, 3, 7, 0.5));
+	ck_rows("SELECT epoch_seconds FROM run_summary", "2.0");
+	sql("UPDATE run SET status = 'done'; UPDATE epoch SET seconds = 9 WHERE epoch = 2");
+	ck_rows("SELECT epoch_seconds FROM run_summary", "7.0");
+	sql("UPDATE run SET status = 'done'; DELETE FROM epoch WHERE epoch = 3");
+	ck_rows("SELECT epoch_seconds FROM run_summary", "5.0");
+}
+END_TEST
+
+START_TEST(time_to_accuracy_is_right)
+{
+	make_empty_store();
+	sql(RUN("serial", 1, 1, 1, "done") RUN("serial", 1, 1, 2, "done")
+		    RUN("serial", 1, 1, 3, "done") RUN("serial", 1, 1, 4, "done")
+			    EPOCH(1, 0, 0, 0.1) EPOCH(1, 1, 8, 0.5) EPOCH(1, 2, 2, 0.9)
+				    EPOCH(1, 3, 4, 0.8) EPOCH(1, 4, 4, 0.95) EPOCH(2, 1, 8, 0.89)
+					    EPOCH(3, 0, 3, 0.9) EPOCH(4, 1, 1, 1));
+	sql("UPDATE run SET target_accuracy = 0 WHERE id = 4");
+	ck_rows("SELECT run_id, target, epoch, seconds FROM time_to_accuracy ORDER BY run_id",
+		"1,0.9,2,10.0;2,0.9,null,null;3,0.9,0,0.0");
+}
+END_TEST
+
+static const char four_configurations[] = RUN("serial", 1, 1, 1, "done")
+	RUN("serial", 1, 1, 2, "done") RUN("asgd", 1, 1, 1, "done") RUN("asgd", 4, 1, 1, "done")
+		RUN("asgd", 4, 1, 2, "done") RUN("asgd", 4, 1, 3, "done")
+			RUN("asgd", 4, 1, 4, "failed") RUN("asgd", 4, 3, 1, "diverged")
+				EPOCH(1, 1, 10, 0.5) EPOCH(2, 1, 14, 0.75) EPOCH(3, 1, 99, 0.5)
+					EPOCH(4, 1, 3, 0.5) EPOCH(5, 1, 4, 0.25)
+						EPOCH(6, 1, 8, 0.75) EPOCH(7, 1, 1, 0.5)
+							EPOCH(8, 1, 5, 0.1);
+
+START_TEST(speedups_are_right)
+{
+	make_empty_store();
+	sql(four_configurations);
+	ck_rows("SELECT config, n, epoch_seconds, base_n, base_epoch_seconds, speedup FROM speedup "
+		"ORDER BY config",
+		"asgd,1,99.0,2,12.0,0.121212121212121;asgd 4w,3,4.0,2,12.0,3.0;"
+		"serial,2,12.0,2,12.0,1.0");
+	/* the first run of each seed counts: without the serial ones, asgd's */
+	sql("DELETE FROM run WHERE strategy = 'serial'");
+	ck_rows("SELECT config, speedup FROM speedup ORDER BY config", "asgd,1.0;asgd 4w,24.75");
+	/* another batch is no comparison */
+	sql("UPDATE run SET batch = 32 WHERE workers = 1");
+	ck_rows("SELECT config, speedup FROM speedup ORDER BY config", "asgd,1.0;asgd 4w,null");
+	ck_rows("SELECT count(DISTINCT config_key), count(*) FROM run_summary "
+		"WHERE config = 'asgd 4w'",
+		"1,4");
+}
+END_TEST
+
+/* ---- How queries are printed --------------------------------------------- */
+
+/* All that query_print writes, or its sentence. */
+static char *printed(enum format format, const char *query, const char *param, char **wrong)
+{
+	struct store *s = open_store(STORE_READ);
+	char *text = NULL;
+	size_t n = 0;
+	FILE *f = open_memstream(&text, &n);
+	int64_t rows = -1;
+
+	*wrong = query_print(s, f, format, query, &param, param ? 1 : 0, &rows);
+	fclose(f);
+	store_close(s);
+	return text;
+}
+
+static void ck_printed(enum format format, const char *query, const char *param, const char *want)
+{
+	char *wrong, *got = printed(format, query, param, &wrong);
+
+	ck_fine(wrong);
+	ck_assert_str_eq(got, want);
+	free(got);
+}
+
+static const char awkward[] =
+	"SELECT 1 AS n, 0.1 AS x, ?1 AS \"a|\"\"b\", NULL AS none, '7.50' AS rounded "
+	"UNION ALL SELECT 23456789012, 1e300 * 1e300, 'é', NULL, '10.25'";
+static const char awkward_text[] = "it's \"x\", a|b\nc\\ \x01\xff";
+
+START_TEST(formats_are_exact)
+{
+	make_empty_store();
+	ck_printed(FORMAT_CSV, awkward, awkward_text,
+		   "n,x,\"a|\"\"b\",none,rounded\r\n"
+		   "1,0.1,\"it's \"\"x\"\", a|b\nc\\ \x01\xef\xbf\xbd\",,7.50\r\n"
+		   "23456789012,,é,,10.25\r\n");
+	ck_printed(FORMAT_JSON, awkward, awkward_text,
+		   "{\"n\": 1, \"x\": 0.1, \"a|\\\"b\": \"it's \\\"x\\\", a|b\\u000ac\\\\ "
+		   "\\u0001\xef\xbf\xbd\", \"none\": null, \"rounded\": \"7.50\"}\n"
+		   "{\"n\": 23456789012, \"x\": null, \"a|\\\"b\": \"é\", \"none\": null, "
+		   "\"rounded\": \"10.25\"}\n");
+	ck_printed(FORMAT_TEXT, awkward, "ü|漢\n",
+		   "          n    x  a|\"b    none  rounded\n"
+		   "-----------  ---  ------  ----  -------\n"
+		   "          1  0.1  ü|漢\\n     -     7.50\n"
+		   "23456789012  inf  é          -    10.25\n");
+	ck_printed(FORMAT_MARKDOWN, awkward, "ü|漢",
+		   "|           n |   x | a\\|\"b | none | rounded |\n"
+		   "| ----------: | --: | ----- | ---: | ------: |\n"
+		   "|           1 | 0.1 | ü\\|漢 |    - |    7.50 |\n"
+		   "| 23456789012 | inf | é     |    - |   10.25 |\n");
+	ck_printed(FORMAT_TEXT, "SELECT 1 AS a WHERE 0", NULL, "a\n-\n");
+	ck_printed(FORMAT_CSV, "SELECT 1 AS a WHERE 0", NULL, "a\r\n");
+	ck_printed(FORMAT_JSON, "SELECT 1 AS a WHERE 0", NULL, "");
+	ck_printed(FORMAT_JSON, "SELECT 0.1 + 0.2 AS x, 1e21 AS y", NULL,
+		   "{\"x\": 0.30000000000000004, \"y\": 1e+21}\n");
+}
+END_TEST
+
+START_TEST(formats_are_found)
+{
+	enum format f;
+
+	ck_assert(format_find(NULL, &f) && f == FORMAT_TEXT);
+	ck_assert(format_find("markdown", &f) && f == FORMAT_MARKDOWN);
+	ck_assert(format_find("csv", &f) && f == FORMAT_CSV);
+	ck_assert(format_find("json", &f) && f == FORMAT_JSON);
+	ck_assert(!format_find("xml", &f));
+}
+END_TEST
+
+START_TEST(queries_change_nothing)
+{
+	static const char *const bad[][2] = {
+		{"DELETE FROM run", "only a SELECT"},
+		{"DELETE FROM run RETURNING id", "only a SELECT"},
+		{"SELECT 1; DELETE FROM run", "one statement"},
+		{"SELECT nought", "no such column: nought"},
+		{"", "one statement"},
+	};
+
+	make_empty_store();
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		char *wrong;
+		free(printed(FORMAT_TEXT, bad[i][0], NULL, &wrong));
+		ck_sentence(wrong, bad[i][1]);
+	}
+}
+END_TEST
+
+START_TEST(a_run_is_one_json_object)
+{
+	char *text = NULL;
+	size_t n = 0;
+
+	make_empty_store();
+	sql(four_configurations);
+	struct store *s = open_store(STORE_READ);
+	FILE *f = open_memstream(&text, &n);
+	ck_fine(query_run_json(s, f, 5));
+	ck_sentence(query_run_json(s, f, 99), "no run 99");
+	fclose(f);
+	store_close(s);
+	ck_assert_str_eq(text, "{\"id\": 5, \"status\": \"done\", \"strategy\": \"asgd\", "
+			       "\"workload\": \"mlp\", \"workers\": 4, \"params\": 7, "
+			       "\"test_accuracy\": 0.25, \"best_test_accuracy\": 0.25, "
+			       "\"test_loss\": 0.75, \"epoch_seconds\": 4, "
+			       "\"samples_per_second\": 250, \"comm_fraction\": 0.25, "
+			       "\"staleness_mean\": 1, \"staleness_max\": 10, "
+			       "\"dropped_fraction\": 0}\n");
+	free(text);
+}
+END_TEST
+
+/* ---- mvbench table ------------------------------------------------------- */
+
+/* Runs the command; out and err get what it wrote. */
+static int table(char **out, char **err, const char *const *words)
+{
+	char *argv[16], *out_name = in_folder("out"), *err_name = in_folder("err");
+	int argc = 0, kept[2] = {dup(1), dup(2)};
+	char *db = sentence("--db=%s", path);
+
+	argv[argc++] = db;
+	for (; *words; words++)
+		argv[argc++] = (char *)(uintptr_t)*words;
+	argv[argc] = NULL;
+	fflush(stdout);
+	fflush(stderr);
+	for (int i = 0; i < 2; i++) {
+		int fd = open(i ? err_name : out_name, O_RDWR | O_CREAT | O_TRUNC, 0600);
+		dup2(fd, i + 1);
+		close(fd);
+	}
+	int status = command_table.run(argc, argv);
+	fflush(stdout);
+	fflush(stderr);
+	for (int i = 0; i < 2; i++) {
+		char **text = i ? err : out;
+		FILE *f = fopen(i ? err_name : out_name, "r");
+		*text = must(calloc(1, 20000));
+		ck_assert_uint_lt(fread(*text, 1, 20000, f), 20000);
+		fclose(f);
+		dup2(kept[i], i + 1);
+		close(kept[i]);
+	}
+	free(out_name);
+	free(err_name);
+	free(db);
+	return status;
+}
+
+static void ck_table(int want_status, const char *want_out, const char *want_err,
+		     const char *const *words)
+{
+	char *out, *err;
+	int status = table(&out, &err, words);
+
+	ck_assert_msg(status == want_status, "status %d: %s", status, err);
+	if (want_out)
+		ck_assert_str_eq(out, want_out);
+	if (want_err)
+		ck_assert_msg(strstr(err, want_err), "\"%s\" lacks \"%s\"", err, want_err);
+	else
+		ck_assert_str_eq(err, "");
+	free(out);
+	free(err);
+}
+
+#define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+START_TEST(table_of_configurations)
+{
+	make_empty_store();
+	sql(four_configurations);
+	ck_table(
+		0,
+		"workload  configuration  workers  X  n  accuracy %          95 %   loss  epoch s  "
+		"  "
+		"95 %  samples/s  speedup  to target s      comm %  wait %  staleness  not done\n"
+		"--------  -------------  -------  -  -  ----------  ------------  -----  -------  "
+		"------  ---------  -------  ---------------  ------  ------  ---------  "
+		"----------\n"
+		"mlp       serial               1  1  2       62.50  50.00..75.00  0.375       12  "
+		"10..14         83     1.00  not reached 2/2      25      13  1.00 (10)\n"
+		"mlp       asgd 4w X=3          4  3  0           -             -      -        -  "
+		" "
+		"    -          -        -  not reached 1/1       -       -          -  1 "
+		"diverged\n",
+		NULL, WORDS("--where=strategy = 'serial' OR sync_every = 3"));
+	/* runs that failed or diverged count as such and for nothing else */
+	ck_table(0,
+		 "workload,configuration,strategy,workers,servers,sync_every,n,seeds,"
+		 "test_accuracy,test_accuracy_low,test_accuracy_high,test_accuracy_min,"
+		 "test_accuracy_max,test_accuracy_versus,test_accuracy_pairs,"
+		 "test_accuracy_difference,test_accuracy_difference_low,"
+		 "test_accuracy_difference_high,test_accuracy_significant,test_loss,"
+		 "test_loss_low,test_loss_high,test_loss_versus,test_loss_pairs,"
+		 "test_loss_difference,test_loss_difference_low,test_loss_difference_high,"
+		 "test_loss_significant,epoch_seconds,epoch_seconds_low,"
+		 "epoch_seconds_high,epoch_seconds_versus,epoch_seconds_pairs,"
+		 "epoch_seconds_difference,epoch_seconds_difference_low,"
+		 "epoch_seconds_difference_high,epoch_seconds_significant,"
+		 "samples_per_second,speedup,target_accuracy,time_to_accuracy,"
+		 "time_to_accuracy_low,time_to_accuracy_high,reached,missed,comm_fraction,"
+		 "wait_fraction,staleness_mean,staleness_max,dropped_fraction,failed,"
+		 "diverged,unfinished\r\n"
+		 "mlp,asgd 4w,asgd,4,0,1,3,3,0.5,0.25,0.75,0.25,0.75,,,,,,,0.5,0.25,0.75,,,,,,,"
+		 "4,3,8,,,,,,,250,3,0.9,,,,0,3,0.25,0.125,1,10,0,1,0,0\r\n"
+		 "mlp,asgd 4w X=3,asgd,4,0,3,0,0,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,0.9,,,,0,1,,,,,,0,"
+		 "1,0\r\n",
+		 NULL, WORDS("--where", "workers = 4 -- and a comment", "--format=csv"));
+}
+END_TEST
+
+START_TEST(table_shows_drops_where_there_are_any)
+{
+	char *out, *err;
+
+	make_empty_store();
+	sql(four_configurations);
+	sql("UPDATE epoch SET dropped = 5 WHERE run_id = 3");
+	ck_assert_int_eq(table(&out, &err, WORDS("--where=workers = 4")), 0);
+	ck_assert_ptr_null(strstr(out, "dropped"));
+	free(out);
+	free(err);
+	ck_table(
+		0,
+		"workload  configuration  workers  X  n  accuracy %          95 %   loss  epoch s  "
+		"  "
+		"95 %  samples/s  speedup  to target s      comm %  wait %  staleness  dropped %  "
+		"not "
+		"done\n"
+		"--------  -------------  -------  -  -  ----------  ------------  -----  -------  "
+		"------  ---------  -------  ---------------  ------  ------  ---------  --------- "
+		" "
+		"--------\n"
+		"mlp       asgd                 1  1  1      50.00~             -    0.5      99~  "
+		" "
+		"    -         10     0.12  not reached 1/1      25      13  1.00 (10)      20.00\n"
+		"mlp       serial               1  1  2      62.50*  50.00..75.00  0.375      12*  "
+		"10..14         83     1.00  not reached 2/2      25      13  1.00 (10)       "
+		"0.00\n"
+		"\n"
+		"* the best of its workload in accuracy (without one, in loss), and of equal "
+		"work in time\n"
+		"~ not significantly different from that: a two-sided test at 5 % does not tell "
+		"them "
+		"apart, or there are\n"
+		"  too few runs for any to do so (it takes 6 seeds that both have, or 4 runs "
+		"against "
+		"4)\n",
+		NULL, WORDS("--where=workers = 1"));
+}
+END_TEST
+
+START_TEST(table_tells_namesakes_apart)
+{
+	make_empty_store();
+	sql(four_configurations);
+	sql("UPDATE run SET lr = 0.2, label = 'b' WHERE id = 5;"
+	    "INSERT INTO run_option VALUES (6, 'strategy', 'beta', '0.5');"
+	    "DELETE FROM run WHERE id NOT IN (4, 5, 6)");
+	char *out, *err;
+	ck_assert_int_eq(table(&out, &err, WORDS("--runs", "--format=csv")), 0);
+	ck_assert_ptr_nonnull(strstr(out, "\r\n4,mlp,asgd 4w lr=0.1,"));
+	ck_assert_ptr_nonnull(strstr(out, "\r\n5,mlp,asgd 4w label=b lr=0.2,"));
+	ck_assert_ptr_nonnull(strstr(out, "\r\n6,mlp,asgd 4w asgd.beta=0.5 lr=0.1,"));
+	free(out);
+	free(err);
+}
+END_TEST
+
+START_TEST(table_refuses)
+{
+	ck_table(2, "", "there is no results database", WORDS(NULL));
+	make_empty_store();
+	ck_table(0, NULL, "holds no runs yet", WORDS(NULL));
+	sql(four_configurations);
+	ck_table(0, NULL, "none of the 8 runs", WORDS("--label=x"));
+	ck_table(2, "", "did you mean --where", WORDS("--wher=1"));
+	ck_table(2, "", "no such column: wrkers", WORDS("--where=wrkers=1"));
+	ck_table(2, "", "test_accuracy", WORDS("--where=wrkers=1"));
+	ck_table(2, "", "syntax error", WORDS("--where=workers ="));
+	ck_table(2, "", "one SQL condition", WORDS("--where=1); DELETE FROM run; --"));
+	ck_table(2, "", "text, markdown, csv, json", WORDS("--format=xml"));
+	ck_table(2, "", "not understood", WORDS("runs"));
+	ck_table(2, "", "--out=", WORDS("--out=/dev/null/x"));
+	ck_rows("SELECT count(*) FROM run", "8");
+}
+END_TEST
+
+START_TEST(table_helps)
+{
+	char *out, *err;
+
+	ck_assert_int_eq(table(&out, &err, WORDS("--help")), 0);
+	ck_assert_ptr_nonnull(strstr(out, "--where"));
+	ck_assert_ptr_nonnull(strstr(out, "samples_per_second"));
+	ck_assert_str_eq(err, "");
+	free(out);
+	free(err);
+}
+END_TEST
+
+Suite *store_suite(void)
+{
+	Suite *suite = suite_create("store");
+	TCase *c = tcase_create("store");
+
+	tcase_add_checked_fixture(c, set_up, tear_down);
+	tcase_set_timeout(c, 60);
+	tcase_add_test(c, a_run_is_kept);
+	tcase_add_test(c, what_was_chosen_is_recorded);
+	tcase_add_test(c, a_histogram_adds_up_to_the_pushes);
+	tcase_add_test(c, arrivals_come_back_in_order);
+	tcase_add_test(c, plugin_options_are_kept);
+	tcase_add_test(c, every_core_option_has_a_column);
+	tcase_add_test(c, a_pending_row_is_taken_over);
+	tcase_add_test(c, only_an_unfinished_run_is_failed);
+	tcase_add_test(c, dead_runs_are_marked);
+	tcase_add_test(c, a_killed_run_stays_readable);
+	tcase_add_test(c, a_deleted_run_takes_no_epochs);
+	tcase_add_test(c, checking_writes_nothing);
+	tcase_add_test(c, what_is_no_store_is_refused);
+	tcase_add_test(c, places_that_cannot_be_written_are_refused);
+	tcase_add_test(c, what_cannot_be_written_can_be_read);
+	tcase_add_test(c, a_newer_schema_is_refused);
+	tcase_add_loop_test(c, an_older_schema_migrates, 0, 3);
+	tcase_add_test(c, a_locked_file_is_named);
+	tcase_add_test(c, a_full_disk_ends_the_run);
+	tcase_add_test(c, summaries_are_right);
+	tcase_add_test(c, every_option_but_the_seed_tells_configurations_apart);
+	tcase_add_test(c, kept_medians_stay_true);
+	tcase_add_test(c, time_to_accuracy_is_right);
+	tcase_add_test(c, speedups_are_right);
+	tcase_add_test(c, formats_are_exact);
+	tcase_add_test(c, formats_are_found);
+	tcase_add_test(c, queries_change_nothing);
+	tcase_add_test(c, a_run_is_one_json_object);
+	tcase_add_test(c, table_of_configurations);
+	tcase_add_test(c, table_shows_drops_where_there_are_any);
+	tcase_add_test(c, table_tells_namesakes_apart);
+	tcase_add_test(c, table_refuses);
+	tcase_add_test(c, table_helps);
+	suite_add_tcase(suite, c);
+	return suite;
+}

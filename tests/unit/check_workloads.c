@@ -1,0 +1,1313 @@
+/*
+ * check_workloads.c - what one worker computes: every device's operations against their definition,
+ * every net's gradients against finite differences and PyTorch's, and the datasets, whole and
+ * broken. Loops over devices[] and workloads[], so new ones are tested too.
+ */
+#include "results/gate/gate.h"
+#include "tests/suites.h"
+#include "tests/trained.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern const struct dataset dataset_fashion_mnist, dataset_fashion_mnist_32, dataset_cubes;
+
+/* ---- Helpers ------------------------------------------------------------- */
+
+static float *numbers(size_t n, uint64_t rng)
+{
+	float *x = must(calloc(n + 1, sizeof *x));
+
+	for (size_t i = 0; i < n; i++)
+		x[i] = (float)rng_normal(&rng);
+	return x;
+}
+
+static struct vec *vec_of(struct worker *w, const float *x, size_t n)
+{
+	struct vec *v = vec_new(w, n);
+
+	vec_put(v, x);
+	return v;
+}
+
+/* Is y, read from the device, what it should be? scale: of the largest term that was added up. */
+static void compare(const char *what, const struct vec *y, const double *right, size_t n,
+		    double tolerance)
+{
+	float *host = fixture_get(y);
+
+	for (size_t i = 0; i < n; i++)
+		ck_assert_msg(fabs(host[i] - right[i]) <= tolerance * fmax(1, fabs(right[i])),
+			      "%s: [%zu] is %.9g, should be %.9g", what, i, host[i], right[i]);
+	free(host);
+}
+
+/* The devices that can be used here. Loop tests run over device_at(0..device_count()). */
+static int device_count(void)
+{
+	int n = 0;
+
+	while (devices[n])
+		n++;
+	return n;
+}
+
+static bool open_device(struct fixture *f, int i)
+{
+	if (devices[i]->probe(NULL))
+		return false;
+	fixture_open(f, devices[i]);
+	return true;
+}
+
+/* ---- Operations, on odd sizes -------------------------------------------- */
+
+static void check_gemm(struct worker *w, bool at, bool bt, size_t m, size_t n, size_t k)
+{
+	float *a = numbers(m * k, 1), *b = numbers(k * n, 2), *dirt = numbers(m * n + 5, 3);
+	double *right = must(calloc(m * n + 5, sizeof *right));
+	char what[80];
+
+	for (size_t i = 0; i < m; i++)
+		for (size_t j = 0; j < n; j++)
+			for (size_t p = 0; p < k; p++)
+				right[i * n + j] += (double)(at ? a[p * m + i] : a[i * k + p]) *
+						    (bt ? b[j * k + p] : b[p * n + j]);
+	for (size_t i = 0; i < m * n; i++)
+		dirt[i] = NAN; /* what y held must not matter, */
+	for (size_t i = m * n; i < m * n + 5; i++)
+		right[i] = dirt[i]; /* what is behind it must stay */
+
+	struct vec *va = vec_of(w, a, m * k), *vb = vec_of(w, b, k * n),
+		   *y = vec_of(w, dirt, m * n + 5);
+
+	vec_gemm(y, at, va, bt, vb, m, n, k);
+	snprintf(what, sizeof what, "%s: gemm %c%c %zu x %zu x %zu", w->dev->ops->name,
+		 at ? 'T' : 'N', bt ? 'T' : 'N', m, n, k);
+	compare(what, y, right, m * n + 5, 1e-6 * sqrt((double)k) * 4);
+	vec_free(va);
+	vec_free(vb);
+	vec_free(y);
+	free(a);
+	free(b);
+	free(dirt);
+	free(right);
+}
+
+START_TEST(test_gemm)
+{
+	static const size_t shapes[][3] = {
+		{1, 1, 1},    {1, 1, 100},  {1, 100, 10}, {100, 10, 1},  {1, 100, 1}, {3, 5, 7},
+		{7, 8, 8},    {5, 9, 16},   {4, 17, 23},  {13, 31, 9},   {8, 8, 3},   {2, 7, 40},
+		{33, 10, 78}, {10, 78, 33}, {33, 65, 10}, {31, 129, 77}, {1, 9, 900}, {9, 1, 900},
+	};
+	struct fixture f;
+
+	if (!open_device(&f, _i))
+		return;
+	for (size_t i = 0; i < COUNT(shapes); i++)
+		for (int t = 0; t < 4; t++)
+			check_gemm(&f.w, t & 1, t & 2, shapes[i][0], shapes[i][1], shapes[i][2]);
+	fixture_close(&f);
+}
+END_TEST
+
+/* One elementwise operation on n floats: y is what changes, x the other argument. */
+struct elementwise {
+	const char *name;
+	void (*run)(struct vec *y, const struct vec *x, size_t n);
+	double (*right)(double y, double x);
+	double tolerance;
+};
+
+static void run_fill(struct vec *y, const struct vec *x, size_t n)
+{
+	(void)x, (void)n;
+	vec_fill(y, 0.7f);
+}
+
+static double right_fill(double y, double x)
+{
+	(void)y, (void)x;
+	return 0.7f;
+}
+
+static void run_copy(struct vec *y, const struct vec *x, size_t n)
+{
+	(void)n;
+	vec_copy(y, x);
+}
+
+static double right_copy(double y, double x)
+{
+	(void)y;
+	return x;
+}
+
+static void run_scale(struct vec *y, const struct vec *x, size_t n)
+{
+	(void)x, (void)n;
+	vec_scale(y, -1.5f);
+}
+
+static double right_scale(double y, double x)
+{
+	(void)x;
+	return -1.5 * y;
+}
+
+static void run_axpy(struct vec *y, const struct vec *x, size_t n)
+{
+	(void)n;
+	vec_axpy(y, 2.5f, x);
+}
+
+static double right_axpy(double y, double x)
+{
+	return y + 2.5 * x;
+}
+
+static void run_relu(struct vec *y, const struct vec *x, size_t n)
+{
+	(void)x;
+	vec_relu(y, n);
+}
+
+static double right_relu(double y, double x)
+{
+	(void)x;
+	return y > 0 ? y : 0;
+}
+
+static void run_relu_grad(struct vec *y, const struct vec *x, size_t n)
+{
+	struct vec *act = (struct vec *)x;
+
+	vec_relu(act, n);
+	vec_relu_grad(y, act, n);
+}
+
+static double right_relu_grad(double y, double x)
+{
+	return x > 0 ? y : 0;
+}
+
+static void run_tanh(struct vec *y, const struct vec *x, size_t n)
+{
+	(void)x;
+	vec_scale(y, 4);
+	vec_tanh(y, n);
+}
+
+static double right_tanh(double y, double x)
+{
+	(void)x;
+	return tanh((double)(4 * (float)y));
+}
+
+static void run_tanh_grad(struct vec *y, const struct vec *x, size_t n)
+{
+	vec_tanh_grad(y, x, n);
+}
+
+static double right_tanh_grad(double y, double x)
+{
+	return y * (1 - x * x);
+}
+
+static const struct elementwise elementwise[] = {
+	{"fill", run_fill, right_fill, 0},
+	{"copy", run_copy, right_copy, 0},
+	{"scale", run_scale, right_scale, 1e-7},
+	{"axpy", run_axpy, right_axpy, 1e-6},
+	{"relu", run_relu, right_relu, 0},
+	{"relu_grad", run_relu_grad, right_relu_grad, 0},
+	{"tanh", run_tanh, right_tanh, 3e-7},
+	{"tanh_grad", run_tanh_grad, right_tanh_grad, 2e-6},
+};
+
+START_TEST(test_elementwise)
+{
+	static const size_t lengths[] = {1, 3, 8, 31, 1000, 4099};
+	struct fixture f;
+
+	if (!open_device(&f, _i))
+		return;
+	for (size_t e = 0; e < COUNT(elementwise); e++)
+		for (size_t l = 0; l < COUNT(lengths); l++) {
+			size_t n = lengths[l];
+			float *y = numbers(n, 5), *x = numbers(n, 6);
+			double *right = must(calloc(n, sizeof *right));
+			char what[80];
+
+			for (size_t i = 0; i < n; i++)
+				right[i] = elementwise[e].right(y[i], x[i]);
+			struct vec *vy = vec_of(&f.w, y, n), *vx = vec_of(&f.w, x, n);
+
+			elementwise[e].run(vy, vx, n);
+			snprintf(what, sizeof what, "%s: %s of %zu", devices[_i]->name,
+				 elementwise[e].name, n);
+			compare(what, vy, right, n, elementwise[e].tolerance);
+			vec_free(vy);
+			vec_free(vx);
+			free(y);
+			free(x);
+			free(right);
+		}
+	fixture_close(&f);
+}
+END_TEST
+
+START_TEST(test_heads)
+{
+	/* the operations that take a length leave what is behind it alone */
+	static const float in[6] = {-1, 2, -3, -4, 5, -6};
+	static const double relu[6] = {0, 2, 0, -4, 5, -6};
+	struct fixture f;
+
+	if (!open_device(&f, _i))
+		return;
+	struct vec *y = vec_of(&f.w, in, 6), *head = vec_slice(y, 1, 4);
+
+	ck_assert_uint_eq(vec_len(head), 4);
+	vec_relu(y, 3);
+	compare("relu of a head", y, relu, 6, 0);
+	vec_fill(head, 9);
+	compare("fill of a slice", y, (const double[]){0, 9, 9, 9, 9, -6}, 6, 0);
+	vec_free(head);
+	compare("after the slice is gone", y, (const double[]){0, 9, 9, 9, 9, -6}, 6, 0);
+	vec_free(y);
+	vec_free(NULL);
+	fixture_close(&f);
+}
+END_TEST
+
+START_TEST(test_rows_and_columns)
+{
+	enum { ROWS = 7, WIDTH = 13, FIRST = 4, N = 5 };
+	struct fixture f;
+
+	if (!open_device(&f, _i))
+		return;
+	float *x = numbers(ROWS * WIDTH, 1), *b = numbers(WIDTH, 2);
+	double biased[ROWS * WIDTH], sum[WIDTH] = {0}, taken[ROWS * N], put[ROWS * WIDTH] = {0};
+
+	for (size_t r = 0; r < ROWS; r++)
+		for (size_t j = 0; j < WIDTH; j++) {
+			float v = x[r * WIDTH + j];
+
+			biased[r * WIDTH + j] = v + b[j];
+			sum[j] += v;
+			if (j >= FIRST && j < FIRST + N) {
+				taken[r * N + j - FIRST] = v;
+				put[r * WIDTH + j] = v;
+			}
+		}
+	struct vec *vx = vec_of(&f.w, x, ROWS * WIDTH), *vb = vec_of(&f.w, b, WIDTH),
+		   *part = vec_new(&f.w, ROWS * N), *back = vec_new(&f.w, ROWS * WIDTH);
+
+	vec_take_columns(part, vx, ROWS, WIDTH, FIRST, N);
+	compare("take_columns", part, taken, ROWS * N, 0);
+	vec_put_columns(back, part, ROWS, WIDTH, FIRST, N);
+	compare("put_columns", back, put, ROWS * WIDTH, 0);
+	vec_add_bias(vx, vb, ROWS);
+	compare("add_bias", vx, biased, ROWS * WIDTH, 1e-6);
+	vec_put(vx, x);
+	vec_sum_rows(vb, vx, ROWS);
+	compare("sum_rows", vb, sum, WIDTH, 1e-6);
+	vec_free(vx);
+	vec_free(vb);
+	vec_free(part);
+	vec_free(back);
+	free(x);
+	free(b);
+	fixture_close(&f);
+}
+END_TEST
+
+START_TEST(test_xent)
+{
+	enum { ROWS = 37, N = 10 };
+	struct fixture f;
+
+	if (!open_device(&f, _i))
+		return;
+	float *z = numbers(ROWS * N, 1), label[ROWS];
+	double right[ROWS * N], loss = 0;
+	int64_t correct = 0;
+	uint64_t rng = 5;
+
+	for (size_t i = 0; i < N; i++)
+		z[i] *= 1e4f; /* exp of these alone is infinite */
+	for (size_t i = N; i < 3 * N; i++)
+		z[i] = 3; /* all equal: the first is the answer, in rows 1 and 2 */
+	for (size_t r = 0; r < ROWS; r++) {
+		float *row = z + r * N;
+		size_t t = r == 1 ? 0 : r == 2 ? 4 : rng_next(&rng) % N, best = 0;
+		double sum = 0;
+
+		label[r] = (float)t;
+		for (size_t j = 1; j < N; j++)
+			best = row[j] > row[best] ? j : best;
+		for (size_t j = 0; j < N; j++)
+			sum += exp((double)row[j] - row[best]);
+		for (size_t j = 0; j < N; j++)
+			right[r * N + j] =
+				(exp((double)row[j] - row[best]) / sum - (j == t)) / ROWS;
+		loss += log(sum) - ((double)row[t] - row[best]);
+		correct += best == t;
+	}
+	struct vec *vz = vec_of(&f.w, z, ROWS * N), *vt = vec_of(&f.w, label, ROWS);
+	struct tally tally;
+
+	vec_softmax_xent(vz, vt, ROWS, N);
+	compare("softmax_xent", vz, right, ROWS * N, 1e-8);
+	tally_take(&f.w, &tally);
+	ck_assert_int_eq(tally.rows, ROWS);
+	ck_assert_int_eq(tally.correct, correct);
+	ck_assert_double_eq_tol(tally.loss, loss, 1e-6 * loss);
+	tally_take(&f.w, &tally); /* taking clears */
+	ck_assert_int_eq(tally.rows, 0);
+	ck_assert_double_eq(tally.loss, 0);
+
+	/* a number that is none reaches the loss, wherever it stands, and is no correct answer */
+	for (size_t at = 0; at < N; at++) {
+		for (size_t j = 0; j < N; j++)
+			z[j] = j == 4 ? 9 : 0;
+		z[at] = NAN;
+		vec_put(vz, z);
+		label[0] = at == 4 ? 0 : 4;
+		vec_put(vt, label);
+		vec_softmax_xent(vz, vt, 1, N);
+		tally_take(&f.w, &tally);
+		ck_assert_msg(isnan(tally.loss), "NaN at %zu: loss %g", at, tally.loss);
+		ck_assert_msg(tally.correct == 0, "NaN at %zu is a correct answer", at);
+	}
+	vec_free(vz);
+	vec_free(vt);
+	free(z);
+	fixture_close(&f);
+}
+END_TEST
+
+START_TEST(test_mse)
+{
+	enum { ROWS = 9, N = 3 };
+	struct fixture f;
+
+	if (!open_device(&f, _i))
+		return;
+	float *z = numbers(ROWS * N, 1), *t = numbers(ROWS * N, 2);
+	double right[ROWS * N], loss = 0;
+	struct tally tally;
+
+	for (size_t i = 0; i < ROWS * N; i++) {
+		double e = (double)z[i] - t[i];
+
+		right[i] = 2 * e / (ROWS * N);
+		loss += e * e / N;
+	}
+	struct vec *vz = vec_of(&f.w, z, ROWS * N), *vt = vec_of(&f.w, t, ROWS * N);
+
+	vec_mse(vz, vt, ROWS, N);
+	compare("mse", vz, right, ROWS * N, 1e-7);
+	tally_take(&f.w, &tally);
+	ck_assert_int_eq(tally.rows, ROWS);
+	ck_assert_int_eq(tally.correct, 0);
+	ck_assert_double_eq_tol(tally.loss, loss, 1e-6 * loss);
+	z[4] = NAN;
+	vec_put(vz, z);
+	vec_mse(vz, vt, ROWS, N);
+	tally_take(&f.w, &tally);
+	ck_assert(isnan(tally.loss));
+	vec_free(vz);
+	vec_free(vt);
+	free(z);
+	free(t);
+	fixture_close(&f);
+}
+END_TEST
+
+START_TEST(test_sgd)
+{
+	enum { N = 1003 };
+	struct fixture f;
+
+	if (!open_device(&f, _i))
+		return;
+	for (int with = 0; with < 2; with++) {
+		float *p = numbers(N, 1), *v = numbers(N, 2), *g = numbers(N, 3);
+		double m = with ? 0.9 : 0, lr = 0.05, decay = 0.3, scale = 0.25, rp[N], rv[N];
+
+		for (size_t i = 0; i < N; i++) {
+			rv[i] = m * v[i] + scale * g[i] + decay * p[i];
+			rp[i] = p[i] - lr * rv[i];
+		}
+		struct vec *vp = vec_of(&f.w, p, N), *vv = vec_of(&f.w, v, N),
+			   *vg = vec_of(&f.w, g, N);
+
+		/* through the worker: these are the run's options, not arguments */
+		f.run.momentum = m;
+		f.run.weight_decay = decay;
+		f.w.lr = lr;
+		f.w.param = vp;
+		f.w.velocity = with ? vv : NULL;
+		f.w.grad = vg;
+		sgd_step(&f.w, scale);
+		compare("sgd: p", vp, rp, N, 1e-6);
+		if (with)
+			compare("sgd: v", vv, rv, N, 1e-6);
+		vec_free(vp);
+		vec_free(vv);
+		vec_free(vg);
+		free(p);
+		free(v);
+		free(g);
+	}
+	f.w.param = NULL;
+	fixture_close(&f);
+}
+END_TEST
+
+START_TEST(test_gather)
+{
+	enum { ROWS = 11, FEATURES = 21, PICKED = 8 };
+	static const int32_t index[PICKED] = {10, 0, 3, 3, 7, 1, 9, 2};
+	struct fixture f;
+
+	if (!open_device(&f, _i))
+		return;
+	uint8_t bytes[ROWS * FEATURES];
+	float floats[ROWS * FEATURES], target[ROWS];
+	double right[PICKED * FEATURES], labels[PICKED];
+
+	for (size_t i = 0; i < ROWS * FEATURES; i++) {
+		bytes[i] = (uint8_t)(i * 37 + 250);
+		floats[i] = (float)i / 3;
+	}
+	for (size_t i = 0; i < ROWS; i++)
+		target[i] = (float)i + 0.5f;
+	for (int kind = 0; kind < 2; kind++) {
+		struct data d = {.n = ROWS,
+				 .features = FEATURES,
+				 .bytes = kind ? bytes : NULL,
+				 .floats = kind ? NULL : floats,
+				 .target = target};
+		struct vec *x = vec_new(&f.w, 10 * FEATURES), *y = vec_new(&f.w, 10);
+
+		for (size_t i = 0; i < PICKED; i++) {
+			labels[i] = target[index[i]];
+			for (size_t j = 0; j < FEATURES; j++) {
+				size_t at = (size_t)index[i] * FEATURES + j;
+
+				right[i * FEATURES + j] = kind ? bytes[at] / 255.0 : floats[at];
+			}
+		}
+		data_gather(&f.w, &d, index, PICKED, NULL, x, y);
+		compare(kind ? "gather bytes" : "gather floats", x, right, PICKED * FEATURES, 1e-7);
+		compare("gather target", y, labels, PICKED, 0);
+		vec_free(x);
+		vec_free(y);
+	}
+	fixture_close(&f);
+}
+END_TEST
+
+START_TEST(test_memory)
+{
+	static const size_t lengths[] = {
+		0, 1, 15, 16383, 16384, 16385, 1 << 20, (1 << 20) + 1, 3 << 20, (5 << 20) + 7};
+	struct fixture f;
+
+	if (!open_device(&f, _i))
+		return;
+	for (int again = 0; again < 2; again++) /* what was freed dirty comes back clean */
+		for (size_t l = 0; l < COUNT(lengths); l++) {
+			size_t n = lengths[l];
+			struct vec *v = vec_new(&f.w, n);
+			float *x = fixture_get(v);
+
+			size_t dirty = 0;
+
+			while (dirty < n && x[dirty] == 0)
+				dirty++;
+			ck_assert_msg(dirty == n, "%zu floats: [%zu] is %g", n, dirty, x[dirty]);
+			ck_assert_uint_eq((uintptr_t)v->data % 64, 0);
+			vec_fill(v, 7);
+			vec_free(v);
+			free(x);
+		}
+	fixture_close(&f);
+}
+END_TEST
+
+/* ---- Lengths are checked: each of these must end the process, with these words ---- */
+
+#define MISUSES(X) \
+	X(vec_copy(four, five), "copy: y has 4 floats, x has 5") \
+	X(vec_axpy(five, 1, four), "axpy: y has 5 floats, x has 4") \
+	X(vec_gemm(four, false, five, false, five, 3, 1, 2), "gemm: a has 5 floats, 6 are") \
+	X(vec_gemm(four, false, five, false, five, 5, 1, 1), "gemm: y has 4 floats, 5 are") \
+	X(vec_gemm(four, false, five, false, five, 1, 3, 2), "gemm: b has 5 floats, 6 are") \
+	X(vec_slice(four, 2, 3), "slice: 3 floats from 2 of 4") \
+	X(vec_relu(four, 5), "relu: y has 4 floats, 5 are") \
+	X(vec_tanh_grad(five, four, 5), "tanh_grad: y has 4 floats, 5 are") \
+	X(vec_softmax_xent(four, five, 2, 3), "softmax_xent: z has 4 floats, 6 are") \
+	X(vec_mse(five, four, 5, 1), "mse: target has 4 floats, 5 are") \
+	X(vec_sgd(four, NULL, five, 1, 0, 0, 1), "sgd: y has 4 floats, x has 5") \
+	X(vec_sgd(four, NULL, four, 1, 0.9f, 0, 1), "sgd: momentum 0.9 without a velocity") \
+	X(vec_add_bias(four, five, 1), "add_bias: y has 4 floats, 5 are") \
+	X(vec_sum_rows(five, four, 1), "sum_rows: y has 4 floats, 5 are") \
+	X(vec_take_columns(five, four, 2, 2, 1, 2), "take_columns: 2 columns from 1 of 2") \
+	X(vec_put_columns(four, five, 2, 3, 0, 2), "put_columns: y has 4 floats, 6 are")
+
+static const char *const misuse_says[] = {
+#define SAYS(call, words) words,
+	MISUSES(SAYS)};
+
+static void misuse(struct worker *w, int which)
+{
+	struct vec *four = vec_new(w, 4), *five = vec_new(w, 5);
+	int i = 0;
+
+#define CALL(call, words) \
+	if (which == i++) \
+		call;
+	MISUSES(CALL)
+}
+
+START_TEST(test_misuse)
+{
+	ends_the_process(misuse, _i, misuse_says[_i]);
+}
+END_TEST
+
+/* ---- A made set of images ------------------------------------------------ */
+
+enum { IMAGES = 48, TESTS = 20 };
+
+static void made_set(void)
+{
+	folder_new();
+	idx_put_set(IMAGES, TESTS, false, '-');
+}
+
+START_TEST(test_idx_good)
+{
+	/* the four ways in which sets are named and packed */
+	struct run run = {.data_dir = folder};
+	struct data train, test;
+	size_t n;
+
+	idx_put_set(IMAGES, TESTS, _i & 1, _i & 2 ? '.' : '-');
+	const char *wrong = dataset_fashion_mnist.probe(&run, &train, &test);
+
+	ck_assert_msg(!wrong, "%s", wrong);
+	ck_assert_uint_eq(train.n, IMAGES);
+	ck_assert_uint_eq(test.n, TESTS);
+	ck_assert_uint_eq(train.features, PIXELS);
+	ck_assert_uint_eq(train.classes, 10);
+	ck_assert_ptr_null(train.bytes);
+	wrong = dataset_fashion_mnist.load(&run, &train, &test);
+	ck_assert_msg(!wrong, "%s", wrong);
+
+	uint8_t *images = idx_new(IDX_IMAGES, TESTS, &n);
+
+	ck_assert_mem_eq(test.bytes, images + 16, TESTS * PIXELS);
+	free(images);
+
+	uint8_t *labels = idx_new(IDX_LABELS, IMAGES, &n);
+
+	for (size_t i = 0; i < IMAGES; i++)
+		ck_assert_float_eq(train.target[i], labels[8 + i]);
+	free(labels);
+
+	struct data wide, wide_test;
+
+	wrong = dataset_fashion_mnist_32.load(&run, &wide, &wide_test);
+	ck_assert_msg(!wrong, "%s", wrong);
+	ck_assert_uint_eq(wide.features, 1024);
+	for (size_t i = 0; i < IMAGES; i++)
+		for (size_t y = 0; y < 32; y++)
+			for (size_t x = 0; x < 32; x++) {
+				bool in = y - 2 < SIDE && x - 2 < SIDE;
+				uint8_t right =
+					in ? train.bytes[i * PIXELS + (y - 2) * SIDE + x - 2] : 0;
+
+				ck_assert_uint_eq(wide.bytes[i * 1024 + y * 32 + x], right);
+			}
+	dataset_fashion_mnist_32.unload(&wide, &wide_test);
+	dataset_fashion_mnist.unload(&train, &test);
+	ck_assert_ptr_null(train.bytes);
+}
+END_TEST
+
+/* Ways to spoil a set: in this file, this byte, or this length. */
+static const struct spoilt {
+	const char *file;
+	bool zipped;      /* the whole set is, and the spoiling is done to the .gz */
+	long at;          /* this byte (from the end when negative) ... */
+	int value;        /* ... becomes this one (-1: is inverted), or with */
+	bool cut;         /* the file is cut there */
+	bool more;        /* or a byte is put behind it */
+	const char *says; /* the sentence has this in it */
+	bool late;        /* found by load only, not by probe */
+} spoilt[] = {
+	{"train-images-idx3-ubyte", .at = 3, .value = 1, .says = "000008"},
+	{"train-labels-idx1-ubyte", .at = 2, .value = 9, .says = "00000901"},
+	{"t10k-images-idx3-ubyte", .at = 7, .value = TESTS - 1, .says = "19 images"},
+	{"t10k-labels-idx1-ubyte", .at = 7, .value = 0, .says = "size 0 is 0"},
+	{"train-images-idx3-ubyte", .at = 11, .value = 0, .says = "size 1 is 0"},
+	{"train-images-idx3-ubyte", .at = 12, .value = 200, .says = "size 2"},
+	{"train-images-idx3-ubyte", .at = 4, .value = 255, .says = "size 0"},
+	{"t10k-images-idx3-ubyte", .at = 11, .value = 27, .says = "test images"},
+	{"t10k-images-idx3-ubyte", .at = 2, .cut = true, .says = "ends early"},
+	{"t10k-images-idx3-ubyte", .at = 10, .cut = true, .says = "ends early"},
+	{"train-labels-idx1-ubyte", .at = -1, .cut = true, .says = "1 bytes", .late = true},
+	{"train-images-idx3-ubyte", .at = -5, .cut = true, .says = "5 bytes", .late = true},
+	{"train-images-idx3-ubyte", .more = true, .says = "goes on", .late = true},
+	{"t10k-labels-idx1-ubyte", .more = true, .says = "goes on", .late = true},
+	{"t10k-labels-idx1-ubyte", .at = 8 + 7, .value = 10, .says = "row 7", .late = true},
+	{"train-images-idx3-ubyte.gz", true, .at = -40, .cut = true, .says = "fetch", .late = true},
+	{"train-images-idx3-ubyte.gz", true, .at = -6, .value = -1, .says = "fetch", .late = true},
+	{"train-labels-idx1-ubyte.gz", true, .at = -6, .value = -1, .says = "fetch", .late = true},
+	{"train-labels-idx1-ubyte.gz", true, .at = -3, .cut = true, .says = "fetch", .late = true},
+	{"train-images-idx3-ubyte.gz", true, .at = 2000, .value = -1, .says = "fetch",
+	 .late = true},
+};
+
+static void spoil(const struct spoilt *s)
+{
+	char path[256];
+
+	snprintf(path, sizeof path, "%s/%s", folder, s->file);
+	FILE *f = fopen(path, "r+");
+
+	ck_assert_ptr_nonnull(f);
+	fseek(f, 0, SEEK_END);
+	long size = ftell(f), at = s->at < 0 ? size + s->at : s->at;
+
+	if (s->cut) {
+		ck_assert_int_eq(ftruncate(fileno(f), at), 0);
+	} else if (s->more) {
+		fputc(0, f);
+	} else {
+		fseek(f, at, SEEK_SET);
+		int old = fgetc(f);
+
+		fseek(f, at, SEEK_SET);
+		fputc(s->value < 0 ? ~old & 255 : s->value, f);
+	}
+	fclose(f);
+}
+
+START_TEST(test_idx_bad)
+{
+	const struct spoilt *s = &spoilt[_i];
+	struct run run = {.data_dir = folder};
+	struct data train, test;
+
+	idx_put_set(IMAGES, TESTS, s->zipped, '-');
+	spoil(s);
+	const char *wrong = dataset_fashion_mnist.probe(&run, &train, &test);
+
+	ck_assert_msg(s->late || wrong, "probe finds nothing wrong");
+	free((char *)wrong);
+	dataset_fashion_mnist.unload(&train, &test);
+	wrong = dataset_fashion_mnist.load(&run, &train, &test);
+	ck_assert_msg(wrong != NULL, "%s: load finds nothing wrong, should say: %s", s->file,
+		      s->says);
+	ck_assert_msg(strstr(wrong, s->says) != NULL, "\"%s\" lacks \"%s\"", wrong, s->says);
+	ck_assert_msg(strstr(wrong, folder) != NULL, "\"%s\" names no file", wrong);
+	ck_assert_ptr_null(train.bytes);
+	ck_assert_ptr_null(train.target);
+	ck_assert_ptr_null(test.bytes);
+	free((char *)wrong);
+}
+END_TEST
+
+START_TEST(test_idx_missing)
+{
+	static const char *const files[] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
+					    "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
+	struct run run = {.data_dir = folder};
+	struct data train, test;
+
+	for (size_t i = 0; i < COUNT(files); i++) {
+		char path[256];
+
+		idx_put_set(IMAGES, TESTS, false, '-');
+		snprintf(path, sizeof path, "%s/%s", folder, files[i]);
+		ck_assert_int_eq(unlink(path), 0);
+		const char *wrong = dataset_fashion_mnist.probe(&run, &train, &test);
+
+		ck_assert_ptr_nonnull(wrong);
+		ck_assert_msg(strstr(wrong, path) != NULL, "\"%s\" lacks \"%s\"", wrong, path);
+		ck_assert_ptr_nonnull(strstr(wrong, "--data-dir=FOLDER"));
+		free((char *)wrong);
+	}
+
+	/* images that do not fit where they are padded */
+	size_t n;
+	uint8_t *b = idx_new(IDX_IMAGES, IMAGES, &n);
+
+	idx_put_set(IMAGES, TESTS, false, '-');
+	b[11] = 14;
+	b[15] = 56;
+	folder_put("train-images-idx3-ubyte", b, n, false);
+	free(b);
+	const char *wrong = dataset_fashion_mnist_32.probe(&run, &train, &test);
+
+	ck_assert_ptr_nonnull(wrong);
+	ck_assert_msg(strstr(wrong, "14 x 56") != NULL, "%s", wrong);
+	free((char *)wrong);
+}
+END_TEST
+
+START_TEST(test_cubes)
+{
+	struct run run = {.seed = 1}, other = {.seed = 2};
+	struct data a, at, b, bt, c, ct;
+
+	ck_assert_ptr_null(dataset_cubes.probe(&run, &a, &at));
+	ck_assert_uint_eq(a.n, 10000);
+	ck_assert_uint_eq(at.n, 2000);
+	ck_assert_ptr_null(dataset_cubes.load(&run, &a, &at));
+	ck_assert_ptr_null(dataset_cubes.load(&run, &b, &bt));
+	ck_assert_ptr_null(dataset_cubes.load(&other, &c, &ct));
+	ck_assert_mem_eq(a.floats, b.floats, a.n * 10 * sizeof(float));
+	ck_assert_mem_eq(a.target, b.target, a.n * sizeof(float));
+	ck_assert_mem_ne(a.floats, c.floats, 40);
+	ck_assert_mem_ne(a.floats, at.floats, 40);
+
+	double sum = 0, squares = 0;
+
+	for (size_t i = 0; i < a.n; i++) {
+		double noise = a.target[i];
+
+		for (size_t j = 0; j < 10; j++) {
+			double x = a.floats[i * 10 + j];
+
+			ck_assert(x >= 1 && x <= 2);
+			noise -= x * x * x;
+		}
+		ck_assert_msg(fabs(noise) < 1 + 1e-4, "row %zu: noise %g", i, noise);
+		sum += noise;
+		squares += noise * noise;
+	}
+	ck_assert_double_eq_tol(sum / (double)a.n, 0, 0.03);
+	ck_assert_double_eq_tol(squares / (double)a.n, 0.5, 0.02); /* the floor of the MSE */
+	dataset_cubes.unload(&a, &at);
+	dataset_cubes.unload(&b, &bt);
+	dataset_cubes.unload(&c, &ct);
+}
+END_TEST
+
+/* ---- Workloads ----------------------------------------------------------- */
+
+static int workload_count(void)
+{
+	int n = 0;
+
+	while (workloads[n])
+		n++;
+	return n;
+}
+
+static const int32_t rows_used[] = {3, 0, 7, 11, 2, 19, 5, 13};
+
+/* A workload with its dataset (image sets: the made one), 8 rows in a mini-batch. */
+static void open_workload(struct fixture *f, const struct workload *workload, double momentum)
+{
+	fixture_open(f, &device_cpu);
+	f->run.data_dir = folder;
+	f->run.batch = COUNT(rows_used);
+	f->run.momentum = momentum;
+	fixture_workload(f, workload);
+	ck_assert_msg(fixture_load(f), "%s: no data", workload->plugin.name);
+	fixture_init(f);
+	f->w.index = rows_used;
+	f->w.rows = COUNT(rows_used);
+}
+
+START_TEST(test_workload_gradient)
+{
+	struct fixture f;
+
+	open_workload(&f, workloads[_i], 0);
+	check_gradient(&f.w, workloads[_i]->plugin.name);
+	fixture_close(&f);
+}
+END_TEST
+
+START_TEST(test_workload_learns)
+{
+	/* thirty steps with the recipe's rate on one mini-batch lower its loss */
+	struct fixture f;
+	struct tally first, last;
+
+	open_workload(&f, workloads[_i], 0.9);
+	for (const struct setting *s = workloads[_i]->recipe; s && s->name; s++)
+		if (strcmp(s->name, "lr") == 0)
+			f.w.lr = atof(s->value);
+	ck_assert_ptr_nonnull(f.w.velocity);
+	step_gradient(&f.w);
+	tally_take(&f.w, &first);
+	for (int i = 0; i < 30; i++) {
+		sgd_step(&f.w, 1);
+		step_gradient(&f.w);
+		tally_take(&f.w, &last);
+	}
+	ck_assert_int_eq(last.rows, COUNT(rows_used));
+	ck_assert_msg(last.loss < 0.9 * first.loss, "%s: loss %g after %g",
+		      workloads[_i]->plugin.name, last.loss, first.loss);
+	fixture_close(&f);
+}
+END_TEST
+
+START_TEST(test_workload_evaluates)
+{
+	/* evaluation finds the loss that gradient found, of whatever rows, and changes nothing;
+	 * with batch normalisation the loss is another */
+	struct fixture f;
+	struct tally a, b;
+
+	open_workload(&f, workloads[_i], 0);
+	f.w.test = &f.train;
+	step_gradient(&f.w);
+	tally_take(&f.w, &a);
+	float *param = fixture_get(f.w.param), *grad = fixture_get(f.w.grad),
+	      *buffer = f.w.buffer ? fixture_get(f.w.buffer) : NULL;
+
+	f.w.workload->evaluate(&f.w, rows_used, COUNT(rows_used));
+	tally_take(&f.w, &b);
+	ck_assert(buffer ? a.loss != b.loss : a.loss == b.loss);
+	ck_assert(buffer || a.correct == b.correct);
+	ck_assert_int_eq(a.rows, b.rows);
+
+	int32_t many[EVALUATE_ROWS];
+
+	for (size_t i = 0; i < EVALUATE_ROWS; i++)
+		many[i] = (int32_t)(i % f.train.n);
+	f.w.workload->evaluate(&f.w, many, EVALUATE_ROWS);
+	tally_take(&f.w, &b);
+	ck_assert_int_eq(b.rows, EVALUATE_ROWS);
+
+	float *param_after = fixture_get(f.w.param), *grad_after = fixture_get(f.w.grad);
+
+	ck_assert_mem_eq(param, param_after, vec_len(f.w.param) * sizeof *param);
+	ck_assert_mem_eq(grad, grad_after, vec_len(f.w.param) * sizeof *grad);
+	if (buffer) {
+		float *buffer_after = fixture_get(f.w.buffer);
+
+		ck_assert_mem_eq(buffer, buffer_after, vec_len(f.w.buffer) * sizeof *buffer);
+		free(buffer_after);
+	}
+	f.w.rows = 3; /* the last mini-batch of an epoch may be smaller */
+	step_gradient(&f.w);
+	tally_take(&f.w, &b);
+	ck_assert_int_eq(b.rows, 3);
+	free(param);
+	free(grad);
+	free(buffer);
+	free(param_after);
+	free(grad_after);
+	fixture_close(&f);
+}
+END_TEST
+
+START_TEST(test_workload_repeats)
+{
+	/* the seed decides the model; two workers of one seed start equal */
+	const struct workload *workload = workloads[_i];
+	struct fixture f[3];
+
+	for (int i = 0; i < 3; i++) {
+		fixture_open(&f[i], &device_cpu);
+		f[i].run.data_dir = folder;
+		f[i].run.seed = i == 2 ? 8 : 7;
+		fixture_workload(&f[i], workload);
+		ck_assert(fixture_load(&f[i]));
+		fixture_init(&f[i]);
+	}
+	size_t bytes = vec_len(f[0].w.param) * sizeof(float);
+	float *a = fixture_get(f[0].w.param), *b = fixture_get(f[1].w.param),
+	      *c = fixture_get(f[2].w.param);
+	bool zero = a[0] == 0 && memcmp(a, a + 1, bytes - sizeof *a) == 0;
+
+	ck_assert_mem_eq(a, b, bytes);
+	ck_assert_msg(zero || memcmp(a, c, bytes) != 0, "%s: the seed changes nothing",
+		      workload->plugin.name);
+	free(a);
+	free(b);
+	free(c);
+	for (int i = 0; i < 3; i++)
+		fixture_close(&f[i]);
+}
+END_TEST
+
+/* Layouts without memory: the parameters that the papers and tutorials name. */
+START_TEST(test_layout)
+{
+	static const struct {
+		const char *name;
+		int64_t params;
+	} table[] = {
+		{"perceptron", 1201},  {"softmax", 7850}, {"mlp", 101770},
+		{"tanh_mlp", 2119690}, {"lenet", 454922}, {"resnet", 463866}, /* of one channel */
+	};
+
+	for (size_t i = 0; workloads[i]; i++) {
+		const char *name = workloads[i]->plugin.name;
+		struct fixture f;
+		struct data sample, test;
+		int64_t params = 0;
+
+		for (size_t j = 0; j < COUNT(table); j++)
+			if (strcmp(table[j].name, name) == 0)
+				params = table[j].params;
+		ck_assert_msg(params, "%s: how many parameters it has is not in this table", name);
+		fixture_open(&f, &device_none);
+		f.run.momentum = 0.9;
+		f.run.data_dir = folder;
+		fixture_workload(&f, workloads[i]);
+		ck_assert_ptr_null(workloads[i]->dataset->probe(&f.run, &sample, &test));
+		f.w.workload->init(&f.w, &sample);
+		ck_assert_msg(f.w.model_params == params, "%s has %d parameters, not %d", name,
+			      (int)f.w.model_params, (int)params);
+		ck_assert_uint_eq(vec_len(f.w.param), params);
+		ck_assert_uint_eq(vec_len(f.w.velocity), params);
+		ck_assert(!vec_has_data(f.w.param));
+		ck_assert_uint_eq(f.w.layer[0], 0);
+		ck_assert_uint_eq(f.w.layer[f.w.layers], params);
+		f.w.train = &sample; /* and a step without floats does nothing, quietly */
+		f.w.rows = 4;
+		step_gradient(&f.w);
+		sgd_step(&f.w, 1);
+		struct tally t;
+
+		tally_take(&f.w, &t);
+		ck_assert_double_eq(t.loss, 0);
+		fixture_close(&f);
+	}
+}
+END_TEST
+
+/* ---- Nets ---------------------------------------------------------------- */
+
+/* "9t3": linear to 9, tanh, linear to 3; r is ReLU. */
+static void build_net(struct worker *w, size_t features, const char *layers, enum init init,
+		      enum loss loss)
+{
+	struct net *net = net_new(w, &(struct data){.features = features});
+
+	while (*layers)
+		if (*layers == 'r' || *layers == 't')
+			(*layers++ == 'r' ? net_relu : net_tanh)(net);
+		else
+			net_linear(net, strtoul(layers, (char **)&layers, 10), init);
+	net_finish(net, loss);
+}
+
+/* What no net can be. */
+static const struct {
+	const char *layers;
+	bool mse;
+	const char *says;
+} net_misuses[] = {
+	{"", false, "a net without layers"},
+	{"5t", false, "layer 1: an elementwise layer stands between two others"},
+	{"r5", false, "layer 0: an elementwise layer stands between two others"},
+	{"5tr3", false, "layer 2 overwrites what the backward pass"},
+	{"5rt3", false, "layer 2 overwrites what the backward pass"},
+	{"5t0", false, "a linear layer without outputs"},
+	{"5t3", true, "regression of 3 values"},
+};
+
+static void misuse_net(struct worker *w, int which)
+{
+	build_net(w, 11, net_misuses[which].layers, INIT_HE,
+		  net_misuses[which].mse ? LOSS_MSE : LOSS_XENT);
+}
+
+START_TEST(test_net_misuse)
+{
+	ends_the_process(misuse_net, _i, net_misuses[_i].says);
+}
+END_TEST
+
+static const struct {
+	const char *layers;
+	enum init init;
+	bool mse;
+} nets[] = {
+	{"3", INIT_UNIFORM, false},  {"9t3", INIT_UNIFORM, false},   {"9r3", INIT_HE, false},
+	{"8t7r6t4", INIT_HE, false}, {"12r9t1", INIT_UNIFORM, true}, {"6t5t1", INIT_HE, true},
+	{"7t5r6t3", INIT_HE, false}, {"40r1", INIT_HE, true},
+};
+
+START_TEST(test_net_gradient)
+{
+	struct fixture f;
+
+	fixture_open(&f, &device_cpu);
+	f.run.batch = 8;
+	fixture_data(&f, 30, 11, nets[_i].mse ? 0 : 3);
+	build_net(&f.w, 11, nets[_i].layers, nets[_i].init, nets[_i].mse ? LOSS_MSE : LOSS_XENT);
+	f.w.index = rows_used;
+	f.w.rows = 8;
+	check_gradient(&f.w, nets[_i].layers);
+	net_fini(&f.w);
+	fixture_close(&f);
+}
+END_TEST
+
+/* A strategy that only watches. */
+static void watch(struct worker *w, size_t i)
+{
+	int *seen = w->state;
+
+	seen[++seen[0]] = (int)i;
+	/* this layer's gradient is final: it is not what was put there before the step */
+	float *g = fixture_get(w->grad);
+
+	for (size_t j = w->layer[i]; j < w->layer[i + 1]; j++)
+		ck_assert(g[j] != 12345);
+	free(g);
+}
+
+START_TEST(test_layer_ready)
+{
+	static const struct strategy watcher = {.layer_ready = watch};
+	struct fixture f;
+	int seen[8] = {0};
+
+	fixture_open(&f, &device_cpu);
+	fixture_data(&f, 30, 11, 3);
+	f.w.strategy = &watcher;
+	f.w.state = seen;
+	build_net(&f.w, 11, "9t6r3", INIT_HE, LOSS_XENT);
+	f.w.index = rows_used;
+	f.w.rows = 4;
+	vec_fill(f.w.grad, 12345);
+	step_gradient(&f.w);
+	ck_assert_int_eq(seen[0],
+			 0); /* before the first step, as warming up does: nobody is told */
+	f.w.step = 1;
+	vec_fill(f.w.grad, 12345);
+	step_gradient(&f.w);
+	ck_assert_int_eq(seen[0], 3);
+	ck_assert_int_eq(seen[1], 2);
+	ck_assert_int_eq(seen[2], 1);
+	ck_assert_int_eq(seen[3], 0);
+	net_fini(&f.w);
+	fixture_close(&f);
+}
+END_TEST
+
+/* Places layers as a model-parallel strategy would, on worker state[0] of state[1]. */
+static char *part_place(const struct worker *w, struct linear *l)
+{
+	const size_t *part = w->state, i = part[0], n = part[1];
+
+	*l = (struct linear){.in = l->in,
+			     .out = l->out,
+			     .chain = l->chain,
+			     .chained = l->chained,
+			     .first = l->first,
+			     .x_split = l->x_split,
+			     .rows_max = l->rows_max,
+			     .in_held = l->in,
+			     .out_held = l->out};
+	if (l->chain + 1 == l->chained || l->x_split) {
+		l->split = BY_INPUT;
+		l->in_first = part_of(l->in, n, i);
+		l->in_held = part_of(l->in, n, i + 1) - l->in_first;
+		l->bias_held = i == 0 ? l->out : 0;
+	} else {
+		l->split = BY_OUTPUT;
+		l->out_first = part_of(l->out, n, i);
+		l->out_held = part_of(l->out, n, i + 1) - l->out_first;
+		l->bias_held = l->out_held;
+	}
+	return NULL;
+}
+
+START_TEST(test_split_layout)
+{
+	/* 11 -> 9 -> 7 -> 5 over three: by output, by input of a split x, by input of a whole x */
+	static const struct linear_ops ops = {.place = part_place};
+	static const struct strategy split = {.linear = &ops};
+	static const enum split kinds[] = {BY_OUTPUT, BY_INPUT, BY_INPUT};
+	struct fixture whole;
+	size_t held = 0;
+
+	fixture_open(&whole, &device_cpu);
+	build_net(&whole.w, 11, "9t7r5", INIT_UNIFORM, LOSS_XENT);
+	for (size_t i = 0; i < 3; i++) {
+		struct fixture f;
+		size_t part[2] = {i, 3};
+
+		fixture_open(&f, &device_cpu);
+		f.w.strategy = &split;
+		f.w.state = part;
+		build_net(&f.w, 11, "9t7r5", INIT_UNIFORM, LOSS_XENT);
+		held += vec_len(f.w.param);
+		ck_assert_int_eq(f.w.model_params, whole.w.model_params);
+		for (size_t j = 0; j < 3; j++) {
+			const struct linear *l = net_linear_at(f.w.net, j),
+					    *all = net_linear_at(whole.w.net, j);
+
+			ck_assert_int_eq(l->split, kinds[j]);
+			ck_assert_int_eq(all->split, WHOLE);
+			ck_assert_uint_eq(l->chain, j);
+			ck_assert_uint_eq(l->chained, 3);
+			ck_assert_int_eq(l->first, j == 0);
+			ck_assert_int_eq(l->x_split, j == 1);
+			ck_assert_int_eq(l->part != NULL, j == 2);
+			ck_assert_uint_eq(l->rows_max, EVALUATE_ROWS);
+			float *w = fixture_get(l->weight), *ww = fixture_get(all->weight),
+			      *b = fixture_get(l->bias), *wb = fixture_get(all->bias);
+
+			for (size_t o = 0; o < l->out_held; o++)
+				for (size_t c = 0; c < l->in_held; c++)
+					ck_assert_float_eq(
+						w[o * l->in_held + c],
+						ww[(l->out_first + o) * l->in + l->in_first + c]);
+			for (size_t o = 0; o < l->bias_held; o++)
+				ck_assert_float_eq(b[o], wb[l->out_first + o]);
+			free(w);
+			free(ww);
+			free(b);
+			free(wb);
+		}
+		ck_assert_ptr_null(net_linear_at(f.w.net, 3));
+		net_fini(&f.w);
+		fixture_close(&f);
+	}
+	ck_assert_uint_eq(held, whole.w.model_params); /* nothing twice, nothing lost */
+	net_fini(&whole.w);
+	fixture_close(&whole);
+}
+END_TEST
+
+/* ---- PyTorch ------------------------------------------------------------- */
+
+static const struct reference references[] = {
+#include "tests/reference/torch.inc"
+};
+
+static void build_reference(struct worker *w, const struct data *d, const struct reference *r)
+{
+	build_net(w, d->features, r->layers, INIT_ZERO, r->mse ? LOSS_MSE : LOSS_XENT);
+}
+
+START_TEST(test_torch)
+{
+	check_reference(&references[_i], &device_cpu, build_reference, 1e-5, 1e-6);
+}
+END_TEST
+
+/* ---- Random streams, provenance ------------------------------------------ */
+
+static int by_state(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+START_TEST(test_streams_differ)
+{
+	/* seeds, kinds and parts that stand close, as layers and epochs do, and far, as ranks
+	 * may */
+	enum { SEEDS = 5, KINDS = 5, NEAR = 2000, FAR = 40 };
+	static const int64_t seeds[SEEDS] = {0, 1, 2, -1, INT64_MAX};
+	static uint64_t state[SEEDS * KINDS * (NEAR + FAR)];
+	size_t n = 0;
+
+	for (int i = 0; i < SEEDS; i++)
+		for (int what = 0; what < KINDS; what++) {
+			for (int64_t at = 0; at < NEAR; at++)
+				state[n++] = rng_seed(seeds[i], (enum stream)what, at);
+			for (int64_t k = 0; k < FAR; k++) /* past the near ones */
+				state[n++] = rng_seed(seeds[i], (enum stream)what,
+						      NEAR + ((int64_t)1 << k));
+		}
+	ck_assert_uint_eq(n, COUNT(state));
+	qsort(state, n, sizeof *state, by_state);
+	for (size_t i = 1; i < n; i++)
+		ck_assert_msg(state[i - 1] != state[i], "two streams begin with the state %#llx",
+			      (unsigned long long)state[i]);
+}
+END_TEST
+
+START_TEST(test_machine)
+{
+	const struct machine *m = machine();
+
+	ck_assert_ptr_nonnull(m->onednn);
+	ck_assert_msg(strncmp(m->onednn, "oneDNN", 6) == 0, "%s", m->onednn);
+	ck_assert_msg(strpbrk(m->onednn, "0123456789") != NULL, "%s: no version", m->onednn);
+	ck_assert_ptr_nonnull(strstr(m->mpi, "MPI"));
+}
+END_TEST
+
+/* ---- The suite ----------------------------------------------------------- */
+
+Suite *workloads_suite(void)
+{
+	Suite *s = suite_create("workloads");
+	TCase *t = tcase_create("devices");
+	int n = device_count();
+
+	tcase_add_loop_test(t, test_gemm, 0, n);
+	tcase_add_loop_test(t, test_elementwise, 0, n);
+	tcase_add_loop_test(t, test_heads, 0, n);
+	tcase_add_loop_test(t, test_rows_and_columns, 0, n);
+	tcase_add_loop_test(t, test_xent, 0, n);
+	tcase_add_loop_test(t, test_mse, 0, n);
+	tcase_add_loop_test(t, test_sgd, 0, n);
+	tcase_add_loop_test(t, test_gather, 0, n);
+	tcase_add_loop_test(t, test_memory, 0, n);
+	tcase_add_test(t, test_streams_differ);
+	tcase_add_test(t, test_machine);
+	suite_add_tcase(s, t);
+
+	t = tcase_create("misuse");
+	tcase_add_loop_test(t, test_misuse, 0, COUNT(misuse_says));
+	tcase_add_loop_test(t, test_net_misuse, 0, COUNT(net_misuses));
+	suite_add_tcase(s, t);
+
+	t = tcase_create("datasets");
+	tcase_add_checked_fixture(t, folder_new, folder_free);
+	tcase_add_loop_test(t, test_idx_good, 0, 4);
+	tcase_add_loop_test(t, test_idx_bad, 0, COUNT(spoilt));
+	tcase_add_test(t, test_idx_missing);
+	tcase_add_test(t, test_cubes);
+	suite_add_tcase(s, t);
+
+	t = tcase_create("workloads");
+	tcase_set_timeout(t, 60);
+	tcase_add_checked_fixture(t, made_set, folder_free);
+	n = workload_count();
+	tcase_add_loop_test(t, test_workload_gradient, 0, n);
+	tcase_add_loop_test(t, test_workload_learns, 0, n);
+	tcase_add_loop_test(t, test_workload_evaluates, 0, n);
+	tcase_add_loop_test(t, test_workload_repeats, 0, n);
+	tcase_add_test(t, test_layout);
+	suite_add_tcase(s, t);
+
+	t = tcase_create("nets");
+	tcase_add_loop_test(t, test_net_gradient, 0, COUNT(nets));
+	tcase_add_test(t, test_layer_ready);
+	tcase_add_test(t, test_split_layout);
+	tcase_add_loop_test(t, test_torch, 0, COUNT(references));
+	suite_add_tcase(s, t);
+	return s;
+}

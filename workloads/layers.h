@@ -1,0 +1,96 @@
+/*
+ * layers.h - what the files of a net share: layers.c stacks layers, lays them out and runs them;
+ * layers_linear.c has the linear and the elementwise ones, layers_image.c those of images.
+ */
+#ifndef LAYERS_H
+#define LAYERS_H
+
+#include "workloads/net.h"
+
+struct layer {
+	const struct layer_kind *kind;
+	size_t number;            /* among all layers */
+	size_t in, out;           /* width of a row on this worker */
+	struct image from, to;    /* the same as images; all 0 where rows are none */
+	struct vec *x, *y;        /* [rows x in], [rows x out]; the same when in place */
+	struct vec *dx, *dy;      /* likewise; dx NULL: nobody below wants it */
+	enum init init;           /* of the parameters, if there are any */
+	size_t index;             /* among the layers with parameters */
+	size_t first, running_at; /* where those begin in param, and its part of w->buffer */
+	bool relu;                /* y = max(0, y): a ReLU, or one fused into this layer */
+
+	struct linear linear;
+	struct window window;
+	bool with_bias;
+	struct conv *conv;
+	struct pool *pool;
+	struct norm *norm;
+	struct vec *weight, *bias, *dweight,
+		*dbias;      /* of a convolution; a norm's scale is weight */
+	struct vec *running; /* of a norm */
+	float drop;          /* probability */
+	uint64_t salt;
+
+	/* A residual block: its first layer opens it, its last one, a norm, joins the shortcut. */
+	bool opens, joins;
+	size_t other;  /* number of the layer at the other end */
+	size_t stride; /* of the shortcut, in the layer that joins; 0: the identity */
+
+	size_t dy_turn, dx_turn; /* which of the net's turns are dy and dx, or NO_TURN */
+};
+
+/* What a kind of layer does. forward and backward are called in every step; the rest once. */
+struct layer_kind {
+	bool elementwise; /* in place; does not end a chain of linear layers */
+	bool needs_y;     /* backward does, whole, unless a ReLU was applied to it: then only */
+	bool keeps_sign;  /* which floats are above 0, and this layer leaves that */
+	bool fuses_relu;  /* forward computes a ReLU on top as well */
+	bool dx_is_dy;    /* backward works in place, but in a norm that joins */
+	size_t (*params)(const struct layer *l);         /* of the whole layer; NULL = none */
+	size_t (*params_held)(const struct layer *l);    /* here; NULL = params */
+	size_t (*buffers)(const struct layer *l);        /* of w->buffer; NULL = none */
+	void (*place)(struct net *net, struct layer *l); /* sets in and out; NULL = keeps width */
+	/* Parameters exist: takes its slices, draws them, prepares the device. NULL = nothing */
+	void (*attach)(struct net *net, struct layer *l);
+	void (*forward)(struct worker *w, struct layer *l, size_t rows);
+	void (*backward)(struct worker *w, struct layer *l, size_t rows);
+	void (*detach)(struct layer *l); /* frees what attach made; NULL = nothing */
+};
+
+/* One of the vectors that gradients of activations take turns in. */
+struct turn {
+	size_t width; /* of a row */
+	bool taken;   /* while turns are dealt out */
+	struct vec *vec;
+};
+#define NO_TURN SIZE_MAX
+
+struct net {
+	struct worker *w;
+	const struct data *sample; /* until the net is finished */
+	size_t features;
+	struct transform transform; /* of training; evaluation has its mean only */
+	float *mean;                /* [features] or NULL */
+	struct layer *layer;
+	size_t layers;
+	enum loss loss;
+	size_t outputs;             /* width of the uppermost layer, as far as stacked, */
+	struct image image;         /* and the same as an image; all 0: it is none */
+	size_t fork;                /* number of the layer that opens a block; NO_FORK */
+	size_t *first;              /* w->layer */
+	size_t rows_max, rows_grad; /* of a forward, of a backward pass */
+	struct vec *input, *target; /* [rows_max x features], [rows_max] */
+	struct turn *turn;
+	size_t turns;
+	size_t shortcut_width;
+	struct vec *shortcut; /* [rows_max x shortcut_width]: option A, used at once; may be NULL */
+	bool training;        /* in the forward pass under way */
+};
+#define NO_FORK SIZE_MAX
+
+extern const struct layer_kind kind_linear;
+
+void *net_zeroed(size_t n, size_t size); /* never NULL */
+struct layer *net_push(struct net *net, const struct layer_kind *kind);
+
+#endif

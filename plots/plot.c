@@ -24,50 +24,23 @@ struct plot_options {
 	bool list, summary; /* summary: a bare --title */
 };
 
+#define OWNER struct plot_options
 static const struct option plot_options[] = {
-	{.name = "db",
-	 .type = OPT_STRING,
-	 .offset = offsetof(struct plot_options, db),
-	 .def = DATABASE,
-	 .help = "database to draw from [file]"},
-	{.name = "where",
-	 .type = OPT_STRING,
-	 .offset = offsetof(struct plot_options, where),
-	 .def = "",
-	 .help = "which runs: a condition on the columns of run_summary, such as "
-		 "\"strategy = 'asgd' AND workers > 1\" [SQL]"},
-	{.name = "label",
-	 .type = OPT_STRING,
-	 .offset = offsetof(struct plot_options, label),
-	 .def = "",
-	 .help = "only runs with this label [text]"},
-	{.name = "format",
-	 .type = OPT_CHOICE,
-	 .offset = offsetof(struct plot_options, format),
-	 .def = "auto",
-	 .choices = "auto|png|svg",
-	 .help = "auto: as --out ends, or png"},
-	{.name = "out",
-	 .type = OPT_STRING,
-	 .offset = offsetof(struct plot_options, out),
-	 .def = folder_default,
-	 .help = "where to: a folder, or for one figure a file that ends in .png or .svg [path]"},
-	{.name = "title",
-	 .type = OPT_STRING,
-	 .offset = offsetof(struct plot_options, title),
-	 .def = "",
-	 .help = "above the figure; --title alone takes the figure's summary [text]"},
-	{.name = "figures",
-	 .type = OPT_STRING,
-	 .offset = offsetof(struct plot_options, figures),
-	 .def = "",
-	 .help = "your own figures; none: mvbench/plots in $XDG_CONFIG_HOME or in ~/.config "
-		 "[folder]"},
-	{.name = "list",
-	 .type = OPT_BOOL,
-	 .offset = offsetof(struct plot_options, list),
-	 .def = "false",
-	 .help = "list the figures and stop"},
+	OPTION(db, STRING, "db", DATABASE, "database to draw from [file]"),
+	OPTION(where, STRING, "where", "",
+	       "which runs: a condition on the columns of run_summary, such as "
+	       "\"strategy = 'asgd' AND workers > 1\" [SQL]"),
+	OPTION(label, STRING, "label", "", "only runs with this label [text]"),
+	OPTION(format, CHOICE, "format", "auto", "auto: as --out ends, or png",
+	       .choices = "auto|png|svg"),
+	OPTION(out, STRING, "out", folder_default,
+	       "where to: a folder, or for one figure a file that ends in .png or .svg [path]"),
+	OPTION(title, STRING, "title", "",
+	       "above the figure; --title alone takes the figure's summary [text]"),
+	OPTION(figures, STRING, "figures", "",
+	       "your own figures; none: mvbench/plots in $XDG_CONFIG_HOME or in ~/.config "
+	       "[folder]"),
+	OPTION(list, BOOL, "list", "false", "list the figures and stop"),
 	{.name = NULL}};
 
 static bool bare(const char *name)

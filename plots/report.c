@@ -34,40 +34,17 @@ struct report_options {
 	const char *db, *where, *label, *title, *figures, *out;
 };
 
-#define FIELD(f) .offset = offsetof(struct report_options, f)
+#define OWNER struct report_options
 
 static const struct option options[] = {
-	{.name = "db",
-	 .type = OPT_STRING,
-	 FIELD(db),
-	 .def = DATABASE,
-	 .help = "where results are [file]"},
-	{.name = "where",
-	 .type = OPT_STRING,
-	 FIELD(where),
-	 .def = "",
-	 .help = "only runs for which this SQL condition holds; mvbench table --help lists the "
-		 "columns [SQL]"},
-	{.name = "label",
-	 .type = OPT_STRING,
-	 FIELD(label),
-	 .def = "",
-	 .help = "only runs with this label [text]"},
-	{.name = "title",
-	 .type = OPT_STRING,
-	 FIELD(title),
-	 .def = "mvbench report",
-	 .help = "above the page [text]"},
-	{.name = "figures",
-	 .type = OPT_STRING,
-	 FIELD(figures),
-	 .def = "",
-	 .help = "your own figures, as for mvbench plot [folder]"},
-	{.name = "out",
-	 .type = OPT_STRING,
-	 FIELD(out),
-	 .def = "report.html",
-	 .help = "what is written [file]"},
+	OPTION(db, STRING, "db", DATABASE, "where results are [file]"),
+	OPTION(where, STRING, "where", "",
+	       "only runs for which this SQL condition holds; mvbench table --help lists the "
+	       "columns [SQL]"),
+	OPTION(label, STRING, "label", "", "only runs with this label [text]"),
+	OPTION(title, STRING, "title", "mvbench report", "above the page [text]"),
+	OPTION(figures, STRING, "figures", "", "your own figures, as for mvbench plot [folder]"),
+	OPTION(out, STRING, "out", "report.html", "what is written [file]"),
 	{.name = NULL},
 };
 

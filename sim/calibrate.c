@@ -22,34 +22,21 @@ struct calibrate_flags {
 	int64_t visits;
 };
 
+#define OWNER struct calibrate_flags
 static const struct option calibrate_flags[] = {
-	{.name = "counts",
-	 .type = OPT_STRING,
-	 .offset = offsetof(struct calibrate_flags, counts),
-	 .def = "auto",
-	 .help = "numbers of workers side by side; auto: 1, 2, 4, ... to the cores, and twice the "
-		 "cores [list]"},
-	{.name = "seconds",
-	 .type = OPT_TIME,
-	 .offset = offsetof(struct calibrate_flags, seconds),
-	 .def = "1s",
-	 .min = 0.01,
-	 .max = 3600,
-	 .help = "of training that is measured, for each of them and visit [time]"},
-	{.name = "visits",
-	 .type = OPT_INT,
-	 .offset = offsetof(struct calibrate_flags, visits),
-	 .def = "3",
-	 .min = 1,
-	 .max = 99,
-	 .help = "how often steps are measured, other numbers of workers in between; the median "
-		 "visit counts, so that a busy moment does not [visits]"},
-	{.name = "out",
-	 .type = OPT_STRING,
-	 .offset = offsetof(struct calibrate_flags, out),
-	 .def = "",
-	 .help = "writes this machine as a platform too, such as local.xml; simulations take it "
-		 "from the database [file]"},
+	OPTION(counts, STRING, "counts", "auto",
+	       "numbers of workers side by side; auto: 1, 2, 4, ... to the cores, and twice the "
+	       "cores [list]"),
+	OPTION(seconds, TIME, "seconds", "1s",
+	       "of training that is measured, for each of them and visit [time]", .min = 0.01,
+	       .max = 3600),
+	OPTION(visits, INT, "visits", "3",
+	       "how often steps are measured, other numbers of workers in between; the median "
+	       "visit counts, so that a busy moment does not [visits]",
+	       .min = 1, .max = 99),
+	OPTION(out, STRING, "out", "",
+	       "writes this machine as a platform too, such as local.xml; simulations take it "
+	       "from the database [file]"),
 	{0},
 };
 

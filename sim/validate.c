@@ -29,54 +29,26 @@ struct validate_flags {
 	bool calibrate;
 };
 
-#define FLAG(f) .offset = offsetof(struct validate_flags, f)
+#define OWNER struct validate_flags
 static const struct option validate_flags[] = {
-	{.name = "only",
-	 .type = OPT_CHOICE,
-	 FLAG(only),
-	 .def = "all",
-	 .choices = "all|real|sim|report",
-	 .help = "a part of it: the real runs; the simulations, compared with the real runs that "
-		 "there are; or the report on the runs that there are"},
-	{.name = "rounds",
-	 .type = OPT_INT,
-	 FLAG(rounds),
-	 .def = "5",
-	 .min = 1,
-	 .max = 1000,
-	 .help = "real runs of a cell, of which the median counts [runs]"},
-	{.name = "calibrate",
-	 .type = OPT_BOOL,
-	 FLAG(calibrate),
-	 .def = "true",
-	 .help = "with real runs, on the platform local: measure this machine anew between the "
-		 "rounds, as its speed may drift; false: take the calibration that there is "
-		 "[true/false]"},
-	{.name = "threshold-median",
-	 .type = OPT_REAL,
-	 FLAG(median),
-	 .def = "5",
-	 .min = 0,
-	 .max = 1e6,
-	 .help = "that the median error of epoch times may reach [%]"},
-	{.name = "threshold-p90",
-	 .type = OPT_REAL,
-	 FLAG(p90),
-	 .def = "10",
-	 .min = 0,
-	 .max = 1e6,
-	 .help = "that its 90th percentile may reach [%]"},
-	{.name = "format",
-	 .type = OPT_CHOICE,
-	 FLAG(format),
-	 .def = "text",
-	 .choices = "text|markdown|csv|json",
-	 .help = "of the report; csv is the cells only; csv and json are not rounded [name]"},
-	{.name = "out",
-	 .type = OPT_STRING,
-	 FLAG(out),
-	 .def = "",
-	 .help = "write the report there instead of on stdout [file]"},
+	OPTION(only, CHOICE, "only", "all",
+	       "a part of it: the real runs; the simulations, compared with the real runs that "
+	       "there are; or the report on the runs that there are",
+	       .choices = "all|real|sim|report"),
+	OPTION(rounds, INT, "rounds", "5", "real runs of a cell, of which the median counts [runs]",
+	       .min = 1, .max = 1000),
+	OPTION(calibrate, BOOL, "calibrate", "true",
+	       "with real runs, on the platform local: measure this machine anew between the "
+	       "rounds, as its speed may drift; false: take the calibration that there is "
+	       "[true/false]"),
+	OPTION(median, REAL, "threshold-median", "5",
+	       "that the median error of epoch times may reach [%]", .min = 0, .max = 1e6),
+	OPTION(p90, REAL, "threshold-p90", "10", "that its 90th percentile may reach [%]", .min = 0,
+	       .max = 1e6),
+	OPTION(format, CHOICE, "format", "text",
+	       "of the report; csv is the cells only; csv and json are not rounded [name]",
+	       .choices = "text|markdown|csv|json"),
+	OPTION(out, STRING, "out", "", "write the report there instead of on stdout [file]"),
 	{0},
 };
 

@@ -24,14 +24,12 @@ struct gossip {
 	struct vec *other; /* the neighbour's w */
 };
 
+#define OWNER struct gossip_opts
 static const struct option gossip_options[] = {
-	{.name = "schedule",
-	 .type = OPT_CHOICE,
-	 .offset = offsetof(struct gossip_opts, schedule),
-	 .def = "ring",
-	 .choices = "ring|hypercube",
-	 .help = "who meets whom: neighbours on a ring, or the workers whose ranks differ in one "
-		 "bit"},
+	OPTION(schedule, CHOICE, "schedule", "ring",
+	       "who meets whom: neighbours on a ring, or the workers whose ranks differ in one "
+	       "bit",
+	       .choices = "ring|hypercube"),
 	{0},
 };
 

@@ -24,37 +24,20 @@ struct advise_options {
 	const char *from, *intervals, *where, *format, *out;
 };
 
-#define FIELD(f) .offset = offsetof(struct advise_options, f)
+#define OWNER struct advise_options
 static const struct option options[] = {
-	{.name = "from",
-	 .type = OPT_CHOICE,
-	 FIELD(from),
-	 .def = "auto",
-	 .choices = "auto|calibration|runs",
-	 .help = "where the times of a step come from; auto: calibrations, and recorded runs for "
-		 "what those lack"},
-	{.name = "intervals",
-	 .type = OPT_STRING,
-	 FIELD(intervals),
-	 .def = "1,2,4,8,16,32,64",
-	 .help = "sync intervals to compare [steps]"},
-	{.name = "where",
-	 .type = OPT_STRING,
-	 FIELD(where),
-	 .def = "",
-	 .help = "use only runs for which this SQL condition holds; mvbench table --help lists the "
-		 "columns [SQL]"},
-	{.name = "format",
-	 .type = OPT_CHOICE,
-	 FIELD(format),
-	 .def = "text",
-	 .choices = "text|json",
-	 .help = "json is one object, not rounded [name]"},
-	{.name = "out",
-	 .type = OPT_STRING,
-	 FIELD(out),
-	 .def = "",
-	 .help = "write it there instead of on the terminal [file]"},
+	OPTION(from, CHOICE, "from", "auto",
+	       "where the times of a step come from; auto: calibrations, and recorded runs for "
+	       "what those lack",
+	       .choices = "auto|calibration|runs"),
+	OPTION(intervals, STRING, "intervals", "1,2,4,8,16,32,64",
+	       "sync intervals to compare [steps]"),
+	OPTION(where, STRING, "where", "",
+	       "use only runs for which this SQL condition holds; mvbench table --help lists the "
+	       "columns [SQL]"),
+	OPTION(format, CHOICE, "format", "text", "json is one object, not rounded [name]",
+	       .choices = "text|json"),
+	OPTION(out, STRING, "out", "", "write it there instead of on the terminal [file]"),
 	{.name = NULL},
 };
 

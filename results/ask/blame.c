@@ -13,28 +13,13 @@ struct blame_options {
 	const char *db, *where, *label, *format;
 };
 
+#define OWNER struct blame_options
 static const struct option options[] = {
-	{.name = "db",
-	 .type = OPT_STRING,
-	 .offset = offsetof(struct blame_options, db),
-	 .def = DATABASE,
-	 .help = "database to read [file]"},
-	{.name = "where",
-	 .type = OPT_STRING,
-	 .offset = offsetof(struct blame_options, where),
-	 .def = "",
-	 .help = "for latest: a condition on the columns of run_summary [SQL]"},
-	{.name = "label",
-	 .type = OPT_STRING,
-	 .offset = offsetof(struct blame_options, label),
-	 .def = "",
-	 .help = "for latest: only runs with this label [text]"},
-	{.name = "format",
-	 .type = OPT_CHOICE,
-	 .offset = offsetof(struct blame_options, format),
-	 .def = "text",
-	 .choices = "text|json",
-	 .help = "of what is printed"},
+	OPTION(db, STRING, "db", DATABASE, "database to read [file]"),
+	OPTION(where, STRING, "where", "",
+	       "for latest: a condition on the columns of run_summary [SQL]"),
+	OPTION(label, STRING, "label", "", "for latest: only runs with this label [text]"),
+	OPTION(format, CHOICE, "format", "text", "of what is printed", .choices = "text|json"),
 	{0},
 };
 

@@ -24,46 +24,21 @@ struct table_options {
 	bool runs;
 };
 
-#define FIELD(f) offsetof(struct table_options, f)
+#define OWNER struct table_options
 
 static const struct option options[] = {
-	{.name = "db",
-	 .type = OPT_STRING,
-	 .offset = FIELD(db),
-	 .def = DATABASE,
-	 .help = "where results are [file]"},
-	{.name = "where",
-	 .type = OPT_STRING,
-	 .offset = FIELD(where),
-	 .def = "",
-	 .help = "only runs for which this SQL condition on the columns below holds [SQL]"},
-	{.name = "label",
-	 .type = OPT_STRING,
-	 .offset = FIELD(label),
-	 .def = "",
-	 .help = "only runs with this label [text]"},
-	{.name = "format",
-	 .type = OPT_CHOICE,
-	 .offset = FIELD(format),
-	 .def = "text",
-	 .choices = "text|markdown|csv|json",
-	 .help = "csv and json are not rounded [name]"},
-	{.name = "runs",
-	 .type = OPT_BOOL,
-	 .offset = FIELD(runs),
-	 .def = "false",
-	 .help = "one row a run instead of one a configuration [yes or no]"},
-	{.name = "versus",
-	 .type = OPT_STRING,
-	 .offset = FIELD(versus),
-	 .def = "",
-	 .help = "compare with this configuration, as the table names it, instead of the most "
-		 "accurate and the fastest [text]"},
-	{.name = "out",
-	 .type = OPT_STRING,
-	 .offset = FIELD(out),
-	 .def = "",
-	 .help = "write the table there instead of on the terminal [file]"},
+	OPTION(db, STRING, "db", DATABASE, "where results are [file]"),
+	OPTION(where, STRING, "where", "",
+	       "only runs for which this SQL condition on the columns below holds [SQL]"),
+	OPTION(label, STRING, "label", "", "only runs with this label [text]"),
+	OPTION(format, CHOICE, "format", "text", "csv and json are not rounded [name]",
+	       .choices = "text|markdown|csv|json"),
+	OPTION(runs, BOOL, "runs", "false",
+	       "one row a run instead of one a configuration [yes or no]"),
+	OPTION(versus, STRING, "versus", "",
+	       "compare with this configuration, as the table names it, instead of the most "
+	       "accurate and the fastest [text]"),
+	OPTION(out, STRING, "out", "", "write the table there instead of on the terminal [file]"),
 	{.name = NULL},
 };
 

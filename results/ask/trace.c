@@ -19,30 +19,15 @@ struct trace_options {
 	int64_t epoch;
 };
 
+#define OWNER struct trace_options
 static const struct option options[] = {
-	{.name = "out",
-	 .type = OPT_STRING,
-	 .offset = offsetof(struct trace_options, out),
-	 .def = "trace.json",
-	 .help = "where to [file]"},
-	{.name = "steps",
-	 .type = OPT_STRING,
-	 .offset = offsetof(struct trace_options, steps),
-	 .def = "",
-	 .help = "which steps of each epoch: FIRST..LAST; empty: all that were kept, and what lies "
-		 "between them [steps]"},
-	{.name = "epoch",
-	 .type = OPT_INT,
-	 .offset = offsetof(struct trace_options, epoch),
-	 .def = "0",
-	 .min = 0,
-	 .max = 1e6,
-	 .help = "which epoch; 0: all [epoch]"},
-	{.name = "where",
-	 .type = OPT_STRING,
-	 .offset = offsetof(struct trace_options, where),
-	 .def = "",
-	 .help = "for latest: a condition on the columns of run_summary; so is --label [SQL]"},
+	OPTION(out, STRING, "out", "trace.json", "where to [file]"),
+	OPTION(steps, STRING, "steps", "",
+	       "which steps of each epoch: FIRST..LAST; empty: all that were kept, and what lies "
+	       "between them [steps]"),
+	OPTION(epoch, INT, "epoch", "0", "which epoch; 0: all [epoch]", .min = 0, .max = 1e6),
+	OPTION(where, STRING, "where", "",
+	       "for latest: a condition on the columns of run_summary; so is --label [SQL]"),
 	{0},
 };
 

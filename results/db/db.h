@@ -72,19 +72,40 @@ char *query_numbers(struct store *s, const char *sql, const char *const *param, 
 /* One JSON object a run, as `run --format=json` promises (DESIGN). */
 char *query_run_json(struct store *s, FILE *f, int64_t id);
 
-/* ---- SQL: i int64_t, r double (NULL unless finite), t text, one letter a parameter ---- */
+/* ---- SQL (sql.c). types: a letter a parameter, i int64_t, r double (NULL unless finite), t text */
 
-char *sql_query(struct store *s, sqlite3_stmt **q, const char *sql, const char *types, ...);
-/* *row: is there another one? NULL or a sentence. */
-char *sql_step(struct store *s, sqlite3_stmt *q, bool *row);
-/* Runs one statement without rows. */
+/* A statement under way:
+ *	struct sql q = sql_select(s, "SELECT a, b FROM c WHERE d = ?1", "i", d);
+ *	while (sql_next(&q))
+ *		... sql_int(&q, 0), sql_text(&q, 1) ...
+ *	wrong = sql_done(&q);
+ * What goes wrong ends the rows, and is sql_done's sentence. */
+struct sql {
+	sqlite3_stmt *stmt;
+	struct store *store;
+	int rc;
+};
+struct sql sql_select(struct store *s, const char *sql, const char *types, ...);
+void sql_again(struct sql *q, const char *types, ...); /* from the start, with other values */
+bool sql_next(struct sql *q);                          /* is there another row? */
+char *sql_done(struct sql *q);                         /* frees it. NULL or a sentence */
+int64_t sql_int(const struct sql *q, int column);      /* of this row; 0 for NULL */
+double sql_real(const struct sql *q, int column);      /* NaN where there is no number */
+const char *sql_text(const struct sql *q, int column); /* until the next row; "" for NULL */
+char *sql_copy(const struct sql *q, int column);       /* the same, on the heap */
+bool sql_null(const struct sql *q, int column);
+int sql_columns(const struct sql *q);
+const char *sql_name(const struct sql *q, int column); /* of a column */
+/* Runs one statement whose rows nobody wants; several, without parameters. NULL or a sentence. */
 char *sql_change(struct store *s, const char *sql, const char *types, ...);
-/* The first column of the first row, 0 if there is none. */
+char *sql_script(struct store *s, const char *sql);
+/* The first column of the first row: 0 if there is none; NULL if there is none (heap). */
 char *sql_number(struct store *s, int64_t *x, const char *sql, const char *types, ...);
-const char *sql_text(sqlite3_stmt *q, int column); /* "" for NULL */
+char *sql_first(struct store *s, const char *sql, const char *types, ...);
 /* Begins; ends: commits unless something is wrong, and hands on what is. */
 char *sql_begin(struct store *s);
 char *sql_end(struct store *s, char *wrong);
+struct store *sql_memory(void); /* a database of its own, for store_close */
 
 /* ---- Recorded runs as configurations again (recorded.c) ---- */
 

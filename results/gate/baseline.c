@@ -39,10 +39,10 @@ char *gate_config(struct store *s, const char *options, int64_t seed, const stru
 	struct settings_list l = {.setting = NULL};
 	sqlite3_stmt *q = NULL;
 	bool row = false;
-	char *wrong = sql_query(s, &q, "SELECT key, atom FROM json_each(?1)", "t", options);
+	char *wrong = gate_query(s, &q, "SELECT key, atom FROM json_each(?1)", "t", options);
 
-	while (!wrong && !(wrong = sql_step(s, q, &row)) && row)
-		list_add(&l, must(strdup(sql_text(q, 0))), must(strdup(sql_text(q, 1))));
+	while (!wrong && !(wrong = gate_step(s, q, &row)) && row)
+		list_add(&l, must(strdup(gate_text(q, 0))), must(strdup(gate_text(q, 1))));
 	sqlite3_finalize(q);
 	list_add(&l, must(strdup("seed")), sentence("%lld", (long long)seed));
 	size_t own = l.n;
@@ -233,7 +233,7 @@ static char *save_run(struct store *s, sqlite3_stmt *insert, int64_t id)
 	sqlite3_bind_text(insert, 4, gate_options_of(&c), -1, free);
 	sqlite3_bind_int64(insert, 5, id);
 	config_fini(&c);
-	return sql_step(s, insert, &more);
+	return gate_step(s, insert, &more);
 }
 
 /* The newest finished run of every cell and seed that was asked for: their numbers, from the heap.
@@ -247,9 +247,9 @@ static char *choose_runs(struct store *s, const struct gate_options *o, int64_t 
 			 "OR label = ?1) AND (\n%s\n) AND (SELECT ifnull(sim_replay, 0) = 0 "
 			 "AND trace = 0 FROM run WHERE id = run_summary.id) GROUP BY config_hash",
 			 *o->where ? o->where : "1");
-	char *wrong = sql_query(s, &q, sql, "t", o->label);
+	char *wrong = gate_query(s, &q, sql, "t", o->label);
 
-	while (!wrong && !(wrong = sql_step(s, q, &row)) && row) {
+	while (!wrong && !(wrong = gate_step(s, q, &row)) && row) {
 		*id = must(realloc(*id, (*n + 1) * sizeof **id));
 		(*id)[(*n)++] = sqlite3_column_int64(q, 0);
 	}
@@ -270,7 +270,7 @@ static char *save_runs(struct store *s, const char *name, const int64_t *id, siz
 	char made[32];
 
 	strftime(made, sizeof made, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
-	char *wrong = sql_query(s, &insert, insert_sql, "ttt", name, "", made);
+	char *wrong = gate_query(s, &insert, insert_sql, "ttt", name, "", made);
 	for (size_t i = 0; !wrong && i < n; i++)
 		wrong = save_run(s, insert, id[i]);
 	sqlite3_finalize(insert);
@@ -284,7 +284,7 @@ static char *add_seeds(struct store *s, const char *name, sqlite3_stmt *q)
 	struct config c;
 	char *text = NULL;
 	size_t n = 0;
-	char *wrong = gate_config(s, sql_text(q, 1), 0, NULL, 0, &c);
+	char *wrong = gate_config(s, gate_text(q, 1), 0, NULL, 0, &c);
 
 	if (wrong)
 		return wrong;
@@ -295,7 +295,7 @@ static char *add_seeds(struct store *s, const char *name, sqlite3_stmt *q)
 		wrong = sql_number(s, &there,
 				   "SELECT count(*) FROM baseline WHERE name = ?1 AND cell = ?2 "
 				   "AND seed = ?3",
-				   "tti", name, sql_text(q, 0), seed);
+				   "tti", name, gate_text(q, 0), seed);
 		if (!there) {
 			fprintf(f, " %lld", (long long)seed);
 			has++;
@@ -320,12 +320,12 @@ static char *check_seeds(struct store *s, const char *name)
 	char *list = must(strdup("")), *wrong;
 	int few = 0;
 
-	wrong = sql_query(s, &q,
+	wrong = gate_query(s, &q,
 			  "SELECT cell, options, count(*) FROM baseline WHERE name = ?1 "
 			  "GROUP BY cell HAVING count(*) < ?2 AND count(test_loss) > 0 "
 			  "ORDER BY options",
 			  "ti", name, (int64_t)SEEDS_MIN);
-	while (!wrong && !(wrong = sql_step(s, q, &row)) && row && few++ < COMMANDS_MAX) {
+	while (!wrong && !(wrong = gate_step(s, q, &row)) && row && few++ < COMMANDS_MAX) {
 		char *command = add_seeds(s, name, q), *longer = sentence("%s%s", list, command);
 		free(list);
 		free(command);
@@ -388,10 +388,10 @@ char *baseline_find(struct store *s, const char *option, const char *name)
 	bool row = false, found = false;
 	char *list = must(strdup("")), *quoted = gate_quoted(name), *wrong;
 
-	wrong = sql_query(s, &q, "SELECT DISTINCT name FROM baseline ORDER BY name", "");
-	while (!wrong && !(wrong = sql_step(s, q, &row)) && row) {
-		char *longer = sentence("%s%s%s", list, *list ? ", " : "", sql_text(q, 0));
-		found |= strcmp(sql_text(q, 0), name) == 0;
+	wrong = gate_query(s, &q, "SELECT DISTINCT name FROM baseline ORDER BY name", "");
+	while (!wrong && !(wrong = gate_step(s, q, &row)) && row) {
+		char *longer = sentence("%s%s%s", list, *list ? ", " : "", gate_text(q, 0));
+		found |= strcmp(gate_text(q, 0), name) == 0;
 		free(list);
 		list = longer;
 	}

@@ -60,9 +60,9 @@ static void write_run(FILE *f, sqlite3_stmt *q)
 		if (type == SQLITE_FLOAT)
 			write_real(f, sqlite3_column_double(q, i));
 		else if (type == SQLITE_INTEGER || strcmp(fields[i].type, "object") == 0)
-			fputs(sql_text(q, i), f);
+			fputs(gate_text(q, i), f);
 		else
-			text_json(f, sql_text(q, i));
+			text_json(f, gate_text(q, i));
 		separator = ",";
 	}
 	fputs("}\n", f);
@@ -72,15 +72,15 @@ static char *write_header(struct store *s, FILE *f, const char *name)
 {
 	sqlite3_stmt *q = NULL;
 	bool row = false;
-	char *wrong = sql_query(s, &q, "SELECT max(made), count(*) FROM baseline WHERE name = ?1",
+	char *wrong = gate_query(s, &q, "SELECT max(made), count(*) FROM baseline WHERE name = ?1",
 				"t", name);
 
 	if (!wrong)
-		wrong = sql_step(s, q, &row);
+		wrong = gate_step(s, q, &row);
 	if (!wrong) {
 		fprintf(f, "{\"mvbench_baseline\":%d,\"name\":", FILE_VERSION);
 		text_json(f, name);
-		fprintf(f, ",\"made\":\"%s\",\"runs\":%lld}\n", sql_text(q, 0),
+		fprintf(f, ",\"made\":\"%s\",\"runs\":%lld}\n", gate_text(q, 0),
 			(long long)sqlite3_column_int64(q, 1));
 	}
 	sqlite3_finalize(q);
@@ -101,8 +101,8 @@ char *baseline_export(struct store *s, FILE *f, const char *name)
 	if (!wrong)
 		wrong = write_header(s, f, name);
 	if (!wrong)
-		wrong = sql_query(s, &q, text, "t", name);
-	while (!wrong && !(wrong = sql_step(s, q, &row)) && row)
+		wrong = gate_query(s, &q, text, "t", name);
+	while (!wrong && !(wrong = gate_step(s, q, &row)) && row)
 		write_run(f, q);
 	sqlite3_finalize(q);
 	sqlite3_free(text);
@@ -161,21 +161,21 @@ static char *read_header(struct reader *r)
 	if (!wrong && !more)
 		wrong = sentence("--import=%s: the file is empty", r->path);
 	if (!wrong)
-		wrong = sql_query(r->store, &q,
+		wrong = gate_query(r->store, &q,
 				  "SELECT ?1->>'mvbench_baseline', ?1->>'name', ?1->>'made', "
 				  "?1->>'runs', ?1->>'made' IS strftime('%Y-%m-%dT%H:%M:%SZ', "
 				  "?1->>'made')",
 				  "t", r->line);
 	if (!wrong)
-		wrong = sql_step(r->store, q, &more);
+		wrong = gate_step(r->store, q, &more);
 	if (wrong) {
 		sqlite3_finalize(q);
 		return wrong;
 	}
 	int64_t version = sqlite3_column_int64(q, 0);
 	r->promised = sqlite3_column_int64(q, 3);
-	r->name = must(strdup(sql_text(q, 1)));
-	r->made = must(strdup(sql_text(q, 2)));
+	r->name = must(strdup(gate_text(q, 1)));
+	r->made = must(strdup(gate_text(q, 2)));
 	bool dated = sqlite3_column_int(q, 4);
 	sqlite3_finalize(q);
 	if (version > FILE_VERSION)
@@ -219,11 +219,11 @@ static char *bind_fields(const struct reader *r, sqlite3_stmt *insert)
 	sqlite3_stmt *q = NULL;
 	bool more = false, seen[FIELDS] = {false};
 	char *wrong =
-		sql_query(r->store, &q, "SELECT key, type, ?1 -> fullkey, atom FROM json_each(?1)",
+		gate_query(r->store, &q, "SELECT key, type, ?1 -> fullkey, atom FROM json_each(?1)",
 			  "t", r->line);
 
-	while (!wrong && !(wrong = sql_step(r->store, q, &more)) && more) {
-		const char *key = sql_text(q, 0), *type = sql_text(q, 1), *raw = sql_text(q, 2);
+	while (!wrong && !(wrong = gate_step(r->store, q, &more)) && more) {
+		const char *key = gate_text(q, 0), *type = gate_text(q, 1), *raw = gate_text(q, 2);
 		const struct field *f = field_find(key);
 		bool number = strcmp(type, "real") == 0 || strcmp(type, "integer") == 0;
 		double x = number ? strtod(raw, NULL) : 0;
@@ -242,7 +242,7 @@ static char *bind_fields(const struct reader *r, sqlite3_stmt *insert)
 		else if (number)
 			sqlite3_bind_int64(insert, at, sqlite3_column_int64(q, 3));
 		else
-			sqlite3_bind_text(insert, at, *type == 'o' ? raw : sql_text(q, 3), -1,
+			sqlite3_bind_text(insert, at, *type == 'o' ? raw : gate_text(q, 3), -1,
 					  SQLITE_TRANSIENT);
 	}
 	sqlite3_finalize(q);
@@ -261,22 +261,22 @@ static char *check_options(const struct reader *r, char cell[17])
 	char hex[17];
 	bool row = false;
 	char *wrong =
-		sql_query(r->store, &q, "SELECT ?1->'options', ?1->>'seed', ?1->>'config_hash'",
+		gate_query(r->store, &q, "SELECT ?1->'options', ?1->>'seed', ?1->>'config_hash'",
 			  "t", r->line);
 
 	if (!wrong)
-		wrong = sql_step(r->store, q, &row);
+		wrong = gate_step(r->store, q, &row);
 	if (!wrong)
-		wrong = gate_config(r->store, sql_text(q, 0), sqlite3_column_int64(q, 1), NULL, 0,
+		wrong = gate_config(r->store, gate_text(q, 0), sqlite3_column_int64(q, 1), NULL, 0,
 				    &c);
 	if (!wrong) {
 		config_hash(&c, hex);
 		gate_cell(&c, cell);
 		config_fini(&c);
-		if (strcmp(hex, sql_text(q, 2)) != 0)
+		if (strcmp(hex, gate_text(q, 2)) != 0)
 			wrong = sentence("the options do not make config_hash %s: the line was "
 					 "changed, or comes from an mvbench with other options",
-					 sql_text(q, 2));
+					 gate_text(q, 2));
 	}
 	sqlite3_finalize(q);
 	return wrong;
@@ -359,7 +359,7 @@ static char *read_file(struct reader *r, const struct gate_options *o)
 		wrong = make_room(r, o);
 	char *sql = insert_text();
 	if (!wrong)
-		wrong = sql_query(r->store, &insert, sql, "");
+		wrong = gate_query(r->store, &insert, sql, "");
 	sqlite3_free(sql);
 	while (!wrong && !(wrong = next_line(r, &more)) && more)
 		wrong = read_run(r, insert);

@@ -15,108 +15,53 @@
 extern const struct command command_check;
 
 #define FIELD(f) .offset = offsetof(struct gate_options, f)
+#define OWNER    struct gate_options
 static const struct option options[] = {
-	{.name = "save",
-	 .type = OPT_STRING,
-	 FIELD(save),
-	 .def = "",
-	 .help = "make a baseline of this name: the newest finished run of every cell and seed, "
-		 "but replays and those with a timeline (--trace)"},
-	{.name = "against",
-	 .type = OPT_STRING,
-	 FIELD(against),
-	 .def = "",
-	 .help = "hold this program to the baseline of this name [name]"},
-	{.name = "list",
-	 .type = OPT_BOOL,
-	 FIELD(list),
-	 .def = "false",
-	 .help = "show the baselines that there are, as without any option"},
-	{.name = "delete",
-	 .type = OPT_STRING,
-	 FIELD(drop),
-	 .def = "",
-	 .help = "take the baseline of this name away; runs stay [name]"},
-	{.name = "export",
-	 .type = OPT_STRING,
-	 FIELD(export),
-	 .def = "",
-	 .help = "write the baseline of --against to a text file, to be kept with the code; -: on "
-		 "stdout [file]"},
-	{.name = "import",
-	 .type = OPT_STRING,
-	 FIELD(import),
-	 .def = "",
-	 .help = "read a baseline from such a file; --save gives it another name [file]"},
-	{.name = "replace",
-	 .type = OPT_BOOL,
-	 FIELD(replace),
-	 .def = "false",
-	 .help = "with --save and --import: in place of another of that name"},
-	{.name = "label",
-	 .type = OPT_STRING,
-	 FIELD(label),
-	 .def = "",
-	 .help = "with --save: only runs of this label; with --against: that of the runs made now "
-		 "[text]"},
-	{.name = "where",
-	 .type = OPT_STRING,
-	 FIELD(where),
-	 .def = "",
-	 .help = "with --save: only runs for which this SQL condition on columns of run_summary "
-		 "holds [condition]"},
-	{.name = "rerun",
-	 .type = OPT_CHOICE,
-	 FIELD(rerun),
-	 .def = "missing",
-	 .choices = "missing|always|never",
-	 .help = "missing: runs that this program has not made since the baseline; never: compare "
-		 "with the newest that there are since it was saved, whichever program made "
-		 "them; just after --save there are none"},
-	{.name = "seeds",
-	 .type = OPT_STRING,
-	 FIELD(seeds),
-	 .def = "",
-	 .help = "run other seeds than the baseline's, as in 1,2,11..15; empty: the same [list]"},
-	{.name = "alpha",
-	 .type = OPT_REAL,
-	 FIELD(alpha),
-	 .def = "0.01",
-	 .min = 1e-9,
-	 .max = 0.5,
-	 .help = "how often a whole check of unchanged code may fail by chance [share]"},
-	{.name = "min-accuracy",
-	 .type = OPT_REAL,
-	 FIELD(min_accuracy),
-	 .def = "0.3",
-	 .min = 0,
-	 .max = 100,
-	 .help = "a loss of test accuracy below this is none [percentage points]"},
-	{.name = "min-loss",
-	 .type = OPT_REAL,
-	 FIELD(min_loss),
-	 .def = "1",
-	 .min = 0,
-	 .max = 1e6,
-	 .help = "nor is a rise of a loss below this [%]"},
-	{.name = "better",
-	 .type = OPT_CHOICE,
-	 FIELD(better),
-	 .def = "pass",
-	 .choices = "pass|fail",
-	 .help = "what becomes of a cell whose figures are better: fail, where nothing was meant "
-		 "to change"},
-	{.name = "time",
-	 .type = OPT_CHOICE,
-	 FIELD(time),
-	 .def = "no",
-	 .choices = "no|warn|fail",
-	 .help = "compare wall times too, of this program and --program, run in turn"},
-	{.name = "program",
-	 .type = OPT_STRING,
-	 FIELD(program),
-	 .def = "",
-	 .help = "with --time: the mvbench to compare with, such as the last release's [file]"},
+	OPTION(save, STRING, "save", "",
+	       "make a baseline of this name: the newest finished run of every cell and seed, "
+	       "but replays and those with a timeline (--trace)"),
+	OPTION(against, STRING, "against", "",
+	       "hold this program to the baseline of this name [name]"),
+	OPTION(list, BOOL, "list", "false",
+	       "show the baselines that there are, as without any option"),
+	OPTION(drop, STRING, "delete", "", "take the baseline of this name away; runs stay [name]"),
+	OPTION(export, STRING, "export", "",
+	       "write the baseline of --against to a text file, to be kept with the code; -: on "
+	       "stdout [file]"),
+	OPTION(import, STRING, "import", "",
+	       "read a baseline from such a file; --save gives it another name [file]"),
+	OPTION(replace, BOOL, "replace", "false",
+	       "with --save and --import: in place of another of that name"),
+	OPTION(label, STRING, "label", "",
+	       "with --save: only runs of this label; with --against: that of the runs made now "
+	       "[text]"),
+	OPTION(where, STRING, "where", "",
+	       "with --save: only runs for which this SQL condition on columns of run_summary "
+	       "holds [condition]"),
+	OPTION(rerun, CHOICE, "rerun", "missing",
+	       "missing: runs that this program has not made since the baseline; never: compare "
+	       "with the newest that there are since it was saved, whichever program made "
+	       "them; just after --save there are none",
+	       .choices = "missing|always|never"),
+	OPTION(seeds, STRING, "seeds", "",
+	       "run other seeds than the baseline's, as in 1,2,11..15; empty: the same [list]"),
+	OPTION(alpha, REAL, "alpha", "0.01",
+	       "how often a whole check of unchanged code may fail by chance [share]", .min = 1e-9,
+	       .max = 0.5),
+	OPTION(min_accuracy, REAL, "min-accuracy", "0.3",
+	       "a loss of test accuracy below this is none [percentage points]", .min = 0,
+	       .max = 100),
+	OPTION(min_loss, REAL, "min-loss", "1", "nor is a rise of a loss below this [%]", .min = 0,
+	       .max = 1e6),
+	OPTION(better, CHOICE, "better", "pass",
+	       "what becomes of a cell whose figures are better: fail, where nothing was meant "
+	       "to change",
+	       .choices = "pass|fail"),
+	OPTION(time, CHOICE, "time", "no",
+	       "compare wall times too, of this program and --program, run in turn",
+	       .choices = "no|warn|fail"),
+	OPTION(program, STRING, "program", "",
+	       "with --time: the mvbench to compare with, such as the last release's [file]"),
 	{.name = "pairs",
 	 .type = OPT_INT,
 	 FIELD(pairs),
@@ -125,29 +70,14 @@ static const struct option options[] = {
 	 .max = 100, /* as far as bootstrap_rank always goes */
 	 .help = "with --time: runs of each program for a cell; below 6 no interval holds 95 % "
 		 "[runs]"},
-	{.name = "min-time",
-	 .type = OPT_REAL,
-	 FIELD(min_time),
-	 .def = "5",
-	 .min = 0,
-	 .max = 1e6,
-	 .help = "with --time: epochs that take less than this longer are none [%]"},
-	{.name = "format",
-	 .type = OPT_CHOICE,
-	 FIELD(format),
-	 .def = "text",
-	 .choices = "text|json|junit|markdown",
-	 .help = "of the cells; json: an object a cell, with every figure"},
-	{.name = "out",
-	 .type = OPT_STRING,
-	 FIELD(out),
-	 .def = "",
-	 .help = "write them there instead of on stdout [file]"},
-	{.name = "db",
-	 .type = OPT_STRING,
-	 FIELD(db),
-	 .def = DATABASE,
-	 .help = "results database [file]"},
+	OPTION(min_time, REAL, "min-time", "5",
+	       "with --time: epochs that take less than this longer are none [%]", .min = 0,
+	       .max = 1e6),
+	OPTION(format, CHOICE, "format", "text",
+	       "of the cells; json: an object a cell, with every figure",
+	       .choices = "text|json|junit|markdown"),
+	OPTION(out, STRING, "out", "", "write them there instead of on stdout [file]"),
+	OPTION(db, STRING, "db", DATABASE, "results database [file]"),
 	{.name = NULL},
 };
 
@@ -158,7 +88,7 @@ static char *check_found(const struct check *c)
 {
 	sqlite3_stmt *q = NULL;
 	bool row = false;
-	char *wrong = sql_query(
+	char *wrong = gate_query(
 		c->store, &q,
 		"SELECT json_extract(b.options, '$.workload') || ' ' || b.config, CASE WHEN "
 		"b.params <> r.params THEN b.params || ' parameters there, and ' || r.params "
@@ -170,10 +100,10 @@ static char *check_found(const struct check *c)
 		"t", c->o->against);
 
 	if (!wrong)
-		wrong = sql_step(c->store, q, &row);
+		wrong = gate_step(c->store, q, &row);
 	if (!wrong && row)
 		wrong = sentence("baseline %s is of another configuration: %s has %s in run %lld",
-				 c->o->against, sql_text(q, 0), sql_text(q, 1),
+				 c->o->against, gate_text(q, 0), gate_text(q, 1),
 				 (long long)sqlite3_column_int64(q, 2));
 	sqlite3_finalize(q);
 	return wrong;
@@ -197,16 +127,16 @@ static char *warn_of_machines(const struct check *c)
 	sqlite3_str_appendall(sql, " FROM baseline AS b JOIN checked AS c USING (name, cell, seed) "
 				   "JOIN run AS r ON r.id = c.run_id WHERE name = ?1");
 	char *text = must(sqlite3_str_finish(sql));
-	char *wrong = sql_query(c->store, &q, text, "t", c->o->against);
+	char *wrong = gate_query(c->store, &q, text, "t", c->o->against);
 	if (!wrong)
-		wrong = sql_step(c->store, q, &row);
+		wrong = gate_step(c->store, q, &row);
 	for (int i = 0; !wrong && row && i < PARTS; i++)
 		if (sqlite3_column_type(q, i) != SQLITE_NULL)
 			fprintf(stderr,
 				"mvbench: baseline %s was made on another machine (%s here): "
 				"floats are rounded otherwise, so differences need not be this "
 				"program's doing\n",
-				c->o->against, sql_text(q, i));
+				c->o->against, gate_text(q, i));
 	sqlite3_finalize(q);
 	sqlite3_free(text);
 	return wrong;

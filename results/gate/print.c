@@ -94,7 +94,7 @@ static char *print_junit(struct store *s, FILE *f, const char *name, const struc
 {
 	sqlite3_stmt *q = NULL;
 	bool row = false;
-	char *wrong = sql_query(s, &q, junit_sql, "");
+	char *wrong = gate_query(s, &q, junit_sql, "");
 
 	fputs("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n<testsuite "
 	      "name=\"mvbench check ",
@@ -102,16 +102,16 @@ static char *print_junit(struct store *s, FILE *f, const char *name, const struc
 	put_xml(f, name);
 	fprintf(f, "\" tests=\"%lld\" failures=\"%lld\">\n", (long long)n->cells,
 		(long long)n->failed);
-	while (!wrong && !(wrong = sql_step(s, q, &row)) && row) {
+	while (!wrong && !(wrong = gate_step(s, q, &row)) && row) {
 		bool fails = sqlite3_column_int(q, 0);
 		fputs("  <testcase classname=\"", f);
 		put_xml(f, name);
 		fputs("\" name=\"", f);
-		put_xml(f, sql_text(q, 2));
+		put_xml(f, gate_text(q, 2));
 		fputs(fails ? "\"><failure type=\"" : "\"><system-out>", f);
-		put_xml(f, sql_text(q, 1));
+		put_xml(f, gate_text(q, 1));
 		fputs(fails ? "\" message=\"" : ": ", f);
-		put_xml(f, sql_text(q, 3));
+		put_xml(f, gate_text(q, 3));
 		fputs(fails ? "\"/></testcase>\n" : "</system-out></testcase>\n", f);
 	}
 	fputs("</testsuite>\n</testsuites>\n", f);

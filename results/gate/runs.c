@@ -158,12 +158,12 @@ static char *check_plan(const struct check *c, const struct wanted *w, struct co
 	if (!wrong)
 		wrong = simulation_check(config, &plan);
 	if (!wrong)
-		wrong = sql_query(c->store, &q,
+		wrong = gate_query(c->store, &q,
 				  "SELECT params, train_size, test_size FROM baseline "
 				  "WHERE name = ?1 AND cell = ?2 LIMIT 1",
 				  "tt", c->o->against, w->cell);
 	if (!wrong)
-		wrong = sql_step(c->store, q, &row);
+		wrong = gate_step(c->store, q, &row);
 	const char *const name[] = {"parameters", "rows to train on", "rows to test on"};
 	const int64_t here[] = {plan.params, (int64_t)plan.train.n, (int64_t)plan.test.n};
 	for (int i = 0; !wrong && row && i < 3; i++)
@@ -187,9 +187,9 @@ static char *want(struct check *c, sqlite3_stmt *q, int64_t seed, const char *ha
 	c->want = must(realloc(c->want, (c->wants + 1) * sizeof *c->want));
 	struct wanted *w = &c->want[c->wants++];
 	*w = (struct wanted){
-		.cell = must(strdup(sql_text(q, 0))),
-		.what = must(strdup(sql_text(q, 1))),
-		.options = must(strdup(sql_text(q, 2))),
+		.cell = must(strdup(gate_text(q, 0))),
+		.what = must(strdup(gate_text(q, 1))),
+		.options = must(strdup(gate_text(q, 2))),
 		.seed = seed,
 	};
 	snprintf(w->hash, sizeof w->hash, "%s", hash ? hash : "");
@@ -210,17 +210,17 @@ static char *read_cells(struct check *c)
 		"WHERE name = ?1 ORDER BY options, seed";
 	sqlite3_stmt *q = NULL;
 	bool row = false;
-	char *wrong = sql_query(c->store, &q, sql, "t", c->o->against);
+	char *wrong = gate_query(c->store, &q, sql, "t", c->o->against);
 
-	while (!wrong && !(wrong = sql_step(c->store, q, &row)) && row) {
+	while (!wrong && !(wrong = gate_step(c->store, q, &row)) && row) {
 		bool first = sqlite3_column_int(q, 5);
 		size_t before = c->wants;
 		if (!c->made) {
-			c->made = must(strdup(sql_text(q, 4)));
+			c->made = must(strdup(gate_text(q, 4)));
 			c->last = sqlite3_column_int64(q, 7);
 		}
 		if (c->seeds == 0)
-			wrong = want(c, q, sqlite3_column_int64(q, 3), sql_text(q, 6));
+			wrong = want(c, q, sqlite3_column_int64(q, 3), gate_text(q, 6));
 		for (size_t i = 0; !wrong && first && i < c->seeds; i++)
 			wrong = want(c, q, c->seed[i], NULL);
 		if (!wrong && first)
@@ -248,14 +248,14 @@ static char *find_runs(struct check *c)
 	const struct machine *m = machine();
 	bool clean = !m->git_dirty && strcmp(m->git_commit, "unknown") != 0, row = false;
 	sqlite3_stmt *q = NULL;
-	char *wrong = sql_query(c->store, &q, sql, "ttitttt", "", c->made, c->last, c->o->rerun,
+	char *wrong = gate_query(c->store, &q, sql, "ttitttt", "", c->made, c->last, c->o->rerun,
 				m->host, clean ? m->git_commit : "", c->program);
 
 	for (size_t i = 0; !wrong && i < c->wants && strcmp(c->o->rerun, "always") != 0; i++) {
 		struct wanted *w = &c->want[i];
 		sqlite3_reset(q);
 		sqlite3_bind_text(q, 1, w->hash, -1, SQLITE_STATIC);
-		wrong = sql_step(c->store, q, &row);
+		wrong = gate_step(c->store, q, &row);
 		if (!wrong && row) {
 			w->run_id = sqlite3_column_int64(q, 0);
 			w->own = sqlite3_column_int(q, 1);
@@ -284,7 +284,7 @@ static char *keep_wants(struct check *c)
 		wrong = sql_change(c->store, "DELETE FROM checked WHERE name = ?1", "t",
 				   c->o->against);
 	if (!wrong)
-		wrong = sql_query(c->store, &q,
+		wrong = gate_query(c->store, &q,
 				  "INSERT OR IGNORE INTO checked "
 				  "VALUES (?1, ?2, ?3, nullif(?4, 0), iif(?5, ?6, NULL))",
 				  "ttiiit", c->o->against, "", (int64_t)0, (int64_t)0, (int64_t)0,
@@ -295,7 +295,7 @@ static char *keep_wants(struct check *c)
 		sqlite3_bind_int64(q, 3, c->want[i].seed);
 		sqlite3_bind_int64(q, 4, c->want[i].run_id);
 		sqlite3_bind_int(q, 5, c->want[i].own);
-		wrong = sql_step(c->store, q, &row);
+		wrong = gate_step(c->store, q, &row);
 	}
 	sqlite3_finalize(q);
 	return sql_end(c->store, wrong);

@@ -122,14 +122,14 @@ static char *words_of(struct timing *t, sqlite3_stmt *cell, char ***words)
 	sqlite3_stmt *q = NULL;
 	bool row = false;
 	size_t n = 0;
-	char *wrong = sql_query(t->store, &q, "SELECT key, atom FROM json_each(?1)", "t",
-				sql_text(cell, 1));
+	char *wrong = gate_query(t->store, &q, "SELECT key, atom FROM json_each(?1)", "t",
+				gate_text(cell, 1));
 
 	*words = must(calloc(2, sizeof **words));
 	(*words)[n++] = sentence("--seed=%lld", (long long)sqlite3_column_int64(cell, 2));
-	while (!wrong && !(wrong = sql_step(t->store, q, &row)) && row) {
+	while (!wrong && !(wrong = gate_step(t->store, q, &row)) && row) {
 		*words = must(realloc(*words, (n + 2) * sizeof **words));
-		(*words)[n++] = sentence("--%s=%s", sql_text(q, 0), sql_text(q, 1));
+		(*words)[n++] = sentence("--%s=%s", gate_text(q, 0), gate_text(q, 1));
 		(*words)[n] = NULL;
 	}
 	sqlite3_finalize(q);
@@ -149,7 +149,7 @@ static char *time_cell(struct timing *t, FILE *f, sqlite3_stmt *cell, bool *slow
 		double b = wrong || t->interrupted ? NAN : time_run(t, second, words, &wrong);
 		ratio[i] = i % 2 ? a / b : b / a;
 		if (!wrong && !t->interrupted)
-			fprintf(stderr, "mvbench: %s, pair %lld of %lld: %.3f\n", sql_text(cell, 0),
+			fprintf(stderr, "mvbench: %s, pair %lld of %lld: %.3f\n", gate_text(cell, 0),
 				(long long)i + 1, (long long)n, ratio[i]);
 	}
 	if (!wrong && !t->interrupted)
@@ -160,7 +160,7 @@ static char *time_cell(struct timing *t, FILE *f, sqlite3_stmt *cell, bool *slow
 			*slower                           ? "SLOWER"
 			: high < 1 - t->o->min_time / 100 ? "faster"
 							  : "ok    ",
-			sql_text(cell, 0), median, low, high, (long long)n);
+			gate_text(cell, 0), median, low, high, (long long)n);
 	free_words(words);
 	free(ratio);
 	return wrong;
@@ -208,13 +208,13 @@ int gate_time(struct store *s, FILE *f, const struct gate_options *o, int64_t *s
 	t.self[n > 0 ? n : 0] = '\0';
 	char *wrong = mkdtemp(t.folder) ? NULL : sentence("%s: %s", t.folder, strerror(errno));
 	if (!wrong)
-		wrong = sql_query(
+		wrong = gate_query(
 			s, &q,
 			"SELECT options->>'workload' || ' ' || config, options, min(seed) "
 			"FROM baseline WHERE name = ?1 AND options->>'platform' <> 'sim' "
 			"GROUP BY cell ORDER BY options",
 			"t", o->against);
-	while (!wrong && !t.interrupted && !(wrong = sql_step(s, q, &row)) && row) {
+	while (!wrong && !t.interrupted && !(wrong = gate_step(s, q, &row)) && row) {
 		wrong = time_cell(&t, f, q, &slow);
 		*slower += slow;
 	}

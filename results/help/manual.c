@@ -13,20 +13,15 @@ struct help_options {
 	const char *man, *completion;
 };
 
+#define OWNER struct help_options
 static const struct option options[] = {
-	{.name = "man",
-	 .type = OPT_STRING,
-	 .offset = offsetof(struct help_options, man),
-	 .def = "",
-	 .help = "writes the manual page in roff, to be read with man -l; of one command with "
-		 "--man=COMMAND [command]"},
-	{.name = "completion",
-	 .type = OPT_CHOICE,
-	 .offset = offsetof(struct help_options, completion),
-	 .def = "none",
-	 .choices = "none|bash",
-	 .help = "writes a script that completes mvbench's words in this shell; try it with: "
-		 "source <(mvbench help --completion=bash)"},
+	OPTION(man, STRING, "man", "",
+	       "writes the manual page in roff, to be read with man -l; of one command with "
+	       "--man=COMMAND [command]"),
+	OPTION(completion, CHOICE, "completion", "none",
+	       "writes a script that completes mvbench's words in this shell; try it with: "
+	       "source <(mvbench help --completion=bash)",
+	       .choices = "none|bash"),
 	{.name = NULL},
 };
 

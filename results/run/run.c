@@ -18,18 +18,12 @@ struct run_flags {
 	const char *format;
 };
 
+#define OWNER struct run_flags
 static const struct option run_flags[] = {
-	{.name = "dry-run",
-	 .type = OPT_BOOL,
-	 .offset = offsetof(struct run_flags, dry_run),
-	 .def = "false",
-	 .help = "check and print the configuration, train nothing"},
-	{.name = "format",
-	 .type = OPT_CHOICE,
-	 .offset = offsetof(struct run_flags, format),
-	 .def = "text",
-	 .choices = "text|json",
-	 .help = "of what is printed on stdout"},
+	OPTION(dry_run, BOOL, "dry-run", "false",
+	       "check and print the configuration, train nothing"),
+	OPTION(format, CHOICE, "format", "text", "of what is printed on stdout",
+	       .choices = "text|json"),
 	{0},
 };
 

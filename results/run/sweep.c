@@ -86,37 +86,19 @@ struct sweep_flags {
 	const char *format;
 };
 
-#define FLAG(f) .offset = offsetof(struct sweep_flags, f)
+#define OWNER struct sweep_flags
 static const struct option sweep_flags[] = {
-	{.name = "dry-run",
-	 .type = OPT_BOOL,
-	 FLAG(dry_run),
-	 .def = "false",
-	 .help = "list the cells, and which are finished; run nothing"},
-	{.name = "resume",
-	 .type = OPT_BOOL,
-	 FLAG(resume),
-	 .def = "true",
-	 .help = "leave out cells that are done, failed or diverged, or that a live process runs "
-		 "[true/false]"},
-	{.name = "retry",
-	 .type = OPT_BOOL,
-	 FLAG(retry),
-	 .def = "false",
-	 .help = "run cells that failed or diverged again"},
-	{.name = "jobs",
-	 .type = OPT_INT,
-	 FLAG(jobs),
-	 .def = "1",
-	 .min = 1,
-	 .max = JOBS_MAX,
-	 .help = "cells at a time; more than one spoils each other's times [cells]"},
-	{.name = "format",
-	 .type = OPT_CHOICE,
-	 FLAG(format),
-	 .def = "text",
-	 .choices = "text|json",
-	 .help = "of what is printed on stdout: json is one object a cell"},
+	OPTION(dry_run, BOOL, "dry-run", "false",
+	       "list the cells, and which are finished; run nothing"),
+	OPTION(resume, BOOL, "resume", "true",
+	       "leave out cells that are done, failed or diverged, or that a live process runs "
+	       "[true/false]"),
+	OPTION(retry, BOOL, "retry", "false", "run cells that failed or diverged again"),
+	OPTION(jobs, INT, "jobs", "1",
+	       "cells at a time; more than one spoils each other's times [cells]", .min = 1,
+	       .max = JOBS_MAX),
+	OPTION(format, CHOICE, "format", "text",
+	       "of what is printed on stdout: json is one object a cell", .choices = "text|json"),
 	{0},
 };
 

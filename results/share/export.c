@@ -18,43 +18,23 @@ struct export_options {
 	const char *db, *where, *label, *format, *table, *out;
 };
 
-#define FIELD(f) .offset = offsetof(struct export_options, f)
+#define OWNER struct export_options
 
 static const struct option options[] = {
-	{.name = "db",
-	 .type = OPT_STRING,
-	 FIELD(db),
-	 .def = DATABASE,
-	 .help = "where results are [file]"},
-	{.name = "where",
-	 .type = OPT_STRING,
-	 FIELD(where),
-	 .def = "",
-	 .help = "only runs for which this SQL condition holds; mvbench table --help lists the "
-		 "columns [SQL]"},
-	{.name = "label",
-	 .type = OPT_STRING,
-	 FIELD(label),
-	 .def = "",
-	 .help = "only runs with this label [text]"},
-	{.name = "format",
-	 .type = OPT_CHOICE,
-	 FIELD(format),
-	 .def = "csv",
-	 .choices = "csv|jsonl|tensorboard|mlflow",
-	 .help = "csv: RFC 4180; jsonl: one JSON object a line; the others are folders [name]"},
-	{.name = "table",
-	 .type = OPT_CHOICE,
-	 FIELD(table),
-	 .def = "runs",
-	 .choices = "runs|options|epochs|ranks|staleness|arrivals|events",
-	 .help = "which table, for csv and jsonl; runs has the figures of run_summary beside what "
-		 "was recorded [name]"},
-	{.name = "out",
-	 .type = OPT_STRING,
-	 FIELD(out),
-	 .def = "",
-	 .help = "what is written: a file, empty: standard output; or a folder [path]"},
+	OPTION(db, STRING, "db", DATABASE, "where results are [file]"),
+	OPTION(where, STRING, "where", "",
+	       "only runs for which this SQL condition holds; mvbench table --help lists the "
+	       "columns [SQL]"),
+	OPTION(label, STRING, "label", "", "only runs with this label [text]"),
+	OPTION(format, CHOICE, "format", "csv",
+	       "csv: RFC 4180; jsonl: one JSON object a line; the others are folders [name]",
+	       .choices = "csv|jsonl|tensorboard|mlflow"),
+	OPTION(table, CHOICE, "table", "runs",
+	       "which table, for csv and jsonl; runs has the figures of run_summary beside what "
+	       "was recorded [name]",
+	       .choices = "runs|options|epochs|ranks|staleness|arrivals|events"),
+	OPTION(out, STRING, "out", "",
+	       "what is written: a file, empty: standard output; or a folder [path]"),
 	{.name = NULL},
 };
 

@@ -23,25 +23,15 @@ struct import_options {
 	const char *db, *where, *label;
 };
 
-#define FIELD(f) .offset = offsetof(struct import_options, f)
+#define OWNER struct import_options
 
 static const struct option options[] = {
-	{.name = "db",
-	 .type = OPT_STRING,
-	 FIELD(db),
-	 .def = DATABASE,
-	 .help = "the database that gets them; made when it is not there [file]"},
-	{.name = "where",
-	 .type = OPT_STRING,
-	 FIELD(where),
-	 .def = "",
-	 .help = "only runs for which this SQL condition holds; mvbench table --help lists the "
-		 "columns [SQL]"},
-	{.name = "label",
-	 .type = OPT_STRING,
-	 FIELD(label),
-	 .def = "",
-	 .help = "only runs with this label [text]"},
+	OPTION(db, STRING, "db", DATABASE,
+	       "the database that gets them; made when it is not there [file]"),
+	OPTION(where, STRING, "where", "",
+	       "only runs for which this SQL condition holds; mvbench table --help lists the "
+	       "columns [SQL]"),
+	OPTION(label, STRING, "label", "", "only runs with this label [text]"),
 	{.name = NULL},
 };
 

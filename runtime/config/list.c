@@ -15,19 +15,12 @@ struct list_flags {
 	const char *format, *data_dir;
 };
 
+#define OWNER struct list_flags
 static const struct option list_flags[] = {
-	{.name = "format",
-	 .type = OPT_CHOICE,
-	 .offset = offsetof(struct list_flags, format),
-	 .def = "text",
-	 .choices = "text|json",
-	 .help = "of what is printed"},
-	{.name = "data-dir",
-	 .type = OPT_STRING,
-	 .offset = offsetof(struct list_flags, data_dir),
-	 .def = "",
-	 .help = "where to look for the workloads' data; empty: where its package puts it "
-		 "[folder]"},
+	OPTION(format, CHOICE, "format", "text", "of what is printed", .choices = "text|json"),
+	OPTION(data_dir, STRING, "data-dir", "",
+	       "where to look for the workloads' data; empty: where its package puts it "
+	       "[folder]"),
 	{0},
 };
 

@@ -181,8 +181,7 @@ Suite *gpu_suite(void)
 	Suite *s = suite_create("gpu");
 	TCase *t = tcase_create("gpu");
 	if (!have_gpu()) {
-		fprintf(stderr,
-			"gpu: skipped: there is no nvcc, so the emulated GPU was not built\n");
+		skipped("suite gpu: there is no nvcc, so the emulated GPU was not built");
 		return s;
 	}
 	tcase_set_timeout(t, 240);

@@ -36,6 +36,15 @@ static inline size_t smaller(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
+/* FNV-1a of more bytes, over those before. */
+#define HASH_START UINT64_C(14695981039346656037)
+static inline uint64_t hash_of(uint64_t h, const void *x, size_t bytes)
+{
+	for (const unsigned char *at = x; bytes > 0; at++, bytes--)
+		h = (h ^ *at) * UINT64_C(1099511628211);
+	return h;
+}
+
 /* Something of this machine failed, such as a GPU: ends all ranks, and the run as failed. */
 void failure(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
 /* How the last words of panic and failure begin, after who says them. */
@@ -154,7 +163,13 @@ void status_end(struct status_page *l, int status, const char *reason);
 struct status_page *status_of_launcher(void);
 #define STATUS_VARIABLE "MVBENCH_STATUS_PAGE" /* names its file */
 
-/* ---- Installed files ---- */
+/* ---- Files ---- */
+
+/* const char symbol[]: a file's text, which the program carries. gcc runs at the top. */
+#define TEXT_FILE(symbol, path) \
+	__asm__(".pushsection .rodata\n" #symbol ":\n.incbin \"" path \
+		"\"\n.byte 0\n.popsection\n"); \
+	extern const char symbol[]
 
 /* A folder or file of the installation (plots, workloads/sweeps, sim/platforms/titanx4.xml): beside
  * the program's build folder, or under ../share/mvbench. Heap; NULL when it is not there. */

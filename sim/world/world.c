@@ -254,10 +254,8 @@ bool world_cost(struct world_cost *out)
 static uint64_t node_of(sg_host_t host)
 {
 	const char *name = sg_host_get_property_value(host, "node");
-	uint64_t h = UINT64_C(14695981039346656037);
-	for (name = name ? name : sg_host_get_name(host); *name; name++)
-		h = (h ^ (unsigned char)*name) * UINT64_C(1099511628211);
-	return h;
+	name = name ? name : sg_host_get_name(host);
+	return hash_of(HASH_START, name, strlen(name));
 }
 
 /* ---- The platform ---- */

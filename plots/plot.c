@@ -15,14 +15,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-extern const struct command command_plot;
-
 static const char folder_default[] = "mvbench-plots";
 
 struct plot_options {
 	const char *db, *where, *label, *format, *out, *title, *figures;
-	bool list, summary; /* summary: a bare --title */
+	bool list;
 };
+
+static const char own_title[] = ""; /* --title alone: the figure's summary */
 
 #define OWNER struct plot_options
 static const struct option plot_options[] = {
@@ -42,11 +42,6 @@ static const struct option plot_options[] = {
 	       "[folder]"),
 	OPTION(list, BOOL, "list", "false", "list the figures and stop"),
 	{.name = NULL}};
-
-static bool bare(const char *name)
-{
-	return strcmp(name, "list") == 0 || strcmp(name, "title") == 0;
-}
 
 /* ---- The command --------------------------------------------------------- */
 
@@ -194,7 +189,7 @@ static int plot(const struct plot_options *o, const struct arguments *a, const s
 	struct drawing d = {.db_path = o->db,
 			    .style = fs->folder,
 			    .title = o->title,
-			    .summary = o->summary,
+			    .summary = o->title == own_title,
 			    .where = o->where[0] || o->label[0]};
 	struct store *store = NULL;
 	char *wrong = NULL, *stem = NULL;
@@ -231,7 +226,7 @@ static int plot(const struct plot_options *o, const struct arguments *a, const s
 	return status;
 }
 
-static void more_help(FILE *f)
+static char *more_help(FILE *f, const struct arguments *given)
 {
 	struct figures fs;
 	char *wrong = figures_init(&fs, NULL);
@@ -255,42 +250,24 @@ static void more_help(FILE *f)
 	}
 	free(wrong);
 	figures_fini(&fs);
+	(void)given;
+	return NULL;
 }
 
-static int run(int argc, char **argv)
+static int run(void *options, struct arguments *a)
 {
-	struct plot_options o = {.db = NULL};
-	struct arguments a = {.words = 0};
+	const struct plot_options *o = options;
 	struct figures fs = {.n = 0};
-	int status = EXIT_USER;
+	int status = EXIT_OK;
+	char *wrong = figures_init(&fs, o->figures);
 
-	option_default(plot_options, &o);
-	char *wrong = arguments_read(&a, argc, argv, bare);
-	for (size_t i = 0; !wrong && i < a.options; i++)
-		if (strcmp(a.option[i].name, "title") == 0) {
-			o.summary = !a.option[i].value;
-			if (o.summary)
-				a.option[i].value = "";
-		}
-	if (!wrong)
-		wrong = arguments_take(&a, plot_options, &o);
-	if (!wrong)
-		wrong = arguments_refuse(&a, plot_options);
-	if (!wrong)
-		wrong = figures_init(&fs, o.figures);
-	if (wrong) {
+	if (wrong)
 		status = complain(wrong);
-	} else if (a.help) {
-		command_help(stdout, &command_plot);
-		status = EXIT_OK;
-	} else if (o.list) {
+	else if (o->list)
 		figures_print(&fs, stdout);
-		status = EXIT_OK;
-	} else {
-		status = plot(&o, &a, &fs);
-	}
+	else
+		status = plot(o, a, &fs);
 	figures_fini(&fs);
-	arguments_free(&a);
 	return status;
 }
 
@@ -302,8 +279,9 @@ const struct command command_plot = {
 		 "a name: every figure that there is data for. Each workload gets a picture of its "
 		 "own; runs that differ in nothing but their seed become one curve.",
 	.options = plot_options,
+	.size = sizeof(OWNER),
+	.alone = {"title", own_title},
 	.words = figures_each,
-	.bare = bare,
 	.run = run,
 	.more = more_help,
 };

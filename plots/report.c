@@ -14,8 +14,6 @@
 #include <string.h>
 #include <unistd.h>
 
-extern const struct command command_report;
-
 #define CONFIGURATIONS_MAX 2000 /* of a workload that are shown, */
 #define RUNS_MAX           4000 /* and runs of the whole page, of each configuration as many */
 #define TEXT_OF(x)         #x
@@ -489,30 +487,10 @@ static int report(const struct report_options *o)
 	return status;
 }
 
-static int run(int argc, char **argv)
+static int run(void *options_given, struct arguments *rest)
 {
-	struct arguments a;
-	struct report_options o;
-	char *wrong = arguments_read(&a, argc, argv, NULL);
-
-	if (wrong)
-		return complain(wrong);
-	option_default(options, &o);
-	wrong = arguments_take(&a, options, &o);
-	if (!wrong)
-		wrong = arguments_refuse(&a, options);
-	if (!wrong && !a.help && a.words)
-		wrong = sentence("%s: report takes options only, such as --out=report.html",
-				 a.word[0]);
-	int status = EXIT_OK;
-	if (wrong)
-		status = complain(wrong);
-	else if (a.help)
-		command_help(stdout, &command_report);
-	else
-		status = report(&o);
-	arguments_free(&a);
-	return status;
+	(void)rest;
+	return report(options_given);
 }
 
 const struct command command_report = {
@@ -525,5 +503,7 @@ const struct command command_report = {
 		 "numbers come from. It needs no network, and is made for screens of any size, "
 		 "light or dark, and for paper.",
 	.options = options,
+	.size = sizeof(OWNER),
+	.example = "--out=report.html",
 	.run = run,
 };

@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-extern const struct command command_blame;
-
 struct blame_options {
 	const char *db, *where, *label, *format;
 };
@@ -167,15 +165,18 @@ static char *print_json(struct store *s, const char *id)
 	return wrong;
 }
 
-static int blame(const struct blame_options *o, const char *word)
+static int run(void *options_given, struct arguments *a)
 {
+	const struct blame_options *o = options_given;
 	struct store *s = NULL;
 	int64_t id = 0;
 	char text[24];
-	char *wrong = store_open(&s, o->db, STORE_READ);
 
+	if (a->words > 1)
+		return complain(sentence("%s: one run at a time", a->word[1]));
+	char *wrong = store_open(&s, o->db, STORE_READ);
 	if (!wrong)
-		wrong = run_find(s, word, o->where, o->label, "", &id);
+		wrong = run_find(s, a->words ? a->word[0] : "latest", o->where, o->label, "", &id);
 	snprintf(text, sizeof text, "%lld", (long long)id);
 	if (!wrong)
 		wrong = ask_views(s, id);
@@ -183,33 +184,6 @@ static int blame(const struct blame_options *o, const char *word)
 		wrong = strcmp(o->format, "json") == 0 ? print_json(s, text) : print_text(s, text);
 	store_close(s);
 	return wrong ? complain(wrong) : EXIT_OK;
-}
-
-static int run(int argc, char **argv)
-{
-	struct blame_options o;
-	struct arguments a;
-	int status;
-
-	option_default(options, &o);
-	char *wrong = arguments_read(&a, argc, argv, NULL);
-	if (wrong)
-		return complain(wrong);
-	wrong = arguments_take(&a, options, &o);
-	if (!wrong)
-		wrong = arguments_refuse(&a, options);
-	if (!wrong && a.words > 1)
-		wrong = sentence("%s: one run at a time", a.word[1]);
-	if (wrong) {
-		status = complain(wrong);
-	} else if (a.help) {
-		command_help(stdout, &command_blame);
-		status = EXIT_OK;
-	} else {
-		status = blame(&o, a.words ? a.word[0] : "latest");
-	}
-	arguments_free(&a);
-	return status;
 }
 
 const struct command command_blame = {
@@ -224,5 +198,6 @@ const struct command command_blame = {
 		"a sum, a round or a barrier. Of others, the worker that was busy longest in an "
 		"epoch is what the rest waited for, as long as they waited more than it did.",
 	.options = options,
+	.size = sizeof(OWNER),
 	.run = run,
 };

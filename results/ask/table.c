@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-extern const struct command command_table;
-
 /* The program carries its queries. gcc runs in the repository's root. */
 __asm__(".pushsection .rodata\n"
 	"table_sql:\n"
@@ -307,16 +305,13 @@ static void print_all_columns(FILE *f)
 	sqlite3_close(s.db);
 }
 
-static void more_help(FILE *f)
+static char *more_help(FILE *f, const struct arguments *given)
 {
+	(void)given;
 	fputs("Columns for --where, as in --where=\"workload='mlp' AND workers IN (2, 4)\":\n", f);
 	print_all_columns(f);
 	fputs("\n", f);
-}
-
-static bool is_bare(const char *name)
-{
-	return strcmp(name, "runs") == 0;
+	return NULL;
 }
 
 /* Why is there nothing to see? */
@@ -375,42 +370,20 @@ static int print_table(struct store *s, const struct table_options *o)
 	return EXIT_OK;
 }
 
-static int with_arguments(struct arguments *a)
+static int run(void *options_given, struct arguments *a)
 {
-	struct table_options o;
+	const struct table_options *o = options_given;
 	struct store *s;
 
-	option_default(options, &o);
-	char *wrong = arguments_take(a, options, &o);
-	if (!wrong)
-		wrong = arguments_refuse(a, options);
-	if (wrong)
-		return complain(wrong);
-	if (a->help) {
-		command_help(stdout, &command_table);
-		return EXIT_OK;
-	}
 	if (a->words > 0)
 		return complain(sentence("\"%s\" is not understood: conditions are given with "
 					 "--where, files with --db",
 					 a->word[0]));
-	wrong = store_open(&s, o.db, STORE_READ);
+	char *wrong = store_open(&s, o->db, STORE_READ);
 	if (wrong)
 		return complain(wrong);
-	int status = print_table(s, &o);
+	int status = print_table(s, o);
 	store_close(s);
-	return status;
-}
-
-static int run(int argc, char **argv)
-{
-	struct arguments a;
-	char *wrong = arguments_read(&a, argc, argv, is_bare);
-
-	if (wrong)
-		return complain(wrong);
-	int status = with_arguments(&a);
-	arguments_free(&a);
 	return status;
 }
 
@@ -430,7 +403,7 @@ const struct command command_table = {
 		 "maximum in brackets. Where updates came too late and were thrown away, dropped % "
 		 "is their share.",
 	.options = options,
-	.bare = is_bare,
+	.size = sizeof(OWNER),
 	.run = run,
 	.more = more_help,
 };

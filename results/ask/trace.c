@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-extern const struct command command_trace;
-
 enum { SAMPLE = 64 }; /* steps of each epoch, where nobody says how many */
 
 struct trace_options {
@@ -257,15 +255,6 @@ static int export(const char *db, const char *label, const char *word,
 
 /* ---- The command -------------------------------------------------------------------- */
 
-static bool bare(const char *name)
-{
-	const struct option *o = option_find(options, name);
-	char *wrong = o ? NULL : config_check(name, "true", &o);
-
-	free(wrong);
-	return !wrong && o->type == OPT_BOOL;
-}
-
 /* Runs what the options say, with a timeline, and exports that. */
 static int run_and_export(const struct setting *given, size_t n, const struct trace_options *o)
 {
@@ -340,37 +329,19 @@ static bool says_what_to_run(const struct arguments *a)
 	return false;
 }
 
-static int run(int argc, char **argv)
+static int run(void *options_given, struct arguments *a)
 {
-	struct trace_options o;
-	struct arguments a;
-	int status;
+	const struct trace_options *o = options_given;
 
-	option_default(options, &o);
-	char *wrong = arguments_read(&a, argc, argv, bare);
-	if (wrong)
-		return complain(wrong);
-	wrong = a.help ? NULL : arguments_take(&a, options, &o);
-	if (!wrong && !a.help && a.words == 0 && !says_what_to_run(&a))
-		wrong = sentence("name a run (its number, or latest), or give options of a run to "
-				 "make, such as --strategy=asgd --workers=2");
-	if (!wrong && a.words > 1)
-		wrong = sentence("%s: one run at a time", a.word[1]);
-	if (wrong) {
-		status = complain(wrong);
-	} else if (a.help) {
-		command_help(stdout, &command_trace);
-		status = EXIT_OK;
-	} else if (a.words) {
-		status = export_named(&a, &o);
-	} else {
-		status = run_and_export(a.option, a.options, &o);
-	}
-	arguments_free(&a);
-	return status;
+	if (a->words == 0 && !says_what_to_run(a))
+		return complain(sentence("name a run (its number, or latest), or give options of a "
+					 "run to make, such as --strategy=asgd --workers=2"));
+	if (a->words > 1)
+		return complain(sentence("%s: one run at a time", a->word[1]));
+	return a->words ? export_named(a, o) : run_and_export(a->option, a->options, o);
 }
 
-static void more(FILE *f)
+static char *more(FILE *f, const struct arguments *given)
 {
 	static const char sql[] = "SELECT name, about FROM event_kind ORDER BY place";
 	sqlite3 *db = NULL;
@@ -384,6 +355,8 @@ static void more(FILE *f)
 				(const char *)sqlite3_column_text(q, 1));
 	sqlite3_finalize(q);
 	sqlite3_close(db);
+	(void)given;
+	return NULL;
 }
 
 const struct command command_trace = {
@@ -401,8 +374,8 @@ const struct command command_trace = {
 		"own, set by the answers that came soonest. A worker on a GPU shows what its host "
 		"was in: the GPU may still be at work. mvbench plot timeline draws some steps.",
 	.options = options,
+	.size = sizeof(OWNER),
 	.run_options = true,
-	.bare = bare,
 	.run = run,
 	.more = more,
 };

@@ -16,8 +16,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern const struct command command_sweep;
-
 enum { JOBS_MAX = 256 };
 
 /* ---- Finding the file ---------------------------------------------------- */
@@ -421,43 +419,22 @@ static int do_sweep(const char *path, struct sweep *s, const struct sweep_flags 
 	return sum_up(&d);
 }
 
-static bool takes_no_value(const char *name)
+static int run(void *options, struct arguments *a)
 {
-	const struct option *o = option_find(sweep_flags, name);
-	char *wrong = o ? NULL : config_check(name, "true", &o);
-
-	free(wrong);
-	return !wrong && o->type == OPT_BOOL;
-}
-
-static int run(int argc, char **argv)
-{
-	struct arguments a;
-	struct sweep_flags flags;
 	struct sweep sweep = {.cell = NULL};
-	char *path = NULL, *wrong = arguments_read(&a, argc, argv, takes_no_value);
+	char *path = NULL, *wrong = NULL;
 
-	if (wrong)
-		return complain(wrong);
-	if (a.help) {
-		arguments_free(&a);
-		command_help(stdout, &command_sweep);
-		return EXIT_OK;
-	}
-	option_default(sweep_flags, &flags);
-	wrong = arguments_take(&a, sweep_flags, &flags);
-	if (!wrong && a.words == 0)
+	if (a->words == 0)
 		wrong = sentence("a job file is wanted, as in mvbench sweep demo.ini");
-	if (!wrong && a.words > 1)
-		wrong = sentence("%s: a sweep has one job file, %s", a.word[1], a.word[0]);
+	if (a->words > 1)
+		wrong = sentence("%s: a sweep has one job file, %s", a->word[1], a->word[0]);
 	if (!wrong && platform_under_launcher())
 		wrong = sentence("sweep starts its own workers: run it without mpirun or srun");
 	if (!wrong)
-		wrong = sweep_find(a.word[0], &path);
+		wrong = sweep_find(a->word[0], &path);
 	if (!wrong)
-		wrong = sweep_read(path, a.option, a.options, &sweep);
-	arguments_free(&a);
-	int status = wrong ? complain(wrong) : do_sweep(path, &sweep, &flags);
+		wrong = sweep_read(path, a->option, a->options, &sweep);
+	int status = wrong ? complain(wrong) : do_sweep(path, &sweep, options);
 	sweep_free(&sweep);
 	free(path);
 	return status;
@@ -473,7 +450,7 @@ const struct command command_sweep = {
 		 "Exit status: 0 all cells are done, 1 some failed, 2 cannot run like this, 3 some "
 		 "diverged, 130 interrupted.",
 	.options = sweep_flags,
+	.size = sizeof(OWNER),
 	.run_options = true,
-	.bare = takes_no_value,
 	.run = run,
 };

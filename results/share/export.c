@@ -12,8 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-extern const struct command command_export;
-
 struct export_options {
 	const char *db, *where, *label, *format, *table, *out;
 };
@@ -230,30 +228,10 @@ static int export(const struct export_options *o)
 	return wrong ? EXIT_FAILED : EXIT_OK;
 }
 
-static int run(int argc, char **argv)
+static int run(void *options_given, struct arguments *rest)
 {
-	struct arguments a;
-	struct export_options o;
-	char *wrong = arguments_read(&a, argc, argv, NULL);
-	int status = EXIT_OK;
-
-	if (wrong)
-		return complain(wrong);
-	option_default(options, &o);
-	wrong = arguments_take(&a, options, &o);
-	if (!wrong)
-		wrong = arguments_refuse(&a, options);
-	if (!wrong && !a.help && a.words)
-		wrong = sentence("%s: export takes options only, such as --out=runs.csv",
-				 a.word[0]);
-	if (wrong)
-		status = complain(wrong);
-	else if (a.help)
-		command_help(stdout, &command_export);
-	else
-		status = export(&o);
-	arguments_free(&a);
-	return status;
+	(void)rest;
+	return export(options_given);
 }
 
 const struct command command_export = {
@@ -265,5 +243,7 @@ const struct command command_export = {
 		 "figures of every epoch. Exporting again into a folder writes the same files "
 		 "again.",
 	.options = options,
+	.size = sizeof(OWNER),
+	.example = "--out=runs.csv",
 	.run = run,
 };

@@ -112,15 +112,23 @@ struct command {
 	const char *usage;
 	const char *about;            /* for --help: paragraphs, an empty line between them */
 	const struct option *options; /* its own; ends at name NULL */
-	bool run_options;             /* also takes every option of mvbench run */
+	size_t size;                  /* of the struct whose fields they are */
+	bool run_options;             /* also takes every option of mvbench run: run gets them */
+	bool any_option;              /* also takes any other, without a value */
+	struct setting alone; /* an own option that may lack its value, which then is this */
+	const char *example;  /* an option; then it takes no words. NULL = words too */
 	/* What its first word may be, where only the command knows; NULL = usage says it. */
 	void (*words)(void (*each)(void *ctx, const struct word *w), void *ctx);
-	bool (*bare)(const char *name);    /* options that need no value; NULL = none */
-	int (*run)(int argc, char **argv); /* with the words after its name; an exit status */
-	void (*more)(FILE *f);             /* what --help says after the options; NULL = nothing */
+	/* options: its own; rest: what else was given, and its words. An exit status. */
+	int (*run)(void *options, struct arguments *rest);
+	/* What --help says after the options; given: beside it, NULL = nothing. NULL or a sentence.
+	 * The slot is NULL where there is nothing to say. */
+	char *(*more)(FILE *f, const struct arguments *given);
 };
-/* What --help says, made from the above. */
-void command_help(FILE *f, const struct command *c);
+/* Reads the words after its name, and runs it, or says what --help says; an exit status. */
+int command_start(const struct command *c, int argc, char **argv);
+/* Says the sentence, which every rank of a launcher finds, once, and frees it: an exit status. */
+int command_refuse(char *wrong);
 
 /* A page of help: as text, or as the source of a manual page (roff). Each part but a title begins
  * with an empty line. */

@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-extern const struct command command_list;
-
 struct list_flags {
 	const char *format, *data_dir;
 };
@@ -300,36 +298,16 @@ static void list(const struct kind *only, const struct list_flags *flags)
 		puts("}");
 }
 
-static int run(int argc, char **argv)
+static int run(void *options, struct arguments *a)
 {
-	struct arguments a;
-	struct list_flags flags;
 	const struct kind *only = NULL;
-	char *wrong = arguments_read(&a, argc, argv, NULL);
 
-	if (!wrong && a.help) {
-		command_help(stdout, &command_list);
-		arguments_free(&a);
-		return EXIT_OK;
-	}
-	option_default(list_flags, &flags);
-	if (!wrong)
-		wrong = arguments_take(&a, list_flags, &flags);
-	if (!wrong)
-		wrong = arguments_refuse(&a, list_flags);
-	if (!wrong && a.words > 1)
-		wrong = sentence("list %s %s: one list at a time, or all with mvbench list",
-				 a.word[0], a.word[1]);
-	if (!wrong && a.words && !(only = kind_find(a.word[0])))
-		wrong = no_such_kind(a.word[0]);
-	if (wrong) {
-		fprintf(stderr, "mvbench: %s\n", wrong);
-		free(wrong);
-		arguments_free(&a);
-		return EXIT_USER;
-	}
-	list(only, &flags);
-	arguments_free(&a);
+	if (a->words > 1)
+		return complain(sentence("list %s %s: one list at a time, or all with mvbench list",
+					 a->word[0], a->word[1]));
+	if (a->words && !(only = kind_find(a->word[0])))
+		return complain(no_such_kind(a->word[0]));
+	list(only, options);
 	return EXIT_OK;
 }
 
@@ -340,5 +318,6 @@ const struct command command_list = {
 	.about = "Shows what there is to choose from, its options, and whether it can be used "
 		 "here.",
 	.options = list_flags,
+	.size = sizeof(OWNER),
 	.run = run,
 };

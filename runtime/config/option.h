@@ -33,16 +33,22 @@ void text_utf8(FILE *f, const char *s);
 struct arguments {
 	struct setting *option; /* value NULL where there is none */
 	size_t options;
+	const char **taken; /* names of the options that arguments_take took */
+	size_t ntaken;
 	const char **word;
 	size_t words;
 	bool help;
 };
-/* bare(name): does this option take no value when none is given with '='? */
-char *arguments_read(struct arguments *a, int argc, char **argv, bool (*bare)(const char *name));
+/* bare(ctx, name): does this option take no value when none is given with '='? NULL = none does. */
+char *arguments_read(struct arguments *a, int argc, char **argv,
+		     bool (*bare)(const void *ctx, const char *name), const void *ctx);
 void arguments_free(struct arguments *a);
 /* Sets fields from the options that the table has, and takes those out of a. A sentence, or
  * NULL. */
 char *arguments_take(struct arguments *a, const struct option *table, void *fields);
+bool arguments_took(const struct arguments *a, const char *name);
+/* The value that is left of an option: the last one given; NULL = none. */
+const char *arguments_value(const struct arguments *a, const char *name);
 /* NULL, or a sentence about the first option that nobody took, with the table's nearest name. */
 char *arguments_refuse(const struct arguments *a, const struct option *table);
 

@@ -499,12 +499,14 @@ void option_help(FILE *f, const char *prefix, const struct option *table)
 
 /* ---- Command lines ------------------------------------------------------- */
 
-char *arguments_read(struct arguments *a, int argc, char **argv, bool (*bare)(const char *name))
+char *arguments_read(struct arguments *a, int argc, char **argv,
+		     bool (*bare)(const void *ctx, const char *name), const void *ctx)
 {
 	bool ended = false;
 
 	*a = (struct arguments){
 		.option = must(calloc((size_t)argc + 1, sizeof(*a->option))),
+		.taken = must(calloc((size_t)argc + 1, sizeof(*a->taken))),
 		.word = must(calloc((size_t)argc + 1, sizeof(*a->word))),
 	};
 	for (int i = 0; i < argc; i++) {
@@ -532,7 +534,7 @@ char *arguments_read(struct arguments *a, int argc, char **argv, bool (*bare)(co
 		s->name = name;
 		if (arg[2 + n] == '=') {
 			s->value = arg + 2 + n + 1;
-		} else if (!bare || !bare(name)) {
+		} else if (!bare || !bare(ctx, name)) {
 			if (i + 1 < argc && strncmp(argv[i + 1], "--", 2) != 0)
 				s->value = argv[++i]; /* who knows the name says if it lacks one */
 		}
@@ -544,7 +546,10 @@ void arguments_free(struct arguments *a)
 {
 	for (size_t i = 0; i < a->options; i++)
 		free((char *)(uintptr_t)a->option[i].name);
+	for (size_t i = 0; i < a->ntaken; i++)
+		free((char *)(uintptr_t)a->taken[i]);
 	free(a->option);
+	free(a->taken);
 	free(a->word);
 	*a = (struct arguments){.options = 0};
 }
@@ -568,10 +573,29 @@ char *arguments_take(struct arguments *a, const struct option *table, void *fiel
 		else
 			wrong = sentence("--%s: a value is wanted, as in --%s=%s", s.name, s.name,
 					 *o->def ? o->def : "VALUE");
-		free((char *)(uintptr_t)s.name);
+		a->taken[a->ntaken++] = s.name;
 	}
 	a->options = kept;
 	return wrong;
+}
+
+bool arguments_took(const struct arguments *a, const char *name)
+{
+	size_t i = 0;
+
+	while (i < a->ntaken && strcmp(a->taken[i], name) != 0)
+		i++;
+	return i < a->ntaken;
+}
+
+const char *arguments_value(const struct arguments *a, const char *name)
+{
+	const char *value = NULL;
+
+	for (size_t i = 0; i < a->options; i++)
+		if (strcmp(a->option[i].name, name) == 0)
+			value = a->option[i].value;
+	return value;
 }
 
 char *arguments_refuse(const struct arguments *a, const struct option *table)

@@ -72,7 +72,8 @@ char *query_numbers(struct store *s, const char *sql, const char *const *param, 
 /* One JSON object a run, as `run --format=json` promises (DESIGN). */
 char *query_run_json(struct store *s, FILE *f, int64_t id);
 
-/* ---- SQL (sql.c). types: a letter a parameter, i int64_t, r double (NULL unless finite), t text */
+/* ---- SQL (sql.c). types: a letter a parameter, i int64_t, r double (NULL unless finite), t text
+ */
 
 /* A statement under way:
  *	struct sql q = sql_select(s, "SELECT a, b FROM c WHERE d = ?1", "i", d);
@@ -94,11 +95,16 @@ double sql_real(const struct sql *q, int column);      /* NaN where there is no 
 const char *sql_text(const struct sql *q, int column); /* until the next row; "" for NULL */
 char *sql_copy(const struct sql *q, int column);       /* the same, on the heap */
 bool sql_null(const struct sql *q, int column);
+bool sql_is_text(const struct sql *q, int column);
 int sql_columns(const struct sql *q);
 const char *sql_name(const struct sql *q, int column); /* of a column */
 /* Runs one statement whose rows nobody wants; several, without parameters. NULL or a sentence. */
 char *sql_change(struct store *s, const char *sql, const char *types, ...);
 char *sql_script(struct store *s, const char *sql);
+/* The same with parameters: each statement gets them all, and takes what it names. */
+char *sql_each(struct store *s, const char *sql, const char *types, ...);
+/* The first statement of several, and moves *sql past it; stmt is NULL where none is left. */
+struct sql sql_part(struct store *s, const char **sql);
 /* The first column of the first row: 0 if there is none; NULL if there is none (heap). */
 char *sql_number(struct store *s, int64_t *x, const char *sql, const char *types, ...);
 char *sql_first(struct store *s, const char *sql, const char *types, ...);
@@ -106,6 +112,7 @@ char *sql_first(struct store *s, const char *sql, const char *types, ...);
 char *sql_begin(struct store *s);
 char *sql_end(struct store *s, char *wrong);
 struct store *sql_memory(void); /* a database of its own, for store_close */
+struct store *sql_schema(void); /* the same, with an empty store's tables and views */
 
 /* ---- Recorded runs as configurations again (recorded.c) ---- */
 

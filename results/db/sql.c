@@ -1,6 +1,6 @@
 /*
- * sql.c - statements: prepared, bound, stepped; what goes wrong is kept with the statement, and told
- * as a sentence when it is done. Nobody above this room calls SQLite.
+ * sql.c - statements: prepared, bound, stepped; what goes wrong is kept with the statement, and
+ * told as a sentence when it is done. Nobody above this room calls SQLite.
  */
 #include "results/db/db.h"
 
@@ -177,4 +177,46 @@ struct store *sql_memory(void)
 	s->path = must(strdup("a database in memory"));
 	CHECK(sqlite3_open(":memory:", &s->db) == SQLITE_OK, "no memory for a database");
 	return s;
+}
+
+struct store *sql_schema(void)
+{
+	struct store *s = sql_memory();
+	char *wrong = sql_script(s, database_schema());
+
+	CHECK(!wrong, "the schema: %s", wrong);
+	return s;
+}
+
+struct sql sql_part(struct store *s, const char **sql)
+{
+	struct sql q = {.store = s};
+
+	do
+		q.rc = sqlite3_prepare_v2(s->db, *sql, -1, &q.stmt, sql);
+	while (q.rc == SQLITE_OK && !q.stmt && **sql);
+	return q;
+}
+
+char *sql_each(struct store *s, const char *sql, const char *types, ...)
+{
+	char *wrong = NULL;
+
+	while (*sql && !wrong) {
+		struct sql q = sql_part(s, &sql);
+		va_list args;
+		va_start(args, types);
+		if (q.stmt)
+			bind(q.stmt, types, args);
+		va_end(args);
+		while (q.stmt && sql_next(&q))
+			;
+		wrong = sql_done(&q);
+	}
+	return wrong;
+}
+
+bool sql_is_text(const struct sql *q, int column)
+{
+	return sqlite3_column_type(q->stmt, column) == SQLITE_TEXT;
 }

@@ -25,7 +25,7 @@ static const char own_title[] = ""; /* --title alone: the figure's summary */
 
 #define OWNER struct plot_options
 static const struct option plot_options[] = {
-	SELECT_OPTIONS("database to draw from", ""),
+	SELECT_OPTIONS(select., "database to draw from", ""),
 	OPTION(format, CHOICE, "format", "auto", "auto: as --out ends, or png",
 	       .choices = "auto|png|svg"),
 	OPTION(out, STRING, "out", folder_default,

@@ -30,7 +30,7 @@ struct report_options {
 #define OWNER struct report_options
 
 static const struct option options[] = {
-	SELECT_OPTIONS("where results are", ""),
+	SELECT_OPTIONS(select., "where results are", ""),
 	OPTION(title, STRING, "title", "mvbench report", "above the page [text]"),
 	OPTION(figures, STRING, "figures", "", "your own figures, as for mvbench plot [folder]"),
 	OPTION(out, STRING, "out", "report.html", "what is written [file]"),

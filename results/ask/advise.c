@@ -30,9 +30,7 @@ static const struct option options[] = {
 	       .choices = "auto|calibration|runs"),
 	OPTION(intervals, STRING, "intervals", "1,2,4,8,16,32,64",
 	       "sync intervals to compare [steps]"),
-	OPTION(where, STRING, "where", "",
-	       "use only runs for which this SQL condition holds; mvbench table --help lists the "
-	       "columns [SQL]"),
+	SELECT_WHERE(where, ""),
 	OPTION(format, CHOICE, "format", "text", "json is one object, not rounded [name]",
 	       .choices = "text|json"),
 	OPTION(out, STRING, "out", "", "write it there instead of on the terminal [file]"),

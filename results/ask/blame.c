@@ -16,7 +16,7 @@ struct blame_options {
 
 #define OWNER struct blame_options
 static const struct option options[] = {
-	SELECT_OPTIONS("database to read", "for latest: "),
+	SELECT_OPTIONS(select., "database to read", "for latest: "),
 	OPTION(format, CHOICE, "format", "text", "of what is printed", .choices = "text|json"),
 	{0},
 };

@@ -19,7 +19,7 @@ struct table_options {
 #define OWNER struct table_options
 
 static const struct option options[] = {
-	SELECT_OPTIONS("where results are", ""),
+	SELECT_OPTIONS(select., "where results are", ""),
 	OPTION(format, CHOICE, "format", "text", "csv and json are not rounded [name]",
 	       .choices = "text|markdown|csv|json"),
 	OPTION(runs, BOOL, "runs", "false",

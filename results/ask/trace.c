@@ -25,7 +25,7 @@ static const struct option options[] = {
 	       "which steps of each epoch: FIRST..LAST; empty: all that were kept, and what lies "
 	       "between them [steps]"),
 	OPTION(epoch, INT, "epoch", "0", "which epoch; 0: all [epoch]", .min = 0, .max = 1e6),
-	SELECT_WHERE(where, "for latest, as --label is: "),
+	SELECT_WHERE(where, "for latest, as is --label: "),
 	{0},
 };
 

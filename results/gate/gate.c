@@ -5,6 +5,7 @@
  * (gate_runs.c). Which run stands for which is kept in table `checked`, from where the views gate_*
  * compare (schema.sql).
  */
+#include "results/db/select.h"
 #include "results/gate/gate.h"
 
 #include <errno.h>
@@ -33,9 +34,7 @@ static const struct option options[] = {
 	OPTION(label, STRING, "label", "",
 	       "with --save: only runs of this label; with --against: that of the runs made now "
 	       "[text]"),
-	OPTION(where, STRING, "where", "",
-	       "with --save: only runs for which this SQL condition on columns of run_summary "
-	       "holds [condition]"),
+	SELECT_WHERE(where, "with --save: "),
 	OPTION(rerun, CHOICE, "rerun", "missing",
 	       "missing: runs that this program has not made since the baseline; never: compare "
 	       "with the newest that there are since it was saved, whichever program made "

@@ -3,6 +3,7 @@
  * file; TensorBoard and MLflow get a folder, a run at a time (export_tensorboard.c,
  * export_mlflow.c).
  */
+#include "results/db/select.h"
 #include "results/share/share.h"
 
 #include <errno.h>
@@ -19,11 +20,7 @@ struct export_options {
 #define OWNER struct export_options
 
 static const struct option options[] = {
-	OPTION(db, STRING, "db", DATABASE, "where results are [file]"),
-	OPTION(where, STRING, "where", "",
-	       "only runs for which this SQL condition holds; mvbench table --help lists the "
-	       "columns [SQL]"),
-	OPTION(label, STRING, "label", "", "only runs with this label [text]"),
+	SELECT_OPTIONS(, "where results are", ""),
 	OPTION(format, CHOICE, "format", "csv",
 	       "csv: RFC 4180; jsonl: one JSON object a line; the others are folders [name]",
 	       .choices = "csv|jsonl|tensorboard|mlflow"),

@@ -9,6 +9,7 @@
  * A run is the same as one that is here when its id where it was recorded, host, process, start,
  * workload, strategy and seed are: so that no run comes twice, on whatever ways.
  */
+#include "results/db/select.h"
 #include "results/share/share.h"
 
 #include <errno.h>
@@ -24,12 +25,7 @@ struct import_options {
 #define OWNER struct import_options
 
 static const struct option options[] = {
-	OPTION(db, STRING, "db", DATABASE,
-	       "the database that gets them; made when it is not there [file]"),
-	OPTION(where, STRING, "where", "",
-	       "only runs for which this SQL condition holds; mvbench table --help lists the "
-	       "columns [SQL]"),
-	OPTION(label, STRING, "label", "", "only runs with this label [text]"),
+	SELECT_OPTIONS(, "the database that gets them; made when it is not there", ""),
 	{.name = NULL},
 };
 

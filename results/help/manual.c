@@ -63,7 +63,7 @@ static void whole_kind(const struct help *p, const struct topic *all, const char
 			continue;
 		help_head(p, 2, t->name);
 		help_words(p, t->summary);
-		t->print(p, t, all);
+		t->print(p, t);
 	}
 }
 

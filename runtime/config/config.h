@@ -141,16 +141,19 @@ void help_words(const struct help *p, const char *text); /* paragraphs, an empty
 void help_row(const struct help *p, const char *left, const char *right);
 void help_options(const struct help *p, const char *owner, const struct option *table);
 void help_verbatim(const struct help *p, const char *text);
-/* The same as command_help. level: of its heads. */
+/* What --help says of a command, made from its row. level: of its heads. */
 void help_command(const struct help *p, int level, const struct command *c);
 
 /* A workload's own defaults, as one types them; from the heap. */
 char *recipe_words(const struct setting *recipe);
 
-/* All that there is to choose from, by kind: "strategy", "updater", "workload", "device",
- * "platform" (list.c). */
-void catalogue_each(void (*each)(void *ctx, const char *kind, const char *name,
-				 const char *summary),
-		    void *ctx);
+/* All that there is to choose from (list.c). */
+struct entry {
+	const char *kind; /* "strategy", "updater", "workload", "device", "platform" */
+	const char *name, *summary;
+	const struct plugin *plugin; /* of a strategy or workload, whose options these are */
+	const void *of;              /* the strategy, updater, workload or device */
+};
+void catalogue_each(void (*each)(void *ctx, const struct entry *e), void *ctx);
 
 #endif

@@ -38,7 +38,7 @@ static void put_options(FILE *f, const char *owner, const struct option *table)
 			needs_no_value(o) ? "" : "=");
 }
 
-static void put_plugin_options(void *ctx, const struct entry *e)
+static void put_plugin_options(void *ctx, const struct choice *e)
 {
 	if (!e->plugin || !e->plugin->options)
 		return;
@@ -70,7 +70,7 @@ struct kind {
 	bool any;
 };
 
-static void put_name(void *ctx, const struct entry *e)
+static void put_name(void *ctx, const struct choice *e)
 {
 	struct kind *k = ctx;
 
@@ -132,7 +132,7 @@ static void value_rows(FILE *f, const char *command, const char *owner, const st
 	}
 }
 
-static void plugin_value_rows(void *ctx, const struct entry *e)
+static void plugin_value_rows(void *ctx, const struct choice *e)
 {
 	if (e->plugin)
 		value_rows(ctx, "*", e->name, e->plugin->options);

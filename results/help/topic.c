@@ -197,7 +197,7 @@ static void print_entry(const struct help *p, const struct topic *t)
 			words(p, uses[i].use, name);
 }
 
-static void add_entry(void *ctx, const struct entry *e)
+static void add_entry(void *ctx, const struct choice *e)
 {
 	add(ctx, e->kind, e->name, e->summary, print_entry);
 }

@@ -313,14 +313,14 @@ static void plugin_help(FILE *f, const char *part, const struct plugin *p,
 		text_wrap(f, own, 20);
 	}
 	free(own);
-	option_help(f, p->name, p->options);
+	help_rows(&(struct help){.f = f}, p->name, p->options);
 }
 
 /* The core options, and every plug-in's, or only those of the plug-ins that are named. */
 static void experiment_help(FILE *f, const char *strategy, const char *workload)
 {
 	fputs("the experiment\n", f);
-	option_help(f, NULL, run_options);
+	help_rows(&(struct help){.f = f}, NULL, run_options);
 	for (size_t i = 0; strategies[i]; i++)
 		if (!strategy || strcmp(strategy, strategies[i]->plugin.name) == 0)
 			plugin_help(f, "strategy", &strategies[i]->plugin, NULL);

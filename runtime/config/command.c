@@ -97,18 +97,23 @@ void help_row(const struct help *p, const char *left, const char *right)
 	fputc('\n', p->f);
 }
 
-void help_options(const struct help *p, const char *owner, const struct option *table)
+void help_rows(const struct help *p, const char *owner, const struct option *table)
 {
 	char *left, *right;
 
-	if (!p->roff && table && table->name)
-		fputc('\n', p->f);
 	for (const struct option *o = table; o && o->name; o++) {
 		option_words(o, owner, &left, &right);
 		help_row(p, left, right);
 		free(left);
 		free(right);
 	}
+}
+
+void help_options(const struct help *p, const char *owner, const struct option *table)
+{
+	if (!p->roff && table && table->name)
+		fputc('\n', p->f);
+	help_rows(p, owner, table);
 }
 
 void help_verbatim(const struct help *p, const char *text)
@@ -127,14 +132,13 @@ void help_verbatim(const struct help *p, const char *text)
 
 char *recipe_words(const struct setting *recipe)
 {
-	char *text = must(strdup(""));
+	char *text = NULL;
+	size_t n = 0;
+	FILE *f = must(open_memstream(&text, &n));
 
-	for (; recipe && recipe->name; recipe++) {
-		char *longer = sentence("%s%s--%s=%s", text, *text ? " " : "", recipe->name,
-					recipe->value);
-		free(text);
-		text = longer;
-	}
+	for (const struct setting *s = recipe; s && s->name; s++)
+		fprintf(f, "%s--%s=%s", s == recipe ? "" : " ", s->name, s->value);
+	fclose(f);
 	return text;
 }
 

@@ -140,6 +140,8 @@ void help_head(const struct help *p, int level, const char *text); /* level: 1 o
 void help_words(const struct help *p, const char *text); /* paragraphs, an empty line between */
 void help_row(const struct help *p, const char *left, const char *right);
 void help_options(const struct help *p, const char *owner, const struct option *table);
+void help_rows(const struct help *p, const char *owner,
+	       const struct option *table); /* no line before */
 void help_verbatim(const struct help *p, const char *text);
 /* What --help says of a command, made from its row. level: of its heads. */
 void help_command(const struct help *p, int level, const struct command *c);
@@ -148,12 +150,12 @@ void help_command(const struct help *p, int level, const struct command *c);
 char *recipe_words(const struct setting *recipe);
 
 /* All that there is to choose from (list.c). */
-struct entry {
+struct choice {
 	const char *kind; /* "strategy", "updater", "workload", "device", "platform" */
 	const char *name, *summary;
 	const struct plugin *plugin; /* of a strategy or workload, whose options these are */
 	const void *of;              /* the strategy, updater, workload or device */
 };
-void catalogue_each(void (*each)(void *ctx, const struct entry *e), void *ctx);
+void catalogue_each(void (*each)(void *ctx, const struct choice *e), void *ctx);
 
 #endif

@@ -61,7 +61,7 @@ static void end_item(const struct out *o)
 static void options(const struct out *o, const struct plugin *p)
 {
 	if (!o->json) {
-		option_help(stdout, p->name, p->options);
+		help_rows(&(struct help){.f = stdout}, p->name, p->options);
 		return;
 	}
 	printf(", \"options\": [");
@@ -173,21 +173,21 @@ static char *description_of(const char *path)
 		   : NULL;
 }
 
-static void each_simulated(void (*each)(void *ctx, const struct entry *e), void *ctx)
+static void each_simulated(void (*each)(void *ctx, const struct choice *e), void *ctx)
 {
 	char *folder = installed_path("sim/platforms");
 	struct dirent **file;
 	int n = folder ? scandir(folder, &file, is_platform, versionsort) : -1;
 
 	each(ctx,
-	     &(struct entry){"platform", "sim:local",
-			     "this machine, as mvbench calibrate has measured it", NULL, NULL});
+	     &(struct choice){"platform", "sim:local",
+			      "this machine, as mvbench calibrate has measured it", NULL, NULL});
 	for (int i = 0; i < n; i++) {
 		const char *of = file[i]->d_name;
 		char *path = sentence("%s/%s", folder, of), *what = description_of(path);
 		char *name = sentence("sim:%.*s", (int)strcspn(of, "."), of);
-		each(ctx, &(struct entry){"platform", name, what ? what : "(its file does not say)",
-					  NULL, NULL});
+		each(ctx, &(struct choice){"platform", name,
+					   what ? what : "(its file does not say)", NULL, NULL});
 		free(name);
 		free(what);
 		free(path);
@@ -198,18 +198,18 @@ static void each_simulated(void (*each)(void *ctx, const struct entry *e), void 
 	free(folder);
 }
 
-void catalogue_each(void (*each)(void *ctx, const struct entry *e), void *ctx)
+void catalogue_each(void (*each)(void *ctx, const struct choice *e), void *ctx)
 {
 	for (const struct strategy *const *s = strategies; *s; s++)
-		each(ctx, &(struct entry){"strategy", (*s)->plugin.name, (*s)->plugin.summary,
-					  &(*s)->plugin, *s});
+		each(ctx, &(struct choice){"strategy", (*s)->plugin.name, (*s)->plugin.summary,
+					   &(*s)->plugin, *s});
 	for (const struct updater *const *u = updaters; *u; u++)
-		each(ctx, &(struct entry){"updater", (*u)->name, (*u)->summary, NULL, *u});
+		each(ctx, &(struct choice){"updater", (*u)->name, (*u)->summary, NULL, *u});
 	for (const struct workload *const *w = workloads; *w; w++)
-		each(ctx, &(struct entry){"workload", (*w)->plugin.name, (*w)->plugin.summary,
-					  &(*w)->plugin, *w});
+		each(ctx, &(struct choice){"workload", (*w)->plugin.name, (*w)->plugin.summary,
+					   &(*w)->plugin, *w});
 	for (const struct device_ops *const *d = devices; *d; d++)
-		each(ctx, &(struct entry){"device", (*d)->name, (*d)->summary, NULL, *d});
+		each(ctx, &(struct choice){"device", (*d)->name, (*d)->summary, NULL, *d});
 	each_simulated(each, ctx);
 }
 
@@ -226,7 +226,7 @@ static const struct kind {
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-static void list_one(void *ctx, const struct entry *e)
+static void list_one(void *ctx, const struct choice *e)
 {
 	struct out *o = ctx;
 

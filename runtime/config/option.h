@@ -15,7 +15,6 @@ void option_text(const struct option *o, const void *fields, char *buf, size_t r
 const struct option *option_find(const struct option *table, const char *name);
 /* The name in the list that is nearest to what was typed, or NULL when none is near. */
 const char *nearest(const char *typed, const char *const *names, size_t n);
-void option_help(FILE *f, const char *prefix, const struct option *table);
 /* What help shows of an option: as one types its default, and what it is; both on the heap. */
 void option_words(const struct option *o, const char *owner, char **left, char **right);
 /* Prints words from this column on, in lines of at most 100. */

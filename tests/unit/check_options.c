@@ -165,8 +165,8 @@ START_TEST(help_prints_every_option)
 	size_t size = 0;
 	FILE *f = open_memstream(&text, &size);
 
-	option_help(f, NULL, run_options);
-	option_help(f, "periodic", strategy_find("periodic")->plugin.options);
+	help_rows(&(struct help){.f = f}, NULL, run_options);
+	help_rows(&(struct help){.f = f}, "periodic", strategy_find("periodic")->plugin.options);
 	fclose(f);
 	ck_assert_ptr_nonnull(strstr(text, "\n  --epochs=10 "));
 	ck_assert_ptr_nonnull(strstr(text, "(mean, sum)"));

@@ -187,7 +187,7 @@ void figures_each(void (*each)(void *ctx, const struct word *w), void *ctx)
 	for (size_t i = 0; i < fs.n; i++) {
 		const struct figure *f = &fs.figure[i];
 		char *path = sentence("%s/%s", f->own ? f->folder : "plots", f->name);
-		each(ctx, &(struct word){f->name, f->summary, f->needs, path});
+		each(ctx, &(struct word){"figure", f->name, f->summary, f->needs, path});
 		free(path);
 	}
 	free(wrong);

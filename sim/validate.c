@@ -667,6 +667,7 @@ const struct command command_validate = {
 		 "Exit status: 0 within the thresholds, 1 past one, or cells are missing, 2 cannot "
 		 "run like this, 130 interrupted.",
 	.options = validate_flags,
+	.words = job_files_each,
 	.size = sizeof(OWNER),
 	.run_options = true,
 	.run = run,

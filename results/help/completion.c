@@ -4,7 +4,6 @@
  */
 #include "results/help/help.h"
 
-#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -155,25 +154,6 @@ static void put_known(void *ctx, const struct word *w)
 	put_word(ctx, w->name);
 }
 
-static void put_job_files(FILE *f)
-{
-	char *folder = installed_path("workloads/sweeps");
-	struct dirent **file;
-	int n = folder ? scandir(folder, &file, NULL, alphasort) : -1;
-
-	for (int i = 0; i < n; i++) {
-		char *dot = strrchr(file[i]->d_name, '.');
-		if (dot && strcmp(dot, ".ini") == 0) {
-			*dot = '\0';
-			put_word(f, file[i]->d_name);
-		}
-		free(file[i]);
-	}
-	if (n >= 0)
-		free(file);
-	free(folder);
-}
-
 static void put_topics(FILE *f)
 {
 	struct topic *all = topics_make();
@@ -191,11 +171,10 @@ static void put_words(FILE *f, const struct command *c)
 
 	usage += *usage == '[';
 	n = strcspn(usage, " ]");
+	if (strncmp(usage, "FILE.ini", n) == 0)
+		fputs(" @ini", f);
 	if (c->words) {
 		c->words(put_known, f);
-	} else if (strncmp(usage, "FILE.ini", n) == 0) {
-		fputs(" @ini", f);
-		put_job_files(f);
 	} else if (strncmp(usage, "TOPIC", n) == 0) {
 		put_topics(f);
 	} else if (strncmp(usage, "FILE", 4) == 0) {

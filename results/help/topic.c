@@ -210,6 +210,8 @@ static void print_figure(const struct help *p, const struct topic *t)
 
 static void add_figure(void *ctx, const struct word *w)
 {
+	if (strcmp(w->kind, "figure") != 0)
+		return;
 	char *all = sentence("%s%s%s", w->summary, *w->needs ? " " : "", w->needs);
 
 	add(ctx, "figure", w->name, all, print_figure)->path = must(strdup(w->path));

@@ -6,7 +6,6 @@
  */
 #include "results/run/run.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <math.h>
@@ -20,60 +19,50 @@ enum { JOBS_MAX = 256 };
 
 /* ---- Finding the file ---------------------------------------------------- */
 
-static int by_name(const struct dirent **a, const struct dirent **b)
+struct known {
+	void (*each)(void *ctx, const struct word *w);
+	void *ctx;
+};
+
+static void put_known(void *ctx, const char *name, const char *path)
 {
-	return strcmp((*a)->d_name, (*b)->d_name);
+	const struct known *k = ctx;
+
+	k->each(k->ctx, &(struct word){"job file", name, "", "", path});
 }
 
-static int is_ini(const struct dirent *d)
+void job_files_each(void (*each)(void *ctx, const struct word *w), void *ctx)
 {
-	size_t n = strlen(d->d_name);
-
-	return n > 4 && strcmp(d->d_name + n - 4, ".ini") == 0;
+	installed_each("workloads/sweeps", ".ini", put_known, &(struct known){each, ctx});
 }
 
-static char *no_such_file(const char *name, const char *folder)
+static void put_name(void *ctx, const struct word *w)
 {
-	struct dirent **file;
-	int n = folder ? scandir(folder, &file, is_ini, by_name) : -1;
-	char *list = must(strdup(""));
+	fprintf(ctx, "%s%s", ftell(ctx) ? ", " : "; mvbench has ", w->name);
+}
 
-	for (int i = 0; i < n; i++) {
-		char *longer = sentence("%s%s%.*s", list, i ? ", " : "",
-					(int)strlen(file[i]->d_name) - 4, file[i]->d_name);
-		free(list);
-		list = longer;
-		free(file[i]);
-	}
-	if (n >= 0)
-		free(file);
-	char *wrong = n > 0 ? sentence("%s: there is no such job file; mvbench has %s", name, list)
-			    : sentence("%s: there is no such job file", name);
-	free(list);
+static char *no_such_file(const char *name)
+{
+	char *known = NULL;
+	size_t n;
+	FILE *f = must(open_memstream(&known, &n));
+
+	job_files_each(put_name, f);
+	fclose(f);
+	char *wrong = sentence("%s: there is no such job file%s", name, known);
+	free(known);
 	return wrong;
 }
 
 char *sweep_find(const char *name, char **path)
 {
-	char *folder, *wrong = NULL;
-
-	*path = NULL;
-	if (access(name, F_OK) == 0) {
-		*path = must(strdup(name));
-		return NULL;
+	*path = access(name, F_OK) == 0 ? must(strdup(name)) : NULL;
+	for (int i = 0; i < 2 && !*path; i++) {
+		char *stem = sentence("workloads/sweeps/%s%s", name, i ? ".ini" : "");
+		*path = installed_path(stem);
+		free(stem);
 	}
-	folder = installed_path("workloads/sweeps");
-	for (int i = 0; folder && !*path && i < 2; i++) {
-		*path = sentence("%s/%s%s", folder, name, i ? ".ini" : "");
-		if (access(*path, F_OK) != 0) {
-			free(*path);
-			*path = NULL;
-		}
-	}
-	if (!*path)
-		wrong = no_such_file(name, folder);
-	free(folder);
-	return wrong;
+	return *path ? NULL : no_such_file(name);
 }
 
 /* ---- What is to be done -------------------------------------------------- */
@@ -450,6 +439,7 @@ const struct command command_sweep = {
 		 "Exit status: 0 all cells are done, 1 some failed, 2 cannot run like this, 3 some "
 		 "diverged, 130 interrupted.",
 	.options = sweep_flags,
+	.words = job_files_each,
 	.size = sizeof(OWNER),
 	.run_options = true,
 	.run = run,

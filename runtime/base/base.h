@@ -170,12 +170,16 @@ struct output {
 	char *beside;
 };
 char *output_open(struct output *o, const char *option, const char *path);
-char *output_close(struct output *o, char *wrong); /* hands on what is wrong; then no file is left */
+char *output_close(struct output *o,
+		   char *wrong); /* hands on what is wrong; then no file is left */
 
 /* ---- Installed files ---- */
 
 /* A folder or file of the installation (plots, workloads/sweeps, sim/platforms/titanx4.xml): beside
  * the program's build folder, or under ../share/mvbench. Heap; NULL when it is not there. */
 char *installed_path(const char *name);
+/* The files of such a folder whose names end so, in order; name is without the ending. */
+void installed_each(const char *folder, const char *ending,
+		    void (*each)(void *ctx, const char *name, const char *path), void *ctx);
 
 #endif

@@ -5,7 +5,6 @@
 #include "runtime/config/config.h"
 #include "runtime/table/table.h"
 
-#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -151,12 +150,6 @@ static void list_worlds(struct out *o)
 
 /* ---- The catalogue ------------------------------------------------------- */
 
-static int is_platform(const struct dirent *e)
-{
-	const char *dot = strrchr(e->d_name, '.');
-	return dot && strcmp(dot, ".xml") == 0;
-}
-
 /* The value of the first property "description" of an XML file, from the heap; NULL = none. */
 static char *description_of(const char *path)
 {
@@ -173,29 +166,20 @@ static char *description_of(const char *path)
 		   : NULL;
 }
 
-static void each_simulated(void (*each)(void *ctx, const struct choice *e), void *ctx)
-{
-	char *folder = installed_path("sim/platforms");
-	struct dirent **file;
-	int n = folder ? scandir(folder, &file, is_platform, versionsort) : -1;
+struct asking {
+	void (*each)(void *ctx, const struct choice *e);
+	void *ctx;
+};
 
-	each(ctx,
-	     &(struct choice){"platform", "sim:local",
-			      "this machine, as mvbench calibrate has measured it", NULL, NULL});
-	for (int i = 0; i < n; i++) {
-		const char *of = file[i]->d_name;
-		char *path = sentence("%s/%s", folder, of), *what = description_of(path);
-		char *name = sentence("sim:%.*s", (int)strcspn(of, "."), of);
-		each(ctx, &(struct choice){"platform", name,
+static void put_platform(void *ctx, const char *file, const char *path)
+{
+	const struct asking *to = ctx;
+	char *what = description_of(path), *name = sentence("sim:%s", file);
+
+	to->each(to->ctx, &(struct choice){"platform", name,
 					   what ? what : "(its file does not say)", NULL, NULL});
-		free(name);
-		free(what);
-		free(path);
-		free(file[i]);
-	}
-	if (n >= 0)
-		free(file);
-	free(folder);
+	free(name);
+	free(what);
 }
 
 void catalogue_each(void (*each)(void *ctx, const struct choice *e), void *ctx)
@@ -210,7 +194,10 @@ void catalogue_each(void (*each)(void *ctx, const struct choice *e), void *ctx)
 					   &(*w)->plugin, *w});
 	for (const struct device_ops *const *d = devices; *d; d++)
 		each(ctx, &(struct choice){"device", (*d)->name, (*d)->summary, NULL, *d});
-	each_simulated(each, ctx);
+	each(ctx,
+	     &(struct choice){"platform", "sim:local",
+			      "this machine, as mvbench calibrate has measured it", NULL, NULL});
+	installed_each("sim/platforms", ".xml", put_platform, &(struct asking){each, ctx});
 }
 
 /* ---- The command --------------------------------------------------------- */

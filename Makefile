@@ -3,7 +3,7 @@
 CC       ?= cc
 ARCH     ?= -march=native
 OPT      ?= -O3
-WARN     ?= -Wall -Wextra -Wshadow -Wmissing-prototypes
+WARN     ?= -Wall -Wextra -Wshadow -Wmissing-prototypes -Werror=implicit-function-declaration -Werror=int-conversion
 CFLAGS   ?= -g
 PREFIX   ?= /usr/local
 B        ?= build

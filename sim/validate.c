@@ -185,8 +185,8 @@ static void say_end(const struct doing *d, const struct cell *c, const char *wor
 {
 	double seconds = 0;
 
-	for (int64_t i = 0; o->live && i < o->live->rows; i++)
-		seconds += o->live->row[i].split.seconds;
+	for (int64_t i = 0; o->page && i < o->page->rows; i++)
+		seconds += o->page->row[i].split.seconds;
 	fprintf(stderr, "%zu/%zu %s: %s: ", d->ended, d->runs, world, c->what);
 	if (o->status == EXIT_OK)
 		fprintf(stderr, "%.3f s\n", seconds);
@@ -215,7 +215,7 @@ static void do_cell(struct doing *d, const struct cell *c, const char *world)
 		complain(sentence("%s: %s: %s", world, c->what, o.why));
 	else if (o.status != EXIT_INTERRUPTED)
 		say_end(d, c, world, &o);
-	if (!d->status && o.live && o.live->interrupted) /* when it was done already */
+	if (!d->status && o.page && o.page->interrupted) /* when it was done already */
 		d->status = EXIT_INTERRUPTED;
 	outcome_fini(&o);
 }
@@ -235,13 +235,13 @@ static bool needs_its_own(const struct sweep *s, size_t i)
 	return first;
 }
 
-static void calibrate(struct doing *d, const struct cells *c, int visit, bool simulated)
+static void calibrate(struct doing *d, const struct cells *c, int repetition, bool simulated)
 {
 	for (size_t i = 0; i < c->simulated.cells && !d->status; i++) {
 		const struct config *config = &c->simulated.cell[i].config;
 		if (!needs_its_own(&c->simulated, i) || (simulated && config->run.workers == 1))
 			continue;
-		int status = calibration_visit(config, visit, simulated);
+		int status = calibration_repeat(config, repetition, simulated);
 		d->status = status == EXIT_OK ? d->status : status;
 	}
 }
@@ -485,7 +485,7 @@ static char *print_rest(struct report *r, const struct verdict *v)
 	return wrong;
 }
 
-static int judge(const struct verdict *v, const struct validate_flags *f)
+static int status_of_verdict(const struct verdict *v, const struct validate_flags *f)
 {
 	bool median = v->median > f->median, p90 = v->p90 > f->p90;
 
@@ -556,7 +556,7 @@ static int report(const char *db, const char *label, const struct cells *cells,
 		wrong = print_cells(&r, &v);
 	if (!wrong)
 		wrong = print_rest(&r, &v);
-	int status = wrong ? complain(wrong) : judge(&v, f);
+	int status = wrong ? complain(wrong) : status_of_verdict(&v, f);
 	store_close(r.store);
 	free(text);
 	return status;

@@ -344,10 +344,13 @@ START_TEST(reports_are_well_formed)
 	expect(text, EXIT_FAILED, "");
 	free(text);
 	text = sentence("grep -q '<failure type=\"diverged\" message=\".*; 1 of 3 runs diverged: "
-			"&lt;a&gt; &amp; &quot;b&quot; | &#10;?é\xef\xbf\xbd' %s/out.xml && "
-			"{ ! command -v xmllint || xmllint --noout %s/out.xml; }",
-			folder, folder);
+			"&lt;a&gt; &amp; &quot;b&quot; | &#10;?é\xef\xbf\xbd' %s/out.xml",
+			folder);
 	ck_assert_msg(command_output(text, out, sizeof out) == 0, "%s", out);
+	free(text);
+	text = sentence("xmllint --noout %s/out.xml", folder);
+	if (!lacks_program("xmllint"))
+		ck_assert_msg(command_output(text, out, sizeof out) == 0, "%s", out);
 	free(text);
 	free(path);
 	folder_free();

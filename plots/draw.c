@@ -180,7 +180,7 @@ static void pictures_free(struct pictures *ps)
 }
 
 /* The result of a query of one text or number; heap. */
-static char *ask(const struct drawing *d, const char *sql, const char *param)
+static char *read_value(const struct drawing *d, const char *sql, const char *param)
 {
 	char *answer = sql_first(d->store, sql, param ? "t" : "", param);
 
@@ -275,7 +275,7 @@ static void put_block(struct drawing *d, struct sheet *t, struct picture *p, con
 /* The pictures and blocks are in the order of the rows. */
 static char *put_rows(struct drawing *d, struct sql *q, struct pictures *ps)
 {
-	char *room = ask(d, "SELECT blocks FROM room", NULL), *wrong = NULL;
+	char *room = read_value(d, "SELECT blocks FROM room", NULL), *wrong = NULL;
 	struct sheet t = {.room = atoi(room)};
 
 	free(room);
@@ -390,14 +390,14 @@ static char *put_words(struct drawing *d, const struct figure *f, const struct p
 		free(path);
 		return wrong;
 	}
-	char *foot = ask(d, "SELECT text FROM footnote WHERE workload = ?1", p->workload);
+	char *foot = read_value(d, "SELECT text FROM footnote WHERE workload = ?1", p->workload);
 	if (p->more) {
 		char *left = sentence("The first %d of %d are shown; --where chooses others. %s",
 				      p->blocks, p->blocks + p->more, foot);
 		free(foot);
 		foot = left;
 	}
-	char *finished = ask(d, "SELECT count(*) FROM selected", NULL);
+	char *finished = read_value(d, "SELECT count(*) FROM selected", NULL);
 	/* The summary's first part: what follows says how. */
 	char *heading = d->summary ? must(strndup(f->summary, strcspn(f->summary, ":;(,.")))
 				   : must(strdup(d->title));
@@ -409,8 +409,8 @@ static char *put_words(struct drawing *d, const struct figure *f, const struct p
 	else
 		found = sentence("%s finished run%s here, but nothing of this kind.", finished,
 				 strcmp(finished, "1") == 0 ? " is" : "s are");
-	char *interval = ask(d, "SELECT text FROM interval_name WHERE workload = ?1 OR ?1 = ''",
-			     p->workload);
+	char *interval = read_value(
+		d, "SELECT text FROM interval_name WHERE workload = ?1 OR ?1 = ''", p->workload);
 	const char *line[] = {heading, p->workload,    foot,    f->needs,
 			      found,   d->store->path, interval};
 	for (size_t i = 0; i < sizeof(line) / sizeof(*line); i++) {
@@ -495,7 +495,7 @@ static int draw(struct drawing *d, const struct figure *f, const struct picture 
 int draw_figure(struct drawing *d, const struct figure *f, bool explain)
 {
 	struct pictures ps;
-	char *kinds = ask(d, "SELECT count(DISTINCT workload) FROM selected", NULL);
+	char *kinds = read_value(d, "SELECT count(DISTINCT workload) FROM selected", NULL);
 	bool several = strcmp(kinds, "0") != 0 && strcmp(kinds, "1") != 0;
 	char *wrong = figure_query(d, f, &ps);
 	int status = EXIT_OK;

@@ -201,7 +201,7 @@ static char *more_help(FILE *f, const struct arguments *given)
 	return NULL;
 }
 
-static int run(void *options, struct arguments *a)
+static int run_plot(void *options, struct arguments *a)
 {
 	const struct plot_options *o = options;
 	struct figures fs = {.n = 0};
@@ -229,6 +229,6 @@ const struct command command_plot = {
 	.size = sizeof(OWNER),
 	.alone = {"title", own_title},
 	.words = figures_each,
-	.run = run,
+	.run = run_plot,
 	.more = more_help,
 };

@@ -436,7 +436,7 @@ static int report(struct report *p, const struct report_options *o, const struct
 	return wrong ? EXIT_FAILED : status;
 }
 
-static int run(void *options_given, struct arguments *rest)
+static int run_report(void *options_given, struct arguments *rest)
 {
 	const struct report_options *o = options_given;
 	struct report p = {.s = NULL};
@@ -468,5 +468,5 @@ const struct command command_report = {
 	.options = options,
 	.size = sizeof(OWNER),
 	.example = "--out=report.html",
-	.run = run,
+	.run = run_report,
 };

@@ -363,18 +363,18 @@ static int calibrate(const struct arguments *a, const struct calibrate_flags *f)
 	return wrong ? complain(wrong) : status;
 }
 
-static int run(void *flags, struct arguments *a)
+static int run_calibrate(void *flags, struct arguments *a)
 {
-	struct live *live = live_of_launcher();
+	struct status_page *page = status_of_launcher();
 	struct config c;
 
-	if (!live)
+	if (!page)
 		return calibrate(a, flags);
 	char *wrong = config_init(&c, a->option, a->options, true);
-	int status = wrong ? complain(wrong) : measure(&c, live);
+	int status = wrong ? complain(wrong) : measure(&c, page);
 	if (!wrong)
 		config_fini(&c);
-	live_free(live);
+	status_free(page);
 	return status;
 }
 
@@ -391,5 +391,5 @@ const struct command command_calibrate = {
 	.size = sizeof(OWNER),
 	.run_options = true,
 	.example = "--workload=mlp",
-	.run = run,
+	.run = run_calibrate,
 };

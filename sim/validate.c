@@ -626,7 +626,7 @@ static char *find_cells(const struct arguments *a, char **path)
 			       OWN_CELLS);
 }
 
-static int run(void *options, struct arguments *a)
+static int run_validate(void *options, struct arguments *a)
 {
 	const struct validate_flags *flags = options;
 	struct cells cells = {.real = {.cell = NULL}};
@@ -670,5 +670,5 @@ const struct command command_validate = {
 	.words = job_files_each,
 	.size = sizeof(OWNER),
 	.run_options = true,
-	.run = run,
+	.run = run_validate,
 };

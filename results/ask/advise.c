@@ -352,7 +352,7 @@ static char *misspelt(const struct arguments *a)
 	return NULL;
 }
 
-static int run(void *options_given, struct arguments *a)
+static int run_advise(void *options_given, struct arguments *a)
 {
 	struct setup u;
 	struct store *s = NULL;
@@ -400,5 +400,5 @@ const struct command command_advise = {
 	.size = sizeof(OWNER),
 	.run_options = true,
 	.example = "--workload=mlp",
-	.run = run,
+	.run = run_advise,
 };

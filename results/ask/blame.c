@@ -77,7 +77,7 @@ static char *say_tables(struct store *s)
 	return wrong;
 }
 
-static int run(void *options_given, struct arguments *a)
+static int run_blame(void *options_given, struct arguments *a)
 {
 	const struct blame_options *o = options_given;
 	bool json = strcmp(o->format, "json") == 0;
@@ -112,5 +112,5 @@ const struct command command_blame = {
 		"epoch is what the rest waited for, as long as they waited more than it did.",
 	.options = options,
 	.size = sizeof(OWNER),
-	.run = run,
+	.run = run_blame,
 };

@@ -295,7 +295,7 @@ static char *print_rows(struct store *s, FILE *f, const struct table_options *o)
 	return wrong;
 }
 
-static int run(void *options_given, struct arguments *a)
+static int run_table(void *options_given, struct arguments *a)
 {
 	const struct table_options *o = options_given;
 	struct store *s = NULL;
@@ -343,6 +343,6 @@ const struct command command_table = {
 		 "is their share.",
 	.options = options,
 	.size = sizeof(OWNER),
-	.run = run,
+	.run = run_table,
 	.more = more_help,
 };

@@ -249,7 +249,7 @@ static bool says_what_to_run(const struct arguments *a)
 	return false;
 }
 
-static int run(void *options_given, struct arguments *a)
+static int run_trace(void *options_given, struct arguments *a)
 {
 	const struct trace_options *o = options_given;
 
@@ -292,6 +292,6 @@ const struct command command_trace = {
 	.options = options,
 	.size = sizeof(OWNER),
 	.run_options = true,
-	.run = run,
+	.run = run_trace,
 	.more = more,
 };

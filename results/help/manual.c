@@ -198,7 +198,7 @@ static int print_topics(const struct arguments *a)
 	return wrong ? complain(wrong) : EXIT_OK;
 }
 
-static int run(void *options_given, struct arguments *a)
+static int run_manual(void *options_given, struct arguments *a)
 {
 	const struct help_options *o = options_given;
 
@@ -226,5 +226,5 @@ const struct command command_manual = {
 	.size = sizeof(OWNER),
 	.any_option = true,
 	.alone = {"man", ""},
-	.run = run,
+	.run = run_manual,
 };

@@ -162,7 +162,7 @@ static int work(const struct config *c, struct status_page *page, enum format fo
 		plan.simulation = &simulation;
 		panic_to(page->reason, sizeof page->reason);
 	}
-	if (!live && rank_of_launcher() <= 0)
+	if (!page && rank_of_launcher() <= 0)
 		say_oversubscribed(c, &plan);
 	int status = train(c, &plan, &sink, page);
 	if (!page && r.id)
@@ -462,8 +462,8 @@ static int command(void *options, struct arguments *a)
 {
 	const struct run_flags *flags = options;
 	struct config config;
-	struct live *live = live_of_launcher();
-	bool worker = live || platform_under_launcher();
+	struct status_page *page = status_of_launcher();
+	bool worker = page || platform_under_launcher();
 	struct settings all = {.setting = NULL};
 	enum format format = FORMAT_TEXT;
 	int status;
@@ -474,13 +474,13 @@ static int command(void *options, struct arguments *a)
 	if (!wrong)
 		wrong = config_init(&config, all.setting, all.n, false);
 	settings_free(&all);
-	if (!wrong && (wrong = wrong_world(&config, live, worker && !flags->dry_run)))
+	if (!wrong && (wrong = wrong_world(&config, page, worker && !flags->dry_run)))
 		config_fini(&config);
 	if (wrong) {
 		status = command_refuse(wrong);
 	} else {
 		format_find(flags->format, &format);
-		status = worker && !flags->dry_run ? work(&config, live, format)
+		status = worker && !flags->dry_run ? work(&config, page, format)
 						   : run(&config, flags, format);
 		config_fini(&config);
 	}

@@ -408,7 +408,7 @@ static int do_sweep(const char *path, struct sweep *s, const struct sweep_flags 
 	return sum_up(&d);
 }
 
-static int run(void *options, struct arguments *a)
+static int run_sweep(void *options, struct arguments *a)
 {
 	struct sweep sweep = {.cell = NULL};
 	char *path = NULL, *wrong = NULL;
@@ -442,5 +442,5 @@ const struct command command_sweep = {
 	.words = job_files_each,
 	.size = sizeof(OWNER),
 	.run_options = true,
-	.run = run,
+	.run = run_sweep,
 };

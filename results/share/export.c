@@ -225,7 +225,7 @@ static int export(const struct export_options *o)
 	return wrong ? EXIT_FAILED : EXIT_OK;
 }
 
-static int run(void *options_given, struct arguments *rest)
+static int run_export(void *options_given, struct arguments *rest)
 {
 	(void)rest;
 	return export(options_given);
@@ -242,5 +242,5 @@ const struct command command_export = {
 	.options = options,
 	.size = sizeof(OWNER),
 	.example = "--out=runs.csv",
-	.run = run,
+	.run = run_export,
 };

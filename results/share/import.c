@@ -465,7 +465,7 @@ static char *import(const char *path, const struct import_options *o)
 	return wrong;
 }
 
-static int run(void *options_given, struct arguments *a)
+static int run_import(void *options_given, struct arguments *a)
 {
 	char *wrong = NULL;
 
@@ -490,5 +490,5 @@ const struct command command_import = {
 		"compared: table, report and check say so where runs of several stand together.",
 	.options = options,
 	.size = sizeof(OWNER),
-	.run = run,
+	.run = run_import,
 };

@@ -213,15 +213,15 @@ static bool first_rank(void)
 
 int command_refuse(char *wrong)
 {
-	/* With a live page the status travels there: mpirun would make a fuss of any but 0. */
-	struct live *live = live_of_launcher();
-	int status = live ? EXIT_OK : EXIT_USER;
+	/* With a status page the status travels there: mpirun would make a fuss of any but 0. */
+	struct status_page *page = status_of_launcher();
+	int status = page ? EXIT_OK : EXIT_USER;
 
-	if (first_rank() && live)
-		live_end(live, EXIT_USER, wrong);
+	if (first_rank() && page)
+		status_end(page, EXIT_USER, wrong);
 	else if (first_rank())
 		fprintf(stderr, "mvbench: %s\n", wrong);
-	live_free(live);
+	status_free(page);
 	free(wrong);
 	return status;
 }

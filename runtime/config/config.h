@@ -102,7 +102,7 @@ const struct machine *machine(void);
 
 /* ---- Commands, and what help says of them (command.c): results.h lists them ------------- */
 
-struct word { /* that can be given to a command */
+struct word {             /* that can be given to a command */
 	const char *kind; /* "figure", "job file" */
 	const char *name, *summary, *needs;
 	const char *path; /* of its files, without .sql and .gp */

@@ -275,7 +275,7 @@ static void list(const struct kind *only, const struct list_flags *flags)
 		puts("}");
 }
 
-static int run(void *options, struct arguments *a)
+static int run_list(void *options, struct arguments *a)
 {
 	const struct kind *only = NULL;
 
@@ -296,5 +296,5 @@ const struct command command_list = {
 		 "here.",
 	.options = list_flags,
 	.size = sizeof(OWNER),
-	.run = run,
+	.run = run_list,
 };

@@ -14,8 +14,6 @@
 #include <string.h>
 #include <unistd.h>
 
-extern const struct command command_calibrate;
-
 struct calibrate_flags {
 	const char *counts, *out;
 	double seconds;
@@ -302,7 +300,7 @@ int calibration_repeat(const struct config *c, int repetition, bool simulated)
 	int n = 0, status;
 	while (words[n])
 		n++;
-	wrong = arguments_read(&a, n, words, NULL);
+	wrong = arguments_read(&a, n, words, NULL, NULL);
 	if (wrong) {
 		free_words(words);
 		return complain(wrong);
@@ -365,44 +363,19 @@ static int calibrate(const struct arguments *a, const struct calibrate_flags *f)
 	return wrong ? complain(wrong) : status;
 }
 
-static bool takes_no_value(const char *name)
+static int run_calibrate(void *flags, struct arguments *a)
 {
-	(void)name;
-	return false;
-}
-
-static int run_calibrate(int argc, char **argv)
-{
-	struct arguments a;
-	struct calibrate_flags flags;
 	struct status_page *page = status_of_launcher();
 	struct config c;
-	int status = EXIT_OK;
-	char *wrong = arguments_read(&a, argc, argv, takes_no_value);
-	if (wrong)
-		return complain(wrong);
-	if (a.help) {
-		arguments_free(&a);
-		command_help(stdout, &command_calibrate);
-		return EXIT_OK;
-	}
-	option_default(calibrate_flags, &flags);
-	wrong = arguments_take(&a, calibrate_flags, &flags);
-	if (!wrong && a.words)
-		wrong = sentence("%s: calibrate takes options only, such as --workload=mlp",
-				 a.word[0]);
-	if (!wrong && page) {
-		wrong = config_init(&c, a.option, a.options, true);
-		if (!wrong) {
-			status = measure(&c, page);
-			config_fini(&c);
-		}
-	} else if (!wrong) {
-		status = calibrate(&a, &flags);
-	}
-	arguments_free(&a);
+
+	if (!page)
+		return calibrate(a, flags);
+	char *wrong = config_init(&c, a->option, a->options, true);
+	int status = wrong ? complain(wrong) : measure(&c, page);
+	if (!wrong)
+		config_fini(&c);
 	status_free(page);
-	return wrong ? complain(wrong) : status;
+	return status;
 }
 
 const struct command command_calibrate = {
@@ -415,7 +388,8 @@ const struct command command_calibrate = {
 		"Give the options of mvbench run that say what is computed: --workload, --batch, "
 		"--device, --threads.",
 	.options = calibrate_flags,
+	.size = sizeof(OWNER),
 	.run_options = true,
-	.bare = takes_no_value,
+	.example = "--workload=mlp",
 	.run = run_calibrate,
 };

@@ -17,8 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-extern const struct command command_validate;
-
 #define LABEL     "validate" /* of the runs that are made here, unless another is given */
 #define OWN_CELLS "workloads/sweeps/validate.ini"
 
@@ -605,15 +603,6 @@ static int validate(const char *path, struct cells *c, const struct validate_fla
 	return status;
 }
 
-static bool takes_no_value(const char *name)
-{
-	const struct option *o = option_find(validate_flags, name);
-	char *wrong = o ? NULL : config_check(name, "true", &o);
-
-	free(wrong);
-	return !wrong && o->type == OPT_BOOL;
-}
-
 /* Do options say which cells are meant? Those that say where and under which name do not. */
 static bool names_cells(const struct arguments *a)
 {
@@ -637,33 +626,22 @@ static char *find_cells(const struct arguments *a, char **path)
 			       OWN_CELLS);
 }
 
-static int run_validate(int argc, char **argv)
+static int run_validate(void *options, struct arguments *a)
 {
-	struct arguments a;
-	struct validate_flags flags;
+	const struct validate_flags *flags = options;
 	struct cells cells = {.real = {.cell = NULL}};
-	char *path = NULL, *wrong = arguments_read(&a, argc, argv, takes_no_value);
+	bool all_of_label = strcmp(flags->only, "report") == 0 && !names_cells(a);
+	char *path = NULL, *wrong = NULL;
 
-	if (wrong)
-		return complain(wrong);
-	if (a.help) {
-		arguments_free(&a);
-		command_help(stdout, &command_validate);
-		return EXIT_OK;
-	}
-	option_default(validate_flags, &flags);
-	wrong = arguments_take(&a, validate_flags, &flags);
-	if (!wrong && a.words > 1)
-		wrong = sentence("%s: validate takes one job file, %s", a.word[1], a.word[0]);
+	if (a->words > 1)
+		wrong = sentence("%s: validate takes one job file, %s", a->word[1], a->word[0]);
 	if (!wrong && platform_under_launcher())
 		wrong = sentence("validate starts its own workers: run it without mpirun or srun");
 	if (!wrong)
-		wrong = find_cells(&a, &path);
+		wrong = find_cells(a, &path);
 	if (!wrong)
-		wrong = cells_read(path, &a, &cells);
-	bool all_of_label = strcmp(flags.only, "report") == 0 && !names_cells(&a);
-	arguments_free(&a);
-	int status = wrong ? complain(wrong) : validate(path, &cells, &flags, all_of_label);
+		wrong = cells_read(path, a, &cells);
+	int status = wrong ? complain(wrong) : validate(path, &cells, flags, all_of_label);
 	cells_free(&cells);
 	free(path);
 	return status;
@@ -689,7 +667,8 @@ const struct command command_validate = {
 		 "Exit status: 0 within the thresholds, 1 past one, or cells are missing, 2 cannot "
 		 "run like this, 130 interrupted.",
 	.options = validate_flags,
+	.words = job_files_each,
+	.size = sizeof(OWNER),
 	.run_options = true,
-	.bare = takes_no_value,
 	.run = run_validate,
 };

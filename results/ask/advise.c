@@ -11,8 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-extern const struct command command_advise;
-
 __asm__(".pushsection .rodata\n"
 	"advise_sql:\n"
 	".incbin \"results/ask/advise.sql\"\n"
@@ -32,9 +30,7 @@ static const struct option options[] = {
 	       .choices = "auto|calibration|runs"),
 	OPTION(intervals, STRING, "intervals", "1,2,4,8,16,32,64",
 	       "sync intervals to compare [steps]"),
-	OPTION(where, STRING, "where", "",
-	       "use only runs for which this SQL condition holds; mvbench table --help lists the "
-	       "columns [SQL]"),
+	SELECT_WHERE(where, ""),
 	OPTION(format, CHOICE, "format", "text", "json is one object, not rounded [name]",
 	       .choices = "text|json"),
 	OPTION(out, STRING, "out", "", "write it there instead of on the terminal [file]"),
@@ -356,44 +352,15 @@ static char *misspelt(const struct arguments *a)
 	return NULL;
 }
 
-static bool takes_no_value(const char *name)
+static int run_advise(void *options_given, struct arguments *a)
 {
-	const struct option *o = option_find(options, name);
-	char *wrong = o ? NULL : config_check(name, "true", &o);
-
-	free(wrong);
-	return !wrong && o->type == OPT_BOOL;
-}
-
-static int run_advise(int argc, char **argv)
-{
-	struct arguments a;
-	struct advise_options o;
 	struct setup u;
 	struct store *s = NULL;
-	char *wrong = arguments_read(&a, argc, argv, takes_no_value);
-
-	if (wrong)
-		return complain(wrong);
-	if (a.help) {
-		command_help(stdout, &command_advise);
-		arguments_free(&a);
-		return EXIT_OK;
-	}
-	option_default(options, &o);
-	wrong = arguments_take(&a, options, &o);
-	if (!wrong && a.words)
-		wrong = sentence("%s: advise takes options only, such as --workload=mlp",
-				 a.word[0]);
-	if (!wrong)
-		wrong = misspelt(&a);
-	if (!wrong)
-		wrong = setup_read(&u, &a);
-	if (wrong) {
-		arguments_free(&a);
-		return complain(wrong);
-	}
+	char *wrong = misspelt(a);
 	int status;
+
+	if (wrong || (wrong = setup_read(&u, a)))
+		return complain(wrong);
 	if (access(u.config.run.db, F_OK) != 0) {
 		char *words = calibrate_words(&u.config, (int)u.config.run.workers);
 		status = complain(sentence("--db=%s: there is no such file, so nothing is measured "
@@ -402,11 +369,10 @@ static int run_advise(int argc, char **argv)
 		free(words);
 	} else {
 		wrong = store_open(&s, u.config.run.db, STORE_READ);
-		status = wrong ? complain(wrong) : answer(s, &u, &o);
+		status = wrong ? complain(wrong) : answer(s, &u, options_given);
 		store_close(s);
 	}
 	setup_fini(&u);
-	arguments_free(&a);
 	return status;
 }
 
@@ -431,7 +397,8 @@ const struct command command_advise = {
 		"Exit status: 0 there is an answer, 2 cannot run like this, or nothing is measured "
 		"yet.",
 	.options = options,
+	.size = sizeof(OWNER),
 	.run_options = true,
-	.bare = takes_no_value,
+	.example = "--workload=mlp",
 	.run = run_advise,
 };

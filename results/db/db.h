@@ -120,11 +120,16 @@ double sql_real(const struct sql *q, int column);         /* NaN where there is 
 const char *sql_text(const struct sql *q, int column);    /* until the next row; "" for NULL */
 char *sql_copy(const struct sql *q, int column);          /* the same, on the heap */
 bool sql_null(const struct sql *q, int column);
+bool sql_is_text(const struct sql *q, int column);
 int sql_columns(const struct sql *q);
 const char *sql_name(const struct sql *q, int column); /* of a column */
 /* Runs one statement whose rows nobody wants; several, without parameters. NULL or a sentence. */
 char *sql_change(struct store *s, const char *sql, const char *types, ...);
 char *sql_script(struct store *s, const char *sql);
+/* The same with parameters: each statement gets them all, and takes what it names. */
+char *sql_each(struct store *s, const char *sql, const char *types, ...);
+/* The first statement of several, and moves *sql past it; stmt is NULL where none is left. */
+struct sql sql_part(struct store *s, const char **sql);
 /* The first column of the first row: 0 if there is none; NULL if there is none (heap). */
 char *sql_number(struct store *s, int64_t *x, const char *sql, const char *types, ...);
 /* The first n columns of the first row; NaN where there is no number. */
@@ -134,6 +139,7 @@ char *sql_first(struct store *s, const char *sql, const char *types, ...);
 char *sql_begin(struct store *s);
 char *sql_end(struct store *s, char *wrong);
 struct store *sql_memory(void); /* a database of its own, for store_close */
+struct store *sql_schema(void); /* the same, with an empty store's tables and views */
 
 /* The shortest decimal that reads back as x. */
 void real_digits(double x, char buf[40]);
@@ -145,11 +151,6 @@ void real_digits(double x, char buf[40]);
  * NULL or a sentence. */
 char *database_copy(const char *from, const char *to);
 void database_remove(const char *path); /* with what SQLite keeps beside it */
-/* The file that an option (NULL: none) names; "": stdout. NULL or a sentence; that of file_close is
- * what went wrong before, if anything did. */
-char *file_open(const char *option, const char *path, FILE **f);
-char *file_close(const char *option, const char *path, FILE *f, char *wrong);
-
 /* ---- Recorded runs as configurations again (recorded.c) ---- */
 
 /* The configuration of run `id`, as its rows say. NULL, or a sentence: there is no such run, or

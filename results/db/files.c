@@ -1,5 +1,5 @@
 /*
- * files.c - databases copied and taken away whole, and the files that commands write.
+ * files.c - databases copied and taken away whole.
  */
 #include "results/db/db.h"
 
@@ -47,29 +47,4 @@ void database_remove(const char *path)
 		unlink(file);
 		free(file);
 	}
-}
-
-static char *unwritable(const char *option, const char *path)
-{
-	const char *why = strerror(errno ? errno : EIO);
-
-	if (!*path)
-		return sentence("standard output cannot be written (%s)", why);
-	return sentence("%s%s%s%s: the file cannot be written (%s)", option ? "--" : "",
-			option ? option : "", option ? "=" : "", path, why);
-}
-
-char *file_open(const char *option, const char *path, FILE **f)
-{
-	*f = *path ? fopen(path, "wb") : stdout;
-	return *f ? NULL : unwritable(option, path);
-}
-
-char *file_close(const char *option, const char *path, FILE *f, char *wrong)
-{
-	bool bad = fflush(f) != 0 || ferror(f);
-
-	if (f != stdout && fclose(f) != 0)
-		bad = true;
-	return first_wrong(wrong, bad ? unwritable(option, path) : NULL);
 }

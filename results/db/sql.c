@@ -185,3 +185,45 @@ struct store *sql_memory(void)
 	CHECK(sqlite3_open(":memory:", &s->db) == SQLITE_OK, "no memory for a database");
 	return s;
 }
+
+struct store *sql_schema(void)
+{
+	struct store *s = sql_memory();
+	char *wrong = sql_script(s, database_schema());
+
+	CHECK(!wrong, "the schema: %s", wrong);
+	return s;
+}
+
+struct sql sql_part(struct store *s, const char **sql)
+{
+	struct sql q = {.store = s};
+
+	do
+		q.rc = sqlite3_prepare_v2(s->db, *sql, -1, &q.stmt, sql);
+	while (q.rc == SQLITE_OK && !q.stmt && **sql);
+	return q;
+}
+
+char *sql_each(struct store *s, const char *sql, const char *types, ...)
+{
+	char *wrong = NULL;
+
+	while (*sql && !wrong) {
+		struct sql q = sql_part(s, &sql);
+		va_list args;
+		va_start(args, types);
+		if (q.stmt)
+			bind(q.stmt, 1, types, args);
+		va_end(args);
+		while (q.stmt && sql_next(&q))
+			;
+		wrong = sql_done(&q);
+	}
+	return wrong;
+}
+
+bool sql_is_text(const struct sql *q, int column)
+{
+	return sqlite3_column_type(q->stmt, column) == SQLITE_TEXT;
+}

@@ -5,6 +5,7 @@
  * (gate_runs.c). Which run stands for which is kept in table `checked`, from where the views gate_*
  * compare (schema.sql).
  */
+#include "results/db/select.h"
 #include "results/gate/gate.h"
 
 #include <errno.h>
@@ -13,8 +14,6 @@
 #include <unistd.h>
 
 TEXT_FILE(other_sql, "results/gate/other.sql");
-
-extern const struct command command_check;
 
 #define FIELD(f) .offset = offsetof(struct gate_options, f)
 #define OWNER    struct gate_options
@@ -37,9 +36,7 @@ static const struct option options[] = {
 	OPTION(label, STRING, "label", "",
 	       "with --save: only runs of this label; with --against: that of the runs made now "
 	       "[text]"),
-	OPTION(where, STRING, "where", "",
-	       "with --save: only runs for which this SQL condition on columns of run_summary "
-	       "holds [condition]"),
+	SELECT_WHERE(where, "with --save: "),
 	OPTION(rerun, CHOICE, "rerun", "missing",
 	       "missing: runs that this program has not made since the baseline; never: compare "
 	       "with the newest that there are since it was saved, whichever program made "
@@ -174,16 +171,16 @@ static char *decide(struct check *c, FILE *f, struct gate_count *count)
 /* Decides, prints, and measures wall times last: by then all else is known to be right. */
 static char *report(struct check *c, struct gate_count *count, int64_t *slower, int *status)
 {
-	FILE *f;
+	struct output out;
 
-	TRY(file_open("out", c->o->out, &f));
-	FILE *rest = strcmp(c->o->format, "text") == 0 ? f : stderr;
-	char *wrong = decide(c, f, count);
+	TRY(output_open(&out, "--out=", c->o->out));
+	FILE *rest = strcmp(c->o->format, "text") == 0 ? out.f : stderr;
+	char *wrong = decide(c, out.f, count);
 	if (!wrong && strcmp(c->o->time, "no") != 0)
 		*status = gate_time(c->store, rest, c->o, slower);
 	if (!wrong)
 		say_end(c, rest, count, *slower);
-	return file_close("out", c->o->out, f, wrong);
+	return output_close(&out, wrong);
 }
 
 static char *find_and_make(struct check *c, bool *interrupted)
@@ -218,11 +215,11 @@ static int against(struct check *c)
 static char *export(struct store *s, const struct gate_options *o)
 {
 	const char *path = strcmp(o->export, "-") == 0 ? "" : o->export;
-	FILE *f;
+	struct output out;
 
 	TRY(baseline_find(s, "against", o->against));
-	TRY(file_open("export", path, &f));
-	return file_close("export", path, f, baseline_export(s, f, o->against));
+	TRY(output_open(&out, "--export=", path));
+	return output_close(&out, baseline_export(s, out.f, o->against));
 }
 
 /* What check does, by the option that says so, and the options that go with it; --db always does.
@@ -240,24 +237,6 @@ static const struct mode {
 };
 enum { MODES = sizeof modes / sizeof *modes, LIST = MODES - 1 };
 
-/* Bit i: row i of options is given. */
-static unsigned given(const struct arguments *a)
-{
-	unsigned set = 0;
-
-	for (size_t i = 0; i < a->options; i++) {
-		const struct option *o = option_find(options, a->option[i].name);
-		if (o)
-			set |= 1u << (o - options);
-	}
-	return set;
-}
-
-static bool is_given(unsigned set, const char *name)
-{
-	return set & 1u << (option_find(options, name) - options);
-}
-
 static bool goes_with(const char *name, const struct mode *m)
 {
 	char word[32];
@@ -267,15 +246,15 @@ static bool goes_with(const char *name, const struct mode *m)
 }
 
 /* NULL, or a sentence: every option that is given says something here. */
-static char *check_given(const struct gate_options *o, unsigned set)
+static char *check_given(const struct gate_options *o, const struct arguments *a)
 {
 	size_t mode = 0;
 
-	while (mode < LIST && !is_given(set, modes[mode].option))
+	while (mode < LIST && !arguments_took(a, modes[mode].option))
 		mode++;
 	for (const struct option *p = options; p->name; p++) {
 		char *with = NULL;
-		if (!is_given(set, p->name) || goes_with(p->name, &modes[mode]))
+		if (!arguments_took(a, p->name) || goes_with(p->name, &modes[mode]))
 			continue;
 		for (size_t i = 0; i < MODES; i++)
 			if (goes_with(p->name, &modes[i])) {
@@ -284,17 +263,18 @@ static char *check_given(const struct gate_options *o, unsigned set)
 				free(with);
 				with = more;
 			}
-		char *wrong = sentence("--%s: goes with %s, and says nothing %s%s", p->name, with,
-				       is_given(set, modes[mode].option) ? "with --" : "alone",
-				       is_given(set, modes[mode].option) ? modes[mode].option : "");
+		char *wrong =
+			sentence("--%s: goes with %s, and says nothing %s%s", p->name, with,
+				 arguments_took(a, modes[mode].option) ? "with --" : "alone",
+				 arguments_took(a, modes[mode].option) ? modes[mode].option : "");
 		free(with);
 		return wrong;
 	}
 	if (strcmp(modes[mode].option, "against") == 0 && strcmp(o->rerun, "never") == 0 &&
-	    is_given(set, "label"))
+	    arguments_took(a, "label"))
 		return sentence("--label=%s: no runs are made with --rerun=never", o->label);
 	for (int i = 0; i < 2 && strcmp(o->time, "no") == 0; i++)
-		if (is_given(set, i ? "min-time" : "pairs"))
+		if (arguments_took(a, i ? "min-time" : "pairs"))
 			return sentence("--%s: goes with --time=warn or --time=fail",
 					i ? "min-time" : "pairs");
 	return NULL;
@@ -311,7 +291,7 @@ static char *refuse_trace(const struct arguments *a)
 }
 
 /* NULL, or a sentence: one thing at a time, and what goes with it. */
-static char *check_options(const struct gate_options *o, const struct arguments *a, unsigned set)
+static char *check_options(const struct gate_options *o, const struct arguments *a)
 {
 	bool timed = strcmp(o->time, "no") != 0;
 
@@ -331,7 +311,7 @@ static char *check_options(const struct gate_options *o, const struct arguments 
 	if (a->options && (!*o->against || *o->export))
 		return arguments_refuse(a, options);
 	char *wrong = refuse_trace(a);
-	if (wrong || (wrong = check_given(o, set)))
+	if (wrong || (wrong = check_given(o, a)))
 		return wrong;
 	if (timed && !*o->program)
 		return sentence("--time=%s: wall times are compared between two programs that run "
@@ -377,35 +357,12 @@ static int with_options(const struct gate_options *o, const struct arguments *a)
 	return wrong ? complain(wrong) : status;
 }
 
-static bool is_bare(const char *name)
+static int check(void *options_given, struct arguments *a)
 {
-	const struct option *o = option_find(options, name);
-	char *wrong = o ? NULL : config_check(name, "true", &o);
+	const struct gate_options *o = options_given;
+	char *wrong = check_options(o, a);
 
-	free(wrong);
-	return !wrong && o->type == OPT_BOOL;
-}
-
-static int check(int argc, char **argv)
-{
-	struct gate_options o;
-	struct arguments a;
-	char *wrong = arguments_read(&a, argc, argv, is_bare);
-
-	if (wrong)
-		return complain(wrong);
-	option_default(options, &o);
-	unsigned set = given(&a);
-	wrong = arguments_take(&a, options, &o);
-	int status = EXIT_OK;
-	if (!wrong && a.help)
-		command_help(stdout, &command_check);
-	else if (wrong || (wrong = check_options(&o, &a, set)))
-		status = complain(wrong);
-	else
-		status = with_options(&o, &a);
-	arguments_free(&a);
-	return status;
+	return wrong ? complain(wrong) : with_options(o, a);
 }
 
 const struct command command_check = {
@@ -427,6 +384,7 @@ const struct command command_check = {
 		 "Three seeds a cell are the least; five see smaller differences. Options of "
 		 "mvbench run may be given with --against, and have to be those of the baseline.",
 	.options = options,
-	.bare = is_bare,
+	.size = sizeof(OWNER),
+	.run_options = true,
 	.run = check,
 };

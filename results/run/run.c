@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-extern const struct command command_run;
-
 struct run_flags {
 	bool dry_run;
 	const char *format;
@@ -91,24 +89,6 @@ static char *record_end(void *self, const char *status, const char *reason)
 	return r->sink.end(r->sink.self, status, reason);
 }
 
-/* Does this rank speak for all that a launcher started? */
-static bool first_rank(void)
-{
-	return rank_of_launcher() <= 0;
-}
-
-/* Every rank finds the same thing wrong; the first one says it. Frees it, returns the exit status.
- * With a status page the status travels there: mpirun would make a fuss of any but 0. */
-static int refuse(char *wrong, struct status_page *page)
-{
-	if (first_rank() && page)
-		status_end(page, EXIT_USER, wrong);
-	else if (first_rank())
-		fprintf(stderr, "mvbench: %s\n", wrong);
-	free(wrong);
-	return page ? EXIT_OK : EXIT_USER;
-}
-
 static void say_device(const struct plan *p)
 {
 	const struct footprint *f = &p->footprint;
@@ -176,13 +156,13 @@ static int work(const struct config *c, struct status_page *page, enum format fo
 	if (!wrong && world_is_virtual)
 		wrong = replay_load(c, &replay);
 	if (wrong)
-		return refuse(wrong, page);
+		return command_refuse(wrong);
 	if (world_is_virtual) {
 		simulation.replay = replay;
 		plan.simulation = &simulation;
 		panic_to(page->reason, sizeof page->reason);
 	}
-	if (!page && first_rank())
+	if (!page && rank_of_launcher() <= 0)
 		say_oversubscribed(c, &plan);
 	int status = train(c, &plan, &sink, page);
 	if (!page && r.id)
@@ -333,24 +313,14 @@ static void plugin_help(FILE *f, const char *part, const struct plugin *p,
 		text_wrap(f, own, 20);
 	}
 	free(own);
-	option_help(f, p->name, p->options);
-}
-
-static const char *value_given(const struct arguments *a, const char *name)
-{
-	const char *value = NULL;
-
-	for (size_t i = 0; i < a->options; i++)
-		if (strcmp(a->option[i].name, name) == 0)
-			value = a->option[i].value;
-	return value;
+	help_rows(&(struct help){.f = f}, p->name, p->options);
 }
 
 /* The core options, and every plug-in's, or only those of the plug-ins that are named. */
 static void experiment_help(FILE *f, const char *strategy, const char *workload)
 {
 	fputs("the experiment\n", f);
-	option_help(f, NULL, run_options);
+	help_rows(&(struct help){.f = f}, NULL, run_options);
 	for (size_t i = 0; strategies[i]; i++)
 		if (!strategy || strcmp(strategy, strategies[i]->plugin.name) == 0)
 			plugin_help(f, "strategy", &strategies[i]->plugin, NULL);
@@ -359,26 +329,18 @@ static void experiment_help(FILE *f, const char *strategy, const char *workload)
 			plugin_help(f, "workload", &workloads[i]->plugin, workloads[i]->recipe);
 }
 
-static void more_help(FILE *f)
+/* Of the plug-ins that are named beside --help; else of all. */
+static char *more_help(FILE *f, const struct arguments *given)
 {
-	experiment_help(f, NULL, NULL);
-}
-
-static int run_help(const struct arguments *a)
-{
-	struct command c = command_run;
-	const char *strategy = value_given(a, "strategy"), *workload = value_given(a, "workload");
+	const char *strategy = given ? arguments_value(given, "strategy") : NULL,
+		   *workload = given ? arguments_value(given, "workload") : NULL;
 	char *wrong = strategy ? config_check("strategy", strategy, NULL) : NULL;
 
 	if (!wrong && workload)
 		wrong = config_check("workload", workload, NULL);
-	if (wrong)
-		return complain(wrong);
-	c.more = NULL;
-	command_help(stdout, &c);
-	fputc('\n', stdout);
-	experiment_help(stdout, strategy, workload);
-	return EXIT_OK;
+	if (!wrong)
+		experiment_help(f, strategy, workload);
+	return wrong;
 }
 
 static void show_table(const char *prefix, const struct option *table, const void *fields)
@@ -454,15 +416,6 @@ static void show_json(const struct config *c, const struct plan *p)
 
 /* ---- The command --------------------------------------------------------- */
 
-static bool takes_no_value(const char *name)
-{
-	const struct option *o = option_find(run_flags, name);
-	char *wrong = o ? NULL : config_check(name, "true", &o);
-
-	free(wrong);
-	return !wrong && o->type == OPT_BOOL;
-}
-
 static int run(const struct config *c, const struct run_flags *flags, enum format format)
 {
 	struct progress progress = {.lines = true};
@@ -474,7 +427,7 @@ static int run(const struct config *c, const struct run_flags *flags, enum forma
 		return complain(wrong);
 	if ((wrong = simulation_check(c, &plan)))
 		return complain(wrong);
-	if (flags->dry_run && first_rank()) {
+	if (flags->dry_run && rank_of_launcher() <= 0) {
 		if (format == FORMAT_JSON)
 			show_json(c, &plan);
 		else
@@ -505,45 +458,30 @@ static char *wrong_world(const struct config *c, const struct status_page *page,
 	return NULL;
 }
 
-static int command(int argc, char **argv)
+static int command(void *options, struct arguments *a)
 {
-	struct arguments a;
-	struct run_flags flags;
+	const struct run_flags *flags = options;
 	struct config config;
 	struct status_page *page = status_of_launcher();
 	bool worker = page || platform_under_launcher();
-	char *wrong = arguments_read(&a, argc, argv, takes_no_value);
-	int status;
-
-	if (wrong)
-		return refuse(wrong, page);
-	if (a.help) {
-		status = first_rank() ? run_help(&a) : EXIT_OK;
-		arguments_free(&a);
-		return status;
-	}
-	option_default(run_flags, &flags);
-	wrong = arguments_take(&a, run_flags, &flags);
-	if (!wrong && a.words)
-		wrong = sentence("%s: run takes options only, such as --workload=mlp", a.word[0]);
 	struct settings all = {.setting = NULL};
+	enum format format = FORMAT_TEXT;
+	int status;
+	char *wrong = settings_check(a->option, a->options);
+
 	if (!wrong)
-		wrong = settings_check(a.option, a.options);
-	if (!wrong)
-		wrong = replay_settings(&all, a.option, a.options);
+		wrong = replay_settings(&all, a->option, a->options);
 	if (!wrong)
 		wrong = config_init(&config, all.setting, all.n, false);
 	settings_free(&all);
-	arguments_free(&a);
-	if (!wrong && (wrong = wrong_world(&config, page, worker && !flags.dry_run)))
+	if (!wrong && (wrong = wrong_world(&config, page, worker && !flags->dry_run)))
 		config_fini(&config);
 	if (wrong) {
-		status = refuse(wrong, page);
+		status = command_refuse(wrong);
 	} else {
-		enum format format = FORMAT_TEXT;
-		format_find(flags.format, &format);
-		status = worker && !flags.dry_run ? work(&config, page, format)
-						  : run(&config, &flags, format);
+		format_find(flags->format, &format);
+		status = worker && !flags->dry_run ? work(&config, page, format)
+						   : run(&config, flags, format);
 		config_fini(&config);
 	}
 	status_free(page);
@@ -558,8 +496,9 @@ const struct command command_run = {
 		 "Exit status: 0 done, 1 failed, 2 cannot run like this, 3 diverged, 130 "
 		 "interrupted.",
 	.options = run_flags,
+	.size = sizeof(OWNER),
 	.run_options = true,
-	.bare = takes_no_value,
+	.example = "--workload=mlp",
 	.run = command,
 	.more = more_help,
 };

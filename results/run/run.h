@@ -69,6 +69,7 @@ void sweep_free(struct sweep *s);
 /* A job file as given, or one of those that come with the program, with or without its .ini: its
  * path, from the heap. NULL or a sentence (sweep.c). */
 char *sweep_find(const char *name, char **path);
+void job_files_each(void (*each)(void *ctx, const struct word *w), void *ctx);
 /* Plans every cell: NULL, or a sentence about the first that cannot run. path: the job file. */
 char *sweep_plan(const char *path, struct sweep *s);
 

@@ -3,6 +3,7 @@
  * file; TensorBoard and MLflow get a folder, a run at a time (export_tensorboard.c,
  * export_mlflow.c).
  */
+#include "results/db/select.h"
 #include "results/share/share.h"
 
 #include <errno.h>
@@ -11,8 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-extern const struct command command_export;
-
 struct export_options {
 	const char *db, *where, *label, *format, *table, *out;
 };
@@ -20,11 +19,7 @@ struct export_options {
 #define OWNER struct export_options
 
 static const struct option options[] = {
-	OPTION(db, STRING, "db", DATABASE, "where results are [file]"),
-	OPTION(where, STRING, "where", "",
-	       "only runs for which this SQL condition holds; mvbench table --help lists the "
-	       "columns [SQL]"),
-	OPTION(label, STRING, "label", "", "only runs with this label [text]"),
+	SELECT_OPTIONS(, "where results are", ""),
 	OPTION(format, CHOICE, "format", "csv",
 	       "csv: RFC 4180; jsonl: one JSON object a line; the others are folders [name]",
 	       .choices = "csv|jsonl|tensorboard|mlflow"),
@@ -94,17 +89,17 @@ static char *export_table(struct store *s, const struct export_options *o)
 {
 	enum format format = strcmp(o->format, "csv") == 0 ? FORMAT_CSV : FORMAT_JSON;
 	char *sql = NULL;
-	FILE *f;
+	struct output out;
 
-	TRY(file_open("out", o->out, &f));
+	TRY(output_open(&out, "--out=", o->out));
 	for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
 		if (strcmp(tables[i].name, o->table) == 0)
 			sql = sentence("SELECT * FROM %s WHERE run_id IN (SELECT id FROM "
 				       "run_summary) ORDER BY 1, 2, 3, 4",
 				       tables[i].table);
-	char *wrong = query_print(s, f, format, sql ? sql : table_runs_sql, NULL, 0, NULL);
+	char *wrong = query_print(s, out.f, format, sql ? sql : table_runs_sql, NULL, 0, NULL);
 	free(sql);
-	return file_close("out", o->out, f, wrong);
+	return output_close(&out, wrong);
 }
 
 /* ---- A folder of runs -------------------------------------------------------- */
@@ -154,30 +149,10 @@ static int export(const struct export_options *o)
 	return wrong ? EXIT_FAILED : EXIT_OK;
 }
 
-static int run_export(int argc, char **argv)
+static int run_export(void *options_given, struct arguments *rest)
 {
-	struct arguments a;
-	struct export_options o;
-	char *wrong = arguments_read(&a, argc, argv, NULL);
-	int status = EXIT_OK;
-
-	if (wrong)
-		return complain(wrong);
-	option_default(options, &o);
-	wrong = arguments_take(&a, options, &o);
-	if (!wrong)
-		wrong = arguments_refuse(&a, options);
-	if (!wrong && !a.help && a.words)
-		wrong = sentence("%s: export takes options only, such as --out=runs.csv",
-				 a.word[0]);
-	if (wrong)
-		status = complain(wrong);
-	else if (a.help)
-		command_help(stdout, &command_export);
-	else
-		status = export(&o);
-	arguments_free(&a);
-	return status;
+	(void)rest;
+	return export(options_given);
 }
 
 const struct command command_export = {
@@ -189,5 +164,7 @@ const struct command command_export = {
 		 "figures of every epoch. Exporting again into a folder writes the same files "
 		 "again.",
 	.options = options,
+	.size = sizeof(OWNER),
+	.example = "--out=runs.csv",
 	.run = run_export,
 };

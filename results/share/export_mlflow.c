@@ -30,18 +30,18 @@ static int64_t milliseconds(const struct sql *q, int i)
 static char *put_value(const char *folder, const char *kind, const char *name, const char *value)
 {
 	char *safe = export_name(name), *path = sentence("%s/%s/%s", folder, kind, safe);
-	FILE *f;
-	char *wrong = file_open(NULL, path, &f);
+	struct output out;
+	char *wrong = output_open(&out, "", path);
 
 	for (const char *c = wrong ? "" : value; *c; c++) {
 		bool ends = *c == '\n' || *c == '\r';
 		if (ends && strcmp(kind, "params") == 0)
-			fputs(*c == '\n' ? "\\n" : "\\r", f);
+			fputs(*c == '\n' ? "\\n" : "\\r", out.f);
 		else
-			fputc(*c, f);
+			fputc(*c, out.f);
 	}
 	if (!wrong)
-		wrong = file_close(NULL, path, f, NULL);
+		wrong = output_close(&out, NULL);
 	free(path);
 	free(safe);
 	return wrong;
@@ -63,41 +63,41 @@ static char *put_values(const char *folder, struct store *s, const struct sql *r
 static char *put_metrics(const char *folder, struct sql *epochs)
 {
 	int n = sql_columns(epochs);
-	FILE **f = must(calloc((size_t)n, sizeof(FILE *)));
+	struct output *out = must(calloc((size_t)n, sizeof *out));
 	char *wrong = NULL;
 
 	while (!wrong && sql_next(epochs))
 		for (int i = EPOCH_FIGURES; i < n && !wrong; i++) {
 			double x = sql_real(epochs, i);
 			char *path = sentence("%s/metrics/%s", folder, sql_name(epochs, i));
-			if (isfinite(x) && !f[i])
-				wrong = file_open(NULL, path, &f[i]);
+			if (isfinite(x) && !out[i].f)
+				wrong = output_open(&out[i], "", path);
 			if (isfinite(x) && !wrong)
-				fprintf(f[i], "%lld %.17g %lld\n",
+				fprintf(out[i].f, "%lld %.17g %lld\n",
 					(long long)milliseconds(epochs, EPOCH_TIME), x,
 					(long long)sql_int(epochs, EPOCH_NUMBER));
 			free(path);
 		}
 	for (int i = EPOCH_FIGURES; i < n; i++)
-		if (f[i])
-			wrong = file_close(NULL, folder, f[i], wrong);
-	free(f);
+		if (out[i].f)
+			wrong = output_close(&out[i], wrong);
+	free(out);
 	return wrong;
 }
 
 static char *put_experiment(const char *folder, const char *id, const struct sql *row)
 {
 	char *path = sentence("%s/meta.yaml", folder);
-	FILE *f;
-	char *wrong = file_open(NULL, path, &f);
+	struct output out;
+	char *wrong = output_open(&out, "", path);
 
 	if (!wrong) {
-		fputs("artifact_location: ", f);
-		text_json(f, folder);
-		fprintf(f, "\nexperiment_id: '%s'\nlifecycle_stage: active\nname: ", id);
-		text_json(f, sql_text(row, RUN_WORKLOAD));
-		fputc('\n', f);
-		wrong = file_close(NULL, path, f, NULL);
+		fputs("artifact_location: ", out.f);
+		text_json(out.f, folder);
+		fprintf(out.f, "\nexperiment_id: '%s'\nlifecycle_stage: active\nname: ", id);
+		text_json(out.f, sql_text(row, RUN_WORKLOAD));
+		fputc('\n', out.f);
+		wrong = output_close(&out, NULL);
 	}
 	free(path);
 	return wrong;
@@ -116,28 +116,28 @@ static char *put_run(const char *folder, const char *experiment, const char *id,
 {
 	char *path = sentence("%s/meta.yaml", folder),
 	     *artifacts = sentence("%s/artifacts", folder);
-	FILE *f;
-	char *wrong = file_open(NULL, path, &f);
+	struct output out;
+	char *wrong = output_open(&out, "", path);
 
 	if (!wrong) {
-		fputs("artifact_uri: ", f);
-		text_json(f, artifacts);
-		fprintf(f, "\nend_time: ");
+		fputs("artifact_uri: ", out.f);
+		text_json(out.f, artifacts);
+		fprintf(out.f, "\nend_time: ");
 		if (sql_null(row, RUN_FINISHED))
-			fputs("null", f);
+			fputs("null", out.f);
 		else
-			fprintf(f, "%lld", (long long)milliseconds(row, RUN_FINISHED));
-		fprintf(f,
+			fprintf(out.f, "%lld", (long long)milliseconds(row, RUN_FINISHED));
+		fprintf(out.f,
 			"\nentry_point_name: ''\nexperiment_id: '%s'\nlifecycle_stage: active\n"
 			"run_id: %s\nrun_name: ",
 			experiment, id);
-		text_json(f, sql_text(row, RUN_NAME));
-		fprintf(f,
+		text_json(out.f, sql_text(row, RUN_NAME));
+		fprintf(out.f,
 			"\nrun_uuid: %s\nsource_name: mvbench\nsource_type: 4\nsource_version: ''\n"
 			"start_time: %lld\nstatus: %d\ntags: []\nuser_id: ''\n",
 			id, (long long)milliseconds(row, RUN_STARTED),
 			status_of(sql_text(row, RUN_STATUS)));
-		wrong = file_close(NULL, path, f, NULL);
+		wrong = output_close(&out, NULL);
 	}
 	free(artifacts);
 	free(path);

@@ -162,12 +162,12 @@ char *tensorboard_run(const char *folder, struct store *s, struct sql *row, stru
 	double began = sql_real(row, RUN_STARTED);
 	char *path = sentence("%s/events.out.tfevents.%010.0f.%s", own, began, host);
 	char *wrong = export_folder(own);
-	FILE *f;
+	struct output out;
 
 	(void)s;
-	if (!wrong && !(wrong = file_open(NULL, path, &f))) {
-		write_events(f, began, epochs);
-		wrong = file_close(NULL, path, f, NULL);
+	if (!wrong && !(wrong = output_open(&out, "", path))) {
+		write_events(out.f, began, epochs);
+		wrong = output_close(&out, NULL);
 	}
 	free(path);
 	free(own);

@@ -9,6 +9,7 @@
  * A run is the same as one that is here when its id where it was recorded, host, process, start,
  * workload, strategy and seed are: so that no run comes twice, on whatever ways.
  */
+#include "results/db/select.h"
 #include "results/share/share.h"
 
 #include <errno.h>
@@ -17,8 +18,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-extern const struct command command_import;
-
 struct import_options {
 	const char *db, *where, *label;
 };
@@ -26,12 +25,7 @@ struct import_options {
 #define OWNER struct import_options
 
 static const struct option options[] = {
-	OPTION(db, STRING, "db", DATABASE,
-	       "the database that gets them; made when it is not there [file]"),
-	OPTION(where, STRING, "where", "",
-	       "only runs for which this SQL condition holds; mvbench table --help lists the "
-	       "columns [SQL]"),
-	OPTION(label, STRING, "label", "", "only runs with this label [text]"),
+	SELECT_OPTIONS(, "the database that gets them; made when it is not there", ""),
 	{.name = NULL},
 };
 
@@ -270,30 +264,16 @@ static char *import(const char *path, const struct import_options *o)
 	return wrong;
 }
 
-static int run_import(int argc, char **argv)
+static int run_import(void *options_given, struct arguments *a)
 {
-	struct arguments a;
-	struct import_options o;
-	char *wrong = arguments_read(&a, argc, argv, NULL);
-	int status = EXIT_OK;
+	char *wrong = NULL;
 
-	if (wrong)
-		return complain(wrong);
-	option_default(options, &o);
-	wrong = arguments_take(&a, options, &o);
-	if (!wrong)
-		wrong = arguments_refuse(&a, options);
-	if (!wrong && !a.help && !a.words)
+	if (!a->words)
 		wrong = sentence("import: another database is wanted, as in `mvbench import "
 				 "other.db`");
-	if (!wrong && a.help)
-		command_help(stdout, &command_import);
-	for (size_t i = 0; !wrong && !a.help && i < a.words; i++)
-		wrong = import(a.word[i], &o);
-	if (wrong)
-		status = complain(wrong);
-	arguments_free(&a);
-	return status;
+	for (size_t i = 0; !wrong && i < a->words; i++)
+		wrong = import(a->word[i], options_given);
+	return wrong ? complain(wrong) : EXIT_OK;
 }
 
 const struct command command_import = {
@@ -308,5 +288,6 @@ const struct command command_import = {
 		"is here already is not copied again.\n\nTimes of different machines cannot be "
 		"compared: table, report and check say so where runs of several stand together.",
 	.options = options,
+	.size = sizeof(OWNER),
 	.run = run_import,
 };

@@ -163,16 +163,39 @@ void status_end(struct status_page *l, int status, const char *reason);
 struct status_page *status_of_launcher(void);
 #define STATUS_VARIABLE "MVBENCH_STATUS_PAGE" /* names its file */
 
-/* ---- Files ---- */
+/* ---- Files (files.c) ---- */
 
-/* const char symbol[]: a file's text, which the program carries. gcc runs at the top. */
+/* A file of the source tree as text in the program: symbol is a string. */
 #define TEXT_FILE(symbol, path) \
 	__asm__(".pushsection .rodata\n" #symbol ":\n.incbin \"" path \
 		"\"\n.byte 0\n.popsection\n"); \
 	extern const char symbol[]
 
+char *text_read(const char *path); /* from the heap; NULL and errno when it cannot be read */
+/* Makes a folder for what is not to be kept: its path, from the heap; name is part of it. NULL or a
+ * sentence. */
+char *folder_temporary(const char *name, char **path);
+void folder_remove(const char *path); /* with the files in it */
+int folder_make(const char *path);    /* and those above it; 0, or errno */
+
+/* A file that a user named. A plain one is written beside, and takes its place when it is whole;
+ * what is none, such as a pipe, is written as it is; "" is stdout. */
+struct output {
+	FILE *f;
+	const char *option; /* for sentences: "--out=", or "" */
+	char *path, *beside;
+};
+char *output_open(struct output *o, const char *option, const char *path);
+char *output_close(struct output *o,
+		   char *wrong); /* hands on what is wrong; then no file is left */
+
+/* ---- Installed files ---- */
+
 /* A folder or file of the installation (plots, workloads/sweeps, sim/platforms/titanx4.xml): beside
  * the program's build folder, or under ../share/mvbench. Heap; NULL when it is not there. */
 char *installed_path(const char *name);
+/* The files of such a folder whose names end so, in order; name is without the ending. */
+void installed_each(const char *folder, const char *ending,
+		    void (*each)(void *ctx, const char *name, const char *path), void *ctx);
 
 #endif

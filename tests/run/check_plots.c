@@ -199,7 +199,7 @@ static char *plot(int *status, const char *const *word)
 		int f = open(said, O_WRONLY | O_CREAT | O_TRUNC, 0600);
 		dup2(f, STDOUT_FILENO);
 		dup2(f, STDERR_FILENO);
-		int rc = chdir(folder) == 0 ? command_plot.run(argc, argv) : 99;
+		int rc = chdir(folder) == 0 ? command_start(&command_plot, argc, argv) : 99;
 		fflush(NULL);
 		_exit(rc);
 	}

@@ -181,19 +181,13 @@ static void sink_model(void *self, struct worker *w)
 	free(whole);
 }
 
-static bool no_bare(const char *name)
-{
-	(void)name;
-	return false;
-}
-
 int main(int argc, char **argv)
 {
 	struct arguments a;
 	struct config c;
 	struct plan plan;
 	struct simulation simulation;
-	char *error = arguments_read(&a, argc - 2, argv + 2, no_bare);
+	char *error = arguments_read(&a, argc - 2, argv + 2, NULL, NULL);
 	if (!error)
 		error = config_init(&c, a.option, a.options, false);
 	if (!error)

@@ -1102,7 +1102,7 @@ static int table(char **out, char **err, const char *const *words)
 		dup2(fd, i + 1);
 		close(fd);
 	}
-	int status = command_table.run(argc, argv);
+	int status = command_start(&command_table, argc, argv);
 	fflush(stdout);
 	fflush(stderr);
 	for (int i = 0; i < 2; i++) {

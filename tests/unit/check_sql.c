@@ -95,21 +95,22 @@ END_TEST
 
 START_TEST(files_are_written_or_said_not_to_be)
 {
-	FILE *f;
-	char *path = in_folder("none/file"), *wrong = file_open("out", path, &f);
+	struct output out;
+	char *path = in_folder("none/file"), *wrong = output_open(&out, "--out=", path);
 
 	ck_assert_msg(strstr(wrong, "--out=") && strstr(wrong, "No such file"), "%s", wrong);
 	free(wrong);
 	free(path);
-	well(file_open(NULL, "/dev/full", &f));
-	fputs("more than fits", f);
-	wrong = file_close(NULL, "/dev/full", f, NULL);
+	well(output_open(&out, "", "/dev/full"));
+	fputs("more than fits", out.f);
+	wrong = output_close(&out, NULL);
 	ck_assert_msg(wrong && strncmp(wrong, "/dev/full: ", 11) == 0, "%s", wrong);
 	free(wrong);
 	path = in_folder("file");
-	well(file_open("out", path, &f));
-	fputs("text", f);
-	well(file_close("out", path, f, NULL));
+	well(output_open(&out, "--out=", path));
+	fputs("text", out.f);
+	ck_assert_int_ne(access(path, R_OK), 0); /* not before it is whole */
+	well(output_close(&out, NULL));
 	ck_assert_int_eq(access(path, R_OK), 0);
 	database_remove(path);
 	ck_assert_int_ne(access(path, R_OK), 0);

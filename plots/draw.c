@@ -210,7 +210,7 @@ static const char *column(sqlite3_stmt *q, int i)
 }
 
 /* The result of a query of one text or number; heap. */
-static char *ask(sqlite3 *db, const char *sql, const char *param)
+static char *read_value(sqlite3 *db, const char *sql, const char *param)
 {
 	sqlite3_stmt *q = NULL;
 	char *answer = NULL;
@@ -252,7 +252,7 @@ static char *put_rows(struct drawing *d, const char *sql_path, sqlite3_stmt *q, 
 {
 	FILE *data = NULL, *names = NULL;
 	char *title = NULL, *wrong = NULL;
-	char *blocks = ask(d->db, "SELECT blocks FROM room", NULL);
+	char *blocks = read_value(d->db, "SELECT blocks FROM room", NULL);
 	int status, rows = 0, room = atoi(blocks);
 	bool left_out = false;
 
@@ -413,14 +413,15 @@ static char *put_words(struct drawing *d, const struct figure *f, const struct p
 		free(path);
 		return wrong;
 	}
-	char *foot = ask(d->db, "SELECT text FROM footnote WHERE workload = ?1", p->workload);
+	char *foot =
+		read_value(d->db, "SELECT text FROM footnote WHERE workload = ?1", p->workload);
 	if (p->more) {
 		char *left = sentence("The first %d of %d are shown; --where chooses others. %s",
 				      p->blocks, p->blocks + p->more, foot);
 		free(foot);
 		foot = left;
 	}
-	char *finished = ask(d->db, "SELECT count(*) FROM selected", NULL);
+	char *finished = read_value(d->db, "SELECT count(*) FROM selected", NULL);
 	/* The summary's first part: what follows says how. */
 	char *heading = d->summary ? must(strndup(f->summary, strcspn(f->summary, ":;(,.")))
 				   : must(strdup(d->title));
@@ -432,8 +433,9 @@ static char *put_words(struct drawing *d, const struct figure *f, const struct p
 	else
 		found = sentence("%s finished run%s here, but nothing of this kind.", finished,
 				 strcmp(finished, "1") == 0 ? " is" : "s are");
-	char *interval = ask(d->db, "SELECT text FROM interval_name WHERE workload = ?1 OR ?1 = ''",
-			     p->workload);
+	char *interval =
+		read_value(d->db, "SELECT text FROM interval_name WHERE workload = ?1 OR ?1 = ''",
+			   p->workload);
 	const char *line[] = {heading, p->workload, foot, f->needs, found, d->db_path, interval};
 	for (size_t i = 0; i < sizeof(line) / sizeof(*line); i++) {
 		fputc('=', file);
@@ -517,7 +519,7 @@ static int draw(struct drawing *d, const struct figure *f, const struct picture 
 int draw_figure(struct drawing *d, const struct figure *f, bool explain)
 {
 	struct pictures ps;
-	char *kinds = ask(d->db, "SELECT count(DISTINCT workload) FROM selected", NULL);
+	char *kinds = read_value(d->db, "SELECT count(DISTINCT workload) FROM selected", NULL);
 	bool several = strcmp(kinds, "0") != 0 && strcmp(kinds, "1") != 0;
 	char *wrong = figure_query(d, f, &ps);
 	int status = EXIT_OK;

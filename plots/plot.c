@@ -284,7 +284,7 @@ static void more_help(FILE *f)
 	figures_fini(&fs);
 }
 
-static int run(int argc, char **argv)
+static int run_plot(int argc, char **argv)
 {
 	struct plot_options o = {.db = NULL};
 	struct arguments a = {.words = 0};
@@ -331,6 +331,6 @@ const struct command command_plot = {
 	.options = plot_options,
 	.words = figures_each,
 	.bare = bare,
-	.run = run,
+	.run = run_plot,
 	.more = more_help,
 };

@@ -512,7 +512,7 @@ static int report(const struct report_options *o)
 	return status;
 }
 
-static int run(int argc, char **argv)
+static int run_report(int argc, char **argv)
 {
 	struct arguments a;
 	struct report_options o;
@@ -548,5 +548,5 @@ const struct command command_report = {
 		 "numbers come from. It needs no network, and is made for screens of any size, "
 		 "light or dark, and for paper.",
 	.options = options,
-	.run = run,
+	.run = run_report,
 };

@@ -215,8 +215,8 @@ static void say_end(const struct doing *d, const struct cell *c, const char *wor
 {
 	double seconds = 0;
 
-	for (int64_t i = 0; o->live && i < o->live->rows; i++)
-		seconds += o->live->row[i].split.seconds;
+	for (int64_t i = 0; o->page && i < o->page->rows; i++)
+		seconds += o->page->row[i].split.seconds;
 	fprintf(stderr, "%zu/%zu %s: %s: ", d->ended, d->runs, world, c->what);
 	if (o->status == EXIT_OK)
 		fprintf(stderr, "%.3f s\n", seconds);
@@ -245,7 +245,7 @@ static void do_cell(struct doing *d, const struct cell *c, const char *world)
 		complain(sentence("%s: %s: %s", world, c->what, o.why));
 	else if (o.status != EXIT_INTERRUPTED)
 		say_end(d, c, world, &o);
-	if (!d->status && o.live && o.live->interrupted) /* when it was done already */
+	if (!d->status && o.page && o.page->interrupted) /* when it was done already */
 		d->status = EXIT_INTERRUPTED;
 	outcome_fini(&o);
 }
@@ -265,13 +265,13 @@ static bool needs_its_own(const struct sweep *s, size_t i)
 	return first;
 }
 
-static void calibrate(struct doing *d, const struct cells *c, int visit, bool simulated)
+static void calibrate(struct doing *d, const struct cells *c, int repetition, bool simulated)
 {
 	for (size_t i = 0; i < c->simulated.cells && !d->status; i++) {
 		const struct config *config = &c->simulated.cell[i].config;
 		if (!needs_its_own(&c->simulated, i) || (simulated && config->run.workers == 1))
 			continue;
-		int status = calibration_visit(config, visit, simulated);
+		int status = calibration_repeat(config, repetition, simulated);
 		d->status = status == EXIT_OK ? d->status : status;
 	}
 }
@@ -515,7 +515,7 @@ static char *print_rest(struct report *r, const struct verdict *v)
 	return wrong;
 }
 
-static int judge(const struct verdict *v, const struct validate_flags *f)
+static int status_of_verdict(const struct verdict *v, const struct validate_flags *f)
 {
 	bool median = v->median > f->median, p90 = v->p90 > f->p90;
 
@@ -586,7 +586,7 @@ static int report(const char *db, const char *label, const struct cells *cells,
 		wrong = print_cells(&r, &v);
 	if (!wrong)
 		wrong = print_rest(&r, &v);
-	int status = wrong ? complain(wrong) : judge(&v, f);
+	int status = wrong ? complain(wrong) : status_of_verdict(&v, f);
 	store_close(r.store);
 	free(text);
 	return status;
@@ -665,7 +665,7 @@ static char *find_cells(const struct arguments *a, char **path)
 			       OWN_CELLS);
 }
 
-static int run(int argc, char **argv)
+static int run_validate(int argc, char **argv)
 {
 	struct arguments a;
 	struct validate_flags flags;
@@ -719,5 +719,5 @@ const struct command command_validate = {
 	.options = validate_flags,
 	.run_options = true,
 	.bare = takes_no_value,
-	.run = run,
+	.run = run_validate,
 };

@@ -237,7 +237,7 @@ static char *work_out(struct store *s, const struct setup *u, const struct advis
 /* ---- The answer ---------------------------------------------------------- */
 
 /* The first column of the only row, from the heap; NULL = there is none. */
-static char *ask(struct store *s, const char *sql)
+static char *read_text(struct store *s, const char *sql)
 {
 	sqlite3_stmt *q = NULL;
 	char *text = NULL;
@@ -262,8 +262,8 @@ static char *explain_gaps(struct store *s, const struct setup *u, const struct a
 			     named ? r->sim_step_time : "", r->db);
 	char *calibrate = calibrate_words(&u->config, (int)r->workers);
 	char *others =
-		ask(s, "SELECT group_concat(DISTINCT workload || ' with batch ' || batch || "
-		       "' on ' || workers || ' workers') FROM calibration WHERE workers > 1");
+		read_text(s, "SELECT group_concat(DISTINCT workload || ' with batch ' || batch || "
+			     "' on ' || workers || ' workers') FROM calibration WHERE workers > 1");
 	char *wrong =
 		sentence("nobody has measured what a step of %s with batch %lld on %lld workers "
 			 "takes; run: %s%s%s",
@@ -287,7 +287,7 @@ static char *print_text(struct store *s, FILE *f)
 		{"Predicted times of an epoch:", "SELECT * FROM shown_ranking"},
 		{"The formulas:", "SELECT * FROM shown_formulas"},
 	};
-	char *setup = ask(s, "SELECT says FROM shown_setup"), *wrong = NULL;
+	char *setup = read_text(s, "SELECT says FROM shown_setup"), *wrong = NULL;
 	sqlite3_stmt *q;
 
 	text_wrap(f, setup ? setup : "", 0);
@@ -311,7 +311,7 @@ static char *print_text(struct store *s, FILE *f)
 
 static char *print_json(struct store *s, FILE *f)
 {
-	char *text = ask(s, "SELECT json FROM answer");
+	char *text = read_text(s, "SELECT json FROM answer");
 
 	if (!text)
 		return sentence("the query failed: %s", sqlite3_errmsg(s->db));
@@ -382,7 +382,7 @@ static bool takes_no_value(const char *name)
 	return !wrong && o->type == OPT_BOOL;
 }
 
-static int run(int argc, char **argv)
+static int run_advise(int argc, char **argv)
 {
 	struct arguments a;
 	struct advise_options o;
@@ -450,5 +450,5 @@ const struct command command_advise = {
 	.options = options,
 	.run_options = true,
 	.bare = takes_no_value,
-	.run = run,
+	.run = run_advise,
 };

@@ -200,7 +200,7 @@ static int blame(const struct blame_options *o, const char *word)
 	return wrong ? complain(wrong) : EXIT_OK;
 }
 
-static int run(int argc, char **argv)
+static int run_blame(int argc, char **argv)
 {
 	struct blame_options o;
 	struct arguments a;
@@ -239,5 +239,5 @@ const struct command command_blame = {
 		"a sum, a round or a barrier. Of others, the worker that was busy longest in an "
 		"epoch is what the rest waited for, as long as they waited more than it did.",
 	.options = options,
-	.run = run,
+	.run = run_blame,
 };

@@ -214,7 +214,7 @@ static char *make_tables(struct store *s, const struct table_options *o)
 }
 
 /* The first column of the first row; NULL where there is nothing. Heap. */
-static char *ask(struct store *s, const char *sql)
+static char *read_text(struct store *s, const char *sql)
 {
 	sqlite3_stmt *q = NULL;
 	char *answer = NULL;
@@ -228,7 +228,7 @@ static char *ask(struct store *s, const char *sql)
 
 static bool holds(struct store *s, const char *sql)
 {
-	char *answer = ask(s, sql);
+	char *answer = read_text(s, sql);
 	bool yes = answer && strcmp(answer, "0") != 0;
 
 	free(answer);
@@ -294,7 +294,7 @@ static void print_notes(struct store *s, FILE *f, const struct table_options *o,
 				   : "the best of its workload in accuracy (without one, in loss), "
 				     "and of equal work in time",
 			markdown ? "; " : "\n", markdown ? " " : "\n  ");
-	char *places = ask(s, "SELECT text FROM places");
+	char *places = read_text(s, "SELECT text FROM places");
 	if (places)
 		fprintf(people ? f : stderr,
 			"%swarning: not all times were measured in one place, so they do not "
@@ -306,9 +306,9 @@ static void print_notes(struct store *s, FILE *f, const struct table_options *o,
 /* NULL, or a sentence: is the configuration to compare with there? */
 static char *check_versus(struct store *s, const struct table_options *o)
 {
-	char *found = ask(s, "SELECT 1 FROM title JOIN asked ON configuration = versus");
-	char *names = ask(s, "SELECT group_concat(configuration, ', ') FROM ("
-			     "SELECT DISTINCT configuration FROM title ORDER BY 1 LIMIT 20)");
+	char *found = read_text(s, "SELECT 1 FROM title JOIN asked ON configuration = versus");
+	char *names = read_text(s, "SELECT group_concat(configuration, ', ') FROM ("
+				   "SELECT DISTINCT configuration FROM title ORDER BY 1 LIMIT 20)");
 	char *wrong = *o->versus && !found && names
 			      ? sentence("--versus=%s: there is no such row; it is one of: %s",
 					 o->versus, names)
@@ -427,7 +427,7 @@ static int with_arguments(struct arguments *a)
 	return status;
 }
 
-static int run(int argc, char **argv)
+static int run_table(int argc, char **argv)
 {
 	struct arguments a;
 	char *wrong = arguments_read(&a, argc, argv, is_bare);
@@ -456,6 +456,6 @@ const struct command command_table = {
 		 "is their share.",
 	.options = options,
 	.bare = is_bare,
-	.run = run,
+	.run = run_table,
 	.more = more_help,
 };

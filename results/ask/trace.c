@@ -355,7 +355,7 @@ static bool says_what_to_run(const struct arguments *a)
 	return false;
 }
 
-static int run(int argc, char **argv)
+static int run_trace(int argc, char **argv)
 {
 	struct trace_options o;
 	struct arguments a;
@@ -418,6 +418,6 @@ const struct command command_trace = {
 	.options = options,
 	.run_options = true,
 	.bare = bare,
-	.run = run,
+	.run = run_trace,
 	.more = more,
 };

@@ -210,7 +210,7 @@ static bool bare(const char *name)
 	return !option_find(options, name) || strcmp(name, "man") == 0;
 }
 
-static int run(int argc, char **argv)
+static int run_manual(int argc, char **argv)
 {
 	struct arguments a;
 	struct help_options o;
@@ -254,5 +254,5 @@ const struct command command_manual = {
 		"something else too is asked for as KIND:NAME, such as table:run.",
 	.options = options,
 	.bare = bare,
-	.run = run,
+	.run = run_manual,
 };

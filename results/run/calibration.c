@@ -251,7 +251,7 @@ static void read_points(struct store *s, int64_t id, struct points *out)
 	sqlite3_finalize(q);
 }
 
-enum { VISITS_MOST = 99 };
+enum { REPETITIONS_MOST = 99 };
 
 static int by_value(const void *a, const void *b)
 {
@@ -259,35 +259,36 @@ static int by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static int visit_of(const struct point *p)
+static int repetition_of(const struct point *p)
 {
-	int visit = strcmp(p->name, "step") == 0 && p->x >= 0 ? (int)p->x / STEP_BINS : -1;
-	return visit < VISITS_MOST ? visit : -1;
+	int repetition = strcmp(p->name, "step") == 0 && p->x >= 0 ? (int)p->x / STEP_BINS : -1;
+	return repetition < REPETITIONS_MOST ? repetition : -1;
 }
 
-/* The steps of the visit whose mean is the median (of two, the smaller one). Costs were measured in
- * the first one, at whose speed: returns how many times longer things take in the median one. */
+/* The steps of the repetition whose mean is the median (of two, the smaller one). Costs were
+ * measured in the first one, at whose speed: returns how many times longer things take in the
+ * median one. */
 static double take_steps(struct simulation *s)
 {
-	double mean[VISITS_MOST] = {0}, sorted[VISITS_MOST];
-	int visits = 0;
+	double mean[REPETITIONS_MOST] = {0}, sorted[REPETITIONS_MOST];
+	int repetitions = 0;
 	for (size_t i = 0; i < s->points.n; i++) {
-		int visit = visit_of(&s->points.point[i]);
-		if (visit >= 0)
-			mean[visit] += s->points.point[i].value / STEP_BINS;
-		visits = visit >= visits ? visit + 1 : visits;
+		int repetition = repetition_of(&s->points.point[i]);
+		if (repetition >= 0)
+			mean[repetition] += s->points.point[i].value / STEP_BINS;
+		repetitions = repetition >= repetitions ? repetition + 1 : repetitions;
 	}
-	if (visits == 0)
+	if (repetitions == 0)
 		return 1;
 	memcpy(sorted, mean, sizeof sorted);
-	qsort(sorted, (size_t)visits, sizeof *sorted, by_value);
+	qsort(sorted, (size_t)repetitions, sizeof *sorted, by_value);
 	for (size_t i = 0; i < s->points.n; i++) {
 		const struct point *p = &s->points.point[i];
-		int visit = visit_of(p);
-		if (visit >= 0 && mean[visit] == sorted[(visits - 1) / 2])
+		int repetition = repetition_of(p);
+		if (repetition >= 0 && mean[repetition] == sorted[(repetitions - 1) / 2])
 			s->step_s[(int)p->x % STEP_BINS] = p->value;
 	}
-	return mean[0] > 0 ? sorted[(visits - 1) / 2] / mean[0] : 1;
+	return mean[0] > 0 ? sorted[(repetitions - 1) / 2] / mean[0] : 1;
 }
 
 static void take_curves(struct simulation *s, double slower)

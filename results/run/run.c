@@ -104,15 +104,15 @@ static bool first_rank(void)
 }
 
 /* Every rank finds the same thing wrong; the first one says it. Frees it, returns the exit status.
- * With a live page the status travels there: mpirun would make a fuss of any but 0. */
-static int refuse(char *wrong, struct live *live)
+ * With a status page the status travels there: mpirun would make a fuss of any but 0. */
+static int refuse(char *wrong, struct status_page *page)
 {
-	if (first_rank() && live)
-		live_end(live, EXIT_USER, wrong);
+	if (first_rank() && page)
+		status_end(page, EXIT_USER, wrong);
 	else if (first_rank())
 		fprintf(stderr, "mvbench: %s\n", wrong);
 	free(wrong);
-	return live ? EXIT_OK : EXIT_USER;
+	return page ? EXIT_OK : EXIT_USER;
 }
 
 static void say_device(const struct plan *p)
@@ -161,9 +161,9 @@ static void say_result(const struct config *c, const struct recorder *r, int sta
 		complain(wrong);
 }
 
-static int work(const struct config *c, struct live *live, enum format format)
+static int work(const struct config *c, struct status_page *page, enum format format)
 {
-	struct recorder r = {.db = c->run.db, .epochs = c->run.epochs, .lines = !live};
+	struct recorder r = {.db = c->run.db, .epochs = c->run.epochs, .lines = !page};
 	struct sink sink = {.self = &r,
 			    .begin = record_begin,
 			    .epoch = record_epoch,
@@ -173,7 +173,7 @@ static int work(const struct config *c, struct live *live, enum format format)
 			    .end = record_end};
 	struct plan plan;
 	struct simulation simulation;
-	struct record *replay = NULL;
+	struct recording *replay = NULL;
 
 	worker_introduce(c);
 	char *wrong = plan_make(c, &plan);
@@ -182,31 +182,31 @@ static int work(const struct config *c, struct live *live, enum format format)
 	if (!wrong && world_is_virtual)
 		wrong = replay_load(c, &replay);
 	if (wrong)
-		return refuse(wrong, live);
+		return refuse(wrong, page);
 	if (world_is_virtual) {
 		simulation.replay = replay;
 		plan.simulation = &simulation;
-		panic_to(live->reason, sizeof live->reason);
+		panic_to(page->reason, sizeof page->reason);
 	}
-	if (!live && first_rank())
+	if (!page && first_rank())
 		say_oversubscribed(c, &plan);
-	int status = train(c, &plan, &sink, live);
-	if (!live && r.id)
+	int status = train(c, &plan, &sink, page);
+	if (!page && r.id)
 		say_result(c, &r, status, format);
 	store_close(r.store);
 	replay_free(replay);
-	return live ? EXIT_OK : status;
+	return page ? EXIT_OK : status;
 }
 
-static int work_in_child(void *ctx, struct live *live)
+static int work_in_child(void *ctx, struct status_page *page)
 {
-	return work(ctx, live, FORMAT_TEXT);
+	return work(ctx, page, FORMAT_TEXT);
 }
 
 /* ---- In front ------------------------------------------------------------ */
 
 /* The workers are gone: nobody else will end their row. */
-static void bury(const struct config *c, const struct outcome *o)
+static void mark_failed(const struct config *c, const struct outcome *o)
 {
 	struct store *s = NULL;
 	char *wrong = store_open(&s, c->run.db, STORE_WRITE);
@@ -235,22 +235,22 @@ void run_cell(const struct config *c, struct progress *p, struct outcome *o)
 	*o = (struct outcome){.status = EXIT_FAILED};
 	progress_start(p);
 	o->status =
-		launch(c, "run", work_in_child, (void *)(uintptr_t)c, &watcher, &o->live, &o->why);
+		launch(c, "run", work_in_child, (void *)(uintptr_t)c, &watcher, &o->page, &o->why);
 	progress_end(p);
-	o->id = o->live ? o->live->id : 0;
+	o->id = o->page ? o->page->id : 0;
 	bool ended = o->status == EXIT_OK || o->status == EXIT_DIVERGED;
 	if (o->id && !ended)
-		bury(c, o);
+		mark_failed(c, o);
 	else if (o->id && c->run.sim_replay)
 		compare_models(c, o);
 }
 
 void outcome_fini(struct outcome *o)
 {
-	live_free(o->live);
+	status_free(o->page);
 	free(o->why);
 	free(o->replayed);
-	*o = (struct outcome){.live = NULL};
+	*o = (struct outcome){.page = NULL};
 }
 
 const char *outcome_word(int status)
@@ -261,28 +261,28 @@ const char *outcome_word(int status)
 					    : "failed";
 }
 
-static void print_cost(const struct live *live)
+static void print_cost(const struct status_page *page)
 {
-	const struct world_cost *c = &live->cost;
+	const struct world_cost *c = &page->cost;
 
-	if (live->simulated)
+	if (page->simulated)
 		printf("simulated %.4g s in %.3g s of wall time, %.3g events a second\n",
 		       c->simulated_s, c->wall_s, (double)c->events / fmax(c->wall_s, 1e-9));
 }
 
 static void print_result(const struct config *c, const struct outcome *o)
 {
-	const struct live *live = o->live;
+	const struct status_page *page = o->page;
 	double seconds = 0, best = NAN;
 
-	for (int64_t i = 0; i < live->rows; i++) {
-		seconds += live->row[i].split.seconds;
-		best = fmax(best, live->row[i].test_accuracy);
+	for (int64_t i = 0; i < page->rows; i++) {
+		seconds += page->row[i].split.seconds;
+		best = fmax(best, page->row[i].test_accuracy);
 	}
 	printf("run %lld: %s, %s, %lld worker%s: ", (long long)o->id, c->run.workload,
 	       c->run.strategy, (long long)c->run.workers, c->run.workers == 1 ? "" : "s");
-	if (o->status == EXIT_OK && live->rows > 0) {
-		const struct epoch_row *last = &live->row[live->rows - 1];
+	if (o->status == EXIT_OK && page->rows > 0) {
+		const struct epoch_row *last = &page->row[page->rows - 1];
 		if (!isnan(last->test_accuracy))
 			printf("test accuracy %.2f %% (best %.2f %%), ", 100 * last->test_accuracy,
 			       100 * best);
@@ -290,8 +290,8 @@ static void print_result(const struct config *c, const struct outcome *o)
 			printf("test loss %.4f after ", last->test_loss);
 		printf("%lld epoch%s in %.3f s%s\n", (long long)last->epoch,
 		       last->epoch == 1 ? "" : "s", seconds,
-		       live->simulated ? " of virtual time" : "");
-		print_cost(live);
+		       page->simulated ? " of virtual time" : "");
+		print_cost(page);
 	} else {
 		printf("%s\n", outcome_word(o->status));
 	}
@@ -498,11 +498,11 @@ static int run(const struct config *c, const struct run_flags *flags, enum forma
 }
 
 /* NULL, or a sentence: one process simulates all workers, and only mvbench starts it. */
-static char *wrong_world(const struct config *c, const struct live *live, bool worker)
+static char *wrong_world(const struct config *c, const struct status_page *page, bool worker)
 {
 	bool sim = strcmp(c->run.platform, "sim") == 0;
 
-	if (world_is_virtual && !(live && sim))
+	if (world_is_virtual && !(page && sim))
 		return sentence("this is the simulator, which mvbench starts: run mvbench with "
 				"--platform=sim");
 	if (sim && worker && !world_is_virtual)
@@ -516,13 +516,13 @@ static int command(int argc, char **argv)
 	struct arguments a;
 	struct run_flags flags;
 	struct config config;
-	struct live *live = live_of_launcher();
-	bool worker = live || platform_under_launcher();
+	struct status_page *page = status_of_launcher();
+	bool worker = page || platform_under_launcher();
 	char *wrong = arguments_read(&a, argc, argv, takes_no_value);
 	int status;
 
 	if (wrong)
-		return refuse(wrong, live);
+		return refuse(wrong, page);
 	if (a.help) {
 		status = first_rank() ? run_help(&a) : EXIT_OK;
 		arguments_free(&a);
@@ -541,18 +541,18 @@ static int command(int argc, char **argv)
 		wrong = config_init(&config, all.setting, all.n, false);
 	settings_free(&all);
 	arguments_free(&a);
-	if (!wrong && (wrong = wrong_world(&config, live, worker && !flags.dry_run)))
+	if (!wrong && (wrong = wrong_world(&config, page, worker && !flags.dry_run)))
 		config_fini(&config);
 	if (wrong) {
-		status = refuse(wrong, live);
+		status = refuse(wrong, page);
 	} else {
 		enum format format = FORMAT_TEXT;
 		format_find(flags.format, &format);
-		status = worker && !flags.dry_run ? work(&config, live, format)
+		status = worker && !flags.dry_run ? work(&config, page, format)
 						  : run(&config, &flags, format);
 		config_fini(&config);
 	}
-	live_free(live);
+	status_free(page);
 	return status;
 }
 

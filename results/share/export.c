@@ -250,7 +250,7 @@ static int export(const struct export_options *o)
 	return wrong ? EXIT_FAILED : EXIT_OK;
 }
 
-static int run(int argc, char **argv)
+static int run_export(int argc, char **argv)
 {
 	struct arguments a;
 	struct export_options o;
@@ -285,5 +285,5 @@ const struct command command_export = {
 		 "figures of every epoch. Exporting again into a folder writes the same files "
 		 "again.",
 	.options = options,
-	.run = run,
+	.run = run_export,
 };

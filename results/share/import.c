@@ -481,7 +481,7 @@ static char *import(const char *path, const struct import_options *o)
 	return wrong;
 }
 
-static int run(int argc, char **argv)
+static int run_import(int argc, char **argv)
 {
 	struct arguments a;
 	struct import_options o;
@@ -519,5 +519,5 @@ const struct command command_import = {
 		"is here already is not copied again.\n\nTimes of different machines cannot be "
 		"compared: table, report and check say so where runs of several stand together.",
 	.options = options,
-	.run = run,
+	.run = run_import,
 };

@@ -467,7 +467,7 @@ static char *check_value(const struct option *o, const char *text)
 	if (o->offset == offsetof(struct run, sim_step_time) ||
 	    o->offset == offsetof(struct run, sim_update_time))
 		return time_check(o->name, text, NULL);
-	if ((wrong = uneven_check(o, text)))
+	if ((wrong = heterogeneity_check(o, text)))
 		return wrong;
 	if (o->offset == offsetof(struct run, momentum) && strtod(text, NULL) >= 1)
 		return sentence("--momentum=%s: a number from 0 to below 1 is wanted, such as "

@@ -35,19 +35,21 @@ void config_each(const struct config *c,
 		 void *ctx);
 void config_hash(const struct config *c, char hex[17]); /* the identity of a cell */
 /* What --speed, --pause, --leave and --sim.slow-link say of one worker (uneven.c). Times count from
- * the start of the first race, over races only: while models are judged they stand still. */
+ * the start of the first segment, over segments only: while models are evaluated they stand
+ * still. */
 #define NEVER INT64_MAX
-struct uneven {
+struct heterogeneity {
 	double speed;         /* its gradients take 1 / speed times as long; (0, 1] */
 	nsec pause_at, pause; /* before the first step from then on it stands still, so long */
 	nsec leave_at;        /* the first step from then on, and all after it, it does not make */
 	double link;          /* of the bandwidth of its links; (0, 1] */
 };
-struct uneven uneven_of(const struct run *run, int rank); /* as every other, if nothing is said */
+/* as every other, if nothing is said */
+struct heterogeneity heterogeneity_of(const struct run *run, int rank);
 /* NULL, or a sentence: if o is one of these options, is this such a list? */
-char *uneven_check(const struct option *o, const char *text);
+char *heterogeneity_check(const struct option *o, const char *text);
 /* NULL, or a sentence: can the workers of this run be told so? */
-char *uneven_refuse(const struct config *c);
+char *heterogeneity_refuse(const struct config *c);
 /* The arguments that give this configuration again: --name=value ..., ends at NULL; for
  * free_words. */
 char **config_words(const struct config *c);

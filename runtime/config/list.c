@@ -307,7 +307,7 @@ static void list(const struct kind *only, const struct list_flags *flags)
 		puts("}");
 }
 
-static int run(int argc, char **argv)
+static int run_list(int argc, char **argv)
 {
 	struct arguments a;
 	struct list_flags flags;
@@ -347,5 +347,5 @@ const struct command command_list = {
 	.about = "Shows what there is to choose from, its options, and whether it can be used "
 		 "here.",
 	.options = list_flags,
-	.run = run,
+	.run = run_list,
 };

@@ -806,7 +806,7 @@ END_TEST
 
 /* Where tables live is told where strategies with tables differ in it, not because others have
  * none. */
-START_TEST(homes_are_named_where_they_differ)
+START_TEST(placements_are_named_where_they_differ)
 {
 	sqlite3 *db = open_database();
 
@@ -1181,7 +1181,7 @@ Suite *plots_suite(void)
 	tcase_add_test(r, bins_are_those_that_are_recorded);
 	tcase_add_loop_test(c, late_pushes_are_drawn, 0,
 			    (int)(sizeof(lateness) / sizeof(*lateness)));
-	tcase_add_test(r, homes_are_named_where_they_differ);
+	tcase_add_test(r, placements_are_named_where_they_differ);
 	tcase_add_test(r, names_tell_configurations_apart);
 	tcase_add_test(r, names_are_of_what_differs);
 	tcase_add_test(r, names_tell_every_option_apart);

@@ -146,6 +146,7 @@ $(B)/runtime/config/machine.o: $(B)/commit
 # What is compiled in as text: .sql, .css and .js beside the file that names it.
 $(B)/results/db/store.o: $(wildcard results/db/*.sql)
 $(B)/results/ask/%.o: $(wildcard results/ask/*.sql)
+$(B)/sim/validate_report.o: sim/validate.sql
 $(B)/plots/report.o: $(addprefix plots/report,.sql .css .js)
 # What the page's policy names: only the script of this hash runs.
 $(B)/plots/report.o: CPPFLAGS += -DREPORT_SCRIPT='"sha256-$(shell env printf \

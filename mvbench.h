@@ -67,6 +67,15 @@ struct option {
 	const char *help; /* ends in its unit: "... [steps]" */
 };
 
+/* A row of a table of options: its field of struct OWNER, which the file that has the table
+ * defines; type, name, default, help, and then what else there is to say: .min = 1, .choices =
+ * "a|b". */
+#define OPTION(field, type_, name_, def_, help_, ...) \
+	{ \
+		.name = name_, .type = OPT_##type_, .offset = offsetof(OWNER, field), .def = def_, \
+		.help = help_, __VA_ARGS__ \
+	}
+
 struct setting {
 	const char *name, *value; /* as a user would type them; value NULL: a bare flag */
 };

@@ -22,34 +22,21 @@ struct calibrate_flags {
 	int64_t visits;
 };
 
+#define OWNER struct calibrate_flags
 static const struct option calibrate_flags[] = {
-	{.name = "counts",
-	 .type = OPT_STRING,
-	 .offset = offsetof(struct calibrate_flags, counts),
-	 .def = "auto",
-	 .help = "numbers of workers side by side; auto: 1, 2, 4, ... to the cores, and twice the "
-		 "cores [list]"},
-	{.name = "seconds",
-	 .type = OPT_TIME,
-	 .offset = offsetof(struct calibrate_flags, seconds),
-	 .def = "1s",
-	 .min = 0.01,
-	 .max = 3600,
-	 .help = "of training that is measured, for each of them and repetition [time]"},
-	{.name = "visits",
-	 .type = OPT_INT,
-	 .offset = offsetof(struct calibrate_flags, visits),
-	 .def = "3",
-	 .min = 1,
-	 .max = 99,
-	 .help = "how often steps are measured, other numbers of workers in between; the median "
-		 "repetition counts, so that a busy moment does not [repetitions]"},
-	{.name = "out",
-	 .type = OPT_STRING,
-	 .offset = offsetof(struct calibrate_flags, out),
-	 .def = "",
-	 .help = "writes this machine as a platform too, such as local.xml; simulations take it "
-		 "from the database [file]"},
+	OPTION(counts, STRING, "counts", "auto",
+	       "numbers of workers side by side; auto: 1, 2, 4, ... to the cores, and twice the "
+	       "cores [list]"),
+	OPTION(seconds, TIME, "seconds", "1s",
+	       "of training that is measured, for each of them and repetition [time]", .min = 0.01,
+	       .max = 3600),
+	OPTION(visits, INT, "visits", "3",
+	       "how often steps are measured, other numbers of workers in between; the median "
+	       "repetition counts, so that a busy moment does not [repetitions]",
+	       .min = 1, .max = 99),
+	OPTION(out, STRING, "out", "",
+	       "writes this machine as a platform too, such as local.xml; simulations take it "
+	       "from the database [file]"),
 	{0},
 };
 
@@ -70,20 +57,6 @@ struct measuring {
 	const struct plan *plan;
 	struct points points;
 };
-
-static char *nothing_begins(void *self, const struct experiment *e, int64_t *id)
-{
-	(void)self, (void)e;
-	*id = 0;
-	return NULL;
-}
-
-static char *no_epoch(void *self, const struct epoch_row *row, const struct split_row *ranks, int n,
-		      const int64_t *staleness)
-{
-	(void)self, (void)row, (void)ranks, (void)n, (void)staleness;
-	return NULL;
-}
 
 static void take_steps(void *self, struct worker *w, const float *step_s, size_t n)
 {
@@ -156,8 +129,6 @@ static int measure(const struct config *c, struct status_page *page)
 	struct plan plan;
 	struct simulation simulation = {.platform_file = NULL};
 	struct sink sink = {.self = &m,
-			    .begin = nothing_begins,
-			    .epoch = no_epoch,
 			    .steps = take_steps,
 			    .steps_wanted_s = seconds ? atof(seconds) : 1,
 			    .model = repetition_number() > 0 ? NULL : take_costs,
@@ -217,11 +188,13 @@ static char *read_counts(const char *text, int *count, int *n)
 }
 
 /* The configuration of one measuring: what was given, and settings of our own over it. */
-static char *config_for(struct config *c, const struct arguments *a, const char *workers, bool sim)
+static char *config_for(struct config *c, const struct arguments *a, int workers, bool sim)
 {
+	char count[16];
+	snprintf(count, sizeof count, "%d", workers);
 	const struct setting own[] = {
 		{"strategy", "periodic"},
-		{"workers", workers},
+		{"workers", count},
 		{"sync-every", "1000000000"},
 		{"barrier-every", "1"},
 		{"epochs", sim ? "1" : "100"},
@@ -255,8 +228,7 @@ static int launch_one(const struct arguments *a, int workers, bool sim)
 	struct progress progress = {.quiet = true};
 	struct watcher watcher = {.self = &progress, .tick = progress_tick};
 	struct status_page *page = NULL;
-	char *why = NULL, *count = sentence("%d", workers);
-	char *wrong = config_for(&c, a, count, sim);
+	char *why = NULL, *wrong = config_for(&c, a, workers, sim);
 	int status = wrong ? complain(wrong) : EXIT_OK;
 	if (!wrong) {
 		progress_start(&progress);
@@ -268,7 +240,6 @@ static int launch_one(const struct arguments *a, int workers, bool sim)
 		fprintf(stderr, "mvbench: %s\n", why);
 	status_free(page);
 	free(why);
-	free(count);
 	return status;
 }
 
@@ -278,9 +249,8 @@ static char *write_platform(const struct arguments *a, const char *file, int wor
 	struct config c;
 	struct plan plan;
 	struct simulation s = {.platform_file = NULL};
-	char *count = sentence("%d", workers), *wrong = config_for(&c, a, count, true), text[4096];
+	char *wrong = config_for(&c, a, workers, true), text[4096];
 	size_t n;
-	free(count);
 	if (wrong)
 		return wrong;
 	if (!(wrong = plan_make(&c, &plan)))
@@ -311,17 +281,14 @@ static void tell_repetition(int repetition, double seconds)
 int calibration_repeat(const struct config *c, int repetition, bool simulated)
 {
 	struct arguments a;
-	char **words = config_words(c), *wrong;
-	int n = 0, status;
+	char **words = config_words(c);
+	int n = 0;
 	while (words[n])
 		n++;
-	wrong = arguments_read(&a, n, words, NULL);
-	if (wrong) {
-		free_words(words);
-		return complain(wrong);
-	}
+	char *wrong = arguments_read(&a, n, words, NULL);
+	CHECK(!wrong, "%s", wrong);
 	tell_repetition(repetition, 1);
-	status = launch_one(&a, (int)c->run.workers, simulated);
+	int status = launch_one(&a, (int)c->run.workers, simulated);
 	arguments_free(&a);
 	free_words(words);
 	return status;
@@ -334,7 +301,7 @@ static int calibrate(const struct arguments *a, const struct calibrate_flags *f)
 	struct config c;
 	struct plan plan;
 	if (!wrong)
-		wrong = config_for(&c, a, "1", false);
+		wrong = config_for(&c, a, 1, false);
 	if (wrong)
 		return complain(wrong);
 	for (int i = 0; i < n; i++)
@@ -343,13 +310,12 @@ static int calibrate(const struct arguments *a, const struct calibrate_flags *f)
 	if (*f->out && side_by_side == 1)
 		wrong = sentence("--out=%s: one worker sends no messages; give --counts=1,2",
 				 f->out);
-	if (wrong || (wrong = plan_make(&c, &plan)) || (wrong = store_check(c.run.db))) {
-		config_fini(&c);
-		return complain(wrong);
-	}
+	if (!wrong && !(wrong = plan_make(&c, &plan)))
+		wrong = store_check(c.run.db);
 	struct store *s = NULL;
 	int64_t before = 0;
-	if (access(c.run.db, F_OK) == 0 && !(wrong = store_open(&s, c.run.db, STORE_READ)))
+	if (!wrong && access(c.run.db, F_OK) == 0 &&
+	    !(wrong = store_open(&s, c.run.db, STORE_READ)))
 		before = calibration_last(s);
 	store_close(s);
 	s = NULL;
@@ -378,12 +344,6 @@ static int calibrate(const struct arguments *a, const struct calibrate_flags *f)
 	return wrong ? complain(wrong) : status;
 }
 
-static bool takes_no_value(const char *name)
-{
-	(void)name;
-	return false;
-}
-
 static int run_calibrate(int argc, char **argv)
 {
 	struct arguments a;
@@ -391,7 +351,7 @@ static int run_calibrate(int argc, char **argv)
 	struct status_page *page = status_of_launcher();
 	struct config c;
 	int status = EXIT_OK;
-	char *wrong = arguments_read(&a, argc, argv, takes_no_value);
+	char *wrong = arguments_read(&a, argc, argv, NULL);
 	if (wrong)
 		return complain(wrong);
 	if (a.help) {
@@ -429,6 +389,5 @@ const struct command command_calibrate = {
 		"--device, --threads.",
 	.options = calibrate_flags,
 	.run_options = true,
-	.bare = takes_no_value,
 	.run = run_calibrate,
 };

@@ -150,6 +150,7 @@ $(B)/results/gate/%.o: $(wildcard results/gate/*.sql)
 $(B)/results/share/%.o: $(wildcard results/share/*.sql)
 $(B)/results/run/%.o: $(wildcard results/run/*.sql)
 $(B)/results/help/%.o: $(wildcard results/help/*.bash)
+$(B)/sim/validate_report.o: sim/validate.sql
 $(B)/plots/report.o: $(addprefix plots/report,.sql .css .js)
 # What the page's policy names: only the script of this hash runs.
 $(B)/plots/report.o: CPPFLAGS += -DREPORT_SCRIPT='"sha256-$(shell env printf \

@@ -81,7 +81,7 @@ bool epoch_has_kept_all(const struct trainer *r); /* enough durations of steps *
 void model_place(struct trainer *r, const struct epoch_record *record);
 void model_take_back(struct trainer *r, const struct epoch_record *record);
 void model_hash(struct trainer *r, char hex[17]);
-/* Judges these n laps, and hands their rows to the sink. */
+/* Evaluates at the ends of these n epochs, and hands their rows to the sink. */
 void evaluate(struct trainer *r, struct epoch_record *record, int64_t n);
 /* Rank 0 decides (its sentence, or NULL), all ranks learn: has the run ended, and how? */
 void decide(struct trainer *r, char *sink_error);

@@ -61,7 +61,7 @@ void link_free(struct link *l)
 {
 	if (!l)
 		return;
-	mailbox_free(l->mail);
+	mailbox_free(l->mailbox);
 	if (l->sums)
 		world_sums->leave(l->sums);
 	if (l->comm != MPI_COMM_NULL)

@@ -12,6 +12,7 @@
 
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 typedef int64_t nsec; /* nanoseconds */
 
@@ -30,6 +31,13 @@ user_error_fn *user_error_handler(user_error_fn *f);
 
 /* Says the sentence on stderr, frees it, and returns EXIT_USER. */
 int complain(char *wrong);
+
+/* What this pointer points to is freed where its block ends: char *text AUTOFREE = sentence(...). */
+static inline void autofree(void *pointer)
+{
+	free(*(void **)pointer);
+}
+#define AUTOFREE __attribute__((cleanup(autofree)))
 
 static inline size_t smaller(size_t a, size_t b)
 {

@@ -114,7 +114,7 @@ static char *keep(struct measuring *m)
 	struct points sums = {.n = 0};
 	struct store *s;
 	int64_t id;
-	char *wrong = store_open(&s, m->config->run.db, STORE_WRITE);
+	char *wrong = store_open(&s, m->config->own.db, STORE_WRITE);
 	if (wrong)
 		return wrong;
 	if (sim) {
@@ -330,13 +330,13 @@ static int calibrate(const struct arguments *a, const struct calibrate_flags *f)
 	if (*f->out && side_by_side == 1)
 		wrong = sentence("--out=%s: one worker sends no messages; give --counts=1,2",
 				 f->out);
-	if (wrong || (wrong = plan_make(&c, &plan)) || (wrong = store_check(c.run.db))) {
+	if (wrong || (wrong = plan_make(&c, &plan)) || (wrong = store_check(c.own.db))) {
 		config_fini(&c);
 		return complain(wrong);
 	}
 	struct store *s = NULL;
 	int64_t before = 0;
-	if (access(c.run.db, F_OK) == 0 && !(wrong = store_open(&s, c.run.db, STORE_READ)))
+	if (access(c.own.db, F_OK) == 0 && !(wrong = store_open(&s, c.own.db, STORE_READ)))
 		before = calibration_last(s);
 	store_close(s);
 	s = NULL;
@@ -356,7 +356,7 @@ static int calibrate(const struct arguments *a, const struct calibrate_flags *f)
 				status = launch_one(a, count[i], true);
 		}
 	}
-	if (status == EXIT_OK && !(wrong = store_open(&s, c.run.db, STORE_READ)))
+	if (status == EXIT_OK && !(wrong = store_open(&s, c.own.db, STORE_READ)))
 		wrong = calibration_print(s, stdout, before);
 	store_close(s);
 	if (status == EXIT_OK && !wrong && *f->out)

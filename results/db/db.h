@@ -9,8 +9,6 @@
 
 #include <sqlite3.h>
 
-#define DATABASE "mvbench.db" /* when none is named, as --db of run_options says */
-
 struct store {
 	sqlite3 *db;
 	char *path;  /* as the user gave it */

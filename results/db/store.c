@@ -777,12 +777,8 @@ static void add_option(void *ctx, const char *part, const struct option *o, cons
 
 	if (strcmp(part, "run") != 0 || strcmp(o->name, "db") == 0)
 		return;
-	char *column = must(strdup(o->name));
-	for (char *c = column; *c; c++)
-		if (*c == '-' || *c == '.')
-			*c = '_';
-	add_text(r, column, kept(r, o, value));
-	free(column);
+	char column[COLUMN_ROOM];
+	add_text(r, option_column(o, column), kept(r, o, value));
 }
 
 static void add_machine(struct row *r, const struct machine *m)

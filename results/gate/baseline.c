@@ -63,8 +63,7 @@ struct option_writer {
 
 static bool decides(const struct option *o, const char *value)
 {
-	return !o->incidental && strcmp(o->name, "seed") != 0 &&
-	       !(o->later && strcmp(value, o->def) == 0);
+	return option_decides(o, value) && !o->core.repeats;
 }
 
 static void write_option(void *ctx, const char *part, const struct option *o, const char *value)
@@ -321,10 +320,10 @@ static char *check_seeds(struct store *s, const char *name)
 	int few = 0;
 
 	wrong = gate_query(s, &q,
-			  "SELECT cell, options, count(*) FROM baseline WHERE name = ?1 "
-			  "GROUP BY cell HAVING count(*) < ?2 AND count(test_loss) > 0 "
-			  "ORDER BY options",
-			  "ti", name, (int64_t)SEEDS_MIN);
+			   "SELECT cell, options, count(*) FROM baseline WHERE name = ?1 "
+			   "GROUP BY cell HAVING count(*) < ?2 AND count(test_loss) > 0 "
+			   "ORDER BY options",
+			   "ti", name, (int64_t)SEEDS_MIN);
 	while (!wrong && !(wrong = gate_step(s, q, &row)) && row && few++ < COMMANDS_MAX) {
 		char *command = add_seeds(s, name, q), *longer = sentence("%s%s", list, command);
 		free(list);

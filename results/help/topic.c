@@ -106,11 +106,9 @@ static void print_option(const struct help *p, const struct topic *t, const stru
 	free(right);
 	if (core) {
 		tell_recipes(p, o);
-		snprintf(column, sizeof column, "%s", o->name);
-		for (char *c = column; *c; c++)
-			*c = *c == '-' || *c == '.' ? '_' : *c;
 		if (!o->incidental)
-			words(p, sentence("It is column %s of table run.", column));
+			words(p,
+			      sentence("It is column %s of table run.", option_column(o, column)));
 	} else if (plugin) {
 		words(p, sentence("It is row '%s' of a run in table run_option.", o->name));
 	}

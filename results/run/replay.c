@@ -307,12 +307,12 @@ static char *check_given(const struct source *s, const struct setting *given, si
 static char *find_id(const struct setting *given, size_t n, int64_t *id)
 {
 	const char *text = value_of(given, n, "sim.replay");
-	struct run run = {.sim_replay = 0};
+	struct config scratch = {.run = {.sim_replay = 0}};
 
 	if (!text)
 		return NULL;
-	char *wrong = option_set(option_find(run_options, "sim.replay"), &run, NULL, text);
-	*id = run.sim_replay;
+	char *wrong = option_set(option_find(run_options, "sim.replay"), &scratch, NULL, text);
+	*id = scratch.run.sim_replay;
 	return wrong;
 }
 
@@ -384,7 +384,7 @@ char *replay_load(const struct config *c, struct record **out)
 	*out = NULL;
 	if (c->run.sim_replay == 0)
 		return NULL;
-	if ((wrong = store_open(&s, c->run.db, STORE_READ)))
+	if ((wrong = store_open(&s, c->own.db, STORE_READ)))
 		return wrong;
 	struct record *r = must(calloc(1, sizeof *r));
 	r->run = c->run.sim_replay;
@@ -433,7 +433,7 @@ char *replay_compare(const struct config *c, int64_t id, bool *equal, char **sai
 		"FROM run AS a, run AS b WHERE a.id = ?1 AND b.id = ?2";
 	struct store *s;
 	sqlite3_stmt *q = NULL;
-	char *wrong = store_open(&s, c->run.db, STORE_READ);
+	char *wrong = store_open(&s, c->own.db, STORE_READ);
 
 	if (wrong)
 		return wrong;
@@ -458,7 +458,7 @@ char *replay_compare(const struct config *c, int64_t id, bool *equal, char **sai
 					   "set were changed since it was made",
 					   first);
 	} else if (rc == SQLITE_DONE) {
-		wrong = sentence("%s: the row of run %lld or of run %lld is gone", c->run.db,
+		wrong = sentence("%s: the row of run %lld or of run %lld is gone", c->own.db,
 				 (long long)id, (long long)c->run.sim_replay);
 	} else {
 		wrong = database_error(s, rc);

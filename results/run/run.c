@@ -150,14 +150,14 @@ static void say_result(const struct config *c, const struct recorder *r, int sta
 		printf("run %lld: %s, %s, %lld workers: %s; see it with: mvbench table --runs "
 		       "--db=%s\n",
 		       (long long)r->id, c->run.workload, c->run.strategy,
-		       (long long)c->run.workers, outcome_word(status), c->run.db);
+		       (long long)c->run.workers, outcome_word(status), c->own.db);
 	if (wrong)
 		complain(wrong);
 }
 
 static int work(const struct config *c, struct live *live, enum format format)
 {
-	struct recorder r = {.db = c->run.db, .epochs = c->run.epochs, .lines = !live};
+	struct recorder r = {.db = c->own.db, .epochs = c->run.epochs, .lines = !live};
 	struct sink sink = {.self = &r,
 			    .begin = record_begin,
 			    .epoch = record_epoch,
@@ -203,7 +203,7 @@ static int work_in_child(void *ctx, struct live *live)
 static void bury(const struct config *c, const struct outcome *o)
 {
 	struct store *s = NULL;
-	char *wrong = store_open(&s, c->run.db, STORE_WRITE);
+	char *wrong = store_open(&s, c->own.db, STORE_WRITE);
 
 	if (!wrong)
 		wrong = store_fail(s, o->id, o->why);
@@ -308,7 +308,7 @@ void outcome_print(const struct config *c, const struct outcome *o, enum format 
 	}
 	if (o->replayed)
 		fprintf(stderr, "mvbench: %s\n", o->replayed);
-	wrong = store_open(&s, c->run.db, STORE_READ);
+	wrong = store_open(&s, c->own.db, STORE_READ);
 	if (!wrong)
 		wrong = query_run_json(s, stdout, o->id);
 	store_close(s);
@@ -398,7 +398,7 @@ static void show_table(const char *prefix, const struct option *table, const voi
 
 static void show_text(const struct config *c, const struct plan *p)
 {
-	show_table("", run_options, &c->run);
+	show_table("", run_options, c);
 	show_table(c->run.strategy, c->strategy->plugin.options, c->strategy_opts);
 	show_table(c->run.workload, c->workload->plugin.options, c->workload_opts);
 	printf("%-24s %lld\n", "parameters", (long long)p->params);
@@ -425,10 +425,8 @@ static void show_json_table(const char *name, const struct option *table, const 
 	if (name)
 		printf(", \"%s\": {", name);
 	for (const struct option *o = table; o && o->name; o++) {
-		printf("%s\"", comma);
-		for (const char *n = o->name; *n; n++)
-			putchar(*n == '-' ? '_' : *n);
-		printf("\": ");
+		char column[COLUMN_ROOM];
+		printf("%s\"%s\": ", comma, option_column(o, column));
 		option_json(stdout, o, fields);
 		comma = ", ";
 	}
@@ -442,7 +440,7 @@ static void show_json(const struct config *c, const struct plan *p)
 
 	config_hash(c, hash);
 	putchar('{');
-	show_json_table(NULL, run_options, &c->run);
+	show_json_table(NULL, run_options, c);
 	show_json_table("strategy_options", c->strategy->plugin.options, c->strategy_opts);
 	show_json_table("workload_options", c->workload->plugin.options, c->workload_opts);
 	printf(", \"config_hash\": \"%s\", \"params\": %lld, \"train_size\": %zu, \"test_size\": "
@@ -470,7 +468,7 @@ static int run(const struct config *c, const struct run_flags *flags, enum forma
 	struct plan plan;
 	char *wrong;
 
-	if ((wrong = plan_make(c, &plan)) || (wrong = store_check(c->run.db)))
+	if ((wrong = plan_make(c, &plan)) || (wrong = store_check(c->own.db)))
 		return complain(wrong);
 	if ((wrong = simulation_check(c, &plan)))
 		return complain(wrong);

@@ -118,8 +118,10 @@ void stats_fold(struct worker *w);
 /* After stats_fold: what this worker waited in collectives first to last - 1 since stats_reset. */
 nsec stats_waited(const struct stats *s, size_t first, size_t last);
 
-struct comm *comm_layout(int rank, int size);       /* without a link: for laying out models only */
-struct comm *comm_world_trainers(struct worker *w); /* every trainer; counts into w->stats */
+struct comm *comm_layout(int rank, int size); /* without a link: for laying out models only */
+/* Every trainer; counts into w->stats. transport: what vectors on GPUs go by, as for comm_prepare.
+ */
+struct comm *comm_world_trainers(struct worker *w, const char *transport);
 /* Collective: finds the transport for vectors up to v's length on v's device; name: --transport,
  * "auto" or one to use. Ends the run with a sentence if that cannot be used. Host vectors, and a
  * comm of one: nothing to do. */

@@ -326,7 +326,7 @@ static void exec_mpirun(const struct config *c, const char *command, const char 
 	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
 	self[n > 0 ? n : 0] = '\0';
 	snprintf(ranks, sizeof ranks, "%d", ranks_of(c));
-	bool crowded = !*c->run.hostfile && ranks_of(c) > usable_cores();
+	bool crowded = !*c->own.hostfile && ranks_of(c) > usable_cores();
 	char **words = config_words(c);
 	size_t k = 0, given = 0;
 	while (words[given])
@@ -337,9 +337,9 @@ static void exec_mpirun(const struct config *c, const char *command, const char 
 	argv[k++] = ranks;
 	argv[k++] = "-x";
 	argv[k++] = LIVE_VARIABLE;
-	if (*c->run.hostfile) {
+	if (*c->own.hostfile) {
 		argv[k++] = "--hostfile";
-		argv[k++] = c->run.hostfile;
+		argv[k++] = c->own.hostfile;
 	} else {
 		argv[k++] = "--oversubscribe";
 	}
@@ -574,7 +574,7 @@ static int end_of_child(const struct watch *w, int wait_status, char **why)
 	if (through_mpirun && rank < 0 && !w->heard && !w->given_up &&
 	    w->live->state == LIVE_STARTING && !killed) {
 		*why = sentence("mpirun could not start the workers and says why above%s%s",
-				*c->run.hostfile ? "; look at --hostfile=" : "", c->run.hostfile);
+				*c->own.hostfile ? "; look at --hostfile=" : "", c->own.hostfile);
 		return EXIT_USER;
 	}
 	if (told->signal > 0 || told->status >= 0) {

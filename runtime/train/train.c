@@ -885,8 +885,8 @@ static void set_up(struct race *r)
 	w->workload->init(w, &r->train);
 	if (w->buffer)
 		r->buffer = vec_new(w, vec_len(w->buffer));
-	comm_prepare(w->data_group, w->param, run->transport);
-	comm_prepare(w->model_group, w->param, run->transport);
+	comm_prepare(w->data_group, w->param, r->config->own.transport);
+	comm_prepare(w->model_group, w->param, r->config->own.transport);
 	if (w->strategy->tables)
 		agree(r, open_tables(r));
 	w->state = must(calloc(1, w->strategy->state_size + 1));
@@ -1100,7 +1100,7 @@ static int live_as_worker(void *ctx)
 	}
 	ending.workers = r->w.trainers;
 	r->everyone = ending.everyone = c->run.servers > 0 ? link_world(r->w.size) : NULL;
-	r->w.all = comm_world_trainers(&r->w);
+	r->w.all = comm_world_trainers(&r->w, c->own.transport);
 	r->trace = make_trace(r);
 	if (r->w.rank >= r->w.trainers)
 		return serve(r);

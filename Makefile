@@ -144,7 +144,7 @@ $(B)/%.o: %.c | $(B)/deps
 $(B)/runtime/config/machine.o: CPPFLAGS += -DMVBENCH_COMMIT='"$(COMMIT)"'
 $(B)/runtime/config/machine.o: $(B)/commit
 # What is compiled in as text: .sql, .css and .js beside the file that names it.
-$(B)/results/db/store.o: $(wildcard results/db/*.sql)
+$(B)/results/db/migrate.o: $(wildcard results/db/*.sql results/db/migrations/*.sql)
 $(B)/results/ask/%.o: $(wildcard results/ask/*.sql)
 $(B)/plots/report.o: $(addprefix plots/report,.sql .css .js)
 # What the page's policy names: only the script of this hash runs.

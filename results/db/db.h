@@ -9,16 +9,25 @@
 
 #include <sqlite3.h>
 
+/* The text of a file, in the program; gcc runs in the repository's root. */
+#define TEXT_FILE(name, path) \
+	__asm__(".pushsection .rodata\n" #name ":\n.incbin \"" path "\"\n.byte 0\n.popsection\n"); \
+	extern const char name[]
+
 struct store {
-	sqlite3 *db;
-	char *path;  /* as the user gave it */
-	int64_t run; /* that the sink writes, 0 = none */
+	sqlite3 *db;   /* NULL = STORE_LATER, and no run has begun */
+	char *path;    /* as the user gave it */
+	int64_t run;   /* that the sink writes, 0 = none */
+	int64_t begun; /* the newest that it began, 0 = none */
+	/* Hears of each epoch that the sink gets. NULL = nobody does. */
+	void (*tell)(void *ctx, const struct epoch_row *row);
+	void *tell_ctx;
 };
 
 /* A sentence about a failed call on s->db that says what to do. */
 char *database_error(const struct store *s, int rc);
 
-const char *database_schema(void); /* schema.sql */
+const char *database_schema(void); /* the statements that make one */
 
 /* NULL, or a sentence: is `where` one SQL condition on the columns of run_summary? "" is one. */
 char *database_condition(struct store *s, const char *where);
@@ -30,7 +39,8 @@ void database_columns(struct store *s, FILE *f);
  * read. NULL or a sentence. */
 char *database_choose(struct store *s, const char *where, const char *label);
 
-enum store_mode { STORE_READ, STORE_WRITE }; /* WRITE makes the file when there is none */
+/* WRITE makes the file when there is none; LATER does so when the first run begins. */
+enum store_mode { STORE_READ, STORE_WRITE, STORE_LATER };
 
 /* NULL or a sentence: missing (READ), read-only, newer schema, locked, not a database, disk full.
  * Older schemas migrate (WRITE). WRITE marks `running` rows of dead processes as failed. */
@@ -70,7 +80,8 @@ char *query_numbers(struct store *s, const char *sql, const char *const *param, 
 /* One JSON object a run, as `run --format=json` promises (DESIGN). */
 char *query_run_json(struct store *s, FILE *f, int64_t id);
 
-/* ---- SQL (sql.c). types: a letter a parameter, i int64_t, r double (NULL unless finite), t text */
+/* ---- SQL (sql.c). types: a letter a parameter, i int64_t, n the same (NULL
+ * below 0), r double (NULL unless finite), t text */
 
 /* A statement under way:
  *	struct sql q = sql_select(s, "SELECT a, b FROM c WHERE d = ?1", "i", d);

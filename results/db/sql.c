@@ -1,6 +1,6 @@
 /*
- * sql.c - statements: prepared, bound, stepped; what goes wrong is kept with the statement, and told
- * as a sentence when it is done. Nobody above this room calls SQLite.
+ * sql.c - statements: prepared, bound, stepped; what goes wrong is kept with the statement, and
+ * told as a sentence when it is done. Nobody above this room calls SQLite.
  */
 #include "results/db/db.h"
 
@@ -14,6 +14,9 @@ static void bind(sqlite3_stmt *q, const char *types, va_list args)
 	for (int i = 1; *types; i++, types++) {
 		if (*types == 'i') {
 			sqlite3_bind_int64(q, i, va_arg(args, int64_t));
+		} else if (*types == 'n') {
+			int64_t n = va_arg(args, int64_t);
+			n >= 0 ? sqlite3_bind_int64(q, i, n) : sqlite3_bind_null(q, i);
 		} else if (*types == 'r') {
 			double x = va_arg(args, double);
 			isfinite(x) ? sqlite3_bind_double(q, i, x) : sqlite3_bind_null(q, i);

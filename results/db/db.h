@@ -19,8 +19,7 @@ struct store {
 	char *path;    /* as the user gave it */
 	int64_t run;   /* that the sink writes, 0 = none */
 	int64_t begun; /* the newest that it began, 0 = none */
-	/* Hears of each epoch that the sink gets. NULL = nobody does. */
-	void (*tell)(void *ctx, const struct epoch_row *row);
+	void (*tell)(void *ctx, const struct epoch_row *row); /* see store_tell; NULL = nobody */
 	void *tell_ctx;
 };
 
@@ -56,6 +55,8 @@ char *store_look(const char *path);
 
 /* The sink that writes runs into s; one run at a time. */
 struct sink store_sink(struct store *s);
+/* Calls tell(ctx, row) for each epoch that the sink gets. */
+void store_tell(struct store *s, void (*tell)(void *ctx, const struct epoch_row *row), void *ctx);
 
 /* The newest run of this cell: its status and reason into the buffers ("" = none).
  * Returns its id, 0 for none. */

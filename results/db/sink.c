@@ -189,6 +189,12 @@ static char *sink_end(void *self, const char *status, const char *reason)
 	return wrong;
 }
 
+void store_tell(struct store *s, void (*tell)(void *ctx, const struct epoch_row *row), void *ctx)
+{
+	s->tell = tell;
+	s->tell_ctx = ctx;
+}
+
 struct sink store_sink(struct store *s)
 {
 	return (struct sink){

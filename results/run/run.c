@@ -29,68 +29,6 @@ static const struct option run_flags[] = {
 
 /* ---- A worker's life ----------------------------------------------------- */
 
-/* Opens the store when the run begins: only rank 0's sink ever does. */
-struct recorder {
-	const char *db;
-	struct store *store;
-	struct sink sink;
-	int64_t id, epochs;
-	bool lines; /* nobody watches: say a line an epoch */
-};
-
-static char *record_begin(void *self, const struct experiment *e, int64_t *id)
-{
-	struct recorder *r = self;
-	char *wrong = store_open(&r->store, r->db, STORE_WRITE);
-
-	if (wrong)
-		return wrong;
-	r->sink = store_sink(r->store);
-	wrong = r->sink.begin(r->sink.self, e, id);
-	r->id = *id;
-	return wrong;
-}
-
-static char *record_epoch(void *self, const struct epoch_row *row, const struct split_row *ranks,
-			  int n, const int64_t *staleness)
-{
-	struct recorder *r = self;
-
-	if (r->lines)
-		progress_epoch(stderr, row, r->epochs);
-	return r->sink.epoch(r->sink.self, row, ranks, n, staleness);
-}
-
-static char *record_arrivals(void *self, const struct arrival *a, size_t n)
-{
-	struct recorder *r = self;
-
-	return r->sink.arrivals(r->sink.self, a, n);
-}
-
-static char *record_events(void *self, const struct slice *e, size_t n, size_t lost)
-{
-	struct recorder *r = self;
-
-	return r->sink.events(r->sink.self, e, n, lost);
-}
-
-static char *record_closing(void *self, const struct closing *c)
-{
-	struct recorder *r = self;
-
-	return r->sink.closing(r->sink.self, c);
-}
-
-static char *record_end(void *self, const char *status, const char *reason)
-{
-	struct recorder *r = self;
-
-	if (r->lines && reason)
-		fprintf(stderr, "mvbench: %s: %s\n", status, reason);
-	return r->sink.end(r->sink.self, status, reason);
-}
-
 /* Does this rank speak for all that a launcher started? */
 static bool first_rank(void)
 {
@@ -138,18 +76,30 @@ static void say_oversubscribed(const struct config *c, const struct plan *p)
 			p->cores, p->cores == 1 ? "" : "s");
 }
 
-/* Under a launcher of the user's nobody else says how it went. */
-static void say_result(const struct config *c, const struct recorder *r, int status,
-		       enum format format)
+/* Nobody watches: a line an epoch. */
+static void say_epoch(void *config, const struct epoch_row *row)
 {
-	char *wrong = NULL;
+	const struct config *c = config;
 
+	progress_epoch(stderr, row, c->run.epochs);
+}
+
+/* Under a launcher of the user's nobody else says how it went. */
+static void say_result(const struct config *c, struct store *s, int status, enum format format)
+{
+	char *wrong = NULL,
+	     *why = sql_first(s, "SELECT status || ': ' || reason FROM run WHERE id = ?1", "i",
+			      s->begun);
+
+	if (why)
+		fprintf(stderr, "mvbench: %s\n", why);
+	free(why);
 	if (format == FORMAT_JSON)
-		wrong = query_run_json(r->store, stdout, r->id);
+		wrong = query_run_json(s, stdout, s->begun);
 	else
 		printf("run %lld: %s, %s, %lld workers: %s; see it with: mvbench table --runs "
 		       "--db=%s\n",
-		       (long long)r->id, c->run.workload, c->run.strategy,
+		       (long long)s->begun, c->run.workload, c->run.strategy,
 		       (long long)c->run.workers, outcome_word(status), c->own.db);
 	if (wrong)
 		complain(wrong);
@@ -157,14 +107,7 @@ static void say_result(const struct config *c, const struct recorder *r, int sta
 
 static int work(const struct config *c, struct live *live, enum format format)
 {
-	struct recorder r = {.db = c->own.db, .epochs = c->run.epochs, .lines = !live};
-	struct sink sink = {.self = &r,
-			    .begin = record_begin,
-			    .epoch = record_epoch,
-			    .arrivals = record_arrivals,
-			    .events = record_events,
-			    .closing = record_closing,
-			    .end = record_end};
+	struct store *store;
 	struct plan plan;
 	struct simulation simulation;
 	struct record *replay = NULL;
@@ -184,10 +127,15 @@ static int work(const struct config *c, struct live *live, enum format format)
 	}
 	if (!live && first_rank())
 		say_oversubscribed(c, &plan);
+	wrong = store_open(&store, c->own.db, STORE_LATER); /* only rank 0 ever begins a run */
+	CHECK(!wrong, "%s", wrong);
+	if (!live)
+		store_tell(store, say_epoch, (void *)(uintptr_t)c);
+	struct sink sink = store_sink(store);
 	int status = train(c, &plan, &sink, live);
-	if (!live && r.id)
-		say_result(c, &r, status, format);
-	store_close(r.store);
+	if (!live && store->begun)
+		say_result(c, store, status, format);
+	store_close(store);
 	replay_free(replay);
 	return live ? EXIT_OK : status;
 }
@@ -381,26 +329,17 @@ static int run_help(const struct arguments *a)
 	return EXIT_OK;
 }
 
-static void show_table(const char *prefix, const struct option *table, const void *fields)
+static void show_option(void *config, const char *part, const struct option *o, const char *value)
 {
-	char number[64];
+	char *name = config_option_name(config, part, o);
 
-	for (const struct option *o = table; o && o->name; o++) {
-		char *name = sentence("%s%s%s", prefix, *prefix ? "." : "", o->name);
-		bool text = o->type == OPT_STRING || o->type == OPT_CHOICE;
-		if (!text)
-			option_text(o, fields, number, sizeof number);
-		printf("%-24s %s\n", name,
-		       text ? *(const char *const *)((const char *)fields + o->offset) : number);
-		free(name);
-	}
+	printf("%-24s %s\n", name, value);
+	free(name);
 }
 
 static void show_text(const struct config *c, const struct plan *p)
 {
-	show_table("", run_options, c);
-	show_table(c->run.strategy, c->strategy->plugin.options, c->strategy_opts);
-	show_table(c->run.workload, c->workload->plugin.options, c->workload_opts);
+	config_each(c, show_option, (void *)(uintptr_t)c);
 	printf("%-24s %lld\n", "parameters", (long long)p->params);
 	printf("%-24s %zu, %zu values each\n", "rows to train on", p->train.n, p->train.features);
 	printf("%-24s %zu\n", "rows to test on", p->test.n);

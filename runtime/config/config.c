@@ -454,6 +454,15 @@ const char *option_column(const struct option *o, char column[COLUMN_ROOM])
 	return column;
 }
 
+char *config_option_name(const struct config *c, const char *part, const struct option *o)
+{
+	const char *owner = strcmp(part, "strategy") == 0   ? c->strategy->plugin.name
+			    : strcmp(part, "workload") == 0 ? c->workload->plugin.name
+							    : "";
+
+	return sentence("%s%s%s", owner, *owner ? "." : "", o->name);
+}
+
 struct words {
 	const struct config *config;
 	char **word;
@@ -463,13 +472,12 @@ struct words {
 static void word_one(void *ctx, const char *part, const struct option *o, const char *value)
 {
 	struct words *w = ctx;
-	const char *prefix = strcmp(part, "strategy") == 0   ? w->config->strategy->plugin.name
-			     : strcmp(part, "workload") == 0 ? w->config->workload->plugin.name
-							     : "";
+	char *name = config_option_name(w->config, part, o);
 
 	w->word = must(realloc(w->word, (w->n + 2) * sizeof *w->word));
-	w->word[w->n++] = sentence("--%s%s%s=%s", prefix, *prefix ? "." : "", o->name, value);
+	w->word[w->n++] = sentence("--%s=%s", name, value);
 	w->word[w->n] = NULL;
+	free(name);
 }
 
 char **config_words(const struct config *c)

@@ -43,6 +43,8 @@ void config_each(const struct config *c,
 		 void (*each)(void *ctx, const char *part, const struct option *o,
 			      const char *value),
 		 void *ctx);
+/* The option as one types it: "batch", "asgd.updater"; heap. */
+char *config_option_name(const struct config *c, const char *part, const struct option *o);
 void config_hash(const struct config *c, char hex[17]); /* the identity of a cell */
 /* Is this value a part of it? */
 bool option_decides(const struct option *o, const char *value);

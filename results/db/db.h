@@ -117,7 +117,28 @@ char *sql_begin(struct store *s);
 char *sql_end(struct store *s, char *wrong);
 struct store *sql_memory(void); /* a database of its own, for store_close */
 
+/* ---- Settings and commands (words.c) ---- */
+
+/* What a configuration is given, later ones win. */
+struct settings {
+	struct setting *setting;
+	size_t n, taken; /* taken: so many, the first ones, are on the heap */
+};
+void settings_add(struct settings *all, char *name, char *value); /* takes both over */
+void settings_give(struct settings *all, const struct setting *given, size_t n); /* the last ones */
+void settings_free(struct settings *all);
+
+/* Prints a word as a shell reads it: in quotes where it would see more than a word. */
+void word_put(FILE *f, const char *word);
+char *word_quoted(const char *word); /* the same, on the heap */
+/* The shortest command that runs it: what differs from defaults, and what is always said. cell: of
+ * any seed, into any database. Heap. */
+char *command_of(const struct config *c, bool cell);
+
 /* ---- Recorded runs as configurations again (recorded.c) ---- */
+
+/* All that its rows say, and its config_hash. NULL, or a sentence: there is no such run. */
+char *recorded_settings(struct store *s, int64_t id, struct settings *all, char hash[17]);
 
 /* The configuration of run `id`, as its rows say. NULL, or a sentence: there is no such run, or
  * this program does not know its strategy, workload or options. exact: its config_hash is the

@@ -238,11 +238,7 @@ FROM judged AS j CROSS JOIN named AS a ON a.number = j.number
 --   staleness_distance  half the sum of |simulated - real| over the shares of pushes that met so many
 --                   foreign updates, 0..1; NULL = one worker, or no pushes
 CREATE VIEW validation AS
-WITH kept AS ( -- what run_summary has of finished runs, in a form that is compiled sooner
-	SELECT * FROM run_kept
-	UNION ALL SELECT * FROM run_computed WHERE run_id IN (SELECT id FROM run WHERE status = 'done')
-		AND run_id NOT IN (SELECT run_id FROM run_kept)),
-done AS MATERIALIZED (
+WITH done AS MATERIALIZED (
 	SELECT s.id, s.label, s.platform = 'sim' AS simulated, s.host, s.started, k.config,
 		s.config_hash, s.oversubscribed, s.workload, s.strategy, s.workers, s.servers,
 		s.sync_every, s.batch, s.epochs, s.seed, k.epoch_seconds, k.test_loss,
@@ -251,7 +247,7 @@ done AS MATERIALIZED (
 			FROM json_each(json_set(k.config_key, '$.seed', s.seed))
 			WHERE key NOT GLOB 'sim_*' AND key NOT IN ('platform', 'hostfile', 'transport'))
 			AS cell
-	FROM run AS s JOIN kept AS k ON k.run_id = s.id
+	FROM run AS s JOIN run_figures AS k ON k.run_id = s.id
 	WHERE s.status = 'done' AND k.epoch_seconds > 0),
 simulated AS MATERIALIZED (
 	SELECT cell, epoch_seconds, share, test_loss, max(id) AS id -- the others are of the row with it

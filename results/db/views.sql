@@ -97,6 +97,10 @@ CREATE TRIGGER epoch_deleted AFTER DELETE ON epoch BEGIN
 	DELETE FROM run_kept WHERE run_id = OLD.run_id;
 END;
 
+-- The same, kept or computed now.
+CREATE VIEW run_figures AS
+SELECT * FROM run_kept UNION ALL SELECT * FROM run_computed WHERE run_id NOT IN (SELECT run_id FROM run_kept);
+
 -- One row a run.
 --   config          a short name, the same for all seeds: "asgd 4w+1s X=3 cuda sim"; one worker
 --                   without servers, X=1, cpu and mpi go without saying
@@ -113,46 +117,11 @@ SELECT
 	r.seed, r.device, r.precision, r.transport, r.platform, r.sim_platform, r.threads, r.straggle,
 	r.target_accuracy, r.simulated_s, r.wall_s, r.events, r.model_hash,
 	r.params, r.train_size, r.test_size, r.oversubscribed, r.host, r.cpu, r.cores, r.gpu,
-	r.config_hash,
-	ifnull(k.config, (SELECT config FROM run_computed WHERE run_id = r.id)) AS config,
-	ifnull(k.config_key, (SELECT config_key FROM run_computed WHERE run_id = r.id)) AS config_key,
-	ifnull(k.compare_key, (SELECT compare_key FROM run_computed WHERE run_id = r.id))
-		AS compare_key,
-	iif(k.run_id, k.epochs_done, (SELECT epochs_done FROM run_computed WHERE run_id = r.id))
-		AS epochs_done,
-	iif(k.run_id, k.test_accuracy, (SELECT test_accuracy FROM run_computed WHERE run_id = r.id))
-		AS test_accuracy,
-	iif(k.run_id, k.best_test_accuracy, (SELECT best_test_accuracy FROM run_computed WHERE run_id = r.id))
-		AS best_test_accuracy,
-	iif(k.run_id, k.test_loss, (SELECT test_loss FROM run_computed WHERE run_id = r.id))
-		AS test_loss,
-	iif(k.run_id, k.train_loss, (SELECT train_loss FROM run_computed WHERE run_id = r.id))
-		AS train_loss,
-	iif(k.run_id, k.epoch_seconds, (SELECT epoch_seconds FROM run_computed WHERE run_id = r.id))
-		AS epoch_seconds,
-	r.train_size / nullif(iif(k.run_id, k.epoch_seconds,
-		(SELECT epoch_seconds FROM run_computed WHERE run_id = r.id)), 0) AS samples_per_second,
-	iif(k.run_id, k.compute_fraction, (SELECT compute_fraction FROM run_computed WHERE run_id = r.id))
-		AS compute_fraction,
-	iif(k.run_id, k.comm_fraction, (SELECT comm_fraction FROM run_computed WHERE run_id = r.id))
-		AS comm_fraction,
-	iif(k.run_id, k.wait_fraction, (SELECT wait_fraction FROM run_computed WHERE run_id = r.id))
-		AS wait_fraction,
-	iif(k.run_id, k.epoch_bytes, (SELECT epoch_bytes FROM run_computed WHERE run_id = r.id))
-		AS epoch_bytes,
-	iif(k.run_id, k.staleness_mean, (SELECT staleness_mean FROM run_computed WHERE run_id = r.id))
-		AS staleness_mean,
-	iif(k.run_id, k.staleness_max, (SELECT staleness_max FROM run_computed WHERE run_id = r.id))
-		AS staleness_max,
-	iif(k.run_id, k.dropped_fraction, (SELECT dropped_fraction FROM run_computed WHERE run_id = r.id))
-		AS dropped_fraction,
-	iif(k.run_id, k.seconds_total, (SELECT seconds_total FROM run_computed WHERE run_id = r.id))
-		AS seconds_total,
-	iif(k.run_id, k.target_epoch, (SELECT target_epoch FROM run_computed WHERE run_id = r.id))
-		AS target_epoch,
-	iif(k.run_id, k.target_seconds, (SELECT target_seconds FROM run_computed WHERE run_id = r.id))
-		AS target_seconds
-FROM run AS r LEFT JOIN run_kept AS k ON k.run_id = r.id;
+	r.config_hash, k.config, k.config_key, k.compare_key, k.epochs_done, k.test_accuracy, k.best_test_accuracy,
+	k.test_loss, k.train_loss, k.epoch_seconds, r.train_size / nullif(k.epoch_seconds, 0) AS samples_per_second,
+	k.compute_fraction, k.comm_fraction, k.wait_fraction, k.epoch_bytes, k.staleness_mean, k.staleness_max,
+	k.dropped_fraction, k.seconds_total, k.target_epoch, k.target_seconds
+FROM run AS r JOIN run_figures AS k ON k.run_id = r.id;
 
 -- One row a run with a target: the seconds of training up to the end of the first epoch whose test
 -- accuracy reached it. NULL = not reached.

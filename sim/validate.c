@@ -4,7 +4,7 @@
  * The cells are those of a job file. Each is simulated once, for simulations repeat themselves, and
  * run for real in rounds: every round takes all cells, every other round backwards, so that the
  * moods of a machine hit all cells alike. The errors are arithmetic of the view `validation`
- * (schema.sql); here they are put together and held to the thresholds.
+ * (statistics.sql); here they are put together and held to the thresholds.
  *
  * The q-th percentile of n errors is the smallest that ceil(q n / 100) of them do not exceed.
  */
@@ -16,8 +16,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-
-extern const struct command command_validate;
 
 #define LABEL     "validate" /* of the runs that are made here, unless another is given */
 #define OWN_CELLS "workloads/sweeps/validate.ini"
@@ -187,8 +185,8 @@ static void say_end(const struct doing *d, const struct cell *c, const char *wor
 {
 	double seconds = 0;
 
-	for (int64_t i = 0; o->live && i < o->live->rows; i++)
-		seconds += o->live->row[i].split.seconds;
+	for (int64_t i = 0; o->page && i < o->page->rows; i++)
+		seconds += o->page->row[i].split.seconds;
 	fprintf(stderr, "%zu/%zu %s: %s: ", d->ended, d->runs, world, c->what);
 	if (o->status == EXIT_OK)
 		fprintf(stderr, "%.3f s\n", seconds);
@@ -217,7 +215,7 @@ static void do_cell(struct doing *d, const struct cell *c, const char *world)
 		complain(sentence("%s: %s: %s", world, c->what, o.why));
 	else if (o.status != EXIT_INTERRUPTED)
 		say_end(d, c, world, &o);
-	if (!d->status && o.live && o.live->interrupted) /* when it was done already */
+	if (!d->status && o.page && o.page->interrupted) /* when it was done already */
 		d->status = EXIT_INTERRUPTED;
 	outcome_fini(&o);
 }
@@ -237,13 +235,13 @@ static bool needs_its_own(const struct sweep *s, size_t i)
 	return first;
 }
 
-static void calibrate(struct doing *d, const struct cells *c, int visit, bool simulated)
+static void calibrate(struct doing *d, const struct cells *c, int repetition, bool simulated)
 {
 	for (size_t i = 0; i < c->simulated.cells && !d->status; i++) {
 		const struct config *config = &c->simulated.cell[i].config;
 		if (!needs_its_own(&c->simulated, i) || (simulated && config->run.workers == 1))
 			continue;
-		int status = calibration_visit(config, visit, simulated);
+		int status = calibration_repeat(config, repetition, simulated);
 		d->status = status == EXIT_OK ? d->status : status;
 	}
 }
@@ -487,7 +485,7 @@ static char *print_rest(struct report *r, const struct verdict *v)
 	return wrong;
 }
 
-static int judge(const struct verdict *v, const struct validate_flags *f)
+static int status_of_verdict(const struct verdict *v, const struct validate_flags *f)
 {
 	bool median = v->median > f->median, p90 = v->p90 > f->p90;
 
@@ -558,7 +556,7 @@ static int report(const char *db, const char *label, const struct cells *cells,
 		wrong = print_cells(&r, &v);
 	if (!wrong)
 		wrong = print_rest(&r, &v);
-	int status = wrong ? complain(wrong) : judge(&v, f);
+	int status = wrong ? complain(wrong) : status_of_verdict(&v, f);
 	store_close(r.store);
 	free(text);
 	return status;
@@ -605,15 +603,6 @@ static int validate(const char *path, struct cells *c, const struct validate_fla
 	return status;
 }
 
-static bool takes_no_value(const char *name)
-{
-	const struct option *o = option_find(validate_flags, name);
-	char *wrong = o ? NULL : config_check(name, "true", &o);
-
-	free(wrong);
-	return !wrong && o->type == OPT_BOOL;
-}
-
 /* Do options say which cells are meant? Those that say where and under which name do not. */
 static bool names_cells(const struct arguments *a)
 {
@@ -637,33 +626,22 @@ static char *find_cells(const struct arguments *a, char **path)
 			       OWN_CELLS);
 }
 
-static int run(int argc, char **argv)
+static int run_validate(void *options, struct arguments *a)
 {
-	struct arguments a;
-	struct validate_flags flags;
+	const struct validate_flags *flags = options;
 	struct cells cells = {.real = {.cell = NULL}};
-	char *path = NULL, *wrong = arguments_read(&a, argc, argv, takes_no_value);
+	bool all_of_label = strcmp(flags->only, "report") == 0 && !names_cells(a);
+	char *path = NULL, *wrong = NULL;
 
-	if (wrong)
-		return complain(wrong);
-	if (a.help) {
-		arguments_free(&a);
-		command_help(stdout, &command_validate);
-		return EXIT_OK;
-	}
-	option_default(validate_flags, &flags);
-	wrong = arguments_take(&a, validate_flags, &flags);
-	if (!wrong && a.words > 1)
-		wrong = sentence("%s: validate takes one job file, %s", a.word[1], a.word[0]);
+	if (a->words > 1)
+		wrong = sentence("%s: validate takes one job file, %s", a->word[1], a->word[0]);
 	if (!wrong && platform_under_launcher())
 		wrong = sentence("validate starts its own workers: run it without mpirun or srun");
 	if (!wrong)
-		wrong = find_cells(&a, &path);
+		wrong = find_cells(a, &path);
 	if (!wrong)
-		wrong = cells_read(path, &a, &cells);
-	bool all_of_label = strcmp(flags.only, "report") == 0 && !names_cells(&a);
-	arguments_free(&a);
-	int status = wrong ? complain(wrong) : validate(path, &cells, &flags, all_of_label);
+		wrong = cells_read(path, a, &cells);
+	int status = wrong ? complain(wrong) : validate(path, &cells, flags, all_of_label);
 	cells_free(&cells);
 	free(path);
 	return status;
@@ -689,7 +667,8 @@ const struct command command_validate = {
 		 "Exit status: 0 within the thresholds, 1 past one, or cells are missing, 2 cannot "
 		 "run like this, 130 interrupted.",
 	.options = validate_flags,
+	.words = job_files_each,
+	.size = sizeof(OWNER),
 	.run_options = true,
-	.bare = takes_no_value,
-	.run = run,
+	.run = run_validate,
 };

@@ -290,18 +290,6 @@ static char *open_write(struct store *s)
 	return wrong;
 }
 
-/* A file that could not be made whole is no file. */
-static void remove_new(const char *path)
-{
-	static const char *const ending[] = {"", "-wal", "-shm", "-journal"};
-
-	for (size_t i = 0; i < sizeof ending / sizeof *ending; i++) {
-		char *file = sentence("%s%s", path, ending[i]);
-		unlink(file);
-		free(file);
-	}
-}
-
 char *store_open(struct store **out, const char *path, enum store_mode mode)
 {
 	struct store *s = must(calloc(1, sizeof(*s)));
@@ -315,7 +303,7 @@ char *store_open(struct store **out, const char *path, enum store_mode mode)
 	if (wrong)
 		store_close(s);
 	if (wrong && is_new)
-		remove_new(path);
+		database_remove(path); /* that could not be made whole */
 	return wrong;
 }
 

@@ -76,10 +76,7 @@ char *runs_bury_dead(struct store *s)
 		wrong = store_fail(s, sql_int(&q, 0), reason);
 		free(reason);
 	}
-	char *ended = sql_done(&q);
-	if (wrong)
-		free(ended);
-	return wrong ? wrong : ended;
+	return first_wrong(wrong, sql_done(&q));
 }
 
 char *store_keep(struct store *s)

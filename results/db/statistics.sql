@@ -233,7 +233,7 @@ FROM judged AS j CROSS JOIN named AS a ON a.number = j.number
 --   cell            a JSON object of those options; config and config_hash are of the real runs
 --   n               real runs; real_* are medians over them, but for real_low and real_high
 --   *_s             median seconds of an epoch; time_error is simulated / real - 1, loss_error as well
---   *_share         of the race's seconds: communication and waiting, which no worker can tell apart
+--   *_share         of the segment's seconds: communication and waiting, which no worker can tell apart
 --                   from inside; share_error is simulated - real; NULL where nobody is to talk to
 --   staleness_distance  half the sum of |simulated - real| over the shares of pushes that met so many
 --                   foreign updates, 0..1; NULL = one worker, or no pushes

@@ -36,7 +36,7 @@ CREATE TABLE run (
 	git_dirty INTEGER CHECK (git_dirty IN (0, 1)),
 	pid INTEGER, -- of the process that records
 	calibration_id INTEGER REFERENCES calibration (id) ON DELETE SET NULL, -- of a simulation
-	simulated_s REAL, -- virtual time of the whole simulation, judging included
+	simulated_s REAL, -- virtual time of the whole simulation, evaluation included
 	wall_s REAL,      -- that it took
 	events INTEGER,   -- computations and communications of simulated workers
 	model_hash TEXT,  -- of the last canonical model's floats: equal models, equal hashes
@@ -60,7 +60,7 @@ CREATE TABLE run_option (
 	PRIMARY KEY (run_id, part, name)
 ) STRICT, WITHOUT ROWID;
 
--- One epoch of a run. seconds is the race's; compute_s, comm_s and wait_s are means over the trainers,
+-- One epoch of a run. seconds is the segment's; compute_s, comm_s and wait_s are means over the trainers,
 -- and what they leave of seconds is "other". Regression tasks have NULL accuracy and their MSE as loss.
 CREATE TABLE epoch (
 	run_id INTEGER NOT NULL REFERENCES run (id) ON DELETE CASCADE,
@@ -138,7 +138,7 @@ CREATE TABLE staleness (
 	FOREIGN KEY (run_id, epoch) REFERENCES epoch (run_id, epoch) ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID;
 
--- What --record keeps: the passes of workers over the shards of parameter-server tables. seq orders
+-- What --record keeps: the operations of workers on the shards of parameter-server tables. seq orders
 -- those of one shard, over the whole run; nothing orders two shards.
 CREATE TABLE arrival (
 	run_id INTEGER NOT NULL REFERENCES run (id) ON DELETE CASCADE,
@@ -250,7 +250,7 @@ CREATE TABLE calibration (
 ) STRICT;
 CREATE INDEX calibration_of ON calibration (workload, batch, device, workers);
 
--- The figures of a calibration. name "step": x is 64 times the number of the visit (from 0) and the
+-- The figures of a calibration. name "step": x is 64 times the number of the repetition (from 0) and the
 -- number of a 64th of its steps, sorted from the shortest; value is the mean of that 64th [s]. Costs
 -- (fill, copy, scale, axpy, sgd, gemm, read, push, sync, elastic, sum): x is an amount of work [floats;
 -- gemm: flops], value its time [s]. "message": x is a length [bytes]; "allreduce", and what the

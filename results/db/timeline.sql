@@ -23,7 +23,7 @@ FROM (VALUES
 	(15, 'barrier', '#F0A08C', 'bad', 'stands until the last worker has come'),
 	(16, 'apply', '#56B4E9', 'startup', 'a push goes into the table; without servers the worker does it itself'),
 	(17, 'wait', '#D55E00', 'terrible', 'waits for others: a lock, a round, a lead, or the last one of a sum'),
-	(18, 'evaluate', '#F0E442', 'thread_state_unknown', 'the model is judged, off the clock'));
+	(18, 'evaluate', '#F0E442', 'thread_state_unknown', 'the model is evaluated, off the clock'));
 
 -- Where pushes go: to the server that applies them; where workers reach the table by themselves, to the
 -- first other worker's push or pull that brings them back. from_s <= to_s, and each lies in its event.
@@ -50,17 +50,17 @@ FROM pair;
 -- barrier the one that came last. NULL = not known, as at a lock. Times of sums are told apart by their
 -- number within the step, so parts of the workers that sum by themselves (hybrid) are mixed up.
 CREATE VIEW event_wait AS
-WITH meeting AS NOT MATERIALIZED (
+WITH collective AS NOT MATERIALIZED (
 	SELECT run_id, rank, seq, name, epoch, step, duration_s,
 		first_value(rank) OVER (PARTITION BY run_id, epoch, step, name, nth
 			ORDER BY start_s DESC, rank) AS last
 	FROM (SELECT *, row_number() OVER (PARTITION BY run_id, epoch, step, rank, name ORDER BY seq) AS nth
 		FROM event WHERE name IN ('allreduce', 'allgather', 'broadcast', 'barrier')))
 SELECT run_id, epoch, step, rank, duration_s AS waited_s, last AS for_rank
-FROM meeting WHERE name = 'barrier' AND last <> rank
+FROM collective WHERE name = 'barrier' AND last <> rank
 UNION ALL
 SELECT w.run_id, w.epoch, w.step, w.rank, w.duration_s, ifnull(w.peer, m.last)
-FROM event AS w LEFT JOIN meeting AS m
+FROM event AS w LEFT JOIN collective AS m
 	ON m.run_id = w.run_id AND m.rank = w.rank AND m.seq = w.parent
 WHERE w.name = 'wait';
 

@@ -106,7 +106,7 @@ SELECT * FROM run_kept UNION ALL SELECT * FROM run_computed WHERE run_id NOT IN 
 --                   without servers, X=1, cpu and mpi go without saying
 --   config_key      a JSON object of every option but the seed: equal for runs that seeds repeat
 --   compare_key     equal for runs whose epoch times may be compared: the same work on the same parts
---   *_fraction      the share of the race's seconds; what is missing to 1 is "other"
+--   *_fraction      the share of the segment's seconds; what is missing to 1 is "other"
 --   staleness_mean  the mean of the epochs' means
 --   dropped_fraction  the share of all pushes that came too late and were thrown away
 CREATE VIEW run_summary AS

@@ -415,12 +415,6 @@ void config_each(const struct config *c,
 	each_of("workload", c->workload->plugin.options, c->workload_opts, each, ctx);
 }
 
-static void fnv1a(uint64_t *h, const char *text)
-{
-	for (; *text; text++)
-		*h = (*h ^ (unsigned char)*text) * UINT64_C(1099511628211);
-}
-
 /* Options that came when databases were full of cells without them are silent at their default. */
 enum { SILENT_SINCE = 4 };
 
@@ -434,12 +428,12 @@ static void hash_one(void *ctx, const char *part, const struct option *o, const 
 	const char *const piece[] = {part, ".", o->name, "=", value, "\n"};
 
 	for (size_t i = 0; i < sizeof piece / sizeof *piece && option_decides(o, value); i++)
-		fnv1a(ctx, piece[i]);
+		*(uint64_t *)ctx = hash_of(*(uint64_t *)ctx, piece[i], strlen(piece[i]));
 }
 
 void config_hash(const struct config *c, char hex[17])
 {
-	uint64_t h = UINT64_C(14695981039346656037);
+	uint64_t h = HASH_START;
 
 	config_each(c, hash_one, &h);
 	snprintf(hex, 17, "%016llx", (unsigned long long)h);
@@ -454,7 +448,7 @@ const char *option_column(const struct option *o, char column[COLUMN_ROOM])
 	return column;
 }
 
-char *config_option_name(const struct config *c, const char *part, const struct option *o)
+char *option_full_name(const struct config *c, const char *part, const struct option *o)
 {
 	const char *owner = strcmp(part, "strategy") == 0   ? c->strategy->plugin.name
 			    : strcmp(part, "workload") == 0 ? c->workload->plugin.name
@@ -472,7 +466,7 @@ struct words {
 static void word_one(void *ctx, const char *part, const struct option *o, const char *value)
 {
 	struct words *w = ctx;
-	char *name = config_option_name(w->config, part, o);
+	char *name = option_full_name(w->config, part, o);
 
 	w->word = must(realloc(w->word, (w->n + 2) * sizeof *w->word));
 	w->word[w->n++] = sentence("--%s=%s", name, value);

@@ -34,7 +34,7 @@ static void ck_says(int status, const char *words, const char *text)
 
 /* ---- Topics -------------------------------------------------------------- */
 
-/* Tables are shown as schema.sql has them; all else is narrow. */
+/* Tables are shown as the schema has them; all else is narrow. */
 static void ck_narrow(const char *name, char *text)
 {
 	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
@@ -195,7 +195,7 @@ START_TEST(the_manual_formats_without_a_warning)
 {
 	char out[4096];
 
-	if (command_output("command -v groff", out, sizeof out) != 0)
+	if (lacks_program("groff"))
 		return; /* it is no part of what mvbench needs */
 	int status = command_output("./mvbench help --man | groff -man -ww -Tascii 2>&1 >/dev/null",
 				    out, sizeof out);

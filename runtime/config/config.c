@@ -43,7 +43,7 @@ const struct option run_options[] = {
 	 .type = OPT_CHOICE,
 	 FIELD(table_home),
 	 .def = "auto",
-	 .choices = "auto|shared|onesided|servers|gpu",
+	 .choices = TABLE_HOMES,
 	 .help = "where a parameter server's tables live: in memory that the workers of one "
 		 "machine "
 		 "share, in MPI windows that are reached one-sidedly, on --servers, or in a GPU's "

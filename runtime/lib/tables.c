@@ -56,7 +56,7 @@ static int check_memory(const struct table_rules *r)
 	double mine = sizeof(float) * floats * ((r->syncs || u->pulled) + u->own);
 	struct statvfs shm;
 	there = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-	if (lib.tables->placement == &placement_shared && lib.workers > 1 &&
+	if (lib.tables->placement->in_shared_memory && lib.workers > 1 &&
 	    !statvfs("/dev/shm", &shm) && (double)shm.f_bavail * (double)shm.f_frsize < there)
 		there = (double)shm.f_bavail * (double)shm.f_frsize;
 	if (common + mine < there)

@@ -1,7 +1,7 @@
 /*
- * table_replay.c - a run repeats the order in which another one's operations came to its tables
- * (--record, then --sim.replay). Whatever else decides the result is the same in both, so that the
- * results are, bit for bit, however long anything takes in either.
+ * order.c - a run repeats the order in which another one's operations came to its tables (--record,
+ * then --sim.replay). Whatever else decides the result is the same in both, so that the results
+ * are, bit for bit, however long anything takes in either.
  *
  * An operation waits until all that the record has before it have taken place. The order was that
  * of a run, in which nobody waited in a circle; so nobody does here, unless the record is another
@@ -90,11 +90,17 @@ void replay_stuck(const struct replay_cursor *t, int64_t next, int waiting)
 		(long long)t->run, (long long)next, at, t->arrival[next].worker, waiting);
 }
 
-void replay_misfit(const struct replay_cursor *t, int64_t next)
+bool turn_drops(const struct replay_cursor *t, int64_t next, bool late)
 {
 	char at[64];
+	if (!t->arrival)
+		return late;
+	if (strcmp(replay_kind(t, next), "drop") == 0)
+		return true;
 	where(t, at);
-	failure("the record of run %lld does not fit: operation %lld on %s, of worker %d, counts "
-		"in a round that is over; was it changed since it was made?",
-		(long long)t->run, (long long)next, at, t->arrival[next].worker);
+	if (late)
+		failure("the record of run %lld does not fit: operation %lld on %s, of worker %d, "
+			"counts in a round that is over; was it changed since it was made?",
+			(long long)t->run, (long long)next, at, t->arrival[next].worker);
+	return false;
 }

@@ -1,6 +1,6 @@
 /*
- * table_serve.c - the life of a rank that only serves tables: it handles the requests of
- * table_mail.h, each worker's in the order in which they came, until worker 0 lets it go.
+ * server.c - the life of a rank that only serves tables: it handles the requests of wire.h, each
+ * worker's in the order in which they came, until worker 0 lets it go.
  *
  * Rounds: pushes are added to W as they come; a copy of W as of the last round's end is what is
  * read, and it stays until nobody is being sent it any more.
@@ -13,6 +13,7 @@
  * rows that are larger than any before make more: a worker may have TICKETS_MAX operations under
  * way, and each holds a buffer on its servers. Who has nothing to do sleeps (link_sleep).
  */
+#include "runtime/table/rounds.h"
 #include "runtime/table/wire.h"
 
 #include <stdlib.h>
@@ -26,13 +27,10 @@ struct buffer {
 	float *x;
 };
 
-/* What a shard knows of a worker. */
-struct member {
-	int64_t pushes, seen;
-	int64_t round;            /* that it is in */
-	int64_t last;             /* round of its last push, -1 = none yet */
-	int64_t barriers, passed; /* that it has come to, and left */
-	float *own, *pulled;      /* [n], NULL when the updater reads none */
+/* What a shard keeps of a worker. */
+struct client {
+	int64_t seen;        /* version at its last pull */
+	float *own, *pulled; /* [n], NULL when the updater reads none */
 	bool closed;
 };
 
@@ -41,9 +39,10 @@ struct shard {
 	size_t n; /* floats */
 	float *w, *state;
 	struct buffer *model; /* with rounds: W as of the last round's end */
-	struct member *member;
+	struct client *client;
 	int64_t version, seq;
-	int64_t round, counted;       /* rounds that are over; pushes of this one */
+	struct round now;
+	struct rounds rounds;         /* on now, and on members of its own */
 	struct transaction *deferred; /* replies that wait, oldest first */
 	struct replay_cursor cursor;  /* of a replay: seq is the next one */
 };
@@ -203,14 +202,17 @@ static void open_shard(struct server *v, int table)
 	t->w = v->lengths ? link_nowhere() : must(calloc(t->n + 1, sizeof(float)));
 	t->state = !v->lengths && t->rules.updater->state ? must(calloc(t->n + 1, sizeof(float)))
 							  : NULL;
-	t->member = must(calloc((size_t)v->workers, sizeof *t->member));
+	t->client = must(calloc((size_t)v->workers, sizeof *t->client));
+	t->rounds =
+		(struct rounds){.now = &t->now,
+				.member = must(calloc((size_t)v->workers, sizeof(struct member))),
+				.size = v->workers,
+				.backup = o.backup,
+				.lead = o.lead};
 	if (o.init)
 		link_recv(v->link, 0, t->w, t->n);
-	for (int k = 0; k < v->workers; k++) {
-		struct member *m = &t->member[k];
-		m->last = -1;
-		if (v->lengths)
-			continue;
+	for (int k = 0; k < v->workers && !v->lengths; k++) {
+		struct client *m = &t->client[k];
 		if (t->rules.updater->own)
 			m->own = must(calloc(t->n + 1, sizeof(float)));
 		if (t->rules.updater->pulled) {
@@ -232,10 +234,11 @@ static void free_shard(struct server *v, int table)
 		return;
 	buffer_drop(v, &t->model);
 	for (int k = 0; k < v->workers; k++) {
-		free(t->member[k].own);
-		free(t->member[k].pulled);
+		free(t->client[k].own);
+		free(t->client[k].pulled);
 	}
-	free(t->member);
+	free(t->client);
+	free(t->rounds.member);
 	if (!v->lengths)
 		free(t->w);
 	free(t->state);
@@ -248,7 +251,7 @@ static void close_if_all(struct server *v, int table)
 {
 	struct table_request a = {.table = table, .slot = TICKETS_MAX};
 	for (int k = 0; k < v->workers; k++)
-		if (!v->shard[table]->member[k].closed)
+		if (!v->shard[table]->client[k].closed)
 			return;
 	free_shard(v, table);
 	for (int k = 0; k < v->workers; k++)
@@ -298,7 +301,7 @@ static bool is_noted(const struct server *v, const struct transaction *j)
 static void apply(struct server *v, struct shard *t, struct transaction *j, bool read)
 {
 	const struct table_rules adding = {.updater = updater_find("add")};
-	struct member *m = &t->member[j->worker];
+	struct client *m = &t->client[j->worker];
 	bool sync = j->request.kind == OP_SYNC;
 	struct table_op p = {.kind = sync ? OP_PUSH : j->request.kind,
 			     .pull = j->request.pull,
@@ -328,7 +331,7 @@ static void apply(struct server *v, struct shard *t, struct transaction *j, bool
 /* Makes data what the worker is to see, and counts it as its pull. */
 static void read_model(struct server *v, struct shard *t, struct transaction *j)
 {
-	struct member *m = &t->member[j->worker];
+	struct client *m = &t->client[j->worker];
 	float *from = t->rules.rounds ? t->model->x : t->w;
 	size_t first, n, offset;
 	nsec since = is_noted(v, j) ? clock_peek() : 0;
@@ -357,60 +360,34 @@ static void read_model(struct server *v, struct shard *t, struct transaction *j)
 
 /* ---- Rounds and leads ---- */
 
-/* Has worker k come to a barrier that worker `of` has not left? */
-static bool is_away(const struct shard *t, int k, int of)
-{
-	return t->member[k].barriers > t->member[of].passed;
-}
-
-/* So many pushes end this round, as worker `of` sees it. Fewer than it should be when backup
- * workers are left to themselves, as the others stand at a barrier already. */
-static int64_t needed_pushes(const struct server *v, const struct shard *t, int of, int *away)
-{
-	int64_t possible = t->counted, needed = v->workers - t->rules.backup;
-	*away = -1;
-	for (int k = 0; k < v->workers; k++) {
-		bool gone = is_away(t, k, of);
-		if (gone && (*away < 0 || t->member[k].pushes < t->member[*away].pushes))
-			*away = k; /* the one to name */
-		possible += !gone && t->member[k].last < t->round;
-	}
-	return possible < needed ? possible : needed;
-}
-
 static void end_round(struct server *v, struct shard *t)
 {
 	buffer_drop(v, &t->model);
 	t->model = buffer_take(v, t->n);
 	copy_shard(t, t->model);
-	t->round++;
-	t->counted = 0;
+	rounds_end(&t->rounds);
 }
 
 /* Is this push's round over, can it be ended, or will it never be? */
 static bool round_is_over(struct server *v, struct shard *t, struct transaction *j)
 {
 	int away;
-	int64_t needed = needed_pushes(v, t, j->worker, &away);
-	if (j->reply.dropped || j->round != t->round)
+	if (j->reply.dropped)
 		return true;
-	if (t->rules.backup == 0 && needed < v->workers) {
-		j->reply.away = away;
-		j->reply.away_pushes = t->member[away].pushes;
-		return true;
-	}
-	if (t->counted >= needed)
+	switch (rounds_fate(&t->rounds, j->round, j->worker, &away)) {
+	case ROUND_OPEN:
+		return false;
+	case ROUND_FULL:
 		end_round(v, t);
-	return j->round != t->round;
-}
-
-static bool leads(const struct server *v, const struct shard *t, const struct transaction *j)
-{
-	for (int k = 0; k < v->workers; k++)
-		if (k != j->worker && !is_away(t, k, j->worker) &&
-		    j->pushes - t->member[k].pushes > t->rules.lead)
-			return true;
-	return false;
+		return true;
+	case ROUND_INCOMPLETE:
+		j->reply.away = away;
+		j->reply.away_pushes = t->rounds.member[away].pushes;
+		return true;
+	case ROUND_OVER:
+		break;
+	}
+	return true;
 }
 
 /* In a replay: is what transaction j does next, its push or its pull, the next of the record? */
@@ -421,7 +398,7 @@ static bool is_due(const struct shard *t, const struct transaction *j, enum op_k
 	if (!t->cursor.arrival || (kind == OP_READ && !j->request.pull) ||
 	    replay_due(&t->cursor, t->seq, j->worker, &t->rules, &p))
 		return true;
-	if (is_away(t, t->cursor.arrival[t->seq].worker, j->worker))
+	if (rounds_away(&t->rounds, t->cursor.arrival[t->seq].worker, j->worker))
 		replay_stuck(&t->cursor, t->seq, j->worker);
 	return false;
 }
@@ -431,7 +408,7 @@ static void release(struct server *v, struct shard *t, struct transaction *j)
 	j->reply.deferred = clock_now() - j->since;
 	j->reply.latest = v->latest;
 	if (j->reply.away < 0) {
-		t->member[j->worker].round = t->round;
+		t->rounds.member[j->worker].in = t->now.over;
 		if (j->request.pull)
 			j->reply.read_seq = t->seq++;
 		read_model(v, t, j);
@@ -445,15 +422,16 @@ static void look_at_deferred(struct server *v, struct shard *t)
 	struct transaction **at = &t->deferred;
 	while (*at) {
 		struct transaction *j = *at;
-		int64_t round = t->round, seq = t->seq;
-		bool over = t->rules.rounds ? round_is_over(v, t, j) : !leads(v, t, j);
+		int64_t round = t->now.over, seq = t->seq;
+		bool over = t->rules.rounds ? round_is_over(v, t, j)
+					    : !rounds_leads(&t->rounds, j->worker, j->pushes);
 		if (over && (j->reply.away >= 0 || is_due(t, j, OP_READ))) {
 			*at = j->next;
 			release(v, t, j);
 		} else {
 			at = &j->next;
 		}
-		if (t->round != round || (t->cursor.arrival && t->seq != seq))
+		if (t->now.over != round || (t->cursor.arrival && t->seq != seq))
 			at = &t->deferred;
 	}
 }
@@ -472,17 +450,12 @@ static void defer(struct shard *t, struct transaction *j)
 
 static void push_in_round(struct server *v, struct shard *t, struct transaction *j)
 {
-	struct member *m = &t->member[j->worker];
-	j->round = m->last = m->round;
-	bool late = m->round != t->round || t->counted == v->workers - t->rules.backup;
-	j->reply.dropped = t->cursor.arrival
-				   ? strcmp(replay_kind(&t->cursor, j->reply.seq), "drop") == 0
-				   : late;
-	if (late && !j->reply.dropped)
-		replay_misfit(&t->cursor, j->reply.seq);
+	bool late = rounds_late(&t->rounds, j->worker);
+	j->reply.dropped = turn_drops(&t->cursor, j->reply.seq, late);
+	j->round = rounds_push(&t->rounds, j->worker, !j->reply.dropped);
 	if (!j->reply.dropped) {
 		apply(v, t, j, false);
-		t->counted++;
+		t->now.applied++;
 	}
 	buffer_drop(v, &j->data);
 	defer(t, j);
@@ -491,10 +464,10 @@ static void push_in_round(struct server *v, struct shard *t, struct transaction 
 
 static void push(struct server *v, struct shard *t, struct transaction *j)
 {
-	struct member *m = &t->member[j->worker];
+	struct client *m = &t->client[j->worker];
 	j->reply.staleness = t->rules.rounds ? 0 : t->version - m->seen;
 	j->reply.seq = t->seq++;
-	j->pushes = ++m->pushes;
+	j->pushes = ++t->rounds.member[j->worker].pushes;
 	t->version++;
 	m->seen++; /* its own */
 	if (t->rules.rounds) {
@@ -504,7 +477,7 @@ static void push(struct server *v, struct shard *t, struct transaction *j)
 	bool too_far =
 		t->rules.bounded &&
 		(t->cursor.arrival ? strcmp(replay_kind(&t->cursor, j->reply.seq), "push") == 0
-				   : leads(v, t, j));
+				   : rounds_leads(&t->rounds, j->worker, j->pushes));
 	apply(v, t, j, !too_far);
 	if (too_far) {
 		defer(t, j);
@@ -519,7 +492,7 @@ static void push(struct server *v, struct shard *t, struct transaction *j)
 
 static void read_op(struct server *v, struct shard *t, struct transaction *j)
 {
-	t->member[j->worker].round = t->round;
+	t->rounds.member[j->worker].in = t->now.over;
 	if (j->request.pull)
 		j->reply.seq = t->seq++;
 	read_model(v, t, j);
@@ -565,17 +538,16 @@ static void handle(struct server *v, int k)
 		send_reply(v, j);
 		return;
 	case REQUEST_FLUSH:
-		t->member[k].barriers++;
+		t->rounds.member[k].barriers++;
 		look_at_deferred(v, t);
 		v->again |= t->cursor.arrival != NULL;
 		return;
 	case REQUEST_RESUME:
-		t->member[k].passed++;
-		t->member[k].round = t->round; /* stragglers may have ended some */
+		rounds_resume(&t->rounds, k);
 		return;
 	case REQUEST_CLOSE:
-		t->member[k].barriers = INT64_MAX;
-		t->member[k].closed = true;
+		t->rounds.member[k].barriers = MEMBER_GONE;
+		t->client[k].closed = true;
 		look_at_deferred(v, t);
 		close_if_all(v, a->table);
 		return;
@@ -649,7 +621,7 @@ static void advance_sending(struct server *v)
 	}
 }
 
-/* As nudge_servers in table_servers.c. */
+/* As nudge_servers in servers.c. */
 static void nudge_workers(struct server *v)
 {
 	for (int k = 0; k < v->workers; k++)

@@ -1,10 +1,10 @@
 /*
- * table_servers.c - tables whose shards lie on ranks that do nothing else: a worker's side of it.
- * Server s holds the rows part_of(rows, servers, s) of each table (table_serve.c), and applies what
+ * servers.c - tables whose shards lie on ranks that do nothing else: a worker's side of it.
+ * Server s holds the rows part_of(rows, servers, s) of each table (server.c), and applies what
  * workers send it in the order in which it came. Everyone's ranks are the workers, then the
  * servers.
  *
- * An operation is one request to each server and one reply (table_mail.h). Every push goes to every
+ * An operation is one request to each server and one reply (wire.h). Every push goes to every
  * server, be it without floats, so that all count alike; a read only to those that hold some of it.
  * A sync sends param - pulled, so that a server keeps nothing for it; and where the one worker that
  * there is has seen all of W, param itself, which is the new W, bit for bit.
@@ -492,6 +492,9 @@ static void servers_finish(struct tables *s)
 
 const struct placement placement_servers = {
 	.name = "servers",
+	.on_servers = true,
+	.keeps_own = true,
+	.keeps_order = true,
 	.open = servers_open,
 	.close = servers_close,
 	.start = servers_start,

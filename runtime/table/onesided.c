@@ -209,13 +209,8 @@ static size_t place(const struct table *t, const struct piece *x, bool pushed)
 
 static void get_piece(struct table *t, const struct table_op *p, const struct piece *x)
 {
-	link_window_get(AT(t)->window, x->shard, place(t, x, false), p->out + x->offset, x->n);
-}
-
-static void get_piece_for_elastic(struct table *t, const struct table_op *p, const struct piece *x)
-{
-	(void)p;
-	link_window_get(AT(t)->window, x->shard, place(t, x, false), delta_of(t, x), x->n);
+	float *to = p->kind == OP_ELASTIC ? delta_of(t, x) : p->out + x->offset;
+	link_window_get(AT(t)->window, x->shard, place(t, x, false), to, x->n);
 }
 
 static void move_piece(struct table *t, const struct table_op *p, const struct piece *x)
@@ -321,7 +316,7 @@ static void begin_floats(struct table *t, const struct table_op *p, size_t begin
 	if (p->kind == OP_READ) {
 		all_pieces(t, p, get_piece, begin, end);
 	} else if (p->kind == OP_ELASTIC) {
-		all_pieces(t, p, get_piece_for_elastic, begin, end);
+		all_pieces(t, p, get_piece, begin, end);
 		link_window_flush(h->window, -1);
 		all_pieces(t, p, move_piece, begin, end);
 	} else {

@@ -201,7 +201,7 @@ START_TEST(only_the_interface_is_visible)
 	    "nm -D --defined-only libmvbench.so | awk '$2 != \"A\" { print $3 }' | grep -v '^_' |"
 	    " sort >%s/so; nm -g --defined-only libmvbench.a | awk 'NF == 3 { print $3 }' | "
 	    "grep -v '^_' | sort >%s/a; sed -n 's/^[a-z][^(]*[ *]\\(mvb_[a-z_]*\\)(.*/\\1/p' "
-	    "$MVBENCH_HOME/runtime/libmvbench.h | sort >%s/h; wc -l <%s/h; diff %s/h %s/so && "
+	    "$MVBENCH_HOME/runtime/lib/libmvbench.h | sort >%s/h; wc -l <%s/h; diff %s/h %s/so && "
 	    "diff %s/h %s/a",
 	    folder, folder, folder, folder, folder, folder, folder, folder);
 	ck_assert_int_gt(atoi(printed), 40);

@@ -569,7 +569,7 @@ static void onesided_close(struct table *t)
 
 const struct placement placement_onesided = {
 	.name = "onesided",
-	.rank = 1,
+	.preference = 1,
 	.counts_versions = true,
 	.refuse = onesided_refuse,
 	.open = onesided_open,

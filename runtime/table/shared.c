@@ -414,32 +414,11 @@ static void shared_resume(struct table *t)
 	monitor_unlock(&AT(t)->shared->monitor);
 }
 
-static char *shared_lacks(struct tables *s)
-{
-	return s->near ? NULL
-		       : sentence("tables in shared memory need all workers on one machine; "
-				  "one-sided windows (onesided) and servers do not");
-}
-
-static char *gpu_lacks(struct tables *s)
-{
-	if (!s->dev)
-		return sentence("tables can live in a GPU's memory (gpu) only when the workers "
-				"compute on GPUs");
-	if (!s->near)
-		return sentence("tables in a GPU's memory need all workers on one machine; "
-				"one-sided windows (onesided) and servers do not");
-	return blocks_map(s) ? NULL
-			     : sentence("tables cannot live in a GPU's memory (gpu): not every "
-					"worker can map that of worker 0's; use shared, or auto");
-}
-
 #define SLOTS \
 	.keeps_order = true, .counts_versions = true, .in_shared_memory = true, \
 	.open = shared_open, .close = shared_close, .start = shared_start, .wait = shared_wait, \
 	.version = shared_version, .flush = shared_flush, .resume = shared_resume
 
-const struct placement placement_shared = {
-	.name = "shared", .rank = 2, .lacks = shared_lacks, SLOTS};
+const struct placement placement_shared = {.name = "shared", .preference = 2, SLOTS};
 const struct placement placement_gpu = {
-	.name = "gpu", .rank = 3, .floats_on_device = true, .lacks = gpu_lacks, SLOTS};
+	.name = "gpu", .preference = 3, .floats_on_device = true, .reaches = blocks_map, SLOTS};

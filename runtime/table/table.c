@@ -24,24 +24,42 @@ const struct placement *home_find(const char *name)
 	return table_homes[i];
 }
 
+/* Collective. Why these workers cannot have their tables there; NULL = they can. */
+static char *lacks(struct tables *s, const struct placement *h)
+{
+	if (s->servers > 0 && !h->on_servers)
+		return sentence("tables cannot live in %s memory when there are servers: leave "
+				"the servers out, or the placement",
+				h->name);
+	if (s->servers == 0 && h->on_servers)
+		return sentence("tables cannot live on servers when there are none");
+	if (h->floats_on_device && !s->dev)
+		return sentence("tables can live in a GPU's memory (%s) only when the workers "
+				"compute on GPUs",
+				h->name);
+	if (h->in_shared_memory && !s->near)
+		return sentence("tables in %s memory need all workers on one machine; one-sided "
+				"windows (onesided) and servers do not",
+				h->floats_on_device ? "a GPU's" : h->name);
+	if (h->reaches && !h->reaches(s))
+		return sentence("tables cannot live in a GPU's memory (%s): not every worker can "
+				"map that of worker 0's; use shared, or auto",
+				h->name);
+	return NULL;
+}
+
 /* Takes the one that is wanted, or the best; NULL, or why not. */
 static char *choose_placement(struct tables *s, const struct placement *wanted)
 {
-	if (wanted && !wanted->on_servers && s->servers > 0)
-		return sentence("tables cannot live in %s memory when there are servers: leave "
-				"the servers out, or the placement",
-				wanted->name);
-	if (wanted && wanted->on_servers && s->servers == 0)
-		return sentence("tables cannot live on servers when there are none");
 	s->near = s->servers == 0 && link_one_node(s->workers);
 	for (size_t i = 0; table_homes[i]; i++) {
 		const struct placement *h = table_homes[i];
-		if (h->on_servers != (s->servers > 0) || (wanted && h != wanted))
+		if (wanted && h != wanted)
 			continue;
-		char *wrong = h->lacks ? h->lacks(s) : NULL;
+		char *wrong = lacks(s, h);
 		if (wrong && wanted)
 			return wrong;
-		if (!wrong && (!s->placement || h->rank > s->placement->rank))
+		if (!wrong && (!s->placement || h->preference > s->placement->preference))
 			s->placement = h;
 		free(wrong);
 	}

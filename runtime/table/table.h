@@ -198,7 +198,7 @@ void tables_resume(struct tables *s);
 
 struct placement {
 	const char *name;
-	int rank; /* the highest that can be had is what "auto" is */
+	int preference; /* the highest that can be had is what "auto" is */
 	/* What it can: */
 	bool on_servers;       /* shards lie on ranks that do nothing else */
 	bool in_shared_memory; /* all workers reach W by themselves, on one machine */
@@ -206,9 +206,8 @@ struct placement {
 	bool keeps_own;        /* what updaters keep of each worker stays with the shards */
 	bool counts_versions;  /* one count of pushes, by which the timeline names them */
 	bool keeps_order;      /* operations have one that can be recorded */
-	/* Collective. Why these workers cannot have their tables there; NULL slot, or NULL: they
-	 * can. Whether there are servers has been looked at. */
-	char *(*lacks)(struct tables *s);
+	/* Collective: can all workers, on one machine, reach the memory that it takes? NULL: yes */
+	bool (*reaches)(struct tables *s);
 	char *(*refuse)(const struct table_rules *r, const struct tables *s); /* NULL: none */
 	/* Collective. init [n] on every worker, NULL = zeros. */
 	void (*open)(struct table *t, const float *init);

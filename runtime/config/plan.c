@@ -68,7 +68,7 @@ static char *choose_device(const struct run *run, struct plan *p)
 			"--transport=%s: vectors are on the cpu and travel by MPI; leave it "
 			"out, or use --device=cuda where there is a GPU",
 			run->transport);
-	const struct placement *placement = home_find(run->table_home);
+	const struct placement *placement = placement_find(run->table_home);
 	if (placement && placement->floats_on_device)
 		return sentence("--table-home=%s: the workers compute on the cpu; use auto",
 				placement->name);
@@ -205,7 +205,7 @@ static char *check_snapshots(const struct run *run, int64_t params)
 static char *check_tables(const struct config *c)
 {
 	const struct run *run = &c->run;
-	const struct placement *placement = home_find(run->table_home); /* NULL: auto */
+	const struct placement *placement = placement_find(run->table_home); /* NULL: auto */
 
 	if (run->servers > 0 && !c->strategy->tables)
 		return sentence("--servers=%d: %s keeps nothing on a server; use --servers=0",

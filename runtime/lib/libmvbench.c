@@ -361,18 +361,18 @@ int mvb_wait(int64_t ticket)
 /* ---- Start and end ---------------------------------------------------------------- */
 
 /* NULL: none that this library has, or auto. */
-static const struct placement *home_of(const struct mvb_setup *s)
+static const struct placement *placement_of(const struct mvb_setup *s)
 {
-	const struct placement *h = s->tables ? home_find(s->tables) : NULL;
+	const struct placement *h = s->tables ? placement_find(s->tables) : NULL;
 	return h && !h->floats_on_device ? h : NULL;
 }
 
 /* For comparing; 0: auto. */
-static double home_number(const struct mvb_setup *s)
+static double placement_number(const struct mvb_setup *s)
 {
-	const struct placement *h = home_of(s);
+	const struct placement *h = placement_of(s);
 	double number = 0;
-	for (size_t i = 0; h && table_homes[i] != h; i++)
+	for (size_t i = 0; h && table_placements[i] != h; i++)
 		number++;
 	return number + (h != NULL);
 }
@@ -421,7 +421,7 @@ static int start(const struct mvb_setup *s)
 /* Can there be workers, servers and tables as it says? */
 static int check_roles(const struct mvb_setup *s)
 {
-	const struct placement *placement = home_of(s);
+	const struct placement *placement = placement_of(s);
 	if (s->file && (lib.rank != s->rank || lib.size != s->size))
 		return lib_fail(MVB_ERR_ARGUMENT,
 				"mvb_init: rank %d of %d, but the launcher made it rank %d of %d",
@@ -480,8 +480,9 @@ int mvb_init(const struct mvb_setup *setup)
 	int code;
 	TRY(check_start(&s));
 	TRY(start(&s));
-	struct call call = {
-		.function = INIT, .code = check_roles(&s), .arg = {s.servers, home_number(&s)}};
+	struct call call = {.function = INIT,
+			    .code = check_roles(&s),
+			    .arg = {s.servers, placement_number(&s)}};
 	lib.everyone = link_world(lib.size);
 	if ((code = collective_on(lib.everyone, lib.rank, lib.size, &call))) {
 		close_links();

@@ -91,7 +91,7 @@ void replay_stuck(const struct replay_cursor *t, int64_t next, int waiting)
 			t->arrival[next].worker, waiting));
 }
 
-bool turn_drops(const struct replay_cursor *t, int64_t next, bool late)
+bool replay_drops(const struct replay_cursor *t, int64_t next, bool late)
 {
 	if (!t->arrival)
 		return late;

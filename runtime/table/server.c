@@ -372,7 +372,7 @@ static void defer(struct shard *t, struct transaction *j)
 static void push_in_round(struct server *v, struct shard *t, struct transaction *j)
 {
 	bool late = rounds_late(&t->rounds, j->worker);
-	j->reply.dropped = turn_drops(&t->cursor, j->reply.seq, late);
+	j->reply.dropped = replay_drops(&t->cursor, j->reply.seq, late);
 	j->round = rounds_push(&t->rounds, j->worker, !j->reply.dropped);
 	if (!j->reply.dropped) {
 		apply(v, t, j, false);

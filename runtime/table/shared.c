@@ -236,7 +236,7 @@ static void push_in_round(struct table *t, struct table_op *p)
 	int rank = t->among->rank;
 	replay_wait(t, p);
 	monitor_lock(&s->monitor);
-	p->dropped = turn_drops(&h->cursor, s->replayed, rounds_late(&h->rounds, rank));
+	p->dropped = replay_drops(&h->cursor, s->replayed, rounds_late(&h->rounds, rank));
 	p->round = push.round = rounds_push(&h->rounds, rank, !p->dropped);
 	me(t)->pushes = t->pushes;
 	if (p->dropped)

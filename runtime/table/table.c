@@ -13,15 +13,15 @@
 
 /* ---- The tables of a process ------------------------------------------------- */
 
-#define HOME_LISTED(name) &home_##name,
-const struct placement *const table_homes[] = {HOMES(HOME_LISTED) NULL};
+#define PLACEMENT_LISTED(name) &placement_##name,
+const struct placement *const table_placements[] = {PLACEMENTS(PLACEMENT_LISTED) NULL};
 
-const struct placement *home_find(const char *name)
+const struct placement *placement_find(const char *name)
 {
 	size_t i = 0;
-	while (table_homes[i] && strcmp(table_homes[i]->name, name) != 0)
+	while (table_placements[i] && strcmp(table_placements[i]->name, name) != 0)
 		i++;
-	return table_homes[i];
+	return table_placements[i];
 }
 
 /* Collective. Why these workers cannot have their tables there; NULL = they can. */
@@ -52,8 +52,8 @@ static char *lacks(struct tables *s, const struct placement *h)
 static char *choose_placement(struct tables *s, const struct placement *wanted)
 {
 	s->near = s->servers == 0 && link_one_node(s->workers);
-	for (size_t i = 0; table_homes[i]; i++) {
-		const struct placement *h = table_homes[i];
+	for (size_t i = 0; table_placements[i]; i++) {
+		const struct placement *h = table_placements[i];
 		if (wanted && h != wanted)
 			continue;
 		char *wrong = lacks(s, h);
@@ -78,7 +78,7 @@ char *tables_open(struct tables **out, struct link *everyone, struct link *worke
 			     .servers = servers,
 			     .dev = d && d->ops->peer ? d : NULL};
 	s->stats = stats ? stats : &s->unused;
-	char *wrong = choose_placement(s, home_find(placement));
+	char *wrong = choose_placement(s, placement_find(placement));
 	*out = s;
 	if (wrong) {
 		free(s);

@@ -192,9 +192,9 @@ void tables_resume(struct tables *s);
 /* ---- Placements: shared.c, onesided.c, servers.c ---------------------------------- */
 
 /* A file, and a row here. */
-#define HOMES(X)        X(shared) X(onesided) X(servers) X(gpu)
-#define HOME_NAME(name) "|" #name
-#define TABLE_HOMES     "auto" HOMES(HOME_NAME) /* what can be asked for */
+#define PLACEMENTS(X)        X(shared) X(onesided) X(servers) X(gpu)
+#define PLACEMENT_NAME(name) "|" #name
+#define TABLE_HOMES          "auto" PLACEMENTS(PLACEMENT_NAME) /* what can be asked for */
 
 struct placement {
 	const char *name;
@@ -221,10 +221,10 @@ struct placement {
 	void (*resume)(struct table *t);
 	void (*finish)(struct tables *s); /* the last word to servers; NULL = nothing */
 };
-#define HOME_DECLARED(name) extern const struct placement home_##name;
-HOMES(HOME_DECLARED)
-extern const struct placement *const table_homes[];  /* ends at NULL */
-const struct placement *home_find(const char *name); /* NULL: none, or "auto" */
+#define PLACEMENT_DECLARED(name) extern const struct placement placement_##name;
+PLACEMENTS(PLACEMENT_DECLARED)
+extern const struct placement *const table_placements[];  /* ends at NULL */
+const struct placement *placement_find(const char *name); /* NULL: none, or "auto" */
 
 /* ---- What a placement calls back into (apply.c) ------------------------------------- */
 
@@ -261,7 +261,7 @@ void replay_stuck(const struct replay_cursor *t, int64_t next, int waiting)
 	__attribute__((noreturn));
 /* Is a push dropped that comes too late for its round, or in time? In a replay as it was then: its
  * operation of the record is the next. */
-bool turn_drops(const struct replay_cursor *t, int64_t next, bool late);
+bool replay_drops(const struct replay_cursor *t, int64_t next, bool late);
 
 static inline bool op_pushes(const struct table_op *p)
 {

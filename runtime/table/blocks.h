@@ -33,9 +33,9 @@ void *blocks_open(struct table *t, const float *init, size_t bytes);
 void blocks_close(struct table *t); /* collective; waits for all */
 void block_lock(struct table *t, size_t i);
 void block_unlock(struct table *t, size_t i);
-/* The pass over the floats of block i, whose lock is held. */
+/* The operation on the floats of block i, whose lock is held. */
 void block_apply(struct table *t, const struct table_op *p, size_t i);
-/* The pass over all of its floats. */
+/* The operation on all of its floats. */
 void blocks_apply(struct table *t, const struct table_op *p);
 /* Blocks that nobody pushed to in this round go over to the next as they are. */
 void blocks_carry_over(struct table *t, int64_t round);

@@ -1,6 +1,7 @@
 /*
- * check_rounds.c - who waits for whom at a table: everything that three workers can do in three
- * rounds, in every order. Each state is visited once, and what must hold is looked for in each.
+ * check_rounds.c - who waits for whom at a table: everything that three workers can do between two
+ * barriers and after, in every order: push, end a push, wait, leave early. Each state is visited
+ * once, and what must hold is looked for in each.
  */
 #include "runtime/table/rounds.h"
 #include "tests/suites.h"
@@ -9,9 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORKERS = 3, PUSHES = 3, STATES = 1 << 20 };
+enum { WORKERS = 3, STATES = 1 << 18 };
 
-/* What a worker is in. PUSHING: between the counting of its push and its end. */
+/* What a worker is in. PUSHING: between the counting of its push and its end. LEFT: at a barrier.
+ */
 enum { FREE, PUSHING, WAITING, LEFT, REFUSED };
 
 /* All that the future depends on. */
@@ -22,10 +24,10 @@ struct world {
 	int doing[WORKERS];
 };
 
-static struct world *seen; /* [STATES], open addressing */
-static bool *taken;
+static uint64_t *seen; /* [STATES] hashes, open addressing; 0 = free */
 static size_t states;
 static int64_t backup, lead;
+static int64_t segments, pushes; /* between barriers, the last one included; pushes of each */
 
 static struct rounds rounds_of(struct world *w)
 {
@@ -42,12 +44,12 @@ static bool is_new(const struct world *w)
 	const unsigned char *byte = (const void *)w;
 	for (size_t i = 0; i < sizeof *w; i++)
 		h = (h ^ byte[i]) * 1099511628211U;
+	h += h == 0;
 	size_t at = (h >> 20) % STATES;
-	for (; taken[at]; at = (at + 1) % STATES)
-		if (memcmp(&seen[at], w, sizeof *w) == 0)
+	for (; seen[at]; at = (at + 1) % STATES)
+		if (seen[at] == h)
 			return false;
-	taken[at] = true;
-	seen[at] = *w;
+	seen[at] = h;
 	ck_assert_uint_lt(++states, STATES / 2);
 	return true;
 }
@@ -60,16 +62,20 @@ static int count(const struct world *w, int doing)
 	return n;
 }
 
-/* The round has been ended with as many pushes as it takes: N - backup, or all of those that were
- * left to push. */
-static void check_end(const struct world *w)
+/* Worker `of` ends the round, with as many pushes as it takes: N - backup, or all of those that are
+ * left to push, as the others have come to a barrier that it has not. */
+static void check_end(const struct world *w, int of)
 {
 	int64_t could = w->now.counted;
-	for (int k = 0; k < WORKERS; k++)
-		could += w->doing[k] != LEFT && w->member[k].pushed <= w->now.over;
+	int away = 0;
+	for (int k = 0; k < WORKERS; k++) {
+		bool gone = w->doing[k] == LEFT && w->member[k].barriers > w->member[of].passed;
+		away += gone;
+		could += !gone && w->member[k].pushed <= w->now.over;
+	}
 	ck_assert_int_eq(w->now.applied, w->now.counted);
 	ck_assert_int_le(w->now.counted, WORKERS - backup);
-	if (count(w, LEFT) == 0)
+	if (away == 0)
 		ck_assert_int_eq(w->now.counted, WORKERS - backup);
 	else if (w->now.counted < WORKERS - backup)
 		ck_assert_int_eq(w->now.counted, could);
@@ -77,23 +83,41 @@ static void check_end(const struct world *w)
 		ck_assert_int_eq(w->now.counted, WORKERS);
 }
 
+/* Worker k comes to a barrier, if it likes to or has made its pushes; or, if all have come to it,
+ * goes on. */
+static bool step_at_barrier(struct world *w, int k, bool leaves)
+{
+	struct member *m = &w->member[k];
+	struct rounds r = rounds_of(w);
+	if (w->doing[k] == FREE && (leaves || m->pushes >= pushes * (m->barriers + 1))) {
+		m->barriers++;
+		w->doing[k] = LEFT;
+		return true;
+	}
+	if (w->doing[k] != LEFT || m->barriers == segments)
+		return false;
+	for (int i = 0; i < WORKERS; i++)
+		if (w->member[i].barriers < m->barriers)
+			return false;
+	rounds_resume(&r, k);
+	w->doing[k] = FREE;
+	return true;
+}
+
 /* ---- Rounds ------------------------------------------------------------------------ */
 
 /* Worker k does the next thing; false: it can do nothing now. `leaves`: if it may choose, it goes
- * to a barrier for good. */
+ * to a barrier. */
 static bool step_in_rounds(struct world *w, int k, bool leaves)
 {
 	struct rounds r = rounds_of(w);
 	struct member *m = &w->member[k];
 	int away;
 	bool late;
+	if (step_at_barrier(w, k, leaves))
+		return true;
 	switch (w->doing[k]) {
 	case FREE:
-		if (leaves || m->pushes == PUSHES) {
-			m->barriers++;
-			w->doing[k] = LEFT;
-			return true;
-		}
 		m->pushes++;
 		late = rounds_late(&r, k);
 		if (backup == 0)
@@ -110,20 +134,21 @@ static bool step_in_rounds(struct world *w, int k, bool leaves)
 		case ROUND_OPEN:
 			return false;
 		case ROUND_FULL:
-			check_end(w);
+			check_end(w, k);
 			rounds_end(&r);
 			ck_assert_int_eq(w->now.over, w->round[k] + 1);
 			break;
 		case ROUND_INCOMPLETE:
 			ck_assert_int_eq(backup, 0);
 			ck_assert_int_eq(w->doing[away], LEFT);
-			ck_assert_int_lt(w->member[away].pushes, m->pushes);
+			ck_assert_int_le(w->member[away].pushed, w->round[k]);
 			w->doing[k] = REFUSED;
 			return true;
 		case ROUND_OVER:
 			break;
 		}
 		m->in = w->now.over;
+		w->round[k] = 0;
 		w->doing[k] = FREE;
 		return true;
 	}
@@ -136,11 +161,8 @@ static bool step_in_lead(struct world *w, int k, bool leaves)
 {
 	struct rounds r = rounds_of(w);
 	struct member *m = &w->member[k];
-	if (w->doing[k] == FREE && (leaves || m->pushes == PUSHES)) {
-		m->barriers++;
-		w->doing[k] = LEFT;
+	if (step_at_barrier(w, k, leaves))
 		return true;
-	}
 	if (w->doing[k] == FREE) {
 		m->pushes++;
 		w->doing[k] = WAITING;
@@ -149,7 +171,7 @@ static bool step_in_lead(struct world *w, int k, bool leaves)
 	if (w->doing[k] != WAITING || rounds_leads(&r, k, m->pushes))
 		return false;
 	for (int i = 0; i < WORKERS; i++)
-		if (w->doing[i] != LEFT)
+		if (w->member[i].barriers <= m->passed)
 			ck_assert_int_le(m->pushes - w->member[i].pushes, lead);
 	w->doing[k] = FREE;
 	return true;
@@ -179,18 +201,18 @@ static void explore_all(bool (*step)(struct world *w, int k, bool leaves), size_
 {
 	struct world begin;
 	memset(&begin, 0, sizeof begin);
-	seen = malloc(STATES * sizeof *seen);
-	taken = calloc(STATES, sizeof *taken);
+	seen = calloc(STATES, sizeof *seen);
 	states = 0;
 	explore(begin, step);
 	ck_assert_uint_gt(states, least);
 	free(seen);
-	free(taken);
 }
 
 START_TEST(rounds_end_with_enough_pushes)
 {
-	backup = _i;
+	backup = _i % WORKERS;
+	segments = 1 + _i / WORKERS;
+	pushes = segments == 1 ? 3 : 2;
 	explore_all(step_in_rounds, 400);
 }
 END_TEST
@@ -199,6 +221,7 @@ START_TEST(nobody_leads_by_more_than_the_bound)
 {
 	backup = 0;
 	lead = _i;
+	segments = pushes = 2;
 	explore_all(step_in_lead, 200);
 }
 END_TEST
@@ -267,7 +290,7 @@ Suite *rounds_suite(void)
 {
 	Suite *s = suite_create("rounds");
 	TCase *t = tcase_create("rounds");
-	tcase_add_loop_test(t, rounds_end_with_enough_pushes, 0, WORKERS);
+	tcase_add_loop_test(t, rounds_end_with_enough_pushes, 0, 2 * WORKERS - 1);
 	tcase_add_loop_test(t, nobody_leads_by_more_than_the_bound, 0, 3);
 	tcase_add_test(t, what_comes_after_enough_pushes_is_late);
 	tcase_add_test(t, barriers_are_counted);

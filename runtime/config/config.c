@@ -6,7 +6,7 @@
  * travels to workers as words, and its identity is a hash of "part.name=value" lines.
  */
 #include "runtime/config/config.h"
-#include "runtime/comm/comm.h"
+#include "runtime/table/table.h"
 #include "runtime/table/table.h"
 
 #include <math.h>
@@ -226,7 +226,6 @@ static char *check_value(const struct option *o, const char *text)
 #define LABELLED(place)      .core.label = place
 
 /* One word for each that --table-home, --device and --transport take. */
-#define TABLE_HOMES "auto|shared|onesided|servers|gpu"
 #define DEVICES     "auto|cpu|cuda"
 
 #define OWNER struct config

@@ -6,6 +6,7 @@
 
 #include "runtime/config/config.h"
 #include "runtime/comm/comm.h"
+#include "runtime/table/table.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -68,8 +69,10 @@ static char *choose_device(const struct config *c, struct plan *p)
 			"--transport=%s: vectors are on the cpu and travel by MPI; leave it "
 			"out, or use --device=cuda where there is a GPU",
 			c->own.transport);
-	if (strcmp(run->table_home, "gpu") == 0)
-		return sentence("--table-home=gpu: the workers compute on the cpu; use auto");
+	const struct placement *placement = placement_find(run->table_home);
+	if (placement && placement->floats_on_device)
+		return sentence("--table-home=%s: the workers compute on the cpu; use auto",
+				placement->name);
 	return NULL;
 }
 
@@ -204,22 +207,23 @@ static char *check_snapshots(const struct config *c, int64_t params)
 static char *check_tables(const struct config *c)
 {
 	const struct run *run = &c->run;
-	bool servers = strcmp(run->table_home, "servers") == 0;
+	const struct placement *placement = placement_find(run->table_home); /* NULL: auto */
 
 	if (run->servers > 0 && !c->strategy->tables)
 		return sentence("--servers=%d: %s keeps nothing on a server; use --servers=0",
 				(int)run->servers, run->strategy);
-	if (strcmp(run->table_home, "auto") != 0 && !c->strategy->tables)
+	if (placement && !c->strategy->tables)
 		return sentence("--table-home=%s: %s keeps nothing in tables; leave it out",
 				run->table_home, run->strategy);
 	if (run->record && !c->strategy->tables)
 		return sentence("--record: %s pushes nothing to a server, so that there is no "
 				"order to keep",
 				run->strategy);
-	if (strcmp(run->table_home, "auto") == 0 || servers == (run->servers > 0))
+	if (!placement || placement->on_servers == (run->servers > 0))
 		return NULL;
-	if (servers)
-		return sentence("--table-home=servers: there are none; give --servers=1 or more");
+	if (placement->on_servers)
+		return sentence("--table-home=%s: there are none; give --servers=1 or more",
+				placement->name);
 	return sentence("--table-home=%s: with --servers=%d tables live on the servers; leave one "
 			"of the two out",
 			run->table_home, (int)run->servers);

@@ -98,7 +98,7 @@ static char *open_tables(struct trainer *r)
 		tables_replay(w->tables, replay);
 	if (!run->record && !replay)
 		return NULL;
-	if (w->tables->placement == &placement_onesided)
+	if (!w->tables->placement->keeps_order)
 		return sentence("--record: one-sided pushes have no order that could be kept; use "
 				"--table-home=shared or --servers=1");
 	tables_record(w->tables, arrivals_expected(r));

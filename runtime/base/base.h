@@ -95,7 +95,7 @@ bool world_cost(struct world_cost *out);
 /* A place in memory that workers of one machine share, where one at a time goes on, and others wait
  * to be called. */
 struct gate {
-	_Alignas(64) unsigned char at[128];
+	unsigned char at[128] __attribute__((aligned(64)));
 };
 void gate_init(struct gate *g); /* by one of them */
 void gate_enter(struct gate *g);

@@ -252,7 +252,8 @@ static void gpu_apply(const struct table *t, const struct pass *p, float *w, flo
 		      float *own, float *pulled, const float *in, float *out, size_t n)
 {
 	struct device *d = t->among->dev;
-	d->ops->peer->pass(d, &t->rules, p, w, state, own, pulled, in, out, n);
+	const struct update u = update_of(&t->rules, p, w, state, own, pulled, in, out);
+	d->ops->peer->apply(d, p->kind, t->rules.updater->kind, &u, n);
 }
 
 static void gpu_copy(const struct table *t, float *to, const float *from, size_t n)

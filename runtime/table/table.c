@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LARGE = 1 << 20 }; /* floats of a table that no core's cache holds */
 
 /* ---- The tables of a process ------------------------------------------------- */
 
@@ -420,62 +419,6 @@ char *table_wait(struct table *t, int64_t ticket, struct pass *done)
 	if (done)
 		*done = *p;
 	return wrong;
-}
-
-static void sync_floats(float *restrict w, float *restrict param, float *restrict pulled,
-			float scale, size_t n)
-{
-#pragma omp simd
-	for (size_t i = 0; i < n; i++) {
-		float now = w[i] + scale * (param[i] - pulled[i]);
-		w[i] = now;
-		pulled[i] = now;
-		param[i] = now;
-	}
-}
-
-static void elastic_floats(float *restrict w, float *restrict param, float alpha, size_t n)
-{
-#pragma omp simd
-	for (size_t i = 0; i < n; i++) {
-		float d = alpha * (param[i] - w[i]);
-		w[i] += d;
-		param[i] -= d;
-	}
-}
-
-void pass_apply(const struct table_rules *r, const struct pass *p, float *w, float *state,
-		float *own, float *pulled, const float *in, float *out, size_t n)
-{
-	bool keep = out && pulled && p->pull;
-	if (p->kind == PASS_SYNC) {
-		sync_floats(w, out, pulled, p->by.scale, n);
-		return;
-	}
-	if (p->kind == PASS_ELASTIC) {
-		elastic_floats(w, out, p->by.scale, n);
-		return;
-	}
-	if (p->kind == PASS_PUSH) {
-		struct update u = {.w = w,
-				   .state = state,
-				   .own = own,
-				   .pulled = pulled,
-				   .values = in,
-				   .by = p->by,
-				   .staleness = p->staleness,
-				   .large = r->rows * r->columns >= LARGE};
-		if (out && in != out && r->updater->apply_read) {
-			r->updater->apply_read(&u, out, n);
-			out = NULL;
-		} else {
-			r->updater->apply(&u, n);
-		}
-	}
-	if (out)
-		memcpy(out, w, n * sizeof *w);
-	if (keep)
-		memcpy(pulled, w, n * sizeof *w);
 }
 
 void table_arrived(struct table *t, const struct pass *p, int shard, int64_t seq)

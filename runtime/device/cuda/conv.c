@@ -1,8 +1,5 @@
 /*
- * cuda_image.c - images on the GPU: convolutions through cuDNN, channels last; batch
- * normalisations, poolings and shortcuts by kernels of our own, which cuDNN's would need more
- * passes for (a normalisation fused with what a residual block adds), or whose ties it does not
- * settle (the first of equal numbers in a pooling's window gets the gradient).
+ * conv.c - convolutions on the GPU, through cuDNN, channels last.
  *
  * cuDNN has several algorithms for a convolution. When a shape comes first, all are tried on the
  * data at hand, and the fastest that always gives the same sum is taken; all layers of that shape
@@ -10,14 +7,11 @@
  * Where there is none for bf16 (few channels), that layer works in floats on copies of its
  * activations.
  *
- * Costs, in passes over an activation: a convolution reads x and writes y, and once more over y
- * where it has a bias or a relu; a normalisation reads x twice and writes y (and reads what it
- * adds); its gradient reads dy, x and (with relu) y twice and writes dx, or with `adds` reads y
- * once and writes dy besides. In bf16 each weight is rounded to a copy by the forward pass, which
- * the backward pass after it uses too.
+ * Cost, in passes over an activation: x is read and y written, and once more over y where there is
+ * a bias or a relu. In bf16 each weight is rounded to a copy by the forward pass, which the
+ * backward pass after it uses too.
  */
 #include "runtime/device/cuda/cuda.h"
-#include "runtime/device/cuda/kernels.h"
 
 #include <cuda_runtime_api.h>
 #include <cudnn.h>
@@ -179,7 +173,7 @@ static const void *given(struct device *d, const struct cuda_conv *v, float *wid
 {
 	if (!v->floats)
 		return x;
-	RUN(d, kernels_from_bf16(cuda_of(d)->stream, wide, x, n));
+	cuda_from_bf16(d, wide, x, n);
 	return wide;
 }
 
@@ -188,7 +182,7 @@ static void taken(struct device *d, const struct cuda_conv *v, float *y, const f
 		  size_t n)
 {
 	if (v->floats)
-		RUN(d, kernels_to_bf16(cuda_of(d)->stream, y, wide, n));
+		cuda_to_bf16(d, y, wide, n);
 }
 
 static cudnnTensorDescriptor_t tensor_of(struct device *d, const struct cuda_conv *v,
@@ -384,7 +378,7 @@ static const void *weights(struct device *d, struct cuda_conv *v, const float *w
 	if (!v->weight)
 		v->weight = cuda_take(d, weight_bytes(d, v));
 	if (bf16(c, v))
-		RUN(d, kernels_to_bf16(c->stream, v->weight, weight, weights_of(&v->s)));
+		cuda_to_bf16(d, v->weight, weight, weights_of(&v->s));
 	else
 		TRY(d, cudaMemcpyAsync(v->weight, weight, weight_bytes(d, v),
 				       cudaMemcpyDeviceToDevice, c->stream));
@@ -415,9 +409,9 @@ void cuda_conv_forward(struct device *d, void *conv, float *y, const float *x, c
 					   choice->bytes, &zero, p->y, out));
 	taken(d, v, y, out, pixels * n);
 	if (v->s.bias)
-		RUN(d, kernels_add_bias(c->stream, c->bf16, y, bias, v->s.relu, pixels, n));
+		cuda_bias(d, y, bias, v->s.relu, pixels, n);
 	else if (v->s.relu)
-		RUN(d, kernels_relu(c->stream, c->bf16, y, pixels * n));
+		cuda_relu(d, y, pixels * n);
 }
 
 void cuda_conv_backward_weight(struct device *d, void *conv, float *dweight, float *dbias,
@@ -446,13 +440,12 @@ void cuda_conv_backward_weight(struct device *d, void *conv, float *dweight, flo
 			   (cudnnConvolutionBwdFilterAlgo_t)choice->algorithm, work, choice->bytes,
 			   &zero, v->filter, direct ? dweight : v->dweight));
 	if (bf16(c, v))
-		RUN(d, kernels_from_bf16(c->stream, dweight, v->dweight, weights_of(&v->s)));
+		cuda_from_bf16(d, dweight, v->dweight, weights_of(&v->s));
 	else if (!direct)
 		TRY(d, cudaMemcpyAsync(dweight, v->dweight, weight_bytes(d, v),
 				       cudaMemcpyDeviceToDevice, c->stream));
 	if (v->s.bias)
-		RUN(d,
-		    kernels_sum_rows(c->stream, c->bf16, dbias, dy, pixels, n, cuda_stage(d, n)));
+		cuda_sum_rows(d, dbias, dy, pixels, n);
 }
 
 void cuda_conv_backward_data(struct device *d, void *conv, float *dx, const float *dy,
@@ -484,133 +477,4 @@ void cuda_conv_backward_data(struct device *d, void *conv, float *dx, const floa
 						(cudnnConvolutionBwdDataAlgo_t)choice->algorithm,
 						work, choice->bytes, &beta, p->x, out));
 	taken(d, v, dx, out, floats);
-}
-
-/* ---- Pooling ------------------------------------------------------------- */
-
-void *cuda_pool_new(struct device *d, const struct shape *s)
-{
-	struct kernels_window *w = must(calloc(1, sizeof *w));
-
-	(void)d;
-	CHECK(image_size(s->in) <= INT_MAX, "a pooling of %zu floats", image_size(s->in));
-	*w = (struct kernels_window){.in_height = (unsigned)s->in.height,
-				     .in_width = (unsigned)s->in.width,
-				     .out_height = (unsigned)s->out.height,
-				     .out_width = (unsigned)s->out.width,
-				     .channels = (unsigned)s->in.channels,
-				     .size = (unsigned)s->window.size,
-				     .stride = (unsigned)s->window.stride,
-				     .pad = (unsigned)s->window.pad,
-				     .average = s->average};
-	return w;
-}
-
-void cuda_pool_free(struct device *d, void *pool)
-{
-	(void)d;
-	free(pool);
-}
-
-void cuda_pool_forward(struct device *d, void *pool, float *y, const float *x, size_t rows)
-{
-	struct cuda *c = cuda_of(d);
-	const struct kernels_window *w = pool;
-
-	RUN(d, kernels_pool(c->stream, c->bf16, y, x, *w, rows));
-}
-
-void cuda_pool_backward(struct device *d, void *pool, float *dx, const float *dy, const float *x,
-			const float *y, size_t rows)
-{
-	struct cuda *c = cuda_of(d);
-	const struct kernels_window *w = pool;
-
-	RUN(d, kernels_pool_grad(c->stream, c->bf16, dx, dy, x, y, *w, rows));
-}
-
-/* ---- Batch normalisation ------------------------------------------------- */
-
-struct cuda_norm {
-	struct shape s;
-	float *statistics; /* [2 C] of the last training forward: means, variances */
-};
-
-void *cuda_norm_new(struct device *d, const struct shape *s)
-{
-	struct cuda_norm *m = must(calloc(1, sizeof *m));
-
-	m->s = *s;
-	m->statistics = cuda_take(d, 2 * s->in.channels * sizeof(float));
-	return m;
-}
-
-void cuda_norm_free(struct device *d, void *norm)
-{
-	struct cuda_norm *m = norm;
-
-	TRY(d, cudaStreamSynchronize(cuda_of(d)->stream));
-	cuda_give(d, m->statistics, 2 * m->s.in.channels * sizeof(float));
-	free(m);
-}
-
-void cuda_norm_forward(struct device *d, void *norm, float *y, const float *x, const float *add,
-		       const float *scale, float *running, bool training, size_t rows)
-{
-	struct cuda *c = cuda_of(d);
-	const struct cuda_norm *m = norm;
-	const size_t pixels = rows * m->s.in.height * m->s.in.width, n = m->s.in.channels;
-
-	if (training)
-		RUN(d, kernels_norm_statistics(c->stream, c->bf16, x, m->statistics, running,
-					       NORM_ALPHA, pixels, n, cuda_stage(d, n)));
-	RUN(d,
-	    kernels_norm(c->stream, c->bf16, y, x, m->s.adds ? add : NULL, scale,
-			 training ? m->statistics : running, NORM_EPSILON, m->s.relu, pixels, n));
-}
-
-/* The first pass needs y to mask dy. It writes that back where the shortcut wants it; then the
- * second pass finds it masked. */
-void cuda_norm_backward(struct device *d, void *norm, float *dx, float *dscale, float *dy,
-			const float *x, const float *y, const float *scale, size_t rows)
-{
-	struct cuda *c = cuda_of(d);
-	const struct cuda_norm *m = norm;
-	const size_t pixels = rows * m->s.in.height * m->s.in.width, n = m->s.in.channels;
-	const bool back = m->s.relu && m->s.adds;
-
-	RUN(d,
-	    kernels_norm_grad_scale(c->stream, c->bf16, dscale, dy, x, m->s.relu ? y : NULL, back,
-				    m->statistics, NORM_EPSILON, pixels, n, cuda_stage(d, n)));
-	RUN(d, kernels_norm_grad(c->stream, c->bf16, dx, dy, x, m->s.relu && !back ? y : NULL,
-				 dscale, scale, m->statistics, NORM_EPSILON, pixels, n));
-}
-
-/* ---- Shortcuts ----------------------------------------------------------- */
-
-static struct kernels_images images(struct image in, size_t stride, size_t out)
-{
-	return (struct kernels_images){.in_height = (unsigned)in.height,
-				       .in_width = (unsigned)in.width,
-				       .in_channels = (unsigned)in.channels,
-				       .out_height = (unsigned)(strided(in.height, stride)),
-				       .out_width = (unsigned)(strided(in.width, stride)),
-				       .out_channels = (unsigned)out,
-				       .stride = (unsigned)stride};
-}
-
-void cuda_shortcut(struct device *d, float *y, const float *x, struct image in, size_t stride,
-		   size_t out, size_t rows)
-{
-	struct cuda *c = cuda_of(d);
-
-	RUN(d, kernels_shortcut(c->stream, c->bf16, y, x, images(in, stride, out), rows));
-}
-
-void cuda_shortcut_grad(struct device *d, float *dx, const float *dy, struct image in,
-			size_t stride, size_t out, size_t rows)
-{
-	struct cuda *c = cuda_of(d);
-
-	RUN(d, kernels_shortcut_grad(c->stream, c->bf16, dx, dy, images(in, stride, out), rows));
 }

@@ -42,20 +42,15 @@ struct image image_after(struct image in, struct window win, size_t channels)
 			      (width - win.size) / win.stride + 1, channels};
 }
 
-static void rows_fit(const char *op, const struct prepared *p, size_t rows)
+/* Rows of images as they come in, and as they go out. */
+#define FIT(op, p, rows, x, y) fit(op, p, rows, #x, x, #y, y)
+static void fit(const char *op, const struct prepared *p, size_t rows, const char *x_name,
+		const struct vec *x, const char *y_name, const struct vec *y)
 {
 	CHECK(rows > 0 && rows <= p->shape.rows_max, "%s: %zu rows, prepared for up to %zu", op,
 	      rows, p->shape.rows_max);
-}
-
-static size_t x_size(const struct prepared *p, size_t rows)
-{
-	return rows * image_size(p->shape.in);
-}
-
-static size_t y_size(const struct prepared *p, size_t rows)
-{
-	return rows * image_size(p->shape.out);
+	vec_room(op, x_name, x, rows * image_size(p->shape.in));
+	vec_room(op, y_name, y, rows * image_size(p->shape.out));
 }
 
 static float *data_of(const struct vec *v)
@@ -88,9 +83,7 @@ void conv_forward(struct conv *c, struct vec *y, const struct vec *x, const stru
 {
 	struct prepared *p = &c->p;
 
-	rows_fit("conv", p, rows);
-	vec_room("conv", "x", x, x_size(p, rows));
-	vec_room("conv", "y", y, y_size(p, rows));
+	FIT("conv", p, rows, x, y);
 	vec_room("conv", "weight", weight, weight_size(p));
 	if (p->shape.bias)
 		vec_room("conv", "bias", bias, p->shape.out.channels);
@@ -103,9 +96,7 @@ void conv_backward_weight(struct conv *c, struct vec *dweight, struct vec *dbias
 {
 	struct prepared *p = &c->p;
 
-	rows_fit("conv backward", p, rows);
-	vec_room("conv backward", "x", x, x_size(p, rows));
-	vec_room("conv backward", "dy", dy, y_size(p, rows));
+	FIT("conv backward", p, rows, x, dy);
 	vec_room("conv backward", "dweight", dweight, weight_size(p));
 	if (p->shape.bias)
 		vec_room("conv backward", "dbias", dbias, p->shape.out.channels);
@@ -118,9 +109,7 @@ void conv_backward_data(struct conv *c, struct vec *dx, const struct vec *dy,
 {
 	struct prepared *p = &c->p;
 
-	rows_fit("conv backward", p, rows);
-	vec_room("conv backward", "dx", dx, x_size(p, rows));
-	vec_room("conv backward", "dy", dy, y_size(p, rows));
+	FIT("conv backward", p, rows, dx, dy);
 	vec_room("conv backward", "weight", weight, weight_size(p));
 	p->dev->ops->conv_backward_data(p->dev, p->at, dx->data, dy->data, weight->data, add, rows);
 }
@@ -144,9 +133,7 @@ void pool_forward(struct pool *pool, struct vec *y, const struct vec *x, size_t 
 {
 	struct prepared *p = &pool->p;
 
-	rows_fit("pool", p, rows);
-	vec_room("pool", "x", x, x_size(p, rows));
-	vec_room("pool", "y", y, y_size(p, rows));
+	FIT("pool", p, rows, x, y);
 	p->dev->ops->pool_forward(p->dev, p->at, y->data, x->data, rows);
 }
 
@@ -155,11 +142,8 @@ void pool_backward(struct pool *pool, struct vec *dx, const struct vec *dy, cons
 {
 	struct prepared *p = &pool->p;
 
-	rows_fit("pool backward", p, rows);
-	vec_room("pool backward", "dx", dx, x_size(p, rows));
-	vec_room("pool backward", "x", x, x_size(p, rows));
-	vec_room("pool backward", "dy", dy, y_size(p, rows));
-	vec_room("pool backward", "y", y, y_size(p, rows));
+	FIT("pool backward", p, rows, dx, dy);
+	FIT("pool backward", p, rows, x, y);
 	p->dev->ops->pool_backward(p->dev, p->at, dx->data, dy->data, x->data, y->data, rows);
 }
 
@@ -177,13 +161,11 @@ void norm_forward(struct norm *m, struct vec *y, const struct vec *x, const stru
 {
 	struct prepared *p = &m->p;
 
-	rows_fit("norm", p, rows);
-	vec_room("norm", "x", x, x_size(p, rows));
-	vec_room("norm", "y", y, x_size(p, rows));
+	FIT("norm", p, rows, x, y);
 	vec_room("norm", "scale", scale, 2 * p->shape.in.channels);
 	vec_room("norm", "running", running, 2 * p->shape.in.channels);
 	if (p->shape.adds)
-		vec_room("norm", "add", add, x_size(p, rows));
+		vec_room("norm", "add", add, rows * image_size(p->shape.in));
 	p->dev->ops->norm_forward(p->dev, p->at, y->data, x->data, data_of(add), scale->data,
 				  running->data, training, rows);
 }
@@ -193,11 +175,8 @@ void norm_backward(struct norm *m, struct vec *dx, struct vec *dscale, struct ve
 {
 	struct prepared *p = &m->p;
 
-	rows_fit("norm backward", p, rows);
-	vec_room("norm backward", "dx", dx, x_size(p, rows));
-	vec_room("norm backward", "x", x, x_size(p, rows));
-	vec_room("norm backward", "dy", dy, x_size(p, rows));
-	vec_room("norm backward", "y", y, x_size(p, rows));
+	FIT("norm backward", p, rows, dx, dy);
+	FIT("norm backward", p, rows, x, y);
 	vec_room("norm backward", "scale", scale, 2 * p->shape.in.channels);
 	vec_room("norm backward", "dscale", dscale, 2 * p->shape.in.channels);
 	CHECK(!p->shape.adds || dx != dy, "norm backward: dx is dy, which add's gradient needs");

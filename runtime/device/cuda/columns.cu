@@ -14,9 +14,6 @@ template <typename T, int V> struct bias_job : reads_one<T, V> {
 	struct kept {
 		float b[V];
 	};
-	bias_job(T *of, const float *bias, bool r) : reads_one<T, V>{of}, y(of), b(bias), relu(r)
-	{
-	}
 	__device__ kept keep(size_t column) const
 	{
 		kept k;
@@ -42,9 +39,6 @@ template <typename T, int V> struct sum_job : reads_one<T, V> {
 	float *b;
 	struct kept {
 	};
-	sum_job(const T *y, float *sum) : reads_one<T, V>{y}, b(sum)
-	{
-	}
 	__device__ kept keep(size_t) const
 	{
 		return {};
@@ -99,7 +93,7 @@ void cuda_bias(struct device *d, float *y, const float *b, bool relu, size_t row
 {
 	if (rows && n)
 		OF_PACK(d, packs<T>(n, y),
-			map_columns<V>(d, bias_job<T, V>((T *)y, b, relu), rows, n));
+			map_columns<V>(d, bias_job<T, V>{{(T *)y}, (T *)y, b, relu}, rows, n));
 }
 
 void cuda_add_bias(struct device *d, float *y, const float *b, size_t rows, size_t n)
@@ -111,7 +105,7 @@ void cuda_sum_rows(struct device *d, float *b, const float *y, size_t rows, size
 {
 	if (rows && n)
 		OF_PACK(d, packs<T>(n, y),
-			sum_columns<V>(d, sum_job<T, V>((const T *)y, b), rows, n));
+			sum_columns<V>(d, sum_job<T, V>{{(const T *)y}, b}, rows, n));
 	else
 		cuda_fill(d, b, 0, n);
 }

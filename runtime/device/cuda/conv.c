@@ -25,12 +25,14 @@ static const char *const direction_names[] = {"forward", "backward data", "backw
 
 enum { ALGORITHMS = 16 };
 
-struct conv_choice {
+struct problem { /* numbers of one type, so that equal ones are equal bytes */
 	struct image in, out;
 	struct window window;
-	size_t rows;
-	enum direction direction;
-	bool floats;
+	size_t rows, direction, floats;
+};
+
+struct conv_choice {
+	struct problem problem;
 	int algorithm; /* -1: there is none */
 	cudnnMathType_t math;
 	size_t bytes; /* of workspace */
@@ -40,7 +42,7 @@ struct conv_plan { /* of a number of rows */
 	size_t rows;
 	cudnnTensorDescriptor_t x, y;
 	cudnnConvolutionDescriptor_t window[DIRECTIONS];
-	struct conv_choice choice[DIRECTIONS]; /* rows 0: not made yet */
+	struct conv_choice choice[DIRECTIONS]; /* of 0 rows: not made yet */
 };
 
 struct cuda_conv {
@@ -125,7 +127,7 @@ void *cuda_conv_new(struct device *d, const struct shape *s)
 /* All that depends on what cuDNN is given. */
 static void unprepare(struct device *d, struct cuda_conv *v)
 {
-	TRY(d, cudaStreamSynchronize(cuda_of(d)->stream));
+	cuda_sync(d);
 	for (size_t i = 0; i < v->plans; i++) {
 		TRY_DNN(d, cudnnDestroyTensorDescriptor(v->plan[i].x));
 		TRY_DNN(d, cudnnDestroyTensorDescriptor(v->plan[i].y));
@@ -275,18 +277,6 @@ static int try_all(struct device *d, struct cuda_conv *v, struct conv_plan *p, e
 		    cudnnGetErrorString(status));
 }
 
-static bool same_problem(const struct conv_choice *c, const struct cuda_conv *v, size_t rows,
-			 enum direction k)
-{
-	const struct shape *s = &v->s;
-
-	return c->rows == rows && c->direction == k && c->floats == v->floats &&
-	       image_size(c->in) == image_size(s->in) && c->in.height == s->in.height &&
-	       c->in.channels == s->in.channels && c->out.channels == s->out.channels &&
-	       c->window.size == s->window.size && c->window.stride == s->window.stride &&
-	       c->window.pad == s->window.pad;
-}
-
 /* As much as there is for trying, down to nothing. */
 static void *trial_memory(size_t *bytes)
 {
@@ -315,7 +305,7 @@ static struct conv_choice choose(struct device *d, struct cuda_conv *v, struct c
 	void *out = cuda_take(d, numbers), *work = trial_memory(&bytes);
 	int n = try_all(d, v, p, k, a, b, out, work, bytes, found), best = -1;
 
-	TRY(d, cudaStreamSynchronize(c->stream));
+	cuda_sync(d);
 	cuda_give(d, out, numbers);
 	TRY(d, cudaFree(work));
 	for (int i = n; i-- > 0;) {
@@ -332,40 +322,72 @@ static struct conv_choice choose(struct device *d, struct cuda_conv *v, struct c
 			direction_names[k], d->precision, c->gpu, c->model, p->rows, v->s.in.height,
 			v->s.in.width, v->s.in.channels, v->s.out.channels, v->s.window.size,
 			v->s.window.size);
-	return (struct conv_choice){.in = v->s.in,
-				    .out = v->s.out,
-				    .window = v->s.window,
-				    .rows = p->rows,
-				    .direction = k,
-				    .floats = v->floats,
-				    .algorithm = best < 0 ? -1 : found[best].algorithm,
+	return (struct conv_choice){.algorithm = best < 0 ? -1 : found[best].algorithm,
 				    .math = best < 0 || exact(c) ? math_of(c, v) : found[best].math,
 				    .bytes = best < 0 ? 0 : found[best].bytes};
 }
 
-/* The algorithm for this direction, NULL: there is none for bf16. *work gets its workspace. a, b:
- * what it reads. */
+/* The algorithm for this direction. a, b: what it reads. */
 static const struct conv_choice *choice_of(struct device *d, struct cuda_conv *v,
 					   struct conv_plan *p, enum direction k, const void *a,
-					   const void *b, void **work)
+					   const void *b)
 {
+	const struct problem problem = {v->s.in, v->s.out, v->s.window, p->rows, k, v->floats};
 	struct cuda *c = cuda_of(d);
 	struct conv_choice *mine = &p->choice[k];
 
-	CHECK(aligned(a) && aligned(b), "a convolution's memory is not on a 16-byte boundary");
-	for (size_t i = 0; mine->rows == 0 && i < c->choices; i++)
-		if (same_problem(&c->choice[i], v, p->rows, k))
+	for (size_t i = 0; mine->problem.rows == 0 && i < c->choices; i++)
+		if (memcmp(&c->choice[i].problem, &problem, sizeof problem) == 0)
 			*mine = c->choice[i];
-	if (mine->rows == 0) {
+	if (mine->problem.rows == 0) {
 		*mine = choose(d, v, p, k, a, b);
+		mine->problem = problem;
 		c->choice = must(realloc(c->choice, (c->choices + 1) * sizeof *c->choice));
 		c->choice[c->choices++] = *mine;
 	}
-	if (mine->algorithm < 0)
-		return NULL;
-	TRY_DNN(d, cudnnSetConvolutionMathType(p->window[k], mine->math));
-	*work = cuda_workspace(d, mine->bytes);
 	return mine;
+}
+
+/* out = the convolution of a and b (an activation or its gradient; weights, or a gradient) + beta
+ * out. False: there is none for bf16; floats will be used from here on. */
+static bool convolve(struct device *d, struct cuda_conv *v, struct conv_plan *p, enum direction k,
+		     const void *a, const void *b, float beta, void *out)
+{
+	cudnnHandle_t dnn = cuda_of(d)->dnn;
+	cudnnConvolutionDescriptor_t w = p->window[k];
+	const float one = 1;
+
+	CHECK(aligned(a) && aligned(b), "a convolution's memory is not on a 16-byte boundary");
+	const struct conv_choice *how = choice_of(d, v, p, k, a, b);
+	const int algorithm = how->algorithm;
+	const size_t bytes = how->bytes;
+
+	if (algorithm < 0) {
+		use_floats(d, v);
+		return false;
+	}
+	TRY_DNN(d, cudnnSetConvolutionMathType(w, how->math));
+	void *work = cuda_workspace(d, bytes);
+
+	if (k == FORWARD)
+		TRY_DNN(d, cudnnConvolutionForward(dnn, &one, p->x, a, v->filter, b, w,
+						   (cudnnConvolutionFwdAlgo_t)algorithm, work,
+						   bytes, &beta, p->y, out));
+	else if (k == BACKWARD_DATA)
+		TRY_DNN(d, cudnnConvolutionBackwardData(dnn, &one, v->filter, b, p->y, a, w,
+							(cudnnConvolutionBwdDataAlgo_t)algorithm,
+							work, bytes, &beta, p->x, out));
+	else
+		TRY_DNN(d,
+			cudnnConvolutionBackwardFilter(dnn, &one, p->x, a, p->y, b, w,
+						       (cudnnConvolutionBwdFilterAlgo_t)algorithm,
+						       work, bytes, &beta, v->filter, out));
+	return true;
+}
+
+static size_t pixels_of(const struct cuda_conv *v, size_t rows)
+{
+	return rows * v->s.out.height * v->s.out.width;
 }
 
 /* The weights as cuDNN can read them. */
@@ -380,33 +402,24 @@ static const void *weights(struct device *d, struct cuda_conv *v, const float *w
 	if (bf16(c, v))
 		cuda_to_bf16(d, v->weight, weight, weights_of(&v->s));
 	else
-		TRY(d, cudaMemcpyAsync(v->weight, weight, weight_bytes(d, v),
-				       cudaMemcpyDeviceToDevice, c->stream));
+		cuda_copy(d, v->weight, weight, weights_of(&v->s));
 	return v->weight;
 }
 
 void cuda_conv_forward(struct device *d, void *conv, float *y, const float *x, const float *weight,
 		       const float *bias, size_t rows)
 {
-	struct cuda *c = cuda_of(d);
 	struct cuda_conv *v = conv;
-	struct conv_plan *p = plan_of(d, v, rows);
-	const size_t pixels = rows * v->s.out.height * v->s.out.width, n = v->s.out.channels;
-	const float one = 1, zero = 0;
+	const size_t pixels = pixels_of(v, rows), n = v->s.out.channels;
 	const void *w = weights(d, v, weight),
 		   *in = given(d, v, v->wide_x, x, rows * image_size(v->s.in));
-	void *work, *out = v->floats ? v->wide_y : y;
-	const struct conv_choice *choice = choice_of(d, v, p, FORWARD, in, w, &work);
+	void *out = v->floats ? v->wide_y : y;
 
-	if (!choice) {
-		use_floats(d, v);
+	if (!convolve(d, v, plan_of(d, v, rows), FORWARD, in, w, 0, out)) {
 		cuda_conv_forward(d, conv, y, x, weight, bias, rows);
 		return;
 	}
 	v->weight_of = w == v->weight ? weight : NULL;
-	TRY_DNN(d, cudnnConvolutionForward(c->dnn, &one, p->x, in, v->filter, w, p->window[FORWARD],
-					   (cudnnConvolutionFwdAlgo_t)choice->algorithm, work,
-					   choice->bytes, &zero, p->y, out));
 	taken(d, v, y, out, pixels * n);
 	if (v->s.bias)
 		cuda_bias(d, y, bias, v->s.relu, pixels, n);
@@ -417,33 +430,23 @@ void cuda_conv_forward(struct device *d, void *conv, float *y, const float *x, c
 void cuda_conv_backward_weight(struct device *d, void *conv, float *dweight, float *dbias,
 			       const float *x, const float *dy, size_t rows)
 {
-	struct cuda *c = cuda_of(d);
 	struct cuda_conv *v = conv;
-	struct conv_plan *p = plan_of(d, v, rows);
-	const size_t pixels = rows * v->s.out.height * v->s.out.width, n = v->s.out.channels;
-	const bool direct = !bf16(c, v) && aligned(dweight);
-	const float one = 1, zero = 0;
+	const size_t pixels = pixels_of(v, rows), n = v->s.out.channels;
+	const bool direct = !bf16(cuda_of(d), v) && aligned(dweight);
 	const void *in = given(d, v, v->wide_x, x, rows * image_size(v->s.in)),
 		   *grad = given(d, v, v->wide_y, dy, pixels * n);
-	void *work;
-	const struct conv_choice *choice = choice_of(d, v, p, BACKWARD_WEIGHT, in, grad, &work);
 
-	if (!choice) {
-		use_floats(d, v);
+	if (!direct && !v->dweight)
+		v->dweight = cuda_take(d, weight_bytes(d, v));
+	if (!convolve(d, v, plan_of(d, v, rows), BACKWARD_WEIGHT, in, grad, 0,
+		      direct ? dweight : v->dweight)) {
 		cuda_conv_backward_weight(d, conv, dweight, dbias, x, dy, rows);
 		return;
 	}
-	if (!direct && !v->dweight)
-		v->dweight = cuda_take(d, weight_bytes(d, v));
-	TRY_DNN(d, cudnnConvolutionBackwardFilter(
-			   c->dnn, &one, p->x, in, p->y, grad, p->window[BACKWARD_WEIGHT],
-			   (cudnnConvolutionBwdFilterAlgo_t)choice->algorithm, work, choice->bytes,
-			   &zero, v->filter, direct ? dweight : v->dweight));
-	if (bf16(c, v))
+	if (bf16(cuda_of(d), v))
 		cuda_from_bf16(d, dweight, v->dweight, weights_of(&v->s));
 	else if (!direct)
-		TRY(d, cudaMemcpyAsync(dweight, v->dweight, weight_bytes(d, v),
-				       cudaMemcpyDeviceToDevice, c->stream));
+		cuda_copy(d, dweight, v->dweight, weights_of(&v->s));
 	if (v->s.bias)
 		cuda_sum_rows(d, dbias, dy, pixels, n);
 }
@@ -451,30 +454,18 @@ void cuda_conv_backward_weight(struct device *d, void *conv, float *dweight, flo
 void cuda_conv_backward_data(struct device *d, void *conv, float *dx, const float *dy,
 			     const float *weight, bool add, size_t rows)
 {
-	struct cuda *c = cuda_of(d);
 	struct cuda_conv *v = conv;
-	struct conv_plan *p = plan_of(d, v, rows);
-	const size_t pixels = rows * v->s.out.height * v->s.out.width,
-		     floats = rows * image_size(v->s.in);
-	const float one = 1, beta = add;
-	const bool copied = v->weight_of == weight;
-	const void *w = copied ? v->weight : weights(d, v, weight),
-		   *grad = given(d, v, v->wide_y, dy, pixels * v->s.out.channels);
+	const size_t floats = rows * image_size(v->s.in);
+	const void *w = v->weight_of == weight ? v->weight : weights(d, v, weight),
+		   *grad = given(d, v, v->wide_y, dy, rows * image_size(v->s.out));
 	float *out = v->floats ? v->wide_x : dx;
-	void *work;
-	const struct conv_choice *choice = choice_of(d, v, p, BACKWARD_DATA, grad, w, &work);
 
-	if (!choice) {
-		use_floats(d, v);
+	if (add)
+		given(d, v, out, dx, floats);
+	if (!convolve(d, v, plan_of(d, v, rows), BACKWARD_DATA, grad, w, add, out)) {
 		cuda_conv_backward_data(d, conv, dx, dy, weight, add, rows);
 		return;
 	}
 	v->weight_of = NULL; /* by the next time they may have changed */
-	if (add)
-		given(d, v, out, dx, floats);
-	TRY_DNN(d, cudnnConvolutionBackwardData(c->dnn, &one, v->filter, w, p->y, grad,
-						p->window[BACKWARD_DATA],
-						(cudnnConvolutionBwdDataAlgo_t)choice->algorithm,
-						work, choice->bytes, &beta, p->x, out));
 	taken(d, v, dx, out, floats);
 }

@@ -21,10 +21,6 @@ template <typename T, int V> struct statistics_job : reads_one<T, V> {
 	struct kept {
 		float first[V];
 	};
-	statistics_job(const T *x, float *statistics, float *kept_at, float by, size_t r, size_t c)
-	    : reads_one<T, V>{x}, at(statistics), running(kept_at), alpha(by), rows(r), n(c)
-	{
-	}
 	__device__ kept keep(size_t column) const
 	{
 		kept k;
@@ -252,8 +248,12 @@ void cuda_norm_forward(struct device *d, void *norm, float *y, const float *x, c
 	if (training)
 		OF_PACK(d, packs<T>(n, x),
 			sum_columns<V>(d,
-				       statistics_job<T, V>((const T *)x, m->statistics, running,
-							    NORM_ALPHA, pixels, n),
+				       statistics_job<T, V>{{(const T *)x},
+							    m->statistics,
+							    running,
+							    NORM_ALPHA,
+							    pixels,
+							    n},
 				       pixels, n));
 	OF_PACK(d, packs<T>(n, y, x, s->adds ? add : NULL), {
 		norm_job<T, V> job{(T *)y,

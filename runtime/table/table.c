@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 /* ---- The tables of a process ------------------------------------------------- */
 
 static char *choose_home(struct tables *s, const char *home)

@@ -472,8 +472,8 @@ static void one_pass(const struct updater *updater, struct pass pass, bool in_is
 		float **c = at[CPU], **g = at[GPU];
 
 		pass_apply(&rules, &pass, c[0], c[1], c[2], c[3], c[4], c[5], N);
-		const struct update u = update_of(&rules, &pass, g[0], g[1], g[2], g[3], g[4],
-						  g[5]);
+		const struct update u =
+			update_of(&rules, &pass, g[0], g[1], g[2], g[3], g[4], g[5]);
 		device[GPU].ops->peer->apply(&device[GPU], pass.kind, updater->kind, &u, N);
 	}
 	for (size_t i = 0; i < COUNT(all); i++)

@@ -32,14 +32,20 @@
 static const struct cuda_host *host;
 static int opened; /* devices of this process */
 
+/* text[] = what comes after fmt, by its format. */
+#define FORMAT(text, fmt) \
+	do { \
+		va_list args_; \
+		va_start(args_, fmt); \
+		vsnprintf(text, sizeof text, fmt, args_); \
+		va_end(args_); \
+	} while (0)
+
 void panic(const char *file, int line, const char *fmt, ...)
 {
 	char text[1024];
-	va_list args;
 
-	va_start(args, fmt);
-	vsnprintf(text, sizeof text, fmt, args);
-	va_end(args);
+	FORMAT(text, fmt);
 	host->panic(file, line, "%s", text);
 	abort();
 }
@@ -47,11 +53,8 @@ void panic(const char *file, int line, const char *fmt, ...)
 void failure(const char *fmt, ...)
 {
 	char text[1024];
-	va_list args;
 
-	va_start(args, fmt);
-	vsnprintf(text, sizeof text, fmt, args);
-	va_end(args);
+	FORMAT(text, fmt);
 	host->failure("%s", text);
 	abort();
 }
@@ -92,11 +95,7 @@ static char why_not[512]; /* of the last probe */
 
 static const char *unusable(const char *fmt, ...)
 {
-	va_list args;
-
-	va_start(args, fmt);
-	vsnprintf(why_not, sizeof why_not, fmt, args);
-	va_end(args);
+	FORMAT(why_not, fmt);
 	return why_not;
 }
 

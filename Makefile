@@ -3,7 +3,7 @@
 CC       ?= cc
 ARCH     ?= -march=native
 OPT      ?= -O3
-WARN     ?= -Wall -Wextra -Wshadow -Wmissing-prototypes
+WARN     ?= -Wall -Wextra -Wshadow -Wmissing-prototypes -Werror=implicit-function-declaration -Werror=int-conversion
 CFLAGS   ?= -g
 PREFIX   ?= /usr/local
 B        ?= build
@@ -143,9 +143,13 @@ $(B)/%.o: %.c | $(B)/deps
 
 $(B)/runtime/config/machine.o: CPPFLAGS += -DMVBENCH_COMMIT='"$(COMMIT)"'
 $(B)/runtime/config/machine.o: $(B)/commit
-# What is compiled in as text: .sql, .css and .js beside the file that names it.
+# What is compiled in as text: .sql, .bash, .css and .js beside the file that names it.
 $(B)/results/db/store.o: $(wildcard results/db/*.sql)
 $(B)/results/ask/%.o: $(wildcard results/ask/*.sql)
+$(B)/results/gate/%.o: $(wildcard results/gate/*.sql)
+$(B)/results/share/%.o: $(wildcard results/share/*.sql)
+$(B)/results/run/%.o: $(wildcard results/run/*.sql)
+$(B)/results/help/%.o: $(wildcard results/help/*.bash)
 $(B)/plots/report.o: $(addprefix plots/report,.sql .css .js)
 # What the page's policy names: only the script of this hash runs.
 $(B)/plots/report.o: CPPFLAGS += -DREPORT_SCRIPT='"sha256-$(shell env printf \

@@ -67,6 +67,15 @@ struct option {
 	const char *help; /* ends in its unit: "... [steps]" */
 };
 
+/* A row of a table of options: its field of struct OWNER, which the file that has the table
+ * defines; type, name, default, help, and then what else there is to say: .min = 1, .choices =
+ * "a|b". */
+#define OPTION(field, type_, name_, def_, help_, ...) \
+	{ \
+		.name = name_, .type = OPT_##type_, .offset = offsetof(OWNER, field), .def = def_, \
+		.help = help_, __VA_ARGS__ \
+	}
+
 struct setting {
 	const char *name, *value; /* as a user would type them; value NULL: a bare flag */
 };
@@ -195,8 +204,8 @@ struct table_terms {
 /* Collective. W starts as init says, and so do the pulled values: init gets them. */
 struct table *table_new(struct worker *w, struct vec *init, const struct table_terms *terms);
 void table_free(struct table *t); /* collective */
-/* Each is one pass over the shards; pushes are counted with their staleness: others' pushes since
- * this worker's last pull. Waits for nobody, but where the terms say so.
+/* Each is one operation on the shards; pushes are counted with their staleness: others' pushes
+ * since this worker's last pull. Waits for nobody, but where the terms say so.
  *   sync       W += scale (param - pulled);  param = pulled = W
  *   push       W = updater(W, g)
  *   push_pull  W = updater(W, g);  param = pulled = W
@@ -257,7 +266,7 @@ struct worker {
 	struct vec *param, *grad; /* [P], same layout: what this worker holds of the model */
 	struct vec *velocity;     /* [P], NULL without momentum */
 	/* What evaluation needs beside param and nobody trains: running means and variances. Each
-	 * worker's own in training; their mean over the models is judged. NULL = none. */
+	 * worker's own in training; their mean over the models is evaluated. NULL = none. */
 	struct vec *buffer;
 	const size_t *layer; /* layer i is floats layer[i]..layer[i+1] of param */
 	size_t layers;

@@ -73,7 +73,7 @@ static double figure(struct bench *b, work_fn *what, bool collective)
 		b->took[i] = 1e-9 * (double)(clock_now() - since);
 		if (i == TIMES_LEAST / 2) { /* as many as all ranks have time for */
 			double took = b->took[i];
-			link_fold(b->all, &took, 1, FOLD_MAX);
+			link_reduce_all(b->all, &took, 1, REDUCE_MAX);
 			double wanted = took > 0 ? figure_s / took : TIMES_MOST;
 			times = wanted > TIMES_MOST    ? TIMES_MOST
 				: wanted < TIMES_LEAST ? TIMES_LEAST
@@ -81,9 +81,9 @@ static double figure(struct bench *b, work_fn *what, bool collective)
 		}
 	}
 	if (collective)
-		link_fold(b->all, b->took, times, FOLD_MIN);
+		link_reduce_all(b->all, b->took, times, REDUCE_MIN);
 	double m = median(b->took, times);
-	link_fold(b->all, &m, 1, FOLD_SUM);
+	link_reduce_all(b->all, &m, 1, REDUCE_SUM);
 	return m / b->w->trainers;
 }
 
@@ -159,40 +159,39 @@ static void measure_gemm(struct bench *b)
 	}
 }
 
-/* ---- Passes over tables ---- */
+/* ---- Operations on tables ---- */
 
-static void do_pass(struct bench *b, struct pass p)
+static void do_op(struct bench *b, struct table_op p)
 {
-	char *wrong = table_pass(b->table, &p);
+	char *wrong = table_do(b->table, &p);
 	CHECK(!wrong, "%s", wrong);
 }
 
 static void do_read(struct bench *b)
 {
-	do_pass(b, (struct pass){.kind = PASS_READ, .out = b->y->data, .pull = true});
+	do_op(b, (struct table_op){.kind = OP_READ, .out = b->y->data, .pull = true});
 }
 
 static void do_push(struct bench *b)
 {
-	do_pass(b, (struct pass){.kind = PASS_PUSH,
-				 .in = b->x->data,
-				 .out = b->y->data,
-				 .pull = true,
-				 .by = {.scale = 1e-3f}});
+	do_op(b, (struct table_op){.kind = OP_PUSH,
+				   .in = b->x->data,
+				   .out = b->y->data,
+				   .pull = true,
+				   .by = {.scale = 1e-3f}});
 }
 
 static void do_sync(struct bench *b)
 {
-	do_pass(b, (struct pass){
-			   .kind = PASS_SYNC, .out = b->y->data, .pull = true, .by = {.scale = 1}});
+	do_op(b, (struct table_op){
+			 .kind = OP_SYNC, .out = b->y->data, .pull = true, .by = {.scale = 1}});
 }
 
 static void do_elastic(struct bench *b)
 {
-	do_pass(b, (struct pass){.kind = PASS_ELASTIC,
-				 .out = b->y->data,
-				 .pull = true,
-				 .by = {.scale = 0.1f}});
+	do_op(b,
+	      (struct table_op){
+		      .kind = OP_ELASTIC, .out = b->y->data, .pull = true, .by = {.scale = 0.1f}});
 }
 
 static void measure_tables(struct bench *b, struct tables *s)
@@ -242,7 +241,7 @@ static double message(struct bench *b)
 			times = b->n <= 65536 ? 201 : 41;
 	}
 	double m = rank < 2 ? median(b->took, times) : 0;
-	link_fold(b->all, &m, 1, FOLD_MAX);
+	link_reduce_all(b->all, &m, 1, REDUCE_MAX);
 	return m;
 }
 
@@ -275,7 +274,7 @@ static bool is_cheap(struct bench *b)
 	b->between = true;
 	compute_between(b);
 	double took = (double)(clock_now() - since);
-	link_fold(b->all, &took, 1, FOLD_MAX);
+	link_reduce_all(b->all, &took, 1, REDUCE_MAX);
 	return took < BETWEEN_NS;
 }
 
@@ -328,7 +327,7 @@ static int by_float(const void *a, const void *b)
 }
 
 /* Sorted, cut into STEP_BINS equal parts: the mean of each. */
-static void add_bins(struct points *out, float *step, size_t n, int visit)
+static void add_bins(struct points *out, float *step, size_t n, int repetition)
 {
 	qsort(step, n, sizeof *step, by_float);
 	for (size_t k = 0; k < STEP_BINS; k++) {
@@ -337,13 +336,13 @@ static void add_bins(struct points *out, float *step, size_t n, int visit)
 		end = end > first ? end : first + 1;
 		for (size_t i = first; i < end; i++)
 			sum += step[i];
-		points_add(out, "step", (double)(visit * STEP_BINS + (int)k),
+		points_add(out, "step", (double)(repetition * STEP_BINS + (int)k),
 			   sum / (double)(end - first));
 	}
 }
 
 /* What steps take when nothing else is going on: of windows of WINDOW_S the middle half. */
-static void add_steps(struct points *out, const float *step, size_t n, int visit)
+static void add_steps(struct points *out, const float *step, size_t n, int repetition)
 {
 	enum { WINDOWS_MOST = 4096 };
 	const double window_s = 0.05;
@@ -367,12 +366,13 @@ static void add_steps(struct points *out, const float *step, size_t n, int visit
 		memcpy(typical + kept, w[k].first, w[k].n * sizeof *typical);
 		kept += w[k].n;
 	}
-	add_bins(out, typical, kept, visit);
+	add_bins(out, typical, kept, repetition);
 	free(typical);
 	free(w);
 }
 
-void measure_steps(struct worker *w, const float *step, size_t n, int visit, struct points *out)
+void measure_steps(struct worker *w, const float *step, size_t n, int repetition,
+		   struct points *out)
 {
 	struct link *all = comm_link(w->all);
 	if (w->rank != 0) {
@@ -383,6 +383,6 @@ void measure_steps(struct worker *w, const float *step, size_t n, int visit, str
 	memcpy(pool, step, n * sizeof *pool);
 	for (int k = 1; k < w->trainers; k++)
 		link_recv(all, k, pool + (size_t)k * n, n);
-	add_steps(out, pool, n * (size_t)w->trainers, visit);
+	add_steps(out, pool, n * (size_t)w->trainers, repetition);
 	free(pool);
 }

@@ -17,8 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-extern const struct command command_validate;
-
 #define LABEL     "validate" /* of the runs that are made here, unless another is given */
 #define OWN_CELLS "workloads/sweeps/validate.ini"
 
@@ -29,54 +27,26 @@ struct validate_flags {
 	bool calibrate;
 };
 
-#define FLAG(f) .offset = offsetof(struct validate_flags, f)
+#define OWNER struct validate_flags
 static const struct option validate_flags[] = {
-	{.name = "only",
-	 .type = OPT_CHOICE,
-	 FLAG(only),
-	 .def = "all",
-	 .choices = "all|real|sim|report",
-	 .help = "a part of it: the real runs; the simulations, compared with the real runs that "
-		 "there are; or the report on the runs that there are"},
-	{.name = "rounds",
-	 .type = OPT_INT,
-	 FLAG(rounds),
-	 .def = "5",
-	 .min = 1,
-	 .max = 1000,
-	 .help = "real runs of a cell, of which the median counts [runs]"},
-	{.name = "calibrate",
-	 .type = OPT_BOOL,
-	 FLAG(calibrate),
-	 .def = "true",
-	 .help = "with real runs, on the platform local: measure this machine anew between the "
-		 "rounds, as its speed may drift; false: take the calibration that there is "
-		 "[true/false]"},
-	{.name = "threshold-median",
-	 .type = OPT_REAL,
-	 FLAG(median),
-	 .def = "5",
-	 .min = 0,
-	 .max = 1e6,
-	 .help = "that the median error of epoch times may reach [%]"},
-	{.name = "threshold-p90",
-	 .type = OPT_REAL,
-	 FLAG(p90),
-	 .def = "10",
-	 .min = 0,
-	 .max = 1e6,
-	 .help = "that its 90th percentile may reach [%]"},
-	{.name = "format",
-	 .type = OPT_CHOICE,
-	 FLAG(format),
-	 .def = "text",
-	 .choices = "text|markdown|csv|json",
-	 .help = "of the report; csv is the cells only; csv and json are not rounded [name]"},
-	{.name = "out",
-	 .type = OPT_STRING,
-	 FLAG(out),
-	 .def = "",
-	 .help = "write the report there instead of on stdout [file]"},
+	OPTION(only, CHOICE, "only", "all",
+	       "a part of it: the real runs; the simulations, compared with the real runs that "
+	       "there are; or the report on the runs that there are",
+	       .choices = "all|real|sim|report"),
+	OPTION(rounds, INT, "rounds", "5", "real runs of a cell, of which the median counts [runs]",
+	       .min = 1, .max = 1000),
+	OPTION(calibrate, BOOL, "calibrate", "true",
+	       "with real runs, on the platform local: measure this machine anew between the "
+	       "rounds, as its speed may drift; false: take the calibration that there is "
+	       "[true/false]"),
+	OPTION(median, REAL, "threshold-median", "5",
+	       "that the median error of epoch times may reach [%]", .min = 0, .max = 1e6),
+	OPTION(p90, REAL, "threshold-p90", "10", "that its 90th percentile may reach [%]", .min = 0,
+	       .max = 1e6),
+	OPTION(format, CHOICE, "format", "text",
+	       "of the report; csv is the cells only; csv and json are not rounded [name]",
+	       .choices = "text|markdown|csv|json"),
+	OPTION(out, STRING, "out", "", "write the report there instead of on stdout [file]"),
 	{0},
 };
 
@@ -215,8 +185,8 @@ static void say_end(const struct doing *d, const struct cell *c, const char *wor
 {
 	double seconds = 0;
 
-	for (int64_t i = 0; o->live && i < o->live->rows; i++)
-		seconds += o->live->row[i].split.seconds;
+	for (int64_t i = 0; o->page && i < o->page->rows; i++)
+		seconds += o->page->row[i].split.seconds;
 	fprintf(stderr, "%zu/%zu %s: %s: ", d->ended, d->runs, world, c->what);
 	if (o->status == EXIT_OK)
 		fprintf(stderr, "%.3f s\n", seconds);
@@ -245,7 +215,7 @@ static void do_cell(struct doing *d, const struct cell *c, const char *world)
 		complain(sentence("%s: %s: %s", world, c->what, o.why));
 	else if (o.status != EXIT_INTERRUPTED)
 		say_end(d, c, world, &o);
-	if (!d->status && o.live && o.live->interrupted) /* when it was done already */
+	if (!d->status && o.page && o.page->interrupted) /* when it was done already */
 		d->status = EXIT_INTERRUPTED;
 	outcome_fini(&o);
 }
@@ -265,13 +235,13 @@ static bool needs_its_own(const struct sweep *s, size_t i)
 	return first;
 }
 
-static void calibrate(struct doing *d, const struct cells *c, int visit, bool simulated)
+static void calibrate(struct doing *d, const struct cells *c, int repetition, bool simulated)
 {
 	for (size_t i = 0; i < c->simulated.cells && !d->status; i++) {
 		const struct config *config = &c->simulated.cell[i].config;
 		if (!needs_its_own(&c->simulated, i) || (simulated && config->run.workers == 1))
 			continue;
-		int status = calibration_visit(config, visit, simulated);
+		int status = calibration_repeat(config, repetition, simulated);
 		d->status = status == EXIT_OK ? d->status : status;
 	}
 }
@@ -515,7 +485,7 @@ static char *print_rest(struct report *r, const struct verdict *v)
 	return wrong;
 }
 
-static int judge(const struct verdict *v, const struct validate_flags *f)
+static int status_of_verdict(const struct verdict *v, const struct validate_flags *f)
 {
 	bool median = v->median > f->median, p90 = v->p90 > f->p90;
 
@@ -586,7 +556,7 @@ static int report(const char *db, const char *label, const struct cells *cells,
 		wrong = print_cells(&r, &v);
 	if (!wrong)
 		wrong = print_rest(&r, &v);
-	int status = wrong ? complain(wrong) : judge(&v, f);
+	int status = wrong ? complain(wrong) : status_of_verdict(&v, f);
 	store_close(r.store);
 	free(text);
 	return status;
@@ -633,15 +603,6 @@ static int validate(const char *path, struct cells *c, const struct validate_fla
 	return status;
 }
 
-static bool takes_no_value(const char *name)
-{
-	const struct option *o = option_find(validate_flags, name);
-	char *wrong = o ? NULL : config_check(name, "true", &o);
-
-	free(wrong);
-	return !wrong && o->type == OPT_BOOL;
-}
-
 /* Do options say which cells are meant? Those that say where and under which name do not. */
 static bool names_cells(const struct arguments *a)
 {
@@ -665,33 +626,22 @@ static char *find_cells(const struct arguments *a, char **path)
 			       OWN_CELLS);
 }
 
-static int run(int argc, char **argv)
+static int run_validate(void *options, struct arguments *a)
 {
-	struct arguments a;
-	struct validate_flags flags;
+	const struct validate_flags *flags = options;
 	struct cells cells = {.real = {.cell = NULL}};
-	char *path = NULL, *wrong = arguments_read(&a, argc, argv, takes_no_value);
+	bool all_of_label = strcmp(flags->only, "report") == 0 && !names_cells(a);
+	char *path = NULL, *wrong = NULL;
 
-	if (wrong)
-		return complain(wrong);
-	if (a.help) {
-		arguments_free(&a);
-		command_help(stdout, &command_validate);
-		return EXIT_OK;
-	}
-	option_default(validate_flags, &flags);
-	wrong = arguments_take(&a, validate_flags, &flags);
-	if (!wrong && a.words > 1)
-		wrong = sentence("%s: validate takes one job file, %s", a.word[1], a.word[0]);
+	if (a->words > 1)
+		wrong = sentence("%s: validate takes one job file, %s", a->word[1], a->word[0]);
 	if (!wrong && platform_under_launcher())
 		wrong = sentence("validate starts its own workers: run it without mpirun or srun");
 	if (!wrong)
-		wrong = find_cells(&a, &path);
+		wrong = find_cells(a, &path);
 	if (!wrong)
-		wrong = cells_read(path, &a, &cells);
-	bool all_of_label = strcmp(flags.only, "report") == 0 && !names_cells(&a);
-	arguments_free(&a);
-	int status = wrong ? complain(wrong) : validate(path, &cells, &flags, all_of_label);
+		wrong = cells_read(path, a, &cells);
+	int status = wrong ? complain(wrong) : validate(path, &cells, flags, all_of_label);
 	cells_free(&cells);
 	free(path);
 	return status;
@@ -717,7 +667,8 @@ const struct command command_validate = {
 		 "Exit status: 0 within the thresholds, 1 past one, or cells are missing, 2 cannot "
 		 "run like this, 130 interrupted.",
 	.options = validate_flags,
+	.words = job_files_each,
+	.size = sizeof(OWNER),
 	.run_options = true,
-	.bare = takes_no_value,
-	.run = run,
+	.run = run_validate,
 };

@@ -27,19 +27,12 @@ struct allreduce {
 	size_t buckets;
 };
 
+#define OWNER struct allreduce_opts
 static const struct option allreduce_options[] = {
-	{.name = "overlap",
-	 .type = OPT_BOOL,
-	 .offset = offsetof(struct allreduce_opts, overlap),
-	 .def = "false",
-	 .help = "send a bucket of gradients while the layers below still compute [true/false]"},
-	{.name = "bucket",
-	 .type = OPT_SIZE,
-	 .offset = offsetof(struct allreduce_opts, bucket),
-	 .def = "20MiB",
-	 .min = 1,
-	 .max = 1e12,
-	 .help = "with overlap: how much gradient is sent at once [bytes]"},
+	OPTION(overlap, BOOL, "overlap", "false",
+	       "send a bucket of gradients while the layers below still compute [true/false]"),
+	OPTION(bucket, SIZE, "bucket", "20MiB",
+	       "with overlap: how much gradient is sent at once [bytes]", .min = 1, .max = 1e12),
 	{0},
 };
 

@@ -18,15 +18,11 @@ struct bsp_opts {
 	int64_t backup;
 };
 
+#define OWNER struct bsp_opts
 static const struct option bsp_options[] = {
 	UPDATER_OPTIONS(struct bsp_opts, updater),
-	{.name = "backup",
-	 .type = OPT_INT,
-	 .offset = offsetof(struct bsp_opts, backup),
-	 .def = "0",
-	 .min = 0,
-	 .max = 4095,
-	 .help = "pushes that a round does not wait for, and drops [workers]"},
+	OPTION(backup, INT, "backup", "0",
+	       "pushes that a round does not wait for, and drops [workers]", .min = 0, .max = 4095),
 	{0},
 };
 

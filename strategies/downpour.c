@@ -22,15 +22,12 @@ struct downpour {
 	bool outstanding;
 };
 
+#define OWNER struct downpour_opts
 static const struct option downpour_options[] = {
-	{.name = "send",
-	 .type = OPT_INT,
-	 .offset = offsetof(struct downpour_opts, send),
-	 .def = "0",
-	 .min = 0,
-	 .max = 1e9,
-	 .help = "mini-batches between pushes, --sync-every are those between pulls; 0: the same "
-		 "[steps]"},
+	OPTION(send, INT, "send", "0",
+	       "mini-batches between pushes, --sync-every are those between pulls; 0: the same "
+	       "[steps]",
+	       .min = 0, .max = 1e9),
 	{0},
 };
 

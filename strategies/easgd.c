@@ -19,14 +19,11 @@ struct easgd {
 	struct table *centre;
 };
 
+#define OWNER struct easgd_opts
 static const struct option easgd_options[] = {
-	{.name = "beta",
-	 .type = OPT_REAL,
-	 .offset = offsetof(struct easgd_opts, beta),
-	 .def = "0.9",
-	 .min = 0,
-	 .max = 1,
-	 .help = "sum of the trainers' pulls on the centre, alpha = beta / N [factor]"},
+	OPTION(beta, REAL, "beta", "0.9",
+	       "sum of the trainers' pulls on the centre, alpha = beta / N [factor]", .min = 0,
+	       .max = 1),
 	{0},
 };
 

@@ -9,8 +9,8 @@
  *            an odd N worker t mod N sits out, and the others pair up along the ring after it
  * hypercube: j = i xor 2^(t mod log2 N): log2 N rounds without steps between would average all
  *
- * A round keeps the mean over the trainers, which is the model that is judged. It sends P floats a
- * trainer (who sits out: none), whatever N: an averaging of all sends 2 (N - 1) / N P.
+ * A round keeps the mean over the trainers, which is the model that is evaluated. It sends P floats
+ * a trainer (who sits out: none), whatever N: an averaging of all sends 2 (N - 1) / N P.
  */
 #include "runtime/config/config.h"
 
@@ -24,14 +24,12 @@ struct gossip {
 	struct vec *other; /* the neighbour's w */
 };
 
+#define OWNER struct gossip_opts
 static const struct option gossip_options[] = {
-	{.name = "schedule",
-	 .type = OPT_CHOICE,
-	 .offset = offsetof(struct gossip_opts, schedule),
-	 .def = "ring",
-	 .choices = "ring|hypercube",
-	 .help = "who meets whom: neighbours on a ring, or the workers whose ranks differ in one "
-		 "bit"},
+	OPTION(schedule, CHOICE, "schedule", "ring",
+	       "who meets whom: neighbours on a ring, or the workers whose ranks differ in one "
+	       "bit",
+	       .choices = "ring|hypercube"),
 	{0},
 };
 

@@ -18,15 +18,12 @@ struct hybrid_opts {
 	int64_t group;
 };
 
+#define OWNER struct hybrid_opts
 static const struct option hybrid_options[] = {
-	{.name = "group",
-	 .type = OPT_INT,
-	 .offset = offsetof(struct hybrid_opts, group),
-	 .def = "0",
-	 .min = 0,
-	 .max = 4096,
-	 .help = "workers that share one model; 0: 2, or 1 when there is only one worker "
-		 "[workers]"},
+	OPTION(group, INT, "group", "0",
+	       "workers that share one model; 0: 2, or 1 when there is only one worker "
+	       "[workers]",
+	       .min = 0, .max = 4096),
 	{0},
 };
 

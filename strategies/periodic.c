@@ -41,48 +41,28 @@ struct periodic {
 	int64_t last;    /* the step of the last meeting */
 };
 
+#define OWNER struct periodic_opts
 static const struct option periodic_options[] = {
-	{.name = "start",
-	 .type = OPT_INT,
-	 .offset = offsetof(struct periodic_opts, start),
-	 .def = "0",
-	 .min = 0,
-	 .max = 1e15,
-	 .help = "steps of plain allreduce before the averaging begins [steps]"},
-	{.name = "velocity",
-	 .type = OPT_BOOL,
-	 .offset = offsetof(struct periodic_opts, velocity),
-	 .def = "false",
-	 .help = "average the momentum's velocities too, else they stay local [true/false]"},
-	{.name = "schedule",
-	 .type = OPT_CHOICE,
-	 .offset = offsetof(struct periodic_opts, schedule),
-	 .def = "fixed",
-	 .choices = "fixed|down|up",
-	 .help = "steps between two meetings: always --sync-every; geometrically from that in the "
-		 "first epoch down to 1 in the last; or from 1 up to it"},
-	{.name = "outer",
-	 .type = OPT_CHOICE,
-	 .offset = offsetof(struct periodic_opts, outer),
-	 .def = "none",
-	 .choices = "none|momentum|nesterov",
-	 .help = "optimiser whose gradient is what the models moved since they last met: none "
-		 "averages them; momentum is SlowMo, nesterov is DiLoCo"},
-	{.name = "outer-lr",
-	 .type = OPT_REAL,
-	 .offset = offsetof(struct periodic_opts, outer_lr),
-	 .def = "1",
-	 .min = 0,
-	 .max = 1000,
-	 .help = "learning rate of the outer optimiser; SlowMo's is 1, DiLoCo's 0.7 [factor]"},
-	{.name = "outer-momentum",
-	 .type = OPT_REAL,
-	 .offset = offsetof(struct periodic_opts, outer_momentum),
-	 .def = "0.5",
-	 .min = 0,
-	 .max = 0.999,
-	 .help = "momentum of the outer optimiser; SlowMo's is 0.4 to 0.8, DiLoCo's 0.9 "
-		 "[factor]"},
+	OPTION(start, INT, "start", "0",
+	       "steps of plain allreduce before the averaging begins [steps]", .min = 0,
+	       .max = 1e15),
+	OPTION(velocity, BOOL, "velocity", "false",
+	       "average the momentum's velocities too, else they stay local [true/false]"),
+	OPTION(schedule, CHOICE, "schedule", "fixed",
+	       "steps between two meetings: always --sync-every; geometrically from that in the "
+	       "first epoch down to 1 in the last; or from 1 up to it",
+	       .choices = "fixed|down|up"),
+	OPTION(outer, CHOICE, "outer", "none",
+	       "optimiser whose gradient is what the models moved since they last met: none "
+	       "averages them; momentum is SlowMo, nesterov is DiLoCo",
+	       .choices = "none|momentum|nesterov"),
+	OPTION(outer_lr, REAL, "outer-lr", "1",
+	       "learning rate of the outer optimiser; SlowMo's is 1, DiLoCo's 0.7 [factor]",
+	       .min = 0, .max = 1000),
+	OPTION(outer_momentum, REAL, "outer-momentum", "0.5",
+	       "momentum of the outer optimiser; SlowMo's is 0.4 to 0.8, DiLoCo's 0.9 "
+	       "[factor]",
+	       .min = 0, .max = 0.999),
 	{0},
 };
 

@@ -16,15 +16,12 @@ struct ssp_opts {
 	int64_t bound;
 };
 
+#define OWNER struct ssp_opts
 static const struct option ssp_options[] = {
 	UPDATER_OPTIONS(struct ssp_opts, updater),
-	{.name = "bound",
-	 .type = OPT_INT,
-	 .offset = offsetof(struct ssp_opts, bound),
-	 .def = "3",
-	 .min = 0,
-	 .max = 1e15,
-	 .help = "how far a worker may be ahead of the slowest; 0: not at all, as bsp [exchanges]"},
+	OPTION(bound, INT, "bound", "3",
+	       "how far a worker may be ahead of the slowest; 0: not at all, as bsp [exchanges]",
+	       .min = 0, .max = 1e15),
 	{0},
 };
 

@@ -13,14 +13,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-bool browser_installed(void)
-{
-	if (system("command -v chromium >/dev/null 2>&1") == 0)
-		return true;
-	puts("skipped: chromium is not installed, so no page is opened in a browser");
-	return false;
-}
-
 static void start(struct browser *b, const char *profile)
 {
 	int down[2], up[2];

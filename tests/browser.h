@@ -19,7 +19,6 @@ struct browser {
 	size_t unread;
 };
 
-bool browser_installed(void); /* false: and says so, in one line */
 /* profile: a folder for its files. The page is loaded when this returns. */
 void browser_open(struct browser *b, const char *profile, const char *path);
 /* Calls a method of the DevTools protocol; params: JSON, in braces. */

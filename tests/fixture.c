@@ -1,12 +1,14 @@
 /*
  * fixture.c - what several suites set up.
  */
+#include "tests/suites.h"
 #include "tests/trained.h"
 #include "results/gate/gate.h"
 
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -288,6 +290,46 @@ void use_gpu(void)
 {
 	if (!on_real_gpu() && have_gpu())
 		setenv("MVBENCH_CUDA", fake_module, 1);
+}
+
+/* ---- What is missing ----------------------------------------------------- */
+
+static int *skips; /* one for all processes */
+
+void skips_open(void)
+{
+	skips = mmap(NULL, sizeof *skips, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		     0);
+	CHECK(skips != MAP_FAILED, "no memory to count skips in");
+}
+
+int skips_count(void)
+{
+	return __atomic_load_n(skips, __ATOMIC_RELAXED);
+}
+
+void skipped(const char *why)
+{
+	__atomic_add_fetch(skips, 1, __ATOMIC_RELAXED);
+	printf("skipped: %s\n", why);
+	fflush(stdout);
+}
+
+bool lacks_program(const char *name)
+{
+	const char *require = getenv("MVBENCH_REQUIRE");
+	char *look = sentence("command -v %s >/dev/null 2>&1", name);
+	bool missing = system(look) != 0;
+
+	free(look);
+	if (!missing)
+		return false;
+	ck_assert_msg(!require || strcmp(require, "1") != 0,
+		      "%s is not installed, and MVBENCH_REQUIRE=1", name);
+	char *why = sentence("%s is not installed", name);
+	skipped(why);
+	free(why);
+	return true;
 }
 
 /* ---- Bugs of ours -------------------------------------------------------- */

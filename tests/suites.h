@@ -6,9 +6,12 @@
 #define SUITES_H
 
 #include <check.h>
+#include <stdbool.h>
 
 #define SUITES(X, GPU) \
 	X(options) \
+	X(layers) \
+	X(sql) \
 	X(sweep) \
 	X(help) \
 	X(advise) \
@@ -44,5 +47,16 @@ extern const char
 
 #define DECLARE_SUITE(name) Suite *name##_suite(void);
 SUITES(DECLARE_SUITE, DECLARE_SUITE)
+
+/* ---- What a test needs that may not be there ---------------------------- */
+
+/* Counts what is skipped, over all processes of the tests: before the first of them is made. */
+void skips_open(void);
+int skips_count(void);
+/* This test, or a part of it, is not made here: counted, and said with its reason. */
+void skipped(const char *why);
+/* Is this program missing? Then skipped; but a failure where MVBENCH_REQUIRE=1 says that all that
+ * can be installed is there. */
+bool lacks_program(const char *name);
 
 #endif

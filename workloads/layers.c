@@ -10,9 +10,9 @@
  * parameters
  *
  * Elementwise layers work in place; every other y_i has a vector of its own, which keeps what
- * backward needs. The dx take turns in a few: one is free again once the layer below has read it,
- * but the gradient of a shortcut waits until the block is left. Memory, floats: 2 or 3 P, the sum
- * of all y_i and a few of the widest dx, times the rows.
+ * backward needs. The dx share a few, the slots: one is free again once the layer below has read
+ * it, but the gradient of a shortcut waits until the block is left. Memory, floats: 2 or 3 P, the
+ * sum of all y_i and a few of the widest dx, times the rows.
  */
 #include "workloads/layers.h"
 #include "runtime/train/train.h"
@@ -164,13 +164,13 @@ static void check_stack(const struct net *net)
 	CHECK(net->fork == NO_FORK, "layer %zu: a fork without a join", net->fork);
 }
 
-/* The free turn that fits best, or a new one: the narrowest that is wide enough, else the widest */
-static size_t take_turn(struct net *net, size_t width)
+/* The free slot that fits best, or a new one: the narrowest that is wide enough, else the widest */
+static size_t take_slot(struct net *net, size_t width)
 {
-	size_t best = NO_TURN, wasted = SIZE_MAX;
+	size_t best = NO_SLOT, wasted = SIZE_MAX;
 
-	for (size_t i = 0; i < net->turns; i++) {
-		const struct turn *t = &net->turn[i];
+	for (size_t i = 0; i < net->slots; i++) {
+		const struct slot_buffer *t = &net->slot[i];
 		size_t waste = t->width >= width ? t->width - width : SIZE_MAX / 2 - t->width;
 
 		if (!t->taken && waste < wasted) {
@@ -178,42 +178,42 @@ static size_t take_turn(struct net *net, size_t width)
 			wasted = waste;
 		}
 	}
-	if (best == NO_TURN)
-		best = net->turns++;
-	net->turn[best].taken = true;
-	if (net->turn[best].width < width)
-		net->turn[best].width = width;
+	if (best == NO_SLOT)
+		best = net->slots++;
+	net->slot[best].taken = true;
+	if (net->slot[best].width < width)
+		net->slot[best].width = width;
 	return best;
 }
 
-static void leave_turn(struct net *net, size_t turn)
+static void release_slot(struct net *net, size_t slot)
 {
-	if (turn != NO_TURN)
-		net->turn[turn].taken = false;
+	if (slot != NO_SLOT)
+		net->slot[slot].taken = false;
 }
 
-/* Deals out the turns to the layers above the lowest with parameters, which is `below`. */
-static void deal_turns(struct net *net, size_t below)
+/* Assigns the slots to the layers above the lowest with parameters, which is `below`. */
+static void assign_slots(struct net *net, size_t below)
 {
-	size_t dy = NO_TURN;
+	size_t dy = NO_SLOT;
 
-	net->turn = net_zeroed(net->layers + 1, sizeof *net->turn);
+	net->slot = net_zeroed(net->layers + 1, sizeof *net->slot);
 	for (size_t i = net->layers; i-- > below;) {
 		struct layer *l = &net->layer[i];
 		bool in_place = l->kind->elementwise || (l->kind->dx_is_dy && !l->joins);
-		size_t around = l->opens ? net->layer[l->other].dy_turn : NO_TURN;
+		size_t around = l->opens ? net->layer[l->other].dy_slot : NO_SLOT;
 		bool same = l->opens && !net->layer[l->other].stride;
 
-		l->dy_turn = dy;
-		l->dx_turn = in_place     ? dy
-			     : i == below ? NO_TURN
+		l->dy_slot = dy;
+		l->dx_slot = in_place     ? dy
+			     : i == below ? NO_SLOT
 			     : same       ? around
-					  : take_turn(net, l->in);
+					  : take_slot(net, l->in);
 		if (!in_place && !l->joins)
-			leave_turn(net, dy);
+			release_slot(net, dy);
 		if (l->opens && !same)
-			leave_turn(net, around);
-		dy = l->dx_turn;
+			release_slot(net, around);
+		dy = l->dx_slot;
 	}
 }
 
@@ -234,15 +234,15 @@ static void wire_layers(struct net *net)
 	}
 	if (net->shortcut_width)
 		net->shortcut = vec_new(w, net->rows_max * net->shortcut_width);
-	deal_turns(net, below);
-	for (size_t i = 0; i < net->turns; i++)
-		net->turn[i].vec = vec_new(w, net->rows_grad * net->turn[i].width);
+	assign_slots(net, below);
+	for (size_t i = 0; i < net->slots; i++)
+		net->slot[i].vec = vec_new(w, net->rows_grad * net->slot[i].width);
 	dy = x;
 	for (size_t i = net->layers; i-- > below;) {
 		struct layer *l = &net->layer[i];
 
 		l->dy = dy;
-		l->dx = dy = l->dx_turn == NO_TURN ? NULL : net->turn[l->dx_turn].vec;
+		l->dx = dy = l->dx_slot == NO_SLOT ? NULL : net->slot[l->dx_slot].vec;
 	}
 }
 
@@ -295,8 +295,8 @@ void net_fini(struct worker *w)
 		if (l->y != l->x)
 			vec_free(l->y);
 	}
-	for (size_t i = 0; i < net->turns; i++)
-		vec_free(net->turn[i].vec);
+	for (size_t i = 0; i < net->slots; i++)
+		vec_free(net->slot[i].vec);
 	vec_free(net->shortcut);
 	vec_free(net->input);
 	vec_free(net->target);
@@ -305,7 +305,7 @@ void net_fini(struct worker *w)
 	vec_free(w->velocity);
 	vec_free(w->buffer);
 	free(net->mean);
-	free(net->turn);
+	free(net->slot);
 	free(net->first);
 	free(net->layer);
 	free(net);

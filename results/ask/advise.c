@@ -11,8 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-extern const struct command command_advise;
-
 __asm__(".pushsection .rodata\n"
 	"advise_sql:\n"
 	".incbin \"results/ask/advise.sql\"\n"
@@ -24,37 +22,18 @@ struct advise_options {
 	const char *from, *intervals, *where, *format, *out;
 };
 
-#define FIELD(f) .offset = offsetof(struct advise_options, f)
+#define OWNER struct advise_options
 static const struct option options[] = {
-	{.name = "from",
-	 .type = OPT_CHOICE,
-	 FIELD(from),
-	 .def = "auto",
-	 .choices = "auto|calibration|runs",
-	 .help = "where the times of a step come from; auto: calibrations, and recorded runs for "
-		 "what those lack"},
-	{.name = "intervals",
-	 .type = OPT_STRING,
-	 FIELD(intervals),
-	 .def = "1,2,4,8,16,32,64",
-	 .help = "sync intervals to compare [steps]"},
-	{.name = "where",
-	 .type = OPT_STRING,
-	 FIELD(where),
-	 .def = "",
-	 .help = "use only runs for which this SQL condition holds; mvbench table --help lists the "
-		 "columns [SQL]"},
-	{.name = "format",
-	 .type = OPT_CHOICE,
-	 FIELD(format),
-	 .def = "text",
-	 .choices = "text|json",
-	 .help = "json is one object, not rounded [name]"},
-	{.name = "out",
-	 .type = OPT_STRING,
-	 FIELD(out),
-	 .def = "",
-	 .help = "write it there instead of on the terminal [file]"},
+	OPTION(from, CHOICE, "from", "auto",
+	       "where the times of a step come from; auto: calibrations, and recorded runs for "
+	       "what those lack",
+	       .choices = "auto|calibration|runs"),
+	OPTION(intervals, STRING, "intervals", "1,2,4,8,16,32,64",
+	       "sync intervals to compare [steps]"),
+	SELECT_WHERE(where, ""),
+	OPTION(format, CHOICE, "format", "text", "json is one object, not rounded [name]",
+	       .choices = "text|json"),
+	OPTION(out, STRING, "out", "", "write it there instead of on the terminal [file]"),
 	{.name = NULL},
 };
 
@@ -237,7 +216,7 @@ static char *work_out(struct store *s, const struct setup *u, const struct advis
 /* ---- The answer ---------------------------------------------------------- */
 
 /* The first column of the only row, from the heap; NULL = there is none. */
-static char *ask(struct store *s, const char *sql)
+static char *read_text(struct store *s, const char *sql)
 {
 	sqlite3_stmt *q = NULL;
 	char *text = NULL;
@@ -262,8 +241,8 @@ static char *explain_gaps(struct store *s, const struct setup *u, const struct a
 			     named ? r->sim_step_time : "", r->db);
 	char *calibrate = calibrate_words(&u->config, (int)r->workers);
 	char *others =
-		ask(s, "SELECT group_concat(DISTINCT workload || ' with batch ' || batch || "
-		       "' on ' || workers || ' workers') FROM calibration WHERE workers > 1");
+		read_text(s, "SELECT group_concat(DISTINCT workload || ' with batch ' || batch || "
+			     "' on ' || workers || ' workers') FROM calibration WHERE workers > 1");
 	char *wrong =
 		sentence("nobody has measured what a step of %s with batch %lld on %lld workers "
 			 "takes; run: %s%s%s",
@@ -287,7 +266,7 @@ static char *print_text(struct store *s, FILE *f)
 		{"Predicted times of an epoch:", "SELECT * FROM shown_ranking"},
 		{"The formulas:", "SELECT * FROM shown_formulas"},
 	};
-	char *setup = ask(s, "SELECT says FROM shown_setup"), *wrong = NULL;
+	char *setup = read_text(s, "SELECT says FROM shown_setup"), *wrong = NULL;
 	sqlite3_stmt *q;
 
 	text_wrap(f, setup ? setup : "", 0);
@@ -311,7 +290,7 @@ static char *print_text(struct store *s, FILE *f)
 
 static char *print_json(struct store *s, FILE *f)
 {
-	char *text = ask(s, "SELECT json FROM answer");
+	char *text = read_text(s, "SELECT json FROM answer");
 
 	if (!text)
 		return sentence("the query failed: %s", sqlite3_errmsg(s->db));
@@ -373,44 +352,15 @@ static char *misspelt(const struct arguments *a)
 	return NULL;
 }
 
-static bool takes_no_value(const char *name)
+static int run_advise(void *options_given, struct arguments *a)
 {
-	const struct option *o = option_find(options, name);
-	char *wrong = o ? NULL : config_check(name, "true", &o);
-
-	free(wrong);
-	return !wrong && o->type == OPT_BOOL;
-}
-
-static int run(int argc, char **argv)
-{
-	struct arguments a;
-	struct advise_options o;
 	struct setup u;
 	struct store *s = NULL;
-	char *wrong = arguments_read(&a, argc, argv, takes_no_value);
-
-	if (wrong)
-		return complain(wrong);
-	if (a.help) {
-		command_help(stdout, &command_advise);
-		arguments_free(&a);
-		return EXIT_OK;
-	}
-	option_default(options, &o);
-	wrong = arguments_take(&a, options, &o);
-	if (!wrong && a.words)
-		wrong = sentence("%s: advise takes options only, such as --workload=mlp",
-				 a.word[0]);
-	if (!wrong)
-		wrong = misspelt(&a);
-	if (!wrong)
-		wrong = setup_read(&u, &a);
-	if (wrong) {
-		arguments_free(&a);
-		return complain(wrong);
-	}
+	char *wrong = misspelt(a);
 	int status;
+
+	if (wrong || (wrong = setup_read(&u, a)))
+		return complain(wrong);
 	if (access(u.config.run.db, F_OK) != 0) {
 		char *words = calibrate_words(&u.config, (int)u.config.run.workers);
 		status = complain(sentence("--db=%s: there is no such file, so nothing is measured "
@@ -419,11 +369,10 @@ static int run(int argc, char **argv)
 		free(words);
 	} else {
 		wrong = store_open(&s, u.config.run.db, STORE_READ);
-		status = wrong ? complain(wrong) : answer(s, &u, &o);
+		status = wrong ? complain(wrong) : answer(s, &u, options_given);
 		store_close(s);
 	}
 	setup_fini(&u);
-	arguments_free(&a);
 	return status;
 }
 
@@ -448,7 +397,8 @@ const struct command command_advise = {
 		"Exit status: 0 there is an answer, 2 cannot run like this, or nothing is measured "
 		"yet.",
 	.options = options,
+	.size = sizeof(OWNER),
 	.run_options = true,
-	.bare = takes_no_value,
-	.run = run,
+	.example = "--workload=mlp",
+	.run = run_advise,
 };

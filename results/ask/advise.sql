@@ -37,41 +37,41 @@ WHERE a.source <> 'runs' AND c.workload_options = a.words AND c.workers IN (1, a
 	AND (a.platform = 'mpi' OR (a.sim_platform = 'local' AND a.sim_step_time = 'auto'))
 GROUP BY c.workers;
 
--- Of several visits the median one counts (of two the shorter). Costs were measured in the first one:
+-- Of several repetitions the median one counts (of two the shorter). Costs were measured in the first one:
 -- slower says how many times longer things take in the median one.
-CREATE TEMP TABLE visited AS
-WITH visit AS (
-	SELECT c.workers, c.id, c.origin, CAST(p.x AS INTEGER) / 64 AS visit, avg(p.value) AS step
+CREATE TEMP TABLE repeated AS
+WITH repetition AS (
+	SELECT c.workers, c.id, c.origin, CAST(p.x AS INTEGER) / 64 AS repetition, avg(p.value) AS step
 	FROM calibrated AS c JOIN calibration_point AS p ON p.calibration_id = c.id AND p.name = 'step'
-	GROUP BY c.workers, visit),
+	GROUP BY c.workers, repetition),
 ranked AS (
 	SELECT *, row_number() OVER (PARTITION BY workers ORDER BY step) AS i,
 		count(*) OVER (PARTITION BY workers) AS n,
-		first_value(step) OVER (PARTITION BY workers ORDER BY visit) AS first
-	FROM visit)
-SELECT workers, id, origin, visit, step, ifnull(step / nullif(first, 0), 1) AS slower
+		first_value(step) OVER (PARTITION BY workers ORDER BY repetition) AS first
+	FROM repetition)
+SELECT workers, id, origin, repetition, step, ifnull(step / nullif(first, 0), 1) AS slower
 FROM ranked WHERE i = (n + 1) / 2;
 
 -- A step is one of 64 equally likely times: the longest of N is at most the k-th with (k / 64)^N.
 CREATE TEMP TABLE slowest AS
-SELECT v.workers, sum(p.value * (pow((p.x - 64 * v.visit + 1) / 64.0, v.workers)
-	- pow((p.x - 64 * v.visit) / 64.0, v.workers))) - v.step AS wait
-FROM visited AS v JOIN calibration_point AS p ON p.calibration_id = v.id AND p.name = 'step'
-	AND p.x >= 64 * v.visit AND p.x < 64 * (v.visit + 1)
+SELECT v.workers, sum(p.value * (pow((p.x - 64 * v.repetition + 1) / 64.0, v.workers)
+	- pow((p.x - 64 * v.repetition) / 64.0, v.workers))) - v.step AS wait
+FROM repeated AS v JOIN calibration_point AS p ON p.calibration_id = v.id AND p.name = 'step'
+	AND p.x >= 64 * v.repetition AND p.x < 64 * (v.repetition + 1)
 GROUP BY v.workers;
 
 CREATE TEMP TABLE term_calibrated AS
-SELECT iif(workers = 1, 'T_one', 'T_step') AS name, step AS s, origin FROM visited
-UNION ALL SELECT 'T_wait', wait, origin FROM slowest JOIN visited USING (workers) WHERE workers > 1
+SELECT iif(workers = 1, 'T_one', 'T_step') AS name, step AS s, origin FROM repeated
+UNION ALL SELECT 'T_wait', wait, origin FROM slowest JOIN repeated USING (workers) WHERE workers > 1
 UNION ALL SELECT CASE p.name WHEN 'sgd' THEN 'T_update' WHEN 'allreduce' THEN 'T_allreduce'
 	WHEN 'scale' THEN 'T_scale' WHEN 'sync' THEN 'T_sync' WHEN 'elastic' THEN 'T_elastic' END,
 	v.slower * p.value, v.origin
-FROM visited AS v JOIN calibration_point AS p ON p.calibration_id = v.id
+FROM repeated AS v JOIN calibration_point AS p ON p.calibration_id = v.id
 	AND p.name IN ('sgd', 'allreduce', 'scale', 'sync', 'elastic')
 	AND p.x = (SELECT params FROM asked)
 WHERE v.workers > 1
 UNION ALL SELECT 'T_message', v.slower * p.value, v.origin
-FROM visited AS v JOIN calibration_point AS p ON p.calibration_id = v.id
+FROM repeated AS v JOIN calibration_point AS p ON p.calibration_id = v.id
 	AND p.name = 'allreduce' AND p.x = 1
 WHERE v.workers > 1;
 

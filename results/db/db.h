@@ -8,8 +8,29 @@
 #include "runtime/train/train.h"
 
 #include <sqlite3.h>
+#include <stdlib.h>
 
 #define DATABASE "mvbench.db" /* when none is named, as --db of run_options says */
+
+/* Where nothing is to be freed: what is wrong is the caller's answer, too. */
+#define TRY(wrong) \
+	do { \
+		char *wrong_ = (wrong); \
+		if (wrong_) \
+			return wrong_; \
+	} while (0)
+/* The first thing that went wrong; a second one is freed. */
+static inline char *first_wrong(char *wrong, char *late)
+{
+	if (wrong)
+		free(late);
+	return wrong ? wrong : late;
+}
+
+static inline const char *plural(int64_t n)
+{
+	return n == 1 ? "" : "s";
+}
 
 struct store {
 	sqlite3 *db;
@@ -72,20 +93,64 @@ char *query_numbers(struct store *s, const char *sql, const char *const *param, 
 /* One JSON object a run, as `run --format=json` promises (DESIGN). */
 char *query_run_json(struct store *s, FILE *f, int64_t id);
 
-/* ---- SQL: i int64_t, r double (NULL unless finite), t text, one letter a parameter ---- */
+/* ---- SQL (sql.c). types: a letter a parameter: i int64_t, r double (NULL unless finite), t text.
+ * ---- */
 
-char *sql_query(struct store *s, sqlite3_stmt **q, const char *sql, const char *types, ...);
-/* *row: is there another one? NULL or a sentence. */
-char *sql_step(struct store *s, sqlite3_stmt *q, bool *row);
-/* Runs one statement without rows. */
+/* A statement under way:
+ *	struct sql q = sql_select(s, "SELECT a, b FROM c WHERE d = ?1", "i", d);
+ *	while (sql_next(&q))
+ *		... sql_int(&q, 0), sql_text(&q, 1) ...
+ *	wrong = sql_done(&q);
+ * What goes wrong ends the rows, and is sql_done's sentence. */
+struct sql {
+	sqlite3_stmt *stmt;
+	struct store *store;
+	int rc;
+};
+struct sql sql_select(struct store *s, const char *sql, const char *types, ...);
+/* From the start, with other values from this parameter (1, ...) on; the others stay. */
+void sql_set(struct sql *q, int parameter, const char *types, ...);
+#define sql_again(q, ...) sql_set(q, 1, __VA_ARGS__)
+bool sql_next(struct sql *q);                             /* is there another row? */
+bool sql_well(const struct sql *q);                       /* nothing went wrong so far */
+int sql_parameter(const struct sql *q, const char *name); /* its number */
+char *sql_done(struct sql *q);                            /* frees it. NULL or a sentence */
+int64_t sql_int(const struct sql *q, int column);         /* of this row; 0 for NULL */
+double sql_real(const struct sql *q, int column);         /* NaN where there is no number */
+const char *sql_text(const struct sql *q, int column);    /* until the next row; "" for NULL */
+char *sql_copy(const struct sql *q, int column);          /* the same, on the heap */
+bool sql_null(const struct sql *q, int column);
+bool sql_is_text(const struct sql *q, int column);
+int sql_columns(const struct sql *q);
+const char *sql_name(const struct sql *q, int column); /* of a column */
+/* Runs one statement whose rows nobody wants; several, without parameters. NULL or a sentence. */
 char *sql_change(struct store *s, const char *sql, const char *types, ...);
-/* The first column of the first row, 0 if there is none. */
+char *sql_script(struct store *s, const char *sql);
+/* The same with parameters: each statement gets them all, and takes what it names. */
+char *sql_each(struct store *s, const char *sql, const char *types, ...);
+/* The first statement of several, and moves *sql past it; stmt is NULL where none is left. */
+struct sql sql_part(struct store *s, const char **sql);
+/* The first column of the first row: 0 if there is none; NULL if there is none (heap). */
 char *sql_number(struct store *s, int64_t *x, const char *sql, const char *types, ...);
-const char *sql_text(sqlite3_stmt *q, int column); /* "" for NULL */
+/* The first n columns of the first row; NaN where there is no number. */
+char *sql_reals(struct store *s, double *x, int n, const char *sql, const char *types, ...);
+char *sql_first(struct store *s, const char *sql, const char *types, ...);
 /* Begins; ends: commits unless something is wrong, and hands on what is. */
 char *sql_begin(struct store *s);
 char *sql_end(struct store *s, char *wrong);
+struct store *sql_memory(void); /* a database of its own, for store_close */
+struct store *sql_schema(void); /* the same, with an empty store's tables and views */
 
+/* The shortest decimal that reads back as x. */
+void real_digits(double x, char buf[40]);
+
+/* ---- Files (files.c) ---- */
+
+/* Copies the last whole state of a database, also while another process writes there, to an empty
+ * file, in which running runs have no process: what goes on there is not judged by this machine's.
+ * NULL or a sentence. */
+char *database_copy(const char *from, const char *to);
+void database_remove(const char *path); /* with what SQLite keeps beside it */
 /* ---- Recorded runs as configurations again (recorded.c) ---- */
 
 /* The configuration of run `id`, as its rows say. NULL, or a sentence: there is no such run, or

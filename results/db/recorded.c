@@ -2,8 +2,8 @@
  * recorded.c - a recorded run as a configuration again, and as the command that repeats it.
  *
  * A row of `run` holds what was used where more than one value of an option could lead there: the
- * device and the tables' home. Whether these were given or chosen decides the cell's identity, so
- * both are tried, and config_hash says which it was.
+ * device and the tables' placement. Whether these were given or chosen decides the cell's identity,
+ * so both are tried, and config_hash says which it was.
  */
 #include "results/db/db.h"
 

@@ -71,7 +71,7 @@ CREATE TABLE run (
 	git_dirty INTEGER CHECK (git_dirty IN (0, 1)),
 	pid INTEGER, -- of the process that records
 	calibration_id INTEGER REFERENCES calibration (id) ON DELETE SET NULL, -- of a simulation
-	simulated_s REAL, -- virtual time of the whole simulation, judging included
+	simulated_s REAL, -- virtual time of the whole simulation, evaluation included
 	wall_s REAL,      -- that it took
 	events INTEGER,   -- computations and communications of simulated workers
 	model_hash TEXT,  -- of the last canonical model's floats: equal models, equal hashes
@@ -95,7 +95,7 @@ CREATE TABLE run_option (
 	PRIMARY KEY (run_id, part, name)
 ) STRICT, WITHOUT ROWID;
 
--- One epoch of a run. seconds is the race's; compute_s, comm_s and wait_s are means over the trainers,
+-- One epoch of a run. seconds is the segment's; compute_s, comm_s and wait_s are means over the trainers,
 -- and what they leave of seconds is "other". Regression tasks have NULL accuracy and their MSE as loss.
 CREATE TABLE epoch (
 	run_id INTEGER NOT NULL REFERENCES run (id) ON DELETE CASCADE,
@@ -173,7 +173,7 @@ CREATE TABLE staleness (
 	FOREIGN KEY (run_id, epoch) REFERENCES epoch (run_id, epoch) ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID;
 
--- What --record keeps: the passes of workers over the shards of parameter-server tables. seq orders
+-- What --record keeps: the operations of workers on the shards of parameter-server tables. seq orders
 -- those of one shard, over the whole run; nothing orders two shards.
 CREATE TABLE arrival (
 	run_id INTEGER NOT NULL REFERENCES run (id) ON DELETE CASCADE,
@@ -285,7 +285,7 @@ CREATE TABLE calibration (
 ) STRICT;
 CREATE INDEX calibration_of ON calibration (workload, batch, device, workers);
 
--- The figures of a calibration. name "step": x is 64 times the number of the visit (from 0) and the
+-- The figures of a calibration. name "step": x is 64 times the number of the repetition (from 0) and the
 -- number of a 64th of its steps, sorted from the shortest; value is the mean of that 64th [s]. Costs
 -- (fill, copy, scale, axpy, sgd, gemm, read, push, sync, elastic, sum): x is an amount of work [floats;
 -- gemm: flops], value its time [s]. "message": x is a length [bytes]; "allreduce", and what the
@@ -401,7 +401,7 @@ END;
 --                   without servers, X=1, cpu and mpi go without saying
 --   config_key      a JSON object of every option but the seed: equal for runs that seeds repeat
 --   compare_key     equal for runs whose epoch times may be compared: the same work on the same parts
---   *_fraction      the share of the race's seconds; what is missing to 1 is "other"
+--   *_fraction      the share of the segment's seconds; what is missing to 1 is "other"
 --   staleness_mean  the mean of the epochs' means
 --   dropped_fraction  the share of all pushes that came too late and were thrown away
 CREATE VIEW run_summary AS
@@ -736,7 +736,7 @@ FROM judged AS j CROSS JOIN named AS a ON a.number = j.number
 --   cell            a JSON object of those options; config and config_hash are of the real runs
 --   n               real runs; real_* are medians over them, but for real_low and real_high
 --   *_s             median seconds of an epoch; time_error is simulated / real - 1, loss_error as well
---   *_share         of the race's seconds: communication and waiting, which no worker can tell apart
+--   *_share         of the segment's seconds: communication and waiting, which no worker can tell apart
 --                   from inside; share_error is simulated - real; NULL where nobody is to talk to
 --   staleness_distance  half the sum of |simulated - real| over the shares of pushes that met so many
 --                   foreign updates, 0..1; NULL = one worker, or no pushes
@@ -1057,7 +1057,7 @@ FROM (VALUES
 	(15, 'barrier', '#F0A08C', 'bad', 'stands until the last worker has come'),
 	(16, 'apply', '#56B4E9', 'startup', 'a push goes into the table; without servers the worker does it itself'),
 	(17, 'wait', '#D55E00', 'terrible', 'waits for others: a lock, a round, a lead, or the last one of a sum'),
-	(18, 'evaluate', '#F0E442', 'thread_state_unknown', 'the model is judged, off the clock'));
+	(18, 'evaluate', '#F0E442', 'thread_state_unknown', 'the model is evaluated, off the clock'));
 
 -- Where pushes go: to the server that applies them; where workers reach the table by themselves, to the
 -- first other worker's push or pull that brings them back. from_s <= to_s, and each lies in its event.
@@ -1084,17 +1084,17 @@ FROM pair;
 -- barrier the one that came last. NULL = not known, as at a lock. Times of sums are told apart by their
 -- number within the step, so parts of the workers that sum by themselves (hybrid) are mixed up.
 CREATE VIEW event_wait AS
-WITH meeting AS NOT MATERIALIZED (
+WITH collective AS NOT MATERIALIZED (
 	SELECT run_id, rank, seq, name, epoch, step, duration_s,
 		first_value(rank) OVER (PARTITION BY run_id, epoch, step, name, nth
 			ORDER BY start_s DESC, rank) AS last
 	FROM (SELECT *, row_number() OVER (PARTITION BY run_id, epoch, step, rank, name ORDER BY seq) AS nth
 		FROM event WHERE name IN ('allreduce', 'allgather', 'broadcast', 'barrier')))
 SELECT run_id, epoch, step, rank, duration_s AS waited_s, last AS for_rank
-FROM meeting WHERE name = 'barrier' AND last <> rank
+FROM collective WHERE name = 'barrier' AND last <> rank
 UNION ALL
 SELECT w.run_id, w.epoch, w.step, w.rank, w.duration_s, ifnull(w.peer, m.last)
-FROM event AS w LEFT JOIN meeting AS m
+FROM event AS w LEFT JOIN collective AS m
 	ON m.run_id = w.run_id AND m.rank = w.rank AND m.seq = w.parent
 WHERE w.name = 'wait';
 

@@ -1,105 +1,229 @@
 /*
- * sql.c - statements: prepared, bound, stepped, and
- * what goes wrong as a sentence.
+ * sql.c - statements: prepared, bound, stepped; what goes wrong is kept with the statement, and
+ * told as a sentence when it is done. Nobody above this room calls SQLite.
  */
 #include "results/db/db.h"
 
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 
-static void bind(sqlite3_stmt *q, const char *types, va_list args)
+static void bind(sqlite3_stmt *q, int i, const char *types, va_list args)
 {
-	for (int i = 1; *types; i++, types++) {
+	for (; *types; i++, types++) {
 		if (*types == 'i') {
 			sqlite3_bind_int64(q, i, va_arg(args, int64_t));
 		} else if (*types == 'r') {
 			double x = va_arg(args, double);
-			if (isfinite(x))
-				sqlite3_bind_double(q, i, x);
+			isfinite(x) ? sqlite3_bind_double(q, i, x) : sqlite3_bind_null(q, i);
 		} else {
 			sqlite3_bind_text(q, i, va_arg(args, const char *), -1, SQLITE_TRANSIENT);
 		}
 	}
 }
 
-static char *prepare(struct store *s, sqlite3_stmt **q, const char *sql, const char *types,
-		     va_list args)
+static struct sql select_with(struct store *s, const char *sql, const char *types, va_list args)
 {
-	int rc = sqlite3_prepare_v2(s->db, sql, -1, q, NULL);
+	struct sql q = {.store = s};
 
-	if (rc != SQLITE_OK)
-		return database_error(s, rc);
-	bind(*q, types, args);
-	return NULL;
+	q.rc = sqlite3_prepare_v2(s->db, sql, -1, &q.stmt, NULL);
+	if (q.rc == SQLITE_OK)
+		bind(q.stmt, 1, types, args);
+	return q;
 }
 
-char *sql_query(struct store *s, sqlite3_stmt **q, const char *sql, const char *types, ...)
+/* The statement of the parameters that follow `types`. */
+#define SELECT_WITH(q, s, sql, types) \
+	va_list args; \
+	va_start(args, types); \
+	struct sql q = select_with(s, sql, types, args); \
+	va_end(args)
+
+struct sql sql_select(struct store *s, const char *sql, const char *types, ...)
+{
+	SELECT_WITH(q, s, sql, types);
+	return q;
+}
+
+bool sql_well(const struct sql *q)
+{
+	return q->rc == SQLITE_OK || q->rc == SQLITE_DONE || q->rc == SQLITE_ROW;
+}
+
+void sql_set(struct sql *q, int parameter, const char *types, ...)
 {
 	va_list args;
 
+	if (!sql_well(q))
+		return;
+	q->rc = sqlite3_reset(q->stmt);
 	va_start(args, types);
-	char *wrong = prepare(s, q, sql, types, args);
+	bind(q->stmt, parameter, types, args);
 	va_end(args);
+}
+
+int sql_parameter(const struct sql *q, const char *name)
+{
+	return sqlite3_bind_parameter_index(q->stmt, name);
+}
+
+bool sql_next(struct sql *q)
+{
+	if (q->rc == SQLITE_OK || q->rc == SQLITE_ROW)
+		q->rc = sqlite3_step(q->stmt);
+	return q->rc == SQLITE_ROW;
+}
+
+char *sql_done(struct sql *q)
+{
+	char *wrong = sql_well(q) ? NULL : database_error(q->store, q->rc);
+
+	sqlite3_finalize(q->stmt);
+	*q = (struct sql){.rc = SQLITE_DONE};
 	return wrong;
 }
 
-char *sql_step(struct store *s, sqlite3_stmt *q, bool *row)
+int64_t sql_int(const struct sql *q, int column)
 {
-	int rc = sqlite3_step(q);
-
-	*row = rc == SQLITE_ROW;
-	return rc == SQLITE_ROW || rc == SQLITE_DONE ? NULL : database_error(s, rc);
+	return sqlite3_column_int64(q->stmt, column);
 }
 
-char *sql_change(struct store *s, const char *sql, const char *types, ...)
+double sql_real(const struct sql *q, int column)
 {
-	sqlite3_stmt *q = NULL;
-	va_list args;
-	bool row;
+	int type = sqlite3_column_type(q->stmt, column);
+	bool number = type == SQLITE_INTEGER || type == SQLITE_FLOAT;
 
-	va_start(args, types);
-	char *wrong = prepare(s, &q, sql, types, args);
-	va_end(args);
-	if (!wrong)
-		wrong = sql_step(s, q, &row);
-	sqlite3_finalize(q);
-	return wrong;
+	return number ? sqlite3_column_double(q->stmt, column) : NAN;
 }
 
-char *sql_number(struct store *s, int64_t *x, const char *sql, const char *types, ...)
+const char *sql_text(const struct sql *q, int column)
 {
-	sqlite3_stmt *q = NULL;
-	va_list args;
-	bool row = false;
-
-	va_start(args, types);
-	char *wrong = prepare(s, &q, sql, types, args);
-	va_end(args);
-	if (!wrong)
-		wrong = sql_step(s, q, &row);
-	*x = row ? sqlite3_column_int64(q, 0) : 0;
-	sqlite3_finalize(q);
-	return wrong;
-}
-
-const char *sql_text(sqlite3_stmt *q, int column)
-{
-	const char *text = (const char *)sqlite3_column_text(q, column);
+	const char *text = (const char *)sqlite3_column_text(q->stmt, column);
 
 	return text ? text : "";
 }
 
+char *sql_copy(const struct sql *q, int column)
+{
+	return must(strdup(sql_text(q, column)));
+}
+
+bool sql_null(const struct sql *q, int column)
+{
+	return sqlite3_column_type(q->stmt, column) == SQLITE_NULL;
+}
+
+int sql_columns(const struct sql *q)
+{
+	return q->stmt ? sqlite3_column_count(q->stmt) : 0;
+}
+
+const char *sql_name(const struct sql *q, int column)
+{
+	return sqlite3_column_name(q->stmt, column);
+}
+
+char *sql_change(struct store *s, const char *sql, const char *types, ...)
+{
+	SELECT_WITH(q, s, sql, types);
+	while (sql_next(&q))
+		continue;
+	return sql_done(&q);
+}
+
+char *sql_number(struct store *s, int64_t *x, const char *sql, const char *types, ...)
+{
+	SELECT_WITH(q, s, sql, types);
+	*x = sql_next(&q) ? sql_int(&q, 0) : 0;
+	return sql_done(&q);
+}
+
+char *sql_reals(struct store *s, double *x, int n, const char *sql, const char *types, ...)
+{
+	SELECT_WITH(q, s, sql, types);
+	bool row = sql_next(&q);
+	for (int i = 0; i < n; i++)
+		x[i] = row ? sql_real(&q, i) : NAN;
+	return sql_done(&q);
+}
+
+char *sql_first(struct store *s, const char *sql, const char *types, ...)
+{
+	SELECT_WITH(q, s, sql, types);
+	char *text = sql_next(&q) && !sql_null(&q, 0) ? sql_copy(&q, 0) : NULL;
+	free(sql_done(&q));
+	return text;
+}
+
+char *sql_script(struct store *s, const char *sql)
+{
+	int rc = sqlite3_exec(s->db, sql, NULL, NULL, NULL);
+
+	return rc == SQLITE_OK ? NULL : database_error(s, rc);
+}
+
 char *sql_begin(struct store *s)
 {
-	return sql_change(s, "BEGIN IMMEDIATE", "");
+	return sql_script(s, "BEGIN IMMEDIATE");
 }
 
 char *sql_end(struct store *s, char *wrong)
 {
 	if (!wrong)
-		wrong = sql_change(s, "COMMIT", "");
+		wrong = sql_script(s, "COMMIT");
 	if (!sqlite3_get_autocommit(s->db))
 		sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
 	return wrong;
+}
+
+struct store *sql_memory(void)
+{
+	struct store *s = must(calloc(1, sizeof *s));
+
+	s->path = must(strdup("a database in memory"));
+	CHECK(sqlite3_open(":memory:", &s->db) == SQLITE_OK, "no memory for a database");
+	return s;
+}
+
+struct store *sql_schema(void)
+{
+	struct store *s = sql_memory();
+	char *wrong = sql_script(s, database_schema());
+
+	CHECK(!wrong, "the schema: %s", wrong);
+	return s;
+}
+
+struct sql sql_part(struct store *s, const char **sql)
+{
+	struct sql q = {.store = s};
+
+	do
+		q.rc = sqlite3_prepare_v2(s->db, *sql, -1, &q.stmt, sql);
+	while (q.rc == SQLITE_OK && !q.stmt && **sql);
+	return q;
+}
+
+char *sql_each(struct store *s, const char *sql, const char *types, ...)
+{
+	char *wrong = NULL;
+
+	while (*sql && !wrong) {
+		struct sql q = sql_part(s, &sql);
+		va_list args;
+		va_start(args, types);
+		if (q.stmt)
+			bind(q.stmt, 1, types, args);
+		va_end(args);
+		while (q.stmt && sql_next(&q))
+			;
+		wrong = sql_done(&q);
+	}
+	return wrong;
+}
+
+bool sql_is_text(const struct sql *q, int column)
+{
+	return sqlite3_column_type(q->stmt, column) == SQLITE_TEXT;
 }

@@ -256,7 +256,7 @@ static int change(struct store *s, const char *sql, const char *types, ...)
 }
 
 /* The first column of the first row into *x, which keeps its value when there is none. */
-static int ask(struct store *s, int64_t *x, const char *sql, const char *types, ...)
+static int read_number(struct store *s, int64_t *x, const char *sql, const char *types, ...)
 {
 	sqlite3_stmt *q;
 	va_list args;
@@ -446,7 +446,7 @@ static bool process_lives(int64_t pid, double started)
 }
 
 /* Who launched the run knows better than bury_dead why it ended: its reason replaces that one's. */
-static int bury(struct store *s, int64_t id, const char *reason)
+static int mark_failed(struct store *s, int64_t id, const char *reason)
 {
 	return change(s,
 		      "UPDATE run SET status = 'failed', reason = ?2, "
@@ -473,7 +473,7 @@ static int bury_dead(struct store *s)
 		if (process_lives(pid, sqlite3_column_double(q, 2)))
 			continue;
 		char *reason = sentence(INTERRUPTED ": its process %lld is gone", (long long)pid);
-		int failed = bury(s, sqlite3_column_int64(q, 0), reason);
+		int failed = mark_failed(s, sqlite3_column_int64(q, 0), reason);
 		free(reason);
 		if (failed != SQLITE_OK) {
 			sqlite3_finalize(q);
@@ -517,12 +517,12 @@ static int make_views(struct store *s)
 static char *read_version(struct store *s, int64_t *version, bool *tables)
 {
 	int64_t application = 0, n = 0;
-	int rc = ask(s, &application, "PRAGMA application_id", "");
+	int rc = read_number(s, &application, "PRAGMA application_id", "");
 
 	if (rc == SQLITE_OK)
-		rc = ask(s, version, "PRAGMA user_version", "");
+		rc = read_number(s, version, "PRAGMA user_version", "");
 	if (rc == SQLITE_OK)
-		rc = ask(s, &n, "SELECT count(*) FROM sqlite_master", "");
+		rc = read_number(s, &n, "SELECT count(*) FROM sqlite_master", "");
 	if (rc != SQLITE_OK)
 		return database_error(s, rc);
 	*tables = n > 0;
@@ -576,10 +576,10 @@ static char *use_wal(struct store *s)
 char *store_keep(struct store *s)
 {
 	int64_t missing = 0;
-	int rc = ask(s, &missing,
-		     "SELECT EXISTS (SELECT 1 FROM run WHERE status IN ('done', 'failed', "
-		     "'diverged') AND id NOT IN (SELECT run_id FROM run_kept))",
-		     "");
+	int rc = read_number(s, &missing,
+			     "SELECT EXISTS (SELECT 1 FROM run WHERE status IN ('done', 'failed', "
+			     "'diverged') AND id NOT IN (SELECT run_id FROM run_kept))",
+			     "");
 
 	if (rc == SQLITE_OK && missing)
 		rc = change(s,
@@ -879,9 +879,10 @@ static char *sink_begin(void *self, const struct experiment *e, int64_t *id)
 	config_hash(e->config, hash);
 	int rc = begin_change(s);
 	if (rc == SQLITE_OK)
-		rc = ask(s, id,
-			 "SELECT min(id) FROM run WHERE status = 'pending' AND config_hash = ?1",
-			 "t", hash);
+		rc = read_number(
+			s, id,
+			"SELECT min(id) FROM run WHERE status = 'pending' AND config_hash = ?1",
+			"t", hash);
 	if (rc == SQLITE_OK && *id) /* its number lives on in the row that takes its place */
 		rc = change(s, "DELETE FROM run WHERE id = ?1", "i", *id);
 	if (rc == SQLITE_OK)
@@ -1107,6 +1108,6 @@ char *store_fail(struct store *s, int64_t id, const char *reason)
 	int rc = begin_change(s);
 
 	if (rc == SQLITE_OK)
-		rc = bury(s, id, reason);
+		rc = mark_failed(s, id, reason);
 	return end_change(s, rc);
 }

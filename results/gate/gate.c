@@ -5,6 +5,7 @@
  * (gate_runs.c). Which run stands for which is kept in table `checked`, from where the views gate_*
  * compare (schema.sql).
  */
+#include "results/db/select.h"
 #include "results/gate/gate.h"
 
 #include <errno.h>
@@ -12,111 +13,54 @@
 #include <string.h>
 #include <unistd.h>
 
-extern const struct command command_check;
+TEXT_FILE(other_sql, "results/gate/other.sql");
 
 #define FIELD(f) .offset = offsetof(struct gate_options, f)
+#define OWNER    struct gate_options
 static const struct option options[] = {
-	{.name = "save",
-	 .type = OPT_STRING,
-	 FIELD(save),
-	 .def = "",
-	 .help = "make a baseline of this name: the newest finished run of every cell and seed, "
-		 "but replays and those with a timeline (--trace)"},
-	{.name = "against",
-	 .type = OPT_STRING,
-	 FIELD(against),
-	 .def = "",
-	 .help = "hold this program to the baseline of this name [name]"},
-	{.name = "list",
-	 .type = OPT_BOOL,
-	 FIELD(list),
-	 .def = "false",
-	 .help = "show the baselines that there are, as without any option"},
-	{.name = "delete",
-	 .type = OPT_STRING,
-	 FIELD(drop),
-	 .def = "",
-	 .help = "take the baseline of this name away; runs stay [name]"},
-	{.name = "export",
-	 .type = OPT_STRING,
-	 FIELD(export),
-	 .def = "",
-	 .help = "write the baseline of --against to a text file, to be kept with the code; -: on "
-		 "stdout [file]"},
-	{.name = "import",
-	 .type = OPT_STRING,
-	 FIELD(import),
-	 .def = "",
-	 .help = "read a baseline from such a file; --save gives it another name [file]"},
-	{.name = "replace",
-	 .type = OPT_BOOL,
-	 FIELD(replace),
-	 .def = "false",
-	 .help = "with --save and --import: in place of another of that name"},
-	{.name = "label",
-	 .type = OPT_STRING,
-	 FIELD(label),
-	 .def = "",
-	 .help = "with --save: only runs of this label; with --against: that of the runs made now "
-		 "[text]"},
-	{.name = "where",
-	 .type = OPT_STRING,
-	 FIELD(where),
-	 .def = "",
-	 .help = "with --save: only runs for which this SQL condition on columns of run_summary "
-		 "holds [condition]"},
-	{.name = "rerun",
-	 .type = OPT_CHOICE,
-	 FIELD(rerun),
-	 .def = "missing",
-	 .choices = "missing|always|never",
-	 .help = "missing: runs that this program has not made since the baseline; never: compare "
-		 "with the newest that there are since it was saved, whichever program made "
-		 "them; just after --save there are none"},
-	{.name = "seeds",
-	 .type = OPT_STRING,
-	 FIELD(seeds),
-	 .def = "",
-	 .help = "run other seeds than the baseline's, as in 1,2,11..15; empty: the same [list]"},
-	{.name = "alpha",
-	 .type = OPT_REAL,
-	 FIELD(alpha),
-	 .def = "0.01",
-	 .min = 1e-9,
-	 .max = 0.5,
-	 .help = "how often a whole check of unchanged code may fail by chance [share]"},
-	{.name = "min-accuracy",
-	 .type = OPT_REAL,
-	 FIELD(min_accuracy),
-	 .def = "0.3",
-	 .min = 0,
-	 .max = 100,
-	 .help = "a loss of test accuracy below this is none [percentage points]"},
-	{.name = "min-loss",
-	 .type = OPT_REAL,
-	 FIELD(min_loss),
-	 .def = "1",
-	 .min = 0,
-	 .max = 1e6,
-	 .help = "nor is a rise of a loss below this [%]"},
-	{.name = "better",
-	 .type = OPT_CHOICE,
-	 FIELD(better),
-	 .def = "pass",
-	 .choices = "pass|fail",
-	 .help = "what becomes of a cell whose figures are better: fail, where nothing was meant "
-		 "to change"},
-	{.name = "time",
-	 .type = OPT_CHOICE,
-	 FIELD(time),
-	 .def = "no",
-	 .choices = "no|warn|fail",
-	 .help = "compare wall times too, of this program and --program, run in turn"},
-	{.name = "program",
-	 .type = OPT_STRING,
-	 FIELD(program),
-	 .def = "",
-	 .help = "with --time: the mvbench to compare with, such as the last release's [file]"},
+	OPTION(save, STRING, "save", "",
+	       "make a baseline of this name: the newest finished run of every cell and seed, "
+	       "but replays and those with a timeline (--trace)"),
+	OPTION(against, STRING, "against", "",
+	       "hold this program to the baseline of this name [name]"),
+	OPTION(list, BOOL, "list", "false",
+	       "show the baselines that there are, as without any option"),
+	OPTION(drop, STRING, "delete", "", "take the baseline of this name away; runs stay [name]"),
+	OPTION(export, STRING, "export", "",
+	       "write the baseline of --against to a text file, to be kept with the code; -: on "
+	       "stdout [file]"),
+	OPTION(import, STRING, "import", "",
+	       "read a baseline from such a file; --save gives it another name [file]"),
+	OPTION(replace, BOOL, "replace", "false",
+	       "with --save and --import: in place of another of that name"),
+	OPTION(label, STRING, "label", "",
+	       "with --save: only runs of this label; with --against: that of the runs made now "
+	       "[text]"),
+	SELECT_WHERE(where, "with --save: "),
+	OPTION(rerun, CHOICE, "rerun", "missing",
+	       "missing: runs that this program has not made since the baseline; never: compare "
+	       "with the newest that there are since it was saved, whichever program made "
+	       "them; just after --save there are none",
+	       .choices = "missing|always|never"),
+	OPTION(seeds, STRING, "seeds", "",
+	       "run other seeds than the baseline's, as in 1,2,11..15; empty: the same [list]"),
+	OPTION(alpha, REAL, "alpha", "0.01",
+	       "how often a whole check of unchanged code may fail by chance [share]", .min = 1e-9,
+	       .max = 0.5),
+	OPTION(min_accuracy, REAL, "min-accuracy", "0.3",
+	       "a loss of test accuracy below this is none [percentage points]", .min = 0,
+	       .max = 100),
+	OPTION(min_loss, REAL, "min-loss", "1", "nor is a rise of a loss below this [%]", .min = 0,
+	       .max = 1e6),
+	OPTION(better, CHOICE, "better", "pass",
+	       "what becomes of a cell whose figures are better: fail, where nothing was meant "
+	       "to change",
+	       .choices = "pass|fail"),
+	OPTION(time, CHOICE, "time", "no",
+	       "compare wall times too, of this program and --program, run in turn",
+	       .choices = "no|warn|fail"),
+	OPTION(program, STRING, "program", "",
+	       "with --time: the mvbench to compare with, such as the last release's [file]"),
 	{.name = "pairs",
 	 .type = OPT_INT,
 	 FIELD(pairs),
@@ -125,29 +69,14 @@ static const struct option options[] = {
 	 .max = 100, /* as far as bootstrap_rank always goes */
 	 .help = "with --time: runs of each program for a cell; below 6 no interval holds 95 % "
 		 "[runs]"},
-	{.name = "min-time",
-	 .type = OPT_REAL,
-	 FIELD(min_time),
-	 .def = "5",
-	 .min = 0,
-	 .max = 1e6,
-	 .help = "with --time: epochs that take less than this longer are none [%]"},
-	{.name = "format",
-	 .type = OPT_CHOICE,
-	 FIELD(format),
-	 .def = "text",
-	 .choices = "text|json|junit|markdown",
-	 .help = "of the cells; json: an object a cell, with every figure"},
-	{.name = "out",
-	 .type = OPT_STRING,
-	 FIELD(out),
-	 .def = "",
-	 .help = "write them there instead of on stdout [file]"},
-	{.name = "db",
-	 .type = OPT_STRING,
-	 FIELD(db),
-	 .def = DATABASE,
-	 .help = "results database [file]"},
+	OPTION(min_time, REAL, "min-time", "5",
+	       "with --time: epochs that take less than this longer are none [%]", .min = 0,
+	       .max = 1e6),
+	OPTION(format, CHOICE, "format", "text",
+	       "of the cells; json: an object a cell, with every figure",
+	       .choices = "text|json|junit|markdown"),
+	OPTION(out, STRING, "out", "", "write them there instead of on stdout [file]"),
+	OPTION(db, STRING, "db", DATABASE, "results database [file]"),
 	{.name = NULL},
 };
 
@@ -156,65 +85,37 @@ static const struct option options[] = {
 /* Runs that were found rather than made can be of another model or data set, too. */
 static char *check_found(const struct check *c)
 {
-	sqlite3_stmt *q = NULL;
-	bool row = false;
-	char *wrong = sql_query(
-		c->store, &q,
-		"SELECT json_extract(b.options, '$.workload') || ' ' || b.config, CASE WHEN "
-		"b.params <> r.params THEN b.params || ' parameters there, and ' || r.params "
-		"WHEN b.train_size <> r.train_size THEN b.train_size || ' rows to train on there, "
-		"and ' || r.train_size ELSE b.test_size || ' rows to test on there, and ' || "
-		"r.test_size END, r.id FROM baseline AS b JOIN checked AS c USING (name, cell, "
-		"seed) JOIN run AS r ON r.id = c.run_id WHERE name = ?1 AND (b.params <> r.params "
-		"OR b.train_size <> r.train_size OR b.test_size <> r.test_size) LIMIT 1",
-		"t", c->o->against);
+	struct sql q = sql_select(c->store, other_sql, "t", c->o->against);
+	char *wrong = NULL;
 
-	if (!wrong)
-		wrong = sql_step(c->store, q, &row);
-	if (!wrong && row)
+	if (sql_next(&q))
 		wrong = sentence("baseline %s is of another configuration: %s has %s in run %lld",
-				 c->o->against, sql_text(q, 0), sql_text(q, 1),
-				 (long long)sqlite3_column_int64(q, 2));
-	sqlite3_finalize(q);
-	return wrong;
+				 c->o->against, sql_text(&q, 0), sql_text(&q, 1),
+				 (long long)sql_int(&q, 2));
+	return first_wrong(wrong, sql_done(&q));
 }
 
 /* Other machines and libraries round otherwise: what differs then need not be the code's doing. */
-static char *warn_of_machines(const struct check *c)
+static void warn_of_machines(const struct check *c)
 {
 	static const char *const part[] = {"cpu", "gpu", "mpi", "onednn", "cuda"};
-	enum { PARTS = sizeof part / sizeof *part };
-	sqlite3_str *sql = sqlite3_str_new(NULL);
-	sqlite3_stmt *q = NULL;
-	bool row = false;
 
-	for (int i = 0; i < PARTS; i++)
-		sqlite3_str_appendf(
-			sql,
-			"%s max(iif(b.%s <> r.%s, '%s: ' || b.%s || ' there, ' || r.%s, "
-			"NULL))",
-			i ? "," : "SELECT", part[i], part[i], part[i], part[i], part[i]);
-	sqlite3_str_appendall(sql, " FROM baseline AS b JOIN checked AS c USING (name, cell, seed) "
-				   "JOIN run AS r ON r.id = c.run_id WHERE name = ?1");
-	char *text = must(sqlite3_str_finish(sql));
-	char *wrong = sql_query(c->store, &q, text, "t", c->o->against);
-	if (!wrong)
-		wrong = sql_step(c->store, q, &row);
-	for (int i = 0; !wrong && row && i < PARTS; i++)
-		if (sqlite3_column_type(q, i) != SQLITE_NULL)
+	for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
+		char *sql = sentence("SELECT max(b.%s || ' there, ' || r.%s) FROM baseline AS b "
+				     "JOIN checked AS c USING (name, cell, seed) "
+				     "JOIN run AS r ON r.id = c.run_id "
+				     "WHERE name = ?1 AND b.%s <> r.%s",
+				     part[i], part[i], part[i], part[i]);
+		char *both = sql_first(c->store, sql, "t", c->o->against);
+		if (both)
 			fprintf(stderr,
-				"mvbench: baseline %s was made on another machine (%s here): "
+				"mvbench: baseline %s was made on another machine (%s: %s here): "
 				"floats are rounded otherwise, so differences need not be this "
 				"program's doing\n",
-				c->o->against, sql_text(q, i));
-	sqlite3_finalize(q);
-	sqlite3_free(text);
-	return wrong;
-}
-
-static const char *plural(int64_t n)
-{
-	return n == 1 ? "" : "s";
+				c->o->against, part[i], both);
+		free(both);
+		free(sql);
+	}
 }
 
 static void say_end(const struct check *c, FILE *f, const struct gate_count *n, int64_t slower)
@@ -260,66 +161,50 @@ static enum gate_format format_of(const char *text)
 
 static char *decide(struct check *c, FILE *f, struct gate_count *count)
 {
-	char *wrong = check_found(c);
-
-	if (!wrong)
-		wrong = warn_of_machines(c);
-	if (!wrong)
-		wrong = gate_print(c->store, f, format_of(c->o->format), c->o->against, count);
-	return wrong;
+	TRY(check_found(c));
+	warn_of_machines(c);
+	return gate_print(c->store, f, format_of(c->o->format), c->o->against, count);
 }
 
 /* ---- The command --------------------------------------------------------- */
 
-static char *open_out(const char *path, FILE **f)
+/* Decides, prints, and measures wall times last: by then all else is known to be right. */
+static char *report(struct check *c, struct gate_count *count, int64_t *slower, int *status)
 {
-	*f = *path ? fopen(path, "w") : stdout;
-	return *f ? NULL
-		  : sentence("--out=%s: the file cannot be written (%s)", path, strerror(errno));
+	struct output out;
+
+	TRY(output_open(&out, "--out=", c->o->out));
+	FILE *rest = strcmp(c->o->format, "text") == 0 ? out.f : stderr;
+	char *wrong = decide(c, out.f, count);
+	if (!wrong && strcmp(c->o->time, "no") != 0)
+		*status = gate_time(c->store, rest, c->o, slower);
+	if (!wrong)
+		say_end(c, rest, count, *slower);
+	return output_close(&out, wrong);
 }
 
-static char *close_out(const char *path, FILE *f)
+static char *find_and_make(struct check *c, bool *interrupted)
 {
-	bool bad = fflush(f) != 0 || ferror(f);
-
-	if (f != stdout && fclose(f) != 0)
-		bad = true;
-	return bad ? sentence("%s: the file cannot be written (%s)", path, strerror(errno)) : NULL;
+	TRY(baseline_find(c->store, "against", c->o->against));
+	TRY(gate_find(c));
+	return strcmp(c->o->rerun, "never") == 0 ? NULL : gate_make(c, interrupted);
 }
 
-/* Finds, runs and decides. Wall times are measured last: by then all else is known to be right. */
 static int against(struct check *c)
 {
 	struct gate_count count = {.cells = 0};
-	bool interrupted = false, timed = strcmp(c->o->time, "no") != 0;
+	bool interrupted = false;
 	int64_t slower = 0;
 	int status = EXIT_OK;
-	FILE *f = NULL;
-	char *wrong = baseline_find(c->store, "against", c->o->against);
+	char *wrong = find_and_make(c, &interrupted);
 
-	if (!wrong)
-		wrong = gate_find(c);
-	if (!wrong && strcmp(c->o->rerun, "never") != 0)
-		wrong = gate_make(c, &interrupted);
-	if (interrupted && !wrong)
+	if (interrupted && !wrong) {
 		fprintf(stderr, "mvbench: interrupted; the same command goes on where this one "
 				"stopped\n");
-	if (interrupted && !wrong)
 		return EXIT_INTERRUPTED;
+	}
 	if (!wrong)
-		wrong = open_out(c->o->out, &f);
-	if (!wrong)
-		wrong = decide(c, f, &count);
-	bool plain = !wrong && strcmp(c->o->format, "text") == 0;
-	if (!wrong && timed)
-		status = gate_time(c->store, plain ? f : stderr, c->o, &slower);
-	if (!wrong)
-		say_end(c, plain ? f : stderr, &count, slower);
-	char *late = f ? close_out(c->o->out, f) : NULL;
-	if (wrong)
-		free(late);
-	else
-		wrong = late;
+		wrong = report(c, &count, &slower, &status);
 	if (wrong)
 		return complain(wrong);
 	if (status != EXIT_OK)
@@ -329,22 +214,12 @@ static int against(struct check *c)
 
 static char *export(struct store *s, const struct gate_options *o)
 {
-	FILE *f;
 	const char *path = strcmp(o->export, "-") == 0 ? "" : o->export;
-	char *wrong = baseline_find(s, "against", o->against);
+	struct output out;
 
-	if (!wrong && (wrong = open_out(path, &f))) {
-		free(wrong);
-		return sentence("--export=%s: the file cannot be written (%s)", path,
-				strerror(errno));
-	}
-	if (wrong)
-		return wrong;
-	wrong = baseline_export(s, f, o->against);
-	char *late = close_out(path, f);
-	if (wrong)
-		free(late);
-	return wrong ? wrong : late;
+	TRY(baseline_find(s, "against", o->against));
+	TRY(output_open(&out, "--export=", path));
+	return output_close(&out, baseline_export(s, out.f, o->against));
 }
 
 /* What check does, by the option that says so, and the options that go with it; --db always does.
@@ -362,24 +237,6 @@ static const struct mode {
 };
 enum { MODES = sizeof modes / sizeof *modes, LIST = MODES - 1 };
 
-/* Bit i: row i of options is given. */
-static unsigned given(const struct arguments *a)
-{
-	unsigned set = 0;
-
-	for (size_t i = 0; i < a->options; i++) {
-		const struct option *o = option_find(options, a->option[i].name);
-		if (o)
-			set |= 1u << (o - options);
-	}
-	return set;
-}
-
-static bool is_given(unsigned set, const char *name)
-{
-	return set & 1u << (option_find(options, name) - options);
-}
-
 static bool goes_with(const char *name, const struct mode *m)
 {
 	char word[32];
@@ -389,15 +246,15 @@ static bool goes_with(const char *name, const struct mode *m)
 }
 
 /* NULL, or a sentence: every option that is given says something here. */
-static char *check_given(const struct gate_options *o, unsigned set)
+static char *check_given(const struct gate_options *o, const struct arguments *a)
 {
 	size_t mode = 0;
 
-	while (mode < LIST && !is_given(set, modes[mode].option))
+	while (mode < LIST && !arguments_took(a, modes[mode].option))
 		mode++;
 	for (const struct option *p = options; p->name; p++) {
 		char *with = NULL;
-		if (!is_given(set, p->name) || goes_with(p->name, &modes[mode]))
+		if (!arguments_took(a, p->name) || goes_with(p->name, &modes[mode]))
 			continue;
 		for (size_t i = 0; i < MODES; i++)
 			if (goes_with(p->name, &modes[i])) {
@@ -406,17 +263,18 @@ static char *check_given(const struct gate_options *o, unsigned set)
 				free(with);
 				with = more;
 			}
-		char *wrong = sentence("--%s: goes with %s, and says nothing %s%s", p->name, with,
-				       is_given(set, modes[mode].option) ? "with --" : "alone",
-				       is_given(set, modes[mode].option) ? modes[mode].option : "");
+		char *wrong =
+			sentence("--%s: goes with %s, and says nothing %s%s", p->name, with,
+				 arguments_took(a, modes[mode].option) ? "with --" : "alone",
+				 arguments_took(a, modes[mode].option) ? modes[mode].option : "");
 		free(with);
 		return wrong;
 	}
 	if (strcmp(modes[mode].option, "against") == 0 && strcmp(o->rerun, "never") == 0 &&
-	    is_given(set, "label"))
+	    arguments_took(a, "label"))
 		return sentence("--label=%s: no runs are made with --rerun=never", o->label);
 	for (int i = 0; i < 2 && strcmp(o->time, "no") == 0; i++)
-		if (is_given(set, i ? "min-time" : "pairs"))
+		if (arguments_took(a, i ? "min-time" : "pairs"))
 			return sentence("--%s: goes with --time=warn or --time=fail",
 					i ? "min-time" : "pairs");
 	return NULL;
@@ -433,7 +291,7 @@ static char *refuse_trace(const struct arguments *a)
 }
 
 /* NULL, or a sentence: one thing at a time, and what goes with it. */
-static char *check_options(const struct gate_options *o, const struct arguments *a, unsigned set)
+static char *check_options(const struct gate_options *o, const struct arguments *a)
 {
 	bool timed = strcmp(o->time, "no") != 0;
 
@@ -453,7 +311,7 @@ static char *check_options(const struct gate_options *o, const struct arguments 
 	if (a->options && (!*o->against || *o->export))
 		return arguments_refuse(a, options);
 	char *wrong = refuse_trace(a);
-	if (wrong || (wrong = check_given(o, set)))
+	if (wrong || (wrong = check_given(o, a)))
 		return wrong;
 	if (timed && !*o->program)
 		return sentence("--time=%s: wall times are compared between two programs that run "
@@ -499,35 +357,12 @@ static int with_options(const struct gate_options *o, const struct arguments *a)
 	return wrong ? complain(wrong) : status;
 }
 
-static bool is_bare(const char *name)
+static int check(void *options_given, struct arguments *a)
 {
-	const struct option *o = option_find(options, name);
-	char *wrong = o ? NULL : config_check(name, "true", &o);
+	const struct gate_options *o = options_given;
+	char *wrong = check_options(o, a);
 
-	free(wrong);
-	return !wrong && o->type == OPT_BOOL;
-}
-
-static int check(int argc, char **argv)
-{
-	struct gate_options o;
-	struct arguments a;
-	char *wrong = arguments_read(&a, argc, argv, is_bare);
-
-	if (wrong)
-		return complain(wrong);
-	option_default(options, &o);
-	unsigned set = given(&a);
-	wrong = arguments_take(&a, options, &o);
-	int status = EXIT_OK;
-	if (!wrong && a.help)
-		command_help(stdout, &command_check);
-	else if (wrong || (wrong = check_options(&o, &a, set)))
-		status = complain(wrong);
-	else
-		status = with_options(&o, &a);
-	arguments_free(&a);
-	return status;
+	return wrong ? complain(wrong) : with_options(o, a);
 }
 
 const struct command command_check = {
@@ -549,6 +384,7 @@ const struct command command_check = {
 		 "Three seeds a cell are the least; five see smaller differences. Options of "
 		 "mvbench run may be given with --against, and have to be those of the baseline.",
 	.options = options,
-	.bare = is_bare,
+	.size = sizeof(OWNER),
+	.run_options = true,
 	.run = check,
 };

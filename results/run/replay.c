@@ -286,7 +286,7 @@ static char *check_given(const struct source *s, const struct setting *given, si
 {
 	const char *platform = value_of(given, n, "platform");
 	const char *train = value_of(given, n, "sim.train");
-	const char *home = value_of(given, n, "table-home");
+	const char *placement = value_of(given, n, "table-home");
 
 	if (!platform || strcmp(platform, "sim") != 0)
 		return sentence("--sim.replay=%lld: only simulated workers can be made to wait for "
@@ -296,10 +296,10 @@ static char *check_given(const struct source *s, const struct setting *given, si
 		return sentence(
 			"--sim.train=%s: a replay is there to come to a model; leave it out",
 			train);
-	if (home && strcmp(home, "auto") != 0 && !is(s, "table_home", home))
+	if (placement && strcmp(placement, "auto") != 0 && !is(s, "table_home", placement))
 		return sentence("--table-home=%s: run %lld had %s, and a replay of it cannot have "
 				"another; leave it out",
-				home, (long long)s->id, text_of(s, "table_home"));
+				placement, (long long)s->id, text_of(s, "table_home"));
 	return NULL;
 }
 
@@ -342,15 +342,16 @@ char *replay_settings(struct settings *all, const struct setting *given, size_t 
 
 /* ---- Its record ---------------------------------------------------------------- */
 
-static char *damaged(const struct record *r, const struct arrival *a)
+static char *damaged(const struct recording *r, const struct arrival *a)
 {
-	return sentence("the record of run %lld is damaged: table %d, shard %d has no pass %lld in "
-			"table arrival",
-			(long long)r->run, a->table, a->shard, (long long)a->seq);
+	return sentence(
+		"the record of run %lld is damaged: table %d, shard %d has no operation %lld in "
+		"table arrival",
+		(long long)r->run, a->table, a->shard, (long long)a->seq);
 }
 
-/* The next row into *a. Passes of a shard are numbered from 0. */
-static char *read_arrival(sqlite3_stmt *q, const struct config *c, const struct record *r,
+/* The next row into *a. Operations on a shard are numbered from 0. */
+static char *read_arrival(sqlite3_stmt *q, const struct config *c, const struct recording *r,
 			  struct arrival *a)
 {
 	const struct arrival *last = r->n ? a - 1 : NULL;
@@ -374,7 +375,7 @@ static char *read_arrival(sqlite3_stmt *q, const struct config *c, const struct 
 	return NULL;
 }
 
-char *replay_load(const struct config *c, struct record **out)
+char *replay_load(const struct config *c, struct recording **out)
 {
 	struct store *s;
 	sqlite3_stmt *q = NULL;
@@ -386,7 +387,7 @@ char *replay_load(const struct config *c, struct record **out)
 		return NULL;
 	if ((wrong = store_open(&s, c->run.db, STORE_READ)))
 		return wrong;
-	struct record *r = must(calloc(1, sizeof *r));
+	struct recording *r = must(calloc(1, sizeof *r));
 	r->run = c->run.sim_replay;
 	int rc = sqlite3_prepare_v2(s->db,
 				    "SELECT table_id, shard, seq, worker, kind FROM arrival "
@@ -396,9 +397,9 @@ char *replay_load(const struct config *c, struct record **out)
 		rc = sqlite3_bind_int64(q, 1, r->run);
 	while (rc == SQLITE_OK && !wrong && (rc = sqlite3_step(q)) == SQLITE_ROW) {
 		if (r->n == room)
-			r->pass =
-				must(realloc(r->pass, (room = 2 * room + 1024) * sizeof *r->pass));
-		wrong = read_arrival(q, c, r, &r->pass[r->n]);
+			r->arrival = must(
+				realloc(r->arrival, (room = 2 * room + 1024) * sizeof *r->arrival));
+		wrong = read_arrival(q, c, r, &r->arrival[r->n]);
 		r->n++;
 		rc = SQLITE_OK;
 	}
@@ -414,10 +415,10 @@ char *replay_load(const struct config *c, struct record **out)
 	return wrong;
 }
 
-void replay_free(struct record *r)
+void replay_free(struct recording *r)
 {
 	if (r)
-		free(r->pass);
+		free(r->arrival);
 	free(r);
 }
 

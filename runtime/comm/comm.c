@@ -10,7 +10,7 @@
  * Communicating and waiting: nobody can tell from inside a collective how long it waited for
  * others. But the last to arrive waits for nobody, so over the ranks the shortest duration is what
  * the collective itself costs, and what another rank spent longer is its wait. The durations are
- * kept during a race, and compared after it (stats_fold).
+ * kept during a segment, and compared after it (stats_reduce).
  *
  * Vectors of a device with memory of its own (ops->peer) go by a transport, which their first
  * reduction chooses (transport.c). The device's computing ends before a clock starts, and what a
@@ -39,14 +39,14 @@ struct comm {
 	struct transport *transport; /* of a device's vectors; NULL until there was one */
 };
 
-void stats_fold(struct worker *w)
+void stats_reduce(struct worker *w)
 {
 	struct stats *s = w->stats;
 	double kept = (double)(s->collectives < s->room ? s->collectives : s->room);
-	link_fold(comm_link(w->all), &kept, 1, FOLD_MIN);
+	link_reduce_all(comm_link(w->all), &kept, 1, REDUCE_MIN);
 	s->collectives = (size_t)kept < s->room ? (size_t)kept : s->collectives;
 	memcpy(s->shortest_s, s->collective_s, (size_t)kept * sizeof(float));
-	link_fold_float_min(comm_link(w->all), s->shortest_s, (int)kept);
+	link_reduce_all_float_min(comm_link(w->all), s->shortest_s, (int)kept);
 }
 
 /* For the timeline. Ranks of a part of the workers are not the run's. */
@@ -158,7 +158,7 @@ static struct transport *transport_of(struct comm *c, struct device *d)
 	if (!c->transport)
 		c->transport = transport_new(c->link, c->rank, c->size, d);
 	CHECK(transport_is_for(c->transport, d), "vectors of two devices in one communicator");
-	CHECK(!d->replaying, "communication in what a device is to replay");
+	CHECK(!d->in_graph, "communication in what a device keeps as a graph");
 	return c->transport;
 }
 

@@ -67,7 +67,7 @@ void trace_at(struct trace *t, int64_t epoch, int64_t step);
 struct slice *trace_add(struct trace *t, enum trace_kind kind, nsec since, nsec until);
 void trace_of(const struct trace *t, int32_t *epoch, int32_t *step);
 /* Puts the events since the last time in order and says which lies in which. s: knows what was
- * waiting inside collectives (stats_fold); NULL = there were none. */
+ * waiting inside collectives (stats_reduce); NULL = there were none. */
 void trace_settle(struct trace *t, const struct stats *s);
 /* Off the clock: sends what was settled to rank `to`, and forgets it. */
 void trace_send(struct trace *t, struct link *l, int to);
@@ -106,16 +106,17 @@ static inline void traced(const struct stats *s, enum trace_kind kind, nsec sinc
 		trace_add(s->trace, kind, since, until)->peer = peer;
 }
 
-/* stats.c, but stats_fold: comm.c. */
-void stats_init(struct stats *s, size_t room); /* room: collectives of a race that are kept */
+/* stats.c, but stats_reduce: comm.c. */
+void stats_init(struct stats *s, size_t room); /* room: collectives of a segment that are kept */
 void stats_fini(struct stats *s);
 void stats_reset(struct stats *s);
 /* A push met so many foreign ones since its worker's last pull. */
 void stats_push(struct stats *s, int64_t staleness);
-/* Collective, off the clock, after a race: finds each collective's shortest duration over the
+/* Collective, off the clock, after a segment: finds each collective's shortest duration over the
  * trainers. */
-void stats_fold(struct worker *w);
-/* After stats_fold: what this worker waited in collectives first to last - 1 since stats_reset. */
+void stats_reduce(struct worker *w);
+/* After stats_reduce: what this worker waited in collectives first to last - 1 since
+ * stats_reset. */
 nsec stats_waited(const struct stats *s, size_t first, size_t last);
 
 struct comm *comm_layout(int rank, int size);       /* without a link: for laying out models only */
@@ -157,15 +158,16 @@ void link_allgather(struct link *l, float *all, const int *counts, const int *fi
 		    const float *mine, int n);
 void link_broadcast(struct link *l, int root, void *x, size_t bytes);
 void link_barrier(struct link *l);
-enum fold { FOLD_SUM, FOLD_MAX, FOLD_MIN };
-void link_fold(struct link *l, double *x, int n, enum fold how); /* small, off the clock */
-void link_fold_float_min(struct link *l, float *x, int n);
+enum link_reduce { REDUCE_SUM, REDUCE_MAX, REDUCE_MIN };
+/* small, off the clock */
+void link_reduce_all(struct link *l, double *x, int n, enum link_reduce how);
+void link_reduce_all_float_min(struct link *l, float *x, int n);
 void link_gather_bytes(struct link *l, const void *mine, void *all, int bytes); /* to rank 0 */
 /* Zeroed memory that all ranks of a node share; each rank gets the same block. */
 void *link_shared_new(struct link *l, size_t bytes, void **handle);
 void link_shared_free(void *p, void *handle);
 /* A window: floats of every rank, zero at first, and int64 counters of rank 0, all of which all
- * ranks reach without the owner's help. What is started (all but new, free, sync, looked) is done
+ * ranks reach without the owner's help. What is started (all but new, free, sync, ready) is done
  * after the flush of that rank; each element is added to and read atomically. */
 struct link_window;
 /* Collective. floats: this rank's own, which *own points to; counters: equal on all ranks. */
@@ -180,26 +182,27 @@ void link_window_get_add(struct link_window *w, int rank, size_t first, const fl
 			 size_t n);
 /* by has to stay until the flush. */
 void link_window_count(struct link_window *w, size_t counter, const int64_t *by, int64_t *before);
-/* Reads the first n counters: they are there when looked says so, which needs no flush. looked also
- * gives others a turn at this rank's floats, where that takes its help. */
-void link_window_look(struct link_window *w, int64_t *x, size_t n);
-bool link_window_looked(struct link_window *w);
+/* Reads the first n counters: they are there when link_window_ready says so, which needs no flush.
+ * That also gives others a turn at this rank's floats, where that takes its help. */
+void link_window_read_counters(struct link_window *w, int64_t *x, size_t n);
+bool link_window_ready(struct link_window *w);
 void link_window_flush(struct link_window *w, int rank); /* rank -1: all of them */
-/* Mail between ranks that must not spin (table_servers.c). A request is a number from 0; link_look
- * finds out which are done, and link_done makes such a one -1; -1 is done. bytes: a multiple of a
- * float's. */
+/* Mailboxes of ranks that must not spin (table_servers.c). A request is a number from 0;
+ * link_progress finds out which are done, and link_test makes such a one -1; -1 is done. bytes: a
+ * multiple of a float's. */
 int link_rank(struct link *l);
 int link_size(struct link *l);
-void link_bells_new(struct link *l);  /* collective, once: on one machine, sleepers can be woken */
-void link_bells_free(struct link *l); /* collective; before link_free, when there are any */
-void link_ring(struct link *l, int rank); /* after each message */
-/* Until this rank's bell rings; at most a nap, which grows from time to time: begin with 0. */
+void link_wakeup_new(struct link *l);  /* collective, once: on one machine, sleepers can be woken */
+void link_wakeup_free(struct link *l); /* collective; before link_free, when there are any */
+void link_wake(struct link *l, int rank); /* after each message */
+/* Until this rank is woken; at most a nap, which grows from time to time: begin with 0. */
 void link_sleep(struct link *l, nsec *nap);
-void link_tell(struct link *l, int to, int tag, const void *x, size_t bytes); /* few: at once */
+/* few: at once */
+void link_send_eager(struct link *l, int to, int tag, const void *x, size_t bytes);
 int link_send_start(struct link *l, int to, int tag, const void *x, size_t bytes);
 int link_recv_start(struct link *l, int from, int tag, void *x, size_t bytes);
-bool link_look(struct link *l); /* false: nothing new is done */
-bool link_done(struct link *l, int *request);
+bool link_progress(struct link *l); /* false: nothing new is done */
+bool link_test(struct link *l, int *request);
 void link_cancel(struct link *l, int *request); /* a receive */
 
 struct link *comm_link(struct comm *c);

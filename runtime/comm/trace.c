@@ -1,6 +1,7 @@
 /*
  * trace.c - the timeline of a run: each rank notes what it is in, from when to when, in memory that
- * was there before the race; after the race the notes go to rank 0, and from there to the sink.
+ * was there before the segment; after the segment the notes go to rank 0, and from there to the
+ * sink.
  *
  * An event is noted when it ends, with the clock as it was read for other reasons where possible:
  * some 20 ns, and as much for each time that the clock is read. Slices of one rank nest: what a
@@ -129,7 +130,7 @@ struct slice *trace_add(struct trace *t, enum trace_kind kind, nsec since, nsec 
 	return e;
 }
 
-/* ---- After the race -------------------------------------------------------------- */
+/* ---- After the segment ----------------------------------------------------------- */
 
 /* What a collective took longer than on the last to arrive was waiting, and came first. */
 static void add_waits(struct trace *t, const struct stats *s)

@@ -12,12 +12,12 @@
  * once and a rank's kernel would read over one. Messages (send, recv, exchange, allgather,
  * broadcast) go through MPI: directly with mpi, else staged.
  *
- * Cost of an allreduce of n floats over N ranks. ipc: a copy (2 n floats of traffic), one meeting,
+ * Cost of an allreduce of n floats over N ranks. ipc: a copy (2 n floats of traffic), one barrier,
  * (N + 1) n floats read and written by every rank. staged: n floats each way between device and
  * host, and MPI_Allreduce of n.
  *
- * ipc has two blocks a rank, used in turn, so that one meeting an allreduce is enough: who writes
- * into a block again has met everybody since, and everybody had read it before that meeting.
+ * ipc has two blocks a rank, used in turn, so that one barrier an allreduce is enough: who writes
+ * into a block again has met everybody since, and everybody had read it before that barrier.
  */
 #include "runtime/comm/comm.h"
 #include "runtime/comm/transport.h"
@@ -31,17 +31,17 @@
 
 enum { BLOCKS = 2 };
 
-/* ---- Meetings: a barrier of the ranks of one machine. It looks a little while, if every rank has
- * a core to do so, and then sleeps. ---- */
+/* ---- A barrier of the ranks of one machine. It looks a little while, if every rank has a core to
+ * do so, and then sleeps. -------------- */
 
 static const nsec look_ns = 30000;
 
-struct meeting {
+struct node_barrier {
 	_Alignas(64) atomic_uint here; /* that have come to the one under way */
-	_Alignas(64) atomic_uint over; /* meetings so far */
+	_Alignas(64) atomic_uint over; /* barriers so far */
 };
 
-static void meet(struct meeting *m, int ranks, bool look)
+static void node_barrier_wait(struct node_barrier *m, int ranks, bool look)
 {
 	unsigned before = atomic_load(&m->over);
 	if (atomic_fetch_add(&m->here, 1) + 1 == (unsigned)ranks) {
@@ -75,8 +75,8 @@ struct transport_ops {
 };
 
 struct ipc {
-	struct meeting *meeting;
-	void *meeting_handle;
+	struct node_barrier *barrier;
+	void *barrier_handle;
 	size_t n;              /* room in a block [floats] */
 	float **block[BLOCKS]; /* [ranks], own or mapped; NULL: cannot be mapped */
 	int turn;              /* block that is next */
@@ -141,7 +141,7 @@ static char *agree(struct transport *t, char *mine)
 {
 	char text[512] = "";
 	double lowest = mine ? t->rank : t->size;
-	link_fold(t->link, &lowest, 1, FOLD_MIN);
+	link_reduce_all(t->link, &lowest, 1, REDUCE_MIN);
 	if (lowest >= t->size)
 		return NULL;
 	snprintf(text, sizeof text, "%s", mine ? mine : "");
@@ -242,7 +242,7 @@ static char *ipc_open(struct transport *t, size_t n)
 	if (!link_one_node(t->link))
 		return sentence("the workers are not all on one machine; use nccl, staged or auto");
 	t->ipc.look = usable_cores() >= t->size;
-	t->ipc.meeting = link_shared_new(t->link, sizeof *t->ipc.meeting, &t->ipc.meeting_handle);
+	t->ipc.barrier = link_shared_new(t->link, sizeof *t->ipc.barrier, &t->ipc.barrier_handle);
 	if (!ipc_map(t, n))
 		return sentence("worker %d cannot map the GPU memory of all others; use staged or "
 				"auto",
@@ -252,11 +252,11 @@ static char *ipc_open(struct transport *t, size_t n)
 
 static void ipc_close(struct transport *t)
 {
-	if (!t->ipc.meeting)
+	if (!t->ipc.barrier)
 		return;
 	ipc_unmap(t);
-	link_shared_free(t->ipc.meeting, t->ipc.meeting_handle);
-	t->ipc.meeting = NULL;
+	link_shared_free(t->ipc.barrier, t->ipc.barrier_handle);
+	t->ipc.barrier = NULL;
 }
 
 static void ipc_grow(struct transport *t, size_t n)
@@ -273,7 +273,7 @@ static void ipc_allreduce(struct transport *t, float *x, size_t n, float factor)
 	t->ipc.turn = (t->ipc.turn + 1) % BLOCKS;
 	t->dev->ops->copy(t->dev, block[t->rank], x, n);
 	device_sync(t->dev);
-	meet(t->ipc.meeting, t->size, t->ipc.look);
+	node_barrier_wait(t->ipc.barrier, t->size, t->ipc.look);
 	peer_of(t)->sum(t->dev, x, (const float *const *)block, t->size, factor, n);
 }
 

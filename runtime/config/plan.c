@@ -73,14 +73,16 @@ static char *choose_device(const struct run *run, struct plan *p)
 }
 
 /* Beside the one that is trained, a worker has room for: those of the epochs between two barriers
- * and the one that is judged; the tables', at most two copies with an updater's state, what it
+ * and the one that is evaluated; the tables', at most two copies with an updater's state, what it
  * pulled and its own; or the two that others map. */
 static int64_t models_kept(const struct config *c)
 {
 	const struct run *run = &c->run;
 	int64_t epochs = run->barrier_every ? run->barrier_every : run->epochs;
-	int64_t laps = run->barrier_every == 1 ? 0 : epochs < run->epochs ? epochs : run->epochs;
-	return laps + 1 + (c->strategy->tables ? 5 : run->workers > 1 ? 2 : 0);
+	int64_t snapshots = run->barrier_every == 1 ? 0
+			    : epochs < run->epochs  ? epochs
+						    : run->epochs;
+	return snapshots + 1 + (c->strategy->tables ? 5 : run->workers > 1 ? 2 : 0);
 }
 
 /* Lays the model out for mini-batches of so many rows, as rank 0 of no communicator, on a device
@@ -182,7 +184,7 @@ static char *check_memory(const struct config *c, struct plan *p)
 	return wrong;
 }
 
-/* Between two barriers a worker keeps the model of every epoch, to judge it later. */
+/* Between two barriers a worker keeps the model of every epoch, to evaluate it later. */
 static char *check_snapshots(const struct run *run, int64_t params)
 {
 	int64_t epochs = run->barrier_every ? run->barrier_every : run->epochs;
@@ -228,7 +230,7 @@ char *plan_make(const struct config *c, struct plan *p)
 
 	*p = (struct plan){.cores = usable_cores()};
 	bool simulated = strcmp(run->platform, "sim") == 0;
-	if ((wrong = uneven_refuse(c)))
+	if ((wrong = heterogeneity_refuse(c)))
 		return wrong;
 	if (c->strategy->refuse && (wrong = c->strategy->refuse(run, c->strategy_opts)))
 		return wrong;

@@ -43,10 +43,10 @@ struct peer_ops;
 	X(axpy, (float *y, float a, const float *x, size_t n), (y, a, x, n), AXPY, n) \
 	X(take_columns, \
 	  (float *y, const float *x, size_t rows, size_t width, size_t first, size_t n), \
-	  (y, x, rows, width, first, n), COPY, n *rows) \
+	  (y, x, rows, width, first, n), COPY, (rows * n)) \
 	X(put_columns, \
 	  (float *y, const float *x, size_t rows, size_t width, size_t first, size_t n), \
-	  (y, x, rows, width, first, n), COPY, n *rows) \
+	  (y, x, rows, width, first, n), COPY, (rows * n)) \
 	X(gemm, \
 	  (float *y, bool at, const float *a, bool bt, const float *b, size_t m, size_t n, \
 	   size_t k), \
@@ -131,14 +131,14 @@ struct device_ops {
 	void (*name##_free)(struct device * d, void *name);
 	DEVICE_LAYERS(DEVICE_LAYER_SLOTS)
 
-	/* Runs body(ctx); may keep what it launches under this key, and only launch it again when
-	 * the key comes back; d->lr and d->key are those of the call then. NULL = body is just
-	 * called. */
-	void (*replay)(struct device *d, size_t key, void (*body)(void *ctx), void *ctx);
-	/* In a replayed body: notes this place; and, after the launch, waits until place i has been
-	 * reached. NULL where replay is. */
-	void (*mark)(struct device *d, size_t i);
-	void (*await)(struct device *d, size_t i);
+	/* Runs body(ctx); may capture what it launches as a graph under this key, and only launch
+	 * that when the key comes back; d->lr and d->key are those of the call then. NULL = body is
+	 * just called. */
+	void (*graph)(struct device *d, size_t key, void (*body)(void *ctx), void *ctx);
+	/* In a body that is kept as a graph: event i is recorded at this place; and, after the
+	 * launch, waits until it has been. NULL where graph is. */
+	void (*event_record)(struct device *d, size_t i);
+	void (*event_wait)(struct device *d, size_t i);
 	void (*sync)(struct device *d); /* until all is done; NULL = nothing is ever under way */
 	const struct peer_ops *peer;    /* NULL: the host reads and writes its memory */
 };
@@ -160,7 +160,7 @@ struct peer_ops {
 	/* y = a (x[0] + ... + x[k - 1]), added in this order; y may be one of x. Not waited for. */
 	void (*sum)(struct device *d, float *y, const float *const *x, int k, float a, size_t n);
 	/* An operation on n floats of a table. */
-	void (*apply)(struct device *d, enum pass_kind kind, enum updater_kind updater,
+	void (*apply)(struct device *d, enum op_kind kind, enum updater_kind updater,
 		      const struct update *u, size_t n);
 	/* NCCL, one device a rank. Rank 0 makes the id. A sentence (heap) where it cannot be had.
 	 */
@@ -192,7 +192,7 @@ struct device {
 	size_t bytes;           /* that alloc has given out, */
 	size_t workspace_bytes; /* and that libraries took */
 	int convs;              /* that were prepared on it */
-	bool replaying;         /* inside a body that is kept */
+	bool in_graph;          /* inside a body that is kept */
 	void *at;               /* the device's own */
 };
 

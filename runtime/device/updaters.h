@@ -124,11 +124,11 @@ static inline ON_DEVICE struct place push_any(enum updater_kind kind, struct pla
 
 /* ---- An operation on n floats -------------------------------------------- */
 
-enum pass_kind {
-	PASS_READ,    /* out = W */
-	PASS_PUSH,    /* updater(W, in); then out = W where out is set */
-	PASS_SYNC,    /* W += scale (out - pulled); out = W */
-	PASS_ELASTIC, /* d = scale (out - W); W += d; out -= d */
+enum op_kind {
+	OP_READ,    /* out = W */
+	OP_PUSH,    /* updater(W, in); then out = W where out is set */
+	OP_SYNC,    /* W += scale (out - pulled); out = W */
+	OP_ELASTIC, /* d = scale (out - W); W += d; out -= d */
 };
 
 /* Pointers are to the first of the n floats at hand; NULL: there are none, or none are wanted. */

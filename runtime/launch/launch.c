@@ -1,8 +1,8 @@
 /*
  * launch.c - starts the workers of a run, and watches them: one worker in a child of this process,
- * several through mpirun. The watching process shares a page with rank 0 (struct live), draws from
- * it, and learns there how the run ended; so workers print nothing, and a worker's exit status is
- * only asked when the page says that the run did not end by itself.
+ * several through mpirun. The watching process shares a status page with rank 0 (struct
+ * status_page), draws from it, and learns there how the run ended; so workers print nothing, and a
+ * worker's exit status is only asked when the page says that the run did not end by itself.
  *
  * Who died comes from two sides. mpirun names the first rank that died, on any machine, in banners
  * on its stderr; the watcher reads them there and passes on all else. But mpirun does not always
@@ -28,9 +28,9 @@
 
 #define INTRODUCTION "\036mvbench" /* rank, host, pid follow */
 #define OURS         "mvbench: "   /* what we print begins so */
-/* After Ctrl-C the workers have PATIENCE_S to end. After a worker's death mpirun has MOURNING_S to
- * end the others (it takes one or two), and LAST_S more when told to. */
-enum { TICK_MS = 100, PATIENCE_S = 10, MOURNING_S = 5, LAST_S = 2 };
+/* After Ctrl-C the workers have PATIENCE_S to end. After a worker's death mpirun has GRACE_S to end
+ * the others (it takes one or two), and LAST_S more when told to. */
+enum { TICK_MS = 100, PATIENCE_S = 10, GRACE_S = 5, LAST_S = 2 };
 enum { HOST = 256, HELD = 8192, RULE = 70, MPIRUN_WORDS = 16 /* at most, before a run's own */ };
 
 /* ---- Who is who ---------------------------------------------------------- */
@@ -74,7 +74,7 @@ void worker_introduce(const struct config *c)
 		return;
 	host_name(host);
 	panic_as(name_of(c, rank, host));
-	if (getenv(LIVE_VARIABLE)) /* a watcher reads it, and does not show it */
+	if (getenv(STATUS_VARIABLE)) /* a watcher reads it, and does not show it */
 		dprintf(STDERR_FILENO, INTRODUCTION " %d %s %d\n", rank, host, (int)getpid());
 }
 
@@ -87,8 +87,8 @@ struct death { /* of the first rank that died, as mpirun tells it; -1, "": it do
 
 enum { FD_SIGNAL, FD_STDERR, FD_RANK }; /* then one for each rank */
 
-/* What is heard on mpirun's stderr. */
-struct ear {
+/* What reads mpirun's stderr. */
+struct stderr_parser {
 	char held[HELD + 1]; /* not passed on yet; ends at a NUL */
 	size_t nheld, line;  /* line: where the last line begins in held */
 	bool passing;        /* the rest of a line of which the start was passed on */
@@ -99,7 +99,7 @@ struct ear {
 struct watch {
 	const struct config *config;
 	const char *command;
-	struct live *live;
+	struct status_page *page;
 	pid_t child; /* mpirun, or the only worker */
 	int ranks;
 	struct pollfd *fd;  /* [FD_RANK + ranks]; a rank's is a pidfd, or -1 */
@@ -115,7 +115,7 @@ struct watch {
 	bool interrupted;         /* from outside */
 	bool given_up;            /* mpirun did not end by itself */
 	nsec patience;            /* until when mpirun may live, 0 = without end */
-	struct ear ear;
+	struct stderr_parser parser;
 };
 
 static void see_death(struct watch *w)
@@ -203,13 +203,13 @@ static bool read_introduction(struct watch *w, const char *line)
 /* Of panic.c: the reason of the run's end, and shown as that. */
 static bool read_last_words(struct watch *w, const char *line)
 {
-	char *said = w->ear.last_words;
+	char *said = w->parser.last_words;
 	if (*said || strncmp(line, OURS, strlen(OURS)) != 0 ||
 	    !(strstr(line, ": " BUG ": ") || strstr(line, ": " FAILURE ": ") ||
 	      strstr(line, ": out of memory\n")))
 		return false;
 	line += strlen(OURS);
-	snprintf(said, sizeof w->ear.last_words, "%.*s", (int)strcspn(line, "\n"), line);
+	snprintf(said, sizeof w->parser.last_words, "%.*s", (int)strcspn(line, "\n"), line);
 	see_death(w);
 	return true;
 }
@@ -225,22 +225,22 @@ static void pass_on(const char *text, size_t n)
 	}
 }
 
-static void hold(struct ear *e, size_t n)
+static void hold_back(struct stderr_parser *e, size_t n)
 {
 	e->nheld = e->line = n;
 	e->held[n] = '\0';
 	e->banner = NO_BANNER;
 }
 
-static void release(struct ear *e)
+static void pass_on_held(struct stderr_parser *e)
 {
 	pass_on(e->held, e->nheld);
-	hold(e, 0);
+	hold_back(e, 0);
 }
 
 static void end_line(struct watch *w)
 {
-	struct ear *e = &w->ear;
+	struct stderr_parser *e = &w->parser;
 	const char *line = e->held + e->line;
 	bool rule = strspn(line, "-") >= RULE && strspn(line, "-\n") == strlen(line);
 	if (read_introduction(w, line)) {
@@ -248,12 +248,12 @@ static void end_line(struct watch *w)
 		e->held[e->nheld] = '\0';
 	} else if (rule && e->banner == BANNER_TEXT) {
 		read_death(w, e->held);
-		hold(e, 0);
+		hold_back(e, 0);
 	} else if (rule) {
 		size_t n = e->nheld - e->line;
 		pass_on(e->held, e->line);
 		memmove(e->held, line, n);
-		hold(e, n);
+		hold_back(e, n);
 		e->banner = BANNER_RULE;
 	} else if (e->banner == BANNER_TEXT || (e->banner == BANNER_RULE && tells_death(line))) {
 		e->banner = BANNER_TEXT;
@@ -263,13 +263,13 @@ static void end_line(struct watch *w)
 			read_death(w, line);
 		if (read_last_words(w, line))
 			e->nheld = e->line;
-		release(e);
+		pass_on_held(e);
 	}
 }
 
 /* May this start of a line become one that is not shown, or is read? Others are passed on before
  * they are whole. */
-static bool of_interest(const struct ear *e)
+static bool of_interest(const struct stderr_parser *e)
 {
 	const char *line = e->held + e->line;
 	size_t n = e->nheld - e->line, ours = strlen(OURS);
@@ -277,9 +277,9 @@ static bool of_interest(const struct ear *e)
 	       strncmp(line, OURS, n < ours ? n : ours) == 0 || strspn(line, "-") == n;
 }
 
-static void hear(struct watch *w, const char *text, size_t n)
+static void feed(struct watch *w, const char *text, size_t n)
 {
-	struct ear *e = &w->ear;
+	struct stderr_parser *e = &w->parser;
 	for (size_t i = 0; i < n; i++) {
 		size_t first = i;
 		/* An unfinished line may be cut by another rank's introduction, or a banner. */
@@ -294,23 +294,23 @@ static void hear(struct watch *w, const char *text, size_t n)
 		if (text[i] == '\n') {
 			end_line(w);
 		} else if (!of_interest(e)) {
-			release(e);
+			pass_on_held(e);
 			e->passing = true;
 		}
 		if (e->nheld == HELD) { /* no room for another */
-			release(e);
+			pass_on_held(e);
 			e->passing = text[i] != '\n';
 		}
 	}
 }
 
 /* All that there is now. Not until the end of the file: an ssh of mpirun's may outlive it. */
-static void listen_to_mpirun(struct watch *w)
+static void read_stderr(struct watch *w)
 {
 	char text[4096];
 	ssize_t n;
 	while ((n = read(w->fd[FD_STDERR].fd, text, sizeof text)) > 0)
-		hear(w, text, (size_t)n);
+		feed(w, text, (size_t)n);
 	if (n == 0) {
 		close(w->fd[FD_STDERR].fd);
 		w->fd[FD_STDERR].fd = -1;
@@ -320,7 +320,7 @@ static void listen_to_mpirun(struct watch *w)
 /* ---- The start ----------------------------------------------------------- */
 
 /* Does not return. More ranks than cores: unbound, and waiting ranks give up the core. */
-static void exec_mpirun(const struct config *c, const char *command, const char *live_path)
+static void exec_mpirun(const struct config *c, const char *command, const char *page_path)
 {
 	char self[PATH_MAX], ranks[24];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
@@ -336,7 +336,7 @@ static void exec_mpirun(const struct config *c, const char *command, const char 
 	argv[k++] = "-n";
 	argv[k++] = ranks;
 	argv[k++] = "-x";
-	argv[k++] = LIVE_VARIABLE;
+	argv[k++] = STATUS_VARIABLE;
 	if (*c->run.hostfile) {
 		argv[k++] = "--hostfile";
 		argv[k++] = c->run.hostfile;
@@ -349,7 +349,7 @@ static void exec_mpirun(const struct config *c, const char *command, const char 
 	argv[k++] = command;
 	for (size_t i = 0; i < given; i++)
 		argv[k++] = words[i];
-	setenv(LIVE_VARIABLE, live_path, 1);
+	setenv(STATUS_VARIABLE, page_path, 1);
 	if (geteuid() == 0) {
 		setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
 		setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
@@ -362,7 +362,7 @@ static void exec_mpirun(const struct config *c, const char *command, const char 
 }
 
 /* Does not return. The simulator is the program beside this one. */
-static void exec_simulator(const struct config *c, const char *command, const char *live_path)
+static void exec_simulator(const struct config *c, const char *command, const char *page_path)
 {
 	char self[PATH_MAX];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
@@ -375,7 +375,7 @@ static void exec_simulator(const struct config *c, const char *command, const ch
 	argv[0] = program;
 	argv[1] = command;
 	memcpy(argv + 2, words, given * sizeof *argv);
-	setenv(LIVE_VARIABLE, live_path, 1);
+	setenv(STATUS_VARIABLE, page_path, 1);
 	execv(program, (char *const *)argv);
 	fprintf(stderr, "mvbench: cannot start %s: %s\n", program, strerror(errno));
 	_exit(127);
@@ -395,8 +395,8 @@ static void be_child(const sigset_t *signals)
 	}
 }
 
-static void start(struct watch *w, const sigset_t *signals, const char *live_path,
-		  int (*worker)(void *ctx, struct live *live), void *ctx)
+static void start(struct watch *w, const sigset_t *signals, const char *page_path,
+		  int (*worker)(void *ctx, struct status_page *page), void *ctx)
 {
 	int pipe_fd[2] = {-1, -1};
 	w->fd = must(calloc((size_t)(FD_RANK + w->ranks), sizeof *w->fd));
@@ -417,12 +417,12 @@ static void start(struct watch *w, const sigset_t *signals, const char *live_pat
 		be_child(signals);
 		if (w->ranks > 1) {
 			dup2(pipe_fd[1], STDERR_FILENO);
-			exec_mpirun(w->config, w->command, live_path);
+			exec_mpirun(w->config, w->command, page_path);
 		}
 		if (is_simulated(w->config))
-			exec_simulator(w->config, w->command, live_path);
-		panic_to(w->live->reason, sizeof w->live->reason);
-		int status = worker(ctx, w->live);
+			exec_simulator(w->config, w->command, page_path);
+		panic_to(w->page->reason, sizeof w->page->reason);
+		int status = worker(ctx, w->page);
 		fflush(NULL);
 		_exit(status);
 	}
@@ -434,7 +434,7 @@ static void start(struct watch *w, const sigset_t *signals, const char *live_pat
 
 /* ---- The watch ----------------------------------------------------------- */
 
-static void answer_signals(struct watch *w)
+static void handle_signals(struct watch *w)
 {
 	struct signalfd_siginfo info;
 	while (read(w->fd[FD_SIGNAL].fd, &info, sizeof info) == sizeof info) {
@@ -474,7 +474,7 @@ static void kill_ranks(struct watch *w)
 static void keep_time(struct watch *w)
 {
 	nsec now = clock_now();
-	if (w->died && !w->given_up && now > w->died + (nsec)MOURNING_S * 1000000000) {
+	if (w->died && !w->given_up && now > w->died + (nsec)GRACE_S * 1000000000) {
 		w->given_up = true;
 		if (w->vanished == 1)
 			w->first = w->last;
@@ -493,16 +493,16 @@ static int watch(struct watch *w, const struct watcher *watcher)
 	for (;;) {
 		int wait_status = 0;
 		if (poll(w->fd, (nfds_t)(FD_RANK + w->ranks), TICK_MS) > 0) {
-			answer_signals(w);
+			handle_signals(w);
 			if (w->fd[FD_STDERR].fd >= 0)
-				listen_to_mpirun(w);
+				read_stderr(w);
 			look_at_ranks(w);
 		}
 		keep_time(w);
 		pid_t child = waitpid(w->child, &wait_status, WNOHANG);
 		bool ended = child == w->child || (child < 0 && errno == ECHILD);
 		if (watcher && watcher->tick)
-			watcher->tick(watcher->self, w->live);
+			watcher->tick(watcher->self, w->page);
 		if (ended)
 			return wait_status;
 	}
@@ -511,8 +511,8 @@ static int watch(struct watch *w, const struct watcher *watcher)
 static void end_watch(struct watch *w)
 {
 	if (w->fd[FD_STDERR].fd >= 0)
-		listen_to_mpirun(w);
-	release(&w->ear);
+		read_stderr(w);
+	pass_on_held(&w->parser);
 	kill_ranks(w); /* none is left, unless mpirun was killed */
 	for (int i = 0; i < FD_RANK + w->ranks; i++)
 		if (w->fd[i].fd >= 0)
@@ -566,13 +566,13 @@ static int end_of_child(const struct watch *w, int wait_status, char **why)
 	int signal = killed                                                  ? WTERMSIG(wait_status)
 		     : through_mpirun && status > 128 && status < 128 + NSIG ? status - 128
 									     : 0;
-	const char *last_words = through_mpirun ? w->ear.last_words : w->live->reason;
+	const char *last_words = through_mpirun ? w->parser.last_words : w->page->reason;
 	if (*last_words) {
 		*why = sentence("%s", last_words);
 		return EXIT_FAILED;
 	}
 	if (through_mpirun && rank < 0 && !w->heard && !w->given_up &&
-	    w->live->state == LIVE_STARTING && !killed) {
+	    w->page->state == STATUS_STARTING && !killed) {
 		*why = sentence("mpirun could not start the workers and says why above%s%s",
 				*c->run.hostfile ? "; look at --hostfile=" : "", c->run.hostfile);
 		return EXIT_USER;
@@ -594,14 +594,15 @@ static int end_of_child(const struct watch *w, int wait_status, char **why)
 	return EXIT_FAILED;
 }
 
-int launch(const struct config *c, const char *command, int (*worker)(void *ctx, struct live *live),
-	   void *ctx, const struct watcher *watcher, struct live **live_out, char **why)
+int launch(const struct config *c, const char *command,
+	   int (*worker)(void *ctx, struct status_page *page), void *ctx,
+	   const struct watcher *watcher, struct status_page **page_out, char **why)
 {
 	char path[PATH_MAX];
-	struct live *live = live_new(c->run.epochs, path);
+	struct status_page *page = status_new(c->run.epochs, path);
 	struct watch w = {.config = c,
 			  .command = command,
-			  .live = live,
+			  .page = page,
 			  .ranks = is_simulated(c) ? 1 : ranks_of(c),
 			  .death = {.rank = -1, .signal = -1, .status = -1},
 			  .first = -1};
@@ -609,8 +610,8 @@ int launch(const struct config *c, const char *command, int (*worker)(void *ctx,
 	int status;
 	signal(SIGCHLD, SIG_DFL); /* ignored, as a parent may leave it, the child's end is lost */
 	*why = NULL;
-	*live_out = live;
-	if (!live) {
+	*page_out = page;
+	if (!page) {
 		*why = sentence(
 			"cannot make a small file in /dev/shm, /tmp or this folder: %s; free "
 			"some space",
@@ -632,14 +633,14 @@ int launch(const struct config *c, const char *command, int (*worker)(void *ctx,
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	if (!inherited)
 		unlink(path);
-	live->interrupted = w.interrupted;
-	bool ended = __atomic_load_n(&live->state, __ATOMIC_ACQUIRE) == LIVE_ENDED;
-	if (*w.ear.last_words && (ended || w.interrupted))
-		fprintf(stderr, OURS "%s\n", w.ear.last_words); /* not the reason */
+	page->interrupted = w.interrupted;
+	bool ended = __atomic_load_n(&page->state, __ATOMIC_ACQUIRE) == STATUS_ENDED;
+	if (*w.parser.last_words && (ended || w.interrupted))
+		fprintf(stderr, OURS "%s\n", w.parser.last_words); /* not the reason */
 	if (ended) {
-		status = live->status;
+		status = page->status;
 		if (status)
-			*why = sentence("%s", live->reason);
+			*why = sentence("%s", page->reason);
 	} else if (w.interrupted) {
 		status = EXIT_INTERRUPTED;
 		*why = sentence(INTERRUPTED);

@@ -1,6 +1,6 @@
 /*
  * updater.c - operations on a table's floats by the processor: what a push does to the parameters
- * on a server (device/updaters.h has the formulas), and what else a pass is.
+ * on a server (device/updaters.h has the formulas), and what else an operation is.
  */
 #include "runtime/table/table.h"
 
@@ -96,7 +96,7 @@ struct updater_wants updater_wants(const char *name)
 	return updater_find(name)->wants;
 }
 
-/* ---- Passes -------------------------------------------------------------- */
+/* ---- Operations -------------------------------------------------------------- */
 
 static void sync_floats(const struct update *u, size_t n)
 {
@@ -118,8 +118,8 @@ static void elastic_floats(const struct update *u, size_t n)
 	}
 }
 
-struct update update_of(const struct table_rules *r, const struct pass *p, float *w, float *state,
-			float *own, float *pulled, const float *in, float *out)
+struct update update_of(const struct table_rules *r, const struct table_op *p, float *w,
+			float *state, float *own, float *pulled, const float *in, float *out)
 {
 	return (struct update){.w = w,
 			       .state = state,
@@ -129,23 +129,23 @@ struct update update_of(const struct table_rules *r, const struct pass *p, float
 			       .out = out,
 			       .by = p->by,
 			       .staleness = p->staleness,
-			       .keep = p->kind == PASS_SYNC || (out && pulled && p->pull),
+			       .keep = p->kind == OP_SYNC || (out && pulled && p->pull),
 			       .large = r->rows * r->columns >= LARGE && in != out};
 }
 
-void pass_apply(const struct table_rules *r, const struct pass *p, float *w, float *state,
-		float *own, float *pulled, const float *in, float *out, size_t n)
+void table_apply(const struct table_rules *r, const struct table_op *p, float *w, float *state,
+		 float *own, float *pulled, const float *in, float *out, size_t n)
 {
 	const struct update u = update_of(r, p, w, state, own, pulled, in, out);
-	if (p->kind == PASS_SYNC) {
+	if (p->kind == OP_SYNC) {
 		sync_floats(&u, n);
 		return;
 	}
-	if (p->kind == PASS_ELASTIC) {
+	if (p->kind == OP_ELASTIC) {
 		elastic_floats(&u, n);
 		return;
 	}
-	if (p->kind == PASS_PUSH)
+	if (p->kind == OP_PUSH)
 		r->updater->apply(&u, n);
 	else if (out)
 		memcpy(out, w, n * sizeof *w);

@@ -1,12 +1,12 @@
 /*
- * train.c - a worker's whole life: set-up, the race, and the judging of models between races.
+ * train.c - a worker's whole life: set-up, the segments, and the evaluation of models between them.
  *
- * A race is the epochs from one barrier to the next. Inside it nothing is allocated, printed,
- * stored or evaluated. With a barrier after every epoch (--barrier-every=1) each epoch is a race of
- * its own; without, every trainer keeps a snapshot of what it knows of the model as it ends an
- * epoch, and the snapshots are judged after the race. Times of an epoch, a rank: seconds = compute
- * + comm + wait + other. comm and wait are measured (comm.c), compute is the rest of the time
- * inside steps (batches, gradients, the optimiser, straggling), other what lies between steps
+ * A segment is the epochs from one barrier to the next. Inside it nothing is allocated, printed,
+ * stored or evaluated. With a barrier after every epoch (--barrier-every=1) each epoch is a segment
+ * of its own; without, every trainer keeps a snapshot of what it knows of the model as it ends an
+ * epoch, and the snapshots are evaluated after the segment. Times of an epoch, a rank: seconds =
+ * compute + comm + wait + other. comm and wait are measured (comm.c), compute is the rest of the
+ * time inside steps (batches, gradients, the optimiser, straggling), other what lies between steps
  * (shuffling, snapshots, pauses). Who has left (--leave) waits; its share of the rows is not
  * trained on, and the others' contributions weigh what they did before.
  *
@@ -29,21 +29,21 @@ enum { PILOT = 8 }; /* steps whose duration says how many there is time for */
 /* A loss this many times the test loss before training has exploded. */
 #define EXPLODED 10.0
 
-/* One epoch of this rank, run but not judged yet. */
-struct lap {
+/* One epoch of this rank, run but not evaluated yet. */
+struct epoch_record {
 	int64_t epoch;
 	struct split_row split;
-	nsec end; /* since the race's start */
+	nsec end; /* since the segment's start */
 	size_t first_collective, last_collective;
 	int64_t staleness[STALENESS_BINS];
 	struct tally train;
-	struct vec *snapshot; /* NULL: judged where it stands, at the barrier */
+	struct vec *snapshot; /* NULL: evaluated where it stands, at the barrier */
 	struct vec *buffer;   /* of w->buffer, likewise */
 	bool left;            /* before its end */
-	int teller;           /* the first worker that had not: its snapshot counts */
+	int reporting_rank;   /* the first worker that had not: its snapshot counts */
 };
 
-struct race {
+struct trainer {
 	struct worker w;
 	struct device dev;
 	struct stats stats;
@@ -51,24 +51,25 @@ struct race {
 	const struct config *config;
 	const struct plan *plan;
 	const struct sink *sink;
-	struct live *live;
+	struct status_page *page;
 
 	int replica, replicas; /* place of this worker's model among the models */
 	int32_t *order, *test_order;
 	size_t *step_first; /* [steps + 1], into order */
 	float *lr;          /* [steps] */
-	struct vec *saved;  /* param, while another model is judged in its place, */
+	struct vec *saved;  /* param, while another model is evaluated in its place, */
 	struct vec *buffer; /* and w->buffer */
 
-	struct lap *lap;
-	int64_t laps, laps_max;
+	struct epoch_record *record;
+	int64_t records, records_max;
 	nsec start;
-	nsec raced; /* in the races before this one */
+	nsec trained; /* in the segments before this one */
 
-	struct uneven uneven; /* what is said of this worker; what has taken place is at NEVER */
-	bool delayed;         /* its steps may be, by --straggle or --speed */
-	bool left;            /* --leave */
-	nsec stood;           /* --pause */
+	/* what is said of this worker; what has taken place is at NEVER */
+	struct heterogeneity heterogeneity;
+	bool delayed; /* its steps may be, by --straggle or --speed */
+	bool left;    /* --leave */
+	nsec stood;   /* --pause */
 
 	struct link *everyone; /* workers and servers; NULL without servers */
 	struct trace *trace;   /* --trace; or NULL */
@@ -77,7 +78,7 @@ struct race {
 	size_t steps_kept, steps_most; /* steps_most 0: not known yet */
 
 	struct split_row *ranks; /* rank 0: gathered */
-	size_t arrived;          /* rank 0: passes of the workers that were recorded */
+	size_t arrived;          /* rank 0: operations of the workers that were recorded */
 	double first_loss;       /* of the test set before training */
 	char reason[512];
 	int status;
@@ -91,9 +92,9 @@ static struct {
 	struct link
 		*everyone; /* workers and servers; NULL without servers, and once they have gone */
 	int workers;
-	struct live *live; /* rank 0's, else NULL */
-	bool launched;     /* mvbench watches: the status travels in the live page */
-	bool silent;       /* rank 0 speaks for all */
+	struct status_page *page; /* rank 0's, else NULL */
+	bool launched;            /* mvbench watches: the status travels in the status page */
+	bool silent;              /* rank 0 speaks for all */
 } ending;
 
 static void end_early(int status)
@@ -107,8 +108,8 @@ static void end_early(int status)
 
 static void end_with_user_error(const char *text)
 {
-	if (ending.live) {
-		live_end(ending.live, EXIT_USER, text);
+	if (ending.page) {
+		status_end(ending.page, EXIT_USER, text);
 	} else if (!ending.silent) {
 		fprintf(stderr, "mvbench: %s\n", text);
 	}
@@ -116,12 +117,12 @@ static void end_with_user_error(const char *text)
 }
 
 /* If any rank has a sentence, all ranks stop with the lowest one's. Frees mine. */
-static void agree(struct race *r, char *mine)
+static void agree(struct trainer *r, char *mine)
 {
 	struct link *all = comm_link(r->w.all);
 	double lowest = mine ? r->w.rank : r->w.trainers;
 	char text[512];
-	link_fold(all, &lowest, 1, FOLD_MIN);
+	link_reduce_all(all, &lowest, 1, REDUCE_MIN);
 	if (lowest >= r->w.trainers)
 		return;
 	snprintf(text, sizeof text, "%s", mine ? mine : "");
@@ -132,7 +133,7 @@ static void agree(struct race *r, char *mine)
 
 /* ---- The order of the data ----------------------------------------------- */
 
-static void deal(struct race *r, int64_t epoch)
+static void shard_epoch(struct trainer *r, int64_t epoch)
 {
 	const struct run *run = r->w.run;
 	size_t n = r->train.n, steps = (size_t)r->w.steps, at = 0;
@@ -149,14 +150,14 @@ static void deal(struct race *r, int64_t epoch)
 	lr_fill(run, r->replicas, epoch, r->lr, steps);
 }
 
-/* ---- The race ------------------------------------------------------------ */
+/* ---- A segment ----------------------------------------------------------- */
 
 /* A straggling step takes L times as long, L lognormal(0, sigma), when that is longer; on a slow
  * worker all of it takes 1 / speed times as long. took: without what was communicated inside. */
-static void delay(const struct race *r, nsec took, uint64_t *rng)
+static void delay(const struct trainer *r, nsec took, uint64_t *rng)
 {
 	double sigma = r->w.run->straggle, factor = sigma > 0 ? exp(sigma * rng_normal(rng)) : 1;
-	factor = fmax(factor, 1) / r->uneven.speed;
+	factor = fmax(factor, 1) / r->heterogeneity.speed;
 	if (factor > 1)
 		clock_delay((nsec)((double)took * (factor - 1)));
 }
@@ -170,8 +171,9 @@ void layer_ready(struct worker *w, size_t i)
 {
 	if (!wants_layers(w))
 		return;
-	if (w->dev->replaying) {
-		w->dev->ops->mark(w->dev, i); /* what the strategy does there cannot be replayed */
+	if (w->dev->in_graph) {
+		/* what the strategy does there cannot be in a graph */
+		w->dev->ops->event_record(w->dev, i);
 	} else if (w->step > 0) { /* a warm-up's gradients, before step 1, are nobody's */
 		device_sync(w->dev);
 		w->strategy->layer_ready(w, i);
@@ -192,32 +194,32 @@ static void gradient_alone(void *ctx)
 	w->workload->gradient(w);
 }
 
-/* The gradient of w->index, on devices that replay and on those that do not. Returns true if the
- * strategy's step is done as well. */
+/* The gradient of w->index, on devices that keep graphs and on those that do not. Returns true if
+ * the strategy's step is done as well. */
 static bool compute(struct worker *w, bool with_step)
 {
 	enum { GRADIENT, STEP, KINDS };
 	struct device *d = w->dev;
-	with_step &= w->strategy->local && d->ops->replay;
+	with_step &= w->strategy->local && d->ops->graph;
 	d->lr = (float)w->lr;
 	d->key = rng_seed(w->run->seed, STREAM_DROPOUT,
 			  w->step * w->trainers + w->rank / comm_size(w->model_group));
 	w->workload->load(w);
-	if (!d->ops->replay || comm_size(w->model_group) > 1) { /* those communicate inside */
+	if (!d->ops->graph || comm_size(w->model_group) > 1) { /* those communicate inside */
 		w->workload->gradient(w);
 		return false;
 	}
-	d->ops->replay(d, KINDS * w->rows + (with_step ? STEP : GRADIENT),
-		       with_step ? gradient_and_local_step : gradient_alone, w);
+	d->ops->graph(d, KINDS * w->rows + (with_step ? STEP : GRADIENT),
+		      with_step ? gradient_and_local_step : gradient_alone, w);
 	for (size_t i = w->layers; wants_layers(w) && w->step > 0 && i-- > 0;) {
-		d->ops->await(d, i);
+		d->ops->event_wait(d, i);
 		w->strategy->layer_ready(w, i);
 	}
 	return with_step;
 }
 
 /* Notes what a worker was in since then, and returns the time; 0 where nobody asks. */
-static nsec note(struct race *r, enum trace_kind kind, nsec since)
+static nsec note(struct trainer *r, enum trace_kind kind, nsec since)
 {
 	if (!r->stats.trace)
 		return 0;
@@ -227,7 +229,7 @@ static nsec note(struct race *r, enum trace_kind kind, nsec since)
 }
 
 /* Steps that are kept begin and end with this; kept false: nothing that follows is. */
-static nsec note_from(struct race *r, bool kept, int64_t step)
+static nsec note_from(struct trainer *r, bool kept, int64_t step)
 {
 	r->stats.trace = kept ? r->trace : NULL;
 	if (!r->stats.trace)
@@ -236,7 +238,7 @@ static nsec note_from(struct race *r, bool kept, int64_t step)
 	return clock_peek();
 }
 
-static void one_step(struct race *r, size_t s, uint64_t *straggle_rng)
+static void one_step(struct trainer *r, size_t s, uint64_t *straggle_rng)
 {
 	struct worker *w = &r->w;
 	const struct stats *c = &r->stats;
@@ -274,7 +276,7 @@ static void flush_tables(struct worker *w)
 	CHECK(!wrong, "%s", wrong);
 }
 
-static void stand_at_barrier(struct race *r)
+static void stand_at_barrier(struct trainer *r)
 {
 	struct worker *w = &r->w;
 	if (!r->left)
@@ -286,14 +288,14 @@ static void stand_at_barrier(struct race *r)
 		flush_tables(w);
 }
 
-static nsec training_time(const struct race *r)
+static nsec training_time(const struct trainer *r)
 {
-	return r->raced + clock_now() - r->start;
+	return r->trained + clock_now() - r->start;
 }
 
 /* A worker that leaves stands at a barrier from now on: so tables know that nobody need wait for
  * its pushes. */
-static void leave(struct race *r)
+static void leave_run(struct trainer *r)
 {
 	if (r->w.strategy->flush)
 		r->w.strategy->flush(&r->w);
@@ -302,9 +304,9 @@ static void leave(struct race *r)
 }
 
 /* Before a step: what is due of --pause and --leave. */
-static void attend(struct race *r)
+static void attend(struct trainer *r)
 {
-	struct uneven *u = &r->uneven;
+	struct heterogeneity *u = &r->heterogeneity;
 	if (u->pause_at < NEVER && training_time(r) >= u->pause_at) {
 		nsec since = clock_now();
 		u->pause_at = NEVER;
@@ -315,24 +317,24 @@ static void attend(struct race *r)
 	}
 	if (u->leave_at < NEVER && training_time(r) >= u->leave_at) {
 		u->leave_at = NEVER;
-		leave(r);
+		leave_run(r);
 	}
 }
 
 /* Enough steps are kept. */
-static bool has_kept_all(const struct race *r)
+static bool has_kept_all(const struct trainer *r)
 {
 	return r->step_s && r->steps_most && r->steps_kept >= r->steps_most;
 }
 
-static void keep_duration(struct race *r, nsec *last)
+static void keep_duration(struct trainer *r, nsec *last)
 {
 	device_sync(r->w.dev);
 	nsec now = clock_now();
 	r->step_s[r->steps_kept++] = 1e-9f * (float)(now - *last);
 	if (r->steps_kept == PILOT) { /* so many fit into the time that is wanted, on all ranks */
 		double mean = 1e-9 * (double)(now - r->start) / PILOT;
-		link_fold(comm_link(r->w.all), &mean, 1, FOLD_MAX);
+		link_reduce_all(comm_link(r->w.all), &mean, 1, REDUCE_MAX);
 		double fit = r->sink->steps_wanted_s / mean;
 		r->steps_most = fit < 4 * PILOT ? 4 * PILOT : (size_t)fit;
 		now = clock_now();
@@ -340,24 +342,25 @@ static void keep_duration(struct race *r, nsec *last)
 	*last = now;
 }
 
-/* Runs one epoch and fills the next lap. Ends with a barrier when `barrier` says so. */
-static void run_epoch(struct race *r, bool barrier)
+/* Runs one epoch and fills the next record. Ends with a barrier when `barrier` says so. */
+static void run_epoch(struct trainer *r, bool barrier)
 {
 	struct worker *w = &r->w;
 	struct stats *s = &r->stats, before = *s;
-	struct lap *lap = &r->lap[r->laps];
+	struct epoch_record *record = &r->record[r->records];
 	uint64_t rng = rng_seed(w->run->seed, STREAM_STRAGGLE, w->epoch * w->size + w->rank);
-	nsec began = r->laps ? r->lap[r->laps - 1].end + r->start : r->start, stood = r->stood;
+	nsec began = r->records ? r->record[r->records - 1].end + r->start : r->start,
+	     stood = r->stood;
 
 	nsec in_steps = clock_now(), last = in_steps;
 	for (int64_t i = 0; i < w->steps && !has_kept_all(r); i++) {
-		if (r->uneven.pause_at < NEVER || r->uneven.leave_at < NEVER)
+		if (r->heterogeneity.pause_at < NEVER || r->heterogeneity.leave_at < NEVER)
 			attend(r);
 		if (r->left)
 			break;
 		one_step(r, (size_t)i, &rng);
-		if (r->live)
-			r->live->step = i + 1;
+		if (r->page)
+			r->page->step = i + 1;
 		if (r->step_s)
 			keep_duration(r, &last);
 	}
@@ -375,12 +378,12 @@ static void run_epoch(struct race *r, bool barrier)
 	}
 	note_from(r, false, 0);
 	nsec now = clock_now();
-	lap->epoch = w->epoch;
-	lap->left = r->left;
-	lap->end = now - r->start;
-	lap->first_collective = before.collectives;
-	lap->last_collective = s->collectives;
-	lap->split = (struct split_row){
+	record->epoch = w->epoch;
+	record->left = r->left;
+	record->end = now - r->start;
+	record->first_collective = before.collectives;
+	record->last_collective = s->collectives;
+	record->split = (struct split_row){
 		.seconds = 1e-9 * (double)(now - began),
 		.compute_s = 1e-9 * (double)(in_steps - busy),
 		.comm_s = 1e-9 * (double)(s->comm - before.comm),
@@ -393,24 +396,24 @@ static void run_epoch(struct race *r, bool barrier)
 	};
 	s->staleness_max = 0;
 	for (int i = 0; i < STALENESS_BINS; i++)
-		lap->staleness[i] = s->staleness[i] - before.staleness[i];
-	tally_take(w, &lap->train);
-	if (lap->snapshot && !r->left) {
+		record->staleness[i] = s->staleness[i] - before.staleness[i];
+	tally_take(w, &record->train);
+	if (record->snapshot && !r->left) {
 		if (w->strategy->canonical)
-			w->strategy->canonical(w, lap->snapshot);
+			w->strategy->canonical(w, record->snapshot);
 		else
-			vec_copy(lap->snapshot, w->param);
+			vec_copy(record->snapshot, w->param);
 	}
-	if (lap->buffer)
-		vec_copy(lap->buffer, w->buffer);
-	r->laps++;
+	if (record->buffer)
+		vec_copy(record->buffer, w->buffer);
+	r->records++;
 }
 
-/* ---- Judging ------------------------------------------------------------- */
+/* ---- Evaluation ---------------------------------------------------------- */
 
 /* The test set's loss and correct answers under the model that stands in param: each replica takes
  * a part of the rows. */
-static struct tally evaluate(struct race *r)
+static struct tally evaluate(struct trainer *r)
 {
 	struct worker *w = &r->w;
 	struct tally t;
@@ -424,15 +427,15 @@ static struct tally evaluate(struct race *r)
 	return t;
 }
 
-/* Is the model that is judged another than the one in param? */
-static bool is_elsewhere(const struct race *r, const struct lap *lap)
+/* Is the model that is evaluated another than the one in param? */
+static bool is_elsewhere(const struct trainer *r, const struct epoch_record *record)
 {
 	const struct strategy *s = r->w.strategy;
-	return (lap && lap->snapshot) || s->canonical || s->average;
+	return (record && record->snapshot) || s->canonical || s->average;
 }
 
 /* The mean over the workers that have not left. */
-static void average_buffers(struct race *r, bool left)
+static void average_buffers(struct trainer *r, bool left)
 {
 	struct worker *w = &r->w;
 	double there = !left;
@@ -440,71 +443,71 @@ static void average_buffers(struct race *r, bool left)
 		comm_allreduce(w->data_group, w->buffer, MEAN);
 		return;
 	}
-	link_fold(comm_link(w->all), &there, 1, FOLD_SUM);
+	link_reduce_all(comm_link(w->all), &there, 1, REDUCE_SUM);
 	if (left)
 		vec_fill(w->buffer, 0);
 	comm_allreduce(w->data_group, w->buffer, SUM);
 	vec_scale(w->buffer, 1 / (float)there);
 }
 
-/* Puts the canonical model into param, and the mean of the models' buffers into buffer; lap: as
+/* Puts the canonical model into param, and the mean of the models' buffers into buffer; record: as
  * they stood at its end, NULL = now. */
-static void place_model(struct race *r, const struct lap *lap)
+static void place_model(struct trainer *r, const struct epoch_record *record)
 {
 	struct worker *w = &r->w;
-	if (is_elsewhere(r, lap))
+	if (is_elsewhere(r, record))
 		vec_copy(r->saved, w->param);
-	if (lap && lap->snapshot)
-		vec_copy(w->param, lap->snapshot);
+	if (record && record->snapshot)
+		vec_copy(w->param, record->snapshot);
 	else if (w->strategy->canonical)
 		w->strategy->canonical(w, w->param);
 	if (w->strategy->average)
 		comm_allreduce(w->data_group, w->param, MEAN);
-	else if (is_elsewhere(r, lap))
-		comm_broadcast(w->data_group, lap ? lap->teller : 0, w->param);
+	else if (is_elsewhere(r, record))
+		comm_broadcast(w->data_group, record ? record->reporting_rank : 0, w->param);
 	if (!w->buffer)
 		return;
 	vec_copy(r->buffer, w->buffer);
-	if (lap && lap->buffer)
-		vec_copy(w->buffer, lap->buffer);
-	average_buffers(r, lap ? lap->left : r->left);
+	if (record && record->buffer)
+		vec_copy(w->buffer, record->buffer);
+	average_buffers(r, record ? record->left : r->left);
 }
 
-static void take_back_model(struct race *r, const struct lap *lap)
+static void take_back_model(struct trainer *r, const struct epoch_record *record)
 {
 	struct worker *w = &r->w;
-	if (is_elsewhere(r, lap))
+	if (is_elsewhere(r, record))
 		vec_copy(w->param, r->saved);
 	if (w->buffer)
 		vec_copy(w->buffer, r->buffer);
 }
 
-static struct tally judge_model(struct race *r, const struct lap *lap)
+static struct tally evaluate_model(struct trainer *r, const struct epoch_record *record)
 {
 	nsec since = clock_peek();
-	place_model(r, lap);
+	place_model(r, record);
 	struct tally t = evaluate(r);
-	take_back_model(r, lap);
+	take_back_model(r, record);
 	if (r->trace) {
-		trace_at(r->trace, lap->epoch, 0);
+		trace_at(r->trace, record->epoch, 0);
 		trace_add(r->trace, TRACE_EVALUATE, since, clock_peek());
 	}
 	return t;
 }
 
 /* Sums tallies over the models: of each model group only the first worker counts. */
-static void fold_tally(struct race *r, const struct tally *t, double *loss, double *accuracy)
+static void reduce_tally(struct trainer *r, const struct tally *t, double *loss, double *accuracy)
 {
 	bool counts = comm_rank(r->w.model_group) == 0;
 	double sum[3] = {counts ? t->loss : 0, counts ? (double)t->correct : 0,
 			 counts ? (double)t->rows : 0};
-	link_fold(comm_link(r->w.all), sum, 3, FOLD_SUM);
+	link_reduce_all(comm_link(r->w.all), sum, 3, REDUCE_SUM);
 	*loss = sum[2] > 0 ? sum[0] / sum[2] : NAN;
 	*accuracy = sum[2] > 0 && r->train.classes ? sum[1] / sum[2] : NAN;
 }
 
 /* Rank 0 decides, all ranks learn: has the run ended, and how? */
-static void decide(struct race *r, char *sink_error)
+static void decide(struct trainer *r, char *sink_error)
 {
 	double status = r->status;
 	if (sink_error) {
@@ -516,7 +519,7 @@ static void decide(struct race *r, char *sink_error)
 	r->status = (int)status;
 }
 
-static void look_for_divergence(struct race *r, const struct epoch_row *row)
+static void look_for_divergence(struct trainer *r, const struct epoch_row *row)
 {
 	if (!vec_has_data(r->w.param))
 		return;
@@ -542,44 +545,44 @@ static void look_for_divergence(struct race *r, const struct epoch_row *row)
 	r->status = EXIT_DIVERGED;
 }
 
-/* This rank's split of a lap, settled: what was waiting inside collectives moves from comm to
+/* This rank's split of an epoch, settled: what was waiting inside collectives moves from comm to
  * wait. */
-static void settle(struct race *r, struct lap *lap)
+static void settle(struct trainer *r, struct epoch_record *record)
 {
-	double waited =
-		1e-9 * (double)stats_waited(&r->stats, lap->first_collective, lap->last_collective);
-	lap->split.comm_s -= waited;
-	lap->split.wait_s += waited;
+	double waited = 1e-9 * (double)stats_waited(&r->stats, record->first_collective,
+						    record->last_collective);
+	record->split.comm_s -= waited;
+	record->split.wait_s += waited;
 }
 
-/* Collective: where no barrier ends a lap, a worker that has left waits until the last of the
+/* Collective: where no barrier ends an epoch, a worker that has left waits until the last of the
  * others has ended it. */
-static void wait_for_those_there(struct race *r)
+static void wait_for_those_there(struct trainer *r)
 {
 	struct link *all = comm_link(r->w.all);
 	nsec before = 0;
-	for (int64_t k = 0; k < r->laps && *r->w.run->leave; k++) {
-		struct lap *lap = &r->lap[k];
-		double end = lap->left ? 0 : (double)lap->end;
-		double teller = lap->left ? r->w.trainers : r->w.rank;
-		link_fold(all, &end, 1, FOLD_MAX);
-		link_fold(all, &teller, 1, FOLD_MIN);
-		lap->teller = (int)teller;
-		if (lap->left && k < r->laps - 1 && end > (double)lap->end)
-			lap->end = (nsec)end;
-		if (lap->left) {
-			double seconds = 1e-9 * (double)(lap->end - before);
-			lap->split.wait_s += seconds - lap->split.seconds;
-			lap->split.seconds = seconds;
+	for (int64_t k = 0; k < r->records && *r->w.run->leave; k++) {
+		struct epoch_record *record = &r->record[k];
+		double end = record->left ? 0 : (double)record->end;
+		double reporting_rank = record->left ? r->w.trainers : r->w.rank;
+		link_reduce_all(all, &end, 1, REDUCE_MAX);
+		link_reduce_all(all, &reporting_rank, 1, REDUCE_MIN);
+		record->reporting_rank = (int)reporting_rank;
+		if (record->left && k < r->records - 1 && end > (double)record->end)
+			record->end = (nsec)end;
+		if (record->left) {
+			double seconds = 1e-9 * (double)(record->end - before);
+			record->split.wait_s += seconds - record->split.seconds;
+			record->split.seconds = seconds;
 		}
-		before = lap->end;
+		before = record->end;
 	}
 }
 
 /* Over the trainers: times are means, counts are sums. Without a barrier every trainer's epoch
  * begins and ends at a time of its own; means of the trainers' own epochs still add up to the whole
- * race. */
-static struct split_row fold_split(struct race *r, const struct split_row *own)
+ * segment. */
+static struct split_row reduce_split(struct trainer *r, const struct split_row *own)
 {
 	struct link *all = comm_link(r->w.all);
 	double n = r->w.trainers;
@@ -587,9 +590,9 @@ static struct split_row fold_split(struct race *r, const struct split_row *own)
 	double count[4] = {(double)own->bytes_sent, (double)own->pushes, (double)own->staleness_sum,
 			   (double)own->dropped};
 	double most = (double)own->staleness_max;
-	link_fold(all, time, 4, FOLD_SUM);
-	link_fold(all, count, 4, FOLD_SUM);
-	link_fold(all, &most, 1, FOLD_MAX);
+	link_reduce_all(all, time, 4, REDUCE_SUM);
+	link_reduce_all(all, count, 4, REDUCE_SUM);
+	link_reduce_all(all, &most, 1, REDUCE_MAX);
 	return (struct split_row){.seconds = time[0] / n,
 				  .compute_s = time[1] / n,
 				  .comm_s = time[2] / n,
@@ -602,12 +605,12 @@ static struct split_row fold_split(struct race *r, const struct split_row *own)
 }
 
 /* The trainers' histograms, summed on every rank. */
-static void fold_staleness(struct race *r, int64_t bins[STALENESS_BINS])
+static void reduce_staleness(struct trainer *r, int64_t bins[STALENESS_BINS])
 {
 	double sum[STALENESS_BINS];
 	for (int i = 0; i < STALENESS_BINS; i++)
 		sum[i] = (double)bins[i];
-	link_fold(comm_link(r->w.all), sum, STALENESS_BINS, FOLD_SUM);
+	link_reduce_all(comm_link(r->w.all), sum, STALENESS_BINS, REDUCE_SUM);
 	for (int i = 0; i < STALENESS_BINS; i++)
 		bins[i] = (int64_t)sum[i];
 }
@@ -619,8 +622,8 @@ static int by_order(const void *a, const void *b)
 	return where ? where : x->seq < y->seq ? -1 : x->seq > y->seq;
 }
 
-/* Collective: what the trainers recorded in this race goes to the sink, in order. */
-static char *hand_over_arrivals(struct race *r)
+/* Collective: what the trainers recorded in this segment goes to the sink, in order. */
+static char *hand_over_arrivals(struct trainer *r)
 {
 	enum { FLOATS = sizeof(struct arrival) / sizeof(float) };
 	struct worker *w = &r->w;
@@ -655,7 +658,7 @@ static char *hand_over_arrivals(struct race *r)
 }
 
 /* Collective: the timeline since the last time, of workers and servers, goes to the sink. */
-static void hand_over_events(struct race *r)
+static void hand_over_events(struct trainer *r)
 {
 	struct link *all = comm_link(r->w.all);
 	struct slices e = {.n = 0};
@@ -678,64 +681,66 @@ static void hand_over_events(struct race *r)
 	decide(r, error);
 }
 
-static const struct record *replayed(const struct race *r)
+static const struct recording *replayed(const struct trainer *r)
 {
 	return r->plan->simulation ? r->plan->simulation->replay : NULL;
 }
 
 /* Rank 0, at the end: has the whole record been repeated? */
-static char *look_for_rest(const struct race *r)
+static char *look_for_rest(const struct trainer *r)
 {
-	const struct record *record = replayed(r);
+	const struct recording *record = replayed(r);
 	if (!record || r->status == EXIT_FAILED || r->arrived == record->n)
 		return NULL;
-	return sentence("the record of run %lld has %zu passes, and this run made %zu; was it "
+	return sentence("the record of run %lld has %zu operations, and this run made %zu; was it "
 			"changed since it was made?",
 			(long long)record->run, record->n, r->arrived);
 }
 
-/* Collective, off the clock: judges the laps of the race, and hands their rows to the sink. */
-static void judge(struct race *r)
+/* Collective, off the clock: evaluates the epochs of the segment, and hands their rows to the
+ * sink. */
+static void evaluate_segment(struct trainer *r)
 {
 	struct worker *w = &r->w;
-	if (r->live)
-		r->live->state = LIVE_JUDGING;
-	stats_fold(w);
+	if (r->page)
+		r->page->state = STATUS_EVALUATING;
+	stats_reduce(w);
 	wait_for_those_there(r);
 	if (w->tables && (w->run->record || replayed(r)))
 		decide(r, hand_over_arrivals(r));
-	for (int64_t k = 0; k < r->laps && !r->status; k++) {
-		struct lap *lap = &r->lap[k];
-		struct epoch_row row = {.epoch = lap->epoch};
+	for (int64_t k = 0; k < r->records && !r->status; k++) {
+		struct epoch_record *record = &r->record[k];
+		struct epoch_row row = {.epoch = record->epoch};
 		char *error = NULL;
-		settle(r, lap);
-		row.split = fold_split(r, &lap->split);
+		settle(r, record);
+		row.split = reduce_split(r, &record->split);
 		if (row.split.pushes)
-			fold_staleness(r, lap->staleness);
-		link_gather_bytes(comm_link(w->all), &lap->split, r->ranks, sizeof lap->split);
-		fold_tally(r, &lap->train, &row.train_loss, &row.train_accuracy);
-		struct tally t = judge_model(r, lap);
-		fold_tally(r, &t, &row.test_loss, &row.test_accuracy);
+			reduce_staleness(r, record->staleness);
+		link_gather_bytes(comm_link(w->all), &record->split, r->ranks,
+				  sizeof record->split);
+		reduce_tally(r, &record->train, &row.train_loss, &row.train_accuracy);
+		struct tally t = evaluate_model(r, record);
+		reduce_tally(r, &t, &row.test_loss, &row.test_accuracy);
 		if (w->rank == 0) {
 			look_for_divergence(r, &row);
 			error = r->sink->epoch(r->sink->self, &row, r->ranks, w->trainers,
-					       row.split.pushes ? lap->staleness : NULL);
-			if (r->live) {
-				r->live->row[r->live->rows] = row;
-				__atomic_fetch_add(&r->live->rows, 1, __ATOMIC_RELEASE);
+					       row.split.pushes ? record->staleness : NULL);
+			if (r->page) {
+				r->page->row[r->page->rows] = row;
+				__atomic_fetch_add(&r->page->rows, 1, __ATOMIC_RELEASE);
 			}
 		}
 		decide(r, error);
 	}
-	r->laps = 0;
+	r->records = 0;
 	hand_over_events(r);
-	stats_reset(&r->stats); /* what judging communicated does not count */
+	stats_reset(&r->stats); /* what evaluation communicated does not count */
 }
 
 /* ---- Set-up and the whole life ------------------------------------------- */
 
 /* Is this the first step of so many rows? */
-static bool is_new_size(const struct race *r, size_t s)
+static bool is_new_size(const struct trainer *r, size_t s)
 {
 	size_t rows = r->step_first[s + 1] - r->step_first[s];
 	for (size_t i = 0; i < s; i++)
@@ -746,7 +751,7 @@ static bool is_new_size(const struct race *r, size_t s)
 
 /* Touches memory, makes the libraries compile their kernels for every size of mini-batch, and opens
  * the connections. Leaves the model as it was: a learning rate of 0 does. */
-static void warm_up(struct race *r)
+static void warm_up(struct trainer *r)
 {
 	enum { TIMES = 3, SIZES = 4 }; /* sizes differ by two rows at most */
 	struct worker *w = &r->w;
@@ -776,7 +781,7 @@ static void warm_up(struct race *r)
 	stats_reset(&r->stats);
 }
 
-static void set_up_comms(struct race *r)
+static void set_up_comms(struct trainer *r)
 {
 	struct worker *w = &r->w;
 	int share = config_model_workers(r->config);
@@ -788,33 +793,33 @@ static void set_up_comms(struct race *r)
 }
 
 /* Ranks that a launcher of the user's started may have been given different words. */
-static void agree_on_options(struct race *r)
+static void agree_on_options(struct trainer *r)
 {
 	char hex[17];
 	config_hash(r->config, hex);
 	double hash = (double)(strtoull(hex, NULL, 16) >> 12), least = hash, most = hash;
-	link_fold(comm_link(r->w.all), &least, 1, FOLD_MIN);
-	link_fold(comm_link(r->w.all), &most, 1, FOLD_MAX);
+	link_reduce_all(comm_link(r->w.all), &least, 1, REDUCE_MIN);
+	link_reduce_all(comm_link(r->w.all), &most, 1, REDUCE_MAX);
 	if (least != most)
 		user_error(
 			"the processes were started with different options: give all of them the "
 			"same");
 }
 
-/* What a race's epochs may record: a push, a pull and the end of a round a step, and a pull after a
- * barrier, on each shard. */
-static size_t arrivals_expected(const struct race *r)
+/* What a segment's epochs may record: a push, a pull and the end of a round a step, and a pull
+ * after a barrier, on each shard. */
+static size_t arrivals_expected(const struct trainer *r)
 {
 	int64_t shards = r->w.run->servers > 0 ? r->w.run->servers : 1;
-	return (size_t)(3 * (r->w.steps + 1) * r->laps_max * shards);
+	return (size_t)(3 * (r->w.steps + 1) * r->records_max * shards);
 }
 
-static char *open_tables(struct race *r)
+static char *open_tables(struct trainer *r)
 {
 	struct worker *w = &r->w;
 	const struct run *run = w->run;
 	struct link *workers = comm_link(w->all);
-	const struct record *replay = replayed(r);
+	const struct recording *replay = replayed(r);
 	char *wrong = tables_open(&w->tables, r->everyone ? r->everyone : workers, workers, w->rank,
 				  w->trainers, (int)run->servers, replay ? "auto" : run->table_home,
 				  w->stats, w->dev);
@@ -827,18 +832,18 @@ static char *open_tables(struct race *r)
 		tables_replay(w->tables, replay);
 	if (!run->record && !replay)
 		return NULL;
-	if (w->tables->home == &home_onesided)
+	if (w->tables->placement == &placement_onesided)
 		return sentence("--record: one-sided pushes have no order that could be kept; use "
 				"--table-home=shared or --servers=1");
 	tables_record(w->tables, arrivals_expected(r));
 	return NULL;
 }
 
-/* Collectives of a race: a few a step, for as many epochs as a race has. */
-static size_t collectives_expected(const struct race *r)
+/* Collectives of a segment: a few a step, for as many epochs as a segment has. */
+static size_t collectives_expected(const struct trainer *r)
 {
 	enum { A_STEP = 8, LEAST = 1 << 12, MOST = 1 << 26 };
-	size_t n = (size_t)(r->plan->steps * r->laps_max) * A_STEP;
+	size_t n = (size_t)(r->plan->steps * r->records_max) * A_STEP;
 	return n < LEAST ? LEAST : n > MOST ? MOST : n;
 }
 
@@ -848,27 +853,23 @@ static bool has_floats(const struct run *run)
 	return !world_is_virtual || run->sim_train;
 }
 
-static void set_up(struct race *r)
+static void set_up(struct trainer *r)
 {
 	struct worker *w = &r->w;
 	const struct run *run = w->run;
 
-	r->uneven = uneven_of(run, w->rank);
-	r->delayed = run->straggle > 0 || r->uneven.speed < 1;
+	r->heterogeneity = heterogeneity_of(run, w->rank);
+	r->delayed = run->straggle > 0 || r->heterogeneity.speed < 1;
 	bool always = run->barrier_every == 1;
-	r->laps_max = run->barrier_every ? run->barrier_every : run->epochs;
-	if (r->laps_max > run->epochs)
-		r->laps_max = run->epochs > 0 ? run->epochs : 1;
+	r->records_max = run->barrier_every ? run->barrier_every : run->epochs;
+	if (r->records_max > run->epochs)
+		r->records_max = run->epochs > 0 ? run->epochs : 1;
 	stats_init(&r->stats, collectives_expected(r));
 	set_up_comms(r);
 	agree_on_options(r);
-	if (r->live)
-		r->live->state = LIVE_LOADING;
-	for (size_t i = 0; devices[i]; i++)
-		if (strcmp(devices[i]->name, r->plan->device) == 0)
-			r->dev.ops = devices[i];
-	if (world_is_virtual)
-		r->dev.ops = &device_cpu;
+	if (r->page)
+		r->page->state = STATUS_LOADING;
+	r->dev.ops = device_find(world_is_virtual ? "cpu" : r->plan->device);
 	CHECK(r->dev.ops, "no device %s", r->plan->device);
 	world_device(w);
 	r->dev.precision = run->precision;
@@ -905,26 +906,26 @@ static void set_up(struct race *r)
 	if (r->sink->steps)
 		r->step_s = must(calloc((size_t)(w->steps * run->epochs), sizeof *r->step_s));
 
-	r->lap = must(calloc((size_t)r->laps_max, sizeof *r->lap));
-	for (int64_t i = 0; i < r->laps_max && !always; i++)
-		r->lap[i].snapshot = vec_new(w, vec_len(w->param));
-	for (int64_t i = 0; i < r->laps_max && !always && w->buffer; i++)
-		r->lap[i].buffer = vec_new(w, vec_len(w->buffer));
+	r->record = must(calloc((size_t)r->records_max, sizeof *r->record));
+	for (int64_t i = 0; i < r->records_max && !always; i++)
+		r->record[i].snapshot = vec_new(w, vec_len(w->param));
+	for (int64_t i = 0; i < r->records_max && !always && w->buffer; i++)
+		r->record[i].buffer = vec_new(w, vec_len(w->buffer));
 	if (!always || w->strategy->canonical || w->strategy->average)
 		r->saved = vec_new(w, vec_len(w->param));
 }
 
-static void tear_down(struct race *r)
+static void tear_down(struct trainer *r)
 {
 	struct worker *w = &r->w;
 	if (w->strategy->fini)
 		w->strategy->fini(w);
 	tables_close(w->tables);
 	ending.everyone = NULL;
-	for (int64_t i = 0; i < r->laps_max; i++)
-		vec_free(r->lap[i].snapshot);
-	for (int64_t i = 0; i < r->laps_max; i++)
-		vec_free(r->lap[i].buffer);
+	for (int64_t i = 0; i < r->records_max; i++)
+		vec_free(r->record[i].snapshot);
+	for (int64_t i = 0; i < r->records_max; i++)
+		vec_free(r->record[i].buffer);
 	vec_free(r->saved);
 	vec_free(r->buffer);
 	w->workload->fini(w);
@@ -943,11 +944,11 @@ static void tear_down(struct race *r)
 	free(r->test_order);
 	free(r->ranks);
 	free(r->step_s);
-	free(r->lap);
+	free(r->record);
 }
 
 /* Rank 0 only. */
-static char *begin_sink(struct race *r)
+static char *begin_sink(struct trainer *r)
 {
 	char started[32];
 	time_t now = time(NULL);
@@ -957,60 +958,60 @@ static char *begin_sink(struct race *r)
 			       .machine = machine(),
 			       .plan = r->plan,
 			       .started = started,
-			       .table_home = r->w.tables ? r->w.tables->home->name : NULL,
+			       .table_home = r->w.tables ? r->w.tables->placement->name : NULL,
 			       .transport = comm_transport(r->w.data_group)};
 	char *error = r->sink->begin(r->sink->self, &e, &id);
-	if (r->live) {
-		r->live->id = id;
-		r->live->steps = r->w.steps;
+	if (r->page) {
+		r->page->id = id;
+		r->page->steps = r->w.steps;
 	}
 	return error;
 }
 
-static void race_on(struct race *r)
+static void train_epochs(struct trainer *r)
 {
 	struct worker *w = &r->w;
 	const struct run *run = w->run;
 
 	/* epoch 0: the model before training */
-	r->lap[0].epoch = 0;
-	r->laps = 1;
-	struct lap first = r->lap[0];
-	r->lap[0].snapshot = r->lap[0].buffer = NULL;
-	judge(r);
-	r->lap[0].snapshot = first.snapshot;
-	r->lap[0].buffer = first.buffer;
-	r->lap[0].split = (struct split_row){0};
-	memset(r->lap[0].staleness, 0, sizeof r->lap[0].staleness);
-	r->lap[0].end = 0;
+	r->record[0].epoch = 0;
+	r->records = 1;
+	struct epoch_record first = r->record[0];
+	r->record[0].snapshot = r->record[0].buffer = NULL;
+	evaluate_segment(r);
+	r->record[0].snapshot = first.snapshot;
+	r->record[0].buffer = first.buffer;
+	r->record[0].split = (struct split_row){0};
+	memset(r->record[0].staleness, 0, sizeof r->record[0].staleness);
+	r->record[0].end = 0;
 
-	deal(r, 1);
+	shard_epoch(r, 1);
 	if (!world_is_virtual)
 		warm_up(r);
 	for (w->epoch = 1; w->epoch <= run->epochs && !r->status && !has_kept_all(r); w->epoch++) {
 		bool barrier = w->epoch == run->epochs ||
 			       (run->barrier_every && w->epoch % run->barrier_every == 0);
 		if (w->epoch > 1)
-			deal(r, w->epoch);
-		if (r->live) {
-			r->live->epoch = w->epoch;
-			r->live->step = 0;
-			r->live->state = LIVE_TRAINING;
+			shard_epoch(r, w->epoch);
+		if (r->page) {
+			r->page->epoch = w->epoch;
+			r->page->step = 0;
+			r->page->state = STATUS_TRAINING;
 		}
-		if (r->laps == 0) {
+		if (r->records == 0) {
 			link_barrier(comm_link(w->all));
 			r->start = clock_now();
 		}
 		run_epoch(r, barrier);
 		if (barrier) {
-			r->raced += r->lap[r->laps - 1].end;
-			judge(r);
+			r->trained += r->record[r->records - 1].end;
+			evaluate_segment(r);
 		}
 	}
 }
 
 /* A server's whole life. */
-static int serve(struct race *r)
+static int serve(struct trainer *r)
 {
 	tables_serve(r->everyone, r->w.rank, r->w.trainers, replayed(r), r->trace);
 	trace_free(r->trace);
@@ -1022,7 +1023,7 @@ static int serve(struct race *r)
 }
 
 /* Collective: FNV-1a of the floats of the canonical model. */
-static void hash_model(struct race *r, char hex[17])
+static void hash_model(struct trainer *r, char hex[17])
 {
 	struct worker *w = &r->w;
 	uint64_t h = UINT64_C(14695981039346656037);
@@ -1042,22 +1043,23 @@ static void hash_model(struct race *r, char hex[17])
 	take_back_model(r, NULL);
 }
 
-/* Events of one race: a few a step, with room for reductions that go in many parts; a server's: of
- * all workers' passes. */
-static size_t events_expected(const struct race *r)
+/* Events of one segment: a few a step, with room for reductions that go in many parts; a server's:
+ * of all workers' operations. */
+static size_t events_expected(const struct trainer *r)
 {
-	enum { A_STEP = 32, A_LAP = 64 };
+	enum { A_STEP = 32, AN_EPOCH = 64 };
 	const struct run *run = r->w.run;
-	int64_t steps = run->trace < r->plan->steps ? run->trace : r->plan->steps, laps = 1;
+	int64_t steps = run->trace < r->plan->steps ? run->trace : r->plan->steps, records = 1;
 	if (run->barrier_every != 1)
-		laps = run->barrier_every && run->barrier_every < run->epochs ? run->barrier_every
-									      : run->epochs;
-	size_t room = (size_t)((steps * A_STEP + A_LAP) * laps);
+		records = run->barrier_every && run->barrier_every < run->epochs
+				  ? run->barrier_every
+				  : run->epochs;
+	size_t room = (size_t)((steps * A_STEP + AN_EPOCH) * records);
 	return r->w.rank < r->w.trainers ? room : room / 4 * (size_t)r->w.trainers;
 }
 
 /* Collective over all ranks. */
-static struct trace *make_trace(struct race *r)
+static struct trace *make_trace(struct trainer *r)
 {
 	struct worker *w = &r->w;
 	if (w->run->trace == 0)
@@ -1071,15 +1073,15 @@ struct order {
 	const struct config *config;
 	const struct plan *plan;
 	const struct sink *sink;
-	struct live *live;
+	struct status_page *page;
 };
 
-static int live_as_worker(void *ctx)
+static int worker_main(void *ctx)
 {
 	const struct order *o = ctx;
 	const struct config *c = o->config;
 	const struct sink *sink = o->sink;
-	struct race *r = must(calloc(1, sizeof *r));
+	struct trainer *r = must(calloc(1, sizeof *r));
 	r->config = c;
 	r->plan = o->plan;
 	r->sink = sink;
@@ -1093,9 +1095,9 @@ static int live_as_worker(void *ctx)
 	cpu_flush_denormals();
 	platform_start(&r->w);
 	if (r->w.rank == 0) {
-		r->live = o->live;
+		r->page = o->page;
 	} else if (!world_is_virtual) {
-		ending.live = NULL;
+		ending.page = NULL;
 		ending.silent = true;
 	}
 	ending.workers = r->w.trainers;
@@ -1106,7 +1108,7 @@ static int live_as_worker(void *ctx)
 		return serve(r);
 	set_up(r);
 	agree(r, r->w.rank == 0 ? begin_sink(r) : NULL);
-	race_on(r);
+	train_epochs(r);
 	decide(r, r->w.rank == 0 ? look_for_rest(r) : NULL);
 
 	char *error = NULL;
@@ -1129,10 +1131,10 @@ static int live_as_worker(void *ctx)
 	}
 	decide(r, error);
 	int status = r->status;
-	if (r->live) {
-		r->live->simulated = closing.simulated;
-		r->live->cost = closing.cost;
-		live_end(r->live, status, r->reason);
+	if (r->page) {
+		r->page->simulated = closing.simulated;
+		r->page->cost = closing.cost;
+		status_end(r->page, status, r->reason);
 	}
 	tear_down(r);
 	link_free(r->everyone);
@@ -1142,13 +1144,13 @@ static int live_as_worker(void *ctx)
 }
 
 int train(const struct config *c, const struct plan *plan, const struct sink *sink,
-	  struct live *live)
+	  struct status_page *page)
 {
-	struct order order = {.config = c, .plan = plan, .sink = sink, .live = live};
-	ending.launched = live != NULL;
-	ending.live = live;
+	struct order order = {.config = c, .plan = plan, .sink = sink, .page = page};
+	ending.launched = page != NULL;
+	ending.page = page;
 	ending.silent = false;
 	ending.everyone = NULL;
 	user_error_handler(end_with_user_error);
-	return world_run(c, plan, live_as_worker, &order);
+	return world_run(c, plan, worker_main, &order);
 }

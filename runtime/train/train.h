@@ -31,10 +31,10 @@ struct sink {
 	 * there were no pushes. */
 	char *(*epoch)(void *self, const struct epoch_row *row, const struct split_row *ranks,
 		       int n, const int64_t *staleness);
-	/* What --record asks for: after each race, before its epochs. NULL = not wanted. */
+	/* What --record asks for: after each segment, before its epochs. NULL = not wanted. */
 	char *(*arrivals)(void *self, const struct arrival *a, size_t n);
-	/* What --trace asks for: after each race and its judging; by rank, in order. lost: events
-	 * that there was no room for. NULL = not wanted. */
+	/* What --trace asks for: after each segment and its evaluation; by rank, in order. lost:
+	 * events that there was no room for. NULL = not wanted. */
 	char *(*events)(void *self, const struct slice *e, size_t n, size_t lost);
 	/* On every rank at the end: how long each of its steps took [s]. NULL = not wanted. */
 	void (*steps)(void *self, struct worker *w, const float *step_s, size_t n);
@@ -56,9 +56,9 @@ void data_close(const struct dataset *set);
 /* An epoch's permutation of n rows; valid until the next call. */
 const int32_t *data_order(size_t n, int64_t seed, int64_t epoch);
 
-/* A worker's whole life, or the lives of all simulated ones; returns the exit status. live may be
+/* A worker's whole life, or the lives of all simulated ones; returns the exit status. page may be
  * NULL. */
 int train(const struct config *c, const struct plan *plan, const struct sink *sink,
-	  struct live *live);
+	  struct status_page *page);
 
 #endif

@@ -2,6 +2,7 @@
  * model.c - what simulated work costs: names, curves, and the figures that they are made of.
  */
 #include "sim/model/model.h"
+#include "runtime/base/base.h"
 
 #include <stdlib.h>
 

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct record;
+struct recording;
 
 /* What simulated work costs, as it was measured (mvbench calibrate) or given. */
 enum cost {
@@ -18,7 +18,7 @@ enum cost {
 	COST_AXPY,
 	COST_SGD,
 	COST_GEMM, /* [flops] */
-	COST_READ, /* passes over a table [floats] */
+	COST_READ, /* operations on a table [floats] */
 	COST_PUSH,
 	COST_SYNC,
 	COST_ELASTIC,
@@ -55,7 +55,7 @@ struct simulation {
 	struct curve cost[COSTS];
 	struct points points; /* all that the calibration says */
 	double update_s; /* of a push with its pull of the whole model; NaN = as the curves say */
-	const struct record *replay; /* the order that passes over tables keep; NULL = none */
+	const struct recording *replay; /* the order that operations on tables keep; NULL = none */
 };
 
 #endif

@@ -29,26 +29,26 @@ struct sum {
 	float **x; /* [ranks] of those that have arrived; NULL before the first has */
 };
 
-struct meeting {
+struct shared_sum {
 	int ranks, users;
 	struct sum at_once, started[LINK_SLOTS];
 };
 
-struct meeting *world_meeting_new(int ranks)
+struct shared_sum *world_sum_new(int ranks)
 {
-	struct meeting *m = must(calloc(1, sizeof *m));
-	m->ranks = m->users = ranks;
-	return m;
+	struct shared_sum *s = must(calloc(1, sizeof *s));
+	s->ranks = s->users = ranks;
+	return s;
 }
 
-void world_meeting_free(struct meeting *m)
+void world_sum_free(struct shared_sum *s)
 {
-	if (!m || --m->users > 0)
+	if (!s || --s->users > 0)
 		return;
-	free(m->at_once.x);
+	free(s->at_once.x);
 	for (int i = 0; i < LINK_SLOTS; i++)
-		free(m->started[i].x);
-	free(m);
+		free(s->started[i].x);
+	free(s);
 }
 
 static void add(float *restrict sum, const float *restrict x, size_t n)
@@ -89,9 +89,9 @@ static void arrive(struct sum *s, int ranks, int rank, float *x, size_t n)
 }
 
 /* Its messages are those of MPI's own, on lengths. */
-void world_allreduce_start(struct link *l, struct meeting *m, int slot, float *x, size_t n)
+void world_allreduce_start(struct link *l, struct shared_sum *s, int slot, float *x, size_t n)
 {
-	arrive(&m->started[slot], m->ranks, link_rank(l), x, n);
+	arrive(&s->started[slot], s->ranks, link_rank(l), x, n);
 }
 
 /* ---- The messages ---- */
@@ -112,7 +112,7 @@ static int power_below(int ranks)
 
 /* Ranks beyond a power of two hand their part to a neighbour, and get the sum from it. Returns this
  * rank's number among the power of two that go on, or -1; with `back`, the way back. */
-static int fold_in(struct link *l, int rank, int extra, size_t n, bool back)
+static int to_power_of_two(struct link *l, int rank, int extra, size_t n, bool back)
 {
 	float *x = link_nowhere();
 	if (rank >= 2 * extra)
@@ -132,7 +132,7 @@ static int rank_of(int number, int extra)
 static void doubling(struct link *l, int rank, int ranks, size_t n, bool halving)
 {
 	int power = power_below(ranks), extra = ranks - power;
-	int me = fold_in(l, rank, extra, n, false);
+	int me = to_power_of_two(l, rank, extra, n, false);
 	size_t part = n;
 	for (int k = 1; k < power && me >= 0; k *= 2) {
 		part = halving ? (part + 1) / 2 : n;
@@ -142,7 +142,7 @@ static void doubling(struct link *l, int rank, int ranks, size_t n, bool halving
 		exchange(l, rank_of(me ^ k, extra), part);
 		part = smaller(2 * part, n);
 	}
-	fold_in(l, rank, extra, n, true);
+	to_power_of_two(l, rank, extra, n, true);
 }
 
 static void ring(struct link *l, int rank, int ranks, size_t n)
@@ -153,16 +153,16 @@ static void ring(struct link *l, int rank, int ranks, size_t n)
 		link_shift(l, (rank + 1) % ranks, x, (rank + ranks - 1) % ranks, x, piece);
 }
 
-void world_allreduce(struct link *l, struct meeting *m, float *x, size_t n)
+void world_allreduce(struct link *l, struct shared_sum *s, float *x, size_t n)
 {
 	int rank = link_rank(l);
 	if (n == 0)
 		return;
-	arrive(&m->at_once, m->ranks, rank, x, n);
-	if (n * sizeof *x < RING_LEAST || m->ranks == 2)
-		doubling(l, rank, m->ranks, n, false);
-	else if (m->ranks <= RING_MOST)
-		ring(l, rank, m->ranks, n);
+	arrive(&s->at_once, s->ranks, rank, x, n);
+	if (n * sizeof *x < RING_LEAST || s->ranks == 2)
+		doubling(l, rank, s->ranks, n, false);
+	else if (s->ranks <= RING_MOST)
+		ring(l, rank, s->ranks, n);
 	else
-		doubling(l, rank, m->ranks, n, true);
+		doubling(l, rank, s->ranks, n, true);
 }

@@ -80,14 +80,14 @@ static double draw(struct sim_worker *me)
 	return step > update ? rows * (step - update) : 0;
 }
 
-static void sim_replay(struct device *d, size_t key, void (*body)(void *ctx), void *ctx)
+static void sim_graph(struct device *d, size_t key, void (*body)(void *ctx), void *ctx)
 {
 	struct sim_worker *me = sim_self();
 	(void)key;
-	me->quiet = d->replaying = true;
+	me->quiet = d->in_graph = true;
 	me->pending_s = draw(me);
 	body(ctx);
-	me->quiet = d->replaying = false;
+	me->quiet = d->in_graph = false;
 	if (me->worker->no_layer_ready || !me->worker->strategy->layer_ready ||
 	    me->worker->step == 0) {
 		sim_owe(me->pending_s);
@@ -98,13 +98,13 @@ static void sim_replay(struct device *d, size_t key, void (*body)(void *ctx), vo
 	}
 }
 
-static void sim_mark(struct device *d, size_t i)
+static void sim_event_record(struct device *d, size_t i)
 {
 	(void)d, (void)i;
 }
 
 /* Of the backward pass, a layer takes what its parameters are of all. */
-static void sim_await(struct device *d, size_t i)
+static void sim_event_wait(struct device *d, size_t i)
 {
 	struct sim_worker *me = sim_self();
 	const struct worker *w = me->worker;
@@ -122,9 +122,9 @@ void sim_device(struct worker *w, bool train)
 		ops = *inner;
 #define TAKE(name, ...) ops.name = sim_##name;
 		DEVICE_OPS(TAKE)
-		ops.replay = sim_replay;
-		ops.mark = sim_mark;
-		ops.await = sim_await;
+		ops.graph = sim_graph;
+		ops.event_record = sim_event_record;
+		ops.event_wait = sim_event_wait;
 	}
 	w->dev->ops = &ops;
 }

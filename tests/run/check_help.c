@@ -195,7 +195,7 @@ START_TEST(the_manual_formats_without_a_warning)
 {
 	char out[4096];
 
-	if (command_output("command -v groff", out, sizeof out) != 0)
+	if (lacks_program("groff"))
 		return; /* it is no part of what mvbench needs */
 	int status = command_output("./mvbench help --man | groff -man -ww -Tascii 2>&1 >/dev/null",
 				    out, sizeof out);

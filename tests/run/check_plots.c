@@ -51,15 +51,6 @@ static void tear_down(void)
 	rmdir(folder);
 }
 
-static bool no_gnuplot(void)
-{
-	bool missing = system("command -v gnuplot >/dev/null 2>&1") != 0;
-
-	if (missing)
-		fprintf(stderr, "check_plots: skipped, as gnuplot is not installed.\n");
-	return missing;
-}
-
 static char *contents(const char *path, size_t *n)
 {
 	FILE *f = fopen(path, "rb");
@@ -208,7 +199,7 @@ static char *plot(int *status, const char *const *word)
 		int f = open(said, O_WRONLY | O_CREAT | O_TRUNC, 0600);
 		dup2(f, STDOUT_FILENO);
 		dup2(f, STDERR_FILENO);
-		int rc = chdir(folder) == 0 ? command_plot.run(argc, argv) : 99;
+		int rc = chdir(folder) == 0 ? command_start(&command_plot, argc, argv) : 99;
 		fflush(NULL);
 		_exit(rc);
 	}
@@ -336,7 +327,7 @@ static void draws_explanation(const char *name)
 
 START_TEST(nothing_is_explained)
 {
-	if (no_gnuplot())
+	if (lacks_program("gnuplot"))
 		return;
 	sqlite3_close(open_database());
 	ck_assert_int_ge(each_figure(draws_explanation), 7);
@@ -356,7 +347,7 @@ static void draws_one(const char *name)
 
 START_TEST(one_run_is_drawn)
 {
-	if (no_gnuplot())
+	if (lacks_program("gnuplot"))
 		return;
 	sqlite3 *db = open_database();
 	fill_one(db);
@@ -381,7 +372,7 @@ static void draws_something(const char *name)
 /* Simulations without gradients have times, and no losses. */
 START_TEST(times_alone_are_drawn)
 {
-	if (no_gnuplot())
+	if (lacks_program("gnuplot"))
 		return;
 	sqlite3 *db = open_database();
 	add_run(db, "mlp", "serial", 1, 1, 0.8, "", 2);
@@ -421,7 +412,7 @@ static void draws_hostile(const char *name)
 
 START_TEST(names_are_shown_never_run)
 {
-	if (no_gnuplot())
+	if (lacks_program("gnuplot"))
 		return;
 	sqlite3 *db = open_database();
 	fill_hostile(db);
@@ -554,7 +545,7 @@ START_TEST(intervals_are_between_ranks)
 		    "12|42|22|62|1\n22|42|22|62|2\n32|42|22|62|3\n42|42|22|62|4\n52|42|22|62|5\n"
 		    "62|42|22|62|6\n72|42|22|62|7\n52|57|52|62|1\n62|57|52|62|2\n");
 
-	if (no_gnuplot())
+	if (lacks_program("gnuplot"))
 		return;
 	for (int i = 0; i < 2; i++) { /* pictures say what their bars are */
 		const char *figure = i ? "seeds" : "accuracy_epoch",
@@ -595,7 +586,7 @@ START_TEST(misses_are_shown)
 		"asgd 2w|-1|-1|-1|0|2|4.4|62\n"
 		"periodic 2w, diverged|-1|-1|-1|0|1|4.2|62\n");
 
-	if (no_gnuplot())
+	if (lacks_program("gnuplot"))
 		return;
 	ck_assert_int_eq(draw("time_to_accuracy", "png"), 1);
 	ck_assert_int_eq(draw("time_to_accuracy", "svg"), 1);
@@ -658,7 +649,7 @@ START_TEST(what_is_left_out_is_said)
 	char label[32];
 	sqlite3 *db = open_database();
 
-	if (no_gnuplot())
+	if (lacks_program("gnuplot"))
 		return;
 	sql(db, "BEGIN");
 	for (int i = 0; i < 65; i++) {
@@ -772,7 +763,7 @@ static const struct {
 
 START_TEST(late_pushes_are_drawn)
 {
-	if (no_gnuplot())
+	if (lacks_program("gnuplot"))
 		return;
 	sqlite3 *db = open_database();
 	add_run(db, "mlp", "asgd", 4, 1, 0.5, "", 3);
@@ -806,7 +797,7 @@ END_TEST
 
 /* Where tables live is told where strategies with tables differ in it, not because others have
  * none. */
-START_TEST(homes_are_named_where_they_differ)
+START_TEST(placements_are_named_where_they_differ)
 {
 	sqlite3 *db = open_database();
 
@@ -904,7 +895,7 @@ END_TEST
 
 START_TEST(a_dropped_in_pair_is_a_figure)
 {
-	if (no_gnuplot())
+	if (lacks_program("gnuplot"))
 		return;
 	char *plots = installed_path("plots"), *mine = sentence("%s/plots", folder);
 	const char *shared[] = {"style.sql", "style.gp"};
@@ -988,7 +979,7 @@ static void add_path(void *text, const struct word *w)
 
 START_TEST(users_have_figures_of_their_own)
 {
-	if (no_gnuplot())
+	if (lacks_program("gnuplot"))
 		return;
 	int status;
 	size_t n;
@@ -1059,7 +1050,7 @@ static const struct {
 
 START_TEST(a_broken_figure_is_named)
 {
-	if (no_gnuplot())
+	if (lacks_program("gnuplot"))
 		return;
 	int status;
 	char *other = sentence("%s/other", folder);
@@ -1081,7 +1072,7 @@ END_TEST
 
 START_TEST(a_file_is_named)
 {
-	if (no_gnuplot())
+	if (lacks_program("gnuplot"))
 		return;
 	int status;
 	sqlite3 *db = open_database();
@@ -1181,7 +1172,7 @@ Suite *plots_suite(void)
 	tcase_add_test(r, bins_are_those_that_are_recorded);
 	tcase_add_loop_test(c, late_pushes_are_drawn, 0,
 			    (int)(sizeof(lateness) / sizeof(*lateness)));
-	tcase_add_test(r, homes_are_named_where_they_differ);
+	tcase_add_test(r, placements_are_named_where_they_differ);
 	tcase_add_test(r, names_tell_configurations_apart);
 	tcase_add_test(r, names_are_of_what_differs);
 	tcase_add_test(r, names_tell_every_option_apart);

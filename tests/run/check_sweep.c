@@ -223,7 +223,7 @@ static int sweep(int argc, char **argv)
 	if (child == 0) {
 		if (!freopen("out", "w", stdout) || !freopen("err", "w", stderr))
 			_exit(99);
-		status = command_sweep.run(argc, argv);
+		status = command_start(&command_sweep, argc, argv);
 		fflush(NULL);
 		_exit(status);
 	}

@@ -237,8 +237,7 @@ Suite *transport_suite(void)
 	TCase *t = tcase_create("transport");
 	int all = 0;
 	if (!have_gpu()) {
-		fprintf(stderr, "transport: skipped: there is no nvcc, so the emulated GPU was not "
-				"built\n");
+		skipped("suite transport: there is no nvcc, so the emulated GPU was not built");
 		return s;
 	}
 	while (strategies[all])

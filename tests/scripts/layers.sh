@@ -1,11 +1,11 @@
 #!/bin/sh
-# layers.sh BUILD-FOLDER: who may call whom, read from the symbols of the object files (nm), so that
+# layers.sh BUILD-FOLDER [SOURCES]: who may call whom, read from the symbols of the object files (nm), so that
 # neither a header nor a stray extern can cheat it; which folder may use which library; what headers
 # declare; and no mutable state in plug-ins, as simulated workers share one process.
 # Prints the floors, lowest first, with what each takes from those below.
 set -u
-cd "$(dirname "$0")/../.." || exit 1
-build=${1:-build}
+build=$(cd "${1:-build}" && pwd) || exit 1
+cd "${2:-$(dirname "$0")/../..}" || exit 1
 
 # A floor a line, lowest first; rooms beside each other do not call each other. A room is a folder
 # with those below it that have no line of their own.
@@ -42,8 +42,7 @@ work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 # shellcheck disable=SC2086
 nm -A -P $objects >"$work/symbols"
-git ls-files -co --exclude-standard -- mvbench.h 'runtime/*.h' 'strategies/*.h' 'workloads/*.h' 'results/*.h' 'plots/*.h' 'sim/*.h' \
-	'runtime/*.c' 'strategies/*.c' 'workloads/*.c' 'results/*.c' 'plots/*.c' 'sim/*.c' main.c >"$work/files"
+find mvbench.h main.c runtime strategies workloads results plots sim -name '*.[ch]' | sort >"$work/files"
 contract() { # the words of these headers, without comments
 	sed 's,/\*.*\*/,,' "$@" | sed '/\/\*/,/\*\//d' | grep -oE '[A-Za-z_][A-Za-z0-9_]*' | sort -u
 }

@@ -73,18 +73,12 @@ static void sink_model(void *self, struct worker *w)
 	free(order);
 }
 
-static bool no_bare(const char *name)
-{
-	(void)name;
-	return false;
-}
-
 int main(int argc, char **argv)
 {
 	struct arguments a;
 	struct config c;
 	struct plan plan;
-	char *error = arguments_read(&a, argc - 1, argv + 1, no_bare);
+	char *error = arguments_read(&a, argc - 1, argv + 1, NULL, NULL);
 	if (!error)
 		error = config_init(&c, a.option, a.options, false);
 	if (!error)

@@ -52,7 +52,7 @@ static void collectives(struct worker *w, size_t n)
 	comm_allreduce(w->all, v, SUM);
 	expect(v, 0, n, sum_of_ranks(size), (float)size, "allreduce sum");
 	double sent = (double)s->bytes_sent;
-	link_fold(comm_link(w->all), &sent, 1, FOLD_SUM);
+	link_reduce_all(comm_link(w->all), &sent, 1, REDUCE_SUM);
 	CHECK(sent == 2.0 * (size - 1) * (double)n * sizeof(float), "allreduce counted %g bytes",
 	      sent);
 	comm_allreduce(w->all, v, MEAN);

@@ -109,12 +109,6 @@ static char *end(void *self, const char *status, const char *reason)
 	return NULL;
 }
 
-static bool no_bare(const char *name)
-{
-	(void)name;
-	return false;
-}
-
 int main(int argc, char **argv)
 {
 	struct sink sink = {.begin = begin, .epoch = epoch, .end = end};
@@ -127,7 +121,7 @@ int main(int argc, char **argv)
 	while (kind < sizeof kinds / sizeof *kinds && strcmp(kinds[kind].plugin.name, argv[1]))
 		kind++;
 	CHECK(kind < sizeof kinds / sizeof *kinds, "no kind %s", argv[1]);
-	char *wrong = arguments_read(&a, argc - 2, argv + 2, no_bare);
+	char *wrong = arguments_read(&a, argc - 2, argv + 2, NULL, NULL);
 	if (!wrong)
 		wrong = config_init(&c, a.option, a.options, false);
 	if (!wrong)

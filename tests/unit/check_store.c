@@ -328,7 +328,7 @@ START_TEST(arrivals_come_back_in_order)
 	struct sink sink = store_sink(s);
 	struct arrival *a = must(calloc(N, sizeof(*a)));
 
-	/* two tables of three shards, the latest first, in two races */
+	/* two tables of three shards, the latest first, in two segments */
 	for (int i = 0; i < N; i++) {
 		struct arrival *at = &a[N - 1 - i];
 		*at = (struct arrival){.seq = i / 6,
@@ -352,7 +352,7 @@ START_TEST(arrivals_come_back_in_order)
 	ck_rows("SELECT count(*) FROM arrival WHERE table_id = 0 AND shard = 1 AND "
 		"worker = (6 * seq + 4) * (6 * seq + 4) % 7",
 		"500");
-	/* the same pass twice: none of that call is kept, and what was there is */
+	/* the same operation twice: none of that call is kept, and what was there is */
 	a[0].seq = 500;
 	ck_sentence(sink.arrivals(sink.self, a, 2), "UNIQUE");
 	ck_rows("SELECT count(*) FROM arrival", "3000");
@@ -1102,7 +1102,7 @@ static int table(char **out, char **err, const char *const *words)
 		dup2(fd, i + 1);
 		close(fd);
 	}
-	int status = command_table.run(argc, argv);
+	int status = command_start(&command_table, argc, argv);
 	fflush(stdout);
 	fflush(stderr);
 	for (int i = 0; i < 2; i++) {

@@ -17,13 +17,13 @@
 #include <string.h>
 #include <time.h>
 
-struct mail;
+struct mailbox;
 
 struct link {
-	MPI_Comm comm;           /* MPI_COMM_NULL: one worker alone */
-	struct meeting *meeting; /* of simulated workers: where they sum; NULL in the real world */
+	MPI_Comm comm;          /* MPI_COMM_NULL: one worker alone */
+	struct shared_sum *sum; /* of simulated workers: where they sum; NULL in the real world */
 	MPI_Request slot[LINK_SLOTS];
-	struct mail *mail; /* NULL until there is some */
+	struct mailbox *mailbox; /* NULL until there is some */
 };
 
 static bool ours; /* MPI is ours to end */
@@ -109,8 +109,8 @@ static struct link *link_of(MPI_Comm comm)
 		return l;
 	MPI_Comm_rank(comm, &rank);
 	if (rank == 0)
-		l->meeting = world_meeting_new(link_size(l));
-	link_broadcast(l, 0, &l->meeting, sizeof l->meeting); /* they share their memory */
+		l->sum = world_sum_new(link_size(l));
+	link_broadcast(l, 0, &l->sum, sizeof l->sum); /* they share their memory */
 	return l;
 }
 
@@ -139,13 +139,13 @@ struct link *link_split(struct link *l, int color, int *rank, int *size)
 	return link_of(comm);
 }
 
-static void mail_free(struct mail *m);
+static void mailbox_free(struct mailbox *m);
 
 void link_free(struct link *l)
 {
 	if (l) {
-		mail_free(l->mail);
-		world_meeting_free(l->meeting);
+		mailbox_free(l->mailbox);
+		world_sum_free(l->sum);
 	}
 	if (l && l->comm != MPI_COMM_NULL)
 		MPI_Comm_free(&l->comm);
@@ -160,8 +160,8 @@ bool link_one_node(struct link *l)
 		return true;
 	if (world_is_virtual) {
 		double least = (double)(world_node() >> 12), most = least;
-		link_fold(l, &least, 1, FOLD_MIN);
-		link_fold(l, &most, 1, FOLD_MAX);
+		link_reduce_all(l, &least, 1, REDUCE_MIN);
+		link_reduce_all(l, &most, 1, REDUCE_MAX);
 		return least == most;
 	}
 	MPI_Comm_split_type(l->comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
@@ -226,8 +226,8 @@ void link_shift(struct link *l, int to, const float *out, int from, float *in, s
 void link_allreduce(struct link *l, float *x, size_t n)
 {
 	world_enter("allreduce", -1);
-	if (l->meeting) {
-		world_allreduce(l, l->meeting, x, n);
+	if (l->sum) {
+		world_allreduce(l, l->sum, x, n);
 		return;
 	}
 	for (; n > PIECE; x += PIECE, n -= PIECE)
@@ -239,8 +239,8 @@ void link_allreduce_start(struct link *l, int slot, float *x, size_t n)
 {
 	const void *out = MPI_IN_PLACE;
 	world_enter("allreduce", -1);
-	if (l->meeting) {
-		world_allreduce_start(l, l->meeting, slot, x, n);
+	if (l->sum) {
+		world_allreduce_start(l, l->sum, slot, x, n);
 		out = link_nowhere();
 		x = link_nowhere() + n;
 	}
@@ -283,13 +283,13 @@ void link_barrier(struct link *l)
 		MPI_Barrier(l->comm);
 }
 
-static MPI_Op op_of(enum fold how)
+static MPI_Op op_of(enum link_reduce how)
 {
-	return how == FOLD_SUM ? MPI_SUM : how == FOLD_MAX ? MPI_MAX : MPI_MIN;
+	return how == REDUCE_SUM ? MPI_SUM : how == REDUCE_MAX ? MPI_MAX : MPI_MIN;
 }
 
 /* Off the clock. Simulated, two trees are a fraction of an allreduce's messages. */
-static void fold(struct link *l, void *x, int n, MPI_Datatype type, MPI_Op op)
+static void reduce_all(struct link *l, void *x, int n, MPI_Datatype type, MPI_Op op)
 {
 	int rank;
 	if (l->comm == MPI_COMM_NULL || n == 0)
@@ -303,14 +303,14 @@ static void fold(struct link *l, void *x, int n, MPI_Datatype type, MPI_Op op)
 	MPI_Bcast(x, n, type, 0, l->comm);
 }
 
-void link_fold(struct link *l, double *x, int n, enum fold how)
+void link_reduce_all(struct link *l, double *x, int n, enum link_reduce how)
 {
-	fold(l, x, n, MPI_DOUBLE, op_of(how));
+	reduce_all(l, x, n, MPI_DOUBLE, op_of(how));
 }
 
-void link_fold_float_min(struct link *l, float *x, int n)
+void link_reduce_all_float_min(struct link *l, float *x, int n)
 {
-	fold(l, x, n, MPI_FLOAT, MPI_MIN);
+	reduce_all(l, x, n, MPI_FLOAT, MPI_MIN);
 }
 
 void link_gather_bytes(struct link *l, const void *mine, void *all, int bytes)
@@ -365,7 +365,7 @@ struct link_window {
 	MPI_Win at;  /* MPI_WIN_NULL: one worker alone, in plain memory */
 	char *own;   /* counters, then floats */
 	size_t head; /* of the counters [bytes] */
-	MPI_Request look;
+	MPI_Request counters_read;
 };
 
 /* SMPI does not know the question; all of its memory is plain. */
@@ -488,17 +488,17 @@ void link_window_count(struct link_window *w, size_t counter, const int64_t *by,
 	}
 }
 
-void link_window_look(struct link_window *w, int64_t *x, size_t n)
+void link_window_read_counters(struct link_window *w, int64_t *x, size_t n)
 {
 	int k = count(n);
 	if (w->at != MPI_WIN_NULL)
 		MPI_Rget_accumulate(NULL, 0, MPI_INT64_T, x, k, MPI_INT64_T, 0, 0, k, MPI_INT64_T,
-				    MPI_NO_OP, w->at, &w->look);
+				    MPI_NO_OP, w->at, &w->counters_read);
 	else
 		memcpy(x, w->own, n * sizeof *x);
 }
 
-bool link_window_looked(struct link_window *w)
+bool link_window_ready(struct link_window *w)
 {
 	enum { TURNS = 8 }; /* each moves a part of a message */
 	int done = true, none;
@@ -507,7 +507,7 @@ bool link_window_looked(struct link_window *w)
 	/* A look at oneself is done at once; what others want of this rank would never be. */
 	for (int i = 0; i < TURNS; i++)
 		MPI_Iprobe(0, 0, MPI_COMM_SELF, &none, MPI_STATUS_IGNORE);
-	MPI_Test(&w->look, &done, MPI_STATUS_IGNORE);
+	MPI_Test(&w->counters_read, &done, MPI_STATUS_IGNORE);
 	return done;
 }
 
@@ -522,29 +522,29 @@ void link_window_flush(struct link_window *w, int rank)
 		MPI_Win_flush(rank, w->at);
 }
 
-/* ---- Mail. MPI's own waits spin; here a rank sleeps until its bell rings. ---- */
+/* ---- Mailboxes. MPI's own waits spin; here a rank sleeps until it is woken. ---- */
 
-/* Across machines there are no bells: sleep is short and looks again. With bells it is only there
+/* Across machines there are no wakeups: sleep is short and looks again. With them it is only there
  * for what MPI itself puts off. */
 static const nsec nap_least[] = {20000, 200000}, nap_most[] = {500000, 10000000};
 
-struct bell {
+struct wakeup {
 	_Alignas(64) sem_t sem;
 };
 
-struct mail {
+struct mailbox {
 	MPI_Request *request; /* [room]; MPI_REQUEST_NULL: done, or free */
 	bool *taken;          /* [room] */
 	int *found;           /* [room] */
 	int room, used;       /* used: those from here on were never taken */
-	bool tried;           /* to have bells */
+	bool tried;           /* to have wakeups */
 	bool found_one;       /* while sleeping */
 	int rank;
-	struct bell *bell; /* [ranks], shared; NULL: none */
+	struct wakeup *wakeup; /* [ranks], shared; NULL: none */
 	void *handle;
 };
 
-static void mail_grow(struct mail *m, int room)
+static void mailbox_grow(struct mailbox *m, int room)
 {
 	size_t n = (size_t)room;
 	m->request = must(realloc(m->request, n * sizeof *m->request));
@@ -554,18 +554,18 @@ static void mail_grow(struct mail *m, int room)
 		m->taken[m->room] = false;
 }
 
-static struct mail *mail_of(struct link *l)
+static struct mailbox *mailbox_of(struct link *l)
 {
 	enum { ROOM = 256 };
-	if (!l->mail) {
-		l->mail = must(calloc(1, sizeof *l->mail));
-		MPI_Comm_rank(l->comm, &l->mail->rank);
-		mail_grow(l->mail, ROOM);
+	if (!l->mailbox) {
+		l->mailbox = must(calloc(1, sizeof *l->mailbox));
+		MPI_Comm_rank(l->comm, &l->mailbox->rank);
+		mailbox_grow(l->mailbox, ROOM);
 	}
-	return l->mail;
+	return l->mailbox;
 }
 
-static void mail_free(struct mail *m)
+static void mailbox_free(struct mailbox *m)
 {
 	if (m) {
 		free(m->request);
@@ -577,7 +577,7 @@ static void mail_free(struct mail *m)
 
 int link_rank(struct link *l)
 {
-	return mail_of(l)->rank;
+	return mailbox_of(l)->rank;
 }
 
 int link_size(struct link *l)
@@ -587,77 +587,77 @@ int link_size(struct link *l)
 	return size;
 }
 
-void link_bells_new(struct link *l)
+void link_wakeup_new(struct link *l)
 {
-	struct mail *m = mail_of(l);
+	struct mailbox *m = mailbox_of(l);
 	int size = link_size(l);
 	if (m->tried || world_is_virtual)
 		return;
 	m->tried = true;
 	if (!link_one_node(l))
 		return;
-	m->bell = link_shared_new(l, (size_t)size * sizeof *m->bell, &m->handle);
+	m->wakeup = link_shared_new(l, (size_t)size * sizeof *m->wakeup, &m->handle);
 	for (int i = 0; i < size && m->rank == 0; i++)
-		sem_init(&m->bell[i].sem, 1, 0);
+		sem_init(&m->wakeup[i].sem, 1, 0);
 	MPI_Barrier(l->comm);
 }
 
-void link_bells_free(struct link *l)
+void link_wakeup_free(struct link *l)
 {
-	struct mail *m = l->mail;
-	if (!m || !m->bell)
+	struct mailbox *m = l->mailbox;
+	if (!m || !m->wakeup)
 		return;
-	MPI_Barrier(l->comm); /* nobody rings any more */
-	link_shared_free(m->bell, m->handle);
-	m->bell = NULL;
+	MPI_Barrier(l->comm); /* nobody wakes anybody any more */
+	link_shared_free(m->wakeup, m->handle);
+	m->wakeup = NULL;
 }
 
-void link_ring(struct link *l, int rank)
+void link_wake(struct link *l, int rank)
 {
-	struct mail *m = mail_of(l);
-	if (m->bell)
-		sem_post(&m->bell[rank].sem);
+	struct mailbox *m = mailbox_of(l);
+	if (m->wakeup)
+		sem_post(&m->wakeup[rank].sem);
 }
 
 void link_sleep(struct link *l, nsec *nap)
 {
-	world_enter("mail", -1);
-	struct mail *m = mail_of(l);
-	bool bells = m->bell != NULL;
+	world_enter("mailbox", -1);
+	struct mailbox *m = mailbox_of(l);
+	bool wakeups = m->wakeup != NULL;
 	if (world_is_virtual) { /* nothing else comes than what MPI can wait for */
 		int i;
 		MPI_Waitany(m->used, m->request, &i, MPI_STATUS_IGNORE);
 		m->found_one = true;
 		return;
 	}
-	nsec least = nap_least[bells], most = nap_most[bells];
+	nsec least = nap_least[wakeups], most = nap_most[wakeups];
 	*nap = 2 * *nap < least ? least : 2 * *nap < most ? 2 * *nap : most;
-	if (!bells) {
+	if (!wakeups) {
 		clock_delay(*nap);
 		return;
 	}
 	nsec end = clock_now() + *nap;
 	struct timespec until = {.tv_sec = end / 1000000000, .tv_nsec = end % 1000000000};
-	sem_t *mine = &m->bell[m->rank].sem;
+	sem_t *mine = &m->wakeup[m->rank].sem;
 	while (sem_clockwait(mine, CLOCK_MONOTONIC, &until) != 0 && errno == EINTR)
 		;
-	while (sem_trywait(mine) == 0) /* who rang has sent before: one look finds it all */
+	while (sem_trywait(mine) == 0) /* who woke it has sent before: one look finds it all */
 		;
 }
 
-void link_tell(struct link *l, int to, int tag, const void *x, size_t bytes)
+void link_send_eager(struct link *l, int to, int tag, const void *x, size_t bytes)
 {
-	world_enter("mail", to);
+	world_enter("mailbox", to);
 	MPI_Send(x, count(bytes / sizeof(float)), MPI_FLOAT, to, tag, l->comm);
 }
 
-static int request_new(struct mail *m)
+static int request_new(struct mailbox *m)
 {
 	int i = 0;
 	while (i < m->used && m->taken[i])
 		i++;
 	if (i == m->room)
-		mail_grow(m, 2 * m->room);
+		mailbox_grow(m, 2 * m->room);
 	if (i == m->used)
 		m->used++;
 	m->taken[i] = true;
@@ -666,7 +666,7 @@ static int request_new(struct mail *m)
 
 int link_send_start(struct link *l, int to, int tag, const void *x, size_t bytes)
 {
-	struct mail *m = mail_of(l);
+	struct mailbox *m = mailbox_of(l);
 	int i = request_new(m);
 	MPI_Isend(x, count(bytes / sizeof(float)), MPI_FLOAT, to, tag, l->comm, &m->request[i]);
 	return i;
@@ -674,15 +674,15 @@ int link_send_start(struct link *l, int to, int tag, const void *x, size_t bytes
 
 int link_recv_start(struct link *l, int from, int tag, void *x, size_t bytes)
 {
-	struct mail *m = mail_of(l);
+	struct mailbox *m = mailbox_of(l);
 	int i = request_new(m);
 	MPI_Irecv(x, count(bytes / sizeof(float)), MPI_FLOAT, from, tag, l->comm, &m->request[i]);
 	return i;
 }
 
-bool link_look(struct link *l)
+bool link_progress(struct link *l)
 {
-	struct mail *m = mail_of(l);
+	struct mailbox *m = mailbox_of(l);
 	int n = 0;
 	if (m->found_one) {
 		m->found_one = false;
@@ -695,22 +695,22 @@ bool link_look(struct link *l)
 	return n != MPI_UNDEFINED && n > 0;
 }
 
-bool link_done(struct link *l, int *request)
+bool link_test(struct link *l, int *request)
 {
 	if (*request < 0)
 		return true;
-	if (l->mail->request[*request] != MPI_REQUEST_NULL)
+	if (l->mailbox->request[*request] != MPI_REQUEST_NULL)
 		return false;
-	l->mail->taken[*request] = false;
+	l->mailbox->taken[*request] = false;
 	*request = -1;
 	return true;
 }
 
 void link_cancel(struct link *l, int *request)
 {
-	if (link_done(l, request))
+	if (link_test(l, request))
 		return;
-	MPI_Cancel(&l->mail->request[*request]);
-	MPI_Wait(&l->mail->request[*request], MPI_STATUS_IGNORE);
-	link_done(l, request);
+	MPI_Cancel(&l->mailbox->request[*request]);
+	MPI_Wait(&l->mailbox->request[*request], MPI_STATUS_IGNORE);
+	link_test(l, request);
 }

@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(THREADS)
 #pragma unroll
 	for (int i = 0; i < K * V; i++)
 		s[i * THREADS + threadIdx.x] = sum[i];
-	fold<K * V>(s, lane, lanes, groups);
+	block_reduce<K * V>(s, lane, lanes, groups);
 	if (in && lane == 0)
 		for (int k = 0; k < K; k++)
 			for (int v = 0; v < V; v++)
@@ -128,7 +128,7 @@ __global__ void __launch_bounds__(THREADS)
 					of[k] += p[((size_t)b * K + k) * n];
 		for (int k = 0; k < K; k++)
 			total[k * THREADS + threadIdx.x] = of[k];
-		fold<K>(total, part, parts, width);
+		block_reduce<K>(total, part, parts, width);
 		if (part == 0)
 			job.finish(first + c + threadIdx.x, total + threadIdx.x);
 		__syncthreads();

@@ -3,9 +3,8 @@
  *
  * cuDNN has several algorithms for a convolution. When a shape comes first, all are tried on the
  * data at hand, and the fastest that always gives the same sum is taken; all layers of that shape
- * on this device then use it. That is not part of what is replayed: the body runs once before.
- * Where there is none for bf16 (few channels), that layer works in floats on copies of its
- * activations.
+ * on this device then use it. That is not part of the graph: the body runs once before. Where there
+ * is none for bf16 (few channels), that layer works in floats on copies of its activations.
  *
  * Cost, in passes over an activation: x is read and y written, and once more over y where there is
  * a bias or a relu. In bf16 each weight is rounded to a copy by the forward pass, which the

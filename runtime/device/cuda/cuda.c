@@ -225,8 +225,8 @@ static void cuda_open(struct device *d, int threads)
 	TRY(d, cudaStreamCreateWithFlags(&c->side, cudaStreamNonBlocking));
 	c->state = cuda_take(d, sizeof *c->state);
 	TRY(d, cudaMemsetAsync(c->state, 0, sizeof *c->state, c->stream));
-	TRY(d, cudaHostAlloc((void **)&c->mark, MARKS * sizeof *c->mark, cudaHostAllocDefault));
-	memset(c->mark, 0, MARKS * sizeof *c->mark);
+	TRY(d, cudaHostAlloc((void **)&c->event, EVENTS * sizeof *c->event, cudaHostAllocDefault));
+	memset(c->event, 0, EVENTS * sizeof *c->event);
 	TRY_BLAS(d, cublasCreate(&c->blas));
 	TRY_BLAS(d, cublasSetStream(c->blas, c->stream));
 	/* Of its own choice it would allocate while a graph is captured. */
@@ -244,7 +244,7 @@ static void cuda_close(struct device *d)
 
 	cuda_sync(d);
 	cuda_graphs_close(d);
-	TRY(d, cudaFreeHost(c->mark));
+	TRY(d, cudaFreeHost(c->event));
 	TRY_DNN(d, cudnnDestroy(c->dnn));
 	TRY_BLAS(d, cublasDestroy(c->blas));
 	cuda_memory_close(d);
@@ -270,9 +270,9 @@ static const struct device_ops ops = {.name = "cuda",
 				      .free = cuda_free,
 				      .get = cuda_get,
 				      .tally = cuda_tally,
-				      .replay = cuda_replay,
-				      .mark = cuda_mark,
-				      .await = cuda_await,
+				      .graph = cuda_graph,
+				      .event_record = cuda_event_record,
+				      .event_wait = cuda_event_wait,
 				      .sync = cuda_sync,
 				      .peer = &cuda_peer,
 				      DEVICE_OPS(SLOT) DEVICE_LAYERS(LAYER_SLOTS)};

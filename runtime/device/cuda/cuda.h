@@ -77,15 +77,15 @@ struct cuda { /* device->at */
 	struct kept_graph *graph;
 	size_t graphs;
 	bool capturing, captured; /* now; ever */
-	bool switched;  /* since the body began, a layer has, to what it has not prepared yet */
-	uint32_t turn;  /* bodies begun */
-	uint32_t *mark; /* pinned [MARKS]: the last turn that got there */
+	bool switched;   /* since the body began, a layer has, to what it has not prepared yet */
+	uint32_t turn;   /* bodies begun */
+	uint32_t *event; /* pinned [EVENTS]: the last turn that got there */
 	struct conv_choice *choice; /* algorithms, so that equal shapes are tried once */
 	size_t choices;
 };
 
 enum {
-	MARKS = 4096,              /* places in a body: layers with parameters */
+	EVENTS = 4096,             /* places in a body: layers with parameters */
 	BLAS_WORKSPACE = 32 << 20, /* what cuBLAS recommends on Hopper [bytes] */
 	CONV_WORKSPACE = 256 << 20 /* the most that an algorithm of cuDNN may want [bytes] */
 };
@@ -152,13 +152,13 @@ void cuda_from_bf16(struct device *d, float *y, const void *x, size_t n);
 
 /* What a graph finds changed at each launch. */
 void cuda_set_step(struct device *d);
-void cuda_replay(struct device *d, size_t key, void (*body)(void *ctx), void *ctx);
-void cuda_mark(struct device *d, size_t i);
-void cuda_await(struct device *d, size_t i);
+void cuda_graph(struct device *d, size_t key, void (*body)(void *ctx), void *ctx);
+void cuda_event_record(struct device *d, size_t i);
+void cuda_event_wait(struct device *d, size_t i);
 void cuda_graphs_close(struct device *d);
 
 void cuda_sum(struct device *d, float *y, const float *const *x, int k, float a, size_t n);
-void cuda_apply(struct device *d, enum pass_kind kind, enum updater_kind updater,
+void cuda_apply(struct device *d, enum op_kind kind, enum updater_kind updater,
 		const struct update *u, size_t n);
 extern const struct peer_ops cuda_peer;
 

@@ -118,7 +118,7 @@ void cuda_tanh_grad(struct device *d, float *dy, const float *y, size_t n)
 /* In a graph that is kept, the key is not what it was when the graph was captured. */
 void cuda_dropout(struct device *d, float *y, float p, uint64_t salt, size_t n)
 {
-	const struct cuda_step *step = d->replaying ? &cuda_of(d)->state->step : NULL;
+	const struct cuda_step *step = d->in_graph ? &cuda_of(d)->state->step : NULL;
 	const uint64_t key = d->key;
 	const float scale = 1 / (1 - p);
 
@@ -141,7 +141,7 @@ void cuda_from_bf16(struct device *d, float *y, const void *x, size_t n)
 void cuda_sgd(struct device *d, float *p, float *v, const float *g, float lr, float m, float decay,
 	      float scale, size_t n)
 {
-	const struct cuda_step *step = d->replaying ? &cuda_of(d)->state->step : NULL;
+	const struct cuda_step *step = d->in_graph ? &cuda_of(d)->state->step : NULL;
 
 	CHECK(!step || lr == d->lr, "sgd: lr %g in a step of %g", (double)lr, (double)d->lr);
 	for_each<wide<float>>(d, true, n, sgd{step, lr, m, decay, scale}, p, v, g);

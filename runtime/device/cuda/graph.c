@@ -48,50 +48,50 @@ static cudaGraphExec_t capture(struct device *d, void (*body)(void *ctx), void *
 	return exec;
 }
 
-void cuda_replay(struct device *d, size_t key, void (*body)(void *ctx), void *ctx)
+void cuda_graph(struct device *d, size_t key, void (*body)(void *ctx), void *ctx)
 {
 	struct cuda *c = cuda_of(d);
 	bool is_new;
 	struct kept_graph *g = graph_of(c, key, &is_new);
 
 	cuda_set_step(d);
-	d->replaying = true;
+	d->in_graph = true;
 	c->switched = false;
 	if (is_new)
 		body(ctx);
 	else if (!g->exec)
 		g->exec = capture(d, body, ctx);
-	d->replaying = false;
+	d->in_graph = false;
 	if (is_new && c->switched)
 		c->graphs--; /* once more as it is, before it is captured */
 	if (g->exec)
 		TRY(d, cudaGraphLaunch(g->exec, c->stream));
 }
 
-/* The turn's number arrives in host memory when the stream comes to this place. An event could
+/* The turn's number arrives in host memory when the stream comes to this place. A CUDA event could
  * still be the record of the launch before, until the graph gets to where it records it. */
-void cuda_mark(struct device *d, size_t i)
+void cuda_event_record(struct device *d, size_t i)
 {
 	struct cuda *c = cuda_of(d);
 
-	CHECK(i < MARKS, "a mark past the %dth", MARKS);
-	TRY(d, cudaMemcpyAsync(&c->mark[i], &c->state->step.turn, sizeof *c->mark,
+	CHECK(i < EVENTS, "an event past the %dth", EVENTS);
+	TRY(d, cudaMemcpyAsync(&c->event[i], &c->state->step.turn, sizeof *c->event,
 			       cudaMemcpyDeviceToHost, c->stream));
 }
 
-void cuda_await(struct device *d, size_t i)
+void cuda_event_wait(struct device *d, size_t i)
 {
 	struct cuda *c = cuda_of(d);
 
-	CHECK(i < MARKS, "a mark past the %dth", MARKS);
-	while (__atomic_load_n(&c->mark[i], __ATOMIC_ACQUIRE) != c->turn) {
+	CHECK(i < EVENTS, "an event past the %dth", EVENTS);
+	while (__atomic_load_n(&c->event[i], __ATOMIC_ACQUIRE) != c->turn) {
 		cudaError_t status = cudaStreamQuery(c->stream);
-		bool there = __atomic_load_n(&c->mark[i], __ATOMIC_ACQUIRE) == c->turn;
+		bool there = __atomic_load_n(&c->event[i], __ATOMIC_ACQUIRE) == c->turn;
 		if (status == cudaErrorNotReady)
 			cudaGetLastError(); /* it is kept as if it were an error */
 		else
 			TRY(d, status);
-		CHECK(status == cudaErrorNotReady || there, "place %zu was never marked", i);
+		CHECK(status == cudaErrorNotReady || there, "event %zu was never recorded", i);
 		sched_yield();
 	}
 }

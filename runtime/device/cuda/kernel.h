@@ -164,7 +164,7 @@ __device__ inline bool *shared_flag()
 /* Of M arrays s[THREADS], whose thread t stands in lane t / groups: the first lane gets the sum
  * over all. Every thread of the block comes here. */
 template <int M, typename S>
-__device__ inline void fold(S *s, unsigned lane, unsigned lanes, unsigned groups)
+__device__ inline void block_reduce(S *s, unsigned lane, unsigned lanes, unsigned groups)
 {
 	unsigned by = 1;
 

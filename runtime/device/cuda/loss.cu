@@ -118,7 +118,7 @@ __global__ void __launch_bounds__(THREADS)
 		z[i] = rounded<T>(factor * e);
 	}
 	s[threadIdx.x] = sum;
-	fold<1>(s, threadIdx.x, THREADS, 1);
+	block_reduce<1>(s, threadIdx.x, THREADS, 1);
 	tally_add(s[threadIdx.x], 0, rows, (double)n, tally, stage);
 }
 

@@ -9,7 +9,7 @@ namespace
 
 /* What is not used is NULL; in may be out. */
 __global__ void __launch_bounds__(THREADS)
-	apply(pass_kind kind, updater_kind updater, float *w, float *kept, const float *bak,
+	apply(op_kind kind, updater_kind updater, float *w, float *kept, const float *bak,
 	      float *pulled, const float *in, float *out, push by, float tau, bool keep, size_t n)
 {
 	for (size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x; i < n;
@@ -17,15 +17,15 @@ __global__ void __launch_bounds__(THREADS)
 		place x = {};
 
 		x.w = w[i];
-		if (kind == PASS_ELASTIC) {
+		if (kind == OP_ELASTIC) {
 			float mine = out[i], d = by.scale * (mine - x.w);
 			w[i] = x.w + d;
 			out[i] = mine - d;
 			continue;
 		}
-		if (kind == PASS_SYNC) {
+		if (kind == OP_SYNC) {
 			x.w += by.scale * (out[i] - pulled[i]);
-		} else if (kind == PASS_PUSH) {
+		} else if (kind == OP_PUSH) {
 			x.g = in[i];
 			x.kept = kept ? kept[i] : 0;
 			x.bak = bak ? bak[i] : 0;
@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(THREADS)
 			if (kept)
 				kept[i] = x.kept;
 		}
-		if (kind != PASS_READ)
+		if (kind != OP_READ)
 			w[i] = x.w;
 		if (out)
 			out[i] = x.w;
@@ -82,7 +82,7 @@ void cuda_sum(struct device *d, float *y, const float *const *x, int k, float a,
 	for_each<wide<float>>(d, packed, n, s, y);
 }
 
-void cuda_apply(struct device *d, enum pass_kind kind, enum updater_kind updater,
+void cuda_apply(struct device *d, enum op_kind kind, enum updater_kind updater,
 		const struct update *u, size_t n)
 {
 	float *kept = update_kept(u, updater_keeps(updater));

@@ -1,0 +1,83 @@
+/*
+ * check_layers.c - the floors of the house hold, and the check that says so (layers.sh) sees what
+ * breaks them: a call, a library, an include, a declaration, state in a plug-in.
+ */
+#include "tests/fixture.h"
+#include "tests/suites.h"
+
+#include <stdlib.h>
+
+static const struct plant {
+	const char *file; /* of the tree, compiled when it is a .c */
+	const char *text, *says;
+} plants[] = {
+	{NULL, NULL, "layers: ok"},
+	{"runtime/base/planted.c", "int train(); int planted(void) { return train(); }",
+	 "runtime/base/planted.o calls train of "},
+	{"runtime/train/planted.c", "int launch(); int planted(void) { return launch(); }",
+	 "runtime/train is not above runtime/launch"},
+	{"results/ask/planted.c",
+	 "int sqlite3_open(); int planted(void) { return sqlite3_open(); }",
+	 "results/ask/planted.o uses sqlite3_open "},
+	{"runtime/table/planted.c",
+	 "int MPI_Barrier(); int planted(void) { return MPI_Barrier(); }",
+	 "runtime/table/planted.o uses MPI_Barrier "},
+	{"strategies/planted.c", "int link_rank(); int planted(void) { return link_rank(); }",
+	 "strategies/planted.o calls link_rank   <- it is not in the contract"},
+	{"workloads/planted.c", "int planted(void) { static int calls; return ++calls; }",
+	 "bytes of mutable state"},
+	{"runtime/comm/planted.h", "#include \"results/db/db.h\"\n",
+	 "runtime/comm/planted.h includes results/db/db.h"},
+	{"runtime/device/planted.h", "int train(void);\n",
+	 "runtime/device/planted.h declares train"},
+};
+
+START_TEST(the_floors_hold_and_what_breaks_them_is_seen)
+{
+	const struct plant *p = &plants[_i];
+	const char *home = getenv("MVBENCH_HOME");
+	char out[32768];
+
+	if (!home || lacks_program("nm") || lacks_program("cc"))
+		return;
+	folder_new();
+	char *command = sentence(
+		"mkdir %s/build %s/tree && cp -as \"$PWD\"/runtime \"$PWD\"/strategies "
+		"\"$PWD\"/workloads \"$PWD\"/results \"$PWD\"/plots \"$PWD\"/sim \"$PWD\"/main.o "
+		"\"$PWD\"/libmvbench.so %s/build && cd %s && cp -as %s/runtime %s/strategies "
+		"%s/workloads %s/results %s/plots %s/sim %s/mvbench.h %s/main.c %s/tree",
+		folder, folder, folder, home, home, home, home, home, home, home, home, home,
+		folder);
+	ck_assert_msg(command_output(command, out, sizeof out) == 0, "%s: %s", command, out);
+	free(command);
+	if (p->file) {
+		char *path = sentence("%s/tree/%s", folder, p->file);
+		FILE *f = fopen(path, "w");
+		ck_assert_msg(f && fputs(p->text, f) >= 0 && fclose(f) == 0, "%s", path);
+		free(path);
+		command = sentence("cd %s/tree && f=%s && { [ $f = ${f%%.c} ] || "
+				   "cc -w -std=gnu89 -O0 -c $f -o ../build/${f%%.c}.o; } 2>&1",
+				   folder, p->file);
+		ck_assert_msg(command_output(command, out, sizeof out) == 0, "%s", out);
+		free(command);
+	}
+	command = sentence("sh %s/tests/scripts/layers.sh %s/build %s/tree 2>&1", home, folder,
+			   folder);
+	int status = command_output(command, out, sizeof out);
+	ck_assert_msg((status == 0) == (p->file == NULL) && strstr(out, p->says), "%d: %.2000s",
+		      status, out);
+	free(command);
+	folder_free();
+}
+END_TEST
+
+Suite *layers_suite(void)
+{
+	Suite *s = suite_create("layers");
+	TCase *t = tcase_create("layers");
+
+	tcase_set_timeout(t, 60);
+	tcase_add_loop_test(t, the_floors_hold_and_what_breaks_them_is_seen, 0, COUNT(plants));
+	suite_add_tcase(s, t);
+	return s;
+}

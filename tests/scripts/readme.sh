@@ -1,0 +1,217 @@
+#!/usr/bin/env bash
+# readme.sh BUILD-FOLDER: every command, option, make target, file, function and variable that a README.md (or
+# plots/TUTORIAL.md, plots/SHAPES.md) names in code or links to has to exist; what does not is said as
+# FILE:LINE: WORD, and the exit status is 1. Nothing is run but `mvbench help --man`, which has all names.
+#
+# What counts as a name, in `spans`, fenced blocks and links:
+#   mvbench run       a command, and --options after it as that command takes them; sweep files, figures
+#   --easgd.beta      elsewhere: an option of any command; --*.rho and --sim.* want at least one
+#   key = value       in a job file (block `ini`, or a here-document into FILE.ini): an option of run
+#   make demo         a target of the Makefile
+#   strategies/, net.h   a path from the document's folder or from the top, or the name of some file; NAME
+#                     and * stand for any. Files that a document's own commands make exist for it.
+#   one_step()        a function, of the file that is named before it on the line, or of any
+#   MVBENCH_DATA      a variable that some source file has
+# A span ends on the line that it begins on; else what follows could not be read.
+# Blocks `c` are programs of their own, and are not read.
+set -euo pipefail
+[ $# = 1 ] || { echo "usage: readme.sh BUILD-FOLDER" >&2; exit 2; }
+build=$(cd "$1" && pwd)
+cd "$(dirname "$0")/../.."
+
+# Options of other programs that the documents name.
+others='--oversubscribe --logdir --backend-store-uri --cflags --libs --mpi'
+documents=(plots/TUTORIAL.md plots/SHAPES.md)
+while read -r file; do documents+=("${file#./}"); done < <(find . \( -path './build*' -o -path './.git' \) -prune -o -name README.md -print | sort)
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+"$build/mvbench" help --man >"$work/man"
+{
+	find . \( -path './build*' -o -path './.git' \) -prune -o -print
+	find "$build" -maxdepth 3 -type f -perm -u+x ! -name '*.o' -printf './build/%P\n'
+	find "$build" -maxdepth 1 -name 'libmvbench.*' -printf './build/%P\n'
+} | sed 's|^\./||' >"$work/tree"
+sed -n 's/^\([a-z][a-z-]*\):.*/\1/p' Makefile | sort -u >"$work/targets"
+# What make targets leave in the build folder.
+sed -n 's/.*\$\(1\|build\|(B)\)\/\([A-Za-z0-9_.-]*\).*/build\/\2/p' tests/scripts/*.sh Makefile >>"$work/tree"
+
+cat >"$work/check.awk" <<'AWK'
+function say(what) { printf "%s:%d: %s\n", FILENAME, at, what; bad = 1 }
+function roff(s) { gsub(/\\-/, "-", s); gsub(/"/, "", s); return s }
+# ---- What there is ----
+part == "man" && /^\.SH / { section = roff(substr($0, 5)); owner = section == "THE EXPERIMENT" ? "run" : ""; next }
+part == "man" && /^\.SS / {
+	name = roff(substr($0, 5)); kind[section, name] = 1
+	owner = section == "COMMANDS" ? name : "run"
+	if (section == "COMMANDS") command[name] = 1
+	next
+}
+part == "man" && /^It takes the options of mvbench run too/ { takes_run[owner] = 1 }
+part == "man" && /^\.B / {
+	name = roff(substr($0, 4)); sub(/=.*/, "", name)
+	if (name ~ /^--/) { option[owner, name] = 1; any[name] = 1 }
+	else { sub(/^sim:/, "", name); kind[section, name] = 1 }
+}
+part == "man" { next }
+part == "targets" { target[$1] = 1; next }
+part == "tree" {
+	path[$0] = 1; n = split($0, step, "/"); base[step[n]] = 1
+	for (p = $0; sub(/\/[^\/]*$/, "", p);) path[p] = 1
+	next
+}
+# ---- One word ----
+function is_option(who, name, o, head, tail) {
+	if (index(" " others " ", " " name " ") || name == "--help") return 1
+	if (name ~ /[*]|NAME|STRATEGY/) {
+		head = name; sub(/([*]|NAME|STRATEGY).*/, "", head)
+		tail = name; sub(/.*([*]|NAME|STRATEGY)/, "", tail)
+		for (o in any) if (index(o, head) == 1 && substr(o, length(o) - length(tail) + 1) == tail) return 1
+		return 0
+	}
+	if (who == "") return name in any
+	return (who, name) in option || ((who in takes_run || who == "sweep") && ("run", name) in option)
+}
+function exists(p, q, flat) {
+	sub(/\/+$/, "", p)
+	while (sub(/^\.\//, "", p));
+	if (p == "" || p in path || p in made) return 1
+	flat = p !~ /\//
+	if (flat && p in base) return 1
+	if (p ~ /[*]|NAME|FOLDER|FILE|RUN/) {
+		gsub(/[.]/, "[.]", p); gsub(/[*]+|NAME|FOLDER|FILE|RUN/, "[^/]*", p)
+		for (q in path) if (q ~ "^" p "$") return 1
+		if (flat) for (q in base) if (q ~ "^" p "$") return 1
+	}
+	return 0
+}
+function is_there(p, up, here) {
+	here = FILENAME; if (!sub(/\/[^\/]*$/, "", here)) here = "."
+	up = p
+	while (sub(/^\.\.\//, "", up)) if (!sub(/\/[^\/]*$/, "", here)) here = "."
+	return exists(here == "." ? up : here "/" up) || (up == p && exists(p))
+}
+function see_path(p) {
+	sub(/[.]+$/, "", p)
+	if (p ~ /^[\/~-]|[$]|[.][.][.]|^[0-9.]+$/ || p == "") return
+	if (p !~ /^(strategies|workloads|sim|runtime|results|plots|tests|build)\// && \
+	    p !~ /^[.A-Za-z0-9_*\/-]+[.](c|h|cu|cc|md|sql|gp|ini|sh|svg|py|def|xml|css|js|inc)$/ && p !~ /^[a-z_]+\/$/) return
+	if (!is_there(p)) say("there is no file " p)
+}
+function see_name(what, section, name) {
+	if (name ~ /^[a-z0-9_]+$/ && !((section, name) in kind)) say("there is no " what " " name)
+}
+# ---- A piece of code ----
+function see_code(text, s, n, i, piece, bare) {
+	for (s = text; match(s, /(out|export|save)=[A-Za-z0-9_.\/-]+|>[A-Za-z0-9_.\/-]+/); s = substr(s, RSTART + RLENGTH)) {
+		i = substr(s, RSTART, RLENGTH); sub(/^.*[=>]/, "", i); made[i] = 1
+	}
+	n = split(text, piece, /&&|[|][|]|[;|] |[;|]$/)
+	for (i = 1; i <= n; i++) see_piece(piece[i])
+	bare = text; sub(/(^|[ \t])#.*/, "", bare)
+	n = split(bare, piece, /&&|[|][|]|[;|] |[;|]$/)
+	for (i = 1; i <= n; i++) see_make(piece[i])
+	for (s = text; match(s, /MVBENCH_[A-Z_]+/); s = substr(s, RSTART + RLENGTH))
+		print "env\t" FILENAME ":" at "\t" substr(s, RSTART, RLENGTH) >lookups
+	see_tokens(text)
+}
+function see_piece(text, who, s, w) {
+	who = ""
+	if (match(text, /(^|[ \t\/(])mvbench +[a-z][a-z_]*/)) {
+		who = substr(text, RSTART, RLENGTH); sub(/.*mvbench +/, "", who)
+		if (!(who in command)) { say("there is no command mvbench " who); who = "" }
+	}
+	for (s = text; match(s, /(^|[^-A-Za-z0-9_])--[a-z*NS][A-Za-z0-9_.*-]*/); s = substr(s, RSTART + RLENGTH)) {
+		w = substr(s, RSTART, RLENGTH); sub(/^[^-]*/, "", w); sub(/[.-]+$/, "", w)
+		if (!is_option(who, w)) say(who == "" ? "there is no option " w : "mvbench " who " has no option " w)
+	}
+	if (match(text, /--strategy=[a-z_]+/)) see_name("strategy", "STRATEGIES", substr(text, RSTART + 11, RLENGTH - 11))
+	if (match(text, /--workload=[a-z_]+/)) see_name("workload", "WORKLOADS", substr(text, RSTART + 11, RLENGTH - 11))
+	if (match(text, /--sim[.]platform=[a-z0-9_]+/)) {
+		w = substr(text, RSTART + 15, RLENGTH - 15)
+		if (w != "local") see_name("platform", "SIMULATED PLATFORMS", w)
+	}
+	if (who == "plot" && match(text, /mvbench plot +[a-z_]+/)) {
+		w = substr(text, RSTART, RLENGTH); sub(/.* /, "", w)
+		if (!(("plots/" w ".gp") in path) && !((w ".gp") in made)) say("there is no figure " w)
+	}
+	if (who == "sweep" && match(text, /mvbench sweep +[A-Za-z0-9_.\/]+/)) {
+		w = substr(text, RSTART, RLENGTH); sub(/.* /, "", w); s = w; sub(/[.]ini$/, "", s)
+		if (w !~ /NAME|FILE/ && !(("workloads/sweeps/" s ".ini") in path) && !(w in made) && !is_there(w))
+			say("there is no job file " w)
+	}
+}
+function see_make(s, n, i, word) {
+	while (sub(/^[ \t]*[A-Z_]+=[^ ]* +/, "", s));
+	if (s ~ /^[ \t]*make( |$)/) {
+		n = split(s, word, /[ \t]+/)
+		for (i = word[1] == "" ? 3 : 2; i <= n; i++)
+			if (word[i] ~ /^[a-z][a-z-]*$/ && !(word[i] in target)) say("there is no target make " word[i])
+	}
+}
+function see_tokens(text, s, p, f) {
+	gsub(/--(db|out|export|import|hostfile|data-dir|figures|program)=[^ ]*/, " ", text)
+	f = ""
+	for (s = text; match(s, /[A-Za-z0-9_.*\/~$-]+([(][)])?/); s = substr(s, RSTART + RLENGTH)) {
+		p = substr(s, RSTART, RLENGTH)
+		if (p ~ /^[a-z_][a-z0-9_]*[(][)]$/) print "function\t" FILENAME ":" at "\t" p "\t" f >lookups
+		else if (p !~ /[(]/ && substr(s, RSTART - 1, 1) != "=") { see_path(p); if (p ~ /[.](c|cu|h)$/) f = p }
+		else if (p !~ /[(]/ && p ~ /\//) see_path(p)
+	}
+}
+function see_key(text) {
+	if (text !~ /^[a-z][a-z._-]* *=/) return
+	sub(/ *=.*/, "", text)
+	if (!is_option("run", "--" text)) say("no option has the key " text)
+}
+# ---- A document ----
+FNR == 1 { fence = ""; heredoc = ""; held = ""; split("", made) }
+/^```/ && fence == "" { fence = substr($0, 4); if (fence == "") fence = "text"; next }
+/^```/ { fence = ""; next }
+fence == "c" { next }
+fence == "ini" { at = FNR; see_key($0); next }
+heredoc != "" { at = FNR; if ($0 == heredoc) heredoc = ""; else if (into ~ /[.]ini$/) see_key($0); next }
+fence != "" {
+	if (held == "") at = FNR
+	line = held $0; held = ""
+	if (sub(/\\$/, "", line)) { held = line; next }
+	if (match(line, /<<'?[A-Z]+'?/)) {
+		heredoc = substr(line, RSTART + 2, RLENGTH - 2); gsub(/'/, "", heredoc)
+		into = line; sub(/.*>/, "", into); sub(/ .*/, "", into)
+		if (match(line, />[^ ]+/)) { into = substr(line, RSTART + 1, RLENGTH - 1); made[into] = 1; sub(/.*\//, "", into); made[into] = 1 }
+		next
+	}
+	see_code(line)
+	next
+}
+{
+	at = FNR
+	for (line = $0; match(line, /\]\([^) ]+\)/); line = substr(line, RSTART + RLENGTH)) {
+		link = substr(line, RSTART + 2, RLENGTH - 3); sub(/#.*/, "", link)
+		if (link != "" && link !~ /^(https?|mailto):/ && !is_there(link)) say("the link " link " leads nowhere")
+	}
+	n = split($0, span, "`")
+	if (n > 0 && n % 2 == 0) say("a code span does not end on its line")
+	for (k = 2; k <= n; k += 2) see_code(span[k])
+}
+END { exit bad }
+AWK
+
+bad=0
+awk -v others="$others" -v lookups="$work/lookups" -f "$work/check.awk" part=man "$work/man" part=targets "$work/targets" \
+	part=tree "$work/tree" part=document "${documents[@]}" || bad=1
+# What only the sources can tell.
+sort -u "$work/lookups" 2>/dev/null >"$work/wanted" || true
+while IFS=$'\t' read -r what where word file; do
+	word=${word%()}
+	if [ "$what" = env ]; then
+		grep -rqwF "$word" --include='*.c' --include='*.sh' --include=Makefile --exclude=readme.sh \
+			Makefile runtime workloads results sim tests || { echo "$where: no source reads $word"; bad=1; }
+	else
+		grep -qE "\<$word\(" mvbench.h "${file:-/dev/null}" 2>/dev/null && [ -n "$file" ] ||
+			{ [ -z "$file" ] && grep -rqE "\<$word\(" --include='*.[ch]' mvbench.h runtime strategies workloads results plots sim main.c; } ||
+			{ echo "$where: there is no function $word()${file:+ in $file}"; bad=1; }
+	fi
+done <"$work/wanted"
+[ $bad = 1 ] || echo "readme: ok, ${#documents[@]} documents"
+exit $bad

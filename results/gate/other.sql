@@ -7,5 +7,6 @@ SELECT json_extract(b.options, '$.workload') || ' ' || b.config,
 		ELSE b.test_size || ' rows to test on there, and ' || r.test_size END,
 	r.id
 FROM baseline AS b JOIN checked AS c USING (name, cell, seed) JOIN run AS r ON r.id = c.run_id
-WHERE name = ?1 AND (b.params <> r.params OR b.train_size <> r.train_size OR b.test_size <> r.test_size)
+WHERE name = ?1 AND (b.params <> r.params OR b.train_size <> r.train_size
+	OR b.test_size <> r.test_size)
 LIMIT 1

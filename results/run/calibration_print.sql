@@ -6,9 +6,11 @@ WITH figure AS (
 		1e3 * (SELECT value FROM calibration_point
 			WHERE calibration_id = c.id AND name = 'sync' AND x = c.params) AS sync,
 		1e3 * (SELECT value FROM calibration_point
-			WHERE calibration_id = c.id AND name = 'allreduce' AND x = c.params) AS allreduce,
+			WHERE calibration_id = c.id AND name = 'allreduce' AND x = c.params)
+				AS allreduce,
 		1e6 * (SELECT value FROM calibration_point
-			WHERE calibration_id = c.id AND name = 'message' ORDER BY x LIMIT 1) AS latency
+			WHERE calibration_id = c.id AND name = 'message'
+			ORDER BY x LIMIT 1) AS latency
 	FROM calibration AS c WHERE c.id > CAST(?1 AS INTEGER))
 SELECT id, made, workload, batch, device, workers, cores,
 	iif(step IS NULL, '-', printf('%.4g', step)) AS 'step ms',

@@ -4,8 +4,8 @@
 --	calibrated  likewise, the calibrations that fresh runs were simulated with
 --	named       baselines of these runs; held: their name is taken here
 --	imported    how many are new, here already, not ended, ...: the words are those of import.c
--- A run is known by what it was where it was recorded; of calibrations, what is equal in everything is
--- the same.
+-- A run is known by what it was where it was recorded; of calibrations, what is equal in everything
+-- is the same.
 INSERT OR IGNORE INTO wanted
 WITH RECURSIVE needs(id) AS (
 	SELECT id FROM wanted
@@ -33,15 +33,16 @@ CREATE TEMP TABLE calibrated (old INTEGER PRIMARY KEY, new INTEGER, fresh INTEGE
 INSERT INTO calibrated
 SELECT o.id, (SELECT min(c.id) FROM main.calibration AS c
 	WHERE c.host IS o.host
-		AND (c.made, c.workload, c.workload_options, c.batch, c.device, c.precision, c.threads,
-			c.workers, c.params)
-		= (o.made, o.workload, o.workload_options, o.batch, o.device, o.precision, o.threads,
-			o.workers, o.params)), 0
+		AND (c.made, c.workload, c.workload_options, c.batch, c.device, c.precision,
+			c.threads, c.workers, c.params)
+		= (o.made, o.workload, o.workload_options, o.batch, o.device, o.precision,
+			o.threads, o.workers, o.params)), 0
 FROM other.calibration AS o
 WHERE o.id IN (SELECT calibration_id FROM other.run WHERE id IN (SELECT old FROM map WHERE fresh));
 UPDATE calibrated SET fresh = 1, new = n.new
 FROM (SELECT old, row_number() OVER (ORDER BY old)
-		+ ifnull((SELECT max(seq) FROM main.sqlite_sequence WHERE name = 'calibration'), 0) AS new
+		+ ifnull((SELECT max(seq) FROM main.sqlite_sequence
+			WHERE name = 'calibration'), 0) AS new
 	FROM calibrated WHERE new IS NULL) AS n
 WHERE n.old = calibrated.old;
 

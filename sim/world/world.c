@@ -220,6 +220,7 @@ void world_device(struct worker *w)
 	struct sim_worker *me = sim_self();
 	me->worker = w;
 	me->rng = rng_seed(w->run->seed, STREAM_COMPUTE, w->rank);
+	w->dev->ops = &device_cpu;
 	sim_device(w, w->run->sim_train);
 }
 
@@ -253,8 +254,8 @@ bool world_cost(struct world_cost *out)
 
 static uint64_t node_of(sg_host_t host)
 {
-	const char *name = sg_host_get_property_value(host, "node");
-	name = name ? name : sg_host_get_name(host);
+	const char *node = sg_host_get_property_value(host, "node");
+	const char *name = node ? node : sg_host_get_name(host);
 	return hash_of(HASH_START, name, strlen(name));
 }
 

@@ -55,8 +55,8 @@ static const char alpha[] =
 	"INSERT INTO arrival VALUES (11, 0, 0, 0, 1, 'push');"
 	"INSERT INTO event (run_id, rank, seq, epoch, step, name, start_s, duration_s) "
 	"VALUES (11, 0, 0, 1, 1, 'compute', 0, 1);"
-	"INSERT INTO baseline (name, cell, seed, made, config, options, config_hash, run_id) VALUES "
-	"('main', 'c', 1, 'then', 'asgd 2w', '{}', 'h1', 11), "
+	"INSERT INTO baseline (name, cell, seed, made, config, options, config_hash, run_id) "
+	"VALUES ('main', 'c', 1, 'then', 'asgd 2w', '{}', 'h1', 11), "
 	"('other', 'c', 1, 'then', 'asgd 2w', '{}', 'h1', NULL);";
 
 static void command(const char *words, int want, const char *says)

@@ -27,7 +27,7 @@ export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM = 1
 
 # A room is a folder; what belongs to it is what lies in it.
 objects = $(patsubst %.c,$(B)/%.o,$(wildcard $(addsuffix /*.c,$(1))))
-RUNTIME := $(addprefix runtime/,base device comm comm/mpi table config train launch)
+RUNTIME := $(addprefix runtime/,base device device/cpu comm comm/mpi table config train launch)
 RESULTS := $(addprefix results/,db run ask gate share help)
 OBJ  := $(call objects,$(RUNTIME) strategies workloads sim/model $(RESULTS) plots sim)
 TEST := $(call objects,tests tests/unit tests/run)
@@ -192,7 +192,7 @@ $(B)/runtime/device/cuda/%.o: CPPFLAGS += -isystem $(CUDA)/include
 CUDA_OBJ := $(call objects,runtime/device/cuda)
 $(B)/runtime/device/cuda/%.o: runtime/device/cuda/%.cu
 	@mkdir -p $(@D)
-	@echo "  NVCC $<"; $(NVCC) -O3 -I. $(NVCC_ARCH) -MMD -MP -Xcompiler -fPIC,-fvisibility=hidden,-Wall -c $< -o $@
+	@echo "  NVCC $<"; $(NVCC) -O3 --extended-lambda -I. $(NVCC_ARCH) -MMD -MP -Xcompiler -fPIC,-fvisibility=hidden,-Wall -c $< -o $@
 KERNELS := $(patsubst %.cu,%.o,$(wildcard runtime/device/cuda/*.cu))
 $(B)/mvbench_cuda.so: $(CUDA_OBJ) $(KERNELS:%=$(B)/%)
 	@echo "  LD $@"; $(CC) -shared $(CFLAGS) $(LDFLAGS) $(if $(findstring sanitize,$(LDFLAGS)),,-Wl,-z,defs) $^ -o $@ \

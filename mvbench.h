@@ -214,8 +214,9 @@ int64_t table_version(struct table *t);           /* pushes begun so far */
  * free. */
 double table_bytes(const struct worker *w, double n);
 
-/* The updaters that a push can name (updater.c), and what each wants of it: */
-#define UPDATERS "add|sgd|momentum|momentum_ema|adagrad|adagrad_shared|dcasgd|dcasgda|staleness"
+/* The updaters that a push can name (runtime/device/updaters.h), and what each wants of it: */
+extern const char updater_choices[]; /* "|add|sgd..." */
+#define UPDATERS (updater_choices + 1)
 struct updater_wants {
 	bool gradient; /* gradients, else deltas */
 	bool momentum; /* plain ones: it keeps v itself */

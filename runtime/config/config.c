@@ -7,7 +7,6 @@
  */
 #include "runtime/config/config.h"
 #include "runtime/table/table.h"
-#include "runtime/table/table.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -226,7 +225,6 @@ static char *check_value(const struct option *o, const char *text)
 #define LABELLED(place)      .core.label = place
 
 /* One word for each that --table-home, --device and --transport take. */
-#define DEVICES     "auto|cpu|cuda"
 
 #define OWNER struct config
 const struct option run_options[] = {

@@ -50,7 +50,7 @@ static char *choose_device(const struct config *c, struct plan *p)
 			return sentence("--device=%s: %s", run->device, wrong);
 		if (wrong && facts.present)
 			p->passed_over = wrong;
-		if (!wrong && (!best || best == &device_cpu)) {
+		if (!wrong && (!best || best->host)) {
 			best = devices[i];
 			p->facts = facts;
 		}
@@ -58,7 +58,7 @@ static char *choose_device(const struct config *c, struct plan *p)
 	if (!best)
 		return sentence("--device=%s: this program was built without it", run->device);
 	p->device = best->name;
-	if (best != &device_cpu)
+	if (!best->host)
 		return NULL;
 	if (strcmp(run->precision, "float32") != 0)
 		return sentence("--precision=%s: the cpu computes in float32; use it, or "

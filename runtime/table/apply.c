@@ -8,20 +8,18 @@
 
 enum { LARGE = 1 << 20 }; /* floats of a table that no core's cache holds */
 
-static void sync_floats(float *restrict w, float *restrict param, float *restrict pulled,
-			float scale, size_t n)
+static void sync_floats(const struct update *u, size_t n)
 {
+	float *restrict w = u->w, *restrict param = u->out, *restrict pulled = u->pulled;
+	const float scale = u->by.scale;
 #pragma omp simd
-	for (size_t i = 0; i < n; i++) {
-		float now = w[i] + scale * (param[i] - pulled[i]);
-		w[i] = now;
-		pulled[i] = now;
-		param[i] = now;
-	}
+	for (size_t i = 0; i < n; i++)
+		w[i] = pulled[i] = param[i] = w[i] + scale * (param[i] - pulled[i]);
 }
 
-static void elastic_floats(float *restrict w, float *restrict param, float alpha, size_t n)
+static void elastic_floats(const struct update *u, size_t n)
 {
+	float *restrict w = u->w, *restrict param = u->out, alpha = u->by.scale;
 #pragma omp simd
 	for (size_t i = 0; i < n; i++) {
 		float d = alpha * (param[i] - w[i]);
@@ -30,37 +28,38 @@ static void elastic_floats(float *restrict w, float *restrict param, float alpha
 	}
 }
 
+struct update update_of(const struct table_rules *r, const struct table_op *p, float *w,
+			float *state, float *own, float *pulled, const float *in, float *out)
+{
+	return (struct update){.w = w,
+			       .state = state,
+			       .own = own,
+			       .pulled = pulled,
+			       .values = in,
+			       .out = out,
+			       .by = p->by,
+			       .staleness = p->staleness,
+			       .keep = p->kind == OP_SYNC || (out && pulled && p->pull),
+			       .large = r->rows * r->columns >= LARGE && in != out};
+}
+
 void table_apply(const struct table_rules *r, const struct table_op *p, float *w, float *state,
 		 float *own, float *pulled, const float *in, float *out, size_t n)
 {
-	bool keep = out && pulled && p->pull;
+	const struct update u = update_of(r, p, w, state, own, pulled, in, out);
 	if (p->kind == OP_SYNC) {
-		sync_floats(w, out, pulled, p->by.scale, n);
+		sync_floats(&u, n);
 		return;
 	}
 	if (p->kind == OP_ELASTIC) {
-		elastic_floats(w, out, p->by.scale, n);
+		elastic_floats(&u, n);
 		return;
 	}
-	if (p->kind == OP_PUSH) {
-		struct update u = {.w = w,
-				   .state = state,
-				   .own = own,
-				   .pulled = pulled,
-				   .values = in,
-				   .by = p->by,
-				   .staleness = p->staleness,
-				   .large = r->rows * r->columns >= LARGE};
-		if (out && in != out && r->updater->apply_read) {
-			r->updater->apply_read(&u, out, n);
-			out = NULL;
-		} else {
-			r->updater->apply(&u, n);
-		}
-	}
-	if (out)
+	if (p->kind == OP_PUSH)
+		r->updater->apply(&u, n);
+	else if (out)
 		memcpy(out, w, n * sizeof *w);
-	if (keep)
+	if (u.keep)
 		memcpy(pulled, w, n * sizeof *w);
 }
 

@@ -223,11 +223,13 @@ static void apply_within(struct table *t, const struct table_op *p, size_t i, si
 	const float *in = p->in ? p->in + offset : NULL;
 	float *state = part(b->state, first), *own = part(t->own, first);
 	float *pulled = part(t->pulled, first), *out = part(p->out, offset);
-	if (b->dev)
-		b->dev->ops->peer->apply(b->dev, &t->rules, p, w + first, state, own, pulled, in,
-					 out, n);
-	else if (!t->rules.lengths)
+	if (b->dev) {
+		const struct update u =
+			update_of(&t->rules, p, w + first, state, own, pulled, in, out);
+		b->dev->ops->peer->apply(b->dev, p->kind, t->rules.updater->kind, &u, n);
+	} else if (!t->rules.lengths) {
 		table_apply(&t->rules, p, w + first, state, own, pulled, in, out, n);
+	}
 }
 
 void block_apply(struct table *t, const struct table_op *p, size_t i)

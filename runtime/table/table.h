@@ -18,32 +18,21 @@
 #define TABLE_H
 
 #include "runtime/comm/comm.h"
+#include "runtime/device/updaters.h"
 
 enum { TABLES_MAX = 256, TICKETS_MAX = 64 };
 
 /* ---- Updaters (updater.c): elementwise, a push onto some floats of a shard ---- */
 
-/* Pointers are to the first of the n floats at hand. */
-struct update {
-	float *w;
-	float *state;        /* the table's own beside W, where the updater keeps such */
-	float *own;          /* the pushing worker's */
-	const float *pulled; /* what the pushing worker pulled last */
-	const float *values; /* what is pushed */
-	struct push by;
-	int64_t staleness; /* others' pushes since this worker's last pull */
-	bool large;        /* the table is: no cache holds what is read of it */
-};
-
 struct updater {
 	const char *name, *summary; /* summary: its formula */
+	enum updater_kind kind;     /* its place in updaters[] */
 	struct updater_wants wants;
 	bool state, own, pulled; /* reads and keeps these; they start at 0 and at W */
 	/* What it adds to W does not depend on W or state: the pushing worker can work it out. */
 	bool additive;
 	bool staleness; /* reads it */
-	/* The same and out = W, in one pass; NULL = apply, then copy. */
-	void (*apply_read)(const struct update *u, float *out, size_t n);
+	/* Of PASS_PUSH on n floats; u->keep is the caller's. */
 	void (*apply)(const struct update *u, size_t n);
 };
 extern const struct updater *const updaters[]; /* ends at NULL */
@@ -70,13 +59,6 @@ struct recording {
 };
 
 /* ---- Operations -------------------------------------------------------------- */
-
-enum op_kind {
-	OP_READ,    /* out = W */
-	OP_PUSH,    /* updater(W, in); then out = W where out is set */
-	OP_SYNC,    /* W += scale (out - pulled); out = W */
-	OP_ELASTIC, /* d = scale (out - W); W += d; out -= d */
-};
 
 struct table_op {
 	enum op_kind kind;
@@ -233,6 +215,9 @@ const struct placement *placement_find(const char *name); /* NULL: none, or "aut
  * out: where the operation has these floats. */
 void table_apply(const struct table_rules *r, const struct table_op *p, float *w, float *state,
 		 float *own, float *pulled, const float *in, float *out, size_t n);
+/* What it does, for a device that has these floats. */
+struct update update_of(const struct table_rules *r, const struct table_op *p, float *w,
+			float *state, float *own, float *pulled, const float *in, float *out);
 /* p NULL: a round has ended. */
 void table_arrived(struct table *t, const struct table_op *p, int shard, int64_t seq);
 /* Why a round will never end: worker `away`, which made so many pushes, will make no more. */

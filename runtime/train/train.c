@@ -121,9 +121,7 @@ static bool has_floats(const struct run *run)
 
 static void open_device(struct trainer *r)
 {
-	for (size_t i = 0; devices[i]; i++)
-		if (strcmp(devices[i]->name, r->plan->device) == 0)
-			r->dev.ops = devices[i];
+	r->dev.ops = device_find(r->plan->device);
 	world_device(&r->w);
 	CHECK(r->dev.ops, "no device %s", r->plan->device);
 	r->dev.precision = r->w.run->precision;

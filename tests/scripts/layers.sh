@@ -31,7 +31,7 @@ libraries='sqlite3_ results/db/|plots/draw
 MPI_|PMPI_|ompi_ runtime/comm/mpi/|sim/world/
 PMIx_ runtime/lib/rendezvous
 cuda[A-Z]|cublas|cudnn|nccl runtime/device/cuda/
-dnnl_ runtime/device/cpu
+dnnl_ runtime/device/cpu/
 sg_|simgrid_|smpi_|SMPI_ sim/world/
 ini_parse results/run/jobfile
 gz[a-z]+$ workloads/'

@@ -90,6 +90,7 @@ struct sql sql_select(struct store *s, const char *sql, const char *types, ...);
 void sql_again(struct sql *q, const char *types, ...); /* from the start, with other values */
 bool sql_next(struct sql *q);                          /* is there another row? */
 char *sql_done(struct sql *q);                         /* frees it. NULL or a sentence */
+const char *sql_refused(const struct sql *q);          /* NULL, or SQLite's own words, until then */
 int64_t sql_int(const struct sql *q, int column);      /* of this row; 0 for NULL */
 double sql_real(const struct sql *q, int column);      /* NaN where there is no number */
 const char *sql_text(const struct sql *q, int column); /* until the next row; "" for NULL */

@@ -64,8 +64,7 @@ bool sql_next(struct sql *q)
 
 char *sql_done(struct sql *q)
 {
-	bool well = q->rc == SQLITE_OK || q->rc == SQLITE_ROW || q->rc == SQLITE_DONE;
-	char *wrong = well ? NULL : database_error(q->store, q->rc);
+	char *wrong = sql_refused(q) ? database_error(q->store, q->rc) : NULL;
 
 	sqlite3_finalize(q->stmt);
 	*q = (struct sql){.rc = SQLITE_DONE};
@@ -219,4 +218,11 @@ char *sql_each(struct store *s, const char *sql, const char *types, ...)
 bool sql_is_text(const struct sql *q, int column)
 {
 	return sqlite3_column_type(q->stmt, column) == SQLITE_TEXT;
+}
+
+const char *sql_refused(const struct sql *q)
+{
+	bool well = q->rc == SQLITE_OK || q->rc == SQLITE_ROW || q->rc == SQLITE_DONE;
+
+	return well ? NULL : sqlite3_errmsg(q->store->db);
 }

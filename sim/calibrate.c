@@ -56,20 +56,6 @@ struct measuring {
 	struct points points;
 };
 
-static char *nothing_begins(void *self, const struct experiment *e, int64_t *id)
-{
-	(void)self, (void)e;
-	*id = 0;
-	return NULL;
-}
-
-static char *no_epoch(void *self, const struct epoch_row *row, const struct split_row *ranks, int n,
-		      const int64_t *staleness)
-{
-	(void)self, (void)row, (void)ranks, (void)n, (void)staleness;
-	return NULL;
-}
-
 static void take_steps(void *self, struct worker *w, const float *step_s, size_t n)
 {
 	struct measuring *m = self;
@@ -141,8 +127,6 @@ static int measure(const struct config *c, struct status_page *page)
 	struct plan plan;
 	struct simulation simulation = {.platform_file = NULL};
 	struct sink sink = {.self = &m,
-			    .begin = nothing_begins,
-			    .epoch = no_epoch,
 			    .steps = take_steps,
 			    .steps_wanted_s = seconds ? atof(seconds) : 1,
 			    .model = repetition_number() > 0 ? NULL : take_costs,
@@ -202,11 +186,13 @@ static char *read_counts(const char *text, int *count, int *n)
 }
 
 /* The configuration of one measuring: what was given, and settings of our own over it. */
-static char *config_for(struct config *c, const struct arguments *a, const char *workers, bool sim)
+static char *config_for(struct config *c, const struct arguments *a, int workers, bool sim)
 {
+	char count[16];
+	snprintf(count, sizeof count, "%d", workers);
 	const struct setting own[] = {
 		{"strategy", "periodic"},
-		{"workers", workers},
+		{"workers", count},
 		{"sync-every", "1000000000"},
 		{"barrier-every", "1"},
 		{"epochs", sim ? "1" : "100"},
@@ -240,8 +226,7 @@ static int launch_one(const struct arguments *a, int workers, bool sim)
 	struct progress progress = {.quiet = true};
 	struct watcher watcher = {.self = &progress, .tick = progress_tick};
 	struct status_page *page = NULL;
-	char *why = NULL, *count = sentence("%d", workers);
-	char *wrong = config_for(&c, a, count, sim);
+	char *why = NULL, *wrong = config_for(&c, a, workers, sim);
 	int status = wrong ? complain(wrong) : EXIT_OK;
 	if (!wrong) {
 		progress_start(&progress);
@@ -253,7 +238,6 @@ static int launch_one(const struct arguments *a, int workers, bool sim)
 		fprintf(stderr, "mvbench: %s\n", why);
 	status_free(page);
 	free(why);
-	free(count);
 	return status;
 }
 
@@ -263,9 +247,8 @@ static char *write_platform(const struct arguments *a, const char *file, int wor
 	struct config c;
 	struct plan plan;
 	struct simulation s = {.platform_file = NULL};
-	char *count = sentence("%d", workers), *wrong = config_for(&c, a, count, true), text[4096];
+	char *wrong = config_for(&c, a, workers, true), text[4096];
 	size_t n;
-	free(count);
 	if (wrong)
 		return wrong;
 	if (!(wrong = plan_make(&c, &plan)))
@@ -296,17 +279,14 @@ static void tell_repetition(int repetition, double seconds)
 int calibration_repeat(const struct config *c, int repetition, bool simulated)
 {
 	struct arguments a;
-	char **words = config_words(c), *wrong;
-	int n = 0, status;
+	char **words = config_words(c);
+	int n = 0;
 	while (words[n])
 		n++;
-	wrong = arguments_read(&a, n, words, NULL, NULL);
-	if (wrong) {
-		free_words(words);
-		return complain(wrong);
-	}
+	char *wrong = arguments_read(&a, n, words, NULL, NULL);
+	CHECK(!wrong, "%s", wrong);
 	tell_repetition(repetition, 1);
-	status = launch_one(&a, (int)c->run.workers, simulated);
+	int status = launch_one(&a, (int)c->run.workers, simulated);
 	arguments_free(&a);
 	free_words(words);
 	return status;
@@ -319,7 +299,7 @@ static int calibrate(const struct arguments *a, const struct calibrate_flags *f)
 	struct config c;
 	struct plan plan;
 	if (!wrong)
-		wrong = config_for(&c, a, "1", false);
+		wrong = config_for(&c, a, 1, false);
 	if (wrong)
 		return complain(wrong);
 	for (int i = 0; i < n; i++)
@@ -328,13 +308,12 @@ static int calibrate(const struct arguments *a, const struct calibrate_flags *f)
 	if (*f->out && side_by_side == 1)
 		wrong = sentence("--out=%s: one worker sends no messages; give --counts=1,2",
 				 f->out);
-	if (wrong || (wrong = plan_make(&c, &plan)) || (wrong = store_check(c.run.db))) {
-		config_fini(&c);
-		return complain(wrong);
-	}
+	if (!wrong && !(wrong = plan_make(&c, &plan)))
+		wrong = store_check(c.run.db);
 	struct store *s = NULL;
 	int64_t before = 0;
-	if (access(c.run.db, F_OK) == 0 && !(wrong = store_open(&s, c.run.db, STORE_READ)))
+	if (!wrong && access(c.run.db, F_OK) == 0 &&
+	    !(wrong = store_open(&s, c.run.db, STORE_READ)))
 		before = calibration_last(s);
 	store_close(s);
 	s = NULL;

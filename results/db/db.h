@@ -8,8 +8,29 @@
 #include "runtime/train/train.h"
 
 #include <sqlite3.h>
+#include <stdlib.h>
 
 #define DATABASE "mvbench.db" /* when none is named, as --db of run_options says */
+
+/* Where nothing is to be freed: what is wrong is the caller's answer, too. */
+#define TRY(wrong) \
+	do { \
+		char *wrong_ = (wrong); \
+		if (wrong_) \
+			return wrong_; \
+	} while (0)
+/* The first thing that went wrong; a second one is freed. */
+static inline char *first_wrong(char *wrong, char *late)
+{
+	if (wrong)
+		free(late);
+	return wrong ? wrong : late;
+}
+
+static inline const char *plural(int64_t n)
+{
+	return n == 1 ? "" : "s";
+}
 
 struct store {
 	sqlite3 *db;
@@ -72,8 +93,8 @@ char *query_numbers(struct store *s, const char *sql, const char *const *param, 
 /* One JSON object a run, as `run --format=json` promises (DESIGN). */
 char *query_run_json(struct store *s, FILE *f, int64_t id);
 
-/* ---- SQL (sql.c). types: a letter a parameter, i int64_t, r double (NULL unless finite), t text
- */
+/* ---- SQL (sql.c). types: a letter a parameter: i int64_t, r double (NULL unless finite), t text.
+ * ---- */
 
 /* A statement under way:
  *	struct sql q = sql_select(s, "SELECT a, b FROM c WHERE d = ?1", "i", d);
@@ -87,10 +108,14 @@ struct sql {
 	int rc;
 };
 struct sql sql_select(struct store *s, const char *sql, const char *types, ...);
-void sql_again(struct sql *q, const char *types, ...); /* from the start, with other values */
-bool sql_next(struct sql *q);                          /* is there another row? */
-char *sql_done(struct sql *q);                         /* frees it. NULL or a sentence */
-const char *sql_refused(const struct sql *q);          /* NULL, or SQLite's own words, until then */
+/* From the start, with other values from this parameter (1, ...) on; the others stay. */
+void sql_set(struct sql *q, int parameter, const char *types, ...);
+#define sql_again(q, ...) sql_set(q, 1, __VA_ARGS__)
+bool sql_next(struct sql *q);                             /* is there another row? */
+bool sql_well(const struct sql *q);                       /* nothing went wrong so far */
+int sql_parameter(const struct sql *q, const char *name); /* its number */
+char *sql_done(struct sql *q);                            /* frees it. NULL or a sentence */
+const char *sql_refused(const struct sql *q);          /* until then: NULL, or SQLite's own words */
 int64_t sql_int(const struct sql *q, int column);      /* of this row; 0 for NULL */
 double sql_real(const struct sql *q, int column);      /* NaN where there is no number */
 const char *sql_text(const struct sql *q, int column); /* until the next row; "" for NULL */
@@ -108,6 +133,8 @@ char *sql_each(struct store *s, const char *sql, const char *types, ...);
 struct sql sql_part(struct store *s, const char **sql);
 /* The first column of the first row: 0 if there is none; NULL if there is none (heap). */
 char *sql_number(struct store *s, int64_t *x, const char *sql, const char *types, ...);
+/* The first n columns of the first row; NaN where there is no number. */
+char *sql_reals(struct store *s, double *x, int n, const char *sql, const char *types, ...);
 char *sql_first(struct store *s, const char *sql, const char *types, ...);
 /* Begins; ends: commits unless something is wrong, and hands on what is. */
 char *sql_begin(struct store *s);
@@ -115,6 +142,16 @@ char *sql_end(struct store *s, char *wrong);
 struct store *sql_memory(void); /* a database of its own, for store_close */
 struct store *sql_schema(void); /* the same, with an empty store's tables and views */
 
+/* The shortest decimal that reads back as x. */
+void real_digits(double x, char buf[40]);
+
+/* ---- Files (files.c) ---- */
+
+/* Copies the last whole state of a database, also while another process writes there, to an empty
+ * file, in which running runs have no process: what goes on there is not judged by this machine's.
+ * NULL or a sentence. */
+char *database_copy(const char *from, const char *to);
+void database_remove(const char *path); /* with what SQLite keeps beside it */
 /* ---- Recorded runs as configurations again (recorded.c) ---- */
 
 /* The configuration of run `id`, as its rows say. NULL, or a sentence: there is no such run, or

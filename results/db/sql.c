@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void bind(sqlite3_stmt *q, const char *types, va_list args)
+static void bind(sqlite3_stmt *q, int i, const char *types, va_list args)
 {
-	for (int i = 1; *types; i++, types++) {
+	for (; *types; i++, types++) {
 		if (*types == 'i') {
 			sqlite3_bind_int64(q, i, va_arg(args, int64_t));
 		} else if (*types == 'r') {
@@ -29,30 +29,43 @@ static struct sql select_with(struct store *s, const char *sql, const char *type
 
 	q.rc = sqlite3_prepare_v2(s->db, sql, -1, &q.stmt, NULL);
 	if (q.rc == SQLITE_OK)
-		bind(q.stmt, types, args);
+		bind(q.stmt, 1, types, args);
 	return q;
 }
+
+/* The statement of the parameters that follow `types`. */
+#define SELECT_WITH(q, s, sql, types) \
+	va_list args; \
+	va_start(args, types); \
+	struct sql q = select_with(s, sql, types, args); \
+	va_end(args)
 
 struct sql sql_select(struct store *s, const char *sql, const char *types, ...)
 {
-	va_list args;
-
-	va_start(args, types);
-	struct sql q = select_with(s, sql, types, args);
-	va_end(args);
+	SELECT_WITH(q, s, sql, types);
 	return q;
 }
 
-void sql_again(struct sql *q, const char *types, ...)
+bool sql_well(const struct sql *q)
+{
+	return q->rc == SQLITE_OK || q->rc == SQLITE_DONE || q->rc == SQLITE_ROW;
+}
+
+void sql_set(struct sql *q, int parameter, const char *types, ...)
 {
 	va_list args;
 
-	if (q->rc != SQLITE_OK && q->rc != SQLITE_DONE && q->rc != SQLITE_ROW)
+	if (!sql_well(q))
 		return;
 	q->rc = sqlite3_reset(q->stmt);
 	va_start(args, types);
-	bind(q->stmt, types, args);
+	bind(q->stmt, parameter, types, args);
 	va_end(args);
+}
+
+int sql_parameter(const struct sql *q, const char *name)
+{
+	return sqlite3_bind_parameter_index(q->stmt, name);
 }
 
 bool sql_next(struct sql *q)
@@ -64,7 +77,7 @@ bool sql_next(struct sql *q)
 
 char *sql_done(struct sql *q)
 {
-	char *wrong = sql_refused(q) ? database_error(q->store, q->rc) : NULL;
+	char *wrong = sql_well(q) ? NULL : database_error(q->store, q->rc);
 
 	sqlite3_finalize(q->stmt);
 	*q = (struct sql){.rc = SQLITE_DONE};
@@ -113,37 +126,32 @@ const char *sql_name(const struct sql *q, int column)
 
 char *sql_change(struct store *s, const char *sql, const char *types, ...)
 {
-	va_list args;
-
-	va_start(args, types);
-	struct sql q = select_with(s, sql, types, args);
-	va_end(args);
+	SELECT_WITH(q, s, sql, types);
 	while (sql_next(&q))
-		;
+		continue;
 	return sql_done(&q);
 }
 
 char *sql_number(struct store *s, int64_t *x, const char *sql, const char *types, ...)
 {
-	va_list args;
-
-	va_start(args, types);
-	struct sql q = select_with(s, sql, types, args);
-	va_end(args);
+	SELECT_WITH(q, s, sql, types);
 	*x = sql_next(&q) ? sql_int(&q, 0) : 0;
+	return sql_done(&q);
+}
+
+char *sql_reals(struct store *s, double *x, int n, const char *sql, const char *types, ...)
+{
+	SELECT_WITH(q, s, sql, types);
+	bool row = sql_next(&q);
+	for (int i = 0; i < n; i++)
+		x[i] = row ? sql_real(&q, i) : NAN;
 	return sql_done(&q);
 }
 
 char *sql_first(struct store *s, const char *sql, const char *types, ...)
 {
-	va_list args;
-	char *text = NULL;
-
-	va_start(args, types);
-	struct sql q = select_with(s, sql, types, args);
-	va_end(args);
-	if (sql_next(&q) && !sql_null(&q, 0))
-		text = sql_copy(&q, 0);
+	SELECT_WITH(q, s, sql, types);
+	char *text = sql_next(&q) && !sql_null(&q, 0) ? sql_copy(&q, 0) : NULL;
 	free(sql_done(&q));
 	return text;
 }
@@ -206,7 +214,7 @@ char *sql_each(struct store *s, const char *sql, const char *types, ...)
 		va_list args;
 		va_start(args, types);
 		if (q.stmt)
-			bind(q.stmt, types, args);
+			bind(q.stmt, 1, types, args);
 		va_end(args);
 		while (q.stmt && sql_next(&q))
 			;
@@ -222,7 +230,5 @@ bool sql_is_text(const struct sql *q, int column)
 
 const char *sql_refused(const struct sql *q)
 {
-	bool well = q->rc == SQLITE_OK || q->rc == SQLITE_ROW || q->rc == SQLITE_DONE;
-
-	return well ? NULL : sqlite3_errmsg(q->store->db);
+	return sql_well(q) ? NULL : sqlite3_errmsg(q->store->db);
 }

@@ -13,6 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
+TEXT_FILE(other_sql, "results/gate/other.sql");
+
 #define FIELD(f) .offset = offsetof(struct gate_options, f)
 #define OWNER    struct gate_options
 static const struct option options[] = {
@@ -83,65 +85,37 @@ static const struct option options[] = {
 /* Runs that were found rather than made can be of another model or data set, too. */
 static char *check_found(const struct check *c)
 {
-	sqlite3_stmt *q = NULL;
-	bool row = false;
-	char *wrong = gate_query(
-		c->store, &q,
-		"SELECT json_extract(b.options, '$.workload') || ' ' || b.config, CASE WHEN "
-		"b.params <> r.params THEN b.params || ' parameters there, and ' || r.params "
-		"WHEN b.train_size <> r.train_size THEN b.train_size || ' rows to train on there, "
-		"and ' || r.train_size ELSE b.test_size || ' rows to test on there, and ' || "
-		"r.test_size END, r.id FROM baseline AS b JOIN checked AS c USING (name, cell, "
-		"seed) JOIN run AS r ON r.id = c.run_id WHERE name = ?1 AND (b.params <> r.params "
-		"OR b.train_size <> r.train_size OR b.test_size <> r.test_size) LIMIT 1",
-		"t", c->o->against);
+	struct sql q = sql_select(c->store, other_sql, "t", c->o->against);
+	char *wrong = NULL;
 
-	if (!wrong)
-		wrong = gate_step(c->store, q, &row);
-	if (!wrong && row)
+	if (sql_next(&q))
 		wrong = sentence("baseline %s is of another configuration: %s has %s in run %lld",
-				 c->o->against, gate_text(q, 0), gate_text(q, 1),
-				 (long long)sqlite3_column_int64(q, 2));
-	sqlite3_finalize(q);
-	return wrong;
+				 c->o->against, sql_text(&q, 0), sql_text(&q, 1),
+				 (long long)sql_int(&q, 2));
+	return first_wrong(wrong, sql_done(&q));
 }
 
 /* Other machines and libraries round otherwise: what differs then need not be the code's doing. */
-static char *warn_of_machines(const struct check *c)
+static void warn_of_machines(const struct check *c)
 {
 	static const char *const part[] = {"cpu", "gpu", "mpi", "onednn", "cuda"};
-	enum { PARTS = sizeof part / sizeof *part };
-	sqlite3_str *sql = sqlite3_str_new(NULL);
-	sqlite3_stmt *q = NULL;
-	bool row = false;
 
-	for (int i = 0; i < PARTS; i++)
-		sqlite3_str_appendf(
-			sql,
-			"%s max(iif(b.%s <> r.%s, '%s: ' || b.%s || ' there, ' || r.%s, "
-			"NULL))",
-			i ? "," : "SELECT", part[i], part[i], part[i], part[i], part[i]);
-	sqlite3_str_appendall(sql, " FROM baseline AS b JOIN checked AS c USING (name, cell, seed) "
-				   "JOIN run AS r ON r.id = c.run_id WHERE name = ?1");
-	char *text = must(sqlite3_str_finish(sql));
-	char *wrong = gate_query(c->store, &q, text, "t", c->o->against);
-	if (!wrong)
-		wrong = gate_step(c->store, q, &row);
-	for (int i = 0; !wrong && row && i < PARTS; i++)
-		if (sqlite3_column_type(q, i) != SQLITE_NULL)
+	for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
+		char *sql = sentence("SELECT max(b.%s || ' there, ' || r.%s) FROM baseline AS b "
+				     "JOIN checked AS c USING (name, cell, seed) "
+				     "JOIN run AS r ON r.id = c.run_id "
+				     "WHERE name = ?1 AND b.%s <> r.%s",
+				     part[i], part[i], part[i], part[i]);
+		char *both = sql_first(c->store, sql, "t", c->o->against);
+		if (both)
 			fprintf(stderr,
-				"mvbench: baseline %s was made on another machine (%s here): "
+				"mvbench: baseline %s was made on another machine (%s: %s here): "
 				"floats are rounded otherwise, so differences need not be this "
 				"program's doing\n",
-				c->o->against, gate_text(q, i));
-	sqlite3_finalize(q);
-	sqlite3_free(text);
-	return wrong;
-}
-
-static const char *plural(int64_t n)
-{
-	return n == 1 ? "" : "s";
+				c->o->against, part[i], both);
+		free(both);
+		free(sql);
+	}
 }
 
 static void say_end(const struct check *c, FILE *f, const struct gate_count *n, int64_t slower)
@@ -187,66 +161,50 @@ static enum gate_format format_of(const char *text)
 
 static char *decide(struct check *c, FILE *f, struct gate_count *count)
 {
-	char *wrong = check_found(c);
-
-	if (!wrong)
-		wrong = warn_of_machines(c);
-	if (!wrong)
-		wrong = gate_print(c->store, f, format_of(c->o->format), c->o->against, count);
-	return wrong;
+	TRY(check_found(c));
+	warn_of_machines(c);
+	return gate_print(c->store, f, format_of(c->o->format), c->o->against, count);
 }
 
 /* ---- The command --------------------------------------------------------- */
 
-static char *open_out(const char *path, FILE **f)
+/* Decides, prints, and measures wall times last: by then all else is known to be right. */
+static char *report(struct check *c, struct gate_count *count, int64_t *slower, int *status)
 {
-	*f = *path ? fopen(path, "w") : stdout;
-	return *f ? NULL
-		  : sentence("--out=%s: the file cannot be written (%s)", path, strerror(errno));
+	struct output out;
+
+	TRY(output_open(&out, "--out=", c->o->out));
+	FILE *rest = strcmp(c->o->format, "text") == 0 ? out.f : stderr;
+	char *wrong = decide(c, out.f, count);
+	if (!wrong && strcmp(c->o->time, "no") != 0)
+		*status = gate_time(c->store, rest, c->o, slower);
+	if (!wrong)
+		say_end(c, rest, count, *slower);
+	return output_close(&out, wrong);
 }
 
-static char *close_out(const char *path, FILE *f)
+static char *find_and_make(struct check *c, bool *interrupted)
 {
-	bool bad = fflush(f) != 0 || ferror(f);
-
-	if (f != stdout && fclose(f) != 0)
-		bad = true;
-	return bad ? sentence("%s: the file cannot be written (%s)", path, strerror(errno)) : NULL;
+	TRY(baseline_find(c->store, "against", c->o->against));
+	TRY(gate_find(c));
+	return strcmp(c->o->rerun, "never") == 0 ? NULL : gate_make(c, interrupted);
 }
 
-/* Finds, runs and decides. Wall times are measured last: by then all else is known to be right. */
 static int against(struct check *c)
 {
 	struct gate_count count = {.cells = 0};
-	bool interrupted = false, timed = strcmp(c->o->time, "no") != 0;
+	bool interrupted = false;
 	int64_t slower = 0;
 	int status = EXIT_OK;
-	FILE *f = NULL;
-	char *wrong = baseline_find(c->store, "against", c->o->against);
+	char *wrong = find_and_make(c, &interrupted);
 
-	if (!wrong)
-		wrong = gate_find(c);
-	if (!wrong && strcmp(c->o->rerun, "never") != 0)
-		wrong = gate_make(c, &interrupted);
-	if (interrupted && !wrong)
+	if (interrupted && !wrong) {
 		fprintf(stderr, "mvbench: interrupted; the same command goes on where this one "
 				"stopped\n");
-	if (interrupted && !wrong)
 		return EXIT_INTERRUPTED;
+	}
 	if (!wrong)
-		wrong = open_out(c->o->out, &f);
-	if (!wrong)
-		wrong = decide(c, f, &count);
-	bool plain = !wrong && strcmp(c->o->format, "text") == 0;
-	if (!wrong && timed)
-		status = gate_time(c->store, plain ? f : stderr, c->o, &slower);
-	if (!wrong)
-		say_end(c, plain ? f : stderr, &count, slower);
-	char *late = f ? close_out(c->o->out, f) : NULL;
-	if (wrong)
-		free(late);
-	else
-		wrong = late;
+		wrong = report(c, &count, &slower, &status);
 	if (wrong)
 		return complain(wrong);
 	if (status != EXIT_OK)
@@ -256,22 +214,12 @@ static int against(struct check *c)
 
 static char *export(struct store *s, const struct gate_options *o)
 {
-	FILE *f;
 	const char *path = strcmp(o->export, "-") == 0 ? "" : o->export;
-	char *wrong = baseline_find(s, "against", o->against);
+	struct output out;
 
-	if (!wrong && (wrong = open_out(path, &f))) {
-		free(wrong);
-		return sentence("--export=%s: the file cannot be written (%s)", path,
-				strerror(errno));
-	}
-	if (wrong)
-		return wrong;
-	wrong = baseline_export(s, f, o->against);
-	char *late = close_out(path, f);
-	if (wrong)
-		free(late);
-	return wrong ? wrong : late;
+	TRY(baseline_find(s, "against", o->against));
+	TRY(output_open(&out, "--export=", path));
+	return output_close(&out, baseline_export(s, out.f, o->against));
 }
 
 /* What check does, by the option that says so, and the options that go with it; --db always does.

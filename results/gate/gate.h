@@ -94,8 +94,4 @@ int gate_time(struct store *s, FILE *f, const struct gate_options *o, int64_t *s
 /* Is o->program an mvbench? NULL or a sentence. */
 char *gate_time_check(const struct gate_options *o);
 
-char *gate_query(struct store *s, sqlite3_stmt **q, const char *sql, const char *types, ...);
-char *gate_step(struct store *s, sqlite3_stmt *q, bool *row);
-const char *gate_text(sqlite3_stmt *q, int column);
-
 #endif

@@ -12,6 +12,7 @@
 
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 typedef int64_t nsec; /* nanoseconds */
 
@@ -31,9 +32,25 @@ user_error_fn *user_error_handler(user_error_fn *f);
 /* Says the sentence on stderr, frees it, and returns EXIT_USER. */
 int complain(char *wrong);
 
+/* What this pointer points to is freed where its block ends: char *text AUTOFREE = sentence(...). */
+static inline void autofree(void *pointer)
+{
+	free(*(void **)pointer);
+}
+#define AUTOFREE __attribute__((cleanup(autofree)))
+
 static inline size_t smaller(size_t a, size_t b)
 {
 	return a < b ? a : b;
+}
+
+/* FNV-1a of more bytes, over those before. */
+#define HASH_START UINT64_C(14695981039346656037)
+static inline uint64_t hash_of(uint64_t h, const void *x, size_t bytes)
+{
+	for (const unsigned char *at = x; bytes > 0; at++, bytes--)
+		h = (h ^ *at) * UINT64_C(1099511628211);
+	return h;
 }
 
 /* Something of this machine failed, such as a GPU: ends all ranks, and the run as failed. */
@@ -75,15 +92,19 @@ void world_charge_op(const struct table_op *p, size_t n, bool shared);
 void world_charge_sum(size_t n, int ranks); /* n floats over so many ranks, in an allreduce */
 
 /* Where messages of lengths only come from and go to: one place for all, whose floats mean
- * nothing. Simulations only, as what follows. */
+ * nothing. Simulations only. */
 float *link_nowhere(void);
-/* An allreduce of workers that share their memory: floats are summed there, and messages carry
- * their lengths. What the ranks of a link sum in is made by one of them, and freed by the last. */
+/* Allreduces of workers that share their memory: floats are summed there, and messages carry their
+ * lengths. What the ranks of a link sum in is made by one of them, and freed by the last. */
 struct link;
-struct shared_sum *world_sum_new(int ranks);
-void world_sum_free(struct shared_sum *s); /* by each; NULL is fine */
-void world_allreduce(struct link *l, struct shared_sum *s, float *x, size_t n);
-void world_allreduce_start(struct link *l, struct shared_sum *s, int slot, float *x, size_t n);
+struct world_sums {
+	struct sums *(*make)(int ranks);
+	void (*leave)(struct sums *s); /* by each */
+	void (*allreduce)(struct link *l, struct sums *s, float *x, size_t n);
+	/* The sum alone: the messages are MPI's own, on lengths. */
+	void (*start)(struct link *l, struct sums *s, int slot, float *x, size_t n);
+};
+extern const struct world_sums *const world_sums; /* NULL in the real world */
 
 /* What a simulation took so far; false in the real world. */
 struct world_cost {
@@ -112,10 +133,18 @@ int usable_cores(void);             /* of this machine, by the process or by its
 
 /* ---- The status page (status.c) ---- */
 
-struct split_row { /* of one rank, or the mean over trainers [s] */
-	double seconds, compute_s, comm_s, wait_s;
-	int64_t bytes_sent;
-	int64_t pushes, staleness_sum, staleness_max, dropped;
+/* Figures of an epoch of one rank: times [s], of which trainers have means, and counts, of which
+ * they have sums. What is listed here is gathered by itself. */
+#define SPLIT_TIMES(X)  X(seconds) X(compute_s) X(comm_s) X(wait_s)
+#define SPLIT_COUNTS(X) X(bytes_sent) X(pushes) X(staleness_sum) X(dropped)
+struct split_row {
+#define FIGURE(name) double name;
+	SPLIT_TIMES(FIGURE)
+#undef FIGURE
+#define FIGURE(name) int64_t name;
+	SPLIT_COUNTS(FIGURE)
+#undef FIGURE
+	int64_t staleness_max;
 };
 
 struct epoch_row {              /* losses and accuracies: NaN = not known */
@@ -173,8 +202,8 @@ int folder_make(const char *path);    /* and those above it; 0, or errno */
  * what is none, such as a pipe, is written as it is; "" is stdout. */
 struct output {
 	FILE *f;
-	const char *option, *path; /* for sentences: "--out=" */
-	char *beside;
+	const char *option; /* for sentences: "--out=", or "" */
+	char *path, *beside;
 };
 char *output_open(struct output *o, const char *option, const char *path);
 char *output_close(struct output *o,

@@ -81,15 +81,18 @@ int folder_make(const char *path)
 
 static char *cannot_write(const struct output *o)
 {
-	return sentence("%s%s: the file cannot be written (%s)", o->option, o->path,
-			strerror(errno));
+	const char *why = strerror(errno ? errno : EIO);
+
+	if (!*o->path)
+		return sentence("standard output cannot be written (%s)", why);
+	return sentence("%s%s: the file cannot be written (%s)", o->option, o->path, why);
 }
 
 char *output_open(struct output *o, const char *option, const char *path)
 {
 	struct stat st;
 
-	*o = (struct output){.option = option, .path = path, .f = stdout};
+	*o = (struct output){.option = option, .path = must(strdup(path)), .f = stdout};
 	if (!*path)
 		return NULL;
 	if (lstat(path, &st) != 0 || S_ISREG(st.st_mode))
@@ -99,6 +102,7 @@ char *output_open(struct output *o, const char *option, const char *path)
 		return NULL;
 	char *wrong = cannot_write(o);
 	free(o->beside);
+	free(o->path);
 	return wrong;
 }
 
@@ -113,5 +117,6 @@ char *output_close(struct output *o, char *wrong)
 	if (wrong && o->beside)
 		unlink(o->beside);
 	free(o->beside);
+	free(o->path);
 	return wrong;
 }

@@ -56,8 +56,9 @@ struct trace;
 struct stats;
 struct link;
 
-/* Collective over l, of all ranks, workers and servers: finds out how their clocks differ. Keeps up
- * to `room` events, or fewer if all ranks of this process would take too much memory. */
+/* trace_gather.c. Collective over l, of all ranks, workers and servers: finds out how their clocks
+ * differ. Keeps up to `room` events, or fewer if all ranks of this process would take too much
+ * memory. */
 struct trace *trace_new(struct link *l, int rank, int size, size_t room);
 void trace_free(struct trace *t); /* NULL is fine */
 /* What begins belongs to this step. */
@@ -119,6 +120,11 @@ void stats_reduce(struct worker *w);
  * stats_reset. */
 nsec stats_waited(const struct stats *s, size_t first, size_t last);
 
+/* How vectors of a device can travel (transport.c), the one that auto prefers first. */
+#define TRANSPORT_LIST(X)      X(nccl) X(ipc) X(mpi) X(staged)
+#define TRANSPORT_CHOICE(name) "|" #name
+#define TRANSPORTS             "auto" TRANSPORT_LIST(TRANSPORT_CHOICE)
+
 struct comm *comm_layout(int rank, int size);       /* without a link: for laying out models only */
 struct comm *comm_world_trainers(struct worker *w); /* every trainer; counts into w->stats */
 /* Collective: finds the transport for vectors up to v's length on v's device; name: --transport,
@@ -138,6 +144,8 @@ void platform_stop(void);
 const char *platform_version(void); /* "Open MPI v4.1.4" */
 struct link *link_world(int size);  /* ranks below size, in order */
 struct link *link_split(struct link *l, int color, int *rank, int *size);
+int link_rank(const struct link *l);
+int link_size(const struct link *l);
 void link_free(struct link *l);
 bool link_one_node(struct link *l); /* do all share memory? */
 bool link_reads_devices(void);      /* may x be on a GPU, in messages and allreduce? */
@@ -163,6 +171,12 @@ enum link_reduce { REDUCE_SUM, REDUCE_MAX, REDUCE_MIN };
 void link_reduce_all(struct link *l, double *x, int n, enum link_reduce how);
 void link_reduce_all_float_min(struct link *l, float *x, int n);
 void link_gather_bytes(struct link *l, const void *mine, void *all, int bytes); /* to rank 0 */
+/* To rank 0, which gets all ranks' parts in order, *total bytes from the heap; others NULL. Parts
+ * are multiples of a float, and may differ. */
+void *link_gather_parts(struct link *l, const void *mine, size_t bytes, size_t *total);
+/* The same on all ranks: NULL, or the sentence (heap) of the lowest rank that has one. Frees mine.
+ */
+char *link_agree(struct link *l, char *mine);
 /* Zeroed memory that all ranks of a node share; each rank gets the same block. */
 void *link_shared_new(struct link *l, size_t bytes, void **handle);
 void link_shared_free(void *p, void *handle);
@@ -190,8 +204,6 @@ void link_window_flush(struct link_window *w, int rank); /* rank -1: all of them
 /* Mailboxes of ranks that must not spin (table_servers.c). A request is a number from 0;
  * link_progress finds out which are done, and link_test makes such a one -1; -1 is done. bytes: a
  * multiple of a float's. */
-int link_rank(struct link *l);
-int link_size(struct link *l);
 void link_wakeup_new(struct link *l);  /* collective, once: on one machine, sleepers can be woken */
 void link_wakeup_free(struct link *l); /* collective; before link_free, when there are any */
 void link_wake(struct link *l, int rank); /* after each message */

@@ -654,27 +654,30 @@ void config_each(const struct config *c,
 	each_of("workload", c->workload->plugin.options, c->workload_opts, each, ctx);
 }
 
-static void fnv1a(uint64_t *h, const char *text)
-{
-	for (; *text; text++)
-		*h = (*h ^ (unsigned char)*text) * UINT64_C(1099511628211);
-}
-
 static void hash_one(void *ctx, const char *part, const struct option *o, const char *value)
 {
 	const char *const piece[] = {part, ".", o->name, "=", value, "\n"};
 	bool silent = o->later && strcmp(value, o->def) == 0;
 
 	for (size_t i = 0; i < sizeof piece / sizeof *piece && !o->incidental && !silent; i++)
-		fnv1a(ctx, piece[i]);
+		*(uint64_t *)ctx = hash_of(*(uint64_t *)ctx, piece[i], strlen(piece[i]));
 }
 
 void config_hash(const struct config *c, char hex[17])
 {
-	uint64_t h = UINT64_C(14695981039346656037);
+	uint64_t h = HASH_START;
 
 	config_each(c, hash_one, &h);
 	snprintf(hex, 17, "%016llx", (unsigned long long)h);
+}
+
+char *option_full_name(const struct config *c, const char *part, const struct option *o)
+{
+	const char *owner = strcmp(part, "strategy") == 0   ? c->strategy->plugin.name
+			    : strcmp(part, "workload") == 0 ? c->workload->plugin.name
+							    : "";
+
+	return sentence("%s%s%s", owner, *owner ? "." : "", o->name);
 }
 
 struct words {
@@ -686,12 +689,11 @@ struct words {
 static void word_one(void *ctx, const char *part, const struct option *o, const char *value)
 {
 	struct words *w = ctx;
-	const char *prefix = strcmp(part, "strategy") == 0   ? w->config->strategy->plugin.name
-			     : strcmp(part, "workload") == 0 ? w->config->workload->plugin.name
-							     : "";
+	char *name = option_full_name(w->config, part, o);
 
 	w->word = must(realloc(w->word, (w->n + 2) * sizeof *w->word));
-	w->word[w->n++] = sentence("--%s%s%s=%s", prefix, *prefix ? "." : "", o->name, value);
+	w->word[w->n++] = sentence("--%s=%s", name, value);
+	free(name);
 	w->word[w->n] = NULL;
 }
 

@@ -33,6 +33,8 @@ void config_each(const struct config *c,
 		 void (*each)(void *ctx, const char *part, const struct option *o,
 			      const char *value),
 		 void *ctx);
+/* "batch", "asgd.updater": an option of that part as one would type it. Heap. */
+char *option_full_name(const struct config *c, const char *part, const struct option *o);
 void config_hash(const struct config *c, char hex[17]); /* the identity of a cell */
 /* What --speed, --pause, --leave and --sim.slow-link say of one worker (uneven.c). Times count from
  * the start of the first segment, over segments only: while models are evaluated they stand

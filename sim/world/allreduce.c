@@ -29,26 +29,26 @@ struct sum {
 	float **x; /* [ranks] of those that have arrived; NULL before the first has */
 };
 
-struct shared_sum {
+struct sums {
 	int ranks, users;
 	struct sum at_once, started[LINK_SLOTS];
 };
 
-struct shared_sum *world_sum_new(int ranks)
+static struct sums *make(int ranks)
 {
-	struct shared_sum *s = must(calloc(1, sizeof *s));
-	s->ranks = s->users = ranks;
-	return s;
+	struct sums *m = must(calloc(1, sizeof *m));
+	m->ranks = m->users = ranks;
+	return m;
 }
 
-void world_sum_free(struct shared_sum *s)
+static void leave(struct sums *m)
 {
-	if (!s || --s->users > 0)
+	if (--m->users > 0)
 		return;
-	free(s->at_once.x);
+	free(m->at_once.x);
 	for (int i = 0; i < LINK_SLOTS; i++)
-		free(s->started[i].x);
-	free(s);
+		free(m->started[i].x);
+	free(m);
 }
 
 static void add(float *restrict sum, const float *restrict x, size_t n)
@@ -88,10 +88,9 @@ static void arrive(struct sum *s, int ranks, int rank, float *x, size_t n)
 		sum_up(s, ranks);
 }
 
-/* Its messages are those of MPI's own, on lengths. */
-void world_allreduce_start(struct link *l, struct shared_sum *s, int slot, float *x, size_t n)
+static void start(struct link *l, struct sums *m, int slot, float *x, size_t n)
 {
-	arrive(&s->started[slot], s->ranks, link_rank(l), x, n);
+	arrive(&m->started[slot], m->ranks, link_rank(l), x, n);
 }
 
 /* ---- The messages ---- */
@@ -153,16 +152,20 @@ static void ring(struct link *l, int rank, int ranks, size_t n)
 		link_shift(l, (rank + 1) % ranks, x, (rank + ranks - 1) % ranks, x, piece);
 }
 
-void world_allreduce(struct link *l, struct shared_sum *s, float *x, size_t n)
+static void allreduce(struct link *l, struct sums *m, float *x, size_t n)
 {
 	int rank = link_rank(l);
 	if (n == 0)
 		return;
-	arrive(&s->at_once, s->ranks, rank, x, n);
-	if (n * sizeof *x < RING_LEAST || s->ranks == 2)
-		doubling(l, rank, s->ranks, n, false);
-	else if (s->ranks <= RING_MOST)
-		ring(l, rank, s->ranks, n);
+	arrive(&m->at_once, m->ranks, rank, x, n);
+	if (n * sizeof *x < RING_LEAST || m->ranks == 2)
+		doubling(l, rank, m->ranks, n, false);
+	else if (m->ranks <= RING_MOST)
+		ring(l, rank, m->ranks, n);
 	else
-		doubling(l, rank, s->ranks, n, true);
+		doubling(l, rank, m->ranks, n, true);
 }
+
+static const struct world_sums sums = {
+	.make = make, .leave = leave, .allreduce = allreduce, .start = start};
+const struct world_sums *const world_sums = &sums;

@@ -220,6 +220,7 @@ void world_device(struct worker *w)
 	struct sim_worker *me = sim_self();
 	me->worker = w;
 	me->rng = rng_seed(w->run->seed, STREAM_COMPUTE, w->rank);
+	w->dev->ops = &device_cpu;
 	sim_device(w, w->run->sim_train);
 }
 
@@ -253,11 +254,9 @@ bool world_cost(struct world_cost *out)
 
 static uint64_t node_of(sg_host_t host)
 {
-	const char *name = sg_host_get_property_value(host, "node");
-	uint64_t h = UINT64_C(14695981039346656037);
-	for (name = name ? name : sg_host_get_name(host); *name; name++)
-		h = (h ^ (unsigned char)*name) * UINT64_C(1099511628211);
-	return h;
+	const char *node = sg_host_get_property_value(host, "node");
+	const char *name = node ? node : sg_host_get_name(host);
+	return hash_of(HASH_START, name, strlen(name));
 }
 
 /* ---- The platform ---- */

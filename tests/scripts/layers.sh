@@ -37,7 +37,10 @@ ini_parse results/run/jobfile
 gz[a-z]+$ workloads/'
 
 objects=$(find "$build/runtime" "$build/strategies" "$build/workloads" "$build/results" "$build/plots" \
-	"$build/sim" "$build/main.o" -name '*.o' | sort)
+	"$build/sim" "$build/main.o" -name '*.o' | sort | while read -r o; do
+	f=${o#"$build/"} # not one whose source is gone
+	[ ! -e "${f%.o}.c" ] && [ ! -e "${f%.o}.cu" ] || echo "$o"
+done)
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 # shellcheck disable=SC2086

@@ -157,6 +157,28 @@ static void groups(struct worker *w)
 	comm_free(half);
 }
 
+/* What ranks tell each other off the clock: parts of unequal lengths, and who has a sentence. */
+static void off_the_clock(struct worker *w)
+{
+	struct link *l = comm_link(w->all);
+	size_t own = (size_t)(w->rank * 3 % 5), at = 0, bytes = 0;
+	float part[5];
+	for (size_t i = 0; i < own; i++)
+		part[i] = (float)(10 * w->rank) + (float)i;
+	float *all = link_gather_parts(l, part, own * sizeof *part, &bytes);
+	CHECK(!all == (w->rank != 0), "rank %d gathers", w->rank);
+	for (int k = 0; all && k < w->trainers; k++)
+		for (int i = 0; i < k * 3 % 5; i++, at++)
+			CHECK(all[at] == (float)(10 * k + i), "part %d has %g", k, (double)all[at]);
+	CHECK(!all || bytes == at * sizeof *all, "%zu bytes of parts", bytes);
+	free(all);
+	CHECK(!link_agree(l, NULL), "a sentence that nobody has");
+	char *said = link_agree(l, w->rank ? sentence("of rank %d", w->rank) : NULL);
+	CHECK(w->trainers == 1 ? !said : said && strcmp(said, "of rank 1") == 0,
+	      "rank %d was told \"%s\"", w->rank, said ? said : "");
+	free(said);
+}
+
 int main(int argc, char **argv)
 {
 	struct run run = {.workers = argc > 1 ? atoi(argv[1]) : 1,
@@ -182,6 +204,7 @@ int main(int argc, char **argv)
 	}
 	in_a_row(&w);
 	groups(&w);
+	off_the_clock(&w);
 	const char *by = comm_transport(w.all);
 	CHECK(!by == (argc <= 2 || w.trainers == 1), "vectors go by %s", by ? by : "nothing");
 	CHECK(!by || strcmp(run.transport, "auto") == 0 || strcmp(by, run.transport) == 0,

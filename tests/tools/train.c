@@ -99,14 +99,6 @@ static void counted_step(struct worker *w)
 
 static const char *model_file;
 
-static char *sink_begin(void *self, const struct experiment *e, int64_t *id)
-{
-	(void)self;
-	(void)e;
-	*id = 1;
-	return NULL;
-}
-
 static char *sink_epoch(void *self, const struct epoch_row *r, const struct split_row *ranks, int n,
 			const int64_t *staleness)
 {
@@ -204,8 +196,7 @@ int main(int argc, char **argv)
 	counted.step = counted_step;
 	counted.local = false; /* so that every step is seen */
 	c.strategy = &counted;
-	struct sink sink = {
-		.begin = sink_begin, .epoch = sink_epoch, .end = sink_end, .model = sink_model};
+	struct sink sink = {.epoch = sink_epoch, .end = sink_end, .model = sink_model};
 	int status = train(&c, &plan, &sink, NULL);
 	c.strategy = real;
 	if (world_is_virtual)

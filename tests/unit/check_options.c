@@ -512,7 +512,7 @@ START_TEST(job_files_share_defaults)
 }
 END_TEST
 
-static void hash_of(const struct setting *s, size_t n, char hex[17])
+static void hash_given(const struct setting *s, size_t n, char hex[17])
 {
 	struct config c;
 
@@ -528,8 +528,8 @@ START_TEST(identity_does_not_depend_on_how_it_is_said)
 	const struct setting b[] = {{"epochs", "9"}, {"epochs", "3"}, {"lr", "1e-1"}};
 	char x[17], y[17];
 
-	hash_of(a, 4, x);
-	hash_of(b, 3, y);
+	hash_given(a, 4, x);
+	hash_given(b, 3, y);
 	ck_assert_str_eq(x, y);
 	ck_assert_uint_eq(strlen(x), 16);
 }
@@ -568,8 +568,8 @@ static void hash_changes(const struct table_of *t, const struct option *o)
 	struct setting s[] = {{part ? part : "workload", part ? t->owner : "mlp"}, {name, value}};
 
 	other_value(o, value, sizeof value);
-	hash_of(s, 1, before);
-	hash_of(s, 2, after);
+	hash_given(s, 1, before);
+	hash_given(s, 2, after);
 	ck_assert_msg((strcmp(before, after) == 0) == o->incidental, "--%s=%s and the identity",
 		      name, value);
 	free(name);

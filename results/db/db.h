@@ -119,10 +119,11 @@ bool sql_next(struct sql *q);                             /* is there another ro
 bool sql_well(const struct sql *q);                       /* nothing went wrong so far */
 int sql_parameter(const struct sql *q, const char *name); /* its number */
 char *sql_done(struct sql *q);                            /* frees it. NULL or a sentence */
-int64_t sql_int(const struct sql *q, int column);         /* of this row; 0 for NULL */
-double sql_real(const struct sql *q, int column);         /* NaN where there is no number */
-const char *sql_text(const struct sql *q, int column);    /* until the next row; "" for NULL */
-char *sql_copy(const struct sql *q, int column);          /* the same, on the heap */
+const char *sql_refused(const struct sql *q);          /* until then: NULL, or SQLite's own words */
+int64_t sql_int(const struct sql *q, int column);      /* of this row; 0 for NULL */
+double sql_real(const struct sql *q, int column);      /* NaN where there is no number */
+const char *sql_text(const struct sql *q, int column); /* until the next row; "" for NULL */
+char *sql_copy(const struct sql *q, int column);       /* the same, on the heap */
 bool sql_null(const struct sql *q, int column);
 bool sql_is_text(const struct sql *q, int column);
 int sql_columns(const struct sql *q);

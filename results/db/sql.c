@@ -230,3 +230,8 @@ bool sql_is_text(const struct sql *q, int column)
 {
 	return sqlite3_column_type(q->stmt, column) == SQLITE_TEXT;
 }
+
+const char *sql_refused(const struct sql *q)
+{
+	return sql_well(q) ? NULL : sqlite3_errmsg(q->store->db);
+}

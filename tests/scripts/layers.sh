@@ -27,7 +27,7 @@ main'
 # What is called by a list of pointers that lives above: plug-ins and commands.
 registries='strategies workloads commands'
 # Library (a pattern of its symbols), and the files that may use it.
-libraries='sqlite3_ results/db/|plots/draw
+libraries='sqlite3_ results/db/
 MPI_|PMPI_|ompi_ runtime/comm/mpi/|sim/world/
 PMIx_ runtime/lib/rendezvous
 cuda[A-Z]|cublas|cudnn|nccl runtime/device/cuda/

@@ -15,6 +15,12 @@
 
 typedef int64_t nsec; /* nanoseconds */
 
+/* A file's text, compiled in as a string. */
+#define TEXT_FILE(symbol, path) \
+	__asm__(".pushsection .rodata\n" #symbol ":\n.incbin \"" path \
+		"\"\n.byte 0\n.popsection\n"); \
+	extern const char symbol[]
+
 /* ---- Exit statuses and sentences ----------------------------------------- */
 
 /* So begins the reason of a run that was stopped from outside. */

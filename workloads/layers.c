@@ -15,7 +15,6 @@
  * of all y_i and a few of the widest dx, times the rows.
  */
 #include "workloads/layers.h"
-#include "runtime/train/train.h"
 
 #include <stdlib.h>
 

@@ -14,7 +14,6 @@
  * pooling reads its input and writes its output once.
  */
 #include "workloads/layers.h"
-#include "runtime/device/device.h"
 
 #include <math.h>
 #include <stdlib.h>

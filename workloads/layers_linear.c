@@ -10,7 +10,6 @@
  * backward (2 in the lowest); 4 B (I + O) + 4 I O bytes read or written in each pass.
  */
 #include "workloads/layers.h"
-#include "runtime/table/table.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -341,6 +341,7 @@ const struct linear *net_linear_at(const struct net *net, size_t i);
 	X(T_backward, "of it, the backward pass") \
 	X(T_wait, "how much longer the slowest of the workers takes, on average") \
 	X(T_late, "how much longer the slowest but one takes") \
+	X(T_pair, "how much longer the slower of two takes") \
 	X(T_allreduce, "an allreduce of the model") \
 	X(T_scale, "a pass over the model, that makes a sum a mean") \
 	X(T_add, "a pass over two, that adds one to the other") \

@@ -14,6 +14,8 @@
  */
 #include "strategies/exchange.h"
 
+#include <math.h>
+
 struct bsp_opts {
 	struct updater_opts updater;
 	int64_t backup;
@@ -51,12 +53,12 @@ static void bsp_init(struct worker *w)
 static struct expected bsp_expect(struct costs c, const struct run *run, const void *opts)
 {
 	const struct bsp_opts *o = opts;
-	(void)run;
-	if (o->backup > 1)
+	struct expected known = exchange_expect(c, run, opts);
+	if (o->backup == 0)
+		return exchange_expect_round(c, opts);
+	if (o->backup > 1 || !known.formula)
 		return (struct expected){.formula = NULL};
-	if (o->backup == 1)
-		c.T_wait = positive(c.T_late);
-	return exchange_expect_round(c, opts);
+	return EXPECTED(c.steps * (c.T_step + positive(c.T_late) / sqrt(c.X) + c.T_sync / c.X));
 }
 
 static const struct setting bsp_variants[] = {{"backup", "1"}, {NULL, NULL}};

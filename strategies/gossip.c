@@ -11,7 +11,8 @@
  *
  * A round keeps the mean over the trainers, which is the model that is judged. It sends P floats a
  * trainer (who sits out: none), whatever N: an averaging of all sends 2 (N - 1) / N P.
- * Waiting goes round: a neighbour has waited for its own, so that in time all wait for the slowest.
+ * It waits for one neighbour, T_pair, who has waited too: simulations say a quarter longer than
+ * that.
  */
 #include "mvbench.h"
 
@@ -109,7 +110,7 @@ static double gossip_bytes(const struct worker *w)
 static struct expected gossip_expect(struct costs c, const struct run *run, const void *opts)
 {
 	(void)run, (void)opts;
-	return EXPECTED(c.steps * (c.T_step + c.T_wait / sqrt(c.X) +
+	return EXPECTED(c.steps * (c.T_step + c.T_pair / sqrt(c.X) +
 				   (c.T_exchange + c.T_scale + c.T_add) / c.X));
 }
 

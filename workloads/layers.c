@@ -16,6 +16,7 @@
  */
 #include "workloads/layers.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 void *net_zeroed(size_t n, size_t size)
@@ -52,6 +53,22 @@ struct layer *net_push(struct net *net, const struct layer_kind *kind)
 	more[net->layers] = (struct layer){
 		.kind = kind, .number = net->layers, .from = net->image, .to = net->image};
 	return &more[net->layers++];
+}
+
+void net_slices(struct net *net, struct layer *l, size_t weights, size_t biases, bool has_bias)
+{
+	struct worker *w = net->w;
+
+	l->weight = vec_slice(w->param, l->first, weights);
+	l->dweight = vec_slice(w->grad, l->first, weights);
+	l->bias = has_bias ? vec_slice(w->param, l->first + weights, biases) : NULL;
+	l->dbias = has_bias ? vec_slice(w->grad, l->first + weights, biases) : NULL;
+}
+
+float net_draw(uint64_t *rng, enum init init, size_t inputs)
+{
+	return (float)(init == INIT_HE ? sqrt(2.0 / (double)inputs) * rng_normal(rng)
+				       : 1 / sqrt((double)inputs) * (2 * rng_uniform(rng) - 1));
 }
 
 /* A set without rows is one that is not loaded: it only lends its shape. */
@@ -289,10 +306,19 @@ void net_fini(struct worker *w)
 	for (size_t i = 0; i < net->layers; i++) {
 		struct layer *l = &net->layer[i];
 
-		if (l->kind->detach)
-			l->kind->detach(l);
-		if (l->y != l->x)
-			vec_free(l->y);
+		struct vec *const own[] = {l->weight,
+					   l->dweight,
+					   l->bias,
+					   l->dbias,
+					   l->running,
+					   l->linear.part,
+					   l->y != l->x ? l->y : NULL};
+
+		for (size_t k = 0; k < sizeof own / sizeof *own; k++)
+			vec_free(own[k]);
+		conv_free(l->conv);
+		pool_free(l->pool);
+		norm_free(l->norm);
 	}
 	for (size_t i = 0; i < net->turns; i++)
 		vec_free(net->turn[i].vec);

@@ -34,11 +34,12 @@ ranked AS (
 SELECT workers, id, origin, repetition, step, ifnull(step / nullif(first, 0), 1) AS slower
 FROM ranked WHERE i = (n + 1) / 2;
 
--- The longest of N is below the share p with p^N, the longest but one with N p^(N-1) - (N-1) p^N.
+-- The longest of N is below the share p with p^N, the longest but one with N p^(N-1) - (N-1) p^N. pair: of two.
 CREATE TEMP TABLE slowest AS
 SELECT n, origin, sum(s * (pow(high, n) - pow(low, n))) - step AS wait,
 	sum(s * (n * (pow(high, n - 1) - pow(low, n - 1)) - (n - 1) * (pow(high, n) - pow(low, n))))
-		- step AS late
+		- step AS late,
+	sum(s * (high * high - low * low)) - step AS pair
 FROM (SELECT *, workers AS n FROM typical JOIN bin USING (workers, id, origin, repetition))
 WHERE n > 1 GROUP BY n;
 
@@ -52,6 +53,7 @@ WITH point(name, point, x) AS (
 SELECT iif(workers = 1, 'T_one', 'T_step') AS name, step AS s, origin FROM typical
 UNION ALL SELECT 'T_wait', wait, origin FROM slowest
 UNION ALL SELECT 'T_late', late, origin FROM slowest
+UNION ALL SELECT 'T_pair', pair, origin FROM slowest
 UNION ALL SELECT t.name, v.slower * p.value, v.origin
 FROM typical AS v JOIN point AS t
 	JOIN calibration_point AS p ON p.calibration_id = v.id AND p.name = t.point AND p.x = t.x
@@ -115,14 +117,14 @@ WITH tells(name, strategy, figure, later) AS (VALUES
 	('T_step', 'asgd', 'local', 1), ('T_step', 'easgd', 'local', 1),
 	('T_wait', 'allreduce', 'wait', 0), ('T_wait', 'periodic', 'wait', 1),
 	('T_allreduce', 'allreduce', 'comm', 0), ('T_allreduce', 'periodic', 'comm', 1),
-	('T_exchange', 'gossip', 'comm', 0),
+	('T_exchange', 'gossip', 'comm', 0), ('T_pair', 'gossip', 'wait', 0),
 	('T_sync', 'asgd', 'comm', 0), ('T_sync', 'asgd', 'wait', 0),
 	('T_elastic', 'easgd', 'comm', 0), ('T_elastic', 'easgd', 'wait', 0)),
 said AS (
 	SELECT 'T_one' AS name, value AS s, id, n, strategy, x, 1 AS place
 	FROM middle WHERE name = 'local' AND workers = 1
 	UNION ALL SELECT t.name,
-		sum(m.value * CASE t.name WHEN 'T_step' THEN 1 WHEN 'T_wait' THEN sqrt(m.x) ELSE m.x END),
+		sum(m.value * CASE t.name WHEN 'T_step' THEN 1 WHEN 'T_wait' THEN sqrt(m.x) WHEN 'T_pair' THEN sqrt(m.x) ELSE m.x END),
 		m.id, m.n, strategy, m.x, m.x + t.later
 	FROM tells AS t JOIN middle AS m USING (strategy)
 	WHERE m.name = t.figure AND m.workers > 1 AND m.variant = '' GROUP BY t.name, strategy, m.x),

@@ -89,6 +89,9 @@ sanitize: export CK_TIMEOUT_MULTIPLIER = 3
 
 lint: layers ## formatting, static analysis, who may include whom
 	@clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h' '*.cu' '*.cc')
+	@for f in $$(git ls-files '*.c' '*.h' '*.cu' '*.cc' 'results/gate/*.sql' 'results/share/*.sql' 'results/run/*.sql'); do \
+		expand -t 8 $$f | awk -v f=$$f 'length > 100 { print f ":" NR ": over 100 columns"; bad = 1 } \
+			END { exit bad }' || bad=1; done; [ -z "$$bad" ]
 	@cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,portability --inline-suppr \
 		--suppressions-list=tests/scripts/cppcheck.txt -D_GNU_SOURCE $$(git ls-files '*.c')
 	@shellcheck $$(git ls-files '*.sh') .ci/run
@@ -143,9 +146,14 @@ $(B)/%.o: %.c | $(B)/deps
 
 $(B)/runtime/config/machine.o: CPPFLAGS += -DMVBENCH_COMMIT='"$(COMMIT)"'
 $(B)/runtime/config/machine.o: $(B)/commit
-# What is compiled in as text: .sql, .css and .js beside the file that names it.
-$(B)/results/db/store.o: $(wildcard results/db/*.sql)
+# What is compiled in as text: .sql, .bash, .css and .js beside the file that names it.
+$(B)/results/db/migrate.o: $(wildcard results/db/*.sql results/db/migrations/*.sql)
 $(B)/results/ask/%.o: $(wildcard results/ask/*.sql)
+$(B)/results/gate/%.o: $(wildcard results/gate/*.sql)
+$(B)/results/share/%.o: $(wildcard results/share/*.sql)
+$(B)/results/run/%.o: $(wildcard results/run/*.sql)
+$(B)/results/help/%.o: $(wildcard results/help/*.bash)
+$(B)/sim/validate_report.o: sim/validate.sql
 $(B)/plots/report.o: $(addprefix plots/report,.sql .css .js)
 # What the page's policy names: only the script of this hash runs.
 $(B)/plots/report.o: CPPFLAGS += -DREPORT_SCRIPT='"sha256-$(shell env printf \

@@ -72,5 +72,5 @@ int main(int argc, char **argv)
 		printf("mvbench %s%s, %s\n", m->git_commit, m->git_dirty ? "-dirty" : "", m->mpi);
 		return EXIT_OK;
 	}
-	return (c = find(argv[1])) ? c->run(argc - 2, argv + 2) : EXIT_USER;
+	return (c = find(argv[1])) ? command_start(c, argc - 2, argv + 2) : EXIT_USER;
 }

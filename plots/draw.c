@@ -98,28 +98,9 @@ static char *make_file(struct drawing *d, const char *path, FILE **f)
 
 /* ---- Text that gnuplot shows as it is ------------------------------------ */
 
-/* The length of the UTF-8 sequence at s, 0 when it is none. */
-static size_t utf8_length(const unsigned char *s, unsigned *code)
-{
-	static const unsigned least[] = {0, 0, 0x80, 0x800, 0x10000};
-	size_t n = s[0] < 0x80 ? 1 : s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : s[0] >= 0xc2 ? 2 : 0;
-
-	if (n == 0 || s[0] > 0xf4)
-		return 0;
-	*code = n == 1 ? s[0] : s[0] & (0x7fu >> n);
-	for (size_t i = 1; i < n; i++) {
-		if ((s[i] & 0xc0) != 0x80)
-			return 0;
-		*code = *code << 6 | (s[i] & 0x3f);
-	}
-	if (n > 1 && (*code < least[n] || *code > 0x10ffff || *code >> 11 == 0x1b))
-		return 0;
-	return n;
-}
-
 /* Is there a font with this character? Without one, gnuplot's PNG terminal paints over the picture
  * where an SVG's reader may well have one. DejaVu is known to have those of Europe, and symbols. */
-static bool drawable(struct drawing *d, unsigned code)
+static bool drawable(struct drawing *d, uint32_t code)
 {
 	char answer[COMPLAINT_MAX] = "", *charset;
 
@@ -147,20 +128,17 @@ static bool drawable(struct drawing *d, unsigned code)
  */
 static int put_text(struct drawing *d, FILE *f, const char *text)
 {
-	const unsigned char *s = (const unsigned char *)text;
 	int wide = 0;
-	unsigned c = 0;
 
-	for (int shown = 0; *s; shown++) {
-		size_t n = utf8_length(s, &c);
-		if (shown == TEXT_MAX - 1 && strlen((const char *)s) > n) {
+	for (int shown = 0; *text; shown++) {
+		const char *from = text;
+		uint32_t c = text_character(&text);
+		if (shown == TEXT_MAX - 1 && *text) {
 			fputs("…", f);
 			return wide + 1;
 		}
-		if (n == 0) {
+		if (c == 0xfffd) {
 			fputs("\xef\xbf\xbd", f);
-			n = 1;
-			c = ' ';
 		} else if (c == '\n') {
 			fputs("↵", f);
 		} else if (c < ' ' || (c >= 0x7f && c < 0xa0) || (c >= 0x200b && c < 0x2010) ||
@@ -171,11 +149,10 @@ static int put_text(struct drawing *d, FILE *f, const char *text)
 		} else if (!drawable(d, c)) {
 			wide += fprintf(f, "<%04X>", c); /* capitals are wide */
 		} else {
-			fwrite(s, 1, n, f);
+			fwrite(from, 1, (size_t)(text - from), f);
 			wide += c >= 0x1100 && (c < 0x1e00 || c >= 0x2e80);
 		}
 		wide++;
-		s += n;
 	}
 	return wide;
 }
@@ -202,145 +179,151 @@ static void pictures_free(struct pictures *ps)
 	*ps = (struct pictures){.picture = NULL};
 }
 
-static const char *column(sqlite3_stmt *q, int i)
-{
-	const char *text = (const char *)sqlite3_column_text(q, i);
-
-	return text ? text : "";
-}
-
 /* The result of a query of one text or number; heap. */
-static char *ask(sqlite3 *db, const char *sql, const char *param)
+static char *read_value(const struct drawing *d, const char *sql, const char *param)
 {
-	sqlite3_stmt *q = NULL;
-	char *answer = NULL;
+	char *answer = sql_first(d->store, sql, param ? "t" : "", param);
 
-	if (sqlite3_prepare_v2(db, sql, -1, &q, NULL) == SQLITE_OK) {
-		sqlite3_bind_text(q, 1, param, -1, SQLITE_TRANSIENT);
-		if (sqlite3_step(q) == SQLITE_ROW)
-			answer = must(strdup(column(q, 0)));
-	}
-	sqlite3_finalize(q);
 	return answer ? answer : must(strdup(""));
 }
 
-static void put_row(struct drawing *d, FILE *f, sqlite3_stmt *q)
+static void put_row(struct drawing *d, FILE *f, const struct sql *q)
 {
-	for (int i = 2; i < sqlite3_column_count(q); i++) {
+	for (int i = 2; i < sql_columns(q); i++) {
 		if (i > 2)
 			fputc('\t', f);
-		if (sqlite3_column_type(q, i) == SQLITE_NULL)
+		if (sql_null(q, i))
 			fputs("NaN", f);
-		else if (sqlite3_column_type(q, i) == SQLITE_TEXT)
-			put_text(d, f, column(q, i));
+		else if (sql_is_text(q, i))
+			put_text(d, f, sql_text(q, i));
 		else
-			fprintf(f, "%.9g", sqlite3_column_double(q, i));
+			fprintf(f, "%.9g", sql_real(q, i));
 	}
 	fputc('\n', f);
 }
 
-static bool has_number(sqlite3_stmt *q)
+static bool has_number(const struct sql *q)
 {
-	for (int i = 2; i < sqlite3_column_count(q); i++)
-		if (sqlite3_column_type(q, i) != SQLITE_NULL)
-			return true;
-	return false;
+	int i = 2;
+
+	while (i < sql_columns(q) && sql_null(q, i))
+		i++;
+	return i < sql_columns(q);
 }
 
-/* Writes FOLDER/data-K.tsv and names-K.tsv for each workload, in the order of the rows. */
-static char *put_rows(struct drawing *d, const char *sql_path, sqlite3_stmt *q, struct pictures *ps)
-{
-	FILE *data = NULL, *names = NULL;
-	char *title = NULL, *wrong = NULL;
-	char *blocks = ask(d->db, "SELECT blocks FROM room", NULL);
-	int status, rows = 0, room = atoi(blocks);
-	bool left_out = false;
+/* What the rows of a query go to: FOLDER/data-K.tsv and names-K.tsv of each workload. */
+struct sheet {
+	FILE *data, *names;
+	char *title; /* of the block */
+	int rows;    /* in it */
+	int room;    /* blocks that a picture has room for */
+	bool left_out, bad;
+};
 
-	free(blocks);
-	while ((status = sqlite3_step(q)) == SQLITE_ROW) {
-		struct picture *p = ps->n ? &ps->picture[ps->n - 1] : NULL;
-		bool fresh = !p || strcmp(p->workload, column(q, 0)) != 0;
-		if (fresh) {
-			char *path[] = {sentence("%s/data-%zu.tsv", d->scratch, ps->n),
-					sentence("%s/names-%zu.tsv", d->scratch, ps->n)};
-			if (data)
-				fclose(data);
-			if (names)
-				fclose(names);
-			data = names = NULL;
-			wrong = make_file(d, path[0], &data);
-			if (!wrong)
-				wrong = make_file(d, path[1], &names);
-			free(path[0]);
-			free(path[1]);
-			if (wrong)
-				break;
-			ps->picture = must(realloc(ps->picture, (ps->n + 1) * sizeof(*p)));
-			p = &ps->picture[ps->n++];
-			*p = (struct picture){.workload = must(strdup(column(q, 0)))};
-		}
-		if (fresh || strcmp(title, column(q, 1)) != 0) {
-			free(title);
-			title = must(strdup(column(q, 1)));
-			rows = 0;
-			left_out = p->blocks >= room || !has_number(q);
-			p->more += left_out;
-			if (left_out)
-				continue;
-			fputs(p->blocks == 0 ? "" : "\n\n", data);
-			put_text(d, data, title);
-			for (int i = 3; i < sqlite3_column_count(q); i++) {
-				fputc('\t', data);
-				put_text(d, data, sqlite3_column_name(q, i));
-			}
-			fputc('\n', data);
-			fputc('=', names); /* a line is never empty */
-			int wide = put_text(d, names, title);
-			fputc('\n', names);
-			p->widest = wide > p->widest ? wide : p->widest;
-			p->blocks++;
-		}
-		if (left_out)
-			continue;
-		put_row(d, data, q);
-		rows++;
-		p->rows = rows > p->rows ? rows : p->rows;
-	}
-	free(title);
-	bool bad = (data && fclose(data)) | (names && fclose(names));
+static void close_files(struct sheet *t)
+{
+	t->bad |= (t->data && fclose(t->data)) | (t->names && fclose(t->names));
+	t->data = t->names = NULL;
+}
+
+/* Begins the next workload's picture. */
+static char *put_picture(struct drawing *d, struct sheet *t, struct pictures *ps,
+			 const char *workload)
+{
+	char *data = sentence("%s/data-%zu.tsv", d->scratch, ps->n);
+	char *names = sentence("%s/names-%zu.tsv", d->scratch, ps->n);
+
+	close_files(t);
+	char *wrong = make_file(d, data, &t->data);
+	if (!wrong)
+		wrong = make_file(d, names, &t->names);
+	free(data);
+	free(names);
 	if (wrong)
 		return wrong;
-	if (status != SQLITE_DONE)
-		return sentence("%s: %s", sql_path, sqlite3_errmsg(sqlite3_db_handle(q)));
-	if (bad)
-		return sentence("%s: cannot write: %s", d->scratch, strerror(errno));
+	ps->picture = must(realloc(ps->picture, (ps->n + 1) * sizeof(*ps->picture)));
+	ps->picture[ps->n++] = (struct picture){.workload = must(strdup(workload))};
+	free(t->title);
+	t->title = NULL;
 	return NULL;
+}
+
+/* Begins a block, if there is room for it and something in it. */
+static void put_block(struct drawing *d, struct sheet *t, struct picture *p, const struct sql *q)
+{
+	free(t->title);
+	t->title = sql_copy(q, 1);
+	t->rows = 0;
+	t->left_out = p->blocks >= t->room || !has_number(q);
+	p->more += t->left_out;
+	if (t->left_out)
+		return;
+	fputs(p->blocks == 0 ? "" : "\n\n", t->data);
+	put_text(d, t->data, t->title);
+	for (int i = 3; i < sql_columns(q); i++) {
+		fputc('\t', t->data);
+		put_text(d, t->data, sql_name(q, i));
+	}
+	fputc('\n', t->data);
+	fputc('=', t->names); /* a line is never empty */
+	int wide = put_text(d, t->names, t->title);
+	fputc('\n', t->names);
+	p->widest = wide > p->widest ? wide : p->widest;
+	p->blocks++;
+}
+
+/* The pictures and blocks are in the order of the rows. */
+static char *put_rows(struct drawing *d, struct sql *q, struct pictures *ps)
+{
+	char *room = read_value(d, "SELECT blocks FROM room", NULL), *wrong = NULL;
+	struct sheet t = {.room = atoi(room)};
+
+	free(room);
+	while (!wrong && sql_next(q)) {
+		if (!ps->n || strcmp(ps->picture[ps->n - 1].workload, sql_text(q, 0)) != 0)
+			wrong = put_picture(d, &t, ps, sql_text(q, 0));
+		if (wrong)
+			break;
+		struct picture *p = &ps->picture[ps->n - 1];
+		if (!t.title || strcmp(t.title, sql_text(q, 1)) != 0)
+			put_block(d, &t, p, q);
+		if (t.left_out)
+			continue;
+		put_row(d, t.data, q);
+		t.rows++;
+		p->rows = t.rows > p->rows ? t.rows : p->rows;
+	}
+	free(t.title);
+	close_files(&t);
+	if (!wrong && t.bad)
+		wrong = sentence("%s: cannot write: %s", d->scratch, strerror(errno));
+	return wrong;
 }
 
 static char *figure_query(struct drawing *d, const struct figure *f, struct pictures *ps)
 {
 	char *path = sentence("%s/%s.sql", f->folder, f->name), *sql = text_read(path);
-	char *wrong = NULL;
+	char *wrong = sql ? NULL : sentence("%s: %s", path, strerror(errno));
 	bool asked = false;
 
 	*ps = (struct pictures){.n = 0};
 	for (const char *at = sql; at && *at && !wrong;) {
-		sqlite3_stmt *q = NULL;
-		if (sqlite3_prepare_v2(d->db, at, -1, &q, &at) != SQLITE_OK)
-			wrong = sentence("%s: %s", path, sqlite3_errmsg(d->db));
-		else if (q && sqlite3_column_count(q) == 0 && sqlite3_step(q) != SQLITE_DONE)
-			wrong = sentence("%s: %s", path, sqlite3_errmsg(d->db));
-		else if (q && sqlite3_column_count(q) > 0 && sqlite3_column_count(q) < 3)
+		struct sql q = sql_part(d->store, &at);
+		int columns = sql_columns(&q);
+		asked |= columns > 0;
+		if (columns > 0 && columns < 3)
 			wrong = sentence(
 				"%s: a query gives workload, title and at least one number", path);
-		else if (q && sqlite3_column_count(q) > 0 && ps->n == 0)
-			wrong = put_rows(d, path, q, ps);
-		asked |= q && sqlite3_column_count(q) > 0;
-		sqlite3_finalize(q);
+		else if (columns > 0 && ps->n == 0)
+			wrong = put_rows(d, &q, ps);
+		while (columns == 0 && q.stmt && sql_next(&q))
+			;
+		char *why = sql_done(&q);
+		if (why && !wrong)
+			wrong = sentence("%s: %s", path, why);
+		free(why);
 	}
-	if (!sql)
-		wrong = sentence("%s: %s", path, strerror(errno));
-	else if (!wrong && !asked)
+	if (!wrong && !asked)
 		wrong = sentence("%s: there is no SELECT in it", path);
 	free(sql);
 	free(path);
@@ -351,23 +334,17 @@ static char *copy_file(const char *from, const char *to)
 {
 	char block[65536];
 	size_t n;
-	char *beside = sentence("%s.part", to), *wrong = NULL;
-	FILE *in = fopen(from, "rb"), *out = fopen(beside, "wb");
-	bool bad = !in || !out;
+	FILE *in = fopen(from, "rb");
+	struct output out;
+	char *wrong = in ? output_open(&out, "", to) : sentence("%s: %s", from, strerror(errno));
 
-	while (!bad && (n = fread(block, 1, sizeof(block), in)) > 0)
-		bad = fwrite(block, 1, n, out) != n;
-	bad |= in && ferror(in);
+	while (!wrong && (n = fread(block, 1, sizeof(block), in)) > 0)
+		fwrite(block, 1, n, out.f);
+	if (!wrong)
+		wrong = output_close(&out,
+				     ferror(in) ? sentence("%s: %s", from, strerror(errno)) : NULL);
 	if (in)
 		fclose(in);
-	if (out && fclose(out))
-		bad = true;
-	if (bad || rename(beside, to) != 0) {
-		wrong = sentence("%s: cannot write: %s", to, strerror(errno));
-		if (out)
-			unlink(beside);
-	}
-	free(beside);
 	return wrong;
 }
 
@@ -413,14 +390,14 @@ static char *put_words(struct drawing *d, const struct figure *f, const struct p
 		free(path);
 		return wrong;
 	}
-	char *foot = ask(d->db, "SELECT text FROM footnote WHERE workload = ?1", p->workload);
+	char *foot = read_value(d, "SELECT text FROM footnote WHERE workload = ?1", p->workload);
 	if (p->more) {
 		char *left = sentence("The first %d of %d are shown; --where chooses others. %s",
 				      p->blocks, p->blocks + p->more, foot);
 		free(foot);
 		foot = left;
 	}
-	char *finished = ask(d->db, "SELECT count(*) FROM selected", NULL);
+	char *finished = read_value(d, "SELECT count(*) FROM selected", NULL);
 	/* The summary's first part: what follows says how. */
 	char *heading = d->summary ? must(strndup(f->summary, strcspn(f->summary, ":;(,.")))
 				   : must(strdup(d->title));
@@ -432,9 +409,10 @@ static char *put_words(struct drawing *d, const struct figure *f, const struct p
 	else
 		found = sentence("%s finished run%s here, but nothing of this kind.", finished,
 				 strcmp(finished, "1") == 0 ? " is" : "s are");
-	char *interval = ask(d->db, "SELECT text FROM interval_name WHERE workload = ?1 OR ?1 = ''",
-			     p->workload);
-	const char *line[] = {heading, p->workload, foot, f->needs, found, d->db_path, interval};
+	char *interval = read_value(
+		d, "SELECT text FROM interval_name WHERE workload = ?1 OR ?1 = ''", p->workload);
+	const char *line[] = {heading, p->workload,    foot,    f->needs,
+			      found,   d->store->path, interval};
 	for (size_t i = 0; i < sizeof(line) / sizeof(*line); i++) {
 		fputc('=', file);
 		put_text(d, file, line[i]);
@@ -517,7 +495,7 @@ static int draw(struct drawing *d, const struct figure *f, const struct picture 
 int draw_figure(struct drawing *d, const struct figure *f, bool explain)
 {
 	struct pictures ps;
-	char *kinds = ask(d->db, "SELECT count(DISTINCT workload) FROM selected", NULL);
+	char *kinds = read_value(d, "SELECT count(DISTINCT workload) FROM selected", NULL);
 	bool several = strcmp(kinds, "0") != 0 && strcmp(kinds, "1") != 0;
 	char *wrong = figure_query(d, f, &ps);
 	int status = EXIT_OK;

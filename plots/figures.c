@@ -9,24 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-char *text_read(const char *path)
-{
-	FILE *f = fopen(path, "r");
-	char *text = NULL;
-	size_t room = 0;
-
-	if (!f)
-		return NULL;
-	if (getdelim(&text, &room, '\0', f) < 0) {
-		int failed = ferror(f) ? errno : 0;
-		free(text);
-		text = failed ? NULL : must(strdup(""));
-		errno = failed;
-	}
-	fclose(f);
-	return text;
-}
-
 /* The next line of a comment at the head of a query, without its dashes. */
 static char *comment_line(const char **text)
 {
@@ -205,7 +187,7 @@ void figures_each(void (*each)(void *ctx, const struct word *w), void *ctx)
 	for (size_t i = 0; i < fs.n; i++) {
 		const struct figure *f = &fs.figure[i];
 		char *path = sentence("%s/%s", f->own ? f->folder : "plots", f->name);
-		each(ctx, &(struct word){f->name, f->summary, f->needs, path});
+		each(ctx, &(struct word){"figure", f->name, f->summary, f->needs, path});
 		free(path);
 	}
 	free(wrong);

@@ -6,31 +6,26 @@
  * medians, style.gp the looks.
  */
 #include "plots/plot.h"
-#include "results/gate/gate.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-extern const struct command command_plot;
-
 static const char folder_default[] = "mvbench-plots";
 
 struct plot_options {
-	const char *db, *where, *label, *format, *out, *title, *figures;
-	bool list, summary; /* summary: a bare --title */
+	struct select select;
+	const char *format, *out, *title, *figures;
+	bool list;
 };
+
+static const char own_title[] = ""; /* --title alone: the figure's summary */
 
 #define OWNER struct plot_options
 static const struct option plot_options[] = {
-	OPTION(db, STRING, "db", DATABASE, "database to draw from [file]"),
-	OPTION(where, STRING, "where", "",
-	       "which runs: a condition on the columns of run_summary, such as "
-	       "\"strategy = 'asgd' AND workers > 1\" [SQL]"),
-	OPTION(label, STRING, "label", "", "only runs with this label [text]"),
+	SELECT_OPTIONS(select., "database to draw from", ""),
 	OPTION(format, CHOICE, "format", "auto", "auto: as --out ends, or png",
 	       .choices = "auto|png|svg"),
 	OPTION(out, STRING, "out", folder_default,
@@ -43,45 +38,25 @@ static const struct option plot_options[] = {
 	OPTION(list, BOOL, "list", "false", "list the figures and stop"),
 	{.name = NULL}};
 
-static bool bare(const char *name)
-{
-	return strcmp(name, "list") == 0 || strcmp(name, "title") == 0;
-}
-
 /* ---- The command --------------------------------------------------------- */
 
-char *plot_choose(struct store *s, const char *where, const char *label, const char *plots)
+char *plot_choose(struct store *s, const struct select *of, const char *plots)
 {
 	char *sql = sentence("CREATE TEMP TABLE chosen AS SELECT id FROM run_summary "
 			     "WHERE (?1 = '' OR label = ?1) AND (\n%s\n)",
-			     where[0] ? where : "1");
-	char *file = sentence("%s/style.sql", plots), *style = text_read(file), *wrong = NULL;
-	sqlite3_stmt *q = NULL;
-	const char *tail = "";
-	/* Every figure reads the epochs anew: they stay in memory, as far as 64 MB reach. */
-	int rc = sqlite3_exec(s->db, "PRAGMA temp_store = MEMORY; PRAGMA cache_size = -65536", NULL,
-			      NULL, NULL);
+			     *of->where ? of->where : "1");
+	char *file = sentence("%s/style.sql", plots), *style = text_read(file), *why = NULL;
+	char *wrong = style ? database_condition(s, of->where)
+			    : sentence("%s: %s", file, strerror(errno));
 
-	if (rc == SQLITE_OK)
-		rc = sqlite3_prepare_v2(s->db, sql, -1, &q, &tail);
-	if (rc == SQLITE_OK)
-		sqlite3_bind_text(q, 1, label, -1, SQLITE_STATIC);
-	if (rc == SQLITE_OK && *tail)
-		wrong = sentence("--where=%s: one SQL condition is wanted, and nothing after it",
-				 where);
-	else if (rc == SQLITE_OK && sqlite3_step(q) != SQLITE_DONE)
-		rc = sqlite3_errcode(s->db);
-	if (!wrong && rc != SQLITE_OK && where[0])
-		wrong = sentence("--where=%s: %s; a condition on the columns of run_summary is "
-				 "wanted, such as --where=\"workload='mlp' AND workers=2\"",
-				 where, sqlite3_errmsg(s->db));
-	else if (!wrong && rc != SQLITE_OK)
-		wrong = database_error(s, rc);
-	sqlite3_finalize(q);
-	if (!wrong && !style)
-		wrong = sentence("%s: %s", file, strerror(errno));
-	if (!wrong && sqlite3_exec(s->db, style, NULL, NULL, NULL) != SQLITE_OK)
-		wrong = sentence("%s: %s", file, sqlite3_errmsg(s->db));
+	/* Every figure reads the epochs anew: they stay in memory, as far as 64 MB reach. */
+	if (!wrong)
+		wrong = sql_script(s, "PRAGMA temp_store = MEMORY; PRAGMA cache_size = -65536");
+	if (!wrong)
+		wrong = sql_change(s, sql, "t", of->label);
+	if (!wrong && (why = sql_script(s, style)))
+		wrong = sentence("%s: %s", file, why);
+	free(why);
 	free(sql);
 	free(style);
 	free(file);
@@ -104,29 +79,6 @@ static const char *extension(const char *path)
 	return NULL;
 }
 
-static char *make_folder(const char *path)
-{
-	char *each = must(strdup(path));
-	int failed = 0;
-
-	for (char *c = each + 1; failed == 0; c++) {
-		char was = *c;
-		if (was != '/' && was != '\0')
-			continue;
-		*c = '\0';
-		if (mkdir(each, 0777) != 0 && errno != EEXIST)
-			failed = errno;
-		*c = was;
-		if (was == '\0')
-			break;
-	}
-	free(each);
-	if (!failed && !is_folder(path))
-		failed = ENOTDIR;
-	return failed ? sentence("--out=%s: cannot make this folder: %s", path, strerror(failed))
-		      : NULL;
-}
-
 /* Where figures go: a folder, or one file. stem gets the heap copy of a file's path without its
  * end. */
 static char *settle_out(struct drawing *d, const struct plot_options *o, size_t names, char **stem)
@@ -146,7 +98,10 @@ static char *settle_out(struct drawing *d, const struct plot_options *o, size_t 
 			if (strcmp(dot + 1, others[i]) == 0 && !is_folder(o->out))
 				return sentence("--out=%s: a file must end in .png or .svg",
 						o->out);
-		return make_folder(o->out);
+		int failed = folder_make(o->out);
+		return failed ? sentence("--out=%s: cannot make this folder: %s", o->out,
+					 strerror(failed))
+			      : NULL;
 	}
 	if (names != 1)
 		return sentence("--out=%s: one file holds one figure; name the figure, or give a "
@@ -173,65 +128,52 @@ static int draw_all(struct drawing *d, const struct figure **wanted, size_t n, b
 	return first;
 }
 
-void folder_remove(const char *path)
+/* Draws them in a folder of their own; an exit status. */
+static int draw_wanted(struct drawing *d, const struct figure **wanted, size_t n, bool named)
 {
-	DIR *dir = opendir(path);
+	char *scratch, *wrong = folder_temporary("plot", &scratch);
 
-	for (struct dirent *e; dir && (e = readdir(dir));)
-		unlinkat(dirfd(dir), e->d_name, 0);
-	if (dir)
-		closedir(dir);
-	rmdir(path);
+	if (wrong)
+		return complain(wrong);
+	d->scratch = scratch;
+	int status = draw_all(d, wanted, n, named);
+	/* Nothing has data: then each figure says so, and a script finds its files. */
+	if (status == EXIT_OK && d->nwritten == 0)
+		status = draw_all(d, wanted, n, true);
+	folder_remove(scratch);
+	free(scratch);
+	return status;
 }
 
 static int plot(const struct plot_options *o, const struct arguments *a, const struct figures *fs)
 {
-	const char *temporary = getenv("TMPDIR");
-	char *scratch =
-		sentence("%s/mvbench-plot-XXXXXX", temporary && *temporary ? temporary : "/tmp");
 	size_t n = a->words ? a->words : fs->n;
 	const struct figure **wanted = must(calloc(n + 1, sizeof(*wanted)));
-	struct drawing d = {.db_path = o->db,
-			    .style = fs->folder,
+	struct drawing d = {.style = fs->folder,
 			    .title = o->title,
-			    .summary = o->summary,
-			    .where = o->where[0] || o->label[0]};
-	struct store *store = NULL;
+			    .summary = o->title == own_title,
+			    .where = o->select.where[0] || o->select.label[0]};
 	char *wrong = NULL, *stem = NULL;
-	int status = EXIT_USER;
 
 	for (size_t i = 0; i < n && !wrong; i++)
 		wanted[i] = a->words ? figures_find(fs, a->word[i], &wrong) : &fs->figure[i];
 	if (!wrong)
-		wrong = store_open(&store, o->db, STORE_READ);
+		wrong = store_open(&d.store, o->select.db, STORE_READ);
 	if (!wrong)
-		wrong = plot_choose(store, o->where, o->label, fs->folder);
+		wrong = plot_choose(d.store, &o->select, fs->folder);
 	if (!wrong)
 		wrong = settle_out(&d, o, a->words, &stem);
-	if (!wrong && mkdtemp(scratch)) {
-		d.db = store->db;
-		d.scratch = scratch;
-		status = draw_all(&d, wanted, n, a->words > 0);
-		/* Nothing has data: then each figure says so, and a script finds its files. */
-		if (status == EXIT_OK && d.nwritten == 0)
-			status = draw_all(&d, wanted, n, true);
-		folder_remove(scratch);
-	} else if (!wrong) {
-		wrong = sentence("%s: cannot make a folder: %s", scratch, strerror(errno));
-	}
-	if (wrong)
-		status = complain(wrong);
-	store_close(store);
+	int status = wrong ? complain(wrong) : draw_wanted(&d, wanted, n, a->words > 0);
+	store_close(d.store);
 	for (size_t i = 0; i < d.nwritten; i++)
 		free(d.written[i]);
 	free(d.written);
 	free(stem);
 	free(wanted);
-	free(scratch);
 	return status;
 }
 
-static void more_help(FILE *f)
+static char *more_help(FILE *f, const struct arguments *given)
 {
 	struct figures fs;
 	char *wrong = figures_init(&fs, NULL);
@@ -255,42 +197,24 @@ static void more_help(FILE *f)
 	}
 	free(wrong);
 	figures_fini(&fs);
+	(void)given;
+	return NULL;
 }
 
-static int run(int argc, char **argv)
+static int run_plot(void *options, struct arguments *a)
 {
-	struct plot_options o = {.db = NULL};
-	struct arguments a = {.words = 0};
+	const struct plot_options *o = options;
 	struct figures fs = {.n = 0};
-	int status = EXIT_USER;
+	int status = EXIT_OK;
+	char *wrong = figures_init(&fs, o->figures);
 
-	option_default(plot_options, &o);
-	char *wrong = arguments_read(&a, argc, argv, bare);
-	for (size_t i = 0; !wrong && i < a.options; i++)
-		if (strcmp(a.option[i].name, "title") == 0) {
-			o.summary = !a.option[i].value;
-			if (o.summary)
-				a.option[i].value = "";
-		}
-	if (!wrong)
-		wrong = arguments_take(&a, plot_options, &o);
-	if (!wrong)
-		wrong = arguments_refuse(&a, plot_options);
-	if (!wrong)
-		wrong = figures_init(&fs, o.figures);
-	if (wrong) {
+	if (wrong)
 		status = complain(wrong);
-	} else if (a.help) {
-		command_help(stdout, &command_plot);
-		status = EXIT_OK;
-	} else if (o.list) {
+	else if (o->list)
 		figures_print(&fs, stdout);
-		status = EXIT_OK;
-	} else {
-		status = plot(&o, &a, &fs);
-	}
+	else
+		status = plot(o, a, &fs);
 	figures_fini(&fs);
-	arguments_free(&a);
 	return status;
 }
 
@@ -302,8 +226,9 @@ const struct command command_plot = {
 		 "a name: every figure that there is data for. Each workload gets a picture of its "
 		 "own; runs that differ in nothing but their seed become one curve.",
 	.options = plot_options,
+	.size = sizeof(OWNER),
+	.alone = {"title", own_title},
 	.words = figures_each,
-	.bare = bare,
-	.run = run,
+	.run = run_plot,
 	.more = more_help,
 };

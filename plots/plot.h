@@ -4,7 +4,7 @@
 #ifndef PLOT_H
 #define PLOT_H
 
-#include "results/db/db.h"
+#include "results/db/select.h"
 
 /* A figure is a stem in a folder: NAME.sql says what is drawn, NAME.gp how. */
 struct figure {
@@ -31,16 +31,12 @@ void figures_each(void (*each)(void *ctx, const struct word *w), void *ctx);
 /* NULL and a sentence when there is none of this name. */
 const struct figure *figures_find(const struct figures *fs, const char *name, char **wrong);
 
-char *text_read(
-	const char *path); /* a file, from the heap; NULL and errno when it cannot be read */
-
 /* ---- Drawing ------------------------------------------------------------- */
 
 enum { GLYPHS = 64 };
 
 struct drawing { /* what all figures of one command share */
-	sqlite3 *db;
-	const char *db_path;
+	struct store *store;
 	const char *style;     /* the folder of style.gp */
 	const char *scratch;   /* gnuplot's folder */
 	const char *format;    /* png or svg */
@@ -71,7 +67,6 @@ int draw_figure(struct drawing *d, const struct figure *f, bool explain);
 
 /* Makes the table `chosen` and what style.sql derives from it, in the connection's temporary
  * schema: the file itself is only read. plots: the folder of style.sql. NULL or a sentence. */
-char *plot_choose(struct store *s, const char *where, const char *label, const char *plots);
-void folder_remove(const char *path); /* with the files in it */
+char *plot_choose(struct store *s, const struct select *of, const char *plots);
 
 #endif

@@ -8,40 +8,29 @@
  */
 #include "plots/report.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-extern const struct command command_report;
 
 #define CONFIGURATIONS_MAX 2000 /* of a workload that are shown, */
 #define RUNS_MAX           4000 /* and runs of the whole page, of each configuration as many */
 #define TEXT_OF(x)         #x
 #define TEXT(x)            TEXT_OF(x)
 
-/* gcc runs in the repository's root; the Makefile says what REPORT_SCRIPT is: the hash of
- * report.js. */
-#define EMBED(name, file) \
-	__asm__(".pushsection .rodata\n" name ":\n.incbin \"" file "\"\n.byte 0\n.popsection\n")
-EMBED("report_sql", "plots/report.sql");
-EMBED("report_css", "plots/report.css");
-EMBED("report_js", "plots/report.js");
-extern const char report_sql[], report_css[], report_js[];
+/* The Makefile says what REPORT_SCRIPT is: the hash of report.js. */
+TEXT_FILE(report_sql, "plots/report.sql");
+TEXT_FILE(report_css, "plots/report.css");
+TEXT_FILE(report_js, "plots/report.js");
 
 struct report_options {
-	const char *db, *where, *label, *title, *figures, *out;
+	struct select select;
+	const char *title, *figures, *out;
 };
 
 #define OWNER struct report_options
 
 static const struct option options[] = {
-	OPTION(db, STRING, "db", DATABASE, "where results are [file]"),
-	OPTION(where, STRING, "where", "",
-	       "only runs for which this SQL condition holds; mvbench table --help lists the "
-	       "columns [SQL]"),
-	OPTION(label, STRING, "label", "", "only runs with this label [text]"),
+	SELECT_OPTIONS(select., "where results are", ""),
 	OPTION(title, STRING, "title", "mvbench report", "above the page [text]"),
 	OPTION(figures, STRING, "figures", "", "your own figures, as for mvbench plot [folder]"),
 	OPTION(out, STRING, "out", "report.html", "what is written [file]"),
@@ -84,7 +73,7 @@ struct section {
 	int each;                  /* so many runs of a configuration are shown */
 };
 
-static char *find_columns(struct report *p, sqlite3_stmt *q, void *ctx)
+static char *find_columns(struct report *p, const struct sql *q, void *ctx)
 {
 	struct section *s = ctx;
 
@@ -95,7 +84,7 @@ static char *find_columns(struct report *p, sqlite3_stmt *q, void *ctx)
 	return NULL;
 }
 
-static void put_misses(struct report *p, sqlite3_stmt *q)
+static void put_misses(struct report *p, const struct sql *q)
 {
 	static const char *const kinds[] = {"failed", "diverged", "unfinished"};
 	const char *comma = "";
@@ -110,7 +99,7 @@ static void put_misses(struct report *p, sqlite3_stmt *q)
 	fputs("</td>", p->f);
 }
 
-static char *put_configuration(struct report *p, sqlite3_stmt *q, void *ctx)
+static char *put_configuration(struct report *p, const struct sql *q, void *ctx)
 {
 	struct section *s = ctx;
 
@@ -180,10 +169,9 @@ static char *put_command(struct report *p, int64_t id)
 	return NULL;
 }
 
-static char *put_run(struct report *p, sqlite3_stmt *q, void *ctx)
+static char *put_run(struct report *p, const struct sql *q, void *ctx)
 {
 	const char *status = cell_text(q, "status");
-	char *wrong;
 
 	(void)ctx;
 	page_print(p, "<tr><td class=\"n\">%s</td><td class=\"n\">%s</td>", cell_text(q, "id"),
@@ -196,7 +184,7 @@ static char *put_run(struct report *p, sqlite3_stmt *q, void *ctx)
 	page_number(p, FIGURE_SECONDS, cell_number(q, "epoch_seconds"), NAN, NAN);
 	page_number(p, FIGURE_SECONDS, cell_number(q, "seconds_total"), NAN, NAN);
 	fputs("<td>", p->f);
-	wrong = page_spark(p, (int64_t)cell_number(q, "id"));
+	page_spark(p, (int64_t)cell_number(q, "id"));
 	page_print(p, "</td><td>%s</td><td>%s</td><td><code>%s</code></td><td class=\"wide\">%s",
 		   cell_text(q, "started"), cell_text(q, "at"), cell_text(q, "model_hash"),
 		   cell_text(q, "reason"));
@@ -204,28 +192,17 @@ static char *put_run(struct report *p, sqlite3_stmt *q, void *ctx)
 		page_print(p, " <span class=\"soft\">run %s of %s</span>",
 			   cell_text(q, "origin_id"), cell_text(q, "origin"));
 	fputs("</td></tr>\n", p->f);
-	return wrong;
+	return NULL;
 }
 
 static char *put_runs(struct report *p, const char *key, int each, int runs)
 {
-	static const char head[] =
-		"<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Runs\"><table>"
-		"<thead><tr><th scope=\"col\" class=\"n\">run</th><th scope=\"col\" "
-		"class=\"n\">seed"
-		"</th><th scope=\"col\">status</th><th scope=\"col\" class=\"n\">epochs</th>"
-		"<th scope=\"col\" class=\"n\">accuracy %</th><th scope=\"col\" "
-		"class=\"n\">loss</th>"
-		"<th scope=\"col\" class=\"n\">epoch s</th><th scope=\"col\" class=\"n\">total "
-		"s</th>"
-		"<th scope=\"col\">by epoch</th><th scope=\"col\">started</th><th "
-		"scope=\"col\">machine"
-		"</th><th scope=\"col\">model</th><th "
-		"scope=\"col\">remarks</th></tr></thead>\n<tbody>\n";
 	char *sql = sentence("SELECT * FROM report_run WHERE config_key = ?1 "
 			     "ORDER BY status = 'done', id LIMIT %d",
 			     each);
-	fputs(head, p->f);
+	page_table(p, "Runs",
+		   "#run|#seed|status|#epochs|#accuracy %|#loss|#epoch s|#total s|by epoch|"
+		   "started|machine|model|remarks");
 	char *wrong = page_each(p, sql, key, put_run, NULL);
 	fputs("</tbody></table></div>\n", p->f);
 	if (runs > each)
@@ -235,7 +212,7 @@ static char *put_runs(struct report *p, const char *key, int each, int runs)
 	return wrong;
 }
 
-static char *put_details(struct report *p, sqlite3_stmt *q, void *ctx)
+static char *put_details(struct report *p, const struct sql *q, void *ctx)
 {
 	const struct section *s = ctx;
 	int runs = (int)cell_number(q, "runs"), n = (int)cell_number(q, "n");
@@ -255,7 +232,7 @@ static char *put_details(struct report *p, sqlite3_stmt *q, void *ctx)
 
 /* ---- Sections --------------------------------------------------------------- */
 
-static char *put_workload(struct report *p, sqlite3_stmt *q, void *ctx)
+static char *put_workload(struct report *p, const struct sql *q, void *ctx)
 {
 	struct section s = *(const struct section *)ctx;
 	const char *workload = cell_text(q, "workload");
@@ -279,7 +256,7 @@ static char *put_workload(struct report *p, sqlite3_stmt *q, void *ctx)
 	return wrong;
 }
 
-static char *put_warning(struct report *p, sqlite3_stmt *q, void *ctx)
+static char *put_warning(struct report *p, const struct sql *q, void *ctx)
 {
 	bool *any = ctx;
 
@@ -289,7 +266,7 @@ static char *put_warning(struct report *p, sqlite3_stmt *q, void *ctx)
 	return NULL;
 }
 
-static char *put_provenance(struct report *p, sqlite3_stmt *q, void *ctx)
+static char *put_provenance(struct report *p, const struct sql *q, void *ctx)
 {
 	static const char *const names[] = {"workloads", "host", "cpu",    "gpu",
 					    "driver",    "mpi",  "onednn", "cuda"};
@@ -310,23 +287,16 @@ static char *put_provenance(struct report *p, sqlite3_stmt *q, void *ctx)
 
 static char *put_all_provenance(struct report *p)
 {
-	fputs("<section><h2 id=\"provenance\">Provenance</h2>\n"
-	      "<div class=\"scroll\" tabindex=\"0\" role=\"region\" "
-	      "aria-label=\"Provenance\"><table>"
-	      "<thead><tr><th scope=\"col\" class=\"n\">runs</th><th scope=\"col\">workloads</th>"
-	      "<th scope=\"col\">host</th><th scope=\"col\">processor</th><th "
-	      "scope=\"col\">GPU</th>"
-	      "<th scope=\"col\">driver</th><th scope=\"col\">MPI</th><th scope=\"col\">oneDNN</th>"
-	      "<th scope=\"col\">CUDA</th><th scope=\"col\">mvbench</th><th scope=\"col\">first"
-	      "</th><th scope=\"col\">last</th><th scope=\"col\">imported from</th></tr></thead>\n"
-	      "<tbody>\n",
-	      p->f);
+	fputs("<section><h2 id=\"provenance\">Provenance</h2>\n", p->f);
+	page_table(p, "Provenance",
+		   "#runs|workloads|host|processor|GPU|driver|MPI|oneDNN|CUDA|mvbench|first|last|"
+		   "imported from");
 	char *wrong = page_each(p, "SELECT * FROM report_provenance", NULL, put_provenance, NULL);
 	fputs("</tbody></table></div></section>\n", p->f);
 	return wrong;
 }
 
-static char *put_link(struct report *p, sqlite3_stmt *q, void *ctx)
+static char *put_link(struct report *p, const struct sql *q, void *ctx)
 {
 	(void)ctx;
 	page_print(p, "<a href=\"#w%s\">%s</a>\n", cell_text(q, "number"),
@@ -334,7 +304,7 @@ static char *put_link(struct report *p, sqlite3_stmt *q, void *ctx)
 	return NULL;
 }
 
-static char *put_facts(struct report *p, sqlite3_stmt *q, void *ctx)
+static char *put_facts(struct report *p, const struct sql *q, void *ctx)
 {
 	static const char *const names[][2] = {{"runs", "runs"},
 					       {"configurations", "configurations"},
@@ -343,11 +313,13 @@ static char *put_facts(struct report *p, sqlite3_stmt *q, void *ctx)
 					       {"machines", "measured on"}};
 	const struct report_options *o = ctx;
 
-	page_print(p, "<dl><dt>database</dt><dd><code>%s</code></dd>\n", o->db);
-	if (*o->where)
-		page_print(p, "<dt>only runs where</dt><dd><code>%s</code></dd>\n", o->where);
-	if (*o->label)
-		page_print(p, "<dt>only runs with label</dt><dd><code>%s</code></dd>\n", o->label);
+	page_print(p, "<dl><dt>database</dt><dd><code>%s</code></dd>\n", o->select.db);
+	if (*o->select.where)
+		page_print(p, "<dt>only runs where</dt><dd><code>%s</code></dd>\n",
+			   o->select.where);
+	if (*o->select.label)
+		page_print(p, "<dt>only runs with label</dt><dd><code>%s</code></dd>\n",
+			   o->select.label);
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
 		if (*cell_text(q, names[i][0]))
 			page_print(p, "<dt>%s</dt><dd>%s</dd>\n", names[i][1],
@@ -386,13 +358,6 @@ static void put_bottom(struct report *p)
 static char *put_page(struct report *p, const struct report_options *o, const struct pictures *ps,
 		      int configurations)
 {
-	static const char workloads_sql[] =
-		"SELECT row_number() OVER (ORDER BY workload) AS number, workload, sum(runs) AS "
-		"runs, "
-		"count(*) AS configurations, iif(min(params) = max(params), max(params), "
-		"min(params) "
-		"|| ' to ' || max(params)) AS params, max(train_size) AS train_size "
-		"FROM report_configuration GROUP BY workload ORDER BY workload";
 	int each = configurations ? RUNS_MAX / configurations : RUNS_MAX;
 	struct section s = {.pictures = ps, .each = each > 2 ? each : 2};
 	bool any = false;
@@ -402,13 +367,13 @@ static char *put_page(struct report *p, const struct report_options *o, const st
 		page_each(p, "SELECT * FROM report_facts", NULL, put_facts, (void *)(uintptr_t)o);
 	if (configurations == 0)
 		page_print(p, "<p>%s</p>\n",
-			   *o->where || *o->label
+			   *o->select.where || *o->select.label
 				   ? "No run in this database matches: loosen --where or --label."
 				   : "This database holds no runs yet: record one with `mvbench "
 				     "run`.");
 	fputs("<nav aria-label=\"Sections\">\n", p->f);
 	if (!wrong)
-		wrong = page_each(p, workloads_sql, NULL, put_link, NULL);
+		wrong = page_each(p, "SELECT * FROM report_workload", NULL, put_link, NULL);
 	fputs(configurations ? "<a href=\"#provenance\">Provenance</a>\n" : "", p->f);
 	fputs("</nav>\n", p->f);
 	if (!wrong)
@@ -416,7 +381,7 @@ static char *put_page(struct report *p, const struct report_options *o, const st
 				  put_warning, &any);
 	fputs(any ? "</ul>\n</header>\n<main>\n" : "</header>\n<main>\n", p->f);
 	if (!wrong)
-		wrong = page_each(p, workloads_sql, NULL, put_workload, &s);
+		wrong = page_each(p, "SELECT * FROM report_workload", NULL, put_workload, &s);
 	if (!wrong && configurations)
 		wrong = put_all_provenance(p);
 	fputs("</main>\n", p->f);
@@ -426,92 +391,68 @@ static char *put_page(struct report *p, const struct report_options *o, const st
 
 /* ---- The command ------------------------------------------------------------ */
 
-/* Writes beside the file, and puts it in its place when it is whole. */
-static char *write_page(struct store *s, const struct report_options *o, const struct pictures *ps)
+static char *write_page(struct report *p, const struct report_options *o, const struct pictures *ps,
+			int64_t configurations)
 {
-	double configurations = 0;
-	char *wrong = query_numbers(s, "SELECT count(*) FROM report_configuration", NULL, 0,
-				    &configurations, 1);
-	char *beside = sentence("%s.part", o->out);
-	struct report p = {.s = s, .f = wrong ? NULL : fopen(beside, "w")};
+	struct output out;
+	char *wrong = output_open(&out, "--out=", o->out);
 
-	if (!wrong && !p.f)
-		wrong = sentence("--out=%s: the file cannot be written (%s)", o->out,
-				 strerror(errno));
-	if (p.f) {
-		wrong = put_page(&p, o, ps, (int)configurations);
-		bool bad = ferror(p.f) != 0;
-		bad |= fclose(p.f) != 0;
-		if (!wrong && (bad || rename(beside, o->out) != 0))
-			wrong = sentence("--out=%s: the file cannot be written (%s)", o->out,
-					 strerror(errno));
-		if (wrong)
-			unlink(beside);
-	}
-	sqlite3_finalize(p.spark);
-	free(beside);
-	return wrong;
+	if (wrong)
+		return wrong;
+	p->f = out.f;
+	p->spark = sql_select(p->s,
+			      "SELECT y FROM report_spark WHERE run_id = ?1 AND n > 1 AND "
+			      "(i % ((n + ?2 - 1) / ?2) = 0 OR i = n - 1) ORDER BY i",
+			      "");
+	wrong = put_page(p, o, ps, (int)configurations);
+	char *why = sql_done(&p->spark);
+	if (!wrong)
+		wrong = why;
+	else
+		free(why);
+	return output_close(&out, wrong);
 }
 
-static int report(const struct report_options *o)
+static int report(struct report *p, const struct report_options *o, const struct figures *fs)
 {
-	struct store *s = NULL;
 	struct pictures ps = {.n = 0};
+	int status = EXIT_FAILED;
+	int64_t n;
+	char *why = sql_script(p->s, report_sql);
+	char *wrong = why ? sentence("plots/report.sql: %s", why) : NULL;
+
+	if (!wrong)
+		wrong = sql_number(p->s, &n, "SELECT count(*) FROM report_configuration", "");
+	if (!wrong) {
+		status = pictures_draw(p->s, fs, &ps);
+		wrong = write_page(p, o, &ps, n);
+	}
+	pictures_free(&ps);
+	free(why);
+	if (!wrong)
+		puts(o->out);
+	else
+		complain(wrong);
+	return wrong ? EXIT_FAILED : status;
+}
+
+static int run_report(void *options_given, struct arguments *rest)
+{
+	const struct report_options *o = options_given;
+	struct report p = {.s = NULL};
 	struct figures fs = {.n = 0};
-	int status = EXIT_OK;
-	char *wrong = *o->out ? store_open(&s, o->db, STORE_READ)
+	char *wrong = *o->out ? store_open(&p.s, o->select.db, STORE_READ)
 			      : sentence("--out=: the name of a file is wanted, as in "
 					 "--out=report.html");
 
+	(void)rest;
 	if (!wrong)
 		wrong = figures_init(&fs, o->figures);
 	if (!wrong)
-		wrong = plot_choose(s, o->where, o->label, fs.folder);
-	if (wrong) {
-		figures_fini(&fs);
-		store_close(s);
-		return complain(wrong);
-	}
-	if (sqlite3_exec(s->db, report_sql, NULL, NULL, NULL) != SQLITE_OK)
-		wrong = sentence("plots/report.sql: %s", sqlite3_errmsg(s->db));
-	if (!wrong)
-		status = pictures_draw(s, &fs, &ps);
-	if (!wrong)
-		wrong = write_page(s, o, &ps);
-	pictures_free(&ps);
+		wrong = plot_choose(p.s, &o->select, fs.folder);
+	int status = wrong ? complain(wrong) : report(&p, o, &fs);
 	figures_fini(&fs);
-	store_close(s);
-	if (wrong) {
-		complain(wrong);
-		return EXIT_FAILED;
-	}
-	puts(o->out);
-	return status;
-}
-
-static int run(int argc, char **argv)
-{
-	struct arguments a;
-	struct report_options o;
-	char *wrong = arguments_read(&a, argc, argv, NULL);
-
-	if (wrong)
-		return complain(wrong);
-	option_default(options, &o);
-	wrong = arguments_take(&a, options, &o);
-	if (!wrong)
-		wrong = arguments_refuse(&a, options);
-	if (!wrong && !a.help && a.words)
-		wrong = sentence("%s: report takes options only, such as --out=report.html",
-				 a.word[0]);
-	int status = EXIT_OK;
-	if (wrong)
-		status = complain(wrong);
-	else if (a.help)
-		command_help(stdout, &command_report);
-	else
-		status = report(&o);
-	arguments_free(&a);
+	store_close(p.s);
 	return status;
 }
 
@@ -525,5 +466,7 @@ const struct command command_report = {
 		 "numbers come from. It needs no network, and is made for screens of any size, "
 		 "light or dark, and for paper.",
 	.options = options,
-	.run = run,
+	.size = sizeof(OWNER),
+	.example = "--out=report.html",
+	.run = run_report,
 };

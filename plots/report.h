@@ -9,8 +9,8 @@
 struct report {
 	FILE *f;
 	struct store *s;
-	int pictures;        /* so far: each needs names of its own within the page */
-	sqlite3_stmt *spark; /* page_spark's query, once it was asked; whose page it is finalizes */
+	int pictures;     /* so far: each needs names of its own within the page */
+	struct sql spark; /* page_spark's query, of ?1 run and ?2 points */
 };
 
 /* Text as HTML, in elements and in quoted attributes: what is no UTF-8, or no character, is shown
@@ -29,15 +29,17 @@ enum figure_kind {
 	FIGURE_RATE
 };
 void page_number(struct report *p, enum figure_kind kind, double x, double low, double high);
-/* A small line of a run's accuracy, or loss, by epoch. NULL or a sentence. */
-char *page_spark(struct report *p, int64_t run);
+/* A small line of a run's accuracy, or loss, by epoch. */
+void page_spark(struct report *p, int64_t run);
+/* Begins a table that scrolls: its heads, a | between them, # before one of numbers. */
+void page_table(struct report *p, const char *label, const char *heads);
 /* A query with at most one text parameter (NULL = none): row(p, q, ctx) for each. NULL or a
  * sentence. */
-char *page_each(struct report *p, const char *sql, const char *param,
-		char *(*row)(struct report *p, sqlite3_stmt *q, void *ctx), void *ctx);
+typedef char *row_function(struct report *p, const struct sql *q, void *ctx);
+char *page_each(struct report *p, const char *sql, const char *param, row_function *row, void *ctx);
 /* The column of this name; "" and NaN where there is nothing. */
-const char *cell_text(sqlite3_stmt *q, const char *name);
-double cell_number(sqlite3_stmt *q, const char *name);
+const char *cell_text(const struct sql *q, const char *name);
+double cell_number(const struct sql *q, const char *name);
 
 /* ---- Figures (report_pictures.c) --------------------------------------------- */
 

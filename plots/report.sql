@@ -116,6 +116,18 @@ SELECT count(*) AS runs, (SELECT count(*) FROM report_configuration) AS configur
 		ORDER BY machine LIMIT 8)) AS machines
 FROM report_run;
 
+CREATE TEMP VIEW report_workload AS
+SELECT row_number() OVER (ORDER BY workload) AS number, workload, sum(runs) AS runs, count(*) AS configurations,
+	iif(min(params) = max(params), max(params), min(params) || ' to ' || max(params)) AS params,
+	max(train_size) AS train_size
+FROM report_configuration GROUP BY workload ORDER BY workload;
+
+-- The points of a run's small line: the i-th of n.
+CREATE TEMP VIEW report_spark AS
+SELECT run_id, ifnull(test_accuracy, -test_loss) AS y,
+	row_number() OVER (PARTITION BY run_id ORDER BY epoch) - 1 AS i, count(*) OVER (PARTITION BY run_id) AS n
+FROM epoch WHERE ifnull(test_accuracy, test_loss) IS NOT NULL;
+
 -- Where the numbers come from, one row a setting.
 CREATE TEMP VIEW report_provenance AS
 SELECT count(*) AS runs, group_concat(DISTINCT workload) AS workloads, group_concat(DISTINCT platform) AS platform,

@@ -13,45 +13,27 @@ enum { SPARK_POINTS = 40, SPARK_WIDE = 110, SPARK_HIGH = 24 };
 
 /* ---- Text ---------------------------------------------------------------- */
 
-/* The length of the UTF-8 sequence at s, 0 when it is none. */
-static size_t utf8_length(const unsigned char *s)
-{
-	static const unsigned least[] = {0, 0, 0x80, 0x800, 0x10000};
-	size_t n = s[0] < 0x80 ? 1 : s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : s[0] >= 0xc2 ? 2 : 0;
-	unsigned code = n == 1 ? s[0] : s[0] & (0x7fu >> n);
-
-	if (n == 0 || s[0] > 0xf4)
-		return 0;
-	for (size_t i = 1; i < n; i++) {
-		if ((s[i] & 0xc0) != 0x80)
-			return 0;
-		code = code << 6 | (s[i] & 0x3f);
-	}
-	return code < least[n] || code > 0x10ffff || code >> 11 == 0x1b ? 0 : n;
-}
-
 void page_text(struct report *p, const char *text)
 {
-	const unsigned char *s = (const unsigned char *)text;
+	static const struct {
+		char c;
+		const char *html;
+	} row[] = {{'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"}};
 
-	while (*s) {
-		size_t n = utf8_length(s);
-		bool control = (*s < ' ' && *s != '\n' && *s != '\t') || *s == 0x7f;
-		if (*s == '&')
-			fputs("&amp;", p->f);
-		else if (*s == '<')
-			fputs("&lt;", p->f);
-		else if (*s == '>')
-			fputs("&gt;", p->f);
-		else if (*s == '"')
-			fputs("&quot;", p->f);
-		else if (*s == '\'')
-			fputs("&#39;", p->f);
-		else if (n == 0 || control)
+	while (*text) {
+		size_t i = 0, n = sizeof row / sizeof *row;
+		while (i < n && row[i].c != *text)
+			i++;
+		if (i < n)
+			fputs(row[i].html, p->f);
+		else if ((*text > 0 && *text < ' ' && *text != '\n' && *text != '\t') ||
+			 *text == 0x7f)
 			fputs("\xef\xbf\xbd", p->f);
-		else
-			fwrite(s, 1, n, p->f);
-		s += n ? n : 1;
+		else {
+			text_put(p->f, &text);
+			continue;
+		}
+		text++;
 	}
 }
 
@@ -114,33 +96,36 @@ void page_number(struct report *p, enum figure_kind kind, double x, double low, 
 	fputs("</td>", p->f);
 }
 
-char *page_spark(struct report *p, int64_t run)
+void page_table(struct report *p, const char *label, const char *heads)
 {
-	/* Every k-th point, and the last one. */
-	static const char sql[] =
-		"WITH point AS (SELECT epoch, ifnull(test_accuracy, -test_loss) AS y, "
-		"row_number() OVER (ORDER BY epoch) - 1 AS i, count(*) OVER () AS n "
-		"FROM epoch WHERE run_id = ?1 AND ifnull(test_accuracy, test_loss) IS NOT NULL) "
-		"SELECT y, n FROM point WHERE n > 1 AND (i % ((n + ?2 - 1) / ?2) = 0 OR i = n - 1) "
-		"ORDER BY i";
-	double y[SPARK_POINTS + 1], low = INFINITY, high = -INFINITY;
-	int n = 0, rc;
+	page_print(p,
+		   "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"%s\"><table>"
+		   "<thead><tr>",
+		   label);
+	for (const char *end; *heads; heads = end + (*end == '|')) {
+		bool number = *heads == '#';
+		end = heads + strcspn(heads, "|");
+		heads += number;
+		fprintf(p->f, "<th scope=\"col\"%s>%.*s</th>", number ? " class=\"n\"" : "",
+			(int)(end - heads), heads);
+	}
+	fputs("</tr></thead>\n<tbody>\n", p->f);
+}
 
-	if (!p->spark && sqlite3_prepare_v2(p->s->db, sql, -1, &p->spark, NULL) != SQLITE_OK)
-		return database_error(p->s, sqlite3_extended_errcode(p->s->db));
-	sqlite3_bind_int64(p->spark, 1, run);
-	sqlite3_bind_int(p->spark, 2, SPARK_POINTS);
-	while ((rc = sqlite3_step(p->spark)) == SQLITE_ROW && n <= SPARK_POINTS) {
-		y[n] = sqlite3_column_double(p->spark, 0);
+/* Every k-th point, and the last one. */
+void page_spark(struct report *p, int64_t run)
+{
+	double y[SPARK_POINTS + 1], low = INFINITY, high = -INFINITY;
+	int n = 0;
+
+	sql_again(&p->spark, "ii", run, (int64_t)SPARK_POINTS);
+	for (; n <= SPARK_POINTS && sql_next(&p->spark); n++) {
+		y[n] = sql_real(&p->spark, 0);
 		low = fmin(low, y[n]);
 		high = fmax(high, y[n]);
-		n++;
 	}
-	sqlite3_reset(p->spark);
-	if (rc != SQLITE_DONE && rc != SQLITE_ROW)
-		return database_error(p->s, rc);
 	if (n < 2)
-		return NULL;
+		return;
 	fprintf(p->f,
 		"<svg class=\"spark\" viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"by epoch\">"
 		"<polyline points=\"",
@@ -151,49 +136,39 @@ char *page_spark(struct report *p, int64_t run)
 							? (high - y[i]) / (high - low)
 							: 0.5));
 	fputs("\"/></svg>", p->f);
-	return NULL;
 }
 
 /* ---- Queries ------------------------------------------------------------- */
 
-char *page_each(struct report *p, const char *sql, const char *param,
-		char *(*row)(struct report *p, sqlite3_stmt *q, void *ctx), void *ctx)
+char *page_each(struct report *p, const char *sql, const char *param, row_function *row, void *ctx)
 {
-	sqlite3_stmt *q = NULL;
+	struct sql q = sql_select(p->s, sql, param ? "t" : "", param);
 	char *wrong = NULL;
-	int rc = sqlite3_prepare_v2(p->s->db, sql, -1, &q, NULL);
 
-	if (rc == SQLITE_OK && param)
-		rc = sqlite3_bind_text(q, 1, param, -1, SQLITE_TRANSIENT);
-	while (rc == SQLITE_OK && !wrong && (rc = sqlite3_step(q)) == SQLITE_ROW) {
-		wrong = row(p, q, ctx);
-		rc = SQLITE_OK;
-	}
-	if (!wrong && rc != SQLITE_DONE)
-		wrong = database_error(p->s, rc);
-	sqlite3_finalize(q);
+	while (!wrong && sql_next(&q))
+		wrong = row(p, &q, ctx);
+	char *why = sql_done(&q);
+	if (!wrong)
+		return why;
+	free(why);
 	return wrong;
 }
 
-static int column(sqlite3_stmt *q, const char *name)
+static int column(const struct sql *q, const char *name)
 {
-	for (int i = 0; i < sqlite3_column_count(q); i++)
-		if (strcmp(sqlite3_column_name(q, i), name) == 0)
+	for (int i = 0; i < sql_columns(q); i++)
+		if (strcmp(sql_name(q, i), name) == 0)
 			return i;
 	CHECK(false, "plots/report.sql gives no column %s", name);
 	return -1;
 }
 
-const char *cell_text(sqlite3_stmt *q, const char *name)
+const char *cell_text(const struct sql *q, const char *name)
 {
-	const char *text = (const char *)sqlite3_column_text(q, column(q, name));
-
-	return text ? text : "";
+	return sql_text(q, column(q, name));
 }
 
-double cell_number(sqlite3_stmt *q, const char *name)
+double cell_number(const struct sql *q, const char *name)
 {
-	int i = column(q, name);
-
-	return sqlite3_column_type(q, i) == SQLITE_NULL ? NAN : sqlite3_column_double(q, i);
+	return sql_real(q, column(q, name));
 }

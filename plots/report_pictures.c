@@ -4,7 +4,6 @@
  */
 #include "plots/report.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,27 +28,22 @@ static void take_picture(void *ctx, const struct figure *f, const char *workload
 /* Every figure that there is data for. One that fails is said on stderr, and left out. */
 int pictures_draw(struct store *s, const struct figures *fs, struct pictures *ps)
 {
-	const char *temporary = getenv("TMPDIR");
-	char *scratch =
-		sentence("%s/mvbench-report-XXXXXX", temporary && *temporary ? temporary : "/tmp");
-	struct drawing d = {.db = s->db,
-			    .db_path = s->path,
+	char *scratch = NULL, *wrong = folder_temporary("report", &scratch);
+	struct drawing d = {.store = s,
 			    .style = fs->folder,
 			    .scratch = scratch,
 			    .format = "svg",
 			    .title = "",
 			    .take = take_picture,
 			    .ctx = ps};
-	int worst = EXIT_OK;
+	int worst = wrong ? complain(wrong) : EXIT_OK;
 
-	if (!mkdtemp(scratch))
-		worst = complain(
-			sentence("%s: cannot make a folder: %s", scratch, strerror(errno)));
 	for (size_t i = 0; i < fs->n && worst != EXIT_USER; i++) {
 		int status = draw_figure(&d, &fs->figure[i], false);
 		worst = worst == EXIT_OK || status == EXIT_USER ? status : worst;
 	}
-	folder_remove(scratch);
+	if (scratch)
+		folder_remove(scratch);
 	free(scratch);
 	return worst;
 }

@@ -14,8 +14,6 @@
 #include <string.h>
 #include <unistd.h>
 
-extern const struct command command_calibrate;
-
 struct calibrate_flags {
 	const char *counts, *out;
 	double seconds;
@@ -28,11 +26,11 @@ static const struct option calibrate_flags[] = {
 	       "numbers of workers side by side; auto: 1, 2, 4, ... to the cores, and twice the "
 	       "cores [list]"),
 	OPTION(seconds, TIME, "seconds", "1s",
-	       "of training that is measured, for each of them and visit [time]", .min = 0.01,
+	       "of training that is measured, for each of them and repetition [time]", .min = 0.01,
 	       .max = 3600),
 	OPTION(visits, INT, "visits", "3",
 	       "how often steps are measured, other numbers of workers in between; the median "
-	       "visit counts, so that a busy moment does not [visits]",
+	       "repetition counts, so that a busy moment does not [repetitions]",
 	       .min = 1, .max = 99),
 	OPTION(out, STRING, "out", "",
 	       "writes this machine as a platform too, such as local.xml; simulations take it "
@@ -40,13 +38,13 @@ static const struct option calibrate_flags[] = {
 	{0},
 };
 
-/* What the workers of a visit are told beside their configuration. */
-#define SECONDS_VARIABLE "MVBENCH_CALIBRATE_SECONDS"
-#define VISIT_VARIABLE   "MVBENCH_CALIBRATE_VISIT"
+/* What the workers of a repetition are told beside their configuration. */
+#define SECONDS_VARIABLE    "MVBENCH_CALIBRATE_SECONDS"
+#define REPETITION_VARIABLE "MVBENCH_CALIBRATE_REPETITION"
 
-static int visit_number(void)
+static int repetition_number(void)
 {
-	const char *text = getenv(VISIT_VARIABLE);
+	const char *text = getenv(REPETITION_VARIABLE);
 	return text ? atoi(text) : 0;
 }
 
@@ -58,25 +56,11 @@ struct measuring {
 	struct points points;
 };
 
-static char *nothing_begins(void *self, const struct experiment *e, int64_t *id)
-{
-	(void)self, (void)e;
-	*id = 0;
-	return NULL;
-}
-
-static char *no_epoch(void *self, const struct epoch_row *row, const struct split_row *ranks, int n,
-		      const int64_t *staleness)
-{
-	(void)self, (void)row, (void)ranks, (void)n, (void)staleness;
-	return NULL;
-}
-
 static void take_steps(void *self, struct worker *w, const float *step_s, size_t n)
 {
 	struct measuring *m = self;
 	if (!world_is_virtual)
-		measure_steps(w, step_s, n, visit_number(), &m->points);
+		measure_steps(w, step_s, n, repetition_number(), &m->points);
 }
 
 static void take_costs(void *self, struct worker *w)
@@ -114,13 +98,13 @@ static char *keep(struct measuring *m)
 	struct points sums = {.n = 0};
 	struct store *s;
 	int64_t id;
-	char *wrong = store_open(&s, m->config->run.db, STORE_WRITE);
+	char *wrong = store_open(&s, m->config->own.db, STORE_WRITE);
 	if (wrong)
 		return wrong;
 	if (sim) {
 		add_sums(sim, &m->points, &sums);
 		wrong = calibration_add(s, sim->calibration_id, &sums);
-	} else if (visit_number() > 0) {
+	} else if (repetition_number() > 0) {
 		wrong = calibration_add(s, calibration_newest(s, m->config, m->plan), &m->points);
 	} else {
 		wrong = calibration_save(s, m->config, m->plan, &m->points, &id);
@@ -136,18 +120,16 @@ static char *end_measuring(void *self, const char *status, const char *reason)
 	return reason ? sentence("%s", reason) : keep(self);
 }
 
-static int measure(const struct config *c, struct live *live)
+static int measure(const struct config *c, struct status_page *page)
 {
 	const char *seconds = getenv(SECONDS_VARIABLE);
 	struct measuring m = {.config = c};
 	struct plan plan;
 	struct simulation simulation = {.platform_file = NULL};
 	struct sink sink = {.self = &m,
-			    .begin = nothing_begins,
-			    .epoch = no_epoch,
 			    .steps = take_steps,
 			    .steps_wanted_s = seconds ? atof(seconds) : 1,
-			    .model = visit_number() > 0 ? NULL : take_costs,
+			    .model = repetition_number() > 0 ? NULL : take_costs,
 			    .end = end_measuring};
 	worker_introduce(c);
 	char *wrong = plan_make(c, &plan);
@@ -155,24 +137,24 @@ static int measure(const struct config *c, struct live *live)
 		wrong = simulation_find(c, &plan, &simulation);
 	if (wrong) {
 		if (rank_of_launcher() <= 0)
-			live_end(live, EXIT_USER, wrong);
+			status_end(page, EXIT_USER, wrong);
 		free(wrong);
 		return EXIT_OK;
 	}
 	if (world_is_virtual) {
 		plan.simulation = &simulation;
-		panic_to(live->reason, sizeof live->reason);
+		panic_to(page->reason, sizeof page->reason);
 	}
 	m.plan = &plan;
-	train(c, &plan, &sink, live);
+	train(c, &plan, &sink, page);
 	free(m.points.point);
 	simulation_fini(&simulation);
 	return EXIT_OK;
 }
 
-static int measure_in_child(void *ctx, struct live *live)
+static int measure_in_child(void *ctx, struct status_page *page)
 {
-	return measure(ctx, live);
+	return measure(ctx, page);
 }
 
 /* ---- In front ---- */
@@ -204,11 +186,13 @@ static char *read_counts(const char *text, int *count, int *n)
 }
 
 /* The configuration of one measuring: what was given, and settings of our own over it. */
-static char *config_for(struct config *c, const struct arguments *a, const char *workers, bool sim)
+static char *config_for(struct config *c, const struct arguments *a, int workers, bool sim)
 {
+	char count[16];
+	snprintf(count, sizeof count, "%d", workers);
 	const struct setting own[] = {
 		{"strategy", "periodic"},
-		{"workers", workers},
+		{"workers", count},
 		{"sync-every", "1000000000"},
 		{"barrier-every", "1"},
 		{"epochs", sim ? "1" : "100"},
@@ -241,21 +225,19 @@ static int launch_one(const struct arguments *a, int workers, bool sim)
 	struct config c;
 	struct progress progress = {.quiet = true};
 	struct watcher watcher = {.self = &progress, .tick = progress_tick};
-	struct live *live = NULL;
-	char *why = NULL, *count = sentence("%d", workers);
-	char *wrong = config_for(&c, a, count, sim);
+	struct status_page *page = NULL;
+	char *why = NULL, *wrong = config_for(&c, a, workers, sim);
 	int status = wrong ? complain(wrong) : EXIT_OK;
 	if (!wrong) {
 		progress_start(&progress);
-		status = launch(&c, "calibrate", measure_in_child, &c, &watcher, &live, &why);
+		status = launch(&c, "calibrate", measure_in_child, &c, &watcher, &page, &why);
 		progress_end(&progress);
 		config_fini(&c);
 	}
 	if (why)
 		fprintf(stderr, "mvbench: %s\n", why);
-	live_free(live);
+	status_free(page);
 	free(why);
-	free(count);
 	return status;
 }
 
@@ -265,9 +247,8 @@ static char *write_platform(const struct arguments *a, const char *file, int wor
 	struct config c;
 	struct plan plan;
 	struct simulation s = {.platform_file = NULL};
-	char *count = sentence("%d", workers), *wrong = config_for(&c, a, count, true), text[4096];
+	char *wrong = config_for(&c, a, workers, true), text[4096];
 	size_t n;
-	free(count);
 	if (wrong)
 		return wrong;
 	if (!(wrong = plan_make(&c, &plan)))
@@ -286,29 +267,26 @@ static char *write_platform(const struct arguments *a, const char *file, int wor
 	return failed ? sentence("--out=%s: it cannot be written: %m", file) : NULL;
 }
 
-static void tell_visit(int visit, double seconds)
+static void tell_repetition(int repetition, double seconds)
 {
 	char text[32];
-	snprintf(text, sizeof text, "%d", visit);
-	setenv(VISIT_VARIABLE, text, 1);
+	snprintf(text, sizeof text, "%d", repetition);
+	setenv(REPETITION_VARIABLE, text, 1);
 	snprintf(text, sizeof text, "%g", seconds);
 	setenv(SECONDS_VARIABLE, text, 1);
 }
 
-int calibration_visit(const struct config *c, int visit, bool simulated)
+int calibration_repeat(const struct config *c, int repetition, bool simulated)
 {
 	struct arguments a;
-	char **words = config_words(c), *wrong;
-	int n = 0, status;
+	char **words = config_words(c);
+	int n = 0;
 	while (words[n])
 		n++;
-	wrong = arguments_read(&a, n, words, NULL);
-	if (wrong) {
-		free_words(words);
-		return complain(wrong);
-	}
-	tell_visit(visit, 1);
-	status = launch_one(&a, (int)c->run.workers, simulated);
+	char *wrong = arguments_read(&a, n, words, NULL, NULL);
+	CHECK(!wrong, "%s", wrong);
+	tell_repetition(repetition, 1);
+	int status = launch_one(&a, (int)c->run.workers, simulated);
 	arguments_free(&a);
 	free_words(words);
 	return status;
@@ -321,7 +299,7 @@ static int calibrate(const struct arguments *a, const struct calibrate_flags *f)
 	struct config c;
 	struct plan plan;
 	if (!wrong)
-		wrong = config_for(&c, a, "1", false);
+		wrong = config_for(&c, a, 1, false);
 	if (wrong)
 		return complain(wrong);
 	for (int i = 0; i < n; i++)
@@ -330,13 +308,12 @@ static int calibrate(const struct arguments *a, const struct calibrate_flags *f)
 	if (*f->out && side_by_side == 1)
 		wrong = sentence("--out=%s: one worker sends no messages; give --counts=1,2",
 				 f->out);
-	if (wrong || (wrong = plan_make(&c, &plan)) || (wrong = store_check(c.run.db))) {
-		config_fini(&c);
-		return complain(wrong);
-	}
+	if (!wrong && !(wrong = plan_make(&c, &plan)))
+		wrong = store_check(c.own.db);
 	struct store *s = NULL;
 	int64_t before = 0;
-	if (access(c.run.db, F_OK) == 0 && !(wrong = store_open(&s, c.run.db, STORE_READ)))
+	if (!wrong && access(c.own.db, F_OK) == 0 &&
+	    !(wrong = store_open(&s, c.own.db, STORE_READ)))
 		before = calibration_last(s);
 	store_close(s);
 	s = NULL;
@@ -344,19 +321,19 @@ static int calibrate(const struct arguments *a, const struct calibrate_flags *f)
 		config_fini(&c);
 		return complain(wrong);
 	}
-	for (int visit = 0; visit < f->visits; visit++) {
-		tell_visit(visit, f->seconds);
+	for (int repetition = 0; repetition < f->visits; repetition++) {
+		tell_repetition(repetition, f->seconds);
 		for (int i = 0; i < n && status == EXIT_OK; i++) {
 			fprintf(stderr,
-				"visit %d of %lld: %s, batch %lld, %d worker%s side by side\n",
-				visit + 1, (long long)f->visits, c.run.workload,
+				"repetition %d of %lld: %s, batch %lld, %d worker%s side by side\n",
+				repetition + 1, (long long)f->visits, c.run.workload,
 				(long long)c.run.batch, count[i], count[i] == 1 ? "" : "s");
 			status = launch_one(a, count[i], false);
-			if (status == EXIT_OK && count[i] > 1 && visit == 0)
+			if (status == EXIT_OK && count[i] > 1 && repetition == 0)
 				status = launch_one(a, count[i], true);
 		}
 	}
-	if (status == EXIT_OK && !(wrong = store_open(&s, c.run.db, STORE_READ)))
+	if (status == EXIT_OK && !(wrong = store_open(&s, c.own.db, STORE_READ)))
 		wrong = calibration_print(s, stdout, before);
 	store_close(s);
 	if (status == EXIT_OK && !wrong && *f->out)
@@ -365,44 +342,19 @@ static int calibrate(const struct arguments *a, const struct calibrate_flags *f)
 	return wrong ? complain(wrong) : status;
 }
 
-static bool takes_no_value(const char *name)
+static int run_calibrate(void *flags, struct arguments *a)
 {
-	(void)name;
-	return false;
-}
-
-static int run(int argc, char **argv)
-{
-	struct arguments a;
-	struct calibrate_flags flags;
-	struct live *live = live_of_launcher();
+	struct status_page *page = status_of_launcher();
 	struct config c;
-	int status = EXIT_OK;
-	char *wrong = arguments_read(&a, argc, argv, takes_no_value);
-	if (wrong)
-		return complain(wrong);
-	if (a.help) {
-		arguments_free(&a);
-		command_help(stdout, &command_calibrate);
-		return EXIT_OK;
-	}
-	option_default(calibrate_flags, &flags);
-	wrong = arguments_take(&a, calibrate_flags, &flags);
-	if (!wrong && a.words)
-		wrong = sentence("%s: calibrate takes options only, such as --workload=mlp",
-				 a.word[0]);
-	if (!wrong && live) {
-		wrong = config_init(&c, a.option, a.options, true);
-		if (!wrong) {
-			status = measure(&c, live);
-			config_fini(&c);
-		}
-	} else if (!wrong) {
-		status = calibrate(&a, &flags);
-	}
-	arguments_free(&a);
-	live_free(live);
-	return wrong ? complain(wrong) : status;
+
+	if (!page)
+		return calibrate(a, flags);
+	char *wrong = config_init(&c, a->option, a->options, true);
+	int status = wrong ? complain(wrong) : measure(&c, page);
+	if (!wrong)
+		config_fini(&c);
+	status_free(page);
+	return status;
 }
 
 const struct command command_calibrate = {
@@ -415,7 +367,8 @@ const struct command command_calibrate = {
 		"Give the options of mvbench run that say what is computed: --workload, --batch, "
 		"--device, --threads.",
 	.options = calibrate_flags,
+	.size = sizeof(OWNER),
 	.run_options = true,
-	.bare = takes_no_value,
-	.run = run,
+	.example = "--workload=mlp",
+	.run = run_calibrate,
 };

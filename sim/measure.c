@@ -34,6 +34,7 @@ struct bench {
 	bool between; /* gradients, between two measurements */
 	struct vec *x, *y;
 	struct table *table;
+	struct table_op op; /* over it */
 	size_t n;
 	double took[TIMES_MOST];
 };
@@ -73,7 +74,7 @@ static double figure(struct bench *b, work_fn *what, bool collective)
 		b->took[i] = 1e-9 * (double)(clock_now() - since);
 		if (i == TIMES_LEAST / 2) { /* as many as all ranks have time for */
 			double took = b->took[i];
-			link_fold(b->all, &took, 1, FOLD_MAX);
+			link_reduce_all(b->all, &took, 1, REDUCE_MAX);
 			double wanted = took > 0 ? figure_s / took : TIMES_MOST;
 			times = wanted > TIMES_MOST    ? TIMES_MOST
 				: wanted < TIMES_LEAST ? TIMES_LEAST
@@ -81,9 +82,9 @@ static double figure(struct bench *b, work_fn *what, bool collective)
 		}
 	}
 	if (collective)
-		link_fold(b->all, b->took, times, FOLD_MIN);
+		link_reduce_all(b->all, b->took, times, REDUCE_MIN);
 	double m = median(b->took, times);
-	link_fold(b->all, &m, 1, FOLD_SUM);
+	link_reduce_all(b->all, &m, 1, REDUCE_SUM);
 	return m / b->w->trainers;
 }
 
@@ -159,51 +160,23 @@ static void measure_gemm(struct bench *b)
 	}
 }
 
-/* ---- Passes over tables ---- */
+/* ---- Operations on tables ---- */
 
-static void do_pass(struct bench *b, struct pass p)
+static void do_op(struct bench *b)
 {
-	char *wrong = table_pass(b->table, &p);
+	char *wrong = table_do(b->table, &b->op);
 	CHECK(!wrong, "%s", wrong);
-}
-
-static void do_read(struct bench *b)
-{
-	do_pass(b, (struct pass){.kind = PASS_READ, .out = b->y->data, .pull = true});
-}
-
-static void do_push(struct bench *b)
-{
-	do_pass(b, (struct pass){.kind = PASS_PUSH,
-				 .in = b->x->data,
-				 .out = b->y->data,
-				 .pull = true,
-				 .by = {.scale = 1e-3f}});
-}
-
-static void do_sync(struct bench *b)
-{
-	do_pass(b, (struct pass){
-			   .kind = PASS_SYNC, .out = b->y->data, .pull = true, .by = {.scale = 1}});
-}
-
-static void do_elastic(struct bench *b)
-{
-	do_pass(b, (struct pass){.kind = PASS_ELASTIC,
-				 .out = b->y->data,
-				 .pull = true,
-				 .by = {.scale = 0.1f}});
 }
 
 static void measure_tables(struct bench *b, struct tables *s)
 {
 	static const struct {
 		enum cost cost;
-		work_fn *work;
-	} row[] = {{COST_READ, do_read},
-		   {COST_PUSH, do_push},
-		   {COST_SYNC, do_sync},
-		   {COST_ELASTIC, do_elastic}};
+		struct table_op op;
+	} row[] = {{COST_READ, {.kind = OP_READ}},
+		   {COST_PUSH, {.kind = OP_PUSH, .by = {.scale = 1e-3f}}},
+		   {COST_SYNC, {.kind = OP_SYNC, .by = {.scale = 1}}},
+		   {COST_ELASTIC, {.kind = OP_ELASTIC, .by = {.scale = 0.1f}}}};
 	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
 		struct table_rules r = {.rows = b->n,
 					.columns = 1,
@@ -211,8 +184,11 @@ static void measure_tables(struct bench *b, struct tables *s)
 					.syncs = row[i].cost == COST_SYNC};
 		char *wrong = table_open(&b->table, s, &r, NULL);
 		CHECK(!wrong, "%s", wrong);
-		points_add(b->out, cost_names[row[i].cost], (double)b->n,
-			   figure(b, row[i].work, false));
+		b->op = row[i].op;
+		b->op.in = row[i].cost == COST_PUSH ? b->x->data : NULL;
+		b->op.out = b->y->data;
+		b->op.pull = true;
+		points_add(b->out, cost_names[row[i].cost], (double)b->n, figure(b, do_op, false));
 		table_close(b->table);
 	}
 }
@@ -242,7 +218,7 @@ static double message(struct bench *b)
 			times = b->n <= 65536 ? 201 : 41;
 	}
 	double m = rank < 2 ? median(b->took, times) : 0;
-	link_fold(b->all, &m, 1, FOLD_MAX);
+	link_reduce_all(b->all, &m, 1, REDUCE_MAX);
 	return m;
 }
 
@@ -275,7 +251,7 @@ static bool is_cheap(struct bench *b)
 	b->between = true;
 	compute_between(b);
 	double took = (double)(clock_now() - since);
-	link_fold(b->all, &took, 1, FOLD_MAX);
+	link_reduce_all(b->all, &took, 1, REDUCE_MAX);
 	return took < BETWEEN_NS;
 }
 
@@ -291,18 +267,14 @@ void measure_costs(struct worker *w, struct points *out)
 		b.between = is_cheap(&b);
 		measure_gemm(&b);
 	}
-	for (size_t i = 0; i < LENGTHS; i++) {
-		if (params < lengths[i] && (i == 0 || params > lengths[i - 1])) {
-			b.n = params;
-			measure_length(&b, s);
-		}
-		b.n = lengths[i];
-		if (b.n != params)
-			measure_length(&b, s);
-	}
-	if (params >= lengths[LENGTHS - 1]) {
+	for (size_t i = 0, before = 0; i <= LENGTHS; before = b.n, i++) {
+		size_t next = i < LENGTHS ? lengths[i] : SIZE_MAX;
 		b.n = params;
-		measure_length(&b, s);
+		if (before < params && params < next)
+			measure_length(&b, s);
+		b.n = next;
+		if (i < LENGTHS)
+			measure_length(&b, s);
 	}
 	tables_close(s);
 }
@@ -310,16 +282,10 @@ void measure_costs(struct worker *w, struct points *out)
 /* ---- Steps ---- */
 
 struct stretch {
-	double mean;
+	double mean; /* first: by_value sorts by it */
 	const float *first;
 	size_t n;
 };
-
-static int by_mean(const void *a, const void *b)
-{
-	const struct stretch *x = a, *y = b;
-	return x->mean < y->mean ? -1 : x->mean > y->mean;
-}
 
 static int by_float(const void *a, const void *b)
 {
@@ -328,7 +294,7 @@ static int by_float(const void *a, const void *b)
 }
 
 /* Sorted, cut into STEP_BINS equal parts: the mean of each. */
-static void add_bins(struct points *out, float *step, size_t n, int visit)
+static void add_bins(struct points *out, float *step, size_t n, int repetition)
 {
 	qsort(step, n, sizeof *step, by_float);
 	for (size_t k = 0; k < STEP_BINS; k++) {
@@ -337,13 +303,13 @@ static void add_bins(struct points *out, float *step, size_t n, int visit)
 		end = end > first ? end : first + 1;
 		for (size_t i = first; i < end; i++)
 			sum += step[i];
-		points_add(out, "step", (double)(visit * STEP_BINS + (int)k),
+		points_add(out, "step", (double)(repetition * STEP_BINS + (int)k),
 			   sum / (double)(end - first));
 	}
 }
 
 /* What steps take when nothing else is going on: of windows of WINDOW_S the middle half. */
-static void add_steps(struct points *out, const float *step, size_t n, int visit)
+static void add_steps(struct points *out, const float *step, size_t n, int repetition)
 {
 	enum { WINDOWS_MOST = 4096 };
 	const double window_s = 0.05;
@@ -362,27 +328,22 @@ static void add_steps(struct points *out, const float *step, size_t n, int visit
 		for (size_t i = first; i < end; i++)
 			w[k].mean += step[i] / (double)(end - first);
 	}
-	qsort(w, windows, sizeof *w, by_mean);
+	qsort(w, windows, sizeof *w, by_value);
 	for (size_t k = windows / 4; k < windows - windows / 4; k++) {
 		memcpy(typical + kept, w[k].first, w[k].n * sizeof *typical);
 		kept += w[k].n;
 	}
-	add_bins(out, typical, kept, visit);
+	add_bins(out, typical, kept, repetition);
 	free(typical);
 	free(w);
 }
 
-void measure_steps(struct worker *w, const float *step, size_t n, int visit, struct points *out)
+void measure_steps(struct worker *w, const float *step, size_t n, int repetition,
+		   struct points *out)
 {
-	struct link *all = comm_link(w->all);
-	if (w->rank != 0) {
-		link_send(all, 0, step, n);
-		return;
-	}
-	float *pool = must(malloc(n * (size_t)w->trainers * sizeof *pool));
-	memcpy(pool, step, n * sizeof *pool);
-	for (int k = 1; k < w->trainers; k++)
-		link_recv(all, k, pool + (size_t)k * n, n);
-	add_steps(out, pool, n * (size_t)w->trainers, visit);
+	size_t bytes;
+	float *pool = link_gather_parts(comm_link(w->all), step, n * sizeof *step, &bytes);
+	if (pool)
+		add_steps(out, pool, bytes / sizeof *pool, repetition);
 	free(pool);
 }

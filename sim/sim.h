@@ -30,15 +30,16 @@ void sim_owe_for(enum cost what, double amount);
 
 /* measure.c: collective; rank 0 gets the figures. */
 void measure_costs(struct worker *w, struct points *out);
-void measure_steps(struct worker *w, const float *step, size_t n, int visit, struct points *out);
+void measure_steps(struct worker *w, const float *step, size_t n, int repetition,
+		   struct points *out);
 
 /* device.c: makes the operations of w's device take time. train false: they do nothing else. */
 void sim_device(struct worker *w, bool train);
 
 /* calibrate.c */
-/* Launches visit `visit` (0: a new calibration, and all costs) of what c needs, with c's workers;
- * or, simulated, the measuring on this machine as it was found. Returns an exit status, says what
- * is wrong. */
-int calibration_visit(const struct config *c, int visit, bool simulated);
+/* Launches repetition `repetition` (0: a new calibration, and all costs) of what c needs, with c's
+ * workers; or, simulated, the measuring on this machine as it was found. Returns an exit status,
+ * says what is wrong. */
+int calibration_repeat(const struct config *c, int repetition, bool simulated);
 
 #endif

@@ -9,10 +9,9 @@
  *            an odd N worker t mod N sits out, and the others pair up along the ring after it
  * hypercube: j = i xor 2^(t mod log2 N): log2 N rounds without steps between would average all
  *
- * A round keeps the mean over the trainers, which is the model that is judged. It sends P floats a
- * trainer (who sits out: none), whatever N: an averaging of all sends 2 (N - 1) / N P.
- * It waits for one neighbour, T_pair, who has waited too: simulations say a quarter longer than
- * that.
+ * A round keeps the mean over the trainers, which is the model that is evaluated. It sends P floats
+ * a trainer (who sits out: none), whatever N: an averaging of all sends 2 (N - 1) / N P. It waits
+ * for one neighbour, T_pair, who has waited too: simulations say a quarter longer than that.
  */
 #include "mvbench.h"
 

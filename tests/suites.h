@@ -11,6 +11,7 @@
 #define SUITES(X, GPU) \
 	X(options) \
 	X(layers) \
+	X(sql) \
 	X(sweep) \
 	X(help) \
 	X(advise) \

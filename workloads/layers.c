@@ -10,13 +10,12 @@
  * parameters
  *
  * Elementwise layers work in place; every other y_i has a vector of its own, which keeps what
- * backward needs. The dx take turns in a few: one is free again once the layer below has read it,
- * but the gradient of a shortcut waits until the block is left. Memory, floats: 2 or 3 P, the sum
- * of all y_i and a few of the widest dx, times the rows.
+ * backward needs. The dx share a few, the slots: one is free again once the layer below has read
+ * it, but the gradient of a shortcut waits until the block is left. Memory, floats: 2 or 3 P, the
+ * sum of all y_i and a few of the widest dx, times the rows.
  */
 #include "workloads/layers.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 void *net_zeroed(size_t n, size_t size)
@@ -53,22 +52,6 @@ struct layer *net_push(struct net *net, const struct layer_kind *kind)
 	more[net->layers] = (struct layer){
 		.kind = kind, .number = net->layers, .from = net->image, .to = net->image};
 	return &more[net->layers++];
-}
-
-void net_slices(struct net *net, struct layer *l, size_t weights, size_t biases, bool has_bias)
-{
-	struct worker *w = net->w;
-
-	l->weight = vec_slice(w->param, l->first, weights);
-	l->dweight = vec_slice(w->grad, l->first, weights);
-	l->bias = has_bias ? vec_slice(w->param, l->first + weights, biases) : NULL;
-	l->dbias = has_bias ? vec_slice(w->grad, l->first + weights, biases) : NULL;
-}
-
-float net_draw(uint64_t *rng, enum init init, size_t inputs)
-{
-	return (float)(init == INIT_HE ? sqrt(2.0 / (double)inputs) * rng_normal(rng)
-				       : 1 / sqrt((double)inputs) * (2 * rng_uniform(rng) - 1));
 }
 
 /* A set without rows is one that is not loaded: it only lends its shape. */
@@ -180,13 +163,13 @@ static void check_stack(const struct net *net)
 	CHECK(net->fork == NO_FORK, "layer %zu: a fork without a join", net->fork);
 }
 
-/* The free turn that fits best, or a new one: the narrowest that is wide enough, else the widest */
-static size_t take_turn(struct net *net, size_t width)
+/* The free slot that fits best, or a new one: the narrowest that is wide enough, else the widest */
+static size_t take_slot(struct net *net, size_t width)
 {
-	size_t best = NO_TURN, wasted = SIZE_MAX;
+	size_t best = NO_SLOT, wasted = SIZE_MAX;
 
-	for (size_t i = 0; i < net->turns; i++) {
-		const struct turn *t = &net->turn[i];
+	for (size_t i = 0; i < net->slots; i++) {
+		const struct slot_buffer *t = &net->slot[i];
 		size_t waste = t->width >= width ? t->width - width : SIZE_MAX / 2 - t->width;
 
 		if (!t->taken && waste < wasted) {
@@ -194,42 +177,42 @@ static size_t take_turn(struct net *net, size_t width)
 			wasted = waste;
 		}
 	}
-	if (best == NO_TURN)
-		best = net->turns++;
-	net->turn[best].taken = true;
-	if (net->turn[best].width < width)
-		net->turn[best].width = width;
+	if (best == NO_SLOT)
+		best = net->slots++;
+	net->slot[best].taken = true;
+	if (net->slot[best].width < width)
+		net->slot[best].width = width;
 	return best;
 }
 
-static void leave_turn(struct net *net, size_t turn)
+static void release_slot(struct net *net, size_t slot)
 {
-	if (turn != NO_TURN)
-		net->turn[turn].taken = false;
+	if (slot != NO_SLOT)
+		net->slot[slot].taken = false;
 }
 
-/* Deals out the turns to the layers above the lowest with parameters, which is `below`. */
-static void deal_turns(struct net *net, size_t below)
+/* Assigns the slots to the layers above the lowest with parameters, which is `below`. */
+static void assign_slots(struct net *net, size_t below)
 {
-	size_t dy = NO_TURN;
+	size_t dy = NO_SLOT;
 
-	net->turn = net_zeroed(net->layers + 1, sizeof *net->turn);
+	net->slot = net_zeroed(net->layers + 1, sizeof *net->slot);
 	for (size_t i = net->layers; i-- > below;) {
 		struct layer *l = &net->layer[i];
 		bool in_place = l->kind->elementwise || (l->kind->dx_is_dy && !l->joins);
-		size_t around = l->opens ? net->layer[l->other].dy_turn : NO_TURN;
+		size_t around = l->opens ? net->layer[l->other].dy_slot : NO_SLOT;
 		bool same = l->opens && !net->layer[l->other].stride;
 
-		l->dy_turn = dy;
-		l->dx_turn = in_place     ? dy
-			     : i == below ? NO_TURN
+		l->dy_slot = dy;
+		l->dx_slot = in_place     ? dy
+			     : i == below ? NO_SLOT
 			     : same       ? around
-					  : take_turn(net, l->in);
+					  : take_slot(net, l->in);
 		if (!in_place && !l->joins)
-			leave_turn(net, dy);
+			release_slot(net, dy);
 		if (l->opens && !same)
-			leave_turn(net, around);
-		dy = l->dx_turn;
+			release_slot(net, around);
+		dy = l->dx_slot;
 	}
 }
 
@@ -250,15 +233,15 @@ static void wire_layers(struct net *net)
 	}
 	if (net->shortcut_width)
 		net->shortcut = vec_new(w, net->rows_max * net->shortcut_width);
-	deal_turns(net, below);
-	for (size_t i = 0; i < net->turns; i++)
-		net->turn[i].vec = vec_new(w, net->rows_grad * net->turn[i].width);
+	assign_slots(net, below);
+	for (size_t i = 0; i < net->slots; i++)
+		net->slot[i].vec = vec_new(w, net->rows_grad * net->slot[i].width);
 	dy = x;
 	for (size_t i = net->layers; i-- > below;) {
 		struct layer *l = &net->layer[i];
 
 		l->dy = dy;
-		l->dx = dy = l->dx_turn == NO_TURN ? NULL : net->turn[l->dx_turn].vec;
+		l->dx = dy = l->dx_slot == NO_SLOT ? NULL : net->slot[l->dx_slot].vec;
 	}
 }
 
@@ -320,8 +303,8 @@ void net_fini(struct worker *w)
 		pool_free(l->pool);
 		norm_free(l->norm);
 	}
-	for (size_t i = 0; i < net->turns; i++)
-		vec_free(net->turn[i].vec);
+	for (size_t i = 0; i < net->slots; i++)
+		vec_free(net->slot[i].vec);
 	vec_free(net->shortcut);
 	vec_free(net->input);
 	vec_free(net->target);
@@ -330,7 +313,7 @@ void net_fini(struct worker *w)
 	vec_free(w->velocity);
 	vec_free(w->buffer);
 	free(net->mean);
-	free(net->turn);
+	free(net->slot);
 	free(net->first);
 	free(net->layer);
 	free(net);

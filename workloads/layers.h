@@ -35,7 +35,7 @@ struct layer {
 	size_t other;  /* number of the layer at the other end */
 	size_t stride; /* of the shortcut, in the layer that joins; 0: the identity */
 
-	size_t dy_turn, dx_turn; /* which of the net's turns are dy and dx, or NO_TURN */
+	size_t dy_slot, dx_slot; /* which of the net's slots are dy and dx, or NO_SLOT */
 };
 
 /* What a kind of layer does. forward and backward are called in every step; the rest once. */
@@ -55,13 +55,13 @@ struct layer_kind {
 	void (*backward)(struct worker *w, struct layer *l, size_t rows);
 };
 
-/* One of the vectors that gradients of activations take turns in. */
-struct turn {
+/* One of the vectors that gradients of activations share, one after the other. */
+struct slot_buffer {
 	size_t width; /* of a row */
-	bool taken;   /* while turns are dealt out */
+	bool taken;   /* while slots are assigned */
 	struct vec *vec;
 };
-#define NO_TURN SIZE_MAX
+#define NO_SLOT SIZE_MAX
 
 struct net {
 	struct worker *w;
@@ -78,8 +78,8 @@ struct net {
 	size_t *first;              /* w->layer */
 	size_t rows_max, rows_grad; /* of a forward, of a backward pass */
 	struct vec *input, *target; /* [rows_max x features], [rows_max] */
-	struct turn *turn;
-	size_t turns;
+	struct slot_buffer *slot;
+	size_t slots;
 	size_t shortcut_width;
 	struct vec *shortcut; /* [rows_max x shortcut_width]: option A, used at once; may be NULL */
 	bool training;        /* in the forward pass under way */

@@ -11,7 +11,26 @@
  */
 #include "workloads/layers.h"
 
+#include <math.h>
 #include <stdlib.h>
+
+/* ---- Parameters, also of images ------------------------------------------ */
+
+void net_slices(struct net *net, struct layer *l, size_t weights, size_t biases, bool has_bias)
+{
+	struct worker *w = net->w;
+
+	l->weight = vec_slice(w->param, l->first, weights);
+	l->dweight = vec_slice(w->grad, l->first, weights);
+	l->bias = has_bias ? vec_slice(w->param, l->first + weights, biases) : NULL;
+	l->dbias = has_bias ? vec_slice(w->grad, l->first + weights, biases) : NULL;
+}
+
+float net_draw(uint64_t *rng, enum init init, size_t inputs)
+{
+	return (float)(init == INIT_HE ? sqrt(2.0 / (double)inputs) * rng_normal(rng)
+				       : 1 / sqrt((double)inputs) * (2 * rng_uniform(rng) - 1));
+}
 
 /* ---- Linear -------------------------------------------------------------- */
 

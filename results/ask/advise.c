@@ -13,8 +13,6 @@
 #include <string.h>
 #include <unistd.h>
 
-extern const struct command command_advise;
-
 TEXT_FILE(advise_asked, "results/ask/advise_asked.sql");
 TEXT_FILE(advise_costs, "results/ask/advise_costs.sql");
 TEXT_FILE(advise_sql, "results/ask/advise.sql");
@@ -31,9 +29,7 @@ static const struct option options[] = {
 	       .choices = "auto|calibration|runs"),
 	OPTION(intervals, STRING, "intervals", "1,2,4,8,16,32,64",
 	       "sync intervals to compare [steps]"),
-	OPTION(where, STRING, "where", "",
-	       "use only runs for which this SQL condition holds; mvbench table --help lists the "
-	       "columns [SQL]"),
+	SELECT_WHERE(where, ""),
 	OPTION(format, CHOICE, "format", "text", "json is one object, not rounded [name]",
 	       .choices = "text|json"),
 	OPTION(out, STRING, "out", "", "write it there instead of on the terminal [file]"),
@@ -309,7 +305,7 @@ static char *work_out(struct store *s, const struct setup *u, const struct advis
 	char *wrong = sql_script(s, advise_asked);
 
 	if (wrong || (wrong = fill_asked(s, u, o)) || (wrong = fill_intervals(s, o->intervals)) ||
-	    (wrong = fill_allowed(s, u->config.run.label, o->where)) ||
+	    (wrong = fill_allowed(s, u->config.own.label, o->where)) ||
 	    (wrong = fill_candidates(s, u)) || (wrong = sql_script(s, advise_costs)) ||
 	    (wrong = read_costs(s, &c)))
 		return wrong;
@@ -330,7 +326,7 @@ static char *explain_gaps(struct store *s, const struct setup *u, const struct a
 			     r->workload, (long long)r->batch, (long long)r->workers,
 			     named ? " --platform=sim --sim.platform=" : "",
 			     named ? r->sim_platform : "", named ? " --sim.step-time=" : "",
-			     named ? r->sim_step_time : "", r->db);
+			     named ? r->sim_step_time : "", u->config.own.db);
 	char *calibrate = calibrate_words(&u->config, (int)r->workers);
 	char *others =
 		sql_first(s,
@@ -450,57 +446,27 @@ static char *misspelt(const struct arguments *a)
 	return NULL;
 }
 
-static bool takes_no_value(const char *name)
+static int run_advise(void *options_given, struct arguments *a)
 {
-	const struct option *o = option_find(options, name);
-	char *wrong = o ? NULL : config_check(name, "true", &o);
-
-	free(wrong);
-	return !wrong && o->type == OPT_BOOL;
-}
-
-static int run(int argc, char **argv)
-{
-	struct arguments a;
-	struct advise_options o;
 	struct setup u;
 	struct store *s = NULL;
-	char *wrong = arguments_read(&a, argc, argv, takes_no_value);
-
-	if (wrong)
-		return complain(wrong);
-	if (a.help) {
-		command_help(stdout, &command_advise);
-		arguments_free(&a);
-		return EXIT_OK;
-	}
-	option_default(options, &o);
-	wrong = arguments_take(&a, options, &o);
-	if (!wrong && a.words)
-		wrong = sentence("%s: advise takes options only, such as --workload=mlp",
-				 a.word[0]);
-	if (!wrong)
-		wrong = misspelt(&a);
-	if (!wrong)
-		wrong = setup_read(&u, &a);
-	if (wrong) {
-		arguments_free(&a);
-		return complain(wrong);
-	}
+	char *wrong = misspelt(a);
 	int status;
-	if (access(u.config.run.db, F_OK) != 0) {
+
+	if (wrong || (wrong = setup_read(&u, a)))
+		return complain(wrong);
+	if (access(u.config.own.db, F_OK) != 0) {
 		char *words = calibrate_words(&u.config, (int)u.config.run.workers);
 		status = complain(sentence("--db=%s: there is no such file, so nothing is measured "
 					   "yet; run: %s",
-					   u.config.run.db, words));
+					   u.config.own.db, words));
 		free(words);
 	} else {
-		wrong = store_open(&s, u.config.run.db, STORE_READ);
-		status = wrong ? complain(wrong) : answer(s, &u, &o);
+		wrong = store_open(&s, u.config.own.db, STORE_READ);
+		status = wrong ? complain(wrong) : answer(s, &u, options_given);
 		store_close(s);
 	}
 	setup_fini(&u);
-	arguments_free(&a);
 	return status;
 }
 
@@ -528,7 +494,8 @@ const struct command command_advise = {
 		"Exit status: 0 there is an answer, 2 cannot run like this, or nothing is measured "
 		"yet.",
 	.options = options,
+	.size = sizeof(OWNER),
 	.run_options = true,
-	.bare = takes_no_value,
-	.run = run,
+	.example = "--workload=mlp",
+	.run = run_advise,
 };

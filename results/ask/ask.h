@@ -4,12 +4,12 @@
 #ifndef ASK_H
 #define ASK_H
 
-#include "results/db/db.h"
+#include "results/db/select.h"
 
-/* A run by its number, or "latest": the newest with this label ("" = any) that `where`, a condition
- * on run_summary, and `among`, one of ours, match ("" = all). NULL or a sentence (trace.c). */
-char *run_find(struct store *s, const char *word, const char *where, const char *label,
-	       const char *among, int64_t *id);
+/* A run by its number, or "latest": the newest that is selected and that `among`, a condition of
+ * ours on run_summary, matches ("" = all). NULL or a sentence (trace.c). */
+char *run_find(struct store *s, const char *word, const struct select *of, const char *among,
+	       int64_t *id);
 
 /* ---- Predictions (predict.c) ---- */
 

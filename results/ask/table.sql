@@ -1,10 +1,8 @@
 -- table.sql - what `mvbench table` shows, in the connection's temporary schema. database_choose() has
--- narrowed run_summary and the statistics to the runs that are wanted; table.c fills wanted, goes on below
--- the line "-- ASKED", and then reads `shown`, one row a configuration, or `shown_run`, one row a run.
+-- narrowed run_summary and the statistics to the runs that are wanted; table.c then reads `shown`, one row a
+-- configuration, or `shown_run`, one row a run. ?1: the configuration to compare with, as shown; '' = the best.
 
-CREATE TEMP TABLE asked (versus TEXT); -- the configuration to compare with, as shown; '' = the best
-
--- ASKED
+CREATE TEMP TABLE asked AS SELECT ?1 AS versus;
 
 -- The names of configurations: where a short one stands for several, what these differ in is added.
 CREATE TEMP TABLE title AS

@@ -6,11 +6,10 @@
 #include "results/ask/ask.h"
 #include "results/run/run.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-extern const struct command command_trace;
+TEXT_FILE(trace_sql, "results/ask/trace.sql");
 
 enum { SAMPLE = 64 }; /* steps of each epoch, where nobody says how many */
 
@@ -26,153 +25,80 @@ static const struct option options[] = {
 	       "which steps of each epoch: FIRST..LAST; empty: all that were kept, and what lies "
 	       "between them [steps]"),
 	OPTION(epoch, INT, "epoch", "0", "which epoch; 0: all [epoch]", .min = 0, .max = 1e6),
-	OPTION(where, STRING, "where", "",
-	       "for latest: a condition on the columns of run_summary; so is --label [SQL]"),
+	SELECT_WHERE(where, "for latest, as is --label: "),
 	{0},
 };
 
 /* ---- The JSON ------------------------------------------------------------------- */
 
-/* ?1: run; ?2, ?3: first and last step, NULL = all; ?4: epoch, 0 = all. Each row is one object. */
-#define WINDOW \
-	"(?2 IS NULL OR e.step BETWEEN ?2 AND ?3) AND (?4 = 0 OR e.epoch = ?4) AND e.run_id = ?1"
-static const char *const parts[] = {
-	"SELECT json_object('ph', 'M', 'pid', 1, 'tid', 0, 'name', 'process_name', 'args', "
-	"json_object('name', 'run ' || id || ': ' || workload || ', ' || config "
-	"|| iif(label = '', '', ', ' || label))) FROM run_summary WHERE id = ?1",
-
-	"SELECT json_object('ph', 'M', 'pid', 1, 'tid', rank, 'name', column1, 'args', "
-	"iif(column1 = 'thread_name', json_object('name', iif(rank < workers, 'worker ' || rank, "
-	"'server ' || (rank - workers))), json_object('sort_index', rank))) "
-	"FROM (SELECT DISTINCT e.rank, r.workers FROM event AS e JOIN run AS r ON r.id = e.run_id "
-	"WHERE e.run_id = ?1) CROSS JOIN (VALUES ('thread_name'), ('thread_sort_index')) "
-	"ORDER BY rank",
-
-	"SELECT json_object('ph', 'X', 'pid', 1, 'tid', e.rank, 'name', e.name, 'cat', "
-	"iif(e.parent IS NULL, 'part of the epoch', 'part of a step'), 'cname', k.cname, "
-	"'ts', round(1e6 * e.start_s, 3), 'dur', round(1e6 * e.duration_s, 3), "
-	"'args', json(json_patch('{}', json_object('epoch', e.epoch, 'step', nullif(e.step, 0), "
-	"'peer', e.peer, 'bytes', e.bytes, 'staleness', e.staleness)))) "
-	"FROM event AS e LEFT JOIN event_kind AS k ON k.name = e.name WHERE " WINDOW
-	" ORDER BY e.rank, e.seq",
-
-	"SELECT json_object('ph', column1, 'id', i, 'pid', 1, 'tid', iif(column1 = 's', from_rank, "
-	"to_rank), 'name', 'push', 'cat', 'push', 'bp', 'e', "
-	"'ts', round(1e6 * iif(column1 = 's', from_s, to_s), 3)) "
-	"FROM (SELECT a.*, row_number() OVER (ORDER BY a.from_s, a.from_rank, a.to_rank) AS i "
-	"FROM event_arrow AS a "
-	"CROSS JOIN event AS f ON f.run_id = a.run_id AND f.rank = a.from_rank AND f.seq = "
-	"a.from_seq "
-	"CROSS JOIN event AS e ON e.run_id = a.run_id AND e.rank = a.to_rank AND e.seq = a.to_seq "
-	"WHERE "
-	"(?2 IS NULL OR f.step BETWEEN ?2 AND ?3) AND (?4 = 0 OR f.epoch = ?4) AND "
-	"a.run_id = ?1 AND " WINDOW ") "
-	"CROSS JOIN (VALUES ('s'), ('f')) ORDER BY i, column1 DESC",
-
-	"SELECT json_object('ph', 'C', 'pid', 1, 'tid', e.rank, 'name', 'staleness, worker ' || "
-	"e.rank, 'ts', round(1e6 * e.start_s, 3), 'args', json_object('updates', e.staleness)) "
-	"FROM event AS e WHERE e.staleness IS NOT NULL AND " WINDOW " ORDER BY e.rank, e.seq",
-};
-
 struct excerpt {
 	int64_t run, first, last, epoch; /* first 0: all steps */
 };
 
-static char *write_part(struct store *s, FILE *f, const char *sql, const struct excerpt *w,
-			int64_t *n)
+static char *write_json(struct store *s, FILE *f)
 {
-	sqlite3_stmt *q = NULL;
-	int rc = sqlite3_prepare_v2(s->db, sql, -1, &q, NULL);
-
-	if (rc != SQLITE_OK)
-		return database_error(s, rc);
-	sqlite3_bind_int64(q, 1, w->run);
-	if (w->first) {
-		sqlite3_bind_int64(q, 2, w->first);
-		sqlite3_bind_int64(q, 3, w->last);
-	}
-	sqlite3_bind_int64(q, 4, w->epoch);
-	for (; (rc = sqlite3_step(q)) == SQLITE_ROW; ++*n) {
-		fputs(*n ? ",\n" : "\n", f);
-		text_utf8(f, (const char *)sqlite3_column_text(q, 0));
-	}
-	sqlite3_finalize(q);
-	return rc == SQLITE_DONE ? NULL : database_error(s, rc);
-}
-
-static char *write_json(struct store *s, FILE *f, const struct excerpt *w)
-{
+	static const char *const parts[] = {"process", "tracks", "slices", "arrows", "staleness"};
 	char *wrong = NULL;
 	int64_t n = 0;
 
 	fprintf(f, "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [");
-	for (size_t i = 0; i < sizeof parts / sizeof *parts && !wrong; i++)
-		wrong = write_part(s, f, parts[i], w, &n);
+	for (size_t i = 0; i < sizeof parts / sizeof *parts && !wrong; i++) {
+		char *sql = sentence("SELECT json FROM trace_%s", parts[i]);
+		struct sql q = sql_select(s, sql, "");
+		for (; sql_next(&q); n++) {
+			fputs(n ? ",\n" : "\n", f);
+			text_utf8(f, sql_text(&q, 0));
+		}
+		wrong = sql_done(&q);
+		free(sql);
+	}
 	fprintf(f, "\n]}\n");
 	return wrong;
 }
 
-static char *cannot_write(const char *path)
+static char *write_file(struct store *s, const char *path)
 {
-	return sentence("--out=%s: the file cannot be written (%s)", path, strerror(errno));
-}
+	struct output out;
+	char *wrong = output_open(&out, "--out=", path);
 
-static char *write_file(struct store *s, const char *path, const struct excerpt *w)
-{
-	FILE *f = fopen(path, "w");
-
-	if (!f)
-		return cannot_write(path);
-	char *wrong = write_json(s, f, w);
-	bool bad = ferror(f) != 0;
-	if ((fclose(f) != 0 || bad) && !wrong)
-		wrong = cannot_write(path);
-	return wrong;
+	return wrong ? wrong : output_close(&out, write_json(s, out.f));
 }
 
 /* ---- Which run -------------------------------------------------------------------- */
 
-/* ?1: label; NULL or a sentence. *id 0: none matches. */
-static char *newest(struct store *s, const char *where, const char *label, const char *among,
-		    int64_t *id)
+static char *newest(struct store *s, const struct select *of, const char *among, int64_t *id)
 {
-	double found;
-	char *wrong = database_condition(s, where);
+	char *wrong = database_condition(s, of->where);
 
 	if (wrong)
 		return wrong;
 	char *sql = sentence("SELECT max(id) FROM run_summary WHERE (?1 = '' OR label = ?1) AND "
 			     "(%s) AND (\n%s\n)",
-			     *among ? among : "1", *where ? where : "1");
-	wrong = query_numbers(s, sql, &label, 1, &found, 1);
+			     *among ? among : "1", *of->where ? of->where : "1");
+	wrong = sql_number(s, id, sql, "t", of->label);
 	free(sql);
-	*id = !wrong && found > 0 ? (int64_t)found : 0;
+	if (!wrong && *id == 0)
+		wrong = sentence("latest: %s has no such run%s; mvbench table --runs --db=%s lists "
+				 "what there is",
+				 s->path, *among ? " with a timeline (--trace)" : "", s->path);
 	return wrong;
 }
 
-char *run_find(struct store *s, const char *word, const char *where, const char *label,
-	       const char *among, int64_t *id)
+char *run_find(struct store *s, const char *word, const struct select *of, const char *among,
+	       int64_t *id)
 {
-	double found;
-	char *end, *wrong = NULL;
+	int64_t found = 0;
+	char *end;
 
-	if (strcmp(word, "latest") == 0) {
-		wrong = newest(s, where, label, among, id);
-		if (!wrong && *id == 0)
-			wrong = sentence("latest: %s has no such run%s; mvbench table --runs "
-					 "--db=%s lists what there is",
-					 s->path, *among ? " with a timeline (--trace)" : "",
-					 s->path);
-		return wrong;
-	}
+	if (strcmp(word, "latest") == 0)
+		return newest(s, of, among, id);
 	*id = strtoll(word, &end, 10);
 	if (*end || end == word || *id < 1)
 		return sentence("%s: the number of a run is wanted, or latest; mvbench table "
 				"--runs lists them",
 				word);
-	wrong = query_numbers(s, "SELECT id FROM run WHERE id = CAST(?1 AS INTEGER)", &word, 1,
-			      &found, 1);
-	if (!wrong && !(found > 0))
+	char *wrong = sql_number(s, &found, "SELECT count(*) FROM run WHERE id = ?1", "i", *id);
+	if (!wrong && !found)
 		wrong = sentence("%s: %s has no such run; mvbench table --runs --db=%s lists them",
 				 word, s->path, s->path);
 	return wrong;
@@ -203,46 +129,38 @@ static char *read_steps(const char *text, struct excerpt *w)
 	return NULL;
 }
 
-static char *count_events(struct store *s, const struct excerpt *w, const char *db, double n[3])
+static char *no_events(const struct excerpt *w, const char *db)
 {
-	char *sql = sentence(
-		"SELECT count(*), count(DISTINCT e.rank), (SELECT events_lost FROM run "
-		"WHERE id = %lld) FROM event AS e WHERE e.run_id = %lld AND "
-		"(%lld = 0 OR e.step BETWEEN %lld AND %lld) AND (%lld = 0 OR e.epoch = "
-		"%lld)",
-		(long long)w->run, (long long)w->run, (long long)w->first, (long long)w->first,
-		(long long)w->last, (long long)w->epoch, (long long)w->epoch);
-	char *wrong = query_numbers(s, sql, NULL, 0, n, 3);
-
-	free(sql);
-	if (!wrong && n[0] == 0)
-		wrong = w->first || w->epoch
-				? sentence("run %lld: nothing was kept of these steps; leave "
-					   "--steps and --epoch out to see what was",
-					   (long long)w->run)
-				: sentence("run %lld has no timeline: make one with mvbench trace "
-					   "--workload=..., or run it with --trace=%d --db=%s",
-					   (long long)w->run, SAMPLE, db);
-	return wrong;
+	if (w->first || w->epoch)
+		return sentence("run %lld: nothing was kept of these steps; leave --steps and "
+				"--epoch out to see what was",
+				(long long)w->run);
+	return sentence("run %lld has no timeline: make one with mvbench trace --workload=..., or "
+			"run it with --trace=%d --db=%s",
+			(long long)w->run, SAMPLE, db);
 }
 
-static int export(const char *db, const char *label, const char *word,
-		  const struct trace_options *o)
+static int export(const struct select *of, const char *word, const struct trace_options *o)
 {
 	struct store *s = NULL;
 	struct excerpt w = {.epoch = o->epoch};
-	double n[3];
+	double n[3]; /* events, ranks, events lost */
 	char *wrong = read_steps(o->steps, &w);
 
+	if (!wrong && !*o->out)
+		wrong = sentence("--out=: the name of a file is wanted, as in --out=trace.json");
 	if (!wrong)
-		wrong = store_open(&s, db, STORE_READ);
+		wrong = store_open(&s, of->db, STORE_READ);
 	if (!wrong)
-		wrong = run_find(s, word, o->where, label, "id IN (SELECT run_id FROM event)",
-				 &w.run);
+		wrong = run_find(s, word, of, "id IN (SELECT run_id FROM event)", &w.run);
 	if (!wrong)
-		wrong = count_events(s, &w, db, n);
+		wrong = sql_each(s, trace_sql, "iiii", w.run, w.first, w.last, w.epoch);
 	if (!wrong)
-		wrong = write_file(s, o->out, &w);
+		wrong = query_numbers(s, "SELECT * FROM trace_count", NULL, 0, n, 3);
+	if (!wrong && n[0] == 0)
+		wrong = no_events(&w, of->db);
+	if (!wrong)
+		wrong = write_file(s, o->out);
 	store_close(s);
 	if (wrong)
 		return complain(wrong);
@@ -256,15 +174,6 @@ static int export(const char *db, const char *label, const char *word,
 }
 
 /* ---- The command -------------------------------------------------------------------- */
-
-static bool bare(const char *name)
-{
-	const struct option *o = option_find(options, name);
-	char *wrong = o ? NULL : config_check(name, "true", &o);
-
-	free(wrong);
-	return !wrong && o->type == OPT_BOOL;
-}
 
 /* Runs what the options say, with a timeline, and exports that. */
 static int run_and_export(const struct setting *given, size_t n, const struct trace_options *o)
@@ -288,7 +197,7 @@ static int run_and_export(const struct setting *given, size_t n, const struct tr
 	if (!wrong)
 		wrong = plan_make(&config, &plan);
 	if (!wrong)
-		wrong = store_check(config.run.db);
+		wrong = store_check(config.own.db);
 	if (!wrong)
 		wrong = simulation_check(&config, &plan);
 	if (wrong) {
@@ -300,7 +209,7 @@ static int run_and_export(const struct setting *given, size_t n, const struct tr
 	int status = outcome.status;
 	snprintf(word, sizeof word, "%lld", (long long)outcome.id);
 	if (status == EXIT_OK || status == EXIT_DIVERGED) {
-		int exported = export(config.run.db, "", word, o);
+		int exported = export(&(struct select){config.own.db, "", ""}, word, o);
 		status = exported ? exported : status;
 	}
 	outcome_fini(&outcome);
@@ -311,14 +220,14 @@ static int run_and_export(const struct setting *given, size_t n, const struct tr
 /* With a run's name only --db is left to say, and for latest --label. */
 static int export_named(struct arguments *a, const struct trace_options *o)
 {
-	const char *db = DATABASE, *label = "";
+	struct select of = {DATABASE, o->where, ""};
 	char *wrong = NULL;
 
 	for (size_t i = 0; i < a->options && !wrong; i++) {
 		const struct setting *given = &a->option[i];
 		const char *value = given->value ? given->value : "";
 		if (strcmp(given->name, "label") == 0 && strcmp(a->word[0], "latest") == 0)
-			label = value;
+			of.label = value;
 		else if (strcmp(given->name, "db") != 0)
 			wrong = sentence("--%s: run %s is there already; leave the option out, or "
 					 "the run",
@@ -327,9 +236,9 @@ static int export_named(struct arguments *a, const struct trace_options *o)
 			wrong = sentence("--db=: the name of a file is wanted, as in "
 					 "--db=" DATABASE);
 		else
-			db = value;
+			of.db = value;
 	}
-	return wrong ? complain(wrong) : export(db, label, a->word[0], o);
+	return wrong ? complain(wrong) : export(&of, a->word[0], o);
 }
 
 static bool says_what_to_run(const struct arguments *a)
@@ -340,50 +249,30 @@ static bool says_what_to_run(const struct arguments *a)
 	return false;
 }
 
-static int run(int argc, char **argv)
+static int run_trace(void *options_given, struct arguments *a)
 {
-	struct trace_options o;
-	struct arguments a;
-	int status;
+	const struct trace_options *o = options_given;
 
-	option_default(options, &o);
-	char *wrong = arguments_read(&a, argc, argv, bare);
-	if (wrong)
-		return complain(wrong);
-	wrong = a.help ? NULL : arguments_take(&a, options, &o);
-	if (!wrong && !a.help && a.words == 0 && !says_what_to_run(&a))
-		wrong = sentence("name a run (its number, or latest), or give options of a run to "
-				 "make, such as --strategy=asgd --workers=2");
-	if (!wrong && a.words > 1)
-		wrong = sentence("%s: one run at a time", a.word[1]);
-	if (wrong) {
-		status = complain(wrong);
-	} else if (a.help) {
-		command_help(stdout, &command_trace);
-		status = EXIT_OK;
-	} else if (a.words) {
-		status = export_named(&a, &o);
-	} else {
-		status = run_and_export(a.option, a.options, &o);
-	}
-	arguments_free(&a);
-	return status;
+	if (a->words == 0 && !says_what_to_run(a))
+		return complain(sentence("name a run (its number, or latest), or give options of a "
+					 "run to make, such as --strategy=asgd --workers=2"));
+	if (a->words > 1)
+		return complain(sentence("%s: one run at a time", a->word[1]));
+	return a->words ? export_named(a, o) : run_and_export(a->option, a->options, o);
 }
 
-static void more(FILE *f)
+static char *more(FILE *f, const struct arguments *given)
 {
-	static const char sql[] = "SELECT name, about FROM event_kind ORDER BY place";
-	sqlite3 *db = NULL;
-	sqlite3_stmt *q = NULL;
+	struct store *s = sql_schema();
+	struct sql q = sql_select(s, "SELECT name, about FROM event_kind ORDER BY place", "");
 
-	if (sqlite3_open(":memory:", &db) == SQLITE_OK &&
-	    sqlite3_exec(db, database_schema(), NULL, NULL, NULL) == SQLITE_OK &&
-	    sqlite3_prepare_v2(db, sql, -1, &q, NULL) == SQLITE_OK)
-		for (fputs("What a rank can be in:\n", f); sqlite3_step(q) == SQLITE_ROW;)
-			fprintf(f, "  %-10s %s\n", (const char *)sqlite3_column_text(q, 0),
-				(const char *)sqlite3_column_text(q, 1));
-	sqlite3_finalize(q);
-	sqlite3_close(db);
+	(void)given;
+	fputs("What a rank can be in:\n", f);
+	while (sql_next(&q))
+		fprintf(f, "  %-10s %s\n", sql_text(&q, 0), sql_text(&q, 1));
+	char *wrong = sql_done(&q);
+	store_close(s);
+	return wrong;
 }
 
 const struct command command_trace = {
@@ -401,8 +290,8 @@ const struct command command_trace = {
 		"own, set by the answers that came soonest. A worker on a GPU shows what its host "
 		"was in: the GPU may still be at work. mvbench plot timeline draws some steps.",
 	.options = options,
+	.size = sizeof(OWNER),
 	.run_options = true,
-	.bare = bare,
-	.run = run,
+	.run = run_trace,
 	.more = more,
 };

@@ -83,8 +83,7 @@ static char *clean(const char *text, bool escape)
 	return out;
 }
 
-/* The shortest decimal that reads back as x. */
-static void real_digits(double x, char buf[40])
+void real_digits(double x, char buf[40])
 {
 	for (int digits = 15; digits <= 17; digits++) {
 		snprintf(buf, 40, "%.*g", digits, x);
@@ -326,20 +325,18 @@ static struct grid grid_new(sqlite3_stmt *q, int columns, bool markdown)
 
 void database_columns(struct store *s, FILE *f)
 {
-	sqlite3_stmt *q;
+	struct sql q = sql_select(s, "SELECT * FROM run_summary", "");
 	int at = 0;
 
-	if (sqlite3_prepare_v2(s->db, "SELECT * FROM run_summary", -1, &q, NULL) != SQLITE_OK)
-		return;
-	for (int i = 0; i < sqlite3_column_count(q); i++) {
-		const char *name = sqlite3_column_name(q, i);
+	for (int i = 0; i < sql_columns(&q); i++) {
+		const char *name = sql_name(&q, i);
 		if (at + (int)strlen(name) > 90) {
 			fputs("\n", f);
 			at = 0;
 		}
 		at += fprintf(f, "  %s", name);
 	}
-	sqlite3_finalize(q);
+	free(sql_done(&q));
 }
 
 char *database_condition(struct store *s, const char *where)
@@ -375,52 +372,38 @@ char *database_condition(struct store *s, const char *where)
 
 /* The views of statistics once more, in the temporary schema: there they find the table. The first
  * is made a table too, since all others ask it. */
-static int copy_views(sqlite3 *db)
+static char *copy_views(struct store *s)
 {
 	static const char create[] = "CREATE VIEW";
 	const char *kind = "TABLE";
-	sqlite3_stmt *q;
-	int rc = sqlite3_prepare_v2(
-		db,
+	char *wrong = NULL;
+	struct sql q = sql_select(
+		s,
 		"SELECT sql FROM main.sqlite_master WHERE type = 'view' AND name IN "
 		"('finished', 'configuration_summary', 'compared', 'comparison') ORDER BY rowid",
-		-1, &q, NULL);
+		"");
 
-	while (rc == SQLITE_OK && sqlite3_step(q) == SQLITE_ROW) {
-		const char *sql = (const char *)sqlite3_column_text(q, 0);
+	while (!wrong && sql_next(&q)) {
+		const char *sql = sql_text(&q, 0);
 		CHECK(strncmp(sql, create, sizeof create - 1) == 0, "no view: %s", sql);
 		char *copy = sentence("CREATE TEMP %s%s", kind, sql + sizeof create - 1);
-		rc = sqlite3_exec(db, copy, NULL, NULL, NULL);
+		wrong = sql_script(s, copy);
 		free(copy);
 		kind = "VIEW";
 	}
-	sqlite3_finalize(q);
-	return rc;
+	return first_wrong(wrong, sql_done(&q));
 }
 
 char *database_choose(struct store *s, const char *where, const char *label)
 {
-	sqlite3_stmt *q = NULL;
-	char *wrong = database_condition(s, where);
-
-	if (wrong)
-		return wrong;
+	TRY(database_condition(s, where));
+	TRY(sql_script(s, "PRAGMA temp_store = MEMORY"));
 	char *sql = sentence("CREATE TEMP TABLE run_summary AS SELECT * FROM main.run_summary "
 			     "WHERE (?1 = '' OR label = ?1) AND (\n%s\n)",
 			     *where ? where : "1");
-	int rc = sqlite3_exec(s->db, "PRAGMA temp_store = MEMORY", NULL, NULL, NULL);
-	if (rc == SQLITE_OK)
-		rc = sqlite3_prepare_v2(s->db, sql, -1, &q, NULL);
-	if (rc == SQLITE_OK) {
-		sqlite3_bind_text(q, 1, label, -1, SQLITE_STATIC);
-		rc = sqlite3_step(q);
-		rc = rc == SQLITE_DONE ? SQLITE_OK : rc;
-	}
-	sqlite3_finalize(q);
+	char *wrong = sql_change(s, sql, "t", label);
 	free(sql);
-	if (rc == SQLITE_OK)
-		rc = copy_views(s->db);
-	return rc == SQLITE_OK ? NULL : database_error(s, rc);
+	return wrong ? wrong : copy_views(s);
 }
 
 /* ---- Queries ------------------------------------------------------------- */
@@ -491,22 +474,14 @@ char *query_print(struct store *s, FILE *f, enum format format, const char *sql,
 char *query_numbers(struct store *s, const char *sql, const char *const *param, size_t count,
 		    double *x, int n)
 {
-	sqlite3_stmt *q = NULL;
-	char *wrong = prepare(s, sql, &q);
+	struct sql q = sql_select(s, sql, "");
 
-	if (wrong)
-		return wrong;
 	for (size_t i = 0; i < count; i++)
-		sqlite3_bind_text(q, (int)i + 1, param[i], -1, SQLITE_TRANSIENT);
-	int rc = sqlite3_step(q);
+		sql_set(&q, (int)i + 1, "t", param[i]);
+	bool row = sql_next(&q);
 	for (int i = 0; i < n; i++)
-		x[i] = rc == SQLITE_ROW && is_number(q, i) ? sqlite3_column_double(q, i) : NAN;
-	if (rc == SQLITE_ERROR)
-		wrong = sentence("the query failed: %s", sqlite3_errmsg(s->db));
-	else if (rc != SQLITE_ROW && rc != SQLITE_DONE)
-		wrong = database_error(s, rc);
-	sqlite3_finalize(q);
-	return wrong;
+		x[i] = row ? sql_real(&q, i) : NAN;
+	return sql_done(&q);
 }
 
 char *query_run_json(struct store *s, FILE *f, int64_t id)

@@ -1,6 +1,6 @@
 /*
- * sql.c - statements: prepared, bound, stepped; what goes wrong is kept with the statement, and told
- * as a sentence when it is done. Nobody above this room calls SQLite.
+ * sql.c - statements: prepared, bound, stepped; what goes wrong is kept with the statement, and
+ * told as a sentence when it is done. Nobody above this room calls SQLite.
  */
 #include "results/db/db.h"
 
@@ -9,11 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void bind(sqlite3_stmt *q, const char *types, va_list args)
+static void bind(sqlite3_stmt *q, int i, const char *types, va_list args)
 {
-	for (int i = 1; *types; i++, types++) {
+	for (; *types; i++, types++) {
 		if (*types == 'i') {
 			sqlite3_bind_int64(q, i, va_arg(args, int64_t));
+		} else if (*types == 'n') {
+			int64_t n = va_arg(args, int64_t);
+			n >= 0 ? sqlite3_bind_int64(q, i, n) : sqlite3_bind_null(q, i);
 		} else if (*types == 'r') {
 			double x = va_arg(args, double);
 			isfinite(x) ? sqlite3_bind_double(q, i, x) : sqlite3_bind_null(q, i);
@@ -29,30 +32,43 @@ static struct sql select_with(struct store *s, const char *sql, const char *type
 
 	q.rc = sqlite3_prepare_v2(s->db, sql, -1, &q.stmt, NULL);
 	if (q.rc == SQLITE_OK)
-		bind(q.stmt, types, args);
+		bind(q.stmt, 1, types, args);
 	return q;
 }
+
+/* The statement of the parameters that follow `types`. */
+#define SELECT_WITH(q, s, sql, types) \
+	va_list args; \
+	va_start(args, types); \
+	struct sql q = select_with(s, sql, types, args); \
+	va_end(args)
 
 struct sql sql_select(struct store *s, const char *sql, const char *types, ...)
 {
-	va_list args;
-
-	va_start(args, types);
-	struct sql q = select_with(s, sql, types, args);
-	va_end(args);
+	SELECT_WITH(q, s, sql, types);
 	return q;
 }
 
-void sql_again(struct sql *q, const char *types, ...)
+bool sql_well(const struct sql *q)
+{
+	return q->rc == SQLITE_OK || q->rc == SQLITE_DONE || q->rc == SQLITE_ROW;
+}
+
+void sql_set(struct sql *q, int parameter, const char *types, ...)
 {
 	va_list args;
 
-	if (q->rc != SQLITE_OK && q->rc != SQLITE_DONE && q->rc != SQLITE_ROW)
+	if (!sql_well(q))
 		return;
 	q->rc = sqlite3_reset(q->stmt);
 	va_start(args, types);
-	bind(q->stmt, types, args);
+	bind(q->stmt, parameter, types, args);
 	va_end(args);
+}
+
+int sql_parameter(const struct sql *q, const char *name)
+{
+	return sqlite3_bind_parameter_index(q->stmt, name);
 }
 
 bool sql_next(struct sql *q)
@@ -64,8 +80,7 @@ bool sql_next(struct sql *q)
 
 char *sql_done(struct sql *q)
 {
-	bool well = q->rc == SQLITE_OK || q->rc == SQLITE_ROW || q->rc == SQLITE_DONE;
-	char *wrong = well ? NULL : database_error(q->store, q->rc);
+	char *wrong = sql_well(q) ? NULL : database_error(q->store, q->rc);
 
 	sqlite3_finalize(q->stmt);
 	*q = (struct sql){.rc = SQLITE_DONE};
@@ -114,37 +129,32 @@ const char *sql_name(const struct sql *q, int column)
 
 char *sql_change(struct store *s, const char *sql, const char *types, ...)
 {
-	va_list args;
-
-	va_start(args, types);
-	struct sql q = select_with(s, sql, types, args);
-	va_end(args);
+	SELECT_WITH(q, s, sql, types);
 	while (sql_next(&q))
-		;
+		continue;
 	return sql_done(&q);
 }
 
 char *sql_number(struct store *s, int64_t *x, const char *sql, const char *types, ...)
 {
-	va_list args;
-
-	va_start(args, types);
-	struct sql q = select_with(s, sql, types, args);
-	va_end(args);
+	SELECT_WITH(q, s, sql, types);
 	*x = sql_next(&q) ? sql_int(&q, 0) : 0;
+	return sql_done(&q);
+}
+
+char *sql_reals(struct store *s, double *x, int n, const char *sql, const char *types, ...)
+{
+	SELECT_WITH(q, s, sql, types);
+	bool row = sql_next(&q);
+	for (int i = 0; i < n; i++)
+		x[i] = row ? sql_real(&q, i) : NAN;
 	return sql_done(&q);
 }
 
 char *sql_first(struct store *s, const char *sql, const char *types, ...)
 {
-	va_list args;
-	char *text = NULL;
-
-	va_start(args, types);
-	struct sql q = select_with(s, sql, types, args);
-	va_end(args);
-	if (sql_next(&q) && !sql_null(&q, 0))
-		text = sql_copy(&q, 0);
+	SELECT_WITH(q, s, sql, types);
+	char *text = sql_next(&q) && !sql_null(&q, 0) ? sql_copy(&q, 0) : NULL;
 	free(sql_done(&q));
 	return text;
 }
@@ -177,4 +187,46 @@ struct store *sql_memory(void)
 	s->path = must(strdup("a database in memory"));
 	CHECK(sqlite3_open(":memory:", &s->db) == SQLITE_OK, "no memory for a database");
 	return s;
+}
+
+struct store *sql_schema(void)
+{
+	struct store *s = sql_memory();
+	char *wrong = sql_script(s, database_schema());
+
+	CHECK(!wrong, "the schema: %s", wrong);
+	return s;
+}
+
+struct sql sql_part(struct store *s, const char **sql)
+{
+	struct sql q = {.store = s};
+
+	do
+		q.rc = sqlite3_prepare_v2(s->db, *sql, -1, &q.stmt, sql);
+	while (q.rc == SQLITE_OK && !q.stmt && **sql);
+	return q;
+}
+
+char *sql_each(struct store *s, const char *sql, const char *types, ...)
+{
+	char *wrong = NULL;
+
+	while (*sql && !wrong) {
+		struct sql q = sql_part(s, &sql);
+		va_list args;
+		va_start(args, types);
+		if (q.stmt)
+			bind(q.stmt, 1, types, args);
+		va_end(args);
+		while (q.stmt && sql_next(&q))
+			;
+		wrong = sql_done(&q);
+	}
+	return wrong;
+}
+
+bool sql_is_text(const struct sql *q, int column)
+{
+	return sqlite3_column_type(q->stmt, column) == SQLITE_TEXT;
 }

@@ -34,35 +34,38 @@ enum { FIELDS = sizeof fields / sizeof *fields };
 
 /* ---- Out ----------------------------------------------------------------- */
 
-/* The shortest decimal that reads back as x, never taken for a whole number. */
-static void write_real(FILE *f, double x)
+/* The names of the fields, each after `before`, with commas. Heap. */
+static char *field_names(const char *before)
 {
-	char text[40];
+	char *text = NULL;
+	size_t n = 0;
+	FILE *f = must(open_memstream(&text, &n));
 
-	for (int digits = 15; digits <= 17; digits++) {
-		snprintf(text, sizeof text, "%.*g", digits, x);
-		if (strtod(text, NULL) == x)
-			break;
-	}
-	fprintf(f, "%s%s", text, text[strspn(text, "-0123456789")] ? "" : ".0");
+	for (int i = 0; i < FIELDS; i++)
+		fprintf(f, "%s%s%s", i ? ", " : "", before, fields[i].name);
+	fclose(f);
+	return text;
 }
 
-/* What is not known has no field. */
-static void write_run(FILE *f, sqlite3_stmt *q)
+/* What is not known has no field. A real number is never taken for a whole one. */
+static void write_run(FILE *f, const struct sql *q)
 {
 	const char *separator = "{";
+	char digits[40];
 
 	for (int i = 0; i < FIELDS; i++) {
-		int type = sqlite3_column_type(q, i);
-		if (type == SQLITE_NULL)
+		if (sql_null(q, i))
 			continue;
 		fprintf(f, "%s\"%s\":", separator, fields[i].name);
-		if (type == SQLITE_FLOAT)
-			write_real(f, sqlite3_column_double(q, i));
-		else if (type == SQLITE_INTEGER || strcmp(fields[i].type, "object") == 0)
-			fputs(gate_text(q, i), f);
-		else
-			text_json(f, gate_text(q, i));
+		if (strcmp(fields[i].type, "real") == 0) {
+			real_digits(sql_real(q, i), digits);
+			fprintf(f, "%s%s", digits,
+				digits[strspn(digits, "-0123456789")] ? "" : ".0");
+		} else if (strcmp(fields[i].type, "text") == 0) {
+			text_json(f, sql_text(q, i));
+		} else {
+			fputs(sql_text(q, i), f);
+		}
 		separator = ",";
 	}
 	fputs("}\n", f);
@@ -70,43 +73,32 @@ static void write_run(FILE *f, sqlite3_stmt *q)
 
 static char *write_header(struct store *s, FILE *f, const char *name)
 {
-	sqlite3_stmt *q = NULL;
-	bool row = false;
-	char *wrong = gate_query(s, &q, "SELECT max(made), count(*) FROM baseline WHERE name = ?1",
-				"t", name);
+	struct sql q = sql_select(s, "SELECT max(made), count(*) FROM baseline WHERE name = ?1",
+				  "t", name);
 
-	if (!wrong)
-		wrong = gate_step(s, q, &row);
-	if (!wrong) {
+	if (sql_next(&q)) {
 		fprintf(f, "{\"mvbench_baseline\":%d,\"name\":", FILE_VERSION);
 		text_json(f, name);
-		fprintf(f, ",\"made\":\"%s\",\"runs\":%lld}\n", gate_text(q, 0),
-			(long long)sqlite3_column_int64(q, 1));
+		fprintf(f, ",\"made\":\"%s\",\"runs\":%lld}\n", sql_text(&q, 0),
+			(long long)sql_int(&q, 1));
 	}
-	sqlite3_finalize(q);
-	return wrong;
+	return sql_done(&q);
 }
 
 char *baseline_export(struct store *s, FILE *f, const char *name)
 {
-	sqlite3_str *sql = sqlite3_str_new(NULL);
-	sqlite3_stmt *q = NULL;
-	bool row = false;
-	char *wrong = baseline_find(s, "against", name);
+	TRY(baseline_find(s, "against", name));
+	TRY(write_header(s, f, name));
+	char *names = field_names("");
+	char *sql =
+		sentence("SELECT %s FROM baseline WHERE name = ?1 ORDER BY options, seed", names);
+	struct sql q = sql_select(s, sql, "t", name);
 
-	for (int i = 0; i < FIELDS; i++)
-		sqlite3_str_appendf(sql, "%s%s", i ? ", " : "SELECT ", fields[i].name);
-	sqlite3_str_appendall(sql, " FROM baseline WHERE name = ?1 ORDER BY options, seed");
-	char *text = must(sqlite3_str_finish(sql));
-	if (!wrong)
-		wrong = write_header(s, f, name);
-	if (!wrong)
-		wrong = gate_query(s, &q, text, "t", name);
-	while (!wrong && !(wrong = gate_step(s, q, &row)) && row)
-		write_run(f, q);
-	sqlite3_finalize(q);
-	sqlite3_free(text);
-	return wrong;
+	while (sql_next(&q))
+		write_run(f, &q);
+	free(sql);
+	free(names);
+	return sql_done(&q);
 }
 
 /* ---- In ------------------------------------------------------------------ */
@@ -143,41 +135,33 @@ static char *next_line(struct reader *r, bool *more)
 	r->number++;
 	if (n > LINE_BYTES_MAX || strlen(r->line) != (size_t)n)
 		return at_line(r, sentence("this is no line of a baseline"));
-	char *wrong = sql_number(r->store, &good,
-				 "SELECT iif(json_valid(?1), json_type(?1) IS 'object', 0)", "t",
-				 r->line);
-	if (!wrong && !good)
-		wrong = at_line(r, sentence("this is not a whole JSON object: the line is damaged, "
-					    "or the file was not made by mvbench check --export"));
-	return wrong;
+	TRY(sql_number(r->store, &good, "SELECT iif(json_valid(?1), json_type(?1) IS 'object', 0)",
+		       "t", r->line));
+	return good ? NULL
+		    : at_line(r, sentence("this is not a whole JSON object: the line is damaged, "
+					  "or the file was not made by mvbench check --export"));
 }
 
 static char *read_header(struct reader *r)
 {
-	sqlite3_stmt *q = NULL;
 	bool more;
-	char *wrong = next_line(r, &more);
 
-	if (!wrong && !more)
-		wrong = sentence("--import=%s: the file is empty", r->path);
-	if (!wrong)
-		wrong = gate_query(r->store, &q,
+	TRY(next_line(r, &more));
+	if (!more)
+		return sentence("--import=%s: the file is empty", r->path);
+	struct sql q = sql_select(r->store,
 				  "SELECT ?1->>'mvbench_baseline', ?1->>'name', ?1->>'made', "
 				  "?1->>'runs', ?1->>'made' IS strftime('%Y-%m-%dT%H:%M:%SZ', "
 				  "?1->>'made')",
 				  "t", r->line);
-	if (!wrong)
-		wrong = gate_step(r->store, q, &more);
-	if (wrong) {
-		sqlite3_finalize(q);
-		return wrong;
-	}
-	int64_t version = sqlite3_column_int64(q, 0);
-	r->promised = sqlite3_column_int64(q, 3);
-	r->name = must(strdup(gate_text(q, 1)));
-	r->made = must(strdup(gate_text(q, 2)));
-	bool dated = sqlite3_column_int(q, 4);
-	sqlite3_finalize(q);
+	if (!sql_next(&q))
+		return sql_done(&q);
+	int64_t version = sql_int(&q, 0);
+	bool dated = sql_int(&q, 4);
+	r->promised = sql_int(&q, 3);
+	r->name = sql_copy(&q, 1);
+	r->made = sql_copy(&q, 2);
+	TRY(sql_done(&q));
 	if (version > FILE_VERSION)
 		return at_line(r, sentence("the file was made by a newer mvbench (version %lld, "
 					   "this one knows %d)",
@@ -213,39 +197,48 @@ static char *check_field(const struct field *f, const char *key, const char *typ
 	return NULL;
 }
 
-/* The fields of a line, bound to the statement's parameters of their names. */
-static char *bind_fields(const struct reader *r, sqlite3_stmt *insert)
+static int parameter_of(const struct sql *insert, const struct field *f)
 {
-	sqlite3_stmt *q = NULL;
-	bool more = false, seen[FIELDS] = {false};
-	char *wrong =
-		gate_query(r->store, &q, "SELECT key, type, ?1 -> fullkey, atom FROM json_each(?1)",
-			  "t", r->line);
+	char name[32];
 
-	while (!wrong && !(wrong = gate_step(r->store, q, &more)) && more) {
-		const char *key = gate_text(q, 0), *type = gate_text(q, 1), *raw = gate_text(q, 2);
-		const struct field *f = field_find(key);
-		bool number = strcmp(type, "real") == 0 || strcmp(type, "integer") == 0;
-		double x = number ? strtod(raw, NULL) : 0;
-		if ((wrong = check_field(f, key, type, x)))
-			break;
-		if (seen[f - fields]) {
-			wrong = sentence("\"%s\" stands there twice", key);
-			break;
-		}
-		seen[f - fields] = true;
-		char parameter[32];
-		snprintf(parameter, sizeof parameter, ":%s", key);
-		int at = sqlite3_bind_parameter_index(insert, parameter);
-		if (strcmp(f->type, "real") == 0) /* SQLite's reading can be a last bit off */
-			sqlite3_bind_double(insert, at, x);
-		else if (number)
-			sqlite3_bind_int64(insert, at, sqlite3_column_int64(q, 3));
-		else
-			sqlite3_bind_text(insert, at, *type == 'o' ? raw : gate_text(q, 3), -1,
-					  SQLITE_TRANSIENT);
-	}
-	sqlite3_finalize(q);
+	snprintf(name, sizeof name, ":%s", f->name);
+	return sql_parameter(insert, name);
+}
+
+/* One field of a line, bound to the parameter of its name. */
+static char *bind_field(const struct sql *q, struct sql *insert, bool seen[FIELDS])
+{
+	const char *key = sql_text(q, 0), *type = sql_text(q, 1), *raw = sql_text(q, 2);
+	const struct field *f = field_find(key);
+	bool number = strcmp(type, "real") == 0 || strcmp(type, "integer") == 0;
+	double x = number ? strtod(raw, NULL) : 0;
+
+	TRY(check_field(f, key, type, x));
+	if (seen[f - fields])
+		return sentence("\"%s\" stands there twice", key);
+	seen[f - fields] = true;
+	int at = parameter_of(insert, f);
+	if (strcmp(f->type, "real") == 0) /* SQLite's reading can be a last bit off */
+		sql_set(insert, at, "r", x);
+	else if (number)
+		sql_set(insert, at, "i", sql_int(q, 3));
+	else
+		sql_set(insert, at, "t", *type == 'o' ? raw : sql_text(q, 3));
+	return NULL;
+}
+
+static char *bind_fields(const struct reader *r, struct sql *insert)
+{
+	bool seen[FIELDS] = {false};
+	struct sql q = sql_select(
+		r->store, "SELECT key, type, ?1 -> fullkey, atom FROM json_each(?1)", "t", r->line);
+	char *wrong = NULL;
+
+	for (int i = 0; i < FIELDS; i++)
+		sql_set(insert, parameter_of(insert, &fields[i]), "t", (char *)NULL);
+	while (!wrong && sql_next(&q))
+		wrong = bind_field(&q, insert, seen);
+	wrong = first_wrong(wrong, sql_done(&q));
 	for (int i = 0; !wrong && i < FIELDS; i++)
 		if (fields[i].needed && !seen[i])
 			wrong = sentence("\"%s\" is missing", fields[i].name);
@@ -256,120 +249,104 @@ static char *bind_fields(const struct reader *r, sqlite3_stmt *insert)
  * an mvbench with other options. cell gets its identity. */
 static char *check_options(const struct reader *r, char cell[17])
 {
-	sqlite3_stmt *q = NULL;
 	struct config c;
 	char hex[17];
-	bool row = false;
-	char *wrong =
-		gate_query(r->store, &q, "SELECT ?1->'options', ?1->>'seed', ?1->>'config_hash'",
-			  "t", r->line);
+	struct sql q = sql_select(r->store, "SELECT ?1->'options', ?1->>'seed', ?1->>'config_hash'",
+				  "t", r->line);
 
-	if (!wrong)
-		wrong = gate_step(r->store, q, &row);
-	if (!wrong)
-		wrong = gate_config(r->store, gate_text(q, 0), sqlite3_column_int64(q, 1), NULL, 0,
-				    &c);
+	if (!sql_next(&q))
+		return sql_done(&q);
+	char *wrong = gate_config(r->store, sql_text(&q, 0), sql_int(&q, 1), NULL, 0, &c);
 	if (!wrong) {
 		config_hash(&c, hex);
 		gate_cell(&c, cell);
 		config_fini(&c);
-		if (strcmp(hex, gate_text(q, 2)) != 0)
+		if (strcmp(hex, sql_text(&q, 2)) != 0)
 			wrong = sentence("the options do not make config_hash %s: the line was "
 					 "changed, or comes from an mvbench with other options",
-					 gate_text(q, 2));
+					 sql_text(&q, 2));
 	}
-	sqlite3_finalize(q);
-	return wrong;
+	return first_wrong(wrong, sql_done(&q));
 }
 
+/* No row comes of a run that is there. */
 static char *insert_text(void)
 {
-	sqlite3_str *sql = sqlite3_str_new(NULL);
+	char *names = field_names(""), *values = field_names(":");
+	char *sql = sentence("INSERT INTO baseline (name, made, cell, run_id, %s) "
+			     "VALUES (:name, :made, :cell, (SELECT id FROM run WHERE "
+			     "config_hash = :config_hash AND started = :started AND host IS :host "
+			     "AND status = 'done'), %s) ON CONFLICT DO NOTHING RETURNING 1",
+			     names, values);
 
-	sqlite3_str_appendall(sql, "INSERT INTO baseline (name, made, cell, run_id");
-	for (int i = 0; i < FIELDS; i++)
-		sqlite3_str_appendf(sql, ", %s", fields[i].name);
-	sqlite3_str_appendall(sql, ") VALUES (:name, :made, :cell, (SELECT id FROM run WHERE "
-				   "config_hash = :config_hash AND started = :started AND host IS "
-				   ":host AND status = 'done')");
-	for (int i = 0; i < FIELDS; i++)
-		sqlite3_str_appendf(sql, ", :%s", fields[i].name);
-	sqlite3_str_appendall(sql, ")");
-	return must(sqlite3_str_finish(sql));
+	free(names);
+	free(values);
+	return sql;
 }
 
-static void bind_name(sqlite3_stmt *q, const char *parameter, const char *value)
-{
-	sqlite3_bind_text(q, sqlite3_bind_parameter_index(q, parameter), value, -1,
-			  SQLITE_TRANSIENT);
-}
-
-static char *read_run(struct reader *r, sqlite3_stmt *insert)
+static char *read_run(struct reader *r, struct sql *insert)
 {
 	char cell[17];
-
-	sqlite3_reset(insert);
-	sqlite3_clear_bindings(insert);
 	char *wrong = bind_fields(r, insert);
+
 	if (!wrong)
 		wrong = check_options(r, cell);
 	if (wrong)
 		return at_line(r, wrong);
-	bind_name(insert, ":name", r->name);
-	bind_name(insert, ":made", r->made);
-	bind_name(insert, ":cell", cell);
-	int rc = sqlite3_step(insert);
-	if ((rc & 0xff) == SQLITE_CONSTRAINT)
-		return at_line(r, sentence("this run stands there twice: same options, same seed"));
+	sql_set(insert, sql_parameter(insert, ":name"), "t", r->name);
+	sql_set(insert, sql_parameter(insert, ":made"), "t", r->made);
+	sql_set(insert, sql_parameter(insert, ":cell"), "t", cell);
 	r->runs++;
-	return rc == SQLITE_DONE ? NULL : database_error(r->store, rc);
+	if (!sql_next(insert) && sql_well(insert))
+		return at_line(r, sentence("this run stands there twice: same options, same seed"));
+	return NULL;
+}
+
+static char *read_runs(struct reader *r)
+{
+	char *text = insert_text(), *wrong = NULL;
+	struct sql insert = sql_select(r->store, text, "");
+	bool more = false;
+
+	while (!wrong && !(wrong = next_line(r, &more)) && more)
+		wrong = read_run(r, &insert);
+	free(text);
+	return first_wrong(wrong, sql_done(&insert));
 }
 
 /* The same baseline again changes nothing; another of its name has to be meant. */
 static char *make_room(struct reader *r, const struct gate_options *o)
 {
 	int64_t other = 0;
-	char *wrong = sql_number(r->store, &other,
-				 "SELECT count(*) FROM baseline WHERE name = ?1 AND made <> ?2",
-				 "tt", r->name, r->made);
 
-	if (!wrong && other && !o->replace)
+	TRY(sql_number(r->store, &other,
+		       "SELECT count(*) FROM baseline WHERE name = ?1 AND made <> ?2", "tt",
+		       r->name, r->made));
+	if (other && !o->replace)
 		return sentence("--import=%s: %s has another baseline %s; --replace puts this one "
 				"in its place, --save=NAME gives it another name",
 				r->path, r->store->path, r->name);
-	if (!wrong && other)
-		return baseline_clear(r->store, r->name);
-	return wrong ? wrong
+	return other ? baseline_clear(r->store, r->name)
 		     : sql_change(r->store, "DELETE FROM baseline WHERE name = ?1", "t", r->name);
 }
 
 static char *read_file(struct reader *r, const struct gate_options *o)
 {
-	sqlite3_stmt *insert = NULL;
-	bool more = false;
-	char *wrong = read_header(r);
-
-	if (!wrong && *o->save) {
+	TRY(read_header(r));
+	if (*o->save) {
 		free(r->name);
 		r->name = must(strdup(o->save));
 	}
-	if (!wrong && (wrong = baseline_name("save", r->name)) && !*o->save)
-		wrong = at_line(r, wrong);
-	if (!wrong)
-		wrong = make_room(r, o);
-	char *sql = insert_text();
-	if (!wrong)
-		wrong = gate_query(r->store, &insert, sql, "");
-	sqlite3_free(sql);
-	while (!wrong && !(wrong = next_line(r, &more)) && more)
-		wrong = read_run(r, insert);
-	sqlite3_finalize(insert);
-	if (!wrong && r->runs != r->promised)
-		wrong = sentence("%s:%lld: %lld runs are promised in the first line, but the file "
-				 "has %lld: it is cut short, or lines were taken out or added",
-				 r->path, (long long)r->number, (long long)r->promised,
-				 (long long)r->runs);
-	return wrong;
+	char *wrong = baseline_name("save", r->name);
+	if (wrong)
+		return *o->save ? wrong : at_line(r, wrong);
+	TRY(make_room(r, o));
+	TRY(read_runs(r));
+	if (r->runs == r->promised)
+		return NULL;
+	return sentence("%s:%lld: %lld runs are promised in the first line, but the file "
+			"has %lld: it is cut short, or lines were taken out or added",
+			r->path, (long long)r->number, (long long)r->promised, (long long)r->runs);
 }
 
 char *baseline_import(struct store *s, const struct gate_options *o)
@@ -384,7 +361,7 @@ char *baseline_import(struct store *s, const struct gate_options *o)
 		wrong = sql_end(s, read_file(&r, o));
 	if (!wrong)
 		fprintf(stderr, "mvbench: baseline %s has %lld run%s\n", r.name, (long long)r.runs,
-			r.runs == 1 ? "" : "s");
+			plural(r.runs));
 	fclose(r.file);
 	free(r.line);
 	free(r.name);

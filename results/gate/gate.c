@@ -3,8 +3,9 @@
  *
  * For every run of a baseline, a cell and a seed, there is to be one that this program made since
  * (gate_runs.c). Which run stands for which is kept in table `checked`, from where the views gate_*
- * compare (schema.sql).
+ * compare (results/db/gate.sql).
  */
+#include "results/db/select.h"
 #include "results/gate/gate.h"
 
 #include <errno.h>
@@ -12,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-extern const struct command command_check;
+TEXT_FILE(other_sql, "results/gate/other.sql");
 
 #define FIELD(f) .offset = offsetof(struct gate_options, f)
 #define OWNER    struct gate_options
@@ -35,9 +36,7 @@ static const struct option options[] = {
 	OPTION(label, STRING, "label", "",
 	       "with --save: only runs of this label; with --against: that of the runs made now "
 	       "[text]"),
-	OPTION(where, STRING, "where", "",
-	       "with --save: only runs for which this SQL condition on columns of run_summary "
-	       "holds [condition]"),
+	SELECT_WHERE(where, "with --save: "),
 	OPTION(rerun, CHOICE, "rerun", "missing",
 	       "missing: runs that this program has not made since the baseline; never: compare "
 	       "with the newest that there are since it was saved, whichever program made "
@@ -86,65 +85,37 @@ static const struct option options[] = {
 /* Runs that were found rather than made can be of another model or data set, too. */
 static char *check_found(const struct check *c)
 {
-	sqlite3_stmt *q = NULL;
-	bool row = false;
-	char *wrong = gate_query(
-		c->store, &q,
-		"SELECT json_extract(b.options, '$.workload') || ' ' || b.config, CASE WHEN "
-		"b.params <> r.params THEN b.params || ' parameters there, and ' || r.params "
-		"WHEN b.train_size <> r.train_size THEN b.train_size || ' rows to train on there, "
-		"and ' || r.train_size ELSE b.test_size || ' rows to test on there, and ' || "
-		"r.test_size END, r.id FROM baseline AS b JOIN checked AS c USING (name, cell, "
-		"seed) JOIN run AS r ON r.id = c.run_id WHERE name = ?1 AND (b.params <> r.params "
-		"OR b.train_size <> r.train_size OR b.test_size <> r.test_size) LIMIT 1",
-		"t", c->o->against);
+	struct sql q = sql_select(c->store, other_sql, "t", c->o->against);
+	char *wrong = NULL;
 
-	if (!wrong)
-		wrong = gate_step(c->store, q, &row);
-	if (!wrong && row)
+	if (sql_next(&q))
 		wrong = sentence("baseline %s is of another configuration: %s has %s in run %lld",
-				 c->o->against, gate_text(q, 0), gate_text(q, 1),
-				 (long long)sqlite3_column_int64(q, 2));
-	sqlite3_finalize(q);
-	return wrong;
+				 c->o->against, sql_text(&q, 0), sql_text(&q, 1),
+				 (long long)sql_int(&q, 2));
+	return first_wrong(wrong, sql_done(&q));
 }
 
 /* Other machines and libraries round otherwise: what differs then need not be the code's doing. */
-static char *warn_of_machines(const struct check *c)
+static void warn_of_machines(const struct check *c)
 {
 	static const char *const part[] = {"cpu", "gpu", "mpi", "onednn", "cuda"};
-	enum { PARTS = sizeof part / sizeof *part };
-	sqlite3_str *sql = sqlite3_str_new(NULL);
-	sqlite3_stmt *q = NULL;
-	bool row = false;
 
-	for (int i = 0; i < PARTS; i++)
-		sqlite3_str_appendf(
-			sql,
-			"%s max(iif(b.%s <> r.%s, '%s: ' || b.%s || ' there, ' || r.%s, "
-			"NULL))",
-			i ? "," : "SELECT", part[i], part[i], part[i], part[i], part[i]);
-	sqlite3_str_appendall(sql, " FROM baseline AS b JOIN checked AS c USING (name, cell, seed) "
-				   "JOIN run AS r ON r.id = c.run_id WHERE name = ?1");
-	char *text = must(sqlite3_str_finish(sql));
-	char *wrong = gate_query(c->store, &q, text, "t", c->o->against);
-	if (!wrong)
-		wrong = gate_step(c->store, q, &row);
-	for (int i = 0; !wrong && row && i < PARTS; i++)
-		if (sqlite3_column_type(q, i) != SQLITE_NULL)
+	for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
+		char *sql = sentence("SELECT max(b.%s || ' there, ' || r.%s) FROM baseline AS b "
+				     "JOIN checked AS c USING (name, cell, seed) "
+				     "JOIN run AS r ON r.id = c.run_id "
+				     "WHERE name = ?1 AND b.%s <> r.%s",
+				     part[i], part[i], part[i], part[i]);
+		char *both = sql_first(c->store, sql, "t", c->o->against);
+		if (both)
 			fprintf(stderr,
-				"mvbench: baseline %s was made on another machine (%s here): "
+				"mvbench: baseline %s was made on another machine (%s: %s here): "
 				"floats are rounded otherwise, so differences need not be this "
 				"program's doing\n",
-				c->o->against, gate_text(q, i));
-	sqlite3_finalize(q);
-	sqlite3_free(text);
-	return wrong;
-}
-
-static const char *plural(int64_t n)
-{
-	return n == 1 ? "" : "s";
+				c->o->against, part[i], both);
+		free(both);
+		free(sql);
+	}
 }
 
 static void say_end(const struct check *c, FILE *f, const struct gate_count *n, int64_t slower)
@@ -174,9 +145,9 @@ static void say_end(const struct check *c, FILE *f, const struct gate_count *n, 
 	if (n->failed == 0 || n->runs == 0)
 		return;
 	fputs("If this is meant: mvbench check --replace --save=", f);
-	gate_word(f, c->o->against);
+	word_put(f, c->o->against);
 	fputs(" --db=", f);
-	gate_word(f, c->o->db);
+	word_put(f, c->o->db);
 	fputc('\n', f);
 }
 
@@ -190,66 +161,50 @@ static enum gate_format format_of(const char *text)
 
 static char *decide(struct check *c, FILE *f, struct gate_count *count)
 {
-	char *wrong = check_found(c);
-
-	if (!wrong)
-		wrong = warn_of_machines(c);
-	if (!wrong)
-		wrong = gate_print(c->store, f, format_of(c->o->format), c->o->against, count);
-	return wrong;
+	TRY(check_found(c));
+	warn_of_machines(c);
+	return gate_print(c->store, f, format_of(c->o->format), c->o->against, count);
 }
 
 /* ---- The command --------------------------------------------------------- */
 
-static char *open_out(const char *path, FILE **f)
+/* Decides, prints, and measures wall times last: by then all else is known to be right. */
+static char *report(struct check *c, struct gate_count *count, int64_t *slower, int *status)
 {
-	*f = *path ? fopen(path, "w") : stdout;
-	return *f ? NULL
-		  : sentence("--out=%s: the file cannot be written (%s)", path, strerror(errno));
+	struct output out;
+
+	TRY(output_open(&out, "--out=", c->o->out));
+	FILE *rest = strcmp(c->o->format, "text") == 0 ? out.f : stderr;
+	char *wrong = decide(c, out.f, count);
+	if (!wrong && strcmp(c->o->time, "no") != 0)
+		*status = gate_time(c->store, rest, c->o, slower);
+	if (!wrong)
+		say_end(c, rest, count, *slower);
+	return output_close(&out, wrong);
 }
 
-static char *close_out(const char *path, FILE *f)
+static char *find_and_make(struct check *c, bool *interrupted)
 {
-	bool bad = fflush(f) != 0 || ferror(f);
-
-	if (f != stdout && fclose(f) != 0)
-		bad = true;
-	return bad ? sentence("%s: the file cannot be written (%s)", path, strerror(errno)) : NULL;
+	TRY(baseline_find(c->store, "against", c->o->against));
+	TRY(gate_find(c));
+	return strcmp(c->o->rerun, "never") == 0 ? NULL : gate_make(c, interrupted);
 }
 
-/* Finds, runs and decides. Wall times are measured last: by then all else is known to be right. */
 static int against(struct check *c)
 {
 	struct gate_count count = {.cells = 0};
-	bool interrupted = false, timed = strcmp(c->o->time, "no") != 0;
+	bool interrupted = false;
 	int64_t slower = 0;
 	int status = EXIT_OK;
-	FILE *f = NULL;
-	char *wrong = baseline_find(c->store, "against", c->o->against);
+	char *wrong = find_and_make(c, &interrupted);
 
-	if (!wrong)
-		wrong = gate_find(c);
-	if (!wrong && strcmp(c->o->rerun, "never") != 0)
-		wrong = gate_make(c, &interrupted);
-	if (interrupted && !wrong)
+	if (interrupted && !wrong) {
 		fprintf(stderr, "mvbench: interrupted; the same command goes on where this one "
 				"stopped\n");
-	if (interrupted && !wrong)
 		return EXIT_INTERRUPTED;
+	}
 	if (!wrong)
-		wrong = open_out(c->o->out, &f);
-	if (!wrong)
-		wrong = decide(c, f, &count);
-	bool plain = !wrong && strcmp(c->o->format, "text") == 0;
-	if (!wrong && timed)
-		status = gate_time(c->store, plain ? f : stderr, c->o, &slower);
-	if (!wrong)
-		say_end(c, plain ? f : stderr, &count, slower);
-	char *late = f ? close_out(c->o->out, f) : NULL;
-	if (wrong)
-		free(late);
-	else
-		wrong = late;
+		wrong = report(c, &count, &slower, &status);
 	if (wrong)
 		return complain(wrong);
 	if (status != EXIT_OK)
@@ -259,22 +214,12 @@ static int against(struct check *c)
 
 static char *export(struct store *s, const struct gate_options *o)
 {
-	FILE *f;
 	const char *path = strcmp(o->export, "-") == 0 ? "" : o->export;
-	char *wrong = baseline_find(s, "against", o->against);
+	struct output out;
 
-	if (!wrong && (wrong = open_out(path, &f))) {
-		free(wrong);
-		return sentence("--export=%s: the file cannot be written (%s)", path,
-				strerror(errno));
-	}
-	if (wrong)
-		return wrong;
-	wrong = baseline_export(s, f, o->against);
-	char *late = close_out(path, f);
-	if (wrong)
-		free(late);
-	return wrong ? wrong : late;
+	TRY(baseline_find(s, "against", o->against));
+	TRY(output_open(&out, "--export=", path));
+	return output_close(&out, baseline_export(s, out.f, o->against));
 }
 
 /* What check does, by the option that says so, and the options that go with it; --db always does.
@@ -292,24 +237,6 @@ static const struct mode {
 };
 enum { MODES = sizeof modes / sizeof *modes, LIST = MODES - 1 };
 
-/* Bit i: row i of options is given. */
-static unsigned given(const struct arguments *a)
-{
-	unsigned set = 0;
-
-	for (size_t i = 0; i < a->options; i++) {
-		const struct option *o = option_find(options, a->option[i].name);
-		if (o)
-			set |= 1u << (o - options);
-	}
-	return set;
-}
-
-static bool is_given(unsigned set, const char *name)
-{
-	return set & 1u << (option_find(options, name) - options);
-}
-
 static bool goes_with(const char *name, const struct mode *m)
 {
 	char word[32];
@@ -319,15 +246,15 @@ static bool goes_with(const char *name, const struct mode *m)
 }
 
 /* NULL, or a sentence: every option that is given says something here. */
-static char *check_given(const struct gate_options *o, unsigned set)
+static char *check_given(const struct gate_options *o, const struct arguments *a)
 {
 	size_t mode = 0;
 
-	while (mode < LIST && !is_given(set, modes[mode].option))
+	while (mode < LIST && !arguments_took(a, modes[mode].option))
 		mode++;
 	for (const struct option *p = options; p->name; p++) {
 		char *with = NULL;
-		if (!is_given(set, p->name) || goes_with(p->name, &modes[mode]))
+		if (!arguments_took(a, p->name) || goes_with(p->name, &modes[mode]))
 			continue;
 		for (size_t i = 0; i < MODES; i++)
 			if (goes_with(p->name, &modes[i])) {
@@ -336,17 +263,18 @@ static char *check_given(const struct gate_options *o, unsigned set)
 				free(with);
 				with = more;
 			}
-		char *wrong = sentence("--%s: goes with %s, and says nothing %s%s", p->name, with,
-				       is_given(set, modes[mode].option) ? "with --" : "alone",
-				       is_given(set, modes[mode].option) ? modes[mode].option : "");
+		char *wrong =
+			sentence("--%s: goes with %s, and says nothing %s%s", p->name, with,
+				 arguments_took(a, modes[mode].option) ? "with --" : "alone",
+				 arguments_took(a, modes[mode].option) ? modes[mode].option : "");
 		free(with);
 		return wrong;
 	}
 	if (strcmp(modes[mode].option, "against") == 0 && strcmp(o->rerun, "never") == 0 &&
-	    is_given(set, "label"))
+	    arguments_took(a, "label"))
 		return sentence("--label=%s: no runs are made with --rerun=never", o->label);
 	for (int i = 0; i < 2 && strcmp(o->time, "no") == 0; i++)
-		if (is_given(set, i ? "min-time" : "pairs"))
+		if (arguments_took(a, i ? "min-time" : "pairs"))
 			return sentence("--%s: goes with --time=warn or --time=fail",
 					i ? "min-time" : "pairs");
 	return NULL;
@@ -363,12 +291,12 @@ static char *refuse_trace(const struct arguments *a)
 }
 
 /* NULL, or a sentence: one thing at a time, and what goes with it. */
-static char *check_options(const struct gate_options *o, const struct arguments *a, unsigned set)
+static char *check_options(const struct gate_options *o, const struct arguments *a)
 {
 	bool timed = strcmp(o->time, "no") != 0;
 
 	if (a->words) {
-		char *quoted = gate_quoted(a->word[0]);
+		char *quoted = word_quoted(a->word[0]);
 		char *wrong = sentence("\"%s\" is not understood: mvbench check --against=%s "
 				       "holds this program to a baseline",
 				       a->word[0], quoted);
@@ -383,7 +311,7 @@ static char *check_options(const struct gate_options *o, const struct arguments 
 	if (a->options && (!*o->against || *o->export))
 		return arguments_refuse(a, options);
 	char *wrong = refuse_trace(a);
-	if (wrong || (wrong = check_given(o, set)))
+	if (wrong || (wrong = check_given(o, a)))
 		return wrong;
 	if (timed && !*o->program)
 		return sentence("--time=%s: wall times are compared between two programs that run "
@@ -429,35 +357,12 @@ static int with_options(const struct gate_options *o, const struct arguments *a)
 	return wrong ? complain(wrong) : status;
 }
 
-static bool is_bare(const char *name)
+static int check(void *options_given, struct arguments *a)
 {
-	const struct option *o = option_find(options, name);
-	char *wrong = o ? NULL : config_check(name, "true", &o);
+	const struct gate_options *o = options_given;
+	char *wrong = check_options(o, a);
 
-	free(wrong);
-	return !wrong && o->type == OPT_BOOL;
-}
-
-static int check(int argc, char **argv)
-{
-	struct gate_options o;
-	struct arguments a;
-	char *wrong = arguments_read(&a, argc, argv, is_bare);
-
-	if (wrong)
-		return complain(wrong);
-	option_default(options, &o);
-	unsigned set = given(&a);
-	wrong = arguments_take(&a, options, &o);
-	int status = EXIT_OK;
-	if (!wrong && a.help)
-		command_help(stdout, &command_check);
-	else if (wrong || (wrong = check_options(&o, &a, set)))
-		status = complain(wrong);
-	else
-		status = with_options(&o, &a);
-	arguments_free(&a);
-	return status;
+	return wrong ? complain(wrong) : with_options(o, a);
 }
 
 const struct command command_check = {
@@ -479,6 +384,7 @@ const struct command command_check = {
 		 "Three seeds a cell are the least; five see smaller differences. Options of "
 		 "mvbench run may be given with --against, and have to be those of the baseline.",
 	.options = options,
-	.bare = is_bare,
+	.size = sizeof(OWNER),
+	.run_options = true,
 	.run = check,
 };

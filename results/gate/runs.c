@@ -1,5 +1,5 @@
 /*
- * gate_runs.c - the runs that a check wants, one for every run of the baseline: those that there
+ * runs.c - the runs that a check wants, one for every run of the baseline: those that there
  * are, and those that are made now.
  *
  * A run counts when this very build made it after the baseline: the same commit without changes,
@@ -13,37 +13,40 @@
 #include <string.h>
 #include <unistd.h>
 
+TEXT_FILE(wanted_sql, "results/gate/wanted.sql");
+TEXT_FILE(newest_sql, "results/gate/newest.sql");
+
 enum { SEEDS_MOST = 10000 };
 
 /* ---- Which program is this? ---------------------------------------------- */
 
-static void hash_file(uint64_t *h, const char *path)
+static uint64_t hash_file(uint64_t h, const char *path)
 {
 	unsigned char block[65536];
 	FILE *f = fopen(path, "rb");
 	size_t n;
 
 	while (f && (n = fread(block, 1, sizeof block, f)) > 0)
-		for (size_t i = 0; i < n; i++)
-			*h = (*h ^ block[i]) * UINT64_C(1099511628211);
+		h = hash_of(h, block, n);
 	if (f)
 		fclose(f);
+	return h;
 }
 
 /* The bytes of this program, its simulator and its CUDA device. */
 static void program_hash(char hex[17])
 {
-	uint64_t h = UINT64_C(14695981039346656037);
+	static const char *const ending[] = {"", "-sim", "_cuda.so"};
+	uint64_t h = HASH_START;
 	char self[4096];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
 
 	self[n > 0 ? n : 0] = '\0';
-	char *simulator = sentence("%s-sim", self), *cuda = sentence("%s_cuda.so", self);
-	hash_file(&h, self);
-	hash_file(&h, simulator);
-	hash_file(&h, cuda);
-	free(simulator);
-	free(cuda);
+	for (size_t i = 0; i < sizeof ending / sizeof *ending; i++) {
+		char *path = sentence("%s%s", self, ending[i]);
+		h = hash_file(h, path);
+		free(path);
+	}
 	snprintf(hex, 17, "%016llx", (unsigned long long)h);
 }
 
@@ -151,35 +154,28 @@ static char *check_given(const struct check *c, const struct wanted *w)
 static char *check_plan(const struct check *c, const struct wanted *w, struct config *config)
 {
 	struct plan plan;
-	sqlite3_stmt *q = NULL;
-	bool row = false;
-	char *wrong = plan_make(config, &plan);
 
-	if (!wrong)
-		wrong = simulation_check(config, &plan);
-	if (!wrong)
-		wrong = gate_query(c->store, &q,
+	TRY(plan_make(config, &plan));
+	TRY(simulation_check(config, &plan));
+	const char *const name[] = {"parameters", "rows to train on", "rows to test on"};
+	const int64_t here[] = {plan.params, (int64_t)plan.train.n, (int64_t)plan.test.n};
+	char *wrong = NULL;
+	struct sql q = sql_select(c->store,
 				  "SELECT params, train_size, test_size FROM baseline "
 				  "WHERE name = ?1 AND cell = ?2 LIMIT 1",
 				  "tt", c->o->against, w->cell);
-	if (!wrong)
-		wrong = gate_step(c->store, q, &row);
-	const char *const name[] = {"parameters", "rows to train on", "rows to test on"};
-	const int64_t here[] = {plan.params, (int64_t)plan.train.n, (int64_t)plan.test.n};
+	bool row = sql_next(&q);
 	for (int i = 0; !wrong && row && i < 3; i++)
-		if (sqlite3_column_type(q, i) != SQLITE_NULL &&
-		    sqlite3_column_int64(q, i) != here[i])
+		if (!sql_null(&q, i) && sql_int(&q, i) != here[i])
 			wrong = sentence("baseline %s is of another configuration: %s has %lld %s "
 					 "there, and %lld here",
-					 c->o->against, w->what,
-					 (long long)sqlite3_column_int64(q, i), name[i],
+					 c->o->against, w->what, (long long)sql_int(&q, i), name[i],
 					 (long long)here[i]);
-	sqlite3_finalize(q);
-	return wrong;
+	return first_wrong(wrong, sql_done(&q));
 }
 
 /* hash: of the configuration; NULL = to be found out. */
-static char *want(struct check *c, sqlite3_stmt *q, int64_t seed, const char *hash)
+static char *want(struct check *c, const struct sql *q, int64_t seed, const char *hash)
 {
 	struct config config;
 	char *wrong = NULL;
@@ -187,9 +183,9 @@ static char *want(struct check *c, sqlite3_stmt *q, int64_t seed, const char *ha
 	c->want = must(realloc(c->want, (c->wants + 1) * sizeof *c->want));
 	struct wanted *w = &c->want[c->wants++];
 	*w = (struct wanted){
-		.cell = must(strdup(gate_text(q, 0))),
-		.what = must(strdup(gate_text(q, 1))),
-		.options = must(strdup(gate_text(q, 2))),
+		.cell = sql_copy(q, 0),
+		.what = sql_copy(q, 1),
+		.options = sql_copy(q, 2),
 		.seed = seed,
 	};
 	snprintf(w->hash, sizeof w->hash, "%s", hash ? hash : "");
@@ -200,105 +196,71 @@ static char *want(struct check *c, sqlite3_stmt *q, int64_t seed, const char *ha
 	return wrong;
 }
 
-/* Cells in the order of their options, seeds within. */
+/* Of each run of the baseline; or, with seeds given, of each cell and those. */
 static char *read_cells(struct check *c)
 {
-	static const char sql[] =
-		"SELECT cell, json_extract(options, '$.workload') || ' ' || config, options, seed, "
-		"made, cell <> lag(cell, 1, '') OVER (ORDER BY options, seed), config_hash, "
-		"(SELECT max(run_id) FROM baseline WHERE name = ?1) FROM baseline "
-		"WHERE name = ?1 ORDER BY options, seed";
-	sqlite3_stmt *q = NULL;
-	bool row = false;
-	char *wrong = gate_query(c->store, &q, sql, "t", c->o->against);
+	struct sql q = sql_select(c->store, wanted_sql, "t", c->o->against);
+	char *wrong = NULL;
 
-	while (!wrong && !(wrong = gate_step(c->store, q, &row)) && row) {
-		bool first = sqlite3_column_int(q, 5);
+	while (!wrong && sql_next(&q)) {
+		bool first = sql_int(&q, 5);
 		size_t before = c->wants;
 		if (!c->made) {
-			c->made = must(strdup(gate_text(q, 4)));
-			c->last = sqlite3_column_int64(q, 7);
+			c->made = sql_copy(&q, 4);
+			c->last = sql_int(&q, 7);
 		}
 		if (c->seeds == 0)
-			wrong = want(c, q, sqlite3_column_int64(q, 3), gate_text(q, 6));
+			wrong = want(c, &q, sql_int(&q, 3), sql_text(&q, 6));
 		for (size_t i = 0; !wrong && first && i < c->seeds; i++)
-			wrong = want(c, q, c->seed[i], NULL);
+			wrong = want(c, &q, c->seed[i], NULL);
 		if (!wrong && first)
 			wrong = check_given(c, &c->want[before]);
 	}
-	sqlite3_finalize(q);
-	return wrong;
+	return first_wrong(wrong, sql_done(&q));
 }
 
 /* ---- Runs that there are ------------------------------------------------- */
 
-/* The newest run that counts, of this hash: after the last of the baseline's, as both may be of one
- * second. Failures are not final, unless nothing is run again. */
 static char *find_runs(struct check *c)
 {
-	static const char sql[] =
-		"SELECT id, id IN (SELECT run_id FROM checked WHERE run_id = r.id AND program = "
-		"?7) AS "
-		"own FROM run AS r WHERE config_hash = ?1 AND started >= ?2 AND id > ?3 "
-		"AND trace = 0 AND (status IN ('done', 'diverged') "
-		"OR (?4 = 'never' AND status = 'failed' AND "
-		"ifnull(reason, '') NOT LIKE '" INTERRUPTED "%')) "
-		"AND (?4 = 'never' OR (host = ?5 AND ((?6 <> '' AND git_commit = ?6 AND git_dirty "
-		"= 0) OR own))) ORDER BY id DESC LIMIT 1";
 	const struct machine *m = machine();
-	bool clean = !m->git_dirty && strcmp(m->git_commit, "unknown") != 0, row = false;
-	sqlite3_stmt *q = NULL;
-	char *wrong = gate_query(c->store, &q, sql, "ttitttt", "", c->made, c->last, c->o->rerun,
-				m->host, clean ? m->git_commit : "", c->program);
+	bool clean = !m->git_dirty && strcmp(m->git_commit, "unknown") != 0;
+	struct sql q =
+		sql_select(c->store, newest_sql, "ttittttt", "", c->made, c->last, c->o->rerun,
+			   m->host, clean ? m->git_commit : "", c->program, INTERRUPTED);
 
-	for (size_t i = 0; !wrong && i < c->wants && strcmp(c->o->rerun, "always") != 0; i++) {
+	for (size_t i = 0; i < c->wants && strcmp(c->o->rerun, "always") != 0; i++) {
 		struct wanted *w = &c->want[i];
-		sqlite3_reset(q);
-		sqlite3_bind_text(q, 1, w->hash, -1, SQLITE_STATIC);
-		wrong = gate_step(c->store, q, &row);
-		if (!wrong && row) {
-			w->run_id = sqlite3_column_int64(q, 0);
-			w->own = sqlite3_column_int(q, 1);
+		sql_again(&q, "t", w->hash);
+		if (sql_next(&q)) {
+			w->run_id = sql_int(&q, 0);
+			w->own = sql_int(&q, 1);
 		}
 	}
-	sqlite3_finalize(q);
-	return wrong;
+	return sql_done(&q);
 }
 
 /* The rows of `checked` from which the views compare. */
 static char *keep_wants(struct check *c)
 {
-	sqlite3_stmt *q = NULL;
-	bool row;
-	char *wrong = sql_begin(c->store);
-
-	if (wrong)
-		return wrong;
-	wrong = sql_change(c->store, "DELETE FROM gate_limit", "");
-	if (!wrong)
-		wrong = sql_change(c->store, "INSERT INTO gate_limit VALUES (?1, ?2, ?3, ?4, ?5)",
-				   "trrri", c->o->against, c->o->alpha, c->o->min_accuracy / 100,
-				   c->o->min_loss / 100,
-				   (int64_t)(strcmp(c->o->better, "fail") == 0));
-	if (!wrong)
-		wrong = sql_change(c->store, "DELETE FROM checked WHERE name = ?1", "t",
-				   c->o->against);
-	if (!wrong)
-		wrong = gate_query(c->store, &q,
-				  "INSERT OR IGNORE INTO checked "
-				  "VALUES (?1, ?2, ?3, nullif(?4, 0), iif(?5, ?6, NULL))",
-				  "ttiiit", c->o->against, "", (int64_t)0, (int64_t)0, (int64_t)0,
-				  c->program);
-	for (size_t i = 0; !wrong && i < c->wants; i++) {
-		sqlite3_reset(q);
-		sqlite3_bind_text(q, 2, c->want[i].cell, -1, SQLITE_TRANSIENT);
-		sqlite3_bind_int64(q, 3, c->want[i].seed);
-		sqlite3_bind_int64(q, 4, c->want[i].run_id);
-		sqlite3_bind_int(q, 5, c->want[i].own);
-		wrong = gate_step(c->store, q, &row);
+	TRY(sql_change(c->store, "DELETE FROM gate_limit", ""));
+	TRY(sql_change(c->store,
+		       "INSERT INTO gate_limit (name, alpha, min_accuracy, min_loss, better_fails) "
+		       "VALUES (?1, ?2, ?3, ?4, ?5)",
+		       "trrri", c->o->against, c->o->alpha, c->o->min_accuracy / 100,
+		       c->o->min_loss / 100, (int64_t)(strcmp(c->o->better, "fail") == 0)));
+	TRY(sql_change(c->store, "DELETE FROM checked WHERE name = ?1", "t", c->o->against));
+	struct sql q =
+		sql_select(c->store,
+			   "INSERT OR IGNORE INTO checked (name, program, cell, seed, run_id) "
+			   "VALUES (?1, iif(?6, ?2, NULL), ?3, ?4, nullif(?5, 0))",
+			   "tt", c->o->against, c->program);
+	for (size_t i = 0; i < c->wants; i++) {
+		const struct wanted *w = &c->want[i];
+		sql_set(&q, 3, "tiii", w->cell, w->seed, w->run_id, (int64_t)w->own);
+		sql_next(&q);
 	}
-	sqlite3_finalize(q);
-	return sql_end(c->store, wrong);
+	return sql_done(&q);
 }
 
 /* ---- Runs that are made now ---------------------------------------------- */
@@ -388,11 +350,9 @@ char *gate_make(struct check *c, bool *interrupted)
 char *gate_find(struct check *c)
 {
 	program_hash(c->program);
-	char *wrong = read_seeds(c, c->o->seeds);
-
-	if (!wrong)
-		wrong = read_cells(c);
-	if (!wrong)
-		wrong = find_runs(c);
-	return wrong ? wrong : keep_wants(c);
+	TRY(read_seeds(c, c->o->seeds));
+	TRY(read_cells(c));
+	TRY(find_runs(c));
+	TRY(sql_begin(c->store));
+	return sql_end(c->store, keep_wants(c));
 }

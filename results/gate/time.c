@@ -1,5 +1,5 @@
 /*
- * gate_time.c - wall times, of two programs: they run in turn (A B B A A B ...), so that the moods
+ * time.c - wall times, of two programs: they run in turn (A B B A A B ...), so that the moods
  * of a machine hit both alike, and a pair's ratio says how much longer this one's epochs take.
  *
  * The interval of the median ratio is the exact bootstrap's: the view bootstrap_rank says which of
@@ -75,14 +75,12 @@ static int run_program(struct timing *t, const char *program, char **words, char
 static double time_run(struct timing *t, const char *program, char **words, char **wrong)
 {
 	char text[8192];
-	const char *const param[] = {text};
 	double x = NAN;
 	int status = run_program(t, program, words, text, sizeof text);
 
 	t->interrupted |= status == EXIT_INTERRUPTED;
 	if (status == EXIT_OK)
-		*wrong = query_numbers(t->store, "SELECT json_extract(?1, '$.epoch_seconds')",
-				       param, 1, &x, 1);
+		*wrong = sql_reals(t->store, &x, 1, "SELECT ?1->>'epoch_seconds'", "t", text);
 	if (!*wrong && !t->interrupted && !(x > 0))
 		*wrong = sentence("--time: %s run does not say how long its epochs take (exit "
 				  "status %d)",
@@ -101,14 +99,10 @@ static int by_size(const void *a, const void *b)
 static char *sum_up(struct timing *t, double *ratio, int64_t n, double *median, double *low,
 		    double *high)
 {
-	char *count = sentence("%lld", (long long)n);
-	const char *const param[] = {count};
 	double rank[2];
-	char *wrong = query_numbers(
-		t->store, "SELECT low, high FROM bootstrap_rank WHERE n = CAST(?1 AS INTEGER)",
-		param, 1, rank, 2);
+	char *wrong = sql_reals(t->store, rank, 2,
+				"SELECT low, high FROM bootstrap_rank WHERE n = ?1", "i", n);
 
-	free(count);
 	qsort(ratio, (size_t)n, sizeof *ratio, by_size);
 	*median = (ratio[(n - 1) / 2] + ratio[n / 2]) / 2;
 	*low = isnan(rank[0]) ? ratio[0] : ratio[(int64_t)rank[0] - 1];
@@ -117,26 +111,23 @@ static char *sum_up(struct timing *t, double *ratio, int64_t n, double *median, 
 }
 
 /* Words that both programs know: what the baseline has, and nothing that is left at its default. */
-static char *words_of(struct timing *t, sqlite3_stmt *cell, char ***words)
+static char *words_of(struct timing *t, const struct sql *cell, char ***words)
 {
-	sqlite3_stmt *q = NULL;
-	bool row = false;
+	struct sql q =
+		sql_select(t->store, "SELECT key, atom FROM json_each(?1)", "t", sql_text(cell, 1));
 	size_t n = 0;
-	char *wrong = gate_query(t->store, &q, "SELECT key, atom FROM json_each(?1)", "t",
-				gate_text(cell, 1));
 
 	*words = must(calloc(2, sizeof **words));
-	(*words)[n++] = sentence("--seed=%lld", (long long)sqlite3_column_int64(cell, 2));
-	while (!wrong && !(wrong = gate_step(t->store, q, &row)) && row) {
+	(*words)[n++] = sentence("--seed=%lld", (long long)sql_int(cell, 2));
+	while (sql_next(&q)) {
 		*words = must(realloc(*words, (n + 2) * sizeof **words));
-		(*words)[n++] = sentence("--%s=%s", gate_text(q, 0), gate_text(q, 1));
+		(*words)[n++] = sentence("--%s=%s", sql_text(&q, 0), sql_text(&q, 1));
 		(*words)[n] = NULL;
 	}
-	sqlite3_finalize(q);
-	return wrong;
+	return sql_done(&q);
 }
 
-static char *time_cell(struct timing *t, FILE *f, sqlite3_stmt *cell, bool *slower)
+static char *time_cell(struct timing *t, FILE *f, const struct sql *cell, bool *slower)
 {
 	int64_t n = t->o->pairs;
 	double *ratio = must(calloc((size_t)n, sizeof *ratio)), median = NAN, low = NAN, high = NAN;
@@ -149,7 +140,7 @@ static char *time_cell(struct timing *t, FILE *f, sqlite3_stmt *cell, bool *slow
 		double b = wrong || t->interrupted ? NAN : time_run(t, second, words, &wrong);
 		ratio[i] = i % 2 ? a / b : b / a;
 		if (!wrong && !t->interrupted)
-			fprintf(stderr, "mvbench: %s, pair %lld of %lld: %.3f\n", gate_text(cell, 0),
+			fprintf(stderr, "mvbench: %s, pair %lld of %lld: %.3f\n", sql_text(cell, 0),
 				(long long)i + 1, (long long)n, ratio[i]);
 	}
 	if (!wrong && !t->interrupted)
@@ -160,7 +151,7 @@ static char *time_cell(struct timing *t, FILE *f, sqlite3_stmt *cell, bool *slow
 			*slower                           ? "SLOWER"
 			: high < 1 - t->o->min_time / 100 ? "faster"
 							  : "ok    ",
-			gate_text(cell, 0), median, low, high, (long long)n);
+			sql_text(cell, 0), median, low, high, (long long)n);
 	free_words(words);
 	free(ratio);
 	return wrong;
@@ -168,11 +159,9 @@ static char *time_cell(struct timing *t, FILE *f, sqlite3_stmt *cell, bool *slow
 
 static void remove_folder(const struct timing *t)
 {
-	static const char *const ending[] = {"", "-wal", "-shm"};
-
-	for (int i = 0; i < 6; i++) {
-		char *path = sentence("%s/%d.db%s", t->folder, i % 2, ending[i / 2]);
-		unlink(path);
+	for (int i = 0; i < 2; i++) {
+		char *path = sentence("%s/%d.db", t->folder, i);
+		database_remove(path);
 		free(path);
 	}
 	rmdir(t->folder);
@@ -182,7 +171,7 @@ static void remove_folder(const struct timing *t)
 char *gate_time_check(const struct gate_options *o)
 {
 	static const char name[] = "mvbench ";
-	char said[sizeof name] = "", *quoted = gate_quoted(o->program);
+	char said[sizeof name] = "", *quoted = word_quoted(o->program);
 	char *command = sentence("%s%s --version </dev/null 2>/dev/null",
 				 strchr(o->program, '/') ? "" : "./", quoted);
 	FILE *f = popen(command, "r");
@@ -202,23 +191,23 @@ int gate_time(struct store *s, FILE *f, const struct gate_options *o, int64_t *s
 {
 	struct timing t = {.store = s, .o = o, .folder = "/tmp/mvbench-time-XXXXXX"};
 	ssize_t n = readlink("/proc/self/exe", t.self, sizeof t.self - 1);
-	sqlite3_stmt *q = NULL;
-	bool row = false, slow;
+	bool slow;
 
 	t.self[n > 0 ? n : 0] = '\0';
-	char *wrong = mkdtemp(t.folder) ? NULL : sentence("%s: %s", t.folder, strerror(errno));
-	if (!wrong)
-		wrong = gate_query(
-			s, &q,
-			"SELECT options->>'workload' || ' ' || config, options, min(seed) "
-			"FROM baseline WHERE name = ?1 AND options->>'platform' <> 'sim' "
-			"GROUP BY cell ORDER BY options",
-			"t", o->against);
-	while (!wrong && !t.interrupted && !(wrong = gate_step(s, q, &row)) && row) {
-		wrong = time_cell(&t, f, q, &slow);
+	if (!mkdtemp(t.folder))
+		return complain(sentence("%s: %s", t.folder, strerror(errno)));
+	struct sql q =
+		sql_select(s,
+			   "SELECT options->>'workload' || ' ' || config, options, min(seed) "
+			   "FROM baseline WHERE name = ?1 AND options->>'platform' <> 'sim' "
+			   "GROUP BY cell ORDER BY options",
+			   "t", o->against);
+	char *wrong = NULL;
+	while (!wrong && !t.interrupted && sql_next(&q)) {
+		wrong = time_cell(&t, f, &q, &slow);
 		*slower += slow;
 	}
-	sqlite3_finalize(q);
+	wrong = first_wrong(wrong, sql_done(&q));
 	remove_folder(&t);
 	if (wrong)
 		return complain(wrong);

@@ -4,9 +4,11 @@
  */
 #include "results/help/help.h"
 
-#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* The function that bash calls, which looks in the tables of words before it. */
+TEXT_FILE(completion_function, "results/help/completion.bash");
 
 /* Names of files may hold anything; a script gets plain ones only. */
 static bool is_plain(const char *name)
@@ -35,13 +37,13 @@ static void put_options(FILE *f, const char *owner, const struct option *table)
 			needs_no_value(o) ? "" : "=");
 }
 
-static void put_plugin_options(FILE *f, const struct plugin *p)
+static void put_plugin_options(void *ctx, const struct choice *e)
 {
-	if (!p->options)
+	if (!e->plugin || !e->plugin->options)
 		return;
-	fprintf(f, "\t%s) echo", p->name);
-	put_options(f, p->name, p->options);
-	fputs(" ;;\n", f);
+	fprintf(ctx, "\t%s) echo", e->name);
+	put_options(ctx, e->name, e->plugin->options);
+	fputs(" ;;\n", ctx);
 }
 
 static void option_tables(FILE *f)
@@ -55,10 +57,7 @@ static void option_tables(FILE *f)
 		fputs((*c)->run_options ? " \"$_mvbench_core\" ;;\n" : " ;;\n", f);
 	}
 	fputs("\tesac\n}\n\n_mvbench_plugin_options() { # STRATEGY or WORKLOAD\n\tcase $1 in\n", f);
-	for (size_t i = 0; strategies[i]; i++)
-		put_plugin_options(f, &strategies[i]->plugin);
-	for (size_t i = 0; workloads[i]; i++)
-		put_plugin_options(f, &workloads[i]->plugin);
+	catalogue_each(put_plugin_options, f);
 	fputs("\tesac\n}\n\n", f);
 }
 
@@ -70,14 +69,13 @@ struct kind {
 	bool any;
 };
 
-static void put_name(void *ctx, const char *kind, const char *name, const char *summary)
+static void put_name(void *ctx, const struct choice *e)
 {
 	struct kind *k = ctx;
 
-	(void)summary;
-	if (strcmp(kind, k->kind) != 0)
+	if (strcmp(e->kind, k->kind) != 0)
 		return;
-	put_word(k->f, strncmp(name, "sim:", 4) == 0 ? name + 4 : name);
+	put_word(k->f, strncmp(e->name, "sim:", 4) == 0 ? e->name + 4 : e->name);
 	k->any = true;
 }
 
@@ -133,16 +131,19 @@ static void value_rows(FILE *f, const char *command, const char *owner, const st
 	}
 }
 
+static void plugin_value_rows(void *ctx, const struct choice *e)
+{
+	if (e->plugin)
+		value_rows(ctx, "*", e->name, e->plugin->options);
+}
+
 static void value_table(FILE *f)
 {
 	fputs("_mvbench_values() { # COMMAND OPTION\n\tcase \"$1 $2\" in\n", f);
 	for (const struct command *const *c = commands; *c; c++)
 		value_rows(f, (*c)->name, NULL, (*c)->options);
 	value_rows(f, "*", NULL, run_options);
-	for (size_t i = 0; strategies[i]; i++)
-		value_rows(f, "*", strategies[i]->plugin.name, strategies[i]->plugin.options);
-	for (size_t i = 0; workloads[i]; i++)
-		value_rows(f, "*", workloads[i]->plugin.name, workloads[i]->plugin.options);
+	catalogue_each(plugin_value_rows, f);
 	fputs("\tesac\n}\n\n", f);
 }
 
@@ -151,25 +152,6 @@ static void value_table(FILE *f)
 static void put_known(void *ctx, const struct word *w)
 {
 	put_word(ctx, w->name);
-}
-
-static void put_job_files(FILE *f)
-{
-	char *folder = installed_path("workloads/sweeps");
-	struct dirent **file;
-	int n = folder ? scandir(folder, &file, NULL, alphasort) : -1;
-
-	for (int i = 0; i < n; i++) {
-		char *dot = strrchr(file[i]->d_name, '.');
-		if (dot && strcmp(dot, ".ini") == 0) {
-			*dot = '\0';
-			put_word(f, file[i]->d_name);
-		}
-		free(file[i]);
-	}
-	if (n >= 0)
-		free(file);
-	free(folder);
 }
 
 static void put_topics(FILE *f)
@@ -189,11 +171,10 @@ static void put_words(FILE *f, const struct command *c)
 
 	usage += *usage == '[';
 	n = strcspn(usage, " ]");
+	if (strncmp(usage, "FILE.ini", n) == 0)
+		fputs(" @ini", f);
 	if (c->words) {
 		c->words(put_known, f);
-	} else if (strncmp(usage, "FILE.ini", n) == 0) {
-		fputs(" @ini", f);
-		put_job_files(f);
 	} else if (strncmp(usage, "TOPIC", n) == 0) {
 		put_topics(f);
 	} else if (strncmp(usage, "FILE", 4) == 0) {
@@ -223,80 +204,6 @@ static void word_table(FILE *f)
 
 /* ---- The script ---------------------------------------------------------- */
 
-static const char function[] =
-	"# Keeps the words that begin with the text; @file and @ini stand for files. HEAD goes "
-	"before\n"
-	"# each.\n"
-	"_mvbench_match() { # TEXT HEAD WORDS\n"
-	"\tlocal word\n"
-	"\tfor word in $3; do\n"
-	"\t\tcase $word in\n"
-	"\t\t@file) compopt -o filenames 2>/dev/null\n"
-	"\t\t\twhile IFS= read -r word; do COMPREPLY+=(\"$2$word\"); done < <(compgen -f -- "
-	"\"$1\") ;;\n"
-	"\t\t@ini) compopt -o filenames 2>/dev/null\n"
-	"\t\t\twhile IFS= read -r word; do\n"
-	"\t\t\t\t[[ $word == *.ini || -d $word ]] && COMPREPLY+=(\"$2$word\")\n"
-	"\t\t\tdone < <(compgen -f -- \"$1\") ;;\n"
-	"\t\t\"$1\"*) COMPREPLY+=(\"$2$word\") ;;\n"
-	"\t\tesac\n"
-	"\tdone\n"
-	"}\n\n"
-	"_mvbench() {\n"
-	"\tlocal line=() word command current previous='' options head value i\n"
-	"\t# bash cuts words at = and :\n"
-	"\tfor ((i = 1; i <= COMP_CWORD; i++)); do\n"
-	"\t\tword=${COMP_WORDS[i]}\n"
-	"\t\tif ((${#line[@]})) && [[ $word == [=:] || ${COMP_WORDS[i - 1]} == [=:] ]]; then\n"
-	"\t\t\tline[${#line[@]} - 1]+=$word\n"
-	"\t\telse\n"
-	"\t\t\tline+=(\"$word\")\n"
-	"\t\tfi\n"
-	"\tdone\n"
-	"\tCOMPREPLY=()\n"
-	"\tcurrent=${line[${#line[@]} - 1]}\n"
-	"\tif ((${#line[@]} == 1)); then\n"
-	"\t\t_mvbench_match \"$current\" '' \"$(_mvbench_words '')\"\n"
-	"\t\treturn\n"
-	"\tfi\n"
-	"\tcommand=${line[0]}\n"
-	"\tprevious=${line[${#line[@]} - 2]}\n"
-	"\toptions=$(_mvbench_options \"$command\")\n"
-	"\tif [[ $options == *--workload=* ]]; then # those of the plug-ins that are named\n"
-	"\t\tfor word in \"${line[@]}\"; do\n"
-	"\t\t\tcase $word in\n"
-	"\t\t\t--strategy=* | --workload=*) options+=\" $(_mvbench_plugin_options "
-	"\"${word#*=}\")\" ;;\n"
-	"\t\t\tesac\n"
-	"\t\tdone\n"
-	"\t\tcase $current in\n"
-	"\t\t--*) word=${current#--}; options+=\" $(_mvbench_plugin_options \"${word%%.*}\")\" "
-	";;\n"
-	"\t\tesac\n"
-	"\tfi\n"
-	"\tif [[ $current == --*=* ]]; then\n"
-	"\t\tword=${current#--}\n"
-	"\t\tvalue=${word#*=} head=\n"
-	"\t\t[[ ${COMP_WORDS[COMP_CWORD]} == \"$current\" ]] && head=--${word%%=*}=\n"
-	"\t\tif [[ $value == *,* ]]; then # the last of a list\n"
-	"\t\t\thead+=${value%,*}, value=${value##*,}\n"
-	"\t\tfi\n"
-	"\t\t_mvbench_match \"$value\" \"$head\" \"$(_mvbench_values \"$command\" "
-	"\"${word%%=*}\")\"\n"
-	"\telif [[ $current == -* ]]; then\n"
-	"\t\t_mvbench_match \"$current\" '' \"$options\"\n"
-	"\t\t[[ ${#COMPREPLY[@]} == 1 && ${COMPREPLY[0]} == *= ]] && compopt -o nospace "
-	"2>/dev/null\n"
-	"\telif [[ $previous == --* && \" $options \" == *\" $previous= \"* ]]; then\n"
-	"\t\t_mvbench_match \"$current\" '' \"$(_mvbench_values \"$command\" "
-	"\"${previous#--}\")\"\n"
-	"\telse\n"
-	"\t\t_mvbench_match \"$current\" '' \"$(_mvbench_words \"$command\")\"\n"
-	"\tfi\n"
-	"\treturn 0\n"
-	"}\n"
-	"complete -F _mvbench mvbench\n";
-
 void completion_bash(FILE *f)
 {
 	fputs("# Completes the words of mvbench in bash. Made by: mvbench help "
@@ -305,5 +212,5 @@ void completion_bash(FILE *f)
 	option_tables(f);
 	value_table(f);
 	word_table(f);
-	fputs(function, f);
+	fputs(completion_function, f);
 }

@@ -11,7 +11,7 @@
 /* What one can ask help for; made from the tables of commands, options, plug-ins, figures and the
  * database. Several may have one name. */
 struct topic;
-typedef void topic_function(const struct help *p, const struct topic *t, const struct topic *all);
+typedef void topic_function(const struct help *p, const struct topic *t);
 
 struct topic {
 	const char *kind; /* "command", "option", "strategy", ...: see topic.c */
@@ -20,6 +20,7 @@ struct topic {
 	const char *owner; /* of an option: its plug-in or command; else NULL */
 	const void *of;    /* what kind says */
 	topic_function *print;
+	size_t place; /* in the list */
 };
 /* Ends at name NULL; for topics_free. */
 struct topic *topics_make(void);

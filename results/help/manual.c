@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-extern const struct command command_manual;
-
 struct help_options {
 	const char *man, *completion;
 };
@@ -65,7 +63,7 @@ static void whole_kind(const struct help *p, const struct topic *all, const char
 			continue;
 		help_head(p, 2, t->name);
 		help_words(p, t->summary);
-		t->print(p, t, all);
+		t->print(p, t);
 	}
 }
 
@@ -200,42 +198,19 @@ static int print_topics(const struct arguments *a)
 	return wrong ? complain(wrong) : EXIT_OK;
 }
 
-static bool bare(const char *name)
+static int run_manual(void *options_given, struct arguments *a)
 {
-	return !option_find(options, name) || strcmp(name, "man") == 0;
-}
+	const struct help_options *o = options_given;
 
-static int run(int argc, char **argv)
-{
-	struct arguments a;
-	struct help_options o;
-	char *wrong = arguments_read(&a, argc, argv, bare);
-	const char *man = NULL;
-	int status = EXIT_OK;
-
-	if (wrong)
-		return complain(wrong);
-	option_default(options, &o);
-	for (size_t i = 0; i < a.options; i++)
-		if (strcmp(a.option[i].name, "man") == 0) {
-			a.option[i].value = a.option[i].value ? a.option[i].value : "";
-			man = a.option[i].value;
-		}
-	wrong = arguments_take(&a, options, &o);
-	if (wrong)
-		status = complain(wrong);
-	else if (a.help)
-		command_help(stdout, &command_manual);
-	else if (man)
-		status = manual(*man || !a.words ? man : a.word[0]);
-	else if (strcmp(o.completion, "bash") == 0)
+	if (arguments_took(a, "man"))
+		return manual(*o->man || !a->words ? o->man : a->word[0]);
+	if (strcmp(o->completion, "bash") == 0)
 		completion_bash(stdout);
-	else if (a.words + a.options)
-		status = print_topics(&a);
+	else if (a->words + a->options)
+		return print_topics(a);
 	else
 		manual_overview(stdout);
-	arguments_free(&a);
-	return status;
+	return EXIT_OK;
 }
 
 const struct command command_manual = {
@@ -248,6 +223,8 @@ const struct command command_manual = {
 		"database, or a page: mvbench help topics lists those. What has the name of "
 		"something else too is asked for as KIND:NAME, such as table:run.",
 	.options = options,
-	.bare = bare,
-	.run = run,
+	.size = sizeof(OWNER),
+	.any_option = true,
+	.alone = {"man", ""},
+	.run = run_manual,
 };

@@ -4,6 +4,7 @@
  */
 #include "results/help/help.h"
 
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +22,8 @@ static struct topic *add(struct list *l, const char *kind, const char *name, con
 	l->topic[l->n] = (struct topic){.kind = kind,
 					.name = must(strdup(name)),
 					.summary = must(strdup(summary)),
-					.print = print};
+					.print = print,
+					.place = l->n};
 	l->topic[l->n + 1] = (struct topic){.name = NULL};
 	return &l->topic[l->n++];
 }
@@ -45,28 +47,34 @@ void topics_list(const struct help *p, const struct topic *all, const char *kind
 			help_row(p, t->name, t->summary);
 }
 
-static void title(const struct help *p, const struct topic *t, const char *kind)
+static void title(const struct help *p, const struct topic *t)
 {
-	char *text = sentence("%s %s: %s", kind, t->name, t->summary);
+	char *text = sentence("%s %s: %s", t->kind, t->name, t->summary);
 
 	if (!p->roff)
 		text_wrap(p->f, text, 0);
 	free(text);
 }
 
-static void words(const struct help *p, char *text)
+static void words(const struct help *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void words(const struct help *p, const char *fmt, ...)
 {
+	char *text;
+	va_list args;
+
+	va_start(args, fmt);
+	CHECK(vasprintf(&text, fmt, args) >= 0, "no memory");
+	va_end(args);
 	help_words(p, text);
 	free(text);
 }
 
 /* ---- Commands and their options ------------------------------------------ */
 
-static void print_command(const struct help *p, const struct topic *t, const struct topic *all)
+static void print_command(const struct help *p, const struct topic *t)
 {
 	const struct command *c = t->of;
 
-	(void)all;
 	help_command(p, 2, c);
 }
 
@@ -86,13 +94,12 @@ static void tell_recipes(const struct help *p, const struct option *o)
 					r->name, r->value);
 }
 
-static void print_option(const struct help *p, const struct topic *t, const struct topic *all)
+static void print_option(const struct help *p, const struct topic *t)
 {
 	const struct option *o = t->of;
 	bool core = !t->owner, plugin = core || strchr(t->name, '.');
 	char *left, *right, column[64];
 
-	(void)all;
 	option_words(o, plugin ? t->owner : NULL, &left, &right);
 	if (core)
 		fprintf(p->f, "an option of mvbench run:\n");
@@ -106,13 +113,10 @@ static void print_option(const struct help *p, const struct topic *t, const stru
 	free(right);
 	if (core) {
 		tell_recipes(p, o);
-		snprintf(column, sizeof column, "%s", o->name);
-		for (char *c = column; *c; c++)
-			*c = *c == '-' || *c == '.' ? '_' : *c;
 		if (!o->incidental)
-			words(p, sentence("It is column %s of table run.", column));
+			words(p, "It is column %s of table run.", option_column(o, column));
 	} else if (plugin) {
-		words(p, sentence("It is row '%s' of a run in table run_option.", o->name));
+		words(p, "It is row '%s' of a run in table run_option.", o->name);
 	}
 }
 
@@ -140,38 +144,19 @@ static void add_all_options(struct list *l)
 
 /* ---- Plug-ins, devices, platforms ---------------------------------------- */
 
-static void print_strategy(const struct help *p, const struct topic *t, const struct topic *all)
-{
-	(void)all;
-	title(p, t, "strategy");
-	help_options(p, t->name, strategy_find(t->name)->plugin.options);
-	if (!p->roff)
-		words(p, sentence("mvbench run --strategy=%s takes it.", t->name));
-}
+/* What one does with it; %s is its name. */
+static const struct {
+	const char *kind, *use;
+} uses[] = {
+	{"strategy", "mvbench run --strategy=%s takes it."},
+	{"workload", "mvbench run --workload=%s trains it."},
+	{"device", "mvbench run --device=%s takes it; mvbench list devices says whether it can be "
+		   "used here."},
+	{"platform", "mvbench run --platform=sim --sim.platform=%s simulates it."},
+};
 
-static void print_workload(const struct help *p, const struct topic *t, const struct topic *all)
+static void print_updater(const struct help *p, const struct topic *t)
 {
-	const struct workload *w = workload_find(t->name);
-	char *text = recipe_words(w->recipe);
-
-	(void)all;
-	title(p, t, "workload");
-	if (*text)
-		words(p, sentence("Its recipe, which holds where you say nothing: %s", text));
-	free(text);
-	help_options(p, t->name, w->plugin.options);
-	if (w->dataset->needs)
-		words(p, sentence("It needs %s.", w->dataset->needs));
-	if (!p->roff)
-		words(p, sentence("mvbench run --workload=%s trains it.", t->name));
-}
-
-static void print_updater(const struct help *p, const struct topic *t, const struct topic *all)
-{
-	(void)all;
-	title(p, t, "updater");
-	if (p->roff)
-		return;
 	fputc('\n', p->f);
 	for (size_t i = 0; strategies[i]; i++)
 		if (option_find(strategies[i]->plugin.options, "updater"))
@@ -179,49 +164,51 @@ static void print_updater(const struct help *p, const struct topic *t, const str
 				strategies[i]->plugin.name, strategies[i]->plugin.name, t->name);
 }
 
-static void print_device(const struct help *p, const struct topic *t, const struct topic *all)
+static void print_plugin(const struct help *p, const struct topic *t)
 {
-	(void)all;
-	title(p, t, "device");
-	words(p, sentence("mvbench run --device=%s takes it; mvbench list devices says whether it "
-			  "can be used here.",
-			  t->name));
+	const struct workload *w = strcmp(t->kind, "workload") == 0 ? workload_find(t->name) : NULL;
+	const struct strategy *s = strcmp(t->kind, "strategy") == 0 ? strategy_find(t->name) : NULL;
+	char *text = recipe_words(w ? w->recipe : NULL);
+
+	if (*text)
+		words(p, "Its recipe, which holds where you say nothing: %s", text);
+	free(text);
+	if (w || s)
+		help_options(p, t->name, w ? w->plugin.options : s->plugin.options);
+	if (w && w->dataset->needs)
+		words(p, "It needs %s.", w->dataset->needs);
 }
 
-static void print_platform(const struct help *p, const struct topic *t, const struct topic *all)
+static void print_entry(const struct help *p, const struct topic *t)
 {
-	(void)all;
-	title(p, t, "platform");
-	words(p, sentence("mvbench run --platform=sim --sim.platform=%s simulates it.",
-			  strchr(t->name, ':') + 1));
+	const char *name = strncmp(t->name, "sim:", 4) == 0 ? t->name + 4 : t->name;
+
+	title(p, t);
+	print_plugin(p, t);
+	if (p->roff)
+		return;
+	if (strcmp(t->kind, "updater") == 0)
+		print_updater(p, t);
+	for (size_t i = 0; i < sizeof uses / sizeof *uses; i++)
+		if (strcmp(t->kind, uses[i].kind) == 0)
+			words(p, uses[i].use, name);
 }
 
-static void add_catalogued(void *ctx, const char *kind, const char *name, const char *summary)
+static void add_entry(void *ctx, const struct choice *e)
 {
-	static const struct {
-		const char *kind;
-		topic_function *print;
-	} row[] = {{"strategy", print_strategy},
-		   {"workload", print_workload},
-		   {"updater", print_updater},
-		   {"device", print_device},
-		   {"platform", print_platform}};
-
-	for (size_t i = 0; i < sizeof row / sizeof *row; i++)
-		if (strcmp(kind, row[i].kind) == 0)
-			add(ctx, row[i].kind, name, summary, row[i].print);
+	add(ctx, e->kind, e->name, e->summary, print_entry);
 }
 
-static void print_figure(const struct help *p, const struct topic *t, const struct topic *all)
+static void print_figure(const struct help *p, const struct topic *t)
 {
-	(void)all;
-	title(p, t, "figure");
-	words(p, sentence("mvbench plot %s draws it, from %s.sql and %s.gp.", t->name, t->path,
-			  t->path));
+	title(p, t);
+	words(p, "mvbench plot %s draws it, from %s.sql and %s.gp.", t->name, t->path, t->path);
 }
 
 static void add_figure(void *ctx, const struct word *w)
 {
+	if (strcmp(w->kind, "figure") != 0)
+		return;
 	char *all = sentence("%s%s%s", w->summary, *w->needs ? " " : "", w->needs);
 
 	add(ctx, "figure", w->name, all, print_figure)->path = must(strdup(w->path));
@@ -235,7 +222,7 @@ static void add_figures(struct list *l)
 			(*c)->words(add_figure, l);
 }
 
-/* ---- The database's tables and views: schema.sql, read ------------------- */
+/* ---- The database's tables and views: the schema, read ------------------- */
 
 /* The comment that ends where `at` does, without its dashes; on the heap. */
 static char *comment_above(const char *schema, const char *at)
@@ -262,42 +249,24 @@ static char *comment_above(const char *schema, const char *at)
 	return text;
 }
 
-/* The columns of a view, of which schema.sql has the query only. */
-static char *columns_of(const char *view)
-{
-	char *sql = sentence("SELECT name FROM pragma_table_info('%s')", view), *text = NULL;
-	sqlite3 *db = NULL;
-	sqlite3_stmt *q = NULL;
-	size_t n;
-	FILE *f = must(open_memstream(&text, &n));
-
-	if (sqlite3_open(":memory:", &db) == SQLITE_OK &&
-	    sqlite3_exec(db, database_schema(), NULL, NULL, NULL) == SQLITE_OK &&
-	    sqlite3_prepare_v2(db, sql, -1, &q, NULL) == SQLITE_OK)
-		for (int i = 0; sqlite3_step(q) == SQLITE_ROW; i++)
-			fprintf(f, "%s%s", i ? ", " : "", (const char *)sqlite3_column_text(q, 0));
-	sqlite3_finalize(q);
-	sqlite3_close(db);
-	fclose(f);
-	free(sql);
-	return text;
-}
-
-static void print_table(const struct help *p, const struct topic *t, const struct topic *all)
+static void print_table(const struct help *p, const struct topic *t)
 {
 	const char *create = t->of;
 	bool view = strncmp(create, "CREATE VIEW", 11) == 0;
 	char *above = comment_above(database_schema(), create);
 
-	(void)all;
 	if (!p->roff)
 		fprintf(p->f, "%s %s of the database\n", view ? "view" : "table", t->name);
 	if (*above)
 		help_verbatim(p, above);
 	if (view) {
-		char *columns = columns_of(t->name);
-		words(p, sentence("Columns: %s", columns));
+		struct store *s = sql_schema(); /* the text has the query only */
+		char *columns =
+			sql_first(s, "SELECT group_concat(name, ', ') FROM pragma_table_info(?1)",
+				  "t", t->name);
+		words(p, "Columns: %s", columns);
 		free(columns);
+		store_close(s);
 	} else {
 		const char *body = strchr(create, '\n') + 1, *end = strstr(body, "\n)");
 		char *text = sentence("%.*s", (int)(end - body), body);
@@ -346,20 +315,19 @@ static void add_tables(struct list *l)
 
 /* ---- Pages --------------------------------------------------------------- */
 
-static void print_kind(const struct help *p, const struct topic *t, const struct topic *all)
+static void print_kind(const struct help *p, const struct topic *t)
 {
 	if (!p->roff)
 		fprintf(p->f, "%s\n", t->summary);
-	topics_list(p, all, t->of);
+	topics_list(p, t - t->place, t->of);
 	if (!p->roff)
-		words(p, sentence("mvbench help NAME says more of one."));
+		words(p, "mvbench help NAME says more of one.");
 }
 
-static void print_page(const struct help *p, const struct topic *t, const struct topic *all)
+static void print_page(const struct help *p, const struct topic *t)
 {
 	const char *const *part = t->of;
 
-	(void)all;
 	if (!p->roff)
 		fprintf(p->f, "%s\n", t->summary);
 	help_words(p, part[0]);
@@ -369,7 +337,7 @@ static void print_page(const struct help *p, const struct topic *t, const struct
 		help_words(p, part[2]);
 }
 
-static void print_statuses(const struct help *p, const struct topic *t, const struct topic *all)
+static void print_statuses(const struct help *p, const struct topic *t)
 {
 	static const struct {
 		int status;
@@ -385,7 +353,6 @@ static void print_statuses(const struct help *p, const struct topic *t, const st
 	};
 	char number[12];
 
-	(void)all;
 	if (!p->roff)
 		fprintf(p->f, "%s\n\n", t->summary);
 	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
@@ -423,13 +390,13 @@ static const char *const database_page[] = {
 	NULL,
 };
 
-static void print_database(const struct help *p, const struct topic *t, const struct topic *all)
+static void print_database(const struct help *p, const struct topic *t)
 {
-	print_page(p, t, all);
-	topics_list(p, all, "table");
+	print_page(p, t);
+	topics_list(p, t - t->place, "table");
 	if (!p->roff)
-		words(p, sentence("mvbench help TABLE shows its columns; where a command has the "
-				  "same name, mvbench help table:NAME does."));
+		words(p, "mvbench help TABLE shows its columns; where a command has the "
+			 "same name, mvbench help table:NAME does.");
 }
 
 static void add_pages(struct list *l)
@@ -465,7 +432,7 @@ struct topic *topics_make(void)
 
 	add_pages(&l);
 	add_commands(&l);
-	catalogue_each(add_catalogued, &l);
+	catalogue_each(add_entry, &l);
 	add_figures(&l);
 	add_tables(&l);
 	add_all_options(&l);
@@ -506,7 +473,7 @@ bool topic_print(const struct help *p, const struct topic *all, const char *name
 				strchr("aeiou", *t->kind) ? "an" : "a", t->kind, t->name, t->kind,
 				t->name);
 		else
-			t->print(p, t, all);
+			t->print(p, t);
 		any = true;
 	}
 	return any;

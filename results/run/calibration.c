@@ -11,29 +11,25 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+TEXT_FILE(calibration_save_sql, "results/run/calibration_save.sql");
+TEXT_FILE(calibration_find_sql, "results/run/calibration_find.sql");
+TEXT_FILE(calibration_print_sql, "results/run/calibration_print.sql");
+
 /* ---- Keeping ---- */
-
-struct words {
-	const struct config *config;
-	char *text;
-};
-
-static void add_word(void *ctx, const char *part, const struct option *o, const char *value)
-{
-	struct words *w = ctx;
-	if (strcmp(part, "workload") != 0)
-		return;
-	char *longer = sentence("%s%s--%s.%s=%s", w->text, *w->text ? " " : "",
-				w->config->run.workload, o->name, value);
-	free(w->text);
-	w->text = longer;
-}
 
 char *workload_words(const struct config *c)
 {
-	struct words w = {.config = c, .text = must(strdup(""))};
-	config_each(c, add_word, &w);
-	return w.text;
+	char **words = config_words(c), *prefix = sentence("--%s.", c->run.workload), *text = NULL;
+	size_t n = 0;
+	FILE *f = must(open_memstream(&text, &n));
+
+	for (char **w = words; *w; w++)
+		if (strncmp(*w, prefix, strlen(prefix)) == 0)
+			fprintf(f, "%s%s", ftell(f) > 0 ? " " : "", *w);
+	fclose(f);
+	free(prefix);
+	free_words(words);
+	return text;
 }
 
 char *calibration_key(const struct config *c)
@@ -46,142 +42,60 @@ char *calibration_key(const struct config *c)
 	return key;
 }
 
-static int bind_text(sqlite3_stmt *q, int i, const char *text)
+static char *insert_points(struct store *s, int64_t id, const struct points *p)
 {
-	return sqlite3_bind_text(q, i, text, -1, SQLITE_TRANSIENT);
-}
-
-static int insert_points(struct store *s, int64_t id, const struct points *p)
-{
-	sqlite3_stmt *q;
-	int rc = sqlite3_prepare_v2(
-		s->db, "INSERT OR REPLACE INTO calibration_point VALUES (?1, ?2, ?3, ?4)", -1, &q,
-		NULL);
-	for (size_t i = 0; rc == SQLITE_OK && i < p->n; i++) {
-		sqlite3_bind_int64(q, 1, id);
-		bind_text(q, 2, p->point[i].name);
-		sqlite3_bind_double(q, 3, p->point[i].x);
-		sqlite3_bind_double(q, 4, p->point[i].value);
-		rc = sqlite3_step(q) == SQLITE_DONE ? sqlite3_reset(q) : sqlite3_errcode(s->db);
+	struct sql q = sql_select(s,
+				  "INSERT OR REPLACE INTO calibration_point "
+				  "(calibration_id, name, x, value) VALUES (?1, ?2, ?3, ?4)",
+				  "");
+	for (size_t i = 0; i < p->n; i++) {
+		sql_again(&q, "itrr", id, p->point[i].name, p->point[i].x, p->point[i].value);
+		sql_next(&q);
 	}
-	sqlite3_finalize(q);
-	return rc;
+	return sql_done(&q);
 }
 
-static int insert_calibration(struct store *s, const struct config *c, const struct plan *p)
+static char *insert_calibration(struct store *s, const struct config *c, const struct plan *p,
+				int64_t *id)
 {
 	const struct machine *m = machine();
 	char *words = workload_words(c);
-	char *sql = sqlite3_mprintf(
-		"INSERT INTO calibration (made, host, cpu, cores, mpi, onednn, gpu, git_commit, "
-		"git_dirty, device, precision, threads, workload, workload_options, batch, params, "
-		"workers) VALUES (strftime('%%Y-%%m-%%dT%%H:%%M:%%SZ', 'now'), %Q, %Q, %d, %Q, %Q, "
-		"%Q, %Q, %d, %Q, %Q, %lld, %Q, %Q, %lld, %lld, %lld)",
-		m->host, m->cpu, m->cores, m->mpi, m->onednn, p->facts.model, m->git_commit,
-		(int)m->git_dirty, p->device, c->run.precision, (long long)c->run.threads,
-		c->run.workload, words, (long long)c->run.batch, (long long)p->params,
-		(long long)c->run.workers);
-	int rc = sqlite3_exec(s->db, sql, NULL, NULL, NULL);
-	sqlite3_free(sql);
+	char *wrong = sql_number(s, id, calibration_save_sql, "ttittttittittiii", m->host, m->cpu,
+				 (int64_t)m->cores, m->mpi, m->onednn, p->facts.model,
+				 m->git_commit, (int64_t)m->git_dirty, p->device, c->run.precision,
+				 c->run.threads, c->run.workload, words, c->run.batch,
+				 (int64_t)p->params, c->run.workers);
 	free(words);
-	return rc;
-}
-
-static char *commit(struct store *s, int rc)
-{
-	char *wrong = NULL;
-	if (rc == SQLITE_OK)
-		rc = sqlite3_exec(s->db, "COMMIT", NULL, NULL, NULL);
-	if (rc != SQLITE_OK)
-		wrong = database_error(s, rc);
-	if (!sqlite3_get_autocommit(s->db))
-		sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
 	return wrong;
 }
 
 char *calibration_save(struct store *s, const struct config *c, const struct plan *p,
 		       const struct points *points, int64_t *id)
 {
-	int rc = sqlite3_exec(s->db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
-	if (rc == SQLITE_OK)
-		rc = insert_calibration(s, c, p);
-	*id = sqlite3_last_insert_rowid(s->db);
-	if (rc == SQLITE_OK)
-		rc = insert_points(s, *id, points);
-	return commit(s, rc);
+	TRY(sql_begin(s));
+	char *wrong = insert_calibration(s, c, p, id);
+	return sql_end(s, wrong ? wrong : insert_points(s, *id, points));
 }
 
 char *calibration_add(struct store *s, int64_t id, const struct points *points)
 {
-	int rc = sqlite3_exec(s->db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
-	if (rc == SQLITE_OK)
-		rc = insert_points(s, id, points);
-	return commit(s, rc);
+	TRY(sql_begin(s));
+	return sql_end(s, insert_points(s, id, points));
 }
 
 int64_t calibration_last(struct store *s)
 {
-	sqlite3_stmt *q;
-	int64_t id = 0;
-	if (sqlite3_prepare_v2(s->db, "SELECT ifnull(max(id), 0) FROM calibration", -1, &q, NULL) !=
-	    SQLITE_OK)
-		return 0;
-	if (sqlite3_step(q) == SQLITE_ROW)
-		id = sqlite3_column_int64(q, 0);
-	sqlite3_finalize(q);
+	int64_t id;
+	free(sql_number(s, &id, "SELECT max(id) FROM calibration", ""));
 	return id;
 }
-
-/* "-": it was not measured. */
-#define FIGURE(fmt, x) "ifnull(iif(" x " IS NULL, NULL, printf('" fmt "', " x ")), '-')"
 
 char *calibration_print(struct store *s, FILE *f, int64_t after)
 {
 	char number[24];
 	const char *const param[] = {number};
 	snprintf(number, sizeof number, "%lld", (long long)after);
-	return query_print(
-		s, f, FORMAT_TEXT,
-		"SELECT c.id, c.made, c.workload, c.batch, c.device, c.workers, c.cores,"
-		" " FIGURE(
-			"%.4g",
-			"1e3 * (SELECT avg(value) FROM calibration_point"
-			"  WHERE calibration_id = c.id AND name = 'step')") " AS 'step ms',"
-									    " " FIGURE(
-										    "%.4g",
-										    "1e3 * (SELECT "
-										    "value FROM "
-										    "calibration_"
-										    "point"
-										    "  WHERE "
-										    "calibration_"
-										    "id = c.id AND "
-										    "name = 'sync' "
-										    "AND x = "
-										    "c.params)") " "
-												 "A"
-												 "S"
-												 " "
-												 "'"
-												 "s"
-												 "y"
-												 "n"
-												 "c"
-												 " "
-												 "m"
-												 "s"
-												 "'"
-												 ","
-												 " " FIGURE(
-													 "%.4g",
-													 "1e3 * (SELECT value FROM calibration_point"
-													 "  WHERE calibration_id = c.id AND name = 'allreduce' AND x = c.params)") "  AS 'allreduce ms',"
-																						   " " FIGURE(
-																							   "%.3g",
-																							   "1e6 * (SELECT value FROM calibration_point"
-																							   "  WHERE calibration_id = c.id AND name = 'message' ORDER BY x LIMIT 1)") "  AS 'latency us'"
-																																     " FROM calibration AS c WHERE c.id > CAST(?1 AS INTEGER) ORDER BY c.id",
-		param, 1, NULL);
+	return query_print(s, f, FORMAT_TEXT, calibration_print_sql, param, 1, NULL);
 }
 
 /* ---- Finding ---- */
@@ -198,33 +112,17 @@ static bool is_local(const struct config *c)
 static int64_t find_calibration(struct store *s, const struct config *c, const struct plan *p,
 				int wanted, int *workers, int *cores)
 {
-	sqlite3_stmt *q;
-	int64_t id = 0;
 	char *words = workload_words(c);
-	int rc = sqlite3_prepare_v2(
-		s->db,
-		"SELECT max(id), workers, cores FROM calibration WHERE workload = ?1 AND "
-		"workload_options = ?2 AND batch = ?3 AND device = ?4 AND precision = ?5 AND "
-		"threads = ?6 AND (?8 = '' OR host IS NULL OR host = ?8) GROUP BY workers ORDER BY "
-		"workers <= ?7 DESC, abs(workers - ?7) "
-		"LIMIT 1",
-		-1, &q, NULL);
-	if (rc == SQLITE_OK) {
-		bind_text(q, 1, c->run.workload);
-		bind_text(q, 2, words);
-		sqlite3_bind_int64(q, 3, c->run.batch);
-		bind_text(q, 4, p->device);
-		bind_text(q, 5, c->run.precision);
-		sqlite3_bind_int64(q, 6, c->run.threads);
-		sqlite3_bind_int(q, 7, wanted);
-		bind_text(q, 8, is_local(c) ? machine()->host : "");
-		if (sqlite3_step(q) == SQLITE_ROW) {
-			id = sqlite3_column_int64(q, 0);
-			*workers = sqlite3_column_int(q, 1);
-			*cores = sqlite3_column_int(q, 2);
-		}
-		sqlite3_finalize(q);
+	struct sql q = sql_select(s, calibration_find_sql, "ttittiit", c->run.workload, words,
+				  c->run.batch, p->device, c->run.precision, c->run.threads,
+				  (int64_t)wanted, is_local(c) ? machine()->host : "");
+	int64_t id = 0;
+	if (sql_next(&q)) {
+		id = sql_int(&q, 0);
+		*workers = (int)sql_int(&q, 1);
+		*cores = (int)sql_int(&q, 2);
 	}
+	free(sql_done(&q));
 	free(words);
 	return id;
 }
@@ -238,20 +136,16 @@ int64_t calibration_newest(struct store *s, const struct config *c, const struct
 
 static void read_points(struct store *s, int64_t id, struct points *out)
 {
-	sqlite3_stmt *q;
-	if (sqlite3_prepare_v2(s->db,
-			       "SELECT name, x, value FROM calibration_point WHERE calibration_id "
-			       "= ?1 ORDER BY name, x",
-			       -1, &q, NULL) != SQLITE_OK)
-		return;
-	sqlite3_bind_int64(q, 1, id);
-	while (sqlite3_step(q) == SQLITE_ROW)
-		points_add(out, (const char *)sqlite3_column_text(q, 0),
-			   sqlite3_column_double(q, 1), sqlite3_column_double(q, 2));
-	sqlite3_finalize(q);
+	struct sql q = sql_select(s,
+				  "SELECT name, x, value FROM calibration_point "
+				  "WHERE calibration_id = ?1 ORDER BY name, x",
+				  "i", id);
+	while (sql_next(&q))
+		points_add(out, sql_text(&q, 0), sql_real(&q, 1), sql_real(&q, 2));
+	free(sql_done(&q));
 }
 
-enum { VISITS_MOST = 99 };
+enum { REPETITIONS_MOST = 99 };
 
 static int by_value(const void *a, const void *b)
 {
@@ -259,35 +153,36 @@ static int by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static int visit_of(const struct point *p)
+static int repetition_of(const struct point *p)
 {
-	int visit = strcmp(p->name, "step") == 0 && p->x >= 0 ? (int)p->x / STEP_BINS : -1;
-	return visit < VISITS_MOST ? visit : -1;
+	int repetition = strcmp(p->name, "step") == 0 && p->x >= 0 ? (int)p->x / STEP_BINS : -1;
+	return repetition < REPETITIONS_MOST ? repetition : -1;
 }
 
-/* The steps of the visit whose mean is the median (of two, the smaller one). Costs were measured in
- * the first one, at whose speed: returns how many times longer things take in the median one. */
+/* The steps of the repetition whose mean is the median (of two, the smaller one). Costs were
+ * measured in the first one, at whose speed: returns how many times longer things take in the
+ * median one. */
 static double take_steps(struct simulation *s)
 {
-	double mean[VISITS_MOST] = {0}, sorted[VISITS_MOST];
-	int visits = 0;
+	double mean[REPETITIONS_MOST] = {0}, sorted[REPETITIONS_MOST];
+	int repetitions = 0;
 	for (size_t i = 0; i < s->points.n; i++) {
-		int visit = visit_of(&s->points.point[i]);
-		if (visit >= 0)
-			mean[visit] += s->points.point[i].value / STEP_BINS;
-		visits = visit >= visits ? visit + 1 : visits;
+		int repetition = repetition_of(&s->points.point[i]);
+		if (repetition >= 0)
+			mean[repetition] += s->points.point[i].value / STEP_BINS;
+		repetitions = repetition >= repetitions ? repetition + 1 : repetitions;
 	}
-	if (visits == 0)
+	if (repetitions == 0)
 		return 1;
 	memcpy(sorted, mean, sizeof sorted);
-	qsort(sorted, (size_t)visits, sizeof *sorted, by_value);
+	qsort(sorted, (size_t)repetitions, sizeof *sorted, by_value);
 	for (size_t i = 0; i < s->points.n; i++) {
 		const struct point *p = &s->points.point[i];
-		int visit = visit_of(p);
-		if (visit >= 0 && mean[visit] == sorted[(visits - 1) / 2])
+		int repetition = repetition_of(p);
+		if (repetition >= 0 && mean[repetition] == sorted[(repetitions - 1) / 2])
 			s->step_s[(int)p->x % STEP_BINS] = p->value;
 	}
-	return mean[0] > 0 ? sorted[(visits - 1) / 2] / mean[0] : 1;
+	return mean[0] > 0 ? sorted[(repetitions - 1) / 2] / mean[0] : 1;
 }
 
 static void take_curves(struct simulation *s, double slower)
@@ -371,8 +266,7 @@ static void add_factors(struct factors *f, const struct points *p)
 		struct point *m = &p->point[i];
 		if (strcmp(m->name, "message") != 0)
 			continue;
-		double y = m->value > last ? m->value
-					   : last; /* noise: never faster than a shorter one */
+		double y = fmax(m->value, last); /* noise: never faster than a shorter one */
 		if (before)
 			add_line(f, before->x + ENVELOPE, last, m->x + ENVELOPE, y);
 		before = m;
@@ -384,10 +278,8 @@ static void add_factors(struct factors *f, const struct points *p)
 static char *local_platform(const struct points *p, int cores)
 {
 	struct factors f = {.n = 0};
-	f.bandwidth = open_memstream(&f.bandwidth_text, &f.ignored);
-	f.latency = open_memstream(&f.latency_text, &f.ignored);
-	must(f.bandwidth);
-	must(f.latency);
+	f.bandwidth = must(open_memstream(&f.bandwidth_text, &f.ignored));
+	f.latency = must(open_memstream(&f.latency_text, &f.ignored));
 	add_factors(&f, p);
 	fclose(f.bandwidth);
 	fclose(f.latency);
@@ -461,8 +353,7 @@ char *calibrate_words(const struct config *c, int workers)
 	const struct run *r = &c->run;
 	char *words = workload_words(c), *all = NULL;
 	size_t n;
-	FILE *f = open_memstream(&all, &n);
-	must(f);
+	FILE *f = must(open_memstream(&all, &n));
 	fprintf(f, "mvbench calibrate --workload=%s --batch=%lld%s%s", r->workload,
 		(long long)r->batch, *words ? " " : "", words);
 	if (strcmp(r->device, "auto") != 0)
@@ -473,7 +364,7 @@ char *calibrate_words(const struct config *c, int workers)
 		fprintf(f, " --threads=%lld", (long long)r->threads);
 	if (*r->data_dir)
 		fprintf(f, " --data-dir=%s", r->data_dir);
-	fprintf(f, " --db=%s", r->db);
+	fprintf(f, " --db=%s", c->own.db);
 	if (workers > 1 && workers != usable_cores() && workers != 2 * usable_cores())
 		fprintf(f, " --counts=1,%d", workers);
 	fclose(f);
@@ -501,9 +392,9 @@ static char *load_calibration(const struct config *c, const struct plan *p, stru
 {
 	struct store *store = NULL;
 	int workers = 0;
-	if (access(c->run.db, F_OK) != 0)
+	if (access(c->own.db, F_OK) != 0)
 		return NULL;
-	char *wrong = store_open(&store, c->run.db, STORE_READ);
+	char *wrong = store_open(&store, c->own.db, STORE_READ);
 	if (wrong)
 		return wrong;
 	s->calibration_id = find_calibration(store, c, p, side_by_side, &workers, cores);

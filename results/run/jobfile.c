@@ -11,6 +11,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <ini.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -129,12 +130,27 @@ static char *axis_read(struct axis *a, const char *name, const char *list)
 	return wrong;
 }
 
-static void job_wrong(struct job *j, int line, char *what)
+static const struct axis *axis_find(const struct axis *a, size_t n, const char *name)
 {
-	if (j->wrong) {
-		free(what);
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(a[i].name, name) == 0)
+			return &a[i];
+	return NULL;
+}
+
+/* Keeps the first thing that is wrong. */
+static void job_wrong(struct job *j, int line, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+static void job_wrong(struct job *j, int line, const char *fmt, ...)
+{
+	char *what;
+	va_list args;
+
+	if (j->wrong)
 		return;
-	}
+	va_start(args, fmt);
+	CHECK(vasprintf(&what, fmt, args) >= 0, "no memory");
+	va_end(args);
 	j->wrong = sentence("%s:%d: %s", j->path, line, what);
 	free(what);
 }
@@ -146,16 +162,14 @@ static void job_header(struct job *j, const char *text)
 	size_t n = strcspn(text + 1, "]");
 
 	if (text[1 + n] != ']' || n == 0)
-		return job_wrong(j, j->line, sentence("a section looks like [name]"));
+		return job_wrong(j, j->line, "a section looks like [name]");
 	char *name = must(strndup(text + 1, n));
 	if (strcmp(name, "defaults") == 0) {
 		if (j->section[0].line)
-			job_wrong(j, j->line,
-				  sentence("[defaults] stands on line %d already",
-					   j->section[0].line));
+			job_wrong(j, j->line, "[defaults] stands on line %d already",
+				  j->section[0].line);
 		else if (j->sections > 1)
-			job_wrong(j, j->line,
-				  sentence("[defaults] stands before the other sections"));
+			job_wrong(j, j->line, "[defaults] stands before the other sections");
 		j->section[0].line = j->line;
 		free(name);
 		return;
@@ -163,10 +177,10 @@ static void job_header(struct job *j, const char *text)
 	for (size_t i = 1; i < j->sections; i++)
 		if (strcmp(j->section[i].name, name) == 0)
 			job_wrong(j, j->line,
-				  sentence("[%s] stands on line %d already; give it another name, "
-					   "or put "
-					   "its keys there",
-					   name, j->section[i].line));
+				  "[%s] stands on line %d already; give it another name, "
+				  "or put "
+				  "its keys there",
+				  name, j->section[i].line);
 	section_add(j, name, j->line);
 }
 
@@ -183,7 +197,7 @@ static char *job_line(char *buf, int room, void *user)
 		memmove(line, line + 3, strlen(line + 3) + 1); /* some editors' mark of UTF-8 */
 	size_t n = strlen(line), blank = strspn(line, " \t");
 	if (n + 1 == (size_t)room && line[n - 1] != '\n') {
-		job_wrong(j, j->line, sentence("a line has at most %d characters", room - 2));
+		job_wrong(j, j->line, "a line has at most %d characters", room - 2);
 		return NULL;
 	}
 	memmove(line, line + blank, n - blank + 1);
@@ -196,26 +210,21 @@ static int job_key(void *user, const char *section, const char *name, const char
 {
 	struct job *j = user;
 	struct section *s = &j->section[j->sections - 1];
+	const struct axis *before = axis_find(s->axis, s->axes, name);
 	struct axis a;
+	char *wrong;
 
+	if (!*section)
+		job_wrong(j, j->line, "%s stands in no section; [defaults] is missing", name);
+	if (before)
+		job_wrong(j, j->line,
+			  "%s is set on line %d already; for several values give a list", name,
+			  before->line);
 	if (j->wrong)
 		return 0;
-	if (!*section) {
-		job_wrong(j, j->line,
-			  sentence("%s stands in no section; [defaults] is missing", name));
-		return 0;
-	}
-	for (size_t i = 0; i < s->axes; i++)
-		if (strcmp(s->axis[i].name, name) == 0) {
-			job_wrong(j, j->line,
-				  sentence("%s is set on line %d already; for several values give "
-					   "a list",
-					   name, s->axis[i].line));
-			return 0;
-		}
-	char *wrong = axis_read(&a, name, value);
-	if (wrong) {
-		job_wrong(j, j->line, wrong);
+	if ((wrong = axis_read(&a, name, value))) {
+		job_wrong(j, j->line, "%s", wrong);
+		free(wrong);
 		return 0;
 	}
 	a.line = j->line;
@@ -235,7 +244,7 @@ static char *job_read(struct job *j, const char *path)
 		j->wrong = sentence("%s: cannot be read: %m", path);
 	fclose(j->file);
 	if (line > 0 && !j->wrong)
-		job_wrong(j, line, sentence("neither [section] nor key = value"));
+		job_wrong(j, line, "neither [section] nor key = value");
 	else if (line < 0 && !j->wrong)
 		j->wrong = sentence("%s: cannot be read", path);
 	if (!j->wrong && j->sections == 1 && j->section[0].axes == 0)
@@ -247,38 +256,34 @@ static char *job_read(struct job *j, const char *path)
 
 /* ---- Cells --------------------------------------------------------------- */
 
-static const struct axis *axis_find(const struct axis *a, size_t n, const char *name)
+/* Is it said already, or of a plug-in that is not this cell's? */
+static bool goes_without_saying(const struct config *c, const char *name)
 {
-	for (size_t i = 0; i < n; i++)
-		if (strcmp(a[i].name, name) == 0)
-			return &a[i];
-	return NULL;
+	static const char *const said[] = {"workload", "strategy", "workers"};
+	const char *dot = strchr(name, '.');
+	size_t n = dot ? (size_t)(dot - name) : 0;
+
+	for (size_t i = 0; i < sizeof said / sizeof *said; i++)
+		if (strcmp(name, said[i]) == 0)
+			return true;
+	return dot && (strncmp(name, c->run.strategy, n) != 0 || c->run.strategy[n]) &&
+	       (strncmp(name, c->run.workload, n) != 0 || c->run.workload[n]);
 }
 
 /* "mlp, asgd, 2 workers, sync-every 16": what, and what varies. */
 static char *describe(const struct config *c, const struct axis *const *axis, size_t axes,
 		      const struct setting *setting)
 {
-	static const char *const said[] = {"workload", "strategy", "workers"};
-	char *text = sentence("%s, %s, %lld worker%s", c->run.workload, c->run.strategy,
-			      (long long)c->run.workers, c->run.workers == 1 ? "" : "s");
+	char *text = NULL;
+	size_t n;
+	FILE *f = must(open_memstream(&text, &n));
 
-	for (size_t i = 0; i < axes; i++) {
-		const char *name = setting[i].name, *dot = strchr(name, '.');
-		bool skip = axis[i]->n < 2;
-		for (size_t k = 0; k < 3; k++)
-			skip |= strcmp(name, said[k]) == 0;
-		if (dot) { /* of a plug-in that is not this cell's */
-			size_t n = (size_t)(dot - name);
-			skip |= (strncmp(name, c->run.strategy, n) != 0 || c->run.strategy[n]) &&
-				(strncmp(name, c->run.workload, n) != 0 || c->run.workload[n]);
-		}
-		if (skip)
-			continue;
-		char *longer = sentence("%s, %s %s", text, name, setting[i].value);
-		free(text);
-		text = longer;
-	}
+	fprintf(f, "%s, %s, %lld worker%s", c->run.workload, c->run.strategy,
+		(long long)c->run.workers, c->run.workers == 1 ? "" : "s");
+	for (size_t i = 0; i < axes; i++)
+		if (axis[i]->n > 1 && !goes_without_saying(c, setting[i].name))
+			fprintf(f, ", %s %s", setting[i].name, setting[i].value);
+	fclose(f);
 	return text;
 }
 
@@ -397,10 +402,10 @@ char *sweep_read(const char *path, const struct setting *given, size_t n, struct
 	for (size_t i = j.sections > 1; !wrong && i < j.sections; i++)
 		wrong = expand_section(s, &j, &j.section[i], over, overs);
 	for (size_t i = 1; !wrong && i < s->cells; i++)
-		if (strcmp(s->cell[i].config.run.db, s->cell[0].config.run.db) != 0)
+		if (strcmp(s->cell[i].config.own.db, s->cell[0].config.own.db) != 0)
 			wrong = sentence("%s:%d: a sweep has one database, not %s and %s", path,
-					 s->cell[i].line, s->cell[0].config.run.db,
-					 s->cell[i].config.run.db);
+					 s->cell[i].line, s->cell[0].config.own.db,
+					 s->cell[i].config.own.db);
 	job_free(&j);
 	for (size_t i = 0; i < overs; i++)
 		axis_free(&over[i]);

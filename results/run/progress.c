@@ -40,31 +40,31 @@ static double unsigned_nan(double x)
 	return isnan(x) ? fabs(x) : x;
 }
 
-static int64_t rows_of(const struct live *live)
+static int64_t rows_of(const struct status_page *page)
 {
-	return __atomic_load_n(&live->rows, __ATOMIC_ACQUIRE);
+	return __atomic_load_n(&page->rows, __ATOMIC_ACQUIRE);
 }
 
 /* Simulations of time alone know no losses. */
-static bool is_judged(const struct epoch_row *row)
+static bool is_evaluated(const struct epoch_row *row)
 {
 	return !isnan(row->test_loss) || !isnan(row->test_accuracy);
 }
 
 void progress_epoch(FILE *f, const struct epoch_row *row, int64_t epochs)
 {
-	bool judged = is_judged(row);
+	bool evaluated = is_evaluated(row);
 
-	if (row->epoch == 0 && !judged)
+	if (row->epoch == 0 && !evaluated)
 		return;
 	fprintf(f, "epoch %lld/%lld", (long long)row->epoch, (long long)epochs);
 	if (row->epoch > 0)
 		fprintf(f, "  %.3f s", row->split.seconds);
-	if (row->epoch > 0 && (judged || !isnan(row->train_loss)))
+	if (row->epoch > 0 && (evaluated || !isnan(row->train_loss)))
 		fprintf(f, "  train loss %.4f", unsigned_nan(row->train_loss));
 	if (row->epoch > 0 && !isnan(row->train_accuracy))
 		fprintf(f, ", accuracy %.2f %%", 100 * row->train_accuracy);
-	if (judged)
+	if (evaluated)
 		fprintf(f, "  test loss %.4f", unsigned_nan(row->test_loss));
 	if (!isnan(row->test_accuracy))
 		fprintf(f, ", accuracy %.2f %%", 100 * row->test_accuracy);
@@ -100,29 +100,29 @@ static void add_duration(struct line *l, double s)
 		add(l, "%lld:%02lld", t / 60, t % 60);
 }
 
-static double fraction_done(const struct live *live)
+static double fraction_done(const struct status_page *page)
 {
-	double steps = (double)live->steps, epochs = (double)live->epochs;
+	double steps = (double)page->steps, epochs = (double)page->epochs;
 
-	if (steps <= 0 || epochs <= 0 || live->epoch < 1)
+	if (steps <= 0 || epochs <= 0 || page->epoch < 1)
 		return 0;
-	double done = ((double)(live->epoch - 1) + (double)live->step / steps) / epochs;
+	double done = ((double)(page->epoch - 1) + (double)page->step / steps) / epochs;
 	return done < 1 ? done : 1;
 }
 
-static void draw(struct progress *p, const struct live *live)
+static void draw(struct progress *p, const struct status_page *page)
 {
 	struct line left = {.n = 0}, right = {.n = 0};
-	int64_t rows = rows_of(live);
-	double done = fraction_done(live);
+	int64_t rows = rows_of(page);
+	double done = fraction_done(page);
 	int width = terminal_width() - 1;
 
 	if (p->before)
 		add(&left, "%s", p->before);
-	if (live->state <= LIVE_LOADING) {
+	if (page->state <= STATUS_LOADING) {
 		add(&left, "starting");
 	} else {
-		add(&left, "epoch %lld/%lld ", (long long)live->epoch, (long long)live->epochs);
+		add(&left, "epoch %lld/%lld ", (long long)page->epoch, (long long)page->epochs);
 		add(&right, " %3.0f %%", 100 * done);
 		double so_far = p->began ? 1e-9 * (double)(clock_now() - p->began) : 0;
 		if (done > 0 && so_far > SETTLED_S) {
@@ -134,8 +134,8 @@ static void draw(struct progress *p, const struct live *live)
 			}
 		}
 		if (rows > 0) {
-			const struct epoch_row *row = &live->row[rows - 1];
-			if (is_judged(row))
+			const struct epoch_row *row = &page->row[rows - 1];
+			if (is_evaluated(row))
 				add(&right, "  loss %.3f", unsigned_nan(row->test_loss));
 			if (!isnan(row->test_accuracy))
 				add(&right, "  acc %.1f %%", 100 * row->test_accuracy);
@@ -145,7 +145,7 @@ static void draw(struct progress *p, const struct live *live)
 	int bar = room < BAR_WIDTH ? room : BAR_WIDTH;
 	int full = (int)(done * bar + 0.5);
 
-	if (live->state <= LIVE_LOADING || bar < 4)
+	if (page->state <= STATUS_LOADING || bar < 4)
 		bar = -2;
 	fprintf(stderr, "\r%.*s", width, left.text);
 	if (bar > 0) {
@@ -159,21 +159,21 @@ static void draw(struct progress *p, const struct live *live)
 	fflush(stderr);
 }
 
-void progress_tick(void *self, const struct live *live)
+void progress_tick(void *self, const struct status_page *page)
 {
 	struct progress *p = self;
 	nsec now = clock_now();
 
-	if (!p->began && live->state >= LIVE_TRAINING)
+	if (!p->began && page->state >= STATUS_TRAINING)
 		p->began = now;
 	if (p->terminal && now - p->drawn >= REDRAW_NS - REDRAW_NS / 10) {
 		p->drawn = now;
-		draw(p, live);
+		draw(p, page);
 	}
-	int64_t rows = rows_of(live);
+	int64_t rows = rows_of(page);
 
 	for (; !p->terminal && p->lines && p->printed < rows; p->printed++)
-		progress_epoch(stderr, &live->row[p->printed], live->epochs);
+		progress_epoch(stderr, &page->row[p->printed], page->epochs);
 }
 
 void progress_end(struct progress *p)

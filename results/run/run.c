@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-extern const struct command command_run;
-
 struct run_flags {
 	bool dry_run;
 	const char *format;
@@ -28,86 +26,6 @@ static const struct option run_flags[] = {
 };
 
 /* ---- A worker's life ----------------------------------------------------- */
-
-/* Opens the store when the run begins: only rank 0's sink ever does. */
-struct recorder {
-	const char *db;
-	struct store *store;
-	struct sink sink;
-	int64_t id, epochs;
-	bool lines; /* nobody watches: say a line an epoch */
-};
-
-static char *record_begin(void *self, const struct experiment *e, int64_t *id)
-{
-	struct recorder *r = self;
-	char *wrong = store_open(&r->store, r->db, STORE_WRITE);
-
-	if (wrong)
-		return wrong;
-	r->sink = store_sink(r->store);
-	wrong = r->sink.begin(r->sink.self, e, id);
-	r->id = *id;
-	return wrong;
-}
-
-static char *record_epoch(void *self, const struct epoch_row *row, const struct split_row *ranks,
-			  int n, const int64_t *staleness)
-{
-	struct recorder *r = self;
-
-	if (r->lines)
-		progress_epoch(stderr, row, r->epochs);
-	return r->sink.epoch(r->sink.self, row, ranks, n, staleness);
-}
-
-static char *record_arrivals(void *self, const struct arrival *a, size_t n)
-{
-	struct recorder *r = self;
-
-	return r->sink.arrivals(r->sink.self, a, n);
-}
-
-static char *record_events(void *self, const struct slice *e, size_t n, size_t lost)
-{
-	struct recorder *r = self;
-
-	return r->sink.events(r->sink.self, e, n, lost);
-}
-
-static char *record_closing(void *self, const struct closing *c)
-{
-	struct recorder *r = self;
-
-	return r->sink.closing(r->sink.self, c);
-}
-
-static char *record_end(void *self, const char *status, const char *reason)
-{
-	struct recorder *r = self;
-
-	if (r->lines && reason)
-		fprintf(stderr, "mvbench: %s: %s\n", status, reason);
-	return r->sink.end(r->sink.self, status, reason);
-}
-
-/* Does this rank speak for all that a launcher started? */
-static bool first_rank(void)
-{
-	return rank_of_launcher() <= 0;
-}
-
-/* Every rank finds the same thing wrong; the first one says it. Frees it, returns the exit status.
- * With a live page the status travels there: mpirun would make a fuss of any but 0. */
-static int refuse(char *wrong, struct live *live)
-{
-	if (first_rank() && live)
-		live_end(live, EXIT_USER, wrong);
-	else if (first_rank())
-		fprintf(stderr, "mvbench: %s\n", wrong);
-	free(wrong);
-	return live ? EXIT_OK : EXIT_USER;
-}
 
 static void say_device(const struct plan *p)
 {
@@ -138,36 +56,41 @@ static void say_oversubscribed(const struct config *c, const struct plan *p)
 			p->cores, p->cores == 1 ? "" : "s");
 }
 
-/* Under a launcher of the user's nobody else says how it went. */
-static void say_result(const struct config *c, const struct recorder *r, int status,
-		       enum format format)
+/* Nobody watches: a line an epoch. */
+static void say_epoch(void *config, const struct epoch_row *row)
 {
-	char *wrong = NULL;
+	const struct config *c = config;
 
+	progress_epoch(stderr, row, c->run.epochs);
+}
+
+/* Under a launcher of the user's nobody else says how it went. */
+static void say_result(const struct config *c, struct store *s, int status, enum format format)
+{
+	char *wrong = NULL,
+	     *why = sql_first(s, "SELECT status || ': ' || reason FROM run WHERE id = ?1", "i",
+			      s->begun);
+
+	if (why)
+		fprintf(stderr, "mvbench: %s\n", why);
+	free(why);
 	if (format == FORMAT_JSON)
-		wrong = query_run_json(r->store, stdout, r->id);
+		wrong = query_run_json(s, stdout, s->begun);
 	else
 		printf("run %lld: %s, %s, %lld workers: %s; see it with: mvbench table --runs "
 		       "--db=%s\n",
-		       (long long)r->id, c->run.workload, c->run.strategy,
-		       (long long)c->run.workers, outcome_word(status), c->run.db);
+		       (long long)s->begun, c->run.workload, c->run.strategy,
+		       (long long)c->run.workers, outcome_word(status), c->own.db);
 	if (wrong)
 		complain(wrong);
 }
 
-static int work(const struct config *c, struct live *live, enum format format)
+static int work(const struct config *c, struct status_page *page, enum format format)
 {
-	struct recorder r = {.db = c->run.db, .epochs = c->run.epochs, .lines = !live};
-	struct sink sink = {.self = &r,
-			    .begin = record_begin,
-			    .epoch = record_epoch,
-			    .arrivals = record_arrivals,
-			    .events = record_events,
-			    .closing = record_closing,
-			    .end = record_end};
+	struct store *store;
 	struct plan plan;
 	struct simulation simulation;
-	struct record *replay = NULL;
+	struct recording *replay = NULL;
 
 	worker_introduce(c);
 	char *wrong = plan_make(c, &plan);
@@ -176,34 +99,39 @@ static int work(const struct config *c, struct live *live, enum format format)
 	if (!wrong && world_is_virtual)
 		wrong = replay_load(c, &replay);
 	if (wrong)
-		return refuse(wrong, live);
+		return command_refuse(wrong);
 	if (world_is_virtual) {
 		simulation.replay = replay;
 		plan.simulation = &simulation;
-		panic_to(live->reason, sizeof live->reason);
+		panic_to(page->reason, sizeof page->reason);
 	}
-	if (!live && first_rank())
+	if (!page && rank_of_launcher() <= 0)
 		say_oversubscribed(c, &plan);
-	int status = train(c, &plan, &sink, live);
-	if (!live && r.id)
-		say_result(c, &r, status, format);
-	store_close(r.store);
+	wrong = store_open(&store, c->own.db, STORE_LATER); /* only rank 0 ever begins a run */
+	CHECK(!wrong, "%s", wrong);
+	if (!page)
+		store_tell(store, say_epoch, (void *)(uintptr_t)c);
+	struct sink sink = store_sink(store);
+	int status = train(c, &plan, &sink, page);
+	if (!page && store->begun)
+		say_result(c, store, status, format);
+	store_close(store);
 	replay_free(replay);
-	return live ? EXIT_OK : status;
+	return page ? EXIT_OK : status;
 }
 
-static int work_in_child(void *ctx, struct live *live)
+static int work_in_child(void *ctx, struct status_page *page)
 {
-	return work(ctx, live, FORMAT_TEXT);
+	return work(ctx, page, FORMAT_TEXT);
 }
 
 /* ---- In front ------------------------------------------------------------ */
 
 /* The workers are gone: nobody else will end their row. */
-static void bury(const struct config *c, const struct outcome *o)
+static void mark_failed(const struct config *c, const struct outcome *o)
 {
 	struct store *s = NULL;
-	char *wrong = store_open(&s, c->run.db, STORE_WRITE);
+	char *wrong = store_open(&s, c->own.db, STORE_WRITE);
 
 	if (!wrong)
 		wrong = store_fail(s, o->id, o->why);
@@ -229,22 +157,22 @@ void run_cell(const struct config *c, struct progress *p, struct outcome *o)
 	*o = (struct outcome){.status = EXIT_FAILED};
 	progress_start(p);
 	o->status =
-		launch(c, "run", work_in_child, (void *)(uintptr_t)c, &watcher, &o->live, &o->why);
+		launch(c, "run", work_in_child, (void *)(uintptr_t)c, &watcher, &o->page, &o->why);
 	progress_end(p);
-	o->id = o->live ? o->live->id : 0;
+	o->id = o->page ? o->page->id : 0;
 	bool ended = o->status == EXIT_OK || o->status == EXIT_DIVERGED;
 	if (o->id && !ended)
-		bury(c, o);
+		mark_failed(c, o);
 	else if (o->id && c->run.sim_replay)
 		compare_models(c, o);
 }
 
 void outcome_fini(struct outcome *o)
 {
-	live_free(o->live);
+	status_free(o->page);
 	free(o->why);
 	free(o->replayed);
-	*o = (struct outcome){.live = NULL};
+	*o = (struct outcome){.page = NULL};
 }
 
 const char *outcome_word(int status)
@@ -255,28 +183,28 @@ const char *outcome_word(int status)
 					    : "failed";
 }
 
-static void print_cost(const struct live *live)
+static void print_cost(const struct status_page *page)
 {
-	const struct world_cost *c = &live->cost;
+	const struct world_cost *c = &page->cost;
 
-	if (live->simulated)
+	if (page->simulated)
 		printf("simulated %.4g s in %.3g s of wall time, %.3g events a second\n",
 		       c->simulated_s, c->wall_s, (double)c->events / fmax(c->wall_s, 1e-9));
 }
 
 static void print_result(const struct config *c, const struct outcome *o)
 {
-	const struct live *live = o->live;
+	const struct status_page *page = o->page;
 	double seconds = 0, best = NAN;
 
-	for (int64_t i = 0; i < live->rows; i++) {
-		seconds += live->row[i].split.seconds;
-		best = fmax(best, live->row[i].test_accuracy);
+	for (int64_t i = 0; i < page->rows; i++) {
+		seconds += page->row[i].split.seconds;
+		best = fmax(best, page->row[i].test_accuracy);
 	}
 	printf("run %lld: %s, %s, %lld worker%s: ", (long long)o->id, c->run.workload,
 	       c->run.strategy, (long long)c->run.workers, c->run.workers == 1 ? "" : "s");
-	if (o->status == EXIT_OK && live->rows > 0) {
-		const struct epoch_row *last = &live->row[live->rows - 1];
+	if (o->status == EXIT_OK && page->rows > 0) {
+		const struct epoch_row *last = &page->row[page->rows - 1];
 		if (!isnan(last->test_accuracy))
 			printf("test accuracy %.2f %% (best %.2f %%), ", 100 * last->test_accuracy,
 			       100 * best);
@@ -284,8 +212,8 @@ static void print_result(const struct config *c, const struct outcome *o)
 			printf("test loss %.4f after ", last->test_loss);
 		printf("%lld epoch%s in %.3f s%s\n", (long long)last->epoch,
 		       last->epoch == 1 ? "" : "s", seconds,
-		       live->simulated ? " of virtual time" : "");
-		print_cost(live);
+		       page->simulated ? " of virtual time" : "");
+		print_cost(page);
 	} else {
 		printf("%s\n", outcome_word(o->status));
 	}
@@ -308,7 +236,7 @@ void outcome_print(const struct config *c, const struct outcome *o, enum format 
 	}
 	if (o->replayed)
 		fprintf(stderr, "mvbench: %s\n", o->replayed);
-	wrong = store_open(&s, c->run.db, STORE_READ);
+	wrong = store_open(&s, c->own.db, STORE_READ);
 	if (!wrong)
 		wrong = query_run_json(s, stdout, o->id);
 	store_close(s);
@@ -333,24 +261,14 @@ static void plugin_help(FILE *f, const char *part, const struct plugin *p,
 		text_wrap(f, own, 20);
 	}
 	free(own);
-	option_help(f, p->name, p->options);
-}
-
-static const char *value_given(const struct arguments *a, const char *name)
-{
-	const char *value = NULL;
-
-	for (size_t i = 0; i < a->options; i++)
-		if (strcmp(a->option[i].name, name) == 0)
-			value = a->option[i].value;
-	return value;
+	help_rows(&(struct help){.f = f}, p->name, p->options);
 }
 
 /* The core options, and every plug-in's, or only those of the plug-ins that are named. */
 static void experiment_help(FILE *f, const char *strategy, const char *workload)
 {
 	fputs("the experiment\n", f);
-	option_help(f, NULL, run_options);
+	help_rows(&(struct help){.f = f}, NULL, run_options);
 	for (size_t i = 0; strategies[i]; i++)
 		if (!strategy || strcmp(strategy, strategies[i]->plugin.name) == 0)
 			plugin_help(f, "strategy", &strategies[i]->plugin, NULL);
@@ -359,48 +277,31 @@ static void experiment_help(FILE *f, const char *strategy, const char *workload)
 			plugin_help(f, "workload", &workloads[i]->plugin, workloads[i]->recipe);
 }
 
-static void more_help(FILE *f)
+/* Of the plug-ins that are named beside --help; else of all. */
+static char *more_help(FILE *f, const struct arguments *given)
 {
-	experiment_help(f, NULL, NULL);
-}
-
-static int run_help(const struct arguments *a)
-{
-	struct command c = command_run;
-	const char *strategy = value_given(a, "strategy"), *workload = value_given(a, "workload");
+	const char *strategy = given ? arguments_value(given, "strategy") : NULL,
+		   *workload = given ? arguments_value(given, "workload") : NULL;
 	char *wrong = strategy ? config_check("strategy", strategy, NULL) : NULL;
 
 	if (!wrong && workload)
 		wrong = config_check("workload", workload, NULL);
-	if (wrong)
-		return complain(wrong);
-	c.more = NULL;
-	command_help(stdout, &c);
-	fputc('\n', stdout);
-	experiment_help(stdout, strategy, workload);
-	return EXIT_OK;
+	if (!wrong)
+		experiment_help(f, strategy, workload);
+	return wrong;
 }
 
-static void show_table(const char *prefix, const struct option *table, const void *fields)
+static void show_option(void *config, const char *part, const struct option *o, const char *value)
 {
-	char number[64];
+	char *name = option_full_name(config, part, o);
 
-	for (const struct option *o = table; o && o->name; o++) {
-		char *name = sentence("%s%s%s", prefix, *prefix ? "." : "", o->name);
-		bool text = o->type == OPT_STRING || o->type == OPT_CHOICE;
-		if (!text)
-			option_text(o, fields, number, sizeof number);
-		printf("%-24s %s\n", name,
-		       text ? *(const char *const *)((const char *)fields + o->offset) : number);
-		free(name);
-	}
+	printf("%-24s %s\n", name, value);
+	free(name);
 }
 
 static void show_text(const struct config *c, const struct plan *p)
 {
-	show_table("", run_options, &c->run);
-	show_table(c->run.strategy, c->strategy->plugin.options, c->strategy_opts);
-	show_table(c->run.workload, c->workload->plugin.options, c->workload_opts);
+	config_each(c, show_option, (void *)(uintptr_t)c);
 	printf("%-24s %lld\n", "parameters", (long long)p->params);
 	printf("%-24s %zu, %zu values each\n", "rows to train on", p->train.n, p->train.features);
 	printf("%-24s %zu\n", "rows to test on", p->test.n);
@@ -425,10 +326,8 @@ static void show_json_table(const char *name, const struct option *table, const 
 	if (name)
 		printf(", \"%s\": {", name);
 	for (const struct option *o = table; o && o->name; o++) {
-		printf("%s\"", comma);
-		for (const char *n = o->name; *n; n++)
-			putchar(*n == '-' ? '_' : *n);
-		printf("\": ");
+		char column[COLUMN_ROOM];
+		printf("%s\"%s\": ", comma, option_column(o, column));
 		option_json(stdout, o, fields);
 		comma = ", ";
 	}
@@ -442,7 +341,7 @@ static void show_json(const struct config *c, const struct plan *p)
 
 	config_hash(c, hash);
 	putchar('{');
-	show_json_table(NULL, run_options, &c->run);
+	show_json_table(NULL, run_options, c);
 	show_json_table("strategy_options", c->strategy->plugin.options, c->strategy_opts);
 	show_json_table("workload_options", c->workload->plugin.options, c->workload_opts);
 	printf(", \"config_hash\": \"%s\", \"params\": %lld, \"train_size\": %zu, \"test_size\": "
@@ -454,15 +353,6 @@ static void show_json(const struct config *c, const struct plan *p)
 
 /* ---- The command --------------------------------------------------------- */
 
-static bool takes_no_value(const char *name)
-{
-	const struct option *o = option_find(run_flags, name);
-	char *wrong = o ? NULL : config_check(name, "true", &o);
-
-	free(wrong);
-	return !wrong && o->type == OPT_BOOL;
-}
-
 static int run(const struct config *c, const struct run_flags *flags, enum format format)
 {
 	struct progress progress = {.lines = true};
@@ -470,11 +360,11 @@ static int run(const struct config *c, const struct run_flags *flags, enum forma
 	struct plan plan;
 	char *wrong;
 
-	if ((wrong = plan_make(c, &plan)) || (wrong = store_check(c->run.db)))
+	if ((wrong = plan_make(c, &plan)) || (wrong = store_check(c->own.db)))
 		return complain(wrong);
 	if ((wrong = simulation_check(c, &plan)))
 		return complain(wrong);
-	if (flags->dry_run && first_rank()) {
+	if (flags->dry_run && rank_of_launcher() <= 0) {
 		if (format == FORMAT_JSON)
 			show_json(c, &plan);
 		else
@@ -492,11 +382,11 @@ static int run(const struct config *c, const struct run_flags *flags, enum forma
 }
 
 /* NULL, or a sentence: one process simulates all workers, and only mvbench starts it. */
-static char *wrong_world(const struct config *c, const struct live *live, bool worker)
+static char *wrong_world(const struct config *c, const struct status_page *page, bool worker)
 {
 	bool sim = strcmp(c->run.platform, "sim") == 0;
 
-	if (world_is_virtual && !(live && sim))
+	if (world_is_virtual && !(page && sim))
 		return sentence("this is the simulator, which mvbench starts: run mvbench with "
 				"--platform=sim");
 	if (sim && worker && !world_is_virtual)
@@ -505,48 +395,33 @@ static char *wrong_world(const struct config *c, const struct live *live, bool w
 	return NULL;
 }
 
-static int command(int argc, char **argv)
+static int command(void *options, struct arguments *a)
 {
-	struct arguments a;
-	struct run_flags flags;
+	const struct run_flags *flags = options;
 	struct config config;
-	struct live *live = live_of_launcher();
-	bool worker = live || platform_under_launcher();
-	char *wrong = arguments_read(&a, argc, argv, takes_no_value);
-	int status;
-
-	if (wrong)
-		return refuse(wrong, live);
-	if (a.help) {
-		status = first_rank() ? run_help(&a) : EXIT_OK;
-		arguments_free(&a);
-		return status;
-	}
-	option_default(run_flags, &flags);
-	wrong = arguments_take(&a, run_flags, &flags);
-	if (!wrong && a.words)
-		wrong = sentence("%s: run takes options only, such as --workload=mlp", a.word[0]);
+	struct status_page *page = status_of_launcher();
+	bool worker = page || platform_under_launcher();
 	struct settings all = {.setting = NULL};
+	enum format format = FORMAT_TEXT;
+	int status;
+	char *wrong = settings_check(a->option, a->options);
+
 	if (!wrong)
-		wrong = settings_check(a.option, a.options);
-	if (!wrong)
-		wrong = replay_settings(&all, a.option, a.options);
+		wrong = replay_settings(&all, a->option, a->options);
 	if (!wrong)
 		wrong = config_init(&config, all.setting, all.n, false);
 	settings_free(&all);
-	arguments_free(&a);
-	if (!wrong && (wrong = wrong_world(&config, live, worker && !flags.dry_run)))
+	if (!wrong && (wrong = wrong_world(&config, page, worker && !flags->dry_run)))
 		config_fini(&config);
 	if (wrong) {
-		status = refuse(wrong, live);
+		status = command_refuse(wrong);
 	} else {
-		enum format format = FORMAT_TEXT;
-		format_find(flags.format, &format);
-		status = worker && !flags.dry_run ? work(&config, live, format)
-						  : run(&config, &flags, format);
+		format_find(flags->format, &format);
+		status = worker && !flags->dry_run ? work(&config, page, format)
+						   : run(&config, flags, format);
 		config_fini(&config);
 	}
-	live_free(live);
+	status_free(page);
 	return status;
 }
 
@@ -558,8 +433,9 @@ const struct command command_run = {
 		 "Exit status: 0 done, 1 failed, 2 cannot run like this, 3 diverged, 130 "
 		 "interrupted.",
 	.options = run_flags,
+	.size = sizeof(OWNER),
 	.run_options = true,
-	.bare = takes_no_value,
+	.example = "--workload=mlp",
 	.run = command,
 	.more = more_help,
 };

@@ -10,7 +10,7 @@
 
 /* ---- Running one configuration, for the commands that do (run.c, progress.c) ---- */
 
-/* Draws a run from its live page on stderr: one line that is redrawn on a terminal; else, where
+/* Draws a run from its status page on stderr: one line that is redrawn on a terminal; else, where
  * lines is set, a plain line an epoch; quiet: nothing. */
 struct progress {
 	const char *before; /* stands first on the line, such as "3/24 "; NULL = nothing */
@@ -22,18 +22,18 @@ struct progress {
 };
 
 void progress_start(struct progress *p);
-void progress_tick(void *self, const struct live *live);                   /* a watcher's tick */
+void progress_tick(void *self, const struct status_page *page);            /* a watcher's tick */
 void progress_end(struct progress *p);                                     /* the line is gone */
 void progress_epoch(FILE *f, const struct epoch_row *row, int64_t epochs); /* the plain line */
 
 /* How a run ended. */
 struct outcome {
-	int status;        /* as an exit status */
-	int64_t id;        /* of its row, 0 = it never began */
-	char *why;         /* NULL when done */
-	char *replayed;    /* how a replay's model compares; NULL = it was none, or did not end */
-	bool differs;      /* it is another model */
-	struct live *live; /* its last state, NULL when it could not be launched */
+	int status;     /* as an exit status */
+	int64_t id;     /* of its row, 0 = it never began */
+	char *why;      /* NULL when done */
+	char *replayed; /* how a replay's model compares; NULL = it was none, or did not end */
+	bool differs;   /* it is another model */
+	struct status_page *page; /* its last state, NULL when it could not be launched */
 };
 
 /* Launches c and waits. A row that the workers left behind unfinished is marked failed. */
@@ -69,6 +69,7 @@ void sweep_free(struct sweep *s);
 /* A job file as given, or one of those that come with the program, with or without its .ini: its
  * path, from the heap. NULL or a sentence (sweep.c). */
 char *sweep_find(const char *name, char **path);
+void job_files_each(void (*each)(void *ctx, const struct word *w), void *ctx);
 /* Plans every cell: NULL, or a sentence about the first that cannot run. path: the job file. */
 char *sweep_plan(const char *path, struct sweep *s);
 
@@ -97,18 +98,12 @@ int64_t calibration_last(struct store *s);
 
 /* ---- Replays (replay.c): a run that repeats the order of another's pushes ---- */
 
-/* What a run is given, later ones win; those of the run that is replayed come first. */
-struct settings {
-	struct setting *setting;
-	size_t n, taken; /* taken: from that run, on the heap */
-};
 /* NULL, or a sentence: there is no such run in --db, it cannot be replayed, or something is given
- * that disagrees with it. */
+ * that disagrees with it. The settings of the run that is replayed come first. */
 char *replay_settings(struct settings *all, const struct setting *given, size_t n);
-void settings_free(struct settings *all);
 /* The record of --sim.replay's run; NULL when there is nothing to replay. */
-char *replay_load(const struct config *c, struct record **out);
-void replay_free(struct record *r);
+char *replay_load(const struct config *c, struct recording **out);
+void replay_free(struct recording *r);
 /* Says how the model of run `id` compares with that of the run that it replayed. */
 char *replay_compare(const struct config *c, int64_t id, bool *equal, char **said);
 

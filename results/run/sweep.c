@@ -6,7 +6,6 @@
  */
 #include "results/run/run.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <math.h>
@@ -16,66 +15,54 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern const struct command command_sweep;
-
 enum { JOBS_MAX = 256 };
 
 /* ---- Finding the file ---------------------------------------------------- */
 
-static int by_name(const struct dirent **a, const struct dirent **b)
+struct known {
+	void (*each)(void *ctx, const struct word *w);
+	void *ctx;
+};
+
+static void put_known(void *ctx, const char *name, const char *path)
 {
-	return strcmp((*a)->d_name, (*b)->d_name);
+	const struct known *k = ctx;
+
+	k->each(k->ctx, &(struct word){"job file", name, "", "", path});
 }
 
-static int is_ini(const struct dirent *d)
+void job_files_each(void (*each)(void *ctx, const struct word *w), void *ctx)
 {
-	size_t n = strlen(d->d_name);
-
-	return n > 4 && strcmp(d->d_name + n - 4, ".ini") == 0;
+	installed_each("workloads/sweeps", ".ini", put_known, &(struct known){each, ctx});
 }
 
-static char *no_such_file(const char *name, const char *folder)
+static void put_name(void *ctx, const struct word *w)
 {
-	struct dirent **file;
-	int n = folder ? scandir(folder, &file, is_ini, by_name) : -1;
-	char *list = must(strdup(""));
+	fprintf(ctx, "%s%s", ftell(ctx) ? ", " : "; mvbench has ", w->name);
+}
 
-	for (int i = 0; i < n; i++) {
-		char *longer = sentence("%s%s%.*s", list, i ? ", " : "",
-					(int)strlen(file[i]->d_name) - 4, file[i]->d_name);
-		free(list);
-		list = longer;
-		free(file[i]);
-	}
-	if (n >= 0)
-		free(file);
-	char *wrong = n > 0 ? sentence("%s: there is no such job file; mvbench has %s", name, list)
-			    : sentence("%s: there is no such job file", name);
-	free(list);
+static char *no_such_file(const char *name)
+{
+	char *known = NULL;
+	size_t n;
+	FILE *f = must(open_memstream(&known, &n));
+
+	job_files_each(put_name, f);
+	fclose(f);
+	char *wrong = sentence("%s: there is no such job file%s", name, known);
+	free(known);
 	return wrong;
 }
 
 char *sweep_find(const char *name, char **path)
 {
-	char *folder, *wrong = NULL;
-
-	*path = NULL;
-	if (access(name, F_OK) == 0) {
-		*path = must(strdup(name));
-		return NULL;
+	*path = access(name, F_OK) == 0 ? must(strdup(name)) : NULL;
+	for (int i = 0; i < 2 && !*path; i++) {
+		char *stem = sentence("workloads/sweeps/%s%s", name, i ? ".ini" : "");
+		*path = installed_path(stem);
+		free(stem);
 	}
-	folder = installed_path("workloads/sweeps");
-	for (int i = 0; folder && !*path && i < 2; i++) {
-		*path = sentence("%s/%s%s", folder, name, i ? ".ini" : "");
-		if (access(*path, F_OK) != 0) {
-			free(*path);
-			*path = NULL;
-		}
-	}
-	if (!*path)
-		wrong = no_such_file(name, folder);
-	free(folder);
-	return wrong;
+	return *path ? NULL : no_such_file(name);
 }
 
 /* ---- What is to be done -------------------------------------------------- */
@@ -210,7 +197,7 @@ static void fail_pending(const struct cell *c, const struct outcome *o)
 {
 	struct store *store = NULL;
 	char status[16], reason[256];
-	char *wrong = store_open(&store, c->config.run.db, STORE_WRITE);
+	char *wrong = store_open(&store, c->config.own.db, STORE_WRITE);
 
 	if (!wrong) {
 		int64_t id = store_cell(store, c->hash, status, reason);
@@ -229,18 +216,18 @@ static void say_result(const struct doing *d, const struct cell *c, const struct
 		return;
 	}
 	printf("%zu/%zu [%s] %s", c->number, d->left, c->section, c->what);
-	if (o->status == EXIT_OK && o->live && o->live->rows > 0) {
-		const struct epoch_row *row = &o->live->row[o->live->rows - 1];
+	if (o->status == EXIT_OK && o->page && o->page->rows > 0) {
+		const struct epoch_row *row = &o->page->row[o->page->rows - 1];
 		double seconds = 0;
-		for (int64_t i = 0; i < o->live->rows; i++)
-			seconds += o->live->row[i].split.seconds;
+		for (int64_t i = 0; i < o->page->rows; i++)
+			seconds += o->page->row[i].split.seconds;
 		if (row->test_accuracy >= 0)
 			printf(": test accuracy %.2f %%,", 100 * row->test_accuracy);
 		else if (!isnan(row->test_loss))
 			printf(": test loss %.4f,", row->test_loss);
 		else
 			putchar(':');
-		printf(" %.3f s%s\n", seconds, o->live->simulated ? " of virtual time" : "");
+		printf(" %.3f s%s\n", seconds, o->page->simulated ? " of virtual time" : "");
 	} else {
 		bool why = o->why && o->status != EXIT_INTERRUPTED;
 		printf(": %s%s%s\n", outcome_word(o->status), why ? ": " : "", why ? o->why : "");
@@ -366,7 +353,7 @@ static int sum_up(const struct doing *d)
 static char *look_up(struct sweep *s, const struct sweep_flags *f)
 {
 	struct store *store = NULL;
-	const char *db = s->cell[0].config.run.db;
+	const char *db = s->cell[0].config.own.db;
 	char *wrong = store_check(db);
 
 	if (wrong || access(db, F_OK) != 0)
@@ -381,7 +368,7 @@ static char *look_up(struct sweep *s, const struct sweep_flags *f)
 static char *pend(struct sweep *s)
 {
 	struct store *store = NULL;
-	char *wrong = store_open(&store, s->cell[0].config.run.db, STORE_WRITE);
+	char *wrong = store_open(&store, s->cell[0].config.own.db, STORE_WRITE);
 
 	if (!wrong)
 		wrong = pend_cells(store, s);
@@ -421,43 +408,22 @@ static int do_sweep(const char *path, struct sweep *s, const struct sweep_flags 
 	return sum_up(&d);
 }
 
-static bool takes_no_value(const char *name)
+static int run_sweep(void *options, struct arguments *a)
 {
-	const struct option *o = option_find(sweep_flags, name);
-	char *wrong = o ? NULL : config_check(name, "true", &o);
-
-	free(wrong);
-	return !wrong && o->type == OPT_BOOL;
-}
-
-static int run(int argc, char **argv)
-{
-	struct arguments a;
-	struct sweep_flags flags;
 	struct sweep sweep = {.cell = NULL};
-	char *path = NULL, *wrong = arguments_read(&a, argc, argv, takes_no_value);
+	char *path = NULL, *wrong = NULL;
 
-	if (wrong)
-		return complain(wrong);
-	if (a.help) {
-		arguments_free(&a);
-		command_help(stdout, &command_sweep);
-		return EXIT_OK;
-	}
-	option_default(sweep_flags, &flags);
-	wrong = arguments_take(&a, sweep_flags, &flags);
-	if (!wrong && a.words == 0)
+	if (a->words == 0)
 		wrong = sentence("a job file is wanted, as in mvbench sweep demo.ini");
-	if (!wrong && a.words > 1)
-		wrong = sentence("%s: a sweep has one job file, %s", a.word[1], a.word[0]);
+	if (a->words > 1)
+		wrong = sentence("%s: a sweep has one job file, %s", a->word[1], a->word[0]);
 	if (!wrong && platform_under_launcher())
 		wrong = sentence("sweep starts its own workers: run it without mpirun or srun");
 	if (!wrong)
-		wrong = sweep_find(a.word[0], &path);
+		wrong = sweep_find(a->word[0], &path);
 	if (!wrong)
-		wrong = sweep_read(path, a.option, a.options, &sweep);
-	arguments_free(&a);
-	int status = wrong ? complain(wrong) : do_sweep(path, &sweep, &flags);
+		wrong = sweep_read(path, a->option, a->options, &sweep);
+	int status = wrong ? complain(wrong) : do_sweep(path, &sweep, options);
 	sweep_free(&sweep);
 	free(path);
 	return status;
@@ -473,7 +439,8 @@ const struct command command_sweep = {
 		 "Exit status: 0 all cells are done, 1 some failed, 2 cannot run like this, 3 some "
 		 "diverged, 130 interrupted.",
 	.options = sweep_flags,
+	.words = job_files_each,
+	.size = sizeof(OWNER),
 	.run_options = true,
-	.bare = takes_no_value,
-	.run = run,
+	.run = run_sweep,
 };

@@ -12,128 +12,92 @@
 #include "results/share/share.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* MLflow's words for how a run stands. */
 enum { RUNNING = 1, SCHEDULED = 2, FINISHED = 3, FAILED = 4 };
 
-static const char *text_of(sqlite3_stmt *q, int i)
-{
-	const char *text = (const char *)sqlite3_column_text(q, i);
+TEXT_FILE(mlflow_sql, "results/share/mlflow.sql");
 
-	return text ? text : "";
-}
-
-static int64_t milliseconds(sqlite3_stmt *q, int i)
+static int64_t milliseconds(const struct sql *q, int i)
 {
-	return (int64_t)(1000 * sqlite3_column_double(q, i));
+	return (int64_t)(1000 * sql_real(q, i));
 }
 
 /* One value in a file of its own. A parameter is one line: what ends a line is shown. */
 static char *put_value(const char *folder, const char *kind, const char *name, const char *value)
 {
-	char *safe = export_name(name), *path = sentence("%s/%s/%s", folder, kind, safe),
-	     *wrong = NULL;
-	FILE *f = export_open(path, &wrong);
+	char *safe = export_name(name), *path = sentence("%s/%s/%s", folder, kind, safe);
+	struct output out;
+	char *wrong = output_open(&out, "", path);
 
-	for (; f && *value; value++) {
-		bool ends = *value == '\n' || *value == '\r';
+	for (const char *c = wrong ? "" : value; *c; c++) {
+		bool ends = *c == '\n' || *c == '\r';
 		if (ends && strcmp(kind, "params") == 0)
-			fputs(*value == '\n' ? "\\n" : "\\r", f);
+			fputs(*c == '\n' ? "\\n" : "\\r", out.f);
 		else
-			fputc(*value, f);
+			fputc(*c, out.f);
 	}
-	if (f)
-		wrong = export_close(f, path);
+	if (!wrong)
+		wrong = output_close(&out, NULL);
 	free(path);
 	free(safe);
 	return wrong;
 }
 
 /* What the run was told, and what is known of it. */
-static char *put_values(const char *folder, struct store *s, int64_t id)
+static char *put_values(const char *folder, struct store *s, const struct sql *row)
 {
-	static const char tags_sql[] =
-		"SELECT 'tags', key, atom FROM json_each((SELECT json_object('mvbench.run', id, "
-		"'mvbench.label', label, 'mvbench.status', status, 'mvbench.reason', reason, "
-		"'mvbench.config_hash', config_hash, 'mvbench.model_hash', model_hash, "
-		"'mvbench.host', "
-		"host, 'mvbench.cpu', cpu, 'mvbench.cores', cores, 'mvbench.gpu', gpu, "
-		"'mvbench.driver', driver, 'mvbench.mpi', mpi, 'mvbench.onednn', onednn, "
-		"'mvbench.cuda', cuda, 'mvbench.params', params, 'mvbench.origin', origin, "
-		"'mvbench.origin_id', origin_id, 'mlflow.source.git.commit', git_commit) FROM run "
-		"WHERE id = ?1))";
-	static const char params_sql[] =
-		"SELECT 'params', key, atom FROM run_summary AS s, json_each(config_key) WHERE "
-		"s.id = ?1 "
-		"AND key <> 'label' UNION ALL SELECT 'params', 'seed', seed FROM run WHERE id = ?1";
-	const char *const sql[] = {params_sql, tags_sql};
+	struct sql q =
+		sql_select(s, mlflow_sql, "it", sql_int(row, RUN_ID), sql_text(row, RUN_NAME));
 	char *wrong = NULL;
 
-	for (int i = 0; i < 2 && !wrong; i++) {
-		sqlite3_stmt *q = NULL;
-		int rc = sqlite3_prepare_v2(s->db, sql[i], -1, &q, NULL);
-		sqlite3_bind_int64(q, 1, id);
-		while (rc == SQLITE_OK && !wrong && (rc = sqlite3_step(q)) == SQLITE_ROW) {
-			if (*text_of(q, 2))
-				wrong = put_value(folder, text_of(q, 0), text_of(q, 1),
-						  text_of(q, 2));
-			rc = SQLITE_OK;
-		}
-		sqlite3_finalize(q);
-		if (!wrong && rc != SQLITE_DONE)
-			wrong = database_error(s, rc);
-	}
-	return wrong;
+	while (!wrong && sql_next(&q))
+		wrong = put_value(folder, sql_text(&q, 0), sql_text(&q, 1), sql_text(&q, 2));
+	return first_wrong(wrong, sql_done(&q));
 }
 
 /* A file a figure: all of them are open together while the epochs go by. */
-static char *put_metrics(const char *folder, struct store *s, sqlite3_stmt *epochs)
+static char *put_metrics(const char *folder, struct sql *epochs)
 {
-	int n = sqlite3_column_count(epochs), rc;
-	FILE **f = must(calloc((size_t)n, sizeof(FILE *)));
+	int n = sql_columns(epochs);
+	struct output *out = must(calloc((size_t)n, sizeof *out));
 	char *wrong = NULL;
-	double x;
 
-	while ((rc = sqlite3_step(epochs)) == SQLITE_ROW && !wrong)
+	while (!wrong && sql_next(epochs))
 		for (int i = EPOCH_FIGURES; i < n && !wrong; i++) {
-			char *path =
-				sentence("%s/metrics/%s", folder, sqlite3_column_name(epochs, i));
-			bool there = export_figure(epochs, i, &x);
-			if (there && !f[i])
-				f[i] = export_open(path, &wrong);
-			if (there && f[i])
-				fprintf(f[i], "%lld %.17g %lld\n",
+			double x = sql_real(epochs, i);
+			char *path = sentence("%s/metrics/%s", folder, sql_name(epochs, i));
+			if (isfinite(x) && !out[i].f)
+				wrong = output_open(&out[i], "", path);
+			if (isfinite(x) && !wrong)
+				fprintf(out[i].f, "%lld %.17g %lld\n",
 					(long long)milliseconds(epochs, EPOCH_TIME), x,
-					(long long)sqlite3_column_int64(epochs, EPOCH_NUMBER));
+					(long long)sql_int(epochs, EPOCH_NUMBER));
 			free(path);
 		}
-	for (int i = EPOCH_FIGURES; i < n; i++) {
-		char *failed = f[i] ? export_close(f[i], folder) : NULL;
-		if (wrong)
-			free(failed);
-		else
-			wrong = failed;
-	}
-	free(f);
-	if (!wrong && rc != SQLITE_DONE)
-		wrong = database_error(s, rc);
+	for (int i = EPOCH_FIGURES; i < n; i++)
+		if (out[i].f)
+			wrong = output_close(&out[i], wrong);
+	free(out);
 	return wrong;
 }
 
-static char *put_experiment(const char *folder, const char *id, sqlite3_stmt *row)
+static char *put_experiment(const char *folder, const char *id, const struct sql *row)
 {
-	char *path = sentence("%s/meta.yaml", folder), *wrong = NULL;
-	FILE *f = export_open(path, &wrong);
+	char *path = sentence("%s/meta.yaml", folder);
+	struct output out;
+	char *wrong = output_open(&out, "", path);
 
-	if (f) {
-		fputs("artifact_location: ", f);
-		text_json(f, folder);
-		fprintf(f, "\nexperiment_id: '%s'\nlifecycle_stage: active\nname: ", id);
-		text_json(f, text_of(row, RUN_WORKLOAD));
-		fputc('\n', f);
-		wrong = export_close(f, path);
+	if (!wrong) {
+		fputs("artifact_location: ", out.f);
+		text_json(out.f, folder);
+		fprintf(out.f, "\nexperiment_id: '%s'\nlifecycle_stage: active\nname: ", id);
+		text_json(out.f, sql_text(row, RUN_WORKLOAD));
+		fputc('\n', out.f);
+		wrong = output_close(&out, NULL);
 	}
 	free(path);
 	return wrong;
@@ -147,51 +111,52 @@ static int status_of(const char *status)
 						: FAILED;
 }
 
-static char *put_run(const char *folder, const char *experiment, const char *id, sqlite3_stmt *row)
+static char *put_run(const char *folder, const char *experiment, const char *id,
+		     const struct sql *row)
 {
 	char *path = sentence("%s/meta.yaml", folder),
 	     *artifacts = sentence("%s/artifacts", folder);
-	char *wrong = NULL;
-	FILE *f = export_open(path, &wrong);
+	struct output out;
+	char *wrong = output_open(&out, "", path);
 
-	if (f) {
-		fputs("artifact_uri: ", f);
-		text_json(f, artifacts);
-		fprintf(f, "\nend_time: ");
-		if (sqlite3_column_type(row, RUN_FINISHED) == SQLITE_NULL)
-			fputs("null", f);
+	if (!wrong) {
+		fputs("artifact_uri: ", out.f);
+		text_json(out.f, artifacts);
+		fprintf(out.f, "\nend_time: ");
+		if (sql_null(row, RUN_FINISHED))
+			fputs("null", out.f);
 		else
-			fprintf(f, "%lld", (long long)milliseconds(row, RUN_FINISHED));
-		fprintf(f,
+			fprintf(out.f, "%lld", (long long)milliseconds(row, RUN_FINISHED));
+		fprintf(out.f,
 			"\nentry_point_name: ''\nexperiment_id: '%s'\nlifecycle_stage: active\n"
 			"run_id: %s\nrun_name: ",
 			experiment, id);
-		text_json(f, text_of(row, RUN_NAME));
-		fprintf(f,
+		text_json(out.f, sql_text(row, RUN_NAME));
+		fprintf(out.f,
 			"\nrun_uuid: %s\nsource_name: mvbench\nsource_type: 4\nsource_version: ''\n"
 			"start_time: %lld\nstatus: %d\ntags: []\nuser_id: ''\n",
 			id, (long long)milliseconds(row, RUN_STARTED),
-			status_of(text_of(row, RUN_STATUS)));
-		wrong = export_close(f, path);
+			status_of(sql_text(row, RUN_STATUS)));
+		wrong = output_close(&out, NULL);
 	}
 	free(artifacts);
 	free(path);
 	return wrong;
 }
 
-char *mlflow_run(const char *folder, struct store *s, sqlite3_stmt *row, sqlite3_stmt *epochs)
+/* Two numbers that hash a text, from two starts. */
+static void hash_twice(const char *text, uint64_t h[2])
+{
+	h[0] = hash_of(HASH_START, text, strlen(text));
+	h[1] = hash_of(UINT64_C(1099511628211), text, strlen(text));
+}
+
+static char *put_folder(const char *of, const char *experiment, const char *id, struct store *s,
+			struct sql *row, struct sql *epochs)
 {
 	static const char *const parts[] = {"params", "metrics", "tags", "artifacts"};
-	uint64_t h[2];
-	char experiment[32], id[40], *wrong = NULL;
-	char *root = realpath(folder, NULL); /* MLflow wants to know where it is */
+	char *own = sentence("%s/%s", of, id), *wrong = NULL;
 
-	export_hash(text_of(row, RUN_WORKLOAD), h);
-	snprintf(experiment, sizeof(experiment), "%" PRIu64, h[0] % UINT64_C(1000000000000000000));
-	export_hash(text_of(row, RUN_KEY), h);
-	snprintf(id, sizeof(id), "%016" PRIx64 "%016" PRIx64, h[0], h[1]);
-	char *of = sentence("%s/%s", root ? root : folder, experiment),
-	     *own = sentence("%s/%s", of, id);
 	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts) && !wrong; i++) {
 		char *part = sentence("%s/%s", own, parts[i]);
 		wrong = export_folder(part);
@@ -202,12 +167,25 @@ char *mlflow_run(const char *folder, struct store *s, sqlite3_stmt *row, sqlite3
 	if (!wrong)
 		wrong = put_run(own, experiment, id, row);
 	if (!wrong)
-		wrong = put_values(own, s, sqlite3_column_int64(row, RUN_ID));
+		wrong = put_values(own, s, row);
 	if (!wrong)
-		wrong = put_value(own, "tags", "mlflow.runName", text_of(row, RUN_NAME));
-	if (!wrong)
-		wrong = put_metrics(own, s, epochs);
+		wrong = put_metrics(own, epochs);
 	free(own);
+	return wrong;
+}
+
+char *mlflow_run(const char *folder, struct store *s, struct sql *row, struct sql *epochs)
+{
+	uint64_t h[2];
+	char experiment[32], id[40];
+	char *root = realpath(folder, NULL); /* MLflow wants to know where it is */
+
+	hash_twice(sql_text(row, RUN_WORKLOAD), h);
+	snprintf(experiment, sizeof(experiment), "%" PRIu64, h[0] % UINT64_C(1000000000000000000));
+	hash_twice(sql_text(row, RUN_KEY), h);
+	snprintf(id, sizeof(id), "%016" PRIx64 "%016" PRIx64, h[0], h[1]);
+	char *of = sentence("%s/%s", root ? root : folder, experiment);
+	char *wrong = put_folder(of, experiment, id, s, row, epochs);
 	free(of);
 	free(root);
 	return wrong;

@@ -13,6 +13,7 @@
  */
 #include "results/share/share.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -131,47 +132,42 @@ static void put_value(struct message *summary, const char *column, double x)
 	put_bytes(summary, 1, value.byte, value.n);
 }
 
-static int write_events(FILE *f, double began, sqlite3_stmt *epochs)
+static void write_events(FILE *f, double began, struct sql *epochs)
 {
 	static const char version[] = "brain.Event:2";
 	struct message event = {.n = 0};
-	double x;
-	int rc;
 
 	put_double(&event, 1, began);
 	put_bytes(&event, 3, version, strlen(version));
 	write_record(f, &event);
-	while ((rc = sqlite3_step(epochs)) == SQLITE_ROW) {
+	while (sql_next(epochs)) {
 		struct message summary = {.n = 0};
-		for (int i = EPOCH_FIGURES; i < sqlite3_column_count(epochs); i++)
-			if (export_figure(epochs, i, &x))
-				put_value(&summary, sqlite3_column_name(epochs, i), x);
+		for (int i = EPOCH_FIGURES; i < sql_columns(epochs); i++)
+			if (isfinite(sql_real(epochs, i)))
+				put_value(&summary, sql_name(epochs, i), sql_real(epochs, i));
 		event.n = 0;
-		put_double(&event, 1, sqlite3_column_double(epochs, EPOCH_TIME));
+		put_double(&event, 1, sql_real(epochs, EPOCH_TIME));
 		put_field(&event, 2, VARINT);
-		put_varint(&event, (uint64_t)sqlite3_column_int64(epochs, EPOCH_NUMBER));
+		put_varint(&event, (uint64_t)sql_int(epochs, EPOCH_NUMBER));
 		put_bytes(&event, 5, summary.byte, summary.n);
 		write_record(f, &event);
 	}
-	return rc;
 }
 
-char *tensorboard_run(const char *folder, struct store *s, sqlite3_stmt *row, sqlite3_stmt *epochs)
+char *tensorboard_run(const char *folder, struct store *s, struct sql *row, struct sql *epochs)
 {
-	char *name = export_name((const char *)sqlite3_column_text(row, RUN_NAME));
-	const char *known = (const char *)sqlite3_column_text(row, RUN_HOST);
-	char *host = export_name(known ? known : "unknown");
+	char *name = export_name(sql_text(row, RUN_NAME));
+	char *host = export_name(sql_null(row, RUN_HOST) ? "unknown" : sql_text(row, RUN_HOST));
 	char *own = sentence("%s/%s", folder, name);
-	char *path = sentence("%s/events.out.tfevents.%010.0f.%s", own,
-			      sqlite3_column_double(row, RUN_STARTED), host);
+	double began = sql_real(row, RUN_STARTED);
+	char *path = sentence("%s/events.out.tfevents.%010.0f.%s", own, began, host);
 	char *wrong = export_folder(own);
-	FILE *f = wrong ? NULL : export_open(path, &wrong);
+	struct output out;
 
-	if (f) {
-		int rc = write_events(f, sqlite3_column_double(row, RUN_STARTED), epochs);
-		wrong = export_close(f, path);
-		if (!wrong && rc != SQLITE_DONE)
-			wrong = database_error(s, rc);
+	(void)s;
+	if (!wrong && !(wrong = output_open(&out, "", path))) {
+		write_events(out.f, began, epochs);
+		wrong = output_close(&out, NULL);
 	}
 	free(path);
 	free(own);

@@ -8,26 +8,19 @@
 
 /* Writes one run into the folder that --out names, which is there. row: of export.c's runs_sql;
  * epochs: of its epochs_sql, not stepped yet. NULL or a sentence. */
-typedef char *export_function(const char *folder, struct store *s, sqlite3_stmt *row,
-			      sqlite3_stmt *epochs);
+typedef char *export_function(const char *folder, struct store *s, struct sql *row,
+			      struct sql *epochs);
 export_function tensorboard_run, mlflow_run;
 
 /* The columns of a run's row. */
 enum { RUN_ID, RUN_NAME, RUN_WORKLOAD, RUN_STATUS, RUN_STARTED, RUN_FINISHED, RUN_HOST, RUN_KEY };
 /* Of an epoch: its number, when it ended [Unix time, s], and from EPOCH_FIGURES on the figures,
- * with their names. */
+ * with their names; one that is not there, or not finite, is not exported. */
 enum { EPOCH_NUMBER, EPOCH_TIME, EPOCH_FIGURES };
 
-/* A figure that is not there, or not finite, is not exported. */
-bool export_figure(sqlite3_stmt *epochs, int i, double *x);
 /* Text as a file's name: what may mean something there becomes '-'. Heap. */
 char *export_name(const char *text);
 char *export_folder(const char *path); /* makes it, and those above it */
-FILE *export_open(const char *path, char **wrong);
-char *export_close(FILE *f, const char *path);
-/* Two numbers that hash a text. */
-void export_hash(const char *text, uint64_t h[2]);
-
 /* TFRecord's checksum of some bytes: CRC-32C (Castagnoli), masked. */
 uint32_t tfrecord_crc(const void *bytes, size_t n);
 

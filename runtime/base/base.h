@@ -12,14 +12,9 @@
 
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 typedef int64_t nsec; /* nanoseconds */
-
-/* A file's text, compiled in as a string. */
-#define TEXT_FILE(symbol, path) \
-	__asm__(".pushsection .rodata\n" #symbol ":\n.incbin \"" path \
-		"\"\n.byte 0\n.popsection\n"); \
-	extern const char symbol[]
 
 /* ---- Exit statuses and sentences ----------------------------------------- */
 
@@ -37,9 +32,26 @@ user_error_fn *user_error_handler(user_error_fn *f);
 /* Says the sentence on stderr, frees it, and returns EXIT_USER. */
 int complain(char *wrong);
 
+/* What this pointer points to is freed where its block ends: char *text AUTOFREE = sentence(...).
+ */
+static inline void autofree(void *pointer)
+{
+	free(*(void **)pointer);
+}
+#define AUTOFREE __attribute__((cleanup(autofree)))
+
 static inline size_t smaller(size_t a, size_t b)
 {
 	return a < b ? a : b;
+}
+
+/* FNV-1a of more bytes, over those before. */
+#define HASH_START UINT64_C(14695981039346656037)
+static inline uint64_t hash_of(uint64_t h, const void *x, size_t bytes)
+{
+	for (const unsigned char *at = x; bytes > 0; at++, bytes--)
+		h = (h ^ *at) * UINT64_C(1099511628211);
+	return h;
 }
 
 /* Something of this machine failed, such as a GPU: ends all ranks, and the run as failed. */
@@ -63,7 +75,7 @@ void clock_delay(nsec dt);
 
 struct config;
 struct plan;
-struct pass;
+struct table_op;
 
 /* Lives of all workers and servers that this process has to lead: one; or all, each on a stack of
  * its own. Returns the exit status of rank 0's. */
@@ -76,20 +88,24 @@ void world_device(struct worker *w); /* before it is opened: its operations take
 void world_enter(const char *what, int peer);
 /* A worker finds nothing to do, and looks again after dt. */
 void world_rest(const char *what, nsec dt);
-/* A pass over n floats of a table; shared: which lie in rank 0's memory. */
-void world_charge_pass(const struct pass *p, size_t n, bool shared);
+/* An operation on n floats of a table; shared: which lie in rank 0's memory. */
+void world_charge_op(const struct table_op *p, size_t n, bool shared);
 void world_charge_sum(size_t n, int ranks); /* n floats over so many ranks, in an allreduce */
 
 /* Where messages of lengths only come from and go to: one place for all, whose floats mean
- * nothing. Simulations only, as what follows. */
+ * nothing. Simulations only. */
 float *link_nowhere(void);
-/* An allreduce of workers that share their memory: floats are summed there, and messages carry
- * their lengths. What the ranks of a link sum in is made by one of them, and freed by the last. */
+/* Allreduces of workers that share their memory: floats are summed there, and messages carry their
+ * lengths. What the ranks of a link sum in is made by one of them, and freed by the last. */
 struct link;
-struct meeting *world_meeting_new(int ranks);
-void world_meeting_free(struct meeting *m); /* by each; NULL is fine */
-void world_allreduce(struct link *l, struct meeting *m, float *x, size_t n);
-void world_allreduce_start(struct link *l, struct meeting *m, int slot, float *x, size_t n);
+struct world_sums {
+	struct sums *(*make)(int ranks);
+	void (*leave)(struct sums *s); /* by each */
+	void (*allreduce)(struct link *l, struct sums *s, float *x, size_t n);
+	/* The sum alone: the messages are MPI's own, on lengths. */
+	void (*start)(struct link *l, struct sums *s, int slot, float *x, size_t n);
+};
+extern const struct world_sums *const world_sums; /* NULL in the real world */
 
 /* What a simulation took so far; false in the real world. */
 struct world_cost {
@@ -98,16 +114,16 @@ struct world_cost {
 };
 bool world_cost(struct world_cost *out);
 
-/* A place in memory that workers of one machine share, where one at a time goes on, and others wait
- * to be called. */
-struct gate {
+/* A monitor, in memory that workers of one machine share: one at a time holds its lock, and others
+ * wait for a broadcast. */
+struct monitor {
 	_Alignas(64) unsigned char at[128];
 };
-void gate_init(struct gate *g); /* by one of them */
-void gate_enter(struct gate *g);
-void gate_leave(struct gate *g);
-void gate_wait(struct gate *g); /* inside: leaves, sleeps until a call, enters */
-void gate_call(struct gate *g); /* inside: wakes all */
+void monitor_init(struct monitor *m); /* by one of them */
+void monitor_lock(struct monitor *m);
+void monitor_unlock(struct monitor *m);
+void monitor_wait(struct monitor *m);      /* locked: unlocks, sleeps until a broadcast, locks */
+void monitor_broadcast(struct monitor *m); /* locked: wakes all */
 
 /* ---- Who started this process (launcher.c) ---- */
 
@@ -118,24 +134,32 @@ int usable_cores(void);             /* of this machine, by the process or by its
 
 /* ---- The status page (status.c) ---- */
 
-struct split_row { /* of one rank, or the mean over trainers [s] */
-	double seconds, compute_s, comm_s, wait_s;
-	int64_t bytes_sent;
-	int64_t pushes, staleness_sum, staleness_max, dropped;
+/* Figures of an epoch of one rank: times [s], of which trainers have means, and counts, of which
+ * they have sums. What is listed here is gathered by itself. */
+#define SPLIT_TIMES(X)  X(seconds) X(compute_s) X(comm_s) X(wait_s)
+#define SPLIT_COUNTS(X) X(bytes_sent) X(pushes) X(staleness_sum) X(dropped)
+struct split_row {
+#define FIGURE(name) double name;
+	SPLIT_TIMES(FIGURE)
+#undef FIGURE
+#define FIGURE(name) int64_t name;
+	SPLIT_COUNTS(FIGURE)
+#undef FIGURE
+	int64_t staleness_max;
 };
 
 struct epoch_row {              /* losses and accuracies: NaN = not known */
 	int64_t epoch;          /* 0 = before training */
-	struct split_row split; /* times: mean over trainers, but seconds: the race's */
+	struct split_row split; /* times: mean over trainers, but seconds: the segment's */
 	double train_loss, train_accuracy, test_loss, test_accuracy;
 };
 
 /* Shared by the workers' rank 0 and the process that watches them: plain stores, no system call. */
-struct live {
+struct status_page {
 	volatile int64_t id; /* of the row, 0 = not begun */
 	volatile int64_t step, steps, epoch, epochs;
 	volatile int64_t rows; /* of .row that are valid */
-	volatile int state;    /* enum live_state */
+	volatile int state;    /* enum run_state */
 	volatile int status;   /* exit status, once ended */
 	char reason[512];      /* why, when the status is not 0 */
 	bool interrupted;      /* from outside, though it may have ended by itself then */
@@ -143,20 +167,56 @@ struct live {
 	struct world_cost cost;
 	struct epoch_row row[]; /* 0..epochs */
 };
-enum live_state { LIVE_STARTING, LIVE_LOADING, LIVE_TRAINING, LIVE_JUDGING, LIVE_ENDED };
+enum run_state {
+	STATUS_STARTING,
+	STATUS_LOADING,
+	STATUS_TRAINING,
+	STATUS_EVALUATING,
+	STATUS_ENDED
+};
 
 /* In a file that a launcher's children can find; path gets its name. NULL: none could be made. */
-struct live *live_new(int64_t epochs, char path[PATH_MAX]);
-void live_free(struct live *l);
-/* The last words: readers that see LIVE_ENDED see status and reason too. */
-void live_end(struct live *l, int status, const char *reason);
-struct live *live_of_launcher(void); /* in a worker started by launch through mpirun; else NULL */
-#define LIVE_VARIABLE "MVBENCH_LIVE" /* names its file */
+struct status_page *status_new(int64_t epochs, char path[PATH_MAX]);
+void status_free(struct status_page *l);
+/* The last words: readers that see STATUS_ENDED see status and reason too. */
+void status_end(struct status_page *l, int status, const char *reason);
+/* in a worker started by launch through mpirun; else NULL */
+struct status_page *status_of_launcher(void);
+#define STATUS_VARIABLE "MVBENCH_STATUS_PAGE" /* names its file */
+
+/* ---- Files (files.c) ---- */
+
+/* A file of the source tree as text in the program: symbol is a string. */
+#define TEXT_FILE(symbol, path) \
+	__asm__(".pushsection .rodata\n" #symbol ":\n.incbin \"" path \
+		"\"\n.byte 0\n.popsection\n"); \
+	extern const char symbol[]
+
+char *text_read(const char *path); /* from the heap; NULL and errno when it cannot be read */
+/* Makes a folder for what is not to be kept: its path, from the heap; name is part of it. NULL or a
+ * sentence. */
+char *folder_temporary(const char *name, char **path);
+void folder_remove(const char *path); /* with the files in it */
+int folder_make(const char *path);    /* and those above it; 0, or errno */
+
+/* A file that a user named. A plain one is written beside, and takes its place when it is whole;
+ * what is none, such as a pipe, is written as it is; "" is stdout. */
+struct output {
+	FILE *f;
+	const char *option; /* for sentences: "--out=", or "" */
+	char *path, *beside;
+};
+char *output_open(struct output *o, const char *option, const char *path);
+char *output_close(struct output *o,
+		   char *wrong); /* hands on what is wrong; then no file is left */
 
 /* ---- Installed files ---- */
 
 /* A folder or file of the installation (plots, workloads/sweeps, sim/platforms/titanx4.xml): beside
  * the program's build folder, or under ../share/mvbench. Heap; NULL when it is not there. */
 char *installed_path(const char *name);
+/* The files of such a folder whose names end so, in order; name is without the ending. */
+void installed_each(const char *folder, const char *ending,
+		    void (*each)(void *ctx, const char *name, const char *path), void *ctx);
 
 #endif

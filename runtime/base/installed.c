@@ -4,6 +4,7 @@
 
 #include "runtime/base/base.h"
 
+#include <dirent.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,4 +34,26 @@ char *installed_path(const char *name)
 	    (path = if_there(sentence("%s/../../%s", self, name))))
 		return path;
 	return if_there(sentence("%s/../share/mvbench/%s", self, name));
+}
+
+void installed_each(const char *folder, const char *ending,
+		    void (*each)(void *ctx, const char *name, const char *path), void *ctx)
+{
+	char *where = installed_path(folder);
+	struct dirent **file;
+	int n = where ? scandir(where, &file, NULL, versionsort) : -1;
+
+	for (int i = 0; i < n; i++) {
+		char *dot = strrchr(file[i]->d_name, '.');
+		char *path = sentence("%s/%s", where, file[i]->d_name);
+		if (dot && dot > file[i]->d_name && strcmp(dot, ending) == 0) {
+			*dot = '\0';
+			each(ctx, file[i]->d_name, path);
+		}
+		free(path);
+		free(file[i]);
+	}
+	if (n >= 0)
+		free(file);
+	free(where);
 }

@@ -49,9 +49,14 @@ void *must(void *p)
 	return p;
 }
 
-static void last_words(const char *text) __attribute__((noreturn));
-static void last_words(const char *text)
+/* Without the heap, which may be what is broken. head: what they begin with. */
+static void last_words(const char *head, const char *fmt, va_list args) __attribute__((noreturn));
+static void last_words(const char *head, const char *fmt, va_list args)
 {
+	char text[1024];
+	size_t n = (size_t)snprintf(text, sizeof text, "%s", head);
+
+	vsnprintf(text + n, sizeof text - n, fmt, args);
 	fflush(stdout);
 	if (told)
 		snprintf(told, told_room, "%s", text);
@@ -60,31 +65,22 @@ static void last_words(const char *text)
 	abort_all(EXIT_FAILED);
 }
 
-enum { LAST_WORDS = 1024 };
-
 void panic(const char *file, int line, const char *fmt, ...)
 {
-	char text[LAST_WORDS];
+	char head[512];
 	va_list args;
-	int n = snprintf(text, sizeof text, BUG ": %s:%d: ", file, line);
 
+	snprintf(head, sizeof head, BUG ": %s:%d: ", file, line);
 	va_start(args, fmt);
-	if (n > 0 && (size_t)n < sizeof text)
-		vsnprintf(text + n, sizeof text - (size_t)n, fmt, args);
-	va_end(args);
-	last_words(text);
+	last_words(head, fmt, args);
 }
 
 void failure(const char *fmt, ...)
 {
-	char text[LAST_WORDS] = FAILURE ": ";
-	size_t n = strlen(text);
 	va_list args;
 
 	va_start(args, fmt);
-	vsnprintf(text + n, sizeof text - n, fmt, args);
-	va_end(args);
-	last_words(text);
+	last_words(FAILURE ": ", fmt, args);
 }
 
 void panic_abort_with(void (*abort)(int status) __attribute__((noreturn)))

@@ -35,7 +35,7 @@ void clock_delay(nsec dt)
 		;
 }
 
-void world_charge_pass(const struct pass *p, size_t n, bool shared)
+void world_charge_op(const struct table_op *p, size_t n, bool shared)
 {
 	(void)p, (void)n, (void)shared;
 }
@@ -45,20 +45,20 @@ void world_charge_sum(size_t n, int ranks)
 	(void)n, (void)ranks;
 }
 
-/* ---- Gates ---- */
+/* ---- Monitors ---- */
 
-struct pthread_gate {
+struct pthread_monitor {
 	pthread_mutex_t mutex;
-	pthread_cond_t turn;
+	pthread_cond_t cond;
 };
-_Static_assert(sizeof(struct pthread_gate) <= sizeof(struct gate), "a gate is too small");
+_Static_assert(sizeof(struct pthread_monitor) <= sizeof(struct monitor), "a monitor is too small");
 
-static struct pthread_gate *in(struct gate *g)
+static struct pthread_monitor *in(struct monitor *m)
 {
-	return (struct pthread_gate *)(void *)g->at;
+	return (struct pthread_monitor *)(void *)m->at;
 }
 
-void gate_init(struct gate *g)
+void monitor_init(struct monitor *m)
 {
 	pthread_mutexattr_t mutex;
 	pthread_condattr_t cond;
@@ -66,30 +66,30 @@ void gate_init(struct gate *g)
 	pthread_mutexattr_setpshared(&mutex, PTHREAD_PROCESS_SHARED);
 	pthread_condattr_init(&cond);
 	pthread_condattr_setpshared(&cond, PTHREAD_PROCESS_SHARED);
-	pthread_mutex_init(&in(g)->mutex, &mutex);
-	pthread_cond_init(&in(g)->turn, &cond);
+	pthread_mutex_init(&in(m)->mutex, &mutex);
+	pthread_cond_init(&in(m)->cond, &cond);
 	pthread_mutexattr_destroy(&mutex);
 	pthread_condattr_destroy(&cond);
 }
 
-void gate_enter(struct gate *g)
+void monitor_lock(struct monitor *m)
 {
-	pthread_mutex_lock(&in(g)->mutex);
+	pthread_mutex_lock(&in(m)->mutex);
 }
 
-void gate_leave(struct gate *g)
+void monitor_unlock(struct monitor *m)
 {
-	pthread_mutex_unlock(&in(g)->mutex);
+	pthread_mutex_unlock(&in(m)->mutex);
 }
 
-void gate_wait(struct gate *g)
+void monitor_wait(struct monitor *m)
 {
-	pthread_cond_wait(&in(g)->turn, &in(g)->mutex);
+	pthread_cond_wait(&in(m)->cond, &in(m)->mutex);
 }
 
-void gate_call(struct gate *g)
+void monitor_broadcast(struct monitor *m)
 {
-	pthread_cond_broadcast(&in(g)->turn);
+	pthread_cond_broadcast(&in(m)->cond);
 }
 
 /* ---- Workers ---- */
@@ -139,24 +139,4 @@ float *link_nowhere(void)
 	panic(__FILE__, __LINE__, "lengths without floats in the real world");
 }
 
-struct meeting *world_meeting_new(int ranks)
-{
-	panic(__FILE__, __LINE__, "a meeting of %d in the real world", ranks);
-}
-
-void world_meeting_free(struct meeting *m)
-{
-	(void)m;
-}
-
-void world_allreduce_start(struct link *l, struct meeting *m, int slot, float *x, size_t n)
-{
-	(void)l, (void)m, (void)slot, (void)x, (void)n;
-	panic(__FILE__, __LINE__, "a simulated allreduce in the real world");
-}
-
-void world_allreduce(struct link *l, struct meeting *m, float *x, size_t n)
-{
-	(void)l, (void)m, (void)x, (void)n;
-	panic(__FILE__, __LINE__, "a simulated allreduce in the real world");
-}
+const struct world_sums *const world_sums = NULL;

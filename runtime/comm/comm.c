@@ -10,7 +10,7 @@
  * Communicating and waiting: nobody can tell from inside a collective how long it waited for
  * others. But the last to arrive waits for nobody, so over the ranks the shortest duration is what
  * the collective itself costs, and what another rank spent longer is its wait. The durations are
- * kept during a race, and compared after it (stats_fold).
+ * kept during a segment, and compared after it (stats_reduce).
  *
  * Vectors of a device with memory of its own (ops->peer) go by a transport, which their first
  * reduction chooses (transport.c). The device's computing ends before a clock starts, and what a
@@ -39,54 +39,48 @@ struct comm {
 	struct transport *transport; /* of a device's vectors; NULL until there was one */
 };
 
-void stats_fold(struct worker *w)
+void stats_reduce(struct worker *w)
 {
 	struct stats *s = w->stats;
-	double kept = (double)(s->collectives < s->room ? s->collectives : s->room);
-	link_fold(comm_link(w->all), &kept, 1, FOLD_MIN);
+	double kept = (double)smaller(s->collectives, s->room);
+	link_reduce_all(comm_link(w->all), &kept, 1, REDUCE_MIN);
 	s->collectives = (size_t)kept < s->room ? (size_t)kept : s->collectives;
 	memcpy(s->shortest_s, s->collective_s, (size_t)kept * sizeof(float));
-	link_fold_float_min(comm_link(w->all), s->shortest_s, (int)kept);
+	link_reduce_all_float_min(comm_link(w->all), s->shortest_s, (int)kept);
 }
 
-/* For the timeline. Ranks of a part of the workers are not the run's. */
-static void note(struct comm *c, enum trace_kind kind, nsec since, nsec until, int peer,
-		 int64_t bytes, int64_t collective)
+/* What was done since then: comm, not wait. collective: the how many-th, -1 = it was none. */
+static void count(struct comm *c, enum trace_kind kind, int peer, nsec since, int64_t bytes,
+		  int64_t collective)
 {
-	struct slice *e = trace_add(c->stats->trace, kind, since, until);
-	e->peer = c->part ? -1 : peer;
+	struct stats *s = c->stats;
+	nsec now = clock_now(), dt = now - since;
+	s->comm += dt;
+	s->bytes_sent += bytes;
+	if (collective >= 0 && (size_t)collective < s->room)
+		s->collective_s[collective] = (float)dt * 1e-9f;
+	if (__builtin_expect(s->trace == NULL, 1))
+		return;
+	struct slice *e = trace_add(s->trace, kind, since, now);
+	e->peer = c->part ? -1 : peer; /* ranks of a part of the workers are not the run's */
 	e->bytes = bytes;
 	e->collective = collective;
 }
 
-static bool is_traced(const struct comm *c)
+/* This rank's share of what a collective has all ranks together send. */
+static int64_t share_of(const struct comm *c, size_t total_floats)
 {
-	return __builtin_expect(c->stats->trace != NULL, 0);
+	return (int64_t)((sizeof(float) * total_floats + (size_t)c->rank) / (size_t)c->size);
 }
 
 static void count_collective(struct comm *c, enum trace_kind kind, nsec since, size_t total_floats)
 {
-	struct stats *s = c->stats;
-	nsec now = clock_now(), dt = now - since;
-	int64_t bytes =
-		(int64_t)((sizeof(float) * total_floats + (size_t)c->rank) / (size_t)c->size);
-	s->comm += dt;
-	if (is_traced(c))
-		note(c, kind, since, now, -1, bytes, (int64_t)s->collectives);
-	if (s->collectives < s->room)
-		s->collective_s[s->collectives] = (float)dt * 1e-9f;
-	s->collectives++;
-	s->bytes_sent += bytes;
+	count(c, kind, -1, since, share_of(c, total_floats), (int64_t)c->stats->collectives++);
 }
 
 static void count_message(struct comm *c, enum trace_kind kind, int peer, nsec since, size_t floats)
 {
-	nsec now = clock_now();
-	int64_t bytes = (int64_t)(sizeof(float) * floats);
-	c->stats->comm += now - since;
-	c->stats->bytes_sent += bytes;
-	if (is_traced(c))
-		note(c, kind, since, now, peer, bytes, -1);
+	count(c, kind, peer, since, (int64_t)(sizeof(float) * floats), -1);
 }
 
 static struct comm *comm_new(struct link *link, int rank, int size, struct stats *stats)
@@ -103,10 +97,10 @@ struct comm *comm_layout(int rank, int size)
 	return comm_new(NULL, rank, size, NULL);
 }
 
-struct comm *comm_world_trainers(struct worker *w)
+struct comm *comm_world_trainers(struct worker *w, const char *transport)
 {
 	struct comm *c = comm_new(link_world(w->trainers), w->rank, w->trainers, w->stats);
-	c->wanted = w->run->transport;
+	c->wanted = transport;
 	return c;
 }
 
@@ -158,7 +152,7 @@ static struct transport *transport_of(struct comm *c, struct device *d)
 	if (!c->transport)
 		c->transport = transport_new(c->link, c->rank, c->size, d);
 	CHECK(transport_is_for(c->transport, d), "vectors of two devices in one communicator");
-	CHECK(!d->replaying, "communication in what a device is to replay");
+	CHECK(!d->in_graph, "communication in what a device keeps as a graph");
 	return c->transport;
 }
 
@@ -189,18 +183,6 @@ static nsec clock_after(struct device *d)
 	if (is_far(d))
 		device_sync(d);
 	return clock_now();
-}
-
-static void reduce_far(struct comm *c, struct vec *v, size_t first, size_t n, float factor)
-{
-	transport_allreduce(reducer_of(c, v), v->data + first, n, factor);
-	device_sync(v->dev);
-}
-
-static void wait_far(struct comm *c, struct request *r)
-{
-	transport_wait(c->transport, (int)(r - c->slot));
-	device_sync(r->dev);
 }
 
 /* ---- The wrappers ---- */
@@ -253,10 +235,12 @@ void comm_allreduce_part(struct comm *c, struct vec *v, size_t first, size_t n, 
 	bool far = is_far(v->dev);
 	float mean = 1.0f / (float)c->size;
 	nsec t = clock_after(v->dev);
-	if (far)
-		reduce_far(c, v, first, n, op == MEAN ? mean : 1);
-	else
+	if (far) {
+		transport_allreduce(reducer_of(c, v), v->data + first, n, op == MEAN ? mean : 1);
+		device_sync(v->dev);
+	} else {
 		link_allreduce(c->link, vec_floats(v, first), n);
+	}
 	world_charge_sum(n, c->size);
 	count_collective(c, TRACE_ALLREDUCE, t, 2 * (size_t)(c->size - 1) * n);
 	if (op == MEAN && !far)
@@ -282,14 +266,7 @@ struct request *comm_allreduce_start(struct comm *c, struct vec *v, size_t first
 			transport_start(reducer_of(c, v), i, v->data + first, n);
 		else
 			link_allreduce_start(c->link, i, vec_floats(v, first), n);
-		nsec now = clock_now();
-		int64_t bytes = (int64_t)((sizeof(float) * 2 * (size_t)(c->size - 1) * n +
-					   (size_t)c->rank) /
-					  (size_t)c->size);
-		c->stats->comm += now - t;
-		c->stats->bytes_sent += bytes;
-		if (is_traced(c))
-			note(c, TRACE_SEND, t, now, -1, bytes, -1);
+		count(c, TRACE_SEND, -1, t, share_of(c, 2 * (size_t)(c->size - 1) * n), -1);
 	}
 	return &c->slot[i];
 }
@@ -300,10 +277,12 @@ void comm_wait(struct request *r)
 	CHECK(r->busy, "waits twice for one request");
 	if (c->size > 1) {
 		nsec t = clock_after(r->dev);
-		if (is_far(r->dev))
-			wait_far(c, r);
-		else
+		if (is_far(r->dev)) {
+			transport_wait(c->transport, (int)(r - c->slot));
+			device_sync(r->dev);
+		} else {
 			link_allreduce_wait(c->link, (int)(r - c->slot));
+		}
 		world_charge_sum(r->n, c->size);
 		count_collective(c, TRACE_ALLREDUCE, t, 0);
 	}

@@ -9,7 +9,7 @@
 
 /* ---- The timeline (trace.c): what a worker is in, from when to when ---- */
 
-/* The names in results; view event_kind of schema.sql says what each is, and its colour. What lies
+/* The names in results; view event_kind (timeline.sql) says what each is, and its colour. What lies
  * in another comes after it. */
 #define TRACE_KINDS(X) \
 	X(STEP, step) \
@@ -56,8 +56,9 @@ struct trace;
 struct stats;
 struct link;
 
-/* Collective over l, of all ranks, workers and servers: finds out how their clocks differ. Keeps up
- * to `room` events, or fewer if all ranks of this process would take too much memory. */
+/* trace_gather.c. Collective over l, of all ranks, workers and servers: finds out how their clocks
+ * differ. Keeps up to `room` events, or fewer if all ranks of this process would take too much
+ * memory. */
 struct trace *trace_new(struct link *l, int rank, int size, size_t room);
 void trace_free(struct trace *t); /* NULL is fine */
 /* What begins belongs to this step. */
@@ -67,7 +68,7 @@ void trace_at(struct trace *t, int64_t epoch, int64_t step);
 struct slice *trace_add(struct trace *t, enum trace_kind kind, nsec since, nsec until);
 void trace_of(const struct trace *t, int32_t *epoch, int32_t *step);
 /* Puts the events since the last time in order and says which lies in which. s: knows what was
- * waiting inside collectives (stats_fold); NULL = there were none. */
+ * waiting inside collectives (stats_reduce); NULL = there were none. */
 void trace_settle(struct trace *t, const struct stats *s);
 /* Off the clock: sends what was settled to rank `to`, and forgets it. */
 void trace_send(struct trace *t, struct link *l, int to);
@@ -106,20 +107,28 @@ static inline void traced(const struct stats *s, enum trace_kind kind, nsec sinc
 		trace_add(s->trace, kind, since, until)->peer = peer;
 }
 
-/* stats.c, but stats_fold: comm.c. */
-void stats_init(struct stats *s, size_t room); /* room: collectives of a race that are kept */
+/* stats.c, but stats_reduce: comm.c. */
+void stats_init(struct stats *s, size_t room); /* room: collectives of a segment that are kept */
 void stats_fini(struct stats *s);
 void stats_reset(struct stats *s);
 /* A push met so many foreign ones since its worker's last pull. */
 void stats_push(struct stats *s, int64_t staleness);
-/* Collective, off the clock, after a race: finds each collective's shortest duration over the
+/* Collective, off the clock, after a segment: finds each collective's shortest duration over the
  * trainers. */
-void stats_fold(struct worker *w);
-/* After stats_fold: what this worker waited in collectives first to last - 1 since stats_reset. */
+void stats_reduce(struct worker *w);
+/* After stats_reduce: what this worker waited in collectives first to last - 1 since
+ * stats_reset. */
 nsec stats_waited(const struct stats *s, size_t first, size_t last);
 
-struct comm *comm_layout(int rank, int size);       /* without a link: for laying out models only */
-struct comm *comm_world_trainers(struct worker *w); /* every trainer; counts into w->stats */
+/* How vectors of a device can travel (transport.c), the one that auto prefers first. */
+#define TRANSPORT_LIST(X)      X(nccl) X(ipc) X(mpi) X(staged)
+#define TRANSPORT_CHOICE(name) "|" #name
+#define TRANSPORTS             "auto" TRANSPORT_LIST(TRANSPORT_CHOICE)
+
+struct comm *comm_layout(int rank, int size); /* without a link: for laying out models only */
+/* Every trainer; counts into w->stats. transport: what vectors on GPUs go by, as for comm_prepare.
+ */
+struct comm *comm_world_trainers(struct worker *w, const char *transport);
 /* Collective: finds the transport for vectors up to v's length on v's device; name: --transport,
  * "auto" or one to use. Ends the run with a sentence if that cannot be used. Host vectors, and a
  * comm of one: nothing to do. */
@@ -137,6 +146,8 @@ void platform_stop(void);
 const char *platform_version(void); /* "Open MPI v4.1.4" */
 struct link *link_world(int size);  /* ranks below size, in order */
 struct link *link_split(struct link *l, int color, int *rank, int *size);
+int link_rank(const struct link *l);
+int link_size(const struct link *l);
 void link_free(struct link *l);
 bool link_one_node(struct link *l); /* do all share memory? */
 bool link_reads_devices(void);      /* may x be on a GPU, in messages and allreduce? */
@@ -157,15 +168,22 @@ void link_allgather(struct link *l, float *all, const int *counts, const int *fi
 		    const float *mine, int n);
 void link_broadcast(struct link *l, int root, void *x, size_t bytes);
 void link_barrier(struct link *l);
-enum fold { FOLD_SUM, FOLD_MAX, FOLD_MIN };
-void link_fold(struct link *l, double *x, int n, enum fold how); /* small, off the clock */
-void link_fold_float_min(struct link *l, float *x, int n);
+enum link_reduce { REDUCE_SUM, REDUCE_MAX, REDUCE_MIN };
+/* small, off the clock */
+void link_reduce_all(struct link *l, double *x, int n, enum link_reduce how);
+void link_reduce_all_float_min(struct link *l, float *x, int n);
 void link_gather_bytes(struct link *l, const void *mine, void *all, int bytes); /* to rank 0 */
+/* To rank 0, which gets all ranks' parts in order, *total bytes from the heap; others NULL. Parts
+ * are multiples of a float, and may differ. */
+void *link_gather_parts(struct link *l, const void *mine, size_t bytes, size_t *total);
+/* The same on all ranks: NULL, or the sentence (heap) of the lowest rank that has one. Frees mine.
+ */
+char *link_agree(struct link *l, char *mine);
 /* Zeroed memory that all ranks of a node share; each rank gets the same block. */
 void *link_shared_new(struct link *l, size_t bytes, void **handle);
 void link_shared_free(void *p, void *handle);
 /* A window: floats of every rank, zero at first, and int64 counters of rank 0, all of which all
- * ranks reach without the owner's help. What is started (all but new, free, sync, looked) is done
+ * ranks reach without the owner's help. What is started (all but new, free, sync, ready) is done
  * after the flush of that rank; each element is added to and read atomically. */
 struct link_window;
 /* Collective. floats: this rank's own, which *own points to; counters: equal on all ranks. */
@@ -180,26 +198,25 @@ void link_window_get_add(struct link_window *w, int rank, size_t first, const fl
 			 size_t n);
 /* by has to stay until the flush. */
 void link_window_count(struct link_window *w, size_t counter, const int64_t *by, int64_t *before);
-/* Reads the first n counters: they are there when looked says so, which needs no flush. looked also
- * gives others a turn at this rank's floats, where that takes its help. */
-void link_window_look(struct link_window *w, int64_t *x, size_t n);
-bool link_window_looked(struct link_window *w);
+/* Reads the first n counters: they are there when link_window_ready says so, which needs no flush.
+ * That also gives others a turn at this rank's floats, where that takes its help. */
+void link_window_read_counters(struct link_window *w, int64_t *x, size_t n);
+bool link_window_ready(struct link_window *w);
 void link_window_flush(struct link_window *w, int rank); /* rank -1: all of them */
-/* Mail between ranks that must not spin (table_servers.c). A request is a number from 0; link_look
- * finds out which are done, and link_done makes such a one -1; -1 is done. bytes: a multiple of a
- * float's. */
-int link_rank(struct link *l);
-int link_size(struct link *l);
-void link_bells_new(struct link *l);  /* collective, once: on one machine, sleepers can be woken */
-void link_bells_free(struct link *l); /* collective; before link_free, when there are any */
-void link_ring(struct link *l, int rank); /* after each message */
-/* Until this rank's bell rings; at most a nap, which grows from time to time: begin with 0. */
+/* Mailboxes of ranks that must not spin (table_servers.c). A request is a number from 0;
+ * link_progress finds out which are done, and link_test makes such a one -1; -1 is done. bytes: a
+ * multiple of a float's. */
+void link_wakeup_new(struct link *l);  /* collective, once: on one machine, sleepers can be woken */
+void link_wakeup_free(struct link *l); /* collective; before link_free, when there are any */
+void link_wake(struct link *l, int rank); /* after each message */
+/* Until this rank is woken; at most a nap, which grows from time to time: begin with 0. */
 void link_sleep(struct link *l, nsec *nap);
-void link_tell(struct link *l, int to, int tag, const void *x, size_t bytes); /* few: at once */
+/* few: at once */
+void link_send_eager(struct link *l, int to, int tag, const void *x, size_t bytes);
 int link_send_start(struct link *l, int to, int tag, const void *x, size_t bytes);
 int link_recv_start(struct link *l, int from, int tag, void *x, size_t bytes);
-bool link_look(struct link *l); /* false: nothing new is done */
-bool link_done(struct link *l, int *request);
+bool link_progress(struct link *l); /* false: nothing new is done */
+bool link_test(struct link *l, int *request);
 void link_cancel(struct link *l, int *request); /* a receive */
 
 struct link *comm_link(struct comm *c);

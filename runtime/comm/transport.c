@@ -12,12 +12,12 @@
  * once and a rank's kernel would read over one. Messages (send, recv, exchange, allgather,
  * broadcast) go through MPI: directly with mpi, else staged.
  *
- * Cost of an allreduce of n floats over N ranks. ipc: a copy (2 n floats of traffic), one meeting,
+ * Cost of an allreduce of n floats over N ranks. ipc: a copy (2 n floats of traffic), one barrier,
  * (N + 1) n floats read and written by every rank. staged: n floats each way between device and
  * host, and MPI_Allreduce of n.
  *
- * ipc has two blocks a rank, used in turn, so that one meeting an allreduce is enough: who writes
- * into a block again has met everybody since, and everybody had read it before that meeting.
+ * ipc has two blocks a rank, used in turn, so that one barrier an allreduce is enough: who writes
+ * into a block again has met everybody since, and everybody had read it before that barrier.
  */
 #include "runtime/comm/comm.h"
 #include "runtime/comm/transport.h"
@@ -31,17 +31,17 @@
 
 enum { BLOCKS = 2 };
 
-/* ---- Meetings: a barrier of the ranks of one machine. It looks a little while, if every rank has
- * a core to do so, and then sleeps. ---- */
+/* ---- A barrier of the ranks of one machine. It looks a little while, if every rank has a core to
+ * do so, and then sleeps. -------------- */
 
 static const nsec look_ns = 30000;
 
-struct meeting {
+struct node_barrier {
 	_Alignas(64) atomic_uint here; /* that have come to the one under way */
-	_Alignas(64) atomic_uint over; /* meetings so far */
+	_Alignas(64) atomic_uint over; /* barriers so far */
 };
 
-static void meet(struct meeting *m, int ranks, bool look)
+static void node_barrier_wait(struct node_barrier *m, int ranks, bool look)
 {
 	unsigned before = atomic_load(&m->over);
 	if (atomic_fetch_add(&m->here, 1) + 1 == (unsigned)ranks) {
@@ -60,10 +60,9 @@ static void meet(struct meeting *m, int ranks, bool look)
 /* ---- What a transport has -------------------------------------------------- */
 
 struct transport_ops {
-	const char *name;
 	/* Collective. NULL, or why this rank cannot have it. */
 	char *(*open)(struct transport *t, size_t n);
-	/* Collective: undoes what open did, also if that could not end. */
+	/* Collective: undoes what open did, also if that could not end. NULL = nothing to undo. */
 	void (*close)(struct transport *t);
 	/* Makes room for reductions of n floats; NULL = there always is. Collective. */
 	void (*grow)(struct transport *t, size_t n);
@@ -75,8 +74,8 @@ struct transport_ops {
 };
 
 struct ipc {
-	struct meeting *meeting;
-	void *meeting_handle;
+	struct node_barrier *barrier;
+	void *barrier_handle;
 	size_t n;              /* room in a block [floats] */
 	float **block[BLOCKS]; /* [ranks], own or mapped; NULL: cannot be mapped */
 	int turn;              /* block that is next */
@@ -95,6 +94,7 @@ struct going {
 
 struct transport {
 	const struct transport_ops *ops; /* NULL: not chosen */
+	const char *name;                /* likewise */
 	struct link *link;
 	int rank, size;
 	struct device *dev;
@@ -136,18 +136,35 @@ static float *stage_of(struct transport *t, size_t n)
 	return t->stage;
 }
 
-/* The same on all ranks: NULL, or the sentence of the lowest rank that has one. Frees mine. */
-static char *agree(struct transport *t, char *mine)
+/* Where MPI finds, or puts, n floats of x: there, or in pinned memory. */
+static float *place_of(struct transport *t, const float *x, size_t n)
 {
-	char text[512] = "";
-	double lowest = mine ? t->rank : t->size;
-	link_fold(t->link, &lowest, 1, FOLD_MIN);
-	if (lowest >= t->size)
-		return NULL;
-	snprintf(text, sizeof text, "%s", mine ? mine : "");
-	free(mine);
-	link_broadcast(t->link, (int)lowest, text, sizeof text);
-	return sentence("%s", text);
+	if (!t->ops || !t->ops->direct)
+		return stage_of(t, n);
+	device_sync(t->dev);
+	return (float *)(uintptr_t)x;
+}
+
+static void fetch(struct transport *t, float *place, const float *x, size_t n)
+{
+	if (place != x)
+		t->dev->ops->get(t->dev, place, x, n);
+}
+
+static void put_back(struct transport *t, float *x, const float *place, size_t n)
+{
+	if (place != x)
+		t->dev->ops->put(t->dev, x, place, n);
+}
+
+/* By MPI: of floats on the device, or staged. */
+static void reduce_by_mpi(struct transport *t, float *x, size_t n, float factor)
+{
+	float *place = place_of(t, x, n);
+	fetch(t, place, x, n);
+	link_allreduce(t->link, place, n);
+	put_back(t, x, place, n);
+	scale(t, x, n, factor);
 }
 
 /* ---- NCCL ------------------------------------------------------------------- */
@@ -168,10 +185,10 @@ static char *refuse_shared_gpus(struct transport *t)
 static char *nccl_open(struct transport *t, size_t n)
 {
 	unsigned char id[NCCL_ID_BYTES] = {0};
-	char *wrong = agree(t, refuse_shared_gpus(t));
+	char *wrong = link_agree(t->link, refuse_shared_gpus(t));
 	(void)n;
 	if (!wrong)
-		wrong = agree(t, t->rank == 0 ? peer_of(t)->nccl_id(t->dev, id) : NULL);
+		wrong = link_agree(t->link, t->rank == 0 ? peer_of(t)->nccl_id(t->dev, id) : NULL);
 	if (wrong)
 		return wrong;
 	link_broadcast(t->link, 0, id, sizeof id);
@@ -242,7 +259,7 @@ static char *ipc_open(struct transport *t, size_t n)
 	if (!link_one_node(t->link))
 		return sentence("the workers are not all on one machine; use nccl, staged or auto");
 	t->ipc.look = usable_cores() >= t->size;
-	t->ipc.meeting = link_shared_new(t->link, sizeof *t->ipc.meeting, &t->ipc.meeting_handle);
+	t->ipc.barrier = link_shared_new(t->link, sizeof *t->ipc.barrier, &t->ipc.barrier_handle);
 	if (!ipc_map(t, n))
 		return sentence("worker %d cannot map the GPU memory of all others; use staged or "
 				"auto",
@@ -252,11 +269,11 @@ static char *ipc_open(struct transport *t, size_t n)
 
 static void ipc_close(struct transport *t)
 {
-	if (!t->ipc.meeting)
+	if (!t->ipc.barrier)
 		return;
 	ipc_unmap(t);
-	link_shared_free(t->ipc.meeting, t->ipc.meeting_handle);
-	t->ipc.meeting = NULL;
+	link_shared_free(t->ipc.barrier, t->ipc.barrier_handle);
+	t->ipc.barrier = NULL;
 }
 
 static void ipc_grow(struct transport *t, size_t n)
@@ -273,7 +290,7 @@ static void ipc_allreduce(struct transport *t, float *x, size_t n, float factor)
 	t->ipc.turn = (t->ipc.turn + 1) % BLOCKS;
 	t->dev->ops->copy(t->dev, block[t->rank], x, n);
 	device_sync(t->dev);
-	meet(t->ipc.meeting, t->size, t->ipc.look);
+	node_barrier_wait(t->ipc.barrier, t->size, t->ipc.look);
 	peer_of(t)->sum(t->dev, x, (const float *const *)block, t->size, factor, n);
 }
 
@@ -287,19 +304,6 @@ static char *mpi_open(struct transport *t, size_t n)
 				"memory; use staged or auto",
 				platform_version());
 	return NULL;
-}
-
-static void mpi_close(struct transport *t)
-{
-	(void)t;
-}
-
-/* Its reductions that are started do not take such addresses: only this one does. */
-static void mpi_allreduce(struct transport *t, float *x, size_t n, float factor)
-{
-	device_sync(t->dev);
-	link_allreduce(t->link, x, n);
-	scale(t, x, n, factor);
 }
 
 /* ---- Staging ---------------------------------------------------------------------- */
@@ -325,15 +329,6 @@ static void staged_grow(struct transport *t, size_t n)
 {
 	if (t->under_way == 0)
 		make_pinned(t, &t->pinned, &t->pinned_n, n);
-}
-
-static void staged_allreduce(struct transport *t, float *x, size_t n, float factor)
-{
-	float *host = stage_of(t, n);
-	t->dev->ops->get(t->dev, host, x, n);
-	link_allreduce(t->link, host, n);
-	t->dev->ops->put(t->dev, x, host, n);
-	scale(t, x, n, factor);
 }
 
 static void staged_start(struct transport *t, int slot)
@@ -362,25 +357,25 @@ static void staged_wait(struct transport *t, int slot)
 
 /* ---- The choice ---------------------------------------------------------------------- */
 
-static const struct transport_ops transports[] = {
-	{.name = "nccl", .open = nccl_open, .close = nccl_close, .allreduce = nccl_allreduce},
-	{.name = "ipc",
-	 .open = ipc_open,
-	 .close = ipc_close,
-	 .grow = ipc_grow,
-	 .allreduce = ipc_allreduce},
-	{.name = "mpi",
-	 .open = mpi_open,
-	 .close = mpi_close,
-	 .allreduce = mpi_allreduce,
-	 .direct = true},
-	{.name = "staged",
-	 .open = staged_open,
-	 .close = staged_close,
-	 .grow = staged_grow,
-	 .allreduce = staged_allreduce,
-	 .start = staged_start,
-	 .wait = staged_wait},
+static const struct transport_ops
+	nccl = {.open = nccl_open, .close = nccl_close, .allreduce = nccl_allreduce},
+	ipc = {.open = ipc_open, .close = ipc_close, .grow = ipc_grow, .allreduce = ipc_allreduce},
+	/* Its reductions that are started do not take addresses of GPUs: only this one does. */
+	mpi = {.open = mpi_open, .allreduce = reduce_by_mpi, .direct = true},
+	staged = {.open = staged_open,
+		  .close = staged_close,
+		  .grow = staged_grow,
+		  .allreduce = reduce_by_mpi,
+		  .start = staged_start,
+		  .wait = staged_wait};
+
+static const struct {
+	const char *name;
+	const struct transport_ops *ops;
+} transports[] = {
+#define ROW(name) {#name, &name},
+	TRANSPORT_LIST(ROW)
+#undef ROW
 };
 
 struct transport *transport_new(struct link *l, int rank, int size, struct device *d)
@@ -392,7 +387,7 @@ struct transport *transport_new(struct link *l, int rank, int size, struct devic
 
 void transport_free(struct transport *t)
 {
-	if (t && t->ops)
+	if (t && t->ops && t->ops->close)
 		t->ops->close(t);
 	if (t && t->stage)
 		peer_of(t)->pinned_free(t->dev, t->stage);
@@ -411,15 +406,17 @@ char *transport_choose(struct transport *t, const char *wanted, size_t n)
 	if (t->ops && t->ops->grow)
 		t->ops->grow(t, n);
 	for (size_t i = 0; !t->ops && i < sizeof transports / sizeof *transports; i++) {
-		const struct transport_ops *ops = &transports[i];
-		if (!any && strcmp(ops->name, wanted) != 0)
+		const struct transport_ops *ops = transports[i].ops;
+		if (!any && strcmp(transports[i].name, wanted) != 0)
 			continue;
 		free(wrong);
-		wrong = agree(t, ops->open(t, n));
-		if (wrong)
-			ops->close(t);
-		else
+		wrong = link_agree(t->link, ops->open(t, n));
+		if (!wrong) {
 			t->ops = ops;
+			t->name = transports[i].name;
+		} else if (ops->close) {
+			ops->close(t);
+		}
 	}
 	CHECK(t->ops || wrong, "no transport %s", wanted);
 	return wrong;
@@ -427,7 +424,7 @@ char *transport_choose(struct transport *t, const char *wanted, size_t n)
 
 const char *transport_name(const struct transport *t)
 {
-	return t->ops ? t->ops->name : NULL;
+	return t->name;
 }
 
 void transport_allreduce(struct transport *t, float *x, size_t n, float factor)
@@ -472,73 +469,52 @@ void transport_wait(struct transport *t, int slot)
 
 /* ---- Messages ---------------------------------------------------------------------- */
 
-/* Where MPI finds, or puts, n floats: x itself, or pinned memory. */
-static bool is_direct(struct transport *t)
-{
-	if (!t->ops || !t->ops->direct)
-		return false;
-	device_sync(t->dev);
-	return true;
-}
-
 void transport_send(struct transport *t, int to, const float *x, size_t n)
 {
-	if (is_direct(t)) {
-		link_send(t->link, to, x, n);
-		return;
-	}
-	float *host = stage_of(t, n);
-	t->dev->ops->get(t->dev, host, x, n);
-	link_send(t->link, to, host, n);
+	float *place = place_of(t, x, n);
+	fetch(t, place, x, n);
+	link_send(t->link, to, place, n);
 }
 
 void transport_recv(struct transport *t, int from, float *x, size_t n)
 {
-	if (is_direct(t)) {
-		link_recv(t->link, from, x, n);
-		return;
-	}
-	float *host = stage_of(t, n);
-	link_recv(t->link, from, host, n);
-	t->dev->ops->put(t->dev, x, host, n);
+	float *place = place_of(t, x, n);
+	link_recv(t->link, from, place, n);
+	put_back(t, x, place, n);
+}
+
+/* Both ways at once: what comes in lies before what goes out. */
+static const float *beside(struct transport *t, float *place, const float *in, size_t room,
+			   const float *out, size_t n)
+{
+	if (place == in)
+		return out;
+	fetch(t, place + room, out, n);
+	return place + room;
 }
 
 void transport_exchange(struct transport *t, int peer, const float *out, float *in, size_t n)
 {
-	if (is_direct(t)) {
-		link_exchange(t->link, peer, out, in, n);
-		return;
-	}
-	float *host = stage_of(t, 2 * n);
-	t->dev->ops->get(t->dev, host, out, n);
-	link_exchange(t->link, peer, host, host + n, n);
-	t->dev->ops->put(t->dev, in, host + n, n);
+	float *place = place_of(t, in, 2 * n);
+	link_exchange(t->link, peer, beside(t, place, in, n, out, n), place, n);
+	put_back(t, in, place, n);
 }
 
 void transport_allgather(struct transport *t, float *all, const int *counts, const int *firsts,
 			 const float *mine, int n)
 {
 	size_t total = (size_t)firsts[t->size - 1] + (size_t)counts[t->size - 1], own = (size_t)n;
-	if (is_direct(t)) {
-		link_allgather(t->link, all, counts, firsts, mine, n);
-		return;
-	}
-	float *host = stage_of(t, total + own);
-	t->dev->ops->get(t->dev, host + total, mine, own);
-	link_allgather(t->link, host, counts, firsts, host + total, n);
-	t->dev->ops->put(t->dev, all, host, total);
+	float *place = place_of(t, all, total + own);
+	link_allgather(t->link, place, counts, firsts, beside(t, place, all, total, mine, own), n);
+	put_back(t, all, place, total);
 }
 
 void transport_broadcast(struct transport *t, int root, float *x, size_t n)
 {
-	if (is_direct(t)) {
-		link_broadcast(t->link, root, x, n * sizeof *x);
-		return;
-	}
-	float *host = stage_of(t, n);
+	float *place = place_of(t, x, n);
 	if (t->rank == root)
-		t->dev->ops->get(t->dev, host, x, n);
-	link_broadcast(t->link, root, host, n * sizeof *x);
+		fetch(t, place, x, n);
+	link_broadcast(t->link, root, place, n * sizeof *x);
 	if (t->rank != root)
-		t->dev->ops->put(t->dev, x, host, n);
+		put_back(t, x, place, n);
 }

@@ -1,6 +1,6 @@
 /*
- * command.c - what help says of a command: from its row, and nothing else; and the pages on which
- * it says so, as text or as roff (man(7)).
+ * command.c - commands: how each begins, and what help says of it, both from its row and nothing
+ * else; and the pages on which it says so, as text or as roff (man(7)).
  */
 #include "runtime/config/config.h"
 #include "runtime/table/table.h"
@@ -97,18 +97,23 @@ void help_row(const struct help *p, const char *left, const char *right)
 	fputc('\n', p->f);
 }
 
-void help_options(const struct help *p, const char *owner, const struct option *table)
+void help_rows(const struct help *p, const char *owner, const struct option *table)
 {
 	char *left, *right;
 
-	if (!p->roff && table && table->name)
-		fputc('\n', p->f);
 	for (const struct option *o = table; o && o->name; o++) {
 		option_words(o, owner, &left, &right);
 		help_row(p, left, right);
 		free(left);
 		free(right);
 	}
+}
+
+void help_options(const struct help *p, const char *owner, const struct option *table)
+{
+	if (!p->roff && table && table->name)
+		fputc('\n', p->f);
+	help_rows(p, owner, table);
 }
 
 void help_verbatim(const struct help *p, const char *text)
@@ -127,56 +132,131 @@ void help_verbatim(const struct help *p, const char *text)
 
 char *recipe_words(const struct setting *recipe)
 {
-	char *text = must(strdup(""));
-
-	for (; recipe && recipe->name; recipe++) {
-		char *longer = sentence("%s%s--%s=%s", text, *text ? " " : "", recipe->name,
-					recipe->value);
-		free(text);
-		text = longer;
-	}
-	return text;
-}
-
-/* ---- A command ----------------------------------------------------------- */
-
-static void help_more(const struct help *p, const struct command *c)
-{
 	char *text = NULL;
 	size_t n = 0;
 	FILE *f = must(open_memstream(&text, &n));
 
-	c->more(f);
+	for (const struct setting *s = recipe; s && s->name; s++)
+		fprintf(f, "%s--%s=%s", s == recipe ? "" : " ", s->name, s->value);
 	fclose(f);
-	if (n)
-		help_verbatim(p, text);
-	free(text);
+	return text;
 }
 
-void help_command(const struct help *p, int level, const struct command *c)
+/* ---- What help says of a command ----------------------------------------- */
+
+static void help_page(const struct help *p, int level, const struct command *c, const char *more)
 {
 	char *usage = sentence("mvbench %s %s", c->name, c->usage);
+	bool heads = p->roff && level == 1;
 
-	if (p->roff && level == 1)
+	if (heads)
 		help_head(p, 1, "SYNOPSIS");
 	if (p->roff)
 		help_paragraph(p, usage);
 	else
 		fprintf(p->f, "usage: %s\n", usage);
 	free(usage);
-	if (p->roff && level == 1)
+	if (heads)
 		help_head(p, 1, "DESCRIPTION");
 	help_words(p, c->about);
-	if (p->roff && level == 1)
+	if (heads)
 		help_head(p, 1, "OPTIONS");
 	help_options(p, NULL, c->options);
 	if (c->run_options && strcmp(c->name, "run") != 0)
 		help_words(p, "It takes the options of mvbench run too: mvbench run --help.");
-	if (c->more && !p->roff)
-		help_more(p, c);
+	if (more && *more && !p->roff)
+		help_verbatim(p, more);
 }
 
-void command_help(FILE *f, const struct command *c)
+static char *help_given(const struct help *p, int level, const struct command *c,
+			const struct arguments *given)
 {
-	help_command(&(struct help){.f = f}, 1, c);
+	char *more = NULL, *wrong = NULL;
+	size_t n = 0;
+	FILE *f = must(open_memstream(&more, &n));
+
+	if (c->more)
+		wrong = c->more(f, given);
+	fclose(f);
+	if (!wrong)
+		help_page(p, level, c, more);
+	free(more);
+	return wrong;
+}
+
+void help_command(const struct help *p, int level, const struct command *c)
+{
+	free(help_given(p, level, c, NULL));
+}
+
+/* ---- How a command begins ------------------------------------------------ */
+
+static bool is_bare(const void *ctx, const char *name)
+{
+	const struct command *c = ctx;
+	const struct option *o = option_find(c->options, name);
+	char *wrong = NULL;
+
+	if (!o && c->run_options)
+		wrong = config_check(name, "true", &o);
+	free(wrong);
+	if (!o || wrong)
+		return c->any_option;
+	return o->type == OPT_BOOL || (c->alone.name && strcmp(name, c->alone.name) == 0);
+}
+
+/* Does this rank speak for all that a launcher started? */
+static bool first_rank(void)
+{
+	return rank_of_launcher() <= 0;
+}
+
+int command_refuse(char *wrong)
+{
+	/* With a status page the status travels there: mpirun would make a fuss of any but 0. */
+	struct status_page *page = status_of_launcher();
+	int status = page ? EXIT_OK : EXIT_USER;
+
+	if (first_rank() && page)
+		status_end(page, EXIT_USER, wrong);
+	else if (first_rank())
+		fprintf(stderr, "mvbench: %s\n", wrong);
+	status_free(page);
+	free(wrong);
+	return status;
+}
+
+static char *take_options(const struct command *c, struct arguments *a, void *options)
+{
+	option_default(c->options, options);
+	for (size_t i = 0; c->alone.name && i < a->options; i++)
+		if (!a->option[i].value && strcmp(a->option[i].name, c->alone.name) == 0)
+			a->option[i].value = c->alone.value;
+	char *wrong = arguments_take(a, c->options, options);
+	if (!wrong && !c->run_options && !c->any_option)
+		wrong = arguments_refuse(a, c->options);
+	if (!wrong && c->example && a->words)
+		wrong = sentence("%s: %s takes options only, such as %s", a->word[0], c->name,
+				 c->example);
+	return wrong;
+}
+
+/* --help is heard whatever else is given. */
+int command_start(const struct command *c, int argc, char **argv)
+{
+	const struct help page = {.f = stdout};
+	struct arguments a;
+	char *wrong = arguments_read(&a, argc, argv, is_bare, c);
+	int status = EXIT_OK;
+
+	if (wrong)
+		return command_refuse(wrong);
+	void *options = must(calloc(1, c->size));
+	if (a.help)
+		wrong = first_rank() ? help_given(&page, 1, c, &a) : NULL;
+	else if (!(wrong = take_options(c, &a, options)))
+		status = c->run(options, &a);
+	free(options);
+	arguments_free(&a);
+	return wrong ? command_refuse(wrong) : status;
 }

@@ -8,11 +8,21 @@
 #include "runtime/config/option.h"
 #include "runtime/device/device.h"
 
-extern const struct option run_options[]; /* of struct run; ends at name NULL */
+#define DATABASE "mvbench.db" /* when none is named */
+
+extern const struct option run_options[]; /* of struct config; ends at name NULL */
+
+/* The core options that strategies and workloads do not see. */
+struct own {
+#define OPTION_RUN(...)
+#define OPTION_OWN(field, type, ...) FIELD_OF_##type field;
+#include "runtime/config/run_options.def"
+};
 
 /* One experiment: the core options and those of its strategy and workload, resolved. */
 struct config {
 	struct run run;
+	struct own own;
 	const struct strategy *strategy;
 	const struct workload *workload;
 	void *strategy_opts, *workload_opts;
@@ -33,21 +43,30 @@ void config_each(const struct config *c,
 		 void (*each)(void *ctx, const char *part, const struct option *o,
 			      const char *value),
 		 void *ctx);
+/* "batch", "asgd.updater": an option of that part as one would type it. Heap. */
+char *option_full_name(const struct config *c, const char *part, const struct option *o);
 void config_hash(const struct config *c, char hex[17]); /* the identity of a cell */
+/* Is this value a part of it? */
+bool option_decides(const struct option *o, const char *value);
+/* The name of its column in the database: '_' for '-' and '.'. Returns column. */
+enum { COLUMN_ROOM = 64 };
+const char *option_column(const struct option *o, char column[COLUMN_ROOM]);
 /* What --speed, --pause, --leave and --sim.slow-link say of one worker (uneven.c). Times count from
- * the start of the first race, over races only: while models are judged they stand still. */
+ * the start of the first segment, over segments only: while models are evaluated they stand
+ * still. */
 #define NEVER INT64_MAX
-struct uneven {
+struct heterogeneity {
 	double speed;         /* its gradients take 1 / speed times as long; (0, 1] */
 	nsec pause_at, pause; /* before the first step from then on it stands still, so long */
 	nsec leave_at;        /* the first step from then on, and all after it, it does not make */
 	double link;          /* of the bandwidth of its links; (0, 1] */
 };
-struct uneven uneven_of(const struct run *run, int rank); /* as every other, if nothing is said */
-/* NULL, or a sentence: if o is one of these options, is this such a list? */
-char *uneven_check(const struct option *o, const char *text);
+/* as every other, if nothing is said */
+struct heterogeneity heterogeneity_of(const struct run *run, int rank);
+/* NULL, or a sentence: is this such a list as o, one of these options, takes? */
+char *heterogeneity_check(const struct option *o, const char *text);
 /* NULL, or a sentence: can the workers of this run be told so? */
-char *uneven_refuse(const struct config *c);
+char *heterogeneity_refuse(const struct config *c);
 /* The arguments that give this configuration again: --name=value ..., ends at NULL; for
  * free_words. */
 char **config_words(const struct config *c);
@@ -59,7 +78,7 @@ void lr_fill(const struct run *run, int models, int64_t epoch, float *lr, size_t
 /* NULL, or a sentence: is this "auto" (NaN) or a time above 0? seconds may be NULL. */
 char *time_check(const char *name, const char *text, double *seconds);
 /* NULL, or a sentence: is this a schedule? */
-char *lr_schedule_check(const char *schedule);
+char *lr_schedule_check(const struct option *o, const char *schedule);
 int config_model_workers(const struct config *c);
 
 const struct strategy *strategy_find(const char *name);
@@ -100,7 +119,8 @@ const struct machine *machine(void);
 
 /* ---- Commands, and what help says of them (command.c): results.h lists them ------------- */
 
-struct word { /* that can be given to a command: a figure's name */
+struct word {             /* that can be given to a command */
+	const char *kind; /* "figure", "job file" */
 	const char *name, *summary, *needs;
 	const char *path; /* of its files, without .sql and .gp */
 };
@@ -112,15 +132,23 @@ struct command {
 	const char *usage;
 	const char *about;            /* for --help: paragraphs, an empty line between them */
 	const struct option *options; /* its own; ends at name NULL */
-	bool run_options;             /* also takes every option of mvbench run */
+	size_t size;                  /* of the struct whose fields they are */
+	bool run_options;             /* also takes every option of mvbench run: run gets them */
+	bool any_option;              /* also takes any other, without a value */
+	struct setting alone; /* an own option that may lack its value, which then is this */
+	const char *example;  /* an option; then it takes no words. NULL = words too */
 	/* What its first word may be, where only the command knows; NULL = usage says it. */
 	void (*words)(void (*each)(void *ctx, const struct word *w), void *ctx);
-	bool (*bare)(const char *name);    /* options that need no value; NULL = none */
-	int (*run)(int argc, char **argv); /* with the words after its name; an exit status */
-	void (*more)(FILE *f);             /* what --help says after the options; NULL = nothing */
+	/* options: its own; rest: what else was given, and its words. An exit status. */
+	int (*run)(void *options, struct arguments *rest);
+	/* What --help says after the options; given: beside it, NULL = nothing. NULL or a sentence.
+	 * The slot is NULL where there is nothing to say. */
+	char *(*more)(FILE *f, const struct arguments *given);
 };
-/* What --help says, made from the above. */
-void command_help(FILE *f, const struct command *c);
+/* Reads the words after its name, and runs it, or says what --help says; an exit status. */
+int command_start(const struct command *c, int argc, char **argv);
+/* Says the sentence, which every rank of a launcher finds, once, and frees it: an exit status. */
+int command_refuse(char *wrong);
 
 /* A page of help: as text, or as the source of a manual page (roff). Each part but a title begins
  * with an empty line. */
@@ -132,17 +160,22 @@ void help_head(const struct help *p, int level, const char *text); /* level: 1 o
 void help_words(const struct help *p, const char *text); /* paragraphs, an empty line between */
 void help_row(const struct help *p, const char *left, const char *right);
 void help_options(const struct help *p, const char *owner, const struct option *table);
+void help_rows(const struct help *p, const char *owner,
+	       const struct option *table); /* no line before */
 void help_verbatim(const struct help *p, const char *text);
-/* The same as command_help. level: of its heads. */
+/* What --help says of a command, made from its row. level: of its heads. */
 void help_command(const struct help *p, int level, const struct command *c);
 
 /* A workload's own defaults, as one types them; from the heap. */
 char *recipe_words(const struct setting *recipe);
 
-/* All that there is to choose from, by kind: "strategy", "updater", "workload", "device",
- * "platform" (list.c). */
-void catalogue_each(void (*each)(void *ctx, const char *kind, const char *name,
-				 const char *summary),
-		    void *ctx);
+/* All that there is to choose from (list.c). */
+struct choice {
+	const char *kind; /* "strategy", "updater", "workload", "device", "platform" */
+	const char *name, *summary;
+	const struct plugin *plugin; /* of a strategy or workload, whose options these are */
+	const void *of;              /* the strategy, updater, workload or device */
+};
+void catalogue_each(void (*each)(void *ctx, const struct choice *e), void *ctx);
 
 #endif

@@ -142,7 +142,7 @@ static char *check_list(const struct kind *k, const char *text)
 	return wrong;
 }
 
-char *uneven_check(const struct option *o, const char *text)
+char *heterogeneity_check(const struct option *o, const char *text)
 {
 	for (int i = 0; i < KINDS; i++)
 		if (strcmp(kinds[i].name, o->name) == 0)
@@ -157,9 +157,9 @@ static nsec nsec_of(double seconds)
 	return (nsec)llround(1e9 * seconds);
 }
 
-struct uneven uneven_of(const struct run *run, int rank)
+struct heterogeneity heterogeneity_of(const struct run *run, int rank)
 {
-	struct uneven u = {.speed = 1, .link = 1, .pause_at = NEVER, .leave_at = NEVER};
+	struct heterogeneity u = {.speed = 1, .link = 1, .pause_at = NEVER, .leave_at = NEVER};
 	for (int i = 0; i < KINDS; i++) {
 		struct list l = list_begin(list_of(run, i));
 		struct item x;
@@ -247,7 +247,7 @@ static char *check_leaving(const struct config *c)
 	return wrong;
 }
 
-char *uneven_refuse(const struct config *c)
+char *heterogeneity_refuse(const struct config *c)
 {
 	char *wrong = check_ranks(&c->run);
 	if (!wrong)

@@ -5,11 +5,8 @@
 #include "runtime/config/config.h"
 #include "runtime/table/table.h"
 
-#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
-
-extern const struct command command_list;
 
 struct list_flags {
 	const char *format, *data_dir;
@@ -30,6 +27,7 @@ enum { NAME_WIDTH = 22 };
 struct out {
 	bool json, any;
 	const struct list_flags *flags;
+	const struct kind *kind;
 };
 
 static void item(struct out *o, const char *name, const char *summary)
@@ -62,7 +60,7 @@ static void end_item(const struct out *o)
 static void options(const struct out *o, const struct plugin *p)
 {
 	if (!o->json) {
-		option_help(stdout, p->name, p->options);
+		help_rows(&(struct help){.f = stdout}, p->name, p->options);
 		return;
 	}
 	printf(", \"options\": [");
@@ -75,15 +73,6 @@ static void options(const struct out *o, const struct plugin *p)
 		putchar('}');
 	}
 	putchar(']');
-}
-
-static void list_strategies(struct out *o)
-{
-	for (size_t i = 0; strategies[i]; i++) {
-		item(o, strategies[i]->plugin.name, strategies[i]->plugin.summary);
-		options(o, &strategies[i]->plugin);
-		end_item(o);
-	}
 }
 
 /* Whether its data is there, and what it makes of it. */
@@ -116,57 +105,50 @@ static void data_of(const struct out *o, const struct workload *w)
 	config_fini(&c);
 }
 
-static void list_workloads(struct out *o)
+static void workload_facts(const struct out *o, const void *of)
 {
-	for (size_t i = 0; workloads[i]; i++) {
-		char *text = recipe_words(workloads[i]->recipe);
-		item(o, workloads[i]->plugin.name, workloads[i]->plugin.summary);
-		data_of(o, workloads[i]);
-		if (*text)
-			fact(o, "defaults", text);
-		free(text);
-		options(o, &workloads[i]->plugin);
-		end_item(o);
-	}
+	const struct workload *w = of;
+	char *text = recipe_words(w->recipe);
+
+	data_of(o, w);
+	if (*text)
+		fact(o, "defaults", text);
+	free(text);
 }
 
-static void list_updaters(struct out *o)
+static void device_facts(const struct out *o, const void *of)
 {
-	for (size_t i = 0; updaters[i]; i++) {
-		item(o, updaters[i]->name, updaters[i]->summary);
-		end_item(o);
+	const struct device_ops *d = of;
+	struct device_facts facts;
+	const char *wrong = d->probe(&facts);
+
+	if (wrong) {
+		fact(o, "not usable", wrong);
+		return;
 	}
+	if (*facts.model) {
+		char *there = sentence("%d x %s, %.0f of %.0f GB free, driver %s", facts.count,
+				       facts.model, 1e-9 * (double)facts.free_bytes,
+				       1e-9 * (double)facts.total_bytes, facts.driver);
+		fact(o, "gpus", there);
+		free(there);
+	}
+	fact(o, "version", facts.version);
 }
 
-static void list_devices(struct out *o)
+/* The worlds themselves; what can be simulated follows. */
+static void list_worlds(struct out *o)
 {
-	for (size_t i = 0; devices[i]; i++) {
-		struct device_facts facts;
-		const char *wrong = devices[i]->probe(&facts);
-		item(o, devices[i]->name, devices[i]->summary);
-		if (wrong) {
-			fact(o, "not usable", wrong);
-			end_item(o);
-			continue;
-		}
-		if (*facts.model) {
-			char *there =
-				sentence("%d x %s, %.0f of %.0f GB free, driver %s", facts.count,
-					 facts.model, 1e-9 * (double)facts.free_bytes,
-					 1e-9 * (double)facts.total_bytes, facts.driver);
-			fact(o, "gpus", there);
-			free(there);
-		}
-		fact(o, "version", facts.version);
-		end_item(o);
-	}
+	item(o, "mpi", "real workers, on this machine or those of --hostfile");
+	fact(o, "version", platform_version());
+	end_item(o);
+	item(o, "sim",
+	     "simulated workers in virtual time, on one of the following by its name "
+	     "behind sim: (--platform=sim --sim.platform=NAME)");
+	end_item(o);
 }
 
-static int is_platform(const struct dirent *e)
-{
-	const char *dot = strrchr(e->d_name, '.');
-	return dot && strcmp(dot, ".xml") == 0;
-}
+/* ---- The catalogue ------------------------------------------------------- */
 
 /* The value of the first property "description" of an XML file, from the heap; NULL = none. */
 static char *description_of(const char *path)
@@ -184,75 +166,66 @@ static char *description_of(const char *path)
 		   : NULL;
 }
 
-static void each_simulated(void (*each)(void *ctx, const char *kind, const char *name,
-					const char *summary),
-			   void *ctx)
+struct asking {
+	void (*each)(void *ctx, const struct choice *e);
+	void *ctx;
+};
+
+static void put_platform(void *ctx, const char *file, const char *path)
 {
-	char *folder = installed_path("sim/platforms");
-	struct dirent **file;
-	int n = folder ? scandir(folder, &file, is_platform, versionsort) : -1;
-	each(ctx, "platform", "sim:local", "this machine, as mvbench calibrate has measured it");
-	for (int i = 0; i < n; i++) {
-		char *path = sentence("%s/%s", folder, file[i]->d_name);
-		char *what = description_of(path);
-		char *name =
-			sentence("sim:%.*s", (int)strcspn(file[i]->d_name, "."), file[i]->d_name);
-		each(ctx, "platform", name, what ? what : "(its file does not say)");
-		free(name);
-		free(what);
-		free(path);
-		free(file[i]);
-	}
-	if (n >= 0)
-		free(file);
-	free(folder);
+	const struct asking *to = ctx;
+	char *what = description_of(path), *name = sentence("sim:%s", file);
+
+	to->each(to->ctx, &(struct choice){"platform", name,
+					   what ? what : "(its file does not say)", NULL, NULL});
+	free(name);
+	free(what);
 }
 
-static void list_simulated(void *ctx, const char *kind, const char *name, const char *summary)
+void catalogue_each(void (*each)(void *ctx, const struct choice *e), void *ctx)
+{
+	for (const struct strategy *const *s = strategies; *s; s++)
+		each(ctx, &(struct choice){"strategy", (*s)->plugin.name, (*s)->plugin.summary,
+					   &(*s)->plugin, *s});
+	for (const struct updater *const *u = updaters; *u; u++)
+		each(ctx, &(struct choice){"updater", (*u)->name, (*u)->summary, NULL, *u});
+	for (const struct workload *const *w = workloads; *w; w++)
+		each(ctx, &(struct choice){"workload", (*w)->plugin.name, (*w)->plugin.summary,
+					   &(*w)->plugin, *w});
+	for (const struct device_ops *const *d = devices; *d; d++)
+		each(ctx, &(struct choice){"device", (*d)->name, (*d)->summary, NULL, *d});
+	each(ctx,
+	     &(struct choice){"platform", "sim:local",
+			      "this machine, as mvbench calibrate has measured it", NULL, NULL});
+	installed_each("sim/platforms", ".xml", put_platform, &(struct asking){each, ctx});
+}
+
+/* ---- The command --------------------------------------------------------- */
+
+static const struct kind {
+	const char *name, *kind;
+	void (*first)(struct out *o); /* what stands before those of the catalogue; or NULL */
+	void (*facts)(const struct out *o, const void *of); /* what else is known of one; or NULL */
+} kinds[] = {
+	{"strategies", "strategy", NULL, NULL},          {"updaters", "updater", NULL, NULL},
+	{"workloads", "workload", NULL, workload_facts}, {"devices", "device", NULL, device_facts},
+	{"platforms", "platform", list_worlds, NULL},
+};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+static void list_one(void *ctx, const struct choice *e)
 {
 	struct out *o = ctx;
 
-	(void)kind;
-	item(o, name, summary);
+	if (strcmp(e->kind, o->kind->kind) != 0)
+		return;
+	item(o, e->name, e->summary);
+	if (o->kind->facts)
+		o->kind->facts(o, e->of);
+	if (e->plugin)
+		options(o, e->plugin);
 	end_item(o);
 }
-
-static void list_platforms(struct out *o)
-{
-	item(o, "mpi", "real workers, on this machine or those of --hostfile");
-	fact(o, "version", platform_version());
-	end_item(o);
-	item(o, "sim",
-	     "simulated workers in virtual time, on one of the following by its name "
-	     "behind sim: (--platform=sim --sim.platform=NAME)");
-	end_item(o);
-	each_simulated(list_simulated, o);
-}
-
-void catalogue_each(void (*each)(void *ctx, const char *kind, const char *name,
-				 const char *summary),
-		    void *ctx)
-{
-	for (size_t i = 0; strategies[i]; i++)
-		each(ctx, "strategy", strategies[i]->plugin.name, strategies[i]->plugin.summary);
-	for (size_t i = 0; updaters[i]; i++)
-		each(ctx, "updater", updaters[i]->name, updaters[i]->summary);
-	for (size_t i = 0; workloads[i]; i++)
-		each(ctx, "workload", workloads[i]->plugin.name, workloads[i]->plugin.summary);
-	for (size_t i = 0; devices[i]; i++)
-		each(ctx, "device", devices[i]->name, devices[i]->summary);
-	each_simulated(each, ctx);
-}
-
-static const struct kind {
-	const char *name;
-	void (*list)(struct out *o);
-} kinds[] = {
-	{"strategies", list_strategies}, {"updaters", list_updaters},
-	{"workloads", list_workloads},   {"devices", list_devices},
-	{"platforms", list_platforms},
-};
-enum { KINDS = sizeof kinds / sizeof *kinds };
 
 static const struct kind *kind_find(const char *name)
 {
@@ -284,14 +257,16 @@ static void list(const struct kind *only, const struct list_flags *flags)
 	if (json)
 		putchar('{');
 	for (size_t i = 0; i < KINDS; i++) {
-		struct out o = {.json = json, .flags = flags};
+		struct out o = {.json = json, .flags = flags, .kind = &kinds[i]};
 		if (only && only != &kinds[i])
 			continue;
 		if (json)
 			printf("%s\"%s\": [", any ? ", " : "", kinds[i].name);
 		else
 			printf("%s%s\n", any ? "\n" : "", kinds[i].name);
-		kinds[i].list(&o);
+		if (kinds[i].first)
+			kinds[i].first(&o);
+		catalogue_each(list_one, &o);
 		if (json)
 			putchar(']');
 		any = true;
@@ -300,36 +275,16 @@ static void list(const struct kind *only, const struct list_flags *flags)
 		puts("}");
 }
 
-static int run(int argc, char **argv)
+static int run_list(void *options, struct arguments *a)
 {
-	struct arguments a;
-	struct list_flags flags;
 	const struct kind *only = NULL;
-	char *wrong = arguments_read(&a, argc, argv, NULL);
 
-	if (!wrong && a.help) {
-		command_help(stdout, &command_list);
-		arguments_free(&a);
-		return EXIT_OK;
-	}
-	option_default(list_flags, &flags);
-	if (!wrong)
-		wrong = arguments_take(&a, list_flags, &flags);
-	if (!wrong)
-		wrong = arguments_refuse(&a, list_flags);
-	if (!wrong && a.words > 1)
-		wrong = sentence("list %s %s: one list at a time, or all with mvbench list",
-				 a.word[0], a.word[1]);
-	if (!wrong && a.words && !(only = kind_find(a.word[0])))
-		wrong = no_such_kind(a.word[0]);
-	if (wrong) {
-		fprintf(stderr, "mvbench: %s\n", wrong);
-		free(wrong);
-		arguments_free(&a);
-		return EXIT_USER;
-	}
-	list(only, &flags);
-	arguments_free(&a);
+	if (a->words > 1)
+		return complain(sentence("list %s %s: one list at a time, or all with mvbench list",
+					 a->word[0], a->word[1]));
+	if (a->words && !(only = kind_find(a->word[0])))
+		return complain(no_such_kind(a->word[0]));
+	list(only, options);
 	return EXIT_OK;
 }
 
@@ -340,5 +295,6 @@ const struct command command_list = {
 	.about = "Shows what there is to choose from, its options, and whether it can be used "
 		 "here.",
 	.options = list_flags,
-	.run = run,
+	.size = sizeof(OWNER),
+	.run = run_list,
 };

@@ -15,7 +15,6 @@ void option_text(const struct option *o, const void *fields, char *buf, size_t r
 const struct option *option_find(const struct option *table, const char *name);
 /* The name in the list that is nearest to what was typed, or NULL when none is near. */
 const char *nearest(const char *typed, const char *const *names, size_t n);
-void option_help(FILE *f, const char *prefix, const struct option *table);
 /* What help shows of an option: as one types its default, and what it is; both on the heap. */
 void option_words(const struct option *o, const char *owner, char **left, char **right);
 /* Prints words from this column on, in lines of at most 100. */
@@ -33,16 +32,22 @@ void text_utf8(FILE *f, const char *s);
 struct arguments {
 	struct setting *option; /* value NULL where there is none */
 	size_t options;
+	const char **taken; /* names of the options that arguments_take took */
+	size_t ntaken;
 	const char **word;
 	size_t words;
 	bool help;
 };
-/* bare(name): does this option take no value when none is given with '='? */
-char *arguments_read(struct arguments *a, int argc, char **argv, bool (*bare)(const char *name));
+/* bare(ctx, name): does this option take no value when none is given with '='? NULL = none does. */
+char *arguments_read(struct arguments *a, int argc, char **argv,
+		     bool (*bare)(const void *ctx, const char *name), const void *ctx);
 void arguments_free(struct arguments *a);
 /* Sets fields from the options that the table has, and takes those out of a. A sentence, or
  * NULL. */
 char *arguments_take(struct arguments *a, const struct option *table, void *fields);
+bool arguments_took(const struct arguments *a, const char *name);
+/* The value that is left of an option: the last one given; NULL = none. */
+const char *arguments_value(const struct arguments *a, const char *name);
 /* NULL, or a sentence about the first option that nobody took, with the table's nearest name. */
 char *arguments_refuse(const struct arguments *a, const struct option *table);
 

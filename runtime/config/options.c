@@ -216,52 +216,56 @@ static bool read_size(const char *text, int64_t *x)
 	return true;
 }
 
+static char *refuse_choice(const struct option *o, const char *owner, const char *text)
+{
+	char *name = full_name(owner, o->name), *list = with_commas(o->choices);
+	char *s = sentence("%s=%s: one of %s is wanted", name, text, list);
+
+	free(name);
+	free(list);
+	return s;
+}
+
 /* Strings and choices are not copied: text lives as long as the fields. */
 char *option_set(const struct option *o, void *fields, const char *owner, const char *text)
 {
+	static const char *const kinds[] = {
+		[OPT_INT] = "a whole number",
+		[OPT_SIZE] = "a size in bytes (or with B, kB, MB, GB, KiB, MiB, GiB)",
+		[OPT_REAL] = "a number",
+		[OPT_TIME] = "a time in seconds (or with us, ms, s, min, h)",
+		[OPT_BOOL] = "true or false",
+	};
 	void *field = field_of(o, fields);
 	int64_t whole;
 	double real;
 
 	switch (o->type) {
 	case OPT_INT:
-		if (!read_whole(text, &whole) || !in_range(o, (double)whole))
-			return refuse(o, owner, text, "a whole number");
-		*(int64_t *)field = whole;
-		return NULL;
 	case OPT_SIZE:
-		if (!read_size(text, &whole) || !in_range(o, (double)whole))
-			return refuse(o, owner, text,
-				      "a size in bytes (or with B, kB, MB, GB, KiB, MiB, GiB)");
+		if (!(o->type == OPT_INT ? read_whole : read_size)(text, &whole) ||
+		    !in_range(o, (double)whole))
+			return refuse(o, owner, text, kinds[o->type]);
 		*(int64_t *)field = whole;
 		return NULL;
 	case OPT_REAL:
-		if (!read_number(text, NULL, &real) || !in_range(o, real))
-			return refuse(o, owner, text, "a number");
-		*(double *)field = real;
-		return NULL;
 	case OPT_TIME:
-		if (!read_number(text, times, &real) || !in_range(o, real))
-			return refuse(o, owner, text,
-				      "a time in seconds (or with us, ms, s, min, h)");
+		if (!read_number(text, o->type == OPT_TIME ? times : NULL, &real) ||
+		    !in_range(o, real))
+			return refuse(o, owner, text, kinds[o->type]);
 		*(double *)field = real;
 		return NULL;
 	case OPT_BOOL:
 		if (!among(text, yes) && !among(text, no))
-			return refuse(o, owner, text, "true or false");
+			return refuse(o, owner, text, kinds[o->type]);
 		*(bool *)field = among(text, yes);
 		return NULL;
-	case OPT_STRING:
+	case OPT_CHOICE:
+		if (!is_choice(o->choices, text))
+			return refuse_choice(o, owner, text);
 		*(const char **)field = text;
 		return NULL;
-	case OPT_CHOICE:
-		if (!is_choice(o->choices, text)) {
-			char *name = full_name(owner, o->name), *list = with_commas(o->choices);
-			char *s = sentence("%s=%s: one of %s is wanted", name, text, list);
-			free(name);
-			free(list);
-			return s;
-		}
+	case OPT_STRING:
 		*(const char **)field = text;
 		return NULL;
 	}
@@ -303,59 +307,6 @@ void option_text(const struct option *o, const void *fields, char *buf, size_t r
 	}
 }
 
-uint32_t text_character(const char **s)
-{
-	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-	const unsigned char *p = (const unsigned char *)*s;
-	size_t n = *p < 0x80 ? 1 : *p >= 0xf0 && *p < 0xf5 ? 4 : *p >= 0xe0 && *p < 0xf0 ? 3 : 2;
-	uint32_t c = n == 1 ? *p : *p & (0x7fu >> n);
-
-	if (*p >= 0xf5 || (*p >= 0x80 && *p < 0xc2)) {
-		*s += 1;
-		return 0xfffd;
-	}
-	for (size_t i = 1; i < n; i++) {
-		if ((p[i] & 0xc0) != 0x80) {
-			*s += 1;
-			return 0xfffd;
-		}
-		c = c << 6 | (p[i] & 0x3f);
-	}
-	*s += n;
-	return c < least[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000) ? 0xfffd : c;
-}
-
-void text_put(FILE *f, const char **s)
-{
-	const char *from = *s;
-
-	if (text_character(s) == 0xfffd)
-		fputs("\xef\xbf\xbd", f);
-	else
-		fwrite(from, 1, (size_t)(*s - from), f);
-}
-
-void text_utf8(FILE *f, const char *s)
-{
-	while (*s)
-		text_put(f, &s);
-}
-
-void text_json(FILE *f, const char *s)
-{
-	fputc('"', f);
-	while (*s) {
-		unsigned char c = (unsigned char)*s;
-		if (c != '"' && c != '\\' && c >= 0x20) {
-			text_put(f, &s);
-			continue;
-		}
-		fprintf(f, c < 0x20 ? "\\u%04x" : "\\%c", c);
-		s++;
-	}
-	fputc('"', f);
-}
-
 void option_json(FILE *f, const struct option *o, const void *fields)
 {
 	const void *field = field_of(o, fields);
@@ -363,14 +314,15 @@ void option_json(FILE *f, const struct option *o, const void *fields)
 
 	if (o->type == OPT_STRING || o->type == OPT_CHOICE) {
 		text_json(f, *(const char *const *)field);
-	} else if (o->type == OPT_BOOL) {
-		fputs(*(const bool *)field ? "true" : "false", f);
-	} else if (o->type == OPT_INT || o->type == OPT_SIZE) {
-		fprintf(f, "%lld", (long long)*(const int64_t *)field);
-	} else {
-		real_text(*(const double *)field, number, sizeof(number));
-		fputs(number, f);
+		return;
 	}
+	if (o->type == OPT_SIZE) /* numbers without their units */
+		snprintf(number, sizeof number, "%lld", (long long)*(const int64_t *)field);
+	else if (o->type == OPT_TIME)
+		real_text(*(const double *)field, number, sizeof number);
+	else
+		option_text(o, fields, number, sizeof number);
+	fputs(number, f);
 }
 
 const struct option *option_find(const struct option *table, const char *name)
@@ -381,80 +333,8 @@ const struct option *option_find(const struct option *table, const char *name)
 	return NULL;
 }
 
-/* ---- What was probably meant --------------------------------------------- */
-
-enum { TYPED_MAX = 64 };
-
-static size_t min3(size_t a, size_t b, size_t c)
-{
-	return a < b ? (a < c ? a : c) : (b < c ? b : c);
-}
-
-/* Insertions, deletions, substitutions and swaps of neighbours that turn a into b. */
-static size_t distance(const char *a, const char *b)
-{
-	size_t n = strlen(a), m = strlen(b);
-	size_t row[3][TYPED_MAX + 1];
-
-	if (n > TYPED_MAX || m > TYPED_MAX)
-		return SIZE_MAX;
-	for (size_t j = 0; j <= m; j++)
-		row[0][j] = j;
-	for (size_t i = 1; i <= n; i++) {
-		size_t *now = row[i % 3], *last = row[(i + 2) % 3], *before = row[(i + 1) % 3];
-		now[0] = i;
-		for (size_t j = 1; j <= m; j++) {
-			int x = tolower((unsigned char)a[i - 1]),
-			    y = tolower((unsigned char)b[j - 1]);
-			now[j] = min3(last[j] + 1, now[j - 1] + 1, last[j - 1] + (x != y));
-			if (i > 1 && j > 1 && x == tolower((unsigned char)b[j - 2]) &&
-			    y == tolower((unsigned char)a[i - 2]) && before[j - 2] + 1 < now[j])
-				now[j] = before[j - 2] + 1;
-		}
-	}
-	return row[n % 3][m];
-}
-
-const char *nearest(const char *typed, const char *const *names, size_t n)
-{
-	size_t best = (strlen(typed) + 2) / 3 + 1; /* farther than this is a guess */
-	const char *found = NULL;
-
-	for (size_t i = 0; i < n; i++) {
-		size_t d = distance(typed, names[i]);
-		if (d < best && d < strlen(names[i])) {
-			best = d;
-			found = names[i];
-		}
-	}
-	return found;
-}
-
-/* ---- Help ---------------------------------------------------------------- */
-
-enum { HELP_COLUMN = 34, HELP_WIDTH = 100 };
+/* A bound from here on is none to speak of in help. */
 #define HELP_HUGE 1e12
-
-void text_wrap(FILE *f, const char *text, int column)
-{
-	int at = column;
-
-	while (*text) {
-		int n = (int)strcspn(text, " ");
-		if (at > column && at + 1 + n > HELP_WIDTH) {
-			fprintf(f, "\n%*s", column, "");
-			at = column;
-		} else if (at > column) {
-			fputc(' ', f);
-			at++;
-		}
-		fprintf(f, "%.*s", n, text);
-		at += n;
-		text += n;
-		text += strspn(text, " ");
-	}
-	fputc('\n', f);
-}
 
 void option_words(const struct option *o, const char *owner, char **left, char **right)
 {
@@ -474,117 +354,4 @@ void option_words(const struct option *o, const char *owner, char **left, char *
 		*right = sentence("%s", o->help);
 	free(name);
 	free(list);
-}
-
-void text_row(FILE *f, const char *left, const char *right)
-{
-	if (strlen(left) + 4 > HELP_COLUMN)
-		fprintf(f, "  %s\n%*s", left, HELP_COLUMN, "");
-	else
-		fprintf(f, "  %-*s", HELP_COLUMN - 2, left);
-	text_wrap(f, right, HELP_COLUMN);
-}
-
-void option_help(FILE *f, const char *prefix, const struct option *table)
-{
-	char *left, *right;
-
-	for (const struct option *o = table; o && o->name; o++) {
-		option_words(o, prefix, &left, &right);
-		text_row(f, left, right);
-		free(left);
-		free(right);
-	}
-}
-
-/* ---- Command lines ------------------------------------------------------- */
-
-char *arguments_read(struct arguments *a, int argc, char **argv, bool (*bare)(const char *name))
-{
-	bool ended = false;
-
-	*a = (struct arguments){
-		.option = must(calloc((size_t)argc + 1, sizeof(*a->option))),
-		.word = must(calloc((size_t)argc + 1, sizeof(*a->word))),
-	};
-	for (int i = 0; i < argc; i++) {
-		const char *arg = argv[i];
-		if (ended || arg[0] != '-' || arg[1] == '\0') {
-			a->word[a->words++] = arg;
-			continue;
-		}
-		if (strcmp(arg, "--") == 0) {
-			ended = true;
-			continue;
-		}
-		if (strcmp(arg, "-h") == 0 || strcmp(arg, "--help") == 0) {
-			a->help = true;
-			continue;
-		}
-		if (arg[1] != '-') {
-			arguments_free(a);
-			return sentence("%s: options begin with two dashes, as in --epochs=10",
-					arg);
-		}
-		size_t n = strcspn(arg + 2, "=");
-		char *name = must(strndup(arg + 2, n));
-		struct setting *s = &a->option[a->options++];
-		s->name = name;
-		if (arg[2 + n] == '=') {
-			s->value = arg + 2 + n + 1;
-		} else if (!bare || !bare(name)) {
-			if (i + 1 < argc && strncmp(argv[i + 1], "--", 2) != 0)
-				s->value = argv[++i]; /* who knows the name says if it lacks one */
-		}
-	}
-	return NULL;
-}
-
-void arguments_free(struct arguments *a)
-{
-	for (size_t i = 0; i < a->options; i++)
-		free((char *)(uintptr_t)a->option[i].name);
-	free(a->option);
-	free(a->word);
-	*a = (struct arguments){.options = 0};
-}
-
-char *arguments_take(struct arguments *a, const struct option *table, void *fields)
-{
-	size_t kept = 0;
-	char *wrong = NULL;
-
-	for (size_t i = 0; i < a->options; i++) {
-		struct setting s = a->option[i];
-		const struct option *o = wrong ? NULL : option_find(table, s.name);
-		if (!o) {
-			a->option[kept++] = s;
-			continue;
-		}
-		if (s.value)
-			wrong = option_set(o, fields, NULL, s.value);
-		else if (o->type == OPT_BOOL)
-			wrong = option_set(o, fields, NULL, "true");
-		else
-			wrong = sentence("--%s: a value is wanted, as in --%s=%s", s.name, s.name,
-					 *o->def ? o->def : "VALUE");
-		free((char *)(uintptr_t)s.name);
-	}
-	a->options = kept;
-	return wrong;
-}
-
-char *arguments_refuse(const struct arguments *a, const struct option *table)
-{
-	const char *name[64];
-	size_t n = 0;
-
-	if (a->options == 0)
-		return NULL;
-	for (const struct option *o = table; o && o->name && n < 64; o++)
-		name[n++] = o->name;
-	const char *typed = a->option[0].name, *near = nearest(typed, name, n);
-	if (near)
-		return sentence("--%s: there is no such option; did you mean --%s?", typed, near);
-	return sentence("--%s: there is no such option; --help lists them", typed);
 }

@@ -28,8 +28,9 @@ static bool in_path(const char *program)
 }
 
 /* The named device, or the best that can be used here. */
-static char *choose_device(const struct run *run, struct plan *p)
+static char *choose_device(const struct config *c, struct plan *p)
 {
+	const struct run *run = &c->run;
 	bool any = strcmp(run->device, "auto") == 0;
 	const struct device_ops *best = NULL;
 
@@ -62,25 +63,27 @@ static char *choose_device(const struct run *run, struct plan *p)
 		return sentence("--precision=%s: the cpu computes in float32; use it, or "
 				"--device=cuda where there is a GPU",
 				run->precision);
-	if (strcmp(run->transport, "auto") != 0)
+	if (strcmp(c->own.transport, "auto") != 0)
 		return sentence(
 			"--transport=%s: vectors are on the cpu and travel by MPI; leave it "
 			"out, or use --device=cuda where there is a GPU",
-			run->transport);
+			c->own.transport);
 	if (strcmp(run->table_home, "gpu") == 0)
 		return sentence("--table-home=gpu: the workers compute on the cpu; use auto");
 	return NULL;
 }
 
 /* Beside the one that is trained, a worker has room for: those of the epochs between two barriers
- * and the one that is judged; the tables', at most two copies with an updater's state, what it
+ * and the one that is evaluated; the tables', at most two copies with an updater's state, what it
  * pulled and its own; or the two that others map. */
 static int64_t models_kept(const struct config *c)
 {
 	const struct run *run = &c->run;
 	int64_t epochs = run->barrier_every ? run->barrier_every : run->epochs;
-	int64_t laps = run->barrier_every == 1 ? 0 : epochs < run->epochs ? epochs : run->epochs;
-	return laps + 1 + (c->strategy->tables ? 5 : run->workers > 1 ? 2 : 0);
+	int64_t snapshots = run->barrier_every == 1 ? 0
+			    : epochs < run->epochs  ? epochs
+						    : run->epochs;
+	return snapshots + 1 + (c->strategy->tables ? 5 : run->workers > 1 ? 2 : 0);
 }
 
 /* Lays the model out for mini-batches of so many rows, as rank 0 of no communicator, on a device
@@ -153,7 +156,7 @@ static char *check_memory(const struct config *c, struct plan *p)
 	size_t room = f->free_bytes / (size_t)sharing;
 	need->data = data_bytes(&p->train) + data_bytes(&p->test);
 	/* once workers have been started, some have taken theirs already */
-	if (*c->run.hostfile || platform_under_launcher() || footprint_bytes(need) <= room)
+	if (*c->own.hostfile || platform_under_launcher() || footprint_bytes(need) <= room)
 		return NULL;
 
 	double wanted = 1e-9 * (double)footprint_bytes(need), there = 1e-9 * (double)f->free_bytes;
@@ -182,15 +185,16 @@ static char *check_memory(const struct config *c, struct plan *p)
 	return wrong;
 }
 
-/* Between two barriers a worker keeps the model of every epoch, to judge it later. */
-static char *check_snapshots(const struct run *run, int64_t params)
+/* Between two barriers a worker keeps the model of every epoch, to evaluate it later. */
+static char *check_snapshots(const struct config *c, int64_t params)
 {
+	const struct run *run = &c->run;
 	int64_t epochs = run->barrier_every ? run->barrier_every : run->epochs;
 	double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGE_SIZE);
 	double bytes = (double)(epochs < run->epochs ? epochs : run->epochs) * (double)params *
 		       (double)sizeof(float) * (double)run->workers;
 
-	if (run->barrier_every == 1 || *run->hostfile || bytes < memory / 2)
+	if (run->barrier_every == 1 || *c->own.hostfile || bytes < memory / 2)
 		return NULL;
 	return sentence("--barrier-every=%lld: the models of all epochs between two barriers would "
 			"take %.1f GB; give a barrier more often",
@@ -228,7 +232,7 @@ char *plan_make(const struct config *c, struct plan *p)
 
 	*p = (struct plan){.cores = usable_cores()};
 	bool simulated = strcmp(run->platform, "sim") == 0;
-	if ((wrong = uneven_refuse(c)))
+	if ((wrong = heterogeneity_refuse(c)))
 		return wrong;
 	if (c->strategy->refuse && (wrong = c->strategy->refuse(run, c->strategy_opts)))
 		return wrong;
@@ -245,11 +249,11 @@ char *plan_make(const struct config *c, struct plan *p)
 		return sentence("--precision=bf16: %s cuts one model over %d workers, which works "
 				"in float32 and tf32",
 				run->strategy, share);
-	if ((wrong = choose_device(run, p)))
+	if ((wrong = choose_device(c, p)))
 		return wrong;
-	if (*run->hostfile && access(run->hostfile, R_OK) != 0)
+	if (*c->own.hostfile && access(c->own.hostfile, R_OK) != 0)
 		return sentence("--hostfile=%s: %m; give a file with one machine a line",
-				run->hostfile);
+				c->own.hostfile);
 	if (run->workers > 1 && !simulated && !platform_under_launcher() && !in_path("mpirun"))
 		return sentence(
 			"--workers=%d: mpirun is not in the PATH; install openmpi-bin, or run "
@@ -266,11 +270,11 @@ char *plan_make(const struct config *c, struct plan *p)
 		return wrong;
 	if ((wrong = check_memory(c, p)))
 		return wrong;
-	if ((wrong = check_snapshots(run, p->params)))
+	if ((wrong = check_snapshots(c, p->params)))
 		return wrong;
 	int64_t together = models * run->batch;
 	p->steps = ((int64_t)p->train.n + together - 1) / together;
-	p->oversubscribed = !*run->hostfile && !simulated &&
+	p->oversubscribed = !*c->own.hostfile && !simulated &&
 			    run->workers * run->threads + run->servers > p->cores;
 	return NULL;
 }

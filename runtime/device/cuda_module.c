@@ -101,7 +101,7 @@ static void write_all(int fd, const void *x, size_t bytes)
 }
 
 /* The child's life. */
-static void ask(int fd)
+static void send_probe(int fd)
 {
 	struct answer a = {0};
 	char *cannot;
@@ -114,7 +114,7 @@ static void ask(int fd)
 }
 
 /* Does all of the answer come? *late: it did not come in time. */
-static bool hear(int fd, struct answer *a, bool *late)
+static bool receive(int fd, struct answer *a, bool *late)
 {
 	const nsec until = clock_now() + ANSWER_WITHIN * (nsec)1000000000;
 	size_t have = 0;
@@ -150,7 +150,7 @@ static void ask_in_child(struct answer *a)
 
 	if (child == 0) {
 		close(ends[0]);
-		ask(ends[1]);
+		send_probe(ends[1]);
 	}
 	close(ends[1]);
 	if (child < 0) {
@@ -160,7 +160,7 @@ static void ask_in_child(struct answer *a)
 		return;
 	}
 	bool late = false;
-	const bool heard = hear(ends[0], a, &late);
+	const bool heard = receive(ends[0], a, &late);
 
 	close(ends[0]);
 	if (late)

@@ -29,7 +29,7 @@ struct device_facts {
 struct shape;
 struct peer_ops;
 struct table_rules;
-struct pass;
+struct table_op;
 
 struct device_ops {
 	const char *name, *summary;
@@ -95,14 +95,14 @@ struct device_ops {
 	void (*norm_backward)(struct device *d, void *norm, float *dx, float *dscale, float *dy,
 			      const float *x, const float *y, const float *scale, size_t rows);
 
-	/* Runs body(ctx); may keep what it launches under this key, and only launch it again when
-	 * the key comes back; d->lr and d->key are those of the call then. NULL = body is just
-	 * called. */
-	void (*replay)(struct device *d, size_t key, void (*body)(void *ctx), void *ctx);
-	/* In a replayed body: notes this place; and, after the launch, waits until place i has been
-	 * reached. NULL where replay is. */
-	void (*mark)(struct device *d, size_t i);
-	void (*await)(struct device *d, size_t i);
+	/* Runs body(ctx); may capture what it launches as a graph under this key, and only launch
+	 * that when the key comes back; d->lr and d->key are those of the call then. NULL = body is
+	 * just called. */
+	void (*graph)(struct device *d, size_t key, void (*body)(void *ctx), void *ctx);
+	/* In a body that is kept as a graph: event i is recorded at this place; and, after the
+	 * launch, waits until it has been. NULL where graph is. */
+	void (*event_record)(struct device *d, size_t i);
+	void (*event_wait)(struct device *d, size_t i);
 	void (*sync)(struct device *d); /* until all is done; NULL = nothing is ever under way */
 	const struct peer_ops *peer;    /* NULL: the host reads and writes its memory */
 };
@@ -123,10 +123,10 @@ struct peer_ops {
 	void (*shared_unmap)(struct device *d, float *p);
 	/* y = a (x[0] + ... + x[k - 1]), added in this order; y may be one of x. Not waited for. */
 	void (*sum)(struct device *d, float *y, const float *const *x, int k, float a, size_t n);
-	/* pass_apply (table.h) on device floats. */
-	void (*pass)(struct device *d, const struct table_rules *r, const struct pass *p, float *w,
-		     float *state, float *own, float *pulled, const float *in, float *out,
-		     size_t n);
+	/* table_apply (table.h) on device floats. */
+	void (*apply)(struct device *d, const struct table_rules *r, const struct table_op *p,
+		      float *w, float *state, float *own, float *pulled, const float *in,
+		      float *out, size_t n);
 	/* NCCL, one device a rank. Rank 0 makes the id. A sentence (heap) where it cannot be had.
 	 */
 	char *(*nccl_id)(struct device *d, unsigned char id[NCCL_ID_BYTES]);
@@ -157,7 +157,7 @@ struct device {
 	size_t bytes;           /* that alloc has given out, */
 	size_t workspace_bytes; /* and that libraries took */
 	int convs;              /* that were prepared on it */
-	bool replaying;         /* inside a body that is kept */
+	bool in_graph;          /* inside a body that is kept */
 	void *at;               /* the device's own */
 };
 

@@ -2,14 +2,14 @@
  * libmvbench.c - the public functions of libmvbench.h on the tables and links of the runtime: start
  * and end here, tables and models in libmvbench_table.c, reductions in libmvbench_reduce.c.
  *
- * Whatever is collective begins with a meeting: one reduction of a few numbers, from which every
- * worker learns whether all are in the same function with the same arguments, and whether
- * somebody's were refused. Only then does anything happen that needs all of them. So mistakes end
- * as errors on all workers instead of waiting for ever. Cost: one reduction of 22 doubles a
- * collective call.
+ * Whatever is collective begins with one reduction of a few numbers, from which every worker learns
+ * whether all are in the same function with the same arguments, and whether somebody's were
+ * refused. Only then does anything happen that needs all of them. So mistakes end as errors on all
+ * workers instead of waiting for ever. Cost: one reduction of 22 doubles a collective call.
  *
- * A worker in a meeting will push nothing meanwhile: tables in which others may be waiting for its
- * push are told so (leave, rejoin), which turns that kind of waiting into an error, too.
+ * A worker in a collective call will push nothing meanwhile: tables in which others may be waiting
+ * for its push are told so (leave_tables, rejoin_tables), which turns that kind of waiting into an
+ * error, too.
  */
 #include "runtime/lib/library.h"
 
@@ -33,7 +33,7 @@ const char *mvb_error_name(int code)
 {
 #define NAME(word) [MVB_##word] = "MVB_" #word
 	static const char *const name[] = {NAME(OK),          NAME(ERR_STATE), NAME(ERR_ARGUMENT),
-					   NAME(ERR_DIFFERS), NAME(ERR_PEER),  NAME(ERR_UNEVEN),
+					   NAME(ERR_DIFFERS), NAME(ERR_PEER),  NAME(ERR_INCOMPLETE),
 					   NAME(ERR_TICKET),  NAME(ERR_LIMIT), NAME(ERR_MEMORY),
 					   NAME(ERR_START)};
 	size_t known = sizeof name / sizeof *name;
@@ -124,7 +124,7 @@ int lib_no_memory(const char *function, size_t floats)
 	return lib_fail(MVB_ERR_MEMORY, "%s: no memory for %zu floats", function, floats);
 }
 
-/* ---- Meetings --------------------------------------------------------------------- */
+/* ---- Collective functions --------------------------------------------------------- */
 
 /* What a collective function is called with, in numbers: the names say what they are. */
 static const struct {
@@ -186,7 +186,7 @@ static void say_where(const struct call *c, char text[96])
 
 /* The rank that is elsewhere, has been refused, or has other arguments, in that order: everyone
  * must come to the same verdict, as what happens next depends on it. */
-static void judge(struct report *out, const struct report *r, int n)
+static void find_verdict(struct report *out, const struct report *r, int n)
 {
 	const char *who = r[0].call.function == INIT ? "process" : "worker";
 	char here[96], there[96];
@@ -224,7 +224,7 @@ static int explain(struct link *link, int rank, int size, const struct call *min
 		all = must(calloc((size_t)size, sizeof *all));
 	link_gather_bytes(link, &out, all, sizeof out);
 	if (rank == 0)
-		judge(&out, all, size);
+		find_verdict(&out, all, size);
 	free(all);
 	link_broadcast(link, 0, &out, sizeof out);
 	if (out.call.code == MVB_ERR_PEER && mine->code)
@@ -232,7 +232,7 @@ static int explain(struct link *link, int rank, int size, const struct call *min
 	return lib_fail(out.call.code, "%s", out.message);
 }
 
-static int meet_on(struct link *link, int rank, int size, const struct call *mine)
+static int collective_on(struct link *link, int rank, int size, const struct call *mine)
 {
 	enum { FACTS = ARGS + 3 };
 	double fact[FACTS] = {mine->function, mine->code, mine->object}, most[2 * FACTS];
@@ -242,7 +242,7 @@ static int meet_on(struct link *link, int rank, int size, const struct call *min
 		most[2 * i] = fact[i];
 		most[2 * i + 1] = -fact[i];
 	}
-	link_fold(link, most, 2 * FACTS, FOLD_MAX);
+	link_reduce_all(link, most, 2 * FACTS, REDUCE_MAX);
 	for (int i = 0; i < FACTS; i++)
 		fine = fine && most[2 * i] == -most[2 * i + 1];
 	if (fine)
@@ -251,30 +251,30 @@ static int meet_on(struct link *link, int rank, int size, const struct call *min
 }
 
 /* While this worker waits for the others elsewhere, no push of its will come. */
-static void leave(bool all)
+static void leave_tables(bool all)
 {
 	for (int i = 0; i < lib.tables->count; i++) {
 		struct table *t = lib.tables->table[i];
 		if (t && (all || t->rules.rounds || t->rules.bounded))
-			lib.tables->home->flush(t);
+			lib.tables->placement->flush(t);
 	}
 }
 
-static void rejoin(bool all)
+static void rejoin_tables(bool all)
 {
 	for (int i = 0; i < lib.tables->count; i++) {
 		struct table *t = lib.tables->table[i];
 		if (t && (all || t->rules.rounds || t->rules.bounded))
-			lib.tables->home->resume(t);
+			lib.tables->placement->resume(t);
 	}
 }
 
-int lib_meet(const struct call *mine)
+int lib_collective(const struct call *mine)
 {
 	bool all = mine->function == BARRIER;
-	leave(all);
-	int code = meet_on(lib.link, lib.rank, lib.workers, mine);
-	rejoin(all);
+	leave_tables(all);
+	int code = collective_on(lib.link, lib.rank, lib.workers, mine);
+	rejoin_tables(all);
 	return code;
 }
 
@@ -290,23 +290,23 @@ static int end_reduction(const struct flight *f)
 	return MVB_OK;
 }
 
-int lib_pass_code(const struct mvb_table *t)
+int lib_op_code(const struct mvb_table *t)
 {
-	return t->core->rules.rounds ? MVB_ERR_UNEVEN : MVB_ERR_ARGUMENT;
+	return t->core->rules.rounds ? MVB_ERR_INCOMPLETE : MVB_ERR_ARGUMENT;
 }
 
-void lib_note_push(struct mvb_table *t, const struct pass *p)
+void lib_note_push(struct mvb_table *t, const struct table_op *p)
 {
-	if (pass_pushes(p))
+	if (op_pushes(p))
 		t->staleness = p->dropped ? -1 : p->staleness;
 }
 
 static void land(struct flight *f)
 {
-	if (f->state == PASS) {
-		struct pass done = {0};
+	if (f->state == TABLE_OP) {
+		struct table_op done = {0};
 		f->why = table_wait(f->table->core, f->ticket, &done);
-		f->code = f->why ? lib_pass_code(f->table) : MVB_OK;
+		f->code = f->why ? lib_op_code(f->table) : MVB_OK;
 		lib_note_push(f->table, &done);
 	} else if (f->state == REDUCTION) {
 		f->code = end_reduction(f);
@@ -314,14 +314,14 @@ static void land(struct flight *f)
 	f->state = LANDED;
 }
 
-/* Ends what was started: the passes of one table, of all (NULL), or the reductions. Returns the
+/* Ends what was started: the operations on one table, of all (NULL), or the reductions. Returns the
  * first error. */
-int lib_land_passes(const struct mvb_table *t)
+int lib_land_ops(const struct mvb_table *t)
 {
 	int code = MVB_OK;
 	for (int i = 0; i < FLIGHTS; i++) {
 		struct flight *f = &lib.flight[i];
-		if (f->state != PASS || (t && f->table != t))
+		if (f->state != TABLE_OP || (t && f->table != t))
 			continue;
 		land(f);
 		if (f->code && !code)
@@ -380,11 +380,11 @@ int mvb_wait(int64_t ticket)
 
 /* ---- Start and end ---------------------------------------------------------------- */
 
-static int known_home(const char *name)
+static int known_placement(const char *name)
 {
-	static const char *const home[] = {"auto", "shared", "onesided", "servers"};
+	static const char *const placement[] = {"auto", "shared", "onesided", "servers"};
 	for (int i = 0; i < 4; i++)
-		if (strcmp(name ? name : "auto", home[i]) == 0)
+		if (strcmp(name ? name : "auto", placement[i]) == 0)
 			return i;
 	return -1;
 }
@@ -433,13 +433,13 @@ static int start(const struct mvb_setup *s)
 /* Can there be workers, servers and tables as it says? */
 static int check_roles(const struct mvb_setup *s)
 {
-	const char *home = s->tables ? s->tables : "auto";
-	bool on_servers = strcmp(home, "servers") == 0;
+	const char *placement = s->tables ? s->tables : "auto";
+	bool on_servers = strcmp(placement, "servers") == 0;
 	if (s->file && (lib.rank != s->rank || lib.size != s->size))
 		return lib_fail(MVB_ERR_ARGUMENT,
 				"mvb_init: rank %d of %d, but the launcher made it rank %d of %d",
 				s->rank, s->size, lib.rank, lib.size);
-	if (known_home(s->tables) < 0)
+	if (known_placement(s->tables) < 0)
 		return lib_fail(MVB_ERR_ARGUMENT,
 				"mvb_init: tables cannot live on '%s': auto, shared, onesided or "
 				"servers",
@@ -456,11 +456,11 @@ static int check_roles(const struct mvb_setup *s)
 			MVB_ERR_ARGUMENT,
 			"mvb_init: tables on servers, but there are none: set servers to 1 or "
 			"more");
-	if (s->servers > 0 && !on_servers && strcmp(home, "auto") != 0)
+	if (s->servers > 0 && !on_servers && strcmp(placement, "auto") != 0)
 		return lib_fail(
 			MVB_ERR_ARGUMENT,
 			"mvb_init: tables %s, but there are %d servers: leave one of them out",
-			home, s->servers);
+			placement, s->servers);
 	return MVB_OK;
 }
 
@@ -476,7 +476,7 @@ static int open_worker(const struct mvb_setup *s)
 	lib.async = link_split(lib.link, 0, &rank, &size);
 	snprintf(lib.backend, sizeof lib.backend, "%s, tables: %s",
 		 lib.size > 1 || platform_under_launcher() ? platform_version() : "one process",
-		 lib.tables->home->name);
+		 lib.tables->placement->name);
 	lib.state = WORKER;
 	return MVB_OK;
 }
@@ -499,9 +499,9 @@ int mvb_init(const struct mvb_setup *setup)
 		return code;
 	struct call call = {.function = INIT,
 			    .code = check_roles(&s),
-			    .arg = {s.servers, known_home(s.tables)}};
+			    .arg = {s.servers, known_placement(s.tables)}};
 	lib.everyone = link_world(lib.size);
-	if ((code = meet_on(lib.everyone, lib.rank, lib.size, &call))) {
+	if ((code = collective_on(lib.everyone, lib.rank, lib.size, &call))) {
 		close_links();
 		return code;
 	}
@@ -571,8 +571,8 @@ int mvb_barrier(void)
 	int code = lib_ready("mvb_barrier");
 	if (code)
 		return code;
-	struct call call = {.function = BARRIER, .code = lib_land_passes(NULL)};
-	return lib_meet(&call);
+	struct call call = {.function = BARRIER, .code = lib_land_ops(NULL)};
+	return lib_collective(&call);
 }
 
 /* ---- The end ----------------------------------------------------------------------------- */
@@ -597,9 +597,9 @@ static int close_worker(void)
 	int code = lib_ready("mvb_shutdown");
 	if (code)
 		return code;
-	code = lib_land_passes(NULL);
+	code = lib_land_ops(NULL);
 	lib_land_reductions();
-	while (lib_meet(&call)) /* somebody is elsewhere, and has been told */
+	while (lib_collective(&call)) /* somebody is elsewhere, and has been told */
 		continue;
 	drop_all();
 	tables_close(lib.tables);

@@ -45,17 +45,18 @@ extern "C" {
 
 enum mvb_error {
 	MVB_OK = 0,
-	MVB_ERR_STATE,    /* before mvb_init, after mvb_shutdown, on a server, a second time, on
-			   * another thread; in rounds, with a push under way */
-	MVB_ERR_ARGUMENT, /* a size, pointer, row, name or number that cannot be */
-	MVB_ERR_DIFFERS,  /* workers came with different arguments, or to different functions */
-	MVB_ERR_PEER,     /* another worker's call was refused: its sentence is given */
-	MVB_ERR_UNEVEN,   /* in rounds: a worker that is waited for will not push; see rounds */
-	MVB_ERR_TICKET,   /* a ticket that was never given out, or was waited for already */
-	MVB_ERR_LIMIT,    /* too many tables, tickets, or floats at once */
-	MVB_ERR_MEMORY,   /* this machine does not have so much */
-	MVB_ERR_START,    /* the processes did not find each other */
+	MVB_ERR_STATE,      /* before mvb_init, after mvb_shutdown, on a server, a second time, on
+			     * another thread; in rounds, with a push under way */
+	MVB_ERR_ARGUMENT,   /* a size, pointer, row, name or number that cannot be */
+	MVB_ERR_DIFFERS,    /* workers came with different arguments, or to different functions */
+	MVB_ERR_PEER,       /* another worker's call was refused: its sentence is given */
+	MVB_ERR_INCOMPLETE, /* in rounds: a worker that is waited for will not push; see rounds */
+	MVB_ERR_TICKET,     /* a ticket that was never given out, or was waited for already */
+	MVB_ERR_LIMIT,      /* too many tables, tickets, or floats at once */
+	MVB_ERR_MEMORY,     /* this machine does not have so much */
+	MVB_ERR_START,      /* the processes did not find each other */
 };
+#define MVB_ERR_UNEVEN MVB_ERR_INCOMPLETE
 
 /* The last failure of this process, in one sentence; "" when there was none. Valid until the next
  * failure. */
@@ -103,8 +104,8 @@ int mvb_init(const struct mvb_setup *setup);
 /* Ends, collectively: applies every push that is outstanding, frees tables, models and gradients
  * that are left (their pointers are then void), lets servers go. Waits for all workers; those that
  * are still in another collective function get MVB_ERR_DIFFERS there. Afterwards the process may go
- * on alone, but not start again. Errors: STATE, and nothing has happened; UNEVEN, of a push that
- * was under way, and all the above has. Source: Multiverso's MV_ShutDown. */
+ * on alone, but not start again. Errors: STATE, and nothing has happened; INCOMPLETE, of a push
+ * that was under way, and all the above has. Source: Multiverso's MV_ShutDown. */
 int mvb_shutdown(void);
 
 /* These do not fail. Source: Multiverso's MV_NumWorkers, MV_WorkerId and is_master_worker (of its
@@ -120,10 +121,10 @@ int mvb_size(void); /* workers and servers; -1 = not started */
  * flashlight's distributedBackend. */
 const char *mvb_backend(void);
 
-/* Returns when all workers have come, and everything that any of them has pushed is applied, passes
- * that were started included; these are still to be waited for, which then returns at once.
- * Collective. Errors: UNEVEN, of a push that was under way. Source: Multiverso's MV_Barrier, which
- * does not wait for pushes; flashlight's barrier. */
+/* Returns when all workers have come, and everything that any of them has pushed is applied,
+ * operations that were started included; these are still to be waited for, which then returns at
+ * once. Collective. Errors: INCOMPLETE, of a push that was under way. Source: Multiverso's
+ * MV_Barrier, which does not wait for pushes; flashlight's barrier. */
 int mvb_barrier(void);
 
 /* ---- Tables: parameters W that live on a parameter server ------------------------ */
@@ -163,12 +164,12 @@ struct mvb_options {
 	/* Bulk-synchronous: the i-th add of a worker returns when all have made their i-th, and
 	 * nobody sees W in between. Multiverso's -sync=true.
 	 * A worker has one push under way at most: a second before the mvb_wait for the first is
-	 * refused with STATE, and leaves no trace. A read between the two waits for its round.
-	 * Who waits for a worker that stands in a collective function instead gets UNEVEN, and the
+	 * refused with STATE, and leaves no trace. A read between the two waits for its round. Who
+	 * waits for a worker that stands in a collective function instead gets INCOMPLETE, and the
 	 * table's rounds are over for good: whatever this worker pushes from now on is refused with
-	 * UNEVEN. It may still read: W is what it was after the last full round, without the push
-	 * that failed. To go on, all workers make a new table, and none pushes to this one: whoever
-	 * was missing and pushes after all may mix both rounds. */
+	 * INCOMPLETE. It may still read: W is what it was after the last full round, without the
+	 * push that failed. To go on, all workers make a new table, and none pushes to this one:
+	 * whoever was missing and pushes after all may mix both rounds. */
 	bool rounds;
 	/* With rounds: go on without the last so many workers, and drop their pushes. From 0 to
 	 * mvb_num_workers() - 1. */
@@ -193,23 +194,24 @@ struct mvb_push {
 /* Make a table, collectively: an array of n floats, or a matrix of rows x columns. values [n] or
  * [rows x columns], this worker's initial ones: overwritten with those that W starts with, so that
  * all workers begin with equal parameters. NULL: zeros. options NULL: all zeros. *t: NULL after an
- * error. Errors: ARGUMENT (no floats, an unknown updater, options that cannot be or that the home
- * of the tables does not have), DIFFERS (sizes, options), LIMIT (256 tables), MEMORY. Source:
- * Multiverso's ArrayTableHandler and MatrixTableHandler (MV_NewArrayTable, MV_NewMatrixTable). */
+ * error. Errors: ARGUMENT (no floats, an unknown updater, options that cannot be or that the
+ * placement of the tables does not have), DIFFERS (sizes, options), LIMIT (256 tables), MEMORY.
+ * Source: Multiverso's ArrayTableHandler and MatrixTableHandler (MV_NewArrayTable,
+ * MV_NewMatrixTable). */
 int mvb_array_new(struct mvb_table **t, size_t n, float *values, const struct mvb_options *options);
 int mvb_matrix_new(struct mvb_table **t, size_t rows, size_t columns, float *values,
 		   const struct mvb_options *options);
-/* Collective. What is still under way is finished first. NULL is fine. Errors: UNEVEN, of a push
- * that was under way, and the table is gone; DIFFERS, and it is not. */
+/* Collective. What is still under way is finished first. NULL is fine. Errors: INCOMPLETE, of a
+ * push that was under way, and the table is gone; DIFFERS, and it is not. */
 int mvb_table_free(struct mvb_table *t);
 
 /* All of W. values, out, param [n]; n has to be the table's, rows x columns. by NULL: the defaults.
- * Errors: ARGUMENT (n, a number in by); in rounds, of those that push, STATE and UNEVEN: see
- * rounds. Nothing has been pushed, and nothing is in out or param, after an error but UNEVEN.
+ * Errors: ARGUMENT (n, a number in by); in rounds, of those that push, STATE and INCOMPLETE: see
+ * rounds. Nothing has been pushed, and nothing is in out or param, after an error but INCOMPLETE.
  * Source: the handlers' add and get (MV_AddArrayTable, MV_GetArrayTable; Matrix..All). */
 int mvb_table_add(struct mvb_table *t, const float *values, size_t n, const struct mvb_push *by);
 int mvb_table_get(struct mvb_table *t, float *out, size_t n); /* out = W */
-/* add and get in one pass; out may be values */
+/* add and get in one operation; out may be values */
 int mvb_table_add_get(struct mvb_table *t, const float *values, size_t n, const struct mvb_push *by,
 		      float *out);
 /* W += param - what this worker got last; param = W. With updater add only, else ARGUMENT. What
@@ -220,8 +222,8 @@ int mvb_table_sync(struct mvb_table *t, float *param, size_t n);
  * 2015. */
 int mvb_table_elastic(struct mvb_table *t, float *param, size_t n, float alpha);
 
-/* The same, started: mvb_wait(*ticket) has to follow, and may return UNEVEN. Errors: theirs, and
- * LIMIT (64 passes of a table, 256 of all and of reductions, may be under way). */
+/* The same, started: mvb_wait(*ticket) has to follow, and may return INCOMPLETE. Errors: theirs,
+ * and LIMIT (64 operations on a table, 256 of all and of reductions, may be under way). */
 int mvb_table_add_start(struct mvb_table *t, const float *values, size_t n,
 			const struct mvb_push *by, int64_t *ticket);
 int mvb_table_get_start(struct mvb_table *t, float *out, size_t n, int64_t *ticket);
@@ -247,7 +249,7 @@ int mvb_table_version(struct mvb_table *t, int64_t *version);
 int mvb_table_staleness(struct mvb_table *t, int64_t *pushes);
 
 /* Waits for what was started, a table's or mvb_allreduce_start. Once a ticket. Errors: TICKET;
- * UNEVEN, of a push in rounds. */
+ * INCOMPLETE, of a push in rounds. */
 int mvb_wait(int64_t ticket);
 
 /* ---- Reductions: all collective, over the workers ---------------------------------- */
@@ -308,7 +310,7 @@ struct mvb_model;
 int mvb_model_new(struct mvb_model **m, float *const *tensor, const size_t *n, size_t count,
 		  const struct mvb_options *options);
 /* Pushes what changed since the last call, and pulls: MVNetParamManager's update_all_param. Errors:
- * UNEVEN, in rounds; the tensors are as they were then. */
+ * INCOMPLETE, in rounds; the tensors are as they were then. */
 int mvb_model_sync(struct mvb_model *m);
 /* tensors = W. Errors: those of any function. */
 int mvb_model_pull(struct mvb_model *m);

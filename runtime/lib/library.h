@@ -1,6 +1,6 @@
 /*
- * library.h - what the files of libmvbench share: the process's state, its errors, the meetings of
- * collective functions, and what was started and is not waited for.
+ * library.h - what the files of libmvbench share: the process's state, its errors, how collective
+ * functions begin, and what was started and is not waited for.
  *
  * Functions that return an int return MVB_OK or a code, and have set the message then.
  */
@@ -33,9 +33,9 @@ enum { FLIGHTS = 256 };
 
 /* What was started and is not waited for. */
 struct flight {
-	enum { FREE, PASS, REDUCTION, LANDED } state;
+	enum { FREE, TABLE_OP, REDUCTION, LANDED } state;
 	int64_t generation;
-	struct mvb_table *table; /* PASS */
+	struct mvb_table *table; /* TABLE_OP */
 	int64_t ticket;          /* the table's own */
 	float *x;                /* REDUCTION; its slot is the flight's place in `slot` */
 	size_t n;
@@ -76,7 +76,7 @@ void lib_forget(struct object *o);
 /* From 1, in the order of their making, which is the same on all workers. */
 double lib_number(const struct object *object);
 
-/* ---- Meetings: every collective function begins with one ------------------------------ */
+/* ---- Collective functions: how each begins -------------------------------------------- */
 
 enum function {
 	INIT,
@@ -106,22 +106,22 @@ struct call {
 
 /* All workers come to it. MVB_OK when all are in the same function, refused on none, and with equal
  * arguments. MVB_ERR_DIFFERS, on all, when they are not even in the same function. */
-int lib_meet(const struct call *mine);
+int lib_collective(const struct call *mine);
 
 /* ---- What was started ------------------------------------------------------------------ */
 
 struct flight *lib_flight_new(void); /* a free place, or NULL */
 int64_t lib_ticket(const struct flight *f);
 int lib_too_many(const char *function);
-/* End what was started: the passes of one table, or of all (NULL), with the first error; and the
- * reductions. */
-int lib_land_passes(const struct mvb_table *t);
+/* End what was started: the operations on one table, or of all (NULL), with the first error; and
+ * the reductions. */
+int lib_land_ops(const struct mvb_table *t);
 void lib_land_reductions(void);
 
 /* ---- Tables (libmvbench_table.c) -------------------------------------------------------- */
 
-int lib_pass_code(const struct mvb_table *t); /* of a pass that failed */
-void lib_note_push(struct mvb_table *t, const struct pass *p);
+int lib_op_code(const struct mvb_table *t); /* of an operation that failed */
+void lib_note_push(struct mvb_table *t, const struct table_op *p);
 /* Without asking the others, who do the same. */
 void lib_table_drop(struct mvb_table *t);
 void lib_model_drop(struct mvb_model *m);

@@ -70,7 +70,7 @@ int mvb_allreduce(float *x, size_t n, enum mvb_reduce op)
 	struct call call = {.function = ALLREDUCE,
 			    .code = check_reduction(__func__, x, n, op),
 			    .arg = {(double)n, (double)op}};
-	code = lib_meet(&call);
+	code = lib_collective(&call);
 	if (!code)
 		reduce(x, n, op);
 	return code;
@@ -101,7 +101,7 @@ int mvb_allreduce_start(float *x, size_t n, enum mvb_reduce op, int64_t *ticket)
 		code = lib_too_many(__func__);
 	struct call call = {
 		.function = ALLREDUCE_START, .code = code, .arg = {(double)n, (double)op}};
-	code = lib_meet(&call);
+	code = lib_collective(&call);
 	if (code)
 		return code;
 	while (lib.slot[slot])
@@ -192,7 +192,7 @@ int mvb_allreduce_list(float *const *tensor, const size_t *n, size_t count, enum
 		code = lib_no_memory(__func__, total);
 	struct call call = lib_list_call(ALLREDUCE_LIST, code, n, count);
 	call.arg[3] = (double)op;
-	code = lib_meet(&call);
+	code = lib_collective(&call);
 	if (!code) {
 		lib_join(flat, tensor, n, count);
 		reduce(flat, total, op);
@@ -212,7 +212,7 @@ int mvb_broadcast(float *x, size_t n, int root)
 		code = lib_fail(MVB_ERR_ARGUMENT, "%s: root %d; workers are 0 to %d", __func__,
 				root, lib.workers - 1);
 	struct call call = {.function = BROADCAST, .code = code, .arg = {(double)n, root}};
-	code = lib_meet(&call);
+	code = lib_collective(&call);
 	if (!code && n)
 		link_broadcast(lib.link, root, x, n * sizeof *x);
 	return code;
@@ -321,7 +321,7 @@ int mvb_grads_new(struct mvb_grads **out, float *const *tensor, const size_t *n,
 		code = check_buckets(__func__, g);
 	struct call call = lib_list_call(GRADS_NEW, code, n, count);
 	call.arg[3] = (double)bucket_bytes;
-	code = lib_meet(&call);
+	code = lib_collective(&call);
 	if (code) {
 		if (g)
 			grads_free(g);
@@ -398,7 +398,7 @@ int mvb_grads_wait(struct mvb_grads *g)
 		code = lib_fail(MVB_ERR_ARGUMENT, "%s: tensor %zu and %zu more were not made ready",
 				__func__, g->count - 1 - place, g->missing - 1);
 	struct call call = {.function = GRADS_WAIT, .code = code, .object = lib_number(&g->object)};
-	code = lib_meet(&call);
+	code = lib_collective(&call);
 	if (code != MVB_ERR_DIFFERS)
 		grads_drain(g);
 	return code;
@@ -407,7 +407,7 @@ int mvb_grads_wait(struct mvb_grads *g)
 void lib_grads_drop(struct mvb_grads *g)
 {
 	double started = (double)g->started;
-	link_fold(lib.link, &started, 1, FOLD_MAX);
+	link_reduce_all(lib.link, &started, 1, REDUCE_MAX);
 	if (started > 0)
 		grads_drain(g);
 	lib_forget(&g->object);
@@ -422,7 +422,7 @@ int mvb_grads_free(struct mvb_grads *g)
 	if (code)
 		return code;
 	struct call call = {.function = GRADS_FREE, .object = lib_number(&g->object)};
-	code = lib_meet(&call);
+	code = lib_collective(&call);
 	if (!code)
 		lib_grads_drop(g);
 	return code;

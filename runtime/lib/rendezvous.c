@@ -205,7 +205,7 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 	return remove(path), 0;
 }
 
-static _Noreturn void leave(void)
+static _Noreturn void leave_helper(void)
 {
 	int done[2];
 	if (job.served && !pipe2(done, O_CLOEXEC)) {
@@ -239,7 +239,7 @@ static _Noreturn void give_up(const char *why)
 	for (int r = 0; r < job.size; r++)
 		if (job.member[r].pid)
 			answer(job.member[r].sock, "-", why, strlen(why));
-	leave();
+	leave_helper();
 }
 
 static void wait_ended(double seconds)
@@ -270,7 +270,7 @@ static _Noreturn void end_job(int rank, const char *what)
 		wait_ended(2);
 	}
 	unlink(job.file);
-	leave();
+	leave_helper();
 }
 
 static void send_environment(void)
@@ -351,7 +351,7 @@ static void count_finalized(void)
 	for (int r = 0; r < job.size; r++)
 		job.member[r].release(PMIX_SUCCESS, job.member[r].release_data);
 	wait_ended(2);
-	leave();
+	leave_helper();
 }
 
 static _Noreturn void run_helper(int listener)

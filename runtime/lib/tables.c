@@ -1,7 +1,7 @@
 /*
  * libmvbench_table.c - tables and models for other programs: checks what the caller gives, and has
- * table.c do the pass. A model is an array table and the list of tensors that lie in it, end to
- * end; a sync copies them there and back.
+ * table.c do the operation. A model is an array table and the list of tensors that lie in it, end
+ * to end; a sync copies them there and back.
  */
 #include "runtime/lib/library.h"
 
@@ -56,8 +56,8 @@ static int check_memory(const struct table_rules *r)
 	double mine = sizeof(float) * floats * ((r->syncs || u->pulled) + u->own);
 	struct statvfs shm;
 	there = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-	if (lib.tables->home == &home_shared && lib.workers > 1 && !statvfs("/dev/shm", &shm) &&
-	    (double)shm.f_bavail * (double)shm.f_frsize < there)
+	if (lib.tables->placement == &placement_shared && lib.workers > 1 &&
+	    !statvfs("/dev/shm", &shm) && (double)shm.f_bavail * (double)shm.f_frsize < there)
 		there = (double)shm.f_bavail * (double)shm.f_frsize;
 	if (common + mine < there)
 		return MVB_OK;
@@ -67,17 +67,18 @@ static int check_memory(const struct table_rules *r)
 }
 
 /* Can such a table live where this process has its tables? */
-static int check_home(const struct table_rules *r)
+static int check_placement(const struct table_rules *r)
 {
-	const struct home *home = lib.tables->home;
-	char *wrong = home->refuse ? home->refuse(r, lib.tables) : NULL;
+	const struct placement *placement = lib.tables->placement;
+	char *wrong = placement->refuse ? placement->refuse(r, lib.tables) : NULL;
 	if (!wrong)
 		return check_memory(r);
 	free(wrong); /* it speaks of mvbench's options */
 	return lib_fail(MVB_ERR_ARGUMENT,
 			"%s tables have no updater %s%s: use servers, or start all workers on one "
 			"machine",
-			home->name, r->updater->name, r->backup ? " and no backup workers" : "");
+			placement->name, r->updater->name,
+			r->backup ? " and no backup workers" : "");
 }
 
 static int check_options(const struct table_rules *r, const struct mvb_options *o)
@@ -105,7 +106,7 @@ static int check_options(const struct table_rules *r, const struct mvb_options *
 		return lib_fail(MVB_ERR_ARGUMENT,
 				"initial %d: MVB_MASTER, MVB_AVERAGE or MVB_TOTAL",
 				(int)o->initial);
-	return check_home(r);
+	return check_placement(r);
 }
 
 static int table_make(struct mvb_table **out, const char *function, size_t rows, size_t columns,
@@ -125,7 +126,7 @@ static int table_make(struct mvb_table **out, const char *function, size_t rows,
 			    .code = code ? code : check_options(&r, &o),
 			    .arg = {(double)rows, (double)columns, updater_number(r.updater),
 				    o.rounds, o.backup, o.bounded, o.lead, (double)o.initial}};
-	code = lib_meet(&call);
+	code = lib_collective(&call);
 	if (code)
 		return code;
 	code = lib_fail_with(MVB_ERR_LIMIT, table_open(&core, lib.tables, &r, values));
@@ -135,9 +136,9 @@ static int table_make(struct mvb_table **out, const char *function, size_t rows,
 	t->core = core;
 	t->staleness = -1;
 	*out = lib_keep(&t->object, TABLE);
-	struct pass first = {.kind = PASS_READ, .out = values, .pull = true};
+	struct table_op first = {.kind = OP_READ, .out = values, .pull = true};
 	if (values)
-		code = lib_fail_with(lib_pass_code(t), table_pass(core, &first));
+		code = lib_fail_with(lib_op_code(t), table_do(core, &first));
 	link_barrier(lib.link); /* nobody pushes before all have read */
 	return code;
 }
@@ -155,7 +156,7 @@ int mvb_matrix_new(struct mvb_table **t, size_t rows, size_t columns, float *val
 
 void lib_table_drop(struct mvb_table *t)
 {
-	lib_land_passes(t);
+	lib_land_ops(t);
 	table_close(t->core);
 	lib_forget(&t->object);
 	free(t);
@@ -168,28 +169,27 @@ int mvb_table_free(struct mvb_table *t)
 	int code = lib_ready_with("mvb_table_free", TABLE, t);
 	if (code)
 		return code;
-	struct call call = {.function = TABLE_FREE,
-			    .code = lib_land_passes(t),
-			    .object = lib_number(&t->object)};
-	code = lib_meet(&call);
+	struct call call = {
+		.function = TABLE_FREE, .code = lib_land_ops(t), .object = lib_number(&t->object)};
+	code = lib_collective(&call);
 	if (code != MVB_ERR_DIFFERS)
 		lib_table_drop(t);
 	return code;
 }
 
-/* A pass that the caller asks for. */
+/* An operation that the caller asks for. */
 struct request {
 	const char *function;
 	struct mvb_table *table;
 	size_t n; /* floats that the caller says there are */
 	const struct mvb_push *by;
-	struct pass pass;
+	struct table_op op;
 };
 
 static int check_rows(const struct request *q)
 {
 	const struct table_rules *r = &q->table->core->rules;
-	const struct pass *p = &q->pass;
+	const struct table_op *p = &q->op;
 	if (!p->row)
 		return lib_fail(MVB_ERR_ARGUMENT, "%s: NULL where row numbers should be",
 				q->function);
@@ -209,8 +209,8 @@ static int check_push(const struct request *q)
 {
 	const struct table_rules *r = &q->table->core->rules;
 	const struct mvb_push *by = q->by;
-	bool elastic = q->pass.kind == PASS_ELASTIC;
-	if ((elastic || q->pass.kind == PASS_SYNC) && r->updater->wants.gradient)
+	bool elastic = q->op.kind == OP_ELASTIC;
+	if ((elastic || q->op.kind == OP_SYNC) && r->updater->wants.gradient)
 		return lib_fail(
 			MVB_ERR_ARGUMENT,
 			"%s: the table's updater is %s, which takes gradients; this needs add",
@@ -218,7 +218,7 @@ static int check_push(const struct request *q)
 	if (elastic && (r->rounds || r->bounded))
 		return lib_fail(MVB_ERR_ARGUMENT, "%s on a table with rounds or a bound",
 				q->function);
-	if (r->rounds && pass_pushes(&q->pass) && q->table->core->pushing)
+	if (r->rounds && op_pushes(&q->op) && q->table->core->pushing)
 		return lib_fail(MVB_ERR_STATE,
 				"%s: a worker pushes once a round: mvb_wait for the push under way "
 				"first",
@@ -233,12 +233,12 @@ static int check_push(const struct request *q)
 
 static int check_request(const struct request *q)
 {
-	const struct pass *p = &q->pass;
+	const struct table_op *p = &q->op;
 	int code = lib_ready_with(q->function, TABLE, q->table);
 	if (code)
 		return code;
 	bool none = p->row && p->rows == 0;
-	if (!none && (p->kind == PASS_PUSH ? !p->in : !p->out))
+	if (!none && (p->kind == OP_PUSH ? !p->in : !p->out))
 		return lib_fail(MVB_ERR_ARGUMENT, "%s: NULL where floats should be", q->function);
 	if (p->row || p->rows)
 		code = check_rows(q);
@@ -256,30 +256,30 @@ static int prepare(struct request *q)
 	int code = check_request(q);
 	if (code)
 		return code;
-	if (q->pass.kind != PASS_ELASTIC)
-		q->pass.by = (struct push){.scale = 1,
-					   .lr = q->by->lr,
-					   .momentum = q->by->momentum,
-					   .rho = q->by->rho,
-					   .lambda = q->by->lambda};
+	if (q->op.kind != OP_ELASTIC)
+		q->op.by = (struct push){.scale = 1,
+					 .lr = q->by->lr,
+					 .momentum = q->by->momentum,
+					 .rho = q->by->rho,
+					 .lambda = q->by->lambda};
 	/* it may sleep, and reductions under way need this worker */
 	if (q->table->core->rules.rounds || q->table->core->rules.bounded)
 		lib_land_reductions();
 	return MVB_OK;
 }
 
-static int pass_now(struct request q)
+static int op_now(struct request q)
 {
 	int code = prepare(&q);
 	if (code)
 		return code;
-	code = lib_fail_with(lib_pass_code(q.table), table_pass(q.table->core, &q.pass));
+	code = lib_fail_with(lib_op_code(q.table), table_do(q.table->core, &q.op));
 	if (!code)
-		lib_note_push(q.table, &q.pass);
+		lib_note_push(q.table, &q.op);
 	return code;
 }
 
-static int pass_start(struct request q, int64_t *ticket)
+static int op_start(struct request q, int64_t *ticket)
 {
 	int under_way = 0, code = prepare(&q);
 	if (code)
@@ -288,83 +288,81 @@ static int pass_start(struct request q, int64_t *ticket)
 		return lib_fail(MVB_ERR_ARGUMENT, "%s: NULL where the ticket should go",
 				q.function);
 	for (int i = 0; i < FLIGHTS; i++)
-		under_way += lib.flight[i].state == PASS && lib.flight[i].table == q.table;
+		under_way += lib.flight[i].state == TABLE_OP && lib.flight[i].table == q.table;
 	struct flight *f = under_way < TICKETS_MAX ? lib_flight_new() : NULL;
 	if (!f)
 		return lib_too_many(q.function);
-	code = lib_fail_with(lib_pass_code(q.table),
-			     table_start(q.table->core, &q.pass, &f->ticket));
+	code = lib_fail_with(lib_op_code(q.table), table_start(q.table->core, &q.op, &f->ticket));
 	if (code)
 		return code;
-	f->state = PASS;
+	f->state = TABLE_OP;
 	f->table = q.table;
 	*ticket = lib_ticket(f);
 	return MVB_OK;
 }
 
-static struct pass push_of(const float *values, float *out)
+static struct table_op push_of(const float *values, float *out)
 {
-	return (struct pass){.kind = PASS_PUSH, .in = values, .out = out, .pull = out != NULL};
+	return (struct table_op){.kind = OP_PUSH, .in = values, .out = out, .pull = out != NULL};
 }
 
-static struct pass pull_of(enum pass_kind kind, float *out)
+static struct table_op pull_of(enum op_kind kind, float *out)
 {
-	return (struct pass){.kind = kind, .out = out, .pull = true};
+	return (struct table_op){.kind = kind, .out = out, .pull = true};
 }
 
 int mvb_table_add(struct mvb_table *t, const float *values, size_t n, const struct mvb_push *by)
 {
-	return pass_now((struct request){__func__, t, n, by, push_of(values, NULL)});
+	return op_now((struct request){__func__, t, n, by, push_of(values, NULL)});
 }
 
 int mvb_table_get(struct mvb_table *t, float *out, size_t n)
 {
-	return pass_now((struct request){__func__, t, n, NULL, pull_of(PASS_READ, out)});
+	return op_now((struct request){__func__, t, n, NULL, pull_of(OP_READ, out)});
 }
 
 int mvb_table_add_get(struct mvb_table *t, const float *values, size_t n, const struct mvb_push *by,
 		      float *out)
 {
 	const float *in = out ? values : NULL; /* both, or it is refused */
-	return pass_now((struct request){__func__, t, n, by, push_of(in, out)});
+	return op_now((struct request){__func__, t, n, by, push_of(in, out)});
 }
 
 int mvb_table_sync(struct mvb_table *t, float *param, size_t n)
 {
-	return pass_now((struct request){__func__, t, n, NULL, pull_of(PASS_SYNC, param)});
+	return op_now((struct request){__func__, t, n, NULL, pull_of(OP_SYNC, param)});
 }
 
 int mvb_table_elastic(struct mvb_table *t, float *param, size_t n, float alpha)
 {
-	struct request q = {__func__, t, n, NULL, pull_of(PASS_ELASTIC, param)};
-	q.pass.by.scale = alpha;
-	return pass_now(q);
+	struct request q = {__func__, t, n, NULL, pull_of(OP_ELASTIC, param)};
+	q.op.by.scale = alpha;
+	return op_now(q);
 }
 
 int mvb_table_add_start(struct mvb_table *t, const float *values, size_t n,
 			const struct mvb_push *by, int64_t *ticket)
 {
-	return pass_start((struct request){__func__, t, n, by, push_of(values, NULL)}, ticket);
+	return op_start((struct request){__func__, t, n, by, push_of(values, NULL)}, ticket);
 }
 
 int mvb_table_get_start(struct mvb_table *t, float *out, size_t n, int64_t *ticket)
 {
-	return pass_start((struct request){__func__, t, n, NULL, pull_of(PASS_READ, out)}, ticket);
+	return op_start((struct request){__func__, t, n, NULL, pull_of(OP_READ, out)}, ticket);
 }
 
 int mvb_table_sync_start(struct mvb_table *t, float *param, size_t n, int64_t *ticket)
 {
-	return pass_start((struct request){__func__, t, n, NULL, pull_of(PASS_SYNC, param)},
-			  ticket);
+	return op_start((struct request){__func__, t, n, NULL, pull_of(OP_SYNC, param)}, ticket);
 }
 
 /* A push of no rows is one: others may wait for it. */
 static int rows_now(struct request q, const int64_t *row, size_t rows)
 {
 	static const int64_t none = 0;
-	q.pass.row = row || rows > 0 ? row : &none;
-	q.pass.rows = rows;
-	return pass_now(q);
+	q.op.row = row || rows > 0 ? row : &none;
+	q.op.rows = rows;
+	return op_now(q);
 }
 
 int mvb_table_add_rows(struct mvb_table *t, const int64_t *row, size_t rows, const float *values,
@@ -376,7 +374,7 @@ int mvb_table_add_rows(struct mvb_table *t, const int64_t *row, size_t rows, con
 
 int mvb_table_get_rows(struct mvb_table *t, const int64_t *row, size_t rows, float *out, size_t n)
 {
-	struct request q = {__func__, t, n, NULL, pull_of(PASS_READ, out)};
+	struct request q = {__func__, t, n, NULL, pull_of(OP_READ, out)};
 	return rows_now(q, row, rows);
 }
 
@@ -389,7 +387,7 @@ int mvb_table_add_row(struct mvb_table *t, int64_t row, const float *values, siz
 
 int mvb_table_get_row(struct mvb_table *t, int64_t row, float *out, size_t n)
 {
-	struct request q = {__func__, t, n, NULL, pull_of(PASS_READ, out)};
+	struct request q = {__func__, t, n, NULL, pull_of(OP_READ, out)};
 	return rows_now(q, &row, 1);
 }
 
@@ -465,7 +463,7 @@ int mvb_model_new(struct mvb_model **out, float *const *tensor, const size_t *n,
 	if (!code && !(m = model_make(tensor, n, count)))
 		code = lib_no_memory(__func__, lib_list_total(n, count));
 	struct call call = lib_list_call(MODEL_NEW, code, n, count);
-	code = lib_meet(&call);
+	code = lib_collective(&call);
 	if (!code)
 		code = table_make(&m->table, __func__, m->total, 1, m->flat, options);
 	if (code) {
@@ -554,9 +552,9 @@ int mvb_model_free(struct mvb_model *m)
 	if (code)
 		return code;
 	struct call call = {.function = MODEL_FREE,
-			    .code = lib_land_passes(m->table),
+			    .code = lib_land_ops(m->table),
 			    .object = lib_number(&m->object)};
-	code = lib_meet(&call);
+	code = lib_collective(&call);
 	if (code != MVB_ERR_DIFFERS)
 		lib_model_drop(m);
 	return code;

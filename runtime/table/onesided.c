@@ -1,7 +1,7 @@
 /*
  * table_onesided.c - tables whose shards lie in MPI windows: every worker holds one (or, of small
- * tables, the first few do), and reaches the others' one-sidedly. It is the home when workers are
- * on several machines without servers.
+ * tables, the first few do), and reaches the others' one-sidedly. It is the placement when workers
+ * are on several machines without servers.
  *
  *   push   d = updater(0, in), worked out here; then W += d, an MPI accumulate
  *   pull   an accumulate that adds nothing and fetches W; a push and a pull are one fetch-and-add
@@ -26,13 +26,13 @@
  *
  * Who moves the floats: the pushing worker, on one machine and on networks that reach remote memory
  * (Open MPI's osc rdma, sm, ucx). Over TCP (osc pt2pt) the shard's owner does, and only while it is
- * inside MPI: a pass then lasts until all others have come to a pass or a barrier of their own.
- * Results stay right, but nobody is faster than the slowest: with steps of 2 and 20 ms and 50,000
- * floats the fast worker's step takes 2.1 ms on one machine, 23.7 ms over TCP. Had the slow one
- * looked into MPI once a millisecond, it would be 4 ms. Passes that have to know something of rank
- * 0 first (elastic moves, the updater staleness) take two such turns. What a pass spends so is
- * counted as communication. Between machines, servers (--servers=1) keep asynchronous strategies
- * asynchronous.
+ * inside MPI: an operation then lasts until all others have come to an operation or a barrier of
+ * their own. Results stay right, but nobody is faster than the slowest: with steps of 2 and 20 ms
+ * and 50,000 floats the fast worker's step takes 2.1 ms on one machine, 23.7 ms over TCP. Had the
+ * slow one looked into MPI once a millisecond, it would be 4 ms. Operations that have to know
+ * something of rank 0 first (elastic moves, the updater staleness) take two such turns. What an
+ * operation spends so is counted as communication. Between machines, servers (--servers=1) keep
+ * asynchronous strategies asynchronous.
  */
 #include "runtime/table/wire.h"
 
@@ -44,22 +44,22 @@ enum { SHARD_LEAST = 256 };                        /* floats */
 enum { REST_LEAST = 20000, REST_MOST = 500000 };   /* between two looks at the counters [ns] */
 enum { PUSHES, COPIES, BARRIERS, OF_EACH_WORKER }; /* counters, after that of pushes begun */
 
-struct home_state {
+struct onesided_state {
 	struct link_window *window;
-	float *shard;     /* own floats in the window: one copy of W, two with rounds */
-	float *delta;     /* [n] what the pass under way adds */
-	struct pass *now; /* the pass under way: started, not settled; NULL = none */
-	size_t begin;     /* its first row whose delta is kept */
-	size_t counts;    /* counters: 1 + 3 N */
-	uint64_t moved;   /* their sum, as last looked at */
-	int64_t *count;   /* [counts] as last looked at */
+	float *shard;         /* own floats in the window: one copy of W, two with rounds */
+	float *delta;         /* [n] what the operation under way adds */
+	struct table_op *now; /* the operation under way: started, not settled; NULL = none */
+	size_t begin;         /* its first row whose delta is kept */
+	size_t counts;        /* counters: 1 + 3 N */
+	uint64_t moved;       /* their sum, as last looked at */
+	int64_t *count;       /* [counts] as last looked at */
 	int64_t ignored;
 	int64_t round;    /* rounds that are over for this worker */
 	int64_t barriers; /* that this worker has passed */
 	bool told_first;  /* the updater has to know its staleness */
 };
 
-#define AT(t) ((struct home_state *)(t)->at)
+#define AT(t) ((struct onesided_state *)(t)->at)
 
 static const int64_t zero = 0, one = 1;
 
@@ -126,7 +126,7 @@ static char *onesided_refuse(const struct table_rules *r, const struct tables *s
 static void onesided_open(struct table *t, const float *init)
 {
 	struct tables *s = t->among;
-	struct home_state *h = must(calloc(1, sizeof *h));
+	struct onesided_state *h = must(calloc(1, sizeof *h));
 	size_t mine = shard_length(t, s->rank);
 	t->at = h;
 	t->own_first = shard_first(t, s->rank);
@@ -144,7 +144,7 @@ static void onesided_open(struct table *t, const float *init)
 
 static void start_to_tell(struct table *t, int what, const int64_t *by)
 {
-	struct home_state *h = AT(t);
+	struct onesided_state *h = AT(t);
 	link_window_count(h->window, counter_of(t, what, t->among->rank), by, &h->ignored);
 }
 
@@ -154,7 +154,7 @@ static void tell(struct table *t, int what, int64_t by)
 	link_window_flush(AT(t)->window, 0);
 }
 
-/* ---- One pass ---------------------------------------------------------------- */
+/* ---- One operation ----------------------------------------------------------- */
 
 static void scaled_moves(float *restrict d, const float *restrict param,
 			 const float *restrict pulled, float scale, size_t n)
@@ -185,7 +185,7 @@ static void add_floats(float *restrict y, const float *restrict x, size_t n)
 struct piece {
 	int shard;
 	size_t at;               /* of the shard's first copy */
-	size_t first, offset, n; /* as pass_piece has them */
+	size_t first, offset, n; /* as op_piece has them */
 };
 
 static float *delta_of(const struct table *t, const struct piece *x)
@@ -201,18 +201,18 @@ static size_t place(const struct table *t, const struct piece *x, bool pushed)
 	return x->at + (size_t)((AT(t)->round + pushed) % 2) * shard_length(t, x->shard);
 }
 
-static void get_piece(struct table *t, const struct pass *p, const struct piece *x)
+static void get_piece(struct table *t, const struct table_op *p, const struct piece *x)
 {
 	link_window_get(AT(t)->window, x->shard, place(t, x, false), p->out + x->offset, x->n);
 }
 
-static void get_piece_for_elastic(struct table *t, const struct pass *p, const struct piece *x)
+static void get_piece_for_elastic(struct table *t, const struct table_op *p, const struct piece *x)
 {
 	(void)p;
 	link_window_get(AT(t)->window, x->shard, place(t, x, false), delta_of(t, x), x->n);
 }
 
-static void move_piece(struct table *t, const struct pass *p, const struct piece *x)
+static void move_piece(struct table *t, const struct table_op *p, const struct piece *x)
 {
 	float *d = delta_of(t, x);
 	if (!t->rules.lengths)
@@ -221,17 +221,17 @@ static void move_piece(struct table *t, const struct pass *p, const struct piece
 }
 
 /* Does out get W along with the push? */
-static bool fetches(const struct pass *p)
+static bool fetches(const struct table_op *p)
 {
-	return p->out && !p->read_later && (p->kind == PASS_PUSH || p->kind == PASS_SYNC);
+	return p->out && !p->read_later && (p->kind == OP_PUSH || p->kind == OP_SYNC);
 }
 
-static void push_piece(struct table *t, const struct pass *p, const struct piece *x)
+static void push_piece(struct table *t, const struct table_op *p, const struct piece *x)
 {
 	float *d = delta_of(t, x);
 	if (t->rules.lengths) {
 		/* nothing to work out */
-	} else if (p->kind == PASS_SYNC) {
+	} else if (p->kind == OP_SYNC) {
 		scaled_moves(d, p->out + x->offset, t->pulled + x->first, p->by.scale, x->n);
 	} else {
 		memset(d, 0, x->n * sizeof *d);
@@ -249,10 +249,10 @@ static void push_piece(struct table *t, const struct pass *p, const struct piece
 		link_window_add(AT(t)->window, x->shard, place(t, x, true), d, x->n);
 }
 
-typedef void piece_fn(struct table *t, const struct pass *p, const struct piece *x);
+typedef void piece_fn(struct table *t, const struct table_op *p, const struct piece *x);
 
 /* Floats first .. first + n - 1 of the table. */
-static void each_piece(struct table *t, const struct pass *p, piece_fn *each, size_t first,
+static void each_piece(struct table *t, const struct table_op *p, piece_fn *each, size_t first,
 		       size_t offset, size_t n)
 {
 	while (n) {
@@ -268,9 +268,9 @@ static void each_piece(struct table *t, const struct pass *p, piece_fn *each, si
 	}
 }
 
-/* Rows begin .. end - 1 of the pass's list, consecutive ones at once; or the whole table, from this
- * worker's shard on, so that workers do not all begin at the same one. */
-static void all_pieces(struct table *t, const struct pass *p, piece_fn *each, size_t begin,
+/* Rows begin .. end - 1 of the operation's list, consecutive ones at once; or the whole table, from
+ * this worker's shard on, so that workers do not all begin at the same one. */
+static void all_pieces(struct table *t, const struct table_op *p, piece_fn *each, size_t begin,
 		       size_t end)
 {
 	size_t columns = t->rules.columns;
@@ -287,9 +287,9 @@ static void all_pieces(struct table *t, const struct pass *p, piece_fn *each, si
 }
 
 /* What is under way is done: out = W, and pulled if it was a pull. */
-static void settle_floats(struct table *t, const struct pass *p, size_t begin, size_t end)
+static void settle_floats(struct table *t, const struct table_op *p, size_t begin, size_t end)
 {
-	struct home_state *h = AT(t);
+	struct onesided_state *h = AT(t);
 	size_t columns = t->rules.columns;
 	link_window_flush(h->window, -1);
 	if (fetches(p) && !t->rules.lengths)
@@ -303,18 +303,18 @@ static void settle_floats(struct table *t, const struct pass *p, size_t begin, s
 		       columns * sizeof(float));
 }
 
-static size_t end_of(const struct table *t, const struct pass *p)
+static size_t end_of(const struct table *t, const struct table_op *p)
 {
 	return p->row ? p->rows : t->rules.rows;
 }
 
-static void begin_floats(struct table *t, const struct pass *p, size_t begin, size_t end)
+static void begin_floats(struct table *t, const struct table_op *p, size_t begin, size_t end)
 {
-	struct home_state *h = AT(t);
+	struct onesided_state *h = AT(t);
 	h->begin = begin;
-	if (p->kind == PASS_READ) {
+	if (p->kind == OP_READ) {
 		all_pieces(t, p, get_piece, begin, end);
-	} else if (p->kind == PASS_ELASTIC) {
+	} else if (p->kind == OP_ELASTIC) {
 		all_pieces(t, p, get_piece_for_elastic, begin, end);
 		link_window_flush(h->window, -1);
 		all_pieces(t, p, move_piece, begin, end);
@@ -323,40 +323,40 @@ static void begin_floats(struct table *t, const struct pass *p, size_t begin, si
 	}
 }
 
-/* p->staleness is the version before until the pass is settled. */
-static int64_t met(const struct table *t, const struct pass *p)
+/* p->staleness is the version before until the operation is settled. */
+static int64_t met(const struct table *t, const struct table_op *p)
 {
 	return t->rules.rounds ? 0 : p->staleness - t->seen;
 }
 
 static void settle(struct table *t)
 {
-	struct home_state *h = AT(t);
-	struct pass *p = h->now;
+	struct onesided_state *h = AT(t);
+	struct table_op *p = h->now;
 	if (!p)
 		return;
 	settle_floats(t, p, h->begin, end_of(t, p));
 	int64_t before = p->staleness;
-	if (pass_pushes(p) && !h->told_first)
+	if (op_pushes(p) && !h->told_first)
 		p->staleness = met(t, p);
-	if (pass_pushes(p) && h->told_first)
+	if (op_pushes(p) && h->told_first)
 		before = p->staleness + t->seen;
-	p->flow = pass_pushes(p) ? before + 1 : 0;
+	p->flow = op_pushes(p) ? before + 1 : 0;
 	if (p->pull && !p->read_later)
-		t->seen = before + pass_pushes(p);
-	else if (pass_pushes(p))
+		t->seen = before + op_pushes(p);
+	else if (op_pushes(p))
 		t->seen++; /* its own */
 	h->now = NULL;
 }
 
 /* A list of more rows than the table has goes in parts, as the deltas of a part are kept. */
-static void begin(struct table *t, struct pass *p)
+static void begin(struct table *t, struct table_op *p)
 {
-	struct home_state *h = AT(t);
+	struct onesided_state *h = AT(t);
 	size_t from = 0, most = t->rules.rows, end = end_of(t, p);
-	if (pass_pushes(p) || p->pull)
-		link_window_count(h->window, 0, pass_pushes(p) ? &one : &zero, &p->staleness);
-	if (pass_pushes(p) && h->told_first) {
+	if (op_pushes(p) || p->pull)
+		link_window_count(h->window, 0, op_pushes(p) ? &one : &zero, &p->staleness);
+	if (op_pushes(p) && h->told_first) {
 		link_window_flush(h->window, 0);
 		p->staleness = met(t, p);
 	}
@@ -365,7 +365,7 @@ static void begin(struct table *t, struct pass *p)
 		settle_floats(t, p, from, from + most);
 	}
 	begin_floats(t, p, from, end);
-	world_charge_pass(p, pass_floats(t, p), false);
+	world_charge_op(p, op_floats(t, p), false);
 	h->now = p;
 }
 
@@ -396,11 +396,11 @@ static void rest(struct table *t, nsec *pause)
  * two looks, is short again when something has moved. */
 static void look(struct table *t, nsec *pause)
 {
-	struct home_state *h = AT(t);
+	struct onesided_state *h = AT(t);
 	nsec own = REST_LEAST;
 	uint64_t before = h->moved;
-	link_window_look(h->window, h->count, h->counts);
-	while (!link_window_looked(h->window))
+	link_window_read_counters(h->window, h->count, h->counts);
+	while (!link_window_ready(h->window))
 		rest(t, &own);
 	h->moved = 0;
 	for (size_t i = 0; i < h->counts; i++)
@@ -435,14 +435,14 @@ static bool leads(const struct table *t)
 }
 
 /* The other copy of every shard has to be made before the next round's pushes. Whoever left without
- * making it, and lacks it one look later still, makes none: to it the last round was uneven. */
+ * making it, and lacks it one look later still, makes none: to it the last round was incomplete. */
 static char *wait_for_copies(struct table *t)
 {
 	nsec pause = REST_LEAST;
 	int lacks, left = -1;
 	while ((lacks = who_lacks(t, COPIES, AT(t)->round)) >= 0) {
 		if (lacks == left)
-			return table_uneven(t, left, last_count(t, PUSHES, left));
+			return table_incomplete(t, left, last_count(t, PUSHES, left));
 		look(t, &pause);
 		lacks = who_lacks(t, COPIES, AT(t)->round);
 		left = lacks >= 0 && is_away(t, lacks) ? lacks : -1;
@@ -474,7 +474,7 @@ static char *wait_for_pushes(struct table *t)
 		if (who_lacks(t, PUSHES, AT(t)->round + 1) < 0)
 			return NULL;
 		if (left >= 0 && last_count(t, PUSHES, left) <= AT(t)->round)
-			return table_uneven(t, left, last_count(t, PUSHES, left));
+			return table_incomplete(t, left, last_count(t, PUSHES, left));
 		left = who_left(t);
 		if (left < 0)
 			rest(t, &pause);
@@ -484,7 +484,7 @@ static char *wait_for_pushes(struct table *t)
 /* Leaves a flush to the caller. */
 static char *end_round(struct table *t)
 {
-	struct home_state *h = AT(t);
+	struct onesided_state *h = AT(t);
 	char *wrong = wait_for_pushes(t);
 	if (wrong)
 		return wrong;
@@ -506,39 +506,38 @@ static void keep_lead(struct table *t)
 	}
 }
 
-/* ---- The home's slots ------------------------------------------------------------- */
+/* ---- The placement's slots -------------------------------------------------------- */
 
-/* One pass of this worker at a time: it needs the deltas, and the next one's staleness its pull.
- * Where others wait for a push, it is done when start returns. */
-static char *onesided_start(struct table *t, struct pass *p)
+/* One operation of this worker at a time: it needs the deltas, and the next one's staleness its
+ * pull. Where others wait for a push, it is done when start returns. */
+static char *onesided_start(struct table *t, struct table_op *p)
 {
 	settle(t);
 	p->dropped = p->read_later = false;
-	if (pass_pushes(p)) {
+	if (op_pushes(p)) {
 		t->pushes++;
 		char *wrong = t->rules.rounds ? wait_for_copies(t) : NULL;
 		if (wrong)
 			return wrong;
 		if (t->rules.bounded && leads(t))
 			look(t, &(nsec){0});
-		p->read_later =
-			p->out && (t->rules.rounds || (t->rules.bounded && p->pull &&
-						       p->kind != PASS_ELASTIC && leads(t)));
+		p->read_later = p->out && (t->rules.rounds || (t->rules.bounded && p->pull &&
+							       p->kind != OP_ELASTIC && leads(t)));
 	}
 	begin(t, p);
-	if (pass_pushes(p) && is_waited_for(t)) {
+	if (op_pushes(p) && is_waited_for(t)) {
 		settle(t);
 		tell(t, PUSHES, 1);
 	}
 	return NULL;
 }
 
-static char *onesided_wait(struct table *t, struct pass *p)
+static char *onesided_wait(struct table *t, struct table_op *p)
 {
 	char *wrong = NULL;
 	if (AT(t)->now == p)
 		settle(t);
-	if (!pass_pushes(p))
+	if (!op_pushes(p))
 		return NULL;
 	if (t->rules.rounds)
 		wrong = end_round(t);
@@ -551,8 +550,8 @@ static char *onesided_wait(struct table *t, struct pass *p)
 			link_window_flush(AT(t)->window, 0);
 		return NULL;
 	}
-	struct pass read = *p;
-	read.kind = PASS_READ;
+	struct table_op read = *p;
+	read.kind = OP_READ;
 	read.read_later = false;
 	settle(t);
 	begin(t, &read);
@@ -562,7 +561,7 @@ static char *onesided_wait(struct table *t, struct pass *p)
 
 static int64_t onesided_version(struct table *t)
 {
-	struct home_state *h = AT(t);
+	struct onesided_state *h = AT(t);
 	int64_t version;
 	link_window_count(h->window, 0, &zero, &version);
 	link_window_flush(h->window, 0);
@@ -583,7 +582,7 @@ static void onesided_resume(struct table *t)
 
 static void onesided_close(struct table *t)
 {
-	struct home_state *h = AT(t);
+	struct onesided_state *h = AT(t);
 	settle(t);
 	if (is_waited_for(t))
 		tell(t, BARRIERS, INT64_MAX / 2); /* no push of mine will come */
@@ -595,7 +594,7 @@ static void onesided_close(struct table *t)
 	free(h);
 }
 
-const struct home home_onesided = {
+const struct placement placement_onesided = {
 	.name = "onesided",
 	.refuse = onesided_refuse,
 	.open = onesided_open,

@@ -1,24 +1,24 @@
 /*
- * table_serve.c - the life of a rank that only serves tables: it answers the questions of
+ * table_serve.c - the life of a rank that only serves tables: it handles the requests of
  * table_mail.h, each worker's in the order in which they came, until worker 0 lets it go.
  *
  * Rounds: pushes are added to W as they come; a copy of W as of the last round's end is what is
  * read, and it stays until nobody is being sent it any more.
  *
- * In a replay a question waits until its turn in the record has come; what the server numbers
- * (shard.seq) takes place in the record's order.
+ * In a replay a request waits until it is due in the record; what the server numbers (shard.seq)
+ * takes place in the record's order.
  *
  * Memory: W and what the updater keeps, of which own and pulled once a worker; and as many buffers
  * of a shard's size as there are workers, made when the table is opened. Only tickets and lists of
- * rows that are larger than any before make more: a worker may have TICKETS_MAX passes under way,
- * and each holds a buffer on its servers. Who has nothing to do sleeps (link_sleep).
+ * rows that are larger than any before make more: a worker may have TICKETS_MAX operations under
+ * way, and each holds a buffer on its servers. Who has nothing to do sleeps (link_sleep).
  */
 #include "runtime/table/wire.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Floats that come or go. users: jobs, and the shard whose model it is. */
+/* Floats that come or go. users: transactions, and the shard whose model it is. */
 struct buffer {
 	struct buffer *next; /* of the spare ones */
 	size_t room;
@@ -43,43 +43,43 @@ struct shard {
 	struct buffer *model; /* with rounds: W as of the last round's end */
 	struct member *member;
 	int64_t version, seq;
-	int64_t round, counted; /* rounds that are over; pushes of this one */
-	struct job *held;       /* answers that wait, oldest first */
-	struct turns turns;     /* of a replay: seq is the next one */
+	int64_t round, counted;       /* rounds that are over; pushes of this one */
+	struct transaction *deferred; /* replies that wait, oldest first */
+	struct replay_cursor cursor;  /* of a replay: seq is the next one */
 };
 
-/* A pass on a server. */
-struct job {
-	struct job *next; /* of the shard's held, or the server's */
-	struct ask ask;
-	struct answer answer;
+/* An operation on a server. */
+struct transaction {
+	struct transaction *next; /* of the shard's deferred, or the server's */
+	struct table_request request;
+	struct table_reply reply;
 	int worker;
 	struct buffer *rows, *data;
-	int listed, moved;     /* requests */
+	int listed, moved;     /* of the link: requests under way */
 	int64_t round, pushes; /* of its push */
-	nsec since;            /* held since */
+	nsec since;            /* deferred since */
 };
 
-/* A worker: its question, and the pass whose floats are coming. */
-struct line {
-	struct ask ask;
-	int asking;
-	struct job *job;
+/* A worker: its request, and the operation whose floats are coming. */
+struct connection {
+	struct table_request request;
+	int incoming;
+	struct transaction *transaction;
 };
 
 struct server {
 	struct link *link;
-	int rank, workers, servers; /* rank: among the servers */
-	struct line *line;          /* [workers] */
+	int rank, workers, servers;    /* rank: among the servers */
+	struct connection *connection; /* [workers] */
 	struct shard *shard[TABLES_MAX];
 	struct buffer *spare;
-	struct job *sending, *idle;
+	struct transaction *sending, *idle;
 	bool lengths; /* tables have no floats */
 	bool over;
-	const struct record *replay; /* NULL = questions are answered as they come */
-	bool again;                  /* somebody's turn may have come */
-	struct trace *trace;         /* NULL = no timeline is kept */
-	int latest;                  /* worker whose question is at hand */
+	const struct recording *replay; /* NULL = requests are handled as they come */
+	bool again;                     /* somebody's turn may have come */
+	struct trace *trace;            /* NULL = no timeline is kept */
+	int latest;                     /* worker whose request is at hand */
 };
 
 static struct buffer *buffer_new(const struct server *v, size_t room)
@@ -134,20 +134,21 @@ static void make_buffers(struct server *v, const struct shard *t)
 	}
 }
 
-static struct job *job_new(struct server *v, int worker, const struct ask *a)
+static struct transaction *transaction_new(struct server *v, int worker,
+					   const struct table_request *a)
 {
-	struct job *j = v->idle ? v->idle : must(malloc(sizeof *j));
+	struct transaction *j = v->idle ? v->idle : must(malloc(sizeof *j));
 	if (v->idle)
 		v->idle = j->next;
-	*j = (struct job){.ask = *a,
-			  .answer = {.seq = -1, .read_seq = -1, .away = -1},
-			  .worker = worker,
-			  .listed = -1,
-			  .moved = -1};
+	*j = (struct transaction){.request = *a,
+				  .reply = {.seq = -1, .read_seq = -1, .away = -1},
+				  .worker = worker,
+				  .listed = -1,
+				  .moved = -1};
 	return j;
 }
 
-static void job_free(struct server *v, struct job *j)
+static void transaction_free(struct server *v, struct transaction *j)
 {
 	buffer_drop(v, &j->rows);
 	buffer_drop(v, &j->data);
@@ -155,20 +156,20 @@ static void job_free(struct server *v, struct job *j)
 	v->idle = j;
 }
 
-/* Sends the answer, and of data what is wanted; the job is gone when that has left. */
-static void answer(struct server *v, struct job *j)
+/* Sends the reply, and of data what is wanted; the transaction is gone when that has left. */
+static void send_reply(struct server *v, struct transaction *j)
 {
-	int tag = answer_tag(j->ask.table, j->ask.slot);
-	link_tell(v->link, j->worker, tag, &j->answer, sizeof j->answer);
-	if (j->ask.out > 0 && j->answer.away < 0) {
+	int tag = reply_tag(j->request.table, j->request.slot);
+	link_send_eager(v->link, j->worker, tag, &j->reply, sizeof j->reply);
+	if (j->request.out > 0 && j->reply.away < 0) {
 		j->moved = link_send_start(v->link, j->worker, tag, j->data->x,
-					   (size_t)j->ask.out * sizeof(float));
+					   (size_t)j->request.out * sizeof(float));
 		j->next = v->sending;
 		v->sending = j;
 	} else {
-		job_free(v, j);
+		transaction_free(v, j);
 	}
-	link_ring(v->link, j->worker);
+	link_wake(v->link, j->worker);
 }
 
 static void copy_shard(const struct shard *t, struct buffer *b)
@@ -184,7 +185,7 @@ static void open_shard(struct server *v, int table)
 	struct opening o;
 	struct shard *t = v->shard[table] = must(calloc(1, sizeof *t));
 	v->servers = link_size(v->link) - v->workers;
-	link_bells_new(v->link);
+	link_wakeup_new(v->link);
 	link_recv(v->link, 0, (float *)&o, sizeof o / sizeof(float));
 	t->rules = (struct table_rules){.columns = (size_t)o.columns,
 					.updater = updaters[o.updater],
@@ -197,7 +198,7 @@ static void open_shard(struct server *v, int table)
 	t->rules.rows = part_of(all, servers, rank + 1) - part_of(all, servers, rank);
 	t->n = t->rules.rows * t->rules.columns;
 	if (t->n > 0) /* else nothing is recorded */
-		t->turns = turns_of(v->replay, table, v->rank);
+		t->cursor = replay_cursor(v->replay, table, v->rank);
 	v->lengths = o.lengths;
 	t->w = v->lengths ? link_nowhere() : must(calloc(t->n + 1, sizeof(float)));
 	t->state = !v->lengths && t->rules.updater->state ? must(calloc(t->n + 1, sizeof(float)))
@@ -242,34 +243,34 @@ static void free_shard(struct server *v, int table)
 	v->shard[table] = NULL;
 }
 
-/* When all have come: a table's last answers. */
+/* When all have come: a table's last replies. */
 static void close_if_all(struct server *v, int table)
 {
-	struct ask a = {.table = table, .slot = TICKETS_MAX};
+	struct table_request a = {.table = table, .slot = TICKETS_MAX};
 	for (int k = 0; k < v->workers; k++)
 		if (!v->shard[table]->member[k].closed)
 			return;
 	free_shard(v, table);
 	for (int k = 0; k < v->workers; k++)
-		answer(v, job_new(v, k, &a));
+		send_reply(v, transaction_new(v, k, &a));
 }
 
 /* ---- Floats ---- */
 
-/* Piece i of a job's floats, as pass_piece; the whole shard goes in blocks that stay in the cache.
- * False: there are no more. */
-static bool piece(const struct shard *t, const struct job *j, size_t i, size_t *first, size_t *n,
-		  size_t *offset)
+/* Piece i of a transaction's floats, as op_piece; the whole shard goes in blocks that stay in the
+ * cache. False: there are no more. */
+static bool piece(const struct shard *t, const struct transaction *j, size_t i, size_t *first,
+		  size_t *n, size_t *offset)
 {
 	enum { BLOCK = 8192 };
 	if (t->rules.lengths)
 		return false;
-	if (j->ask.rows < 0) {
+	if (j->request.rows < 0) {
 		*first = *offset = i * BLOCK;
 		*n = *first < t->n ? smaller(BLOCK, t->n - *first) : 0;
 		return *n > 0;
 	}
-	if (i >= (size_t)j->ask.rows)
+	if (i >= (size_t)j->request.rows)
 		return false;
 	*n = t->rules.columns;
 	*first = (size_t)((const int64_t *)(const void *)j->rows->x)[i] * *n;
@@ -278,78 +279,78 @@ static bool piece(const struct shard *t, const struct job *j, size_t i, size_t *
 }
 
 /* In the timeline, what a server does belongs to the step of the worker that it does it for. */
-static void note(struct server *v, enum trace_kind kind, const struct job *j, nsec since)
+static void note(struct server *v, enum trace_kind kind, const struct transaction *j, nsec since)
 {
 	struct slice *e = trace_add(v->trace, kind, since, clock_peek());
-	e->epoch = j->ask.epoch;
-	e->step = j->ask.step;
+	e->epoch = j->request.epoch;
+	e->step = j->request.step;
 	e->peer = j->worker;
-	e->flow = kind == TRACE_APPLY ? j->ask.flow : 0;
-	e->bytes = kind == TRACE_APPLY ? -1 : j->ask.out * (int64_t)sizeof(float);
+	e->flow = kind == TRACE_APPLY ? j->request.flow : 0;
+	e->bytes = kind == TRACE_APPLY ? -1 : j->request.out * (int64_t)sizeof(float);
 }
 
-static bool is_noted(const struct server *v, const struct job *j)
+static bool is_noted(const struct server *v, const struct transaction *j)
 {
-	return v->trace && j->ask.epoch > 0;
+	return v->trace && j->request.epoch > 0;
 }
 
 /* The push; with `read`, data is then what is pulled. */
-static void apply(struct server *v, struct shard *t, struct job *j, bool read)
+static void apply(struct server *v, struct shard *t, struct transaction *j, bool read)
 {
 	const struct table_rules adding = {.updater = updater_find("add")};
 	struct member *m = &t->member[j->worker];
-	bool sync = j->ask.kind == PASS_SYNC;
-	struct pass p = {.kind = sync ? PASS_PUSH : j->ask.kind,
-			 .pull = j->ask.pull,
-			 .by = j->ask.by,
-			 .staleness = j->answer.staleness};
+	bool sync = j->request.kind == OP_SYNC;
+	struct table_op p = {.kind = sync ? OP_PUSH : j->request.kind,
+			     .pull = j->request.pull,
+			     .by = j->request.by,
+			     .staleness = j->reply.staleness};
 	size_t first, n, offset;
 	nsec since = is_noted(v, j) ? clock_peek() : 0;
-	if (j->ask.in == 0)
+	if (j->request.in == 0)
 		return;
-	read = (read && j->ask.out > 0) || p.kind == PASS_ELASTIC;
+	read = (read && j->request.out > 0) || p.kind == OP_ELASTIC;
 	for (size_t i = 0; piece(t, j, i, &first, &n, &offset); i++) {
 		float *w = t->w + first, *x = j->data->x + offset, *out = read ? x : NULL;
-		if (j->ask.replace) {
+		if (j->request.replace) {
 			memcpy(w, x, n * sizeof *w);
 			if (m->pulled)
 				memcpy(m->pulled + first, x, n * sizeof *w);
 			continue;
 		}
-		pass_apply(sync ? &adding : &t->rules, &p, w, part(t->state, first),
-			   part(m->own, first), part(m->pulled, first), x, out, n);
+		table_apply(sync ? &adding : &t->rules, &p, w, part(t->state, first),
+			    part(m->own, first), part(m->pulled, first), x, out, n);
 	}
-	world_charge_pass(&p, (size_t)j->ask.in, false);
+	world_charge_op(&p, (size_t)j->request.in, false);
 	if (is_noted(v, j))
 		note(v, TRACE_APPLY, j, since);
 }
 
 /* Makes data what the worker is to see, and counts it as its pull. */
-static void read_model(struct server *v, struct shard *t, struct job *j)
+static void read_model(struct server *v, struct shard *t, struct transaction *j)
 {
 	struct member *m = &t->member[j->worker];
 	float *from = t->rules.rounds ? t->model->x : t->w;
 	size_t first, n, offset;
 	nsec since = is_noted(v, j) ? clock_peek() : 0;
-	if (j->ask.pull)
+	if (j->request.pull)
 		m->seen = t->version;
-	if (j->ask.out == 0)
+	if (j->request.out == 0)
 		return;
-	bool copy = !t->rules.rounds || j->ask.rows >= 0;
+	bool copy = !t->rules.rounds || j->request.rows >= 0;
 	if (!copy) {
 		buffer_drop(v, &j->data);
 		j->data = t->model;
 		t->model->users++;
 	} else if (!j->data) {
-		j->data = buffer_take(v, (size_t)j->ask.out);
+		j->data = buffer_take(v, (size_t)j->request.out);
 	}
 	for (size_t i = 0; piece(t, j, i, &first, &n, &offset); i++) {
 		if (copy)
 			memcpy(j->data->x + offset, from + first, n * sizeof *from);
-		if (j->ask.pull && m->pulled)
+		if (j->request.pull && m->pulled)
 			memcpy(m->pulled + first, from + first, n * sizeof *from);
 	}
-	world_charge_pass(&(struct pass){.kind = PASS_READ}, (size_t)j->ask.out, false);
+	world_charge_op(&(struct table_op){.kind = OP_READ}, (size_t)j->request.out, false);
 	if (is_noted(v, j))
 		note(v, TRACE_PULL, j, since);
 }
@@ -387,15 +388,15 @@ static void end_round(struct server *v, struct shard *t)
 }
 
 /* Is this push's round over, can it be ended, or will it never be? */
-static bool round_is_over(struct server *v, struct shard *t, struct job *j)
+static bool round_is_over(struct server *v, struct shard *t, struct transaction *j)
 {
 	int away;
 	int64_t needed = needed_pushes(v, t, j->worker, &away);
-	if (j->answer.dropped || j->round != t->round)
+	if (j->reply.dropped || j->round != t->round)
 		return true;
 	if (t->rules.backup == 0 && needed < v->workers) {
-		j->answer.away = away;
-		j->answer.away_pushes = t->member[away].pushes;
+		j->reply.away = away;
+		j->reply.away_pushes = t->member[away].pushes;
 		return true;
 	}
 	if (t->counted >= needed)
@@ -403,7 +404,7 @@ static bool round_is_over(struct server *v, struct shard *t, struct job *j)
 	return j->round != t->round;
 }
 
-static bool leads(const struct server *v, const struct shard *t, const struct job *j)
+static bool leads(const struct server *v, const struct shard *t, const struct transaction *j)
 {
 	for (int k = 0; k < v->workers; k++)
 		if (k != j->worker && !is_away(t, k, j->worker) &&
@@ -412,54 +413,54 @@ static bool leads(const struct server *v, const struct shard *t, const struct jo
 	return false;
 }
 
-/* In a replay: is what job j does next, its push or its pull, the next of the record? */
-static bool has_turn(const struct shard *t, const struct job *j, enum pass_kind kind)
+/* In a replay: is what transaction j does next, its push or its pull, the next of the record? */
+static bool is_due(const struct shard *t, const struct transaction *j, enum op_kind kind)
 {
 	float out = 0; /* a place that nothing is written to */
-	struct pass p = {.kind = kind, .out = j->ask.out > 0 ? &out : NULL};
-	if (!t->turns.pass || (kind == PASS_READ && !j->ask.pull) ||
-	    turn_has_come(&t->turns, t->seq, j->worker, &t->rules, &p))
+	struct table_op p = {.kind = kind, .out = j->request.out > 0 ? &out : NULL};
+	if (!t->cursor.arrival || (kind == OP_READ && !j->request.pull) ||
+	    replay_due(&t->cursor, t->seq, j->worker, &t->rules, &p))
 		return true;
-	if (is_away(t, t->turns.pass[t->seq].worker, j->worker))
-		turn_never_comes(&t->turns, t->seq, j->worker);
+	if (is_away(t, t->cursor.arrival[t->seq].worker, j->worker))
+		replay_stuck(&t->cursor, t->seq, j->worker);
 	return false;
 }
 
-static void release(struct server *v, struct shard *t, struct job *j)
+static void release(struct server *v, struct shard *t, struct transaction *j)
 {
-	j->answer.held = clock_now() - j->since;
-	j->answer.latest = v->latest;
-	if (j->answer.away < 0) {
+	j->reply.deferred = clock_now() - j->since;
+	j->reply.latest = v->latest;
+	if (j->reply.away < 0) {
 		t->member[j->worker].round = t->round;
-		if (j->ask.pull)
-			j->answer.read_seq = t->seq++;
+		if (j->request.pull)
+			j->reply.read_seq = t->seq++;
 		read_model(v, t, j);
 	}
-	answer(v, j);
+	send_reply(v, j);
 }
 
 /* After whatever may end a wait. */
-static void look_at_held(struct server *v, struct shard *t)
+static void look_at_deferred(struct server *v, struct shard *t)
 {
-	struct job **at = &t->held;
+	struct transaction **at = &t->deferred;
 	while (*at) {
-		struct job *j = *at;
+		struct transaction *j = *at;
 		int64_t round = t->round, seq = t->seq;
 		bool over = t->rules.rounds ? round_is_over(v, t, j) : !leads(v, t, j);
-		if (over && (j->answer.away >= 0 || has_turn(t, j, PASS_READ))) {
+		if (over && (j->reply.away >= 0 || is_due(t, j, OP_READ))) {
 			*at = j->next;
 			release(v, t, j);
 		} else {
 			at = &j->next;
 		}
-		if (t->round != round || (t->turns.pass && t->seq != seq))
-			at = &t->held;
+		if (t->round != round || (t->cursor.arrival && t->seq != seq))
+			at = &t->deferred;
 	}
 }
 
-static void hold(struct shard *t, struct job *j)
+static void defer(struct shard *t, struct transaction *j)
 {
-	struct job **at = &t->held;
+	struct transaction **at = &t->deferred;
 	while (*at)
 		at = &(*at)->next;
 	*at = j;
@@ -467,31 +468,32 @@ static void hold(struct shard *t, struct job *j)
 	j->since = clock_now();
 }
 
-/* ---- Passes ---- */
+/* ---- Operations ---- */
 
-static void push_in_round(struct server *v, struct shard *t, struct job *j)
+static void push_in_round(struct server *v, struct shard *t, struct transaction *j)
 {
 	struct member *m = &t->member[j->worker];
 	j->round = m->last = m->round;
 	bool late = m->round != t->round || t->counted == v->workers - t->rules.backup;
-	j->answer.dropped =
-		t->turns.pass ? strcmp(turn_kind(&t->turns, j->answer.seq), "drop") == 0 : late;
-	if (late && !j->answer.dropped)
-		turn_misfits(&t->turns, j->answer.seq);
-	if (!j->answer.dropped) {
+	j->reply.dropped = t->cursor.arrival
+				   ? strcmp(replay_kind(&t->cursor, j->reply.seq), "drop") == 0
+				   : late;
+	if (late && !j->reply.dropped)
+		replay_misfit(&t->cursor, j->reply.seq);
+	if (!j->reply.dropped) {
 		apply(v, t, j, false);
 		t->counted++;
 	}
 	buffer_drop(v, &j->data);
-	hold(t, j);
-	look_at_held(v, t);
+	defer(t, j);
+	look_at_deferred(v, t);
 }
 
-static void push(struct server *v, struct shard *t, struct job *j)
+static void push(struct server *v, struct shard *t, struct transaction *j)
 {
 	struct member *m = &t->member[j->worker];
-	j->answer.staleness = t->rules.rounds ? 0 : t->version - m->seen;
-	j->answer.seq = t->seq++;
+	j->reply.staleness = t->rules.rounds ? 0 : t->version - m->seen;
+	j->reply.seq = t->seq++;
 	j->pushes = ++m->pushes;
 	t->version++;
 	m->seen++; /* its own */
@@ -499,33 +501,34 @@ static void push(struct server *v, struct shard *t, struct job *j)
 		push_in_round(v, t, j);
 		return;
 	}
-	bool too_far = t->rules.bounded &&
-		       (t->turns.pass ? strcmp(turn_kind(&t->turns, j->answer.seq), "push") == 0
-				      : leads(v, t, j));
+	bool too_far =
+		t->rules.bounded &&
+		(t->cursor.arrival ? strcmp(replay_kind(&t->cursor, j->reply.seq), "push") == 0
+				   : leads(v, t, j));
 	apply(v, t, j, !too_far);
 	if (too_far) {
-		hold(t, j);
+		defer(t, j);
 	} else {
-		if (j->ask.pull)
+		if (j->request.pull)
 			m->seen = t->version;
-		answer(v, j);
+		send_reply(v, j);
 	}
 	if (t->rules.bounded)
-		look_at_held(v, t);
+		look_at_deferred(v, t);
 }
 
-static void read_pass(struct server *v, struct shard *t, struct job *j)
+static void read_op(struct server *v, struct shard *t, struct transaction *j)
 {
 	t->member[j->worker].round = t->round;
-	if (j->ask.pull)
-		j->answer.seq = t->seq++;
+	if (j->request.pull)
+		j->reply.seq = t->seq++;
 	read_model(v, t, j);
-	answer(v, j);
+	send_reply(v, j);
 }
 
-static void start_body(struct server *v, struct job *j)
+static void start_body(struct server *v, struct transaction *j)
 {
-	size_t rows = j->ask.rows > 0 ? (size_t)j->ask.rows : 0, in = (size_t)j->ask.in;
+	size_t rows = j->request.rows > 0 ? (size_t)j->request.rows : 0, in = (size_t)j->request.in;
 	if (rows) {
 		j->rows = buffer_take(v, rows * sizeof(int64_t) / sizeof(float));
 		j->listed = link_recv_start(v->link, j->worker, TAG_BODY, j->rows->x,
@@ -538,107 +541,108 @@ static void start_body(struct server *v, struct job *j)
 	}
 }
 
-/* ---- Questions ---- */
+/* ---- Requests ----- */
 
-static void listen(struct server *v, int k)
+static void expect_request(struct server *v, int k)
 {
-	struct line *c = &v->line[k];
-	c->asking = link_recv_start(v->link, k, TAG_ASK, &c->ask, sizeof c->ask);
+	struct connection *c = &v->connection[k];
+	c->incoming = link_recv_start(v->link, k, TAG_REQUEST, &c->request, sizeof c->request);
 }
 
-/* All but passes. */
-static void obey(struct server *v, int k)
+/* All but operations. */
+static void handle(struct server *v, int k)
 {
-	struct ask *a = &v->line[k].ask;
+	struct table_request *a = &v->connection[k].request;
 	struct shard *t = v->shard[a->table];
-	struct job *j;
+	struct transaction *j;
 	switch (a->what) {
-	case ASK_OPEN:
+	case REQUEST_OPEN:
 		open_shard(v, a->table);
 		return;
-	case ASK_VERSION:
-		j = job_new(v, k, a);
-		j->answer.version = t->version;
-		answer(v, j);
+	case REQUEST_VERSION:
+		j = transaction_new(v, k, a);
+		j->reply.version = t->version;
+		send_reply(v, j);
 		return;
-	case ASK_FLUSH:
+	case REQUEST_FLUSH:
 		t->member[k].barriers++;
-		look_at_held(v, t);
-		v->again |= t->turns.pass != NULL;
+		look_at_deferred(v, t);
+		v->again |= t->cursor.arrival != NULL;
 		return;
-	case ASK_RESUME:
+	case REQUEST_RESUME:
 		t->member[k].passed++;
 		t->member[k].round = t->round; /* stragglers may have ended some */
 		return;
-	case ASK_CLOSE:
+	case REQUEST_CLOSE:
 		t->member[k].barriers = INT64_MAX;
 		t->member[k].closed = true;
-		look_at_held(v, t);
+		look_at_deferred(v, t);
 		close_if_all(v, a->table);
 		return;
-	case ASK_EVENTS:
+	case REQUEST_EVENTS:
 		trace_settle(v->trace, NULL);
 		trace_send(v->trace, v->link, 0);
 		return;
-	case ASK_DISMISS:
+	case REQUEST_DISMISS:
 		v->over = true;
 		return;
-	case ASK_PASS:
+	case REQUEST_OP:
 		break;
 	}
 }
 
-static void start_pass(struct server *v, int k)
+static void start_op(struct server *v, int k)
 {
-	struct line *c = &v->line[k];
-	c->job = job_new(v, k, &c->ask);
-	start_body(v, c->job);
+	struct connection *c = &v->connection[k];
+	c->transaction = transaction_new(v, k, &c->request);
+	start_body(v, c->transaction);
 }
 
-static void do_pass(struct server *v, int k)
+static void do_op(struct server *v, int k)
 {
-	struct job *j = v->line[k].job;
-	struct shard *t = v->shard[j->ask.table];
-	v->line[k].job = NULL;
-	if (j->ask.kind == PASS_READ)
-		read_pass(v, t, j);
+	struct transaction *j = v->connection[k].transaction;
+	struct shard *t = v->shard[j->request.table];
+	v->connection[k].transaction = NULL;
+	if (j->request.kind == OP_READ)
+		read_op(v, t, j);
 	else
 		push(v, t, j);
-	if (t->turns.pass)
-		look_at_held(v, t);
-	v->again |= t->turns.pass != NULL;
+	if (t->cursor.arrival)
+		look_at_deferred(v, t);
+	v->again |= t->cursor.arrival != NULL;
 }
 
-/* Takes the next step with worker k's question. */
-static void advance_line(struct server *v, int k)
+/* Takes the next step with worker k's request. */
+static void advance_connection(struct server *v, int k)
 {
-	struct line *c = &v->line[k];
+	struct connection *c = &v->connection[k];
 	v->latest = k;
-	if (!c->job) {
-		if (!link_done(v->link, &c->asking))
+	if (!c->transaction) {
+		if (!link_test(v->link, &c->incoming))
 			return;
-		if (c->ask.what == ASK_PASS)
-			start_pass(v, k);
+		if (c->request.what == REQUEST_OP)
+			start_op(v, k);
 		else
-			obey(v, k);
+			handle(v, k);
 	}
-	if (c->job) {
-		if (!link_done(v->link, &c->job->listed) | !link_done(v->link, &c->job->moved))
+	if (c->transaction) {
+		if (!link_test(v->link, &c->transaction->listed) |
+		    !link_test(v->link, &c->transaction->moved))
 			return;
-		if (!has_turn(v->shard[c->ask.table], c->job, c->ask.kind))
+		if (!is_due(v->shard[c->request.table], c->transaction, c->request.kind))
 			return;
-		do_pass(v, k);
+		do_op(v, k);
 	}
-	listen(v, k);
+	expect_request(v, k);
 }
 
 static void advance_sending(struct server *v)
 {
-	for (struct job **at = &v->sending; *at;) {
-		struct job *j = *at;
-		if (link_done(v->link, &j->moved)) {
+	for (struct transaction **at = &v->sending; *at;) {
+		struct transaction *j = *at;
+		if (link_test(v->link, &j->moved)) {
 			*at = j->next;
-			job_free(v, j);
+			transaction_free(v, j);
 		} else {
 			at = &j->next;
 		}
@@ -649,22 +653,22 @@ static void advance_sending(struct server *v)
 static void nudge_workers(struct server *v)
 {
 	for (int k = 0; k < v->workers; k++)
-		if (v->line[k].job)
-			link_ring(v->link, k);
-	for (struct job *j = v->sending; j; j = j->next)
-		link_ring(v->link, j->worker);
+		if (v->connection[k].transaction)
+			link_wake(v->link, k);
+	for (struct transaction *j = v->sending; j; j = j->next)
+		link_wake(v->link, j->worker);
 }
 
-/* Answers that nobody has fetched within a second belong to a run that ends early. */
-static void leave(struct server *v)
+/* Replies that nobody has fetched within a second belong to a run that ends early. */
+static void shut_down(struct server *v)
 {
 	nsec since = clock_now(), nap = 0;
 	for (; v->sending && clock_now() - since < 1000000000; advance_sending(v))
-		if (!link_look(v->link))
+		if (!link_progress(v->link))
 			link_sleep(v->link, &nap);
 	for (int k = 0; k < v->workers; k++)
-		link_cancel(v->link, &v->line[k].asking);
-	link_bells_free(v->link);
+		link_cancel(v->link, &v->connection[k].incoming);
+	link_wakeup_free(v->link);
 	for (int i = 0; i < TABLES_MAX; i++)
 		free_shard(v, i);
 	for (struct buffer *b = v->spare, *next; b; b = next) {
@@ -673,15 +677,15 @@ static void leave(struct server *v)
 			free(b->x);
 		free(b);
 	}
-	for (struct job *j = v->idle, *next; j; j = next) {
+	for (struct transaction *j = v->idle, *next; j; j = next) {
 		next = j->next;
 		free(j);
 	}
-	free(v->line);
+	free(v->connection);
 	free(v);
 }
 
-void tables_serve(struct link *everyone, int rank, int workers, const struct record *replay,
+void tables_serve(struct link *everyone, int rank, int workers, const struct recording *replay,
 		  struct trace *trace)
 {
 	struct server *v = must(calloc(1, sizeof *v));
@@ -691,11 +695,11 @@ void tables_serve(struct link *everyone, int rank, int workers, const struct rec
 			     .workers = workers,
 			     .replay = replay,
 			     .trace = trace};
-	v->line = must(calloc((size_t)workers, sizeof *v->line));
+	v->connection = must(calloc((size_t)workers, sizeof *v->connection));
 	for (int k = 0; k < workers; k++)
-		listen(v, k);
+		expect_request(v, k);
 	while (!v->over) {
-		if (!link_look(everyone)) {
+		if (!link_progress(everyone)) {
 			if (nap)
 				nudge_workers(v);
 			link_sleep(everyone, &nap);
@@ -705,9 +709,9 @@ void tables_serve(struct link *everyone, int rank, int workers, const struct rec
 		do {
 			v->again = false;
 			for (int k = 0; k < workers && !v->over; k++)
-				advance_line(v, k);
+				advance_connection(v, k);
 		} while (v->again && !v->over);
 		advance_sending(v);
 	}
-	leave(v);
+	shut_down(v);
 }

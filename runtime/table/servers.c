@@ -4,7 +4,7 @@
  * workers send it in the order in which it came. Everyone's ranks are the workers, then the
  * servers.
  *
- * A pass is one question to each server and one answer (table_mail.h). Every push goes to every
+ * An operation is one request to each server and one reply (table_mail.h). Every push goes to every
  * server, be it without floats, so that all count alike; a read only to those that hold some of it.
  * A sync sends param - pulled, so that a server keeps nothing for it; and where the one worker that
  * there is has seen all of W, param itself, which is the new W, bit for bit.
@@ -13,34 +13,34 @@
  * what the first server found, and the others can differ from it by what was under way at the same
  * time, at most. Likewise each drops by itself what comes too late for its round: with backup
  * workers and several servers, a push may count on one and be dropped on another, and what a late
- * worker is answered may be of one round here and of the next there.
+ * worker gets in reply may be of one round here and of the next there.
  *
  * Cost of a sync, on one machine: a worker reads two floats and writes one, MPI copies one there
  * and one back, and the server reads two and writes two. Who waits sleeps (link_sleep). What a
- * worker spends on a pass is communication, but for the time for which the server held the answer
- * back, because of a round or a lead.
+ * worker spends on an operation is communication, but for the time for which the server deferred
+ * the reply, because of a round or a lead.
  */
 #include "runtime/table/wire.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* What one server does of a pass. */
-struct leg {
-	struct answer answer;
-	size_t first, n;              /* its floats, in the pass's memory or the staged rows */
-	int asked, listed, sent, got; /* requests */
-	bool answered, over;
+/* What one server does of an operation. */
+struct subrequest {
+	struct table_reply reply;
+	size_t first, n; /* its floats, in the operation's memory or the staged rows */
+	int awaited, listed, sent, got; /* of the link: requests under way */
+	bool replied, over;
 };
 
-/* A pass under way. Rows are staged in the order of servers. */
+/* An operation under way. Rows are staged in the order of servers. */
 struct slot {
-	struct pass *pass;
+	struct table_op *op;
 	bool under_way;
 	char *wrong;
-	struct leg *leg; /* [servers] */
-	int64_t *row;    /* in the server's own numbers, */
-	size_t *place;   /* and which of the pass's it is */
+	struct subrequest *subrequest; /* [servers] */
+	int64_t *row;                  /* in the server's own numbers, */
+	size_t *place;                 /* and which of the operation's it is */
 	float *stage;
 	size_t row_room, stage_room;
 };
@@ -53,17 +53,17 @@ struct client {
 
 #define AT(t) ((struct client *)(t)->at)
 
-static void tell(struct tables *s, int server, const struct ask *a)
+static void send_request(struct tables *s, int server, const struct table_request *a)
 {
-	link_tell(s->everyone, s->size + server, TAG_ASK, a, sizeof *a);
-	link_ring(s->everyone, s->size + server);
+	link_send_eager(s->everyone, s->size + server, TAG_REQUEST, a, sizeof *a);
+	link_wake(s->everyone, s->size + server);
 }
 
-static void tell_all(struct table *t, enum what what)
+static void send_to_all(struct table *t, enum request_kind what)
 {
-	struct ask a = {.what = what, .table = t->id, .slot = TICKETS_MAX};
+	struct table_request a = {.what = what, .table = t->id, .slot = TICKETS_MAX};
 	for (int s = 0; s < t->among->servers; s++)
-		tell(t->among, s, &a);
+		send_request(t->among, s, &a);
 }
 
 static struct opening opening_of(const struct table_rules *r, bool init)
@@ -102,16 +102,16 @@ static void servers_open(struct table *t, const float *init)
 	for (size_t i = 0; i <= servers; i++)
 		c->bound[i] = part_of(t->rules.rows, servers, i);
 	for (int i = 0; i < SLOTS; i++)
-		c->slot[i].leg = must(calloc(servers, sizeof(struct leg)));
+		c->slot[i].subrequest = must(calloc(servers, sizeof(struct subrequest)));
 	if (s->rank == 0)
-		tell_all(t, ASK_OPEN);
-	link_bells_new(s->everyone);
+		send_to_all(t, REQUEST_OPEN);
+	link_wakeup_new(s->everyone);
 	for (int i = 0; i < s->servers && s->rank == 0; i++)
 		open_shard_on(t, i, init);
 	link_barrier(s->workers);
 }
 
-static struct slot *slot_of(struct table *t, struct pass *p)
+static struct slot *slot_of(struct table *t, struct table_op *p)
 {
 	bool ticket = p >= t->ticket && p < t->ticket + TICKETS_MAX;
 	return &AT(t)->slot[ticket ? p - t->ticket : TICKETS_MAX];
@@ -126,8 +126,8 @@ static void *grown(void *p, size_t *room, size_t n, size_t size)
 	return must(malloc(n * size));
 }
 
-/* Deals the pass's rows out to the servers' legs. */
-static void deal_rows(struct table *t, struct slot *q, const struct pass *p)
+/* Cuts the operation's rows into the servers' subrequests. */
+static void shard_rows(struct table *t, struct slot *q, const struct table_op *p)
 {
 	size_t columns = t->rules.columns, room = q->row_room, k = 0;
 	q->row = grown(q->row, &room, p->rows, sizeof *q->row);
@@ -135,13 +135,13 @@ static void deal_rows(struct table *t, struct slot *q, const struct pass *p)
 	q->stage = grown(q->stage, &q->stage_room, p->rows * columns, sizeof *q->stage);
 	for (int s = 0; s < t->among->servers; s++) {
 		size_t first = AT(t)->bound[s], end = AT(t)->bound[s + 1];
-		q->leg[s].first = k * columns;
+		q->subrequest[s].first = k * columns;
 		for (size_t i = 0; i < p->rows; i++)
 			if ((size_t)p->row[i] >= first && (size_t)p->row[i] < end) {
 				q->row[k] = p->row[i] - (int64_t)first;
 				q->place[k++] = i;
 			}
-		q->leg[s].n = k * columns - q->leg[s].first;
+		q->subrequest[s].n = k * columns - q->subrequest[s].first;
 	}
 }
 
@@ -162,13 +162,13 @@ static void leave_change(float *restrict pulled, const float *restrict param, si
 
 /* A row of a sync may stand in its list once only: the second would have to know what the first has
  * pulled. */
-static void stage_rows(struct table *t, struct slot *q, const struct pass *p)
+static void stage_rows(struct table *t, struct slot *q, const struct table_op *p)
 {
 	size_t columns = t->rules.columns;
-	const float *from = p->kind == PASS_PUSH ? p->in : p->out;
-	for (size_t k = 0; k < p->rows && pass_pushes(p); k++) {
+	const float *from = p->kind == OP_PUSH ? p->in : p->out;
+	for (size_t k = 0; k < p->rows && op_pushes(p); k++) {
 		size_t i = q->place[k], row = (size_t)p->row[i];
-		if (p->kind == PASS_SYNC)
+		if (p->kind == OP_SYNC)
 			subtract(q->stage + k * columns, p->out + i * columns,
 				 t->pulled + row * columns, columns);
 		else
@@ -176,44 +176,46 @@ static void stage_rows(struct table *t, struct slot *q, const struct pass *p)
 	}
 }
 
-/* What the servers are sent, in the order of their legs. */
-static const float *floats_to_send(struct table *t, struct slot *q, const struct pass *p,
+/* What the servers are sent, in the order of their subrequests. */
+static const float *floats_to_send(struct table *t, struct slot *q, const struct table_op *p,
 				   bool replace)
 {
 	if (p->row) {
-		deal_rows(t, q, p);
+		shard_rows(t, q, p);
 		stage_rows(t, q, p);
 		return q->stage;
 	}
 	for (int s = 0; s < t->among->servers; s++) {
-		q->leg[s].first = AT(t)->bound[s] * t->rules.columns;
-		q->leg[s].n = AT(t)->bound[s + 1] * t->rules.columns - q->leg[s].first;
+		q->subrequest[s].first = AT(t)->bound[s] * t->rules.columns;
+		q->subrequest[s].n =
+			AT(t)->bound[s + 1] * t->rules.columns - q->subrequest[s].first;
 	}
 	if (t->rules.lengths)
 		return link_nowhere();
-	if (p->kind == PASS_SYNC && !replace)
+	if (p->kind == OP_SYNC && !replace)
 		leave_change(t->pulled, p->out, t->n);
-	return p->kind == PASS_PUSH ? p->in : p->kind == PASS_SYNC && !replace ? t->pulled : p->out;
+	return p->kind == OP_PUSH ? p->in : p->kind == OP_SYNC && !replace ? t->pulled : p->out;
 }
 
-static void start_leg(struct table *t, struct slot *q, int s, struct ask a, const float *from)
+static void start_subrequest(struct table *t, struct slot *q, int s, struct table_request a,
+			     const float *from)
 {
 	struct link *l = t->among->everyone;
-	struct leg *g = &q->leg[s];
+	struct subrequest *g = &q->subrequest[s];
 	int server = t->among->size + s;
-	bool pushes = a.kind != PASS_READ;
+	bool pushes = a.kind != OP_READ;
 	g->listed = g->sent = g->got = -1;
-	g->answered = false;
+	g->replied = false;
 	g->over = !pushes && g->n == 0;
 	if (g->over)
 		return;
 	a.in = pushes ? (int64_t)g->n : 0;
-	a.out = q->pass->out ? (int64_t)g->n : 0;
-	if (q->pass->row)
+	a.out = q->op->out ? (int64_t)g->n : 0;
+	if (q->op->row)
 		a.rows = (int64_t)(g->n / t->rules.columns);
-	g->asked =
-		link_recv_start(l, server, answer_tag(t->id, a.slot), &g->answer, sizeof g->answer);
-	link_tell(l, server, TAG_ASK, &a, sizeof a);
+	g->awaited =
+		link_recv_start(l, server, reply_tag(t->id, a.slot), &g->reply, sizeof g->reply);
+	link_send_eager(l, server, TAG_REQUEST, &a, sizeof a);
 	if (a.rows > 0)
 		g->listed =
 			link_send_start(l, server, TAG_BODY, q->row + g->first / t->rules.columns,
@@ -221,58 +223,58 @@ static void start_leg(struct table *t, struct slot *q, int s, struct ask a, cons
 	if (a.in > 0)
 		g->sent =
 			link_send_start(l, server, TAG_BODY, from + g->first, g->n * sizeof(float));
-	link_ring(l, server);
+	link_wake(l, server);
 }
 
-/* Memory of this pass that leg g's floats come back into. */
-static float *back_into(struct slot *q, struct leg *g)
+/* Memory of this operation that subrequest g's floats come back into. */
+static float *back_into(struct slot *q, struct subrequest *g)
 {
-	return (q->pass->row ? q->stage : q->pass->out) + g->first;
+	return (q->op->row ? q->stage : q->op->out) + g->first;
 }
 
 /* True: this server has done its part. */
-static bool advance_leg(struct table *t, struct slot *q, int s)
+static bool advance_subrequest(struct table *t, struct slot *q, int s)
 {
 	struct link *l = t->among->everyone;
-	struct leg *g = &q->leg[s];
-	if (g->over || (!g->answered && !link_done(l, &g->asked)))
+	struct subrequest *g = &q->subrequest[s];
+	if (g->over || (!g->replied && !link_test(l, &g->awaited)))
 		return g->over;
-	if (!g->answered && q->pass->out && g->n > 0 && g->answer.away < 0)
+	if (!g->replied && q->op->out && g->n > 0 && g->reply.away < 0)
 		g->got = link_recv_start(l, t->among->size + s,
-					 answer_tag(t->id, (int)(q - AT(t)->slot)), back_into(q, g),
+					 reply_tag(t->id, (int)(q - AT(t)->slot)), back_into(q, g),
 					 g->n * sizeof(float));
-	g->answered = true;
-	return g->over = link_done(l, &g->listed) & link_done(l, &g->sent) & link_done(l, &g->got);
+	g->replied = true;
+	return g->over = link_test(l, &g->listed) & link_test(l, &g->sent) & link_test(l, &g->got);
 }
 
 /* Where MPI moves long messages in pieces, both ends have to look again and again: whoever finds
- * one unfinished rings for the other. */
+ * one unfinished wakes the other. */
 static void nudge_servers(struct table *t, struct slot *q)
 {
 	struct link *l = t->among->everyone;
 	for (int s = 0; s < t->among->servers; s++) {
-		struct leg *g = &q->leg[s];
-		if (!g->over && (g->answered || !link_done(l, &g->sent)))
-			link_ring(l, t->among->size + s);
+		struct subrequest *g = &q->subrequest[s];
+		if (!g->over && (g->replied || !link_test(l, &g->sent)))
+			link_wake(l, t->among->size + s);
 	}
 }
 
-static bool advance_legs(struct table *t, struct slot *q)
+static bool advance_subrequests(struct table *t, struct slot *q)
 {
 	bool over = true;
 	for (int s = 0; s < t->among->servers; s++)
-		over &= advance_leg(t, q, s);
+		over &= advance_subrequest(t, q, s);
 	return over;
 }
 
-/* Until all servers have answered. */
-static void await(struct table *t, struct slot *q)
+/* Until all servers have replied. */
+static void wait_for_replies(struct table *t, struct slot *q)
 {
 	struct link *l = t->among->everyone;
-	nsec since = clock_now(), held = 0, nap = 0;
+	nsec since = clock_now(), deferred = 0, nap = 0;
 	int latest = -1;
-	while (!advance_legs(t, q)) {
-		if (link_look(l)) {
+	while (!advance_subrequests(t, q)) {
+		if (link_progress(l)) {
 			nap = 0;
 			continue;
 		}
@@ -281,36 +283,37 @@ static void await(struct table *t, struct slot *q)
 		link_sleep(l, &nap);
 	}
 	for (int s = 0; s < t->among->servers; s++)
-		if (q->leg[s].answered && q->leg[s].answer.held > held) {
-			held = q->leg[s].answer.held;
-			latest = q->leg[s].answer.latest;
+		if (q->subrequest[s].replied && q->subrequest[s].reply.deferred > deferred) {
+			deferred = q->subrequest[s].reply.deferred;
+			latest = q->subrequest[s].reply.latest;
 		}
 	nsec now = clock_now(), took = now - since;
-	held = held < took ? held : took;
-	t->among->stats->wait += held;
+	deferred = deferred < took ? deferred : took;
+	t->among->stats->wait += deferred;
 	traced(t->among->stats, TRACE_RECV, since, now, -1);
-	if (held > 0) /* the answer's way comes after it, the question's before */
-		traced(t->among->stats, TRACE_WAIT, since, since + held, latest);
+	if (deferred > 0) /* the reply's way comes after it, the request's before */
+		traced(t->among->stats, TRACE_WAIT, since, since + deferred, latest);
 }
 
-static void record_leg(struct table *t, const struct pass *p, const struct answer *a, int s)
+static void record_subrequest(struct table *t, const struct table_op *p,
+			      const struct table_reply *a, int s)
 {
-	struct pass push = *p, read = {.kind = PASS_READ, .pull = true};
+	struct table_op push = *p, read = {.kind = OP_READ, .pull = true};
 	push.dropped = a->dropped;
-	if (pass_pushes(p) && (t->rules.rounds || a->read_seq >= 0))
+	if (op_pushes(p) && (t->rules.rounds || a->read_seq >= 0))
 		push.read_later = true; /* a pull of its own came then */
-	if (pass_pushes(p) || p->pull)
+	if (op_pushes(p) || p->pull)
 		table_arrived(t, &push, s, a->seq);
 	if (a->read_seq >= 0)
 		table_arrived(t, &read, s, a->read_seq);
 }
 
-/* Puts what came back where the pass and the table want it. */
+/* Puts what came back where the operation and the table want it. */
 static void keep_floats(struct table *t, const struct slot *q)
 {
-	const struct pass *p = q->pass;
+	const struct table_op *p = q->op;
 	size_t columns = t->rules.columns, bytes = columns * sizeof(float);
-	bool pulled = p->pull && t->pulled && t->rules.syncs && p->kind != PASS_ELASTIC;
+	bool pulled = p->pull && t->pulled && t->rules.syncs && p->kind != OP_ELASTIC;
 	if (p->out && !p->row && pulled)
 		memcpy(t->pulled, p->out, t->n * sizeof(float));
 	for (size_t k = 0; p->out && p->row && k < p->rows; k++) {
@@ -323,23 +326,23 @@ static void keep_floats(struct table *t, const struct slot *q)
 
 static void finish(struct table *t, struct slot *q)
 {
-	struct pass *p = q->pass;
+	struct table_op *p = q->op;
 	bool first = true;
 	q->under_way = false;
-	await(t, q);
+	wait_for_replies(t, q);
 	for (int s = 0; s < t->among->servers; s++) {
-		const struct answer *a = &q->leg[s].answer;
-		if (!q->leg[s].answered)
+		const struct table_reply *a = &q->subrequest[s].reply;
+		if (!q->subrequest[s].replied)
 			continue;
 		if (first) {
 			p->staleness = a->staleness;
 			p->dropped = a->dropped;
 		}
 		first = false;
-		if (t->among->room && q->leg[s].n > 0)
-			record_leg(t, p, a, s);
+		if (t->among->room && q->subrequest[s].n > 0)
+			record_subrequest(t, p, a, s);
 		if (a->away >= 0 && !q->wrong)
-			q->wrong = table_uneven(t, a->away, a->away_pushes);
+			q->wrong = table_incomplete(t, a->away, a->away_pushes);
 	}
 	if (!q->wrong)
 		keep_floats(t, q);
@@ -353,51 +356,51 @@ static void finish_all(struct table *t)
 }
 
 /* The one worker has seen all of W: what it sends with scale 1 is the new W. */
-static bool may_replace(const struct table *t, const struct pass *p)
+static bool may_replace(const struct table *t, const struct table_op *p)
 {
-	return p->kind == PASS_SYNC && t->among->size == 1 && p->by.scale == 1 && !p->row &&
+	return p->kind == OP_SYNC && t->among->size == 1 && p->by.scale == 1 && !p->row &&
 	       !AT(t)->unseen;
 }
 
-/* A sync needs what the passes before it pull: it waits for them. */
-static char *servers_start(struct table *t, struct pass *p)
+/* A sync needs what the operations before it pull: it waits for them. */
+static char *servers_start(struct table *t, struct table_op *p)
 {
 	struct client *c = AT(t);
 	struct slot *q = slot_of(t, p);
-	if (p->kind == PASS_SYNC)
+	if (p->kind == OP_SYNC)
 		finish_all(t);
-	bool replace = may_replace(t, p), pulls = p->pull && p->kind != PASS_ELASTIC;
-	q->pass = p;
+	bool replace = may_replace(t, p), pulls = p->pull && p->kind != OP_ELASTIC;
+	q->op = p;
 	q->under_way = true;
 	p->staleness = 0;
 	p->dropped = false;
-	t->pushes += pass_pushes(p);
-	p->flow = pass_pushes(p) ? (int64_t)(t->among->rank + 1) << 24 | (t->pushes & 0xffffff) : 0;
-	c->unseen = (c->unseen && (p->row || !pulls)) || (pass_pushes(p) && !pulls);
+	t->pushes += op_pushes(p);
+	p->flow = op_pushes(p) ? (int64_t)(t->among->rank + 1) << 24 | (t->pushes & 0xffffff) : 0;
+	c->unseen = (c->unseen && (p->row || !pulls)) || (op_pushes(p) && !pulls);
 	struct stats *stats = t->among->stats;
 	nsec since = stats->trace ? clock_peek() : 0;
 	const float *from = floats_to_send(t, q, p, replace);
 	nsec packed = stats->trace ? clock_peek() : 0;
 	traced(stats, TRACE_PACK, since, packed, -1);
-	struct ask a = {.what = ASK_PASS,
-			.table = t->id,
-			.slot = (int32_t)(q - c->slot),
-			.kind = p->kind,
-			.pull = p->pull,
-			.replace = replace,
-			.rows = -1,
-			.by = p->by};
+	struct table_request a = {.what = REQUEST_OP,
+				  .table = t->id,
+				  .slot = (int32_t)(q - c->slot),
+				  .kind = p->kind,
+				  .pull = p->pull,
+				  .replace = replace,
+				  .rows = -1,
+				  .by = p->by};
 	if (stats->trace) {
 		trace_of(stats->trace, &a.epoch, &a.step);
 		a.flow = p->flow ? (int64_t)t->id << 40 | p->flow : 0;
 	}
 	for (int s = 0; s < t->among->servers; s++)
-		start_leg(t, q, s, a, from);
+		start_subrequest(t, q, s, a, from);
 	traced(stats, TRACE_SEND, packed, stats->trace ? clock_peek() : 0, -1);
 	return NULL;
 }
 
-static char *servers_wait(struct table *t, struct pass *p)
+static char *servers_wait(struct table *t, struct table_op *p)
 {
 	struct slot *q = slot_of(t, p);
 	if (q->under_way)
@@ -407,52 +410,52 @@ static char *servers_wait(struct table *t, struct pass *p)
 	return wrong;
 }
 
-/* A question without floats to servers 0 .. n - 1, and their answers, in the last slot. */
-static void ask_plainly(struct table *t, enum what what, int n)
+/* A request without floats to servers 0 .. n - 1, and their replies, in the last slot. */
+static void request_plainly(struct table *t, enum request_kind what, int n)
 {
 	struct slot *q = &AT(t)->slot[TICKETS_MAX];
-	struct pass none = {.kind = PASS_READ};
-	struct ask a = {.what = what, .table = t->id, .slot = TICKETS_MAX};
-	q->pass = &none;
+	struct table_op none = {.kind = OP_READ};
+	struct table_request a = {.what = what, .table = t->id, .slot = TICKETS_MAX};
+	q->op = &none;
 	for (int s = 0; s < t->among->servers; s++) {
-		struct leg *g = &q->leg[s];
-		*g = (struct leg){.listed = -1, .sent = -1, .got = -1, .over = s >= n};
+		struct subrequest *g = &q->subrequest[s];
+		*g = (struct subrequest){.listed = -1, .sent = -1, .got = -1, .over = s >= n};
 		if (g->over)
 			continue;
-		g->asked = link_recv_start(t->among->everyone, t->among->size + s,
-					   answer_tag(t->id, TICKETS_MAX), &g->answer,
-					   sizeof g->answer);
-		tell(t->among, s, &a);
+		g->awaited =
+			link_recv_start(t->among->everyone, t->among->size + s,
+					reply_tag(t->id, TICKETS_MAX), &g->reply, sizeof g->reply);
+		send_request(t->among, s, &a);
 	}
-	await(t, q);
-	q->pass = NULL;
+	wait_for_replies(t, q);
+	q->op = NULL;
 }
 
 static int64_t servers_version(struct table *t)
 {
-	ask_plainly(t, ASK_VERSION, 1);
-	return AT(t)->slot[TICKETS_MAX].leg[0].answer.version;
+	request_plainly(t, REQUEST_VERSION, 1);
+	return AT(t)->slot[TICKETS_MAX].subrequest[0].reply.version;
 }
 
 static void servers_flush(struct table *t)
 {
-	tell_all(t, ASK_FLUSH);
+	send_to_all(t, REQUEST_FLUSH);
 }
 
 static void servers_resume(struct table *t)
 {
-	tell_all(t, ASK_RESUME);
+	send_to_all(t, REQUEST_RESUME);
 }
 
-/* Servers answer when all workers have come to this. */
+/* Servers reply when all workers have come to this. */
 static void servers_close(struct table *t)
 {
 	struct client *c = AT(t);
 	finish_all(t);
-	ask_plainly(t, ASK_CLOSE, t->among->servers);
+	request_plainly(t, REQUEST_CLOSE, t->among->servers);
 	for (int i = 0; i < SLOTS; i++) {
 		struct slot *q = &c->slot[i];
-		free(q->leg);
+		free(q->subrequest);
 		free(q->row);
 		free(q->place);
 		free(q->stage);
@@ -464,20 +467,20 @@ static void servers_close(struct table *t)
 
 void servers_dismiss(struct link *everyone, int workers)
 {
-	struct ask a = {.what = ASK_DISMISS};
+	struct table_request a = {.what = REQUEST_DISMISS};
 	for (int s = workers; s < link_size(everyone) && link_rank(everyone) == 0; s++) {
-		link_tell(everyone, s, TAG_ASK, &a, sizeof a);
-		link_ring(everyone, s);
+		link_send_eager(everyone, s, TAG_REQUEST, &a, sizeof a);
+		link_wake(everyone, s);
 	}
-	link_bells_free(everyone);
+	link_wakeup_free(everyone);
 }
 
 void servers_events(struct link *everyone, int workers, struct slices *all)
 {
-	struct ask a = {.what = ASK_EVENTS};
+	struct table_request a = {.what = REQUEST_EVENTS};
 	for (int s = workers; s < link_size(everyone); s++) {
-		link_tell(everyone, s, TAG_ASK, &a, sizeof a);
-		link_ring(everyone, s);
+		link_send_eager(everyone, s, TAG_REQUEST, &a, sizeof a);
+		link_wake(everyone, s);
 		trace_recv(everyone, s, all);
 	}
 }
@@ -487,7 +490,7 @@ static void servers_finish(struct tables *s)
 	servers_dismiss(s->everyone, s->size);
 }
 
-const struct home home_servers = {
+const struct placement placement_servers = {
 	.name = "servers",
 	.open = servers_open,
 	.close = servers_close,

@@ -13,14 +13,14 @@
  * be reading the copy that round i + 1 overwrites, as it has to have pushed in round i; only those
  * that a round does not wait for can, and they look at the round's number again after reading.
  *
- * In a GPU's memory (home gpu) lie the floats alone, which all workers map; locks and counters stay
- * where processors reach them. One block is the whole table, so that a pass is one lock and one
- * kernel, and the time it takes is the kernel's start, not its floats: others look for the lock a
- * little while before they sleep, if there is a core for everybody.
+ * In a GPU's memory (placement gpu) lie the floats alone, which all workers map; locks and counters
+ * stay where processors reach them. One block is the whole table, so that an operation is one lock
+ * and one kernel, and the time it takes is the kernel's start, not its floats: others look for the
+ * lock a little while before they sleep, if there is a core for everybody.
  *
- * Recording: passes hold the lock of a block until they have the next one's, from the first block
- * on. So nobody overtakes, and every block has seen the passes in the same order. In rounds, drops,
- * ends and the pulls between them are recorded under the gate.
+ * Recording: operations hold the lock of a block until they have the next one's, from the first
+ * block on. So nobody overtakes, and every block has seen the operations in the same order. In
+ * rounds, drops, ends and the pulls between them are recorded under the monitor.
  */
 #include "runtime/table/wire.h"
 
@@ -33,10 +33,10 @@
 
 enum { BLOCK_MOST = 8192, BLOCK_LEAST = 1024 }; /* floats under one lock */
 
-static const nsec look_ns = 200000; /* for the lock of a GPU's table: what some passes take */
+static const nsec look_ns = 200000; /* for the lock of a GPU's table: what some operations take */
 
 /* What the others must know of a worker. */
-struct client {
+struct worker_state {
 	int64_t pushes;
 	int64_t round;    /* of its last push, -1 = none yet */
 	int64_t barriers; /* that it has come to */
@@ -44,13 +44,13 @@ struct client {
 
 struct shared {
 	_Alignas(64) atomic_llong version; /* pushes begun */
-	struct gate gate;                  /* guards what follows */
+	struct monitor monitor;            /* guards what follows */
 	int64_t round;                     /* rounds that are over */
 	int64_t started;                   /* pushes of the round under way that count, */
 	int64_t applied;                   /* and those that are through */
-	int64_t turn; /* of a replay: passes of the record that have taken place */
-	int64_t seq;  /* recorded passes; under the first block's lock */
-	int latest;   /* the worker that others were called for last */
+	int64_t replayed; /* of a replay: operations of the record that have taken place */
+	int64_t seq;      /* recorded operations; under the first block's lock */
+	int latest;       /* the worker that others were called for last */
 };
 
 /* One a line of the cache, so that neighbours do not disturb each other. */
@@ -60,30 +60,30 @@ struct lock {
 
 /* What is done with the table's floats, where they are; done on return. */
 struct floats {
-	void (*apply)(const struct table *t, const struct pass *p, float *w, float *state,
+	void (*apply)(const struct table *t, const struct table_op *p, float *w, float *state,
 		      float *own, float *pulled, const float *in, float *out, size_t n);
 	void (*copy)(const struct table *t, float *to, const float *from, size_t n);
 	bool far; /* in a GPU's memory */
 };
 
-struct home_state {
+struct shared_state {
 	const struct floats *floats;
 	void *handle;
 	struct shared *shared;
-	struct client *client;
+	struct worker_state *worker;
 	struct lock *lock; /* [blocks] */
 	int64_t *made;     /* [blocks] with rounds: the round that this block's new copy is of */
 	float *w[2];       /* shared [n]; the second with rounds only */
 	float *state;      /* shared [n], NULL when the updater keeps none */
 	size_t block, blocks;
-	struct turns turns; /* of a replay */
-	size_t *later;      /* [blocks] */
-	nsec look;          /* for a lock, before sleeping */
-	int64_t round;      /* that this worker is in */
-	int64_t barriers;   /* that this worker has passed */
+	struct replay_cursor cursor; /* of a replay */
+	size_t *later;               /* [blocks] */
+	nsec look;                   /* for a lock, before sleeping */
+	int64_t round;               /* that this worker is in */
+	int64_t barriers;            /* that this worker has passed */
 };
 
-#define AT(t) ((struct home_state *)(t)->at)
+#define AT(t) ((struct shared_state *)(t)->at)
 
 static size_t up(size_t bytes)
 {
@@ -105,18 +105,18 @@ static size_t stride(size_t n)
 	return up(n * sizeof(float)) / sizeof(float);
 }
 
-static size_t control_bytes(const struct home_state *h, int workers, bool rounds)
+static size_t control_bytes(const struct shared_state *h, int workers, bool rounds)
 {
-	return up(sizeof(struct shared)) + up((size_t)workers * sizeof(struct client)) +
+	return up(sizeof(struct shared)) + up((size_t)workers * sizeof(struct worker_state)) +
 	       up(h->blocks * sizeof(struct lock)) + up(rounds ? h->blocks * sizeof(int64_t) : 0);
 }
 
-static void lay_out(struct home_state *h, char *at, int workers, bool rounds)
+static void lay_out(struct shared_state *h, char *at, int workers, bool rounds)
 {
 	h->shared = (void *)at;
 	at += up(sizeof(struct shared));
-	h->client = (void *)at;
-	at += up((size_t)workers * sizeof(struct client));
+	h->worker = (void *)at;
+	at += up((size_t)workers * sizeof(struct worker_state));
 	h->lock = (void *)at;
 	at += up(h->blocks * sizeof(struct lock));
 	h->made = rounds ? (void *)at : NULL;
@@ -129,14 +129,14 @@ static size_t vectors(const struct table_rules *r)
 
 static void lay_out_floats(struct table *t, float *at)
 {
-	struct home_state *h = t->at;
+	struct shared_state *h = t->at;
 	const struct table_rules *r = &t->rules;
 	h->w[0] = at;
 	h->w[1] = r->rounds ? at + stride(t->n) : NULL;
 	h->state = r->updater->state ? at + (vectors(r) - 1) * stride(t->n) : NULL;
 }
 
-static void make_locks(struct home_state *h)
+static void make_locks(struct shared_state *h)
 {
 	pthread_mutexattr_t mutex;
 	pthread_mutexattr_init(&mutex);
@@ -144,7 +144,7 @@ static void make_locks(struct home_state *h)
 	for (size_t i = 0; i < h->blocks; i++)
 		pthread_mutex_init(&h->lock[i].mutex, &mutex);
 	pthread_mutexattr_destroy(&mutex);
-	gate_init(&h->shared->gate);
+	monitor_init(&h->shared->monitor);
 }
 
 /* n floats of rank 0's device, zeroed, mapped by all; NULL on a rank that cannot. */
@@ -172,11 +172,11 @@ static void gpu_floats_free(struct tables *s, float *x, size_t n)
 		d->ops->peer->shared_free(d, x);
 }
 
-bool home_gpu_maps(struct tables *s)
+bool placement_gpu_maps(struct tables *s)
 {
 	float *x = gpu_floats_new(s, 1);
 	double all = x != NULL;
-	link_fold(s->workers, &all, 1, FOLD_MIN);
+	link_reduce_all(s->workers, &all, 1, REDUCE_MIN);
 	gpu_floats_free(s, x, 1);
 	return all > 0;
 }
@@ -187,7 +187,7 @@ static void open_with(struct table *t, const float *init, const struct floats *f
 {
 	struct tables *s = t->among;
 	const struct table_rules *r = &t->rules;
-	struct home_state *h = must(calloc(1, sizeof *h));
+	struct shared_state *h = must(calloc(1, sizeof *h));
 	size_t parts = (size_t)s->size, rank = (size_t)s->rank, n = vectors(r) * stride(t->n);
 	t->at = h;
 	h->floats = floats;
@@ -195,7 +195,7 @@ static void open_with(struct table *t, const float *init, const struct floats *f
 	h->blocks = (t->n + h->block - 1) / h->block;
 	h->look = floats->far && usable_cores() >= s->size ? look_ns : 0;
 	h->later = must(calloc(h->blocks + 1, sizeof *h->later));
-	h->turns = turns_of(s->replay, t->id, 0);
+	h->cursor = replay_cursor(s->replay, t->id, 0);
 	size_t control = control_bytes(h, s->size, r->rounds);
 	bool near = floats == &host_floats;
 	char *at =
@@ -214,17 +214,17 @@ static void open_with(struct table *t, const float *init, const struct floats *f
 		       (t->own_end - t->own_first) * sizeof(float));
 	if (init && floats->far && rank == 0)
 		s->dev->ops->put(s->dev, h->w[0], init, t->n);
-	h->client[rank].round = -1;
+	h->worker[rank].round = -1;
 	link_barrier(s->workers);
 }
 
 static void shared_close(struct table *t)
 {
-	struct home_state *h = AT(t);
-	gate_enter(&h->shared->gate);
-	h->client[t->among->rank].barriers = INT64_MAX; /* no push of mine will come */
-	gate_call(&h->shared->gate);
-	gate_leave(&h->shared->gate);
+	struct shared_state *h = AT(t);
+	monitor_lock(&h->shared->monitor);
+	h->worker[t->among->rank].barriers = INT64_MAX; /* no push of mine will come */
+	monitor_broadcast(&h->shared->monitor);
+	monitor_unlock(&h->shared->monitor);
 	if (h->floats->far)
 		gpu_floats_free(t->among, h->w[0], vectors(&t->rules) * stride(t->n));
 	else
@@ -236,10 +236,10 @@ static void shared_close(struct table *t)
 
 /* ---- Floats of the host, and of a GPU -------------------------------------------- */
 
-static void host_apply(const struct table *t, const struct pass *p, float *w, float *state,
+static void host_apply(const struct table *t, const struct table_op *p, float *w, float *state,
 		       float *own, float *pulled, const float *in, float *out, size_t n)
 {
-	pass_apply(&t->rules, p, w, state, own, pulled, in, out, n);
+	table_apply(&t->rules, p, w, state, own, pulled, in, out, n);
 }
 
 static void host_copy(const struct table *t, float *to, const float *from, size_t n)
@@ -248,11 +248,11 @@ static void host_copy(const struct table *t, float *to, const float *from, size_
 	memcpy(to, from, n * sizeof *to);
 }
 
-static void gpu_apply(const struct table *t, const struct pass *p, float *w, float *state,
+static void gpu_apply(const struct table *t, const struct table_op *p, float *w, float *state,
 		      float *own, float *pulled, const float *in, float *out, size_t n)
 {
 	struct device *d = t->among->dev;
-	d->ops->peer->pass(d, &t->rules, p, w, state, own, pulled, in, out, n);
+	d->ops->peer->apply(d, &t->rules, p, w, state, own, pulled, in, out, n);
 }
 
 static void gpu_copy(const struct table *t, float *to, const float *from, size_t n)
@@ -263,7 +263,7 @@ static void gpu_copy(const struct table *t, float *to, const float *from, size_t
 }
 
 static const struct floats host_floats = {.apply = host_apply, .copy = host_copy};
-static void no_apply(const struct table *t, const struct pass *p, float *w, float *state,
+static void no_apply(const struct table *t, const struct table_op *p, float *w, float *state,
 		     float *own, float *pulled, const float *in, float *out, size_t n)
 {
 	(void)t, (void)p, (void)w, (void)state, (void)own, (void)pulled, (void)in, (void)out;
@@ -319,15 +319,15 @@ static void unlock(struct table *t, size_t block)
 }
 
 /* Floats first .. first + n - 1 of the table, within block i whose lock is held; offset: of them in
- * the pass's own memory. */
-static void do_floats(struct table *t, const struct pass *p, size_t i, size_t first, size_t n,
+ * the operation's own memory. */
+static void do_floats(struct table *t, const struct table_op *p, size_t i, size_t first, size_t n,
 		      size_t offset)
 {
-	struct home_state *h = AT(t);
+	struct shared_state *h = AT(t);
 	float *w = h->w[0];
 	if (t->rules.rounds) {
 		w = h->w[p->round % 2];
-		if (pass_pushes(p)) {
+		if (op_pushes(p)) {
 			float *next = h->w[(p->round + 1) % 2];
 			size_t start = i * h->block,
 			       end = start + h->block < t->n ? start + h->block : t->n;
@@ -342,16 +342,16 @@ static void do_floats(struct table *t, const struct pass *p, size_t i, size_t fi
 			 part(p->out, offset), n);
 }
 
-static void do_block(struct table *t, const struct pass *p, size_t i)
+static void do_block(struct table *t, const struct table_op *p, size_t i)
 {
-	struct home_state *h = AT(t);
+	struct shared_state *h = AT(t);
 	size_t first = i * h->block, n = t->n - first < h->block ? t->n - first : h->block;
 	do_floats(t, p, i, first, n, first);
 }
 
-static void whole_pass(struct table *t, const struct pass *p)
+static void whole_op(struct table *t, const struct table_op *p)
 {
-	struct home_state *h = AT(t);
+	struct shared_state *h = AT(t);
 	size_t begin = t->own_first / h->block, n = 0;
 	for (size_t k = 0; k < h->blocks; k++) {
 		size_t i = (begin + k) % h->blocks;
@@ -371,29 +371,29 @@ static void whole_pass(struct table *t, const struct pass *p)
 }
 
 /* What a push met, and what a pull has seen. */
-static void count_versions(struct table *t, struct pass *p)
+static void count_versions(struct table *t, struct table_op *p)
 {
 	atomic_llong *version = &AT(t)->shared->version;
-	int64_t before = atomic_fetch_add(version, pass_pushes(p));
-	if (pass_pushes(p))
+	int64_t before = atomic_fetch_add(version, op_pushes(p));
+	if (op_pushes(p))
 		p->staleness = t->rules.rounds ? 0 : before - t->seen;
-	p->flow = pass_pushes(p) ? before + 1 : 0;
+	p->flow = op_pushes(p) ? before + 1 : 0;
 	if (p->pull)
-		t->seen = before + pass_pushes(p);
-	else if (pass_pushes(p))
+		t->seen = before + op_pushes(p);
+	else if (op_pushes(p))
 		t->seen++; /* its own push is not foreign */
 }
 
-/* Reading for the judges (no pull) is not recorded: it changes nothing. */
-static bool is_recorded(struct table *t, const struct pass *p)
+/* Reading for an evaluation (no pull) is not recorded: it changes nothing. */
+static bool is_recorded(struct table *t, const struct table_op *p)
 {
-	return !p->row && t->among->room && (p->pull || pass_pushes(p));
+	return !p->row && t->among->room && (p->pull || op_pushes(p));
 }
 
-/* Under the gate. Has worker k come to a barrier that this worker has not passed? */
+/* Under the monitor. Has worker k come to a barrier that this worker has not passed? */
 static bool is_away(struct table *t, int k)
 {
-	return AT(t)->client[k].barriers > AT(t)->barriers;
+	return AT(t)->worker[k].barriers > AT(t)->barriers;
 }
 
 static void sleep_for(struct table *t, const char *what)
@@ -401,55 +401,55 @@ static void sleep_for(struct table *t, const char *what)
 	struct shared *s = AT(t)->shared;
 	nsec since = clock_now();
 	world_enter(what, -1);
-	gate_wait(&s->gate);
+	monitor_wait(&s->monitor);
 	nsec now = clock_now();
 	t->among->stats->wait += now - since;
 	traced(t->among->stats, TRACE_WAIT, since, now, s->latest);
 }
 
-/* Under the gate: wakes those who wait for what this worker has done. */
+/* Under the monitor: wakes those who wait for what this worker has done. */
 static void call_others(struct table *t)
 {
 	struct shared *s = AT(t)->shared;
 	s->latest = t->among->rank;
-	gate_call(&s->gate);
+	monitor_broadcast(&s->monitor);
 }
 
-/* In a replay: sleeps until pass p is the next of the record, and returns what the record calls it.
- * Nobody else's pass takes place until end_turn. NULL: no order is kept. */
-static const char *await_turn(struct table *t, const struct pass *p)
+/* In a replay: sleeps until operation p is the next of the record, and returns what the record
+ * calls it. Nobody else's operation takes place until replay_advance. NULL: no order is kept. */
+static const char *replay_wait(struct table *t, const struct table_op *p)
 {
-	struct home_state *h = AT(t);
+	struct shared_state *h = AT(t);
 	struct shared *s = h->shared;
-	const struct turns *turns = &h->turns;
-	if (!turns->pass || !is_recorded(t, p))
+	const struct replay_cursor *cursor = &h->cursor;
+	if (!cursor->arrival || !is_recorded(t, p))
 		return NULL;
-	gate_enter(&s->gate);
-	while (!turn_has_come(turns, s->turn, t->among->rank, &t->rules, p)) {
-		if (is_away(t, turns->pass[s->turn].worker) &&
-		    strcmp(turn_kind(turns, s->turn), "round") != 0)
-			turn_never_comes(turns, s->turn, t->among->rank);
+	monitor_lock(&s->monitor);
+	while (!replay_due(cursor, s->replayed, t->among->rank, &t->rules, p)) {
+		if (is_away(t, cursor->arrival[s->replayed].worker) &&
+		    strcmp(replay_kind(cursor, s->replayed), "round") != 0)
+			replay_stuck(cursor, s->replayed, t->among->rank);
 		sleep_for(t, "its turn in the record");
 	}
-	const char *kind = turn_kind(turns, s->turn);
-	gate_leave(&s->gate);
+	const char *kind = replay_kind(cursor, s->replayed);
+	monitor_unlock(&s->monitor);
 	return kind;
 }
 
-/* Under the gate. */
-static void end_turn(struct table *t)
+/* Under the monitor. */
+static void replay_advance(struct table *t)
 {
 	struct shared *s = AT(t)->shared;
-	if (!AT(t)->turns.pass)
+	if (!AT(t)->cursor.arrival)
 		return;
-	s->turn++;
-	gate_call(&s->gate);
+	s->replayed++;
+	monitor_broadcast(&s->monitor);
 }
 
 /* Versions are counted in the order that is recorded, so that what a push met follows from it. */
-static void recorded_pass(struct table *t, struct pass *p)
+static void recorded_op(struct table *t, struct table_op *p)
 {
-	struct home_state *h = AT(t);
+	struct shared_state *h = AT(t);
 	for (size_t i = 0; i < h->blocks; i++) {
 		lock_or_sleep(t, i);
 		if (i == 0) {
@@ -461,19 +461,19 @@ static void recorded_pass(struct table *t, struct pass *p)
 		do_block(t, p, i);
 	}
 	unlock(t, h->blocks - 1);
-	if (!h->turns.pass)
+	if (!h->cursor.arrival)
 		return;
-	gate_enter(&h->shared->gate);
-	end_turn(t);
-	gate_leave(&h->shared->gate);
+	monitor_lock(&h->shared->monitor);
+	replay_advance(t);
+	monitor_unlock(&h->shared->monitor);
 }
 
-static void row_pass(struct table *t, const struct pass *p)
+static void row_op(struct table *t, const struct table_op *p)
 {
-	struct home_state *h = AT(t);
-	for (size_t k = 0; k < pass_pieces(p); k++) {
+	struct shared_state *h = AT(t);
+	for (size_t k = 0; k < op_pieces(p); k++) {
 		size_t at, left, offset;
-		pass_piece(t, p, k, &at, &left, &offset);
+		op_piece(t, p, k, &at, &left, &offset);
 		while (left) {
 			size_t i = at / h->block, n = (i + 1) * h->block - at;
 			n = n < left ? n : left;
@@ -487,64 +487,64 @@ static void row_pass(struct table *t, const struct pass *p)
 	}
 }
 
-static void walk(struct table *t, const struct pass *p)
+static void walk(struct table *t, const struct table_op *p)
 {
 	if (p->row)
-		row_pass(t, p);
+		row_op(t, p);
 	else
-		whole_pass(t, p);
+		whole_op(t, p);
 }
 
-static void do_pass(struct table *t, struct pass *p)
+static void do_op(struct table *t, struct table_op *p)
 {
 	struct stats *stats = t->among->stats;
 	nsec since = stats->trace ? clock_peek() : 0;
 	if (is_recorded(t, p)) {
-		recorded_pass(t, p);
+		recorded_op(t, p);
 	} else {
 		count_versions(t, p);
 		walk(t, p);
 	}
-	world_charge_pass(p, pass_floats(t, p), true);
-	if (stats->trace && pass_pushes(p))
+	world_charge_op(p, op_floats(t, p), true);
+	if (stats->trace && op_pushes(p))
 		trace_add(stats->trace, TRACE_APPLY, since, clock_peek());
 }
 
 /* ---- Rounds and leads ----------------------------------------------------------- */
 
-/* Under the gate: notes what is no walk over the blocks; it took place now. p NULL: a round has
+/* Under the monitor: notes what is no walk over the blocks; it took place now. p NULL: a round has
  * ended. */
-static void record(struct table *t, const struct pass *p)
+static void record(struct table *t, const struct table_op *p)
 {
 	if (!t->among->room || (p && !is_recorded(t, p)))
 		return;
 	lock_or_sleep(t, 0);
 	table_arrived(t, p, 0, AT(t)->shared->seq++);
 	unlock(t, 0);
-	end_turn(t);
+	replay_advance(t);
 }
 
-/* Under the gate: so many pushes end this round. Fewer than it should be when backup workers are
+/* Under the monitor: so many pushes end this round. Fewer than it should be when backup workers are
  * left to themselves, as the others stand at a barrier already. */
 static int64_t needed_pushes(struct table *t, int *away)
 {
-	struct home_state *h = AT(t);
+	struct shared_state *h = AT(t);
 	int64_t possible = h->shared->started, needed = t->among->size - t->rules.backup;
 	*away = -1;
 	for (int k = 0; k < t->among->size; k++) {
 		bool gone = is_away(t, k);
-		if (gone && (*away < 0 || h->client[k].pushes < h->client[*away].pushes))
+		if (gone && (*away < 0 || h->worker[k].pushes < h->worker[*away].pushes))
 			*away = k; /* the one to name */
-		possible += !gone && h->client[k].round < h->shared->round;
+		possible += !gone && h->worker[k].round < h->shared->round;
 	}
 	return possible < needed ? possible : needed;
 }
 
-/* Under the gate, the round's last push is through: blocks that nobody pushed to (there are such
+/* Under the monitor, the round's last push is through: blocks that nobody pushed to (there are such
  * only where rows are pushed) go over as they are. */
 static void end_round(struct table *t)
 {
-	struct home_state *h = AT(t);
+	struct shared_state *h = AT(t);
 	struct shared *s = h->shared;
 	for (size_t i = 0; i < h->blocks; i++) {
 		size_t first = i * h->block, n = t->n - first < h->block ? t->n - first : h->block;
@@ -557,27 +557,27 @@ static void end_round(struct table *t)
 	s->started = s->applied = 0;
 	if (t->rules.backup > 0) /* then it is not known from the pushes */
 		record(t, NULL);
-	gate_call(&s->gate);
+	monitor_broadcast(&s->monitor);
 }
 
 /* In a replay with backup workers a round ends when it did. */
 static bool may_end(struct table *t)
 {
-	struct home_state *h = AT(t);
-	return !h->turns.pass || t->rules.backup == 0 ||
-	       strcmp(turn_kind(&h->turns, h->shared->turn), "round") == 0;
+	struct shared_state *h = AT(t);
+	return !h->cursor.arrival || t->rules.backup == 0 ||
+	       strcmp(replay_kind(&h->cursor, h->shared->replayed), "round") == 0;
 }
 
-/* Under the gate: ends this round if it can. NULL, or why it never will. */
+/* Under the monitor: ends this round if it can. NULL, or why it never will. */
 static char *look_for_end(struct table *t, int64_t round)
 {
-	struct home_state *h = AT(t);
+	struct shared_state *h = AT(t);
 	int away;
 	int64_t needed = needed_pushes(t, &away);
 	if (h->shared->round != round)
 		return NULL;
 	if (t->rules.backup == 0 && needed < t->among->size)
-		return table_uneven(t, away, h->client[away].pushes);
+		return table_incomplete(t, away, h->worker[away].pushes);
 	if (h->shared->applied >= needed && may_end(t))
 		end_round(t);
 	return NULL;
@@ -585,119 +585,120 @@ static char *look_for_end(struct table *t, int64_t round)
 
 /* What a push does before the wait when its pull comes after it: what stands in W then is not yet
  * to be seen. A sync's out is also what it pushes. */
-static struct pass push_alone(const struct pass *p)
+static struct table_op push_alone(const struct table_op *p)
 {
-	struct pass push = *p;
-	if (p->kind == PASS_PUSH)
+	struct table_op push = *p;
+	if (p->kind == OP_PUSH)
 		push.out = NULL;
 	push.pull = false;
 	return push;
 }
 
-static void push_in_round(struct table *t, struct pass *p)
+static void push_in_round(struct table *t, struct table_op *p)
 {
-	struct home_state *h = AT(t);
+	struct shared_state *h = AT(t);
 	struct shared *s = h->shared;
-	struct client *me = &h->client[t->among->rank];
-	struct pass push = push_alone(p);
-	const char *turn = await_turn(t, p);
-	gate_enter(&s->gate);
-	p->dropped = turn ? strcmp(turn, "drop") == 0
-			  : h->round != s->round || s->started == t->among->size - t->rules.backup;
-	if (turn && !p->dropped && h->round != s->round)
-		turn_misfits(&h->turns, s->turn);
+	struct worker_state *me = &h->worker[t->among->rank];
+	struct table_op push = push_alone(p);
+	const char *recorded = replay_wait(t, p);
+	monitor_lock(&s->monitor);
+	p->dropped =
+		recorded ? strcmp(recorded, "drop") == 0
+			 : h->round != s->round || s->started == t->among->size - t->rules.backup;
+	if (recorded && !p->dropped && h->round != s->round)
+		replay_misfit(&h->cursor, s->replayed);
 	me->round = p->round = push.round = h->round;
 	me->pushes = t->pushes;
 	s->started += !p->dropped;
 	if (p->dropped)
 		record(t, p);
-	gate_leave(&s->gate);
+	monitor_unlock(&s->monitor);
 	if (p->dropped) {
 		count_versions(t, &push);
 		return;
 	}
-	do_pass(t, &push);
+	do_op(t, &push);
 	p->flow = push.flow;
-	gate_enter(&s->gate);
+	monitor_lock(&s->monitor);
 	s->applied++;
 	call_others(t);
-	gate_leave(&s->gate);
+	monitor_unlock(&s->monitor);
 }
 
 /* Sleeps until the round is over that was pushed in; this worker is then in the next. */
 static char *wait_for_round(struct table *t, int64_t round)
 {
-	struct home_state *h = AT(t);
+	struct shared_state *h = AT(t);
 	struct shared *s = h->shared;
 	char *wrong = NULL;
-	gate_enter(&s->gate);
+	monitor_lock(&s->monitor);
 	while (!(wrong = look_for_end(t, round)) && s->round == round)
 		sleep_for(t, "others' pushes");
 	h->round = s->round;
-	gate_leave(&s->gate);
+	monitor_unlock(&s->monitor);
 	return wrong;
 }
 
 static int64_t rounds_over(struct table *t)
 {
 	struct shared *s = AT(t)->shared;
-	gate_enter(&s->gate);
+	monitor_lock(&s->monitor);
 	int64_t round = s->round;
-	gate_leave(&s->gate);
+	monitor_unlock(&s->monitor);
 	return round;
 }
 
 /* After a read. False: a later round may have written into what it read; it can when it does not
  * wait for this worker. */
-static bool was_newest(struct table *t, const struct pass *read)
+static bool was_newest(struct table *t, const struct table_op *read)
 {
 	struct shared *s = AT(t)->shared;
 	if (t->rules.backup == 0 && !t->among->room)
 		return true;
-	gate_enter(&s->gate);
+	monitor_lock(&s->monitor);
 	bool newest = t->rules.backup == 0 || s->round == read->round;
 	if (newest)
 		record(t, read);
-	gate_leave(&s->gate);
+	monitor_unlock(&s->monitor);
 	return newest;
 }
 
 /* Reads the newest round's copy. */
-static void read_in_round(struct table *t, const struct pass *p)
+static void read_in_round(struct table *t, const struct table_op *p)
 {
-	struct pass read = *p;
-	read.kind = PASS_READ;
+	struct table_op read = *p;
+	read.kind = OP_READ;
 	read.dropped = read.read_later = false;
-	await_turn(t, &read);
+	replay_wait(t, &read);
 	do {
 		read.round = rounds_over(t);
 		count_versions(t, &read);
 		walk(t, &read);
-		world_charge_pass(&read, pass_floats(t, &read), true);
+		world_charge_op(&read, op_floats(t, &read), true);
 	} while (!was_newest(t, &read));
 	AT(t)->round = read.round;
 }
 
-/* Under the gate: is this worker too far ahead, with the push at hand? */
+/* Under the monitor: is this worker too far ahead, with the push at hand? */
 static bool leads(struct table *t)
 {
 	for (int k = 0; k < t->among->size; k++)
 		if (k != t->among->rank && !is_away(t, k) &&
-		    t->pushes - AT(t)->client[k].pushes > t->rules.lead)
+		    t->pushes - AT(t)->worker[k].pushes > t->rules.lead)
 			return true;
 	return false;
 }
 
 /* In a replay, as the record has it. */
-static bool may_pull_too(struct table *t, const struct pass *p)
+static bool may_pull_too(struct table *t, const struct table_op *p)
 {
 	struct shared *s = AT(t)->shared;
-	const char *turn = await_turn(t, p);
-	if (turn)
-		return strcmp(turn, "sync") == 0;
-	gate_enter(&s->gate);
+	const char *recorded = replay_wait(t, p);
+	if (recorded)
+		return strcmp(recorded, "sync") == 0;
+	monitor_lock(&s->monitor);
 	bool go = !leads(t);
-	gate_leave(&s->gate);
+	monitor_unlock(&s->monitor);
 	return go;
 }
 
@@ -705,46 +706,46 @@ static bool may_pull_too(struct table *t, const struct pass *p)
 static void keep_lead(struct table *t)
 {
 	struct shared *s = AT(t)->shared;
-	gate_enter(&s->gate);
-	AT(t)->client[t->among->rank].pushes = t->pushes;
+	monitor_lock(&s->monitor);
+	AT(t)->worker[t->among->rank].pushes = t->pushes;
 	call_others(t);
 	while (leads(t))
 		sleep_for(t, "others' pushes");
-	gate_leave(&s->gate);
+	monitor_unlock(&s->monitor);
 }
 
-/* ---- The home's slots ------------------------------------------------------------- */
+/* ---- The placement's slots -------------------------------------------------------- */
 
-/* With a bounded lead, a pull in the same pass shows all that the bound promises if the slowest was
- * near enough before it; if not, the pull comes after the wait. */
-static char *shared_start(struct table *t, struct pass *p)
+/* With a bounded lead, a pull in the same operation shows all that the bound promises if the
+ * slowest was near enough before it; if not, the pull comes after the wait. */
+static char *shared_start(struct table *t, struct table_op *p)
 {
 	p->dropped = p->read_later = false;
 	p->staleness = 0;
-	t->pushes += pass_pushes(p);
-	if (t->rules.rounds && pass_pushes(p)) {
+	t->pushes += op_pushes(p);
+	if (t->rules.rounds && op_pushes(p)) {
 		p->read_later = p->out != NULL;
 		push_in_round(t, p);
 	} else if (t->rules.rounds) {
 		read_in_round(t, p);
-	} else if (t->rules.bounded && pass_pushes(p) && !may_pull_too(t, p)) {
+	} else if (t->rules.bounded && op_pushes(p) && !may_pull_too(t, p)) {
 		p->read_later = p->out != NULL;
-		struct pass push = push_alone(p);
-		do_pass(t, &push);
+		struct table_op push = push_alone(p);
+		do_op(t, &push);
 		p->staleness = push.staleness;
 		p->flow = push.flow;
 	} else {
-		await_turn(t, p);
-		do_pass(t, p);
+		replay_wait(t, p);
+		do_op(t, p);
 	}
 	return NULL;
 }
 
-static char *shared_wait(struct table *t, struct pass *p)
+static char *shared_wait(struct table *t, struct table_op *p)
 {
-	struct pass read = *p;
+	struct table_op read = *p;
 	char *wrong = NULL;
-	if (!pass_pushes(p))
+	if (!op_pushes(p))
 		return NULL;
 	if (t->rules.rounds)
 		wrong = wait_for_round(t, p->round);
@@ -752,13 +753,13 @@ static char *shared_wait(struct table *t, struct pass *p)
 		keep_lead(t);
 	if (wrong || !p->read_later)
 		return wrong;
-	read.kind = PASS_READ;
+	read.kind = OP_READ;
 	read.read_later = false;
 	if (t->rules.rounds) {
 		read_in_round(t, p);
 	} else {
-		await_turn(t, &read);
-		do_pass(t, &read);
+		replay_wait(t, &read);
+		do_op(t, &read);
 	}
 	return NULL;
 }
@@ -770,11 +771,11 @@ static int64_t shared_version(struct table *t)
 
 static void shared_flush(struct table *t)
 {
-	struct home_state *h = AT(t);
-	gate_enter(&h->shared->gate);
-	h->client[t->among->rank].barriers++;
+	struct shared_state *h = AT(t);
+	monitor_lock(&h->shared->monitor);
+	h->worker[t->among->rank].barriers++;
 	call_others(t);
-	gate_leave(&h->shared->gate);
+	monitor_unlock(&h->shared->monitor);
 }
 
 /* Stragglers may have ended rounds while this worker stood at the barrier. */
@@ -784,7 +785,7 @@ static void shared_resume(struct table *t)
 	AT(t)->round = rounds_over(t);
 }
 
-const struct home home_shared = {
+const struct placement placement_shared = {
 	.name = "shared",
 	.open = shared_open,
 	.close = shared_close,
@@ -795,7 +796,7 @@ const struct home home_shared = {
 	.resume = shared_resume,
 };
 
-const struct home home_gpu = {
+const struct placement placement_gpu = {
 	.name = "gpu",
 	.open = gpu_open,
 	.close = shared_close,

@@ -1,7 +1,7 @@
 /*
- * table.c - parameter-server tables: what they are whichever home they live in. table.h has the
- * words; the homes do the passes; strategies come in through table_vec.c, other programs through
- * libmvbench.c.
+ * table.c - parameter-server tables: what they are whichever placement they live in. table.h has
+ * the words; the placements do the operations; strategies come in through table_vec.c, other
+ * programs through libmvbench.c.
  *
  * Versions: a push takes its number as it begins. Its staleness is how many other pushes began
  * between this worker's last pull and it. In rounds all pushes of one round meet none.
@@ -15,40 +15,42 @@ enum { LARGE = 1 << 20 }; /* floats of a table that no core's cache holds */
 
 /* ---- The tables of a process ------------------------------------------------- */
 
-static char *choose_home(struct tables *s, const char *home)
+static char *choose_placement(struct tables *s, const char *placement)
 {
-	bool any = strcmp(home, "auto") == 0;
-	if (s->servers > 0 && !any && strcmp(home, "servers") != 0)
+	bool any = strcmp(placement, "auto") == 0;
+	if (s->servers > 0 && !any && strcmp(placement, "servers") != 0)
 		return sentence("tables cannot live in %s memory when there are servers: leave "
-				"the servers out, or the home",
-				home);
+				"the servers out, or the placement",
+				placement);
 	if (s->servers > 0) {
-		s->home = &home_servers;
+		s->placement = &placement_servers;
 		return NULL;
 	}
-	if (strcmp(home, "servers") == 0)
+	if (strcmp(placement, "servers") == 0)
 		return sentence("tables cannot live on servers when there are none");
-	bool gpu = strcmp(home, "gpu") == 0, near = link_one_node(s->workers);
+	bool gpu = strcmp(placement, "gpu") == 0, near = link_one_node(s->workers);
 	if (gpu && !s->dev)
 		return sentence("tables can live in a GPU's memory (gpu) only when the workers "
 				"compute on GPUs");
-	if ((gpu || strcmp(home, "shared") == 0) && !near)
+	if ((gpu || strcmp(placement, "shared") == 0) && !near)
 		return sentence("tables in %s memory need all workers on one machine; one-sided "
 				"windows (onesided) and servers do not",
 				gpu ? "a GPU's" : "shared");
-	bool maps = (gpu || any) && s->dev && near && home_gpu_maps(s);
+	bool maps = (gpu || any) && s->dev && near && placement_gpu_maps(s);
 	if (gpu && !maps)
 		return sentence("tables cannot live in a GPU's memory (gpu): not every worker can "
 				"map that of worker 0's; use shared, or auto");
 	if (maps)
-		s->home = &home_gpu;
+		s->placement = &placement_gpu;
 	else
-		s->home = strcmp(home, "onesided") == 0 || !near ? &home_onesided : &home_shared;
+		s->placement = strcmp(placement, "onesided") == 0 || !near ? &placement_onesided
+									   : &placement_shared;
 	return NULL;
 }
 
 char *tables_open(struct tables **out, struct link *everyone, struct link *workers, int rank,
-		  int size, int servers, const char *home, struct stats *stats, struct device *d)
+		  int size, int servers, const char *placement, struct stats *stats,
+		  struct device *d)
 {
 	struct tables *s = must(calloc(1, sizeof *s));
 	*s = (struct tables){.everyone = everyone,
@@ -58,7 +60,7 @@ char *tables_open(struct tables **out, struct link *everyone, struct link *worke
 			     .servers = servers,
 			     .dev = d && d->ops->peer ? d : NULL};
 	s->stats = stats ? stats : &s->unused;
-	char *wrong = choose_home(s, home);
+	char *wrong = choose_placement(s, placement);
 	*out = s;
 	if (wrong) {
 		free(s);
@@ -75,11 +77,11 @@ void tables_record(struct tables *s, size_t room)
 	s->arrivals = 0;
 }
 
-void tables_replay(struct tables *s, const struct record *r)
+void tables_replay(struct tables *s, const struct recording *r)
 {
 	s->replay = r;
 	if (s->servers == 0)
-		s->home = &home_shared;
+		s->placement = &placement_shared;
 }
 
 void tables_close(struct tables *s)
@@ -88,8 +90,8 @@ void tables_close(struct tables *s)
 		return;
 	for (int i = 0; i < s->count; i++)
 		table_close(s->table[i]);
-	if (s->home->finish)
-		s->home->finish(s);
+	if (s->placement->finish)
+		s->placement->finish(s);
 	free(s->arrival);
 	free(s);
 }
@@ -103,7 +105,7 @@ char *tables_flush(struct tables *s)
 			if (t->ticket[k].under_way && !wrong)
 				wrong = table_wait(t, t->generation[k] * TICKETS_MAX + k, NULL);
 		if (t && !t->alias)
-			s->home->flush(t);
+			s->placement->flush(t);
 	}
 	return wrong;
 }
@@ -112,7 +114,7 @@ void tables_resume(struct tables *s)
 {
 	for (int i = 0; i < s->count; i++)
 		if (s->table[i] && !s->table[i]->alias)
-			s->home->resume(s->table[i]);
+			s->placement->resume(s->table[i]);
 }
 
 /* ---- One table ----------------------------------------------------------------- */
@@ -126,7 +128,7 @@ static float *agree_on_init(const struct tables *s, const struct table_rules *r,
 	if (r->init == TABLE_MASTER)
 		link_broadcast(s->workers, 0, &any, sizeof any);
 	else
-		link_fold(s->workers, &any, 1, FOLD_MAX);
+		link_reduce_all(s->workers, &any, 1, REDUCE_MAX);
 	if (any == 0)
 		return NULL;
 	float *all = r->lengths ? link_nowhere() : must(calloc(n + 1, sizeof *all));
@@ -175,15 +177,15 @@ static char *check_rules(const struct tables *s, const struct table_rules *r)
 	if (r->rounds && (r->backup < 0 || r->backup >= s->size))
 		return sentence("%lld backup workers of %d: at least one push has to count",
 				(long long)r->backup, s->size);
-	return s->home->refuse ? s->home->refuse(r, s) : NULL;
+	return s->placement->refuse ? s->placement->refuse(r, s) : NULL;
 }
 
-/* n floats of this worker's, where its passes want them: like these, NULL = zeros. */
+/* n floats of this worker's, where its operations want them: like these, NULL = zeros. */
 static float *floats_new(const struct table *t, const float *like)
 {
 	struct device *d = t->among->dev;
 	float *x;
-	if (t->among->home == &home_gpu) {
+	if (t->among->placement == &placement_gpu) {
 		x = d->ops->alloc(d, t->n);
 		d->bytes += t->n * sizeof *x;
 		if (like)
@@ -199,7 +201,7 @@ static float *floats_new(const struct table *t, const float *like)
 static void floats_free(const struct table *t, float *x)
 {
 	struct device *d = t->among->dev;
-	if (t->among->home != &home_gpu)
+	if (t->among->placement != &placement_gpu)
 		free(x);
 	else if (x)
 		d->ops->free(d, x, t->n);
@@ -220,9 +222,9 @@ char *table_open(struct table **out, struct tables *s, const struct table_rules 
 	float *first = agree_on_init(s, rules, t->n, init);
 	if (!rules->lengths && (rules->syncs || rules->updater->pulled))
 		t->pulled = floats_new(t, first);
-	if (!rules->lengths && rules->updater->own && s->home != &home_servers)
+	if (!rules->lengths && rules->updater->own && s->placement != &placement_servers)
 		t->own = floats_new(t, NULL);
-	s->home->open(t, first);
+	s->placement->open(t, first);
 	if (!rules->lengths)
 		free(first);
 	take_place(t);
@@ -244,7 +246,7 @@ void table_close(struct table *t)
 		return;
 	t->among->table[t->id] = NULL;
 	if (!t->alias)
-		t->among->home->close(t);
+		t->among->placement->close(t);
 	for (int k = 0; k < TICKETS_MAX; k++)
 		free(t->said[k]);
 	floats_free(t, t->pulled);
@@ -255,17 +257,17 @@ void table_close(struct table *t)
 	free(t);
 }
 
-/* ---- Passes -------------------------------------------------------------------- */
+/* ---- Operations ---------------------------------------------------------------- */
 
-static char *check_pass(const struct table *t, const struct pass *p)
+static char *check_op(const struct table *t, const struct table_op *p)
 {
-	if (p->kind == PASS_ELASTIC && (t->rules.rounds || t->rules.bounded))
+	if (p->kind == OP_ELASTIC && (t->rules.rounds || t->rules.bounded))
 		return sentence("an elastic move waits for nobody: it cannot be made in rounds, or "
 				"with a bounded lead");
-	if (t->rules.rounds && pass_pushes(p) && t->uneven)
-		return sentence("an uneven number of pushes has ended the rounds of this table for "
+	if (t->rules.rounds && op_pushes(p) && t->incomplete)
+		return sentence("an incomplete round has ended the rounds of this table for "
 				"good: make a new one");
-	if (t->rules.rounds && pass_pushes(p) && t->pushing)
+	if (t->rules.rounds && op_pushes(p) && t->pushing)
 		return sentence("a worker pushes once a round: wait for the push under way before "
 				"the next");
 	for (size_t i = 0; p->row && i < p->rows; i++)
@@ -280,37 +282,38 @@ static size_t larger(size_t a, size_t b)
 	return a > b ? a : b;
 }
 
-/* Floats of the pass that have to move between workers, one way. */
-static size_t moved(const struct table *t, const struct pass *p)
+/* Floats of the operation that have to move between workers, one way. */
+static size_t moved(const struct table *t, const struct table_op *p)
 {
 	size_t moves = 0;
-	for (size_t i = 0; i < pass_pieces(p); i++) {
+	for (size_t i = 0; i < op_pieces(p); i++) {
 		size_t first, n, offset;
-		pass_piece(t, p, i, &first, &n, &offset);
+		op_piece(t, p, i, &first, &n, &offset);
 		size_t from = larger(first, t->own_first), to = smaller(first + n, t->own_end);
 		moves += n - (to > from ? to - from : 0);
 	}
 	return moves;
 }
 
-static int64_t bytes_of(const struct table *t, const struct pass *p)
+static int64_t bytes_of(const struct table *t, const struct table_op *p)
 {
-	int ways = p->kind == PASS_READ ? p->pull : p->kind == PASS_PUSH ? 1 + (p->out != NULL) : 2;
+	int ways = p->kind == OP_READ ? p->pull : p->kind == OP_PUSH ? 1 + (p->out != NULL) : 2;
 	return (int64_t)(sizeof(float) * moved(t, p) * (size_t)ways);
 }
 
-static void count_pass(struct table *t, const struct pass *p)
+static void count_op(struct table *t, const struct table_op *p)
 {
 	struct stats *s = t->among->stats;
 	s->bytes_sent += bytes_of(t, p);
-	if (pass_pushes(p) && p->dropped)
+	if (op_pushes(p) && p->dropped)
 		s->dropped++;
-	else if (pass_pushes(p))
+	else if (op_pushes(p))
 		stats_push(s, p->staleness);
 }
 
-/* Times what the pass took; what it slept was counted as waiting by the home. */
-static char *timed(struct table *t, char *(*slot)(struct table *, struct pass *), struct pass *p)
+/* Times what the operation took; what it slept was counted as waiting by the placement. */
+static char *timed(struct table *t, char *(*slot)(struct table *, struct table_op *),
+		   struct table_op *p)
 {
 	struct stats *s = t->among->stats;
 	nsec since = clock_now(), waited = s->wait;
@@ -319,14 +322,14 @@ static char *timed(struct table *t, char *(*slot)(struct table *, struct pass *)
 	return wrong;
 }
 
-static char *wait(struct table *t, struct pass *p)
+static char *wait_op(struct table *t, struct table_op *p)
 {
-	char *wrong = timed(t, t->among->home->wait, p);
-	if (pass_pushes(p))
+	char *wrong = timed(t, t->among->placement->wait, p);
+	if (op_pushes(p))
 		t->pushing = false;
 	if (!wrong)
-		count_pass(t, p);
-	t->uneven |= wrong != NULL;
+		count_op(t, p);
+	t->incomplete |= wrong != NULL;
 	return wrong;
 }
 
@@ -335,21 +338,21 @@ static char *wait(struct table *t, struct pass *p)
 static void end_push(struct table *t)
 {
 	for (int k = 0; k < TICKETS_MAX; k++)
-		if (t->ticket[k].under_way && pass_pushes(&t->ticket[k]) && !t->ended[k]) {
-			t->said[k] = wait(t, &t->ticket[k]);
+		if (t->ticket[k].under_way && op_pushes(&t->ticket[k]) && !t->ended[k]) {
+			t->said[k] = wait_op(t, &t->ticket[k]);
 			t->ended[k] = true;
 		}
 }
 
-static char *start(struct table *t, struct pass *p)
+static char *start_op(struct table *t, struct table_op *p)
 {
-	if (t->rules.rounds && t->pushing && !pass_pushes(p))
+	if (t->rules.rounds && t->pushing && !op_pushes(p))
 		end_push(t);
-	t->pushing |= pass_pushes(p);
-	char *wrong = timed(t, t->among->home->start, p);
+	t->pushing |= op_pushes(p);
+	char *wrong = timed(t, t->among->placement->start, p);
 	if (wrong) { /* its round cannot begin */
 		t->pushing = false;
-		t->uneven = true;
+		t->incomplete = true;
 	}
 	return wrong;
 }
@@ -360,61 +363,62 @@ static int64_t numbered(const struct table *t, int64_t n)
 	return n > 0 ? (int64_t)t->id << 40 | n : 0;
 }
 
-static void note_pass(struct table *t, const struct pass *p, nsec since)
+static void note_op(struct table *t, const struct table_op *p, nsec since)
 {
-	struct slice *e = trace_add(t->among->stats->trace,
-				    pass_pushes(p) ? TRACE_PUSH : TRACE_PULL, since, clock_peek());
+	struct slice *e = trace_add(t->among->stats->trace, op_pushes(p) ? TRACE_PUSH : TRACE_PULL,
+				    since, clock_peek());
 	e->bytes = bytes_of(t, p);
-	if (pass_pushes(p) && !p->dropped) {
+	if (op_pushes(p) && !p->dropped) {
 		e->flow = numbered(t, p->flow);
 		e->staleness = (int32_t)p->staleness;
 	}
-	if (p->pull && t->among->home != &home_servers)
+	if (p->pull && t->among->placement != &placement_servers)
 		e->seen = numbered(t, t->seen);
 }
 
-char *table_pass(struct table *t, struct pass *p)
+char *table_do(struct table *t, struct table_op *p)
 {
 	bool noted = __builtin_expect(t->among->stats->trace != NULL, 0);
 	nsec since = noted ? clock_peek() : 0;
-	char *wrong = check_pass(t, p);
+	char *wrong = check_op(t, p);
 	if (!wrong)
-		wrong = start(t, p);
+		wrong = start_op(t, p);
 	if (!wrong)
-		wrong = wait(t, p);
+		wrong = wait_op(t, p);
 	if (noted)
-		note_pass(t, p, since);
+		note_op(t, p, since);
 	return wrong;
 }
 
-char *table_start(struct table *t, const struct pass *p, int64_t *ticket)
+char *table_start(struct table *t, const struct table_op *p, int64_t *ticket)
 {
 	int k = 0;
-	char *wrong = check_pass(t, p);
+	char *wrong = check_op(t, p);
 	if (wrong)
 		return wrong;
 	while (k < TICKETS_MAX && t->ticket[k].under_way)
 		k++;
 	if (k == TICKETS_MAX)
-		return sentence("%d passes are under way: wait for one before the next is started",
-				TICKETS_MAX);
+		return sentence(
+			"%d operations are under way: wait for one before the next is started",
+			TICKETS_MAX);
 	t->ticket[k] = *p;
-	wrong = start(t, &t->ticket[k]);
+	wrong = start_op(t, &t->ticket[k]);
 	t->ticket[k].under_way = !wrong;
 	*ticket = ++t->generation[k] * TICKETS_MAX + k;
 	return wrong;
 }
 
-char *table_wait(struct table *t, int64_t ticket, struct pass *done)
+char *table_wait(struct table *t, int64_t ticket, struct table_op *done)
 {
 	int k = (int)(ticket % TICKETS_MAX);
 	if (ticket < 0 || t->generation[k] < ticket / TICKETS_MAX || ticket < TICKETS_MAX)
 		return sentence("ticket %lld was never given out", (long long)ticket);
 	if (t->generation[k] != ticket / TICKETS_MAX || !t->ticket[k].under_way)
 		return sentence("ticket %lld was waited for already", (long long)ticket);
-	struct pass *p = &t->ticket[k];
+	struct table_op *p = &t->ticket[k];
 	p->under_way = false;
-	char *wrong = t->ended[k] ? t->said[k] : wait(t, p);
+	char *wrong = t->ended[k] ? t->said[k] : wait_op(t, p);
 	t->ended[k] = false;
 	t->said[k] = NULL;
 	if (done)
@@ -444,19 +448,19 @@ static void elastic_floats(float *restrict w, float *restrict param, float alpha
 	}
 }
 
-void pass_apply(const struct table_rules *r, const struct pass *p, float *w, float *state,
-		float *own, float *pulled, const float *in, float *out, size_t n)
+void table_apply(const struct table_rules *r, const struct table_op *p, float *w, float *state,
+		 float *own, float *pulled, const float *in, float *out, size_t n)
 {
 	bool keep = out && pulled && p->pull;
-	if (p->kind == PASS_SYNC) {
+	if (p->kind == OP_SYNC) {
 		sync_floats(w, out, pulled, p->by.scale, n);
 		return;
 	}
-	if (p->kind == PASS_ELASTIC) {
+	if (p->kind == OP_ELASTIC) {
 		elastic_floats(w, out, p->by.scale, n);
 		return;
 	}
-	if (p->kind == PASS_PUSH) {
+	if (p->kind == OP_PUSH) {
 		struct update u = {.w = w,
 				   .state = state,
 				   .own = own,
@@ -478,20 +482,20 @@ void pass_apply(const struct table_rules *r, const struct pass *p, float *w, flo
 		memcpy(pulled, w, n * sizeof *w);
 }
 
-void table_arrived(struct table *t, const struct pass *p, int shard, int64_t seq)
+void table_arrived(struct table *t, const struct table_op *p, int shard, int64_t seq)
 {
-	static const char *const kind[] = {[PASS_READ] = "pull",
-					   [PASS_PUSH] = "push",
-					   [PASS_SYNC] = "sync",
-					   [PASS_ELASTIC] = "elastic"};
+	static const char *const kind[] = {[OP_READ] = "pull",
+					   [OP_PUSH] = "push",
+					   [OP_SYNC] = "sync",
+					   [OP_ELASTIC] = "elastic"};
 	struct tables *s = t->among;
-	CHECK(s->arrivals < s->room || s->room == 0, "more than %zu passes to record", s->room);
+	CHECK(s->arrivals < s->room || s->room == 0, "more than %zu operations to record", s->room);
 	if (s->room == 0)
 		return;
 	struct arrival *a = &s->arrival[s->arrivals++];
 	*a = (struct arrival){
 		.seq = seq, .worker = s->rank, .table = (int16_t)t->id, .shard = (int16_t)shard};
-	bool both = p && p->kind == PASS_PUSH && p->out;
+	bool both = p && p->kind == OP_PUSH && p->out;
 	strcpy(a->kind, !p              ? "round"
 			: p->dropped    ? "drop"
 			: p->read_later ? "push"
@@ -499,14 +503,14 @@ void table_arrived(struct table *t, const struct pass *p, int shard, int64_t seq
 					: kind[p->kind]);
 }
 
-char *table_uneven(const struct table *t, int away, int64_t pushes)
+char *table_incomplete(const struct table *t, int away, int64_t pushes)
 {
-	return sentence("an uneven number of pushes: worker %d stands at a barrier, or has ended, "
-			"after %lld; worker %d has made %lld and waits for it",
+	return sentence("an incomplete round: worker %d stands at a barrier, or has ended, "
+			"after %lld pushes; worker %d has made %lld and waits for it",
 			away, (long long)pushes, t->among->rank, (long long)t->pushes);
 }
 
 int64_t table_version(struct table *t)
 {
-	return t->alias ? t->pushes : t->among->home->version(t);
+	return t->alias ? t->pushes : t->among->placement->version(t);
 }

@@ -1,12 +1,14 @@
 /*
- * table.h - parameter-server tables from inside: what the table, its updaters and its homes share.
+ * table.h - parameter-server tables from inside: what the table, its updaters and its placements
+ * share.
  *
  * A table is rows x columns floats, cut by rows into shards. Whatever a worker does with it is one
- * pass (struct pass): a push, a pull, or both at once, over the whole table or some of its rows. A
- * home says where the shards are and how a pass gets there; an updater says what a push does to W.
+ * operation (struct table_op): a push, a pull, or both at once, over the whole table or some of its
+ * rows. A placement says where the shards are and how an operation gets there; an updater says what
+ * a push does to W.
  *
- * The floats of a pass are the host's, but in home gpu: there in, out, and what a worker keeps of
- * its own are on the worker's device.
+ * The floats of an operation are the host's, but in placement gpu: there in, out, and what a worker
+ * keeps of its own are on the worker's device.
  *
  * Lengths are in floats, ranks are those of the workers unless they are said to be everyone's.
  * Functions that return a char * return NULL, or a sentence (heap) that says what the caller did
@@ -49,8 +51,9 @@ const struct updater *updater_find(const char *name);
 
 /* ---- Recorded order ---- */
 
-/* One pass of a worker over a shard, in the order in which they took place (--record). Between two
- * passes of equal shard and table, seq tells which came first: every float saw them in this order.
+/* One operation of a worker on a shard, in the order in which they took place (--record). Between
+ * two operations of equal shard and table, seq tells which came first: every float saw them in this
+ * order.
  */
 struct arrival {
 	int64_t seq;    /* from 0, of this shard of this table */
@@ -60,23 +63,23 @@ struct arrival {
 };
 
 /* All arrivals of a run, by table, shard and seq, which are without gaps. */
-struct record {
+struct recording {
 	int64_t run;
-	struct arrival *pass;
+	struct arrival *arrival;
 	size_t n;
 };
 
-/* ---- Passes ------------------------------------------------------------------ */
+/* ---- Operations -------------------------------------------------------------- */
 
-enum pass_kind {
-	PASS_READ,    /* out = W */
-	PASS_PUSH,    /* updater(W, in); then out = W where out is set */
-	PASS_SYNC,    /* W += scale (out - pulled); out = W */
-	PASS_ELASTIC, /* d = scale (out - W); W += d; out -= d */
+enum op_kind {
+	OP_READ,    /* out = W */
+	OP_PUSH,    /* updater(W, in); then out = W where out is set */
+	OP_SYNC,    /* W += scale (out - pulled); out = W */
+	OP_ELASTIC, /* d = scale (out - W); W += d; out -= d */
 };
 
-struct pass {
-	enum pass_kind kind;
+struct table_op {
+	enum op_kind kind;
 	const float *in; /* pushed: [n], or [rows x columns]; NULL = nothing */
 	float *out;      /* gets W, likewise; NULL = nothing */
 	bool pull;       /* out counts as this worker's pull: sets pulled, and versions seen */
@@ -84,7 +87,7 @@ struct pass {
 	size_t rows; /* row NULL: the whole table, else these, in this order */
 	struct push by;
 
-	/* The home's */
+	/* The placement's */
 	int64_t staleness;
 	bool dropped;    /* came too late for its round */
 	bool read_later; /* out is filled in the waiting */
@@ -102,12 +105,12 @@ struct table_rules {
 	int64_t backup; /* with rounds: pushes that a round does not wait for */
 	bool bounded;
 	int64_t lead; /* with bounded: pushes that a worker may be ahead of the slowest */
-	bool syncs;   /* PASS_SYNC is used */
-	bool lengths; /* there are no floats: passes move what means nothing */
+	bool syncs;   /* OP_SYNC is used */
+	bool lengths; /* there are no floats: operations move what means nothing */
 	enum table_init init;
 };
 
-struct home;
+struct placement;
 
 struct table {
 	struct tables *among;
@@ -119,14 +122,14 @@ struct table {
 	int64_t seen;        /* version at this worker's last pull */
 	int64_t pushes;      /* of this worker */
 	bool pushing;        /* with rounds: this worker's push has not been waited for */
-	bool uneven;         /* with rounds: one could not end, so that none will any more */
+	bool incomplete;     /* with rounds: one could not end, so that none will any more */
 	struct vec *alias;   /* one client: its init vector is W, and nothing moves */
 	size_t own_first, own_end; /* floats that this worker reaches without moving them */
-	struct pass ticket[TICKETS_MAX];
+	struct table_op ticket[TICKETS_MAX];
 	int64_t generation[TICKETS_MAX];
 	bool ended[TICKETS_MAX]; /* waited for already, by a read in rounds; */
 	char *said[TICKETS_MAX]; /* and with this result */
-	void *at;                /* the home's own */
+	void *at;                /* the placement's own */
 };
 
 /* The tables of one process, and whom it shares them with. */
@@ -135,33 +138,35 @@ struct tables {
 	struct link *workers;  /* NULL on a server */
 	int rank, size;        /* among the workers, and how many */
 	int servers;
-	const struct home *home;
+	const struct placement *placement;
 	struct device *dev; /* of the workers' vectors, if it has its own memory; or NULL */
 	struct stats *stats, unused; /* unused: where nobody gave stats */
 	struct table *table[TABLES_MAX];
 	int count;
-	struct arrival *arrival; /* this worker's, of the race */
+	struct arrival *arrival; /* this worker's, of the segment */
 	size_t arrivals, room;
-	const struct record *replay; /* the order that passes keep; NULL = none */
+	const struct recording *replay; /* the order that operations keep; NULL = none */
 };
 
-/* Collective over the workers. home: gpu, shared, onesided, servers, or auto. everyone: with
+/* Collective over the workers. placement: gpu, shared, onesided, servers, or auto. everyone: with
  * servers, the link of workers and servers, else that of the workers. stats may be NULL. d: of the
- * workers' vectors, NULL = the host. A sentence when this home cannot be had. */
+ * workers' vectors, NULL = the host. A sentence when this placement cannot be had. */
 char *tables_open(struct tables **out, struct link *everyone, struct link *workers, int rank,
-		  int size, int servers, const char *home, struct stats *stats, struct device *d);
-/* From here on, passes are kept in s->arrival, up to room; takes their order from them. */
+		  int size, int servers, const char *placement, struct stats *stats,
+		  struct device *d);
+/* From here on, operations are kept in s->arrival, up to room; takes their order from them. */
 void tables_record(struct tables *s, size_t room);
-/* Before tables are opened, and recorded: passes keep the order of r. Without servers, tables then
- * live in shared memory even where workers are on several machines: simulated ones share all. */
-void tables_replay(struct tables *s, const struct record *r);
+/* Before tables are opened, and recorded: operations keep the order of r. Without servers, tables
+ * then live in shared memory even where workers are on several machines: simulated ones share
+ * all. */
+void tables_replay(struct tables *s, const struct recording *r);
 /* Collective over the workers; frees tables that are left, lets servers go. */
 void tables_close(struct tables *s);
 /* Tells the servers (everyone's ranks from `workers` on) that their life is over; rank 0 does. */
 void servers_dismiss(struct link *everyone, int workers);
 /* A server's life: returns when the workers have closed their tables. replay and trace may be NULL.
  */
-void tables_serve(struct link *everyone, int rank, int workers, const struct record *replay,
+void tables_serve(struct link *everyone, int rank, int workers, const struct recording *replay,
 		  struct trace *trace);
 /* By rank 0: what the servers' timelines have since the last time. */
 void servers_events(struct link *everyone, int workers, struct slices *all);
@@ -172,87 +177,90 @@ char *table_open(struct table **out, struct tables *s, const struct table_rules 
 /* One worker without servers, whose pushes are all syncs: W is v itself, and nothing moves. */
 struct table *table_alias(struct tables *s, const struct table_rules *rules, struct vec *v);
 void table_close(struct table *t);
-/* Does the pass and returns when all of it has been applied and is in p->out. */
-char *table_pass(struct table *t, struct pass *p);
+/* Does the operation and returns when all of it has been applied and is in p->out. */
+char *table_do(struct table *t, struct table_op *p);
 /* Starts it; in and out belong to the table until the ticket was waited for. */
-char *table_start(struct table *t, const struct pass *p, int64_t *ticket);
-char *table_wait(struct table *t, int64_t ticket, struct pass *done);
+char *table_start(struct table *t, const struct table_op *p, int64_t *ticket);
+char *table_wait(struct table *t, int64_t ticket, struct table_op *done);
 /* Before a barrier: waits for all that was started, and tells those who wait for this worker's
  * push, in a round or because they lead, that none will come. After it: all are in the same round.
  */
 char *tables_flush(struct tables *s);
 void tables_resume(struct tables *s);
 
-/* ---- Homes: table_shared.c, table_onesided.c, table_servers.c ---------------------- */
+/* ---- Placements: table_shared.c, table_onesided.c, table_servers.c ----------------- */
 
-struct home {
+struct placement {
 	const char *name;
 	char *(*refuse)(const struct table_rules *r, const struct tables *s); /* NULL: none */
 	/* Collective. init [n] on every worker, NULL = zeros. */
 	void (*open)(struct table *t, const float *init);
 	void (*close)(struct table *t);
 	/* start may do all of it; wait is then empty (NULL). */
-	char *(*start)(struct table *t, struct pass *p);
-	char *(*wait)(struct table *t, struct pass *p);
+	char *(*start)(struct table *t, struct table_op *p);
+	char *(*wait)(struct table *t, struct table_op *p);
 	int64_t (*version)(struct table *t);
 	/* This worker stands at a barrier (or is gone) until resume: no push of its will come. */
 	void (*flush)(struct table *t);
 	void (*resume)(struct table *t);
 	void (*finish)(struct tables *s); /* the last word to servers; NULL = nothing */
 };
-extern const struct home home_shared, home_gpu, home_onesided, home_servers;
+extern const struct placement placement_shared, placement_gpu, placement_onesided,
+	placement_servers;
 /* Collective: can all workers, which share a machine, reach the memory of rank 0's device? */
-bool home_gpu_maps(struct tables *s);
+bool placement_gpu_maps(struct tables *s);
 
-/* What a home's passes have in common (table.c). Under whatever lock guards these n floats: does
- * the pass's work on floats first .. first + n - 1 of the table. w, state: of the shard, at
- * `first`; own, pulled: of the worker, likewise; in, out: where the pass has these floats. */
-void pass_apply(const struct table_rules *r, const struct pass *p, float *w, float *state,
-		float *own, float *pulled, const float *in, float *out, size_t n);
+/* What a placement's operations have in common (table.c). Under whatever lock guards these n
+ * floats: does the operation's work on floats first .. first + n - 1 of the table. w, state: of the
+ * shard, at `first`; own, pulled: of the worker, likewise; in, out: where the operation has these
+ * floats. */
+void table_apply(const struct table_rules *r, const struct table_op *p, float *w, float *state,
+		 float *own, float *pulled, const float *in, float *out, size_t n);
 /* p NULL: a round has ended. */
-void table_arrived(struct table *t, const struct pass *p, int shard, int64_t seq);
+void table_arrived(struct table *t, const struct table_op *p, int shard, int64_t seq);
 /* Why a round will never end: worker `away`, which made so many pushes, will make no more. */
-char *table_uneven(const struct table *t, int away, int64_t pushes);
+char *table_incomplete(const struct table *t, int away, int64_t pushes);
 static inline float *part(float *x, size_t first)
 {
 	return x ? x + first : NULL;
 }
 
-/* ---- Replay (table_replay.c): the passes over a shard take place in turn ---- */
+/* ---- Replay (table_replay.c): the operations on a shard take place in turn ---- */
 
-struct turns {
-	const struct arrival *pass; /* [n]; NULL = no order is kept */
+struct replay_cursor {
+	const struct arrival *arrival; /* [n]; NULL = no order is kept */
 	int64_t n, run;
 	int table, shard;
 };
-struct turns turns_of(const struct record *r, int table, int shard);
-/* What the record calls pass number `next`; "" after the last. */
-const char *turn_kind(const struct turns *t, int64_t next);
-/* Is it this worker's pass p that is next? Ends the run if the record says something else of the
- * worker's next pass, or nothing at all. */
-bool turn_has_come(const struct turns *t, int64_t next, int worker, const struct table_rules *r,
-		   const struct pass *p);
-/* The next pass is one of a worker that makes none any more, and this one waits for it. */
-void turn_never_comes(const struct turns *t, int64_t next, int waiting) __attribute__((noreturn));
+struct replay_cursor replay_cursor(const struct recording *r, int table, int shard);
+/* What the record calls operation number `next`; "" after the last. */
+const char *replay_kind(const struct replay_cursor *t, int64_t next);
+/* Is it this worker's operation p that is next? Ends the run if the record says something else of
+ * the worker's next operation, or nothing at all. */
+bool replay_due(const struct replay_cursor *t, int64_t next, int worker,
+		const struct table_rules *r, const struct table_op *p);
+/* The next operation is one of a worker that makes none any more, and this one waits for it. */
+void replay_stuck(const struct replay_cursor *t, int64_t next, int waiting)
+	__attribute__((noreturn));
 /* A push that the record counts came when its round was over. */
-void turn_misfits(const struct turns *t, int64_t next) __attribute__((noreturn));
+void replay_misfit(const struct replay_cursor *t, int64_t next) __attribute__((noreturn));
 
-static inline bool pass_pushes(const struct pass *p)
+static inline bool op_pushes(const struct table_op *p)
 {
-	return p->kind != PASS_READ;
+	return p->kind != OP_READ;
 }
-/* The floats that a pass covers, piece by piece: one is the whole table, or one row. first: in the
- * table; offset: in the pass's own memory. */
-static inline size_t pass_pieces(const struct pass *p)
+/* The floats that an operation covers, piece by piece: one is the whole table, or one row. first:
+ * in the table; offset: in the operation's own memory. */
+static inline size_t op_pieces(const struct table_op *p)
 {
 	return p->row ? p->rows : 1;
 }
-static inline size_t pass_floats(const struct table *t, const struct pass *p)
+static inline size_t op_floats(const struct table *t, const struct table_op *p)
 {
 	return p->row ? p->rows * t->rules.columns : t->n;
 }
-static inline void pass_piece(const struct table *t, const struct pass *p, size_t i, size_t *first,
-			      size_t *n, size_t *offset)
+static inline void op_piece(const struct table *t, const struct table_op *p, size_t i,
+			    size_t *first, size_t *n, size_t *offset)
 {
 	*first = p->row ? (size_t)p->row[i] * t->rules.columns : 0;
 	*n = p->row ? t->rules.columns : t->n;

@@ -2,8 +2,8 @@
  * table_vec.c - the tables of mvbench.h, which strategies call: their vectors and the worker they
  * belong to, on the tables of table.c, which know neither.
  *
- * Vectors of a device: home gpu takes them where they are. The other homes take floats of the host,
- * so that vectors go there and back through pinned memory, which costs a copy each way.
+ * Vectors of a device: placement gpu takes them where they are. The other placements take floats of
+ * the host, so that vectors go there and back through pinned memory, which costs a copy each way.
  */
 #include "runtime/table/table.h"
 
@@ -21,7 +21,7 @@ static float *floats_of(const struct vec *v)
 static void make_staging(struct table *t)
 {
 	struct device *d = t->among->dev;
-	for (int i = 0; i < 2 && d && t->among->home != &home_gpu; i++)
+	for (int i = 0; i < 2 && d && t->among->placement != &placement_gpu; i++)
 		t->staged[i] = d->ops->peer->pinned_new(d, t->n);
 }
 
@@ -62,15 +62,15 @@ void table_free(struct table *t)
 	table_close(t);
 }
 
-/* ---- Passes ---- */
+/* ---- Operations ---- */
 
-/* Does the pass want to know what stood in out? */
-static bool reads_out(const struct pass *p)
+/* Does the operation want to know what stood in out? */
+static bool reads_out(const struct table_op *p)
 {
-	return p->kind == PASS_SYNC || p->kind == PASS_ELASTIC;
+	return p->kind == OP_SYNC || p->kind == OP_ELASTIC;
 }
 
-static void stage_in(struct table *t, struct pass *p)
+static void stage_in(struct table *t, struct table_op *p)
 {
 	struct device *d = t->among->dev;
 	nsec since = clock_now();
@@ -95,10 +95,11 @@ static void stage_out(struct table *t, struct vec *out)
 	traced(t->among->stats, TRACE_PACK, since, now, -1);
 }
 
-/* A strategy's pass: it covers the whole table, and what goes wrong ends the run. What the device
- * was computing ends before it: that is no communication, and nobody has to wait for it at a lock.
+/* A strategy's operation: it covers the whole table, and what goes wrong ends the run. What the
+ * device was computing ends before it: that is no communication, and nobody has to wait for it at a
+ * lock.
  */
-static void whole_pass(struct table *t, const struct vec *in, struct vec *out, struct pass p)
+static void whole_op(struct table *t, const struct vec *in, struct vec *out, struct table_op p)
 {
 	struct device *d = t->among->dev;
 	CHECK(!in || in->n == t->n, "a table of %zu floats is given %zu", t->n, in->n);
@@ -108,7 +109,7 @@ static void whole_pass(struct table *t, const struct vec *in, struct vec *out, s
 	device_sync(d);
 	if (t->staged[0])
 		stage_in(t, &p);
-	char *wrong = table_pass(t, &p);
+	char *wrong = table_do(t, &p);
 	if (wrong)
 		panic(__FILE__, __LINE__, "%s", wrong);
 	if (t->staged[0] && out)
@@ -124,36 +125,36 @@ void table_sync(struct table *t, struct vec *param, float scale)
 		t->pushes++;
 		return;
 	}
-	whole_pass(t, NULL, param,
-		   (struct pass){.kind = PASS_SYNC, .pull = true, .by = {.scale = scale}});
+	whole_op(t, NULL, param,
+		 (struct table_op){.kind = OP_SYNC, .pull = true, .by = {.scale = scale}});
 }
 
 void table_push(struct table *t, const struct vec *g, const struct push *by)
 {
-	whole_pass(t, g, NULL, (struct pass){.kind = PASS_PUSH, .by = *by});
+	whole_op(t, g, NULL, (struct table_op){.kind = OP_PUSH, .by = *by});
 }
 
 void table_push_pull(struct table *t, const struct vec *g, const struct push *by, struct vec *param)
 {
-	whole_pass(t, g, param, (struct pass){.kind = PASS_PUSH, .pull = true, .by = *by});
+	whole_op(t, g, param, (struct table_op){.kind = OP_PUSH, .pull = true, .by = *by});
 }
 
 void table_pull(struct table *t, struct vec *param)
 {
 	if (!t->alias)
-		whole_pass(t, NULL, param, (struct pass){.kind = PASS_READ, .pull = true});
+		whole_op(t, NULL, param, (struct table_op){.kind = OP_READ, .pull = true});
 }
 
 void table_elastic(struct table *t, struct vec *param, float alpha)
 {
-	whole_pass(t, NULL, param,
-		   (struct pass){.kind = PASS_ELASTIC, .pull = true, .by = {.scale = alpha}});
+	whole_op(t, NULL, param,
+		 (struct table_op){.kind = OP_ELASTIC, .pull = true, .by = {.scale = alpha}});
 }
 
 void table_get(struct table *t, struct vec *out)
 {
 	if (!t->alias)
-		whole_pass(t, NULL, out, (struct pass){.kind = PASS_READ});
+		whole_op(t, NULL, out, (struct table_op){.kind = OP_READ});
 	else if (out != t->alias)
 		vec_copy(out, t->alias);
 }

@@ -1,58 +1,57 @@
 /*
- * wire.h - what workers and the servers of their tables say to each other.
+ * wire.h - the requests of workers to the servers of their tables, and the replies.
  *
- * A question is a struct ask, then the rows if it is not for all of them, then the floats that are
- * pushed; the answer a struct answer, then the floats that are pulled.
+ * A request is a struct table_request, then the rows if it is not for all of them, then the floats
+ * that are pushed; the reply a struct table_reply, then the floats that are pulled.
  */
 #ifndef WIRE_H
 #define WIRE_H
 
 #include "runtime/table/table.h"
 
-enum { SLOTS = TICKETS_MAX + 1 }; /* the last is that of table_pass */
-enum tag { TAG_ASK = 2, TAG_BODY, TAG_ANSWER /* + table x SLOTS + slot */ };
-enum what {
-	ASK_OPEN,
-	ASK_PASS,
-	ASK_VERSION,
-	ASK_FLUSH,
-	ASK_RESUME,
-	ASK_CLOSE,
-	ASK_EVENTS,
-	ASK_DISMISS
+enum { SLOTS = TICKETS_MAX + 1 }; /* the last is that of table_do */
+enum tag { TAG_REQUEST = 2, TAG_BODY, TAG_REPLY /* + table x SLOTS + slot */ };
+enum request_kind {
+	REQUEST_OPEN,
+	REQUEST_OP,
+	REQUEST_VERSION,
+	REQUEST_FLUSH,
+	REQUEST_RESUME,
+	REQUEST_CLOSE,
+	REQUEST_EVENTS,
+	REQUEST_DISMISS
 };
 
-struct ask {
-	enum what what;
+struct table_request {
+	enum request_kind what;
 	int32_t table, slot;
-	enum pass_kind kind;
+	enum op_kind kind;
 	int32_t pull, replace; /* replace: a sync that sends the new W */
 	int64_t rows;          /* that follow; -1: the whole shard */
 	int64_t in, out;       /* floats that follow, and that are wanted */
 	struct push by;
-	int64_t flow;        /* of a push, in the timeline; 0 = the pass is not in it, or a pull */
+	int64_t flow; /* of a push, in the timeline; 0 = the operation is not in it, or a pull */
 	int32_t epoch, step; /* likewise; epoch 0 = it is not */
 };
 
-struct answer {
+struct table_reply {
 	int64_t staleness, version;
 	int64_t seq, read_seq; /* of the push or pull; of the pull after it, -1 = it was the same */
-	nsec held;
+	nsec deferred;
 	int64_t away_pushes;
-	int32_t away; /* the worker that will not push any more: an uneven number of pushes, or -1
-		       */
+	int32_t away; /* the worker that will not push any more (an incomplete round), or -1 */
 	int32_t dropped;
-	int32_t latest; /* the worker whose question ended the wait; -1: there was none */
+	int32_t latest; /* the worker whose request ended the wait; -1: there was none */
 };
 
-/* Follows ASK_OPEN, and then the shard's first values where `init` says so. */
+/* Follows REQUEST_OPEN, and then the shard's first values where `init` says so. */
 struct opening {
 	int64_t rows, columns, updater, rounds, backup, bounded, lead, lengths, init;
 };
 
-static inline int answer_tag(int table, int slot)
+static inline int reply_tag(int table, int slot)
 {
-	return TAG_ANSWER + table * SLOTS + slot;
+	return TAG_REPLY + table * SLOTS + slot;
 }
 
 #endif

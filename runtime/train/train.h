@@ -23,7 +23,8 @@ struct closing {
 	struct world_cost cost;
 };
 
-/* Each returns NULL or a sentence; after a sentence the run fails. */
+/* Each returns NULL or a sentence; after a sentence the run fails. A slot that is NULL is not
+ * wanted. */
 struct sink {
 	void *self;
 	char *(*begin)(void *self, const struct experiment *e, int64_t *id);
@@ -31,18 +32,18 @@ struct sink {
 	 * there were no pushes. */
 	char *(*epoch)(void *self, const struct epoch_row *row, const struct split_row *ranks,
 		       int n, const int64_t *staleness);
-	/* What --record asks for: after each race, before its epochs. NULL = not wanted. */
+	/* What --record asks for: after each segment, before its epochs. */
 	char *(*arrivals)(void *self, const struct arrival *a, size_t n);
-	/* What --trace asks for: after each race and its judging; by rank, in order. lost: events
-	 * that there was no room for. NULL = not wanted. */
+	/* What --trace asks for: after each segment and its evaluation; by rank, in order. lost:
+	 * events that there was no room for. */
 	char *(*events)(void *self, const struct slice *e, size_t n, size_t lost);
-	/* On every rank at the end: how long each of its steps took [s]. NULL = not wanted. */
+	/* On every rank at the end: how long each of its steps took [s]. */
 	void (*steps)(void *self, struct worker *w, const float *step_s, size_t n);
 	double steps_wanted_s; /* with steps: as many are taken as fit in this time */
-	/* Called on every rank at the end: the final model stands in w->param. NULL = not wanted;
-	 * only programs that look into a run set it. */
+	/* Called on every rank at the end: the final model stands in w->param; only programs that
+	 * look into a run set it. */
 	void (*model)(void *self, struct worker *w);
-	/* Before the end of a run that is done or has diverged. NULL = not wanted. */
+	/* Before the end of a run that is done or has diverged. */
 	char *(*closing)(void *self, const struct closing *c);
 	/* status: done, failed or diverged; reason NULL when done */
 	char *(*end)(void *self, const char *status, const char *reason);
@@ -56,9 +57,9 @@ void data_close(const struct dataset *set);
 /* An epoch's permutation of n rows; valid until the next call. */
 const int32_t *data_order(size_t n, int64_t seed, int64_t epoch);
 
-/* A worker's whole life, or the lives of all simulated ones; returns the exit status. live may be
+/* A worker's whole life, or the lives of all simulated ones; returns the exit status. page may be
  * NULL. */
 int train(const struct config *c, const struct plan *plan, const struct sink *sink,
-	  struct live *live);
+	  struct status_page *page);
 
 #endif

@@ -7,10 +7,9 @@
 #include <stdlib.h>
 
 const char *const cost_names[COSTS] = {
-	[COST_FILL] = "fill",       [COST_COPY] = "copy", [COST_SCALE] = "scale",
-	[COST_AXPY] = "axpy",       [COST_SGD] = "sgd",   [COST_GEMM] = "gemm",
-	[COST_READ] = "read",       [COST_PUSH] = "push", [COST_SYNC] = "sync",
-	[COST_ELASTIC] = "elastic", [COST_SUM] = "sum",
+#define ROW(id, name) [COST_##id] = #name,
+	COST_LIST(ROW)
+#undef ROW
 };
 
 double curve_at(const struct curve *c, double x)

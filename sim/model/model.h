@@ -8,22 +8,28 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct record;
+struct recording;
 
-/* What simulated work costs, as it was measured (mvbench calibrate) or given. */
+/* What work costs, as it was measured (mvbench calibrate) or given: of vectors [floats] (fill: y =
+ * a), of products [flops], of operations on a table [floats], and what an allreduce takes beside
+ * its messages [floats]. */
+#define COST_LIST(X) \
+	X(FILL, fill) \
+	X(COPY, copy) \
+	X(SCALE, scale) \
+	X(AXPY, axpy) \
+	X(SGD, sgd) \
+	X(GEMM, gemm) \
+	X(READ, read) \
+	X(PUSH, push) \
+	X(SYNC, sync) \
+	X(ELASTIC, elastic) \
+	X(SUM, sum)
 enum cost {
-	COST_FILL, /* [floats]: y = a */
-	COST_COPY,
-	COST_SCALE,
-	COST_AXPY,
-	COST_SGD,
-	COST_GEMM, /* [flops] */
-	COST_READ, /* passes over a table [floats] */
-	COST_PUSH,
-	COST_SYNC,
-	COST_ELASTIC,
-	COST_SUM, /* what an allreduce takes beside its messages [floats] */
-	COSTS
+#define ROW(id, name) COST_##id,
+	COST_LIST(ROW)
+#undef ROW
+		COSTS
 };
 extern const char *const cost_names[COSTS];
 
@@ -55,7 +61,7 @@ struct simulation {
 	struct curve cost[COSTS];
 	struct points points; /* all that the calibration says */
 	double update_s; /* of a push with its pull of the whole model; NaN = as the curves say */
-	const struct record *replay; /* the order that passes over tables keep; NULL = none */
+	const struct recording *replay; /* the order that operations on tables keep; NULL = none */
 };
 
 #endif

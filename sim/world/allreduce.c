@@ -29,21 +29,21 @@ struct sum {
 	float **x; /* [ranks] of those that have arrived; NULL before the first has */
 };
 
-struct meeting {
+struct sums {
 	int ranks, users;
 	struct sum at_once, started[LINK_SLOTS];
 };
 
-struct meeting *world_meeting_new(int ranks)
+static struct sums *make(int ranks)
 {
-	struct meeting *m = must(calloc(1, sizeof *m));
+	struct sums *m = must(calloc(1, sizeof *m));
 	m->ranks = m->users = ranks;
 	return m;
 }
 
-void world_meeting_free(struct meeting *m)
+static void leave(struct sums *m)
 {
-	if (!m || --m->users > 0)
+	if (--m->users > 0)
 		return;
 	free(m->at_once.x);
 	for (int i = 0; i < LINK_SLOTS; i++)
@@ -88,8 +88,7 @@ static void arrive(struct sum *s, int ranks, int rank, float *x, size_t n)
 		sum_up(s, ranks);
 }
 
-/* Its messages are those of MPI's own, on lengths. */
-void world_allreduce_start(struct link *l, struct meeting *m, int slot, float *x, size_t n)
+static void start(struct link *l, struct sums *m, int slot, float *x, size_t n)
 {
 	arrive(&m->started[slot], m->ranks, link_rank(l), x, n);
 }
@@ -112,7 +111,7 @@ static int power_below(int ranks)
 
 /* Ranks beyond a power of two hand their part to a neighbour, and get the sum from it. Returns this
  * rank's number among the power of two that go on, or -1; with `back`, the way back. */
-static int fold_in(struct link *l, int rank, int extra, size_t n, bool back)
+static int to_power_of_two(struct link *l, int rank, int extra, size_t n, bool back)
 {
 	float *x = link_nowhere();
 	if (rank >= 2 * extra)
@@ -132,7 +131,7 @@ static int rank_of(int number, int extra)
 static void doubling(struct link *l, int rank, int ranks, size_t n, bool halving)
 {
 	int power = power_below(ranks), extra = ranks - power;
-	int me = fold_in(l, rank, extra, n, false);
+	int me = to_power_of_two(l, rank, extra, n, false);
 	size_t part = n;
 	for (int k = 1; k < power && me >= 0; k *= 2) {
 		part = halving ? (part + 1) / 2 : n;
@@ -142,7 +141,7 @@ static void doubling(struct link *l, int rank, int ranks, size_t n, bool halving
 		exchange(l, rank_of(me ^ k, extra), part);
 		part = smaller(2 * part, n);
 	}
-	fold_in(l, rank, extra, n, true);
+	to_power_of_two(l, rank, extra, n, true);
 }
 
 static void ring(struct link *l, int rank, int ranks, size_t n)
@@ -153,7 +152,7 @@ static void ring(struct link *l, int rank, int ranks, size_t n)
 		link_shift(l, (rank + 1) % ranks, x, (rank + ranks - 1) % ranks, x, piece);
 }
 
-void world_allreduce(struct link *l, struct meeting *m, float *x, size_t n)
+static void allreduce(struct link *l, struct sums *m, float *x, size_t n)
 {
 	int rank = link_rank(l);
 	if (n == 0)
@@ -166,3 +165,7 @@ void world_allreduce(struct link *l, struct meeting *m, float *x, size_t n)
 	else
 		doubling(l, rank, m->ranks, n, true);
 }
+
+static const struct world_sums sums = {
+	.make = make, .leave = leave, .allreduce = allreduce, .start = start};
+const struct world_sums *const world_sums = &sums;

@@ -143,7 +143,7 @@ static void sim_gather(struct device *d, float *x, float *y, const struct data *
 		owe(COST_COPY, count * data->features);
 }
 
-/* The update takes its time also where it is a part of what is replayed. */
+/* The update takes its time also where it is a part of a graph. */
 static void sim_sgd(struct device *d, float *p, float *v, const float *g, float lr, float m,
 		    float decay, float scale, size_t n)
 {
@@ -163,14 +163,14 @@ static double draw(struct sim_worker *me)
 	return step > update ? rows * (step - update) : 0;
 }
 
-static void sim_replay(struct device *d, size_t key, void (*body)(void *ctx), void *ctx)
+static void sim_graph(struct device *d, size_t key, void (*body)(void *ctx), void *ctx)
 {
 	struct sim_worker *me = sim_self();
 	(void)key;
-	me->quiet = d->replaying = true;
+	me->quiet = d->in_graph = true;
 	me->pending_s = draw(me);
 	body(ctx);
-	me->quiet = d->replaying = false;
+	me->quiet = d->in_graph = false;
 	if (me->worker->no_layer_ready || !me->worker->strategy->layer_ready ||
 	    me->worker->step == 0) {
 		sim_owe(me->pending_s);
@@ -181,13 +181,13 @@ static void sim_replay(struct device *d, size_t key, void (*body)(void *ctx), vo
 	}
 }
 
-static void sim_mark(struct device *d, size_t i)
+static void sim_event_record(struct device *d, size_t i)
 {
 	(void)d, (void)i;
 }
 
 /* Of the backward pass, a layer takes what its parameters are of all. */
-static void sim_await(struct device *d, size_t i)
+static void sim_event_wait(struct device *d, size_t i)
 {
 	struct sim_worker *me = sim_self();
 	const struct worker *w = me->worker;
@@ -219,9 +219,9 @@ void sim_device(struct worker *w, bool train)
 		ops.softmax_xent = sim_softmax_xent;
 		ops.sgd = sim_sgd;
 		ops.gather = sim_gather;
-		ops.replay = sim_replay;
-		ops.mark = sim_mark;
-		ops.await = sim_await;
+		ops.graph = sim_graph;
+		ops.event_record = sim_event_record;
+		ops.event_wait = sim_event_wait;
 	}
 	w->dev->ops = &ops;
 }

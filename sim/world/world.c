@@ -120,36 +120,36 @@ void clock_delay(nsec dt)
 }
 
 /* Floats that lie in rank 0's memory come and go over the links between the two hosts. */
-static void travel(const struct sim_worker *me, const struct pass *p, size_t n)
+static void travel(const struct sim_worker *me, const struct table_op *p, size_t n)
 {
-	sg_host_t home = world.slot[0], here = sg_host_self();
+	sg_host_t owner = world.slot[0], here = sg_host_self();
 	double bytes = (double)(n * sizeof(float));
-	if (here == home || me->rank == 0)
+	if (here == owner || me->rank == 0)
 		return;
-	if (pass_pushes(p))
-		sg_host_sendto(here, home, bytes);
-	if (p->out || p->kind == PASS_READ)
-		sg_host_sendto(home, here, bytes);
+	if (op_pushes(p))
+		sg_host_sendto(here, owner, bytes);
+	if (p->out || p->kind == OP_READ)
+		sg_host_sendto(owner, here, bytes);
 }
 
-static double pass_cost(const struct pass *p, size_t n)
+static double op_cost(const struct table_op *p, size_t n)
 {
-	static const enum cost cost[] = {[PASS_READ] = COST_READ,
-					 [PASS_PUSH] = COST_PUSH,
-					 [PASS_SYNC] = COST_SYNC,
-					 [PASS_ELASTIC] = COST_ELASTIC};
+	static const enum cost cost[] = {[OP_READ] = COST_READ,
+					 [OP_PUSH] = COST_PUSH,
+					 [OP_SYNC] = COST_SYNC,
+					 [OP_ELASTIC] = COST_ELASTIC};
 	double whole = world.costs->update_s * (double)n / world.params;
 	if (isnan(whole))
 		return curve_at(&world.costs->cost[cost[p->kind]], (double)n);
-	return p->kind == PASS_READ ? whole / 2 : whole;
+	return p->kind == OP_READ ? whole / 2 : whole;
 }
 
-void world_charge_pass(const struct pass *p, size_t n, bool shared)
+void world_charge_op(const struct table_op *p, size_t n, bool shared)
 {
 	struct sim_worker *me = sim_self();
 	if (!me || n == 0)
 		return;
-	sim_owe(pass_cost(p, n));
+	sim_owe(op_cost(p, n));
 	pay(me);
 	if (shared)
 		travel(me, p, n);
@@ -164,42 +164,42 @@ void world_charge_sum(size_t n, int ranks)
 	pay(me);
 }
 
-/* ---- Gates ---- */
+/* ---- Monitors ---- */
 
-struct sim_gate {
+struct sim_monitor {
 	sg_mutex_t mutex;
-	sg_cond_t turn;
+	sg_cond_t cond;
 };
-_Static_assert(sizeof(struct sim_gate) <= sizeof(struct gate), "a gate is too small");
+_Static_assert(sizeof(struct sim_monitor) <= sizeof(struct monitor), "a monitor is too small");
 
-static struct sim_gate *in(struct gate *g)
+static struct sim_monitor *in(struct monitor *m)
 {
-	return (struct sim_gate *)(void *)g->at;
+	return (struct sim_monitor *)(void *)m->at;
 }
 
-void gate_init(struct gate *g)
+void monitor_init(struct monitor *m)
 {
-	*in(g) = (struct sim_gate){.mutex = sg_mutex_init(), .turn = sg_cond_init()};
+	*in(m) = (struct sim_monitor){.mutex = sg_mutex_init(), .cond = sg_cond_init()};
 }
 
-void gate_enter(struct gate *g)
+void monitor_lock(struct monitor *m)
 {
-	sg_mutex_lock(in(g)->mutex);
+	sg_mutex_lock(in(m)->mutex);
 }
 
-void gate_leave(struct gate *g)
+void monitor_unlock(struct monitor *m)
 {
-	sg_mutex_unlock(in(g)->mutex);
+	sg_mutex_unlock(in(m)->mutex);
 }
 
-void gate_wait(struct gate *g)
+void monitor_wait(struct monitor *m)
 {
-	sg_cond_wait(in(g)->turn, in(g)->mutex);
+	sg_cond_wait(in(m)->cond, in(m)->mutex);
 }
 
-void gate_call(struct gate *g)
+void monitor_broadcast(struct monitor *m)
 {
-	sg_cond_notify_all(in(g)->turn);
+	sg_cond_notify_all(in(m)->cond);
 }
 
 /* ---- Workers ---- */
@@ -220,6 +220,7 @@ void world_device(struct worker *w)
 	struct sim_worker *me = sim_self();
 	me->worker = w;
 	me->rng = rng_seed(w->run->seed, STREAM_COMPUTE, w->rank);
+	w->dev->ops = &device_cpu;
 	sim_device(w, w->run->sim_train);
 }
 
@@ -253,11 +254,9 @@ bool world_cost(struct world_cost *out)
 
 static uint64_t node_of(sg_host_t host)
 {
-	const char *name = sg_host_get_property_value(host, "node");
-	uint64_t h = UINT64_C(14695981039346656037);
-	for (name = name ? name : sg_host_get_name(host); *name; name++)
-		h = (h ^ (unsigned char)*name) * UINT64_C(1099511628211);
-	return h;
+	const char *node = sg_host_get_property_value(host, "node");
+	const char *name = node ? node : sg_host_get_name(host);
+	return hash_of(HASH_START, name, strlen(name));
 }
 
 /* ---- The platform ---- */
@@ -287,7 +286,7 @@ static void lay_out_slots(void)
 }
 
 /* SMPI's choice of collectives is Open MPI's for so many ranks; above them its plain algorithms, as
- * the others are millions of messages. (Sums in a race: allreduce.c.) */
+ * the others are millions of messages. (Sums in a segment: allreduce.c.) */
 enum { RANKS_CHOOSY = 64 };
 
 static void start_engine(const char *platform, int workers)
@@ -411,7 +410,7 @@ static void slow_links(void)
 	struct slowed *done = NULL;
 	size_t n = 0;
 	for (int rank = 0; rank < run->workers && *run->sim_slow_link; rank++) {
-		double factor = uneven_of(run, rank).link;
+		double factor = heterogeneity_of(run, rank).link;
 		sg_host_t here = slot_of(rank);
 		bool linked = false;
 		for (int i = 0; i < world.workers && factor < 1; i++) {
@@ -488,7 +487,7 @@ static void tell_deadlock(void)
 			n += (size_t)snprintf(text + n, sizeof text - n, " (epoch %lld, step %lld)",
 					      (long long)w->epoch, (long long)w->step);
 	}
-	const struct record *replay = world.costs->replay;
+	const struct recording *replay = world.costs->replay;
 	char *what =
 		replay ? sentence("the record of run %lld does not fit, was it changed since it "
 				  "was made?",

@@ -28,7 +28,7 @@ constexpr size_t WINDOW = 1 << 16; /* floats */
 constexpr int MOST = 64;
 constexpr time_t PATIENCE_S = 60;
 
-struct meeting { /* in shared memory */
+struct shared_comm { /* in shared memory */
 	std::atomic<int> arrived;
 	std::atomic<unsigned> round;
 	int device[MOST];
@@ -38,7 +38,7 @@ struct meeting { /* in shared memory */
 } // namespace
 
 struct ncclComm {
-	meeting *m;
+	shared_comm *m;
 	int rank, size, on;
 };
 
@@ -113,13 +113,13 @@ ncclResult_t ncclCommInitRank(ncclComm_t *comm, int size, ncclUniqueId id, int r
 	if (rank < 0 || rank >= size || size > MOST)
 		return ncclInvalidArgument;
 	int fd = shm_open(id.internal, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	if (fd < 0 || ftruncate(fd, sizeof(meeting)) != 0)
+	if (fd < 0 || ftruncate(fd, sizeof(shared_comm)) != 0)
 		return ncclSystemError;
-	void *m = mmap(NULL, sizeof(meeting), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	void *m = mmap(NULL, sizeof(shared_comm), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	close(fd);
 	if (m == MAP_FAILED)
 		return ncclSystemError;
-	ncclComm c = {(meeting *)m, rank, size, device()};
+	ncclComm c = {(shared_comm *)m, rank, size, device()};
 	c.m->device[rank] = c.on;
 	bool all = meet(c);
 	if (rank == 0)
@@ -130,7 +130,7 @@ ncclResult_t ncclCommInitRank(ncclComm_t *comm, int size, ncclUniqueId id, int r
 			twice = twice || c.m->device[r] == c.m->device[s];
 	if (!all || twice) {
 		note("ncclCommInitRank: %s", all ? "two ranks on one GPU" : "not all ranks came");
-		munmap(m, sizeof(meeting));
+		munmap(m, sizeof(shared_comm));
 		return all ? ncclInvalidUsage : ncclSystemError;
 	}
 	*comm = new ncclComm(c);
@@ -139,7 +139,7 @@ ncclResult_t ncclCommInitRank(ncclComm_t *comm, int size, ncclUniqueId id, int r
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm)
 {
-	munmap(comm->m, sizeof(meeting));
+	munmap(comm->m, sizeof(shared_comm));
 	delete comm;
 	return ncclSuccess;
 }

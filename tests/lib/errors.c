@@ -289,7 +289,7 @@ static void wrong_models(int id)
 /* ---- Rounds: who is waited for in vain ------------------------------------------------------- */
 
 /* Worker 1 pushes once more than worker 0, which stands in this function meanwhile. */
-static void uneven_pushes(int id, const char *where)
+static void incomplete_round(int id, const char *where)
 {
 	const struct mvb_options o = {.rounds = true};
 	struct mvb_table *t;
@@ -300,14 +300,14 @@ static void uneven_pushes(int id, const char *where)
 	FINE(mvb_table_add(t, x, N, NULL));
 	if (id && strcmp(where, "wait") == 0) {
 		FINE(mvb_table_add_start(t, x, N, NULL, &ticket));
-		EXPECT(mvb_wait(ticket), MVB_ERR_UNEVEN, "an uneven number of pushes: worker 0");
+		EXPECT(mvb_wait(ticket), MVB_ERR_INCOMPLETE, "an incomplete round: worker 0");
 	} else if (id && strcmp(where, "flush") == 0) {
 		FINE(mvb_table_add_start(t, x, N, NULL, &ticket));
-		EXPECT(mvb_barrier(), MVB_ERR_UNEVEN, "an uneven number of pushes: worker 0");
-		EXPECT(mvb_wait(ticket), MVB_ERR_UNEVEN, "an uneven number of pushes: worker 0");
+		EXPECT(mvb_barrier(), MVB_ERR_INCOMPLETE, "an incomplete round: worker 0");
+		EXPECT(mvb_wait(ticket), MVB_ERR_INCOMPLETE, "an incomplete round: worker 0");
 	} else if (id) {
-		EXPECT(mvb_table_add(t, x, N, NULL), MVB_ERR_UNEVEN,
-		       "an uneven number of pushes: worker 0");
+		EXPECT(mvb_table_add(t, x, N, NULL), MVB_ERR_INCOMPLETE,
+		       "an incomplete round: worker 0");
 	}
 	if (strcmp(where, "allreduce") == 0)
 		FINE(mvb_allreduce(y, N, MVB_SUM));
@@ -316,14 +316,14 @@ static void uneven_pushes(int id, const char *where)
 	else if (strcmp(where, "list") == 0)
 		FINE(mvb_allreduce_list(list, n, 1, MVB_SUM));
 	else if (strcmp(where, "flush") == 0 && id == 0)
-		EXPECT(mvb_barrier(), MVB_ERR_PEER, "worker 1: an uneven number of pushes");
+		EXPECT(mvb_barrier(), MVB_ERR_PEER, "worker 1: an incomplete round");
 	else if (strcmp(where, "flush") != 0 && strcmp(where, "free") != 0)
 		FINE(mvb_barrier());
 	FINE(mvb_table_free(t));
 }
 
-/* The rounds of a table that has seen uneven pushes are over, for both; it may be read, and a new
- * table has rounds again. */
+/* The rounds of a table that has seen an incomplete round are over, for both; it may be read, and a
+ * new table has rounds again. */
 static void pushing_on(int id)
 {
 	const struct mvb_options o = {.rounds = true};
@@ -333,12 +333,13 @@ static void pushing_on(int id)
 	FINE(mvb_array_new(&t, N, NULL, &o));
 	FINE(mvb_table_add(t, ones, N, NULL));
 	if (id)
-		EXPECT(mvb_table_add(t, ones, N, NULL), MVB_ERR_UNEVEN, "worker 0 stands at");
+		EXPECT(mvb_table_add(t, ones, N, NULL), MVB_ERR_INCOMPLETE, "worker 0 stands at");
 	FINE(mvb_barrier());
 	for (int i = 0; id && i < 3; i++) {
-		EXPECT(mvb_table_add(t, ones, N, NULL), MVB_ERR_UNEVEN, "make a new one");
-		EXPECT(mvb_table_add_start(t, ones, N, NULL, &ticket), MVB_ERR_UNEVEN, "for good");
-		EXPECT(mvb_table_sync(t, y, N), MVB_ERR_UNEVEN, "for good");
+		EXPECT(mvb_table_add(t, ones, N, NULL), MVB_ERR_INCOMPLETE, "make a new one");
+		EXPECT(mvb_table_add_start(t, ones, N, NULL, &ticket), MVB_ERR_INCOMPLETE,
+		       "for good");
+		EXPECT(mvb_table_sync(t, y, N), MVB_ERR_INCOMPLETE, "for good");
 	}
 	FINE(mvb_table_get(t, y, N));
 	THAT(y[0] == 2 && y[N - 1] == 2);
@@ -348,8 +349,8 @@ static void pushing_on(int id)
 	FINE(mvb_barrier());
 	if (!id) {
 		FINE(mvb_table_add(t, ones, N, NULL)); /* the round that worker 1 waited for */
-		EXPECT(mvb_table_add(t, ones, N, NULL), MVB_ERR_UNEVEN, "worker 1 stands at");
-		EXPECT(mvb_table_add(t, ones, N, NULL), MVB_ERR_UNEVEN, "make a new one");
+		EXPECT(mvb_table_add(t, ones, N, NULL), MVB_ERR_INCOMPLETE, "worker 1 stands at");
+		EXPECT(mvb_table_add(t, ones, N, NULL), MVB_ERR_INCOMPLETE, "make a new one");
 	}
 	FINE(mvb_barrier());
 	FINE(mvb_table_get(t, y, N)); /* whatever it is */
@@ -420,7 +421,7 @@ int main(int argc, char **argv)
 	wrong_gradients(id);
 	wrong_models(id);
 	for (size_t i = 0; i < sizeof where / sizeof *where; i++)
-		uneven_pushes(id, where[i]);
+		incomplete_round(id, where[i]);
 	pushing_on(id);
 	end(id, argc > 1 && strcmp(argv[1], "stay") == 0);
 	return failures != 0;

@@ -122,8 +122,8 @@ static void add(sqlite3 *db, const char *format, ...)
 	sqlite3_free(sql);
 }
 
-/* Of three visits that took 3, 6 and 4 ms a step the last is the median; what costs were measured
- * at the first one's speed. An older calibration says something else. */
+/* Of three repetitions that took 3, 6 and 4 ms a step the last is the median; what costs were
+ * measured at the first one's speed. An older calibration says something else. */
 static void make_calibrations(void)
 {
 	static const struct {
@@ -148,13 +148,13 @@ static void make_calibrations(void)
 		    " workload_options, batch, params, workers, cores) VALUES (%d, '2026-01-01',"
 		    " 'cpu', 'float32', 1, 'softmax', '', %d, 7850, %d, 2)",
 		    id, BATCH, workers);
-		for (int visit = 0; visit < 3; visit++)
+		for (int repetition = 0; repetition < 3; repetition++)
 			for (int k = 0; k < BINS; k++) {
 				double at[] = {3e-3, 6e-3, bin(k)};
-				double step = id == 1 ? 1 : id == 2 ? alone_s : at[visit];
+				double step = id == 1 ? 1 : id == 2 ? alone_s : at[repetition];
 				add(db,
 				    "INSERT INTO calibration_point VALUES (%d, 'step', %d, %!.17g)",
-				    id, BINS * visit + k, step);
+				    id, BINS * repetition + k, step);
 			}
 		for (size_t i = 0; i < sizeof cost / sizeof *cost && id == 3; i++)
 			add(db, "INSERT INTO calibration_point VALUES (%d, %Q, %!.17g, %!.17g)", id,

@@ -3,6 +3,7 @@
  * what it refuses, and how baselines travel.
  */
 #include "results/gate/gate.h"
+#include "tests/made.h"
 #include "tests/suites.h"
 #include "tests/trained.h"
 
@@ -11,44 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- SQL beside the store ------------------------------------------------- */
-
-static char *db_path(void)
-{
-	return sentence("%s/run.db", folder);
-}
-
-static void sql(const char *text)
-{
-	char *path = db_path(), *wrong = NULL;
-	sqlite3 *db;
-
-	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
-	sqlite3_exec(db, text, NULL, NULL, &wrong);
-	ck_assert_msg(!wrong, "%s: %s", text, wrong);
-	sqlite3_close(db);
-	free(path);
-}
-
-static double number(const char *text)
-{
-	char *path = db_path();
-	struct store *s;
-	double x = NAN;
-	char *wrong = store_open(&s, path, STORE_READ);
-
-	ck_assert_msg(!wrong, "%s", wrong);
-	wrong = query_numbers(s, text, NULL, 0, &x, 1);
-	ck_assert_msg(!wrong, "%s: %s", text, wrong);
-	store_close(s);
-	free(path);
-	return x;
-}
-
-static void near(double x, double want, double within)
-{
-	ck_assert_msg(fabs(x - want) <= within, "%.10g is not within %g of %.10g", x, within, want);
-}
+#define sql(text)    sql_in("run.db", text)
+#define number(text) number_in("run.db", text)
 
 /* ---- The command ---------------------------------------------------------- */
 
@@ -320,7 +285,7 @@ START_TEST(reports_are_well_formed)
 	expect("--save='two\nlines'", EXIT_USER, "one line");
 	expect("--against=main", EXIT_OK, "");
 	sqlite3 *db;
-	char *path = db_path();
+	char *path = in_folder("run.db");
 	char *text = sqlite3_mprintf(
 		"UPDATE baseline SET name = %Q, config = config || '|<b>&'; UPDATE checked SET "
 		"name = %Q; UPDATE run SET status = 'diverged', reason = "

@@ -320,7 +320,7 @@ static void norm_of(struct image in, bool relu, bool adds, size_t rows, double t
 	same("norm, scale", dscale, tol);
 	same("norm, data", dx, tol);
 	same("norm, added", dy, adds || !relu ? tol : 1e-30);
-	same("norm, judged", z, tol);
+	same("norm, evaluated", z, tol);
 }
 
 static void pool_of(struct image in, struct window win, bool average, size_t rows, double tol)
@@ -396,14 +396,14 @@ static void step_once(void *ctx)
 	for (int k = 0; k < BOTH; k++) {
 		vec_fill(b->drops->v[k], 1);
 		vec_dropout(b->drops->v[k], b->drops->n, 0.5f, 4);
-		if (device[k].replaying)
-			device[k].ops->mark(&device[k], 1);
+		if (device[k].in_graph)
+			device[k].ops->event_record(&device[k], 1);
 		vec_sgd(b->p->v[k], NULL, b->g->v[k], device[k].lr, 0, 0, 1);
 	}
 }
 
-/* The body is called twice for a key; every launch has its own learning rate and key, and marks
- * places that can be waited for. The CPU's part of the body then has to be done here. */
+/* The body is called twice for a key; every launch has its own learning rate and key, and records
+ * events that can be waited for. The CPU's part of the body then has to be done here. */
 START_TEST(graphs_are_kept)
 {
 	enum { STEPS = 5, N = 3000 };
@@ -420,20 +420,20 @@ START_TEST(graphs_are_kept)
 			device[k].lr = 0.1f * (float)(i + 1);
 			device[k].key = (uint64_t)i;
 		}
-		device[GPU].ops->replay(&device[GPU], 11, step_once, &b);
-		ck_assert(!device[GPU].replaying);
+		device[GPU].ops->graph(&device[GPU], 11, step_once, &b);
+		ck_assert(!device[GPU].in_graph);
 		ck_assert_int_eq(b.calls - before, i < 2);
 		if (b.calls == before) {
 			vec_fill(b.drops->v[CPU], 1);
 			vec_dropout(b.drops->v[CPU], N, 0.5f, 4);
 			vec_sgd(b.p->v[CPU], NULL, b.g->v[CPU], device[CPU].lr, 0, 0, 1);
 		}
-		device[GPU].ops->await(&device[GPU], 1);
+		device[GPU].ops->event_wait(&device[GPU], 1);
 		device[GPU].ops->peer->fetch(&device[GPU], host, b.drops->v[GPU]->data, N);
 		ck_assert_mem_eq(host, b.drops->v[CPU]->data, N * sizeof *host);
 		same("kept step", b.p, 1e-6);
 	}
-	device[GPU].ops->replay(&device[GPU], 12, step_once, &b); /* another key begins anew */
+	device[GPU].ops->graph(&device[GPU], 12, step_once, &b); /* another key begins anew */
 	ck_assert_int_eq(b.calls, 3);
 	device[GPU].ops->peer->pinned_free(&device[GPU], host);
 	tear_down();
@@ -442,10 +442,11 @@ END_TEST
 
 /* ---- Peers ----------------------------------------------------------------- */
 
-static const enum pass_kind kinds[] = {PASS_READ, PASS_SYNC, PASS_ELASTIC, PASS_PUSH};
+static const enum op_kind kinds[] = {OP_READ, OP_SYNC, OP_ELASTIC, OP_PUSH};
 
-/* A pass beside the host's, on floats at odd places: what it writes, and what it leaves alone. */
-static void one_pass(const struct updater *updater, struct pass pass, bool in_is_out)
+/* An operation beside the host's, on floats at odd places: what it writes, and what it leaves
+ * alone. */
+static void one_op(const struct updater *updater, struct table_op op, bool in_is_out)
 {
 	enum { N = 1001, ROOM = N + 4, FIRST = 3 };
 	const struct table_rules rules = {.rows = N, .columns = 1, .updater = updater};
@@ -463,17 +464,17 @@ static void one_pass(const struct updater *updater, struct pass pass, bool in_is
 		vec_put(all[2]->v[k], zeros);
 		if (in_is_out)
 			at[k][4] = at[k][5];
-		if (pass.kind != PASS_PUSH)
+		if (op.kind != OP_PUSH)
 			at[k][4] = NULL;
-		else if (!pass.pull && !in_is_out)
+		else if (!op.pull && !in_is_out)
 			at[k][5] = NULL;
 	}
 	for (int round = 0; round < 2; round++) {
 		float **c = at[CPU], **g = at[GPU];
 
-		pass_apply(&rules, &pass, c[0], c[1], c[2], c[3], c[4], c[5], N);
-		device[GPU].ops->peer->pass(&device[GPU], &rules, &pass, g[0], g[1], g[2], g[3],
-					    g[4], g[5], N);
+		table_apply(&rules, &op, c[0], c[1], c[2], c[3], c[4], c[5], N);
+		device[GPU].ops->peer->apply(&device[GPU], &rules, &op, g[0], g[1], g[2], g[3],
+					     g[4], g[5], N);
 	}
 	for (size_t i = 0; i < COUNT(all); i++)
 		same(updater->name, all[i], 1e-6);
@@ -487,16 +488,16 @@ START_TEST(passes_are_the_hosts)
 	for (size_t i = 0; i < COUNT(kinds); i++)
 		for (int how = 0; how < 4; how++) {
 			set_up("float32");
-			one_pass(updater,
-				 (struct pass){.kind = kinds[i],
-					       .pull = how & 1,
-					       .staleness = 2,
-					       .by = {.scale = 0.5f,
-						      .lr = 0.1f,
-						      .momentum = 0.9f,
-						      .rho = 0.2f,
-						      .lambda = 0.3f}},
-				 how & 2);
+			one_op(updater,
+			       (struct table_op){.kind = kinds[i],
+						 .pull = how & 1,
+						 .staleness = 2,
+						 .by = {.scale = 0.5f,
+							.lr = 0.1f,
+							.momentum = 0.9f,
+							.rho = 0.2f,
+							.lambda = 0.3f}},
+			       how & 2);
 		}
 }
 END_TEST

@@ -3,6 +3,7 @@
  * database.
  */
 #include "results/share/share.h"
+#include "tests/made.h"
 #include "tests/suites.h"
 #include "tests/trained.h"
 
@@ -12,112 +13,51 @@
 
 static char output[1 << 16];
 
-/* ---- Databases made by SQL, and commands on them ------------------------------ */
-
-static char *in_folder(const char *name)
-{
-	return sentence("%s/%s", folder, name);
-}
-
-static void sql_in(const char *file, const char *text)
-{
-	char *path = in_folder(file), *wrong = NULL;
-	sqlite3 *db;
-
-	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
-	sqlite3_exec(db, text, NULL, NULL, &wrong);
-	ck_assert_msg(!wrong, "%s: %s", text, wrong);
-	sqlite3_close(db);
-	free(path);
-}
-
-/* The first column of the first row. */
-static void expect(const char *file, const char *query, const char *want)
-{
-	char *path = in_folder(file);
-	sqlite3 *db;
-	sqlite3_stmt *q;
-
-	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
-	ck_assert_msg(sqlite3_prepare_v2(db, query, -1, &q, NULL) == SQLITE_OK, "%s: %s", query,
-		      sqlite3_errmsg(db));
-	ck_assert_int_eq(sqlite3_step(q), SQLITE_ROW);
-	const char *got = (const char *)sqlite3_column_text(q, 0);
-	ck_assert_msg(got && strcmp(got, want) == 0, "%s: wanted %s, got %s", query, want, got);
-	sqlite3_finalize(q);
-	sqlite3_close(db);
-	free(path);
-}
-
-static void new_database(const char *file)
-{
-	struct store *s;
-	char *path = in_folder(file), *wrong = store_open(&s, path, STORE_WRITE);
-
-	ck_assert_msg(!wrong, "%s", wrong);
-	store_close(s);
-	free(path);
-}
+/* ---- A made database, and commands ------------------------------ */
 
 #define RUN_COLUMNS \
 	"status, config_hash, workload, strategy, workers, servers, sync_every, barrier_every, " \
-	"epochs, " \
-	"batch, lr, lr_schedule, momentum, weight_decay, reduce, lr_scale, seed, device, " \
-	"platform, " \
-	"threads, straggle, target_accuracy"
+	"epochs, batch, lr, lr_schedule, momentum, weight_decay, reduce, lr_scale, seed, device, " \
+	"platform, threads, straggle, target_accuracy"
 #define RUN_VALUES(status, strategy, seed) \
-	"'" status "', 'h" #seed "', 'mlp', '" strategy \
-	"', 2, 0, 1, 1, 2, 32, 0.1, 'constant', 0, 0, " \
-	"'mean', 'none', " #seed ", 'cpu', 'mpi', 1, 0, 0"
+	"'" status "', 'h" #seed "', 'mlp', '" strategy "', 2, 0, 1, 1, 2, 32, 0.1, 'constant', " \
+	"0, 0, 'mean', 'none', " #seed ", 'cpu', 'mpi', 1, 0, 0"
+#define ASGD(id, label, status, seed) \
+	"INSERT INTO run (id, label, " RUN_COLUMNS ") " \
+	"VALUES (" #id ", " label ", " RUN_VALUES(status, "asgd", seed) ");"
+
+#define ALPHA_RUNS \
+	ASGD(11, "'a,\"b\"' || char(10) || '<c>'", "done", 1) \
+	ASGD(12, "''", "diverged", 2) \
+	ASGD(13, "''", "running", 3) \
+	ASGD(20, "''", "done", 4) \
+	ASGD(21, "''", "done", 5)
 
 /* Runs 11 and 12 of host `alpha`, of which 12 diverged; 13 goes on; 20 repeats 11, simulated with a
  * calibration; 21 repeats one that is not there. Of 11: epochs, ranks, an option, a baseline, ...
  */
 static const char alpha[] =
 	"INSERT INTO calibration (id, made, host, device, precision, threads, workload, "
-	"workload_options, "
-	"batch, params, workers) VALUES (5, '2026-01-01T00:00:00Z', 'alpha', 'cpu', 'float32', 1, "
-	"'mlp', "
-	"'', 32, 7, 2);"
-	"INSERT INTO calibration_point VALUES (5, 'step', 0, 0.25);"
-	"INSERT INTO run (id, label, " RUN_COLUMNS ") VALUES "
-	"(11, 'a,\"b\"' || char(10) || '<c>', " RUN_VALUES(
-		"done", "asgd",
-		1) "), "
-		   "(12, '', " RUN_VALUES("diverged", "asgd", 2) "), (13, '', " RUN_VALUES(
-			   "running", "asgd",
-			   3) "), "
-			      "(20, '', " RUN_VALUES("done", "asgd", 4) "), (21, '', " RUN_VALUES(
-				      "done", "asgd",
-				      5) ");"
-					 "UPDATE run SET host = 'alpha', cpu = 'a cpu', pid = 100 "
-					 "+ id, "
-					 "started = '2026-01-02T03:04:05Z', finished = "
-					 "'2026-01-02T03:04:09Z';"
-					 "UPDATE run SET sim_replay = 11, calibration_id = 5, "
-					 "platform = 'sim', sim_platform = 'local' "
-					 "WHERE id = 20;"
-					 "UPDATE run SET sim_replay = 3, platform = 'sim', "
-					 "sim_platform = 'local' WHERE id = 21;"
-					 "INSERT INTO run_option VALUES (11, 'workload', 'hidden', "
-					 "'64');"
-					 "INSERT INTO epoch (run_id, epoch, seconds, test_loss, "
-					 "test_accuracy, bytes_sent) VALUES "
-					 "(11, 0, 0, 2.5, 0.125, 0), (11, 1, 2, 1.5, 0.75, 640), "
-					 "(11, 2, 1.5, 0.75, 0.875, 640), "
-					 "(12, 1, 2, 9e999, 0.125, 640), (20, 1, 1, 1, 0.5, 1), "
-					 "(21, 1, 1, 1, 0.5, 1);"
-					 "INSERT INTO rank_epoch (run_id, epoch, rank, seconds) "
-					 "VALUES (11, 1, 0, 2), (11, 1, 1, 2);"
-					 "INSERT INTO staleness VALUES (11, 1, 3, 9);"
-					 "INSERT INTO arrival VALUES (11, 0, 0, 0, 1, 'push');"
-					 "INSERT INTO event (run_id, rank, seq, epoch, step, name, "
-					 "start_s, duration_s) "
-					 "VALUES (11, 0, 0, 1, 1, 'compute', 0, 1);"
-					 "INSERT INTO baseline (name, cell, seed, made, config, "
-					 "options, config_hash, run_id) VALUES "
-					 "('main', 'c', 1, 'then', 'asgd 2w', '{}', 'h1', 11), "
-					 "('other', 'c', 1, 'then', 'asgd 2w', '{}', 'h1', NULL);";
+	"workload_options, batch, params, workers) VALUES "
+	"(5, '2026-01-01T00:00:00Z', 'alpha', 'cpu', 'float32', 1, 'mlp', '', 32, 7, 2);"
+	"INSERT INTO calibration_point VALUES (5, 'step', 0, 0.25);" ALPHA_RUNS
+	"UPDATE run SET host = 'alpha', cpu = 'a cpu', pid = 100 + id, "
+	"started = '2026-01-02T03:04:05Z', finished = '2026-01-02T03:04:09Z';"
+	"UPDATE run SET sim_replay = 11, calibration_id = 5, platform = 'sim', "
+	"sim_platform = 'local' WHERE id = 20;"
+	"UPDATE run SET sim_replay = 3, platform = 'sim', sim_platform = 'local' WHERE id = 21;"
+	"INSERT INTO run_option VALUES (11, 'workload', 'hidden', '64');"
+	"INSERT INTO epoch (run_id, epoch, seconds, test_loss, test_accuracy, bytes_sent) VALUES "
+	"(11, 0, 0, 2.5, 0.125, 0), (11, 1, 2, 1.5, 0.75, 640), (11, 2, 1.5, 0.75, 0.875, 640), "
+	"(12, 1, 2, 9e999, 0.125, 640), (20, 1, 1, 1, 0.5, 1), (21, 1, 1, 1, 0.5, 1);"
+	"INSERT INTO rank_epoch (run_id, epoch, rank, seconds) VALUES (11, 1, 0, 2), (11, 1, 1, 2);"
+	"INSERT INTO staleness VALUES (11, 1, 3, 9);"
+	"INSERT INTO arrival VALUES (11, 0, 0, 0, 1, 'push');"
+	"INSERT INTO event (run_id, rank, seq, epoch, step, name, start_s, duration_s) "
+	"VALUES (11, 0, 0, 1, 1, 'compute', 0, 1);"
+	"INSERT INTO baseline (name, cell, seed, made, config, options, config_hash, run_id) "
+	"VALUES ('main', 'c', 1, 'then', 'asgd 2w', '{}', 'h1', 11), "
+	"('other', 'c', 1, 'then', 'asgd 2w', '{}', 'h1', NULL);";
 
 static void command(const char *words, int want, const char *says)
 {
@@ -338,56 +278,59 @@ START_TEST(runs_come_with_what_belongs_to_them)
 	new_database("a.db");
 	sql_in("a.db", alpha);
 	new_database("b.db");
-	sql_in("b.db", "INSERT INTO run (" RUN_COLUMNS ") VALUES (" RUN_VALUES(
-			       "done", "serial", 1) ");"
-						    "INSERT INTO baseline (name, cell, seed, made, "
-						    "config, options, config_hash) VALUES "
-						    "('other', 'd', 1, 'now', 'x', '{}', 'y')");
+	sql_in("b.db", "INSERT INTO run (" RUN_COLUMNS ") "
+		       "VALUES (" RUN_VALUES("done", "serial", 1) ")");
+	sql_in("b.db", "INSERT INTO baseline (name, cell, seed, made, config, options, "
+		       "config_hash) VALUES ('other', 'd', 1, 'now', 'x', '{}', 'y')");
 	command("import a.db --db=b.db", EXIT_OK,
 		"a.db: 4 new runs, 1 not ended and left out, 1 calibration, 1 baseline\n");
-	expect("b.db", "SELECT group_concat(id || ':' || ifnull(origin_id, '-'), ' ') FROM run",
-	       "1:- 2:11 3:12 4:20 5:21");
-	expect("b.db", "SELECT group_concat(status, ' ') FROM (SELECT status FROM run ORDER BY id)",
-	       "done done diverged done done");
-	expect("b.db", "SELECT label || host || pid FROM run WHERE id = 2", "a,\"b\"\n<c>alpha111");
-	expect("b.db",
-	       "SELECT origin LIKE '/%/a.db' AND imported GLOB '20*T*Z' FROM run WHERE id = 2",
-	       "1");
-	expect("b.db",
-	       "SELECT count(*) FROM run WHERE id > 1 AND (origin IS NULL OR imported IS NULL)",
-	       "0");
+	expect_in("b.db", "SELECT group_concat(id || ':' || ifnull(origin_id, '-'), ' ') FROM run",
+		  "1:- 2:11 3:12 4:20 5:21");
+	expect_in("b.db",
+		  "SELECT group_concat(status, ' ') FROM (SELECT status FROM run ORDER BY id)",
+		  "done done diverged done done");
+	expect_in("b.db", "SELECT label || host || pid FROM run WHERE id = 2",
+		  "a,\"b\"\n<c>alpha111");
+	expect_in("b.db",
+		  "SELECT origin LIKE '/%/a.db' AND imported GLOB '20*T*Z' FROM run WHERE id = 2",
+		  "1");
+	expect_in("b.db",
+		  "SELECT count(*) FROM run WHERE id > 1 AND (origin IS NULL OR imported IS NULL)",
+		  "0");
 	/* what refers to runs and calibrations follows them */
-	expect("b.db", "SELECT sim_replay || '/' || calibration_id FROM run WHERE id = 4", "2/1");
-	expect("b.db", "SELECT sim_replay FROM run WHERE id = 5", "-3");
-	expect("b.db", "SELECT value FROM calibration_point WHERE calibration_id = 1", "0.25");
-	expect("b.db", "SELECT run_id || config FROM baseline WHERE name = 'main'", "2asgd 2w");
-	expect("b.db", "SELECT group_concat(cell) FROM baseline WHERE name = 'other'", "d");
-	expect("b.db",
-	       "SELECT (SELECT count(*) FROM epoch) || (SELECT count(*) FROM rank_epoch WHERE "
-	       "run_id = 2) || "
-	       "(SELECT count(*) FROM staleness WHERE run_id = 2) || (SELECT count(*) FROM "
-	       "arrival) || "
-	       "(SELECT count(*) FROM event) || (SELECT value FROM run_option WHERE run_id = 2)",
-	       "6211164");
-	expect("b.db", "SELECT test_accuracy || ' ' || epoch_seconds FROM run_summary WHERE id = 2",
-	       "0.875 1.75");
-	expect("b.db", "SELECT count(*) FROM pragma_foreign_key_check", "0");
+	expect_in("b.db", "SELECT sim_replay || '/' || calibration_id FROM run WHERE id = 4",
+		  "2/1");
+	expect_in("b.db", "SELECT sim_replay FROM run WHERE id = 5", "-3");
+	expect_in("b.db", "SELECT value FROM calibration_point WHERE calibration_id = 1", "0.25");
+	expect_in("b.db", "SELECT run_id || config FROM baseline WHERE name = 'main'", "2asgd 2w");
+	expect_in("b.db", "SELECT group_concat(cell) FROM baseline WHERE name = 'other'", "d");
+	expect_in("b.db",
+		  "SELECT (SELECT count(*) FROM epoch) || (SELECT count(*) FROM rank_epoch WHERE "
+		  "run_id = 2) || "
+		  "(SELECT count(*) FROM staleness WHERE run_id = 2) || (SELECT count(*) FROM "
+		  "arrival) || "
+		  "(SELECT count(*) FROM event) || (SELECT value FROM run_option WHERE run_id = 2)",
+		  "6211164");
+	expect_in("b.db",
+		  "SELECT test_accuracy || ' ' || epoch_seconds FROM run_summary WHERE id = 2",
+		  "0.875 1.75");
+	expect_in("b.db", "SELECT count(*) FROM pragma_foreign_key_check", "0");
 	/* a second time nothing comes, on whatever ways; the source is as it was */
 	command("import a.db --db=b.db", EXIT_OK,
 		"a.db: 0 new runs, 4 here already, 1 not ended and left out, 1 baseline of a name");
 	command("import b.db --db=c.db", EXIT_OK, "b.db: 5 new runs, 1 calibration");
 	command("import a.db --db=c.db", EXIT_OK, "a.db: 0 new runs, 4 here already");
 	command("import b.db --db=a.db", EXIT_OK, "b.db: 1 new run, 4 here already");
-	expect("a.db", "SELECT count(*) FROM run", "6");
-	expect("b.db", "SELECT count(*) FROM calibration", "1");
-	expect("c.db", "SELECT origin LIKE '%/a.db' AND origin_id = 11 FROM run WHERE label <> ''",
-	       "1");
+	expect_in("a.db", "SELECT count(*) FROM run", "6");
+	expect_in("b.db", "SELECT count(*) FROM calibration", "1");
+	expect_in("c.db",
+		  "SELECT origin LIKE '%/a.db' AND origin_id = 11 FROM run WHERE label <> ''", "1");
 	/* more runs there, of which some are chosen; a simulation brings what it repeats */
 	command("import a.db --db=d.db --where=\"platform = 'sim' AND seed = 4\"", EXIT_OK,
 		"a.db: 2 new runs");
-	expect("d.db",
-	       "SELECT group_concat(origin_id || '>' || ifnull(sim_replay, 0), ' ') FROM run",
-	       "11>0 20>1");
+	expect_in("d.db",
+		  "SELECT group_concat(origin_id || '>' || ifnull(sim_replay, 0), ' ') FROM run",
+		  "11>0 20>1");
 }
 END_TEST
 
@@ -397,8 +340,8 @@ START_TEST(older_and_newer_files)
 	sql_in("old.db",
 	       "INSERT INTO run (" RUN_COLUMNS ") VALUES (" RUN_VALUES("done", "asgd", 1) ")");
 	command("import old.db --db=new.db", EXIT_OK, "old.db: 1 new run\n");
-	expect("old.db", "PRAGMA user_version", "2");
-	expect("new.db", "SELECT table_home || precision FROM run", "sharedfloat32");
+	expect_in("old.db", "PRAGMA user_version", "2");
+	expect_in("new.db", "SELECT table_home || precision FROM run", "sharedfloat32");
 	command("import old.db --db=new.db", EXIT_OK, "old.db: 0 new runs, 1 here already\n");
 	sql_in("old.db", "PRAGMA user_version = 999");
 	command("import old.db --db=new.db", EXIT_USER, "schema 999");
@@ -440,7 +383,7 @@ START_TEST(what_goes_wrong_changes_nothing)
 	ck_assert_int_eq(command_output(line, output, sizeof output), EXIT_USER);
 	ck_assert_msg(strstr(output, "room"), "%s", output);
 	free(line);
-	expect("b.db", "SELECT count(*) FROM run", "0");
+	expect_in("b.db", "SELECT count(*) FROM run", "0");
 }
 END_TEST
 

@@ -4,6 +4,7 @@
  */
 #include "results/run/run.h"
 #include "tests/fixture.h"
+#include "tests/made.h"
 #include "tests/suites.h"
 
 #include <math.h>
@@ -11,44 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- SQL beside the store ------------------------------------------------- */
-
-static char *db_path(void)
-{
-	return sentence("%s/run.db", folder);
-}
-
-static void sql(const char *text)
-{
-	char *path = db_path(), *wrong = NULL;
-	sqlite3 *db;
-
-	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
-	sqlite3_exec(db, text, NULL, NULL, &wrong);
-	ck_assert_msg(!wrong, "%s: %s", text, wrong);
-	sqlite3_close(db);
-	free(path);
-}
-
-static double number(const char *text)
-{
-	char *path = db_path();
-	struct store *s;
-	double x = NAN;
-	char *wrong = store_open(&s, path, STORE_READ);
-
-	ck_assert_msg(!wrong, "%s", wrong);
-	wrong = query_numbers(s, text, NULL, 0, &x, 1);
-	ck_assert_msg(!wrong, "%s: %s", text, wrong);
-	store_close(s);
-	free(path);
-	return x;
-}
-
-static void near(double x, double want, double within)
-{
-	ck_assert_msg(fabs(x - want) <= within, "%.10g is not within %g of %.10g", x, within, want);
-}
+#define sql(text)    sql_in("run.db", text)
+#define number(text) number_in("run.db", text)
 
 /* ---- Made baselines, and the runs that are held to them -------------------- */
 
@@ -69,12 +34,9 @@ static void open_made(void)
 		"INSERT INTO epoch (run_id, epoch, test_accuracy, test_loss, train_loss) VALUES "
 		"((SELECT max(id) FROM run), 1, ?5, ?6, ?7)",
 		"INSERT INTO checked SELECT ?1, ?2, ?3, max(id), '' FROM run"};
-	char *path = db_path();
-	struct store *s;
-	char *wrong = store_open(&s, path, STORE_WRITE);
+	char *path = in_folder("run.db");
 
-	ck_assert_msg(!wrong, "%s", wrong);
-	store_close(s);
+	new_database("run.db");
 	ck_assert_int_eq(sqlite3_open(path, &made), SQLITE_OK);
 	for (int i = 0; i < 4; i++)
 		ck_assert_msg(sqlite3_prepare_v2(made, text[i], -1, &insert[i], NULL) == SQLITE_OK,
@@ -195,7 +157,7 @@ START_TEST(intervals_agree_with_the_tests)
 	}
 	close_made();
 	/* half an interval is a quantile times worse / t; the test of that very quantile: */
-	char *path = db_path();
+	char *path = in_folder("run.db");
 	sqlite3_stmt *q;
 	double quantile[61] = {0};
 	ck_assert_int_eq(sqlite3_open(path, &made), SQLITE_OK);

@@ -55,9 +55,9 @@ START_TEST(a_gpu_trains_what_the_cpu_trains)
 }
 END_TEST
 
-/* The whole step is replayed here (tool_train looks at every step, and so has it called): each sees
+/* The whole step is a graph here (tool_train looks at every step, and so has it called): each sees
  * its own learning rate, which falls all the time, and its own dropout. */
-START_TEST(replayed_steps_are_the_cpus)
+START_TEST(steps_in_graphs_are_the_cpus)
 {
 	static const char *const device[] = {"cpu", "cuda"};
 	char out[OUTPUT];
@@ -187,7 +187,7 @@ Suite *gpu_suite(void)
 	tcase_set_timeout(t, 240);
 	tcase_add_checked_fixture(t, make_data, folder_free);
 	tcase_add_loop_test(t, a_gpu_trains_what_the_cpu_trains, 0, COUNT(same));
-	tcase_add_test(t, replayed_steps_are_the_cpus);
+	tcase_add_test(t, steps_in_graphs_are_the_cpus);
 	tcase_add_test(t, what_ran_is_recorded);
 	tcase_add_loop_test(t, bf16_learns_the_same, 0, 2);
 	if (!on_real_gpu()) {

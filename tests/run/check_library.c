@@ -217,7 +217,8 @@ START_TEST(a_program_in_cpp)
 		return;
 	run(0,
 	    "g++ $LDFLAGS -Wall -Wextra -Werror -x c++ $MVBENCH_HOME/tests/seeds/params.c -x none "
-	    "-I$MVBENCH_HOME/runtime/lib -L. -lmvbench -Wl,-rpath,$PWD -o %s/cpp && " MPIRUN "2 %s/cpp",
+	    "-I$MVBENCH_HOME/runtime/lib -L. -lmvbench -Wl,-rpath,$PWD -o %s/cpp && " MPIRUN
+	    "2 %s/cpp",
 	    folder, folder);
 	expect("all as expected");
 }

@@ -199,7 +199,7 @@ static char *plot(int *status, const char *const *word)
 		int f = open(said, O_WRONLY | O_CREAT | O_TRUNC, 0600);
 		dup2(f, STDOUT_FILENO);
 		dup2(f, STDERR_FILENO);
-		int rc = chdir(folder) == 0 ? command_plot.run(argc, argv) : 99;
+		int rc = chdir(folder) == 0 ? command_start(&command_plot, argc, argv) : 99;
 		fflush(NULL);
 		_exit(rc);
 	}
@@ -797,7 +797,7 @@ END_TEST
 
 /* Where tables live is told where strategies with tables differ in it, not because others have
  * none. */
-START_TEST(homes_are_named_where_they_differ)
+START_TEST(placements_are_named_where_they_differ)
 {
 	sqlite3 *db = open_database();
 
@@ -867,9 +867,8 @@ START_TEST(names_tell_every_option_apart)
 			continue;
 		sqlite3 *db;
 		ck_assert_int_eq(sqlite3_open(database, &db), SQLITE_OK);
-		char *column = must(strdup(o->name));
-		for (char *c = column; *c; c++)
-			*c = *c == '-' || *c == '.' ? '_' : *c;
+		char column[COLUMN_ROOM];
+		option_column(o, column);
 		bool text = o->type == OPT_STRING || o->type == OPT_CHOICE;
 		char *differ = sentence("UPDATE run SET %s = ifnull(%s, %s WHERE seed = 2", column,
 					column, text ? "'') || 'x'" : "0) + 1");
@@ -877,7 +876,8 @@ START_TEST(names_tell_every_option_apart)
 		add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
 		add_run(db, "mlp", "asgd", 2, 2, 0.5, "", 1);
 		if (strncmp(o->name, "sim.", 4) == 0) { /* NULL in real runs */
-			char *given = sentence("UPDATE run SET %s = %s", column, text ? "''" : "0");
+			char *given = sentence("UPDATE run SET platform = 'sim', %s = %s", column,
+					       text ? "''" : "0");
 			sql(db, given);
 			free(given);
 		}
@@ -887,7 +887,6 @@ START_TEST(names_tell_every_option_apart)
 		ck_assert_msg(strcmp(rows, "2\n") == 0, "--%s is not shown", o->name);
 		free(rows);
 		free(differ);
-		free(column);
 		sqlite3_close(db);
 	}
 }
@@ -1172,7 +1171,7 @@ Suite *plots_suite(void)
 	tcase_add_test(r, bins_are_those_that_are_recorded);
 	tcase_add_loop_test(c, late_pushes_are_drawn, 0,
 			    (int)(sizeof(lateness) / sizeof(*lateness)));
-	tcase_add_test(r, homes_are_named_where_they_differ);
+	tcase_add_test(r, placements_are_named_where_they_differ);
 	tcase_add_test(r, names_tell_configurations_apart);
 	tcase_add_test(r, names_are_of_what_differs);
 	tcase_add_test(r, names_tell_every_option_apart);

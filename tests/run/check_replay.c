@@ -244,7 +244,7 @@ START_TEST(what_has_no_record_is_refused)
 		{"UPDATE run SET leave = '', model_hash = NULL", "an older mvbench"},
 		{"UPDATE run SET model_hash = ''", "computed no gradients"},
 		{"UPDATE run SET model_hash = 'x'; DELETE FROM arrival WHERE seq = 17",
-		 "is damaged: table 0, shard 0 has no pass 17"},
+		 "is damaged: table 0, shard 0 has no operation 17"},
 		{"UPDATE arrival SET seq = 17, worker = 2 WHERE seq = 18; "
 		 "UPDATE arrival SET seq = seq - 1 WHERE seq > 18",
 		 "worker 2 comes to table 0"},
@@ -286,7 +286,7 @@ START_TEST(a_changed_record_is_found_out)
 	static const struct {
 		const char *words, *sql, *says;
 	} row[] = {
-		{"asgd", "DELETE FROM arrival WHERE seq > 50", "ends after 51 passes"},
+		{"asgd", "DELETE FROM arrival WHERE seq > 50", "ends after 51 operations"},
 		{"asgd", "UPDATE arrival SET worker = 1 - worker WHERE seq = " LAST,
 		 "makes no more before the next barrier"},
 		{"asgd", "UPDATE arrival SET kind = 'pull' WHERE seq = 20",
@@ -294,8 +294,9 @@ START_TEST(a_changed_record_is_found_out)
 		{"asgd",
 		 "INSERT INTO arrival SELECT run_id, table_id, shard, seq + 1, worker, kind "
 		 "FROM arrival WHERE seq = " LAST,
-		 "has 105 passes, and this run made 104"},
-		{"asgd --servers=1", "DELETE FROM arrival WHERE seq > 50", "ends after 51 passes"},
+		 "has 105 operations, and this run made 104"},
+		{"asgd --servers=1", "DELETE FROM arrival WHERE seq > 50",
+		 "ends after 51 operations"},
 		{"asgd --servers=1", "UPDATE arrival SET worker = 1 - worker WHERE seq = " LAST,
 		 "makes no more before the next barrier"},
 		{"asgd --servers=1", "UPDATE arrival SET kind = 'pull' WHERE seq = 20",
@@ -303,7 +304,7 @@ START_TEST(a_changed_record_is_found_out)
 		{"asgd --servers=1",
 		 "INSERT INTO arrival SELECT run_id, table_id, shard, seq + 1, worker, kind FROM "
 		 "arrival WHERE seq = " LAST,
-		 "has 105 passes, and this run made 104"},
+		 "has 105 operations, and this run made 104"},
 		/* in the first round, one is to read what the other has not pushed to yet */
 		{"bsp",
 		 "UPDATE arrival SET kind = 'pull', worker = (SELECT worker FROM arrival "

@@ -87,7 +87,7 @@ START_TEST(fewer_rows_than_servers)
 }
 END_TEST
 
-/* Each shard sees every pass of each worker, and numbers them without gaps. */
+/* Each shard sees every operation of each worker, and numbers them without gaps. */
 START_TEST(arrivals_at_two_servers_are_kept)
 {
 	char *path = sentence("%s/servers.db", folder), text[4096];

@@ -103,7 +103,7 @@ static void record_sim(const char *how)
 }
 
 /* A number, or its only column's text in out. */
-static double ask(const char *sql, char *out, size_t room)
+static double query(const char *sql, char *out, size_t room)
 {
 	char *path = sentence("%s/run.db", folder);
 	double number = NAN;
@@ -135,7 +135,7 @@ static double asked(const char *fmt, ...)
 	va_start(args, fmt);
 	vsnprintf(sql, sizeof sql, fmt, args);
 	va_end(args);
-	return ask(sql, NULL, 0);
+	return query(sql, NULL, 0);
 }
 
 static double epoch_of(int run, const char *what)
@@ -188,11 +188,11 @@ static int workers_for(const struct strategy *s, int most)
 }
 
 /* Where its tables may live; of strategies without tables only the first counts. */
-static const char *const homes[] = {"", "--servers=1", "--table-home=onesided"};
+static const char *const placements[] = {"", "--servers=1", "--table-home=onesided"};
 
-static size_t homes_of(const struct strategy *s)
+static size_t placements_of(const struct strategy *s)
 {
-	return s->tables ? COUNT(homes) : 1;
+	return s->tables ? COUNT(placements) : 1;
 }
 
 /* ---- As the real one -------------------------------------------------------------------- */
@@ -251,9 +251,9 @@ START_TEST(simulated_is_real)
 		ck_assert_double_eq(near_by.bytes, real.bytes);
 		ck_assert_double_eq(near_by.rows, real.rows);
 		ck_assert_double_eq(near_by.numbers, real.numbers);
-		for (size_t h = 0; h < homes_of(s) && n > 1; h++) {
+		for (size_t h = 0; h < placements_of(s) && n > 1; h++) {
 			how = words(MODEL "--batch=%d --strategy=%s %s " HOSTS STEP, 48 / n,
-				    s->plugin.name, homes[h]);
+				    s->plugin.name, placements[h]);
 			struct result far = run_simulated(n, how);
 			expect_equal(&far, &real, how, tolerance);
 			free(far.param);
@@ -294,9 +294,9 @@ END_TEST
 START_TEST(asynchronous_workers_learn)
 {
 	const struct strategy *s = strategies[_i];
-	for (size_t h = 0; h < homes_of(s) && s->asynchronous; h++) {
+	for (size_t h = 0; h < placements_of(s) && s->asynchronous; h++) {
 		const char *how = words(MODEL "--batch=16 --strategy=%s %s " HOSTS STEP,
-					s->plugin.name, homes[h]);
+					s->plugin.name, placements[h]);
 		struct result r = run_simulated(3, how);
 		ck_assert_msg(r.status == 0, "%s: status %d: %s", how, r.status, r.output);
 		ck_assert_msg(r.test_loss < 0.9 * r.first_test_loss,
@@ -319,7 +319,7 @@ static double differing(const char *table, int a, int b)
 	snprintf(sql, sizeof sql,
 		 "SELECT group_concat(name) FROM pragma_table_info('%s') WHERE name <> 'run_id'",
 		 table);
-	ask(sql, columns, sizeof columns);
+	query(sql, columns, sizeof columns);
 	return asked("WITH a AS (SELECT %s FROM %s WHERE run_id = %d), "
 		     "b AS (SELECT %s FROM %s WHERE run_id = %d) "
 		     "SELECT (SELECT count(*) FROM (SELECT * FROM a EXCEPT SELECT * FROM b)) + "
@@ -345,10 +345,10 @@ static void record_five(const char *how)
 START_TEST(simulations_repeat_themselves)
 {
 	const struct strategy *s = strategies[_i];
-	for (size_t h = 0; h < homes_of(s); h++) {
+	for (size_t h = 0; h < placements_of(s); h++) {
 		const char *how =
 			words(COMMON HOSTS STEP "--straggle=0.3 --strategy=%s --workers=%d %s",
-			      s->plugin.name, workers_for(s, 4), homes[h]);
+			      s->plugin.name, workers_for(s, 4), placements[h]);
 		record_five(how);
 		for (size_t t = 0; t < COUNT(recorded); t++) {
 			near(how, differing(recorded[t], 1, 2), 0, 0);
@@ -718,7 +718,7 @@ START_TEST(messages_take_what_was_measured)
 }
 END_TEST
 
-/* What an allreduce takes beyond its messages, and a pass over a table. */
+/* What an allreduce takes beyond its messages, and an operation on a table. */
 START_TEST(sums_and_passes_take_what_was_measured)
 {
 	forget();
@@ -998,7 +998,7 @@ START_TEST(deadlocks_are_told)
 		{"table",
 		 "--workers=3 --servers=1 " HOSTS,
 		 {"deadlock: 4 of 4 workers and servers", "worker 2 in recv with 0",
-		  "server 0 in mail"}},
+		  "server 0 in mailbox"}},
 	};
 	char out[4096],
 		*command =

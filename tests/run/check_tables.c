@@ -1,7 +1,7 @@
 /*
- * check_tables.c - the parameter server: its tables in every home (tests/tools/table, on several
- * ranks), its updaters against their formulas in double precision, the identities of the strategies
- * that live on it, and what --record keeps.
+ * check_tables.c - the parameter server: its tables in every placement (tests/tools/table, on
+ * several ranks), its updaters against their formulas in double precision, the identities of the
+ * strategies that live on it, and what --record keeps.
  */
 #include "results/gate/gate.h"
 #include "strategies/exchange.h"
@@ -18,7 +18,7 @@
 /* ---- From inside ------------------------------------------------------------- */
 
 static const struct {
-	const char *home;
+	const char *placement;
 	int workers, servers;
 } place[] = {
 	{"shared", 1, 0},   {"shared", 2, 0},   {"shared", 3, 0},   {"shared", 4, 0},
@@ -33,9 +33,9 @@ START_TEST(tables_hold_what_was_pushed)
 	int ranks = place[_i].workers + place[_i].servers;
 	if (ranks > 1)
 		command = sentence(MPIRUN "%d ./tests/tools/table %s %d 2>&1", ranks,
-				   place[_i].home, place[_i].servers);
+				   place[_i].placement, place[_i].servers);
 	else
-		command = sentence("./tests/tools/table %s 0 2>&1", place[_i].home);
+		command = sentence("./tests/tools/table %s 0 2>&1", place[_i].placement);
 	int status = command_output(command, text, sizeof text);
 	ck_assert_msg(status == 0 && strcmp(text, "ok\n") == 0, "%s: status %d\n%s", command,
 		      status, text);

@@ -77,7 +77,7 @@ START_TEST(events_are_nested_in_order)
 		ck_assert_int_eq(all.event[i].step, 9);
 		ck_assert_int_eq(all.event[i].start - all.event[0].start, slice[i].since);
 	}
-	/* numbers go on after a race */
+	/* numbers go on after a segment */
 	trace_add(t, TRACE_STEP, zero, zero + 1);
 	trace_settle(t, NULL);
 	trace_take(t, &all);
@@ -246,7 +246,7 @@ START_TEST(a_simulation_is_the_same_with_it)
 }
 END_TEST
 
-START_TEST(a_race_allocates_nothing_for_it)
+START_TEST(a_segment_allocates_nothing_for_it)
 {
 	static const char *const how[] = {"--strategy=asgd", "--strategy=allreduce --straggle=0.1",
 					  "--strategy=bsp --barrier-every=0"};
@@ -470,7 +470,7 @@ Suite *trace_suite(void)
 	tcase_add_test(t, the_view_has_every_kind);
 	tcase_add_loop_test(t, a_timeline_is_sound, 0, (int)COUNT(traced_runs));
 	tcase_add_loop_test(t, a_simulation_is_the_same_with_it, 0, 3);
-	tcase_add_loop_test(t, a_race_allocates_nothing_for_it, 0, 3);
+	tcase_add_loop_test(t, a_segment_allocates_nothing_for_it, 0, 3);
 	tcase_add_test(t, it_is_exported_as_json);
 	tcase_add_test(t, trace_runs_what_it_is_told);
 	tcase_add_test(t, mistakes_are_explained);

@@ -176,7 +176,7 @@ START_TEST(no_row_is_dropped)
 }
 END_TEST
 
-/* Rare barriers change no result of a strategy that waits by itself; only when it is judged. */
+/* Rare barriers change no result of a strategy that waits by itself; only when it is evaluated. */
 START_TEST(rare_barriers)
 {
 	const struct strategy *s = strategies[_i];
@@ -190,8 +190,9 @@ START_TEST(rare_barriers)
 }
 END_TEST
 
-/* A race without barriers is three epochs long: none of what is between them allocates either. */
-START_TEST(races_allocate_nothing)
+/* A segment without barriers is three epochs long: none of what is between them allocates
+ * either. */
+START_TEST(segments_allocate_nothing)
 {
 	const struct strategy *s = strategies[_i];
 	for (int n = 1; n <= 3; n += 2)
@@ -323,7 +324,7 @@ Suite *train_suite(void)
 	tcase_add_loop_test(t, counted_bytes_are_the_formula, 0, all);
 	tcase_add_loop_test(t, no_row_is_dropped, 0, all);
 	tcase_add_loop_test(t, rare_barriers, 0, all);
-	tcase_add_loop_test(t, races_allocate_nothing, 0, all);
+	tcase_add_loop_test(t, segments_allocate_nothing, 0, all);
 	tcase_add_loop_test(t, same_seed_same_result, 0, all);
 	tcase_add_loop_test(t, replicas_stay_equal, 2, 5);
 	tcase_add_loop_test(t, asgd_with_barriers_is_periodic, 1, 5);

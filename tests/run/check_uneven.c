@@ -194,7 +194,8 @@ END_TEST
 
 /* ---- Pauses ------------------------------------------------------------------------ */
 
-/* The first step from then on waits; one's own time is that of the races, whatever judging takes.
+/* The first step from then on waits; one's own time is that of the segments, whatever evaluation
+ * takes.
  */
 START_TEST(a_pause_adds_its_duration)
 {
@@ -215,8 +216,8 @@ START_TEST(a_pause_adds_its_duration)
 }
 END_TEST
 
-/* On this network judging takes longer than training. */
-START_TEST(judging_is_no_training_time)
+/* On this network evaluation takes longer than training. */
+START_TEST(evaluation_is_no_training_time)
 {
 	forget();
 	record(TWO NETWORK "--strategy=asgd --sync-every=1000");
@@ -251,7 +252,7 @@ static const char *terms(const struct strategy *s)
 	return strcmp(s->plugin.name, "bsp") == 0 ? "--bsp.backup=1" : "";
 }
 
-static const char *const homes[] = {"", "--servers=1", "--servers=2", "--table-home=onesided"};
+static const char *const placements[] = {"", "--servers=1", "--servers=2", "--table-home=onesided"};
 
 /* Of every strategy: the others go on as if nothing had been, or it refuses. Steps begin on whole
  * milliseconds, as nobody pushes before the end of an epoch. */
@@ -260,17 +261,18 @@ START_TEST(the_others_go_on)
 	const struct strategy *s = strategies[_i];
 	const double left = 5 * step_s, whole = STEPS * step_s;
 	for (int who = 0; who < 2; who++)
-		for (size_t home = 0; home < COUNT(homes); home++) {
-			char *words = sentence(TWO SIM "--strategy=%s --sync-every=1000 %s %s "
-						       "--leave=%d:5ms",
-					       s->plugin.name, terms(s), homes[home], who);
+		for (size_t placement = 0; placement < COUNT(placements); placement++) {
+			char *words =
+				sentence(TWO SIM "--strategy=%s --sync-every=1000 %s %s "
+						 "--leave=%d:5ms",
+					 s->plugin.name, terms(s), placements[placement], who);
 			if (!s->may_leave) {
 				if (!s->refuse || strcmp(s->plugin.name, "serial") != 0)
 					expect_refused("", words, "none of them can leave");
 				free(words);
 				continue;
 			}
-			if (*terms(s) && strstr(homes[home], "onesided")) {
+			if (*terms(s) && strstr(placements[placement], "onesided")) {
 				free(words);
 				continue;
 			}
@@ -376,7 +378,7 @@ START_TEST(real_workers_leave)
 END_TEST
 
 /* All of it together, twice: the same rows. */
-START_TEST(uneven_runs_repeat)
+START_TEST(heterogeneous_runs_repeat)
 {
 	static const char *const words =
 		"--workload=softmax --lr=0.01 --epochs=3 --batch=10 --workers=3 "
@@ -525,14 +527,14 @@ Suite *uneven_suite(void)
 	tcase_add_test(t, a_slow_worker_slows_those_who_wait_for_it);
 	tcase_add_test(t, a_real_worker_is_slowed);
 	tcase_add_loop_test(t, a_pause_adds_its_duration, 0, 6);
-	tcase_add_test(t, judging_is_no_training_time);
+	tcase_add_test(t, evaluation_is_no_training_time);
 	tcase_add_test(t, a_real_worker_pauses);
 	tcase_add_loop_test(t, the_others_go_on, 0, all);
 	tcase_add_test(t, leaving_without_barriers);
 	tcase_add_test(t, what_a_worker_that_left_would_have_pushed_is_missing);
 	tcase_add_loop_test(t, several_leave, 0, 5);
 	tcase_add_loop_test(t, real_workers_leave, 0, all);
-	tcase_add_test(t, uneven_runs_repeat);
+	tcase_add_test(t, heterogeneous_runs_repeat);
 	tcase_add_loop_test(t, a_slow_link_slows_an_allreduce, 0, 2);
 	tcase_add_test(t, a_slow_link_is_one_worker_s);
 	tcase_add_test(t, workers_on_one_host_share_a_slow_link);

@@ -37,7 +37,10 @@ ini_parse results/run/jobfile
 gz[a-z]+$ workloads/'
 
 objects=$(find "$build/runtime" "$build/strategies" "$build/workloads" "$build/results" "$build/plots" \
-	"$build/sim" "$build/main.o" -name '*.o' | sort)
+	"$build/sim" "$build/main.o" -name '*.o' | sort | while read -r o; do
+	f=${o#"$build/"} # not one whose source is gone
+	[ ! -e "${f%.o}.c" ] && [ ! -e "${f%.o}.cu" ] || echo "$o"
+done)
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 # shellcheck disable=SC2086
@@ -95,7 +98,7 @@ END {
 		while ((getline l < f) > 0) {
 			if (l ~ /^#include "/) {
 				split(l, part, "\""); to = part[2]
-				if (to == "mvbench.h" || to == "workloads/net.h" || to ~ /^fake_cuda/) continue
+				if (to == "mvbench.h" || to == "workloads/net.h" || to ~ /^fake_cuda|run_options.def$/) continue
 				r = room(to)
 				if (r == "") bad(f " includes " to "   <- by its path from the top, please")
 				else if (r != own && floor[r] >= floor[own]) bad(f " includes " to "   <- " own " is not above " r)

@@ -10,33 +10,6 @@
 
 enum { REPEATS = 5, STEPS = 1000 };
 
-static char *sink_begin(void *self, const struct experiment *e, int64_t *id)
-{
-	(void)self;
-	(void)e;
-	*id = 1;
-	return NULL;
-}
-
-static char *sink_epoch(void *self, const struct epoch_row *r, const struct split_row *ranks, int n,
-			const int64_t *staleness)
-{
-	(void)self;
-	(void)staleness;
-	(void)r;
-	(void)ranks;
-	(void)n;
-	return NULL;
-}
-
-static char *sink_end(void *self, const char *status, const char *reason)
-{
-	(void)self;
-	(void)status;
-	(void)reason;
-	return NULL;
-}
-
 static int ascending(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
@@ -73,26 +46,19 @@ static void sink_model(void *self, struct worker *w)
 	free(order);
 }
 
-static bool no_bare(const char *name)
-{
-	(void)name;
-	return false;
-}
-
 int main(int argc, char **argv)
 {
 	struct arguments a;
 	struct config c;
 	struct plan plan;
-	char *error = arguments_read(&a, argc - 1, argv + 1, no_bare);
+	char *error = arguments_read(&a, argc - 1, argv + 1, NULL, NULL);
 	if (!error)
 		error = config_init(&c, a.option, a.options, false);
 	if (!error)
 		error = plan_make(&c, &plan);
 	if (error)
 		user_error("%s", error);
-	struct sink sink = {
-		.begin = sink_begin, .epoch = sink_epoch, .end = sink_end, .model = sink_model};
+	struct sink sink = {.model = sink_model};
 	int status = train(&c, &plan, &sink, NULL);
 	config_fini(&c);
 	arguments_free(&a);

@@ -52,7 +52,7 @@ static void collectives(struct worker *w, size_t n)
 	comm_allreduce(w->all, v, SUM);
 	expect(v, 0, n, sum_of_ranks(size), (float)size, "allreduce sum");
 	double sent = (double)s->bytes_sent;
-	link_fold(comm_link(w->all), &sent, 1, FOLD_SUM);
+	link_reduce_all(comm_link(w->all), &sent, 1, REDUCE_SUM);
 	CHECK(sent == 2.0 * (size - 1) * (double)n * sizeof(float), "allreduce counted %g bytes",
 	      sent);
 	comm_allreduce(w->all, v, MEAN);
@@ -157,10 +157,32 @@ static void groups(struct worker *w)
 	comm_free(half);
 }
 
+/* What ranks tell each other off the clock: parts of unequal lengths, and who has a sentence. */
+static void off_the_clock(struct worker *w)
+{
+	struct link *l = comm_link(w->all);
+	size_t own = (size_t)(w->rank * 3 % 5), at = 0, bytes = 0;
+	float part[5];
+	for (size_t i = 0; i < own; i++)
+		part[i] = (float)(10 * w->rank) + (float)i;
+	float *all = link_gather_parts(l, part, own * sizeof *part, &bytes);
+	CHECK(!all == (w->rank != 0), "rank %d gathers", w->rank);
+	for (int k = 0; all && k < w->trainers; k++)
+		for (int i = 0; i < k * 3 % 5; i++, at++)
+			CHECK(all[at] == (float)(10 * k + i), "part %d has %g", k, (double)all[at]);
+	CHECK(!all || bytes == at * sizeof *all, "%zu bytes of parts", bytes);
+	free(all);
+	CHECK(!link_agree(l, NULL), "a sentence that nobody has");
+	char *said = link_agree(l, w->rank ? sentence("of rank %d", w->rank) : NULL);
+	CHECK(w->trainers == 1 ? !said : said && strcmp(said, "of rank 1") == 0,
+	      "rank %d was told \"%s\"", w->rank, said ? said : "");
+	free(said);
+}
+
 int main(int argc, char **argv)
 {
-	struct run run = {.workers = argc > 1 ? atoi(argv[1]) : 1,
-			  .transport = argc > 2 ? argv[2] : "auto"};
+	const char *transport = argc > 2 ? argv[2] : "auto";
+	struct run run = {.workers = argc > 1 ? atoi(argv[1]) : 1};
 	struct device dev = {.ops = argc > 2 ? &device_cuda : &device_cpu, .precision = "float32"};
 	struct stats stats;
 	struct worker w = {.run = &run, .dev = &dev, .stats = &stats};
@@ -168,11 +190,11 @@ int main(int argc, char **argv)
 	platform_start(&w);
 	dev.number = w.rank;
 	dev.ops->open(&dev, 1);
-	w.all = comm_world_trainers(&w);
+	w.all = comm_world_trainers(&w, transport);
 	w.model_group = comm_split(w.all, w.rank);
 	w.data_group = comm_split(w.all, 0);
 	struct vec *some = vec_new(&w, 500); /* less than what will come */
-	comm_prepare(w.all, some, run.transport);
+	comm_prepare(w.all, some, transport);
 	vec_free(some);
 	const size_t sizes[] = {0, 1, 3, 1000, BIG};
 	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -182,10 +204,11 @@ int main(int argc, char **argv)
 	}
 	in_a_row(&w);
 	groups(&w);
+	off_the_clock(&w);
 	const char *by = comm_transport(w.all);
 	CHECK(!by == (argc <= 2 || w.trainers == 1), "vectors go by %s", by ? by : "nothing");
-	CHECK(!by || strcmp(run.transport, "auto") == 0 || strcmp(by, run.transport) == 0,
-	      "--transport=%s, and %s was used", run.transport, by);
+	CHECK(!by || strcmp(transport, "auto") == 0 || strcmp(by, transport) == 0,
+	      "--transport=%s, and %s was used", transport, by);
 	comm_free(w.data_group);
 	comm_free(w.model_group);
 	if (w.rank == 0)

@@ -87,37 +87,9 @@ static const struct strategy kinds[] = {
 	 .tables = true},
 };
 
-/* ---- A run that nobody records ---- */
-
-static char *begin(void *self, const struct experiment *e, int64_t *id)
-{
-	(void)self, (void)e;
-	*id = 1;
-	return NULL;
-}
-
-static char *epoch(void *self, const struct epoch_row *row, const struct split_row *ranks, int n,
-		   const int64_t *staleness)
-{
-	(void)self, (void)row, (void)ranks, (void)n, (void)staleness;
-	return NULL;
-}
-
-static char *end(void *self, const char *status, const char *reason)
-{
-	(void)self, (void)status, (void)reason;
-	return NULL;
-}
-
-static bool no_bare(const char *name)
-{
-	(void)name;
-	return false;
-}
-
 int main(int argc, char **argv)
 {
-	struct sink sink = {.begin = begin, .epoch = epoch, .end = end};
+	struct sink sink = {.self = NULL}; /* a run that nobody records */
 	struct simulation simulation;
 	struct arguments a;
 	struct config c;
@@ -127,7 +99,7 @@ int main(int argc, char **argv)
 	while (kind < sizeof kinds / sizeof *kinds && strcmp(kinds[kind].plugin.name, argv[1]))
 		kind++;
 	CHECK(kind < sizeof kinds / sizeof *kinds, "no kind %s", argv[1]);
-	char *wrong = arguments_read(&a, argc - 2, argv + 2, no_bare);
+	char *wrong = arguments_read(&a, argc - 2, argv + 2, NULL, NULL);
 	if (!wrong)
 		wrong = config_init(&c, a.option, a.options, false);
 	if (!wrong)

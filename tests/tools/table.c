@@ -18,7 +18,7 @@ static struct {
 	struct link *all;
 	int rank, size, servers;
 	bool onesided;
-	struct device *gpu; /* NULL: the homes of the host */
+	struct device *gpu; /* NULL: the placements of the host */
 	double rounding;    /* of the same arithmetic in another place */
 } us;
 
@@ -36,8 +36,9 @@ static struct table *open_with(struct table_rules r, const float *init)
 	return t;
 }
 
-/* The pass as the table wants it: on the GPU, with floats there that are this pass's own. */
-static struct pass bring(struct table *t, struct pass p)
+/* The operation as the table wants it: on the GPU, with floats there that are this operation's
+ * own. */
+static struct table_op bring(struct table *t, struct table_op p)
 {
 	const struct device_ops *ops = us.gpu ? us.gpu->ops : NULL;
 	size_t n = p.row ? p.rows * t->rules.columns : t->n;
@@ -52,8 +53,8 @@ static struct pass bring(struct table *t, struct pass p)
 	return p;
 }
 
-/* What a pass that was brought has left, at p; what it had there is freed. */
-static void fetch(struct table *t, struct pass *p, struct pass there)
+/* What an operation that was brought has left, at p; what it had there is freed. */
+static void fetch(struct table *t, struct table_op *p, struct table_op there)
 {
 	float *in = (float *)there.in, *out = there.out;
 	size_t n = p->row ? p->rows * t->rules.columns : t->n;
@@ -68,12 +69,12 @@ static void fetch(struct table *t, struct pass *p, struct pass there)
 	*p = there;
 }
 
-static struct pass pass_of(struct table *t, struct pass p)
+static struct table_op do_op(struct table *t, struct table_op p)
 {
-	if (p.kind != PASS_PUSH && p.by.scale == 0)
+	if (p.kind != OP_PUSH && p.by.scale == 0)
 		p.by.scale = 1;
-	struct pass there = bring(t, p);
-	char *wrong = table_pass(t, &there);
+	struct table_op there = bring(t, p);
+	char *wrong = table_do(t, &there);
 	CHECK(!wrong, "%s", wrong);
 	fetch(t, &p, there);
 	return p;
@@ -122,18 +123,18 @@ static void adds(size_t n)
 	double sum = us.size * (us.size + 1) / 2.0;
 	int64_t stale = 0;
 	for (int i = 0; i < PUSHES; i++)
-		stale += pass_of(t, (struct pass){.kind = PASS_PUSH,
-						  .in = in,
-						  .out = i % 2 ? out : NULL,
-						  .pull = i % 2,
-						  .by = unit})
+		stale += do_op(t, (struct table_op){.kind = OP_PUSH,
+						    .in = in,
+						    .out = i % 2 ? out : NULL,
+						    .pull = i % 2,
+						    .by = unit})
 				 .staleness;
 	CHECK(us.size > 1 || stale == 0, "a worker alone met its own pushes: %d", (int)stale);
 	barrier();
-	pass_of(t, (struct pass){.kind = PASS_READ, .out = out});
+	do_op(t, (struct table_op){.kind = OP_READ, .out = out});
 	all_are(out, n, PUSHES * sum, "a table after everybody's adds");
 	barrier();
-	int64_t version = us.tables->home->version(t);
+	int64_t version = us.tables->placement->version(t);
 	CHECK(version == (int64_t)PUSHES * us.size, "version %d after %d pushes", (int)version,
 	      PUSHES * us.size);
 	barrier();
@@ -155,15 +156,15 @@ static void staleness_in_turn(void)
 				continue;
 			int met = round == 0 ? turn : us.size - 1;
 			if (round == 4) {
-				pass_of(t,
-					(struct pass){.kind = PASS_READ, .out = out, .pull = true});
+				do_op(t,
+				      (struct table_op){.kind = OP_READ, .out = out, .pull = true});
 				met = 0;
 			}
-			struct pass p = pass_of(t, (struct pass){.kind = PASS_PUSH,
-								 .in = in,
-								 .out = out,
-								 .pull = true,
-								 .by = unit});
+			struct table_op p = do_op(t, (struct table_op){.kind = OP_PUSH,
+								       .in = in,
+								       .out = out,
+								       .pull = true,
+								       .by = unit});
 			CHECK(p.staleness == met, "round %d of %d workers: stale by %d, not %d",
 			      round, us.size, (int)p.staleness, met);
 		}
@@ -181,20 +182,16 @@ static void rows(size_t count, size_t columns)
 	int64_t last = (int64_t)count - 1, middle = last / 2;
 	int64_t thrice[] = {last, 0, last}; /* any order, and one twice */
 	for (int i = 0; i < 10; i++) {
-		pass_of(t,
-			(struct pass){
-				.kind = PASS_PUSH, .in = in, .row = thrice, .rows = 3, .by = unit});
-		pass_of(t, (struct pass){.kind = PASS_PUSH, .in = in, .by = unit});
-		pass_of(t, (struct pass){.kind = PASS_PUSH,
-					 .in = in,
-					 .row = &middle,
-					 .rows = 1,
-					 .by = unit});
+		do_op(t, (struct table_op){
+				 .kind = OP_PUSH, .in = in, .row = thrice, .rows = 3, .by = unit});
+		do_op(t, (struct table_op){.kind = OP_PUSH, .in = in, .by = unit});
+		do_op(t, (struct table_op){
+				 .kind = OP_PUSH, .in = in, .row = &middle, .rows = 1, .by = unit});
 	}
 	barrier();
 	int64_t ask[] = {middle, last, 0};
-	pass_of(t, (struct pass){.kind = PASS_READ, .out = out, .row = ask, .rows = 3});
-	pass_of(t, (struct pass){.kind = PASS_READ, .out = out + 3 * columns});
+	do_op(t, (struct table_op){.kind = OP_READ, .out = out, .row = ask, .rows = 3});
+	do_op(t, (struct table_op){.kind = OP_READ, .out = out + 3 * columns});
 	double each = 10.0 * us.size;
 	for (size_t k = 0; k < 3; k++) {
 		double want =
@@ -206,10 +203,10 @@ static void rows(size_t count, size_t columns)
 		all_are(out + (3 + 1) * columns, columns, each * (1 + (middle == 1)),
 			"a row that only whole adds reach");
 	int64_t beyond = (int64_t)count, below = -1;
-	struct pass p = {.kind = PASS_READ, .out = out, .row = &beyond, .rows = 1};
-	refused(table_pass(t, &p), "rows 0 to");
+	struct table_op p = {.kind = OP_READ, .out = out, .row = &beyond, .rows = 1};
+	refused(table_do(t, &p), "rows 0 to");
 	p.row = &below;
-	refused(table_pass(t, &p), "row -1 of");
+	refused(table_do(t, &p), "row -1 of");
 	barrier();
 	table_close(t);
 	free(in);
@@ -225,10 +222,10 @@ static void several_at_once(void)
 	float *in = floats(20, 1), *out = floats(20, 0);
 	for (size_t i = 0; i < TABLES; i++)
 		for (size_t k = 0; k <= i; k++)
-			pass_of(t[i], (struct pass){.kind = PASS_PUSH, .in = in, .by = unit});
+			do_op(t[i], (struct table_op){.kind = OP_PUSH, .in = in, .by = unit});
 	barrier();
 	for (size_t i = 0; i < TABLES; i++) {
-		pass_of(t[i], (struct pass){.kind = PASS_READ, .out = out});
+		do_op(t[i], (struct table_op){.kind = OP_READ, .out = out});
 		all_are(out, 10 + i, (double)(i + 1) * us.size, "one of several tables");
 	}
 	barrier();
@@ -249,13 +246,13 @@ static void initial_values(void)
 	double want[] = {2, sum / us.size, sum};
 	for (int i = 0; i < 3; i++) {
 		struct table *t = open_with((struct table_rules){.rows = N, .init = how[i]}, init);
-		pass_of(t, (struct pass){.kind = PASS_READ, .out = out});
+		do_op(t, (struct table_op){.kind = OP_READ, .out = out});
 		all_are(out, N, want[i], "an initial value");
 		barrier();
 		table_close(t);
 	}
 	struct table *t = open_with((struct table_rules){.rows = N}, us.rank == 0 ? init : NULL);
-	pass_of(t, (struct pass){.kind = PASS_READ, .out = out});
+	do_op(t, (struct table_op){.kind = OP_READ, .out = out});
 	all_are(out, N, 2, "the master's initial value, when the others gave none");
 	barrier();
 	table_close(t);
@@ -271,11 +268,11 @@ static void starting_and_waiting(void)
 	enum { N = 5000, AT_ONCE = 4 };
 	struct table *t = open_with((struct table_rules){.rows = N}, NULL);
 	float *in[AT_ONCE], *out = floats(N, 0);
-	struct pass push[AT_ONCE], there[AT_ONCE];
+	struct table_op push[AT_ONCE], there[AT_ONCE];
 	int64_t ticket[AT_ONCE];
 	for (int i = 0; i < AT_ONCE; i++) {
 		in[i] = floats(N, (float)(1 << i));
-		push[i] = (struct pass){.kind = PASS_PUSH, .in = in[i], .by = unit};
+		push[i] = (struct table_op){.kind = OP_PUSH, .in = in[i], .by = unit};
 		there[i] = bring(t, push[i]);
 		char *wrong = table_start(t, &there[i], &ticket[i]);
 		CHECK(!wrong, "%s", wrong);
@@ -292,7 +289,7 @@ static void starting_and_waiting(void)
 	refused(table_wait(t, ticket[0], NULL), "waited for already");
 	for (int i = 0; i < AT_ONCE; i++)
 		fetch(t, &push[i], there[i]);
-	struct pass get = {.kind = PASS_READ, .out = out}, got = bring(t, get);
+	struct table_op get = {.kind = OP_READ, .out = out}, got = bring(t, get);
 	char *wrong = table_start(t, &got, &ticket[0]);
 	CHECK(!wrong, "%s", wrong);
 	wrong = table_wait(t, ticket[0], NULL);
@@ -313,16 +310,16 @@ static void syncs(size_t n)
 	enum { SYNCS = 40 };
 	float *param = floats(n, us.rank == 0 ? 5 : 99), *out = floats(n, 0);
 	struct table *t = open_with((struct table_rules){.rows = n, .syncs = true}, param);
-	pass_of(t, (struct pass){.kind = PASS_READ, .out = param, .pull = true});
+	do_op(t, (struct table_op){.kind = OP_READ, .out = param, .pull = true});
 	all_are(param, n, 5, "the first pull");
 	barrier();
 	for (int i = 0; i < SYNCS; i++) {
 		for (size_t k = 0; k < n; k++)
 			param[k] += (float)(us.rank + 1);
-		pass_of(t, (struct pass){.kind = PASS_SYNC, .out = param, .pull = true});
+		do_op(t, (struct table_op){.kind = OP_SYNC, .out = param, .pull = true});
 	}
 	barrier();
-	pass_of(t, (struct pass){.kind = PASS_READ, .out = out});
+	do_op(t, (struct table_op){.kind = OP_READ, .out = out});
 	all_are(out, n, 5 + SYNCS * us.size * (us.size + 1) / 2.0, "a table after syncs");
 	barrier();
 	table_close(t);
@@ -336,14 +333,14 @@ static void elastic(void)
 	float *param = floats(N, (float)(us.rank + 1)), *centre = floats(N, 0);
 	struct table *t = open_with((struct table_rules){.rows = N}, NULL);
 	for (int i = 0; i < MOVES; i++)
-		pass_of(t, (struct pass){.kind = PASS_ELASTIC,
-					 .out = param,
-					 .pull = true,
-					 .by = {.scale = 0.9f / (float)us.size}});
+		do_op(t, (struct table_op){.kind = OP_ELASTIC,
+					   .out = param,
+					   .pull = true,
+					   .by = {.scale = 0.9f / (float)us.size}});
 	barrier();
-	pass_of(t, (struct pass){.kind = PASS_READ, .out = centre});
+	do_op(t, (struct table_op){.kind = OP_READ, .out = centre});
 	double sum[2] = {param[0], param[N - 1]}, want = us.size * (us.size + 1) / 2.0;
-	link_fold(us.all, sum, 2, FOLD_SUM);
+	link_reduce_all(us.all, sum, 2, REDUCE_SUM);
 	for (int i = 0; i < 2; i++) {
 		double kept = sum[i] + centre[i ? N - 1 : 0];
 		CHECK(fabs(kept - want) <= 1e-6 * want * MOVES,
@@ -368,16 +365,16 @@ static void started_in_rounds(struct table *t, float *in, float *out, double bef
 		in[k] = 1;
 	for (int i = 0; i < 10; i++) {
 		int64_t ticket, second;
-		struct pass push = {.kind = PASS_PUSH, .in = in, .by = unit};
-		struct pass read = {.kind = PASS_READ, .out = out, .pull = true};
+		struct table_op push = {.kind = OP_PUSH, .in = in, .by = unit};
+		struct table_op read = {.kind = OP_READ, .out = out, .pull = true};
 		if (us.rank == 0)
 			usleep(500);
-		struct pass there = bring(t, push);
+		struct table_op there = bring(t, push);
 		char *wrong = table_start(t, &there, &ticket);
 		CHECK(!wrong, "%s", wrong);
 		refused(table_start(t, &push, &second), "once a round");
-		refused(table_pass(t, &push), "once a round");
-		pass_of(t, read);
+		refused(table_do(t, &push), "once a round");
+		do_op(t, read);
 		before += us.size;
 		all_are(out + 1, N_ROUNDS - 1, before, "what is read while a push is under way");
 		wrong = table_wait(t, ticket, NULL);
@@ -401,10 +398,10 @@ static void rounds(void)
 			want += i + k;
 		if ((i + us.rank) % 3 == 0)
 			usleep(2000);
-		struct pass p = pass_of(
+		struct table_op p = do_op(
 			t,
-			(struct pass){
-				.kind = PASS_PUSH, .in = in, .out = out, .pull = true, .by = unit});
+			(struct table_op){
+				.kind = OP_PUSH, .in = in, .out = out, .pull = true, .by = unit});
 		all_are(out, N, want, "what a round's pull returns");
 		CHECK(p.staleness == 0 && !p.dropped, "a push in a round is stale by %d",
 		      (int)p.staleness);
@@ -412,23 +409,24 @@ static void rounds(void)
 	/* the second half is pushed to only: the rest has to go over from round to round */
 	int64_t first = 0;
 	for (int i = 1; i <= 3; i++)
-		pass_of(t, (struct pass){.kind = PASS_PUSH,
-					 .in = in,
-					 .out = out,
-					 .row = &first,
-					 .rows = 1,
-					 .by = unit});
+		do_op(t, (struct table_op){.kind = OP_PUSH,
+					   .in = in,
+					   .out = out,
+					   .row = &first,
+					   .rows = 1,
+					   .by = unit});
 	barrier();
-	pass_of(t, (struct pass){.kind = PASS_READ, .out = out});
+	do_op(t, (struct table_op){.kind = OP_READ, .out = out});
 	all_are(out + 1, N - 1, want, "rows that three rounds did not touch");
 	barrier();
 	started_in_rounds(t, in, out, want);
-	/* uneven: worker 0 leaves for a barrier, the others push once more */
+	/* incomplete: worker 0 leaves for a barrier, the others push once more */
 	if (us.size > 1 && us.rank != 0) {
-		struct pass p = {.kind = PASS_PUSH, .in = in, .out = out, .pull = true, .by = unit};
-		struct pass there = bring(t, p);
-		refused(table_pass(t, &there), "worker 0");
-		refused(table_pass(t, &there), "for good");
+		struct table_op p = {
+			.kind = OP_PUSH, .in = in, .out = out, .pull = true, .by = unit};
+		struct table_op there = bring(t, p);
+		refused(table_do(t, &there), "worker 0");
+		refused(table_do(t, &there), "for good");
 		fetch(t, &p, there);
 	}
 	barrier();
@@ -449,27 +447,27 @@ static void rounds_with_backup(void)
 	for (int i = 0; i < ROUNDS; i++) {
 		if (us.rank == 0)
 			usleep(1500);
-		struct pass p = pass_of(
+		struct table_op p = do_op(
 			t,
-			(struct pass){
-				.kind = PASS_PUSH, .in = in, .out = out, .pull = true, .by = unit});
+			(struct table_op){
+				.kind = OP_PUSH, .in = in, .out = out, .pull = true, .by = unit});
 		counted[p.dropped]++;
 		if (us.servers <= 1) /* each server drops by itself */
 			all_are(out, N, out[0], "what a round with backup returns is of one round");
 	}
 	barrier();
-	pass_of(t, (struct pass){.kind = PASS_READ, .out = out});
-	link_fold(us.all, counted, 2, FOLD_SUM);
+	do_op(t, (struct table_op){.kind = OP_READ, .out = out});
+	link_reduce_all(us.all, counted, 2, REDUCE_SUM);
 	if (us.servers <= 1)
 		all_are(out, N, counted[0], "the pushes that counted");
 	CHECK(counted[0] + counted[1] == ROUNDS * us.size, "%g pushes", counted[0] + counted[1]);
 	CHECK(counted[1] > 0, "a slow worker's pushes are never dropped");
 	barrier();
 	/* stragglers have ended rounds alone; now all are in the same one again */
-	struct pass p = {.kind = PASS_PUSH, .in = in, .out = out, .pull = true, .by = unit};
-	double fresh = !pass_of(t, p).dropped;
+	struct table_op p = {.kind = OP_PUSH, .in = in, .out = out, .pull = true, .by = unit};
+	double fresh = !do_op(t, p).dropped;
 	barrier();
-	link_fold(us.all, &fresh, 1, FOLD_SUM);
+	link_reduce_all(us.all, &fresh, 1, REDUCE_SUM);
 	CHECK(fresh >= us.size - 1, "%g of %d pushes count in the first round after a barrier",
 	      fresh, us.size);
 	table_close(t);
@@ -490,13 +488,12 @@ static void lead(int64_t bound)
 	for (int i = 1; i <= PUSHES; i++) {
 		if (us.rank == 0 && i < PUSHES / 2)
 			usleep(500);
-		pass_of(begun,
-			(struct pass){
-				.kind = PASS_PUSH, .in = &one, .row = &me, .rows = 1, .by = unit});
-		pass_of(t,
-			(struct pass){
-				.kind = PASS_PUSH, .in = in, .out = out, .pull = true, .by = unit});
-		pass_of(begun, (struct pass){.kind = PASS_READ, .out = counts});
+		do_op(begun,
+		      (struct table_op){
+			      .kind = OP_PUSH, .in = &one, .row = &me, .rows = 1, .by = unit});
+		do_op(t, (struct table_op){
+				 .kind = OP_PUSH, .in = in, .out = out, .pull = true, .by = unit});
+		do_op(begun, (struct table_op){.kind = OP_READ, .out = counts});
 		for (int k = 0; k < us.size; k++)
 			CHECK(counts[k] >= (float)(i - bound),
 			      "after push %d with a lead of %d, worker %d has begun %g", i,
@@ -505,7 +502,7 @@ static void lead(int64_t bound)
 		      "a pull after push %d lacks what the bound promises: %g", i, (double)out[0]);
 	}
 	barrier();
-	pass_of(t, (struct pass){.kind = PASS_READ, .out = out});
+	do_op(t, (struct table_op){.kind = OP_READ, .out = out});
 	all_are(out, N, PUSHES * us.size, "a table with a bounded lead");
 	barrier();
 	table_close(t);
@@ -518,15 +515,15 @@ static void lead(int64_t bound)
 /* ---- Updaters: the same pushes done again by one worker alone ------------------------ */
 
 /* Everything that a table's worker and shard keep, for all workers. */
-struct replay {
+struct reference {
 	const struct updater *updater;
 	size_t n;
 	float *w, *state, **own, **pulled;
 };
 
-static struct replay replay_new(const struct updater *u, size_t n, const float *init)
+static struct reference reference_new(const struct updater *u, size_t n, const float *init)
 {
-	struct replay r = {.updater = u, .n = n};
+	struct reference r = {.updater = u, .n = n};
 	r.w = floats(n, 0);
 	r.state = floats(n, 0);
 	r.own = must(calloc((size_t)us.size, sizeof *r.own));
@@ -540,7 +537,7 @@ static struct replay replay_new(const struct updater *u, size_t n, const float *
 	return r;
 }
 
-static void replay_free(struct replay *r)
+static void reference_free(struct reference *r)
 {
 	for (int k = 0; k < us.size; k++) {
 		free(r->own[k]);
@@ -552,8 +549,8 @@ static void replay_free(struct replay *r)
 	free(r->pulled);
 }
 
-static void replay_push(struct replay *r, int worker, size_t first, size_t n, const float *values,
-			struct push by, int64_t staleness)
+static void reference_push(struct reference *r, int worker, size_t first, size_t n,
+			   const float *values, struct push by, int64_t staleness)
 {
 	r->updater->apply(&(struct update){.w = r->w + first,
 					   .state = r->state + first,
@@ -590,18 +587,18 @@ static void updater_in_turn(const struct updater *u, size_t n)
 		return;
 	}
 	struct table *t = open_with((struct table_rules){.rows = n, .updater = u}, g);
-	struct replay r = replay_new(u, n, g);
+	struct reference r = reference_new(u, n, g);
 	for (int i = 0; i < 5; i++)
 		for (int k = 0; k < us.size; k++) {
 			gradient(g, n, k, i);
 			int64_t met = i ? us.size - 1 : k;
-			replay_push(&r, k, 0, n, g, full, met);
+			reference_push(&r, k, 0, n, g, full, met);
 			if (k == us.rank)
-				pass_of(t, (struct pass){.kind = PASS_PUSH,
-							 .in = g,
-							 .out = out,
-							 .pull = true,
-							 .by = full});
+				do_op(t, (struct table_op){.kind = OP_PUSH,
+							   .in = g,
+							   .out = out,
+							   .pull = true,
+							   .by = full});
 			barrier();
 		}
 	for (size_t j = 0; j < n; j++)
@@ -609,7 +606,7 @@ static void updater_in_turn(const struct updater *u, size_t n)
 		      "%s: float %zu of worker %d is %.9g, not %.9g", u->name, j, us.rank,
 		      (double)out[j], (double)r.pulled[us.rank][j]);
 	table_close(t);
-	replay_free(&r);
+	reference_free(&r);
 	free(g);
 	free(out);
 }
@@ -640,12 +637,11 @@ static void recorded_order(const char *updater, size_t n)
 		gradient(g, n, us.rank, i);
 		if (i % 4 == us.rank % 4) /* so that others come in between */
 			usleep(300);
-		pass_of(t,
-			(struct pass){
-				.kind = PASS_PUSH, .in = g, .out = out, .pull = true, .by = full});
+		do_op(t, (struct table_op){
+				 .kind = OP_PUSH, .in = g, .out = out, .pull = true, .by = full});
 	}
 	barrier();
-	CHECK(us.tables->arrivals == mine, "%zu passes recorded, not %zu", us.tables->arrivals,
+	CHECK(us.tables->arrivals == mine, "%zu operations recorded, not %zu", us.tables->arrivals,
 	      mine);
 	size_t total = mine * (size_t)us.size;
 	struct arrival *a = must(calloc(total, sizeof *a));
@@ -654,7 +650,7 @@ static void recorded_order(const char *updater, size_t n)
 		for (int k = 0; k < us.size; k++)
 			link_broadcast(us.all, k, a + (size_t)k * mine, mine * sizeof *a);
 	qsort(a, total, sizeof *a, by_order);
-	struct replay r = replay_new(u, n, init);
+	struct reference r = reference_new(u, n, init);
 	int done[64] = {0}, changes = 0;
 	int64_t seen[64] = {0}; /* pushes, at the worker's last pull */
 	for (size_t i = 0; i < total; i++) {
@@ -670,8 +666,8 @@ static void recorded_order(const char *updater, size_t n)
 		changes += place > 0 && a[i].worker != a[i - 1].worker;
 		int worker = a[i].worker;
 		gradient(g, n, worker, done[worker]++);
-		replay_push(&r, worker, first, part_of(n, shards, shard + 1) - first, g, full,
-			    (int64_t)place - seen[worker]);
+		reference_push(&r, worker, first, part_of(n, shards, shard + 1) - first, g, full,
+			       (int64_t)place - seen[worker]);
 		seen[worker] = (int64_t)place + 1;
 	}
 	CHECK(us.size == 1 || changes > 2 * us.size, "workers did not push at the same time");
@@ -682,7 +678,7 @@ static void recorded_order(const char *updater, size_t n)
 	tables_record(us.tables, 0);
 	barrier();
 	table_close(t);
-	replay_free(&r);
+	reference_free(&r);
 	free(a);
 	free(init);
 	free(g);
@@ -704,11 +700,11 @@ static void recorded_rounds(void)
 	for (int i = 0; i < ROUNDS; i++) {
 		if (us.rank == 0)
 			usleep(1500);
-		dropped += pass_of(t, (struct pass){.kind = PASS_PUSH,
-						    .in = in,
-						    .out = out,
-						    .pull = true,
-						    .by = unit})
+		dropped += do_op(t, (struct table_op){.kind = OP_PUSH,
+						      .in = in,
+						      .out = out,
+						      .pull = true,
+						      .by = unit})
 				   .dropped;
 	}
 	for (size_t i = 0; i < us.tables->arrivals; i++) {
@@ -724,7 +720,7 @@ static void recorded_rounds(void)
 	tables_record(us.tables, 0);
 	barrier(); /* those who lag behind end their rounds alone */
 	double all[2] = {kinds[PUSH], kinds[ROUND]};
-	link_fold(us.all, all, 2, FOLD_SUM);
+	link_reduce_all(us.all, all, 2, REDUCE_SUM);
 	CHECK(us.servers ? all[1] == 0 : all[1] * (us.size - 1) >= all[0] && all[1] <= all[0],
 	      "%g rounds of %g pushes of %d workers", all[1], all[0], us.size);
 	table_close(t);

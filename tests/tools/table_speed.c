@@ -4,13 +4,13 @@
  * [HOME]
  *
  * Every worker pushes n floats and gets the sum of all back, again and again, nobody waiting for
- * anybody but in a barrier between turns. With home gpu the floats are in GPUs' memory, and a pass
- * ends when the GPU has done it; MPI_Allreduce's are the host's.
+ * anybody but in a barrier between turns. With placement gpu the floats are in GPUs' memory, and an
+ * operation ends when the GPU has done it; MPI_Allreduce's are the host's.
  *
  * Rank 0 prints, in milliseconds: of each worker the median and the 99th percentile over its
- * passes; of these the slowest and the fastest worker.
+ * operations; of these the slowest and the fastest worker.
  *
- *   floats N ranks R home H   table MEDIAN P99 slowest S fastest F   sync MEDIAN P99
+ *   floats N ranks R placement H   table MEDIAN P99 slowest S fastest F   sync MEDIAN P99
  *   allreduce MEDIAN P99
  */
 #include "runtime/table/table.h"
@@ -24,13 +24,13 @@ enum what { ADD, SYNC, ALLREDUCE, WHATS };
 struct bench {
 	struct link *everyone, *all; /* all: the workers */
 	int rank, trainers, servers;
-	const char *home;
+	const char *placement;
 	struct tables *tables;
 	struct table *added, *synced;
 	struct device *gpu; /* NULL: in, out and param are the host's */
 	size_t n;
 	float *in, *out, *param, *sum; /* [n] */
-	float *ms[WHATS];              /* [passes + TURN] */
+	float *ms[WHATS];              /* [operations + TURN] */
 };
 
 static int by_size(const void *a, const void *b)
@@ -49,17 +49,17 @@ static struct figure figure_of(struct link *all, int size, float *ms, size_t n)
 	double mine[2] = {ms[n / 2], ms[n - 1 - n / 100]};
 	struct figure f;
 	double sum[2] = {mine[0], mine[1]}, most = mine[0], least = mine[0];
-	link_fold(all, sum, 2, FOLD_SUM);
-	link_fold(all, &most, 1, FOLD_MAX);
-	link_fold(all, &least, 1, FOLD_MIN);
+	link_reduce_all(all, sum, 2, REDUCE_SUM);
+	link_reduce_all(all, &most, 1, REDUCE_MAX);
+	link_reduce_all(all, &least, 1, REDUCE_MIN);
 	f = (struct figure){
 		.median = sum[0] / size, .p99 = sum[1] / size, .slowest = most, .fastest = least};
 	return f;
 }
 
-static void must_pass(struct table *t, struct pass p)
+static void must_do(struct table *t, struct table_op p)
 {
-	char *wrong = table_pass(t, &p);
+	char *wrong = table_do(t, &p);
 	CHECK(!wrong, "%s", wrong);
 }
 
@@ -101,12 +101,12 @@ static void vector_free(struct bench *b, float *f)
 		free(f);
 }
 
-static void bench_open(struct bench *b, size_t n, size_t passes)
+static void bench_open(struct bench *b, size_t n, size_t operations)
 {
 	if (b->gpu)
 		b->gpu->ops->open(b->gpu, 1);
 	char *wrong = tables_open(&b->tables, b->servers ? b->everyone : b->all, b->all, b->rank,
-				  b->trainers, b->servers, b->home, NULL, b->gpu);
+				  b->trainers, b->servers, b->placement, NULL, b->gpu);
 	CHECK(!wrong, "%s", wrong);
 	b->added = open_table(b->tables, n, false);
 	b->synced = open_table(b->tables, n, true);
@@ -116,7 +116,7 @@ static void bench_open(struct bench *b, size_t n, size_t passes)
 	b->param = vector(b, n, 0);
 	b->sum = floats(n, 1);
 	for (int what = 0; what < WHATS; what++)
-		b->ms[what] = floats(passes + TURN, 0);
+		b->ms[what] = floats(operations + TURN, 0);
 }
 
 static void bench_close(struct bench *b)
@@ -136,19 +136,19 @@ static void do_once(struct bench *b, enum what what)
 {
 	struct push by = {.scale = 1};
 	if (what == ADD)
-		must_pass(b->added,
-			  (struct pass){.kind = PASS_PUSH, .in = b->in, .out = b->out, .by = by});
+		must_do(b->added,
+			(struct table_op){.kind = OP_PUSH, .in = b->in, .out = b->out, .by = by});
 	else if (what == SYNC)
-		must_pass(
-			b->synced,
-			(struct pass){.kind = PASS_SYNC, .out = b->param, .pull = true, .by = by});
+		must_do(b->synced,
+			(struct table_op){
+				.kind = OP_SYNC, .out = b->param, .pull = true, .by = by});
 	else
 		link_allreduce(b->all, b->sum, b->n);
 	if (b->gpu && what != ALLREDUCE)
 		b->gpu->ops->sync(b->gpu);
 }
 
-/* TURN passes of each; their times are kept from place k on. */
+/* TURN operations of each; their times are kept from place k on. */
 static void take_turn(struct bench *b, size_t k)
 {
 	for (enum what what = 0; what < WHATS; what++) {
@@ -163,15 +163,15 @@ static void take_turn(struct bench *b, size_t k)
 		b->sum[i] = 1; /* what the sums have made large */
 }
 
-static void report(struct bench *b, size_t passes)
+static void report(struct bench *b, size_t operations)
 {
 	struct figure f[WHATS];
 	for (int what = 0; what < WHATS; what++)
-		f[what] = figure_of(b->all, b->trainers, b->ms[what], passes);
+		f[what] = figure_of(b->all, b->trainers, b->ms[what], operations);
 	if (b->rank == 0)
 		printf("floats %zu ranks %d home %s table %.4f %.4f slowest %.4f fastest %.4f sync "
 		       "%.4f %.4f slowest %.4f fastest %.4f allreduce %.4f %.4f\n",
-		       b->n, b->trainers, b->tables->home->name, f[ADD].median, f[ADD].p99,
+		       b->n, b->trainers, b->tables->placement->name, f[ADD].median, f[ADD].p99,
 		       f[ADD].slowest, f[ADD].fastest, f[SYNC].median, f[SYNC].p99, f[SYNC].slowest,
 		       f[SYNC].fastest, f[ALLREDUCE].median, f[ALLREDUCE].p99);
 }
@@ -194,16 +194,16 @@ int main(int argc, char **argv)
 	struct device gpu = {.ops = &device_cuda, .number = rank_on_node(), .precision = "float32"};
 	CHECK(argc >= 3, "tool_table_speed FLOATS REPEAT [--servers=K] [HOME]");
 	size_t n = strtoul(argv[1], NULL, 10), repeat = strtoul(argv[2], NULL, 10);
-	struct bench b = {.home = "auto"};
+	struct bench b = {.placement = "auto"};
 	struct run run = {.workers = atoi(getenv("OMPI_COMM_WORLD_SIZE"))};
 	struct worker w = {.run = &run};
 	for (int i = 3; i < argc; i++)
 		if (strncmp(argv[i], "--servers=", 10) == 0)
 			run.servers = atoi(argv[i] + 10);
 		else
-			b.home = argv[i];
+			b.placement = argv[i];
 	run.workers -= run.servers;
-	if (strcmp(b.home, "gpu") == 0) {
+	if (strcmp(b.placement, "gpu") == 0) {
 		const char *missing = gpu.ops->probe(NULL);
 		CHECK(!missing, "%s", missing);
 		b.gpu = &gpu;

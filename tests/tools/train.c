@@ -9,7 +9,7 @@
  *         most MAX
  *   status STATUS REASON
  *   spread X        the largest difference between two ranks' parameters (replicas only)
- *   allocations N   that our code made from the first step of a race to its last, on all ranks
+ *   allocations N   that our code made from the first step of a segment to its last, on all ranks
  *   rows R sum S    of the last epoch: rows all models drew, and the sum of their numbers
  */
 #include "results/run/run.h"
@@ -57,9 +57,9 @@ void *__wrap_aligned_alloc(size_t a, size_t n)
 
 /* ---- A strategy around the real one, that looks at the counter after every step. ---- */
 
-/* A race is the epochs from one barrier to the next; before its first step the models were
- * judged. */
-static bool first_of_race(const struct worker *w)
+/* A segment is the epochs from one barrier to the next; before its first step the models were
+ * evaluated. */
+static bool first_of_segment(const struct worker *w)
 {
 	int64_t epochs = w->run->barrier_every ? w->run->barrier_every : w->run->epochs;
 	return (w->step - 1) % (w->steps * epochs) == 0;
@@ -84,7 +84,7 @@ static void counted_step(struct worker *w)
 {
 	struct seen *seen = seen_of(w);
 	real->step(w);
-	if (!first_of_race(w))
+	if (!first_of_segment(w))
 		seen->between_steps += allocations - seen->at_last_step;
 	if ((w->step - 1) % w->steps == 0)
 		seen->formula = seen->rows = seen->numbers = 0;
@@ -98,14 +98,6 @@ static void counted_step(struct worker *w)
 /* ---- The sink ------------------------------------------------------------ */
 
 static const char *model_file;
-
-static char *sink_begin(void *self, const struct experiment *e, int64_t *id)
-{
-	(void)self;
-	(void)e;
-	*id = 1;
-	return NULL;
-}
 
 static char *sink_epoch(void *self, const struct epoch_row *r, const struct split_row *ranks, int n,
 			const int64_t *staleness)
@@ -157,15 +149,15 @@ static void sink_model(void *self, struct worker *w)
 		place_blocks(w, own, whole);
 	for (size_t i = 0; comm_rank(w->all) == 0 && comm_size(w->model_group) == 1 && i < n; i++)
 		whole[i] = own[i];
-	link_fold(all, whole, (int)params, FOLD_SUM);
+	link_reduce_all(all, whole, (int)params, REDUCE_SUM);
 	if (comm_size(w->model_group) == 1)
 		for (size_t i = 0; i < n; i++)
 			spread = fmax(spread, fabs(own[i] - whole[i]));
-	link_fold(all, &spread, 1, FOLD_MAX);
-	link_fold(all, &between, 1, FOLD_SUM);
+	link_reduce_all(all, &spread, 1, REDUCE_MAX);
+	link_reduce_all(all, &between, 1, REDUCE_SUM);
 	bool counts = comm_rank(w->model_group) == 0;
 	double drawn[2] = {counts ? seen->rows : 0, counts ? seen->numbers : 0};
-	link_fold(all, drawn, 2, FOLD_SUM);
+	link_reduce_all(all, drawn, 2, REDUCE_SUM);
 	if (w->rank == 0) {
 		FILE *f = fopen(model_file, "w");
 		CHECK(f, "cannot write %s", model_file);
@@ -181,19 +173,13 @@ static void sink_model(void *self, struct worker *w)
 	free(whole);
 }
 
-static bool no_bare(const char *name)
-{
-	(void)name;
-	return false;
-}
-
 int main(int argc, char **argv)
 {
 	struct arguments a;
 	struct config c;
 	struct plan plan;
 	struct simulation simulation;
-	char *error = arguments_read(&a, argc - 2, argv + 2, no_bare);
+	char *error = arguments_read(&a, argc - 2, argv + 2, NULL, NULL);
 	if (!error)
 		error = config_init(&c, a.option, a.options, false);
 	if (!error)
@@ -210,8 +196,7 @@ int main(int argc, char **argv)
 	counted.step = counted_step;
 	counted.local = false; /* so that every step is seen */
 	c.strategy = &counted;
-	struct sink sink = {
-		.begin = sink_begin, .epoch = sink_epoch, .end = sink_end, .model = sink_model};
+	struct sink sink = {.epoch = sink_epoch, .end = sink_end, .model = sink_model};
 	int status = train(&c, &plan, &sink, NULL);
 	c.strategy = real;
 	if (world_is_virtual)

@@ -741,7 +741,7 @@ static void norm_once(struct bench *b, const struct sizes *s, struct norm *norm,
 	for (size_t i = 0; i < n; i++) /* channels of different mean and width */
 		raw[i] = raw[i] * (0.3f + (float)(i % channels) * 0.1f) + (float)(i % channels);
 	struct array *x = array_at(b, raw, n, GUARD), *add = image_in(b, n), *y = image_out(b, n),
-		     *judged = image_out(b, n), *scale = param_in(b, 2 * channels),
+		     *evaluated = image_out(b, n), *scale = param_in(b, 2 * channels),
 		     *running = param_in(b, 2 * channels), *dy = image_in(b, n),
 		     *own = array_at(b, dy->x, n, GUARD), *dx = image_out(b, n),
 		     *dscale = param_out(b, 2 * channels), *again = param_out(b, 2 * channels);
@@ -756,9 +756,10 @@ static void norm_once(struct bench *b, const struct sizes *s, struct norm *norm,
 		running->x[c] = (float)(running->r[c] = fabsf(running->x[c]));
 	vec_put(running->v, running->x);
 
-	norm_forward(norm, judged->v, x->v, add->v, scale->v, running->v, false, rows);
-	norm_reference(s, judged->r, x->r, add->r, scale->r, running->r, running->r + channels, n);
-	holds(b, judged, "y by what was running", TOLERANCE);
+	norm_forward(norm, evaluated->v, x->v, add->v, scale->v, running->v, false, rows);
+	norm_reference(s, evaluated->r, x->r, add->r, scale->r, running->r, running->r + channels,
+		       n);
+	holds(b, evaluated, "y by what was running", TOLERANCE);
 	holds(b, running, "running after evaluation", 0);
 
 	norm_forward(norm, y->v, x->v, add->v, scale->v, running->v, true, rows);

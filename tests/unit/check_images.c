@@ -147,9 +147,9 @@ START_TEST(test_memory)
 	for (size_t i = 0; i < COUNT(nets); i++) {
 		open_images(&f, (struct image){8, 8, 2}, 3);
 		build(&f.w, &f.train, nets[i], INIT_HE);
-		ck_assert_msg(f.w.net->turns <= 3, "%zu vectors of gradients", f.w.net->turns);
-		for (size_t t = 0; t < f.w.net->turns; t++)
-			ck_assert_uint_le(f.w.net->turn[t].width, 8 * 8 * 4);
+		ck_assert_msg(f.w.net->slots <= 3, "%zu vectors of gradients", f.w.net->slots);
+		for (size_t t = 0; t < f.w.net->slots; t++)
+			ck_assert_uint_le(f.w.net->slot[t].width, 8 * 8 * 4);
 		net_fini(&f.w);
 		fixture_close(&f);
 	}

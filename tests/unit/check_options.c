@@ -23,7 +23,7 @@ static size_t all_tables(struct table_of t[64])
 {
 	size_t n = 0;
 
-	t[n++] = (struct table_of){NULL, "run", run_options, sizeof(struct run)};
+	t[n++] = (struct table_of){NULL, "run", run_options, sizeof(struct config)};
 	for (size_t i = 0; strategies[i]; i++)
 		t[n++] = (struct table_of){strategies[i]->plugin.name, "strategy",
 					   strategies[i]->plugin.options,
@@ -165,8 +165,8 @@ START_TEST(help_prints_every_option)
 	size_t size = 0;
 	FILE *f = open_memstream(&text, &size);
 
-	option_help(f, NULL, run_options);
-	option_help(f, "periodic", strategy_find("periodic")->plugin.options);
+	help_rows(&(struct help){.f = f}, NULL, run_options);
+	help_rows(&(struct help){.f = f}, "periodic", strategy_find("periodic")->plugin.options);
 	fclose(f);
 	ck_assert_ptr_nonnull(strstr(text, "\n  --epochs=10 "));
 	ck_assert_ptr_nonnull(strstr(text, "(mean, sum)"));
@@ -341,8 +341,9 @@ END_TEST
 
 /* ---- Command lines ------------------------------------------------------- */
 
-static bool is_bare(const char *name)
+static bool is_bare(const void *ctx, const char *name)
 {
+	(void)ctx;
 	return strcmp(name, "dry-run") == 0;
 }
 
@@ -352,7 +353,7 @@ START_TEST(arguments_come_in_any_order)
 			"b",     "--label=x=y", "-",    "--",   "--odd"};
 	struct arguments a;
 
-	ck_assert_ptr_null(arguments_read(&a, 10, argv, is_bare));
+	ck_assert_ptr_null(arguments_read(&a, 10, argv, is_bare, NULL));
 	ck_assert_uint_eq(a.options, 4);
 	ck_assert_str_eq(a.option[0].name, "seed");
 	ck_assert_str_eq(a.option[0].value, "3");
@@ -378,13 +379,13 @@ START_TEST(arguments_that_cannot_be_are_refused)
 
 	/* whether there is such an option comes before whether it has a value */
 	for (int n = 1; n <= 2; n++) {
-		ck_assert_ptr_null(arguments_read(&a, n, n == 1 ? last : next, is_bare));
+		ck_assert_ptr_null(arguments_read(&a, n, n == 1 ? last : next, is_bare, NULL));
 		wrong = settings_check(a.option, a.options);
 		ck_assert_str_eq(wrong, "--epochs: a value is wanted, as in --epochs=10");
 		free(wrong);
 		arguments_free(&a);
 	}
-	ck_assert_ptr_null(arguments_read(&a, 1, unknown, is_bare));
+	ck_assert_ptr_null(arguments_read(&a, 1, unknown, is_bare, NULL));
 	wrong = settings_check(a.option, a.options);
 	ck_assert_str_eq(wrong, "--epoch: there is no such option; did you mean --epochs?");
 	free(wrong);
@@ -392,10 +393,10 @@ START_TEST(arguments_that_cannot_be_are_refused)
 	ck_assert_str_eq(wrong, "--epoch: there is no such option; did you mean --epochs?");
 	free(wrong);
 	arguments_free(&a);
-	wrong = arguments_read(&a, 1, one, is_bare);
+	wrong = arguments_read(&a, 1, one, is_bare, NULL);
 	ck_assert_ptr_nonnull(strstr(wrong, "two dashes"));
 	free(wrong);
-	ck_assert_ptr_null(arguments_read(&a, 1, help, is_bare));
+	ck_assert_ptr_null(arguments_read(&a, 1, help, is_bare, NULL));
 	ck_assert(a.help);
 	arguments_free(&a);
 }
@@ -418,7 +419,7 @@ START_TEST(commands_take_their_own_arguments)
 	struct arguments a;
 	struct sample s = {.flag = false};
 
-	ck_assert_ptr_null(arguments_read(&a, 4, argv, is_bare));
+	ck_assert_ptr_null(arguments_read(&a, 4, argv, is_bare, NULL));
 	ck_assert_ptr_null(arguments_take(&a, own, &s));
 	ck_assert_int_eq(s.size, 2048);
 	ck_assert(s.flag);
@@ -511,7 +512,7 @@ START_TEST(job_files_share_defaults)
 }
 END_TEST
 
-static void hash_of(const struct setting *s, size_t n, char hex[17])
+static void hash_given(const struct setting *s, size_t n, char hex[17])
 {
 	struct config c;
 
@@ -527,8 +528,8 @@ START_TEST(identity_does_not_depend_on_how_it_is_said)
 	const struct setting b[] = {{"epochs", "9"}, {"epochs", "3"}, {"lr", "1e-1"}};
 	char x[17], y[17];
 
-	hash_of(a, 4, x);
-	hash_of(b, 3, y);
+	hash_given(a, 4, x);
+	hash_given(b, 3, y);
 	ck_assert_str_eq(x, y);
 	ck_assert_uint_eq(strlen(x), 16);
 }
@@ -567,8 +568,8 @@ static void hash_changes(const struct table_of *t, const struct option *o)
 	struct setting s[] = {{part ? part : "workload", part ? t->owner : "mlp"}, {name, value}};
 
 	other_value(o, value, sizeof value);
-	hash_of(s, 1, before);
-	hash_of(s, 2, after);
+	hash_given(s, 1, before);
+	hash_given(s, 2, after);
 	ck_assert_msg((strcmp(before, after) == 0) == o->incidental, "--%s=%s and the identity",
 		      name, value);
 	free(name);
@@ -594,12 +595,12 @@ START_TEST(words_give_the_configuration_again)
 	char **words = config_words(&a);
 	while (words[n])
 		n++;
-	ck_assert_ptr_null(arguments_read(&args, n, words, NULL));
+	ck_assert_ptr_null(arguments_read(&args, n, words, NULL, NULL));
 	made(&b, args.option, args.options);
 	config_hash(&a, x);
 	config_hash(&b, y);
 	ck_assert_str_eq(x, y);
-	ck_assert_str_eq(b.run.label, "two words");
+	ck_assert_str_eq(b.own.label, "two words");
 	ck_assert_double_eq(a.run.lr, b.run.lr);
 	arguments_free(&args);
 	free_words(words);
@@ -644,7 +645,8 @@ START_TEST(schedules_have_these_values)
 	};
 
 	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-		char *wrong = lr_schedule_check(row[i].schedule);
+		char *wrong =
+			lr_schedule_check(option_find(run_options, "lr-schedule"), row[i].schedule);
 		ck_assert_msg(!wrong, "%s", wrong);
 		ck_assert_double_eq_tol(rate(row[i].schedule, row[i].epoch, row[i].fraction),
 					row[i].lr, 1e-12);
@@ -673,7 +675,7 @@ START_TEST(schedules_that_are_none_are_refused)
 					  "step:nan",  "step:-1",       "constant+constant"};
 
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-		char *wrong = lr_schedule_check(bad[i]);
+		char *wrong = lr_schedule_check(option_find(run_options, "lr-schedule"), bad[i]);
 		ck_assert_msg(wrong != NULL, "%s is accepted", bad[i]);
 		free(wrong);
 	}

@@ -102,7 +102,7 @@ struct device_state { /* zeroed when a device is opened */
 };
 
 enum {
-	MARKS = 4096,              /* places in a body: layers with parameters */
+	EVENTS = 4096,             /* places in a body: layers with parameters */
 	CONTEXT = 512 << 20,       /* what CUDA and its libraries take for themselves, about */
 	BLAS_WORKSPACE = 32 << 20, /* what cuBLAS recommends on Hopper [bytes] */
 	LEAST_WORKSPACE = 1 << 20,
@@ -323,8 +323,8 @@ static void cuda_open(struct device *d, int threads)
 	TRY(d, cudaStreamCreateWithFlags(&c->side, cudaStreamNonBlocking));
 	c->state = cuda_take(d, sizeof *c->state);
 	TRY(d, cudaMemsetAsync(c->state, 0, sizeof *c->state, c->stream));
-	TRY(d, cudaHostAlloc((void **)&c->mark, MARKS * sizeof *c->mark, cudaHostAllocDefault));
-	memset(c->mark, 0, MARKS * sizeof *c->mark);
+	TRY(d, cudaHostAlloc((void **)&c->event, EVENTS * sizeof *c->event, cudaHostAllocDefault));
+	memset(c->event, 0, EVENTS * sizeof *c->event);
 	TRY_BLAS(d, cublasCreate(&c->blas));
 	TRY_BLAS(d, cublasSetStream(c->blas, c->stream));
 	/* Of its own choice it would allocate while a graph is captured. */
@@ -355,7 +355,7 @@ static void cuda_close(struct device *d)
 	for (size_t i = 0; i < c->graphs; i++)
 		if (c->graph[i].exec)
 			TRY(d, cudaGraphExecDestroy(c->graph[i].exec));
-	TRY(d, cudaFreeHost(c->mark));
+	TRY(d, cudaFreeHost(c->event));
 	for (size_t i = 0; i < c->residents; i++)
 		TRY(d, cudaFree(c->resident[i].at));
 	for (size_t i = 0; i < c->retired_n; i++)
@@ -554,9 +554,8 @@ static void cuda_sgd(struct device *d, float *p, float *v, const float *g, float
 {
 	struct cuda *c = cuda_of(d);
 
-	CHECK(!d->replaying || lr == d->lr, "sgd: lr %g in a step of %g", (double)lr,
-	      (double)d->lr);
-	RUN(d, kernels_sgd(c->stream, p, v, g, d->replaying ? &c->state->step : NULL, lr, m, decay,
+	CHECK(!d->in_graph || lr == d->lr, "sgd: lr %g in a step of %g", (double)lr, (double)d->lr);
+	RUN(d, kernels_sgd(c->stream, p, v, g, d->in_graph ? &c->state->step : NULL, lr, m, decay,
 			   scale, n));
 }
 
@@ -661,7 +660,7 @@ static void cuda_dropout(struct device *d, float *y, float p, uint64_t salt, siz
 {
 	struct cuda *c = cuda_of(d);
 
-	RUN(d, kernels_dropout(c->stream, c->bf16, y, d->replaying ? &c->state->step : NULL, d->key,
+	RUN(d, kernels_dropout(c->stream, c->bf16, y, d->in_graph ? &c->state->step : NULL, d->key,
 			       salt, p, n));
 }
 
@@ -704,50 +703,50 @@ static cudaGraphExec_t capture(struct device *d, void (*body)(void *ctx), void *
 	return exec;
 }
 
-static void cuda_replay(struct device *d, size_t key, void (*body)(void *ctx), void *ctx)
+static void cuda_graph(struct device *d, size_t key, void (*body)(void *ctx), void *ctx)
 {
 	struct cuda *c = cuda_of(d);
 	bool is_new;
 	struct kept_graph *g = graph_of(c, key, &is_new);
 
 	set_step(d);
-	d->replaying = true;
+	d->in_graph = true;
 	c->switched = false;
 	if (is_new)
 		body(ctx);
 	else if (!g->exec)
 		g->exec = capture(d, body, ctx);
-	d->replaying = false;
+	d->in_graph = false;
 	if (is_new && c->switched)
 		c->graphs--; /* once more as it is, before it is captured */
 	if (g->exec)
 		TRY(d, cudaGraphLaunch(g->exec, c->stream));
 }
 
-/* The turn's number arrives in host memory when the stream comes to this place. An event could
+/* The turn's number arrives in host memory when the stream comes to this place. A CUDA event could
  * still be the record of the launch before, until the graph gets to where it records it. */
-static void cuda_mark(struct device *d, size_t i)
+static void cuda_event_record(struct device *d, size_t i)
 {
 	struct cuda *c = cuda_of(d);
 
-	CHECK(i < MARKS, "a mark past the %dth", MARKS);
-	TRY(d, cudaMemcpyAsync(&c->mark[i], &c->state->step.turn, sizeof *c->mark,
+	CHECK(i < EVENTS, "an event past the %dth", EVENTS);
+	TRY(d, cudaMemcpyAsync(&c->event[i], &c->state->step.turn, sizeof *c->event,
 			       cudaMemcpyDeviceToHost, c->stream));
 }
 
-static void cuda_await(struct device *d, size_t i)
+static void cuda_event_wait(struct device *d, size_t i)
 {
 	struct cuda *c = cuda_of(d);
 
-	CHECK(i < MARKS, "a mark past the %dth", MARKS);
-	while (__atomic_load_n(&c->mark[i], __ATOMIC_ACQUIRE) != c->turn) {
+	CHECK(i < EVENTS, "an event past the %dth", EVENTS);
+	while (__atomic_load_n(&c->event[i], __ATOMIC_ACQUIRE) != c->turn) {
 		cudaError_t status = cudaStreamQuery(c->stream);
-		bool there = __atomic_load_n(&c->mark[i], __ATOMIC_ACQUIRE) == c->turn;
+		bool there = __atomic_load_n(&c->event[i], __ATOMIC_ACQUIRE) == c->turn;
 		if (status == cudaErrorNotReady)
 			cudaGetLastError(); /* it is kept as if it were an error */
 		else
 			TRY(d, status);
-		CHECK(status == cudaErrorNotReady || there, "place %zu was never marked", i);
+		CHECK(status == cudaErrorNotReady || there, "event %zu was never recorded", i);
 		sched_yield();
 	}
 }
@@ -838,7 +837,7 @@ static void cuda_sum(struct device *d, float *y, const float *const *x, int k, f
 
 static const struct {
 	const char *updater;
-	enum kernels_pass_kind kind;
+	enum kernels_op_kind kind;
 } pushes[] = {
 	{"add", KERNELS_ADD},
 	{"sgd", KERNELS_SGD},
@@ -851,13 +850,12 @@ static const struct {
 	{"staleness", KERNELS_STALENESS},
 };
 
-static enum kernels_pass_kind kind_of(const struct table_rules *r, const struct pass *p)
+static enum kernels_op_kind kind_of(const struct table_rules *r, const struct table_op *p)
 {
-	static const enum kernels_pass_kind plain[] = {[PASS_READ] = KERNELS_READ,
-						       [PASS_SYNC] = KERNELS_SYNC,
-						       [PASS_ELASTIC] = KERNELS_ELASTIC};
+	static const enum kernels_op_kind plain[] = {
+		[OP_READ] = KERNELS_READ, [OP_SYNC] = KERNELS_SYNC, [OP_ELASTIC] = KERNELS_ELASTIC};
 
-	if (p->kind != PASS_PUSH)
+	if (p->kind != OP_PUSH)
 		return plain[p->kind];
 	for (size_t i = 0; i < sizeof pushes / sizeof *pushes; i++)
 		if (strcmp(pushes[i].updater, r->updater->name) == 0)
@@ -865,9 +863,9 @@ static enum kernels_pass_kind kind_of(const struct table_rules *r, const struct 
 	panic(__FILE__, __LINE__, "updater %s has no kernel", r->updater->name);
 }
 
-static void cuda_pass(struct device *d, const struct table_rules *r, const struct pass *p, float *w,
-		      float *state, float *own, float *pulled, const float *in, float *out,
-		      size_t n)
+static void cuda_apply(struct device *d, const struct table_rules *r, const struct table_op *p,
+		       float *w, float *state, float *own, float *pulled, const float *in,
+		       float *out, size_t n)
 {
 	struct kernels_table t = {.w = w,
 				  .state = state,
@@ -880,12 +878,12 @@ static void cuda_pass(struct device *d, const struct table_rules *r, const struc
 				  .momentum = p->by.momentum,
 				  .rho = p->by.rho,
 				  .lambda = p->by.lambda,
-				  .keep = p->kind == PASS_SYNC || (out && pulled && p->pull)};
-	enum kernels_pass_kind kind = kind_of(r, p);
+				  .keep = p->kind == OP_SYNC || (out && pulled && p->pull)};
+	enum kernels_op_kind kind = kind_of(r, p);
 
 	if (kind == KERNELS_STALENESS)
 		t.lr /= (float)(1 + p->staleness);
-	RUN(d, kernels_pass(cuda_of(d)->stream, kind, &t, n));
+	RUN(d, kernels_apply(cuda_of(d)->stream, kind, &t, n));
 	cuda_sync(d);
 }
 
@@ -941,7 +939,7 @@ static const struct peer_ops peer = {
 	.shared_map = cuda_shared_map,
 	.shared_unmap = cuda_shared_unmap,
 	.sum = cuda_sum,
-	.pass = cuda_pass,
+	.apply = cuda_apply,
 	.nccl_id = cuda_nccl_id,
 	.nccl_new = cuda_nccl_new,
 	.nccl_free = cuda_nccl_free,
@@ -992,9 +990,9 @@ static const struct device_ops ops = {
 	.norm_free = cuda_norm_free,
 	.norm_forward = cuda_norm_forward,
 	.norm_backward = cuda_norm_backward,
-	.replay = cuda_replay,
-	.mark = cuda_mark,
-	.await = cuda_await,
+	.graph = cuda_graph,
+	.event_record = cuda_event_record,
+	.event_wait = cuda_event_wait,
 	.sync = cuda_sync,
 	.peer = &peer,
 };

@@ -53,9 +53,9 @@ struct cuda { /* device->at */
 	struct kept_graph *graph;
 	size_t graphs;
 	bool capturing, captured; /* now; ever */
-	bool switched;  /* since the body began, a layer has, to what it has not prepared yet */
-	uint32_t turn;  /* bodies begun */
-	uint32_t *mark; /* pinned [MARKS]: the last turn that got there */
+	bool switched;   /* since the body began, a layer has, to what it has not prepared yet */
+	uint32_t turn;   /* bodies begun */
+	uint32_t *event; /* pinned [EVENTS]: the last turn that got there */
 	struct conv_choice *choice; /* algorithms, so that equal shapes are tried once */
 	size_t choices;
 };

@@ -6,9 +6,8 @@
  *
  * cuDNN has several algorithms for a convolution. When a shape comes first, all are tried on the
  * data at hand, and the fastest that always gives the same sum is taken; all layers of that shape
- * on this device then use it. That is not part of what is replayed: the body runs once before.
- * Where there is none for bf16 (few channels), that layer works in floats on copies of its
- * activations.
+ * on this device then use it. That is not part of the graph: the body runs once before. Where there
+ * is none for bf16 (few channels), that layer works in floats on copies of its activations.
  *
  * Costs, in passes over an activation: a convolution reads x and writes y, and once more over y
  * where it has a bias or a relu; a normalisation reads x twice and writes y (and reads what it

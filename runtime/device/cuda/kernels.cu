@@ -267,7 +267,7 @@ __device__ inline bool *shared_flag()
 /* Of M arrays s[THREADS], whose thread t stands in lane t / groups: the first lane gets the sum
  * over all. Every thread of the block comes here. */
 template <int M, typename S>
-__device__ inline void fold(S *s, unsigned lane, unsigned lanes, unsigned groups)
+__device__ inline void block_reduce(S *s, unsigned lane, unsigned lanes, unsigned groups)
 {
 	unsigned by = 1;
 
@@ -336,7 +336,7 @@ __global__ void __launch_bounds__(THREADS)
 #pragma unroll
 	for (int i = 0; i < K * V; i++)
 		s[i * THREADS + threadIdx.x] = sum[i];
-	fold<K * V>(s, lane, lanes, groups);
+	block_reduce<K * V>(s, lane, lanes, groups);
 	if (in && lane == 0)
 		for (int k = 0; k < K; k++)
 			for (int v = 0; v < V; v++)
@@ -362,7 +362,7 @@ __global__ void __launch_bounds__(THREADS)
 					of[k] += p[((size_t)b * K + k) * n];
 		for (int k = 0; k < K; k++)
 			total[k * THREADS + threadIdx.x] = of[k];
-		fold<K>(total, part, parts, width);
+		block_reduce<K>(total, part, parts, width);
 		if (part == 0)
 			job.finish(first + c + threadIdx.x, total + threadIdx.x);
 		__syncthreads();
@@ -753,7 +753,7 @@ __global__ void __launch_bounds__(THREADS) mse(T *z, const float *target, size_t
 		z[i] = rounded<T>(factor * e);
 	}
 	s[threadIdx.x] = sum;
-	fold<1>(s, threadIdx.x, THREADS, 1);
+	block_reduce<1>(s, threadIdx.x, THREADS, 1);
 	tally_add(s[threadIdx.x], 0, rows, (double)n, tally, stage);
 }
 
@@ -1050,7 +1050,7 @@ __global__ void __launch_bounds__(THREADS) sum(float *y, kernels_peers peers, fl
 }
 
 /* What a push does to W; updater.c has the formulas. */
-__device__ inline float pushed(kernels_pass_kind kind, const kernels_table &p, size_t i, float w,
+__device__ inline float pushed(kernels_op_kind kind, const kernels_table &p, size_t i, float w,
 			       float g)
 {
 	switch (kind) {
@@ -1083,7 +1083,7 @@ __device__ inline float pushed(kernels_pass_kind kind, const kernels_table &p, s
 	}
 }
 
-__global__ void __launch_bounds__(THREADS) pass(kernels_pass_kind kind, kernels_table p, size_t n)
+__global__ void __launch_bounds__(THREADS) apply(kernels_op_kind kind, kernels_table p, size_t n)
 {
 	for (size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x; i < n;
 	     i += (size_t)gridDim.x * THREADS) {
@@ -1384,9 +1384,9 @@ void kernels_sum(cudaStream_t s, float *y, const struct kernels_peers *peers, fl
 		LAUNCH(sum<1>, blocks_for(n, MAP_BLOCKS), THREADS, s, y, *peers, a, n);
 }
 
-void kernels_pass(cudaStream_t s, enum kernels_pass_kind kind, const struct kernels_table *p,
-		  size_t n)
+void kernels_apply(cudaStream_t s, enum kernels_op_kind kind, const struct kernels_table *p,
+		   size_t n)
 {
 	if (n)
-		LAUNCH(pass, blocks_for(n, MAP_BLOCKS), THREADS, s, kind, *p, n);
+		LAUNCH(apply, blocks_for(n, MAP_BLOCKS), THREADS, s, kind, *p, n);
 }

@@ -134,8 +134,8 @@ struct kernels_peers {
 };
 void kernels_sum(cudaStream_t s, float *y, const struct kernels_peers *peers, float a, size_t n);
 
-/* A pass over a table (table.h). What is not used is NULL. in may be out. */
-enum kernels_pass_kind {
+/* An operation on a table (table.h). What is not used is NULL. in may be out. */
+enum kernels_op_kind {
 	KERNELS_READ,
 	KERNELS_SYNC,
 	KERNELS_ELASTIC,
@@ -156,8 +156,8 @@ struct kernels_table {
 	float scale, lr, momentum, rho, lambda;
 	bool keep; /* pulled gets what out gets */
 };
-void kernels_pass(cudaStream_t s, enum kernels_pass_kind kind, const struct kernels_table *pass,
-		  size_t n);
+void kernels_apply(cudaStream_t s, enum kernels_op_kind kind, const struct kernels_table *op,
+		   size_t n);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,50 @@
+/*
+ * files.c - databases copied and taken away whole.
+ */
+#include "results/db/db.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+char *database_copy(const char *from, const char *to)
+{
+	struct store in = {.path = (char *)(uintptr_t)from}, out = {.path = (char *)(uintptr_t)to};
+	char *wrong = NULL;
+	int rc = sqlite3_open_v2(from, &in.db, SQLITE_OPEN_READONLY, NULL);
+
+	if (rc == SQLITE_OK)
+		rc = sqlite3_busy_timeout(in.db, 3000);
+	if (rc != SQLITE_OK)
+		wrong = database_error(&in, rc);
+	if (!wrong && (rc = sqlite3_open(to, &out.db)) == SQLITE_OK) {
+		sqlite3_backup *b = sqlite3_backup_init(out.db, "main", in.db, "main");
+		rc = b ? sqlite3_backup_step(b, -1) : sqlite3_errcode(out.db);
+		sqlite3_backup_finish(b);
+		if ((rc & 0xff) == SQLITE_FULL || (rc & 0xff) == SQLITE_IOERR)
+			wrong = sentence(
+				"%s: there is no room for a copy of %s: free some space, or "
+				"set TMPDIR to a folder that has it",
+				to, from);
+		else if (rc != SQLITE_DONE)
+			wrong = database_error(&in, rc);
+	}
+	if (!wrong)
+		sqlite3_exec(out.db, "UPDATE run SET pid = NULL WHERE status = 'running'", NULL,
+			     NULL, NULL);
+	sqlite3_close(in.db);
+	sqlite3_close(out.db);
+	return wrong;
+}
+
+void database_remove(const char *path)
+{
+	static const char *const ending[] = {"", "-wal", "-shm", "-journal"};
+
+	for (size_t i = 0; i < sizeof ending / sizeof *ending; i++) {
+		char *file = sentence("%s%s", path, ending[i]);
+		unlink(file);
+		free(file);
+	}
+}

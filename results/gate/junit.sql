@@ -1,0 +1,6 @@
+-- junit.sql - of each cell: does it fail, its verdict, its name, and what is said of it.
+SELECT fails, lower(verdict), configuration, ltrim(
+	ifnull(metric || ' ' || base || ' -> ' || now || ', ' || change ||
+		' (95 % interval ' || interval || '), p ' || p || ', ' || n || ' runs', '') ||
+	iif(note = '', '', '; ' || note), '; ')
+FROM shown

@@ -1,0 +1,186 @@
+/*
+ * mailbox.c - messages between ranks that must not spin. MPI's own waits spin; here a rank sleeps
+ * until its bell rings, and then looks which of its requests are done.
+ */
+#include "runtime/comm/mpi/link.h"
+
+#include <errno.h>
+#include <semaphore.h>
+#include <stdlib.h>
+#include <time.h>
+
+/* Across machines there are no wakeups: sleep is short and looks again. With them it is only there
+ * for what MPI itself puts off. */
+static const nsec nap_least[] = {20000, 200000}, nap_most[] = {500000, 10000000};
+
+struct wakeup {
+	_Alignas(64) sem_t sem;
+};
+
+struct mailbox {
+	MPI_Request *request;  /* [room]; MPI_REQUEST_NULL: done, or free */
+	bool *taken;           /* [room] */
+	int *found;            /* [room] */
+	int room, used;        /* used: those from here on were never taken */
+	bool tried;            /* to have wakeups */
+	bool found_one;        /* while sleeping */
+	struct wakeup *wakeup; /* [ranks], shared; NULL: none */
+	void *handle;
+};
+
+static void mailbox_grow(struct mailbox *m, int room)
+{
+	size_t n = (size_t)room;
+	m->request = must(realloc(m->request, n * sizeof *m->request));
+	m->taken = must(realloc(m->taken, n * sizeof *m->taken));
+	m->found = must(realloc(m->found, n * sizeof *m->found));
+	for (; m->room < room; m->room++)
+		m->taken[m->room] = false;
+}
+
+static struct mailbox *mailbox_of(struct link *l)
+{
+	enum { ROOM = 256 };
+	if (!l->mailbox) {
+		l->mailbox = must(calloc(1, sizeof *l->mailbox));
+		mailbox_grow(l->mailbox, ROOM);
+	}
+	return l->mailbox;
+}
+
+void mailbox_free(struct mailbox *m)
+{
+	if (m) {
+		free(m->request);
+		free(m->taken);
+		free(m->found);
+	}
+	free(m);
+}
+
+void link_wakeup_new(struct link *l)
+{
+	struct mailbox *m = mailbox_of(l);
+	if (m->tried || world_is_virtual)
+		return;
+	m->tried = true;
+	if (!link_one_node(l))
+		return;
+	m->wakeup = link_shared_new(l, (size_t)l->size * sizeof *m->wakeup, &m->handle);
+	for (int i = 0; i < l->size && l->rank == 0; i++)
+		sem_init(&m->wakeup[i].sem, 1, 0);
+	MPI_Barrier(l->comm);
+}
+
+void link_wakeup_free(struct link *l)
+{
+	struct mailbox *m = l->mailbox;
+	if (!m || !m->wakeup)
+		return;
+	MPI_Barrier(l->comm); /* nobody wakes anybody any more */
+	link_shared_free(m->wakeup, m->handle);
+	m->wakeup = NULL;
+}
+
+void link_wake(struct link *l, int rank)
+{
+	struct mailbox *m = mailbox_of(l);
+	if (m->wakeup)
+		sem_post(&m->wakeup[rank].sem);
+}
+
+void link_sleep(struct link *l, nsec *nap)
+{
+	world_enter("mailbox", -1);
+	struct mailbox *m = mailbox_of(l);
+	bool wakeups = m->wakeup != NULL;
+	if (world_is_virtual) { /* nothing else comes than what MPI can wait for */
+		int i;
+		MPI_Waitany(m->used, m->request, &i, MPI_STATUS_IGNORE);
+		m->found_one = true;
+		return;
+	}
+	nsec least = nap_least[wakeups], most = nap_most[wakeups];
+	*nap = 2 * *nap < least ? least : 2 * *nap < most ? 2 * *nap : most;
+	if (!wakeups) {
+		clock_delay(*nap);
+		return;
+	}
+	nsec end = clock_now() + *nap;
+	struct timespec until = {.tv_sec = end / 1000000000, .tv_nsec = end % 1000000000};
+	sem_t *mine = &m->wakeup[l->rank].sem;
+	while (sem_clockwait(mine, CLOCK_MONOTONIC, &until) != 0 && errno == EINTR)
+		;
+	while (sem_trywait(mine) == 0) /* who woke it has sent before: one look finds it all */
+		;
+}
+
+void link_send_eager(struct link *l, int to, int tag, const void *x, size_t bytes)
+{
+	world_enter("mailbox", to);
+	MPI_Send(x, count(bytes / sizeof(float)), MPI_FLOAT, to, tag, l->comm);
+}
+
+static int request_new(struct mailbox *m)
+{
+	int i = 0;
+	while (i < m->used && m->taken[i])
+		i++;
+	if (i == m->room)
+		mailbox_grow(m, 2 * m->room);
+	if (i == m->used)
+		m->used++;
+	m->taken[i] = true;
+	return i;
+}
+
+int link_send_start(struct link *l, int to, int tag, const void *x, size_t bytes)
+{
+	struct mailbox *m = mailbox_of(l);
+	int i = request_new(m);
+	MPI_Isend(x, count(bytes / sizeof(float)), MPI_FLOAT, to, tag, l->comm, &m->request[i]);
+	return i;
+}
+
+int link_recv_start(struct link *l, int from, int tag, void *x, size_t bytes)
+{
+	struct mailbox *m = mailbox_of(l);
+	int i = request_new(m);
+	MPI_Irecv(x, count(bytes / sizeof(float)), MPI_FLOAT, from, tag, l->comm, &m->request[i]);
+	return i;
+}
+
+bool link_progress(struct link *l)
+{
+	struct mailbox *m = mailbox_of(l);
+	int n = 0;
+	if (m->found_one) {
+		m->found_one = false;
+		return true;
+	}
+	/* Open MPI 4 looks first and moves messages then: what that brought, the second look finds
+	 */
+	for (int i = 0; i < 2 && n == 0; i++)
+		MPI_Testsome(m->used, m->request, &n, m->found, MPI_STATUSES_IGNORE);
+	return n != MPI_UNDEFINED && n > 0;
+}
+
+bool link_test(struct link *l, int *request)
+{
+	if (*request < 0)
+		return true;
+	if (l->mailbox->request[*request] != MPI_REQUEST_NULL)
+		return false;
+	l->mailbox->taken[*request] = false;
+	*request = -1;
+	return true;
+}
+
+void link_cancel(struct link *l, int *request)
+{
+	if (link_test(l, request))
+		return;
+	MPI_Cancel(&l->mailbox->request[*request]);
+	MPI_Wait(&l->mailbox->request[*request], MPI_STATUS_IGNORE);
+	link_test(l, request);
+}

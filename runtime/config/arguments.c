@@ -1,0 +1,121 @@
+/*
+ * arguments.c - a command line cut up: options as settings, taken by whose they are, and words.
+ */
+#include "runtime/config/option.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+char *arguments_read(struct arguments *a, int argc, char **argv,
+		     bool (*bare)(const void *ctx, const char *name), const void *ctx)
+{
+	bool ended = false;
+
+	*a = (struct arguments){
+		.option = must(calloc((size_t)argc + 1, sizeof(*a->option))),
+		.taken = must(calloc((size_t)argc + 1, sizeof(*a->taken))),
+		.word = must(calloc((size_t)argc + 1, sizeof(*a->word))),
+	};
+	for (int i = 0; i < argc; i++) {
+		const char *arg = argv[i];
+		if (ended || arg[0] != '-' || arg[1] == '\0') {
+			a->word[a->words++] = arg;
+			continue;
+		}
+		if (strcmp(arg, "--") == 0) {
+			ended = true;
+			continue;
+		}
+		if (strcmp(arg, "-h") == 0 || strcmp(arg, "--help") == 0) {
+			a->help = true;
+			continue;
+		}
+		if (arg[1] != '-') {
+			arguments_free(a);
+			return sentence("%s: options begin with two dashes, as in --epochs=10",
+					arg);
+		}
+		size_t n = strcspn(arg + 2, "=");
+		char *name = must(strndup(arg + 2, n));
+		struct setting *s = &a->option[a->options++];
+		s->name = name;
+		if (arg[2 + n] == '=') {
+			s->value = arg + 2 + n + 1;
+		} else if (!bare || !bare(ctx, name)) {
+			if (i + 1 < argc && strncmp(argv[i + 1], "--", 2) != 0)
+				s->value = argv[++i]; /* who knows the name says if it lacks one */
+		}
+	}
+	return NULL;
+}
+
+void arguments_free(struct arguments *a)
+{
+	for (size_t i = 0; i < a->options; i++)
+		free((char *)(uintptr_t)a->option[i].name);
+	for (size_t i = 0; i < a->ntaken; i++)
+		free((char *)(uintptr_t)a->taken[i]);
+	free(a->option);
+	free(a->taken);
+	free(a->word);
+	*a = (struct arguments){.options = 0};
+}
+
+char *arguments_take(struct arguments *a, const struct option *table, void *fields)
+{
+	size_t kept = 0;
+	char *wrong = NULL;
+
+	for (size_t i = 0; i < a->options; i++) {
+		struct setting s = a->option[i];
+		const struct option *o = wrong ? NULL : option_find(table, s.name);
+		if (!o) {
+			a->option[kept++] = s;
+			continue;
+		}
+		if (s.value)
+			wrong = option_set(o, fields, NULL, s.value);
+		else if (o->type == OPT_BOOL)
+			wrong = option_set(o, fields, NULL, "true");
+		else
+			wrong = sentence("--%s: a value is wanted, as in --%s=%s", s.name, s.name,
+					 *o->def ? o->def : "VALUE");
+		a->taken[a->ntaken++] = s.name;
+	}
+	a->options = kept;
+	return wrong;
+}
+
+bool arguments_took(const struct arguments *a, const char *name)
+{
+	size_t i = 0;
+
+	while (i < a->ntaken && strcmp(a->taken[i], name) != 0)
+		i++;
+	return i < a->ntaken;
+}
+
+const char *arguments_value(const struct arguments *a, const char *name)
+{
+	const char *value = NULL;
+
+	for (size_t i = 0; i < a->options; i++)
+		if (strcmp(a->option[i].name, name) == 0)
+			value = a->option[i].value;
+	return value;
+}
+
+char *arguments_refuse(const struct arguments *a, const struct option *table)
+{
+	const char *name[64];
+	size_t n = 0;
+
+	if (a->options == 0)
+		return NULL;
+	for (const struct option *o = table; o && o->name && n < 64; o++)
+		name[n++] = o->name;
+	const char *typed = a->option[0].name, *near = nearest(typed, name, n);
+	if (near)
+		return sentence("--%s: there is no such option; did you mean --%s?", typed, near);
+	return sentence("--%s: there is no such option; --help lists them", typed);
+}

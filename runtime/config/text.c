@@ -1,0 +1,145 @@
+/*
+ * text.c - text for people: UTF-8 whatever the bytes are, lines of at most 100 columns, and which
+ * name was probably meant.
+ */
+#include "runtime/config/option.h"
+
+#include <ctype.h>
+#include <string.h>
+
+/* ---- UTF-8 --------------------------------------------------------------- */
+
+uint32_t text_character(const char **s)
+{
+	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+	const unsigned char *p = (const unsigned char *)*s;
+	size_t n = *p < 0x80 ? 1 : *p >= 0xf0 && *p < 0xf5 ? 4 : *p >= 0xe0 && *p < 0xf0 ? 3 : 2;
+	uint32_t c = n == 1 ? *p : *p & (0x7fu >> n);
+
+	if (*p >= 0xf5 || (*p >= 0x80 && *p < 0xc2)) {
+		*s += 1;
+		return 0xfffd;
+	}
+	for (size_t i = 1; i < n; i++) {
+		if ((p[i] & 0xc0) != 0x80) {
+			*s += 1;
+			return 0xfffd;
+		}
+		c = c << 6 | (p[i] & 0x3f);
+	}
+	*s += n;
+	return c < least[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000) ? 0xfffd : c;
+}
+
+void text_put(FILE *f, const char **s)
+{
+	const char *from = *s;
+
+	if (text_character(s) == 0xfffd)
+		fputs("\xef\xbf\xbd", f);
+	else
+		fwrite(from, 1, (size_t)(*s - from), f);
+}
+
+void text_utf8(FILE *f, const char *s)
+{
+	while (*s)
+		text_put(f, &s);
+}
+
+void text_json(FILE *f, const char *s)
+{
+	fputc('"', f);
+	while (*s) {
+		unsigned char c = (unsigned char)*s;
+		if (c != '"' && c != '\\' && c >= 0x20) {
+			text_put(f, &s);
+			continue;
+		}
+		fprintf(f, c < 0x20 ? "\\u%04x" : "\\%c", c);
+		s++;
+	}
+	fputc('"', f);
+}
+
+/* ---- Columns ------------------------------------------------------------- */
+
+enum { HELP_COLUMN = 34, HELP_WIDTH = 100 };
+void text_wrap(FILE *f, const char *text, int column)
+{
+	int at = column;
+
+	while (*text) {
+		int n = (int)strcspn(text, " ");
+		if (at > column && at + 1 + n > HELP_WIDTH) {
+			fprintf(f, "\n%*s", column, "");
+			at = column;
+		} else if (at > column) {
+			fputc(' ', f);
+			at++;
+		}
+		fprintf(f, "%.*s", n, text);
+		at += n;
+		text += n;
+		text += strspn(text, " ");
+	}
+	fputc('\n', f);
+}
+
+void text_row(FILE *f, const char *left, const char *right)
+{
+	if (strlen(left) + 4 > HELP_COLUMN)
+		fprintf(f, "  %s\n%*s", left, HELP_COLUMN, "");
+	else
+		fprintf(f, "  %-*s", HELP_COLUMN - 2, left);
+	text_wrap(f, right, HELP_COLUMN);
+}
+
+/* ---- What was probably meant --------------------------------------------- */
+
+enum { TYPED_MAX = 64 };
+
+static size_t min3(size_t a, size_t b, size_t c)
+{
+	return a < b ? (a < c ? a : c) : (b < c ? b : c);
+}
+
+/* Insertions, deletions, substitutions and swaps of neighbours that turn a into b. */
+static size_t distance(const char *a, const char *b)
+{
+	size_t n = strlen(a), m = strlen(b);
+	size_t row[3][TYPED_MAX + 1];
+
+	if (n > TYPED_MAX || m > TYPED_MAX)
+		return SIZE_MAX;
+	for (size_t j = 0; j <= m; j++)
+		row[0][j] = j;
+	for (size_t i = 1; i <= n; i++) {
+		size_t *now = row[i % 3], *last = row[(i + 2) % 3], *before = row[(i + 1) % 3];
+		now[0] = i;
+		for (size_t j = 1; j <= m; j++) {
+			int x = tolower((unsigned char)a[i - 1]),
+			    y = tolower((unsigned char)b[j - 1]);
+			now[j] = min3(last[j] + 1, now[j - 1] + 1, last[j - 1] + (x != y));
+			if (i > 1 && j > 1 && x == tolower((unsigned char)b[j - 2]) &&
+			    y == tolower((unsigned char)a[i - 2]) && before[j - 2] + 1 < now[j])
+				now[j] = before[j - 2] + 1;
+		}
+	}
+	return row[n % 3][m];
+}
+
+const char *nearest(const char *typed, const char *const *names, size_t n)
+{
+	size_t best = (strlen(typed) + 2) / 3 + 1; /* farther than this is a guess */
+	const char *found = NULL;
+
+	for (size_t i = 0; i < n; i++) {
+		size_t d = distance(typed, names[i]);
+		if (d < best && d < strlen(names[i])) {
+			best = d;
+			found = names[i];
+		}
+	}
+	return found;
+}

@@ -1,0 +1,183 @@
+/*
+ * mpirun.c - what mpirun says on its stderr: it names the first rank that died, on any machine, in
+ * banners, which are read here and not shown; so are the workers' introductions. All else is passed
+ * on, as soon as it is sure that it is nothing of ours.
+ */
+#include "runtime/launch/watch.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { RULE = 70 };
+
+/* -1: those words are not there. */
+static int number_after(const char *text, const char *words)
+{
+	const char *at = strstr(text, words);
+	return at ? atoi(at + strlen(words)) : -1;
+}
+
+/* "[[12345,1],3]", "[12345,3]": its last number. */
+static int rank_after(const char *text, const char *words)
+{
+	const char *at = strstr(text, words);
+	if (!at)
+		return -1;
+	size_t n = strcspn(at, "\n");
+	while (n > 0 && at[n] != ',')
+		n--;
+	return n > 0 ? atoi(at + n + 1) : -1;
+}
+
+static void read_death(struct watch *w, const char *text)
+{
+	struct death d = {.signal = number_after(text, "exited on signal "),
+			  .status = number_after(text, "Exit code:")};
+	const char *node = strstr(text, "node ");
+	d.rank = number_after(text, "process rank ");
+	if (d.rank < 0)
+		d.rank = rank_after(text, "Process name: ");
+	if (d.rank < 0 && strstr(text, "in communicator MPI_COMM_WORLD"))
+		d.rank = number_after(text, "invoked on rank ");
+	if (d.rank < 0)
+		d.rank = rank_after(text, "*** reported by process ");
+	if (strstr(text, "exiting improperly"))
+		d.status = 0;
+	w->heard = true;
+	see_death(w);
+	if (d.rank < 0 || d.rank >= w->ranks || w->death.rank >= 0)
+		return;
+	if (node)
+		snprintf(d.host, sizeof d.host, "%.*s", (int)strcspn(node + 5, " \n"), node + 5);
+	w->death = d;
+}
+
+/* Does a banner about a death begin so? */
+static bool tells_death(const char *line)
+{
+	static const char *const words[] = {
+		"Primary job ", " noticed that process rank ", " has exited due to process rank ",
+		" detected that one or more processes exited", "MPI_ABORT was invoked on rank "};
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+		if (strstr(line, words[i]))
+			return true;
+	return false;
+}
+
+/* Of panic.c: the reason of the run's end, and shown as that. */
+static bool read_last_words(struct watch *w, const char *line)
+{
+	char *said = w->parser.last_words;
+	if (*said || strncmp(line, OURS, strlen(OURS)) != 0 ||
+	    !(strstr(line, ": " BUG ": ") || strstr(line, ": " FAILURE ": ") ||
+	      strstr(line, ": out of memory\n")))
+		return false;
+	line += strlen(OURS);
+	snprintf(said, sizeof w->parser.last_words, "%.*s", (int)strcspn(line, "\n"), line);
+	see_death(w);
+	return true;
+}
+
+static void pass_on(const char *text, size_t n)
+{
+	while (n > 0) {
+		ssize_t done = write(STDERR_FILENO, text, n);
+		if (done < 0 && errno != EINTR)
+			return;
+		text += done > 0 ? done : 0;
+		n -= done > 0 ? (size_t)done : 0;
+	}
+}
+
+static void hold_back(struct stderr_parser *e, size_t n)
+{
+	e->nheld = e->line = n;
+	e->held[n] = '\0';
+	e->banner = NO_BANNER;
+}
+
+void mpirun_release(struct stderr_parser *e)
+{
+	pass_on(e->held, e->nheld);
+	hold_back(e, 0);
+}
+
+static void end_line(struct watch *w)
+{
+	struct stderr_parser *e = &w->parser;
+	const char *line = e->held + e->line;
+	bool rule = strspn(line, "-") >= RULE && strspn(line, "-\n") == strlen(line);
+	if (ranks_read(w, line)) {
+		e->nheld = e->line;
+		e->held[e->nheld] = '\0';
+	} else if (rule && e->banner == BANNER_TEXT) {
+		read_death(w, e->held);
+		hold_back(e, 0);
+	} else if (rule) {
+		size_t n = e->nheld - e->line;
+		pass_on(e->held, e->line);
+		memmove(e->held, line, n);
+		hold_back(e, n);
+		e->banner = BANNER_RULE;
+	} else if (e->banner == BANNER_TEXT || (e->banner == BANNER_RULE && tells_death(line))) {
+		e->banner = BANNER_TEXT;
+		e->line = e->nheld;
+	} else {
+		if (strstr(line, "*** reported by process "))
+			read_death(w, line);
+		if (read_last_words(w, line))
+			e->nheld = e->line;
+		mpirun_release(e);
+	}
+}
+
+/* May this start of a line become one that is not shown, or is read? Others are passed on before
+ * they are whole. */
+static bool of_interest(const struct stderr_parser *e)
+{
+	const char *line = e->held + e->line;
+	size_t n = e->nheld - e->line, ours = strlen(OURS);
+	return e->banner != NO_BANNER || *line == *INTRODUCTION || *line == '[' ||
+	       strncmp(line, OURS, n < ours ? n : ours) == 0 || strspn(line, "-") == n;
+}
+
+static void feed(struct watch *w, const char *text, size_t n)
+{
+	struct stderr_parser *e = &w->parser;
+	for (size_t i = 0; i < n; i++) {
+		size_t first = i;
+		/* An unfinished line may be cut by another rank's introduction, or a banner. */
+		while (e->passing && i < n && text[i] != *INTRODUCTION && text[i] != '-')
+			e->passing = text[i++] != '\n';
+		pass_on(text + first, i - first);
+		if (i == n)
+			break;
+		e->passing = false;
+		e->held[e->nheld++] = text[i];
+		e->held[e->nheld] = '\0';
+		if (text[i] == '\n') {
+			end_line(w);
+		} else if (!of_interest(e)) {
+			mpirun_release(e);
+			e->passing = true;
+		}
+		if (e->nheld == HELD) { /* no room for another */
+			mpirun_release(e);
+			e->passing = text[i] != '\n';
+		}
+	}
+}
+
+void mpirun_listen(struct watch *w)
+{
+	char text[4096];
+	ssize_t n;
+	while ((n = read(w->fd[FD_STDERR].fd, text, sizeof text)) > 0)
+		feed(w, text, (size_t)n);
+	if (n == 0) {
+		close(w->fd[FD_STDERR].fd);
+		w->fd[FD_STDERR].fd = -1;
+	}
+}

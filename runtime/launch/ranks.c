@@ -1,0 +1,140 @@
+/*
+ * ranks.c - who is who among the workers, and who has ended.
+ *
+ * Every worker introduces itself with a line on its stderr, and the watcher keeps an eye (a pidfd)
+ * on those of this machine: mpirun does not always say who died, and a worker that leaves before
+ * MPI_Init can make it wait forever.
+ */
+#include "runtime/launch/watch.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <unistd.h>
+
+bool is_simulated(const struct config *c)
+{
+	return strcmp(c->run.platform, "sim") == 0;
+}
+
+int ranks_of(const struct config *c)
+{
+	return (int)(c->run.workers + c->run.servers);
+}
+
+void host_name(char host[HOST])
+{
+	memset(host, 0, HOST);
+	gethostname(host, HOST - 1);
+}
+
+/* From the heap. rank -1 and host "": not known. */
+static char *name_of(const struct config *c, int rank, const char *host)
+{
+	const char *on = *host ? " on " : "";
+	int server = rank - (int)c->run.workers;
+	if (is_simulated(c))
+		return sentence("the simulator%s%s", on, host);
+	if (rank < 0)
+		return sentence("a worker%s%s", on, host);
+	if (server >= 0)
+		return sentence("server %d (rank %d)%s%s", server, rank, on, host);
+	return sentence("worker %d%s%s", rank, on, host);
+}
+
+void worker_introduce(const struct config *c)
+{
+	int rank = rank_of_launcher();
+	char host[HOST];
+	if (rank < 0 || ranks_of(c) == 1)
+		return;
+	host_name(host);
+	panic_as(name_of(c, rank, host));
+	if (getenv(STATUS_VARIABLE)) /* a watcher reads it, and does not show it */
+		dprintf(STDERR_FILENO, INTRODUCTION " %d %s %d\n", rank, host, (int)getpid());
+}
+
+bool ranks_read(struct watch *w, const char *line)
+{
+	char host[HOST];
+	int rank, pid;
+	if (sscanf(line, INTRODUCTION " %d %255s %d", &rank, host, &pid) != 3 || rank < 0 ||
+	    rank >= w->ranks)
+		return false;
+	struct pollfd *fd = &w->fd[FD_RANK + rank];
+	w->introduced += !*w->host[rank];
+	memcpy(w->host[rank], host, HOST);
+	if (strcmp(host, w->here) == 0 && fd->fd < 0) {
+		fd->fd = pidfd_open(pid, 0);
+		if (fd->fd < 0 && errno == ESRCH) {
+			w->vanished++;
+			w->last = rank;
+		}
+	}
+	return true;
+}
+
+void ranks_look(struct watch *w)
+{
+	int before = w->vanished;
+	for (int rank = 0; rank < w->ranks; rank++) {
+		struct pollfd *fd = &w->fd[FD_RANK + rank];
+		if (fd->fd < 0 || !fd->revents)
+			continue;
+		close(fd->fd);
+		fd->fd = -1;
+		w->vanished++;
+		w->last = rank;
+	}
+	if (before == 0 && w->vanished == 1 && w->introduced == w->ranks)
+		w->first = w->last;
+	if (w->vanished)
+		see_death(w);
+}
+
+void ranks_kill(struct watch *w)
+{
+	for (int rank = 0; rank < w->ranks; rank++)
+		if (w->fd[FD_RANK + rank].fd >= 0)
+			pidfd_send_signal(w->fd[FD_RANK + rank].fd, SIGKILL, NULL, 0);
+}
+
+int ranks_dead(const struct watch *w)
+{
+	int silent = -1;
+	if (w->ranks == 1)
+		return 0;
+	if (w->death.rank >= 0)
+		return w->death.rank;
+	if (!w->heard && !w->given_up)
+		return -1; /* mpirun ended, and they all ended with it */
+	for (int rank = 0; w->introduced == w->ranks - 1 && rank < w->ranks; rank++)
+		if (!*w->host[rank])
+			silent = rank;
+	return w->first >= 0 ? w->first : silent;
+}
+
+/* rank -1, or no introduction: where all others are. "": not known. */
+static const char *host_of(const struct watch *w, int rank)
+{
+	const char *host = "";
+	if (w->ranks == 1)
+		return w->here;
+	if (rank >= 0 && *w->host[rank])
+		return w->host[rank];
+	if (rank >= 0 && rank == w->death.rank && *w->death.host)
+		return w->death.host;
+	for (int i = 0; i < w->ranks; i++)
+		if (*w->host[i] && *host && strcmp(w->host[i], host) != 0)
+			return "";
+		else if (*w->host[i])
+			host = w->host[i];
+	return host;
+}
+
+char *ranks_name(const struct watch *w, int rank)
+{
+	return name_of(w->config, rank, host_of(w, rank));
+}

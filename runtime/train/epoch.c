@@ -1,0 +1,359 @@
+/*
+ * epoch.c - an epoch of one trainer: which rows it is dealt, its steps, and what they took.
+ *
+ * The data order: an epoch's permutation of the training set is drawn from the seed, equal on all
+ * ranks. The epoch has S = ceil(n / (R B)) steps for R replicas; step s takes its S-th part of the
+ * permutation, and replica r takes its R-th part of that. So no row is dropped, mini-batches differ
+ * by one row at most, and R replicas see together what one worker with batch R B sees.
+ *
+ * Inside a segment nothing is allocated, printed, stored or evaluated. Times of an epoch, a rank:
+ * seconds = compute + comm + wait + other. comm and wait are measured (comm.c), compute is the rest
+ * of the time inside steps (batches, gradients, the optimiser, straggling), other what lies between
+ * steps (shuffling, snapshots, pauses).
+ */
+#include "runtime/train/trainer.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { PILOT = 8 }; /* steps whose duration says how many there is time for */
+
+/* ---- The order of the data ----------------------------------------------- */
+
+void epoch_deal(struct trainer *r, int64_t epoch)
+{
+	const struct run *run = r->w.run;
+	size_t n = r->train.n, steps = (size_t)r->w.steps, at = 0;
+	const int32_t *permutation = data_order(n, run->seed, epoch);
+	for (size_t s = 0; s < steps; s++) {
+		size_t first = part_of(n, steps, s), all = part_of(n, steps, s + 1) - first;
+		size_t from = part_of(all, (size_t)r->replicas, (size_t)r->replica);
+		size_t to = part_of(all, (size_t)r->replicas, (size_t)r->replica + 1);
+		r->step_first[s] = at;
+		memcpy(r->order + at, permutation + first + from, (to - from) * sizeof *r->order);
+		at += to - from;
+	}
+	r->step_first[steps] = at;
+	lr_fill(run, r->replicas, epoch, r->lr, steps);
+}
+
+static size_t rows_of(const struct trainer *r, size_t s)
+{
+	return r->step_first[s + 1] - r->step_first[s];
+}
+
+static void take_rows(struct trainer *r, size_t s)
+{
+	r->w.index = r->order + r->step_first[s];
+	r->w.rows = rows_of(r, s);
+}
+
+/* ---- A step -------------------------------------------------------------- */
+
+/* A straggling step takes L times as long, L lognormal(0, sigma), when that is longer; on a slow
+ * worker all of it takes 1 / speed times as long. took: without what was communicated inside. */
+static void delay(const struct trainer *r, nsec took, uint64_t *rng)
+{
+	double sigma = r->w.run->straggle, factor = sigma > 0 ? exp(sigma * rng_normal(rng)) : 1;
+	factor = fmax(factor, 1) / r->heterogeneity.speed;
+	if (factor > 1)
+		clock_delay((nsec)((double)took * (factor - 1)));
+}
+
+static bool wants_layers(const struct worker *w)
+{
+	return w->strategy && w->strategy->layer_ready && !w->no_layer_ready;
+}
+
+void layer_ready(struct worker *w, size_t i)
+{
+	if (!wants_layers(w))
+		return;
+	if (w->dev->in_graph) {
+		/* what the strategy does there cannot be in a graph */
+		w->dev->ops->event_record(w->dev, i);
+	} else if (w->step > 0) { /* a warm-up's gradients, before step 1, are nobody's */
+		device_sync(w->dev);
+		w->strategy->layer_ready(w, i);
+	}
+}
+
+/* A local step needs nobody else, so that a device can take it in one go with the gradient. */
+static void gradient_and_local_step(void *ctx)
+{
+	struct worker *w = ctx;
+	w->workload->gradient(w);
+	w->strategy->step(w);
+}
+
+static void gradient_alone(void *ctx)
+{
+	struct worker *w = ctx;
+	w->workload->gradient(w);
+}
+
+/* The gradient of w->index, on devices that keep graphs and on those that do not. Returns true if
+ * the strategy's step is done as well. */
+static bool compute(struct worker *w, bool with_step)
+{
+	enum { GRADIENT, STEP, KINDS };
+	struct device *d = w->dev;
+	with_step &= w->strategy->local && d->ops->graph;
+	d->lr = (float)w->lr;
+	d->key = rng_seed(w->run->seed, STREAM_DROPOUT,
+			  w->step * w->trainers + w->rank / comm_size(w->model_group));
+	w->workload->load(w);
+	if (!d->ops->graph || comm_size(w->model_group) > 1) { /* those communicate inside */
+		w->workload->gradient(w);
+		return false;
+	}
+	d->ops->graph(d, KINDS * w->rows + (with_step ? STEP : GRADIENT),
+		      with_step ? gradient_and_local_step : gradient_alone, w);
+	for (size_t i = w->layers; wants_layers(w) && w->step > 0 && i-- > 0;) {
+		d->ops->event_wait(d, i);
+		w->strategy->layer_ready(w, i);
+	}
+	return with_step;
+}
+
+/* Notes what a worker was in since then, and returns the time; 0 where nobody asks. */
+static nsec note(struct trainer *r, enum trace_kind kind, nsec since)
+{
+	if (!r->stats.trace)
+		return 0;
+	nsec now = clock_peek();
+	trace_add(r->stats.trace, kind, since, now);
+	return now;
+}
+
+/* Steps that are kept begin and end with this; kept false: nothing that follows is. */
+static nsec note_from(struct trainer *r, bool kept, int64_t step)
+{
+	r->stats.trace = kept ? r->trace : NULL;
+	if (!r->stats.trace)
+		return 0;
+	trace_at(r->trace, r->w.epoch, step);
+	return clock_peek();
+}
+
+static void one_step(struct trainer *r, size_t s, uint64_t *straggle_rng)
+{
+	struct worker *w = &r->w;
+	const struct stats *c = &r->stats;
+	nsec began = note_from(r, (int64_t)s < w->run->trace, (int64_t)s + 1), at = began;
+	nsec since = r->delayed ? clock_now() : 0, talked = c->comm + c->wait;
+	bool done = false;
+	w->step++;
+	w->lr = r->lr[s];
+	take_rows(r, s);
+	if (w->rows) {
+		done = compute(w, !r->delayed);
+	} else { /* fewer rows than replicas in this step: nothing to add */
+		vec_fill(w->grad, 0);
+		for (size_t i = w->layers; i-- > 0;)
+			layer_ready(w, i);
+	}
+	at = note(r, TRACE_COMPUTE, at);
+	if (r->delayed) {
+		device_sync(w->dev);
+		talked = c->comm + c->wait - talked;
+		delay(r, clock_now() - since - talked, straggle_rng);
+		at = note(r, TRACE_DELAY, at);
+	}
+	if (!done) {
+		w->strategy->step(w);
+		note(r, TRACE_UPDATE, at);
+	}
+	note(r, TRACE_STEP, began);
+}
+
+/* ---- Barriers, pauses, leaving ------------------------------------------- */
+
+static void flush_tables(struct worker *w)
+{
+	char *wrong = w->tables ? tables_flush(w->tables) : NULL;
+	CHECK(!wrong, "%s", wrong);
+}
+
+static void stand_at_barrier(struct trainer *r)
+{
+	struct worker *w = &r->w;
+	if (!r->left)
+		flush_tables(w);
+	comm_barrier(w->all);
+	if (w->tables)
+		tables_resume(w->tables);
+	if (r->left) /* it stands at the next one already */
+		flush_tables(w);
+}
+
+static nsec training_time(const struct trainer *r)
+{
+	return r->trained + clock_now() - r->start;
+}
+
+/* A worker that leaves stands at a barrier from now on: so tables know that nobody need wait for
+ * its pushes. */
+static void leave_run(struct trainer *r)
+{
+	if (r->w.strategy->flush)
+		r->w.strategy->flush(&r->w);
+	flush_tables(&r->w);
+	r->left = true;
+}
+
+/* Before a step: what is due of --pause and --leave. */
+static void attend(struct trainer *r)
+{
+	struct heterogeneity *u = &r->heterogeneity;
+	if (u->pause_at < NEVER && training_time(r) >= u->pause_at) {
+		nsec since = clock_now();
+		u->pause_at = NEVER;
+		clock_delay(u->pause);
+		r->stood += clock_now() - since;
+		note_from(r, true, 0);
+		note(r, TRACE_PAUSE, since);
+	}
+	if (u->leave_at < NEVER && training_time(r) >= u->leave_at) {
+		u->leave_at = NEVER;
+		leave_run(r);
+	}
+}
+
+bool epoch_has_kept_all(const struct trainer *r)
+{
+	return r->step_s && r->steps_most && r->steps_kept >= r->steps_most;
+}
+
+static void keep_duration(struct trainer *r, nsec *last)
+{
+	device_sync(r->w.dev);
+	nsec now = clock_now();
+	r->step_s[r->steps_kept++] = 1e-9f * (float)(now - *last);
+	if (r->steps_kept == PILOT) { /* so many fit into the time that is wanted, on all ranks */
+		double mean = 1e-9 * (double)(now - r->start) / PILOT;
+		link_reduce_all(r->all, &mean, 1, REDUCE_MAX);
+		double fit = r->sink->steps_wanted_s / mean;
+		r->steps_most = fit < 4 * PILOT ? 4 * PILOT : (size_t)fit;
+		now = clock_now();
+	}
+	*last = now;
+}
+
+/* The steps; what these took without pauses. */
+static nsec make_steps(struct trainer *r)
+{
+	struct worker *w = &r->w;
+	uint64_t rng = rng_seed(w->run->seed, STREAM_STRAGGLE, w->epoch * w->size + w->rank);
+	nsec began = clock_now(), last = began, stood = r->stood;
+	for (int64_t i = 0; i < w->steps && !epoch_has_kept_all(r); i++) {
+		if (r->heterogeneity.pause_at < NEVER || r->heterogeneity.leave_at < NEVER)
+			attend(r);
+		if (r->left)
+			break;
+		one_step(r, (size_t)i, &rng);
+		if (r->page)
+			r->page->step = i + 1;
+		if (r->step_s)
+			keep_duration(r, &last);
+	}
+	device_sync(w->dev);
+	return clock_now() - began - (r->stood - stood);
+}
+
+static void take_snapshot(struct trainer *r, struct epoch_record *record)
+{
+	struct worker *w = &r->w;
+	if (record->snapshot && !r->left) {
+		if (w->strategy->canonical)
+			w->strategy->canonical(w, record->snapshot);
+		else
+			vec_copy(record->snapshot, w->param);
+	}
+	if (record->buffer)
+		vec_copy(record->buffer, w->buffer);
+}
+
+void epoch_run(struct trainer *r, bool barrier)
+{
+	struct worker *w = &r->w;
+	struct stats *s = &r->stats, before = *s;
+	struct epoch_record *record = &r->record[r->records];
+	nsec began = r->records ? r->record[r->records - 1].end + r->start : r->start;
+	nsec in_steps = make_steps(r);
+	nsec busy = (s->comm - before.comm) + (s->wait - before.wait);
+	note_from(r, barrier, 0);
+	if (barrier) {
+		if (w->strategy->flush && !r->left)
+			w->strategy->flush(w);
+		stand_at_barrier(r);
+		if (w->strategy->rejoin && !r->left && w->epoch < w->run->epochs)
+			w->strategy->rejoin(w);
+		device_sync(w->dev);
+	}
+	note_from(r, false, 0);
+	nsec now = clock_now();
+	record->epoch = w->epoch;
+	record->left = r->left;
+	record->end = now - r->start;
+	record->first_collective = before.collectives;
+	record->last_collective = s->collectives;
+	record->split = (struct split_row){
+#define COUNTED(name) .name = s->name - before.name,
+		SPLIT_COUNTS(COUNTED)
+#undef COUNTED
+			.seconds = 1e-9 * (double)(now - began),
+		.compute_s = 1e-9 * (double)(in_steps - busy),
+		.comm_s = 1e-9 * (double)(s->comm - before.comm),
+		.wait_s = 1e-9 * (double)(s->wait - before.wait),
+		.staleness_max = s->staleness_max,
+	};
+	s->staleness_max = 0;
+	for (int i = 0; i < STALENESS_BINS; i++)
+		record->staleness[i] = s->staleness[i] - before.staleness[i];
+	tally_take(w, &record->train);
+	take_snapshot(r, record);
+	r->records++;
+}
+
+/* ---- Before the first ---------------------------------------------------- */
+
+/* Is this the first step of so many rows? */
+static bool is_new_size(const struct trainer *r, size_t s)
+{
+	size_t k = 0;
+	while (k < s && rows_of(r, k) != rows_of(r, s))
+		k++;
+	return k == s && rows_of(r, s) > 0;
+}
+
+/* Touches memory, makes the libraries compile their kernels for every size of mini-batch, and opens
+ * the connections. Leaves the model as it was: a learning rate of 0 does. */
+void epoch_warm_up(struct trainer *r)
+{
+	enum { TIMES = 3, SIZES = 4 }; /* sizes differ by two rows at most */
+	struct worker *w = &r->w;
+	struct tally ignored;
+	int sizes = 0;
+	w->step = 0; /* so layer_ready tells the strategy nothing */
+	w->lr = 0;
+	if (w->buffer)
+		vec_copy(r->buffer, w->buffer);
+	for (size_t s = 0; s < (size_t)w->steps && sizes < SIZES; s++) {
+		if (!is_new_size(r, s))
+			continue;
+		sizes++;
+		take_rows(r, s);
+		for (int i = 0; i < TIMES; i++)
+			compute(w, !r->delayed);
+	}
+	if (w->buffer)
+		vec_copy(w->buffer, r->buffer);
+	if (w->velocity)
+		vec_fill(w->velocity, 0);
+	for (int i = 0; i < TIMES; i++)
+		comm_allreduce(w->data_group, w->grad, MEAN);
+	device_sync(w->dev);
+	tally_take(w, &ignored);
+	stats_reset(&r->stats);
+}

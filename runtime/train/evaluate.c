@@ -1,0 +1,185 @@
+/*
+ * evaluate.c - the judging of models between segments: which model, on what, and whether the run
+ * goes on.
+ *
+ * Judged is the model that the strategy calls canonical. With a barrier after every epoch it stands
+ * there; without, every trainer keeps a snapshot of what it knows of the model as it ends an epoch,
+ * and the snapshots are evaluated after the segment.
+ */
+#include "runtime/train/trainer.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* A loss this many times the test loss before training has exploded. */
+#define EXPLODED 10.0
+
+/* The test set's loss and correct answers under the model that stands in param: each replica takes
+ * a part of the rows. */
+static struct tally test(struct trainer *r)
+{
+	struct worker *w = &r->w;
+	struct tally t;
+	size_t first = part_of(r->test.n, (size_t)r->replicas, (size_t)r->replica);
+	size_t end = part_of(r->test.n, (size_t)r->replicas, (size_t)r->replica + 1);
+	for (size_t at = first; at < end; at += EVALUATE_ROWS) {
+		size_t rows = end - at < EVALUATE_ROWS ? end - at : EVALUATE_ROWS;
+		w->workload->evaluate(w, r->test_order + at, rows);
+	}
+	tally_take(w, &t);
+	return t;
+}
+
+/* Is the model that is evaluated another than the one in param? */
+static bool is_elsewhere(const struct trainer *r, const struct epoch_record *record)
+{
+	const struct strategy *s = r->w.strategy;
+	return (record && record->snapshot) || s->canonical || s->average;
+}
+
+/* The mean over the workers that have not left. */
+static void average_buffers(struct trainer *r, bool left)
+{
+	struct worker *w = &r->w;
+	double there = !left;
+	if (*w->run->leave == '\0') {
+		comm_allreduce(w->data_group, w->buffer, MEAN);
+		return;
+	}
+	link_reduce_all(r->all, &there, 1, REDUCE_SUM);
+	if (left)
+		vec_fill(w->buffer, 0);
+	comm_allreduce(w->data_group, w->buffer, SUM);
+	vec_scale(w->buffer, 1 / (float)there);
+}
+
+void model_place(struct trainer *r, const struct epoch_record *record)
+{
+	struct worker *w = &r->w;
+	if (is_elsewhere(r, record))
+		vec_copy(r->saved, w->param);
+	if (record && record->snapshot)
+		vec_copy(w->param, record->snapshot);
+	else if (w->strategy->canonical)
+		w->strategy->canonical(w, w->param);
+	if (w->strategy->average)
+		comm_allreduce(w->data_group, w->param, MEAN);
+	else if (is_elsewhere(r, record))
+		comm_broadcast(w->data_group, record ? record->reporting_rank : 0, w->param);
+	if (!w->buffer)
+		return;
+	vec_copy(r->buffer, w->buffer);
+	if (record && record->buffer)
+		vec_copy(w->buffer, record->buffer);
+	average_buffers(r, record ? record->left : r->left);
+}
+
+void model_take_back(struct trainer *r, const struct epoch_record *record)
+{
+	struct worker *w = &r->w;
+	if (is_elsewhere(r, record))
+		vec_copy(w->param, r->saved);
+	if (w->buffer)
+		vec_copy(w->buffer, r->buffer);
+}
+
+static struct tally evaluate_model(struct trainer *r, const struct epoch_record *record)
+{
+	nsec since = clock_peek();
+	model_place(r, record);
+	struct tally t = test(r);
+	model_take_back(r, record);
+	if (r->trace) {
+		trace_at(r->trace, record->epoch, 0);
+		trace_add(r->trace, TRACE_EVALUATE, since, clock_peek());
+	}
+	return t;
+}
+
+void decide(struct trainer *r, char *sink_error)
+{
+	double status = r->status;
+	if (sink_error) {
+		snprintf(r->reason, sizeof r->reason, "%s", sink_error);
+		status = EXIT_FAILED;
+		free(sink_error);
+	}
+	link_broadcast(r->all, 0, &status, sizeof status);
+	r->status = (int)status;
+}
+
+static void look_for_divergence(struct trainer *r, const struct epoch_row *row)
+{
+	if (!vec_has_data(r->w.param))
+		return;
+	/* The worse of the two is the one to name; before training there is no training loss. Of
+	 * running statistics that know no data yet, the test loss says little. */
+	bool running = r->w.buffer != NULL && isfinite(row->test_loss);
+	bool by_test = row->epoch == 0 || (!running && row->train_loss <= EXPLODED * r->first_loss);
+	double loss = by_test ? row->test_loss : row->train_loss;
+	const char *which = by_test ? "test" : "training";
+	if (row->epoch == 0)
+		r->first_loss = running ? log((double)r->train.classes) : row->test_loss;
+	if (!isfinite(loss))
+		snprintf(r->reason, sizeof r->reason,
+			 "epoch %d: the %s loss is %s; a smaller --lr may help", (int)row->epoch,
+			 which, isnan(loss) ? "not a number" : "infinite");
+	else if ((row->epoch > 0 || !running) && loss > EXPLODED * r->first_loss)
+		snprintf(r->reason, sizeof r->reason,
+			 "epoch %d: the %s loss exploded to %.4g, it was %.4g before training; a "
+			 "smaller --lr may help",
+			 (int)row->epoch, which, loss, r->first_loss);
+	else
+		return;
+	r->status = EXIT_DIVERGED;
+}
+
+static void evaluate_segment(struct trainer *r, struct epoch_record *record)
+{
+	struct epoch_row row = {.epoch = record->epoch};
+	struct tally t = evaluate_model(r, record);
+	char *error = NULL;
+	gather_epoch(r, record, &t, &row);
+	if (r->w.rank == 0) {
+		look_for_divergence(r, &row);
+		if (r->sink->epoch)
+			error = r->sink->epoch(r->sink->self, &row, r->ranks, r->w.trainers,
+					       row.split.pushes ? record->staleness : NULL);
+		if (r->page) {
+			r->page->row[r->page->rows] = row;
+			__atomic_fetch_add(&r->page->rows, 1, __ATOMIC_RELEASE);
+		}
+	}
+	decide(r, error);
+}
+
+void evaluate(struct trainer *r, struct epoch_record *record, int64_t n)
+{
+	if (r->page)
+		r->page->state = STATUS_EVALUATING;
+	stats_reduce(&r->w);
+	gather_ends(r, record, n);
+	gather_arrivals(r);
+	for (int64_t k = 0; k < n && !r->status; k++)
+		evaluate_segment(r, &record[k]);
+	gather_events(r);
+	stats_reset(&r->stats); /* what evaluation communicated does not count */
+}
+
+void model_hash(struct trainer *r, char hex[17])
+{
+	struct worker *w = &r->w;
+	size_t n = vec_len(w->param);
+	*hex = '\0';
+	if (!vec_has_data(w->param))
+		return;
+	model_place(r, NULL);
+	if (w->rank == 0) {
+		float *x = must(malloc((n + 1) * sizeof *x));
+		vec_get(w->param, x);
+		snprintf(hex, 17, "%016llx",
+			 (unsigned long long)hash_of(HASH_START, x, n * sizeof *x));
+		free(x);
+	}
+	model_take_back(r, NULL);
+}

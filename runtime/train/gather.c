@@ -1,0 +1,145 @@
+/*
+ * gather.c - what trainers have together, off the clock: sums of an epoch's figures, the recorded
+ * operations on tables, the timeline.
+ */
+#include "runtime/train/trainer.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* ---- Figures of an epoch -------------------------------------------------- */
+
+void gather_ends(struct trainer *r, struct epoch_record *record, int64_t n)
+{
+	nsec before = 0;
+	for (int64_t k = 0; k < n && *r->w.run->leave; k++, record++) {
+		double there[] = {record->left ? 0 : (double)record->end,
+				  record->left ? -r->w.trainers : -r->w.rank};
+		link_reduce_all(r->all, there, 2, REDUCE_MAX);
+		record->reporting_rank = -(int)there[1];
+		if (record->left && k < n - 1 && there[0] > (double)record->end)
+			record->end = (nsec)there[0];
+		if (record->left) {
+			double seconds = 1e-9 * (double)(record->end - before);
+			record->split.wait_s += seconds - record->split.seconds;
+			record->split.seconds = seconds;
+		}
+		before = record->end;
+	}
+}
+
+/* Of each model group only the first worker counts. */
+static struct tally_sum counted(const struct trainer *r, const struct tally *t)
+{
+	if (comm_rank(r->w.model_group) > 0)
+		return (struct tally_sum){0};
+	return (struct tally_sum){t->loss, (double)t->correct, (double)t->rows};
+}
+
+static void means_of(const struct trainer *r, const struct tally_sum *t, double *loss,
+		     double *accuracy)
+{
+	*loss = t->rows > 0 ? t->loss / t->rows : NAN;
+	*accuracy = t->rows > 0 && r->train.classes ? t->correct / t->rows : NAN;
+}
+
+/* The trainers' histograms, summed on every rank. */
+static void sum_staleness(struct trainer *r, int64_t bins[STALENESS_BINS])
+{
+	double sum[STALENESS_BINS];
+	for (int i = 0; i < STALENESS_BINS; i++)
+		sum[i] = (double)bins[i];
+	link_reduce_all(r->all, sum, STALENESS_BINS, REDUCE_SUM);
+	for (int i = 0; i < STALENESS_BINS; i++)
+		bins[i] = (int64_t)sum[i];
+}
+
+/* Times are means, counts are sums. Without a barrier every trainer's epoch begins and ends at a
+ * time of its own; means of the trainers' own epochs still add up to the whole segment. What was
+ * waiting inside collectives moves from comm to wait. */
+void gather_epoch(struct trainer *r, struct epoch_record *record, const struct tally *test,
+		  struct epoch_row *row)
+{
+	struct split_row *own = &record->split;
+	double n = r->w.trainers,
+	       waited = 1e-9 * (double)stats_waited(&r->stats, record->first_collective,
+						    record->last_collective);
+	own->comm_s -= waited;
+	own->wait_s += waited;
+	struct epoch_sum sum = {
+#define OWN(name) .name = (double)own->name,
+		SPLIT_TIMES(OWN) SPLIT_COUNTS(OWN)
+#undef OWN
+			.train = counted(r, &record->train),
+		.test = counted(r, test),
+	};
+	link_reduce_all(r->all, (double *)(void *)&sum, sizeof sum / sizeof(double), REDUCE_SUM);
+	row->split = (struct split_row){
+#define MEAN_OF(name)  .name = sum.name / n,
+#define TOTAL_OF(name) .name = (int64_t)sum.name,
+		SPLIT_TIMES(MEAN_OF) SPLIT_COUNTS(TOTAL_OF)
+#undef MEAN_OF
+#undef TOTAL_OF
+	};
+	means_of(r, &sum.train, &row->train_loss, &row->train_accuracy);
+	means_of(r, &sum.test, &row->test_loss, &row->test_accuracy);
+	if (row->split.pushes)
+		sum_staleness(r, record->staleness);
+	link_gather_bytes(r->all, own, r->ranks, sizeof *own);
+	for (int k = 0; r->w.rank == 0 && k < r->w.trainers; k++)
+		if (r->ranks[k].staleness_max > row->split.staleness_max)
+			row->split.staleness_max = r->ranks[k].staleness_max;
+}
+
+/* ---- What was recorded ---------------------------------------------------- */
+
+static int by_order(const void *a, const void *b)
+{
+	const struct arrival *x = a, *y = b;
+	int where = x->table != y->table ? x->table - y->table : x->shard - y->shard;
+	return where ? where : x->seq < y->seq ? -1 : x->seq > y->seq;
+}
+
+void gather_arrivals(struct trainer *r)
+{
+	const struct run *run = r->w.run;
+	struct tables *s = r->w.tables;
+	char *error = NULL;
+	size_t bytes;
+	if (!s || !(run->record || r->replay))
+		return;
+	struct arrival *a =
+		link_gather_parts(r->all, s->arrival, s->arrivals * sizeof *s->arrival, &bytes);
+	s->arrivals = 0;
+	if (a) {
+		size_t n = bytes / sizeof *a;
+		qsort(a, n, sizeof *a, by_order);
+		r->arrived += n;
+		if (run->record && r->sink->arrivals)
+			error = r->sink->arrivals(r->sink->self, a, n);
+		free(a);
+	}
+	decide(r, error);
+}
+
+void gather_events(struct trainer *r)
+{
+	struct slices e = {.n = 0};
+	char *error = NULL;
+	if (!r->trace)
+		return;
+	trace_settle(r->trace, &r->stats);
+	if (r->w.rank != 0) {
+		trace_send(r->trace, r->all, 0);
+	} else {
+		trace_take(r->trace, &e);
+		for (int k = 1; k < r->w.trainers; k++)
+			trace_recv(r->all, k, &e);
+		if (r->everyone && r->w.tables)
+			servers_events(r->everyone, r->w.trainers, &e);
+		if (r->sink->events)
+			error = r->sink->events(r->sink->self, e.event, e.n, e.lost);
+		free(e.event);
+	}
+	decide(r, error);
+}

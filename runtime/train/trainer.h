@@ -1,0 +1,114 @@
+/*
+ * trainer.h - what the files of a trainer's life share: train.c (set-up, life), epoch.c (the rows
+ * and steps of an epoch), evaluate.c (the models between segments), gather.c (sums over trainers).
+ */
+#ifndef TRAINER_H
+#define TRAINER_H
+
+#include "runtime/train/train.h"
+#include "sim/model/model.h"
+
+/* One epoch of this rank, run but not evaluated yet. */
+struct epoch_record {
+	int64_t epoch;
+	struct split_row split;
+	nsec end; /* since the segment's start */
+	size_t first_collective, last_collective;
+	int64_t staleness[STALENESS_BINS];
+	struct tally train;
+	struct vec *snapshot; /* NULL: evaluated where it stands, at the barrier */
+	struct vec *buffer;   /* of w->buffer, likewise */
+	bool left;            /* before its end */
+	int reporting_rank;   /* the first worker that had not: its snapshot counts */
+};
+
+struct trainer {
+	struct worker w;
+	struct device dev;
+	struct stats stats;
+	struct data train, test;
+	const struct config *config;
+	const struct plan *plan;
+	const struct sink *sink;
+	struct status_page *page;
+	const struct recording *replay; /* the order that passes keep; NULL = none */
+
+	int replica, replicas; /* place of this worker's model among the models */
+	int32_t *order, *test_order;
+	size_t *step_first; /* [steps + 1], into order */
+	float *lr;          /* [steps] */
+	struct vec *saved;  /* param, while another model is evaluated in its place, */
+	struct vec *buffer; /* and w->buffer */
+
+	struct epoch_record *record;
+	int64_t records, records_max;
+	nsec start;
+	nsec trained; /* in the segments before this one */
+
+	/* what is said of this worker; what has taken place is at NEVER */
+	struct heterogeneity heterogeneity;
+	bool delayed; /* its steps may be, by --straggle or --speed */
+	bool left;    /* --leave */
+	nsec stood;   /* --pause */
+
+	struct link *all;      /* of w.all: the trainers */
+	struct link *everyone; /* workers and servers; NULL without servers */
+	struct trace *trace;   /* --trace; or NULL */
+
+	float *step_s; /* [steps kept]: durations [s], where the sink wants them; or NULL */
+	size_t steps_kept, steps_most; /* steps_most 0: not known yet */
+
+	struct split_row *ranks; /* rank 0: gathered */
+	size_t arrived;          /* rank 0: operations of the workers that were recorded */
+	double first_loss;       /* of the test set before training */
+	char reason[512];
+	int status;
+};
+
+/* ---- epoch.c ---- */
+
+/* Deals the rows of an epoch to this trainer's steps, and its learning rates. */
+void epoch_deal(struct trainer *r, int64_t epoch);
+void epoch_warm_up(struct trainer *r); /* after the first deal; leaves the model as it was */
+/* Runs one epoch and fills the next record. Ends with a barrier when `barrier` says so. */
+void epoch_run(struct trainer *r, bool barrier);
+bool epoch_has_kept_all(const struct trainer *r); /* enough durations of steps */
+
+/* ---- evaluate.c: collective, off the clock ---- */
+
+/* Puts the canonical model into param, and the mean of the models' buffers into buffer, until it is
+ * taken back; record: as they stood at its end, NULL = now. */
+void model_place(struct trainer *r, const struct epoch_record *record);
+void model_take_back(struct trainer *r, const struct epoch_record *record);
+void model_hash(struct trainer *r, char hex[17]);
+/* Evaluates at the ends of these n epochs, and hands their rows to the sink. */
+void evaluate(struct trainer *r, struct epoch_record *record, int64_t n);
+/* Rank 0 decides (its sentence, or NULL), all ranks learn: has the run ended, and how? */
+void decide(struct trainer *r, char *sink_error);
+
+/* ---- gather.c: collective, off the clock ---- */
+
+/* What trainers have together. Of doubles only, so that one reduction takes all of it. */
+struct epoch_sum {
+#define FIGURE(name) double name;
+	SPLIT_TIMES(FIGURE)
+	SPLIT_COUNTS(FIGURE)
+#undef FIGURE
+	struct tally_sum {
+		double loss, correct, rows;
+	} train, test;
+};
+
+/* Where no barrier ends an epoch record, a worker that has left waits until the last of the others
+ * has ended it. */
+void gather_ends(struct trainer *r, struct epoch_record *record, int64_t n);
+/* The figures of an epoch record, with those of the test, over the trainers: row on every rank but
+ * for its most, r->ranks on rank 0; the histogram of staleness is summed in the record. */
+void gather_epoch(struct trainer *r, struct epoch_record *record, const struct tally *test,
+		  struct epoch_row *row);
+/* What was recorded in this segment goes to the sink, in order: operations on tables, which
+ * --record wants or a replay is held to; the timeline of workers and servers. */
+void gather_arrivals(struct trainer *r);
+void gather_events(struct trainer *r);
+
+#endif

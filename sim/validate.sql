@@ -1,0 +1,45 @@
+-- validate.sql: the cells that a report is about, and the percentiles of their errors. ?1: a label;
+-- ?2: the cells, as cells_text (validate.c) writes them. Where a short name stands for several cells,
+-- what these differ in is added. Ends where a SELECT begins.
+WITH v AS MATERIALIZED (
+	SELECT * FROM validation WHERE label = ?1 AND (?2 = '[]' OR config_hash IN (
+		SELECT json_extract(value, '$.real') FROM json_each(?2)))),
+setting AS MATERIALIZED (
+	SELECT t.simulated_id, t.workload, t.config, e.key, e.atom
+	FROM (SELECT *, count(*) OVER (PARTITION BY workload, config) AS twins
+		FROM v) AS t, json_each(t.cell) AS e
+	WHERE t.twins > 1),
+differs AS (
+	SELECT workload, config, key FROM setting GROUP BY workload, config, key
+	HAVING count(DISTINCT atom) > 1),
+extra AS (
+	SELECT simulated_id, group_concat(key || '=' || atom, ' ') AS text FROM (
+		SELECT simulated_id, key, atom FROM setting
+			JOIN differs USING (workload, config, key)
+		ORDER BY simulated_id, key)
+	GROUP BY simulated_id),
+named AS MATERIALIZED (
+	SELECT v.*, workload || ' ' || config || ifnull(' ' || x.text, '') AS name,
+		ifnull(oversubscribed, 0) AS apart
+	FROM v LEFT JOIN extra AS x USING (simulated_id)
+	ORDER BY apart, workload, workers, strategy, sync_every, name),
+error AS (
+	SELECT column1 AS place, column2 AS measure, name, CASE column1
+		WHEN 1 THEN abs(time_error) WHEN 2 THEN abs(share_error)
+		WHEN 3 THEN staleness_distance ELSE abs(loss_error) END AS x
+	FROM named CROSS JOIN (VALUES (1, 'epoch_seconds'), (2, 'comm_share'),
+		(3, 'staleness'), (4, 'test_loss'))
+	WHERE NOT apart),
+ranked AS (
+	SELECT *, row_number() OVER (PARTITION BY place ORDER BY x, name) AS i,
+		count(*) OVER (PARTITION BY place) AS n
+	FROM error WHERE x IS NOT NULL),
+summary AS (
+	SELECT place, measure, n AS cells,
+		avg(x) FILTER (WHERE i IN ((n + 1) / 2, (n + 2) / 2)) AS median,
+		max(x) FILTER (WHERE i = (9 * n + 9) / 10) AS p90, max(x) AS worst,
+		max(iif(x > 0, name, NULL)) FILTER (WHERE i = n) AS worst_cell
+	FROM ranked GROUP BY place),
+missing AS (
+	SELECT value FROM json_each(?2)
+	WHERE json_extract(value, '$.real') NOT IN (SELECT config_hash FROM v))

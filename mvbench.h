@@ -324,6 +324,49 @@ extern const struct linear_ops linear_whole; /* the plain ones; a strategy may b
 /* The linear layers of a net, for cost formulas: NULL past the last. */
 const struct linear *net_linear_at(const struct net *net, size_t i);
 
+/* Times of a step, as calibrations or recorded runs tell them: of N workers side by side, and of a
+ * whole model [s]. NaN = not known, and so is what is made of it. */
+#define STEP_TIMES(X) \
+	X(T_one, "a step of one worker alone") \
+	X(T_step, "a step of one of the workers, its update in it") \
+	X(T_update, "of it, the update") \
+	X(T_backward, "of it, the backward pass") \
+	X(T_wait, "how much longer the slowest of the workers takes, on average") \
+	X(T_late, "how much longer the slowest but one takes") \
+	X(T_pair, "how much longer the slower of two takes") \
+	X(T_allreduce, "an allreduce of the model") \
+	X(T_scale, "a pass over the model, that makes a sum a mean") \
+	X(T_add, "a pass over two, that adds one to the other") \
+	X(T_message, "an allreduce of one number") \
+	X(T_exchange, "a message with the model, from one worker to another") \
+	X(T_sync, "a push and pull of the model, to tables") \
+	X(T_push, "a push of a sum of steps") \
+	X(T_pull, "a pull") \
+	X(T_elastic, "a push and pull, of elastic averaging")
+
+struct costs {
+	double steps; /* of an epoch, of one trainer */
+	double N, G;  /* workers, and how many of them share one model */
+	double X;     /* steps between synchronisations */
+#define STEP_TIMES_FIELD(name, means) double name;
+	STEP_TIMES(STEP_TIMES_FIELD)
+#undef STEP_TIMES_FIELD
+};
+
+struct expected {
+	double seconds;      /* of an epoch */
+	const char *formula; /* NULL = none for these options */
+	struct costs c;      /* what was put in */
+	bool at_best;        /* it takes that or longer */
+};
+/* An expression in fields of a struct costs c, and its text: what is computed is what is shown. */
+#define EXPECTED(expression, ...) \
+	((struct expected){.seconds = (expression), .formula = #expression, .c = c, __VA_ARGS__})
+static inline double positive(double x) /* or 0 where it is less; NaN stays */
+{
+	return x < 0 ? 0 : x;
+}
+
 struct strategy {
 	struct plugin plugin;
 	size_t state_size; /* of worker->state [bytes] */
@@ -354,6 +397,12 @@ struct strategy {
 	/* What one trainer sends in one step, averaged over trainers and sync_every steps of equal
 	 * batches [bytes]. Tests hold the counted bytes to it. */
 	double (*bytes_per_step)(const struct worker *w);
+	/* What an epoch takes on workers that are alike. run and opts as given, for what c does not
+	 * say; c is its own, to put in what an option makes of a figure. NULL = nobody knows. */
+	struct expected (*expect)(struct costs c, const struct run *run, const void *opts);
+	/* Values of its options that are worth a prediction beside the given ones, one at a time;
+	 * ends at name NULL. NULL = none */
+	const struct setting *variants;
 };
 extern const struct strategy *const strategies[]; /* ends at NULL */
 

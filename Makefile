@@ -147,7 +147,7 @@ $(B)/%.o: %.c | $(B)/deps
 $(B)/runtime/config/machine.o: CPPFLAGS += -DMVBENCH_COMMIT='"$(COMMIT)"'
 $(B)/runtime/config/machine.o: $(B)/commit
 # What is compiled in as text: .sql, .bash, .css and .js beside the file that names it.
-$(B)/results/db/store.o: $(wildcard results/db/*.sql)
+$(B)/results/db/migrate.o: $(wildcard results/db/*.sql results/db/migrations/*.sql)
 $(B)/results/ask/%.o: $(wildcard results/ask/*.sql)
 $(B)/results/gate/%.o: $(wildcard results/gate/*.sql)
 $(B)/results/share/%.o: $(wildcard results/share/*.sql)

@@ -53,6 +53,15 @@ enum option_type {
 	OPT_TIME,   /* double, seconds; takes us, ms, s, min, h */
 };
 
+/* Of a core option: how it is kept, compared and repeated. */
+struct option_facts {
+	int since; /* the version of the database that has it first; 0 = the oldest */
+	int label; /* its place in names of figures; 0 = short names have it, or need it not */
+	enum { AS_GIVEN, AS_USED, USED_IF_ANY, OF_SIMULATION, UNSTORED } stored;
+	enum { REPLAY_MUST, REPLAY_MAY, REPLAY_OWN } replay; /* agree with the run replayed */
+	bool kept_apart, repeats; /* by statistics, beside what decides; over which they are */
+};
+
 struct option {
 	const char *name; /* "bucket", given as --allreduce.bucket=1MiB */
 	enum option_type type;
@@ -61,10 +70,10 @@ struct option {
 	double min, max;     /* inclusive; both 0 = any */
 	const char *choices; /* OPT_CHOICE: "mean|sum" */
 	bool incidental;     /* does not decide the result: no part of a cell's identity */
-	/* It came when databases were full of cells without it: its default is no part of theirs.
-	 */
-	bool later;
-	const char *help; /* ends in its unit: "... [steps]" */
+	/* NULL, or a sentence: what a range cannot say of one value. NULL = nothing. */
+	char *(*check)(const struct option *o, const char *text);
+	struct option_facts core; /* of core options only: what run_options.def says */
+	const char *help;         /* ends in its unit: "... [steps]" */
 };
 
 /* A row of a table of options: its field of struct OWNER, which the file that has the table
@@ -87,36 +96,18 @@ struct plugin {
 	size_t opts_size;             /* of the options struct [bytes] */
 };
 
-/* ---- The run: the core options, resolved. Help and defaults are in runtime/config.c. ---- */
+/* ---- The run: the core options, resolved, as run_options.def says what they are. ---- */
+
+#define FIELD_OF_INT    int64_t
+#define FIELD_OF_REAL   double
+#define FIELD_OF_BOOL   bool
+#define FIELD_OF_STRING const char *
+#define FIELD_OF_CHOICE const char *
 
 struct run {
-	const char *workload, *strategy;
-	int64_t workers, servers;
-	int64_t sync_every;    /* [steps] */
-	int64_t barrier_every; /* [epochs], 0 = never */
-	int64_t epochs, batch; /* batch: of one trainer [rows] */
-	double lr;
-	const char *lr_schedule;
-	double momentum, weight_decay;
-	const char *reduce, *lr_scale;
-	int64_t seed;
-	const char *device, *precision, *platform, *hostfile, *data_dir;
-	const char *transport;    /* of vectors that are on GPUs, or "auto" */
-	const char *table_home;   /* where parameter-server tables live, or "auto" */
-	bool record;              /* keep the order in which pushes were applied */
-	int64_t trace;            /* steps of each epoch whose timeline is kept */
-	int64_t threads;          /* of one worker's compute */
-	double straggle;          /* lognormal sigma of a step's compute time */
-	const char *speed;        /* of single workers: "RANK:FACTOR,..." */
-	const char *pause;        /* "RANK:AT:DURATION,..." */
-	const char *leave;        /* "RANK:AT,..." */
-	const char *sim_platform; /* a name, or a file */
-	bool sim_train;           /* with gradients; false: time only */
-	const char *sim_step_time, *sim_update_time; /* "auto", or times */
-	const char *sim_slow_link;                   /* "RANK:FACTOR,..." */
-	int64_t sim_replay;     /* run whose recorded order is kept; 0 = none */
-	double target_accuracy; /* 0 = none */
-	const char *db, *label;
+#define OPTION_RUN(field, type, ...) FIELD_OF_##type field;
+#define OPTION_OWN(...)
+#include "runtime/config/run_options.def"
 };
 
 int64_t workers_leaving(const struct run *run); /* how many --leave names */

@@ -98,7 +98,7 @@ static char *keep(struct measuring *m)
 	struct points sums = {.n = 0};
 	struct store *s;
 	int64_t id;
-	char *wrong = store_open(&s, m->config->run.db, STORE_WRITE);
+	char *wrong = store_open(&s, m->config->own.db, STORE_WRITE);
 	if (wrong)
 		return wrong;
 	if (sim) {
@@ -309,11 +309,11 @@ static int calibrate(const struct arguments *a, const struct calibrate_flags *f)
 		wrong = sentence("--out=%s: one worker sends no messages; give --counts=1,2",
 				 f->out);
 	if (!wrong && !(wrong = plan_make(&c, &plan)))
-		wrong = store_check(c.run.db);
+		wrong = store_check(c.own.db);
 	struct store *s = NULL;
 	int64_t before = 0;
-	if (!wrong && access(c.run.db, F_OK) == 0 &&
-	    !(wrong = store_open(&s, c.run.db, STORE_READ)))
+	if (!wrong && access(c.own.db, F_OK) == 0 &&
+	    !(wrong = store_open(&s, c.own.db, STORE_READ)))
 		before = calibration_last(s);
 	store_close(s);
 	s = NULL;
@@ -333,7 +333,7 @@ static int calibrate(const struct arguments *a, const struct calibrate_flags *f)
 				status = launch_one(a, count[i], true);
 		}
 	}
-	if (status == EXIT_OK && !(wrong = store_open(&s, c.run.db, STORE_READ)))
+	if (status == EXIT_OK && !(wrong = store_open(&s, c.own.db, STORE_READ)))
 		wrong = calibration_print(s, stdout, before);
 	store_close(s);
 	if (status == EXIT_OK && !wrong && *f->out)

@@ -206,7 +206,7 @@ static char *work_out(struct store *s, const struct setup *u, const struct advis
 	if (rc != SQLITE_OK)
 		return database_error(s, rc);
 	if ((wrong = fill_intervals(s, o->intervals)) ||
-	    (wrong = fill_allowed(s, u->config.run.label, o->where)))
+	    (wrong = fill_allowed(s, u->config.own.label, o->where)))
 		return wrong;
 	rc = sqlite3_exec(s->db, filled, NULL, NULL, NULL);
 	CHECK(rc != SQLITE_ERROR, "results/advise.sql: %s", sqlite3_errmsg(s->db));
@@ -238,7 +238,7 @@ static char *explain_gaps(struct store *s, const struct setup *u, const struct a
 			     r->workload, (long long)r->batch, (long long)r->workers,
 			     named ? " --platform=sim --sim.platform=" : "",
 			     named ? r->sim_platform : "", named ? " --sim.step-time=" : "",
-			     named ? r->sim_step_time : "", r->db);
+			     named ? r->sim_step_time : "", u->config.own.db);
 	char *calibrate = calibrate_words(&u->config, (int)r->workers);
 	char *others =
 		read_text(s, "SELECT group_concat(DISTINCT workload || ' with batch ' || batch || "
@@ -361,14 +361,14 @@ static int run_advise(void *options_given, struct arguments *a)
 
 	if (wrong || (wrong = setup_read(&u, a)))
 		return complain(wrong);
-	if (access(u.config.run.db, F_OK) != 0) {
+	if (access(u.config.own.db, F_OK) != 0) {
 		char *words = calibrate_words(&u.config, (int)u.config.run.workers);
 		status = complain(sentence("--db=%s: there is no such file, so nothing is measured "
 					   "yet; run: %s",
-					   u.config.run.db, words));
+					   u.config.own.db, words));
 		free(words);
 	} else {
-		wrong = store_open(&s, u.config.run.db, STORE_READ);
+		wrong = store_open(&s, u.config.own.db, STORE_READ);
 		status = wrong ? complain(wrong) : answer(s, &u, options_given);
 		store_close(s);
 	}

@@ -171,7 +171,7 @@ static void remove_folder(const struct timing *t)
 char *gate_time_check(const struct gate_options *o)
 {
 	static const char name[] = "mvbench ";
-	char said[sizeof name] = "", *quoted = gate_quoted(o->program);
+	char said[sizeof name] = "", *quoted = word_quoted(o->program);
 	char *command = sentence("%s%s --version </dev/null 2>/dev/null",
 				 strchr(o->program, '/') ? "" : "./", quoted);
 	FILE *f = popen(command, "r");

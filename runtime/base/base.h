@@ -32,7 +32,8 @@ user_error_fn *user_error_handler(user_error_fn *f);
 /* Says the sentence on stderr, frees it, and returns EXIT_USER. */
 int complain(char *wrong);
 
-/* What this pointer points to is freed where its block ends: char *text AUTOFREE = sentence(...). */
+/* What this pointer points to is freed where its block ends: char *text AUTOFREE = sentence(...).
+ */
 static inline void autofree(void *pointer)
 {
 	free(*(void **)pointer);

@@ -34,7 +34,7 @@ static void ck_says(int status, const char *words, const char *text)
 
 /* ---- Topics -------------------------------------------------------------- */
 
-/* Tables are shown as schema.sql has them; all else is narrow. */
+/* Tables are shown as the schema has them; all else is narrow. */
 static void ck_narrow(const char *name, char *text)
 {
 	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))

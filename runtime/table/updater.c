@@ -79,7 +79,7 @@ UPDATER_LIST(UPDATER)
 #define POINT(word, ...)  &updater_##word,
 #define CHOICE(word, ...) "|" #word
 const struct updater *const updaters[] = {UPDATER_LIST(POINT) NULL};
-const char updater_choices[] = UPDATER_LIST(CHOICE);
+const char updater_choices[] = "" UPDATER_LIST(CHOICE);
 
 const struct updater *updater_find(const char *name)
 {

@@ -87,18 +87,17 @@ sanitize: ## the same tests under the address and undefined-behaviour sanitizers
 sanitize: export LSAN_OPTIONS = suppressions=$(CURDIR)/tests/scripts/lsan.txt:print_suppressions=0
 sanitize: export CK_TIMEOUT_MULTIPLIER = 3
 
-# X-macros of headers, which cppcheck does not read.
-LISTS := DEVICE_LIST DEVICE_OPS DEVICE_LAYERS UPDATER_LIST
-lint: layers ## formatting, static analysis, who may include whom
+lint: layers $(B)/mvbench ## formatting, static analysis, who may call whom, what documents name
 	@clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h' '*.cu' '*.cc')
 	@for f in $$(git ls-files '*.c' '*.h' '*.cu' '*.cc' 'results/gate/*.sql' 'results/share/*.sql' 'results/run/*.sql'); do \
 		expand -t 8 $$f | awk -v f=$$f 'length > 100 { print f ":" NR ": over 100 columns"; bad = 1 } \
 			END { exit bad }' || bad=1; done; [ -z "$$bad" ]
 	@cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,portability --inline-suppr \
-		--suppressions-list=tests/scripts/cppcheck.txt -D_GNU_SOURCE $(foreach l,$(LISTS),'-D$(l)(X)=') $$(git ls-files '*.c')
+		--suppressions-list=tests/scripts/cppcheck.txt -D_GNU_SOURCE -I. $$(git ls-files '*.c')
 	@shellcheck $$(git ls-files '*.sh') .ci/run
+	@tests/scripts/readme.sh $(B)
 
-layers: $(OBJ) ## the include rules between folders, and no mutable state in plug-ins
+layers: $(OBJ) ## who may call whom, by the symbols of the objects; no mutable state in plug-ins
 	@tests/scripts/layers.sh $(B)
 
 install: all ## put the program, its figures, its manual page and the library under PREFIX (/usr/local)

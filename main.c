@@ -32,10 +32,10 @@ const struct command *const commands[] = {COMMANDS(POINT) NULL};
 
 static const struct command *find(const char *name)
 {
-	const char *names[64], *near;
+	const char *names[sizeof commands / sizeof *commands], *near;
 	size_t n = 0;
 
-	for (; n < sizeof names / sizeof *names && commands[n]; n++) {
+	for (; commands[n]; n++) {
 		names[n] = commands[n]->name;
 		if (strcmp(name, names[n]) == 0)
 			return commands[n];

@@ -18,7 +18,7 @@ double *term_of(struct costs *c, const char *name, size_t length)
 {
 	for (const struct term *t = terms; t->name; t++)
 		if (strlen(t->name) == length && strncmp(t->name, name, length) == 0)
-			return (double *)((char *)c + t->offset);
+			return (double *)(void *)((char *)c + t->offset);
 	CHECK(false, "there is no term %.*s", (int)length, name);
 	return NULL;
 }

@@ -111,7 +111,9 @@ char *output_close(struct output *o, char *wrong)
 	bool file = o->f != stdout, bad = ferror(o->f) != 0;
 
 	errno = bad ? EIO : 0;
-	bad |= (file ? fclose(o->f) : fflush(o->f)) != 0;
+	bad |= fflush(o->f) != 0;
+	if (file && fclose(o->f) != 0)
+		bad = true;
 	if (!wrong && (bad || (o->beside && rename(o->beside, o->path) != 0)))
 		wrong = cannot_write(o);
 	if (wrong && o->beside)

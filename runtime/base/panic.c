@@ -12,7 +12,7 @@
 #include <string.h>
 
 static user_error_fn *handler;
-static void (*abort_all)(int status) __attribute__((noreturn)) = world_exit;
+static panic_abort_fn abort_all = world_exit;
 static const char *speaker; /* NULL: nobody else could be meant */
 static char *told;          /* [told_room]: whoever reads this speaks for us; NULL = nobody */
 static size_t told_room;
@@ -83,9 +83,9 @@ void failure(const char *fmt, ...)
 	last_words(FAILURE ": ", fmt, args);
 }
 
-void panic_abort_with(void (*abort)(int status) __attribute__((noreturn)))
+void panic_abort_with(panic_abort_fn f)
 {
-	abort_all = abort;
+	abort_all = f;
 }
 
 void panic_to(char *text, size_t room)

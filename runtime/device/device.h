@@ -31,86 +31,93 @@ struct shape;
 struct peer_ops;
 
 /*
- * What devices compute: name, parameters after the device, the same as arguments, and what it costs
+ * What devices compute: name, parameters, the same as arguments, and what it costs
  * a simulated worker: the kind of cost and how much of it (sim/world/device.c). All else that has a
  * line for each operation is made of this list.
  */
 #define DEVICE_OPS(X) \
-	X(put, (float *y, const float *host, size_t n), (y, host, n), NOTHING, n) \
-	X(fill, (float *y, float a, size_t n), (y, a, n), FILL, n) \
-	X(copy, (float *y, const float *x, size_t n), (y, x, n), COPY, n) \
-	X(scale, (float *y, float a, size_t n), (y, a, n), SCALE, n) \
-	X(axpy, (float *y, float a, const float *x, size_t n), (y, a, x, n), AXPY, n) \
-	X(take_columns, \
-	  (float *y, const float *x, size_t rows, size_t width, size_t first, size_t n), \
-	  (y, x, rows, width, first, n), COPY, (rows * n)) \
-	X(put_columns, \
-	  (float *y, const float *x, size_t rows, size_t width, size_t first, size_t n), \
-	  (y, x, rows, width, first, n), COPY, (rows * n)) \
-	X(gemm, \
-	  (float *y, bool at, const float *a, bool bt, const float *b, size_t m, size_t n, \
-	   size_t k), \
-	  (y, at, a, bt, b, m, n, k), PRODUCT, 2.0 * (double)m * (double)n * (double)k) \
-	X(add_bias, (float *y, const float *b, size_t rows, size_t n), (y, b, rows, n), SCALE, \
-	  (rows * n)) \
-	X(sum_rows, (float *b, const float *y, size_t rows, size_t n), (b, y, rows, n), SCALE, \
-	  (rows * n)) \
-	X(relu, (float *y, size_t n), (y, n), SCALE, n) \
-	X(relu_grad, (float *dy, const float *y, size_t n), (dy, y, n), AXPY, n) \
-	X(tanh, (float *y, size_t n), (y, n), SCALE, n) \
-	X(tanh_grad, (float *dy, const float *y, size_t n), (dy, y, n), AXPY, n) \
-	X(softmax_xent, (float *z, const float *target, size_t rows, size_t n), \
-	  (z, target, rows, n), SCALE, (rows * n)) \
-	X(mse, (float *z, const float *target, size_t rows, size_t n), (z, target, rows, n), \
+	X(put, (struct device * d, float *y, const float *host, size_t n), (d, y, host, n), \
 	  NOTHING, n) \
-	X(sgd, \
-	  (float *p, float *v, const float *g, float lr, float m, float decay, float scale, \
+	X(fill, (struct device * d, float *y, float a, size_t n), (d, y, a, n), FILL, n) \
+	X(copy, (struct device * d, float *y, const float *x, size_t n), (d, y, x, n), COPY, n) \
+	X(scale, (struct device * d, float *y, float a, size_t n), (d, y, a, n), SCALE, n) \
+	X(axpy, (struct device * d, float *y, float a, const float *x, size_t n), (d, y, a, x, n), \
+	  AXPY, n) \
+	X(take_columns, \
+	  (struct device * d, float *y, const float *x, size_t rows, size_t width, size_t first, \
 	   size_t n), \
-	  (p, v, g, lr, m, decay, scale, n), UPDATE, n) \
+	  (d, y, x, rows, width, first, n), COPY, (rows * n)) \
+	X(put_columns, \
+	  (struct device * d, float *y, const float *x, size_t rows, size_t width, size_t first, \
+	   size_t n), \
+	  (d, y, x, rows, width, first, n), COPY, (rows * n)) \
+	X(gemm, \
+	  (struct device * d, float *y, bool at, const float *a, bool bt, const float *b, \
+	   size_t m, size_t n, size_t k), \
+	  (d, y, at, a, bt, b, m, n, k), PRODUCT, 2.0 * (double)m * (double)n * (double)k) \
+	X(add_bias, (struct device * d, float *y, const float *b, size_t rows, size_t n), \
+	  (d, y, b, rows, n), SCALE, (rows * n)) \
+	X(sum_rows, (struct device * d, float *b, const float *y, size_t rows, size_t n), \
+	  (d, b, y, rows, n), SCALE, (rows * n)) \
+	X(relu, (struct device * d, float *y, size_t n), (d, y, n), SCALE, n) \
+	X(relu_grad, (struct device * d, float *dy, const float *y, size_t n), (d, dy, y, n), \
+	  AXPY, n) \
+	X(tanh, (struct device * d, float *y, size_t n), (d, y, n), SCALE, n) \
+	X(tanh_grad, (struct device * d, float *dy, const float *y, size_t n), (d, dy, y, n), \
+	  AXPY, n) \
+	X(softmax_xent, (struct device * d, float *z, const float *target, size_t rows, size_t n), \
+	  (d, z, target, rows, n), SCALE, (rows * n)) \
+	X(mse, (struct device * d, float *z, const float *target, size_t rows, size_t n), \
+	  (d, z, target, rows, n), NOTHING, n) \
+	X(sgd, \
+	  (struct device * d, float *p, float *v, const float *g, float lr, float m, float decay, \
+	   float scale, size_t n), \
+	  (d, p, v, g, lr, m, decay, scale, n), UPDATE, n) \
 	/* t NULL: as they are */ \
 	X(gather, \
-	  (float *x, float *y, const struct data *data, const int32_t *index, size_t count, \
-	   const struct transform *t), \
-	  (x, y, data, index, count, t), DATA, count * data->features) \
-	X(dropout, (float *y, float p, uint64_t salt, size_t n), (y, p, salt, n), NOTHING, n) \
+	  (struct device * d, float *x, float *y, const struct data *data, const int32_t *index, \
+	   size_t count, const struct transform *t), \
+	  (d, x, y, data, index, count, t), DATA, count * data->features) \
+	X(dropout, (struct device * d, float *y, float p, uint64_t salt, size_t n), \
+	  (d, y, p, salt, n), NOTHING, n) \
 	X(shortcut, \
-	  (float *y, const float *x, struct image in, size_t stride, size_t out, size_t rows), \
-	  (y, x, in, stride, out, rows), NOTHING, 0) \
+	  (struct device * d, float *y, const float *x, struct image in, size_t stride, \
+	   size_t out, size_t rows), \
+	  (d, y, x, in, stride, out, rows), NOTHING, 0) \
 	X(shortcut_grad, \
-	  (float *dx, const float *dy, struct image in, size_t stride, size_t out, size_t rows), \
-	  (dx, dy, in, stride, out, rows), NOTHING, 0) \
+	  (struct device * d, float *dx, const float *dy, struct image in, size_t stride, \
+	   size_t out, size_t rows), \
+	  (d, dx, dy, in, stride, out, rows), NOTHING, 0) \
 	/* On what conv_new, pool_new and norm_new prepared; as the functions of net.h. */ \
 	X(conv_forward, \
-	  (void *conv, float *y, const float *x, const float *weight, const float *bias, \
-	   size_t rows), \
-	  (conv, y, x, weight, bias, rows), NOTHING, 0) \
+	  (struct device * d, void *conv, float *y, const float *x, const float *weight, \
+	   const float *bias, size_t rows), \
+	  (d, conv, y, x, weight, bias, rows), NOTHING, 0) \
 	X(conv_backward_weight, \
-	  (void *conv, float *dweight, float *dbias, const float *x, const float *dy, \
-	   size_t rows), \
-	  (conv, dweight, dbias, x, dy, rows), NOTHING, 0) \
+	  (struct device * d, void *conv, float *dweight, float *dbias, const float *x, \
+	   const float *dy, size_t rows), \
+	  (d, conv, dweight, dbias, x, dy, rows), NOTHING, 0) \
 	X(conv_backward_data, \
-	  (void *conv, float *dx, const float *dy, const float *weight, bool add, size_t rows), \
-	  (conv, dx, dy, weight, add, rows), NOTHING, 0) \
-	X(pool_forward, (void *pool, float *y, const float *x, size_t rows), (pool, y, x, rows), \
-	  NOTHING, 0) \
+	  (struct device * d, void *conv, float *dx, const float *dy, const float *weight, \
+	   bool add, size_t rows), \
+	  (d, conv, dx, dy, weight, add, rows), NOTHING, 0) \
+	X(pool_forward, (struct device * d, void *pool, float *y, const float *x, size_t rows), \
+	  (d, pool, y, x, rows), NOTHING, 0) \
 	X(pool_backward, \
-	  (void *pool, float *dx, const float *dy, const float *x, const float *y, size_t rows), \
-	  (pool, dx, dy, x, y, rows), NOTHING, 0) \
+	  (struct device * d, void *pool, float *dx, const float *dy, const float *x, \
+	   const float *y, size_t rows), \
+	  (d, pool, dx, dy, x, y, rows), NOTHING, 0) \
 	X(norm_forward, \
-	  (void *norm, float *y, const float *x, const float *add, const float *scale, \
-	   float *running, bool training, size_t rows), \
-	  (norm, y, x, add, scale, running, training, rows), NOTHING, 0) \
+	  (struct device * d, void *norm, float *y, const float *x, const float *add, \
+	   const float *scale, float *running, bool training, size_t rows), \
+	  (d, norm, y, x, add, scale, running, training, rows), NOTHING, 0) \
 	X(norm_backward, \
-	  (void *norm, float *dx, float *dscale, float *dy, const float *x, const float *y, \
-	   const float *scale, size_t rows), \
-	  (norm, dx, dscale, dy, x, y, scale, rows), NOTHING, 0)
+	  (struct device * d, void *norm, float *dx, float *dscale, float *dy, const float *x, \
+	   const float *y, const float *scale, size_t rows), \
+	  (d, norm, dx, dscale, dy, x, y, scale, rows), NOTHING, 0)
 
 /* What a device prepares for a shape, and frees. */
 #define DEVICE_LAYERS(X) X(conv) X(pool) X(norm)
-
-/* The parameters, or the arguments, of an operation. */
-#define WITH_DEVICE(...)     (struct device * d, __VA_ARGS__)
-#define WITH_THE_DEVICE(...) (d, __VA_ARGS__)
 
 struct device_ops {
 	const char *name, *summary;
@@ -124,7 +131,7 @@ struct device_ops {
 	void (*free)(struct device *d, float *p, size_t n);
 	void (*get)(struct device *d, float *host, const float *x, size_t n);
 	void (*tally)(struct device *d, struct tally *out); /* reads and clears it */
-#define DEVICE_SLOT(name, params, ...) void(*name) WITH_DEVICE params;
+#define DEVICE_SLOT(name, params, ...) void(*name) params;
 	DEVICE_OPS(DEVICE_SLOT)
 #define DEVICE_LAYER_SLOTS(name) \
 	void *(*name##_new)(struct device * d, const struct shape *s); \

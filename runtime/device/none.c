@@ -55,7 +55,7 @@ static void none_free_layer(struct device *d, void *layer)
 }
 
 #define NOT_DONE(name, params, ...) \
-	static void none_##name WITH_DEVICE params \
+	static void none_##name params \
 	{ \
 	}
 DEVICE_OPS(NOT_DONE)

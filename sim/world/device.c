@@ -61,9 +61,9 @@ static void owe_product(double flops)
 #define OWE_UPDATE(n) sim_owe_for(COST_SGD, (double)(n))
 
 #define TIMED(name, params, args, kind, amount) \
-	static void sim_##name WITH_DEVICE params \
+	static void sim_##name params \
 	{ \
-		inner->name WITH_THE_DEVICE args; \
+		inner->name args; \
 		OWE_##kind(amount); \
 	}
 DEVICE_OPS(TIMED)

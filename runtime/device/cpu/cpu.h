@@ -9,7 +9,7 @@
 /* Most operations need nothing of their device. */
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
-#define CPU_OP(name, params, ...) void cpu_##name WITH_DEVICE params;
+#define CPU_OP(name, params, ...) void cpu_##name params;
 DEVICE_OPS(CPU_OP)
 #define CPU_LAYER(name) \
 	void *cpu_##name##_new(struct device *d, const struct shape *s); \

@@ -137,7 +137,7 @@ void cuda_tally(struct device *d, struct tally *out);
 
 /* ---- Operations: those of the list, and what they share -------------------- */
 
-#define CUDA_OP(name, params, ...) void cuda_##name WITH_DEVICE params;
+#define CUDA_OP(name, params, ...) void cuda_##name params;
 DEVICE_OPS(CUDA_OP)
 #define CUDA_LAYER(name) \
 	void *cuda_##name##_new(struct device *d, const struct shape *s); \

@@ -39,12 +39,6 @@ struct bench {
 	double took[TIMES_MOST];
 };
 
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return x < y ? -1 : x > y;
-}
-
 static double median(double *x, int n)
 {
 	qsort(x, (size_t)n, sizeof *x, by_value);

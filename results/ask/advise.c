@@ -322,10 +322,10 @@ static int answer(struct store *s, const struct setup *u, const struct advise_op
 	char *wrong = work_out(s, u, o);
 
 	if (!wrong)
-		wrong = query_numbers(s,
-				      "SELECT count(*) FROM have WHERE t_step > 0 AND "
-				      "(t_allreduce IS NOT NULL OR t_sync IS NOT NULL)",
-				      NULL, 0, &known, 1);
+		wrong = sql_reals(s, &known, 1,
+				  "SELECT count(*) FROM have WHERE t_step > 0 AND "
+				  "(t_allreduce IS NOT NULL OR t_sync IS NOT NULL)",
+				  "");
 	if (!wrong && known == 0)
 		wrong = explain_gaps(s, u, o);
 	if (!wrong)

@@ -1,12 +1,7 @@
 /*
- * files.c - databases copied and taken away whole.
+ * files.c - databases copied whole.
  */
 #include "results/db/db.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 char *database_copy(const char *from, const char *to)
 {
@@ -36,15 +31,4 @@ char *database_copy(const char *from, const char *to)
 	sqlite3_close(in.db);
 	sqlite3_close(out.db);
 	return wrong;
-}
-
-void database_remove(const char *path)
-{
-	static const char *const ending[] = {"", "-wal", "-shm", "-journal"};
-
-	for (size_t i = 0; i < sizeof ending / sizeof *ending; i++) {
-		char *file = sentence("%s%s", path, ending[i]);
-		unlink(file);
-		free(file);
-	}
 }

@@ -17,8 +17,6 @@ struct gate_options {
 	double alpha, min_accuracy, min_loss, min_time; /* share, points, %, % */
 };
 
-enum gate_format { GATE_TEXT, GATE_JSON, GATE_JUNIT, GATE_MARKDOWN };
-
 /* ---- Cells ---- */
 
 /* The configuration of a cell's options (a JSON object) with this seed, and `more` on top. NULL or
@@ -82,8 +80,8 @@ struct gate_count {
 	int64_t cells, failed, better, identical, runs;
 };
 
-/* Prints the cells, worst first, and counts them. NULL or a sentence. */
-char *gate_print(struct store *s, FILE *f, enum gate_format format, const char *name,
+/* Prints the cells, worst first, as `format` says, and counts them. NULL or a sentence. */
+char *gate_print(struct store *s, FILE *f, const char *format, const char *name,
 		 struct gate_count *count);
 
 /* ---- Wall time ---- */

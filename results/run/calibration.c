@@ -147,12 +147,6 @@ static void read_points(struct store *s, int64_t id, struct points *out)
 
 enum { REPETITIONS_MOST = 99 };
 
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return x < y ? -1 : x > y;
-}
-
 static int repetition_of(const struct point *p)
 {
 	int repetition = strcmp(p->name, "step") == 0 && p->x >= 0 ? (int)p->x / STEP_BINS : -1;

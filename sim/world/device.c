@@ -23,44 +23,6 @@ static void owe(enum cost what, size_t amount)
 		sim_owe_for(what, (double)amount);
 }
 
-static void sim_fill(struct device *d, float *y, float a, size_t n)
-{
-	inner->fill(d, y, a, n);
-	owe(COST_FILL, n);
-}
-
-static void sim_copy(struct device *d, float *y, const float *x, size_t n)
-{
-	inner->copy(d, y, x, n);
-	owe(COST_COPY, n);
-}
-
-static void sim_scale(struct device *d, float *y, float a, size_t n)
-{
-	inner->scale(d, y, a, n);
-	owe(COST_SCALE, n);
-}
-
-static void sim_axpy(struct device *d, float *y, float a, const float *x, size_t n)
-{
-	inner->axpy(d, y, a, x, n);
-	owe(COST_AXPY, n);
-}
-
-static void sim_take_columns(struct device *d, float *y, const float *x, size_t rows, size_t width,
-			     size_t first, size_t n)
-{
-	inner->take_columns(d, y, x, rows, width, first, n);
-	owe(COST_COPY, rows * n);
-}
-
-static void sim_put_columns(struct device *d, float *y, const float *x, size_t rows, size_t width,
-			    size_t first, size_t n)
-{
-	inner->put_columns(d, y, x, rows, width, first, n);
-	owe(COST_COPY, rows * n);
-}
-
 /* What a step of the whole model multiplies: 2 flops a weight and row forward, as many for its own
  * gradient, and for the gradient below. */
 static double step_flops(const struct worker *w)
@@ -85,71 +47,58 @@ static void owe_product(double flops)
 		sim_owe_for(COST_GEMM, flops);
 }
 
-static void sim_gemm(struct device *d, float *y, bool at, const float *a, bool bt, const float *b,
-		     size_t m, size_t n, size_t k)
+static void owe_gather(size_t n)
 {
-	inner->gemm(d, y, at, a, bt, b, m, n, k);
-	owe_product(2.0 * (double)m * (double)n * (double)k);
-}
-
-static void sim_add_bias(struct device *d, float *y, const float *b, size_t rows, size_t n)
-{
-	inner->add_bias(d, y, b, rows, n);
-	owe(COST_SCALE, rows * n);
-}
-
-static void sim_sum_rows(struct device *d, float *b, const float *y, size_t rows, size_t n)
-{
-	inner->sum_rows(d, b, y, rows, n);
-	owe(COST_SCALE, rows * n);
-}
-
-static void sim_relu(struct device *d, float *y, size_t n)
-{
-	inner->relu(d, y, n);
-	owe(COST_SCALE, n);
-}
-
-static void sim_relu_grad(struct device *d, float *dy, const float *y, size_t n)
-{
-	inner->relu_grad(d, dy, y, n);
-	owe(COST_AXPY, n);
-}
-
-static void sim_tanh(struct device *d, float *y, size_t n)
-{
-	inner->tanh(d, y, n);
-	owe(COST_SCALE, n);
-}
-
-static void sim_tanh_grad(struct device *d, float *dy, const float *y, size_t n)
-{
-	inner->tanh_grad(d, dy, y, n);
-	owe(COST_AXPY, n);
-}
-
-static void sim_softmax_xent(struct device *d, float *z, const float *target, size_t rows, size_t n)
-{
-	inner->softmax_xent(d, z, target, rows, n);
-	owe(COST_SCALE, rows * n);
-}
-
-static void sim_gather(struct device *d, float *x, float *y, const struct data *data,
-		       const int32_t *index, size_t count, const struct transform *t)
-{
-	inner->gather(d, x, y, data, index, count, t);
-	/* of a gradient that is one draw, the draw has it */
 	if (comm_size(sim_self()->worker->model_group) > 1)
-		owe(COST_COPY, count * data->features);
+		owe(COST_COPY, n);
 }
 
-/* The update takes its time also where it is a part of a graph. */
-static void sim_sgd(struct device *d, float *p, float *v, const float *g, float lr, float m,
-		    float decay, float scale, size_t n)
-{
-	inner->sgd(d, p, v, g, lr, m, decay, scale, n);
-	sim_owe_for(COST_SGD, (double)n);
-}
+/* Operations, as device.h declares them, and what each costs. An update takes its time also where
+ * it is a part of a graph; of a gradient that is one draw, the draw has what gathering its rows
+ * takes. */
+#define SIM_OPS(X) \
+	X(fill, (float *y, float a, size_t n), (d, y, a, n), owe(COST_FILL, n)) \
+	X(copy, (float *y, const float *x, size_t n), (d, y, x, n), owe(COST_COPY, n)) \
+	X(scale, (float *y, float a, size_t n), (d, y, a, n), owe(COST_SCALE, n)) \
+	X(axpy, (float *y, float a, const float *x, size_t n), (d, y, a, x, n), owe(COST_AXPY, n)) \
+	X(take_columns, \
+	  (float *y, const float *x, size_t rows, size_t width, size_t first, size_t n), \
+	  (d, y, x, rows, width, first, n), owe_rows(COST_COPY)) \
+	X(put_columns, \
+	  (float *y, const float *x, size_t rows, size_t width, size_t first, size_t n), \
+	  (d, y, x, rows, width, first, n), owe_rows(COST_COPY)) \
+	X(gemm, \
+	  (float *y, bool at, const float *a, bool bt, const float *b, size_t m, size_t n, \
+	   size_t k), \
+	  (d, y, at, a, bt, b, m, n, k), owe_product(2.0 * (double)m * (double)n * (double)k)) \
+	X(add_bias, (float *y, const float *b, size_t rows, size_t n), (d, y, b, rows, n), \
+	  owe_rows(COST_SCALE)) \
+	X(sum_rows, (float *b, const float *y, size_t rows, size_t n), (d, b, y, rows, n), \
+	  owe_rows(COST_SCALE)) \
+	X(relu, (float *y, size_t n), (d, y, n), owe(COST_SCALE, n)) \
+	X(relu_grad, (float *dy, const float *y, size_t n), (d, dy, y, n), owe(COST_AXPY, n)) \
+	X(tanh, (float *y, size_t n), (d, y, n), owe(COST_SCALE, n)) \
+	X(tanh_grad, (float *dy, const float *y, size_t n), (d, dy, y, n), owe(COST_AXPY, n)) \
+	X(softmax_xent, (float *z, const float *target, size_t rows, size_t n), \
+	  (d, z, target, rows, n), owe_rows(COST_SCALE)) \
+	X(gather, \
+	  (float *x, float *y, const struct data *data, const int32_t *index, size_t count, \
+	   const struct transform *t), \
+	  (d, x, y, data, index, count, t), owe_gather(count * data->features)) \
+	X(sgd, \
+	  (float *p, float *v, const float *g, float lr, float m, float decay, float scale, \
+	   size_t n), \
+	  (d, p, v, g, lr, m, decay, scale, n), sim_owe_for(COST_SGD, (double)n))
+
+#define owe_rows(what) owe(what, rows *n)
+#define UNPACK(...)    __VA_ARGS__
+#define SIM_OP(name, parameters, arguments, cost) \
+	static void sim_##name(struct device *d, UNPACK parameters) \
+	{ \
+		inner->name arguments; \
+		cost; \
+	}
+SIM_OPS(SIM_OP)
 
 /* ---- A gradient as a whole ---- */
 
@@ -203,22 +152,9 @@ void sim_device(struct worker *w, bool train)
 	if (!inner) {
 		inner = train ? w->dev->ops : &device_none;
 		ops = *inner;
-		ops.fill = sim_fill;
-		ops.copy = sim_copy;
-		ops.scale = sim_scale;
-		ops.axpy = sim_axpy;
-		ops.take_columns = sim_take_columns;
-		ops.put_columns = sim_put_columns;
-		ops.gemm = sim_gemm;
-		ops.add_bias = sim_add_bias;
-		ops.sum_rows = sim_sum_rows;
-		ops.relu = sim_relu;
-		ops.relu_grad = sim_relu_grad;
-		ops.tanh = sim_tanh;
-		ops.tanh_grad = sim_tanh_grad;
-		ops.softmax_xent = sim_softmax_xent;
-		ops.sgd = sim_sgd;
-		ops.gather = sim_gather;
+#define SET(name, parameters, arguments, cost) ops.name = sim_##name;
+		SIM_OPS(SET)
+#undef SET
 		ops.graph = sim_graph;
 		ops.event_record = sim_event_record;
 		ops.event_wait = sim_event_wait;

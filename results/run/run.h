@@ -77,6 +77,7 @@ char *sweep_plan(const char *path, struct sweep *s);
  * or as given. NULL or a sentence. simulation_fini frees. */
 char *simulation_find(const struct config *c, const struct plan *p, struct simulation *s);
 void simulation_fini(struct simulation *s);
+char *file_in_memory(const char *text); /* a name by which this process and its children open it */
 /* NULL, or what simulation_find would say; real runs need nothing. */
 char *simulation_check(const struct config *c, const struct plan *p);
 

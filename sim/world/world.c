@@ -9,7 +9,7 @@
  *
  * Work is measured in seconds on the fastest host of the platform: a slower one takes longer.
  */
-#include "runtime/config/config.h"
+#include "results/run/run.h"
 #include "sim/sim.h"
 
 #include <malloc.h>
@@ -25,7 +25,6 @@
 #include <smpi/smpi.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -354,14 +353,6 @@ static char *try_platform(const char *file, int workers)
 	return sentence("%.*s", (int)strcspn(line, "\n"), line);
 }
 
-/* A file in memory that SimGrid can open by its name. */
-static void memory_file(const char *text, char path[64])
-{
-	int fd = memfd_create("mvbench", 0);
-	CHECK(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text), "memfd: %m");
-	snprintf(path, 64, "/proc/self/fd/%d", fd);
-}
-
 /* Servers that find no free place share the workers' hosts, evenly. */
 static sg_host_t slot_of(int rank)
 {
@@ -445,10 +436,9 @@ static void actor_main(int argc, char **argv)
 
 static void deploy(void)
 {
-	char *text, path[64];
+	char *text;
 	size_t n;
-	FILE *f = open_memstream(&text, &n);
-	must(f);
+	FILE *f = must(open_memstream(&text, &n));
 	fprintf(f, "<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM "
 		   "\"https://simgrid.org/simgrid.dtd\">\n<platform version=\"4.1\">\n");
 	for (int i = 0; i < world.workers; i++)
@@ -459,7 +449,7 @@ static void deploy(void)
 			sg_host_get_name(slot_of(i)), i, i);
 	fprintf(f, "</platform>\n");
 	fclose(f);
-	memory_file(text, path);
+	char *path AUTOFREE = file_in_memory(text);
 	SMPI_app_instance_register("worker", actor_main, world.workers);
 	simgrid_load_deployment(path);
 	free(text);

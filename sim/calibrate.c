@@ -116,8 +116,10 @@ static char *end_measuring(void *self, const char *status, const char *reason)
 	return reason ? sentence("%s", reason) : keep(self);
 }
 
-static int measure(const struct config *c, struct status_page *page)
+/* ctx: the configuration. */
+static int measure(void *ctx, struct status_page *page)
 {
+	const struct config *c = ctx;
 	const char *seconds = getenv(SECONDS_VARIABLE);
 	struct measuring m = {.config = c};
 	struct plan plan;
@@ -146,11 +148,6 @@ static int measure(const struct config *c, struct status_page *page)
 	free(m.points.point);
 	simulation_fini(&simulation);
 	return EXIT_OK;
-}
-
-static int measure_in_child(void *ctx, struct status_page *page)
-{
-	return measure(ctx, page);
 }
 
 /* ---- In front ---- */
@@ -224,7 +221,7 @@ static int launch_one(const struct arguments *a, int workers, bool sim)
 	if (wrong)
 		return complain(wrong);
 	progress_start(&progress);
-	int status = launch(&c, "calibrate", measure_in_child, &c, &watcher, &page, &why);
+	int status = launch(&c, "calibrate", measure, &c, &watcher, &page, &why);
 	progress_end(&progress);
 	if (why)
 		complain(why);

@@ -35,6 +35,7 @@ struct bench {
 	struct vec *x, *y;
 	struct table *table;
 	struct table_op op; /* over it */
+	enum cost cost;     /* or over vectors: what is measured */
 	size_t n;
 	double took[TIMES_MOST];
 };
@@ -84,46 +85,31 @@ static double figure(struct bench *b, work_fn *what, bool collective)
 
 /* ---- Passes over vectors ---- */
 
-static void do_fill(struct bench *b)
-{
-	vec_fill(b->y, 1);
-}
-
-static void do_copy(struct bench *b)
-{
-	vec_copy(b->y, b->x);
-}
-
-static void do_scale(struct bench *b)
-{
-	vec_scale(b->y, 0.5f);
-}
-
-static void do_axpy(struct bench *b)
-{
-	vec_axpy(b->y, 1e-3f, b->x);
-}
-
-static void do_sgd(struct bench *b)
+static void do_vectors(struct bench *b)
 {
 	struct worker *w = b->w;
 	struct vec *v = b->n == vec_len(w->param) ? w->velocity : NULL;
-	vec_sgd(b->y, v, b->x, 0, v ? 0.9f : 0, 0, 1);
+
+	if (b->cost == COST_FILL)
+		vec_fill(b->y, 1);
+	else if (b->cost == COST_COPY)
+		vec_copy(b->y, b->x);
+	else if (b->cost == COST_SCALE)
+		vec_scale(b->y, 0.5f);
+	else if (b->cost == COST_AXPY)
+		vec_axpy(b->y, 1e-3f, b->x);
+	else
+		vec_sgd(b->y, v, b->x, 0, v ? 0.9f : 0, 0, 1);
 }
 
 static void measure_vectors(struct bench *b)
 {
-	static const struct {
-		enum cost cost;
-		work_fn *work;
-	} row[] = {{COST_FILL, do_fill},
-		   {COST_COPY, do_copy},
-		   {COST_SCALE, do_scale},
-		   {COST_AXPY, do_axpy},
-		   {COST_SGD, do_sgd}};
-	for (size_t i = 0; i < sizeof row / sizeof *row; i++)
-		points_add(b->out, cost_names[row[i].cost], (double)b->n,
-			   figure(b, row[i].work, false));
+	static const enum cost cost[] = {COST_FILL, COST_COPY, COST_SCALE, COST_AXPY, COST_SGD};
+
+	for (size_t i = 0; i < sizeof cost / sizeof *cost; i++) {
+		b->cost = cost[i];
+		points_add(b->out, cost_names[b->cost], (double)b->n, figure(b, do_vectors, false));
+	}
 }
 
 /* A product as a linear layer makes it: n x n weights and a mini-batch. */

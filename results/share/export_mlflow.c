@@ -80,12 +80,18 @@ static char *put_metrics(const char *folder, struct sql *epochs)
 	return wrong;
 }
 
-static char *put_experiment(const char *folder, const char *id, const struct sql *row)
+static char *open_meta(struct output *out, const char *folder)
 {
 	char *path AUTOFREE = sentence("%s/meta.yaml", folder);
+
+	return output_open(out, "", path);
+}
+
+static char *put_experiment(const char *folder, const char *id, const struct sql *row)
+{
 	struct output out;
 
-	TRY(output_open(&out, "", path));
+	TRY(open_meta(&out, folder));
 	fputs("artifact_location: ", out.f);
 	text_json(out.f, folder);
 	fprintf(out.f, "\nexperiment_id: '%s'\nlifecycle_stage: active\nname: ", id);
@@ -105,11 +111,10 @@ static int status_of(const char *status)
 static char *put_run(const char *folder, const char *experiment, const char *id,
 		     const struct sql *row)
 {
-	char *path AUTOFREE = sentence("%s/meta.yaml", folder);
 	char *artifacts AUTOFREE = sentence("%s/artifacts", folder);
 	struct output out;
 
-	TRY(output_open(&out, "", path));
+	TRY(open_meta(&out, folder));
 	fputs("artifact_uri: ", out.f);
 	text_json(out.f, artifacts);
 	fprintf(out.f, "\nend_time: ");

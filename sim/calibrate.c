@@ -97,7 +97,6 @@ static char *keep(struct measuring *m)
 	const struct simulation *sim = m->plan->simulation;
 	struct points sums = {.n = 0};
 	struct store *s AUTOSTORE = NULL;
-	int64_t id;
 	TRY(store_open(&s, m->config->run.db, STORE_WRITE));
 	if (sim) {
 		add_sums(sim, &m->points, &sums);
@@ -106,7 +105,7 @@ static char *keep(struct measuring *m)
 		return wrong;
 	}
 	if (repetition_number() == 0)
-		return calibration_save(s, m->config, m->plan, &m->points, &id);
+		return calibration_save(s, m->config, m->plan, &m->points);
 	return calibration_add(s, calibration_newest(s, m->config, m->plan), &m->points);
 }
 

@@ -273,18 +273,22 @@ static int by_float(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
+static double mean(const float *x, size_t n)
+{
+	double sum = 0;
+	for (size_t i = 0; i < n; i++)
+		sum += x[i];
+	return sum / (double)n;
+}
+
 /* Sorted, cut into STEP_BINS equal parts: the mean of each. */
 static void add_bins(struct points *out, float *step, size_t n, int repetition)
 {
 	qsort(step, n, sizeof *step, by_float);
 	for (size_t k = 0; k < STEP_BINS; k++) {
 		size_t first = part_of(n, STEP_BINS, k), end = part_of(n, STEP_BINS, k + 1);
-		double sum = 0;
-		end = end > first ? end : first + 1;
-		for (size_t i = first; i < end; i++)
-			sum += step[i];
 		points_add(out, "step", (double)(repetition * STEP_BINS + (int)k),
-			   sum / (double)(end - first));
+			   mean(step + first, end > first ? end - first : 1));
 	}
 }
 
@@ -293,20 +297,14 @@ static void add_steps(struct points *out, const float *step, size_t n, int repet
 {
 	enum { WINDOWS_MOST = 4096 };
 	const double window_s = 0.05;
-	double all = 0;
-	for (size_t i = 0; i < n; i++)
-		all += step[i];
-	size_t windows = (size_t)(all / window_s), kept = 0;
-	windows = windows > WINDOWS_MOST ? WINDOWS_MOST : windows;
-	windows = windows > n / 8 ? n / 8 : windows;
+	size_t windows = (size_t)(mean(step, n) * (double)n / window_s), kept = 0;
+	windows = smaller(windows, smaller(WINDOWS_MOST, n / 8));
 	windows = windows < 4 ? 1 : windows;
-	struct stretch *w = must(calloc(windows, sizeof *w));
-	float *typical = must(malloc(n * sizeof *typical));
+	struct stretch *w AUTOFREE = must(calloc(windows, sizeof *w));
+	float *typical AUTOFREE = must(malloc(n * sizeof *typical));
 	for (size_t k = 0; k < windows; k++) {
 		size_t first = part_of(n, windows, k), end = part_of(n, windows, k + 1);
-		w[k] = (struct stretch){.first = step + first, .n = end - first};
-		for (size_t i = first; i < end; i++)
-			w[k].mean += step[i] / (double)(end - first);
+		w[k] = (struct stretch){mean(step + first, end - first), step + first, end - first};
 	}
 	qsort(w, windows, sizeof *w, by_value);
 	for (size_t k = windows / 4; k < windows - windows / 4; k++) {
@@ -314,16 +312,13 @@ static void add_steps(struct points *out, const float *step, size_t n, int repet
 		kept += w[k].n;
 	}
 	add_bins(out, typical, kept, repetition);
-	free(typical);
-	free(w);
 }
 
 void measure_steps(struct worker *w, const float *step, size_t n, int repetition,
 		   struct points *out)
 {
 	size_t bytes;
-	float *pool = link_gather_parts(comm_link(w->all), step, n * sizeof *step, &bytes);
+	float *pool AUTOFREE = link_gather_parts(comm_link(w->all), step, n * sizeof *step, &bytes);
 	if (pool)
 		add_steps(out, pool, bytes / sizeof *pool, repetition);
-	free(pool);
 }

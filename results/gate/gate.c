@@ -15,8 +15,7 @@
 
 TEXT_FILE(other_sql, "results/gate/other.sql");
 
-#define FIELD(f) .offset = offsetof(struct gate_options, f)
-#define OWNER    struct gate_options
+#define OWNER struct gate_options
 static const struct option options[] = {
 	OPTION(save, STRING, "save", "",
 	       "make a baseline of this name: the newest finished run of every cell and seed, "
@@ -61,14 +60,10 @@ static const struct option options[] = {
 	       .choices = "no|warn|fail"),
 	OPTION(program, STRING, "program", "",
 	       "with --time: the mvbench to compare with, such as the last release's [file]"),
-	{.name = "pairs",
-	 .type = OPT_INT,
-	 FIELD(pairs),
-	 .def = "6",
-	 .min = 6,
-	 .max = 100, /* as far as bootstrap_rank always goes */
-	 .help = "with --time: runs of each program for a cell; below 6 no interval holds 95 % "
-		 "[runs]"},
+	OPTION(pairs, INT, "pairs", "6",
+	       "with --time: runs of each program for a cell; below 6 no interval holds 95 % "
+	       "[runs]",
+	       .min = 6, .max = 100), /* as far as bootstrap_rank always goes */
 	OPTION(min_time, REAL, "min-time", "5",
 	       "with --time: epochs that take less than this longer are none [%]", .min = 0,
 	       .max = 1e6),
@@ -115,8 +110,9 @@ static void warn_of_machines(const struct check *c)
 	}
 }
 
-static void say_end(const struct check *c, FILE *f, const struct gate_count *n, int64_t slower)
+static void say_end(const struct check *c, FILE *f)
 {
+	const struct gate_count *n = &c->count;
 	int64_t good = n->cells - n->failed;
 
 	fprintf(f, "%lld cell%s of baseline %s: %lld failed, %lld passed", (long long)n->cells,
@@ -126,9 +122,10 @@ static void say_end(const struct check *c, FILE *f, const struct gate_count *n, 
 			(long long)n->identical);
 	fprintf(f, "; %lld run%s compared, %zu made now", (long long)n->runs, plural(n->runs),
 		c->made_now);
-	if (slower)
-		fprintf(f, "; %lld cell%s slower than %s%s", (long long)slower, plural(slower),
-			c->o->program, strcmp(c->o->time, "fail") == 0 ? "" : " (a warning)");
+	if (c->slower)
+		fprintf(f, "; %lld cell%s slower than %s%s", (long long)c->slower,
+			plural(c->slower), c->o->program,
+			strcmp(c->o->time, "fail") == 0 ? "" : " (a warning)");
 	fputc('\n', f);
 	if (n->better)
 		fputs("Where nothing was meant to change, --better=fail fails what is better, "
@@ -148,35 +145,33 @@ static void say_end(const struct check *c, FILE *f, const struct gate_count *n, 
 	fputc('\n', f);
 }
 
-static char *decide(struct check *c, FILE *f, struct gate_count *count)
+static char *decide(struct check *c, FILE *f)
 {
 	TRY(check_found(c));
 	warn_of_machines(c);
-	return gate_print(c->store, f, c->o->format, c->o->against, count);
+	return gate_print(c->store, f, c->o->format, c->o->against, &c->count);
 }
 
 /* ---- The command --------------------------------------------------------- */
 
 /* Decides, prints, and measures wall times last: by then all else is known to be right. */
-static char *report(struct check *c, struct gate_count *count, int64_t *slower, int *status)
+static char *report(struct check *c, int *status)
 {
 	struct output out;
 
 	TRY(output_open(&out, "--out=", c->o->out));
 	FILE *rest = strcmp(c->o->format, "text") == 0 ? out.f : stderr;
-	char *wrong = decide(c, out.f, count);
+	char *wrong = decide(c, out.f);
 	if (!wrong && strcmp(c->o->time, "no") != 0)
-		*status = gate_time(c->store, rest, c->o, slower);
+		*status = gate_time(c->store, rest, c->o, &c->slower);
 	if (!wrong)
-		say_end(c, rest, count, *slower);
+		say_end(c, rest);
 	return output_close(&out, wrong);
 }
 
 static char *against(struct check *c, int *status)
 {
-	struct gate_count count = {.cells = 0};
 	bool interrupted = false;
-	int64_t slower = 0;
 
 	TRY(baseline_find(c->store, "against", c->o->against));
 	TRY(gate_find(c));
@@ -188,8 +183,9 @@ static char *against(struct check *c, int *status)
 		*status = EXIT_INTERRUPTED;
 		return NULL;
 	}
-	TRY(report(c, &count, &slower, status));
-	if (*status == EXIT_OK && (count.failed || (slower && strcmp(c->o->time, "fail") == 0)))
+	TRY(report(c, status));
+	if (*status == EXIT_OK &&
+	    (c->count.failed || (c->slower && strcmp(c->o->time, "fail") == 0)))
 		*status = EXIT_FAILED;
 	return NULL;
 }

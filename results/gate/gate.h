@@ -55,6 +55,10 @@ struct wanted {               /* one run */
 	bool own;             /* by a program of these bytes, as an earlier check recorded */
 };
 
+struct gate_count {
+	int64_t cells, failed, better, identical, runs;
+};
+
 struct check {
 	struct store *store;
 	const struct gate_options *o;
@@ -66,6 +70,8 @@ struct check {
 	size_t seeds; /* 0: those of the baseline */
 	struct wanted *want;
 	size_t wants, made_now;
+	struct gate_count count;
+	int64_t slower; /* cells */
 };
 
 /* Reads the baseline, and finds the runs that there are; then makes the others. Each NULL or a
@@ -75,10 +81,6 @@ char *gate_make(struct check *c, bool *interrupted);
 void gate_fini(struct check *c);
 
 /* ---- Deciding ---- */
-
-struct gate_count {
-	int64_t cells, failed, better, identical, runs;
-};
 
 /* Prints the cells, worst first, as `format` says, and counts them. NULL or a sentence. */
 char *gate_print(struct store *s, FILE *f, const char *format, const char *name,

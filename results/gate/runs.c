@@ -60,12 +60,6 @@ void gate_fini(struct check *c)
 	free(c->made);
 }
 
-static char *wrong_seeds(const char *list)
-{
-	return sentence("--seeds=%s: seeds and ranges are wanted, such as --seeds=1,2,11..15",
-			list);
-}
-
 static bool has_seed(const struct check *c, long long seed)
 {
 	for (size_t i = 0; i < c->seeds; i++)
@@ -85,7 +79,9 @@ static char *read_seeds(struct check *c, const char *list)
 		}
 		if (end == at || (*end && (*end != ',' || !end[1])) || from < 0 || to < from ||
 		    to > 4294967295 || to - from >= SEEDS_MOST)
-			return wrong_seeds(list);
+			return sentence("--seeds=%s: seeds and ranges are wanted, such as "
+					"--seeds=1,2,11..15",
+					list);
 		for (long long seed = from; seed <= to; seed++) {
 			if (has_seed(c, seed))
 				continue;

@@ -64,11 +64,12 @@ static char *insert_calibration(struct store *s, const struct config *c, const s
 }
 
 char *calibration_save(struct store *s, const struct config *c, const struct plan *p,
-		       const struct points *points, int64_t *id)
+		       const struct points *points)
 {
+	int64_t id;
 	TRY(sql_begin(s));
-	char *wrong = insert_calibration(s, c, p, id);
-	return sql_end(s, wrong ? wrong : insert_points(s, *id, points));
+	char *wrong = insert_calibration(s, c, p, &id);
+	return sql_end(s, wrong ? wrong : insert_points(s, id, points));
 }
 
 char *calibration_add(struct store *s, int64_t id, const struct points *points)

@@ -459,8 +459,9 @@ static void deploy(void)
 static void tell_deadlock(void)
 {
 	enum { NAMED = 8 };
-	char text[900] = "";
-	size_t n = 0;
+	char *text;
+	size_t size;
+	FILE *f = must(open_memstream(&text, &size));
 	int waiting = 0, workers = (int)world.config->run.workers;
 	for (int i = 0; i < world.workers; i++) {
 		const struct sim_worker *me = &world.worker[i];
@@ -468,15 +469,15 @@ static void tell_deadlock(void)
 		if (me->over || waiting++ >= NAMED)
 			continue;
 		bool server = i >= workers;
-		n += (size_t)snprintf(text + n, sizeof text - n, "%s%s %d in %s", n ? ", " : "",
-				      server ? "server" : "worker", server ? i - workers : i,
-				      me->doing ? me->doing : "its start");
+		fprintf(f, "%s%s %d in %s", waiting > 1 ? ", " : "", server ? "server" : "worker",
+			server ? i - workers : i, me->doing ? me->doing : "its start");
 		if (me->doing && me->peer >= 0)
-			n += (size_t)snprintf(text + n, sizeof text - n, " with %d", me->peer);
+			fprintf(f, " with %d", me->peer);
 		if (w && w->step)
-			n += (size_t)snprintf(text + n, sizeof text - n, " (epoch %lld, step %lld)",
-					      (long long)w->epoch, (long long)w->step);
+			fprintf(f, " (epoch %lld, step %lld)", (long long)w->epoch,
+				(long long)w->step);
 	}
+	fclose(f);
 	const struct recording *replay = world.costs->replay;
 	char *what =
 		replay ? sentence("the record of run %lld does not fit, was it changed since it "

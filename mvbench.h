@@ -53,6 +53,15 @@ enum option_type {
 	OPT_TIME,   /* double, seconds; takes us, ms, s, min, h */
 };
 
+/* Of a core option: how it is kept, compared and repeated. */
+struct option_facts {
+	int since; /* the version of the database that has it first; 0 = the oldest */
+	int label; /* its place in names of figures; 0 = short names have it, or need it not */
+	enum { AS_GIVEN, AS_USED, USED_IF_ANY, OF_SIMULATION, UNSTORED } stored;
+	enum { REPLAY_MUST, REPLAY_MAY, REPLAY_OWN } replay; /* agree with the run replayed */
+	bool kept_apart, repeats; /* by statistics, beside what decides; over which they are */
+};
+
 struct option {
 	const char *name; /* "bucket", given as --allreduce.bucket=1MiB */
 	enum option_type type;
@@ -61,10 +70,10 @@ struct option {
 	double min, max;     /* inclusive; both 0 = any */
 	const char *choices; /* OPT_CHOICE: "mean|sum" */
 	bool incidental;     /* does not decide the result: no part of a cell's identity */
-	/* It came when databases were full of cells without it: its default is no part of theirs.
-	 */
-	bool later;
-	const char *help; /* ends in its unit: "... [steps]" */
+	/* NULL, or a sentence: what a range cannot say of one value. NULL = nothing. */
+	char *(*check)(const struct option *o, const char *text);
+	struct option_facts core; /* of core options only: what run_options.def says */
+	const char *help;         /* ends in its unit: "... [steps]" */
 };
 
 /* A row of a table of options: its field of struct OWNER, which the file that has the table
@@ -87,36 +96,18 @@ struct plugin {
 	size_t opts_size;             /* of the options struct [bytes] */
 };
 
-/* ---- The run: the core options, resolved. Help and defaults are in runtime/config.c. ---- */
+/* ---- The run: the core options, resolved, as run_options.def says what they are. ---- */
+
+#define FIELD_OF_INT    int64_t
+#define FIELD_OF_REAL   double
+#define FIELD_OF_BOOL   bool
+#define FIELD_OF_STRING const char *
+#define FIELD_OF_CHOICE const char *
 
 struct run {
-	const char *workload, *strategy;
-	int64_t workers, servers;
-	int64_t sync_every;    /* [steps] */
-	int64_t barrier_every; /* [epochs], 0 = never */
-	int64_t epochs, batch; /* batch: of one trainer [rows] */
-	double lr;
-	const char *lr_schedule;
-	double momentum, weight_decay;
-	const char *reduce, *lr_scale;
-	int64_t seed;
-	const char *device, *precision, *platform, *hostfile, *data_dir;
-	const char *transport;    /* of vectors that are on GPUs, or "auto" */
-	const char *table_home;   /* where parameter-server tables live, or "auto" */
-	bool record;              /* keep the order in which pushes were applied */
-	int64_t trace;            /* steps of each epoch whose timeline is kept */
-	int64_t threads;          /* of one worker's compute */
-	double straggle;          /* lognormal sigma of a step's compute time */
-	const char *speed;        /* of single workers: "RANK:FACTOR,..." */
-	const char *pause;        /* "RANK:AT:DURATION,..." */
-	const char *leave;        /* "RANK:AT,..." */
-	const char *sim_platform; /* a name, or a file */
-	bool sim_train;           /* with gradients; false: time only */
-	const char *sim_step_time, *sim_update_time; /* "auto", or times */
-	const char *sim_slow_link;                   /* "RANK:FACTOR,..." */
-	int64_t sim_replay;     /* run whose recorded order is kept; 0 = none */
-	double target_accuracy; /* 0 = none */
-	const char *db, *label;
+#define OPTION_RUN(field, type, ...) FIELD_OF_##type field;
+#define OPTION_OWN(...)
+#include "runtime/config/run_options.def"
 };
 
 int64_t workers_leaving(const struct run *run); /* how many --leave names */
@@ -223,8 +214,9 @@ int64_t table_version(struct table *t);           /* pushes begun so far */
  * free. */
 double table_bytes(const struct worker *w, double n);
 
-/* The updaters that a push can name (updater.c), and what each wants of it: */
-#define UPDATERS "add|sgd|momentum|momentum_ema|adagrad|adagrad_shared|dcasgd|dcasgda|staleness"
+/* The updaters that a push can name (runtime/device/updaters.h), and what each wants of it: */
+extern const char updater_choices[]; /* "|add|sgd..." */
+#define UPDATERS (updater_choices + 1)
 struct updater_wants {
 	bool gradient; /* gradients, else deltas */
 	bool momentum; /* plain ones: it keeps v itself */
@@ -332,6 +324,49 @@ extern const struct linear_ops linear_whole; /* the plain ones; a strategy may b
 /* The linear layers of a net, for cost formulas: NULL past the last. */
 const struct linear *net_linear_at(const struct net *net, size_t i);
 
+/* Times of a step, as calibrations or recorded runs tell them: of N workers side by side, and of a
+ * whole model [s]. NaN = not known, and so is what is made of it. */
+#define STEP_TIMES(X) \
+	X(T_one, "a step of one worker alone") \
+	X(T_step, "a step of one of the workers, its update in it") \
+	X(T_update, "of it, the update") \
+	X(T_backward, "of it, the backward pass") \
+	X(T_wait, "how much longer the slowest of the workers takes, on average") \
+	X(T_late, "how much longer the slowest but one takes") \
+	X(T_pair, "how much longer the slower of two takes") \
+	X(T_allreduce, "an allreduce of the model") \
+	X(T_scale, "a pass over the model, that makes a sum a mean") \
+	X(T_add, "a pass over two, that adds one to the other") \
+	X(T_message, "an allreduce of one number") \
+	X(T_exchange, "a message with the model, from one worker to another") \
+	X(T_sync, "a push and pull of the model, to tables") \
+	X(T_push, "a push of a sum of steps") \
+	X(T_pull, "a pull") \
+	X(T_elastic, "a push and pull, of elastic averaging")
+
+struct costs {
+	double steps; /* of an epoch, of one trainer */
+	double N, G;  /* workers, and how many of them share one model */
+	double X;     /* steps between synchronisations */
+#define STEP_TIMES_FIELD(name, means) double name;
+	STEP_TIMES(STEP_TIMES_FIELD)
+#undef STEP_TIMES_FIELD
+};
+
+struct expected {
+	double seconds;      /* of an epoch */
+	const char *formula; /* NULL = none for these options */
+	struct costs c;      /* what was put in */
+	bool at_best;        /* it takes that or longer */
+};
+/* An expression in fields of a struct costs c, and its text: what is computed is what is shown. */
+#define EXPECTED(expression, ...) \
+	((struct expected){.seconds = (expression), .formula = #expression, .c = c, __VA_ARGS__})
+static inline double positive(double x) /* or 0 where it is less; NaN stays */
+{
+	return x < 0 ? 0 : x;
+}
+
 struct strategy {
 	struct plugin plugin;
 	size_t state_size; /* of worker->state [bytes] */
@@ -362,6 +397,12 @@ struct strategy {
 	/* What one trainer sends in one step, averaged over trainers and sync_every steps of equal
 	 * batches [bytes]. Tests hold the counted bytes to it. */
 	double (*bytes_per_step)(const struct worker *w);
+	/* What an epoch takes on workers that are alike. run and opts as given, for what c does not
+	 * say; c is its own, to put in what an option makes of a figure. NULL = nobody knows. */
+	struct expected (*expect)(struct costs c, const struct run *run, const void *opts);
+	/* Values of its options that are worth a prediction beside the given ones, one at a time;
+	 * ends at name NULL. NULL = none */
+	const struct setting *variants;
 };
 extern const struct strategy *const strategies[]; /* ends at NULL */
 

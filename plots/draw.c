@@ -318,10 +318,9 @@ static char *figure_query(struct drawing *d, const struct figure *f, struct pict
 			wrong = put_rows(d, &q, ps);
 		while (columns == 0 && q.stmt && sql_next(&q))
 			;
-		char *why = sql_done(&q);
-		if (why && !wrong)
-			wrong = sentence("%s: %s", path, why);
-		free(why);
+		if (!wrong && sql_refused(&q))
+			wrong = sentence("%s: %s", path, sql_refused(&q));
+		free(sql_done(&q));
 	}
 	if (!wrong && !asked)
 		wrong = sentence("%s: there is no SELECT in it", path);

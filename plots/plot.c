@@ -40,14 +40,28 @@ static const struct option plot_options[] = {
 
 /* ---- The command --------------------------------------------------------- */
 
+/* NULL, or a sentence of one line: whoever draws is not told all columns. */
+static char *check_condition(struct store *s, const char *where)
+{
+	char *wrong = database_condition(s, where);
+	char *list = wrong ? strstr(wrong, "the columns are:\n") : NULL;
+
+	if (!list)
+		return wrong;
+	*list = '\0';
+	char *one = sentence("%smvbench table --help lists the columns", wrong);
+	free(wrong);
+	return one;
+}
+
 char *plot_choose(struct store *s, const struct select *of, const char *plots)
 {
 	char *sql = sentence("CREATE TEMP TABLE chosen AS SELECT id FROM run_summary "
 			     "WHERE (?1 = '' OR label = ?1) AND (\n%s\n)",
 			     *of->where ? of->where : "1");
 	char *file = sentence("%s/style.sql", plots), *style = text_read(file), *why = NULL;
-	char *wrong = style ? database_condition(s, of->where)
-			    : sentence("%s: %s", file, strerror(errno));
+	char *wrong =
+		style ? check_condition(s, of->where) : sentence("%s: %s", file, strerror(errno));
 
 	/* Every figure reads the epochs anew: they stay in memory, as far as 64 MB reach. */
 	if (!wrong)

@@ -16,41 +16,23 @@ CREATE TEMP TABLE room AS SELECT 60 AS blocks; -- of a picture: more lines than 
 --   is_loss no run of this workload has an accuracy: it is judged by its loss
 CREATE TEMP TABLE selected AS
 WITH done AS MATERIALIZED (
-	SELECT s.id, s.seed, s.workload, s.strategy, s.workers, s.servers, s.sync_every, s.config,
+	SELECT s.id, s.seed, s.workload, s.strategy, s.workers, s.servers, s.sync_every, s.platform, s.config,
 		s.config_key, s.compare_key, min(s.id) OVER (PARTITION BY s.config_key) AS one
 	FROM run_summary AS s WHERE s.id IN (SELECT id FROM chosen) AND s.status = 'done'),
+-- what config_key holds, but for what the short name says already (label 0; +2s: on servers) and what
+-- does not apply: tables, vectors of GPUs, simulations. Options of plug-ins come last, then the label.
 setting AS MATERIALIZED (
-	SELECT d.id, d.workload, o.place, iif(o.part = 'strategy', d.strategy, '') AS owner, o.name,
-		ifnull(o.value, '') AS value
-	FROM done AS d JOIN (
-		SELECT id AS run_id, '' AS part, 1 AS place, 'batch' AS name, batch AS value FROM run
-		UNION ALL SELECT id, '', 2, 'lr', format('%g', lr) FROM run
-		UNION ALL SELECT id, '', 3, 'lr-schedule', lr_schedule FROM run
-		UNION ALL SELECT id, '', 4, 'lr-scale', lr_scale FROM run
-		UNION ALL SELECT id, '', 5, 'momentum', format('%g', momentum) FROM run
-		UNION ALL SELECT id, '', 6, 'weight-decay', format('%g', weight_decay) FROM run
-		UNION ALL SELECT id, '', 7, 'reduce', reduce FROM run
-		UNION ALL SELECT id, '', 8, 'epochs', epochs FROM run
-		UNION ALL SELECT id, '', 9, 'barrier-every', barrier_every FROM run
-		UNION ALL SELECT id, '', 10, 'threads', threads FROM run
-		UNION ALL SELECT id, '', 11, 'straggle', format('%g', straggle) FROM run
-		UNION ALL SELECT id, '', 12, 'hostfile', hostfile FROM run
-		UNION ALL SELECT id, '', 13, 'data-dir', data_dir FROM run
-		UNION ALL SELECT id, '', 14, 'target-accuracy', format('%g', target_accuracy) FROM run
-		UNION ALL SELECT id, '', 15, 'table-home', table_home FROM run
-			WHERE table_home <> 'servers' -- which the name says already: +2s
-		UNION ALL SELECT id, '', 16, 'record', iif(record, 'true', 'false') FROM run
-		UNION ALL SELECT id, '', 17, 'transport', transport FROM run
-			WHERE transport IS NOT NULL -- no vectors of GPUs travel
-		UNION ALL SELECT id, '', 18, 'sim.train', iif(sim_train = 0, 'false', NULL) FROM run
-			WHERE sim_train IS NOT NULL -- real runs have no settings of this kind
-		UNION ALL SELECT id, '', 19, 'sim.step-time', sim_step_time FROM run WHERE sim_step_time IS NOT NULL
-		UNION ALL SELECT id, '', 20, 'sim.update-time', sim_update_time FROM run WHERE sim_update_time IS NOT NULL
-		UNION ALL SELECT id, '', 21, 'sim.slow-link', sim_slow_link FROM run WHERE sim_slow_link IS NOT NULL
-		UNION ALL SELECT id, '', 22, 'sim.replay', sim_replay FROM run WHERE sim_replay IS NOT NULL
-		UNION ALL SELECT run_id, part, 23, name, value FROM run_option
-		UNION ALL SELECT id, '', 24, '', label FROM run) AS o ON o.run_id = d.id
-	WHERE d.id = d.one), -- the others have the same settings
+	SELECT d.id, d.workload, ifnull(i.label, 23) AS place,
+		iif(i.name IS NULL, substr(e.key, 1, instr(e.key, '.')), '') AS owner,
+		CASE WHEN i.name IS NULL THEN substr(e.key, instr(e.key, '.') + 1)
+			WHEN i.name = 'label' THEN '' ELSE i.name END AS name,
+		CASE WHEN e.type = 'real' THEN format('%g', e.atom) WHEN i.type IS NOT 'BOOL' THEN e.atom
+			WHEN e.atom THEN iif(i.def, '', 'true') ELSE 'false' END AS value
+	FROM done AS d CROSS JOIN json_each(d.config_key) AS e LEFT JOIN option_info AS i ON i."column" = e.key
+	WHERE d.id = d.one -- the others have the same settings
+		AND i.label IS NOT 0 AND NOT (e.key = 'table_home' AND e.atom = 'servers')
+		AND NOT ifnull(CASE i.stored WHEN 'used if any' THEN e.atom = ''
+			WHEN 'simulation' THEN d.platform <> 'sim' END, 0)),
 differing AS MATERIALIZED (
 	SELECT workload, owner, name FROM setting
 	GROUP BY workload, owner, name HAVING count(DISTINCT value) > 1),

@@ -97,7 +97,7 @@ static char *keep(struct measuring *m)
 	const struct simulation *sim = m->plan->simulation;
 	struct points sums = {.n = 0};
 	struct store *s AUTOSTORE = NULL;
-	TRY(store_open(&s, m->config->run.db, STORE_WRITE));
+	TRY(store_open(&s, m->config->own.db, STORE_WRITE));
 	if (sim) {
 		add_sums(sim, &m->points, &sums);
 		char *wrong = calibration_add(s, sim->calibration_id, &sums);
@@ -277,10 +277,10 @@ static char *check(const struct config *c, int64_t *before)
 	struct plan plan;
 	struct store *s AUTOSTORE = NULL;
 	TRY(plan_make(c, &plan));
-	TRY(store_check(c->run.db));
-	if (access(c->run.db, F_OK) != 0)
+	TRY(store_check(c->own.db));
+	if (access(c->own.db, F_OK) != 0)
 		return NULL;
-	TRY(store_open(&s, c->run.db, STORE_READ));
+	TRY(store_open(&s, c->own.db, STORE_READ));
 	*before = calibration_last(s);
 	return NULL;
 }
@@ -288,7 +288,7 @@ static char *check(const struct config *c, int64_t *before)
 static char *print_newer(const struct config *c, int64_t before)
 {
 	struct store *s AUTOSTORE = NULL;
-	TRY(store_open(&s, c->run.db, STORE_READ));
+	TRY(store_open(&s, c->own.db, STORE_READ));
 	return calibration_print(s, stdout, before);
 }
 

@@ -267,7 +267,7 @@ static void do_runs(struct doing *d, const struct cells *c, const struct validat
 static int run_and_report(const struct cells *c, const struct validate_flags *f, bool all_of_label,
 			  FILE *out)
 {
-	const struct run *first = &c->real.cell[0].config.run;
+	const struct own *first = &c->real.cell[0].config.own;
 	struct doing d = {.runs = 0};
 
 	if (strcmp(f->only, "report") != 0)
@@ -290,7 +290,7 @@ static int validate(const char *path, struct cells *c, const struct validate_fla
 	char *wrong = cells_plan(path, c, f);
 
 	if (!wrong && strcmp(f->only, "report") != 0)
-		wrong = store_check(c->real.cell[0].config.run.db);
+		wrong = store_check(c->real.cell[0].config.own.db);
 	if (wrong)
 		return complain(wrong);
 	FILE *out = *f->out ? fopen(f->out, "w") : stdout;

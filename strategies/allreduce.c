@@ -7,7 +7,7 @@
  * the last layer to the first, into buckets; a bucket is sent as soon as the backward pass has left
  * its layers, while the layers below still compute (flashlight's and PyTorch DDP's scheme).
  */
-#include "runtime/config/config.h"
+#include "mvbench.h"
 
 enum { BUCKETS = 64 };
 
@@ -84,6 +84,18 @@ static double allreduce_bytes(const struct worker *w)
 	return 2 * (n - 1) / n * sizeof(float) * (double)vec_len(w->grad);
 }
 
+static struct expected allreduce_expect(struct costs c, const struct run *run, const void *opts)
+{
+	const struct allreduce_opts *o = opts;
+	(void)run;
+	if (!o->overlap)
+		return EXPECTED(c.steps * (c.T_step + c.T_wait + c.T_allreduce));
+	return EXPECTED(c.steps * (c.T_step + c.T_wait + positive(c.T_allreduce - c.T_backward)),
+			.at_best = true);
+}
+
+static const struct setting allreduce_variants[] = {{"overlap", "true"}, {NULL, NULL}};
+
 const struct strategy strategy_allreduce = {
 	.plugin = {.name = "allreduce",
 		   .summary = "synchronous SGD: gradients are averaged at every step",
@@ -94,4 +106,6 @@ const struct strategy strategy_allreduce = {
 	.layer_ready = allreduce_layer_ready,
 	.step = allreduce_step,
 	.bytes_per_step = allreduce_bytes,
+	.expect = allreduce_expect,
+	.variants = allreduce_variants,
 };

@@ -4,19 +4,19 @@
  *   each step:     v = m v + g;  w -= lr v                           local, on what was pulled
  *   every X steps: W += c (w - w_pulled);  w = w_pulled = W          c = 1 for sum, 1/N for mean
  *
- * That is the updater add; the others are given gradients (runtime/exchange.c). W, the model that
+ * That is the updater add; the others are given gradients (exchange.c). W, the model that
  * counts, lives in a table. An exchange moves 2 (N - 1) / N P floats, 2 P with servers. A barrier
  * stands between a push and a pull, as in Multiverso's tutorial, so that all go on from one model.
  */
 #include "strategies/exchange.h"
-#include "runtime/table/table.h"
 
 struct asgd_opts {
 	struct updater_opts updater;
 };
 
+#define OWNER struct asgd_opts
 static const struct option asgd_options[] = {
-	UPDATER_OPTIONS(struct asgd_opts, updater),
+	UPDATER_OPTIONS,
 	{0},
 };
 
@@ -32,15 +32,8 @@ const struct strategy strategy_asgd = {
 			 "asynchronous SGD: push what X steps changed to a server, pull its model",
 		 .options = asgd_options,
 		 .opts_size = sizeof(struct asgd_opts)},
-	.state_size = sizeof(struct exchange),
 	.init = asgd_init,
-	.step = exchange_step,
-	.flush = exchange_flush,
-	.rejoin = exchange_rejoin,
-	.fini = exchange_fini,
-	.canonical = exchange_canonical,
 	.asynchronous = true,
-	.may_leave = true,
-	.tables = true,
-	.bytes_per_step = exchange_bytes,
+	.expect = exchange_expect,
+	EXCHANGE_SLOTS,
 };

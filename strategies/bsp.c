@@ -8,10 +8,13 @@
  * With --bsp.backup=b a round goes on after its first N - b pushes (Chen et al., arXiv 1604.00981);
  * one that comes later is dropped, and its worker goes on from the newest model. Stragglers that
  * are left alone at a barrier end their rounds among themselves. Moves what asgd moves.
+ *
+ * With one backup worker a round waits for the slowest but one; nobody is faster than his own
+ * steps.
  */
 #include "strategies/exchange.h"
-#include "runtime/config/config.h"
-#include "runtime/table/table.h"
+
+#include <math.h>
 
 struct bsp_opts {
 	struct updater_opts updater;
@@ -20,7 +23,7 @@ struct bsp_opts {
 
 #define OWNER struct bsp_opts
 static const struct option bsp_options[] = {
-	UPDATER_OPTIONS(struct bsp_opts, updater),
+	UPDATER_OPTIONS,
 	OPTION(backup, INT, "backup", "0",
 	       "pushes that a round does not wait for, and drops [workers]", .min = 0, .max = 4095),
 	{0},
@@ -47,20 +50,27 @@ static void bsp_init(struct worker *w)
 	exchange_init(w, (struct table_terms){.rounds = true, .backup = o->backup});
 }
 
+static struct expected bsp_expect(struct costs c, const struct run *run, const void *opts)
+{
+	const struct bsp_opts *o = opts;
+	struct expected known = exchange_expect(c, run, opts);
+	if (o->backup == 0)
+		return exchange_expect_round(c, opts);
+	if (o->backup > 1 || !known.formula)
+		return (struct expected){.formula = NULL};
+	return EXPECTED(c.steps * (c.T_step + positive(c.T_late) / sqrt(c.X) + c.T_sync / c.X));
+}
+
+static const struct setting bsp_variants[] = {{"backup", "1"}, {NULL, NULL}};
+
 const struct strategy strategy_bsp = {
 	.plugin = {.name = "bsp",
 		   .summary = "bulk-synchronous SGD on a server: a pull waits for everybody's push",
 		   .options = bsp_options,
 		   .opts_size = sizeof(struct bsp_opts)},
-	.state_size = sizeof(struct exchange),
 	.refuse = bsp_refuse,
 	.init = bsp_init,
-	.step = exchange_step,
-	.flush = exchange_flush,
-	.rejoin = exchange_rejoin,
-	.fini = exchange_fini,
-	.canonical = exchange_canonical,
-	.may_leave = true,
-	.tables = true,
-	.bytes_per_step = exchange_bytes,
+	.expect = bsp_expect,
+	.variants = bsp_variants,
+	EXCHANGE_SLOTS,
 };

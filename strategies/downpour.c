@@ -9,8 +9,7 @@
  * model that lacks its own last steps. W, the model that counts, lives in a table. A push or a pull
  * moves (N - 1) / N P floats, P with servers; acc costs a pass over two vectors a step.
  */
-#include "runtime/config/config.h"
-#include "runtime/table/table.h"
+#include "mvbench.h"
 
 struct downpour_opts {
 	int64_t send;
@@ -31,10 +30,14 @@ static const struct option downpour_options[] = {
 	{0},
 };
 
+static int64_t interval(const struct run *run, const struct downpour_opts *o)
+{
+	return o->send ? o->send : run->sync_every;
+}
+
 static int64_t downpour_interval(const struct worker *w)
 {
-	const struct downpour_opts *o = w->opts;
-	return o->send ? o->send : w->run->sync_every;
+	return interval(w->run, w->opts);
 }
 
 static void downpour_init(struct worker *w)
@@ -110,6 +113,15 @@ static double downpour_bytes(const struct worker *w)
 	return one / (double)downpour_interval(w) + one / (double)w->run->sync_every;
 }
 
+static struct expected downpour_expect(struct costs c, const struct run *run, const void *opts)
+{
+	double send = (double)interval(run, opts);
+	if (send == c.X)
+		return EXPECTED(c.steps * (c.T_step + c.T_sync / c.X));
+	c.T_push *= c.X / send;
+	return EXPECTED(c.steps * (c.T_step + c.T_add + (c.T_push + c.T_pull) / c.X));
+}
+
 const struct strategy strategy_downpour = {
 	.plugin = {.name = "downpour",
 		   .summary =
@@ -127,4 +139,5 @@ const struct strategy strategy_downpour = {
 	.may_leave = true,
 	.tables = true,
 	.bytes_per_step = downpour_bytes,
+	.expect = downpour_expect,
 };

@@ -8,8 +8,7 @@
  * The model that counts is the centre; what it gains the trainers lose. An exchange moves
  * 2 (N - 1) / N P floats, 2 P with servers. --reduce does not matter: beta takes its place.
  */
-#include "runtime/config/config.h"
-#include "runtime/table/table.h"
+#include "mvbench.h"
 
 struct easgd_opts {
 	double beta;
@@ -60,6 +59,12 @@ static double easgd_bytes(const struct worker *w)
 	return 2 * table_bytes(w, (double)vec_len(w->param)) / (double)w->run->sync_every;
 }
 
+static struct expected easgd_expect(struct costs c, const struct run *run, const void *opts)
+{
+	(void)run, (void)opts;
+	return EXPECTED(c.steps * (c.T_step + c.T_elastic / c.X));
+}
+
 const struct strategy strategy_easgd = {
 	.plugin = {.name = "easgd",
 		   .summary = "elastic averaging: trainers and a centre pull at each other",
@@ -74,4 +79,5 @@ const struct strategy strategy_easgd = {
 	.may_leave = true,
 	.tables = true,
 	.bytes_per_step = easgd_bytes,
+	.expect = easgd_expect,
 };

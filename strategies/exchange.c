@@ -13,7 +13,9 @@
  * ways: 2 (N - 1) / N P floats, 2 P with servers. Gradients of X > 1 steps cost one pass more.
  */
 #include "strategies/exchange.h"
-#include "runtime/table/table.h"
+
+#include <math.h>
+#include <string.h>
 
 static const struct updater_opts *opts_of(const struct worker *w)
 {
@@ -114,4 +116,26 @@ void exchange_fini(struct worker *w)
 double exchange_bytes(const struct worker *w)
 {
 	return 2 * table_bytes(w, (double)vec_len(w->param)) / (double)w->run->sync_every;
+}
+
+/* Updaters other than add were not measured. */
+static bool is_add(const void *opts)
+{
+	const struct updater_opts *o = opts;
+	return strcmp(o->updater, "add") == 0;
+}
+
+struct expected exchange_expect(struct costs c, const struct run *run, const void *opts)
+{
+	(void)run;
+	if (!is_add(opts))
+		return (struct expected){.formula = NULL};
+	return EXPECTED(c.steps * (c.T_step + c.T_sync / c.X));
+}
+
+struct expected exchange_expect_round(struct costs c, const void *opts)
+{
+	if (!is_add(opts))
+		return (struct expected){.formula = NULL};
+	return EXPECTED(c.steps * (c.T_step + c.T_wait / sqrt(c.X) + c.T_sync / c.X));
 }

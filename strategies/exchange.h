@@ -12,35 +12,18 @@ struct updater_opts {
 	double rho, lambda, square;
 };
 
-/* Rows of an options table, for a struct updater_opts called `field`. */
-#define UPDATER_OPTIONS(owner, field) \
-	{.name = "updater", \
-	 .type = OPT_CHOICE, \
-	 .offset = offsetof(owner, field.updater), \
-	 .def = "add", \
-	 .choices = UPDATERS, \
-	 .help = "what the server does with a push: add takes what X steps changed, momentum and " \
-		 "momentum_ema the sum of X gradients, the others the sum of X local v = m v + " \
-		 "gradient [name]"}, \
-		{.name = "rho", \
-		 .type = OPT_REAL, \
-		 .offset = offsetof(owner, field.rho), \
-		 .def = "0.1", \
-		 .min = 0, \
-		 .max = 1e6, \
-		 .help = "adagrad's step [factor]"}, \
-		{.name = "lambda", \
-		 .type = OPT_REAL, \
-		 .offset = offsetof(owner, field.lambda), \
-		 .def = "0.1", \
-		 .min = 0, \
-		 .max = 1e6, \
-		 .help = "dcasgd's compensation of the delay [factor]"}, \
-	{ \
-		.name = "square", .type = OPT_REAL, .offset = offsetof(owner, field.square), \
-		.def = "0.95", .min = 0, .max = 1, \
-		.help = "dcasgda's mean of squares: what stays of it at a push [factor]" \
-	}
+/* Rows of an options table of struct OWNER, which begins with a struct updater_opts `updater`. */
+#define UPDATER_OPTIONS \
+	OPTION(updater.updater, CHOICE, "updater", "add", \
+	       "what the server does with a push: add takes what X steps changed, momentum and " \
+	       "momentum_ema the sum of X gradients, the others the sum of X local v = m v + " \
+	       "gradient [name]", \
+	       .choices = UPDATERS), \
+		OPTION(updater.rho, REAL, "rho", "0.1", "adagrad's step [factor]", .max = 1e6), \
+		OPTION(updater.lambda, REAL, "lambda", "0.1", \
+		       "dcasgd's compensation of the delay [factor]", .max = 1e6), \
+		OPTION(updater.square, REAL, "square", "0.95", \
+		       "dcasgda's mean of squares: what stays of it at a push [factor]", .max = 1)
 
 struct exchange {
 	struct updater_wants wants;
@@ -49,15 +32,23 @@ struct exchange {
 	bool outstanding; /* steps since the last push */
 };
 
-/* The slots of a strategy whose state begins with a struct exchange, and its options with a struct
- * updater_opts. */
-void exchange_init(struct worker *w, struct table_terms terms); /* syncs and updater: of opts */
+/* A strategy whose state begins with a struct exchange, and its options with a struct updater_opts,
+ * has init, which calls exchange_init with its terms (updater and syncs come from the options), */
+void exchange_init(struct worker *w, struct table_terms terms);
 void exchange_step(struct worker *w);
 void exchange_flush(struct worker *w);
 void exchange_rejoin(struct worker *w);
 void exchange_fini(struct worker *w);
 void exchange_canonical(struct worker *w, struct vec *model);
 double exchange_bytes(const struct worker *w);
+/* these slots, */
+#define EXCHANGE_SLOTS \
+	.state_size = sizeof(struct exchange), .step = exchange_step, .flush = exchange_flush, \
+	.rejoin = exchange_rejoin, .fini = exchange_fini, .canonical = exchange_canonical, \
+	.may_leave = true, .tables = true, .bytes_per_step = exchange_bytes
+/* and expects what a push and pull takes: of who goes on, or also what its round waits for. */
+struct expected exchange_expect(struct costs c, const struct run *run, const void *opts);
+struct expected exchange_expect_round(struct costs c, const void *opts);
 
 extern const struct linear_ops linear_split;       /* cut over the model group: linear_split.c */
 double linear_split_bytes(const struct worker *w); /* what those send: as bytes_per_step */

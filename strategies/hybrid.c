@@ -4,7 +4,7 @@
  *
  *   g_r = mean over the groups of the gradient of part r;  v_r = m v_r + g_r;  w_r -= lr v_r
  *
- * A group splits the model's linear layers and draws one mini-batch (workloads/linear_split.c);
+ * A group splits the model's linear layers and draws one mini-batch (linear_split.c);
  * the workers at one place of all groups hold the same part r. G = 1 is allreduce, G = N is
  * model_parallel.
  *
@@ -12,7 +12,6 @@
  * worker: the bigger the groups, the less gradient and the more activations.
  */
 #include "strategies/exchange.h"
-#include "runtime/config/config.h"
 
 struct hybrid_opts {
 	int64_t group;
@@ -63,6 +62,15 @@ static double hybrid_bytes(const struct worker *w)
 	       2 * (groups - 1) / groups * sizeof(float) * (double)w->model_params / share;
 }
 
+/* D workers reduce P / G floats: 2 (D - 1) / D P / G, of 2 (N - 1) / N P that T_allreduce sends. */
+static struct expected hybrid_expect(struct costs c, const struct run *run, const void *opts)
+{
+	(void)run, (void)opts;
+	return EXPECTED(c.steps * (c.T_one / c.G + c.T_message +
+				   c.T_allreduce * (c.N - c.G) / (c.G * (c.N - 1))),
+			.at_best = true);
+}
+
 const struct strategy strategy_hybrid = {
 	.plugin = {.name = "hybrid",
 		   .summary = "groups of workers share a model; gradients are averaged between "
@@ -74,4 +82,5 @@ const struct strategy strategy_hybrid = {
 	.linear = &linear_split,
 	.step = hybrid_step,
 	.bytes_per_step = hybrid_bytes,
+	.expect = hybrid_expect,
 };

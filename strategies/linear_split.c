@@ -16,7 +16,6 @@
  * Bytes: an allreduce of B x O (forward, by input) and of B x I (backward, where dx is whole).
  */
 #include "strategies/exchange.h"
-#include "runtime/table/table.h"
 
 static void split_cut(size_t whole, const struct worker *w, size_t *first, size_t *held)
 {

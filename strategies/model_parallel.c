@@ -1,11 +1,12 @@
 /*
  * model_parallel.c - one model, its linear layers split over the workers (TorchAD-NN, Megatron's
- * column and row split: workloads/linear_split.c). All workers draw the same mini-batch, and each
+ * column and row split: linear_split.c). All workers draw the same mini-batch, and each
  * updates what it holds:
  *
  *   v_r = m v_r + g_r;  w_r -= lr v_r      w_r: worker r's part of the model
  *
- * The step itself sends nothing; the passes send linear_split's allreduces of activations.
+ * The step itself sends nothing; the passes send linear_split's allreduces of activations,
+ * one a step at least.
  */
 #include "strategies/exchange.h"
 
@@ -20,6 +21,13 @@ static void model_parallel_step(struct worker *w)
 	sgd_step(w, 1);
 }
 
+static struct expected model_parallel_expect(struct costs c, const struct run *run,
+					     const void *opts)
+{
+	(void)run, (void)opts;
+	return EXPECTED(c.steps * (c.T_one / c.N + c.T_message), .at_best = true);
+}
+
 const struct strategy strategy_model_parallel = {
 	.plugin = {.name = "model_parallel",
 		   .summary = "one model, its linear layers split over the workers"},
@@ -27,4 +35,5 @@ const struct strategy strategy_model_parallel = {
 	.linear = &linear_split,
 	.step = model_parallel_step,
 	.bytes_per_step = linear_split_bytes,
+	.expect = model_parallel_expect,
 };

@@ -22,7 +22,7 @@
  * An averaging sends 2 (N - 1) / N P floats a trainer, twice that with the velocities; an outer
  * step costs no bytes, 2 P floats of memory and three passes over them (nesterov: five).
  */
-#include "runtime/config/config.h"
+#include "mvbench.h"
 
 #include <math.h>
 #include <string.h>
@@ -84,15 +84,19 @@ static void periodic_init(struct worker *w)
 	vec_copy(s->met, w->param);
 }
 
-/* X_e, the steps between two meetings in this epoch. */
+/* X_e, the steps between two meetings in an epoch. */
+static int64_t interval(const struct run *run, const struct periodic_opts *o, int64_t epoch)
+{
+	double x = (double)run->sync_every, over;
+	if (periodic_has(o->schedule, "fixed") || run->epochs == 1)
+		return run->sync_every;
+	over = (double)(epoch - 1) / (double)(run->epochs - 1);
+	return (int64_t)round(pow(x, periodic_has(o->schedule, "down") ? 1 - over : over));
+}
+
 static int64_t periodic_interval(const struct worker *w)
 {
-	const struct periodic_opts *o = w->opts;
-	double x = (double)w->run->sync_every, over;
-	if (periodic_has(o->schedule, "fixed") || w->run->epochs == 1)
-		return w->run->sync_every;
-	over = (double)(w->epoch - 1) / (double)(w->run->epochs - 1);
-	return (int64_t)round(pow(x, periodic_has(o->schedule, "down") ? 1 - over : over));
+	return interval(w->run, w->opts, w->epoch);
 }
 
 /* A fixed interval counts from the first step, whatever --periodic.start is; one that changes
@@ -176,6 +180,28 @@ static double periodic_bytes(const struct worker *w)
 	return w->step <= o->start ? one : vectors * one / (double)periodic_interval(w);
 }
 
+/* Of a schedule X is the steps of the run over its meetings, of which the first steps, of plain
+ * allreduce, are some. Velocities are averaged like the model. */
+static struct expected periodic_expect(struct costs c, const struct run *run, const void *opts)
+{
+	const struct periodic_opts *o = opts;
+	double meetings = 0, steps = c.steps * (double)run->epochs;
+	double start = fmin((double)o->start, steps);
+	for (int64_t e = 1; e <= run->epochs; e++)
+		meetings += c.steps / (double)interval(run, o, e);
+	c.X = steps / (start + meetings * (1 - start / steps));
+	if (!periodic_has(o->outer, "none"))
+		c.T_scale *= periodic_has(o->outer, "nesterov") ? 5 : 3;
+	if (o->velocity && run->momentum != 0) {
+		c.T_allreduce *= 2;
+		c.T_scale *= 2;
+	}
+	return EXPECTED(c.steps *
+			(c.T_step + c.T_wait / sqrt(c.X) + (c.T_allreduce + c.T_scale) / c.X));
+}
+
+static const struct setting periodic_variants[] = {{"schedule", "down"}, {NULL, NULL}};
+
 const struct strategy strategy_periodic = {
 	.plugin = {.name = "periodic",
 		   .summary = "local SGD: models are averaged every X steps",
@@ -187,4 +213,6 @@ const struct strategy strategy_periodic = {
 	.fini = periodic_fini,
 	.average = true,
 	.bytes_per_step = periodic_bytes,
+	.expect = periodic_expect,
+	.variants = periodic_variants,
 };

@@ -6,10 +6,9 @@
  *   every X steps: W += c (w - w_pulled);  wait while ahead;  w = w_pulled = W    c as in asgd.c
  *
  * bound = 0 is bsp; with a bound that nobody reaches it is asgd. Moves what asgd moves.
+ * Workers that are alike hardly ever get one exchange ahead: an epoch takes what asgd's does.
  */
 #include "strategies/exchange.h"
-#include "runtime/config/config.h"
-#include "runtime/table/table.h"
 
 struct ssp_opts {
 	struct updater_opts updater;
@@ -18,7 +17,7 @@ struct ssp_opts {
 
 #define OWNER struct ssp_opts
 static const struct option ssp_options[] = {
-	UPDATER_OPTIONS(struct ssp_opts, updater),
+	UPDATER_OPTIONS,
 	OPTION(bound, INT, "bound", "3",
 	       "how far a worker may be ahead of the slowest; 0: not at all, as bsp [exchanges]",
 	       .min = 0, .max = 1e15),
@@ -43,22 +42,21 @@ static void ssp_init(struct worker *w)
 					      .lead = o->bound});
 }
 
+static struct expected ssp_expect(struct costs c, const struct run *run, const void *opts)
+{
+	const struct ssp_opts *o = opts;
+	return o->bound ? exchange_expect(c, run, opts) : exchange_expect_round(c, opts);
+}
+
 const struct strategy strategy_ssp = {
 	.plugin = {.name = "ssp",
 		   .summary =
 			   "stale-synchronous SGD: asgd with a bound on how far one may be ahead",
 		   .options = ssp_options,
 		   .opts_size = sizeof(struct ssp_opts)},
-	.state_size = sizeof(struct exchange),
 	.refuse = ssp_refuse,
 	.init = ssp_init,
-	.step = exchange_step,
-	.flush = exchange_flush,
-	.rejoin = exchange_rejoin,
-	.fini = exchange_fini,
-	.canonical = exchange_canonical,
 	.asynchronous = true,
-	.may_leave = true,
-	.tables = true,
-	.bytes_per_step = exchange_bytes,
+	.expect = ssp_expect,
+	EXCHANGE_SLOTS,
 };

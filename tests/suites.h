@@ -20,6 +20,7 @@
 	X(export) \
 	X(report) \
 	X(stats) \
+	X(rounds) \
 	X(store) \
 	GPU(cuda) \
 	GPU(images) \

@@ -7,14 +7,12 @@
  * channel running fastest. Nothing is trusted: sizes and labels are checked, and what is wrong is
  * said in a sentence with the file's name. 154 MB in memory for 50,000 rows.
  */
-#include "runtime/train/train.h"
+#include "workloads/datasets.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-extern const struct dataset dataset_fashion_mnist_32;
 
 #define WHOLE_SET \
 	"CIFAR-10's binary version has data_batch_1.bin to data_batch_5.bin and test_batch.bin"
@@ -155,19 +153,10 @@ static char *part_get(const struct run *run, struct data *d, int first, int last
 	wrong = part_walk(run, d, first, last);
 	if (wrong || !load)
 		return wrong;
-	d->bytes = malloc(d->n * FEATURES);
-	d->target = malloc(d->n * sizeof *d->target);
-	if (!d->bytes || !d->target)
+	if (!data_room(d))
 		return sentence("--data-dir=%s: no memory for %zu images of %d bytes",
 				run->data_dir, d->n, FEATURES);
 	return part_walk(run, d, first, last);
-}
-
-static void part_free(struct data *d)
-{
-	free((void *)d->bytes);
-	free((void *)d->target);
-	*d = (struct data){0};
 }
 
 static char *cifar_get(const struct run *run, struct data *train, struct data *test, bool load)
@@ -189,10 +178,8 @@ static char *cifar_get(const struct run *run, struct data *train, struct data *t
 		wrong = part_get(run, train, 1, last, load);
 	if (!wrong)
 		wrong = part_get(run, test, TEST, TEST, load);
-	if (wrong) {
-		part_free(train);
-		part_free(test);
-	}
+	if (wrong)
+		data_unload(train, test);
 	return wrong;
 }
 
@@ -239,16 +226,6 @@ static char *either_load(const struct run *run, struct data *train, struct data 
 	return either(run, dataset_fashion_mnist_32.load(run, train, test));
 }
 
-static void either_unload(struct data *train, struct data *test)
-{
-	if (train->image.channels != CHANNELS) {
-		dataset_fashion_mnist_32.unload(train, test);
-		return;
-	}
-	part_free(train);
-	part_free(test);
-}
-
 const struct dataset dataset_cifar10_or_fashion = {
 	.name = "cifar10_or_fashion",
 	.summary = "CIFAR-10, 60,000 colour images of 32 x 32, where --data-dir has it, else "
@@ -259,5 +236,5 @@ const struct dataset dataset_cifar10_or_fashion = {
 		 "alone (--sim.train=false) need no file: --data-dir=" NAME,
 	.probe = either_probe,
 	.load = either_load,
-	.unload = either_unload,
+	.unload = data_unload,
 };

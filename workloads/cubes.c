@@ -7,7 +7,7 @@
  * The sine is noise that no model of x can know: its variance, 0.5, is the floor of the MSE. The
  * tutorial draws 10,000 rows for training; the 2,000 test rows come from another stream.
  */
-#include "runtime/train/train.h"
+#include "workloads/datasets.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -50,19 +50,10 @@ static char *cubes_load(const struct run *run, struct data *train, struct data *
 	return NULL;
 }
 
-static void cubes_unload(struct data *train, struct data *test)
-{
-	free((void *)train->floats);
-	free((void *)train->target);
-	free((void *)test->floats);
-	free((void *)test->target);
-	*train = *test = (struct data){0};
-}
-
 const struct dataset dataset_cubes = {
 	.name = "cubes",
 	.summary = "10,000 + 2,000 rows of a sum of ten cubes and noise, made from the seed",
 	.probe = cubes_probe,
 	.load = cubes_load,
-	.unload = cubes_unload,
+	.unload = data_unload,
 };

@@ -15,7 +15,6 @@
  * sum of all y_i and a few of the widest dx, times the rows.
  */
 #include "workloads/layers.h"
-#include "runtime/train/train.h"
 
 #include <stdlib.h>
 
@@ -290,10 +289,19 @@ void net_fini(struct worker *w)
 	for (size_t i = 0; i < net->layers; i++) {
 		struct layer *l = &net->layer[i];
 
-		if (l->kind->detach)
-			l->kind->detach(l);
-		if (l->y != l->x)
-			vec_free(l->y);
+		struct vec *const own[] = {l->weight,
+					   l->dweight,
+					   l->bias,
+					   l->dbias,
+					   l->running,
+					   l->linear.part,
+					   l->y != l->x ? l->y : NULL};
+
+		for (size_t k = 0; k < sizeof own / sizeof *own; k++)
+			vec_free(own[k]);
+		conv_free(l->conv);
+		pool_free(l->pool);
+		norm_free(l->norm);
 	}
 	for (size_t i = 0; i < net->slots; i++)
 		vec_free(net->slot[i].vec);

@@ -25,10 +25,9 @@ struct layer {
 	struct conv *conv;
 	struct pool *pool;
 	struct norm *norm;
-	struct vec *weight, *bias, *dweight,
-		*dbias;      /* of a convolution; a norm's scale is weight */
-	struct vec *running; /* of a norm */
-	float drop;          /* probability */
+	struct vec *weight, *bias, *dweight, *dbias; /* slices; a norm's scale is weight */
+	struct vec *running;                         /* of a norm */
+	float drop;                                  /* probability */
 	uint64_t salt;
 
 	/* A residual block: its first layer opens it, its last one, a norm, joins the shortcut. */
@@ -54,7 +53,6 @@ struct layer_kind {
 	void (*attach)(struct net *net, struct layer *l);
 	void (*forward)(struct worker *w, struct layer *l, size_t rows);
 	void (*backward)(struct worker *w, struct layer *l, size_t rows);
-	void (*detach)(struct layer *l); /* frees what attach made; NULL = nothing */
 };
 
 /* One of the vectors that gradients of activations share, one after the other. */
@@ -92,5 +90,9 @@ extern const struct layer_kind kind_linear;
 
 void *net_zeroed(size_t n, size_t size); /* never NULL */
 struct layer *net_push(struct net *net, const struct layer_kind *kind);
+/* The layer's parameters and their gradients: weights, then biases if it has any. */
+void net_slices(struct net *net, struct layer *l, size_t weights, size_t biases, bool has_bias);
+/* A parameter drawn as `init` says, for that many inputs. */
+float net_draw(uint64_t *rng, enum init init, size_t inputs);
 
 #endif

@@ -14,9 +14,7 @@
  * pooling reads its input and writes its output once.
  */
 #include "workloads/layers.h"
-#include "runtime/device/device.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 static struct layer *push_image(struct net *net, const struct layer_kind *kind)
@@ -39,15 +37,6 @@ static void image_place(struct net *net, struct layer *l)
 	l->out = image_size(l->to);
 }
 
-static void free_slices(struct layer *l)
-{
-	vec_free(l->weight);
-	vec_free(l->dweight);
-	vec_free(l->bias);
-	vec_free(l->dbias);
-	vec_free(l->running);
-}
-
 /* ---- Convolution --------------------------------------------------------- */
 
 static size_t fan_in(const struct layer *l)
@@ -63,13 +52,11 @@ static size_t conv_params(const struct layer *l)
 static void conv_draw(struct net *net, struct layer *l)
 {
 	uint64_t rng = rng_seed(net->w->run->seed, STREAM_INIT, (int64_t)l->index);
-	size_t n = l->to.channels * fan_in(l), all = conv_params(l);
+	size_t n = vec_len(l->weight), all = conv_params(l);
 	float *x = net_zeroed(all, sizeof *x);
-	double bound = 1 / sqrt((double)fan_in(l)), sigma = sqrt(2.0 / (double)fan_in(l));
 
 	for (size_t i = 0; i < (l->init == INIT_HE ? n : all); i++)
-		x[i] = (float)(l->init == INIT_HE ? sigma * rng_normal(&rng)
-						  : bound * (2 * rng_uniform(&rng) - 1));
+		x[i] = net_draw(&rng, l->init, fan_in(l));
 	vec_put(l->weight, x);
 	if (l->with_bias)
 		vec_put(l->bias, x + n);
@@ -78,18 +65,10 @@ static void conv_draw(struct net *net, struct layer *l)
 
 static void conv_attach(struct net *net, struct layer *l)
 {
-	struct worker *w = net->w;
-	size_t n = l->to.channels * fan_in(l);
-
-	l->weight = vec_slice(w->param, l->first, n);
-	l->dweight = vec_slice(w->grad, l->first, n);
-	if (l->with_bias) {
-		l->bias = vec_slice(w->param, l->first + n, l->to.channels);
-		l->dbias = vec_slice(w->grad, l->first + n, l->to.channels);
-	}
-	l->conv = conv_new(w, l->from, l->to.channels, l->window, l->with_bias, l->relu,
+	net_slices(net, l, l->to.channels * fan_in(l), l->to.channels, l->with_bias);
+	l->conv = conv_new(net->w, l->from, l->to.channels, l->window, l->with_bias, l->relu,
 			   net->rows_max);
-	if (l->init != INIT_ZERO && vec_has_data(w->param))
+	if (l->init != INIT_ZERO && vec_has_data(net->w->param))
 		conv_draw(net, l);
 }
 
@@ -116,12 +95,6 @@ static void conv_layer_backward(struct worker *w, struct layer *l, size_t rows)
 	conv_backward_data(l->conv, l->dx, l->dy, l->weight, l->opens, rows);
 }
 
-static void conv_detach(struct layer *l)
-{
-	conv_free(l->conv);
-	free_slices(l);
-}
-
 static const struct layer_kind kind_conv = {
 	.fuses_relu = true,
 	.params = conv_params,
@@ -129,7 +102,6 @@ static const struct layer_kind kind_conv = {
 	.attach = conv_attach,
 	.forward = conv_layer_forward,
 	.backward = conv_layer_backward,
-	.detach = conv_detach,
 };
 
 void net_conv(struct net *net, size_t out, struct window win, bool bias, enum init init)
@@ -156,8 +128,7 @@ static void norm_attach(struct net *net, struct layer *l)
 	size_t c = l->from.channels;
 	float *x = net_zeroed(2 * c, sizeof *x);
 
-	l->weight = vec_slice(w->param, l->first, 2 * c);
-	l->dweight = vec_slice(w->grad, l->first, 2 * c);
+	net_slices(net, l, 2 * c, 0, false);
 	l->running = vec_slice(w->buffer, l->running_at, 2 * c);
 	l->norm = norm_new(w, l->from, l->relu, l->joins, net->rows_max);
 	for (size_t i = 0; i < c; i++)
@@ -195,12 +166,6 @@ static void norm_layer_backward(struct worker *w, struct layer *l, size_t rows)
 	norm_backward(l->norm, l->dx, l->dweight, l->dy, l->x, l->y, l->weight, rows);
 }
 
-static void norm_detach(struct layer *l)
-{
-	norm_free(l->norm);
-	free_slices(l);
-}
-
 static const struct layer_kind kind_norm = {
 	.needs_y = true,
 	.fuses_relu = true,
@@ -211,7 +176,6 @@ static const struct layer_kind kind_norm = {
 	.attach = norm_attach,
 	.forward = norm_layer_forward,
 	.backward = norm_layer_backward,
-	.detach = norm_detach,
 };
 
 void net_batch_norm(struct net *net)
@@ -276,18 +240,12 @@ static void pool_layer_backward(struct worker *w, struct layer *l, size_t rows)
 	pool_backward(l->pool, l->dx, l->dy, l->x, l->y, rows);
 }
 
-static void pool_detach(struct layer *l)
-{
-	pool_free(l->pool);
-}
-
 static const struct layer_kind kind_max_pool = {
 	.needs_y = true, /* tells which input was the largest */
 	.place = image_place,
 	.attach = pool_attach,
 	.forward = pool_layer_forward,
 	.backward = pool_layer_backward,
-	.detach = pool_detach,
 };
 
 static const struct layer_kind kind_average_pool = {
@@ -295,7 +253,6 @@ static const struct layer_kind kind_average_pool = {
 	.attach = pool_attach,
 	.forward = pool_layer_forward,
 	.backward = pool_layer_backward,
-	.detach = pool_detach,
 };
 
 void net_max_pool(struct net *net, struct window win)

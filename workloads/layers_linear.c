@@ -10,10 +10,27 @@
  * backward (2 in the lowest); 4 B (I + O) + 4 I O bytes read or written in each pass.
  */
 #include "workloads/layers.h"
-#include "runtime/table/table.h"
 
 #include <math.h>
 #include <stdlib.h>
+
+/* ---- Parameters, also of images ------------------------------------------ */
+
+void net_slices(struct net *net, struct layer *l, size_t weights, size_t biases, bool has_bias)
+{
+	struct worker *w = net->w;
+
+	l->weight = vec_slice(w->param, l->first, weights);
+	l->dweight = vec_slice(w->grad, l->first, weights);
+	l->bias = has_bias ? vec_slice(w->param, l->first + weights, biases) : NULL;
+	l->dbias = has_bias ? vec_slice(w->grad, l->first + weights, biases) : NULL;
+}
+
+float net_draw(uint64_t *rng, enum init init, size_t inputs)
+{
+	return (float)(init == INIT_HE ? sqrt(2.0 / (double)inputs) * rng_normal(rng)
+				       : 1 / sqrt((double)inputs) * (2 * rng_uniform(rng) - 1));
+}
 
 /* ---- Linear -------------------------------------------------------------- */
 
@@ -99,20 +116,17 @@ static void linear_draw(struct net *net, struct layer *layer)
 	float *weight = net_zeroed(l->out_held * l->in_held, sizeof *weight);
 	float *bias = net_zeroed(l->bias_held, sizeof *bias);
 	size_t bias_first = l->split == BY_OUTPUT ? l->out_first : 0;
-	double bound = 1 / sqrt((double)l->in), sigma = sqrt(2.0 / (double)l->in);
 
 	for (size_t o = 0; o < l->out; o++)
 		for (size_t i = 0; i < l->in; i++) {
-			float x = (float)(layer->init == INIT_HE
-						  ? sigma * rng_normal(&rng)
-						  : bound * (2 * rng_uniform(&rng) - 1));
+			float x = net_draw(&rng, layer->init, l->in);
 			size_t row = o - l->out_first, column = i - l->in_first;
 
 			if (row < l->out_held && column < l->in_held)
 				weight[row * l->in_held + column] = x;
 		}
 	for (size_t o = 0; o < l->out && layer->init == INIT_UNIFORM; o++) {
-		float x = (float)(bound * (2 * rng_uniform(&rng) - 1));
+		float x = net_draw(&rng, INIT_UNIFORM, l->in);
 
 		if (o - bias_first < l->bias_held)
 			bias[o - bias_first] = x;
@@ -125,17 +139,14 @@ static void linear_draw(struct net *net, struct layer *layer)
 
 static void linear_attach(struct net *net, struct layer *layer)
 {
-	struct worker *w = net->w;
 	struct linear *l = &layer->linear;
-	size_t first = layer->first, n = l->out_held * l->in_held;
 
-	l->weight = vec_slice(w->param, first, n);
-	l->dweight = vec_slice(w->grad, first, n);
-	l->bias = vec_slice(w->param, first + n, l->bias_held);
-	l->dbias = vec_slice(w->grad, first + n, l->bias_held);
+	net_slices(net, layer, l->out_held * l->in_held, l->bias_held, true);
+	l->weight = layer->weight, l->dweight = layer->dweight;
+	l->bias = layer->bias, l->dbias = layer->dbias;
 	if (l->split == BY_INPUT && !l->x_split)
-		l->part = vec_new(w, l->rows_max * l->in_held);
-	if (layer->init != INIT_ZERO && vec_has_data(w->param))
+		l->part = vec_new(net->w, l->rows_max * l->in_held);
+	if (layer->init != INIT_ZERO && vec_has_data(net->w->param))
 		linear_draw(net, layer);
 }
 
@@ -149,17 +160,6 @@ static void linear_backward(struct worker *w, struct layer *l, size_t rows)
 	linear_ops(w)->backward(w, &l->linear, l->dx, l->dy, l->x, rows);
 }
 
-static void linear_detach(struct layer *layer)
-{
-	struct linear *l = &layer->linear;
-
-	vec_free(l->weight);
-	vec_free(l->dweight);
-	vec_free(l->bias);
-	vec_free(l->dbias);
-	vec_free(l->part);
-}
-
 const struct layer_kind kind_linear = {
 	.params = linear_params,
 	.params_held = linear_params_held,
@@ -167,7 +167,6 @@ const struct layer_kind kind_linear = {
 	.attach = linear_attach,
 	.forward = linear_forward,
 	.backward = linear_backward,
-	.detach = linear_detach,
 };
 
 void net_linear(struct net *net, size_t out, enum init init)

@@ -12,19 +12,18 @@
  *
  * 454,922 parameters; a step costs three times its forward pass, but for the lowest layer.
  */
-#include "workloads/layers.h"
-#include "runtime/config/config.h"
-
-extern const struct dataset dataset_fashion_mnist;
+#include "workloads/datasets.h"
 
 struct lenet {
 	double dropout;
 };
 
+#define OWNER struct lenet
 static const struct option options[] = {
-	{"dropout", OPT_REAL, offsetof(struct lenet, dropout), "0", 0, 0.95,
-	 .help = "of the hidden linear layer's outputs, so many are left out of a step [fraction]"},
-	{NULL},
+	OPTION(dropout, REAL, "dropout", "0",
+	       "of the hidden linear layer's outputs, so many are left out of a step [fraction]",
+	       .max = 0.95),
+	{0},
 };
 
 static void lenet_init(struct worker *w, const struct data *sample)

@@ -2,21 +2,18 @@
  * mlp.c - the multilayer perceptron 784 -> 128 -> 10 with ReLU: 101,770 parameters. More hidden
  * layers of the same width cost 16,512 parameters each.
  */
-#include "workloads/layers.h"
-#include "runtime/config/config.h"
-
-extern const struct dataset dataset_fashion_mnist;
+#include "workloads/datasets.h"
 
 struct mlp {
 	int64_t hidden, depth;
 };
 
+#define OWNER struct mlp
 static const struct option options[] = {
-	{"hidden", OPT_INT, offsetof(struct mlp, hidden), "128", 1, 65536,
-	 .help = "width of a hidden layer [units]"},
-	{"depth", OPT_INT, offsetof(struct mlp, depth), "1", 1, 100,
-	 .help = "how many hidden layers [layers]"},
-	{NULL},
+	OPTION(hidden, INT, "hidden", "128", "width of a hidden layer [units]", .min = 1,
+	       .max = 65536),
+	OPTION(depth, INT, "depth", "1", "how many hidden layers [layers]", .min = 1, .max = 100),
+	{0},
 };
 
 static void mlp_init(struct worker *w, const struct data *sample)

@@ -7,7 +7,7 @@
  * sizes, counts, labels, lengths and checksums are checked, and what is wrong is said in a sentence
  * with the file's name. Images stay bytes in memory: 47 MB for 60,000 of 28 x 28.
  */
-#include "runtime/train/train.h"
+#include "workloads/datasets.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ enum { CLASSES = 10, SIDE_MAX = 4096 };
 
 struct idx {
 	char path[4096];
-	gzFile file;
+	gzFile file;      /* NULL: it is not open */
 	uint32_t size[3]; /* rows, and of images: height, width */
 };
 
@@ -86,7 +86,7 @@ static char *idx_read(struct idx *f, uint8_t *to, size_t n)
 	return NULL;
 }
 
-/* Opens a file and reads its header. */
+/* Opens a file and reads its header; the caller closes what is open. */
 static char *idx_open(struct idx *f, const struct run *run, const char *part, const char *kind,
 		      int dims)
 {
@@ -110,8 +110,6 @@ static char *idx_open(struct idx *f, const struct run *run, const char *part, co
 			wrong = sentence("%s: size %d is %u, it should be 1 to %d; " ADVICE,
 					 f->path, i, f->size[i], i ? SIDE_MAX : INT32_MAX);
 	}
-	if (wrong)
-		gzclose(f->file);
 	return wrong;
 }
 
@@ -132,25 +130,17 @@ static char *idx_end(struct idx *f)
 
 /* ---- One part: images and labels ----------------------------------------- */
 
-/* Opens both files of a part, and checks that they fit each other. */
+/* Opens both files of a part, and checks that they fit each other; the caller closes them. */
 static char *part_open(struct idx *images, struct idx *labels, const struct run *run,
 		       const char *part)
 {
 	char *wrong = idx_open(images, run, part, "images", 3);
 
-	if (wrong)
-		return wrong;
-	wrong = idx_open(labels, run, part, "labels", 1);
-	if (wrong) {
-		gzclose(images->file);
-		return wrong;
-	}
-	if (images->size[0] == labels->size[0])
-		return NULL;
-	wrong = sentence("%s has %u images, %s has %u labels; " ADVICE, images->path,
-			 images->size[0], labels->path, labels->size[0]);
-	gzclose(images->file);
-	gzclose(labels->file);
+	if (!wrong)
+		wrong = idx_open(labels, run, part, "labels", 1);
+	if (!wrong && images->size[0] != labels->size[0])
+		wrong = sentence("%s has %u images, %s has %u labels; " ADVICE, images->path,
+				 images->size[0], labels->path, labels->size[0]);
 	return wrong;
 }
 
@@ -160,20 +150,15 @@ static char *part_shape(struct data *d, const struct idx *images, size_t side)
 {
 	size_t h = images->size[1], w = images->size[2];
 
-	*d = (struct data){.n = images->size[0],
-			   .features = h * w,
-			   .classes = CLASSES,
-			   .value_size = 1,
-			   .image = {h, w, 1}};
-	if (!side)
-		return NULL;
-	d->features = side * side;
-	d->image = (struct image){side, side, 1};
-	if (h > side || w > side)
-		return sentence(
-			"%s: images of %zu x %zu do not fit %zu x %zu; use a set of smaller "
-			"images",
-			images->path, h, w, side, side);
+	if (side && (h > side || w > side))
+		return sentence("%s: images of %zu x %zu do not fit %zu x %zu; use a set of "
+				"smaller images",
+				images->path, h, w, side, side);
+	d->n = images->size[0];
+	d->image = side ? (struct image){side, side, 1} : (struct image){h, w, 1};
+	d->features = image_size(d->image);
+	d->classes = CLASSES;
+	d->value_size = 1;
 	return NULL;
 }
 
@@ -217,56 +202,39 @@ static char *read_labels(struct idx *f, float *to)
 	return wrong;
 }
 
-static void part_unload(struct data *d)
+static char *read_part(struct data *d, struct idx *images, struct idx *labels, size_t side)
 {
-	free((void *)d->bytes);
-	free((void *)d->target);
-	*d = (struct data){0};
+	char *wrong;
+
+	if (!data_room(d))
+		return sentence("%s: no memory for %zu images of %zu bytes; use a smaller set",
+				images->path, d->n, d->features);
+	if ((wrong = read_images(images, (uint8_t *)d->bytes, d->features, side)) ||
+	    (wrong = idx_end(images)) || (wrong = read_labels(labels, (float *)d->target)) ||
+	    (wrong = idx_end(labels)))
+		return wrong;
+	return NULL;
 }
 
 /* Fills d with the shape of a part and, when `load` is set, with its rows. */
 static char *part_get(struct data *d, const struct run *run, const char *part, size_t side,
 		      bool load)
 {
-	struct idx images, labels;
+	struct idx images = {.file = NULL}, labels = {.file = NULL};
 	char *wrong = part_open(&images, &labels, run, part);
 
-	if (wrong)
-		return wrong;
-	wrong = part_shape(d, &images, side);
-	if (!wrong && load) {
-		uint8_t *bytes = calloc(d->n, d->features);
-		float *target = calloc(d->n, sizeof *target);
-
-		d->bytes = bytes;
-		d->target = target;
-		if (!bytes || !target)
-			wrong = sentence(
-				"%s: no memory for %zu images of %zu bytes; use a smaller set",
-				images.path, d->n, d->features);
-		if (!wrong)
-			wrong = read_images(&images, bytes, d->features, side);
-		if (!wrong)
-			wrong = idx_end(&images);
-		if (!wrong)
-			wrong = read_labels(&labels, target);
-		if (!wrong)
-			wrong = idx_end(&labels);
-	}
-	gzclose(images.file);
-	gzclose(labels.file);
-	if (wrong)
-		part_unload(d);
+	if (!wrong)
+		wrong = part_shape(d, &images, side);
+	if (!wrong && load)
+		wrong = read_part(d, &images, &labels, side);
+	if (images.file)
+		gzclose(images.file);
+	if (labels.file)
+		gzclose(labels.file);
 	return wrong;
 }
 
 /* ---- The sets ------------------------------------------------------------ */
-
-static void mnist_unload(struct data *train, struct data *test)
-{
-	part_unload(train);
-	part_unload(test);
-}
 
 static char *mnist_get(const struct run *run, struct data *train, struct data *test, size_t side,
 		       bool load)
@@ -277,51 +245,41 @@ static char *mnist_get(const struct run *run, struct data *train, struct data *t
 
 	if (!wrong)
 		wrong = part_get(train, run, "train", side, load);
-
 	if (!wrong)
 		wrong = part_get(test, run, "t10k", side, load);
 	if (!wrong && train->features != test->features)
 		wrong = sentence("%s: training images have %zu bytes, test images %zu; " ADVICE,
 				 folder(run), train->features, test->features);
 	if (wrong)
-		mnist_unload(train, test);
+		data_unload(train, test);
 	return wrong;
 }
 
-static char *plain_probe(const struct run *run, struct data *train, struct data *test)
-{
-	return mnist_get(run, train, test, 0, false);
-}
+/* A set of such images: side 0 = as they are. */
+#define SET(name, side) \
+	static char *name##_probe(const struct run *run, struct data *train, struct data *test) \
+	{ \
+		return mnist_get(run, train, test, side, false); \
+	} \
+	static char *name##_load(const struct run *run, struct data *train, struct data *test) \
+	{ \
+		return mnist_get(run, train, test, side, true); \
+	}
+#define SLOTS(set) \
+	.needs = "the Debian package dataset-fashion-mnist, or --data-dir=FOLDER with IDX files", \
+	.probe = set##_probe, .load = set##_load, .unload = data_unload
 
-static char *plain_load(const struct run *run, struct data *train, struct data *test)
-{
-	return mnist_get(run, train, test, 0, true);
-}
-
-static char *padded_probe(const struct run *run, struct data *train, struct data *test)
-{
-	return mnist_get(run, train, test, 32, false);
-}
-
-static char *padded_load(const struct run *run, struct data *train, struct data *test)
-{
-	return mnist_get(run, train, test, 32, true);
-}
+SET(plain, 0)
+SET(padded, 32)
 
 const struct dataset dataset_fashion_mnist = {
 	.name = "fashion_mnist",
 	.summary = "60,000 + 10,000 images of 28 x 28, 10 classes; or an MNIST-like set",
-	.needs = "the Debian package dataset-fashion-mnist, or --data-dir=FOLDER with IDX files",
-	.probe = plain_probe,
-	.load = plain_load,
-	.unload = mnist_unload,
+	SLOTS(plain),
 };
 
 const struct dataset dataset_fashion_mnist_32 = {
 	.name = "fashion_mnist_32",
 	.summary = "fashion_mnist, padded with zeros to 32 x 32",
-	.needs = "the Debian package dataset-fashion-mnist, or --data-dir=FOLDER with IDX files",
-	.probe = padded_probe,
-	.load = padded_load,
-	.unload = mnist_unload,
+	SLOTS(padded),
 };

@@ -3,9 +3,7 @@
  * with ReLU, mean squared error, 1,201 parameters. One row a step: it measures what a step costs
  * that computes next to nothing.
  */
-#include "workloads/layers.h"
-
-extern const struct dataset dataset_cubes;
+#include "workloads/datasets.h"
 
 static void perceptron_init(struct worker *w, const struct data *sample)
 {

@@ -12,24 +12,22 @@
  * weight decay of the recipe reaches all parameters; Multiverso's leaves out beta and the last
  * bias.
  */
-#include "workloads/layers.h"
-#include "runtime/config/config.h"
+#include "workloads/datasets.h"
 
 #include <stdlib.h>
-
-extern const struct dataset dataset_cifar10_or_fashion;
 
 struct resnet {
 	const char *depth;
 	bool augment;
 };
 
+#define OWNER struct resnet
 static const struct option options[] = {
-	{"depth", OPT_CHOICE, offsetof(struct resnet, depth), "32", .choices = "20|32|44|56|110",
-	 .help = "6 n + 2 for n blocks in each stage [layers]"},
-	{"augment", OPT_BOOL, offsetof(struct resnet, augment), "true",
-	 .help = "move training images by up to 4 pixels each way, and mirror half of them"},
-	{NULL},
+	OPTION(depth, CHOICE, "depth", "32", "6 n + 2 for n blocks in each stage [layers]",
+	       .choices = "20|32|44|56|110"),
+	OPTION(augment, BOOL, "augment", "true",
+	       "move training images by up to 4 pixels each way, and mirror half of them"),
+	{0},
 };
 
 static void three_by_three(struct net *net, size_t channels, size_t stride)

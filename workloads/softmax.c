@@ -3,9 +3,7 @@
  * Theano's tutorial, which Multiverso's examples train. A convex problem: every strategy that
  * converges finds the same optimum.
  */
-#include "workloads/layers.h"
-
-extern const struct dataset dataset_fashion_mnist;
+#include "workloads/datasets.h"
 
 static void softmax_init(struct worker *w, const struct data *sample)
 {

@@ -3,19 +3,17 @@
  * parameters. Its inputs are images padded to 32 x 32. Two linear layers with only a tanh between:
  * split over workers, the pair costs one allreduce forward.
  */
-#include "workloads/layers.h"
-#include "runtime/config/config.h"
-
-extern const struct dataset dataset_fashion_mnist_32;
+#include "workloads/datasets.h"
 
 struct tanh_mlp {
 	int64_t hidden;
 };
 
+#define OWNER struct tanh_mlp
 static const struct option options[] = {
-	{"hidden", OPT_INT, offsetof(struct tanh_mlp, hidden), "2048", 1, 65536,
-	 .help = "width of the hidden layer [units]"},
-	{NULL},
+	OPTION(hidden, INT, "hidden", "2048", "width of the hidden layer [units]", .min = 1,
+	       .max = 65536),
+	{0},
 };
 
 static void tanh_mlp_init(struct worker *w, const struct data *sample)

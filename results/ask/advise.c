@@ -1,9 +1,11 @@
 /*
- * advise.c - mvbench advise: which strategy and interval pay on this setup, by the formulas of
- * advise.sql, which does all arithmetic; here the setup is found out, and the answer printed.
+ * advise.c - mvbench advise: which strategy and interval pay on this setup. Here the setup is found
+ * out, for each strategy with its options; advise_costs.sql finds what a step costs, the strategies
+ * say what they expect of that (predict.c), and advise.sql makes the answer, which is printed.
  */
 #include "results/ask/ask.h"
 #include "results/run/run.h"
+#include "sim/model/model.h"
 
 #include <errno.h>
 #include <math.h>
@@ -11,12 +13,9 @@
 #include <string.h>
 #include <unistd.h>
 
-__asm__(".pushsection .rodata\n"
-	"advise_sql:\n"
-	".incbin \"results/ask/advise.sql\"\n"
-	".byte 0\n"
-	".popsection\n");
-extern const char advise_sql[];
+TEXT_FILE(advise_asked, "results/ask/advise_asked.sql");
+TEXT_FILE(advise_costs, "results/ask/advise_costs.sql");
+TEXT_FILE(advise_sql, "results/ask/advise.sql");
 
 struct advise_options {
 	const char *from, *intervals, *where, *format, *out;
@@ -39,48 +38,85 @@ static const struct option options[] = {
 
 /* ---- The setup ----------------------------------------------------------- */
 
+/* A strategy with the options that were given, or a variant of it. */
+struct candidate {
+	struct config config;
+	char *variant; /* "" = none */
+	char *refused; /* why it cannot run like this, NULL = it can: */
+	int64_t steps; /* of an epoch */
+};
+
 struct setup {
 	struct config config; /* of an allreduce: what is compared changes it */
 	struct plan plan;
-	int64_t steps_one, steps_model; /* an epoch; 0 = the model cannot be split */
+	struct candidate *candidate;
+	size_t candidates;
+	int64_t steps_one; /* of one worker alone */
 	char *words;
 };
 
-/* Plans the same work otherwise; returns its steps an epoch, 0 = it cannot be. */
-static int64_t steps_of(const struct setting *given, size_t n, const char *strategy,
-			const char *workers)
+/* Plans the same work by this strategy; one that is local has one worker. variant NULL: no other
+ * option than those given. */
+static void candidate_add(struct setup *u, const struct setting *given, size_t n,
+			  const struct strategy *s, const struct setting *variant)
 {
-	struct setting *all = must(calloc(n + 2, sizeof *all));
-	struct config c;
+	struct setting *all = must(calloc(n + 3, sizeof *all));
+	char *option = variant ? sentence("%s.%s", s->plugin.name, variant->name) : NULL;
+	struct candidate c = {.steps = 0};
 	struct plan p;
-	int64_t steps = 0;
 
 	memcpy(all, given, n * sizeof *all);
-	all[n] = (struct setting){"strategy", strategy};
-	all[n + 1] = (struct setting){"workers", workers};
-	char *wrong = config_init(&c, all, n + 2, true);
+	all[n++] = (struct setting){"strategy", s->plugin.name};
+	if (s->local)
+		all[n++] = (struct setting){"workers", "1"};
+	if (option)
+		all[n++] = (struct setting){option, variant->value};
+	c.variant = !variant ? must(strdup(""))
+		    : strcmp(variant->value, "true") == 0
+			    ? sentence("%s", variant->name)
+			    : sentence("%s=%s", variant->name, variant->value);
+	char *wrong = config_init(&c.config, all, n, true);
+	CHECK(!wrong, "%s", wrong); /* the same with an allreduce was right */
+	c.refused = plan_make(&c.config, &p);
+	c.steps = c.refused ? 0 : p.steps;
+	if (s->local && !c.refused)
+		u->steps_one = p.steps;
+	u->candidate = must(realloc(u->candidate, (u->candidates + 1) * sizeof *u->candidate));
+	u->candidate[u->candidates++] = c;
+	free(option);
 	free(all);
-	if (wrong) {
-		free(wrong);
-		return 0;
+}
+
+static void candidates_add(struct setup *u, const struct setting *given, size_t n)
+{
+	for (size_t i = 0; strategies[i]; i++) {
+		candidate_add(u, given, n, strategies[i], NULL);
+		for (const struct setting *v = strategies[i]->variants; v && v->name; v++)
+			candidate_add(u, given, n, strategies[i], v);
 	}
-	wrong = plan_make(&c, &p);
-	if (!wrong)
-		steps = p.steps;
-	free(wrong);
-	config_fini(&c);
-	return steps;
+}
+
+static void setup_fini(struct setup *u)
+{
+	for (size_t i = 0; i < u->candidates; i++) {
+		config_fini(&u->candidate[i].config);
+		free(u->candidate[i].variant);
+		free(u->candidate[i].refused);
+	}
+	free(u->candidate);
+	free(u->words);
+	config_fini(&u->config);
 }
 
 /* Without --workers: as many as there are cores. */
-static char *setup_read(struct setup *s, const struct arguments *a)
+static char *setup_read(struct setup *u, const struct arguments *a)
 {
 	struct setting *all = must(calloc(a->options + 2, sizeof *all));
 	size_t n = a->options + 1;
 	char cores[24];
 	char *wrong = settings_check(a->option, a->options);
 
-	*s = (struct setup){.words = NULL};
+	*u = (struct setup){.words = NULL};
 	snprintf(cores, sizeof cores, "%d", usable_cores() > 1 ? usable_cores() : 2);
 	all[0] = (struct setting){"workers", cores};
 	for (size_t i = 0; i < a->options && !wrong; i++) {
@@ -95,69 +131,53 @@ static char *setup_read(struct setup *s, const struct arguments *a)
 	}
 	all[n++] = (struct setting){"strategy", "allreduce"};
 	if (!wrong)
-		wrong = config_init(&s->config, all, n, true);
-	if (wrong) {
-		free(all);
-		return wrong;
-	}
-	const struct run *run = &s->config.run;
-	if (run->workers < 2)
+		wrong = config_init(&u->config, all, n, true);
+	if (!wrong && u->config.run.workers < 2)
 		wrong = sentence("--workers=%lld: advise compares how several workers keep in "
 				 "step; give --workers=2 or more",
-				 (long long)run->workers);
-	else
-		wrong = plan_make(&s->config, &s->plan);
-	if (wrong) {
-		config_fini(&s->config);
+				 (long long)u->config.run.workers);
+	if (!wrong)
+		wrong = plan_make(&u->config, &u->plan);
+	if (!wrong) {
+		candidates_add(u, all, n);
+		u->words = workload_words(&u->config);
 	} else {
-		char *workers = sentence("%lld", (long long)run->workers);
-		s->steps_one = steps_of(all, n, "serial", "1");
-		s->steps_model = steps_of(all, n, "model_parallel", workers);
-		s->words = workload_words(&s->config);
-		free(workers);
+		setup_fini(u);
 	}
 	free(all);
 	return wrong;
 }
 
-static void setup_fini(struct setup *s)
-{
-	free(s->words);
-	config_fini(&s->config);
-}
-
 /* ---- Into the temporary schema ------------------------------------------- */
 
-static int fill_asked(struct store *s, const struct setup *u, const struct advise_options *o)
+static char *fill_asked(struct store *s, const struct setup *u, const struct advise_options *o)
 {
 	const struct run *r = &u->config.run;
 	bool sim = strcmp(r->platform, "sim") == 0;
 	const char *name =
 		strncmp(r->sim_platform, "sim:", 4) == 0 ? r->sim_platform + 4 : r->sim_platform;
-	sqlite3_str *q = sqlite3_str_new(s->db);
+	char *wrong = sql_change(
+		s,
+		"INSERT INTO asked VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13,"
+		" ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25)",
+		"ttittiiiiiitttttt"
+		"irtrrtti",
+		r->workload, u->words, r->batch, u->plan.device, r->precision, r->threads,
+		r->workers, u->plan.params, (int64_t)u->plan.train.n, u->plan.steps, u->steps_one,
+		machine()->host, r->platform, sim ? name : NULL, sim ? r->sim_step_time : NULL,
+		sim ? r->sim_update_time : NULL, o->from, r->epochs, r->lr, r->lr_schedule,
+		r->momentum, r->weight_decay, r->reduce, r->lr_scale, (int64_t)STEP_BINS);
 
-	sqlite3_str_appendf(q,
-			    "INSERT INTO asked VALUES (%Q, %Q, %lld, %Q, %Q, %lld, %lld, %lld, "
-			    "%lld, %lld, nullif(%lld, 0), nullif(%lld, 0), %Q, ",
-			    r->workload, u->words, (long long)r->batch, u->plan.device,
-			    r->precision, (long long)r->threads, (long long)r->workers,
-			    (long long)u->plan.params, (long long)u->plan.train.n,
-			    (long long)u->plan.steps, (long long)u->steps_one,
-			    (long long)u->steps_model, machine()->host);
-	sqlite3_str_appendf(q, "%Q, %Q, %Q, %Q, %Q, %lld, %!.17g, %Q, %!.17g, %!.17g, %Q, %Q)",
-			    r->platform, sim ? name : NULL, sim ? r->sim_step_time : NULL,
-			    sim ? r->sim_update_time : NULL, o->from, (long long)r->epochs, r->lr,
-			    r->lr_schedule, r->momentum, r->weight_decay, r->reduce, r->lr_scale);
-	char *sql = sqlite3_str_finish(q);
-	int rc = sqlite3_exec(s->db, sql, NULL, NULL, NULL);
-	sqlite3_free(sql);
-	return rc;
+	for (const struct term *t = terms; t->means && !wrong; t++)
+		wrong = sql_change(s, "INSERT INTO meaning (name, means) VALUES (?1, ?2)", "tt",
+				   t->name, t->means);
+	return wrong;
 }
 
 static char *fill_intervals(struct store *s, const char *list)
 {
 	const char *at = list;
-	char *end = NULL, *sql, *wrong = NULL;
+	char *end = NULL;
 
 	for (;; at = end + 1) {
 		long x = strtol(at, &end, 10);
@@ -168,12 +188,10 @@ static char *fill_intervals(struct store *s, const char *list)
 		if (!*end)
 			break;
 	}
-	sql = sentence("INSERT OR IGNORE INTO interval SELECT value FROM json_each('[%s]')", list);
-	int rc = sqlite3_exec(s->db, sql, NULL, NULL, NULL);
-	if (rc != SQLITE_OK)
-		wrong = database_error(s, rc);
-	free(sql);
-	return wrong;
+	return sql_change(s,
+			  "INSERT OR IGNORE INTO interval "
+			  "SELECT value FROM json_each('[' || ?1 || ']')",
+			  "t", list);
 }
 
 static char *fill_allowed(struct store *s, const char *label, const char *where)
@@ -182,51 +200,121 @@ static char *fill_allowed(struct store *s, const char *label, const char *where)
 
 	if (wrong)
 		return wrong;
-	char *sql = sqlite3_mprintf(*where ? "INSERT INTO allowed SELECT id FROM run_summary "
-					     "WHERE (%Q = '' OR label = %Q) AND (\n%s\n)"
-					   : "INSERT INTO allowed SELECT id FROM run "
-					     "WHERE (%Q = '' OR label = %Q)",
-				    label, label, where);
-	int rc = sqlite3_exec(s->db, sql, NULL, NULL, NULL);
-	sqlite3_free(sql);
-	return rc == SQLITE_OK ? NULL : database_error(s, rc);
+	char *sql = sentence(*where ? "INSERT INTO allowed SELECT id FROM run_summary "
+				      "WHERE (?1 = '' OR label = ?1) AND (\n%s\n)"
+				    : "INSERT INTO allowed SELECT id FROM run "
+				      "WHERE (?1 = '' OR label = ?1)%s",
+			     where);
+	wrong = sql_change(s, sql, "t", label);
+	free(sql);
+	return wrong;
+}
+
+struct filling {
+	struct store *store;
+	const struct candidate *candidate;
+	char *wrong;
+};
+
+static void fill_option(void *ctx, const char *part, const struct option *o, const char *value)
+{
+	struct filling *f = ctx;
+
+	if (strcmp(part, "strategy") == 0 && !f->wrong)
+		f->wrong = sql_change(f->store, "INSERT INTO chosen VALUES (?1, ?2, ?3, ?4, ?5)",
+				      "ttttt", f->candidate->config.run.strategy,
+				      f->candidate->variant, o->name, value, o->def);
+}
+
+static char *fill_candidates(struct store *s, const struct setup *u)
+{
+	struct filling f = {.store = s};
+
+	for (size_t i = 0; i < u->candidates && !f.wrong; i++) {
+		f.candidate = &u->candidate[i];
+		f.wrong = sql_change(s, "INSERT INTO variant VALUES (?1, ?2)", "tt",
+				     f.candidate->config.run.strategy, f.candidate->variant);
+		config_each(&f.candidate->config, fill_option, &f);
+	}
+	return f.wrong;
+}
+
+/* ---- Predictions --------------------------------------------------------- */
+
+/* Where updates, waiting and passes were not measured apart, they are in T_step and T_allreduce. */
+static char *read_costs(struct store *s, struct costs *c)
+{
+	struct sql q = sql_select(s, "SELECT name, s FROM known", "");
+
+	for (const struct term *t = terms; t->name; t++)
+		*term_of(c, t->name, strlen(t->name)) = NAN;
+	c->T_update = c->T_wait = c->T_scale = c->T_add = 0;
+	while (sql_next(&q))
+		*term_of(c, sql_text(&q, 0), strlen(sql_text(&q, 0))) = sql_real(&q, 1);
+	return sql_done(&q);
+}
+
+static char *keep_prediction(struct store *s, const struct candidate *c, const struct prediction *p,
+			     int64_t x)
+{
+	const struct run *r = &c->config.run;
+
+	if (!p->why)
+		return sql_change(s,
+				  "INSERT INTO prediction VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8,"
+				  " ?9)",
+				  "ttiiitrtt", r->strategy, c->variant, (int64_t)p->paced, x,
+				  r->workers, p->at_best ? "at best" : "", p->seconds, p->formula,
+				  p->numbers);
+	return sql_change(s, "INSERT INTO unpredicted VALUES (trim(?1 || ' ' || ?2), ?3)", "ttt",
+			  r->strategy, c->variant, p->why);
+}
+
+/* For each interval; once where it does not matter, or there is nothing to predict. */
+static char *predict_one(struct store *s, const struct candidate *a, struct costs c)
+{
+	struct sql q = sql_select(s, "SELECT x FROM interval", "");
+	struct run run = a->config.run;
+	bool more = true;
+	char *wrong = NULL;
+
+	c.steps = (double)a->steps;
+	c.N = (double)run.workers;
+	c.G = config_model_workers(&a->config);
+	while (more && !wrong && sql_next(&q)) {
+		struct prediction p = {.why = NULL};
+		run.sync_every = sql_int(&q, 0);
+		c.X = (double)run.sync_every;
+		if (a->refused)
+			p.why = sentence("%s", a->refused);
+		else
+			p = predict(a->config.strategy, &c, &run, a->config.strategy_opts);
+		more = p.paced && !p.why;
+		wrong = keep_prediction(s, a, &p, p.paced ? run.sync_every : 1);
+		prediction_fini(&p);
+	}
+	char *failed = sql_done(&q);
+	if (wrong)
+		free(failed);
+	return wrong ? wrong : failed;
 }
 
 static char *work_out(struct store *s, const struct setup *u, const struct advise_options *o)
 {
-	const char *filled = strstr(advise_sql, "\n-- FILLED\n");
-	CHECK(filled, "results/advise.sql has no line \"-- FILLED\"");
-	char *tables = sentence("%.*s", (int)(filled - advise_sql), advise_sql), *wrong = NULL;
-	int rc = sqlite3_exec(s->db, tables, NULL, NULL, NULL);
+	struct costs c;
+	char *wrong = sql_script(s, advise_asked);
 
-	free(tables);
-	CHECK(rc == SQLITE_OK, "results/advise.sql: %s", sqlite3_errmsg(s->db));
-	if (rc == SQLITE_OK)
-		rc = fill_asked(s, u, o);
-	if (rc != SQLITE_OK)
-		return database_error(s, rc);
-	if ((wrong = fill_intervals(s, o->intervals)) ||
-	    (wrong = fill_allowed(s, u->config.run.label, o->where)))
+	if (wrong || (wrong = fill_asked(s, u, o)) || (wrong = fill_intervals(s, o->intervals)) ||
+	    (wrong = fill_allowed(s, u->config.own.label, o->where)) ||
+	    (wrong = fill_candidates(s, u)) || (wrong = sql_script(s, advise_costs)) ||
+	    (wrong = read_costs(s, &c)))
 		return wrong;
-	rc = sqlite3_exec(s->db, filled, NULL, NULL, NULL);
-	CHECK(rc != SQLITE_ERROR, "results/advise.sql: %s", sqlite3_errmsg(s->db));
-	return rc == SQLITE_OK ? NULL : database_error(s, rc);
+	for (size_t i = 0; i < u->candidates && !wrong; i++)
+		wrong = predict_one(s, &u->candidate[i], c);
+	return wrong ? wrong : sql_script(s, advise_sql);
 }
 
 /* ---- The answer ---------------------------------------------------------- */
-
-/* The first column of the only row, from the heap; NULL = there is none. */
-static char *read_text(struct store *s, const char *sql)
-{
-	sqlite3_stmt *q = NULL;
-	char *text = NULL;
-
-	if (sqlite3_prepare_v2(s->db, sql, -1, &q, NULL) == SQLITE_OK &&
-	    sqlite3_step(q) == SQLITE_ROW && sqlite3_column_text(q, 0))
-		text = must(strdup((const char *)sqlite3_column_text(q, 0)));
-	sqlite3_finalize(q);
-	return text;
-}
 
 /* Nothing is known of a step, or of what an allreduce costs. */
 static char *explain_gaps(struct store *s, const struct setup *u, const struct advise_options *o)
@@ -238,11 +326,13 @@ static char *explain_gaps(struct store *s, const struct setup *u, const struct a
 			     r->workload, (long long)r->batch, (long long)r->workers,
 			     named ? " --platform=sim --sim.platform=" : "",
 			     named ? r->sim_platform : "", named ? " --sim.step-time=" : "",
-			     named ? r->sim_step_time : "", r->db);
+			     named ? r->sim_step_time : "", u->config.own.db);
 	char *calibrate = calibrate_words(&u->config, (int)r->workers);
 	char *others =
-		read_text(s, "SELECT group_concat(DISTINCT workload || ' with batch ' || batch || "
-			     "' on ' || workers || ' workers') FROM calibration WHERE workers > 1");
+		sql_first(s,
+			  "SELECT group_concat(DISTINCT workload || ' with batch ' || batch || "
+			  "' on ' || workers || ' workers') FROM calibration WHERE workers > 1",
+			  "");
 	char *wrong =
 		sentence("nobody has measured what a step of %s with batch %lld on %lld workers "
 			 "takes; run: %s%s%s",
@@ -259,45 +349,48 @@ static char *explain_gaps(struct store *s, const struct setup *u, const struct a
 static char *print_text(struct store *s, FILE *f)
 {
 	static const struct {
-		const char *head, *sql;
+		const char *head, *view;
 	} part[] = {
-		{"What was measured:", "SELECT * FROM shown_terms"},
-		{"What pays:", "SELECT * FROM shown_inequalities"},
-		{"Predicted times of an epoch:", "SELECT * FROM shown_ranking"},
-		{"The formulas:", "SELECT * FROM shown_formulas"},
+		{"What was measured:", "shown_terms"},
+		{"What pays:", "shown_inequalities"},
+		{"Predicted times of an epoch:", "shown_ranking"},
+		{"The formulas:", "shown_formulas"},
+		{"Without a prediction:", "shown_unpredicted"},
 	};
-	char *setup = read_text(s, "SELECT says FROM shown_setup"), *wrong = NULL;
-	sqlite3_stmt *q;
+	char *setup = sql_first(s, "SELECT says FROM shown_setup", ""), *wrong = NULL;
 
 	text_wrap(f, setup ? setup : "", 0);
 	free(setup);
 	for (size_t i = 0; i < sizeof part / sizeof *part && !wrong; i++) {
-		fprintf(f, "\n%s\n", part[i].head);
-		wrong = query_print(s, f, FORMAT_TEXT, part[i].sql, NULL, 0, NULL);
+		char *sql = sentence("SELECT * FROM %s", part[i].view);
+		char *any = sql_first(s, sql, "");
+		if (any) {
+			fprintf(f, "\n%s\n", part[i].head);
+			wrong = query_print(s, f, FORMAT_TEXT, sql, NULL, 0, NULL);
+		}
+		free(any);
+		free(sql);
 	}
 	if (wrong)
 		return wrong;
-	int rc = sqlite3_prepare_v2(s->db, "SELECT says FROM advice ORDER BY place", -1, &q, NULL);
+	struct sql q = sql_select(s, "SELECT says FROM advice ORDER BY place", "");
 	fputs("\nAdvice:\n", f);
-	while (rc == SQLITE_OK && (rc = sqlite3_step(q)) == SQLITE_ROW) {
+	while (sql_next(&q)) {
 		fputs("- ", f);
-		text_wrap(f, (const char *)sqlite3_column_text(q, 0), 2);
-		rc = SQLITE_OK;
+		text_wrap(f, sql_text(&q, 0), 2);
 	}
-	sqlite3_finalize(q);
-	return rc == SQLITE_DONE ? NULL : database_error(s, rc);
+	return sql_done(&q);
 }
 
 static char *print_json(struct store *s, FILE *f)
 {
-	char *text = read_text(s, "SELECT json FROM answer");
+	struct sql q = sql_select(s, "SELECT json FROM answer", "");
 
-	if (!text)
-		return sentence("the query failed: %s", sqlite3_errmsg(s->db));
-	text_utf8(f, text);
-	fputc('\n', f);
-	free(text);
-	return NULL;
+	if (sql_next(&q)) {
+		text_utf8(f, sql_text(&q, 0));
+		fputc('\n', f);
+	}
+	return sql_done(&q);
 }
 
 static char *print_answer(struct store *s, const struct advise_options *o)
@@ -318,15 +411,16 @@ static char *print_answer(struct store *s, const struct advise_options *o)
 
 static int answer(struct store *s, const struct setup *u, const struct advise_options *o)
 {
-	double known = 0;
+	int64_t known = 0;
 	char *wrong = work_out(s, u, o);
 
 	if (!wrong)
-		wrong = sql_reals(s, &known, 1,
-				  "SELECT count(*) FROM have WHERE t_step > 0 AND "
-				  "(t_allreduce IS NOT NULL OR t_sync IS NOT NULL)",
-				  "");
-	if (!wrong && known == 0)
+		wrong = sql_number(
+			s, &known,
+			"SELECT EXISTS (SELECT 1 FROM known WHERE name = 'T_step' AND s > 0) AND "
+			"EXISTS (SELECT 1 FROM known WHERE name IN ('T_allreduce', 'T_sync'))",
+			"");
+	if (!wrong && !known)
 		wrong = explain_gaps(s, u, o);
 	if (!wrong)
 		wrong = print_answer(s, o);
@@ -361,14 +455,14 @@ static int run_advise(void *options_given, struct arguments *a)
 
 	if (wrong || (wrong = setup_read(&u, a)))
 		return complain(wrong);
-	if (access(u.config.run.db, F_OK) != 0) {
+	if (access(u.config.own.db, F_OK) != 0) {
 		char *words = calibrate_words(&u.config, (int)u.config.run.workers);
 		status = complain(sentence("--db=%s: there is no such file, so nothing is measured "
 					   "yet; run: %s",
-					   u.config.run.db, words));
+					   u.config.own.db, words));
 		free(words);
 	} else {
-		wrong = store_open(&s, u.config.run.db, STORE_READ);
+		wrong = store_open(&s, u.config.own.db, STORE_READ);
 		status = wrong ? complain(wrong) : answer(s, &u, options_given);
 		store_close(s);
 	}
@@ -384,14 +478,17 @@ const struct command command_advise = {
 		"Puts what was measured of a step - its computing, an allreduce, a push and pull - "
 		"into the formulas of each strategy, and ranks the epoch times that come out; says "
 		"which inequality decides, with the numbers in it; and what runs of this database "
-		"say of the accuracy that a long interval costs. Times come from mvbench "
+		"say of the accuracy that a long interval costs. What cannot be predicted is "
+		"listed with the reason. Times come from mvbench "
 		"calibrate, or from recorded runs (of a simulated cluster, those only: one of "
 		"allreduce and one of asgd tell most). Beside a prediction stands what recorded "
 		"runs took.\n\n"
 		"Give the options of mvbench run that say what is trained: --workload, --batch, "
 		"--workers (without it: one a core), --device, and for a simulated cluster "
 		"--platform=sim --sim.platform=NAME --sim.step-time=TIME; accuracies are those of "
-		"runs with the same --epochs, --lr and so on. --label and --where choose runs. The "
+		"runs with the same --epochs, --lr and so on. --label and --where choose runs. "
+		"Options of a strategy (--downpour.send=8) change its prediction, and choose the "
+		"runs that it is compared with. The "
 		"largest error of such formulas "
 		"is what they leave out: caches, memory that workers share, and a busy machine.\n\n"
 		"Exit status: 0 there is an answer, 2 cannot run like this, or nothing is measured "

@@ -1,28 +1,31 @@
--- blame.sql - what `mvbench blame` says of run ?1, in the connection's temporary schema. The file's views
--- are asked once, for one run each; place 1 is the slowest, of the run or of an epoch.
+-- blame.sql - what `mvbench blame` says of run ?1, in the connection's temporary schema.
+-- The file's views are asked once; place 1 is the slowest, of the run or of an epoch.
 
 CREATE TEMP TABLE asked AS SELECT s.id, s.workload, s.config, s.label, r.trace, r.workers
 FROM run_summary AS s JOIN run AS r ON r.id = s.id WHERE s.id = ?1;
 CREATE TEMP TABLE share AS SELECT * FROM time_share WHERE run_id = ?1;
 CREATE TEMP TABLE timed AS SELECT * FROM step_time WHERE run_id = ?1;
 CREATE TEMP TABLE blame AS
-SELECT b.*, row_number() OVER (PARTITION BY epoch ORDER BY waited_s DESC, busy_s DESC, rank) AS place
+SELECT b.*,
+	row_number() OVER (PARTITION BY epoch ORDER BY waited_s DESC, busy_s DESC, rank) AS place
 FROM blame_epoch AS b WHERE run_id = ?1;
 CREATE TEMP TABLE total AS
-SELECT rank, max(source) AS source, sum(busy_s) AS busy_s, sum(waited_s) AS waited_s, sum(of_s) AS of_s,
-	count(*) AS epochs,
+SELECT rank, max(source) AS source, sum(busy_s) AS busy_s, sum(waited_s) AS waited_s,
+	sum(of_s) AS of_s, count(*) AS epochs,
 	row_number() OVER (ORDER BY sum(waited_s) DESC, sum(busy_s) DESC, rank) AS place
 FROM blame GROUP BY rank;
 
 CREATE TEMP VIEW by_rank AS
 SELECT iif(t.rank < r.workers, 'worker ' || t.rank, 'server ' || (t.rank - r.workers)) AS "rank",
-	round(t.waited_s, 4) AS "waited for [s]", round(t.busy_s, 4) AS "busy [s]", s.n AS "steps kept",
+	round(t.waited_s, 4) AS "waited for [s]", round(t.busy_s, 4) AS "busy [s]",
+	s.n AS "steps kept",
 	round(1e3 * s.median_s, 3) AS "median step [ms]", round(1e3 * s.p99_s, 3) AS "99 % [ms]",
 	(SELECT group_concat(text, ', ') FROM (
 		SELECT name || ' ' || round(100 * share, 1) || ' %' AS text FROM share
 		WHERE rank = t.rank AND share >= 0.0005 ORDER BY share DESC)) AS "its time"
 FROM (SELECT rank, waited_s, busy_s FROM total
-	UNION ALL SELECT DISTINCT rank, NULL, NULL FROM share WHERE rank NOT IN (SELECT rank FROM total)) AS t
+	UNION ALL SELECT DISTINCT rank, NULL, NULL FROM share
+	WHERE rank NOT IN (SELECT rank FROM total)) AS t
 	LEFT JOIN timed AS s ON s.rank = t.rank JOIN asked AS r
 ORDER BY t.rank;
 
@@ -41,10 +44,12 @@ CREATE TEMP VIEW as_json AS
 SELECT json_object('run', s.id, 'workload', s.workload, 'config', s.config, 'label', s.label,
 	'slowest', t.rank, 'waited_s', t.waited_s, 'waited_share', t.waited_s / nullif(t.of_s, 0),
 	'source', t.source, 'trace', s.trace,
-	'epochs', (SELECT json_group_array(json_object('epoch', epoch, 'slowest', rank, 'waited_s', waited_s,
-		'waited_share', waited_s / nullif(of_s, 0))) FROM blame WHERE place = 1),
+	'epochs', (SELECT json_group_array(json_object('epoch', epoch, 'slowest', rank,
+		'waited_s', waited_s, 'waited_share', waited_s / nullif(of_s, 0)))
+		FROM blame WHERE place = 1),
 	'ranks', (SELECT json_group_array(json_object('rank', o.rank, 'waited_s', o.waited_s,
-		'busy_s', o.busy_s, 'steps', d.n, 'step_median_s', d.median_s, 'step_p99_s', d.p99_s,
+		'busy_s', o.busy_s, 'steps', d.n, 'step_median_s', d.median_s,
+		'step_p99_s', d.p99_s,
 		'share', (SELECT json_group_object(name, share) FROM share WHERE rank = o.rank)))
 		FROM total AS o LEFT JOIN timed AS d ON d.rank = o.rank)) AS json
 FROM total AS t JOIN asked AS s

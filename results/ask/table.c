@@ -1,7 +1,7 @@
 /*
  * table.c - `mvbench table`: the results as a table, one row a configuration (the medians over its
  * finished runs, their intervals, and which of them differ) or one row a run. The arithmetic is
- * SQL, in table.sql and the statistics of schema.sql: this file only puts columns together.
+ * SQL, in table.sql and the statistics of the database: this file only puts columns together.
  */
 #include "results/ask/ask.h"
 

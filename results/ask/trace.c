@@ -197,7 +197,7 @@ static int run_and_export(const struct setting *given, size_t n, const struct tr
 	if (!wrong)
 		wrong = plan_make(&config, &plan);
 	if (!wrong)
-		wrong = store_check(config.run.db);
+		wrong = store_check(config.own.db);
 	if (!wrong)
 		wrong = simulation_check(&config, &plan);
 	if (wrong) {
@@ -209,7 +209,7 @@ static int run_and_export(const struct setting *given, size_t n, const struct tr
 	int status = outcome.status;
 	snprintf(word, sizeof word, "%lld", (long long)outcome.id);
 	if (status == EXIT_OK || status == EXIT_DIVERGED) {
-		int exported = export(&(struct select){config.run.db, "", ""}, word, o);
+		int exported = export(&(struct select){config.own.db, "", ""}, word, o);
 		status = exported ? exported : status;
 	}
 	outcome_fini(&outcome);

@@ -1,5 +1,5 @@
--- trace.sql - a run's timeline as trace events of Chrome and Perfetto, one JSON object a row, in the
--- connection's temporary schema: of run ?1, its steps ?2 (0 = all) to ?3, in epoch ?4 (0 = all).
+-- trace.sql - a run's timeline as trace events of Chrome and Perfetto, one JSON object a row, in
+-- the connection's temporary schema: of run ?1, steps ?2 (0 = all) to ?3, in epoch ?4 (0 = all).
 
 CREATE TEMP TABLE asked AS SELECT ?1 AS run, nullif(?2, 0) AS first, ?3 AS last, ?4 AS epoch;
 CREATE TEMP TABLE arrow AS SELECT * FROM event_arrow WHERE run_id = ?1;
@@ -12,11 +12,13 @@ SELECT json_object('ph', 'M', 'pid', 1, 'tid', 0, 'name', 'process_name', 'args'
 FROM run_summary WHERE id = ?1;
 
 CREATE TEMP VIEW trace_tracks AS
-SELECT json_object('ph', 'M', 'pid', 1, 'tid', rank, 'name', column1, 'args', iif(column1 = 'thread_name',
-	json_object('name', iif(rank < workers, 'worker ' || rank, 'server ' || (rank - workers))),
+SELECT json_object('ph', 'M', 'pid', 1, 'tid', rank, 'name', column1, 'args',
+	iif(column1 = 'thread_name', json_object('name',
+		iif(rank < workers, 'worker ' || rank, 'server ' || (rank - workers))),
 	json_object('sort_index', rank))) AS json
 FROM (SELECT DISTINCT e.rank, r.workers
-		FROM asked CROSS JOIN event AS e ON e.run_id = asked.run JOIN run AS r ON r.id = e.run_id)
+		FROM asked CROSS JOIN event AS e ON e.run_id = asked.run
+			JOIN run AS r ON r.id = e.run_id)
 	CROSS JOIN (VALUES ('thread_name'), ('thread_sort_index'))
 ORDER BY rank;
 
@@ -39,9 +41,13 @@ SELECT json_object('ph', column1, 'id', i, 'pid', 1, 'tid', iif(column1 = 's', f
 	'ts', round(1e6 * iif(column1 = 's', from_s, to_s), 3)) AS json
 FROM (SELECT a.*, row_number() OVER (ORDER BY a.from_s, a.from_rank, a.to_rank) AS i
 		FROM asked AS q CROSS JOIN arrow AS a
-			CROSS JOIN event AS f ON f.run_id = a.run_id AND f.rank = a.from_rank AND f.seq = a.from_seq
-			CROSS JOIN event AS e ON e.run_id = a.run_id AND e.rank = a.to_rank AND e.seq = a.to_seq
-		WHERE (q.first IS NULL OR f.step BETWEEN q.first AND q.last AND e.step BETWEEN q.first AND q.last)
+			CROSS JOIN event AS f
+				ON f.run_id = a.run_id AND f.rank = a.from_rank
+				AND f.seq = a.from_seq
+			CROSS JOIN event AS e
+				ON e.run_id = a.run_id AND e.rank = a.to_rank AND e.seq = a.to_seq
+		WHERE (q.first IS NULL OR (f.step BETWEEN q.first AND q.last
+				AND e.step BETWEEN q.first AND q.last))
 			AND (q.epoch = 0 OR (f.epoch = q.epoch AND e.epoch = q.epoch)))
 	CROSS JOIN (VALUES ('s'), ('f'))
 ORDER BY i, column1 DESC;

@@ -10,8 +10,6 @@
 #include <sqlite3.h>
 #include <stdlib.h>
 
-#define DATABASE "mvbench.db" /* when none is named, as --db of run_options says */
-
 /* Where nothing is to be freed: what is wrong is the caller's answer, too. */
 #define TRY(wrong) \
 	do { \
@@ -33,15 +31,18 @@ static inline const char *plural(int64_t n)
 }
 
 struct store {
-	sqlite3 *db;
-	char *path;  /* as the user gave it */
-	int64_t run; /* that the sink writes, 0 = none */
+	sqlite3 *db;   /* NULL = STORE_LATER, and no run has begun */
+	char *path;    /* as the user gave it */
+	int64_t run;   /* that the sink writes, 0 = none */
+	int64_t begun; /* the newest that it began, 0 = none */
+	void (*tell)(void *ctx, const struct epoch_row *row); /* see store_tell; NULL = nobody */
+	void *tell_ctx;
 };
 
 /* A sentence about a failed call on s->db that says what to do. */
 char *database_error(const struct store *s, int rc);
 
-const char *database_schema(void); /* schema.sql */
+const char *database_schema(void); /* the statements that make one */
 
 /* NULL, or a sentence: is `where` one SQL condition on the columns of run_summary? "" is one. */
 char *database_condition(struct store *s, const char *where);
@@ -53,7 +54,8 @@ void database_columns(struct store *s, FILE *f);
  * read. NULL or a sentence. */
 char *database_choose(struct store *s, const char *where, const char *label);
 
-enum store_mode { STORE_READ, STORE_WRITE }; /* WRITE makes the file when there is none */
+/* WRITE makes the file when there is none; LATER does so when the first run begins. */
+enum store_mode { STORE_READ, STORE_WRITE, STORE_LATER };
 
 /* NULL or a sentence: missing (READ), read-only, newer schema, locked, not a database, disk full.
  * Older schemas migrate (WRITE). WRITE marks `running` rows of dead processes as failed. */
@@ -75,6 +77,8 @@ char *store_look(const char *path);
 
 /* The sink that writes runs into s; one run at a time. */
 struct sink store_sink(struct store *s);
+/* Calls tell(ctx, row) for each epoch that the sink gets. */
+void store_tell(struct store *s, void (*tell)(void *ctx, const struct epoch_row *row), void *ctx);
 
 /* The newest run of this cell: its status and reason into the buffers ("" = none).
  * Returns its id, 0 for none. */
@@ -96,8 +100,8 @@ char *query_print(struct store *s, FILE *f, enum format format, const char *sql,
 /* One JSON object a run, as `run --format=json` promises (DESIGN). */
 char *query_run_json(struct store *s, FILE *f, int64_t id);
 
-/* ---- SQL (sql.c). types: a letter a parameter: i int64_t, r double (NULL unless finite), t text.
- * ---- */
+/* ---- SQL (sql.c). types: a letter a parameter: i int64_t, n the same (NULL below 0), r double
+ * (NULL unless finite), t text. ---- */
 
 /* A statement under way:
  *	struct sql q = sql_select(s, "SELECT a, b FROM c WHERE d = ?1", "i", d);
@@ -124,6 +128,7 @@ static inline void autosql(struct sql *q)
 	free(sql_done(q));
 }
 #define AUTOSQL __attribute__((cleanup(autosql)))
+const char *sql_refused(const struct sql *q);          /* until then: NULL, or SQLite's own words */
 int64_t sql_int(const struct sql *q, int column);      /* of this row; 0 for NULL */
 double sql_real(const struct sql *q, int column);      /* NaN where there is no number */
 const char *sql_text(const struct sql *q, int column); /* until the next row; "" for NULL */
@@ -150,6 +155,24 @@ char *sql_end(struct store *s, char *wrong);
 struct store *sql_memory(void); /* a database of its own, for store_close */
 struct store *sql_schema(void); /* the same, with an empty store's tables and views */
 
+/* ---- Settings and commands (words.c) ---- */
+
+/* What a configuration is given, later ones win. */
+struct settings {
+	struct setting *setting;
+	size_t n, taken; /* taken: so many, the first ones, are on the heap */
+};
+void settings_add(struct settings *all, char *name, char *value); /* takes both over */
+void settings_give(struct settings *all, const struct setting *given, size_t n); /* the last ones */
+void settings_free(struct settings *all);
+
+/* Prints a word as a shell reads it: in quotes where it would see more than a word. */
+void word_put(FILE *f, const char *word);
+char *word_quoted(const char *word); /* the same, on the heap */
+/* The shortest command that runs it: what differs from defaults, and what is always said. cell: of
+ * any seed, into any database. Heap. */
+char *command_of(const struct config *c, bool cell);
+
 /* The shortest decimal that reads back as x. */
 void real_digits(double x, char buf[40]);
 
@@ -159,8 +182,12 @@ void real_digits(double x, char buf[40]);
  * file, in which running runs have no process: what goes on there is not judged by this machine's.
  * NULL or a sentence. */
 char *database_copy(const char *from, const char *to);
+void database_remove(const char *path); /* with what SQLite keeps beside it */
 
 /* ---- Recorded runs as configurations again (recorded.c) ---- */
+
+/* All that its rows say, and its config_hash. NULL, or a sentence: there is no such run. */
+char *recorded_settings(struct store *s, int64_t id, struct settings *all, char hash[17]);
 
 /* The configuration of run `id`, as its rows say. NULL, or a sentence: there is no such run, or
  * this program does not know its strategy, workload or options. exact: its config_hash is the

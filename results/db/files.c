@@ -1,7 +1,12 @@
 /*
- * files.c - databases copied whole.
+ * files.c - databases copied and taken away whole.
  */
 #include "results/db/db.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 char *database_copy(const char *from, const char *to)
 {
@@ -31,4 +36,14 @@ char *database_copy(const char *from, const char *to)
 	sqlite3_close(in.db);
 	sqlite3_close(out.db);
 	return wrong;
+}
+
+void database_remove(const char *path)
+{
+	static const char *const ending[] = {"", "-wal", "-shm", "-journal"};
+
+	for (size_t i = 0; i < sizeof ending / sizeof *ending; i++) {
+		char *file AUTOFREE = sentence("%s%s", path, ending[i]);
+		unlink(file);
+	}
 }

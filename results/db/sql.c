@@ -14,6 +14,9 @@ static void bind(sqlite3_stmt *q, int i, const char *types, va_list args)
 	for (; *types; i++, types++) {
 		if (*types == 'i') {
 			sqlite3_bind_int64(q, i, va_arg(args, int64_t));
+		} else if (*types == 'n') {
+			int64_t n = va_arg(args, int64_t);
+			n >= 0 ? sqlite3_bind_int64(q, i, n) : sqlite3_bind_null(q, i);
 		} else if (*types == 'r') {
 			double x = va_arg(args, double);
 			isfinite(x) ? sqlite3_bind_double(q, i, x) : sqlite3_bind_null(q, i);
@@ -226,4 +229,9 @@ char *sql_each(struct store *s, const char *sql, const char *types, ...)
 bool sql_is_text(const struct sql *q, int column)
 {
 	return sqlite3_column_type(q->stmt, column) == SQLITE_TEXT;
+}
+
+const char *sql_refused(const struct sql *q)
+{
+	return sql_well(q) ? NULL : sqlite3_errmsg(q->store->db);
 }

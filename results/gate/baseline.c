@@ -16,43 +16,20 @@ enum { SEEDS_MIN = 3, COMMANDS_MAX = 5 };
 
 /* ---- Options of a cell --------------------------------------------------- */
 
-struct settings_list {
-	struct setting *setting;
-	size_t n;
-};
-
-static void list_add(struct settings_list *l, char *name, char *value)
-{
-	l->setting = must(realloc(l->setting, (l->n + 1) * sizeof *l->setting));
-	l->setting[l->n++] = (struct setting){name, value};
-}
-
-static void list_free(struct settings_list *l)
-{
-	for (size_t i = 0; i < l->n; i++) {
-		free((char *)(uintptr_t)l->setting[i].name);
-		free((char *)(uintptr_t)l->setting[i].value);
-	}
-	free(l->setting);
-}
-
 char *gate_config(struct store *s, const char *options, int64_t seed, const struct setting *more,
 		  size_t n, struct config *c)
 {
-	struct settings_list l = {.setting = NULL};
+	struct settings all = {.setting = NULL};
 	struct sql q = sql_select(s, "SELECT key, atom FROM json_each(?1)", "t", options);
 
 	while (sql_next(&q))
-		list_add(&l, sql_copy(&q, 0), sql_copy(&q, 1));
+		settings_add(&all, sql_copy(&q, 0), sql_copy(&q, 1));
 	char *wrong = sql_done(&q);
-	list_add(&l, must(strdup("seed")), sentence("%lld", (long long)seed));
-	size_t own = l.n;
-	for (size_t i = 0; i < n; i++)
-		list_add(&l, (char *)(uintptr_t)more[i].name, (char *)(uintptr_t)more[i].value);
+	settings_add(&all, must(strdup("seed")), sentence("%lld", (long long)seed));
+	settings_give(&all, more, n);
 	if (!wrong)
-		wrong = config_init(c, l.setting, l.n, false);
-	l.n = own;
-	list_free(&l);
+		wrong = config_init(c, all.setting, all.n, false);
+	settings_free(&all);
 	return wrong;
 }
 
@@ -62,17 +39,11 @@ struct option_writer {
 	const char *separator;
 };
 
-static bool decides(const struct option *o, const char *value)
-{
-	return !o->incidental && strcmp(o->name, "seed") != 0 &&
-	       !(o->later && strcmp(value, o->def) == 0);
-}
-
 static void write_option(void *ctx, const char *part, const struct option *o, const char *value)
 {
 	struct option_writer *w = ctx;
 
-	if (!decides(o, value))
+	if (!option_decides(o, value) || o->core.repeats)
 		return;
 	char *name = option_full_name(w->config, part, o);
 	fputs(w->separator, w->f);
@@ -102,68 +73,6 @@ void gate_cell(const struct config *c, char hex[17])
 
 	same.run.seed = 0;
 	config_hash(&same, hex);
-}
-
-void gate_word(FILE *f, const char *word)
-{
-	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-				    "0123456789-_=.,:+/@%";
-
-	if (word[strspn(word, plain)] == '\0') {
-		fputs(word, f);
-		return;
-	}
-	fputc('\'', f);
-	for (; *word; word++)
-		fputs(*word == '\'' ? "'\\''" : (char[]){*word, '\0'}, f);
-	fputc('\'', f);
-}
-
-char *gate_quoted(const char *word)
-{
-	char *text = NULL;
-	size_t n = 0;
-	FILE *f = must(open_memstream(&text, &n));
-
-	gate_word(f, word);
-	fclose(f);
-	return text;
-}
-
-static bool has_word(char **words, const char *word)
-{
-	for (; *words; words++)
-		if (strcmp(*words, word) == 0)
-			return true;
-	return false;
-}
-
-char *gate_command(const struct config *c)
-{
-	const struct setting names[] = {{"workload", c->run.workload},
-					{"strategy", c->run.strategy}};
-	char *text = NULL, **words = config_words(c), **usual;
-	struct config plain;
-	size_t n = 0;
-	FILE *f = must(open_memstream(&text, &n));
-	char *wrong = config_init(&plain, names, 2, false);
-
-	CHECK(!wrong, "a configuration is refused by its own names: %s", wrong);
-	usual = config_words(&plain);
-	fprintf(f, "mvbench run --workload=%s --strategy=%s", c->run.workload, c->run.strategy);
-	for (char **w = words; *w; w++) {
-		bool other = strncmp(*w, "--seed=", 7) != 0 && strncmp(*w, "--db=", 5) != 0 &&
-			     strncmp(*w, "--label=", 8) != 0;
-		if (!other || has_word(usual, *w))
-			continue;
-		fputc(' ', f);
-		gate_word(f, *w);
-	}
-	fclose(f);
-	config_fini(&plain);
-	free_words(usual);
-	free_words(words);
-	return text;
 }
 
 /* ---- Names ---------------------------------------------------------------- */
@@ -239,13 +148,13 @@ static char *save_runs(struct store *s, const struct gate_options *o, int64_t *r
 static char *check_seeds(struct store *s, const char *name)
 {
 	struct sql q AUTOSQL = sql_select(s, seeds_sql, "ti", name, (int64_t)SEEDS_MIN);
-	char *list AUTOFREE = must(strdup("")), *db AUTOFREE = gate_quoted(s->path);
+	char *list AUTOFREE = must(strdup("")), *db AUTOFREE = word_quoted(s->path);
 	int few = 0;
 
 	while (sql_next(&q) && few++ < COMMANDS_MAX) {
 		struct config c AUTOCONFIG = {0};
 		TRY(gate_config(s, sql_text(&q, 0), 0, NULL, 0, &c));
-		char *command AUTOFREE = gate_command(&c), *before AUTOFREE = list;
+		char *command AUTOFREE = command_of(&c, true), *before AUTOFREE = list;
 		list = sentence("%s\n  for seed in %s; do %s --seed=$seed --db=%s; done", before,
 				sql_text(&q, 1), command, db);
 	}
@@ -301,7 +210,7 @@ char *baseline_find(struct store *s, const char *option, const char *name)
 	if (!sql_null(&q, 0))
 		return sentence("--%s=%s: %s has no baseline of this name; it has %s", option, name,
 				s->path, sql_text(&q, 1));
-	char *quoted AUTOFREE = gate_quoted(name);
+	char *quoted AUTOFREE = word_quoted(name);
 	return sentence("--%s=%s: %s has no baselines yet; mvbench check --save=%s makes one of "
 			"its finished runs",
 			option, name, s->path, quoted);
@@ -322,7 +231,7 @@ char *baseline_list(struct store *s, FILE *f)
 	if (n > 0)
 		return query_print(s, f, FORMAT_TEXT, baselines_sql, NULL, 0, NULL);
 	fprintf(f, "%s has no baselines yet; mvbench check --save=NAME --db=", s->path);
-	gate_word(f, s->path);
+	word_put(f, s->path);
 	fputs(" makes one of its finished runs\n", f);
 	return NULL;
 }

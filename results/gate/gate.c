@@ -3,7 +3,7 @@
  *
  * For every run of a baseline, a cell and a seed, there is to be one that this program made since
  * (gate_runs.c). Which run stands for which is kept in table `checked`, from where the views gate_*
- * compare (schema.sql).
+ * compare (results/db/gate.sql).
  */
 #include "results/db/select.h"
 #include "results/gate/gate.h"
@@ -139,9 +139,9 @@ static void say_end(const struct check *c, FILE *f)
 	if (n->failed == 0 || n->runs == 0)
 		return;
 	fputs("If this is meant: mvbench check --replace --save=", f);
-	gate_word(f, c->o->against);
+	word_put(f, c->o->against);
 	fputs(" --db=", f);
-	gate_word(f, c->o->db);
+	word_put(f, c->o->db);
 	fputc('\n', f);
 }
 
@@ -270,7 +270,7 @@ static char *check_options(const struct gate_options *o, const struct arguments 
 	bool timed = strcmp(o->time, "no") != 0;
 
 	if (a->words) {
-		char *quoted AUTOFREE = gate_quoted(a->word[0]);
+		char *quoted AUTOFREE = word_quoted(a->word[0]);
 		return sentence("\"%s\" is not understood: mvbench check --against=%s "
 				"holds this program to a baseline",
 				a->word[0], quoted);

@@ -27,11 +27,6 @@ char *gate_config(struct store *s, const char *options, int64_t seed, const stru
 char *gate_options_of(const struct config *c);
 /* The identity of its cell: its hash with seed 0. */
 void gate_cell(const struct config *c, char hex[17]);
-/* The shortest command that runs it: what differs from defaults, without a seed. Heap. */
-char *gate_command(const struct config *c);
-/* Prints a word as a shell reads it: in quotes where it would see more than a word. */
-void gate_word(FILE *f, const char *word);
-char *gate_quoted(const char *word); /* the same, on the heap */
 
 /* ---- Baselines: each NULL or a sentence ---- */
 

@@ -1,6 +1,6 @@
 /*
  * print.c - the verdicts on the cells of a check, worst first, as text or for other programs.
- * They are those of the views gate_line, gate_cell and gate_test (schema.sql).
+ * They are those of the views gate_line, gate_cell and gate_test (results/db/gate.sql).
  */
 #include "results/gate/gate.h"
 

@@ -149,7 +149,7 @@ static char *time_cell(struct timing *t, FILE *f, const struct sql *cell, bool *
 char *gate_time_check(const struct gate_options *o)
 {
 	static const char name[] = "mvbench ";
-	char said[sizeof name] = "", *quoted AUTOFREE = gate_quoted(o->program);
+	char said[sizeof name] = "", *quoted AUTOFREE = word_quoted(o->program);
 	char *command AUTOFREE = sentence("%s%s --version </dev/null 2>/dev/null",
 					  strchr(o->program, '/') ? "" : "./", quoted);
 	FILE *f = popen(command, "r");

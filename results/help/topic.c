@@ -113,11 +113,8 @@ static void print_option(const struct help *p, const struct topic *t)
 	free(right);
 	if (core) {
 		tell_recipes(p, o);
-		snprintf(column, sizeof column, "%s", o->name);
-		for (char *c = column; *c; c++)
-			*c = *c == '-' || *c == '.' ? '_' : *c;
 		if (!o->incidental)
-			words(p, "It is column %s of table run.", column);
+			words(p, "It is column %s of table run.", option_column(o, column));
 	} else if (plugin) {
 		words(p, "It is row '%s' of a run in table run_option.", o->name);
 	}
@@ -225,7 +222,7 @@ static void add_figures(struct list *l)
 			(*c)->words(add_figure, l);
 }
 
-/* ---- The database's tables and views: schema.sql, read ------------------- */
+/* ---- The database's tables and views: the schema, read ------------------- */
 
 /* The comment that ends where `at` does, without its dashes; on the heap. */
 static char *comment_above(const char *schema, const char *at)

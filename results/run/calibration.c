@@ -343,7 +343,7 @@ char *calibrate_words(const struct config *c, int workers)
 		fprintf(f, " --threads=%lld", (long long)r->threads);
 	if (*r->data_dir)
 		fprintf(f, " --data-dir=%s", r->data_dir);
-	fprintf(f, " --db=%s", r->db);
+	fprintf(f, " --db=%s", c->own.db);
 	if (workers > 1 && workers != usable_cores() && workers != 2 * usable_cores())
 		fprintf(f, " --counts=1,%d", workers);
 	fclose(f);
@@ -370,9 +370,9 @@ static char *load_calibration(const struct config *c, const struct plan *p, stru
 {
 	struct store *store AUTOSTORE = NULL;
 	int workers = 0;
-	if (access(c->run.db, F_OK) != 0)
+	if (access(c->own.db, F_OK) != 0)
 		return NULL;
-	TRY(store_open(&store, c->run.db, STORE_READ));
+	TRY(store_open(&store, c->own.db, STORE_READ));
 	s->calibration_id = find_calibration(store, c, p, side_by_side, &workers, cores);
 	if (s->calibration_id == 0)
 		return NULL;

@@ -402,10 +402,10 @@ char *sweep_read(const char *path, const struct setting *given, size_t n, struct
 	for (size_t i = j.sections > 1; !wrong && i < j.sections; i++)
 		wrong = expand_section(s, &j, &j.section[i], over, overs);
 	for (size_t i = 1; !wrong && i < s->cells; i++)
-		if (strcmp(s->cell[i].config.run.db, s->cell[0].config.run.db) != 0)
+		if (strcmp(s->cell[i].config.own.db, s->cell[0].config.own.db) != 0)
 			wrong = sentence("%s:%d: a sweep has one database, not %s and %s", path,
-					 s->cell[i].line, s->cell[0].config.run.db,
-					 s->cell[i].config.run.db);
+					 s->cell[i].line, s->cell[0].config.own.db,
+					 s->cell[i].config.own.db);
 	job_free(&j);
 	for (size_t i = 0; i < overs; i++)
 		axis_free(&over[i]);

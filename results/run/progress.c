@@ -6,7 +6,6 @@
 #include "results/run/run.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -72,32 +71,14 @@ void progress_epoch(FILE *f, const struct epoch_row *row, int64_t epochs)
 	fflush(f);
 }
 
-struct line {
-	char text[4 * LINE_MAX_WIDTH];
-	size_t n;
-};
-
-static void add(struct line *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void add(struct line *l, const char *fmt, ...)
-{
-	va_list args;
-
-	va_start(args, fmt);
-	int n = vsnprintf(l->text + l->n, sizeof l->text - l->n, fmt, args);
-	va_end(args);
-	l->n += n > 0 ? (size_t)n : 0;
-	if (l->n >= sizeof l->text)
-		l->n = sizeof l->text - 1;
-}
-
-static void add_duration(struct line *l, double s)
+static void put_duration(FILE *f, double s)
 {
 	long long t = (long long)(s + 0.5);
 
 	if (t >= 3600)
-		add(l, "%lld:%02lld:%02lld", t / 3600, t / 60 % 60, t % 60);
+		fprintf(f, "%lld:%02lld:%02lld", t / 3600, t / 60 % 60, t % 60);
 	else
-		add(l, "%lld:%02lld", t / 60, t % 60);
+		fprintf(f, "%lld:%02lld", t / 60, t % 60);
 }
 
 static double fraction_done(const struct status_page *page)
@@ -110,53 +91,62 @@ static double fraction_done(const struct status_page *page)
 	return done < 1 ? done : 1;
 }
 
-static void draw(struct progress *p, const struct status_page *page)
+/* How far it is, when it ends, and how good it is so far. */
+static void put_state(FILE *f, const struct progress *p, const struct status_page *page,
+		      double done)
 {
-	struct line left = {.n = 0}, right = {.n = 0};
+	double so_far = p->began ? 1e-9 * (double)(clock_now() - p->began) : 0;
 	int64_t rows = rows_of(page);
-	double done = fraction_done(page);
-	int width = terminal_width() - 1;
+	const struct epoch_row *row = &page->row[rows > 0 ? rows - 1 : 0];
 
-	if (p->before)
-		add(&left, "%s", p->before);
-	if (page->state <= STATUS_LOADING) {
-		add(&left, "starting");
-	} else {
-		add(&left, "epoch %lld/%lld ", (long long)page->epoch, (long long)page->epochs);
-		add(&right, " %3.0f %%", 100 * done);
-		double so_far = p->began ? 1e-9 * (double)(clock_now() - p->began) : 0;
-		if (done > 0 && so_far > SETTLED_S) {
-			add(&right, "  ETA ");
-			add_duration(&right, so_far * (1 - done) / done);
-			if (p->later_s > 0) {
-				add(&right, ", all ");
-				add_duration(&right, so_far * (1 - done) / done + p->later_s);
-			}
-		}
-		if (rows > 0) {
-			const struct epoch_row *row = &page->row[rows - 1];
-			if (is_evaluated(row))
-				add(&right, "  loss %.3f", unsigned_nan(row->test_loss));
-			if (!isnan(row->test_accuracy))
-				add(&right, "  acc %.1f %%", 100 * row->test_accuracy);
+	fprintf(f, " %3.0f %%", 100 * done);
+	if (done > 0 && so_far > SETTLED_S) {
+		fputs("  ETA ", f);
+		put_duration(f, so_far * (1 - done) / done);
+		if (p->later_s > 0) {
+			fputs(", all ", f);
+			put_duration(f, so_far * (1 - done) / done + p->later_s);
 		}
 	}
-	int room = width - (int)left.n - (int)right.n - 2;
+	if (rows > 0 && is_evaluated(row))
+		fprintf(f, "  loss %.3f", unsigned_nan(row->test_loss));
+	if (rows > 0 && !isnan(row->test_accuracy))
+		fprintf(f, "  acc %.1f %%", 100 * row->test_accuracy);
+}
+
+static void draw(struct progress *p, const struct status_page *page)
+{
+	bool begun = page->state > STATUS_LOADING;
+	double done = fraction_done(page);
+	int width = terminal_width() - 1;
+	char *state = NULL, *left;
+	size_t n;
+	FILE *f = must(open_memstream(&state, &n));
+
+	if (begun)
+		put_state(f, p, page, done);
+	fclose(f);
+	left = begun ? sentence("%sepoch %lld/%lld ", p->before ? p->before : "",
+				(long long)page->epoch, (long long)page->epochs)
+		     : sentence("%sstarting", p->before ? p->before : "");
+	int room = width - (int)strlen(left) - (int)n - 2;
 	int bar = room < BAR_WIDTH ? room : BAR_WIDTH;
 	int full = (int)(done * bar + 0.5);
 
-	if (page->state <= STATUS_LOADING || bar < 4)
+	if (!begun || bar < 4)
 		bar = -2;
-	fprintf(stderr, "\r%.*s", width, left.text);
+	fprintf(stderr, "\r%.*s", width, left);
 	if (bar > 0) {
 		fprintf(stderr, "[%s", p->colour ? "\033[32m" : "");
 		for (int i = 0; i < bar; i++)
 			fputc(i < full ? '=' : i == full ? '>' : ' ', stderr);
 		fprintf(stderr, "%s]", p->colour ? "\033[0m" : "");
 	}
-	room = width - (int)left.n - bar - 2;
-	fprintf(stderr, "%.*s\033[K", room > 0 ? room : 0, right.text);
+	room = width - (int)strlen(left) - bar - 2;
+	fprintf(stderr, "%.*s\033[K", room > 0 ? room : 0, state);
 	fflush(stderr);
+	free(state);
+	free(left);
 }
 
 void progress_tick(void *self, const struct status_page *page)

@@ -10,29 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How a replay comes by an option. All others are taken from the run, and have to agree with it. */
-static const struct {
-	const char *name;
-	enum {
-		OWN, /* has nothing to do with that run */
-		FREE /* taken from it, unless given */
-	} how;
-} exceptions[] = {
-	{"platform", OWN}, {"hostfile", OWN}, {"transport", OWN},  {"db", OWN},
-	{"label", OWN},    {"record", OWN},   {"table-home", OWN}, {"straggle", FREE},
-	{"speed", FREE},   {"pause", FREE},   {"data-dir", FREE},  {"target-accuracy", FREE},
-};
-
-static bool is_exception(const struct option *o, int how)
-{
-	if (strncmp(o->name, "sim.", 4) == 0)
-		return how == OWN;
-	for (size_t i = 0; i < sizeof exceptions / sizeof *exceptions; i++)
-		if (strcmp(exceptions[i].name, o->name) == 0)
-			return (int)exceptions[i].how == how;
-	return false;
-}
-
 static const char *value_of(const struct setting *s, size_t n, const char *name)
 {
 	const char *value = NULL;
@@ -43,106 +20,60 @@ static const char *value_of(const struct setting *s, size_t n, const char *name)
 	return value;
 }
 
-static void settings_add(struct settings *all, char *name, char *value)
-{
-	all->setting = must(realloc(all->setting, (all->n + 1) * sizeof *all->setting));
-	all->setting[all->n++] = (struct setting){name, value};
-}
-
-void settings_free(struct settings *all)
-{
-	for (size_t i = 0; i < all->taken; i++) {
-		free((char *)(uintptr_t)all->setting[i].name);
-		free((char *)(uintptr_t)all->setting[i].value);
-	}
-	free(all->setting);
-	*all = (struct settings){.setting = NULL};
-}
-
 /* ---- The run that is replayed ---------------------------------------------- */
 
-/* The store of --db, and a row of run. */
+/* The store of --db, and what is asked of a row of run. */
 struct source {
 	struct store *store;
-	sqlite3_stmt *row;
+	struct sql row;
 	int64_t id;
 };
+enum { RECORD, STATUS, HASH, NO_FLOATS, DEVICE, LEAVE, PLACEMENT, ARRIVALS };
 
-static int column(const struct source *s, const char *name)
+static bool is(const struct source *s, int column, const char *value)
 {
-	for (int i = 0; i < sqlite3_column_count(s->row); i++)
-		if (strcmp(sqlite3_column_name(s->row, i), name) == 0)
-			return i;
-	CHECK(false, "table run has no column %s", name);
-	return -1;
-}
-
-static const char *text_of(const struct source *s, const char *name)
-{
-	return (const char *)sqlite3_column_text(s->row, column(s, name));
-}
-
-static bool is(const struct source *s, const char *name, const char *value)
-{
-	const char *text = text_of(s, name);
-	return text && strcmp(text, value) == 0;
+	return strcmp(sql_text(&s->row, column), value) == 0;
 }
 
 /* Can it be? */
 static char *check_source(const struct source *s, const char *path)
 {
+	const struct sql *row = &s->row;
 	long long id = s->id;
 
-	if (is(s, "record", "0"))
+	if (!sql_int(row, RECORD))
 		return sentence("--sim.replay=%lld: the order of run %lld's pushes was not kept; "
 				"give a run that was made with --record",
 				id, id);
-	if (!is(s, "status", "done") && !is(s, "status", "diverged"))
+	if (!is(s, STATUS, "done") && !is(s, STATUS, "diverged"))
 		return sentence(
 			"--sim.replay=%lld: run %lld did not end (%s), so there is no model "
 			"to come to; give one that did",
-			id, id, text_of(s, "status"));
-	if (!text_of(s, "model_hash"))
+			id, id, sql_text(row, STATUS));
+	if (sql_null(row, HASH))
 		return sentence("--sim.replay=%lld: run %lld was made by an older mvbench, which "
 				"did not keep a hash of its model; record it again",
 				id, id);
-	if (is(s, "model_hash", "") || is(s, "sim_train", "0"))
+	if (sql_int(row, NO_FLOATS))
 		return sentence("--sim.replay=%lld: run %lld computed no gradients (--sim.train); "
 				"give one that did",
 				id, id);
-	if (!is(s, "device", "cpu"))
+	if (!is(s, DEVICE, "cpu"))
 		return sentence(
 			"--sim.replay=%lld: run %lld computed on %s, and simulated workers "
 			"compute on the cpu, which gives other last bits; record a run with "
 			"--device=cpu",
-			id, id, text_of(s, "device"));
-	if (!is(s, "leave", ""))
+			id, id, sql_text(row, DEVICE));
+	if (!is(s, LEAVE, ""))
 		return sentence("--sim.replay=%lld: workers left run %lld (--leave=%s) at times "
 				"that a replay does not know; record a run that all stay in",
-				id, id, text_of(s, "leave"));
-	int64_t arrivals = 0;
-	sqlite3_stmt *q;
-	int rc = sqlite3_prepare_v2(s->store->db,
-				    "SELECT EXISTS (SELECT 1 FROM arrival WHERE run_id = ?1)", -1,
-				    &q, NULL);
-	if (rc != SQLITE_OK)
-		return database_error(s->store, rc);
-	sqlite3_bind_int64(q, 1, s->id);
-	if (sqlite3_step(q) == SQLITE_ROW)
-		arrivals = sqlite3_column_int64(q, 0);
-	sqlite3_finalize(q);
-	if (!arrivals)
+				id, id, sql_text(row, LEAVE));
+	if (!sql_int(row, ARRIVALS))
 		return sentence(
 			"--sim.replay=%lld: the record of run %lld is gone: %s has no row of "
 			"it in table arrival",
 			id, id, path);
 	return NULL;
-}
-
-static void source_close(struct source *s)
-{
-	sqlite3_finalize(s->row);
-	store_close(s->store);
 }
 
 static char *source_open(struct source *s, const char *path, int64_t id)
@@ -152,19 +83,25 @@ static char *source_open(struct source *s, const char *path, int64_t id)
 
 	if (wrong)
 		return wrong;
-	int rc = sqlite3_prepare_v2(s->store->db, "SELECT * FROM run WHERE id = ?1", -1, &s->row,
-				    NULL);
-	if (rc == SQLITE_OK)
-		rc = sqlite3_bind_int64(s->row, 1, id);
-	if (rc == SQLITE_OK)
-		rc = sqlite3_step(s->row);
-	if (rc == SQLITE_ROW)
+	s->row = sql_select(
+		s->store,
+		"SELECT record, status, model_hash, model_hash = '' OR sim_train IS 0, "
+		"device, leave, table_home, "
+		"EXISTS (SELECT 1 FROM arrival WHERE run_id = id) FROM run WHERE id = ?1",
+		"i", id);
+	if (sql_next(&s->row))
 		return check_source(s, path);
-	if (rc != SQLITE_DONE)
-		return database_error(s->store, rc);
-	return sentence("--sim.replay=%lld: %s has no run %lld; mvbench table --runs --db=%s lists "
-			"them",
-			(long long)id, path, (long long)id, path);
+	wrong = sql_done(&s->row);
+	return wrong ? wrong
+		     : sentence("--sim.replay=%lld: %s has no run %lld; mvbench table --runs "
+				"--db=%s lists them",
+				(long long)id, path, (long long)id, path);
+}
+
+static void source_close(struct source *s)
+{
+	free(sql_done(&s->row));
+	store_close(s->store);
 }
 
 /* ---- Its options ------------------------------------------------------------- */
@@ -193,82 +130,38 @@ static char *plain_text(const struct option *o, const char *text)
 	return must(strdup(plain));
 }
 
-/* From the heap; NULL = the row does not say. */
-static char *option_of(const struct source *s, const struct option *o)
+/* How a replay comes by an option; those of plug-ins have to agree. */
+static bool is_core(const struct option *o, int how)
 {
-	char *name = must(strdup(o->name)), text[64];
-	for (char *c = name; *c; c++)
-		if (*c == '-' || *c == '.')
-			*c = '_';
-	int i = column(s, name);
-	free(name);
-	if (sqlite3_column_type(s->row, i) == SQLITE_NULL)
-		return NULL;
-	if (sqlite3_column_type(s->row, i) != SQLITE_FLOAT)
-		return plain_text(o, (const char *)sqlite3_column_text(s->row, i));
-	snprintf(text, sizeof text, "%.17g", sqlite3_column_double(s->row, i)); /* every digit */
-	return plain_text(o, text);
+	return option_find(run_options, o->name) == o && (int)o->core.replay == how;
 }
 
-/* name, value: the run's, which this takes over. */
-static char *take(struct settings *all, const struct source *s, const struct option *o, char *name,
-		  char *value, const struct setting *given, size_t n)
+/* The run's options that are not its own alone, into *all. What is given may be other only where
+ * run_options.def says so. */
+static char *take_options(struct settings *all, const struct source *s, const struct setting *given,
+			  size_t n)
 {
-	const char *typed = value_of(given, n, name);
-	char *own = typed ? plain_text(o, typed) : NULL; /* wrong in itself: that is said later */
-	bool any = strcmp(o->name, "device") == 0 && own && strcmp(own, "auto") == 0;
-	char *wrong = NULL;
+	struct settings recorded = {.setting = NULL};
+	char hash[17];
+	char *wrong = recorded_settings(s->store, s->id, &recorded, hash);
 
-	if (own && !any && !is_exception(o, FREE) && strcmp(own, value) != 0)
-		wrong = sentence(
-			"--%s=%s: run %lld had %s, and a replay of it cannot have another; "
-			"leave it out",
-			name, typed, (long long)s->id, *value ? value : "none");
-	free(own);
-	settings_add(all, name, value);
-	all->taken++;
-	return wrong;
-}
-
-static char *take_core_options(struct settings *all, const struct source *s,
-			       const struct setting *given, size_t n)
-{
-	char *wrong = NULL;
-
-	for (const struct option *o = run_options; o->name && !wrong; o++) {
-		char *value = is_exception(o, OWN) ? NULL : option_of(s, o);
-		if (value)
-			wrong = take(all, s, o, must(strdup(o->name)), value, given, n);
-	}
-	return wrong;
-}
-
-static char *take_plugin_options(struct settings *all, const struct source *s,
-				 const struct setting *given, size_t n)
-{
-	sqlite3_stmt *q;
-	char *wrong = NULL;
-	int rc = sqlite3_prepare_v2(
-		s->store->db,
-		"SELECT iif(part = 'strategy', r.strategy, r.workload) || '.' || "
-		"name, value FROM run_option JOIN run AS r ON r.id = run_id "
-		"WHERE run_id = ?1 AND value IS NOT NULL ORDER BY part, name",
-		-1, &q, NULL);
-
-	if (rc == SQLITE_OK)
-		rc = sqlite3_bind_int64(q, 1, s->id);
-	while (rc == SQLITE_OK && !wrong && (rc = sqlite3_step(q)) == SQLITE_ROW) {
-		const char *name = (const char *)sqlite3_column_text(q, 0);
-		const char *value = (const char *)sqlite3_column_text(q, 1);
+	for (size_t i = 0; i < recorded.n && !wrong; i++) {
+		const char *name = recorded.setting[i].name, *typed = value_of(given, n, name);
 		const struct option *o = NULL;
-		wrong = config_check(name, value, &o);
-		if (!wrong)
-			wrong = take(all, s, o, must(strdup(name)), plain_text(o, value), given, n);
-		rc = SQLITE_OK;
+		wrong = config_check(name, recorded.setting[i].value, &o);
+		if (wrong || is_core(o, REPLAY_OWN))
+			continue;
+		char *value = plain_text(o, recorded.setting[i].value);
+		char *own = typed ? plain_text(o, typed) : NULL; /* wrong in itself: said later */
+		bool any = o->core.stored == AS_USED && own && strcmp(own, "auto") == 0;
+		if (own && !any && !is_core(o, REPLAY_MAY) && strcmp(own, value) != 0)
+			wrong = sentence("--%s=%s: run %lld had %s, and a replay of it cannot have "
+					 "another; leave it out",
+					 name, typed, (long long)s->id, *value ? value : "none");
+		free(own);
+		settings_add(all, must(strdup(name)), value);
 	}
-	sqlite3_finalize(q);
-	if (!wrong && rc != SQLITE_DONE)
-		wrong = database_error(s->store, rc);
+	settings_free(&recorded);
 	return wrong;
 }
 
@@ -296,10 +189,10 @@ static char *check_given(const struct source *s, const struct setting *given, si
 		return sentence(
 			"--sim.train=%s: a replay is there to come to a model; leave it out",
 			train);
-	if (placement && strcmp(placement, "auto") != 0 && !is(s, "table_home", placement))
+	if (placement && strcmp(placement, "auto") != 0 && !is(s, PLACEMENT, placement))
 		return sentence("--table-home=%s: run %lld had %s, and a replay of it cannot have "
 				"another; leave it out",
-				placement, (long long)s->id, text_of(s, "table_home"));
+				placement, (long long)s->id, sql_text(&s->row, PLACEMENT));
 	return NULL;
 }
 
@@ -307,12 +200,12 @@ static char *check_given(const struct source *s, const struct setting *given, si
 static char *find_id(const struct setting *given, size_t n, int64_t *id)
 {
 	const char *text = value_of(given, n, "sim.replay");
-	struct run run = {.sim_replay = 0};
+	struct config scratch = {.run = {.sim_replay = 0}};
 
 	if (!text)
 		return NULL;
-	char *wrong = option_set(option_find(run_options, "sim.replay"), &run, NULL, text);
-	*id = run.sim_replay;
+	char *wrong = option_set(option_find(run_options, "sim.replay"), &scratch, NULL, text);
+	*id = scratch.run.sim_replay;
 	return wrong;
 }
 
@@ -329,14 +222,10 @@ char *replay_settings(struct settings *all, const struct setting *given, size_t 
 		if (!wrong)
 			wrong = check_given(&s, given, n);
 		if (!wrong)
-			wrong = take_core_options(all, &s, given, n);
-		if (!wrong)
-			wrong = take_plugin_options(all, &s, given, n);
+			wrong = take_options(all, &s, given, n);
 		source_close(&s);
 	}
-	all->setting = must(realloc(all->setting, (all->n + n + 1) * sizeof *all->setting));
-	for (size_t i = 0; i < n; i++)
-		all->setting[all->n++] = given[i];
+	settings_give(all, given, n);
 	return wrong;
 }
 
@@ -351,14 +240,12 @@ static char *damaged(const struct recording *r, const struct arrival *a)
 }
 
 /* The next row into *a. Operations on a shard are numbered from 0. */
-static char *read_arrival(sqlite3_stmt *q, const struct config *c, const struct recording *r,
+static char *read_arrival(const struct sql *q, const struct config *c, const struct recording *r,
 			  struct arrival *a)
 {
 	const struct arrival *last = r->n ? a - 1 : NULL;
-	int64_t table = sqlite3_column_int64(q, 0), shard = sqlite3_column_int64(q, 1),
-		worker = sqlite3_column_int64(q, 3);
+	int64_t table = sql_int(q, 0), shard = sql_int(q, 1), worker = sql_int(q, 3);
 	bool same = last && last->table == table && last->shard == shard;
-	const char *kind = (const char *)sqlite3_column_text(q, 4);
 
 	*a = (struct arrival){.seq = same ? last->seq + 1 : 0,
 			      .worker = (int32_t)worker,
@@ -369,49 +256,42 @@ static char *read_arrival(sqlite3_stmt *q, const struct config *c, const struct 
 				"comes to table %lld, shard %lld, and there is no such thing",
 				(long long)r->run, (long long)worker, (long long)table,
 				(long long)shard);
-	if (sqlite3_column_int64(q, 2) != a->seq)
+	if (sql_int(q, 2) != a->seq)
 		return damaged(r, a);
-	snprintf(a->kind, sizeof a->kind, "%s", kind);
+	snprintf(a->kind, sizeof a->kind, "%s", sql_text(q, 4));
 	return NULL;
 }
 
 char *replay_load(const struct config *c, struct recording **out)
 {
 	struct store *s;
-	sqlite3_stmt *q = NULL;
 	size_t room = 0;
 	char *wrong;
 
 	*out = NULL;
 	if (c->run.sim_replay == 0)
 		return NULL;
-	if ((wrong = store_open(&s, c->run.db, STORE_READ)))
+	if ((wrong = store_open(&s, c->own.db, STORE_READ)))
 		return wrong;
 	struct recording *r = must(calloc(1, sizeof *r));
 	r->run = c->run.sim_replay;
-	int rc = sqlite3_prepare_v2(s->db,
-				    "SELECT table_id, shard, seq, worker, kind FROM arrival "
-				    "WHERE run_id = ?1 ORDER BY table_id, shard, seq",
-				    -1, &q, NULL);
-	if (rc == SQLITE_OK)
-		rc = sqlite3_bind_int64(q, 1, r->run);
-	while (rc == SQLITE_OK && !wrong && (rc = sqlite3_step(q)) == SQLITE_ROW) {
+	struct sql q = sql_select(s,
+				  "SELECT table_id, shard, seq, worker, kind FROM arrival "
+				  "WHERE run_id = ?1 ORDER BY table_id, shard, seq",
+				  "i", r->run);
+	while (!wrong && sql_next(&q)) {
 		if (r->n == room)
 			r->arrival = must(
 				realloc(r->arrival, (room = 2 * room + 1024) * sizeof *r->arrival));
-		wrong = read_arrival(q, c, r, &r->arrival[r->n]);
+		wrong = read_arrival(&q, c, r, &r->arrival[r->n]);
 		r->n++;
-		rc = SQLITE_OK;
 	}
-	if (!wrong && rc != SQLITE_DONE)
-		wrong = database_error(s, rc);
-	sqlite3_finalize(q);
+	wrong = first_wrong(wrong, sql_done(&q));
 	store_close(s);
-	*out = r;
-	if (wrong) {
+	if (wrong)
 		replay_free(r);
-		*out = NULL;
-	}
+	else
+		*out = r;
 	return wrong;
 }
 
@@ -433,38 +313,30 @@ char *replay_compare(const struct config *c, int64_t id, bool *equal, char **sai
 		"	iif(a.onednn IS b.onednn, '', ' with another oneDNN') "
 		"FROM run AS a, run AS b WHERE a.id = ?1 AND b.id = ?2";
 	struct store *s;
-	sqlite3_stmt *q = NULL;
-	char *wrong = store_open(&s, c->run.db, STORE_READ);
+	long long first = c->run.sim_replay;
+	char *wrong = store_open(&s, c->own.db, STORE_READ);
 
 	if (wrong)
 		return wrong;
-	int rc = sqlite3_prepare_v2(s->db, sql, -1, &q, NULL);
-	sqlite3_bind_int64(q, 1, id);
-	sqlite3_bind_int64(q, 2, c->run.sim_replay);
-	if (rc == SQLITE_OK)
-		rc = sqlite3_step(q);
-	if (rc == SQLITE_ROW) {
-		const char *how[3];
-		long long first = c->run.sim_replay;
-		for (int i = 0; i < 3; i++)
-			how[i] = (const char *)sqlite3_column_text(q, 1 + i);
-		*equal = sqlite3_column_int(q, 0);
+	struct sql q = sql_select(s, sql, "ii", id, c->run.sim_replay);
+	bool there = sql_next(&q);
+	if (there) {
+		const char *version = sql_text(&q, 1), *cpu = sql_text(&q, 2),
+			   *lib = sql_text(&q, 3);
+		*equal = sql_int(&q, 0);
 		*said = *equal ? sentence("the model equals run %lld's, bit for bit", first)
-			: *how[0] || *how[1] || *how[2]
+			: *version || *cpu || *lib
 				? sentence(
 					  "the model differs from run %lld's, which was made%s%s%s",
-					  first, how[0], how[1], how[2])
+					  first, version, cpu, lib)
 				: sentence("the model differs from run %lld's: its record or the "
-					   "data "
-					   "set were changed since it was made",
+					   "data set were changed since it was made",
 					   first);
-	} else if (rc == SQLITE_DONE) {
-		wrong = sentence("%s: the row of run %lld or of run %lld is gone", c->run.db,
-				 (long long)id, (long long)c->run.sim_replay);
-	} else {
-		wrong = database_error(s, rc);
 	}
-	sqlite3_finalize(q);
+	wrong = sql_done(&q);
+	if (!wrong && !there)
+		wrong = sentence("%s: the row of run %lld or of run %lld is gone", c->own.db,
+				 (long long)id, first);
 	store_close(s);
 	return wrong;
 }

@@ -27,68 +27,6 @@ static const struct option run_flags[] = {
 
 /* ---- A worker's life ----------------------------------------------------- */
 
-/* Opens the store when the run begins: only rank 0's sink ever does. */
-struct recorder {
-	const char *db;
-	struct store *store;
-	struct sink sink;
-	int64_t id, epochs;
-	bool lines; /* nobody watches: say a line an epoch */
-};
-
-static char *record_begin(void *self, const struct experiment *e, int64_t *id)
-{
-	struct recorder *r = self;
-	char *wrong = store_open(&r->store, r->db, STORE_WRITE);
-
-	if (wrong)
-		return wrong;
-	r->sink = store_sink(r->store);
-	wrong = r->sink.begin(r->sink.self, e, id);
-	r->id = *id;
-	return wrong;
-}
-
-static char *record_epoch(void *self, const struct epoch_row *row, const struct split_row *ranks,
-			  int n, const int64_t *staleness)
-{
-	struct recorder *r = self;
-
-	if (r->lines)
-		progress_epoch(stderr, row, r->epochs);
-	return r->sink.epoch(r->sink.self, row, ranks, n, staleness);
-}
-
-static char *record_arrivals(void *self, const struct arrival *a, size_t n)
-{
-	struct recorder *r = self;
-
-	return r->sink.arrivals(r->sink.self, a, n);
-}
-
-static char *record_events(void *self, const struct slice *e, size_t n, size_t lost)
-{
-	struct recorder *r = self;
-
-	return r->sink.events(r->sink.self, e, n, lost);
-}
-
-static char *record_closing(void *self, const struct closing *c)
-{
-	struct recorder *r = self;
-
-	return r->sink.closing(r->sink.self, c);
-}
-
-static char *record_end(void *self, const char *status, const char *reason)
-{
-	struct recorder *r = self;
-
-	if (r->lines && reason)
-		fprintf(stderr, "mvbench: %s: %s\n", status, reason);
-	return r->sink.end(r->sink.self, status, reason);
-}
-
 static void say_device(const struct plan *p)
 {
 	const struct footprint *f = &p->footprint;
@@ -118,33 +56,38 @@ static void say_oversubscribed(const struct config *c, const struct plan *p)
 			p->cores, p->cores == 1 ? "" : "s");
 }
 
-/* Under a launcher of the user's nobody else says how it went. */
-static void say_result(const struct config *c, const struct recorder *r, int status,
-		       enum format format)
+/* Nobody watches: a line an epoch. */
+static void say_epoch(void *config, const struct epoch_row *row)
 {
-	char *wrong = NULL;
+	const struct config *c = config;
 
+	progress_epoch(stderr, row, c->run.epochs);
+}
+
+/* Under a launcher of the user's nobody else says how it went. */
+static void say_result(const struct config *c, struct store *s, int status, enum format format)
+{
+	char *wrong = NULL,
+	     *why = sql_first(s, "SELECT status || ': ' || reason FROM run WHERE id = ?1", "i",
+			      s->begun);
+
+	if (why)
+		fprintf(stderr, "mvbench: %s\n", why);
+	free(why);
 	if (format == FORMAT_JSON)
-		wrong = query_run_json(r->store, stdout, r->id);
+		wrong = query_run_json(s, stdout, s->begun);
 	else
 		printf("run %lld: %s, %s, %lld workers: %s; see it with: mvbench table --runs "
 		       "--db=%s\n",
-		       (long long)r->id, c->run.workload, c->run.strategy,
-		       (long long)c->run.workers, outcome_word(status), c->run.db);
+		       (long long)s->begun, c->run.workload, c->run.strategy,
+		       (long long)c->run.workers, outcome_word(status), c->own.db);
 	if (wrong)
 		complain(wrong);
 }
 
 static int work(const struct config *c, struct status_page *page, enum format format)
 {
-	struct recorder r = {.db = c->run.db, .epochs = c->run.epochs, .lines = !page};
-	struct sink sink = {.self = &r,
-			    .begin = record_begin,
-			    .epoch = record_epoch,
-			    .arrivals = record_arrivals,
-			    .events = record_events,
-			    .closing = record_closing,
-			    .end = record_end};
+	struct store *store;
 	struct plan plan;
 	struct simulation simulation;
 	struct recording *replay = NULL;
@@ -164,10 +107,15 @@ static int work(const struct config *c, struct status_page *page, enum format fo
 	}
 	if (!page && rank_of_launcher() <= 0)
 		say_oversubscribed(c, &plan);
+	wrong = store_open(&store, c->own.db, STORE_LATER); /* only rank 0 ever begins a run */
+	CHECK(!wrong, "%s", wrong);
+	if (!page)
+		store_tell(store, say_epoch, (void *)(uintptr_t)c);
+	struct sink sink = store_sink(store);
 	int status = train(c, &plan, &sink, page);
-	if (!page && r.id)
-		say_result(c, &r, status, format);
-	store_close(r.store);
+	if (!page && store->begun)
+		say_result(c, store, status, format);
+	store_close(store);
 	replay_free(replay);
 	return page ? EXIT_OK : status;
 }
@@ -183,7 +131,7 @@ static int work_in_child(void *ctx, struct status_page *page)
 static void mark_failed(const struct config *c, const struct outcome *o)
 {
 	struct store *s = NULL;
-	char *wrong = store_open(&s, c->run.db, STORE_WRITE);
+	char *wrong = store_open(&s, c->own.db, STORE_WRITE);
 
 	if (!wrong)
 		wrong = store_fail(s, o->id, o->why);
@@ -288,7 +236,7 @@ void outcome_print(const struct config *c, const struct outcome *o, enum format 
 	}
 	if (o->replayed)
 		fprintf(stderr, "mvbench: %s\n", o->replayed);
-	wrong = store_open(&s, c->run.db, STORE_READ);
+	wrong = store_open(&s, c->own.db, STORE_READ);
 	if (!wrong)
 		wrong = query_run_json(s, stdout, o->id);
 	store_close(s);
@@ -343,26 +291,17 @@ static char *more_help(FILE *f, const struct arguments *given)
 	return wrong;
 }
 
-static void show_table(const char *prefix, const struct option *table, const void *fields)
+static void show_option(void *config, const char *part, const struct option *o, const char *value)
 {
-	char number[64];
+	char *name = option_full_name(config, part, o);
 
-	for (const struct option *o = table; o && o->name; o++) {
-		char *name = sentence("%s%s%s", prefix, *prefix ? "." : "", o->name);
-		bool text = o->type == OPT_STRING || o->type == OPT_CHOICE;
-		if (!text)
-			option_text(o, fields, number, sizeof number);
-		printf("%-24s %s\n", name,
-		       text ? *(const char *const *)((const char *)fields + o->offset) : number);
-		free(name);
-	}
+	printf("%-24s %s\n", name, value);
+	free(name);
 }
 
 static void show_text(const struct config *c, const struct plan *p)
 {
-	show_table("", run_options, &c->run);
-	show_table(c->run.strategy, c->strategy->plugin.options, c->strategy_opts);
-	show_table(c->run.workload, c->workload->plugin.options, c->workload_opts);
+	config_each(c, show_option, (void *)(uintptr_t)c);
 	printf("%-24s %lld\n", "parameters", (long long)p->params);
 	printf("%-24s %zu, %zu values each\n", "rows to train on", p->train.n, p->train.features);
 	printf("%-24s %zu\n", "rows to test on", p->test.n);
@@ -387,10 +326,8 @@ static void show_json_table(const char *name, const struct option *table, const 
 	if (name)
 		printf(", \"%s\": {", name);
 	for (const struct option *o = table; o && o->name; o++) {
-		printf("%s\"", comma);
-		for (const char *n = o->name; *n; n++)
-			putchar(*n == '-' ? '_' : *n);
-		printf("\": ");
+		char column[COLUMN_ROOM];
+		printf("%s\"%s\": ", comma, option_column(o, column));
 		option_json(stdout, o, fields);
 		comma = ", ";
 	}
@@ -404,7 +341,7 @@ static void show_json(const struct config *c, const struct plan *p)
 
 	config_hash(c, hash);
 	putchar('{');
-	show_json_table(NULL, run_options, &c->run);
+	show_json_table(NULL, run_options, c);
 	show_json_table("strategy_options", c->strategy->plugin.options, c->strategy_opts);
 	show_json_table("workload_options", c->workload->plugin.options, c->workload_opts);
 	printf(", \"config_hash\": \"%s\", \"params\": %lld, \"train_size\": %zu, \"test_size\": "
@@ -423,7 +360,7 @@ static int run(const struct config *c, const struct run_flags *flags, enum forma
 	struct plan plan;
 	char *wrong;
 
-	if ((wrong = plan_make(c, &plan)) || (wrong = store_check(c->run.db)))
+	if ((wrong = plan_make(c, &plan)) || (wrong = store_check(c->own.db)))
 		return complain(wrong);
 	if ((wrong = simulation_check(c, &plan)))
 		return complain(wrong);

@@ -99,15 +99,9 @@ int64_t calibration_last(struct store *s);
 
 /* ---- Replays (replay.c): a run that repeats the order of another's pushes ---- */
 
-/* What a run is given, later ones win; those of the run that is replayed come first. */
-struct settings {
-	struct setting *setting;
-	size_t n, taken; /* taken: from that run, on the heap */
-};
 /* NULL, or a sentence: there is no such run in --db, it cannot be replayed, or something is given
- * that disagrees with it. */
+ * that disagrees with it. The settings of the run that is replayed come first. */
 char *replay_settings(struct settings *all, const struct setting *given, size_t n);
-void settings_free(struct settings *all);
 /* The record of --sim.replay's run; NULL when there is nothing to replay. */
 char *replay_load(const struct config *c, struct recording **out);
 void replay_free(struct recording *r);

@@ -197,7 +197,7 @@ static void fail_pending(const struct cell *c, const struct outcome *o)
 {
 	struct store *store = NULL;
 	char status[16], reason[256];
-	char *wrong = store_open(&store, c->config.run.db, STORE_WRITE);
+	char *wrong = store_open(&store, c->config.own.db, STORE_WRITE);
 
 	if (!wrong) {
 		int64_t id = store_cell(store, c->hash, status, reason);
@@ -353,7 +353,7 @@ static int sum_up(const struct doing *d)
 static char *look_up(struct sweep *s, const struct sweep_flags *f)
 {
 	struct store *store = NULL;
-	const char *db = s->cell[0].config.run.db;
+	const char *db = s->cell[0].config.own.db;
 	char *wrong = store_check(db);
 
 	if (wrong || access(db, F_OK) != 0)
@@ -368,7 +368,7 @@ static char *look_up(struct sweep *s, const struct sweep_flags *f)
 static char *pend(struct sweep *s)
 {
 	struct store *store = NULL;
-	char *wrong = store_open(&store, s->cell[0].config.run.db, STORE_WRITE);
+	char *wrong = store_open(&store, s->cell[0].config.own.db, STORE_WRITE);
 
 	if (!wrong)
 		wrong = pend_cells(store, s);

@@ -56,7 +56,7 @@ static inline int by_value(const void *a, const void *b)
 #define HASH_START UINT64_C(14695981039346656037)
 static inline uint64_t hash_of(uint64_t h, const void *x, size_t bytes)
 {
-	for (const unsigned char *at = x; bytes > 0; at++, bytes--)
+	for (const unsigned char *at = (const unsigned char *)x; bytes > 0; at++, bytes--)
 		h = (h ^ *at) * UINT64_C(1099511628211);
 	return h;
 }
@@ -124,7 +124,7 @@ bool world_cost(struct world_cost *out);
 /* A monitor, in memory that workers of one machine share: one at a time holds its lock, and others
  * wait for a broadcast. */
 struct monitor {
-	_Alignas(64) unsigned char at[128];
+	unsigned char at[128] __attribute__((aligned(64)));
 };
 void monitor_init(struct monitor *m); /* by one of them */
 void monitor_lock(struct monitor *m);

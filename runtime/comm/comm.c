@@ -97,10 +97,10 @@ struct comm *comm_layout(int rank, int size)
 	return comm_new(NULL, rank, size, NULL);
 }
 
-struct comm *comm_world_trainers(struct worker *w)
+struct comm *comm_world_trainers(struct worker *w, const char *transport)
 {
 	struct comm *c = comm_new(link_world(w->trainers), w->rank, w->trainers, w->stats);
-	c->wanted = w->run->transport;
+	c->wanted = transport;
 	return c;
 }
 

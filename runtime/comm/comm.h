@@ -9,7 +9,7 @@
 
 /* ---- The timeline (trace.c): what a worker is in, from when to when ---- */
 
-/* The names in results; view event_kind of schema.sql says what each is, and its colour. What lies
+/* The names in results; view event_kind (timeline.sql) says what each is, and its colour. What lies
  * in another comes after it. */
 #define TRACE_KINDS(X) \
 	X(STEP, step) \
@@ -125,8 +125,10 @@ nsec stats_waited(const struct stats *s, size_t first, size_t last);
 #define TRANSPORT_CHOICE(name) "|" #name
 #define TRANSPORTS             "auto" TRANSPORT_LIST(TRANSPORT_CHOICE)
 
-struct comm *comm_layout(int rank, int size);       /* without a link: for laying out models only */
-struct comm *comm_world_trainers(struct worker *w); /* every trainer; counts into w->stats */
+struct comm *comm_layout(int rank, int size); /* without a link: for laying out models only */
+/* Every trainer; counts into w->stats. transport: what vectors on GPUs go by, as for comm_prepare.
+ */
+struct comm *comm_world_trainers(struct worker *w, const char *transport);
 /* Collective: finds the transport for vectors up to v's length on v's device; name: --transport,
  * "auto" or one to use. Ends the run with a sentence if that cannot be used. Host vectors, and a
  * comm of one: nothing to do. */

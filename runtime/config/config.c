@@ -12,278 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIELD(f) .offset = offsetof(struct run, f)
-
-const struct option run_options[] = {
-	{.name = "workload",
-	 .type = OPT_STRING,
-	 FIELD(workload),
-	 .def = "mlp",
-	 .help = "what is trained, and on which data: see mvbench list workloads [name]"},
-	{.name = "strategy",
-	 .type = OPT_STRING,
-	 FIELD(strategy),
-	 .def = "serial",
-	 .help = "how the workers keep in step: see mvbench list strategies [name]"},
-	{.name = "workers",
-	 .type = OPT_INT,
-	 FIELD(workers),
-	 .def = "1",
-	 .min = 1,
-	 .max = 4096,
-	 .help = "processes that compute gradients [workers]"},
-	{.name = "servers",
-	 .type = OPT_INT,
-	 FIELD(servers),
-	 .def = "0",
-	 .min = 0,
-	 .max = 4096,
-	 .help = "processes that only serve parameters; 0: the workers serve them too [servers]"},
-	{.name = "table-home",
-	 .type = OPT_CHOICE,
-	 FIELD(table_home),
-	 .def = "auto",
-	 .choices = "auto|shared|onesided|servers|gpu",
-	 .help = "where a parameter server's tables live: in memory that the workers of one "
-		 "machine "
-		 "share, in MPI windows that are reached one-sidedly, on --servers, or in a GPU's "
-		 "memory [name]"},
-	{.name = "record",
-	 .type = OPT_BOOL,
-	 FIELD(record),
-	 .def = "false",
-	 .help = "keep the order in which pushes were applied, in table arrival [true/false]"},
-	{.name = "trace",
-	 .type = OPT_INT,
-	 FIELD(trace),
-	 .def = "0",
-	 .min = 0,
-	 .max = 1e6,
-	 .incidental = true,
-	 .help = "keep the timeline of the first so many steps of each epoch, and of all barriers "
-		 "and evaluations, in table event; 0: none [steps]"},
-	{.name = "sync-every",
-	 .type = OPT_INT,
-	 FIELD(sync_every),
-	 .def = "1",
-	 .min = 1,
-	 .max = 1e9,
-	 .help = "mini-batches between synchronisations, where a strategy has such [steps]"},
-	{.name = "barrier-every",
-	 .type = OPT_INT,
-	 FIELD(barrier_every),
-	 .def = "1",
-	 .min = 0,
-	 .max = 1e6,
-	 .help = "all workers wait for each other at the end of every so many epochs; 0: only at "
-		 "the "
-		 "very end [epochs]"},
-	{.name = "epochs",
-	 .type = OPT_INT,
-	 FIELD(epochs),
-	 .def = "10",
-	 .min = 1,
-	 .max = 1e6,
-	 .help = "passes of all workers together over the training set [epochs]"},
-	{.name = "batch",
-	 .type = OPT_INT,
-	 FIELD(batch),
-	 .def = "32",
-	 .min = 1,
-	 .max = 1e6,
-	 .help = "mini-batch of one worker [rows]"},
-	{.name = "lr",
-	 .type = OPT_REAL,
-	 FIELD(lr),
-	 .def = "0.1",
-	 .min = 0,
-	 .max = 1000,
-	 .help = "learning rate, before --lr-schedule and --lr-scale [factor]"},
-	{.name = "lr-schedule",
-	 .type = OPT_STRING,
-	 FIELD(lr_schedule),
-	 .def = "constant",
-	 .help = "constant; step:E1:E2[:xF] times F (0.1) after those epochs; cosine[:FLOOR]; any "
-		 "of them "
-		 "with warmup:E+ before it, which rises from lr/10 in E epochs [schedule]"},
-	{.name = "momentum",
-	 .type = OPT_REAL,
-	 FIELD(momentum),
-	 .def = "0",
-	 .min = 0,
-	 .max = 1,
-	 .help = "heavy ball: v = momentum v + gradient; below 1 [factor]"},
-	{.name = "weight-decay",
-	 .type = OPT_REAL,
-	 FIELD(weight_decay),
-	 .def = "0",
-	 .min = 0,
-	 .max = 10,
-	 .help = "adds this times the parameters to the gradient [factor]"},
-	{.name = "reduce",
-	 .type = OPT_CHOICE,
-	 FIELD(reduce),
-	 .def = "mean",
-	 .choices = "mean|sum",
-	 .help = "how contributions of several workers become one"},
-	{.name = "lr-scale",
-	 .type = OPT_CHOICE,
-	 FIELD(lr_scale),
-	 .def = "none",
-	 .choices = "none|linear|sqrt",
-	 .help = "the learning rate is multiplied by 1, N or the square root of N, the number of "
-		 "models "
-		 "that train in parallel"},
-	{.name = "seed",
-	 .type = OPT_INT,
-	 FIELD(seed),
-	 .def = "1",
-	 .min = 0,
-	 .max = 4294967295.0,
-	 .help = "decides initial values, data order and stragglers [number]"},
-	{.name = "device",
-	 .type = OPT_CHOICE,
-	 FIELD(device),
-	 .def = "auto",
-	 .choices = "auto|cpu|cuda",
-	 .help = "where a worker computes; auto: on a GPU if there is one that can be used"},
-	{.name = "precision",
-	 .type = OPT_CHOICE,
-	 FIELD(precision),
-	 .later = true,
-	 .def = "float32",
-	 .choices = "float32|tf32|bf16",
-	 .help = "of matrix products and convolutions on GPUs; bf16 also keeps activations so, "
-		 "and parameters in float32 [name]"},
-	{.name = "transport",
-	 .type = OPT_CHOICE,
-	 FIELD(transport),
-	 .def = "auto",
-	 .incidental = true,
-	 .choices = "auto|nccl|ipc|mpi|staged",
-	 .help = "how vectors on GPUs travel: by NCCL, over GPU memory that others map, by an MPI "
-		 "that reads GPUs, or through pinned host memory; auto: the first that can be "
-		 "used [name]"},
-	{.name = "platform",
-	 .type = OPT_CHOICE,
-	 FIELD(platform),
-	 .def = "mpi",
-	 .choices = "mpi|sim",
-	 .help = "real workers, or simulated ones in virtual time"},
-	{.name = "hostfile",
-	 .type = OPT_STRING,
-	 FIELD(hostfile),
-	 .def = "",
-	 .incidental = true,
-	 .help = "machines to run on, handed to mpirun; empty: this one [file]"},
-	{.name = "data-dir",
-	 .type = OPT_STRING,
-	 FIELD(data_dir),
-	 .def = "",
-	 .help = "folder of the data set's files; empty: where its package puts them [folder]"},
-	{.name = "threads",
-	 .type = OPT_INT,
-	 FIELD(threads),
-	 .def = "1",
-	 .min = 1,
-	 .max = 1024,
-	 .help = "compute threads of one worker [threads]"},
-	{.name = "straggle",
-	 .type = OPT_REAL,
-	 FIELD(straggle),
-	 .def = "0",
-	 .min = 0,
-	 .max = 10,
-	 .help = "random delays: a step takes exp(straggle x normal) times as long, when that is "
-		 "longer "
-		 "[sigma]"},
-	{.name = "speed",
-	 .type = OPT_STRING,
-	 FIELD(speed),
-	 .def = "",
-	 .later = true,
-	 .help = "slow workers: RANK:FACTOR,..., as in 0:0.5 for a worker 0 whose gradients take "
-		 "twice as long; in job files blanks separate, here and below [list]"},
-	{.name = "pause",
-	 .type = OPT_STRING,
-	 FIELD(pause),
-	 .def = "",
-	 .later = true,
-	 .help = "workers that stand still once: RANK:AT:DURATION,..., times since training began, "
-		 "as "
-		 "in 1:2s:500ms [list]"},
-	{.name = "leave",
-	 .type = OPT_STRING,
-	 FIELD(leave),
-	 .def = "",
-	 .later = true,
-	 .help = "workers that stop training for good: RANK:AT,..., times since training began; "
-		 "their part of the data is then not trained on [list]"},
-	{.name = "sim.platform",
-	 .type = OPT_STRING,
-	 FIELD(sim_platform),
-	 .def = "local",
-	 .later = true,
-	 .help = "what is simulated: a name of mvbench list platforms, or a file of SimGrid's XML; "
-		 "local: this machine, as calibrated [name]"},
-	{.name = "sim.train",
-	 .type = OPT_BOOL,
-	 FIELD(sim_train),
-	 .def = "true",
-	 .later = true,
-	 .help = "compute real gradients: accuracy and time; false: time only [true/false]"},
-	{.name = "sim.step-time",
-	 .type = OPT_STRING,
-	 FIELD(sim_step_time),
-	 .def = "auto",
-	 .later = true,
-	 .help = "what a worker takes for a mini-batch, its gradient and its update; auto: as "
-		 "calibrated [time]"},
-	{.name = "sim.update-time",
-	 .type = OPT_STRING,
-	 FIELD(sim_update_time),
-	 .def = "auto",
-	 .later = true,
-	 .help = "what a push with its pull of the whole model takes beside its way over the "
-		 "network; auto: as calibrated [time]"},
-	{.name = "sim.slow-link",
-	 .type = OPT_STRING,
-	 FIELD(sim_slow_link),
-	 .def = "",
-	 .later = true,
-	 .help = "workers behind slow links: RANK:FACTOR,..., as in 0:0.1 for a tenth of the "
-		 "bandwidth [list]"},
-	{.name = "sim.replay",
-	 .type = OPT_INT,
-	 FIELD(sim_replay),
-	 .def = "0",
-	 .min = 0,
-	 .max = 9e15,
-	 .later = true,
-	 .help = "takes the options of this recorded run (--record) and repeats the order in which "
-		 "its pushes arrived; 0: none [run]"},
-	{.name = "target-accuracy",
-	 .type = OPT_REAL,
-	 FIELD(target_accuracy),
-	 .def = "0",
-	 .min = 0,
-	 .max = 1,
-	 .help = "test accuracy whose time is reported; 0: none [fraction]"},
-	{.name = "db",
-	 .type = OPT_STRING,
-	 FIELD(db),
-	 .def = "mvbench.db",
-	 .incidental = true,
-	 .help = "results database; made when it is not there [file]"},
-	{.name = "label",
-	 .type = OPT_STRING,
-	 FIELD(label),
-	 .def = "",
-	 .incidental = true,
-	 .help = "a word of yours to find the run by [text]"},
-	{0},
-};
-
 /* ---- Plug-ins by name ---------------------------------------------------- */
 
 enum { NAMES_MAX = 256 };
@@ -367,20 +95,20 @@ static char *no_such_plugin(const char *part, const char *typed, const char *con
 	return wrong;
 }
 
-static char *check_strategy(const char *typed)
+static char *check_strategy(const struct option *o, const char *typed)
 {
 	const char *name[NAMES_MAX];
 
 	return strategy_find(typed) ? NULL
-				    : no_such_plugin("strategy", typed, name, strategy_names(name));
+				    : no_such_plugin(o->name, typed, name, strategy_names(name));
 }
 
-static char *check_workload(const char *typed)
+static char *check_workload(const struct option *o, const char *typed)
 {
 	const char *name[NAMES_MAX];
 
 	return workload_find(typed) ? NULL
-				    : no_such_plugin("workload", typed, name, workload_names(name));
+				    : no_such_plugin(o->name, typed, name, workload_names(name));
 }
 
 /* ---- Options by their full names: "batch", or "periodic.start" ----------- */
@@ -453,30 +181,58 @@ char *time_check(const char *name, const char *text, double *seconds)
 	return wrong;
 }
 
-/* What a table cannot say of one value. */
+static char *check_time(const struct option *o, const char *text)
+{
+	return time_check(o->name, text, NULL);
+}
+
+static char *check_momentum(const struct option *o, const char *text)
+{
+	if (strtod(text, NULL) < 1)
+		return NULL;
+	return sentence("--%s=%s: a number from 0 to below 1 is wanted, such as --%s=0.9", o->name,
+			text, o->name);
+}
+
+static char *check_db(const struct option *o, const char *text)
+{
+	if (*text)
+		return NULL;
+	return sentence("--%s=: the name of a file is wanted, such as --%s=" DATABASE, o->name,
+			o->name);
+}
+
 static char *check_value(const struct option *o, const char *text)
 {
-	char *wrong;
-
-	if (o->offset == offsetof(struct run, strategy))
-		return check_strategy(text);
-	if (o->offset == offsetof(struct run, workload))
-		return check_workload(text);
-	if (o->offset == offsetof(struct run, lr_schedule))
-		return lr_schedule_check(text);
-	if (o->offset == offsetof(struct run, sim_step_time) ||
-	    o->offset == offsetof(struct run, sim_update_time))
-		return time_check(o->name, text, NULL);
-	if ((wrong = heterogeneity_check(o, text)))
-		return wrong;
-	if (o->offset == offsetof(struct run, momentum) && strtod(text, NULL) >= 1)
-		return sentence("--momentum=%s: a number from 0 to below 1 is wanted, such as "
-				"--momentum=0.9",
-				text);
-	if (o->offset == offsetof(struct run, db) && !*text)
-		return sentence("--db=: the name of a file is wanted, such as --db=mvbench.db");
-	return NULL;
+	return o->check ? o->check(o, text) : NULL;
 }
+
+/* ---- The core options ---------------------------------------------------- */
+
+#define RANGE(least, most)   .min = least, .max = most
+#define CHOICES(list)        .choices = list
+#define CHECKED_BY(function) .check = function
+#define INCIDENTAL           .incidental = true
+#define KEPT_APART           .incidental = true, .core.kept_apart = true
+#define REPEATS              .core.repeats = true
+#define AS_USED              .core.stored = AS_USED
+#define USED_IF_ANY          .core.stored = USED_IF_ANY
+#define OF_SIMULATION        .core.stored = OF_SIMULATION
+#define UNSTORED             .core.stored = UNSTORED
+#define REPLAY_MAY           .core.replay = REPLAY_MAY
+#define REPLAY_OWN           .core.replay = REPLAY_OWN
+#define SINCE(version)       .core.since = version
+#define LABELLED(place)      .core.label = place
+
+/* One word for each that --table-home, --device and --transport take. */
+
+#define OWNER struct config
+const struct option run_options[] = {
+#define OPTION_RUN(field, ...) OPTION(run.field, __VA_ARGS__, ),
+#define OPTION_OWN(field, ...) OPTION(own.field, __VA_ARGS__, ),
+#include "runtime/config/run_options.def"
+	{0},
+};
 
 char *config_check(const char *name, const char *value, const struct option **out)
 {
@@ -484,11 +240,12 @@ char *config_check(const char *name, const char *value, const struct option **ou
 	char *wrong = option_lookup(name, &f);
 
 	if (!wrong) {
-		char *scratch = must(calloc(1, f.owner ? f.owner->opts_size : sizeof(struct run)));
+		char *scratch =
+			must(calloc(1, f.owner ? f.owner->opts_size : sizeof(struct config)));
 		wrong = option_set(f.option, scratch, f.owner ? f.owner->name : NULL, value);
 		free(scratch);
 	}
-	if (!wrong && !f.owner)
+	if (!wrong)
 		wrong = check_value(f.option, value);
 	if (!wrong && out)
 		*out = f.option;
@@ -551,13 +308,14 @@ static char *apply(struct config *c, const struct setting *s, bool lenient)
 		return NULL;
 	}
 	value = keep(c, value);
-	if (!f.owner) {
-		wrong = option_set(f.option, &c->run, NULL, value);
-		return wrong ? wrong : check_value(f.option, value);
-	}
-	return option_set(f.option,
-			  strcmp(f.part, "strategy") == 0 ? c->strategy_opts : c->workload_opts,
-			  f.owner->name, value);
+	if (!f.owner)
+		wrong = option_set(f.option, c, NULL, value);
+	else
+		wrong = option_set(f.option,
+				   strcmp(f.part, "strategy") == 0 ? c->strategy_opts
+								   : c->workload_opts,
+				   f.owner->name, value);
+	return wrong ? wrong : check_value(f.option, value);
 }
 
 static const char *last_value(const struct setting *given, size_t n, const char *name)
@@ -583,11 +341,11 @@ char *config_init(struct config *c, const struct setting *given, size_t n, bool 
 	char *wrong = NULL;
 
 	*c = (struct config){.strings = NULL};
-	option_default(run_options, &c->run);
+	option_default(run_options, c);
 
 	/* What the rest depends on: the workload, for its recipe; the strategy, for its options. */
 	const char *workload = last_value(given, n, "workload");
-	if (workload && (wrong = check_workload(workload)))
+	if (workload && (wrong = config_check("workload", workload, NULL)))
 		return wrong;
 	c->workload = workload_find(workload ? workload : c->run.workload);
 	CHECK(c->workload, "the default workload %s is not in the list", c->run.workload);
@@ -598,7 +356,7 @@ char *config_init(struct config *c, const struct setting *given, size_t n, bool 
 	for (const struct setting *r = c->workload->recipe; !strategy && r && r->name; r++)
 		if (strcmp(r->name, "strategy") == 0)
 			strategy = r->value;
-	if (strategy && (wrong = check_strategy(strategy)))
+	if (strategy && (wrong = config_check("strategy", strategy, NULL)))
 		goto fail;
 	c->strategy = strategy_find(strategy ? strategy : c->run.strategy);
 	CHECK(c->strategy, "the default strategy %s is not in the list", c->run.strategy);
@@ -649,17 +407,24 @@ void config_each(const struct config *c,
 			      const char *value),
 		 void *ctx)
 {
-	each_of("run", run_options, &c->run, each, ctx);
+	each_of("run", run_options, c, each, ctx);
 	each_of("strategy", c->strategy->plugin.options, c->strategy_opts, each, ctx);
 	each_of("workload", c->workload->plugin.options, c->workload_opts, each, ctx);
+}
+
+/* Options that came when databases were full of cells without them are silent at their default. */
+enum { SILENT_SINCE = 4 };
+
+bool option_decides(const struct option *o, const char *value)
+{
+	return !o->incidental && !(o->core.since >= SILENT_SINCE && strcmp(value, o->def) == 0);
 }
 
 static void hash_one(void *ctx, const char *part, const struct option *o, const char *value)
 {
 	const char *const piece[] = {part, ".", o->name, "=", value, "\n"};
-	bool silent = o->later && strcmp(value, o->def) == 0;
 
-	for (size_t i = 0; i < sizeof piece / sizeof *piece && !o->incidental && !silent; i++)
+	for (size_t i = 0; i < sizeof piece / sizeof *piece && option_decides(o, value); i++)
 		*(uint64_t *)ctx = hash_of(*(uint64_t *)ctx, piece[i], strlen(piece[i]));
 }
 
@@ -669,6 +434,15 @@ void config_hash(const struct config *c, char hex[17])
 
 	config_each(c, hash_one, &h);
 	snprintf(hex, 17, "%016llx", (unsigned long long)h);
+}
+
+const char *option_column(const struct option *o, char column[COLUMN_ROOM])
+{
+	snprintf(column, COLUMN_ROOM, "%s", o->name);
+	for (char *c = column; *c; c++)
+		if (*c == '-' || *c == '.')
+			*c = '_';
+	return column;
 }
 
 char *option_full_name(const struct config *c, const char *part, const struct option *o)
@@ -693,8 +467,8 @@ static void word_one(void *ctx, const char *part, const struct option *o, const 
 
 	w->word = must(realloc(w->word, (w->n + 2) * sizeof *w->word));
 	w->word[w->n++] = sentence("--%s=%s", name, value);
-	free(name);
 	w->word[w->n] = NULL;
+	free(name);
 }
 
 char **config_words(const struct config *c)

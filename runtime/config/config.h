@@ -8,11 +8,21 @@
 #include "runtime/config/option.h"
 #include "runtime/device/device.h"
 
-extern const struct option run_options[]; /* of struct run; ends at name NULL */
+#define DATABASE "mvbench.db" /* when none is named */
+
+extern const struct option run_options[]; /* of struct config; ends at name NULL */
+
+/* The core options that strategies and workloads do not see. */
+struct own {
+#define OPTION_RUN(...)
+#define OPTION_OWN(field, type, ...) FIELD_OF_##type field;
+#include "runtime/config/run_options.def"
+};
 
 /* One experiment: the core options and those of its strategy and workload, resolved. */
 struct config {
 	struct run run;
+	struct own own;
 	const struct strategy *strategy;
 	const struct workload *workload;
 	void *strategy_opts, *workload_opts;
@@ -39,6 +49,11 @@ void config_each(const struct config *c,
 /* "batch", "asgd.updater": an option of that part as one would type it. Heap. */
 char *option_full_name(const struct config *c, const char *part, const struct option *o);
 void config_hash(const struct config *c, char hex[17]); /* the identity of a cell */
+/* Is this value a part of it? */
+bool option_decides(const struct option *o, const char *value);
+/* The name of its column in the database: '_' for '-' and '.'. Returns column. */
+enum { COLUMN_ROOM = 64 };
+const char *option_column(const struct option *o, char column[COLUMN_ROOM]);
 /* What --speed, --pause, --leave and --sim.slow-link say of one worker (uneven.c). Times count from
  * the start of the first segment, over segments only: while models are evaluated they stand
  * still. */
@@ -51,7 +66,7 @@ struct heterogeneity {
 };
 /* as every other, if nothing is said */
 struct heterogeneity heterogeneity_of(const struct run *run, int rank);
-/* NULL, or a sentence: if o is one of these options, is this such a list? */
+/* NULL, or a sentence: is this such a list as o, one of these options, takes? */
 char *heterogeneity_check(const struct option *o, const char *text);
 /* NULL, or a sentence: can the workers of this run be told so? */
 char *heterogeneity_refuse(const struct config *c);
@@ -70,7 +85,7 @@ void lr_fill(const struct run *run, int models, int64_t epoch, float *lr, size_t
 /* NULL, or a sentence: is this "auto" (NaN) or a time above 0? seconds may be NULL. */
 char *time_check(const char *name, const char *text, double *seconds);
 /* NULL, or a sentence: is this a schedule? */
-char *lr_schedule_check(const char *schedule);
+char *lr_schedule_check(const struct option *o, const char *schedule);
 int config_model_workers(const struct config *c);
 
 const struct strategy *strategy_find(const char *name);

@@ -6,6 +6,7 @@
 
 #include "runtime/config/config.h"
 #include "runtime/comm/comm.h"
+#include "runtime/table/table.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -28,8 +29,9 @@ static bool in_path(const char *program)
 }
 
 /* The named device, or the best that can be used here. */
-static char *choose_device(const struct run *run, struct plan *p)
+static char *choose_device(const struct config *c, struct plan *p)
 {
+	const struct run *run = &c->run;
 	bool any = strcmp(run->device, "auto") == 0;
 	const struct device_ops *best = NULL;
 
@@ -48,7 +50,7 @@ static char *choose_device(const struct run *run, struct plan *p)
 			return sentence("--device=%s: %s", run->device, wrong);
 		if (wrong && facts.present)
 			p->passed_over = wrong;
-		if (!wrong && (!best || best == &device_cpu)) {
+		if (!wrong && (!best || best->host)) {
 			best = devices[i];
 			p->facts = facts;
 		}
@@ -56,19 +58,21 @@ static char *choose_device(const struct run *run, struct plan *p)
 	if (!best)
 		return sentence("--device=%s: this program was built without it", run->device);
 	p->device = best->name;
-	if (best != &device_cpu)
+	if (!best->host)
 		return NULL;
 	if (strcmp(run->precision, "float32") != 0)
 		return sentence("--precision=%s: the cpu computes in float32; use it, or "
 				"--device=cuda where there is a GPU",
 				run->precision);
-	if (strcmp(run->transport, "auto") != 0)
+	if (strcmp(c->own.transport, "auto") != 0)
 		return sentence(
 			"--transport=%s: vectors are on the cpu and travel by MPI; leave it "
 			"out, or use --device=cuda where there is a GPU",
-			run->transport);
-	if (strcmp(run->table_home, "gpu") == 0)
-		return sentence("--table-home=gpu: the workers compute on the cpu; use auto");
+			c->own.transport);
+	const struct placement *placement = placement_find(run->table_home);
+	if (placement && placement->floats_on_device)
+		return sentence("--table-home=%s: the workers compute on the cpu; use auto",
+				placement->name);
 	return NULL;
 }
 
@@ -155,7 +159,7 @@ static char *check_memory(const struct config *c, struct plan *p)
 	size_t room = f->free_bytes / (size_t)sharing;
 	need->data = data_bytes(&p->train) + data_bytes(&p->test);
 	/* once workers have been started, some have taken theirs already */
-	if (*c->run.hostfile || platform_under_launcher() || footprint_bytes(need) <= room)
+	if (*c->own.hostfile || platform_under_launcher() || footprint_bytes(need) <= room)
 		return NULL;
 
 	double wanted = 1e-9 * (double)footprint_bytes(need), there = 1e-9 * (double)f->free_bytes;
@@ -185,14 +189,15 @@ static char *check_memory(const struct config *c, struct plan *p)
 }
 
 /* Between two barriers a worker keeps the model of every epoch, to evaluate it later. */
-static char *check_snapshots(const struct run *run, int64_t params)
+static char *check_snapshots(const struct config *c, int64_t params)
 {
+	const struct run *run = &c->run;
 	int64_t epochs = run->barrier_every ? run->barrier_every : run->epochs;
 	double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGE_SIZE);
 	double bytes = (double)(epochs < run->epochs ? epochs : run->epochs) * (double)params *
 		       (double)sizeof(float) * (double)run->workers;
 
-	if (run->barrier_every == 1 || *run->hostfile || bytes < memory / 2)
+	if (run->barrier_every == 1 || *c->own.hostfile || bytes < memory / 2)
 		return NULL;
 	return sentence("--barrier-every=%lld: the models of all epochs between two barriers would "
 			"take %.1f GB; give a barrier more often",
@@ -202,22 +207,23 @@ static char *check_snapshots(const struct run *run, int64_t params)
 static char *check_tables(const struct config *c)
 {
 	const struct run *run = &c->run;
-	bool servers = strcmp(run->table_home, "servers") == 0;
+	const struct placement *placement = placement_find(run->table_home); /* NULL: auto */
 
 	if (run->servers > 0 && !c->strategy->tables)
 		return sentence("--servers=%d: %s keeps nothing on a server; use --servers=0",
 				(int)run->servers, run->strategy);
-	if (strcmp(run->table_home, "auto") != 0 && !c->strategy->tables)
+	if (placement && !c->strategy->tables)
 		return sentence("--table-home=%s: %s keeps nothing in tables; leave it out",
 				run->table_home, run->strategy);
 	if (run->record && !c->strategy->tables)
 		return sentence("--record: %s pushes nothing to a server, so that there is no "
 				"order to keep",
 				run->strategy);
-	if (strcmp(run->table_home, "auto") == 0 || servers == (run->servers > 0))
+	if (!placement || placement->on_servers == (run->servers > 0))
 		return NULL;
-	if (servers)
-		return sentence("--table-home=servers: there are none; give --servers=1 or more");
+	if (placement->on_servers)
+		return sentence("--table-home=%s: there are none; give --servers=1 or more",
+				placement->name);
 	return sentence("--table-home=%s: with --servers=%d tables live on the servers; leave one "
 			"of the two out",
 			run->table_home, (int)run->servers);
@@ -247,11 +253,11 @@ char *plan_make(const struct config *c, struct plan *p)
 		return sentence("--precision=bf16: %s cuts one model over %d workers, which works "
 				"in float32 and tf32",
 				run->strategy, share);
-	if ((wrong = choose_device(run, p)))
+	if ((wrong = choose_device(c, p)))
 		return wrong;
-	if (*run->hostfile && access(run->hostfile, R_OK) != 0)
+	if (*c->own.hostfile && access(c->own.hostfile, R_OK) != 0)
 		return sentence("--hostfile=%s: %m; give a file with one machine a line",
-				run->hostfile);
+				c->own.hostfile);
 	if (run->workers > 1 && !simulated && !platform_under_launcher() && !in_path("mpirun"))
 		return sentence(
 			"--workers=%d: mpirun is not in the PATH; install openmpi-bin, or run "
@@ -268,11 +274,11 @@ char *plan_make(const struct config *c, struct plan *p)
 		return wrong;
 	if ((wrong = check_memory(c, p)))
 		return wrong;
-	if ((wrong = check_snapshots(run, p->params)))
+	if ((wrong = check_snapshots(c, p->params)))
 		return wrong;
 	int64_t together = models * run->batch;
 	p->steps = ((int64_t)p->train.n + together - 1) / together;
-	p->oversubscribed = !*run->hostfile && !simulated &&
+	p->oversubscribed = !*c->own.hostfile && !simulated &&
 			    run->workers * run->threads + run->servers > p->cores;
 	return NULL;
 }

@@ -110,16 +110,15 @@ static const char *schedule_read(const char *text, struct schedule *s)
 	}
 }
 
-char *lr_schedule_check(const char *text)
+char *lr_schedule_check(const struct option *o, const char *text)
 {
 	struct schedule s;
 	const char *wrong = schedule_read(text, &s);
 
 	return !wrong ? NULL
-		      : sentence("--lr-schedule=%s: %s; wanted is one of constant, step:E1:E2[:xF] "
-				 "or "
-				 "cosine[:FLOOR], such as --lr-schedule=warmup:5+step:41:61:x0.1",
-				 text, wrong);
+		      : sentence("--%s=%s: %s; wanted is one of constant, step:E1:E2[:xF] or "
+				 "cosine[:FLOOR], such as --%s=warmup:5+step:41:61:x0.1",
+				 o->name, text, wrong, o->name);
 }
 
 /* t: epochs that are over */

@@ -5,6 +5,7 @@
 #define DEVICE_H
 
 #include "runtime/base/base.h"
+#include "runtime/device/updaters.h"
 #include "workloads/net.h"
 
 /* A device is a table of operations on its own memory; vec.c is the one caller, and checks
@@ -28,11 +29,92 @@ struct device_facts {
 
 struct shape;
 struct peer_ops;
-struct table_rules;
-struct table_op;
+
+/*
+ * What devices compute: name, parameters after the device, the same as arguments, and what it costs
+ * a simulated worker: the kind of cost and how much of it (sim/world/device.c). All else that has a
+ * line for each operation is made of this list.
+ */
+#define DEVICE_OPS(X) \
+	X(put, (float *y, const float *host, size_t n), (y, host, n), NOTHING, n) \
+	X(fill, (float *y, float a, size_t n), (y, a, n), FILL, n) \
+	X(copy, (float *y, const float *x, size_t n), (y, x, n), COPY, n) \
+	X(scale, (float *y, float a, size_t n), (y, a, n), SCALE, n) \
+	X(axpy, (float *y, float a, const float *x, size_t n), (y, a, x, n), AXPY, n) \
+	X(take_columns, \
+	  (float *y, const float *x, size_t rows, size_t width, size_t first, size_t n), \
+	  (y, x, rows, width, first, n), COPY, (rows * n)) \
+	X(put_columns, \
+	  (float *y, const float *x, size_t rows, size_t width, size_t first, size_t n), \
+	  (y, x, rows, width, first, n), COPY, (rows * n)) \
+	X(gemm, \
+	  (float *y, bool at, const float *a, bool bt, const float *b, size_t m, size_t n, \
+	   size_t k), \
+	  (y, at, a, bt, b, m, n, k), PRODUCT, 2.0 * (double)m * (double)n * (double)k) \
+	X(add_bias, (float *y, const float *b, size_t rows, size_t n), (y, b, rows, n), SCALE, \
+	  (rows * n)) \
+	X(sum_rows, (float *b, const float *y, size_t rows, size_t n), (b, y, rows, n), SCALE, \
+	  (rows * n)) \
+	X(relu, (float *y, size_t n), (y, n), SCALE, n) \
+	X(relu_grad, (float *dy, const float *y, size_t n), (dy, y, n), AXPY, n) \
+	X(tanh, (float *y, size_t n), (y, n), SCALE, n) \
+	X(tanh_grad, (float *dy, const float *y, size_t n), (dy, y, n), AXPY, n) \
+	X(softmax_xent, (float *z, const float *target, size_t rows, size_t n), \
+	  (z, target, rows, n), SCALE, (rows * n)) \
+	X(mse, (float *z, const float *target, size_t rows, size_t n), (z, target, rows, n), \
+	  NOTHING, n) \
+	X(sgd, \
+	  (float *p, float *v, const float *g, float lr, float m, float decay, float scale, \
+	   size_t n), \
+	  (p, v, g, lr, m, decay, scale, n), UPDATE, n) \
+	/* t NULL: as they are */ \
+	X(gather, \
+	  (float *x, float *y, const struct data *data, const int32_t *index, size_t count, \
+	   const struct transform *t), \
+	  (x, y, data, index, count, t), DATA, count * data->features) \
+	X(dropout, (float *y, float p, uint64_t salt, size_t n), (y, p, salt, n), NOTHING, n) \
+	X(shortcut, \
+	  (float *y, const float *x, struct image in, size_t stride, size_t out, size_t rows), \
+	  (y, x, in, stride, out, rows), NOTHING, 0) \
+	X(shortcut_grad, \
+	  (float *dx, const float *dy, struct image in, size_t stride, size_t out, size_t rows), \
+	  (dx, dy, in, stride, out, rows), NOTHING, 0) \
+	/* On what conv_new, pool_new and norm_new prepared; as the functions of net.h. */ \
+	X(conv_forward, \
+	  (void *conv, float *y, const float *x, const float *weight, const float *bias, \
+	   size_t rows), \
+	  (conv, y, x, weight, bias, rows), NOTHING, 0) \
+	X(conv_backward_weight, \
+	  (void *conv, float *dweight, float *dbias, const float *x, const float *dy, \
+	   size_t rows), \
+	  (conv, dweight, dbias, x, dy, rows), NOTHING, 0) \
+	X(conv_backward_data, \
+	  (void *conv, float *dx, const float *dy, const float *weight, bool add, size_t rows), \
+	  (conv, dx, dy, weight, add, rows), NOTHING, 0) \
+	X(pool_forward, (void *pool, float *y, const float *x, size_t rows), (pool, y, x, rows), \
+	  NOTHING, 0) \
+	X(pool_backward, \
+	  (void *pool, float *dx, const float *dy, const float *x, const float *y, size_t rows), \
+	  (pool, dx, dy, x, y, rows), NOTHING, 0) \
+	X(norm_forward, \
+	  (void *norm, float *y, const float *x, const float *add, const float *scale, \
+	   float *running, bool training, size_t rows), \
+	  (norm, y, x, add, scale, running, training, rows), NOTHING, 0) \
+	X(norm_backward, \
+	  (void *norm, float *dx, float *dscale, float *dy, const float *x, const float *y, \
+	   const float *scale, size_t rows), \
+	  (norm, dx, dscale, dy, x, y, scale, rows), NOTHING, 0)
+
+/* What a device prepares for a shape, and frees. */
+#define DEVICE_LAYERS(X) X(conv) X(pool) X(norm)
+
+/* The parameters, or the arguments, of an operation. */
+#define WITH_DEVICE(...)     (struct device * d, __VA_ARGS__)
+#define WITH_THE_DEVICE(...) (d, __VA_ARGS__)
 
 struct device_ops {
 	const char *name, *summary;
+	bool host; /* its floats are the host's, and so are those that it is given */
 	/* NULL = usable here, or a static sentence why not; f may be NULL. */
 	const char *(*probe)(struct device_facts *f);
 	/* d->precision and d->number are set. */
@@ -40,60 +122,14 @@ struct device_ops {
 	void (*close)(struct device *d);
 	float *(*alloc)(struct device *d, size_t n); /* zeroed */
 	void (*free)(struct device *d, float *p, size_t n);
-	void (*put)(struct device *d, float *y, const float *host, size_t n);
 	void (*get)(struct device *d, float *host, const float *x, size_t n);
-	void (*fill)(struct device *d, float *y, float a, size_t n);
-	void (*copy)(struct device *d, float *y, const float *x, size_t n);
-	void (*scale)(struct device *d, float *y, float a, size_t n);
-	void (*axpy)(struct device *d, float *y, float a, const float *x, size_t n);
-	void (*take_columns)(struct device *d, float *y, const float *x, size_t rows, size_t width,
-			     size_t first, size_t n);
-	void (*put_columns)(struct device *d, float *y, const float *x, size_t rows, size_t width,
-			    size_t first, size_t n);
-	void (*gemm)(struct device *d, float *y, bool at, const float *a, bool bt, const float *b,
-		     size_t m, size_t n, size_t k);
-	void (*add_bias)(struct device *d, float *y, const float *b, size_t rows, size_t n);
-	void (*sum_rows)(struct device *d, float *b, const float *y, size_t rows, size_t n);
-	void (*relu)(struct device *d, float *y, size_t n);
-	void (*relu_grad)(struct device *d, float *dy, const float *y, size_t n);
-	void (*tanh)(struct device *d, float *y, size_t n);
-	void (*tanh_grad)(struct device *d, float *dy, const float *y, size_t n);
-	void (*softmax_xent)(struct device *d, float *z, const float *target, size_t rows,
-			     size_t n);
-	void (*mse)(struct device *d, float *z, const float *target, size_t rows, size_t n);
-	void (*sgd)(struct device *d, float *p, float *v, const float *g, float lr, float m,
-		    float decay, float scale, size_t n);
-	/* t NULL: as they are */
-	void (*gather)(struct device *d, float *x, float *y, const struct data *data,
-		       const int32_t *index, size_t count, const struct transform *t);
 	void (*tally)(struct device *d, struct tally *out); /* reads and clears it */
-	void (*dropout)(struct device *d, float *y, float p, uint64_t salt, size_t n);
-	void (*shortcut)(struct device *d, float *y, const float *x, struct image in, size_t stride,
-			 size_t out, size_t rows);
-	void (*shortcut_grad)(struct device *d, float *dx, const float *dy, struct image in,
-			      size_t stride, size_t out, size_t rows);
-
-	/* What is prepared for a shape; the functions are those of mvbench.h. */
-	void *(*conv_new)(struct device *d, const struct shape *s);
-	void (*conv_free)(struct device *d, void *conv);
-	void (*conv_forward)(struct device *d, void *conv, float *y, const float *x,
-			     const float *weight, const float *bias, size_t rows);
-	void (*conv_backward_weight)(struct device *d, void *conv, float *dweight, float *dbias,
-				     const float *x, const float *dy, size_t rows);
-	void (*conv_backward_data)(struct device *d, void *conv, float *dx, const float *dy,
-				   const float *weight, bool add, size_t rows);
-	void *(*pool_new)(struct device *d, const struct shape *s);
-	void (*pool_free)(struct device *d, void *pool);
-	void (*pool_forward)(struct device *d, void *pool, float *y, const float *x, size_t rows);
-	void (*pool_backward)(struct device *d, void *pool, float *dx, const float *dy,
-			      const float *x, const float *y, size_t rows);
-	void *(*norm_new)(struct device *d, const struct shape *s);
-	void (*norm_free)(struct device *d, void *norm);
-	void (*norm_forward)(struct device *d, void *norm, float *y, const float *x,
-			     const float *add, const float *scale, float *running, bool training,
-			     size_t rows);
-	void (*norm_backward)(struct device *d, void *norm, float *dx, float *dscale, float *dy,
-			      const float *x, const float *y, const float *scale, size_t rows);
+#define DEVICE_SLOT(name, params, ...) void(*name) WITH_DEVICE params;
+	DEVICE_OPS(DEVICE_SLOT)
+#define DEVICE_LAYER_SLOTS(name) \
+	void *(*name##_new)(struct device * d, const struct shape *s); \
+	void (*name##_free)(struct device * d, void *name);
+	DEVICE_LAYERS(DEVICE_LAYER_SLOTS)
 
 	/* Runs body(ctx); may capture what it launches as a graph under this key, and only launch
 	 * that when the key comes back; d->lr and d->key are those of the call then. NULL = body is
@@ -123,10 +159,9 @@ struct peer_ops {
 	void (*shared_unmap)(struct device *d, float *p);
 	/* y = a (x[0] + ... + x[k - 1]), added in this order; y may be one of x. Not waited for. */
 	void (*sum)(struct device *d, float *y, const float *const *x, int k, float a, size_t n);
-	/* table_apply (table.h) on device floats. */
-	void (*apply)(struct device *d, const struct table_rules *r, const struct table_op *p,
-		      float *w, float *state, float *own, float *pulled, const float *in,
-		      float *out, size_t n);
+	/* An operation on n floats of a table. */
+	void (*apply)(struct device *d, enum op_kind kind, enum updater_kind updater,
+		      const struct update *u, size_t n);
 	/* NCCL, one device a rank. Rank 0 makes the id. A sentence (heap) where it cannot be had.
 	 */
 	char *(*nccl_id)(struct device *d, unsigned char id[NCCL_ID_BYTES]);
@@ -168,12 +203,17 @@ static inline void device_sync(struct device *d)
 		d->ops->sync(d);
 }
 
-extern const struct device_ops device_cpu;
+/* What --device can name; the first is always there. */
+#define DEVICE_LIST(X)      X(cpu) X(cuda)
+#define DEVICE_CHOICE(name) "|" #name
+#define DEVICES             "auto" DEVICE_LIST(DEVICE_CHOICE)
+#define DEVICE_EXTERN(name) extern const struct device_ops device_##name;
+DEVICE_LIST(DEVICE_EXTERN)
+extern const struct device_ops *const devices[];        /* those; ends at NULL */
+const struct device_ops *device_find(const char *name); /* NULL: there is none */
+extern const struct device_ops device_none; /* lengths only: computes and holds nothing */
 /* From here on, this thread takes denormal numbers as zeros. Trainers and servers do. */
 void cpu_flush_denormals(void);
-extern const struct device_ops device_cuda;
-extern const struct device_ops device_none;      /* lengths only: computes and holds nothing */
-extern const struct device_ops *const devices[]; /* what --device can name; ends at NULL */
 
 struct vec {
 	float *data; /* on the device; NULL on device_none */
@@ -181,6 +221,12 @@ struct vec {
 	struct device *dev;
 	bool view; /* owns no floats */
 };
+
+/* A failed check names the operation and both lengths. */
+static inline void vec_room(const char *op, const char *arg, const struct vec *v, size_t n)
+{
+	CHECK(v && v->n >= n, "%s: %s has %zu floats, %zu are needed", op, arg, v ? v->n : 0, n);
+}
 
 static inline float *vec_floats(const struct vec *v, size_t first)
 {

@@ -6,21 +6,30 @@
 
 #include <stdlib.h>
 
-/* All three are what a device has prepared for a shape. */
+/* What a device has prepared for a shape: a convolution, a pooling or a normalisation. */
 struct prepared {
 	struct device *dev;
 	struct shape shape;
 	void *at;
 };
-struct conv {
-	struct prepared p;
-};
-struct pool {
-	struct prepared p;
-};
-struct norm {
-	struct prepared p;
-};
+
+#define LAYER(layer) \
+	struct layer { \
+		struct prepared p; \
+	}; \
+	static struct layer *layer##_of(struct worker *w, const struct shape *s) \
+	{ \
+		struct layer *l = must(malloc(sizeof *l)); \
+		l->p = (struct prepared){w->dev, *s, w->dev->ops->layer##_new(w->dev, s)}; \
+		return l; \
+	} \
+	void layer##_free(struct layer *l) \
+	{ \
+		if (l) \
+			l->p.dev->ops->layer##_free(l->p.dev, l->p.at); \
+		free(l); \
+	}
+DEVICE_LAYERS(LAYER)
 
 struct image image_after(struct image in, struct window win, size_t channels)
 {
@@ -33,25 +42,15 @@ struct image image_after(struct image in, struct window win, size_t channels)
 			      (width - win.size) / win.stride + 1, channels};
 }
 
-static void room(const char *op, const char *arg, const struct vec *v, size_t n)
-{
-	CHECK(v && v->n >= n, "%s: %s has %zu floats, %zu are needed", op, arg, v ? v->n : 0, n);
-}
-
-static void rows_fit(const char *op, const struct prepared *p, size_t rows)
+/* Rows of images as they come in, and as they go out. */
+#define FIT(op, p, rows, x, y) fit(op, p, rows, #x, x, #y, y)
+static void fit(const char *op, const struct prepared *p, size_t rows, const char *x_name,
+		const struct vec *x, const char *y_name, const struct vec *y)
 {
 	CHECK(rows > 0 && rows <= p->shape.rows_max, "%s: %zu rows, prepared for up to %zu", op,
 	      rows, p->shape.rows_max);
-}
-
-static size_t x_size(const struct prepared *p, size_t rows)
-{
-	return rows * image_size(p->shape.in);
-}
-
-static size_t y_size(const struct prepared *p, size_t rows)
-{
-	return rows * image_size(p->shape.out);
+	vec_room(op, x_name, x, rows * image_size(p->shape.in));
+	vec_room(op, y_name, y, rows * image_size(p->shape.out));
 }
 
 static float *data_of(const struct vec *v)
@@ -64,25 +63,13 @@ static float *data_of(const struct vec *v)
 struct conv *conv_new(struct worker *w, struct image in, size_t out, struct window win, bool bias,
 		      bool relu, size_t rows_max)
 {
-	struct conv *c = must(calloc(1, sizeof *c));
-
-	c->p.dev = w->dev;
-	c->p.shape = (struct shape){.in = in,
-				    .out = image_after(in, win, out),
-				    .window = win,
-				    .bias = bias,
-				    .relu = relu,
-				    .rows_max = rows_max};
-	c->p.at = w->dev->ops->conv_new(w->dev, &c->p.shape);
 	w->dev->convs++;
-	return c;
-}
-
-void conv_free(struct conv *c)
-{
-	if (c)
-		c->p.dev->ops->conv_free(c->p.dev, c->p.at);
-	free(c);
+	return conv_of(w, &(struct shape){.in = in,
+					  .out = image_after(in, win, out),
+					  .window = win,
+					  .bias = bias,
+					  .relu = relu,
+					  .rows_max = rows_max});
 }
 
 static size_t weight_size(const struct prepared *p)
@@ -96,12 +83,10 @@ void conv_forward(struct conv *c, struct vec *y, const struct vec *x, const stru
 {
 	struct prepared *p = &c->p;
 
-	rows_fit("conv", p, rows);
-	room("conv", "x", x, x_size(p, rows));
-	room("conv", "y", y, y_size(p, rows));
-	room("conv", "weight", weight, weight_size(p));
+	FIT("conv", p, rows, x, y);
+	vec_room("conv", "weight", weight, weight_size(p));
 	if (p->shape.bias)
-		room("conv", "bias", bias, p->shape.out.channels);
+		vec_room("conv", "bias", bias, p->shape.out.channels);
 	p->dev->ops->conv_forward(p->dev, p->at, y->data, x->data, weight->data, data_of(bias),
 				  rows);
 }
@@ -111,12 +96,10 @@ void conv_backward_weight(struct conv *c, struct vec *dweight, struct vec *dbias
 {
 	struct prepared *p = &c->p;
 
-	rows_fit("conv backward", p, rows);
-	room("conv backward", "x", x, x_size(p, rows));
-	room("conv backward", "dy", dy, y_size(p, rows));
-	room("conv backward", "dweight", dweight, weight_size(p));
+	FIT("conv backward", p, rows, x, dy);
+	vec_room("conv backward", "dweight", dweight, weight_size(p));
 	if (p->shape.bias)
-		room("conv backward", "dbias", dbias, p->shape.out.channels);
+		vec_room("conv backward", "dbias", dbias, p->shape.out.channels);
 	p->dev->ops->conv_backward_weight(p->dev, p->at, dweight->data, data_of(dbias), x->data,
 					  dy->data, rows);
 }
@@ -126,10 +109,8 @@ void conv_backward_data(struct conv *c, struct vec *dx, const struct vec *dy,
 {
 	struct prepared *p = &c->p;
 
-	rows_fit("conv backward", p, rows);
-	room("conv backward", "dx", dx, x_size(p, rows));
-	room("conv backward", "dy", dy, y_size(p, rows));
-	room("conv backward", "weight", weight, weight_size(p));
+	FIT("conv backward", p, rows, dx, dy);
+	vec_room("conv backward", "weight", weight, weight_size(p));
 	p->dev->ops->conv_backward_data(p->dev, p->at, dx->data, dy->data, weight->data, add, rows);
 }
 
@@ -138,35 +119,21 @@ void conv_backward_data(struct conv *c, struct vec *dx, const struct vec *dy,
 struct pool *pool_new(struct worker *w, struct image in, struct window win, bool average,
 		      size_t rows_max)
 {
-	struct pool *c = must(calloc(1, sizeof *c));
-
 	CHECK(!average || win.pad == 0, "an average pool does not pad");
 	CHECK(win.pad < win.size, "a window of %zu may lie in the padding of %zu", win.size,
 	      win.pad);
-	c->p.dev = w->dev;
-	c->p.shape = (struct shape){.in = in,
-				    .out = image_after(in, win, in.channels),
-				    .window = win,
-				    .average = average,
-				    .rows_max = rows_max};
-	c->p.at = w->dev->ops->pool_new(w->dev, &c->p.shape);
-	return c;
-}
-
-void pool_free(struct pool *p)
-{
-	if (p)
-		p->p.dev->ops->pool_free(p->p.dev, p->p.at);
-	free(p);
+	return pool_of(w, &(struct shape){.in = in,
+					  .out = image_after(in, win, in.channels),
+					  .window = win,
+					  .average = average,
+					  .rows_max = rows_max});
 }
 
 void pool_forward(struct pool *pool, struct vec *y, const struct vec *x, size_t rows)
 {
 	struct prepared *p = &pool->p;
 
-	rows_fit("pool", p, rows);
-	room("pool", "x", x, x_size(p, rows));
-	room("pool", "y", y, y_size(p, rows));
+	FIT("pool", p, rows, x, y);
 	p->dev->ops->pool_forward(p->dev, p->at, y->data, x->data, rows);
 }
 
@@ -175,11 +142,8 @@ void pool_backward(struct pool *pool, struct vec *dx, const struct vec *dy, cons
 {
 	struct prepared *p = &pool->p;
 
-	rows_fit("pool backward", p, rows);
-	room("pool backward", "dx", dx, x_size(p, rows));
-	room("pool backward", "x", x, x_size(p, rows));
-	room("pool backward", "dy", dy, y_size(p, rows));
-	room("pool backward", "y", y, y_size(p, rows));
+	FIT("pool backward", p, rows, dx, dy);
+	FIT("pool backward", p, rows, x, y);
 	p->dev->ops->pool_backward(p->dev, p->at, dx->data, dy->data, x->data, y->data, rows);
 }
 
@@ -187,20 +151,9 @@ void pool_backward(struct pool *pool, struct vec *dx, const struct vec *dy, cons
 
 struct norm *norm_new(struct worker *w, struct image in, bool relu, bool adds, size_t rows_max)
 {
-	struct norm *c = must(calloc(1, sizeof *c));
-
-	c->p.dev = w->dev;
-	c->p.shape = (struct shape){
-		.in = in, .out = in, .relu = relu, .adds = adds, .rows_max = rows_max};
-	c->p.at = w->dev->ops->norm_new(w->dev, &c->p.shape);
-	return c;
-}
-
-void norm_free(struct norm *m)
-{
-	if (m)
-		m->p.dev->ops->norm_free(m->p.dev, m->p.at);
-	free(m);
+	return norm_of(
+		w, &(struct shape){
+			   .in = in, .out = in, .relu = relu, .adds = adds, .rows_max = rows_max});
 }
 
 void norm_forward(struct norm *m, struct vec *y, const struct vec *x, const struct vec *add,
@@ -208,13 +161,11 @@ void norm_forward(struct norm *m, struct vec *y, const struct vec *x, const stru
 {
 	struct prepared *p = &m->p;
 
-	rows_fit("norm", p, rows);
-	room("norm", "x", x, x_size(p, rows));
-	room("norm", "y", y, x_size(p, rows));
-	room("norm", "scale", scale, 2 * p->shape.in.channels);
-	room("norm", "running", running, 2 * p->shape.in.channels);
+	FIT("norm", p, rows, x, y);
+	vec_room("norm", "scale", scale, 2 * p->shape.in.channels);
+	vec_room("norm", "running", running, 2 * p->shape.in.channels);
 	if (p->shape.adds)
-		room("norm", "add", add, x_size(p, rows));
+		vec_room("norm", "add", add, rows * image_size(p->shape.in));
 	p->dev->ops->norm_forward(p->dev, p->at, y->data, x->data, data_of(add), scale->data,
 				  running->data, training, rows);
 }
@@ -224,13 +175,10 @@ void norm_backward(struct norm *m, struct vec *dx, struct vec *dscale, struct ve
 {
 	struct prepared *p = &m->p;
 
-	rows_fit("norm backward", p, rows);
-	room("norm backward", "dx", dx, x_size(p, rows));
-	room("norm backward", "x", x, x_size(p, rows));
-	room("norm backward", "dy", dy, x_size(p, rows));
-	room("norm backward", "y", y, x_size(p, rows));
-	room("norm backward", "scale", scale, 2 * p->shape.in.channels);
-	room("norm backward", "dscale", dscale, 2 * p->shape.in.channels);
+	FIT("norm backward", p, rows, dx, dy);
+	FIT("norm backward", p, rows, x, y);
+	vec_room("norm backward", "scale", scale, 2 * p->shape.in.channels);
+	vec_room("norm backward", "dscale", dscale, 2 * p->shape.in.channels);
 	CHECK(!p->shape.adds || dx != dy, "norm backward: dx is dy, which add's gradient needs");
 	p->dev->ops->norm_backward(p->dev, p->at, dx->data, dscale->data, dy->data, x->data,
 				   y->data, scale->data, rows);
@@ -243,9 +191,9 @@ static void check_shortcut(const struct vec *y, const struct vec *x, struct imag
 {
 	CHECK(stride && out >= in.channels, "shortcut: %zu channels to %zu, stride %zu",
 	      in.channels, out, stride);
-	room("shortcut", "x", x, rows * image_size(in));
-	room("shortcut", "y", y,
-	     rows * strided(in.height, stride) * strided(in.width, stride) * out);
+	vec_room("shortcut", "x", x, rows * image_size(in));
+	vec_room("shortcut", "y", y,
+		 rows * strided(in.height, stride) * strided(in.width, stride) * out);
 }
 
 void vec_shortcut(struct vec *y, const struct vec *x, struct image in, size_t stride, size_t out,

@@ -7,16 +7,20 @@
 #include "runtime/device/device.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-const struct device_ops *const devices[] = {&device_cpu, &device_cuda, NULL};
+#define POINT(name) &device_##name,
+const struct device_ops *const devices[] = {DEVICE_LIST(POINT) NULL};
+
+const struct device_ops *device_find(const char *name)
+{
+	for (size_t i = 0; devices[i]; i++)
+		if (strcmp(devices[i]->name, name) == 0)
+			return devices[i];
+	return NULL;
+}
 
 #define OPS(v) ((v)->dev->ops)
-
-/* A failed check names the operation and both lengths. */
-static inline void room(const char *op, const char *arg, const struct vec *v, size_t n)
-{
-	CHECK(v->n >= n, "%s: %s has %zu floats, %zu are needed", op, arg, v->n, n);
-}
 
 static inline void same(const char *op, const struct vec *y, const struct vec *x)
 {
@@ -94,90 +98,83 @@ void vec_axpy(struct vec *y, float a, const struct vec *x)
 	OPS(y)->axpy(y->dev, y->data, a, x->data, y->n);
 }
 
+static void columns_fit(const char *op, size_t width, size_t first, size_t n)
+{
+	CHECK(first <= width && n <= width - first, "%s: %zu columns from %zu of %zu", op, n, first,
+	      width);
+}
+
 void vec_take_columns(struct vec *y, const struct vec *x, size_t rows, size_t width, size_t first,
 		      size_t n)
 {
-	CHECK(first <= width && n <= width - first, "take_columns: %zu columns from %zu of %zu", n,
-	      first, width);
-	room("take_columns", "y", y, rows * n);
-	room("take_columns", "x", x, rows * width);
+	columns_fit("take_columns", width, first, n);
+	vec_room("take_columns", "y", y, rows * n);
+	vec_room("take_columns", "x", x, rows * width);
 	OPS(y)->take_columns(y->dev, y->data, x->data, rows, width, first, n);
 }
 
 void vec_put_columns(struct vec *y, const struct vec *x, size_t rows, size_t width, size_t first,
 		     size_t n)
 {
-	CHECK(first <= width && n <= width - first, "put_columns: %zu columns from %zu of %zu", n,
-	      first, width);
-	room("put_columns", "y", y, rows * width);
-	room("put_columns", "x", x, rows * n);
+	columns_fit("put_columns", width, first, n);
+	vec_room("put_columns", "y", y, rows * width);
+	vec_room("put_columns", "x", x, rows * n);
 	OPS(y)->put_columns(y->dev, y->data, x->data, rows, width, first, n);
 }
 
 void vec_gemm(struct vec *y, bool at, const struct vec *a, bool bt, const struct vec *b, size_t m,
 	      size_t n, size_t k)
 {
-	room("gemm", "y", y, m * n);
-	room("gemm", "a", a, m * k);
-	room("gemm", "b", b, k * n);
+	vec_room("gemm", "y", y, m * n);
+	vec_room("gemm", "a", a, m * k);
+	vec_room("gemm", "b", b, k * n);
 	OPS(y)->gemm(y->dev, y->data, at, a->data, bt, b->data, m, n, k);
 }
 
 void vec_add_bias(struct vec *y, const struct vec *b, size_t rows)
 {
-	room("add_bias", "y", y, rows * b->n);
+	vec_room("add_bias", "y", y, rows * b->n);
 	OPS(y)->add_bias(y->dev, y->data, b->data, rows, b->n);
 }
 
 void vec_sum_rows(struct vec *b, const struct vec *y, size_t rows)
 {
-	room("sum_rows", "y", y, rows * b->n);
+	vec_room("sum_rows", "y", y, rows * b->n);
 	OPS(b)->sum_rows(b->dev, b->data, y->data, rows, b->n);
 }
 
-void vec_relu(struct vec *y, size_t n)
-{
-	room("relu", "y", y, n);
-	OPS(y)->relu(y->dev, y->data, n);
-}
-
-void vec_relu_grad(struct vec *dy, const struct vec *y, size_t n)
-{
-	room("relu_grad", "dy", dy, n);
-	room("relu_grad", "y", y, n);
-	OPS(dy)->relu_grad(dy->dev, dy->data, y->data, n);
-}
-
-void vec_tanh(struct vec *y, size_t n)
-{
-	room("tanh", "y", y, n);
-	OPS(y)->tanh(y->dev, y->data, n);
-}
-
-void vec_tanh_grad(struct vec *dy, const struct vec *y, size_t n)
-{
-	room("tanh_grad", "dy", dy, n);
-	room("tanh_grad", "y", y, n);
-	OPS(dy)->tanh_grad(dy->dev, dy->data, y->data, n);
-}
+#define ACTIVATION(op) \
+	void vec_##op(struct vec *y, size_t n) \
+	{ \
+		vec_room(#op, "y", y, n); \
+		OPS(y)->op(y->dev, y->data, n); \
+	} \
+	void vec_##op##_grad(struct vec *dy, const struct vec *y, size_t n) \
+	{ \
+		vec_room(#op "_grad", "dy", dy, n); \
+		vec_room(#op "_grad", "y", y, n); \
+		OPS(dy)->op##_grad(dy->dev, dy->data, y->data, n); \
+	}
+ACTIVATION(relu)
+ACTIVATION(tanh)
 
 void vec_softmax_xent(struct vec *z, const struct vec *target, size_t rows, size_t n)
 {
-	room("softmax_xent", "z", z, rows * n);
-	room("softmax_xent", "target", target, rows);
+	vec_room("softmax_xent", "z", z, rows * n);
+	vec_room("softmax_xent", "target", target, rows);
 	OPS(z)->softmax_xent(z->dev, z->data, target->data, rows, n);
 }
 
 void vec_mse(struct vec *z, const struct vec *target, size_t rows, size_t n)
 {
-	room("mse", "z", z, rows * n);
-	room("mse", "target", target, rows * n);
+	vec_room("mse", "z", z, rows * n);
+	vec_room("mse", "target", target, rows * n);
 	OPS(z)->mse(z->dev, z->data, target->data, rows, n);
 }
 
 void vec_dropout(struct vec *y, size_t n, float p, uint64_t salt)
 {
-	room("dropout", "y", y, n);
+	vec_room("dropout", "y", y, n);
 	CHECK(p >= 0 && p < 1, "dropout: probability %g", (double)p);
 	OPS(y)->dropout(y->dev, y->data, p, salt, n);
 }
@@ -207,8 +204,8 @@ void tally_take(struct worker *w, struct tally *out)
 void data_gather(struct worker *w, const struct data *d, const int32_t *index, size_t count,
 		 const struct transform *t, struct vec *x, struct vec *y)
 {
-	room("gather", "x", x, count * d->features);
-	room("gather", "y", y, count);
+	vec_room("gather", "x", x, count * d->features);
+	vec_room("gather", "y", y, count);
 	if (!x->data)
 		return;
 	for (size_t i = 0; i < count; i++)

@@ -47,7 +47,7 @@ static void exec_launcher(const struct watch *w, const char *page_path)
 {
 	const struct config *c = w->config;
 	char *self = program_path(), ranks[24];
-	const char *simulator = sentence("%s-sim", self), *hostfile = c->run.hostfile;
+	const char *simulator = sentence("%s-sim", self), *hostfile = c->own.hostfile;
 	if (is_simulated(c))
 		exec_words(w, &simulator, 1, page_path);
 	bool crowded = !*hostfile && w->ranks > usable_cores();
@@ -204,7 +204,7 @@ static int end_of_child(const struct watch *w, int wait_status, char **why)
 	if (through_mpirun && rank < 0 && !w->heard && !w->given_up &&
 	    w->page->state == STATUS_STARTING && !killed) {
 		*why = sentence("mpirun could not start the workers and says why above%s%s",
-				*c->run.hostfile ? "; look at --hostfile=" : "", c->run.hostfile);
+				*c->own.hostfile ? "; look at --hostfile=" : "", c->own.hostfile);
 		return EXIT_USER;
 	}
 	if (told->signal > 0 || told->status >= 0) {

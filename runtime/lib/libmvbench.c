@@ -1,6 +1,6 @@
 /*
  * libmvbench.c - the public functions of libmvbench.h on the tables and links of the runtime: start
- * and end here, tables and models in libmvbench_table.c, reductions in libmvbench_reduce.c.
+ * and end here, tables and models in tables.c, reductions in reduce.c.
  *
  * Whatever is collective begins with one reduction of a few numbers, from which every worker learns
  * whether all are in the same function with the same arguments, and whether somebody's were
@@ -8,8 +8,7 @@
  * workers instead of waiting for ever. Cost: one reduction of 22 doubles a collective call.
  *
  * A worker in a collective call will push nothing meanwhile: tables in which others may be waiting
- * for its push are told so (leave_tables, rejoin_tables), which turns that kind of waiting into an
- * error, too.
+ * for its push are told so, which turns that kind of waiting into an error, too.
  */
 #include "runtime/lib/library.h"
 
@@ -85,9 +84,7 @@ int lib_ready_with(const char *function, enum kind kind, const void *p)
 {
 	static const char *const word[] = {
 		[TABLE] = "table", [GRADS] = "set of gradients", [MODEL] = "model"};
-	int code = lib_ready(function);
-	if (code)
-		return code;
+	TRY(lib_ready(function));
 	for (const struct object *o = lib.object; o; o = o->next)
 		if (o == p && o->kind == kind)
 			return MVB_OK;
@@ -95,11 +92,11 @@ int lib_ready_with(const char *function, enum kind kind, const void *p)
 			p ? "the pointer is to no living" : "NULL is no", word[kind]);
 }
 
-void *lib_keep(struct object *o, enum kind kind)
+void *lib_keep(struct object *o, struct object what)
 {
-	*o = (struct object){.kind = kind, .next = lib.object};
-	lib.object = o;
-	return o;
+	*o = what;
+	o->next = lib.object;
+	return lib.object = o;
 }
 
 /* From 1, in the order of their making, which is the same on all workers. */
@@ -111,12 +108,13 @@ double lib_number(const struct object *object)
 	return number;
 }
 
-void lib_forget(struct object *o)
+void lib_drop(struct object *o)
 {
 	struct object **at = &lib.object;
 	while (*at != o)
 		at = &(*at)->next;
 	*at = o->next;
+	o->drop(o);
 }
 
 int lib_no_memory(const char *function, size_t floats)
@@ -126,32 +124,11 @@ int lib_no_memory(const char *function, size_t floats)
 
 /* ---- Collective functions --------------------------------------------------------- */
 
-/* What a collective function is called with, in numbers: the names say what they are. */
 static const struct {
 	const char *name, *arg[ARGS];
 } functions[] = {
-	[INIT] = {"mvb_init", {"servers", "tables"}},
-	[SHUTDOWN] = {"mvb_shutdown", {NULL}},
-	[BARRIER] = {"mvb_barrier", {NULL}},
-	[TABLE_NEW] = {"mvb_array_new or mvb_matrix_new",
-		       {"rows", "columns", "updater", "rounds", "backup", "bounded", "lead",
-			"initial"}},
-	[TABLE_FREE] = {"mvb_table_free", {NULL}},
-	[ALLREDUCE] = {"mvb_allreduce", {"n", "op"}},
-	[ALLREDUCE_START] = {"mvb_allreduce_start", {"n", "op"}},
-	[ALLREDUCE_LIST] = {"mvb_allreduce_list",
-			    {"count", "floats of all tensors", "fingerprint of their lengths",
-			     "op"}},
-	[BROADCAST] = {"mvb_broadcast", {"n", "root"}},
-	[GRADS_NEW] = {"mvb_grads_new",
-		       {"count", "floats of all tensors", "fingerprint of their lengths",
-			"bucket_bytes"}},
-	[GRADS_WAIT] = {"mvb_grads_wait", {NULL}},
-	[GRADS_FREE] = {"mvb_grads_free", {NULL}},
-	[MODEL_NEW] = {"mvb_model_new",
-		       {"count", "floats of all tensors", "fingerprint of their lengths"}},
-	[MODEL_FREE] = {"mvb_model_free", {NULL}},
-};
+#define FUNCTION_WORDS(id, words, ...) {words, {__VA_ARGS__}},
+	FUNCTIONS(FUNCTION_WORDS)};
 
 struct report {
 	struct call call;
@@ -250,31 +227,37 @@ static int collective_on(struct link *link, int rank, int size, const struct cal
 	return explain(link, rank, size, mine);
 }
 
-/* While this worker waits for the others elsewhere, no push of its will come. */
-static void leave_tables(bool all)
+/* While this worker waits for the others elsewhere, no push of its will come: says so (flush), or
+ * that it is back (resume). */
+static void tell_tables(void (*what)(struct table *t), bool all)
 {
 	for (int i = 0; i < lib.tables->count; i++) {
 		struct table *t = lib.tables->table[i];
 		if (t && (all || t->rules.rounds || t->rules.bounded))
-			lib.tables->placement->flush(t);
-	}
-}
-
-static void rejoin_tables(bool all)
-{
-	for (int i = 0; i < lib.tables->count; i++) {
-		struct table *t = lib.tables->table[i];
-		if (t && (all || t->rules.rounds || t->rules.bounded))
-			lib.tables->placement->resume(t);
+			what(t);
 	}
 }
 
 int lib_collective(const struct call *mine)
 {
 	bool all = mine->function == BARRIER;
-	leave_tables(all);
+	tell_tables(lib.tables->placement->flush, all);
 	int code = collective_on(lib.link, lib.rank, lib.workers, mine);
-	rejoin_tables(all);
+	tell_tables(lib.tables->placement->resume, all);
+	return code;
+}
+
+int lib_free(enum function function, enum kind kind, struct object *o)
+{
+	if (!o)
+		return MVB_OK;
+	TRY(lib_ready_with(functions[function].name, kind, o));
+	struct call call = {.function = function,
+			    .code = o->table ? lib_land_ops(o->table) : MVB_OK,
+			    .object = lib_number(o)};
+	int code = lib_collective(&call);
+	if (code != MVB_ERR_DIFFERS)
+		lib_drop(o);
 	return code;
 }
 
@@ -362,9 +345,7 @@ int lib_too_many(const char *function)
 
 int mvb_wait(int64_t ticket)
 {
-	int code = lib_ready("mvb_wait");
-	if (code)
-		return code;
+	TRY(lib_ready("mvb_wait"));
 	struct flight *f = &lib.flight[ticket > 0 ? ticket % FLIGHTS : 0];
 	if (ticket < FLIGHTS || ticket / FLIGHTS > f->generation)
 		return lib_fail(MVB_ERR_TICKET, "mvb_wait: ticket %lld was never given out",
@@ -374,19 +355,26 @@ int mvb_wait(int64_t ticket)
 				(long long)ticket);
 	land(f);
 	f->state = FREE;
-	code = f->code;
-	return lib_fail_with(code, f->why);
+	return lib_fail_with(f->code, f->why);
 }
 
 /* ---- Start and end ---------------------------------------------------------------- */
 
-static int known_placement(const char *name)
+/* NULL: none that this library has, or auto. */
+static const struct placement *placement_of(const struct mvb_setup *s)
 {
-	static const char *const placement[] = {"auto", "shared", "onesided", "servers"};
-	for (int i = 0; i < 4; i++)
-		if (strcmp(name ? name : "auto", placement[i]) == 0)
-			return i;
-	return -1;
+	const struct placement *h = s->tables ? placement_find(s->tables) : NULL;
+	return h && !h->floats_on_device ? h : NULL;
+}
+
+/* For comparing; 0: auto. */
+static double placement_number(const struct mvb_setup *s)
+{
+	const struct placement *h = placement_of(s);
+	double number = 0;
+	for (size_t i = 0; h && table_placements[i] != h; i++)
+		number++;
+	return number + (h != NULL);
 }
 
 /* Can this process start as it was told to? */
@@ -433,13 +421,12 @@ static int start(const struct mvb_setup *s)
 /* Can there be workers, servers and tables as it says? */
 static int check_roles(const struct mvb_setup *s)
 {
-	const char *placement = s->tables ? s->tables : "auto";
-	bool on_servers = strcmp(placement, "servers") == 0;
+	const struct placement *placement = placement_of(s);
 	if (s->file && (lib.rank != s->rank || lib.size != s->size))
 		return lib_fail(MVB_ERR_ARGUMENT,
 				"mvb_init: rank %d of %d, but the launcher made it rank %d of %d",
 				s->rank, s->size, lib.rank, lib.size);
-	if (known_placement(s->tables) < 0)
+	if (!placement && s->tables && strcmp(s->tables, "auto") != 0)
 		return lib_fail(MVB_ERR_ARGUMENT,
 				"mvb_init: tables cannot live on '%s': auto, shared, onesided or "
 				"servers",
@@ -451,27 +438,25 @@ static int check_roles(const struct mvb_setup *s)
 				"mvb_init: %d servers among %d processes leave no worker: start at "
 				"least %d",
 				s->servers, lib.size, s->servers + 1);
-	if (on_servers && s->servers == 0)
+	if (placement && placement->on_servers && s->servers == 0)
 		return lib_fail(
 			MVB_ERR_ARGUMENT,
 			"mvb_init: tables on servers, but there are none: set servers to 1 or "
 			"more");
-	if (s->servers > 0 && !on_servers && strcmp(placement, "auto") != 0)
+	if (placement && !placement->on_servers && s->servers > 0)
 		return lib_fail(
 			MVB_ERR_ARGUMENT,
 			"mvb_init: tables %s, but there are %d servers: leave one of them out",
-			placement, s->servers);
+			placement->name, s->servers);
 	return MVB_OK;
 }
 
 static int open_worker(const struct mvb_setup *s)
 {
-	int code = lib_fail_with(MVB_ERR_ARGUMENT,
-				 tables_open(&lib.tables, lib.everyone ? lib.everyone : lib.link,
-					     lib.link, lib.rank, lib.workers, lib.servers,
-					     s->tables ? s->tables : "auto", NULL, NULL));
-	if (code)
-		return code;
+	TRY(lib_fail_with(MVB_ERR_ARGUMENT,
+			  tables_open(&lib.tables, lib.everyone ? lib.everyone : lib.link, lib.link,
+				      lib.rank, lib.workers, lib.servers,
+				      s->tables ? s->tables : "auto", NULL, NULL)));
 	int rank, size;
 	lib.async = link_split(lib.link, 0, &rank, &size);
 	snprintf(lib.backend, sizeof lib.backend, "%s, tables: %s",
@@ -492,14 +477,12 @@ static void close_links(void)
 int mvb_init(const struct mvb_setup *setup)
 {
 	struct mvb_setup s = setup ? *setup : (struct mvb_setup){0};
-	int code = check_start(&s);
-	if (!code)
-		code = start(&s);
-	if (code)
-		return code;
+	int code;
+	TRY(check_start(&s));
+	TRY(start(&s));
 	struct call call = {.function = INIT,
 			    .code = check_roles(&s),
-			    .arg = {s.servers, known_placement(s.tables)}};
+			    .arg = {s.servers, placement_number(&s)}};
 	lib.everyone = link_world(lib.size);
 	if ((code = collective_on(lib.everyone, lib.rank, lib.size, &call))) {
 		close_links();
@@ -524,9 +507,15 @@ int mvb_init(const struct mvb_setup *setup)
 	return code;
 }
 
+/* What is known between start and end. */
+static int known(int number)
+{
+	return lib.state == WORKER || lib.state == SERVER ? number : -1;
+}
+
 int mvb_num_workers(void)
 {
-	return lib.state == WORKER || lib.state == SERVER ? lib.workers : -1;
+	return known(lib.workers);
 }
 
 int mvb_worker_id(void)
@@ -541,7 +530,7 @@ bool mvb_is_master(void)
 
 int mvb_num_servers(void)
 {
-	return lib.state == WORKER || lib.state == SERVER ? lib.servers : -1;
+	return known(lib.servers);
 }
 
 bool mvb_is_server(void)
@@ -551,12 +540,12 @@ bool mvb_is_server(void)
 
 int mvb_rank(void)
 {
-	return lib.state == WORKER || lib.state == SERVER ? lib.rank : -1;
+	return known(lib.rank);
 }
 
 int mvb_size(void)
 {
-	return lib.state == WORKER || lib.state == SERVER ? lib.size : -1;
+	return known(lib.size);
 }
 
 const char *mvb_backend(void)
@@ -568,40 +557,23 @@ const char *mvb_backend(void)
 
 int mvb_barrier(void)
 {
-	int code = lib_ready("mvb_barrier");
-	if (code)
-		return code;
+	TRY(lib_ready("mvb_barrier"));
 	struct call call = {.function = BARRIER, .code = lib_land_ops(NULL)};
 	return lib_collective(&call);
 }
 
 /* ---- The end ----------------------------------------------------------------------------- */
 
-/* Models come after their tables, which they drop: whoever is newest goes first. */
-static void drop_all(void)
-{
-	while (lib.object) {
-		struct object *o = lib.object;
-		if (o->kind == MODEL)
-			lib_model_drop((struct mvb_model *)o);
-		else if (o->kind == GRADS)
-			lib_grads_drop((struct mvb_grads *)o);
-		else
-			lib_table_drop((struct mvb_table *)o);
-	}
-}
-
 static int close_worker(void)
 {
 	struct call call = {.function = SHUTDOWN};
-	int code = lib_ready("mvb_shutdown");
-	if (code)
-		return code;
-	code = lib_land_ops(NULL);
+	TRY(lib_ready("mvb_shutdown"));
+	int code = lib_land_ops(NULL);
 	lib_land_reductions();
 	while (lib_collective(&call)) /* somebody is elsewhere, and has been told */
 		continue;
-	drop_all();
+	while (lib.object) /* the newest goes first: a model drops its table */
+		lib_drop(lib.object);
 	tables_close(lib.tables);
 	for (int i = 0; i < FLIGHTS; i++)
 		if (lib.flight[i].state == LANDED)

@@ -20,6 +20,9 @@ enum kind { TABLE, GRADS, MODEL };
 /* What a pointer of the caller's may stand for: each of these begins with one. */
 struct object {
 	enum kind kind;
+	struct mvb_table *table; /* whose operations end before it is freed; NULL = nobody's */
+	/* Frees it, without asking the others, who do the same. */
+	void (*drop)(struct object *o);
 	struct object *next;
 };
 
@@ -71,29 +74,41 @@ int lib_ready(const char *function);
 /* May it be called, and is this pointer one of ours and alive? */
 int lib_ready_with(const char *function, enum kind kind, const void *p);
 
-void *lib_keep(struct object *o, enum kind kind);
-void lib_forget(struct object *o);
+/* For functions that return a code: leaves with it if it is none of success. */
+#define TRY(call) \
+	do { \
+		int code_ = (call); \
+		if (code_) \
+			return code_; \
+	} while (0)
+
+void *lib_keep(struct object *o, struct object what);
+void lib_drop(struct object *o);
 /* From 1, in the order of their making, which is the same on all workers. */
 double lib_number(const struct object *object);
 
 /* ---- Collective functions: how each begins -------------------------------------------- */
 
-enum function {
-	INIT,
-	SHUTDOWN,
-	BARRIER,
-	TABLE_NEW,
-	TABLE_FREE,
-	ALLREDUCE,
-	ALLREDUCE_START,
-	ALLREDUCE_LIST,
-	BROADCAST,
-	GRADS_NEW,
-	GRADS_WAIT,
-	GRADS_FREE,
-	MODEL_NEW,
-	MODEL_FREE,
-};
+/* Each, what it is called, and what the numbers are that it is called with. */
+#define LISTED "floats of all tensors", "fingerprint of their lengths"
+#define FUNCTIONS(X) \
+	X(INIT, "mvb_init", "servers", "tables") \
+	X(SHUTDOWN, "mvb_shutdown", NULL) \
+	X(BARRIER, "mvb_barrier", NULL) \
+	X(TABLE_NEW, "mvb_array_new or mvb_matrix_new", "rows", "columns", "updater", "rounds", \
+	  "backup", "bounded", "lead", "initial") \
+	X(TABLE_FREE, "mvb_table_free", NULL) \
+	X(ALLREDUCE, "mvb_allreduce", "n", "op") \
+	X(ALLREDUCE_START, "mvb_allreduce_start", "n", "op") \
+	X(ALLREDUCE_LIST, "mvb_allreduce_list", "count", LISTED, "op") \
+	X(BROADCAST, "mvb_broadcast", "n", "root") \
+	X(GRADS_NEW, "mvb_grads_new", "count", LISTED, "bucket_bytes") \
+	X(GRADS_WAIT, "mvb_grads_wait", NULL) \
+	X(GRADS_FREE, "mvb_grads_free", NULL) \
+	X(MODEL_NEW, "mvb_model_new", "count", LISTED) \
+	X(MODEL_FREE, "mvb_model_free", NULL)
+#define FUNCTION_ID(id, ...) id,
+enum function { FUNCTIONS(FUNCTION_ID) };
 
 enum { ARGS = 8 };
 
@@ -107,6 +122,8 @@ struct call {
 /* All workers come to it. MVB_OK when all are in the same function, refused on none, and with equal
  * arguments. MVB_ERR_DIFFERS, on all, when they are not even in the same function. */
 int lib_collective(const struct call *mine);
+/* Collective: frees what the pointer is to, if it is to one of these; NULL is fine. */
+int lib_free(enum function function, enum kind kind, struct object *o);
 
 /* ---- What was started ------------------------------------------------------------------ */
 
@@ -118,16 +135,12 @@ int lib_too_many(const char *function);
 int lib_land_ops(const struct mvb_table *t);
 void lib_land_reductions(void);
 
-/* ---- Tables (libmvbench_table.c) -------------------------------------------------------- */
+/* ---- Tables (tables.c) -------------------------------------------------------- */
 
 int lib_op_code(const struct mvb_table *t); /* of an operation that failed */
 void lib_note_push(struct mvb_table *t, const struct table_op *p);
-/* Without asking the others, who do the same. */
-void lib_table_drop(struct mvb_table *t);
-void lib_model_drop(struct mvb_model *m);
-void lib_grads_drop(struct mvb_grads *g);
 
-/* ---- Lists of tensors (libmvbench_reduce.c) ----------------------------------------------- */
+/* ---- Lists of tensors (reduce.c) ----------------------------------------------- */
 
 int lib_check_list(const char *function, float *const *tensor, const size_t *n, size_t count);
 size_t lib_list_total(const size_t *n, size_t count);

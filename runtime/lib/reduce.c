@@ -1,5 +1,5 @@
 /*
- * libmvbench_reduce.c - reductions for other programs: of one tensor, of a list that is joined into
+ * reduce.c - reductions for other programs: of one tensor, of a list that is joined into
  * one, and of gradients in buckets.
  *
  * Buckets are started in the order of the backward pass, the same on all workers, whatever the
@@ -64,16 +64,13 @@ static void reduce(float *x, size_t n, enum mvb_reduce op)
 
 int mvb_allreduce(float *x, size_t n, enum mvb_reduce op)
 {
-	int code = lib_ready(__func__);
-	if (code)
-		return code;
+	TRY(lib_ready(__func__));
 	struct call call = {.function = ALLREDUCE,
 			    .code = check_reduction(__func__, x, n, op),
 			    .arg = {(double)n, (double)op}};
-	code = lib_collective(&call);
-	if (!code)
-		reduce(x, n, op);
-	return code;
+	TRY(lib_collective(&call));
+	reduce(x, n, op);
+	return MVB_OK;
 }
 
 static int check_started(const char *function, size_t n, const int64_t *ticket)
@@ -91,19 +88,16 @@ static int check_started(const char *function, size_t n, const int64_t *ticket)
 
 int mvb_allreduce_start(float *x, size_t n, enum mvb_reduce op, int64_t *ticket)
 {
-	int slot = 0, code = lib_ready(__func__);
-	if (code)
-		return code;
-	code = check_reduction(__func__, x, n, op);
+	int slot = 0;
+	TRY(lib_ready(__func__));
+	int code = check_reduction(__func__, x, n, op);
 	code = code ? code : check_started(__func__, n, ticket);
 	struct flight *f = code ? NULL : lib_flight_new();
 	if (!code && !f)
 		code = lib_too_many(__func__);
 	struct call call = {
 		.function = ALLREDUCE_START, .code = code, .arg = {(double)n, (double)op}};
-	code = lib_collective(&call);
-	if (code)
-		return code;
+	TRY(lib_collective(&call));
 	while (lib.slot[slot])
 		slot++;
 	lib.slot[slot] = true;
@@ -181,10 +175,8 @@ void lib_part(const float *flat, float *const *tensor, const size_t *n, size_t c
 
 int mvb_allreduce_list(float *const *tensor, const size_t *n, size_t count, enum mvb_reduce op)
 {
-	int code = lib_ready(__func__);
-	if (code)
-		return code;
-	code = lib_check_list(__func__, tensor, n, count);
+	TRY(lib_ready(__func__));
+	int code = lib_check_list(__func__, tensor, n, count);
 	code = code ? code : check_op(__func__, op);
 	float *flat = NULL;
 	size_t total = code ? 0 : lib_list_total(n, count);
@@ -204,10 +196,8 @@ int mvb_allreduce_list(float *const *tensor, const size_t *n, size_t count, enum
 
 int mvb_broadcast(float *x, size_t n, int root)
 {
-	int code = lib_ready(__func__);
-	if (code)
-		return code;
-	code = check_floats(__func__, x, n);
+	TRY(lib_ready(__func__));
+	int code = check_floats(__func__, x, n);
 	if (!code && (root < 0 || root >= lib.workers))
 		code = lib_fail(MVB_ERR_ARGUMENT, "%s: root %d; workers are 0 to %d", __func__,
 				root, lib.workers - 1);
@@ -302,37 +292,6 @@ static int check_buckets(const char *function, const struct mvb_grads *g)
 	return MVB_OK;
 }
 
-int mvb_grads_new(struct mvb_grads **out, float *const *tensor, const size_t *n, size_t count,
-		  size_t bucket_bytes)
-{
-	struct mvb_grads *g = NULL;
-	int rank, size, code = lib_ready(__func__);
-	if (out)
-		*out = NULL;
-	if (code)
-		return code;
-	code = lib_check_list(__func__, tensor, n, count);
-	if (!code && (!out || count == 0))
-		code = lib_fail(MVB_ERR_ARGUMENT, "%s: %s", __func__,
-				out ? "no tensors" : "NULL is no place for the set");
-	if (!code && !(g = grads_make(tensor, n, count, bucket_bytes)))
-		code = lib_no_memory(__func__, lib_list_total(n, count));
-	if (g)
-		code = check_buckets(__func__, g);
-	struct call call = lib_list_call(GRADS_NEW, code, n, count);
-	call.arg[3] = (double)bucket_bytes;
-	code = lib_collective(&call);
-	if (code) {
-		if (g)
-			grads_free(g);
-		return code;
-	}
-	g->link = link_split(lib.link, 0, &rank, &size);
-	grads_reset(g);
-	*out = lib_keep(&g->object, GRADS);
-	return MVB_OK;
-}
-
 static void start_bucket(struct mvb_grads *g)
 {
 	struct bucket *b = &g->bucket[g->started];
@@ -366,11 +325,49 @@ static void grads_drain(struct mvb_grads *g)
 	grads_reset(g);
 }
 
+static void grads_drop(struct object *o)
+{
+	struct mvb_grads *g = (struct mvb_grads *)o;
+	double started = (double)g->started;
+	link_reduce_all(lib.link, &started, 1, REDUCE_MAX);
+	if (started > 0)
+		grads_drain(g);
+	grads_free(g);
+}
+
+int mvb_grads_new(struct mvb_grads **out, float *const *tensor, const size_t *n, size_t count,
+		  size_t bucket_bytes)
+{
+	struct mvb_grads *g = NULL;
+	int rank, size;
+	if (out)
+		*out = NULL;
+	TRY(lib_ready(__func__));
+	int code = lib_check_list(__func__, tensor, n, count);
+	if (!code && (!out || count == 0))
+		code = lib_fail(MVB_ERR_ARGUMENT, "%s: %s", __func__,
+				out ? "no tensors" : "NULL is no place for the set");
+	if (!code && !(g = grads_make(tensor, n, count, bucket_bytes)))
+		code = lib_no_memory(__func__, lib_list_total(n, count));
+	if (g)
+		code = check_buckets(__func__, g);
+	struct call call = lib_list_call(GRADS_NEW, code, n, count);
+	call.arg[3] = (double)bucket_bytes;
+	code = lib_collective(&call);
+	if (code) {
+		if (g)
+			grads_free(g);
+		return code;
+	}
+	g->link = link_split(lib.link, 0, &rank, &size);
+	grads_reset(g);
+	*out = lib_keep(&g->object, (struct object){.kind = GRADS, .drop = grads_drop});
+	return MVB_OK;
+}
+
 int mvb_grads_ready(struct mvb_grads *g, size_t i)
 {
-	int code = lib_ready_with(__func__, GRADS, g);
-	if (code)
-		return code;
+	TRY(lib_ready_with(__func__, GRADS, g));
 	if (i >= g->count)
 		return lib_fail(MVB_ERR_ARGUMENT, "%s: tensor %zu; they are 0 to %zu", __func__, i,
 				g->count - 1);
@@ -389,9 +386,8 @@ int mvb_grads_ready(struct mvb_grads *g, size_t i)
 int mvb_grads_wait(struct mvb_grads *g)
 {
 	size_t place = 0;
-	int code = lib_ready_with(__func__, GRADS, g);
-	if (code)
-		return code;
+	int code = MVB_OK;
+	TRY(lib_ready_with(__func__, GRADS, g));
 	while (place < g->count && g->ready[place])
 		place++;
 	if (g->missing)
@@ -404,26 +400,7 @@ int mvb_grads_wait(struct mvb_grads *g)
 	return code;
 }
 
-void lib_grads_drop(struct mvb_grads *g)
-{
-	double started = (double)g->started;
-	link_reduce_all(lib.link, &started, 1, REDUCE_MAX);
-	if (started > 0)
-		grads_drain(g);
-	lib_forget(&g->object);
-	grads_free(g);
-}
-
 int mvb_grads_free(struct mvb_grads *g)
 {
-	if (!g)
-		return MVB_OK;
-	int code = lib_ready_with(__func__, GRADS, g);
-	if (code)
-		return code;
-	struct call call = {.function = GRADS_FREE, .object = lib_number(&g->object)};
-	code = lib_collective(&call);
-	if (!code)
-		lib_grads_drop(g);
-	return code;
+	return lib_free(GRADS_FREE, GRADS, g ? &g->object : NULL);
 }

@@ -1,7 +1,7 @@
 /*
- * libmvbench_table.c - tables and models for other programs: checks what the caller gives, and has
- * table.c do the operation. A model is an array table and the list of tensors that lie in it, end
- * to end; a sync copies them there and back.
+ * tables.c - tables and models for other programs: checks what the caller gives, and has table.c do
+ * the operation. A model is an array table and the list of tensors that lie in it, end to end; a
+ * sync copies them there and back.
  */
 #include "runtime/lib/library.h"
 
@@ -56,7 +56,7 @@ static int check_memory(const struct table_rules *r)
 	double mine = sizeof(float) * floats * ((r->syncs || u->pulled) + u->own);
 	struct statvfs shm;
 	there = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-	if (lib.tables->placement == &placement_shared && lib.workers > 1 &&
+	if (lib.tables->placement->in_shared_memory && lib.workers > 1 &&
 	    !statvfs("/dev/shm", &shm) && (double)shm.f_bavail * (double)shm.f_frsize < there)
 		there = (double)shm.f_bavail * (double)shm.f_frsize;
 	if (common + mine < there)
@@ -109,16 +109,23 @@ static int check_options(const struct table_rules *r, const struct mvb_options *
 	return check_placement(r);
 }
 
+static void table_drop(struct object *o)
+{
+	struct mvb_table *t = (struct mvb_table *)o;
+	lib_land_ops(t);
+	table_close(t->core);
+	free(t);
+}
+
 static int table_make(struct mvb_table **out, const char *function, size_t rows, size_t columns,
 		      float *values, const struct mvb_options *options)
 {
 	struct mvb_options o = options ? *options : (struct mvb_options){0};
 	struct table *core;
-	int code = lib_ready(function);
+	int code = MVB_OK;
 	if (out)
 		*out = NULL;
-	if (code)
-		return code;
+	TRY(lib_ready(function));
 	struct table_rules r = rules_of(rows, columns, &o);
 	if (!out)
 		code = lib_fail(MVB_ERR_ARGUMENT, "%s: NULL is no place for the table", function);
@@ -126,16 +133,12 @@ static int table_make(struct mvb_table **out, const char *function, size_t rows,
 			    .code = code ? code : check_options(&r, &o),
 			    .arg = {(double)rows, (double)columns, updater_number(r.updater),
 				    o.rounds, o.backup, o.bounded, o.lead, (double)o.initial}};
-	code = lib_collective(&call);
-	if (code)
-		return code;
-	code = lib_fail_with(MVB_ERR_LIMIT, table_open(&core, lib.tables, &r, values));
-	if (code)
-		return code;
+	TRY(lib_collective(&call));
+	TRY(lib_fail_with(MVB_ERR_LIMIT, table_open(&core, lib.tables, &r, values)));
 	struct mvb_table *t = must(calloc(1, sizeof *t));
 	t->core = core;
 	t->staleness = -1;
-	*out = lib_keep(&t->object, TABLE);
+	*out = lib_keep(&t->object, (struct object){.kind = TABLE, .table = t, .drop = table_drop});
 	struct table_op first = {.kind = OP_READ, .out = values, .pull = true};
 	if (values)
 		code = lib_fail_with(lib_op_code(t), table_do(core, &first));
@@ -154,27 +157,9 @@ int mvb_matrix_new(struct mvb_table **t, size_t rows, size_t columns, float *val
 	return table_make(t, "mvb_matrix_new", rows, columns, values, options);
 }
 
-void lib_table_drop(struct mvb_table *t)
-{
-	lib_land_ops(t);
-	table_close(t->core);
-	lib_forget(&t->object);
-	free(t);
-}
-
 int mvb_table_free(struct mvb_table *t)
 {
-	if (!t)
-		return MVB_OK;
-	int code = lib_ready_with("mvb_table_free", TABLE, t);
-	if (code)
-		return code;
-	struct call call = {
-		.function = TABLE_FREE, .code = lib_land_ops(t), .object = lib_number(&t->object)};
-	code = lib_collective(&call);
-	if (code != MVB_ERR_DIFFERS)
-		lib_table_drop(t);
-	return code;
+	return lib_free(TABLE_FREE, TABLE, t ? &t->object : NULL);
 }
 
 /* An operation that the caller asks for. */
@@ -234,9 +219,8 @@ static int check_push(const struct request *q)
 static int check_request(const struct request *q)
 {
 	const struct table_op *p = &q->op;
-	int code = lib_ready_with(q->function, TABLE, q->table);
-	if (code)
-		return code;
+	int code = MVB_OK;
+	TRY(lib_ready_with(q->function, TABLE, q->table));
 	bool none = p->row && p->rows == 0;
 	if (!none && (p->kind == OP_PUSH ? !p->in : !p->out))
 		return lib_fail(MVB_ERR_ARGUMENT, "%s: NULL where floats should be", q->function);
@@ -253,9 +237,7 @@ static int prepare(struct request *q)
 {
 	static const struct mvb_push defaults = MVB_PUSH_DEFAULT;
 	q->by = q->by ? q->by : &defaults;
-	int code = check_request(q);
-	if (code)
-		return code;
+	TRY(check_request(q));
 	if (q->op.kind != OP_ELASTIC)
 		q->op.by = (struct push){.scale = 1,
 					 .lr = q->by->lr,
@@ -270,20 +252,16 @@ static int prepare(struct request *q)
 
 static int op_now(struct request q)
 {
-	int code = prepare(&q);
-	if (code)
-		return code;
-	code = lib_fail_with(lib_op_code(q.table), table_do(q.table->core, &q.op));
-	if (!code)
-		lib_note_push(q.table, &q.op);
-	return code;
+	TRY(prepare(&q));
+	TRY(lib_fail_with(lib_op_code(q.table), table_do(q.table->core, &q.op)));
+	lib_note_push(q.table, &q.op);
+	return MVB_OK;
 }
 
 static int op_start(struct request q, int64_t *ticket)
 {
-	int under_way = 0, code = prepare(&q);
-	if (code)
-		return code;
+	int under_way = 0;
+	TRY(prepare(&q));
 	if (!ticket)
 		return lib_fail(MVB_ERR_ARGUMENT, "%s: NULL where the ticket should go",
 				q.function);
@@ -292,9 +270,7 @@ static int op_start(struct request q, int64_t *ticket)
 	struct flight *f = under_way < TICKETS_MAX ? lib_flight_new() : NULL;
 	if (!f)
 		return lib_too_many(q.function);
-	code = lib_fail_with(lib_op_code(q.table), table_start(q.table->core, &q.op, &f->ticket));
-	if (code)
-		return code;
+	TRY(lib_fail_with(lib_op_code(q.table), table_start(q.table->core, &q.op, &f->ticket)));
 	f->state = TABLE_OP;
 	f->table = q.table;
 	*ticket = lib_ticket(f);
@@ -391,32 +367,35 @@ int mvb_table_get_row(struct mvb_table *t, int64_t row, float *out, size_t n)
 	return rows_now(q, &row, 1);
 }
 
+/* May this be asked of p, and is there a place for the number? */
+static int check_number(const char *function, enum kind kind, const void *p, const void *number)
+{
+	TRY(lib_ready_with(function, kind, p));
+	return number ? MVB_OK
+		      : lib_fail(MVB_ERR_ARGUMENT, "%s: NULL where the number should go", function);
+}
+
 int mvb_table_version(struct mvb_table *t, int64_t *version)
 {
-	int code = lib_ready_with(__func__, TABLE, t);
-	if (code)
-		return code;
-	if (!version)
-		return lib_fail(MVB_ERR_ARGUMENT, "%s: NULL where the number should go", __func__);
+	TRY(check_number(__func__, TABLE, t, version));
 	*version = table_version(t->core);
 	return MVB_OK;
 }
 
 int mvb_table_staleness(struct mvb_table *t, int64_t *pushes)
 {
-	int code = lib_ready_with(__func__, TABLE, t);
-	if (code)
-		return code;
-	if (!pushes)
-		return lib_fail(MVB_ERR_ARGUMENT, "%s: NULL where the number should go", __func__);
+	TRY(check_number(__func__, TABLE, t, pushes));
 	*pushes = t->staleness;
 	return MVB_OK;
 }
 
 /* ---- Models ------------------------------------------------------------------------------ */
 
-static void model_free(struct mvb_model *m)
+static void model_drop(struct object *o)
 {
+	struct mvb_model *m = (struct mvb_model *)o;
+	if (m->table)
+		lib_drop(&m->table->object);
 	free(m->tensor);
 	free(m->n);
 	free(m->flat);
@@ -434,7 +413,7 @@ static struct mvb_model *model_make(float *const *tensor, const size_t *n, size_
 	m->n = calloc(count + 1, sizeof *m->n);
 	m->flat = calloc(m->total + 1, sizeof *m->flat);
 	if (!m->tensor || !m->n || !m->flat) {
-		model_free(m);
+		model_drop(&m->object);
 		return NULL;
 	}
 	memcpy(m->tensor, tensor, count * sizeof *tensor);
@@ -447,12 +426,10 @@ int mvb_model_new(struct mvb_model **out, float *const *tensor, const size_t *n,
 		  const struct mvb_options *options)
 {
 	struct mvb_model *m = NULL;
-	int code = lib_ready(__func__);
 	if (out)
 		*out = NULL;
-	if (code)
-		return code;
-	code = lib_check_list(__func__, tensor, n, count);
+	TRY(lib_ready(__func__));
+	int code = lib_check_list(__func__, tensor, n, count);
 	if (!code && !out)
 		code = lib_fail(MVB_ERR_ARGUMENT, "%s: NULL is no place for the model", __func__);
 	if (!code && options && options->updater && strcmp(options->updater, "add") != 0)
@@ -468,53 +445,42 @@ int mvb_model_new(struct mvb_model **out, float *const *tensor, const size_t *n,
 		code = table_make(&m->table, __func__, m->total, 1, m->flat, options);
 	if (code) {
 		if (m)
-			model_free(m);
+			model_drop(&m->object);
 		return code;
 	}
 	lib_part(m->flat, m->tensor, m->n, m->count);
-	*out = lib_keep(&m->object, MODEL);
+	*out = lib_keep(&m->object,
+			(struct object){.kind = MODEL, .table = m->table, .drop = model_drop});
 	return MVB_OK;
 }
 
 int mvb_model_sync(struct mvb_model *m)
 {
-	int code = lib_ready_with(__func__, MODEL, m);
-	if (code)
-		return code;
+	TRY(lib_ready_with(__func__, MODEL, m));
 	lib_join(m->flat, m->tensor, m->n, m->count);
-	code = mvb_table_sync(m->table, m->flat, m->total);
-	if (!code)
-		lib_part(m->flat, m->tensor, m->n, m->count);
-	return code;
+	TRY(mvb_table_sync(m->table, m->flat, m->total));
+	lib_part(m->flat, m->tensor, m->n, m->count);
+	return MVB_OK;
 }
 
 int mvb_model_pull(struct mvb_model *m)
 {
-	int code = lib_ready_with(__func__, MODEL, m);
-	if (code)
-		return code;
-	code = mvb_table_get(m->table, m->flat, m->total);
-	if (!code)
-		lib_part(m->flat, m->tensor, m->n, m->count);
-	return code;
+	TRY(lib_ready_with(__func__, MODEL, m));
+	TRY(mvb_table_get(m->table, m->flat, m->total));
+	lib_part(m->flat, m->tensor, m->n, m->count);
+	return MVB_OK;
 }
 
 int mvb_model_size(struct mvb_model *m, size_t *n)
 {
-	int code = lib_ready_with(__func__, MODEL, m);
-	if (code)
-		return code;
-	if (!n)
-		return lib_fail(MVB_ERR_ARGUMENT, "%s: NULL where the number should go", __func__);
+	TRY(check_number(__func__, MODEL, m, n));
 	*n = m->total;
 	return MVB_OK;
 }
 
 static int check_flat(const char *function, const struct mvb_model *m, const float *flat, size_t n)
 {
-	int code = lib_ready_with(function, MODEL, m);
-	if (code)
-		return code;
+	TRY(lib_ready_with(function, MODEL, m));
 	if (!flat || n != m->total)
 		return lib_fail(MVB_ERR_ARGUMENT, "%s: %zu floats at %s, for a model of %zu",
 				function, n, flat ? "flat" : "NULL", m->total);
@@ -523,39 +489,19 @@ static int check_flat(const char *function, const struct mvb_model *m, const flo
 
 int mvb_model_flatten(struct mvb_model *m, float *flat, size_t n)
 {
-	int code = check_flat(__func__, m, flat, n);
-	if (!code)
-		lib_join(flat, m->tensor, m->n, m->count);
-	return code;
+	TRY(check_flat(__func__, m, flat, n));
+	lib_join(flat, m->tensor, m->n, m->count);
+	return MVB_OK;
 }
 
 int mvb_model_unflatten(struct mvb_model *m, const float *flat, size_t n)
 {
-	int code = check_flat(__func__, m, flat, n);
-	if (!code)
-		lib_part(flat, m->tensor, m->n, m->count);
-	return code;
-}
-
-void lib_model_drop(struct mvb_model *m)
-{
-	lib_table_drop(m->table);
-	lib_forget(&m->object);
-	model_free(m);
+	TRY(check_flat(__func__, m, flat, n));
+	lib_part(flat, m->tensor, m->n, m->count);
+	return MVB_OK;
 }
 
 int mvb_model_free(struct mvb_model *m)
 {
-	if (!m)
-		return MVB_OK;
-	int code = lib_ready_with(__func__, MODEL, m);
-	if (code)
-		return code;
-	struct call call = {.function = MODEL_FREE,
-			    .code = lib_land_ops(m->table),
-			    .object = lib_number(&m->object)};
-	code = lib_collective(&call);
-	if (code != MVB_ERR_DIFFERS)
-		lib_model_drop(m);
-	return code;
+	return lib_free(MODEL_FREE, MODEL, m ? &m->object : NULL);
 }

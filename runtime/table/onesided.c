@@ -1,7 +1,7 @@
 /*
- * table_onesided.c - tables whose shards lie in MPI windows: every worker holds one (or, of small
- * tables, the first few do), and reaches the others' one-sidedly. It is the placement when workers
- * are on several machines without servers.
+ * onesided.c - tables whose shards lie in MPI windows: every worker holds one (or, of small tables,
+ * the first few do), and reaches the others' one-sidedly. It is the placement when workers are on
+ * several machines without servers.
  *
  *   push   d = updater(0, in), worked out here; then W += d, an MPI accumulate
  *   pull   an accumulate that adds nothing and fetches W; a push and a pull are one fetch-and-add
@@ -34,7 +34,8 @@
  * operation spends so is counted as communication. Between machines, servers (--servers=1) keep
  * asynchronous strategies asynchronous.
  */
-#include "runtime/table/wire.h"
+#include "runtime/table/rounds.h"
+#include "runtime/table/table.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -54,9 +55,10 @@ struct onesided_state {
 	uint64_t moved;       /* their sum, as last looked at */
 	int64_t *count;       /* [counts] as last looked at */
 	int64_t ignored;
-	int64_t round;    /* rounds that are over for this worker */
-	int64_t barriers; /* that this worker has passed */
-	bool told_first;  /* the updater has to know its staleness */
+	int64_t round; /* rounds that are over for this worker */
+	struct round at;
+	struct rounds rounds; /* on at, and on members, as last looked at */
+	bool told_first;      /* the updater has to know its staleness */
 };
 
 #define AT(t) ((struct onesided_state *)(t)->at)
@@ -135,6 +137,10 @@ static void onesided_open(struct table *t, const float *init)
 	h->delta = t->rules.lengths ? link_nowhere() : must(calloc(t->n + 1, sizeof(float)));
 	h->counts = 1 + (size_t)(OF_EACH_WORKER * s->size);
 	h->count = must(calloc(h->counts, sizeof *h->count));
+	h->rounds = (struct rounds){.now = &h->at,
+				    .member = must(calloc((size_t)s->size, sizeof(struct member))),
+				    .size = s->size,
+				    .lead = t->rules.lead};
 	h->window = link_window_new(s->workers, mine * (1 + t->rules.rounds), h->counts, &h->shard);
 	for (int i = 0; init && !t->rules.lengths && i < 1 + t->rules.rounds; i++)
 		memcpy(h->shard + (size_t)i * mine, init + t->own_first, mine * sizeof(float));
@@ -203,13 +209,8 @@ static size_t place(const struct table *t, const struct piece *x, bool pushed)
 
 static void get_piece(struct table *t, const struct table_op *p, const struct piece *x)
 {
-	link_window_get(AT(t)->window, x->shard, place(t, x, false), p->out + x->offset, x->n);
-}
-
-static void get_piece_for_elastic(struct table *t, const struct table_op *p, const struct piece *x)
-{
-	(void)p;
-	link_window_get(AT(t)->window, x->shard, place(t, x, false), delta_of(t, x), x->n);
+	float *to = p->kind == OP_ELASTIC ? delta_of(t, x) : p->out + x->offset;
+	link_window_get(AT(t)->window, x->shard, place(t, x, false), to, x->n);
 }
 
 static void move_piece(struct table *t, const struct table_op *p, const struct piece *x)
@@ -315,7 +316,7 @@ static void begin_floats(struct table *t, const struct table_op *p, size_t begin
 	if (p->kind == OP_READ) {
 		all_pieces(t, p, get_piece, begin, end);
 	} else if (p->kind == OP_ELASTIC) {
-		all_pieces(t, p, get_piece_for_elastic, begin, end);
+		all_pieces(t, p, get_piece, begin, end);
 		link_window_flush(h->window, -1);
 		all_pieces(t, p, move_piece, begin, end);
 	} else {
@@ -374,10 +375,10 @@ static void begin(struct table *t, struct table_op *p)
 /* As last looked at: of the others, the one that has made the fewest pushes; -1 = there is none. */
 static int slowest(const struct table *t)
 {
+	const struct member *m = AT(t)->rounds.member;
 	int least = -1;
 	for (int k = 0; k < t->among->size; k++)
-		if (k != t->among->rank &&
-		    (least < 0 || last_count(t, PUSHES, k) < last_count(t, PUSHES, least)))
+		if (k != t->among->rank && (least < 0 || m[k].pushes < m[least].pushes))
 			least = k;
 	return least;
 }
@@ -405,79 +406,51 @@ static void look(struct table *t, nsec *pause)
 	h->moved = 0;
 	for (size_t i = 0; i < h->counts; i++)
 		h->moved += (uint64_t)h->count[i]; /* all of them only grow */
+	for (int k = 0; k < h->rounds.size; k++) {
+		h->rounds.member[k].pushes = last_count(t, PUSHES, k);
+		h->rounds.member[k].barriers = last_count(t, BARRIERS, k);
+	}
 	if (h->moved != before)
 		*pause = REST_LEAST;
-}
-
-/* As last looked at: has worker k come to a barrier that this worker has not passed? */
-static bool is_away(const struct table *t, int k)
-{
-	return last_count(t, BARRIERS, k) > AT(t)->barriers;
-}
-
-/* As last looked at: the first worker that lacks one of its first `least`; -1 = none. */
-static int who_lacks(const struct table *t, int what, int64_t least)
-{
-	for (int k = 0; k < t->among->size; k++)
-		if (last_count(t, what, k) < least)
-			return k;
-	return -1;
 }
 
 /* As last looked at, which only errs to this side: is this worker too far ahead of another? */
 static bool leads(const struct table *t)
 {
-	for (int k = 0; k < t->among->size; k++)
-		if (k != t->among->rank && !is_away(t, k) &&
-		    t->pushes - last_count(t, PUSHES, k) > t->rules.lead)
-			return true;
-	return false;
+	return rounds_leads(&AT(t)->rounds, t->among->rank, t->pushes);
 }
 
-/* The other copy of every shard has to be made before the next round's pushes. Whoever left without
- * making it, and lacks it one look later still, makes none: to it the last round was incomplete. */
-static char *wait_for_copies(struct table *t)
+/* As last looked at: what has become of round `in`, which is full when every worker has done
+ * `what`, a counter, in it? */
+static enum round_fate fate_of(const struct table *t, int what, int64_t in, int *away)
 {
-	nsec pause = REST_LEAST;
-	int lacks, left = -1;
-	while ((lacks = who_lacks(t, COPIES, AT(t)->round)) >= 0) {
-		if (lacks == left)
-			return table_incomplete(t, left, last_count(t, PUSHES, left));
-		look(t, &pause);
-		lacks = who_lacks(t, COPIES, AT(t)->round);
-		left = lacks >= 0 && is_away(t, lacks) ? lacks : -1;
-		if (left >= 0)
-			look(t, &pause);
-		else if (lacks >= 0)
-			rest(t, &pause);
+	struct rounds *r = &AT(t)->rounds;
+	*r->now = (struct round){.over = in};
+	for (int k = 0; k < r->size; k++) {
+		r->member[k].pushed = last_count(t, what, k);
+		r->now->applied += r->member[k].pushed > in;
 	}
-	return NULL;
+	r->now->counted = r->now->applied;
+	return rounds_fate(r, in, t->among->rank, away);
 }
 
-/* As last looked at: the first worker that left without a push in this round; -1 = none. */
-static int who_left(const struct table *t)
-{
-	for (int k = 0; k < t->among->size; k++)
-		if (is_away(t, k) && last_count(t, PUSHES, k) <= AT(t)->round)
-			return k;
-	return -1;
-}
-
-/* A worker says of its pushes before it says that it leaves; but a look may see the second and have
- * missed the first. Who lacks its push one look later will not make it. */
-static char *wait_for_pushes(struct table *t)
+/* Until all workers have done it in round `in`. A worker says so before it says that it leaves; but
+ * a look may see the second and have missed the first: who left, and lacks it one look later still,
+ * will not do it any more. */
+static char *wait_for(struct table *t, int what, int64_t in)
 {
 	nsec pause = REST_LEAST;
-	int left = -1;
-	for (;;) {
-		look(t, &pause);
-		if (who_lacks(t, PUSHES, AT(t)->round + 1) < 0)
+	int away, left = -1;
+	for (bool looked = false;; looked = true) {
+		enum round_fate fate = fate_of(t, what, in, &away);
+		if (fate == ROUND_FULL)
 			return NULL;
-		if (left >= 0 && last_count(t, PUSHES, left) <= AT(t)->round)
-			return table_incomplete(t, left, last_count(t, PUSHES, left));
-		left = who_left(t);
-		if (left < 0)
+		if (fate == ROUND_INCOMPLETE && away == left)
+			return table_incomplete(t, away, AT(t)->rounds.member[away].pushes);
+		left = fate == ROUND_INCOMPLETE ? away : -1;
+		if (looked && left < 0)
 			rest(t, &pause);
+		look(t, &pause);
 	}
 }
 
@@ -485,7 +458,7 @@ static char *wait_for_pushes(struct table *t)
 static char *end_round(struct table *t)
 {
 	struct onesided_state *h = AT(t);
-	char *wrong = wait_for_pushes(t);
+	char *wrong = wait_for(t, PUSHES, h->round);
 	if (wrong)
 		return wrong;
 	size_t n = shard_length(t, t->among->rank), now = (size_t)(++h->round % 2);
@@ -516,7 +489,8 @@ static char *onesided_start(struct table *t, struct table_op *p)
 	p->dropped = p->read_later = false;
 	if (op_pushes(p)) {
 		t->pushes++;
-		char *wrong = t->rules.rounds ? wait_for_copies(t) : NULL;
+		/* the other copy of every shard has to be made before the next round's pushes */
+		char *wrong = t->rules.rounds ? wait_for(t, COPIES, AT(t)->round - 1) : NULL;
 		if (wrong)
 			return wrong;
 		if (t->rules.bounded && leads(t))
@@ -550,9 +524,7 @@ static char *onesided_wait(struct table *t, struct table_op *p)
 			link_window_flush(AT(t)->window, 0);
 		return NULL;
 	}
-	struct table_op read = *p;
-	read.kind = OP_READ;
-	read.read_later = false;
+	struct table_op read = pull_after(p);
 	settle(t);
 	begin(t, &read);
 	settle(t);
@@ -577,7 +549,7 @@ static void onesided_flush(struct table *t)
 
 static void onesided_resume(struct table *t)
 {
-	AT(t)->barriers++;
+	AT(t)->rounds.member[t->among->rank].passed++;
 }
 
 static void onesided_close(struct table *t)
@@ -585,17 +557,20 @@ static void onesided_close(struct table *t)
 	struct onesided_state *h = AT(t);
 	settle(t);
 	if (is_waited_for(t))
-		tell(t, BARRIERS, INT64_MAX / 2); /* no push of mine will come */
+		tell(t, BARRIERS, MEMBER_GONE);
 	link_barrier(t->among->workers);
 	link_window_free(h->window);
 	if (!t->rules.lengths)
 		free(h->delta);
 	free(h->count);
+	free(h->rounds.member);
 	free(h);
 }
 
 const struct placement placement_onesided = {
 	.name = "onesided",
+	.preference = 1,
+	.counts_versions = true,
 	.refuse = onesided_refuse,
 	.open = onesided_open,
 	.close = onesided_close,

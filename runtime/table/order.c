@@ -1,7 +1,7 @@
 /*
- * table_replay.c - a run repeats the order in which another one's operations came to its tables
- * (--record, then --sim.replay). Whatever else decides the result is the same in both, so that the
- * results are, bit for bit, however long anything takes in either.
+ * order.c - a run repeats the order in which another one's operations came to its tables (--record,
+ * then --sim.replay). Whatever else decides the result is the same in both, so that the results
+ * are, bit for bit, however long anything takes in either.
  *
  * An operation waits until all that the record has before it have taken place. The order was that
  * of a run, in which nobody waited in a circle; so nobody does here, unless the record is another
@@ -51,9 +51,12 @@ static bool fits(const char *kind, const struct table_rules *r, const struct tab
 	return strcmp(kind, "push") == 0 && (!pulls || r->rounds || r->bounded);
 }
 
-static void where(const struct replay_cursor *t, char text[64])
+/* Operation number `next` cannot have been as the record says (what: from the heap). */
+static _Noreturn void misfit(const struct replay_cursor *t, int64_t next, char *what)
 {
-	snprintf(text, 64, "table %d, shard %d", t->table, t->shard);
+	failure("the record of run %lld does not fit: pass %lld over table %d, shard %d%s; was it "
+		"changed since it was made?",
+		(long long)t->run, (long long)next, t->table, t->shard, what);
 }
 
 static const char *name_of(const struct table_op *p)
@@ -65,36 +68,38 @@ bool replay_due(const struct replay_cursor *t, int64_t next, int worker,
 		const struct table_rules *r, const struct table_op *p)
 {
 	const struct arrival *a = &t->arrival[next];
-	char at[64];
-	where(t, at);
 	if (next >= t->n)
-		failure("the record of run %lld ends after %lld operations on %s, and worker %d "
-			"comes with one more, a %s; was it changed since it was made?",
-			(long long)t->run, (long long)t->n, at, worker, name_of(p));
+		failure("the record of run %lld ends after %lld operations over table %d, shard "
+			"%d, "
+			"and "
+			"worker %d comes with one more, a %s; was it changed since it was made?",
+			(long long)t->run, (long long)t->n, t->table, t->shard, worker, name_of(p));
 	if (a->worker != worker || strcmp(a->kind, "round") == 0)
 		return false;
 	if (!fits(a->kind, r, p))
-		failure("the record of run %lld does not fit: operation %lld on %s is a \"%s\" of "
-			"worker %d, which comes with a %s; was it changed since it was made?",
-			(long long)t->run, (long long)next, at, a->kind, worker, name_of(p));
+		misfit(t, next,
+		       sentence(" is a \"%s\" of worker %d, which comes with a %s", a->kind, worker,
+				name_of(p)));
 	return true;
 }
 
 void replay_stuck(const struct replay_cursor *t, int64_t next, int waiting)
 {
-	char at[64];
-	where(t, at);
-	failure("the record of run %lld does not fit: operation %lld on %s is of worker %d, which "
-		"makes no more before the next barrier, and worker %d waits for it; was it changed "
-		"since it was made?",
-		(long long)t->run, (long long)next, at, t->arrival[next].worker, waiting);
+	misfit(t, next,
+	       sentence(" is of worker %d, which makes no more before the next barrier, and worker "
+			"%d waits for it",
+			t->arrival[next].worker, waiting));
 }
 
-void replay_misfit(const struct replay_cursor *t, int64_t next)
+bool replay_drops(const struct replay_cursor *t, int64_t next, bool late)
 {
-	char at[64];
-	where(t, at);
-	failure("the record of run %lld does not fit: operation %lld on %s, of worker %d, counts "
-		"in a round that is over; was it changed since it was made?",
-		(long long)t->run, (long long)next, at, t->arrival[next].worker);
+	if (!t->arrival)
+		return late;
+	if (strcmp(replay_kind(t, next), "drop") == 0)
+		return true;
+	if (late)
+		misfit(t, next,
+		       sentence(", of worker %d, counts in a round that is over",
+				t->arrival[next].worker));
+	return false;
 }

@@ -1,6 +1,6 @@
 /*
- * table_serve.c - the life of a rank that only serves tables: it handles the requests of
- * table_mail.h, each worker's in the order in which they came, until worker 0 lets it go.
+ * server.c - the life of a rank that only serves tables: it handles the requests of wire.h, each
+ * worker's in the order in which they came, until worker 0 lets it go.
  *
  * Rounds: pushes are added to W as they come; a copy of W as of the last round's end is what is
  * read, and it stays until nobody is being sent it any more.
@@ -13,27 +13,17 @@
  * rows that are larger than any before make more: a worker may have TICKETS_MAX operations under
  * way, and each holds a buffer on its servers. Who has nothing to do sleeps (link_sleep).
  */
+#include "runtime/table/buffers.h"
+#include "runtime/table/rounds.h"
 #include "runtime/table/wire.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Floats that come or go. users: transactions, and the shard whose model it is. */
-struct buffer {
-	struct buffer *next; /* of the spare ones */
-	size_t room;
-	int users;
-	float *x;
-};
-
-/* What a shard knows of a worker. */
-struct member {
-	int64_t pushes, seen;
-	int64_t round;            /* that it is in */
-	int64_t last;             /* round of its last push, -1 = none yet */
-	int64_t barriers, passed; /* that it has come to, and left */
-	float *own, *pulled;      /* [n], NULL when the updater reads none */
-	bool closed;
+/* What a shard keeps of a worker. */
+struct client {
+	int64_t seen;        /* version at its last pull */
+	float *own, *pulled; /* [n], NULL when the updater reads none */
 };
 
 struct shard {
@@ -41,9 +31,10 @@ struct shard {
 	size_t n; /* floats */
 	float *w, *state;
 	struct buffer *model; /* with rounds: W as of the last round's end */
-	struct member *member;
+	struct client *client;
 	int64_t version, seq;
-	int64_t round, counted;       /* rounds that are over; pushes of this one */
+	struct round now;
+	struct rounds rounds;         /* on now, and on members of its own */
 	struct transaction *deferred; /* replies that wait, oldest first */
 	struct replay_cursor cursor;  /* of a replay: seq is the next one */
 };
@@ -69,70 +60,17 @@ struct connection {
 
 struct server {
 	struct link *link;
-	int rank, workers, servers;    /* rank: among the servers */
+	int rank, workers;             /* rank: among the servers */
 	struct connection *connection; /* [workers] */
 	struct shard *shard[TABLES_MAX];
-	struct buffer *spare;
+	struct buffers buffers; /* its lengths: tables have no floats */
 	struct transaction *sending, *idle;
-	bool lengths; /* tables have no floats */
 	bool over;
 	const struct recording *replay; /* NULL = requests are handled as they come */
 	bool again;                     /* somebody's turn may have come */
 	struct trace *trace;            /* NULL = no timeline is kept */
 	int latest;                     /* worker whose request is at hand */
 };
-
-static struct buffer *buffer_new(const struct server *v, size_t room)
-{
-	struct buffer *b = must(calloc(1, sizeof *b));
-	b->room = room;
-	if (v->lengths) {
-		b->x = link_nowhere();
-		return b;
-	}
-	b->x = must(aligned_alloc(64, (room * sizeof(float) + 127) & ~(size_t)63));
-	memset(b->x, 0, room * sizeof(float)); /* so that its pages are there */
-	return b;
-}
-
-/* The smallest that is large enough. */
-static struct buffer *buffer_take(struct server *v, size_t n)
-{
-	struct buffer **best = NULL, *b;
-	for (struct buffer **at = &v->spare; *at; at = &(*at)->next)
-		if ((*at)->room >= n && (!best || (*at)->room < (*best)->room))
-			best = at;
-	if (best) {
-		b = *best;
-		*best = b->next;
-	} else {
-		b = buffer_new(v, n);
-	}
-	b->users = 1;
-	return b;
-}
-
-static void buffer_drop(struct server *v, struct buffer **b)
-{
-	if (*b && --(*b)->users == 0) {
-		(*b)->next = v->spare;
-		v->spare = *b;
-	}
-	*b = NULL;
-}
-
-/* One for each worker, and for models of rounds that are still being sent. */
-static void make_buffers(struct server *v, const struct shard *t)
-{
-	int wanted = v->workers + (t->rules.rounds ? 2 : 0);
-	for (struct buffer *b = v->spare; b; b = b->next)
-		wanted -= b->room >= t->n;
-	for (; wanted > 0; wanted--) {
-		struct buffer *b = buffer_new(v, t->n);
-		b->next = v->spare;
-		v->spare = b;
-	}
-}
 
 static struct transaction *transaction_new(struct server *v, int worker,
 					   const struct table_request *a)
@@ -150,8 +88,8 @@ static struct transaction *transaction_new(struct server *v, int worker,
 
 static void transaction_free(struct server *v, struct transaction *j)
 {
-	buffer_drop(v, &j->rows);
-	buffer_drop(v, &j->data);
+	buffer_drop(&v->buffers, &j->rows);
+	buffer_drop(&v->buffers, &j->data);
 	j->next = v->idle;
 	v->idle = j;
 }
@@ -172,57 +110,60 @@ static void send_reply(struct server *v, struct transaction *j)
 	link_wake(v->link, j->worker);
 }
 
-static void copy_shard(const struct shard *t, struct buffer *b)
+/* In rounds, what is read from now on: W as it is. */
+static void renew_model(struct server *v, struct shard *t)
 {
+	buffer_drop(&v->buffers, &t->model);
+	t->model = buffer_take(&v->buffers, t->n);
 	if (!t->rules.lengths)
-		memcpy(b->x, t->w, t->n * sizeof(float));
+		memcpy(t->model->x, t->w, t->n * sizeof(float));
 }
 
 /* ---- Opening and closing ---- */
+
+/* [n] of the shard, if they are wanted, and there are floats at all. */
+static float *zeros(const struct shard *t, bool wanted)
+{
+	return wanted && !t->rules.lengths ? must(calloc(t->n + 1, sizeof(float))) : NULL;
+}
 
 static void open_shard(struct server *v, int table)
 {
 	struct opening o;
 	struct shard *t = v->shard[table] = must(calloc(1, sizeof *t));
-	v->servers = link_size(v->link) - v->workers;
 	link_wakeup_new(v->link);
 	link_recv(v->link, 0, (float *)&o, sizeof o / sizeof(float));
-	t->rules = (struct table_rules){.columns = (size_t)o.columns,
-					.updater = updaters[o.updater],
-					.rounds = o.rounds,
-					.backup = o.backup,
-					.bounded = o.bounded,
-					.lead = o.lead,
-					.lengths = o.lengths};
-	size_t all = (size_t)o.rows, servers = (size_t)v->servers, rank = (size_t)v->rank;
+	t->rules = o.rules;
+	t->rules.updater = updaters[o.updater];
+	size_t all = o.rules.rows, rank = (size_t)v->rank;
+	size_t servers = (size_t)(link_size(v->link) - v->workers);
 	t->rules.rows = part_of(all, servers, rank + 1) - part_of(all, servers, rank);
 	t->n = t->rules.rows * t->rules.columns;
 	if (t->n > 0) /* else nothing is recorded */
 		t->cursor = replay_cursor(v->replay, table, v->rank);
-	v->lengths = o.lengths;
-	t->w = v->lengths ? link_nowhere() : must(calloc(t->n + 1, sizeof(float)));
-	t->state = !v->lengths && t->rules.updater->state ? must(calloc(t->n + 1, sizeof(float)))
-							  : NULL;
-	t->member = must(calloc((size_t)v->workers, sizeof *t->member));
+	v->buffers.lengths = o.rules.lengths;
+	t->w = o.rules.lengths ? link_nowhere() : zeros(t, true);
+	t->state = zeros(t, t->rules.updater->state);
+	t->client = must(calloc((size_t)v->workers, sizeof *t->client));
+	t->rounds =
+		(struct rounds){.now = &t->now,
+				.member = must(calloc((size_t)v->workers, sizeof(struct member))),
+				.size = v->workers,
+				.backup = o.rules.backup,
+				.lead = o.rules.lead};
 	if (o.init)
 		link_recv(v->link, 0, t->w, t->n);
 	for (int k = 0; k < v->workers; k++) {
-		struct member *m = &t->member[k];
-		m->last = -1;
-		if (v->lengths)
-			continue;
-		if (t->rules.updater->own)
-			m->own = must(calloc(t->n + 1, sizeof(float)));
-		if (t->rules.updater->pulled) {
-			m->pulled = must(malloc((t->n + 1) * sizeof(float)));
+		struct client *m = &t->client[k];
+		m->own = zeros(t, t->rules.updater->own);
+		m->pulled = zeros(t, t->rules.updater->pulled);
+		if (m->pulled)
 			memcpy(m->pulled, t->w, t->n * sizeof(float));
-		}
 	}
-	make_buffers(v, t);
-	if (t->rules.rounds) {
-		t->model = buffer_take(v, t->n);
-		copy_shard(t, t->model);
-	}
+	/* one for each worker, and for models of rounds that are still being sent */
+	buffers_fill(&v->buffers, t->n, v->workers + (t->rules.rounds ? 2 : 0));
+	if (t->rules.rounds)
+		renew_model(v, t);
 }
 
 static void free_shard(struct server *v, int table)
@@ -230,13 +171,14 @@ static void free_shard(struct server *v, int table)
 	struct shard *t = v->shard[table];
 	if (!t)
 		return;
-	buffer_drop(v, &t->model);
+	buffer_drop(&v->buffers, &t->model);
 	for (int k = 0; k < v->workers; k++) {
-		free(t->member[k].own);
-		free(t->member[k].pulled);
+		free(t->client[k].own);
+		free(t->client[k].pulled);
 	}
-	free(t->member);
-	if (!v->lengths)
+	free(t->client);
+	free(t->rounds.member);
+	if (!v->buffers.lengths)
 		free(t->w);
 	free(t->state);
 	free(t);
@@ -248,7 +190,7 @@ static void close_if_all(struct server *v, int table)
 {
 	struct table_request a = {.table = table, .slot = TICKETS_MAX};
 	for (int k = 0; k < v->workers; k++)
-		if (!v->shard[table]->member[k].closed)
+		if (v->shard[table]->rounds.member[k].barriers < MEMBER_GONE)
 			return;
 	free_shard(v, table);
 	for (int k = 0; k < v->workers; k++)
@@ -281,6 +223,8 @@ static bool piece(const struct shard *t, const struct transaction *j, size_t i, 
 /* In the timeline, what a server does belongs to the step of the worker that it does it for. */
 static void note(struct server *v, enum trace_kind kind, const struct transaction *j, nsec since)
 {
+	if (!v->trace || j->request.epoch == 0)
+		return;
 	struct slice *e = trace_add(v->trace, kind, since, clock_peek());
 	e->epoch = j->request.epoch;
 	e->step = j->request.step;
@@ -289,23 +233,18 @@ static void note(struct server *v, enum trace_kind kind, const struct transactio
 	e->bytes = kind == TRACE_APPLY ? -1 : j->request.out * (int64_t)sizeof(float);
 }
 
-static bool is_noted(const struct server *v, const struct transaction *j)
-{
-	return v->trace && j->request.epoch > 0;
-}
-
 /* The push; with `read`, data is then what is pulled. */
 static void apply(struct server *v, struct shard *t, struct transaction *j, bool read)
 {
 	const struct table_rules adding = {.updater = updater_find("add")};
-	struct member *m = &t->member[j->worker];
+	struct client *m = &t->client[j->worker];
 	bool sync = j->request.kind == OP_SYNC;
 	struct table_op p = {.kind = sync ? OP_PUSH : j->request.kind,
 			     .pull = j->request.pull,
 			     .by = j->request.by,
 			     .staleness = j->reply.staleness};
 	size_t first, n, offset;
-	nsec since = is_noted(v, j) ? clock_peek() : 0;
+	nsec since = v->trace ? clock_peek() : 0;
 	if (j->request.in == 0)
 		return;
 	read = (read && j->request.out > 0) || p.kind == OP_ELASTIC;
@@ -321,28 +260,27 @@ static void apply(struct server *v, struct shard *t, struct transaction *j, bool
 			    part(m->own, first), part(m->pulled, first), x, out, n);
 	}
 	world_charge_op(&p, (size_t)j->request.in, false);
-	if (is_noted(v, j))
-		note(v, TRACE_APPLY, j, since);
+	note(v, TRACE_APPLY, j, since);
 }
 
 /* Makes data what the worker is to see, and counts it as its pull. */
 static void read_model(struct server *v, struct shard *t, struct transaction *j)
 {
-	struct member *m = &t->member[j->worker];
+	struct client *m = &t->client[j->worker];
 	float *from = t->rules.rounds ? t->model->x : t->w;
 	size_t first, n, offset;
-	nsec since = is_noted(v, j) ? clock_peek() : 0;
+	nsec since = v->trace ? clock_peek() : 0;
 	if (j->request.pull)
 		m->seen = t->version;
 	if (j->request.out == 0)
 		return;
 	bool copy = !t->rules.rounds || j->request.rows >= 0;
 	if (!copy) {
-		buffer_drop(v, &j->data);
+		buffer_drop(&v->buffers, &j->data);
 		j->data = t->model;
 		t->model->users++;
 	} else if (!j->data) {
-		j->data = buffer_take(v, (size_t)j->request.out);
+		j->data = buffer_take(&v->buffers, (size_t)j->request.out);
 	}
 	for (size_t i = 0; piece(t, j, i, &first, &n, &offset); i++) {
 		if (copy)
@@ -351,66 +289,26 @@ static void read_model(struct server *v, struct shard *t, struct transaction *j)
 			memcpy(m->pulled + first, from + first, n * sizeof *from);
 	}
 	world_charge_op(&(struct table_op){.kind = OP_READ}, (size_t)j->request.out, false);
-	if (is_noted(v, j))
-		note(v, TRACE_PULL, j, since);
+	note(v, TRACE_PULL, j, since);
 }
 
 /* ---- Rounds and leads ---- */
-
-/* Has worker k come to a barrier that worker `of` has not left? */
-static bool is_away(const struct shard *t, int k, int of)
-{
-	return t->member[k].barriers > t->member[of].passed;
-}
-
-/* So many pushes end this round, as worker `of` sees it. Fewer than it should be when backup
- * workers are left to themselves, as the others stand at a barrier already. */
-static int64_t needed_pushes(const struct server *v, const struct shard *t, int of, int *away)
-{
-	int64_t possible = t->counted, needed = v->workers - t->rules.backup;
-	*away = -1;
-	for (int k = 0; k < v->workers; k++) {
-		bool gone = is_away(t, k, of);
-		if (gone && (*away < 0 || t->member[k].pushes < t->member[*away].pushes))
-			*away = k; /* the one to name */
-		possible += !gone && t->member[k].last < t->round;
-	}
-	return possible < needed ? possible : needed;
-}
-
-static void end_round(struct server *v, struct shard *t)
-{
-	buffer_drop(v, &t->model);
-	t->model = buffer_take(v, t->n);
-	copy_shard(t, t->model);
-	t->round++;
-	t->counted = 0;
-}
 
 /* Is this push's round over, can it be ended, or will it never be? */
 static bool round_is_over(struct server *v, struct shard *t, struct transaction *j)
 {
 	int away;
-	int64_t needed = needed_pushes(v, t, j->worker, &away);
-	if (j->reply.dropped || j->round != t->round)
+	if (j->reply.dropped)
 		return true;
-	if (t->rules.backup == 0 && needed < v->workers) {
+	enum round_fate fate = rounds_fate(&t->rounds, j->round, j->worker, &away);
+	if (fate == ROUND_FULL) {
+		renew_model(v, t);
+		rounds_end(&t->rounds);
+	} else if (fate == ROUND_INCOMPLETE) {
 		j->reply.away = away;
-		j->reply.away_pushes = t->member[away].pushes;
-		return true;
+		j->reply.away_pushes = t->rounds.member[away].pushes;
 	}
-	if (t->counted >= needed)
-		end_round(v, t);
-	return j->round != t->round;
-}
-
-static bool leads(const struct server *v, const struct shard *t, const struct transaction *j)
-{
-	for (int k = 0; k < v->workers; k++)
-		if (k != j->worker && !is_away(t, k, j->worker) &&
-		    j->pushes - t->member[k].pushes > t->rules.lead)
-			return true;
-	return false;
+	return fate != ROUND_OPEN;
 }
 
 /* In a replay: is what transaction j does next, its push or its pull, the next of the record? */
@@ -421,7 +319,7 @@ static bool is_due(const struct shard *t, const struct transaction *j, enum op_k
 	if (!t->cursor.arrival || (kind == OP_READ && !j->request.pull) ||
 	    replay_due(&t->cursor, t->seq, j->worker, &t->rules, &p))
 		return true;
-	if (is_away(t, t->cursor.arrival[t->seq].worker, j->worker))
+	if (rounds_away(&t->rounds, t->cursor.arrival[t->seq].worker, j->worker))
 		replay_stuck(&t->cursor, t->seq, j->worker);
 	return false;
 }
@@ -431,7 +329,7 @@ static void release(struct server *v, struct shard *t, struct transaction *j)
 	j->reply.deferred = clock_now() - j->since;
 	j->reply.latest = v->latest;
 	if (j->reply.away < 0) {
-		t->member[j->worker].round = t->round;
+		t->rounds.member[j->worker].in = t->now.over;
 		if (j->request.pull)
 			j->reply.read_seq = t->seq++;
 		read_model(v, t, j);
@@ -445,15 +343,16 @@ static void look_at_deferred(struct server *v, struct shard *t)
 	struct transaction **at = &t->deferred;
 	while (*at) {
 		struct transaction *j = *at;
-		int64_t round = t->round, seq = t->seq;
-		bool over = t->rules.rounds ? round_is_over(v, t, j) : !leads(v, t, j);
+		int64_t round = t->now.over, seq = t->seq;
+		bool over = t->rules.rounds ? round_is_over(v, t, j)
+					    : !rounds_leads(&t->rounds, j->worker, j->pushes);
 		if (over && (j->reply.away >= 0 || is_due(t, j, OP_READ))) {
 			*at = j->next;
 			release(v, t, j);
 		} else {
 			at = &j->next;
 		}
-		if (t->round != round || (t->cursor.arrival && t->seq != seq))
+		if (t->now.over != round || (t->cursor.arrival && t->seq != seq))
 			at = &t->deferred;
 	}
 }
@@ -472,29 +371,24 @@ static void defer(struct shard *t, struct transaction *j)
 
 static void push_in_round(struct server *v, struct shard *t, struct transaction *j)
 {
-	struct member *m = &t->member[j->worker];
-	j->round = m->last = m->round;
-	bool late = m->round != t->round || t->counted == v->workers - t->rules.backup;
-	j->reply.dropped = t->cursor.arrival
-				   ? strcmp(replay_kind(&t->cursor, j->reply.seq), "drop") == 0
-				   : late;
-	if (late && !j->reply.dropped)
-		replay_misfit(&t->cursor, j->reply.seq);
+	bool late = rounds_late(&t->rounds, j->worker);
+	j->reply.dropped = replay_drops(&t->cursor, j->reply.seq, late);
+	j->round = rounds_push(&t->rounds, j->worker, !j->reply.dropped);
 	if (!j->reply.dropped) {
 		apply(v, t, j, false);
-		t->counted++;
+		t->now.applied++;
 	}
-	buffer_drop(v, &j->data);
+	buffer_drop(&v->buffers, &j->data);
 	defer(t, j);
 	look_at_deferred(v, t);
 }
 
 static void push(struct server *v, struct shard *t, struct transaction *j)
 {
-	struct member *m = &t->member[j->worker];
+	struct client *m = &t->client[j->worker];
 	j->reply.staleness = t->rules.rounds ? 0 : t->version - m->seen;
 	j->reply.seq = t->seq++;
-	j->pushes = ++m->pushes;
+	j->pushes = ++t->rounds.member[j->worker].pushes;
 	t->version++;
 	m->seen++; /* its own */
 	if (t->rules.rounds) {
@@ -504,7 +398,7 @@ static void push(struct server *v, struct shard *t, struct transaction *j)
 	bool too_far =
 		t->rules.bounded &&
 		(t->cursor.arrival ? strcmp(replay_kind(&t->cursor, j->reply.seq), "push") == 0
-				   : leads(v, t, j));
+				   : rounds_leads(&t->rounds, j->worker, j->pushes));
 	apply(v, t, j, !too_far);
 	if (too_far) {
 		defer(t, j);
@@ -519,23 +413,26 @@ static void push(struct server *v, struct shard *t, struct transaction *j)
 
 static void read_op(struct server *v, struct shard *t, struct transaction *j)
 {
-	t->member[j->worker].round = t->round;
+	t->rounds.member[j->worker].in = t->now.over;
 	if (j->request.pull)
 		j->reply.seq = t->seq++;
 	read_model(v, t, j);
 	send_reply(v, j);
 }
 
-static void start_body(struct server *v, struct transaction *j)
+/* Floats and rows of worker k's operation may come. */
+static void start_op(struct server *v, int k)
 {
+	struct transaction *j = v->connection[k].transaction =
+		transaction_new(v, k, &v->connection[k].request);
 	size_t rows = j->request.rows > 0 ? (size_t)j->request.rows : 0, in = (size_t)j->request.in;
 	if (rows) {
-		j->rows = buffer_take(v, rows * sizeof(int64_t) / sizeof(float));
+		j->rows = buffer_take(&v->buffers, rows * sizeof(int64_t) / sizeof(float));
 		j->listed = link_recv_start(v->link, j->worker, TAG_BODY, j->rows->x,
 					    rows * sizeof(int64_t));
 	}
 	if (in) {
-		j->data = buffer_take(v, in);
+		j->data = buffer_take(&v->buffers, in);
 		j->moved = link_recv_start(v->link, j->worker, TAG_BODY, j->data->x,
 					   in * sizeof(float));
 	}
@@ -565,17 +462,15 @@ static void handle(struct server *v, int k)
 		send_reply(v, j);
 		return;
 	case REQUEST_FLUSH:
-		t->member[k].barriers++;
+		t->rounds.member[k].barriers++;
 		look_at_deferred(v, t);
 		v->again |= t->cursor.arrival != NULL;
 		return;
 	case REQUEST_RESUME:
-		t->member[k].passed++;
-		t->member[k].round = t->round; /* stragglers may have ended some */
+		rounds_resume(&t->rounds, k);
 		return;
 	case REQUEST_CLOSE:
-		t->member[k].barriers = INT64_MAX;
-		t->member[k].closed = true;
+		t->rounds.member[k].barriers = MEMBER_GONE;
 		look_at_deferred(v, t);
 		close_if_all(v, a->table);
 		return;
@@ -589,13 +484,6 @@ static void handle(struct server *v, int k)
 	case REQUEST_OP:
 		break;
 	}
-}
-
-static void start_op(struct server *v, int k)
-{
-	struct connection *c = &v->connection[k];
-	c->transaction = transaction_new(v, k, &c->request);
-	start_body(v, c->transaction);
 }
 
 static void do_op(struct server *v, int k)
@@ -649,7 +537,7 @@ static void advance_sending(struct server *v)
 	}
 }
 
-/* As nudge_servers in table_servers.c. */
+/* As nudge_servers in servers.c. */
 static void nudge_workers(struct server *v)
 {
 	for (int k = 0; k < v->workers; k++)
@@ -671,12 +559,7 @@ static void shut_down(struct server *v)
 	link_wakeup_free(v->link);
 	for (int i = 0; i < TABLES_MAX; i++)
 		free_shard(v, i);
-	for (struct buffer *b = v->spare, *next; b; b = next) {
-		next = b->next;
-		if (!v->lengths)
-			free(b->x);
-		free(b);
-	}
+	buffers_free(&v->buffers);
 	for (struct transaction *j = v->idle, *next; j; j = next) {
 		next = j->next;
 		free(j);

@@ -1,10 +1,10 @@
 /*
- * table_servers.c - tables whose shards lie on ranks that do nothing else: a worker's side of it.
- * Server s holds the rows part_of(rows, servers, s) of each table (table_serve.c), and applies what
+ * servers.c - tables whose shards lie on ranks that do nothing else: a worker's side of it.
+ * Server s holds the rows part_of(rows, servers, s) of each table (server.c), and applies what
  * workers send it in the order in which it came. Everyone's ranks are the workers, then the
  * servers.
  *
- * An operation is one request to each server and one reply (table_mail.h). Every push goes to every
+ * An operation is one request to each server and one reply (wire.h). Every push goes to every
  * server, be it without floats, so that all count alike; a read only to those that hold some of it.
  * A sync sends param - pulled, so that a server keeps nothing for it; and where the one worker that
  * there is has seen all of W, param itself, which is the new W, bit for bit.
@@ -53,32 +53,17 @@ struct client {
 
 #define AT(t) ((struct client *)(t)->at)
 
-static void send_request(struct tables *s, int server, const struct table_request *a)
+static void send_request(struct link *everyone, int rank, enum request_kind what, int table)
 {
-	link_send_eager(s->everyone, s->size + server, TAG_REQUEST, a, sizeof *a);
-	link_wake(s->everyone, s->size + server);
+	struct table_request a = {.what = what, .table = table, .slot = TICKETS_MAX};
+	link_send_eager(everyone, rank, TAG_REQUEST, &a, sizeof a);
+	link_wake(everyone, rank);
 }
 
 static void send_to_all(struct table *t, enum request_kind what)
 {
-	struct table_request a = {.what = what, .table = t->id, .slot = TICKETS_MAX};
 	for (int s = 0; s < t->among->servers; s++)
-		send_request(t->among, s, &a);
-}
-
-static struct opening opening_of(const struct table_rules *r, bool init)
-{
-	struct opening o = {.rows = (int64_t)r->rows,
-			    .columns = (int64_t)r->columns,
-			    .rounds = r->rounds,
-			    .backup = r->backup,
-			    .bounded = r->bounded,
-			    .lead = r->lead,
-			    .lengths = r->lengths,
-			    .init = init};
-	while (updaters[o.updater] != r->updater)
-		o.updater++;
-	return o;
+		send_request(t->among->everyone, t->among->size + s, what, t->id);
 }
 
 /* By worker 0. Returns when the server has the table: a send waits for its receiver. */
@@ -86,7 +71,9 @@ static void open_shard_on(struct table *t, int server, const float *init)
 {
 	struct tables *s = t->among;
 	size_t *bound = AT(t)->bound, columns = t->rules.columns;
-	struct opening o = opening_of(&t->rules, init != NULL);
+	struct opening o = {.rules = t->rules, .init = init != NULL};
+	while (updaters[o.updater] != t->rules.updater)
+		o.updater++;
 	link_send(s->everyone, s->size + server, (const float *)&o, sizeof o / sizeof(float));
 	if (init)
 		link_send(s->everyone, s->size + server, init + bound[server] * columns,
@@ -203,10 +190,10 @@ static void start_subrequest(struct table *t, struct slot *q, int s, struct tabl
 	struct link *l = t->among->everyone;
 	struct subrequest *g = &q->subrequest[s];
 	int server = t->among->size + s;
-	bool pushes = a.kind != OP_READ;
+	bool pushes = q->op->kind != OP_READ;
 	g->listed = g->sent = g->got = -1;
 	g->replied = false;
-	g->over = !pushes && g->n == 0;
+	g->over = a.what == REQUEST_OP && !pushes && g->n == 0;
 	if (g->over)
 		return;
 	a.in = pushes ? (int64_t)g->n : 0;
@@ -415,17 +402,14 @@ static void request_plainly(struct table *t, enum request_kind what, int n)
 {
 	struct slot *q = &AT(t)->slot[TICKETS_MAX];
 	struct table_op none = {.kind = OP_READ};
-	struct table_request a = {.what = what, .table = t->id, .slot = TICKETS_MAX};
 	q->op = &none;
 	for (int s = 0; s < t->among->servers; s++) {
-		struct subrequest *g = &q->subrequest[s];
-		*g = (struct subrequest){.listed = -1, .sent = -1, .got = -1, .over = s >= n};
-		if (g->over)
-			continue;
-		g->awaited =
-			link_recv_start(t->among->everyone, t->among->size + s,
-					reply_tag(t->id, TICKETS_MAX), &g->reply, sizeof g->reply);
-		send_request(t->among, s, &a);
+		q->subrequest[s] = (struct subrequest){.over = s >= n};
+		if (s < n)
+			start_subrequest(t, q, s,
+					 (struct table_request){
+						 .what = what, .table = t->id, .slot = TICKETS_MAX},
+					 NULL);
 	}
 	wait_for_replies(t, q);
 	q->op = NULL;
@@ -467,20 +451,15 @@ static void servers_close(struct table *t)
 
 void servers_dismiss(struct link *everyone, int workers)
 {
-	struct table_request a = {.what = REQUEST_DISMISS};
-	for (int s = workers; s < link_size(everyone) && link_rank(everyone) == 0; s++) {
-		link_send_eager(everyone, s, TAG_REQUEST, &a, sizeof a);
-		link_wake(everyone, s);
-	}
+	for (int s = workers; s < link_size(everyone) && link_rank(everyone) == 0; s++)
+		send_request(everyone, s, REQUEST_DISMISS, 0);
 	link_wakeup_free(everyone);
 }
 
 void servers_events(struct link *everyone, int workers, struct slices *all)
 {
-	struct table_request a = {.what = REQUEST_EVENTS};
 	for (int s = workers; s < link_size(everyone); s++) {
-		link_send_eager(everyone, s, TAG_REQUEST, &a, sizeof a);
-		link_wake(everyone, s);
+		send_request(everyone, s, REQUEST_EVENTS, 0);
 		trace_recv(everyone, s, all);
 	}
 }
@@ -492,6 +471,9 @@ static void servers_finish(struct tables *s)
 
 const struct placement placement_servers = {
 	.name = "servers",
+	.on_servers = true,
+	.keeps_own = true,
+	.keeps_order = true,
 	.open = servers_open,
 	.close = servers_close,
 	.start = servers_start,

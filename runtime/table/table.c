@@ -1,7 +1,7 @@
 /*
- * table.c - parameter-server tables: what they are whichever placement they live in. table.h has
- * the words; the placements do the operations; strategies come in through table_vec.c, other
- * programs through libmvbench.c.
+ * table.c - parameter-server tables, whichever their placement: how they are opened, and the way in
+ * of operations and tickets. table.h has the words; placements do the operations and call back into
+ * apply.c; strategies come in through vectors.c, other programs through runtime/lib.
  *
  * Versions: a push takes its number as it begins. Its staleness is how many other pushes began
  * between this worker's last pull and it. In rounds all pushes of one round meet none.
@@ -11,40 +11,58 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LARGE = 1 << 20 }; /* floats of a table that no core's cache holds */
-
 /* ---- The tables of a process ------------------------------------------------- */
 
-static char *choose_placement(struct tables *s, const char *placement)
+#define PLACEMENT_LISTED(name) &placement_##name,
+const struct placement *const table_placements[] = {PLACEMENTS(PLACEMENT_LISTED) NULL};
+
+const struct placement *placement_find(const char *name)
 {
-	bool any = strcmp(placement, "auto") == 0;
-	if (s->servers > 0 && !any && strcmp(placement, "servers") != 0)
+	size_t i = 0;
+	while (table_placements[i] && strcmp(table_placements[i]->name, name) != 0)
+		i++;
+	return table_placements[i];
+}
+
+/* Collective. Why these workers cannot have their tables there; NULL = they can. */
+static char *lacks(struct tables *s, const struct placement *h)
+{
+	if (s->servers > 0 && !h->on_servers)
 		return sentence("tables cannot live in %s memory when there are servers: leave "
 				"the servers out, or the placement",
-				placement);
-	if (s->servers > 0) {
-		s->placement = &placement_servers;
-		return NULL;
-	}
-	if (strcmp(placement, "servers") == 0)
+				h->name);
+	if (s->servers == 0 && h->on_servers)
 		return sentence("tables cannot live on servers when there are none");
-	bool gpu = strcmp(placement, "gpu") == 0, near = link_one_node(s->workers);
-	if (gpu && !s->dev)
-		return sentence("tables can live in a GPU's memory (gpu) only when the workers "
-				"compute on GPUs");
-	if ((gpu || strcmp(placement, "shared") == 0) && !near)
+	if (h->floats_on_device && !s->dev)
+		return sentence("tables can live in a GPU's memory (%s) only when the workers "
+				"compute on GPUs",
+				h->name);
+	if (h->in_shared_memory && !s->near)
 		return sentence("tables in %s memory need all workers on one machine; one-sided "
 				"windows (onesided) and servers do not",
-				gpu ? "a GPU's" : "shared");
-	bool maps = (gpu || any) && s->dev && near && placement_gpu_maps(s);
-	if (gpu && !maps)
-		return sentence("tables cannot live in a GPU's memory (gpu): not every worker can "
-				"map that of worker 0's; use shared, or auto");
-	if (maps)
-		s->placement = &placement_gpu;
-	else
-		s->placement = strcmp(placement, "onesided") == 0 || !near ? &placement_onesided
-									   : &placement_shared;
+				h->floats_on_device ? "a GPU's" : h->name);
+	if (h->reaches && !h->reaches(s))
+		return sentence("tables cannot live in a GPU's memory (%s): not every worker can "
+				"map that of worker 0's; use shared, or auto",
+				h->name);
+	return NULL;
+}
+
+/* Takes the one that is wanted, or the best; NULL, or why not. */
+static char *choose_placement(struct tables *s, const struct placement *wanted)
+{
+	s->near = s->servers == 0 && link_one_node(s->workers);
+	for (size_t i = 0; table_placements[i]; i++) {
+		const struct placement *h = table_placements[i];
+		if (wanted && h != wanted)
+			continue;
+		char *wrong = lacks(s, h);
+		if (wrong && wanted)
+			return wrong;
+		if (!wrong && (!s->placement || h->preference > s->placement->preference))
+			s->placement = h;
+		free(wrong);
+	}
 	return NULL;
 }
 
@@ -60,7 +78,7 @@ char *tables_open(struct tables **out, struct link *everyone, struct link *worke
 			     .servers = servers,
 			     .dev = d && d->ops->peer ? d : NULL};
 	s->stats = stats ? stats : &s->unused;
-	char *wrong = choose_placement(s, placement);
+	char *wrong = choose_placement(s, placement_find(placement));
 	*out = s;
 	if (wrong) {
 		free(s);
@@ -185,7 +203,7 @@ static float *floats_new(const struct table *t, const float *like)
 {
 	struct device *d = t->among->dev;
 	float *x;
-	if (t->among->placement == &placement_gpu) {
+	if (t->among->placement->floats_on_device) {
 		x = d->ops->alloc(d, t->n);
 		d->bytes += t->n * sizeof *x;
 		if (like)
@@ -201,7 +219,7 @@ static float *floats_new(const struct table *t, const float *like)
 static void floats_free(const struct table *t, float *x)
 {
 	struct device *d = t->among->dev;
-	if (t->among->placement != &placement_gpu)
+	if (!t->among->placement->floats_on_device)
 		free(x);
 	else if (x)
 		d->ops->free(d, x, t->n);
@@ -222,7 +240,7 @@ char *table_open(struct table **out, struct tables *s, const struct table_rules 
 	float *first = agree_on_init(s, rules, t->n, init);
 	if (!rules->lengths && (rules->syncs || rules->updater->pulled))
 		t->pulled = floats_new(t, first);
-	if (!rules->lengths && rules->updater->own && s->placement != &placement_servers)
+	if (!rules->lengths && rules->updater->own && !s->placement->keeps_own)
 		t->own = floats_new(t, NULL);
 	s->placement->open(t, first);
 	if (!rules->lengths)
@@ -372,7 +390,7 @@ static void note_op(struct table *t, const struct table_op *p, nsec since)
 		e->flow = numbered(t, p->flow);
 		e->staleness = (int32_t)p->staleness;
 	}
-	if (p->pull && t->among->placement != &placement_servers)
+	if (p->pull && t->among->placement->counts_versions)
 		e->seen = numbered(t, t->seen);
 }
 
@@ -424,90 +442,6 @@ char *table_wait(struct table *t, int64_t ticket, struct table_op *done)
 	if (done)
 		*done = *p;
 	return wrong;
-}
-
-static void sync_floats(float *restrict w, float *restrict param, float *restrict pulled,
-			float scale, size_t n)
-{
-#pragma omp simd
-	for (size_t i = 0; i < n; i++) {
-		float now = w[i] + scale * (param[i] - pulled[i]);
-		w[i] = now;
-		pulled[i] = now;
-		param[i] = now;
-	}
-}
-
-static void elastic_floats(float *restrict w, float *restrict param, float alpha, size_t n)
-{
-#pragma omp simd
-	for (size_t i = 0; i < n; i++) {
-		float d = alpha * (param[i] - w[i]);
-		w[i] += d;
-		param[i] -= d;
-	}
-}
-
-void table_apply(const struct table_rules *r, const struct table_op *p, float *w, float *state,
-		 float *own, float *pulled, const float *in, float *out, size_t n)
-{
-	bool keep = out && pulled && p->pull;
-	if (p->kind == OP_SYNC) {
-		sync_floats(w, out, pulled, p->by.scale, n);
-		return;
-	}
-	if (p->kind == OP_ELASTIC) {
-		elastic_floats(w, out, p->by.scale, n);
-		return;
-	}
-	if (p->kind == OP_PUSH) {
-		struct update u = {.w = w,
-				   .state = state,
-				   .own = own,
-				   .pulled = pulled,
-				   .values = in,
-				   .by = p->by,
-				   .staleness = p->staleness,
-				   .large = r->rows * r->columns >= LARGE};
-		if (out && in != out && r->updater->apply_read) {
-			r->updater->apply_read(&u, out, n);
-			out = NULL;
-		} else {
-			r->updater->apply(&u, n);
-		}
-	}
-	if (out)
-		memcpy(out, w, n * sizeof *w);
-	if (keep)
-		memcpy(pulled, w, n * sizeof *w);
-}
-
-void table_arrived(struct table *t, const struct table_op *p, int shard, int64_t seq)
-{
-	static const char *const kind[] = {[OP_READ] = "pull",
-					   [OP_PUSH] = "push",
-					   [OP_SYNC] = "sync",
-					   [OP_ELASTIC] = "elastic"};
-	struct tables *s = t->among;
-	CHECK(s->arrivals < s->room || s->room == 0, "more than %zu operations to record", s->room);
-	if (s->room == 0)
-		return;
-	struct arrival *a = &s->arrival[s->arrivals++];
-	*a = (struct arrival){
-		.seq = seq, .worker = s->rank, .table = (int16_t)t->id, .shard = (int16_t)shard};
-	bool both = p && p->kind == OP_PUSH && p->out;
-	strcpy(a->kind, !p              ? "round"
-			: p->dropped    ? "drop"
-			: p->read_later ? "push"
-			: both          ? "sync"
-					: kind[p->kind]);
-}
-
-char *table_incomplete(const struct table *t, int away, int64_t pushes)
-{
-	return sentence("an incomplete round: worker %d stands at a barrier, or has ended, "
-			"after %lld pushes; worker %d has made %lld and waits for it",
-			away, (long long)pushes, t->among->rank, (long long)t->pushes);
 }
 
 int64_t table_version(struct table *t)

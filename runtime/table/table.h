@@ -18,32 +18,21 @@
 #define TABLE_H
 
 #include "runtime/comm/comm.h"
+#include "runtime/device/updaters.h"
 
 enum { TABLES_MAX = 256, TICKETS_MAX = 64 };
 
 /* ---- Updaters (updater.c): elementwise, a push onto some floats of a shard ---- */
 
-/* Pointers are to the first of the n floats at hand. */
-struct update {
-	float *w;
-	float *state;        /* the table's own beside W, where the updater keeps such */
-	float *own;          /* the pushing worker's */
-	const float *pulled; /* what the pushing worker pulled last */
-	const float *values; /* what is pushed */
-	struct push by;
-	int64_t staleness; /* others' pushes since this worker's last pull */
-	bool large;        /* the table is: no cache holds what is read of it */
-};
-
 struct updater {
 	const char *name, *summary; /* summary: its formula */
+	enum updater_kind kind;     /* its place in updaters[] */
 	struct updater_wants wants;
 	bool state, own, pulled; /* reads and keeps these; they start at 0 and at W */
 	/* What it adds to W does not depend on W or state: the pushing worker can work it out. */
 	bool additive;
 	bool staleness; /* reads it */
-	/* The same and out = W, in one pass; NULL = apply, then copy. */
-	void (*apply_read)(const struct update *u, float *out, size_t n);
+	/* Of PASS_PUSH on n floats; u->keep is the caller's. */
 	void (*apply)(const struct update *u, size_t n);
 };
 extern const struct updater *const updaters[]; /* ends at NULL */
@@ -70,13 +59,6 @@ struct recording {
 };
 
 /* ---- Operations -------------------------------------------------------------- */
-
-enum op_kind {
-	OP_READ,    /* out = W */
-	OP_PUSH,    /* updater(W, in); then out = W where out is set */
-	OP_SYNC,    /* W += scale (out - pulled); out = W */
-	OP_ELASTIC, /* d = scale (out - W); W += d; out -= d */
-};
 
 struct table_op {
 	enum op_kind kind;
@@ -138,6 +120,7 @@ struct tables {
 	struct link *workers;  /* NULL on a server */
 	int rank, size;        /* among the workers, and how many */
 	int servers;
+	bool near; /* the workers are on one machine; not asked when there are servers */
 	const struct placement *placement;
 	struct device *dev; /* of the workers' vectors, if it has its own memory; or NULL */
 	struct stats *stats, unused; /* unused: where nobody gave stats */
@@ -148,9 +131,9 @@ struct tables {
 	const struct recording *replay; /* the order that operations keep; NULL = none */
 };
 
-/* Collective over the workers. placement: gpu, shared, onesided, servers, or auto. everyone: with
- * servers, the link of workers and servers, else that of the workers. stats may be NULL. d: of the
- * workers' vectors, NULL = the host. A sentence when this placement cannot be had. */
+/* Collective over the workers. placement: one of TABLE_HOMES. everyone: with servers, the link of
+ * workers and servers, else that of the workers. stats may be NULL. d: of the workers' vectors,
+ * NULL = the host. A sentence when this placement cannot be had. */
 char *tables_open(struct tables **out, struct link *everyone, struct link *workers, int rank,
 		  int size, int servers, const char *placement, struct stats *stats,
 		  struct device *d);
@@ -188,10 +171,25 @@ char *table_wait(struct table *t, int64_t ticket, struct table_op *done);
 char *tables_flush(struct tables *s);
 void tables_resume(struct tables *s);
 
-/* ---- Placements: table_shared.c, table_onesided.c, table_servers.c ----------------- */
+/* ---- Placements: shared.c, onesided.c, servers.c ---------------------------------- */
+
+/* A file, and a row here. */
+#define PLACEMENTS(X)        X(shared) X(onesided) X(servers) X(gpu)
+#define PLACEMENT_NAME(name) "|" #name
+#define TABLE_HOMES          "auto" PLACEMENTS(PLACEMENT_NAME) /* what can be asked for */
 
 struct placement {
 	const char *name;
+	int preference; /* the highest that can be had is what "auto" is */
+	/* What it can: */
+	bool on_servers;       /* shards lie on ranks that do nothing else */
+	bool in_shared_memory; /* all workers reach W by themselves, on one machine */
+	bool floats_on_device; /* W, and what operations bring and get, is on the workers' device */
+	bool keeps_own;        /* what updaters keep of each worker stays with the shards */
+	bool counts_versions;  /* one count of pushes, by which the timeline names them */
+	bool keeps_order;      /* operations have one that can be recorded */
+	/* Collective: can all workers, on one machine, reach the memory that it takes? NULL: yes */
+	bool (*reaches)(struct tables *s);
 	char *(*refuse)(const struct table_rules *r, const struct tables *s); /* NULL: none */
 	/* Collective. init [n] on every worker, NULL = zeros. */
 	void (*open)(struct table *t, const float *init);
@@ -205,17 +203,21 @@ struct placement {
 	void (*resume)(struct table *t);
 	void (*finish)(struct tables *s); /* the last word to servers; NULL = nothing */
 };
-extern const struct placement placement_shared, placement_gpu, placement_onesided,
-	placement_servers;
-/* Collective: can all workers, which share a machine, reach the memory of rank 0's device? */
-bool placement_gpu_maps(struct tables *s);
+#define PLACEMENT_DECLARED(name) extern const struct placement placement_##name;
+PLACEMENTS(PLACEMENT_DECLARED)
+extern const struct placement *const table_placements[];  /* ends at NULL */
+const struct placement *placement_find(const char *name); /* NULL: none, or "auto" */
 
-/* What a placement's operations have in common (table.c). Under whatever lock guards these n
- * floats: does the operation's work on floats first .. first + n - 1 of the table. w, state: of the
- * shard, at `first`; own, pulled: of the worker, likewise; in, out: where the operation has these
- * floats. */
+/* ---- What a placement calls back into (apply.c) ------------------------------------- */
+
+/* Under whatever lock guards these n floats: does the operation's work on floats first .. first + n
+ * - 1 of the table. w, state: of the shard, at `first`; own, pulled: of the worker, likewise; in,
+ * out: where the operation has these floats. */
 void table_apply(const struct table_rules *r, const struct table_op *p, float *w, float *state,
 		 float *own, float *pulled, const float *in, float *out, size_t n);
+/* What it does, for a device that has these floats. */
+struct update update_of(const struct table_rules *r, const struct table_op *p, float *w,
+			float *state, float *own, float *pulled, const float *in, float *out);
 /* p NULL: a round has ended. */
 void table_arrived(struct table *t, const struct table_op *p, int shard, int64_t seq);
 /* Why a round will never end: worker `away`, which made so many pushes, will make no more. */
@@ -225,7 +227,7 @@ static inline float *part(float *x, size_t first)
 	return x ? x + first : NULL;
 }
 
-/* ---- Replay (table_replay.c): the operations on a shard take place in turn ---- */
+/* ---- Replay (order.c): the operations on a shard take place in turn ---- */
 
 struct replay_cursor {
 	const struct arrival *arrival; /* [n]; NULL = no order is kept */
@@ -242,12 +244,21 @@ bool replay_due(const struct replay_cursor *t, int64_t next, int worker,
 /* The next operation is one of a worker that makes none any more, and this one waits for it. */
 void replay_stuck(const struct replay_cursor *t, int64_t next, int waiting)
 	__attribute__((noreturn));
-/* A push that the record counts came when its round was over. */
-void replay_misfit(const struct replay_cursor *t, int64_t next) __attribute__((noreturn));
+/* Is a push dropped that comes too late for its round, or in time? In a replay as it was then: its
+ * operation of the record is the next. */
+bool replay_drops(const struct replay_cursor *t, int64_t next, bool late);
 
 static inline bool op_pushes(const struct table_op *p)
 {
 	return p->kind != OP_READ;
+}
+/* What is left of an operation that pushes when its pull had to come after the wait for others. */
+static inline struct table_op pull_after(const struct table_op *p)
+{
+	struct table_op read = *p;
+	read.kind = OP_READ;
+	read.dropped = read.read_later = false;
+	return read;
 }
 /* The floats that an operation covers, piece by piece: one is the whole table, or one row. first:
  * in the table; offset: in the operation's own memory. */

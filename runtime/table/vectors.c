@@ -1,9 +1,9 @@
 /*
- * table_vec.c - the tables of mvbench.h, which strategies call: their vectors and the worker they
+ * vectors.c - the tables of mvbench.h, which strategies call: their vectors and the worker they
  * belong to, on the tables of table.c, which know neither.
  *
- * Vectors of a device: placement gpu takes them where they are. The other placements take floats of
- * the host, so that vectors go there and back through pinned memory, which costs a copy each way.
+ * Vectors of a device: placement gpu takes them where they are. The others take floats of the host,
+ * so that vectors go there and back through pinned memory, which costs a copy each way.
  */
 #include "runtime/table/table.h"
 
@@ -21,7 +21,7 @@ static float *floats_of(const struct vec *v)
 static void make_staging(struct table *t)
 {
 	struct device *d = t->among->dev;
-	for (int i = 0; i < 2 && d && t->among->placement != &placement_gpu; i++)
+	for (int i = 0; i < 2 && d && !t->among->placement->floats_on_device; i++)
 		t->staged[i] = d->ops->peer->pinned_new(d, t->n);
 }
 

@@ -46,7 +46,9 @@ struct table_reply {
 
 /* Follows REQUEST_OPEN, and then the shard's first values where `init` says so. */
 struct opening {
-	int64_t rows, columns, updater, rounds, backup, bounded, lead, lengths, init;
+	struct table_rules rules; /* of the whole table; its updater is none of the server's, */
+	int64_t updater;          /* but this one of the list */
+	int64_t init;
 };
 
 static inline int reply_tag(int table, int slot)

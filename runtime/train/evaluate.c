@@ -134,7 +134,7 @@ static void look_for_divergence(struct trainer *r, const struct epoch_row *row)
 	r->status = EXIT_DIVERGED;
 }
 
-static void evaluate_segment(struct trainer *r, struct epoch_record *record)
+static void evaluate_epoch(struct trainer *r, struct epoch_record *record)
 {
 	struct epoch_row row = {.epoch = record->epoch};
 	struct tally t = evaluate_model(r, record);
@@ -161,7 +161,7 @@ void evaluate(struct trainer *r, struct epoch_record *record, int64_t n)
 	gather_ends(r, record, n);
 	gather_arrivals(r);
 	for (int64_t k = 0; k < n && !r->status; k++)
-		evaluate_segment(r, &record[k]);
+		evaluate_epoch(r, &record[k]);
 	gather_events(r);
 	stats_reset(&r->stats); /* what evaluation communicated does not count */
 }

@@ -98,7 +98,7 @@ static char *open_tables(struct trainer *r)
 		tables_replay(w->tables, replay);
 	if (!run->record && !replay)
 		return NULL;
-	if (w->tables->placement == &placement_onesided)
+	if (!w->tables->placement->keeps_order)
 		return sentence("--record: one-sided pushes have no order that could be kept; use "
 				"--table-home=shared or --servers=1");
 	tables_record(w->tables, arrivals_expected(r));
@@ -121,9 +121,7 @@ static bool has_floats(const struct run *run)
 
 static void open_device(struct trainer *r)
 {
-	for (size_t i = 0; devices[i]; i++)
-		if (strcmp(devices[i]->name, r->plan->device) == 0)
-			r->dev.ops = devices[i];
+	r->dev.ops = device_find(r->plan->device);
 	world_device(&r->w);
 	CHECK(r->dev.ops, "no device %s", r->plan->device);
 	r->dev.precision = r->w.run->precision;
@@ -181,8 +179,8 @@ static void set_up(struct trainer *r)
 	w->workload->init(w, &r->train);
 	if (w->buffer)
 		r->buffer = vec_new(w, vec_len(w->buffer));
-	comm_prepare(w->data_group, w->param, run->transport);
-	comm_prepare(w->model_group, w->param, run->transport);
+	comm_prepare(w->data_group, w->param, r->config->own.transport);
+	comm_prepare(w->model_group, w->param, r->config->own.transport);
 	if (w->strategy->tables)
 		agree(r, open_tables(r));
 	w->state = must(calloc(1, w->strategy->state_size + 1));
@@ -373,7 +371,7 @@ static int worker_main(void *given)
 	}
 	ending.workers = r->w.trainers;
 	r->everyone = ending.everyone = run->servers > 0 ? link_world(r->w.size) : NULL;
-	r->w.all = comm_world_trainers(&r->w);
+	r->w.all = comm_world_trainers(&r->w, r->config->own.transport);
 	r->all = comm_link(r->w.all);
 	if (run->trace)
 		r->trace = trace_new(r->everyone ? r->everyone : r->all, r->w.rank, r->w.size,

@@ -47,58 +47,26 @@ static void owe_product(double flops)
 		sim_owe_for(COST_GEMM, flops);
 }
 
-static void owe_gather(size_t n)
-{
-	if (comm_size(sim_self()->worker->model_group) > 1)
-		owe(COST_COPY, n);
-}
+/* What the kinds of the list of operations cost. Of a gradient that is one draw, the draw has the
+ * data; the update takes its time also where it is a part of what is replayed. */
+#define OWE_NOTHING(amount)
+#define OWE_FILL(n)        owe(COST_FILL, n)
+#define OWE_COPY(n)        owe(COST_COPY, n)
+#define OWE_SCALE(n)       owe(COST_SCALE, n)
+#define OWE_AXPY(n)        owe(COST_AXPY, n)
+#define OWE_PRODUCT(flops) owe_product(flops)
+#define OWE_DATA(n) \
+	if (comm_size(sim_self()->worker->model_group) > 1) \
+	owe(COST_COPY, n)
+#define OWE_UPDATE(n) sim_owe_for(COST_SGD, (double)(n))
 
-/* Operations, as device.h declares them, and what each costs. An update takes its time also where
- * it is a part of a graph; of a gradient that is one draw, the draw has what gathering its rows
- * takes. */
-#define SIM_OPS(X) \
-	X(fill, (float *y, float a, size_t n), (d, y, a, n), owe(COST_FILL, n)) \
-	X(copy, (float *y, const float *x, size_t n), (d, y, x, n), owe(COST_COPY, n)) \
-	X(scale, (float *y, float a, size_t n), (d, y, a, n), owe(COST_SCALE, n)) \
-	X(axpy, (float *y, float a, const float *x, size_t n), (d, y, a, x, n), owe(COST_AXPY, n)) \
-	X(take_columns, \
-	  (float *y, const float *x, size_t rows, size_t width, size_t first, size_t n), \
-	  (d, y, x, rows, width, first, n), owe_rows(COST_COPY)) \
-	X(put_columns, \
-	  (float *y, const float *x, size_t rows, size_t width, size_t first, size_t n), \
-	  (d, y, x, rows, width, first, n), owe_rows(COST_COPY)) \
-	X(gemm, \
-	  (float *y, bool at, const float *a, bool bt, const float *b, size_t m, size_t n, \
-	   size_t k), \
-	  (d, y, at, a, bt, b, m, n, k), owe_product(2.0 * (double)m * (double)n * (double)k)) \
-	X(add_bias, (float *y, const float *b, size_t rows, size_t n), (d, y, b, rows, n), \
-	  owe_rows(COST_SCALE)) \
-	X(sum_rows, (float *b, const float *y, size_t rows, size_t n), (d, b, y, rows, n), \
-	  owe_rows(COST_SCALE)) \
-	X(relu, (float *y, size_t n), (d, y, n), owe(COST_SCALE, n)) \
-	X(relu_grad, (float *dy, const float *y, size_t n), (d, dy, y, n), owe(COST_AXPY, n)) \
-	X(tanh, (float *y, size_t n), (d, y, n), owe(COST_SCALE, n)) \
-	X(tanh_grad, (float *dy, const float *y, size_t n), (d, dy, y, n), owe(COST_AXPY, n)) \
-	X(softmax_xent, (float *z, const float *target, size_t rows, size_t n), \
-	  (d, z, target, rows, n), owe_rows(COST_SCALE)) \
-	X(gather, \
-	  (float *x, float *y, const struct data *data, const int32_t *index, size_t count, \
-	   const struct transform *t), \
-	  (d, x, y, data, index, count, t), owe_gather(count * data->features)) \
-	X(sgd, \
-	  (float *p, float *v, const float *g, float lr, float m, float decay, float scale, \
-	   size_t n), \
-	  (d, p, v, g, lr, m, decay, scale, n), sim_owe_for(COST_SGD, (double)n))
-
-#define owe_rows(what) owe(what, rows *n)
-#define UNPACK(...)    __VA_ARGS__
-#define SIM_OP(name, parameters, arguments, cost) \
-	static void sim_##name(struct device *d, UNPACK parameters) \
+#define TIMED(name, params, args, kind, amount) \
+	static void sim_##name WITH_DEVICE params \
 	{ \
-		inner->name arguments; \
-		cost; \
+		inner->name WITH_THE_DEVICE args; \
+		OWE_##kind(amount); \
 	}
-SIM_OPS(SIM_OP)
+DEVICE_OPS(TIMED)
 
 /* ---- A gradient as a whole ---- */
 
@@ -152,9 +120,8 @@ void sim_device(struct worker *w, bool train)
 	if (!inner) {
 		inner = train ? w->dev->ops : &device_none;
 		ops = *inner;
-#define SET(name, parameters, arguments, cost) ops.name = sim_##name;
-		SIM_OPS(SET)
-#undef SET
+#define TAKE(name, ...) ops.name = sim_##name;
+		DEVICE_OPS(TAKE)
 		ops.graph = sim_graph;
 		ops.event_record = sim_event_record;
 		ops.event_wait = sim_event_wait;

@@ -1,5 +1,5 @@
 /*
- * fake_cuda.h - what kernels.cu needs to be compiled by g++ and run on the CPU: a test double of
+ * fake_cuda.h - what the *.cu files need to be compiled by g++ and run on the CPU: a test double of
  * the CUDA language. Include it in place of LAUNCH's real definition when FAKE_CUDA is defined.
  *
  * The threads of a block take turns on stacks of their own (threads.cc); blocks run one after the

@@ -473,8 +473,8 @@ static void one_op(const struct updater *updater, struct table_op op, bool in_is
 		float **c = at[CPU], **g = at[GPU];
 
 		table_apply(&rules, &op, c[0], c[1], c[2], c[3], c[4], c[5], N);
-		device[GPU].ops->peer->apply(&device[GPU], &rules, &op, g[0], g[1], g[2], g[3],
-					     g[4], g[5], N);
+		const struct update u = update_of(&rules, &op, g[0], g[1], g[2], g[3], g[4], g[5]);
+		device[GPU].ops->peer->apply(&device[GPU], op.kind, updater->kind, &u, N);
 	}
 	for (size_t i = 0; i < COUNT(all); i++)
 		same(updater->name, all[i], 1e-6);

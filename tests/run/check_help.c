@@ -34,7 +34,7 @@ static void ck_says(int status, const char *words, const char *text)
 
 /* ---- Topics -------------------------------------------------------------- */
 
-/* Tables are shown as schema.sql has them; all else is narrow. */
+/* Tables are shown as the schema has them; all else is narrow. */
 static void ck_narrow(const char *name, char *text)
 {
 	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
@@ -127,6 +127,34 @@ START_TEST(every_command_helps)
 		free(out);
 		free(words);
 		free(usage);
+	}
+}
+END_TEST
+
+/* What every command does with its words, by its row alone. */
+START_TEST(every_command_reads_its_words_alike)
+{
+	for (const struct command *const *c = commands; *c; c++) {
+		char *help = sentence("%s --no-such=1 --help", (*c)->name);
+		char *one = sentence("%s -x", (*c)->name);
+		char *unknown = sentence("%s --no-such-option=1", (*c)->name);
+		char *word = sentence("%s word", (*c)->name);
+		char *usage = sentence("usage: mvbench %s", (*c)->name);
+		char *only = sentence("word: %s takes options only, such as --", (*c)->name);
+		ck_says(0, help, usage);
+		ck_says(2, one, "-x: options begin with two dashes");
+		if (strcmp((*c)->name, "help") == 0)
+			ck_says(2, unknown, "there is no such topic");
+		else if (!(*c)->run_options)
+			ck_says(2, unknown, "--no-such-option: there is no such option; ");
+		if ((*c)->example)
+			ck_says(2, word, only);
+		free(help);
+		free(one);
+		free(unknown);
+		free(word);
+		free(usage);
+		free(only);
 	}
 }
 END_TEST
@@ -301,6 +329,7 @@ Suite *help_suite(void)
 	tcase_add_test(t, there_is_a_topic_for_everything);
 	tcase_add_test(t, topics_are_found_or_the_nearest_is_named);
 	tcase_add_test(t, every_command_helps);
+	tcase_add_test(t, every_command_reads_its_words_alike);
 	tcase_add_test(t, text_is_no_order_in_roff);
 	tcase_add_test(t, the_manual_has_all_commands_options_and_plugins);
 	tcase_add_test(t, the_manual_formats_without_a_warning);

@@ -71,6 +71,21 @@ START_TEST(the_floors_hold_and_what_breaks_them_is_seen)
 }
 END_TEST
 
+/* readme.sh BUILD [SOURCES]: every name in a README is one that there is. */
+START_TEST(documents_name_what_there_is)
+{
+	const char *home = getenv("MVBENCH_HOME");
+	char out[32768];
+
+	if (!home)
+		return;
+	char *command = sentence("bash %s/tests/scripts/readme.sh . 2>&1", home);
+	int status = command_output(command, out, sizeof out);
+	ck_assert_msg(status == 0, "%.3000s", out);
+	free(command);
+}
+END_TEST
+
 Suite *layers_suite(void)
 {
 	Suite *s = suite_create("layers");
@@ -78,6 +93,7 @@ Suite *layers_suite(void)
 
 	tcase_set_timeout(t, 60);
 	tcase_add_loop_test(t, the_floors_hold_and_what_breaks_them_is_seen, 0, COUNT(plants));
+	tcase_add_test(t, documents_name_what_there_is);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -867,9 +867,8 @@ START_TEST(names_tell_every_option_apart)
 			continue;
 		sqlite3 *db;
 		ck_assert_int_eq(sqlite3_open(database, &db), SQLITE_OK);
-		char *column = must(strdup(o->name));
-		for (char *c = column; *c; c++)
-			*c = *c == '-' || *c == '.' ? '_' : *c;
+		char column[COLUMN_ROOM];
+		option_column(o, column);
 		bool text = o->type == OPT_STRING || o->type == OPT_CHOICE;
 		char *differ = sentence("UPDATE run SET %s = ifnull(%s, %s WHERE seed = 2", column,
 					column, text ? "'') || 'x'" : "0) + 1");
@@ -877,7 +876,8 @@ START_TEST(names_tell_every_option_apart)
 		add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
 		add_run(db, "mlp", "asgd", 2, 2, 0.5, "", 1);
 		if (strncmp(o->name, "sim.", 4) == 0) { /* NULL in real runs */
-			char *given = sentence("UPDATE run SET %s = %s", column, text ? "''" : "0");
+			char *given = sentence("UPDATE run SET platform = 'sim', %s = %s", column,
+					       text ? "''" : "0");
 			sql(db, given);
 			free(given);
 		}
@@ -887,7 +887,6 @@ START_TEST(names_tell_every_option_apart)
 		ck_assert_msg(strcmp(rows, "2\n") == 0, "--%s is not shown", o->name);
 		free(rows);
 		free(differ);
-		free(column);
 		sqlite3_close(db);
 	}
 }

@@ -10,6 +10,8 @@
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static char output[1 << 16];
 
@@ -174,6 +176,42 @@ START_TEST(selections_and_refusals)
 END_TEST
 
 /* More runs of a configuration than are shown, and of a workload that has no accuracy. */
+/* A file has its old text until the new one is whole; what is no plain file stays what it is. */
+START_TEST(a_file_is_written_beside_and_a_link_through)
+{
+	char *to = sentence("%s/to.html", folder), *link = sentence("%s/page.html", folder);
+	char *part = sentence("%s.part", link);
+	struct stat st;
+
+	new_database();
+	ck_assert_int_eq(symlink("to.html", link), 0);
+	report("", EXIT_OK, "page.html");
+	ck_assert(lstat(link, &st) == 0 && S_ISLNK(st.st_mode));
+	ck_assert(lstat(to, &st) == 0 && st.st_size > 1000);
+	unlink(link);
+	report("", EXIT_OK, "page.html");
+	ck_assert(lstat(link, &st) == 0 && S_ISREG(st.st_mode));
+	ck_assert_int_ne(access(part, F_OK), 0);
+	struct output o;
+	ck_assert_ptr_null(output_open(&o, "--out=", link));
+	fputs("half", o.f);
+	char *wrong = output_close(&o, sentence("no more"));
+	ck_assert_str_eq(wrong, "no more");
+	free(wrong);
+	ck_assert(lstat(link, &st) == 0 && st.st_size > 1000);
+	ck_assert_int_ne(access(part, F_OK), 0);
+	wrong = output_open(&o, "--out=", "/dev/full");
+	ck_assert_ptr_null(wrong);
+	fputs("more", o.f);
+	wrong = output_close(&o, NULL);
+	ck_assert_msg(wrong && strstr(wrong, "--out=/dev/full: "), "%s", wrong ? wrong : "");
+	free(wrong);
+	free(part);
+	free(link);
+	free(to);
+}
+END_TEST
+
 START_TEST(what_is_left_out_is_said)
 {
 	new_database();
@@ -409,6 +447,7 @@ Suite *report_suite(void)
 	tcase_set_timeout(c, 120);
 	tcase_add_test(c, what_a_page_says);
 	tcase_add_test(c, selections_and_refusals);
+	tcase_add_test(c, a_file_is_written_beside_and_a_link_through);
 	tcase_add_test(c, what_is_left_out_is_said);
 	tcase_add_test(c, commands_give_the_same_cells);
 	tcase_add_test(c, in_a_browser);

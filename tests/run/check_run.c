@@ -315,6 +315,22 @@ START_TEST(the_split_adds_up)
 }
 END_TEST
 
+/* A dry run says an option under the name of its column. */
+START_TEST(a_dry_run_names_options_as_the_table_does)
+{
+	char out[OUTPUT], column[COLUMN_ROOM];
+	char *words = run_words("--dry-run --format=json");
+
+	ck_assert_int_eq(mvbench(out, words), EXIT_OK);
+	for (const struct option *o = run_options; o->name; o++) {
+		char *key = sentence("\"%s\": ", option_column(o, column));
+		ck_assert_msg(strstr(out, key) && !strpbrk(column, ".-"), "%s: %s", key, out);
+		free(key);
+	}
+	free(words);
+}
+END_TEST
+
 Suite *run_suite(void)
 {
 	Suite *s = suite_create("run");
@@ -329,6 +345,7 @@ Suite *run_suite(void)
 	tcase_add_loop_test(t, divergence_has_its_own_status, 1, 3);
 	tcase_add_loop_test(t, cut_data_is_refused_by_all_ranks, 1, 3);
 	tcase_add_loop_test(t, the_split_adds_up, 0, 3);
+	tcase_add_test(t, a_dry_run_names_options_as_the_table_does);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -27,11 +27,11 @@ main'
 # What is called by a list of pointers that lives above: plug-ins and commands.
 registries='strategies workloads commands'
 # Library (a pattern of its symbols), and the files that may use it.
-libraries='sqlite3_ results/db/|plots/draw
+libraries='sqlite3_ results/db/
 MPI_|PMPI_|ompi_ runtime/comm/mpi/|sim/world/
 PMIx_ runtime/lib/rendezvous
 cuda[A-Z]|cublas|cudnn|nccl runtime/device/cuda/
-dnnl_ runtime/device/cpu
+dnnl_ runtime/device/cpu/
 sg_|simgrid_|smpi_|SMPI_ sim/world/
 ini_parse results/run/jobfile
 gz[a-z]+$ workloads/'
@@ -98,7 +98,7 @@ END {
 		while ((getline l < f) > 0) {
 			if (l ~ /^#include "/) {
 				split(l, part, "\""); to = part[2]
-				if (to == "mvbench.h" || to == "workloads/net.h" || to ~ /^fake_cuda/) continue
+				if (to == "mvbench.h" || to == "workloads/net.h" || to ~ /^fake_cuda|run_options.def$/) continue
 				r = room(to)
 				if (r == "") bad(f " includes " to "   <- by its path from the top, please")
 				else if (r != own && floor[r] >= floor[own]) bad(f " includes " to "   <- " own " is not above " r)

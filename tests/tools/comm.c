@@ -181,8 +181,8 @@ static void off_the_clock(struct worker *w)
 
 int main(int argc, char **argv)
 {
-	struct run run = {.workers = argc > 1 ? atoi(argv[1]) : 1,
-			  .transport = argc > 2 ? argv[2] : "auto"};
+	const char *transport = argc > 2 ? argv[2] : "auto";
+	struct run run = {.workers = argc > 1 ? atoi(argv[1]) : 1};
 	struct device dev = {.ops = argc > 2 ? &device_cuda : &device_cpu, .precision = "float32"};
 	struct stats stats;
 	struct worker w = {.run = &run, .dev = &dev, .stats = &stats};
@@ -190,11 +190,11 @@ int main(int argc, char **argv)
 	platform_start(&w);
 	dev.number = w.rank;
 	dev.ops->open(&dev, 1);
-	w.all = comm_world_trainers(&w);
+	w.all = comm_world_trainers(&w, transport);
 	w.model_group = comm_split(w.all, w.rank);
 	w.data_group = comm_split(w.all, 0);
 	struct vec *some = vec_new(&w, 500); /* less than what will come */
-	comm_prepare(w.all, some, run.transport);
+	comm_prepare(w.all, some, transport);
 	vec_free(some);
 	const size_t sizes[] = {0, 1, 3, 1000, BIG};
 	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -207,8 +207,8 @@ int main(int argc, char **argv)
 	off_the_clock(&w);
 	const char *by = comm_transport(w.all);
 	CHECK(!by == (argc <= 2 || w.trainers == 1), "vectors go by %s", by ? by : "nothing");
-	CHECK(!by || strcmp(run.transport, "auto") == 0 || strcmp(by, run.transport) == 0,
-	      "--transport=%s, and %s was used", run.transport, by);
+	CHECK(!by || strcmp(transport, "auto") == 0 || strcmp(by, transport) == 0,
+	      "--transport=%s, and %s was used", transport, by);
 	comm_free(w.data_group);
 	comm_free(w.model_group);
 	if (w.rank == 0)

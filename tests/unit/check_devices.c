@@ -884,11 +884,10 @@ START_TEST(test_operation)
 }
 END_TEST
 
-/* All that computes is in the table above: the slots from alloc to norm_backward. */
+/* All that computes is in the table above: the slots from alloc on, before graph. */
 START_TEST(test_all_operations)
 {
-	for (size_t slot = SLOT(alloc); slot <= SLOT(norm_backward);
-	     slot += sizeof(void (*)(void))) {
+	for (size_t slot = SLOT(alloc); slot < SLOT(graph); slot += sizeof(void (*)(void))) {
 		bool found = false;
 
 		for (size_t i = 0; i < COUNT(operations); i++)
@@ -897,6 +896,24 @@ START_TEST(test_all_operations)
 		ck_assert_msg(found, "no operation of this file calls slot %zu of device_ops",
 			      slot / sizeof(void (*)(void)));
 	}
+}
+END_TEST
+
+/* The option names all devices, in the order of the list. */
+START_TEST(every_device_can_be_chosen)
+{
+	char *names = sentence("auto");
+
+	for (size_t i = 0; devices[i]; i++) {
+		char *more = sentence("%s|%s", names, devices[i]->name);
+
+		free(names);
+		names = more;
+		ck_assert_ptr_eq(device_find(devices[i]->name), devices[i]);
+	}
+	ck_assert_str_eq(names, DEVICES);
+	ck_assert_ptr_null(device_find("tpu"));
+	free(names);
 }
 END_TEST
 
@@ -1103,6 +1120,7 @@ Suite *devices_suite(void)
 	while (devices[n])
 		n++;
 	tcase_set_timeout(t, 60);
+	tcase_add_test(t, every_device_can_be_chosen);
 	tcase_add_loop_test(t, test_usable, 0, n);
 	tcase_add_test(t, test_all_operations);
 	tcase_add_loop_test(t, test_operation, 0, n * (int)COUNT(operations));

@@ -23,7 +23,7 @@ static size_t all_tables(struct table_of t[64])
 {
 	size_t n = 0;
 
-	t[n++] = (struct table_of){NULL, "run", run_options, sizeof(struct run)};
+	t[n++] = (struct table_of){NULL, "run", run_options, sizeof(struct config)};
 	for (size_t i = 0; strategies[i]; i++)
 		t[n++] = (struct table_of){strategies[i]->plugin.name, "strategy",
 					   strategies[i]->plugin.options,
@@ -600,7 +600,7 @@ START_TEST(words_give_the_configuration_again)
 	config_hash(&a, x);
 	config_hash(&b, y);
 	ck_assert_str_eq(x, y);
-	ck_assert_str_eq(b.run.label, "two words");
+	ck_assert_str_eq(b.own.label, "two words");
 	ck_assert_double_eq(a.run.lr, b.run.lr);
 	arguments_free(&args);
 	free_words(words);
@@ -645,7 +645,8 @@ START_TEST(schedules_have_these_values)
 	};
 
 	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-		char *wrong = lr_schedule_check(row[i].schedule);
+		char *wrong =
+			lr_schedule_check(option_find(run_options, "lr-schedule"), row[i].schedule);
 		ck_assert_msg(!wrong, "%s", wrong);
 		ck_assert_double_eq_tol(rate(row[i].schedule, row[i].epoch, row[i].fraction),
 					row[i].lr, 1e-12);
@@ -674,7 +675,7 @@ START_TEST(schedules_that_are_none_are_refused)
 					  "step:nan",  "step:-1",       "constant+constant"};
 
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-		char *wrong = lr_schedule_check(bad[i]);
+		char *wrong = lr_schedule_check(option_find(run_options, "lr-schedule"), bad[i]);
 		ck_assert_msg(wrong != NULL, "%s is accepted", bad[i]);
 		free(wrong);
 	}

@@ -112,7 +112,7 @@ START_TEST(files_are_written_or_said_not_to_be)
 	ck_assert_int_ne(access(path, R_OK), 0); /* not before it is whole */
 	well(output_close(&out, NULL));
 	ck_assert_int_eq(access(path, R_OK), 0);
-	unlink(path);
+	database_remove(path);
 	ck_assert_int_ne(access(path, R_OK), 0);
 	free(path);
 }

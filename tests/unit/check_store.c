@@ -410,6 +410,104 @@ START_TEST(every_core_option_has_a_column)
 }
 END_TEST
 
+static char *shape(void);
+
+/* A value that is not the default, and that a configuration of simulated workers takes. */
+static const char *other_value(const struct option *o)
+{
+	static const struct setting odd[] = {{"workload", "tanh_mlp"},
+					     {"strategy", "easgd"},
+					     {"platform", "mpi"},
+					     {"lr-schedule", "step:7"},
+					     {"sim.step-time", "3ms"},
+					     {"sim.update-time", "3ms"},
+					     {"speed", "0:0.5"},
+					     {"sim.slow-link", "0:1"},
+					     {"pause", "0:1s:1s"},
+					     {"leave", "0:1s"},
+					     {"seed", "4"},
+					     {"momentum", "0.5"}};
+
+	for (size_t i = 0; i < sizeof odd / sizeof *odd; i++)
+		if (strcmp(odd[i].name, o->name) == 0)
+			return odd[i].value;
+	if (o->type == OPT_CHOICE)
+		return strrchr(o->choices, '|') + 1;
+	if (o->type == OPT_BOOL)
+		return strcmp(o->def, "true") == 0 ? "false" : "true";
+	return o->type == OPT_INT ? "7" : o->type == OPT_REAL ? "0.7" : "x";
+}
+
+/* Identity is one: for every option, two cells differ in config_hash if and only if they differ in
+ * what option_info says decides; and config_key has what decides, but the seed, and what keeps runs
+ * apart. Rows of pending cells hold options as given. */
+START_TEST(config_hash_and_config_key_agree)
+{
+	for (const struct option *o = run_options; o->name; o++) {
+		struct setting set[] = {{"platform", "sim"}, {o->name, other_value(o)}};
+		struct store *s = open_store(STORE_WRITE);
+		struct config c;
+		for (size_t n = 1; n <= 2; n++) {
+			ck_fine(config_init(&c, set, n, false));
+			ck_fine(store_pend(s, &c));
+			config_fini(&c);
+		}
+		store_close(s);
+		sql("CREATE VIEW part AS SELECT s.id, s.config_hash, s.config_key, (SELECT "
+		    "json_group_object(e.key, e.value) FROM json_each(json_set(s.config_key, "
+		    "'$.seed', s.seed)) AS e LEFT JOIN option_info AS i ON i.column = e.key WHERE "
+		    "ifnull(i.decides, 1)) AS decides FROM run_summary AS s");
+		char *want = sentence(
+			"%d,%d,%s", o->incidental ? 1 : 2,
+			(o->incidental && !o->core.kept_apart) || o->core.repeats ? 1 : 2, o->name);
+		char *ask = sentence("SELECT count(DISTINCT decides), count(DISTINCT config_key), "
+				     "'%s' FROM part",
+				     o->name);
+		ck_rows(ask, want);
+		ck_rows("SELECT count(DISTINCT decides) = count(DISTINCT config_hash) FROM part",
+			"1");
+		free(ask);
+		free(want);
+		remove(path);
+	}
+}
+END_TEST
+
+/* A file of this version that lacks the column of an option, as one that was made before the option
+ * was: it gets the column, and what older runs had is the default. */
+START_TEST(a_new_option_needs_no_migration)
+{
+	make_empty_store();
+	char *fresh = shape();
+
+	for (int mode = STORE_READ; mode <= STORE_WRITE; mode++) {
+		struct store *s = open_store(STORE_WRITE);
+		struct config c = config_of("1", "");
+		begin(s, &c);
+		config_fini(&c);
+		store_close(s);
+		sql("DROP VIEW IF EXISTS run_summary; UPDATE run SET status = 'done'");
+		sql("PRAGMA writable_schema = ON;"
+		    "DELETE FROM sqlite_master WHERE type IN ('view', 'trigger');"
+		    "PRAGMA writable_schema = OFF");
+		sql("ALTER TABLE run DROP COLUMN speed; ALTER TABLE run DROP COLUMN sim_train;"
+		    "ALTER TABLE run DROP COLUMN precision");
+		if (mode == STORE_READ) /* whose tables are the same, but for options */
+			sql("PRAGMA user_version = 6");
+		store_close(open_store((enum store_mode)mode));
+		ck_rows("PRAGMA user_version", "7");
+		char *now = shape();
+		ck_assert_str_eq(now, fresh);
+		free(now);
+		ck_rows("SELECT DISTINCT r.speed, r.precision, r.sim_train, config_key ->> 'speed' "
+			"FROM run AS r JOIN run_summary USING (id)",
+			",float32,null,");
+		remove(path);
+	}
+	free(fresh);
+}
+END_TEST
+
 START_TEST(a_pending_row_is_taken_over)
 {
 	struct store *s = open_store(STORE_WRITE);
@@ -729,7 +827,7 @@ START_TEST(an_older_schema_migrates)
 		    : _i    ? "PRAGMA user_version = 1"
 			    : "PRAGMA user_version = 0");
 		store_close(open_store((enum store_mode)mode));
-		ck_rows("PRAGMA user_version", "6");
+		ck_rows("PRAGMA user_version", "7");
 		char *migrated = shape();
 		ck_assert_str_eq(migrated, fresh);
 		free(migrated);
@@ -882,9 +980,8 @@ START_TEST(every_option_but_the_seed_tells_configurations_apart)
 	for (const struct option *o = run_options; o->name; o++) {
 		if (o->incidental || strcmp(o->name, "seed") == 0)
 			continue;
-		char *column = must(strdup(o->name));
-		for (char *c = column; *c; c++)
-			*c = *c == '-' || *c == '.' ? '_' : *c;
+		char column[COLUMN_ROOM];
+		option_column(o, column);
 		bool text = o->type == OPT_STRING || o->type == OPT_CHOICE;
 		char *differ = sentence("UPDATE run SET %s = ifnull(%s, %s WHERE id = 2", column,
 					column, text ? "'') || 'x'" : "0) + 1");
@@ -900,7 +997,6 @@ START_TEST(every_option_but_the_seed_tells_configurations_apart)
 		free(ask);
 		free(equal);
 		free(differ);
-		free(column);
 	}
 	ck_rows("SELECT count(DISTINCT config_key) FROM run_summary", "1");
 }
@@ -1286,6 +1382,8 @@ Suite *store_suite(void)
 	tcase_add_test(c, arrivals_come_back_in_order);
 	tcase_add_test(c, plugin_options_are_kept);
 	tcase_add_test(c, every_core_option_has_a_column);
+	tcase_add_test(c, config_hash_and_config_key_agree);
+	tcase_add_test(c, a_new_option_needs_no_migration);
 	tcase_add_test(c, a_pending_row_is_taken_over);
 	tcase_add_test(c, only_an_unfinished_run_is_failed);
 	tcase_add_test(c, dead_runs_are_marked);

@@ -3,14 +3,20 @@
  *
  * The device is a module, mvbench_cuda.so, that the program loads when a worker opens it: a program
  * linked to cuBLAS and cuDNN would take 60 ms longer to start, whatever it does. cuda_module.c is
- * the program's side; cuda.c, cuda_image.c and kernels.cu are the module.
+ * the program's side; this folder is the module.
  *
  * No header of CUDA is included here: its handles are pointers to structs that it never shows.
  */
 #ifndef CUDA_H
 #define CUDA_H
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #include "runtime/device/device.h"
+
+#include <string.h>
 
 /* What the module calls in the program. It defines functions of these names that pass on. */
 struct cuda_host {
@@ -26,7 +32,25 @@ const struct device_ops *mvbench_cuda(const struct cuda_host *host);
 
 /* ---- Inside the module ----------------------------------------------------- */
 
-struct device_state; /* on the device: kernels_step, kernels_tally, counters */
+/* What a kernel of a kept graph cannot be given as an argument, since it changes. */
+struct cuda_step {
+	uint64_t key;
+	float lr;
+	uint32_t turn; /* counts the bodies */
+};
+
+struct cuda_losses {
+	double loss;
+	unsigned long long correct, rows;
+};
+
+enum { CUDA_COUNTERS = 1024 };
+struct device_state { /* on the device; zeroed when it is opened */
+	struct cuda_step step;
+	struct cuda_losses tally;
+	unsigned counter[CUDA_COUNTERS]; /* zero between two sums */
+};
+
 struct resident;
 struct kept_graph;
 struct conv_choice;
@@ -60,11 +84,15 @@ struct cuda { /* device->at */
 	size_t choices;
 };
 
-enum { CONV_WORKSPACE = 256 << 20 }; /* the most that an algorithm of cuDNN may want [bytes] */
+enum {
+	EVENTS = 4096,             /* places in a body: layers with parameters */
+	BLAS_WORKSPACE = 32 << 20, /* what cuBLAS recommends on Hopper [bytes] */
+	CONV_WORKSPACE = 256 << 20 /* the most that an algorithm of cuDNN may want [bytes] */
+};
 
 static inline struct cuda *cuda_of(struct device *d)
 {
-	return d->at;
+	return (struct cuda *)d->at;
 }
 
 /* A call failed: says which, on which GPU, and why. */
@@ -81,48 +109,61 @@ void cuda_failed(struct device *d, const char *file, int line, const char *call,
 #define TRY_BLAS(d, call) \
 	TRY_(d, cublasStatus_t, CUBLAS_STATUS_SUCCESS, cublasGetStatusString, call)
 #define TRY_DNN(d, call) TRY_(d, cudnnStatus_t, CUDNN_STATUS_SUCCESS, cudnnGetErrorString, call)
-/* A function of kernels.h. */
-#define RUN(d, call) \
-	do { \
-		call; \
-		cudaError_t status_ = cudaGetLastError(); \
-		if (status_ != cudaSuccess) \
-			cuda_failed(d, __FILE__, __LINE__, #call, cudaGetErrorString(status_)); \
-	} while (0)
 
-/* Device memory that libraries and layers need beside vectors: counted in workspace_bytes. */
+/* ---- Memory ---------------------------------------------------------------- */
+
+void *cuda_malloc(struct device *d, size_t bytes);
+/* What libraries and layers need beside vectors: counted in workspace_bytes. */
 void *cuda_take(struct device *d, size_t bytes);
 void cuda_give(struct device *d, void *p, size_t bytes);
 /* Gives it back when no graph can use it any more. */
 void cuda_retire(struct device *d, void *p, size_t bytes);
 /* The workspace, of so many bytes at least; what is in it is gone at the next operation. */
 void *cuda_workspace(struct device *d, size_t bytes);
-/* Of sums of n columns (kernels.h). */
-struct kernels_stage cuda_stage(struct device *d, size_t n);
+/* It, and counters, for sums over blocks. */
+struct cuda_stage {
+	float *partial;
+	unsigned *counter; /* [CUDA_COUNTERS] */
+};
+struct cuda_stage cuda_stage_of(struct device *d, size_t bytes);
+/* The array, on the device; NULL for NULL. */
+const void *cuda_brought(struct device *d, const void *array, size_t bytes);
+void cuda_memory_close(struct device *d);
+void cuda_sync(struct device *d);
+float *cuda_alloc(struct device *d, size_t n);
+void cuda_free(struct device *d, float *p, size_t n);
+void cuda_get(struct device *d, float *host, const float *x, size_t n);
+void cuda_tally(struct device *d, struct tally *out);
 
-/* cuda_image.c; the slots of the same names */
-void *cuda_conv_new(struct device *d, const struct shape *s);
-void cuda_conv_free(struct device *d, void *conv);
-void cuda_conv_forward(struct device *d, void *conv, float *y, const float *x, const float *weight,
-		       const float *bias, size_t rows);
-void cuda_conv_backward_weight(struct device *d, void *conv, float *dweight, float *dbias,
-			       const float *x, const float *dy, size_t rows);
-void cuda_conv_backward_data(struct device *d, void *conv, float *dx, const float *dy,
-			     const float *weight, bool add, size_t rows);
-void *cuda_pool_new(struct device *d, const struct shape *s);
-void cuda_pool_free(struct device *d, void *pool);
-void cuda_pool_forward(struct device *d, void *pool, float *y, const float *x, size_t rows);
-void cuda_pool_backward(struct device *d, void *pool, float *dx, const float *dy, const float *x,
-			const float *y, size_t rows);
-void *cuda_norm_new(struct device *d, const struct shape *s);
-void cuda_norm_free(struct device *d, void *norm);
-void cuda_norm_forward(struct device *d, void *norm, float *y, const float *x, const float *add,
-		       const float *scale, float *running, bool training, size_t rows);
-void cuda_norm_backward(struct device *d, void *norm, float *dx, float *dscale, float *dy,
-			const float *x, const float *y, const float *scale, size_t rows);
-void cuda_shortcut(struct device *d, float *y, const float *x, struct image in, size_t stride,
-		   size_t out, size_t rows);
-void cuda_shortcut_grad(struct device *d, float *dx, const float *dy, struct image in,
-			size_t stride, size_t out, size_t rows);
+/* ---- Operations: those of the list, and what they share -------------------- */
+
+#define CUDA_OP(name, params, ...) void cuda_##name WITH_DEVICE params;
+DEVICE_OPS(CUDA_OP)
+#define CUDA_LAYER(name) \
+	void *cuda_##name##_new(struct device *d, const struct shape *s); \
+	void cuda_##name##_free(struct device *d, void *name);
+DEVICE_LAYERS(CUDA_LAYER)
+
+void cuda_bias(struct device *d, float *y, const float *b, bool relu, size_t rows, size_t n);
+void cuda_to_bf16(struct device *d, void *y, const float *x, size_t n);
+void cuda_from_bf16(struct device *d, float *y, const void *x, size_t n);
+
+/* ---- Graphs and peers ------------------------------------------------------ */
+
+/* What a graph finds changed at each launch. */
+void cuda_set_step(struct device *d);
+void cuda_graph(struct device *d, size_t key, void (*body)(void *ctx), void *ctx);
+void cuda_event_record(struct device *d, size_t i);
+void cuda_event_wait(struct device *d, size_t i);
+void cuda_graphs_close(struct device *d);
+
+void cuda_sum(struct device *d, float *y, const float *const *x, int k, float a, size_t n);
+void cuda_apply(struct device *d, enum op_kind kind, enum updater_kind updater,
+		const struct update *u, size_t n);
+extern const struct peer_ops cuda_peer;
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

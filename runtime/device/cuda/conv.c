@@ -1,22 +1,16 @@
 /*
- * cuda_image.c - images on the GPU: convolutions through cuDNN, channels last; batch
- * normalisations, poolings and shortcuts by kernels of our own, which cuDNN's would need more
- * passes for (a normalisation fused with what a residual block adds), or whose ties it does not
- * settle (the first of equal numbers in a pooling's window gets the gradient).
+ * conv.c - convolutions on the GPU, through cuDNN, channels last.
  *
  * cuDNN has several algorithms for a convolution. When a shape comes first, all are tried on the
  * data at hand, and the fastest that always gives the same sum is taken; all layers of that shape
  * on this device then use it. That is not part of the graph: the body runs once before. Where there
  * is none for bf16 (few channels), that layer works in floats on copies of its activations.
  *
- * Costs, in passes over an activation: a convolution reads x and writes y, and once more over y
- * where it has a bias or a relu; a normalisation reads x twice and writes y (and reads what it
- * adds); its gradient reads dy, x and (with relu) y twice and writes dx, or with `adds` reads y
- * once and writes dy besides. In bf16 each weight is rounded to a copy by the forward pass, which
- * the backward pass after it uses too.
+ * Cost, in passes over an activation: x is read and y written, and once more over y where there is
+ * a bias or a relu. In bf16 each weight is rounded to a copy by the forward pass, which the
+ * backward pass after it uses too.
  */
 #include "runtime/device/cuda/cuda.h"
-#include "runtime/device/cuda/kernels.h"
 
 #include <cuda_runtime_api.h>
 #include <cudnn.h>
@@ -30,12 +24,14 @@ static const char *const direction_names[] = {"forward", "backward data", "backw
 
 enum { ALGORITHMS = 16 };
 
-struct conv_choice {
+struct problem { /* numbers of one type, so that equal ones are equal bytes */
 	struct image in, out;
 	struct window window;
-	size_t rows;
-	enum direction direction;
-	bool floats;
+	size_t rows, direction, floats;
+};
+
+struct conv_choice {
+	struct problem problem;
 	int algorithm; /* -1: there is none */
 	cudnnMathType_t math;
 	size_t bytes; /* of workspace */
@@ -45,7 +41,7 @@ struct conv_plan { /* of a number of rows */
 	size_t rows;
 	cudnnTensorDescriptor_t x, y;
 	cudnnConvolutionDescriptor_t window[DIRECTIONS];
-	struct conv_choice choice[DIRECTIONS]; /* rows 0: not made yet */
+	struct conv_choice choice[DIRECTIONS]; /* of 0 rows: not made yet */
 };
 
 struct cuda_conv {
@@ -130,7 +126,7 @@ void *cuda_conv_new(struct device *d, const struct shape *s)
 /* All that depends on what cuDNN is given. */
 static void unprepare(struct device *d, struct cuda_conv *v)
 {
-	TRY(d, cudaStreamSynchronize(cuda_of(d)->stream));
+	cuda_sync(d);
 	for (size_t i = 0; i < v->plans; i++) {
 		TRY_DNN(d, cudnnDestroyTensorDescriptor(v->plan[i].x));
 		TRY_DNN(d, cudnnDestroyTensorDescriptor(v->plan[i].y));
@@ -178,7 +174,7 @@ static const void *given(struct device *d, const struct cuda_conv *v, float *wid
 {
 	if (!v->floats)
 		return x;
-	RUN(d, kernels_from_bf16(cuda_of(d)->stream, wide, x, n));
+	cuda_from_bf16(d, wide, x, n);
 	return wide;
 }
 
@@ -187,7 +183,7 @@ static void taken(struct device *d, const struct cuda_conv *v, float *y, const f
 		  size_t n)
 {
 	if (v->floats)
-		RUN(d, kernels_to_bf16(cuda_of(d)->stream, y, wide, n));
+		cuda_to_bf16(d, y, wide, n);
 }
 
 static cudnnTensorDescriptor_t tensor_of(struct device *d, const struct cuda_conv *v,
@@ -280,18 +276,6 @@ static int try_all(struct device *d, struct cuda_conv *v, struct conv_plan *p, e
 		    cudnnGetErrorString(status));
 }
 
-static bool same_problem(const struct conv_choice *c, const struct cuda_conv *v, size_t rows,
-			 enum direction k)
-{
-	const struct shape *s = &v->s;
-
-	return c->rows == rows && c->direction == k && c->floats == v->floats &&
-	       image_size(c->in) == image_size(s->in) && c->in.height == s->in.height &&
-	       c->in.channels == s->in.channels && c->out.channels == s->out.channels &&
-	       c->window.size == s->window.size && c->window.stride == s->window.stride &&
-	       c->window.pad == s->window.pad;
-}
-
 /* As much as there is for trying, down to nothing. */
 static void *trial_memory(size_t *bytes)
 {
@@ -320,7 +304,7 @@ static struct conv_choice choose(struct device *d, struct cuda_conv *v, struct c
 	void *out = cuda_take(d, numbers), *work = trial_memory(&bytes);
 	int n = try_all(d, v, p, k, a, b, out, work, bytes, found), best = -1;
 
-	TRY(d, cudaStreamSynchronize(c->stream));
+	cuda_sync(d);
 	cuda_give(d, out, numbers);
 	TRY(d, cudaFree(work));
 	for (int i = n; i-- > 0;) {
@@ -337,40 +321,72 @@ static struct conv_choice choose(struct device *d, struct cuda_conv *v, struct c
 			direction_names[k], d->precision, c->gpu, c->model, p->rows, v->s.in.height,
 			v->s.in.width, v->s.in.channels, v->s.out.channels, v->s.window.size,
 			v->s.window.size);
-	return (struct conv_choice){.in = v->s.in,
-				    .out = v->s.out,
-				    .window = v->s.window,
-				    .rows = p->rows,
-				    .direction = k,
-				    .floats = v->floats,
-				    .algorithm = best < 0 ? -1 : found[best].algorithm,
+	return (struct conv_choice){.algorithm = best < 0 ? -1 : found[best].algorithm,
 				    .math = best < 0 || exact(c) ? math_of(c, v) : found[best].math,
 				    .bytes = best < 0 ? 0 : found[best].bytes};
 }
 
-/* The algorithm for this direction, NULL: there is none for bf16. *work gets its workspace. a, b:
- * what it reads. */
+/* The algorithm for this direction. a, b: what it reads. */
 static const struct conv_choice *choice_of(struct device *d, struct cuda_conv *v,
 					   struct conv_plan *p, enum direction k, const void *a,
-					   const void *b, void **work)
+					   const void *b)
 {
+	const struct problem problem = {v->s.in, v->s.out, v->s.window, p->rows, k, v->floats};
 	struct cuda *c = cuda_of(d);
 	struct conv_choice *mine = &p->choice[k];
 
-	CHECK(aligned(a) && aligned(b), "a convolution's memory is not on a 16-byte boundary");
-	for (size_t i = 0; mine->rows == 0 && i < c->choices; i++)
-		if (same_problem(&c->choice[i], v, p->rows, k))
+	for (size_t i = 0; mine->problem.rows == 0 && i < c->choices; i++)
+		if (memcmp(&c->choice[i].problem, &problem, sizeof problem) == 0)
 			*mine = c->choice[i];
-	if (mine->rows == 0) {
+	if (mine->problem.rows == 0) {
 		*mine = choose(d, v, p, k, a, b);
+		mine->problem = problem;
 		c->choice = must(realloc(c->choice, (c->choices + 1) * sizeof *c->choice));
 		c->choice[c->choices++] = *mine;
 	}
-	if (mine->algorithm < 0)
-		return NULL;
-	TRY_DNN(d, cudnnSetConvolutionMathType(p->window[k], mine->math));
-	*work = cuda_workspace(d, mine->bytes);
 	return mine;
+}
+
+/* out = the convolution of a and b (an activation or its gradient; weights, or a gradient) + beta
+ * out. False: there is none for bf16; floats will be used from here on. */
+static bool convolve(struct device *d, struct cuda_conv *v, struct conv_plan *p, enum direction k,
+		     const void *a, const void *b, float beta, void *out)
+{
+	cudnnHandle_t dnn = cuda_of(d)->dnn;
+	cudnnConvolutionDescriptor_t w = p->window[k];
+	const float one = 1;
+
+	CHECK(aligned(a) && aligned(b), "a convolution's memory is not on a 16-byte boundary");
+	const struct conv_choice *how = choice_of(d, v, p, k, a, b);
+	const int algorithm = how->algorithm;
+	const size_t bytes = how->bytes;
+
+	if (algorithm < 0) {
+		use_floats(d, v);
+		return false;
+	}
+	TRY_DNN(d, cudnnSetConvolutionMathType(w, how->math));
+	void *work = cuda_workspace(d, bytes);
+
+	if (k == FORWARD)
+		TRY_DNN(d, cudnnConvolutionForward(dnn, &one, p->x, a, v->filter, b, w,
+						   (cudnnConvolutionFwdAlgo_t)algorithm, work,
+						   bytes, &beta, p->y, out));
+	else if (k == BACKWARD_DATA)
+		TRY_DNN(d, cudnnConvolutionBackwardData(dnn, &one, v->filter, b, p->y, a, w,
+							(cudnnConvolutionBwdDataAlgo_t)algorithm,
+							work, bytes, &beta, p->x, out));
+	else
+		TRY_DNN(d,
+			cudnnConvolutionBackwardFilter(dnn, &one, p->x, a, p->y, b, w,
+						       (cudnnConvolutionBwdFilterAlgo_t)algorithm,
+						       work, bytes, &beta, v->filter, out));
+	return true;
+}
+
+static size_t pixels_of(const struct cuda_conv *v, size_t rows)
+{
+	return rows * v->s.out.height * v->s.out.width;
 }
 
 /* The weights as cuDNN can read them. */
@@ -383,233 +399,72 @@ static const void *weights(struct device *d, struct cuda_conv *v, const float *w
 	if (!v->weight)
 		v->weight = cuda_take(d, weight_bytes(d, v));
 	if (bf16(c, v))
-		RUN(d, kernels_to_bf16(c->stream, v->weight, weight, weights_of(&v->s)));
+		cuda_to_bf16(d, v->weight, weight, weights_of(&v->s));
 	else
-		TRY(d, cudaMemcpyAsync(v->weight, weight, weight_bytes(d, v),
-				       cudaMemcpyDeviceToDevice, c->stream));
+		cuda_copy(d, v->weight, weight, weights_of(&v->s));
 	return v->weight;
 }
 
 void cuda_conv_forward(struct device *d, void *conv, float *y, const float *x, const float *weight,
 		       const float *bias, size_t rows)
 {
-	struct cuda *c = cuda_of(d);
 	struct cuda_conv *v = conv;
-	struct conv_plan *p = plan_of(d, v, rows);
-	const size_t pixels = rows * v->s.out.height * v->s.out.width, n = v->s.out.channels;
-	const float one = 1, zero = 0;
+	const size_t pixels = pixels_of(v, rows), n = v->s.out.channels;
 	const void *w = weights(d, v, weight),
 		   *in = given(d, v, v->wide_x, x, rows * image_size(v->s.in));
-	void *work, *out = v->floats ? v->wide_y : y;
-	const struct conv_choice *choice = choice_of(d, v, p, FORWARD, in, w, &work);
+	void *out = v->floats ? v->wide_y : y;
 
-	if (!choice) {
-		use_floats(d, v);
+	if (!convolve(d, v, plan_of(d, v, rows), FORWARD, in, w, 0, out)) {
 		cuda_conv_forward(d, conv, y, x, weight, bias, rows);
 		return;
 	}
 	v->weight_of = w == v->weight ? weight : NULL;
-	TRY_DNN(d, cudnnConvolutionForward(c->dnn, &one, p->x, in, v->filter, w, p->window[FORWARD],
-					   (cudnnConvolutionFwdAlgo_t)choice->algorithm, work,
-					   choice->bytes, &zero, p->y, out));
 	taken(d, v, y, out, pixels * n);
 	if (v->s.bias)
-		RUN(d, kernels_add_bias(c->stream, c->bf16, y, bias, v->s.relu, pixels, n));
+		cuda_bias(d, y, bias, v->s.relu, pixels, n);
 	else if (v->s.relu)
-		RUN(d, kernels_relu(c->stream, c->bf16, y, pixels * n));
+		cuda_relu(d, y, pixels * n);
 }
 
 void cuda_conv_backward_weight(struct device *d, void *conv, float *dweight, float *dbias,
 			       const float *x, const float *dy, size_t rows)
 {
-	struct cuda *c = cuda_of(d);
 	struct cuda_conv *v = conv;
-	struct conv_plan *p = plan_of(d, v, rows);
-	const size_t pixels = rows * v->s.out.height * v->s.out.width, n = v->s.out.channels;
-	const bool direct = !bf16(c, v) && aligned(dweight);
-	const float one = 1, zero = 0;
+	const size_t pixels = pixels_of(v, rows), n = v->s.out.channels;
+	const bool direct = !bf16(cuda_of(d), v) && aligned(dweight);
 	const void *in = given(d, v, v->wide_x, x, rows * image_size(v->s.in)),
 		   *grad = given(d, v, v->wide_y, dy, pixels * n);
-	void *work;
-	const struct conv_choice *choice = choice_of(d, v, p, BACKWARD_WEIGHT, in, grad, &work);
 
-	if (!choice) {
-		use_floats(d, v);
+	if (!direct && !v->dweight)
+		v->dweight = cuda_take(d, weight_bytes(d, v));
+	if (!convolve(d, v, plan_of(d, v, rows), BACKWARD_WEIGHT, in, grad, 0,
+		      direct ? dweight : v->dweight)) {
 		cuda_conv_backward_weight(d, conv, dweight, dbias, x, dy, rows);
 		return;
 	}
-	if (!direct && !v->dweight)
-		v->dweight = cuda_take(d, weight_bytes(d, v));
-	TRY_DNN(d, cudnnConvolutionBackwardFilter(
-			   c->dnn, &one, p->x, in, p->y, grad, p->window[BACKWARD_WEIGHT],
-			   (cudnnConvolutionBwdFilterAlgo_t)choice->algorithm, work, choice->bytes,
-			   &zero, v->filter, direct ? dweight : v->dweight));
-	if (bf16(c, v))
-		RUN(d, kernels_from_bf16(c->stream, dweight, v->dweight, weights_of(&v->s)));
+	if (bf16(cuda_of(d), v))
+		cuda_from_bf16(d, dweight, v->dweight, weights_of(&v->s));
 	else if (!direct)
-		TRY(d, cudaMemcpyAsync(dweight, v->dweight, weight_bytes(d, v),
-				       cudaMemcpyDeviceToDevice, c->stream));
+		cuda_copy(d, dweight, v->dweight, weights_of(&v->s));
 	if (v->s.bias)
-		RUN(d,
-		    kernels_sum_rows(c->stream, c->bf16, dbias, dy, pixels, n, cuda_stage(d, n)));
+		cuda_sum_rows(d, dbias, dy, pixels, n);
 }
 
 void cuda_conv_backward_data(struct device *d, void *conv, float *dx, const float *dy,
 			     const float *weight, bool add, size_t rows)
 {
-	struct cuda *c = cuda_of(d);
 	struct cuda_conv *v = conv;
-	struct conv_plan *p = plan_of(d, v, rows);
-	const size_t pixels = rows * v->s.out.height * v->s.out.width,
-		     floats = rows * image_size(v->s.in);
-	const float one = 1, beta = add;
-	const bool copied = v->weight_of == weight;
-	const void *w = copied ? v->weight : weights(d, v, weight),
-		   *grad = given(d, v, v->wide_y, dy, pixels * v->s.out.channels);
+	const size_t floats = rows * image_size(v->s.in);
+	const void *w = v->weight_of == weight ? v->weight : weights(d, v, weight),
+		   *grad = given(d, v, v->wide_y, dy, rows * image_size(v->s.out));
 	float *out = v->floats ? v->wide_x : dx;
-	void *work;
-	const struct conv_choice *choice = choice_of(d, v, p, BACKWARD_DATA, grad, w, &work);
 
-	if (!choice) {
-		use_floats(d, v);
+	if (add)
+		given(d, v, out, dx, floats);
+	if (!convolve(d, v, plan_of(d, v, rows), BACKWARD_DATA, grad, w, add, out)) {
 		cuda_conv_backward_data(d, conv, dx, dy, weight, add, rows);
 		return;
 	}
 	v->weight_of = NULL; /* by the next time they may have changed */
-	if (add)
-		given(d, v, out, dx, floats);
-	TRY_DNN(d, cudnnConvolutionBackwardData(c->dnn, &one, v->filter, w, p->y, grad,
-						p->window[BACKWARD_DATA],
-						(cudnnConvolutionBwdDataAlgo_t)choice->algorithm,
-						work, choice->bytes, &beta, p->x, out));
 	taken(d, v, dx, out, floats);
-}
-
-/* ---- Pooling ------------------------------------------------------------- */
-
-void *cuda_pool_new(struct device *d, const struct shape *s)
-{
-	struct kernels_window *w = must(calloc(1, sizeof *w));
-
-	(void)d;
-	CHECK(image_size(s->in) <= INT_MAX, "a pooling of %zu floats", image_size(s->in));
-	*w = (struct kernels_window){.in_height = (unsigned)s->in.height,
-				     .in_width = (unsigned)s->in.width,
-				     .out_height = (unsigned)s->out.height,
-				     .out_width = (unsigned)s->out.width,
-				     .channels = (unsigned)s->in.channels,
-				     .size = (unsigned)s->window.size,
-				     .stride = (unsigned)s->window.stride,
-				     .pad = (unsigned)s->window.pad,
-				     .average = s->average};
-	return w;
-}
-
-void cuda_pool_free(struct device *d, void *pool)
-{
-	(void)d;
-	free(pool);
-}
-
-void cuda_pool_forward(struct device *d, void *pool, float *y, const float *x, size_t rows)
-{
-	struct cuda *c = cuda_of(d);
-	const struct kernels_window *w = pool;
-
-	RUN(d, kernels_pool(c->stream, c->bf16, y, x, *w, rows));
-}
-
-void cuda_pool_backward(struct device *d, void *pool, float *dx, const float *dy, const float *x,
-			const float *y, size_t rows)
-{
-	struct cuda *c = cuda_of(d);
-	const struct kernels_window *w = pool;
-
-	RUN(d, kernels_pool_grad(c->stream, c->bf16, dx, dy, x, y, *w, rows));
-}
-
-/* ---- Batch normalisation ------------------------------------------------- */
-
-struct cuda_norm {
-	struct shape s;
-	float *statistics; /* [2 C] of the last training forward: means, variances */
-};
-
-void *cuda_norm_new(struct device *d, const struct shape *s)
-{
-	struct cuda_norm *m = must(calloc(1, sizeof *m));
-
-	m->s = *s;
-	m->statistics = cuda_take(d, 2 * s->in.channels * sizeof(float));
-	return m;
-}
-
-void cuda_norm_free(struct device *d, void *norm)
-{
-	struct cuda_norm *m = norm;
-
-	TRY(d, cudaStreamSynchronize(cuda_of(d)->stream));
-	cuda_give(d, m->statistics, 2 * m->s.in.channels * sizeof(float));
-	free(m);
-}
-
-void cuda_norm_forward(struct device *d, void *norm, float *y, const float *x, const float *add,
-		       const float *scale, float *running, bool training, size_t rows)
-{
-	struct cuda *c = cuda_of(d);
-	const struct cuda_norm *m = norm;
-	const size_t pixels = rows * m->s.in.height * m->s.in.width, n = m->s.in.channels;
-
-	if (training)
-		RUN(d, kernels_norm_statistics(c->stream, c->bf16, x, m->statistics, running,
-					       NORM_ALPHA, pixels, n, cuda_stage(d, n)));
-	RUN(d,
-	    kernels_norm(c->stream, c->bf16, y, x, m->s.adds ? add : NULL, scale,
-			 training ? m->statistics : running, NORM_EPSILON, m->s.relu, pixels, n));
-}
-
-/* The first pass needs y to mask dy. It writes that back where the shortcut wants it; then the
- * second pass finds it masked. */
-void cuda_norm_backward(struct device *d, void *norm, float *dx, float *dscale, float *dy,
-			const float *x, const float *y, const float *scale, size_t rows)
-{
-	struct cuda *c = cuda_of(d);
-	const struct cuda_norm *m = norm;
-	const size_t pixels = rows * m->s.in.height * m->s.in.width, n = m->s.in.channels;
-	const bool back = m->s.relu && m->s.adds;
-
-	RUN(d,
-	    kernels_norm_grad_scale(c->stream, c->bf16, dscale, dy, x, m->s.relu ? y : NULL, back,
-				    m->statistics, NORM_EPSILON, pixels, n, cuda_stage(d, n)));
-	RUN(d, kernels_norm_grad(c->stream, c->bf16, dx, dy, x, m->s.relu && !back ? y : NULL,
-				 dscale, scale, m->statistics, NORM_EPSILON, pixels, n));
-}
-
-/* ---- Shortcuts ----------------------------------------------------------- */
-
-static struct kernels_images images(struct image in, size_t stride, size_t out)
-{
-	return (struct kernels_images){.in_height = (unsigned)in.height,
-				       .in_width = (unsigned)in.width,
-				       .in_channels = (unsigned)in.channels,
-				       .out_height = (unsigned)(strided(in.height, stride)),
-				       .out_width = (unsigned)(strided(in.width, stride)),
-				       .out_channels = (unsigned)out,
-				       .stride = (unsigned)stride};
-}
-
-void cuda_shortcut(struct device *d, float *y, const float *x, struct image in, size_t stride,
-		   size_t out, size_t rows)
-{
-	struct cuda *c = cuda_of(d);
-
-	RUN(d, kernels_shortcut(c->stream, c->bf16, y, x, images(in, stride, out), rows));
-}
-
-void cuda_shortcut_grad(struct device *d, float *dx, const float *dy, struct image in,
-			size_t stride, size_t out, size_t rows)
-{
-	struct cuda *c = cuda_of(d);
-
-	RUN(d, kernels_shortcut_grad(c->stream, c->bf16, dx, dy, images(in, stride, out), rows));
 }

@@ -1,0 +1,24 @@
+-- advise_asked.sql - what advise.c fills in of the setup that advice is wanted for: temporary tables of
+-- the connection, of which advise_costs.sql and advise.sql make the rest.
+
+CREATE TEMP TABLE asked ( -- one row
+	workload TEXT, words TEXT, batch INTEGER, device TEXT, precision TEXT, threads INTEGER,
+	workers INTEGER, params INTEGER, train_size INTEGER,
+	steps INTEGER,       -- of an epoch, of one of the workers,
+	steps_one INTEGER,   -- and of one worker alone
+	host TEXT,           -- this one
+	platform TEXT, sim_platform TEXT, sim_step_time TEXT, sim_update_time TEXT,
+	source TEXT,         -- "auto", "calibration" or "runs"
+	epochs INTEGER, lr REAL, lr_schedule TEXT, momentum REAL, weight_decay REAL, reduce TEXT,
+	lr_scale TEXT,
+	bins INTEGER);       -- equally likely times that a step was cut into
+CREATE TEMP TABLE interval (x INTEGER PRIMARY KEY); -- to compare [steps]
+CREATE TEMP TABLE allowed (id INTEGER PRIMARY KEY); -- the runs that may be used
+CREATE TEMP TABLE meaning (place INTEGER PRIMARY KEY, name TEXT, means TEXT); -- of terms
+-- What is compared: strategies with the options that were given ('' = no variant), and variants.
+CREATE TEMP TABLE variant (strategy TEXT, variant TEXT);
+CREATE TEMP TABLE chosen (strategy TEXT, variant TEXT, name TEXT, value TEXT, def TEXT);
+-- And what comes of them; bound: 'at best' = it takes this long or longer. paced: it depends on x.
+CREATE TEMP TABLE prediction (strategy TEXT, variant TEXT, paced INTEGER, x INTEGER, workers INTEGER,
+	bound TEXT, seconds REAL, formula TEXT, numbers TEXT);
+CREATE TEMP TABLE unpredicted (strategy TEXT, why TEXT);

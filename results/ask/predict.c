@@ -1,0 +1,95 @@
+/*
+ * predict.c - what a strategy expects of an epoch, with its formula as it is written and with the
+ * numbers in it. The arithmetic is the strategy's own (mvbench.h, expect).
+ */
+#include "results/ask/ask.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TERM(field, means) {#field, means, offsetof(struct costs, field)},
+const struct term terms[] = {
+	STEP_TIMES(TERM) TERM(steps, NULL) TERM(N, NULL) TERM(G, NULL) TERM(X, NULL){NULL},
+};
+
+double *term_of(struct costs *c, const char *name, size_t length)
+{
+	for (const struct term *t = terms; t->name; t++)
+		if (strlen(t->name) == length && strncmp(t->name, name, length) == 0)
+			return (double *)((char *)c + t->offset);
+	CHECK(false, "there is no term %.*s", (int)length, name);
+	return NULL;
+}
+
+static size_t word_length(const char *at)
+{
+	size_t n = 0;
+
+	while (isalnum((unsigned char)at[n]) || at[n] == '_')
+		n++;
+	return n;
+}
+
+/* Each c.T_name of the formula becomes T_name in one text, its milliseconds in the other. Returns
+ * the first name of which nothing is known, NULL = all are. */
+static char *write_formula(struct expected *e, char **formula, char **numbers)
+{
+	size_t formula_length, numbers_length;
+	FILE *f = must(open_memstream(formula, &formula_length));
+	FILE *g = must(open_memstream(numbers, &numbers_length));
+	char *unknown = NULL;
+
+	for (const char *at = e->formula; *at;) {
+		size_t n = word_length(at);
+		if (n == 1 && *at == 'c' && at[1] == '.') {
+			at += 2;
+			n = word_length(at);
+			double x = *term_of(&e->c, at, n);
+			if (isnan(x) && !unknown)
+				unknown = sentence("%.*s", (int)n, at);
+			fprintf(g, "%.4g", strncmp(at, "T_", 2) == 0 ? 1e3 * x : x);
+		} else {
+			n = n ? n : 1;
+			fwrite(at, 1, n, g);
+		}
+		fwrite(at, 1, n, f);
+		at += n;
+	}
+	fputs(" ms", g);
+	fclose(f);
+	fclose(g);
+	return unknown;
+}
+
+struct prediction predict(const struct strategy *s, const struct costs *c, const struct run *run,
+			  const void *opts)
+{
+	struct prediction p = {.seconds = NAN};
+
+	if (!s->expect) {
+		p.why = sentence("it does not say what it expects");
+		return p;
+	}
+	struct expected e = s->expect(*c, run, opts);
+	if (!e.formula) {
+		p.why = sentence("there is no formula for these options");
+		return p;
+	}
+	p.seconds = e.seconds;
+	p.at_best = e.at_best;
+	p.paced = strstr(e.formula, "c.X") != NULL;
+	char *unknown = write_formula(&e, &p.formula, &p.numbers);
+	if (unknown)
+		p.why = sentence("nobody has measured its %s", unknown);
+	free(unknown);
+	return p;
+}
+
+void prediction_fini(struct prediction *p)
+{
+	free(p->formula);
+	free(p->numbers);
+	free(p->why);
+}

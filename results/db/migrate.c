@@ -1,0 +1,312 @@
+/*
+ * migrate.c - the tables and views of a results database: made in an empty file, and brought up in
+ * an older one.
+ *
+ * What the core options are is known from run_options alone: their columns of table run, their rows
+ * of view option_info, and what config_key is made of. A file that lacks one of these columns is
+ * given it, whatever its version; so an option needs no migration. Other changes are statements in
+ * migrations/, and a new version. Tables that a file lacks are made as in a new one, after those
+ * statements; views are always made anew.
+ */
+#include "results/db/store.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+TEXT_FILE(tables_sql, "results/db/tables.sql");
+TEXT_FILE(views_sql, "results/db/views.sql");
+TEXT_FILE(statistics_sql, "results/db/statistics.sql");
+TEXT_FILE(gate_sql, "results/db/gate.sql");
+TEXT_FILE(timeline_sql, "results/db/timeline.sql");
+TEXT_FILE(migration_2, "results/db/migrations/2.sql");
+TEXT_FILE(migration_3, "results/db/migrations/3.sql");
+TEXT_FILE(migration_4, "results/db/migrations/4.sql");
+TEXT_FILE(migration_5, "results/db/migrations/5.sql");
+
+/* [v] turns what version v has into that of v + 1. */
+static const char *const migrations[SCHEMA_VERSION] = {
+	[2] = migration_2, [3] = migration_3, [4] = migration_4, [5] = migration_5};
+
+/* ---- What is made of the core options -------------------------------------- */
+
+char *text_replaced(const char *text, const char *what, const char *by)
+{
+	char *out = NULL;
+	size_t n = 0;
+	FILE *f = must(open_memstream(&out, &n));
+
+	for (const char *at; (at = strstr(text, what)); text = at + strlen(what))
+		fprintf(f, "%.*s%s", (int)(at - text), text, by);
+	fputs(text, f);
+	fclose(f);
+	return out;
+}
+
+static bool is_whole(const struct option *o)
+{
+	return o->type == OPT_INT || o->type == OPT_BOOL;
+}
+
+static const char *column_type(const struct option *o)
+{
+	return is_whole(o) ? "INTEGER" : o->type == OPT_REAL ? "REAL" : "TEXT";
+}
+
+static bool may_be_null(const struct option *o)
+{
+	return o->core.stored == USED_IF_ANY || o->core.stored == OF_SIMULATION;
+}
+
+/* The default as SQL has it; heap. */
+static char *default_sql(const struct option *o)
+{
+	if (o->type == OPT_BOOL)
+		return must(strdup(strcmp(o->def, "true") == 0 ? "1" : "0"));
+	if (is_whole(o) || o->type == OPT_REAL)
+		return must(strdup(o->def));
+	char *quoted = sqlite3_mprintf("%Q", o->def), *text = must(strdup(must(quoted)));
+	sqlite3_free(quoted);
+	return text;
+}
+
+/* "precision TEXT NOT NULL DEFAULT 'float32'"; heap. A default where older rows lack a value, or
+ * where nothing is one. */
+static char *column_definition(const struct option *o)
+{
+	char column[COLUMN_ROOM], *def = default_sql(o), *check, *text;
+	bool has_default = !may_be_null(o) && (o->core.since || !*o->def);
+
+	option_column(o, column);
+	check = o->type == OPT_BOOL ? sentence(" CHECK (%s IN (0, 1))", column) : must(strdup(""));
+	text = sentence("%s %s%s%s%s%s", column, column_type(o), may_be_null(o) ? "" : " NOT NULL",
+			has_default ? " DEFAULT " : "", has_default ? def : "", check);
+	free(check);
+	free(def);
+	return text;
+}
+
+/* For each option that has a column, what `put` writes; heap. */
+static char *of_options(void (*put)(FILE *f, const struct option *o, bool first))
+{
+	char *text = NULL;
+	size_t n = 0;
+	FILE *f = must(open_memstream(&text, &n));
+	bool first = true;
+
+	for (const struct option *o = run_options; o->name; o++)
+		if (o->core.stored != UNSTORED) {
+			put(f, o, first);
+			first = false;
+		}
+	fclose(f);
+	return text;
+}
+
+/* A line of CREATE TABLE run, with the unit that the option's help ends in. */
+static void put_column(FILE *f, const struct option *o, bool first)
+{
+	char *definition = column_definition(o);
+	const char *unit = strrchr(o->help, '[');
+
+	(void)first;
+	fprintf(f, "\t%s,%s%s\n", definition, unit ? " -- " : "", unit ? unit : "");
+	free(definition);
+}
+
+/* A row of option_info. */
+static void put_row(FILE *f, const struct option *o, bool first)
+{
+	static const char *const stored[] = {[AS_GIVEN] = "given",
+					     [AS_USED] = "used",
+					     [USED_IF_ANY] = "used if any",
+					     [OF_SIMULATION] = "simulation"};
+	char column[COLUMN_ROOM], *def = default_sql(o);
+	bool keyed = (!o->incidental || o->core.kept_apart) && !o->core.repeats;
+
+	fprintf(f, "%s\n\t('%s', '%s', %d, '%s', %s, %d, %d, '%s', %d, %d)", first ? "" : ",",
+		o->name, option_column(o, column), (int)(o - run_options) + 1,
+		o->type == OPT_BOOL ? "BOOL" : column_type(o), def, !o->incidental, keyed,
+		stored[o->core.stored], o->core.since, o->core.label);
+	free(def);
+}
+
+/* A key of config_key and its value, of row r of run. NULL would be no key at all. */
+static void put_value(FILE *f, const struct option *o, bool first)
+{
+	char column[COLUMN_ROOM];
+
+	if ((o->incidental && !o->core.kept_apart) || o->core.repeats)
+		return;
+	option_column(o, column);
+	fprintf(f, may_be_null(o) ? "%s\n\t\t'%s', ifnull(r.%s, '')" : "%s\n\t\t'%s', r.%s",
+		first ? "" : ",", column, column);
+}
+
+static char *make_schema(void)
+{
+	static const struct {
+		const char *marker;
+		void (*put)(FILE *f, const struct option *o, bool first);
+	} lists[] = {
+		{"\t-- OPTIONS: a column each, from runtime/config/run_options.def\n", put_column},
+		{" /* OPTION ROWS */", put_row},
+		{"/* OPTION VALUES */", put_value}};
+	char *text = sentence("%s\n%s\n%s\n%s\n%s", tables_sql, views_sql, statistics_sql, gate_sql,
+			      timeline_sql);
+
+	for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+		char *list = of_options(lists[i].put), *with;
+		CHECK(strstr(text, lists[i].marker), "no \"%s\" in results/db", lists[i].marker);
+		with = text_replaced(text, lists[i].marker, list);
+		free(list);
+		free(text);
+		text = with;
+	}
+	return text;
+}
+
+const char *database_schema(void)
+{
+	static char *schema; /* made once */
+
+	if (!schema)
+		schema = make_schema();
+	return schema;
+}
+
+/* ---- Versions -------------------------------------------------------------- */
+
+char *store_check_version(const char *path, int64_t application, int64_t version, bool tables)
+{
+	if (application != APPLICATION_ID && (application != 0 || version != 0 || tables))
+		return sentence("%s is an SQLite database, but not one of mvbench's results: name "
+				"another file with --db",
+				path);
+	if (version > SCHEMA_VERSION)
+		return sentence("%s was made by a newer mvbench (schema %lld, this one knows %d): "
+				"use that one, or name another file with --db",
+				path, (long long)version, SCHEMA_VERSION);
+	return NULL;
+}
+
+/* Has the file a column of this option? */
+static char *has_column(struct store *s, const struct option *o, int64_t *has)
+{
+	char column[COLUMN_ROOM];
+
+	return sql_number(s, has, "SELECT count(*) FROM pragma_table_info('run') WHERE name = ?1",
+			  "t", option_column(o, column));
+}
+
+static void put_name(FILE *f, const struct option *o, bool first)
+{
+	char column[COLUMN_ROOM];
+
+	fprintf(f, "%s('%s')", first ? "" : ", ", option_column(o, column));
+}
+
+/* Has it one of every option? One query: every file that is opened is asked. */
+static char *has_columns(struct store *s, bool *all)
+{
+	char *names = of_options(put_name);
+	char *sql = sentence("SELECT count(*) FROM (VALUES %s) WHERE column1 NOT IN "
+			     "(SELECT name FROM pragma_table_info('run'))",
+			     names);
+	int64_t missing = 0;
+	char *wrong = sql_number(s, &missing, sql, "");
+
+	*all = missing == 0;
+	free(sql);
+	free(names);
+	return wrong;
+}
+
+char *store_version(struct store *s, int64_t *version, bool *whole, bool *tables)
+{
+	int64_t application = 0, n = 0;
+	char *wrong = sql_number(s, &application, "PRAGMA application_id", "");
+
+	if (!wrong)
+		wrong = sql_number(s, version, "PRAGMA user_version", "");
+	if (!wrong)
+		wrong = sql_number(s, &n, "SELECT count(*) FROM sqlite_master", "");
+	*tables = n > 0;
+	if (!wrong)
+		wrong = store_check_version(s->path, application, *version, *tables);
+	*whole = *tables && *version == SCHEMA_VERSION;
+	return wrong || !*whole ? wrong : has_columns(s, whole);
+}
+
+/* ---- Making ---------------------------------------------------------------- */
+
+/* Takes the views and triggers of another version away. */
+static char *drop_views(struct store *s)
+{
+	char *drop = sql_first(s,
+			       "SELECT group_concat(printf('DROP %s \"%w\"', type, name), ';') "
+			       "FROM sqlite_master WHERE type IN ('view', 'trigger')",
+			       "");
+	char *wrong = drop ? sql_script(s, drop) : NULL;
+
+	free(drop);
+	return wrong;
+}
+
+static char *add_columns(struct store *s)
+{
+	char *wrong = NULL;
+	int64_t has = 0;
+
+	for (const struct option *o = run_options; !wrong && o->name; o++) {
+		if (o->core.stored == UNSTORED || (wrong = has_column(s, o, &has)) || has)
+			continue;
+		char *definition = column_definition(o);
+		char *sql = sentence("ALTER TABLE run ADD COLUMN %s", definition);
+		wrong = sql_script(s, sql);
+		free(sql);
+		free(definition);
+	}
+	return wrong;
+}
+
+/* The tables that are there stay. What is kept of runs is computed again: it may be of other views.
+ */
+static char *make_all(struct store *s)
+{
+	char *all =
+		text_replaced(database_schema(), "CREATE TABLE ", "CREATE TABLE IF NOT EXISTS ");
+	char *sql = text_replaced(all, "CREATE INDEX ", "CREATE INDEX IF NOT EXISTS ");
+	char *wrong = sql_script(s, sql);
+
+	free(sql);
+	free(all);
+	return wrong ? wrong : sql_script(s, "DELETE FROM run_kept");
+}
+
+static char *bring_up(struct store *s, int64_t version)
+{
+	char *wrong = drop_views(s);
+
+	if (!wrong)
+		wrong = add_columns(s);
+	for (; !wrong && version < SCHEMA_VERSION; version++)
+		if (migrations[version])
+			wrong = sql_script(s, migrations[version]);
+	return wrong;
+}
+
+char *store_migrate(struct store *s)
+{
+	int64_t version = 0;
+	bool whole = false, tables = false;
+	char *wrong = sql_begin(s);
+
+	if (wrong)
+		return wrong;
+	wrong = store_version(s, &version, &whole, &tables);
+	if (!wrong && tables && !whole)
+		wrong = bring_up(s, version);
+	if (!wrong && !whole)
+		wrong = make_all(s);
+	return sql_end(s, wrong);
+}

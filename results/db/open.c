@@ -1,0 +1,330 @@
+/*
+ * open.c - the results database: one SQLite file, in WAL mode, one transaction an epoch.
+ *
+ * A process that is killed leaves a readable file and a `running` row; whoever next opens the file
+ * to write sees that the process is gone and marks the row `failed`.
+ */
+#include "results/db/store.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { OPEN_WAIT_MS = 3000 }; /* for another process's lock */
+
+/* ---- Sentences ----------------------------------------------------------- */
+
+static char *disk_full(const struct store *s)
+{
+	return sentence(
+		"%s cannot grow, the disk is full: make room and start the run again; what was "
+		"recorded before is kept",
+		s->path);
+}
+
+char *database_error(const struct store *s, int rc)
+{
+	switch (rc & 0xff) {
+	case SQLITE_BUSY:
+	case SQLITE_LOCKED:
+		return sentence("%s is locked by another process: wait until that one is done, or "
+				"end it (an sqlite3 shell inside a transaction, for instance)",
+				s->path);
+	case SQLITE_FULL:
+		return disk_full(s);
+	case SQLITE_READONLY:
+		return sentence("%s cannot be written: make it and its folder writable, or name "
+				"another file with --db",
+				s->path);
+	case SQLITE_NOTADB:
+		return sentence("%s is not a results database: name another file with --db",
+				s->path);
+	case SQLITE_CORRUPT:
+		return sentence(
+			"%s is damaged: save what can be read with `sqlite3 FILE .recover`, "
+			"or name another file with --db",
+			s->path);
+	case SQLITE_CANTOPEN:
+		return sentence("%s cannot be opened: look at the permissions of the file and its "
+				"folder, or name another file with --db",
+				s->path);
+	case SQLITE_IOERR:
+		if (sqlite3_system_errno(s->db) == ENOSPC)
+			return disk_full(s);
+		return sentence("%s: reading or writing failed (%s): look at the disk, or name "
+				"another file with --db",
+				s->path, strerror(sqlite3_system_errno(s->db)));
+	case SQLITE_CONSTRAINT:
+		if (rc == SQLITE_CONSTRAINT_FOREIGNKEY)
+			return sentence(
+				"%s: the row of this run is gone; somebody deleted it while "
+				"it ran",
+				s->path);
+		/* fall through */
+	default:
+		return sentence("%s: the database refused: %s", s->path, sqlite3_errmsg(s->db));
+	}
+}
+
+/* ---- What is at a path ----------------------------------------------------- */
+
+static char *folder_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	if (!slash)
+		return must(strdup("."));
+	return must(slash == path ? strdup("/") : strndup(path, (size_t)(slash - path)));
+}
+
+static char *check_folder(const char *path)
+{
+	char *folder = folder_of(path), *wrong = NULL;
+	struct stat st;
+
+	if (stat(folder, &st) != 0)
+		wrong = sentence("%s cannot be made, its folder %s is not there: make the folder, "
+				 "or name another file with --db",
+				 path, folder);
+	else if (!S_ISDIR(st.st_mode))
+		wrong = sentence("%s cannot be made, %s is not a folder: name another file with "
+				 "--db",
+				 path, folder);
+	else if (access(folder, W_OK | X_OK) != 0)
+		wrong = sentence("%s cannot be written, its folder %s is not writable (%s): name "
+				 "another file with --db",
+				 path, folder, strerror(errno));
+	free(folder);
+	return wrong;
+}
+
+static char *not_a_file(const char *path, const struct stat *st)
+{
+	if (S_ISDIR(st->st_mode))
+		return sentence("%s is a folder: name a file in it, as in --db=%s/" DATABASE, path,
+				path);
+	if (!S_ISREG(st->st_mode))
+		return sentence("%s is not a plain file: name another with --db", path);
+	return NULL;
+}
+
+static int64_t big_endian(const unsigned char *p)
+{
+	return (int64_t)p[0] << 24 | p[1] << 16 | p[2] << 8 | p[3];
+}
+
+/* Reads the first bytes of the file, because SQLite would leave files beside it even when
+ * reading. */
+static char *check_header(const char *path)
+{
+	unsigned char h[100];
+	FILE *f = fopen(path, "rb");
+
+	if (!f)
+		return sentence("%s cannot be read (%s): look at its permissions, or name another "
+				"file with --db",
+				path, strerror(errno));
+	size_t n = fread(h, 1, sizeof(h), f);
+	fclose(f);
+	if (n == 0)
+		return NULL;
+	if (n < sizeof(h) || memcmp(h, "SQLite format 3", 16) != 0)
+		return sentence("%s is not a results database: name another file with --db", path);
+	return store_check_version(path, big_endian(h + 68), big_endian(h + 60),
+				   big_endian(h + 28) > 1);
+}
+
+char *store_look(const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st) != 0)
+		return sentence("%s cannot be read (%s): name another database", path,
+				strerror(errno));
+	char *wrong = not_a_file(path, &st);
+	if (!wrong && st.st_size == 0)
+		wrong = sentence("%s is empty: name another database", path);
+	return wrong ? wrong : check_header(path);
+}
+
+char *store_check(const char *path)
+{
+	struct stat st;
+	char *wrong;
+
+	if (*path == '\0')
+		return sentence("--db=: the name of a file is wanted, as in --db=" DATABASE);
+	if (stat(path, &st) != 0) {
+		wrong = check_folder(path);
+		if (!wrong && errno != ENOENT)
+			wrong = sentence("%s cannot be opened (%s): name another file with --db",
+					 path, strerror(errno));
+		return wrong;
+	}
+	wrong = not_a_file(path, &st);
+	if (!wrong && access(path, W_OK) != 0)
+		wrong = sentence("%s cannot be written (%s): change its permissions, or name "
+				 "another file with --db",
+				 path, strerror(errno));
+	if (!wrong)
+		wrong = check_header(path);
+	return wrong ? wrong : check_folder(path);
+}
+
+/* ---- Opening --------------------------------------------------------------- */
+
+/* The file becomes WAL only after its schema is in it: check_header reads that from the file. */
+static char *use_wal(struct store *s)
+{
+	int rc = SQLITE_BUSY;
+
+	/* Another process that opens the file at this moment is not waited for by SQLite here. */
+	for (int i = 0; i < OPEN_WAIT_MS / 20 && rc == SQLITE_BUSY; i++) {
+		rc = sqlite3_exec(s->db, "PRAGMA journal_mode = WAL", NULL, NULL, NULL);
+		if (rc == SQLITE_BUSY)
+			sqlite3_sleep(20);
+	}
+	return rc == SQLITE_OK ? NULL : database_error(s, rc);
+}
+
+static char *prepare_write(struct store *s)
+{
+	int64_t version = 0;
+	bool whole = false, tables = false;
+	char *wrong = store_version(s, &version, &whole, &tables);
+
+	if (!wrong && !whole)
+		wrong = store_migrate(s);
+	if (!wrong)
+		wrong = use_wal(s);
+	if (!wrong)
+		wrong = runs_bury_dead(s);
+	return wrong ? wrong : store_keep(s);
+}
+
+/* SQLite's name for the file: never a special name, such as ":memory:". */
+static char *plain_name(const char *path)
+{
+	return sentence("%s%s", *path == '/' ? "" : "./", path);
+}
+
+/* The name as a URI that promises that nobody changes the file: for media that cannot be written,
+ * where SQLite cannot make the files that it wants beside a database in WAL mode. */
+static char *immutable_name(const char *path)
+{
+	char *plain = plain_name(path), *uri = must(malloc(3 * strlen(plain) + 32)), *p = uri;
+
+	p += sprintf(p, "file:");
+	for (const char *c = plain; *c; c++)
+		p += sprintf(p, strchr("%?#", *c) ? "%%%02X" : "%c", (unsigned char)*c);
+	sprintf(p, "?immutable=1");
+	free(plain);
+	return uri;
+}
+
+static int open_database(struct store *s, int flags, char *name)
+{
+	int rc = sqlite3_open_v2(name, &s->db, flags, NULL);
+
+	free(name);
+	if (rc != SQLITE_OK)
+		return rc;
+	sqlite3_extended_result_codes(s->db, 1);
+	sqlite3_busy_timeout(s->db, OPEN_WAIT_MS);
+	/* The first access; opening alone reads nothing. */
+	return sqlite3_exec(s->db,
+			    "PRAGMA foreign_keys = ON; PRAGMA synchronous = NORMAL;"
+			    "SELECT count(*) FROM sqlite_master",
+			    NULL, NULL, NULL);
+}
+
+static char *open_read(struct store *s)
+{
+	struct stat st;
+	int64_t version = 0;
+	bool whole = false, tables = false;
+
+	if (stat(s->path, &st) != 0)
+		return sentence("there is no results database %s: record one with `mvbench run "
+				"--db=%s`, or name another file with --db",
+				s->path, s->path);
+	char *wrong = not_a_file(s->path, &st);
+	if (wrong)
+		return wrong;
+	int rc = open_database(s, SQLITE_OPEN_READONLY, plain_name(s->path));
+	if ((rc & 0xff) == SQLITE_CANTOPEN || (rc & 0xff) == SQLITE_READONLY) {
+		sqlite3_close(s->db);
+		rc = open_database(s, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI,
+				   immutable_name(s->path));
+	}
+	if (rc != SQLITE_OK)
+		return database_error(s, rc);
+	wrong = store_version(s, &version, &whole, &tables);
+	if (!wrong && !tables)
+		return sentence("%s is empty: record something with `mvbench run --db=%s`", s->path,
+				s->path);
+	if (wrong || whole)
+		return wrong;
+
+	struct store *writer;
+	sqlite3_close(s->db);
+	s->db = NULL;
+	wrong = store_open(&writer, s->path, STORE_WRITE);
+	if (wrong)
+		return wrong;
+	store_close(writer);
+	rc = open_database(s, SQLITE_OPEN_READONLY, plain_name(s->path));
+	return rc == SQLITE_OK ? NULL : database_error(s, rc);
+}
+
+static char *open_write(struct store *s)
+{
+	char *wrong = store_check(s->path);
+
+	if (wrong)
+		return wrong;
+	int rc = open_database(s, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, plain_name(s->path));
+	wrong = rc == SQLITE_OK ? prepare_write(s) : database_error(s, rc);
+	return wrong;
+}
+
+char *store_open(struct store **out, const char *path, enum store_mode mode)
+{
+	struct store *s = must(calloc(1, sizeof(*s)));
+	bool is_new = mode == STORE_WRITE && access(path, F_OK) != 0;
+
+	s->path = must(strdup(path));
+	char *wrong = mode == STORE_READ    ? open_read(s)
+		      : mode == STORE_LATER ? NULL
+					    : open_write(s);
+	*out = wrong ? NULL : s;
+	if (wrong)
+		store_close(s);
+	if (wrong && is_new)
+		database_remove(path); /* that could not be made whole */
+	return wrong;
+}
+
+char *store_begin(struct store *s)
+{
+	struct store *open = NULL;
+	char *wrong = s->db ? NULL : store_open(&open, s->path, STORE_WRITE);
+
+	if (open) {
+		s->db = open->db;
+		open->db = NULL;
+	}
+	store_close(open);
+	return wrong;
+}
+
+void store_close(struct store *s)
+{
+	if (!s)
+		return;
+	sqlite3_close(s->db);
+	free(s->path);
+	free(s);
+}

@@ -1,0 +1,209 @@
+/*
+ * sink.c - what a run under way hands over: a transaction for each call.
+ */
+#include "results/db/store.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WRITE_WAIT_MS = 30000 }; /* for another's lock, while there is a result that could be lost */
+
+static char *sink_begin(void *self, const struct experiment *e, int64_t *id)
+{
+	struct store *s = self;
+	char hash[17];
+
+	CHECK(s->run == 0, "run %lld has not ended", (long long)s->run);
+	*id = 0;
+	config_hash(e->config, hash);
+	char *wrong = store_begin(s);
+	if (wrong || (wrong = sql_begin(s)))
+		return wrong;
+	wrong = sql_number(s, id,
+			   "SELECT min(id) FROM run WHERE status = 'pending' AND config_hash = ?1",
+			   "t", hash);
+	if (!wrong && *id) /* its number lives on in the row that takes its place */
+		wrong = sql_change(s, "DELETE FROM run WHERE id = ?1", "i", *id);
+	if (!wrong)
+		wrong = runs_insert(s, e->config, e, id);
+	wrong = sql_end(s, wrong);
+	s->run = wrong ? 0 : *id;
+	if (!wrong) {
+		s->begun = *id;
+		sqlite3_busy_timeout(s->db, WRITE_WAIT_MS);
+	}
+	return wrong;
+}
+
+/* What an epoch and a rank's share in it have both. NULL: of pushes that there were none of. */
+#define SPLIT_COLUMNS \
+	"seconds, compute_s, comm_s, wait_s, bytes_sent, staleness_mean, staleness_max, pushes, " \
+	"dropped"
+#define SPLIT_TYPES  "rrrrirnnn"
+#define SPLIT_PLACES "?, ?, ?, ?, ?, ?, ?, ?, ?"
+#define SPLIT_VALUES(r) \
+	(r)->seconds, (r)->compute_s, (r)->comm_s, (r)->wait_s, (r)->bytes_sent, \
+		staleness_mean(r), (r)->pushes > 0 ? (int64_t)(r)->staleness_max : -1, \
+		counted(r, (r)->pushes), counted(r, (r)->dropped)
+
+static double staleness_mean(const struct split_row *r)
+{
+	return r->pushes ? (double)r->staleness_sum / (double)r->pushes : NAN;
+}
+
+static int64_t counted(const struct split_row *r, int64_t n)
+{
+	return r->pushes + r->dropped > 0 ? n : -1;
+}
+
+/* The bins that are not empty. */
+static char *insert_staleness(struct store *s, int64_t epoch, const int64_t *pushes)
+{
+	char *wrong = NULL;
+
+	for (int i = 0; !wrong && i < STALENESS_BINS; i++)
+		if (pushes[i] > 0)
+			wrong = sql_change(s,
+					   "INSERT INTO staleness (run_id, epoch, staleness, "
+					   "pushes) VALUES (?, ?, ?, ?)",
+					   "iiii", s->run, epoch, staleness_of_bin(i), pushes[i]);
+	return wrong;
+}
+
+static char *sink_epoch(void *self, const struct epoch_row *row, const struct split_row *ranks,
+			int n, const int64_t *staleness)
+{
+	struct store *s = self;
+
+	CHECK(s->run, "an epoch of no run");
+	if (s->tell)
+		s->tell(s->tell_ctx, row);
+	char *wrong = sql_begin(s);
+	if (wrong)
+		return wrong;
+	wrong = sql_change(s,
+			   "INSERT INTO epoch (run_id, epoch, train_loss, train_accuracy, "
+			   "test_loss, test_accuracy, " SPLIT_COLUMNS
+			   ") VALUES (?, ?, ?, ?, ?, ?, " SPLIT_PLACES ")",
+			   "iirrrr" SPLIT_TYPES, s->run, row->epoch, row->train_loss,
+			   row->train_accuracy, row->test_loss, row->test_accuracy,
+			   SPLIT_VALUES(&row->split));
+	if (!wrong && staleness)
+		wrong = insert_staleness(s, row->epoch, staleness);
+	for (int i = 0; !wrong && i < n; i++)
+		wrong = sql_change(s,
+				   "INSERT INTO rank_epoch (run_id, epoch, rank, " SPLIT_COLUMNS
+				   ") VALUES (?, ?, ?, " SPLIT_PLACES ")",
+				   "iii" SPLIT_TYPES, s->run, row->epoch, (int64_t)i,
+				   SPLIT_VALUES(&ranks[i]));
+	return sql_end(s, wrong);
+}
+
+static char *sink_arrivals(void *self, const struct arrival *a, size_t n)
+{
+	struct store *s = self;
+
+	CHECK(s->run, "arrivals of no run");
+	char *wrong = sql_begin(s);
+	if (wrong)
+		return wrong;
+	struct sql q = sql_select(s,
+				  "INSERT INTO arrival (run_id, table_id, shard, seq, worker, "
+				  "kind) VALUES (?, ?, ?, ?, ?, ?)",
+				  "");
+	for (size_t i = 0; i < n; i++) {
+		char kind[sizeof a->kind + 1];
+		snprintf(kind, sizeof kind, "%.*s", (int)sizeof a->kind, a[i].kind);
+		sql_again(&q, "iiiiit", s->run, (int64_t)a[i].table, (int64_t)a[i].shard,
+			  (int64_t)a[i].seq, (int64_t)a[i].worker, kind);
+		sql_next(&q);
+	}
+	return sql_end(s, sql_done(&q));
+}
+
+/* flow and seen count from 1. */
+static int64_t from_1(int64_t number)
+{
+	return number >= 1 ? number : -1;
+}
+
+static char *sink_events(void *self, const struct slice *e, size_t n, size_t lost)
+{
+	struct store *s = self;
+
+	CHECK(s->run, "events of no run");
+	char *wrong = sql_begin(s);
+	if (wrong)
+		return wrong;
+	struct sql q = sql_select(s,
+				  "INSERT INTO event (run_id, rank, seq, epoch, step, name, "
+				  "start_s, duration_s, parent, peer, bytes, flow, seen, "
+				  "staleness) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+				  "");
+	for (const struct slice *end = e + n; e < end; e++) {
+		sql_again(&q, "iiiiitrrnnnnnn", s->run, (int64_t)e->rank, (int64_t)e->seq,
+			  (int64_t)e->epoch, (int64_t)e->step, trace_names[e->kind],
+			  1e-9 * (double)e->start, 1e-9 * (double)e->length, (int64_t)e->parent,
+			  (int64_t)e->peer, (int64_t)e->bytes, from_1(e->flow), from_1(e->seen),
+			  (int64_t)e->staleness);
+		sql_next(&q);
+	}
+	wrong = sql_done(&q);
+	if (!wrong)
+		wrong = sql_change(s,
+				   "UPDATE run SET events_lost = ifnull(events_lost, 0) + ?2 "
+				   "WHERE id = ?1",
+				   "ii", s->run, (int64_t)lost);
+	return sql_end(s, wrong);
+}
+
+static char *sink_closing(void *self, const struct closing *c)
+{
+	struct store *s = self;
+	const struct world_cost *cost = &c->cost;
+	char *wrong = sql_begin(s);
+
+	if (wrong)
+		return wrong;
+	wrong = sql_change(s, "UPDATE run SET model_hash = ?2 WHERE id = ?1", "it", s->run,
+			   c->model_hash);
+	if (!wrong && c->simulated)
+		wrong = sql_change(s,
+				   "UPDATE run SET simulated_s = ?2, wall_s = ?3, events = ?4 "
+				   "WHERE id = ?1",
+				   "irri", s->run, cost->simulated_s, cost->wall_s, cost->events);
+	return sql_end(s, wrong);
+}
+
+static char *sink_end(void *self, const char *status, const char *reason)
+{
+	struct store *s = self;
+
+	CHECK(s->run, "the end of no run");
+	char *wrong = sql_change(s,
+				 "UPDATE run SET status = ?2, reason = ?3, "
+				 "finished = strftime('%Y-%m-%dT%H:%M:%SZ', 'now') WHERE id = ?1",
+				 "itt", s->run, status, reason);
+	s->run = 0;
+	return wrong;
+}
+
+void store_tell(struct store *s, void (*tell)(void *ctx, const struct epoch_row *row), void *ctx)
+{
+	s->tell = tell;
+	s->tell_ctx = ctx;
+}
+
+struct sink store_sink(struct store *s)
+{
+	return (struct sink){
+		.self = s,
+		.begin = sink_begin,
+		.epoch = sink_epoch,
+		.arrivals = sink_arrivals,
+		.events = sink_events,
+		.closing = sink_closing,
+		.end = sink_end,
+	};
+}

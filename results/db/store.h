@@ -1,0 +1,34 @@
+/*
+ * store.h - what the files of the store share: open.c opens files, migrate.c makes tables and views
+ * in them, runs.c writes the rows of runs, sink.c what a run under way hands over.
+ */
+#ifndef STORE_H
+#define STORE_H
+
+#include "results/db/db.h"
+
+enum {
+	SCHEMA_VERSION = 7, /* as tables.sql says; rises with what run_options.def does not make */
+	APPLICATION_ID = 0x6d76626e, /* "mvbn" */
+};
+
+/* Each: NULL or a sentence. */
+
+/* The version of the file. whole: it has all tables, views and columns of this program. */
+char *store_version(struct store *s, int64_t *version, bool *whole, bool *tables);
+/* Is this a version, or another application's file? tables: has it any? */
+char *store_check_version(const char *path, int64_t application, int64_t version, bool tables);
+/* Makes what is missing, unless another process has done so meanwhile. */
+char *store_migrate(struct store *s);
+
+char *runs_bury_dead(struct store *s); /* marks `running` rows of this host without a process */
+/* Adds a row for this configuration; e NULL = pending; *id 0 = a new one. */
+char *runs_insert(struct store *s, const struct config *c, const struct experiment *e, int64_t *id);
+
+char *store_begin(
+	struct store *s); /* opens a store that is to be opened when its first run begins */
+
+/* "SQL with a marker", "the marker", "what stands there instead": all of them; heap. */
+char *text_replaced(const char *text, const char *what, const char *by);
+
+#endif

@@ -1,0 +1,130 @@
+-- timeline.sql - the views of what ranks did when (table event).
+
+-- What a rank can be in. Of a worker's step, compute, delay and update are parts, and what the strategy
+-- communicates lies in update (or in compute: layers that are sent while others are computed).
+-- cname: the nearest of Chrome's names for colours.
+CREATE VIEW event_kind AS
+SELECT column1 AS place, column2 AS name, column3 AS colour, column4 AS cname, column5 AS about
+FROM (VALUES
+	(1, 'step', '#BBBBBB', 'grey', 'one step; what none of its parts takes is small work between them'),
+	(2, 'compute', '#0072B2', 'thread_state_running', 'the mini-batch is brought in and its gradient computed'),
+	(3, 'delay', '#8FBBD9', 'thread_state_iowait', 'what --straggle and --speed add to that'),
+	(4, 'update', '#009E73', 'good', 'the strategy''s own work: the local optimiser'),
+	(5, 'pause', '#E0E0E0', 'generic_work', 'stands still (--pause)'),
+	(6, 'push', '#E69F00', 'olive', 'sends to a parameter server, and mostly gets the parameters back'),
+	(7, 'pull', '#F5C76E', 'yellow', 'gets the parameters; on a server: sends them'),
+	(8, 'pack', '#B08040', 'rail_load', 'makes what is sent: differences, rows, copies from a GPU and back'),
+	(9, 'send', '#CC79A7', 'rail_animation', 'sends to one rank, or begins a reduction that goes on by itself'),
+	(10, 'recv', '#DFA8C6', 'rail_response', 'waits for what another rank sends, and receives it'),
+	(11, 'exchange', '#B5548A', 'rail_idle', 'sends to one rank and receives from it'),
+	(12, 'allreduce', '#AA4499', 'cq_build_running', 'the sum over all workers'),
+	(13, 'allgather', '#882255', 'cq_build_attempt_runnig', 'all workers'' parts'),
+	(14, 'broadcast', '#DDA0DD', 'cq_build_passed', 'one worker''s values for all'),
+	(15, 'barrier', '#F0A08C', 'bad', 'stands until the last worker has come'),
+	(16, 'apply', '#56B4E9', 'startup', 'a push goes into the table; without servers the worker does it itself'),
+	(17, 'wait', '#D55E00', 'terrible', 'waits for others: a lock, a round, a lead, or the last one of a sum'),
+	(18, 'evaluate', '#F0E442', 'thread_state_unknown', 'the model is evaluated, off the clock'));
+
+-- Where pushes go: to the server that applies them; where workers reach the table by themselves, to the
+-- first other worker's push or pull that brings them back. from_s <= to_s, and each lies in its event.
+CREATE VIEW event_arrow AS
+WITH reader AS (
+	SELECT p.run_id, p.rank, p.seq, p.start_s, p.flow,
+		(SELECT r.seen FROM event AS r WHERE r.run_id = p.run_id AND r.seen >= p.flow
+			AND r.rank <> p.rank AND r.seen >> 40 = p.flow >> 40 ORDER BY r.seen LIMIT 1) AS seen
+	FROM event AS p WHERE p.flow IS NOT NULL AND p.name = 'push'),
+pair AS (
+	SELECT p.run_id, p.rank AS from_rank, p.seq AS from_seq, p.start_s AS from_s,
+		r.rank AS to_rank, r.seq AS to_seq, r.start_s, r.epoch, r.step
+	FROM reader AS p CROSS JOIN event AS r INDEXED BY event_seen
+		ON r.run_id = p.run_id AND r.seen = p.seen AND r.rank <> p.rank
+	UNION ALL
+	SELECT p.run_id, p.rank, p.seq, p.start_s, a.rank, a.seq, a.start_s, a.epoch, a.step
+	FROM event AS a CROSS JOIN event AS p INDEXED BY event_flow
+		ON p.run_id = a.run_id AND p.flow = a.flow AND p.name = 'push'
+	WHERE a.flow IS NOT NULL AND a.name = 'apply')
+SELECT run_id, from_rank, from_seq, from_s, to_rank, to_seq, max(start_s, from_s) AS to_s, epoch, step
+FROM pair;
+
+-- Waits, one row each, and whom it was for: the rank whose coming ended it; in a sum over all and at a
+-- barrier the one that came last. NULL = not known, as at a lock. Times of sums are told apart by their
+-- number within the step, so parts of the workers that sum by themselves (hybrid) are mixed up.
+CREATE VIEW event_wait AS
+WITH collective AS NOT MATERIALIZED (
+	SELECT run_id, rank, seq, name, epoch, step, duration_s,
+		first_value(rank) OVER (PARTITION BY run_id, epoch, step, name, nth
+			ORDER BY start_s DESC, rank) AS last
+	FROM (SELECT *, row_number() OVER (PARTITION BY run_id, epoch, step, rank, name ORDER BY seq) AS nth
+		FROM event WHERE name IN ('allreduce', 'allgather', 'broadcast', 'barrier')))
+SELECT run_id, epoch, step, rank, duration_s AS waited_s, last AS for_rank
+FROM collective WHERE name = 'barrier' AND last <> rank
+UNION ALL
+SELECT w.run_id, w.epoch, w.step, w.rank, w.duration_s, ifnull(w.peer, m.last)
+FROM event AS w LEFT JOIN collective AS m
+	ON m.run_id = w.run_id AND m.rank = w.rank AND m.seq = w.parent
+WHERE w.name = 'wait';
+
+-- One row a run, epoch >= 1 and worker: how long the others waited for it, in waited_s of their of_s.
+--   source  "events": their waiting of the whole epoch, each one's shared out among whom it waited for in
+--           the steps that were kept; at barriers as it was. "epochs": there is no timeline, or nobody
+--           waited in it; then the others' waiting beyond that of the worker that was busy longest is for
+--           that one
+--   busy_s  its seconds but for waiting
+CREATE VIEW blame_epoch AS
+WITH told AS MATERIALIZED (
+	SELECT run_id, epoch, rank, for_rank, step > 0 AS inside, sum(waited_s) AS s
+	FROM event_wait WHERE epoch >= 1 GROUP BY run_id, epoch, rank, for_rank, step > 0),
+stood AS MATERIALIZED (
+	SELECT run_id, epoch, rank, sum(duration_s) AS s
+	FROM event WHERE name = 'barrier' GROUP BY run_id, epoch, rank),
+part AS (
+	SELECT t.run_id, t.epoch, t.rank, t.for_rank, iif(t.inside, max(r.wait_s - ifnull(b.s, 0), 0) * t.s
+		/ sum(t.s) OVER (PARTITION BY t.run_id, t.epoch, t.rank, t.inside), t.s) AS s
+	FROM told AS t JOIN rank_epoch AS r USING (run_id, epoch, rank)
+		LEFT JOIN stood AS b USING (run_id, epoch, rank)),
+waited AS MATERIALIZED (
+	SELECT run_id, epoch, for_rank AS rank, sum(s) AS s
+	FROM part WHERE for_rank <> rank GROUP BY run_id, epoch, for_rank),
+busy AS (
+	SELECT *, seconds - wait_s AS busy_s,
+		rank = first_value(rank) OVER (PARTITION BY run_id, epoch ORDER BY seconds - wait_s DESC, rank)
+			AS busiest,
+		sum(seconds) OVER (PARTITION BY run_id, epoch) - seconds AS of_s
+	FROM rank_epoch WHERE epoch >= 1)
+SELECT b.run_id, b.epoch, b.rank, iif(e.known, 'events', 'epochs') AS source, b.busy_s, b.of_s,
+	CASE WHEN e.known THEN ifnull(w.s, 0)
+		WHEN b.busiest THEN (SELECT total(max(o.wait_s - b.wait_s, 0)) FROM rank_epoch AS o
+			WHERE o.run_id = b.run_id AND o.epoch = b.epoch)
+		ELSE 0 END AS waited_s
+FROM busy AS b LEFT JOIN waited AS w USING (run_id, epoch, rank)
+	LEFT JOIN (SELECT DISTINCT run_id, 1 AS known FROM waited) AS e USING (run_id);
+
+-- One row a run and worker, of the steps that were kept: how many, and their median and 99th percentile.
+CREATE VIEW step_time AS
+SELECT run_id, rank, n, avg(s) FILTER (WHERE i IN ((n + 1) / 2, (n + 2) / 2)) AS median_s,
+	max(s) FILTER (WHERE i = (99 * n + 99) / 100) AS p99_s
+FROM (SELECT run_id, rank, duration_s AS s, row_number() OVER w AS i,
+		count(*) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS n
+	FROM event WHERE name = 'step' WINDOW w AS (PARTITION BY run_id, rank ORDER BY duration_s))
+GROUP BY run_id, rank;
+
+-- What a run's ranks spent their time on: of the steps that were kept, where there is a timeline, else of
+-- all epochs.
+CREATE VIEW time_share AS
+WITH part AS (
+	SELECT run_id, rank, name, max(sum(s), 0) AS s FROM (
+		SELECT run_id, rank, name, duration_s AS s FROM event WHERE step > 0
+		UNION ALL -- what lies inside is not its own
+		SELECT i.run_id, i.rank, e.name, -i.duration_s FROM event AS i JOIN event AS e
+			ON e.run_id = i.run_id AND e.rank = i.rank AND e.seq = i.parent
+		WHERE i.step > 0)
+	GROUP BY run_id, rank, name
+	UNION ALL
+	SELECT run_id, rank, name, sum(s) FROM (
+		SELECT run_id, rank, column1 AS name, CASE column1 WHEN 'compute' THEN compute_s
+			WHEN 'communicate' THEN comm_s WHEN 'wait' THEN wait_s
+			ELSE max(seconds - compute_s - comm_s - wait_s, 0) END AS s
+		FROM rank_epoch CROSS JOIN (VALUES ('compute'), ('communicate'), ('wait'), ('other'))
+		WHERE epoch >= 1 AND run_id NOT IN (SELECT run_id FROM event))
+	GROUP BY run_id, rank, name)
+SELECT run_id, rank, name, s, s / nullif(sum(s) OVER (PARTITION BY run_id, rank), 0) AS share FROM part;

@@ -1,0 +1,172 @@
+-- views.sql - what is computed of single runs and of configurations. A comment in capitals between /* and
+-- */ is replaced by a list that is made from runtime/config/run_options.def.
+
+-- The core options of mvbench run: one row each.
+--   name, column   as one types it, and in table run
+--   place          the order in which help lists them
+--   def            its default, as a column holds it
+--   decides        1 = it is a part of a cell's identity (config_hash), unless it has its default and since
+--                  is 4 or more
+--   keyed          1 = it is a part of config_key: all that decide, but the seed, and where the run was made
+--   stored         "given"; "used": what it came to; "used if any": the same, or NULL; "simulation": NULL in
+--                  real runs
+--   since          the version of the database that had it first; 0 = the oldest
+--   label          its place in names of figures; 0 = short names have it, or do not need it
+CREATE VIEW option_info AS
+SELECT column1 AS name, column2 AS "column", column3 AS place, column4 AS type, column5 AS def,
+	column6 AS decides, column7 AS keyed, column8 AS stored, column9 AS since, column10 AS label
+FROM (VALUES /* OPTION ROWS */);
+
+-- What is dear of a run: the columns of run_kept, in their order. They are scalar subqueries on
+-- purpose: a query pays for the columns and for the runs that it takes, not for the whole table of
+-- epochs. Means and medians are over epochs >= 1.
+CREATE VIEW run_computed AS
+SELECT
+	r.id AS run_id,
+	(SELECT max(epoch) FROM epoch WHERE run_id = r.id) AS epochs_done,
+	(SELECT test_accuracy FROM epoch WHERE run_id = r.id ORDER BY epoch DESC LIMIT 1)
+		AS test_accuracy,
+	(SELECT max(test_accuracy) FROM epoch WHERE run_id = r.id) AS best_test_accuracy,
+	(SELECT test_loss FROM epoch WHERE run_id = r.id ORDER BY epoch DESC LIMIT 1) AS test_loss,
+	(SELECT train_loss FROM epoch WHERE run_id = r.id ORDER BY epoch DESC LIMIT 1) AS train_loss,
+	(SELECT avg(seconds) FROM (
+		SELECT seconds, row_number() OVER (ORDER BY seconds) AS i, count(*) OVER () AS n
+		FROM epoch WHERE run_id = r.id AND epoch >= 1 AND seconds IS NOT NULL)
+		WHERE i IN ((n + 1) / 2, (n + 2) / 2)) AS epoch_seconds,
+	(SELECT sum(compute_s) / nullif(sum(seconds), 0) FROM epoch
+		WHERE run_id = r.id AND epoch >= 1) AS compute_fraction,
+	(SELECT sum(comm_s) / nullif(sum(seconds), 0) FROM epoch
+		WHERE run_id = r.id AND epoch >= 1) AS comm_fraction,
+	(SELECT sum(wait_s) / nullif(sum(seconds), 0) FROM epoch
+		WHERE run_id = r.id AND epoch >= 1) AS wait_fraction,
+	(SELECT avg(bytes_sent) FROM epoch WHERE run_id = r.id AND epoch >= 1) AS epoch_bytes,
+	(SELECT avg(staleness_mean) FROM epoch WHERE run_id = r.id AND epoch >= 1)
+		AS staleness_mean,
+	(SELECT max(staleness_max) FROM epoch WHERE run_id = r.id AND epoch >= 1) AS staleness_max,
+	(SELECT 1.0 * sum(dropped) / nullif(sum(pushes + dropped), 0) FROM epoch
+		WHERE run_id = r.id AND epoch >= 1) AS dropped_fraction,
+	(SELECT sum(seconds) FROM epoch WHERE run_id = r.id AND epoch >= 1) AS seconds_total,
+	(SELECT min(epoch) FROM epoch
+		WHERE run_id = r.id AND r.target_accuracy > 0 AND test_accuracy >= r.target_accuracy)
+		AS target_epoch,
+	(SELECT total(seconds) FROM epoch WHERE run_id = r.id AND epoch BETWEEN 1 AND
+		(SELECT min(epoch) FROM epoch
+			WHERE run_id = r.id AND r.target_accuracy > 0 AND test_accuracy >= r.target_accuracy)
+		HAVING (SELECT min(epoch) FROM epoch WHERE run_id = r.id AND r.target_accuracy > 0
+			AND test_accuracy >= r.target_accuracy) IS NOT NULL) AS target_seconds,
+	r.strategy
+		|| iif(r.workers = 1 AND r.servers = 0, '', ' ' || r.workers || 'w')
+		|| iif(r.servers > 0, '+' || r.servers || 's', '')
+		|| iif(r.sync_every > 1, ' X=' || r.sync_every, '')
+		|| iif(r.device IN ('cpu', 'auto'), '', ' ' || r.device)
+		|| iif(r.precision = 'float32', '', ' ' || r.precision)
+		|| iif(r.speed = '', '', ' speed ' || r.speed)
+		|| iif(r.pause = '', '', ' pause ' || r.pause)
+		|| iif(r.leave = '', '', ' leave ' || r.leave)
+		|| iif(r.platform = 'mpi', '', ' ' || r.platform) || ifnull(':' || r.sim_platform, '') AS config,
+	json_array(r.workload, r.batch, r.platform || ifnull(':' || r.sim_platform, ''), r.device,
+		r.precision, r.threads, r.params, r.train_size, r.sim_step_time, r.sim_update_time)
+		AS compare_key,
+	json_patch(json_object(/* OPTION VALUES */),
+		(SELECT json_group_object(
+			iif(part = 'strategy', r.strategy, r.workload) || '.' || name, value)
+			FROM run_option WHERE run_id = r.id)) AS config_key
+FROM run AS r;
+
+CREATE TRIGGER run_changed AFTER UPDATE ON run BEGIN
+	DELETE FROM run_kept WHERE run_id = OLD.id;
+	INSERT INTO run_kept SELECT * FROM run_computed
+	WHERE run_id = NEW.id AND NEW.status IN ('done', 'failed', 'diverged');
+END;
+CREATE TRIGGER run_option_inserted AFTER INSERT ON run_option BEGIN
+	DELETE FROM run_kept WHERE run_id = NEW.run_id;
+END;
+CREATE TRIGGER run_option_updated AFTER UPDATE ON run_option BEGIN
+	DELETE FROM run_kept WHERE run_id IN (OLD.run_id, NEW.run_id);
+END;
+CREATE TRIGGER run_option_deleted AFTER DELETE ON run_option BEGIN
+	DELETE FROM run_kept WHERE run_id = OLD.run_id;
+END;
+CREATE TRIGGER epoch_inserted AFTER INSERT ON epoch BEGIN
+	DELETE FROM run_kept WHERE run_id = NEW.run_id;
+END;
+CREATE TRIGGER epoch_updated AFTER UPDATE ON epoch BEGIN
+	DELETE FROM run_kept WHERE run_id IN (OLD.run_id, NEW.run_id);
+END;
+CREATE TRIGGER epoch_deleted AFTER DELETE ON epoch BEGIN
+	DELETE FROM run_kept WHERE run_id = OLD.run_id;
+END;
+
+-- The same, kept or computed now.
+CREATE VIEW run_figures AS
+SELECT * FROM run_kept UNION ALL SELECT * FROM run_computed WHERE run_id NOT IN (SELECT run_id FROM run_kept);
+
+-- One row a run.
+--   config          a short name, the same for all seeds: "asgd 4w+1s X=3 cuda sim"; one worker
+--                   without servers, X=1, cpu and mpi go without saying
+--   config_key      a JSON object of every option but the seed: equal for runs that seeds repeat
+--   compare_key     equal for runs whose epoch times may be compared: the same work on the same parts
+--   *_fraction      the share of the segment's seconds; what is missing to 1 is "other"
+--   staleness_mean  the mean of the epochs' means
+--   dropped_fraction  the share of all pushes that came too late and were thrown away
+CREATE VIEW run_summary AS
+SELECT
+	r.id, r.label, r.status, r.reason, r.started, r.finished,
+	r.workload, r.strategy, r.workers, r.servers, r.table_home, r.sync_every, r.barrier_every,
+	r.batch, r.epochs, r.lr, r.lr_schedule, r.momentum, r.weight_decay, r.reduce, r.lr_scale,
+	r.seed, r.device, r.precision, r.transport, r.platform, r.sim_platform, r.threads, r.straggle,
+	r.target_accuracy, r.simulated_s, r.wall_s, r.events, r.model_hash,
+	r.params, r.train_size, r.test_size, r.oversubscribed, r.host, r.cpu, r.cores, r.gpu,
+	r.config_hash, k.config, k.config_key, k.compare_key, k.epochs_done, k.test_accuracy, k.best_test_accuracy,
+	k.test_loss, k.train_loss, k.epoch_seconds, r.train_size / nullif(k.epoch_seconds, 0) AS samples_per_second,
+	k.compute_fraction, k.comm_fraction, k.wait_fraction, k.epoch_bytes, k.staleness_mean, k.staleness_max,
+	k.dropped_fraction, k.seconds_total, k.target_epoch, k.target_seconds
+FROM run AS r JOIN run_figures AS k ON k.run_id = r.id;
+
+-- One row a run with a target: the seconds of training up to the end of the first epoch whose test
+-- accuracy reached it. NULL = not reached.
+CREATE VIEW time_to_accuracy AS
+SELECT
+	id AS run_id, label, status, workload, strategy, workers, sync_every, seed, config, config_key,
+	target_accuracy AS target, target_epoch AS epoch, target_seconds AS seconds
+FROM run_summary
+WHERE target_accuracy > 0;
+
+-- What one worker needs for an epoch: the median over the seeds of the finished runs with one worker
+-- and this compare_key; the first run of a seed counts.
+CREATE VIEW one_worker AS
+WITH single AS MATERIALIZED (
+	SELECT compare_key, epoch_seconds, min(id) -- the others are of the row with the min
+	FROM run_summary
+	WHERE status = 'done' AND workers = 1 AND epoch_seconds IS NOT NULL
+	GROUP BY compare_key, seed),
+ranked AS (
+	SELECT compare_key, epoch_seconds, count(*) OVER (PARTITION BY compare_key) AS n,
+		row_number() OVER (PARTITION BY compare_key ORDER BY epoch_seconds) AS i
+	FROM single)
+SELECT compare_key, avg(epoch_seconds) AS epoch_seconds, n
+FROM ranked WHERE i IN ((n + 1) / 2, (n + 2) / 2)
+GROUP BY compare_key;
+
+-- One row a configuration with finished runs: n of them, the median of their epoch times, and how
+-- many times faster that is than one worker. NULL = one worker was not measured.
+CREATE VIEW speedup AS
+WITH done AS MATERIALIZED (
+	SELECT config_key, compare_key, config, workload, strategy, workers, servers, sync_every,
+		batch, platform, device, epoch_seconds
+	FROM run_summary
+	WHERE status = 'done'),
+ranked AS (
+	SELECT *, row_number() OVER (PARTITION BY config_key, compare_key ORDER BY epoch_seconds) AS i,
+		count(*) OVER (PARTITION BY config_key, compare_key) AS n
+	FROM done WHERE epoch_seconds IS NOT NULL),
+median AS MATERIALIZED (
+	SELECT config_key, compare_key, config, workload, strategy, workers, servers, sync_every,
+		batch, platform, device, avg(epoch_seconds) AS epoch_seconds, max(n) AS n
+	FROM ranked WHERE i IN ((n + 1) / 2, (n + 2) / 2)
+	GROUP BY config_key, compare_key)
+SELECT m.config_key, m.config, m.workload, m.strategy, m.workers, m.servers, m.sync_every,
+	m.batch, m.platform, m.device, m.n, m.epoch_seconds,
+	o.n AS base_n, o.epoch_seconds AS base_epoch_seconds,
+	o.epoch_seconds / nullif(m.epoch_seconds, 0) AS speedup
+FROM median AS m LEFT JOIN one_worker AS o ON o.compare_key = m.compare_key;

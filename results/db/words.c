@@ -1,0 +1,111 @@
+/*
+ * words.c - what is typed: lists of settings, words as a shell reads them, and the command that
+ * makes a configuration again.
+ */
+#include "results/db/db.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Settings ---------------------------------------------------------------- */
+
+static void append(struct settings *all, struct setting one)
+{
+	all->setting = must(realloc(all->setting, (all->n + 1) * sizeof *all->setting));
+	all->setting[all->n++] = one;
+}
+
+void settings_add(struct settings *all, char *name, char *value)
+{
+	CHECK(all->n == all->taken, "%s: settings of others stand before it", name);
+	append(all, (struct setting){name, value});
+	all->taken = all->n;
+}
+
+void settings_give(struct settings *all, const struct setting *given, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		append(all, given[i]);
+}
+
+void settings_free(struct settings *all)
+{
+	for (size_t i = 0; i < all->taken; i++) {
+		free((char *)(uintptr_t)all->setting[i].name);
+		free((char *)(uintptr_t)all->setting[i].value);
+	}
+	free(all->setting);
+	*all = (struct settings){.setting = NULL};
+}
+
+/* ---- Words of a shell ---------------------------------------------------------- */
+
+void word_put(FILE *f, const char *word)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				    "0123456789-_=.,:/+@%";
+	size_t name = strncmp(word, "--", 2) == 0 ? strcspn(word, "=") + 1 : 0;
+
+	if (word[strspn(word, plain)] == '\0') {
+		fputs(word, f);
+		return;
+	}
+	fprintf(f, "%.*s'", (int)name, word);
+	for (word += name; *word; word++)
+		fputs(*word == '\'' ? "'\\''" : (char[]){*word, '\0'}, f);
+	fputc('\'', f);
+}
+
+char *word_quoted(const char *word)
+{
+	char *text = NULL;
+	size_t n = 0;
+	FILE *f = must(open_memstream(&text, &n));
+
+	word_put(f, word);
+	fclose(f);
+	return text;
+}
+
+/* ---- Commands ------------------------------------------------------------------ */
+
+static bool is_of(const char *word, const char *const *name)
+{
+	for (; *name; name++)
+		if (strncmp(word + 2, *name, strlen(*name)) == 0 && word[2 + strlen(*name)] == '=')
+			return true;
+	return false;
+}
+
+char *command_of(const struct config *c, bool cell)
+{
+	/* said always, so that a reader need not know the defaults of what matters most; and never
+	 */
+	static const char *const spoken[] = {"workload", "strategy", "workers", "seed", NULL};
+	static const char *const spoken_of_cell[] = {"workload", "strategy", NULL};
+	static const char *const silent_of_cell[] = {"seed", "db", "label", NULL};
+	const struct setting names[] = {{"workload", c->run.workload},
+					{"strategy", c->run.strategy}};
+	struct config plain;
+	char *text = NULL, *wrong = config_init(&plain, names, 2, false);
+	size_t n = 0;
+	FILE *f = must(open_memstream(&text, &n));
+
+	CHECK(!wrong, "a configuration is refused by its own names: %s", wrong);
+	char **word = config_words(c), **usual = config_words(&plain);
+	fputs("mvbench run", f);
+	for (size_t i = 0; word[i]; i++) {
+		if (cell && is_of(word[i], silent_of_cell))
+			continue;
+		if (strcmp(word[i], usual[i]) == 0 &&
+		    !is_of(word[i], cell ? spoken_of_cell : spoken))
+			continue;
+		fputc(' ', f);
+		word_put(f, word[i]);
+	}
+	fclose(f);
+	free_words(word);
+	free_words(usual);
+	config_fini(&plain);
+	return text;
+}

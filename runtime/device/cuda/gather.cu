@@ -1,0 +1,98 @@
+/*
+ * gather.cu - the rows of a mini-batch, gathered on the GPU from the data set, which was brought
+ * there once. Their numbers travel as an argument, so that no memory of the host is read later.
+ */
+#include "runtime/device/cuda/kernel.h"
+
+namespace
+{
+
+constexpr size_t ROWS = 960; /* of a launch */
+struct row_numbers {
+	int32_t number[ROWS];
+};
+struct source {               /* on the device */
+	const uint8_t *bytes; /* [n x features], or NULL and */
+	const float *floats;
+	const float *target; /* [n] */
+	const float *mean;   /* [features]; NULL = 0 */
+	size_t features;
+	uint64_t key;
+	unsigned width, height, channels, pad; /* width 0: rows are taken as they are */
+	bool flip;
+};
+
+/* Pixel j of a row that has been moved and mirrored as crop says; -1: zero came in there. */
+__device__ inline long source_of(const source &from, unsigned j, const crop &c)
+{
+	unsigned channel = j % from.channels, pixel = j / from.channels;
+	unsigned w = pixel % from.width, h = pixel / from.width;
+	long i = (long)h + (long)c.down - (long)from.pad;
+	long k = (long)(c.mirror ? from.width - 1 - w : w) + (long)c.right - (long)from.pad;
+
+	if (i < 0 || i >= (long)from.height || k < 0 || k >= (long)from.width)
+		return -1;
+	return (i * from.width + k) * from.channels + channel;
+}
+
+template <typename T>
+__global__ void __launch_bounds__(THREADS) gather(T *x, float *y, source from, row_numbers rows)
+{
+	size_t j = (size_t)blockIdx.x * THREADS + threadIdx.x;
+	int32_t row = rows.number[blockIdx.y];
+	size_t at = (size_t)row * from.features;
+
+	if (j == 0)
+		y[blockIdx.y] = from.target[row];
+	if (j >= from.features)
+		return;
+	long source = (long)j;
+
+	if (from.width)
+		source = source_of(from, (unsigned)j, crop_of(from.key, row, from.pad, from.flip));
+	float value = 0;
+
+	if (source >= 0) {
+		value = from.bytes ? from.bytes[at + source] * (1.0f / 255)
+				   : from.floats[at + source];
+		if (from.mean)
+			value -= from.mean[source];
+	}
+	x[blockIdx.y * from.features + j] = rounded<T>(value);
+}
+
+template <typename T> const T *brought(struct device *d, const T *array, size_t n)
+{
+	return (const T *)cuda_brought(d, array, n * sizeof *array);
+}
+
+} // namespace
+
+void cuda_gather(struct device *d, float *x, float *y, const struct data *data,
+		 const int32_t *index, size_t count, const struct transform *t)
+{
+	const size_t f = data->features;
+	struct source from = {};
+
+	from.bytes = brought(d, data->bytes, data->n * f);
+	from.floats = data->bytes ? NULL : brought(d, data->floats, data->n * f);
+	from.target = brought(d, data->target, data->n);
+	from.mean = t ? brought(d, t->mean, f) : NULL;
+	from.features = f;
+	if (t && (t->pad || t->flip)) {
+		from.key = t->key;
+		from.width = (unsigned)t->image.width;
+		from.height = (unsigned)t->image.height;
+		from.channels = (unsigned)t->image.channels;
+		from.pad = (unsigned)t->pad;
+		from.flip = t->flip;
+	}
+	for (size_t i = 0; f && i < count; i += ROWS) {
+		struct row_numbers rows;
+		const size_t n = smaller(count - i, ROWS);
+		const dim3 blocks((unsigned)((f + THREADS - 1) / THREADS), (unsigned)n);
+
+		memcpy(rows.number, index + i, n * sizeof *index);
+		OF_TYPE(d, QUEUE(d, gather<T>, blocks, THREADS, (T *)x + i * f, y + i, from, rows));
+	}
+}

@@ -1,0 +1,206 @@
+/*
+ * kernel.h - what the kernels of the CUDA device are made of.
+ *
+ * All of them are bound by memory: they read 16 bytes a thread at once where addresses and lengths
+ * allow it (V numbers, a pack), one number otherwise. Sums over rows are made in two stages: every
+ * block writes what it has, and the one that is done last adds this up, in an order that never
+ * changes. Every operation queues its work on the stream and returns.
+ */
+#ifndef KERNEL_H
+#define KERNEL_H
+
+#include "runtime/device/cuda/cuda.h"
+
+#include <cuda_bf16.h>
+#include <cuda_runtime_api.h>
+
+#ifdef FAKE_CUDA
+#include "fake_cuda.h"
+#else
+#define LAUNCH(kernel, blocks, threads, stream, ...) \
+	kernel<<<blocks, threads, 0, stream>>>(__VA_ARGS__)
+#endif
+
+/* On the device's stream. */
+#define QUEUE(d, kernel, blocks, threads, ...) \
+	do { \
+		LAUNCH(kernel, blocks, threads, cuda_of(d)->stream, __VA_ARGS__); \
+		cudaError_t status_ = cudaGetLastError(); \
+		if (status_ != cudaSuccess) \
+			cuda_failed(d, __FILE__, __LINE__, #kernel, cudaGetErrorString(status_)); \
+	} while (0)
+
+namespace
+{
+
+using bf16 = __nv_bfloat16;
+
+constexpr unsigned THREADS = 256, MAP_BLOCKS = 2048;
+constexpr size_t MOST_ROWS = 65535; /* of a grid */
+
+/* ---- Packs --------------------------------------------------------------- */
+
+template <typename T> constexpr int wide = 16 / sizeof(T);
+
+template <typename T, int V> constexpr size_t pack_align = sizeof(T) * V < 16 ? sizeof(T) * V : 16;
+template <typename T, int V> struct alignas(pack_align<T, V>) pack {
+	T v[V];
+};
+
+template <typename... P> bool aligned(P... p)
+{
+	return (((uintptr_t)p % 16 == 0) && ...);
+}
+
+__device__ inline float number(float x)
+{
+	return x;
+}
+__device__ inline float number(bf16 x)
+{
+	return __bfloat162float(x);
+}
+template <typename T> __device__ inline T rounded(float x);
+template <> __device__ inline float rounded<float>(float x)
+{
+	return x;
+}
+template <> __device__ inline bf16 rounded<bf16>(float x)
+{
+	return __float2bfloat16(x);
+}
+
+template <int V, typename T> __device__ inline pack<T, V> load(const T *p)
+{
+	return *(const pack<T, V> *)p;
+}
+template <int V, typename T> __device__ inline void store(T *p, const pack<T, V> &x)
+{
+	*(pack<T, V> *)p = x;
+}
+
+inline unsigned blocks_for(size_t threads, size_t most)
+{
+	size_t blocks = (threads + THREADS - 1) / THREADS;
+	return (unsigned)(blocks < 1 ? 1 : blocks < most ? blocks : most);
+}
+
+/* Does what follows with T as the type of the device's activations. */
+#define OF_TYPE(d, ...) \
+	do { \
+		if (cuda_of(d)->bf16) { \
+			using T = bf16; \
+			__VA_ARGS__; \
+		} else { \
+			using T = float; \
+			__VA_ARGS__; \
+		} \
+	} while (0)
+/* The same for its packs: V is wide where `wide_too` holds for T, else 1. */
+#define OF_PACK(d, wide_too, ...) \
+	OF_TYPE( \
+		d, \
+		if (wide_too) { \
+			constexpr int V = wide<T>; \
+			__VA_ARGS__; \
+		} else { \
+			constexpr int V = 1; \
+			__VA_ARGS__; \
+		})
+
+/* ---- All floats ---------------------------------------------------------- */
+
+/* Of what begins at numbers i .. i + V - 1. */
+template <int V> struct at {
+	size_t i;
+};
+
+/* f(at, p ...): for packs, and then, number by number, for what is left after the last. */
+template <int V, typename F, typename... P>
+__global__ void __launch_bounds__(THREADS) each(size_t n, F f, P... p)
+{
+	size_t first = (size_t)blockIdx.x * THREADS + threadIdx.x;
+	size_t step = (size_t)gridDim.x * THREADS;
+
+	for (size_t i = first; i < n / V; i += step)
+		f(at<V>{i * V}, p...);
+	for (size_t i = n / V * V + first; i < n; i += step)
+		f(at<1>{i}, p...);
+}
+
+/* p: arrays of n, or NULL. Packs of V where all of them allow it, and `packed`. */
+template <int V, typename F, typename... P>
+void for_each(struct device *d, bool packed, size_t n, F f, P... p)
+{
+	if (n == 0)
+		return;
+	if (packed && aligned(p...))
+		QUEUE(d, (each<V, F, P...>), blocks_for(n / V, MAP_BLOCKS), THREADS, n, f, p...);
+	else
+		QUEUE(d, (each<1, F, P...>), blocks_for(n, MAP_BLOCKS), THREADS, n, f, p...);
+}
+
+/* ---- Sums of a block, and of blocks -------------------------------------- */
+
+/* Shared memory is had from plain functions: two templates that each declare some would not be
+ * portable to a compiler that only emulates it. */
+constexpr int SUMS = 2; /* the most of a job */
+__device__ inline float *shared_floats()
+{
+	__shared__ float all[SUMS * wide<bf16> * THREADS];
+	return all;
+}
+__device__ inline double *shared_doubles()
+{
+	__shared__ double all[SUMS * THREADS];
+	return all;
+}
+__device__ inline bool *shared_flag()
+{
+	__shared__ bool one;
+	return &one;
+}
+
+/* Of M arrays s[THREADS], whose thread t stands in lane t / groups: the first lane gets the sum
+ * over all. Every thread of the block comes here. */
+template <int M, typename S>
+__device__ inline void block_reduce(S *s, unsigned lane, unsigned lanes, unsigned groups)
+{
+	unsigned by = 1;
+
+	while (by < lanes)
+		by *= 2;
+	for (by /= 2; by > 0; by /= 2) {
+		__syncthreads();
+		if (lane < by && lane + by < lanes)
+			for (int m = 0; m < M; m++)
+				s[m * THREADS + threadIdx.x] +=
+					s[m * THREADS + threadIdx.x + by * groups];
+	}
+}
+
+/* Is this block the last of its row of the grid to come here? What the others wrote before can then
+ * be read. Every thread of the block comes here. */
+__device__ inline bool last_block(unsigned *counter)
+{
+	bool *last = shared_flag();
+
+	if (gridDim.x == 1) {
+		__syncthreads();
+		return true;
+	}
+	__threadfence();
+	__syncthreads();
+	if (threadIdx.x == 0) {
+		*last = atomicAdd(counter, 1u) == gridDim.x - 1;
+		if (*last)
+			*counter = 0;
+	}
+	__syncthreads();
+	__threadfence();
+	return *last;
+}
+
+} // namespace
+
+#endif

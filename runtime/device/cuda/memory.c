@@ -1,0 +1,210 @@
+/*
+ * memory.c - memory of a GPU: of vectors, of what libraries and layers need beside them, of host
+ * arrays that are brought here once and stay; and copies, which the host waits for.
+ */
+#include "runtime/device/cuda/cuda.h"
+
+#include <cuda_runtime_api.h>
+#include <stdlib.h>
+
+enum { LEAST_WORKSPACE = 1 << 20 };
+
+struct resident { /* a host array, brought here */
+	const void *host;
+	size_t bytes;
+	uint64_t print;
+	void *at;
+};
+
+void *cuda_malloc(struct device *d, size_t bytes)
+{
+	enum { MIB = 1 << 20 };
+	size_t free_bytes = 0, total = 0;
+	void *p = NULL;
+	cudaError_t status = cudaMalloc(&p, bytes ? bytes : 1);
+
+	if (status == cudaErrorMemoryAllocation) {
+		cudaGetLastError();
+		cudaMemGetInfo(&free_bytes, &total);
+		failure("GPU %d (%s) has too little memory: %.1f MiB more are needed, and %.1f "
+			"of its %.1f MiB are free; this worker holds %.1f. A smaller --batch "
+			"takes less, and fewer --workers on one GPU leave more",
+			cuda_of(d)->gpu, cuda_of(d)->model, (double)bytes / MIB,
+			(double)free_bytes / MIB, (double)total / MIB,
+			(double)(d->bytes + d->workspace_bytes) / MIB);
+	}
+	if (status != cudaSuccess)
+		cuda_failed(d, __FILE__, __LINE__, "cudaMalloc", cudaGetErrorString(status));
+	return p;
+}
+
+void *cuda_take(struct device *d, size_t bytes)
+{
+	CHECK(!cuda_of(d)->capturing, "memory is taken while a graph is captured");
+	d->workspace_bytes += bytes;
+	return cuda_malloc(d, bytes);
+}
+
+void cuda_give(struct device *d, void *p, size_t bytes)
+{
+	if (!p)
+		return;
+	TRY(d, cudaFree(p));
+	d->workspace_bytes -= bytes;
+}
+
+void cuda_retire(struct device *d, void *p, size_t bytes)
+{
+	struct cuda *c = cuda_of(d);
+
+	if (!c->captured || !p) {
+		cuda_give(d, p, bytes);
+		return;
+	}
+	c->retired = must(realloc(c->retired, (c->retired_n + 1) * sizeof(void *)));
+	c->retired[c->retired_n++] = p;
+}
+
+/* It at least doubles, so that all that are retired are no larger than the one in use. */
+void *cuda_workspace(struct device *d, size_t bytes)
+{
+	struct cuda *c = cuda_of(d);
+	size_t more = c->workspace_bytes ? 2 * c->workspace_bytes : LEAST_WORKSPACE;
+
+	if (bytes <= c->workspace_bytes)
+		return c->workspace;
+	while (more < bytes)
+		more *= 2;
+	cuda_retire(d, c->workspace, c->workspace_bytes);
+	c->workspace = NULL;
+	c->workspace = cuda_take(d, more);
+	c->workspace_bytes = more;
+	return c->workspace;
+}
+
+struct cuda_stage cuda_stage_of(struct device *d, size_t bytes)
+{
+	return (struct cuda_stage){.partial = cuda_workspace(d, bytes),
+				   .counter = cuda_of(d)->state->counter};
+}
+
+void cuda_sync(struct device *d)
+{
+	TRY(d, cudaStreamSynchronize(cuda_of(d)->stream));
+}
+
+float *cuda_alloc(struct device *d, size_t n)
+{
+	float *p = cuda_malloc(d, n * sizeof *p);
+
+	TRY(d, cudaMemsetAsync(p, 0, n * sizeof *p, cuda_of(d)->stream));
+	return p;
+}
+
+void cuda_free(struct device *d, float *p, size_t n)
+{
+	(void)n;
+	TRY(d, cudaFree(p));
+}
+
+void cuda_put(struct device *d, float *y, const float *from, size_t n)
+{
+	if (n)
+		TRY(d, cudaMemcpyAsync(y, from, n * sizeof *y, cudaMemcpyHostToDevice,
+				       cuda_of(d)->stream));
+	cuda_sync(d);
+}
+
+void cuda_get(struct device *d, float *to, const float *x, size_t n)
+{
+	if (n)
+		TRY(d, cudaMemcpyAsync(to, x, n * sizeof *x, cudaMemcpyDeviceToHost,
+				       cuda_of(d)->stream));
+	cuda_sync(d);
+}
+
+void cuda_copy(struct device *d, float *y, const float *x, size_t n)
+{
+	if (n)
+		TRY(d, cudaMemcpyAsync(y, x, n * sizeof *y, cudaMemcpyDeviceToDevice,
+				       cuda_of(d)->stream));
+}
+
+void cuda_tally(struct device *d, struct tally *out)
+{
+	struct cuda *c = cuda_of(d);
+	struct cuda_losses t;
+
+	TRY(d, cudaMemcpyAsync(&t, &c->state->tally, sizeof t, cudaMemcpyDeviceToHost, c->stream));
+	TRY(d, cudaMemsetAsync(&c->state->tally, 0, sizeof t, c->stream));
+	cuda_sync(d);
+	*out = (struct tally){
+		.loss = t.loss, .correct = (int64_t)t.correct, .rows = (int64_t)t.rows};
+}
+
+/* ---- Host arrays, brought here ------------------------------------------- */
+
+/* A few words of an array: they tell apart two sets that were loaded to the same place. */
+static uint64_t fingerprint_of(const void *array, size_t bytes)
+{
+	enum { WORDS = 16 };
+	const size_t words = bytes / sizeof(uint64_t);
+	uint64_t h = bytes, word;
+
+	for (size_t i = 0; words && i < WORDS; i++) {
+		memcpy(&word, (const char *)array + part_of(words - 1, WORDS - 1, i) * sizeof word,
+		       sizeof word);
+		h = hash64(h ^ word);
+	}
+	for (size_t i = words * sizeof word; i < bytes; i++)
+		h = hash64(h ^ ((const unsigned char *)array)[i]);
+	return h;
+}
+
+static struct resident *resident_of(struct cuda *c, const void *array)
+{
+	for (size_t i = 0; i < c->residents; i++)
+		if (c->resident[i].host == array)
+			return &c->resident[i];
+	c->resident = must(realloc(c->resident, (c->residents + 1) * sizeof *c->resident));
+	c->resident[c->residents] = (struct resident){.host = array};
+	return &c->resident[c->residents++];
+}
+
+const void *cuda_brought(struct device *d, const void *array, size_t bytes)
+{
+	struct cuda *c = cuda_of(d);
+
+	if (!array)
+		return NULL;
+	struct resident *r = resident_of(c, array);
+	uint64_t print = fingerprint_of(array, bytes);
+
+	if (r->at && r->bytes == bytes && r->print == print)
+		return r->at;
+	if (r->at) {
+		cuda_sync(d);
+		TRY(d, cudaFree(r->at));
+		d->bytes -= r->bytes;
+	}
+	r->at = cuda_malloc(d, bytes);
+	r->bytes = bytes;
+	r->print = print;
+	d->bytes += bytes;
+	TRY(d, cudaMemcpyAsync(r->at, array, bytes, cudaMemcpyHostToDevice, c->stream));
+	cuda_sync(d);
+	return r->at;
+}
+
+void cuda_memory_close(struct device *d)
+{
+	struct cuda *c = cuda_of(d);
+
+	for (size_t i = 0; i < c->residents; i++)
+		TRY(d, cudaFree(c->resident[i].at));
+	for (size_t i = 0; i < c->retired_n; i++)
+		TRY(d, cudaFree(c->retired[i]));
+	TRY(d, cudaFree(c->workspace));
+	free(c->resident);
+	free(c->retired);
+}

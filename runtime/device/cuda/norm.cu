@@ -1,0 +1,289 @@
+/*
+ * norm.cu - batch normalisation on the GPU: it reads x twice and writes y (and reads what it adds);
+ * its gradient reads dy, x and (with relu) y twice and writes dx, or with `adds` reads y once and
+ * writes dy besides. cuDNN's would need more passes, as it cannot be fused with what a residual
+ * block adds.
+ */
+#include "runtime/device/cuda/columns.h"
+
+#include <stdlib.h>
+
+namespace
+{
+
+/* Squares are those of the distance from the first row, so that little cancels where the mean is
+ * far from zero. */
+template <typename T, int V> struct statistics_job : reads_one<T, V> {
+	static constexpr int sums = 2;
+	float *at, *running;
+	float alpha;
+	size_t rows, n;
+	struct kept {
+		float first[V];
+	};
+	__device__ kept keep(size_t column) const
+	{
+		kept k;
+		for (int v = 0; v < V; v++)
+			k.first[v] = number(this->x[column + v]);
+		return k;
+	}
+	__device__ void add(size_t, const pack<T, V> &i, const kept &k, float *sum) const
+	{
+#pragma unroll
+		for (int v = 0; v < V; v++) {
+			float d = number(i.v[v]) - k.first[v];
+			sum[v] += d;
+			sum[V + v] += d * d;
+		}
+	}
+	__device__ void finish(size_t c, const double *total) const
+	{
+		double d = total[0] / rows, variance = total[THREADS] / rows - d * d;
+		float mean = (float)(number(this->x[c]) + d);
+		float var = variance < 0 ? 0 : (float)variance; /* a NaN stays one */
+
+		at[c] = mean;
+		at[n + c] = var;
+		running[c] = (1 - alpha) * running[c] + alpha * mean;
+		running[n + c] = (1 - alpha) * running[n + c] + alpha * var;
+	}
+};
+
+template <typename T, int V> struct norm_job {
+	T *y;
+	const T *x, *more;
+	const float *scale, *at;
+	float epsilon;
+	bool relu;
+	size_t n;
+	struct kept {
+		float mean[V], a[V], beta[V];
+	};
+	struct item {
+		pack<T, V> x, more;
+	};
+	__device__ kept keep(size_t column) const
+	{
+		kept k;
+		for (int v = 0; v < V; v++) {
+			size_t c = column + v;
+			k.mean[v] = at[c];
+			k.a[v] = scale[c] / sqrtf(at[n + c] + epsilon);
+			k.beta[v] = scale[n + c];
+		}
+		return k;
+	}
+	__device__ item read(size_t i) const
+	{
+		item it;
+		it.x = load<V>(x + i);
+		if (more)
+			it.more = load<V>(more + i);
+		return it;
+	}
+	__device__ void write(size_t i, const item &it, const kept &k) const
+	{
+		pack<T, V> out;
+
+#pragma unroll
+		for (int v = 0; v < V; v++) {
+			float z = (number(it.x.v[v]) - k.mean[v]) * k.a[v] + k.beta[v];
+			if (more)
+				z += number(it.more.v[v]);
+			out.v[v] = rounded<T>(relu && z < 0 ? 0 : z);
+		}
+		store<V>(y + i, out);
+	}
+};
+
+/* What both passes of the gradient read: dy, masked by y where that is not NULL, and x. */
+template <typename T, int V> struct masked_job {
+	const T *given, *x, *y;
+	const float *at;
+	float epsilon;
+	size_t n;
+	struct item {
+		pack<T, V> dy, x, y;
+	};
+	__device__ item read(size_t i) const
+	{
+		item it;
+		it.dy = load<V>(given + i);
+		it.x = load<V>(x + i);
+		if (y)
+			it.y = load<V>(y + i);
+		return it;
+	}
+	__device__ float g(const item &it, int v) const
+	{
+		return y && number(it.y.v[v]) == 0 ? 0 : number(it.dy.v[v]);
+	}
+	__device__ float inverse(size_t column) const
+	{
+		return 1 / sqrtf(at[n + column] + epsilon);
+	}
+};
+
+/* Sums for dscale; back: the masked dy is written back. */
+template <typename T, int V> struct norm_grad_scale_job {
+	static constexpr int sums = 2;
+	masked_job<T, V> from;
+	float *dscale;
+	T *back;
+	struct kept {
+		float mean[V], a[V];
+	};
+	using item = typename masked_job<T, V>::item;
+	__device__ kept keep(size_t column) const
+	{
+		kept k;
+		for (int v = 0; v < V; v++) {
+			k.mean[v] = from.at[column + v];
+			k.a[v] = from.inverse(column + v);
+		}
+		return k;
+	}
+	__device__ item read(size_t i) const
+	{
+		return from.read(i);
+	}
+	__device__ void add(size_t i, const item &it, const kept &k, float *sum) const
+	{
+		pack<T, V> masked;
+
+#pragma unroll
+		for (int v = 0; v < V; v++) {
+			float g = from.g(it, v);
+			sum[v] += g * ((number(it.x.v[v]) - k.mean[v]) * k.a[v]);
+			sum[V + v] += g;
+			masked.v[v] = rounded<T>(g);
+		}
+		if (back)
+			store<V>(back + i, masked);
+	}
+	__device__ void finish(size_t c, const double *total) const
+	{
+		dscale[c] = (float)total[0];
+		dscale[from.n + c] = (float)total[THREADS];
+	}
+};
+
+/* dx = gamma / sd (g - mean(g) - xhat mean(g xhat)) */
+template <typename T, int V> struct norm_grad_job {
+	masked_job<T, V> from;
+	T *dx;
+	const float *dscale, *scale;
+	size_t rows;
+	struct kept {
+		float mean[V], a[V], b[V], c[V];
+	};
+	using item = typename masked_job<T, V>::item;
+	__device__ kept keep(size_t column) const
+	{
+		kept k;
+		for (int v = 0; v < V; v++) {
+			size_t i = column + v;
+			float r = from.inverse(i), share = 1.0f / rows;
+			k.mean[v] = from.at[i];
+			k.a[v] = scale[i] * r;
+			k.b[v] = k.a[v] * r * (dscale[i] * share);
+			k.c[v] = k.a[v] * (dscale[from.n + i] * share);
+		}
+		return k;
+	}
+	__device__ item read(size_t i) const
+	{
+		return from.read(i);
+	}
+	__device__ void write(size_t i, const item &it, const kept &k) const
+	{
+		pack<T, V> out;
+
+#pragma unroll
+		for (int v = 0; v < V; v++)
+			out.v[v] = rounded<T>(k.a[v] * from.g(it, v) - k.c[v] -
+					      (number(it.x.v[v]) - k.mean[v]) * k.b[v]);
+		store<V>(dx + i, out);
+	}
+};
+
+} // namespace
+
+struct cuda_norm {
+	struct shape s;
+	float *statistics; /* [2 C] of the last training forward: means, variances */
+};
+
+static size_t statistics_bytes(const struct shape *s)
+{
+	return 2 * s->in.channels * sizeof(float);
+}
+
+void *cuda_norm_new(struct device *d, const struct shape *s)
+{
+	struct cuda_norm *m = (struct cuda_norm *)must(calloc(1, sizeof *m));
+
+	m->s = *s;
+	m->statistics = (float *)cuda_take(d, statistics_bytes(s));
+	return m;
+}
+
+void cuda_norm_free(struct device *d, void *norm)
+{
+	struct cuda_norm *m = (struct cuda_norm *)norm;
+
+	cuda_sync(d);
+	cuda_give(d, m->statistics, statistics_bytes(&m->s));
+	free(m);
+}
+
+void cuda_norm_forward(struct device *d, void *norm, float *y, const float *x, const float *add,
+		       const float *scale, float *running, bool training, size_t rows)
+{
+	const struct cuda_norm *m = (const struct cuda_norm *)norm;
+	const struct shape *s = &m->s;
+	const size_t pixels = rows * s->in.height * s->in.width, n = s->in.channels;
+
+	if (training)
+		OF_PACK(d, packs<T>(n, x),
+			sum_columns<V>(d,
+				       statistics_job<T, V>{{(const T *)x},
+							    m->statistics,
+							    running,
+							    NORM_ALPHA,
+							    pixels,
+							    n},
+				       pixels, n));
+	OF_PACK(d, packs<T>(n, y, x, s->adds ? add : NULL), {
+		norm_job<T, V> job{(T *)y,
+				   (const T *)x,
+				   s->adds ? (const T *)add : NULL,
+				   scale,
+				   training ? m->statistics : running,
+				   NORM_EPSILON,
+				   s->relu,
+				   n};
+		map_columns<V>(d, job, pixels, n);
+	});
+}
+
+/* The first pass needs y to mask dy. It writes that back where the shortcut wants it; then the
+ * second pass finds it masked. */
+void cuda_norm_backward(struct device *d, void *norm, float *dx, float *dscale, float *dy,
+			const float *x, const float *y, const float *scale, size_t rows)
+{
+	const struct cuda_norm *m = (const struct cuda_norm *)norm;
+	const size_t pixels = rows * m->s.in.height * m->s.in.width, n = m->s.in.channels;
+	const bool back = m->s.relu && m->s.adds;
+
+	OF_PACK(d, packs<T>(n, dx, dy, x, m->s.relu ? y : NULL), {
+		masked_job<T, V> from{(const T *)dy, (const T *)x, m->s.relu ? (const T *)y : NULL,
+				      m->statistics, NORM_EPSILON, n};
+		norm_grad_scale_job<T, V> first{from, dscale, back ? (T *)dy : NULL};
+		sum_columns<V>(d, first, pixels, n);
+		from.y = back ? NULL : from.y;
+		norm_grad_job<T, V> second{from, (T *)dx, dscale, scale, pixels};
+		map_columns<V>(d, second, pixels, n);
+	});
+}

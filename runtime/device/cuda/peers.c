@@ -1,0 +1,140 @@
+/*
+ * peers.c - what a GPU offers to other processes and to the network: memory that copies are fast
+ * to, memory that peers map, and NCCL. The host waits for all of it; table.cu has the kernels.
+ */
+#include "runtime/device/cuda/cuda.h"
+
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+
+static float *cuda_pinned_new(struct device *d, size_t n)
+{
+	void *p;
+
+	TRY(d, cudaHostAlloc(&p, (n ? n : 1) * sizeof(float), cudaHostAllocDefault));
+	return p;
+}
+
+static void cuda_pinned_free(struct device *d, float *p)
+{
+	TRY(d, cudaFreeHost(p));
+}
+
+static void cuda_fetch(struct device *d, float *to, const float *x, size_t n)
+{
+	struct cuda *c = cuda_of(d);
+
+	if (n)
+		TRY(d, cudaMemcpyAsync(to, x, n * sizeof *x, cudaMemcpyDeviceToHost, c->side));
+	TRY(d, cudaStreamSynchronize(c->side));
+}
+
+/* Small allocations share a piece of SHARED bytes, which a peer would map as a whole. */
+enum { SHARED = 2 << 20 };
+
+static float *cuda_shared_new(struct device *d, size_t n, unsigned char handle[PEER_HANDLE_BYTES])
+{
+	struct cuda *c = cuda_of(d);
+	size_t bytes = (n * sizeof(float) / SHARED + 1) * SHARED;
+	float *p = cuda_malloc(d, bytes);
+	cudaIpcMemHandle_t ipc;
+
+	_Static_assert(sizeof ipc <= PEER_HANDLE_BYTES, "a handle has room");
+	TRY(d, cudaMemsetAsync(p, 0, bytes, c->stream));
+	cuda_sync(d);
+	memset(handle, 0, PEER_HANDLE_BYTES);
+	cudaError_t status = cudaIpcGetMemHandle(&ipc, p);
+
+	if (status != cudaSuccess)
+		cudaGetLastError(); /* zeros: nobody can map it */
+	else
+		memcpy(handle, &ipc, sizeof ipc);
+	return p;
+}
+
+static void cuda_shared_free(struct device *d, float *p)
+{
+	cuda_sync(d);
+	TRY(d, cudaFree(p));
+}
+
+static float *cuda_shared_map(struct device *d, const unsigned char handle[PEER_HANDLE_BYTES])
+{
+	static const unsigned char nothing[PEER_HANDLE_BYTES];
+	cudaIpcMemHandle_t ipc;
+	void *p = NULL;
+
+	(void)d;
+	if (memcmp(handle, nothing, PEER_HANDLE_BYTES) == 0)
+		return NULL;
+	memcpy(&ipc, handle, sizeof ipc);
+	if (cudaIpcOpenMemHandle(&p, ipc, cudaIpcMemLazyEnablePeerAccess) == cudaSuccess)
+		return p;
+	cudaGetLastError();
+	return NULL;
+}
+
+static void cuda_shared_unmap(struct device *d, float *p)
+{
+	cuda_sync(d);
+	TRY(d, cudaIpcCloseMemHandle(p));
+}
+
+static char *cuda_nccl_id(struct device *d, unsigned char id[NCCL_ID_BYTES])
+{
+	ncclUniqueId made;
+	ncclResult_t status = ncclGetUniqueId(&made);
+
+	(void)d;
+	_Static_assert(sizeof made == NCCL_ID_BYTES, "an id has its size");
+	if (status != ncclSuccess)
+		return sentence("NCCL cannot start: %s; use ipc, staged or auto",
+				ncclGetErrorString(status));
+	memcpy(id, &made, sizeof made);
+	return NULL;
+}
+
+static char *cuda_nccl_new(struct device *d, void **nccl, const unsigned char id[NCCL_ID_BYTES],
+			   int rank, int size)
+{
+	ncclUniqueId made;
+	ncclComm_t comm;
+
+	memcpy(&made, id, sizeof made);
+	ncclResult_t status = ncclCommInitRank(&comm, size, made, rank);
+
+	if (status != ncclSuccess)
+		return sentence("NCCL cannot join worker %d on GPU %d: %s; use ipc, staged or auto",
+				rank, cuda_of(d)->gpu, ncclGetErrorString(status));
+	*nccl = comm;
+	return NULL;
+}
+
+#define TRY_NCCL(d, call) TRY_(d, ncclResult_t, ncclSuccess, ncclGetErrorString, call)
+
+static void cuda_nccl_free(struct device *d, void *nccl)
+{
+	TRY_NCCL(d, ncclCommDestroy(nccl));
+}
+
+static void cuda_nccl_allreduce(struct device *d, void *nccl, float *x, size_t n)
+{
+	TRY_NCCL(d, ncclAllReduce(x, x, n, ncclFloat, ncclSum, nccl, cuda_of(d)->stream));
+	cuda_sync(d);
+}
+
+const struct peer_ops cuda_peer = {
+	.pinned_new = cuda_pinned_new,
+	.pinned_free = cuda_pinned_free,
+	.fetch = cuda_fetch,
+	.shared_new = cuda_shared_new,
+	.shared_free = cuda_shared_free,
+	.shared_map = cuda_shared_map,
+	.shared_unmap = cuda_shared_unmap,
+	.sum = cuda_sum,
+	.apply = cuda_apply,
+	.nccl_id = cuda_nccl_id,
+	.nccl_new = cuda_nccl_new,
+	.nccl_free = cuda_nccl_free,
+	.nccl_allreduce = cuda_nccl_allreduce,
+};

@@ -1,0 +1,95 @@
+/*
+ * table.cu - operations on the floats of parameter-server tables (updaters.h has the formulas), and
+ * sums over peers.
+ */
+#include "runtime/device/cuda/kernel.h"
+
+namespace
+{
+
+/* What is not used is NULL; in may be out. */
+__global__ void __launch_bounds__(THREADS)
+	apply(op_kind kind, updater_kind updater, float *w, float *kept, const float *bak,
+	      float *pulled, const float *in, float *out, push by, float tau, bool keep, size_t n)
+{
+	for (size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x; i < n;
+	     i += (size_t)gridDim.x * THREADS) {
+		place x = {};
+
+		x.w = w[i];
+		if (kind == OP_ELASTIC) {
+			float mine = out[i], d = by.scale * (mine - x.w);
+			w[i] = x.w + d;
+			out[i] = mine - d;
+			continue;
+		}
+		if (kind == OP_SYNC) {
+			x.w += by.scale * (out[i] - pulled[i]);
+		} else if (kind == OP_PUSH) {
+			x.g = in[i];
+			x.kept = kept ? kept[i] : 0;
+			x.bak = bak ? bak[i] : 0;
+			x.tau = tau;
+			x = push_any(updater, x, by);
+			if (kept)
+				kept[i] = x.kept;
+		}
+		if (kind != OP_READ)
+			w[i] = x.w;
+		if (out)
+			out[i] = x.w;
+		if (keep)
+			pulled[i] = x.w;
+	}
+}
+
+constexpr int PEERS = 256;
+struct peers {
+	const float *x[PEERS];
+	int k;
+};
+
+struct sum {
+	peers from;
+	float a;
+	template <int V> __device__ void operator()(at<V> here, float *y) const
+	{
+		pack<float, V> all = load<V>(from.x[0] + here.i);
+
+#pragma unroll 4
+		for (int k = 1; k < from.k; k++) {
+			pack<float, V> x = load<V>(from.x[k] + here.i);
+			for (int v = 0; v < V; v++)
+				all.v[v] += x.v[v];
+		}
+		for (int v = 0; v < V; v++)
+			all.v[v] *= a;
+		store<V>(y + here.i, all);
+	}
+};
+
+} // namespace
+
+void cuda_sum(struct device *d, float *y, const float *const *x, int k, float a, size_t n)
+{
+	sum s = {{}, a};
+	bool packed = true;
+
+	CHECK(k > 0 && k <= PEERS, "sum of %d peers", k);
+	for (int i = 0; i < k; i++)
+		packed = aligned(s.from.x[i] = x[i]) && packed;
+	s.from.k = k;
+	for_each<wide<float>>(d, packed, n, s, y);
+}
+
+void cuda_apply(struct device *d, enum op_kind kind, enum updater_kind updater,
+		const struct update *u, size_t n)
+{
+	float *kept = update_kept(u, updater_keeps(updater));
+	const float *bak = updater_reads(updater) ? u->pulled : NULL;
+
+	if (n)
+		QUEUE(d, apply, blocks_for(n, MAP_BLOCKS), THREADS, kind, updater, u->w, kept, bak,
+		      u->pulled, u->values, u->out, u->by, (float)u->staleness, u->keep, n);
+	cuda_sync(d);
+}

@@ -1,0 +1,167 @@
+/*
+ * updaters.h - what is done to the floats of a parameter-server table, elementwise: an updater is
+ * one row and one formula, which processors (table/updater.c) and GPUs (cuda/table.cu) share.
+ *
+ * Sources: AdaGrad, Duchi et al., JMLR 12 (2011); delay compensation, Zheng et al., arXiv
+ * 1609.08326; staleness-aware steps, Zhang et al., arXiv 1511.05950; momentum_ema as Multiverso
+ * writes it. Cost: one pass, 3 to 6 floats of traffic a parameter.
+ */
+#ifndef UPDATERS_H
+#define UPDATERS_H
+
+#include "mvbench.h"
+#include "runtime/device/draw.h"
+
+#include <math.h>
+
+/* Name, formula, what it keeps beside W (STATE: one a table, OWN: one a worker; from 0 on), whether
+ * it reads what the pushing worker k pulled last (bak_k), and what else is so (struct updater).
+ * tau: others' pushes since that pull. */
+#define UPDATER_LIST(X) \
+	X(add, "W += d", NOTHING, false, .additive = true) \
+	X(sgd, "W -= lr g", NOTHING, false, .wants.gradient = true, .additive = true) \
+	X(momentum, "v = m v + g; W -= lr v", STATE, false, .wants.gradient = true, \
+	  .wants.momentum = true) \
+	X(momentum_ema, "v = m v + (1-m) g; W -= lr v", STATE, false, .wants.gradient = true, \
+	  .wants.momentum = true) \
+	X(adagrad, "G_k += g^2; W -= rho / sqrt(G_k + 1e-6) g", OWN, false, \
+	  .wants.gradient = true, .additive = true) \
+	X(adagrad_shared, "G += g^2; W -= rho / sqrt(G + 1e-6) g", STATE, false, \
+	  .wants.gradient = true) \
+	X(dcasgd, "W -= lr (g + lambda g^2 (W - bak_k))", NOTHING, true, .wants.gradient = true) \
+	X(dcasgda, \
+	  "M_k = m M_k + (1-m) g^2; W -= lr (g + lambda / sqrt(M_k + 1e-7) g^2 (W - bak_k))", OWN, \
+	  true, .wants.gradient = true, .wants.squares = true) \
+	X(staleness, "W -= lr / (1 + tau) g", NOTHING, false, .wants.gradient = true, \
+	  .additive = true, .staleness = true)
+
+#define UPDATER_KIND(word, ...) UPDATER_##word,
+enum updater_kind { UPDATER_LIST(UPDATER_KIND) };
+
+enum kept { KEEPS_NOTHING, KEEPS_STATE, KEEPS_OWN };
+
+/* One float of a table, and what a formula sees beside it; it changes w and kept. */
+struct place {
+	float w, g;      /* g: what is pushed */
+	float kept, bak; /* 0 where the row does not name them */
+	float tau;
+};
+#define FORMULA(word) \
+	static inline ON_DEVICE struct place push_##word(struct place x, struct push by)
+
+FORMULA(add)
+{
+	x.w += by.scale * x.g;
+	return x;
+}
+
+/* In the order of operations of the local optimiser. */
+FORMULA(sgd)
+{
+	x.w -= by.lr * x.g;
+	return x;
+}
+
+FORMULA(momentum)
+{
+	x.kept = by.momentum * x.kept + x.g;
+	x.w -= by.lr * x.kept;
+	return x;
+}
+
+FORMULA(momentum_ema)
+{
+	x.kept = by.momentum * x.kept + (1 - by.momentum) * x.g;
+	x.w -= by.lr * x.kept;
+	return x;
+}
+
+FORMULA(adagrad)
+{
+	x.kept += x.g * x.g;
+	x.w -= by.rho / sqrtf(x.kept + 1e-6f) * x.g;
+	return x;
+}
+
+FORMULA(adagrad_shared)
+{
+	return push_adagrad(x, by);
+}
+
+FORMULA(dcasgd)
+{
+	x.w -= by.lr * (x.g + by.lambda * x.g * x.g * (x.w - x.bak));
+	return x;
+}
+
+FORMULA(dcasgda)
+{
+	float square = x.g * x.g;
+
+	x.kept = by.momentum * x.kept + (1 - by.momentum) * square;
+	x.w -= by.lr * (x.g + by.lambda / sqrtf(x.kept + 1e-7f) * square * (x.w - x.bak));
+	return x;
+}
+
+FORMULA(staleness)
+{
+	x.w -= by.lr / (1 + x.tau) * x.g;
+	return x;
+}
+
+/* The formula of a number, where one kernel serves all. */
+static inline ON_DEVICE struct place push_any(enum updater_kind kind, struct place x,
+					      struct push by)
+{
+#define UPDATER_CASE(word, ...) \
+	case UPDATER_##word: \
+		return push_##word(x, by);
+	switch (kind) {
+		UPDATER_LIST(UPDATER_CASE)
+	}
+	return x;
+}
+
+/* ---- An operation on n floats -------------------------------------------- */
+
+enum op_kind {
+	OP_READ,    /* out = W */
+	OP_PUSH,    /* updater(W, in); then out = W where out is set */
+	OP_SYNC,    /* W += scale (out - pulled); out = W */
+	OP_ELASTIC, /* d = scale (out - W); W += d; out -= d */
+};
+
+/* Pointers are to the first of the n floats at hand; NULL: there are none, or none are wanted. */
+struct update {
+	float *w;
+	float *state;        /* the table's own beside W */
+	float *own;          /* the pushing worker's */
+	float *pulled;       /* what the pushing worker pulled last */
+	const float *values; /* what is pushed; may be out */
+	float *out;
+	struct push by;
+	int64_t staleness; /* tau */
+	bool keep;         /* pulled gets what out gets */
+	bool large;        /* the table is: no cache holds what is read of it */
+};
+
+/* What of it a formula sees as kept and bak; NULL: nothing. */
+static inline float *update_kept(const struct update *u, enum kept kept)
+{
+	return kept == KEEPS_STATE ? u->state : kept == KEEPS_OWN ? u->own : NULL;
+}
+
+#define UPDATER_KEEPS(word, text, keeps, ...)        KEEPS_##keeps,
+#define UPDATER_READS(word, text, keeps, reads, ...) reads,
+static inline enum kept updater_keeps(enum updater_kind kind)
+{
+	static const enum kept keeps[] = {UPDATER_LIST(UPDATER_KEEPS)};
+	return keeps[kind];
+}
+static inline bool updater_reads(enum updater_kind kind)
+{
+	static const bool reads[] = {UPDATER_LIST(UPDATER_READS)};
+	return reads[kind];
+}
+
+#endif

@@ -1,0 +1,92 @@
+/*
+ * apply.c - what a placement calls back into: an operation's work on floats that it has reached,
+ * the record of it, and the sentence about a round that cannot end.
+ */
+#include "runtime/table/table.h"
+
+#include <string.h>
+
+enum { LARGE = 1 << 20 }; /* floats of a table that no core's cache holds */
+
+static void sync_floats(const struct update *u, size_t n)
+{
+	float *restrict w = u->w, *restrict param = u->out, *restrict pulled = u->pulled;
+	const float scale = u->by.scale;
+#pragma omp simd
+	for (size_t i = 0; i < n; i++)
+		w[i] = pulled[i] = param[i] = w[i] + scale * (param[i] - pulled[i]);
+}
+
+static void elastic_floats(const struct update *u, size_t n)
+{
+	float *restrict w = u->w, *restrict param = u->out, alpha = u->by.scale;
+#pragma omp simd
+	for (size_t i = 0; i < n; i++) {
+		float d = alpha * (param[i] - w[i]);
+		w[i] += d;
+		param[i] -= d;
+	}
+}
+
+struct update update_of(const struct table_rules *r, const struct table_op *p, float *w,
+			float *state, float *own, float *pulled, const float *in, float *out)
+{
+	return (struct update){.w = w,
+			       .state = state,
+			       .own = own,
+			       .pulled = pulled,
+			       .values = in,
+			       .out = out,
+			       .by = p->by,
+			       .staleness = p->staleness,
+			       .keep = p->kind == OP_SYNC || (out && pulled && p->pull),
+			       .large = r->rows * r->columns >= LARGE && in != out};
+}
+
+void table_apply(const struct table_rules *r, const struct table_op *p, float *w, float *state,
+		 float *own, float *pulled, const float *in, float *out, size_t n)
+{
+	const struct update u = update_of(r, p, w, state, own, pulled, in, out);
+	if (p->kind == OP_SYNC) {
+		sync_floats(&u, n);
+		return;
+	}
+	if (p->kind == OP_ELASTIC) {
+		elastic_floats(&u, n);
+		return;
+	}
+	if (p->kind == OP_PUSH)
+		r->updater->apply(&u, n);
+	else if (out)
+		memcpy(out, w, n * sizeof *w);
+	if (u.keep)
+		memcpy(pulled, w, n * sizeof *w);
+}
+
+void table_arrived(struct table *t, const struct table_op *p, int shard, int64_t seq)
+{
+	static const char *const kind[] = {[OP_READ] = "pull",
+					   [OP_PUSH] = "push",
+					   [OP_SYNC] = "sync",
+					   [OP_ELASTIC] = "elastic"};
+	struct tables *s = t->among;
+	CHECK(s->arrivals < s->room || s->room == 0, "more than %zu operations to record", s->room);
+	if (s->room == 0)
+		return;
+	struct arrival *a = &s->arrival[s->arrivals++];
+	*a = (struct arrival){
+		.seq = seq, .worker = s->rank, .table = (int16_t)t->id, .shard = (int16_t)shard};
+	bool both = p && p->kind == OP_PUSH && p->out;
+	strcpy(a->kind, !p              ? "round"
+			: p->dropped    ? "drop"
+			: p->read_later ? "push"
+			: both          ? "sync"
+					: kind[p->kind]);
+}
+
+char *table_incomplete(const struct table *t, int away, int64_t pushes)
+{
+	return sentence("an incomplete round: worker %d stands at a barrier, or has ended, "
+			"after %lld pushes; worker %d has made %lld and waits for it",
+			away, (long long)pushes, t->among->rank, (long long)t->pushes);
+}

@@ -1,0 +1,283 @@
+/*
+ * blocks.c - a table's floats in memory that all workers reach: of the host, or of worker 0's GPU.
+ *
+ * An operation is one walk over the floats, block by block, each block under its own lock. Each
+ * worker begins at its own shard, and leaves blocks that somebody else holds for later: so workers
+ * meet only where they have nothing else to do, and then the later one sleeps; nobody spins.
+ *
+ * In a GPU's memory lie the floats alone, which all workers map; locks and counters stay where
+ * processors reach them. One block is the whole table, so that an operation is one lock and one
+ * kernel, and the time it takes is the kernel's start, not its floats: others look for the lock a
+ * little while before they sleep, if there is a core for everybody.
+ */
+#include "runtime/table/blocks.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCK_MOST = 8192, BLOCK_LEAST = 1024 }; /* floats under one lock */
+
+static const nsec look_ns = 200000; /* for the lock of a GPU's table: what some operations take */
+
+#define AT(t) ((struct blocks *)(t)->at)
+
+/* ---- Memory ---------------------------------------------------------------------- */
+
+static size_t up(size_t bytes)
+{
+	return (bytes + 63) & ~(size_t)63;
+}
+
+/* Small enough that workers find free blocks, large enough that locking costs little. */
+static size_t block_size(size_t n, int workers)
+{
+	size_t block = BLOCK_MOST;
+	while (block > BLOCK_LEAST && n / block < 8 * (size_t)workers)
+		block /= 2;
+	return block;
+}
+
+/* Each vector of the table begins a line of the cache. */
+static size_t stride(size_t n)
+{
+	return up(n * sizeof(float)) / sizeof(float);
+}
+
+static size_t vectors(const struct table_rules *r)
+{
+	return 1 + (size_t)r->rounds + (size_t)r->updater->state;
+}
+
+static void make_locks(struct blocks *b)
+{
+	pthread_mutexattr_t mutex;
+	pthread_mutexattr_init(&mutex);
+	pthread_mutexattr_setpshared(&mutex, PTHREAD_PROCESS_SHARED);
+	for (size_t i = 0; i < b->count; i++)
+		pthread_mutex_init(&b->lock[i].mutex, &mutex);
+	pthread_mutexattr_destroy(&mutex);
+}
+
+/* n floats of rank 0's device, zeroed, mapped by all; NULL on a rank that cannot. */
+static float *gpu_floats_new(struct tables *s, size_t n)
+{
+	struct device *d = s->dev;
+	unsigned char handle[PEER_HANDLE_BYTES] = {0};
+	float *x = s->rank == 0 ? d->ops->peer->shared_new(d, n, handle) : NULL;
+	link_broadcast(s->workers, 0, handle, sizeof handle);
+	if (s->rank != 0)
+		return d->ops->peer->shared_map(d, handle);
+	d->bytes += n * sizeof *x;
+	return x;
+}
+
+static void gpu_floats_free(struct tables *s, float *x, size_t n)
+{
+	struct device *d = s->dev;
+	if (s->rank != 0 && x)
+		d->ops->peer->shared_unmap(d, x);
+	link_barrier(s->workers); /* nobody maps what is freed now */
+	if (s->rank == 0)
+		d->bytes -= n * sizeof *x;
+	if (s->rank == 0 && x)
+		d->ops->peer->shared_free(d, x);
+}
+
+bool blocks_map(struct tables *s)
+{
+	float *x = gpu_floats_new(s, 1);
+	double all = x != NULL;
+	link_reduce_all(s->workers, &all, 1, REDUCE_MIN);
+	gpu_floats_free(s, x, 1);
+	return all > 0;
+}
+
+static void lay_out_floats(struct table *t, float *at)
+{
+	struct blocks *b = t->at;
+	const struct table_rules *r = &t->rules;
+	CHECK(at, "the GPU memory of worker 0 could be mapped, and now cannot be");
+	b->w[0] = at;
+	b->w[1] = r->rounds ? at + stride(t->n) : NULL;
+	b->state = r->updater->state ? at + (vectors(r) - 1) * stride(t->n) : NULL;
+}
+
+void *blocks_open(struct table *t, const float *init, size_t bytes)
+{
+	struct tables *s = t->among;
+	struct blocks *b = t->at;
+	size_t parts = (size_t)s->size, rank = (size_t)s->rank;
+	size_t n = vectors(&t->rules) * stride(t->n);
+	b->dev = s->placement->floats_on_device ? s->dev : NULL;
+	bool near = !b->dev && !t->rules.lengths;
+	b->length = near ? block_size(t->n, s->size) : t->n;
+	b->count = (t->n + b->length - 1) / b->length;
+	b->look = b->dev && usable_cores() >= s->size ? look_ns : 0;
+	b->later = must(calloc(b->count + 1, sizeof *b->later));
+	size_t locks = up(b->count * sizeof *b->lock);
+	size_t made = t->rules.rounds ? up(b->count * sizeof *b->made) : 0;
+	size_t control = up(bytes) + locks + made;
+	char *at = b->control =
+		link_shared_new(s->workers, control + (near ? n * sizeof(float) : 0), &b->handle);
+	b->lock = (void *)(at + up(bytes));
+	b->made = made ? (void *)(at + up(bytes) + locks) : NULL;
+	lay_out_floats(t, b->dev ? gpu_floats_new(s, n)
+			  : near ? (void *)(at + control)
+				 : link_nowhere());
+	t->own_first = part_of(t->n, parts, rank);
+	t->own_end = part_of(t->n, parts, rank + 1);
+	if (rank == 0)
+		make_locks(b);
+	if (init && near) /* its own shard, so that it lies in memory near the worker */
+		memcpy(b->w[0] + t->own_first, init + t->own_first,
+		       (t->own_end - t->own_first) * sizeof(float));
+	if (init && b->dev && rank == 0)
+		s->dev->ops->put(s->dev, b->w[0], init, t->n);
+	return at;
+}
+
+void blocks_close(struct table *t)
+{
+	struct blocks *b = AT(t);
+	if (b->dev)
+		gpu_floats_free(t->among, b->w[0], vectors(&t->rules) * stride(t->n));
+	else
+		link_barrier(t->among->workers);
+	link_shared_free(b->control, b->handle);
+	free(b->later);
+}
+
+/* ---- Locks ----------------------------------------------------------------------- */
+
+static bool look_for(pthread_mutex_t *m, nsec until)
+{
+	while (clock_now() < until) {
+		if (pthread_mutex_trylock(m) == 0)
+			return true;
+		sched_yield();
+	}
+	return false;
+}
+
+void block_lock(struct table *t, size_t i)
+{
+	pthread_mutex_t *m = &AT(t)->lock[i].mutex;
+	if (pthread_mutex_trylock(m) == 0)
+		return;
+	nsec since = clock_now();
+	if (!look_for(m, since + AT(t)->look))
+		pthread_mutex_lock(m);
+	nsec now = clock_now();
+	t->among->stats->wait += now - since;
+	traced(t->among->stats, TRACE_WAIT, since, now, -1);
+}
+
+void block_unlock(struct table *t, size_t i)
+{
+	pthread_mutex_unlock(&AT(t)->lock[i].mutex);
+}
+
+/* ---- Floats ---------------------------------------------------------------------- */
+
+static size_t block_length(const struct table *t, size_t i)
+{
+	return smaller(AT(t)->length, t->n - i * AT(t)->length);
+}
+
+/* The first to push to block i in this round copies it to the next round's W. */
+static void carry_over(struct table *t, size_t i, int64_t round)
+{
+	struct blocks *b = AT(t);
+	size_t first = i * b->length, n = block_length(t, i);
+	float *to = b->w[(round + 1) % 2] + first, *from = b->w[round % 2] + first;
+	if (b->made[i] == round + 1)
+		return;
+	b->made[i] = round + 1;
+	if (b->dev) {
+		b->dev->ops->copy(b->dev, to, from, n);
+		device_sync(b->dev);
+	} else if (!t->rules.lengths) {
+		memcpy(to, from, n * sizeof *to);
+	}
+}
+
+void blocks_carry_over(struct table *t, int64_t round)
+{
+	for (size_t i = 0; i < AT(t)->count; i++)
+		carry_over(t, i, round);
+}
+
+/* Floats first .. first + n - 1 of the table, within block i whose lock is held; offset: of them in
+ * the operation's own memory. */
+static void apply_within(struct table *t, const struct table_op *p, size_t i, size_t first,
+			 size_t n, size_t offset)
+{
+	struct blocks *b = AT(t);
+	float *w = b->w[0];
+	if (t->rules.rounds) {
+		w = b->w[(p->round + op_pushes(p)) % 2];
+		if (op_pushes(p))
+			carry_over(t, i, p->round);
+	}
+	const float *in = p->in ? p->in + offset : NULL;
+	float *state = part(b->state, first), *own = part(t->own, first);
+	float *pulled = part(t->pulled, first), *out = part(p->out, offset);
+	if (b->dev) {
+		const struct update u =
+			update_of(&t->rules, p, w + first, state, own, pulled, in, out);
+		b->dev->ops->peer->apply(b->dev, p->kind, t->rules.updater->kind, &u, n);
+	} else if (!t->rules.lengths) {
+		table_apply(&t->rules, p, w + first, state, own, pulled, in, out, n);
+	}
+}
+
+void block_apply(struct table *t, const struct table_op *p, size_t i)
+{
+	size_t first = i * AT(t)->length;
+	apply_within(t, p, i, first, block_length(t, i), first);
+}
+
+static void apply_whole(struct table *t, const struct table_op *p)
+{
+	struct blocks *b = AT(t);
+	size_t begin = t->own_first / b->length, n = 0;
+	for (size_t k = 0; k < b->count; k++) {
+		size_t i = (begin + k) % b->count;
+		if (pthread_mutex_trylock(&b->lock[i].mutex) != 0) {
+			b->later[n++] = i;
+			continue;
+		}
+		block_apply(t, p, i);
+		block_unlock(t, i);
+	}
+	for (size_t k = 0; k < n; k++) {
+		block_lock(t, b->later[k]);
+		block_apply(t, p, b->later[k]);
+		block_unlock(t, b->later[k]);
+	}
+}
+
+static void apply_rows(struct table *t, const struct table_op *p)
+{
+	size_t length = AT(t)->length;
+	for (size_t k = 0; k < op_pieces(p); k++) {
+		size_t at, left, offset, n;
+		op_piece(t, p, k, &at, &left, &offset);
+		for (; left; at += n, offset += n, left -= n) {
+			size_t i = at / length;
+			n = smaller((i + 1) * length - at, left);
+			block_lock(t, i);
+			apply_within(t, p, i, at, n, offset);
+			block_unlock(t, i);
+		}
+	}
+}
+
+void blocks_apply(struct table *t, const struct table_op *p)
+{
+	if (p->row)
+		apply_rows(t, p);
+	else
+		apply_whole(t, p);
+}

@@ -1,0 +1,64 @@
+/*
+ * buffers.c - buffers of a server: a list of spare ones, from which the smallest that is large
+ * enough is taken.
+ */
+#include "runtime/table/buffers.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct buffer *buffer_new(const struct buffers *p, size_t room)
+{
+	struct buffer *b = must(calloc(1, sizeof *b));
+	b->room = room;
+	if (p->lengths) {
+		b->x = link_nowhere();
+		return b;
+	}
+	b->x = must(aligned_alloc(64, (room * sizeof(float) + 127) & ~(size_t)63));
+	memset(b->x, 0, room * sizeof(float)); /* so that its pages are there */
+	return b;
+}
+
+struct buffer *buffer_take(struct buffers *p, size_t n)
+{
+	struct buffer **best = NULL, *b;
+	for (struct buffer **at = &p->spare; *at; at = &(*at)->next)
+		if ((*at)->room >= n && (!best || (*at)->room < (*best)->room))
+			best = at;
+	b = best ? *best : buffer_new(p, n);
+	if (best)
+		*best = b->next;
+	b->users = 1;
+	return b;
+}
+
+void buffer_drop(struct buffers *p, struct buffer **b)
+{
+	if (*b && --(*b)->users == 0) {
+		(*b)->next = p->spare;
+		p->spare = *b;
+	}
+	*b = NULL;
+}
+
+void buffers_fill(struct buffers *p, size_t n, int wanted)
+{
+	for (struct buffer *b = p->spare; b; b = b->next)
+		wanted -= b->room >= n;
+	for (; wanted > 0; wanted--) {
+		struct buffer *b = buffer_new(p, n);
+		b->next = p->spare;
+		p->spare = b;
+	}
+}
+
+void buffers_free(struct buffers *p)
+{
+	for (struct buffer *b = p->spare, *next; b; b = next) {
+		next = b->next;
+		if (!p->lengths)
+			free(b->x);
+		free(b);
+	}
+}

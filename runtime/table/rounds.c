@@ -1,0 +1,62 @@
+/*
+ * rounds.c - bulk-synchronous rounds, backup workers and bounded leads; rounds.h says what they
+ * are.
+ */
+#include "runtime/table/rounds.h"
+
+bool rounds_away(const struct rounds *r, int k, int of)
+{
+	return r->member[k].barriers > r->member[of].passed;
+}
+
+bool rounds_leads(const struct rounds *r, int of, int64_t pushes)
+{
+	for (int k = 0; k < r->size; k++)
+		if (k != of && !rounds_away(r, k, of) && pushes - r->member[k].pushes > r->lead)
+			return true;
+	return false;
+}
+
+bool rounds_late(const struct rounds *r, int k)
+{
+	return r->member[k].in != r->now->over || r->now->counted == r->size - r->backup;
+}
+
+int64_t rounds_push(struct rounds *r, int k, bool counts)
+{
+	struct member *m = &r->member[k];
+	m->pushed = m->in + 1;
+	r->now->counted += counts;
+	return m->in;
+}
+
+enum round_fate rounds_fate(const struct rounds *r, int64_t in, int of, int *away)
+{
+	const struct member *m = r->member;
+	int64_t possible = r->now->counted, needed = r->size - r->backup;
+	if (r->now->over != in)
+		return ROUND_OVER;
+	*away = -1;
+	for (int k = 0; k < r->size; k++) {
+		if (m[k].pushed > in)
+			continue;
+		if (!rounds_away(r, k, of))
+			possible++;
+		else if (*away < 0 || m[k].pushes < m[*away].pushes)
+			*away = k;
+	}
+	if (possible < needed && r->backup == 0)
+		return ROUND_INCOMPLETE;
+	return r->now->applied >= (possible < needed ? possible : needed) ? ROUND_FULL : ROUND_OPEN;
+}
+
+void rounds_end(struct rounds *r)
+{
+	*r->now = (struct round){.over = r->now->over + 1};
+}
+
+void rounds_resume(struct rounds *r, int k)
+{
+	r->member[k].passed++;
+	r->member[k].in = r->now->over;
+}

@@ -1,0 +1,300 @@
+/*
+ * check_rounds.c - who waits for whom at a table: everything that three workers can do between two
+ * barriers and after, in every order: push, end a push, wait, leave early. Each state is visited
+ * once, and what must hold is looked for in each.
+ */
+#include "runtime/table/rounds.h"
+#include "tests/suites.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WORKERS = 3, STATES = 1 << 18 };
+
+/* What a worker is in. PUSHING: between the counting of its push and its end. LEFT: at a barrier.
+ */
+enum { FREE, PUSHING, WAITING, LEFT, REFUSED };
+
+/* All that the future depends on. */
+struct world {
+	struct round now;
+	struct member member[WORKERS];
+	int64_t round[WORKERS]; /* that it pushed in */
+	int doing[WORKERS];
+};
+
+static uint64_t *seen; /* [STATES] hashes, open addressing; 0 = free */
+static size_t states;
+static int64_t backup, lead;
+static int64_t segments, pushes; /* between barriers, the last one included; pushes of each */
+
+static struct rounds rounds_of(struct world *w)
+{
+	return (struct rounds){.now = &w->now,
+			       .member = w->member,
+			       .size = WORKERS,
+			       .backup = backup,
+			       .lead = lead};
+}
+
+static bool is_new(const struct world *w)
+{
+	uint64_t h = 1469598103934665603U;
+	const unsigned char *byte = (const void *)w;
+	for (size_t i = 0; i < sizeof *w; i++)
+		h = (h ^ byte[i]) * 1099511628211U;
+	h += h == 0;
+	size_t at = (h >> 20) % STATES;
+	for (; seen[at]; at = (at + 1) % STATES)
+		if (seen[at] == h)
+			return false;
+	seen[at] = h;
+	ck_assert_uint_lt(++states, STATES / 2);
+	return true;
+}
+
+static int count(const struct world *w, int doing)
+{
+	int n = 0;
+	for (int k = 0; k < WORKERS; k++)
+		n += w->doing[k] == doing;
+	return n;
+}
+
+/* Worker `of` ends the round, with as many pushes as it takes: N - backup, or all of those that are
+ * left to push, as the others have come to a barrier that it has not. */
+static void check_end(const struct world *w, int of)
+{
+	int64_t could = w->now.counted;
+	int away = 0;
+	for (int k = 0; k < WORKERS; k++) {
+		bool gone = w->doing[k] == LEFT && w->member[k].barriers > w->member[of].passed;
+		away += gone;
+		could += !gone && w->member[k].pushed <= w->now.over;
+	}
+	ck_assert_int_eq(w->now.applied, w->now.counted);
+	ck_assert_int_le(w->now.counted, WORKERS - backup);
+	if (away == 0)
+		ck_assert_int_eq(w->now.counted, WORKERS - backup);
+	else if (w->now.counted < WORKERS - backup)
+		ck_assert_int_eq(w->now.counted, could);
+	if (backup == 0)
+		ck_assert_int_eq(w->now.counted, WORKERS);
+}
+
+/* Worker k comes to a barrier, if it likes to or has made its pushes; or, if all have come to it,
+ * goes on. */
+static bool step_at_barrier(struct world *w, int k, bool leaves)
+{
+	struct member *m = &w->member[k];
+	struct rounds r = rounds_of(w);
+	if (w->doing[k] == FREE && (leaves || m->pushes >= pushes * (m->barriers + 1))) {
+		m->barriers++;
+		w->doing[k] = LEFT;
+		return true;
+	}
+	if (w->doing[k] != LEFT || m->barriers == segments)
+		return false;
+	for (int i = 0; i < WORKERS; i++)
+		if (w->member[i].barriers < m->barriers)
+			return false;
+	rounds_resume(&r, k);
+	w->doing[k] = FREE;
+	return true;
+}
+
+/* ---- Rounds ------------------------------------------------------------------------ */
+
+/* Worker k does the next thing; false: it can do nothing now. `leaves`: if it may choose, it goes
+ * to a barrier. */
+static bool step_in_rounds(struct world *w, int k, bool leaves)
+{
+	struct rounds r = rounds_of(w);
+	struct member *m = &w->member[k];
+	int away;
+	bool late;
+	if (step_at_barrier(w, k, leaves))
+		return true;
+	switch (w->doing[k]) {
+	case FREE:
+		m->pushes++;
+		late = rounds_late(&r, k);
+		if (backup == 0)
+			ck_assert(!late);
+		w->round[k] = rounds_push(&r, k, !late);
+		w->doing[k] = late ? WAITING : PUSHING;
+		return true;
+	case PUSHING:
+		w->now.applied++;
+		w->doing[k] = WAITING;
+		return true;
+	case WAITING:
+		switch (rounds_fate(&r, w->round[k], k, &away)) {
+		case ROUND_OPEN:
+			return false;
+		case ROUND_FULL:
+			check_end(w, k);
+			rounds_end(&r);
+			ck_assert_int_eq(w->now.over, w->round[k] + 1);
+			break;
+		case ROUND_INCOMPLETE:
+			ck_assert_int_eq(backup, 0);
+			ck_assert_int_eq(w->doing[away], LEFT);
+			ck_assert_int_le(w->member[away].pushed, w->round[k]);
+			w->doing[k] = REFUSED;
+			return true;
+		case ROUND_OVER:
+			break;
+		}
+		m->in = w->now.over;
+		w->round[k] = 0;
+		w->doing[k] = FREE;
+		return true;
+	}
+	return false;
+}
+
+/* ---- Leads ------------------------------------------------------------------------- */
+
+static bool step_in_lead(struct world *w, int k, bool leaves)
+{
+	struct rounds r = rounds_of(w);
+	struct member *m = &w->member[k];
+	if (step_at_barrier(w, k, leaves))
+		return true;
+	if (w->doing[k] == FREE) {
+		m->pushes++;
+		w->doing[k] = WAITING;
+		return true;
+	}
+	if (w->doing[k] != WAITING || rounds_leads(&r, k, m->pushes))
+		return false;
+	for (int i = 0; i < WORKERS; i++)
+		if (w->member[i].barriers <= m->passed)
+			ck_assert_int_le(m->pushes - w->member[i].pushes, lead);
+	w->doing[k] = FREE;
+	return true;
+}
+
+/* Nobody waits for ever: where no one can do anything, all have left or been told why. */
+static void explore(struct world w, bool (*step)(struct world *w, int k, bool leaves))
+{
+	bool stuck = true;
+	if (!is_new(&w))
+		return;
+	for (int k = 0; k < WORKERS; k++)
+		for (int leaves = 0; leaves < 2; leaves++) {
+			struct world next = w;
+			if (!step(&next, k, leaves))
+				continue;
+			stuck = false;
+			explore(next, step);
+		}
+	if (stuck)
+		ck_assert_msg(count(&w, LEFT) + count(&w, REFUSED) == WORKERS,
+			      "backup %d, lead %d: of %d workers, %d wait for ever in round %d",
+			      (int)backup, (int)lead, WORKERS, count(&w, WAITING), (int)w.now.over);
+}
+
+static void explore_all(bool (*step)(struct world *w, int k, bool leaves), size_t least)
+{
+	struct world begin;
+	memset(&begin, 0, sizeof begin);
+	seen = calloc(STATES, sizeof *seen);
+	states = 0;
+	explore(begin, step);
+	ck_assert_uint_gt(states, least);
+	free(seen);
+}
+
+START_TEST(rounds_end_with_enough_pushes)
+{
+	backup = _i % WORKERS;
+	segments = 1 + _i / WORKERS;
+	pushes = segments == 1 ? 3 : 2;
+	explore_all(step_in_rounds, 400);
+}
+END_TEST
+
+START_TEST(nobody_leads_by_more_than_the_bound)
+{
+	backup = 0;
+	lead = _i;
+	segments = pushes = 2;
+	explore_all(step_in_lead, 200);
+}
+END_TEST
+
+/* ---- By hand ----------------------------------------------------------------------- */
+
+START_TEST(what_comes_after_enough_pushes_is_late)
+{
+	struct world w = {.doing = {0}};
+	int away;
+	backup = 1;
+	struct rounds r = rounds_of(&w);
+	for (int k = 0; k < 2; k++) {
+		ck_assert(!rounds_late(&r, k));
+		rounds_push(&r, k, true);
+		w.now.applied++;
+	}
+	ck_assert(rounds_late(&r, 2)); /* the round is full */
+	ck_assert_int_eq(rounds_fate(&r, 0, 0, &away), ROUND_FULL);
+	rounds_end(&r);
+	ck_assert(rounds_late(&r, 2)); /* it is over */
+	ck_assert_int_eq(rounds_fate(&r, 0, 0, &away), ROUND_OVER);
+	w.member[2].in = 1;
+	ck_assert(!rounds_late(&r, 2));
+}
+END_TEST
+
+/* Whoever stands at the same barrier is not away; who has passed it counts again. */
+START_TEST(barriers_are_counted)
+{
+	struct world w = {.member = {{.barriers = 1}, {.barriers = 0}, {.barriers = MEMBER_GONE}}};
+	backup = 0;
+	lead = 0;
+	struct rounds r = rounds_of(&w);
+	w.now.over = 7;
+	ck_assert(rounds_away(&r, 0, 1));
+	ck_assert(rounds_away(&r, 2, 1));
+	ck_assert(!rounds_leads(&r, 1, 5));
+	rounds_resume(&r, 1);
+	ck_assert(!rounds_away(&r, 0, 1));
+	ck_assert(rounds_away(&r, 2, 1)); /* it is gone for good */
+	ck_assert(rounds_leads(&r, 1, 5));
+	ck_assert(!rounds_leads(&r, 1, 0));
+	ck_assert_int_eq(w.member[1].in, 7);
+}
+END_TEST
+
+/* The one that is named has not pushed, and of those has made the fewest pushes. */
+START_TEST(an_incomplete_round_names_who_lacks)
+{
+	struct world w = {.now = {.over = 4, .counted = 1, .applied = 1},
+			  .member = {{.pushes = 3, .pushed = 5, .barriers = 1},
+				     {.pushes = 5, .pushed = 4},
+				     {.pushes = 4, .pushed = 4, .barriers = 1}}};
+	int away;
+	backup = 0;
+	struct rounds r = rounds_of(&w);
+	ck_assert_int_eq(rounds_fate(&r, 4, 1, &away), ROUND_INCOMPLETE);
+	ck_assert_int_eq(away, 2);
+	w.member[2].barriers = 0;
+	ck_assert_int_eq(rounds_fate(&r, 4, 1, &away), ROUND_OPEN);
+}
+END_TEST
+
+Suite *rounds_suite(void)
+{
+	Suite *s = suite_create("rounds");
+	TCase *t = tcase_create("rounds");
+	tcase_add_loop_test(t, rounds_end_with_enough_pushes, 0, 2 * WORKERS - 1);
+	tcase_add_loop_test(t, nobody_leads_by_more_than_the_bound, 0, 3);
+	tcase_add_test(t, what_comes_after_enough_pushes_is_late);
+	tcase_add_test(t, barriers_are_counted);
+	tcase_add_test(t, an_incomplete_round_names_who_lacks);
+	suite_add_tcase(s, t);
+	return s;
+}

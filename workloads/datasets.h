@@ -1,0 +1,19 @@
+/*
+ * datasets.h - the data sets that models name, and what their files share.
+ */
+#ifndef DATASETS_H
+#define DATASETS_H
+
+#include "workloads/net.h"
+
+extern const struct dataset dataset_cubes;              /* cubes.c */
+extern const struct dataset dataset_fashion_mnist;      /* mnist.c */
+extern const struct dataset dataset_fashion_mnist_32;   /* mnist.c */
+extern const struct dataset dataset_cifar10_or_fashion; /* cifar.c */
+
+/* Frees what rows were read into, and leaves both parts empty: the unload of all sets. */
+void data_unload(struct data *train, struct data *test);
+/* Memory for d->n rows of bytes and their targets, zeroed; false = there is none. */
+bool data_room(struct data *d);
+
+#endif

@@ -96,22 +96,17 @@ static char *keep(struct measuring *m)
 {
 	const struct simulation *sim = m->plan->simulation;
 	struct points sums = {.n = 0};
-	struct store *s;
-	int64_t id;
-	char *wrong = store_open(&s, m->config->own.db, STORE_WRITE);
-	if (wrong)
-		return wrong;
+	struct store *s AUTOSTORE = NULL;
+	TRY(store_open(&s, m->config->own.db, STORE_WRITE));
 	if (sim) {
 		add_sums(sim, &m->points, &sums);
-		wrong = calibration_add(s, sim->calibration_id, &sums);
-	} else if (repetition_number() > 0) {
-		wrong = calibration_add(s, calibration_newest(s, m->config, m->plan), &m->points);
-	} else {
-		wrong = calibration_save(s, m->config, m->plan, &m->points, &id);
+		char *wrong = calibration_add(s, sim->calibration_id, &sums);
+		free(sums.point);
+		return wrong;
 	}
-	free(sums.point);
-	store_close(s);
-	return wrong;
+	if (repetition_number() == 0)
+		return calibration_save(s, m->config, m->plan, &m->points);
+	return calibration_add(s, calibration_newest(s, m->config, m->plan), &m->points);
 }
 
 static char *end_measuring(void *self, const char *status, const char *reason)
@@ -120,8 +115,10 @@ static char *end_measuring(void *self, const char *status, const char *reason)
 	return reason ? sentence("%s", reason) : keep(self);
 }
 
-static int measure(const struct config *c, struct status_page *page)
+/* ctx: the configuration. */
+static int measure(void *ctx, struct status_page *page)
 {
+	const struct config *c = ctx;
 	const char *seconds = getenv(SECONDS_VARIABLE);
 	struct measuring m = {.config = c};
 	struct plan plan;
@@ -150,11 +147,6 @@ static int measure(const struct config *c, struct status_page *page)
 	free(m.points.point);
 	simulation_fini(&simulation);
 	return EXIT_OK;
-}
-
-static int measure_in_child(void *ctx, struct status_page *page)
-{
-	return measure(ctx, page);
 }
 
 /* ---- In front ---- */
@@ -212,59 +204,46 @@ static char *config_for(struct config *c, const struct arguments *a, int workers
 		{"sim.update-time", "auto"},
 	};
 	size_t owns = sizeof own / sizeof *own, n = a->options + owns;
-	struct setting *all = must(calloc(n, sizeof *all));
+	struct setting *all AUTOFREE = must(calloc(n, sizeof *all));
 	memcpy(all, a->option, a->options * sizeof *all);
 	memcpy(all + a->options, own, sizeof own);
-	char *wrong = config_init(c, all, n, true);
-	free(all);
-	return wrong;
+	return config_init(c, all, n, true);
 }
 
 static int launch_one(const struct arguments *a, int workers, bool sim)
 {
-	struct config c;
+	struct config c AUTOCONFIG = {0};
 	struct progress progress = {.quiet = true};
 	struct watcher watcher = {.self = &progress, .tick = progress_tick};
 	struct status_page *page = NULL;
 	char *why = NULL, *wrong = config_for(&c, a, workers, sim);
-	int status = wrong ? complain(wrong) : EXIT_OK;
-	if (!wrong) {
-		progress_start(&progress);
-		status = launch(&c, "calibrate", measure_in_child, &c, &watcher, &page, &why);
-		progress_end(&progress);
-		config_fini(&c);
-	}
+	if (wrong)
+		return complain(wrong);
+	progress_start(&progress);
+	int status = launch(&c, "calibrate", measure, &c, &watcher, &page, &why);
+	progress_end(&progress);
 	if (why)
-		fprintf(stderr, "mvbench: %s\n", why);
+		complain(why);
 	status_free(page);
-	free(why);
 	return status;
 }
 
 /* Copies the platform that a simulation of so many workers would take. */
 static char *write_platform(const struct arguments *a, const char *file, int workers)
 {
-	struct config c;
+	struct config c AUTOCONFIG = {0};
 	struct plan plan;
-	struct simulation s = {.platform_file = NULL};
-	char *wrong = config_for(&c, a, workers, true), text[4096];
-	size_t n;
-	if (wrong)
-		return wrong;
-	if (!(wrong = plan_make(&c, &plan)))
-		wrong = simulation_find(&c, &plan, &s);
-	config_fini(&c);
-	if (wrong)
-		return wrong;
-	FILE *from = fopen(s.platform_file, "r"), *to = fopen(file, "w");
-	while (from && to && (n = fread(text, 1, sizeof text, from)) > 0)
-		fwrite(text, 1, n, to);
-	bool failed = !from || !to || ferror(to);
-	failed |= to && fclose(to) != 0;
-	if (from)
-		fclose(from);
+	struct simulation s;
+	struct output out;
+	TRY(config_for(&c, a, workers, true));
+	TRY(plan_make(&c, &plan));
+	TRY(simulation_find(&c, &plan, &s));
+	char *text AUTOFREE = text_read(s.platform_file);
 	simulation_fini(&s);
-	return failed ? sentence("--out=%s: it cannot be written: %m", file) : NULL;
+	TRY(output_open(&out, "--out=", file));
+	if (text)
+		fputs(text, out.f);
+	return output_close(&out, text ? NULL : sentence("--out=%s: its platform is gone", file));
 }
 
 static void tell_repetition(int repetition, double seconds)
@@ -279,7 +258,7 @@ static void tell_repetition(int repetition, double seconds)
 int calibration_repeat(const struct config *c, int repetition, bool simulated)
 {
 	struct arguments a;
-	char **words = config_words(c);
+	char **words AUTOWORDS = config_words(c);
 	int n = 0;
 	while (words[n])
 		n++;
@@ -288,71 +267,75 @@ int calibration_repeat(const struct config *c, int repetition, bool simulated)
 	tell_repetition(repetition, 1);
 	int status = launch_one(&a, (int)c->run.workers, simulated);
 	arguments_free(&a);
-	free_words(words);
 	return status;
 }
 
-static int calibrate(const struct arguments *a, const struct calibrate_flags *f)
+/* Everything is checked before anything is measured. before: the calibration that is the newest
+ * now. */
+static char *check(const struct config *c, int64_t *before)
 {
-	int count[COUNTS_MOST], n, status = EXIT_OK, side_by_side = 1;
-	char *wrong = read_counts(f->counts, count, &n);
-	struct config c;
 	struct plan plan;
-	if (!wrong)
-		wrong = config_for(&c, a, 1, false);
-	if (wrong)
-		return complain(wrong);
+	struct store *s AUTOSTORE = NULL;
+	TRY(plan_make(c, &plan));
+	TRY(store_check(c->own.db));
+	if (access(c->own.db, F_OK) != 0)
+		return NULL;
+	TRY(store_open(&s, c->own.db, STORE_READ));
+	*before = calibration_last(s);
+	return NULL;
+}
+
+static char *print_newer(const struct config *c, int64_t before)
+{
+	struct store *s AUTOSTORE = NULL;
+	TRY(store_open(&s, c->own.db, STORE_READ));
+	return calibration_print(s, stdout, before);
+}
+
+static char *calibrate(const struct arguments *a, const struct calibrate_flags *f, int *status)
+{
+	int count[COUNTS_MOST], n, side_by_side = 1;
+	struct config c AUTOCONFIG = {0};
+	int64_t before = 0;
+	TRY(read_counts(f->counts, count, &n));
+	TRY(config_for(&c, a, 1, false));
 	for (int i = 0; i < n; i++)
 		if (count[i] > 1 && (side_by_side == 1 || count[i] <= usable_cores()))
 			side_by_side = count[i];
 	if (*f->out && side_by_side == 1)
-		wrong = sentence("--out=%s: one worker sends no messages; give --counts=1,2",
-				 f->out);
-	if (!wrong && !(wrong = plan_make(&c, &plan)))
-		wrong = store_check(c.own.db);
-	struct store *s = NULL;
-	int64_t before = 0;
-	if (!wrong && access(c.own.db, F_OK) == 0 &&
-	    !(wrong = store_open(&s, c.own.db, STORE_READ)))
-		before = calibration_last(s);
-	store_close(s);
-	s = NULL;
-	if (wrong) {
-		config_fini(&c);
-		return complain(wrong);
-	}
+		return sentence("--out=%s: one worker sends no messages; give --counts=1,2",
+				f->out);
+	TRY(check(&c, &before));
 	for (int repetition = 0; repetition < f->visits; repetition++) {
 		tell_repetition(repetition, f->seconds);
-		for (int i = 0; i < n && status == EXIT_OK; i++) {
+		for (int i = 0; i < n && *status == EXIT_OK; i++) {
 			fprintf(stderr,
 				"repetition %d of %lld: %s, batch %lld, %d worker%s side by side\n",
 				repetition + 1, (long long)f->visits, c.run.workload,
-				(long long)c.run.batch, count[i], count[i] == 1 ? "" : "s");
-			status = launch_one(a, count[i], false);
-			if (status == EXIT_OK && count[i] > 1 && repetition == 0)
-				status = launch_one(a, count[i], true);
+				(long long)c.run.batch, count[i], plural(count[i]));
+			*status = launch_one(a, count[i], false);
+			if (*status == EXIT_OK && count[i] > 1 && repetition == 0)
+				*status = launch_one(a, count[i], true);
 		}
 	}
-	if (status == EXIT_OK && !(wrong = store_open(&s, c.own.db, STORE_READ)))
-		wrong = calibration_print(s, stdout, before);
-	store_close(s);
-	if (status == EXIT_OK && !wrong && *f->out)
-		wrong = write_platform(a, f->out, side_by_side);
-	config_fini(&c);
-	return wrong ? complain(wrong) : status;
+	if (*status != EXIT_OK)
+		return NULL;
+	TRY(print_newer(&c, before));
+	return *f->out ? write_platform(a, f->out, side_by_side) : NULL;
 }
 
 static int run_calibrate(void *flags, struct arguments *a)
 {
 	struct status_page *page = status_of_launcher();
-	struct config c;
+	struct config c AUTOCONFIG = {0};
+	int status = EXIT_OK;
+	char *wrong =
+		page ? config_init(&c, a->option, a->options, true) : calibrate(a, flags, &status);
 
-	if (!page)
-		return calibrate(a, flags);
-	char *wrong = config_init(&c, a->option, a->options, true);
-	int status = wrong ? complain(wrong) : measure(&c, page);
-	if (!wrong)
-		config_fini(&c);
+	if (wrong)
+		status = complain(wrong);
+	else if (page)
+		status = measure(&c, page);
 	status_free(page);
 	return status;
 }

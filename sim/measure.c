@@ -35,15 +35,10 @@ struct bench {
 	struct vec *x, *y;
 	struct table *table;
 	struct table_op op; /* over it */
+	enum cost cost;     /* or over vectors: what is measured */
 	size_t n;
 	double took[TIMES_MOST];
 };
-
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return x < y ? -1 : x > y;
-}
 
 static double median(double *x, int n)
 {
@@ -90,46 +85,31 @@ static double figure(struct bench *b, work_fn *what, bool collective)
 
 /* ---- Passes over vectors ---- */
 
-static void do_fill(struct bench *b)
-{
-	vec_fill(b->y, 1);
-}
-
-static void do_copy(struct bench *b)
-{
-	vec_copy(b->y, b->x);
-}
-
-static void do_scale(struct bench *b)
-{
-	vec_scale(b->y, 0.5f);
-}
-
-static void do_axpy(struct bench *b)
-{
-	vec_axpy(b->y, 1e-3f, b->x);
-}
-
-static void do_sgd(struct bench *b)
+static void do_vectors(struct bench *b)
 {
 	struct worker *w = b->w;
 	struct vec *v = b->n == vec_len(w->param) ? w->velocity : NULL;
-	vec_sgd(b->y, v, b->x, 0, v ? 0.9f : 0, 0, 1);
+
+	if (b->cost == COST_FILL)
+		vec_fill(b->y, 1);
+	else if (b->cost == COST_COPY)
+		vec_copy(b->y, b->x);
+	else if (b->cost == COST_SCALE)
+		vec_scale(b->y, 0.5f);
+	else if (b->cost == COST_AXPY)
+		vec_axpy(b->y, 1e-3f, b->x);
+	else
+		vec_sgd(b->y, v, b->x, 0, v ? 0.9f : 0, 0, 1);
 }
 
 static void measure_vectors(struct bench *b)
 {
-	static const struct {
-		enum cost cost;
-		work_fn *work;
-	} row[] = {{COST_FILL, do_fill},
-		   {COST_COPY, do_copy},
-		   {COST_SCALE, do_scale},
-		   {COST_AXPY, do_axpy},
-		   {COST_SGD, do_sgd}};
-	for (size_t i = 0; i < sizeof row / sizeof *row; i++)
-		points_add(b->out, cost_names[row[i].cost], (double)b->n,
-			   figure(b, row[i].work, false));
+	static const enum cost cost[] = {COST_FILL, COST_COPY, COST_SCALE, COST_AXPY, COST_SGD};
+
+	for (size_t i = 0; i < sizeof cost / sizeof *cost; i++) {
+		b->cost = cost[i];
+		points_add(b->out, cost_names[b->cost], (double)b->n, figure(b, do_vectors, false));
+	}
 }
 
 /* A product as a linear layer makes it: n x n weights and a mini-batch. */
@@ -293,18 +273,22 @@ static int by_float(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
+static double mean(const float *x, size_t n)
+{
+	double sum = 0;
+	for (size_t i = 0; i < n; i++)
+		sum += x[i];
+	return sum / (double)n;
+}
+
 /* Sorted, cut into STEP_BINS equal parts: the mean of each. */
 static void add_bins(struct points *out, float *step, size_t n, int repetition)
 {
 	qsort(step, n, sizeof *step, by_float);
 	for (size_t k = 0; k < STEP_BINS; k++) {
 		size_t first = part_of(n, STEP_BINS, k), end = part_of(n, STEP_BINS, k + 1);
-		double sum = 0;
-		end = end > first ? end : first + 1;
-		for (size_t i = first; i < end; i++)
-			sum += step[i];
 		points_add(out, "step", (double)(repetition * STEP_BINS + (int)k),
-			   sum / (double)(end - first));
+			   mean(step + first, end > first ? end - first : 1));
 	}
 }
 
@@ -313,20 +297,14 @@ static void add_steps(struct points *out, const float *step, size_t n, int repet
 {
 	enum { WINDOWS_MOST = 4096 };
 	const double window_s = 0.05;
-	double all = 0;
-	for (size_t i = 0; i < n; i++)
-		all += step[i];
-	size_t windows = (size_t)(all / window_s), kept = 0;
-	windows = windows > WINDOWS_MOST ? WINDOWS_MOST : windows;
-	windows = windows > n / 8 ? n / 8 : windows;
+	size_t windows = (size_t)(mean(step, n) * (double)n / window_s), kept = 0;
+	windows = smaller(windows, smaller(WINDOWS_MOST, n / 8));
 	windows = windows < 4 ? 1 : windows;
-	struct stretch *w = must(calloc(windows, sizeof *w));
-	float *typical = must(malloc(n * sizeof *typical));
+	struct stretch *w AUTOFREE = must(calloc(windows, sizeof *w));
+	float *typical AUTOFREE = must(malloc(n * sizeof *typical));
 	for (size_t k = 0; k < windows; k++) {
 		size_t first = part_of(n, windows, k), end = part_of(n, windows, k + 1);
-		w[k] = (struct stretch){.first = step + first, .n = end - first};
-		for (size_t i = first; i < end; i++)
-			w[k].mean += step[i] / (double)(end - first);
+		w[k] = (struct stretch){mean(step + first, end - first), step + first, end - first};
 	}
 	qsort(w, windows, sizeof *w, by_value);
 	for (size_t k = windows / 4; k < windows - windows / 4; k++) {
@@ -334,16 +312,13 @@ static void add_steps(struct points *out, const float *step, size_t n, int repet
 		kept += w[k].n;
 	}
 	add_bins(out, typical, kept, repetition);
-	free(typical);
-	free(w);
 }
 
 void measure_steps(struct worker *w, const float *step, size_t n, int repetition,
 		   struct points *out)
 {
 	size_t bytes;
-	float *pool = link_gather_parts(comm_link(w->all), step, n * sizeof *step, &bytes);
+	float *pool AUTOFREE = link_gather_parts(comm_link(w->all), step, n * sizeof *step, &bytes);
 	if (pool)
 		add_steps(out, pool, bytes / sizeof *pool, repetition);
-	free(pool);
 }

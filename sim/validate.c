@@ -51,24 +51,16 @@ struct cells {
 	struct sweep real, simulated; /* cell i of one is cell i of the other */
 };
 
-static void cells_free(struct cells *c)
-{
-	sweep_free(&c->real);
-	sweep_free(&c->simulated);
-}
-
 /* The job file's cells with what was given, and this on top. */
 static char *read_world(const char *path, const struct arguments *a, const struct setting *top,
 			size_t n, struct sweep *s)
 {
-	struct setting *all = must(calloc(1 + a->options + n, sizeof *all));
+	struct setting *all AUTOFREE = must(calloc(1 + a->options + n, sizeof *all));
 
 	all[0] = (struct setting){"label", LABEL};
 	memcpy(all + 1, a->option, a->options * sizeof *all);
 	memcpy(all + 1 + a->options, top, n * sizeof *all);
-	char *wrong = sweep_read(path, all, 1 + a->options + n, s);
-	free(all);
-	return wrong;
+	return sweep_read(path, all, 1 + a->options + n, s);
 }
 
 /* Real workers have no sim.*: as these are part of a cell's identity, they are as if not given. */
@@ -91,39 +83,35 @@ static char *cells_read(const char *path, const struct arguments *a, struct cell
 		if (strcmp(a->option[i].name, simulated.name) == 0)
 			return sentence("--platform: validate runs every cell on both platforms; "
 					"leave it out");
-	char *wrong = read_real(path, a, &c->real);
-	if (!wrong)
-		wrong = read_world(path, a, &simulated, 1, &c->simulated);
-	if (!wrong && c->real.cells != c->simulated.cells)
-		wrong = sentence("a cell is simulated in one way only: give each option of sim.* "
-				 "one value");
-	return wrong;
+	TRY(read_real(path, a, &c->real));
+	TRY(read_world(path, a, &simulated, 1, &c->simulated));
+	return c->real.cells == c->simulated.cells
+		       ? NULL
+		       : sentence("a cell is simulated in one way only: give each option of sim.* "
+				  "one value");
 }
 
 /* All that the simulations lack, such as calibrations, each sentence once; the last is returned. */
 static char *plan_simulated(struct sweep *s)
 {
-	char **said = must(calloc(s->cells + 1, sizeof *said)), *wrong;
-	size_t n = 0;
+	char **said AUTOFREE = must(calloc(s->cells + 1, sizeof *said));
+	size_t n = 0, k;
 
 	for (size_t i = 0; i < s->cells; i++) {
 		struct cell *c = &s->cell[i];
-		wrong = plan_make(&c->config, &c->plan);
+		char *wrong = plan_make(&c->config, &c->plan);
 		if (!wrong)
 			wrong = simulation_check(&c->config, &c->plan);
-		for (size_t k = 0; wrong && k < n; k++)
-			if (strcmp(said[k], wrong) == 0) {
-				free(wrong);
-				wrong = NULL;
-			}
-		if (wrong)
+		for (k = 0; wrong && k < n && strcmp(said[k], wrong) != 0; k++)
+			;
+		if (wrong && k == n)
 			said[n++] = wrong;
+		else
+			free(wrong);
 	}
-	for (size_t k = 0; k + 1 < n; k++)
+	for (k = 0; k + 1 < n; k++)
 		complain(said[k]);
-	wrong = n ? said[n - 1] : NULL;
-	free(said);
-	return wrong;
+	return n ? said[n - 1] : NULL;
 }
 
 /* Does it calibrate by itself? */
@@ -212,16 +200,14 @@ static void do_cell(struct doing *d, const struct cell *c, const char *world)
 /* Is it the first of the cells that need the same calibration? */
 static bool needs_its_own(const struct sweep *s, size_t i)
 {
-	char *key = calibration_key(&s->cell[i].config);
-	bool first = true;
+	char *key AUTOFREE = calibration_key(&s->cell[i].config);
 
-	for (size_t k = 0; k < i && first; k++) {
-		char *other = calibration_key(&s->cell[k].config);
-		first = strcmp(key, other) != 0;
-		free(other);
+	for (size_t k = 0; k < i; k++) {
+		char *other AUTOFREE = calibration_key(&s->cell[k].config);
+		if (strcmp(key, other) == 0)
+			return false;
 	}
-	free(key);
-	return first;
+	return true;
 }
 
 static void calibrate(struct doing *d, const struct cells *c, int repetition, bool simulated)
@@ -293,9 +279,8 @@ static int run_and_report(const struct cells *c, const struct validate_flags *f,
 			d.ended, d.failed);
 		return d.failed ? EXIT_FAILED : EXIT_OK;
 	}
-	char *cells = cells_text(all_of_label ? NULL : c);
+	char *cells AUTOFREE = cells_text(all_of_label ? NULL : c);
 	int status = validate_report(first->db, first->label, cells, f, out);
-	free(cells);
 	return status == EXIT_OK && d.failed ? EXIT_FAILED : status;
 }
 
@@ -326,16 +311,21 @@ static bool names_cells(const struct arguments *a)
 	return a->words > 0;
 }
 
-static char *find_cells(const struct arguments *a, char **path)
+static char *find_cells(const struct arguments *a, char **path, struct cells *c)
 {
+	if (a->words > 1)
+		return sentence("%s: validate takes one job file, %s", a->word[1], a->word[0]);
+	if (platform_under_launcher())
+		return sentence("validate starts its own workers: run it without mpirun or srun");
 	if (a->words)
-		return sweep_find(a->word[0], path);
-	*path = installed_path(OWN_CELLS);
-	return *path ? NULL
-		     : sentence(
-			       "%s is missing: it belongs beside the program's build folder, or in "
-			       "../share/mvbench; or name a job file of yours",
-			       OWN_CELLS);
+		TRY(sweep_find(a->word[0], path));
+	else
+		*path = installed_path(OWN_CELLS);
+	if (!*path)
+		return sentence("%s is missing: it belongs beside the program's build folder, or "
+				"in ../share/mvbench; or name a job file of yours",
+				OWN_CELLS);
+	return cells_read(*path, a, c);
 }
 
 static int run_validate(void *options, struct arguments *a)
@@ -343,19 +333,11 @@ static int run_validate(void *options, struct arguments *a)
 	const struct validate_flags *flags = options;
 	struct cells cells = {.real = {.cell = NULL}};
 	bool all_of_label = strcmp(flags->only, "report") == 0 && !names_cells(a);
-	char *path = NULL, *wrong = NULL;
-
-	if (a->words > 1)
-		wrong = sentence("%s: validate takes one job file, %s", a->word[1], a->word[0]);
-	if (!wrong && platform_under_launcher())
-		wrong = sentence("validate starts its own workers: run it without mpirun or srun");
-	if (!wrong)
-		wrong = find_cells(a, &path);
-	if (!wrong)
-		wrong = cells_read(path, a, &cells);
+	char *path AUTOFREE = NULL, *wrong = find_cells(a, &path, &cells);
 	int status = wrong ? complain(wrong) : validate(path, &cells, flags, all_of_label);
-	cells_free(&cells);
-	free(path);
+
+	sweep_free(&cells.real);
+	sweep_free(&cells.simulated);
 	return status;
 }
 

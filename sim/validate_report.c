@@ -85,22 +85,19 @@ static bool is_rounded(enum format format)
 
 static char *query_text(const struct column *columns, const char *from, bool rounded)
 {
-	char *sql = sentence("%sSELECT", cells_sql);
+	char *sql AUTOFREE = sentence("%sSELECT", cells_sql);
 	const char *comma = "";
 
 	for (const struct column *c = columns; c->name; c++) {
 		if (rounded && !c->head)
 			continue;
-		char *longer = rounded ? sentence("%s%s %s AS \"%s\"", sql, comma,
-						  c->shown ? c->shown : c->name, c->head)
-				       : sentence("%s%s %s", sql, comma, c->name);
-		free(sql);
-		sql = longer;
+		char *before AUTOFREE = sql;
+		sql = rounded ? sentence("%s%s %s AS \"%s\"", before, comma,
+					 c->shown ? c->shown : c->name, c->head)
+			      : sentence("%s%s %s", before, comma, c->name);
 		comma = ",\n";
 	}
-	char *whole = sentence("%s\nFROM %s", sql, from);
-	free(sql);
-	return whole;
+	return sentence("%s\nFROM %s", sql, from);
 }
 
 struct report {
@@ -119,26 +116,22 @@ struct verdict {
 static char *print(struct report *r, FILE *f, enum format format, const struct column *columns,
 		   const char *from)
 {
-	char *sql = query_text(columns, from, is_rounded(format));
+	char *sql AUTOFREE = query_text(columns, from, is_rounded(format));
 
 	if (r->printed && is_rounded(format))
 		fputc('\n', f);
-	char *wrong = query_print(r->store, f, format, sql, r->param, 2, NULL);
-	free(sql);
 	r->printed = true;
-	return wrong;
+	return query_print(r->store, f, format, sql, r->param, 2, NULL);
 }
 
 static char *print_cells(struct report *r, const struct verdict *v)
 {
-	char *wrong = NULL;
-
 	if (!is_rounded(r->format))
 		return print(r, r->f, r->format, cell_columns, "named");
 	if (v->counted > 0)
-		wrong = print(r, r->f, r->format, cell_columns, "named WHERE NOT apart");
-	if (wrong || v->all == v->counted)
-		return wrong;
+		TRY(print(r, r->f, r->format, cell_columns, "named WHERE NOT apart"));
+	if (v->all == v->counted)
+		return NULL;
 	fprintf(r->f,
 		"%sOversubscribed: more workers than cores, so real times say little, and these "
 		"cells do not count.\n",
@@ -150,18 +143,16 @@ static char *print_cells(struct report *r, const struct verdict *v)
 /* What is no table of cells; a csv file has one table. */
 static char *print_rest(struct report *r, const struct verdict *v)
 {
-	bool aside = r->format == FORMAT_CSV;
-	FILE *f = aside ? stderr : r->f;
-	enum format format = aside ? FORMAT_TEXT : r->format;
-	char *wrong = NULL;
+	bool rounded = is_rounded(r->format), json = r->format == FORMAT_JSON;
 
 	if (v->counted > 0)
-		wrong = print(r, f, format, summary_columns, "summary ORDER BY place");
-	if (!wrong && v->missing > 0)
-		wrong = print(r, format == FORMAT_JSON ? stderr : f,
-			      format == FORMAT_JSON ? FORMAT_TEXT : format, missing_columns,
-			      "missing");
-	return wrong;
+		TRY(print(r, rounded || json ? r->f : stderr,
+			  rounded || json ? r->format : FORMAT_TEXT, summary_columns,
+			  "summary ORDER BY place"));
+	if (v->missing == 0)
+		return NULL;
+	return print(r, rounded ? r->f : stderr, rounded ? r->format : FORMAT_TEXT, missing_columns,
+		     "missing");
 }
 
 static bool is_past(const char *what, double error, const char *option, double threshold)
@@ -177,7 +168,7 @@ static int hold_to(const struct verdict *v, const struct validate_flags *f)
 {
 	if (v->missing > 0)
 		fprintf(stderr, "mvbench: %.0f cell%s could not be compared\n", v->missing,
-			v->missing == 1 ? "" : "s");
+			plural((int64_t)v->missing));
 	if (v->all > 0 && v->counted == 0)
 		fprintf(stderr, "mvbench: every cell is oversubscribed: no threshold applies\n");
 	bool median = is_past("median error", v->median, "median", f->median);
@@ -187,16 +178,29 @@ static int hold_to(const struct verdict *v, const struct validate_flags *f)
 
 static char *find_verdict(struct report *r, struct verdict *v)
 {
-	char *sql = sentence("%s%s", cells_sql,
-			     "SELECT count(*), count(*) FILTER (WHERE NOT apart),\n"
-			     "	(SELECT count(*) FROM missing),\n"
-			     "	(SELECT 100 * median FROM summary WHERE place = 1),\n"
-			     "	(SELECT 100 * p90 FROM summary WHERE place = 1) FROM named");
-	double x[5] = {0};
-	char *wrong = query_numbers(r->store, sql, r->param, 2, x, 5);
-	free(sql);
+	char *sql AUTOFREE =
+		sentence("%s%s", cells_sql,
+			 "SELECT count(*), count(*) FILTER (WHERE NOT apart),\n"
+			 "	(SELECT count(*) FROM missing),\n"
+			 "	(SELECT 100 * median FROM summary WHERE place = 1),\n"
+			 "	(SELECT 100 * p90 FROM summary WHERE place = 1) FROM named");
+	double x[5];
+	TRY(sql_reals(r->store, x, 5, sql, "tt", r->param[0], r->param[1]));
 	*v = (struct verdict){x[0], x[1], x[2], x[3], x[4]};
-	return wrong;
+	return NULL;
+}
+
+static char *print_report(struct report *r, struct verdict *v, const char *db, bool wanted)
+{
+	TRY(store_open(&r->store, db, STORE_READ));
+	TRY(find_verdict(r, v));
+	if (v->all == 0 && wanted)
+		return sentence("%s has no cell with the label \"%s\" that was run both real and "
+				"simulated: mvbench validate --db=%s runs some",
+				db, r->param[0], db);
+	if (v->all > 0)
+		TRY(print_cells(r, v));
+	return print_rest(r, v);
 }
 
 int validate_report(const char *db, const char *label, const char *cells,
@@ -206,18 +210,7 @@ int validate_report(const char *db, const char *label, const char *cells,
 	struct verdict v;
 
 	CHECK(format_find(f->format, &r.format), "no format %s", f->format);
-	char *wrong = store_open(&r.store, db, STORE_READ);
-	if (!wrong)
-		wrong = find_verdict(&r, &v);
-	if (!wrong && v.all == 0 && strcmp(f->only, "report") == 0)
-		wrong = sentence("%s has no cell with the label \"%s\" that was run both real and "
-				 "simulated: mvbench validate --db=%s runs some",
-				 db, label, db);
-	if (!wrong && v.all > 0)
-		wrong = print_cells(&r, &v);
-	if (!wrong)
-		wrong = print_rest(&r, &v);
-	int status = wrong ? complain(wrong) : hold_to(&v, f);
+	char *wrong = print_report(&r, &v, db, strcmp(f->only, "report") == 0);
 	store_close(r.store);
-	return status;
+	return wrong ? complain(wrong) : hold_to(&v, f);
 }

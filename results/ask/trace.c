@@ -156,7 +156,7 @@ static int export(const struct select *of, const char *word, const struct trace_
 	if (!wrong)
 		wrong = sql_each(s, trace_sql, "iiii", w.run, w.first, w.last, w.epoch);
 	if (!wrong)
-		wrong = query_numbers(s, "SELECT * FROM trace_count", NULL, 0, n, 3);
+		wrong = sql_reals(s, n, 3, "SELECT * FROM trace_count", "");
 	if (!wrong && n[0] == 0)
 		wrong = no_events(&w, of->db);
 	if (!wrong)

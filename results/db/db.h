@@ -61,6 +61,12 @@ enum store_mode { STORE_READ, STORE_WRITE, STORE_LATER };
  * Older schemas migrate (WRITE). WRITE marks `running` rows of dead processes as failed. */
 char *store_open(struct store **out, const char *path, enum store_mode mode);
 void store_close(struct store *s); /* NULL is fine */
+/* What is open is closed where its block ends: struct store *s AUTOSTORE = NULL. */
+static inline void autostore(struct store **s)
+{
+	store_close(*s);
+}
+#define AUTOSTORE __attribute__((cleanup(autostore)))
 /* Computes the figures of ended runs of which none are kept yet (table run_kept), as
  * store_open(WRITE) does: for who adds such runs himself. NULL or a sentence. */
 char *store_keep(struct store *s);
@@ -91,9 +97,6 @@ bool format_find(const char *text, enum format *out);
  * markdown, RFC 4180 CSV, or one JSON object a row. NULL or a sentence. rows may be NULL. */
 char *query_print(struct store *s, FILE *f, enum format format, const char *sql,
 		  const char *const *param, size_t count, int64_t *rows);
-/* The first n columns of the first row of one such SELECT; NaN where there is no number. */
-char *query_numbers(struct store *s, const char *sql, const char *const *param, size_t count,
-		    double *x, int n);
 /* One JSON object a run, as `run --format=json` promises (DESIGN). */
 char *query_run_json(struct store *s, FILE *f, int64_t id);
 
@@ -119,6 +122,12 @@ bool sql_next(struct sql *q);                             /* is there another ro
 bool sql_well(const struct sql *q);                       /* nothing went wrong so far */
 int sql_parameter(const struct sql *q, const char *name); /* its number */
 char *sql_done(struct sql *q);                            /* frees it. NULL or a sentence */
+/* Done where its block ends, at the latest: struct sql q AUTOSQL = sql_select(...). */
+static inline void autosql(struct sql *q)
+{
+	free(sql_done(q));
+}
+#define AUTOSQL __attribute__((cleanup(autosql)))
 const char *sql_refused(const struct sql *q);          /* until then: NULL, or SQLite's own words */
 int64_t sql_int(const struct sql *q, int column);      /* of this row; 0 for NULL */
 double sql_real(const struct sql *q, int column);      /* NaN where there is no number */
@@ -174,6 +183,7 @@ void real_digits(double x, char buf[40]);
  * NULL or a sentence. */
 char *database_copy(const char *from, const char *to);
 void database_remove(const char *path); /* with what SQLite keeps beside it */
+
 /* ---- Recorded runs as configurations again (recorded.c) ---- */
 
 /* All that its rows say, and its config_hash. NULL, or a sentence: there is no such run. */

@@ -43,8 +43,7 @@ void database_remove(const char *path)
 	static const char *const ending[] = {"", "-wal", "-shm", "-journal"};
 
 	for (size_t i = 0; i < sizeof ending / sizeof *ending; i++) {
-		char *file = sentence("%s%s", path, ending[i]);
+		char *file AUTOFREE = sentence("%s%s", path, ending[i]);
 		unlink(file);
-		free(file);
 	}
 }

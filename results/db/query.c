@@ -35,19 +35,17 @@ bool format_find(const char *text, enum format *out)
 /* Columns of a terminal: marks that combine take none, East Asian wide characters two. */
 static size_t character_width(uint32_t c)
 {
-	static const uint32_t none[][2] = {
-		{0x300, 0x36f}, {0x200b, 0x200f}, {0x20d0, 0x20ff}, {0xfe00, 0xfe0f}};
-	static const uint32_t wide[][2] = {
-		{0x1100, 0x115f},   {0x2e80, 0xa4cf},  {0xac00, 0xd7a3}, {0xf900, 0xfaff},
-		{0xfe30, 0xfe6f},   {0xff00, 0xff60},  {0xffe0, 0xffe6}, {0x1f300, 0x1f64f},
-		{0x1f900, 0x1f9ff}, {0x20000, 0x3fffd}};
+	static const uint32_t other[][3] = {
+		{0x300, 0x36f, 0},     {0x200b, 0x200f, 0},   {0x20d0, 0x20ff, 0},
+		{0xfe00, 0xfe0f, 0},   {0x1100, 0x115f, 2},   {0x2e80, 0xa4cf, 2},
+		{0xac00, 0xd7a3, 2},   {0xf900, 0xfaff, 2},   {0xfe30, 0xfe6f, 2},
+		{0xff00, 0xff60, 2},   {0xffe0, 0xffe6, 2},   {0x1f300, 0x1f64f, 2},
+		{0x1f900, 0x1f9ff, 2}, {0x20000, 0x3fffd, 2},
+	};
 
-	for (size_t i = 0; i < sizeof(none) / sizeof(*none); i++)
-		if (c >= none[i][0] && c <= none[i][1])
-			return 0;
-	for (size_t i = 0; i < sizeof(wide) / sizeof(*wide); i++)
-		if (c >= wide[i][0] && c <= wide[i][1])
-			return 2;
+	for (size_t i = 0; i < sizeof(other) / sizeof(*other); i++)
+		if (c >= other[i][0] && c <= other[i][1])
+			return other[i][2];
 	return 1;
 }
 
@@ -101,6 +99,25 @@ static bool numeric_text(const char *s)
 	return *p >= '0' && *p <= '9' && s[strspn(s, "0123456789.,+-eE%x ()*~")] == '\0';
 }
 
+/* A cell as text: with all its digits (exact), NULL when there is nothing; or as people see it,
+ * where a real number that is not rounded yet gets six digits. */
+static char *cell_text(sqlite3_stmt *q, int i, bool exact)
+{
+	int type = sqlite3_column_type(q, i);
+	char number[40];
+
+	if (type == SQLITE_NULL ||
+	    (type == SQLITE_FLOAT && exact && !isfinite(sqlite3_column_double(q, i))))
+		return exact ? NULL : must(strdup("-"));
+	if (type != SQLITE_FLOAT)
+		return clean((const char *)sqlite3_column_text(q, i), !exact);
+	if (exact)
+		real_digits(sqlite3_column_double(q, i), number);
+	else
+		snprintf(number, sizeof(number), "%.6g", sqlite3_column_double(q, i));
+	return must(strdup(number));
+}
+
 /* ---- A row, as CSV and JSON ---------------------------------------------- */
 
 static void csv_text(FILE *f, const char *s)
@@ -118,65 +135,28 @@ static void csv_text(FILE *f, const char *s)
 	fputc('"', f);
 }
 
-/* The cell as text with all its digits; NULL when there is nothing. */
-static char *cell_exact(sqlite3_stmt *q, int i)
+static void csv_row(FILE *f, sqlite3_stmt *q, bool head)
 {
-	char number[40];
-
-	switch (sqlite3_column_type(q, i)) {
-	case SQLITE_NULL:
-		return NULL;
-	case SQLITE_FLOAT:
-		if (!isfinite(sqlite3_column_double(q, i)))
-			return NULL;
-		real_digits(sqlite3_column_double(q, i), number);
-		return must(strdup(number));
-	default:
-		return clean((const char *)sqlite3_column_text(q, i), false);
-	}
-}
-
-static bool is_number(sqlite3_stmt *q, int i)
-{
-	int type = sqlite3_column_type(q, i);
-
-	return type == SQLITE_INTEGER || type == SQLITE_FLOAT;
-}
-
-static void csv_head(FILE *f, sqlite3_stmt *q, int columns)
-{
-	for (int i = 0; i < columns; i++) {
+	for (int i = 0; i < sqlite3_column_count(q); i++) {
+		char *cell AUTOFREE = head ? NULL : cell_text(q, i, true);
 		fputs(i ? "," : "", f);
-		csv_text(f, sqlite3_column_name(q, i));
+		csv_text(f, head ? sqlite3_column_name(q, i) : cell ? cell : "");
 	}
 	fputs("\r\n", f);
 }
 
-static void csv_row(FILE *f, sqlite3_stmt *q, int columns)
+static void json_row(FILE *f, sqlite3_stmt *q)
 {
-	for (int i = 0; i < columns; i++) {
-		char *cell = cell_exact(q, i);
-		fputs(i ? "," : "", f);
-		csv_text(f, cell ? cell : "");
-		free(cell);
-	}
-	fputs("\r\n", f);
-}
-
-static void json_row(FILE *f, sqlite3_stmt *q, int columns)
-{
-	for (int i = 0; i < columns; i++) {
-		char *cell = cell_exact(q, i);
+	for (int i = 0; i < sqlite3_column_count(q); i++) {
+		int type = sqlite3_column_type(q, i);
+		char *cell AUTOFREE = cell_text(q, i, true);
 		fputs(i ? ", " : "{", f);
 		text_json(f, sqlite3_column_name(q, i));
 		fputs(": ", f);
-		if (!cell)
-			fputs("null", f);
-		else if (is_number(q, i))
-			fputs(cell, f);
+		if (!cell || type == SQLITE_INTEGER || type == SQLITE_FLOAT)
+			fputs(cell ? cell : "null", f);
 		else
 			text_json(f, cell);
-		free(cell);
 	}
 	fputs("}\n", f);
 }
@@ -188,6 +168,7 @@ struct grid {
 	size_t rows, columns, room;
 	size_t *width;
 	bool *right; /* nothing but numbers below the head */
+	bool markdown;
 };
 
 /* Markdown shows it as it is. A mark at the end stays: nothing before it opens what it closes. */
@@ -205,32 +186,18 @@ static char *escape_markdown(char *text)
 	return out;
 }
 
-/* What people see of a cell. A real number that is not rounded yet gets six digits. */
-static char *cell_shown(sqlite3_stmt *q, int i)
-{
-	char number[40];
-
-	if (sqlite3_column_type(q, i) == SQLITE_FLOAT) {
-		snprintf(number, sizeof(number), "%.6g", sqlite3_column_double(q, i));
-		return must(strdup(number));
-	}
-	if (sqlite3_column_type(q, i) == SQLITE_NULL)
-		return must(strdup("-"));
-	return clean((const char *)sqlite3_column_text(q, i), true);
-}
-
-static void grid_row(struct grid *g, sqlite3_stmt *q, bool head, bool markdown)
+static void grid_row(struct grid *g, sqlite3_stmt *q, bool head)
 {
 	if (g->rows == g->room) {
-		g->room = g->room ? 2 * g->room : 64;
+		g->room = 2 * g->room + 64;
 		g->cell = must(realloc(g->cell, g->room * g->columns * sizeof(*g->cell)));
 	}
 	for (size_t i = 0; i < g->columns; i++) {
 		int c = (int)i;
-		char *cell = head ? clean(sqlite3_column_name(q, c), true) : cell_shown(q, c);
+		char *cell = head ? clean(sqlite3_column_name(q, c), true) : cell_text(q, c, false);
 		if (!head && sqlite3_column_type(q, c) == SQLITE_TEXT && !numeric_text(cell))
 			g->right[i] = false;
-		if (markdown)
+		if (g->markdown)
 			cell = escape_markdown(cell);
 		size_t width = text_width(cell);
 		if (width > g->width[i])
@@ -240,61 +207,55 @@ static void grid_row(struct grid *g, sqlite3_stmt *q, bool head, bool markdown)
 	g->rows++;
 }
 
-static void spaces(FILE *f, size_t n, char c)
+static struct grid grid_new(sqlite3_stmt *q, bool markdown)
+{
+	struct grid g = {.columns = (size_t)sqlite3_column_count(q), .markdown = markdown};
+
+	g.width = must(malloc(g.columns * sizeof(*g.width)));
+	g.right = must(malloc(g.columns * sizeof(*g.right)));
+	for (size_t i = 0; i < g.columns; i++) {
+		g.width[i] = markdown ? 3 : 1;
+		g.right[i] = true;
+	}
+	grid_row(&g, q, true);
+	return g;
+}
+
+static void repeat(FILE *f, size_t n, char c)
 {
 	while (n-- > 0)
 		fputc(c, f);
 }
 
-static void grid_cell(FILE *f, const struct grid *g, size_t row, size_t i)
+static void print_rule(FILE *f, const struct grid *g)
 {
-	const char *cell = g->cell[row * g->columns + i];
-	size_t pad = g->width[i] - text_width(cell);
-
-	if (g->right[i])
-		spaces(f, pad, ' ');
-	fputs(cell, f);
-	if (!g->right[i])
-		spaces(f, pad, ' ');
-}
-
-/* Lines have no blanks at their ends: what stands last is not padded. */
-static void print_text(FILE *f, const struct grid *g)
-{
-	for (size_t row = 0; row < g->rows; row++) {
-		const char *last = g->cell[row * g->columns + g->columns - 1];
-		for (size_t i = 0; i + 1 < g->columns; i++) {
-			fputs(i ? "  " : "", f);
-			grid_cell(f, g, row, i);
-		}
-		fputs(g->columns > 1 && *last ? "  " : "", f);
-		if (g->right[g->columns - 1])
-			grid_cell(f, g, row, g->columns - 1);
-		else
-			fputs(last, f);
-		fputc('\n', f);
-		for (size_t i = 0; row == 0 && i < g->columns; i++) {
-			fputs(i ? "  " : "", f);
-			spaces(f, g->width[i], '-');
-		}
-		fputs(row == 0 ? "\n" : "", f);
-	}
-}
-
-static void print_markdown(FILE *f, const struct grid *g)
-{
-	for (size_t row = 0; row < g->rows; row++) {
-		for (size_t i = 0; i < g->columns; i++) {
-			fputs(i ? " | " : "| ", f);
-			grid_cell(f, g, row, i);
-		}
-		fputs(" |\n", f);
-		for (size_t i = 0; row == 0 && i < g->columns; i++) {
-			fputs(i ? " | " : "| ", f);
-			spaces(f, g->width[i] - 1, '-');
+	for (size_t i = 0; i < g->columns; i++) {
+		fputs(g->markdown ? (i ? " | " : "| ") : (i ? "  " : ""), f);
+		repeat(f, g->width[i] - g->markdown, '-');
+		if (g->markdown)
 			fputc(g->right[i] ? ':' : '-', f);
+	}
+	fputs(g->markdown ? " |\n" : "\n", f);
+}
+
+/* Lines of text have no blanks at their ends: what stands last is not padded. */
+static void print_grid(FILE *f, const struct grid *g)
+{
+	for (size_t row = 0; row < g->rows; row++) {
+		fputs(g->markdown ? "| " : "", f);
+		for (size_t i = 0; i < g->columns; i++) {
+			const char *cell = g->cell[row * g->columns + i];
+			bool open = !g->markdown && i + 1 == g->columns;
+			size_t pad = g->width[i] - text_width(cell);
+			if (i > 0 && !(open && !*cell))
+				fputs(g->markdown ? " | " : "  ", f);
+			repeat(f, g->right[i] ? pad : 0, ' ');
+			fputs(cell, f);
+			repeat(f, g->right[i] || open ? 0 : pad, ' ');
 		}
-		fputs(row == 0 ? " |\n" : "", f);
+		fputs(g->markdown ? " |\n" : "\n", f);
+		if (row == 0)
+			print_rule(f, g);
 	}
 }
 
@@ -307,25 +268,11 @@ static void grid_free(struct grid *g)
 	free(g->right);
 }
 
-static struct grid grid_new(sqlite3_stmt *q, int columns, bool markdown)
-{
-	struct grid g = {.columns = (size_t)columns};
-
-	g.width = must(malloc(g.columns * sizeof(*g.width)));
-	g.right = must(malloc(g.columns * sizeof(*g.right)));
-	for (size_t i = 0; i < g.columns; i++) {
-		g.width[i] = markdown ? 3 : 1;
-		g.right[i] = true;
-	}
-	grid_row(&g, q, true, markdown);
-	return g;
-}
-
 /* ---- Which runs ---------------------------------------------------------- */
 
 void database_columns(struct store *s, FILE *f)
 {
-	struct sql q = sql_select(s, "SELECT * FROM run_summary", "");
+	struct sql q AUTOSQL = sql_select(s, "SELECT * FROM run_summary", "");
 	int at = 0;
 
 	for (int i = 0; i < sql_columns(&q); i++) {
@@ -336,13 +283,13 @@ void database_columns(struct store *s, FILE *f)
 		}
 		at += fprintf(f, "  %s", name);
 	}
-	free(sql_done(&q));
 }
 
 char *database_condition(struct store *s, const char *where)
 {
-	char *sql = sentence("SELECT 1 FROM run_summary WHERE (\n%s\n)", *where ? where : "1");
-	char *columns = NULL, *wrong = NULL;
+	char *sql AUTOFREE =
+		sentence("SELECT 1 FROM run_summary WHERE (\n%s\n)", *where ? where : "1");
+	char *columns AUTOFREE = NULL, *wrong = NULL;
 	size_t room;
 	const char *rest = "";
 	sqlite3_stmt *q = NULL;
@@ -350,7 +297,8 @@ char *database_condition(struct store *s, const char *where)
 	bool one = rest[strspn(rest, " \t\r\n")] == '\0';
 
 	if (rc != SQLITE_OK || !one || !sqlite3_stmt_readonly(q)) {
-		char *why = sentence("%s", sqlite3_errmsg(s->db)); /* of this call, not the next */
+		char *why AUTOFREE =
+			sentence("%s", sqlite3_errmsg(s->db)); /* of this call, not the next */
 		FILE *f = must(open_memstream(&columns, &room));
 		database_columns(s, f);
 		fclose(f);
@@ -362,11 +310,8 @@ char *database_condition(struct store *s, const char *where)
 				: sentence("--where=%s: one SQL condition is wanted, and nothing "
 					   "after it; the columns are:\n%s",
 					   where, columns);
-		free(why);
-		free(columns);
 	}
 	sqlite3_finalize(q);
-	free(sql);
 	return wrong;
 }
 
@@ -376,34 +321,32 @@ static char *copy_views(struct store *s)
 {
 	static const char create[] = "CREATE VIEW";
 	const char *kind = "TABLE";
-	char *wrong = NULL;
-	struct sql q = sql_select(
+	struct sql q AUTOSQL = sql_select(
 		s,
 		"SELECT sql FROM main.sqlite_master WHERE type = 'view' AND name IN "
 		"('finished', 'configuration_summary', 'compared', 'comparison') ORDER BY rowid",
 		"");
 
-	while (!wrong && sql_next(&q)) {
+	while (sql_next(&q)) {
 		const char *sql = sql_text(&q, 0);
 		CHECK(strncmp(sql, create, sizeof create - 1) == 0, "no view: %s", sql);
-		char *copy = sentence("CREATE TEMP %s%s", kind, sql + sizeof create - 1);
-		wrong = sql_script(s, copy);
-		free(copy);
+		char *copy AUTOFREE = sentence("CREATE TEMP %s%s", kind, sql + sizeof create - 1);
+		TRY(sql_script(s, copy));
 		kind = "VIEW";
 	}
-	return first_wrong(wrong, sql_done(&q));
+	return sql_done(&q);
 }
 
 char *database_choose(struct store *s, const char *where, const char *label)
 {
 	TRY(database_condition(s, where));
 	TRY(sql_script(s, "PRAGMA temp_store = MEMORY"));
-	char *sql = sentence("CREATE TEMP TABLE run_summary AS SELECT * FROM main.run_summary "
-			     "WHERE (?1 = '' OR label = ?1) AND (\n%s\n)",
-			     *where ? where : "1");
-	char *wrong = sql_change(s, sql, "t", label);
-	free(sql);
-	return wrong ? wrong : copy_views(s);
+	char *sql AUTOFREE =
+		sentence("CREATE TEMP TABLE run_summary AS SELECT * FROM main.run_summary "
+			 "WHERE (?1 = '' OR label = ?1) AND (\n%s\n)",
+			 *where ? where : "1");
+	TRY(sql_change(s, sql, "t", label));
+	return copy_views(s);
 }
 
 /* ---- Queries ------------------------------------------------------------- */
@@ -435,33 +378,29 @@ char *query_print(struct store *s, FILE *f, enum format format, const char *sql,
 	sqlite3_stmt *q = NULL;
 	int64_t n = 0;
 	int rc;
-	char *wrong = prepare(s, sql, &q);
+	char *wrong = NULL;
 
-	if (wrong)
-		return wrong;
-	int columns = sqlite3_column_count(q);
+	TRY(prepare(s, sql, &q));
 	for (size_t i = 0; i < count; i++)
 		sqlite3_bind_text(q, (int)i + 1, param[i], -1, SQLITE_TRANSIENT);
 	if (table)
-		grid = grid_new(q, columns, markdown);
+		grid = grid_new(q, markdown);
 	else if (format == FORMAT_CSV)
-		csv_head(f, q, columns);
+		csv_row(f, q, true);
 	for (; (rc = sqlite3_step(q)) == SQLITE_ROW; n++) {
 		if (table)
-			grid_row(&grid, q, false, markdown);
+			grid_row(&grid, q, false);
 		else if (format == FORMAT_CSV)
-			csv_row(f, q, columns);
+			csv_row(f, q, false);
 		else
-			json_row(f, q, columns);
+			json_row(f, q);
 	}
 	if (rc == SQLITE_ERROR)
 		wrong = sentence("the query failed: %s", sqlite3_errmsg(s->db));
 	else if (rc != SQLITE_DONE)
 		wrong = database_error(s, rc);
-	else if (markdown)
-		print_markdown(f, &grid);
 	else if (table)
-		print_text(f, &grid);
+		print_grid(f, &grid);
 	grid_free(&grid);
 	sqlite3_finalize(q);
 	if (rows)
@@ -471,19 +410,6 @@ char *query_print(struct store *s, FILE *f, enum format format, const char *sql,
 	return wrong;
 }
 
-char *query_numbers(struct store *s, const char *sql, const char *const *param, size_t count,
-		    double *x, int n)
-{
-	struct sql q = sql_select(s, sql, "");
-
-	for (size_t i = 0; i < count; i++)
-		sql_set(&q, (int)i + 1, "t", param[i]);
-	bool row = sql_next(&q);
-	for (int i = 0; i < n; i++)
-		x[i] = row ? sql_real(&q, i) : NAN;
-	return sql_done(&q);
-}
-
 char *query_run_json(struct store *s, FILE *f, int64_t id)
 {
 	char text[24];
@@ -491,15 +417,12 @@ char *query_run_json(struct store *s, FILE *f, int64_t id)
 	int64_t rows = 0;
 
 	snprintf(text, sizeof(text), "%lld", (long long)id);
-	char *wrong =
-		query_print(s, f, FORMAT_JSON,
-			    "SELECT id, status, strategy, workload, workers, params, "
-			    "test_accuracy, best_test_accuracy, test_loss, epoch_seconds, "
-			    "samples_per_second, comm_fraction, staleness_mean, staleness_max, "
-			    "dropped_fraction "
-			    "FROM run_summary WHERE id = CAST(?1 AS INTEGER)",
-			    &param, 1, &rows);
-	if (!wrong && rows == 0)
-		wrong = sentence("%s has no run %s", s->path, text);
-	return wrong;
+	TRY(query_print(s, f, FORMAT_JSON,
+			"SELECT id, status, strategy, workload, workers, params, "
+			"test_accuracy, best_test_accuracy, test_loss, epoch_seconds, "
+			"samples_per_second, comm_fraction, staleness_mean, staleness_max, "
+			"dropped_fraction "
+			"FROM run_summary WHERE id = CAST(?1 AS INTEGER)",
+			&param, 1, &rows));
+	return rows ? NULL : sentence("%s has no run %s", s->path, text);
 }

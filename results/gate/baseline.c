@@ -90,36 +90,28 @@ char *baseline_name(const char *option, const char *name)
 
 char *baseline_clear(struct store *s, const char *name)
 {
-	static const char *const sql[] = {"DELETE FROM baseline WHERE name = ?1",
-					  "DELETE FROM checked WHERE name = ?1",
-					  "DELETE FROM gate_limit WHERE name = ?1"};
-	char *wrong = NULL;
-
-	for (size_t i = 0; !wrong && i < sizeof sql / sizeof *sql; i++)
-		wrong = sql_change(s, sql[i], "t", name);
-	return wrong;
+	return sql_each(s,
+			"DELETE FROM baseline WHERE name = ?1;"
+			"DELETE FROM checked WHERE name = ?1;"
+			"DELETE FROM gate_limit WHERE name = ?1",
+			"t", name);
 }
 
 /* ---- Saving -------------------------------------------------------------- */
 
 static char *save_run(struct store *s, struct sql *insert, int64_t id)
 {
-	struct config c;
+	struct config c AUTOCONFIG = {0};
 	char cell[17];
 	bool exact;
-	char *wrong = recorded_config(s, id, &c, &exact);
+	char *wrong AUTOFREE = recorded_config(s, id, &c, &exact);
 
-	if (wrong) {
-		char *longer = sentence("run %lld cannot be a baseline: %s", (long long)id, wrong);
-		free(wrong);
-		return longer;
-	}
-	char *options = gate_options_of(&c);
+	if (wrong)
+		return sentence("run %lld cannot be a baseline: %s", (long long)id, wrong);
+	char *options AUTOFREE = gate_options_of(&c);
 	gate_cell(&c, cell);
 	sql_set(insert, 3, "tti", cell, options, id);
 	sql_next(insert);
-	free(options);
-	config_fini(&c);
 	return exact ? NULL
 		     : sentence("run %lld was recorded by an mvbench with other options, so this "
 				"one cannot give its configuration again: record it anew, or leave "
@@ -130,61 +122,49 @@ static char *save_run(struct store *s, struct sql *insert, int64_t id)
 /* The newest finished run of every cell and seed that was asked for. */
 static char *save_runs(struct store *s, const struct gate_options *o, int64_t *runs)
 {
-	char *choice =
+	char *choice AUTOFREE =
 		sentence("SELECT max(id) FROM run_summary WHERE status = 'done' AND (?1 = '' "
 			 "OR label = ?1) AND (\n%s\n) AND (SELECT ifnull(sim_replay, 0) = 0 "
 			 "AND trace = 0 FROM run WHERE id = run_summary.id) GROUP BY config_hash",
 			 *o->where ? o->where : "1");
-	char *made = sql_first(s, "SELECT strftime('%Y-%m-%dT%H:%M:%SZ', 'now')", "");
-	struct sql q = sql_select(s, choice, "t", o->label);
-	struct sql insert = sql_select(s, save_sql, "tt", o->save, made);
-	char *wrong = NULL;
+	char *made AUTOFREE = sql_first(s, "SELECT strftime('%Y-%m-%dT%H:%M:%SZ', 'now')", "");
+	struct sql q AUTOSQL = sql_select(s, choice, "t", o->label);
+	struct sql insert AUTOSQL = sql_select(s, save_sql, "tt", o->save, made);
 
-	for (; !wrong && sql_next(&q); ++*runs)
-		wrong = save_run(s, &insert, sql_int(&q, 0));
-	wrong = first_wrong(first_wrong(wrong, sql_done(&q)), sql_done(&insert));
-	free(made);
-	free(choice);
-	if (!wrong && *runs == 0)
-		wrong = sentence("--save=%s: none of the finished runs in %s matches (those with a "
-				 "timeline, of --trace, and replays are passed over): record some "
-				 "with mvbench sweep, or loosen --where or --label",
-				 o->save, s->path);
-	return wrong;
+	for (; sql_next(&q); ++*runs)
+		TRY(save_run(s, &insert, sql_int(&q, 0)));
+	TRY(sql_done(&q));
+	TRY(sql_done(&insert));
+	if (*runs)
+		return NULL;
+	return sentence("--save=%s: none of the finished runs in %s matches (those with a "
+			"timeline, of --trace, and replays are passed over): record some "
+			"with mvbench sweep, or loosen --where or --label",
+			o->save, s->path);
 }
 
 /* A difference needs a spread to be seen against: at least SEEDS_MIN seeds a cell. Simulations of
  * time alone have none. */
 static char *check_seeds(struct store *s, const char *name)
 {
-	struct sql q = sql_select(s, seeds_sql, "ti", name, (int64_t)SEEDS_MIN);
-	char *list = NULL, *wrong = NULL;
-	size_t n = 0;
+	struct sql q AUTOSQL = sql_select(s, seeds_sql, "ti", name, (int64_t)SEEDS_MIN);
+	char *list AUTOFREE = must(strdup("")), *db AUTOFREE = word_quoted(s->path);
 	int few = 0;
-	FILE *f = must(open_memstream(&list, &n));
 
-	while (!wrong && sql_next(&q) && few++ < COMMANDS_MAX) {
-		struct config c;
-		if ((wrong = gate_config(s, sql_text(&q, 0), 0, NULL, 0, &c)))
-			break;
-		char *command = command_of(&c, true);
-		fprintf(f, "\n  for seed in %s; do %s --seed=$seed --db=", sql_text(&q, 1),
-			command);
-		word_put(f, s->path);
-		fputs("; done", f);
-		free(command);
-		config_fini(&c);
+	while (sql_next(&q) && few++ < COMMANDS_MAX) {
+		struct config c AUTOCONFIG = {0};
+		TRY(gate_config(s, sql_text(&q, 0), 0, NULL, 0, &c));
+		char *command AUTOFREE = command_of(&c, true), *before AUTOFREE = list;
+		list = sentence("%s\n  for seed in %s; do %s --seed=$seed --db=%s; done", before,
+				sql_text(&q, 1), command, db);
 	}
-	fclose(f);
-	wrong = first_wrong(wrong, sql_done(&q));
-	if (!wrong && few)
-		wrong = sentence("--save=%s: %s fewer than %d seeds, and a difference is "
-				 "judged by how far seeds differ; leave them out with --where, or "
-				 "add seeds:%s%s",
-				 name, few > 1 ? "some cells have" : "one of the cells has",
-				 SEEDS_MIN, list, few > COMMANDS_MAX ? "\n  ..." : "");
-	free(list);
-	return wrong;
+	TRY(sql_done(&q));
+	return few ? sentence("--save=%s: %s fewer than %d seeds, and a difference is "
+			      "judged by how far seeds differ; leave them out with --where, or "
+			      "add seeds:%s%s",
+			      name, few > 1 ? "some cells have" : "one of the cells has", SEEDS_MIN,
+			      list, few > COMMANDS_MAX ? "\n  ..." : "")
+		   : NULL;
 }
 
 static char *save(struct store *s, const struct gate_options *o, int64_t *cells, int64_t *runs)
@@ -220,24 +200,20 @@ char *baseline_save(struct store *s, const struct gate_options *o)
 
 char *baseline_find(struct store *s, const char *option, const char *name)
 {
-	struct sql q = sql_select(s,
-				  "SELECT max(name = ?1), group_concat(name, ', ') FROM "
-				  "(SELECT DISTINCT name FROM baseline ORDER BY name)",
-				  "t", name);
-	bool row = sql_next(&q), any = row && !sql_null(&q, 0), found = any && sql_int(&q, 0);
-	char *list = row ? sql_copy(&q, 1) : NULL, *quoted = word_quoted(name);
-	char *wrong = sql_done(&q);
+	struct sql q AUTOSQL = sql_select(s,
+					  "SELECT max(name = ?1), group_concat(name, ', ') FROM "
+					  "(SELECT DISTINCT name FROM baseline ORDER BY name)",
+					  "t", name);
 
-	if (!wrong && any && !found)
-		wrong = sentence("--%s=%s: %s has no baseline of this name; it has %s", option,
-				 name, s->path, list);
-	else if (!wrong && !any)
-		wrong = sentence("--%s=%s: %s has no baselines yet; mvbench check --save=%s makes "
-				 "one of its finished runs",
-				 option, name, s->path, quoted);
-	free(list);
-	free(quoted);
-	return wrong;
+	if (!sql_next(&q) || sql_int(&q, 0))
+		return sql_done(&q);
+	if (!sql_null(&q, 0))
+		return sentence("--%s=%s: %s has no baseline of this name; it has %s", option, name,
+				s->path, sql_text(&q, 1));
+	char *quoted AUTOFREE = word_quoted(name);
+	return sentence("--%s=%s: %s has no baselines yet; mvbench check --save=%s makes one of "
+			"its finished runs",
+			option, name, s->path, quoted);
 }
 
 char *baseline_drop(struct store *s, const char *name)

@@ -89,15 +89,13 @@ char *baseline_export(struct store *s, FILE *f, const char *name)
 {
 	TRY(baseline_find(s, "against", name));
 	TRY(write_header(s, f, name));
-	char *names = field_names("");
-	char *sql =
+	char *names AUTOFREE = field_names("");
+	char *sql AUTOFREE =
 		sentence("SELECT %s FROM baseline WHERE name = ?1 ORDER BY options, seed", names);
 	struct sql q = sql_select(s, sql, "t", name);
 
 	while (sql_next(&q))
 		write_run(f, &q);
-	free(sql);
-	free(names);
 	return sql_done(&q);
 }
 
@@ -115,10 +113,9 @@ struct reader {
 
 static char *at_line(const struct reader *r, char *what)
 {
-	char *wrong = sentence("%s:%lld: %s", r->path, (long long)r->number, what);
+	char *said AUTOFREE = what;
 
-	free(what);
-	return wrong;
+	return sentence("%s:%lld: %s", r->path, (long long)r->number, said);
 }
 
 /* *more: is there another line? It is JSON, and an object. */
@@ -149,24 +146,23 @@ static char *read_header(struct reader *r)
 	TRY(next_line(r, &more));
 	if (!more)
 		return sentence("--import=%s: the file is empty", r->path);
-	struct sql q = sql_select(r->store,
-				  "SELECT ?1->>'mvbench_baseline', ?1->>'name', ?1->>'made', "
-				  "?1->>'runs', ?1->>'made' IS strftime('%Y-%m-%dT%H:%M:%SZ', "
-				  "?1->>'made')",
-				  "t", r->line);
+	struct sql q AUTOSQL =
+		sql_select(r->store,
+			   "SELECT ?1->>'mvbench_baseline', ?1->>'name', ?1->>'made', "
+			   "?1->>'runs', ?1->>'made' IS strftime('%Y-%m-%dT%H:%M:%SZ', "
+			   "?1->>'made')",
+			   "t", r->line);
 	if (!sql_next(&q))
 		return sql_done(&q);
 	int64_t version = sql_int(&q, 0);
-	bool dated = sql_int(&q, 4);
 	r->promised = sql_int(&q, 3);
 	r->name = sql_copy(&q, 1);
 	r->made = sql_copy(&q, 2);
-	TRY(sql_done(&q));
 	if (version > FILE_VERSION)
 		return at_line(r, sentence("the file was made by a newer mvbench (version %lld, "
 					   "this one knows %d)",
 					   (long long)version, FILE_VERSION));
-	if (version != FILE_VERSION || !*r->name || !dated || r->promised < 1)
+	if (version != FILE_VERSION || !*r->name || !sql_int(&q, 4) || r->promised < 1)
 		return at_line(r, sentence("the first line of a baseline looks like "
 					   "{\"mvbench_baseline\":1,\"name\":\"main\",\"made\":"
 					   "\"2026-01-31T12:00:00Z\",\"runs\":15}"));
@@ -230,58 +226,51 @@ static char *bind_field(const struct sql *q, struct sql *insert, bool seen[FIELD
 static char *bind_fields(const struct reader *r, struct sql *insert)
 {
 	bool seen[FIELDS] = {false};
-	struct sql q = sql_select(
+	struct sql q AUTOSQL = sql_select(
 		r->store, "SELECT key, type, ?1 -> fullkey, atom FROM json_each(?1)", "t", r->line);
-	char *wrong = NULL;
 
 	for (int i = 0; i < FIELDS; i++)
 		sql_set(insert, parameter_of(insert, &fields[i]), "t", (char *)NULL);
-	while (!wrong && sql_next(&q))
-		wrong = bind_field(&q, insert, seen);
-	wrong = first_wrong(wrong, sql_done(&q));
-	for (int i = 0; !wrong && i < FIELDS; i++)
+	while (sql_next(&q))
+		TRY(bind_field(&q, insert, seen));
+	TRY(sql_done(&q));
+	for (int i = 0; i < FIELDS; i++)
 		if (fields[i].needed && !seen[i])
-			wrong = sentence("\"%s\" is missing", fields[i].name);
-	return wrong;
+			return sentence("\"%s\" is missing", fields[i].name);
+	return NULL;
 }
 
 /* The line's options must make the configuration that it says: else it was edited, or comes from
  * an mvbench with other options. cell gets its identity. */
 static char *check_options(const struct reader *r, char cell[17])
 {
-	struct config c;
+	struct config c AUTOCONFIG = {0};
 	char hex[17];
-	struct sql q = sql_select(r->store, "SELECT ?1->'options', ?1->>'seed', ?1->>'config_hash'",
-				  "t", r->line);
+	struct sql q AUTOSQL = sql_select(
+		r->store, "SELECT ?1->'options', ?1->>'seed', ?1->>'config_hash'", "t", r->line);
 
 	if (!sql_next(&q))
 		return sql_done(&q);
-	char *wrong = gate_config(r->store, sql_text(&q, 0), sql_int(&q, 1), NULL, 0, &c);
-	if (!wrong) {
-		config_hash(&c, hex);
-		gate_cell(&c, cell);
-		config_fini(&c);
-		if (strcmp(hex, sql_text(&q, 2)) != 0)
-			wrong = sentence("the options do not make config_hash %s: the line was "
-					 "changed, or comes from an mvbench with other options",
-					 sql_text(&q, 2));
-	}
-	return first_wrong(wrong, sql_done(&q));
+	TRY(gate_config(r->store, sql_text(&q, 0), sql_int(&q, 1), NULL, 0, &c));
+	config_hash(&c, hex);
+	gate_cell(&c, cell);
+	if (strcmp(hex, sql_text(&q, 2)) == 0)
+		return NULL;
+	return sentence("the options do not make config_hash %s: the line was changed, or comes "
+			"from an mvbench with other options",
+			sql_text(&q, 2));
 }
 
 /* No row comes of a run that is there. */
 static char *insert_text(void)
 {
-	char *names = field_names(""), *values = field_names(":");
-	char *sql = sentence("INSERT INTO baseline (name, made, cell, run_id, %s) "
-			     "VALUES (:name, :made, :cell, (SELECT id FROM run WHERE "
-			     "config_hash = :config_hash AND started = :started AND host IS :host "
-			     "AND status = 'done'), %s) ON CONFLICT DO NOTHING RETURNING 1",
-			     names, values);
+	char *names AUTOFREE = field_names(""), *values AUTOFREE = field_names(":");
 
-	free(names);
-	free(values);
-	return sql;
+	return sentence("INSERT INTO baseline (name, made, cell, run_id, %s) "
+			"VALUES (:name, :made, :cell, (SELECT id FROM run WHERE "
+			"config_hash = :config_hash AND started = :started AND host IS :host "
+			"AND status = 'done'), %s) ON CONFLICT DO NOTHING RETURNING 1",
+			names, values);
 }
 
 static char *read_run(struct reader *r, struct sql *insert)
@@ -304,14 +293,15 @@ static char *read_run(struct reader *r, struct sql *insert)
 
 static char *read_runs(struct reader *r)
 {
-	char *text = insert_text(), *wrong = NULL;
-	struct sql insert = sql_select(r->store, text, "");
-	bool more = false;
+	char *text AUTOFREE = insert_text();
+	struct sql insert AUTOSQL = sql_select(r->store, text, "");
 
-	while (!wrong && !(wrong = next_line(r, &more)) && more)
-		wrong = read_run(r, &insert);
-	free(text);
-	return first_wrong(wrong, sql_done(&insert));
+	for (bool more;;) {
+		TRY(next_line(r, &more));
+		if (!more)
+			return sql_done(&insert);
+		TRY(read_run(r, &insert));
+	}
 }
 
 /* The same baseline again changes nothing; another of its name has to be meant. */

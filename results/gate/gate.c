@@ -15,8 +15,7 @@
 
 TEXT_FILE(other_sql, "results/gate/other.sql");
 
-#define FIELD(f) .offset = offsetof(struct gate_options, f)
-#define OWNER    struct gate_options
+#define OWNER struct gate_options
 static const struct option options[] = {
 	OPTION(save, STRING, "save", "",
 	       "make a baseline of this name: the newest finished run of every cell and seed, "
@@ -61,14 +60,10 @@ static const struct option options[] = {
 	       .choices = "no|warn|fail"),
 	OPTION(program, STRING, "program", "",
 	       "with --time: the mvbench to compare with, such as the last release's [file]"),
-	{.name = "pairs",
-	 .type = OPT_INT,
-	 FIELD(pairs),
-	 .def = "6",
-	 .min = 6,
-	 .max = 100, /* as far as bootstrap_rank always goes */
-	 .help = "with --time: runs of each program for a cell; below 6 no interval holds 95 % "
-		 "[runs]"},
+	OPTION(pairs, INT, "pairs", "6",
+	       "with --time: runs of each program for a cell; below 6 no interval holds 95 % "
+	       "[runs]",
+	       .min = 6, .max = 100), /* as far as bootstrap_rank always goes */
 	OPTION(min_time, REAL, "min-time", "5",
 	       "with --time: epochs that take less than this longer are none [%]", .min = 0,
 	       .max = 1e6),
@@ -85,14 +80,12 @@ static const struct option options[] = {
 /* Runs that were found rather than made can be of another model or data set, too. */
 static char *check_found(const struct check *c)
 {
-	struct sql q = sql_select(c->store, other_sql, "t", c->o->against);
-	char *wrong = NULL;
+	struct sql q AUTOSQL = sql_select(c->store, other_sql, "t", c->o->against);
 
-	if (sql_next(&q))
-		wrong = sentence("baseline %s is of another configuration: %s has %s in run %lld",
-				 c->o->against, sql_text(&q, 0), sql_text(&q, 1),
-				 (long long)sql_int(&q, 2));
-	return first_wrong(wrong, sql_done(&q));
+	if (!sql_next(&q))
+		return sql_done(&q);
+	return sentence("baseline %s is of another configuration: %s has %s in run %lld",
+			c->o->against, sql_text(&q, 0), sql_text(&q, 1), (long long)sql_int(&q, 2));
 }
 
 /* Other machines and libraries round otherwise: what differs then need not be the code's doing. */
@@ -101,25 +94,25 @@ static void warn_of_machines(const struct check *c)
 	static const char *const part[] = {"cpu", "gpu", "mpi", "onednn", "cuda"};
 
 	for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
-		char *sql = sentence("SELECT max(b.%s || ' there, ' || r.%s) FROM baseline AS b "
-				     "JOIN checked AS c USING (name, cell, seed) "
-				     "JOIN run AS r ON r.id = c.run_id "
-				     "WHERE name = ?1 AND b.%s <> r.%s",
-				     part[i], part[i], part[i], part[i]);
-		char *both = sql_first(c->store, sql, "t", c->o->against);
+		char *sql AUTOFREE =
+			sentence("SELECT max(b.%s || ' there, ' || r.%s) FROM baseline AS b "
+				 "JOIN checked AS c USING (name, cell, seed) "
+				 "JOIN run AS r ON r.id = c.run_id "
+				 "WHERE name = ?1 AND b.%s <> r.%s",
+				 part[i], part[i], part[i], part[i]);
+		char *both AUTOFREE = sql_first(c->store, sql, "t", c->o->against);
 		if (both)
 			fprintf(stderr,
 				"mvbench: baseline %s was made on another machine (%s: %s here): "
 				"floats are rounded otherwise, so differences need not be this "
 				"program's doing\n",
 				c->o->against, part[i], both);
-		free(both);
-		free(sql);
 	}
 }
 
-static void say_end(const struct check *c, FILE *f, const struct gate_count *n, int64_t slower)
+static void say_end(const struct check *c, FILE *f)
 {
+	const struct gate_count *n = &c->count;
 	int64_t good = n->cells - n->failed;
 
 	fprintf(f, "%lld cell%s of baseline %s: %lld failed, %lld passed", (long long)n->cells,
@@ -129,9 +122,10 @@ static void say_end(const struct check *c, FILE *f, const struct gate_count *n, 
 			(long long)n->identical);
 	fprintf(f, "; %lld run%s compared, %zu made now", (long long)n->runs, plural(n->runs),
 		c->made_now);
-	if (slower)
-		fprintf(f, "; %lld cell%s slower than %s%s", (long long)slower, plural(slower),
-			c->o->program, strcmp(c->o->time, "fail") == 0 ? "" : " (a warning)");
+	if (c->slower)
+		fprintf(f, "; %lld cell%s slower than %s%s", (long long)c->slower,
+			plural(c->slower), c->o->program,
+			strcmp(c->o->time, "fail") == 0 ? "" : " (a warning)");
 	fputc('\n', f);
 	if (n->better)
 		fputs("Where nothing was meant to change, --better=fail fails what is better, "
@@ -151,65 +145,49 @@ static void say_end(const struct check *c, FILE *f, const struct gate_count *n, 
 	fputc('\n', f);
 }
 
-static enum gate_format format_of(const char *text)
-{
-	return strcmp(text, "json") == 0       ? GATE_JSON
-	       : strcmp(text, "junit") == 0    ? GATE_JUNIT
-	       : strcmp(text, "markdown") == 0 ? GATE_MARKDOWN
-					       : GATE_TEXT;
-}
-
-static char *decide(struct check *c, FILE *f, struct gate_count *count)
+static char *decide(struct check *c, FILE *f)
 {
 	TRY(check_found(c));
 	warn_of_machines(c);
-	return gate_print(c->store, f, format_of(c->o->format), c->o->against, count);
+	return gate_print(c->store, f, c->o->format, c->o->against, &c->count);
 }
 
 /* ---- The command --------------------------------------------------------- */
 
 /* Decides, prints, and measures wall times last: by then all else is known to be right. */
-static char *report(struct check *c, struct gate_count *count, int64_t *slower, int *status)
+static char *report(struct check *c, int *status)
 {
 	struct output out;
 
 	TRY(output_open(&out, "--out=", c->o->out));
 	FILE *rest = strcmp(c->o->format, "text") == 0 ? out.f : stderr;
-	char *wrong = decide(c, out.f, count);
+	char *wrong = decide(c, out.f);
 	if (!wrong && strcmp(c->o->time, "no") != 0)
-		*status = gate_time(c->store, rest, c->o, slower);
+		*status = gate_time(c->store, rest, c->o, &c->slower);
 	if (!wrong)
-		say_end(c, rest, count, *slower);
+		say_end(c, rest);
 	return output_close(&out, wrong);
 }
 
-static char *find_and_make(struct check *c, bool *interrupted)
+static char *against(struct check *c, int *status)
 {
+	bool interrupted = false;
+
 	TRY(baseline_find(c->store, "against", c->o->against));
 	TRY(gate_find(c));
-	return strcmp(c->o->rerun, "never") == 0 ? NULL : gate_make(c, interrupted);
-}
-
-static int against(struct check *c)
-{
-	struct gate_count count = {.cells = 0};
-	bool interrupted = false;
-	int64_t slower = 0;
-	int status = EXIT_OK;
-	char *wrong = find_and_make(c, &interrupted);
-
-	if (interrupted && !wrong) {
+	if (strcmp(c->o->rerun, "never") != 0)
+		TRY(gate_make(c, &interrupted));
+	if (interrupted) {
 		fprintf(stderr, "mvbench: interrupted; the same command goes on where this one "
 				"stopped\n");
-		return EXIT_INTERRUPTED;
+		*status = EXIT_INTERRUPTED;
+		return NULL;
 	}
-	if (!wrong)
-		wrong = report(c, &count, &slower, &status);
-	if (wrong)
-		return complain(wrong);
-	if (status != EXIT_OK)
-		return status;
-	return count.failed || (slower && strcmp(c->o->time, "fail") == 0) ? EXIT_FAILED : EXIT_OK;
+	TRY(report(c, status));
+	if (*status == EXIT_OK &&
+	    (c->count.failed || (c->slower && strcmp(c->o->time, "fail") == 0)))
+		*status = EXIT_FAILED;
+	return NULL;
 }
 
 static char *export(struct store *s, const struct gate_options *o)
@@ -253,22 +231,18 @@ static char *check_given(const struct gate_options *o, const struct arguments *a
 	while (mode < LIST && !arguments_took(a, modes[mode].option))
 		mode++;
 	for (const struct option *p = options; p->name; p++) {
-		char *with = NULL;
+		bool taken = arguments_took(a, modes[mode].option);
+		char *with AUTOFREE = NULL;
 		if (!arguments_took(a, p->name) || goes_with(p->name, &modes[mode]))
 			continue;
 		for (size_t i = 0; i < MODES; i++)
 			if (goes_with(p->name, &modes[i])) {
-				char *more = sentence("%s%s--%s", with ? with : "",
-						      with ? " or " : "", modes[i].option);
-				free(with);
-				with = more;
+				char *before AUTOFREE = with;
+				with = sentence("%s%s--%s", before ? before : "",
+						before ? " or " : "", modes[i].option);
 			}
-		char *wrong =
-			sentence("--%s: goes with %s, and says nothing %s%s", p->name, with,
-				 arguments_took(a, modes[mode].option) ? "with --" : "alone",
-				 arguments_took(a, modes[mode].option) ? modes[mode].option : "");
-		free(with);
-		return wrong;
+		return sentence("--%s: goes with %s, and says nothing %s%s", p->name, with,
+				taken ? "with --" : "alone", taken ? modes[mode].option : "");
 	}
 	if (strcmp(modes[mode].option, "against") == 0 && strcmp(o->rerun, "never") == 0 &&
 	    arguments_took(a, "label"))
@@ -296,12 +270,10 @@ static char *check_options(const struct gate_options *o, const struct arguments 
 	bool timed = strcmp(o->time, "no") != 0;
 
 	if (a->words) {
-		char *quoted = word_quoted(a->word[0]);
-		char *wrong = sentence("\"%s\" is not understood: mvbench check --against=%s "
-				       "holds this program to a baseline",
-				       a->word[0], quoted);
-		free(quoted);
-		return wrong;
+		char *quoted AUTOFREE = word_quoted(a->word[0]);
+		return sentence("\"%s\" is not understood: mvbench check --against=%s "
+				"holds this program to a baseline",
+				a->word[0], quoted);
 	}
 	if (*o->export && !*o->against)
 		return sentence("--export=%s: which baseline? Name it with --against", o->export);
@@ -310,9 +282,8 @@ static char *check_options(const struct gate_options *o, const struct arguments 
 			"one of --save, --against, --import, --delete and --list at a time");
 	if (a->options && (!*o->against || *o->export))
 		return arguments_refuse(a, options);
-	char *wrong = refuse_trace(a);
-	if (wrong || (wrong = check_given(o, a)))
-		return wrong;
+	TRY(refuse_trace(a));
+	TRY(check_given(o, a));
 	if (timed && !*o->program)
 		return sentence("--time=%s: wall times are compared between two programs that run "
 				"in turn; name the other with --program=OTHER/mvbench",
@@ -327,42 +298,36 @@ static char *check_options(const struct gate_options *o, const struct arguments 
 	return timed ? gate_time_check(o) : NULL;
 }
 
-static char *change(struct store *s, const struct gate_options *o)
+static char *carry_out(struct check *c, int *status)
 {
-	if (*o->import)
-		return baseline_import(s, o);
-	if (*o->save)
-		return baseline_save(s, o);
-	if (*o->drop)
-		return baseline_drop(s, o->drop);
-	return baseline_list(s, stdout);
-}
-
-static int with_options(const struct gate_options *o, const struct arguments *a)
-{
-	struct check c = {.o = o, .a = a};
+	const struct gate_options *o = c->o;
 	bool reads = !*o->import && !*o->save && !*o->drop && (*o->export || !*o->against);
-	int status = EXIT_OK;
-	char *wrong = store_open(&c.store, o->db, reads ? STORE_READ : STORE_WRITE);
 
-	if (!wrong && *o->export) {
-		wrong = export(c.store, o);
-	} else if (!wrong && *o->against) {
-		status = against(&c);
-		gate_fini(&c);
-	} else if (!wrong) {
-		wrong = change(c.store, o);
-	}
-	store_close(c.store);
-	return wrong ? complain(wrong) : status;
+	TRY(store_open(&c->store, o->db, reads ? STORE_READ : STORE_WRITE));
+	if (*o->export)
+		return export(c->store, o);
+	if (*o->against)
+		return against(c, status);
+	if (*o->import)
+		return baseline_import(c->store, o);
+	if (*o->save)
+		return baseline_save(c->store, o);
+	if (*o->drop)
+		return baseline_drop(c->store, o->drop);
+	return baseline_list(c->store, stdout);
 }
 
 static int check(void *options_given, struct arguments *a)
 {
-	const struct gate_options *o = options_given;
-	char *wrong = check_options(o, a);
+	struct check c = {.o = options_given, .a = a};
+	int status = EXIT_OK;
+	char *wrong = check_options(c.o, a);
 
-	return wrong ? complain(wrong) : with_options(o, a);
+	if (!wrong)
+		wrong = carry_out(&c, &status);
+	gate_fini(&c);
+	store_close(c.store);
+	return wrong ? complain(wrong) : status;
 }
 
 const struct command command_check = {

@@ -17,8 +17,6 @@ struct gate_options {
 	double alpha, min_accuracy, min_loss, min_time; /* share, points, %, % */
 };
 
-enum gate_format { GATE_TEXT, GATE_JSON, GATE_JUNIT, GATE_MARKDOWN };
-
 /* ---- Cells ---- */
 
 /* The configuration of a cell's options (a JSON object) with this seed, and `more` on top. NULL or
@@ -52,6 +50,10 @@ struct wanted {               /* one run */
 	bool own;             /* by a program of these bytes, as an earlier check recorded */
 };
 
+struct gate_count {
+	int64_t cells, failed, better, identical, runs;
+};
+
 struct check {
 	struct store *store;
 	const struct gate_options *o;
@@ -63,6 +65,8 @@ struct check {
 	size_t seeds; /* 0: those of the baseline */
 	struct wanted *want;
 	size_t wants, made_now;
+	struct gate_count count;
+	int64_t slower; /* cells */
 };
 
 /* Reads the baseline, and finds the runs that there are; then makes the others. Each NULL or a
@@ -73,12 +77,8 @@ void gate_fini(struct check *c);
 
 /* ---- Deciding ---- */
 
-struct gate_count {
-	int64_t cells, failed, better, identical, runs;
-};
-
-/* Prints the cells, worst first, and counts them. NULL or a sentence. */
-char *gate_print(struct store *s, FILE *f, enum gate_format format, const char *name,
+/* Prints the cells, worst first, as `format` says, and counts them. NULL or a sentence. */
+char *gate_print(struct store *s, FILE *f, const char *format, const char *name,
 		 struct gate_count *count);
 
 /* ---- Wall time ---- */

@@ -73,22 +73,19 @@ static char *print_junit(struct store *s, FILE *f, const char *name, const struc
 
 /* ---- All of them --------------------------------------------------------- */
 
-char *gate_print(struct store *s, FILE *f, enum gate_format format, const char *name,
+char *gate_print(struct store *s, FILE *f, const char *format, const char *name,
 		 struct gate_count *count)
 {
-	enum format printed = format == GATE_JSON       ? FORMAT_JSON
-			      : format == GATE_MARKDOWN ? FORMAT_MARKDOWN
-							: FORMAT_TEXT;
+	enum format printed;
+	bool junit = !format_find(format, &printed), json = printed == FORMAT_JSON;
 	double n[5];
 
-	TRY(sql_change(s, format == GATE_JSON ? cells_sql : lines_sql, "t", name));
+	TRY(sql_change(s, json ? cells_sql : lines_sql, "t", name));
 	TRY(sql_reals(s, n, 5, count_sql, ""));
 	*count = (struct gate_count){(int64_t)n[0], (int64_t)n[1], (int64_t)n[2], (int64_t)n[3],
 				     (int64_t)n[4]};
-	char *wrong = format == GATE_JUNIT
-			      ? print_junit(s, f, name, count)
-			      : query_print(s, f, printed,
-					    format == GATE_JSON ? "SELECT * FROM shown" : text_sql,
-					    NULL, 0, NULL);
-	return first_wrong(wrong, sql_change(s, "DROP TABLE temp.shown", ""));
+	TRY(junit ? print_junit(s, f, name, count)
+		  : query_print(s, f, printed, json ? "SELECT * FROM shown" : text_sql, NULL, 0,
+				NULL));
+	return sql_change(s, "DROP TABLE temp.shown", "");
 }

@@ -11,7 +11,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 TEXT_FILE(wanted_sql, "results/gate/wanted.sql");
 TEXT_FILE(newest_sql, "results/gate/newest.sql");
@@ -38,14 +37,11 @@ static void program_hash(char hex[17])
 {
 	static const char *const ending[] = {"", "-sim", "_cuda.so"};
 	uint64_t h = HASH_START;
-	char self[4096];
-	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+	char *self AUTOFREE = program_path();
 
-	self[n > 0 ? n : 0] = '\0';
 	for (size_t i = 0; i < sizeof ending / sizeof *ending; i++) {
-		char *path = sentence("%s%s", self, ending[i]);
+		char *path AUTOFREE = sentence("%s%s", self, ending[i]);
 		h = hash_file(h, path);
-		free(path);
 	}
 	snprintf(hex, 17, "%016llx", (unsigned long long)h);
 }
@@ -62,12 +58,6 @@ void gate_fini(struct check *c)
 	free(c->want);
 	free(c->seed);
 	free(c->made);
-}
-
-static char *wrong_seeds(const char *list)
-{
-	return sentence("--seeds=%s: seeds and ranges are wanted, such as --seeds=1,2,11..15",
-			list);
 }
 
 static bool has_seed(const struct check *c, long long seed)
@@ -89,7 +79,9 @@ static char *read_seeds(struct check *c, const char *list)
 		}
 		if (end == at || (*end && (*end != ',' || !end[1])) || from < 0 || to < from ||
 		    to > 4294967295 || to - from >= SEEDS_MOST)
-			return wrong_seeds(list);
+			return sentence("--seeds=%s: seeds and ranges are wanted, such as "
+					"--seeds=1,2,11..15",
+					list);
 		for (long long seed = from; seed <= to; seed++) {
 			if (has_seed(c, seed))
 				continue;
@@ -116,37 +108,25 @@ static const char *other_word(char **a, char **b, const char **instead)
  * What does not decide results may be anything. */
 static char *check_given(const struct check *c, const struct wanted *w)
 {
-	struct config own, given;
+	struct config own AUTOCONFIG = {0}, given AUTOCONFIG = {0};
 	char a[17], b[17];
-	char *wrong = gate_config(c->store, w->options, w->seed, NULL, 0, &own);
 
-	if (wrong)
-		return wrong;
+	TRY(gate_config(c->store, w->options, w->seed, NULL, 0, &own));
 	gate_cell(&own, a);
 	if (strcmp(a, w->cell) != 0)
-		wrong = sentence("baseline %s has %s with options %s, of which this mvbench makes "
-				 "another configuration, as it has other options: save it anew",
-				 c->o->against, w->what, w->options);
-	if (!wrong)
-		wrong = gate_config(c->store, w->options, w->seed, c->a->option, c->a->options,
-				    &given);
-	if (!wrong) {
-		config_hash(&own, a);
-		config_hash(&given, b);
-		char **x = config_words(&given), **y = config_words(&own);
-		const char *instead = "", *word = other_word(x, y, &instead);
-		if (strcmp(a, b) != 0)
-			wrong = sentence("%s: baseline %s was made with %s (%s), and says nothing "
-					 "of another configuration: leave it out, or save a "
-					 "baseline of such runs",
-					 word ? word : "the options given", c->o->against, instead,
-					 w->what);
-		free_words(x);
-		free_words(y);
-		config_fini(&given);
-	}
-	config_fini(&own);
-	return wrong;
+		return sentence("baseline %s has %s with options %s, of which this mvbench makes "
+				"another configuration, as it has other options: save it anew",
+				c->o->against, w->what, w->options);
+	TRY(gate_config(c->store, w->options, w->seed, c->a->option, c->a->options, &given));
+	config_hash(&own, a);
+	config_hash(&given, b);
+	if (strcmp(a, b) == 0)
+		return NULL;
+	char **x AUTOWORDS = config_words(&given), **y AUTOWORDS = config_words(&own);
+	const char *instead = "", *word = other_word(x, y, &instead);
+	return sentence("%s: baseline %s was made with %s (%s), and says nothing of another "
+			"configuration: leave it out, or save a baseline of such runs",
+			word ? word : "the options given", c->o->against, instead, w->what);
 }
 
 /* Can this cell run here, and is it the same model on the same data? Other machines are warned of
@@ -159,26 +139,24 @@ static char *check_plan(const struct check *c, const struct wanted *w, struct co
 	TRY(simulation_check(config, &plan));
 	const char *const name[] = {"parameters", "rows to train on", "rows to test on"};
 	const int64_t here[] = {plan.params, (int64_t)plan.train.n, (int64_t)plan.test.n};
-	char *wrong = NULL;
-	struct sql q = sql_select(c->store,
-				  "SELECT params, train_size, test_size FROM baseline "
-				  "WHERE name = ?1 AND cell = ?2 LIMIT 1",
-				  "tt", c->o->against, w->cell);
+	struct sql q AUTOSQL = sql_select(c->store,
+					  "SELECT params, train_size, test_size FROM baseline "
+					  "WHERE name = ?1 AND cell = ?2 LIMIT 1",
+					  "tt", c->o->against, w->cell);
 	bool row = sql_next(&q);
-	for (int i = 0; !wrong && row && i < 3; i++)
+	for (int i = 0; row && i < 3; i++)
 		if (!sql_null(&q, i) && sql_int(&q, i) != here[i])
-			wrong = sentence("baseline %s is of another configuration: %s has %lld %s "
-					 "there, and %lld here",
-					 c->o->against, w->what, (long long)sql_int(&q, i), name[i],
-					 (long long)here[i]);
-	return first_wrong(wrong, sql_done(&q));
+			return sentence("baseline %s is of another configuration: %s has %lld %s "
+					"there, and %lld here",
+					c->o->against, w->what, (long long)sql_int(&q, i), name[i],
+					(long long)here[i]);
+	return sql_done(&q);
 }
 
 /* hash: of the configuration; NULL = to be found out. */
 static char *want(struct check *c, const struct sql *q, int64_t seed, const char *hash)
 {
-	struct config config;
-	char *wrong = NULL;
+	struct config config AUTOCONFIG = {0};
 
 	c->want = must(realloc(c->want, (c->wants + 1) * sizeof *c->want));
 	struct wanted *w = &c->want[c->wants++];
@@ -189,20 +167,19 @@ static char *want(struct check *c, const struct sql *q, int64_t seed, const char
 		.seed = seed,
 	};
 	snprintf(w->hash, sizeof w->hash, "%s", hash ? hash : "");
-	if (!hash && !(wrong = gate_config(c->store, w->options, seed, NULL, 0, &config))) {
-		config_hash(&config, w->hash);
-		config_fini(&config);
-	}
-	return wrong;
+	if (hash)
+		return NULL;
+	TRY(gate_config(c->store, w->options, seed, NULL, 0, &config));
+	config_hash(&config, w->hash);
+	return NULL;
 }
 
 /* Of each run of the baseline; or, with seeds given, of each cell and those. */
 static char *read_cells(struct check *c)
 {
-	struct sql q = sql_select(c->store, wanted_sql, "t", c->o->against);
-	char *wrong = NULL;
+	struct sql q AUTOSQL = sql_select(c->store, wanted_sql, "t", c->o->against);
 
-	while (!wrong && sql_next(&q)) {
+	while (sql_next(&q)) {
 		bool first = sql_int(&q, 5);
 		size_t before = c->wants;
 		if (!c->made) {
@@ -210,13 +187,13 @@ static char *read_cells(struct check *c)
 			c->last = sql_int(&q, 7);
 		}
 		if (c->seeds == 0)
-			wrong = want(c, &q, sql_int(&q, 3), sql_text(&q, 6));
-		for (size_t i = 0; !wrong && first && i < c->seeds; i++)
-			wrong = want(c, &q, c->seed[i], NULL);
-		if (!wrong && first)
-			wrong = check_given(c, &c->want[before]);
+			TRY(want(c, &q, sql_int(&q, 3), sql_text(&q, 6)));
+		for (size_t i = 0; first && i < c->seeds; i++)
+			TRY(want(c, &q, c->seed[i], NULL));
+		if (first)
+			TRY(check_given(c, &c->want[before]));
 	}
-	return first_wrong(wrong, sql_done(&q));
+	return sql_done(&q);
 }
 
 /* ---- Runs that there are ------------------------------------------------- */
@@ -269,51 +246,43 @@ static char *keep_wants(struct check *c)
 static char *config_of(const struct check *c, const struct wanted *w, struct config *config)
 {
 	size_t n = c->a->options;
-	struct setting *more = must(calloc(n + 2, sizeof *more));
+	struct setting *more AUTOFREE = must(calloc(n + 2, sizeof *more));
 
 	if (n)
 		memcpy(more, c->a->option, n * sizeof *more);
 	more[n] = (struct setting){"db", c->o->db};
 	more[n + 1] = (struct setting){"label", c->o->label};
-	char *wrong = gate_config(c->store, w->options, w->seed, more, n + 2, config);
-	free(more);
-	return wrong;
+	return gate_config(c->store, w->options, w->seed, more, n + 2, config);
 }
 
 /* Everything is checked before anything runs. */
 static char *check_plans(const struct check *c)
 {
 	const char *last = "";
-	char *wrong = NULL;
 
-	for (size_t i = 0; !wrong && i < c->wants; i++) {
-		struct config config;
+	for (size_t i = 0; i < c->wants; i++) {
+		struct config config AUTOCONFIG = {0};
 		if (c->want[i].run_id || strcmp(c->want[i].cell, last) == 0)
 			continue;
 		last = c->want[i].cell;
-		wrong = config_of(c, &c->want[i], &config);
-		if (wrong)
-			break;
-		wrong = check_plan(c, &c->want[i], &config);
-		config_fini(&config);
+		TRY(config_of(c, &c->want[i], &config));
+		TRY(check_plan(c, &c->want[i], &config));
 	}
-	return wrong;
+	return NULL;
 }
 
 static char *run_one(struct check *c, struct wanted *w, size_t number, size_t of, int *status)
 {
-	struct config config;
+	struct config config AUTOCONFIG = {0};
 	struct outcome o;
 	char before[160];
 	struct progress progress = {.before = before};
-	char *wrong = config_of(c, w, &config);
 
-	if (wrong)
-		return wrong;
+	TRY(config_of(c, w, &config));
 	snprintf(before, sizeof before, "%zu/%zu %s ", number, of, w->what);
 	store_close(c->store); /* a connection must not be taken along by a fork */
 	run_cell(&config, &progress, &o);
-	wrong = store_open(&c->store, c->o->db, STORE_WRITE);
+	char *wrong = store_open(&c->store, c->o->db, STORE_WRITE);
 	*status = o.status;
 	bool why = o.why && o.status != EXIT_INTERRUPTED;
 	if (why || !progress.terminal)
@@ -328,7 +297,6 @@ static char *run_one(struct check *c, struct wanted *w, size_t number, size_t of
 		c->made_now++;
 	}
 	outcome_fini(&o);
-	config_fini(&config);
 	return wrong;
 }
 
@@ -336,15 +304,15 @@ char *gate_make(struct check *c, bool *interrupted)
 {
 	size_t of = 0, number = 0;
 	int status = EXIT_OK;
-	char *wrong = check_plans(c);
 
+	TRY(check_plans(c));
 	for (size_t i = 0; i < c->wants; i++)
 		of += !c->want[i].run_id;
-	for (size_t i = 0; !wrong && i < c->wants && status != EXIT_INTERRUPTED; i++)
+	for (size_t i = 0; i < c->wants && status != EXIT_INTERRUPTED; i++)
 		if (!c->want[i].run_id)
-			wrong = run_one(c, &c->want[i], ++number, of, &status);
+			TRY(run_one(c, &c->want[i], ++number, of, &status));
 	*interrupted = status == EXIT_INTERRUPTED;
-	return wrong;
+	return NULL;
 }
 
 char *gate_find(struct check *c)

@@ -20,7 +20,7 @@
 struct timing {
 	struct store *store;
 	const struct gate_options *o;
-	char self[4096], folder[64];
+	char *self, *folder;
 	bool interrupted;
 };
 
@@ -34,8 +34,8 @@ static int run_program(struct timing *t, const char *program, char **words, char
 
 	while (words[n])
 		n++;
-	const char **argv = must(calloc(n + 5, sizeof *argv));
-	char *db = sentence("--db=%s/%d.db", t->folder, program == t->self);
+	const char **argv AUTOFREE = must(calloc(n + 5, sizeof *argv));
+	char *db AUTOFREE = sentence("--db=%s/%d.db", t->folder, program == t->self);
 	argv[0] = program;
 	argv[1] = "run";
 	memcpy(argv + 2, words, n * sizeof *argv);
@@ -66,33 +66,23 @@ static int run_program(struct timing *t, const char *program, char **words, char
 		continue;
 	bool stopped = sigtimedwait(&interrupt, NULL, &(struct timespec){.tv_sec = 0}) == SIGINT;
 	sigprocmask(SIG_SETMASK, &before, NULL);
-	free(db);
-	free(argv);
 	return WIFEXITED(status) && !stopped ? WEXITSTATUS(status) : EXIT_INTERRUPTED;
 }
 
-/* The median seconds of an epoch of one run; NaN, and *wrong, when it did not work. */
-static double time_run(struct timing *t, const char *program, char **words, char **wrong)
+/* The median seconds of an epoch of one run. */
+static char *time_run(struct timing *t, const char *program, char **words, double *x)
 {
 	char text[8192];
-	double x = NAN;
 	int status = run_program(t, program, words, text, sizeof text);
 
+	*x = NAN;
 	t->interrupted |= status == EXIT_INTERRUPTED;
 	if (status == EXIT_OK)
-		*wrong = sql_reals(t->store, &x, 1, "SELECT ?1->>'epoch_seconds'", "t", text);
-	if (!*wrong && !t->interrupted && !(x > 0))
-		*wrong = sentence("--time: %s run does not say how long its epochs take (exit "
-				  "status %d)",
-				  program, status);
-	return x;
-}
-
-static int by_size(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
+		TRY(sql_reals(t->store, x, 1, "SELECT ?1->>'epoch_seconds'", "t", text));
+	if (t->interrupted || *x > 0)
+		return NULL;
+	return sentence("--time: %s run does not say how long its epochs take (exit status %d)",
+			program, status);
 }
 
 /* Sorts the ratios: their median, and its interval. */
@@ -103,7 +93,7 @@ static char *sum_up(struct timing *t, double *ratio, int64_t n, double *median, 
 	char *wrong = sql_reals(t->store, rank, 2,
 				"SELECT low, high FROM bootstrap_rank WHERE n = ?1", "i", n);
 
-	qsort(ratio, (size_t)n, sizeof *ratio, by_size);
+	qsort(ratio, (size_t)n, sizeof *ratio, by_value);
 	*median = (ratio[(n - 1) / 2] + ratio[n / 2]) / 2;
 	*low = isnan(rank[0]) ? ratio[0] : ratio[(int64_t)rank[0] - 1];
 	*high = isnan(rank[1]) ? ratio[n - 1] : ratio[(int64_t)rank[1] - 1];
@@ -113,7 +103,7 @@ static char *sum_up(struct timing *t, double *ratio, int64_t n, double *median, 
 /* Words that both programs know: what the baseline has, and nothing that is left at its default. */
 static char *words_of(struct timing *t, const struct sql *cell, char ***words)
 {
-	struct sql q =
+	struct sql q AUTOSQL =
 		sql_select(t->store, "SELECT key, atom FROM json_each(?1)", "t", sql_text(cell, 1));
 	size_t n = 0;
 
@@ -130,85 +120,76 @@ static char *words_of(struct timing *t, const struct sql *cell, char ***words)
 static char *time_cell(struct timing *t, FILE *f, const struct sql *cell, bool *slower)
 {
 	int64_t n = t->o->pairs;
-	double *ratio = must(calloc((size_t)n, sizeof *ratio)), median = NAN, low = NAN, high = NAN;
-	char **words, *wrong = words_of(t, cell, &words);
+	double *ratio AUTOFREE = must(calloc((size_t)n, sizeof *ratio)), median, low, high;
+	double took[2]; /* by the other program, and by this one */
+	char **words AUTOWORDS = NULL;
 
-	for (int64_t i = 0; !wrong && i < n && !t->interrupted; i++) {
-		const char *first = i % 2 ? t->self : t->o->program;
-		const char *second = i % 2 ? t->o->program : t->self;
-		double a = time_run(t, first, words, &wrong);
-		double b = wrong || t->interrupted ? NAN : time_run(t, second, words, &wrong);
-		ratio[i] = i % 2 ? a / b : b / a;
-		if (!wrong && !t->interrupted)
-			fprintf(stderr, "mvbench: %s, pair %lld of %lld: %.3f\n", sql_text(cell, 0),
-				(long long)i + 1, (long long)n, ratio[i]);
+	*slower = false;
+	TRY(words_of(t, cell, &words));
+	for (int64_t i = 0; i < n; i++) {
+		for (int64_t k = i; k < i + 2 && !t->interrupted; k++)
+			TRY(time_run(t, k % 2 ? t->self : t->o->program, words, &took[k % 2]));
+		if (t->interrupted)
+			return NULL;
+		ratio[i] = took[1] / took[0];
+		fprintf(stderr, "mvbench: %s, pair %lld of %lld: %.3f\n", sql_text(cell, 0),
+			(long long)i + 1, (long long)n, ratio[i]);
 	}
-	if (!wrong && !t->interrupted)
-		wrong = sum_up(t, ratio, n, &median, &low, &high);
-	*slower = !wrong && !t->interrupted && low > 1 + t->o->min_time / 100;
-	if (!wrong && !t->interrupted)
-		fprintf(f, "%s  %s  epochs take %.3f (%.3f..%.3f) times as long, %lld pairs\n",
-			*slower                           ? "SLOWER"
-			: high < 1 - t->o->min_time / 100 ? "faster"
-							  : "ok    ",
-			sql_text(cell, 0), median, low, high, (long long)n);
-	free_words(words);
-	free(ratio);
-	return wrong;
-}
-
-static void remove_folder(const struct timing *t)
-{
-	for (int i = 0; i < 2; i++) {
-		char *path = sentence("%s/%d.db", t->folder, i);
-		database_remove(path);
-		free(path);
-	}
-	rmdir(t->folder);
+	TRY(sum_up(t, ratio, n, &median, &low, &high));
+	*slower = low > 1 + t->o->min_time / 100;
+	fprintf(f, "%s  %s  epochs take %.3f (%.3f..%.3f) times as long, %lld pairs\n",
+		*slower                           ? "SLOWER"
+		: high < 1 - t->o->min_time / 100 ? "faster"
+						  : "ok    ",
+		sql_text(cell, 0), median, low, high, (long long)n);
+	return NULL;
 }
 
 /* Files of the current folder are found without a path, as by run_program. */
 char *gate_time_check(const struct gate_options *o)
 {
 	static const char name[] = "mvbench ";
-	char said[sizeof name] = "", *quoted = word_quoted(o->program);
-	char *command = sentence("%s%s --version </dev/null 2>/dev/null",
-				 strchr(o->program, '/') ? "" : "./", quoted);
+	char said[sizeof name] = "", *quoted AUTOFREE = word_quoted(o->program);
+	char *command AUTOFREE = sentence("%s%s --version </dev/null 2>/dev/null",
+					  strchr(o->program, '/') ? "" : "./", quoted);
 	FILE *f = popen(command, "r");
 	bool good = f && fgets(said, sizeof said, f) && strcmp(said, name) == 0;
 
 	if (f)
 		pclose(f);
-	free(command);
-	free(quoted);
 	return good ? NULL
 		    : sentence("--program=%s: this is no mvbench: it does not say which version "
 			       "it is with --version",
 			       o->program);
 }
 
-int gate_time(struct store *s, FILE *f, const struct gate_options *o, int64_t *slower)
+static char *time_cells(struct timing *t, FILE *f, int64_t *slower)
 {
-	struct timing t = {.store = s, .o = o, .folder = "/tmp/mvbench-time-XXXXXX"};
-	ssize_t n = readlink("/proc/self/exe", t.self, sizeof t.self - 1);
-	bool slow;
-
-	t.self[n > 0 ? n : 0] = '\0';
-	if (!mkdtemp(t.folder))
-		return complain(sentence("%s: %s", t.folder, strerror(errno)));
-	struct sql q =
-		sql_select(s,
+	struct sql q AUTOSQL =
+		sql_select(t->store,
 			   "SELECT options->>'workload' || ' ' || config, options, min(seed) "
 			   "FROM baseline WHERE name = ?1 AND options->>'platform' <> 'sim' "
 			   "GROUP BY cell ORDER BY options",
-			   "t", o->against);
-	char *wrong = NULL;
-	while (!wrong && !t.interrupted && sql_next(&q)) {
-		wrong = time_cell(&t, f, &q, &slow);
+			   "t", t->o->against);
+	bool slow;
+
+	while (!t->interrupted && sql_next(&q)) {
+		TRY(time_cell(t, f, &q, &slow));
 		*slower += slow;
 	}
-	wrong = first_wrong(wrong, sql_done(&q));
-	remove_folder(&t);
+	return sql_done(&q);
+}
+
+int gate_time(struct store *s, FILE *f, const struct gate_options *o, int64_t *slower)
+{
+	char *self AUTOFREE = program_path(), *folder AUTOFREE = NULL;
+	char *wrong = folder_temporary("time", &folder);
+	struct timing t = {.store = s, .o = o, .self = self, .folder = folder};
+
+	if (!wrong) {
+		wrong = time_cells(&t, f, slower);
+		folder_remove(folder);
+	}
 	if (wrong)
 		return complain(wrong);
 	return t.interrupted ? EXIT_INTERRUPTED : EXIT_OK;

@@ -19,7 +19,8 @@ TEXT_FILE(calibration_print_sql, "results/run/calibration_print.sql");
 
 char *workload_words(const struct config *c)
 {
-	char **words = config_words(c), *prefix = sentence("--%s.", c->run.workload), *text = NULL;
+	char **words AUTOWORDS = config_words(c), *text = NULL;
+	char *prefix AUTOFREE = sentence("--%s.", c->run.workload);
 	size_t n = 0;
 	FILE *f = must(open_memstream(&text, &n));
 
@@ -27,19 +28,15 @@ char *workload_words(const struct config *c)
 		if (strncmp(*w, prefix, strlen(prefix)) == 0)
 			fprintf(f, "%s%s", ftell(f) > 0 ? " " : "", *w);
 	fclose(f);
-	free(prefix);
-	free_words(words);
 	return text;
 }
 
 char *calibration_key(const struct config *c)
 {
-	char *words = workload_words(c);
-	char *key = sentence("%s %s %lld %s %s %lld %lld", c->run.workload, words,
-			     (long long)c->run.batch, c->run.device, c->run.precision,
-			     (long long)c->run.threads, (long long)c->run.workers);
-	free(words);
-	return key;
+	char *words AUTOFREE = workload_words(c);
+	return sentence("%s %s %lld %s %s %lld %lld", c->run.workload, words,
+			(long long)c->run.batch, c->run.device, c->run.precision,
+			(long long)c->run.threads, (long long)c->run.workers);
 }
 
 static char *insert_points(struct store *s, int64_t id, const struct points *p)
@@ -59,22 +56,20 @@ static char *insert_calibration(struct store *s, const struct config *c, const s
 				int64_t *id)
 {
 	const struct machine *m = machine();
-	char *words = workload_words(c);
-	char *wrong = sql_number(s, id, calibration_save_sql, "ttittttittittiii", m->host, m->cpu,
-				 (int64_t)m->cores, m->mpi, m->onednn, p->facts.model,
-				 m->git_commit, (int64_t)m->git_dirty, p->device, c->run.precision,
-				 c->run.threads, c->run.workload, words, c->run.batch,
-				 (int64_t)p->params, c->run.workers);
-	free(words);
-	return wrong;
+	char *words AUTOFREE = workload_words(c);
+	return sql_number(s, id, calibration_save_sql, "ttittttittittiii", m->host, m->cpu,
+			  (int64_t)m->cores, m->mpi, m->onednn, p->facts.model, m->git_commit,
+			  (int64_t)m->git_dirty, p->device, c->run.precision, c->run.threads,
+			  c->run.workload, words, c->run.batch, (int64_t)p->params, c->run.workers);
 }
 
 char *calibration_save(struct store *s, const struct config *c, const struct plan *p,
-		       const struct points *points, int64_t *id)
+		       const struct points *points)
 {
+	int64_t id;
 	TRY(sql_begin(s));
-	char *wrong = insert_calibration(s, c, p, id);
-	return sql_end(s, wrong ? wrong : insert_points(s, *id, points));
+	char *wrong = insert_calibration(s, c, p, &id);
+	return sql_end(s, wrong ? wrong : insert_points(s, id, points));
 }
 
 char *calibration_add(struct store *s, int64_t id, const struct points *points)
@@ -112,19 +107,16 @@ static bool is_local(const struct config *c)
 static int64_t find_calibration(struct store *s, const struct config *c, const struct plan *p,
 				int wanted, int *workers, int *cores)
 {
-	char *words = workload_words(c);
-	struct sql q = sql_select(s, calibration_find_sql, "ttittiit", c->run.workload, words,
-				  c->run.batch, p->device, c->run.precision, c->run.threads,
-				  (int64_t)wanted, is_local(c) ? machine()->host : "");
-	int64_t id = 0;
-	if (sql_next(&q)) {
-		id = sql_int(&q, 0);
-		*workers = (int)sql_int(&q, 1);
-		*cores = (int)sql_int(&q, 2);
-	}
-	free(sql_done(&q));
-	free(words);
-	return id;
+	char *words AUTOFREE = workload_words(c);
+	struct sql q AUTOSQL =
+		sql_select(s, calibration_find_sql, "ttittiit", c->run.workload, words,
+			   c->run.batch, p->device, c->run.precision, c->run.threads,
+			   (int64_t)wanted, is_local(c) ? machine()->host : "");
+	if (!sql_next(&q))
+		return 0;
+	*workers = (int)sql_int(&q, 1);
+	*cores = (int)sql_int(&q, 2);
+	return sql_int(&q, 0);
 }
 
 int64_t calibration_newest(struct store *s, const struct config *c, const struct plan *p)
@@ -136,22 +128,15 @@ int64_t calibration_newest(struct store *s, const struct config *c, const struct
 
 static void read_points(struct store *s, int64_t id, struct points *out)
 {
-	struct sql q = sql_select(s,
-				  "SELECT name, x, value FROM calibration_point "
-				  "WHERE calibration_id = ?1 ORDER BY name, x",
-				  "i", id);
+	struct sql q AUTOSQL = sql_select(s,
+					  "SELECT name, x, value FROM calibration_point "
+					  "WHERE calibration_id = ?1 ORDER BY name, x",
+					  "i", id);
 	while (sql_next(&q))
 		points_add(out, sql_text(&q, 0), sql_real(&q, 1), sql_real(&q, 2));
-	free(sql_done(&q));
 }
 
 enum { REPETITIONS_MOST = 99 };
-
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return x < y ? -1 : x > y;
-}
 
 static int repetition_of(const struct point *p)
 {
@@ -283,11 +268,13 @@ static char *local_platform(const struct points *p, int cores)
 	add_factors(&f, p);
 	fclose(f.bandwidth);
 	fclose(f.latency);
-	char *config = f.n ? sentence("<config>\n\t<prop id=\"smpi/bw-factor\" value=\"%s\"/>\n"
-				      "\t<prop id=\"smpi/lat-factor\" value=\"%s\"/>\n</config>\n",
-				      f.bandwidth_text, f.latency_text)
-			   : must(strdup(""));
-	char *xml = sentence(
+	char *bandwidths AUTOFREE = f.bandwidth_text, *latencies AUTOFREE = f.latency_text;
+	char *config AUTOFREE =
+		f.n ? sentence("<config>\n\t<prop id=\"smpi/bw-factor\" value=\"%s\"/>\n"
+			       "\t<prop id=\"smpi/lat-factor\" value=\"%s\"/>\n</config>\n",
+			       bandwidths, latencies)
+		    : must(strdup(""));
+	return sentence(
 		"<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM "
 		"\"https://simgrid.org/simgrid.dtd\">\n"
 		"<!-- This machine, as mvbench calibrate measured it: messages go through memory, "
@@ -301,16 +288,11 @@ static char *local_platform(const struct points *p, int cores)
 		"id=\"memory\"/></route>\n"
 		"</zone>\n</platform>\n",
 		config, cores, bandwidth, LATENCY_NS);
-	free(config);
-	free(f.bandwidth_text);
-	free(f.latency_text);
-	return xml;
 }
 
 #define IN_MEMORY "/proc/self/fd/"
 
-/* A name by which this process and its children can open the text. */
-static char *in_memory(const char *text)
+char *file_in_memory(const char *text)
 {
 	int fd = memfd_create("platform", 0);
 	CHECK(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text), "memfd: %m");
@@ -325,9 +307,8 @@ static char *find_platform(const struct config *c, struct simulation *s, int cor
 	if (strncmp(name, "sim:", 4) == 0) /* as mvbench list shows it */
 		name += 4;
 	if (is_local(c)) {
-		char *xml = local_platform(&s->points, cores);
-		s->platform_file = in_memory(xml);
-		free(xml);
+		char *xml AUTOFREE = local_platform(&s->points, cores);
+		s->platform_file = file_in_memory(xml);
 		return NULL;
 	}
 	if (strchr(name, '/') || strstr(name, ".xml")) {
@@ -338,20 +319,18 @@ static char *find_platform(const struct config *c, struct simulation *s, int cor
 		s->platform_file = must(strdup(name));
 		return NULL;
 	}
-	char *inside = sentence("sim/platforms/%s.xml", name);
+	char *inside AUTOFREE = sentence("sim/platforms/%s.xml", name);
 	s->platform_file = installed_path(inside);
-	free(inside);
-	if (!s->platform_file)
-		return sentence("--sim.platform=%s: there is none of that name; mvbench list "
-				"platforms shows them",
-				name);
-	return NULL;
+	return s->platform_file ? NULL
+				: sentence("--sim.platform=%s: there is none of that name; mvbench "
+					   "list platforms shows them",
+					   name);
 }
 
 char *calibrate_words(const struct config *c, int workers)
 {
 	const struct run *r = &c->run;
-	char *words = workload_words(c), *all = NULL;
+	char *words AUTOFREE = workload_words(c), *all = NULL;
 	size_t n;
 	FILE *f = must(open_memstream(&all, &n));
 	fprintf(f, "mvbench calibrate --workload=%s --batch=%lld%s%s", r->workload,
@@ -368,7 +347,6 @@ char *calibrate_words(const struct config *c, int workers)
 	if (workers > 1 && workers != usable_cores() && workers != 2 * usable_cores())
 		fprintf(f, " --counts=1,%d", workers);
 	fclose(f);
-	free(words);
 	return all;
 }
 
@@ -390,22 +368,19 @@ static void take_sums(struct store *store, const struct config *c, const struct 
 static char *load_calibration(const struct config *c, const struct plan *p, struct simulation *s,
 			      int side_by_side, int *cores)
 {
-	struct store *store = NULL;
+	struct store *store AUTOSTORE = NULL;
 	int workers = 0;
 	if (access(c->own.db, F_OK) != 0)
 		return NULL;
-	char *wrong = store_open(&store, c->own.db, STORE_READ);
-	if (wrong)
-		return wrong;
+	TRY(store_open(&store, c->own.db, STORE_READ));
 	s->calibration_id = find_calibration(store, c, p, side_by_side, &workers, cores);
-	if (s->calibration_id) {
-		read_points(store, s->calibration_id, &s->points);
-		take_curves(s, take_steps(s));
-		take_out_sharing(s, workers, *cores);
-		if (s->cost[COST_SUM].n == 0)
-			take_sums(store, c, p, s);
-	}
-	store_close(store);
+	if (s->calibration_id == 0)
+		return NULL;
+	read_points(store, s->calibration_id, &s->points);
+	take_curves(s, take_steps(s));
+	take_out_sharing(s, workers, *cores);
+	if (s->cost[COST_SUM].n == 0)
+		take_sums(store, c, p, s);
 	return NULL;
 }
 
@@ -417,39 +392,27 @@ static char *look_for_gaps(const struct config *c, const struct simulation *s, i
 		messages |= strcmp(s->points.point[i].name, "message") == 0;
 	if (s->calibration_id && (!is_local(c) || messages || c->run.workers + c->run.servers == 1))
 		return NULL;
-	char *words = calibrate_words(c, side_by_side), *wrong;
+	char *words AUTOFREE = calibrate_words(c, side_by_side);
 	if (!is_local(c))
-		wrong = sentence("--platform=sim: nobody has measured what a step takes; give "
-				 "--sim.step-time, or run: %s",
-				 words);
-	else
-		wrong = sentence("--sim.platform=local: this machine was not calibrated for %s; "
-				 "run: %s",
-				 s->calibration_id ? "messages between workers"
-						   : "this workload and batch",
-				 words);
-	free(words);
-	return wrong;
+		return sentence("--platform=sim: nobody has measured what a step takes; give "
+				"--sim.step-time, or run: %s",
+				words);
+	return sentence("--sim.platform=local: this machine was not calibrated for %s; run: %s",
+			s->calibration_id ? "messages between workers" : "this workload and batch",
+			words);
 }
 
-char *simulation_find(const struct config *c, const struct plan *p, struct simulation *s)
+static char *find_all(const struct config *c, const struct plan *p, struct simulation *s)
 {
 	double step = NAN;
 	int side_by_side = is_local(c) ? (int)c->run.workers : 1, cores = usable_cores();
-	*s = (struct simulation){.rows = (double)c->run.batch, .update_s = NAN};
-	char *wrong = time_check("sim.step-time", c->run.sim_step_time, &step);
-	if (!wrong)
-		wrong = time_check("sim.update-time", c->run.sim_update_time, &s->update_s);
-	if (!wrong && (isnan(step) || is_local(c)))
-		wrong = load_calibration(c, p, s, side_by_side, &cores);
-	if (!wrong && (isnan(step) || is_local(c)))
-		wrong = look_for_gaps(c, s, side_by_side);
-	if (!wrong)
-		wrong = find_platform(c, s, cores);
-	if (wrong) {
-		simulation_fini(s);
-		return wrong;
+	TRY(time_check("sim.step-time", c->run.sim_step_time, &step));
+	TRY(time_check("sim.update-time", c->run.sim_update_time, &s->update_s));
+	if (isnan(step) || is_local(c)) {
+		TRY(load_calibration(c, p, s, side_by_side, &cores));
+		TRY(look_for_gaps(c, s, side_by_side));
 	}
+	TRY(find_platform(c, s, cores));
 	for (int i = 0; i < STEP_BINS && !isnan(step); i++)
 		s->step_s[i] = step;
 	if (!isnan(step)) /* whole: nothing of it is the update's */
@@ -457,17 +420,21 @@ char *simulation_find(const struct config *c, const struct plan *p, struct simul
 	return NULL;
 }
 
-/* A platform in memory is gone with its last descriptor. */
-static void close_platform(const char *file)
+char *simulation_find(const struct config *c, const struct plan *p, struct simulation *s)
 {
-	int fd;
-	if (file && sscanf(file, IN_MEMORY "%d", &fd) == 1)
-		close(fd);
+	*s = (struct simulation){.rows = (double)c->run.batch, .update_s = NAN};
+	char *wrong = find_all(c, p, s);
+	if (wrong)
+		simulation_fini(s);
+	return wrong;
 }
 
+/* A platform in memory is gone with its last descriptor. */
 void simulation_fini(struct simulation *s)
 {
-	close_platform(s->platform_file);
+	int fd;
+	if (s->platform_file && sscanf(s->platform_file, IN_MEMORY "%d", &fd) == 1)
+		close(fd);
 	free(s->platform_file);
 	free(s->points.point);
 	*s = (struct simulation){.platform_file = NULL};
@@ -478,8 +445,7 @@ char *simulation_check(const struct config *c, const struct plan *p)
 	struct simulation s;
 	if (strcmp(c->run.platform, "sim") != 0)
 		return NULL;
-	char *wrong = simulation_find(c, p, &s);
-	if (!wrong)
-		simulation_fini(&s);
-	return wrong;
+	TRY(simulation_find(c, p, &s));
+	simulation_fini(&s);
+	return NULL;
 }

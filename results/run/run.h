@@ -77,12 +77,13 @@ char *sweep_plan(const char *path, struct sweep *s);
  * or as given. NULL or a sentence. simulation_fini frees. */
 char *simulation_find(const struct config *c, const struct plan *p, struct simulation *s);
 void simulation_fini(struct simulation *s);
+char *file_in_memory(const char *text); /* a name by which this process and its children open it */
 /* NULL, or what simulation_find would say; real runs need nothing. */
 char *simulation_check(const struct config *c, const struct plan *p);
 
-/* Keeps what was measured of c's workload; *id gets its number. NULL or a sentence. */
+/* Keeps what was measured of c's workload. NULL or a sentence. */
 char *calibration_save(struct store *s, const struct config *c, const struct plan *p,
-		       const struct points *points, int64_t *id);
+		       const struct points *points);
 /* Of c's work, with as many workers; 0 = there is none. */
 int64_t calibration_newest(struct store *s, const struct config *c, const struct plan *p);
 char *calibration_add(struct store *s, int64_t id, const struct points *points);

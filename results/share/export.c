@@ -9,8 +9,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 struct export_options {
 	const char *db, *where, *label, *format, *table, *out;
@@ -62,25 +60,12 @@ char *export_name(const char *text)
 
 char *export_folder(const char *path)
 {
-	char *each = must(strdup(path)), *wrong = NULL;
-	struct stat st;
+	int failed = folder_make(path);
 
-	for (char *c = each + 1; !wrong; c++) {
-		char was = *c;
-		if (was != '/' && was != '\0')
-			continue;
-		*c = '\0';
-		if (mkdir(each, 0777) != 0 && errno != EEXIST)
-			wrong = sentence("--out: the folder %s cannot be made (%s)", each,
-					 strerror(errno));
-		*c = was;
-		if (was == '\0')
-			break;
-	}
-	if (!wrong && (stat(path, &st) != 0 || !S_ISDIR(st.st_mode)))
-		wrong = sentence("--out: %s is no folder", path);
-	free(each);
-	return wrong;
+	if (failed == ENOTDIR)
+		return sentence("--out: %s is no folder", path);
+	return failed ? sentence("--out: the folder %s cannot be made (%s)", path, strerror(failed))
+		      : NULL;
 }
 
 /* ---- One table in one file -------------------------------------------------- */
@@ -88,7 +73,7 @@ char *export_folder(const char *path)
 static char *export_table(struct store *s, const struct export_options *o)
 {
 	enum format format = strcmp(o->format, "csv") == 0 ? FORMAT_CSV : FORMAT_JSON;
-	char *sql = NULL;
+	char *sql AUTOFREE = NULL;
 	struct output out;
 
 	TRY(output_open(&out, "--out=", o->out));
@@ -97,9 +82,8 @@ static char *export_table(struct store *s, const struct export_options *o)
 			sql = sentence("SELECT * FROM %s WHERE run_id IN (SELECT id FROM "
 				       "run_summary) ORDER BY 1, 2, 3, 4",
 				       tables[i].table);
-	char *wrong = query_print(s, out.f, format, sql ? sql : table_runs_sql, NULL, 0, NULL);
-	free(sql);
-	return output_close(&out, wrong);
+	return output_close(
+		&out, query_print(s, out.f, format, sql ? sql : table_runs_sql, NULL, 0, NULL));
 }
 
 /* ---- A folder of runs -------------------------------------------------------- */
@@ -107,52 +91,47 @@ static char *export_table(struct store *s, const struct export_options *o)
 static char *export_runs(struct store *s, const struct export_options *o, export_function *exporter)
 {
 	TRY(export_folder(o->out));
-	struct sql row = sql_select(s, runs_sql, ""), epochs = sql_select(s, epochs_sql, "");
-	char *wrong = NULL;
+	struct sql row AUTOSQL = sql_select(s, runs_sql, "");
+	struct sql epochs AUTOSQL = sql_select(s, epochs_sql, "");
 	int64_t n = 0;
 
-	for (; !wrong && sql_next(&row); n++) {
+	for (; sql_next(&row); n++) {
 		sql_again(&epochs, "i", sql_int(&row, RUN_ID));
-		wrong = exporter(o->out, s, &row, &epochs);
+		TRY(exporter(o->out, s, &row, &epochs));
 	}
-	wrong = first_wrong(first_wrong(wrong, sql_done(&row)), sql_done(&epochs));
-	if (!wrong)
-		printf("%s: %lld run%s\n", o->out, (long long)n, plural(n));
-	return wrong;
+	TRY(sql_done(&row));
+	TRY(sql_done(&epochs));
+	printf("%s: %lld run%s\n", o->out, (long long)n, plural(n));
+	return NULL;
 }
 
 /* ---- The command -------------------------------------------------------------- */
 
-static int export(const struct export_options *o)
+static char *open_chosen(struct store **s, const struct export_options *o)
 {
-	bool tensorboard = strcmp(o->format, "tensorboard") == 0;
-	bool folder = tensorboard || strcmp(o->format, "mlflow") == 0;
-	struct store *s = NULL;
-	char *wrong = NULL;
-
-	if (folder && !*o->out)
-		wrong = sentence("--format=%s: a folder is wanted, as in --out=%s", o->format,
-				 tensorboard ? "runs" : "mlruns");
-	if (!wrong)
-		wrong = store_open(&s, o->db, STORE_READ);
-	if (!wrong)
-		wrong = database_choose(s, o->where, o->label);
-	if (wrong) {
-		store_close(s);
-		return complain(wrong);
-	}
-	wrong = folder ? export_runs(s, o, tensorboard ? tensorboard_run : mlflow_run)
-		       : export_table(s, o);
-	store_close(s);
-	if (wrong)
-		complain(wrong);
-	return wrong ? EXIT_FAILED : EXIT_OK;
+	TRY(store_open(s, o->db, STORE_READ));
+	return database_choose(*s, o->where, o->label);
 }
 
 static int run_export(void *options_given, struct arguments *rest)
 {
+	const struct export_options *o = options_given;
+	bool tensorboard = strcmp(o->format, "tensorboard") == 0;
+	bool folder = tensorboard || strcmp(o->format, "mlflow") == 0;
+	struct store *s AUTOSTORE = NULL;
+
 	(void)rest;
-	return export(options_given);
+	if (folder && !*o->out)
+		return complain(sentence("--format=%s: a folder is wanted, as in --out=%s",
+					 o->format, tensorboard ? "runs" : "mlruns"));
+	char *wrong = open_chosen(&s, o);
+	if (wrong)
+		return complain(wrong);
+	wrong = folder ? export_runs(s, o, tensorboard ? tensorboard_run : mlflow_run)
+		       : export_table(s, o);
+	if (wrong)
+		complain(wrong);
+	return wrong ? EXIT_FAILED : EXIT_OK;
 }
 
 const struct command command_export = {

@@ -29,78 +29,75 @@ static int64_t milliseconds(const struct sql *q, int i)
 /* One value in a file of its own. A parameter is one line: what ends a line is shown. */
 static char *put_value(const char *folder, const char *kind, const char *name, const char *value)
 {
-	char *safe = export_name(name), *path = sentence("%s/%s/%s", folder, kind, safe);
+	char *safe AUTOFREE = export_name(name);
+	char *path AUTOFREE = sentence("%s/%s/%s", folder, kind, safe);
 	struct output out;
-	char *wrong = output_open(&out, "", path);
 
-	for (const char *c = wrong ? "" : value; *c; c++) {
+	TRY(output_open(&out, "", path));
+	for (const char *c = value; *c; c++) {
 		bool ends = *c == '\n' || *c == '\r';
 		if (ends && strcmp(kind, "params") == 0)
 			fputs(*c == '\n' ? "\\n" : "\\r", out.f);
 		else
 			fputc(*c, out.f);
 	}
-	if (!wrong)
-		wrong = output_close(&out, NULL);
-	free(path);
-	free(safe);
-	return wrong;
+	return output_close(&out, NULL);
 }
 
 /* What the run was told, and what is known of it. */
 static char *put_values(const char *folder, struct store *s, const struct sql *row)
 {
-	struct sql q =
+	struct sql q AUTOSQL =
 		sql_select(s, mlflow_sql, "it", sql_int(row, RUN_ID), sql_text(row, RUN_NAME));
-	char *wrong = NULL;
 
-	while (!wrong && sql_next(&q))
-		wrong = put_value(folder, sql_text(&q, 0), sql_text(&q, 1), sql_text(&q, 2));
-	return first_wrong(wrong, sql_done(&q));
+	while (sql_next(&q))
+		TRY(put_value(folder, sql_text(&q, 0), sql_text(&q, 1), sql_text(&q, 2)));
+	return sql_done(&q);
 }
 
 /* A file a figure: all of them are open together while the epochs go by. */
 static char *put_metrics(const char *folder, struct sql *epochs)
 {
 	int n = sql_columns(epochs);
-	struct output *out = must(calloc((size_t)n, sizeof *out));
+	struct output *out AUTOFREE = must(calloc((size_t)n, sizeof *out));
 	char *wrong = NULL;
 
 	while (!wrong && sql_next(epochs))
 		for (int i = EPOCH_FIGURES; i < n && !wrong; i++) {
 			double x = sql_real(epochs, i);
-			char *path = sentence("%s/metrics/%s", folder, sql_name(epochs, i));
+			char *path AUTOFREE =
+				sentence("%s/metrics/%s", folder, sql_name(epochs, i));
 			if (isfinite(x) && !out[i].f)
 				wrong = output_open(&out[i], "", path);
 			if (isfinite(x) && !wrong)
 				fprintf(out[i].f, "%lld %.17g %lld\n",
 					(long long)milliseconds(epochs, EPOCH_TIME), x,
 					(long long)sql_int(epochs, EPOCH_NUMBER));
-			free(path);
 		}
 	for (int i = EPOCH_FIGURES; i < n; i++)
 		if (out[i].f)
 			wrong = output_close(&out[i], wrong);
-	free(out);
 	return wrong;
+}
+
+static char *open_meta(struct output *out, const char *folder)
+{
+	char *path AUTOFREE = sentence("%s/meta.yaml", folder);
+
+	return output_open(out, "", path);
 }
 
 static char *put_experiment(const char *folder, const char *id, const struct sql *row)
 {
-	char *path = sentence("%s/meta.yaml", folder);
 	struct output out;
-	char *wrong = output_open(&out, "", path);
 
-	if (!wrong) {
-		fputs("artifact_location: ", out.f);
-		text_json(out.f, folder);
-		fprintf(out.f, "\nexperiment_id: '%s'\nlifecycle_stage: active\nname: ", id);
-		text_json(out.f, sql_text(row, RUN_WORKLOAD));
-		fputc('\n', out.f);
-		wrong = output_close(&out, NULL);
-	}
-	free(path);
-	return wrong;
+	TRY(open_meta(&out, folder));
+	fputs("artifact_location: ", out.f);
+	text_json(out.f, folder);
+	fprintf(out.f, "\nexperiment_id: '%s'\nlifecycle_stage: active\nname: ", id);
+	text_json(out.f, sql_text(row, RUN_WORKLOAD));
+	fputc('\n', out.f);
+	return output_close(&out, NULL);
 }
 
 static int status_of(const char *status)
@@ -114,34 +111,28 @@ static int status_of(const char *status)
 static char *put_run(const char *folder, const char *experiment, const char *id,
 		     const struct sql *row)
 {
-	char *path = sentence("%s/meta.yaml", folder),
-	     *artifacts = sentence("%s/artifacts", folder);
+	char *artifacts AUTOFREE = sentence("%s/artifacts", folder);
 	struct output out;
-	char *wrong = output_open(&out, "", path);
 
-	if (!wrong) {
-		fputs("artifact_uri: ", out.f);
-		text_json(out.f, artifacts);
-		fprintf(out.f, "\nend_time: ");
-		if (sql_null(row, RUN_FINISHED))
-			fputs("null", out.f);
-		else
-			fprintf(out.f, "%lld", (long long)milliseconds(row, RUN_FINISHED));
-		fprintf(out.f,
-			"\nentry_point_name: ''\nexperiment_id: '%s'\nlifecycle_stage: active\n"
-			"run_id: %s\nrun_name: ",
-			experiment, id);
-		text_json(out.f, sql_text(row, RUN_NAME));
-		fprintf(out.f,
-			"\nrun_uuid: %s\nsource_name: mvbench\nsource_type: 4\nsource_version: ''\n"
-			"start_time: %lld\nstatus: %d\ntags: []\nuser_id: ''\n",
-			id, (long long)milliseconds(row, RUN_STARTED),
-			status_of(sql_text(row, RUN_STATUS)));
-		wrong = output_close(&out, NULL);
-	}
-	free(artifacts);
-	free(path);
-	return wrong;
+	TRY(open_meta(&out, folder));
+	fputs("artifact_uri: ", out.f);
+	text_json(out.f, artifacts);
+	fprintf(out.f, "\nend_time: ");
+	if (sql_null(row, RUN_FINISHED))
+		fputs("null", out.f);
+	else
+		fprintf(out.f, "%lld", (long long)milliseconds(row, RUN_FINISHED));
+	fprintf(out.f,
+		"\nentry_point_name: ''\nexperiment_id: '%s'\nlifecycle_stage: active\n"
+		"run_id: %s\nrun_name: ",
+		experiment, id);
+	text_json(out.f, sql_text(row, RUN_NAME));
+	fprintf(out.f,
+		"\nrun_uuid: %s\nsource_name: mvbench\nsource_type: 4\nsource_version: ''\n"
+		"start_time: %lld\nstatus: %d\ntags: []\nuser_id: ''\n",
+		id, (long long)milliseconds(row, RUN_STARTED),
+		status_of(sql_text(row, RUN_STATUS)));
+	return output_close(&out, NULL);
 }
 
 /* Two numbers that hash a text, from two starts. */
@@ -155,38 +146,28 @@ static char *put_folder(const char *of, const char *experiment, const char *id, 
 			struct sql *row, struct sql *epochs)
 {
 	static const char *const parts[] = {"params", "metrics", "tags", "artifacts"};
-	char *own = sentence("%s/%s", of, id), *wrong = NULL;
+	char *own AUTOFREE = sentence("%s/%s", of, id);
 
-	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts) && !wrong; i++) {
-		char *part = sentence("%s/%s", own, parts[i]);
-		wrong = export_folder(part);
-		free(part);
+	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++) {
+		char *part AUTOFREE = sentence("%s/%s", own, parts[i]);
+		TRY(export_folder(part));
 	}
-	if (!wrong)
-		wrong = put_experiment(of, experiment, row);
-	if (!wrong)
-		wrong = put_run(own, experiment, id, row);
-	if (!wrong)
-		wrong = put_values(own, s, row);
-	if (!wrong)
-		wrong = put_metrics(own, epochs);
-	free(own);
-	return wrong;
+	TRY(put_experiment(of, experiment, row));
+	TRY(put_run(own, experiment, id, row));
+	TRY(put_values(own, s, row));
+	return put_metrics(own, epochs);
 }
 
 char *mlflow_run(const char *folder, struct store *s, struct sql *row, struct sql *epochs)
 {
 	uint64_t h[2];
 	char experiment[32], id[40];
-	char *root = realpath(folder, NULL); /* MLflow wants to know where it is */
+	char *root AUTOFREE = realpath(folder, NULL); /* MLflow wants to know where it is */
 
 	hash_twice(sql_text(row, RUN_WORKLOAD), h);
 	snprintf(experiment, sizeof(experiment), "%" PRIu64, h[0] % UINT64_C(1000000000000000000));
 	hash_twice(sql_text(row, RUN_KEY), h);
 	snprintf(id, sizeof(id), "%016" PRIx64 "%016" PRIx64, h[0], h[1]);
-	char *of = sentence("%s/%s", root ? root : folder, experiment);
-	char *wrong = put_folder(of, experiment, id, s, row, epochs);
-	free(of);
-	free(root);
-	return wrong;
+	char *of AUTOFREE = sentence("%s/%s", root ? root : folder, experiment);
+	return put_folder(of, experiment, id, s, row, epochs);
 }

@@ -118,9 +118,8 @@ static void put_tag(struct message *m, const char *column)
 		i++;
 	if (strncmp(column, "staleness", 9) == 0 || strncmp(column, "bytes", 5) == 0)
 		i = 4;
-	char *tag = sentence("%s/%s", heading[i][1], column);
+	char *tag AUTOFREE = sentence("%s/%s", heading[i][1], column);
 	put_bytes(m, 1, tag, strlen(tag));
-	free(tag);
 }
 
 static void put_value(struct message *summary, const char *column, double x)
@@ -156,22 +155,16 @@ static void write_events(FILE *f, double began, struct sql *epochs)
 
 char *tensorboard_run(const char *folder, struct store *s, struct sql *row, struct sql *epochs)
 {
-	char *name = export_name(sql_text(row, RUN_NAME));
-	char *host = export_name(sql_null(row, RUN_HOST) ? "unknown" : sql_text(row, RUN_HOST));
-	char *own = sentence("%s/%s", folder, name);
+	const char *host = sql_null(row, RUN_HOST) ? "unknown" : sql_text(row, RUN_HOST);
+	char *name AUTOFREE = export_name(sql_text(row, RUN_NAME));
+	char *where AUTOFREE = export_name(host), *own AUTOFREE = sentence("%s/%s", folder, name);
 	double began = sql_real(row, RUN_STARTED);
-	char *path = sentence("%s/events.out.tfevents.%010.0f.%s", own, began, host);
-	char *wrong = export_folder(own);
+	char *path AUTOFREE = sentence("%s/events.out.tfevents.%010.0f.%s", own, began, where);
 	struct output out;
 
 	(void)s;
-	if (!wrong && !(wrong = output_open(&out, "", path))) {
-		write_events(out.f, began, epochs);
-		wrong = output_close(&out, NULL);
-	}
-	free(path);
-	free(own);
-	free(host);
-	free(name);
-	return wrong;
+	TRY(export_folder(own));
+	TRY(output_open(&out, "", path));
+	write_events(out.f, began, epochs);
+	return output_close(&out, NULL);
 }

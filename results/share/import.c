@@ -12,11 +12,9 @@
 #include "results/db/select.h"
 #include "results/share/share.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 struct import_options {
 	const char *db, *where, *label;
@@ -33,20 +31,6 @@ static const struct option options[] = {
 TEXT_FILE(import_sql, "results/share/import.sql");
 
 /* ---- The copy that is read ------------------------------------------------- */
-
-static char *temporary_file(void)
-{
-	const char *folder = getenv("TMPDIR");
-	char *path = sentence("%s/mvbench-import-XXXXXX", folder && *folder ? folder : "/tmp");
-	int fd = mkstemp(path);
-
-	if (fd >= 0) {
-		close(fd);
-		return path;
-	}
-	free(path);
-	return NULL;
-}
 
 /* The file is no --db here, which a sentence about a database takes it for. */
 static char *of_file(char *wrong)
@@ -76,79 +60,74 @@ static char *check_other(const char *path, const char *db)
 static char *copy_rows(struct store *s, const char *origin, const char *table, const char *own,
 		       const char *values, const char *from)
 {
-	char *sql = sql_first(s,
-			      "SELECT printf('INSERT INTO main.\"%w\" (%s%s) SELECT %s%s FROM %s', "
-			      "?1, ?2, group_concat(printf(', \"%w\"', name), ''), ?3, "
-			      "group_concat(printf(', o.\"%w\"', name), ''), ?4) "
-			      "FROM pragma_table_info(?1) "
-			      "WHERE instr(',' || ?2 || ',', ',' || name || ',') = 0",
-			      "tttt", table, own, values, from);
-	char *wrong = sql_change(s, sql ? sql : "", "t", origin);
+	char *sql AUTOFREE =
+		sql_first(s,
+			  "SELECT printf('INSERT INTO main.\"%w\" (%s%s) SELECT %s%s FROM %s', "
+			  "?1, ?2, group_concat(printf(', \"%w\"', name), ''), ?3, "
+			  "group_concat(printf(', o.\"%w\"', name), ''), ?4) "
+			  "FROM pragma_table_info(?1) "
+			  "WHERE instr(',' || ?2 || ',', ',' || name || ',') = 0",
+			  "tttt", table, own, values, from);
 
-	free(sql);
-	return wrong;
+	return sql_change(s, sql ? sql : "", "t", origin);
 }
 
 /* Every table that belongs to runs, whatever it holds; what is derived, and what stands by itself,
  * left out. */
 static char *copy_tables(struct store *s)
 {
-	struct sql q = sql_select(s,
-				  "SELECT m.name FROM main.sqlite_schema AS m "
-				  "JOIN pragma_table_info(m.name) AS c WHERE m.type = 'table' "
-				  "AND c.name = 'run_id' AND m.name NOT IN ('run_kept', "
-				  "'baseline', 'checked') ORDER BY m.rowid",
-				  "");
-	char *wrong = NULL;
+	struct sql q AUTOSQL =
+		sql_select(s,
+			   "SELECT m.name FROM main.sqlite_schema AS m "
+			   "JOIN pragma_table_info(m.name) AS c WHERE m.type = 'table' "
+			   "AND c.name = 'run_id' AND m.name NOT IN ('run_kept', "
+			   "'baseline', 'checked') ORDER BY m.rowid",
+			   "");
 
-	while (!wrong && sql_next(&q)) {
-		char *from = sentence("map AS m JOIN other.\"%s\" AS o ON o.run_id = m.old "
-				      "WHERE m.fresh",
-				      sql_text(&q, 0));
-		wrong = copy_rows(s, "", sql_text(&q, 0), "run_id", "m.new", from);
-		free(from);
+	while (sql_next(&q)) {
+		char *from AUTOFREE =
+			sentence("map AS m JOIN other.\"%s\" AS o ON o.run_id = m.old "
+				 "WHERE m.fresh",
+				 sql_text(&q, 0));
+		TRY(copy_rows(s, "", sql_text(&q, 0), "run_id", "m.new", from));
 	}
-	return first_wrong(wrong, sql_done(&q));
+	return sql_done(&q);
 }
 
 /* Replays repeat a run that has another number now, which is part of what they are. Where this
  * program does not know their options, the hash stays. */
 static char *renew_hashes(struct store *s, struct store *other)
 {
-	struct sql q = sql_select(s,
-				  "SELECT m.old, m.new, r.sim_replay FROM map AS m JOIN main.run "
-				  "AS r ON r.id = m.new WHERE m.fresh AND r.sim_replay > 0",
-				  "");
-	char *wrong = NULL;
+	struct sql q AUTOSQL =
+		sql_select(s,
+			   "SELECT m.old, m.new, r.sim_replay FROM map AS m JOIN main.run "
+			   "AS r ON r.id = m.new WHERE m.fresh AND r.sim_replay > 0",
+			   "");
 
-	while (!wrong && sql_next(&q)) {
-		struct config c;
+	while (sql_next(&q)) {
+		struct config c AUTOCONFIG = {0};
 		bool exact = false;
-		char hash[17], *unknown = recorded_config(other, sql_int(&q, 0), &c, &exact);
-		if (unknown) {
-			free(unknown);
+		char hash[17],
+			*unknown AUTOFREE = recorded_config(other, sql_int(&q, 0), &c, &exact);
+		if (unknown)
 			continue;
-		}
 		c.run.sim_replay = sql_int(&q, 2);
 		config_hash(&c, hash);
-		config_fini(&c);
 		if (exact)
-			wrong = sql_change(s, "UPDATE main.run SET config_hash = ?1 WHERE id = ?2",
-					   "ti", hash, sql_int(&q, 1));
+			TRY(sql_change(s, "UPDATE main.run SET config_hash = ?1 WHERE id = ?2",
+				       "ti", hash, sql_int(&q, 1)));
 	}
-	return first_wrong(wrong, sql_done(&q));
+	return sql_done(&q);
 }
 
 /* Fills `wanted`. */
 static char *choose(struct store *s, const struct import_options *o)
 {
 	TRY(sql_script(s, "CREATE TEMP TABLE wanted (id INTEGER PRIMARY KEY)"));
-	char *sql = sentence("INSERT INTO wanted SELECT id FROM other.run_summary "
-			     "WHERE (?1 = '' OR label = ?1) AND (\n%s\n)",
-			     *o->where ? o->where : "1");
-	char *wrong = sql_change(s, sql, "t", o->label);
-	free(sql);
-	return wrong;
+	char *sql AUTOFREE = sentence("INSERT INTO wanted SELECT id FROM other.run_summary "
+				      "WHERE (?1 = '' OR label = ?1) AND (\n%s\n)",
+				      *o->where ? o->where : "1");
+	return sql_change(s, sql, "t", o->label);
 }
 
 /* Runs are `running` until their epochs are there: what is kept of a run is computed when it ends.
@@ -183,25 +162,16 @@ static char *copy_all(struct store *s, struct store *other, const char *origin,
 			 "WHERE o.name IN (SELECT name FROM named WHERE NOT held)");
 }
 
-static char *attach_and_copy(struct store *s, struct store *other, const char *copy,
-			     const char *origin, const struct import_options *o)
+static char *import_copy(struct store *s, const char *copy, const char *origin,
+			 const struct import_options *o)
 {
+	struct store *other AUTOSTORE = NULL;
+
+	TRY(store_open(&other, copy, STORE_WRITE)); /* brings it to this version */
 	TRY(database_condition(other, o->where));
 	TRY(sql_change(s, "ATTACH ?1 AS other", "t", copy));
 	TRY(sql_begin(s));
 	return sql_end(s, copy_all(s, other, origin, o));
-}
-
-static char *import_copy(struct store *s, const char *copy, const char *origin,
-			 const struct import_options *o)
-{
-	struct store *other = NULL;
-	char *wrong = store_open(&other, copy, STORE_WRITE); /* brings it to this version */
-
-	if (!wrong)
-		wrong = attach_and_copy(s, other, copy, origin, o);
-	store_close(other);
-	return wrong;
 }
 
 /* ---- The command ------------------------------------------------------------ */
@@ -234,33 +204,24 @@ static char *say(struct store *s, const char *path)
 
 static char *import_from(const char *path, const char *copy, const struct import_options *o)
 {
-	struct store *s = NULL;
-	char *wrong = of_file(database_copy(path, copy));
+	struct store *s AUTOSTORE = NULL;
 
-	if (!wrong)
-		wrong = store_open(&s, o->db, STORE_WRITE);
-	if (!wrong) {
-		char *origin = must(realpath(path, NULL));
-		wrong = import_copy(s, copy, origin, o);
-		free(origin);
-	}
-	if (!wrong)
-		wrong = say(s, path);
-	store_close(s);
-	return wrong;
+	TRY(of_file(database_copy(path, copy)));
+	TRY(store_open(&s, o->db, STORE_WRITE));
+	char *origin AUTOFREE = must(realpath(path, NULL));
+	TRY(import_copy(s, copy, origin, o));
+	return say(s, path);
 }
 
 static char *import(const char *path, const struct import_options *o)
 {
+	char *folder AUTOFREE = NULL;
+
 	TRY(check_other(path, o->db));
-	char *copy = temporary_file();
-	if (!copy)
-		return sentence("no temporary file can be made (%s): set TMPDIR to a folder that "
-				"has room",
-				strerror(errno));
+	TRY(folder_temporary("import", &folder));
+	char *copy AUTOFREE = sentence("%s/copy.db", folder);
 	char *wrong = import_from(path, copy, o);
-	database_remove(copy);
-	free(copy);
+	folder_remove(folder);
 	return wrong;
 }
 

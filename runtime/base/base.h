@@ -45,6 +45,13 @@ static inline size_t smaller(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
+/* For qsort: doubles, or structs that begin with one; smaller ones first. */
+static inline int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
 /* FNV-1a of more bytes, over those before. */
 #define HASH_START UINT64_C(14695981039346656037)
 static inline uint64_t hash_of(uint64_t h, const void *x, size_t bytes)
@@ -216,6 +223,7 @@ char *output_close(struct output *o,
 /* A folder or file of the installation (plots, workloads/sweeps, sim/platforms/titanx4.xml): beside
  * the program's build folder, or under ../share/mvbench. Heap; NULL when it is not there. */
 char *installed_path(const char *name);
+char *program_path(void); /* of this program, from the heap; "" where that is not known */
 /* The files of such a folder whose names end so, in order; name is without the ending. */
 void installed_each(const char *folder, const char *ending,
 		    void (*each)(void *ctx, const char *name, const char *path), void *ctx);

@@ -37,7 +37,8 @@ char *folder_temporary(const char *name, char **path)
 	*path = sentence("%s/mvbench-%s-XXXXXX", folder && *folder ? folder : "/tmp", name);
 	if (mkdtemp(*path))
 		return NULL;
-	char *wrong = sentence("%s: cannot make a folder: %s", *path, strerror(errno));
+	char *wrong = sentence("%s: cannot make a folder (%s): set TMPDIR to one that has room",
+			       *path, strerror(errno));
 	free(*path);
 	*path = NULL;
 	return wrong;

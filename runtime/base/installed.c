@@ -18,16 +18,22 @@ static char *if_there(char *path)
 	return NULL;
 }
 
+char *program_path(void)
+{
+	char self[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof self);
+
+	return sentence("%.*s", n > 0 ? (int)n : 0, self);
+}
+
 char *installed_path(const char *name)
 {
 	const char *home = getenv("MVBENCH_HOME");
-	char self[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+	char *self AUTOFREE = program_path();
 	char *path = home && *home ? if_there(sentence("%s/%s", home, name)) : NULL;
 
-	if (path || n <= 0)
+	if (path || !*self)
 		return path;
-	self[n] = '\0';
 	*strrchr(self, '/') = '\0';
 	/* build/mvbench in the source tree, build/sanitize/mvbench, PREFIX/bin/mvbench */
 	if ((path = if_there(sentence("%s/../%s", self, name))) ||

@@ -33,6 +33,9 @@ struct config {
  * this configuration does not use are checked by name only (job files share their defaults). */
 char *config_init(struct config *c, const struct setting *given, size_t n, bool lenient);
 void config_fini(struct config *c);
+/* Both end where their block does: struct config c AUTOCONFIG = {0}. */
+#define AUTOCONFIG __attribute__((cleanup(config_fini)))
+#define AUTOWORDS  __attribute__((cleanup(autowords)))
 /* NULL, or a sentence: is there an option of each name, with a value if it needs one? */
 char *settings_check(const struct setting *given, size_t n);
 /* NULL, or a sentence: is there such an option, core or a plug-in's, and is this a value of it? */
@@ -71,6 +74,10 @@ char *heterogeneity_refuse(const struct config *c);
  * free_words. */
 char **config_words(const struct config *c);
 void free_words(char **words);
+static inline void autowords(char ***words)
+{
+	free_words(*words);
+}
 /* The learning rate of a step: epochs count from 1, fraction is how much of it is over [0, 1),
  * models how many train in parallel (--lr-scale). */
 double lr_at(const struct run *run, int models, int64_t epoch, double fraction);

@@ -46,9 +46,7 @@ static void exec_words(const struct watch *w, const char *const *front, size_t n
 static void exec_launcher(const struct watch *w, const char *page_path)
 {
 	const struct config *c = w->config;
-	char self[PATH_MAX], ranks[24];
-	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-	self[n > 0 ? n : 0] = '\0';
+	char *self = program_path(), ranks[24];
 	const char *simulator = sentence("%s-sim", self), *hostfile = c->own.hostfile;
 	if (is_simulated(c))
 		exec_words(w, &simulator, 1, page_path);

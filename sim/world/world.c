@@ -9,7 +9,7 @@
  *
  * Work is measured in seconds on the fastest host of the platform: a slower one takes longer.
  */
-#include "runtime/config/config.h"
+#include "results/run/run.h"
 #include "sim/sim.h"
 
 #include <malloc.h>
@@ -25,7 +25,6 @@
 #include <smpi/smpi.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -354,14 +353,6 @@ static char *try_platform(const char *file, int workers)
 	return sentence("%.*s", (int)strcspn(line, "\n"), line);
 }
 
-/* A file in memory that SimGrid can open by its name. */
-static void memory_file(const char *text, char path[64])
-{
-	int fd = memfd_create("mvbench", 0);
-	CHECK(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text), "memfd: %m");
-	snprintf(path, 64, "/proc/self/fd/%d", fd);
-}
-
 /* Servers that find no free place share the workers' hosts, evenly. */
 static sg_host_t slot_of(int rank)
 {
@@ -445,10 +436,9 @@ static void actor_main(int argc, char **argv)
 
 static void deploy(void)
 {
-	char *text, path[64];
+	char *text;
 	size_t n;
-	FILE *f = open_memstream(&text, &n);
-	must(f);
+	FILE *f = must(open_memstream(&text, &n));
 	fprintf(f, "<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM "
 		   "\"https://simgrid.org/simgrid.dtd\">\n<platform version=\"4.1\">\n");
 	for (int i = 0; i < world.workers; i++)
@@ -459,7 +449,7 @@ static void deploy(void)
 			sg_host_get_name(slot_of(i)), i, i);
 	fprintf(f, "</platform>\n");
 	fclose(f);
-	memory_file(text, path);
+	char *path AUTOFREE = file_in_memory(text);
 	SMPI_app_instance_register("worker", actor_main, world.workers);
 	simgrid_load_deployment(path);
 	free(text);
@@ -469,8 +459,9 @@ static void deploy(void)
 static void tell_deadlock(void)
 {
 	enum { NAMED = 8 };
-	char text[900] = "";
-	size_t n = 0;
+	char *text;
+	size_t size;
+	FILE *f = must(open_memstream(&text, &size));
 	int waiting = 0, workers = (int)world.config->run.workers;
 	for (int i = 0; i < world.workers; i++) {
 		const struct sim_worker *me = &world.worker[i];
@@ -478,15 +469,15 @@ static void tell_deadlock(void)
 		if (me->over || waiting++ >= NAMED)
 			continue;
 		bool server = i >= workers;
-		n += (size_t)snprintf(text + n, sizeof text - n, "%s%s %d in %s", n ? ", " : "",
-				      server ? "server" : "worker", server ? i - workers : i,
-				      me->doing ? me->doing : "its start");
+		fprintf(f, "%s%s %d in %s", waiting > 1 ? ", " : "", server ? "server" : "worker",
+			server ? i - workers : i, me->doing ? me->doing : "its start");
 		if (me->doing && me->peer >= 0)
-			n += (size_t)snprintf(text + n, sizeof text - n, " with %d", me->peer);
+			fprintf(f, " with %d", me->peer);
 		if (w && w->step)
-			n += (size_t)snprintf(text + n, sizeof text - n, " (epoch %lld, step %lld)",
-					      (long long)w->epoch, (long long)w->step);
+			fprintf(f, " (epoch %lld, step %lld)", (long long)w->epoch,
+				(long long)w->step);
 	}
+	fclose(f);
 	const struct recording *replay = world.costs->replay;
 	char *what =
 		replay ? sentence("the record of run %lld does not fit, was it changed since it "

@@ -86,7 +86,7 @@ char *command_of(const struct config *c, bool cell)
 	static const char *const silent_of_cell[] = {"seed", "db", "label", NULL};
 	const struct setting names[] = {{"workload", c->run.workload},
 					{"strategy", c->run.strategy}};
-	struct config plain;
+	struct config plain ENDS_WITH(config_fini) = {.strings = NULL};
 	char *text = NULL, *wrong = config_init(&plain, names, 2, false);
 	size_t n = 0;
 	FILE *f = must(open_memstream(&text, &n));
@@ -106,6 +106,5 @@ char *command_of(const struct config *c, bool cell)
 	fclose(f);
 	free_words(word);
 	free_words(usual);
-	config_fini(&plain);
 	return text;
 }

@@ -234,8 +234,7 @@ static char *put_picture(struct drawing *d, struct sheet *t, struct pictures *ps
 	close_files(t);
 	TRY(make_file(d, data, &t->data));
 	TRY(make_file(d, names, &t->names));
-	ps->picture = must(realloc(ps->picture, (ps->n + 1) * sizeof(*ps->picture)));
-	ps->picture[ps->n++] = (struct picture){.workload = must(strdup(workload))};
+	APPEND(ps->picture, ps->n, (struct picture){.workload = must(strdup(workload))});
 	free(t->title);
 	t->title = NULL;
 	return NULL;
@@ -447,9 +446,7 @@ static int draw(struct drawing *d, const struct figure *f, const struct picture 
 			free(path);
 		} else {
 			puts(path);
-			d->written =
-				must(realloc(d->written, (d->nwritten + 1) * sizeof(*d->written)));
-			d->written[d->nwritten++] = path;
+			APPEND(d->written, d->nwritten, path);
 		}
 	}
 	complain_if(wrong);

@@ -81,8 +81,7 @@ static void candidate_add(struct setup *u, const struct setting *given, size_t n
 	c.steps = c.refused ? 0 : p.steps;
 	if (s->local && !c.refused)
 		u->steps_one = p.steps;
-	u->candidate = must(realloc(u->candidate, (u->candidates + 1) * sizeof *u->candidate));
-	u->candidate[u->candidates++] = c;
+	APPEND(u->candidate, u->candidates, c);
 }
 
 static void candidates_add(struct setup *u, const struct setting *given, size_t n)

@@ -20,6 +20,9 @@
 /* What is done with a variable where its block ends: struct settings all ENDS_WITH(settings_free) =
  * ...; it has to be initialised, and f takes its address. */
 #define ENDS_WITH(f) __attribute__((cleanup(f)))
+/* One more at the end of a list on the heap. */
+#define APPEND(list, n, ...) \
+	((list) = must(realloc((list), ((n) + 1) * sizeof *(list))), (list)[(n)++] = (__VA_ARGS__))
 /* The first thing that went wrong; a second one is freed. */
 static inline char *first_wrong(char *wrong, char *late)
 {

@@ -53,14 +53,7 @@ static void axis_free(struct axis *a)
 
 static void section_add(struct job *j, char *name, int line)
 {
-	j->section = must(realloc(j->section, (j->sections + 1) * sizeof *j->section));
-	j->section[j->sections++] = (struct section){.name = name, .line = line};
-}
-
-static void section_axis(struct section *s, struct axis a)
-{
-	s->axis = must(realloc(s->axis, (s->axes + 1) * sizeof *s->axis));
-	s->axis[s->axes++] = a;
+	APPEND(j->section, j->sections, (struct section){.name = name, .line = line});
 }
 
 static void section_fini(struct section *s)
@@ -78,12 +71,6 @@ static void job_free(struct job *j)
 	free(j->section);
 }
 
-static void axis_value(struct axis *a, char *value)
-{
-	a->value = must(realloc(a->value, (a->n + 1) * sizeof *a->value));
-	a->value[a->n++] = value;
-}
-
 /* Is this "a..b" with whole numbers? */
 static bool range_of(const char *text, long long *a, long long *b)
 {
@@ -93,46 +80,57 @@ static bool range_of(const char *text, long long *a, long long *b)
 	       !isspace((unsigned char)*text);
 }
 
-/* Cuts "1, 4..6" into values; each is checked. A label or a file's name may have commas: where one
- * value is all there can be, it is the whole text. Returns NULL or what is wrong. */
-static char *axis_read(struct axis *a, const char *name, const char *list)
+/* One value of the list, or a range of them; each is checked. */
+static char *axis_item(struct axis *a, char *item, bool whole, const struct option **o)
 {
-	const struct option *o = option_find(run_options, name);
-	const bool whole = o && o->type == OPT_STRING && o->incidental;
-	char *wrong = NULL;
+	long long from, to;
 
-	*a = (struct axis){.name = must(strdup(name))};
-	for (const char *at = list; !wrong; at++) {
+	if (whole || !range_of(item, &from, &to)) {
+		APPEND(a->value, a->n, must(strdup(item)));
+		return config_check(a->name, item, o);
+	}
+	if (to < from || to - from >= RANGE_MAX)
+		return sentence("%s: the range %s does not rise, or is longer than %d", a->name,
+				item, RANGE_MAX);
+	for (long long x = from; x <= to; x++) {
+		APPEND(a->value, a->n, sentence("%lld", x));
+		TRY(config_check(a->name, a->value[a->n - 1], o));
+	}
+	return NULL;
+}
+
+/* Cuts "1, 4..6" into values. A label or a file's name may have commas: where one value is all
+ * there can be, it is the whole text. */
+static char *axis_cut(struct axis *a, const char *list)
+{
+	const struct option *o = option_find(run_options, a->name);
+	const bool whole = o && o->type == OPT_STRING && o->incidental;
+
+	for (const char *at = list, *next;; at = next + 1) {
 		size_t n = strcspn(at, whole ? "" : ",");
-		const char *next = at + n;
-		long long from, to;
+		next = at + n;
 		while (n > 0 && isspace((unsigned char)*at))
 			at++, n--;
 		while (n > 0 && isspace((unsigned char)at[n - 1]))
 			n--;
 		char *item AUTOFREE = must(strndup(at, n));
-		if (n == 0 && (*next == ',' || a->n > 0)) {
-			wrong = sentence("%s: the list \"%s\" has an empty place", name, list);
-		} else if (!whole && range_of(item, &from, &to)) {
-			if (to < from || to - from >= RANGE_MAX)
-				wrong = sentence(
-					"%s: the range %s does not rise, or is longer than %d",
-					name, item, RANGE_MAX);
-			for (long long x = from; !wrong && x <= to; x++) {
-				axis_value(a, sentence("%lld", x));
-				wrong = config_check(name, a->value[a->n - 1], &o);
-			}
-		} else {
-			axis_value(a, must(strdup(item)));
-			wrong = config_check(name, item, &o);
-		}
-		at = next;
-		if (*at == '\0')
+		if (n == 0 && (*next == ',' || a->n > 0))
+			return sentence("%s: the list \"%s\" has an empty place", a->name, list);
+		TRY(axis_item(a, item, whole, &o));
+		if (*next == '\0')
 			break;
 	}
-	if (!wrong && o->incidental && a->n > 1)
-		wrong = sentence(
-			"%s: one value is wanted; runs that differ in nothing else are one", name);
+	if (o->incidental && a->n > 1)
+		return sentence("%s: one value is wanted; runs that differ in nothing else are one",
+				a->name);
+	return NULL;
+}
+
+/* Returns NULL or what is wrong. */
+static char *axis_read(struct axis *a, const char *name, const char *list)
+{
+	*a = (struct axis){.name = must(strdup(name))};
+	char *wrong = axis_cut(a, list);
 	if (wrong)
 		axis_free(a);
 	return wrong;
@@ -234,7 +232,7 @@ static int job_key(void *user, const char *section, const char *name, const char
 		return 0;
 	}
 	a.line = j->line;
-	section_axis(s, a);
+	APPEND(s->axis, s->axes, a);
 	return 1;
 }
 
@@ -305,8 +303,7 @@ static bool sweep_add(struct sweep *s, struct config *c, const char *section, in
 			return false;
 		}
 	cell.section = must(strdup(section));
-	s->cell = must(realloc(s->cell, (s->cells + 1) * sizeof *s->cell));
-	s->cell[s->cells++] = cell;
+	APPEND(s->cell, s->cells, cell);
 	return true;
 }
 
@@ -376,7 +373,7 @@ static char *read_over(const struct setting *given, size_t n, struct section *ov
 			axis_free(&over->axis[at]);
 			over->axis[at] = a;
 		} else {
-			section_axis(over, a);
+			APPEND(over->axis, over->axes, a);
 		}
 	}
 	return NULL;

@@ -102,7 +102,7 @@ static char *make_file(struct drawing *d, const char *path, FILE **f)
  * where an SVG's reader may well have one. DejaVu is known to have those of Europe, and symbols. */
 static bool drawable(struct drawing *d, uint32_t code)
 {
-	char answer[COMPLAINT_MAX] = "", *charset;
+	char answer[COMPLAINT_MAX] = "";
 
 	if (strcmp(d->format, "png") != 0 || code < 0x530 || (code >= 0x1e00 && code < 0x2750) ||
 	    code == 0xfffd)
@@ -112,10 +112,9 @@ static bool drawable(struct drawing *d, uint32_t code)
 			return d->glyph[i].have;
 	if (d->glyphs == GLYPHS)
 		return false;
-	charset = sentence(":charset=%x", code);
+	char *charset AUTOFREE = sentence(":charset=%x", code);
 	char *argv[] = {"fc-list", charset, "family", NULL};
 	bool have = program_run(d->scratch, argv, answer) == EXIT_OK && answer[0];
-	free(charset);
 	d->glyph[d->glyphs].code = code;
 	d->glyph[d->glyphs++].have = have;
 	return have;
@@ -176,7 +175,6 @@ static void pictures_free(struct pictures *ps)
 	for (size_t i = 0; i < ps->n; i++)
 		free(ps->picture[i].workload);
 	free(ps->picture);
-	*ps = (struct pictures){.picture = NULL};
 }
 
 /* The result of a query of one text or number; heap. */
@@ -230,19 +228,13 @@ static void close_files(struct sheet *t)
 static char *put_picture(struct drawing *d, struct sheet *t, struct pictures *ps,
 			 const char *workload)
 {
-	char *data = sentence("%s/data-%zu.tsv", d->scratch, ps->n);
-	char *names = sentence("%s/names-%zu.tsv", d->scratch, ps->n);
+	char *data AUTOFREE = sentence("%s/data-%zu.tsv", d->scratch, ps->n);
+	char *names AUTOFREE = sentence("%s/names-%zu.tsv", d->scratch, ps->n);
 
 	close_files(t);
-	char *wrong = make_file(d, data, &t->data);
-	if (!wrong)
-		wrong = make_file(d, names, &t->names);
-	free(data);
-	free(names);
-	if (wrong)
-		return wrong;
-	ps->picture = must(realloc(ps->picture, (ps->n + 1) * sizeof(*ps->picture)));
-	ps->picture[ps->n++] = (struct picture){.workload = must(strdup(workload))};
+	TRY(make_file(d, data, &t->data));
+	TRY(make_file(d, names, &t->names));
+	APPEND(ps->picture, ps->n, (struct picture){.workload = must(strdup(workload))});
 	free(t->title);
 	t->title = NULL;
 	return NULL;
@@ -275,10 +267,9 @@ static void put_block(struct drawing *d, struct sheet *t, struct picture *p, con
 /* The pictures and blocks are in the order of the rows. */
 static char *put_rows(struct drawing *d, struct sql *q, struct pictures *ps)
 {
-	char *room = read_value(d, "SELECT blocks FROM room", NULL), *wrong = NULL;
+	char *room AUTOFREE = read_value(d, "SELECT blocks FROM room", NULL), *wrong = NULL;
 	struct sheet t = {.room = atoi(room)};
 
-	free(room);
 	while (!wrong && sql_next(q)) {
 		if (!ps->n || strcmp(ps->picture[ps->n - 1].workload, sql_text(q, 0)) != 0)
 			wrong = put_picture(d, &t, ps, sql_text(q, 0));
@@ -302,31 +293,27 @@ static char *put_rows(struct drawing *d, struct sql *q, struct pictures *ps)
 
 static char *figure_query(struct drawing *d, const struct figure *f, struct pictures *ps)
 {
-	char *path = sentence("%s/%s.sql", f->folder, f->name), *sql = text_read(path);
-	char *wrong = sql ? NULL : sentence("%s: %s", path, strerror(errno));
+	char *path AUTOFREE = sentence("%s/%s.sql", f->folder, f->name);
+	char *sql AUTOFREE = text_read(path);
 	bool asked = false;
 
-	*ps = (struct pictures){.n = 0};
-	for (const char *at = sql; at && *at && !wrong;) {
-		struct sql q = sql_part(d->store, &at);
+	if (!sql)
+		return sentence("%s: %s", path, strerror(errno));
+	for (const char *at = sql; *at;) {
+		struct sql q AUTODONE = sql_part(d->store, &at);
 		int columns = sql_columns(&q);
 		asked |= columns > 0;
 		if (columns > 0 && columns < 3)
-			wrong = sentence(
-				"%s: a query gives workload, title and at least one number", path);
-		else if (columns > 0 && ps->n == 0)
-			wrong = put_rows(d, &q, ps);
+			return sentence("%s: a query gives workload, title and at least one number",
+					path);
+		if (columns > 0 && ps->n == 0)
+			TRY(put_rows(d, &q, ps));
 		while (columns == 0 && q.stmt && sql_next(&q))
 			;
-		if (!wrong && sql_refused(&q))
-			wrong = sentence("%s: %s", path, sql_refused(&q));
-		free(sql_done(&q));
+		if (sql_refused(&q))
+			return sentence("%s: %s", path, sql_refused(&q));
 	}
-	if (!wrong && !asked)
-		wrong = sentence("%s: there is no SELECT in it", path);
-	free(sql);
-	free(path);
-	return wrong;
+	return asked ? NULL : sentence("%s: there is no SELECT in it", path);
 }
 
 static char *copy_file(const char *from, const char *to)
@@ -353,7 +340,7 @@ static char *copy_file(const char *from, const char *to)
  * characters are harmless; a number tells apart what is then equal. */
 static char *picture_path(const struct drawing *d, const char *name, const char *workload)
 {
-	char *part = sentence("%s%s", workload ? "-" : "", workload ? workload : "");
+	char *part AUTOFREE = sentence("%s%s", workload ? "-" : "", workload ? workload : "");
 	char *path = NULL;
 	bool taken = true;
 
@@ -373,7 +360,6 @@ static char *picture_path(const struct drawing *d, const char *name, const char 
 		for (size_t i = 0; i < d->nwritten; i++)
 			taken |= strcmp(path, d->written[i]) == 0;
 	}
-	free(part);
 	return path;
 }
 
@@ -381,63 +367,45 @@ static char *picture_path(const struct drawing *d, const char *name, const char 
  * intervals are. NULL or a sentence. */
 static char *put_words(struct drawing *d, const struct figure *f, const struct picture *p)
 {
-	char *path = sentence("%s/words.tsv", d->scratch);
-	FILE *file;
-	char *wrong = make_file(d, path, &file);
-
-	if (wrong) {
-		free(path);
-		return wrong;
-	}
-	char *foot = read_value(d, "SELECT text FROM footnote WHERE workload = ?1", p->workload);
-	if (p->more) {
-		char *left = sentence("The first %d of %d are shown; --where chooses others. %s",
-				      p->blocks, p->blocks + p->more, foot);
-		free(foot);
-		foot = left;
-	}
-	char *finished = read_value(d, "SELECT count(*) FROM selected", NULL);
+	char *path AUTOFREE = sentence("%s/words.tsv", d->scratch);
+	char *foot AUTOFREE =
+		read_value(d, "SELECT text FROM footnote WHERE workload = ?1", p->workload);
+	char *left AUTOFREE = sentence("The first %d of %d are shown; --where chooses others. %s",
+				       p->blocks, p->blocks + p->more, foot);
+	char *finished AUTOFREE = read_value(d, "SELECT count(*) FROM selected", NULL);
 	/* The summary's first part: what follows says how. */
-	char *heading = d->summary ? must(strndup(f->summary, strcspn(f->summary, ":;(,.")))
-				   : must(strdup(d->title));
-	char *found;
-
-	if (strcmp(finished, "0") == 0)
-		found = sentence("No finished run in this database%s.",
-				 d->where ? " matches --where" : "");
-	else
-		found = sentence("%s finished run%s here, but nothing of this kind.", finished,
-				 strcmp(finished, "1") == 0 ? " is" : "s are");
-	char *interval = read_value(
+	char *heading AUTOFREE = d->summary
+					 ? must(strndup(f->summary, strcspn(f->summary, ":;(,.")))
+					 : must(strdup(d->title));
+	char *found AUTOFREE =
+		strcmp(finished, "0") == 0
+			? sentence("No finished run in this database%s.",
+				   d->where ? " matches --where" : "")
+			: sentence("%s finished run%s here, but nothing of this kind.", finished,
+				   strcmp(finished, "1") == 0 ? " is" : "s are");
+	char *interval AUTOFREE = read_value(
 		d, "SELECT text FROM interval_name WHERE workload = ?1 OR ?1 = ''", p->workload);
-	const char *line[] = {heading, p->workload,    foot,    f->needs,
-			      found,   d->store->path, interval};
+	const char *line[] = {heading,        p->workload, p->more ? left : foot, f->needs, found,
+			      d->store->path, interval};
+	FILE *file;
+
+	TRY(make_file(d, path, &file));
 	for (size_t i = 0; i < sizeof(line) / sizeof(*line); i++) {
 		fputc('=', file);
 		put_text(d, file, line[i]);
 		fputc('\n', file);
 	}
-	free(interval);
-	free(heading);
-	free(found);
-	free(finished);
-	free(foot);
-	if (fclose(file))
-		wrong = sentence("%s: cannot write: %s", path, strerror(errno));
-	free(path);
-	return wrong;
+	return fclose(file) ? sentence("%s: cannot write: %s", path, strerror(errno)) : NULL;
 }
 
 /* Of what gnuplot said of this file, the part that says where and why: it repeats the line, with a
  * mark below, and names the file before. Of another file, all. */
 static const char *words_of(const char *complaint, const char *gp)
 {
-	char *before = sentence("\"%s\" ", gp);
+	char *before AUTOFREE = sentence("\"%s\" ", gp);
 	const char *at = strstr(complaint, before);
 
-	at = at ? at + strlen(before) : complaint;
-	free(before);
-	return at;
+	return at ? at + strlen(before) : complaint;
 }
 
 /* Draws data-K.tsv, or an explanation when there is no data. */
@@ -445,12 +413,13 @@ static int draw(struct drawing *d, const struct figure *f, const struct picture 
 		bool several)
 {
 	char complaint[COMPLAINT_MAX] = "";
-	char *set = sentence("format = '%s'; data = 'data-%zu.tsv'; names = 'names-%zu.tsv'; "
-			     "blocks = %d; rows = %d; widest = %d",
-			     d->format, k, k, p->blocks, p->rows, p->widest);
-	char *style = sentence("%s/style.gp", d->style);
-	char *gp = sentence("%s/%s.gp", f->folder, f->name);
-	char *made = sentence("%s/figure.%s", d->scratch, d->format);
+	char *set AUTOFREE =
+		sentence("format = '%s'; data = 'data-%zu.tsv'; names = 'names-%zu.tsv'; "
+			 "blocks = %d; rows = %d; widest = %d",
+			 d->format, k, k, p->blocks, p->rows, p->widest);
+	char *style AUTOFREE = sentence("%s/style.gp", d->style);
+	char *gp AUTOFREE = sentence("%s/%s.gp", f->folder, f->name);
+	char *made AUTOFREE = sentence("%s/figure.%s", d->scratch, d->format);
 	char *argv[] = {"gnuplot", "-d", "-e", set, style, p->blocks ? gp : NULL, NULL};
 	char *wrong = put_words(d, f, p);
 	struct stat st;
@@ -477,38 +446,44 @@ static int draw(struct drawing *d, const struct figure *f, const struct picture 
 			free(path);
 		} else {
 			puts(path);
-			d->written =
-				must(realloc(d->written, (d->nwritten + 1) * sizeof(*d->written)));
-			d->written[d->nwritten++] = path;
+			APPEND(d->written, d->nwritten, path);
 		}
 	}
-	if (wrong)
-		complain(wrong);
-	free(made);
-	free(gp);
-	free(style);
-	free(set);
+	complain_if(wrong);
 	return status;
 }
 
 int draw_figure(struct drawing *d, const struct figure *f, bool explain)
 {
-	struct pictures ps;
-	char *kinds = read_value(d, "SELECT count(DISTINCT workload) FROM selected", NULL);
+	struct pictures ps ENDS_WITH(pictures_free) = {.n = 0};
+	char *kinds AUTOFREE = read_value(d, "SELECT count(DISTINCT workload) FROM selected", NULL);
 	bool several = strcmp(kinds, "0") != 0 && strcmp(kinds, "1") != 0;
 	char *wrong = figure_query(d, f, &ps);
 	int status = EXIT_OK;
 
-	free(kinds);
 	if (wrong) {
 		complain(wrong);
-		pictures_free(&ps);
 		return d->stuck ? EXIT_USER : EXIT_FAILED;
 	}
 	for (size_t i = 0; i < ps.n && status == EXIT_OK; i++)
 		status = draw(d, f, &ps.picture[i], i, several || ps.n > 1);
 	if (ps.n == 0 && explain)
 		status = draw(d, f, &(struct picture){.workload = ""}, 0, false);
-	pictures_free(&ps);
 	return status;
+}
+
+int draw_figures(struct drawing *d, const struct figure *const *wanted, size_t n, bool explain)
+{
+	int first = EXIT_OK;
+	char *scratch AUTOFREE = NULL, *wrong = folder_temporary("plot", &scratch);
+
+	if (wrong)
+		return complain(wrong);
+	d->scratch = scratch;
+	for (size_t i = 0; i < n && first != EXIT_USER; i++) {
+		int status = draw_figure(d, wanted[i], explain);
+		first = first == EXIT_OK || status == EXIT_USER ? status : first;
+	}
+	folder_remove(scratch);
+	return first;
 }

@@ -63,8 +63,9 @@ static bool add_folder(struct figures *fs, const char *folder, bool own)
 		if (n < 5 || strcmp(e->d_name + n - 4, ".sql") != 0 || e->d_name[0] == '.' ||
 		    strcmp(e->d_name, "style.sql") == 0)
 			continue;
-		char *sql = sentence("%s/%s", folder, e->d_name), *text = text_read(sql);
-		char *gp = sentence("%s/%.*s.gp", folder, (int)n - 4, e->d_name);
+		char *sql AUTOFREE = sentence("%s/%s", folder, e->d_name);
+		char *text AUTOFREE = text_read(sql);
+		char *gp AUTOFREE = sentence("%s/%.*s.gp", folder, (int)n - 4, e->d_name);
 		if (text && access(gp, R_OK) == 0) {
 			const char *at = text;
 			struct figure *f = place_of(fs, e->d_name, n - 4);
@@ -74,9 +75,6 @@ static bool add_folder(struct figures *fs, const char *folder, bool own)
 			f->summary = comment_line(&at);
 			f->needs = comment_line(&at);
 		}
-		free(gp);
-		free(text);
-		free(sql);
 	}
 	closedir(dir);
 	return true;
@@ -106,18 +104,13 @@ char *figures_init(struct figures *fs, const char *own)
 		fs->own = realpath(own, NULL);
 	if (!fs->own)
 		fs->own = given ? must(strdup(own)) : own_folder();
-	if (!fs->folder || !add_folder(fs, fs->folder, false)) {
-		figures_fini(fs);
+	if (!fs->folder || !add_folder(fs, fs->folder, false))
 		return sentence("the folder `plots` with the figures is missing: it belongs beside "
 				"the program's build folder, or in ../share/mvbench");
-	}
-	if (!add_folder(fs, fs->own, true) && given) {
-		char *wrong = sentence("--figures=%s: cannot read this folder: %s; a folder with "
-				       "NAME.sql and NAME.gp is wanted",
-				       own, strerror(errno));
-		figures_fini(fs);
-		return wrong;
-	}
+	if (!add_folder(fs, fs->own, true) && given)
+		return sentence("--figures=%s: cannot read this folder: %s; a folder with NAME.sql "
+				"and NAME.gp is wanted",
+				own, strerror(errno));
 	if (fs->n)
 		qsort(fs->figure, fs->n, sizeof(*fs->figure), by_name);
 	return NULL;
@@ -147,9 +140,8 @@ static char *half(const char *folder, const char *name)
 	if (name[0] == '\0' || strchr(name, '/') || strcmp(name, "style") == 0)
 		return NULL;
 	for (int i = 0; i < 2; i++) {
-		char *path = sentence("%s/%s.%s", folder, name, end[i]);
+		char *path AUTOFREE = sentence("%s/%s.%s", folder, name, end[i]);
 		have[i] = access(path, R_OK) == 0;
-		free(path);
 	}
 	if (have[0] == have[1])
 		return NULL;
@@ -157,39 +149,31 @@ static char *half(const char *folder, const char *name)
 			name, end[have[1]], name, end[have[0]]);
 }
 
-const struct figure *figures_find(const struct figures *fs, const char *name, char **wrong)
+char *figures_find(const struct figures *fs, const char *name, const struct figure **found)
 {
-	const char **names = must(calloc(fs->n + 1, sizeof(*names))), *near;
-	const struct figure *found = NULL;
+	const char **names AUTOFREE = must(calloc(fs->n + 1, sizeof(*names)));
 
-	for (size_t i = 0; i < fs->n && !found; i++) {
+	for (size_t i = 0; i < fs->n; i++) {
 		names[i] = fs->figure[i].name;
+		*found = &fs->figure[i];
 		if (strcmp(name, names[i]) == 0)
-			found = &fs->figure[i];
+			return NULL;
 	}
-	if (!found && !(*wrong = half(fs->own, name))) {
-		near = nearest(name, names, fs->n);
-		*wrong =
-			near ? sentence("%s: there is no such figure; did you mean %s?", name, near)
-			     : sentence("%s: there is no such figure; `mvbench plot --list` names "
-					"them",
-					name);
-	}
-	free(names);
-	return found;
+	TRY(half(fs->own, name));
+	const char *near = nearest(name, names, fs->n);
+	return near ? sentence("%s: there is no such figure; did you mean %s?", name, near)
+		    : sentence("%s: there is no such figure; `mvbench plot --list` names them",
+			       name);
 }
 
 void figures_each(void (*each)(void *ctx, const struct word *w), void *ctx)
 {
-	struct figures fs;
-	char *wrong = figures_init(&fs, NULL);
+	struct figures fs ENDS_WITH(figures_fini) = {.n = 0};
+	char *wrong AUTOFREE = figures_init(&fs, NULL);
 
-	for (size_t i = 0; i < fs.n; i++) {
+	for (size_t i = 0; !wrong && i < fs.n; i++) {
 		const struct figure *f = &fs.figure[i];
-		char *path = sentence("%s/%s", f->own ? f->folder : "plots", f->name);
+		char *path AUTOFREE = sentence("%s/%s", f->own ? f->folder : "plots", f->name);
 		each(ctx, &(struct word){"figure", f->name, f->summary, f->needs, path});
-		free(path);
 	}
-	free(wrong);
-	figures_fini(&fs);
 }

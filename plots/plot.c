@@ -44,37 +44,30 @@ static const struct option plot_options[] = {
 static char *check_condition(struct store *s, const char *where)
 {
 	char *wrong = database_condition(s, where);
-	char *list = wrong ? strstr(wrong, "the columns are:\n") : NULL;
+	const char *list = wrong ? strstr(wrong, "the columns are:\n") : NULL;
 
 	if (!list)
 		return wrong;
-	*list = '\0';
-	char *one = sentence("%smvbench table --help lists the columns", wrong);
-	free(wrong);
-	return one;
+	char *all AUTOFREE = wrong;
+	return sentence("%.*smvbench table --help lists the columns", (int)(list - all), all);
 }
 
 char *plot_choose(struct store *s, const struct select *of, const char *plots)
 {
-	char *sql = sentence("CREATE TEMP TABLE chosen AS SELECT id FROM run_summary "
-			     "WHERE (?1 = '' OR label = ?1) AND (\n%s\n)",
-			     *of->where ? of->where : "1");
-	char *file = sentence("%s/style.sql", plots), *style = text_read(file), *why = NULL;
-	char *wrong =
-		style ? check_condition(s, of->where) : sentence("%s: %s", file, strerror(errno));
+	char *sql AUTOFREE = sentence("CREATE TEMP TABLE chosen AS SELECT id FROM run_summary "
+				      "WHERE (?1 = '' OR label = ?1) AND (\n%s\n)",
+				      *of->where ? of->where : "1");
+	char *file AUTOFREE = sentence("%s/style.sql", plots);
+	char *style AUTOFREE = text_read(file);
 
+	if (!style)
+		return sentence("%s: %s", file, strerror(errno));
+	TRY(check_condition(s, of->where));
 	/* Every figure reads the epochs anew: they stay in memory, as far as 64 MB reach. */
-	if (!wrong)
-		wrong = sql_script(s, "PRAGMA temp_store = MEMORY; PRAGMA cache_size = -65536");
-	if (!wrong)
-		wrong = sql_change(s, sql, "t", of->label);
-	if (!wrong && (why = sql_script(s, style)))
-		wrong = sentence("%s: %s", file, why);
-	free(why);
-	free(sql);
-	free(style);
-	free(file);
-	return wrong;
+	TRY(sql_script(s, "PRAGMA temp_store = MEMORY; PRAGMA cache_size = -65536"));
+	TRY(sql_change(s, sql, "t", of->label));
+	char *why AUTOFREE = sql_script(s, style);
+	return why ? sentence("%s: %s", file, why) : NULL;
 }
 
 static bool is_folder(const char *path)
@@ -130,74 +123,50 @@ static char *settle_out(struct drawing *d, const struct plot_options *o, size_t 
 	return NULL;
 }
 
-/* Every figure in turn; a bad query does not keep the others from being drawn. */
-static int draw_all(struct drawing *d, const struct figure **wanted, size_t n, bool explain)
+static char *prepare(struct drawing *d, const struct plot_options *o, const struct arguments *a,
+		     const struct figures *fs, const struct figure **wanted, char **stem)
 {
-	int first = EXIT_OK;
-
-	for (size_t i = 0; i < n && first != EXIT_USER; i++) {
-		int status = draw_figure(d, wanted[i], explain);
-		first = first == EXIT_OK || status == EXIT_USER ? status : first;
-	}
-	return first;
-}
-
-/* Draws them in a folder of their own; an exit status. */
-static int draw_wanted(struct drawing *d, const struct figure **wanted, size_t n, bool named)
-{
-	char *scratch, *wrong = folder_temporary("plot", &scratch);
-
-	if (wrong)
-		return complain(wrong);
-	d->scratch = scratch;
-	int status = draw_all(d, wanted, n, named);
-	/* Nothing has data: then each figure says so, and a script finds its files. */
-	if (status == EXIT_OK && d->nwritten == 0)
-		status = draw_all(d, wanted, n, true);
-	folder_remove(scratch);
-	free(scratch);
-	return status;
+	for (size_t i = 0; i < a->words; i++)
+		TRY(figures_find(fs, a->word[i], &wanted[i]));
+	for (size_t i = 0; !a->words && i < fs->n; i++)
+		wanted[i] = &fs->figure[i];
+	TRY(store_open(&d->store, o->select.db, STORE_READ));
+	TRY(plot_choose(d->store, &o->select, fs->folder));
+	return settle_out(d, o, a->words, stem);
 }
 
 static int plot(const struct plot_options *o, const struct arguments *a, const struct figures *fs)
 {
 	size_t n = a->words ? a->words : fs->n;
-	const struct figure **wanted = must(calloc(n + 1, sizeof(*wanted)));
+	const struct figure **wanted AUTOFREE = must(calloc(n + 1, sizeof(*wanted)));
 	struct drawing d = {.style = fs->folder,
 			    .title = o->title,
 			    .summary = o->title == own_title,
 			    .where = o->select.where[0] || o->select.label[0]};
-	char *wrong = NULL, *stem = NULL;
+	char *stem AUTOFREE = NULL, *wrong = prepare(&d, o, a, fs, wanted, &stem);
+	int status = wrong ? complain(wrong) : draw_figures(&d, wanted, n, a->words > 0);
 
-	for (size_t i = 0; i < n && !wrong; i++)
-		wanted[i] = a->words ? figures_find(fs, a->word[i], &wrong) : &fs->figure[i];
-	if (!wrong)
-		wrong = store_open(&d.store, o->select.db, STORE_READ);
-	if (!wrong)
-		wrong = plot_choose(d.store, &o->select, fs->folder);
-	if (!wrong)
-		wrong = settle_out(&d, o, a->words, &stem);
-	int status = wrong ? complain(wrong) : draw_wanted(&d, wanted, n, a->words > 0);
+	/* Nothing has data: then each figure says so, and a script finds its files. */
+	if (status == EXIT_OK && d.nwritten == 0)
+		status = draw_figures(&d, wanted, n, true);
 	store_close(d.store);
 	for (size_t i = 0; i < d.nwritten; i++)
 		free(d.written[i]);
 	free(d.written);
-	free(stem);
-	free(wanted);
 	return status;
 }
 
 static char *more_help(FILE *f, const struct arguments *given)
 {
-	struct figures fs;
-	char *wrong = figures_init(&fs, NULL);
+	struct figures fs ENDS_WITH(figures_fini) = {.n = 0};
+	char *wrong AUTOFREE = figures_init(&fs, NULL);
 
 	if (!wrong) {
 		fputs("Figures:\n", f);
 		for (size_t i = 0; i < fs.n; i++)
 			text_row(f, fs.figure[i].name, fs.figure[i].summary);
 		fputc('\n', f);
-		char *own = sentence(
+		char *own AUTOFREE = sentence(
 			"A figure is a pair NAME.sql, NAME.gp; these are in %s. Put yours into %s, "
 			"or say --figures=FOLDER. NAME.sql says what is drawn: a SELECT of "
 			"workload, title and numbers, one picture a workload, one line or bar a "
@@ -207,10 +176,7 @@ static char *more_help(FILE *f, const struct arguments *given)
 			"accuracy_epoch.",
 			fs.folder, fs.own);
 		text_wrap(f, own, 0);
-		free(own);
 	}
-	free(wrong);
-	figures_fini(&fs);
 	(void)given;
 	return NULL;
 }
@@ -218,18 +184,15 @@ static char *more_help(FILE *f, const struct arguments *given)
 static int run_plot(void *options, struct arguments *a)
 {
 	const struct plot_options *o = options;
-	struct figures fs = {.n = 0};
-	int status = EXIT_OK;
+	struct figures fs ENDS_WITH(figures_fini) = {.n = 0};
 	char *wrong = figures_init(&fs, o->figures);
 
 	if (wrong)
-		status = complain(wrong);
-	else if (o->list)
-		figures_print(&fs, stdout);
-	else
-		status = plot(o, a, &fs);
-	figures_fini(&fs);
-	return status;
+		return complain(wrong);
+	if (!o->list)
+		return plot(o, a, &fs);
+	figures_print(&fs, stdout);
+	return EXIT_OK;
 }
 
 const struct command command_plot = {

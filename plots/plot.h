@@ -22,14 +22,15 @@ struct figures {
 };
 
 /* own: the user's folder; NULL or "" = mvbench/plots in $XDG_CONFIG_HOME, or in ~/.config. NULL, or
- * a sentence: the folder that comes along is missing, or own is given and cannot be read. */
+ * a sentence: the folder that comes along is missing, or own is given and cannot be read.
+ * figures_fini frees after either. */
 char *figures_init(struct figures *fs, const char *own);
 void figures_fini(struct figures *fs);
 void figures_print(const struct figures *fs, FILE *f); /* a line each */
 /* Each of the installed and the user's own figures: command_plot's words. */
 void figures_each(void (*each)(void *ctx, const struct word *w), void *ctx);
-/* NULL and a sentence when there is none of this name. */
-const struct figure *figures_find(const struct figures *fs, const char *name, char **wrong);
+/* NULL, or a sentence: there is none of this name. */
+char *figures_find(const struct figures *fs, const char *name, const struct figure **found);
 
 /* ---- Drawing ------------------------------------------------------------- */
 
@@ -62,6 +63,9 @@ struct drawing { /* what all figures of one command share */
  * whose paths are printed and kept in d->written. explain: one that says why, when there is no
  * data. Returns an exit status, says what is wrong. */
 int draw_figure(struct drawing *d, const struct figure *f, bool explain);
+/* Several in turn: a bad query does not keep the others from being drawn. Likewise; of the first
+ * that failed, or what keeps all from being drawn. */
+int draw_figures(struct drawing *d, const struct figure *const *wanted, size_t n, bool explain);
 
 /* ---- What the report page takes from `mvbench plot` too -------------------- */
 

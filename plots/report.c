@@ -128,8 +128,7 @@ static const char of_workload[] = "SELECT * FROM report_configuration WHERE work
 
 static char *put_table(struct report *p, struct section *s, const char *workload)
 {
-	char *wrong = page_each(p, of_workload, workload, find_columns, s);
-
+	TRY(page_each(p, of_workload, workload, find_columns, s));
 	page_print(
 		p,
 		"<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Configurations "
@@ -141,32 +140,28 @@ static char *put_table(struct report *p, struct section *s, const char *workload
 			page_head(p, &columns[i]);
 	fputs(s->misses ? "<th scope=\"col\">not done</th>" : "", p->f);
 	fputs("</tr></thead>\n<tbody>\n", p->f);
-	if (!wrong)
-		wrong = page_each(p, of_workload, workload, put_configuration, s);
+	TRY(page_each(p, of_workload, workload, put_configuration, s));
 	fputs("</tbody></table></div>\n", p->f);
-	return wrong;
+	return NULL;
 }
 
 /* ---- A configuration: its command and its runs ----------------------------- */
 
-static char *put_command(struct report *p, int64_t id)
+static void put_command(struct report *p, int64_t id)
 {
-	char *command = NULL;
+	char *command AUTOFREE = NULL;
 	bool exact;
-	char *wrong = recorded_command(p->s, id, &command, &exact);
+	char *wrong AUTOFREE = recorded_command(p->s, id, &command, &exact);
 
 	if (wrong) { /* a plug-in that is gone, or another database's: the page is no worse */
 		page_print(p, "<p class=\"soft\">This mvbench cannot repeat it: %s</p>\n", wrong);
-		free(wrong);
-		return NULL;
+		return;
 	}
 	page_print(p, "<div class=\"command\"><pre>%s</pre></div>\n", command);
 	if (!exact)
 		fputs("<p class=\"soft\">This mvbench gives that command another identity "
 		      "(config_hash) than the run has: its options have changed since.</p>\n",
 		      p->f);
-	free(command);
-	return NULL;
 }
 
 static char *put_run(struct report *p, const struct sql *q, void *ctx)
@@ -197,19 +192,18 @@ static char *put_run(struct report *p, const struct sql *q, void *ctx)
 
 static char *put_runs(struct report *p, const char *key, int each, int runs)
 {
-	char *sql = sentence("SELECT * FROM report_run WHERE config_key = ?1 "
-			     "ORDER BY status = 'done', id LIMIT %d",
-			     each);
+	char *sql AUTOFREE = sentence("SELECT * FROM report_run WHERE config_key = ?1 "
+				      "ORDER BY status = 'done', id LIMIT %d",
+				      each);
 	page_table(p, "Runs",
 		   "#run|#seed|status|#epochs|#accuracy %|#loss|#epoch s|#total s|by epoch|"
 		   "started|machine|model|remarks");
-	char *wrong = page_each(p, sql, key, put_run, NULL);
+	TRY(page_each(p, sql, key, put_run, NULL));
 	fputs("</tbody></table></div>\n", p->f);
 	if (runs > each)
 		page_print(p, "<p class=\"soft\">%d more runs of it are left out.</p>\n",
 			   runs - each);
-	free(sql);
-	return wrong;
+	return NULL;
 }
 
 static char *put_details(struct report *p, const struct sql *q, void *ctx)
@@ -223,11 +217,10 @@ static char *put_details(struct report *p, const struct sql *q, void *ctx)
 	if (target > 0 && n > 0)
 		fprintf(p->f, "; %.0f reached %.4g %%", cell_number(q, "reached"), 100 * target);
 	fputs("</span></summary><div>\n", p->f);
-	char *wrong = put_command(p, (int64_t)cell_number(q, "example"));
-	if (!wrong)
-		wrong = put_runs(p, cell_text(q, "config_key"), s->each, runs);
+	put_command(p, (int64_t)cell_number(q, "example"));
+	TRY(put_runs(p, cell_text(q, "config_key"), s->each, runs));
 	fputs("</div></details>\n", p->f);
-	return wrong;
+	return NULL;
 }
 
 /* ---- Sections --------------------------------------------------------------- */
@@ -247,13 +240,12 @@ static char *put_workload(struct report *p, const struct sql *q, void *ctx)
 		page_print(p, " The first %d configurations are shown: --where chooses others.",
 			   CONFIGURATIONS_MAX);
 	fputs("</p>\n", p->f);
-	char *wrong = put_table(p, &s, workload);
+	TRY(put_table(p, &s, workload));
 	pictures_put(p, s.pictures, workload);
 	fputs("<h3>Configurations: how to repeat them, and their runs</h3>\n", p->f);
-	if (!wrong)
-		wrong = page_each(p, of_workload, workload, put_details, &s);
+	TRY(page_each(p, of_workload, workload, put_details, &s));
 	fputs("</section>\n", p->f);
-	return wrong;
+	return NULL;
 }
 
 static char *put_warning(struct report *p, const struct sql *q, void *ctx)
@@ -291,9 +283,9 @@ static char *put_all_provenance(struct report *p)
 	page_table(p, "Provenance",
 		   "#runs|workloads|host|processor|GPU|driver|MPI|oneDNN|CUDA|mvbench|first|last|"
 		   "imported from");
-	char *wrong = page_each(p, "SELECT * FROM report_provenance", NULL, put_provenance, NULL);
+	TRY(page_each(p, "SELECT * FROM report_provenance", NULL, put_provenance, NULL));
 	fputs("</tbody></table></div></section>\n", p->f);
-	return wrong;
+	return NULL;
 }
 
 static char *put_link(struct report *p, const struct sql *q, void *ctx)
@@ -363,8 +355,7 @@ static char *put_page(struct report *p, const struct report_options *o, const st
 	bool any = false;
 
 	put_top(p, o);
-	char *wrong =
-		page_each(p, "SELECT * FROM report_facts", NULL, put_facts, (void *)(uintptr_t)o);
+	TRY(page_each(p, "SELECT * FROM report_facts", NULL, put_facts, (void *)(uintptr_t)o));
 	if (configurations == 0)
 		page_print(p, "<p>%s</p>\n",
 			   *o->select.where || *o->select.label
@@ -372,21 +363,18 @@ static char *put_page(struct report *p, const struct report_options *o, const st
 				   : "This database holds no runs yet: record one with `mvbench "
 				     "run`.");
 	fputs("<nav aria-label=\"Sections\">\n", p->f);
-	if (!wrong)
-		wrong = page_each(p, "SELECT * FROM report_workload", NULL, put_link, NULL);
+	TRY(page_each(p, "SELECT * FROM report_workload", NULL, put_link, NULL));
 	fputs(configurations ? "<a href=\"#provenance\">Provenance</a>\n" : "", p->f);
 	fputs("</nav>\n", p->f);
-	if (!wrong)
-		wrong = page_each(p, "SELECT text FROM report_warning ORDER BY place, text", NULL,
-				  put_warning, &any);
+	TRY(page_each(p, "SELECT text FROM report_warning ORDER BY place, text", NULL, put_warning,
+		      &any));
 	fputs(any ? "</ul>\n</header>\n<main>\n" : "</header>\n<main>\n", p->f);
-	if (!wrong)
-		wrong = page_each(p, "SELECT * FROM report_workload", NULL, put_workload, &s);
-	if (!wrong && configurations)
-		wrong = put_all_provenance(p);
+	TRY(page_each(p, "SELECT * FROM report_workload", NULL, put_workload, &s));
+	if (configurations)
+		TRY(put_all_provenance(p));
 	fputs("</main>\n", p->f);
 	put_bottom(p);
-	return wrong;
+	return NULL;
 }
 
 /* ---- The command ------------------------------------------------------------ */
@@ -395,64 +383,49 @@ static char *write_page(struct report *p, const struct report_options *o, const 
 			int64_t configurations)
 {
 	struct output out;
-	char *wrong = output_open(&out, "--out=", o->out);
 
-	if (wrong)
-		return wrong;
+	TRY(output_open(&out, "--out=", o->out));
 	p->f = out.f;
 	p->spark = sql_select(p->s,
 			      "SELECT y FROM report_spark WHERE run_id = ?1 AND n > 1 AND "
 			      "(i % ((n + ?2 - 1) / ?2) = 0 OR i = n - 1) ORDER BY i",
 			      "");
-	wrong = put_page(p, o, ps, (int)configurations);
-	char *why = sql_done(&p->spark);
-	if (!wrong)
-		wrong = why;
-	else
-		free(why);
-	return output_close(&out, wrong);
+	char *wrong = put_page(p, o, ps, (int)configurations);
+	return output_close(&out, first_wrong(wrong, sql_done(&p->spark)));
 }
 
-static int report(struct report *p, const struct report_options *o, const struct figures *fs)
+/* *status: the exit status, whether something is wrong or not. */
+static char *report(const struct report_options *o, struct figures *fs, int *status)
 {
-	struct pictures ps = {.n = 0};
-	int status = EXIT_FAILED;
+	struct store *s AUTOCLOSE = NULL;
+	struct pictures ps ENDS_WITH(pictures_free) = {.n = 0};
 	int64_t n;
-	char *why = sql_script(p->s, report_sql);
-	char *wrong = why ? sentence("plots/report.sql: %s", why) : NULL;
 
-	if (!wrong)
-		wrong = sql_number(p->s, &n, "SELECT count(*) FROM report_configuration", "");
-	if (!wrong) {
-		status = pictures_draw(p->s, fs, &ps);
-		wrong = write_page(p, o, &ps, n);
-	}
-	pictures_free(&ps);
-	free(why);
-	if (!wrong)
-		puts(o->out);
-	else
-		complain(wrong);
-	return wrong ? EXIT_FAILED : status;
+	if (!*o->out)
+		return sentence("--out=: the name of a file is wanted, as in --out=report.html");
+	TRY(store_open(&s, o->select.db, STORE_READ));
+	TRY(figures_init(fs, o->figures));
+	TRY(plot_choose(s, &o->select, fs->folder));
+	*status = EXIT_FAILED;
+	char *why AUTOFREE = sql_script(s, report_sql);
+	if (why)
+		return sentence("plots/report.sql: %s", why);
+	TRY(sql_number(s, &n, "SELECT count(*) FROM report_configuration", ""));
+	int drawn = pictures_draw(s, fs, &ps);
+	TRY(write_page(&(struct report){.s = s}, o, &ps, n));
+	*status = drawn;
+	puts(o->out);
+	return NULL;
 }
 
 static int run_report(void *options_given, struct arguments *rest)
 {
-	const struct report_options *o = options_given;
-	struct report p = {.s = NULL};
-	struct figures fs = {.n = 0};
-	char *wrong = *o->out ? store_open(&p.s, o->select.db, STORE_READ)
-			      : sentence("--out=: the name of a file is wanted, as in "
-					 "--out=report.html");
+	struct figures fs ENDS_WITH(figures_fini) = {.n = 0};
+	int status = EXIT_USER;
+	char *wrong = report(options_given, &fs, &status);
 
 	(void)rest;
-	if (!wrong)
-		wrong = figures_init(&fs, o->figures);
-	if (!wrong)
-		wrong = plot_choose(p.s, &o->select, fs.folder);
-	int status = wrong ? complain(wrong) : report(&p, o, &fs);
-	figures_fini(&fs);
-	store_close(p.s);
+	complain_if(wrong);
 	return status;
 }
 

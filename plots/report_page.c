@@ -142,16 +142,11 @@ void page_spark(struct report *p, int64_t run)
 
 char *page_each(struct report *p, const char *sql, const char *param, row_function *row, void *ctx)
 {
-	struct sql q = sql_select(p->s, sql, param ? "t" : "", param);
-	char *wrong = NULL;
+	struct sql q AUTODONE = sql_select(p->s, sql, param ? "t" : "", param);
 
-	while (!wrong && sql_next(&q))
-		wrong = row(p, &q, ctx);
-	char *why = sql_done(&q);
-	if (!wrong)
-		return why;
-	free(why);
-	return wrong;
+	while (sql_next(&q))
+		TRY(row(p, &q, ctx));
+	return sql_done(&q);
 }
 
 static int column(const struct sql *q, const char *name)

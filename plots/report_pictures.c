@@ -28,24 +28,17 @@ static void take_picture(void *ctx, const struct figure *f, const char *workload
 /* Every figure that there is data for. One that fails is said on stderr, and left out. */
 int pictures_draw(struct store *s, const struct figures *fs, struct pictures *ps)
 {
-	char *scratch = NULL, *wrong = folder_temporary("report", &scratch);
+	const struct figure **all AUTOFREE = must(calloc(fs->n + 1, sizeof(*all)));
 	struct drawing d = {.store = s,
 			    .style = fs->folder,
-			    .scratch = scratch,
 			    .format = "svg",
 			    .title = "",
 			    .take = take_picture,
 			    .ctx = ps};
-	int worst = wrong ? complain(wrong) : EXIT_OK;
 
-	for (size_t i = 0; i < fs->n && worst != EXIT_USER; i++) {
-		int status = draw_figure(&d, &fs->figure[i], false);
-		worst = worst == EXIT_OK || status == EXIT_USER ? status : worst;
-	}
-	if (scratch)
-		folder_remove(scratch);
-	free(scratch);
-	return worst;
+	for (size_t i = 0; i < fs->n; i++)
+		all[i] = &fs->figure[i];
+	return draw_figures(&d, all, fs->n, false);
 }
 
 void pictures_free(struct pictures *ps)

@@ -96,7 +96,7 @@ static char *keep(struct measuring *m)
 {
 	const struct simulation *sim = m->plan->simulation;
 	struct points sums = {.n = 0};
-	struct store *s AUTOSTORE = NULL;
+	struct store *s AUTOCLOSE = NULL;
 	TRY(store_open(&s, m->config->own.db, STORE_WRITE));
 	if (sim) {
 		add_sums(sim, &m->points, &sums);
@@ -275,7 +275,7 @@ int calibration_repeat(const struct config *c, int repetition, bool simulated)
 static char *check(const struct config *c, int64_t *before)
 {
 	struct plan plan;
-	struct store *s AUTOSTORE = NULL;
+	struct store *s AUTOCLOSE = NULL;
 	TRY(plan_make(c, &plan));
 	TRY(store_check(c->own.db));
 	if (access(c->own.db, F_OK) != 0)
@@ -287,7 +287,7 @@ static char *check(const struct config *c, int64_t *before)
 
 static char *print_newer(const struct config *c, int64_t before)
 {
-	struct store *s AUTOSTORE = NULL;
+	struct store *s AUTOCLOSE = NULL;
 	TRY(store_open(&s, c->own.db, STORE_READ));
 	return calibration_print(s, stdout, before);
 }

@@ -60,8 +60,8 @@ struct setup {
 static void candidate_add(struct setup *u, const struct setting *given, size_t n,
 			  const struct strategy *s, const struct setting *variant)
 {
-	struct setting *all = must(calloc(n + 3, sizeof *all));
-	char *option = variant ? sentence("%s.%s", s->plugin.name, variant->name) : NULL;
+	struct setting *all AUTOFREE = must(calloc(n + 3, sizeof *all));
+	char *option AUTOFREE = variant ? sentence("%s.%s", s->plugin.name, variant->name) : NULL;
 	struct candidate c = {.steps = 0};
 	struct plan p;
 
@@ -81,10 +81,7 @@ static void candidate_add(struct setup *u, const struct setting *given, size_t n
 	c.steps = c.refused ? 0 : p.steps;
 	if (s->local && !c.refused)
 		u->steps_one = p.steps;
-	u->candidate = must(realloc(u->candidate, (u->candidates + 1) * sizeof *u->candidate));
-	u->candidate[u->candidates++] = c;
-	free(option);
-	free(all);
+	APPEND(u->candidate, u->candidates, c);
 }
 
 static void candidates_add(struct setup *u, const struct setting *given, size_t n)
@@ -111,41 +108,33 @@ static void setup_fini(struct setup *u)
 /* Without --workers: as many as there are cores. */
 static char *setup_read(struct setup *u, const struct arguments *a)
 {
-	struct setting *all = must(calloc(a->options + 2, sizeof *all));
+	struct setting *all AUTOFREE = must(calloc(a->options + 2, sizeof *all));
 	size_t n = a->options + 1;
 	char cores[24];
-	char *wrong = settings_check(a->option, a->options);
 
-	*u = (struct setup){.words = NULL};
+	TRY(settings_check(a->option, a->options));
 	snprintf(cores, sizeof cores, "%d", usable_cores() > 1 ? usable_cores() : 2);
 	all[0] = (struct setting){"workers", cores};
-	for (size_t i = 0; i < a->options && !wrong; i++) {
+	for (size_t i = 0; i < a->options; i++) {
 		all[i + 1] = a->option[i];
 		if (!all[i + 1].value) /* --record and the like */
 			all[i + 1].value = "true";
 		if (strcmp(a->option[i].name, "strategy") == 0 ||
 		    strcmp(a->option[i].name, "sync-every") == 0)
-			wrong = sentence("--%s: advise compares them all; give --workload, "
-					 "--batch, --workers, --device, ...",
-					 a->option[i].name);
+			return sentence("--%s: advise compares them all; give --workload, "
+					"--batch, --workers, --device, ...",
+					a->option[i].name);
 	}
 	all[n++] = (struct setting){"strategy", "allreduce"};
-	if (!wrong)
-		wrong = config_init(&u->config, all, n, true);
-	if (!wrong && u->config.run.workers < 2)
-		wrong = sentence("--workers=%lld: advise compares how several workers keep in "
-				 "step; give --workers=2 or more",
-				 (long long)u->config.run.workers);
-	if (!wrong)
-		wrong = plan_make(&u->config, &u->plan);
-	if (!wrong) {
-		candidates_add(u, all, n);
-		u->words = workload_words(&u->config);
-	} else {
-		setup_fini(u);
-	}
-	free(all);
-	return wrong;
+	TRY(config_init(&u->config, all, n, true));
+	if (u->config.run.workers < 2)
+		return sentence("--workers=%lld: advise compares how several workers keep in "
+				"step; give --workers=2 or more",
+				(long long)u->config.run.workers);
+	TRY(plan_make(&u->config, &u->plan));
+	candidates_add(u, all, n);
+	u->words = workload_words(&u->config);
+	return NULL;
 }
 
 /* ---- Into the temporary schema ------------------------------------------- */
@@ -156,7 +145,8 @@ static char *fill_asked(struct store *s, const struct setup *u, const struct adv
 	bool sim = strcmp(r->platform, "sim") == 0;
 	const char *name =
 		strncmp(r->sim_platform, "sim:", 4) == 0 ? r->sim_platform + 4 : r->sim_platform;
-	char *wrong = sql_change(
+
+	TRY(sql_change(
 		s,
 		"INSERT INTO asked VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13,"
 		" ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25)",
@@ -166,12 +156,11 @@ static char *fill_asked(struct store *s, const struct setup *u, const struct adv
 		r->workers, u->plan.params, (int64_t)u->plan.train.n, u->plan.steps, u->steps_one,
 		machine()->host, r->platform, sim ? name : NULL, sim ? r->sim_step_time : NULL,
 		sim ? r->sim_update_time : NULL, o->from, r->epochs, r->lr, r->lr_schedule,
-		r->momentum, r->weight_decay, r->reduce, r->lr_scale, (int64_t)STEP_BINS);
-
-	for (const struct term *t = terms; t->means && !wrong; t++)
-		wrong = sql_change(s, "INSERT INTO meaning (name, means) VALUES (?1, ?2)", "tt",
-				   t->name, t->means);
-	return wrong;
+		r->momentum, r->weight_decay, r->reduce, r->lr_scale, (int64_t)STEP_BINS));
+	for (const struct term *t = terms; t->means; t++)
+		TRY(sql_change(s, "INSERT INTO meaning (name, means) VALUES (?1, ?2)", "tt",
+			       t->name, t->means));
+	return NULL;
 }
 
 static char *fill_intervals(struct store *s, const char *list)
@@ -196,18 +185,13 @@ static char *fill_intervals(struct store *s, const char *list)
 
 static char *fill_allowed(struct store *s, const char *label, const char *where)
 {
-	char *wrong = database_condition(s, where);
-
-	if (wrong)
-		return wrong;
-	char *sql = sentence(*where ? "INSERT INTO allowed SELECT id FROM run_summary "
-				      "WHERE (?1 = '' OR label = ?1) AND (\n%s\n)"
-				    : "INSERT INTO allowed SELECT id FROM run "
-				      "WHERE (?1 = '' OR label = ?1)%s",
-			     where);
-	wrong = sql_change(s, sql, "t", label);
-	free(sql);
-	return wrong;
+	TRY(database_condition(s, where));
+	char *sql AUTOFREE = sentence(*where ? "INSERT INTO allowed SELECT id FROM run_summary "
+					       "WHERE (?1 = '' OR label = ?1) AND (\n%s\n)"
+					     : "INSERT INTO allowed SELECT id FROM run "
+					       "WHERE (?1 = '' OR label = ?1)%s",
+				      where);
+	return sql_change(s, sql, "t", label);
 }
 
 struct filling {
@@ -273,16 +257,15 @@ static char *keep_prediction(struct store *s, const struct candidate *c, const s
 /* For each interval; once where it does not matter, or there is nothing to predict. */
 static char *predict_one(struct store *s, const struct candidate *a, struct costs c)
 {
-	struct sql q = sql_select(s, "SELECT x FROM interval", "");
+	struct sql q AUTODONE = sql_select(s, "SELECT x FROM interval", "");
 	struct run run = a->config.run;
 	bool more = true;
-	char *wrong = NULL;
 
 	c.steps = (double)a->steps;
 	c.N = (double)run.workers;
 	c.G = config_model_workers(&a->config);
-	while (more && !wrong && sql_next(&q)) {
-		struct prediction p = {.why = NULL};
+	while (more && sql_next(&q)) {
+		struct prediction p ENDS_WITH(prediction_fini) = {.why = NULL};
 		run.sync_every = sql_int(&q, 0);
 		c.X = (double)run.sync_every;
 		if (a->refused)
@@ -290,28 +273,25 @@ static char *predict_one(struct store *s, const struct candidate *a, struct cost
 		else
 			p = predict(a->config.strategy, &c, &run, a->config.strategy_opts);
 		more = p.paced && !p.why;
-		wrong = keep_prediction(s, a, &p, p.paced ? run.sync_every : 1);
-		prediction_fini(&p);
+		TRY(keep_prediction(s, a, &p, p.paced ? run.sync_every : 1));
 	}
-	char *failed = sql_done(&q);
-	if (wrong)
-		free(failed);
-	return wrong ? wrong : failed;
+	return sql_done(&q);
 }
 
 static char *work_out(struct store *s, const struct setup *u, const struct advise_options *o)
 {
 	struct costs c;
-	char *wrong = sql_script(s, advise_asked);
 
-	if (wrong || (wrong = fill_asked(s, u, o)) || (wrong = fill_intervals(s, o->intervals)) ||
-	    (wrong = fill_allowed(s, u->config.own.label, o->where)) ||
-	    (wrong = fill_candidates(s, u)) || (wrong = sql_script(s, advise_costs)) ||
-	    (wrong = read_costs(s, &c)))
-		return wrong;
-	for (size_t i = 0; i < u->candidates && !wrong; i++)
-		wrong = predict_one(s, &u->candidate[i], c);
-	return wrong ? wrong : sql_script(s, advise_sql);
+	TRY(sql_script(s, advise_asked));
+	TRY(fill_asked(s, u, o));
+	TRY(fill_intervals(s, o->intervals));
+	TRY(fill_allowed(s, u->config.own.label, o->where));
+	TRY(fill_candidates(s, u));
+	TRY(sql_script(s, advise_costs));
+	TRY(read_costs(s, &c));
+	for (size_t i = 0; i < u->candidates; i++)
+		TRY(predict_one(s, &u->candidate[i], c));
+	return sql_script(s, advise_sql);
 }
 
 /* ---- The answer ---------------------------------------------------------- */
@@ -321,29 +301,24 @@ static char *explain_gaps(struct store *s, const struct setup *u, const struct a
 {
 	const struct run *r = &u->config.run;
 	bool named = strcmp(r->platform, "sim") == 0 && strcmp(r->sim_platform, "local") != 0;
-	char *run = sentence("mvbench run --workload=%s --batch=%lld --strategy=allreduce "
-			     "--workers=%lld%s%s%s%s --db=%s",
-			     r->workload, (long long)r->batch, (long long)r->workers,
-			     named ? " --platform=sim --sim.platform=" : "",
-			     named ? r->sim_platform : "", named ? " --sim.step-time=" : "",
-			     named ? r->sim_step_time : "", u->config.own.db);
-	char *calibrate = calibrate_words(&u->config, (int)r->workers);
-	char *others =
+	char *run AUTOFREE = sentence(
+		"mvbench run --workload=%s --batch=%lld --strategy=allreduce "
+		"--workers=%lld%s%s%s%s --db=%s",
+		r->workload, (long long)r->batch, (long long)r->workers,
+		named ? " --platform=sim --sim.platform=" : "", named ? r->sim_platform : "",
+		named ? " --sim.step-time=" : "", named ? r->sim_step_time : "", u->config.own.db);
+	char *calibrate AUTOFREE = calibrate_words(&u->config, (int)r->workers);
+	char *others AUTOFREE =
 		sql_first(s,
 			  "SELECT group_concat(DISTINCT workload || ' with batch ' || batch || "
 			  "' on ' || workers || ' workers') FROM calibration WHERE workers > 1",
 			  "");
-	char *wrong =
-		sentence("nobody has measured what a step of %s with batch %lld on %lld workers "
-			 "takes; run: %s%s%s",
-			 r->workload, (long long)r->batch, (long long)r->workers,
-			 named || strcmp(o->from, "runs") == 0 ? run : calibrate,
-			 others ? "; calibrated here: " : "", others ? others : "");
 
-	free(others);
-	free(calibrate);
-	free(run);
-	return wrong;
+	return sentence("nobody has measured what a step of %s with batch %lld on %lld workers "
+			"takes; run: %s%s%s",
+			r->workload, (long long)r->batch, (long long)r->workers,
+			named || strcmp(o->from, "runs") == 0 ? run : calibrate,
+			others ? "; calibrated here: " : "", others ? others : "");
 }
 
 static char *print_text(struct store *s, FILE *f)
@@ -357,22 +332,17 @@ static char *print_text(struct store *s, FILE *f)
 		{"The formulas:", "shown_formulas"},
 		{"Without a prediction:", "shown_unpredicted"},
 	};
-	char *setup = sql_first(s, "SELECT says FROM shown_setup", ""), *wrong = NULL;
+	char *setup AUTOFREE = sql_first(s, "SELECT says FROM shown_setup", "");
 
 	text_wrap(f, setup ? setup : "", 0);
-	free(setup);
-	for (size_t i = 0; i < sizeof part / sizeof *part && !wrong; i++) {
-		char *sql = sentence("SELECT * FROM %s", part[i].view);
-		char *any = sql_first(s, sql, "");
-		if (any) {
-			fprintf(f, "\n%s\n", part[i].head);
-			wrong = query_print(s, f, FORMAT_TEXT, sql, NULL, 0, NULL);
-		}
-		free(any);
-		free(sql);
+	for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
+		char *sql AUTOFREE = sentence("SELECT * FROM %s", part[i].view);
+		char *any AUTOFREE = sql_first(s, sql, "");
+		if (!any)
+			continue;
+		fprintf(f, "\n%s\n", part[i].head);
+		TRY(query_print(s, f, FORMAT_TEXT, sql, NULL, 0, NULL));
 	}
-	if (wrong)
-		return wrong;
 	struct sql q = sql_select(s, "SELECT says FROM advice ORDER BY place", "");
 	fputs("\nAdvice:\n", f);
 	while (sql_next(&q)) {
@@ -409,22 +379,25 @@ static char *print_answer(struct store *s, const struct advise_options *o)
 	return wrong;
 }
 
-static int answer(struct store *s, const struct setup *u, const struct advise_options *o)
+static char *answer(const struct setup *u, const struct advise_options *o)
 {
+	struct store *s AUTOCLOSE = NULL;
+	const char *db = u->config.own.db;
 	int64_t known = 0;
-	char *wrong = work_out(s, u, o);
 
-	if (!wrong)
-		wrong = sql_number(
-			s, &known,
-			"SELECT EXISTS (SELECT 1 FROM known WHERE name = 'T_step' AND s > 0) AND "
-			"EXISTS (SELECT 1 FROM known WHERE name IN ('T_allreduce', 'T_sync'))",
-			"");
-	if (!wrong && !known)
-		wrong = explain_gaps(s, u, o);
-	if (!wrong)
-		wrong = print_answer(s, o);
-	return wrong ? complain(wrong) : EXIT_OK;
+	if (access(db, F_OK) != 0) {
+		char *words AUTOFREE = calibrate_words(&u->config, (int)u->config.run.workers);
+		return sentence("--db=%s: there is no such file, so nothing is measured yet; run: "
+				"%s",
+				db, words);
+	}
+	TRY(store_open(&s, db, STORE_READ));
+	TRY(work_out(s, u, o));
+	TRY(sql_number(s, &known,
+		       "SELECT EXISTS (SELECT 1 FROM known WHERE name = 'T_step' AND s > 0) AND "
+		       "EXISTS (SELECT 1 FROM known WHERE name IN ('T_allreduce', 'T_sync'))",
+		       ""));
+	return known ? print_answer(s, o) : explain_gaps(s, u, o);
 }
 
 /* ---- The command --------------------------------------------------------- */
@@ -448,26 +421,14 @@ static char *misspelt(const struct arguments *a)
 
 static int run_advise(void *options_given, struct arguments *a)
 {
-	struct setup u;
-	struct store *s = NULL;
+	struct setup u ENDS_WITH(setup_fini) = {.words = NULL};
 	char *wrong = misspelt(a);
-	int status;
 
-	if (wrong || (wrong = setup_read(&u, a)))
-		return complain(wrong);
-	if (access(u.config.own.db, F_OK) != 0) {
-		char *words = calibrate_words(&u.config, (int)u.config.run.workers);
-		status = complain(sentence("--db=%s: there is no such file, so nothing is measured "
-					   "yet; run: %s",
-					   u.config.own.db, words));
-		free(words);
-	} else {
-		wrong = store_open(&s, u.config.own.db, STORE_READ);
-		status = wrong ? complain(wrong) : answer(s, &u, options_given);
-		store_close(s);
-	}
-	setup_fini(&u);
-	return status;
+	if (!wrong)
+		wrong = setup_read(&u, a);
+	if (!wrong)
+		wrong = answer(&u, options_given);
+	return wrong ? complain(wrong) : EXIT_OK;
 }
 
 const struct command command_advise = {

@@ -49,53 +49,53 @@ static void say_verdict(const struct sql *q, int64_t id)
 /* The one row of a view; without a row there is nothing to tell. */
 static char *say(struct store *s, int64_t id, bool json)
 {
-	struct sql q = sql_select(s, json ? "SELECT * FROM as_json" : "SELECT * FROM verdict", "");
-	bool known = sql_next(&q);
+	struct sql q AUTODONE =
+		sql_select(s, json ? "SELECT * FROM as_json" : "SELECT * FROM verdict", "");
 
-	if (known && json) {
+	if (!sql_next(&q)) {
+		TRY(sql_done(&q));
+		return sentence("run %lld has no epoch yet: nothing to tell of its workers",
+				(long long)id);
+	}
+	if (json) {
 		text_utf8(stdout, sql_text(&q, 0));
 		putchar('\n');
-	} else if (known) {
+	} else {
 		say_verdict(&q, id);
 	}
-	char *wrong = sql_done(&q);
-	if (!wrong && !known)
-		wrong = sentence("run %lld has no epoch yet: nothing to tell of its workers",
-				 (long long)id);
-	return wrong;
+	return NULL;
 }
 
 static char *say_tables(struct store *s)
 {
 	static const char *const sql[] = {"SELECT * FROM by_rank", "SELECT * FROM by_epoch"};
-	char *wrong = NULL;
 
-	for (int i = 0; i < 2 && !wrong; i++) {
+	for (int i = 0; i < 2; i++) {
 		putchar('\n');
-		wrong = query_print(s, stdout, FORMAT_TEXT, sql[i], NULL, 0, NULL);
+		TRY(query_print(s, stdout, FORMAT_TEXT, sql[i], NULL, 0, NULL));
 	}
-	return wrong;
+	return NULL;
+}
+
+static char *blame(const struct blame_options *o, const struct arguments *a)
+{
+	bool json = strcmp(o->format, "json") == 0;
+	struct store *s AUTOCLOSE = NULL;
+	int64_t id = 0;
+
+	if (a->words > 1)
+		return sentence("%s: one run at a time", a->word[1]);
+	TRY(store_open(&s, o->select.db, STORE_READ));
+	TRY(run_find(s, a->words ? a->word[0] : "latest", &o->select, "", &id));
+	TRY(sql_each(s, blame_sql, "i", id));
+	TRY(say(s, id, json));
+	return json ? NULL : say_tables(s);
 }
 
 static int run_blame(void *options_given, struct arguments *a)
 {
-	const struct blame_options *o = options_given;
-	bool json = strcmp(o->format, "json") == 0;
-	struct store *s = NULL;
-	int64_t id = 0;
+	char *wrong = blame(options_given, a);
 
-	if (a->words > 1)
-		return complain(sentence("%s: one run at a time", a->word[1]));
-	char *wrong = store_open(&s, o->select.db, STORE_READ);
-	if (!wrong)
-		wrong = run_find(s, a->words ? a->word[0] : "latest", &o->select, "", &id);
-	if (!wrong)
-		wrong = sql_each(s, blame_sql, "i", id);
-	if (!wrong)
-		wrong = say(s, id, json);
-	if (!wrong && !json)
-		wrong = say_tables(s);
-	store_close(s);
 	return wrong ? complain(wrong) : EXIT_OK;
 }
 

@@ -80,10 +80,9 @@ struct prediction predict(const struct strategy *s, const struct costs *c, const
 	p.seconds = e.seconds;
 	p.at_best = e.at_best;
 	p.paced = strstr(e.formula, "c.X") != NULL;
-	char *unknown = write_formula(&e, &p.formula, &p.numbers);
+	char *unknown AUTOFREE = write_formula(&e, &p.formula, &p.numbers);
 	if (unknown)
 		p.why = sentence("nobody has measured its %s", unknown);
-	free(unknown);
 	return p;
 }
 

@@ -154,9 +154,8 @@ static const struct column run_columns[] = {
 static bool holds(struct store *s, const char *sql)
 {
 	int64_t answer;
-	char *wrong = sql_number(s, &answer, sql, "");
+	char *wrong AUTOFREE = sql_number(s, &answer, sql, "");
 
-	free(wrong);
 	return !wrong && answer;
 }
 
@@ -167,13 +166,11 @@ static const char *rows_of(const struct table_options *o)
 
 static bool is_empty(struct store *s, const struct table_options *o, const struct column *c)
 {
-	char *sql = sentence("SELECT EXISTS (SELECT 1 FROM %s WHERE %s IS NOT NULL AND "
-			     "ifnull(%s, 1) <> 0)",
-			     rows_of(o), c->shown, c->name);
-	bool some = holds(s, sql);
+	char *sql AUTOFREE = sentence("SELECT EXISTS (SELECT 1 FROM %s WHERE %s IS NOT NULL AND "
+				      "ifnull(%s, 1) <> 0)",
+				      rows_of(o), c->shown, c->name);
 
-	free(sql);
-	return !some;
+	return !holds(s, sql);
 }
 
 static bool for_people(enum format format)
@@ -221,43 +218,39 @@ static void print_notes(struct store *s, FILE *f, const struct table_options *o,
 				   : "the best of its workload in accuracy (without one, in loss), "
 				     "and of equal work in time",
 			markdown ? "; " : "\n", markdown ? " " : "\n  ");
-	char *places = sql_first(s, "SELECT text FROM places", "");
+	char *places AUTOFREE = sql_first(s, "SELECT text FROM places", "");
 	if (places)
 		fprintf(people ? f : stderr,
 			"%swarning: not all times were measured in one place, so they do not "
 			"compare: %s\n",
 			people ? "\n" : "mvbench: ", places);
-	free(places);
 }
 
 /* NULL, or a sentence: is the configuration to compare with there? */
 static char *check_versus(struct store *s, const struct table_options *o)
 {
-	char *names = NULL, *wrong = NULL;
-
-	if (*o->versus && !holds(s, "SELECT 1 FROM title JOIN asked ON configuration = versus"))
-		names = sql_first(s,
-				  "SELECT group_concat(configuration, ', ') FROM (SELECT DISTINCT "
-				  "configuration FROM title ORDER BY 1 LIMIT 20)",
-				  "");
-	if (names)
-		wrong = sentence("--versus=%s: there is no such row; it is one of: %s", o->versus,
-				 names);
-	free(names);
-	return wrong;
+	if (!*o->versus || holds(s, "SELECT 1 FROM title JOIN asked ON configuration = versus"))
+		return NULL;
+	char *names AUTOFREE =
+		sql_first(s,
+			  "SELECT group_concat(configuration, ', ') FROM (SELECT DISTINCT "
+			  "configuration FROM title ORDER BY 1 LIMIT 20)",
+			  "");
+	return names ? sentence("--versus=%s: there is no such row; it is one of: %s", o->versus,
+				names)
+		     : NULL;
 }
 
 /* ---- The command --------------------------------------------------------- */
 
 static char *more_help(FILE *f, const struct arguments *given)
 {
-	struct store *s = sql_schema();
+	struct store *s AUTOCLOSE = sql_schema();
 
 	(void)given;
 	fputs("Columns for --where, as in --where=\"workload='mlp' AND workers IN (2, 4)\":\n", f);
 	database_columns(s, f);
 	fputs("\n\n", f);
-	store_close(s);
 	return NULL;
 }
 
@@ -285,45 +278,41 @@ static char *print_rows(struct store *s, FILE *f, const struct table_options *o)
 	int64_t rows = 0;
 
 	CHECK(format_find(o->format, &format), "no format %s", o->format);
-	char *sql = query_text(s, o, format);
-	char *wrong = query_print(s, f, format, sql, NULL, 0, &rows);
-	free(sql);
-	if (!wrong && rows > 0)
+	char *sql AUTOFREE = query_text(s, o, format);
+	TRY(query_print(s, f, format, sql, NULL, 0, &rows));
+	if (rows > 0)
 		print_notes(s, f, o, format);
-	else if (!wrong)
+	else
 		explain_empty(s);
-	return wrong;
+	return NULL;
+}
+
+/* *failed: it had begun to print. */
+static char *table(const struct table_options *o, const struct arguments *a, bool *failed)
+{
+	struct store *s AUTOCLOSE = NULL;
+	struct output out;
+
+	if (a->words > 0)
+		return sentence("\"%s\" is not understood: conditions are given with --where, "
+				"files with --db",
+				a->word[0]);
+	TRY(store_open(&s, o->select.db, STORE_READ));
+	TRY(database_choose(s, o->select.where, o->select.label));
+	TRY(sql_each(s, table_sql, "t", o->versus));
+	TRY(check_versus(s, o));
+	TRY(output_open(&out, "--out=", o->out));
+	*failed = true;
+	return output_close(&out, print_rows(s, out.f, o));
 }
 
 static int run_table(void *options_given, struct arguments *a)
 {
-	const struct table_options *o = options_given;
-	struct store *s = NULL;
-	struct output out;
-	int status = EXIT_USER;
-	char *wrong = NULL;
+	bool failed = false;
+	char *wrong = table(options_given, a, &failed);
+	int status = wrong ? complain(wrong) : EXIT_OK;
 
-	if (a->words > 0)
-		wrong = sentence("\"%s\" is not understood: conditions are given with --where, "
-				 "files with --db",
-				 a->word[0]);
-	if (!wrong)
-		wrong = store_open(&s, o->select.db, STORE_READ);
-	if (!wrong)
-		wrong = database_choose(s, o->select.where, o->select.label);
-	if (!wrong)
-		wrong = sql_each(s, table_sql, "t", o->versus);
-	if (!wrong)
-		wrong = check_versus(s, o);
-	if (!wrong && !(wrong = output_open(&out, "--out=", o->out))) {
-		wrong = output_close(&out, print_rows(s, out.f, o));
-		status = EXIT_FAILED;
-	}
-	store_close(s);
-	if (!wrong)
-		return EXIT_OK;
-	complain(wrong);
-	return status;
+	return wrong && failed ? EXIT_FAILED : status;
 }
 
 const struct command command_table = {

@@ -38,50 +38,37 @@ struct excerpt {
 static char *write_json(struct store *s, FILE *f)
 {
 	static const char *const parts[] = {"process", "tracks", "slices", "arrows", "staleness"};
-	char *wrong = NULL;
 	int64_t n = 0;
 
 	fprintf(f, "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [");
-	for (size_t i = 0; i < sizeof parts / sizeof *parts && !wrong; i++) {
-		char *sql = sentence("SELECT json FROM trace_%s", parts[i]);
-		struct sql q = sql_select(s, sql, "");
+	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+		char *sql AUTOFREE = sentence("SELECT json FROM trace_%s", parts[i]);
+		struct sql q AUTODONE = sql_select(s, sql, "");
 		for (; sql_next(&q); n++) {
 			fputs(n ? ",\n" : "\n", f);
 			text_utf8(f, sql_text(&q, 0));
 		}
-		wrong = sql_done(&q);
-		free(sql);
+		TRY(sql_done(&q));
 	}
 	fprintf(f, "\n]}\n");
-	return wrong;
-}
-
-static char *write_file(struct store *s, const char *path)
-{
-	struct output out;
-	char *wrong = output_open(&out, "--out=", path);
-
-	return wrong ? wrong : output_close(&out, write_json(s, out.f));
+	return NULL;
 }
 
 /* ---- Which run -------------------------------------------------------------------- */
 
 static char *newest(struct store *s, const struct select *of, const char *among, int64_t *id)
 {
-	char *wrong = database_condition(s, of->where);
-
-	if (wrong)
-		return wrong;
-	char *sql = sentence("SELECT max(id) FROM run_summary WHERE (?1 = '' OR label = ?1) AND "
-			     "(%s) AND (\n%s\n)",
-			     *among ? among : "1", *of->where ? of->where : "1");
-	wrong = sql_number(s, id, sql, "t", of->label);
-	free(sql);
-	if (!wrong && *id == 0)
-		wrong = sentence("latest: %s has no such run%s; mvbench table --runs --db=%s lists "
-				 "what there is",
-				 s->path, *among ? " with a timeline (--trace)" : "", s->path);
-	return wrong;
+	TRY(database_condition(s, of->where));
+	char *sql AUTOFREE =
+		sentence("SELECT max(id) FROM run_summary WHERE (?1 = '' OR label = ?1) AND "
+			 "(%s) AND (\n%s\n)",
+			 *among ? among : "1", *of->where ? of->where : "1");
+	TRY(sql_number(s, id, sql, "t", of->label));
+	if (*id)
+		return NULL;
+	return sentence("latest: %s has no such run%s; mvbench table --runs --db=%s lists what "
+			"there is",
+			s->path, *among ? " with a timeline (--trace)" : "", s->path);
 }
 
 char *run_find(struct store *s, const char *word, const struct select *of, const char *among,
@@ -97,11 +84,10 @@ char *run_find(struct store *s, const char *word, const struct select *of, const
 		return sentence("%s: the number of a run is wanted, or latest; mvbench table "
 				"--runs lists them",
 				word);
-	char *wrong = sql_number(s, &found, "SELECT count(*) FROM run WHERE id = ?1", "i", *id);
-	if (!wrong && !found)
-		wrong = sentence("%s: %s has no such run; mvbench table --runs --db=%s lists them",
-				 word, s->path, s->path);
-	return wrong;
+	TRY(sql_number(s, &found, "SELECT count(*) FROM run WHERE id = ?1", "i", *id));
+	return found ? NULL
+		     : sentence("%s: %s has no such run; mvbench table --runs --db=%s lists them",
+				word, s->path, s->path);
 }
 
 /* FIRST..LAST, or one number. */
@@ -140,105 +126,91 @@ static char *no_events(const struct excerpt *w, const char *db)
 			(long long)w->run, SAMPLE, db);
 }
 
-static int export(const struct select *of, const char *word, const struct trace_options *o)
+static char *export(const struct select *of, const char *word, const struct trace_options *o)
 {
-	struct store *s = NULL;
+	struct store *s AUTOCLOSE = NULL;
 	struct excerpt w = {.epoch = o->epoch};
+	struct output out;
 	double n[3]; /* events, ranks, events lost */
-	char *wrong = read_steps(o->steps, &w);
 
-	if (!wrong && !*o->out)
-		wrong = sentence("--out=: the name of a file is wanted, as in --out=trace.json");
-	if (!wrong)
-		wrong = store_open(&s, of->db, STORE_READ);
-	if (!wrong)
-		wrong = run_find(s, word, of, "id IN (SELECT run_id FROM event)", &w.run);
-	if (!wrong)
-		wrong = sql_each(s, trace_sql, "iiii", w.run, w.first, w.last, w.epoch);
-	if (!wrong)
-		wrong = sql_reals(s, n, 3, "SELECT * FROM trace_count", "");
-	if (!wrong && n[0] == 0)
-		wrong = no_events(&w, of->db);
-	if (!wrong)
-		wrong = write_file(s, o->out);
-	store_close(s);
-	if (wrong)
-		return complain(wrong);
+	TRY(read_steps(o->steps, &w));
+	if (!*o->out)
+		return sentence("--out=: the name of a file is wanted, as in --out=trace.json");
+	TRY(store_open(&s, of->db, STORE_READ));
+	TRY(run_find(s, word, of, "id IN (SELECT run_id FROM event)", &w.run));
+	TRY(sql_each(s, trace_sql, "iiii", w.run, w.first, w.last, w.epoch));
+	TRY(sql_reals(s, n, 3, "SELECT * FROM trace_count", ""));
+	if (n[0] == 0)
+		return no_events(&w, of->db);
+	TRY(output_open(&out, "--out=", o->out));
+	TRY(output_close(&out, write_json(s, out.f)));
 	printf("%s: %.0f events of %.0f ranks of run %lld; open it in ui.perfetto.dev or "
 	       "chrome://tracing\n",
 	       o->out, n[0], n[1], (long long)w.run);
 	if (n[2] > 0)
 		fprintf(stderr, "mvbench: %.0f more events found no room; trace fewer steps\n",
 			n[2]);
-	return EXIT_OK;
+	return NULL;
 }
 
 /* ---- The command -------------------------------------------------------------------- */
 
-/* Runs what the options say, with a timeline, and exports that. */
-static int run_and_export(const struct setting *given, size_t n, const struct trace_options *o)
+/* The configuration that the options say, with a timeline. NULL or a sentence. */
+static char *configure(struct config *c, const struct setting *given, size_t n)
 {
 	struct setting all[n + 1];
-	struct config config;
 	struct plan plan;
-	struct progress progress = {.lines = true};
-	struct outcome outcome;
-	char sample[16], word[24];
+	char sample[16];
 
 	snprintf(sample, sizeof sample, "%d", SAMPLE);
 	all[0] = (struct setting){"trace", sample};
 	memcpy(all + 1, given, n * sizeof *given);
-	char *wrong = config_init(&config, all, n + 1, false);
+	TRY(config_init(c, all, n + 1, false));
+	if (!c->run.trace)
+		return sentence("--trace=0: no timeline would be kept; leave it out, or give the "
+				"steps of each epoch to keep");
+	return run_plan(c, &plan);
+}
+
+/* Runs that, and exports it. */
+static int run_and_export(const struct setting *given, size_t n, const struct trace_options *o)
+{
+	struct config config ENDS_WITH(config_fini) = {.strings = NULL};
+	struct progress progress = {.lines = true};
+	struct outcome outcome ENDS_WITH(outcome_fini) = {.page = NULL};
+	char word[24], *wrong = configure(&config, given, n);
+
 	if (wrong)
 		return complain(wrong);
-	if (!config.run.trace)
-		wrong = sentence("--trace=0: no timeline would be kept; leave it out, or give the "
-				 "steps of each epoch to keep");
-	if (!wrong)
-		wrong = plan_make(&config, &plan);
-	if (!wrong)
-		wrong = store_check(config.own.db);
-	if (!wrong)
-		wrong = simulation_check(&config, &plan);
-	if (wrong) {
-		config_fini(&config);
-		return complain(wrong);
-	}
 	run_cell(&config, &progress, &outcome);
 	outcome_print(&config, &outcome, FORMAT_TEXT);
-	int status = outcome.status;
 	snprintf(word, sizeof word, "%lld", (long long)outcome.id);
-	if (status == EXIT_OK || status == EXIT_DIVERGED) {
-		int exported = export(&(struct select){config.own.db, "", ""}, word, o);
-		status = exported ? exported : status;
-	}
-	outcome_fini(&outcome);
-	config_fini(&config);
-	return status;
+	if (outcome.status == EXIT_OK || outcome.status == EXIT_DIVERGED)
+		wrong = export(&(struct select){config.own.db, "", ""}, word, o);
+	return wrong ? complain(wrong) : outcome.status;
 }
 
 /* With a run's name only --db is left to say, and for latest --label. */
-static int export_named(struct arguments *a, const struct trace_options *o)
+static char *export_named(const struct arguments *a, const struct trace_options *o)
 {
 	struct select of = {DATABASE, o->where, ""};
-	char *wrong = NULL;
 
-	for (size_t i = 0; i < a->options && !wrong; i++) {
+	for (size_t i = 0; i < a->options; i++) {
 		const struct setting *given = &a->option[i];
 		const char *value = given->value ? given->value : "";
 		if (strcmp(given->name, "label") == 0 && strcmp(a->word[0], "latest") == 0)
 			of.label = value;
 		else if (strcmp(given->name, "db") != 0)
-			wrong = sentence("--%s: run %s is there already; leave the option out, or "
-					 "the run",
-					 given->name, a->word[0]);
+			return sentence("--%s: run %s is there already; leave the option out, or "
+					"the run",
+					given->name, a->word[0]);
 		else if (!*value)
-			wrong = sentence("--db=: the name of a file is wanted, as in "
-					 "--db=" DATABASE);
+			return sentence("--db=: the name of a file is wanted, as in "
+					"--db=" DATABASE);
 		else
 			of.db = value;
 	}
-	return wrong ? complain(wrong) : export(&of, a->word[0], o);
+	return export(&of, a->word[0], o);
 }
 
 static bool says_what_to_run(const struct arguments *a)
@@ -258,21 +230,23 @@ static int run_trace(void *options_given, struct arguments *a)
 					 "run to make, such as --strategy=asgd --workers=2"));
 	if (a->words > 1)
 		return complain(sentence("%s: one run at a time", a->word[1]));
-	return a->words ? export_named(a, o) : run_and_export(a->option, a->options, o);
+	if (!a->words)
+		return run_and_export(a->option, a->options, o);
+	char *wrong = export_named(a, o);
+	return wrong ? complain(wrong) : EXIT_OK;
 }
 
 static char *more(FILE *f, const struct arguments *given)
 {
-	struct store *s = sql_schema();
-	struct sql q = sql_select(s, "SELECT name, about FROM event_kind ORDER BY place", "");
+	struct store *s AUTOCLOSE = sql_schema();
+	struct sql q AUTODONE =
+		sql_select(s, "SELECT name, about FROM event_kind ORDER BY place", "");
 
 	(void)given;
 	fputs("What a rank can be in:\n", f);
 	while (sql_next(&q))
 		fprintf(f, "  %-10s %s\n", sql_text(&q, 0), sql_text(&q, 1));
-	char *wrong = sql_done(&q);
-	store_close(s);
-	return wrong;
+	return sql_done(&q);
 }
 
 const struct command command_trace = {

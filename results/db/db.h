@@ -17,12 +17,25 @@
 		if (wrong_) \
 			return wrong_; \
 	} while (0)
+/* What is done with a variable where its block ends: struct settings all ENDS_WITH(settings_free) =
+ * ...; it has to be initialised, and f takes its address. */
+#define ENDS_WITH(f) __attribute__((cleanup(f)))
+/* One more at the end of a list on the heap. */
+#define APPEND(list, n, ...) \
+	((list) = must(realloc((list), ((n) + 1) * sizeof *(list))), (list)[(n)++] = (__VA_ARGS__))
 /* The first thing that went wrong; a second one is freed. */
 static inline char *first_wrong(char *wrong, char *late)
 {
 	if (wrong)
 		free(late);
 	return wrong ? wrong : late;
+}
+
+/* NULL = nothing is wrong. */
+static inline void complain_if(char *wrong)
+{
+	if (wrong)
+		complain(wrong);
 }
 
 static inline const char *plural(int64_t n)
@@ -61,12 +74,12 @@ enum store_mode { STORE_READ, STORE_WRITE, STORE_LATER };
  * Older schemas migrate (WRITE). WRITE marks `running` rows of dead processes as failed. */
 char *store_open(struct store **out, const char *path, enum store_mode mode);
 void store_close(struct store *s); /* NULL is fine */
-/* What is open is closed where its block ends: struct store *s AUTOSTORE = NULL. */
-static inline void autostore(struct store **s)
+/* Closed where its block ends: struct store *s AUTOCLOSE = NULL; */
+static inline void store_autoclose(struct store **s)
 {
 	store_close(*s);
 }
-#define AUTOSTORE __attribute__((cleanup(autostore)))
+#define AUTOCLOSE ENDS_WITH(store_autoclose)
 /* Computes the figures of ended runs of which none are kept yet (table run_kept), as
  * store_open(WRITE) does: for who adds such runs himself. NULL or a sentence. */
 char *store_keep(struct store *s);
@@ -122,12 +135,12 @@ bool sql_next(struct sql *q);                             /* is there another ro
 bool sql_well(const struct sql *q);                       /* nothing went wrong so far */
 int sql_parameter(const struct sql *q, const char *name); /* its number */
 char *sql_done(struct sql *q);                            /* frees it. NULL or a sentence */
-/* Done where its block ends, at the latest: struct sql q AUTOSQL = sql_select(...). */
-static inline void autosql(struct sql *q)
+/* Freed where its block ends, at the latest: struct sql q AUTODONE = sql_select(...); */
+static inline void sql_autodone(struct sql *q)
 {
 	free(sql_done(q));
 }
-#define AUTOSQL __attribute__((cleanup(autosql)))
+#define AUTODONE ENDS_WITH(sql_autodone)
 const char *sql_refused(const struct sql *q);          /* until then: NULL, or SQLite's own words */
 int64_t sql_int(const struct sql *q, int column);      /* of this row; 0 for NULL */
 double sql_real(const struct sql *q, int column);      /* NaN where there is no number */

@@ -64,7 +64,7 @@ static char *default_sql(const struct option *o)
 		return must(strdup(strcmp(o->def, "true") == 0 ? "1" : "0"));
 	if (is_whole(o) || o->type == OPT_REAL)
 		return must(strdup(o->def));
-	char *quoted = sqlite3_mprintf("%Q", o->def), *text = must(strdup(must(quoted)));
+	char *quoted = must(sqlite3_mprintf("%Q", o->def)), *text = must(strdup(quoted));
 	sqlite3_free(quoted);
 	return text;
 }
@@ -73,16 +73,14 @@ static char *default_sql(const struct option *o)
  * where nothing is one. */
 static char *column_definition(const struct option *o)
 {
-	char column[COLUMN_ROOM], *def = default_sql(o), *check, *text;
+	char column[COLUMN_ROOM], *def AUTOFREE = default_sql(o);
 	bool has_default = !may_be_null(o) && (o->core.since || !*o->def);
 
 	option_column(o, column);
-	check = o->type == OPT_BOOL ? sentence(" CHECK (%s IN (0, 1))", column) : must(strdup(""));
-	text = sentence("%s %s%s%s%s%s", column, column_type(o), may_be_null(o) ? "" : " NOT NULL",
-			has_default ? " DEFAULT " : "", has_default ? def : "", check);
-	free(check);
-	free(def);
-	return text;
+	char *check AUTOFREE = sentence(" CHECK (%s IN (0, 1))", column);
+	return sentence("%s %s%s%s%s%s", column, column_type(o), may_be_null(o) ? "" : " NOT NULL",
+			has_default ? " DEFAULT " : "", has_default ? def : "",
+			o->type == OPT_BOOL ? check : "");
 }
 
 /* For each option that has a column, what `put` writes; heap. */
@@ -105,12 +103,11 @@ static char *of_options(void (*put)(FILE *f, const struct option *o, bool first)
 /* A line of CREATE TABLE run, with the unit that the option's help ends in. */
 static void put_column(FILE *f, const struct option *o, bool first)
 {
-	char *definition = column_definition(o);
+	char *definition AUTOFREE = column_definition(o);
 	const char *unit = strrchr(o->help, '[');
 
 	(void)first;
 	fprintf(f, "\t%s,%s%s\n", definition, unit ? " -- " : "", unit ? unit : "");
-	free(definition);
 }
 
 /* A row of option_info. */
@@ -120,14 +117,13 @@ static void put_row(FILE *f, const struct option *o, bool first)
 					     [AS_USED] = "used",
 					     [USED_IF_ANY] = "used if any",
 					     [OF_SIMULATION] = "simulation"};
-	char column[COLUMN_ROOM], *def = default_sql(o);
+	char column[COLUMN_ROOM], *def AUTOFREE = default_sql(o);
 	bool keyed = (!o->incidental || o->core.kept_apart) && !o->core.repeats;
 
 	fprintf(f, "%s\n\t('%s', '%s', %d, '%s', %s, %d, %d, '%s', %d, %d)", first ? "" : ",",
 		o->name, option_column(o, column), (int)(o - run_options) + 1,
 		o->type == OPT_BOOL ? "BOOL" : column_type(o), def, !o->incidental, keyed,
 		stored[o->core.stored], o->core.since, o->core.label);
-	free(def);
 }
 
 /* A key of config_key and its value, of row r of run. NULL would be no key at all. */
@@ -155,12 +151,9 @@ static char *make_schema(void)
 			      timeline_sql);
 
 	for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
-		char *list = of_options(lists[i].put), *with;
+		char *list AUTOFREE = of_options(lists[i].put), *before AUTOFREE = text;
 		CHECK(strstr(text, lists[i].marker), "no \"%s\" in results/db", lists[i].marker);
-		with = text_replaced(text, lists[i].marker, list);
-		free(list);
-		free(text);
-		text = with;
+		text = text_replaced(before, lists[i].marker, list);
 	}
 	return text;
 }
@@ -189,15 +182,6 @@ char *store_check_version(const char *path, int64_t application, int64_t version
 	return NULL;
 }
 
-/* Has the file a column of this option? */
-static char *has_column(struct store *s, const struct option *o, int64_t *has)
-{
-	char column[COLUMN_ROOM];
-
-	return sql_number(s, has, "SELECT count(*) FROM pragma_table_info('run') WHERE name = ?1",
-			  "t", option_column(o, column));
-}
-
 static void put_name(FILE *f, const struct option *o, bool first)
 {
 	char column[COLUMN_ROOM];
@@ -208,33 +192,28 @@ static void put_name(FILE *f, const struct option *o, bool first)
 /* Has it one of every option? One query: every file that is opened is asked. */
 static char *has_columns(struct store *s, bool *all)
 {
-	char *names = of_options(put_name);
-	char *sql = sentence("SELECT count(*) FROM (VALUES %s) WHERE column1 NOT IN "
-			     "(SELECT name FROM pragma_table_info('run'))",
-			     names);
+	char *names AUTOFREE = of_options(put_name);
+	char *sql AUTOFREE = sentence("SELECT count(*) FROM (VALUES %s) WHERE column1 NOT IN "
+				      "(SELECT name FROM pragma_table_info('run'))",
+				      names);
 	int64_t missing = 0;
-	char *wrong = sql_number(s, &missing, sql, "");
 
+	TRY(sql_number(s, &missing, sql, ""));
 	*all = missing == 0;
-	free(sql);
-	free(names);
-	return wrong;
+	return NULL;
 }
 
 char *store_version(struct store *s, int64_t *version, bool *whole, bool *tables)
 {
 	int64_t application = 0, n = 0;
-	char *wrong = sql_number(s, &application, "PRAGMA application_id", "");
 
-	if (!wrong)
-		wrong = sql_number(s, version, "PRAGMA user_version", "");
-	if (!wrong)
-		wrong = sql_number(s, &n, "SELECT count(*) FROM sqlite_master", "");
+	TRY(sql_number(s, &application, "PRAGMA application_id", ""));
+	TRY(sql_number(s, version, "PRAGMA user_version", ""));
+	TRY(sql_number(s, &n, "SELECT count(*) FROM sqlite_master", ""));
 	*tables = n > 0;
-	if (!wrong)
-		wrong = store_check_version(s->path, application, *version, *tables);
+	TRY(store_check_version(s->path, application, *version, *tables));
 	*whole = *tables && *version == SCHEMA_VERSION;
-	return wrong || !*whole ? wrong : has_columns(s, whole);
+	return *whole ? has_columns(s, whole) : NULL;
 }
 
 /* ---- Making ---------------------------------------------------------------- */
@@ -242,71 +221,69 @@ char *store_version(struct store *s, int64_t *version, bool *whole, bool *tables
 /* Takes the views and triggers of another version away. */
 static char *drop_views(struct store *s)
 {
-	char *drop = sql_first(s,
-			       "SELECT group_concat(printf('DROP %s \"%w\"', type, name), ';') "
-			       "FROM sqlite_master WHERE type IN ('view', 'trigger')",
-			       "");
-	char *wrong = drop ? sql_script(s, drop) : NULL;
+	char *drop AUTOFREE =
+		sql_first(s,
+			  "SELECT group_concat(printf('DROP %s \"%w\"', type, name), ';') "
+			  "FROM sqlite_master WHERE type IN ('view', 'trigger')",
+			  "");
 
-	free(drop);
-	return wrong;
+	return drop ? sql_script(s, drop) : NULL;
 }
 
 static char *add_columns(struct store *s)
 {
-	char *wrong = NULL;
-	int64_t has = 0;
-
-	for (const struct option *o = run_options; !wrong && o->name; o++) {
-		if (o->core.stored == UNSTORED || (wrong = has_column(s, o, &has)) || has)
+	for (const struct option *o = run_options; o->name; o++) {
+		char column[COLUMN_ROOM];
+		int64_t has = 0;
+		TRY(sql_number(s, &has,
+			       "SELECT count(*) FROM pragma_table_info('run') WHERE name = ?1", "t",
+			       option_column(o, column)));
+		if (has || o->core.stored == UNSTORED)
 			continue;
-		char *definition = column_definition(o);
-		char *sql = sentence("ALTER TABLE run ADD COLUMN %s", definition);
-		wrong = sql_script(s, sql);
-		free(sql);
-		free(definition);
+		char *definition AUTOFREE = column_definition(o);
+		char *sql AUTOFREE = sentence("ALTER TABLE run ADD COLUMN %s", definition);
+		TRY(sql_script(s, sql));
 	}
-	return wrong;
+	return NULL;
 }
 
 /* The tables that are there stay. What is kept of runs is computed again: it may be of other views.
  */
 static char *make_all(struct store *s)
 {
-	char *all =
+	char *all AUTOFREE =
 		text_replaced(database_schema(), "CREATE TABLE ", "CREATE TABLE IF NOT EXISTS ");
-	char *sql = text_replaced(all, "CREATE INDEX ", "CREATE INDEX IF NOT EXISTS ");
-	char *wrong = sql_script(s, sql);
+	char *sql AUTOFREE = text_replaced(all, "CREATE INDEX ", "CREATE INDEX IF NOT EXISTS ");
 
-	free(sql);
-	free(all);
-	return wrong ? wrong : sql_script(s, "DELETE FROM run_kept");
+	TRY(sql_script(s, sql));
+	return sql_script(s, "DELETE FROM run_kept");
 }
 
 static char *bring_up(struct store *s, int64_t version)
 {
-	char *wrong = drop_views(s);
-
-	if (!wrong)
-		wrong = add_columns(s);
-	for (; !wrong && version < SCHEMA_VERSION; version++)
+	TRY(drop_views(s));
+	TRY(add_columns(s));
+	for (; version < SCHEMA_VERSION; version++)
 		if (migrations[version])
-			wrong = sql_script(s, migrations[version]);
-	return wrong;
+			TRY(sql_script(s, migrations[version]));
+	return NULL;
+}
+
+static char *migrate(struct store *s)
+{
+	int64_t version = 0;
+	bool whole = false, tables = false;
+
+	TRY(store_version(s, &version, &whole, &tables));
+	if (whole)
+		return NULL;
+	if (tables)
+		TRY(bring_up(s, version));
+	return make_all(s);
 }
 
 char *store_migrate(struct store *s)
 {
-	int64_t version = 0;
-	bool whole = false, tables = false;
-	char *wrong = sql_begin(s);
-
-	if (wrong)
-		return wrong;
-	wrong = store_version(s, &version, &whole, &tables);
-	if (!wrong && tables && !whole)
-		wrong = bring_up(s, version);
-	if (!wrong && !whole)
-		wrong = make_all(s);
-	return sql_end(s, wrong);
+	TRY(sql_begin(s));
+	return sql_end(s, migrate(s));
 }

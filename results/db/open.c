@@ -81,23 +81,22 @@ static char *folder_of(const char *path)
 
 static char *check_folder(const char *path)
 {
-	char *folder = folder_of(path), *wrong = NULL;
+	char *folder AUTOFREE = folder_of(path);
 	struct stat st;
 
 	if (stat(folder, &st) != 0)
-		wrong = sentence("%s cannot be made, its folder %s is not there: make the folder, "
-				 "or name another file with --db",
-				 path, folder);
-	else if (!S_ISDIR(st.st_mode))
-		wrong = sentence("%s cannot be made, %s is not a folder: name another file with "
-				 "--db",
-				 path, folder);
-	else if (access(folder, W_OK | X_OK) != 0)
-		wrong = sentence("%s cannot be written, its folder %s is not writable (%s): name "
-				 "another file with --db",
-				 path, folder, strerror(errno));
-	free(folder);
-	return wrong;
+		return sentence("%s cannot be made, its folder %s is not there: make the folder, "
+				"or name another file with --db",
+				path, folder);
+	if (!S_ISDIR(st.st_mode))
+		return sentence("%s cannot be made, %s is not a folder: name another file with "
+				"--db",
+				path, folder);
+	if (access(folder, W_OK | X_OK) != 0)
+		return sentence("%s cannot be written, its folder %s is not writable (%s): name "
+				"another file with --db",
+				path, folder, strerror(errno));
+	return NULL;
 }
 
 static char *not_a_file(const char *path, const struct stat *st)
@@ -143,34 +142,33 @@ char *store_look(const char *path)
 	if (stat(path, &st) != 0)
 		return sentence("%s cannot be read (%s): name another database", path,
 				strerror(errno));
-	char *wrong = not_a_file(path, &st);
-	if (!wrong && st.st_size == 0)
-		wrong = sentence("%s is empty: name another database", path);
-	return wrong ? wrong : check_header(path);
+	TRY(not_a_file(path, &st));
+	if (st.st_size == 0)
+		return sentence("%s is empty: name another database", path);
+	return check_header(path);
 }
 
 char *store_check(const char *path)
 {
 	struct stat st;
-	char *wrong;
 
 	if (*path == '\0')
 		return sentence("--db=: the name of a file is wanted, as in --db=" DATABASE);
 	if (stat(path, &st) != 0) {
-		wrong = check_folder(path);
-		if (!wrong && errno != ENOENT)
-			wrong = sentence("%s cannot be opened (%s): name another file with --db",
-					 path, strerror(errno));
-		return wrong;
+		int why = errno;
+		TRY(check_folder(path));
+		return why == ENOENT ? NULL
+				     : sentence("%s cannot be opened (%s): name another file with "
+						"--db",
+						path, strerror(why));
 	}
-	wrong = not_a_file(path, &st);
-	if (!wrong && access(path, W_OK) != 0)
-		wrong = sentence("%s cannot be written (%s): change its permissions, or name "
-				 "another file with --db",
-				 path, strerror(errno));
-	if (!wrong)
-		wrong = check_header(path);
-	return wrong ? wrong : check_folder(path);
+	TRY(not_a_file(path, &st));
+	if (access(path, W_OK) != 0)
+		return sentence("%s cannot be written (%s): change its permissions, or name "
+				"another file with --db",
+				path, strerror(errno));
+	TRY(check_header(path));
+	return check_folder(path);
 }
 
 /* ---- Opening --------------------------------------------------------------- */
@@ -193,15 +191,13 @@ static char *prepare_write(struct store *s)
 {
 	int64_t version = 0;
 	bool whole = false, tables = false;
-	char *wrong = store_version(s, &version, &whole, &tables);
 
-	if (!wrong && !whole)
-		wrong = store_migrate(s);
-	if (!wrong)
-		wrong = use_wal(s);
-	if (!wrong)
-		wrong = runs_bury_dead(s);
-	return wrong ? wrong : store_keep(s);
+	TRY(store_version(s, &version, &whole, &tables));
+	if (!whole)
+		TRY(store_migrate(s));
+	TRY(use_wal(s));
+	TRY(runs_bury_dead(s));
+	return store_keep(s);
 }
 
 /* SQLite's name for the file: never a special name, such as ":memory:". */
@@ -214,13 +210,13 @@ static char *plain_name(const char *path)
  * where SQLite cannot make the files that it wants beside a database in WAL mode. */
 static char *immutable_name(const char *path)
 {
-	char *plain = plain_name(path), *uri = must(malloc(3 * strlen(plain) + 32)), *p = uri;
+	char *plain AUTOFREE = plain_name(path), *uri = must(malloc(3 * strlen(plain) + 32)),
+		    *p = uri;
 
 	p += sprintf(p, "file:");
 	for (const char *c = plain; *c; c++)
 		p += sprintf(p, strchr("%?#", *c) ? "%%%02X" : "%c", (unsigned char)*c);
 	sprintf(p, "?immutable=1");
-	free(plain);
 	return uri;
 }
 
@@ -250,9 +246,7 @@ static char *open_read(struct store *s)
 		return sentence("there is no results database %s: record one with `mvbench run "
 				"--db=%s`, or name another file with --db",
 				s->path, s->path);
-	char *wrong = not_a_file(s->path, &st);
-	if (wrong)
-		return wrong;
+	TRY(not_a_file(s->path, &st));
 	int rc = open_database(s, SQLITE_OPEN_READONLY, plain_name(s->path));
 	if ((rc & 0xff) == SQLITE_CANTOPEN || (rc & 0xff) == SQLITE_READONLY) {
 		sqlite3_close(s->db);
@@ -261,19 +255,17 @@ static char *open_read(struct store *s)
 	}
 	if (rc != SQLITE_OK)
 		return database_error(s, rc);
-	wrong = store_version(s, &version, &whole, &tables);
-	if (!wrong && !tables)
+	TRY(store_version(s, &version, &whole, &tables));
+	if (!tables)
 		return sentence("%s is empty: record something with `mvbench run --db=%s`", s->path,
 				s->path);
-	if (wrong || whole)
-		return wrong;
+	if (whole)
+		return NULL;
 
 	struct store *writer;
 	sqlite3_close(s->db);
 	s->db = NULL;
-	wrong = store_open(&writer, s->path, STORE_WRITE);
-	if (wrong)
-		return wrong;
+	TRY(store_open(&writer, s->path, STORE_WRITE));
 	store_close(writer);
 	rc = open_database(s, SQLITE_OPEN_READONLY, plain_name(s->path));
 	return rc == SQLITE_OK ? NULL : database_error(s, rc);
@@ -281,13 +273,9 @@ static char *open_read(struct store *s)
 
 static char *open_write(struct store *s)
 {
-	char *wrong = store_check(s->path);
-
-	if (wrong)
-		return wrong;
+	TRY(store_check(s->path));
 	int rc = open_database(s, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, plain_name(s->path));
-	wrong = rc == SQLITE_OK ? prepare_write(s) : database_error(s, rc);
-	return wrong;
+	return rc == SQLITE_OK ? prepare_write(s) : database_error(s, rc);
 }
 
 char *store_open(struct store **out, const char *path, enum store_mode mode)
@@ -309,15 +297,14 @@ char *store_open(struct store **out, const char *path, enum store_mode mode)
 
 char *store_begin(struct store *s)
 {
-	struct store *open = NULL;
-	char *wrong = s->db ? NULL : store_open(&open, s->path, STORE_WRITE);
+	struct store *open AUTOCLOSE = NULL;
 
-	if (open) {
-		s->db = open->db;
-		open->db = NULL;
-	}
-	store_close(open);
-	return wrong;
+	if (s->db)
+		return NULL;
+	TRY(store_open(&open, s->path, STORE_WRITE));
+	s->db = open->db;
+	open->db = NULL;
+	return NULL;
 }
 
 void store_close(struct store *s)

@@ -272,7 +272,7 @@ static void grid_free(struct grid *g)
 
 void database_columns(struct store *s, FILE *f)
 {
-	struct sql q AUTOSQL = sql_select(s, "SELECT * FROM run_summary", "");
+	struct sql q AUTODONE = sql_select(s, "SELECT * FROM run_summary", "");
 	int at = 0;
 
 	for (int i = 0; i < sql_columns(&q); i++) {
@@ -321,7 +321,7 @@ static char *copy_views(struct store *s)
 {
 	static const char create[] = "CREATE VIEW";
 	const char *kind = "TABLE";
-	struct sql q AUTOSQL = sql_select(
+	struct sql q AUTODONE = sql_select(
 		s,
 		"SELECT sql FROM main.sqlite_master WHERE type = 'view' AND name IN "
 		"('finished', 'configuration_summary', 'compared', 'comparison') ORDER BY rowid",

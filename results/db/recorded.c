@@ -38,9 +38,7 @@ char *recorded_settings(struct store *s, int64_t id, struct settings *all, char 
 		if (text)
 			settings_add(all, must(strdup(o->name)), text);
 	}
-	char *wrong = sql_done(&row);
-	if (wrong)
-		return wrong;
+	TRY(sql_done(&row));
 	if (!there)
 		return sentence("%s has no run %lld", s->path, (long long)id);
 	struct sql own = sql_select(
@@ -79,47 +77,39 @@ static int resolved(const char *name)
 /* The settings, `way` says which of the resolved options are left to be chosen again. */
 static char *configure(const struct settings *all, int way, struct config *c)
 {
-	struct setting *some = must(malloc((all->n + 1) * sizeof(*some)));
+	struct setting *some AUTOFREE = must(malloc((all->n + 1) * sizeof(*some)));
 	size_t n = 0;
 
 	for (size_t i = 0; i < all->n; i++) {
 		if (!(way >> resolved(all->setting[i].name) & 1))
 			some[n++] = all->setting[i];
 	}
-	char *wrong = config_init(c, some, n, false);
-	free(some);
-	return wrong;
+	return config_init(c, some, n, false);
 }
 
 char *recorded_config(struct store *s, int64_t id, struct config *c, bool *exact)
 {
-	struct settings all = {.setting = NULL};
+	struct settings all ENDS_WITH(settings_free) = {.setting = NULL};
 	char want[17] = "", got[17];
-	char *wrong = recorded_settings(s, id, &all, want);
 
 	*exact = false;
+	TRY(recorded_settings(s, id, &all, want));
 	/* the last way, which gives all that the row says, stands when none fits */
-	for (int way = (1 << resolved("")) - 1; way >= 0 && !wrong && !*exact; way--) {
-		wrong = configure(&all, way, c);
-		if (wrong)
-			break;
+	for (int way = (1 << resolved("")) - 1; way >= 0 && !*exact; way--) {
+		TRY(configure(&all, way, c));
 		config_hash(c, got);
 		*exact = strcmp(got, want) == 0;
 		if (!*exact && way > 0)
 			config_fini(c);
 	}
-	settings_free(&all);
-	return wrong;
+	return NULL;
 }
 
 char *recorded_command(struct store *s, int64_t id, char **command, bool *exact)
 {
-	struct config c;
-	char *wrong = recorded_config(s, id, &c, exact);
+	struct config c ENDS_WITH(config_fini) = {.strings = NULL};
 
-	if (wrong)
-		return wrong;
+	TRY(recorded_config(s, id, &c, exact));
 	*command = command_of(&c, false);
-	config_fini(&c);
 	return NULL;
 }

@@ -63,39 +63,34 @@ char *store_fail(struct store *s, int64_t id, const char *reason)
 
 char *runs_bury_dead(struct store *s)
 {
-	char *wrong = NULL;
-	struct sql q = sql_select(s,
-				  "SELECT id, pid, strftime('%s', started) FROM run "
-				  "WHERE status = 'running' AND host = ?1 AND pid > 0",
-				  "t", machine()->host);
+	struct sql q AUTODONE = sql_select(s,
+					   "SELECT id, pid, strftime('%s', started) FROM run "
+					   "WHERE status = 'running' AND host = ?1 AND pid > 0",
+					   "t", machine()->host);
 
-	while (!wrong && sql_next(&q)) {
+	while (sql_next(&q)) {
 		if (process_lives(sql_int(&q, 1), atof(sql_text(&q, 2))))
 			continue;
-		char *reason = sentence(INTERRUPTED ": its process %s is gone", sql_text(&q, 1));
-		wrong = store_fail(s, sql_int(&q, 0), reason);
-		free(reason);
+		char *reason AUTOFREE =
+			sentence(INTERRUPTED ": its process %s is gone", sql_text(&q, 1));
+		TRY(store_fail(s, sql_int(&q, 0), reason));
 	}
-	return first_wrong(wrong, sql_done(&q));
+	return sql_done(&q);
 }
 
 char *store_keep(struct store *s)
 {
 	static const char some[] = "status IN ('done', 'failed', 'diverged') AND id NOT IN "
 				   "(SELECT run_id FROM run_kept)";
-	char *asked = sentence("SELECT EXISTS (SELECT 1 FROM run WHERE %s)", some);
-	char *sql =
+	char *asked AUTOFREE = sentence("SELECT EXISTS (SELECT 1 FROM run WHERE %s)", some);
+	char *sql AUTOFREE =
 		sentence("INSERT INTO run_kept SELECT c.* FROM run AS r CROSS JOIN run_computed "
 			 "AS c ON c.run_id = r.id WHERE %s",
 			 some);
 	int64_t missing = 0;
-	char *wrong = sql_number(s, &missing, asked, "");
 
-	if (!wrong && missing)
-		wrong = sql_change(s, sql, "");
-	free(sql);
-	free(asked);
-	return wrong;
+	TRY(sql_number(s, &missing, asked, ""));
+	return missing ? sql_change(s, sql, "") : NULL;
 }
 
 /* ---- Making a row ------------------------------------------------------------ */
@@ -220,13 +215,12 @@ char *runs_insert(struct store *s, const struct config *c, const struct experime
 
 	char *columns = must(sqlite3_str_finish(r.columns));
 	char *values = must(sqlite3_str_finish(r.values));
-	char *sql = sentence("INSERT INTO run (%s) VALUES (%s)", columns, values);
+	char *sql AUTOFREE = sentence("INSERT INTO run (%s) VALUES (%s)", columns, values);
 	struct plugin_options own = {.s = s, .wrong = sql_change(s, sql, "")};
 	*id = own.id = sqlite3_last_insert_rowid(s->db);
 	config_each(c, insert_plugin_option, &own);
 	sqlite3_free(columns);
 	sqlite3_free(values);
-	free(sql);
 	return own.wrong;
 }
 
@@ -234,10 +228,10 @@ char *runs_insert(struct store *s, const struct config *c, const struct experime
 
 int64_t store_cell(struct store *s, const char *hash, char status[16], char reason[256])
 {
-	struct sql q = sql_select(s,
-				  "SELECT id, status, reason FROM run "
-				  "WHERE config_hash = ?1 ORDER BY id DESC LIMIT 1",
-				  "t", hash);
+	struct sql q AUTODONE = sql_select(s,
+					   "SELECT id, status, reason FROM run "
+					   "WHERE config_hash = ?1 ORDER BY id DESC LIMIT 1",
+					   "t", hash);
 	int64_t id = 0;
 
 	status[0] = reason[0] = '\0';
@@ -246,14 +240,13 @@ int64_t store_cell(struct store *s, const char *hash, char status[16], char reas
 		snprintf(status, 16, "%s", sql_text(&q, 1));
 		snprintf(reason, 256, "%s", sql_text(&q, 2));
 	}
-	free(sql_done(&q));
 	return id;
 }
 
 char *store_pend(struct store *s, const struct config *c)
 {
 	int64_t id = 0;
-	char *wrong = sql_begin(s);
 
-	return wrong ? wrong : sql_end(s, runs_insert(s, c, NULL, &id));
+	TRY(sql_begin(s));
+	return sql_end(s, runs_insert(s, c, NULL, &id));
 }

@@ -9,31 +9,32 @@
 
 enum { WRITE_WAIT_MS = 30000 }; /* for another's lock, while there is a result that could be lost */
 
+/* Its number lives on in the row that takes the pending one's place. */
+static char *take_pending(struct store *s, const struct experiment *e, int64_t *id)
+{
+	char hash[17];
+
+	config_hash(e->config, hash);
+	TRY(sql_number(s, id,
+		       "SELECT min(id) FROM run WHERE status = 'pending' AND config_hash = ?1", "t",
+		       hash));
+	if (*id)
+		TRY(sql_change(s, "DELETE FROM run WHERE id = ?1", "i", *id));
+	return runs_insert(s, e->config, e, id);
+}
+
 static char *sink_begin(void *self, const struct experiment *e, int64_t *id)
 {
 	struct store *s = self;
-	char hash[17];
 
 	CHECK(s->run == 0, "run %lld has not ended", (long long)s->run);
 	*id = 0;
-	config_hash(e->config, hash);
-	char *wrong = store_begin(s);
-	if (wrong || (wrong = sql_begin(s)))
-		return wrong;
-	wrong = sql_number(s, id,
-			   "SELECT min(id) FROM run WHERE status = 'pending' AND config_hash = ?1",
-			   "t", hash);
-	if (!wrong && *id) /* its number lives on in the row that takes its place */
-		wrong = sql_change(s, "DELETE FROM run WHERE id = ?1", "i", *id);
-	if (!wrong)
-		wrong = runs_insert(s, e->config, e, id);
-	wrong = sql_end(s, wrong);
-	s->run = wrong ? 0 : *id;
-	if (!wrong) {
-		s->begun = *id;
-		sqlite3_busy_timeout(s->db, WRITE_WAIT_MS);
-	}
-	return wrong;
+	TRY(store_begin(s));
+	TRY(sql_begin(s));
+	TRY(sql_end(s, take_pending(s, e, id)));
+	s->run = s->begun = *id;
+	sqlite3_busy_timeout(s->db, WRITE_WAIT_MS);
+	return NULL;
 }
 
 /* What an epoch and a rank's share in it have both. NULL: of pushes that there were none of. */
@@ -60,15 +61,33 @@ static int64_t counted(const struct split_row *r, int64_t n)
 /* The bins that are not empty. */
 static char *insert_staleness(struct store *s, int64_t epoch, const int64_t *pushes)
 {
-	char *wrong = NULL;
-
-	for (int i = 0; !wrong && i < STALENESS_BINS; i++)
+	for (int i = 0; i < STALENESS_BINS; i++)
 		if (pushes[i] > 0)
-			wrong = sql_change(s,
-					   "INSERT INTO staleness (run_id, epoch, staleness, "
-					   "pushes) VALUES (?, ?, ?, ?)",
-					   "iiii", s->run, epoch, staleness_of_bin(i), pushes[i]);
-	return wrong;
+			TRY(sql_change(s,
+				       "INSERT INTO staleness (run_id, epoch, staleness, pushes) "
+				       "VALUES (?, ?, ?, ?)",
+				       "iiii", s->run, epoch, staleness_of_bin(i), pushes[i]));
+	return NULL;
+}
+
+static char *insert_epoch(struct store *s, const struct epoch_row *row,
+			  const struct split_row *ranks, int n, const int64_t *staleness)
+{
+	TRY(sql_change(
+		s,
+		"INSERT INTO epoch (run_id, epoch, train_loss, train_accuracy, test_loss, "
+		"test_accuracy, " SPLIT_COLUMNS ") VALUES (?, ?, ?, ?, ?, ?, " SPLIT_PLACES ")",
+		"iirrrr" SPLIT_TYPES, s->run, row->epoch, row->train_loss, row->train_accuracy,
+		row->test_loss, row->test_accuracy, SPLIT_VALUES(&row->split)));
+	if (staleness)
+		TRY(insert_staleness(s, row->epoch, staleness));
+	for (int i = 0; i < n; i++)
+		TRY(sql_change(s,
+			       "INSERT INTO rank_epoch (run_id, epoch, rank, " SPLIT_COLUMNS
+			       ") VALUES (?, ?, ?, " SPLIT_PLACES ")",
+			       "iii" SPLIT_TYPES, s->run, row->epoch, (int64_t)i,
+			       SPLIT_VALUES(&ranks[i])));
+	return NULL;
 }
 
 static char *sink_epoch(void *self, const struct epoch_row *row, const struct split_row *ranks,
@@ -79,25 +98,8 @@ static char *sink_epoch(void *self, const struct epoch_row *row, const struct sp
 	CHECK(s->run, "an epoch of no run");
 	if (s->tell)
 		s->tell(s->tell_ctx, row);
-	char *wrong = sql_begin(s);
-	if (wrong)
-		return wrong;
-	wrong = sql_change(s,
-			   "INSERT INTO epoch (run_id, epoch, train_loss, train_accuracy, "
-			   "test_loss, test_accuracy, " SPLIT_COLUMNS
-			   ") VALUES (?, ?, ?, ?, ?, ?, " SPLIT_PLACES ")",
-			   "iirrrr" SPLIT_TYPES, s->run, row->epoch, row->train_loss,
-			   row->train_accuracy, row->test_loss, row->test_accuracy,
-			   SPLIT_VALUES(&row->split));
-	if (!wrong && staleness)
-		wrong = insert_staleness(s, row->epoch, staleness);
-	for (int i = 0; !wrong && i < n; i++)
-		wrong = sql_change(s,
-				   "INSERT INTO rank_epoch (run_id, epoch, rank, " SPLIT_COLUMNS
-				   ") VALUES (?, ?, ?, " SPLIT_PLACES ")",
-				   "iii" SPLIT_TYPES, s->run, row->epoch, (int64_t)i,
-				   SPLIT_VALUES(&ranks[i]));
-	return sql_end(s, wrong);
+	TRY(sql_begin(s));
+	return sql_end(s, insert_epoch(s, row, ranks, n, staleness));
 }
 
 static char *sink_arrivals(void *self, const struct arrival *a, size_t n)
@@ -105,9 +107,7 @@ static char *sink_arrivals(void *self, const struct arrival *a, size_t n)
 	struct store *s = self;
 
 	CHECK(s->run, "arrivals of no run");
-	char *wrong = sql_begin(s);
-	if (wrong)
-		return wrong;
+	TRY(sql_begin(s));
 	struct sql q = sql_select(s,
 				  "INSERT INTO arrival (run_id, table_id, shard, seq, worker, "
 				  "kind) VALUES (?, ?, ?, ?, ?, ?)",
@@ -133,9 +133,7 @@ static char *sink_events(void *self, const struct slice *e, size_t n, size_t los
 	struct store *s = self;
 
 	CHECK(s->run, "events of no run");
-	char *wrong = sql_begin(s);
-	if (wrong)
-		return wrong;
+	TRY(sql_begin(s));
 	struct sql q = sql_select(s,
 				  "INSERT INTO event (run_id, rank, seq, epoch, step, name, "
 				  "start_s, duration_s, parent, peer, bytes, flow, seen, "
@@ -149,7 +147,7 @@ static char *sink_events(void *self, const struct slice *e, size_t n, size_t los
 			  (int64_t)e->staleness);
 		sql_next(&q);
 	}
-	wrong = sql_done(&q);
+	char *wrong = sql_done(&q);
 	if (!wrong)
 		wrong = sql_change(s,
 				   "UPDATE run SET events_lost = ifnull(events_lost, 0) + ?2 "
@@ -162,12 +160,10 @@ static char *sink_closing(void *self, const struct closing *c)
 {
 	struct store *s = self;
 	const struct world_cost *cost = &c->cost;
-	char *wrong = sql_begin(s);
 
-	if (wrong)
-		return wrong;
-	wrong = sql_change(s, "UPDATE run SET model_hash = ?2 WHERE id = ?1", "it", s->run,
-			   c->model_hash);
+	TRY(sql_begin(s));
+	char *wrong = sql_change(s, "UPDATE run SET model_hash = ?2 WHERE id = ?1", "it", s->run,
+				 c->model_hash);
 	if (!wrong && c->simulated)
 		wrong = sql_change(s,
 				   "UPDATE run SET simulated_s = ?2, wall_s = ?3, events = ?4 "

@@ -9,23 +9,17 @@
 
 /* ---- Settings ---------------------------------------------------------------- */
 
-static void append(struct settings *all, struct setting one)
-{
-	all->setting = must(realloc(all->setting, (all->n + 1) * sizeof *all->setting));
-	all->setting[all->n++] = one;
-}
-
 void settings_add(struct settings *all, char *name, char *value)
 {
 	CHECK(all->n == all->taken, "%s: settings of others stand before it", name);
-	append(all, (struct setting){name, value});
+	APPEND(all->setting, all->n, (struct setting){name, value});
 	all->taken = all->n;
 }
 
 void settings_give(struct settings *all, const struct setting *given, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		append(all, given[i]);
+		APPEND(all->setting, all->n, given[i]);
 }
 
 void settings_free(struct settings *all)
@@ -86,7 +80,7 @@ char *command_of(const struct config *c, bool cell)
 	static const char *const silent_of_cell[] = {"seed", "db", "label", NULL};
 	const struct setting names[] = {{"workload", c->run.workload},
 					{"strategy", c->run.strategy}};
-	struct config plain;
+	struct config plain ENDS_WITH(config_fini) = {.strings = NULL};
 	char *text = NULL, *wrong = config_init(&plain, names, 2, false);
 	size_t n = 0;
 	FILE *f = must(open_memstream(&text, &n));
@@ -106,6 +100,5 @@ char *command_of(const struct config *c, bool cell)
 	fclose(f);
 	free_words(word);
 	free_words(usual);
-	config_fini(&plain);
 	return text;
 }

@@ -128,8 +128,8 @@ static char *save_runs(struct store *s, const struct gate_options *o, int64_t *r
 			 "AND trace = 0 FROM run WHERE id = run_summary.id) GROUP BY config_hash",
 			 *o->where ? o->where : "1");
 	char *made AUTOFREE = sql_first(s, "SELECT strftime('%Y-%m-%dT%H:%M:%SZ', 'now')", "");
-	struct sql q AUTOSQL = sql_select(s, choice, "t", o->label);
-	struct sql insert AUTOSQL = sql_select(s, save_sql, "tt", o->save, made);
+	struct sql q AUTODONE = sql_select(s, choice, "t", o->label);
+	struct sql insert AUTODONE = sql_select(s, save_sql, "tt", o->save, made);
 
 	for (; sql_next(&q); ++*runs)
 		TRY(save_run(s, &insert, sql_int(&q, 0)));
@@ -147,7 +147,7 @@ static char *save_runs(struct store *s, const struct gate_options *o, int64_t *r
  * time alone have none. */
 static char *check_seeds(struct store *s, const char *name)
 {
-	struct sql q AUTOSQL = sql_select(s, seeds_sql, "ti", name, (int64_t)SEEDS_MIN);
+	struct sql q AUTODONE = sql_select(s, seeds_sql, "ti", name, (int64_t)SEEDS_MIN);
 	char *list AUTOFREE = must(strdup("")), *db AUTOFREE = word_quoted(s->path);
 	int few = 0;
 
@@ -200,7 +200,7 @@ char *baseline_save(struct store *s, const struct gate_options *o)
 
 char *baseline_find(struct store *s, const char *option, const char *name)
 {
-	struct sql q AUTOSQL = sql_select(s,
+	struct sql q AUTODONE = sql_select(s,
 					  "SELECT max(name = ?1), group_concat(name, ', ') FROM "
 					  "(SELECT DISTINCT name FROM baseline ORDER BY name)",
 					  "t", name);

@@ -146,7 +146,7 @@ static char *read_header(struct reader *r)
 	TRY(next_line(r, &more));
 	if (!more)
 		return sentence("--import=%s: the file is empty", r->path);
-	struct sql q AUTOSQL =
+	struct sql q AUTODONE =
 		sql_select(r->store,
 			   "SELECT ?1->>'mvbench_baseline', ?1->>'name', ?1->>'made', "
 			   "?1->>'runs', ?1->>'made' IS strftime('%Y-%m-%dT%H:%M:%SZ', "
@@ -226,7 +226,7 @@ static char *bind_field(const struct sql *q, struct sql *insert, bool seen[FIELD
 static char *bind_fields(const struct reader *r, struct sql *insert)
 {
 	bool seen[FIELDS] = {false};
-	struct sql q AUTOSQL = sql_select(
+	struct sql q AUTODONE = sql_select(
 		r->store, "SELECT key, type, ?1 -> fullkey, atom FROM json_each(?1)", "t", r->line);
 
 	for (int i = 0; i < FIELDS; i++)
@@ -246,7 +246,7 @@ static char *check_options(const struct reader *r, char cell[17])
 {
 	struct config c AUTOCONFIG = {0};
 	char hex[17];
-	struct sql q AUTOSQL = sql_select(
+	struct sql q AUTODONE = sql_select(
 		r->store, "SELECT ?1->'options', ?1->>'seed', ?1->>'config_hash'", "t", r->line);
 
 	if (!sql_next(&q))
@@ -294,7 +294,7 @@ static char *read_run(struct reader *r, struct sql *insert)
 static char *read_runs(struct reader *r)
 {
 	char *text AUTOFREE = insert_text();
-	struct sql insert AUTOSQL = sql_select(r->store, text, "");
+	struct sql insert AUTODONE = sql_select(r->store, text, "");
 
 	for (bool more;;) {
 		TRY(next_line(r, &more));

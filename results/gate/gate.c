@@ -80,7 +80,7 @@ static const struct option options[] = {
 /* Runs that were found rather than made can be of another model or data set, too. */
 static char *check_found(const struct check *c)
 {
-	struct sql q AUTOSQL = sql_select(c->store, other_sql, "t", c->o->against);
+	struct sql q AUTODONE = sql_select(c->store, other_sql, "t", c->o->against);
 
 	if (!sql_next(&q))
 		return sql_done(&q);

@@ -139,7 +139,7 @@ static char *check_plan(const struct check *c, const struct wanted *w, struct co
 	TRY(simulation_check(config, &plan));
 	const char *const name[] = {"parameters", "rows to train on", "rows to test on"};
 	const int64_t here[] = {plan.params, (int64_t)plan.train.n, (int64_t)plan.test.n};
-	struct sql q AUTOSQL = sql_select(c->store,
+	struct sql q AUTODONE = sql_select(c->store,
 					  "SELECT params, train_size, test_size FROM baseline "
 					  "WHERE name = ?1 AND cell = ?2 LIMIT 1",
 					  "tt", c->o->against, w->cell);
@@ -177,7 +177,7 @@ static char *want(struct check *c, const struct sql *q, int64_t seed, const char
 /* Of each run of the baseline; or, with seeds given, of each cell and those. */
 static char *read_cells(struct check *c)
 {
-	struct sql q AUTOSQL = sql_select(c->store, wanted_sql, "t", c->o->against);
+	struct sql q AUTODONE = sql_select(c->store, wanted_sql, "t", c->o->against);
 
 	while (sql_next(&q)) {
 		bool first = sql_int(&q, 5);

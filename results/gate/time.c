@@ -103,7 +103,7 @@ static char *sum_up(struct timing *t, double *ratio, int64_t n, double *median, 
 /* Words that both programs know: what the baseline has, and nothing that is left at its default. */
 static char *words_of(struct timing *t, const struct sql *cell, char ***words)
 {
-	struct sql q AUTOSQL =
+	struct sql q AUTODONE =
 		sql_select(t->store, "SELECT key, atom FROM json_each(?1)", "t", sql_text(cell, 1));
 	size_t n = 0;
 
@@ -165,7 +165,7 @@ char *gate_time_check(const struct gate_options *o)
 
 static char *time_cells(struct timing *t, FILE *f, int64_t *slower)
 {
-	struct sql q AUTOSQL =
+	struct sql q AUTODONE =
 		sql_select(t->store,
 			   "SELECT options->>'workload' || ' ' || config, options, min(seed) "
 			   "FROM baseline WHERE name = ?1 AND options->>'platform' <> 'sim' "

@@ -118,7 +118,7 @@ static bool put_values(FILE *f, const struct option *o)
 static void value_rows(FILE *f, const char *command, const char *owner, const struct option *table)
 {
 	for (const struct option *o = table; o && o->name; o++) {
-		char *words = NULL;
+		char *words AUTOFREE = NULL;
 		size_t n;
 		FILE *w = must(open_memstream(&words, &n));
 		bool any = put_values(w, o);
@@ -127,7 +127,6 @@ static void value_rows(FILE *f, const char *command, const char *owner, const st
 		if (any)
 			fprintf(f, "\t%s\" %s%s%s\") echo%s ;;\n", command, owner ? owner : "",
 				owner ? "." : "", o->name, words);
-		free(words);
 	}
 }
 
@@ -156,11 +155,10 @@ static void put_known(void *ctx, const struct word *w)
 
 static void put_topics(FILE *f)
 {
-	struct topic *all = topics_make();
+	struct topic *all AUTOTOPICS = topics_make();
 
 	for (const struct topic *t = all; t->name; t++)
 		put_word(f, t->name);
-	topics_free(all);
 }
 
 /* From the first of the usage's words; see struct command. */

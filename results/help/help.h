@@ -25,6 +25,11 @@ struct topic {
 /* Ends at name NULL; for topics_free. */
 struct topic *topics_make(void);
 void topics_free(struct topic *all);
+static inline void topics_autofree(struct topic **all)
+{
+	topics_free(*all);
+}
+#define AUTOTOPICS ENDS_WITH(topics_autofree)
 /* A row a topic of this kind. */
 void topics_list(const struct help *p, const struct topic *all, const char *kind);
 /* Prints all that have this name (or KIND:NAME, or an option as typed); false: there is none. */

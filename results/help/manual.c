@@ -67,20 +67,6 @@ static void whole_kind(const struct help *p, const struct topic *all, const char
 	}
 }
 
-static void list_kind(const struct help *p, const struct topic *all, const char *head,
-		      const char *kind)
-{
-	help_head(p, 1, head);
-	topics_list(p, all, kind);
-}
-
-static void topic_as_section(const struct help *p, const struct topic *all, const char *head,
-			     const char *topic)
-{
-	help_head(p, 1, head);
-	topic_print(p, all, topic);
-}
-
 static void experiment(const struct help *p, const struct topic *all)
 {
 	help_head(p, 1, "THE EXPERIMENT");
@@ -89,12 +75,14 @@ static void experiment(const struct help *p, const struct topic *all)
 	help_options(p, NULL, run_options);
 	whole_kind(p, all, "STRATEGIES", "strategy");
 	whole_kind(p, all, "WORKLOADS", "workload");
-	list_kind(p, all, "UPDATERS", "updater");
+	help_head(p, 1, "UPDATERS");
+	topics_list(p, all, "updater");
 }
 
 static void ending(const struct help *p, const struct topic *all)
 {
-	topic_as_section(p, all, "EXIT STATUS", "exit-status");
+	help_head(p, 1, "EXIT STATUS");
+	topic_print(p, all, "exit-status");
 	help_head(p, 1, "SEE ALSO");
 	help_words(p, "mpirun(1), sqlite3(1), gnuplot(1)");
 }
@@ -112,24 +100,27 @@ static void whole_manual(const struct help *p, const struct topic *all)
 		      "comparisons are made from it.");
 	whole_kind(p, all, "COMMANDS", "command");
 	experiment(p, all);
-	list_kind(p, all, "SIMULATED PLATFORMS", "platform");
-	list_kind(p, all, "FIGURES", "figure");
-	topic_as_section(p, all, "JOB FILES", "sweep-files");
-	topic_as_section(p, all, "DATABASE", "database");
+	help_head(p, 1, "SIMULATED PLATFORMS");
+	topics_list(p, all, "platform");
+	help_head(p, 1, "FIGURES");
+	topics_list(p, all, "figure");
+	help_head(p, 1, "JOB FILES");
+	topic_print(p, all, "sweep-files");
+	help_head(p, 1, "DATABASE");
+	topic_print(p, all, "database");
 	ending(p, all);
 }
 
 static void command_manual_of(const struct help *p, const struct topic *all,
 			      const struct command *c)
 {
-	char *name = sentence("mvbench-%s", c->name);
+	char *name AUTOFREE = sentence("mvbench-%s", c->name);
 
 	start_manual(p, name, c->summary);
 	help_command(p, 1, c);
 	if (strcmp(c->name, "run") == 0)
 		experiment(p, all);
 	ending(p, all);
-	free(name);
 }
 
 static const struct command *find_command(const char *name)
@@ -149,12 +140,11 @@ static int manual(const char *of)
 		return complain(sentence("--man=%s: there is no such command; mvbench --help lists "
 					 "them",
 					 of));
-	struct topic *all = topics_make();
+	struct topic *all AUTOTOPICS = topics_make();
 	if (c)
 		command_manual_of(&p, all, c);
 	else
 		whole_manual(&p, all);
-	topics_free(all);
 	return EXIT_OK;
 }
 
@@ -166,11 +156,10 @@ static char *no_such_topic(const struct topic *all, const char *asked)
 
 	while (all[n].name)
 		n++;
-	const char **name = must(calloc(n + 1, sizeof *name));
+	const char **name AUTOFREE = must(calloc(n + 1, sizeof *name));
 	for (size_t i = 0; i < n; i++)
 		name[i] = all[i].name;
 	const char *near = nearest(asked + dashes, name, n);
-	free(name);
 	if (near)
 		return sentence("%s: there is no such topic; did you mean %s?", asked, near);
 	return sentence("%s: there is no such topic; mvbench help topics lists what there is",
@@ -181,21 +170,18 @@ static char *no_such_topic(const struct topic *all, const char *asked)
 static int print_topics(const struct arguments *a)
 {
 	const struct help p = {.f = stdout};
-	struct topic *all = topics_make();
-	char *wrong = NULL;
+	struct topic *all AUTOTOPICS = topics_make();
 
-	for (size_t i = 0; i < a->words + a->options && !wrong; i++) {
+	for (size_t i = 0; i < a->words + a->options; i++) {
 		bool word = i < a->words;
-		char *name = word ? sentence("%s", a->word[i])
-				  : sentence("--%s", a->option[i - a->words].name);
+		char *name AUTOFREE = word ? sentence("%s", a->word[i])
+					   : sentence("--%s", a->option[i - a->words].name);
 		if (i)
 			putchar('\n');
 		if (!topic_print(&p, all, name))
-			wrong = no_such_topic(all, name);
-		free(name);
+			return complain(no_such_topic(all, name));
 	}
-	topics_free(all);
-	return wrong ? complain(wrong) : EXIT_OK;
+	return EXIT_OK;
 }
 
 static int run_manual(void *options_given, struct arguments *a)

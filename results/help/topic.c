@@ -49,33 +49,29 @@ void topics_list(const struct help *p, const struct topic *all, const char *kind
 
 static void title(const struct help *p, const struct topic *t)
 {
-	char *text = sentence("%s %s: %s", t->kind, t->name, t->summary);
+	char *text AUTOFREE = sentence("%s %s: %s", t->kind, t->name, t->summary);
 
 	if (!p->roff)
 		text_wrap(p->f, text, 0);
-	free(text);
 }
 
 static void words(const struct help *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static void words(const struct help *p, const char *fmt, ...)
 {
-	char *text;
+	char *text AUTOFREE = NULL;
 	va_list args;
 
 	va_start(args, fmt);
 	CHECK(vasprintf(&text, fmt, args) >= 0, "no memory");
 	va_end(args);
 	help_words(p, text);
-	free(text);
 }
 
 /* ---- Commands and their options ------------------------------------------ */
 
 static void print_command(const struct help *p, const struct topic *t)
 {
-	const struct command *c = t->of;
-
-	help_command(p, 2, c);
+	help_command(p, 2, t->of);
 }
 
 static void add_commands(struct list *l)
@@ -123,11 +119,11 @@ static void print_option(const struct help *p, const struct topic *t)
 static void add_options(struct list *l, const struct option *table, const char *owner, bool plugin)
 {
 	for (const struct option *o = table; o && o->name; o++) {
-		char *name = plugin ? sentence("%s.%s", owner, o->name) : sentence("%s", o->name);
+		char *name AUTOFREE =
+			plugin ? sentence("%s.%s", owner, o->name) : sentence("%s", o->name);
 		struct topic *t = add(l, "option", name, o->help, print_option);
 		t->owner = owner;
 		t->of = o;
-		free(name);
 	}
 }
 
@@ -168,11 +164,10 @@ static void print_plugin(const struct help *p, const struct topic *t)
 {
 	const struct workload *w = strcmp(t->kind, "workload") == 0 ? workload_find(t->name) : NULL;
 	const struct strategy *s = strcmp(t->kind, "strategy") == 0 ? strategy_find(t->name) : NULL;
-	char *text = recipe_words(w ? w->recipe : NULL);
+	char *text AUTOFREE = recipe_words(w ? w->recipe : NULL);
 
 	if (*text)
 		words(p, "Its recipe, which holds where you say nothing: %s", text);
-	free(text);
 	if (w || s)
 		help_options(p, t->name, w ? w->plugin.options : s->plugin.options);
 	if (w && w->dataset->needs)
@@ -209,10 +204,9 @@ static void add_figure(void *ctx, const struct word *w)
 {
 	if (strcmp(w->kind, "figure") != 0)
 		return;
-	char *all = sentence("%s%s%s", w->summary, *w->needs ? " " : "", w->needs);
+	char *all AUTOFREE = sentence("%s%s%s", w->summary, *w->needs ? " " : "", w->needs);
 
 	add(ctx, "figure", w->name, all, print_figure)->path = must(strdup(w->path));
-	free(all);
 }
 
 static void add_figures(struct list *l)
@@ -253,27 +247,23 @@ static void print_table(const struct help *p, const struct topic *t)
 {
 	const char *create = t->of;
 	bool view = strncmp(create, "CREATE VIEW", 11) == 0;
-	char *above = comment_above(database_schema(), create);
+	char *above AUTOFREE = comment_above(database_schema(), create);
 
 	if (!p->roff)
 		fprintf(p->f, "%s %s of the database\n", view ? "view" : "table", t->name);
 	if (*above)
 		help_verbatim(p, above);
 	if (view) {
-		struct store *s = sql_schema(); /* the text has the query only */
-		char *columns =
+		struct store *s AUTOCLOSE = sql_schema(); /* the text has the query only */
+		char *columns AUTOFREE =
 			sql_first(s, "SELECT group_concat(name, ', ') FROM pragma_table_info(?1)",
 				  "t", t->name);
 		words(p, "Columns: %s", columns);
-		free(columns);
-		store_close(s);
 	} else {
 		const char *body = strchr(create, '\n') + 1, *end = strstr(body, "\n)");
-		char *text = sentence("%.*s", (int)(end - body), body);
+		char *text AUTOFREE = sentence("%.*s", (int)(end - body), body);
 		help_verbatim(p, text);
-		free(text);
 	}
-	free(above);
 }
 
 /* What comes before the first full stop, colon or semicolon, in one line; without a head that is
@@ -299,8 +289,8 @@ static void add_tables(struct list *l)
 	for (size_t i = 0; i < 2; i++)
 		for (const char *at = database_schema(); (at = strstr(at, starts[i])); at++) {
 			const char *from = at + strlen(starts[i]);
-			char *name = must(strndup(from, strcspn(from, " (\n")));
-			char *above = comment_above(database_schema(), at + 1);
+			char *name AUTOFREE = must(strndup(from, strcspn(from, " (\n")));
+			char *above AUTOFREE = comment_above(database_schema(), at + 1);
 			shorten(above);
 			add(l, "table", name,
 			    *above ? above
@@ -308,8 +298,6 @@ static void add_tables(struct list *l)
 				   : "a table",
 			    print_table)
 				->of = at + 1;
-			free(above);
-			free(name);
 		}
 }
 

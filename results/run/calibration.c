@@ -108,7 +108,7 @@ static int64_t find_calibration(struct store *s, const struct config *c, const s
 				int wanted, int *workers, int *cores)
 {
 	char *words AUTOFREE = workload_words(c);
-	struct sql q AUTOSQL =
+	struct sql q AUTODONE =
 		sql_select(s, calibration_find_sql, "ttittiit", c->run.workload, words,
 			   c->run.batch, p->device, c->run.precision, c->run.threads,
 			   (int64_t)wanted, is_local(c) ? machine()->host : "");
@@ -128,7 +128,7 @@ int64_t calibration_newest(struct store *s, const struct config *c, const struct
 
 static void read_points(struct store *s, int64_t id, struct points *out)
 {
-	struct sql q AUTOSQL = sql_select(s,
+	struct sql q AUTODONE = sql_select(s,
 					  "SELECT name, x, value FROM calibration_point "
 					  "WHERE calibration_id = ?1 ORDER BY name, x",
 					  "i", id);
@@ -368,7 +368,7 @@ static void take_sums(struct store *store, const struct config *c, const struct 
 static char *load_calibration(const struct config *c, const struct plan *p, struct simulation *s,
 			      int side_by_side, int *cores)
 {
-	struct store *store AUTOSTORE = NULL;
+	struct store *store AUTOCLOSE = NULL;
 	int workers = 0;
 	if (access(c->own.db, F_OK) != 0)
 		return NULL;

@@ -53,26 +53,22 @@ static void axis_free(struct axis *a)
 
 static void section_add(struct job *j, char *name, int line)
 {
-	j->section = must(realloc(j->section, (j->sections + 1) * sizeof *j->section));
-	j->section[j->sections++] = (struct section){.name = name, .line = line};
+	APPEND(j->section, j->sections, (struct section){.name = name, .line = line});
+}
+
+static void section_fini(struct section *s)
+{
+	for (size_t k = 0; k < s->axes; k++)
+		axis_free(&s->axis[k]);
+	free(s->axis);
+	free(s->name);
 }
 
 static void job_free(struct job *j)
 {
-	for (size_t i = 0; i < j->sections; i++) {
-		struct section *s = &j->section[i];
-		for (size_t k = 0; k < s->axes; k++)
-			axis_free(&s->axis[k]);
-		free(s->axis);
-		free(s->name);
-	}
+	for (size_t i = 0; i < j->sections; i++)
+		section_fini(&j->section[i]);
 	free(j->section);
-}
-
-static void axis_value(struct axis *a, char *value)
-{
-	a->value = must(realloc(a->value, (a->n + 1) * sizeof *a->value));
-	a->value[a->n++] = value;
 }
 
 /* Is this "a..b" with whole numbers? */
@@ -84,57 +80,67 @@ static bool range_of(const char *text, long long *a, long long *b)
 	       !isspace((unsigned char)*text);
 }
 
-/* Cuts "1, 4..6" into values; each is checked. A label or a file's name may have commas: where one
- * value is all there can be, it is the whole text. Returns NULL or what is wrong. */
-static char *axis_read(struct axis *a, const char *name, const char *list)
+/* One value of the list, or a range of them; each is checked. */
+static char *axis_item(struct axis *a, char *item, bool whole, const struct option **o)
 {
-	const struct option *o = option_find(run_options, name);
-	const bool whole = o && o->type == OPT_STRING && o->incidental;
-	char *wrong = NULL;
+	long long from, to;
 
-	*a = (struct axis){.name = must(strdup(name))};
-	for (const char *at = list; !wrong; at++) {
+	if (whole || !range_of(item, &from, &to)) {
+		APPEND(a->value, a->n, must(strdup(item)));
+		return config_check(a->name, item, o);
+	}
+	if (to < from || to - from >= RANGE_MAX)
+		return sentence("%s: the range %s does not rise, or is longer than %d", a->name,
+				item, RANGE_MAX);
+	for (long long x = from; x <= to; x++) {
+		APPEND(a->value, a->n, sentence("%lld", x));
+		TRY(config_check(a->name, a->value[a->n - 1], o));
+	}
+	return NULL;
+}
+
+/* Cuts "1, 4..6" into values. A label or a file's name may have commas: where one value is all
+ * there can be, it is the whole text. */
+static char *axis_cut(struct axis *a, const char *list)
+{
+	const struct option *o = option_find(run_options, a->name);
+	const bool whole = o && o->type == OPT_STRING && o->incidental;
+
+	for (const char *at = list, *next;; at = next + 1) {
 		size_t n = strcspn(at, whole ? "" : ",");
-		const char *next = at + n;
-		long long from, to;
+		next = at + n;
 		while (n > 0 && isspace((unsigned char)*at))
 			at++, n--;
 		while (n > 0 && isspace((unsigned char)at[n - 1]))
 			n--;
-		char *item = must(strndup(at, n));
-		if (n == 0 && (*next == ',' || a->n > 0)) {
-			wrong = sentence("%s: the list \"%s\" has an empty place", name, list);
-		} else if (!whole && range_of(item, &from, &to)) {
-			if (to < from || to - from >= RANGE_MAX)
-				wrong = sentence(
-					"%s: the range %s does not rise, or is longer than %d",
-					name, item, RANGE_MAX);
-			for (long long x = from; !wrong && x <= to; x++) {
-				axis_value(a, sentence("%lld", x));
-				wrong = config_check(name, a->value[a->n - 1], &o);
-			}
-		} else {
-			axis_value(a, must(strdup(item)));
-			wrong = config_check(name, item, &o);
-		}
-		free(item);
-		at = next;
-		if (*at == '\0')
+		char *item AUTOFREE = must(strndup(at, n));
+		if (n == 0 && (*next == ',' || a->n > 0))
+			return sentence("%s: the list \"%s\" has an empty place", a->name, list);
+		TRY(axis_item(a, item, whole, &o));
+		if (*next == '\0')
 			break;
 	}
-	if (!wrong && o->incidental && a->n > 1)
-		wrong = sentence(
-			"%s: one value is wanted; runs that differ in nothing else are one", name);
+	if (o->incidental && a->n > 1)
+		return sentence("%s: one value is wanted; runs that differ in nothing else are one",
+				a->name);
+	return NULL;
+}
+
+/* Returns NULL or what is wrong. */
+static char *axis_read(struct axis *a, const char *name, const char *list)
+{
+	*a = (struct axis){.name = must(strdup(name))};
+	char *wrong = axis_cut(a, list);
 	if (wrong)
 		axis_free(a);
 	return wrong;
 }
 
-static const struct axis *axis_find(const struct axis *a, size_t n, const char *name)
+static const struct axis *axis_find(const struct section *s, const char *name)
 {
-	for (size_t i = 0; i < n; i++)
-		if (strcmp(a[i].name, name) == 0)
-			return &a[i];
+	for (size_t i = 0; i < s->axes; i++)
+		if (strcmp(s->axis[i].name, name) == 0)
+			return &s->axis[i];
 	return NULL;
 }
 
@@ -143,7 +149,7 @@ static void job_wrong(struct job *j, int line, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 static void job_wrong(struct job *j, int line, const char *fmt, ...)
 {
-	char *what;
+	char *what AUTOFREE = NULL;
 	va_list args;
 
 	if (j->wrong)
@@ -152,7 +158,6 @@ static void job_wrong(struct job *j, int line, const char *fmt, ...)
 	CHECK(vasprintf(&what, fmt, args) >= 0, "no memory");
 	va_end(args);
 	j->wrong = sentence("%s:%d: %s", j->path, line, what);
-	free(what);
 }
 
 /* A line "[name]": sections are known from here, for inih passes over empty ones and cuts long
@@ -210,9 +215,8 @@ static int job_key(void *user, const char *section, const char *name, const char
 {
 	struct job *j = user;
 	struct section *s = &j->section[j->sections - 1];
-	const struct axis *before = axis_find(s->axis, s->axes, name);
+	const struct axis *before = axis_find(s, name);
 	struct axis a;
-	char *wrong;
 
 	if (!*section)
 		job_wrong(j, j->line, "%s stands in no section; [defaults] is missing", name);
@@ -222,14 +226,13 @@ static int job_key(void *user, const char *section, const char *name, const char
 			  before->line);
 	if (j->wrong)
 		return 0;
-	if ((wrong = axis_read(&a, name, value))) {
+	char *wrong AUTOFREE = axis_read(&a, name, value);
+	if (wrong) {
 		job_wrong(j, j->line, "%s", wrong);
-		free(wrong);
 		return 0;
 	}
 	a.line = j->line;
-	s->axis = must(realloc(s->axis, (s->axes + 1) * sizeof *s->axis));
-	s->axis[s->axes++] = a;
+	APPEND(s->axis, s->axes, a);
 	return 1;
 }
 
@@ -279,7 +282,7 @@ static char *describe(const struct config *c, const struct axis *const *axis, si
 	FILE *f = must(open_memstream(&text, &n));
 
 	fprintf(f, "%s, %s, %lld worker%s", c->run.workload, c->run.strategy,
-		(long long)c->run.workers, c->run.workers == 1 ? "" : "s");
+		(long long)c->run.workers, plural(c->run.workers));
 	for (size_t i = 0; i < axes; i++)
 		if (axis[i]->n > 1 && !goes_without_saying(c, setting[i].name))
 			fprintf(f, ", %s %s", setting[i].name, setting[i].value);
@@ -300,8 +303,7 @@ static bool sweep_add(struct sweep *s, struct config *c, const char *section, in
 			return false;
 		}
 	cell.section = must(strdup(section));
-	s->cell = must(realloc(s->cell, (s->cells + 1) * sizeof *s->cell));
-	s->cell[s->cells++] = cell;
+	APPEND(s->cell, s->cells, cell);
 	return true;
 }
 
@@ -315,101 +317,90 @@ static char *expand(struct sweep *s, const struct job *j, const struct section *
 	if (s->cells + product > CELLS_MAX)
 		return sentence("%s:%d: [%s] makes more than %d cells; shorten its lists", j->path,
 				section->line, section->name, CELLS_MAX);
-	size_t *turn = must(calloc(axes + 1, sizeof *turn));
-	struct setting *setting = must(calloc(axes + 1, sizeof *setting));
-	char *wrong = NULL;
+	size_t *turn AUTOFREE = must(calloc(axes + 1, sizeof *turn));
+	struct setting *setting AUTOFREE = must(calloc(axes + 1, sizeof *setting));
 
 	do {
 		struct config c;
 		for (size_t i = 0; i < axes; i++)
 			setting[i] = (struct setting){axis[i]->name, axis[i]->value[turn[i]]};
-		char *why = config_init(&c, setting, axes, true);
+		char *why AUTOFREE = config_init(&c, setting, axes, true);
 		if (!why && c.run.sim_replay) {
 			config_fini(&c);
 			why = sentence("sim.replay: a replay has the options of the run that it "
 				       "repeats, and is no cell of a sweep; use mvbench run");
 		}
 		if (why)
-			wrong = sentence("%s:%d: [%s] %s", j->path, section->line, section->name,
-					 why);
-		else if (sweep_add(s, &c, section->name, section->line))
+			return sentence("%s:%d: [%s] %s", j->path, section->line, section->name,
+					why);
+		if (sweep_add(s, &c, section->name, section->line))
 			s->cell[s->cells - 1].what = describe(&c, axis, axes, setting);
-		free(why);
 		for (k = axes; k > 0 && ++turn[k - 1] == axis[k - 1]->n; k--)
 			turn[k - 1] = 0;
-	} while (k > 0 && !wrong);
-	free(turn);
-	free(setting);
-	return wrong;
+	} while (k > 0);
+	return NULL;
 }
 
 static char *expand_section(struct sweep *s, const struct job *j, const struct section *section,
-			    const struct axis *over, size_t overs)
+			    const struct section *over)
 {
 	const struct section *defaults = &j->section[0];
-	size_t n = 0, room = defaults->axes + section->axes + overs;
-	const struct axis **axis = must(calloc(room + 1, sizeof *axis));
+	size_t n = 0, room = defaults->axes + section->axes + over->axes;
+	const struct axis **axis AUTOFREE = must(calloc(room + 1, sizeof *axis));
 
 	for (size_t i = 0; section != defaults && i < defaults->axes; i++)
-		if (!axis_find(section->axis, section->axes, defaults->axis[i].name) &&
-		    !axis_find(over, overs, defaults->axis[i].name))
+		if (!axis_find(section, defaults->axis[i].name) &&
+		    !axis_find(over, defaults->axis[i].name))
 			axis[n++] = &defaults->axis[i];
 	for (size_t i = 0; i < section->axes; i++)
-		if (!axis_find(over, overs, section->axis[i].name))
+		if (!axis_find(over, section->axis[i].name))
 			axis[n++] = &section->axis[i];
-	for (size_t i = 0; i < overs; i++)
-		axis[n++] = &over[i];
-	char *wrong = expand(s, j, section, axis, n);
-	free(axis);
-	return wrong;
+	for (size_t i = 0; i < over->axes; i++)
+		axis[n++] = &over->axis[i];
+	return expand(s, j, section, axis, n);
 }
 
 /* The command line's options as axes; a later one replaces an earlier one of its name. */
-static char *read_over(const struct setting *given, size_t n, struct axis **over, size_t *overs)
+static char *read_over(const struct setting *given, size_t n, struct section *over)
 {
-	*over = must(calloc(n + 1, sizeof **over));
-	*overs = 0;
 	for (size_t i = 0; i < n; i++) {
 		struct axis a;
-		char *wrong =
-			axis_read(&a, given[i].name, given[i].value ? given[i].value : "true");
-		if (wrong)
-			return wrong;
+		TRY(axis_read(&a, given[i].name, given[i].value ? given[i].value : "true"));
 		size_t at = 0;
-		while (at < *overs && strcmp((*over)[at].name, a.name) != 0)
+		while (at < over->axes && strcmp(over->axis[at].name, a.name) != 0)
 			at++;
-		if (at < *overs)
-			axis_free(&(*over)[at]);
-		else
-			(*overs)++;
-		(*over)[at] = a;
+		if (at < over->axes) {
+			axis_free(&over->axis[at]);
+			over->axis[at] = a;
+		} else {
+			APPEND(over->axis, over->axes, a);
+		}
 	}
+	return NULL;
+}
+
+static char *read_cells(const char *path, const struct setting *given, size_t n, struct sweep *s)
+{
+	struct section over ENDS_WITH(section_fini) = {.name = NULL};
+	struct job j ENDS_WITH(job_free) = {.section = NULL};
+
+	TRY(settings_check(given, n));
+	TRY(read_over(given, n, &over));
+	TRY(job_read(&j, path));
+	for (size_t i = j.sections > 1; i < j.sections; i++)
+		TRY(expand_section(s, &j, &j.section[i], &over));
+	const char *db = s->cells ? s->cell[0].config.own.db : "";
+	for (size_t i = 1; i < s->cells; i++)
+		if (strcmp(s->cell[i].config.own.db, db) != 0)
+			return sentence("%s:%d: a sweep has one database, not %s and %s", path,
+					s->cell[i].line, db, s->cell[i].config.own.db);
 	return NULL;
 }
 
 char *sweep_read(const char *path, const struct setting *given, size_t n, struct sweep *s)
 {
-	struct job j = {.section = NULL};
-	struct axis *over = NULL;
-	size_t overs = 0;
-	char *wrong = settings_check(given, n);
-
 	*s = (struct sweep){.cell = NULL};
-	if (!wrong)
-		wrong = read_over(given, n, &over, &overs);
-	if (!wrong)
-		wrong = job_read(&j, path);
-	for (size_t i = j.sections > 1; !wrong && i < j.sections; i++)
-		wrong = expand_section(s, &j, &j.section[i], over, overs);
-	for (size_t i = 1; !wrong && i < s->cells; i++)
-		if (strcmp(s->cell[i].config.own.db, s->cell[0].config.own.db) != 0)
-			wrong = sentence("%s:%d: a sweep has one database, not %s and %s", path,
-					 s->cell[i].line, s->cell[0].config.own.db,
-					 s->cell[i].config.own.db);
-	job_free(&j);
-	for (size_t i = 0; i < overs; i++)
-		axis_free(&over[i]);
-	free(over);
+	char *wrong = read_cells(path, given, n, s);
 	if (wrong)
 		sweep_free(s);
 	return wrong;

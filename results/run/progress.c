@@ -119,16 +119,16 @@ static void draw(struct progress *p, const struct status_page *page)
 	bool begun = page->state > STATUS_LOADING;
 	double done = fraction_done(page);
 	int width = terminal_width() - 1;
-	char *state = NULL, *left;
+	char *state AUTOFREE = NULL;
 	size_t n;
 	FILE *f = must(open_memstream(&state, &n));
 
 	if (begun)
 		put_state(f, p, page, done);
 	fclose(f);
-	left = begun ? sentence("%sepoch %lld/%lld ", p->before ? p->before : "",
-				(long long)page->epoch, (long long)page->epochs)
-		     : sentence("%sstarting", p->before ? p->before : "");
+	char *left AUTOFREE = begun ? sentence("%sepoch %lld/%lld ", p->before ? p->before : "",
+					       (long long)page->epoch, (long long)page->epochs)
+				    : sentence("%sstarting", p->before ? p->before : "");
 	int room = width - (int)strlen(left) - (int)n - 2;
 	int bar = room < BAR_WIDTH ? room : BAR_WIDTH;
 	int full = (int)(done * bar + 0.5);
@@ -145,8 +145,6 @@ static void draw(struct progress *p, const struct status_page *page)
 	room = width - (int)strlen(left) - bar - 2;
 	fprintf(stderr, "%.*s\033[K", room > 0 ? room : 0, state);
 	fflush(stderr);
-	free(state);
-	free(left);
 }
 
 void progress_tick(void *self, const struct status_page *page)

@@ -79,10 +79,7 @@ static char *check_source(const struct source *s, const char *path)
 static char *source_open(struct source *s, const char *path, int64_t id)
 {
 	*s = (struct source){.id = id};
-	char *wrong = store_open(&s->store, path, STORE_READ);
-
-	if (wrong)
-		return wrong;
+	TRY(store_open(&s->store, path, STORE_READ));
 	s->row = sql_select(
 		s->store,
 		"SELECT record, status, model_hash, model_hash = '' OR sim_train IS 0, "
@@ -91,11 +88,10 @@ static char *source_open(struct source *s, const char *path, int64_t id)
 		"i", id);
 	if (sql_next(&s->row))
 		return check_source(s, path);
-	wrong = sql_done(&s->row);
-	return wrong ? wrong
-		     : sentence("--sim.replay=%lld: %s has no run %lld; mvbench table --runs "
-				"--db=%s lists them",
-				(long long)id, path, (long long)id, path);
+	TRY(sql_done(&s->row));
+	return sentence("--sim.replay=%lld: %s has no run %lld; mvbench table --runs --db=%s lists "
+			"them",
+			(long long)id, path, (long long)id, path);
 }
 
 static void source_close(struct source *s)
@@ -119,11 +115,9 @@ static char *plain_text(const struct option *o, const char *text)
 	char plain[64];
 
 	alone.offset = 0;
-	char *wrong = option_set(&alone, &x, NULL, text);
-	if (wrong) {
-		free(wrong);
+	char *wrong AUTOFREE = option_set(&alone, &x, NULL, text);
+	if (wrong)
 		return NULL;
-	}
 	if (o->type == OPT_STRING || o->type == OPT_CHOICE)
 		return must(strdup(x.text));
 	option_text(&alone, &x, plain, sizeof plain);
@@ -141,37 +135,34 @@ static bool is_core(const struct option *o, int how)
 static char *take_options(struct settings *all, const struct source *s, const struct setting *given,
 			  size_t n)
 {
-	struct settings recorded = {.setting = NULL};
+	struct settings recorded ENDS_WITH(settings_free) = {.setting = NULL};
 	char hash[17];
-	char *wrong = recorded_settings(s->store, s->id, &recorded, hash);
 
-	for (size_t i = 0; i < recorded.n && !wrong; i++) {
+	TRY(recorded_settings(s->store, s->id, &recorded, hash));
+	for (size_t i = 0; i < recorded.n; i++) {
 		const char *name = recorded.setting[i].name, *typed = value_of(given, n, name);
 		const struct option *o = NULL;
-		wrong = config_check(name, recorded.setting[i].value, &o);
-		if (wrong || is_core(o, REPLAY_OWN))
+		TRY(config_check(name, recorded.setting[i].value, &o));
+		if (is_core(o, REPLAY_OWN))
 			continue;
 		char *value = plain_text(o, recorded.setting[i].value);
-		char *own = typed ? plain_text(o, typed) : NULL; /* wrong in itself: said later */
+		settings_add(all, must(strdup(name)), value);
+		char *own AUTOFREE =
+			typed ? plain_text(o, typed) : NULL; /* wrong in itself: said later */
 		bool any = o->core.stored == AS_USED && own && strcmp(own, "auto") == 0;
 		if (own && !any && !is_core(o, REPLAY_MAY) && strcmp(own, value) != 0)
-			wrong = sentence("--%s=%s: run %lld had %s, and a replay of it cannot have "
-					 "another; leave it out",
-					 name, typed, (long long)s->id, *value ? value : "none");
-		free(own);
-		settings_add(all, must(strdup(name)), value);
+			return sentence("--%s=%s: run %lld had %s, and a replay of it cannot have "
+					"another; leave it out",
+					name, typed, (long long)s->id, *value ? value : "none");
 	}
-	settings_free(&recorded);
-	return wrong;
+	return NULL;
 }
 
 static bool is_true(const char *text)
 {
-	char *plain = plain_text(option_find(run_options, "sim.train"), text);
-	bool yes = !plain || strcmp(plain, "true") == 0;
+	char *plain AUTOFREE = plain_text(option_find(run_options, "sim.train"), text);
 
-	free(plain);
-	return yes;
+	return !plain || strcmp(plain, "true") == 0;
 }
 
 /* What may be given of what is not taken. */
@@ -209,22 +200,25 @@ static char *find_id(const struct setting *given, size_t n, int64_t *id)
 	return wrong;
 }
 
+/* The settings of run `id`, for what was given. */
+static char *settings_of(struct settings *all, int64_t id, const struct setting *given, size_t n)
+{
+	struct source s ENDS_WITH(source_close) = {.store = NULL};
+	const char *db = value_of(given, n, "db");
+
+	TRY(source_open(&s, db ? db : DATABASE, id));
+	TRY(check_given(&s, given, n));
+	return take_options(all, &s, given, n);
+}
+
 char *replay_settings(struct settings *all, const struct setting *given, size_t n)
 {
-	struct source s;
 	int64_t id = 0;
-	const char *db = value_of(given, n, "db");
 	char *wrong = find_id(given, n, &id);
 
 	*all = (struct settings){.setting = NULL};
-	if (!wrong && id) {
-		wrong = source_open(&s, db ? db : DATABASE, id);
-		if (!wrong)
-			wrong = check_given(&s, given, n);
-		if (!wrong)
-			wrong = take_options(all, &s, given, n);
-		source_close(&s);
-	}
+	if (!wrong && id)
+		wrong = settings_of(all, id, given, n);
 	settings_give(all, given, n);
 	return wrong;
 }
@@ -262,32 +256,34 @@ static char *read_arrival(const struct sql *q, const struct config *c, const str
 	return NULL;
 }
 
+static char *read_arrivals(struct store *s, const struct config *c, struct recording *r)
+{
+	size_t room = 0;
+	struct sql q AUTODONE = sql_select(s,
+					   "SELECT table_id, shard, seq, worker, kind FROM arrival "
+					   "WHERE run_id = ?1 ORDER BY table_id, shard, seq",
+					   "i", r->run);
+
+	for (; sql_next(&q); r->n++) {
+		if (r->n == room)
+			r->arrival = must(
+				realloc(r->arrival, (room = 2 * room + 1024) * sizeof *r->arrival));
+		TRY(read_arrival(&q, c, r, &r->arrival[r->n]));
+	}
+	return sql_done(&q);
+}
+
 char *replay_load(const struct config *c, struct recording **out)
 {
-	struct store *s;
-	size_t room = 0;
-	char *wrong;
+	struct store *s AUTOCLOSE = NULL;
 
 	*out = NULL;
 	if (c->run.sim_replay == 0)
 		return NULL;
-	if ((wrong = store_open(&s, c->own.db, STORE_READ)))
-		return wrong;
+	TRY(store_open(&s, c->own.db, STORE_READ));
 	struct recording *r = must(calloc(1, sizeof *r));
 	r->run = c->run.sim_replay;
-	struct sql q = sql_select(s,
-				  "SELECT table_id, shard, seq, worker, kind FROM arrival "
-				  "WHERE run_id = ?1 ORDER BY table_id, shard, seq",
-				  "i", r->run);
-	while (!wrong && sql_next(&q)) {
-		if (r->n == room)
-			r->arrival = must(
-				realloc(r->arrival, (room = 2 * room + 1024) * sizeof *r->arrival));
-		wrong = read_arrival(&q, c, r, &r->arrival[r->n]);
-		r->n++;
-	}
-	wrong = first_wrong(wrong, sql_done(&q));
-	store_close(s);
+	char *wrong = read_arrivals(s, c, r);
 	if (wrong)
 		replay_free(r);
 	else
@@ -312,31 +308,24 @@ char *replay_compare(const struct config *c, int64_t id, bool *equal, char **sai
 		"	iif(a.cpu IS b.cpu, '', ' on another processor'),"
 		"	iif(a.onednn IS b.onednn, '', ' with another oneDNN') "
 		"FROM run AS a, run AS b WHERE a.id = ?1 AND b.id = ?2";
-	struct store *s;
+	struct store *s AUTOCLOSE = NULL;
 	long long first = c->run.sim_replay;
-	char *wrong = store_open(&s, c->own.db, STORE_READ);
 
-	if (wrong)
-		return wrong;
-	struct sql q = sql_select(s, sql, "ii", id, c->run.sim_replay);
-	bool there = sql_next(&q);
-	if (there) {
-		const char *version = sql_text(&q, 1), *cpu = sql_text(&q, 2),
-			   *lib = sql_text(&q, 3);
-		*equal = sql_int(&q, 0);
-		*said = *equal ? sentence("the model equals run %lld's, bit for bit", first)
-			: *version || *cpu || *lib
-				? sentence(
-					  "the model differs from run %lld's, which was made%s%s%s",
-					  first, version, cpu, lib)
-				: sentence("the model differs from run %lld's: its record or the "
-					   "data set were changed since it was made",
-					   first);
+	TRY(store_open(&s, c->own.db, STORE_READ));
+	struct sql q AUTODONE = sql_select(s, sql, "ii", id, c->run.sim_replay);
+	if (!sql_next(&q)) {
+		TRY(sql_done(&q));
+		return sentence("%s: the row of run %lld or of run %lld is gone", c->own.db,
+				(long long)id, first);
 	}
-	wrong = sql_done(&q);
-	if (!wrong && !there)
-		wrong = sentence("%s: the row of run %lld or of run %lld is gone", c->own.db,
-				 (long long)id, first);
-	store_close(s);
-	return wrong;
+	const char *version = sql_text(&q, 1), *cpu = sql_text(&q, 2), *lib = sql_text(&q, 3);
+	*equal = sql_int(&q, 0);
+	*said = *equal ? sentence("the model equals run %lld's, bit for bit", first)
+		: *version || *cpu || *lib
+			? sentence("the model differs from run %lld's, which was made%s%s%s", first,
+				   version, cpu, lib)
+			: sentence("the model differs from run %lld's: its record or the data set "
+				   "were changed since it was made",
+				   first);
+	return NULL;
 }

@@ -47,13 +47,13 @@ static void say_oversubscribed(const struct config *c, const struct plan *p)
 
 	if (c->run.servers)
 		snprintf(servers, sizeof servers, " and %lld server%s", (long long)c->run.servers,
-			 c->run.servers == 1 ? "" : "s");
+			 plural(c->run.servers));
 	if (p->oversubscribed)
 		fprintf(stderr,
 			"mvbench: oversubscribed: %lld worker%s%s share %d core%s, so their times "
 			"say little\n",
-			(long long)c->run.workers, c->run.workers == 1 ? "" : "s", servers,
-			p->cores, p->cores == 1 ? "" : "s");
+			(long long)c->run.workers, plural(c->run.workers), servers, p->cores,
+			plural(p->cores));
 }
 
 /* Nobody watches: a line an epoch. */
@@ -67,44 +67,47 @@ static void say_epoch(void *config, const struct epoch_row *row)
 /* Under a launcher of the user's nobody else says how it went. */
 static void say_result(const struct config *c, struct store *s, int status, enum format format)
 {
-	char *wrong = NULL,
-	     *why = sql_first(s, "SELECT status || ': ' || reason FROM run WHERE id = ?1", "i",
+	char *why = sql_first(s, "SELECT status || ': ' || reason FROM run WHERE id = ?1", "i",
 			      s->begun);
 
 	if (why)
-		fprintf(stderr, "mvbench: %s\n", why);
-	free(why);
+		complain(why);
 	if (format == FORMAT_JSON)
-		wrong = query_run_json(s, stdout, s->begun);
+		complain_if(query_run_json(s, stdout, s->begun));
 	else
 		printf("run %lld: %s, %s, %lld workers: %s; see it with: mvbench table --runs "
 		       "--db=%s\n",
 		       (long long)s->begun, c->run.workload, c->run.strategy,
 		       (long long)c->run.workers, outcome_word(status), c->own.db);
-	if (wrong)
-		complain(wrong);
+}
+
+/* NULL or a sentence. */
+static char *prepare(const struct config *c, struct plan *plan, struct simulation *simulation,
+		     struct recording **replay)
+{
+	TRY(plan_make(c, plan));
+	if (!world_is_virtual)
+		return NULL;
+	TRY(simulation_find(c, plan, simulation));
+	TRY(replay_load(c, replay));
+	simulation->replay = *replay;
+	plan->simulation = simulation;
+	return NULL;
 }
 
 static int work(const struct config *c, struct status_page *page, enum format format)
 {
-	struct store *store;
+	struct store *store AUTOCLOSE = NULL;
 	struct plan plan;
 	struct simulation simulation;
 	struct recording *replay = NULL;
 
 	worker_introduce(c);
-	char *wrong = plan_make(c, &plan);
-	if (!wrong && world_is_virtual)
-		wrong = simulation_find(c, &plan, &simulation);
-	if (!wrong && world_is_virtual)
-		wrong = replay_load(c, &replay);
+	char *wrong = prepare(c, &plan, &simulation, &replay);
 	if (wrong)
 		return command_refuse(wrong);
-	if (world_is_virtual) {
-		simulation.replay = replay;
-		plan.simulation = &simulation;
+	if (world_is_virtual)
 		panic_to(page->reason, sizeof page->reason);
-	}
 	if (!page && rank_of_launcher() <= 0)
 		say_oversubscribed(c, &plan);
 	wrong = store_open(&store, c->own.db, STORE_LATER); /* only rank 0 ever begins a run */
@@ -115,7 +118,6 @@ static int work(const struct config *c, struct status_page *page, enum format fo
 	int status = train(c, &plan, &sink, page);
 	if (!page && store->begun)
 		say_result(c, store, status, format);
-	store_close(store);
 	replay_free(replay);
 	return page ? EXIT_OK : status;
 }
@@ -128,26 +130,12 @@ static int work_in_child(void *ctx, struct status_page *page)
 /* ---- In front ------------------------------------------------------------ */
 
 /* The workers are gone: nobody else will end their row. */
-static void mark_failed(const struct config *c, const struct outcome *o)
+static char *mark_failed(const struct config *c, const struct outcome *o)
 {
-	struct store *s = NULL;
-	char *wrong = store_open(&s, c->own.db, STORE_WRITE);
+	struct store *s AUTOCLOSE = NULL;
 
-	if (!wrong)
-		wrong = store_fail(s, o->id, o->why);
-	store_close(s);
-	if (wrong)
-		complain(wrong);
-}
-
-static void compare_models(const struct config *c, struct outcome *o)
-{
-	bool equal = false;
-	char *wrong = replay_compare(c, o->id, &equal, &o->replayed);
-
-	if (wrong)
-		complain(wrong);
-	o->differs = !equal;
+	TRY(store_open(&s, c->own.db, STORE_WRITE));
+	return store_fail(s, o->id, o->why);
 }
 
 void run_cell(const struct config *c, struct progress *p, struct outcome *o)
@@ -160,11 +148,13 @@ void run_cell(const struct config *c, struct progress *p, struct outcome *o)
 		launch(c, "run", work_in_child, (void *)(uintptr_t)c, &watcher, &o->page, &o->why);
 	progress_end(p);
 	o->id = o->page ? o->page->id : 0;
-	bool ended = o->status == EXIT_OK || o->status == EXIT_DIVERGED;
-	if (o->id && !ended)
-		mark_failed(c, o);
-	else if (o->id && c->run.sim_replay)
-		compare_models(c, o);
+	bool ended = o->status == EXIT_OK || o->status == EXIT_DIVERGED, equal = false;
+	if (o->id && !ended) {
+		complain_if(mark_failed(c, o));
+	} else if (o->id && c->run.sim_replay) {
+		complain_if(replay_compare(c, o->id, &equal, &o->replayed));
+		o->differs = !equal;
+	}
 }
 
 void outcome_fini(struct outcome *o)
@@ -202,7 +192,7 @@ static void print_result(const struct config *c, const struct outcome *o)
 		best = fmax(best, page->row[i].test_accuracy);
 	}
 	printf("run %lld: %s, %s, %lld worker%s: ", (long long)o->id, c->run.workload,
-	       c->run.strategy, (long long)c->run.workers, c->run.workers == 1 ? "" : "s");
+	       c->run.strategy, (long long)c->run.workers, plural(c->run.workers));
 	if (o->status == EXIT_OK && page->rows > 0) {
 		const struct epoch_row *last = &page->row[page->rows - 1];
 		if (!isnan(last->test_accuracy))
@@ -210,20 +200,24 @@ static void print_result(const struct config *c, const struct outcome *o)
 			       100 * best);
 		if (!isnan(last->test_loss))
 			printf("test loss %.4f after ", last->test_loss);
-		printf("%lld epoch%s in %.3f s%s\n", (long long)last->epoch,
-		       last->epoch == 1 ? "" : "s", seconds,
-		       page->simulated ? " of virtual time" : "");
+		printf("%lld epoch%s in %.3f s%s\n", (long long)last->epoch, plural(last->epoch),
+		       seconds, page->simulated ? " of virtual time" : "");
 		print_cost(page);
 	} else {
 		printf("%s\n", outcome_word(o->status));
 	}
 }
 
+static char *print_json(const struct config *c, int64_t id)
+{
+	struct store *s AUTOCLOSE = NULL;
+
+	TRY(store_open(&s, c->own.db, STORE_READ));
+	return query_run_json(s, stdout, id);
+}
+
 void outcome_print(const struct config *c, const struct outcome *o, enum format format)
 {
-	struct store *s = NULL;
-	char *wrong = NULL;
-
 	if (o->why)
 		fprintf(stderr, "mvbench: %s\n", o->why);
 	if (o->id == 0)
@@ -231,17 +225,19 @@ void outcome_print(const struct config *c, const struct outcome *o, enum format 
 	if (format != FORMAT_JSON) {
 		print_result(c, o);
 		if (o->replayed)
-			printf("%s\n", o->replayed);
+			puts(o->replayed);
 		return;
 	}
 	if (o->replayed)
 		fprintf(stderr, "mvbench: %s\n", o->replayed);
-	wrong = store_open(&s, c->own.db, STORE_READ);
-	if (!wrong)
-		wrong = query_run_json(s, stdout, o->id);
-	store_close(s);
-	if (wrong)
-		complain(wrong);
+	complain_if(print_json(c, o->id));
+}
+
+char *run_plan(const struct config *c, struct plan *plan)
+{
+	TRY(plan_make(c, plan));
+	TRY(store_check(c->own.db));
+	return simulation_check(c, plan);
 }
 
 /* ---- --help and --dry-run ------------------------------------------------ */
@@ -251,16 +247,14 @@ static void plugin_help(FILE *f, const char *part, const struct plugin *p,
 {
 	if (!p->options && !(recipe && recipe->name))
 		return;
-	char *head = sentence("%s %s: %s", part, p->name, p->summary);
+	char *head AUTOFREE = sentence("%s %s: %s", part, p->name, p->summary);
+	char *own AUTOFREE = recipe_words(recipe);
 	fputc('\n', f);
 	text_wrap(f, head, 0);
-	free(head);
-	char *own = recipe_words(recipe);
 	if (*own) {
 		fputs("  its own defaults: ", f);
 		text_wrap(f, own, 20);
 	}
-	free(own);
 	help_rows(&(struct help){.f = f}, p->name, p->options);
 }
 
@@ -282,21 +276,20 @@ static char *more_help(FILE *f, const struct arguments *given)
 {
 	const char *strategy = given ? arguments_value(given, "strategy") : NULL,
 		   *workload = given ? arguments_value(given, "workload") : NULL;
-	char *wrong = strategy ? config_check("strategy", strategy, NULL) : NULL;
 
-	if (!wrong && workload)
-		wrong = config_check("workload", workload, NULL);
-	if (!wrong)
-		experiment_help(f, strategy, workload);
-	return wrong;
+	if (strategy)
+		TRY(config_check("strategy", strategy, NULL));
+	if (workload)
+		TRY(config_check("workload", workload, NULL));
+	experiment_help(f, strategy, workload);
+	return NULL;
 }
 
 static void show_option(void *config, const char *part, const struct option *o, const char *value)
 {
-	char *name = option_full_name(config, part, o);
+	char *name AUTOFREE = option_full_name(config, part, o);
 
 	printf("%-24s %s\n", name, value);
-	free(name);
 }
 
 static void show_text(const struct config *c, const struct plan *p)
@@ -358,11 +351,9 @@ static int run(const struct config *c, const struct run_flags *flags, enum forma
 	struct progress progress = {.lines = true};
 	struct outcome outcome;
 	struct plan plan;
-	char *wrong;
+	char *wrong = run_plan(c, &plan);
 
-	if ((wrong = plan_make(c, &plan)) || (wrong = store_check(c->own.db)))
-		return complain(wrong);
-	if ((wrong = simulation_check(c, &plan)))
+	if (wrong)
 		return complain(wrong);
 	if (flags->dry_run && rank_of_launcher() <= 0) {
 		if (format == FORMAT_JSON)
@@ -395,32 +386,30 @@ static char *wrong_world(const struct config *c, const struct status_page *page,
 	return NULL;
 }
 
+static char *configure(struct config *c, const struct arguments *a)
+{
+	struct settings all ENDS_WITH(settings_free) = {.setting = NULL};
+
+	TRY(settings_check(a->option, a->options));
+	TRY(replay_settings(&all, a->option, a->options));
+	return config_init(c, all.setting, all.n, false);
+}
+
 static int command(void *options, struct arguments *a)
 {
 	const struct run_flags *flags = options;
-	struct config config;
+	struct config config ENDS_WITH(config_fini) = {.strings = NULL};
 	struct status_page *page = status_of_launcher();
-	bool worker = page || platform_under_launcher();
-	struct settings all = {.setting = NULL};
+	bool worker = (page || platform_under_launcher()) && !flags->dry_run;
 	enum format format = FORMAT_TEXT;
-	int status;
-	char *wrong = settings_check(a->option, a->options);
+	char *wrong = configure(&config, a);
 
 	if (!wrong)
-		wrong = replay_settings(&all, a->option, a->options);
-	if (!wrong)
-		wrong = config_init(&config, all.setting, all.n, false);
-	settings_free(&all);
-	if (!wrong && (wrong = wrong_world(&config, page, worker && !flags->dry_run)))
-		config_fini(&config);
-	if (wrong) {
-		status = command_refuse(wrong);
-	} else {
-		format_find(flags->format, &format);
-		status = worker && !flags->dry_run ? work(&config, page, format)
-						   : run(&config, flags, format);
-		config_fini(&config);
-	}
+		wrong = wrong_world(&config, page, worker);
+	format_find(flags->format, &format);
+	int status = wrong    ? command_refuse(wrong)
+		     : worker ? work(&config, page, format)
+			      : run(&config, flags, format);
 	status_free(page);
 	return status;
 }

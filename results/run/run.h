@@ -43,6 +43,9 @@ const char *outcome_word(int status); /* "done", "diverged", "interrupted", "fai
 /* The result line, or as JSON, on stdout; the reason of a failure on stderr. */
 void outcome_print(const struct config *c, const struct outcome *o, enum format format);
 
+/* NULL, or a sentence: can c run here, and be recorded? */
+char *run_plan(const struct config *c, struct plan *plan);
+
 /* A job file, expanded: its cells in order, equal ones once (jobfile.c). */
 struct cell {
 	struct config config;

@@ -43,24 +43,21 @@ static void put_name(void *ctx, const struct word *w)
 
 static char *no_such_file(const char *name)
 {
-	char *known = NULL;
+	char *known AUTOFREE = NULL;
 	size_t n;
 	FILE *f = must(open_memstream(&known, &n));
 
 	job_files_each(put_name, f);
 	fclose(f);
-	char *wrong = sentence("%s: there is no such job file%s", name, known);
-	free(known);
-	return wrong;
+	return sentence("%s: there is no such job file%s", name, known);
 }
 
 char *sweep_find(const char *name, char **path)
 {
 	*path = access(name, F_OK) == 0 ? must(strdup(name)) : NULL;
 	for (int i = 0; i < 2 && !*path; i++) {
-		char *stem = sentence("workloads/sweeps/%s%s", name, i ? ".ini" : "");
+		char *stem AUTOFREE = sentence("workloads/sweeps/%s%s", name, i ? ".ini" : "");
 		*path = installed_path(stem);
-		free(stem);
 	}
 	return *path ? NULL : no_such_file(name);
 }
@@ -108,26 +105,32 @@ char *sweep_plan(const char *path, struct sweep *s)
 {
 	for (size_t i = 0; i < s->cells; i++) {
 		struct cell *c = &s->cell[i];
-		char *why = plan_make(&c->config, &c->plan);
+		char *why AUTOFREE = plan_make(&c->config, &c->plan);
 		if (!why)
 			why = simulation_check(&c->config, &c->plan);
-		if (!why)
-			continue;
-		char *wrong =
-			sentence("%s:%d: [%s] %s: %s", path, c->line, c->section, c->what, why);
-		free(why);
-		return wrong;
+		if (why)
+			return sentence("%s:%d: [%s] %s: %s", path, c->line, c->section, c->what,
+					why);
 	}
 	return NULL;
 }
 
-static void look_up_cells(struct store *store, struct sweep *s, const struct sweep_flags *f)
+/* The cells' earlier rows, when there is a database. */
+static char *look_up(struct sweep *s, const struct sweep_flags *f)
 {
+	struct store *store AUTOCLOSE = NULL;
+	const char *db = s->cell[0].config.own.db;
+
+	TRY(store_check(db));
+	if (access(db, F_OK) != 0)
+		return NULL;
+	TRY(store_open(&store, db, f->dry_run ? STORE_READ : STORE_WRITE));
 	for (size_t i = 0; i < s->cells; i++) {
 		struct cell *c = &s->cell[i];
 		c->id = store_cell(store, c->hash, c->status, c->reason);
 		c->skip = finished(c, f);
 	}
+	return NULL;
 }
 
 /* Numbers those that are to be run. */
@@ -167,18 +170,19 @@ static void list_cells(struct sweep *s, enum format format)
 	}
 	if (format != FORMAT_JSON)
 		printf("%zu cell%s, %zu to run, %zu finished, %zu equal to another\n", s->cells,
-		       s->cells == 1 ? "" : "s", count_left(s), s->cells - count_left(s),
+		       plural((int64_t)s->cells), count_left(s), s->cells - count_left(s),
 		       s->duplicates);
 }
 
-static char *pend_cells(struct store *store, struct sweep *s)
+static char *pend(const struct sweep *s)
 {
-	char *wrong = NULL;
+	struct store *store AUTOCLOSE = NULL;
 
-	for (size_t i = 0; !wrong && i < s->cells; i++)
+	TRY(store_open(&store, s->cell[0].config.own.db, STORE_WRITE));
+	for (size_t i = 0; i < s->cells; i++)
 		if (!s->cell[i].skip && strcmp(s->cell[i].status, "pending") != 0)
-			wrong = store_pend(store, &s->cell[i].config);
-	return wrong;
+			TRY(store_pend(store, &s->cell[i].config));
+	return NULL;
 }
 
 /* ---- Doing it ------------------------------------------------------------ */
@@ -193,20 +197,14 @@ struct doing {
 };
 
 /* A worker that never came to its row, or died: the cell's newest row says pending still. */
-static void fail_pending(const struct cell *c, const struct outcome *o)
+static char *fail_pending(const struct cell *c, const struct outcome *o)
 {
-	struct store *store = NULL;
+	struct store *store AUTOCLOSE = NULL;
 	char status[16], reason[256];
-	char *wrong = store_open(&store, c->config.own.db, STORE_WRITE);
 
-	if (!wrong) {
-		int64_t id = store_cell(store, c->hash, status, reason);
-		if (strcmp(status, "pending") == 0)
-			wrong = store_fail(store, id, o->why);
-		store_close(store);
-	}
-	if (wrong)
-		complain(wrong);
+	TRY(store_open(&store, c->config.own.db, STORE_WRITE));
+	int64_t id = store_cell(store, c->hash, status, reason);
+	return strcmp(status, "pending") == 0 ? store_fail(store, id, o->why) : NULL;
 }
 
 static void say_result(const struct doing *d, const struct cell *c, const struct outcome *o)
@@ -249,7 +247,7 @@ static int do_cell(const struct doing *d, const struct cell *c, bool alone)
 	run_cell(&c->config, &progress, &o);
 	int status = o.status;
 	if (o.id == 0 && status != EXIT_INTERRUPTED)
-		fail_pending(c, &o);
+		complain_if(fail_pending(c, &o));
 	say_result(d, c, &o);
 	outcome_fini(&o);
 	return status;
@@ -341,39 +339,12 @@ static int sum_up(const struct doing *d)
 	}
 	fprintf(d->format == FORMAT_JSON ? stderr : stdout,
 		"%zu cell%s: %zu done, %zu diverged, %zu failed, %zu left%s\n", d->sweep->cells,
-		d->sweep->cells == 1 ? "" : "s", done, diverged, failed,
+		plural((int64_t)d->sweep->cells), done, diverged, failed,
 		d->sweep->cells - done - diverged - failed,
 		skipped ? "; finished cells were not run again" : "");
 	if (d->interrupted)
 		return EXIT_INTERRUPTED;
 	return failed ? EXIT_FAILED : diverged ? EXIT_DIVERGED : EXIT_OK;
-}
-
-/* The cells' earlier rows, when there is a database. */
-static char *look_up(struct sweep *s, const struct sweep_flags *f)
-{
-	struct store *store = NULL;
-	const char *db = s->cell[0].config.own.db;
-	char *wrong = store_check(db);
-
-	if (wrong || access(db, F_OK) != 0)
-		return wrong;
-	wrong = store_open(&store, db, f->dry_run ? STORE_READ : STORE_WRITE);
-	if (!wrong)
-		look_up_cells(store, s, f);
-	store_close(store);
-	return wrong;
-}
-
-static char *pend(struct sweep *s)
-{
-	struct store *store = NULL;
-	char *wrong = store_open(&store, s->cell[0].config.own.db, STORE_WRITE);
-
-	if (!wrong)
-		wrong = pend_cells(store, s);
-	store_close(store);
-	return wrong;
 }
 
 static int do_sweep(const char *path, struct sweep *s, const struct sweep_flags *f)
@@ -398,7 +369,7 @@ static int do_sweep(const char *path, struct sweep *s, const struct sweep_flags 
 			fprintf(stderr,
 				"mvbench: some cells are oversubscribed: more workers than the %d "
 				"core%s of this machine, so their times say little\n",
-				s->cell[i].plan.cores, s->cell[i].plan.cores == 1 ? "" : "s");
+				s->cell[i].plan.cores, plural(s->cell[i].plan.cores));
 			break;
 		}
 	if (f->jobs > 1)
@@ -408,25 +379,24 @@ static int do_sweep(const char *path, struct sweep *s, const struct sweep_flags 
 	return sum_up(&d);
 }
 
+static char *read_words(const struct arguments *a, char **path, struct sweep *sweep)
+{
+	if (a->words == 0)
+		return sentence("a job file is wanted, as in mvbench sweep demo.ini");
+	if (a->words > 1)
+		return sentence("%s: a sweep has one job file, %s", a->word[1], a->word[0]);
+	if (platform_under_launcher())
+		return sentence("sweep starts its own workers: run it without mpirun or srun");
+	TRY(sweep_find(a->word[0], path));
+	return sweep_read(*path, a->option, a->options, sweep);
+}
+
 static int run_sweep(void *options, struct arguments *a)
 {
-	struct sweep sweep = {.cell = NULL};
-	char *path = NULL, *wrong = NULL;
+	struct sweep sweep ENDS_WITH(sweep_free) = {.cell = NULL};
+	char *path AUTOFREE = NULL, *wrong = read_words(a, &path, &sweep);
 
-	if (a->words == 0)
-		wrong = sentence("a job file is wanted, as in mvbench sweep demo.ini");
-	if (a->words > 1)
-		wrong = sentence("%s: a sweep has one job file, %s", a->word[1], a->word[0]);
-	if (!wrong && platform_under_launcher())
-		wrong = sentence("sweep starts its own workers: run it without mpirun or srun");
-	if (!wrong)
-		wrong = sweep_find(a->word[0], &path);
-	if (!wrong)
-		wrong = sweep_read(path, a->option, a->options, &sweep);
-	int status = wrong ? complain(wrong) : do_sweep(path, &sweep, options);
-	sweep_free(&sweep);
-	free(path);
-	return status;
+	return wrong ? complain(wrong) : do_sweep(path, &sweep, options);
 }
 
 const struct command command_sweep = {

@@ -91,8 +91,8 @@ static char *export_table(struct store *s, const struct export_options *o)
 static char *export_runs(struct store *s, const struct export_options *o, export_function *exporter)
 {
 	TRY(export_folder(o->out));
-	struct sql row AUTOSQL = sql_select(s, runs_sql, "");
-	struct sql epochs AUTOSQL = sql_select(s, epochs_sql, "");
+	struct sql row AUTODONE = sql_select(s, runs_sql, "");
+	struct sql epochs AUTODONE = sql_select(s, epochs_sql, "");
 	int64_t n = 0;
 
 	for (; sql_next(&row); n++) {
@@ -118,7 +118,7 @@ static int run_export(void *options_given, struct arguments *rest)
 	const struct export_options *o = options_given;
 	bool tensorboard = strcmp(o->format, "tensorboard") == 0;
 	bool folder = tensorboard || strcmp(o->format, "mlflow") == 0;
-	struct store *s AUTOSTORE = NULL;
+	struct store *s AUTOCLOSE = NULL;
 
 	(void)rest;
 	if (folder && !*o->out)

@@ -47,7 +47,7 @@ static char *put_value(const char *folder, const char *kind, const char *name, c
 /* What the run was told, and what is known of it. */
 static char *put_values(const char *folder, struct store *s, const struct sql *row)
 {
-	struct sql q AUTOSQL =
+	struct sql q AUTODONE =
 		sql_select(s, mlflow_sql, "it", sql_int(row, RUN_ID), sql_text(row, RUN_NAME));
 
 	while (sql_next(&q))

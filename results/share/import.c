@@ -76,7 +76,7 @@ static char *copy_rows(struct store *s, const char *origin, const char *table, c
  * left out. */
 static char *copy_tables(struct store *s)
 {
-	struct sql q AUTOSQL =
+	struct sql q AUTODONE =
 		sql_select(s,
 			   "SELECT m.name FROM main.sqlite_schema AS m "
 			   "JOIN pragma_table_info(m.name) AS c WHERE m.type = 'table' "
@@ -98,7 +98,7 @@ static char *copy_tables(struct store *s)
  * program does not know their options, the hash stays. */
 static char *renew_hashes(struct store *s, struct store *other)
 {
-	struct sql q AUTOSQL =
+	struct sql q AUTODONE =
 		sql_select(s,
 			   "SELECT m.old, m.new, r.sim_replay FROM map AS m JOIN main.run "
 			   "AS r ON r.id = m.new WHERE m.fresh AND r.sim_replay > 0",
@@ -165,7 +165,7 @@ static char *copy_all(struct store *s, struct store *other, const char *origin,
 static char *import_copy(struct store *s, const char *copy, const char *origin,
 			 const struct import_options *o)
 {
-	struct store *other AUTOSTORE = NULL;
+	struct store *other AUTOCLOSE = NULL;
 
 	TRY(store_open(&other, copy, STORE_WRITE)); /* brings it to this version */
 	TRY(database_condition(other, o->where));
@@ -204,7 +204,7 @@ static char *say(struct store *s, const char *path)
 
 static char *import_from(const char *path, const char *copy, const struct import_options *o)
 {
-	struct store *s AUTOSTORE = NULL;
+	struct store *s AUTOCLOSE = NULL;
 
 	TRY(of_file(database_copy(path, copy)));
 	TRY(store_open(&s, o->db, STORE_WRITE));

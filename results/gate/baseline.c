@@ -201,9 +201,9 @@ char *baseline_save(struct store *s, const struct gate_options *o)
 char *baseline_find(struct store *s, const char *option, const char *name)
 {
 	struct sql q AUTODONE = sql_select(s,
-					  "SELECT max(name = ?1), group_concat(name, ', ') FROM "
-					  "(SELECT DISTINCT name FROM baseline ORDER BY name)",
-					  "t", name);
+					   "SELECT max(name = ?1), group_concat(name, ', ') FROM "
+					   "(SELECT DISTINCT name FROM baseline ORDER BY name)",
+					   "t", name);
 
 	if (!sql_next(&q) || sql_int(&q, 0))
 		return sql_done(&q);

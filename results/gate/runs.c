@@ -140,9 +140,9 @@ static char *check_plan(const struct check *c, const struct wanted *w, struct co
 	const char *const name[] = {"parameters", "rows to train on", "rows to test on"};
 	const int64_t here[] = {plan.params, (int64_t)plan.train.n, (int64_t)plan.test.n};
 	struct sql q AUTODONE = sql_select(c->store,
-					  "SELECT params, train_size, test_size FROM baseline "
-					  "WHERE name = ?1 AND cell = ?2 LIMIT 1",
-					  "tt", c->o->against, w->cell);
+					   "SELECT params, train_size, test_size FROM baseline "
+					   "WHERE name = ?1 AND cell = ?2 LIMIT 1",
+					   "tt", c->o->against, w->cell);
 	bool row = sql_next(&q);
 	for (int i = 0; row && i < 3; i++)
 		if (!sql_null(&q, i) && sql_int(&q, i) != here[i])

@@ -129,9 +129,9 @@ int64_t calibration_newest(struct store *s, const struct config *c, const struct
 static void read_points(struct store *s, int64_t id, struct points *out)
 {
 	struct sql q AUTODONE = sql_select(s,
-					  "SELECT name, x, value FROM calibration_point "
-					  "WHERE calibration_id = ?1 ORDER BY name, x",
-					  "i", id);
+					   "SELECT name, x, value FROM calibration_point "
+					   "WHERE calibration_id = ?1 ORDER BY name, x",
+					   "i", id);
 	while (sql_next(&q))
 		points_add(out, sql_text(&q, 0), sql_real(&q, 1), sql_real(&q, 2));
 }

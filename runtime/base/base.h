@@ -70,8 +70,7 @@ void panic_as(const char *who); /* who it is; must outlive the process's errors 
 /* Last words go here, and not to the terminal: somebody else shows them. */
 void panic_to(char *text, size_t room);
 /* How panic and failure end the other ranks too; until somebody says how: this process exits. */
-typedef void (*panic_abort_fn)(int status) __attribute__((noreturn));
-void panic_abort_with(panic_abort_fn f);
+void panic_abort_with(void (*f)(int status)); /* which does not return */
 
 /* ---- The world: real (world.c), or simulated in virtual time (sim/world.c) ---------- */
 

@@ -12,9 +12,9 @@
 #include <string.h>
 
 static user_error_fn *handler;
-static panic_abort_fn abort_all = world_exit;
-static const char *speaker; /* NULL: nobody else could be meant */
-static char *told;          /* [told_room]: whoever reads this speaks for us; NULL = nobody */
+static void (*abort_all)(int status) = world_exit; /* does not return */
+static const char *speaker;                        /* NULL: nobody else could be meant */
+static char *told; /* [told_room]: whoever reads this speaks for us; NULL = nobody */
 static size_t told_room;
 
 /* In one piece: other ranks may speak at the same time. */
@@ -63,6 +63,7 @@ static void last_words(const char *head, const char *fmt, va_list args)
 	else
 		say(text);
 	abort_all(EXIT_FAILED);
+	abort();
 }
 
 void panic(const char *file, int line, const char *fmt, ...)
@@ -83,7 +84,7 @@ void failure(const char *fmt, ...)
 	last_words(FAILURE ": ", fmt, args);
 }
 
-void panic_abort_with(panic_abort_fn f)
+void panic_abort_with(void (*f)(int status))
 {
 	abort_all = f;
 }

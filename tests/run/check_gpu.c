@@ -179,11 +179,11 @@ END_TEST
 Suite *gpu_suite(void)
 {
 	Suite *s = suite_create("gpu");
-	TCase *t = tcase_create("gpu");
 	if (!have_gpu()) {
 		skipped("suite gpu: there is no nvcc, so the emulated GPU was not built");
 		return s;
 	}
+	TCase *t = tcase_create("gpu");
 	tcase_set_timeout(t, 240);
 	tcase_add_checked_fixture(t, make_data, folder_free);
 	tcase_add_loop_test(t, a_gpu_trains_what_the_cpu_trains, 0, COUNT(same));

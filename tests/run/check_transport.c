@@ -234,12 +234,12 @@ END_TEST
 Suite *transport_suite(void)
 {
 	Suite *s = suite_create("transport");
-	TCase *t = tcase_create("transport");
 	int all = 0;
 	if (!have_gpu()) {
 		skipped("suite transport: there is no nvcc, so the emulated GPU was not built");
 		return s;
 	}
+	TCase *t = tcase_create("transport");
 	while (strategies[all])
 		all++;
 	tcase_set_timeout(t, 120);

@@ -8,8 +8,6 @@
  * arrive waits for nobody).
  */
 #include "sim/sim.h"
-#include "plots/plot.h"
-#include "results/gate/gate.h"
 
 #include <math.h>
 #include <stdlib.h>

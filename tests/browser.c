@@ -3,7 +3,6 @@
  */
 #include "tests/browser.h"
 #include "tests/fixture.h"
-#include "results/gate/gate.h"
 
 #include <check.h>
 #include <errno.h>

@@ -3,7 +3,7 @@
  */
 #include "tests/suites.h"
 #include "tests/trained.h"
-#include "results/gate/gate.h"
+#include "results/db/db.h"
 
 #include <check.h>
 #include <math.h>

@@ -3,7 +3,6 @@
  * made set of images, and reads what it prints and the model that it leaves.
  */
 #include "tests/trained.h"
-#include "results/gate/gate.h"
 
 #include <check.h>
 #include <math.h>

@@ -34,7 +34,6 @@ static const struct command *find(const char *name)
 {
 	const char *names[sizeof commands / sizeof *commands], *near;
 	size_t n = 0;
-
 	for (; commands[n]; n++) {
 		names[n] = commands[n]->name;
 		if (strcmp(name, names[n]) == 0)
@@ -58,7 +57,6 @@ static bool is(const char *word, const char *a, const char *b)
 int main(int argc, char **argv)
 {
 	const struct command *c;
-
 	if (argc < 2) {
 		manual_overview(stderr);
 		return EXIT_USER;

@@ -37,7 +37,6 @@ static int program_run(const char *folder, char *const *argv, char complaint[COM
 	int said[2], failed[2], why = 0, status = 0;
 	size_t n = 0;
 	ssize_t got;
-
 	CHECK(pipe2(said, O_CLOEXEC) == 0 && pipe2(failed, O_CLOEXEC) == 0, "pipe: %s",
 	      strerror(errno));
 	fflush(NULL);
@@ -103,7 +102,6 @@ static char *make_file(struct drawing *d, const char *path, FILE **f)
 static bool drawable(struct drawing *d, uint32_t code)
 {
 	char answer[COMPLAINT_MAX] = "";
-
 	if (strcmp(d->format, "png") != 0 || code < 0x530 || (code >= 0x1e00 && code < 0x2750) ||
 	    code == 0xfffd)
 		return true;
@@ -128,7 +126,6 @@ static bool drawable(struct drawing *d, uint32_t code)
 static int put_text(struct drawing *d, FILE *f, const char *text)
 {
 	int wide = 0;
-
 	for (int shown = 0; *text; shown++) {
 		const char *from = text;
 		uint32_t c = text_character(&text);
@@ -181,7 +178,6 @@ static void pictures_free(struct pictures *ps)
 static char *read_value(const struct drawing *d, const char *sql, const char *param)
 {
 	char *answer = sql_first(d->store, sql, param ? "t" : "", param);
-
 	return answer ? answer : must(strdup(""));
 }
 
@@ -203,7 +199,6 @@ static void put_row(struct drawing *d, FILE *f, const struct sql *q)
 static bool has_number(const struct sql *q)
 {
 	int i = 2;
-
 	while (i < sql_columns(q) && sql_null(q, i))
 		i++;
 	return i < sql_columns(q);
@@ -230,7 +225,6 @@ static char *put_picture(struct drawing *d, struct sheet *t, struct pictures *ps
 {
 	char *data AUTOFREE = sentence("%s/data-%zu.tsv", d->scratch, ps->n);
 	char *names AUTOFREE = sentence("%s/names-%zu.tsv", d->scratch, ps->n);
-
 	close_files(t);
 	TRY(make_file(d, data, &t->data));
 	TRY(make_file(d, names, &t->names));
@@ -269,7 +263,6 @@ static char *put_rows(struct drawing *d, struct sql *q, struct pictures *ps)
 {
 	char *room AUTOFREE = read_value(d, "SELECT blocks FROM room", NULL), *wrong = NULL;
 	struct sheet t = {.room = atoi(room)};
-
 	while (!wrong && sql_next(q)) {
 		if (!ps->n || strcmp(ps->picture[ps->n - 1].workload, sql_text(q, 0)) != 0)
 			wrong = put_picture(d, &t, ps, sql_text(q, 0));
@@ -296,7 +289,6 @@ static char *figure_query(struct drawing *d, const struct figure *f, struct pict
 	char *path AUTOFREE = sentence("%s/%s.sql", f->folder, f->name);
 	char *sql AUTOFREE = text_read(path);
 	bool asked = false;
-
 	if (!sql)
 		return sentence("%s: %s", path, strerror(errno));
 	for (const char *at = sql; *at;) {
@@ -323,7 +315,6 @@ static char *copy_file(const char *from, const char *to)
 	FILE *in = fopen(from, "rb");
 	struct output out;
 	char *wrong = in ? output_open(&out, "", to) : sentence("%s: %s", from, strerror(errno));
-
 	while (!wrong && (n = fread(block, 1, sizeof(block), in)) > 0)
 		fwrite(block, 1, n, out.f);
 	if (!wrong)
@@ -343,7 +334,6 @@ static char *picture_path(const struct drawing *d, const char *name, const char 
 	char *part AUTOFREE = sentence("%s%s", workload ? "-" : "", workload ? workload : "");
 	char *path = NULL;
 	bool taken = true;
-
 	for (char *c = part; *c; c++)
 		if (!isalnum((unsigned char)*c) && *c != '_' && (*c != '.' || c < part + 2))
 			*c = '-';
@@ -388,7 +378,6 @@ static char *put_words(struct drawing *d, const struct figure *f, const struct p
 	const char *line[] = {heading,        p->workload, p->more ? left : foot, f->needs, found,
 			      d->store->path, interval};
 	FILE *file;
-
 	TRY(make_file(d, path, &file));
 	for (size_t i = 0; i < sizeof(line) / sizeof(*line); i++) {
 		fputc('=', file);
@@ -404,7 +393,6 @@ static const char *words_of(const char *complaint, const char *gp)
 {
 	char *before AUTOFREE = sentence("\"%s\" ", gp);
 	const char *at = strstr(complaint, before);
-
 	return at ? at + strlen(before) : complaint;
 }
 
@@ -423,7 +411,6 @@ static int draw(struct drawing *d, const struct figure *f, const struct picture 
 	char *argv[] = {"gnuplot", "-d", "-e", set, style, p->blocks ? gp : NULL, NULL};
 	char *wrong = put_words(d, f, p);
 	struct stat st;
-
 	unlink(made);
 	int status = wrong ? EXIT_USER : program_run(d->scratch, argv, complaint);
 	if (status == EXIT_USER) {
@@ -460,7 +447,6 @@ int draw_figure(struct drawing *d, const struct figure *f, bool explain)
 	bool several = strcmp(kinds, "0") != 0 && strcmp(kinds, "1") != 0;
 	char *wrong = figure_query(d, f, &ps);
 	int status = EXIT_OK;
-
 	if (wrong) {
 		complain(wrong);
 		return d->stuck ? EXIT_USER : EXIT_FAILED;
@@ -476,7 +462,6 @@ int draw_figures(struct drawing *d, const struct figure *const *wanted, size_t n
 {
 	int first = EXIT_OK;
 	char *scratch AUTOFREE = NULL, *wrong = folder_temporary("plot", &scratch);
-
 	if (wrong)
 		return complain(wrong);
 	d->scratch = scratch;

@@ -55,7 +55,6 @@ static struct figure *place_of(struct figures *fs, const char *name, size_t leng
 static bool add_folder(struct figures *fs, const char *folder, bool own)
 {
 	DIR *dir = opendir(folder);
-
 	if (!dir)
 		return false;
 	for (struct dirent *e; (e = readdir(dir));) {
@@ -84,7 +83,6 @@ static bool add_folder(struct figures *fs, const char *folder, bool own)
 static char *own_folder(void)
 {
 	const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
-
 	if (config && config[0] == '/') /* others are to be ignored, says the XDG specification */
 		return sentence("%s/mvbench/plots", config);
 	return sentence("%s/.config/mvbench/plots", home ? home : "");
@@ -98,7 +96,6 @@ static int by_name(const void *a, const void *b)
 char *figures_init(struct figures *fs, const char *own)
 {
 	bool given = own && own[0];
-
 	*fs = (struct figures){.folder = installed_path("plots")};
 	if (given) /* gnuplot works in another folder */
 		fs->own = realpath(own, NULL);
@@ -119,7 +116,6 @@ char *figures_init(struct figures *fs, const char *own)
 void figures_print(const struct figures *fs, FILE *f)
 {
 	size_t wide = 0;
-
 	for (size_t i = 0; i < fs->n; i++)
 		wide = strlen(fs->figure[i].name) > wide ? strlen(fs->figure[i].name) : wide;
 	for (size_t i = 0; i < fs->n; i++) {
@@ -136,7 +132,6 @@ static char *half(const char *folder, const char *name)
 {
 	static const char *const end[] = {"sql", "gp"};
 	bool have[2];
-
 	if (name[0] == '\0' || strchr(name, '/') || strcmp(name, "style") == 0)
 		return NULL;
 	for (int i = 0; i < 2; i++) {
@@ -152,7 +147,6 @@ static char *half(const char *folder, const char *name)
 char *figures_find(const struct figures *fs, const char *name, const struct figure **found)
 {
 	const char **names AUTOFREE = must(calloc(fs->n + 1, sizeof(*names)));
-
 	for (size_t i = 0; i < fs->n; i++) {
 		names[i] = fs->figure[i].name;
 		*found = &fs->figure[i];
@@ -170,7 +164,6 @@ void figures_each(void (*each)(void *ctx, const struct word *w), void *ctx)
 {
 	struct figures fs ENDS_WITH(figures_fini) = {.n = 0};
 	char *wrong AUTOFREE = figures_init(&fs, NULL);
-
 	for (size_t i = 0; !wrong && i < fs.n; i++) {
 		const struct figure *f = &fs.figure[i];
 		char *path AUTOFREE = sentence("%s/%s", f->own ? f->folder : "plots", f->name);

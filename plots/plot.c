@@ -45,7 +45,6 @@ static char *check_condition(struct store *s, const char *where)
 {
 	char *wrong = database_condition(s, where);
 	const char *list = wrong ? strstr(wrong, "the columns are:\n") : NULL;
-
 	if (!list)
 		return wrong;
 	char *all AUTOFREE = wrong;
@@ -59,7 +58,6 @@ char *plot_choose(struct store *s, const struct select *of, const char *plots)
 				      *of->where ? of->where : "1");
 	char *file AUTOFREE = sentence("%s/style.sql", plots);
 	char *style AUTOFREE = text_read(file);
-
 	if (!style)
 		return sentence("%s: %s", file, strerror(errno));
 	TRY(check_condition(s, of->where));
@@ -73,14 +71,12 @@ char *plot_choose(struct store *s, const struct select *of, const char *plots)
 static bool is_folder(const char *path)
 {
 	struct stat st;
-
 	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
 static const char *extension(const char *path)
 {
 	const char *dot = strrchr(path, '.');
-
 	if (dot && (strcmp(dot, ".png") == 0 || strcmp(dot, ".svg") == 0))
 		return dot;
 	return NULL;
@@ -91,7 +87,6 @@ static const char *extension(const char *path)
 static char *settle_out(struct drawing *d, const struct plot_options *o, size_t names, char **stem)
 {
 	const char *end = is_folder(o->out) ? NULL : extension(o->out);
-
 	d->format = strcmp(o->format, "auto") ? o->format : end ? end + 1 : "png";
 	d->out = o->out;
 	if (!o->out[0])
@@ -145,7 +140,6 @@ static int plot(const struct plot_options *o, const struct arguments *a, const s
 			    .where = o->select.where[0] || o->select.label[0]};
 	char *stem AUTOFREE = NULL, *wrong = prepare(&d, o, a, fs, wanted, &stem);
 	int status = wrong ? complain(wrong) : draw_figures(&d, wanted, n, a->words > 0);
-
 	/* Nothing has data: then each figure says so, and a script finds its files. */
 	if (status == EXIT_OK && d.nwritten == 0)
 		status = draw_figures(&d, wanted, n, true);
@@ -160,7 +154,6 @@ static char *more_help(FILE *f, const struct arguments *given)
 {
 	struct figures fs ENDS_WITH(figures_fini) = {.n = 0};
 	char *wrong AUTOFREE = figures_init(&fs, NULL);
-
 	if (!wrong) {
 		fputs("Figures:\n", f);
 		for (size_t i = 0; i < fs.n; i++)
@@ -186,7 +179,6 @@ static int run_plot(void *options, struct arguments *a)
 	const struct plot_options *o = options;
 	struct figures fs ENDS_WITH(figures_fini) = {.n = 0};
 	char *wrong = figures_init(&fs, o->figures);
-
 	if (wrong)
 		return complain(wrong);
 	if (!o->list)

@@ -76,7 +76,6 @@ struct section {
 static char *find_columns(struct report *p, const struct sql *q, void *ctx)
 {
 	struct section *s = ctx;
-
 	(void)p;
 	for (int i = 0; i < COLUMNS; i++)
 		s->has[i] |= !isnan(cell_number(q, columns[i].value));
@@ -88,7 +87,6 @@ static void put_misses(struct report *p, const struct sql *q)
 {
 	static const char *const kinds[] = {"failed", "diverged", "unfinished"};
 	const char *comma = "";
-
 	fputs("<td>", p->f);
 	for (int i = 0; i < 3; i++)
 		if (cell_number(q, kinds[i]) > 0) {
@@ -102,7 +100,6 @@ static void put_misses(struct report *p, const struct sql *q)
 static char *put_configuration(struct report *p, const struct sql *q, void *ctx)
 {
 	struct section *s = ctx;
-
 	page_print(p, "<tr><th scope=\"row\" class=\"wide\"><a href=\"#c%s\">%s</a></th>",
 		   cell_text(q, "place"), cell_text(q, "name"));
 	for (int i = 0; i < COLUMNS; i++)
@@ -152,7 +149,6 @@ static void put_command(struct report *p, int64_t id)
 	char *command AUTOFREE = NULL;
 	bool exact;
 	char *wrong AUTOFREE = recorded_command(p->s, id, &command, &exact);
-
 	if (wrong) { /* a plug-in that is gone, or another database's: the page is no worse */
 		page_print(p, "<p class=\"soft\">This mvbench cannot repeat it: %s</p>\n", wrong);
 		return;
@@ -167,7 +163,6 @@ static void put_command(struct report *p, int64_t id)
 static char *put_run(struct report *p, const struct sql *q, void *ctx)
 {
 	const char *status = cell_text(q, "status");
-
 	(void)ctx;
 	page_print(p, "<tr><td class=\"n\">%s</td><td class=\"n\">%s</td>", cell_text(q, "id"),
 		   cell_text(q, "seed"));
@@ -211,7 +206,6 @@ static char *put_details(struct report *p, const struct sql *q, void *ctx)
 	const struct section *s = ctx;
 	int runs = (int)cell_number(q, "runs"), n = (int)cell_number(q, "n");
 	double target = cell_number(q, "target");
-
 	page_print(p, "<details id=\"c%s\"><summary>%s <span>%d of %d runs finished",
 		   cell_text(q, "place"), cell_text(q, "name"), n, runs);
 	if (target > 0 && n > 0)
@@ -230,7 +224,6 @@ static char *put_workload(struct report *p, const struct sql *q, void *ctx)
 	struct section s = *(const struct section *)ctx;
 	const char *workload = cell_text(q, "workload");
 	int n = (int)cell_number(q, "configurations");
-
 	page_print(p, "<section><h2 id=\"w%s\">%s</h2>\n", cell_text(q, "number"), workload);
 	page_print(p, "<p class=\"soft\">%s configurations, %s runs",
 		   cell_text(q, "configurations"), cell_text(q, "runs"));
@@ -251,7 +244,6 @@ static char *put_workload(struct report *p, const struct sql *q, void *ctx)
 static char *put_warning(struct report *p, const struct sql *q, void *ctx)
 {
 	bool *any = ctx;
-
 	fputs(*any ? "" : "<ul class=\"warn\" aria-label=\"Warnings\">\n", p->f);
 	*any = true;
 	page_print(p, "<li>%s</li>\n", cell_text(q, "text"));
@@ -262,7 +254,6 @@ static char *put_provenance(struct report *p, const struct sql *q, void *ctx)
 {
 	static const char *const names[] = {"workloads", "host", "cpu",    "gpu",
 					    "driver",    "mpi",  "onednn", "cuda"};
-
 	(void)ctx;
 	page_print(p, "<tr><td class=\"n\">%s</td>", cell_text(q, "runs"));
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
@@ -304,7 +295,6 @@ static char *put_facts(struct report *p, const struct sql *q, void *ctx)
 					       {"last", "last finished"},
 					       {"machines", "measured on"}};
 	const struct report_options *o = ctx;
-
 	page_print(p, "<dl><dt>database</dt><dd><code>%s</code></dd>\n", o->select.db);
 	if (*o->select.where)
 		page_print(p, "<dt>only runs where</dt><dd><code>%s</code></dd>\n",
@@ -353,7 +343,6 @@ static char *put_page(struct report *p, const struct report_options *o, const st
 	int each = configurations ? RUNS_MAX / configurations : RUNS_MAX;
 	struct section s = {.pictures = ps, .each = each > 2 ? each : 2};
 	bool any = false;
-
 	put_top(p, o);
 	TRY(page_each(p, "SELECT * FROM report_facts", NULL, put_facts, (void *)(uintptr_t)o));
 	if (configurations == 0)
@@ -383,7 +372,6 @@ static char *write_page(struct report *p, const struct report_options *o, const 
 			int64_t configurations)
 {
 	struct output out;
-
 	TRY(output_open(&out, "--out=", o->out));
 	p->f = out.f;
 	p->spark = sql_select(p->s,
@@ -400,7 +388,6 @@ static char *report(const struct report_options *o, struct figures *fs, int *sta
 	struct store *s AUTOCLOSE = NULL;
 	struct pictures ps ENDS_WITH(pictures_free) = {.n = 0};
 	int64_t n;
-
 	if (!*o->out)
 		return sentence("--out=: the name of a file is wanted, as in --out=report.html");
 	TRY(store_open(&s, o->select.db, STORE_READ));
@@ -423,7 +410,6 @@ static int run_report(void *options_given, struct arguments *rest)
 	struct figures fs ENDS_WITH(figures_fini) = {.n = 0};
 	int status = EXIT_USER;
 	char *wrong = report(options_given, &fs, &status);
-
 	(void)rest;
 	complain_if(wrong);
 	return status;

@@ -19,7 +19,6 @@ void page_text(struct report *p, const char *text)
 		char c;
 		const char *html;
 	} row[] = {{'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"}};
-
 	while (*text) {
 		size_t i = 0, n = sizeof row / sizeof *row;
 		while (i < n && row[i].c != *text)
@@ -40,7 +39,6 @@ void page_text(struct report *p, const char *text)
 void page_print(struct report *p, const char *fmt, ...)
 {
 	va_list args;
-
 	va_start(args, fmt);
 	for (; *fmt; fmt++) {
 		if (*fmt != '%') {
@@ -68,7 +66,6 @@ static void number_text(enum figure_kind kind, double x, char buf[40])
 			  : kind == FIGURE_SECONDS ? (fabs(x) < 1000 ? "%.4g" : "%.0f")
 			  : kind == FIGURE_RATE    ? "%.0f"
 						   : "%.4g";
-
 	if (isinf(x))
 		snprintf(buf, 40, "not reached");
 	else
@@ -78,7 +75,6 @@ static void number_text(enum figure_kind kind, double x, char buf[40])
 void page_number(struct report *p, enum figure_kind kind, double x, double low, double high)
 {
 	char text[40], from[40], to[40];
-
 	if (isnan(x)) {
 		fputs("<td class=\"n\"></td>", p->f);
 		return;
@@ -117,7 +113,6 @@ void page_spark(struct report *p, int64_t run)
 {
 	double y[SPARK_POINTS + 1], low = INFINITY, high = -INFINITY;
 	int n = 0;
-
 	sql_again(&p->spark, "ii", run, (int64_t)SPARK_POINTS);
 	for (; n <= SPARK_POINTS && sql_next(&p->spark); n++) {
 		y[n] = sql_real(&p->spark, 0);
@@ -143,7 +138,6 @@ void page_spark(struct report *p, int64_t run)
 char *page_each(struct report *p, const char *sql, const char *param, row_function *row, void *ctx)
 {
 	struct sql q AUTODONE = sql_select(p->s, sql, param ? "t" : "", param);
-
 	while (sql_next(&q))
 		TRY(row(p, &q, ctx));
 	return sql_done(&q);

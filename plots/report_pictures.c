@@ -15,7 +15,6 @@ static void take_picture(void *ctx, const struct figure *f, const char *workload
 {
 	struct pictures *ps = ctx;
 	char *svg = text_read(file);
-
 	if (!svg)
 		return;
 	ps->picture = must(realloc(ps->picture, (ps->n + 1) * sizeof(*ps->picture)));
@@ -35,7 +34,6 @@ int pictures_draw(struct store *s, const struct figures *fs, struct pictures *ps
 			    .title = "",
 			    .take = take_picture,
 			    .ctx = ps};
-
 	for (size_t i = 0; i < fs->n; i++)
 		all[i] = &fs->figure[i];
 	return draw_figures(&d, all, fs->n, false);
@@ -62,7 +60,6 @@ static bool starts(const char *s, const char *with)
 static const char *skip_element(const char *s, const char *name)
 {
 	char open[16], close[16];
-
 	snprintf(open, sizeof(open), "<%s>", name);
 	snprintf(close, sizeof(close), "</%s>", name);
 	const char *end = starts(s, open) ? strstr(s, close) : NULL;
@@ -73,7 +70,6 @@ static const char *skip_element(const char *s, const char *name)
 static void put_tag(struct report *p, const char *s, const char *end)
 {
 	static const char *const before[] = {" id=\"", " id='", "href=\"#", "href='#", "url(#"};
-
 	while (s < end) {
 		size_t k = 0, n = sizeof(before) / sizeof(*before);
 		while (k < n && !starts(s, before[k]))
@@ -90,7 +86,6 @@ static void put_tag(struct report *p, const char *s, const char *end)
 static void put_picture(struct report *p, const char *svg, const char *label)
 {
 	const char *s = strstr(svg, "<svg");
-
 	if (!s)
 		return;
 	p->pictures++;
@@ -114,7 +109,6 @@ static void put_picture(struct report *p, const char *svg, const char *label)
 void pictures_put(struct report *p, const struct pictures *ps, const char *workload)
 {
 	bool any = false;
-
 	for (size_t i = 0; i < ps->n; i++) {
 		const struct picture *at = &ps->picture[i];
 		if (strcmp(at->workload, workload) != 0)

@@ -331,7 +331,6 @@ static int run_calibrate(void *flags, struct arguments *a)
 	int status = EXIT_OK;
 	char *wrong =
 		page ? config_init(&c, a->option, a->options, true) : calibrate(a, flags, &status);
-
 	if (wrong)
 		status = complain(wrong);
 	else if (page)

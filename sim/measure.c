@@ -87,7 +87,6 @@ static void do_vectors(struct bench *b)
 {
 	struct worker *w = b->w;
 	struct vec *v = b->n == vec_len(w->param) ? w->velocity : NULL;
-
 	if (b->cost == COST_FILL)
 		vec_fill(b->y, 1);
 	else if (b->cost == COST_COPY)
@@ -103,7 +102,6 @@ static void do_vectors(struct bench *b)
 static void measure_vectors(struct bench *b)
 {
 	static const enum cost cost[] = {COST_FILL, COST_COPY, COST_SCALE, COST_AXPY, COST_SGD};
-
 	for (size_t i = 0; i < sizeof cost / sizeof *cost; i++) {
 		b->cost = cost[i];
 		points_add(b->out, cost_names[b->cost], (double)b->n, figure(b, do_vectors, false));

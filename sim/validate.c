@@ -56,7 +56,6 @@ static char *read_world(const char *path, const struct arguments *a, const struc
 			size_t n, struct sweep *s)
 {
 	struct setting *all AUTOFREE = must(calloc(1 + a->options + n, sizeof *all));
-
 	all[0] = (struct setting){"label", LABEL};
 	memcpy(all + 1, a->option, a->options * sizeof *all);
 	memcpy(all + 1 + a->options, top, n * sizeof *all);
@@ -68,7 +67,6 @@ static char *read_real(const char *path, const struct arguments *a, struct sweep
 {
 	struct setting top[64] = {{"platform", "mpi"}};
 	size_t n = 1;
-
 	for (const struct option *o = run_options; o->name; o++)
 		if (strncmp(o->name, "sim.", 4) == 0 && n < sizeof top / sizeof *top)
 			top[n++] = (struct setting){o->name, o->def};
@@ -78,7 +76,6 @@ static char *read_real(const char *path, const struct arguments *a, struct sweep
 static char *cells_read(const char *path, const struct arguments *a, struct cells *c)
 {
 	static const struct setting simulated = {"platform", "sim"};
-
 	for (size_t i = 0; i < a->options; i++)
 		if (strcmp(a->option[i].name, simulated.name) == 0)
 			return sentence("--platform: validate runs every cell on both platforms; "
@@ -96,7 +93,6 @@ static char *plan_simulated(struct sweep *s)
 {
 	char **said AUTOFREE = must(calloc(s->cells + 1, sizeof *said));
 	size_t n = 0, k;
-
 	for (size_t i = 0; i < s->cells; i++) {
 		struct cell *c = &s->cell[i];
 		char *wrong = plan_make(&c->config, &c->plan);
@@ -125,7 +121,6 @@ static bool calibrates(const struct validate_flags *f, const struct cells *c)
 static char *cells_plan(const char *path, struct cells *c, const struct validate_flags *f)
 {
 	char *wrong = wants(f, "real") ? sweep_plan(path, &c->real) : NULL;
-
 	return wrong || !wants(f, "sim") || calibrates(f, c) ? wrong
 							     : plan_simulated(&c->simulated);
 }
@@ -136,7 +131,6 @@ static char *cells_text(const struct cells *c)
 	char *text = NULL;
 	size_t n = 0;
 	FILE *f = must(open_memstream(&text, &n));
-
 	fputc('[', f);
 	for (size_t i = 0; c && i < c->real.cells; i++) {
 		fprintf(f, "%s{\"real\": \"%s\", \"simulated\": \"%s\", \"what\": ", i ? ", " : "",
@@ -161,7 +155,6 @@ static void say_end(const struct doing *d, const struct cell *c, const char *wor
 		    const struct outcome *o)
 {
 	double seconds = 0;
-
 	for (int64_t i = 0; o->page && i < o->page->rows; i++)
 		seconds += o->page->row[i].split.seconds;
 	fprintf(stderr, "%zu/%zu %s: %s: ", d->ended, d->runs, world, c->what);
@@ -179,7 +172,6 @@ static void do_cell(struct doing *d, const struct cell *c, const char *world)
 	struct progress progress = {.before = before,
 				    .later_s = mean * (double)(d->runs - d->ended - 1)};
 	struct outcome o;
-
 	snprintf(before, sizeof before, "%zu/%zu %s %s ", d->ended + 1, d->runs, world,
 		 c->config.run.strategy);
 	run_cell(&c->config, &progress, &o);
@@ -201,7 +193,6 @@ static void do_cell(struct doing *d, const struct cell *c, const char *world)
 static bool needs_its_own(const struct sweep *s, size_t i)
 {
 	char *key AUTOFREE = calibration_key(&s->cell[i].config);
-
 	for (size_t k = 0; k < i; k++) {
 		char *other AUTOFREE = calibration_key(&s->cell[k].config);
 		if (strcmp(key, other) == 0)
@@ -232,7 +223,6 @@ static void do_runs(struct doing *d, const struct cells *c, const struct validat
 	size_t n = c->real.cells;
 	int64_t rounds = wants(f, "real") ? f->rounds : 0;
 	sigset_t signals, before;
-
 	d->runs = (wants(f, "sim") ? n : 0) + (size_t)rounds * n;
 	d->began = clock_now();
 	sigemptyset(&signals);
@@ -269,7 +259,6 @@ static int run_and_report(const struct cells *c, const struct validate_flags *f,
 {
 	const struct own *first = &c->real.cell[0].config.own;
 	struct doing d = {.runs = 0};
-
 	if (strcmp(f->only, "report") != 0)
 		do_runs(&d, c, f);
 	if (d.status)
@@ -288,7 +277,6 @@ static int validate(const char *path, struct cells *c, const struct validate_fla
 		    bool all_of_label)
 {
 	char *wrong = cells_plan(path, c, f);
-
 	if (!wrong && strcmp(f->only, "report") != 0)
 		wrong = store_check(c->real.cell[0].config.own.db);
 	if (wrong)
@@ -335,7 +323,6 @@ static int run_validate(void *options, struct arguments *a)
 	bool all_of_label = strcmp(flags->only, "report") == 0 && !names_cells(a);
 	char *path AUTOFREE = NULL, *wrong = find_cells(a, &path, &cells);
 	int status = wrong ? complain(wrong) : validate(path, &cells, flags, all_of_label);
-
 	sweep_free(&cells.real);
 	sweep_free(&cells.simulated);
 	return status;

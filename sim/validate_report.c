@@ -87,7 +87,6 @@ static char *query_text(const struct column *columns, const char *from, bool rou
 {
 	char *sql AUTOFREE = sentence("%sSELECT", cells_sql);
 	const char *comma = "";
-
 	for (const struct column *c = columns; c->name; c++) {
 		if (rounded && !c->head)
 			continue;
@@ -117,7 +116,6 @@ static char *print(struct report *r, FILE *f, enum format format, const struct c
 		   const char *from)
 {
 	char *sql AUTOFREE = query_text(columns, from, is_rounded(format));
-
 	if (r->printed && is_rounded(format))
 		fputc('\n', f);
 	r->printed = true;
@@ -144,7 +142,6 @@ static char *print_cells(struct report *r, const struct verdict *v)
 static char *print_rest(struct report *r, const struct verdict *v)
 {
 	bool rounded = is_rounded(r->format), json = r->format == FORMAT_JSON;
-
 	if (v->counted > 0)
 		TRY(print(r, rounded || json ? r->f : stderr,
 			  rounded || json ? r->format : FORMAT_TEXT, summary_columns,
@@ -208,7 +205,6 @@ int validate_report(const char *db, const char *label, const char *cells,
 {
 	struct report r = {.f = out, .param = {label, cells}};
 	struct verdict v;
-
 	CHECK(format_find(f->format, &r.format), "no format %s", f->format);
 	char *wrong = print_report(&r, &v, db, strcmp(f->only, "report") == 0);
 	store_close(r.store);

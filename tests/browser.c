@@ -16,7 +16,6 @@ static void start(struct browser *b, const char *profile)
 {
 	int down[2], up[2];
 	char *folder_of = sentence("--user-data-dir=%s", profile);
-
 	ck_assert(pipe(down) == 0 && pipe(up) == 0);
 	b->process = fork();
 	ck_assert_int_ge(b->process, 0);
@@ -66,7 +65,6 @@ static char *message(struct browser *b)
 static void note(struct browser *b, char *event)
 {
 	size_t had = b->events ? strlen(b->events) : 0, more = strlen(event);
-
 	b->events = must(realloc(b->events, had + more + 2));
 	memcpy(b->events + had, event, more);
 	memcpy(b->events + had + more, "\n", 2);
@@ -81,7 +79,6 @@ const char *browser_call(struct browser *b, const char *method, const char *para
 			      params, session);
 	char *own = sentence("{\"id\":%d,", b->id);
 	size_t n = strlen(text) + 1;
-
 	ck_assert_int_eq(write(b->to, text, n), (ssize_t)n);
 	free(b->answer);
 	while (strncmp(b->answer = message(b), own, strlen(own)) != 0)
@@ -96,7 +93,6 @@ const char *browser_call(struct browser *b, const char *method, const char *para
 static void word_after(const char *text, const char *name, char *word, size_t room)
 {
 	const char *at = strstr(text, name);
-
 	ck_assert_msg(at, "no %s in %s", name, text);
 	at += strlen(name);
 	snprintf(word, room, "%.*s", (int)strcspn(at, "\""), at);
@@ -107,7 +103,6 @@ void browser_open(struct browser *b, const char *profile, const char *path)
 	static const char *const watched[] = {"Page.enable", "Runtime.enable", "Log.enable",
 					      "Network.enable"};
 	char target[80];
-
 	*b = (struct browser){.id = 0};
 	signal(SIGPIPE, SIG_IGN);
 	start(b, profile);
@@ -131,7 +126,6 @@ void browser_expect(struct browser *b, const char *expression, const char *want)
 	char *params = sentence("{\"expression\": \"String(%s)\"}", expression);
 	char *value = sentence("\"type\":\"string\",\"value\":\"%s\"", want);
 	const char *got = browser_call(b, "Runtime.evaluate", params);
-
 	ck_assert_msg(strstr(got, value), "%s: wanted %s, got %s", expression, want, got);
 	free(value);
 	free(params);

@@ -37,7 +37,6 @@ static int run_unclaimed(const char *lane, bool gpu)
 {
 	const char *until = getenv("MVBENCH_TEST_UNTIL");
 	int failed = 0;
-
 	for (int i = ENTRIES; i-- > 0;) {
 		char *claim = sentence("%s/%s", lane, entries[i].name);
 		bool mine = (entries[i].gpu || !gpu) && mkdir(claim, 0777) == 0;

@@ -30,7 +30,6 @@ void fixture_open(struct fixture *f, const struct device_ops *ops)
 void fixture_workload(struct fixture *f, const struct workload *workload)
 {
 	const struct plugin *p = &workload->plugin;
-
 	f->w.workload = workload;
 	f->opts = must(calloc(1, p->opts_size + 1));
 	option_default(p->options, f->opts);
@@ -40,7 +39,6 @@ void fixture_workload(struct fixture *f, const struct workload *workload)
 static void noise(struct data *d, size_t n, size_t features, size_t classes, uint64_t rng)
 {
 	float *x = must(calloc(n * features, sizeof *x)), *y = must(calloc(n, sizeof *y));
-
 	for (size_t i = 0; i < n * features; i++)
 		x[i] = (float)rng_uniform(&rng);
 	for (size_t i = 0; i < n; i++)
@@ -58,7 +56,6 @@ void fixture_data(struct fixture *f, size_t n, size_t features, size_t classes)
 bool fixture_load(struct fixture *f)
 {
 	const char *wrong = f->w.workload->dataset->load(&f->run, &f->train, &f->test);
-
 	if (wrong)
 		fprintf(stderr, "%s\n", wrong);
 	f->loaded = !wrong;
@@ -89,7 +86,6 @@ void fixture_close(struct fixture *f)
 float *fixture_get(const struct vec *v)
 {
 	float *x = must(calloc(vec_len(v) + 1, sizeof *x));
-
 	vec_get(v, x);
 	return x;
 }
@@ -108,7 +104,6 @@ static double loss_at(struct worker *w, const float *param, double a, const floa
 	size_t n = vec_len(w->param);
 	float *p = must(malloc(n * sizeof *p));
 	struct tally t;
-
 	for (size_t i = 0; i < n; i++)
 		p[i] = (float)(param[i] + a * d[i]);
 	vec_put(w->param, p);
@@ -127,7 +122,6 @@ static void check_slope(struct worker *w, const float *param, const float *grad,
 {
 	size_t n = vec_len(w->param);
 	double right = 0, norm = 0, size = 0, biggest = 0;
-
 	for (size_t i = 0; i < n; i++) {
 		right += (double)grad[i] * d[i];
 		norm += (double)d[i] * d[i];
@@ -157,7 +151,6 @@ void check_gradient(struct worker *w, const char *name)
 {
 	size_t n = vec_len(w->param);
 	float *param = fixture_get(w->param), *d = must(calloc(n, sizeof *d));
-
 	loss_at(w, param, 0, d);
 	float *grad = fixture_get(w->grad);
 	uint64_t rng = 9;
@@ -198,7 +191,6 @@ static void close_loss(struct worker *w, const struct reference *r, const char *
 		       double own)
 {
 	struct tally t;
-
 	tally_take(w, &t);
 	ck_assert_int_eq(t.rows, r->rows);
 	t.loss /= (double)r->rows;
@@ -211,7 +203,6 @@ static void close_to(const struct reference *r, const char *what, const struct v
 {
 	float *x = fixture_get(v);
 	double largest = 0;
-
 	for (size_t i = 0; i < vec_len(v); i++)
 		largest = fmax(largest, fabsf(right[i]));
 	for (size_t i = 0; i < vec_len(v); i++)
@@ -236,7 +227,6 @@ void check_reference(const struct reference *r, const struct device_ops *device,
 	int32_t index[64];
 	struct fixture f;
 	struct worker *w = &f.w;
-
 	ck_assert_uint_le(r->rows, COUNT(index));
 	for (size_t i = 0; i < r->rows; i++)
 		index[i] = (int32_t)i;
@@ -320,7 +310,6 @@ bool lacks_program(const char *name)
 	const char *require = getenv("MVBENCH_REQUIRE");
 	char *look = sentence("command -v %s >/dev/null 2>&1", name);
 	bool missing = system(look) != 0;
-
 	free(look);
 	if (!missing)
 		return false;
@@ -339,7 +328,6 @@ void ends_the_process(void (*with)(struct worker *w, int which), int which, cons
 {
 	char text[1024] = "";
 	int ends[2], status;
-
 	ck_assert_int_eq(pipe(ends), 0);
 	fflush(NULL);
 	pid_t child = fork();
@@ -375,7 +363,6 @@ void folder_new(void)
 void folder_free(void)
 {
 	char *command = sentence("rm -rf '%s'", folder);
-
 	ck_assert_int_eq(system(command), 0);
 	free(command);
 }
@@ -383,7 +370,6 @@ void folder_free(void)
 void folder_put(const char *name, const void *x, size_t bytes, bool zipped)
 {
 	char *path = sentence("%s/%s%s", folder, name, zipped ? ".gz" : "");
-
 	if (zipped) {
 		gzFile f = gzopen(path, "wb");
 
@@ -403,7 +389,6 @@ void folder_put(const char *name, const void *x, size_t bytes, bool zipped)
 static void draw_image(uint8_t *pixel, uint64_t label, uint64_t *noise)
 {
 	uint64_t prototype = 1000 + label;
-
 	for (size_t i = 0; i < PIXELS; i++)
 		pixel[i] = (uint8_t)(128 * rng_uniform(&prototype) + 100 * rng_uniform(noise));
 }
@@ -414,7 +399,6 @@ uint8_t *idx_new(int dims, uint32_t rows, size_t *bytes)
 	size_t row = dims == IDX_IMAGES ? PIXELS : 1, head = 4 + 4 * (size_t)dims;
 	uint8_t *x = must(calloc(1, *bytes = head + rows * row));
 	uint64_t labels = rows, noise = ~labels;
-
 	x[2] = 8; /* bytes */
 	x[3] = (uint8_t)dims;
 	for (size_t i = 4; i < head; i++)
@@ -440,7 +424,6 @@ void idx_put_set(uint32_t train, uint32_t test, bool zipped, char dot)
 		     {"train-labels", IDX_LABELS, false},
 		     {"t10k-images", IDX_IMAGES, true},
 		     {"t10k-labels", IDX_LABELS, true}};
-
 	for (size_t i = 0; i < COUNT(files); i++) {
 		size_t bytes;
 		uint8_t *x = idx_new(files[i].dims, files[i].test ? test : train, &bytes);
@@ -458,7 +441,6 @@ int command_output(const char *command, char *out, size_t room)
 {
 	char rest[4096];
 	FILE *f = popen(command, "r");
-
 	ck_assert_ptr_nonnull(f);
 	out[fread(out, 1, room - 1, f)] = '\0';
 	while (fread(rest, 1, sizeof rest, f) > 0)
@@ -474,7 +456,6 @@ int run_mvbench(const char *environment, const char *words, char *out, size_t ro
 				 "--db=%s/run.db %s 2>&1",
 				 environment, folder, folder, words);
 	int status = command_output(command, out, room);
-
 	free(command);
 	return status;
 }
@@ -486,7 +467,6 @@ void expect_row(const char *sql, const char *want)
 	struct store *store;
 	FILE *f = open_memstream(&text, &n);
 	char *wrong = store_open(&store, path, STORE_READ);
-
 	ck_assert_msg(!wrong, "%s", wrong);
 	wrong = query_print(store, f, FORMAT_CSV, sql, NULL, 0, NULL);
 	ck_assert_msg(!wrong, "%s", wrong);
@@ -500,7 +480,6 @@ void expect_row(const char *sql, const char *want)
 void expect_recorded(const char *environment, const char *words, const char *sql, const char *want)
 {
 	char out[4096], *path = sentence("%s/run.db", folder);
-
 	remove(path);
 	free(path);
 	int status = run_mvbench(environment, words, out, sizeof out);
@@ -512,7 +491,6 @@ void expect_refused(const char *environment, const char *words, const char *says
 {
 	char out[4096];
 	int status = run_mvbench(environment, words, out, sizeof out);
-
 	ck_assert_msg(status == EXIT_USER && strstr(out, says),
 		      "%s %s: status %d, wanted %d and \"%s\":\n%s", environment, words, status,
 		      EXIT_USER, says, out);

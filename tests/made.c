@@ -19,7 +19,6 @@ static struct store *store_in(const char *file, enum store_mode mode)
 {
 	struct store *s;
 	char *path = in_folder(file), *wrong = store_open(&s, path, mode);
-
 	ck_assert_msg(!wrong, "%s", wrong);
 	free(path);
 	return s;
@@ -34,7 +33,6 @@ void sql_in(const char *file, const char *text)
 {
 	char *path = in_folder(file), *wrong = NULL;
 	sqlite3 *db;
-
 	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
 	sqlite3_exec(db, text, NULL, NULL, &wrong);
 	ck_assert_msg(!wrong, "%s: %s", text, wrong);
@@ -47,7 +45,6 @@ double number_in(const char *file, const char *query)
 	struct store *s = store_in(file, STORE_READ);
 	double x;
 	char *wrong = sql_reals(s, &x, 1, query, "");
-
 	ck_assert_msg(!wrong, "%s: %s", query, wrong);
 	store_close(s);
 	return x;
@@ -58,7 +55,6 @@ void expect_in(const char *file, const char *query, const char *want)
 	char *path = in_folder(file);
 	sqlite3 *db;
 	sqlite3_stmt *q;
-
 	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
 	ck_assert_msg(sqlite3_prepare_v2(db, query, -1, &q, NULL) == SQLITE_OK, "%s: %s", query,
 		      sqlite3_errmsg(db));

@@ -23,7 +23,6 @@ void trained_data(void)
 static void read_line(struct result *r, const char *line)
 {
 	double epoch, bytes, formula, train, test, stale, pushes, most;
-
 	if (sscanf(line,
 		   "epoch %lf bytes %lf formula %lf train %lf test %lf staleness %lf/%lf most %lf",
 		   &epoch, &bytes, &formula, &train, &test, &stale, &pushes, &most) == 8) {
@@ -41,7 +40,6 @@ static void read_line(struct result *r, const char *line)
 static void read_model(struct result *r, const char *path)
 {
 	FILE *f = fopen(path, "r");
-
 	ck_assert_ptr_nonnull(f);
 	fseek(f, 0, SEEK_END);
 	r->params = (size_t)ftell(f) / sizeof(float);
@@ -69,7 +67,6 @@ static struct result run_program(const char *launcher, const char *program, int 
 			   .rows = NAN,
 			   .numbers = NAN};
 	char command[1024], model[128];
-
 	snprintf(model, sizeof model, "%s/model-%d-%d", folder, (int)getpid(), serial_number++);
 	snprintf(command, sizeof command, "%s ./tests/%s %s --data-dir=%s --workers=%d %s 2>&1",
 		 launcher, program, model, folder, workers, words);
@@ -84,7 +81,6 @@ static struct result run_program(const char *launcher, const char *program, int 
 struct result run_tool(int ranks, const char *words)
 {
 	char launcher[128] = "";
-
 	if (ranks > 1)
 		snprintf(launcher, sizeof launcher, MPIRUN "%d", ranks);
 	return run_program(launcher, "tools/train", ranks, words);

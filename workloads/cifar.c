@@ -48,7 +48,6 @@ static bool there(const struct run *run, int batch)
 	char *path = path_of(run, batch);
 	FILE *f = fopen(path, "rb");
 	bool is = f || (errno != ENOENT && errno != ENOTDIR);
-
 	if (f)
 		fclose(f);
 	free(path);
@@ -58,7 +57,6 @@ static bool there(const struct run *run, int batch)
 static bool is_cifar(const struct run *run)
 {
 	bool is = false;
-
 	for (int i = 0; run->data_dir && *run->data_dir && i <= BATCHES; i++)
 		is |= there(run, i);
 	return is;
@@ -69,7 +67,6 @@ static char *file_open(const char *path, FILE **f, size_t *rows)
 {
 	char *wrong;
 	long bytes;
-
 	*f = fopen(path, "rb");
 	if (!*f)
 		return sentence("%s: %s; " WHOLE_SET, path, strerror(errno));
@@ -103,7 +100,6 @@ static void row_take(uint8_t *pixel, const uint8_t *row)
 static char *file_read(const char *path, FILE *f, uint8_t *pixel, float *label, size_t rows)
 {
 	uint8_t row[ROW];
-
 	for (size_t i = 0; i < rows; i++) {
 		if (fread(row, ROW, 1, f) != 1)
 			return sentence("%s: row %zu: %s; fetch it again", path, i,
@@ -125,7 +121,6 @@ static char *part_walk(const struct run *run, struct data *d, int first, int las
 {
 	size_t at = 0, rows = 0;
 	char *wrong = NULL;
-
 	for (int i = first; i <= last && !wrong; i++, at += rows) {
 		char *path = path_of(run, i);
 		FILE *f;
@@ -148,7 +143,6 @@ static char *part_walk(const struct run *run, struct data *d, int first, int las
 static char *part_get(const struct run *run, struct data *d, int first, int last, bool load)
 {
 	char *wrong;
-
 	*d = (struct data){SHAPE};
 	wrong = part_walk(run, d, first, last);
 	if (wrong || !load)
@@ -163,7 +157,6 @@ static char *cifar_get(const struct run *run, struct data *train, struct data *t
 {
 	int last = 1;
 	char *wrong;
-
 	*train = *test = (struct data){0};
 	while (last < BATCHES && there(run, last + 1))
 		last++;
@@ -189,7 +182,6 @@ static char *cifar_get(const struct run *run, struct data *train, struct data *t
 static char *either(const struct run *run, char *wrong)
 {
 	char *both;
-
 	if (!wrong || !run->data_dir || !*run->data_dir)
 		return wrong;
 	both = sentence("--data-dir=%s has no data_batch_1.bin of CIFAR-10, and of Fashion-MNIST: "

@@ -25,7 +25,6 @@ static char *cubes_probe(const struct run *run, struct data *train, struct data 
 static void draw(struct data *d, uint64_t rng)
 {
 	float *x = malloc(d->n * FEATURES * sizeof *x), *y = malloc(d->n * sizeof *y);
-
 	CHECK(x && y, "out of memory: %zu rows", d->n);
 	for (size_t i = 0; i < d->n; i++) {
 		double sum = 0;

@@ -21,7 +21,6 @@
 void *net_zeroed(size_t n, size_t size)
 {
 	void *p = calloc(n ? n : 1, size);
-
 	CHECK(p, "out of memory: %zu x %zu bytes", n, size);
 	return p;
 }
@@ -31,7 +30,6 @@ void *net_zeroed(size_t n, size_t size)
 struct net *net_new(struct worker *w, const struct data *sample)
 {
 	struct net *net = net_zeroed(1, sizeof *net);
-
 	CHECK(sample->features > 0, "a net without inputs");
 	*net = (struct net){.w = w,
 			    .sample = sample,
@@ -46,7 +44,6 @@ struct net *net_new(struct worker *w, const struct data *sample)
 struct layer *net_push(struct net *net, const struct layer_kind *kind)
 {
 	struct layer *more = realloc(net->layer, (net->layers + 1) * sizeof *more);
-
 	CHECK(more, "out of memory: %zu layers", net->layers);
 	net->layer = more;
 	more[net->layers] = (struct layer){
@@ -60,7 +57,6 @@ void net_center(struct net *net)
 	const struct data *d = net->sample;
 	size_t n = net->features;
 	double *sum;
-
 	CHECK(image_size(d->image), "a mean image of what are no images");
 	if (!d->bytes && !d->floats)
 		return;
@@ -113,7 +109,6 @@ static size_t place_layers(struct net *net)
 	struct worker *w = net->w;
 	size_t width = net->features, params = 0;
 	bool split = false;
-
 	w->model_params = 0;
 	w->layers = 0;
 	number_chains(net);
@@ -146,7 +141,6 @@ static size_t place_layers(struct net *net)
 static void check_stack(const struct net *net)
 {
 	bool all = false, sign = false;
-
 	CHECK(net->layers, "a net without layers");
 	for (size_t i = 0; i < net->layers; i++) {
 		const struct layer *l = &net->layer[i];
@@ -167,7 +161,6 @@ static void check_stack(const struct net *net)
 static size_t take_slot(struct net *net, size_t width)
 {
 	size_t best = NO_SLOT, wasted = SIZE_MAX;
-
 	for (size_t i = 0; i < net->slots; i++) {
 		const struct slot_buffer *t = &net->slot[i];
 		size_t waste = t->width >= width ? t->width - width : SIZE_MAX / 2 - t->width;
@@ -195,7 +188,6 @@ static void release_slot(struct net *net, size_t slot)
 static void assign_slots(struct net *net, size_t below)
 {
 	size_t dy = NO_SLOT;
-
 	net->slot = net_zeroed(net->layers + 1, sizeof *net->slot);
 	for (size_t i = net->layers; i-- > below;) {
 		struct layer *l = &net->layer[i];
@@ -222,7 +214,6 @@ static void wire_layers(struct net *net)
 	struct worker *w = net->w;
 	struct vec *x = net->input, *dy;
 	size_t below = net->layers;
-
 	for (size_t i = 0; i < net->layers; i++) {
 		struct layer *l = &net->layer[i];
 
@@ -249,7 +240,6 @@ void net_finish(struct net *net, enum loss loss)
 {
 	struct worker *w = net->w;
 	size_t batch = (size_t)w->run->batch, params, buffers = 0;
-
 	check_stack(net);
 	CHECK(loss != LOSS_MSE || net->outputs == 1, "regression of %zu values", net->outputs);
 	net->loss = loss;
@@ -283,7 +273,6 @@ void net_finish(struct net *net, enum loss loss)
 void net_fini(struct worker *w)
 {
 	struct net *net = w->net;
-
 	if (!net)
 		return;
 	for (size_t i = 0; i < net->layers; i++) {
@@ -330,7 +319,6 @@ static void forward(struct net *net, bool training, size_t rows)
 {
 	struct worker *w = net->w;
 	struct vec *z = net->layer[net->layers - 1].y;
-
 	net->training = training;
 	for (size_t i = 0; i < net->layers; i++)
 		net->layer[i].kind->forward(w, &net->layer[i], rows);
@@ -350,7 +338,6 @@ void net_load(struct worker *w)
 {
 	struct net *net = w->net;
 	struct transform t = net->transform;
-
 	CHECK(w->rows > 0 && w->rows <= net->rows_grad, "a mini-batch of %zu rows, at most %zu",
 	      w->rows, net->rows_grad);
 	t.key = rng_seed(w->run->seed, STREAM_AUGMENT, w->epoch);
@@ -360,7 +347,6 @@ void net_load(struct worker *w)
 void net_gradient(struct worker *w)
 {
 	struct net *net = w->net;
-
 	forward(net, true, w->rows);
 	for (size_t i = net->layers; i-- > 0 && net->layer[i].dy;) {
 		struct layer *l = &net->layer[i];
@@ -375,7 +361,6 @@ void net_evaluate(struct worker *w, const int32_t *index, size_t rows)
 {
 	struct net *net = w->net;
 	struct transform t = {.image = net->transform.image, .mean = net->transform.mean};
-
 	CHECK(rows <= EVALUATE_ROWS, "evaluation of %zu rows, at most %d", rows, EVALUATE_ROWS);
 	for (size_t at = 0, n; at < rows; at += n) {
 		n = rows - at < net->rows_max ? rows - at : net->rows_max;

@@ -54,7 +54,6 @@ static void conv_draw(struct net *net, struct layer *l)
 	uint64_t rng = rng_seed(net->w->run->seed, STREAM_INIT, (int64_t)l->index);
 	size_t n = vec_len(l->weight), all = conv_params(l);
 	float *x = net_zeroed(all, sizeof *x);
-
 	for (size_t i = 0; i < (l->init == INIT_HE ? n : all); i++)
 		x[i] = net_draw(&rng, l->init, fan_in(l));
 	vec_put(l->weight, x);
@@ -107,7 +106,6 @@ static const struct layer_kind kind_conv = {
 void net_conv(struct net *net, size_t out, struct window win, bool bias, enum init init)
 {
 	struct layer *l = push_image(net, &kind_conv);
-
 	CHECK(out > 0, "a convolution without outputs");
 	l->window = win;
 	l->with_bias = bias;
@@ -127,7 +125,6 @@ static void norm_attach(struct net *net, struct layer *l)
 	struct worker *w = net->w;
 	size_t c = l->from.channels;
 	float *x = net_zeroed(2 * c, sizeof *x);
-
 	net_slices(net, l, 2 * c, 0, false);
 	l->running = vec_slice(w->buffer, l->running_at, 2 * c);
 	l->norm = norm_new(w, l->from, l->relu, l->joins, net->rows_max);
@@ -146,7 +143,6 @@ static void norm_attach(struct net *net, struct layer *l)
 static const struct vec *come_round(struct net *net, const struct layer *l, size_t rows)
 {
 	const struct layer *fork = &net->layer[l->other];
-
 	if (!l->stride)
 		return fork->x;
 	vec_shortcut(net->shortcut, fork->x, fork->from, l->stride, l->to.channels, rows);
@@ -156,7 +152,6 @@ static const struct vec *come_round(struct net *net, const struct layer *l, size
 static void norm_layer_forward(struct worker *w, struct layer *l, size_t rows)
 {
 	const struct vec *add = l->joins ? come_round(w->net, l, rows) : NULL;
-
 	norm_forward(l->norm, l->y, l->x, add, l->weight, l->running, w->net->training, rows);
 }
 
@@ -181,7 +176,6 @@ static const struct layer_kind kind_norm = {
 void net_batch_norm(struct net *net)
 {
 	struct layer *l = push_image(net, &kind_norm);
-
 	makes(net, l, l->from);
 }
 
@@ -196,7 +190,6 @@ void net_fork(struct net *net)
 void net_join(struct net *net)
 {
 	struct layer *l = net->layers ? &net->layer[net->layers - 1] : NULL, *open;
-
 	CHECK(net->fork < net->layers, "layer %zu: a join without a fork", net->layers);
 	CHECK(l->kind == &kind_norm && !l->relu,
 	      "layer %zu: a join follows a batch normalisation without a ReLU", net->layers);
@@ -258,7 +251,6 @@ static const struct layer_kind kind_average_pool = {
 void net_max_pool(struct net *net, struct window win)
 {
 	struct layer *l = push_image(net, &kind_max_pool);
-
 	l->window = win;
 	makes(net, l, image_after(l->from, win, l->from.channels));
 }
@@ -267,7 +259,6 @@ void net_average_pool(struct net *net)
 {
 	struct layer *l = push_image(net, &kind_average_pool);
 	struct image in = l->from;
-
 	CHECK(in.height == in.width, "an average pool of %zu x %zu", in.height, in.width);
 	l->window = (struct window){.size = in.height, .stride = 1};
 	makes(net, l, (struct image){1, 1, in.channels});

@@ -19,7 +19,6 @@
 void net_slices(struct net *net, struct layer *l, size_t weights, size_t biases, bool has_bias)
 {
 	struct worker *w = net->w;
-
 	l->weight = vec_slice(w->param, l->first, weights);
 	l->dweight = vec_slice(w->grad, l->first, weights);
 	l->bias = has_bias ? vec_slice(w->param, l->first + weights, biases) : NULL;
@@ -89,7 +88,6 @@ static size_t linear_params_held(const struct layer *l)
 static void linear_place(struct net *net, struct layer *layer)
 {
 	struct linear *l = &layer->linear;
-
 	l->rows_max = net->rows_max;
 	char *wrong = linear_ops(net->w)->place(net->w, l);
 	if (wrong)
@@ -116,7 +114,6 @@ static void linear_draw(struct net *net, struct layer *layer)
 	float *weight = net_zeroed(l->out_held * l->in_held, sizeof *weight);
 	float *bias = net_zeroed(l->bias_held, sizeof *bias);
 	size_t bias_first = l->split == BY_OUTPUT ? l->out_first : 0;
-
 	for (size_t o = 0; o < l->out; o++)
 		for (size_t i = 0; i < l->in; i++) {
 			float x = net_draw(&rng, layer->init, l->in);
@@ -140,7 +137,6 @@ static void linear_draw(struct net *net, struct layer *layer)
 static void linear_attach(struct net *net, struct layer *layer)
 {
 	struct linear *l = &layer->linear;
-
 	net_slices(net, layer, l->out_held * l->in_held, l->bias_held, true);
 	l->weight = layer->weight, l->dweight = layer->dweight;
 	l->bias = layer->bias, l->dbias = layer->dbias;
@@ -172,7 +168,6 @@ const struct layer_kind kind_linear = {
 void net_linear(struct net *net, size_t out, enum init init)
 {
 	struct layer *l = net_push(net, &kind_linear);
-
 	CHECK(out > 0, "a linear layer without outputs");
 	l->init = init;
 	l->linear = (struct linear){.in = net->outputs, .out = out};
@@ -211,7 +206,6 @@ static const struct layer_kind kind_relu = {
 void net_relu(struct net *net)
 {
 	struct layer *below = net->layers ? &net->layer[net->layers - 1] : NULL;
-
 	if (below && below->kind->fuses_relu && !below->relu)
 		below->relu = true;
 	else
@@ -246,7 +240,6 @@ static void dropout_place(struct net *net, struct layer *l)
 {
 	/* workers that hold parts of one activation each drop of theirs; whole ones drop alike */
 	size_t part = l->linear.x_split ? (size_t)comm_rank(net->w->model_group) : 0;
-
 	l->salt = part * net->layers + l->number;
 }
 
@@ -280,7 +273,6 @@ char *net_split(const struct worker *w)
 {
 	const struct linear *l;
 	char *wrong = NULL;
-
 	for (size_t i = 0; !wrong && (l = net_linear_at(w->net, i)); i++) {
 		struct linear copy = *l;
 		wrong = w->strategy->linear->place(w, &copy);

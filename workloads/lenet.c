@@ -32,7 +32,6 @@ static void lenet_init(struct worker *w, const struct data *sample)
 				   pool = {.size = 2, .stride = 2};
 	const struct lenet *o = w->workload_opts;
 	struct net *net = net_new(w, sample);
-
 	if (sample->image.height < 4 || sample->image.width < 4)
 		user_error("lenet: images of %zu x %zu are too small for two pools of 2 x 2; give "
 			   "a set of larger images",

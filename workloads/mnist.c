@@ -44,7 +44,6 @@ static char *idx_find(struct idx *f, const struct run *run, const char *part, co
 	static const char *const forms[] = {"%s/%s-%s-idx%d-ubyte", "%s/%s-%s-idx%d-ubyte.gz",
 					    "%s/%s-%s.idx%d-ubyte", "%s/%s-%s.idx%d-ubyte.gz"};
 	int why = ENOENT;
-
 	for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
@@ -92,7 +91,6 @@ static char *idx_open(struct idx *f, const struct run *run, const char *part, co
 {
 	uint8_t b[16];
 	char *wrong = idx_find(f, run, part, kind, dims);
-
 	if (wrong)
 		return wrong;
 	wrong = idx_read(f, b, 4);
@@ -118,7 +116,6 @@ static char *idx_end(struct idx *f)
 {
 	uint8_t b;
 	int got = gzread(f->file, &b, 1), code;
-
 	if (got > 0)
 		return sentence("%s: goes on after its %u rows; " ADVICE, f->path, f->size[0]);
 	const char *why = gzerror(f->file, &code);
@@ -135,7 +132,6 @@ static char *part_open(struct idx *images, struct idx *labels, const struct run 
 		       const char *part)
 {
 	char *wrong = idx_open(images, run, part, "images", 3);
-
 	if (!wrong)
 		wrong = idx_open(labels, run, part, "labels", 1);
 	if (!wrong && images->size[0] != labels->size[0])
@@ -149,7 +145,6 @@ static char *part_open(struct idx *images, struct idx *labels, const struct run 
 static char *part_shape(struct data *d, const struct idx *images, size_t side)
 {
 	size_t h = images->size[1], w = images->size[2];
-
 	if (side && (h > side || w > side))
 		return sentence("%s: images of %zu x %zu do not fit %zu x %zu; use a set of "
 				"smaller images",
@@ -165,7 +160,6 @@ static char *part_shape(struct data *d, const struct idx *images, size_t side)
 static char *read_images(struct idx *f, uint8_t *to, size_t features, size_t side)
 {
 	size_t h = f->size[1], w = f->size[2];
-
 	if (!side)
 		return idx_read(f, to, f->size[0] * features);
 
@@ -187,7 +181,6 @@ static char *read_labels(struct idx *f, float *to)
 {
 	size_t n = f->size[0];
 	uint8_t *label = malloc(n);
-
 	CHECK(label, "out of memory: %zu labels", n);
 	char *wrong = idx_read(f, label, n);
 
@@ -205,7 +198,6 @@ static char *read_labels(struct idx *f, float *to)
 static char *read_part(struct data *d, struct idx *images, struct idx *labels, size_t side)
 {
 	char *wrong;
-
 	if (!data_room(d))
 		return sentence("%s: no memory for %zu images of %zu bytes; use a smaller set",
 				images->path, d->n, d->features);
@@ -222,7 +214,6 @@ static char *part_get(struct data *d, const struct run *run, const char *part, s
 {
 	struct idx images = {.file = NULL}, labels = {.file = NULL};
 	char *wrong = part_open(&images, &labels, run, part);
-
 	if (!wrong)
 		wrong = part_shape(d, &images, side);
 	if (!wrong && load)
@@ -242,7 +233,6 @@ static char *mnist_get(const struct run *run, struct data *train, struct data *t
 	*train = *test = (struct data){0};
 	/* all four headers before the first image: what is wrong is found early */
 	char *wrong = load ? mnist_get(run, train, test, side, false) : NULL;
-
 	if (!wrong)
 		wrong = part_get(train, run, "train", side, load);
 	if (!wrong)

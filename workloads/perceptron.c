@@ -8,7 +8,6 @@
 static void perceptron_init(struct worker *w, const struct data *sample)
 {
 	struct net *net = net_new(w, sample);
-
 	net_linear(net, 100, INIT_UNIFORM);
 	net_relu(net);
 	net_linear(net, 1, INIT_UNIFORM);

@@ -33,7 +33,6 @@ static const struct option options[] = {
 static void three_by_three(struct net *net, size_t channels, size_t stride)
 {
 	struct window win = {.size = 3, .stride = stride, .pad = 1};
-
 	net_conv(net, channels, win, false, INIT_HE);
 	net_batch_norm(net);
 }
@@ -53,7 +52,6 @@ static void resnet_init(struct worker *w, const struct data *sample)
 	const struct resnet *o = w->workload_opts;
 	size_t n = (strtoul(o->depth, NULL, 10) - 2) / 6;
 	struct net *net = net_new(w, sample);
-
 	net_center(net);
 	if (o->augment)
 		net_augment(net, 4);

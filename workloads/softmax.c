@@ -8,7 +8,6 @@
 static void softmax_init(struct worker *w, const struct data *sample)
 {
 	struct net *net = net_new(w, sample);
-
 	net_linear(net, sample->classes, INIT_ZERO);
 	net_finish(net, LOSS_XENT);
 }

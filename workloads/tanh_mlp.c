@@ -20,7 +20,6 @@ static void tanh_mlp_init(struct worker *w, const struct data *sample)
 {
 	const struct tanh_mlp *o = w->workload_opts;
 	struct net *net = net_new(w, sample);
-
 	net_linear(net, (size_t)o->hidden, INIT_UNIFORM);
 	net_tanh(net);
 	net_linear(net, sample->classes, INIT_UNIFORM);

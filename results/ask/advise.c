@@ -64,7 +64,6 @@ static void candidate_add(struct setup *u, const struct setting *given, size_t n
 	char *option AUTOFREE = variant ? sentence("%s.%s", s->plugin.name, variant->name) : NULL;
 	struct candidate c = {.steps = 0};
 	struct plan p;
-
 	memcpy(all, given, n * sizeof *all);
 	all[n++] = (struct setting){"strategy", s->plugin.name};
 	if (s->local)
@@ -111,7 +110,6 @@ static char *setup_read(struct setup *u, const struct arguments *a)
 	struct setting *all AUTOFREE = must(calloc(a->options + 2, sizeof *all));
 	size_t n = a->options + 1;
 	char cores[24];
-
 	TRY(settings_check(a->option, a->options));
 	snprintf(cores, sizeof cores, "%d", usable_cores() > 1 ? usable_cores() : 2);
 	all[0] = (struct setting){"workers", cores};
@@ -145,7 +143,6 @@ static char *fill_asked(struct store *s, const struct setup *u, const struct adv
 	bool sim = strcmp(r->platform, "sim") == 0;
 	const char *name =
 		strncmp(r->sim_platform, "sim:", 4) == 0 ? r->sim_platform + 4 : r->sim_platform;
-
 	TRY(sql_change(
 		s,
 		"INSERT INTO asked VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13,"
@@ -167,7 +164,6 @@ static char *fill_intervals(struct store *s, const char *list)
 {
 	const char *at = list;
 	char *end = NULL;
-
 	for (;; at = end + 1) {
 		long x = strtol(at, &end, 10);
 		if (*at < '1' || *at > '9' || x > 1000000000 || (*end && *end != ','))
@@ -203,7 +199,6 @@ struct filling {
 static void fill_option(void *ctx, const char *part, const struct option *o, const char *value)
 {
 	struct filling *f = ctx;
-
 	if (strcmp(part, "strategy") == 0 && !f->wrong)
 		f->wrong = sql_change(f->store, "INSERT INTO chosen VALUES (?1, ?2, ?3, ?4, ?5)",
 				      "ttttt", f->candidate->config.run.strategy,
@@ -213,7 +208,6 @@ static void fill_option(void *ctx, const char *part, const struct option *o, con
 static char *fill_candidates(struct store *s, const struct setup *u)
 {
 	struct filling f = {.store = s};
-
 	for (size_t i = 0; i < u->candidates && !f.wrong; i++) {
 		f.candidate = &u->candidate[i];
 		f.wrong = sql_change(s, "INSERT INTO variant VALUES (?1, ?2)", "tt",
@@ -229,7 +223,6 @@ static char *fill_candidates(struct store *s, const struct setup *u)
 static char *read_costs(struct store *s, struct costs *c)
 {
 	struct sql q = sql_select(s, "SELECT name, s FROM known", "");
-
 	for (const struct term *t = terms; t->name; t++)
 		*term_of(c, t->name, strlen(t->name)) = NAN;
 	c->T_update = c->T_wait = c->T_scale = c->T_add = 0;
@@ -242,7 +235,6 @@ static char *keep_prediction(struct store *s, const struct candidate *c, const s
 			     int64_t x)
 {
 	const struct run *r = &c->config.run;
-
 	if (!p->why)
 		return sql_change(s,
 				  "INSERT INTO prediction VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8,"
@@ -260,7 +252,6 @@ static char *predict_one(struct store *s, const struct candidate *a, struct cost
 	struct sql q AUTODONE = sql_select(s, "SELECT x FROM interval", "");
 	struct run run = a->config.run;
 	bool more = true;
-
 	c.steps = (double)a->steps;
 	c.N = (double)run.workers;
 	c.G = config_model_workers(&a->config);
@@ -281,7 +272,6 @@ static char *predict_one(struct store *s, const struct candidate *a, struct cost
 static char *work_out(struct store *s, const struct setup *u, const struct advise_options *o)
 {
 	struct costs c;
-
 	TRY(sql_script(s, advise_asked));
 	TRY(fill_asked(s, u, o));
 	TRY(fill_intervals(s, o->intervals));
@@ -313,7 +303,6 @@ static char *explain_gaps(struct store *s, const struct setup *u, const struct a
 			  "SELECT group_concat(DISTINCT workload || ' with batch ' || batch || "
 			  "' on ' || workers || ' workers') FROM calibration WHERE workers > 1",
 			  "");
-
 	return sentence("nobody has measured what a step of %s with batch %lld on %lld workers "
 			"takes; run: %s%s%s",
 			r->workload, (long long)r->batch, (long long)r->workers,
@@ -333,7 +322,6 @@ static char *print_text(struct store *s, FILE *f)
 		{"Without a prediction:", "shown_unpredicted"},
 	};
 	char *setup AUTOFREE = sql_first(s, "SELECT says FROM shown_setup", "");
-
 	text_wrap(f, setup ? setup : "", 0);
 	for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
 		char *sql AUTOFREE = sentence("SELECT * FROM %s", part[i].view);
@@ -355,7 +343,6 @@ static char *print_text(struct store *s, FILE *f)
 static char *print_json(struct store *s, FILE *f)
 {
 	struct sql q = sql_select(s, "SELECT json FROM answer", "");
-
 	if (sql_next(&q)) {
 		text_utf8(f, sql_text(&q, 0));
 		fputc('\n', f);
@@ -368,7 +355,6 @@ static char *print_answer(struct store *s, const struct advise_options *o)
 	FILE *f = *o->out ? fopen(o->out, "w") : stdout;
 	char *wrong = NULL;
 	bool failed = !f;
-
 	if (f)
 		wrong = strcmp(o->format, "json") == 0 ? print_json(s, f) : print_text(s, f);
 	if (f && f != stdout)
@@ -384,7 +370,6 @@ static char *answer(const struct setup *u, const struct advise_options *o)
 	struct store *s AUTOCLOSE = NULL;
 	const char *db = u->config.own.db;
 	int64_t known = 0;
-
 	if (access(db, F_OK) != 0) {
 		char *words AUTOFREE = calibrate_words(&u->config, (int)u->config.run.workers);
 		return sentence("--db=%s: there is no such file, so nothing is measured yet; run: "
@@ -407,7 +392,6 @@ static char *misspelt(const struct arguments *a)
 {
 	const char *own[sizeof options / sizeof *options];
 	size_t n = 0;
-
 	for (const struct option *o = options; o->name; o++)
 		own[n++] = o->name;
 	for (size_t i = 0; i < a->options; i++) {
@@ -423,7 +407,6 @@ static int run_advise(void *options_given, struct arguments *a)
 {
 	struct setup u ENDS_WITH(setup_fini) = {.words = NULL};
 	char *wrong = misspelt(a);
-
 	if (!wrong)
 		wrong = setup_read(&u, a);
 	if (!wrong)

@@ -26,7 +26,6 @@ enum { RANK, WAITED, PERCENT, BY_EVENTS, TRACE, WORKERS, STEPS };
 static void say_verdict(const struct sql *q, int64_t id)
 {
 	long long run = (long long)id;
-
 	if (sql_int(q, WORKERS) == 1)
 		printf("run %lld has one worker: nobody waits for it.\n", run);
 	else if (sql_real(q, WAITED) > 0)
@@ -51,7 +50,6 @@ static char *say(struct store *s, int64_t id, bool json)
 {
 	struct sql q AUTODONE =
 		sql_select(s, json ? "SELECT * FROM as_json" : "SELECT * FROM verdict", "");
-
 	if (!sql_next(&q)) {
 		TRY(sql_done(&q));
 		return sentence("run %lld has no epoch yet: nothing to tell of its workers",
@@ -69,7 +67,6 @@ static char *say(struct store *s, int64_t id, bool json)
 static char *say_tables(struct store *s)
 {
 	static const char *const sql[] = {"SELECT * FROM by_rank", "SELECT * FROM by_epoch"};
-
 	for (int i = 0; i < 2; i++) {
 		putchar('\n');
 		TRY(query_print(s, stdout, FORMAT_TEXT, sql[i], NULL, 0, NULL));
@@ -82,7 +79,6 @@ static char *blame(const struct blame_options *o, const struct arguments *a)
 	bool json = strcmp(o->format, "json") == 0;
 	struct store *s AUTOCLOSE = NULL;
 	int64_t id = 0;
-
 	if (a->words > 1)
 		return sentence("%s: one run at a time", a->word[1]);
 	TRY(store_open(&s, o->select.db, STORE_READ));
@@ -95,7 +91,6 @@ static char *blame(const struct blame_options *o, const struct arguments *a)
 static int run_blame(void *options_given, struct arguments *a)
 {
 	char *wrong = blame(options_given, a);
-
 	return wrong ? complain(wrong) : EXIT_OK;
 }
 

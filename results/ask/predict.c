@@ -26,7 +26,6 @@ double *term_of(struct costs *c, const char *name, size_t length)
 static size_t word_length(const char *at)
 {
 	size_t n = 0;
-
 	while (isalnum((unsigned char)at[n]) || at[n] == '_')
 		n++;
 	return n;
@@ -40,7 +39,6 @@ static char *write_formula(struct expected *e, char **formula, char **numbers)
 	FILE *f = must(open_memstream(formula, &formula_length));
 	FILE *g = must(open_memstream(numbers, &numbers_length));
 	char *unknown = NULL;
-
 	for (const char *at = e->formula; *at;) {
 		size_t n = word_length(at);
 		if (n == 1 && *at == 'c' && at[1] == '.') {
@@ -67,7 +65,6 @@ struct prediction predict(const struct strategy *s, const struct costs *c, const
 			  const void *opts)
 {
 	struct prediction p = {.seconds = NAN};
-
 	if (!s->expect) {
 		p.why = sentence("it does not say what it expects");
 		return p;

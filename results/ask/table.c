@@ -155,7 +155,6 @@ static bool holds(struct store *s, const char *sql)
 {
 	int64_t answer;
 	char *wrong AUTOFREE = sql_number(s, &answer, sql, "");
-
 	return !wrong && answer;
 }
 
@@ -169,7 +168,6 @@ static bool is_empty(struct store *s, const struct table_options *o, const struc
 	char *sql AUTOFREE = sentence("SELECT EXISTS (SELECT 1 FROM %s WHERE %s IS NOT NULL AND "
 				      "ifnull(%s, 1) <> 0)",
 				      rows_of(o), c->shown, c->name);
-
 	return !holds(s, sql);
 }
 
@@ -186,7 +184,6 @@ static char *query_text(struct store *s, const struct table_options *o, enum for
 	char *sql = NULL;
 	size_t n;
 	FILE *f = must(open_memstream(&sql, &n));
-
 	for (const struct column *c = columns; c->name; c++) {
 		if (rounded && (!c->head || (c->rare && is_empty(s, o, c))))
 			continue;
@@ -205,7 +202,6 @@ static char *query_text(struct store *s, const struct table_options *o, enum for
 static void print_notes(struct store *s, FILE *f, const struct table_options *o, enum format format)
 {
 	const bool people = for_people(format), markdown = format == FORMAT_MARKDOWN;
-
 	if (people && !o->runs && holds(s, "SELECT EXISTS (SELECT 1 FROM held)"))
 		fprintf(f,
 			"\n%s* %s%s~ not significantly different from that: a two-sided test at 5 "
@@ -246,7 +242,6 @@ static char *check_versus(struct store *s, const struct table_options *o)
 static char *more_help(FILE *f, const struct arguments *given)
 {
 	struct store *s AUTOCLOSE = sql_schema();
-
 	(void)given;
 	fputs("Columns for --where, as in --where=\"workload='mlp' AND workers IN (2, 4)\":\n", f);
 	database_columns(s, f);
@@ -258,7 +253,6 @@ static char *more_help(FILE *f, const struct arguments *given)
 static void explain_empty(struct store *s)
 {
 	int64_t n;
-
 	free(sql_number(s, &n, "SELECT count(*) FROM main.run", ""));
 	if (n == 0)
 		fprintf(stderr,
@@ -276,7 +270,6 @@ static char *print_rows(struct store *s, FILE *f, const struct table_options *o)
 {
 	enum format format;
 	int64_t rows = 0;
-
 	CHECK(format_find(o->format, &format), "no format %s", o->format);
 	char *sql AUTOFREE = query_text(s, o, format);
 	TRY(query_print(s, f, format, sql, NULL, 0, &rows));
@@ -292,7 +285,6 @@ static char *table(const struct table_options *o, const struct arguments *a, boo
 {
 	struct store *s AUTOCLOSE = NULL;
 	struct output out;
-
 	if (a->words > 0)
 		return sentence("\"%s\" is not understood: conditions are given with --where, "
 				"files with --db",
@@ -311,7 +303,6 @@ static int run_table(void *options_given, struct arguments *a)
 	bool failed = false;
 	char *wrong = table(options_given, a, &failed);
 	int status = wrong ? complain(wrong) : EXIT_OK;
-
 	return wrong && failed ? EXIT_FAILED : status;
 }
 

@@ -39,7 +39,6 @@ static char *write_json(struct store *s, FILE *f)
 {
 	static const char *const parts[] = {"process", "tracks", "slices", "arrows", "staleness"};
 	int64_t n = 0;
-
 	fprintf(f, "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [");
 	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
 		char *sql AUTOFREE = sentence("SELECT json FROM trace_%s", parts[i]);
@@ -76,7 +75,6 @@ char *run_find(struct store *s, const char *word, const struct select *of, const
 {
 	int64_t found = 0;
 	char *end;
-
 	if (strcmp(word, "latest") == 0)
 		return newest(s, of, among, id);
 	*id = strtoll(word, &end, 10);
@@ -94,7 +92,6 @@ char *run_find(struct store *s, const char *word, const struct select *of, const
 static char *read_steps(const char *text, struct excerpt *w)
 {
 	int n = 0;
-
 	if (!*text)
 		return NULL;
 	long long first, last;
@@ -132,7 +129,6 @@ static char *export(const struct select *of, const char *word, const struct trac
 	struct excerpt w = {.epoch = o->epoch};
 	struct output out;
 	double n[3]; /* events, ranks, events lost */
-
 	TRY(read_steps(o->steps, &w));
 	if (!*o->out)
 		return sentence("--out=: the name of a file is wanted, as in --out=trace.json");
@@ -161,7 +157,6 @@ static char *configure(struct config *c, const struct setting *given, size_t n)
 	struct setting all[n + 1];
 	struct plan plan;
 	char sample[16];
-
 	snprintf(sample, sizeof sample, "%d", SAMPLE);
 	all[0] = (struct setting){"trace", sample};
 	memcpy(all + 1, given, n * sizeof *given);
@@ -179,7 +174,6 @@ static int run_and_export(const struct setting *given, size_t n, const struct tr
 	struct progress progress = {.lines = true};
 	struct outcome outcome ENDS_WITH(outcome_fini) = {.page = NULL};
 	char word[24], *wrong = configure(&config, given, n);
-
 	if (wrong)
 		return complain(wrong);
 	run_cell(&config, &progress, &outcome);
@@ -194,7 +188,6 @@ static int run_and_export(const struct setting *given, size_t n, const struct tr
 static char *export_named(const struct arguments *a, const struct trace_options *o)
 {
 	struct select of = {DATABASE, o->where, ""};
-
 	for (size_t i = 0; i < a->options; i++) {
 		const struct setting *given = &a->option[i];
 		const char *value = given->value ? given->value : "";
@@ -224,7 +217,6 @@ static bool says_what_to_run(const struct arguments *a)
 static int run_trace(void *options_given, struct arguments *a)
 {
 	const struct trace_options *o = options_given;
-
 	if (a->words == 0 && !says_what_to_run(a))
 		return complain(sentence("name a run (its number, or latest), or give options of a "
 					 "run to make, such as --strategy=asgd --workers=2"));
@@ -241,7 +233,6 @@ static char *more(FILE *f, const struct arguments *given)
 	struct store *s AUTOCLOSE = sql_schema();
 	struct sql q AUTODONE =
 		sql_select(s, "SELECT name, about FROM event_kind ORDER BY place", "");
-
 	(void)given;
 	fputs("What a rank can be in:\n", f);
 	while (sql_next(&q))

@@ -13,7 +13,6 @@ char *database_copy(const char *from, const char *to)
 	struct store in = {.path = (char *)(uintptr_t)from}, out = {.path = (char *)(uintptr_t)to};
 	char *wrong = NULL;
 	int rc = sqlite3_open_v2(from, &in.db, SQLITE_OPEN_READONLY, NULL);
-
 	if (rc == SQLITE_OK)
 		rc = sqlite3_busy_timeout(in.db, 3000);
 	if (rc != SQLITE_OK)
@@ -41,7 +40,6 @@ char *database_copy(const char *from, const char *to)
 void database_remove(const char *path)
 {
 	static const char *const ending[] = {"", "-wal", "-shm", "-journal"};
-
 	for (size_t i = 0; i < sizeof ending / sizeof *ending; i++) {
 		char *file AUTOFREE = sentence("%s%s", path, ending[i]);
 		unlink(file);

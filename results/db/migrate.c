@@ -34,7 +34,6 @@ char *text_replaced(const char *text, const char *what, const char *by)
 	char *out = NULL;
 	size_t n = 0;
 	FILE *f = must(open_memstream(&out, &n));
-
 	for (const char *at; (at = strstr(text, what)); text = at + strlen(what))
 		fprintf(f, "%.*s%s", (int)(at - text), text, by);
 	fputs(text, f);
@@ -75,7 +74,6 @@ static char *column_definition(const struct option *o)
 {
 	char column[COLUMN_ROOM], *def AUTOFREE = default_sql(o);
 	bool has_default = !may_be_null(o) && (o->core.since || !*o->def);
-
 	option_column(o, column);
 	char *check AUTOFREE = sentence(" CHECK (%s IN (0, 1))", column);
 	return sentence("%s %s%s%s%s%s", column, column_type(o), may_be_null(o) ? "" : " NOT NULL",
@@ -90,7 +88,6 @@ static char *of_options(void (*put)(FILE *f, const struct option *o, bool first)
 	size_t n = 0;
 	FILE *f = must(open_memstream(&text, &n));
 	bool first = true;
-
 	for (const struct option *o = run_options; o->name; o++)
 		if (o->core.stored != UNSTORED) {
 			put(f, o, first);
@@ -105,7 +102,6 @@ static void put_column(FILE *f, const struct option *o, bool first)
 {
 	char *definition AUTOFREE = column_definition(o);
 	const char *unit = strrchr(o->help, '[');
-
 	(void)first;
 	fprintf(f, "\t%s,%s%s\n", definition, unit ? " -- " : "", unit ? unit : "");
 }
@@ -119,7 +115,6 @@ static void put_row(FILE *f, const struct option *o, bool first)
 					     [OF_SIMULATION] = "simulation"};
 	char column[COLUMN_ROOM], *def AUTOFREE = default_sql(o);
 	bool keyed = (!o->incidental || o->core.kept_apart) && !o->core.repeats;
-
 	fprintf(f, "%s\n\t('%s', '%s', %d, '%s', %s, %d, %d, '%s', %d, %d)", first ? "" : ",",
 		o->name, option_column(o, column), (int)(o - run_options) + 1,
 		o->type == OPT_BOOL ? "BOOL" : column_type(o), def, !o->incidental, keyed,
@@ -130,7 +125,6 @@ static void put_row(FILE *f, const struct option *o, bool first)
 static void put_value(FILE *f, const struct option *o, bool first)
 {
 	char column[COLUMN_ROOM];
-
 	if ((o->incidental && !o->core.kept_apart) || o->core.repeats)
 		return;
 	option_column(o, column);
@@ -149,7 +143,6 @@ static char *make_schema(void)
 		{"/* OPTION VALUES */", put_value}};
 	char *text = sentence("%s\n%s\n%s\n%s\n%s", tables_sql, views_sql, statistics_sql, gate_sql,
 			      timeline_sql);
-
 	for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
 		char *list AUTOFREE = of_options(lists[i].put), *before AUTOFREE = text;
 		CHECK(strstr(text, lists[i].marker), "no \"%s\" in results/db", lists[i].marker);
@@ -161,7 +154,6 @@ static char *make_schema(void)
 const char *database_schema(void)
 {
 	static char *schema; /* made once */
-
 	if (!schema)
 		schema = make_schema();
 	return schema;
@@ -185,7 +177,6 @@ char *store_check_version(const char *path, int64_t application, int64_t version
 static void put_name(FILE *f, const struct option *o, bool first)
 {
 	char column[COLUMN_ROOM];
-
 	fprintf(f, "%s('%s')", first ? "" : ", ", option_column(o, column));
 }
 
@@ -197,7 +188,6 @@ static char *has_columns(struct store *s, bool *all)
 				      "(SELECT name FROM pragma_table_info('run'))",
 				      names);
 	int64_t missing = 0;
-
 	TRY(sql_number(s, &missing, sql, ""));
 	*all = missing == 0;
 	return NULL;
@@ -206,7 +196,6 @@ static char *has_columns(struct store *s, bool *all)
 char *store_version(struct store *s, int64_t *version, bool *whole, bool *tables)
 {
 	int64_t application = 0, n = 0;
-
 	TRY(sql_number(s, &application, "PRAGMA application_id", ""));
 	TRY(sql_number(s, version, "PRAGMA user_version", ""));
 	TRY(sql_number(s, &n, "SELECT count(*) FROM sqlite_master", ""));
@@ -226,7 +215,6 @@ static char *drop_views(struct store *s)
 			  "SELECT group_concat(printf('DROP %s \"%w\"', type, name), ';') "
 			  "FROM sqlite_master WHERE type IN ('view', 'trigger')",
 			  "");
-
 	return drop ? sql_script(s, drop) : NULL;
 }
 
@@ -254,7 +242,6 @@ static char *make_all(struct store *s)
 	char *all AUTOFREE =
 		text_replaced(database_schema(), "CREATE TABLE ", "CREATE TABLE IF NOT EXISTS ");
 	char *sql AUTOFREE = text_replaced(all, "CREATE INDEX ", "CREATE INDEX IF NOT EXISTS ");
-
 	TRY(sql_script(s, sql));
 	return sql_script(s, "DELETE FROM run_kept");
 }
@@ -273,7 +260,6 @@ static char *migrate(struct store *s)
 {
 	int64_t version = 0;
 	bool whole = false, tables = false;
-
 	TRY(store_version(s, &version, &whole, &tables));
 	if (whole)
 		return NULL;

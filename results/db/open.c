@@ -73,7 +73,6 @@ char *database_error(const struct store *s, int rc)
 static char *folder_of(const char *path)
 {
 	const char *slash = strrchr(path, '/');
-
 	if (!slash)
 		return must(strdup("."));
 	return must(slash == path ? strdup("/") : strndup(path, (size_t)(slash - path)));
@@ -83,7 +82,6 @@ static char *check_folder(const char *path)
 {
 	char *folder AUTOFREE = folder_of(path);
 	struct stat st;
-
 	if (stat(folder, &st) != 0)
 		return sentence("%s cannot be made, its folder %s is not there: make the folder, "
 				"or name another file with --db",
@@ -120,7 +118,6 @@ static char *check_header(const char *path)
 {
 	unsigned char h[100];
 	FILE *f = fopen(path, "rb");
-
 	if (!f)
 		return sentence("%s cannot be read (%s): look at its permissions, or name another "
 				"file with --db",
@@ -138,7 +135,6 @@ static char *check_header(const char *path)
 char *store_look(const char *path)
 {
 	struct stat st;
-
 	if (stat(path, &st) != 0)
 		return sentence("%s cannot be read (%s): name another database", path,
 				strerror(errno));
@@ -151,7 +147,6 @@ char *store_look(const char *path)
 char *store_check(const char *path)
 {
 	struct stat st;
-
 	if (*path == '\0')
 		return sentence("--db=: the name of a file is wanted, as in --db=" DATABASE);
 	if (stat(path, &st) != 0) {
@@ -177,7 +172,6 @@ char *store_check(const char *path)
 static char *use_wal(struct store *s)
 {
 	int rc = SQLITE_BUSY;
-
 	/* Another process that opens the file at this moment is not waited for by SQLite here. */
 	for (int i = 0; i < OPEN_WAIT_MS / 20 && rc == SQLITE_BUSY; i++) {
 		rc = sqlite3_exec(s->db, "PRAGMA journal_mode = WAL", NULL, NULL, NULL);
@@ -191,7 +185,6 @@ static char *prepare_write(struct store *s)
 {
 	int64_t version = 0;
 	bool whole = false, tables = false;
-
 	TRY(store_version(s, &version, &whole, &tables));
 	if (!whole)
 		TRY(store_migrate(s));
@@ -212,7 +205,6 @@ static char *immutable_name(const char *path)
 {
 	char *plain AUTOFREE = plain_name(path), *uri = must(malloc(3 * strlen(plain) + 32)),
 		    *p = uri;
-
 	p += sprintf(p, "file:");
 	for (const char *c = plain; *c; c++)
 		p += sprintf(p, strchr("%?#", *c) ? "%%%02X" : "%c", (unsigned char)*c);
@@ -223,7 +215,6 @@ static char *immutable_name(const char *path)
 static int open_database(struct store *s, int flags, char *name)
 {
 	int rc = sqlite3_open_v2(name, &s->db, flags, NULL);
-
 	free(name);
 	if (rc != SQLITE_OK)
 		return rc;
@@ -241,7 +232,6 @@ static char *open_read(struct store *s)
 	struct stat st;
 	int64_t version = 0;
 	bool whole = false, tables = false;
-
 	if (stat(s->path, &st) != 0)
 		return sentence("there is no results database %s: record one with `mvbench run "
 				"--db=%s`, or name another file with --db",
@@ -282,7 +272,6 @@ char *store_open(struct store **out, const char *path, enum store_mode mode)
 {
 	struct store *s = must(calloc(1, sizeof(*s)));
 	bool is_new = mode == STORE_WRITE && access(path, F_OK) != 0;
-
 	s->path = must(strdup(path));
 	char *wrong = mode == STORE_READ    ? open_read(s)
 		      : mode == STORE_LATER ? NULL
@@ -298,7 +287,6 @@ char *store_open(struct store **out, const char *path, enum store_mode mode)
 char *store_begin(struct store *s)
 {
 	struct store *open AUTOCLOSE = NULL;
-
 	if (s->db)
 		return NULL;
 	TRY(store_open(&open, s->path, STORE_WRITE));

@@ -42,7 +42,6 @@ static size_t character_width(uint32_t c)
 		{0xff00, 0xff60, 2},   {0xffe0, 0xffe6, 2},   {0x1f300, 0x1f64f, 2},
 		{0x1f900, 0x1f9ff, 2}, {0x20000, 0x3fffd, 2},
 	};
-
 	for (size_t i = 0; i < sizeof(other) / sizeof(*other); i++)
 		if (c >= other[i][0] && c <= other[i][1])
 			return other[i][2];
@@ -52,7 +51,6 @@ static size_t character_width(uint32_t c)
 static size_t text_width(const char *s)
 {
 	size_t n = 0;
-
 	while (*s)
 		n += character_width(text_character(&s));
 	return n;
@@ -62,7 +60,6 @@ static size_t text_width(const char *s)
 static char *clean(const char *text, bool escape)
 {
 	char *out = must(malloc(4 * strlen(text) + 1)), *p = out;
-
 	while (*text) {
 		const char *from = text;
 		uint32_t c = text_character(&text);
@@ -95,7 +92,6 @@ void real_digits(double x, char buf[40])
 static bool numeric_text(const char *s)
 {
 	const char *p = s + (*s == '-' || *s == '+');
-
 	return *p >= '0' && *p <= '9' && s[strspn(s, "0123456789.,+-eE%x ()*~")] == '\0';
 }
 
@@ -105,7 +101,6 @@ static char *cell_text(sqlite3_stmt *q, int i, bool exact)
 {
 	int type = sqlite3_column_type(q, i);
 	char number[40];
-
 	if (type == SQLITE_NULL ||
 	    (type == SQLITE_FLOAT && exact && !isfinite(sqlite3_column_double(q, i))))
 		return exact ? NULL : must(strdup("-"));
@@ -175,7 +170,6 @@ struct grid {
 static char *escape_markdown(char *text)
 {
 	char *out = must(malloc(2 * strlen(text) + 1)), *p = out;
-
 	for (const char *s = text; *s; s++) {
 		if (strchr("\\|<&[]", *s) || (strchr("`*_~", *s) && s[1]))
 			*p++ = '\\';
@@ -210,7 +204,6 @@ static void grid_row(struct grid *g, sqlite3_stmt *q, bool head)
 static struct grid grid_new(sqlite3_stmt *q, bool markdown)
 {
 	struct grid g = {.columns = (size_t)sqlite3_column_count(q), .markdown = markdown};
-
 	g.width = must(malloc(g.columns * sizeof(*g.width)));
 	g.right = must(malloc(g.columns * sizeof(*g.right)));
 	for (size_t i = 0; i < g.columns; i++) {
@@ -274,7 +267,6 @@ void database_columns(struct store *s, FILE *f)
 {
 	struct sql q AUTODONE = sql_select(s, "SELECT * FROM run_summary", "");
 	int at = 0;
-
 	for (int i = 0; i < sql_columns(&q); i++) {
 		const char *name = sql_name(&q, i);
 		if (at + (int)strlen(name) > 90) {
@@ -295,7 +287,6 @@ char *database_condition(struct store *s, const char *where)
 	sqlite3_stmt *q = NULL;
 	int rc = sqlite3_prepare_v2(s->db, sql, -1, &q, &rest);
 	bool one = rest[strspn(rest, " \t\r\n")] == '\0';
-
 	if (rc != SQLITE_OK || !one || !sqlite3_stmt_readonly(q)) {
 		char *why AUTOFREE =
 			sentence("%s", sqlite3_errmsg(s->db)); /* of this call, not the next */
@@ -326,7 +317,6 @@ static char *copy_views(struct store *s)
 		"SELECT sql FROM main.sqlite_master WHERE type = 'view' AND name IN "
 		"('finished', 'configuration_summary', 'compared', 'comparison') ORDER BY rowid",
 		"");
-
 	while (sql_next(&q)) {
 		const char *sql = sql_text(&q, 0);
 		CHECK(strncmp(sql, create, sizeof create - 1) == 0, "no view: %s", sql);
@@ -356,7 +346,6 @@ static char *prepare(struct store *s, const char *sql, sqlite3_stmt **q)
 {
 	const char *rest;
 	int rc = sqlite3_prepare_v2(s->db, sql, -1, q, &rest);
-
 	if (rc == SQLITE_ERROR)
 		return sentence("the query is refused: %s", sqlite3_errmsg(s->db));
 	if (rc != SQLITE_OK)
@@ -379,7 +368,6 @@ char *query_print(struct store *s, FILE *f, enum format format, const char *sql,
 	int64_t n = 0;
 	int rc;
 	char *wrong = NULL;
-
 	TRY(prepare(s, sql, &q));
 	for (size_t i = 0; i < count; i++)
 		sqlite3_bind_text(q, (int)i + 1, param[i], -1, SQLITE_TRANSIENT);
@@ -415,7 +403,6 @@ char *query_run_json(struct store *s, FILE *f, int64_t id)
 	char text[24];
 	const char *param = text;
 	int64_t rows = 0;
-
 	snprintf(text, sizeof(text), "%lld", (long long)id);
 	TRY(query_print(s, f, FORMAT_JSON,
 			"SELECT id, status, strategy, workload, workers, params, "

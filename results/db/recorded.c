@@ -15,7 +15,6 @@ static char *column_text(const struct sql *row, const struct option *o)
 {
 	char column[COLUMN_ROOM];
 	int i = 0, n = sql_columns(row);
-
 	option_column(o, column);
 	while (i < n && strcmp(sql_name(row, i), column) != 0)
 		i++;
@@ -32,7 +31,6 @@ char *recorded_settings(struct store *s, int64_t id, struct settings *all, char 
 {
 	struct sql row = sql_select(s, "SELECT * FROM run WHERE id = ?1", "i", id);
 	bool there = sql_next(&row);
-
 	for (const struct option *o = run_options; there && o->name; o++) {
 		char *text = column_text(&row, o);
 		if (text)
@@ -65,7 +63,6 @@ static bool is_resolved(const struct option *o)
 static int resolved(const char *name)
 {
 	int place = 0;
-
 	for (const struct option *o = run_options; o->name; o++) {
 		if (is_resolved(o) && strcmp(o->name, name) == 0)
 			break;
@@ -79,7 +76,6 @@ static char *configure(const struct settings *all, int way, struct config *c)
 {
 	struct setting *some AUTOFREE = must(malloc((all->n + 1) * sizeof(*some)));
 	size_t n = 0;
-
 	for (size_t i = 0; i < all->n; i++) {
 		if (!(way >> resolved(all->setting[i].name) & 1))
 			some[n++] = all->setting[i];
@@ -91,7 +87,6 @@ char *recorded_config(struct store *s, int64_t id, struct config *c, bool *exact
 {
 	struct settings all ENDS_WITH(settings_free) = {.setting = NULL};
 	char want[17] = "", got[17];
-
 	*exact = false;
 	TRY(recorded_settings(s, id, &all, want));
 	/* the last way, which gives all that the row says, stands when none fits */
@@ -108,7 +103,6 @@ char *recorded_config(struct store *s, int64_t id, struct config *c, bool *exact
 char *recorded_command(struct store *s, int64_t id, char **command, bool *exact)
 {
 	struct config c ENDS_WITH(config_fini) = {.strings = NULL};
-
 	TRY(recorded_config(s, id, &c, exact));
 	*command = command_of(&c, false);
 	return NULL;

@@ -21,7 +21,6 @@ static double process_start(int64_t pid)
 	char path[64], line[1024];
 	struct timespec boot;
 	unsigned long long ticks;
-
 	if (kill((pid_t)pid, 0) != 0 && errno == ESRCH)
 		return 0;
 	snprintf(path, sizeof(path), "/proc/%lld/stat", (long long)pid);
@@ -45,7 +44,6 @@ static double process_start(int64_t pid)
 static bool process_lives(int64_t pid, double started)
 {
 	double since = process_start(pid);
-
 	return since != 0 && (since < 0 || started <= 0 || since < started + 60);
 }
 
@@ -67,7 +65,6 @@ char *runs_bury_dead(struct store *s)
 					   "SELECT id, pid, strftime('%s', started) FROM run "
 					   "WHERE status = 'running' AND host = ?1 AND pid > 0",
 					   "t", machine()->host);
-
 	while (sql_next(&q)) {
 		if (process_lives(sql_int(&q, 1), atof(sql_text(&q, 2))))
 			continue;
@@ -88,7 +85,6 @@ char *store_keep(struct store *s)
 			 "AS c ON c.run_id = r.id WHERE %s",
 			 some);
 	int64_t missing = 0;
-
 	TRY(sql_number(s, &missing, asked, ""));
 	return missing ? sql_change(s, sql, "") : NULL;
 }
@@ -129,7 +125,6 @@ static const char *kept(const struct row *r, const struct option *o, const char 
 			   : o->offset == offsetof(struct config, run.table_home) ? e->table_home
 			   : o->offset == offsetof(struct config, own.transport)  ? e->transport
 										  : value;
-
 	if (o->core.stored == USED_IF_ANY || o->core.stored == AS_USED)
 		return used;
 	if (o->core.stored == OF_SIMULATION && !r->simulated)
@@ -143,7 +138,6 @@ static void add_option(void *ctx, const char *part, const struct option *o, cons
 {
 	struct row *r = ctx;
 	char column[COLUMN_ROOM];
-
 	if (strcmp(part, "run") == 0 && o->core.stored != UNSTORED)
 		add_text(r, option_column(o, column), kept(r, o, value));
 }
@@ -184,7 +178,6 @@ static void insert_plugin_option(void *ctx, const char *part, const struct optio
 				 const char *value)
 {
 	struct plugin_options *p = ctx;
-
 	if (!p->wrong && strcmp(part, "run") != 0)
 		p->wrong = sql_change(
 			p->s,
@@ -199,7 +192,6 @@ char *runs_insert(struct store *s, const struct config *c, const struct experime
 			.e = e,
 			.simulated = strcmp(c->run.platform, "sim") == 0};
 	char hash[17];
-
 	config_hash(c, hash);
 	sqlite3_str_appendall(r.columns, "status");
 	sqlite3_str_appendf(r.values, "%Q", e ? "running" : "pending");
@@ -233,7 +225,6 @@ int64_t store_cell(struct store *s, const char *hash, char status[16], char reas
 					   "WHERE config_hash = ?1 ORDER BY id DESC LIMIT 1",
 					   "t", hash);
 	int64_t id = 0;
-
 	status[0] = reason[0] = '\0';
 	if (sql_next(&q)) {
 		id = sql_int(&q, 0);
@@ -246,7 +237,6 @@ int64_t store_cell(struct store *s, const char *hash, char status[16], char reas
 char *store_pend(struct store *s, const struct config *c)
 {
 	int64_t id = 0;
-
 	TRY(sql_begin(s));
 	return sql_end(s, runs_insert(s, c, NULL, &id));
 }

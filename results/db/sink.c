@@ -13,7 +13,6 @@ enum { WRITE_WAIT_MS = 30000 }; /* for another's lock, while there is a result t
 static char *take_pending(struct store *s, const struct experiment *e, int64_t *id)
 {
 	char hash[17];
-
 	config_hash(e->config, hash);
 	TRY(sql_number(s, id,
 		       "SELECT min(id) FROM run WHERE status = 'pending' AND config_hash = ?1", "t",
@@ -26,7 +25,6 @@ static char *take_pending(struct store *s, const struct experiment *e, int64_t *
 static char *sink_begin(void *self, const struct experiment *e, int64_t *id)
 {
 	struct store *s = self;
-
 	CHECK(s->run == 0, "run %lld has not ended", (long long)s->run);
 	*id = 0;
 	TRY(store_begin(s));
@@ -94,7 +92,6 @@ static char *sink_epoch(void *self, const struct epoch_row *row, const struct sp
 			int n, const int64_t *staleness)
 {
 	struct store *s = self;
-
 	CHECK(s->run, "an epoch of no run");
 	if (s->tell)
 		s->tell(s->tell_ctx, row);
@@ -105,7 +102,6 @@ static char *sink_epoch(void *self, const struct epoch_row *row, const struct sp
 static char *sink_arrivals(void *self, const struct arrival *a, size_t n)
 {
 	struct store *s = self;
-
 	CHECK(s->run, "arrivals of no run");
 	TRY(sql_begin(s));
 	struct sql q = sql_select(s,
@@ -131,7 +127,6 @@ static int64_t from_1(int64_t number)
 static char *sink_events(void *self, const struct slice *e, size_t n, size_t lost)
 {
 	struct store *s = self;
-
 	CHECK(s->run, "events of no run");
 	TRY(sql_begin(s));
 	struct sql q = sql_select(s,
@@ -160,7 +155,6 @@ static char *sink_closing(void *self, const struct closing *c)
 {
 	struct store *s = self;
 	const struct world_cost *cost = &c->cost;
-
 	TRY(sql_begin(s));
 	char *wrong = sql_change(s, "UPDATE run SET model_hash = ?2 WHERE id = ?1", "it", s->run,
 				 c->model_hash);
@@ -175,7 +169,6 @@ static char *sink_closing(void *self, const struct closing *c)
 static char *sink_end(void *self, const char *status, const char *reason)
 {
 	struct store *s = self;
-
 	CHECK(s->run, "the end of no run");
 	char *wrong = sql_change(s,
 				 "UPDATE run SET status = ?2, reason = ?3, "

@@ -29,7 +29,6 @@ static void bind(sqlite3_stmt *q, int i, const char *types, va_list args)
 static struct sql select_with(struct store *s, const char *sql, const char *types, va_list args)
 {
 	struct sql q = {.store = s};
-
 	q.rc = sqlite3_prepare_v2(s->db, sql, -1, &q.stmt, NULL);
 	if (q.rc == SQLITE_OK)
 		bind(q.stmt, 1, types, args);
@@ -57,7 +56,6 @@ bool sql_well(const struct sql *q)
 void sql_set(struct sql *q, int parameter, const char *types, ...)
 {
 	va_list args;
-
 	if (!sql_well(q))
 		return;
 	q->rc = sqlite3_reset(q->stmt);
@@ -81,7 +79,6 @@ bool sql_next(struct sql *q)
 char *sql_done(struct sql *q)
 {
 	char *wrong = sql_well(q) ? NULL : database_error(q->store, q->rc);
-
 	sqlite3_finalize(q->stmt);
 	*q = (struct sql){.rc = SQLITE_DONE};
 	return wrong;
@@ -96,14 +93,12 @@ double sql_real(const struct sql *q, int column)
 {
 	int type = sqlite3_column_type(q->stmt, column);
 	bool number = type == SQLITE_INTEGER || type == SQLITE_FLOAT;
-
 	return number ? sqlite3_column_double(q->stmt, column) : NAN;
 }
 
 const char *sql_text(const struct sql *q, int column)
 {
 	const char *text = (const char *)sqlite3_column_text(q->stmt, column);
-
 	return text ? text : "";
 }
 
@@ -162,7 +157,6 @@ char *sql_first(struct store *s, const char *sql, const char *types, ...)
 char *sql_script(struct store *s, const char *sql)
 {
 	int rc = sqlite3_exec(s->db, sql, NULL, NULL, NULL);
-
 	return rc == SQLITE_OK ? NULL : database_error(s, rc);
 }
 
@@ -183,7 +177,6 @@ char *sql_end(struct store *s, char *wrong)
 struct store *sql_memory(void)
 {
 	struct store *s = must(calloc(1, sizeof *s));
-
 	s->path = must(strdup("a database in memory"));
 	CHECK(sqlite3_open(":memory:", &s->db) == SQLITE_OK, "no memory for a database");
 	return s;
@@ -193,7 +186,6 @@ struct store *sql_schema(void)
 {
 	struct store *s = sql_memory();
 	char *wrong = sql_script(s, database_schema());
-
 	CHECK(!wrong, "the schema: %s", wrong);
 	return s;
 }
@@ -201,7 +193,6 @@ struct store *sql_schema(void)
 struct sql sql_part(struct store *s, const char **sql)
 {
 	struct sql q = {.store = s};
-
 	do
 		q.rc = sqlite3_prepare_v2(s->db, *sql, -1, &q.stmt, sql);
 	while (q.rc == SQLITE_OK && !q.stmt && **sql);
@@ -211,7 +202,6 @@ struct sql sql_part(struct store *s, const char **sql)
 char *sql_each(struct store *s, const char *sql, const char *types, ...)
 {
 	char *wrong = NULL;
-
 	while (*sql && !wrong) {
 		struct sql q = sql_part(s, &sql);
 		va_list args;

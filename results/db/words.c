@@ -39,7 +39,6 @@ void word_put(FILE *f, const char *word)
 	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 				    "0123456789-_=.,:/+@%";
 	size_t name = strncmp(word, "--", 2) == 0 ? strcspn(word, "=") + 1 : 0;
-
 	if (word[strspn(word, plain)] == '\0') {
 		fputs(word, f);
 		return;
@@ -55,7 +54,6 @@ char *word_quoted(const char *word)
 	char *text = NULL;
 	size_t n = 0;
 	FILE *f = must(open_memstream(&text, &n));
-
 	word_put(f, word);
 	fclose(f);
 	return text;
@@ -84,7 +82,6 @@ char *command_of(const struct config *c, bool cell)
 	char *text = NULL, *wrong = config_init(&plain, names, 2, false);
 	size_t n = 0;
 	FILE *f = must(open_memstream(&text, &n));
-
 	CHECK(!wrong, "a configuration is refused by its own names: %s", wrong);
 	char **word = config_words(c), **usual = config_words(&plain);
 	fputs("mvbench run", f);

@@ -21,7 +21,6 @@ char *gate_config(struct store *s, const char *options, int64_t seed, const stru
 {
 	struct settings all = {.setting = NULL};
 	struct sql q = sql_select(s, "SELECT key, atom FROM json_each(?1)", "t", options);
-
 	while (sql_next(&q))
 		settings_add(&all, sql_copy(&q, 0), sql_copy(&q, 1));
 	char *wrong = sql_done(&q);
@@ -42,7 +41,6 @@ struct option_writer {
 static void write_option(void *ctx, const char *part, const struct option *o, const char *value)
 {
 	struct option_writer *w = ctx;
-
 	if (!option_decides(o, value) || o->core.repeats)
 		return;
 	char *name = option_full_name(w->config, part, o);
@@ -59,7 +57,6 @@ char *gate_options_of(const struct config *c)
 	char *text = NULL;
 	size_t n = 0;
 	struct option_writer w = {c, must(open_memstream(&text, &n)), ""};
-
 	fputc('{', w.f);
 	config_each(c, write_option, &w);
 	fputc('}', w.f);
@@ -70,7 +67,6 @@ char *gate_options_of(const struct config *c)
 void gate_cell(const struct config *c, char hex[17])
 {
 	struct config same = *c;
-
 	same.run.seed = 0;
 	config_hash(&same, hex);
 }
@@ -105,7 +101,6 @@ static char *save_run(struct store *s, struct sql *insert, int64_t id)
 	char cell[17];
 	bool exact;
 	char *wrong AUTOFREE = recorded_config(s, id, &c, &exact);
-
 	if (wrong)
 		return sentence("run %lld cannot be a baseline: %s", (long long)id, wrong);
 	char *options AUTOFREE = gate_options_of(&c);
@@ -130,7 +125,6 @@ static char *save_runs(struct store *s, const struct gate_options *o, int64_t *r
 	char *made AUTOFREE = sql_first(s, "SELECT strftime('%Y-%m-%dT%H:%M:%SZ', 'now')", "");
 	struct sql q AUTODONE = sql_select(s, choice, "t", o->label);
 	struct sql insert AUTODONE = sql_select(s, save_sql, "tt", o->save, made);
-
 	for (; sql_next(&q); ++*runs)
 		TRY(save_run(s, &insert, sql_int(&q, 0)));
 	TRY(sql_done(&q));
@@ -150,7 +144,6 @@ static char *check_seeds(struct store *s, const char *name)
 	struct sql q AUTODONE = sql_select(s, seeds_sql, "ti", name, (int64_t)SEEDS_MIN);
 	char *list AUTOFREE = must(strdup("")), *db AUTOFREE = word_quoted(s->path);
 	int few = 0;
-
 	while (sql_next(&q) && few++ < COMMANDS_MAX) {
 		struct config c AUTOCONFIG = {0};
 		TRY(gate_config(s, sql_text(&q, 0), 0, NULL, 0, &c));
@@ -170,7 +163,6 @@ static char *check_seeds(struct store *s, const char *name)
 static char *save(struct store *s, const struct gate_options *o, int64_t *cells, int64_t *runs)
 {
 	int64_t there;
-
 	TRY(sql_number(s, &there, "SELECT count(*) FROM baseline WHERE name = ?1", "t", o->save));
 	if (there && !o->replace)
 		return sentence("--save=%s: there is a baseline of this name; give another name, "
@@ -186,7 +178,6 @@ static char *save(struct store *s, const struct gate_options *o, int64_t *cells,
 char *baseline_save(struct store *s, const struct gate_options *o)
 {
 	int64_t cells = 0, runs = 0;
-
 	TRY(baseline_name("save", o->save));
 	TRY(database_condition(s, o->where));
 	TRY(sql_begin(s));
@@ -204,7 +195,6 @@ char *baseline_find(struct store *s, const char *option, const char *name)
 					   "SELECT max(name = ?1), group_concat(name, ', ') FROM "
 					   "(SELECT DISTINCT name FROM baseline ORDER BY name)",
 					   "t", name);
-
 	if (!sql_next(&q) || sql_int(&q, 0))
 		return sql_done(&q);
 	if (!sql_null(&q, 0))
@@ -226,7 +216,6 @@ char *baseline_drop(struct store *s, const char *name)
 char *baseline_list(struct store *s, FILE *f)
 {
 	int64_t n = 0;
-
 	TRY(sql_number(s, &n, "SELECT count(*) FROM baseline", ""));
 	if (n > 0)
 		return query_print(s, f, FORMAT_TEXT, baselines_sql, NULL, 0, NULL);

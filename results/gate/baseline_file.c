@@ -40,7 +40,6 @@ static char *field_names(const char *before)
 	char *text = NULL;
 	size_t n = 0;
 	FILE *f = must(open_memstream(&text, &n));
-
 	for (int i = 0; i < FIELDS; i++)
 		fprintf(f, "%s%s%s", i ? ", " : "", before, fields[i].name);
 	fclose(f);
@@ -52,7 +51,6 @@ static void write_run(FILE *f, const struct sql *q)
 {
 	const char *separator = "{";
 	char digits[40];
-
 	for (int i = 0; i < FIELDS; i++) {
 		if (sql_null(q, i))
 			continue;
@@ -75,7 +73,6 @@ static char *write_header(struct store *s, FILE *f, const char *name)
 {
 	struct sql q = sql_select(s, "SELECT max(made), count(*) FROM baseline WHERE name = ?1",
 				  "t", name);
-
 	if (sql_next(&q)) {
 		fprintf(f, "{\"mvbench_baseline\":%d,\"name\":", FILE_VERSION);
 		text_json(f, name);
@@ -114,7 +111,6 @@ struct reader {
 static char *at_line(const struct reader *r, char *what)
 {
 	char *said AUTOFREE = what;
-
 	return sentence("%s:%lld: %s", r->path, (long long)r->number, said);
 }
 
@@ -123,7 +119,6 @@ static char *next_line(struct reader *r, bool *more)
 {
 	int64_t good = 0;
 	ssize_t n = getline(&r->line, &r->room, r->file);
-
 	*more = n >= 0;
 	if (n < 0)
 		return ferror(r->file)
@@ -142,7 +137,6 @@ static char *next_line(struct reader *r, bool *more)
 static char *read_header(struct reader *r)
 {
 	bool more;
-
 	TRY(next_line(r, &more));
 	if (!more)
 		return sentence("--import=%s: the file is empty", r->path);
@@ -181,7 +175,6 @@ static const struct field *field_find(const char *name)
 static char *check_field(const struct field *f, const char *key, const char *type, double x)
 {
 	bool whole = strcmp(type, "integer") == 0;
-
 	if (!f)
 		return sentence("\"%s\" is no field of a baseline", key);
 	if (strcmp(f->type, type) != 0 && !(whole && strcmp(f->type, "real") == 0))
@@ -196,7 +189,6 @@ static char *check_field(const struct field *f, const char *key, const char *typ
 static int parameter_of(const struct sql *insert, const struct field *f)
 {
 	char name[32];
-
 	snprintf(name, sizeof name, ":%s", f->name);
 	return sql_parameter(insert, name);
 }
@@ -208,7 +200,6 @@ static char *bind_field(const struct sql *q, struct sql *insert, bool seen[FIELD
 	const struct field *f = field_find(key);
 	bool number = strcmp(type, "real") == 0 || strcmp(type, "integer") == 0;
 	double x = number ? strtod(raw, NULL) : 0;
-
 	TRY(check_field(f, key, type, x));
 	if (seen[f - fields])
 		return sentence("\"%s\" stands there twice", key);
@@ -228,7 +219,6 @@ static char *bind_fields(const struct reader *r, struct sql *insert)
 	bool seen[FIELDS] = {false};
 	struct sql q AUTODONE = sql_select(
 		r->store, "SELECT key, type, ?1 -> fullkey, atom FROM json_each(?1)", "t", r->line);
-
 	for (int i = 0; i < FIELDS; i++)
 		sql_set(insert, parameter_of(insert, &fields[i]), "t", (char *)NULL);
 	while (sql_next(&q))
@@ -248,7 +238,6 @@ static char *check_options(const struct reader *r, char cell[17])
 	char hex[17];
 	struct sql q AUTODONE = sql_select(
 		r->store, "SELECT ?1->'options', ?1->>'seed', ?1->>'config_hash'", "t", r->line);
-
 	if (!sql_next(&q))
 		return sql_done(&q);
 	TRY(gate_config(r->store, sql_text(&q, 0), sql_int(&q, 1), NULL, 0, &c));
@@ -265,7 +254,6 @@ static char *check_options(const struct reader *r, char cell[17])
 static char *insert_text(void)
 {
 	char *names AUTOFREE = field_names(""), *values AUTOFREE = field_names(":");
-
 	return sentence("INSERT INTO baseline (name, made, cell, run_id, %s) "
 			"VALUES (:name, :made, :cell, (SELECT id FROM run WHERE "
 			"config_hash = :config_hash AND started = :started AND host IS :host "
@@ -277,7 +265,6 @@ static char *read_run(struct reader *r, struct sql *insert)
 {
 	char cell[17];
 	char *wrong = bind_fields(r, insert);
-
 	if (!wrong)
 		wrong = check_options(r, cell);
 	if (wrong)
@@ -295,7 +282,6 @@ static char *read_runs(struct reader *r)
 {
 	char *text AUTOFREE = insert_text();
 	struct sql insert AUTODONE = sql_select(r->store, text, "");
-
 	for (bool more;;) {
 		TRY(next_line(r, &more));
 		if (!more)
@@ -308,7 +294,6 @@ static char *read_runs(struct reader *r)
 static char *make_room(struct reader *r, const struct gate_options *o)
 {
 	int64_t other = 0;
-
 	TRY(sql_number(r->store, &other,
 		       "SELECT count(*) FROM baseline WHERE name = ?1 AND made <> ?2", "tt",
 		       r->name, r->made));
@@ -342,7 +327,6 @@ static char *read_file(struct reader *r, const struct gate_options *o)
 char *baseline_import(struct store *s, const struct gate_options *o)
 {
 	struct reader r = {.store = s, .path = o->import, .file = fopen(o->import, "r")};
-
 	if (!r.file)
 		return sentence("--import=%s: the file cannot be read (%s)", r.path,
 				strerror(errno));

@@ -81,7 +81,6 @@ static const struct option options[] = {
 static char *check_found(const struct check *c)
 {
 	struct sql q AUTODONE = sql_select(c->store, other_sql, "t", c->o->against);
-
 	if (!sql_next(&q))
 		return sql_done(&q);
 	return sentence("baseline %s is of another configuration: %s has %s in run %lld",
@@ -92,7 +91,6 @@ static char *check_found(const struct check *c)
 static void warn_of_machines(const struct check *c)
 {
 	static const char *const part[] = {"cpu", "gpu", "mpi", "onednn", "cuda"};
-
 	for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
 		char *sql AUTOFREE =
 			sentence("SELECT max(b.%s || ' there, ' || r.%s) FROM baseline AS b "
@@ -114,7 +112,6 @@ static void say_end(const struct check *c, FILE *f)
 {
 	const struct gate_count *n = &c->count;
 	int64_t good = n->cells - n->failed;
-
 	fprintf(f, "%lld cell%s of baseline %s: %lld failed, %lld passed", (long long)n->cells,
 		plural(n->cells), c->o->against, (long long)n->failed, (long long)good);
 	if (n->better || n->identical)
@@ -158,7 +155,6 @@ static char *decide(struct check *c, FILE *f)
 static char *report(struct check *c, int *status)
 {
 	struct output out;
-
 	TRY(output_open(&out, "--out=", c->o->out));
 	FILE *rest = strcmp(c->o->format, "text") == 0 ? out.f : stderr;
 	char *wrong = decide(c, out.f);
@@ -172,7 +168,6 @@ static char *report(struct check *c, int *status)
 static char *against(struct check *c, int *status)
 {
 	bool interrupted = false;
-
 	TRY(baseline_find(c->store, "against", c->o->against));
 	TRY(gate_find(c));
 	if (strcmp(c->o->rerun, "never") != 0)
@@ -194,7 +189,6 @@ static char *export(struct store *s, const struct gate_options *o)
 {
 	const char *path = strcmp(o->export, "-") == 0 ? "" : o->export;
 	struct output out;
-
 	TRY(baseline_find(s, "against", o->against));
 	TRY(output_open(&out, "--export=", path));
 	return output_close(&out, baseline_export(s, out.f, o->against));
@@ -218,7 +212,6 @@ enum { MODES = sizeof modes / sizeof *modes, LIST = MODES - 1 };
 static bool goes_with(const char *name, const struct mode *m)
 {
 	char word[32];
-
 	snprintf(word, sizeof word, " %s ", name);
 	return strcmp(name, "db") == 0 || strcmp(name, m->option) == 0 || strstr(m->others, word);
 }
@@ -227,7 +220,6 @@ static bool goes_with(const char *name, const struct mode *m)
 static char *check_given(const struct gate_options *o, const struct arguments *a)
 {
 	size_t mode = 0;
-
 	while (mode < LIST && !arguments_took(a, modes[mode].option))
 		mode++;
 	for (const struct option *p = options; p->name; p++) {
@@ -268,7 +260,6 @@ static char *refuse_trace(const struct arguments *a)
 static char *check_options(const struct gate_options *o, const struct arguments *a)
 {
 	bool timed = strcmp(o->time, "no") != 0;
-
 	if (a->words) {
 		char *quoted AUTOFREE = word_quoted(a->word[0]);
 		return sentence("\"%s\" is not understood: mvbench check --against=%s "
@@ -302,7 +293,6 @@ static char *carry_out(struct check *c, int *status)
 {
 	const struct gate_options *o = c->o;
 	bool reads = !*o->import && !*o->save && !*o->drop && (*o->export || !*o->against);
-
 	TRY(store_open(&c->store, o->db, reads ? STORE_READ : STORE_WRITE));
 	if (*o->export)
 		return export(c->store, o);
@@ -322,7 +312,6 @@ static int check(void *options_given, struct arguments *a)
 	struct check c = {.o = options_given, .a = a};
 	int status = EXIT_OK;
 	char *wrong = check_options(c.o, a);
-
 	if (!wrong)
 		wrong = carry_out(&c, &status);
 	gate_fini(&c);

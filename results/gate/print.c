@@ -48,7 +48,6 @@ static void put_xml(FILE *f, const char *text)
 static char *print_junit(struct store *s, FILE *f, const char *name, const struct gate_count *n)
 {
 	struct sql q = sql_select(s, junit_sql, "");
-
 	fputs("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n<testsuite "
 	      "name=\"mvbench check ",
 	      f);
@@ -79,7 +78,6 @@ char *gate_print(struct store *s, FILE *f, const char *format, const char *name,
 	enum format printed;
 	bool junit = !format_find(format, &printed), json = printed == FORMAT_JSON;
 	double n[5];
-
 	TRY(sql_change(s, json ? cells_sql : lines_sql, "t", name));
 	TRY(sql_reals(s, n, 5, count_sql, ""));
 	*count = (struct gate_count){(int64_t)n[0], (int64_t)n[1], (int64_t)n[2], (int64_t)n[3],

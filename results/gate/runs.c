@@ -24,7 +24,6 @@ static uint64_t hash_file(uint64_t h, const char *path)
 	unsigned char block[65536];
 	FILE *f = fopen(path, "rb");
 	size_t n;
-
 	while (f && (n = fread(block, 1, sizeof block, f)) > 0)
 		h = hash_of(h, block, n);
 	if (f)
@@ -38,7 +37,6 @@ static void program_hash(char hex[17])
 	static const char *const ending[] = {"", "-sim", "_cuda.so"};
 	uint64_t h = HASH_START;
 	char *self AUTOFREE = program_path();
-
 	for (size_t i = 0; i < sizeof ending / sizeof *ending; i++) {
 		char *path AUTOFREE = sentence("%s%s", self, ending[i]);
 		h = hash_file(h, path);
@@ -110,7 +108,6 @@ static char *check_given(const struct check *c, const struct wanted *w)
 {
 	struct config own AUTOCONFIG = {0}, given AUTOCONFIG = {0};
 	char a[17], b[17];
-
 	TRY(gate_config(c->store, w->options, w->seed, NULL, 0, &own));
 	gate_cell(&own, a);
 	if (strcmp(a, w->cell) != 0)
@@ -134,7 +131,6 @@ static char *check_given(const struct check *c, const struct wanted *w)
 static char *check_plan(const struct check *c, const struct wanted *w, struct config *config)
 {
 	struct plan plan;
-
 	TRY(plan_make(config, &plan));
 	TRY(simulation_check(config, &plan));
 	const char *const name[] = {"parameters", "rows to train on", "rows to test on"};
@@ -157,7 +153,6 @@ static char *check_plan(const struct check *c, const struct wanted *w, struct co
 static char *want(struct check *c, const struct sql *q, int64_t seed, const char *hash)
 {
 	struct config config AUTOCONFIG = {0};
-
 	c->want = must(realloc(c->want, (c->wants + 1) * sizeof *c->want));
 	struct wanted *w = &c->want[c->wants++];
 	*w = (struct wanted){
@@ -178,7 +173,6 @@ static char *want(struct check *c, const struct sql *q, int64_t seed, const char
 static char *read_cells(struct check *c)
 {
 	struct sql q AUTODONE = sql_select(c->store, wanted_sql, "t", c->o->against);
-
 	while (sql_next(&q)) {
 		bool first = sql_int(&q, 5);
 		size_t before = c->wants;
@@ -205,7 +199,6 @@ static char *find_runs(struct check *c)
 	struct sql q =
 		sql_select(c->store, newest_sql, "ttittttt", "", c->made, c->last, c->o->rerun,
 			   m->host, clean ? m->git_commit : "", c->program, INTERRUPTED);
-
 	for (size_t i = 0; i < c->wants && strcmp(c->o->rerun, "always") != 0; i++) {
 		struct wanted *w = &c->want[i];
 		sql_again(&q, "t", w->hash);
@@ -247,7 +240,6 @@ static char *config_of(const struct check *c, const struct wanted *w, struct con
 {
 	size_t n = c->a->options;
 	struct setting *more AUTOFREE = must(calloc(n + 2, sizeof *more));
-
 	if (n)
 		memcpy(more, c->a->option, n * sizeof *more);
 	more[n] = (struct setting){"db", c->o->db};
@@ -259,7 +251,6 @@ static char *config_of(const struct check *c, const struct wanted *w, struct con
 static char *check_plans(const struct check *c)
 {
 	const char *last = "";
-
 	for (size_t i = 0; i < c->wants; i++) {
 		struct config config AUTOCONFIG = {0};
 		if (c->want[i].run_id || strcmp(c->want[i].cell, last) == 0)
@@ -277,7 +268,6 @@ static char *run_one(struct check *c, struct wanted *w, size_t number, size_t of
 	struct outcome o;
 	char before[160];
 	struct progress progress = {.before = before};
-
 	TRY(config_of(c, w, &config));
 	snprintf(before, sizeof before, "%zu/%zu %s ", number, of, w->what);
 	store_close(c->store); /* a connection must not be taken along by a fork */
@@ -304,7 +294,6 @@ char *gate_make(struct check *c, bool *interrupted)
 {
 	size_t of = 0, number = 0;
 	int status = EXIT_OK;
-
 	TRY(check_plans(c));
 	for (size_t i = 0; i < c->wants; i++)
 		of += !c->want[i].run_id;

@@ -31,7 +31,6 @@ static int run_program(struct timing *t, const char *program, char **words, char
 	size_t n = 0, got = 0;
 	int out[2], status;
 	sigset_t interrupt, before;
-
 	while (words[n])
 		n++;
 	const char **argv AUTOFREE = must(calloc(n + 5, sizeof *argv));
@@ -74,7 +73,6 @@ static char *time_run(struct timing *t, const char *program, char **words, doubl
 {
 	char text[8192];
 	int status = run_program(t, program, words, text, sizeof text);
-
 	*x = NAN;
 	t->interrupted |= status == EXIT_INTERRUPTED;
 	if (status == EXIT_OK)
@@ -92,7 +90,6 @@ static char *sum_up(struct timing *t, double *ratio, int64_t n, double *median, 
 	double rank[2];
 	char *wrong = sql_reals(t->store, rank, 2,
 				"SELECT low, high FROM bootstrap_rank WHERE n = ?1", "i", n);
-
 	qsort(ratio, (size_t)n, sizeof *ratio, by_value);
 	*median = (ratio[(n - 1) / 2] + ratio[n / 2]) / 2;
 	*low = isnan(rank[0]) ? ratio[0] : ratio[(int64_t)rank[0] - 1];
@@ -106,7 +103,6 @@ static char *words_of(struct timing *t, const struct sql *cell, char ***words)
 	struct sql q AUTODONE =
 		sql_select(t->store, "SELECT key, atom FROM json_each(?1)", "t", sql_text(cell, 1));
 	size_t n = 0;
-
 	*words = must(calloc(2, sizeof **words));
 	(*words)[n++] = sentence("--seed=%lld", (long long)sql_int(cell, 2));
 	while (sql_next(&q)) {
@@ -123,7 +119,6 @@ static char *time_cell(struct timing *t, FILE *f, const struct sql *cell, bool *
 	double *ratio AUTOFREE = must(calloc((size_t)n, sizeof *ratio)), median, low, high;
 	double took[2]; /* by the other program, and by this one */
 	char **words AUTOWORDS = NULL;
-
 	*slower = false;
 	TRY(words_of(t, cell, &words));
 	for (int64_t i = 0; i < n; i++) {
@@ -154,7 +149,6 @@ char *gate_time_check(const struct gate_options *o)
 					  strchr(o->program, '/') ? "" : "./", quoted);
 	FILE *f = popen(command, "r");
 	bool good = f && fgets(said, sizeof said, f) && strcmp(said, name) == 0;
-
 	if (f)
 		pclose(f);
 	return good ? NULL
@@ -172,7 +166,6 @@ static char *time_cells(struct timing *t, FILE *f, int64_t *slower)
 			   "GROUP BY cell ORDER BY options",
 			   "t", t->o->against);
 	bool slow;
-
 	while (!t->interrupted && sql_next(&q)) {
 		TRY(time_cell(t, f, &q, &slow));
 		*slower += slow;
@@ -185,7 +178,6 @@ int gate_time(struct store *s, FILE *f, const struct gate_options *o, int64_t *s
 	char *self AUTOFREE = program_path(), *folder AUTOFREE = NULL;
 	char *wrong = folder_temporary("time", &folder);
 	struct timing t = {.store = s, .o = o, .self = self, .folder = folder};
-
 	if (!wrong) {
 		wrong = time_cells(&t, f, slower);
 		folder_remove(folder);

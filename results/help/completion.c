@@ -72,7 +72,6 @@ struct kind {
 static void put_name(void *ctx, const struct choice *e)
 {
 	struct kind *k = ctx;
-
 	if (strcmp(e->kind, k->kind) != 0)
 		return;
 	put_word(k->f, strncmp(e->name, "sim:", 4) == 0 ? e->name + 4 : e->name);
@@ -82,7 +81,6 @@ static void put_name(void *ctx, const struct choice *e)
 static bool ends_in(const char *text, const char *end)
 {
 	size_t n = strlen(text), m = strlen(end);
-
 	return n >= m && strcmp(text + n - m, end) == 0;
 }
 
@@ -92,7 +90,6 @@ static bool put_values(FILE *f, const struct option *o)
 {
 	const char *dot = strrchr(o->name, '.');
 	struct kind names = {.f = f, .kind = dot ? dot + 1 : o->name};
-
 	if (o->type == OPT_CHOICE) {
 		for (const char *c = o->choices; c; c = strchr(c, '|') ? strchr(c, '|') + 1 : NULL)
 			fprintf(f, " %.*s", (int)strcspn(c, "|"), c);
@@ -156,7 +153,6 @@ static void put_known(void *ctx, const struct word *w)
 static void put_topics(FILE *f)
 {
 	struct topic *all AUTOTOPICS = topics_make();
-
 	for (const struct topic *t = all; t->name; t++)
 		put_word(f, t->name);
 }
@@ -166,7 +162,6 @@ static void put_words(FILE *f, const struct command *c)
 {
 	const char *usage = c->usage;
 	size_t n;
-
 	usage += *usage == '[';
 	n = strcspn(usage, " ]");
 	if (strncmp(usage, "FILE.ini", n) == 0)

@@ -45,7 +45,6 @@ void manual_overview(FILE *f)
 static void start_manual(const struct help *p, const char *name, const char *what)
 {
 	char upper[64];
-
 	snprintf(upper, sizeof upper, "%s", name);
 	for (char *c = upper; *c; c++)
 		*c = (char)(*c >= 'a' && *c <= 'z' ? *c - 'a' + 'A' : *c);
@@ -115,7 +114,6 @@ static void command_manual_of(const struct help *p, const struct topic *all,
 			      const struct command *c)
 {
 	char *name AUTOFREE = sentence("mvbench-%s", c->name);
-
 	start_manual(p, name, c->summary);
 	help_command(p, 1, c);
 	if (strcmp(c->name, "run") == 0)
@@ -135,7 +133,6 @@ static int manual(const char *of)
 {
 	const struct help p = {.f = stdout, .roff = true};
 	const struct command *c = find_command(of);
-
 	if (!c && *of)
 		return complain(sentence("--man=%s: there is no such command; mvbench --help lists "
 					 "them",
@@ -153,7 +150,6 @@ static int manual(const char *of)
 static char *no_such_topic(const struct topic *all, const char *asked)
 {
 	size_t n = 0, dashes = strncmp(asked, "--", 2) == 0 ? 2 : 0;
-
 	while (all[n].name)
 		n++;
 	const char **name AUTOFREE = must(calloc(n + 1, sizeof *name));
@@ -171,7 +167,6 @@ static int print_topics(const struct arguments *a)
 {
 	const struct help p = {.f = stdout};
 	struct topic *all AUTOTOPICS = topics_make();
-
 	for (size_t i = 0; i < a->words + a->options; i++) {
 		bool word = i < a->words;
 		char *name AUTOFREE = word ? sentence("%s", a->word[i])
@@ -187,7 +182,6 @@ static int print_topics(const struct arguments *a)
 static int run_manual(void *options_given, struct arguments *a)
 {
 	const struct help_options *o = options_given;
-
 	if (arguments_took(a, "man"))
 		return manual(*o->man || !a->words ? o->man : a->word[0]);
 	if (strcmp(o->completion, "bash") == 0)

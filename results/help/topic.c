@@ -50,7 +50,6 @@ void topics_list(const struct help *p, const struct topic *all, const char *kind
 static void title(const struct help *p, const struct topic *t)
 {
 	char *text AUTOFREE = sentence("%s %s: %s", t->kind, t->name, t->summary);
-
 	if (!p->roff)
 		text_wrap(p->f, text, 0);
 }
@@ -60,7 +59,6 @@ static void words(const struct help *p, const char *fmt, ...)
 {
 	char *text AUTOFREE = NULL;
 	va_list args;
-
 	va_start(args, fmt);
 	CHECK(vasprintf(&text, fmt, args) >= 0, "no memory");
 	va_end(args);
@@ -95,7 +93,6 @@ static void print_option(const struct help *p, const struct topic *t)
 	const struct option *o = t->of;
 	bool core = !t->owner, plugin = core || strchr(t->name, '.');
 	char *left, *right, column[64];
-
 	option_words(o, plugin ? t->owner : NULL, &left, &right);
 	if (core)
 		fprintf(p->f, "an option of mvbench run:\n");
@@ -165,7 +162,6 @@ static void print_plugin(const struct help *p, const struct topic *t)
 	const struct workload *w = strcmp(t->kind, "workload") == 0 ? workload_find(t->name) : NULL;
 	const struct strategy *s = strcmp(t->kind, "strategy") == 0 ? strategy_find(t->name) : NULL;
 	char *text AUTOFREE = recipe_words(w ? w->recipe : NULL);
-
 	if (*text)
 		words(p, "Its recipe, which holds where you say nothing: %s", text);
 	if (w || s)
@@ -177,7 +173,6 @@ static void print_plugin(const struct help *p, const struct topic *t)
 static void print_entry(const struct help *p, const struct topic *t)
 {
 	const char *name = strncmp(t->name, "sim:", 4) == 0 ? t->name + 4 : t->name;
-
 	title(p, t);
 	print_plugin(p, t);
 	if (p->roff)
@@ -224,7 +219,6 @@ static char *comment_above(const char *schema, const char *at)
 	const char *from = at;
 	char *text = NULL;
 	size_t n;
-
 	while (from > schema) {
 		const char *line = from - 1;
 		while (line > schema && line[-1] != '\n')
@@ -248,7 +242,6 @@ static void print_table(const struct help *p, const struct topic *t)
 	const char *create = t->of;
 	bool view = strncmp(create, "CREATE VIEW", 11) == 0;
 	char *above AUTOFREE = comment_above(database_schema(), create);
-
 	if (!p->roff)
 		fprintf(p->f, "%s %s of the database\n", view ? "view" : "table", t->name);
 	if (*above)
@@ -272,7 +265,6 @@ static void shorten(char *text)
 {
 	size_t head = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
 	char *c = text;
-
 	if (head > 1 && strchr(":\n", text[head]))
 		memmove(text, text + head + 1, strlen(text + head));
 	memmove(text, text + strspn(text, " "), strlen(text + strspn(text, " ")) + 1);
@@ -285,7 +277,6 @@ static void shorten(char *text)
 static void add_tables(struct list *l)
 {
 	static const char *const starts[] = {"\nCREATE TABLE ", "\nCREATE VIEW "};
-
 	for (size_t i = 0; i < 2; i++)
 		for (const char *at = database_schema(); (at = strstr(at, starts[i])); at++) {
 			const char *from = at + strlen(starts[i]);
@@ -315,7 +306,6 @@ static void print_kind(const struct help *p, const struct topic *t)
 static void print_page(const struct help *p, const struct topic *t)
 {
 	const char *const *part = t->of;
-
 	if (!p->roff)
 		fprintf(p->f, "%s\n", t->summary);
 	help_words(p, part[0]);
@@ -340,7 +330,6 @@ static void print_statuses(const struct help *p, const struct topic *t)
 		{EXIT_INTERRUPTED, "interrupted, as by Ctrl-C"},
 	};
 	char number[12];
-
 	if (!p->roff)
 		fprintf(p->f, "%s\n\n", t->summary);
 	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
@@ -409,7 +398,6 @@ static void add_pages(struct list *l)
 		{"database", "where results are kept", database_page, print_database},
 		{"exit-status", "what the exit status of a command says", NULL, print_statuses},
 	};
-
 	for (size_t i = 0; i < sizeof page / sizeof *page; i++)
 		add(l, "page", page[i].name, page[i].summary, page[i].print)->of = page[i].of;
 }
@@ -417,7 +405,6 @@ static void add_pages(struct list *l)
 struct topic *topics_make(void)
 {
 	struct list l = {.n = 0};
-
 	add_pages(&l);
 	add_commands(&l);
 	catalogue_each(add_entry, &l);
@@ -433,7 +420,6 @@ struct topic *topics_make(void)
 static bool is_named(const struct topic *t, const char *asked)
 {
 	size_t kind = strlen(t->kind);
-
 	if (strncmp(asked, t->kind, kind) == 0 && asked[kind] == ':')
 		asked += kind + 1;
 	if (strncmp(asked, "--", 2) == 0)
@@ -447,7 +433,6 @@ bool topic_print(const struct help *p, const struct topic *all, const char *name
 {
 	const struct topic *command = NULL;
 	bool any = false;
-
 	for (const struct topic *t = all; t->name; t++)
 		if (strcmp(t->kind, "command") == 0 && is_named(t, name))
 			command = t;

@@ -23,7 +23,6 @@ char *workload_words(const struct config *c)
 	char *prefix AUTOFREE = sentence("--%s.", c->run.workload);
 	size_t n = 0;
 	FILE *f = must(open_memstream(&text, &n));
-
 	for (char **w = words; *w; w++)
 		if (strncmp(*w, prefix, strlen(prefix)) == 0)
 			fprintf(f, "%s%s", ftell(f) > 0 ? " " : "", *w);

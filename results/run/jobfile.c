@@ -75,7 +75,6 @@ static void job_free(struct job *j)
 static bool range_of(const char *text, long long *a, long long *b)
 {
 	int end = 0;
-
 	return sscanf(text, "%lld..%lld%n", a, b, &end) == 2 && text[end] == '\0' &&
 	       !isspace((unsigned char)*text);
 }
@@ -84,7 +83,6 @@ static bool range_of(const char *text, long long *a, long long *b)
 static char *axis_item(struct axis *a, char *item, bool whole, const struct option **o)
 {
 	long long from, to;
-
 	if (whole || !range_of(item, &from, &to)) {
 		APPEND(a->value, a->n, must(strdup(item)));
 		return config_check(a->name, item, o);
@@ -105,7 +103,6 @@ static char *axis_cut(struct axis *a, const char *list)
 {
 	const struct option *o = option_find(run_options, a->name);
 	const bool whole = o && o->type == OPT_STRING && o->incidental;
-
 	for (const char *at = list, *next;; at = next + 1) {
 		size_t n = strcspn(at, whole ? "" : ",");
 		next = at + n;
@@ -151,7 +148,6 @@ static void job_wrong(struct job *j, int line, const char *fmt, ...)
 {
 	char *what AUTOFREE = NULL;
 	va_list args;
-
 	if (j->wrong)
 		return;
 	va_start(args, fmt);
@@ -165,7 +161,6 @@ static void job_wrong(struct job *j, int line, const char *fmt, ...)
 static void job_header(struct job *j, const char *text)
 {
 	size_t n = strcspn(text + 1, "]");
-
 	if (text[1 + n] != ']' || n == 0)
 		return job_wrong(j, j->line, "a section looks like [name]");
 	char *name = must(strndup(text + 1, n));
@@ -195,7 +190,6 @@ static char *job_line(char *buf, int room, void *user)
 {
 	struct job *j = user;
 	char *line = fgets(buf, room, j->file);
-
 	if (!line)
 		return NULL;
 	if (j->line++ == 0 && strncmp(line, "\xef\xbb\xbf", 3) == 0)
@@ -217,7 +211,6 @@ static int job_key(void *user, const char *section, const char *name, const char
 	struct section *s = &j->section[j->sections - 1];
 	const struct axis *before = axis_find(s, name);
 	struct axis a;
-
 	if (!*section)
 		job_wrong(j, j->line, "%s stands in no section; [defaults] is missing", name);
 	if (before)
@@ -265,7 +258,6 @@ static bool goes_without_saying(const struct config *c, const char *name)
 	static const char *const said[] = {"workload", "strategy", "workers"};
 	const char *dot = strchr(name, '.');
 	size_t n = dot ? (size_t)(dot - name) : 0;
-
 	for (size_t i = 0; i < sizeof said / sizeof *said; i++)
 		if (strcmp(name, said[i]) == 0)
 			return true;
@@ -280,7 +272,6 @@ static char *describe(const struct config *c, const struct axis *const *axis, si
 	char *text = NULL;
 	size_t n;
 	FILE *f = must(open_memstream(&text, &n));
-
 	fprintf(f, "%s, %s, %lld worker%s", c->run.workload, c->run.strategy,
 		(long long)c->run.workers, plural(c->run.workers));
 	for (size_t i = 0; i < axes; i++)
@@ -294,7 +285,6 @@ static char *describe(const struct config *c, const struct axis *const *axis, si
 static bool sweep_add(struct sweep *s, struct config *c, const char *section, int line)
 {
 	struct cell cell = {.config = *c, .line = line};
-
 	config_hash(c, cell.hash);
 	for (size_t i = 0; i < s->cells; i++)
 		if (strcmp(s->cell[i].hash, cell.hash) == 0) {
@@ -347,7 +337,6 @@ static char *expand_section(struct sweep *s, const struct job *j, const struct s
 	const struct section *defaults = &j->section[0];
 	size_t n = 0, room = defaults->axes + section->axes + over->axes;
 	const struct axis **axis AUTOFREE = must(calloc(room + 1, sizeof *axis));
-
 	for (size_t i = 0; section != defaults && i < defaults->axes; i++)
 		if (!axis_find(section, defaults->axis[i].name) &&
 		    !axis_find(over, defaults->axis[i].name))
@@ -383,7 +372,6 @@ static char *read_cells(const char *path, const struct setting *given, size_t n,
 {
 	struct section over ENDS_WITH(section_fini) = {.name = NULL};
 	struct job j ENDS_WITH(job_free) = {.section = NULL};
-
 	TRY(settings_check(given, n));
 	TRY(read_over(given, n, &over));
 	TRY(job_read(&j, path));

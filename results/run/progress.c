@@ -17,7 +17,6 @@ enum { BAR_WIDTH = 24, LINE_MAX_WIDTH = 200, REDRAW_NS = 100000000 };
 static int terminal_width(void)
 {
 	struct winsize size;
-
 	if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
 		return 80;
 	return size.ws_col < LINE_MAX_WIDTH ? size.ws_col : LINE_MAX_WIDTH;
@@ -26,7 +25,6 @@ static int terminal_width(void)
 void progress_start(struct progress *p)
 {
 	const char *term = getenv("TERM"), *no_colour = getenv("NO_COLOR");
-
 	p->terminal = !p->quiet && isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
 	p->colour = p->terminal && !(no_colour && *no_colour);
 	p->began = p->drawn = 0;
@@ -53,7 +51,6 @@ static bool is_evaluated(const struct epoch_row *row)
 void progress_epoch(FILE *f, const struct epoch_row *row, int64_t epochs)
 {
 	bool evaluated = is_evaluated(row);
-
 	if (row->epoch == 0 && !evaluated)
 		return;
 	fprintf(f, "epoch %lld/%lld", (long long)row->epoch, (long long)epochs);
@@ -74,7 +71,6 @@ void progress_epoch(FILE *f, const struct epoch_row *row, int64_t epochs)
 static void put_duration(FILE *f, double s)
 {
 	long long t = (long long)(s + 0.5);
-
 	if (t >= 3600)
 		fprintf(f, "%lld:%02lld:%02lld", t / 3600, t / 60 % 60, t % 60);
 	else
@@ -84,7 +80,6 @@ static void put_duration(FILE *f, double s)
 static double fraction_done(const struct status_page *page)
 {
 	double steps = (double)page->steps, epochs = (double)page->epochs;
-
 	if (steps <= 0 || epochs <= 0 || page->epoch < 1)
 		return 0;
 	double done = ((double)(page->epoch - 1) + (double)page->step / steps) / epochs;
@@ -98,7 +93,6 @@ static void put_state(FILE *f, const struct progress *p, const struct status_pag
 	double so_far = p->began ? 1e-9 * (double)(clock_now() - p->began) : 0;
 	int64_t rows = rows_of(page);
 	const struct epoch_row *row = &page->row[rows > 0 ? rows - 1 : 0];
-
 	fprintf(f, " %3.0f %%", 100 * done);
 	if (done > 0 && so_far > SETTLED_S) {
 		fputs("  ETA ", f);
@@ -122,7 +116,6 @@ static void draw(struct progress *p, const struct status_page *page)
 	char *state AUTOFREE = NULL;
 	size_t n;
 	FILE *f = must(open_memstream(&state, &n));
-
 	if (begun)
 		put_state(f, p, page, done);
 	fclose(f);
@@ -151,7 +144,6 @@ void progress_tick(void *self, const struct status_page *page)
 {
 	struct progress *p = self;
 	nsec now = clock_now();
-
 	if (!p->began && page->state >= STATUS_TRAINING)
 		p->began = now;
 	if (p->terminal && now - p->drawn >= REDRAW_NS - REDRAW_NS / 10) {

@@ -13,7 +13,6 @@
 static const char *value_of(const struct setting *s, size_t n, const char *name)
 {
 	const char *value = NULL;
-
 	for (size_t i = 0; i < n; i++)
 		if (strcmp(s[i].name, name) == 0)
 			value = s[i].value ? s[i].value : "true";
@@ -40,7 +39,6 @@ static char *check_source(const struct source *s, const char *path)
 {
 	const struct sql *row = &s->row;
 	long long id = s->id;
-
 	if (!sql_int(row, RECORD))
 		return sentence("--sim.replay=%lld: the order of run %lld's pushes was not kept; "
 				"give a run that was made with --record",
@@ -113,7 +111,6 @@ static char *plain_text(const struct option *o, const char *text)
 		const char *text;
 	} x = {.whole = 0};
 	char plain[64];
-
 	alone.offset = 0;
 	char *wrong AUTOFREE = option_set(&alone, &x, NULL, text);
 	if (wrong)
@@ -137,7 +134,6 @@ static char *take_options(struct settings *all, const struct source *s, const st
 {
 	struct settings recorded ENDS_WITH(settings_free) = {.setting = NULL};
 	char hash[17];
-
 	TRY(recorded_settings(s->store, s->id, &recorded, hash));
 	for (size_t i = 0; i < recorded.n; i++) {
 		const char *name = recorded.setting[i].name, *typed = value_of(given, n, name);
@@ -161,7 +157,6 @@ static char *take_options(struct settings *all, const struct source *s, const st
 static bool is_true(const char *text)
 {
 	char *plain AUTOFREE = plain_text(option_find(run_options, "sim.train"), text);
-
 	return !plain || strcmp(plain, "true") == 0;
 }
 
@@ -171,7 +166,6 @@ static char *check_given(const struct source *s, const struct setting *given, si
 	const char *platform = value_of(given, n, "platform");
 	const char *train = value_of(given, n, "sim.train");
 	const char *placement = value_of(given, n, "table-home");
-
 	if (!platform || strcmp(platform, "sim") != 0)
 		return sentence("--sim.replay=%lld: only simulated workers can be made to wait for "
 				"their turn; give --platform=sim with it",
@@ -192,7 +186,6 @@ static char *find_id(const struct setting *given, size_t n, int64_t *id)
 {
 	const char *text = value_of(given, n, "sim.replay");
 	struct config scratch = {.run = {.sim_replay = 0}};
-
 	if (!text)
 		return NULL;
 	char *wrong = option_set(option_find(run_options, "sim.replay"), &scratch, NULL, text);
@@ -205,7 +198,6 @@ static char *settings_of(struct settings *all, int64_t id, const struct setting 
 {
 	struct source s ENDS_WITH(source_close) = {.store = NULL};
 	const char *db = value_of(given, n, "db");
-
 	TRY(source_open(&s, db ? db : DATABASE, id));
 	TRY(check_given(&s, given, n));
 	return take_options(all, &s, given, n);
@@ -215,7 +207,6 @@ char *replay_settings(struct settings *all, const struct setting *given, size_t 
 {
 	int64_t id = 0;
 	char *wrong = find_id(given, n, &id);
-
 	*all = (struct settings){.setting = NULL};
 	if (!wrong && id)
 		wrong = settings_of(all, id, given, n);
@@ -240,7 +231,6 @@ static char *read_arrival(const struct sql *q, const struct config *c, const str
 	const struct arrival *last = r->n ? a - 1 : NULL;
 	int64_t table = sql_int(q, 0), shard = sql_int(q, 1), worker = sql_int(q, 3);
 	bool same = last && last->table == table && last->shard == shard;
-
 	*a = (struct arrival){.seq = same ? last->seq + 1 : 0,
 			      .worker = (int32_t)worker,
 			      .table = (int16_t)table,
@@ -263,7 +253,6 @@ static char *read_arrivals(struct store *s, const struct config *c, struct recor
 					   "SELECT table_id, shard, seq, worker, kind FROM arrival "
 					   "WHERE run_id = ?1 ORDER BY table_id, shard, seq",
 					   "i", r->run);
-
 	for (; sql_next(&q); r->n++) {
 		if (r->n == room)
 			r->arrival = must(
@@ -276,7 +265,6 @@ static char *read_arrivals(struct store *s, const struct config *c, struct recor
 char *replay_load(const struct config *c, struct recording **out)
 {
 	struct store *s AUTOCLOSE = NULL;
-
 	*out = NULL;
 	if (c->run.sim_replay == 0)
 		return NULL;
@@ -310,7 +298,6 @@ char *replay_compare(const struct config *c, int64_t id, bool *equal, char **sai
 		"FROM run AS a, run AS b WHERE a.id = ?1 AND b.id = ?2";
 	struct store *s AUTOCLOSE = NULL;
 	long long first = c->run.sim_replay;
-
 	TRY(store_open(&s, c->own.db, STORE_READ));
 	struct sql q AUTODONE = sql_select(s, sql, "ii", id, c->run.sim_replay);
 	if (!sql_next(&q)) {

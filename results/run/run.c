@@ -30,7 +30,6 @@ static const struct option run_flags[] = {
 static void say_device(const struct plan *p)
 {
 	const struct footprint *f = &p->footprint;
-
 	if (p->passed_over)
 		fprintf(stderr, "mvbench: computing on the cpu: %s\n", p->passed_over);
 	if (p->facts.free_bytes)
@@ -44,7 +43,6 @@ static void say_device(const struct plan *p)
 static void say_oversubscribed(const struct config *c, const struct plan *p)
 {
 	char servers[40] = "";
-
 	if (c->run.servers)
 		snprintf(servers, sizeof servers, " and %lld server%s", (long long)c->run.servers,
 			 plural(c->run.servers));
@@ -60,7 +58,6 @@ static void say_oversubscribed(const struct config *c, const struct plan *p)
 static void say_epoch(void *config, const struct epoch_row *row)
 {
 	const struct config *c = config;
-
 	progress_epoch(stderr, row, c->run.epochs);
 }
 
@@ -69,7 +66,6 @@ static void say_result(const struct config *c, struct store *s, int status, enum
 {
 	char *why = sql_first(s, "SELECT status || ': ' || reason FROM run WHERE id = ?1", "i",
 			      s->begun);
-
 	if (why)
 		complain(why);
 	if (format == FORMAT_JSON)
@@ -101,7 +97,6 @@ static int work(const struct config *c, struct status_page *page, enum format fo
 	struct plan plan;
 	struct simulation simulation;
 	struct recording *replay = NULL;
-
 	worker_introduce(c);
 	char *wrong = prepare(c, &plan, &simulation, &replay);
 	if (wrong)
@@ -133,7 +128,6 @@ static int work_in_child(void *ctx, struct status_page *page)
 static char *mark_failed(const struct config *c, const struct outcome *o)
 {
 	struct store *s AUTOCLOSE = NULL;
-
 	TRY(store_open(&s, c->own.db, STORE_WRITE));
 	return store_fail(s, o->id, o->why);
 }
@@ -141,7 +135,6 @@ static char *mark_failed(const struct config *c, const struct outcome *o)
 void run_cell(const struct config *c, struct progress *p, struct outcome *o)
 {
 	struct watcher watcher = {.self = p, .tick = progress_tick};
-
 	*o = (struct outcome){.status = EXIT_FAILED};
 	progress_start(p);
 	o->status =
@@ -176,7 +169,6 @@ const char *outcome_word(int status)
 static void print_cost(const struct status_page *page)
 {
 	const struct world_cost *c = &page->cost;
-
 	if (page->simulated)
 		printf("simulated %.4g s in %.3g s of wall time, %.3g events a second\n",
 		       c->simulated_s, c->wall_s, (double)c->events / fmax(c->wall_s, 1e-9));
@@ -186,7 +178,6 @@ static void print_result(const struct config *c, const struct outcome *o)
 {
 	const struct status_page *page = o->page;
 	double seconds = 0, best = NAN;
-
 	for (int64_t i = 0; i < page->rows; i++) {
 		seconds += page->row[i].split.seconds;
 		best = fmax(best, page->row[i].test_accuracy);
@@ -211,7 +202,6 @@ static void print_result(const struct config *c, const struct outcome *o)
 static char *print_json(const struct config *c, int64_t id)
 {
 	struct store *s AUTOCLOSE = NULL;
-
 	TRY(store_open(&s, c->own.db, STORE_READ));
 	return query_run_json(s, stdout, id);
 }
@@ -276,7 +266,6 @@ static char *more_help(FILE *f, const struct arguments *given)
 {
 	const char *strategy = given ? arguments_value(given, "strategy") : NULL,
 		   *workload = given ? arguments_value(given, "workload") : NULL;
-
 	if (strategy)
 		TRY(config_check("strategy", strategy, NULL));
 	if (workload)
@@ -288,7 +277,6 @@ static char *more_help(FILE *f, const struct arguments *given)
 static void show_option(void *config, const char *part, const struct option *o, const char *value)
 {
 	char *name AUTOFREE = option_full_name(config, part, o);
-
 	printf("%-24s %s\n", name, value);
 }
 
@@ -315,7 +303,6 @@ static void show_text(const struct config *c, const struct plan *p)
 static void show_json_table(const char *name, const struct option *table, const void *fields)
 {
 	const char *comma = "";
-
 	if (name)
 		printf(", \"%s\": {", name);
 	for (const struct option *o = table; o && o->name; o++) {
@@ -331,7 +318,6 @@ static void show_json_table(const char *name, const struct option *table, const 
 static void show_json(const struct config *c, const struct plan *p)
 {
 	char hash[17];
-
 	config_hash(c, hash);
 	putchar('{');
 	show_json_table(NULL, run_options, c);
@@ -352,7 +338,6 @@ static int run(const struct config *c, const struct run_flags *flags, enum forma
 	struct outcome outcome;
 	struct plan plan;
 	char *wrong = run_plan(c, &plan);
-
 	if (wrong)
 		return complain(wrong);
 	if (flags->dry_run && rank_of_launcher() <= 0) {
@@ -376,7 +361,6 @@ static int run(const struct config *c, const struct run_flags *flags, enum forma
 static char *wrong_world(const struct config *c, const struct status_page *page, bool worker)
 {
 	bool sim = strcmp(c->run.platform, "sim") == 0;
-
 	if (world_is_virtual && !(page && sim))
 		return sentence("this is the simulator, which mvbench starts: run mvbench with "
 				"--platform=sim");
@@ -389,7 +373,6 @@ static char *wrong_world(const struct config *c, const struct status_page *page,
 static char *configure(struct config *c, const struct arguments *a)
 {
 	struct settings all ENDS_WITH(settings_free) = {.setting = NULL};
-
 	TRY(settings_check(a->option, a->options));
 	TRY(replay_settings(&all, a->option, a->options));
 	return config_init(c, all.setting, all.n, false);
@@ -403,7 +386,6 @@ static int command(void *options, struct arguments *a)
 	bool worker = (page || platform_under_launcher()) && !flags->dry_run;
 	enum format format = FORMAT_TEXT;
 	char *wrong = configure(&config, a);
-
 	if (!wrong)
 		wrong = wrong_world(&config, page, worker);
 	format_find(flags->format, &format);

@@ -27,7 +27,6 @@ struct known {
 static void put_known(void *ctx, const char *name, const char *path)
 {
 	const struct known *k = ctx;
-
 	k->each(k->ctx, &(struct word){"job file", name, "", "", path});
 }
 
@@ -46,7 +45,6 @@ static char *no_such_file(const char *name)
 	char *known AUTOFREE = NULL;
 	size_t n;
 	FILE *f = must(open_memstream(&known, &n));
-
 	job_files_each(put_name, f);
 	fclose(f);
 	return sentence("%s: there is no such job file%s", name, known);
@@ -120,7 +118,6 @@ static char *look_up(struct sweep *s, const struct sweep_flags *f)
 {
 	struct store *store AUTOCLOSE = NULL;
 	const char *db = s->cell[0].config.own.db;
-
 	TRY(store_check(db));
 	if (access(db, F_OK) != 0)
 		return NULL;
@@ -137,7 +134,6 @@ static char *look_up(struct sweep *s, const struct sweep_flags *f)
 static size_t count_left(struct sweep *s)
 {
 	size_t n = 0;
-
 	for (size_t i = 0; i < s->cells; i++)
 		if (!s->cell[i].skip)
 			s->cell[i].number = ++n;
@@ -177,7 +173,6 @@ static void list_cells(struct sweep *s, enum format format)
 static char *pend(const struct sweep *s)
 {
 	struct store *store AUTOCLOSE = NULL;
-
 	TRY(store_open(&store, s->cell[0].config.own.db, STORE_WRITE));
 	for (size_t i = 0; i < s->cells; i++)
 		if (!s->cell[i].skip && strcmp(s->cell[i].status, "pending") != 0)
@@ -201,7 +196,6 @@ static char *fail_pending(const struct cell *c, const struct outcome *o)
 {
 	struct store *store AUTOCLOSE = NULL;
 	char status[16], reason[256];
-
 	TRY(store_open(&store, c->config.own.db, STORE_WRITE));
 	int64_t id = store_cell(store, c->hash, status, reason);
 	return strcmp(status, "pending") == 0 ? store_fail(store, id, o->why) : NULL;
@@ -242,7 +236,6 @@ static int do_cell(const struct doing *d, const struct cell *c, bool alone)
 				    .later_s = mean * (double)(d->left - d->ended - 1),
 				    .quiet = !alone};
 	struct outcome o;
-
 	snprintf(before, sizeof before, "%zu/%zu %s ", c->number, d->left, c->config.run.strategy);
 	run_cell(&c->config, &progress, &o);
 	int status = o.status;
@@ -277,7 +270,6 @@ static void do_side_by_side(struct doing *d)
 	struct timespec tick = {.tv_nsec = 50000000};
 	size_t next = 0, running = 0;
 	sigset_t signals, before;
-
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGINT);
 	sigaddset(&signals, SIGTERM);
@@ -329,7 +321,6 @@ static void do_side_by_side(struct doing *d)
 static int sum_up(const struct doing *d)
 {
 	size_t done = 0, diverged = 0, failed = 0, skipped = 0;
-
 	for (size_t i = 0; i < d->sweep->cells; i++) {
 		const struct cell *c = &d->sweep->cell[i];
 		done += strcmp(c->status, "done") == 0;
@@ -354,7 +345,6 @@ static int do_sweep(const char *path, struct sweep *s, const struct sweep_flags 
 			  .format = strcmp(f->format, "json") == 0 ? FORMAT_JSON : FORMAT_TEXT,
 			  .began = clock_now()};
 	char *wrong;
-
 	if ((wrong = sweep_plan(path, s)) || (wrong = look_up(s, f)))
 		return complain(wrong);
 	if (f->dry_run) {
@@ -395,7 +385,6 @@ static int run_sweep(void *options, struct arguments *a)
 {
 	struct sweep sweep ENDS_WITH(sweep_free) = {.cell = NULL};
 	char *path AUTOFREE = NULL, *wrong = read_words(a, &path, &sweep);
-
 	return wrong ? complain(wrong) : do_sweep(path, &sweep, options);
 }
 

@@ -47,7 +47,6 @@ static const struct {
 char *export_name(const char *text)
 {
 	char *name = must(strdup(*text ? text : "-"));
-
 	for (char *c = name; *c; c++)
 		if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.",
 			    *c) ||
@@ -61,7 +60,6 @@ char *export_name(const char *text)
 char *export_folder(const char *path)
 {
 	int failed = folder_make(path);
-
 	if (failed == ENOTDIR)
 		return sentence("--out: %s is no folder", path);
 	return failed ? sentence("--out: the folder %s cannot be made (%s)", path, strerror(failed))
@@ -75,7 +73,6 @@ static char *export_table(struct store *s, const struct export_options *o)
 	enum format format = strcmp(o->format, "csv") == 0 ? FORMAT_CSV : FORMAT_JSON;
 	char *sql AUTOFREE = NULL;
 	struct output out;
-
 	TRY(output_open(&out, "--out=", o->out));
 	for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
 		if (strcmp(tables[i].name, o->table) == 0)
@@ -119,7 +116,6 @@ static int run_export(void *options_given, struct arguments *rest)
 	bool tensorboard = strcmp(o->format, "tensorboard") == 0;
 	bool folder = tensorboard || strcmp(o->format, "mlflow") == 0;
 	struct store *s AUTOCLOSE = NULL;
-
 	(void)rest;
 	if (folder && !*o->out)
 		return complain(sentence("--format=%s: a folder is wanted, as in --out=%s",

@@ -32,7 +32,6 @@ static char *put_value(const char *folder, const char *kind, const char *name, c
 	char *safe AUTOFREE = export_name(name);
 	char *path AUTOFREE = sentence("%s/%s/%s", folder, kind, safe);
 	struct output out;
-
 	TRY(output_open(&out, "", path));
 	for (const char *c = value; *c; c++) {
 		bool ends = *c == '\n' || *c == '\r';
@@ -49,7 +48,6 @@ static char *put_values(const char *folder, struct store *s, const struct sql *r
 {
 	struct sql q AUTODONE =
 		sql_select(s, mlflow_sql, "it", sql_int(row, RUN_ID), sql_text(row, RUN_NAME));
-
 	while (sql_next(&q))
 		TRY(put_value(folder, sql_text(&q, 0), sql_text(&q, 1), sql_text(&q, 2)));
 	return sql_done(&q);
@@ -61,7 +59,6 @@ static char *put_metrics(const char *folder, struct sql *epochs)
 	int n = sql_columns(epochs);
 	struct output *out AUTOFREE = must(calloc((size_t)n, sizeof *out));
 	char *wrong = NULL;
-
 	while (!wrong && sql_next(epochs))
 		for (int i = EPOCH_FIGURES; i < n && !wrong; i++) {
 			double x = sql_real(epochs, i);
@@ -83,14 +80,12 @@ static char *put_metrics(const char *folder, struct sql *epochs)
 static char *open_meta(struct output *out, const char *folder)
 {
 	char *path AUTOFREE = sentence("%s/meta.yaml", folder);
-
 	return output_open(out, "", path);
 }
 
 static char *put_experiment(const char *folder, const char *id, const struct sql *row)
 {
 	struct output out;
-
 	TRY(open_meta(&out, folder));
 	fputs("artifact_location: ", out.f);
 	text_json(out.f, folder);
@@ -113,7 +108,6 @@ static char *put_run(const char *folder, const char *experiment, const char *id,
 {
 	char *artifacts AUTOFREE = sentence("%s/artifacts", folder);
 	struct output out;
-
 	TRY(open_meta(&out, folder));
 	fputs("artifact_uri: ", out.f);
 	text_json(out.f, artifacts);
@@ -147,7 +141,6 @@ static char *put_folder(const char *of, const char *experiment, const char *id, 
 {
 	static const char *const parts[] = {"params", "metrics", "tags", "artifacts"};
 	char *own AUTOFREE = sentence("%s/%s", of, id);
-
 	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++) {
 		char *part AUTOFREE = sentence("%s/%s", own, parts[i]);
 		TRY(export_folder(part));
@@ -163,7 +156,6 @@ char *mlflow_run(const char *folder, struct store *s, struct sql *row, struct sq
 	uint64_t h[2];
 	char experiment[32], id[40];
 	char *root AUTOFREE = realpath(folder, NULL); /* MLflow wants to know where it is */
-
 	hash_twice(sql_text(row, RUN_WORKLOAD), h);
 	snprintf(experiment, sizeof(experiment), "%" PRIu64, h[0] % UINT64_C(1000000000000000000));
 	hash_twice(sql_text(row, RUN_KEY), h);

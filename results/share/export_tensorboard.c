@@ -23,7 +23,6 @@ uint32_t tfrecord_crc(const void *bytes, size_t n)
 {
 	const unsigned char *p = bytes;
 	uint32_t crc = 0xffffffff;
-
 	while (n--) {
 		crc ^= *p++;
 		for (int i = 0; i < 8; i++)
@@ -76,7 +75,6 @@ static void put_bytes(struct message *m, unsigned number, const void *bytes, siz
 static void put_double(struct message *m, unsigned number, double x)
 {
 	uint64_t bits;
-
 	memcpy(&bits, &x, sizeof(bits));
 	put_field(m, number, DOUBLE);
 	put_little(m, bits, 8);
@@ -85,7 +83,6 @@ static void put_double(struct message *m, unsigned number, double x)
 static void put_float(struct message *m, unsigned number, float x)
 {
 	uint32_t bits;
-
 	memcpy(&bits, &x, sizeof(bits));
 	put_field(m, number, FLOAT);
 	put_little(m, bits, 4);
@@ -94,7 +91,6 @@ static void put_float(struct message *m, unsigned number, float x)
 static void write_record(FILE *f, const struct message *m)
 {
 	struct message head = {.n = 0}, tail = {.n = 0};
-
 	put_little(&head, m->n, 8);
 	put_little(&head, tfrecord_crc(head.byte, 8), 4);
 	put_little(&tail, tfrecord_crc(m->byte, m->n), 4);
@@ -113,7 +109,6 @@ static void put_tag(struct message *m, const char *column)
 		{"seconds", "time"},      {"", "pushes"},
 	};
 	size_t i = 0;
-
 	while (!strstr(column, heading[i][0]))
 		i++;
 	if (strncmp(column, "staleness", 9) == 0 || strncmp(column, "bytes", 5) == 0)
@@ -125,7 +120,6 @@ static void put_tag(struct message *m, const char *column)
 static void put_value(struct message *summary, const char *column, double x)
 {
 	struct message value = {.n = 0};
-
 	put_tag(&value, column);
 	put_float(&value, 2, (float)x);
 	put_bytes(summary, 1, value.byte, value.n);
@@ -135,7 +129,6 @@ static void write_events(FILE *f, double began, struct sql *epochs)
 {
 	static const char version[] = "brain.Event:2";
 	struct message event = {.n = 0};
-
 	put_double(&event, 1, began);
 	put_bytes(&event, 3, version, strlen(version));
 	write_record(f, &event);
@@ -161,7 +154,6 @@ char *tensorboard_run(const char *folder, struct store *s, struct sql *row, stru
 	double began = sql_real(row, RUN_STARTED);
 	char *path AUTOFREE = sentence("%s/events.out.tfevents.%010.0f.%s", own, began, where);
 	struct output out;
-
 	(void)s;
 	TRY(export_folder(own));
 	TRY(output_open(&out, "", path));

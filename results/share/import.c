@@ -36,7 +36,6 @@ TEXT_FILE(import_sql, "results/share/import.sql");
 static char *of_file(char *wrong)
 {
 	char *end = wrong ? strstr(wrong, " with --db") : NULL;
-
 	if (end && strcmp(end, " with --db") == 0)
 		*end = '\0';
 	return wrong;
@@ -45,7 +44,6 @@ static char *of_file(char *wrong)
 static char *check_other(const char *path, const char *db)
 {
 	struct stat other, own;
-
 	if (stat(path, &other) == 0 && stat(db, &own) == 0 && own.st_dev == other.st_dev &&
 	    own.st_ino == other.st_ino)
 		return sentence("%s is the database to import into: name another, or give --db",
@@ -68,7 +66,6 @@ static char *copy_rows(struct store *s, const char *origin, const char *table, c
 			  "FROM pragma_table_info(?1) "
 			  "WHERE instr(',' || ?2 || ',', ',' || name || ',') = 0",
 			  "tttt", table, own, values, from);
-
 	return sql_change(s, sql ? sql : "", "t", origin);
 }
 
@@ -83,7 +80,6 @@ static char *copy_tables(struct store *s)
 			   "AND c.name = 'run_id' AND m.name NOT IN ('run_kept', "
 			   "'baseline', 'checked') ORDER BY m.rowid",
 			   "");
-
 	while (sql_next(&q)) {
 		char *from AUTOFREE =
 			sentence("map AS m JOIN other.\"%s\" AS o ON o.run_id = m.old "
@@ -103,7 +99,6 @@ static char *renew_hashes(struct store *s, struct store *other)
 			   "SELECT m.old, m.new, r.sim_replay FROM map AS m JOIN main.run "
 			   "AS r ON r.id = m.new WHERE m.fresh AND r.sim_replay > 0",
 			   "");
-
 	while (sql_next(&q)) {
 		struct config c AUTOCONFIG = {0};
 		bool exact = false;
@@ -166,7 +161,6 @@ static char *import_copy(struct store *s, const char *copy, const char *origin,
 			 const struct import_options *o)
 {
 	struct store *other AUTOCLOSE = NULL;
-
 	TRY(store_open(&other, copy, STORE_WRITE)); /* brings it to this version */
 	TRY(database_condition(other, o->where));
 	TRY(sql_change(s, "ATTACH ?1 AS other", "t", copy));
@@ -190,7 +184,6 @@ static char *say(struct store *s, const char *path)
 	};
 	struct sql q = sql_select(s, "SELECT * FROM imported", "");
 	bool row = sql_next(&q);
-
 	for (int i = 0; row && i < sql_columns(&q); i++) {
 		int64_t n = sql_int(&q, i);
 		if (i == 0 || n)
@@ -205,7 +198,6 @@ static char *say(struct store *s, const char *path)
 static char *import_from(const char *path, const char *copy, const struct import_options *o)
 {
 	struct store *s AUTOCLOSE = NULL;
-
 	TRY(of_file(database_copy(path, copy)));
 	TRY(store_open(&s, o->db, STORE_WRITE));
 	char *origin AUTOFREE = must(realpath(path, NULL));
@@ -216,7 +208,6 @@ static char *import_from(const char *path, const char *copy, const struct import
 static char *import(const char *path, const struct import_options *o)
 {
 	char *folder AUTOFREE = NULL;
-
 	TRY(check_other(path, o->db));
 	TRY(folder_temporary("import", &folder));
 	char *copy AUTOFREE = sentence("%s/copy.db", folder);
@@ -228,7 +219,6 @@ static char *import(const char *path, const struct import_options *o)
 static int run_import(void *options_given, struct arguments *a)
 {
 	char *wrong = NULL;
-
 	if (!a->words)
 		wrong = sentence("import: another database is wanted, as in `mvbench import "
 				 "other.db`");

@@ -17,7 +17,6 @@ char *text_read(const char *path)
 	FILE *f = fopen(path, "r");
 	char *text = NULL;
 	size_t room = 0;
-
 	if (!f)
 		return NULL;
 	if (getdelim(&text, &room, '\0', f) < 0) {
@@ -33,7 +32,6 @@ char *text_read(const char *path)
 char *folder_temporary(const char *name, char **path)
 {
 	const char *folder = getenv("TMPDIR");
-
 	*path = sentence("%s/mvbench-%s-XXXXXX", folder && *folder ? folder : "/tmp", name);
 	if (mkdtemp(*path))
 		return NULL;
@@ -47,7 +45,6 @@ char *folder_temporary(const char *name, char **path)
 void folder_remove(const char *path)
 {
 	DIR *dir = opendir(path);
-
 	for (struct dirent *e; dir && (e = readdir(dir));)
 		unlinkat(dirfd(dir), e->d_name, 0);
 	if (dir)
@@ -60,7 +57,6 @@ int folder_make(const char *path)
 	char *each = must(strdup(path));
 	struct stat st;
 	int failed = 0;
-
 	for (char *c = each + 1; failed == 0; c++) {
 		char was = *c;
 		if (was != '/' && was != '\0')
@@ -83,7 +79,6 @@ int folder_make(const char *path)
 static char *cannot_write(const struct output *o)
 {
 	const char *why = strerror(errno ? errno : EIO);
-
 	if (!*o->path)
 		return sentence("standard output cannot be written (%s)", why);
 	return sentence("%s%s: the file cannot be written (%s)", o->option, o->path, why);
@@ -92,7 +87,6 @@ static char *cannot_write(const struct output *o)
 char *output_open(struct output *o, const char *option, const char *path)
 {
 	struct stat st;
-
 	*o = (struct output){.option = option, .path = must(strdup(path)), .f = stdout};
 	if (!*path)
 		return NULL;
@@ -110,7 +104,6 @@ char *output_open(struct output *o, const char *option, const char *path)
 char *output_close(struct output *o, char *wrong)
 {
 	bool file = o->f != stdout, bad = ferror(o->f) != 0;
-
 	errno = bad ? EIO : 0;
 	bad |= fflush(o->f) != 0;
 	if (file && fclose(o->f) != 0)

@@ -22,7 +22,6 @@ char *program_path(void)
 {
 	char self[PATH_MAX];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof self);
-
 	return sentence("%.*s", n > 0 ? (int)n : 0, self);
 }
 
@@ -31,7 +30,6 @@ char *installed_path(const char *name)
 	const char *home = getenv("MVBENCH_HOME");
 	char *self AUTOFREE = program_path();
 	char *path = home && *home ? if_there(sentence("%s/%s", home, name)) : NULL;
-
 	if (path || !*self)
 		return path;
 	*strrchr(self, '/') = '\0';
@@ -48,7 +46,6 @@ void installed_each(const char *folder, const char *ending,
 	char *where = installed_path(folder);
 	struct dirent **file;
 	int n = where ? scandir(where, &file, NULL, versionsort) : -1;
-
 	for (int i = 0; i < n; i++) {
 		char *dot = strrchr(file[i]->d_name, '.');
 		char *path = sentence("%s/%s", where, file[i]->d_name);

@@ -24,7 +24,6 @@ int usable_cores(void)
 {
 	cpu_set_t set;
 	pid_t who = platform_under_launcher() ? getppid() : 0;
-
 	if (sched_getaffinity(who, sizeof set, &set) != 0 &&
 	    sched_getaffinity(0, sizeof set, &set) != 0)
 		return 1;

@@ -26,14 +26,12 @@ static void say(const char *text)
 static char *format(const char *fmt, va_list args)
 {
 	char *s;
-
 	return vasprintf(&s, fmt, args) < 0 ? must(NULL) : s;
 }
 
 char *sentence(const char *fmt, ...)
 {
 	va_list args;
-
 	va_start(args, fmt);
 	char *s = format(fmt, args);
 	va_end(args);
@@ -55,7 +53,6 @@ static void last_words(const char *head, const char *fmt, va_list args)
 {
 	char text[1024];
 	size_t n = (size_t)snprintf(text, sizeof text, "%s", head);
-
 	vsnprintf(text + n, sizeof text - n, fmt, args);
 	fflush(stdout);
 	if (told)
@@ -70,7 +67,6 @@ void panic(const char *file, int line, const char *fmt, ...)
 {
 	char head[512];
 	va_list args;
-
 	snprintf(head, sizeof head, BUG ": %s:%d: ", file, line);
 	va_start(args, fmt);
 	last_words(head, fmt, args);
@@ -79,7 +75,6 @@ void panic(const char *file, int line, const char *fmt, ...)
 void failure(const char *fmt, ...)
 {
 	va_list args;
-
 	va_start(args, fmt);
 	last_words(FAILURE ": ", fmt, args);
 }
@@ -103,7 +98,6 @@ void panic_as(const char *who)
 user_error_fn *user_error_handler(user_error_fn *f)
 {
 	user_error_fn *before = handler;
-
 	handler = f;
 	return before;
 }
@@ -111,7 +105,6 @@ user_error_fn *user_error_handler(user_error_fn *f)
 void user_error(const char *fmt, ...)
 {
 	va_list args;
-
 	va_start(args, fmt);
 	char *s = format(fmt, args);
 	va_end(args);

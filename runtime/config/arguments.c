@@ -10,7 +10,6 @@ char *arguments_read(struct arguments *a, int argc, char **argv,
 		     bool (*bare)(const void *ctx, const char *name), const void *ctx)
 {
 	bool ended = false;
-
 	*a = (struct arguments){
 		.option = must(calloc((size_t)argc + 1, sizeof(*a->option))),
 		.taken = must(calloc((size_t)argc + 1, sizeof(*a->taken))),
@@ -65,7 +64,6 @@ char *arguments_take(struct arguments *a, const struct option *table, void *fiel
 {
 	size_t kept = 0;
 	char *wrong = NULL;
-
 	for (size_t i = 0; i < a->options; i++) {
 		struct setting s = a->option[i];
 		const struct option *o = wrong ? NULL : option_find(table, s.name);
@@ -89,7 +87,6 @@ char *arguments_take(struct arguments *a, const struct option *table, void *fiel
 bool arguments_took(const struct arguments *a, const char *name)
 {
 	size_t i = 0;
-
 	while (i < a->ntaken && strcmp(a->taken[i], name) != 0)
 		i++;
 	return i < a->ntaken;
@@ -98,7 +95,6 @@ bool arguments_took(const struct arguments *a, const char *name)
 const char *arguments_value(const struct arguments *a, const char *name)
 {
 	const char *value = NULL;
-
 	for (size_t i = 0; i < a->options; i++)
 		if (strcmp(a->option[i].name, name) == 0)
 			value = a->option[i].value;
@@ -109,7 +105,6 @@ char *arguments_refuse(const struct arguments *a, const struct option *table)
 {
 	const char *name[64];
 	size_t n = 0;
-
 	if (a->options == 0)
 		return NULL;
 	for (const struct option *o = table; o && o->name && n < 64; o++)

@@ -19,7 +19,6 @@ static const char *roff_of(char c)
 		const char *roff;
 	} row[] = {{'\\', "\\e"},  {'-', "\\-"},   {'\'', "\\(aq"}, {'`', "\\(ga"},
 		   {'^', "\\(ha"}, {'~', "\\(ti"}, {'"', "\\(dq"}};
-
 	for (size_t i = 0; i < sizeof row / sizeof *row; i++)
 		if (row[i].c == c)
 			return row[i].roff;
@@ -75,7 +74,6 @@ static void help_paragraph(const struct help *p, const char *text)
 void help_words(const struct help *p, const char *text)
 {
 	const char *end;
-
 	for (; *text; text = end + strspn(end, "\n")) {
 		end = strstr(text, "\n\n");
 		end = end ? end : text + strlen(text);
@@ -100,7 +98,6 @@ void help_row(const struct help *p, const char *left, const char *right)
 void help_rows(const struct help *p, const char *owner, const struct option *table)
 {
 	char *left, *right;
-
 	for (const struct option *o = table; o && o->name; o++) {
 		option_words(o, owner, &left, &right);
 		help_row(p, left, right);
@@ -120,7 +117,6 @@ void help_verbatim(const struct help *p, const char *text)
 {
 	size_t n = strlen(text);
 	const char *end = n && text[n - 1] == '\n' ? "" : "\n";
-
 	if (!p->roff) {
 		fprintf(p->f, "\n%s%s", text, end);
 		return;
@@ -135,7 +131,6 @@ char *recipe_words(const struct setting *recipe)
 	char *text = NULL;
 	size_t n = 0;
 	FILE *f = must(open_memstream(&text, &n));
-
 	for (const struct setting *s = recipe; s && s->name; s++)
 		fprintf(f, "%s--%s=%s", s == recipe ? "" : " ", s->name, s->value);
 	fclose(f);
@@ -148,7 +143,6 @@ static void help_page(const struct help *p, int level, const struct command *c, 
 {
 	char *usage = sentence("mvbench %s %s", c->name, c->usage);
 	bool heads = p->roff && level == 1;
-
 	if (heads)
 		help_head(p, 1, "SYNOPSIS");
 	if (p->roff)
@@ -174,7 +168,6 @@ static char *help_given(const struct help *p, int level, const struct command *c
 	char *more = NULL, *wrong = NULL;
 	size_t n = 0;
 	FILE *f = must(open_memstream(&more, &n));
-
 	if (c->more)
 		wrong = c->more(f, given);
 	fclose(f);
@@ -196,7 +189,6 @@ static bool is_bare(const void *ctx, const char *name)
 	const struct command *c = ctx;
 	const struct option *o = option_find(c->options, name);
 	char *wrong = NULL;
-
 	if (!o && c->run_options)
 		wrong = config_check(name, "true", &o);
 	free(wrong);
@@ -216,7 +208,6 @@ int command_refuse(char *wrong)
 	/* With a status page the status travels there: mpirun would make a fuss of any but 0. */
 	struct status_page *page = status_of_launcher();
 	int status = page ? EXIT_OK : EXIT_USER;
-
 	if (first_rank() && page)
 		status_end(page, EXIT_USER, wrong);
 	else if (first_rank())
@@ -248,7 +239,6 @@ int command_start(const struct command *c, int argc, char **argv)
 	struct arguments a;
 	char *wrong = arguments_read(&a, argc, argv, is_bare, c);
 	int status = EXIT_OK;
-
 	if (wrong)
 		return command_refuse(wrong);
 	void *options = must(calloc(1, c->size));

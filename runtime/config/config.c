@@ -36,7 +36,6 @@ static const struct plugin *plugin_find(const char *name, const char **part)
 {
 	const struct strategy *s = strategy_find(name);
 	const struct workload *w = workload_find(name);
-
 	if (part)
 		*part = s ? "strategy" : "workload";
 	return s ? &s->plugin : w ? &w->plugin : NULL;
@@ -45,7 +44,6 @@ static const struct plugin *plugin_find(const char *name, const char **part)
 static size_t strategy_names(const char **name)
 {
 	size_t n = 0;
-
 	while (n < NAMES_MAX / 2 && strategies[n]) {
 		name[n] = strategies[n]->plugin.name;
 		n++;
@@ -56,7 +54,6 @@ static size_t strategy_names(const char **name)
 static size_t workload_names(const char **name)
 {
 	size_t n = 0;
-
 	while (n < NAMES_MAX / 2 && workloads[n]) {
 		name[n] = workloads[n]->plugin.name;
 		n++;
@@ -67,7 +64,6 @@ static size_t workload_names(const char **name)
 static size_t option_names(const struct option *table, const char **name)
 {
 	size_t n = 0;
-
 	for (; table && table[n].name && n < NAMES_MAX; n++)
 		name[n] = table[n].name;
 	return n;
@@ -78,7 +74,6 @@ static char *no_such_plugin(const char *part, const char *typed, const char *con
 {
 	const char *near = nearest(typed, name, n);
 	char *list = must(strdup(name[0])), *wrong;
-
 	for (size_t i = 1; i < n; i++) {
 		char *longer = sentence("%s, %s", list, name[i]);
 		free(list);
@@ -98,7 +93,6 @@ static char *no_such_plugin(const char *part, const char *typed, const char *con
 static char *check_strategy(const struct option *o, const char *typed)
 {
 	const char *name[NAMES_MAX];
-
 	return strategy_find(typed) ? NULL
 				    : no_such_plugin(o->name, typed, name, strategy_names(name));
 }
@@ -106,7 +100,6 @@ static char *check_strategy(const struct option *o, const char *typed)
 static char *check_workload(const struct option *o, const char *typed)
 {
 	const char *name[NAMES_MAX];
-
 	return workload_find(typed) ? NULL
 				    : no_such_plugin(o->name, typed, name, workload_names(name));
 }
@@ -124,7 +117,6 @@ static char *unknown_option(const char *typed, const char *prefix, const struct 
 	const char *name[NAMES_MAX], *dot = *prefix ? "." : "";
 	size_t n = option_names(table, name);
 	const char *near = nearest(typed, name, n);
-
 	if (near)
 		return sentence("--%s%s%s: there is no such option; did you mean --%s%s%s?", prefix,
 				dot, typed, prefix, dot, near);
@@ -137,7 +129,6 @@ static char *unknown_option(const char *typed, const char *prefix, const struct 
 static char *option_lookup(const char *full, struct found *f)
 {
 	const char *dot = strchr(full, '.'), *name[NAMES_MAX];
-
 	*f = (struct found){.part = "run", .option = option_find(run_options, full)};
 	if (f->option)
 		return NULL;
@@ -170,7 +161,6 @@ char *time_check(const char *name, const char *text, double *seconds)
 	struct option o = {.name = name, .type = OPT_TIME, .min = 1e-9, .max = 1e9};
 	double x = NAN;
 	char *wrong = strcmp(text, "auto") == 0 ? NULL : option_set(&o, &x, NULL, text);
-
 	if (!wrong && seconds)
 		*seconds = x;
 	if (wrong) {
@@ -238,7 +228,6 @@ char *config_check(const char *name, const char *value, const struct option **ou
 {
 	struct found f;
 	char *wrong = option_lookup(name, &f);
-
 	if (!wrong) {
 		char *scratch =
 			must(calloc(1, f.owner ? f.owner->opts_size : sizeof(struct config)));
@@ -264,7 +253,6 @@ static const char *keep(struct config *c, const char *text)
 static char *not_in_use(const struct config *c, const struct found *f, const char *full)
 {
 	const char *used = strcmp(f->part, "strategy") == 0 ? c->run.strategy : c->run.workload;
-
 	if (strcmp(used, f->owner->name) == 0)
 		return NULL;
 	return sentence("--%s: an option of %s %s, but the %s is %s; leave it out, or give --%s=%s",
@@ -274,7 +262,6 @@ static char *not_in_use(const struct config *c, const struct found *f, const cha
 static char *lookup(const struct setting *s, struct found *f)
 {
 	char *wrong = option_lookup(s->name, f);
-
 	if (!wrong && !s->value && f->option->type != OPT_BOOL)
 		wrong = sentence("--%s: a value is wanted, as in --%s=%s", s->name, s->name,
 				 *f->option->def ? f->option->def : "VALUE");
@@ -285,7 +272,6 @@ char *settings_check(const struct setting *given, size_t n)
 {
 	struct found f;
 	char *wrong = NULL;
-
 	for (size_t i = 0; i < n && !wrong; i++)
 		wrong = lookup(&given[i], &f);
 	return wrong;
@@ -296,7 +282,6 @@ static char *apply(struct config *c, const struct setting *s, bool lenient)
 	struct found f;
 	char *wrong = lookup(s, &f);
 	const char *value = s->value;
-
 	if (wrong)
 		return wrong;
 	if (!value)
@@ -321,7 +306,6 @@ static char *apply(struct config *c, const struct setting *s, bool lenient)
 static const char *last_value(const struct setting *given, size_t n, const char *name)
 {
 	const char *value = NULL;
-
 	for (size_t i = 0; i < n; i++)
 		if (strcmp(given[i].name, name) == 0)
 			value = given[i].value;
@@ -331,7 +315,6 @@ static const char *last_value(const struct setting *given, size_t n, const char 
 static void *default_opts(const struct plugin *p)
 {
 	void *opts = must(calloc(1, p->opts_size + 1));
-
 	option_default(p->options, opts);
 	return opts;
 }
@@ -339,7 +322,6 @@ static void *default_opts(const struct plugin *p)
 char *config_init(struct config *c, const struct setting *given, size_t n, bool lenient)
 {
 	char *wrong = NULL;
-
 	*c = (struct config){.strings = NULL};
 	option_default(run_options, c);
 
@@ -391,7 +373,6 @@ static void each_of(const char *part, const struct option *table, const void *fi
 		    void *ctx)
 {
 	char number[64];
-
 	for (const struct option *o = table; o && o->name; o++) {
 		const char *text = number;
 		if (o->type == OPT_STRING || o->type == OPT_CHOICE)
@@ -423,7 +404,6 @@ bool option_decides(const struct option *o, const char *value)
 static void hash_one(void *ctx, const char *part, const struct option *o, const char *value)
 {
 	const char *const piece[] = {part, ".", o->name, "=", value, "\n"};
-
 	for (size_t i = 0; i < sizeof piece / sizeof *piece && option_decides(o, value); i++)
 		*(uint64_t *)ctx = hash_of(*(uint64_t *)ctx, piece[i], strlen(piece[i]));
 }
@@ -431,7 +411,6 @@ static void hash_one(void *ctx, const char *part, const struct option *o, const 
 void config_hash(const struct config *c, char hex[17])
 {
 	uint64_t h = HASH_START;
-
 	config_each(c, hash_one, &h);
 	snprintf(hex, 17, "%016llx", (unsigned long long)h);
 }
@@ -450,7 +429,6 @@ char *option_full_name(const struct config *c, const char *part, const struct op
 	const char *owner = strcmp(part, "strategy") == 0   ? c->strategy->plugin.name
 			    : strcmp(part, "workload") == 0 ? c->workload->plugin.name
 							    : "";
-
 	return sentence("%s%s%s", owner, *owner ? "." : "", o->name);
 }
 
@@ -464,7 +442,6 @@ static void word_one(void *ctx, const char *part, const struct option *o, const 
 {
 	struct words *w = ctx;
 	char *name = option_full_name(w->config, part, o);
-
 	w->word = must(realloc(w->word, (w->n + 2) * sizeof *w->word));
 	w->word[w->n++] = sentence("--%s=%s", name, value);
 	w->word[w->n] = NULL;
@@ -474,7 +451,6 @@ static void word_one(void *ctx, const char *part, const struct option *o, const 
 char **config_words(const struct config *c)
 {
 	struct words w = {.config = c};
-
 	config_each(c, word_one, &w);
 	return w.word;
 }

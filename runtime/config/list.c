@@ -83,7 +83,6 @@ static void data_of(const struct out *o, const struct workload *w)
 	struct config c;
 	struct plan p;
 	char *wrong = config_init(&c, setting, 2, true), *text;
-
 	CHECK(!wrong, "workload %s: %s", w->plugin.name, wrong);
 	wrong = plan_make(&c, &p);
 	if (wrong)
@@ -109,7 +108,6 @@ static void workload_facts(const struct out *o, const void *of)
 {
 	const struct workload *w = of;
 	char *text = recipe_words(w->recipe);
-
 	data_of(o, w);
 	if (*text)
 		fact(o, "defaults", text);
@@ -121,7 +119,6 @@ static void device_facts(const struct out *o, const void *of)
 	const struct device_ops *d = of;
 	struct device_facts facts;
 	const char *wrong = d->probe(&facts);
-
 	if (wrong) {
 		fact(o, "not usable", wrong);
 		return;
@@ -175,7 +172,6 @@ static void put_platform(void *ctx, const char *file, const char *path)
 {
 	const struct asking *to = ctx;
 	char *what = description_of(path), *name = sentence("sim:%s", file);
-
 	to->each(to->ctx, &(struct choice){"platform", name,
 					   what ? what : "(its file does not say)", NULL, NULL});
 	free(name);
@@ -216,7 +212,6 @@ enum { KINDS = sizeof kinds / sizeof *kinds };
 static void list_one(void *ctx, const struct choice *e)
 {
 	struct out *o = ctx;
-
 	if (strcmp(e->kind, o->kind->kind) != 0)
 		return;
 	item(o, e->name, e->summary);
@@ -238,7 +233,6 @@ static const struct kind *kind_find(const char *name)
 static char *no_such_kind(const char *typed)
 {
 	const char *name[KINDS];
-
 	for (size_t i = 0; i < KINDS; i++)
 		name[i] = kinds[i].name;
 	const char *near = nearest(typed, name, KINDS);
@@ -253,7 +247,6 @@ static char *no_such_kind(const char *typed)
 static void list(const struct kind *only, const struct list_flags *flags)
 {
 	bool json = strcmp(flags->format, "json") == 0, any = false;
-
 	if (json)
 		putchar('{');
 	for (size_t i = 0; i < KINDS; i++) {
@@ -278,7 +271,6 @@ static void list(const struct kind *only, const struct list_flags *flags)
 static int run_list(void *options, struct arguments *a)
 {
 	const struct kind *only = NULL;
-
 	if (a->words > 1)
 		return complain(sentence("list %s %s: one list at a time, or all with mvbench list",
 					 a->word[0], a->word[1]));

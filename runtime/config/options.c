@@ -50,7 +50,6 @@ static bool among(const char *text, const char *const *list)
 static bool is_choice(const char *choices, const char *text)
 {
 	size_t n = strlen(text);
-
 	for (const char *c = choices; c; c = strchr(c, '|') ? strchr(c, '|') + 1 : NULL)
 		if (n > 0 && strcspn(c, "|") == n && strncmp(c, text, n) == 0)
 			return true;
@@ -60,7 +59,6 @@ static bool is_choice(const char *choices, const char *text)
 static char *with_commas(const char *choices)
 {
 	size_t bars = 0, n = 0;
-
 	for (const char *c = choices; *c; c++)
 		bars += *c == '|';
 	char *s = must(malloc(strlen(choices) + bars + 1));
@@ -77,7 +75,6 @@ static char *with_commas(const char *choices)
 static void real_text(double x, char *buf, size_t room)
 {
 	int digits = 1;
-
 	do {
 		snprintf(buf, room, "%.*g", digits, x);
 	} while (digits++ < 17 && strtod(buf, NULL) != x);
@@ -89,7 +86,6 @@ static void real_text(double x, char *buf, size_t room)
 static void size_text(int64_t x, char *buf, size_t room)
 {
 	const struct unit *best = sizes;
-
 	for (const struct unit *u = sizes; u->name; u++)
 		if (x % (int64_t)u->times == 0 && u->times > best->times)
 			best = u;
@@ -100,7 +96,6 @@ static void time_text(double x, char *buf, size_t room)
 {
 	double by = x >= 1 || x <= 0 ? 1 : x >= 1e-3 ? 1e3 : 1e6;
 	char number[40];
-
 	real_text(x * by, number, sizeof(number));
 	if (strtod(number, NULL) / by != x) {
 		by = 1;
@@ -125,7 +120,6 @@ static void number_text(const struct option *o, double x, char *buf, size_t room
 static void range_text(const struct option *o, double huge, char *buf, size_t room)
 {
 	char low[64], high[64];
-
 	buf[0] = '\0';
 	if (o->min == 0 && o->max == 0)
 		return;
@@ -156,7 +150,6 @@ static char *refuse(const struct option *o, const char *owner, const char *text,
 {
 	char range[160], *name = full_name(owner, o->name);
 	const char *link = " of "; /* at least ... */
-
 	range_text(o, 9e18, range, sizeof(range));
 	if (o->type == OPT_BOOL || !range[0])
 		link = "";
@@ -173,7 +166,6 @@ static bool read_number(const char *text, const struct unit *units, double *x)
 {
 	char *end;
 	size_t n = strspn(text, "0123456789+-.eE");
-
 	if (n == 0)
 		return false;
 	errno = 0;
@@ -196,7 +188,6 @@ static bool read_whole(const char *text, int64_t *x)
 {
 	char *end;
 	size_t sign = *text == '-' || *text == '+';
-
 	if (!isdigit((unsigned char)text[sign]))
 		return false;
 	errno = 0;
@@ -207,7 +198,6 @@ static bool read_whole(const char *text, int64_t *x)
 static bool read_size(const char *text, int64_t *x)
 {
 	double bytes;
-
 	if (read_whole(text, x))
 		return true;
 	if (!read_number(text, sizes, &bytes) || bytes != floor(bytes) || fabs(bytes) > 9e18)
@@ -220,7 +210,6 @@ static char *refuse_choice(const struct option *o, const char *owner, const char
 {
 	char *name = full_name(owner, o->name), *list = with_commas(o->choices);
 	char *s = sentence("%s=%s: one of %s is wanted", name, text, list);
-
 	free(name);
 	free(list);
 	return s;
@@ -239,7 +228,6 @@ char *option_set(const struct option *o, void *fields, const char *owner, const 
 	void *field = field_of(o, fields);
 	int64_t whole;
 	double real;
-
 	switch (o->type) {
 	case OPT_INT:
 	case OPT_SIZE:
@@ -283,7 +271,6 @@ void option_default(const struct option *table, void *fields)
 void option_text(const struct option *o, const void *fields, char *buf, size_t room)
 {
 	const void *field = field_of(o, fields);
-
 	switch (o->type) {
 	case OPT_INT:
 		snprintf(buf, room, "%lld", (long long)*(const int64_t *)field);
@@ -311,7 +298,6 @@ void option_json(FILE *f, const struct option *o, const void *fields)
 {
 	const void *field = field_of(o, fields);
 	char number[64];
-
 	if (o->type == OPT_STRING || o->type == OPT_CHOICE) {
 		text_json(f, *(const char *const *)field);
 		return;
@@ -340,7 +326,6 @@ void option_words(const struct option *o, const char *owner, char **left, char *
 {
 	char range[160], *name = full_name(owner, o->name);
 	char *list = o->type == OPT_CHOICE ? with_commas(o->choices) : NULL;
-
 	range_text(o, HELP_HUGE, range, sizeof(range));
 	if (o->type == OPT_BOOL && strcmp(o->def, "false") == 0)
 		*left = sentence("%s", name);

@@ -16,7 +16,6 @@ static bool in_path(const char *program)
 {
 	const char *path = getenv("PATH");
 	bool found = false;
-
 	while (path && *path && !found) {
 		int n = (int)strcspn(path, ":");
 		char *file = sentence("%.*s/%s", n, path, program);
@@ -34,7 +33,6 @@ static char *choose_device(const struct config *c, struct plan *p)
 	const struct run *run = &c->run;
 	bool any = strcmp(run->device, "auto") == 0;
 	const struct device_ops *best = NULL;
-
 	if (strcmp(run->platform, "sim") == 0) { /* it names whose times are meant */
 		p->device = any ? "cpu" : run->device;
 		return NULL;
@@ -113,7 +111,6 @@ static char *lay_out(const struct config *c, struct plan *p, int64_t batch)
 		.dev = &nowhere,
 	};
 	char *wrong = NULL;
-
 	run.batch = batch;
 	nowhere.ops->open(&nowhere, 1);
 	c->workload->init(&w, &p->train);
@@ -196,7 +193,6 @@ static char *check_snapshots(const struct config *c, int64_t params)
 	double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGE_SIZE);
 	double bytes = (double)(epochs < run->epochs ? epochs : run->epochs) * (double)params *
 		       (double)sizeof(float) * (double)run->workers;
-
 	if (run->barrier_every == 1 || *c->own.hostfile || bytes < memory / 2)
 		return NULL;
 	return sentence("--barrier-every=%lld: the models of all epochs between two barriers would "
@@ -208,7 +204,6 @@ static char *check_tables(const struct config *c)
 {
 	const struct run *run = &c->run;
 	const struct placement *placement = placement_find(run->table_home); /* NULL: auto */
-
 	if (run->servers > 0 && !c->strategy->tables)
 		return sentence("--servers=%d: %s keeps nothing on a server; use --servers=0",
 				(int)run->servers, run->strategy);
@@ -233,7 +228,6 @@ char *plan_make(const struct config *c, struct plan *p)
 {
 	const struct run *run = &c->run;
 	char *wrong;
-
 	*p = (struct plan){.cores = usable_cores()};
 	bool simulated = strcmp(run->platform, "sim") == 0;
 	if ((wrong = heterogeneity_refuse(c)))

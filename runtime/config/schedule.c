@@ -28,7 +28,6 @@ struct schedule {
 static bool schedule_number(const char **text, const char *ends, double *x)
 {
 	char *end;
-
 	if (!strchr("0123456789.", **text) || !**text)
 		return false;
 	*x = strtod(*text, &end);
@@ -41,7 +40,6 @@ static bool schedule_number(const char **text, const char *ends, double *x)
 static const char *starts(const char *text, const char *word)
 {
 	size_t n = strlen(word);
-
 	return strncmp(text, word, n) == 0 ? text + n : NULL;
 }
 
@@ -50,7 +48,6 @@ static const char *schedule_part(const char **text, struct schedule *s)
 {
 	const char *at;
 	double x, last = 0;
-
 	if ((at = starts(*text, "constant"))) {
 		*text = at;
 		return NULL;
@@ -92,7 +89,6 @@ static const char *schedule_part(const char **text, struct schedule *s)
 static const char *schedule_read(const char *text, struct schedule *s)
 {
 	int shapes = 0, warmups = 0;
-
 	*s = (struct schedule){.factor = 0.1};
 	for (;;) {
 		bool warmup = starts(text, "warmup:");
@@ -114,7 +110,6 @@ char *lr_schedule_check(const struct option *o, const char *text)
 {
 	struct schedule s;
 	const char *wrong = schedule_read(text, &s);
-
 	return !wrong ? NULL
 		      : sentence("--%s=%s: %s; wanted is one of constant, step:E1:E2[:xF] or "
 				 "cosine[:FLOOR], such as --%s=warmup:5+step:41:61:x0.1",
@@ -125,7 +120,6 @@ char *lr_schedule_check(const struct option *o, const char *text)
 static double rate(const struct schedule *s, const struct run *run, int models, double t)
 {
 	double lr = run->lr, e;
-
 	if (strcmp(run->lr_scale, "linear") == 0)
 		lr *= models;
 	else if (strcmp(run->lr_scale, "sqrt") == 0)
@@ -150,7 +144,6 @@ static struct schedule schedule_of(const struct run *run)
 {
 	struct schedule s;
 	const char *wrong = schedule_read(run->lr_schedule, &s);
-
 	CHECK(!wrong, "schedule %s: %s", run->lr_schedule, wrong);
 	return s;
 }
@@ -158,14 +151,12 @@ static struct schedule schedule_of(const struct run *run)
 double lr_at(const struct run *run, int models, int64_t epoch, double fraction)
 {
 	struct schedule s = schedule_of(run);
-
 	return rate(&s, run, models, (double)(epoch - 1) + fraction);
 }
 
 void lr_fill(const struct run *run, int models, int64_t epoch, float *lr, size_t steps)
 {
 	struct schedule s = schedule_of(run);
-
 	for (size_t i = 0; i < steps; i++)
 		lr[i] = (float)rate(&s, run, models,
 				    (double)(epoch - 1) + (double)i / (double)steps);

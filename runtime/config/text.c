@@ -15,7 +15,6 @@ uint32_t text_character(const char **s)
 	const unsigned char *p = (const unsigned char *)*s;
 	size_t n = *p < 0x80 ? 1 : *p >= 0xf0 && *p < 0xf5 ? 4 : *p >= 0xe0 && *p < 0xf0 ? 3 : 2;
 	uint32_t c = n == 1 ? *p : *p & (0x7fu >> n);
-
 	if (*p >= 0xf5 || (*p >= 0x80 && *p < 0xc2)) {
 		*s += 1;
 		return 0xfffd;
@@ -34,7 +33,6 @@ uint32_t text_character(const char **s)
 void text_put(FILE *f, const char **s)
 {
 	const char *from = *s;
-
 	if (text_character(s) == 0xfffd)
 		fputs("\xef\xbf\xbd", f);
 	else
@@ -68,7 +66,6 @@ enum { HELP_COLUMN = 34, HELP_WIDTH = 100 };
 void text_wrap(FILE *f, const char *text, int column)
 {
 	int at = column;
-
 	while (*text) {
 		int n = (int)strcspn(text, " ");
 		if (at > column && at + 1 + n > HELP_WIDTH) {
@@ -109,7 +106,6 @@ static size_t distance(const char *a, const char *b)
 {
 	size_t n = strlen(a), m = strlen(b);
 	size_t row[3][TYPED_MAX + 1];
-
 	if (n > TYPED_MAX || m > TYPED_MAX)
 		return SIZE_MAX;
 	for (size_t j = 0; j <= m; j++)
@@ -133,7 +129,6 @@ const char *nearest(const char *typed, const char *const *names, size_t n)
 {
 	size_t best = (strlen(typed) + 2) / 3 + 1; /* farther than this is a guess */
 	const char *found = NULL;
-
 	for (size_t i = 0; i < n; i++) {
 		size_t d = distance(typed, names[i]);
 		if (d < best && d < strlen(names[i])) {

@@ -34,7 +34,6 @@ static char *module_path(void)
 	const char *home = getenv("MVBENCH_HOME"), *named = getenv("MVBENCH_CUDA");
 	char self[4096];
 	const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-
 	if (named && *named)
 		return sentence("%s", named);
 	self[n > 0 ? n : 0] = '\0';
@@ -60,7 +59,6 @@ static const struct device_ops *load(char **wrong)
 {
 	const struct device_ops *(*entry)(const struct cuda_host *);
 	char *path = module_path();
-
 	if (!path) {
 		*wrong = sentence("this mvbench was built without CUDA: install the CUDA Toolkit, "
 				  "cuDNN and NCCL and build again, or use --device=cpu");
@@ -107,7 +105,6 @@ static void send_probe(int fd)
 	char *cannot;
 	const struct device_ops *ops = load(&cannot);
 	const char *wrong = ops ? ops->probe(&a.facts) : cannot;
-
 	snprintf(a.wrong, sizeof a.wrong, "%s", wrong ? wrong : "");
 	write_all(fd, &a, sizeof a);
 	_Exit(0);
@@ -118,7 +115,6 @@ static bool receive(int fd, struct answer *a, bool *late)
 {
 	const nsec until = clock_now() + ANSWER_WITHIN * (nsec)1000000000;
 	size_t have = 0;
-
 	while (have < sizeof *a) {
 		struct pollfd p = {.fd = fd, .events = POLLIN};
 		const nsec left = until - clock_now();
@@ -141,7 +137,6 @@ static bool receive(int fd, struct answer *a, bool *late)
 static void ask_in_child(struct answer *a)
 {
 	int ends[2], status = 0;
-
 	if (pipe(ends) != 0) {
 		snprintf(a->wrong, sizeof a->wrong, "no pipe to ask for GPUs: %s", strerror(errno));
 		return;
@@ -182,7 +177,6 @@ static void ask_in_child(struct answer *a)
 static bool driver_is_there(void)
 {
 	const char *named = getenv("MVBENCH_CUDA");
-
 	if (named && *named)
 		return true;
 	void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
@@ -196,7 +190,6 @@ static const char *probe(struct device_facts *f)
 {
 	static struct answer known;
 	static bool asked;
-
 	bool present = !asked && driver_is_there();
 
 	if (present)
@@ -216,7 +209,6 @@ static void open_module(struct device *d, int threads)
 {
 	char *wrong;
 	const struct device_ops *ops = load(&wrong);
-
 	if (!ops)
 		user_error("--device=cuda: %s", wrong);
 	d->ops = ops;

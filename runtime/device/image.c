@@ -34,7 +34,6 @@ DEVICE_LAYERS(LAYER)
 struct image image_after(struct image in, struct window win, size_t channels)
 {
 	size_t height = in.height + 2 * win.pad, width = in.width + 2 * win.pad;
-
 	CHECK(win.size && win.stride && win.size <= height && win.size <= width,
 	      "a window of %zu, stride %zu, on %zu x %zu padded by %zu", win.size, win.stride,
 	      in.height, in.width, win.pad);
@@ -82,7 +81,6 @@ void conv_forward(struct conv *c, struct vec *y, const struct vec *x, const stru
 		  const struct vec *bias, size_t rows)
 {
 	struct prepared *p = &c->p;
-
 	FIT("conv", p, rows, x, y);
 	vec_room("conv", "weight", weight, weight_size(p));
 	if (p->shape.bias)
@@ -95,7 +93,6 @@ void conv_backward_weight(struct conv *c, struct vec *dweight, struct vec *dbias
 			  const struct vec *x, const struct vec *dy, size_t rows)
 {
 	struct prepared *p = &c->p;
-
 	FIT("conv backward", p, rows, x, dy);
 	vec_room("conv backward", "dweight", dweight, weight_size(p));
 	if (p->shape.bias)
@@ -108,7 +105,6 @@ void conv_backward_data(struct conv *c, struct vec *dx, const struct vec *dy,
 			const struct vec *weight, bool add, size_t rows)
 {
 	struct prepared *p = &c->p;
-
 	FIT("conv backward", p, rows, dx, dy);
 	vec_room("conv backward", "weight", weight, weight_size(p));
 	p->dev->ops->conv_backward_data(p->dev, p->at, dx->data, dy->data, weight->data, add, rows);
@@ -132,7 +128,6 @@ struct pool *pool_new(struct worker *w, struct image in, struct window win, bool
 void pool_forward(struct pool *pool, struct vec *y, const struct vec *x, size_t rows)
 {
 	struct prepared *p = &pool->p;
-
 	FIT("pool", p, rows, x, y);
 	p->dev->ops->pool_forward(p->dev, p->at, y->data, x->data, rows);
 }
@@ -141,7 +136,6 @@ void pool_backward(struct pool *pool, struct vec *dx, const struct vec *dy, cons
 		   const struct vec *y, size_t rows)
 {
 	struct prepared *p = &pool->p;
-
 	FIT("pool backward", p, rows, dx, dy);
 	FIT("pool backward", p, rows, x, y);
 	p->dev->ops->pool_backward(p->dev, p->at, dx->data, dy->data, x->data, y->data, rows);
@@ -160,7 +154,6 @@ void norm_forward(struct norm *m, struct vec *y, const struct vec *x, const stru
 		  const struct vec *scale, struct vec *running, bool training, size_t rows)
 {
 	struct prepared *p = &m->p;
-
 	FIT("norm", p, rows, x, y);
 	vec_room("norm", "scale", scale, 2 * p->shape.in.channels);
 	vec_room("norm", "running", running, 2 * p->shape.in.channels);
@@ -174,7 +167,6 @@ void norm_backward(struct norm *m, struct vec *dx, struct vec *dscale, struct ve
 		   const struct vec *x, const struct vec *y, const struct vec *scale, size_t rows)
 {
 	struct prepared *p = &m->p;
-
 	FIT("norm backward", p, rows, dx, dy);
 	FIT("norm backward", p, rows, x, y);
 	vec_room("norm backward", "scale", scale, 2 * p->shape.in.channels);

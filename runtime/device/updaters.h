@@ -97,7 +97,6 @@ FORMULA(dcasgd)
 FORMULA(dcasgda)
 {
 	float square = x.g * x.g;
-
 	x.kept = by.momentum * x.kept + (1 - by.momentum) * square;
 	x.w -= by.lr * (x.g + by.lambda / sqrtf(x.kept + 1e-7f) * square * (x.w - x.bak));
 	return x;

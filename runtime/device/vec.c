@@ -31,7 +31,6 @@ static inline void same(const char *op, const struct vec *y, const struct vec *x
 struct vec *vec_new(struct worker *w, size_t n)
 {
 	struct vec *v = must(malloc(sizeof *v));
-
 	*v = (struct vec){.n = n, .dev = w->dev};
 	v->data = w->dev->ops->alloc(w->dev, n);
 	w->dev->bytes += n * sizeof(float);

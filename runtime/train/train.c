@@ -159,7 +159,6 @@ static void set_up(struct trainer *r)
 {
 	struct worker *w = &r->w;
 	const struct run *run = w->run;
-
 	r->heterogeneity = heterogeneity_of(run, w->rank);
 	r->delayed = run->straggle > 0 || r->heterogeneity.speed < 1;
 	stats_init(&r->stats, collectives_expected(r));
@@ -247,7 +246,6 @@ static void train_epochs(struct trainer *r)
 	struct worker *w = &r->w;
 	const struct run *run = w->run;
 	struct epoch_record untrained = {.epoch = 0};
-
 	evaluate(r, &untrained, 1);
 	epoch_deal(r, 1);
 	if (!world_is_virtual)

@@ -21,10 +21,8 @@ struct cublasContext {
 
 namespace fake
 {
-
 namespace
 {
-
 /* 16 floats; ROWS by 2 of them stay in registers. */
 typedef float lanes __attribute__((vector_size(64), aligned(4)));
 constexpr size_t ROWS = 4, WIDTH = 32, DEPTH = 256;
@@ -150,7 +148,6 @@ cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t ta, cublasO
 	const matrix in[2] = {{a, at ? k : m, at ? m : k, lda, atype == CUDA_R_16BF},
 			      {b, bt ? n : k, bt ? k : n, ldb, btype == CUDA_R_16BF}};
 	const matrix out = {c, m, n, ldc, ctype == CUDA_R_16BF};
-
 	if (enter() != cudaSuccess)
 		return CUBLAS_STATUS_EXECUTION_FAILED;
 	for (cudaDataType t : {atype, btype, ctype})

@@ -23,7 +23,6 @@ using namespace fake;
 
 namespace
 {
-
 struct op {
 	std::function<void()> run;
 	bool at_once;
@@ -56,7 +55,6 @@ struct CUgraphExec_st {
 
 namespace
 {
-
 std::vector<std::unique_ptr<CUstream_st>> streams; /* never freed: handles stay known */
 int current;
 pid_t owner; /* who made the first call */
@@ -159,7 +157,6 @@ const struct {
 
 namespace fake
 {
-
 long setting(const char *name, long otherwise)
 {
 	const char *text = getenv(name);

@@ -47,7 +47,6 @@ struct cudnnConvolutionStruct {
 
 namespace
 {
-
 template <class T> cudnnStatus_t make(T **out)
 {
 	if (enter() != cudaSuccess)

@@ -25,7 +25,6 @@
 
 namespace fake
 {
-
 long setting(const char *name, long otherwise);
 [[noreturn]] void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void note(const char *format, ...) __attribute__((format(printf, 1, 2)));

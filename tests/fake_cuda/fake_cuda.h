@@ -31,7 +31,6 @@
 
 namespace fake
 {
-
 struct place { /* of the thread that runs */
 	uint3 thread, block;
 	dim3 threads, blocks;

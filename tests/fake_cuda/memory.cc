@@ -23,10 +23,8 @@
 
 namespace fake
 {
-
 namespace
 {
-
 constexpr size_t PAGE = 4096, SPACE = (size_t)1 << 40, ALIGN = 256;
 constexpr unsigned char POISON = 0xff;
 

@@ -23,7 +23,6 @@ using namespace fake;
 
 namespace
 {
-
 constexpr size_t WINDOW = 1 << 16; /* floats */
 constexpr int MOST = 64;
 constexpr time_t PATIENCE_S = 60;
@@ -44,7 +43,6 @@ struct ncclComm {
 
 namespace
 {
-
 /* Until all ranks are here. */
 bool meet(const ncclComm &c)
 {

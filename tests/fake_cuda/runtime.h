@@ -6,7 +6,6 @@
 
 namespace fake
 {
-
 /* Device memory can be touched between these two; they nest. */
 void memory_open();
 void memory_close();

@@ -48,12 +48,10 @@ extern char __stop_fake_shared[] __attribute__((weak));
 
 namespace fake
 {
-
 place here;
 
 namespace
 {
-
 constexpr size_t STACK = 128 << 10, PAGE = 4096;
 constexpr unsigned WARP = 32, MOST = 1024;
 

@@ -392,7 +392,6 @@ int main(int argc, char **argv)
 					.servers = argc > 3 ? atoi(argv[3]) : 0};
 	struct mvb_table *t, *gradients;
 	pthread_t thread;
-
 	THAT(strcmp(mvb_message(), "") == 0);
 	THAT(strcmp(mvb_error_name(MVB_ERR_START), "MVB_ERR_START") == 0);
 	THAT(strcmp(mvb_error_name(-1), "MVB_ERR unknown") == 0);

@@ -22,7 +22,6 @@ int main(void)
 	float w[2] = {0, 0};
 	struct mvb_table *table;
 	int failed = mvb_init(NULL) || mvb_array_new(&table, 2, w, NULL);
-
 	for (int step = 1; step <= STEPS && !failed; step++) {
 		train_step(w, 0.05f / (float)mvb_num_workers());
 		if (step % SYNC_EVERY == 0) /* push what these steps changed, pull the model */

@@ -30,7 +30,6 @@ static int advise(const char *words)
 				 "--db=%s/run.db %s 2>&1",
 				 BATCH, folder, folder, words);
 	int status = command_output(command, out, sizeof out);
-
 	free(command);
 	return status;
 }
@@ -38,7 +37,6 @@ static int advise(const char *words)
 static void ck_advise(int status, const char *words, const char *says)
 {
 	int got = advise(words);
-
 	ck_assert_msg(got == status && strstr(out, says), "%s: status %d, wanted \"%s\":\n%.2000s",
 		      words, got, says, out);
 }
@@ -49,7 +47,6 @@ static double number(const char *sql)
 	sqlite3 *db;
 	sqlite3_stmt *q;
 	double x = NAN;
-
 	ck_assert_int_eq(sqlite3_open(":memory:", &db), SQLITE_OK);
 	ck_assert_msg(sqlite3_prepare_v2(db, sql, -1, &q, NULL) == SQLITE_OK, "%s: %s", sql,
 		      sqlite3_errmsg(db));
@@ -67,7 +64,6 @@ static double term(const char *name)
 			     "WHERE value ->> 'name' = '%s'",
 			     name);
 	double x = number(sql);
-
 	free(sql);
 	return x;
 }
@@ -78,7 +74,6 @@ static double ranked(const char *column, const char *strategy, int x)
 			     "value ->> 'strategy' = '%s' AND value ->> 'sync_every' = %d",
 			     column, strategy, x);
 	double y = number(sql);
-
 	free(sql);
 	return y;
 }
@@ -89,7 +84,6 @@ static double holds(const char *claim, int x)
 			     "value ->> 'claim' LIKE '%s%%' AND ifnull(value ->> 'x', 0) = %d",
 			     claim, x);
 	double y = number(sql);
-
 	free(sql);
 	return y;
 }
@@ -113,7 +107,6 @@ static void add(sqlite3 *db, const char *format, ...)
 {
 	va_list args;
 	char *wrong = NULL;
-
 	va_start(args, format);
 	char *sql = sqlite3_vmprintf(format, args);
 	va_end(args);
@@ -137,7 +130,6 @@ static void make_calibrations(void)
 	struct store *s = NULL;
 	sqlite3 *db;
 	char *path = sentence("%s/run.db", folder), *wrong = store_open(&s, path, STORE_WRITE);
-
 	ck_assert_msg(!wrong, "%s", wrong);
 	store_close(s);
 	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
@@ -168,7 +160,6 @@ static void make_calibrations(void)
 static double wait_of_two(void)
 {
 	double sum = 0;
-
 	for (int i = 0; i < BINS; i++)
 		for (int k = 0; k < BINS; k++)
 			sum += fmax(bin(i), bin(k));
@@ -178,7 +169,6 @@ static double wait_of_two(void)
 START_TEST(terms_are_the_calibrations)
 {
 	double slower = together_s / 3e-3;
-
 	make_calibrations();
 	ck_assert_int_eq(advise("--workers=2 --format=json"), 0);
 	ck_near(term("T_one"), alone_s, 1e-9);
@@ -195,7 +185,6 @@ END_TEST
 START_TEST(formulas_get_these_numbers)
 {
 	double slower = together_s / 3e-3, wait = wait_of_two(), all = slower * shared_s;
-
 	make_calibrations();
 	ck_assert_int_eq(advise("--workers=2 --format=json --intervals=1,4,16"), 0);
 	ck_near(ranked("epoch_seconds", "serial", 1), STEPS_ONE * alone_s, 1e-9);
@@ -229,7 +218,6 @@ END_TEST
 START_TEST(rounds_and_rare_exchanges_get_theirs)
 {
 	double slower = together_s / 3e-3, wait = wait_of_two(), sync = slower * 900e-6;
-
 	make_calibrations();
 	ck_assert_int_eq(advise("--workers=2 --format=json --intervals=1,4,16 --epochs=3"), 0);
 	ck_near(term("T_late"), -wait, 1e-9);
@@ -253,7 +241,6 @@ END_TEST
 START_TEST(options_of_strategies_count)
 {
 	double slower = together_s / 3e-3, wait = wait_of_two();
-
 	make_calibrations();
 	ck_assert_int_eq(advise("--workers=2 --format=json --intervals=4 --downpour.send=8 "
 				"--periodic.outer=momentum --ssp.bound=0 --asgd.updater=sgd "
@@ -295,7 +282,6 @@ static struct prediction predict_without(const struct strategy *s, const struct 
 	static const struct run run = {.epochs = 3, .sync_every = 4};
 	struct costs c;
 	void *opts = must(calloc(1, s->plugin.opts_size + 1));
-
 	for (const struct term *t = terms; t->name; t++)
 		*term_of(&c, t->name, strlen(t->name)) = t == unknown ? NAN : 4;
 	if (s->plugin.options)
@@ -313,7 +299,6 @@ static struct prediction predict_without(const struct strategy *s, const struct 
 static void ck_formula(const struct strategy *s, const struct setting *variant)
 {
 	struct prediction all = predict_without(s, variant, NULL);
-
 	ck_assert_msg(!all.why && all.seconds > 0, "%s: %s", s->plugin.name, all.why);
 	for (const struct term *t = terms; t->means; t++) {
 		struct prediction p = predict_without(s, variant, t);
@@ -331,7 +316,6 @@ static void ck_formula(const struct strategy *s, const struct setting *variant)
 START_TEST(formulas_are_what_is_computed)
 {
 	const struct strategy *s = strategies[_i];
-
 	ck_formula(s, NULL);
 	for (const struct setting *v = s->variants; v && v->name; v++)
 		ck_formula(s, v);
@@ -342,7 +326,6 @@ START_TEST(who_says_nothing_has_no_prediction)
 {
 	static const struct strategy silent = {.plugin = {.name = "silent"}};
 	struct prediction p = predict_without(&silent, NULL, NULL);
-
 	ck_assert(isnan(p.seconds) && !p.paced);
 	ck_assert_str_eq(p.why, "it does not say what it expects");
 	prediction_fini(&p);
@@ -354,7 +337,6 @@ START_TEST(a_dear_allreduce_turns_the_inequality)
 {
 	sqlite3 *db;
 	char *path = sentence("%s/run.db", folder);
-
 	make_calibrations();
 	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
 	add(db, "UPDATE calibration_point SET value = 0.0027 WHERE name = 'allreduce' AND x > 1");
@@ -521,7 +503,6 @@ Suite *advise_suite(void)
 	Suite *s = suite_create("advise");
 	TCase *t = tcase_create("advise");
 	int n = 0;
-
 	while (strategies[n])
 		n++;
 

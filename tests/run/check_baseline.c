@@ -26,7 +26,6 @@ static int check(const char *words)
 				 "2>&1",
 				 folder, words);
 	int status = command_output(command, out, sizeof out);
-
 	free(command);
 	return status;
 }
@@ -34,7 +33,6 @@ static int check(const char *words)
 static void expect(const char *words, int status, const char *says)
 {
 	int got = check(words);
-
 	ck_assert_msg(got == status && strstr(out, says),
 		      "check %s: status %d, wanted %d and \"%s\":\n%s", words, got, status, says,
 		      out);
@@ -188,7 +186,6 @@ START_TEST(simulated_times_are_exact)
 	char words[] = "--strategy=allreduce --workers=4 --platform=sim --sim.train=false "
 		       "--sim.platform=ethernet_10g --sim.step-time=1ms";
 	char *traced = sentence("%s --trace=4", words);
-
 	serial_data();
 	record(1, words);
 	record(1, traced); /* its times are rounded otherwise */
@@ -229,7 +226,6 @@ START_TEST(baselines_travel)
 		{"d", "the file is empty"},
 	};
 	char *text;
-
 	serial_data();
 	record(3, "");
 	sql("UPDATE epoch SET test_loss = 0.1 + 0.2, train_loss = 1e-300 / 3 WHERE epoch = 1");
@@ -278,7 +274,6 @@ END_TEST
 START_TEST(reports_are_well_formed)
 {
 	static const char name[] = "a\"b'c,<script>&|é";
-
 	serial_data();
 	record(3, "");
 	expect("--save=main", EXIT_OK, "");
@@ -358,7 +353,6 @@ Suite *baseline_suite(void)
 {
 	Suite *s = suite_create("baseline");
 	TCase *c = tcase_create("command");
-
 	tcase_set_timeout(c, 60);
 	tcase_add_test(c, a_baseline_is_saved_and_held_to);
 	tcase_add_test(c, every_verdict_is_reached);

@@ -29,7 +29,6 @@ static uint64_t rng;
 static void set_up(const char *precision)
 {
 	static struct run run = {.workers = 1, .batch = 4, .threads = 1};
-
 	use_gpu();
 	rng = 3;
 	used = 0;
@@ -62,7 +61,6 @@ static bool is_bf16(void)
 static uint16_t bf16_of(float x)
 {
 	uint32_t bits;
-
 	memcpy(&bits, &x, sizeof bits);
 	return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
@@ -71,7 +69,6 @@ static float of_bf16(uint16_t x)
 {
 	uint32_t bits = (uint32_t)x << 16;
 	float y;
-
 	memcpy(&y, &bits, sizeof y);
 	return y;
 }
@@ -81,7 +78,6 @@ static struct pair *pair_of(const float *x, size_t n, bool packed)
 	struct pair *p = &pairs[used++];
 	float *rounded = must(calloc(n + 1, sizeof *rounded)),
 	      *bits = must(calloc(n + 1, sizeof *bits));
-
 	ck_assert_uint_le(used, PAIRS);
 	*p = (struct pair){.n = n, .packed = packed && is_bf16()};
 	for (size_t i = 0; i < n; i++) {
@@ -102,7 +98,6 @@ static struct pair *pair_of(const float *x, size_t n, bool packed)
 static struct pair *random_pair(size_t n, bool packed)
 {
 	float *x = must(calloc(n + 1, sizeof *x));
-
 	for (size_t i = 0; i < n; i++)
 		x[i] = (float)rng_normal(&rng);
 	struct pair *p = pair_of(x, n, packed);
@@ -126,7 +121,6 @@ static double apart(const struct pair *p)
 {
 	float *x[BOTH];
 	double off = 0, all = 0;
-
 	for (int k = 0; k < BOTH; k++) {
 		x[k] = must(calloc(p->n + 1, sizeof(float)));
 		vec_get(p->v[k], x[k]);
@@ -146,7 +140,6 @@ static double apart(const struct pair *p)
 static void same(const char *what, const struct pair *p, double tolerance)
 {
 	double d = apart(p);
-
 	ck_assert_msg(d <= tolerance, "%s, %s: %g apart, allowed %g", device[GPU].precision, what,
 		      d, tolerance);
 }
@@ -167,7 +160,6 @@ static void rows_of(size_t rows, size_t n, double tol)
 {
 	struct pair *y = activation(rows * n), *dy = activation(rows * n), *b = parameter(n),
 		    *t = activation(rows * n), *dt = activation(rows * n);
-
 	EACH(vec_relu(y->v[k], rows * n));
 	EACH(vec_relu_grad(dy->v[k], y->v[k], rows * n));
 	EACH(vec_add_bias(y->v[k], b->v[k], rows));
@@ -188,7 +180,6 @@ static void linear_of(size_t rows, size_t in, size_t out, double tol)
 	struct pair *x = activation(rows * in), *w = parameter(out * in),
 		    *y = activation(rows * out), *dy = activation(rows * out),
 		    *dw = parameter(out * in), *dx = activation(rows * in);
-
 	EACH(vec_gemm(y->v[k], false, x->v[k], true, w->v[k], rows, out, in));
 	EACH(vec_gemm(dw->v[k], true, dy->v[k], false, x->v[k], out, in, rows));
 	EACH(vec_gemm(dx->v[k], false, dy->v[k], false, w->v[k], rows, in, out));
@@ -203,7 +194,6 @@ static void losses_of(size_t rows, size_t n, double tol)
 		    *value = parameter(rows * n);
 	float *label = must(calloc(rows, sizeof *label));
 	struct tally got[BOTH];
-
 	for (size_t r = 0; r < rows; r++)
 		label[r] = (float)(r * 5 % n);
 	struct pair *target = pair_of(label, rows, false);
@@ -224,7 +214,6 @@ static void losses_of(size_t rows, size_t n, double tol)
 START_TEST(plain_operations)
 {
 	const double tol = precisions[_i].tolerance;
-
 	set_up(precisions[_i].name);
 	rows_of(6, 16, tol);
 	rows_of(5, 7, tol);
@@ -252,7 +241,6 @@ START_TEST(batches)
 	uint8_t *bytes = must(calloc(N, f));
 	float target[N], mean[5 * 3 * 3];
 	int32_t index[ROWS];
-
 	set_up(precisions[_i].name);
 	for (size_t i = 0; i < N * f; i++)
 		bytes[i] = (uint8_t)rng_next(&rng);
@@ -286,7 +274,6 @@ static void conv_of(struct image in, size_t out, struct window win, size_t rows,
 		    *dy = activation(rows * image_size(m)), *dx = activation(rows * image_size(in)),
 		    *w = parameter(out * win.size * win.size * in.channels), *b = parameter(out),
 		    *dw = parameter(w->n), *db = parameter(out);
-
 	EACH(struct conv *c = conv_new(&worker[k], in, out, win, true, true, rows);
 	     conv_forward(c, y->v[k], x->v[k], w->v[k], b->v[k], rows);
 	     conv_backward_weight(c, dw->v[k], db->v[k], x->v[k], dy->v[k], rows);
@@ -307,7 +294,6 @@ static void norm_of(struct image in, bool relu, bool adds, size_t rows, double t
 		    *add = activation(n), *dy = activation(n), *dx = activation(n),
 		    *scale = parameter(2 * in.channels), *running = parameter(2 * in.channels),
 		    *dscale = parameter(2 * in.channels);
-
 	EACH(struct norm *m = norm_new(&worker[k], in, relu, adds, rows); /* keep variances > 0 */
 	     vec_fill(running->v[k], 0.5f);
 	     norm_forward(m, y->v[k], x->v[k], add->v[k], scale->v[k], running->v[k], true, rows);
@@ -328,7 +314,6 @@ static void pool_of(struct image in, struct window win, bool average, size_t row
 	const struct image m = image_after(in, win, in.channels);
 	struct pair *x = activation(rows * image_size(in)), *y = activation(rows * image_size(m)),
 		    *dy = activation(rows * image_size(m)), *dx = activation(rows * image_size(in));
-
 	EACH(vec_relu(x->v[k], x->n)); /* ties */
 	EACH(struct pool *p = pool_new(&worker[k], in, win, average, rows);
 	     pool_forward(p, y->v[k], x->v[k], rows);
@@ -343,7 +328,6 @@ static void shortcut_of(struct image in, size_t stride, size_t out, size_t rows)
 			 ((in.width + stride - 1) / stride) * out;
 	struct pair *x = activation(rows * image_size(in)), *y = activation(n),
 		    *dx = activation(rows * image_size(in));
-
 	EACH(vec_shortcut(y->v[k], x->v[k], in, stride, out, rows));
 	EACH(vec_shortcut_grad(dx->v[k], y->v[k], in, stride, out, rows));
 	same("shortcut", y, 0);
@@ -361,7 +345,6 @@ START_TEST(image_operations)
 		_i / 2 < (int)COUNT(precisions) ? (size_t)_i / 2 : COUNT(precisions) - 1;
 	const double tol = precisions[which].tolerance;
 	const struct image in = row[_i % 2].in;
-
 	if (_i / 2 == (int)COUNT(precisions))
 		setenv("FAKE_CUDA_CHANNELS", "8", 1);
 	set_up(precisions[which].name);
@@ -391,7 +374,6 @@ struct body {
 static void step_once(void *ctx)
 {
 	struct body *b = ctx;
-
 	b->calls++;
 	for (int k = 0; k < BOTH; k++) {
 		vec_fill(b->drops->v[k], 1);
@@ -408,7 +390,6 @@ START_TEST(graphs_are_kept)
 {
 	enum { STEPS = 5, N = 3000 };
 	float *host;
-
 	set_up("float32");
 	struct body b = {.p = parameter(N), .g = parameter(N), .drops = parameter(N)};
 
@@ -452,7 +433,6 @@ static void one_op(const struct updater *updater, struct table_op op, bool in_is
 	const struct table_rules rules = {.rows = N, .columns = 1, .updater = updater};
 	struct pair *all[6]; /* w, state, own, pulled, in, out */
 	float *at[BOTH][COUNT(all)];
-
 	for (size_t i = 0; i < COUNT(all); i++) {
 		all[i] = parameter(ROOM);
 		for (int k = 0; k < BOTH; k++)
@@ -484,7 +464,6 @@ static void one_op(const struct updater *updater, struct table_op op, bool in_is
 START_TEST(passes_are_the_hosts)
 {
 	const struct updater *updater = updaters[_i];
-
 	for (size_t i = 0; i < COUNT(kinds); i++)
 		for (int how = 0; how < 4; how++) {
 			set_up("float32");
@@ -537,7 +516,6 @@ Suite *cuda_suite(void)
 	Suite *s = suite_create("cuda");
 	TCase *t = tcase_create("cuda");
 	int n = 0;
-
 	if (!have_gpu())
 		return s; /* the gpu suite says so */
 	while (updaters[n])

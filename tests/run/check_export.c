@@ -63,7 +63,6 @@ static void command(const char *words, int want, const char *says)
 {
 	char *line = sentence("cd %s && $OLDPWD/mvbench %s 2>&1", folder, words);
 	int status = command_output(line, output, sizeof output);
-
 	ck_assert_msg(status == want && strstr(output, says),
 		      "%s: status %d, wanted %d and \"%s\":\n%s", words, status, want, says,
 		      output);
@@ -75,7 +74,6 @@ static unsigned char *read_all(const char *name, size_t *n)
 	char *path = in_folder(name);
 	FILE *f = fopen(path, "rb");
 	unsigned char *bytes = must(calloc(1, 1 << 16));
-
 	ck_assert_msg(f, "%s", path);
 	*n = fread(bytes, 1, (1 << 16) - 1, f);
 	fclose(f);
@@ -87,7 +85,6 @@ static void expect_file(const char *name, const char *want)
 {
 	size_t n;
 	unsigned char *got = read_all(name, &n);
-
 	ck_assert_str_eq((char *)got, want);
 	free(got);
 }
@@ -142,14 +139,12 @@ END_TEST
 static uint32_t plain_crc(const void *bytes, size_t n)
 {
 	uint32_t masked = tfrecord_crc(bytes, n) - 0xa282ead8;
-
 	return masked >> 17 | masked << 15;
 }
 
 START_TEST(checksums)
 {
 	unsigned char zeros[32] = {0}, ones[32], up[32], down[32];
-
 	for (int i = 0; i < 32; i++) {
 		ones[i] = 0xff;
 		up[i] = (unsigned char)i;
@@ -168,7 +163,6 @@ END_TEST
 static uint64_t little(const unsigned char *p, int bytes)
 {
 	uint64_t x = 0;
-
 	for (int i = bytes; i-- > 0;)
 		x = x << 8 | p[i];
 	return x;
@@ -178,7 +172,6 @@ static uint64_t little(const unsigned char *p, int bytes)
 static const unsigned char *record(const unsigned char *file, size_t n, size_t *at, size_t *length)
 {
 	const unsigned char *head = file + *at;
-
 	ck_assert_uint_le(*at + 12, n);
 	*length = (size_t)little(head, 8);
 	ck_assert_uint_le(*at + 12 + *length + 4, n);
@@ -192,7 +185,6 @@ static double number(const unsigned char *p)
 {
 	uint64_t bits = little(p, 8);
 	double x;
-
 	memcpy(&x, &bits, sizeof x);
 	return x;
 }
@@ -204,7 +196,6 @@ START_TEST(events_for_tensorboard)
 	static const unsigned char second[] = "\x10\x01\x2a\x79\x0a\x1d\x0a\x16"
 					      "accuracy/test_accuracy\x15\0\0\x40\x3f";
 	size_t n, again, at = 0, length;
-
 	new_database("a.db");
 	sql_in("a.db", alpha);
 	command("export --db=a.db --format=tensorboard --out=runs --where=\"status <> 'running'\"",
@@ -390,7 +381,6 @@ END_TEST
 static void tear_down(void)
 {
 	char *folders = sentence("rm -rf %s/runs %s/ml", folder, folder);
-
 	ck_assert_int_eq(system(folders), 0);
 	free(folders);
 	folder_free();
@@ -400,7 +390,6 @@ Suite *export_suite(void)
 {
 	Suite *s = suite_create("export");
 	TCase *c = tcase_create("export");
-
 	tcase_add_checked_fixture(c, folder_new, tear_down);
 	tcase_set_timeout(c, 60);
 	tcase_add_test(c, tables_as_text);

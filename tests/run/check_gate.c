@@ -35,7 +35,6 @@ static void open_made(void)
 		"((SELECT max(id) FROM run), 1, ?5, ?6, ?7)",
 		"INSERT INTO checked SELECT ?1, ?2, ?3, max(id), '' FROM run"};
 	char *path = in_folder("run.db");
-
 	new_database("run.db");
 	ck_assert_int_eq(sqlite3_open(path, &made), SQLITE_OK);
 	for (int i = 0; i < 4; i++)
@@ -64,7 +63,6 @@ struct figures {
 static void put(int i, const char *name, const char *cell, int seed, struct figures x)
 {
 	const double figure[] = {x.accuracy, x.loss, x.train};
-
 	sqlite3_bind_text(insert[i], 1, name, -1, SQLITE_TRANSIENT);
 	sqlite3_bind_text(insert[i], 2, cell, -1, SQLITE_TRANSIENT);
 	sqlite3_bind_int(insert[i], 3, seed);
@@ -100,7 +98,6 @@ static struct figures loss(double x)
 static void put_t(const char *name, int n, double t)
 {
 	double mean = t / sqrt(n % 2 ? n : n - 1);
-
 	for (int i = 0; i < n; i++) {
 		double deviation = n % 2 && i == n - 1 ? 0 : i % 2 ? 1 : -1;
 		put_base(name, "c", i, loss(100));
@@ -124,7 +121,6 @@ static const struct {
 START_TEST(student_is_student)
 {
 	char name[16], text[128];
-
 	open_made();
 	for (size_t i = 0; i < COUNT(quantiles); i++) {
 		snprintf(name, sizeof name, "q%zu", i);
@@ -149,7 +145,6 @@ END_TEST
 START_TEST(intervals_agree_with_the_tests)
 {
 	char name[16];
-
 	open_made();
 	for (int df = 1; df <= 60; df++) {
 		snprintf(name, sizeof name, "d%d", df);
@@ -184,7 +179,6 @@ END_TEST
 START_TEST(other_seeds_are_unpaired)
 {
 	const double base[] = {1.0, 2.0, 3.0, 4.5}, now[] = {3.0, 5.5, 4.0, 8.0, 6.5};
-
 	open_made();
 	for (int i = 0; i < 4; i++)
 		put_base("w", "c", i, loss(base[i]));
@@ -206,7 +200,6 @@ START_TEST(many_tests_are_corrected)
 	const double t[] = {5, 4.5, 1};
 	char cell[2] = "a";
 	double p[3];
-
 	open_made();
 	for (int c = 0; c < 4; c++, cell[0]++)
 		for (int i = 0; i < 4; i++) {
@@ -273,7 +266,6 @@ END_TEST
 static double normal(uint64_t *state)
 {
 	double u = rng_uniform(state), v = rng_uniform(state);
-
 	return sqrt(-2 * log(1 - u)) * cos(2 * acos(-1) * v);
 }
 
@@ -283,7 +275,6 @@ static struct figures draw(uint64_t *state, double shared, double worse)
 {
 	double common = 0.7 * normal(state) + shared;
 	double a = common + normal(state), l = common + normal(state), t = common + normal(state);
-
 	return (struct figures){0.8 - 0.004 * (a + worse), 1 + 0.02 * (l + worse),
 				1 + 0.02 * (t + worse)};
 }
@@ -292,7 +283,6 @@ static struct figures draw(uint64_t *state, double shared, double worse)
 static void make_baselines(int n, bool paired, double worse, uint64_t state)
 {
 	char name[16], cell[2] = "a";
-
 	open_made();
 	for (int b = 0; b < n; b++) {
 		snprintf(name, sizeof name, "b%d", b);
@@ -315,7 +305,6 @@ static double failures(double alpha)
 		sentence("INSERT OR REPLACE INTO gate_limit SELECT DISTINCT name, %g, 0, 0, 0 "
 			 "FROM baseline",
 			 alpha);
-
 	sql(limit);
 	free(limit);
 	return number("SELECT count(*) FROM (SELECT name FROM gate_cell GROUP BY name HAVING "
@@ -351,7 +340,6 @@ Suite *gate_suite(void)
 {
 	Suite *s = suite_create("gate");
 	TCase *c = tcase_create("decisions");
-
 	tcase_set_timeout(c, 60);
 	tcase_add_checked_fixture(c, folder_new, folder_free);
 	tcase_add_test(c, student_is_student);

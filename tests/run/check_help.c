@@ -17,7 +17,6 @@ static char *said(int status, const char *words)
 {
 	char *command = sentence("./mvbench %s 2>&1", words), *out = must(malloc(OUTPUT));
 	int got = command_output(command, out, OUTPUT);
-
 	ck_assert_msg(got == status, "mvbench %s: status %d, not %d: %.2000s", words, got, status,
 		      out);
 	free(command);
@@ -27,7 +26,6 @@ static char *said(int status, const char *words)
 static void ck_says(int status, const char *words, const char *text)
 {
 	char *out = said(status, words);
-
 	ck_assert_msg(strstr(out, text), "mvbench %s lacks \"%s\":\n%.2000s", words, text, out);
 	free(out);
 }
@@ -44,7 +42,6 @@ static void ck_narrow(const char *name, char *text)
 START_TEST(every_topic_says_something)
 {
 	struct topic *all = topics_make();
-
 	for (const struct topic *t = all; t->name; t++) {
 		char *text = NULL;
 		size_t n = 0;
@@ -167,7 +164,6 @@ START_TEST(text_is_no_order_in_roff)
 	size_t n = 0;
 	FILE *f = open_memstream(&text, &n);
 	const struct help p = {.f = f, .roff = true};
-
 	help_words(&p, ".so /etc/passwd\n'x \\fB --y");
 	help_head(&p, 1, "a \"b\" .c");
 	help_row(&p, "--x=\"", ".z");
@@ -196,7 +192,6 @@ static void ck_orders(char *page)
 START_TEST(the_manual_has_all_commands_options_and_plugins)
 {
 	char *page = said(0, "help --man");
-
 	ck_assert_int_eq(strncmp(page, ".TH MVBENCH 1 ", 14), 0);
 	for (const struct command *const *c = commands; *c; c++) {
 		char *head = sentence("\n.SS \"%s\"\n", (*c)->name);
@@ -222,7 +217,6 @@ END_TEST
 START_TEST(the_manual_formats_without_a_warning)
 {
 	char out[4096];
-
 	if (lacks_program("groff"))
 		return; /* it is no part of what mvbench needs */
 	int status = command_output("./mvbench help --man | groff -man -ww -Tascii 2>&1 >/dev/null",
@@ -243,7 +237,6 @@ static void ck_offers(const char *words, const char *want)
 				 "echo \"${COMPREPLY[*]}\"' 2>&1",
 				 folder, words);
 	int status = command_output(command, out, sizeof out);
-
 	out[strcspn(out, "\n")] = '\0';
 	ck_assert_msg(status == 0 && strcmp(out, want) == 0, "%s: %s", words, out);
 	free(command);
@@ -262,7 +255,6 @@ static void write_script(const char *environment)
 START_TEST(bash_completes_words)
 {
 	char *file;
-
 	write_script("");
 	ck_offers("mvbench sw", "sweep");
 	ck_offers("mvbench run --strat", "--strategy=");
@@ -322,7 +314,6 @@ Suite *help_suite(void)
 {
 	Suite *s = suite_create("help");
 	TCase *t = tcase_create("help");
-
 	tcase_add_checked_fixture(t, folder_new, folder_free);
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, every_topic_says_something);

@@ -37,7 +37,6 @@ START_TEST(the_floors_hold_and_what_breaks_them_is_seen)
 	const struct plant *p = &plants[_i];
 	const char *home = getenv("MVBENCH_HOME");
 	char out[32768];
-
 	if (!home || lacks_program("nm") || lacks_program("cc"))
 		return;
 	folder_new();
@@ -78,7 +77,6 @@ START_TEST(documents_name_what_there_is)
 {
 	const char *home = getenv("MVBENCH_HOME");
 	char out[32768];
-
 	if (!home)
 		return;
 	char *command = sentence("bash %s/tests/scripts/readme.sh . 2>&1", home);
@@ -92,7 +90,6 @@ Suite *layers_suite(void)
 {
 	Suite *s = suite_create("layers");
 	TCase *t = tcase_create("layers");
-
 	tcase_set_timeout(t, 60);
 	tcase_add_loop_test(t, the_floors_hold_and_what_breaks_them_is_seen, 0, COUNT(plants));
 	tcase_add_test(t, documents_name_what_there_is);

@@ -30,7 +30,6 @@ static void set_up(void)
 static void empty_folder(const char *path)
 {
 	DIR *d = opendir(path);
-
 	for (struct dirent *e; d && (e = readdir(d));) {
 		char *file = sentence("%s/%s", path, e->d_name);
 		struct stat st;
@@ -54,7 +53,6 @@ static void tear_down(void)
 static char *contents(const char *path, size_t *n)
 {
 	FILE *f = fopen(path, "rb");
-
 	ck_assert_msg(f != NULL, "%s is not there", path);
 	char *all = must(calloc(1, 16 << 20));
 	*n = fread(all, 1, (16 << 20) - 1, f);
@@ -69,7 +67,6 @@ static sqlite3 *open_database(void)
 	struct store *s = NULL;
 	sqlite3 *db;
 	char *wrong = store_open(&s, database, STORE_WRITE);
-
 	ck_assert_msg(!wrong, "%s", wrong);
 	store_close(s);
 	ck_assert_int_eq(sqlite3_open(database, &db), SQLITE_OK);
@@ -79,7 +76,6 @@ static sqlite3 *open_database(void)
 static void sql(sqlite3 *db, const char *text)
 {
 	char *wrong = NULL;
-
 	sqlite3_exec(db, text, NULL, NULL, &wrong);
 	ck_assert_msg(!wrong, "%s: %s", text, wrong);
 }
@@ -188,7 +184,6 @@ static char *plot(int *status, const char *const *word)
 	char *argv[16];
 	int argc = 0;
 	size_t n;
-
 	for (; word[argc]; argc++)
 		argv[argc] = (char *)(uintptr_t)word[argc];
 	argv[argc] = NULL;
@@ -215,7 +210,6 @@ static void check_picture(const char *path)
 	size_t n;
 	char *all = contents(path, &n);
 	const unsigned char *u = (const unsigned char *)all;
-
 	if (strstr(path, ".png")) {
 		ck_assert_msg(n > 4000, "%s: only %zu bytes", path, n);
 		ck_assert_int_eq(memcmp(all, "\x89PNG\r\n\x1a\n", 8), 0);
@@ -243,7 +237,6 @@ static int draw(const char *name, const char *format)
 	char *out = sentence("%s/%s-%s", folder, name, format);
 	char *to = sentence("--out=%s", out), *as = sentence("--format=%s", format);
 	char *text = PLOT(&status, name, "--db=results.db", to, as, only);
-
 	ck_assert_msg(status == EXIT_OK, "%s: exit %d: %s", name, status, text);
 	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"), n++) {
 		ck_assert_msg(strncmp(line, out, strlen(out)) == 0, "%s said: %s", name, line);
@@ -267,7 +260,6 @@ static int each_figure(void (*each)(const char *name))
 {
 	char *plots = installed_path("plots");
 	int n = 0;
-
 	ck_assert_ptr_nonnull(plots);
 	DIR *d = opendir(plots);
 	for (struct dirent *e; (e = readdir(d));) {
@@ -456,7 +448,6 @@ static char *rows_of(sqlite3 *db, const char *query)
 	size_t n;
 	char *style = contents(path, &n), *rows = must(strdup(""));
 	sqlite3_stmt *q;
-
 	sql(db, "CREATE TEMP TABLE chosen AS SELECT id FROM run_summary");
 	sql(db, style);
 	ck_assert_msg(sqlite3_prepare_v2(db, query, -1, &q, NULL) == SQLITE_OK, "%s",
@@ -476,7 +467,6 @@ static char *rows_of(sqlite3 *db, const char *query)
 START_TEST(curves_are_medians)
 {
 	sqlite3 *db = open_database();
-
 	add_run(db, "mlp", "serial", 1, 1, 0.5, "", 2);
 	add_run(db, "mlp", "serial", 1, 2, 0.9, "", 2);
 	add_run(db, "mlp", "serial", 1, 3, 0.6, "", 2);
@@ -501,7 +491,6 @@ static char *query_of(const char *figure)
 	char *plots = installed_path("plots"), *path = sentence("%s/%s.sql", plots, figure);
 	size_t n;
 	char *text = contents(path, &n);
-
 	*strrchr(text, ';') = '\0';
 	free(path);
 	free(plots);
@@ -514,7 +503,6 @@ static void expect_rows(const char *figure, const char *columns, const char *wan
 	sqlite3 *db;
 	char *query = query_of(figure);
 	char *ask = sentence("SELECT format(%s) FROM (%s)", columns, query);
-
 	ck_assert_int_eq(sqlite3_open(database, &db), SQLITE_OK);
 	char *rows = rows_of(db, ask);
 	ck_assert_str_eq(rows, want);
@@ -527,7 +515,6 @@ static void expect_rows(const char *figure, const char *columns, const char *wan
 START_TEST(intervals_are_between_ranks)
 {
 	sqlite3 *db = open_database();
-
 	for (int seed = 1; seed <= 7; seed++) /* ranks 2 and 6 */
 		add_run(db, "mlp", "serial", 1, seed, 0.1 * seed, "", 2);
 	add_run(db, "softmax", "serial", 1, 1, 0.5, "", 2);
@@ -567,7 +554,6 @@ END_TEST
 START_TEST(misses_are_shown)
 {
 	sqlite3 *db = open_database();
-
 	add_run(db, "mlp", "serial", 1, 1, 0.5, "", 2);
 	add_run(db, "mlp", "serial", 1, 2, 0.605, "", 2);
 	add_run(db, "mlp", "serial", 1, 3, 0.611, "", 2);
@@ -605,7 +591,6 @@ END_TEST
 START_TEST(a_front_is_what_nothing_beats)
 {
 	sqlite3 *db = open_database();
-
 	add_run(db, "mlp", "serial", 1, 1, 0.8, "", 2);    /* 8.2 s, 82 % */
 	add_run(db, "mlp", "allreduce", 2, 1, 0.8, "", 2); /* 4.2 s, 82 %: as good, and faster */
 	add_run(db, "mlp", "asgd", 2, 1, 0.7, "", 2);      /* 4.2 s, 72 % */
@@ -624,7 +609,6 @@ END_TEST
 START_TEST(efficiency_is_speed_up_by_worker)
 {
 	sqlite3 *db = open_database();
-
 	add_run(db, "mlp", "serial", 1, 1, 0.8, "", 2);
 	add_run(db, "mlp", "asgd", 2, 1, 0.8, "", 2);
 	add_run(db, "mlp", "asgd", 4, 1, 0.8, "", 2);
@@ -648,7 +632,6 @@ START_TEST(what_is_left_out_is_said)
 					     "accuracy_final"};
 	char label[32];
 	sqlite3 *db = open_database();
-
 	if (lacks_program("gnuplot"))
 		return;
 	sql(db, "BEGIN");
@@ -687,7 +670,6 @@ START_TEST(shares_are_of_all_pushes)
 		"SELECT format('%%s|%%g|%%g|%%g|%%d', title, staleness, share, mean, most) "
 		"FROM (%s) WHERE share > 0 UNION ALL SELECT count(*) FROM (%s)",
 		query, query);
-
 	/* two runs of one configuration: the second's pushes are late, in a bin that is 8 wide */
 	add_run(db, "mlp", "asgd", 4, 1, 0.5, "", 1);
 	add_run(db, "mlp", "asgd", 4, 2, 0.5, "", 1);
@@ -717,7 +699,6 @@ START_TEST(bins_are_those_that_are_recorded)
 	char *query = query_of("staleness"),
 	     *want = sentence("%d,%d\n", STALENESS_BINS, STALENESS_BINS);
 	char *ask = sentence("SELECT count(*) || ',' || sum(share > 0) FROM (%s)", query);
-
 	add_run(db, "mlp", "asgd", 4, 1, 0.5, "", 1);
 	sql(db, "DELETE FROM staleness");
 	for (int i = 0; i < STALENESS_BINS; i++) {
@@ -742,7 +723,6 @@ static char *drawn(const char *figure)
 	size_t n;
 	char *out = sentence("--out=%s.svg", figure), *path = sentence("%s/%s.svg", folder, figure);
 	char *text = PLOT(&status, figure, "--db=results.db", out);
-
 	ck_assert_msg(status == EXIT_OK, "%s", text);
 	ck_assert_msg(!strstr(text, "warns"), "%s", text);
 	free(text);
@@ -800,7 +780,6 @@ END_TEST
 START_TEST(placements_are_named_where_they_differ)
 {
 	sqlite3 *db = open_database();
-
 	add_run(db, "mlp", "serial", 1, 1, 0.5, "", 1);
 	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
 	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
@@ -821,7 +800,6 @@ END_TEST
 START_TEST(names_tell_configurations_apart)
 {
 	sqlite3 *db = open_database();
-
 	for (int i = 0; i < 4; i++)
 		add_run(db, "mlp", "asgd", 2, i, 0.5, i == 3 ? "tuned" : "", 1);
 	sql(db, "UPDATE run SET lr = 0.2 WHERE id = 2;"
@@ -843,7 +821,6 @@ END_TEST
 START_TEST(names_are_of_what_differs)
 {
 	sqlite3 *db = open_database();
-
 	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
 	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
 	simulate_all(db);
@@ -948,7 +925,6 @@ END_TEST
 static void put_figure(const char *where, const char *name, const char *query, const char *gp)
 {
 	const char *end[] = {"sql", "gp"}, *text[] = {query, gp};
-
 	for (int i = 0; i < 2; i++) {
 		char *path = sentence("%s/%s/%s.%s", folder, where, name, end[i]);
 		FILE *f = text[i] ? fopen(path, "w") : NULL;
@@ -972,7 +948,6 @@ static const char own_gp[] = "eval layout_curves\nplot for [i = 1:blocks] data i
 static void add_path(void *text, const struct word *w)
 {
 	size_t n = strlen(text);
-
 	snprintf((char *)text + n, 4096 - n, "%s:%s ", w->name, w->path);
 }
 
@@ -1151,7 +1126,6 @@ Suite *plots_suite(void)
 {
 	Suite *s = suite_create("plots");
 	TCase *c = tcase_create("plots"), *r = tcase_create("rows"); /* r draws little */
-
 	tcase_add_checked_fixture(c, set_up, tear_down);
 	tcase_add_checked_fixture(r, set_up, tear_down);
 	tcase_set_timeout(c, 120);

@@ -14,7 +14,6 @@ static void expect_command(int want, const char *command, const char *says)
 {
 	char out[8192];
 	int status = command_output(command, out, sizeof out);
-
 	ck_assert_msg(status == want && strstr(out, says),
 		      "%s: status %d, wanted %d and \"%s\":\n%s", command, status, want, says, out);
 }
@@ -24,7 +23,6 @@ START_TEST(published_times_are_predicted)
 {
 	char *sweep =
 		sentence("./mvbench sweep multiverso_sim --epochs=2 --db=%s/run.db 2>&1", folder);
-
 	expect_command(EXIT_OK, sweep, "4 cells: 4 done");
 	free(sweep);
 	expect_row(
@@ -63,7 +61,6 @@ START_TEST(cifar10_by_its_name)
 	const char *const how = "./mvbench run --workload=resnet --data-dir=cifar10 --platform=sim "
 				"--sim.platform=titanx4 --sim.step-time=1ms --dry-run %s 2>&1";
 	char *shape = sentence(how, "--sim.train=false"), *images = sentence(how, "");
-
 	expect_command(EXIT_OK, shape, "50000, 3072 values each");
 	int status = command_output(images, out, sizeof out);
 	ck_assert_msg(status == EXIT_USER && strstr(out, "has no data_batch_1.bin"), "%d: %s",
@@ -81,7 +78,6 @@ START_TEST(split_layers_share_the_time_that_was_given)
 					  "--strategy=model_parallel --workers=4",
 					  "--strategy=hybrid --hybrid.group=2 --workers=2"};
 	char out[4096];
-
 	for (size_t i = 0; i < COUNT(how); i++) {
 		char *words = sentence("--workload=tanh_mlp --batch=60 --epochs=1 --platform=sim "
 				       "--sim.platform=gpu8_nvlink --sim.train=false "
@@ -108,7 +104,6 @@ START_TEST(a_shape_is_checked)
 		sentence("sqlite3 -batch -bail %s/shapes.db 'DELETE FROM run WHERE workers = 32' "
 			 "&& sqlite3 -batch -bail %s/shapes.db < %s | cut -c 1-4 | tr '\\n' ' '",
 			 folder, folder, sql);
-
 	expect_command(EXIT_OK, shapes, "shape 10 holds");
 	expect_command(EXIT_OK, missing, "2|0| 3|0| 4|0| 5|0| 6|0| 7|0| 8|0| 9|0| 10|0");
 	free(shapes);
@@ -128,7 +123,6 @@ Suite *recipes_suite(void)
 {
 	Suite *s = suite_create("recipes");
 	TCase *t = tcase_create("recipes");
-
 	tcase_set_timeout(t, 120);
 	tcase_add_checked_fixture(t, set_up, folder_free);
 	tcase_add_test(t, published_times_are_predicted);

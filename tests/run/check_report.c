@@ -19,7 +19,6 @@ static void sql(const char *text)
 {
 	char *path = sentence("%s/run.db", folder), *wrong = NULL;
 	sqlite3 *db;
-
 	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
 	sqlite3_exec(db, text, NULL, NULL, &wrong);
 	ck_assert_msg(!wrong, "%s: %s", text, wrong);
@@ -31,7 +30,6 @@ static void new_database(void)
 {
 	struct store *s;
 	char *path = sentence("%s/run.db", folder), *wrong = store_open(&s, path, STORE_WRITE);
-
 	ck_assert_msg(!wrong, "%s", wrong);
 	store_close(s);
 	free(path);
@@ -44,7 +42,6 @@ static void report(const char *words, int want, const char *says)
 	char *command = sentence("./mvbench report --db=%s/run.db --out=%s/page.html %s 2>&1",
 				 folder, folder, words);
 	int status = command_output(command, output, sizeof output);
-
 	ck_assert_msg(status == want && strstr(output, says),
 		      "%s: status %d, wanted %d and \"%s\":\n%s", command, status, want, says,
 		      output);
@@ -56,7 +53,6 @@ static char *page(void)
 	char *path = sentence("%s/page.html", folder), *text = NULL;
 	size_t room = 0;
 	FILE *f = fopen(path, "r");
-
 	ck_assert_ptr_nonnull(f);
 	ck_assert_int_gt(getdelim(&text, &room, '\0', f), 0);
 	fclose(f);
@@ -182,7 +178,6 @@ START_TEST(a_file_is_written_beside_and_a_link_through)
 	char *to = sentence("%s/to.html", folder), *link = sentence("%s/page.html", folder);
 	char *part = sentence("%s.part", link);
 	struct stat st;
-
 	new_database();
 	ck_assert_int_eq(symlink("to.html", link), 0);
 	report("", EXIT_OK, "page.html");
@@ -248,7 +243,6 @@ static void expect_same_cell(struct store *s, int64_t id)
 	bool exact = false;
 	char *wrong = recorded_command(s, id, &command, &exact);
 	struct config c;
-
 	ck_assert_msg(!wrong, "%s", wrong);
 	ck_assert_msg(exact, "run %lld: %s", (long long)id, command);
 	wrong = recorded_config(s, id, &c, &exact);
@@ -348,7 +342,6 @@ START_TEST(in_a_browser)
 						 "Network.loadingFailed"};
 	struct browser b;
 	int requests = 0;
-
 	if (lacks_program("chromium"))
 		return;
 	new_database();
@@ -432,7 +425,6 @@ static void set_up(void)
 static void tear_down(void)
 {
 	char *profile = sentence("rm -rf %s/profile", folder);
-
 	ck_assert_int_eq(system(profile), 0);
 	free(profile);
 	folder_free();
@@ -442,7 +434,6 @@ Suite *report_suite(void)
 {
 	Suite *s = suite_create("report");
 	TCase *c = tcase_create("report");
-
 	tcase_add_checked_fixture(c, set_up, tear_down);
 	tcase_set_timeout(c, 120);
 	tcase_add_test(c, what_a_page_says);

@@ -320,7 +320,6 @@ START_TEST(a_dry_run_names_options_as_the_table_does)
 {
 	char out[OUTPUT], column[COLUMN_ROOM];
 	char *words = run_words("--dry-run --format=json");
-
 	ck_assert_int_eq(mvbench(out, words), EXIT_OK);
 	for (const struct option *o = run_options; o->name; o++) {
 		char *key = sentence("\"%s\": ", option_column(o, column));

@@ -97,7 +97,6 @@ START_TEST(arrivals_at_two_servers_are_kept)
 				 folder, path);
 	struct store *s;
 	size_t n = 0;
-
 	remove(path);
 	int status = command_output(command, text, sizeof text);
 	ck_assert_msg(status == 0, "%s: status %d\n%s", command, status, text);

@@ -66,7 +66,6 @@ START_TEST(gossip_rounds_average_all)
 		4, words("%s --strategy=gossip --gossip.schedule=%s", freeze, schedule[_i]));
 	struct result b = train_ok(4, words("%s --strategy=periodic", freeze));
 	struct epochs ea = epochs_of(&a), eb = epochs_of(&b);
-
 	ck_assert_msg(fabs(ea.train[2] - eb.train[2]) > 1e-4 * eb.train[2],
 		      "%s: one round of pairs has averaged four", schedule[_i]);
 	ck_assert_msg(fabs(ea.train[3] - eb.train[3]) <= 1e-6 * eb.train[3],
@@ -214,7 +213,6 @@ START_TEST(outer_nesterov_by_hand)
 		train_ok(2, words("%s --epochs=2 --periodic.outer=nesterov "
 				  "--periodic.outer-momentum=%g --periodic.outer-lr=%g",
 				  same, mu, a));
-
 	for (size_t i = 0; i < w0.params; i++) {
 		double d1 = (double)w0.param[i] - m1.param[i];
 		double want = plain.param[i] - a * mu * mu * d1;
@@ -275,7 +273,6 @@ START_TEST(schedules_meet_as_often_as_they_say)
 	};
 	struct result r = train_ok(2, words(MLP "--strategy=periodic %s", row[_i].words));
 	struct epochs t = epochs_of(&r);
-
 	ck_assert_int_eq(t.n, row[_i].epochs);
 	for (int e = 1; e <= t.n; e++) {
 		double want = row[_i].meetings[e - 1] * 2.0 * 4 * (double)r.params;
@@ -320,7 +317,6 @@ START_TEST(refusals)
 	struct plan plan;
 	struct setting set[5] = {{"data-dir", folder}};
 	size_t n = 1;
-
 	for (; n < 5 && row[_i].set[n - 1].name; n++)
 		set[n] = row[_i].set[n - 1];
 	char *wrong = config_init(&c, set, n, false);

@@ -23,7 +23,6 @@ static void set_up(void)
 static void put_file(const char *name, const char *text)
 {
 	FILE *f = fopen(name, "w");
-
 	ck_assert_ptr_nonnull(f);
 	fputs(text, f);
 	fclose(f);
@@ -41,7 +40,6 @@ static void reads(const char *text, const struct setting *given, size_t n, struc
 START_TEST(lists_and_ranges_cross)
 {
 	struct sweep s;
-
 	reads("[defaults]\nworkload = mlp\nepochs = 3\nseed = 1..3\n"
 	      "[single]\nstrategy = serial\n"
 	      "[multiverso]\nstrategy = asgd\nworkers = 1, 2,4\nsync-every = 1,3,16\n",
@@ -63,7 +61,6 @@ START_TEST(sections_replace_defaults_and_the_command_line_both)
 {
 	const struct setting given[] = {{"seed", "7..8"}, {"epochs", "2"}, {"epochs", "5"}};
 	struct sweep s;
-
 	reads("[defaults]\nseed = 1..9\nepochs = 4\nbatch = 10\n[a]\nbatch = 20\nepochs = 1,2,3\n",
 	      given, 3, &s);
 	ck_assert_uint_eq(s.cells, 2);
@@ -77,7 +74,6 @@ END_TEST
 START_TEST(equal_cells_are_one)
 {
 	struct sweep s;
-
 	/* periodic.start says nothing to asgd, 0.10 is 0.1, and [b] repeats */
 	reads("[defaults]\nperiodic.start = 0,5\nlr = 0.1\n[a]\nstrategy = asgd,periodic\n"
 	      "[b]\nstrategy = asgd\nlr = 0.10\n",
@@ -91,7 +87,6 @@ END_TEST
 START_TEST(odd_but_right_files_are_read)
 {
 	struct sweep s;
-
 	/* a mark of UTF-8, DOS line ends, indentation, comments, an empty section */
 	reads("\xef\xbb\xbf; all\r\n[defaults]\r\n  epochs = 2 ; two\r\n\tbatch = 5\r\n# "
 	      "more\r\n[a]\r\n"
@@ -113,7 +108,6 @@ START_TEST(what_comes_with_the_program_is_valid)
 	char *sweeps = installed_path("workloads/sweeps");
 	DIR *d = opendir(sweeps ? sweeps : "/nowhere");
 	int files = 0;
-
 	ck_assert_ptr_nonnull(d);
 	for (struct dirent *e; (e = readdir(d));) {
 		if (!strstr(e->d_name, ".ini"))
@@ -138,7 +132,6 @@ START_TEST(labels_may_have_commas)
 {
 	const struct setting over = {"label", "p, \"q\""}, lacking = {"epochs", NULL};
 	struct sweep s;
-
 	put_file("job.ini", "[a]\nlabel = x, 1..3,\nworkers = 1,2\n");
 	ck_assert_ptr_null(sweep_read("job.ini", NULL, 0, &s));
 	ck_assert_uint_eq(s.cells, 2);
@@ -184,7 +177,6 @@ START_TEST(bad_files_are_refused_with_their_line)
 		{"[a]\ndb = x\n[b]\ndb = y\nseed = 2\n", "job.ini:3: a sweep has one database"},
 		{"[a]\nseed = 1..9999\nepochs = 1..9999\n", "job.ini:1: [a] makes more than"},
 	};
-
 	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
 		struct sweep s;
 		put_file("job.ini", row[i].text);
@@ -201,7 +193,6 @@ START_TEST(long_lines_are_not_cut)
 {
 	char text[600] = "[a]\nlabel = ";
 	struct sweep s;
-
 	memset(text + strlen(text), 'x', 400);
 	put_file("job.ini", text);
 	char *wrong = sweep_read("job.ini", NULL, 0, &s);
@@ -217,7 +208,6 @@ END_TEST
 static int sweep(int argc, char **argv)
 {
 	int status;
-
 	fflush(NULL);
 	pid_t child = fork();
 	if (child == 0) {
@@ -237,7 +227,6 @@ static bool said(const char *file, const char *text)
 	char buf[8192];
 	FILE *f = fopen(file, "r");
 	size_t n = fread(buf, 1, sizeof buf - 1, f);
-
 	fclose(f);
 	buf[n] = '\0';
 	return strstr(buf, text) != NULL;
@@ -250,7 +239,6 @@ START_TEST(a_sweep_goes_on_where_it_stopped)
 	char *words[] = {"job.ini", "--db=r.db", NULL};
 	char *more[] = {"job.ini", "--db=r.db", "--seed=1..3"};
 	char *again[] = {"job.ini", "--db=r.db", "--resume=no"};
-
 	put_file("job.ini", SMALL "seed = 1,2\n");
 	ck_assert_int_eq(sweep(2, words), EXIT_OK);
 	ck_assert(said("out", "1/2 [a] perceptron, serial, 1 worker, seed 1: test loss"));
@@ -269,7 +257,6 @@ START_TEST(a_diverged_cell_does_not_stop_a_sweep)
 {
 	char *words[] = {"job.ini", "--db=r.db", NULL};
 	char *retry[] = {"job.ini", "--db=r.db", "--retry"};
-
 	put_file("job.ini", SMALL "lr = 100,1e-4\n");
 	ck_assert_int_eq(sweep(2, words), EXIT_DIVERGED);
 	ck_assert(said("out", "lr 100: diverged: epoch 1"));
@@ -284,7 +271,6 @@ END_TEST
 START_TEST(jobs_run_side_by_side)
 {
 	char *words[] = {"job.ini", "--db=r.db", "--jobs=3", "--format=json"};
-
 	put_file("job.ini", SMALL "seed = 1..5\n");
 	ck_assert_int_eq(sweep(4, words), EXIT_OK);
 	ck_assert(said("err", "5 cells: 5 done"));
@@ -302,7 +288,6 @@ START_TEST(nothing_is_written_when_a_cell_cannot_run)
 	char *words[] = {"job.ini", "--db=r.db"};
 	char *dry[] = {"job.ini", "--db=r.db", "--dry-run"};
 	char *lost[] = {"lost.ini", "--db=r.db"};
-
 	put_file("job.ini", SMALL "[b]\nworkers = 2\n");
 	ck_assert_int_eq(sweep(2, words), EXIT_USER);
 	ck_assert(said("err", "job.ini:5: [b]"));
@@ -320,7 +305,6 @@ Suite *sweep_suite(void)
 {
 	Suite *s = suite_create("sweep");
 	TCase *t = tcase_create("sweep");
-
 	suite_add_tcase(s, t);
 	tcase_add_checked_fixture(t, set_up, folder_free);
 	tcase_set_timeout(t, 120);

@@ -48,7 +48,6 @@ START_TEST(overlap_changes_nothing)
 	static const char *const bucket[] = {"20MiB", "1KiB", "4"};
 	static const char *const model[] = {
 		MLP, "--workload=tanh_mlp --tanh_mlp.hidden=37 --lr=0.05 --epochs=1"};
-
 	for (size_t k = 0; k < 3; k++) {
 		const char *same =
 			words("%s --batch=16 --momentum=0.9 --strategy=allreduce", model[k % 2]);
@@ -284,7 +283,6 @@ START_TEST(a_launched_run_is_refused_in_one_sentence)
 		   {"--servers=1", "use --servers=0", NULL}};
 	char command[512], text[4096];
 	int said = 0;
-
 	if (row[_i / 2].lacks && !row[_i / 2].lacks->probe(NULL))
 		return;
 	snprintf(command, sizeof command,

@@ -22,7 +22,6 @@ static sqlite3 *db;
 static void sql(const char *text)
 {
 	char *wrong = NULL;
-
 	sqlite3_exec(db, text, NULL, NULL, &wrong);
 	ck_assert_msg(!wrong, "%s: %s", text, wrong);
 }
@@ -30,7 +29,6 @@ static void sql(const char *text)
 static void set_up(void)
 {
 	struct store *s = NULL;
-
 	folder_new();
 	char *path = sentence("%s/run.db", folder), *wrong = store_open(&s, path, STORE_WRITE);
 	ck_assert_msg(!wrong, "%s", wrong);
@@ -92,7 +90,6 @@ START_TEST(errors_are_those_of_medians)
 	const struct made cell = {"asgd", 2, 4, 1.0, 0.5};
 	int64_t real[3];
 	const double seconds[3] = {0.8, 1.0, 1.6}, loss[3] = {0.4, 0.6, 0.5};
-
 	for (int i = 0; i < 3; i++) {
 		struct made m = cell;
 		m.seconds = seconds[i];
@@ -148,7 +145,6 @@ static const struct {
 START_TEST(only_equal_cells_are_compared)
 {
 	char *left = sentence("%d\r\n", others[_i].left);
-
 	for (int i = 0; i < 4; i++)
 		add(false, (struct made){"asgd", 2, 1, 1 + 0.1 * i, 0.5});
 	add(true, (struct made){"asgd", 2, 1, 1, 0.5});
@@ -166,7 +162,6 @@ END_TEST
 START_TEST(what_says_nothing_is_null)
 {
 	int64_t id;
-
 	/* one worker talks to nobody, and meets no foreign pushes */
 	id = add(false, (struct made){"asgd", 1, 1, 1, 0.5});
 	add_pushes(id, 0, 10);
@@ -192,7 +187,6 @@ static int report(char out[OUTPUT], const char *words)
 				 "--db=%s/run.db %s 2>&1",
 				 folder, words);
 	int status = command_output(command, out, OUTPUT);
-
 	free(command);
 	return status;
 }
@@ -210,7 +204,6 @@ static void add_ten(void)
 START_TEST(percentiles_are_those_of_absolute_errors)
 {
 	char out[OUTPUT];
-
 	add_ten();
 	int status = report(out, "--format=json --threshold-median=6 --threshold-p90=10");
 	ck_assert_msg(status == EXIT_OK, "status %d: %s", status, out);
@@ -264,7 +257,6 @@ static const struct {
 START_TEST(thresholds_decide)
 {
 	char out[OUTPUT];
-
 	add_ten();
 	int status = report(out, judged[_i].thresholds);
 	ck_assert_msg(status == judged[_i].status, "%s: status %d: %s", judged[_i].thresholds,
@@ -277,7 +269,6 @@ END_TEST
 START_TEST(oversubscribed_cells_stand_apart)
 {
 	char out[OUTPUT];
-
 	add(false, (struct made){"asgd", 2, 1, 1, 0.5});
 	add(true, (struct made){"asgd", 2, 1, 1.01, 0.5});
 	add(false, (struct made){"asgd", 4, 1, 1, 0.5});
@@ -304,7 +295,6 @@ END_TEST
 START_TEST(names_tell_cells_apart)
 {
 	char out[OUTPUT];
-
 	for (int i = 0; i < 2; i++) {
 		add(false, (struct made){"asgd", 2, 1, 1, 0.5});
 		add(true, (struct made){"asgd", 2, 1, 1, 0.5});
@@ -322,7 +312,6 @@ END_TEST
 START_TEST(nothing_to_compare_is_said)
 {
 	char out[OUTPUT];
-
 	ck_assert_int_eq(report(out, ""), EXIT_USER);
 	ck_assert_msg(strstr(out, "no cell with the label \"validate\" that was run both real and "
 				  "simulated: mvbench validate --db="),
@@ -344,7 +333,6 @@ static int mvbench(char out[OUTPUT], const char *words)
 				 "--data-dir=%s 2>&1",
 				 words, folder, folder);
 	int status = command_output(command, out, OUTPUT);
-
 	free(command);
 	return status;
 }
@@ -382,7 +370,6 @@ static int validate(char out[OUTPUT], const char *words)
 			     "--threshold-median=1e6 --threshold-p90=1e6 %s",
 			     folder, folder, words);
 	int status = mvbench(out, all);
-
 	free(all);
 	return status;
 }
@@ -390,7 +377,6 @@ static int validate(char out[OUTPUT], const char *words)
 START_TEST(cells_are_run_in_both_worlds)
 {
 	char out[OUTPUT];
-
 	int status = validate(out, "--rounds=2");
 	ck_assert_msg(status == EXIT_OK, "status %d: %s", status, out);
 	ck_assert_msg(strstr(out, "1/6 simulated: softmax, asgd, 1 worker: "), "%s", out);
@@ -429,7 +415,6 @@ START_TEST(an_interruption_keeps_what_was_run)
 		"validate %s/job.ini --db=%s/run.db --data-dir=%s --workers=1 --only=real "
 		"--rounds=1000 --seed=1..50; echo status $?) 2>&1 | tail -n 3",
 		folder, folder, folder);
-
 	command_output(command, out, OUTPUT);
 	ck_assert_msg(strstr(out, "status 130\n"), "%s", out);
 	ck_assert_msg(strstr(out, "mvbench: interrupted: "), "%s", out);
@@ -462,7 +447,6 @@ START_TEST(mistakes_are_refused)
 	char out[OUTPUT], *words = sentence("validate %s", refused[_i].words);
 	int status = mvbench(out, words);
 	char *path = sentence("%s/run.db", folder);
-
 	ck_assert_msg(status == EXIT_USER && strstr(out, refused[_i].says), "%s: status %d: %s",
 		      refused[_i].words, status, out);
 	ck_assert_msg(access(path, F_OK) != 0, "%s: there is a database", refused[_i].words);
@@ -475,7 +459,6 @@ END_TEST
 START_TEST(a_platform_that_is_none_ends_it)
 {
 	char out[OUTPUT];
-
 	folder_put("host.xml", "no XML", 6, false);
 	int status = validate(out, "--rounds=1");
 	ck_assert_msg(status == EXIT_USER, "status %d: %s", status, out);
@@ -489,7 +472,6 @@ Suite *validate_suite(void)
 {
 	Suite *s = suite_create("validate");
 	TCase *t = tcase_create("report"), *runs = tcase_create("runs");
-
 	suite_add_tcase(s, t);
 	tcase_add_checked_fixture(t, set_up, tear_down);
 	tcase_add_test(t, errors_are_those_of_medians);

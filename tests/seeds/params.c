@@ -40,7 +40,6 @@ int main(void)
 	const size_t length[TENSORS] = {IN * HIDDEN, HIDDEN, HIDDEN * OUT, OUT};
 	struct mvb_model *model;
 	size_t size;
-
 	must(mvb_init(NULL));
 	int workers = mvb_num_workers(), id = mvb_worker_id();
 

@@ -105,7 +105,6 @@ int main(int argc, char **argv)
 	int epochs = argc > 1 ? atoi(argv[1]) : 5;
 	struct mvb_grads *grads;
 	float mse = 0;
-
 	must(mvb_init(NULL));
 	unsigned seed = (unsigned)mvb_rank() + 1;
 	int samples = SAMPLES / mvb_size();

@@ -91,7 +91,6 @@ static float train(void (*start)(struct mvb_table *, float *), const char *name)
 	float lr = 0.1f / (float)mvb_num_workers();
 	unsigned seed = (unsigned)mvb_worker_id() + 1;
 	struct mvb_table *table;
-
 	make_data(x, y, seed);
 	for (int i = 0; i < FEATURES; i++)
 		w[i] = uniform(&seed);

@@ -29,7 +29,6 @@ static double uniform(void)
 static double normal(void)
 {
 	double r = sqrt(-2 * log(1 - uniform()));
-
 	return r * cos(6.283185307179586 * uniform());
 }
 
@@ -49,7 +48,6 @@ struct inserts {
 static sqlite3_stmt *prepare(sqlite3 *db, const char *sql)
 {
 	sqlite3_stmt *q = NULL;
-
 	CHECK(sqlite3_prepare_v2(db, sql, -1, &q, NULL) == SQLITE_OK, "%s: %s", sql,
 	      sqlite3_errmsg(db));
 	return q;
@@ -60,7 +58,6 @@ static void insert(sqlite3_stmt *q, const int64_t *key, int keys, const double *
 		   const int64_t *count, int counts)
 {
 	int at = 1;
-
 	for (int i = 0; i < keys; i++)
 		sqlite3_bind_int64(q, at++, key[i]);
 	for (int i = 0; i < n; i++, at++) /* SQLite makes NaN NULL */
@@ -95,7 +92,6 @@ static void one_epoch(const struct inserts *in, const struct kind *k, int64_t ep
 	int64_t histogram[8] = {0}, bytes = epoch && k->workers > 1 ? 814160 * k->steps : 0;
 	int64_t pushes = epoch && k->pushes ? k->steps * k->workers : 0, met = 0, most = 0;
 	double rank[8][4];
-
 	for (int64_t i = 0; i < k->workers; i++) {
 		rank[i][0] = ns(slow * (1 - 0.001 * uniform()));
 		rank[i][1] = ns(rank[i][0] * (k->workers > 1 ? 0.6 + 0.1 * uniform() : 0.999));
@@ -159,7 +155,6 @@ static struct config configuration(int64_t n, int64_t epochs, struct kind *k)
 	int64_t more = n / (SEEDS * 30), rate = more % 4, batch = more / 4 % 4,
 		momentum = more / 16;
 	char seeds[24], epoch[24], label[40];
-
 	CHECK(momentum < 6, "so many runs cannot be told apart: at most %d", SEEDS * 30 * 96);
 	snprintf(seeds, sizeof seeds, "%lld", (long long)seed + 1);
 	snprintf(epoch, sizeof epoch, "%lld", (long long)epochs);
@@ -201,7 +196,6 @@ static void one_run(struct store *s, struct inserts *in, int64_t n, int64_t epoc
 	struct sink sink = store_sink(s);
 	struct closing closing = {.simulated = false};
 	const char *status = n % 50 == 49 ? "diverged" : n % 100 == 74 ? "failed" : "done";
-
 	plan.train.n = 60000;
 	plan.test.n = 10000;
 	fine(sink.begin(sink.self, &e, &k.id));
@@ -223,7 +217,6 @@ int main(int argc, char **argv)
 	const int64_t runs = argc > 2 ? atoll(argv[2]) : 10000,
 		      epochs = argc > 3 ? atoll(argv[3]) : 100;
 	struct store *s;
-
 	if (argc < 2 || runs < 1 || epochs < 1) {
 		fprintf(stderr, "usage: tool_bigdb FILE [RUNS [EPOCHS]]\n");
 		return EXIT_USER;

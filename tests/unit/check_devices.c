@@ -79,7 +79,6 @@ static struct array *array_at(struct bench *b, const float *x, size_t n, size_t 
 {
 	struct array *a = &b->array[b->arrays++];
 	float *whole = must(calloc(before + n + GUARD, sizeof *whole));
-
 	ck_assert_uint_le(b->arrays, ARRAYS);
 	*a = (struct array){.n = n,
 			    .whole = vec_new(&b->w, before + n + GUARD),
@@ -100,7 +99,6 @@ static struct array *array_at(struct bench *b, const float *x, size_t n, size_t 
 static float *normals(struct bench *b, size_t n)
 {
 	float *x = must(calloc(n + 1, sizeof *x));
-
 	for (size_t i = 0; i < n; i++)
 		x[i] = (float)rng_normal(&b->rng);
 	return x;
@@ -110,7 +108,6 @@ static struct array *random_at(struct bench *b, size_t n, size_t before)
 {
 	float *x = normals(b, n);
 	struct array *a = array_at(b, x, n, before);
-
 	free(x);
 	return a;
 }
@@ -142,7 +139,6 @@ static void holds(struct bench *b, struct array *a, const char *name, double tol
 	size_t all = vec_len(a->whole), before = all - a->n - GUARD;
 	float *whole = must(calloc(all, sizeof *whole));
 	double off = 0, norm = 0;
-
 	vec_get(a->whole, whole);
 	for (size_t i = 0; i < all; i++)
 		if (i < before || i >= before + a->n)
@@ -201,7 +197,6 @@ static void op_memory(struct bench *b, const struct sizes *s)
 	struct vec *v = vec_new(&b->w, n);
 	struct array *a = param_in(b, n);
 	float *x = must(calloc(n, sizeof *x));
-
 	memset(x, 1, n * sizeof *x);
 	vec_get(v, x);
 	for (size_t i = 0; i < n; i++)
@@ -214,7 +209,6 @@ static void op_memory(struct bench *b, const struct sizes *s)
 static void op_fill(struct bench *b, const struct sizes *s)
 {
 	struct array *y = param_out(b, s->rows * s->out);
-
 	vec_fill(y->v, 0.7f);
 	for (size_t i = 0; i < y->n; i++)
 		y->r[i] = 0.7f;
@@ -224,7 +218,6 @@ static void op_fill(struct bench *b, const struct sizes *s)
 static void op_copy(struct bench *b, const struct sizes *s)
 {
 	struct array *x = param_in(b, s->rows * s->out), *y = image_out(b, x->n);
-
 	vec_copy(y->v, x->v);
 	memcpy(y->r, x->r, x->n * sizeof *x->r);
 	holds(b, y, "y", 0);
@@ -233,7 +226,6 @@ static void op_copy(struct bench *b, const struct sizes *s)
 static void op_scale(struct bench *b, const struct sizes *s)
 {
 	struct array *y = param_in(b, s->rows * s->out);
-
 	vec_scale(y->v, -1.5f);
 	for (size_t i = 0; i < y->n; i++)
 		y->r[i] *= -1.5;
@@ -243,7 +235,6 @@ static void op_scale(struct bench *b, const struct sizes *s)
 static void op_axpy(struct bench *b, const struct sizes *s)
 {
 	struct array *y = param_in(b, s->rows * s->out), *x = image_in(b, y->n);
-
 	vec_axpy(y->v, 2.5f, x->v);
 	for (size_t i = 0; i < y->n; i++)
 		y->r[i] += 2.5 * x->r[i];
@@ -255,7 +246,6 @@ static void op_columns(struct bench *b, const struct sizes *s)
 	const size_t width = s->out, first = width / 3, n = width - first - width / 4;
 	struct array *whole = image_in(b, s->rows * width), *part = image_out(b, s->rows * n),
 		     *back = image_in(b, s->rows * width);
-
 	vec_take_columns(part->v, whole->v, s->rows, width, first, n);
 	vec_put_columns(back->v, part->v, s->rows, width, first, n);
 	for (size_t r = 0; r < s->rows; r++)
@@ -269,7 +259,6 @@ static void op_columns(struct bench *b, const struct sizes *s)
 static void op_gemm(struct bench *b, const struct sizes *s)
 {
 	const size_t m = s->rows, n = s->out, k = s->in.width;
-
 	for (int t = 0; t < 4; t++) {
 		struct array *x = image_in(b, m * k), *w = param_in(b, k * n),
 			     *y = image_out(b, m * n);
@@ -289,7 +278,6 @@ static void op_bias(struct bench *b, const struct sizes *s)
 {
 	struct array *y = image_in(b, s->rows * s->out), *bias = param_in(b, s->out),
 		     *sum = param_out(b, s->out);
-
 	vec_add_bias(y->v, bias->v, s->rows);
 	for (size_t i = 0; i < y->n; i++)
 		y->r[i] += bias->r[i % s->out];
@@ -304,7 +292,6 @@ static void op_relu(struct bench *b, const struct sizes *s)
 {
 	const size_t head = (s->rows * s->out + 1) / 2;
 	struct array *y = image_in(b, s->rows * s->out), *dy = image_in(b, y->n);
-
 	vec_relu(y->v, head);
 	vec_relu_grad(dy->v, y->v, head);
 	for (size_t i = 0; i < head; i++) {
@@ -319,7 +306,6 @@ static void op_tanh(struct bench *b, const struct sizes *s)
 {
 	const size_t head = (s->rows * s->out + 1) / 2;
 	struct array *y = image_in(b, s->rows * s->out), *dy = image_in(b, y->n);
-
 	vec_tanh(y->v, head);
 	vec_tanh_grad(dy->v, y->v, head);
 	for (size_t i = 0; i < head; i++) {
@@ -333,7 +319,6 @@ static void op_tanh(struct bench *b, const struct sizes *s)
 static void tallied(struct bench *b, double loss, size_t correct, size_t rows)
 {
 	struct tally t;
-
 	tally_take(&b->w, &t);
 	ck_assert_msg(fabs(t.loss - loss) <= TOLERANCE * fabs(loss) + 1e-7,
 		      "%s: the loss is %.9g, should be %.9g", b->what, t.loss, loss);
@@ -352,7 +337,6 @@ static void op_xent(struct bench *b, const struct sizes *s)
 	float *raw = normals(b, s->rows * n), *label = must(calloc(s->rows, sizeof *label));
 	double loss = 0;
 	size_t correct = 0;
-
 	for (size_t i = 0; i < s->rows * n; i++)
 		raw[i] = i / n % 3 == 2 ? 0.5f : raw[i];
 	struct array *z = array_at(b, raw, s->rows * n, GUARD);
@@ -388,7 +372,6 @@ static void op_mse(struct bench *b, const struct sizes *s)
 {
 	struct array *z = image_in(b, s->rows * s->out), *t = image_in(b, z->n);
 	double loss = 0;
-
 	for (size_t i = 0; i < z->n; i++) {
 		double e = z->r[i] - t->r[i];
 
@@ -403,7 +386,6 @@ static void op_mse(struct bench *b, const struct sizes *s)
 static void op_sgd(struct bench *b, const struct sizes *s)
 {
 	const double lr = b->d.lr, decay = 0.3f, scale = 0.25;
-
 	for (int with = 0; with < 2; with++) {
 		const double m = with ? 0.9f : 0;
 		struct array *p = param_in(b, s->rows * s->out), *v = param_in(b, p->n),
@@ -455,7 +437,6 @@ static void op_gather(struct bench *b, const struct sizes *s)
 			       .bytes = s->bias ? bytes : NULL,
 			       .floats = s->bias ? NULL : floats,
 			       .target = target};
-
 	for (size_t i = 0; i < ROWS * n; i++)
 		bytes[i] = (uint8_t)rng_next(&b->rng);
 	for (size_t r = 0; r < ROWS; r++)
@@ -495,7 +476,6 @@ static void op_dropout(struct bench *b, const struct sizes *s)
 {
 	const float p = s->rows % 2 ? 0.5f : 0.3f;
 	struct array *y = image_in(b, s->rows * s->out + 5);
-
 	vec_dropout(y->v, y->n - 5, p, 3);
 	for (size_t i = 0; i < y->n - 5; i++)
 		y->r[i] = dropout_keeps(b->d.key, 3, i, p) ? y->r[i] / (1 - p) : 0;
@@ -519,7 +499,6 @@ static void op_shortcut(struct bench *b, const struct sizes *s)
 	struct array *x = image_in(b, s->rows * image_size(s->in)),
 		     *y = image_out(b, s->rows * image_size(out)), *dx = image_out(b, x->n),
 		     *dy = image_in(b, y->n);
-
 	vec_shortcut(y->v, x->v, s->in, stride, s->out, s->rows);
 	vec_shortcut_grad(dx->v, dy->v, s->in, stride, s->out, s->rows);
 	for (size_t r = 0; r < s->rows; r++)
@@ -555,7 +534,6 @@ static void convolve(const struct sizes *s, size_t rows, char what, double *x, d
 {
 	const struct image out = out_of(s);
 	const size_t size = s->window.size, pad = s->window.pad, channels = s->in.channels;
-
 	for (size_t r = 0; r < rows; r++)
 		for (size_t i = 0; i < out.height * out.width; i++)
 			for (size_t k = 0; k < size * size; k++) {
@@ -591,7 +569,6 @@ static void conv_once(struct bench *b, const struct sizes *s, struct conv *conv,
 		     *dy = image_in(b, y->n), *dw = param_out(b, weights),
 		     *db = param_out(b, s->out), *dx = image_out(b, x->n),
 		     *added = image_in(b, x->n);
-
 	conv_forward(conv, y->v, x->v, w->v, s->bias ? bias->v : NULL, rows);
 	for (size_t i = 0; i < y->n; i++)
 		y->r[i] = s->bias ? bias->r[i % s->out] : 0;
@@ -625,7 +602,6 @@ static void op_conv(struct bench *b, const struct sizes *s)
 {
 	const size_t most = s->rows + s->more;
 	struct conv *conv = conv_new(&b->w, s->in, s->out, s->window, s->bias, s->relu, most);
-
 	conv_once(b, s, conv, s->rows);
 	if (s->more) {
 		conv_once(b, s, conv, most);
@@ -651,7 +627,6 @@ static void pool_once(struct bench *b, const struct sizes *s, struct pool *pool,
 	const struct image out = out_of(s);
 	const size_t n = rows * image_size(s->in), size = s->window.size, pad = s->window.pad;
 	float *few = must(calloc(n, sizeof *few)); /* values, so that there are equals, */
-
 	for (size_t i = 0; i < n; i++) /* and below what padding might be taken for */
 		few[i] = (float)(rng_next(&b->rng) % 5) - 9;
 	struct array *x = array_at(b, few, n, GUARD), *y = image_out(b, rows * image_size(out)),
@@ -696,7 +671,6 @@ static void op_pool(struct bench *b, const struct sizes *s)
 {
 	const size_t most = s->rows + s->more;
 	struct pool *pool = pool_new(&b->w, s->in, s->window, s->average, most);
-
 	pool_once(b, s, pool, s->rows);
 	if (s->more) {
 		pool_once(b, s, pool, most);
@@ -722,7 +696,6 @@ static void norm_reference(const struct sizes *s, double *y, const double *x, co
 			   size_t n)
 {
 	const size_t channels = s->in.channels;
-
 	for (size_t i = 0; i < n; i++) {
 		size_t c = i % channels;
 		double v = (x[i] - mean[c]) / sqrt(variance[c] + NORM_EPSILON) * scale[c] +
@@ -737,7 +710,6 @@ static void norm_once(struct bench *b, const struct sizes *s, struct norm *norm,
 	const size_t n = rows * image_size(s->in), channels = s->in.channels;
 	const double pixels = (double)(n / channels);
 	float *raw = normals(b, n);
-
 	for (size_t i = 0; i < n; i++) /* channels of different mean and width */
 		raw[i] = raw[i] * (0.3f + (float)(i % channels) * 0.1f) + (float)(i % channels);
 	struct array *x = array_at(b, raw, n, GUARD), *add = image_in(b, n), *y = image_out(b, n),
@@ -810,7 +782,6 @@ static void op_norm(struct bench *b, const struct sizes *s)
 {
 	const size_t most = s->rows + s->more;
 	struct norm *norm = norm_new(&b->w, s->in, s->relu, s->adds, most);
-
 	norm_once(b, s, norm, s->rows);
 	if (s->more) {
 		norm_once(b, s, norm, most);
@@ -866,7 +837,6 @@ START_TEST(test_operation)
 {
 	const struct operation *o = &operations[(size_t)_i % COUNT(operations)];
 	struct bench b;
-
 	if (!bench_open(&b, _i / (int)COUNT(operations)))
 		return;
 	for (size_t i = 0; i < o->count; i++) {
@@ -903,7 +873,6 @@ END_TEST
 START_TEST(every_device_can_be_chosen)
 {
 	char *names = sentence("auto");
-
 	for (size_t i = 0; devices[i]; i++) {
 		char *more = sentence("%s|%s", names, devices[i]->name);
 
@@ -923,7 +892,6 @@ START_TEST(test_usable)
 		devices[_i] == &device_cpu || (devices[_i] == &device_cuda && have_gpu());
 	struct device_facts facts = {0};
 	const char *why = probed(_i, &facts);
-
 	ck_assert_msg(!why || !is_here, "%s is here, but: %s", devices[_i]->name, why);
 	if (why) {
 		printf("devices: %s is not tested: %s\n", devices[_i]->name, why);
@@ -940,7 +908,6 @@ END_TEST
 static double weighed(struct array *y, const double *r)
 {
 	double sum = 0;
-
 	vec_get(y->v, y->x);
 	for (size_t i = 0; i < y->n; i++)
 		sum += y->x[i] * r[i];
@@ -959,7 +926,6 @@ START_TEST(test_differences)
 	const double h = 1e-2;
 	const int kind = _i % LAYERS;
 	struct bench b;
-
 	if (!bench_open(&b, _i / LAYERS))
 		return;
 	const struct image out = kind == CONV   ? image_after(in, win, 5)
@@ -1027,7 +993,6 @@ START_TEST(test_dropout)
 {
 	enum { N = 100000 };
 	struct bench b;
-
 	if (!bench_open(&b, _i))
 		return;
 	struct array *y[4];
@@ -1065,7 +1030,6 @@ START_TEST(test_crops)
 	float place[AREA], *floats = must(calloc(ROWS * AREA, sizeof *floats)), *target;
 	int32_t index[ROWS];
 	size_t seen[WAYS][WAYS][2] = {0}, moved = 0;
-
 	if (!bench_open(&b, _i)) {
 		free(floats);
 		return;
@@ -1116,7 +1080,6 @@ Suite *devices_suite(void)
 	Suite *s = suite_create("devices");
 	TCase *t = tcase_create("devices");
 	int n = 0;
-
 	while (devices[n])
 		n++;
 	tcase_set_timeout(t, 60);

@@ -28,7 +28,6 @@ static void stack(struct net *net, const char *word, enum init init)
 {
 	size_t n[4] = {0};
 	struct window win;
-
 	sscanf(word + !strchr("0123456789", *word), "%zu,%zu,%zu,%zu", &n[0], &n[1], &n[2], &n[3]);
 	win = (struct window){n[1], n[2], n[3]};
 	switch (*word) {
@@ -68,7 +67,6 @@ static void stack(struct net *net, const char *word, enum init init)
 static void build(struct worker *w, const struct data *sample, const char *words_, enum init init)
 {
 	struct net *net = net_new(w, sample);
-
 	for (const char *at = words_; *at; at += strcspn(at, " "), at += strspn(at, " "))
 		stack(net, at, init);
 	net_finish(net, LOSS_XENT);
@@ -93,7 +91,6 @@ static int64_t params_of(const struct workload *workload, struct image image, co
 	struct fixture f;
 	const struct data sample = {
 		.n = 1, .features = image_size(image), .classes = 10, .image = image};
-
 	fixture_open(&f, &device_none);
 	fixture_workload(&f, workload);
 	if (depth) /* the first field of its options */
@@ -117,7 +114,6 @@ START_TEST(test_counts)
 {
 	static const char *const depths[] = {"20", "32", "44", "56", "110"};
 	const struct image grey = {28, 28, 1}, colour = {32, 32, 3};
-
 	ck_assert_int_eq(params_of(&workload_lenet, grey, NULL), 454922);
 	ck_assert_int_eq(params_of(&workload_resnet, colour, NULL), 464154);
 	for (size_t i = 0; i < COUNT(depths); i++) {
@@ -143,7 +139,6 @@ START_TEST(test_memory)
 		"c4,3,1,1 n r [ c4,3,1,1 n r c4,3,1,1 n ] r [ c4,3,1,1 n r c4,3,1,1 n ] r "
 		"[ c8,3,2,1 n r c8,3,1,1 n ] r [ c8,3,1,1 n r c8,3,1,1 n ] r a 3"};
 	struct fixture f;
-
 	for (size_t i = 0; i < COUNT(nets); i++) {
 		open_images(&f, (struct image){8, 8, 2}, 3);
 		build(&f.w, &f.train, nets[i], INIT_HE);
@@ -184,7 +179,6 @@ static const struct {
 START_TEST(test_gradient)
 {
 	struct fixture f;
-
 	open_images(&f, nets[_i].image, 4);
 	build(&f.w, &f.train, nets[_i].words, nets[_i].init);
 	f.w.index = rows_used;
@@ -198,7 +192,6 @@ START_TEST(test_lowest_layers)
 {
 	/* below the lowest parameters nobody wants a gradient */
 	struct fixture f;
-
 	open_images(&f, (struct image){6, 6, 2}, 4);
 	build(&f.w, &f.train, "m2,2,0 c3,3,1,1 r 4", INIT_HE);
 	ck_assert_ptr_null(f.w.net->layer[0].dy);
@@ -259,7 +252,6 @@ static void build_reference(struct worker *w, const struct data *d, const struct
 START_TEST(test_torch)
 {
 	const struct device_ops *device = devices[_i / (int)COUNT(references)];
-
 	if (!device->probe(NULL))
 		check_reference(&references[_i % (int)COUNT(references)], device, build_reference,
 				2e-5, 2e-5);
@@ -273,7 +265,6 @@ START_TEST(test_init)
 	/* He: N(0, 2 / fan-in), bias 0; uniform: within 1 / sqrt(fan-in), bias too */
 	const size_t fan_in = 3 * 3 * 8, n = 64 * fan_in;
 	struct fixture f;
-
 	for (int uniform = 0; uniform < 2; uniform++) {
 		open_images(&f, (struct image){4, 4, 8}, 4);
 		build(&f.w, &f.train, "C64,3,1,1 n 4", uniform ? INIT_UNIFORM : INIT_HE);
@@ -308,7 +299,6 @@ END_TEST
 static double evaluated(struct worker *w)
 {
 	struct tally t;
-
 	net_evaluate(w, rows_used, COUNT(rows_used));
 	tally_take(w, &t);
 	return t.loss;
@@ -317,7 +307,6 @@ static double evaluated(struct worker *w)
 static double trained_on(struct worker *w)
 {
 	struct tally t;
-
 	step_gradient(w);
 	tally_take(w, &t);
 	return t.loss;
@@ -327,7 +316,6 @@ START_TEST(test_running)
 {
 	/* evaluation takes the running statistics and leaves them; training does neither */
 	struct fixture f;
-
 	open_images(&f, (struct image){6, 6, 2}, 4);
 	build(&f.w, &f.train, "c3,3,1,1 n r [ c3,3,1,1 n ] r a 4", INIT_HE);
 	f.w.index = rows_used;
@@ -353,7 +341,6 @@ START_TEST(test_dropout)
 {
 	/* of the step's key, and in training only */
 	struct fixture f;
-
 	open_images(&f, (struct image){6, 6, 2}, 4);
 	build(&f.w, &f.train, "c3,3,1,1 r d 20 r d 4", INIT_HE);
 	f.w.index = rows_used;
@@ -395,7 +382,6 @@ START_TEST(test_augmented)
 	const size_t row = FLOATS * sizeof(float);
 	struct fixture f;
 	size_t differ = 0, moved = 0;
-
 	open_images(&f, (struct image){WIDTH, WIDTH, 2}, 4);
 	struct net *net = net_new(&f.w, &f.train);
 
@@ -456,7 +442,6 @@ START_TEST(test_lenet_learns)
 	struct fixture f;
 	int32_t index[IMAGES];
 	struct tally t;
-
 	fixture_open(&f, &device_cpu);
 	f.run.data_dir = folder;
 	f.run.batch = 32;
@@ -500,7 +485,6 @@ START_TEST(test_split)
 	const char *rest = "--device=cpu --lr=0.02 --momentum=0.9 --weight-decay=0 --epochs=1";
 	struct result a = train_ok(2, words("%s %s", splits[_i].split, rest)),
 		      b = train_ok(1, words("%s %s", splits[_i].whole, rest));
-
 	ck_assert_double_eq_tol(a.train_loss, b.train_loss, splits[_i].tolerance * b.train_loss);
 	ck_assert_double_eq_tol(a.test_loss, b.test_loss, splits[_i].tolerance * b.test_loss);
 	ck_assert(b.test_loss < 0.98 * b.first_test_loss);
@@ -522,7 +506,6 @@ static uint8_t pixel_of(int n, size_t i, size_t at)
 static void put_batch(const char *name, int n, size_t rows)
 {
 	uint8_t *x = must(malloc(rows * ROW + 1));
-
 	for (size_t i = 0; i < rows; i++) {
 		x[i * ROW] = (uint8_t)((i + (size_t)n) % 10);
 		for (size_t at = 0; at < ROW - 1; at++)
@@ -546,7 +529,6 @@ static void put_cifar(int batches)
 static void remove_file(const char *name)
 {
 	char *path = sentence("%s/%s", folder, name);
-
 	ck_assert_int_eq(unlink(path), 0);
 	free(path);
 }
@@ -557,7 +539,6 @@ START_TEST(test_cifar_good)
 	struct run run = {.data_dir = folder};
 	struct data train, test;
 	size_t n = 0, row = 0;
-
 	put_cifar(_i);
 	for (int i = 1; i <= _i; i++)
 		n += ROWS + (size_t)i;
@@ -627,7 +608,6 @@ START_TEST(test_cifar_bad)
 	struct run run = {.data_dir = folder};
 	struct data train, test;
 	uint8_t bytes[2 * ROW] = {(uint8_t)spoilt[_i].label};
-
 	put_cifar(3);
 	if (spoilt[_i].missing)
 		remove_file(spoilt[_i].missing);
@@ -651,7 +631,6 @@ START_TEST(test_cifar_folders)
 {
 	struct run run = {.data_dir = folder};
 	struct data train, test;
-
 	/* neither set: both are named */
 	char *wrong = dataset_cifar10_or_fashion.probe(&run, &train, &test);
 
@@ -704,7 +683,6 @@ START_TEST(test_cifar_list)
 	/* what is used instead is there to see */
 	char text[20000];
 	char *command = sentence("./mvbench list workloads --data-dir=%s", folder);
-
 	put_cifar(1);
 	ck_assert_int_eq(command_output(command, text, sizeof text), 0);
 	ck_assert_ptr_nonnull(strstr(text, "cifar10_or_fashion: found, 5 rows to train on and 4 to "
@@ -724,7 +702,6 @@ Suite *images_suite(void)
 	Suite *s = suite_create("images");
 	TCase *t = tcase_create("nets");
 	int n = 0;
-
 	while (devices[n])
 		n++;
 	tcase_add_test(t, test_counts);

@@ -22,7 +22,6 @@ struct table_of {
 static size_t all_tables(struct table_of t[64])
 {
 	size_t n = 0;
-
 	t[n++] = (struct table_of){NULL, "run", run_options, sizeof(struct config)};
 	for (size_t i = 0; strategies[i]; i++)
 		t[n++] = (struct table_of){strategies[i]->plugin.name, "strategy",
@@ -45,7 +44,6 @@ static void each_option(void (*test)(const struct table_of *t, const struct opti
 {
 	struct table_of t[64];
 	size_t n = all_tables(t);
-
 	for (size_t i = 0; i < n; i++)
 		for (const struct option *o = t[i].options; o && o->name; o++)
 			test(&t[i], o);
@@ -55,7 +53,6 @@ static void refused(const struct table_of *t, const struct option *o, const char
 {
 	char *fields = calloc(1, t->size), *zeros = calloc(1, t->size);
 	char *wrong = option_set(o, fields, t->owner, text);
-
 	ck_assert_msg(wrong != NULL, "%s accepts %s", o->name, text);
 	ck_assert_msg(strstr(wrong, o->name) && strstr(wrong, text), "%s", wrong);
 	ck_assert_msg(memcmp(fields, zeros, t->size) == 0, "%s=%s is refused, but set", o->name,
@@ -69,7 +66,6 @@ static void round_trip(const struct table_of *t, const struct option *o)
 {
 	char *a = calloc(1, t->size), *b = calloc(1, t->size), text[256], again[256];
 	char *wrong = option_set(o, a, t->owner, o->def);
-
 	ck_assert_msg(!wrong, "%s", wrong);
 	option_text(o, a, text, sizeof text);
 	wrong = option_set(o, b, t->owner, text);
@@ -94,7 +90,6 @@ static void bad_values(const struct table_of *t, const struct option *o)
 	static const char *const never[] = {"",     "x",   "nan", "inf", "-inf", "1e999",
 					    "0x10", "1 2", "3x",  "--",  " 1"};
 	char text[64];
-
 	if (o->type == OPT_STRING)
 		return;
 	for (size_t i = 0; i < sizeof never / sizeof *never; i++)
@@ -128,7 +123,6 @@ END_TEST
 static void good_help(const struct table_of *t, const struct option *o)
 {
 	size_t n = strlen(o->help);
-
 	ck_assert_msg(n > 10, "%s: help says too little", o->name);
 	if (is_number(o))
 		ck_assert_msg(o->help[n - 1] == ']' && strchr(o->help, '['),
@@ -152,7 +146,6 @@ START_TEST(plug_in_names_are_unique)
 {
 	struct table_of t[64];
 	size_t n = all_tables(t);
-
 	for (size_t i = 1; i < n; i++)
 		for (size_t k = 1; k < i; k++)
 			ck_assert_str_ne(t[i].owner, t[k].owner);
@@ -164,7 +157,6 @@ START_TEST(help_prints_every_option)
 	char *text = NULL;
 	size_t size = 0;
 	FILE *f = open_memstream(&text, &size);
-
 	help_rows(&(struct help){.f = f}, NULL, run_options);
 	help_rows(&(struct help){.f = f}, "periodic", strategy_find("periodic")->plugin.options);
 	fclose(f);
@@ -183,7 +175,6 @@ START_TEST(the_readme_names_every_plug_in)
 	struct table_of t[64];
 	size_t n = all_tables(t);
 	char *path = installed_path("README.md"), text[64 * 1024];
-
 	ck_assert_msg(path != NULL, "there is no README.md");
 	FILE *f = fopen(path, "r");
 	ck_assert_ptr_nonnull(f);
@@ -236,7 +227,6 @@ START_TEST(sizes_take_units)
 	};
 	struct sample s;
 	char text[64];
-
 	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
 		ck_assert_ptr_null(option_set(&size_option, &s, NULL, row[i].text));
 		ck_assert_int_eq(s.size, row[i].bytes);
@@ -263,7 +253,6 @@ START_TEST(times_take_units)
 	};
 	struct sample s;
 	char text[64];
-
 	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
 		ck_assert_ptr_null(option_set(&time_option, &s, NULL, row[i].text));
 		ck_assert_msg(s.time == row[i].seconds, "%s is %.17g", row[i].text, s.time);
@@ -277,7 +266,6 @@ START_TEST(booleans_have_many_words)
 {
 	static const char *const word[] = {"true", "yes", "1", "on", "false", "no", "0", "off"};
 	struct sample s;
-
 	for (size_t i = 0; i < 8; i++) {
 		ck_assert_ptr_null(option_set(&bool_option, &s, NULL, word[i]));
 		ck_assert_int_eq(s.flag, i < 4);
@@ -290,7 +278,6 @@ START_TEST(every_real_reads_back)
 	uint64_t rng = 1;
 	struct sample a, b;
 	char text[64];
-
 	for (int i = 0; i < 20000; i++) {
 		double x = ldexp(rng_uniform(&rng) - 0.5, (int)(rng_next(&rng) % 120) - 60);
 		a.real = x;
@@ -314,7 +301,6 @@ END_TEST
 START_TEST(the_nearest_name_is_near)
 {
 	static const char *const name[] = {"epochs", "workers", "lr", "sync-every", "seed"};
-
 	ck_assert_str_eq(nearest("epoch", name, 5), "epochs");
 	ck_assert_str_eq(nearest("wrokers", name, 5), "workers");
 	ck_assert_str_eq(nearest("sync_every", name, 5), "sync-every");
@@ -330,7 +316,6 @@ START_TEST(json_is_utf8_whatever_was_typed)
 	char *text = NULL;
 	size_t n;
 	FILE *f = must(open_memstream(&text, &n));
-
 	text_json(f, "a\xff\"\xe2\x82\\\xc3\xa9\n\xc0");
 	fclose(f);
 #define NONE "\xef\xbf\xbd"
@@ -352,7 +337,6 @@ START_TEST(arguments_come_in_any_order)
 	char *argv[] = {"a.ini", "--seed=3",    "--lr", "-0.1", "--dry-run",
 			"b",     "--label=x=y", "-",    "--",   "--odd"};
 	struct arguments a;
-
 	ck_assert_ptr_null(arguments_read(&a, 10, argv, is_bare, NULL));
 	ck_assert_uint_eq(a.options, 4);
 	ck_assert_str_eq(a.option[0].name, "seed");
@@ -376,7 +360,6 @@ START_TEST(arguments_that_cannot_be_are_refused)
 	char *help[] = {"-h"}, *unknown[] = {"--epoch"};
 	struct arguments a;
 	char *wrong;
-
 	/* whether there is such an option comes before whether it has a value */
 	for (int n = 1; n <= 2; n++) {
 		ck_assert_ptr_null(arguments_read(&a, n, n == 1 ? last : next, is_bare, NULL));
@@ -418,7 +401,6 @@ START_TEST(commands_take_their_own_arguments)
 	char *argv[] = {"--size=2KiB", "--other=1", "--flag=yes", "--sizes=3"};
 	struct arguments a;
 	struct sample s = {.flag = false};
-
 	ck_assert_ptr_null(arguments_read(&a, 4, argv, is_bare, NULL));
 	ck_assert_ptr_null(arguments_take(&a, own, &s));
 	ck_assert_int_eq(s.size, 2048);
@@ -440,7 +422,6 @@ END_TEST
 static void made(struct config *c, const struct setting *s, size_t n)
 {
 	char *wrong = config_init(c, s, n, false);
-
 	ck_assert_msg(!wrong, "%s", wrong);
 }
 
@@ -449,7 +430,6 @@ static void not_made(const char *name, const char *value, const char *says)
 	struct setting s = {name, value};
 	struct config c;
 	char *wrong = config_init(&c, &s, 1, false);
-
 	ck_assert_msg(wrong != NULL, "--%s=%s is accepted", name, value);
 	ck_assert_msg(strstr(wrong, says) != NULL, "\"%s\" does not say \"%s\"", wrong, says);
 	free(wrong);
@@ -459,7 +439,6 @@ START_TEST(recipes_stand_below_what_is_given)
 {
 	const struct setting s[] = {{"batch", "7"}, {"workload", "perceptron"}, {"batch", "8"}};
 	struct config c;
-
 	made(&c, s, 3);
 	ck_assert_str_eq(c.run.workload, "perceptron");
 	ck_assert_int_eq(c.run.batch, 8);
@@ -503,7 +482,6 @@ START_TEST(job_files_share_defaults)
 	const struct setting bad[] = {{"strategy", "asgd"}, {"periodic.stat", "3"}};
 	struct config c;
 	char *wrong = config_init(&c, s, 2, true);
-
 	ck_assert_ptr_null(wrong);
 	config_fini(&c);
 	wrong = config_init(&c, bad, 2, true);
@@ -515,7 +493,6 @@ END_TEST
 static void hash_given(const struct setting *s, size_t n, char hex[17])
 {
 	struct config c;
-
 	made(&c, s, n);
 	config_hash(&c, hex);
 	config_fini(&c);
@@ -527,7 +504,6 @@ START_TEST(identity_does_not_depend_on_how_it_is_said)
 		{"lr", "0.10"}, {"epochs", "3"}, {"label", "x"}, {"db", "a.db"}};
 	const struct setting b[] = {{"epochs", "9"}, {"epochs", "3"}, {"lr", "1e-1"}};
 	char x[17], y[17];
-
 	hash_given(a, 4, x);
 	hash_given(b, 3, y);
 	ck_assert_str_eq(x, y);
@@ -566,7 +542,6 @@ static void hash_changes(const struct table_of *t, const struct option *o)
 	const char *part = strcmp(t->part, "run") == 0 ? NULL : t->part;
 	char *name = part ? sentence("%s.%s", t->owner, o->name) : sentence("%s", o->name);
 	struct setting s[] = {{part ? part : "workload", part ? t->owner : "mlp"}, {name, value}};
-
 	other_value(o, value, sizeof value);
 	hash_given(s, 1, before);
 	hash_given(s, 2, after);
@@ -590,7 +565,6 @@ START_TEST(words_give_the_configuration_again)
 	struct arguments args;
 	char x[17], y[17];
 	int n = 0;
-
 	made(&a, s, 6);
 	char **words = config_words(&a);
 	while (words[n])
@@ -614,7 +588,6 @@ END_TEST
 static double rate(const char *schedule, int64_t epoch, double fraction)
 {
 	struct run run = {.lr = 1, .lr_schedule = schedule, .lr_scale = "none", .epochs = 82};
-
 	return lr_at(&run, 4, epoch, fraction);
 }
 
@@ -643,7 +616,6 @@ START_TEST(schedules_have_these_values)
 		{"warmup:2+cosine", 3, 0, 1},
 		{"warmup:2+cosine", 43, 0, 0.5},
 	};
-
 	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
 		char *wrong =
 			lr_schedule_check(option_find(run_options, "lr-schedule"), row[i].schedule);
@@ -657,7 +629,6 @@ END_TEST
 START_TEST(rates_scale_with_trainers)
 {
 	struct run run = {.lr = 0.1, .lr_schedule = "constant", .lr_scale = "linear", .epochs = 1};
-
 	ck_assert_double_eq_tol(lr_at(&run, 4, 1, 0), 0.4, 1e-15);
 	run.lr_scale = "sqrt";
 	ck_assert_double_eq_tol(lr_at(&run, 4, 1, 0), 0.2, 1e-15);
@@ -673,7 +644,6 @@ START_TEST(schedules_that_are_none_are_refused)
 					  "warmup:0",  "warmup",        "warmup:1+",
 					  "+constant", "step:1+cosine", "warmup:1+warmup:2",
 					  "step:nan",  "step:-1",       "constant+constant"};
-
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		char *wrong = lr_schedule_check(option_find(run_options, "lr-schedule"), bad[i]);
 		ck_assert_msg(wrong != NULL, "%s is accepted", bad[i]);
@@ -687,7 +657,6 @@ END_TEST
 static char *planned(const struct setting *s, size_t n, struct plan *p)
 {
 	struct config c;
-
 	made(&c, s, n);
 	char *wrong = plan_make(&c, p);
 	config_fini(&c);
@@ -702,7 +671,6 @@ START_TEST(plans_count_parameters_and_steps)
 				    {"batch", "7"}};
 	struct plan p;
 	char *wrong = planned(s, 4, &p);
-
 	ck_assert_msg(!wrong, "%s", wrong);
 	ck_assert_int_eq(p.params, 1201);
 	ck_assert_uint_eq(p.train.n, 10000);
@@ -721,7 +689,6 @@ START_TEST(plans_know_model_parallel_workers)
 				    {"batch", "10"}};
 	struct plan p;
 	char *wrong = planned(s, 4, &p);
-
 	ck_assert_msg(!wrong, "%s", wrong);
 	ck_assert_int_eq(p.params, 1201);
 	ck_assert_int_eq(p.steps, 1000);
@@ -743,7 +710,6 @@ START_TEST(plans_that_cannot_be_are_refused)
 		 3,
 		 "100"},
 	};
-
 	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
 		struct plan p;
 		char *wrong = planned(row[i].s, row[i].n, &p);
@@ -759,7 +725,6 @@ START_TEST(plans_need_mpirun)
 	const struct setting s[] = {
 		{"workload", "perceptron"}, {"strategy", "asgd"}, {"workers", "2"}};
 	struct plan p;
-
 	setenv("PATH", "/nowhere", 1);
 	char *wrong = planned(s, 3, &p);
 	ck_assert_ptr_nonnull(wrong);
@@ -772,7 +737,6 @@ Suite *options_suite(void)
 {
 	Suite *s = suite_create("options");
 	TCase *t = tcase_create("options");
-
 	suite_add_tcase(s, t);
 	tcase_add_test(t, defaults_are_valid_and_read_back);
 	tcase_add_test(t, bad_values_are_refused_with_the_name_and_the_value);

@@ -37,7 +37,6 @@ START_TEST(values_come_back)
 	double x[4];
 	struct sql insert = sql_select(s, "INSERT INTO t (i, r, x) VALUES (?1, ?2, ?3)", "irt",
 				       (int64_t)1, 0.1, "it's");
-
 	ck_assert(!sql_next(&insert));
 	sql_set(&insert, 1, "ir", (int64_t)2, NAN); /* ?3 stays */
 	ck_assert(!sql_next(&insert));
@@ -69,7 +68,6 @@ END_TEST
 START_TEST(what_goes_wrong_is_told_and_undone)
 {
 	int64_t n;
-
 	well(sql_begin(s));
 	well(sql_change(s, "INSERT INTO t (i) VALUES (1)", ""));
 	struct sql q = sql_select(s, "INSERT INTO t (i) VALUES (?1)", "i", (int64_t)1);
@@ -97,7 +95,6 @@ START_TEST(files_are_written_or_said_not_to_be)
 {
 	struct output out;
 	char *path = in_folder("none/file"), *wrong = output_open(&out, "--out=", path);
-
 	ck_assert_msg(strstr(wrong, "--out=") && strstr(wrong, "No such file"), "%s", wrong);
 	free(wrong);
 	free(path);
@@ -121,7 +118,6 @@ END_TEST
 START_TEST(databases_are_copied_whole)
 {
 	char *from = in_folder("a.db"), *to = in_folder("b.db");
-
 	new_database("a.db");
 	sql_in("a.db", "CREATE TABLE more AS SELECT 1 AS one");
 	well(database_copy(from, to));
@@ -138,7 +134,6 @@ Suite *sql_suite(void)
 {
 	Suite *suite = suite_create("sql");
 	TCase *c = tcase_create("statements"), *f = tcase_create("files");
-
 	tcase_add_checked_fixture(c, open_memory, close_memory);
 	tcase_add_test(c, values_come_back);
 	tcase_add_test(c, what_goes_wrong_is_told_and_undone);

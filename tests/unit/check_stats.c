@@ -19,7 +19,6 @@ static sqlite3 *db;
 static void exec(const char *sql)
 {
 	char *wrong = NULL;
-
 	sqlite3_exec(db, sql, NULL, NULL, &wrong);
 	ck_assert_msg(!wrong, "%s: %s", sql, wrong);
 }
@@ -56,7 +55,6 @@ static void expect(const char *sql, const char *want)
 	char got[2000];
 	size_t at = 0;
 	sqlite3_stmt *q;
-
 	ck_assert_msg(sqlite3_prepare_v2(db, sql, -1, &q, NULL) == SQLITE_OK, "%s: %s", sql,
 		      sqlite3_errmsg(db));
 	got[0] = '\0';
@@ -77,7 +75,6 @@ static void expect(const char *sql, const char *want)
 static double number(const char *sql)
 {
 	sqlite3_stmt *q;
-
 	ck_assert_msg(sqlite3_prepare_v2(db, sql, -1, &q, NULL) == SQLITE_OK, "%s: %s", sql,
 		      sqlite3_errmsg(db));
 	ck_assert_int_eq(sqlite3_step(q), SQLITE_ROW);
@@ -103,7 +100,6 @@ static void add(const char *strategy, int workers, int seed, const char *status,
 		"(last_insert_rowid(), 1, %!.17g, %!.17g, %!.17g);"
 		"UPDATE run SET status = %Q WHERE id = (SELECT max(id) FROM run)",
 		workload, strategy, workers, seed, seconds, 1 - accuracy, accuracy, status);
-
 	exec(sql);
 	sqlite3_free(sql);
 }
@@ -114,7 +110,6 @@ static void add(const char *strategy, int workers, int seed, const char *status,
 static double hits(int n, int k, int m)
 {
 	double p = 0;
-
 	for (int j = m; j <= n; j++)
 		p += exp(lgamma(n + 1) - lgamma(j + 1) - lgamma(n - j + 1) + j * log(k) +
 			 (k < n    ? (n - j) * log(n - k)
@@ -172,7 +167,6 @@ END_TEST
 static int ascending(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
-
 	return (x > y) - (x < y);
 }
 
@@ -181,7 +175,6 @@ START_TEST(intervals_are_those_of_resampling)
 {
 	enum { DRAWS = 20000 };
 	uint64_t rng = 5;
-
 	for (int n = 2; n <= 12; n++) {
 		double x[12], sample[12], below = 0, above = 0, at = 0;
 		exec("DELETE FROM run");
@@ -266,7 +259,6 @@ START_TEST(a_repeated_seed_is_one_sample)
 		"SELECT n, seeds, test_accuracy, test_accuracy_low, test_accuracy_high, "
 		"round(test_loss_low, 6), epoch_seconds, epoch_seconds_low, epoch_seconds_high, "
 		"reached, missed, time_to_accuracy_high FROM configuration_summary";
-
 	for (int repeat = 0; repeat < 4; repeat++)
 		for (int seed = 1; seed <= 5; seed++)
 			add("serial", 1, seed, "done", 0.8 + 0.01 * seed + 0.001 * repeat,
@@ -309,7 +301,6 @@ START_TEST(pairs_are_compared_seed_by_seed)
 	/* what a seed does is far more than what the strategy does */
 	const double serial[] = {0.10, 0.30, 0.50, 0.70, 0.20, 0.90},
 		     asgd[] = {0.12, 0.31, 0.54, 0.73, 0.25, 0.93};
-
 	add_both(1, 5, serial, asgd);
 	expect(COMPARED "'test_accuracy'", "5,5,5,0.03,0.01,0.05,1,0");
 	add_both(6, 6, serial + 5, asgd + 5);
@@ -341,7 +332,6 @@ END_TEST
 START_TEST(sides_without_common_seeds_are_compared_as_a_whole)
 {
 	const double low[] = {0.1, 0.2, 0.3, 0.4, 0.5};
-
 	for (int i = 0; i < 3; i++)
 		add("serial", 1, i, "done", low[i], 1 + low[i]);
 	for (int i = 0; i < 3; i++)
@@ -384,7 +374,6 @@ END_TEST
 static double rank_sum_p(const double *a, int n, const double *b, int m)
 {
 	double all[16], extreme = 0, count = 0, mine = 0;
-
 	for (int i = 0; i < n; i++)
 		for (int j = 0; j < m; j++)
 			mine += a[i] < b[j];
@@ -410,7 +399,6 @@ START_TEST(false_alarms_are_rare)
 	enum { SETS = 300 };
 	uint64_t rng = 11;
 	int alarms = 0, found = 0;
-
 	double p[SETS];
 	exec("BEGIN");
 	for (int set = 0; set < SETS; set++) {
@@ -487,7 +475,6 @@ START_TEST(who_opens_the_file_to_write_adds_what_is_missing)
 {
 	struct store *s;
 	char *path = sentence("%s/run.db", folder);
-
 	add("serial", 1, 1, "done", 0.9, 10);
 	add("serial", 1, 2, "running", 0.9, 10);
 	exec("DELETE FROM run_kept");
@@ -510,7 +497,6 @@ static void ck_table(int status, const char *words, const char *want)
 	char out[8000];
 	char *command = sentence("./mvbench table --db=%s/run.db %s 2>&1", folder, words);
 	int got = command_output(command, out, sizeof out);
-
 	ck_assert_msg(got == status && strcmp(out, want) == 0, "%s: status %d\n%s\nnot\n%s", words,
 		      got, out, want);
 	free(command);
@@ -521,7 +507,6 @@ static void ck_says(int status, const char *words, const char *part)
 	char out[16000];
 	char *command = sentence("./mvbench table --db=%s/run.db %s 2>&1", folder, words);
 	int got = command_output(command, out, sizeof out);
-
 	ck_assert_msg(got == status && strstr(out, part), "%s: status %d, no \"%s\" in\n%s", words,
 		      got, part, out);
 	free(command);
@@ -531,7 +516,6 @@ static void ck_silent(const char *words, const char *part)
 {
 	char out[16000];
 	char *command = sentence("./mvbench table --db=%s/run.db %s 2>&1", folder, words);
-
 	ck_assert_int_eq(command_output(command, out, sizeof out), EXIT_OK);
 	ck_assert_msg(!strstr(out, part), "%s: \"%s\" in\n%s", words, part, out);
 	free(command);
@@ -643,7 +627,6 @@ START_TEST(markdown_shows_labels_as_they_are)
 		{"a\\|b\\", "| a\\\\\\|b\\\\ |"}, {"&amp;", "| \\&amp; |"},
 		{"[t](u)", "| \\[t\\](u) |"},
 	};
-
 	add("serial", 1, 1, "done", 0.9, 1);
 	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
 		char *sql = sqlite3_mprintf("UPDATE run SET label = %Q", row[i].label);
@@ -678,7 +661,6 @@ Suite *stats_suite(void)
 {
 	Suite *suite = suite_create("stats");
 	TCase *views = tcase_create("views"), *shown = tcase_create("table");
-
 	tcase_add_checked_fixture(views, open_memory, close_memory);
 	tcase_set_timeout(views, 60);
 	tcase_add_test(views, ranks_are_those_of_the_exact_distribution);

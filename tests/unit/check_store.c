@@ -39,7 +39,6 @@ static int files_in_folder(void)
 {
 	DIR *d = opendir(folder);
 	int n = 0;
-
 	ck_assert_ptr_nonnull(d);
 	for (struct dirent *e; (e = readdir(d));)
 		n += e->d_name[0] != '.';
@@ -50,7 +49,6 @@ static int files_in_folder(void)
 static void tear_down(void)
 {
 	DIR *d = opendir(folder);
-
 	chmod(folder, 0700);
 	for (struct dirent *e; d && (e = readdir(d));) {
 		char *file = in_folder(e->d_name);
@@ -67,7 +65,6 @@ static void sql(const char *text)
 {
 	sqlite3 *db;
 	char *wrong = NULL;
-
 	ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
 	sqlite3_exec(db, "PRAGMA foreign_keys = ON", NULL, NULL, NULL);
 	sqlite3_exec(db, text, NULL, NULL, &wrong);
@@ -82,7 +79,6 @@ static char *rows_of(const char *text)
 	sqlite3_stmt *q;
 	sqlite3_str *out = sqlite3_str_new(NULL);
 	char *copy;
-
 	ck_assert_int_eq(sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
 	int rc = sqlite3_prepare_v2(db, text, -1, &q, NULL);
 	ck_assert_msg(rc == SQLITE_OK, "%s: %s", text, sqlite3_errmsg(db));
@@ -124,7 +120,6 @@ static void ck_fine(char *got)
 static struct store *open_store(enum store_mode mode)
 {
 	struct store *s;
-
 	ck_fine(store_open(&s, path, mode));
 	return s;
 }
@@ -132,7 +127,6 @@ static struct store *open_store(enum store_mode mode)
 static void make_file(const char *text)
 {
 	FILE *f = fopen(path, "w");
-
 	ck_assert_ptr_nonnull(f);
 	fputs(text, f);
 	fclose(f);
@@ -153,7 +147,6 @@ static struct config config_of(const char *seed, const char *label)
 		{"seed", seed},         {"label", label},
 		{"lr", "0.1"},          {"batch", "64"},
 	};
-
 	ck_fine(config_init(&c, given, sizeof(given) / sizeof(*given), false));
 	return c;
 }
@@ -179,7 +172,6 @@ static int64_t begin(struct store *s, const struct config *c)
 	struct experiment e = experiment_of(c, &m, &p);
 	struct sink sink = store_sink(s);
 	int64_t id = 0;
-
 	ck_fine(sink.begin(sink.self, &e, &id));
 	ck_assert_int_gt(id, 0);
 	return id;
@@ -215,7 +207,6 @@ START_TEST(a_run_is_kept)
 		{.seconds = 2, .pushes = 2, .staleness_sum = 3, .staleness_max = 2, .dropped = 1}};
 	int64_t histogram[STALENESS_BINS] = {[0] = 2, [3] = 1, [7] = 1};
 	char hash[17], *want;
-
 	ck_rows("SELECT status, finished FROM run", "running,null");
 	ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL));
 	row = epoch_row(1, NAN);
@@ -265,7 +256,6 @@ START_TEST(what_was_chosen_is_recorded)
 	struct experiment e = experiment_of(&c, &m, &p);
 	struct sink sink = store_sink(s);
 	int64_t id;
-
 	c.run.table_home = "auto";
 	ck_fine(store_pend(s, &c));
 	ck_rows("SELECT device, table_home, record FROM run", "auto,auto,0");
@@ -297,7 +287,6 @@ START_TEST(a_histogram_adds_up_to_the_pushes)
 	struct sink sink = store_sink(s);
 	struct epoch_row row = epoch_row(1, 0.5);
 	int64_t histogram[STALENESS_BINS] = {0};
-
 	begin(s, &c);
 	for (int i = 0; i < STALENESS_BINS; i++)
 		if (i != 4)
@@ -327,7 +316,6 @@ START_TEST(arrivals_come_back_in_order)
 	struct config c = config_of("1", "");
 	struct sink sink = store_sink(s);
 	struct arrival *a = must(calloc(N, sizeof(*a)));
-
 	/* two tables of three shards, the latest first, in two segments */
 	for (int i = 0; i < N; i++) {
 		struct arrival *at = &a[N - 1 - i];
@@ -369,7 +357,6 @@ START_TEST(plugin_options_are_kept)
 	struct store *s = open_store(STORE_WRITE);
 	struct config c = config_of("1", "");
 	int64_t n = 0;
-
 	begin(s, &c);
 	for (const struct option *o = c.workload->plugin.options; o && o->name; o++) {
 		char text[256], *ask, *want;
@@ -427,7 +414,6 @@ static const char *other_value(const struct option *o)
 					     {"leave", "0:1s"},
 					     {"seed", "4"},
 					     {"momentum", "0.5"}};
-
 	for (size_t i = 0; i < sizeof odd / sizeof *odd; i++)
 		if (strcmp(odd[i].name, o->name) == 0)
 			return odd[i].value;
@@ -514,7 +500,6 @@ START_TEST(a_pending_row_is_taken_over)
 	struct config a = config_of("1", ""), b = config_of("2", "");
 	struct sink sink = store_sink(s);
 	char hash[17], status[16], reason[256];
-
 	config_hash(&b, hash);
 	ck_assert_int_eq(store_cell(s, hash, status, reason), 0);
 	ck_assert_str_eq(status, "");
@@ -544,7 +529,6 @@ START_TEST(only_an_unfinished_run_is_failed)
 	struct config c = config_of("1", "");
 	struct sink sink = store_sink(s);
 	int64_t id = begin(s, &c);
-
 	ck_fine(store_fail(s, id, "gone"));
 	ck_rows("SELECT status, reason, finished IS NULL FROM run", "failed,gone,0");
 	ck_fine(sink.end(sink.self, "done", NULL));
@@ -562,7 +546,6 @@ START_TEST(dead_runs_are_marked)
 	struct sink sink = store_sink(s);
 	char *text;
 	pid_t child = fork();
-
 	if (child == 0)
 		_exit(0);
 	waitpid(child, NULL, 0);
@@ -596,7 +579,6 @@ START_TEST(a_killed_run_stays_readable)
 	struct config c = config_of("1", "");
 	struct epoch_row row = epoch_row(0, 0.1);
 	pid_t child = fork();
-
 	if (child == 0) {
 		struct store *s = open_store(STORE_WRITE);
 		struct sink sink = store_sink(s);
@@ -619,7 +601,6 @@ START_TEST(a_deleted_run_takes_no_epochs)
 	struct config c = config_of("1", "");
 	struct sink sink = store_sink(s);
 	struct epoch_row row = epoch_row(0, 0.1);
-
 	begin(s, &c);
 	sql("DELETE FROM run");
 	ck_sentence(sink.epoch(sink.self, &row, NULL, 0, NULL), "somebody deleted it");
@@ -635,7 +616,6 @@ END_TEST
 static void ck_refused(enum store_mode mode, const char *words)
 {
 	struct store *s = NULL;
-
 	ck_sentence(store_open(&s, path, mode), words);
 	ck_assert_ptr_null(s);
 	if (mode == STORE_WRITE)
@@ -659,7 +639,6 @@ END_TEST
 START_TEST(what_is_no_store_is_refused)
 {
 	struct stat before, after;
-
 	ck_refused(STORE_READ, "there is no results database");
 	ck_assert_int_eq(files_in_folder(), 0);
 	make_file("");
@@ -700,7 +679,6 @@ START_TEST(what_cannot_be_written_can_be_read)
 	struct config c = config_of("1", "");
 	struct store *s = open_store(STORE_WRITE);
 	int status;
-
 	begin(s, &c);
 	store_close(s);
 	config_fini(&c);
@@ -866,7 +844,6 @@ END_TEST
 START_TEST(a_locked_file_is_named)
 {
 	sqlite3 *other;
-
 	make_empty_store();
 	ck_assert_int_eq(sqlite3_open(path, &other), SQLITE_OK);
 	ck_assert_int_eq(sqlite3_exec(other,
@@ -893,7 +870,6 @@ static void fill_disk(bool full)
 {
 	sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
 	static const char *const calls[] = {"pwrite", "pwrite64"};
-
 	for (int i = 0; i < 2; i++) {
 		if (full && vfs->xGetSystemCall(vfs, calls[i]))
 			vfs->xSetSystemCall(vfs, calls[i], (sqlite3_syscall_ptr)full_pwrite);
@@ -908,7 +884,6 @@ START_TEST(a_full_disk_ends_the_run)
 	struct store *s = open_store(STORE_WRITE);
 	struct sink sink = store_sink(s);
 	struct epoch_row row = epoch_row(0, 0.1);
-
 	begin(s, &c);
 	ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL));
 	fill_disk(true);
@@ -1072,7 +1047,6 @@ static char *printed(enum format format, const char *query, const char *param, c
 	size_t n = 0;
 	FILE *f = open_memstream(&text, &n);
 	int64_t rows = -1;
-
 	*wrong = query_print(s, f, format, query, &param, param ? 1 : 0, &rows);
 	fclose(f);
 	store_close(s);
@@ -1082,7 +1056,6 @@ static char *printed(enum format format, const char *query, const char *param, c
 static void ck_printed(enum format format, const char *query, const char *param, const char *want)
 {
 	char *wrong, *got = printed(format, query, param, &wrong);
-
 	ck_fine(wrong);
 	ck_assert_str_eq(got, want);
 	free(got);
@@ -1126,7 +1099,6 @@ END_TEST
 START_TEST(formats_are_found)
 {
 	enum format f;
-
 	ck_assert(format_find(NULL, &f) && f == FORMAT_TEXT);
 	ck_assert(format_find("markdown", &f) && f == FORMAT_MARKDOWN);
 	ck_assert(format_find("csv", &f) && f == FORMAT_CSV);
@@ -1144,7 +1116,6 @@ START_TEST(queries_change_nothing)
 		{"SELECT nought", "no such column: nought"},
 		{"", "one statement"},
 	};
-
 	make_empty_store();
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
 		char *wrong;
@@ -1158,7 +1129,6 @@ START_TEST(a_run_is_one_json_object)
 {
 	char *text = NULL;
 	size_t n = 0;
-
 	make_empty_store();
 	sql(four_configurations);
 	struct store *s = open_store(STORE_READ);
@@ -1186,7 +1156,6 @@ static int table(char **out, char **err, const char *const *words)
 	char *argv[16], *out_name = in_folder("out"), *err_name = in_folder("err");
 	int argc = 0, kept[2] = {dup(1), dup(2)};
 	char *db = sentence("--db=%s", path);
-
 	argv[argc++] = db;
 	for (; *words; words++)
 		argv[argc++] = (char *)(uintptr_t)*words;
@@ -1221,7 +1190,6 @@ static void ck_table(int want_status, const char *want_out, const char *want_err
 {
 	char *out, *err;
 	int status = table(&out, &err, words);
-
 	ck_assert_msg(status == want_status, "status %d: %s", status, err);
 	if (want_out)
 		ck_assert_str_eq(out, want_out);
@@ -1282,7 +1250,6 @@ END_TEST
 START_TEST(table_shows_drops_where_there_are_any)
 {
 	char *out, *err;
-
 	make_empty_store();
 	sql(four_configurations);
 	sql("UPDATE epoch SET dropped = 5 WHERE run_id = 3");
@@ -1359,7 +1326,6 @@ END_TEST
 START_TEST(table_helps)
 {
 	char *out, *err;
-
 	ck_assert_int_eq(table(&out, &err, WORDS("--help")), 0);
 	ck_assert_ptr_nonnull(strstr(out, "--where"));
 	ck_assert_ptr_nonnull(strstr(out, "samples_per_second"));
@@ -1373,7 +1339,6 @@ Suite *store_suite(void)
 {
 	Suite *suite = suite_create("store");
 	TCase *c = tcase_create("store");
-
 	tcase_add_checked_fixture(c, set_up, tear_down);
 	tcase_set_timeout(c, 60);
 	tcase_add_test(c, a_run_is_kept);

@@ -21,7 +21,6 @@ extern const struct dataset dataset_fashion_mnist, dataset_fashion_mnist_32, dat
 static float *numbers(size_t n, uint64_t rng)
 {
 	float *x = must(calloc(n + 1, sizeof *x));
-
 	for (size_t i = 0; i < n; i++)
 		x[i] = (float)rng_normal(&rng);
 	return x;
@@ -30,7 +29,6 @@ static float *numbers(size_t n, uint64_t rng)
 static struct vec *vec_of(struct worker *w, const float *x, size_t n)
 {
 	struct vec *v = vec_new(w, n);
-
 	vec_put(v, x);
 	return v;
 }
@@ -40,7 +38,6 @@ static void compare(const char *what, const struct vec *y, const double *right, 
 		    double tolerance)
 {
 	float *host = fixture_get(y);
-
 	for (size_t i = 0; i < n; i++)
 		ck_assert_msg(fabs(host[i] - right[i]) <= tolerance * fmax(1, fabs(right[i])),
 			      "%s: [%zu] is %.9g, should be %.9g", what, i, host[i], right[i]);
@@ -51,7 +48,6 @@ static void compare(const char *what, const struct vec *y, const double *right, 
 static int device_count(void)
 {
 	int n = 0;
-
 	while (devices[n])
 		n++;
 	return n;
@@ -72,7 +68,6 @@ static void check_gemm(struct worker *w, bool at, bool bt, size_t m, size_t n, s
 	float *a = numbers(m * k, 1), *b = numbers(k * n, 2), *dirt = numbers(m * n + 5, 3);
 	double *right = must(calloc(m * n + 5, sizeof *right));
 	char what[80];
-
 	for (size_t i = 0; i < m; i++)
 		for (size_t j = 0; j < n; j++)
 			for (size_t p = 0; p < k; p++)
@@ -107,7 +102,6 @@ START_TEST(test_gemm)
 		{33, 10, 78}, {10, 78, 33}, {33, 65, 10}, {31, 129, 77}, {1, 9, 900}, {9, 1, 900},
 	};
 	struct fixture f;
-
 	if (!open_device(&f, _i))
 		return;
 	for (size_t i = 0; i < COUNT(shapes); i++)
@@ -187,7 +181,6 @@ static double right_relu(double y, double x)
 static void run_relu_grad(struct vec *y, const struct vec *x, size_t n)
 {
 	struct vec *act = (struct vec *)x;
-
 	vec_relu(act, n);
 	vec_relu_grad(y, act, n);
 }
@@ -235,7 +228,6 @@ START_TEST(test_elementwise)
 {
 	static const size_t lengths[] = {1, 3, 8, 31, 1000, 4099};
 	struct fixture f;
-
 	if (!open_device(&f, _i))
 		return;
 	for (size_t e = 0; e < COUNT(elementwise); e++)
@@ -269,7 +261,6 @@ START_TEST(test_heads)
 	static const float in[6] = {-1, 2, -3, -4, 5, -6};
 	static const double relu[6] = {0, 2, 0, -4, 5, -6};
 	struct fixture f;
-
 	if (!open_device(&f, _i))
 		return;
 	struct vec *y = vec_of(&f.w, in, 6), *head = vec_slice(y, 1, 4);
@@ -291,7 +282,6 @@ START_TEST(test_rows_and_columns)
 {
 	enum { ROWS = 7, WIDTH = 13, FIRST = 4, N = 5 };
 	struct fixture f;
-
 	if (!open_device(&f, _i))
 		return;
 	float *x = numbers(ROWS * WIDTH, 1), *b = numbers(WIDTH, 2);
@@ -334,7 +324,6 @@ START_TEST(test_xent)
 {
 	enum { ROWS = 37, N = 10 };
 	struct fixture f;
-
 	if (!open_device(&f, _i))
 		return;
 	float *z = numbers(ROWS * N, 1), label[ROWS];
@@ -399,7 +388,6 @@ START_TEST(test_mse)
 {
 	enum { ROWS = 9, N = 3 };
 	struct fixture f;
-
 	if (!open_device(&f, _i))
 		return;
 	float *z = numbers(ROWS * N, 1), *t = numbers(ROWS * N, 2);
@@ -437,7 +425,6 @@ START_TEST(test_sgd)
 {
 	enum { N = 1003 };
 	struct fixture f;
-
 	if (!open_device(&f, _i))
 		return;
 	for (int with = 0; with < 2; with++) {
@@ -479,7 +466,6 @@ START_TEST(test_gather)
 	enum { ROWS = 11, FEATURES = 21, PICKED = 8 };
 	static const int32_t index[PICKED] = {10, 0, 3, 3, 7, 1, 9, 2};
 	struct fixture f;
-
 	if (!open_device(&f, _i))
 		return;
 	uint8_t bytes[ROWS * FEATURES];
@@ -523,7 +509,6 @@ START_TEST(test_memory)
 	static const size_t lengths[] = {
 		0, 1, 15, 16383, 16384, 16385, 1 << 20, (1 << 20) + 1, 3 << 20, (5 << 20) + 7};
 	struct fixture f;
-
 	if (!open_device(&f, _i))
 		return;
 	for (int again = 0; again < 2; again++) /* what was freed dirty comes back clean */
@@ -574,7 +559,6 @@ static void misuse(struct worker *w, int which)
 {
 	struct vec *four = vec_new(w, 4), *five = vec_new(w, 5);
 	int i = 0;
-
 #define CALL(call, words) \
 	if (which == i++) \
 		call;
@@ -603,7 +587,6 @@ START_TEST(test_idx_good)
 	struct run run = {.data_dir = folder};
 	struct data train, test;
 	size_t n;
-
 	idx_put_set(IMAGES, TESTS, _i & 1, _i & 2 ? '.' : '-');
 	const char *wrong = dataset_fashion_mnist.probe(&run, &train, &test);
 
@@ -684,7 +667,6 @@ static const struct spoilt {
 static void spoil(const struct spoilt *s)
 {
 	char path[256];
-
 	snprintf(path, sizeof path, "%s/%s", folder, s->file);
 	FILE *f = fopen(path, "r+");
 
@@ -711,7 +693,6 @@ START_TEST(test_idx_bad)
 	const struct spoilt *s = &spoilt[_i];
 	struct run run = {.data_dir = folder};
 	struct data train, test;
-
 	idx_put_set(IMAGES, TESTS, s->zipped, '-');
 	spoil(s);
 	const char *wrong = dataset_fashion_mnist.probe(&run, &train, &test);
@@ -737,7 +718,6 @@ START_TEST(test_idx_missing)
 					    "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
 	struct run run = {.data_dir = folder};
 	struct data train, test;
-
 	for (size_t i = 0; i < COUNT(files); i++) {
 		char path[256];
 
@@ -773,7 +753,6 @@ START_TEST(test_cubes)
 {
 	struct run run = {.seed = 1}, other = {.seed = 2};
 	struct data a, at, b, bt, c, ct;
-
 	ck_assert_ptr_null(dataset_cubes.probe(&run, &a, &at));
 	ck_assert_uint_eq(a.n, 10000);
 	ck_assert_uint_eq(at.n, 2000);
@@ -813,7 +792,6 @@ END_TEST
 static int workload_count(void)
 {
 	int n = 0;
-
 	while (workloads[n])
 		n++;
 	return n;
@@ -838,7 +816,6 @@ static void open_workload(struct fixture *f, const struct workload *workload, do
 START_TEST(test_workload_gradient)
 {
 	struct fixture f;
-
 	open_workload(&f, workloads[_i], 0);
 	check_gradient(&f.w, workloads[_i]->plugin.name);
 	fixture_close(&f);
@@ -850,7 +827,6 @@ START_TEST(test_workload_learns)
 	/* thirty steps with the recipe's rate on one mini-batch lower its loss */
 	struct fixture f;
 	struct tally first, last;
-
 	open_workload(&f, workloads[_i], 0.9);
 	for (const struct setting *s = workloads[_i]->recipe; s && s->name; s++)
 		if (strcmp(s->name, "lr") == 0)
@@ -876,7 +852,6 @@ START_TEST(test_workload_evaluates)
 	 * with batch normalisation the loss is another */
 	struct fixture f;
 	struct tally a, b;
-
 	open_workload(&f, workloads[_i], 0);
 	f.w.test = &f.train;
 	step_gradient(&f.w);
@@ -926,7 +901,6 @@ START_TEST(test_workload_repeats)
 	/* the seed decides the model; two workers of one seed start equal */
 	const struct workload *workload = workloads[_i];
 	struct fixture f[3];
-
 	for (int i = 0; i < 3; i++) {
 		fixture_open(&f[i], &device_cpu);
 		f[i].run.data_dir = folder;
@@ -961,7 +935,6 @@ START_TEST(test_layout)
 		{"perceptron", 1201},  {"softmax", 7850}, {"mlp", 101770},
 		{"tanh_mlp", 2119690}, {"lenet", 454922}, {"resnet", 463866}, /* of one channel */
 	};
-
 	for (size_t i = 0; workloads[i]; i++) {
 		const char *name = workloads[i]->plugin.name;
 		struct fixture f;
@@ -1005,7 +978,6 @@ static void build_net(struct worker *w, size_t features, const char *layers, enu
 		      enum loss loss)
 {
 	struct net *net = net_new(w, &(struct data){.features = features});
-
 	while (*layers)
 		if (*layers == 'r' || *layers == 't')
 			(*layers++ == 'r' ? net_relu : net_tanh)(net);
@@ -1054,7 +1026,6 @@ static const struct {
 START_TEST(test_net_gradient)
 {
 	struct fixture f;
-
 	fixture_open(&f, &device_cpu);
 	f.run.batch = 8;
 	fixture_data(&f, 30, 11, nets[_i].mse ? 0 : 3);
@@ -1071,7 +1042,6 @@ END_TEST
 static void watch(struct worker *w, size_t i)
 {
 	int *seen = w->state;
-
 	seen[++seen[0]] = (int)i;
 	/* this layer's gradient is final: it is not what was put there before the step */
 	float *g = fixture_get(w->grad);
@@ -1086,7 +1056,6 @@ START_TEST(test_layer_ready)
 	static const struct strategy watcher = {.layer_ready = watch};
 	struct fixture f;
 	int seen[8] = {0};
-
 	fixture_open(&f, &device_cpu);
 	fixture_data(&f, 30, 11, 3);
 	f.w.strategy = &watcher;
@@ -1114,7 +1083,6 @@ END_TEST
 static char *part_place(const struct worker *w, struct linear *l)
 {
 	const size_t *part = w->state, i = part[0], n = part[1];
-
 	*l = (struct linear){.in = l->in,
 			     .out = l->out,
 			     .chain = l->chain,
@@ -1146,7 +1114,6 @@ START_TEST(test_split_layout)
 	static const enum split kinds[] = {BY_OUTPUT, BY_INPUT, BY_INPUT};
 	struct fixture whole;
 	size_t held = 0;
-
 	fixture_open(&whole, &device_cpu);
 	build_net(&whole.w, 11, "9t7r5", INIT_UNIFORM, LOSS_XENT);
 	for (size_t i = 0; i < 3; i++) {
@@ -1218,7 +1185,6 @@ END_TEST
 static int by_state(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
 	return x < y ? -1 : x > y;
 }
 
@@ -1230,7 +1196,6 @@ START_TEST(test_streams_differ)
 	static const int64_t seeds[SEEDS] = {0, 1, 2, -1, INT64_MAX};
 	static uint64_t state[SEEDS * KINDS * (NEAR + FAR)];
 	size_t n = 0;
-
 	for (int i = 0; i < SEEDS; i++)
 		for (int what = 0; what < KINDS; what++) {
 			for (int64_t at = 0; at < NEAR; at++)
@@ -1250,7 +1215,6 @@ END_TEST
 START_TEST(test_machine)
 {
 	const struct machine *m = machine();
-
 	ck_assert_ptr_nonnull(m->onednn);
 	ck_assert_msg(strncmp(m->onednn, "oneDNN", 6) == 0, "%s", m->onednn);
 	ck_assert_msg(strpbrk(m->onednn, "0123456789") != NULL, "%s: no version", m->onednn);
@@ -1265,7 +1229,6 @@ Suite *workloads_suite(void)
 	Suite *s = suite_create("workloads");
 	TCase *t = tcase_create("devices");
 	int n = device_count();
-
 	tcase_add_loop_test(t, test_gemm, 0, n);
 	tcase_add_loop_test(t, test_elementwise, 0, n);
 	tcase_add_loop_test(t, test_heads, 0, n);

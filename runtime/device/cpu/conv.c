@@ -48,7 +48,6 @@ static struct cpu *cpu_of(struct device *d)
 static void scratch_holds(struct device *d, size_t floats)
 {
 	struct cpu *c = cpu_of(d);
-
 	if (c->scratch_floats >= floats)
 		return;
 	cpu_free(d, c->scratch, c->scratch_floats);
@@ -60,7 +59,6 @@ static void scratch_holds(struct device *d, size_t floats)
 void cpu_conv_close(struct device *d)
 {
 	struct cpu *c = d->at;
-
 	if (!c)
 		return;
 	DNNL(dnnl_primitive_attr_destroy(c->attr));
@@ -95,7 +93,6 @@ static size_t scratchpad_of(dnnl_primitive_desc_t pd)
 static void job_make(struct device *d, struct job *j, dnnl_primitive_desc_t pd, const int *kinds)
 {
 	struct cpu *c = cpu_of(d);
-
 	scratch_holds(d, scratchpad_of(pd));
 	for (bool last = false; !last; j->args++) {
 		dnnl_exec_arg_t *a = &j->arg[j->args];
@@ -115,7 +112,6 @@ static void job_make(struct device *d, struct job *j, dnnl_primitive_desc_t pd, 
 static void job_run(struct device *d, const struct job *j, const float *const *at)
 {
 	struct cpu *c = d->at;
-
 	for (int i = 0; i < j->args; i++)
 		DNNL(dnnl_memory_set_data_handle(j->arg[i].memory,
 						 i < j->args - 1 ? (void *)at[i] : c->scratch));
@@ -156,7 +152,6 @@ struct cpu_conv {
 void *cpu_conv_new(struct device *d, const struct shape *s)
 {
 	struct cpu_conv *l = must(calloc(1, sizeof *l));
-
 	l->s = *s;
 	return l;
 }
@@ -164,7 +159,6 @@ void *cpu_conv_new(struct device *d, const struct shape *s)
 void cpu_conv_free(struct device *d, void *conv)
 {
 	struct cpu_conv *l = conv;
-
 	for (size_t i = 0; i < l->count; i++)
 		for (int k = 0; k < PASSES; k++) {
 			job_fini(&l->sized[i].pass[k].job);
@@ -190,7 +184,6 @@ static dnnl_memory_desc_t images(size_t rows, struct image m)
 	const dnnl_dims_t dims = {(dnnl_dim_t)rows, (dnnl_dim_t)m.channels, (dnnl_dim_t)m.height,
 				  (dnnl_dim_t)m.width};
 	dnnl_memory_desc_t md;
-
 	DNNL(dnnl_memory_desc_init_by_tag(&md, 4, dims, dnnl_f32, dnnl_nhwc));
 	return md;
 }
@@ -201,7 +194,6 @@ static dnnl_memory_desc_t weights(const struct shape *s, dnnl_format_tag_t tag)
 	const dnnl_dims_t dims = {(dnnl_dim_t)s->out.channels, (dnnl_dim_t)s->in.channels, size,
 				  size};
 	dnnl_memory_desc_t md;
-
 	DNNL(dnnl_memory_desc_init_by_tag(&md, 4, dims, dnnl_f32, tag));
 	return md;
 }
@@ -220,7 +212,6 @@ static dnnl_primitive_desc_t conv_describe(struct device *d, const struct shape 
 	dnnl_primitive_attr_t attr;
 	dnnl_post_ops_t after;
 	dnnl_primitive_desc_t pd, hint = NULL;
-
 	DNNL(dnnl_memory_desc_init_by_tag(&b, 1, outs, dnnl_f32, dnnl_a));
 	if (direction != FORWARD)
 		hint = conv_describe(d, s, rows, FORWARD);
@@ -265,7 +256,6 @@ static const struct conv_pass *pass_of(struct device *d, struct cpu_conv *l, siz
 	const dnnl_memory_desc_t plain = weights(&l->s, dnnl_ohwi);
 	struct cpu *c = cpu_of(d);
 	int kinds[5] = {0};
-
 	if (p->job.primitive)
 		return p;
 	memcpy(kinds, conv_kinds[direction], sizeof conv_kinds[direction]);
@@ -306,7 +296,6 @@ void cpu_conv_forward(struct device *d, void *conv, float *y, const float *x, co
 		      const float *bias, size_t rows)
 {
 	const struct conv_pass *p = pass_of(d, conv, rows, FORWARD);
-
 	job_run(d, &p->job, (const float *[]){conv_weight(d, p, weight), x, y, bias});
 }
 
@@ -315,7 +304,6 @@ void cpu_conv_backward_weight(struct device *d, void *conv, float *dweight, floa
 {
 	const struct conv_pass *p = pass_of(d, conv, rows, BACKWARD_WEIGHT);
 	float *packed = p->weight.primitive ? cpu_of(d)->scratch + p->weight_at : dweight;
-
 	job_run(d, &p->job, (const float *[]){packed, dy, x, dbias});
 	if (packed != dweight)
 		job_run(d, &p->weight, (const float *[]){packed, dweight});
@@ -333,7 +321,6 @@ void cpu_conv_backward_data(struct device *d, void *conv, float *dx, const float
 		     some = in < ADDED_AT_ONCE ? ADDED_AT_ONCE / in : 1;
 	const struct conv_pass *p, *before = NULL;
 	const float *packed = NULL;
-
 	if (!add) {
 		p = pass_of(d, l, rows, BACKWARD_DATA);
 		packed = conv_weight(d, p, weight);

@@ -34,7 +34,6 @@ enum {
 static const char *cpu_probe(struct device_facts *f)
 {
 	const dnnl_version_t *v = dnnl_version();
-
 	if (f) {
 		*f = (struct device_facts){.count = 1};
 		snprintf(f->version, sizeof f->version, "oneDNN %d.%d.%d", v->major, v->minor,
@@ -50,7 +49,6 @@ void cpu_flush_denormals(void)
 {
 #ifdef __x86_64__
 	enum { FLUSH_TO_ZERO = 1 << 15, DENORMALS_ARE_ZERO = 1 << 6 };
-
 	__builtin_ia32_ldmxcsr(__builtin_ia32_stmxcsr() | FLUSH_TO_ZERO | DENORMALS_ARE_ZERO);
 #endif
 }
@@ -74,14 +72,12 @@ static size_t whole(size_t bytes, size_t unit)
 static size_t footprint(size_t n)
 {
 	size_t bytes = n * sizeof(float);
-
 	return whole(bytes, bytes >= MAPPED_HUGE ? HUGE : bytes >= MAPPED ? 4096 : ALIGN);
 }
 
 float *cpu_alloc(struct device *d, size_t n)
 {
 	size_t bytes = footprint(n);
-
 	if (bytes < MAPPED) {
 		float *p = must(aligned_alloc(ALIGN, bytes ? bytes : ALIGN));
 
@@ -110,7 +106,6 @@ float *cpu_alloc(struct device *d, size_t n)
 void cpu_free(struct device *d, float *p, size_t n)
 {
 	size_t bytes = footprint(n);
-
 	if (bytes < MAPPED)
 		free(p);
 	else
@@ -228,7 +223,6 @@ void cpu_softmax_xent(struct device *d, float *restrict z, const float *restrict
 		      size_t rows, size_t n)
 {
 	double loss = 0;
-
 	for (size_t r = 0; r < rows; r++) {
 		float *row = z + r * n, max = row[0];
 		size_t label = (size_t)target[r];
@@ -270,7 +264,6 @@ void cpu_mse(struct device *d, float *restrict z, const float *restrict target, 
 {
 	float scale = 2.0f / (rows * n);
 	double sum = 0;
-
 	for (size_t i = 0; i < rows * n; i++) {
 		float e = z[i] - target[i];
 
@@ -343,7 +336,6 @@ static void take_crop(float *x, const struct data *data, size_t at, const struct
 		     left = smaller(width, c.right < t->pad ? t->pad - c.right : 0),
 		     right = smaller(width, c.right > t->pad ? c.right - t->pad : 0),
 		     n = width - left - right; /* pixels from `right` on come to `left` */
-
 	for (size_t i = 0; i < t->image.height; i++, x += line) {
 		const size_t row = i + c.down - t->pad; /* wraps where it lies above */
 		const size_t from = row * line + right * channels;
@@ -366,7 +358,6 @@ void cpu_gather(struct device *d, float *restrict x, float *restrict y, const st
 {
 	const size_t f = data->features;
 	const bool crops = t && (t->pad || t->flip);
-
 	for (size_t i = 0; i < count; i++, x += f) {
 		const size_t at = (size_t)index[i] * f;
 
@@ -392,7 +383,6 @@ void cpu_dropout(struct device *d, float *y, float p, uint64_t salt, size_t n)
 {
 	const uint64_t key = d->key;
 	const float scale = 1 / (1 - p);
-
 	for (size_t i = 0; i < n; i++)
 		y[i] = dropout_keeps(key, salt, i, p) ? y[i] * scale : 0;
 }

@@ -14,7 +14,6 @@ static void gemm_plain(float *restrict y, bool at, const float *restrict a, bool
 		       const float *restrict b, size_t m, size_t n, size_t k)
 {
 	size_t ai = at ? 1 : k, ap = at ? m : 1, bj = bt ? k : 1, bp = bt ? 1 : n;
-
 	for (size_t i = 0; i < m; i++)
 		for (size_t j = 0; j < n; j++) {
 			float sum = 0;
@@ -41,7 +40,6 @@ static inline lanes load(const float *p)
 static inline lanes sums_of(const lanes v[LANES])
 {
 	lanes two[4], four[2];
-
 	for (int i = 0; i < 4; i++)
 		two[i] = PICK(v[2 * i], v[2 * i + 1], 0, 8, 1, 9, 4, 12, 5, 13) +
 			 PICK(v[2 * i], v[2 * i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
@@ -63,7 +61,6 @@ static void gemm_dots(float *restrict y, const float *restrict a, const float *r
 		      size_t n, size_t k)
 {
 	size_t tail = k % LANES;
-
 	for (size_t i = 0; i < m; i++, a += k) {
 		lanes last = load(a + k - LANES); /* of a, without what whole blocks covered */
 
@@ -88,7 +85,6 @@ static void gemm_dots(float *restrict y, const float *restrict a, const float *r
 static float dot(const float *restrict a, const float *restrict b, size_t k)
 {
 	float sum = 0;
-
 #pragma omp simd reduction(+ : sum)
 	for (size_t p = 0; p < k; p++)
 		sum += a[p] * b[p];
@@ -100,7 +96,6 @@ static void gemm_rows(float *restrict y, bool at, const float *restrict a, const
 		      size_t m, size_t n, size_t k)
 {
 	size_t ai = at ? 1 : k, ap = at ? m : 1;
-
 	for (size_t i = 0; i < m; i++, a += ai)
 		for (size_t j = 0; j < n; j += LANES) {
 			size_t first = block(j, n);

@@ -41,7 +41,6 @@ void *cpu_norm_new(struct device *d, const struct shape *s)
 	struct cpu_norm *m = must(calloc(1, sizeof *m));
 	float **const strips[STRIPS] = {&m->mean, &m->slope, &m->offset, &m->pull,
 					&m->push, &m->g,     &m->sum,    &m->product};
-
 	m->s = *s;
 	m->channels = s->in.channels;
 	m->strip = m->channels < STRIP ? STRIP / m->channels * m->channels : m->channels;
@@ -57,7 +56,6 @@ void *cpu_norm_new(struct device *d, const struct shape *s)
 void cpu_norm_free(struct device *d, void *norm)
 {
 	struct cpu_norm *m = norm;
-
 	cpu_free(d, m->floats, norm_floats(m));
 	free(m->sums);
 	free(m);
@@ -103,7 +101,6 @@ static void add_squares(float *restrict sum, float *restrict square, const float
 static void moments(struct cpu_norm *m, float *variance, const float *x, size_t n)
 {
 	const double pixels = (double)(n / m->channels);
-
 	sums_clear(m);
 	memcpy(m->mean, x, m->channels * sizeof *x);
 	repeat(m, m->mean);
@@ -127,7 +124,6 @@ static void normalise(const struct cpu_norm *m, float *restrict y, const float *
 {
 	const float *restrict slope = m->slope, *restrict offset = m->offset;
 	const bool relu = m->s.relu;
-
 	for (size_t i = 0; i < n; i++) {
 		float v = x[i] * slope[i] + offset[i];
 
@@ -143,7 +139,6 @@ void cpu_norm_forward(struct device *d, void *norm, float *y, const float *x, co
 	struct cpu_norm *m = norm;
 	const size_t n = rows * image_size(m->s.in), channels = m->channels;
 	float *variance = m->inverse;
-
 	if (training) {
 		moments(m, variance, x, n);
 		for (size_t c = 0; c < channels; c++) {
@@ -200,7 +195,6 @@ static void add_products(float *restrict sum, float *restrict product, const flo
 static void pull_back(const struct cpu_norm *m, float *dx, const float *g, const float *x, size_t n)
 {
 	const float *slope = m->slope, *pull = m->pull, *push = m->push;
-
 #pragma omp simd
 	for (size_t i = 0; i < n; i++)
 		dx[i] = g[i] * slope[i] + (x[i] * pull[i] + push[i]);
@@ -214,7 +208,6 @@ void cpu_norm_backward(struct device *d, void *norm, float *dx, float *dscale, f
 	struct cpu_norm *m = norm;
 	const size_t n = rows * image_size(m->s.in), channels = m->channels;
 	const float pixels = (float)(n / channels);
-
 	sums_clear(m);
 	for (size_t i = 0, strips = 1; i < n; i += m->strip, strips++) {
 		const size_t some = smaller(m->strip, n - i);

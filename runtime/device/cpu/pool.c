@@ -25,7 +25,6 @@ static size_t winners(const struct cpu_pool *p)
 void *cpu_pool_new(struct device *d, const struct shape *s)
 {
 	struct cpu_pool *p = must(calloc(1, sizeof *p));
-
 	CHECK(s->average || s->window.size < 16, "a window of %zu: a place fits a byte up to 15",
 	      s->window.size);
 	p->s = *s;
@@ -39,7 +38,6 @@ void *cpu_pool_new(struct device *d, const struct shape *s)
 void cpu_pool_free(struct device *d, void *pool)
 {
 	struct cpu_pool *p = pool;
-
 	free(p->winner);
 	free(p->place);
 	free(p);
@@ -53,7 +51,6 @@ struct span {
 static struct span span_of(struct window win, size_t i, size_t n)
 {
 	const size_t from = i * win.stride, to = from + win.size;
-
 	return (struct span){from < win.pad ? 0 : from - win.pad, smaller(to - win.pad, n)};
 }
 
@@ -79,7 +76,6 @@ static void pool_window(const struct cpu_pool *p, float *y, const float *image, 
 {
 	const size_t channels = p->s.in.channels;
 	int32_t k = 0;
-
 	if (p->s.average)
 		memset(y, 0, channels * sizeof *y);
 	for (size_t h = down.first; h < down.end; h++)
@@ -102,7 +98,6 @@ void cpu_pool_forward(struct device *d, void *pool, float *y, const float *x, si
 	struct cpu_pool *p = pool;
 	const struct image in = p->s.in, out = p->s.out;
 	uint8_t *winner = p->winner;
-
 	for (size_t r = 0; r < rows; r++, x += image_size(in))
 		for (size_t h = 0; h < out.height; h++)
 			for (size_t w = 0; w < out.width; w++, y += in.channels) {
@@ -126,7 +121,6 @@ static void pool_window_back(const struct cpu_pool *p, float *image, const float
 {
 	const size_t channels = p->s.in.channels;
 	int32_t k = 0;
-
 	for (size_t h = down.first; h < down.end; h++)
 		for (size_t w = across.first; w < across.end; w++, k++) {
 			float *dx = image + (h * p->s.in.width + w) * channels;
@@ -144,7 +138,6 @@ void cpu_pool_backward(struct device *d, void *pool, float *dx, const float *dy,
 	struct cpu_pool *p = pool;
 	const struct image in = p->s.in, out = p->s.out;
 	const uint8_t *winner = p->winner;
-
 	for (size_t r = 0; r < rows; r++, dx += image_size(in)) {
 		memset(dx, 0, image_size(in) * sizeof *dx);
 		for (size_t h = 0; h < out.height; h++)
@@ -164,7 +157,6 @@ void cpu_shortcut(struct device *d, float *restrict y, const float *restrict x, 
 		  size_t stride, size_t out, size_t rows)
 {
 	const size_t before = (out - in.channels) / 2;
-
 	for (size_t r = 0; r < rows; r++, x += image_size(in))
 		for (size_t i = 0; i < in.height; i += stride)
 			for (size_t j = 0; j < in.width; j += stride, y += out) {
@@ -184,7 +176,6 @@ void cpu_shortcut_grad(struct device *d, float *restrict dx, const float *restri
 {
 	const size_t before = (out - in.channels) / 2, across = strided(in.width, stride),
 		     down = strided(in.height, stride);
-
 	for (size_t r = 0; r < rows; r++, dy += down * across * out)
 		for (size_t i = 0; i < in.height; i++)
 			for (size_t j = 0; j < in.width; j++, dx += in.channels) {

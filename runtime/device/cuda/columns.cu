@@ -6,7 +6,6 @@
 
 namespace
 {
-
 template <typename T, int V> struct bias_job : reads_one<T, V> {
 	T *y;
 	const float *b;
@@ -60,7 +59,6 @@ __global__ void __launch_bounds__(THREADS) copy_columns(float *y, size_t y_width
 							size_t x_width, size_t rows, size_t n)
 {
 	size_t j = (size_t)blockIdx.x * THREADS + threadIdx.x;
-
 	for (size_t r = blockIdx.y; j < n && r < rows; r += gridDim.y)
 		y[r * y_width + j] = x[r * x_width + j];
 }

@@ -17,7 +17,6 @@
 
 namespace
 {
-
 struct walk {
 	unsigned groups, chunks;
 	size_t lanes;
@@ -46,7 +45,6 @@ __device__ inline void walk_down(const Job &job, size_t rows, size_t n, size_t c
 	constexpr int U = ahead<V>;
 	const size_t step = gridDim.x * lanes;
 	const typename Job::kept kept = job.keep(column);
-
 	for (size_t row = blockIdx.x * lanes + lane; row < rows; row += step * U) {
 		typename Job::item item[U];
 
@@ -67,7 +65,6 @@ __global__ void __launch_bounds__(THREADS)
 {
 	size_t lanes = THREADS / groups, lane = threadIdx.x / groups;
 	size_t column = ((size_t)blockIdx.y * groups + threadIdx.x % groups) * V;
-
 	if (lane < lanes && column < n)
 		walk_down<V>(job, rows, n, column, lane, lanes,
 			     [&](size_t at, const typename Job::item &item,
@@ -78,7 +75,6 @@ template <int V, typename Job>
 void map_columns(struct device *d, const Job &job, size_t rows, size_t n)
 {
 	walk w = walk_of(n, V);
-
 	QUEUE(d, (columns_map<V, Job>), dim3(walk_blocks(w, rows, ahead<V>, MAP_BLOCKS), w.chunks),
 	      THREADS, job, rows, n, w.groups);
 }
@@ -92,7 +88,6 @@ __global__ void __launch_bounds__(THREADS)
 	size_t column = ((size_t)blockIdx.y * groups + threadIdx.x % groups) * V;
 	bool in = lane < lanes && column < n;
 	float sum[K * V] = {0};
-
 	if (in)
 		walk_down<V>(job, rows, n, column, lane, lanes,
 			     [&](size_t at, const typename Job::item &item,
@@ -145,7 +140,6 @@ void sum_columns(struct device *d, const Job &job, size_t rows, size_t n)
 	/* the fewest chunks, so the most blocks */
 	size_t chunks = walk_of(n < wide<bf16> ? wide<bf16> : n, wide<bf16>).chunks;
 	size_t most = chunks < SUM_BLOCKS ? SUM_BLOCKS / chunks : 1;
-
 	QUEUE(d, (columns_sum<V, Job>), dim3(blocks, w.chunks), THREADS, job, rows, n, w.groups,
 	      cuda_stage_of(d, SUMS * most * n * sizeof(float)));
 }

@@ -103,7 +103,6 @@ static cudnnMathType_t math_of(const struct cuda *c, const struct cuda_conv *v)
 static void make_filter(struct device *d, struct cuda_conv *v)
 {
 	const struct shape *s = &v->s;
-
 	TRY_DNN(d, cudnnCreateFilterDescriptor(&v->filter));
 	TRY_DNN(d, cudnnSetFilter4dDescriptor(v->filter, type_of(cuda_of(d), v), CUDNN_TENSOR_NHWC,
 					      (int)s->out.channels, (int)s->in.channels,
@@ -113,7 +112,6 @@ static void make_filter(struct device *d, struct cuda_conv *v)
 void *cuda_conv_new(struct device *d, const struct shape *s)
 {
 	struct cuda_conv *v = must(calloc(1, sizeof *v));
-
 	v->s = *s;
 	CHECK(image_size(s->in) <= INT_MAX && image_size(s->out) <= INT_MAX &&
 		      weights_of(s) <= INT_MAX && s->rows_max <= INT_MAX,
@@ -151,7 +149,6 @@ static size_t wide_bytes(const struct cuda_conv *v, struct image m)
 void cuda_conv_free(struct device *d, void *conv)
 {
 	struct cuda_conv *v = conv;
-
 	unprepare(d, v);
 	cuda_give(d, v->wide_x, wide_bytes(v, v->s.in));
 	cuda_give(d, v->wide_y, wide_bytes(v, v->s.out));
@@ -190,7 +187,6 @@ static cudnnTensorDescriptor_t tensor_of(struct device *d, const struct cuda_con
 					 struct image m, size_t rows)
 {
 	cudnnTensorDescriptor_t t;
-
 	TRY_DNN(d, cudnnCreateTensorDescriptor(&t));
 	TRY_DNN(d,
 		cudnnSetTensor4dDescriptor(t, CUDNN_TENSOR_NHWC, type_of(cuda_of(d), v), (int)rows,
@@ -248,7 +244,6 @@ static int try_all(struct device *d, struct cuda_conv *v, struct conv_plan *p, e
 	cudnnHandle_t dnn = cuda_of(d)->dnn;
 	cudnnStatus_t status;
 	int n = 0;
-
 	if (k == FORWARD) {
 		cudnnConvolutionFwdAlgoPerf_t all[ALGORITHMS];
 		status = cudnnFindConvolutionForwardAlgorithmEx(dnn, p->x, a, v->filter, b,
@@ -280,7 +275,6 @@ static int try_all(struct device *d, struct cuda_conv *v, struct conv_plan *p, e
 static void *trial_memory(size_t *bytes)
 {
 	void *p = NULL;
-
 	while (*bytes && cudaMalloc(&p, *bytes) != cudaSuccess) {
 		cudaGetLastError();
 		*bytes /= 2;
@@ -297,7 +291,6 @@ static struct conv_choice choose(struct device *d, struct cuda_conv *v, struct c
 						 : k == BACKWARD_DATA
 							 ? p->rows * image_size(v->s.in)
 							 : weights_of(&v->s);
-
 	CHECK(!c->capturing, "a convolution meets %zu rows first while a graph is captured",
 	      p->rows);
 	numbers *= number_bytes(c, v);
@@ -334,7 +327,6 @@ static const struct conv_choice *choice_of(struct device *d, struct cuda_conv *v
 	const struct problem problem = {v->s.in, v->s.out, v->s.window, p->rows, k, v->floats};
 	struct cuda *c = cuda_of(d);
 	struct conv_choice *mine = &p->choice[k];
-
 	for (size_t i = 0; mine->problem.rows == 0 && i < c->choices; i++)
 		if (memcmp(&c->choice[i].problem, &problem, sizeof problem) == 0)
 			*mine = c->choice[i];
@@ -355,7 +347,6 @@ static bool convolve(struct device *d, struct cuda_conv *v, struct conv_plan *p,
 	cudnnHandle_t dnn = cuda_of(d)->dnn;
 	cudnnConvolutionDescriptor_t w = p->window[k];
 	const float one = 1;
-
 	CHECK(aligned(a) && aligned(b), "a convolution's memory is not on a 16-byte boundary");
 	const struct conv_choice *how = choice_of(d, v, p, k, a, b);
 	const int algorithm = how->algorithm;
@@ -393,7 +384,6 @@ static size_t pixels_of(const struct cuda_conv *v, size_t rows)
 static const void *weights(struct device *d, struct cuda_conv *v, const float *weight)
 {
 	struct cuda *c = cuda_of(d);
-
 	if (!bf16(c, v) && aligned(weight))
 		return weight;
 	if (!v->weight)
@@ -413,7 +403,6 @@ void cuda_conv_forward(struct device *d, void *conv, float *y, const float *x, c
 	const void *w = weights(d, v, weight),
 		   *in = given(d, v, v->wide_x, x, rows * image_size(v->s.in));
 	void *out = v->floats ? v->wide_y : y;
-
 	if (!convolve(d, v, plan_of(d, v, rows), FORWARD, in, w, 0, out)) {
 		cuda_conv_forward(d, conv, y, x, weight, bias, rows);
 		return;
@@ -434,7 +423,6 @@ void cuda_conv_backward_weight(struct device *d, void *conv, float *dweight, flo
 	const bool direct = !bf16(cuda_of(d), v) && aligned(dweight);
 	const void *in = given(d, v, v->wide_x, x, rows * image_size(v->s.in)),
 		   *grad = given(d, v, v->wide_y, dy, pixels * n);
-
 	if (!direct && !v->dweight)
 		v->dweight = cuda_take(d, weight_bytes(d, v));
 	if (!convolve(d, v, plan_of(d, v, rows), BACKWARD_WEIGHT, in, grad, 0,
@@ -458,7 +446,6 @@ void cuda_conv_backward_data(struct device *d, void *conv, float *dx, const floa
 	const void *w = v->weight_of == weight ? v->weight : weights(d, v, weight),
 		   *grad = given(d, v, v->wide_y, dy, rows * image_size(v->s.out));
 	float *out = v->floats ? v->wide_x : dx;
-
 	if (add)
 		given(d, v, out, dx, floats);
 	if (!convolve(d, v, plan_of(d, v, rows), BACKWARD_DATA, grad, w, add, out)) {

@@ -44,7 +44,6 @@ static int opened; /* devices of this process */
 void panic(const char *file, int line, const char *fmt, ...)
 {
 	char text[1024];
-
 	FORMAT(text, fmt);
 	host->panic(file, line, "%s", text);
 	abort();
@@ -53,7 +52,6 @@ void panic(const char *file, int line, const char *fmt, ...)
 void failure(const char *fmt, ...)
 {
 	char text[1024];
-
 	FORMAT(text, fmt);
 	host->failure("%s", text);
 	abort();
@@ -68,7 +66,6 @@ char *sentence(const char *fmt, ...)
 {
 	char *text;
 	va_list args;
-
 	va_start(args, fmt);
 	int n = vasprintf(&text, fmt, args);
 	va_end(args);
@@ -78,7 +75,6 @@ char *sentence(const char *fmt, ...)
 void cuda_failed(struct device *d, const char *file, int line, const char *call, const char *why)
 {
 	const struct cuda *c = cuda_of(d);
-
 	call += *call == '('; /* around a template's arguments */
 	failure("GPU %d (%s): %.*s: %s (%s:%d)", c->gpu, c->model, (int)strcspn(call, "(<"), call,
 		why, file, line);
@@ -104,7 +100,6 @@ static void driver_version(char *text, size_t room, int supports)
 {
 	char line[256] = "";
 	FILE *f = fopen("/proc/driver/nvidia/version", "r");
-
 	snprintf(text, room, "CUDA %d.%d", supports / 1000, supports % 1000 / 10);
 	if (f && fgets(line, sizeof line, f))
 		for (char *at = NULL, *word = strtok_r(line, " \t\n", &at); word;
@@ -120,7 +115,6 @@ static void driver_version(char *text, size_t room, int supports)
 static void library_versions(char *text, size_t room, int runtime)
 {
 	int blas[3] = {0}, nccl = 0, dnn = (int)cudnnGetVersion();
-
 	cublasGetProperty(MAJOR_VERSION, &blas[0]);
 	cublasGetProperty(MINOR_VERSION, &blas[1]);
 	cublasGetProperty(PATCH_LEVEL, &blas[2]);
@@ -153,7 +147,6 @@ static const char *cuda_probe(struct device_facts *f)
 	struct device_facts facts = {0};
 	int driver = 0, runtime = 0, current = 0;
 	cudaError_t status = cudaDriverGetVersion(&driver);
-
 	cudaRuntimeGetVersion(&runtime);
 	if (status == cudaSuccess)
 		status = cudaGetDeviceCount(&facts.count);
@@ -206,7 +199,6 @@ static void cuda_open(struct device *d, int threads)
 	struct cuda *c = d->at = must(calloc(1, sizeof *c));
 	struct cudaDeviceProp p;
 	int count = 0;
-
 	(void)threads;
 	TRY(d, cudaGetDeviceCount(&count));
 	CHECK(count > 0, "no GPU to open");
@@ -241,7 +233,6 @@ static void cuda_open(struct device *d, int threads)
 static void cuda_close(struct device *d)
 {
 	struct cuda *c = cuda_of(d);
-
 	cuda_sync(d);
 	cuda_graphs_close(d);
 	TRY(d, cudaFreeHost(c->event));

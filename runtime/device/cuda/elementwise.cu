@@ -7,7 +7,6 @@
 
 namespace
 {
-
 template <typename F> struct map {
 	F f;
 	template <int V, typename T, typename U>
@@ -28,7 +27,6 @@ template <typename T, typename U, typename F>
 void map_all(struct device *d, T *y, const U *x, size_t n, F f)
 {
 	constexpr int V = sizeof(T) < sizeof(U) ? wide<T> : wide<U>;
-
 	for_each<V>(d, true, n, map<F>{f}, y, x);
 }
 
@@ -121,7 +119,6 @@ void cuda_dropout(struct device *d, float *y, float p, uint64_t salt, size_t n)
 	const struct cuda_step *step = d->in_graph ? &cuda_of(d)->state->step : NULL;
 	const uint64_t key = d->key;
 	const float scale = 1 / (1 - p);
-
 	map_activation(d, y, y, n, [=] __device__(float of, float, size_t i) {
 		return dropout_keeps(step ? step->key : key, salt, i, p) ? of * scale : 0;
 	});
@@ -142,7 +139,6 @@ void cuda_sgd(struct device *d, float *p, float *v, const float *g, float lr, fl
 	      float scale, size_t n)
 {
 	const struct cuda_step *step = d->in_graph ? &cuda_of(d)->state->step : NULL;
-
 	CHECK(!step || lr == d->lr, "sgd: lr %g in a step of %g", (double)lr, (double)d->lr);
 	for_each<wide<float>>(d, true, n, sgd{step, lr, m, decay, scale}, p, v, g);
 }
@@ -150,6 +146,5 @@ void cuda_sgd(struct device *d, float *p, float *v, const float *g, float lr, fl
 void cuda_set_step(struct device *d)
 {
 	struct cuda *c = cuda_of(d);
-
 	QUEUE(d, set_step, 1, 1, &c->state->step, (cuda_step{d->key, d->lr, ++c->turn}));
 }

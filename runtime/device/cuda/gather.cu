@@ -6,7 +6,6 @@
 
 namespace
 {
-
 constexpr size_t ROWS = 960; /* of a launch */
 struct row_numbers {
 	int32_t number[ROWS];
@@ -29,7 +28,6 @@ __device__ inline long source_of(const source &from, unsigned j, const crop &c)
 	unsigned w = pixel % from.width, h = pixel / from.width;
 	long i = (long)h + (long)c.down - (long)from.pad;
 	long k = (long)(c.mirror ? from.width - 1 - w : w) + (long)c.right - (long)from.pad;
-
 	if (i < 0 || i >= (long)from.height || k < 0 || k >= (long)from.width)
 		return -1;
 	return (i * from.width + k) * from.channels + channel;
@@ -41,7 +39,6 @@ __global__ void __launch_bounds__(THREADS) gather(T *x, float *y, source from, r
 	size_t j = (size_t)blockIdx.x * THREADS + threadIdx.x;
 	int32_t row = rows.number[blockIdx.y];
 	size_t at = (size_t)row * from.features;
-
 	if (j == 0)
 		y[blockIdx.y] = from.target[row];
 	if (j >= from.features)
@@ -73,7 +70,6 @@ void cuda_gather(struct device *d, float *x, float *y, const struct data *data,
 {
 	const size_t f = data->features;
 	struct source from = {};
-
 	from.bytes = brought(d, data->bytes, data->n * f);
 	from.floats = data->bytes ? NULL : brought(d, data->floats, data->n * f);
 	from.target = brought(d, data->target, data->n);

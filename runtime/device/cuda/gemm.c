@@ -14,7 +14,6 @@ static void multiply(struct device *d, void *y, cudaDataType_t y_type, bool at, 
 	struct cuda *c = cuda_of(d);
 	const float one = 1, zero = 0;
 	cublasComputeType_t compute = c->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
-
 	TRY_BLAS(d,
 		 cublasGemmEx(c->blas, bt ? CUBLAS_OP_T : CUBLAS_OP_N,
 			      at ? CUBLAS_OP_T : CUBLAS_OP_N, n, m, k, &one, b, type, bt ? k : n, a,
@@ -25,7 +24,6 @@ void cuda_gemm(struct device *d, float *y, bool at, const float *a, bool bt, con
 	       size_t m, size_t n, size_t k)
 {
 	struct cuda *c = cuda_of(d);
-
 	CHECK(m <= INT_MAX && n <= INT_MAX && k <= INT_MAX, "gemm of %zu x %zu x %zu", m, n, k);
 	if (m == 0 || n == 0)
 		return;

@@ -37,7 +37,6 @@ static cudaGraphExec_t capture(struct device *d, void (*body)(void *ctx), void *
 	struct cuda *c = cuda_of(d);
 	cudaGraph_t graph;
 	cudaGraphExec_t exec;
-
 	TRY(d, cudaStreamBeginCapture(c->stream, cudaStreamCaptureModeThreadLocal));
 	c->capturing = c->captured = true;
 	body(ctx);
@@ -53,7 +52,6 @@ void cuda_graph(struct device *d, size_t key, void (*body)(void *ctx), void *ctx
 	struct cuda *c = cuda_of(d);
 	bool is_new;
 	struct kept_graph *g = graph_of(c, key, &is_new);
-
 	cuda_set_step(d);
 	d->in_graph = true;
 	c->switched = false;
@@ -73,7 +71,6 @@ void cuda_graph(struct device *d, size_t key, void (*body)(void *ctx), void *ctx
 void cuda_event_record(struct device *d, size_t i)
 {
 	struct cuda *c = cuda_of(d);
-
 	CHECK(i < EVENTS, "an event past the %dth", EVENTS);
 	TRY(d, cudaMemcpyAsync(&c->event[i], &c->state->step.turn, sizeof *c->event,
 			       cudaMemcpyDeviceToHost, c->stream));
@@ -82,7 +79,6 @@ void cuda_event_record(struct device *d, size_t i)
 void cuda_event_wait(struct device *d, size_t i)
 {
 	struct cuda *c = cuda_of(d);
-
 	CHECK(i < EVENTS, "an event past the %dth", EVENTS);
 	while (__atomic_load_n(&c->event[i], __ATOMIC_ACQUIRE) != c->turn) {
 		cudaError_t status = cudaStreamQuery(c->stream);
@@ -99,7 +95,6 @@ void cuda_event_wait(struct device *d, size_t i)
 void cuda_graphs_close(struct device *d)
 {
 	struct cuda *c = cuda_of(d);
-
 	for (size_t i = 0; i < c->graphs; i++)
 		if (c->graph[i].exec)
 			TRY(d, cudaGraphExecDestroy(c->graph[i].exec));

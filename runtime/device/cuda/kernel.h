@@ -32,7 +32,6 @@
 
 namespace
 {
-
 using bf16 = __nv_bfloat16;
 
 constexpr unsigned THREADS = 256, MAP_BLOCKS = 2048;
@@ -121,7 +120,6 @@ __global__ void __launch_bounds__(THREADS) each(size_t n, F f, P... p)
 {
 	size_t first = (size_t)blockIdx.x * THREADS + threadIdx.x;
 	size_t step = (size_t)gridDim.x * THREADS;
-
 	for (size_t i = first; i < n / V; i += step)
 		f(at<V>{i * V}, p...);
 	for (size_t i = n / V * V + first; i < n; i += step)
@@ -167,7 +165,6 @@ template <int M, typename S>
 __device__ inline void block_reduce(S *s, unsigned lane, unsigned lanes, unsigned groups)
 {
 	unsigned by = 1;
-
 	while (by < lanes)
 		by *= 2;
 	for (by /= 2; by > 0; by /= 2) {
@@ -184,7 +181,6 @@ __device__ inline void block_reduce(S *s, unsigned lane, unsigned lanes, unsigne
 __device__ inline bool last_block(unsigned *counter)
 {
 	bool *last = shared_flag();
-
 	if (gridDim.x == 1) {
 		__syncthreads();
 		return true;

@@ -8,7 +8,6 @@
 
 namespace
 {
-
 constexpr unsigned WARPS = THREADS / 32, TALLY_BLOCKS = 128, ALL = 0xffffffffu;
 
 /* Called by all threads of a block; loss and correct are those of thread 0 alone. */
@@ -17,7 +16,6 @@ __device__ inline void tally_add(double loss, unsigned long long correct, size_t
 {
 	double *losses = (double *)stage.partial;
 	unsigned long long *corrects = (unsigned long long *)(losses + TALLY_BLOCKS);
-
 	if (threadIdx.x == 0) {
 		losses[blockIdx.x] = loss;
 		corrects[blockIdx.x] = correct;
@@ -62,7 +60,6 @@ __global__ void __launch_bounds__(THREADS)
 	unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 	double loss = 0;
 	unsigned correct = 0;
-
 	for (size_t r = (size_t)blockIdx.x * WARPS + warp; r < rows;
 	     r += (size_t)gridDim.x * WARPS) {
 		T *row = z + r * n;
@@ -110,7 +107,6 @@ __global__ void __launch_bounds__(THREADS)
 {
 	float factor = 2.0f / (rows * n);
 	double sum = 0, *s = shared_doubles();
-
 	for (size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x; i < rows * n;
 	     i += (size_t)gridDim.x * THREADS) {
 		float e = number(z[i]) - target[i];

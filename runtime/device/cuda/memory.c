@@ -22,7 +22,6 @@ void *cuda_malloc(struct device *d, size_t bytes)
 	size_t free_bytes = 0, total = 0;
 	void *p = NULL;
 	cudaError_t status = cudaMalloc(&p, bytes ? bytes : 1);
-
 	if (status == cudaErrorMemoryAllocation) {
 		cudaGetLastError();
 		cudaMemGetInfo(&free_bytes, &total);
@@ -56,7 +55,6 @@ void cuda_give(struct device *d, void *p, size_t bytes)
 void cuda_retire(struct device *d, void *p, size_t bytes)
 {
 	struct cuda *c = cuda_of(d);
-
 	if (!c->captured || !p) {
 		cuda_give(d, p, bytes);
 		return;
@@ -70,7 +68,6 @@ void *cuda_workspace(struct device *d, size_t bytes)
 {
 	struct cuda *c = cuda_of(d);
 	size_t more = c->workspace_bytes ? 2 * c->workspace_bytes : LEAST_WORKSPACE;
-
 	if (bytes <= c->workspace_bytes)
 		return c->workspace;
 	while (more < bytes)
@@ -96,7 +93,6 @@ void cuda_sync(struct device *d)
 float *cuda_alloc(struct device *d, size_t n)
 {
 	float *p = cuda_malloc(d, n * sizeof *p);
-
 	TRY(d, cudaMemsetAsync(p, 0, n * sizeof *p, cuda_of(d)->stream));
 	return p;
 }
@@ -134,7 +130,6 @@ void cuda_tally(struct device *d, struct tally *out)
 {
 	struct cuda *c = cuda_of(d);
 	struct cuda_losses t;
-
 	TRY(d, cudaMemcpyAsync(&t, &c->state->tally, sizeof t, cudaMemcpyDeviceToHost, c->stream));
 	TRY(d, cudaMemsetAsync(&c->state->tally, 0, sizeof t, c->stream));
 	cuda_sync(d);
@@ -150,7 +145,6 @@ static uint64_t fingerprint_of(const void *array, size_t bytes)
 	enum { WORDS = 16 };
 	const size_t words = bytes / sizeof(uint64_t);
 	uint64_t h = bytes, word;
-
 	for (size_t i = 0; words && i < WORDS; i++) {
 		memcpy(&word, (const char *)array + part_of(words - 1, WORDS - 1, i) * sizeof word,
 		       sizeof word);
@@ -174,7 +168,6 @@ static struct resident *resident_of(struct cuda *c, const void *array)
 const void *cuda_brought(struct device *d, const void *array, size_t bytes)
 {
 	struct cuda *c = cuda_of(d);
-
 	if (!array)
 		return NULL;
 	struct resident *r = resident_of(c, array);
@@ -199,7 +192,6 @@ const void *cuda_brought(struct device *d, const void *array, size_t bytes)
 void cuda_memory_close(struct device *d)
 {
 	struct cuda *c = cuda_of(d);
-
 	for (size_t i = 0; i < c->residents; i++)
 		TRY(d, cudaFree(c->resident[i].at));
 	for (size_t i = 0; i < c->retired_n; i++)

@@ -10,7 +10,6 @@
 
 namespace
 {
-
 /* Squares are those of the distance from the first row, so that little cancels where the mean is
  * far from zero. */
 template <typename T, int V> struct statistics_job : reads_one<T, V> {
@@ -223,7 +222,6 @@ static size_t statistics_bytes(const struct shape *s)
 void *cuda_norm_new(struct device *d, const struct shape *s)
 {
 	struct cuda_norm *m = (struct cuda_norm *)must(calloc(1, sizeof *m));
-
 	m->s = *s;
 	m->statistics = (float *)cuda_take(d, statistics_bytes(s));
 	return m;
@@ -232,7 +230,6 @@ void *cuda_norm_new(struct device *d, const struct shape *s)
 void cuda_norm_free(struct device *d, void *norm)
 {
 	struct cuda_norm *m = (struct cuda_norm *)norm;
-
 	cuda_sync(d);
 	cuda_give(d, m->statistics, statistics_bytes(&m->s));
 	free(m);
@@ -244,7 +241,6 @@ void cuda_norm_forward(struct device *d, void *norm, float *y, const float *x, c
 	const struct cuda_norm *m = (const struct cuda_norm *)norm;
 	const struct shape *s = &m->s;
 	const size_t pixels = rows * s->in.height * s->in.width, n = s->in.channels;
-
 	if (training)
 		OF_PACK(d, packs<T>(n, x),
 			sum_columns<V>(d,
@@ -276,7 +272,6 @@ void cuda_norm_backward(struct device *d, void *norm, float *dx, float *dscale, 
 	const struct cuda_norm *m = (const struct cuda_norm *)norm;
 	const size_t pixels = rows * m->s.in.height * m->s.in.width, n = m->s.in.channels;
 	const bool back = m->s.relu && m->s.adds;
-
 	OF_PACK(d, packs<T>(n, dx, dy, x, m->s.relu ? y : NULL), {
 		masked_job<T, V> from{(const T *)dy, (const T *)x, m->s.relu ? (const T *)y : NULL,
 				      m->statistics, NORM_EPSILON, n};

@@ -10,7 +10,6 @@
 static float *cuda_pinned_new(struct device *d, size_t n)
 {
 	void *p;
-
 	TRY(d, cudaHostAlloc(&p, (n ? n : 1) * sizeof(float), cudaHostAllocDefault));
 	return p;
 }
@@ -23,7 +22,6 @@ static void cuda_pinned_free(struct device *d, float *p)
 static void cuda_fetch(struct device *d, float *to, const float *x, size_t n)
 {
 	struct cuda *c = cuda_of(d);
-
 	if (n)
 		TRY(d, cudaMemcpyAsync(to, x, n * sizeof *x, cudaMemcpyDeviceToHost, c->side));
 	TRY(d, cudaStreamSynchronize(c->side));
@@ -38,7 +36,6 @@ static float *cuda_shared_new(struct device *d, size_t n, unsigned char handle[P
 	size_t bytes = (n * sizeof(float) / SHARED + 1) * SHARED;
 	float *p = cuda_malloc(d, bytes);
 	cudaIpcMemHandle_t ipc;
-
 	_Static_assert(sizeof ipc <= PEER_HANDLE_BYTES, "a handle has room");
 	TRY(d, cudaMemsetAsync(p, 0, bytes, c->stream));
 	cuda_sync(d);
@@ -63,7 +60,6 @@ static float *cuda_shared_map(struct device *d, const unsigned char handle[PEER_
 	static const unsigned char nothing[PEER_HANDLE_BYTES];
 	cudaIpcMemHandle_t ipc;
 	void *p = NULL;
-
 	(void)d;
 	if (memcmp(handle, nothing, PEER_HANDLE_BYTES) == 0)
 		return NULL;
@@ -84,7 +80,6 @@ static char *cuda_nccl_id(struct device *d, unsigned char id[NCCL_ID_BYTES])
 {
 	ncclUniqueId made;
 	ncclResult_t status = ncclGetUniqueId(&made);
-
 	(void)d;
 	_Static_assert(sizeof made == NCCL_ID_BYTES, "an id has its size");
 	if (status != ncclSuccess)
@@ -99,7 +94,6 @@ static char *cuda_nccl_new(struct device *d, void **nccl, const unsigned char id
 {
 	ncclUniqueId made;
 	ncclComm_t comm;
-
 	memcpy(&made, id, sizeof made);
 	ncclResult_t status = ncclCommInitRank(&comm, size, made, rank);
 

@@ -9,7 +9,6 @@
 
 namespace
 {
-
 struct geometry {
 	unsigned in_height, in_width, in_channels, out_height, out_width, out_channels;
 	unsigned size = 1, stride = 1, pad = 0; /* of windows */
@@ -40,7 +39,6 @@ __global__ void __launch_bounds__(THREADS)
 {
 	unsigned packs = channels / V, i = blockIdx.x * blockDim.x + threadIdx.x;
 	unsigned c = i % packs * V, w = i / packs % width, h = i / packs / width;
-
 	for (size_t r = blockIdx.y; h < height && r < rows; r += gridDim.y)
 		f(spot<V>{r, h, w, c}, g, p...);
 }
@@ -53,7 +51,6 @@ void for_spots(struct device *d, unsigned height, unsigned width, unsigned chann
 	const unsigned threads = packs < THREADS ? ((unsigned)packs + 31) / 32 * 32 : THREADS;
 	const dim3 blocks((unsigned)((packs + threads - 1) / threads),
 			  (unsigned)smaller(rows, MOST_ROWS));
-
 	QUEUE(d, (each_spot<V, F, P...>), blocks, threads, height, width, channels, rows, f, g,
 	      p...);
 }
@@ -159,7 +156,6 @@ struct pooled_grad {
 template <int V, typename T> __device__ inline pack<T, V> zeros()
 {
 	pack<T, V> p;
-
 	for (int v = 0; v < V; v++)
 		p.v[v] = rounded<T>(0);
 	return p;
@@ -203,7 +199,6 @@ geometry shortcut_of(struct image in, size_t stride, size_t channels)
 {
 	geometry g =
 		geometry_of(in, {strided(in.height, stride), strided(in.width, stride), channels});
-
 	g.stride = (unsigned)stride;
 	return g;
 }
@@ -220,7 +215,6 @@ template <typename T, typename... P> bool packs(const geometry &g, P... p)
 void *cuda_pool_new(struct device *d, const struct shape *s)
 {
 	geometry *g = (geometry *)must(malloc(sizeof *g));
-
 	CHECK(image_size(s->in) <= INT_MAX, "a pooling of %zu floats", image_size(s->in));
 	(void)d;
 	*g = geometry_of(s->in, s->out);
@@ -239,7 +233,6 @@ void cuda_pool_free(struct device *, void *pool)
 void cuda_pool_forward(struct device *d, void *at, float *y, const float *x, size_t rows)
 {
 	const geometry &g = *(const geometry *)at;
-
 	OF_PACK(d, packs<T>(g, y, x), FOR_OUTS(d, g, rows, pooled(), g, (T *)y, (const T *)x));
 }
 
@@ -247,7 +240,6 @@ void cuda_pool_backward(struct device *d, void *at, float *dx, const float *dy, 
 			const float *y, size_t rows)
 {
 	const geometry &g = *(const geometry *)at;
-
 	OF_PACK(d, packs<T>(g, dx, dy, x, y),
 		FOR_INS(d, g, rows, pooled_grad(), g, (T *)dx, (const T *)dy, (const T *)x,
 			(const T *)y));
@@ -257,7 +249,6 @@ void cuda_shortcut(struct device *d, float *y, const float *x, struct image in, 
 		   size_t out, size_t rows)
 {
 	const geometry g = shortcut_of(in, stride, out);
-
 	OF_PACK(d, packs<T>(g, y, x), FOR_OUTS(d, g, rows, shortcut(), g, (T *)y, (const T *)x));
 }
 
@@ -265,7 +256,6 @@ void cuda_shortcut_grad(struct device *d, float *dx, const float *dy, struct ima
 			size_t stride, size_t out, size_t rows)
 {
 	const geometry g = shortcut_of(in, stride, out);
-
 	OF_PACK(d, packs<T>(g, dx, dy),
 		FOR_INS(d, g, rows, shortcut_grad(), g, (T *)dx, (const T *)dy));
 }

@@ -6,7 +6,6 @@
 
 namespace
 {
-
 /* What is not used is NULL; in may be out. */
 __global__ void __launch_bounds__(THREADS)
 	apply(op_kind kind, updater_kind updater, float *w, float *kept, const float *bak,
@@ -74,7 +73,6 @@ void cuda_sum(struct device *d, float *y, const float *const *x, int k, float a,
 {
 	sum s = {{}, a};
 	bool packed = true;
-
 	CHECK(k > 0 && k <= PEERS, "sum of %d peers", k);
 	for (int i = 0; i < k; i++)
 		packed = aligned(s.from.x[i] = x[i]) && packed;
@@ -87,7 +85,6 @@ void cuda_apply(struct device *d, enum op_kind kind, enum updater_kind updater,
 {
 	float *kept = update_kept(u, updater_keeps(updater));
 	const float *bak = updater_reads(updater) ? u->pulled : NULL;
-
 	if (n)
 		QUEUE(d, apply, blocks_for(n, MAP_BLOCKS), THREADS, kind, updater, u->w, kept, bak,
 		      u->pulled, u->values, u->out, u->by, (float)u->staleness, u->keep, n);

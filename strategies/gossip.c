@@ -29,8 +29,7 @@ struct gossip {
 #define OWNER struct gossip_opts
 static const struct option gossip_options[] = {
 	OPTION(schedule, CHOICE, "schedule", "ring",
-	       "who meets whom: neighbours on a ring, or the workers whose ranks differ in one "
-	       "bit",
+	       "who meets whom: neighbours on a ring, or the workers whose ranks differ in one bit",
 	       .choices = "ring|hypercube"),
 	{0},
 };

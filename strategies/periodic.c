@@ -60,8 +60,7 @@ static const struct option periodic_options[] = {
 	       "learning rate of the outer optimiser; SlowMo's is 1, DiLoCo's 0.7 [factor]",
 	       .min = 0, .max = 1000),
 	OPTION(outer_momentum, REAL, "outer-momentum", "0.5",
-	       "momentum of the outer optimiser; SlowMo's is 0.4 to 0.8, DiLoCo's 0.9 "
-	       "[factor]",
+	       "momentum of the outer optimiser; SlowMo's is 0.4 to 0.8, DiLoCo's 0.9 [factor]",
 	       .min = 0, .max = 0.999),
 	{0},
 };

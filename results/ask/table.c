@@ -205,10 +205,8 @@ static void print_notes(struct store *s, FILE *f, const struct table_options *o,
 	if (people && !o->runs && holds(s, "SELECT EXISTS (SELECT 1 FROM held)"))
 		fprintf(f,
 			"\n%s* %s%s~ not significantly different from that: a two-sided test at 5 "
-			"%% does "
-			"not tell them apart, or there are%stoo few runs for any to do so (it "
-			"takes 6 "
-			"seeds that both have, or 4 runs against 4)\n",
+			"%% does not tell them apart, or there are%stoo few runs for any to do so "
+			"(it takes 6 seeds that both have, or 4 runs against 4)\n",
 			markdown ? "\\" : "",
 			*o->versus ? "what the others of its workload are compared with (--versus)"
 				   : "the best of its workload in accuracy (without one, in loss), "
@@ -256,13 +254,11 @@ static void explain_empty(struct store *s)
 	free(sql_number(s, &n, "SELECT count(*) FROM main.run", ""));
 	if (n == 0)
 		fprintf(stderr,
-			"mvbench: %s holds no runs yet: record one with `mvbench run "
-			"--db=%s`\n",
+			"mvbench: %s holds no runs yet: record one with `mvbench run --db=%s`\n",
 			s->path, s->path);
 	else
 		fprintf(stderr,
-			"mvbench: none of the %lld runs in %s matches: loosen --where or "
-			"--label\n",
+			"mvbench: none of the %lld runs in %s matches: loosen --where or --label\n",
 			(long long)n, s->path);
 }
 
@@ -312,15 +308,14 @@ const struct command command_table = {
 	.usage = "[--option=value ...]",
 	.about = "Shows the results: one row a configuration, with the medians over its n finished "
 		 "runs and their 95 % bootstrap intervals, or one row a run. A seed that was run "
-		 "again is no new sample, except of real times. Marks tell "
-		 "which rows differ from the best of their workload: where both sides share two "
-		 "seeds or more they are compared seed by seed, else as a whole. to target s is "
-		 "the training time until --target-accuracy was reached; runs that missed it count "
-		 "as later than all others. Times are per epoch. speedup is relative to one "
-		 "worker with the same workload, batch, device and platform. comm % and wait % are "
-		 "shares of the time; staleness is what a push met, in updates: the mean, and the "
-		 "maximum in brackets. Where updates came too late and were thrown away, dropped % "
-		 "is their share.",
+		 "again is no new sample, except of real times. Marks tell which rows differ from "
+		 "the best of their workload: where both sides share two seeds or more they are "
+		 "compared seed by seed, else as a whole. to target s is the training time until "
+		 "--target-accuracy was reached; runs that missed it count as later than all "
+		 "others. Times are per epoch. speedup is relative to one worker with the same "
+		 "workload, batch, device and platform. comm % and wait % are shares of the time; "
+		 "staleness is what a push met, in updates: the mean, and the maximum in brackets. "
+		 "Where updates came too late and were thrown away, dropped % is their share.",
 	.options = options,
 	.size = sizeof(OWNER),
 	.run = run_table,

@@ -59,8 +59,7 @@ char *database_error(const struct store *s, int rc)
 	case SQLITE_CONSTRAINT:
 		if (rc == SQLITE_CONSTRAINT_FOREIGNKEY)
 			return sentence(
-				"%s: the row of this run is gone; somebody deleted it while "
-				"it ran",
+				"%s: the row of this run is gone; somebody deleted it while it ran",
 				s->path);
 		/* fall through */
 	default:

@@ -351,11 +351,10 @@ static const char *const job_files[] = {
 	"workers = 1,2,4\n"
 	"sync-every = 1,3,16\n",
 	"mvbench sweep FILE.ini --dry-run lists the cells and which are finished; those are not "
-	"run "
-	"again. Equal cells are run once. Options of a strategy or workload that a cell does not "
-	"use are left out of it, so [defaults] can hold them for all. Where one value is a list "
-	"itself, as in --speed, blanks separate it. label, db and hostfile take one value, as it "
-	"stands, commas and quotes too. What follows a blank and a semicolon is a comment.",
+	"run again. Equal cells are run once. Options of a strategy or workload that a cell does "
+	"not use are left out of it, so [defaults] can hold them for all. Where one value is a "
+	"list itself, as in --speed, blanks separate it. label, db and hostfile take one value, as "
+	"it stands, commas and quotes too. What follows a blank and a semicolon is a comment.",
 };
 
 static const char *const database_page[] = {

@@ -177,8 +177,7 @@ static void job_header(struct job *j, const char *text)
 	for (size_t i = 1; i < j->sections; i++)
 		if (strcmp(j->section[i].name, name) == 0)
 			job_wrong(j, j->line,
-				  "[%s] stands on line %d already; give it another name, "
-				  "or put "
+				  "[%s] stands on line %d already; give it another name, or put "
 				  "its keys there",
 				  name, j->section[i].line);
 	section_add(j, name, j->line);

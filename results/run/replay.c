@@ -58,9 +58,8 @@ static char *check_source(const struct source *s, const char *path)
 				id, id);
 	if (!is(s, DEVICE, "cpu"))
 		return sentence(
-			"--sim.replay=%lld: run %lld computed on %s, and simulated workers "
-			"compute on the cpu, which gives other last bits; record a run with "
-			"--device=cpu",
+			"--sim.replay=%lld: run %lld computed on %s, and simulated workers compute "
+			"on the cpu, which gives other last bits; record a run with --device=cpu",
 			id, id, sql_text(row, DEVICE));
 	if (!is(s, LEAVE, ""))
 		return sentence("--sim.replay=%lld: workers left run %lld (--leave=%s) at times "

@@ -148,8 +148,7 @@ static char *option_lookup(const char *full, struct found *f)
 					"--%s.%s?",
 					full, prefix, near, dot + 1)
 			     : sentence("--%s: there is no strategy or workload %s; mvbench list "
-					"shows "
-					"them",
+					"shows them",
 					full, prefix);
 	}
 	free(prefix);

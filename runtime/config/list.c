@@ -16,8 +16,7 @@ struct list_flags {
 static const struct option list_flags[] = {
 	OPTION(format, CHOICE, "format", "text", "of what is printed", .choices = "text|json"),
 	OPTION(data_dir, STRING, "data-dir", "",
-	       "where to look for the workloads' data; empty: where its package puts it "
-	       "[folder]"),
+	       "where to look for the workloads' data; empty: where its package puts it [folder]"),
 	{0},
 };
 

@@ -239,8 +239,7 @@ char *plan_make(const struct config *c, struct plan *p)
 	int share = config_model_workers(c);
 	if (share < 1 || run->workers % share != 0)
 		return sentence(
-			"--workers=%d: %s shares one model among %d workers; give a multiple of "
-			"%d",
+			"--workers=%d: %s shares one model among %d workers; give a multiple of %d",
 			(int)run->workers, run->strategy, share, share);
 	/* What they exchange are activations, and messages are floats. */
 	if (share > 1 && strcmp(run->precision, "bf16") == 0)

@@ -395,8 +395,7 @@ static int check_start(const struct mvb_setup *s)
 				s->rank, s->size);
 	if (s->file && (!*s->file || !(s->timeout_s >= 0)))
 		return lib_fail(MVB_ERR_ARGUMENT,
-				"mvb_init: file '%s', timeout_s %g: a path, and no "
-				"negative number",
+				"mvb_init: file '%s', timeout_s %g: a path, and no negative number",
 				s->file, s->timeout_s);
 	return MVB_OK;
 }

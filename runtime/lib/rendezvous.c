@@ -258,8 +258,7 @@ static void wait_ended(double seconds)
 static _Noreturn void end_job(int rank, const char *what)
 {
 	fprintf(stderr,
-		"mvbench: rank %d of %d (process %d on %s) %s, so the other ranks are "
-		"ended\n",
+		"mvbench: rank %d of %d (process %d on %s) %s, so the other ranks are ended\n",
 		rank, job.size, (int)job.member[rank].pid, job.host, what);
 	for (int pass = 0; pass < 2; pass++) {
 		for (int r = 0; r < job.size; r++) {
@@ -304,8 +303,7 @@ static void admit(int sock, double *deadline)
 		return;
 	}
 	if (size != job.size) {
-		no = sentence("%s was begun for %d ranks, but rank %d was started as "
-			      "one of %d",
+		no = sentence("%s was begun for %d ranks, but rank %d was started as one of %d",
 			      job.file, job.size, rank, size);
 	} else if (job.member[rank].pid) {
 		no = sentence("rank %d of %s is already taken by process %d on %s", rank, job.file,

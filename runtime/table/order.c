@@ -70,9 +70,8 @@ bool replay_due(const struct replay_cursor *t, int64_t next, int worker,
 	const struct arrival *a = &t->arrival[next];
 	if (next >= t->n)
 		failure("the record of run %lld ends after %lld operations over table %d, shard "
-			"%d, "
-			"and "
-			"worker %d comes with one more, a %s; was it changed since it was made?",
+			"%d, and worker %d comes with one more, a %s; was it changed since it was "
+			"made?",
 			(long long)t->run, (long long)t->n, t->table, t->shard, worker, name_of(p));
 	if (a->worker != worker || strcmp(a->kind, "round") == 0)
 		return false;

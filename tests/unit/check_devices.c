@@ -627,7 +627,7 @@ static void pool_once(struct bench *b, const struct sizes *s, struct pool *pool,
 	const struct image out = out_of(s);
 	const size_t n = rows * image_size(s->in), size = s->window.size, pad = s->window.pad;
 	float *few = must(calloc(n, sizeof *few)); /* values, so that there are equals, */
-	for (size_t i = 0; i < n; i++) /* and below what padding might be taken for */
+	for (size_t i = 0; i < n; i++)             /* and below what padding might be taken for */
 		few[i] = (float)(rng_next(&b->rng) % 5) - 9;
 	struct array *x = array_at(b, few, n, GUARD), *y = image_out(b, rows * image_size(out)),
 		     *dy = image_in(b, y->n), *dx = image_out(b, n);

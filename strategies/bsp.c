@@ -44,6 +44,16 @@ static char *bsp_refuse(const struct run *run, const void *opts)
 			(long long)o->backup, (long long)run->workers, (long long)run->workers - 1);
 }
 
+static const char *bsp_even(const struct run *run, const void *opts)
+{
+	const struct bsp_opts *o = opts;
+	if (o->backup == 0)
+		return "a round of bsp waits for all workers; give --bsp.backup=1 or more";
+	return run->barrier_every == 1 ? NULL
+				       : "rows whose push is dropped are trained on before their "
+					 "epoch's barrier; give --barrier-every=1";
+}
+
 static void bsp_init(struct worker *w)
 {
 	const struct bsp_opts *o = w->opts;
@@ -69,6 +79,7 @@ const struct strategy strategy_bsp = {
 		   .options = bsp_options,
 		   .opts_size = sizeof(struct bsp_opts)},
 	.refuse = bsp_refuse,
+	.even = bsp_even,
 	.init = bsp_init,
 	.expect = bsp_expect,
 	.variants = bsp_variants,

@@ -34,6 +34,13 @@ static char *ssp_refuse(const struct run *run, const void *opts)
 			run->leave);
 }
 
+static const char *ssp_even(const struct run *run, const void *opts)
+{
+	const struct ssp_opts *o = opts;
+	(void)run;
+	return o->bound ? NULL : "with --ssp.bound=0 every push waits for everybody's; give 1";
+}
+
 static void ssp_init(struct worker *w)
 {
 	const struct ssp_opts *o = w->opts;
@@ -55,6 +62,7 @@ const struct strategy strategy_ssp = {
 		   .options = ssp_options,
 		   .opts_size = sizeof(struct ssp_opts)},
 	.refuse = ssp_refuse,
+	.even = ssp_even,
 	.init = ssp_init,
 	.asynchronous = true,
 	.expect = ssp_expect,

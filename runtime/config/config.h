@@ -105,7 +105,8 @@ struct footprint {
 struct plan {
 	struct data train, test; /* shapes only */
 	int64_t params;          /* of the whole model */
-	int64_t steps;           /* of one epoch */
+	int64_t steps;           /* of one epoch, where all workers make as many */
+	bool dynamic;            /* its mini-batches go to whoever is free */
 	int cores;               /* that this machine has */
 	bool oversubscribed;
 	const char *device;         /* the one that `auto` chose, */

@@ -19,12 +19,19 @@ bool rounds_leads(const struct rounds *r, int of, int64_t pushes)
 
 bool rounds_late(const struct rounds *r, int k)
 {
-	return r->member[k].in != r->now->over || r->now->counted == r->size - r->backup;
+	if (r->now->counted == r->size - r->backup)
+		return true;
+	for (int i = 0; i < r->size; i++)
+		if (i != k && !rounds_away(r, i, k))
+			return r->member[k].in != r->now->over;
+	return false;
 }
 
 int64_t rounds_push(struct rounds *r, int k, bool counts)
 {
 	struct member *m = &r->member[k];
+	if (counts)
+		m->in = r->now->over;
 	m->pushed = m->in + 1;
 	r->now->counted += counts;
 	return m->in;

@@ -49,7 +49,7 @@ enum round_fate {
 bool rounds_away(const struct rounds *r, int k, int of);
 /* Is worker `of`, with its pushes-th push, too far ahead of one that is not away? */
 bool rounds_leads(const struct rounds *r, int of, int64_t pushes);
-/* Does a push of worker k come too late to count? */
+/* Does a push of worker k come too late to count? Not when it is the only one still to come. */
 bool rounds_late(const struct rounds *r, int k);
 /* Worker k pushes, in the round that it is in, which is returned. */
 int64_t rounds_push(struct rounds *r, int k, bool counts);

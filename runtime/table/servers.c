@@ -314,22 +314,24 @@ static void keep_floats(struct table *t, const struct slot *q)
 static void finish(struct table *t, struct slot *q)
 {
 	struct table_op *p = q->op;
-	bool first = true;
+	const struct subrequest *said =
+		NULL; /* the first; of those with floats, if there are any */
 	q->under_way = false;
 	wait_for_replies(t, q);
 	for (int s = 0; s < t->among->servers; s++) {
 		const struct table_reply *a = &q->subrequest[s].reply;
 		if (!q->subrequest[s].replied)
 			continue;
-		if (first) {
-			p->staleness = a->staleness;
-			p->dropped = a->dropped;
-		}
-		first = false;
+		if (!said || (said->n == 0 && q->subrequest[s].n > 0))
+			said = &q->subrequest[s];
 		if (t->among->room && q->subrequest[s].n > 0)
 			record_subrequest(t, p, a, s);
 		if (a->away >= 0 && !q->wrong)
 			q->wrong = table_incomplete(t, a->away, a->away_pushes);
+	}
+	if (said) {
+		p->staleness = said->reply.staleness;
+		p->dropped = said->reply.dropped;
 	}
 	if (!q->wrong)
 		keep_floats(t, q);
@@ -362,7 +364,9 @@ static char *servers_start(struct table *t, struct table_op *p)
 	p->staleness = 0;
 	p->dropped = false;
 	t->pushes += op_pushes(p);
-	p->flow = op_pushes(p) ? (int64_t)(t->among->rank + 1) << 24 | (t->pushes & 0xffffff) : 0;
+	p->flow = 0;
+	if (op_pushes(p) && !t->rules.counter)
+		p->flow = (int64_t)(t->among->rank + 1) << 24 | (t->pushes & 0xffffff);
 	c->unseen = (c->unseen && (p->row || !pulls)) || (op_pushes(p) && !pulls);
 	struct stats *stats = t->among->stats;
 	nsec since = stats->trace ? clock_peek() : 0;

@@ -128,6 +128,14 @@ char *tables_flush(struct tables *s)
 	return wrong;
 }
 
+bool tables_drop(const struct tables *s)
+{
+	for (int i = 0; s && i < s->count; i++)
+		if (s->table[i] && s->table[i]->rules.backup > 0)
+			return true;
+	return false;
+}
+
 void tables_resume(struct tables *s)
 {
 	for (int i = 0; i < s->count; i++)
@@ -322,6 +330,8 @@ static int64_t bytes_of(const struct table *t, const struct table_op *p)
 static void count_op(struct table *t, const struct table_op *p)
 {
 	struct stats *s = t->among->stats;
+	if (t->rules.counter)
+		return;
 	s->bytes_sent += bytes_of(t, p);
 	if (op_pushes(p) && p->dropped)
 		s->dropped++;
@@ -396,7 +406,7 @@ static void note_op(struct table *t, const struct table_op *p, nsec since)
 
 char *table_do(struct table *t, struct table_op *p)
 {
-	bool noted = __builtin_expect(t->among->stats->trace != NULL, 0);
+	bool noted = __builtin_expect(t->among->stats->trace != NULL, 0) && !t->rules.counter;
 	nsec since = noted ? clock_peek() : 0;
 	char *wrong = check_op(t, p);
 	if (!wrong)

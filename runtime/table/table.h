@@ -89,6 +89,7 @@ struct table_rules {
 	int64_t lead; /* with bounded: pushes that a worker may be ahead of the slowest */
 	bool syncs;   /* OP_SYNC is used */
 	bool lengths; /* there are no floats: operations move what means nothing */
+	bool counter; /* its pushes only number themselves: none of the run's (vectors.c) */
 	enum table_init init;
 };
 
@@ -160,6 +161,12 @@ char *table_open(struct table **out, struct tables *s, const struct table_rules 
 /* One worker without servers, whose pushes are all syncs: W is v itself, and nothing moves. */
 struct table *table_alias(struct tables *s, const struct table_rules *rules, struct vec *v);
 void table_close(struct table *t);
+/* 0, 1, 2 ...: a number that all workers draw from, each once; kept and repeated by --record and
+ * --sim.replay as pushes are. new and free are collective. */
+struct counter;
+struct counter *counter_new(struct worker *w);
+int64_t counter_next(struct counter *c);
+void counter_free(struct counter *c);
 /* Does the operation and returns when all of it has been applied and is in p->out. */
 char *table_do(struct table *t, struct table_op *p);
 /* Starts it; in and out belong to the table until the ticket was waited for. */
@@ -169,6 +176,7 @@ char *table_wait(struct table *t, int64_t ticket, struct table_op *done);
  * push, in a round or because they lead, that none will come. After it: all are in the same round.
  */
 char *tables_flush(struct tables *s);
+bool tables_drop(const struct tables *s); /* may one of them drop pushes? s may be NULL */
 void tables_resume(struct tables *s);
 
 /* ---- Placements: shared.c, onesided.c, servers.c ---------------------------------- */

@@ -97,9 +97,9 @@ static void stage_out(struct table *t, struct vec *out)
 
 /* A strategy's operation: it covers the whole table, and what goes wrong ends the run. What the
  * device was computing ends before it: that is no communication, and nobody has to wait for it at a
- * lock.
+ * lock. Returns its staleness.
  */
-static void whole_op(struct table *t, const struct vec *in, struct vec *out, struct table_op p)
+static int64_t whole_op(struct table *t, const struct vec *in, struct vec *out, struct table_op p)
 {
 	struct device *d = t->among->dev;
 	CHECK(!in || in->n == t->n, "a table of %zu floats is given %zu", t->n, in->n);
@@ -114,6 +114,7 @@ static void whole_op(struct table *t, const struct vec *in, struct vec *out, str
 		panic(__FILE__, __LINE__, "%s", wrong);
 	if (t->staged[0] && out)
 		stage_out(t, out);
+	return p.staleness;
 }
 
 void table_sync(struct table *t, struct vec *param, float scale)
@@ -163,4 +164,42 @@ double table_bytes(const struct worker *w, double n)
 {
 	double clients = comm_size(w->data_group);
 	return sizeof(float) * n * (w->run->servers > 0 ? 1 : (clients - 1) / clients);
+}
+
+/* ---- A counter -------------------------------------------------------------------- */
+
+/* A table of one float that means nothing. Pushes are numbered, and a push tells how many others
+ * came since this worker's last: so its own number is known, wherever tables live. */
+struct counter {
+	struct table *table;
+	struct vec *in, *out; /* [1] */
+	int64_t next;         /* if nobody else had pushed since */
+};
+
+struct counter *counter_new(struct worker *w)
+{
+	struct counter *c = must(calloc(1, sizeof *c));
+	c->in = vec_new(w, 1);
+	c->out = vec_new(w, 1);
+	c->table = table_new(w, c->out, &(struct table_terms){.updater = "add"});
+	c->table->rules.counter = true;
+	return c;
+}
+
+int64_t counter_next(struct counter *c)
+{
+	int64_t number = c->next + whole_op(c->table, c->in, c->out,
+					    (struct table_op){.kind = OP_PUSH, .pull = true});
+	c->next = number + 1;
+	return number;
+}
+
+void counter_free(struct counter *c)
+{
+	if (!c)
+		return;
+	table_free(c->table);
+	vec_free(c->in);
+	vec_free(c->out);
+	free(c);
 }

@@ -12,11 +12,12 @@ static struct {
 	int users;
 } data;
 
-static struct {
+/* Of an odd epoch and an even one: simulated workers may be in two. */
+static struct order {
 	int32_t *row; /* [n] */
 	size_t n;
 	int64_t seed, epoch;
-} order;
+} orders[2];
 
 char *data_open(const struct dataset *set, const struct run *run, struct data *train,
 		struct data *test)
@@ -40,8 +41,10 @@ void data_close(const struct dataset *set)
 	if (--data.users > 0)
 		return;
 	set->unload(&data.train, &data.test);
-	free(order.row);
-	order.row = NULL;
+	for (int i = 0; i < 2; i++) {
+		free(orders[i].row);
+		orders[i].row = NULL;
+	}
 }
 
 static void shuffle(int32_t *x, size_t n, uint64_t rng)
@@ -58,13 +61,12 @@ static void shuffle(int32_t *x, size_t n, uint64_t rng)
 
 const int32_t *data_order(size_t n, int64_t seed, int64_t epoch)
 {
-	if (order.row && order.n == n && order.seed == seed && order.epoch == epoch)
-		return order.row;
-	if (!order.row || order.n != n)
-		order.row = must(realloc(order.row, n * sizeof *order.row));
-	shuffle(order.row, n, rng_seed(seed, STREAM_ORDER, epoch));
-	order.n = n;
-	order.seed = seed;
-	order.epoch = epoch;
-	return order.row;
+	struct order *o = &orders[epoch % 2];
+	if (o->row && o->n == n && o->seed == seed && o->epoch == epoch)
+		return o->row;
+	if (!o->row || o->n != n)
+		o->row = must(realloc(o->row, n * sizeof *o->row));
+	shuffle(o->row, n, rng_seed(seed, STREAM_ORDER, epoch));
+	*o = (struct order){.row = o->row, .n = n, .seed = seed, .epoch = epoch};
+	return o->row;
 }

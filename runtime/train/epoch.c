@@ -1,10 +1,5 @@
 /*
- * epoch.c - an epoch of one trainer: which rows it is dealt, its steps, and what they took.
- *
- * The data order: an epoch's permutation of the training set is drawn from the seed, equal on all
- * ranks. The epoch has S = ceil(n / (R B)) steps for R replicas; step s takes its S-th part of the
- * permutation, and replica r takes its R-th part of that. So no row is dropped, mini-batches differ
- * by one row at most, and R replicas see together what one worker with batch R B sees.
+ * epoch.c - an epoch of one trainer: its steps, and what they took.
  *
  * Inside a segment nothing is allocated, printed, stored or evaluated. Times of an epoch, a rank:
  * seconds = compute + comm + wait + other. comm and wait are measured (comm.c), compute is the rest
@@ -17,36 +12,6 @@
 #include <string.h>
 
 enum { PILOT = 8 }; /* steps whose duration says how many there is time for */
-
-/* ---- The order of the data ----------------------------------------------- */
-
-void epoch_deal(struct trainer *r, int64_t epoch)
-{
-	const struct run *run = r->w.run;
-	size_t n = r->train.n, steps = (size_t)r->w.steps, at = 0;
-	const int32_t *permutation = data_order(n, run->seed, epoch);
-	for (size_t s = 0; s < steps; s++) {
-		size_t first = part_of(n, steps, s), all = part_of(n, steps, s + 1) - first;
-		size_t from = part_of(all, (size_t)r->replicas, (size_t)r->replica);
-		size_t to = part_of(all, (size_t)r->replicas, (size_t)r->replica + 1);
-		r->step_first[s] = at;
-		memcpy(r->order + at, permutation + first + from, (to - from) * sizeof *r->order);
-		at += to - from;
-	}
-	r->step_first[steps] = at;
-	lr_fill(run, r->replicas, epoch, r->lr, steps);
-}
-
-static size_t rows_of(const struct trainer *r, size_t s)
-{
-	return r->step_first[s + 1] - r->step_first[s];
-}
-
-static void take_rows(struct trainer *r, size_t s)
-{
-	r->w.index = r->order + r->step_first[s];
-	r->w.rows = rows_of(r, s);
-}
 
 /* ---- A step -------------------------------------------------------------- */
 
@@ -136,22 +101,22 @@ static nsec note_from(struct trainer *r, bool kept, int64_t step)
 	return clock_peek();
 }
 
-static void one_step(struct trainer *r, size_t s, uint64_t *straggle_rng)
+/* Its i-th of the epoch, from 0, on the mini-batch that was taken. */
+static void one_step(struct trainer *r, int64_t i, uint64_t *straggle_rng)
 {
 	struct worker *w = &r->w;
 	const struct stats *c = &r->stats;
-	nsec began = note_from(r, (int64_t)s < w->run->trace, (int64_t)s + 1), at = began;
+	nsec began = note_from(r, i < w->run->trace, i + 1), at = began;
 	nsec since = r->delayed ? clock_now() : 0, talked = c->comm + c->wait;
 	bool done = false;
 	w->step++;
-	w->lr = r->lr[s];
-	take_rows(r, s);
+	w->lr = r->lr[r->step];
 	if (w->rows) {
 		done = compute(w, !r->delayed);
 	} else { /* fewer rows than replicas in this step: nothing to add */
 		vec_fill(w->grad, 0);
-		for (size_t i = w->layers; i-- > 0;)
-			layer_ready(w, i);
+		for (size_t k = w->layers; k-- > 0;)
+			layer_ready(w, k);
 	}
 	at = note(r, TRACE_COMPUTE, at);
 	if (r->delayed) {
@@ -193,11 +158,15 @@ static nsec training_time(const struct trainer *r)
 }
 
 /* A worker that leaves stands at a barrier from now on: so tables know that nobody need wait for
- * its pushes. */
-static void leave_run(struct trainer *r)
+ * its pushes. It first does what it has taken, also what is dropped now. */
+static void leave_if_done(struct trainer *r)
 {
+	if (!deal_no_more(r))
+		return;
 	if (r->w.strategy->flush)
 		r->w.strategy->flush(&r->w);
+	if (deal_settle(r))
+		return;
 	flush_tables(&r->w);
 	r->left = true;
 }
@@ -216,7 +185,7 @@ static void attend(struct trainer *r)
 	}
 	if (u->leave_at < NEVER && training_time(r) >= u->leave_at) {
 		u->leave_at = NEVER;
-		leave_run(r);
+		r->leaving = true;
 	}
 }
 
@@ -240,23 +209,48 @@ static void keep_duration(struct trainer *r, nsec *last)
 	*last = now;
 }
 
+/* Until no mini-batch of the epoch is left, or it has left. */
+static void take_steps(struct trainer *r, int64_t *i, nsec *last, uint64_t *rng)
+{
+	bool dynamic = r->plan->dynamic;
+	for (; !epoch_has_kept_all(r); ++*i) {
+		if (r->heterogeneity.pause_at < NEVER || r->heterogeneity.leave_at < NEVER)
+			attend(r);
+		if (r->leaving && !r->left)
+			leave_if_done(r);
+		if (r->left || !deal_next(r, *i))
+			break;
+		one_step(r, *i, rng);
+		if (dynamic)
+			deal_settle(r);
+		if (r->page)
+			r->page->step = (int64_t)r->step + 1;
+		if (r->step_s && r->steps_kept < r->steps_room)
+			keep_duration(r, last);
+	}
+}
+
+/* What was not pushed yet is, before a barrier. True: it was dropped, so that there are steps to
+ * make. */
+static bool owes_steps(struct trainer *r)
+{
+	struct worker *w = &r->w;
+	if (r->left || !tables_drop(w->tables) || !r->plan->dynamic)
+		return false;
+	w->strategy->flush(w);
+	return deal_settle(r);
+}
+
 /* The steps; what these took without pauses. */
-static nsec make_steps(struct trainer *r)
+static nsec make_steps(struct trainer *r, bool barrier)
 {
 	struct worker *w = &r->w;
 	uint64_t rng = rng_seed(w->run->seed, STREAM_STRAGGLE, w->epoch * w->size + w->rank);
 	nsec began = clock_now(), last = began, stood = r->stood;
-	for (int64_t i = 0; i < w->steps && !epoch_has_kept_all(r); i++) {
-		if (r->heterogeneity.pause_at < NEVER || r->heterogeneity.leave_at < NEVER)
-			attend(r);
-		if (r->left)
-			break;
-		one_step(r, (size_t)i, &rng);
-		if (r->page)
-			r->page->step = i + 1;
-		if (r->step_s)
-			keep_duration(r, &last);
-	}
+	int64_t i = 0;
+	do
+		take_steps(r, &i, &last, &rng);
+	while (barrier && owes_steps(r));
 	device_sync(w->dev);
 	return clock_now() - began - (r->stood - stood);
 }
@@ -280,7 +274,7 @@ void epoch_run(struct trainer *r, bool barrier)
 	struct stats *s = &r->stats, before = *s;
 	struct epoch_record *record = &r->record[r->records];
 	nsec began = r->records ? r->record[r->records - 1].end + r->start : r->start;
-	nsec in_steps = make_steps(r);
+	nsec in_steps = make_steps(r, barrier);
 	nsec busy = (s->comm - before.comm) + (s->wait - before.wait);
 	note_from(r, barrier, 0);
 	if (barrier) {
@@ -318,15 +312,6 @@ void epoch_run(struct trainer *r, bool barrier)
 
 /* ---- Before the first ---------------------------------------------------- */
 
-/* Is this the first step of so many rows? */
-static bool is_new_size(const struct trainer *r, size_t s)
-{
-	size_t k = 0;
-	while (k < s && rows_of(r, k) != rows_of(r, s))
-		k++;
-	return k == s && rows_of(r, s) > 0;
-}
-
 /* Touches memory, makes the libraries compile their kernels for every size of mini-batch, and opens
  * the connections. Leaves the model as it was: a learning rate of 0 does. */
 void epoch_warm_up(struct trainer *r)
@@ -334,17 +319,19 @@ void epoch_warm_up(struct trainer *r)
 	enum { TIMES = 3, SIZES = 4 }; /* sizes differ by two rows at most */
 	struct worker *w = &r->w;
 	struct tally ignored;
-	int sizes = 0;
+	size_t size[SIZES] = {0}, sizes = 0;
 	w->step = 0; /* so layer_ready tells the strategy nothing */
 	w->lr = 0;
 	if (w->buffer)
 		vec_copy(r->buffer, w->buffer);
-	for (size_t s = 0; s < (size_t)w->steps && sizes < SIZES; s++) {
-		if (!is_new_size(r, s))
+	for (int64_t i = 0; sizes < SIZES && deal_take(r, i); i++) {
+		size_t k = 0;
+		while (k < sizes && size[k] != w->rows)
+			k++;
+		if (k < sizes || w->rows == 0)
 			continue;
-		sizes++;
-		take_rows(r, s);
-		for (int i = 0; i < TIMES; i++)
+		size[sizes++] = w->rows;
+		for (int n = 0; n < TIMES; n++)
 			compute(w, !r->delayed);
 	}
 	if (w->buffer)

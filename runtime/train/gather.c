@@ -9,21 +9,24 @@
 
 /* ---- Figures of an epoch -------------------------------------------------- */
 
+/* Without a barrier at its end an epoch ends, for all, when the last of its rows has been trained
+ * on: as the last trainer ends it, whose snapshot is of that instant. Who has left waits. */
 void gather_ends(struct trainer *r, struct epoch_record *record, int64_t n)
 {
 	nsec before = 0;
-	for (int64_t k = 0; k < n && *r->w.run->leave; k++, record++) {
-		double there[] = {record->left ? 0 : (double)record->end,
-				  record->left ? -r->w.trainers : -r->w.rank};
-		link_reduce_all(r->all, there, 2, REDUCE_MAX);
-		record->reporting_rank = -(int)there[1];
-		if (record->left && k < n - 1 && there[0] > (double)record->end)
-			record->end = (nsec)there[0];
-		if (record->left) {
-			double seconds = 1e-9 * (double)(record->end - before);
+	const struct run *run = r->w.run;
+	for (int64_t k = 0; k < n && (*run->leave || run->barrier_every != 1); k++, record++) {
+		double last = record->left ? 0 : (double)record->end;
+		link_reduce_all(r->all, &last, 1, REDUCE_MAX);
+		bool is_last = !record->left && (double)record->end == last;
+		double by = is_last ? -r->w.rank : -r->w.trainers;
+		link_reduce_all(r->all, &by, 1, REDUCE_MAX);
+		record->reporting_rank = -(int)by;
+		record->end = (nsec)last;
+		double seconds = 1e-9 * (double)(record->end - before);
+		if (record->left)
 			record->split.wait_s += seconds - record->split.seconds;
-			record->split.seconds = seconds;
-		}
+		record->split.seconds = seconds;
 		before = record->end;
 	}
 }

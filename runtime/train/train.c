@@ -73,12 +73,12 @@ static void agree_on_options(struct trainer *r)
 			"same");
 }
 
-/* What a segment's epochs may record: a push, a pull and the end of a round a step, and a pull
- * after a barrier, on each shard. */
+/* What a segment's epochs may record: a draw, a push, a pull and the end of a round a step, and a
+ * pull after a barrier, on each shard. */
 static size_t arrivals_expected(const struct trainer *r)
 {
 	int64_t shards = r->w.run->servers > 0 ? r->w.run->servers : 1;
-	return (size_t)(3 * (r->w.steps + 1) * r->records_max * shards);
+	return (size_t)(4 * (deal_most(r) + 2) * r->records_max * shards);
 }
 
 static char *open_tables(struct trainer *r)
@@ -143,8 +143,9 @@ static void make_room(struct trainer *r)
 		r->test_order[i] = (int32_t)i;
 	if (w->rank == 0)
 		r->ranks = must(calloc((size_t)w->size, sizeof *r->ranks));
+	r->steps_room = (size_t)(w->steps * w->run->epochs);
 	if (r->sink->steps)
-		r->step_s = must(calloc((size_t)(w->steps * w->run->epochs), sizeof *r->step_s));
+		r->step_s = must(calloc(r->steps_room, sizeof *r->step_s));
 	r->record = must(calloc((size_t)r->records_max, sizeof *r->record));
 	for (int64_t i = 0; i < r->records_max && !always; i++) {
 		r->record[i].snapshot = vec_new(w, vec_len(w->param));
@@ -185,6 +186,7 @@ static void set_up(struct trainer *r)
 	w->state = must(calloc(1, w->strategy->state_size + 1));
 	if (w->strategy->init)
 		w->strategy->init(w);
+	deal_open(r);
 	make_room(r);
 }
 
@@ -193,6 +195,7 @@ static void tear_down(struct trainer *r)
 	struct worker *w = &r->w;
 	if (w->strategy->fini)
 		w->strategy->fini(w);
+	deal_close(r);
 	tables_close(w->tables);
 	ending.everyone = NULL;
 	for (int64_t i = 0; i < r->records_max; i++) {
@@ -247,7 +250,7 @@ static void train_epochs(struct trainer *r)
 	const struct run *run = w->run;
 	struct epoch_record untrained = {.epoch = 0};
 	evaluate(r, &untrained, 1);
-	epoch_deal(r, 1);
+	deal_epoch(r, 1);
 	if (!world_is_virtual)
 		epoch_warm_up(r);
 	for (w->epoch = 1; w->epoch <= run->epochs && !r->status && !epoch_has_kept_all(r);
@@ -255,7 +258,7 @@ static void train_epochs(struct trainer *r)
 		bool barrier = w->epoch == run->epochs ||
 			       (run->barrier_every && w->epoch % run->barrier_every == 0);
 		if (w->epoch > 1)
-			epoch_deal(r, w->epoch);
+			deal_epoch(r, w->epoch);
 		if (r->page) {
 			r->page->epoch = w->epoch;
 			r->page->step = 0;

@@ -1,6 +1,7 @@
 /*
- * trainer.h - what the files of a trainer's life share: train.c (set-up, life), epoch.c (the rows
- * and steps of an epoch), evaluate.c (the models between segments), gather.c (sums over trainers).
+ * trainer.h - what the files of a trainer's life share: train.c (set-up, life), deal.c (which rows
+ * it takes), epoch.c (the steps of an epoch), evaluate.c (the models between segments), gather.c
+ * (sums over trainers).
  */
 #ifndef TRAINER_H
 #define TRAINER_H
@@ -34,11 +35,13 @@ struct trainer {
 	const struct recording *replay; /* the order that passes keep; NULL = none */
 
 	int replica, replicas; /* place of this worker's model among the models */
-	int32_t *order, *test_order;
-	size_t *step_first; /* [steps + 1], into order */
-	float *lr;          /* [steps] */
-	struct vec *saved;  /* param, while another model is evaluated in its place, */
-	struct vec *buffer; /* and w->buffer */
+	struct dealing *dealing;
+	int32_t *order, *test_order; /* order: of this trainer's rows of the epoch, or the step */
+	size_t *step_first;          /* [steps + 1], into order */
+	float *lr;                   /* [steps] */
+	size_t step;                 /* of the epoch: that the mini-batch under way is of */
+	struct vec *saved;           /* param, while another model is evaluated in its place, */
+	struct vec *buffer;          /* and w->buffer */
 
 	struct epoch_record *record;
 	int64_t records, records_max;
@@ -47,16 +50,17 @@ struct trainer {
 
 	/* what is said of this worker; what has taken place is at NEVER */
 	struct heterogeneity heterogeneity;
-	bool delayed; /* its steps may be, by --straggle or --speed */
-	bool left;    /* --leave */
-	nsec stood;   /* --pause */
+	bool delayed;       /* its steps may be, by --straggle or --speed */
+	bool leaving, left; /* --leave: as soon as what it has taken is trained on; it has */
+	nsec stood;         /* --pause */
 
 	struct link *all;      /* of w.all: the trainers */
 	struct link *everyone; /* workers and servers; NULL without servers */
 	struct trace *trace;   /* --trace; or NULL */
 
 	float *step_s; /* [steps kept]: durations [s], where the sink wants them; or NULL */
-	size_t steps_kept, steps_most; /* steps_most 0: not known yet */
+	size_t steps_kept, steps_room;
+	size_t steps_most; /* 0: not known yet */
 
 	struct split_row *ranks; /* rank 0: gathered */
 	size_t arrived;          /* rank 0: operations of the workers that were recorded */
@@ -65,10 +69,23 @@ struct trainer {
 	int status;
 };
 
+/* ---- deal.c: mini-batches, which it puts into w->index and w->rows ---- */
+
+void deal_open(struct trainer *r); /* collective, after the strategy's tables */
+void deal_close(struct trainer *r);
+int64_t deal_most(const struct trainer *r);        /* steps that it may make in one epoch */
+void deal_epoch(struct trainer *r, int64_t epoch); /* what an epoch needs, with learning rates */
+/* The i-th that it can get in this epoch; false: there are fewer. */
+bool deal_take(struct trainer *r, int64_t i);
+/* The one for its i-th step of this epoch; false: none is left. */
+bool deal_next(struct trainer *r, int64_t i);
+/* After what may have pushed. True: a push was dropped, and its rows come again. */
+bool deal_settle(struct trainer *r);
+/* Takes no more, but for what it has taken; true: that is nothing. */
+bool deal_no_more(struct trainer *r);
+
 /* ---- epoch.c ---- */
 
-/* Deals the rows of an epoch to this trainer's steps, and its learning rates. */
-void epoch_deal(struct trainer *r, int64_t epoch);
 void epoch_warm_up(struct trainer *r); /* after the first deal; leaves the model as it was */
 /* Runs one epoch and fills the next record. Ends with a barrier when `barrier` says so. */
 void epoch_run(struct trainer *r, bool barrier);
@@ -99,8 +116,7 @@ struct epoch_sum {
 	} train, test;
 };
 
-/* Where no barrier ends an epoch record, a worker that has left waits until the last of the others
- * has ended it. */
+/* When the epochs of these records ended, and whose snapshots count. */
 void gather_ends(struct trainer *r, struct epoch_record *record, int64_t n);
 /* The figures of an epoch record, with those of the test, over the trainers: row on every rank but
  * for its most, r->ranks on rank 0; the histogram of staleness is summed in the record. */

@@ -1,0 +1,163 @@
+/*
+ * deal.c - which mini-batches of an epoch a trainer takes.
+ *
+ * An epoch's permutation of the training set is drawn from the seed, equal on all ranks, and cut
+ * into S R mini-batches for R replicas, S = ceil(n / (R B)): step s has the s-th of S parts, and
+ * its r-th of R parts is mini-batch s R + r. No row is dropped; mini-batches differ by one row at
+ * most; and those of a step together are what one worker with batch R B sees.
+ *
+ *   static    replica r takes the r-th of every step
+ *   dynamic   who begins a step takes the next one that nobody has, by a counter of all workers
+ *             that goes on over epochs; an epoch ends when all of it are done
+ *
+ * A push that came too late for its round (backup workers) is dropped, and so were its rows: its
+ * worker trains on them again, before it takes others. Where nothing is left of an epoch but that,
+ * the others are at the barrier, and the push counts.
+ *
+ * Cost of dynamic: a push of one float a step.
+ */
+#include "runtime/train/trainer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct dealing {
+	struct counter *counter; /* NULL: static */
+	int64_t taken;           /* a number of it that is of a later epoch; -1 = none */
+	int64_t *held, *again;   /* [room] since the last push; to be trained on again */
+	size_t helds, agains, room;
+	int64_t pushes, dropped; /* of stats, before the step */
+	bool no_more;
+};
+
+static int64_t batches(const struct trainer *r)
+{
+	return r->w.steps * r->replicas;
+}
+
+int64_t deal_most(const struct trainer *r)
+{
+	return r->plan->dynamic ? batches(r) : r->w.steps;
+}
+
+void deal_open(struct trainer *r)
+{
+	struct dealing *d = r->dealing = must(calloc(1, sizeof *d));
+	int64_t all = batches(r) * r->records_max, X = r->w.run->sync_every;
+	d->taken = -1;
+	if (!r->plan->dynamic)
+		return;
+	d->counter = counter_new(&r->w);
+	d->room = tables_drop(r->w.tables) ? (size_t)(X < all ? X : all) : 0;
+	d->held = must(malloc((d->room + 1) * sizeof *d->held));
+	d->again = must(malloc((d->room + 1) * sizeof *d->again));
+}
+
+void deal_close(struct trainer *r)
+{
+	struct dealing *d = r->dealing;
+	counter_free(d->counter);
+	free(d->held);
+	free(d->again);
+	free(d);
+}
+
+/* Where in its epoch's permutation the replica's part of step s begins, and its rows. */
+static size_t part_of_step(const struct trainer *r, size_t s, int replica, size_t *rows)
+{
+	size_t n = r->train.n, steps = (size_t)r->w.steps, parts = (size_t)r->replicas;
+	size_t first = part_of(n, steps, s), all = part_of(n, steps, s + 1) - first;
+	size_t from = part_of(all, parts, (size_t)replica);
+	*rows = part_of(all, parts, (size_t)replica + 1) - from;
+	return first + from;
+}
+
+void deal_epoch(struct trainer *r, int64_t epoch)
+{
+	const struct run *run = r->w.run;
+	size_t steps = (size_t)r->w.steps, at = 0, rows;
+	lr_fill(run, r->replicas, epoch, r->lr, steps);
+	if (r->plan->dynamic)
+		return;
+	const int32_t *permutation = data_order(r->train.n, run->seed, epoch);
+	for (size_t s = 0; s < steps; s++, at += rows) {
+		size_t first = part_of_step(r, s, r->replica, &rows);
+		r->step_first[s] = at;
+		memcpy(r->order + at, permutation + first, rows * sizeof *r->order);
+	}
+	r->step_first[steps] = at;
+}
+
+/* Mini-batch `number` of all epochs. */
+static void take(struct trainer *r, int64_t number)
+{
+	int64_t of_epoch = number % batches(r), epoch = number / batches(r) + 1;
+	const int32_t *permutation = data_order(r->train.n, r->w.run->seed, epoch);
+	r->step = (size_t)(of_epoch / r->replicas);
+	size_t first = part_of_step(r, r->step, (int)(of_epoch % r->replicas), &r->w.rows);
+	memcpy(r->order, permutation + first, r->w.rows * sizeof *r->order);
+	r->w.index = r->order;
+}
+
+bool deal_take(struct trainer *r, int64_t i)
+{
+	if (i >= deal_most(r))
+		return false;
+	if (r->plan->dynamic) {
+		take(r, i + (r->w.epoch > 0 ? r->w.epoch - 1 : 0) * batches(r));
+		return true;
+	}
+	r->step = (size_t)i;
+	r->w.index = r->order + r->step_first[i];
+	r->w.rows = r->step_first[i + 1] - r->step_first[i];
+	return true;
+}
+
+/* One that was drawn beyond this epoch stays for a later one. -1: none is left. */
+static int64_t draw(struct trainer *r)
+{
+	struct dealing *d = r->dealing;
+	if (d->taken < 0 && !d->no_more)
+		d->taken = counter_next(d->counter);
+	int64_t number = d->taken;
+	if (number < 0 || number >= batches(r) * r->w.epoch)
+		return -1;
+	d->taken = -1;
+	return number;
+}
+
+bool deal_next(struct trainer *r, int64_t i)
+{
+	struct dealing *d = r->dealing;
+	if (!d->counter)
+		return deal_take(r, i);
+	int64_t number = d->agains ? d->again[--d->agains] : draw(r);
+	if (number < 0)
+		return false;
+	take(r, number);
+	if (d->helds < d->room)
+		d->held[d->helds++] = number;
+	d->pushes = r->stats.pushes;
+	d->dropped = r->stats.dropped;
+	return true;
+}
+
+bool deal_settle(struct trainer *r)
+{
+	struct dealing *d = r->dealing;
+	if (r->stats.dropped != d->dropped)
+		while (d->helds)
+			d->again[d->agains++] = d->held[--d->helds];
+	else if (r->stats.pushes != d->pushes)
+		d->helds = 0;
+	d->pushes = r->stats.pushes;
+	d->dropped = r->stats.dropped;
+	return d->agains > 0;
+}
+
+bool deal_no_more(struct trainer *r)
+{
+	struct dealing *d = r->dealing;
+	d->no_more = true;
+	return d->taken < 0 && d->agains == 0;
+}

@@ -29,7 +29,7 @@
 	X(validate) \
 	X(trace) \
 	X(servers) \
-	X(uneven) \
+	X(heterogeneity) \
 	GPU(gpu) \
 	X(onesided) \
 	GPU(transport) \

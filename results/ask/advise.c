@@ -219,13 +219,13 @@ static char *fill_candidates(struct store *s, const struct setup *u)
 
 /* ---- Predictions --------------------------------------------------------- */
 
-/* Where updates, waiting and passes were not measured apart, they are in T_step and T_allreduce. */
+/* Where updates and passes were not measured apart, they are in T_step and T_allreduce. */
 static char *read_costs(struct store *s, struct costs *c)
 {
 	struct sql q = sql_select(s, "SELECT name, s FROM known", "");
 	for (const struct term *t = terms; t->name; t++)
 		*term_of(c, t->name, strlen(t->name)) = NAN;
-	c->T_update = c->T_wait = c->T_scale = c->T_add = 0;
+	c->T_update = c->T_scale = c->T_add = 0;
 	while (sql_next(&q))
 		*term_of(c, sql_text(&q, 0), strlen(sql_text(&q, 0))) = sql_real(&q, 1);
 	return sql_done(&q);

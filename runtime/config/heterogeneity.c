@@ -1,5 +1,5 @@
 /*
- * uneven.c - workers that are unlike the others: what --speed, --pause, --leave and --sim.slow-link
+ * heterogeneity.c - workers that are unlike the others: what --speed, --pause, --leave and --sim.slow-link
  * say of single ones. Each is a list of RANK:VALUE or RANK:VALUE:VALUE. Commas separate its items,
  * or blanks: job files read a comma as the next cell's value.
  */

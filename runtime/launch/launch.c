@@ -67,6 +67,8 @@ static void exec_launcher(const struct watch *w, const char *page_path)
 		setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
 		setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
 	}
+	if (access("/sys/devices/system/cpu", F_OK) != 0)
+		setenv("HWLOC_HIDE_ERRORS", "2", 0); /* else every rank says that it is missing */
 	if (crowded)
 		setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
 	exec_words(w, here, sizeof here / sizeof *here - !*hostfile, page_path);

@@ -1,8 +1,8 @@
 /*
- * evaluate.c - the judging of models between segments: which model, on what, and whether the run
+ * evaluate.c - the evaluation of models between segments: which model, on what, and whether the run
  * goes on.
  *
- * Judged is the model that the strategy calls canonical. With a barrier after every epoch it stands
+ * It is the model that the strategy calls canonical. With a barrier after every epoch it stands
  * there; without, every trainer keeps a snapshot of what it knows of the model as it ends an epoch,
  * and the snapshots are evaluated after the segment.
  */

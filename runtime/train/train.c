@@ -333,7 +333,7 @@ static char *look_for_rest(const struct trainer *r)
 			(long long)r->replay->run, r->replay->n, r->arrived);
 }
 
-static void live_as_trainer(struct trainer *r)
+static void lead_trainer(struct trainer *r)
 {
 	set_up(r);
 	agree(r, r->w.rank == 0 ? begin_sink(r) : NULL);
@@ -380,7 +380,7 @@ static int worker_main(void *given)
 	if (r->w.rank >= r->w.trainers)
 		serve(r);
 	else
-		live_as_trainer(r);
+		lead_trainer(r);
 	int status = r->status;
 	link_free(r->everyone);
 	platform_stop();

@@ -314,7 +314,7 @@ START_TEST(drops_are_a_share_of_all_pushes)
 }
 END_TEST
 
-START_TEST(homes_and_records_are_refused_in_a_sentence)
+START_TEST(placements_and_records_are_refused_in_a_sentence)
 {
 	static const struct {
 		const char *words, *says;
@@ -357,7 +357,7 @@ Suite *tables_suite(void)
 	tcase_add_test(t, the_centre_moves_by_beta);
 	tcase_add_loop_test(t, the_order_of_arrival_is_kept, 0, 3);
 	tcase_add_test(t, drops_are_a_share_of_all_pushes);
-	tcase_add_test(t, homes_and_records_are_refused_in_a_sentence);
+	tcase_add_test(t, placements_and_records_are_refused_in_a_sentence);
 	suite_add_tcase(s, t);
 	return s;
 }

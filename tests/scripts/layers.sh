@@ -96,7 +96,7 @@ END {
 	while ((getline f < (work "/files")) > 0) {
 		own = room(f); text = 0
 		while ((getline l < f) > 0) {
-			if (l ~ /^#include "/) {
+			if (l ~ /^[ \t]*#[ \t]*include[ \t]*"/) {
 				split(l, part, "\""); to = part[2]
 				if (to == "mvbench.h" || to == "workloads/net.h" || to ~ /^fake_cuda|run_options.def$/) continue
 				r = room(to)

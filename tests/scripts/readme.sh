@@ -24,6 +24,11 @@ others='--oversubscribe --logdir --backend-store-uri --cflags --libs --mpi'
 documents=(plots/TUTORIAL.md plots/SHAPES.md)
 while read -r file; do documents+=("${file#./}"); done < <(find . \( -path './build*' -o -path './.git' \) -prune -o -name README.md -print | sort)
 
+bad=0
+for file in "${documents[@]}"; do # a formatter of code takes away what begins a heading
+	[[ $(head -n 1 "$file") == '# '* ]] || { echo "$file:1: no heading"; bad=1; }
+done
+
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 "$build/mvbench" help --man >"$work/man"
@@ -197,7 +202,6 @@ fence != "" {
 END { exit bad }
 AWK
 
-bad=0
 awk -v others="$others" -v lookups="$work/lookups" -f "$work/check.awk" part=man "$work/man" part=targets "$work/targets" \
 	part=tree "$work/tree" part=document "${documents[@]}" || bad=1
 # What only the sources can tell.

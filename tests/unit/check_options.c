@@ -532,8 +532,10 @@ static void other_value(const struct option *o, char *text, size_t room)
 		snprintf(text, room, "%s", strrchr(o->choices, '|') + 1);
 	else if (o->type == OPT_BOOL)
 		snprintf(text, room, "%s", strcmp(o->def, "true") == 0 ? "false" : "true");
+	else if (o->max > 0 && o->max <= 1)
+		snprintf(text, room, "0.77");
 	else
-		snprintf(text, room, "%.17g", o->max > 0 && o->max <= 1 ? 0.77 : o->min + 2);
+		snprintf(text, room, "%.17g", o->min + 2 + (atof(o->def) == o->min + 2));
 }
 
 static void hash_changes(const struct table_of *t, const struct option *o)

@@ -1,6 +1,6 @@
 /*
  * mailbox.c - messages between ranks that must not spin. MPI's own waits spin; here a rank sleeps
- * until its bell rings, and then looks which of its requests are done.
+ * until it is woken, and then looks which of its requests are done.
  */
 #include "runtime/comm/mpi/link.h"
 

@@ -1,5 +1,5 @@
 /*
- * check_uneven.c - workers that are unlike the others: slow ones, ones that pause or leave, ones
+ * check_heterogeneity.c - workers that are unlike the others: slow ones, ones that pause or leave, ones
  * behind slow links. In virtual time what that does to an epoch is known exactly; real workers must
  * do about the same.
  */
@@ -514,10 +514,10 @@ START_TEST(job_files_separate_by_blanks)
 }
 END_TEST
 
-Suite *uneven_suite(void)
+Suite *heterogeneity_suite(void)
 {
-	Suite *s = suite_create("uneven");
-	TCase *t = tcase_create("uneven");
+	Suite *s = suite_create("heterogeneity");
+	TCase *t = tcase_create("heterogeneity");
 	int all = 0;
 	while (strategies[all])
 		all++;

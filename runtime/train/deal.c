@@ -7,14 +7,16 @@
  * most; and those of a step together are what one worker with batch R B sees.
  *
  *   static    replica r takes the r-th of every step
- *   dynamic   who begins a step takes the next one that nobody has, by a counter of all workers
- *             that goes on over epochs; an epoch ends when all of it are done
+ *   dynamic   who has none takes the next ones that nobody has, by a counter of all workers that
+ *             goes on over epochs; an epoch ends when all of it are done
+ *
+ * Taken are as many at a time as between two exchanges, so that the counter, a push of one float,
+ * costs no more messages than they do; but no more than a 4 N-th of what is left, so that the last
+ * ones go one by one.
  *
  * A push that came too late for its round (backup workers) is dropped, and so were its rows: its
  * worker trains on them again, before it takes others. Where nothing is left of an epoch but that,
  * the others are at the barrier, and the push counts.
- *
- * Cost of dynamic: a push of one float a step.
  */
 #include "runtime/train/trainer.h"
 
@@ -23,7 +25,9 @@
 
 struct dealing {
 	struct counter *counter; /* NULL: static */
-	int64_t taken;           /* a number of it that is of a later epoch; -1 = none */
+	int64_t *first, draws;   /* [draws + 1] a draw is of mini-batches first .. next first - 1 */
+	int64_t taken;           /* a number of the counter, of a later epoch; -1 = none */
+	int64_t next, end;       /* mini-batches that were drawn, over all epochs */
 	int64_t *held, *again;   /* [room] since the last push; to be trained on again */
 	size_t helds, agains, room;
 	int64_t pushes, dropped; /* of stats, before the step */
@@ -40,6 +44,18 @@ int64_t deal_most(const struct trainer *r)
 	return r->plan->dynamic ? batches(r) : r->w.steps;
 }
 
+/* Cuts an epoch of K mini-batches into draws. */
+static void plan_draws(struct dealing *d, int64_t K, int64_t workers, int64_t X)
+{
+	d->first = must(malloc((size_t)(K + 1) * sizeof *d->first));
+	for (int64_t at = 0; at < K; d->draws++) {
+		int64_t most = (K - at) / (4 * workers);
+		d->first[d->draws] = at;
+		at += most < 1 ? 1 : most < X ? most : X;
+	}
+	d->first[d->draws] = K;
+}
+
 void deal_open(struct trainer *r)
 {
 	struct dealing *d = r->dealing = must(calloc(1, sizeof *d));
@@ -48,6 +64,7 @@ void deal_open(struct trainer *r)
 	if (!r->plan->dynamic)
 		return;
 	d->counter = counter_new(&r->w);
+	plan_draws(d, batches(r), r->w.trainers, X);
 	d->room = tables_drop(r->w.tables) ? (size_t)(X < all ? X : all) : 0;
 	d->held = must(malloc((d->room + 1) * sizeof *d->held));
 	d->again = must(malloc((d->room + 1) * sizeof *d->again));
@@ -57,6 +74,7 @@ void deal_close(struct trainer *r)
 {
 	struct dealing *d = r->dealing;
 	counter_free(d->counter);
+	free(d->first);
 	free(d->held);
 	free(d->again);
 	free(d);
@@ -113,17 +131,22 @@ bool deal_take(struct trainer *r, int64_t i)
 	return true;
 }
 
-/* One that was drawn beyond this epoch stays for a later one. -1: none is left. */
+/* The next of those that are drawn. What was drawn beyond this epoch stays for a later one. -1:
+ * none is left. */
 static int64_t draw(struct trainer *r)
 {
 	struct dealing *d = r->dealing;
+	if (d->next < d->end)
+		return d->next++;
 	if (d->taken < 0 && !d->no_more)
 		d->taken = counter_next(d->counter);
-	int64_t number = d->taken;
-	if (number < 0 || number >= batches(r) * r->w.epoch)
+	if (d->taken < 0 || d->taken >= d->draws * r->w.epoch)
 		return -1;
+	int64_t before = d->taken / d->draws * batches(r);
+	d->next = before + d->first[d->taken % d->draws];
+	d->end = before + d->first[d->taken % d->draws + 1];
 	d->taken = -1;
-	return number;
+	return d->next++;
 }
 
 bool deal_next(struct trainer *r, int64_t i)
@@ -159,5 +182,5 @@ bool deal_no_more(struct trainer *r)
 {
 	struct dealing *d = r->dealing;
 	d->no_more = true;
-	return d->taken < 0 && d->agains == 0;
+	return d->taken < 0 && d->next == d->end && d->agains == 0;
 }

@@ -213,7 +213,7 @@ static void keep_duration(struct trainer *r, nsec *last)
 static void take_steps(struct trainer *r, int64_t *i, nsec *last, uint64_t *rng)
 {
 	bool dynamic = r->plan->dynamic;
-	for (; !epoch_has_kept_all(r); ++*i) {
+	for (; (dynamic || *i < r->w.steps) && !epoch_has_kept_all(r); ++*i) {
 		if (r->heterogeneity.pause_at < NEVER || r->heterogeneity.leave_at < NEVER)
 			attend(r);
 		if (r->leaving && !r->left)

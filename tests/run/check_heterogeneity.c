@@ -1,7 +1,7 @@
 /*
- * check_heterogeneity.c - workers that are unlike the others: slow ones, ones that pause or leave, ones
- * behind slow links. In virtual time what that does to an epoch is known exactly; real workers must
- * do about the same.
+ * check_heterogeneity.c - workers that are unlike the others: slow ones, ones that pause or leave,
+ * ones behind slow links. In virtual time what that does to an epoch is known exactly; real workers
+ * must do about the same.
  */
 #include "results/db/db.h"
 #include "sim/model/model.h"
@@ -160,17 +160,131 @@ START_TEST(a_slow_worker_slows_those_who_wait_for_it)
 	forget();
 	record(TWO SIM "--strategy=allreduce");
 	record(TWO SIM "--strategy=allreduce --speed=1:0.5");
-	record(TWO SIM "--strategy=asgd --barrier-every=0 --speed=1:0.5");
-	record(TWO SIM "--strategy=ssp --ssp.bound=2 --barrier-every=0 --speed=1:0.5");
+	record(TWO SIM "--strategy=asgd --deal=static --barrier-every=0 --speed=1:0.5");
+	record(TWO SIM
+	       "--strategy=ssp --deal=static --ssp.bound=2 --barrier-every=0 --speed=1:0.5");
 	expect_near("allreduce", of(2, 2, "seconds") - of(1, 2, "seconds"), slow / 2, 1e-6);
 	expect_near("its slow worker", of_rank(2, 2, 1, "compute_s"), slow, 1e-6);
 	expect_near("its fast worker", of_rank(2, 2, 0, "compute_s"), slow / 2, 1e-6);
 	expect_near("which waits", of_rank(2, 2, 0, "wait_s"), slow / 2, 1e-4);
-	expect_near("asgd's slow worker", of_rank(3, 1, 1, "seconds"), slow, 1e-4);
-	expect_near("asgd's fast worker", of_rank(3, 1, 0, "seconds"), slow / 2, 1e-4);
+	/* an epoch ends, for all, when its last row has been trained on */
+	for (int rank = 0; rank < 2; rank++)
+		expect_near("an epoch of asgd", of_rank(3, 2, rank, "seconds"), slow, 1e-4);
+	expect_near("asgd's fast worker", of_rank(3, 1, 0, "compute_s + comm_s + wait_s"), slow / 2,
+		    1e-4);
 	/* three pushes ahead it waits: by then the slow one has made one */
-	expect_near("ssp's fast worker", of_rank(4, 1, 0, "seconds"), slow - 4 * step_s,
+	expect_near("ssp's fast worker", of_rank(4, 1, 0, "compute_s + comm_s + wait_s"),
+		    slow - 4 * step_s, 1.01 * 2 * step_s);
+	expect_near("all epochs", asked("SELECT sum(seconds) FROM epoch WHERE run_id = 3"),
+		    3 * slow, 1e-4);
+}
+END_TEST
+
+/* ---- Mini-batches for whoever is free --------------------------------------------- */
+
+/* 20 x 2 mini-batches at 1 1/2 a step. */
+START_TEST(a_slow_worker_takes_fewer)
+{
+	static const char *const how[] = {
+		"asgd",  "ssp --ssp.bound=100", "downpour",
+		"easgd", "asgd --servers=1",    "asgd --table-home=onesided"};
+	const double all = 2 * STEPS * step_s;
+	char *words = sentence(TWO SIM "--speed=1:0.5 --barrier-every=0 --strategy=%s", how[_i]);
+	forget();
+	record(words);
+	expect_near(words, asked("SELECT sum(seconds) FROM epoch"), 3 * all / 1.5,
 		    1.01 * 2 * step_s);
+	for (int e = 1; e <= 3; e++) {
+		double slow = of_rank(1, e, 1, "compute_s") / 2;
+		expect_near(words, of_rank(1, e, 0, "compute_s") + slow, all, 1e-5);
+		expect_near(words, slow, all / 3, 1.01 * 2 * step_s);
+	}
+	expect_near("its deal", asked("SELECT deal = 'dynamic' FROM run"), 1, 0);
+	free(words);
+}
+END_TEST
+
+/* Its pushes are dropped, so its rows wait until nobody else has any. */
+START_TEST(backup_workers_are_not_waited_for)
+{
+	forget();
+	record("--workload=softmax --lr=0.01 --epochs=3 --batch=10 --workers=3 --strategy=bsp "
+	       "--bsp.backup=1 --speed=2:0.5 " SIM);
+	for (int e = 1; e <= 3; e++) {
+		/* rounds of two; the last one of its own ends up to two steps later */
+		expect_near("an epoch", of(1, e, "seconds"), (3 * STEPS - 1) / 2.0 * step_s,
+			    2.6 * step_s);
+		expect_near("pushes that count", of(1, e, "pushes"), 3 * STEPS, 0);
+		ck_assert_double_ge(of(1, e, "dropped"), 10);
+	}
+}
+END_TEST
+
+/* All rows of an epoch, each once: a step on fewer rows has a larger part in none. */
+START_TEST(no_row_is_lost)
+{
+	static const char *const how[] = {"asgd", "asgd --sync-every=7", "easgd --sync-every=3",
+					  "ssp --ssp.bound=1 --servers=1",
+					  "bsp --bsp.backup=1 --servers=2"};
+	char *words = sentence("--workload=softmax --lr=0 --epochs=3 --batch=7 --workers=3 " SIM
+			       "--speed=1:0.3 --straggle=0.5 --leave=2:31ms --strategy=%s",
+			       how[_i]);
+	forget();
+	record("--workload=softmax --lr=0 --epochs=3 --batch=7 --strategy=serial " SIM);
+	record(words);
+	double once = of(1, 1, "train_loss");
+	for (int e = 1; e <= 3; e++) /* a model that stands still has one loss a row */
+		if (_i < 4)
+			expect_near(words, of(2, e, "train_loss"), once, 1e-5);
+		else
+			expect_near("pushes that count", of(2, e, "pushes"), 3 * 29, 0);
+	free(words);
+}
+END_TEST
+
+/* Nobody else is there to be free. */
+START_TEST(one_worker_takes_what_it_is_dealt)
+{
+	forget();
+	record(ONE SIM "--strategy=asgd --deal=dynamic");
+	record(ONE SIM "--strategy=asgd --deal=static");
+	expect_near("models", asked("SELECT count(DISTINCT model_hash) FROM run"), 1, 0);
+	expect_near("losses", asked("SELECT count(DISTINCT train_loss) FROM epoch"), 3, 0);
+}
+END_TEST
+
+START_TEST(who_meets_in_every_step_is_dealt_as_much)
+{
+	static const char *const how[][2] = {
+		{"allreduce", "its workers meet in every exchange"},
+		{"model_parallel", "its workers meet"},
+		{"gossip", "its workers meet"},
+		{"serial", "its workers meet"},
+		{"bsp", "give --bsp.backup=1"},
+		{"bsp --bsp.backup=1 --barrier-every=0", "give --barrier-every=1"},
+		{"ssp --ssp.bound=0", "every push waits"}};
+	char *words = sentence("--workload=softmax --workers=%d --deal=dynamic --strategy=%s",
+			       _i == 3 ? 1 : 2, how[_i][0]);
+	expect_refused("", words, how[_i][1]);
+	free(words);
+}
+END_TEST
+
+/* A real one, at half speed, beside a whole one. */
+START_TEST(a_real_slow_worker_takes_fewer)
+{
+	static const char *const words =
+		"--workload=mlp --mlp.hidden=256 --batch=10 --epochs=4 --workers=2 "
+		"--platform=mpi --speed=1:0.2 --strategy=";
+	char *waits = sentence("%sallreduce", words), *goes = sentence("%sasgd", words);
+	forget();
+	record(waits);
+	record(goes);
+	double even = asked("SELECT min(seconds) FROM epoch WHERE run_id = 1 AND epoch > 0"),
+	       free_ = asked("SELECT min(seconds) FROM epoch WHERE run_id = 2 AND epoch > 0");
+	ck_assert_msg(even > 1.3 * free_, "allreduce %g s, asgd %g s", even, free_);
+	free(waits);
+	free(goes);
 }
 END_TEST
 
@@ -254,12 +368,12 @@ static const char *terms(const struct strategy *s)
 
 static const char *const placements[] = {"", "--servers=1", "--servers=2", "--table-home=onesided"};
 
-/* Of every strategy: the others go on as if nothing had been, or it refuses. Steps begin on whole
- * milliseconds, as nobody pushes before the end of an epoch. */
+/* Of every strategy: the others do what it would have done, or it refuses. Steps begin on whole
+ * milliseconds, as nobody pushes before the end of an epoch. It first does what it has taken. */
 START_TEST(the_others_go_on)
 {
 	const struct strategy *s = strategies[_i];
-	const double left = 5 * step_s, whole = STEPS * step_s;
+	const double left = 5 * step_s, whole = 2 * STEPS * step_s;
 	for (int who = 0; who < 2; who++)
 		for (size_t placement = 0; placement < COUNT(placements); placement++) {
 			char *words =
@@ -279,12 +393,14 @@ START_TEST(the_others_go_on)
 			forget();
 			record(words);
 			for (int e = 1; e <= 3; e++) {
-				double worked = e == 1 ? left : 0;
-				expect_near(words, of_rank(1, e, who, "compute_s"), worked, 1e-5);
-				expect_near(words, of_rank(1, e, who, "wait_s"), whole - worked,
+				double worked = of_rank(1, e, who, "compute_s");
+				double others = whole - worked;
+				expect_near(words, worked, e == 1 ? left + step_s : 0,
+					    e == 1 ? 1.01 * step_s : 1e-5);
+				expect_near(words, of_rank(1, e, !who, "compute_s"), others, 1e-5);
+				expect_near(words, of_rank(1, e, who, "wait_s"), others - worked,
 					    1e-3);
-				expect_near(words, of_rank(1, e, !who, "compute_s"), whole, 1e-5);
-				expect_near(words, of(1, e, "seconds"), whole, 1e-3);
+				expect_near(words, of(1, e, "seconds"), others, 1e-3);
 			}
 			free(words);
 		}
@@ -315,20 +431,22 @@ START_TEST(leaving_without_barriers)
 }
 END_TEST
 
-/* The steps that are left are those of the other worker alone. */
-START_TEST(what_a_worker_that_left_would_have_pushed_is_missing)
+/* The others push what it would have pushed; where each has its share, that is missing. */
+START_TEST(what_a_worker_that_left_would_have_pushed)
 {
+#define PUSHES(run) "SELECT sum(pushes) FROM staleness WHERE run_id = " run
 	forget();
 	record(TWO SIM "--strategy=asgd --leave=1:0");
 	record(TWO SIM "--strategy=asgd --leave=1:20ms");
-	record(TWO SIM "--strategy=asgd --leave=1:4.5ms --sync-every=4");
-	expect_near("pushes without it",
-		    asked("SELECT sum(pushes) FROM staleness WHERE run_id = 1"), 3 * STEPS, 0);
-	ck_assert_double_ge(asked("SELECT sum(pushes) FROM staleness WHERE run_id = 2"), 4 * STEPS);
+	record(TWO SIM "--strategy=asgd --leave=1:0 --deal=static");
+	record(TWO SIM "--strategy=asgd --leave=1:20ms --deal=static");
+	record(TWO SIM "--strategy=asgd --leave=1:4.5ms --sync-every=4 --deal=static");
+	expect_near("pushes without it", asked(PUSHES("1")), 3 * 2 * STEPS, 0);
+	expect_near("pushes without it in the end", asked(PUSHES("2")), 3 * 2 * STEPS, 0);
+	expect_near("pushes without its share", asked(PUSHES("3")), 3 * STEPS, 0);
+	ck_assert_double_ge(asked(PUSHES("4")), 4 * STEPS);
 	/* one at 4 steps, one of the fifth as it leaves */
-	expect_near("with outstanding steps",
-		    asked("SELECT sum(pushes) FROM staleness WHERE run_id = 3"), 3 * STEPS / 4 + 2,
-		    0);
+	expect_near("with outstanding steps", asked(PUSHES("5")), 3 * STEPS / 4 + 2, 0);
 }
 END_TEST
 
@@ -345,8 +463,10 @@ START_TEST(several_leave)
 	record(words);
 	double two = asked("SELECT sum(compute_s) FROM rank_epoch WHERE rank = 2"),
 	       none = asked("SELECT sum(compute_s) FROM rank_epoch WHERE rank = 0 AND epoch = 3");
-	ck_assert_msg(two >= 3 * step_s && two < 7 * step_s, "%s: worker 2 computed for %g s",
-		      words, two);
+	/* what was dropped it does again, before it leaves */
+	double most = strstr(how[_i], "backup") ? STEPS * step_s : 8 * step_s;
+	ck_assert_msg(two >= 3 * step_s && two < most, "%s: worker 2 computed for %g s", words,
+		      two);
 	expect_near(words, none, 0, 1e-5);
 	ck_assert_double_ge(of_rank(1, 3, 1, "compute_s"), STEPS * step_s - 1e-6);
 	free(words);
@@ -525,13 +645,19 @@ Suite *heterogeneity_suite(void)
 	tcase_add_unchecked_fixture(t, set_up, folder_free);
 	tcase_add_loop_test(t, a_slow_worker_takes_longer, 0, 2);
 	tcase_add_test(t, a_slow_worker_slows_those_who_wait_for_it);
+	tcase_add_loop_test(t, a_slow_worker_takes_fewer, 0, 6);
+	tcase_add_test(t, backup_workers_are_not_waited_for);
+	tcase_add_loop_test(t, no_row_is_lost, 0, 5);
+	tcase_add_test(t, one_worker_takes_what_it_is_dealt);
+	tcase_add_loop_test(t, who_meets_in_every_step_is_dealt_as_much, 0, 7);
+	tcase_add_test(t, a_real_slow_worker_takes_fewer);
 	tcase_add_test(t, a_real_worker_is_slowed);
 	tcase_add_loop_test(t, a_pause_adds_its_duration, 0, 6);
 	tcase_add_test(t, evaluation_is_no_training_time);
 	tcase_add_test(t, a_real_worker_pauses);
 	tcase_add_loop_test(t, the_others_go_on, 0, all);
 	tcase_add_test(t, leaving_without_barriers);
-	tcase_add_test(t, what_a_worker_that_left_would_have_pushed_is_missing);
+	tcase_add_test(t, what_a_worker_that_left_would_have_pushed);
 	tcase_add_loop_test(t, several_leave, 0, 5);
 	tcase_add_loop_test(t, real_workers_leave, 0, all);
 	tcase_add_test(t, heterogeneous_runs_repeat);

@@ -64,9 +64,12 @@ const int32_t *data_order(size_t n, int64_t seed, int64_t epoch)
 	struct order *o = &orders[epoch % 2];
 	if (o->row && o->n == n && o->seed == seed && o->epoch == epoch)
 		return o->row;
-	if (!o->row || o->n != n)
-		o->row = must(realloc(o->row, n * sizeof *o->row));
+	bool first = !o->row || o->n != n;
+	for (int i = 0; i < 2 && first; i++) /* both: nothing is allocated inside a segment */
+		orders[i] = (struct order){
+			.row = must(realloc(orders[i].row, n * sizeof *o->row)), .n = n};
 	shuffle(o->row, n, rng_seed(seed, STREAM_ORDER, epoch));
-	*o = (struct order){.row = o->row, .n = n, .seed = seed, .epoch = epoch};
+	o->seed = seed;
+	o->epoch = epoch;
 	return o->row;
 }

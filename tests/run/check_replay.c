@@ -287,21 +287,24 @@ START_TEST(a_changed_record_is_found_out)
 		const char *words, *sql, *says;
 	} row[] = {
 		{"asgd", "DELETE FROM arrival WHERE seq > 50", "ends after 51 operations"},
-		{"asgd", "UPDATE arrival SET worker = 1 - worker WHERE seq = " LAST,
+		{"asgd", "UPDATE arrival SET worker = 1 - worker WHERE table_id = 1 AND seq = 20",
+		 "does not fit"}, /* another would be dealt its rows */
+		{"asgd --deal=static", "UPDATE arrival SET worker = 1 - worker WHERE seq = " LAST,
 		 "makes no more before the next barrier"},
 		{"asgd", "UPDATE arrival SET kind = 'pull' WHERE seq = 20",
 		 "is a \"pull\" of worker"},
-		{"asgd",
+		{"asgd --deal=static",
 		 "INSERT INTO arrival SELECT run_id, table_id, shard, seq + 1, worker, kind "
 		 "FROM arrival WHERE seq = " LAST,
 		 "has 105 operations, and this run made 104"},
 		{"asgd --servers=1", "DELETE FROM arrival WHERE seq > 50",
 		 "ends after 51 operations"},
-		{"asgd --servers=1", "UPDATE arrival SET worker = 1 - worker WHERE seq = " LAST,
+		{"asgd --deal=static --servers=1",
+		 "UPDATE arrival SET worker = 1 - worker WHERE seq = " LAST,
 		 "makes no more before the next barrier"},
 		{"asgd --servers=1", "UPDATE arrival SET kind = 'pull' WHERE seq = 20",
 		 "is a \"pull\" of worker"},
-		{"asgd --servers=1",
+		{"asgd --deal=static --servers=1",
 		 "INSERT INTO arrival SELECT run_id, table_id, shard, seq + 1, worker, kind FROM "
 		 "arrival WHERE seq = " LAST,
 		 "has 105 operations, and this run made 104"},

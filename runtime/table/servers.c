@@ -381,7 +381,7 @@ static char *servers_start(struct table *t, struct table_op *p)
 				  .replace = replace,
 				  .rows = -1,
 				  .by = p->by};
-	if (stats->trace) {
+	if (stats->trace && !t->rules.counter) {
 		trace_of(stats->trace, &a.epoch, &a.step);
 		a.flow = p->flow ? (int64_t)t->id << 40 | p->flow : 0;
 	}

@@ -180,7 +180,7 @@ static void do_op(struct table *t, struct table_op *p)
 		blocks_apply(t, p);
 	}
 	world_charge_op(p, op_floats(t, p), true);
-	if (stats->trace && op_pushes(p))
+	if (stats->trace && op_pushes(p) && !t->rules.counter)
 		trace_add(stats->trace, TRACE_APPLY, since, clock_peek());
 }
 

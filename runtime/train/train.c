@@ -4,8 +4,7 @@
  * A segment is the epochs from one barrier to the next (epoch.c); between segments models are
  * evaluated (evaluate.c), and what workers have together is gathered (gather.c). With a barrier
  * after every epoch (--barrier-every=1) each epoch is a segment of its own. Who has left (--leave)
- * waits; its share of the rows is not trained on, and the others' contributions weigh what they did
- * before.
+ * waits; the others' contributions weigh what they did before.
  */
 #include "runtime/train/trainer.h"
 

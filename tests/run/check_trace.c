@@ -202,6 +202,9 @@ START_TEST(a_timeline_is_sound)
 	new_database();
 	record(words("--trace=15 %s", traced_runs[_i].how));
 	expect_sound();
+	new_database();
+	record(words("--trace=15 --deal=static %s", traced_runs[_i].how));
+	expect_sound();
 	for (char *name = strtok(list, " "); name; name = strtok(NULL, " "))
 		expect_row(
 			words("SELECT name, count(DISTINCT rank) = (SELECT workers FROM run) "

@@ -4,7 +4,7 @@
  * the tables for people, where a real number that the query did not round gets six.
  */
 
-#include "results/db/db.h"
+#include "results/db/column.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -396,6 +396,38 @@ char *query_print(struct store *s, FILE *f, enum format format, const char *sql,
 	if (!wrong && (fflush(f) != 0 || ferror(f)))
 		wrong = sentence("the output cannot be written: is the disk full?");
 	return wrong;
+}
+
+bool for_people(enum format format)
+{
+	return format == FORMAT_TEXT || format == FORMAT_MARKDOWN;
+}
+
+static bool is_empty(struct store *s, const struct column *c, const char *from)
+{
+	int64_t any = 0;
+	char *sql AUTOFREE = sentence("SELECT EXISTS (SELECT 1 FROM %s WHERE %s IS NOT NULL AND "
+				      "ifnull(%s, 1) <> 0)",
+				      from, c->shown, c->name);
+	free(sql_number(s, &any, sql, ""));
+	return !any;
+}
+
+char *columns_print(struct store *s, FILE *f, enum format format, const struct column *columns,
+		    const char *from, int64_t *rows)
+{
+	bool rounded = for_people(format);
+	char *list AUTOFREE = must(strdup(""));
+	for (const struct column *c = columns; c->name; c++) {
+		if (rounded && (!c->head || (c->rare && is_empty(s, c, from))))
+			continue;
+		char *before AUTOFREE = list;
+		list = sentence("%s%s%s AS \"%s\"", before, *before ? ", " : "",
+				rounded && c->shown ? c->shown : c->name,
+				rounded ? c->head : c->name);
+	}
+	char *sql AUTOFREE = sentence("SELECT %s FROM %s", list, from);
+	return query_print(s, f, format, sql, NULL, 0, rows);
 }
 
 char *query_run_json(struct store *s, FILE *f, int64_t id)

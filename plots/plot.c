@@ -130,7 +130,8 @@ static char *prepare(struct drawing *d, const struct plot_options *o, const stru
 	return settle_out(d, o, a->words, stem);
 }
 
-static int plot(const struct plot_options *o, const struct arguments *a, const struct figures *fs)
+static char *plot(const struct plot_options *o, const struct arguments *a, const struct figures *fs,
+		  int *status)
 {
 	size_t n = a->words ? a->words : fs->n;
 	const struct figure **wanted AUTOFREE = must(calloc(n + 1, sizeof(*wanted)));
@@ -139,15 +140,16 @@ static int plot(const struct plot_options *o, const struct arguments *a, const s
 			    .summary = o->title == own_title,
 			    .where = o->select.where[0] || o->select.label[0]};
 	char *stem AUTOFREE = NULL, *wrong = prepare(&d, o, a, fs, wanted, &stem);
-	int status = wrong ? complain(wrong) : draw_figures(&d, wanted, n, a->words > 0);
+	if (!wrong)
+		*status = draw_figures(&d, wanted, n, a->words > 0);
 	/* Nothing has data: then each figure says so, and a script finds its files. */
-	if (status == EXIT_OK && d.nwritten == 0)
-		status = draw_figures(&d, wanted, n, true);
+	if (!wrong && *status == EXIT_OK && d.nwritten == 0)
+		*status = draw_figures(&d, wanted, n, true);
 	store_close(d.store);
 	for (size_t i = 0; i < d.nwritten; i++)
 		free(d.written[i]);
 	free(d.written);
-	return status;
+	return wrong;
 }
 
 static char *more_help(FILE *f, const struct arguments *given)
@@ -174,17 +176,15 @@ static char *more_help(FILE *f, const struct arguments *given)
 	return NULL;
 }
 
-static int run_plot(void *options, struct arguments *a)
+static char *run_plot(void *options, struct arguments *a, int *status)
 {
 	const struct plot_options *o = options;
 	struct figures fs ENDS_WITH(figures_fini) = {.n = 0};
-	char *wrong = figures_init(&fs, o->figures);
-	if (wrong)
-		return complain(wrong);
+	TRY(figures_init(&fs, o->figures));
 	if (!o->list)
-		return plot(o, a, &fs);
+		return plot(o, a, &fs, status);
 	figures_print(&fs, stdout);
-	return EXIT_OK;
+	return NULL;
 }
 
 const struct command command_plot = {

@@ -382,37 +382,29 @@ static char *write_page(struct report *p, const struct report_options *o, const 
 	return output_close(&out, first_wrong(wrong, sql_done(&p->spark)));
 }
 
-/* *status: the exit status, whether something is wrong or not. */
-static char *report(const struct report_options *o, struct figures *fs, int *status)
+static char *report(void *options_given, struct arguments *rest, int *status)
 {
+	const struct report_options *o = options_given;
+	struct figures fs ENDS_WITH(figures_fini) = {.n = 0};
 	struct store *s AUTOCLOSE = NULL;
 	struct pictures ps ENDS_WITH(pictures_free) = {.n = 0};
 	int64_t n;
+	(void)rest;
 	if (!*o->out)
 		return sentence("--out=: the name of a file is wanted, as in --out=report.html");
 	TRY(store_open(&s, o->select.db, STORE_READ));
-	TRY(figures_init(fs, o->figures));
-	TRY(plot_choose(s, &o->select, fs->folder));
+	TRY(figures_init(&fs, o->figures));
+	TRY(plot_choose(s, &o->select, fs.folder));
 	*status = EXIT_FAILED;
 	char *why AUTOFREE = sql_script(s, report_sql);
 	if (why)
 		return sentence("plots/report.sql: %s", why);
 	TRY(sql_number(s, &n, "SELECT count(*) FROM report_configuration", ""));
-	int drawn = pictures_draw(s, fs, &ps);
+	int drawn = pictures_draw(s, &fs, &ps);
 	TRY(write_page(&(struct report){.s = s}, o, &ps, n));
 	*status = drawn;
 	puts(o->out);
 	return NULL;
-}
-
-static int run_report(void *options_given, struct arguments *rest)
-{
-	struct figures fs ENDS_WITH(figures_fini) = {.n = 0};
-	int status = EXIT_USER;
-	char *wrong = report(options_given, &fs, &status);
-	(void)rest;
-	complain_if(wrong);
-	return status;
 }
 
 const struct command command_report = {
@@ -427,5 +419,5 @@ const struct command command_report = {
 	.options = options,
 	.size = sizeof(OWNER),
 	.example = "--out=report.html",
-	.run = run_report,
+	.run = report,
 };

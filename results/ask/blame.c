@@ -74,11 +74,13 @@ static char *say_tables(struct store *s)
 	return NULL;
 }
 
-static char *blame(const struct blame_options *o, const struct arguments *a)
+static char *blame(void *options_given, struct arguments *a, int *status)
 {
+	const struct blame_options *o = options_given;
 	bool json = strcmp(o->format, "json") == 0;
 	struct store *s AUTOCLOSE = NULL;
 	int64_t id = 0;
+	(void)status;
 	if (a->words > 1)
 		return sentence("%s: one run at a time", a->word[1]);
 	TRY(store_open(&s, o->select.db, STORE_READ));
@@ -86,12 +88,6 @@ static char *blame(const struct blame_options *o, const struct arguments *a)
 	TRY(sql_each(s, blame_sql, "i", id));
 	TRY(say(s, id, json));
 	return json ? NULL : say_tables(s);
-}
-
-static int run_blame(void *options_given, struct arguments *a)
-{
-	char *wrong = blame(options_given, a);
-	return wrong ? complain(wrong) : EXIT_OK;
 }
 
 const struct command command_blame = {
@@ -107,5 +103,5 @@ const struct command command_blame = {
 		"epoch is what the rest waited for, as long as they waited more than it did.",
 	.options = options,
 	.size = sizeof(OWNER),
-	.run = run_blame,
+	.run = blame,
 };

@@ -211,9 +211,9 @@ static char *print_rows(struct store *s, FILE *f, const struct table_options *o)
 	return NULL;
 }
 
-/* *failed: it had begun to print. */
-static char *table(const struct table_options *o, const struct arguments *a, bool *failed)
+static char *table(void *options_given, struct arguments *a, int *status)
 {
+	const struct table_options *o = options_given;
 	struct store *s AUTOCLOSE = NULL;
 	struct output out;
 	if (a->words > 0)
@@ -225,16 +225,10 @@ static char *table(const struct table_options *o, const struct arguments *a, boo
 	TRY(sql_each(s, table_sql, "t", o->versus));
 	TRY(check_versus(s, o));
 	TRY(output_open(&out, "--out=", o->out));
-	*failed = true;
-	return output_close(&out, print_rows(s, out.f, o));
-}
-
-static int run_table(void *options_given, struct arguments *a)
-{
-	bool failed = false;
-	char *wrong = table(options_given, a, &failed);
-	int status = wrong ? complain(wrong) : EXIT_OK;
-	return wrong && failed ? EXIT_FAILED : status;
+	*status = EXIT_FAILED;
+	TRY(output_close(&out, print_rows(s, out.f, o)));
+	*status = EXIT_OK;
+	return NULL;
 }
 
 const struct command command_table = {
@@ -253,6 +247,6 @@ const struct command command_table = {
 		 "Where updates came too late and were thrown away, dropped % is their share.",
 	.options = options,
 	.size = sizeof(OWNER),
-	.run = run_table,
+	.run = table,
 	.more = more_help,
 };

@@ -56,6 +56,7 @@ void gate_fini(struct check *c)
 	free(c->want);
 	free(c->seed);
 	free(c->made);
+	store_close(c->store);
 }
 
 static bool has_seed(const struct check *c, long long seed)

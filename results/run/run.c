@@ -332,14 +332,13 @@ static void show_json(const struct config *c, const struct plan *p)
 
 /* ---- The command --------------------------------------------------------- */
 
-static int run(const struct config *c, const struct run_flags *flags, enum format format)
+static char *run(const struct config *c, const struct run_flags *flags, enum format format,
+		 int *status)
 {
 	struct progress progress = {.lines = true};
-	struct outcome outcome;
+	struct outcome outcome ENDS_WITH(outcome_fini) = {.page = NULL};
 	struct plan plan;
-	char *wrong = run_plan(c, &plan);
-	if (wrong)
-		return complain(wrong);
+	TRY(run_plan(c, &plan));
 	if (flags->dry_run && rank_of_launcher() <= 0) {
 		if (format == FORMAT_JSON)
 			show_json(c, &plan);
@@ -347,14 +346,13 @@ static int run(const struct config *c, const struct run_flags *flags, enum forma
 			show_text(c, &plan);
 	}
 	if (flags->dry_run)
-		return EXIT_OK;
+		return NULL;
 	say_device(&plan);
 	say_oversubscribed(c, &plan);
 	run_cell(c, &progress, &outcome);
-	int status = outcome.differs ? EXIT_FAILED : outcome.status;
+	*status = outcome.differs ? EXIT_FAILED : outcome.status;
 	outcome_print(c, &outcome, format);
-	outcome_fini(&outcome);
-	return status;
+	return NULL;
 }
 
 /* NULL, or a sentence: one process simulates all workers, and only mvbench starts it. */
@@ -378,7 +376,7 @@ static char *configure(struct config *c, const struct arguments *a)
 	return config_init(c, all.setting, all.n, false);
 }
 
-static int command(void *options, struct arguments *a)
+static char *command(void *options, struct arguments *a, int *status)
 {
 	const struct run_flags *flags = options;
 	struct config config ENDS_WITH(config_fini) = {.strings = NULL};
@@ -389,11 +387,12 @@ static int command(void *options, struct arguments *a)
 	if (!wrong)
 		wrong = wrong_world(&config, page, worker);
 	format_find(flags->format, &format);
-	int status = wrong    ? command_refuse(wrong)
-		     : worker ? work(&config, page, format)
-			      : run(&config, flags, format);
+	if (!wrong && worker)
+		*status = work(&config, page, format);
+	else if (!wrong)
+		wrong = run(&config, flags, format, status);
 	status_free(page);
-	return status;
+	return wrong;
 }
 
 const struct command command_run = {

@@ -338,22 +338,21 @@ static int sum_up(const struct doing *d)
 	return failed ? EXIT_FAILED : diverged ? EXIT_DIVERGED : EXIT_OK;
 }
 
-static int do_sweep(const char *path, struct sweep *s, const struct sweep_flags *f)
+static char *do_sweep(const char *path, struct sweep *s, const struct sweep_flags *f, int *status)
 {
 	struct doing d = {.sweep = s,
 			  .flags = f,
 			  .format = strcmp(f->format, "json") == 0 ? FORMAT_JSON : FORMAT_TEXT,
 			  .began = clock_now()};
-	char *wrong;
-	if ((wrong = sweep_plan(path, s)) || (wrong = look_up(s, f)))
-		return complain(wrong);
+	TRY(sweep_plan(path, s));
+	TRY(look_up(s, f));
 	if (f->dry_run) {
 		list_cells(s, d.format);
-		return EXIT_OK;
+		return NULL;
 	}
 	d.left = count_left(s);
-	if (d.left && (wrong = pend(s)))
-		return complain(wrong);
+	if (d.left)
+		TRY(pend(s));
 	for (size_t i = 0; i < s->cells; i++)
 		if (!s->cell[i].skip && s->cell[i].plan.oversubscribed) {
 			fprintf(stderr,
@@ -366,7 +365,8 @@ static int do_sweep(const char *path, struct sweep *s, const struct sweep_flags 
 		do_side_by_side(&d);
 	else
 		do_in_turn(&d);
-	return sum_up(&d);
+	*status = sum_up(&d);
+	return NULL;
 }
 
 static char *read_words(const struct arguments *a, char **path, struct sweep *sweep)
@@ -381,11 +381,12 @@ static char *read_words(const struct arguments *a, char **path, struct sweep *sw
 	return sweep_read(*path, a->option, a->options, sweep);
 }
 
-static int run_sweep(void *options, struct arguments *a)
+static char *run_sweep(void *options, struct arguments *a, int *status)
 {
 	struct sweep sweep ENDS_WITH(sweep_free) = {.cell = NULL};
-	char *path AUTOFREE = NULL, *wrong = read_words(a, &path, &sweep);
-	return wrong ? complain(wrong) : do_sweep(path, &sweep, options);
+	char *path AUTOFREE = NULL;
+	TRY(read_words(a, &path, &sweep));
+	return do_sweep(path, &sweep, options, status);
 }
 
 const struct command command_sweep = {

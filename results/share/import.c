@@ -216,15 +216,15 @@ static char *import(const char *path, const struct import_options *o)
 	return wrong;
 }
 
-static int run_import(void *options_given, struct arguments *a)
+static char *run_import(void *options_given, struct arguments *a, int *status)
 {
-	char *wrong = NULL;
+	(void)status;
 	if (!a->words)
-		wrong = sentence("import: another database is wanted, as in `mvbench import "
-				 "other.db`");
-	for (size_t i = 0; !wrong && i < a->words; i++)
-		wrong = import(a->word[i], options_given);
-	return wrong ? complain(wrong) : EXIT_OK;
+		return sentence("import: another database is wanted, as in `mvbench import "
+				"other.db`");
+	for (size_t i = 0; i < a->words; i++)
+		TRY(import(a->word[i], options_given));
+	return NULL;
 }
 
 const struct command command_import = {

@@ -134,9 +134,8 @@ static char *cells_plan(const char *path, struct cells *c, const struct validate
 /* As JSON, for the queries; "[]" when the report is not about cells in particular. */
 static char *cells_text(const struct cells *c)
 {
-	char *text = NULL;
-	size_t n = 0;
-	FILE *f = must(open_memstream(&text, &n));
+	struct text t;
+	FILE *f = text_open(&t);
 	fputc('[', f);
 	for (size_t i = 0; c && i < c->real.cells; i++) {
 		fprintf(f, "%s{\"real\": \"%s\", \"simulated\": \"%s\", \"what\": ", i ? ", " : "",
@@ -145,8 +144,7 @@ static char *cells_text(const struct cells *c)
 		fputc('}', f);
 	}
 	fputc(']', f);
-	fclose(f);
-	return text;
+	return text_close(&t);
 }
 
 /* ---- Running ------------------------------------------------------------- */

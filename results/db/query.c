@@ -281,8 +281,7 @@ char *database_condition(struct store *s, const char *where)
 {
 	char *sql AUTOFREE =
 		sentence("SELECT 1 FROM run_summary WHERE (\n%s\n)", *where ? where : "1");
-	char *columns AUTOFREE = NULL, *wrong = NULL;
-	size_t room;
+	char *wrong = NULL;
 	const char *rest = "";
 	sqlite3_stmt *q = NULL;
 	int rc = sqlite3_prepare_v2(s->db, sql, -1, &q, &rest);
@@ -290,9 +289,9 @@ char *database_condition(struct store *s, const char *where)
 	if (rc != SQLITE_OK || !one || !sqlite3_stmt_readonly(q)) {
 		char *why AUTOFREE =
 			sentence("%s", sqlite3_errmsg(s->db)); /* of this call, not the next */
-		FILE *f = must(open_memstream(&columns, &room));
-		database_columns(s, f);
-		fclose(f);
+		struct text t;
+		database_columns(s, text_open(&t));
+		char *columns AUTOFREE = text_close(&t);
 		wrong = rc != SQLITE_OK
 				? sentence("--where=%s: %s; an SQL condition is wanted, such as "
 					   "--where=\"workload='mlp' AND workers=2\"; the columns "

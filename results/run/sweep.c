@@ -42,11 +42,9 @@ static void put_name(void *ctx, const struct word *w)
 
 static char *no_such_file(const char *name)
 {
-	char *known AUTOFREE = NULL;
-	size_t n;
-	FILE *f = must(open_memstream(&known, &n));
-	job_files_each(put_name, f);
-	fclose(f);
+	struct text t;
+	job_files_each(put_name, text_open(&t));
+	char *known AUTOFREE = text_close(&t);
 	return sentence("%s: there is no such job file%s", name, known);
 }
 

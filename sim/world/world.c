@@ -436,9 +436,8 @@ static void actor_main(int argc, char **argv)
 
 static void deploy(void)
 {
-	char *text;
-	size_t n;
-	FILE *f = must(open_memstream(&text, &n));
+	struct text t;
+	FILE *f = text_open(&t);
 	fprintf(f, "<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM "
 		   "\"https://simgrid.org/simgrid.dtd\">\n<platform version=\"4.1\">\n");
 	for (int i = 0; i < world.workers; i++)
@@ -448,20 +447,18 @@ static void deploy(void)
 			"<prop id=\"rank\" value=\"%d\"/></actor>\n",
 			sg_host_get_name(slot_of(i)), i, i);
 	fprintf(f, "</platform>\n");
-	fclose(f);
+	char *text AUTOFREE = text_close(&t);
 	char *path AUTOFREE = file_in_memory(text);
 	SMPI_app_instance_register("worker", actor_main, world.workers);
 	simgrid_load_deployment(path);
-	free(text);
 }
 
 /* The workers wait for each other and nobody goes on. */
 static void tell_deadlock(void)
 {
 	enum { NAMED = 8 };
-	char *text;
-	size_t size;
-	FILE *f = must(open_memstream(&text, &size));
+	struct text t;
+	FILE *f = text_open(&t);
 	int waiting = 0, workers = (int)world.config->run.workers;
 	for (int i = 0; i < world.workers; i++) {
 		const struct sim_worker *me = &world.worker[i];
@@ -477,7 +474,7 @@ static void tell_deadlock(void)
 			fprintf(f, " (epoch %lld, step %lld)", (long long)w->epoch,
 				(long long)w->step);
 	}
-	fclose(f);
+	char *text = text_close(&t);
 	const struct recording *replay = world.costs->replay;
 	char *what =
 		replay ? sentence("the record of run %lld does not fit, was it changed since it "

@@ -53,9 +53,6 @@ static char *check_condition(struct store *s, const char *where)
 
 char *plot_choose(struct store *s, const struct select *of, const char *plots)
 {
-	char *sql AUTOFREE = sentence("CREATE TEMP TABLE chosen AS SELECT id FROM run_summary "
-				      "WHERE (?1 = '' OR label = ?1) AND (\n%s\n)",
-				      *of->where ? of->where : "1");
 	char *file AUTOFREE = sentence("%s/style.sql", plots);
 	char *style AUTOFREE = text_read(file);
 	if (!style)
@@ -63,7 +60,8 @@ char *plot_choose(struct store *s, const struct select *of, const char *plots)
 	TRY(check_condition(s, of->where));
 	/* Every figure reads the epochs anew: they stay in memory, as far as 64 MB reach. */
 	TRY(sql_script(s, "PRAGMA temp_store = MEMORY; PRAGMA cache_size = -65536"));
-	TRY(sql_change(s, sql, "t", of->label));
+	TRY(database_selected(s, "CREATE TEMP TABLE chosen AS SELECT id FROM run_summary",
+			      of->where, of->label));
 	char *why AUTOFREE = sql_script(s, style);
 	return why ? sentence("%s: %s", file, why) : NULL;
 }

@@ -158,12 +158,9 @@ struct doing {
 static void say_end(const struct doing *d, const struct cell *c, const char *world,
 		    const struct outcome *o)
 {
-	double seconds = 0;
-	for (int64_t i = 0; o->page && i < o->page->rows; i++)
-		seconds += o->page->row[i].split.seconds;
 	fprintf(stderr, "%zu/%zu %s: %s: ", d->ended, d->runs, world, c->what);
 	if (o->status == EXIT_OK)
-		fprintf(stderr, "%.3f s\n", seconds);
+		fprintf(stderr, "%.3f s\n", page_seconds(o->page));
 	else
 		fprintf(stderr, "%s%s%s\n", outcome_word(o->status), o->why ? ": " : "",
 			o->why ? o->why : "");

@@ -179,17 +179,6 @@ static char *fill_intervals(struct store *s, const char *list)
 			  "t", list);
 }
 
-static char *fill_allowed(struct store *s, const char *label, const char *where)
-{
-	TRY(database_condition(s, where));
-	char *sql AUTOFREE = sentence(*where ? "INSERT INTO allowed SELECT id FROM run_summary "
-					       "WHERE (?1 = '' OR label = ?1) AND (\n%s\n)"
-					     : "INSERT INTO allowed SELECT id FROM run "
-					       "WHERE (?1 = '' OR label = ?1)%s",
-				      where);
-	return sql_change(s, sql, "t", label);
-}
-
 struct filling {
 	struct store *store;
 	const struct candidate *candidate;
@@ -275,7 +264,8 @@ static char *work_out(struct store *s, const struct setup *u, const struct advis
 	TRY(sql_script(s, advise_asked));
 	TRY(fill_asked(s, u, o));
 	TRY(fill_intervals(s, o->intervals));
-	TRY(fill_allowed(s, u->config.own.label, o->where));
+	TRY(database_selected(s, "INSERT INTO allowed SELECT id FROM run_summary", o->where,
+			      u->config.own.label));
 	TRY(fill_candidates(s, u));
 	TRY(sql_script(s, advise_costs));
 	TRY(read_costs(s, &c));

@@ -326,15 +326,19 @@ static char *copy_views(struct store *s)
 	return sql_done(&q);
 }
 
-char *database_choose(struct store *s, const char *where, const char *label)
+char *database_selected(struct store *s, const char *what, const char *where, const char *label)
 {
 	TRY(database_condition(s, where));
+	char *sql AUTOFREE = sentence("%s WHERE (?1 = '' OR label = ?1) AND (\n%s\n)", what,
+				      *where ? where : "1");
+	return sql_change(s, sql, "t", label);
+}
+
+char *database_choose(struct store *s, const char *where, const char *label)
+{
 	TRY(sql_script(s, "PRAGMA temp_store = MEMORY"));
-	char *sql AUTOFREE =
-		sentence("CREATE TEMP TABLE run_summary AS SELECT * FROM main.run_summary "
-			 "WHERE (?1 = '' OR label = ?1) AND (\n%s\n)",
-			 *where ? where : "1");
-	TRY(sql_change(s, sql, "t", label));
+	TRY(database_selected(s, "CREATE TEMP TABLE run_summary AS SELECT * FROM main.run_summary",
+			      where, label));
 	return copy_views(s);
 }
 

@@ -166,6 +166,14 @@ const char *outcome_word(int status)
 					    : "failed";
 }
 
+double page_seconds(const struct status_page *page)
+{
+	double seconds = 0;
+	for (int64_t i = 0; page && i < page->rows; i++)
+		seconds += page->row[i].split.seconds;
+	return seconds;
+}
+
 static void print_cost(const struct status_page *page)
 {
 	const struct world_cost *c = &page->cost;
@@ -177,11 +185,9 @@ static void print_cost(const struct status_page *page)
 static void print_result(const struct config *c, const struct outcome *o)
 {
 	const struct status_page *page = o->page;
-	double seconds = 0, best = NAN;
-	for (int64_t i = 0; i < page->rows; i++) {
-		seconds += page->row[i].split.seconds;
+	double best = NAN;
+	for (int64_t i = 0; i < page->rows; i++)
 		best = fmax(best, page->row[i].test_accuracy);
-	}
 	printf("run %lld: %s, %s, %lld worker%s: ", (long long)o->id, c->run.workload,
 	       c->run.strategy, (long long)c->run.workers, plural(c->run.workers));
 	if (o->status == EXIT_OK && page->rows > 0) {
@@ -192,7 +198,7 @@ static void print_result(const struct config *c, const struct outcome *o)
 		if (!isnan(last->test_loss))
 			printf("test loss %.4f after ", last->test_loss);
 		printf("%lld epoch%s in %.3f s%s\n", (long long)last->epoch, plural(last->epoch),
-		       seconds, page->simulated ? " of virtual time" : "");
+		       page_seconds(page), page->simulated ? " of virtual time" : "");
 		print_cost(page);
 	} else {
 		printf("%s\n", outcome_word(o->status));

@@ -208,16 +208,14 @@ static void say_result(const struct doing *d, const struct cell *c, const struct
 	printf("%zu/%zu [%s] %s", c->number, d->left, c->section, c->what);
 	if (o->status == EXIT_OK && o->page && o->page->rows > 0) {
 		const struct epoch_row *row = &o->page->row[o->page->rows - 1];
-		double seconds = 0;
-		for (int64_t i = 0; i < o->page->rows; i++)
-			seconds += o->page->row[i].split.seconds;
 		if (row->test_accuracy >= 0)
 			printf(": test accuracy %.2f %%,", 100 * row->test_accuracy);
 		else if (!isnan(row->test_loss))
 			printf(": test loss %.4f,", row->test_loss);
 		else
 			putchar(':');
-		printf(" %.3f s%s\n", seconds, o->page->simulated ? " of virtual time" : "");
+		printf(" %.3f s%s\n", page_seconds(o->page),
+		       o->page->simulated ? " of virtual time" : "");
 	} else {
 		bool why = o->why && o->status != EXIT_INTERRUPTED;
 		printf(": %s%s%s\n", outcome_word(o->status), why ? ": " : "", why ? o->why : "");

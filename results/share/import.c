@@ -115,16 +115,6 @@ static char *renew_hashes(struct store *s, struct store *other)
 	return sql_done(&q);
 }
 
-/* Fills `wanted`. */
-static char *choose(struct store *s, const struct import_options *o)
-{
-	TRY(sql_script(s, "CREATE TEMP TABLE wanted (id INTEGER PRIMARY KEY)"));
-	char *sql AUTOFREE = sentence("INSERT INTO wanted SELECT id FROM other.run_summary "
-				      "WHERE (?1 = '' OR label = ?1) AND (\n%s\n)",
-				      *o->where ? o->where : "1");
-	return sql_change(s, sql, "t", o->label);
-}
-
 /* Runs are `running` until their epochs are there: what is kept of a run is computed when it ends.
  * A replay whose run is not here keeps that one's number, negative. A baseline comes with its runs;
  * one of the same name stays as it is. */
@@ -132,7 +122,9 @@ static char *copy_all(struct store *s, struct store *other, const char *origin,
 		      const struct import_options *o)
 {
 	TRY(sql_script(s, "PRAGMA defer_foreign_keys = ON"));
-	TRY(choose(s, o));
+	TRY(sql_script(s, "CREATE TEMP TABLE wanted (id INTEGER PRIMARY KEY)"));
+	TRY(database_selected(s, "INSERT INTO wanted SELECT id FROM other.run_summary", o->where,
+			      o->label));
 	TRY(sql_script(s, import_sql));
 	TRY(copy_rows(s, origin, "calibration", "id", "c.new",
 		      "calibrated AS c JOIN other.calibration AS o ON o.id = c.old WHERE c.fresh"));

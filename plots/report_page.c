@@ -135,14 +135,6 @@ void page_spark(struct report *p, int64_t run)
 
 /* ---- Queries ------------------------------------------------------------- */
 
-char *page_each(struct report *p, const char *sql, const char *param, row_function *row, void *ctx)
-{
-	struct sql q AUTODONE = sql_select(p->s, sql, param ? "t" : "", param);
-	while (sql_next(&q))
-		TRY(row(p, &q, ctx));
-	return sql_done(&q);
-}
-
 static int column(const struct sql *q, const char *name)
 {
 	for (int i = 0; i < sql_columns(q); i++)

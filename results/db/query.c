@@ -158,11 +158,15 @@ static void json_row(FILE *f, sqlite3_stmt *q)
 
 /* ---- Tables -------------------------------------------------------------- */
 
+struct grid_column {
+	size_t width;
+	bool right; /* nothing but numbers below the head */
+};
+
 struct grid {
 	char **cell; /* [rows x columns], the heads first */
-	size_t rows, columns, room;
-	size_t *width;
-	bool *right; /* nothing but numbers below the head */
+	size_t cells, columns;
+	struct grid_column *column;
 	bool markdown;
 };
 
@@ -182,34 +186,26 @@ static char *escape_markdown(char *text)
 
 static void grid_row(struct grid *g, sqlite3_stmt *q, bool head)
 {
-	if (g->rows == g->room) {
-		g->room = 2 * g->room + 64;
-		g->cell = must(realloc(g->cell, g->room * g->columns * sizeof(*g->cell)));
-	}
 	for (size_t i = 0; i < g->columns; i++) {
 		int c = (int)i;
 		char *cell = head ? clean(sqlite3_column_name(q, c), true) : cell_text(q, c, false);
 		if (!head && sqlite3_column_type(q, c) == SQLITE_TEXT && !numeric_text(cell))
-			g->right[i] = false;
+			g->column[i].right = false;
 		if (g->markdown)
 			cell = escape_markdown(cell);
 		size_t width = text_width(cell);
-		if (width > g->width[i])
-			g->width[i] = width;
-		g->cell[g->rows * g->columns + i] = cell;
+		if (width > g->column[i].width)
+			g->column[i].width = width;
+		APPEND(g->cell, g->cells, cell);
 	}
-	g->rows++;
 }
 
 static struct grid grid_new(sqlite3_stmt *q, bool markdown)
 {
 	struct grid g = {.columns = (size_t)sqlite3_column_count(q), .markdown = markdown};
-	g.width = must(malloc(g.columns * sizeof(*g.width)));
-	g.right = must(malloc(g.columns * sizeof(*g.right)));
-	for (size_t i = 0; i < g.columns; i++) {
-		g.width[i] = markdown ? 3 : 1;
-		g.right[i] = true;
-	}
+	g.column = must(malloc(g.columns * sizeof *g.column));
+	for (size_t i = 0; i < g.columns; i++)
+		g.column[i] = (struct grid_column){.width = markdown ? 3 : 1, .right = true};
 	grid_row(&g, q, true);
 	return g;
 }
@@ -224,9 +220,9 @@ static void print_rule(FILE *f, const struct grid *g)
 {
 	for (size_t i = 0; i < g->columns; i++) {
 		fputs(g->markdown ? (i ? " | " : "| ") : (i ? "  " : ""), f);
-		repeat(f, g->width[i] - g->markdown, '-');
+		repeat(f, g->column[i].width - g->markdown, '-');
 		if (g->markdown)
-			fputc(g->right[i] ? ':' : '-', f);
+			fputc(g->column[i].right ? ':' : '-', f);
 	}
 	fputs(g->markdown ? " |\n" : "\n", f);
 }
@@ -234,31 +230,30 @@ static void print_rule(FILE *f, const struct grid *g)
 /* Lines of text have no blanks at their ends: what stands last is not padded. */
 static void print_grid(FILE *f, const struct grid *g)
 {
-	for (size_t row = 0; row < g->rows; row++) {
+	for (size_t at = 0; at < g->cells; at += g->columns) {
 		fputs(g->markdown ? "| " : "", f);
 		for (size_t i = 0; i < g->columns; i++) {
-			const char *cell = g->cell[row * g->columns + i];
-			bool open = !g->markdown && i + 1 == g->columns;
-			size_t pad = g->width[i] - text_width(cell);
+			const char *cell = g->cell[at + i];
+			bool open = !g->markdown && i + 1 == g->columns, right = g->column[i].right;
+			size_t pad = g->column[i].width - text_width(cell);
 			if (i > 0 && !(open && !*cell))
 				fputs(g->markdown ? " | " : "  ", f);
-			repeat(f, g->right[i] ? pad : 0, ' ');
+			repeat(f, right ? pad : 0, ' ');
 			fputs(cell, f);
-			repeat(f, g->right[i] || open ? 0 : pad, ' ');
+			repeat(f, right || open ? 0 : pad, ' ');
 		}
 		fputs(g->markdown ? " |\n" : "\n", f);
-		if (row == 0)
+		if (at == 0)
 			print_rule(f, g);
 	}
 }
 
 static void grid_free(struct grid *g)
 {
-	for (size_t i = 0; i < g->rows * g->columns; i++)
+	for (size_t i = 0; i < g->cells; i++)
 		free(g->cell[i]);
 	free(g->cell);
-	free(g->width);
-	free(g->right);
+	free(g->column);
 }
 
 /* ---- Which runs ---------------------------------------------------------- */
@@ -366,7 +361,7 @@ char *query_print(struct store *s, FILE *f, enum format format, const char *sql,
 		  const char *const *param, size_t count, int64_t *rows)
 {
 	bool markdown = format == FORMAT_MARKDOWN, table = markdown || format == FORMAT_TEXT;
-	struct grid grid = {.rows = 0};
+	struct grid grid = {.cells = 0};
 	sqlite3_stmt *q = NULL;
 	int64_t n = 0;
 	int rc;

@@ -164,26 +164,9 @@ static char *import_copy(struct store *s, const char *copy, const char *origin,
 
 static char *say(struct store *s, const char *path)
 {
-	static const struct {
-		const char *before, *after; /* of the s of several */
-	} said[] = {
-		{" new run", ""},
-		{" here already", NULL},
-		{" not ended and left out", NULL},
-		{" calibration", ""},
-		{" baseline", ""},
-		{" baseline", " of a name that is taken left out"},
-	};
-	struct sql q = sql_select(s, "SELECT * FROM imported", "");
-	bool row = sql_next(&q);
-	for (int i = 0; row && i < sql_columns(&q); i++) {
-		int64_t n = sql_int(&q, i);
-		if (i == 0 || n)
-			printf("%s%s%lld%s%s%s", i ? "" : path, i ? ", " : ": ", (long long)n,
-			       said[i].before, said[i].after ? plural(n) : "",
-			       said[i].after ? said[i].after : "");
-	}
-	putchar('\n');
+	struct sql q = sql_select(s, "SELECT text FROM imported", "");
+	if (sql_next(&q))
+		printf("%s: %s\n", path, sql_text(&q, 0));
 	return sql_done(&q);
 }
 

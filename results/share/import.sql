@@ -61,7 +61,8 @@ WITH counted AS (
 SELECT printf('%d new run%s', fresh, iif(fresh = 1, '', 's'))
 	|| iif(same, printf(', %d here already', same), '')
 	|| iif(unended, printf(', %d not ended and left out', unended), '')
-	|| iif(calibrations, printf(', %d calibration%s', calibrations, iif(calibrations = 1, '', 's')), '')
+	|| iif(calibrations, printf(', %d calibration%s', calibrations,
+		iif(calibrations = 1, '', 's')), '')
 	|| iif(baselines, printf(', %d baseline%s', baselines, iif(baselines = 1, '', 's')), '')
 	|| iif(held, printf(', %d baseline%s of a name that is taken left out', held,
 		iif(held = 1, '', 's')), '') AS text

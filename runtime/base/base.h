@@ -40,6 +40,22 @@ static inline void autofree(void *pointer)
 }
 #define AUTOFREE __attribute__((cleanup(autofree)))
 
+/* A text in the making: what is written to its file becomes a string on the heap. */
+struct text {
+	FILE *f;
+	char *at;
+	size_t n;
+};
+static inline FILE *text_open(struct text *t)
+{
+	return t->f = (FILE *)must(open_memstream(&t->at, &t->n));
+}
+static inline char *text_close(struct text *t)
+{
+	fclose(t->f);
+	return t->at;
+}
+
 static inline size_t smaller(size_t a, size_t b)
 {
 	return a < b ? a : b;

@@ -245,8 +245,9 @@ int command_start(const struct command *c, int argc, char **argv)
 	if (a.help)
 		wrong = first_rank() ? help_given(&page, 1, c, &a) : NULL;
 	else if (!(wrong = take_options(c, &a, options)))
-		status = c->run(options, &a);
+		wrong = c->run(options, &a, &status);
 	free(options);
 	arguments_free(&a);
-	return wrong ? command_refuse(wrong) : status;
+	int refused = wrong ? command_refuse(wrong) : EXIT_OK;
+	return status ? status : refused;
 }

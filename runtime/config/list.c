@@ -267,16 +267,17 @@ static void list(const struct kind *only, const struct list_flags *flags)
 		puts("}");
 }
 
-static int run_list(void *options, struct arguments *a)
+static char *run_list(void *options, struct arguments *a, int *status)
 {
 	const struct kind *only = NULL;
+	(void)status;
 	if (a->words > 1)
-		return complain(sentence("list %s %s: one list at a time, or all with mvbench list",
-					 a->word[0], a->word[1]));
+		return sentence("list %s %s: one list at a time, or all with mvbench list",
+				a->word[0], a->word[1]);
 	if (a->words && !(only = kind_find(a->word[0])))
-		return complain(no_such_kind(a->word[0]));
+		return no_such_kind(a->word[0]);
 	list(only, options);
-	return EXIT_OK;
+	return NULL;
 }
 
 const struct command command_list = {

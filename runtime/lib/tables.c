@@ -39,14 +39,6 @@ static struct table_rules rules_of(size_t rows, size_t columns, const struct mvb
 	return r;
 }
 
-static int updater_number(const struct updater *u)
-{
-	int i = 0;
-	while (updaters[i] && updaters[i] != u)
-		i++;
-	return i;
-}
-
 /* Floats that this machine can hold; a table beyond that would end the process. */
 static int check_memory(const struct table_rules *r)
 {
@@ -131,7 +123,7 @@ static int table_make(struct mvb_table **out, const char *function, size_t rows,
 		code = lib_fail(MVB_ERR_ARGUMENT, "%s: NULL is no place for the table", function);
 	struct call call = {.function = TABLE_NEW,
 			    .code = code ? code : check_options(&r, &o),
-			    .arg = {(double)rows, (double)columns, updater_number(r.updater),
+			    .arg = {(double)rows, (double)columns, r.updater ? r.updater->kind : -1,
 				    o.rounds, o.backup, o.bounded, o.lead, (double)o.initial}};
 	TRY(lib_collective(&call));
 	TRY(lib_fail_with(MVB_ERR_LIMIT, table_open(&core, lib.tables, &r, values)));

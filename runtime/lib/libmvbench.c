@@ -287,10 +287,9 @@ void lib_note_push(struct mvb_table *t, const struct table_op *p)
 static void land(struct flight *f)
 {
 	if (f->state == TABLE_OP) {
-		struct table_op done = {0};
-		f->why = table_wait(f->table->core, f->ticket, &done);
+		f->why = table_wait(f->table->core, f->operation);
 		f->code = f->why ? lib_op_code(f->table) : MVB_OK;
-		lib_note_push(f->table, &done);
+		lib_note_push(f->table, f->operation);
 	} else if (f->state == REDUCTION) {
 		f->code = end_reduction(f);
 	}

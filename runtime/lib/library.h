@@ -38,9 +38,9 @@ enum { FLIGHTS = 256 };
 struct flight {
 	enum { FREE, TABLE_OP, REDUCTION, LANDED } state;
 	int64_t generation;
-	struct mvb_table *table; /* TABLE_OP */
-	int64_t ticket;          /* the table's own */
-	float *x;                /* REDUCTION; its slot is the flight's place in `slot` */
+	struct mvb_table *table;    /* TABLE_OP */
+	struct table_op *operation; /* the table's */
+	float *x;                   /* REDUCTION; its slot is the flight's place in `slot` */
 	size_t n;
 	enum mvb_reduce op;
 	int slot;

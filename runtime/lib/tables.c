@@ -123,8 +123,9 @@ static int table_make(struct mvb_table **out, const char *function, size_t rows,
 		code = lib_fail(MVB_ERR_ARGUMENT, "%s: NULL is no place for the table", function);
 	struct call call = {.function = TABLE_NEW,
 			    .code = code ? code : check_options(&r, &o),
-			    .arg = {(double)rows, (double)columns, r.updater ? r.updater->kind : -1,
-				    o.rounds, o.backup, o.bounded, o.lead, (double)o.initial}};
+			    .arg = {(double)rows, (double)columns,
+				    r.updater ? (double)r.updater->kind : -1, o.rounds, o.backup,
+				    o.bounded, o.lead, (double)o.initial}};
 	TRY(lib_collective(&call));
 	TRY(lib_fail_with(MVB_ERR_LIMIT, table_open(&core, lib.tables, &r, values)));
 	struct mvb_table *t = must(calloc(1, sizeof *t));
@@ -262,7 +263,7 @@ static int op_start(struct request q, int64_t *ticket)
 	struct flight *f = under_way < TICKETS_MAX ? lib_flight_new() : NULL;
 	if (!f)
 		return lib_too_many(q.function);
-	TRY(lib_fail_with(lib_op_code(q.table), table_start(q.table->core, &q.op, &f->ticket)));
+	TRY(lib_fail_with(lib_op_code(q.table), table_start(q.table->core, &q.op, &f->operation)));
 	f->state = TABLE_OP;
 	f->table = q.table;
 	*ticket = lib_ticket(f);

@@ -121,7 +121,7 @@ char *tables_flush(struct tables *s)
 		struct table *t = s->table[i];
 		for (int k = 0; t && k < TICKETS_MAX; k++)
 			if (t->ticket[k].under_way && !wrong)
-				wrong = table_wait(t, t->generation[k] * TICKETS_MAX + k, NULL);
+				wrong = table_wait(t, &t->ticket[k]);
 		if (t && !t->alias)
 			s->placement->flush(t);
 	}
@@ -266,7 +266,8 @@ void table_close(struct table *t)
 	if (!t->alias)
 		t->among->placement->close(t);
 	for (int k = 0; k < TICKETS_MAX; k++)
-		free(t->said[k]);
+		if (t->ticket[k].under_way)
+			free(t->ticket[k].said);
 	floats_free(t, t->pulled);
 	floats_free(t, t->own);
 	for (int i = 0; i < 2; i++)
@@ -355,10 +356,10 @@ static char *wait_op(struct table *t, struct table_op *p)
  * rounds. So the push is waited for first. */
 static void end_push(struct table *t)
 {
-	for (int k = 0; k < TICKETS_MAX; k++)
-		if (t->ticket[k].under_way && op_pushes(&t->ticket[k]) && !t->ended[k]) {
-			t->said[k] = wait_op(t, &t->ticket[k]);
-			t->ended[k] = true;
+	for (struct table_op *p = t->ticket; p < t->ticket + TICKETS_MAX; p++)
+		if (p->under_way && op_pushes(p) && !p->ended) {
+			p->said = wait_op(t, p);
+			p->ended = true;
 		}
 }
 
@@ -408,7 +409,7 @@ char *table_do(struct table *t, struct table_op *p)
 	return wrong;
 }
 
-char *table_start(struct table *t, const struct table_op *p, int64_t *ticket)
+char *table_start(struct table *t, const struct table_op *p, struct table_op **started)
 {
 	int k = 0;
 	char *wrong = check_op(t, p);
@@ -416,32 +417,19 @@ char *table_start(struct table *t, const struct table_op *p, int64_t *ticket)
 		return wrong;
 	while (k < TICKETS_MAX && t->ticket[k].under_way)
 		k++;
-	if (k == TICKETS_MAX)
-		return sentence(
-			"%d operations are under way: wait for one before the next is started",
-			TICKETS_MAX);
+	CHECK(k < TICKETS_MAX, "more than %d operations under way", TICKETS_MAX);
 	t->ticket[k] = *p;
-	wrong = start_op(t, &t->ticket[k]);
-	t->ticket[k].under_way = !wrong;
-	*ticket = ++t->generation[k] * TICKETS_MAX + k;
+	*started = &t->ticket[k];
+	wrong = start_op(t, *started);
+	(*started)->under_way = !wrong;
 	return wrong;
 }
 
-char *table_wait(struct table *t, int64_t ticket, struct table_op *done)
+char *table_wait(struct table *t, struct table_op *started)
 {
-	int k = (int)(ticket % TICKETS_MAX);
-	if (ticket < 0 || t->generation[k] < ticket / TICKETS_MAX || ticket < TICKETS_MAX)
-		return sentence("ticket %lld was never given out", (long long)ticket);
-	if (t->generation[k] != ticket / TICKETS_MAX || !t->ticket[k].under_way)
-		return sentence("ticket %lld was waited for already", (long long)ticket);
-	struct table_op *p = &t->ticket[k];
-	p->under_way = false;
-	char *wrong = t->ended[k] ? t->said[k] : wait_op(t, p);
-	t->ended[k] = false;
-	t->said[k] = NULL;
-	if (done)
-		*done = *p;
-	return wrong;
+	CHECK(started->under_way, "waits twice for one operation");
+	started->under_way = false;
+	return started->ended ? started->said : wait_op(t, started);
 }
 
 int64_t table_version(struct table *t)

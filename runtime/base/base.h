@@ -40,6 +40,17 @@ static inline void autofree(void *pointer)
 }
 #define AUTOFREE __attribute__((cleanup(autofree)))
 
+/* Defines what finds the one of this name in a list of pointers to structs, which ends at NULL, as
+ * what it returns then does: there is none. */
+#define FIND_BY_NAME(kind, function, list, field) \
+	const struct kind *function(const char *wanted) \
+	{ \
+		size_t i = 0; \
+		while (list[i] && strcmp(list[i]->field, wanted) != 0) \
+			i++; \
+		return list[i]; \
+	}
+
 static inline size_t smaller(size_t a, size_t b)
 {
 	return a < b ? a : b;

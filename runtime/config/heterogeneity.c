@@ -1,7 +1,7 @@
 /*
- * uneven.c - workers that are unlike the others: what --speed, --pause, --leave and --sim.slow-link
- * say of single ones. Each is a list of RANK:VALUE or RANK:VALUE:VALUE. Commas separate its items,
- * or blanks: job files read a comma as the next cell's value.
+ * heterogeneity.c - workers that are unlike the others: what --speed, --pause, --leave and
+ * --sim.slow-link say of single ones. Each is a list of RANK:VALUE or RANK:VALUE:VALUE. Commas
+ * separate its items, or blanks: job files read a comma as the next cell's value.
  */
 #include "runtime/config/config.h"
 
@@ -210,21 +210,14 @@ static char *check_ranks(const struct run *run)
 /* "asgd, bsp and ssp", from the heap. */
 static char *those_that_may_leave(void)
 {
-	char *names = must(strdup("")), *longer;
-	const char *last = NULL;
-	for (size_t i = 0; strategies[i]; i++) {
-		if (!strategies[i]->may_leave)
-			continue;
-		if (last) {
-			longer = sentence("%s%s%s", names, *names ? ", " : "", last);
-			free(names);
-			names = longer;
-		}
-		last = strategies[i]->plugin.name;
-	}
-	longer = sentence("%s and %s", names, last);
-	free(names);
-	return longer;
+	enum { MOST = 64 };
+	const char *name[MOST];
+	size_t n = 0;
+	for (size_t i = 0; strategies[i] && n < MOST; i++)
+		if (strategies[i]->may_leave)
+			name[n++] = strategies[i]->plugin.name;
+	char *names AUTOFREE = text_list(name, n - 1, ", ");
+	return sentence("%s and %s", names, name[n - 1]);
 }
 
 static char *check_leaving(const struct config *c)
@@ -239,12 +232,10 @@ static char *check_leaving(const struct config *c)
 				run->leave);
 	if (c->strategy->may_leave)
 		return NULL;
-	char *names = those_that_may_leave();
-	char *wrong = sentence("--leave=%s: the workers of %s wait for each other, so that none of "
-			       "them can leave; with %s they can",
-			       run->leave, run->strategy, names);
-	free(names);
-	return wrong;
+	char *names AUTOFREE = those_that_may_leave();
+	return sentence("--leave=%s: the workers of %s wait for each other, so that none of them "
+			"can leave; with %s they can",
+			run->leave, run->strategy, names);
 }
 
 char *heterogeneity_refuse(const struct config *c)

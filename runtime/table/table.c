@@ -16,13 +16,7 @@
 #define PLACEMENT_LISTED(name) &placement_##name,
 const struct placement *const table_placements[] = {PLACEMENTS(PLACEMENT_LISTED) NULL};
 
-const struct placement *placement_find(const char *name)
-{
-	size_t i = 0;
-	while (table_placements[i] && strcmp(table_placements[i]->name, name) != 0)
-		i++;
-	return table_placements[i];
-}
+FIND_BY_NAME(placement, placement_find, table_placements, name)
 
 /* Collective. Why these workers cannot have their tables there; NULL = they can. */
 static char *lacks(struct tables *s, const struct placement *h)

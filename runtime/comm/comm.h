@@ -56,9 +56,8 @@ struct trace;
 struct stats;
 struct link;
 
-/* trace_gather.c. Collective over l, of all ranks, workers and servers: finds out how their clocks
- * differ. Keeps up to `room` events, or fewer if all ranks of this process would take too much
- * memory. */
+/* Collective over l, of all ranks, workers and servers: finds out how their clocks differ. Keeps up
+ * to `room` events, or fewer if all ranks of this process would take too much memory. */
 struct trace *trace_new(struct link *l, int rank, int size, size_t room);
 void trace_free(struct trace *t); /* NULL is fine */
 /* What begins belongs to this step. */

@@ -32,11 +32,9 @@ static const struct cuda_host host = {.ops_bytes = sizeof(struct device_ops),
 static char *module_path(void)
 {
 	const char *home = getenv("MVBENCH_HOME"), *named = getenv("MVBENCH_CUDA");
-	char self[4096];
-	const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+	char *self AUTOFREE = program_path();
 	if (named && *named)
 		return sentence("%s", named);
-	self[n > 0 ? n : 0] = '\0';
 	char *slash = strrchr(self, '/');
 	if (slash)
 		*slash = '\0';

@@ -180,15 +180,9 @@ static char *check_rules(const struct tables *s, const struct table_rules *r)
 {
 	if (free_place(s) == TABLES_MAX)
 		return sentence("there are %d tables already, which is the most", TABLES_MAX);
-	if (r->rows == 0 || r->columns == 0)
-		return sentence("a table of %zu x %zu floats: it needs at least one", r->rows,
-				r->columns);
-	if (r->rows > SIZE_MAX / sizeof(float) / r->columns)
-		return sentence("a table of %zu x %zu floats does not fit into memory", r->rows,
-				r->columns);
-	if (r->rounds && (r->backup < 0 || r->backup >= s->size))
-		return sentence("%lld backup workers of %d: at least one push has to count",
-				(long long)r->backup, s->size);
+	CHECK(r->rows && r->columns, "a table of %zu x %zu floats", r->rows, r->columns);
+	CHECK(!r->rounds || (r->backup >= 0 && r->backup < s->size), "%lld backup workers of %d",
+	      (long long)r->backup, s->size);
 	return s->placement->refuse ? s->placement->refuse(r, s) : NULL;
 }
 
@@ -274,9 +268,8 @@ void table_close(struct table *t)
 
 static char *check_op(const struct table *t, const struct table_op *p)
 {
-	if (p->kind == OP_ELASTIC && (t->rules.rounds || t->rules.bounded))
-		return sentence("an elastic move waits for nobody: it cannot be made in rounds, or "
-				"with a bounded lead");
+	CHECK(p->kind != OP_ELASTIC || !(t->rules.rounds || t->rules.bounded),
+	      "an elastic move in rounds, or with a bounded lead, where it waits for nobody");
 	if (t->rules.rounds && op_pushes(p) && t->incomplete)
 		return sentence("an incomplete round has ended the rounds of this table for "
 				"good: make a new one");

@@ -56,6 +56,9 @@ static inline size_t smaller(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
+/* All of it, but where that fails: what a pipe does not take is lost. */
+void write_all(int fd, const void *x, size_t bytes);
+
 /* For qsort: doubles, or structs that begin with one; smaller ones first. */
 static inline int by_value(const void *a, const void *b)
 {

@@ -119,15 +119,13 @@ char *time_check(const char *name, const char *text, double *seconds)
 {
 	struct option o = {.name = name, .type = OPT_TIME, .min = 1e-9, .max = 1e9};
 	double x = NAN;
-	char *wrong = strcmp(text, "auto") == 0 ? NULL : option_set(&o, &x, NULL, text);
+	char *wrong AUTOFREE = strcmp(text, "auto") == 0 ? NULL : option_set(&o, &x, NULL, text);
 	if (!wrong && seconds)
 		*seconds = x;
-	if (wrong) {
-		free(wrong);
-		wrong = sentence("--%s=%s: auto or a time above 0 is wanted, such as --%s=5ms",
-				 name, text, name);
-	}
-	return wrong;
+	if (!wrong)
+		return NULL;
+	return sentence("--%s=%s: auto or a time above 0 is wanted, such as --%s=5ms", name, text,
+			name);
 }
 
 static char *check_time(const struct option *o, const char *text)
@@ -399,11 +397,10 @@ struct words {
 static void word_one(void *ctx, const char *part, const struct option *o, const char *value)
 {
 	struct words *w = ctx;
-	char *name = option_full_name(w->config, part, o);
+	char *name AUTOFREE = option_full_name(w->config, part, o);
 	w->word = must(realloc(w->word, (w->n + 2) * sizeof *w->word));
 	w->word[w->n++] = sentence("--%s=%s", name, value);
 	w->word[w->n] = NULL;
-	free(name);
 }
 
 char **config_words(const struct config *c)

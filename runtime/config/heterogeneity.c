@@ -95,8 +95,7 @@ static char *list_next(struct list *l)
 static bool read_number(char **text, const struct option *type, void *number)
 {
 	char *word = *text ? strsep(text, ":") : NULL;
-	char *wrong = word ? option_set(type, number, NULL, word) : NULL;
-	free(wrong);
+	char *wrong AUTOFREE = word ? option_set(type, number, NULL, word) : NULL;
 	return word && !wrong;
 }
 
@@ -113,9 +112,8 @@ static bool read_item(const struct kind *k, char *text, struct item *x)
 /* Of a list that is known to be right. */
 static bool next_item(const struct kind *k, struct list *l, struct item *x)
 {
-	char *text = list_next(l);
+	char *text AUTOFREE = list_next(l);
 	CHECK(!text || read_item(k, text, x), "an unchecked item of --%s", k->name);
-	free(text);
 	return text != NULL;
 }
 
@@ -123,10 +121,10 @@ static char *check_list(const struct kind *k, const char *text)
 {
 	struct list l = list_begin(text);
 	bool named[RANKS] = {false};
-	char *wrong = NULL, *word;
-	while (!wrong && (word = list_next(&l))) {
+	char *wrong = NULL, *next;
+	while (!wrong && (next = list_next(&l))) {
 		struct item x;
-		char *shown = must(strdup(word));
+		char *word AUTOFREE = next, *shown AUTOFREE = must(strdup(word));
 		if (!read_item(k, word, &x))
 			wrong = sentence("--%s=%s: \"%s\" should be %s, with %s, as in --%s=%s",
 					 k->name, text, shown, k->form, k->terms, k->name,
@@ -136,8 +134,6 @@ static char *check_list(const struct kind *k, const char *text)
 					 k->name, text, (long long)x.rank);
 		else if (x.rank < RANKS)
 			named[x.rank] = true;
-		free(shown);
-		free(word);
 	}
 	return wrong;
 }

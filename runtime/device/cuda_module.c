@@ -83,19 +83,6 @@ struct answer {
 	char wrong[512]; /* empty: usable */
 };
 
-static void write_all(int fd, const void *x, size_t bytes)
-{
-	for (const char *at = x; bytes > 0;) {
-		ssize_t n = write(fd, at, bytes);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return;
-		at += n;
-		bytes -= (size_t)n;
-	}
-}
-
 /* The child's life. */
 static void send_probe(int fd)
 {

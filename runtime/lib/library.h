@@ -142,6 +142,8 @@ void lib_note_push(struct mvb_table *t, const struct table_op *p);
 
 /* ---- Lists of tensors (reduce.c) ----------------------------------------------- */
 
+/* x, a sum over the workers, becomes what op says. */
+void lib_mean(float *x, size_t n, enum mvb_reduce op);
 int lib_check_list(const char *function, float *const *tensor, const size_t *n, size_t count);
 size_t lib_list_total(const size_t *n, size_t count);
 /* A call whose list has passed its check, or has not (code): then it counts as empty. */

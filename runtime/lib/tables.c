@@ -62,10 +62,10 @@ static int check_memory(const struct table_rules *r)
 static int check_placement(const struct table_rules *r)
 {
 	const struct placement *placement = lib.tables->placement;
-	char *wrong = placement->refuse ? placement->refuse(r, lib.tables) : NULL;
+	char *wrong AUTOFREE = placement->refuse ? placement->refuse(r, lib.tables) : NULL;
 	if (!wrong)
 		return check_memory(r);
-	free(wrong); /* it speaks of mvbench's options */
+	/* it speaks of mvbench's options */
 	return lib_fail(MVB_ERR_ARGUMENT,
 			"%s tables have no updater %s%s: use servers, or start all workers on one "
 			"machine",
@@ -337,27 +337,23 @@ static int rows_now(struct request q, const int64_t *row, size_t rows)
 int mvb_table_add_rows(struct mvb_table *t, const int64_t *row, size_t rows, const float *values,
 		       size_t n, const struct mvb_push *by)
 {
-	struct request q = {__func__, t, n, by, push_of(values, NULL)};
-	return rows_now(q, row, rows);
+	return rows_now((struct request){__func__, t, n, by, push_of(values, NULL)}, row, rows);
 }
 
 int mvb_table_get_rows(struct mvb_table *t, const int64_t *row, size_t rows, float *out, size_t n)
 {
-	struct request q = {__func__, t, n, NULL, pull_of(OP_READ, out)};
-	return rows_now(q, row, rows);
+	return rows_now((struct request){__func__, t, n, NULL, pull_of(OP_READ, out)}, row, rows);
 }
 
 int mvb_table_add_row(struct mvb_table *t, int64_t row, const float *values, size_t n,
 		      const struct mvb_push *by)
 {
-	struct request q = {__func__, t, n, by, push_of(values, NULL)};
-	return rows_now(q, &row, 1);
+	return rows_now((struct request){__func__, t, n, by, push_of(values, NULL)}, &row, 1);
 }
 
 int mvb_table_get_row(struct mvb_table *t, int64_t row, float *out, size_t n)
 {
-	struct request q = {__func__, t, n, NULL, pull_of(OP_READ, out)};
-	return rows_now(q, &row, 1);
+	return rows_now((struct request){__func__, t, n, NULL, pull_of(OP_READ, out)}, &row, 1);
 }
 
 /* May this be asked of p, and is there a place for the number? */

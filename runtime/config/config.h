@@ -54,9 +54,9 @@ bool option_decides(const struct option *o, const char *value);
 /* The name of its column in the database: '_' for '-' and '.'. Returns column. */
 enum { COLUMN_ROOM = 64 };
 const char *option_column(const struct option *o, char column[COLUMN_ROOM]);
-/* What --speed, --pause, --leave and --sim.slow-link say of one worker (heterogeneity.c). Times count from
- * the start of the first segment, over segments only: while models are evaluated they stand
- * still. */
+/* What --speed, --pause, --leave and --sim.slow-link say of one worker (heterogeneity.c). Times
+ * count from the start of the first segment, over segments only: while models are evaluated they
+ * stand still. */
 #define NEVER INT64_MAX
 struct heterogeneity {
 	double speed;         /* its gradients take 1 / speed times as long; (0, 1] */

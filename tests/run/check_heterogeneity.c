@@ -1,7 +1,7 @@
 /*
- * check_heterogeneity.c - workers that are unlike the others: slow ones, ones that pause or leave, ones
- * behind slow links. In virtual time what that does to an epoch is known exactly; real workers must
- * do about the same.
+ * check_heterogeneity.c - workers that are unlike the others: slow ones, ones that pause or leave,
+ * ones behind slow links. In virtual time what that does to an epoch is known exactly; real workers
+ * must do about the same.
  */
 #include "results/db/db.h"
 #include "sim/model/model.h"

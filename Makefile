@@ -149,11 +149,7 @@ $(B)/runtime/config/machine.o: CPPFLAGS += -DMVBENCH_COMMIT='"$(COMMIT)"'
 $(B)/runtime/config/machine.o: $(B)/commit
 # What is compiled in as text: .sql, .bash, .css and .js beside the file that names it.
 $(B)/results/db/migrate.o: $(wildcard results/db/*.sql results/db/migrations/*.sql)
-$(B)/results/ask/%.o: $(wildcard results/ask/*.sql)
-$(B)/results/gate/%.o: $(wildcard results/gate/*.sql)
-$(B)/results/share/%.o: $(wildcard results/share/*.sql)
-$(B)/results/run/%.o: $(wildcard results/run/*.sql)
-$(B)/results/help/%.o: $(wildcard results/help/*.bash)
+$(foreach room,$(RESULTS),$(eval $(call objects,$(room)): $(wildcard $(room)/*.sql $(room)/*.bash)))
 $(B)/sim/validate_report.o: sim/validate.sql
 $(B)/plots/report.o: $(addprefix plots/report,.sql .css .js)
 # What the page's policy names: only the script of this hash runs.

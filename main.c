@@ -40,12 +40,8 @@ static const struct command *find(const char *name)
 			return commands[n];
 	}
 	near = nearest(name, names, n);
-	if (near)
-		fprintf(stderr, "mvbench: %s: there is no such command; did you mean %s?\n", name,
-			near);
-	else
-		fprintf(stderr,
-			"mvbench: %s: there is no such command; mvbench --help lists them\n", name);
+	complain(near ? sentence("%s: there is no such command; did you mean %s?", name, near)
+		      : sentence("%s: there is no such command; mvbench --help lists them", name));
 	return NULL;
 }
 

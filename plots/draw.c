@@ -17,6 +17,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -34,41 +35,29 @@ enum {
 static int program_run(const char *folder, char *const *argv, char complaint[COMPLAINT_MAX])
 {
 	char rest[512];
-	int said[2], failed[2], why = 0, status = 0;
+	int said[2], status = 0;
 	size_t n = 0;
 	ssize_t got;
-	CHECK(pipe2(said, O_CLOEXEC) == 0 && pipe2(failed, O_CLOEXEC) == 0, "pipe: %s",
-	      strerror(errno));
+	pid_t child;
+	posix_spawn_file_actions_t does;
+	CHECK(pipe2(said, O_CLOEXEC) == 0, "pipe: %s", strerror(errno));
 	fflush(NULL);
-	pid_t child = fork();
-	CHECK(child >= 0, "fork: %s", strerror(errno));
-	if (child == 0) {
-		int null = open("/dev/null", O_RDONLY);
-		dup2(null, STDIN_FILENO);
-		dup2(said[1], STDOUT_FILENO);
-		dup2(said[1], STDERR_FILENO);
-		setenv("LC_ALL", "C.UTF-8", 1); /* else it cannot read its own degree sign */
-		if (chdir(folder) == 0)
-			execvp(argv[0], argv);
-		why = errno;
-		if (write(failed[1], &why, sizeof(why)) < 0)
-			_exit(126);
-		_exit(127);
-	}
+	setenv("LC_ALL", "C.UTF-8", 1); /* else it cannot read its own degree sign */
+	posix_spawn_file_actions_init(&does);
+	posix_spawn_file_actions_addopen(&does, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+	posix_spawn_file_actions_adddup2(&does, said[1], STDOUT_FILENO);
+	posix_spawn_file_actions_adddup2(&does, said[1], STDERR_FILENO);
+	posix_spawn_file_actions_addchdir_np(&does, folder);
+	int why = posix_spawnp(&child, argv[0], &does, NULL, argv, environ);
+	posix_spawn_file_actions_destroy(&does);
 	close(said[1]);
-	close(failed[1]);
 	while ((got = read(said[0], rest, sizeof(rest))) > 0 || (got < 0 && errno == EINTR))
 		for (ssize_t i = 0; i < got && n + 1 < COMPLAINT_MAX; i++)
 			complaint[n++] = rest[i];
 	while (n > 0 && isspace((unsigned char)complaint[n - 1]))
 		n--;
 	complaint[n] = '\0';
-	if (read(failed[0], &why, sizeof(why)) != (ssize_t)sizeof(why))
-		why = 0;
 	close(said[0]);
-	close(failed[0]);
-	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-		;
 	if (why) {
 		snprintf(complaint, COMPLAINT_MAX, "%s",
 			 why == ENOENT
@@ -77,6 +66,8 @@ static int program_run(const char *folder, char *const *argv, char complaint[COM
 				 : strerror(why));
 		return EXIT_USER;
 	}
+	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+		;
 	if (WIFSIGNALED(status))
 		snprintf(complaint + n, COMPLAINT_MAX - n, "%sended by signal %d", n ? "\n" : "",
 			 WTERMSIG(status));

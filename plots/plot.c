@@ -53,9 +53,6 @@ static char *check_condition(struct store *s, const char *where)
 
 char *plot_choose(struct store *s, const struct select *of, const char *plots)
 {
-	char *sql AUTOFREE = sentence("CREATE TEMP TABLE chosen AS SELECT id FROM run_summary "
-				      "WHERE (?1 = '' OR label = ?1) AND (\n%s\n)",
-				      *of->where ? of->where : "1");
 	char *file AUTOFREE = sentence("%s/style.sql", plots);
 	char *style AUTOFREE = text_read(file);
 	if (!style)
@@ -63,7 +60,8 @@ char *plot_choose(struct store *s, const struct select *of, const char *plots)
 	TRY(check_condition(s, of->where));
 	/* Every figure reads the epochs anew: they stay in memory, as far as 64 MB reach. */
 	TRY(sql_script(s, "PRAGMA temp_store = MEMORY; PRAGMA cache_size = -65536"));
-	TRY(sql_change(s, sql, "t", of->label));
+	TRY(database_selected(s, "CREATE TEMP TABLE chosen AS SELECT id FROM run_summary",
+			      of->where, of->label));
 	char *why AUTOFREE = sql_script(s, style);
 	return why ? sentence("%s: %s", file, why) : NULL;
 }
@@ -130,7 +128,8 @@ static char *prepare(struct drawing *d, const struct plot_options *o, const stru
 	return settle_out(d, o, a->words, stem);
 }
 
-static int plot(const struct plot_options *o, const struct arguments *a, const struct figures *fs)
+static char *plot(const struct plot_options *o, const struct arguments *a, const struct figures *fs,
+		  int *status)
 {
 	size_t n = a->words ? a->words : fs->n;
 	const struct figure **wanted AUTOFREE = must(calloc(n + 1, sizeof(*wanted)));
@@ -139,15 +138,16 @@ static int plot(const struct plot_options *o, const struct arguments *a, const s
 			    .summary = o->title == own_title,
 			    .where = o->select.where[0] || o->select.label[0]};
 	char *stem AUTOFREE = NULL, *wrong = prepare(&d, o, a, fs, wanted, &stem);
-	int status = wrong ? complain(wrong) : draw_figures(&d, wanted, n, a->words > 0);
+	if (!wrong)
+		*status = draw_figures(&d, wanted, n, a->words > 0);
 	/* Nothing has data: then each figure says so, and a script finds its files. */
-	if (status == EXIT_OK && d.nwritten == 0)
-		status = draw_figures(&d, wanted, n, true);
+	if (!wrong && *status == EXIT_OK && d.nwritten == 0)
+		*status = draw_figures(&d, wanted, n, true);
 	store_close(d.store);
 	for (size_t i = 0; i < d.nwritten; i++)
 		free(d.written[i]);
 	free(d.written);
-	return status;
+	return wrong;
 }
 
 static char *more_help(FILE *f, const struct arguments *given)
@@ -174,17 +174,15 @@ static char *more_help(FILE *f, const struct arguments *given)
 	return NULL;
 }
 
-static int run_plot(void *options, struct arguments *a)
+static char *run_plot(void *options, struct arguments *a, int *status)
 {
 	const struct plot_options *o = options;
 	struct figures fs ENDS_WITH(figures_fini) = {.n = 0};
-	char *wrong = figures_init(&fs, o->figures);
-	if (wrong)
-		return complain(wrong);
+	TRY(figures_init(&fs, o->figures));
 	if (!o->list)
-		return plot(o, a, &fs);
+		return plot(o, a, &fs, status);
 	figures_print(&fs, stdout);
-	return EXIT_OK;
+	return NULL;
 }
 
 const struct command command_plot = {

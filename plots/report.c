@@ -66,6 +66,9 @@ static const struct column columns[] = {
 };
 enum { COLUMNS = sizeof(columns) / sizeof(*columns) };
 
+static const char of_workload[] = "SELECT * FROM report_configuration WHERE workload = ?1 "
+				  "ORDER BY place LIMIT " TEXT(CONFIGURATIONS_MAX);
+
 /* What one workload's section needs to know. */
 struct section {
 	const struct pictures *pictures;
@@ -73,14 +76,15 @@ struct section {
 	int each;                  /* so many runs of a configuration are shown */
 };
 
-static char *find_columns(struct report *p, const struct sql *q, void *ctx)
+static char *find_columns(struct report *p, struct section *s, const char *workload)
 {
-	struct section *s = ctx;
-	(void)p;
-	for (int i = 0; i < COLUMNS; i++)
-		s->has[i] |= !isnan(cell_number(q, columns[i].value));
-	s->misses |= cell_number(q, "runs") > cell_number(q, "n");
-	return NULL;
+	struct sql q AUTODONE = sql_select(p->s, of_workload, "t", workload);
+	while (sql_next(&q)) {
+		for (int i = 0; i < COLUMNS; i++)
+			s->has[i] |= !isnan(cell_number(&q, columns[i].value));
+		s->misses |= cell_number(&q, "runs") > cell_number(&q, "n");
+	}
+	return sql_done(&q);
 }
 
 static void put_misses(struct report *p, const struct sql *q)
@@ -97,9 +101,8 @@ static void put_misses(struct report *p, const struct sql *q)
 	fputs("</td>", p->f);
 }
 
-static char *put_configuration(struct report *p, const struct sql *q, void *ctx)
+static void put_configuration(struct report *p, const struct sql *q, const struct section *s)
 {
-	struct section *s = ctx;
 	page_print(p, "<tr><th scope=\"row\" class=\"wide\"><a href=\"#c%s\">%s</a></th>",
 		   cell_text(q, "place"), cell_text(q, "name"));
 	for (int i = 0; i < COLUMNS; i++)
@@ -110,7 +113,6 @@ static char *put_configuration(struct report *p, const struct sql *q, void *ctx)
 	if (s->misses)
 		put_misses(p, q);
 	fputs("</tr>\n", p->f);
-	return NULL;
 }
 
 static void page_head(struct report *p, const struct column *c)
@@ -120,12 +122,9 @@ static void page_head(struct report *p, const struct column *c)
 	page_print(p, ">%s</th>", c->head);
 }
 
-static const char of_workload[] = "SELECT * FROM report_configuration WHERE workload = ?1 "
-				  "ORDER BY place LIMIT " TEXT(CONFIGURATIONS_MAX);
-
 static char *put_table(struct report *p, struct section *s, const char *workload)
 {
-	TRY(page_each(p, of_workload, workload, find_columns, s));
+	TRY(find_columns(p, s, workload));
 	page_print(
 		p,
 		"<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Configurations "
@@ -137,9 +136,11 @@ static char *put_table(struct report *p, struct section *s, const char *workload
 			page_head(p, &columns[i]);
 	fputs(s->misses ? "<th scope=\"col\">not done</th>" : "", p->f);
 	fputs("</tr></thead>\n<tbody>\n", p->f);
-	TRY(page_each(p, of_workload, workload, put_configuration, s));
+	struct sql q AUTODONE = sql_select(p->s, of_workload, "t", workload);
+	while (sql_next(&q))
+		put_configuration(p, &q, s);
 	fputs("</tbody></table></div>\n", p->f);
-	return NULL;
+	return sql_done(&q);
 }
 
 /* ---- A configuration: its command and its runs ----------------------------- */
@@ -160,10 +161,9 @@ static void put_command(struct report *p, int64_t id)
 		      p->f);
 }
 
-static char *put_run(struct report *p, const struct sql *q, void *ctx)
+static void put_run(struct report *p, const struct sql *q)
 {
 	const char *status = cell_text(q, "status");
-	(void)ctx;
 	page_print(p, "<tr><td class=\"n\">%s</td><td class=\"n\">%s</td>", cell_text(q, "id"),
 		   cell_text(q, "seed"));
 	page_print(p, strcmp(status, "done") ? "<td class=\"bad\">%s</td>" : "<td>%s</td>", status);
@@ -182,7 +182,6 @@ static char *put_run(struct report *p, const struct sql *q, void *ctx)
 		page_print(p, " <span class=\"soft\">run %s of %s</span>",
 			   cell_text(q, "origin_id"), cell_text(q, "origin"));
 	fputs("</td></tr>\n", p->f);
-	return NULL;
 }
 
 static char *put_runs(struct report *p, const char *key, int each, int runs)
@@ -193,17 +192,18 @@ static char *put_runs(struct report *p, const char *key, int each, int runs)
 	page_table(p, "Runs",
 		   "#run|#seed|status|#epochs|#accuracy %|#loss|#epoch s|#total s|by epoch|"
 		   "started|machine|model|remarks");
-	TRY(page_each(p, sql, key, put_run, NULL));
+	struct sql q AUTODONE = sql_select(p->s, sql, "t", key);
+	while (sql_next(&q))
+		put_run(p, &q);
 	fputs("</tbody></table></div>\n", p->f);
 	if (runs > each)
 		page_print(p, "<p class=\"soft\">%d more runs of it are left out.</p>\n",
 			   runs - each);
-	return NULL;
+	return sql_done(&q);
 }
 
-static char *put_details(struct report *p, const struct sql *q, void *ctx)
+static char *put_details(struct report *p, const struct sql *q, int each)
 {
-	const struct section *s = ctx;
 	int runs = (int)cell_number(q, "runs"), n = (int)cell_number(q, "n");
 	double target = cell_number(q, "target");
 	page_print(p, "<details id=\"c%s\"><summary>%s <span>%d of %d runs finished",
@@ -212,16 +212,15 @@ static char *put_details(struct report *p, const struct sql *q, void *ctx)
 		fprintf(p->f, "; %.0f reached %.4g %%", cell_number(q, "reached"), 100 * target);
 	fputs("</span></summary><div>\n", p->f);
 	put_command(p, (int64_t)cell_number(q, "example"));
-	TRY(put_runs(p, cell_text(q, "config_key"), s->each, runs));
+	TRY(put_runs(p, cell_text(q, "config_key"), each, runs));
 	fputs("</div></details>\n", p->f);
 	return NULL;
 }
 
 /* ---- Sections --------------------------------------------------------------- */
 
-static char *put_workload(struct report *p, const struct sql *q, void *ctx)
+static char *put_workload(struct report *p, const struct sql *q, struct section s)
 {
-	struct section s = *(const struct section *)ctx;
 	const char *workload = cell_text(q, "workload");
 	int n = (int)cell_number(q, "configurations");
 	page_print(p, "<section><h2 id=\"w%s\">%s</h2>\n", cell_text(q, "number"), workload);
@@ -236,25 +235,31 @@ static char *put_workload(struct report *p, const struct sql *q, void *ctx)
 	TRY(put_table(p, &s, workload));
 	pictures_put(p, s.pictures, workload);
 	fputs("<h3>Configurations: how to repeat them, and their runs</h3>\n", p->f);
-	TRY(page_each(p, of_workload, workload, put_details, &s));
+	struct sql all AUTODONE = sql_select(p->s, of_workload, "t", workload);
+	while (sql_next(&all))
+		TRY(put_details(p, &all, s.each));
 	fputs("</section>\n", p->f);
-	return NULL;
+	return sql_done(&all);
 }
 
-static char *put_warning(struct report *p, const struct sql *q, void *ctx)
+static char *put_warnings(struct report *p)
 {
-	bool *any = ctx;
-	fputs(*any ? "" : "<ul class=\"warn\" aria-label=\"Warnings\">\n", p->f);
-	*any = true;
-	page_print(p, "<li>%s</li>\n", cell_text(q, "text"));
-	return NULL;
+	struct sql q AUTODONE =
+		sql_select(p->s, "SELECT text FROM report_warning ORDER BY place, text", "");
+	bool any = false;
+	for (; sql_next(&q); any = true)
+		page_print(p,
+			   any ? "<li>%s</li>\n"
+			       : "<ul class=\"warn\" aria-label=\"Warnings\">\n<li>%s</li>\n",
+			   sql_text(&q, 0));
+	fputs(any ? "</ul>\n" : "", p->f);
+	return sql_done(&q);
 }
 
-static char *put_provenance(struct report *p, const struct sql *q, void *ctx)
+static void put_provenance(struct report *p, const struct sql *q)
 {
 	static const char *const names[] = {"workloads", "host", "cpu",    "gpu",
 					    "driver",    "mpi",  "onednn", "cuda"};
-	(void)ctx;
 	page_print(p, "<tr><td class=\"n\">%s</td>", cell_text(q, "runs"));
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
 		page_print(p, "<td>%s", cell_text(q, names[i]));
@@ -265,7 +270,6 @@ static char *put_provenance(struct report *p, const struct sql *q, void *ctx)
 	page_print(p, "<td><code>%s</code>%s</td><td>%s</td><td>%s</td><td>%s</td></tr>\n",
 		   cell_text(q, "git_commit"), cell_number(q, "git_dirty") > 0 ? ", modified" : "",
 		   cell_text(q, "first"), cell_text(q, "last"), cell_text(q, "origin"));
-	return NULL;
 }
 
 static char *put_all_provenance(struct report *p)
@@ -274,27 +278,23 @@ static char *put_all_provenance(struct report *p)
 	page_table(p, "Provenance",
 		   "#runs|workloads|host|processor|GPU|driver|MPI|oneDNN|CUDA|mvbench|first|last|"
 		   "imported from");
-	TRY(page_each(p, "SELECT * FROM report_provenance", NULL, put_provenance, NULL));
+	struct sql q AUTODONE = sql_select(p->s, "SELECT * FROM report_provenance", "");
+	while (sql_next(&q))
+		put_provenance(p, &q);
 	fputs("</tbody></table></div></section>\n", p->f);
-	return NULL;
+	return sql_done(&q);
 }
 
-static char *put_link(struct report *p, const struct sql *q, void *ctx)
-{
-	(void)ctx;
-	page_print(p, "<a href=\"#w%s\">%s</a>\n", cell_text(q, "number"),
-		   cell_text(q, "workload"));
-	return NULL;
-}
-
-static char *put_facts(struct report *p, const struct sql *q, void *ctx)
+static char *put_facts(struct report *p, const struct report_options *o)
 {
 	static const char *const names[][2] = {{"runs", "runs"},
 					       {"configurations", "configurations"},
 					       {"first", "first started"},
 					       {"last", "last finished"},
 					       {"machines", "measured on"}};
-	const struct report_options *o = ctx;
+	struct sql q AUTODONE = sql_select(p->s, "SELECT * FROM report_facts", "");
+	if (!sql_next(&q))
+		return sql_done(&q);
 	page_print(p, "<dl><dt>database</dt><dd><code>%s</code></dd>\n", o->select.db);
 	if (*o->select.where)
 		page_print(p, "<dt>only runs where</dt><dd><code>%s</code></dd>\n",
@@ -303,9 +303,9 @@ static char *put_facts(struct report *p, const struct sql *q, void *ctx)
 		page_print(p, "<dt>only runs with label</dt><dd><code>%s</code></dd>\n",
 			   o->select.label);
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
-		if (*cell_text(q, names[i][0]))
+		if (*cell_text(&q, names[i][0]))
 			page_print(p, "<dt>%s</dt><dd>%s</dd>\n", names[i][1],
-				   cell_text(q, names[i][0]));
+				   cell_text(&q, names[i][0]));
 	fputs("</dl>\n", p->f);
 	return NULL;
 }
@@ -342,9 +342,9 @@ static char *put_page(struct report *p, const struct report_options *o, const st
 {
 	int each = configurations ? RUNS_MAX / configurations : RUNS_MAX;
 	struct section s = {.pictures = ps, .each = each > 2 ? each : 2};
-	bool any = false;
+	struct sql q AUTODONE = sql_select(p->s, "SELECT * FROM report_workload", "");
 	put_top(p, o);
-	TRY(page_each(p, "SELECT * FROM report_facts", NULL, put_facts, (void *)(uintptr_t)o));
+	TRY(put_facts(p, o));
 	if (configurations == 0)
 		page_print(p, "<p>%s</p>\n",
 			   *o->select.where || *o->select.label
@@ -352,13 +352,17 @@ static char *put_page(struct report *p, const struct report_options *o, const st
 				   : "This database holds no runs yet: record one with `mvbench "
 				     "run`.");
 	fputs("<nav aria-label=\"Sections\">\n", p->f);
-	TRY(page_each(p, "SELECT * FROM report_workload", NULL, put_link, NULL));
+	while (sql_next(&q))
+		page_print(p, "<a href=\"#w%s\">%s</a>\n", cell_text(&q, "number"),
+			   cell_text(&q, "workload"));
 	fputs(configurations ? "<a href=\"#provenance\">Provenance</a>\n" : "", p->f);
 	fputs("</nav>\n", p->f);
-	TRY(page_each(p, "SELECT text FROM report_warning ORDER BY place, text", NULL, put_warning,
-		      &any));
-	fputs(any ? "</ul>\n</header>\n<main>\n" : "</header>\n<main>\n", p->f);
-	TRY(page_each(p, "SELECT * FROM report_workload", NULL, put_workload, &s));
+	TRY(put_warnings(p));
+	fputs("</header>\n<main>\n", p->f);
+	sql_again(&q, "");
+	while (sql_next(&q))
+		TRY(put_workload(p, &q, s));
+	TRY(sql_done(&q));
 	if (configurations)
 		TRY(put_all_provenance(p));
 	fputs("</main>\n", p->f);
@@ -382,37 +386,29 @@ static char *write_page(struct report *p, const struct report_options *o, const 
 	return output_close(&out, first_wrong(wrong, sql_done(&p->spark)));
 }
 
-/* *status: the exit status, whether something is wrong or not. */
-static char *report(const struct report_options *o, struct figures *fs, int *status)
+static char *report(void *options_given, struct arguments *rest, int *status)
 {
+	const struct report_options *o = options_given;
+	struct figures fs ENDS_WITH(figures_fini) = {.n = 0};
 	struct store *s AUTOCLOSE = NULL;
 	struct pictures ps ENDS_WITH(pictures_free) = {.n = 0};
 	int64_t n;
+	(void)rest;
 	if (!*o->out)
 		return sentence("--out=: the name of a file is wanted, as in --out=report.html");
 	TRY(store_open(&s, o->select.db, STORE_READ));
-	TRY(figures_init(fs, o->figures));
-	TRY(plot_choose(s, &o->select, fs->folder));
+	TRY(figures_init(&fs, o->figures));
+	TRY(plot_choose(s, &o->select, fs.folder));
 	*status = EXIT_FAILED;
 	char *why AUTOFREE = sql_script(s, report_sql);
 	if (why)
 		return sentence("plots/report.sql: %s", why);
 	TRY(sql_number(s, &n, "SELECT count(*) FROM report_configuration", ""));
-	int drawn = pictures_draw(s, fs, &ps);
+	int drawn = pictures_draw(s, &fs, &ps);
 	TRY(write_page(&(struct report){.s = s}, o, &ps, n));
 	*status = drawn;
 	puts(o->out);
 	return NULL;
-}
-
-static int run_report(void *options_given, struct arguments *rest)
-{
-	struct figures fs ENDS_WITH(figures_fini) = {.n = 0};
-	int status = EXIT_USER;
-	char *wrong = report(options_given, &fs, &status);
-	(void)rest;
-	complain_if(wrong);
-	return status;
 }
 
 const struct command command_report = {
@@ -427,5 +423,5 @@ const struct command command_report = {
 	.options = options,
 	.size = sizeof(OWNER),
 	.example = "--out=report.html",
-	.run = run_report,
+	.run = report,
 };

@@ -33,10 +33,6 @@ void page_number(struct report *p, enum figure_kind kind, double x, double low, 
 void page_spark(struct report *p, int64_t run);
 /* Begins a table that scrolls: its heads, a | between them, # before one of numbers. */
 void page_table(struct report *p, const char *label, const char *heads);
-/* A query with at most one text parameter (NULL = none): row(p, q, ctx) for each. NULL or a
- * sentence. */
-typedef char *row_function(struct report *p, const struct sql *q, void *ctx);
-char *page_each(struct report *p, const char *sql, const char *param, row_function *row, void *ctx);
 /* The column of this name; "" and NaN where there is nothing. */
 const char *cell_text(const struct sql *q, const char *name);
 double cell_number(const struct sql *q, const char *name);

@@ -15,9 +15,7 @@ SELECT s.id, s.status, s.reason, s.started, s.finished, s.label, s.workload, s.s
 		|| ifnull(', ' || r.cores || iif(r.cores = 1, ' core', ' cores'), '') || ifnull(', ' || r.gpu, ''))
 		AS machine,
 	iif(r.platform = 'sim', 'simulated', ifnull(r.host, '')) AS at,
-	(SELECT min(epoch) FROM epoch
-		WHERE run_id = s.id AND s.target_accuracy > 0 AND test_accuracy >= s.target_accuracy)
-		AS target_epoch
+	s.target_epoch, s.target_seconds
 FROM run_summary AS s JOIN run AS r USING (id) WHERE s.id IN (SELECT id FROM chosen);
 
 -- The median of a configuration's finished runs and the bootstrap 95 % interval of that median, one
@@ -31,9 +29,8 @@ WITH figure AS (
 	UNION ALL SELECT config_key, 'comm', ifnull(comm_fraction, 0) + ifnull(wait_fraction, 0)
 		FROM report_run WHERE status = 'done' AND workers + servers > 1
 	UNION ALL SELECT config_key, 'stale', staleness_mean FROM report_run WHERE status = 'done'
-	UNION ALL SELECT config_key, 'target', iif(target_epoch IS NULL, 9e999, (SELECT total(seconds)
-			FROM epoch WHERE run_id = report_run.id AND epoch BETWEEN 1 AND target_epoch))
-		FROM report_run WHERE status IN ('done', 'diverged') AND target_accuracy > 0),
+	UNION ALL SELECT config_key, 'target', ifnull(target_seconds, 9e999) FROM report_run
+		WHERE status IN ('done', 'diverged') AND target_accuracy > 0),
 ranked AS (
 	SELECT config_key, name, x, row_number() OVER w AS i,
 		count(*) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS n

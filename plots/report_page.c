@@ -60,12 +60,10 @@ void page_print(struct report *p, const char *fmt, ...)
 
 static void number_text(enum figure_kind kind, double x, char buf[40])
 {
-	const char *fmt = kind == FIGURE_PERCENT   ? "%.2f"
-			  : kind == FIGURE_COUNT   ? "%.0f"
-			  : kind == FIGURE_FACTOR  ? "%.2f"
-			  : kind == FIGURE_SECONDS ? (fabs(x) < 1000 ? "%.4g" : "%.0f")
-			  : kind == FIGURE_RATE    ? "%.0f"
-						   : "%.4g";
+	static const char *const fmts[] = {
+		[FIGURE_COUNT] = "%.0f",   [FIGURE_PERCENT] = "%.2f", [FIGURE_LOSS] = "%.4g",
+		[FIGURE_SECONDS] = "%.4g", [FIGURE_FACTOR] = "%.2f",  [FIGURE_RATE] = "%.0f"};
+	const char *fmt = kind == FIGURE_SECONDS && fabs(x) >= 1000 ? "%.0f" : fmts[kind];
 	if (isinf(x))
 		snprintf(buf, 40, "not reached");
 	else
@@ -134,14 +132,6 @@ void page_spark(struct report *p, int64_t run)
 }
 
 /* ---- Queries ------------------------------------------------------------- */
-
-char *page_each(struct report *p, const char *sql, const char *param, row_function *row, void *ctx)
-{
-	struct sql q AUTODONE = sql_select(p->s, sql, param ? "t" : "", param);
-	while (sql_next(&q))
-		TRY(row(p, &q, ctx));
-	return sql_done(&q);
-}
 
 static int column(const struct sql *q, const char *name)
 {

@@ -15,13 +15,12 @@ static void take_picture(void *ctx, const struct figure *f, const char *workload
 {
 	struct pictures *ps = ctx;
 	char *svg = text_read(file);
-	if (!svg)
-		return;
-	ps->picture = must(realloc(ps->picture, (ps->n + 1) * sizeof(*ps->picture)));
-	ps->picture[ps->n++] = (struct picture){.workload = must(strdup(workload)),
-						.name = must(strdup(f->name)),
-						.summary = must(strdup(f->summary)),
-						.svg = svg};
+	if (svg)
+		APPEND(ps->picture, ps->n,
+		       (struct picture){.workload = must(strdup(workload)),
+					.name = must(strdup(f->name)),
+					.summary = must(strdup(f->summary)),
+					.svg = svg});
 }
 
 /* Every figure that there is data for. One that fails is said on stderr, and left out. */

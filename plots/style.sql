@@ -73,46 +73,6 @@ SELECT workload, CASE WHEN max(r.low) = 1 THEN 'min to max' WHEN min(r.low) > 1 
 	ELSE '95 % interval; min to max if n < ' || (SELECT min(n) FROM interval_rank WHERE low > 1) END AS text
 FROM configuration JOIN interval_rank AS r USING (n) WHERE n > 1 GROUP BY workload;
 
--- Medians are taken of narrow rows, both functions of a window share its order, and only the rows that
--- count are grouped: so many runs are sorted once, and fast. Names are joined afterwards.
-
--- How well a model does, one row a configuration and epoch >= 1: its accuracy [%], or the loss of a
--- task that has none: the median of the runs, and its interval. Of configurations that do not fit there
--- is one row without numbers.
-CREATE TEMP VIEW quality AS
-SELECT workload, place, title, epoch, median, low, high, is_loss
-FROM (
-	SELECT place, epoch, min(value) AS low, max(value) AS high,
-		avg(value) FILTER (WHERE i IN ((n + 1) / 2, (n + 2) / 2)) AS median
-	FROM (
-		SELECT place, epoch, value, row_number() OVER w AS i,
-			count(*) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS n
-		FROM (
-			SELECT s.place, e.epoch,
-				iif(s.is_loss, e.test_loss, 100 * e.test_accuracy) AS value
-			FROM selected AS s CROSS JOIN epoch AS e ON e.run_id = s.id
-			WHERE e.epoch >= 1 AND s.place IN (SELECT place FROM configuration WHERE fits))
-		WHERE value IS NOT NULL
-		WINDOW w AS (PARTITION BY place, epoch ORDER BY value)) JOIN interval_rank AS r USING (n)
-	WHERE i IN (r.low, (n + 1) / 2, (n + 2) / 2, r.high)
-	GROUP BY place, epoch) JOIN configuration USING (place)
-UNION ALL
-SELECT workload, place, title, NULL, NULL, NULL, NULL, NULL FROM configuration WHERE NOT fits;
-
--- The same after the last epoch, of all configurations.
-CREATE TEMP VIEW final AS
-SELECT workload, place, title, median, low, high, is_loss
-FROM (
-	SELECT place, min(value) AS low, max(value) AS high,
-		avg(value) FILTER (WHERE i IN ((n + 1) / 2, (n + 2) / 2)) AS median
-	FROM (
-		SELECT place, value, row_number() OVER w AS i,
-			count(*) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS n
-		FROM outcome WHERE value IS NOT NULL
-		WINDOW w AS (PARTITION BY place ORDER BY value)) JOIN interval_rank AS r USING (n)
-	WHERE i IN (r.low, (n + 1) / 2, (n + 2) / 2, r.high)
-	GROUP BY place) JOIN configuration USING (place);
-
 -- One row a run: what its last epoch came to, as in quality, and the seconds of training until then.
 CREATE TEMP VIEW outcome AS
 SELECT s.id, s.place, s.seed,
@@ -121,41 +81,76 @@ SELECT s.id, s.place, s.seed,
 	(SELECT sum(seconds) FROM epoch WHERE run_id = s.id AND epoch >= 1) AS seconds
 FROM selected AS s;
 
--- The seconds of training up to the end of each epoch, in the same way.
+-- Epochs >= 1 of the configurations that fit; so_far: seconds of training up to the end of each.
+CREATE TEMP VIEW fitting AS
+SELECT s.place, s.is_loss, e.*
+FROM selected AS s CROSS JOIN epoch AS e ON e.run_id = s.id
+WHERE e.epoch >= 1 AND s.place IN (SELECT place FROM configuration WHERE fits);
+CREATE TEMP VIEW fitting_time AS
+SELECT place, epoch, sum(seconds) OVER (PARTITION BY run_id ORDER BY epoch) AS so_far FROM fitting;
+
+-- Values of the runs of a configuration, by name, after an epoch (NULL: of whole runs): those that are the ends
+-- of their interval, or in the middle, of which the mean is the median. Medians are taken of narrow rows, and
+-- both functions of a window share its order: so many runs are sorted once, and fast. Who asks for one name
+-- does not pay for the others, if the name stands where ranked does.
+CREATE TEMP VIEW ranked AS
+SELECT name, place, epoch, value, i IN ((n + 1) / 2, (n + 2) / 2) AS middle
+FROM (
+	SELECT name, place, epoch, value, row_number() OVER w AS i,
+		count(*) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS n
+	FROM (
+		SELECT 'quality' AS name, place, epoch, iif(is_loss, test_loss, 100 * test_accuracy) AS value
+		FROM fitting
+		UNION ALL SELECT 'loss', place, epoch, train_loss FROM fitting
+		UNION ALL SELECT 'elapsed', place, epoch, so_far FROM fitting_time
+		UNION ALL SELECT 'final', place, NULL, value FROM outcome
+		UNION ALL SELECT 'spent', place, NULL, seconds FROM outcome WHERE seconds > 0
+		UNION ALL SELECT 'pace', s.place, NULL, r.epoch_seconds
+		FROM selected AS s CROSS JOIN run_summary AS r ON r.id = s.id WHERE r.epoch_seconds > 0)
+	WHERE value IS NOT NULL
+	WINDOW w AS (PARTITION BY name, place, epoch ORDER BY value)) JOIN interval_rank AS r USING (n)
+WHERE i IN (r.low, (n + 1) / 2, (n + 2) / 2, r.high);
+
+-- How well a model does, one row a configuration and epoch >= 1: its accuracy [%], or the loss of a
+-- task that has none. Of configurations that do not fit there is one row without numbers.
+CREATE TEMP VIEW quality AS
+SELECT workload, place, title, epoch, median, low, high, is_loss
+FROM (SELECT place, epoch, min(value) AS low, max(value) AS high, avg(value) FILTER (WHERE middle) AS median
+	FROM ranked WHERE name = 'quality' GROUP BY place, epoch) JOIN configuration USING (place)
+UNION ALL
+SELECT workload, place, title, NULL, NULL, NULL, NULL, NULL FROM configuration WHERE NOT fits;
+
+-- The same after the last epoch, of all configurations.
+CREATE TEMP VIEW final AS
+SELECT workload, place, title, median, low, high, is_loss
+FROM (SELECT place, min(value) AS low, max(value) AS high, avg(value) FILTER (WHERE middle) AS median
+	FROM ranked WHERE name = 'final' GROUP BY place) JOIN configuration USING (place);
+
+-- The seconds of training up to the end of each epoch, in the same way as quality.
 CREATE TEMP VIEW elapsed AS
 SELECT workload, place, title, epoch, median, low, high
-FROM (
-	SELECT place, epoch, min(value) AS low, max(value) AS high,
-		avg(value) FILTER (WHERE i IN ((n + 1) / 2, (n + 2) / 2)) AS median
-	FROM (
-		SELECT place, epoch, value, row_number() OVER w AS i,
-			count(*) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS n
-		FROM (
-			SELECT s.place, e.epoch,
-				sum(e.seconds) OVER (PARTITION BY e.run_id ORDER BY e.epoch) AS value
-			FROM selected AS s CROSS JOIN epoch AS e ON e.run_id = s.id
-			WHERE e.epoch >= 1 AND s.place IN (SELECT place FROM configuration WHERE fits))
-		WHERE value IS NOT NULL
-		WINDOW w AS (PARTITION BY place, epoch ORDER BY value)) JOIN interval_rank AS r USING (n)
-	WHERE i IN (r.low, (n + 1) / 2, (n + 2) / 2, r.high)
-	GROUP BY place, epoch) JOIN configuration USING (place)
+FROM (SELECT place, epoch, min(value) AS low, max(value) AS high, avg(value) FILTER (WHERE middle) AS median
+	FROM ranked WHERE name = 'elapsed' GROUP BY place, epoch) JOIN configuration USING (place)
 UNION ALL
 SELECT workload, place, title, NULL, NULL, NULL, NULL FROM configuration WHERE NOT fits;
 
 -- One row a configuration: the median of its runs' seconds an epoch, and its interval.
 CREATE TEMP VIEW pace AS
-SELECT *
-FROM (
-	SELECT place, min(value) AS low, max(value) AS high,
-		avg(value) FILTER (WHERE i IN ((n + 1) / 2, (n + 2) / 2)) AS seconds
-	FROM (
-		SELECT s.place, r.epoch_seconds AS value, row_number() OVER w AS i,
-			count(*) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS n
-		FROM selected AS s CROSS JOIN run_summary AS r ON r.id = s.id
-		WHERE r.epoch_seconds > 0
-		WINDOW w AS (PARTITION BY s.place ORDER BY r.epoch_seconds)) JOIN interval_rank AS r USING (n)
-	WHERE i IN (r.low, (n + 1) / 2, (n + 2) / 2, r.high)
-	GROUP BY place) JOIN configuration USING (place);
+SELECT c.*, i.median AS seconds, i.low, i.high
+FROM (SELECT place, min(value) AS low, max(value) AS high, avg(value) FILTER (WHERE middle) AS median
+	FROM ranked WHERE name = 'pace' GROUP BY place) AS i JOIN configuration AS c USING (place);
+
+-- The same of what was run with one worker and with several; one: the seconds of one worker.
+CREATE TEMP VIEW scaling AS
+SELECT * FROM (
+	SELECT p.workload, p.place AS configuration, p.workers, p.seconds, p.low, p.high, o.epoch_seconds AS one,
+		p.series || iif(max(p.n) OVER w > 1, iif(min(p.n) OVER w = max(p.n) OVER w,
+			' (n=' || p.n || ')', ' (n=' || min(p.n) OVER w || '..' || max(p.n) OVER w || ')'), '')
+			AS title,
+		min(p.place) OVER w AS place, max(p.workers) OVER w AS most
+	FROM pace AS p JOIN one_worker AS o USING (compare_key)
+	WINDOW w AS (PARTITION BY p.workload, p.series))
+WHERE most > 1;
 
 -- The configurations that pushed to a parameter server. fits: a picture of these alone has room for it.
 CREATE TEMP VIEW pushing AS

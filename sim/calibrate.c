@@ -324,19 +324,16 @@ static char *calibrate(const struct arguments *a, const struct calibrate_flags *
 	return *f->out ? write_platform(a, f->out, side_by_side) : NULL;
 }
 
-static int run_calibrate(void *flags, struct arguments *a)
+static char *run_calibrate(void *flags, struct arguments *a, int *status)
 {
 	struct status_page *page = status_of_launcher();
 	struct config c AUTOCONFIG = {0};
-	int status = EXIT_OK;
 	char *wrong =
-		page ? config_init(&c, a->option, a->options, true) : calibrate(a, flags, &status);
-	if (wrong)
-		status = complain(wrong);
-	else if (page)
-		status = measure(&c, page);
+		page ? config_init(&c, a->option, a->options, true) : calibrate(a, flags, status);
+	if (page && !wrong)
+		*status = measure(&c, page);
 	status_free(page);
-	return status;
+	return wrong;
 }
 
 const struct command command_calibrate = {

@@ -51,6 +51,12 @@ struct cells {
 	struct sweep real, simulated; /* cell i of one is cell i of the other */
 };
 
+static void cells_free(struct cells *c)
+{
+	sweep_free(&c->real);
+	sweep_free(&c->simulated);
+}
+
 /* The job file's cells with what was given, and this on top. */
 static char *read_world(const char *path, const struct arguments *a, const struct setting *top,
 			size_t n, struct sweep *s)
@@ -128,9 +134,8 @@ static char *cells_plan(const char *path, struct cells *c, const struct validate
 /* As JSON, for the queries; "[]" when the report is not about cells in particular. */
 static char *cells_text(const struct cells *c)
 {
-	char *text = NULL;
-	size_t n = 0;
-	FILE *f = must(open_memstream(&text, &n));
+	struct text t;
+	FILE *f = text_open(&t);
 	fputc('[', f);
 	for (size_t i = 0; c && i < c->real.cells; i++) {
 		fprintf(f, "%s{\"real\": \"%s\", \"simulated\": \"%s\", \"what\": ", i ? ", " : "",
@@ -139,8 +144,7 @@ static char *cells_text(const struct cells *c)
 		fputc('}', f);
 	}
 	fputc(']', f);
-	fclose(f);
-	return text;
+	return text_close(&t);
 }
 
 /* ---- Running ------------------------------------------------------------- */
@@ -154,12 +158,9 @@ struct doing {
 static void say_end(const struct doing *d, const struct cell *c, const char *world,
 		    const struct outcome *o)
 {
-	double seconds = 0;
-	for (int64_t i = 0; o->page && i < o->page->rows; i++)
-		seconds += o->page->row[i].split.seconds;
 	fprintf(stderr, "%zu/%zu %s: %s: ", d->ended, d->runs, world, c->what);
 	if (o->status == EXIT_OK)
-		fprintf(stderr, "%.3f s\n", seconds);
+		fprintf(stderr, "%.3f s\n", page_seconds(o->page));
 	else
 		fprintf(stderr, "%s%s%s\n", outcome_word(o->status), o->why ? ": " : "",
 			o->why ? o->why : "");
@@ -254,38 +255,25 @@ static void do_runs(struct doing *d, const struct cells *c, const struct validat
 
 /* ---- The command --------------------------------------------------------- */
 
-static int run_and_report(const struct cells *c, const struct validate_flags *f, bool all_of_label,
-			  FILE *out)
+static char *run_and_report(const struct cells *c, const struct validate_flags *f,
+			    bool all_of_label, FILE *out, int *status)
 {
 	const struct own *first = &c->real.cell[0].config.own;
 	struct doing d = {.runs = 0};
 	if (strcmp(f->only, "report") != 0)
 		do_runs(&d, c, f);
+	*status = d.status;
 	if (d.status)
-		return d.status;
-	if (strcmp(f->only, "real") == 0) {
+		return NULL;
+	char *cells AUTOFREE = cells_text(all_of_label ? NULL : c);
+	bool past = false;
+	if (strcmp(f->only, "real") == 0)
 		fprintf(stderr, "%zu runs are recorded, %zu failed; --only=sim compares them\n",
 			d.ended, d.failed);
-		return d.failed ? EXIT_FAILED : EXIT_OK;
-	}
-	char *cells AUTOFREE = cells_text(all_of_label ? NULL : c);
-	int status = validate_report(first->db, first->label, cells, f, out);
-	return status == EXIT_OK && d.failed ? EXIT_FAILED : status;
-}
-
-static int validate(const char *path, struct cells *c, const struct validate_flags *f,
-		    bool all_of_label)
-{
-	char *wrong = cells_plan(path, c, f);
-	if (!wrong && strcmp(f->only, "report") != 0)
-		wrong = store_check(c->real.cell[0].config.own.db);
-	if (wrong)
-		return complain(wrong);
-	FILE *out = *f->out ? fopen(f->out, "w") : stdout;
-	int status = out ? run_and_report(c, f, all_of_label, out) : EXIT_USER;
-	if (!out || (out != stdout && fclose(out) != 0))
-		return complain(sentence("--out=%s: the file cannot be written (%m)", f->out));
-	return status;
+	else
+		TRY(validate_report(first->db, first->label, cells, f, out, &past));
+	*status = past || d.failed ? EXIT_FAILED : EXIT_OK;
+	return NULL;
 }
 
 /* Do options say which cells are meant? Those that say where and under which name do not. */
@@ -316,16 +304,19 @@ static char *find_cells(const struct arguments *a, char **path, struct cells *c)
 	return cells_read(*path, a, c);
 }
 
-static int run_validate(void *options, struct arguments *a)
+static char *run_validate(void *options, struct arguments *a, int *status)
 {
-	const struct validate_flags *flags = options;
-	struct cells cells = {.real = {.cell = NULL}};
-	bool all_of_label = strcmp(flags->only, "report") == 0 && !names_cells(a);
-	char *path AUTOFREE = NULL, *wrong = find_cells(a, &path, &cells);
-	int status = wrong ? complain(wrong) : validate(path, &cells, flags, all_of_label);
-	sweep_free(&cells.real);
-	sweep_free(&cells.simulated);
-	return status;
+	const struct validate_flags *f = options;
+	struct cells c ENDS_WITH(cells_free) = {.real = {.cell = NULL}};
+	bool all_of_label = strcmp(f->only, "report") == 0 && !names_cells(a);
+	char *path AUTOFREE = NULL;
+	struct output out;
+	TRY(find_cells(a, &path, &c));
+	TRY(cells_plan(path, &c, f));
+	if (strcmp(f->only, "report") != 0)
+		TRY(store_check(c.real.cell[0].config.own.db));
+	TRY(output_open(&out, "--out=", f->out));
+	return output_close(&out, run_and_report(&c, f, all_of_label, out.f, status));
 }
 
 const struct command command_validate = {

@@ -13,8 +13,9 @@ struct validate_flags {
 	bool calibrate;
 };
 
-/* On the cells (JSON; "[]": all that there are) of a label. An exit status; says what is wrong. */
-int validate_report(const char *db, const char *label, const char *cells,
-		    const struct validate_flags *f, FILE *out);
+/* On the cells (JSON; "[]": all that there are) of a label. NULL or a sentence; *past: the errors
+ * are past a threshold, or cells are missing. */
+char *validate_report(const char *db, const char *label, const char *cells,
+		      const struct validate_flags *f, FILE *out, bool *past);
 
 #endif

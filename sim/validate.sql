@@ -1,6 +1,9 @@
--- validate.sql: the cells that a report is about, and the percentiles of their errors. ?1: a label;
--- ?2: the cells, as cells_text (validate.c) writes them. Where a short name stands for several cells,
--- what these differ in is added. Ends where a SELECT begins.
+-- validate.sql - the cells that a report is about (named), the percentiles of their errors (summary), and the
+-- cells that have no row there (missing), in the connection's temporary schema. ?1: a label; ?2: the cells, as
+-- cells_text (validate.c) writes them.
+
+-- Where a short name stands for several cells, what these differ in is added.
+CREATE TEMP TABLE named AS
 WITH v AS MATERIALIZED (
 	SELECT * FROM validation WHERE label = ?1 AND (?2 = '[]' OR config_hash IN (
 		SELECT json_extract(value, '$.real') FROM json_each(?2)))),
@@ -17,29 +20,37 @@ extra AS (
 		SELECT simulated_id, key, atom FROM setting
 			JOIN differs USING (workload, config, key)
 		ORDER BY simulated_id, key)
-	GROUP BY simulated_id),
-named AS MATERIALIZED (
-	SELECT v.*, workload || ' ' || config || ifnull(' ' || x.text, '') AS name,
-		ifnull(oversubscribed, 0) AS apart
-	FROM v LEFT JOIN extra AS x USING (simulated_id)
-	ORDER BY apart, workload, workers, strategy, sync_every, name),
-error AS (
-	SELECT column1 AS place, column2 AS measure, name, CASE column1
+	GROUP BY simulated_id)
+SELECT workload || ' ' || config || ifnull(' ' || x.text, '') AS cell,
+	ifnull(oversubscribed, 0) AS oversubscribed, v.*
+FROM v LEFT JOIN extra AS x USING (simulated_id)
+ORDER BY 2, workload, workers, strategy, sync_every, 1;
+
+CREATE TEMP TABLE summary AS
+WITH error AS (
+	SELECT column1 AS place, column2 AS measure, cell, CASE column1
 		WHEN 1 THEN abs(time_error) WHEN 2 THEN abs(share_error)
 		WHEN 3 THEN staleness_distance ELSE abs(loss_error) END AS x
 	FROM named CROSS JOIN (VALUES (1, 'epoch_seconds'), (2, 'comm_share'),
 		(3, 'staleness'), (4, 'test_loss'))
-	WHERE NOT apart),
+	WHERE NOT oversubscribed),
 ranked AS (
-	SELECT *, row_number() OVER (PARTITION BY place ORDER BY x, name) AS i,
+	SELECT *, row_number() OVER (PARTITION BY place ORDER BY x, cell) AS i,
 		count(*) OVER (PARTITION BY place) AS n
-	FROM error WHERE x IS NOT NULL),
-summary AS (
-	SELECT place, measure, n AS cells,
-		avg(x) FILTER (WHERE i IN ((n + 1) / 2, (n + 2) / 2)) AS median,
-		max(x) FILTER (WHERE i = (9 * n + 9) / 10) AS p90, max(x) AS worst,
-		max(iif(x > 0, name, NULL)) FILTER (WHERE i = n) AS worst_cell
-	FROM ranked GROUP BY place),
-missing AS (
-	SELECT value FROM json_each(?2)
-	WHERE json_extract(value, '$.real') NOT IN (SELECT config_hash FROM v))
+	FROM error WHERE x IS NOT NULL)
+SELECT place, measure, n AS cells,
+	avg(x) FILTER (WHERE i IN ((n + 1) / 2, (n + 2) / 2)) AS median,
+	max(x) FILTER (WHERE i = (9 * n + 9) / 10) AS p90, max(x) AS worst,
+	max(iif(x > 0, cell, NULL)) FILTER (WHERE i = n) AS worst_cell
+FROM ranked GROUP BY place;
+
+-- Of each side: what became of its newest run.
+CREATE TEMP TABLE missing AS
+WITH newest AS (
+	SELECT config_hash, status || iif(reason IS NULL, '', ': ' || reason)
+		|| iif(status = 'done', ifnull(', tables: ' || table_home, ''), '') AS says, max(id)
+	FROM run WHERE label = ?1 GROUP BY config_hash)
+SELECT value ->> 'what' AS cell, ifnull(r.says, 'not run') AS real, ifnull(s.says, 'not run') AS simulated
+FROM json_each(?2) LEFT JOIN newest AS r ON r.config_hash = value ->> 'real'
+	LEFT JOIN newest AS s ON s.config_hash = value ->> 'simulated'
+WHERE value ->> 'real' NOT IN (SELECT config_hash FROM named);

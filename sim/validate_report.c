@@ -6,7 +6,7 @@
  */
 #include "sim/validate.h"
 
-#include "results/db/db.h"
+#include "results/db/column.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -14,97 +14,61 @@
 
 TEXT_FILE(cells_sql, "sim/validate.sql");
 
-/* name: for csv and json; head: for text and markdown, with what is shown there; NULL = not there,
- * or shown as it is. */
-struct column {
-	const char *name, *head, *shown;
-};
-
-#define ROUND(fmt, x) "iif(" x " IS NULL, NULL, printf('" fmt "', " x "))"
-#define SHARE(x)      ROUND("%.1f", "100 * (" x ")")
-#define SIGNED(x)     ROUND("%+.1f", "100 * (" x ")")
-#define PERCENT(x)    ROUND("%.2f", "100 * (" x ")")
-#define SECONDS(x)    ROUND("%.4g", x)
+#define SHARE(x)   ROUND("%.1f", "100 * (" x ")")
+#define SIGNED(x)  ROUND("%+.1f", "100 * (" x ")")
+#define SECONDS(x) ROUND("%.4g", x)
 
 static const struct column cell_columns[] = {
-	{"name AS cell", "cell", "name"},
-	{"workload", NULL, NULL},
-	{"strategy", NULL, NULL},
-	{"workers", NULL, NULL},
-	{"servers", NULL, NULL},
-	{"sync_every", NULL, NULL},
-	{"batch", NULL, NULL},
-	{"seed", NULL, NULL},
-	{"apart AS oversubscribed", NULL, NULL},
-	{"n", "n", NULL},
-	{"real_s", "real s", SECONDS("real_s")},
-	{"real_low", "spread %", "iif(n > 1, " SHARE("(real_high - real_low) / real_s") ", NULL)"},
-	{"real_high", NULL, NULL},
-	{"simulated_s", "sim s", SECONDS("simulated_s")},
-	{"time_error", "error %", SIGNED("time_error")},
-	{"real_share", "real comm %", SHARE("real_share")},
-	{"simulated_share", "sim comm %", SHARE("simulated_share")},
-	{"share_error", "points", SIGNED("share_error")},
-	{"staleness_distance", "staleness %", SHARE("staleness_distance")},
-	{"real_loss", "real loss", ROUND("%.4f", "real_loss")},
-	{"simulated_loss", "sim loss", ROUND("%.4f", "simulated_loss")},
-	{"loss_error", "loss error %", SIGNED("loss_error")},
-	{NULL, NULL, NULL},
+	PLAIN("cell"),
+	HIDDEN("workload"),
+	HIDDEN("strategy"),
+	HIDDEN("workers"),
+	HIDDEN("servers"),
+	HIDDEN("sync_every"),
+	HIDDEN("batch"),
+	HIDDEN("seed"),
+	HIDDEN("oversubscribed"),
+	PLAIN("n"),
+	SHOWN("real_s", "real s", SECONDS("real_s")),
+	SHOWN("real_low", "spread %",
+	      "iif(n > 1, " SHARE("(real_high - real_low) / real_s") ", NULL)"),
+	HIDDEN("real_high"),
+	SHOWN("simulated_s", "sim s", SECONDS("simulated_s")),
+	SHOWN("time_error", "error %", SIGNED("time_error")),
+	SHOWN("real_share", "real comm %", SHARE("real_share")),
+	SHOWN("simulated_share", "sim comm %", SHARE("simulated_share")),
+	SHOWN("share_error", "points", SIGNED("share_error")),
+	SHOWN("staleness_distance", "staleness %", SHARE("staleness_distance")),
+	SHOWN("real_loss", "real loss", ROUND("%.4f", "real_loss")),
+	SHOWN("simulated_loss", "sim loss", ROUND("%.4f", "simulated_loss")),
+	SHOWN("loss_error", "loss error %", SIGNED("loss_error")),
+	{.name = NULL},
 };
 
 static const struct column summary_columns[] = {
-	{"measure", "error of",
-	 "CASE place WHEN 1 THEN 'epoch time [%]' WHEN 2 THEN 'communication share [points]'\n"
-	 "WHEN 3 THEN 'staleness histogram [% of pushes]' ELSE 'final test loss [%]' END"},
-	{"cells", "cells", NULL},
-	{"median", "median", PERCENT("median")},
-	{"p90", "90th percentile", PERCENT("p90")},
-	{"worst", "worst", PERCENT("worst")},
-	{"worst_cell", "in", NULL},
-	{NULL, NULL, NULL},
+	SHOWN("measure", "error of",
+	      "CASE place WHEN 1 THEN 'epoch time [%]' WHEN 2 THEN 'communication share [points]'\n"
+	      "WHEN 3 THEN 'staleness histogram [% of pushes]' ELSE 'final test loss [%]' END"),
+	PLAIN("cells"),
+	SHOWN("median", "median", PERCENT("median")),
+	SHOWN("p90", "90th percentile", PERCENT("p90")),
+	SHOWN("worst", "worst", PERCENT("worst")),
+	SHOWN("worst_cell", "in", NULL),
+	{.name = NULL},
 };
-
-/* What became of one side of a cell that has no row: its newest run. */
-#define NEWEST(side) \
-	"ifnull((SELECT status || iif(reason IS NULL, '', ': ' || reason)\n" \
-	"		|| iif(status = 'done', ifnull(', tables: ' || table_home, ''), '')\n" \
-	"	FROM run WHERE label = ?1 AND config_hash = json_extract(value, '$." side "')\n" \
-	"	ORDER BY id DESC LIMIT 1), 'not run')"
 
 static const struct column missing_columns[] = {
-	{"json_extract(value, '$.what') AS cell", "not compared", "json_extract(value, '$.what')"},
-	{NEWEST("real") " AS real", "real", NEWEST("real")},
-	{NEWEST("simulated") " AS simulated", "simulated", NEWEST("simulated")},
-	{NULL, NULL, NULL},
+	SHOWN("cell", "not compared", NULL),
+	PLAIN("real"),
+	PLAIN("simulated"),
+	{.name = NULL},
 };
-
-static bool is_rounded(enum format format)
-{
-	return format == FORMAT_TEXT || format == FORMAT_MARKDOWN;
-}
-
-static char *query_text(const struct column *columns, const char *from, bool rounded)
-{
-	char *sql AUTOFREE = sentence("%sSELECT", cells_sql);
-	const char *comma = "";
-	for (const struct column *c = columns; c->name; c++) {
-		if (rounded && !c->head)
-			continue;
-		char *before AUTOFREE = sql;
-		sql = rounded ? sentence("%s%s %s AS \"%s\"", before, comma,
-					 c->shown ? c->shown : c->name, c->head)
-			      : sentence("%s%s %s", before, comma, c->name);
-		comma = ",\n";
-	}
-	return sentence("%s\nFROM %s", sql, from);
-}
 
 struct report {
 	struct store *store;
 	FILE *f;
 	enum format format;
-	const char *param[2]; /* label, cells_text */
-	bool printed;         /* something, so that a blank line comes next */
+	bool printed; /* something, so that a blank line comes next */
 };
 
 struct verdict {
@@ -115,19 +79,18 @@ struct verdict {
 static char *print(struct report *r, FILE *f, enum format format, const struct column *columns,
 		   const char *from)
 {
-	char *sql AUTOFREE = query_text(columns, from, is_rounded(format));
-	if (r->printed && is_rounded(format))
+	if (r->printed && for_people(format))
 		fputc('\n', f);
 	r->printed = true;
-	return query_print(r->store, f, format, sql, r->param, 2, NULL);
+	return columns_print(r->store, f, format, columns, from, NULL);
 }
 
 static char *print_cells(struct report *r, const struct verdict *v)
 {
-	if (!is_rounded(r->format))
+	if (!for_people(r->format))
 		return print(r, r->f, r->format, cell_columns, "named");
 	if (v->counted > 0)
-		TRY(print(r, r->f, r->format, cell_columns, "named WHERE NOT apart"));
+		TRY(print(r, r->f, r->format, cell_columns, "named WHERE NOT oversubscribed"));
 	if (v->all == v->counted)
 		return NULL;
 	fprintf(r->f,
@@ -135,13 +98,13 @@ static char *print_cells(struct report *r, const struct verdict *v)
 		"cells do not count.\n",
 		r->printed ? "\n" : "");
 	r->printed = true;
-	return print(r, r->f, r->format, cell_columns, "named WHERE apart");
+	return print(r, r->f, r->format, cell_columns, "named WHERE oversubscribed");
 }
 
 /* What is no table of cells; a csv file has one table. */
 static char *print_rest(struct report *r, const struct verdict *v)
 {
-	bool rounded = is_rounded(r->format), json = r->format == FORMAT_JSON;
+	bool rounded = for_people(r->format), json = r->format == FORMAT_JSON;
 	if (v->counted > 0)
 		TRY(print(r, rounded || json ? r->f : stderr,
 			  rounded || json ? r->format : FORMAT_TEXT, summary_columns,
@@ -161,7 +124,7 @@ static bool is_past(const char *what, double error, const char *option, double t
 	return error > threshold;
 }
 
-static int hold_to(const struct verdict *v, const struct validate_flags *f)
+static bool is_past_any(const struct verdict *v, const struct validate_flags *f)
 {
 	if (v->missing > 0)
 		fprintf(stderr, "mvbench: %.0f cell%s could not be compared\n", v->missing,
@@ -170,43 +133,34 @@ static int hold_to(const struct verdict *v, const struct validate_flags *f)
 		fprintf(stderr, "mvbench: every cell is oversubscribed: no threshold applies\n");
 	bool median = is_past("median error", v->median, "median", f->median);
 	bool p90 = is_past("90th percentile of the errors", v->p90, "p90", f->p90);
-	return median || p90 || v->missing > 0 ? EXIT_FAILED : EXIT_OK;
+	return median || p90 || v->missing > 0;
 }
 
-static char *find_verdict(struct report *r, struct verdict *v)
+char *validate_report(const char *db, const char *label, const char *cells,
+		      const struct validate_flags *f, FILE *out, bool *past)
 {
-	char *sql AUTOFREE =
-		sentence("%s%s", cells_sql,
-			 "SELECT count(*), count(*) FILTER (WHERE NOT apart),\n"
-			 "	(SELECT count(*) FROM missing),\n"
-			 "	(SELECT 100 * median FROM summary WHERE place = 1),\n"
-			 "	(SELECT 100 * p90 FROM summary WHERE place = 1) FROM named");
+	struct store *s AUTOCLOSE = NULL;
+	struct report r = {.f = out};
+	struct verdict v;
 	double x[5];
-	TRY(sql_reals(r->store, x, 5, sql, "tt", r->param[0], r->param[1]));
-	*v = (struct verdict){x[0], x[1], x[2], x[3], x[4]};
-	return NULL;
-}
-
-static char *print_report(struct report *r, struct verdict *v, const char *db, bool wanted)
-{
-	TRY(store_open(&r->store, db, STORE_READ));
-	TRY(find_verdict(r, v));
-	if (v->all == 0 && wanted)
+	CHECK(format_find(f->format, &r.format), "no format %s", f->format);
+	TRY(store_open(&s, db, STORE_READ));
+	TRY(sql_each(s, cells_sql, "tt", label, cells));
+	TRY(sql_reals(s, x, 5,
+		      "SELECT count(*), count(*) FILTER (WHERE NOT oversubscribed), "
+		      "(SELECT count(*) FROM missing), "
+		      "(SELECT 100 * median FROM summary WHERE place = 1), "
+		      "(SELECT 100 * p90 FROM summary WHERE place = 1) FROM named",
+		      ""));
+	r.store = s;
+	v = (struct verdict){x[0], x[1], x[2], x[3], x[4]};
+	if (v.all == 0 && strcmp(f->only, "report") == 0)
 		return sentence("%s has no cell with the label \"%s\" that was run both real and "
 				"simulated: mvbench validate --db=%s runs some",
-				db, r->param[0], db);
-	if (v->all > 0)
-		TRY(print_cells(r, v));
-	return print_rest(r, v);
-}
-
-int validate_report(const char *db, const char *label, const char *cells,
-		    const struct validate_flags *f, FILE *out)
-{
-	struct report r = {.f = out, .param = {label, cells}};
-	struct verdict v;
-	CHECK(format_find(f->format, &r.format), "no format %s", f->format);
-	char *wrong = print_report(&r, &v, db, strcmp(f->only, "report") == 0);
-	store_close(r.store);
-	return wrong ? complain(wrong) : hold_to(&v, f);
+				db, label, db);
+	if (v.all > 0)
+		TRY(print_cells(&r, &v));
+	TRY(print_rest(&r, &v));
+	*past = is_past_any(&v, f);
+	return NULL;
 }

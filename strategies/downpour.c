@@ -9,16 +9,10 @@
  * model that lacks its own last steps. W, the model that counts, lives in a table. A push or a pull
  * moves (N - 1) / N P floats, P with servers; acc costs a pass over two vectors a step.
  */
-#include "mvbench.h"
+#include "strategies/exchange.h"
 
 struct downpour_opts {
 	int64_t send;
-};
-
-struct downpour {
-	struct table *table;
-	struct vec *acc; /* NULL when pushes and pulls coincide: w - w_pulled is the same */
-	bool outstanding;
 };
 
 #define OWNER struct downpour_opts
@@ -42,69 +36,44 @@ static int64_t downpour_interval(const struct worker *w)
 
 static void downpour_init(struct worker *w)
 {
-	struct downpour *s = w->state;
+	struct exchange *s = w->state;
 	bool same = downpour_interval(w) == w->run->sync_every;
 	s->table = table_new(w, w->param, &(struct table_terms){.syncs = same});
-	if (!same)
-		s->acc = vec_new(w, vec_len(w->param));
+	if (!same) /* else w - w_pulled is acc */
+		s->sum = vec_new(w, vec_len(w->param));
 }
 
 static void downpour_push(struct worker *w)
 {
-	struct downpour *s = w->state;
+	struct exchange *s = w->state;
 	s->outstanding = false;
-	if (!s->acc) {
+	if (!s->sum) {
 		table_sync(s->table, w->param, (float)w->weight);
 		return;
 	}
-	table_push(s->table, s->acc, &(struct push){.scale = (float)w->weight});
-	vec_fill(s->acc, 0);
+	table_push(s->table, s->sum, &(struct push){.scale = (float)w->weight});
+	vec_fill(s->sum, 0);
 }
 
 static void downpour_step(struct worker *w)
 {
-	struct downpour *s = w->state;
+	struct exchange *s = w->state;
 	s->outstanding = true;
-	if (!s->acc) {
+	if (s->sum)
+		vec_axpy(s->sum, -(float)w->lr, exchange_local_step(w));
+	else
 		sgd_step(w, 1);
-	} else {
-		if (w->run->weight_decay > 0)
-			vec_axpy(w->grad, (float)w->run->weight_decay, w->param);
-		vec_sgd(w->param, w->velocity, w->grad, (float)w->lr,
-			w->velocity ? (float)w->run->momentum : 0, 0, 1);
-		vec_axpy(s->acc, -(float)w->lr, w->velocity ? w->velocity : w->grad);
-	}
 	if (w->step % downpour_interval(w) == 0)
 		downpour_push(w);
-	if (s->acc && w->step % w->run->sync_every == 0)
+	if (s->sum && w->step % w->run->sync_every == 0)
 		table_pull(s->table, w->param);
 }
 
 static void downpour_flush(struct worker *w)
 {
-	struct downpour *s = w->state;
+	struct exchange *s = w->state;
 	if (s->outstanding)
 		downpour_push(w);
-}
-
-/* The push came before the barrier; the pull after it gives all the same model. */
-static void downpour_rejoin(struct worker *w)
-{
-	struct downpour *s = w->state;
-	table_pull(s->table, w->param);
-}
-
-static void downpour_canonical(struct worker *w, struct vec *model)
-{
-	struct downpour *s = w->state;
-	table_get(s->table, model);
-}
-
-static void downpour_fini(struct worker *w)
-{
-	struct downpour *s = w->state;
-	table_free(s->table);
-	vec_free(s->acc);
 }
 
 static double downpour_bytes(const struct worker *w)
@@ -128,16 +97,12 @@ const struct strategy strategy_downpour = {
 			   "Downpour SGD: push sums of steps, pull the model, each at an interval",
 		   .options = downpour_options,
 		   .opts_size = sizeof(struct downpour_opts)},
-	.state_size = sizeof(struct downpour),
 	.init = downpour_init,
 	.step = downpour_step,
 	.flush = downpour_flush,
-	.rejoin = downpour_rejoin,
-	.fini = downpour_fini,
-	.canonical = downpour_canonical,
+	.rejoin = exchange_rejoin,
 	.asynchronous = true,
-	.may_leave = true,
-	.tables = true,
 	.bytes_per_step = downpour_bytes,
 	.expect = downpour_expect,
+	TABLE_SLOTS,
 };

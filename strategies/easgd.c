@@ -8,14 +8,10 @@
  * The model that counts is the centre; what it gains the trainers lose. An exchange moves
  * 2 (N - 1) / N P floats, 2 P with servers. --reduce does not matter: beta takes its place.
  */
-#include "mvbench.h"
+#include "strategies/exchange.h"
 
 struct easgd_opts {
 	double beta;
-};
-
-struct easgd {
-	struct table *centre;
 };
 
 #define OWNER struct easgd_opts
@@ -28,35 +24,18 @@ static const struct option easgd_options[] = {
 
 static void easgd_init(struct worker *w)
 {
-	struct easgd *s = w->state;
-	s->centre = table_new(w, w->param, &(struct table_terms){.init = TABLE_MASTER});
+	struct exchange *s = w->state;
+	s->table = table_new(w, w->param, &(struct table_terms){.init = TABLE_MASTER});
 }
 
 static void easgd_step(struct worker *w)
 {
 	const struct easgd_opts *o = w->opts;
-	struct easgd *s = w->state;
+	struct exchange *s = w->state;
 	sgd_step(w, 1);
 	if (w->step % w->run->sync_every == 0)
-		table_elastic(s->centre, w->param,
+		table_elastic(s->table, w->param,
 			      (float)(o->beta / (double)comm_size(w->data_group)));
-}
-
-static void easgd_canonical(struct worker *w, struct vec *model)
-{
-	struct easgd *s = w->state;
-	table_get(s->centre, model);
-}
-
-static void easgd_fini(struct worker *w)
-{
-	struct easgd *s = w->state;
-	table_free(s->centre);
-}
-
-static double easgd_bytes(const struct worker *w)
-{
-	return 2 * table_bytes(w, (double)vec_len(w->param)) / (double)w->run->sync_every;
 }
 
 static struct expected easgd_expect(struct costs c, const struct run *run, const void *opts)
@@ -70,14 +49,10 @@ const struct strategy strategy_easgd = {
 		   .summary = "elastic averaging: trainers and a centre pull at each other",
 		   .options = easgd_options,
 		   .opts_size = sizeof(struct easgd_opts)},
-	.state_size = sizeof(struct easgd),
 	.init = easgd_init,
 	.step = easgd_step,
-	.fini = easgd_fini,
-	.canonical = easgd_canonical,
 	.asynchronous = true,
-	.may_leave = true,
-	.tables = true,
-	.bytes_per_step = easgd_bytes,
+	.bytes_per_step = exchange_bytes,
 	.expect = easgd_expect,
+	TABLE_SLOTS,
 };

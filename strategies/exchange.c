@@ -1,6 +1,7 @@
 /*
  * exchange.c - the exchange with a parameter server that asgd, bsp and ssp have in common; they
- * differ in the terms of their table: who waits for whom.
+ * differ in the terms of their table: who waits for whom. Of it, downpour and easgd have what looks
+ * after a table.
  *
  *   each step:     v = m v + g;  w -= lr v                                  local
  *   every X steps, with c = 1 for sum, 1/N for mean:
@@ -43,8 +44,7 @@ static struct push push_of(const struct worker *w)
 			     .lambda = (float)o->lambda};
 }
 
-/* A local step; returns what a gradient updater is to be given of it. */
-static struct vec *step_with_gradient(struct worker *w)
+struct vec *exchange_local_step(struct worker *w)
 {
 	struct exchange *s = w->state;
 	struct vec *v = s->wants.momentum ? NULL : w->velocity;
@@ -75,7 +75,7 @@ void exchange_step(struct worker *w)
 	struct vec *gradient = NULL;
 	s->outstanding = true;
 	if (s->wants.gradient)
-		gradient = step_with_gradient(w);
+		gradient = exchange_local_step(w);
 	else
 		sgd_step(w, 1);
 	if (s->sum) {

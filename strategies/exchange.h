@@ -1,6 +1,6 @@
 /*
- * exchange.h - the exchange that asgd, bsp and ssp have in common, and linear layers cut over
- * workers.
+ * exchange.h - what strategies with a table have in common, the exchange of asgd, bsp and ssp, and
+ * linear layers cut over workers.
  */
 #ifndef EXCHANGE_H
 #define EXCHANGE_H
@@ -27,25 +27,34 @@ struct updater_opts {
 
 struct exchange {
 	struct updater_wants wants;
-	struct table *table;
-	struct vec *sum;  /* gradients since the last push; NULL: deltas are pushed, or X is 1 */
+	struct table *table; /* the model that counts */
+	/* Of gradients, or steps, since the last push; NULL: deltas are pushed, or X is 1. */
+	struct vec *sum;
 	bool outstanding; /* steps since the last push */
 };
 
-/* A strategy whose state begins with a struct exchange, and its options with a struct updater_opts,
- * has init, which calls exchange_init with its terms (updater and syncs come from the options), */
-void exchange_init(struct worker *w, struct table_terms terms);
-void exchange_step(struct worker *w);
-void exchange_flush(struct worker *w);
+/* A strategy whose state is a struct exchange, of which it has made the table, has these slots. A
+ * table that is pulled from has exchange_rejoin, too. */
 void exchange_rejoin(struct worker *w);
 void exchange_fini(struct worker *w);
 void exchange_canonical(struct worker *w, struct vec *model);
-double exchange_bytes(const struct worker *w);
+#define TABLE_SLOTS \
+	.state_size = sizeof(struct exchange), .fini = exchange_fini, \
+	.canonical = exchange_canonical, .may_leave = true, .tables = true
+double exchange_bytes(const struct worker *w); /* of a push and a pull every X steps */
+/* A local step, without a momentum that the server keeps; returns v or g, the gradient to be pushed
+ * of it. */
+struct vec *exchange_local_step(struct worker *w);
+
+/* One whose options begin with a struct updater_opts has init, which calls exchange_init with its
+ * terms (updater and syncs come from the options), */
+void exchange_init(struct worker *w, struct table_terms terms);
+void exchange_step(struct worker *w);
+void exchange_flush(struct worker *w);
 /* these slots, */
 #define EXCHANGE_SLOTS \
-	.state_size = sizeof(struct exchange), .step = exchange_step, .flush = exchange_flush, \
-	.rejoin = exchange_rejoin, .fini = exchange_fini, .canonical = exchange_canonical, \
-	.may_leave = true, .tables = true, .bytes_per_step = exchange_bytes
+	TABLE_SLOTS, .step = exchange_step, .flush = exchange_flush, .rejoin = exchange_rejoin, \
+		     .bytes_per_step = exchange_bytes
 /* and expects what a push and pull takes: of who goes on, or also what its round waits for. */
 struct expected exchange_expect(struct costs c, const struct run *run, const void *opts);
 struct expected exchange_expect_round(struct costs c, const void *opts);

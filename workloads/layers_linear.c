@@ -185,17 +185,20 @@ const struct linear *net_linear_at(const struct net *net, size_t i)
 
 /* ---- Elementwise: y = f(x) in place, dx = f'(y) dy in place -------------- */
 
-static void relu_forward(struct worker *w, struct layer *l, size_t rows)
-{
-	(void)w;
-	vec_relu(l->y, rows * l->out);
-}
-
-static void relu_backward(struct worker *w, struct layer *l, size_t rows)
-{
-	(void)w;
-	vec_relu_grad(l->dy, l->y, rows * l->out);
-}
+/* What a layer does with the device's activation of this name. */
+#define ACTIVATION(op) \
+	static void op##_forward(struct worker *w, struct layer *l, size_t rows) \
+	{ \
+		(void)w; \
+		vec_##op(l->y, rows * l->out); \
+	} \
+	static void op##_backward(struct worker *w, struct layer *l, size_t rows) \
+	{ \
+		(void)w; \
+		vec_##op##_grad(l->dy, l->y, rows * l->out); \
+	}
+ACTIVATION(relu)
+ACTIVATION(tanh)
 
 static const struct layer_kind kind_relu = {
 	.elementwise = true,
@@ -210,18 +213,6 @@ void net_relu(struct net *net)
 		below->relu = true;
 	else
 		net_push(net, &kind_relu)->relu = true;
-}
-
-static void tanh_forward(struct worker *w, struct layer *l, size_t rows)
-{
-	(void)w;
-	vec_tanh(l->y, rows * l->out);
-}
-
-static void tanh_backward(struct worker *w, struct layer *l, size_t rows)
-{
-	(void)w;
-	vec_tanh_grad(l->dy, l->y, rows * l->out);
 }
 
 static const struct layer_kind kind_tanh = {

@@ -179,17 +179,6 @@ static char *fill_intervals(struct store *s, const char *list)
 			  "t", list);
 }
 
-static char *fill_allowed(struct store *s, const char *label, const char *where)
-{
-	TRY(database_condition(s, where));
-	char *sql AUTOFREE = sentence(*where ? "INSERT INTO allowed SELECT id FROM run_summary "
-					       "WHERE (?1 = '' OR label = ?1) AND (\n%s\n)"
-					     : "INSERT INTO allowed SELECT id FROM run "
-					       "WHERE (?1 = '' OR label = ?1)%s",
-				      where);
-	return sql_change(s, sql, "t", label);
-}
-
 struct filling {
 	struct store *store;
 	const struct candidate *candidate;
@@ -275,7 +264,8 @@ static char *work_out(struct store *s, const struct setup *u, const struct advis
 	TRY(sql_script(s, advise_asked));
 	TRY(fill_asked(s, u, o));
 	TRY(fill_intervals(s, o->intervals));
-	TRY(fill_allowed(s, u->config.own.label, o->where));
+	TRY(database_selected(s, "INSERT INTO allowed SELECT id FROM run_summary", o->where,
+			      u->config.own.label));
 	TRY(fill_candidates(s, u));
 	TRY(sql_script(s, advise_costs));
 	TRY(read_costs(s, &c));
@@ -350,24 +340,10 @@ static char *print_json(struct store *s, FILE *f)
 	return sql_done(&q);
 }
 
-static char *print_answer(struct store *s, const struct advise_options *o)
-{
-	FILE *f = *o->out ? fopen(o->out, "w") : stdout;
-	char *wrong = NULL;
-	bool failed = !f;
-	if (f)
-		wrong = strcmp(o->format, "json") == 0 ? print_json(s, f) : print_text(s, f);
-	if (f && f != stdout)
-		failed = fclose(f) != 0;
-	if (failed && !wrong)
-		wrong = sentence("--out=%s: the file cannot be written (%s)", o->out,
-				 strerror(errno));
-	return wrong;
-}
-
 static char *answer(const struct setup *u, const struct advise_options *o)
 {
 	struct store *s AUTOCLOSE = NULL;
+	struct output out;
 	const char *db = u->config.own.db;
 	int64_t known = 0;
 	if (access(db, F_OK) != 0) {
@@ -382,7 +358,11 @@ static char *answer(const struct setup *u, const struct advise_options *o)
 		       "SELECT EXISTS (SELECT 1 FROM known WHERE name = 'T_step' AND s > 0) AND "
 		       "EXISTS (SELECT 1 FROM known WHERE name IN ('T_allreduce', 'T_sync'))",
 		       ""));
-	return known ? print_answer(s, o) : explain_gaps(s, u, o);
+	if (!known)
+		return explain_gaps(s, u, o);
+	TRY(output_open(&out, "--out=", o->out));
+	return output_close(&out, strcmp(o->format, "json") == 0 ? print_json(s, out.f)
+								 : print_text(s, out.f));
 }
 
 /* ---- The command --------------------------------------------------------- */
@@ -403,15 +383,13 @@ static char *misspelt(const struct arguments *a)
 	return NULL;
 }
 
-static int run_advise(void *options_given, struct arguments *a)
+static char *run_advise(void *options_given, struct arguments *a, int *status)
 {
 	struct setup u ENDS_WITH(setup_fini) = {.words = NULL};
-	char *wrong = misspelt(a);
-	if (!wrong)
-		wrong = setup_read(&u, a);
-	if (!wrong)
-		wrong = answer(&u, options_given);
-	return wrong ? complain(wrong) : EXIT_OK;
+	(void)status;
+	TRY(misspelt(a));
+	TRY(setup_read(&u, a));
+	return answer(&u, options_given);
 }
 
 const struct command command_advise = {

@@ -21,30 +21,6 @@ static const struct option options[] = {
 	{0},
 };
 
-enum { RANK, WAITED, PERCENT, BY_EVENTS, TRACE, WORKERS, STEPS };
-
-static void say_verdict(const struct sql *q, int64_t id)
-{
-	long long run = (long long)id;
-	if (sql_int(q, WORKERS) == 1)
-		printf("run %lld has one worker: nobody waits for it.\n", run);
-	else if (sql_real(q, WAITED) > 0)
-		printf("run %lld: worker %lld is the slowest: the others waited %.4g s for it, "
-		       "%.1f %% of their time.\n",
-		       run, (long long)sql_int(q, RANK), sql_real(q, WAITED), sql_real(q, PERCENT));
-	else
-		printf("run %lld: worker %lld was busy longest; nobody waited for it.\n", run,
-		       (long long)sql_int(q, RANK));
-	if (sql_int(q, BY_EVENTS))
-		printf("Whom for says its timeline: the first %lld steps of each epoch, and all "
-		       "barriers.\n",
-		       (long long)sql_int(q, TRACE));
-	else
-		printf("By the workers' times of whole epochs%s.\n",
-		       sql_int(q, STEPS) ? ", as nobody waited in the timeline"
-					 : "; with --trace=64 a run tells its steps too");
-}
-
 /* The one row of a view; without a row there is nothing to tell. */
 static char *say(struct store *s, int64_t id, bool json)
 {
@@ -55,12 +31,8 @@ static char *say(struct store *s, int64_t id, bool json)
 		return sentence("run %lld has no epoch yet: nothing to tell of its workers",
 				(long long)id);
 	}
-	if (json) {
-		text_utf8(stdout, sql_text(&q, 0));
-		putchar('\n');
-	} else {
-		say_verdict(&q, id);
-	}
+	text_utf8(stdout, sql_text(&q, 0));
+	putchar('\n');
 	return NULL;
 }
 
@@ -74,11 +46,13 @@ static char *say_tables(struct store *s)
 	return NULL;
 }
 
-static char *blame(const struct blame_options *o, const struct arguments *a)
+static char *blame(void *options_given, struct arguments *a, int *status)
 {
+	const struct blame_options *o = options_given;
 	bool json = strcmp(o->format, "json") == 0;
 	struct store *s AUTOCLOSE = NULL;
 	int64_t id = 0;
+	(void)status;
 	if (a->words > 1)
 		return sentence("%s: one run at a time", a->word[1]);
 	TRY(store_open(&s, o->select.db, STORE_READ));
@@ -86,12 +60,6 @@ static char *blame(const struct blame_options *o, const struct arguments *a)
 	TRY(sql_each(s, blame_sql, "i", id));
 	TRY(say(s, id, json));
 	return json ? NULL : say_tables(s);
-}
-
-static int run_blame(void *options_given, struct arguments *a)
-{
-	char *wrong = blame(options_given, a);
-	return wrong ? complain(wrong) : EXIT_OK;
 }
 
 const struct command command_blame = {
@@ -107,5 +75,5 @@ const struct command command_blame = {
 		"epoch is what the rest waited for, as long as they waited more than it did.",
 	.options = options,
 	.size = sizeof(OWNER),
-	.run = run_blame,
+	.run = blame,
 };

@@ -35,9 +35,8 @@ static size_t word_length(const char *at)
  * the first name of which nothing is known, NULL = all are. */
 static char *write_formula(struct expected *e, char **formula, char **numbers)
 {
-	size_t formula_length, numbers_length;
-	FILE *f = must(open_memstream(formula, &formula_length));
-	FILE *g = must(open_memstream(numbers, &numbers_length));
+	struct text as_written, in_numbers;
+	FILE *f = text_open(&as_written), *g = text_open(&in_numbers);
 	char *unknown = NULL;
 	for (const char *at = e->formula; *at;) {
 		size_t n = word_length(at);
@@ -56,8 +55,8 @@ static char *write_formula(struct expected *e, char **formula, char **numbers)
 		at += n;
 	}
 	fputs(" ms", g);
-	fclose(f);
-	fclose(g);
+	*formula = text_close(&as_written);
+	*numbers = text_close(&in_numbers);
 	return unknown;
 }
 

@@ -4,6 +4,7 @@
  * SQL, in table.sql and the statistics of the database: this file only puts columns together.
  */
 #include "results/ask/ask.h"
+#include "results/db/column.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -33,38 +34,12 @@ static const struct option options[] = {
 
 /* ---- Columns ------------------------------------------------------------- */
 
-struct column {
-	const char *name;  /* of the value, for csv and json; NULL = not there */
-	const char *head;  /* for text and markdown; NULL = not there */
-	const char *shown; /* what stands below that head, rounded; NULL = the value */
-	bool rare;         /* text and markdown leave it out where no row has it, or all have 0 */
-};
-
-#define ROUND(fmt, x) "iif(" x " IS NULL, NULL, printf('" fmt "', " x "))"
-#define PERCENT(x)    ROUND("%.2f", "100 * " x)
-#define SHARE(x)      ROUND("%.0f", "100 * " x)
-#define LOSS(x)       ROUND("%.4g", x)
-#define SECONDS(x)    "iif(" x " < 1000, printf('%.4g', " x "), " ROUND("%.0f", x) ")"
+#define SHARE(x)   ROUND("%.0f", "100 * " x)
+#define LOSS(x)    ROUND("%.4g", x)
+#define SECONDS(x) "iif(" x " < 1000, printf('%.4g', " x "), " ROUND("%.0f", x) ")"
 /* What does not exist leaves the whole NULL. */
 #define MARKED(shown, x)   shown " || ifnull(" x "_mark, '')"
 #define BETWEEN(low, high) low " || '..' || " high
-/* For people; as it is; for csv and json only. */
-#define SHOWN(x, head_, shown_) \
-	{ \
-		.name = x, .head = head_, .shown = shown_ \
-	}
-#define RARE(x, head_, shown_) \
-	{ \
-		.name = x, .head = head_, .shown = shown_, .rare = true \
-	}
-#define PLAIN(x) \
-	{ \
-		.name = x, .head = x \
-	}
-#define HIDDEN(x) \
-	{ \
-		.name = x \
-	}
 /* A figure with a mark, its interval, and how it compares with the row that it is held against. */
 #define FIGURE(x, head, text, between, more) \
 	SHOWN(x, head, MARKED(text, x)), RARE(x "_low", "95 %", between), HIDDEN(x "_high"), \
@@ -149,7 +124,7 @@ static const struct column run_columns[] = {
 	{.name = NULL},
 };
 
-/* ---- The query ----------------------------------------------------------- */
+/* ---- Below the table ----------------------------------------------------- */
 
 static bool holds(struct store *s, const char *sql)
 {
@@ -157,46 +132,6 @@ static bool holds(struct store *s, const char *sql)
 	char *wrong AUTOFREE = sql_number(s, &answer, sql, "");
 	return !wrong && answer;
 }
-
-static const char *rows_of(const struct table_options *o)
-{
-	return o->runs ? "shown_run" : "shown";
-}
-
-static bool is_empty(struct store *s, const struct table_options *o, const struct column *c)
-{
-	char *sql AUTOFREE = sentence("SELECT EXISTS (SELECT 1 FROM %s WHERE %s IS NOT NULL AND "
-				      "ifnull(%s, 1) <> 0)",
-				      rows_of(o), c->shown, c->name);
-	return !holds(s, sql);
-}
-
-static bool for_people(enum format format)
-{
-	return format == FORMAT_TEXT || format == FORMAT_MARKDOWN;
-}
-
-static char *query_text(struct store *s, const struct table_options *o, enum format format)
-{
-	const struct column *columns = o->runs ? run_columns : configuration_columns;
-	bool rounded = for_people(format);
-	const char *separator = "SELECT ";
-	char *sql = NULL;
-	size_t n;
-	FILE *f = must(open_memstream(&sql, &n));
-	for (const struct column *c = columns; c->name; c++) {
-		if (rounded && (!c->head || (c->rare && is_empty(s, o, c))))
-			continue;
-		fprintf(f, "%s%s AS \"%s\"", separator, rounded && c->shown ? c->shown : c->name,
-			rounded ? c->head : c->name);
-		separator = ", ";
-	}
-	fprintf(f, " FROM %s", rows_of(o));
-	fclose(f);
-	return sql;
-}
-
-/* ---- Below the table ----------------------------------------------------- */
 
 /* What the marks mean, and what cannot be compared: below tables for people, else on stderr. */
 static void print_notes(struct store *s, FILE *f, const struct table_options *o, enum format format)
@@ -267,8 +202,8 @@ static char *print_rows(struct store *s, FILE *f, const struct table_options *o)
 	enum format format;
 	int64_t rows = 0;
 	CHECK(format_find(o->format, &format), "no format %s", o->format);
-	char *sql AUTOFREE = query_text(s, o, format);
-	TRY(query_print(s, f, format, sql, NULL, 0, &rows));
+	TRY(columns_print(s, f, format, o->runs ? run_columns : configuration_columns,
+			  o->runs ? "shown_run" : "shown", &rows));
 	if (rows > 0)
 		print_notes(s, f, o, format);
 	else
@@ -276,9 +211,9 @@ static char *print_rows(struct store *s, FILE *f, const struct table_options *o)
 	return NULL;
 }
 
-/* *failed: it had begun to print. */
-static char *table(const struct table_options *o, const struct arguments *a, bool *failed)
+static char *table(void *options_given, struct arguments *a, int *status)
 {
+	const struct table_options *o = options_given;
 	struct store *s AUTOCLOSE = NULL;
 	struct output out;
 	if (a->words > 0)
@@ -290,16 +225,10 @@ static char *table(const struct table_options *o, const struct arguments *a, boo
 	TRY(sql_each(s, table_sql, "t", o->versus));
 	TRY(check_versus(s, o));
 	TRY(output_open(&out, "--out=", o->out));
-	*failed = true;
-	return output_close(&out, print_rows(s, out.f, o));
-}
-
-static int run_table(void *options_given, struct arguments *a)
-{
-	bool failed = false;
-	char *wrong = table(options_given, a, &failed);
-	int status = wrong ? complain(wrong) : EXIT_OK;
-	return wrong && failed ? EXIT_FAILED : status;
+	*status = EXIT_FAILED;
+	TRY(output_close(&out, print_rows(s, out.f, o)));
+	*status = EXIT_OK;
+	return NULL;
 }
 
 const struct command command_table = {
@@ -318,6 +247,6 @@ const struct command command_table = {
 		 "Where updates came too late and were thrown away, dropped % is their share.",
 	.options = options,
 	.size = sizeof(OWNER),
-	.run = run_table,
+	.run = table,
 	.more = more_help,
 };

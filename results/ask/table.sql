@@ -68,23 +68,17 @@ WITH counted AS MATERIALIZED (
 		count(*) FILTER (WHERE status IN ('pending', 'running')) AS unfinished
 	FROM run_summary GROUP BY config_key)
 SELECT c.*, t.configuration, ifnull(s.n, 0) AS n, ifnull(s.seeds, 0) AS seeds,
-	s.test_accuracy, s.test_accuracy_low, s.test_accuracy_high,
-	s.test_accuracy_min, s.test_accuracy_max, a.mark AS test_accuracy_mark,
-	a.versus AS test_accuracy_versus, a.pairs AS test_accuracy_pairs,
+	nullif(s.target_accuracy, 0) AS target_accuracy, b.epoch_seconds / nullif(s.epoch_seconds, 0) AS speedup,
+	a.mark AS test_accuracy_mark, a.versus AS test_accuracy_versus, a.pairs AS test_accuracy_pairs,
 	a.difference AS test_accuracy_difference, a.difference_low AS test_accuracy_difference_low,
 	a.difference_high AS test_accuracy_difference_high, a.significant AS test_accuracy_significant,
-	s.test_loss, s.test_loss_low, s.test_loss_high, l.mark AS test_loss_mark,
-	l.versus AS test_loss_versus, l.pairs AS test_loss_pairs,
+	l.mark AS test_loss_mark, l.versus AS test_loss_versus, l.pairs AS test_loss_pairs,
 	l.difference AS test_loss_difference, l.difference_low AS test_loss_difference_low,
 	l.difference_high AS test_loss_difference_high, l.significant AS test_loss_significant,
-	s.epoch_seconds, s.epoch_seconds_low, s.epoch_seconds_high, e.mark AS epoch_seconds_mark,
-	e.versus AS epoch_seconds_versus, e.pairs AS epoch_seconds_pairs,
+	e.mark AS epoch_seconds_mark, e.versus AS epoch_seconds_versus, e.pairs AS epoch_seconds_pairs,
 	e.difference AS epoch_seconds_difference, e.difference_low AS epoch_seconds_difference_low,
 	e.difference_high AS epoch_seconds_difference_high, e.significant AS epoch_seconds_significant,
-	s.samples_per_second, b.epoch_seconds / nullif(s.epoch_seconds, 0) AS speedup,
-	nullif(s.target_accuracy, 0) AS target_accuracy, s.reached, s.missed,
-	s.time_to_accuracy, s.time_to_accuracy_low, s.time_to_accuracy_high,
-	s.comm_fraction, s.wait_fraction, s.staleness_mean, s.staleness_max, s.dropped_fraction
+	s.* -- the first column of a name has it
 FROM counted AS c JOIN title AS t USING (config_key) LEFT JOIN summary AS s USING (config_key)
 	LEFT JOIN base AS b ON b.compare_key = c.compare_key
 	LEFT JOIN held AS a ON a.config_key = c.config_key AND a.name = 'test_accuracy'

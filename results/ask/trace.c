@@ -168,20 +168,21 @@ static char *configure(struct config *c, const struct setting *given, size_t n)
 }
 
 /* Runs that, and exports it. */
-static int run_and_export(const struct setting *given, size_t n, const struct trace_options *o)
+static char *run_and_export(const struct setting *given, size_t n, const struct trace_options *o,
+			    int *status)
 {
 	struct config config ENDS_WITH(config_fini) = {.strings = NULL};
 	struct progress progress = {.lines = true};
 	struct outcome outcome ENDS_WITH(outcome_fini) = {.page = NULL};
-	char word[24], *wrong = configure(&config, given, n);
-	if (wrong)
-		return complain(wrong);
+	char word[24];
+	TRY(configure(&config, given, n));
 	run_cell(&config, &progress, &outcome);
 	outcome_print(&config, &outcome, FORMAT_TEXT);
 	snprintf(word, sizeof word, "%lld", (long long)outcome.id);
 	if (outcome.status == EXIT_OK || outcome.status == EXIT_DIVERGED)
-		wrong = export(&(struct select){config.own.db, "", ""}, word, o);
-	return wrong ? complain(wrong) : outcome.status;
+		TRY(export(&(struct select){config.own.db, "", ""}, word, o));
+	*status = outcome.status;
+	return NULL;
 }
 
 /* With a run's name only --db is left to say, and for latest --label. */
@@ -214,18 +215,15 @@ static bool says_what_to_run(const struct arguments *a)
 	return false;
 }
 
-static int run_trace(void *options_given, struct arguments *a)
+static char *run_trace(void *options_given, struct arguments *a, int *status)
 {
-	const struct trace_options *o = options_given;
 	if (a->words == 0 && !says_what_to_run(a))
-		return complain(sentence("name a run (its number, or latest), or give options of a "
-					 "run to make, such as --strategy=asgd --workers=2"));
+		return sentence("name a run (its number, or latest), or give options of a "
+				"run to make, such as --strategy=asgd --workers=2");
 	if (a->words > 1)
-		return complain(sentence("%s: one run at a time", a->word[1]));
-	if (!a->words)
-		return run_and_export(a->option, a->options, o);
-	char *wrong = export_named(a, o);
-	return wrong ? complain(wrong) : EXIT_OK;
+		return sentence("%s: one run at a time", a->word[1]);
+	return a->words ? export_named(a, options_given)
+			: run_and_export(a->option, a->options, options_given, status);
 }
 
 static char *more(FILE *f, const struct arguments *given)

@@ -61,6 +61,9 @@ const char *database_schema(void); /* the statements that make one */
 char *database_condition(struct store *s, const char *where);
 /* The columns of run_summary, indented, in lines. */
 void database_columns(struct store *s, FILE *f);
+/* Makes a change: the text, up to its WHERE, of a statement about the rows of run_summary for which
+ * the condition holds and which have the label ("" = all). NULL or a sentence. */
+char *database_selected(struct store *s, const char *what, const char *where, const char *label);
 /* Makes statistics those of some runs: on this connection run_summary becomes a table of the runs
  * for which the condition holds and which have the label ("" = all), and finished,
  * configuration_summary, compared and comparison are made of these alone. The file itself is only

@@ -35,14 +35,12 @@ static const char *const migrations[SCHEMA_VERSION] = {[2] = migration_2,
 
 char *text_replaced(const char *text, const char *what, const char *by)
 {
-	char *out = NULL;
-	size_t n = 0;
-	FILE *f = must(open_memstream(&out, &n));
+	struct text t;
+	FILE *f = text_open(&t);
 	for (const char *at; (at = strstr(text, what)); text = at + strlen(what))
 		fprintf(f, "%.*s%s", (int)(at - text), text, by);
 	fputs(text, f);
-	fclose(f);
-	return out;
+	return text_close(&t);
 }
 
 static bool is_whole(const struct option *o)
@@ -88,17 +86,15 @@ static char *column_definition(const struct option *o)
 /* For each option that has a column, what `put` writes; heap. */
 static char *of_options(void (*put)(FILE *f, const struct option *o, bool first))
 {
-	char *text = NULL;
-	size_t n = 0;
-	FILE *f = must(open_memstream(&text, &n));
+	struct text t;
+	FILE *f = text_open(&t);
 	bool first = true;
 	for (const struct option *o = run_options; o->name; o++)
 		if (o->core.stored != UNSTORED) {
 			put(f, o, first);
 			first = false;
 		}
-	fclose(f);
-	return text;
+	return text_close(&t);
 }
 
 /* A line of CREATE TABLE run, with the unit that the option's help ends in. */

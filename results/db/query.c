@@ -4,7 +4,7 @@
  * the tables for people, where a real number that the query did not round gets six.
  */
 
-#include "results/db/db.h"
+#include "results/db/column.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -158,11 +158,15 @@ static void json_row(FILE *f, sqlite3_stmt *q)
 
 /* ---- Tables -------------------------------------------------------------- */
 
+struct grid_column {
+	size_t width;
+	bool right; /* nothing but numbers below the head */
+};
+
 struct grid {
 	char **cell; /* [rows x columns], the heads first */
-	size_t rows, columns, room;
-	size_t *width;
-	bool *right; /* nothing but numbers below the head */
+	size_t cells, columns;
+	struct grid_column *column;
 	bool markdown;
 };
 
@@ -182,34 +186,26 @@ static char *escape_markdown(char *text)
 
 static void grid_row(struct grid *g, sqlite3_stmt *q, bool head)
 {
-	if (g->rows == g->room) {
-		g->room = 2 * g->room + 64;
-		g->cell = must(realloc(g->cell, g->room * g->columns * sizeof(*g->cell)));
-	}
 	for (size_t i = 0; i < g->columns; i++) {
 		int c = (int)i;
 		char *cell = head ? clean(sqlite3_column_name(q, c), true) : cell_text(q, c, false);
 		if (!head && sqlite3_column_type(q, c) == SQLITE_TEXT && !numeric_text(cell))
-			g->right[i] = false;
+			g->column[i].right = false;
 		if (g->markdown)
 			cell = escape_markdown(cell);
 		size_t width = text_width(cell);
-		if (width > g->width[i])
-			g->width[i] = width;
-		g->cell[g->rows * g->columns + i] = cell;
+		if (width > g->column[i].width)
+			g->column[i].width = width;
+		APPEND(g->cell, g->cells, cell);
 	}
-	g->rows++;
 }
 
 static struct grid grid_new(sqlite3_stmt *q, bool markdown)
 {
 	struct grid g = {.columns = (size_t)sqlite3_column_count(q), .markdown = markdown};
-	g.width = must(malloc(g.columns * sizeof(*g.width)));
-	g.right = must(malloc(g.columns * sizeof(*g.right)));
-	for (size_t i = 0; i < g.columns; i++) {
-		g.width[i] = markdown ? 3 : 1;
-		g.right[i] = true;
-	}
+	g.column = must(malloc(g.columns * sizeof *g.column));
+	for (size_t i = 0; i < g.columns; i++)
+		g.column[i] = (struct grid_column){.width = markdown ? 3 : 1, .right = true};
 	grid_row(&g, q, true);
 	return g;
 }
@@ -224,9 +220,9 @@ static void print_rule(FILE *f, const struct grid *g)
 {
 	for (size_t i = 0; i < g->columns; i++) {
 		fputs(g->markdown ? (i ? " | " : "| ") : (i ? "  " : ""), f);
-		repeat(f, g->width[i] - g->markdown, '-');
+		repeat(f, g->column[i].width - g->markdown, '-');
 		if (g->markdown)
-			fputc(g->right[i] ? ':' : '-', f);
+			fputc(g->column[i].right ? ':' : '-', f);
 	}
 	fputs(g->markdown ? " |\n" : "\n", f);
 }
@@ -234,31 +230,30 @@ static void print_rule(FILE *f, const struct grid *g)
 /* Lines of text have no blanks at their ends: what stands last is not padded. */
 static void print_grid(FILE *f, const struct grid *g)
 {
-	for (size_t row = 0; row < g->rows; row++) {
+	for (size_t at = 0; at < g->cells; at += g->columns) {
 		fputs(g->markdown ? "| " : "", f);
 		for (size_t i = 0; i < g->columns; i++) {
-			const char *cell = g->cell[row * g->columns + i];
-			bool open = !g->markdown && i + 1 == g->columns;
-			size_t pad = g->width[i] - text_width(cell);
+			const char *cell = g->cell[at + i];
+			bool open = !g->markdown && i + 1 == g->columns, right = g->column[i].right;
+			size_t pad = g->column[i].width - text_width(cell);
 			if (i > 0 && !(open && !*cell))
 				fputs(g->markdown ? " | " : "  ", f);
-			repeat(f, g->right[i] ? pad : 0, ' ');
+			repeat(f, right ? pad : 0, ' ');
 			fputs(cell, f);
-			repeat(f, g->right[i] || open ? 0 : pad, ' ');
+			repeat(f, right || open ? 0 : pad, ' ');
 		}
 		fputs(g->markdown ? " |\n" : "\n", f);
-		if (row == 0)
+		if (at == 0)
 			print_rule(f, g);
 	}
 }
 
 static void grid_free(struct grid *g)
 {
-	for (size_t i = 0; i < g->rows * g->columns; i++)
+	for (size_t i = 0; i < g->cells; i++)
 		free(g->cell[i]);
 	free(g->cell);
-	free(g->width);
-	free(g->right);
+	free(g->column);
 }
 
 /* ---- Which runs ---------------------------------------------------------- */
@@ -281,8 +276,7 @@ char *database_condition(struct store *s, const char *where)
 {
 	char *sql AUTOFREE =
 		sentence("SELECT 1 FROM run_summary WHERE (\n%s\n)", *where ? where : "1");
-	char *columns AUTOFREE = NULL, *wrong = NULL;
-	size_t room;
+	char *wrong = NULL;
 	const char *rest = "";
 	sqlite3_stmt *q = NULL;
 	int rc = sqlite3_prepare_v2(s->db, sql, -1, &q, &rest);
@@ -290,9 +284,9 @@ char *database_condition(struct store *s, const char *where)
 	if (rc != SQLITE_OK || !one || !sqlite3_stmt_readonly(q)) {
 		char *why AUTOFREE =
 			sentence("%s", sqlite3_errmsg(s->db)); /* of this call, not the next */
-		FILE *f = must(open_memstream(&columns, &room));
-		database_columns(s, f);
-		fclose(f);
+		struct text t;
+		database_columns(s, text_open(&t));
+		char *columns AUTOFREE = text_close(&t);
 		wrong = rc != SQLITE_OK
 				? sentence("--where=%s: %s; an SQL condition is wanted, such as "
 					   "--where=\"workload='mlp' AND workers=2\"; the columns "
@@ -327,15 +321,19 @@ static char *copy_views(struct store *s)
 	return sql_done(&q);
 }
 
-char *database_choose(struct store *s, const char *where, const char *label)
+char *database_selected(struct store *s, const char *what, const char *where, const char *label)
 {
 	TRY(database_condition(s, where));
+	char *sql AUTOFREE = sentence("%s WHERE (?1 = '' OR label = ?1) AND (\n%s\n)", what,
+				      *where ? where : "1");
+	return sql_change(s, sql, "t", label);
+}
+
+char *database_choose(struct store *s, const char *where, const char *label)
+{
 	TRY(sql_script(s, "PRAGMA temp_store = MEMORY"));
-	char *sql AUTOFREE =
-		sentence("CREATE TEMP TABLE run_summary AS SELECT * FROM main.run_summary "
-			 "WHERE (?1 = '' OR label = ?1) AND (\n%s\n)",
-			 *where ? where : "1");
-	TRY(sql_change(s, sql, "t", label));
+	TRY(database_selected(s, "CREATE TEMP TABLE run_summary AS SELECT * FROM main.run_summary",
+			      where, label));
 	return copy_views(s);
 }
 
@@ -363,7 +361,7 @@ char *query_print(struct store *s, FILE *f, enum format format, const char *sql,
 		  const char *const *param, size_t count, int64_t *rows)
 {
 	bool markdown = format == FORMAT_MARKDOWN, table = markdown || format == FORMAT_TEXT;
-	struct grid grid = {.rows = 0};
+	struct grid grid = {.cells = 0};
 	sqlite3_stmt *q = NULL;
 	int64_t n = 0;
 	int rc;
@@ -396,6 +394,38 @@ char *query_print(struct store *s, FILE *f, enum format format, const char *sql,
 	if (!wrong && (fflush(f) != 0 || ferror(f)))
 		wrong = sentence("the output cannot be written: is the disk full?");
 	return wrong;
+}
+
+bool for_people(enum format format)
+{
+	return format == FORMAT_TEXT || format == FORMAT_MARKDOWN;
+}
+
+static bool is_empty(struct store *s, const struct column *c, const char *from)
+{
+	int64_t any = 0;
+	char *sql AUTOFREE = sentence("SELECT EXISTS (SELECT 1 FROM %s WHERE %s IS NOT NULL AND "
+				      "ifnull(%s, 1) <> 0)",
+				      from, c->shown, c->name);
+	free(sql_number(s, &any, sql, ""));
+	return !any;
+}
+
+char *columns_print(struct store *s, FILE *f, enum format format, const struct column *columns,
+		    const char *from, int64_t *rows)
+{
+	bool rounded = for_people(format);
+	char *list AUTOFREE = must(strdup(""));
+	for (const struct column *c = columns; c->name; c++) {
+		if (rounded && (!c->head || (c->rare && is_empty(s, c, from))))
+			continue;
+		char *before AUTOFREE = list;
+		list = sentence("%s%s%s AS \"%s\"", before, *before ? ", " : "",
+				rounded && c->shown ? c->shown : c->name,
+				rounded ? c->head : c->name);
+	}
+	char *sql AUTOFREE = sentence("SELECT %s FROM %s", list, from);
+	return query_print(s, f, format, sql, NULL, 0, rows);
 }
 
 char *query_run_json(struct store *s, FILE *f, int64_t id)

@@ -49,11 +49,9 @@ SELECT
 	(SELECT min(epoch) FROM epoch
 		WHERE run_id = r.id AND r.target_accuracy > 0 AND test_accuracy >= r.target_accuracy)
 		AS target_epoch,
-	(SELECT total(seconds) FROM epoch WHERE run_id = r.id AND epoch BETWEEN 1 AND
-		(SELECT min(epoch) FROM epoch
-			WHERE run_id = r.id AND r.target_accuracy > 0 AND test_accuracy >= r.target_accuracy)
-		HAVING (SELECT min(epoch) FROM epoch WHERE run_id = r.id AND r.target_accuracy > 0
-			AND test_accuracy >= r.target_accuracy) IS NOT NULL) AS target_seconds,
+	(SELECT (SELECT total(seconds) FROM epoch WHERE run_id = r.id AND epoch BETWEEN 1 AND e.epoch)
+		FROM epoch AS e WHERE run_id = r.id AND r.target_accuracy > 0
+			AND test_accuracy >= r.target_accuracy ORDER BY e.epoch LIMIT 1) AS target_seconds,
 	r.strategy
 		|| iif(r.workers = 1 AND r.servers = 0, '', ' ' || r.workers || 'w')
 		|| iif(r.servers > 0, '+' || r.servers || 's', '')

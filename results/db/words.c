@@ -51,12 +51,10 @@ void word_put(FILE *f, const char *word)
 
 char *word_quoted(const char *word)
 {
-	char *text = NULL;
-	size_t n = 0;
-	FILE *f = must(open_memstream(&text, &n));
+	struct text t;
+	FILE *f = text_open(&t);
 	word_put(f, word);
-	fclose(f);
-	return text;
+	return text_close(&t);
 }
 
 /* ---- Commands ------------------------------------------------------------------ */
@@ -79,11 +77,11 @@ char *command_of(const struct config *c, bool cell)
 	const struct setting names[] = {{"workload", c->run.workload},
 					{"strategy", c->run.strategy}};
 	struct config plain ENDS_WITH(config_fini) = {.strings = NULL};
-	char *text = NULL, *wrong = config_init(&plain, names, 2, false);
-	size_t n = 0;
-	FILE *f = must(open_memstream(&text, &n));
+	char *wrong = config_init(&plain, names, 2, false);
+	struct text t;
+	FILE *f = text_open(&t);
 	CHECK(!wrong, "a configuration is refused by its own names: %s", wrong);
-	char **word = config_words(c), **usual = config_words(&plain);
+	char **word AUTOWORDS = config_words(c), **usual AUTOWORDS = config_words(&plain);
 	fputs("mvbench run", f);
 	for (size_t i = 0; word[i]; i++) {
 		if (cell && is_of(word[i], silent_of_cell))
@@ -94,8 +92,5 @@ char *command_of(const struct config *c, bool cell)
 		fputc(' ', f);
 		word_put(f, word[i]);
 	}
-	fclose(f);
-	free_words(word);
-	free_words(usual);
-	return text;
+	return text_close(&t);
 }

@@ -54,14 +54,12 @@ static void write_option(void *ctx, const char *part, const struct option *o, co
 
 char *gate_options_of(const struct config *c)
 {
-	char *text = NULL;
-	size_t n = 0;
-	struct option_writer w = {c, must(open_memstream(&text, &n)), ""};
+	struct text t;
+	struct option_writer w = {c, text_open(&t), ""};
 	fputc('{', w.f);
 	config_each(c, write_option, &w);
 	fputc('}', w.f);
-	fclose(w.f);
-	return text;
+	return text_close(&t);
 }
 
 void gate_cell(const struct config *c, char hex[17])

@@ -37,13 +37,11 @@ enum { FIELDS = sizeof fields / sizeof *fields };
 /* The names of the fields, each after `before`, with commas. Heap. */
 static char *field_names(const char *before)
 {
-	char *text = NULL;
-	size_t n = 0;
-	FILE *f = must(open_memstream(&text, &n));
+	struct text t;
+	FILE *f = text_open(&t);
 	for (int i = 0; i < FIELDS; i++)
 		fprintf(f, "%s%s%s", i ? ", " : "", before, fields[i].name);
-	fclose(f);
-	return text;
+	return text_close(&t);
 }
 
 /* What is not known has no field. A real number is never taken for a whole one. */

@@ -307,16 +307,11 @@ static char *carry_out(struct check *c, int *status)
 	return baseline_list(c->store, stdout);
 }
 
-static int check(void *options_given, struct arguments *a)
+static char *check(void *options_given, struct arguments *a, int *status)
 {
-	struct check c = {.o = options_given, .a = a};
-	int status = EXIT_OK;
-	char *wrong = check_options(c.o, a);
-	if (!wrong)
-		wrong = carry_out(&c, &status);
-	gate_fini(&c);
-	store_close(c.store);
-	return wrong ? complain(wrong) : status;
+	struct check c ENDS_WITH(gate_fini) = {.o = options_given, .a = a};
+	TRY(check_options(c.o, a));
+	return carry_out(&c, status);
 }
 
 const struct command command_check = {

@@ -56,6 +56,7 @@ void gate_fini(struct check *c)
 	free(c->want);
 	free(c->seed);
 	free(c->made);
+	store_close(c->store);
 }
 
 static bool has_seed(const struct check *c, long long seed)
@@ -81,10 +82,8 @@ static char *read_seeds(struct check *c, const char *list)
 					"--seeds=1,2,11..15",
 					list);
 		for (long long seed = from; seed <= to; seed++) {
-			if (has_seed(c, seed))
-				continue;
-			c->seed = must(realloc(c->seed, (c->seeds + 1) * sizeof *c->seed));
-			c->seed[c->seeds++] = seed;
+			if (!has_seed(c, seed))
+				APPEND(c->seed, c->seeds, seed);
 		}
 		at = *end ? end + 1 : end;
 	}
@@ -153,14 +152,12 @@ static char *check_plan(const struct check *c, const struct wanted *w, struct co
 static char *want(struct check *c, const struct sql *q, int64_t seed, const char *hash)
 {
 	struct config config AUTOCONFIG = {0};
-	c->want = must(realloc(c->want, (c->wants + 1) * sizeof *c->want));
-	struct wanted *w = &c->want[c->wants++];
-	*w = (struct wanted){
-		.cell = sql_copy(q, 0),
-		.what = sql_copy(q, 1),
-		.options = sql_copy(q, 2),
-		.seed = seed,
-	};
+	APPEND(c->want, c->wants,
+	       (struct wanted){.cell = sql_copy(q, 0),
+			       .what = sql_copy(q, 1),
+			       .options = sql_copy(q, 2),
+			       .seed = seed});
+	struct wanted *w = &c->want[c->wants - 1];
 	snprintf(w->hash, sizeof w->hash, "%s", hash ? hash : "");
 	if (hash)
 		return NULL;

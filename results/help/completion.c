@@ -115,12 +115,9 @@ static bool put_values(FILE *f, const struct option *o)
 static void value_rows(FILE *f, const char *command, const char *owner, const struct option *table)
 {
 	for (const struct option *o = table; o && o->name; o++) {
-		char *words AUTOFREE = NULL;
-		size_t n;
-		FILE *w = must(open_memstream(&words, &n));
-		bool any = put_values(w, o);
-
-		fclose(w);
+		struct text t;
+		bool any = put_values(text_open(&t), o);
+		char *words AUTOFREE = text_close(&t);
 		if (any)
 			fprintf(f, "\t%s\" %s%s%s\") echo%s ;;\n", command, owner ? owner : "",
 				owner ? "." : "", o->name, words);

@@ -129,20 +129,19 @@ static const struct command *find_command(const char *name)
 	return NULL;
 }
 
-static int manual(const char *of)
+static char *manual(const char *of)
 {
 	const struct help p = {.f = stdout, .roff = true};
 	const struct command *c = find_command(of);
 	if (!c && *of)
-		return complain(sentence("--man=%s: there is no such command; mvbench --help lists "
-					 "them",
-					 of));
+		return sentence("--man=%s: there is no such command; mvbench --help lists them",
+				of);
 	struct topic *all AUTOTOPICS = topics_make();
 	if (c)
 		command_manual_of(&p, all, c);
 	else
 		whole_manual(&p, all);
-	return EXIT_OK;
+	return NULL;
 }
 
 /* ---- The command --------------------------------------------------------- */
@@ -163,7 +162,7 @@ static char *no_such_topic(const struct topic *all, const char *asked)
 }
 
 /* What has dashes is a topic too, if it is no option of this command. */
-static int print_topics(const struct arguments *a)
+static char *print_topics(const struct arguments *a)
 {
 	const struct help p = {.f = stdout};
 	struct topic *all AUTOTOPICS = topics_make();
@@ -174,14 +173,15 @@ static int print_topics(const struct arguments *a)
 		if (i)
 			putchar('\n');
 		if (!topic_print(&p, all, name))
-			return complain(no_such_topic(all, name));
+			return no_such_topic(all, name);
 	}
-	return EXIT_OK;
+	return NULL;
 }
 
-static int run_manual(void *options_given, struct arguments *a)
+static char *run_manual(void *options_given, struct arguments *a, int *status)
 {
 	const struct help_options *o = options_given;
+	(void)status;
 	if (arguments_took(a, "man"))
 		return manual(*o->man || !a->words ? o->man : a->word[0]);
 	if (strcmp(o->completion, "bash") == 0)
@@ -190,7 +190,7 @@ static int run_manual(void *options_given, struct arguments *a)
 		return print_topics(a);
 	else
 		manual_overview(stdout);
-	return EXIT_OK;
+	return NULL;
 }
 
 const struct command command_manual = {

@@ -217,8 +217,6 @@ static void add_figures(struct list *l)
 static char *comment_above(const char *schema, const char *at)
 {
 	const char *from = at;
-	char *text = NULL;
-	size_t n;
 	while (from > schema) {
 		const char *line = from - 1;
 		while (line > schema && line[-1] != '\n')
@@ -227,14 +225,14 @@ static char *comment_above(const char *schema, const char *at)
 			break;
 		from = line;
 	}
-	FILE *f = must(open_memstream(&text, &n));
+	struct text t;
+	FILE *f = text_open(&t);
 	while (from < at) {
 		int line = (int)strcspn(from, "\n"), skip = strncmp(from, "-- ", 3) == 0 ? 3 : 2;
 		fprintf(f, "%.*s\n", line - skip, from + skip);
 		from += line + 1;
 	}
-	fclose(f);
-	return text;
+	return text_close(&t);
 }
 
 static void print_table(const struct help *p, const struct topic *t)

@@ -19,15 +19,14 @@ TEXT_FILE(calibration_print_sql, "results/run/calibration_print.sql");
 
 char *workload_words(const struct config *c)
 {
-	char **words AUTOWORDS = config_words(c), *text = NULL;
+	char **words AUTOWORDS = config_words(c);
 	char *prefix AUTOFREE = sentence("--%s.", c->run.workload);
-	size_t n = 0;
-	FILE *f = must(open_memstream(&text, &n));
+	struct text t;
+	FILE *f = text_open(&t);
 	for (char **w = words; *w; w++)
 		if (strncmp(*w, prefix, strlen(prefix)) == 0)
 			fprintf(f, "%s%s", ftell(f) > 0 ? " " : "", *w);
-	fclose(f);
-	return text;
+	return text_close(&t);
 }
 
 char *calibration_key(const struct config *c)
@@ -204,9 +203,8 @@ enum { LATENCY_NS = 1000, ENVELOPE = 16 /* bytes that SMPI adds to a message */ 
 static const double bandwidth = 1e10; /* [bytes/s] */
 
 struct factors {
-	FILE *bandwidth, *latency;
-	char *bandwidth_text, *latency_text;
-	size_t n, ignored;
+	struct text bandwidth, latency;
+	size_t n;
 	double last; /* length */
 };
 
@@ -217,8 +215,8 @@ static void add_factor(struct factors *f, double from, double fixed_s, double by
 	from = f->n ? round(from) : 0;
 	if (f->n && from <= f->last)
 		return;
-	fprintf(f->latency, "%s%.0f:%.6g", comma, from, fixed_s / (1e-9 * LATENCY_NS));
-	fprintf(f->bandwidth, "%s%.0f:%.6g", comma, from, 1 / (byte_s * bandwidth));
+	fprintf(f->latency.f, "%s%.0f:%.6g", comma, from, fixed_s / (1e-9 * LATENCY_NS));
+	fprintf(f->bandwidth.f, "%s%.0f:%.6g", comma, from, 1 / (byte_s * bandwidth));
 	f->last = from;
 	f->n++;
 }
@@ -262,12 +260,11 @@ static void add_factors(struct factors *f, const struct points *p)
 static char *local_platform(const struct points *p, int cores)
 {
 	struct factors f = {.n = 0};
-	f.bandwidth = must(open_memstream(&f.bandwidth_text, &f.ignored));
-	f.latency = must(open_memstream(&f.latency_text, &f.ignored));
+	text_open(&f.bandwidth);
+	text_open(&f.latency);
 	add_factors(&f, p);
-	fclose(f.bandwidth);
-	fclose(f.latency);
-	char *bandwidths AUTOFREE = f.bandwidth_text, *latencies AUTOFREE = f.latency_text;
+	char *bandwidths AUTOFREE = text_close(&f.bandwidth);
+	char *latencies AUTOFREE = text_close(&f.latency);
 	char *config AUTOFREE =
 		f.n ? sentence("<config>\n\t<prop id=\"smpi/bw-factor\" value=\"%s\"/>\n"
 			       "\t<prop id=\"smpi/lat-factor\" value=\"%s\"/>\n</config>\n",
@@ -329,9 +326,9 @@ static char *find_platform(const struct config *c, struct simulation *s, int cor
 char *calibrate_words(const struct config *c, int workers)
 {
 	const struct run *r = &c->run;
-	char *words AUTOFREE = workload_words(c), *all = NULL;
-	size_t n;
-	FILE *f = must(open_memstream(&all, &n));
+	char *words AUTOFREE = workload_words(c);
+	struct text t;
+	FILE *f = text_open(&t);
 	fprintf(f, "mvbench calibrate --workload=%s --batch=%lld%s%s", r->workload,
 		(long long)r->batch, *words ? " " : "", words);
 	if (strcmp(r->device, "auto") != 0)
@@ -345,8 +342,7 @@ char *calibrate_words(const struct config *c, int workers)
 	fprintf(f, " --db=%s", c->own.db);
 	if (workers > 1 && workers != usable_cores() && workers != 2 * usable_cores())
 		fprintf(f, " --counts=1,%d", workers);
-	fclose(f);
-	return all;
+	return text_close(&t);
 }
 
 /* One worker alone knows nothing of an allreduce's sums: those of two workers. */

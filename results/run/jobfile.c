@@ -268,16 +268,14 @@ static bool goes_without_saying(const struct config *c, const char *name)
 static char *describe(const struct config *c, const struct axis *const *axis, size_t axes,
 		      const struct setting *setting)
 {
-	char *text = NULL;
-	size_t n;
-	FILE *f = must(open_memstream(&text, &n));
+	struct text t;
+	FILE *f = text_open(&t);
 	fprintf(f, "%s, %s, %lld worker%s", c->run.workload, c->run.strategy,
 		(long long)c->run.workers, plural(c->run.workers));
 	for (size_t i = 0; i < axes; i++)
 		if (axis[i]->n > 1 && !goes_without_saying(c, setting[i].name))
 			fprintf(f, ", %s %s", setting[i].name, setting[i].value);
-	fclose(f);
-	return text;
+	return text_close(&t);
 }
 
 /* Takes c over. Returns false if there is one like it. */

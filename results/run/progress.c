@@ -113,16 +113,15 @@ static void draw(struct progress *p, const struct status_page *page)
 	bool begun = page->state > STATUS_LOADING;
 	double done = fraction_done(page);
 	int width = terminal_width() - 1;
-	char *state AUTOFREE = NULL;
-	size_t n;
-	FILE *f = must(open_memstream(&state, &n));
+	struct text t;
+	FILE *f = text_open(&t);
 	if (begun)
 		put_state(f, p, page, done);
-	fclose(f);
+	char *state AUTOFREE = text_close(&t);
 	char *left AUTOFREE = begun ? sentence("%sepoch %lld/%lld ", p->before ? p->before : "",
 					       (long long)page->epoch, (long long)page->epochs)
 				    : sentence("%sstarting", p->before ? p->before : "");
-	int room = width - (int)strlen(left) - (int)n - 2;
+	int room = width - (int)strlen(left) - (int)t.n - 2;
 	int bar = room < BAR_WIDTH ? room : BAR_WIDTH;
 	int full = (int)(done * bar + 0.5);
 

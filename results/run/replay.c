@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+TEXT_FILE(replay_source_sql, "results/run/replay_source.sql");
+
 static const char *value_of(const struct setting *s, size_t n, const char *name)
 {
 	const char *value = NULL;
@@ -21,70 +23,23 @@ static const char *value_of(const struct setting *s, size_t n, const char *name)
 
 /* ---- The run that is replayed ---------------------------------------------- */
 
-/* The store of --db, and what is asked of a row of run. */
+/* The store of --db, and what replay_source.sql says. */
 struct source {
 	struct store *store;
 	struct sql row;
 	int64_t id;
 };
-enum { RECORD, STATUS, HASH, NO_FLOATS, DEVICE, LEAVE, PLACEMENT, ARRIVALS };
-
-static bool is(const struct source *s, int column, const char *value)
-{
-	return strcmp(sql_text(&s->row, column), value) == 0;
-}
-
-/* Can it be? */
-static char *check_source(const struct source *s, const char *path)
-{
-	const struct sql *row = &s->row;
-	long long id = s->id;
-	if (!sql_int(row, RECORD))
-		return sentence("--sim.replay=%lld: the order of run %lld's pushes was not kept; "
-				"give a run that was made with --record",
-				id, id);
-	if (!is(s, STATUS, "done") && !is(s, STATUS, "diverged"))
-		return sentence(
-			"--sim.replay=%lld: run %lld did not end (%s), so there is no model "
-			"to come to; give one that did",
-			id, id, sql_text(row, STATUS));
-	if (sql_null(row, HASH))
-		return sentence("--sim.replay=%lld: run %lld was made by an older mvbench, which "
-				"did not keep a hash of its model; record it again",
-				id, id);
-	if (sql_int(row, NO_FLOATS))
-		return sentence("--sim.replay=%lld: run %lld computed no gradients (--sim.train); "
-				"give one that did",
-				id, id);
-	if (!is(s, DEVICE, "cpu"))
-		return sentence(
-			"--sim.replay=%lld: run %lld computed on %s, and simulated workers compute "
-			"on the cpu, which gives other last bits; record a run with --device=cpu",
-			id, id, sql_text(row, DEVICE));
-	if (!is(s, LEAVE, ""))
-		return sentence("--sim.replay=%lld: workers left run %lld (--leave=%s) at times "
-				"that a replay does not know; record a run that all stay in",
-				id, id, sql_text(row, LEAVE));
-	if (!sql_int(row, ARRIVALS))
-		return sentence(
-			"--sim.replay=%lld: the record of run %lld is gone: %s has no row of "
-			"it in table arrival",
-			id, id, path);
-	return NULL;
-}
+enum { REFUSED, PLACEMENT };
 
 static char *source_open(struct source *s, const char *path, int64_t id)
 {
 	*s = (struct source){.id = id};
 	TRY(store_open(&s->store, path, STORE_READ));
-	s->row = sql_select(
-		s->store,
-		"SELECT record, status, model_hash, model_hash = '' OR sim_train IS 0, "
-		"device, leave, table_home, "
-		"EXISTS (SELECT 1 FROM arrival WHERE run_id = id) FROM run WHERE id = ?1",
-		"i", id);
+	s->row = sql_select(s->store, replay_source_sql, "it", id, path);
 	if (sql_next(&s->row))
-		return check_source(s, path);
+		return sql_null(&s->row, REFUSED) ? NULL
+						  : sentence("--sim.replay=%lld: %s", (long long)id,
+							     sql_text(&s->row, REFUSED));
 	TRY(sql_done(&s->row));
 	return sentence("--sim.replay=%lld: %s has no run %lld; mvbench table --runs --db=%s lists "
 			"them",
@@ -173,7 +128,8 @@ static char *check_given(const struct source *s, const struct setting *given, si
 		return sentence(
 			"--sim.train=%s: a replay is there to come to a model; leave it out",
 			train);
-	if (placement && strcmp(placement, "auto") != 0 && !is(s, PLACEMENT, placement))
+	if (placement && strcmp(placement, "auto") != 0 &&
+	    strcmp(sql_text(&s->row, PLACEMENT), placement) != 0)
 		return sentence("--table-home=%s: run %lld had %s, and a replay of it cannot have "
 				"another; leave it out",
 				placement, (long long)s->id, sql_text(&s->row, PLACEMENT));

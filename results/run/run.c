@@ -166,6 +166,14 @@ const char *outcome_word(int status)
 					    : "failed";
 }
 
+double page_seconds(const struct status_page *page)
+{
+	double seconds = 0;
+	for (int64_t i = 0; page && i < page->rows; i++)
+		seconds += page->row[i].split.seconds;
+	return seconds;
+}
+
 static void print_cost(const struct status_page *page)
 {
 	const struct world_cost *c = &page->cost;
@@ -177,11 +185,9 @@ static void print_cost(const struct status_page *page)
 static void print_result(const struct config *c, const struct outcome *o)
 {
 	const struct status_page *page = o->page;
-	double seconds = 0, best = NAN;
-	for (int64_t i = 0; i < page->rows; i++) {
-		seconds += page->row[i].split.seconds;
+	double best = NAN;
+	for (int64_t i = 0; i < page->rows; i++)
 		best = fmax(best, page->row[i].test_accuracy);
-	}
 	printf("run %lld: %s, %s, %lld worker%s: ", (long long)o->id, c->run.workload,
 	       c->run.strategy, (long long)c->run.workers, plural(c->run.workers));
 	if (o->status == EXIT_OK && page->rows > 0) {
@@ -192,7 +198,7 @@ static void print_result(const struct config *c, const struct outcome *o)
 		if (!isnan(last->test_loss))
 			printf("test loss %.4f after ", last->test_loss);
 		printf("%lld epoch%s in %.3f s%s\n", (long long)last->epoch, plural(last->epoch),
-		       seconds, page->simulated ? " of virtual time" : "");
+		       page_seconds(page), page->simulated ? " of virtual time" : "");
 		print_cost(page);
 	} else {
 		printf("%s\n", outcome_word(o->status));
@@ -332,14 +338,13 @@ static void show_json(const struct config *c, const struct plan *p)
 
 /* ---- The command --------------------------------------------------------- */
 
-static int run(const struct config *c, const struct run_flags *flags, enum format format)
+static char *run(const struct config *c, const struct run_flags *flags, enum format format,
+		 int *status)
 {
 	struct progress progress = {.lines = true};
-	struct outcome outcome;
+	struct outcome outcome ENDS_WITH(outcome_fini) = {.page = NULL};
 	struct plan plan;
-	char *wrong = run_plan(c, &plan);
-	if (wrong)
-		return complain(wrong);
+	TRY(run_plan(c, &plan));
 	if (flags->dry_run && rank_of_launcher() <= 0) {
 		if (format == FORMAT_JSON)
 			show_json(c, &plan);
@@ -347,14 +352,13 @@ static int run(const struct config *c, const struct run_flags *flags, enum forma
 			show_text(c, &plan);
 	}
 	if (flags->dry_run)
-		return EXIT_OK;
+		return NULL;
 	say_device(&plan);
 	say_oversubscribed(c, &plan);
 	run_cell(c, &progress, &outcome);
-	int status = outcome.differs ? EXIT_FAILED : outcome.status;
+	*status = outcome.differs ? EXIT_FAILED : outcome.status;
 	outcome_print(c, &outcome, format);
-	outcome_fini(&outcome);
-	return status;
+	return NULL;
 }
 
 /* NULL, or a sentence: one process simulates all workers, and only mvbench starts it. */
@@ -378,7 +382,7 @@ static char *configure(struct config *c, const struct arguments *a)
 	return config_init(c, all.setting, all.n, false);
 }
 
-static int command(void *options, struct arguments *a)
+static char *command(void *options, struct arguments *a, int *status)
 {
 	const struct run_flags *flags = options;
 	struct config config ENDS_WITH(config_fini) = {.strings = NULL};
@@ -389,11 +393,12 @@ static int command(void *options, struct arguments *a)
 	if (!wrong)
 		wrong = wrong_world(&config, page, worker);
 	format_find(flags->format, &format);
-	int status = wrong    ? command_refuse(wrong)
-		     : worker ? work(&config, page, format)
-			      : run(&config, flags, format);
+	if (!wrong && worker)
+		*status = work(&config, page, format);
+	else if (!wrong)
+		wrong = run(&config, flags, format, status);
 	status_free(page);
-	return status;
+	return wrong;
 }
 
 const struct command command_run = {

@@ -40,6 +40,7 @@ struct outcome {
 void run_cell(const struct config *c, struct progress *p, struct outcome *o);
 void outcome_fini(struct outcome *o);
 const char *outcome_word(int status); /* "done", "diverged", "interrupted", "failed" */
+double page_seconds(const struct status_page *page); /* of training so far; NULL = 0 */
 /* The result line, or as JSON, on stdout; the reason of a failure on stderr. */
 void outcome_print(const struct config *c, const struct outcome *o, enum format format);
 

@@ -42,11 +42,9 @@ static void put_name(void *ctx, const struct word *w)
 
 static char *no_such_file(const char *name)
 {
-	char *known AUTOFREE = NULL;
-	size_t n;
-	FILE *f = must(open_memstream(&known, &n));
-	job_files_each(put_name, f);
-	fclose(f);
+	struct text t;
+	job_files_each(put_name, text_open(&t));
+	char *known AUTOFREE = text_close(&t);
 	return sentence("%s: there is no such job file%s", name, known);
 }
 
@@ -210,16 +208,14 @@ static void say_result(const struct doing *d, const struct cell *c, const struct
 	printf("%zu/%zu [%s] %s", c->number, d->left, c->section, c->what);
 	if (o->status == EXIT_OK && o->page && o->page->rows > 0) {
 		const struct epoch_row *row = &o->page->row[o->page->rows - 1];
-		double seconds = 0;
-		for (int64_t i = 0; i < o->page->rows; i++)
-			seconds += o->page->row[i].split.seconds;
 		if (row->test_accuracy >= 0)
 			printf(": test accuracy %.2f %%,", 100 * row->test_accuracy);
 		else if (!isnan(row->test_loss))
 			printf(": test loss %.4f,", row->test_loss);
 		else
 			putchar(':');
-		printf(" %.3f s%s\n", seconds, o->page->simulated ? " of virtual time" : "");
+		printf(" %.3f s%s\n", page_seconds(o->page),
+		       o->page->simulated ? " of virtual time" : "");
 	} else {
 		bool why = o->why && o->status != EXIT_INTERRUPTED;
 		printf(": %s%s%s\n", outcome_word(o->status), why ? ": " : "", why ? o->why : "");
@@ -338,22 +334,21 @@ static int sum_up(const struct doing *d)
 	return failed ? EXIT_FAILED : diverged ? EXIT_DIVERGED : EXIT_OK;
 }
 
-static int do_sweep(const char *path, struct sweep *s, const struct sweep_flags *f)
+static char *do_sweep(const char *path, struct sweep *s, const struct sweep_flags *f, int *status)
 {
 	struct doing d = {.sweep = s,
 			  .flags = f,
 			  .format = strcmp(f->format, "json") == 0 ? FORMAT_JSON : FORMAT_TEXT,
 			  .began = clock_now()};
-	char *wrong;
-	if ((wrong = sweep_plan(path, s)) || (wrong = look_up(s, f)))
-		return complain(wrong);
+	TRY(sweep_plan(path, s));
+	TRY(look_up(s, f));
 	if (f->dry_run) {
 		list_cells(s, d.format);
-		return EXIT_OK;
+		return NULL;
 	}
 	d.left = count_left(s);
-	if (d.left && (wrong = pend(s)))
-		return complain(wrong);
+	if (d.left)
+		TRY(pend(s));
 	for (size_t i = 0; i < s->cells; i++)
 		if (!s->cell[i].skip && s->cell[i].plan.oversubscribed) {
 			fprintf(stderr,
@@ -366,7 +361,8 @@ static int do_sweep(const char *path, struct sweep *s, const struct sweep_flags 
 		do_side_by_side(&d);
 	else
 		do_in_turn(&d);
-	return sum_up(&d);
+	*status = sum_up(&d);
+	return NULL;
 }
 
 static char *read_words(const struct arguments *a, char **path, struct sweep *sweep)
@@ -381,11 +377,12 @@ static char *read_words(const struct arguments *a, char **path, struct sweep *sw
 	return sweep_read(*path, a->option, a->options, sweep);
 }
 
-static int run_sweep(void *options, struct arguments *a)
+static char *run_sweep(void *options, struct arguments *a, int *status)
 {
 	struct sweep sweep ENDS_WITH(sweep_free) = {.cell = NULL};
-	char *path AUTOFREE = NULL, *wrong = read_words(a, &path, &sweep);
-	return wrong ? complain(wrong) : do_sweep(path, &sweep, options);
+	char *path AUTOFREE = NULL;
+	TRY(read_words(a, &path, &sweep));
+	return do_sweep(path, &sweep, options, status);
 }
 
 const struct command command_sweep = {

@@ -104,13 +104,7 @@ static char *export_runs(struct store *s, const struct export_options *o, export
 
 /* ---- The command -------------------------------------------------------------- */
 
-static char *open_chosen(struct store **s, const struct export_options *o)
-{
-	TRY(store_open(s, o->db, STORE_READ));
-	return database_choose(*s, o->where, o->label);
-}
-
-static int run_export(void *options_given, struct arguments *rest)
+static char *run_export(void *options_given, struct arguments *rest, int *status)
 {
 	const struct export_options *o = options_given;
 	bool tensorboard = strcmp(o->format, "tensorboard") == 0;
@@ -118,16 +112,15 @@ static int run_export(void *options_given, struct arguments *rest)
 	struct store *s AUTOCLOSE = NULL;
 	(void)rest;
 	if (folder && !*o->out)
-		return complain(sentence("--format=%s: a folder is wanted, as in --out=%s",
-					 o->format, tensorboard ? "runs" : "mlruns"));
-	char *wrong = open_chosen(&s, o);
-	if (wrong)
-		return complain(wrong);
-	wrong = folder ? export_runs(s, o, tensorboard ? tensorboard_run : mlflow_run)
-		       : export_table(s, o);
-	if (wrong)
-		complain(wrong);
-	return wrong ? EXIT_FAILED : EXIT_OK;
+		return sentence("--format=%s: a folder is wanted, as in --out=%s", o->format,
+				tensorboard ? "runs" : "mlruns");
+	TRY(store_open(&s, o->db, STORE_READ));
+	TRY(database_choose(s, o->where, o->label));
+	*status = EXIT_FAILED;
+	TRY(folder ? export_runs(s, o, tensorboard ? tensorboard_run : mlflow_run)
+		   : export_table(s, o));
+	*status = EXIT_OK;
+	return NULL;
 }
 
 const struct command command_export = {

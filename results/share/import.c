@@ -115,16 +115,6 @@ static char *renew_hashes(struct store *s, struct store *other)
 	return sql_done(&q);
 }
 
-/* Fills `wanted`. */
-static char *choose(struct store *s, const struct import_options *o)
-{
-	TRY(sql_script(s, "CREATE TEMP TABLE wanted (id INTEGER PRIMARY KEY)"));
-	char *sql AUTOFREE = sentence("INSERT INTO wanted SELECT id FROM other.run_summary "
-				      "WHERE (?1 = '' OR label = ?1) AND (\n%s\n)",
-				      *o->where ? o->where : "1");
-	return sql_change(s, sql, "t", o->label);
-}
-
 /* Runs are `running` until their epochs are there: what is kept of a run is computed when it ends.
  * A replay whose run is not here keeps that one's number, negative. A baseline comes with its runs;
  * one of the same name stays as it is. */
@@ -132,7 +122,9 @@ static char *copy_all(struct store *s, struct store *other, const char *origin,
 		      const struct import_options *o)
 {
 	TRY(sql_script(s, "PRAGMA defer_foreign_keys = ON"));
-	TRY(choose(s, o));
+	TRY(sql_script(s, "CREATE TEMP TABLE wanted (id INTEGER PRIMARY KEY)"));
+	TRY(database_selected(s, "INSERT INTO wanted SELECT id FROM other.run_summary", o->where,
+			      o->label));
 	TRY(sql_script(s, import_sql));
 	TRY(copy_rows(s, origin, "calibration", "id", "c.new",
 		      "calibrated AS c JOIN other.calibration AS o ON o.id = c.old WHERE c.fresh"));
@@ -172,26 +164,9 @@ static char *import_copy(struct store *s, const char *copy, const char *origin,
 
 static char *say(struct store *s, const char *path)
 {
-	static const struct {
-		const char *before, *after; /* of the s of several */
-	} said[] = {
-		{" new run", ""},
-		{" here already", NULL},
-		{" not ended and left out", NULL},
-		{" calibration", ""},
-		{" baseline", ""},
-		{" baseline", " of a name that is taken left out"},
-	};
-	struct sql q = sql_select(s, "SELECT * FROM imported", "");
-	bool row = sql_next(&q);
-	for (int i = 0; row && i < sql_columns(&q); i++) {
-		int64_t n = sql_int(&q, i);
-		if (i == 0 || n)
-			printf("%s%s%lld%s%s%s", i ? "" : path, i ? ", " : ": ", (long long)n,
-			       said[i].before, said[i].after ? plural(n) : "",
-			       said[i].after ? said[i].after : "");
-	}
-	putchar('\n');
+	struct sql q = sql_select(s, "SELECT text FROM imported", "");
+	if (sql_next(&q))
+		printf("%s: %s\n", path, sql_text(&q, 0));
 	return sql_done(&q);
 }
 
@@ -216,15 +191,15 @@ static char *import(const char *path, const struct import_options *o)
 	return wrong;
 }
 
-static int run_import(void *options_given, struct arguments *a)
+static char *run_import(void *options_given, struct arguments *a, int *status)
 {
-	char *wrong = NULL;
+	(void)status;
 	if (!a->words)
-		wrong = sentence("import: another database is wanted, as in `mvbench import "
-				 "other.db`");
-	for (size_t i = 0; !wrong && i < a->words; i++)
-		wrong = import(a->word[i], options_given);
-	return wrong ? complain(wrong) : EXIT_OK;
+		return sentence("import: another database is wanted, as in `mvbench import "
+				"other.db`");
+	for (size_t i = 0; i < a->words; i++)
+		TRY(import(a->word[i], options_given));
+	return NULL;
 }
 
 const struct command command_import = {

@@ -3,7 +3,7 @@
 --	map         every run of these that has ended, and its id here; fresh: it is not here yet
 --	calibrated  likewise, the calibrations that fresh runs were simulated with
 --	named       baselines of these runs; held: their name is taken here
---	imported    how many are new, here already, not ended, ...: the words are those of import.c
+--	imported    one row, what is said of them: how many are new, here already, not ended, ...
 -- A run is known by what it was where it was recorded; of calibrations, what is equal in everything
 -- is the same.
 INSERT OR IGNORE INTO wanted
@@ -51,8 +51,19 @@ SELECT DISTINCT name, EXISTS (SELECT 1 FROM main.baseline AS b WHERE b.name = o.
 FROM other.baseline AS o WHERE o.run_id IN (SELECT old FROM map);
 
 CREATE TEMP TABLE imported AS
-SELECT total(fresh) AS fresh, total(NOT fresh) AS same,
-	(SELECT count(*) FROM wanted WHERE id NOT IN (SELECT old FROM map)) AS unended,
-	(SELECT total(fresh) FROM calibrated) AS calibrations,
-	(SELECT total(NOT held) FROM named) AS baselines, (SELECT total(held) FROM named) AS held
-FROM map;
+WITH counted AS (
+	SELECT total(fresh) AS fresh, total(NOT fresh) AS same,
+		(SELECT count(*) FROM wanted WHERE id NOT IN (SELECT old FROM map)) AS unended,
+		(SELECT total(fresh) FROM calibrated) AS calibrations,
+		(SELECT total(NOT held) FROM named) AS baselines,
+		(SELECT total(held) FROM named) AS held
+	FROM map)
+SELECT printf('%d new run%s', fresh, iif(fresh = 1, '', 's'))
+	|| iif(same, printf(', %d here already', same), '')
+	|| iif(unended, printf(', %d not ended and left out', unended), '')
+	|| iif(calibrations, printf(', %d calibration%s', calibrations,
+		iif(calibrations = 1, '', 's')), '')
+	|| iif(baselines, printf(', %d baseline%s', baselines, iif(baselines = 1, '', 's')), '')
+	|| iif(held, printf(', %d baseline%s of a name that is taken left out', held,
+		iif(held = 1, '', 's')), '') AS text
+FROM counted;

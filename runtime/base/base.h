@@ -40,10 +40,40 @@ static inline void autofree(void *pointer)
 }
 #define AUTOFREE __attribute__((cleanup(autofree)))
 
+/* A text in the making: what is written to its file becomes a string on the heap. */
+struct text {
+	FILE *f;
+	char *at;
+	size_t n;
+};
+static inline FILE *text_open(struct text *t)
+{
+	return t->f = (FILE *)must(open_memstream(&t->at, &t->n));
+}
+static inline char *text_close(struct text *t)
+{
+	fclose(t->f);
+	return t->at;
+}
+
+/* Defines what finds the one of this name in a list of pointers to structs, which ends at NULL, as
+ * what it returns then does: there is none. */
+#define FIND_BY_NAME(kind, function, list, field) \
+	const struct kind *function(const char *wanted) \
+	{ \
+		size_t i = 0; \
+		while (list[i] && strcmp(list[i]->field, wanted) != 0) \
+			i++; \
+		return list[i]; \
+	}
+
 static inline size_t smaller(size_t a, size_t b)
 {
 	return a < b ? a : b;
 }
+
+/* All of it, but where that fails: what a pipe does not take is lost. */
+void write_all(int fd, const void *x, size_t bytes);
 
 /* For qsort: doubles, or structs that begin with one; smaller ones first. */
 static inline int by_value(const void *a, const void *b)

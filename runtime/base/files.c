@@ -29,6 +29,19 @@ char *text_read(const char *path)
 	return text;
 }
 
+void write_all(int fd, const void *x, size_t bytes)
+{
+	for (const char *at = x; bytes > 0;) {
+		ssize_t n = write(fd, at, bytes);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return;
+		at += n;
+		bytes -= (size_t)n;
+	}
+}
+
 char *folder_temporary(const char *name, char **path)
 {
 	const char *folder = getenv("TMPDIR");

@@ -56,9 +56,8 @@ struct trace;
 struct stats;
 struct link;
 
-/* trace_gather.c. Collective over l, of all ranks, workers and servers: finds out how their clocks
- * differ. Keeps up to `room` events, or fewer if all ranks of this process would take too much
- * memory. */
+/* Collective over l, of all ranks, workers and servers: finds out how their clocks differ. Keeps up
+ * to `room` events, or fewer if all ranks of this process would take too much memory. */
 struct trace *trace_new(struct link *l, int rank, int size, size_t room);
 void trace_free(struct trace *t); /* NULL is fine */
 /* What begins belongs to this step. */
@@ -191,11 +190,9 @@ struct link_window *link_window_new(struct link *l, size_t floats, size_t counte
 void link_window_free(struct link_window *w); /* collective */
 /* Before and after plain loads and stores of own floats that nobody else is reaching for. */
 void link_window_sync(struct link_window *w);
-void link_window_get(struct link_window *w, int rank, size_t first, float *x, size_t n);
-void link_window_add(struct link_window *w, int rank, size_t first, const float *x, size_t n);
-/* old = the floats before x was added */
-void link_window_get_add(struct link_window *w, int rank, size_t first, const float *x, float *old,
-			 size_t n);
+/* old = the floats (NULL: nobody asks), then floats += x (NULL: nothing). */
+void link_window_reach(struct link_window *w, int rank, size_t first, const float *x, float *old,
+		       size_t n);
 /* by has to stay until the flush. */
 void link_window_count(struct link_window *w, size_t counter, const int64_t *by, int64_t *before);
 /* Reads the first n counters: they are there when link_window_ready says so, which needs no flush.

@@ -60,6 +60,7 @@ static void node_barrier_wait(struct node_barrier *m, int ranks, bool look)
 /* ---- What a transport has -------------------------------------------------- */
 
 struct transport_ops {
+	const char *name;
 	/* Collective. NULL, or why this rank cannot have it. */
 	char *(*open)(struct transport *t, size_t n);
 	/* Collective: undoes what open did, also if that could not end. NULL = nothing to undo. */
@@ -94,7 +95,6 @@ struct going {
 
 struct transport {
 	const struct transport_ops *ops; /* NULL: not chosen */
-	const char *name;                /* likewise */
 	struct link *link;
 	int rank, size;
 	struct device *dev;
@@ -358,25 +358,27 @@ static void staged_wait(struct transport *t, int slot)
 /* ---- The choice ---------------------------------------------------------------------- */
 
 static const struct transport_ops
-	nccl = {.open = nccl_open, .close = nccl_close, .allreduce = nccl_allreduce},
-	ipc = {.open = ipc_open, .close = ipc_close, .grow = ipc_grow, .allreduce = ipc_allreduce},
+	nccl = {.name = "nccl",
+		.open = nccl_open,
+		.close = nccl_close,
+		.allreduce = nccl_allreduce},
+	ipc = {.name = "ipc",
+	       .open = ipc_open,
+	       .close = ipc_close,
+	       .grow = ipc_grow,
+	       .allreduce = ipc_allreduce},
 	/* Its reductions that are started do not take addresses of GPUs: only this one does. */
-	mpi = {.open = mpi_open, .allreduce = reduce_by_mpi, .direct = true},
-	staged = {.open = staged_open,
+	mpi = {.name = "mpi", .open = mpi_open, .allreduce = reduce_by_mpi, .direct = true},
+	staged = {.name = "staged",
+		  .open = staged_open,
 		  .close = staged_close,
 		  .grow = staged_grow,
 		  .allreduce = reduce_by_mpi,
 		  .start = staged_start,
 		  .wait = staged_wait};
 
-static const struct {
-	const char *name;
-	const struct transport_ops *ops;
-} transports[] = {
-#define ROW(name) {#name, &name},
-	TRANSPORT_LIST(ROW)
-#undef ROW
-};
+#define POINT(name) &name,
+static const struct transport_ops *const transports[] = {TRANSPORT_LIST(POINT) NULL};
 
 struct transport *transport_new(struct link *l, int rank, int size, struct device *d)
 {
@@ -405,18 +407,16 @@ char *transport_choose(struct transport *t, const char *wanted, size_t n)
 	char *wrong = NULL;
 	if (t->ops && t->ops->grow)
 		t->ops->grow(t, n);
-	for (size_t i = 0; !t->ops && i < sizeof transports / sizeof *transports; i++) {
-		const struct transport_ops *ops = transports[i].ops;
-		if (!any && strcmp(transports[i].name, wanted) != 0)
+	for (size_t i = 0; !t->ops && transports[i]; i++) {
+		const struct transport_ops *ops = transports[i];
+		if (!any && strcmp(ops->name, wanted) != 0)
 			continue;
 		free(wrong);
 		wrong = link_agree(t->link, ops->open(t, n));
-		if (!wrong) {
+		if (!wrong)
 			t->ops = ops;
-			t->name = transports[i].name;
-		} else if (ops->close) {
+		else if (ops->close)
 			ops->close(t);
-		}
 	}
 	CHECK(t->ops || wrong, "no transport %s", wanted);
 	return wrong;
@@ -424,7 +424,7 @@ char *transport_choose(struct transport *t, const char *wanted, size_t n)
 
 const char *transport_name(const struct transport *t)
 {
-	return t->name;
+	return t->ops ? t->ops->name : NULL;
 }
 
 void transport_allreduce(struct transport *t, float *x, size_t n, float factor)

@@ -103,14 +103,5 @@ const char *arguments_value(const struct arguments *a, const char *name)
 
 char *arguments_refuse(const struct arguments *a, const struct option *table)
 {
-	const char *name[64];
-	size_t n = 0;
-	if (a->options == 0)
-		return NULL;
-	for (const struct option *o = table; o && o->name && n < 64; o++)
-		name[n++] = o->name;
-	const char *typed = a->option[0].name, *near = nearest(typed, name, n);
-	if (near)
-		return sentence("--%s: there is no such option; did you mean --%s?", typed, near);
-	return sentence("--%s: there is no such option; --help lists them", typed);
+	return a->options ? option_unknown("", a->option[0].name, table, "") : NULL;
 }

@@ -77,9 +77,8 @@ void help_words(const struct help *p, const char *text)
 	for (; *text; text = end + strspn(end, "\n")) {
 		end = strstr(text, "\n\n");
 		end = end ? end : text + strlen(text);
-		char *one = must(strndup(text, (size_t)(end - text)));
+		char *one AUTOFREE = must(strndup(text, (size_t)(end - text)));
 		help_paragraph(p, one);
-		free(one);
 	}
 }
 
@@ -97,12 +96,10 @@ void help_row(const struct help *p, const char *left, const char *right)
 
 void help_rows(const struct help *p, const char *owner, const struct option *table)
 {
-	char *left, *right;
 	for (const struct option *o = table; o && o->name; o++) {
+		char *left AUTOFREE, *right AUTOFREE;
 		option_words(o, owner, &left, &right);
 		help_row(p, left, right);
-		free(left);
-		free(right);
 	}
 }
 
@@ -141,7 +138,7 @@ char *recipe_words(const struct setting *recipe)
 
 static void help_page(const struct help *p, int level, const struct command *c, const char *more)
 {
-	char *usage = sentence("mvbench %s %s", c->name, c->usage);
+	char *usage AUTOFREE = sentence("mvbench %s %s", c->name, c->usage);
 	bool heads = p->roff && level == 1;
 	if (heads)
 		help_head(p, 1, "SYNOPSIS");
@@ -149,7 +146,6 @@ static void help_page(const struct help *p, int level, const struct command *c, 
 		help_paragraph(p, usage);
 	else
 		fprintf(p->f, "usage: %s\n", usage);
-	free(usage);
 	if (heads)
 		help_head(p, 1, "DESCRIPTION");
 	help_words(p, c->about);
@@ -165,7 +161,7 @@ static void help_page(const struct help *p, int level, const struct command *c, 
 static char *help_given(const struct help *p, int level, const struct command *c,
 			const struct arguments *given)
 {
-	char *more = NULL, *wrong = NULL;
+	char *more AUTOFREE = NULL, *wrong = NULL;
 	size_t n = 0;
 	FILE *f = must(open_memstream(&more, &n));
 	if (c->more)
@@ -173,7 +169,6 @@ static char *help_given(const struct help *p, int level, const struct command *c
 	fclose(f);
 	if (!wrong)
 		help_page(p, level, c, more);
-	free(more);
 	return wrong;
 }
 
@@ -188,10 +183,9 @@ static bool is_bare(const void *ctx, const char *name)
 {
 	const struct command *c = ctx;
 	const struct option *o = option_find(c->options, name);
-	char *wrong = NULL;
+	char *wrong AUTOFREE = NULL;
 	if (!o && c->run_options)
 		wrong = config_check(name, "true", &o);
-	free(wrong);
 	if (!o || wrong)
 		return c->any_option;
 	return o->type == OPT_BOOL || (c->alone.name && strcmp(name, c->alone.name) == 0);
@@ -241,12 +235,12 @@ int command_start(const struct command *c, int argc, char **argv)
 	int status = EXIT_OK;
 	if (wrong)
 		return command_refuse(wrong);
-	void *options = must(calloc(1, c->size));
+	void *options AUTOFREE = must(calloc(1, c->size));
 	if (a.help)
 		wrong = first_rank() ? help_given(&page, 1, c, &a) : NULL;
 	else if (!(wrong = take_options(c, &a, options)))
-		status = c->run(options, &a);
-	free(options);
+		wrong = c->run(options, &a, &status);
 	arguments_free(&a);
-	return wrong ? command_refuse(wrong) : status;
+	int refused = wrong ? command_refuse(wrong) : EXIT_OK;
+	return status ? status : refused;
 }

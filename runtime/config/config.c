@@ -16,56 +16,47 @@
 
 enum { NAMES_MAX = 256 };
 
-const struct strategy *strategy_find(const char *name)
+FIND_BY_NAME(strategy, strategy_find, strategies, plugin.name)
+FIND_BY_NAME(workload, workload_find, workloads, plugin.name)
+
+static const struct plugin *strategy_at(size_t i)
 {
-	for (size_t i = 0; strategies[i]; i++)
-		if (strcmp(strategies[i]->plugin.name, name) == 0)
-			return strategies[i];
-	return NULL;
+	return strategies[i] ? &strategies[i]->plugin : NULL;
 }
 
-const struct workload *workload_find(const char *name)
+static const struct plugin *workload_at(size_t i)
 {
-	for (size_t i = 0; workloads[i]; i++)
-		if (strcmp(workloads[i]->plugin.name, name) == 0)
-			return workloads[i];
-	return NULL;
+	return workloads[i] ? &workloads[i]->plugin : NULL;
 }
+
+/* The parts of a configuration that are plug-ins. */
+static const struct part {
+	const char *name;
+	const struct plugin *(*at)(size_t i); /* NULL: there are no more */
+} parts[] = {{"strategy", strategy_at}, {"workload", workload_at}};
+enum { PARTS = sizeof parts / sizeof *parts };
 
 static const struct plugin *plugin_find(const char *name, const char **part)
 {
-	const struct strategy *s = strategy_find(name);
-	const struct workload *w = workload_find(name);
-	if (part)
-		*part = s ? "strategy" : "workload";
-	return s ? &s->plugin : w ? &w->plugin : NULL;
+	const struct plugin *plugin;
+	for (int k = 0; k < PARTS; k++)
+		for (size_t i = 0; (plugin = parts[k].at(i)); i++)
+			if (strcmp(plugin->name, name) == 0) {
+				*part = parts[k].name;
+				return plugin;
+			}
+	return NULL;
 }
 
-static size_t strategy_names(const char **name)
+/* Those of the part of this name, or of all (NULL). */
+static size_t plugin_names(const char *part, const char **name)
 {
 	size_t n = 0;
-	while (n < NAMES_MAX / 2 && strategies[n]) {
-		name[n] = strategies[n]->plugin.name;
-		n++;
-	}
-	return n;
-}
-
-static size_t workload_names(const char **name)
-{
-	size_t n = 0;
-	while (n < NAMES_MAX / 2 && workloads[n]) {
-		name[n] = workloads[n]->plugin.name;
-		n++;
-	}
-	return n;
-}
-
-static size_t option_names(const struct option *table, const char **name)
-{
-	size_t n = 0;
-	for (; table && table[n].name && n < NAMES_MAX; n++)
-		name[n] = table[n].name;
+	for (int k = 0; k < PARTS; k++)
+		for (size_t i = 0;
+		     (!part || strcmp(parts[k].name, part) == 0) && n < NAMES_MAX && parts[k].at(i);
+		     i++)
+			name[n++] = parts[k].at(i)->name;
 	return n;
 }
 
@@ -73,35 +64,23 @@ static size_t option_names(const struct option *table, const char **name)
 static char *no_such_plugin(const char *part, const char *typed, const char *const *name, size_t n)
 {
 	const char *near = nearest(typed, name, n);
-	char *list = must(strdup(name[0])), *wrong;
-	for (size_t i = 1; i < n; i++) {
-		char *longer = sentence("%s, %s", list, name[i]);
-		free(list);
-		list = longer;
-	}
+	char *list AUTOFREE = text_list(name, n, ", ");
 	if (near)
-		wrong = sentence(
+		return sentence(
 			"--%s=%s: there is none of that name; did you mean %s? There are %s", part,
 			typed, near, list);
-	else
-		wrong = sentence("--%s=%s: there is none of that name; there are %s", part, typed,
-				 list);
-	free(list);
-	return wrong;
+	return sentence("--%s=%s: there is none of that name; there are %s", part, typed, list);
 }
 
-static char *check_strategy(const struct option *o, const char *typed)
+/* Of the options --strategy and --workload. */
+static char *check_plugin(const struct option *o, const char *typed)
 {
 	const char *name[NAMES_MAX];
-	return strategy_find(typed) ? NULL
-				    : no_such_plugin(o->name, typed, name, strategy_names(name));
-}
-
-static char *check_workload(const struct option *o, const char *typed)
-{
-	const char *name[NAMES_MAX];
-	return workload_find(typed) ? NULL
-				    : no_such_plugin(o->name, typed, name, workload_names(name));
+	size_t n = plugin_names(o->name, name);
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(name[i], typed) == 0)
+			return NULL;
+	return no_such_plugin(o->name, typed, name, n);
 }
 
 /* ---- Options by their full names: "batch", or "periodic.start" ----------- */
@@ -112,20 +91,6 @@ struct found {
 	const char *part;           /* of the owner: "strategy" or "workload" */
 };
 
-static char *unknown_option(const char *typed, const char *prefix, const struct option *table)
-{
-	const char *name[NAMES_MAX], *dot = *prefix ? "." : "";
-	size_t n = option_names(table, name);
-	const char *near = nearest(typed, name, n);
-	if (near)
-		return sentence("--%s%s%s: there is no such option; did you mean --%s%s%s?", prefix,
-				dot, typed, prefix, dot, near);
-	if (*prefix && n == 0)
-		return sentence("--%s.%s: %s has no options of its own", prefix, typed, prefix);
-	return sentence("--%s%s%s: there is no such option; mvbench run --help lists them", prefix,
-			dot, typed);
-}
-
 static char *option_lookup(const char *full, struct found *f)
 {
 	const char *dot = strchr(full, '.'), *name[NAMES_MAX];
@@ -133,41 +98,34 @@ static char *option_lookup(const char *full, struct found *f)
 	if (f->option)
 		return NULL;
 	if (!dot || strncmp(full, "sim.", 4) == 0)
-		return unknown_option(full, "", run_options);
-	char *prefix = must(strndup(full, (size_t)(dot - full))), *wrong = NULL;
+		return option_unknown("", full, run_options, "mvbench run ");
+	char *prefix AUTOFREE = must(strndup(full, (size_t)(dot - full)));
 	f->owner = plugin_find(prefix, &f->part);
 	if (f->owner) {
 		f->option = option_find(f->owner->options, dot + 1);
-		if (!f->option)
-			wrong = unknown_option(dot + 1, prefix, f->owner->options);
-	} else {
-		size_t n = strategy_names(name);
-		n += workload_names(name + n);
-		const char *near = nearest(prefix, name, n);
-		wrong = near ? sentence("--%s: there is no strategy or workload %s; did you mean "
-					"--%s.%s?",
-					full, prefix, near, dot + 1)
-			     : sentence("--%s: there is no strategy or workload %s; mvbench list "
-					"shows them",
-					full, prefix);
+		return f->option
+			       ? NULL
+			       : option_unknown(prefix, dot + 1, f->owner->options, "mvbench run ");
 	}
-	free(prefix);
-	return wrong;
+	const char *near = nearest(prefix, name, plugin_names(NULL, name));
+	if (near)
+		return sentence("--%s: there is no strategy or workload %s; did you mean --%s.%s?",
+				full, prefix, near, dot + 1);
+	return sentence("--%s: there is no strategy or workload %s; mvbench list shows them", full,
+			prefix);
 }
 
 char *time_check(const char *name, const char *text, double *seconds)
 {
 	struct option o = {.name = name, .type = OPT_TIME, .min = 1e-9, .max = 1e9};
 	double x = NAN;
-	char *wrong = strcmp(text, "auto") == 0 ? NULL : option_set(&o, &x, NULL, text);
+	char *wrong AUTOFREE = strcmp(text, "auto") == 0 ? NULL : option_set(&o, &x, NULL, text);
 	if (!wrong && seconds)
 		*seconds = x;
-	if (wrong) {
-		free(wrong);
-		wrong = sentence("--%s=%s: auto or a time above 0 is wanted, such as --%s=5ms",
-				 name, text, name);
-	}
-	return wrong;
+	if (!wrong)
+		return NULL;
+	return sentence("--%s=%s: auto or a time above 0 is wanted, such as --%s=5ms", name, text,
+			name);
 }
 
 static char *check_time(const struct option *o, const char *text)
@@ -227,12 +185,11 @@ char *config_check(const char *name, const char *value, const struct option **ou
 {
 	struct found f;
 	char *wrong = option_lookup(name, &f);
-	if (!wrong) {
-		char *scratch =
-			must(calloc(1, f.owner ? f.owner->opts_size : sizeof(struct config)));
-		wrong = option_set(f.option, scratch, f.owner ? f.owner->name : NULL, value);
-		free(scratch);
-	}
+	if (wrong)
+		return wrong;
+	void *scratch AUTOFREE =
+		must(calloc(1, f.owner ? f.owner->opts_size : sizeof(struct config)));
+	wrong = option_set(f.option, scratch, f.owner ? f.owner->name : NULL, value);
 	if (!wrong)
 		wrong = check_value(f.option, value);
 	if (!wrong && out)
@@ -440,11 +397,10 @@ struct words {
 static void word_one(void *ctx, const char *part, const struct option *o, const char *value)
 {
 	struct words *w = ctx;
-	char *name = option_full_name(w->config, part, o);
+	char *name AUTOFREE = option_full_name(w->config, part, o);
 	w->word = must(realloc(w->word, (w->n + 2) * sizeof *w->word));
 	w->word[w->n++] = sentence("--%s=%s", name, value);
 	w->word[w->n] = NULL;
-	free(name);
 }
 
 char **config_words(const struct config *c)

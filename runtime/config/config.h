@@ -54,9 +54,9 @@ bool option_decides(const struct option *o, const char *value);
 /* The name of its column in the database: '_' for '-' and '.'. Returns column. */
 enum { COLUMN_ROOM = 64 };
 const char *option_column(const struct option *o, char column[COLUMN_ROOM]);
-/* What --speed, --pause, --leave and --sim.slow-link say of one worker (heterogeneity.c). Times count from
- * the start of the first segment, over segments only: while models are evaluated they stand
- * still. */
+/* What --speed, --pause, --leave and --sim.slow-link say of one worker (heterogeneity.c). Times
+ * count from the start of the first segment, over segments only: while models are evaluated they
+ * stand still. */
 #define NEVER INT64_MAX
 struct heterogeneity {
 	double speed;         /* its gradients take 1 / speed times as long; (0, 1] */
@@ -147,8 +147,9 @@ struct command {
 	const char *example;  /* an option; then it takes no words. NULL = words too */
 	/* What its first word may be, where only the command knows; NULL = usage says it. */
 	void (*words)(void (*each)(void *ctx, const struct word *w), void *ctx);
-	/* options: its own; rest: what else was given, and its words. An exit status. */
-	int (*run)(void *options, struct arguments *rest);
+	/* options: its own; rest: what else was given, and its words. NULL, or a sentence that ends
+	 * it; *status: its exit status, EXIT_OK before, which means EXIT_USER with a sentence. */
+	char *(*run)(void *options, struct arguments *rest, int *status);
 	/* What --help says after the options; given: beside it, NULL = nothing. NULL or a sentence.
 	 * The slot is NULL where there is nothing to say. */
 	char *(*more)(FILE *f, const struct arguments *given);

@@ -1,7 +1,7 @@
 /*
- * heterogeneity.c - workers that are unlike the others: what --speed, --pause, --leave and --sim.slow-link
- * say of single ones. Each is a list of RANK:VALUE or RANK:VALUE:VALUE. Commas separate its items,
- * or blanks: job files read a comma as the next cell's value.
+ * heterogeneity.c - workers that are unlike the others: what --speed, --pause, --leave and
+ * --sim.slow-link say of single ones. Each is a list of RANK:VALUE or RANK:VALUE:VALUE. Commas
+ * separate its items, or blanks: job files read a comma as the next cell's value.
  */
 #include "runtime/config/config.h"
 
@@ -95,8 +95,7 @@ static char *list_next(struct list *l)
 static bool read_number(char **text, const struct option *type, void *number)
 {
 	char *word = *text ? strsep(text, ":") : NULL;
-	char *wrong = word ? option_set(type, number, NULL, word) : NULL;
-	free(wrong);
+	char *wrong AUTOFREE = word ? option_set(type, number, NULL, word) : NULL;
 	return word && !wrong;
 }
 
@@ -113,9 +112,8 @@ static bool read_item(const struct kind *k, char *text, struct item *x)
 /* Of a list that is known to be right. */
 static bool next_item(const struct kind *k, struct list *l, struct item *x)
 {
-	char *text = list_next(l);
+	char *text AUTOFREE = list_next(l);
 	CHECK(!text || read_item(k, text, x), "an unchecked item of --%s", k->name);
-	free(text);
 	return text != NULL;
 }
 
@@ -123,10 +121,10 @@ static char *check_list(const struct kind *k, const char *text)
 {
 	struct list l = list_begin(text);
 	bool named[RANKS] = {false};
-	char *wrong = NULL, *word;
-	while (!wrong && (word = list_next(&l))) {
+	char *wrong = NULL, *next;
+	while (!wrong && (next = list_next(&l))) {
 		struct item x;
-		char *shown = must(strdup(word));
+		char *word AUTOFREE = next, *shown AUTOFREE = must(strdup(word));
 		if (!read_item(k, word, &x))
 			wrong = sentence("--%s=%s: \"%s\" should be %s, with %s, as in --%s=%s",
 					 k->name, text, shown, k->form, k->terms, k->name,
@@ -136,8 +134,6 @@ static char *check_list(const struct kind *k, const char *text)
 					 k->name, text, (long long)x.rank);
 		else if (x.rank < RANKS)
 			named[x.rank] = true;
-		free(shown);
-		free(word);
 	}
 	return wrong;
 }
@@ -210,21 +206,14 @@ static char *check_ranks(const struct run *run)
 /* "asgd, bsp and ssp", from the heap. */
 static char *those_that_may_leave(void)
 {
-	char *names = must(strdup("")), *longer;
-	const char *last = NULL;
-	for (size_t i = 0; strategies[i]; i++) {
-		if (!strategies[i]->may_leave)
-			continue;
-		if (last) {
-			longer = sentence("%s%s%s", names, *names ? ", " : "", last);
-			free(names);
-			names = longer;
-		}
-		last = strategies[i]->plugin.name;
-	}
-	longer = sentence("%s and %s", names, last);
-	free(names);
-	return longer;
+	enum { MOST = 64 };
+	const char *name[MOST];
+	size_t n = 0;
+	for (size_t i = 0; strategies[i] && n < MOST; i++)
+		if (strategies[i]->may_leave)
+			name[n++] = strategies[i]->plugin.name;
+	char *names AUTOFREE = text_list(name, n - 1, ", ");
+	return sentence("%s and %s", names, name[n - 1]);
 }
 
 static char *check_leaving(const struct config *c)
@@ -239,12 +228,10 @@ static char *check_leaving(const struct config *c)
 				run->leave);
 	if (c->strategy->may_leave)
 		return NULL;
-	char *names = those_that_may_leave();
-	char *wrong = sentence("--leave=%s: the workers of %s wait for each other, so that none of "
-			       "them can leave; with %s they can",
-			       run->leave, run->strategy, names);
-	free(names);
-	return wrong;
+	char *names AUTOFREE = those_that_may_leave();
+	return sentence("--leave=%s: the workers of %s wait for each other, so that none of them "
+			"can leave; with %s they can",
+			run->leave, run->strategy, names);
 }
 
 char *heterogeneity_refuse(const struct config *c)

@@ -81,14 +81,13 @@ static void data_of(const struct out *o, const struct workload *w)
 					  {"data-dir", o->flags->data_dir}};
 	struct config c;
 	struct plan p;
-	char *wrong = config_init(&c, setting, 2, true), *text;
+	char *wrong AUTOFREE = config_init(&c, setting, 2, true);
 	CHECK(!wrong, "workload %s: %s", w->plugin.name, wrong);
 	wrong = plan_make(&c, &p);
-	if (wrong)
-		text = sentence("%s: not usable: %s", w->dataset->name, wrong);
-	else
-		text = sentence("%s: found, %zu rows to train on and %zu to test, %zu values each",
-				w->dataset->name, p.train.n, p.test.n, p.train.features);
+	char *text AUTOFREE =
+		wrong ? sentence("%s: not usable: %s", w->dataset->name, wrong)
+		      : sentence("%s: found, %zu rows to train on and %zu to test, %zu values each",
+				 w->dataset->name, p.train.n, p.test.n, p.train.features);
 	fact(o, "data", text);
 	if (o->json)
 		printf(", \"found\": %s", wrong ? "false" : "true");
@@ -98,19 +97,16 @@ static void data_of(const struct out *o, const struct workload *w)
 		printf(", \"params\": %lld", (long long)p.params);
 	else if (!wrong)
 		printf("  %-*s parameters: %lld\n", NAME_WIDTH, "", (long long)p.params);
-	free(text);
-	free(wrong);
 	config_fini(&c);
 }
 
 static void workload_facts(const struct out *o, const void *of)
 {
 	const struct workload *w = of;
-	char *text = recipe_words(w->recipe);
+	char *text AUTOFREE = recipe_words(w->recipe);
 	data_of(o, w);
 	if (*text)
 		fact(o, "defaults", text);
-	free(text);
 }
 
 static void device_facts(const struct out *o, const void *of)
@@ -123,11 +119,11 @@ static void device_facts(const struct out *o, const void *of)
 		return;
 	}
 	if (*facts.model) {
-		char *there = sentence("%d x %s, %.0f of %.0f GB free, driver %s", facts.count,
-				       facts.model, 1e-9 * (double)facts.free_bytes,
-				       1e-9 * (double)facts.total_bytes, facts.driver);
+		char *there AUTOFREE =
+			sentence("%d x %s, %.0f of %.0f GB free, driver %s", facts.count,
+				 facts.model, 1e-9 * (double)facts.free_bytes,
+				 1e-9 * (double)facts.total_bytes, facts.driver);
 		fact(o, "gpus", there);
-		free(there);
 	}
 	fact(o, "version", facts.version);
 }
@@ -170,11 +166,9 @@ struct asking {
 static void put_platform(void *ctx, const char *file, const char *path)
 {
 	const struct asking *to = ctx;
-	char *what = description_of(path), *name = sentence("sim:%s", file);
+	char *what AUTOFREE = description_of(path), *name AUTOFREE = sentence("sim:%s", file);
 	to->each(to->ctx, &(struct choice){"platform", name,
 					   what ? what : "(its file does not say)", NULL, NULL});
-	free(name);
-	free(what);
 }
 
 void catalogue_each(void (*each)(void *ctx, const struct choice *e), void *ctx)
@@ -267,16 +261,17 @@ static void list(const struct kind *only, const struct list_flags *flags)
 		puts("}");
 }
 
-static int run_list(void *options, struct arguments *a)
+static char *run_list(void *options, struct arguments *a, int *status)
 {
 	const struct kind *only = NULL;
+	(void)status;
 	if (a->words > 1)
-		return complain(sentence("list %s %s: one list at a time, or all with mvbench list",
-					 a->word[0], a->word[1]));
+		return sentence("list %s %s: one list at a time, or all with mvbench list",
+				a->word[0], a->word[1]);
 	if (a->words && !(only = kind_find(a->word[0])))
-		return complain(no_such_kind(a->word[0]));
+		return no_such_kind(a->word[0]);
 	list(only, options);
-	return EXIT_OK;
+	return NULL;
 }
 
 const struct command command_list = {

@@ -13,12 +13,18 @@ char *option_set(const struct option *o, void *fields, const char *owner, const 
 /* The value as a user would type it. */
 void option_text(const struct option *o, const void *fields, char *buf, size_t room);
 const struct option *option_find(const struct option *table, const char *name);
+/* Why there is no such option of prefix (of a plug-in, or ""), whose options the table has. run:
+ * "mvbench run " and "" where its --help and a command's own list them. */
+char *option_unknown(const char *prefix, const char *typed, const struct option *table,
+		     const char *run);
 /* The name in the list that is nearest to what was typed, or NULL when none is near. */
 const char *nearest(const char *typed, const char *const *names, size_t n);
 /* What help shows of an option: as one types its default, and what it is; both on the heap. */
 void option_words(const struct option *o, const char *owner, char **left, char **right);
 /* Prints words from this column on, in lines of at most 100. */
 void text_wrap(FILE *f, const char *text, int column);
+/* The words one after the other, from the heap. */
+char *text_list(const char *const *word, size_t n, const char *between);
 void text_row(FILE *f, const char *left, const char *right); /* in two columns, as options are */
 void option_json(FILE *f, const struct option *o, const void *fields); /* the value */
 void text_json(FILE *f, const char *s); /* "s", escaped, and valid UTF-8 whatever s is */

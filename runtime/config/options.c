@@ -148,17 +148,15 @@ static char *full_name(const char *owner, const char *name)
 /* "--lr=fast: a number from 0 to 1000 is wanted, such as --lr=0.1." */
 static char *refuse(const struct option *o, const char *owner, const char *text, const char *kind)
 {
-	char range[160], *name = full_name(owner, o->name);
+	char range[160], *name AUTOFREE = full_name(owner, o->name);
 	const char *link = " of "; /* at least ... */
 	range_text(o, 9e18, range, sizeof(range));
 	if (o->type == OPT_BOOL || !range[0])
 		link = "";
 	else if (range[0] != 'a')
 		link = " from ";
-	char *s = sentence("%s=%s: %s%s%s is wanted, such as %s=%s", name, text, kind, link, range,
-			   name, o->def);
-	free(name);
-	return s;
+	return sentence("%s=%s: %s%s%s is wanted, such as %s=%s", name, text, kind, link, range,
+			name, o->def);
 }
 
 /* Reads digits, point and exponent, then one unit of the list (NULL: none). */
@@ -208,11 +206,8 @@ static bool read_size(const char *text, int64_t *x)
 
 static char *refuse_choice(const struct option *o, const char *owner, const char *text)
 {
-	char *name = full_name(owner, o->name), *list = with_commas(o->choices);
-	char *s = sentence("%s=%s: one of %s is wanted", name, text, list);
-	free(name);
-	free(list);
-	return s;
+	char *name AUTOFREE = full_name(owner, o->name), *list AUTOFREE = with_commas(o->choices);
+	return sentence("%s=%s: one of %s is wanted", name, text, list);
 }
 
 /* Strings and choices are not copied: text lives as long as the fields. */
@@ -319,13 +314,31 @@ const struct option *option_find(const struct option *table, const char *name)
 	return NULL;
 }
 
+char *option_unknown(const char *prefix, const char *typed, const struct option *table,
+		     const char *run)
+{
+	enum { MOST = 256 };
+	const char *name[MOST], *dot = *prefix ? "." : "";
+	size_t n = 0;
+	for (; table && table[n].name && n < MOST; n++)
+		name[n] = table[n].name;
+	const char *near = nearest(typed, name, n);
+	if (near)
+		return sentence("--%s%s%s: there is no such option; did you mean --%s%s%s?", prefix,
+				dot, typed, prefix, dot, near);
+	if (*prefix && n == 0)
+		return sentence("--%s.%s: %s has no options of its own", prefix, typed, prefix);
+	return sentence("--%s%s%s: there is no such option; %s--help lists them", prefix, dot,
+			typed, run);
+}
+
 /* A bound from here on is none to speak of in help. */
 #define HELP_HUGE 1e12
 
 void option_words(const struct option *o, const char *owner, char **left, char **right)
 {
-	char range[160], *name = full_name(owner, o->name);
-	char *list = o->type == OPT_CHOICE ? with_commas(o->choices) : NULL;
+	char range[160], *name AUTOFREE = full_name(owner, o->name);
+	char *list AUTOFREE = o->type == OPT_CHOICE ? with_commas(o->choices) : NULL;
 	range_text(o, HELP_HUGE, range, sizeof(range));
 	if (o->type == OPT_BOOL && strcmp(o->def, "false") == 0)
 		*left = sentence("%s", name);
@@ -337,6 +350,4 @@ void option_words(const struct option *o, const char *owner, char **left, char *
 		*right = sentence("%s (%s)", o->help, range);
 	else
 		*right = sentence("%s", o->help);
-	free(name);
-	free(list);
 }

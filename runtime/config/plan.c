@@ -18,9 +18,8 @@ static bool in_path(const char *program)
 	bool found = false;
 	while (path && *path && !found) {
 		int n = (int)strcspn(path, ":");
-		char *file = sentence("%.*s/%s", n, path, program);
+		char *file AUTOFREE = sentence("%.*s/%s", n, path, program);
 		found = access(file, X_OK) == 0;
-		free(file);
 		path += n;
 		path += *path == ':';
 	}
@@ -163,26 +162,24 @@ static char *check_memory(const struct config *c, struct plan *p)
 	int64_t workers = (int64_t)(f->free_bytes / footprint_bytes(need)) * f->count;
 	int64_t batch = c->run.batch, most = 0;
 	struct plan trial = *p;
-	char *wrong = NULL;
+	char *wrong AUTOFREE = NULL;
 	while (!wrong && !most && batch > 1) {
 		batch /= 2;
 		wrong = lay_out(c, &trial, batch);
 		if (!wrong && footprint_bytes(&trial.footprint) <= room)
 			most = batch;
 	}
-	free(wrong);
-	char *advice = most && workers ? sentence("--batch=%lld or --workers=%lld would fit",
-						  (long long)most, (long long)workers)
-		       : most          ? sentence("--batch=%lld would fit", (long long)most)
-		       : workers       ? sentence("--workers=%lld would fit", (long long)workers)
-				       : sentence("use --device=cpu, or a GPU with more memory");
-	wrong = sentence("--device=%s: %lld worker%s of batch %lld on one %s need%s %.2f GB each, "
-			 "and %.2f GB are free; %s",
-			 p->device, (long long)sharing, sharing == 1 ? "" : "s",
-			 (long long)c->run.batch, f->model, sharing == 1 ? "s" : "", wanted, there,
-			 advice);
-	free(advice);
-	return wrong;
+	char *advice AUTOFREE = most && workers
+					? sentence("--batch=%lld or --workers=%lld would fit",
+						   (long long)most, (long long)workers)
+				: most    ? sentence("--batch=%lld would fit", (long long)most)
+				: workers ? sentence("--workers=%lld would fit", (long long)workers)
+					  : sentence("use --device=cpu, or a GPU with more memory");
+	return sentence("--device=%s: %lld worker%s of batch %lld on one %s need%s %.2f GB each, "
+			"and %.2f GB are free; %s",
+			p->device, (long long)sharing, sharing == 1 ? "" : "s",
+			(long long)c->run.batch, f->model, sharing == 1 ? "s" : "", wanted, there,
+			advice);
 }
 
 /* Between two barriers a worker keeps the model of every epoch, to evaluate it later. */

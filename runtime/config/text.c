@@ -83,6 +83,17 @@ void text_wrap(FILE *f, const char *text, int column)
 	fputc('\n', f);
 }
 
+char *text_list(const char *const *word, size_t n, const char *between)
+{
+	char *text;
+	size_t length;
+	FILE *f = must(open_memstream(&text, &length));
+	for (size_t i = 0; i < n; i++)
+		fprintf(f, "%s%s", i ? between : "", word[i]);
+	fclose(f);
+	return text;
+}
+
 void text_row(FILE *f, const char *left, const char *right)
 {
 	if (strlen(left) + 4 > HELP_COLUMN)

@@ -32,11 +32,9 @@ static const struct cuda_host host = {.ops_bytes = sizeof(struct device_ops),
 static char *module_path(void)
 {
 	const char *home = getenv("MVBENCH_HOME"), *named = getenv("MVBENCH_CUDA");
-	char self[4096];
-	const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+	char *self AUTOFREE = program_path();
 	if (named && *named)
 		return sentence("%s", named);
-	self[n > 0 ? n : 0] = '\0';
 	char *slash = strrchr(self, '/');
 	if (slash)
 		*slash = '\0';
@@ -84,19 +82,6 @@ struct answer {
 	struct device_facts facts;
 	char wrong[512]; /* empty: usable */
 };
-
-static void write_all(int fd, const void *x, size_t bytes)
-{
-	for (const char *at = x; bytes > 0;) {
-		ssize_t n = write(fd, at, bytes);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return;
-		at += n;
-		bytes -= (size_t)n;
-	}
-}
 
 /* The child's life. */
 static void send_probe(int fd)

@@ -12,13 +12,7 @@
 #define POINT(name) &device_##name,
 const struct device_ops *const devices[] = {DEVICE_LIST(POINT) NULL};
 
-const struct device_ops *device_find(const char *name)
-{
-	for (size_t i = 0; devices[i]; i++)
-		if (strcmp(devices[i]->name, name) == 0)
-			return devices[i];
-	return NULL;
-}
+FIND_BY_NAME(device_ops, device_find, devices, name)
 
 #define OPS(v) ((v)->dev->ops)
 

@@ -214,14 +214,14 @@ static int end_of_child(const struct watch *w, int wait_status, char **why)
 		status = told->status;
 	}
 	bool mpirun_itself = through_mpirun && killed && told->rank < 0;
-	char *who = mpirun_itself && !w->given_up ? sentence("mpirun") : ranks_name(w, rank);
+	char *who AUTOFREE =
+		mpirun_itself && !w->given_up ? sentence("mpirun") : ranks_name(w, rank);
 	if (w->given_up && told->rank < 0)
 		*why = sentence("%s ended before its run did, unnoticed by mpirun", who);
 	else if (signal)
 		*why = sentence("%s was killed by signal %d (%s)", who, signal, strsignal(signal));
 	else
 		*why = sentence("%s ended with status %d before its run did", who, status);
-	free(who);
 	return EXIT_FAILED;
 }
 

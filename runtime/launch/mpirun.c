@@ -5,7 +5,6 @@
  */
 #include "runtime/launch/watch.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -80,17 +79,6 @@ static bool read_last_words(struct watch *w, const char *line)
 	return true;
 }
 
-static void pass_on(const char *text, size_t n)
-{
-	while (n > 0) {
-		ssize_t done = write(STDERR_FILENO, text, n);
-		if (done < 0 && errno != EINTR)
-			return;
-		text += done > 0 ? done : 0;
-		n -= done > 0 ? (size_t)done : 0;
-	}
-}
-
 static void hold_back(struct stderr_parser *e, size_t n)
 {
 	e->nheld = e->line = n;
@@ -100,7 +88,7 @@ static void hold_back(struct stderr_parser *e, size_t n)
 
 void mpirun_release(struct stderr_parser *e)
 {
-	pass_on(e->held, e->nheld);
+	write_all(STDERR_FILENO, e->held, e->nheld);
 	hold_back(e, 0);
 }
 
@@ -117,7 +105,7 @@ static void end_line(struct watch *w)
 		hold_back(e, 0);
 	} else if (rule) {
 		size_t n = e->nheld - e->line;
-		pass_on(e->held, e->line);
+		write_all(STDERR_FILENO, e->held, e->line);
 		memmove(e->held, line, n);
 		hold_back(e, n);
 		e->banner = BANNER_RULE;
@@ -151,7 +139,7 @@ static void feed(struct watch *w, const char *text, size_t n)
 		/* An unfinished line may be cut by another rank's introduction, or a banner. */
 		while (e->passing && i < n && text[i] != *INTRODUCTION && text[i] != '-')
 			e->passing = text[i++] != '\n';
-		pass_on(text + first, i - first);
+		write_all(STDERR_FILENO, text + first, i - first);
 		if (i == n)
 			break;
 		e->passing = false;

@@ -263,14 +263,12 @@ int lib_free(enum function function, enum kind kind, struct object *o)
 
 /* ---- What was started ------------------------------------------------------------- */
 
-static int end_reduction(const struct flight *f)
+static void end_reduction(const struct flight *f)
 {
 	if (lib.workers > 1)
 		link_allreduce_wait(lib.async, f->slot);
 	lib.slot[f->slot] = false;
-	for (size_t i = 0; f->op == MVB_MEAN && i < f->n; i++)
-		f->x[i] /= (float)lib.workers;
-	return MVB_OK;
+	lib_mean(f->x, f->n, f->op);
 }
 
 int lib_op_code(const struct mvb_table *t)
@@ -287,23 +285,19 @@ void lib_note_push(struct mvb_table *t, const struct table_op *p)
 static void land(struct flight *f)
 {
 	if (f->state == TABLE_OP) {
-		struct table_op done = {0};
-		f->why = table_wait(f->table->core, f->ticket, &done);
+		f->why = table_wait(f->table->core, f->operation);
 		f->code = f->why ? lib_op_code(f->table) : MVB_OK;
-		lib_note_push(f->table, &done);
+		lib_note_push(f->table, f->operation);
 	} else if (f->state == REDUCTION) {
-		f->code = end_reduction(f);
+		end_reduction(f);
 	}
 	f->state = LANDED;
 }
 
-/* Ends what was started: the operations on one table, of all (NULL), or the reductions. Returns the
- * first error. */
 int lib_land_ops(const struct mvb_table *t)
 {
 	int code = MVB_OK;
-	for (int i = 0; i < FLIGHTS; i++) {
-		struct flight *f = &lib.flight[i];
+	for (struct flight *f = lib.flight; f < lib.flight + FLIGHTS; f++) {
 		if (f->state != TABLE_OP || (t && f->table != t))
 			continue;
 		land(f);
@@ -315,9 +309,9 @@ int lib_land_ops(const struct mvb_table *t)
 
 void lib_land_reductions(void)
 {
-	for (int i = 0; i < FLIGHTS; i++)
-		if (lib.flight[i].state == REDUCTION)
-			land(&lib.flight[i]);
+	for (struct flight *f = lib.flight; f < lib.flight + FLIGHTS; f++)
+		if (f->state == REDUCTION)
+			land(f);
 }
 
 int64_t lib_ticket(const struct flight *f)
@@ -405,12 +399,9 @@ static int start(const struct mvb_setup *s)
 	bool launched = platform_under_launcher();
 	double patience = s->timeout_s > 0 ? s->timeout_s : 60;
 	if (s->file && s->size > 1 && !launched) {
-		char *wrong = rendezvous(s->file, s->rank, s->size, patience);
-		if (wrong) {
-			lib_fail(MVB_ERR_START, "mvb_init: %s", wrong);
-			free(wrong);
-			return MVB_ERR_START;
-		}
+		char *wrong AUTOFREE = rendezvous(s->file, s->rank, s->size, patience);
+		if (wrong)
+			return lib_fail(MVB_ERR_START, "mvb_init: %s", wrong);
 	}
 	platform_open(launched || (s->file && s->size > 1), &lib.rank, &lib.size);
 	lib.failed = true; /* so far */

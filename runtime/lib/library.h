@@ -38,9 +38,9 @@ enum { FLIGHTS = 256 };
 struct flight {
 	enum { FREE, TABLE_OP, REDUCTION, LANDED } state;
 	int64_t generation;
-	struct mvb_table *table; /* TABLE_OP */
-	int64_t ticket;          /* the table's own */
-	float *x;                /* REDUCTION; its slot is the flight's place in `slot` */
+	struct mvb_table *table;    /* TABLE_OP */
+	struct table_op *operation; /* the table's */
+	float *x;                   /* REDUCTION; its slot is the flight's place in `slot` */
 	size_t n;
 	enum mvb_reduce op;
 	int slot;
@@ -142,6 +142,8 @@ void lib_note_push(struct mvb_table *t, const struct table_op *p);
 
 /* ---- Lists of tensors (reduce.c) ----------------------------------------------- */
 
+/* x, a sum over the workers, becomes what op says. */
+void lib_mean(float *x, size_t n, enum mvb_reduce op);
 int lib_check_list(const char *function, float *const *tensor, const size_t *n, size_t count);
 size_t lib_list_total(const size_t *n, size_t count);
 /* A call whose list has passed its check, or has not (code): then it counts as empty. */

@@ -52,14 +52,19 @@ static int check_reduction(const char *function, const float *x, size_t n, enum 
 	return code ? code : check_op(function, op);
 }
 
+void lib_mean(float *x, size_t n, enum mvb_reduce op)
+{
+	for (size_t i = 0; op == MVB_MEAN && i < n; i++)
+		x[i] /= (float)lib.workers;
+}
+
 /* x is the sum over the workers, or their mean. */
 static void reduce(float *x, size_t n, enum mvb_reduce op)
 {
 	if (lib.workers == 1 || n == 0)
 		return;
 	link_allreduce(lib.link, x, n);
-	for (size_t i = 0; op == MVB_MEAN && i < n; i++)
-		x[i] /= (float)lib.workers;
+	lib_mean(x, n, op);
 }
 
 int mvb_allreduce(float *x, size_t n, enum mvb_reduce op)
@@ -309,8 +314,7 @@ static void end_bucket(struct mvb_grads *g, size_t i)
 	float *x = b->joined ? b->joined : g->tensor[b->first];
 	if (lib.workers > 1)
 		link_allreduce_wait(g->link, (int)i);
-	for (size_t k = 0; k < b->floats; k++)
-		x[k] /= (float)lib.workers;
+	lib_mean(x, b->floats, MVB_MEAN);
 	if (b->joined)
 		lib_part(x, g->tensor + b->first, g->n + b->first, b->count);
 }

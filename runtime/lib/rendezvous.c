@@ -292,7 +292,7 @@ static void admit(int sock, double *deadline)
 	struct timeval patience = {.tv_sec = 2};
 	struct ucred peer = {0};
 	socklen_t length = sizeof peer;
-	char text[128] = "", *no = NULL;
+	char text[128] = "", *no AUTOFREE = NULL;
 	int rank, size;
 	double timeout;
 	setsockopt(sock, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
@@ -323,7 +323,6 @@ static void admit(int sock, double *deadline)
 	}
 	if (no)
 		answer(sock, "-", no, strlen(no));
-	free(no);
 }
 
 static void time_out(double began)

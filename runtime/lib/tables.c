@@ -39,14 +39,6 @@ static struct table_rules rules_of(size_t rows, size_t columns, const struct mvb
 	return r;
 }
 
-static int updater_number(const struct updater *u)
-{
-	int i = 0;
-	while (updaters[i] && updaters[i] != u)
-		i++;
-	return i;
-}
-
 /* Floats that this machine can hold; a table beyond that would end the process. */
 static int check_memory(const struct table_rules *r)
 {
@@ -70,10 +62,10 @@ static int check_memory(const struct table_rules *r)
 static int check_placement(const struct table_rules *r)
 {
 	const struct placement *placement = lib.tables->placement;
-	char *wrong = placement->refuse ? placement->refuse(r, lib.tables) : NULL;
+	char *wrong AUTOFREE = placement->refuse ? placement->refuse(r, lib.tables) : NULL;
 	if (!wrong)
 		return check_memory(r);
-	free(wrong); /* it speaks of mvbench's options */
+	/* it speaks of mvbench's options */
 	return lib_fail(MVB_ERR_ARGUMENT,
 			"%s tables have no updater %s%s: use servers, or start all workers on one "
 			"machine",
@@ -131,8 +123,9 @@ static int table_make(struct mvb_table **out, const char *function, size_t rows,
 		code = lib_fail(MVB_ERR_ARGUMENT, "%s: NULL is no place for the table", function);
 	struct call call = {.function = TABLE_NEW,
 			    .code = code ? code : check_options(&r, &o),
-			    .arg = {(double)rows, (double)columns, updater_number(r.updater),
-				    o.rounds, o.backup, o.bounded, o.lead, (double)o.initial}};
+			    .arg = {(double)rows, (double)columns,
+				    r.updater ? (double)r.updater->kind : -1, o.rounds, o.backup,
+				    o.bounded, o.lead, (double)o.initial}};
 	TRY(lib_collective(&call));
 	TRY(lib_fail_with(MVB_ERR_LIMIT, table_open(&core, lib.tables, &r, values)));
 	struct mvb_table *t = must(calloc(1, sizeof *t));
@@ -270,7 +263,7 @@ static int op_start(struct request q, int64_t *ticket)
 	struct flight *f = under_way < TICKETS_MAX ? lib_flight_new() : NULL;
 	if (!f)
 		return lib_too_many(q.function);
-	TRY(lib_fail_with(lib_op_code(q.table), table_start(q.table->core, &q.op, &f->ticket)));
+	TRY(lib_fail_with(lib_op_code(q.table), table_start(q.table->core, &q.op, &f->operation)));
 	f->state = TABLE_OP;
 	f->table = q.table;
 	*ticket = lib_ticket(f);
@@ -344,27 +337,23 @@ static int rows_now(struct request q, const int64_t *row, size_t rows)
 int mvb_table_add_rows(struct mvb_table *t, const int64_t *row, size_t rows, const float *values,
 		       size_t n, const struct mvb_push *by)
 {
-	struct request q = {__func__, t, n, by, push_of(values, NULL)};
-	return rows_now(q, row, rows);
+	return rows_now((struct request){__func__, t, n, by, push_of(values, NULL)}, row, rows);
 }
 
 int mvb_table_get_rows(struct mvb_table *t, const int64_t *row, size_t rows, float *out, size_t n)
 {
-	struct request q = {__func__, t, n, NULL, pull_of(OP_READ, out)};
-	return rows_now(q, row, rows);
+	return rows_now((struct request){__func__, t, n, NULL, pull_of(OP_READ, out)}, row, rows);
 }
 
 int mvb_table_add_row(struct mvb_table *t, int64_t row, const float *values, size_t n,
 		      const struct mvb_push *by)
 {
-	struct request q = {__func__, t, n, by, push_of(values, NULL)};
-	return rows_now(q, &row, 1);
+	return rows_now((struct request){__func__, t, n, by, push_of(values, NULL)}, &row, 1);
 }
 
 int mvb_table_get_row(struct mvb_table *t, int64_t row, float *out, size_t n)
 {
-	struct request q = {__func__, t, n, NULL, pull_of(OP_READ, out)};
-	return rows_now(q, &row, 1);
+	return rows_now((struct request){__func__, t, n, NULL, pull_of(OP_READ, out)}, &row, 1);
 }
 
 /* May this be asked of p, and is there a place for the number? */

@@ -210,7 +210,7 @@ static size_t place(const struct table *t, const struct piece *x, bool pushed)
 static void get_piece(struct table *t, const struct table_op *p, const struct piece *x)
 {
 	float *to = p->kind == OP_ELASTIC ? delta_of(t, x) : p->out + x->offset;
-	link_window_get(AT(t)->window, x->shard, place(t, x, false), to, x->n);
+	link_window_reach(AT(t)->window, x->shard, place(t, x, false), NULL, to, x->n);
 }
 
 static void move_piece(struct table *t, const struct table_op *p, const struct piece *x)
@@ -218,7 +218,7 @@ static void move_piece(struct table *t, const struct table_op *p, const struct p
 	float *d = delta_of(t, x);
 	if (!t->rules.lengths)
 		elastic_moves(d, p->out + x->offset, p->by.scale, x->n);
-	link_window_add(AT(t)->window, x->shard, place(t, x, true), d, x->n);
+	link_window_reach(AT(t)->window, x->shard, place(t, x, true), d, NULL, x->n);
 }
 
 /* Does out get W along with the push? */
@@ -243,11 +243,8 @@ static void push_piece(struct table *t, const struct table_op *p, const struct p
 							 .staleness = p->staleness},
 					x->n);
 	}
-	if (fetches(p))
-		link_window_get_add(AT(t)->window, x->shard, place(t, x, true), d,
-				    p->out + x->offset, x->n);
-	else
-		link_window_add(AT(t)->window, x->shard, place(t, x, true), d, x->n);
+	link_window_reach(AT(t)->window, x->shard, place(t, x, true), d,
+			  fetches(p) ? p->out + x->offset : NULL, x->n);
 }
 
 typedef void piece_fn(struct table *t, const struct table_op *p, const struct piece *x);

@@ -236,7 +236,7 @@ static void note(struct server *v, enum trace_kind kind, const struct transactio
 /* The push; with `read`, data is then what is pulled. */
 static void apply(struct server *v, struct shard *t, struct transaction *j, bool read)
 {
-	const struct table_rules adding = {.updater = updater_find("add")};
+	const struct table_rules adding = {.updater = updaters[UPDATER_add]};
 	struct client *m = &t->client[j->worker];
 	bool sync = j->request.kind == OP_SYNC;
 	struct table_op p = {.kind = sync ? OP_PUSH : j->request.kind,

@@ -71,9 +71,8 @@ static void open_shard_on(struct table *t, int server, const float *init)
 {
 	struct tables *s = t->among;
 	size_t *bound = AT(t)->bound, columns = t->rules.columns;
-	struct opening o = {.rules = t->rules, .init = init != NULL};
-	while (updaters[o.updater] != t->rules.updater)
-		o.updater++;
+	struct opening o = {
+		.rules = t->rules, .updater = t->rules.updater->kind, .init = init != NULL};
 	link_send(s->everyone, s->size + server, (const float *)&o, sizeof o / sizeof(float));
 	if (init)
 		link_send(s->everyone, s->size + server, init + bound[server] * columns,

@@ -277,15 +277,6 @@ static char *wait_for_round(struct table *t, int64_t round)
 	return wrong;
 }
 
-static int64_t rounds_over(struct table *t)
-{
-	struct shared *s = AT(t)->shared;
-	monitor_lock(&s->monitor);
-	int64_t over = s->round.over;
-	monitor_unlock(&s->monitor);
-	return over;
-}
-
 /* After a read. False: a later round may have written into what it read; it can when it does not
  * wait for this worker. */
 static bool was_newest(struct table *t, const struct table_op *read)
@@ -304,10 +295,13 @@ static bool was_newest(struct table *t, const struct table_op *read)
 /* Reads the newest round's copy. */
 static void read_in_round(struct table *t, const struct table_op *p)
 {
+	struct shared *s = AT(t)->shared;
 	struct table_op read = pull_after(p);
 	replay_wait(t, &read);
 	do {
-		read.round = rounds_over(t);
+		monitor_lock(&s->monitor);
+		read.round = s->round.over;
+		monitor_unlock(&s->monitor);
 		count_versions(t, &read);
 		blocks_apply(t, &read);
 		world_charge_op(&read, op_floats(t, &read), true);

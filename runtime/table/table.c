@@ -16,13 +16,7 @@
 #define PLACEMENT_LISTED(name) &placement_##name,
 const struct placement *const table_placements[] = {PLACEMENTS(PLACEMENT_LISTED) NULL};
 
-const struct placement *placement_find(const char *name)
-{
-	size_t i = 0;
-	while (table_placements[i] && strcmp(table_placements[i]->name, name) != 0)
-		i++;
-	return table_placements[i];
-}
+FIND_BY_NAME(placement, placement_find, table_placements, name)
 
 /* Collective. Why these workers cannot have their tables there; NULL = they can. */
 static char *lacks(struct tables *s, const struct placement *h)
@@ -121,7 +115,7 @@ char *tables_flush(struct tables *s)
 		struct table *t = s->table[i];
 		for (int k = 0; t && k < TICKETS_MAX; k++)
 			if (t->ticket[k].under_way && !wrong)
-				wrong = table_wait(t, t->generation[k] * TICKETS_MAX + k, NULL);
+				wrong = table_wait(t, &t->ticket[k]);
 		if (t && !t->alias)
 			s->placement->flush(t);
 	}
@@ -194,15 +188,9 @@ static char *check_rules(const struct tables *s, const struct table_rules *r)
 {
 	if (free_place(s) == TABLES_MAX)
 		return sentence("there are %d tables already, which is the most", TABLES_MAX);
-	if (r->rows == 0 || r->columns == 0)
-		return sentence("a table of %zu x %zu floats: it needs at least one", r->rows,
-				r->columns);
-	if (r->rows > SIZE_MAX / sizeof(float) / r->columns)
-		return sentence("a table of %zu x %zu floats does not fit into memory", r->rows,
-				r->columns);
-	if (r->rounds && (r->backup < 0 || r->backup >= s->size))
-		return sentence("%lld backup workers of %d: at least one push has to count",
-				(long long)r->backup, s->size);
+	CHECK(r->rows && r->columns, "a table of %zu x %zu floats", r->rows, r->columns);
+	CHECK(!r->rounds || (r->backup >= 0 && r->backup < s->size), "%lld backup workers of %d",
+	      (long long)r->backup, s->size);
 	return s->placement->refuse ? s->placement->refuse(r, s) : NULL;
 }
 
@@ -274,7 +262,8 @@ void table_close(struct table *t)
 	if (!t->alias)
 		t->among->placement->close(t);
 	for (int k = 0; k < TICKETS_MAX; k++)
-		free(t->said[k]);
+		if (t->ticket[k].under_way)
+			free(t->ticket[k].said);
 	floats_free(t, t->pulled);
 	floats_free(t, t->own);
 	for (int i = 0; i < 2; i++)
@@ -287,9 +276,8 @@ void table_close(struct table *t)
 
 static char *check_op(const struct table *t, const struct table_op *p)
 {
-	if (p->kind == OP_ELASTIC && (t->rules.rounds || t->rules.bounded))
-		return sentence("an elastic move waits for nobody: it cannot be made in rounds, or "
-				"with a bounded lead");
+	CHECK(p->kind != OP_ELASTIC || !(t->rules.rounds || t->rules.bounded),
+	      "an elastic move in rounds, or with a bounded lead, where it waits for nobody");
 	if (t->rules.rounds && op_pushes(p) && t->incomplete)
 		return sentence("an incomplete round has ended the rounds of this table for "
 				"good: make a new one");
@@ -365,10 +353,10 @@ static char *wait_op(struct table *t, struct table_op *p)
  * rounds. So the push is waited for first. */
 static void end_push(struct table *t)
 {
-	for (int k = 0; k < TICKETS_MAX; k++)
-		if (t->ticket[k].under_way && op_pushes(&t->ticket[k]) && !t->ended[k]) {
-			t->said[k] = wait_op(t, &t->ticket[k]);
-			t->ended[k] = true;
+	for (struct table_op *p = t->ticket; p < t->ticket + TICKETS_MAX; p++)
+		if (p->under_way && op_pushes(p) && !p->ended) {
+			p->said = wait_op(t, p);
+			p->ended = true;
 		}
 }
 
@@ -418,7 +406,7 @@ char *table_do(struct table *t, struct table_op *p)
 	return wrong;
 }
 
-char *table_start(struct table *t, const struct table_op *p, int64_t *ticket)
+char *table_start(struct table *t, const struct table_op *p, struct table_op **started)
 {
 	int k = 0;
 	char *wrong = check_op(t, p);
@@ -426,32 +414,19 @@ char *table_start(struct table *t, const struct table_op *p, int64_t *ticket)
 		return wrong;
 	while (k < TICKETS_MAX && t->ticket[k].under_way)
 		k++;
-	if (k == TICKETS_MAX)
-		return sentence(
-			"%d operations are under way: wait for one before the next is started",
-			TICKETS_MAX);
+	CHECK(k < TICKETS_MAX, "more than %d operations under way", TICKETS_MAX);
 	t->ticket[k] = *p;
-	wrong = start_op(t, &t->ticket[k]);
-	t->ticket[k].under_way = !wrong;
-	*ticket = ++t->generation[k] * TICKETS_MAX + k;
+	*started = &t->ticket[k];
+	wrong = start_op(t, *started);
+	(*started)->under_way = !wrong;
 	return wrong;
 }
 
-char *table_wait(struct table *t, int64_t ticket, struct table_op *done)
+char *table_wait(struct table *t, struct table_op *started)
 {
-	int k = (int)(ticket % TICKETS_MAX);
-	if (ticket < 0 || t->generation[k] < ticket / TICKETS_MAX || ticket < TICKETS_MAX)
-		return sentence("ticket %lld was never given out", (long long)ticket);
-	if (t->generation[k] != ticket / TICKETS_MAX || !t->ticket[k].under_way)
-		return sentence("ticket %lld was waited for already", (long long)ticket);
-	struct table_op *p = &t->ticket[k];
-	p->under_way = false;
-	char *wrong = t->ended[k] ? t->said[k] : wait_op(t, p);
-	t->ended[k] = false;
-	t->said[k] = NULL;
-	if (done)
-		*done = *p;
-	return wrong;
+	CHECK(started->under_way, "waits twice for one operation");
+	started->under_way = false;
+	return started->ended ? started->said : wait_op(t, started);
 }
 
 int64_t table_version(struct table *t)

@@ -75,7 +75,11 @@ struct table_op {
 	bool read_later; /* out is filled in the waiting */
 	int64_t round;   /* that it was pushed in */
 	int64_t flow;    /* a push's number in the timeline; 0 = none */
-	bool under_way;  /* started as a ticket, and not waited for */
+
+	/* The table's, of one that was started */
+	bool under_way; /* it has not been waited for */
+	bool ended;     /* but a read in rounds has, */
+	char *said;     /* with this result */
 };
 
 /* ---- Tables -------------------------------------------------------------------- */
@@ -108,11 +112,8 @@ struct table {
 	bool incomplete;     /* with rounds: one could not end, so that none will any more */
 	struct vec *alias;   /* one client: its init vector is W, and nothing moves */
 	size_t own_first, own_end; /* floats that this worker reaches without moving them */
-	struct table_op ticket[TICKETS_MAX];
-	int64_t generation[TICKETS_MAX];
-	bool ended[TICKETS_MAX]; /* waited for already, by a read in rounds; */
-	char *said[TICKETS_MAX]; /* and with this result */
-	void *at;                /* the placement's own */
+	struct table_op ticket[TICKETS_MAX]; /* that were started */
+	void *at;                            /* the placement's own */
 };
 
 /* The tables of one process, and whom it shares them with. */
@@ -169,9 +170,10 @@ int64_t counter_next(struct counter *c);
 void counter_free(struct counter *c);
 /* Does the operation and returns when all of it has been applied and is in p->out. */
 char *table_do(struct table *t, struct table_op *p);
-/* Starts it; in and out belong to the table until the ticket was waited for. */
-char *table_start(struct table *t, const struct table_op *p, int64_t *ticket);
-char *table_wait(struct table *t, int64_t ticket, struct table_op *done);
+/* Starts it, TICKETS_MAX at once at most; in and out belong to the table until *started was waited
+ * for, once. */
+char *table_start(struct table *t, const struct table_op *p, struct table_op **started);
+char *table_wait(struct table *t, struct table_op *started);
 /* Before a barrier: waits for all that was started, and tells those who wait for this worker's
  * push, in a round or because they lead, that none will come. After it: all are in the same round.
  */

@@ -81,13 +81,7 @@ UPDATER_LIST(UPDATER)
 const struct updater *const updaters[] = {UPDATER_LIST(POINT) NULL};
 const char updater_choices[] = "" UPDATER_LIST(CHOICE);
 
-const struct updater *updater_find(const char *name)
-{
-	for (size_t i = 0; updaters[i]; i++)
-		if (strcmp(updaters[i]->name, name) == 0)
-			return updaters[i];
-	return NULL;
-}
+FIND_BY_NAME(updater, updater_find, updaters, name)
 
 struct updater_wants updater_wants(const char *name)
 {

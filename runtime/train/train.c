@@ -85,14 +85,11 @@ static char *open_tables(struct trainer *r)
 	struct worker *w = &r->w;
 	const struct run *run = w->run;
 	const struct recording *replay = r->replay;
-	char *wrong = tables_open(&w->tables, r->everyone ? r->everyone : r->all, r->all, w->rank,
-				  w->trainers, (int)run->servers, replay ? "auto" : run->table_home,
-				  w->stats, w->dev);
-	if (wrong) {
-		char *more = sentence("--table-home=%s: %s", run->table_home, wrong);
-		free(wrong);
-		return more;
-	}
+	char *wrong AUTOFREE = tables_open(&w->tables, r->everyone ? r->everyone : r->all, r->all,
+					   w->rank, w->trainers, (int)run->servers,
+					   replay ? "auto" : run->table_home, w->stats, w->dev);
+	if (wrong)
+		return sentence("--table-home=%s: %s", run->table_home, wrong);
 	if (replay)
 		tables_replay(w->tables, replay);
 	if (!run->record && !replay)

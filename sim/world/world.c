@@ -41,7 +41,7 @@ static struct {
 	struct sim_worker *worker; /* [workers] */
 	int workers;               /* with servers */
 	sg_host_t *slot;           /* [slots] where they live */
-	int slots;
+	size_t slots;
 	double speed; /* of the fastest host [flop/s] */
 	nsec began;   /* wall clock */
 	int64_t events;
@@ -276,10 +276,8 @@ static void lay_out_slots(void)
 	for (size_t i = 0; i < hosts; i++) {
 		int cores = hosts == 1 ? world.workers : sg_host_core_count(host[i]);
 		world.speed = fmax(world.speed, sg_host_get_speed(host[i]));
-		world.slot = must(realloc(world.slot,
-					  (size_t)(world.slots + cores + 1) * sizeof *world.slot));
 		for (int k = 0; k < cores; k++)
-			world.slot[world.slots++] = host[i];
+			APPEND(world.slot, world.slots, host[i]);
 	}
 	free(host);
 }
@@ -357,7 +355,7 @@ static char *try_platform(const char *file, int workers)
 static sg_host_t slot_of(int rank)
 {
 	int workers = (int)world.config->run.workers, servers = world.workers - workers;
-	if (rank < workers || world.slots >= world.workers)
+	if (rank < workers || world.slots >= (size_t)world.workers)
 		return world.slot[rank];
 	return world.slot[part_of((size_t)workers, (size_t)servers, (size_t)(rank - workers))];
 }
@@ -380,10 +378,8 @@ static void slow_link(struct slowed **done, size_t *n, sg_host_t from, sg_host_t
 		sg_link_t link = xbt_dynar_get_as(way, at, sg_link_t);
 		while (i < *n && (*done)[i].link != link)
 			i++;
-		if (i == *n) {
-			*done = must(realloc(*done, ++*n * sizeof **done));
-			(*done)[i] = (struct slowed){link, sg_link_get_bandwidth(link)};
-		}
+		if (i == *n)
+			APPEND(*done, *n, (struct slowed){link, sg_link_get_bandwidth(link)});
 		double bandwidth = factor * (*done)[i].full;
 		if (bandwidth < sg_link_get_bandwidth(link))
 			sg_link_set_bandwidth(link, bandwidth);
@@ -436,9 +432,8 @@ static void actor_main(int argc, char **argv)
 
 static void deploy(void)
 {
-	char *text;
-	size_t n;
-	FILE *f = must(open_memstream(&text, &n));
+	struct text t;
+	FILE *f = text_open(&t);
 	fprintf(f, "<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM "
 		   "\"https://simgrid.org/simgrid.dtd\">\n<platform version=\"4.1\">\n");
 	for (int i = 0; i < world.workers; i++)
@@ -448,20 +443,18 @@ static void deploy(void)
 			"<prop id=\"rank\" value=\"%d\"/></actor>\n",
 			sg_host_get_name(slot_of(i)), i, i);
 	fprintf(f, "</platform>\n");
-	fclose(f);
+	char *text AUTOFREE = text_close(&t);
 	char *path AUTOFREE = file_in_memory(text);
 	SMPI_app_instance_register("worker", actor_main, world.workers);
 	simgrid_load_deployment(path);
-	free(text);
 }
 
 /* The workers wait for each other and nobody goes on. */
 static void tell_deadlock(void)
 {
 	enum { NAMED = 8 };
-	char *text;
-	size_t size;
-	FILE *f = must(open_memstream(&text, &size));
+	struct text t;
+	FILE *f = text_open(&t);
 	int waiting = 0, workers = (int)world.config->run.workers;
 	for (int i = 0; i < world.workers; i++) {
 		const struct sim_worker *me = &world.worker[i];
@@ -477,7 +470,7 @@ static void tell_deadlock(void)
 			fprintf(f, " (epoch %lld, step %lld)", (long long)w->epoch,
 				(long long)w->step);
 	}
-	fclose(f);
+	char *text = text_close(&t);
 	const struct recording *replay = world.costs->replay;
 	char *what =
 		replay ? sentence("the record of run %lld does not fit, was it changed since it "
@@ -542,8 +535,8 @@ int world_run(const struct config *c, const struct plan *p, int (*life)(void *ct
 	mallopt(M_TRIM_THRESHOLD, 1 << 30);
 	start_engine(file, world.workers);
 	lay_out_slots();
-	if (world.slots < c->run.workers)
-		user_error("--sim.platform=%s: it has room for %d workers on %zu hosts, and "
+	if (world.slots < (size_t)c->run.workers)
+		user_error("--sim.platform=%s: it has room for %zu workers on %zu hosts, and "
 			   "--workers=%lld are wanted",
 			   c->run.sim_platform, world.slots, sg_host_count(),
 			   (long long)c->run.workers);

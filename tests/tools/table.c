@@ -256,9 +256,6 @@ static void initial_values(void)
 	all_are(out, N, 2, "the master's initial value, when the others gave none");
 	barrier();
 	table_close(t);
-	struct table *none;
-	struct table_rules empty = {.rows = 0, .columns = 3, .updater = updater_find("add")};
-	refused(table_open(&none, us.tables, &empty, NULL), "needs at least one");
 	free(init);
 	free(out);
 }
@@ -269,30 +266,27 @@ static void starting_and_waiting(void)
 	struct table *t = open_with((struct table_rules){.rows = N}, NULL);
 	float *in[AT_ONCE], *out = floats(N, 0);
 	struct table_op push[AT_ONCE], there[AT_ONCE];
-	int64_t ticket[AT_ONCE];
+	struct table_op *started[AT_ONCE];
 	for (int i = 0; i < AT_ONCE; i++) {
 		in[i] = floats(N, (float)(1 << i));
 		push[i] = (struct table_op){.kind = OP_PUSH, .in = in[i], .by = unit};
 		there[i] = bring(t, push[i]);
-		char *wrong = table_start(t, &there[i], &ticket[i]);
+		char *wrong = table_start(t, &there[i], &started[i]);
 		CHECK(!wrong, "%s", wrong);
 	}
 	for (int i = AT_ONCE; i-- > 1;) {
-		char *wrong = table_wait(t, ticket[i], NULL);
+		char *wrong = table_wait(t, started[i]);
 		CHECK(!wrong, "%s", wrong);
-		refused(table_wait(t, ticket[i], NULL), "waited for already");
+		CHECK(!started[i]->under_way, "under way, though it was waited for");
 	}
-	refused(table_wait(t, ticket[0] + 100 * TICKETS_MAX, NULL), "never given out");
-	refused(table_wait(t, -3, NULL), "never given out");
-	refused(table_wait(t, 3, NULL), "never given out");
 	barrier(); /* waits for the one that is left */
-	refused(table_wait(t, ticket[0], NULL), "waited for already");
+	CHECK(!started[0]->under_way, "under way after a barrier");
 	for (int i = 0; i < AT_ONCE; i++)
 		fetch(t, &push[i], there[i]);
 	struct table_op get = {.kind = OP_READ, .out = out}, got = bring(t, get);
-	char *wrong = table_start(t, &got, &ticket[0]);
+	char *wrong = table_start(t, &got, &started[0]);
 	CHECK(!wrong, "%s", wrong);
-	wrong = table_wait(t, ticket[0], NULL);
+	wrong = table_wait(t, started[0]);
 	CHECK(!wrong, "%s", wrong);
 	fetch(t, &get, got);
 	all_are(out, N, ((1 << AT_ONCE) - 1) * us.size, "a table after started adds");
@@ -364,22 +358,21 @@ static void started_in_rounds(struct table *t, float *in, float *out, double bef
 	for (size_t k = 0; k < N_ROUNDS; k++)
 		in[k] = 1;
 	for (int i = 0; i < 10; i++) {
-		int64_t ticket, second;
+		struct table_op *started, *second;
 		struct table_op push = {.kind = OP_PUSH, .in = in, .by = unit};
 		struct table_op read = {.kind = OP_READ, .out = out, .pull = true};
 		if (us.rank == 0)
 			usleep(500);
 		struct table_op there = bring(t, push);
-		char *wrong = table_start(t, &there, &ticket);
+		char *wrong = table_start(t, &there, &started);
 		CHECK(!wrong, "%s", wrong);
 		refused(table_start(t, &push, &second), "once a round");
 		refused(table_do(t, &push), "once a round");
 		do_op(t, read);
 		before += us.size;
 		all_are(out + 1, N_ROUNDS - 1, before, "what is read while a push is under way");
-		wrong = table_wait(t, ticket, NULL);
+		wrong = table_wait(t, started);
 		CHECK(!wrong, "%s", wrong);
-		refused(table_wait(t, ticket, NULL), "waited for already");
 		fetch(t, &push, there);
 	}
 	barrier();

@@ -73,9 +73,8 @@ void link_window_sync(struct link_window *w)
 		MPI_Win_sync(w->at);
 }
 
-/* old = floats (NULL: nobody asks), then floats += x (NULL: nothing). */
-static void reach(struct link_window *w, int rank, size_t first, const float *x, float *old,
-		  size_t n)
+void link_window_reach(struct link_window *w, int rank, size_t first, const float *x, float *old,
+		       size_t n)
 {
 	size_t at = w->head + first * sizeof(float);
 	float *own = (float *)(void *)(w->own + at);
@@ -89,22 +88,6 @@ static void reach(struct link_window *w, int rank, size_t first, const float *x,
 		memcpy(old, own, n * sizeof *old);
 	for (size_t i = 0; w->at == MPI_WIN_NULL && x && i < n; i++)
 		own[i] += x[i];
-}
-
-void link_window_get(struct link_window *w, int rank, size_t first, float *x, size_t n)
-{
-	reach(w, rank, first, NULL, x, n);
-}
-
-void link_window_add(struct link_window *w, int rank, size_t first, const float *x, size_t n)
-{
-	reach(w, rank, first, x, NULL, n);
-}
-
-void link_window_get_add(struct link_window *w, int rank, size_t first, const float *x, float *old,
-			 size_t n)
-{
-	reach(w, rank, first, x, old, n);
 }
 
 void link_window_count(struct link_window *w, size_t counter, const int64_t *by, int64_t *before)

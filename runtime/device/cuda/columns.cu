@@ -22,14 +22,10 @@ template <typename T, int V> struct bias_job : reads_one<T, V> {
 	}
 	__device__ void write(size_t at, const pack<T, V> &i, const kept &k) const
 	{
-		pack<T, V> out;
-
-#pragma unroll
-		for (int v = 0; v < V; v++) {
+		store_each<V>(y + at, [&](int v) {
 			float x = number(i.v[v]) + k.b[v];
-			out.v[v] = rounded<T>(relu && x < 0 ? 0 : x);
-		}
-		store<V>(y + at, out);
+			return relu && x < 0 ? 0 : x;
+		});
 	}
 };
 

@@ -299,7 +299,7 @@ static struct conv_choice choose(struct device *d, struct cuda_conv *v, struct c
 
 	cuda_sync(d);
 	cuda_give(d, out, numbers);
-	TRY(d, cudaFree(work));
+	TRY_CUDA(d, cudaFree(work));
 	for (int i = n; i-- > 0;) {
 		const bool rounds = exact(c) && found[i].math != CUDNN_FMA_MATH &&
 				    found[i].math != CUDNN_DEFAULT_MATH;

@@ -200,11 +200,11 @@ static void cuda_open(struct device *d, int threads)
 	struct cudaDeviceProp p;
 	int count = 0;
 	(void)threads;
-	TRY(d, cudaGetDeviceCount(&count));
+	TRY_CUDA(d, cudaGetDeviceCount(&count));
 	CHECK(count > 0, "no GPU to open");
 	c->gpu = d->number % count;
-	TRY(d, cudaSetDevice(c->gpu));
-	TRY(d, cudaGetDeviceProperties(&p, c->gpu));
+	TRY_CUDA(d, cudaSetDevice(c->gpu));
+	TRY_CUDA(d, cudaGetDeviceProperties(&p, c->gpu));
 	snprintf(c->model, sizeof c->model, "%.127s", p.name);
 	/* a number would not do: each worker may be shown one GPU only, which is its 0 */
 	for (size_t i = 0; i < sizeof p.uuid.bytes; i++)
@@ -213,11 +213,12 @@ static void cuda_open(struct device *d, int threads)
 	c->tf32 = strcmp(d->precision, "tf32") == 0;
 	CHECK(c->bf16 || c->tf32 || strcmp(d->precision, "float32") == 0, "precision %s",
 	      d->precision);
-	TRY(d, cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking));
-	TRY(d, cudaStreamCreateWithFlags(&c->side, cudaStreamNonBlocking));
+	TRY_CUDA(d, cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking));
+	TRY_CUDA(d, cudaStreamCreateWithFlags(&c->side, cudaStreamNonBlocking));
 	c->state = cuda_take(d, sizeof *c->state);
-	TRY(d, cudaMemsetAsync(c->state, 0, sizeof *c->state, c->stream));
-	TRY(d, cudaHostAlloc((void **)&c->event, EVENTS * sizeof *c->event, cudaHostAllocDefault));
+	TRY_CUDA(d, cudaMemsetAsync(c->state, 0, sizeof *c->state, c->stream));
+	TRY_CUDA(d, cudaHostAlloc((void **)&c->event, EVENTS * sizeof *c->event,
+				  cudaHostAllocDefault));
 	memset(c->event, 0, EVENTS * sizeof *c->event);
 	TRY_BLAS(d, cublasCreate(&c->blas));
 	TRY_BLAS(d, cublasSetStream(c->blas, c->stream));
@@ -235,14 +236,14 @@ static void cuda_close(struct device *d)
 	struct cuda *c = cuda_of(d);
 	cuda_sync(d);
 	cuda_graphs_close(d);
-	TRY(d, cudaFreeHost(c->event));
+	TRY_CUDA(d, cudaFreeHost(c->event));
 	TRY_DNN(d, cudnnDestroy(c->dnn));
 	TRY_BLAS(d, cublasDestroy(c->blas));
 	cuda_memory_close(d);
-	TRY(d, cudaFree(c->blas_workspace));
-	TRY(d, cudaFree(c->state));
-	TRY(d, cudaStreamDestroy(c->side));
-	TRY(d, cudaStreamDestroy(c->stream));
+	TRY_CUDA(d, cudaFree(c->blas_workspace));
+	TRY_CUDA(d, cudaFree(c->state));
+	TRY_CUDA(d, cudaStreamDestroy(c->side));
+	TRY_CUDA(d, cudaStreamDestroy(c->stream));
 	free(c->choice);
 	free(c);
 	d->at = NULL;

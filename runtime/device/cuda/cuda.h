@@ -105,7 +105,7 @@ void cuda_failed(struct device *d, const char *file, int line, const char *call,
 		if (status_ != (good)) \
 			cuda_failed(d, __FILE__, __LINE__, #call, text(status_)); \
 	} while (0)
-#define TRY(d, call) TRY_(d, cudaError_t, cudaSuccess, cudaGetErrorString, call)
+#define TRY_CUDA(d, call) TRY_(d, cudaError_t, cudaSuccess, cudaGetErrorString, call)
 #define TRY_BLAS(d, call) \
 	TRY_(d, cublasStatus_t, CUBLAS_STATUS_SUCCESS, cublasGetStatusString, call)
 #define TRY_DNN(d, call) TRY_(d, cudnnStatus_t, CUDNN_STATUS_SUCCESS, cudnnGetErrorString, call)

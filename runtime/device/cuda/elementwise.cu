@@ -15,10 +15,8 @@ template <typename F> struct map {
 		pack<T, V> a = load<V>(y + here.i);
 		pack<U, V> b = load<V>(x + here.i);
 
-#pragma unroll
-		for (int k = 0; k < V; k++)
-			a.v[k] = rounded<T>(f(number(a.v[k]), number(b.v[k]), here.i + k));
-		store<V>(y + here.i, a);
+		store_each<V>(y + here.i,
+			      [&](int k) { return f(number(a.v[k]), number(b.v[k]), here.i + k); });
 	}
 };
 

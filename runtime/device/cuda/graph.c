@@ -37,13 +37,13 @@ static cudaGraphExec_t capture(struct device *d, void (*body)(void *ctx), void *
 	struct cuda *c = cuda_of(d);
 	cudaGraph_t graph;
 	cudaGraphExec_t exec;
-	TRY(d, cudaStreamBeginCapture(c->stream, cudaStreamCaptureModeThreadLocal));
+	TRY_CUDA(d, cudaStreamBeginCapture(c->stream, cudaStreamCaptureModeThreadLocal));
 	c->capturing = c->captured = true;
 	body(ctx);
 	c->capturing = false;
-	TRY(d, cudaStreamEndCapture(c->stream, &graph));
-	TRY(d, cudaGraphInstantiateWithFlags(&exec, graph, 0));
-	TRY(d, cudaGraphDestroy(graph));
+	TRY_CUDA(d, cudaStreamEndCapture(c->stream, &graph));
+	TRY_CUDA(d, cudaGraphInstantiateWithFlags(&exec, graph, 0));
+	TRY_CUDA(d, cudaGraphDestroy(graph));
 	return exec;
 }
 
@@ -63,7 +63,7 @@ void cuda_graph(struct device *d, size_t key, void (*body)(void *ctx), void *ctx
 	if (is_new && c->switched)
 		c->graphs--; /* once more as it is, before it is captured */
 	if (g->exec)
-		TRY(d, cudaGraphLaunch(g->exec, c->stream));
+		TRY_CUDA(d, cudaGraphLaunch(g->exec, c->stream));
 }
 
 /* The turn's number arrives in host memory when the stream comes to this place. A CUDA event could
@@ -72,8 +72,8 @@ void cuda_event_record(struct device *d, size_t i)
 {
 	struct cuda *c = cuda_of(d);
 	CHECK(i < EVENTS, "an event past the %dth", EVENTS);
-	TRY(d, cudaMemcpyAsync(&c->event[i], &c->state->step.turn, sizeof *c->event,
-			       cudaMemcpyDeviceToHost, c->stream));
+	TRY_CUDA(d, cudaMemcpyAsync(&c->event[i], &c->state->step.turn, sizeof *c->event,
+				    cudaMemcpyDeviceToHost, c->stream));
 }
 
 void cuda_event_wait(struct device *d, size_t i)
@@ -86,7 +86,7 @@ void cuda_event_wait(struct device *d, size_t i)
 		if (status == cudaErrorNotReady)
 			cudaGetLastError(); /* it is kept as if it were an error */
 		else
-			TRY(d, status);
+			TRY_CUDA(d, status);
 		CHECK(status == cudaErrorNotReady || there, "event %zu was never recorded", i);
 		sched_yield();
 	}
@@ -97,6 +97,6 @@ void cuda_graphs_close(struct device *d)
 	struct cuda *c = cuda_of(d);
 	for (size_t i = 0; i < c->graphs; i++)
 		if (c->graph[i].exec)
-			TRY(d, cudaGraphExecDestroy(c->graph[i].exec));
+			TRY_CUDA(d, cudaGraphExecDestroy(c->graph[i].exec));
 	free(c->graph);
 }

@@ -78,6 +78,16 @@ template <int V, typename T> __device__ inline void store(T *p, const pack<T, V>
 	*(pack<T, V> *)p = x;
 }
 
+/* p[v] = x(v), v < V. */
+template <int V, typename T, typename X> __device__ inline void store_each(T *p, X x)
+{
+	pack<T, V> out;
+#pragma unroll
+	for (int v = 0; v < V; v++)
+		out.v[v] = rounded<T>(x(v));
+	store<V>(p, out);
+}
+
 inline unsigned blocks_for(size_t threads, size_t most)
 {
 	size_t blocks = (threads + THREADS - 1) / THREADS;

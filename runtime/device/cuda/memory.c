@@ -48,7 +48,7 @@ void cuda_give(struct device *d, void *p, size_t bytes)
 {
 	if (!p)
 		return;
-	TRY(d, cudaFree(p));
+	TRY_CUDA(d, cudaFree(p));
 	d->workspace_bytes -= bytes;
 }
 
@@ -87,51 +87,52 @@ struct cuda_stage cuda_stage_of(struct device *d, size_t bytes)
 
 void cuda_sync(struct device *d)
 {
-	TRY(d, cudaStreamSynchronize(cuda_of(d)->stream));
+	TRY_CUDA(d, cudaStreamSynchronize(cuda_of(d)->stream));
 }
 
 float *cuda_alloc(struct device *d, size_t n)
 {
 	float *p = cuda_malloc(d, n * sizeof *p);
-	TRY(d, cudaMemsetAsync(p, 0, n * sizeof *p, cuda_of(d)->stream));
+	TRY_CUDA(d, cudaMemsetAsync(p, 0, n * sizeof *p, cuda_of(d)->stream));
 	return p;
 }
 
 void cuda_free(struct device *d, float *p, size_t n)
 {
 	(void)n;
-	TRY(d, cudaFree(p));
+	TRY_CUDA(d, cudaFree(p));
+}
+
+static void copy(struct device *d, float *y, const float *x, size_t n, enum cudaMemcpyKind kind)
+{
+	if (n)
+		TRY_CUDA(d, cudaMemcpyAsync(y, x, n * sizeof *y, kind, cuda_of(d)->stream));
 }
 
 void cuda_put(struct device *d, float *y, const float *from, size_t n)
 {
-	if (n)
-		TRY(d, cudaMemcpyAsync(y, from, n * sizeof *y, cudaMemcpyHostToDevice,
-				       cuda_of(d)->stream));
+	copy(d, y, from, n, cudaMemcpyHostToDevice);
 	cuda_sync(d);
 }
 
 void cuda_get(struct device *d, float *to, const float *x, size_t n)
 {
-	if (n)
-		TRY(d, cudaMemcpyAsync(to, x, n * sizeof *x, cudaMemcpyDeviceToHost,
-				       cuda_of(d)->stream));
+	copy(d, to, x, n, cudaMemcpyDeviceToHost);
 	cuda_sync(d);
 }
 
 void cuda_copy(struct device *d, float *y, const float *x, size_t n)
 {
-	if (n)
-		TRY(d, cudaMemcpyAsync(y, x, n * sizeof *y, cudaMemcpyDeviceToDevice,
-				       cuda_of(d)->stream));
+	copy(d, y, x, n, cudaMemcpyDeviceToDevice);
 }
 
 void cuda_tally(struct device *d, struct tally *out)
 {
 	struct cuda *c = cuda_of(d);
 	struct cuda_losses t;
-	TRY(d, cudaMemcpyAsync(&t, &c->state->tally, sizeof t, cudaMemcpyDeviceToHost, c->stream));
-	TRY(d, cudaMemsetAsync(&c->state->tally, 0, sizeof t, c->stream));
+	TRY_CUDA(d, cudaMemcpyAsync(&t, &c->state->tally, sizeof t, cudaMemcpyDeviceToHost,
+				    c->stream));
+	TRY_CUDA(d, cudaMemsetAsync(&c->state->tally, 0, sizeof t, c->stream));
 	cuda_sync(d);
 	*out = (struct tally){
 		.loss = t.loss, .correct = (int64_t)t.correct, .rows = (int64_t)t.rows};
@@ -177,14 +178,14 @@ const void *cuda_brought(struct device *d, const void *array, size_t bytes)
 		return r->at;
 	if (r->at) {
 		cuda_sync(d);
-		TRY(d, cudaFree(r->at));
+		TRY_CUDA(d, cudaFree(r->at));
 		d->bytes -= r->bytes;
 	}
 	r->at = cuda_malloc(d, bytes);
 	r->bytes = bytes;
 	r->print = print;
 	d->bytes += bytes;
-	TRY(d, cudaMemcpyAsync(r->at, array, bytes, cudaMemcpyHostToDevice, c->stream));
+	TRY_CUDA(d, cudaMemcpyAsync(r->at, array, bytes, cudaMemcpyHostToDevice, c->stream));
 	cuda_sync(d);
 	return r->at;
 }
@@ -193,10 +194,10 @@ void cuda_memory_close(struct device *d)
 {
 	struct cuda *c = cuda_of(d);
 	for (size_t i = 0; i < c->residents; i++)
-		TRY(d, cudaFree(c->resident[i].at));
+		TRY_CUDA(d, cudaFree(c->resident[i].at));
 	for (size_t i = 0; i < c->retired_n; i++)
-		TRY(d, cudaFree(c->retired[i]));
-	TRY(d, cudaFree(c->workspace));
+		TRY_CUDA(d, cudaFree(c->retired[i]));
+	TRY_CUDA(d, cudaFree(c->workspace));
 	free(c->resident);
 	free(c->retired);
 }

@@ -83,16 +83,12 @@ template <typename T, int V> struct norm_job {
 	}
 	__device__ void write(size_t i, const item &it, const kept &k) const
 	{
-		pack<T, V> out;
-
-#pragma unroll
-		for (int v = 0; v < V; v++) {
+		store_each<V>(y + i, [&](int v) {
 			float z = (number(it.x.v[v]) - k.mean[v]) * k.a[v] + k.beta[v];
 			if (more)
 				z += number(it.more.v[v]);
-			out.v[v] = rounded<T>(relu && z < 0 ? 0 : z);
-		}
-		store<V>(y + i, out);
+			return relu && z < 0 ? 0 : z;
+		});
 	}
 };
 
@@ -125,85 +121,69 @@ template <typename T, int V> struct masked_job {
 };
 
 /* Sums for dscale; back: the masked dy is written back. */
-template <typename T, int V> struct norm_grad_scale_job {
+template <typename T, int V> struct norm_grad_scale_job : masked_job<T, V> {
 	static constexpr int sums = 2;
-	masked_job<T, V> from;
 	float *dscale;
 	T *back;
+	using typename masked_job<T, V>::item;
 	struct kept {
 		float mean[V], a[V];
 	};
-	using item = typename masked_job<T, V>::item;
 	__device__ kept keep(size_t column) const
 	{
 		kept k;
 		for (int v = 0; v < V; v++) {
-			k.mean[v] = from.at[column + v];
-			k.a[v] = from.inverse(column + v);
+			k.mean[v] = this->at[column + v];
+			k.a[v] = this->inverse(column + v);
 		}
 		return k;
 	}
-	__device__ item read(size_t i) const
-	{
-		return from.read(i);
-	}
 	__device__ void add(size_t i, const item &it, const kept &k, float *sum) const
 	{
-		pack<T, V> masked;
-
 #pragma unroll
 		for (int v = 0; v < V; v++) {
-			float g = from.g(it, v);
+			float g = this->g(it, v);
 			sum[v] += g * ((number(it.x.v[v]) - k.mean[v]) * k.a[v]);
 			sum[V + v] += g;
-			masked.v[v] = rounded<T>(g);
 		}
 		if (back)
-			store<V>(back + i, masked);
+			store_each<V>(back + i, [&](int v) { return this->g(it, v); });
 	}
 	__device__ void finish(size_t c, const double *total) const
 	{
 		dscale[c] = (float)total[0];
-		dscale[from.n + c] = (float)total[THREADS];
+		dscale[this->n + c] = (float)total[THREADS];
 	}
 };
 
 /* dx = gamma / sd (g - mean(g) - xhat mean(g xhat)) */
-template <typename T, int V> struct norm_grad_job {
-	masked_job<T, V> from;
+template <typename T, int V> struct norm_grad_job : masked_job<T, V> {
 	T *dx;
 	const float *dscale, *scale;
 	size_t rows;
+	using typename masked_job<T, V>::item;
 	struct kept {
 		float mean[V], a[V], b[V], c[V];
 	};
-	using item = typename masked_job<T, V>::item;
 	__device__ kept keep(size_t column) const
 	{
 		kept k;
 		for (int v = 0; v < V; v++) {
 			size_t i = column + v;
-			float r = from.inverse(i), share = 1.0f / rows;
-			k.mean[v] = from.at[i];
+			float r = this->inverse(i), share = 1.0f / rows;
+			k.mean[v] = this->at[i];
 			k.a[v] = scale[i] * r;
 			k.b[v] = k.a[v] * r * (dscale[i] * share);
-			k.c[v] = k.a[v] * (dscale[from.n + i] * share);
+			k.c[v] = k.a[v] * (dscale[this->n + i] * share);
 		}
 		return k;
 	}
-	__device__ item read(size_t i) const
-	{
-		return from.read(i);
-	}
 	__device__ void write(size_t i, const item &it, const kept &k) const
 	{
-		pack<T, V> out;
-
-#pragma unroll
-		for (int v = 0; v < V; v++)
-			out.v[v] = rounded<T>(k.a[v] * from.g(it, v) - k.c[v] -
-					      (number(it.x.v[v]) - k.mean[v]) * k.b[v]);
-		store<V>(dx + i, out);
+		store_each<V>(dx + i, [&](int v) {
+			return k.a[v] * this->g(it, v) - k.c[v] -
+			       (number(it.x.v[v]) - k.mean[v]) * k.b[v];
+		});
 	}
 };
 

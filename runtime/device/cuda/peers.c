@@ -10,21 +10,21 @@
 static float *cuda_pinned_new(struct device *d, size_t n)
 {
 	void *p;
-	TRY(d, cudaHostAlloc(&p, (n ? n : 1) * sizeof(float), cudaHostAllocDefault));
+	TRY_CUDA(d, cudaHostAlloc(&p, (n ? n : 1) * sizeof(float), cudaHostAllocDefault));
 	return p;
 }
 
 static void cuda_pinned_free(struct device *d, float *p)
 {
-	TRY(d, cudaFreeHost(p));
+	TRY_CUDA(d, cudaFreeHost(p));
 }
 
 static void cuda_fetch(struct device *d, float *to, const float *x, size_t n)
 {
 	struct cuda *c = cuda_of(d);
 	if (n)
-		TRY(d, cudaMemcpyAsync(to, x, n * sizeof *x, cudaMemcpyDeviceToHost, c->side));
-	TRY(d, cudaStreamSynchronize(c->side));
+		TRY_CUDA(d, cudaMemcpyAsync(to, x, n * sizeof *x, cudaMemcpyDeviceToHost, c->side));
+	TRY_CUDA(d, cudaStreamSynchronize(c->side));
 }
 
 /* Small allocations share a piece of SHARED bytes, which a peer would map as a whole. */
@@ -37,7 +37,7 @@ static float *cuda_shared_new(struct device *d, size_t n, unsigned char handle[P
 	float *p = cuda_malloc(d, bytes);
 	cudaIpcMemHandle_t ipc;
 	_Static_assert(sizeof ipc <= PEER_HANDLE_BYTES, "a handle has room");
-	TRY(d, cudaMemsetAsync(p, 0, bytes, c->stream));
+	TRY_CUDA(d, cudaMemsetAsync(p, 0, bytes, c->stream));
 	cuda_sync(d);
 	memset(handle, 0, PEER_HANDLE_BYTES);
 	cudaError_t status = cudaIpcGetMemHandle(&ipc, p);
@@ -52,7 +52,7 @@ static float *cuda_shared_new(struct device *d, size_t n, unsigned char handle[P
 static void cuda_shared_free(struct device *d, float *p)
 {
 	cuda_sync(d);
-	TRY(d, cudaFree(p));
+	TRY_CUDA(d, cudaFree(p));
 }
 
 static float *cuda_shared_map(struct device *d, const unsigned char handle[PEER_HANDLE_BYTES])
@@ -73,7 +73,7 @@ static float *cuda_shared_map(struct device *d, const unsigned char handle[PEER_
 static void cuda_shared_unmap(struct device *d, float *p)
 {
 	cuda_sync(d);
-	TRY(d, cudaIpcCloseMemHandle(p));
+	TRY_CUDA(d, cudaIpcCloseMemHandle(p));
 }
 
 static char *cuda_nccl_id(struct device *d, unsigned char id[NCCL_ID_BYTES])

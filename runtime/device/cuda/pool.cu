@@ -86,12 +86,8 @@ struct pooled {
 									  : best[v];
 				}
 			}
-		pack<T, V> out;
-
-#pragma unroll
-		for (int v = 0; v < V; v++)
-			out.v[v] = rounded<T>(g.average ? best[v] * share : best[v]);
-		store<V>(y + g.out(o.r, o.h, o.w) + o.c, out);
+		store_each<V>(y + g.out(o.r, o.h, o.w) + o.c,
+			      [&](int v) { return g.average ? best[v] * share : best[v]; });
 	}
 };
 
@@ -125,7 +121,7 @@ struct pooled_grad {
 		unsigned ow1 = min(across / g.stride + 1, g.out_width);
 		const T *from = x + g.in(i.r, 0, 0) + i.c;
 		size_t here = g.in(i.r, i.h, i.w) + i.c;
-		pack<T, V> mine = load<V>(x + here), out;
+		pack<T, V> mine = load<V>(x + here);
 		float share = 1.0f / (g.size * g.size), sum[V] = {0};
 
 		for (unsigned oh = oh0; oh < oh1; oh++)
@@ -146,19 +142,17 @@ struct pooled_grad {
 						sum[v] += number(grad.v[v]);
 				}
 			}
-#pragma unroll
-		for (int v = 0; v < V; v++)
-			out.v[v] = rounded<T>(sum[v]);
-		store<V>(dx + here, out);
+		store_each<V>(dx + here, [&](int v) { return sum[v]; });
 	}
 };
 
-template <int V, typename T> __device__ inline pack<T, V> zeros()
+/* to = from, or zeros. */
+template <int V, typename T> __device__ inline void copy_if(bool there, T *to, const T *from)
 {
-	pack<T, V> p;
-	for (int v = 0; v < V; v++)
-		p.v[v] = rounded<T>(0);
-	return p;
+	if (there)
+		store<V>(to, load<V>(from));
+	else
+		store_each<V>(to, [](int) { return 0.0f; });
 }
 
 struct shortcut {
@@ -168,10 +162,8 @@ struct shortcut {
 		unsigned c =
 			o.c - (g.out_channels - g.in_channels) / 2; /* wraps before the first */
 
-		store<V>(y + g.out(o.r, o.h, o.w) + o.c,
-			 c < g.in_channels
-				 ? load<V>(x + g.in(o.r, o.h * g.stride, o.w * g.stride) + c)
-				 : zeros<V, T>());
+		copy_if<V>(c < g.in_channels, y + g.out(o.r, o.h, o.w) + o.c,
+			   x + g.in(o.r, o.h * g.stride, o.w * g.stride) + c);
 	}
 };
 
@@ -182,10 +174,8 @@ struct shortcut_grad {
 		unsigned before = (g.out_channels - g.in_channels) / 2;
 		bool went = i.h % g.stride == 0 && i.w % g.stride == 0;
 
-		store<V>(dx + g.in(i.r, i.h, i.w) + i.c,
-			 went ? load<V>(dy + g.out(i.r, i.h / g.stride, i.w / g.stride) + before +
-					i.c)
-			      : zeros<V, T>());
+		copy_if<V>(went, dx + g.in(i.r, i.h, i.w) + i.c,
+			   dy + g.out(i.r, i.h / g.stride, i.w / g.stride) + before + i.c);
 	}
 };
 

@@ -1,0 +1,44 @@
+/*
+ * column.h - tables that people read and programs do: which columns, and how they are rounded.
+ */
+#ifndef COLUMN_H
+#define COLUMN_H
+
+#include "results/db/db.h"
+
+struct column {
+	const char *name;  /* of the value, for csv and json; NULL = not there */
+	const char *head;  /* for text and markdown; NULL = not there */
+	const char *shown; /* what stands below that head, rounded; NULL = the value */
+	bool rare;         /* text and markdown leave it out where no row has it, or all have 0 */
+};
+
+#define ROUND(fmt, x) "iif(" x " IS NULL, NULL, printf('" fmt "', " x "))"
+#define PERCENT(x)    ROUND("%.2f", "100 * (" x ")")
+
+/* For people; as it is; for csv and json only. */
+#define SHOWN(x, head_, shown_) \
+	{ \
+		.name = x, .head = head_, .shown = shown_ \
+	}
+#define RARE(x, head_, shown_) \
+	{ \
+		.name = x, .head = head_, .shown = shown_, .rare = true \
+	}
+#define PLAIN(x) \
+	{ \
+		.name = x, .head = x \
+	}
+#define HIDDEN(x) \
+	{ \
+		.name = x \
+	}
+
+/* Text and markdown: what they show is rounded. */
+bool for_people(enum format format);
+/* The rows of a table or view, with what follows its name in a SELECT, as query_print does; columns
+ * end at one without a name. */
+char *columns_print(struct store *s, FILE *f, enum format format, const struct column *columns,
+		    const char *from, int64_t *rows);
+
+#endif

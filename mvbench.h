@@ -201,10 +201,12 @@ void table_free(struct table *t); /* collective */
  *   push       W = updater(W, g)
  *   push_pull  W = updater(W, g);  param = pulled = W
  *   pull       param = pulled = W
- *   elastic    d = alpha (param - W);  W += d;  param -= d */
-void table_sync(struct table *t, struct vec *param, float scale);
-void table_push(struct table *t, const struct vec *g, const struct push *by);
-void table_push_pull(struct table *t, const struct vec *g, const struct push *by,
+ *   elastic    d = alpha (param - W);  W += d;  param -= d
+ * Those that push return false if the push came too late for its round and was dropped; the pull
+ * took place. */
+bool table_sync(struct table *t, struct vec *param, float scale);
+bool table_push(struct table *t, const struct vec *g, const struct push *by);
+bool table_push_pull(struct table *t, const struct vec *g, const struct push *by,
 		     struct vec *param);
 void table_pull(struct table *t, struct vec *param);
 void table_elastic(struct table *t, struct vec *param, float alpha);

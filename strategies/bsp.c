@@ -3,7 +3,7 @@
  * returns the model after everybody's i-th push.
  *
  *   each step:     v = m v + g;  w -= lr v                           local, on what was pulled
- *   every X steps: W += c (w - w_pulled);  wait for all;  w = w_pulled = W     c as in asgd.c
+ *   every X steps: W += c (w - w_pulled);  wait for all;  w = w_pulled = W     c: exchange.c
  *
  * With --bsp.backup=b a round goes on after its first N - b pushes (Chen et al., arXiv 1604.00981);
  * one that comes later is dropped, and its worker goes on from the newest model. Stragglers that

@@ -4,7 +4,7 @@
  * after a table.
  *
  *   each step:     v = m v + g;  w -= lr v                                  local
- *   every X steps, with c = 1 for sum, 1/N for mean:
+ *   every X steps, with c = 1 for sum, 1 / (N - backup workers) for mean:
  *     add:         W += c (w - w_pulled);                   w = w_pulled = W
  *     others:      W = updater(W, sum of the X v, c lr);    w = w_pulled = W
  *
@@ -12,6 +12,10 @@
  * are the sums of g, and the local steps between two exchanges are plain. adagrad's step is rho:
  * c scales that, not lr. dcasgda's m is --*.square. An exchange moves the shards of the others both
  * ways: 2 (N - 1) / N P floats, 2 P with servers. Gradients of X > 1 steps cost one pass more.
+ *
+ * A push that is dropped is a dropped gradient, as in Chen et al. (arXiv 1604.00981), who keep v on
+ * the server: here v goes back to what it was, else its next push would bring most of it all the
+ * same. That costs a copy of P floats an exchange.
  */
 #include "strategies/exchange.h"
 
@@ -32,15 +36,20 @@ void exchange_init(struct worker *w, struct table_terms terms)
 	s->table = table_new(w, w->param, &terms);
 	if (s->wants.gradient && w->run->sync_every > 1)
 		s->sum = vec_new(w, vec_len(w->param));
+	s->weight = w->weight;
+	if (strcmp(w->run->reduce, "mean") == 0)
+		s->weight = 1 / (double)(comm_size(w->data_group) - terms.backup);
+	if (terms.backup > 0 && w->velocity && !s->wants.momentum)
+		s->counted = vec_new(w, vec_len(w->velocity));
 }
 
 static struct push push_of(const struct worker *w)
 {
 	const struct updater_opts *o = opts_of(w);
 	const struct exchange *s = w->state;
-	return (struct push){.lr = (float)(w->weight * w->lr),
+	return (struct push){.lr = (float)(s->weight * w->lr),
 			     .momentum = (float)(s->wants.squares ? o->square : w->run->momentum),
-			     .rho = (float)(w->weight * o->rho),
+			     .rho = (float)(s->weight * o->rho),
 			     .lambda = (float)o->lambda};
 }
 
@@ -58,15 +67,18 @@ struct vec *exchange_local_step(struct worker *w)
 static void push(struct worker *w, const struct vec *gradient)
 {
 	struct exchange *s = w->state;
+	bool counts;
 	s->outstanding = false;
-	if (!s->wants.gradient) {
-		table_sync(s->table, w->param, (float)w->weight);
-		return;
+	if (s->wants.gradient) {
+		struct push by = push_of(w);
+		counts = table_push_pull(s->table, gradient, &by, w->param);
+	} else {
+		counts = table_sync(s->table, w->param, (float)s->weight);
 	}
-	struct push by = push_of(w);
-	table_push_pull(s->table, gradient, &by, w->param);
 	if (s->sum)
 		vec_fill(s->sum, 0);
+	if (s->counted)
+		vec_copy(counts ? s->counted : w->velocity, counts ? w->velocity : s->counted);
 }
 
 void exchange_step(struct worker *w)
@@ -111,6 +123,7 @@ void exchange_fini(struct worker *w)
 	struct exchange *s = w->state;
 	table_free(s->table);
 	vec_free(s->sum);
+	vec_free(s->counted);
 }
 
 double exchange_bytes(const struct worker *w)

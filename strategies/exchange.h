@@ -31,6 +31,9 @@ struct exchange {
 	/* Of gradients, or steps, since the last push; NULL: deltas are pushed, or X is 1. */
 	struct vec *sum;
 	bool outstanding; /* steps since the last push */
+	double weight;    /* of this trainer's push */
+	/* What v was after the last push that counted; NULL: all do, or the server has v. */
+	struct vec *counted;
 };
 
 /* A strategy whose state is a struct exchange, of which it has made the table, has these slots. A

@@ -3,7 +3,7 @@
  * `bound` exchanges ahead of the slowest waits.
  *
  *   each step:     v = m v + g;  w -= lr v                           local, on what was pulled
- *   every X steps: W += c (w - w_pulled);  wait while ahead;  w = w_pulled = W    c as in asgd.c
+ *   every X steps: W += c (w - w_pulled);  wait while ahead;  w = w_pulled = W    c: exchange.c
  *
  * bound = 0 is bsp; with a bound that nobody reaches it is asgd. Moves what asgd moves.
  * Workers that are alike hardly ever get one exchange ahead: an epoch takes what asgd's does.

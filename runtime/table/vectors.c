@@ -97,9 +97,9 @@ static void stage_out(struct table *t, struct vec *out)
 
 /* A strategy's operation: it covers the whole table, and what goes wrong ends the run. What the
  * device was computing ends before it: that is no communication, and nobody has to wait for it at a
- * lock. Returns its staleness.
+ * lock. Returns it as it was done.
  */
-static int64_t whole_op(struct table *t, const struct vec *in, struct vec *out, struct table_op p)
+static struct table_op whole_op(struct table *t, const struct vec *in, struct vec *out, struct table_op p)
 {
 	struct device *d = t->among->dev;
 	CHECK(!in || in->n == t->n, "a table of %zu floats is given %zu", t->n, in->n);
@@ -114,30 +114,33 @@ static int64_t whole_op(struct table *t, const struct vec *in, struct vec *out, 
 		panic(__FILE__, __LINE__, "%s", wrong);
 	if (t->staged[0] && out)
 		stage_out(t, out);
-	return p.staleness;
+	return p;
 }
 
-void table_sync(struct table *t, struct vec *param, float scale)
+bool table_sync(struct table *t, struct vec *param, float scale)
 {
 	CHECK(t->rules.syncs, "a table whose terms say nothing of syncs");
 	if (t->alias) {
 		CHECK(param == t->alias, "a table with one client holds that client's own vector");
 		stats_push(t->among->stats, 0);
 		t->pushes++;
-		return;
+		return true;
 	}
-	whole_op(t, NULL, param,
-		 (struct table_op){.kind = OP_SYNC, .pull = true, .by = {.scale = scale}});
+	return !whole_op(t, NULL, param,
+			 (struct table_op){
+				 .kind = OP_SYNC, .pull = true, .by = {.scale = scale}})
+			.dropped;
 }
 
-void table_push(struct table *t, const struct vec *g, const struct push *by)
+bool table_push(struct table *t, const struct vec *g, const struct push *by)
 {
-	whole_op(t, g, NULL, (struct table_op){.kind = OP_PUSH, .by = *by});
+	return !whole_op(t, g, NULL, (struct table_op){.kind = OP_PUSH, .by = *by}).dropped;
 }
 
-void table_push_pull(struct table *t, const struct vec *g, const struct push *by, struct vec *param)
+bool table_push_pull(struct table *t, const struct vec *g, const struct push *by, struct vec *param)
 {
-	whole_op(t, g, param, (struct table_op){.kind = OP_PUSH, .pull = true, .by = *by});
+	return !whole_op(t, g, param, (struct table_op){.kind = OP_PUSH, .pull = true, .by = *by})
+			.dropped;
 }
 
 void table_pull(struct table *t, struct vec *param)
@@ -188,8 +191,8 @@ struct counter *counter_new(struct worker *w)
 
 int64_t counter_next(struct counter *c)
 {
-	int64_t number = c->next + whole_op(c->table, c->in, c->out,
-					    (struct table_op){.kind = OP_PUSH, .pull = true});
+	const struct table_op push = {.kind = OP_PUSH, .pull = true};
+	int64_t number = c->next + whole_op(c->table, c->in, c->out, push).staleness;
 	c->next = number + 1;
 	return number;
 }

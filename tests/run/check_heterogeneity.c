@@ -220,6 +220,36 @@ START_TEST(backup_workers_are_not_waited_for)
 }
 END_TEST
 
+/* The mean is over the pushes that count: here that of one, which is its sum. */
+START_TEST(a_mean_is_over_pushes_that_count)
+{
+	forget();
+	record(TWO SIM "--strategy=bsp --bsp.backup=1 --momentum=0.9 --speed=1:0.5 --reduce=mean");
+	record(TWO SIM "--strategy=bsp --bsp.backup=1 --momentum=0.9 --speed=1:0.5 --reduce=sum");
+	expect_near("models", asked("SELECT count(DISTINCT model_hash) FROM run"), 1, 0);
+}
+END_TEST
+
+/* A worker whose pushes are dropped but for one, at the end, changes the model by one step: as if it
+ * had not been there, but for the order of some rows. All that it has computed would be dozens. */
+START_TEST(a_dropped_push_is_a_dropped_gradient)
+{
+	static const char *const words =
+		"--workload=softmax --lr=0.02 --momentum=0.98 --epochs=1 --batch=5 --workers=2 "
+		"--strategy=bsp --bsp.backup=1 ";
+	char *slow = sentence("%s" SIM "--speed=1:0.3", words),
+	     *absent = sentence("%s" SIM "--leave=1:0", words);
+	forget();
+	record(slow);
+	record(absent);
+	ck_assert_double_ge(of(1, 1, "dropped"), 30);
+	expect_near(slow, of(1, 1, "test_loss"), of(2, 1, "test_loss"),
+		    0.05 * of(2, 1, "test_loss"));
+	free(slow);
+	free(absent);
+}
+END_TEST
+
 /* All rows of an epoch, each once: a step on fewer rows has a larger part in none. */
 START_TEST(no_row_is_lost)
 {
@@ -647,6 +677,8 @@ Suite *heterogeneity_suite(void)
 	tcase_add_test(t, a_slow_worker_slows_those_who_wait_for_it);
 	tcase_add_loop_test(t, a_slow_worker_takes_fewer, 0, 6);
 	tcase_add_test(t, backup_workers_are_not_waited_for);
+	tcase_add_test(t, a_mean_is_over_pushes_that_count);
+	tcase_add_test(t, a_dropped_push_is_a_dropped_gradient);
 	tcase_add_loop_test(t, no_row_is_lost, 0, 5);
 	tcase_add_test(t, one_worker_takes_what_it_is_dealt);
 	tcase_add_loop_test(t, who_meets_in_every_step_is_dealt_as_much, 0, 7);

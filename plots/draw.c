@@ -31,6 +31,21 @@ enum {
 
 /* ---- Programs ------------------------------------------------------------ */
 
+/* This program's environment, but for the locale: else gnuplot cannot read its own degree sign. */
+static char **gnuplot_environment(void)
+{
+	static char locale[] = "LC_ALL=C.UTF-8";
+	size_t n = 0, kept = 0;
+	while (environ[n])
+		n++;
+	char **out = must(calloc(n + 2, sizeof *out));
+	for (size_t i = 0; i < n; i++)
+		if (strncmp(environ[i], locale, strlen("LC_ALL=")) != 0)
+			out[kept++] = environ[i];
+	out[kept] = locale;
+	return out;
+}
+
 /* Runs it in the folder; what it says goes to complaint. Returns an exit status of ours. */
 static int program_run(const char *folder, char *const *argv, char complaint[COMPLAINT_MAX])
 {
@@ -42,13 +57,13 @@ static int program_run(const char *folder, char *const *argv, char complaint[COM
 	posix_spawn_file_actions_t does;
 	CHECK(pipe2(said, O_CLOEXEC) == 0, "pipe: %s", strerror(errno));
 	fflush(NULL);
-	setenv("LC_ALL", "C.UTF-8", 1); /* else it cannot read its own degree sign */
 	posix_spawn_file_actions_init(&does);
 	posix_spawn_file_actions_addopen(&does, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
 	posix_spawn_file_actions_adddup2(&does, said[1], STDOUT_FILENO);
 	posix_spawn_file_actions_adddup2(&does, said[1], STDERR_FILENO);
 	posix_spawn_file_actions_addchdir_np(&does, folder);
-	int why = posix_spawnp(&child, argv[0], &does, NULL, argv, environ);
+	char **with AUTOFREE = gnuplot_environment();
+	int why = posix_spawnp(&child, argv[0], &does, NULL, argv, with);
 	posix_spawn_file_actions_destroy(&does);
 	close(said[1]);
 	while ((got = read(said[0], rest, sizeof(rest))) > 0 || (got < 0 && errno == EINTR))
@@ -60,7 +75,7 @@ static int program_run(const char *folder, char *const *argv, char complaint[COM
 	close(said[0]);
 	if (why) {
 		snprintf(complaint, COMPLAINT_MAX, "%s",
-			 why == ENOENT
+			 why == ENOENT && access(folder, F_OK) == 0
 				 ? "gnuplot, which draws the figures, is not installed: "
 				   "`apt-get install gnuplot-nox` (or `make deps`) installs it"
 				 : strerror(why));
@@ -168,7 +183,8 @@ static void pictures_free(struct pictures *ps)
 /* The result of a query of one text or number; heap. */
 static char *read_value(const struct drawing *d, const char *sql, const char *param)
 {
-	char *answer = sql_first(d->store, sql, param ? "t" : "", param);
+	char *answer = NULL;
+	complain_if(sql_first(d->store, &answer, sql, param ? "t" : "", param));
 	return answer ? answer : must(strdup(""));
 }
 

@@ -255,8 +255,9 @@ static void do_runs(struct doing *d, const struct cells *c, const struct validat
 
 /* ---- The command --------------------------------------------------------- */
 
+/* *reported: there is something in out. */
 static char *run_and_report(const struct cells *c, const struct validate_flags *f,
-			    bool all_of_label, FILE *out, int *status)
+			    bool all_of_label, FILE *out, int *status, bool *reported)
 {
 	const struct own *first = &c->real.cell[0].config.own;
 	struct doing d = {.runs = 0};
@@ -267,7 +268,8 @@ static char *run_and_report(const struct cells *c, const struct validate_flags *
 		return NULL;
 	char *cells AUTOFREE = cells_text(all_of_label ? NULL : c);
 	bool past = false;
-	if (strcmp(f->only, "real") == 0)
+	*reported = strcmp(f->only, "real") != 0;
+	if (!*reported)
 		fprintf(stderr, "%zu runs are recorded, %zu failed; --only=sim compares them\n",
 			d.ended, d.failed);
 	else
@@ -316,7 +318,12 @@ static char *run_validate(void *options, struct arguments *a, int *status)
 	if (strcmp(f->only, "report") != 0)
 		TRY(store_check(c.real.cell[0].config.own.db));
 	TRY(output_open(&out, "--out=", f->out));
-	return output_close(&out, run_and_report(&c, f, all_of_label, out.f, status));
+	bool reported = false;
+	char *wrong = run_and_report(&c, f, all_of_label, out.f, status, &reported);
+	if (wrong || reported)
+		return output_close(&out, wrong);
+	free(output_close(&out, sentence("nothing to report"))); /* an older file stays */
+	return NULL;
 }
 
 const struct command command_validate = {

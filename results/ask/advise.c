@@ -288,11 +288,11 @@ static char *explain_gaps(struct store *s, const struct setup *u, const struct a
 		named ? " --platform=sim --sim.platform=" : "", named ? r->sim_platform : "",
 		named ? " --sim.step-time=" : "", named ? r->sim_step_time : "", u->config.own.db);
 	char *calibrate AUTOFREE = calibrate_words(&u->config, (int)r->workers);
-	char *others AUTOFREE =
-		sql_first(s,
-			  "SELECT group_concat(DISTINCT workload || ' with batch ' || batch || "
-			  "' on ' || workers || ' workers') FROM calibration WHERE workers > 1",
-			  "");
+	char *others AUTOFREE = NULL;
+	TRY(sql_first(s, &others,
+		      "SELECT group_concat(DISTINCT workload || ' with batch ' || batch || "
+		      "' on ' || workers || ' workers') FROM calibration WHERE workers > 1",
+		      ""));
 	return sentence("nobody has measured what a step of %s with batch %lld on %lld workers "
 			"takes; run: %s%s%s",
 			r->workload, (long long)r->batch, (long long)r->workers,
@@ -311,11 +311,13 @@ static char *print_text(struct store *s, FILE *f)
 		{"The formulas:", "shown_formulas"},
 		{"Without a prediction:", "shown_unpredicted"},
 	};
-	char *setup AUTOFREE = sql_first(s, "SELECT says FROM shown_setup", "");
+	char *setup AUTOFREE = NULL;
+	TRY(sql_first(s, &setup, "SELECT says FROM shown_setup", ""));
 	text_wrap(f, setup ? setup : "", 0);
 	for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
 		char *sql AUTOFREE = sentence("SELECT * FROM %s", part[i].view);
-		char *any AUTOFREE = sql_first(s, sql, "");
+		char *any AUTOFREE = NULL;
+		TRY(sql_first(s, &any, sql, ""));
 		if (!any)
 			continue;
 		fprintf(f, "\n%s\n", part[i].head);

@@ -126,18 +126,16 @@ static const struct column run_columns[] = {
 
 /* ---- Below the table ----------------------------------------------------- */
 
-static bool holds(struct store *s, const char *sql)
-{
-	int64_t answer;
-	char *wrong AUTOFREE = sql_number(s, &answer, sql, "");
-	return !wrong && answer;
-}
-
 /* What the marks mean, and what cannot be compared: below tables for people, else on stderr. */
-static void print_notes(struct store *s, FILE *f, const struct table_options *o, enum format format)
+static char *print_notes(struct store *s, FILE *f, const struct table_options *o,
+			 enum format format)
 {
 	const bool people = for_people(format), markdown = format == FORMAT_MARKDOWN;
-	if (people && !o->runs && holds(s, "SELECT EXISTS (SELECT 1 FROM held)"))
+	char *places AUTOFREE = NULL;
+	int64_t held = 0;
+	TRY(sql_number(s, &held, "SELECT EXISTS (SELECT 1 FROM held)", ""));
+	TRY(sql_first(s, &places, "SELECT text FROM places", ""));
+	if (people && !o->runs && held)
 		fprintf(f,
 			"\n%s* %s%s~ not significantly different from that: a two-sided test at 5 "
 			"%% does not tell them apart, or there are%stoo few runs for any to do so "
@@ -147,27 +145,29 @@ static void print_notes(struct store *s, FILE *f, const struct table_options *o,
 				   : "the best of its workload in accuracy (without one, in loss), "
 				     "and of equal work in time",
 			markdown ? "; " : "\n", markdown ? " " : "\n  ");
-	char *places AUTOFREE = sql_first(s, "SELECT text FROM places", "");
 	if (places)
 		fprintf(people ? f : stderr,
 			"%swarning: not all times were measured in one place, so they do not "
 			"compare: %s\n",
 			people ? "\n" : "mvbench: ", places);
+	return NULL;
 }
 
 /* NULL, or a sentence: is the configuration to compare with there? */
 static char *check_versus(struct store *s, const struct table_options *o)
 {
-	if (!*o->versus || holds(s, "SELECT 1 FROM title JOIN asked ON configuration = versus"))
+	char *names AUTOFREE = NULL;
+	int64_t there = 0;
+	if (!*o->versus)
 		return NULL;
-	char *names AUTOFREE =
-		sql_first(s,
-			  "SELECT group_concat(configuration, ', ') FROM (SELECT DISTINCT "
-			  "configuration FROM title ORDER BY 1 LIMIT 20)",
-			  "");
-	return names ? sentence("--versus=%s: there is no such row; it is one of: %s", o->versus,
-				names)
-		     : NULL;
+	TRY(sql_number(s, &there, "SELECT 1 FROM title JOIN asked ON configuration = versus", ""));
+	TRY(sql_first(s, &names,
+		      "SELECT group_concat(configuration, ', ') FROM (SELECT DISTINCT "
+		      "configuration FROM title ORDER BY 1 LIMIT 20)",
+		      ""));
+	return names && !there ? sentence("--versus=%s: there is no such row; it is one of: %s",
+					  o->versus, names)
+			       : NULL;
 }
 
 /* ---- The command --------------------------------------------------------- */
@@ -183,10 +183,10 @@ static char *more_help(FILE *f, const struct arguments *given)
 }
 
 /* Why is there nothing to see? */
-static void explain_empty(struct store *s)
+static char *explain_empty(struct store *s)
 {
 	int64_t n;
-	free(sql_number(s, &n, "SELECT count(*) FROM main.run", ""));
+	TRY(sql_number(s, &n, "SELECT count(*) FROM main.run", ""));
 	if (n == 0)
 		fprintf(stderr,
 			"mvbench: %s holds no runs yet: record one with `mvbench run --db=%s`\n",
@@ -195,6 +195,7 @@ static void explain_empty(struct store *s)
 		fprintf(stderr,
 			"mvbench: none of the %lld runs in %s matches: loosen --where or --label\n",
 			(long long)n, s->path);
+	return NULL;
 }
 
 static char *print_rows(struct store *s, FILE *f, const struct table_options *o)
@@ -204,11 +205,7 @@ static char *print_rows(struct store *s, FILE *f, const struct table_options *o)
 	CHECK(format_find(o->format, &format), "no format %s", o->format);
 	TRY(columns_print(s, f, format, o->runs ? run_columns : configuration_columns,
 			  o->runs ? "shown_run" : "shown", &rows));
-	if (rows > 0)
-		print_notes(s, f, o, format);
-	else
-		explain_empty(s);
-	return NULL;
+	return rows > 0 ? print_notes(s, f, o, format) : explain_empty(s);
 }
 
 static char *table(void *options_given, struct arguments *a, int *status)

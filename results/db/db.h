@@ -164,7 +164,7 @@ struct sql sql_part(struct store *s, const char **sql);
 char *sql_number(struct store *s, int64_t *x, const char *sql, const char *types, ...);
 /* The first n columns of the first row; NaN where there is no number. */
 char *sql_reals(struct store *s, double *x, int n, const char *sql, const char *types, ...);
-char *sql_first(struct store *s, const char *sql, const char *types, ...);
+char *sql_first(struct store *s, char **text, const char *sql, const char *types, ...);
 /* Begins; ends: commits unless something is wrong, and hands on what is. */
 char *sql_begin(struct store *s);
 char *sql_end(struct store *s, char *wrong);

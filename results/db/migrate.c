@@ -210,11 +210,11 @@ char *store_version(struct store *s, int64_t *version, bool *whole, bool *tables
 /* Takes the views and triggers of another version away. */
 static char *drop_views(struct store *s)
 {
-	char *drop AUTOFREE =
-		sql_first(s,
-			  "SELECT group_concat(printf('DROP %s \"%w\"', type, name), ';') "
-			  "FROM sqlite_master WHERE type IN ('view', 'trigger')",
-			  "");
+	char *drop AUTOFREE = NULL;
+	TRY(sql_first(s, &drop,
+		      "SELECT group_concat(printf('DROP %s \"%w\"', type, name), ';') "
+		      "FROM sqlite_master WHERE type IN ('view', 'trigger')",
+		      ""));
 	return drop ? sql_script(s, drop) : NULL;
 }
 

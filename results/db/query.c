@@ -401,14 +401,14 @@ bool for_people(enum format format)
 	return format == FORMAT_TEXT || format == FORMAT_MARKDOWN;
 }
 
-static bool is_empty(struct store *s, const struct column *c, const char *from)
+/* Has a row anything but NULL and 0 there, or what is no number? */
+static char *has_any(struct store *s, const struct column *c, const char *from, int64_t *any)
 {
-	int64_t any = 0;
+	const char *shown = c->shown ? c->shown : c->name;
 	char *sql AUTOFREE = sentence("SELECT EXISTS (SELECT 1 FROM %s WHERE %s IS NOT NULL AND "
 				      "ifnull(%s, 1) <> 0)",
-				      from, c->shown, c->name);
-	free(sql_number(s, &any, sql, ""));
-	return !any;
+				      from, shown, c->name);
+	return sql_number(s, any, sql, "");
 }
 
 char *columns_print(struct store *s, FILE *f, enum format format, const struct column *columns,
@@ -417,7 +417,10 @@ char *columns_print(struct store *s, FILE *f, enum format format, const struct c
 	bool rounded = for_people(format);
 	char *list AUTOFREE = must(strdup(""));
 	for (const struct column *c = columns; c->name; c++) {
-		if (rounded && (!c->head || (c->rare && is_empty(s, c, from))))
+		int64_t any = 1;
+		if (rounded && c->rare)
+			TRY(has_any(s, c, from, &any));
+		if (rounded && (!c->head || !any))
 			continue;
 		char *before AUTOFREE = list;
 		list = sentence("%s%s%s AS \"%s\"", before, *before ? ", " : "",

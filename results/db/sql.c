@@ -146,12 +146,11 @@ char *sql_reals(struct store *s, double *x, int n, const char *sql, const char *
 	return sql_done(&q);
 }
 
-char *sql_first(struct store *s, const char *sql, const char *types, ...)
+char *sql_first(struct store *s, char **text, const char *sql, const char *types, ...)
 {
 	SELECT_WITH(q, s, sql, types);
-	char *text = sql_next(&q) && !sql_null(&q, 0) ? sql_copy(&q, 0) : NULL;
-	free(sql_done(&q));
-	return text;
+	*text = sql_next(&q) && !sql_null(&q, 0) ? sql_copy(&q, 0) : NULL;
+	return sql_done(&q);
 }
 
 char *sql_script(struct store *s, const char *sql)

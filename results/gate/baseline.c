@@ -120,7 +120,8 @@ static char *save_runs(struct store *s, const struct gate_options *o, int64_t *r
 			 "OR label = ?1) AND (\n%s\n) AND (SELECT ifnull(sim_replay, 0) = 0 "
 			 "AND trace = 0 FROM run WHERE id = run_summary.id) GROUP BY config_hash",
 			 *o->where ? o->where : "1");
-	char *made AUTOFREE = sql_first(s, "SELECT strftime('%Y-%m-%dT%H:%M:%SZ', 'now')", "");
+	char *made AUTOFREE = NULL;
+	TRY(sql_first(s, &made, "SELECT strftime('%Y-%m-%dT%H:%M:%SZ', 'now')", ""));
 	struct sql q AUTODONE = sql_select(s, choice, "t", o->label);
 	struct sql insert AUTODONE = sql_select(s, save_sql, "tt", o->save, made);
 	for (; sql_next(&q); ++*runs)

@@ -98,7 +98,8 @@ static void warn_of_machines(const struct check *c)
 				 "JOIN run AS r ON r.id = c.run_id "
 				 "WHERE name = ?1 AND b.%s <> r.%s",
 				 part[i], part[i], part[i], part[i]);
-		char *both AUTOFREE = sql_first(c->store, sql, "t", c->o->against);
+		char *both AUTOFREE = NULL;
+		complain_if(sql_first(c->store, &both, sql, "t", c->o->against));
 		if (both)
 			fprintf(stderr,
 				"mvbench: baseline %s was made on another machine (%s: %s here): "

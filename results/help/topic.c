@@ -246,9 +246,10 @@ static void print_table(const struct help *p, const struct topic *t)
 		help_verbatim(p, above);
 	if (view) {
 		struct store *s AUTOCLOSE = sql_schema(); /* the text has the query only */
-		char *columns AUTOFREE =
-			sql_first(s, "SELECT group_concat(name, ', ') FROM pragma_table_info(?1)",
-				  "t", t->name);
+		char *columns AUTOFREE = NULL;
+		complain_if(sql_first(s, &columns,
+				      "SELECT group_concat(name, ', ') FROM pragma_table_info(?1)",
+				      "t", t->name));
 		words(p, "Columns: %s", columns);
 	} else {
 		const char *body = strchr(create, '\n') + 1, *end = strstr(body, "\n)");

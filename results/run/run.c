@@ -64,8 +64,9 @@ static void say_epoch(void *config, const struct epoch_row *row)
 /* Under a launcher of the user's nobody else says how it went. */
 static void say_result(const struct config *c, struct store *s, int status, enum format format)
 {
-	char *why = sql_first(s, "SELECT status || ': ' || reason FROM run WHERE id = ?1", "i",
-			      s->begun);
+	char *why = NULL;
+	complain_if(sql_first(s, &why, "SELECT status || ': ' || reason FROM run WHERE id = ?1",
+			      "i", s->begun));
 	if (why)
 		complain(why);
 	if (format == FORMAT_JSON)

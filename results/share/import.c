@@ -58,14 +58,14 @@ static char *check_other(const char *path, const char *db)
 static char *copy_rows(struct store *s, const char *origin, const char *table, const char *own,
 		       const char *values, const char *from)
 {
-	char *sql AUTOFREE =
-		sql_first(s,
-			  "SELECT printf('INSERT INTO main.\"%w\" (%s%s) SELECT %s%s FROM %s', "
-			  "?1, ?2, group_concat(printf(', \"%w\"', name), ''), ?3, "
-			  "group_concat(printf(', o.\"%w\"', name), ''), ?4) "
-			  "FROM pragma_table_info(?1) "
-			  "WHERE instr(',' || ?2 || ',', ',' || name || ',') = 0",
-			  "tttt", table, own, values, from);
+	char *sql AUTOFREE = NULL;
+	TRY(sql_first(s, &sql,
+		      "SELECT printf('INSERT INTO main.\"%w\" (%s%s) SELECT %s%s FROM %s', "
+		      "?1, ?2, group_concat(printf(', \"%w\"', name), ''), ?3, "
+		      "group_concat(printf(', o.\"%w\"', name), ''), ?4) "
+		      "FROM pragma_table_info(?1) "
+		      "WHERE instr(',' || ?2 || ',', ',' || name || ',') = 0",
+		      "tttt", table, own, values, from));
 	return sql_change(s, sql ? sql : "", "t", origin);
 }
 

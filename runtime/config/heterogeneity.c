@@ -212,6 +212,7 @@ static char *those_that_may_leave(void)
 	for (size_t i = 0; strategies[i] && n < MOST; i++)
 		if (strategies[i]->may_leave)
 			name[n++] = strategies[i]->plugin.name;
+	CHECK(n > 1, "%zu strategies whose workers may leave", n);
 	char *names AUTOFREE = text_list(name, n - 1, ", ");
 	return sentence("%s and %s", names, name[n - 1]);
 }

@@ -147,10 +147,7 @@ size_t lib_list_total(const size_t *n, size_t count)
 /* Exact as a double. Lists of equal total and other lengths differ in it, or nearly surely so. */
 static double list_print(const size_t *n, size_t count)
 {
-	uint64_t h = 1469598103934665603U;
-	for (size_t i = 0; i < count; i++)
-		h = (h ^ n[i]) * 1099511628211U;
-	return (double)(h >> 12);
+	return (double)(hash_of(HASH_START, n, count * sizeof *n) >> 12);
 }
 
 /* A call whose list has passed its check, or has not: then it counts as empty. */

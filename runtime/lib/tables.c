@@ -201,6 +201,9 @@ static int check_push(const struct request *q)
 				"%s: a worker pushes once a round: mvb_wait for the push under way "
 				"first",
 				q->function);
+	if (elastic && !(q->op.by.scale >= 0 && q->op.by.scale <= 1))
+		return lib_fail(MVB_ERR_ARGUMENT, "%s: alpha %g is not from 0 to 1", q->function,
+				(double)q->op.by.scale);
 	if (!(isfinite(by->lr) && isfinite(by->momentum) && isfinite(by->rho) &&
 	      isfinite(by->lambda)))
 		return lib_fail(MVB_ERR_ARGUMENT, "%s: lr %g, momentum %g, rho %g, lambda %g",

@@ -54,8 +54,8 @@ static bool fits(const char *kind, const struct table_rules *r, const struct tab
 /* Operation number `next` cannot have been as the record says (what: from the heap). */
 static _Noreturn void misfit(const struct replay_cursor *t, int64_t next, char *what)
 {
-	failure("the record of run %lld does not fit: operation %lld on table %d, shard %d%s; was it "
-		"changed since it was made?",
+	failure("the record of run %lld does not fit: operation %lld on table %d, shard %d%s; was "
+		"it changed since it was made?",
 		(long long)t->run, (long long)next, t->table, t->shard, what);
 }
 

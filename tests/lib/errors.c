@@ -138,6 +138,8 @@ static void wrong_passes(struct mvb_table *t, struct mvb_table *gradients)
 	EXPECT(mvb_table_add(gradients, x, N, &by), MVB_ERR_ARGUMENT, "lr nan");
 	EXPECT(mvb_table_sync(gradients, x, N), MVB_ERR_ARGUMENT, "sgd, which takes gradients");
 	EXPECT(mvb_table_elastic(gradients, x, N, 1), MVB_ERR_ARGUMENT, "takes gradients");
+	EXPECT(mvb_table_elastic(t, x, N, -0.1f), MVB_ERR_ARGUMENT, "alpha -0.1 is not from 0");
+	EXPECT(mvb_table_elastic(t, x, N, 0.0f / 0.0f), MVB_ERR_ARGUMENT, "is not from 0 to 1");
 	EXPECT(mvb_table_add_row(t, 2, x, 3, NULL), MVB_ERR_ARGUMENT,
 	       "row 2 of a table with rows "
 	       "0 to 1");

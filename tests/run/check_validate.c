@@ -411,14 +411,17 @@ START_TEST(an_interruption_keeps_what_was_run)
 {
 	char out[OUTPUT];
 	char *command = sentence(
-		"(ASAN_OPTIONS=detect_leaks=0 timeout --preserve-status -s INT 2 ./mvbench "
-		"validate %s/job.ini --db=%s/run.db --data-dir=%s --workers=1 --only=real "
-		"--rounds=1000 --seed=1..50; echo status $?) 2>&1 | tail -n 3",
-		folder, folder, folder);
+		"(echo older >%s/report; ASAN_OPTIONS=detect_leaks=0 timeout --preserve-status "
+		"-s INT 2 ./mvbench validate %s/job.ini --db=%s/run.db --data-dir=%s --workers=1 "
+		"--only=real --rounds=1000 --seed=1..50 --out=%s/report; echo status $?; cat "
+		"%s/report*) 2>&1 | tail -n 4",
+		folder, folder, folder, folder, folder, folder);
 	command_output(command, out, OUTPUT);
 	ck_assert_msg(strstr(out, "status 130\n"), "%s", out);
 	ck_assert_msg(strstr(out, "mvbench: interrupted: "), "%s", out);
 	ck_assert_msg(strstr(out, " of 50000 runs are recorded"), "%s", out);
+	/* and a report that was there before */
+	ck_assert_msg(strstr(out, "status 130\nolder\n"), "%s", out);
 	expect_row("SELECT count(*) > 0 FROM run WHERE status = 'done'", "1\r\n");
 	free(command);
 }

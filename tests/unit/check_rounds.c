@@ -40,7 +40,7 @@ static struct rounds rounds_of(struct world *w)
 
 static bool is_new(const struct world *w)
 {
-	uint64_t h = 1469598103934665603U;
+	uint64_t h = 14695981039346656037U;
 	const unsigned char *byte = (const void *)w;
 	for (size_t i = 0; i < sizeof *w; i++)
 		h = (h ^ byte[i]) * 1099511628211U;

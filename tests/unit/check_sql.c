@@ -61,7 +61,12 @@ START_TEST(values_come_back)
 	ck_assert(isnan(x[0]));
 	well(sql_number(s, &n, "SELECT i FROM t WHERE i = 7", ""));
 	ck_assert_int_eq(n, 0);
-	ck_assert_ptr_null(sql_first(s, "SELECT x FROM t WHERE i > ?1", "i", (int64_t)2));
+	char *text = "not touched";
+	well(sql_first(s, &text, "SELECT x FROM t WHERE i > ?1", "i", (int64_t)2));
+	ck_assert_ptr_null(text);
+	char *wrong = sql_first(s, &text, "SELECT x FROM none", "");
+	ck_assert_msg(wrong && strstr(wrong, "no such table"), "%s", wrong);
+	free(wrong);
 }
 END_TEST
 

@@ -99,7 +99,8 @@ static void stage_out(struct table *t, struct vec *out)
  * device was computing ends before it: that is no communication, and nobody has to wait for it at a
  * lock. Returns it as it was done.
  */
-static struct table_op whole_op(struct table *t, const struct vec *in, struct vec *out, struct table_op p)
+static struct table_op whole_op(struct table *t, const struct vec *in, struct vec *out,
+				struct table_op p)
 {
 	struct device *d = t->among->dev;
 	CHECK(!in || in->n == t->n, "a table of %zu floats is given %zu", t->n, in->n);
@@ -127,8 +128,7 @@ bool table_sync(struct table *t, struct vec *param, float scale)
 		return true;
 	}
 	return !whole_op(t, NULL, param,
-			 (struct table_op){
-				 .kind = OP_SYNC, .pull = true, .by = {.scale = scale}})
+			 (struct table_op){.kind = OP_SYNC, .pull = true, .by = {.scale = scale}})
 			.dropped;
 }
 

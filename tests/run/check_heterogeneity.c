@@ -230,12 +230,13 @@ START_TEST(a_mean_is_over_pushes_that_count)
 }
 END_TEST
 
-/* A worker whose pushes are dropped but for one, at the end, changes the model by one step: as if it
- * had not been there, but for the order of some rows. All that it has computed would be dozens. */
+/* A worker whose pushes are dropped but for one, at the end, changes the model by one step: as if
+ * it had not been there, but for the order of some rows. All that it has computed would be dozens.
+ */
 START_TEST(a_dropped_push_is_a_dropped_gradient)
 {
 	static const char *const words =
-		"--workload=softmax --lr=0.02 --momentum=0.98 --epochs=1 --batch=5 --workers=2 "
+		"--workload=softmax --lr=0.0005 --momentum=0.98 --epochs=1 --batch=5 --workers=2 "
 		"--strategy=bsp --bsp.backup=1 ";
 	char *slow = sentence("%s" SIM "--speed=1:0.3", words),
 	     *absent = sentence("%s" SIM "--leave=1:0", words);

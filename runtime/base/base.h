@@ -102,7 +102,7 @@ void panic_to(char *text, size_t room);
 /* How panic and failure end the other ranks too; until somebody says how: this process exits. */
 void panic_abort_with(void (*f)(int status)); /* which does not return */
 
-/* ---- The world: real (world.c), or simulated in virtual time (sim/world.c) ---------- */
+/* ---- The world: real (world.c), or simulated in virtual time (sim/world/world.c) ---- */
 
 extern const bool world_is_virtual;
 nsec clock_now(void); /* monotonic */

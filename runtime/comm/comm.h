@@ -200,7 +200,7 @@ void link_window_count(struct link_window *w, size_t counter, const int64_t *by,
 void link_window_read_counters(struct link_window *w, int64_t *x, size_t n);
 bool link_window_ready(struct link_window *w);
 void link_window_flush(struct link_window *w, int rank); /* rank -1: all of them */
-/* Mailboxes of ranks that must not spin (table_servers.c). A request is a number from 0;
+/* Mailboxes of ranks that must not spin (runtime/table/servers.c). A request is a number from 0;
  * link_progress finds out which are done, and link_test makes such a one -1; -1 is done. bytes: a
  * multiple of a float's. */
 void link_wakeup_new(struct link *l);  /* collective, once: on one machine, sleepers can be woken */

@@ -124,7 +124,7 @@ struct machine { /* provenance; strings live as long as the program */
 };
 const struct machine *machine(void);
 
-/* ---- Commands, and what help says of them (command.c): results.h lists them ------------- */
+/* ---- Commands, and what help says of them (command.c): main.c lists them --------------- */
 
 struct word {             /* that can be given to a command */
 	const char *kind; /* "figure", "job file" */

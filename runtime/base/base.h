@@ -56,8 +56,8 @@ static inline char *text_close(struct text *t)
 	return t->at;
 }
 
-/* Defines what finds the one of this name in a list of pointers to structs, which ends at NULL, as
- * what it returns then does: there is none. */
+/* Defines a function that looks for a name in a list of pointers to structs, which ends at NULL:
+ * the row of that name, or NULL. */
 #define FIND_BY_NAME(kind, function, list, field) \
 	const struct kind *function(const char *wanted) \
 	{ \
@@ -72,7 +72,7 @@ static inline size_t smaller(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* All of it, but where that fails: what a pipe does not take is lost. */
+/* Gives up at the first error but EINTR: what a pipe does not take is lost. */
 void write_all(int fd, const void *x, size_t bytes);
 
 /* For qsort: doubles, or structs that begin with one; smaller ones first. */

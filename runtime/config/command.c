@@ -3,9 +3,7 @@
  * else; and the pages on which it says so, as text or as roff (man(7)).
  */
 #include "runtime/config/config.h"
-#include "runtime/table/table.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -153,6 +153,8 @@ void comm_exchange(struct comm *c, int peer, const struct vec *out, struct vec *
 void comm_allreduce(struct comm *c, struct vec *v, enum reduce op);
 /* The same for v[first] .. v[first + n - 1] only. */
 void comm_allreduce_part(struct comm *c, struct vec *v, size_t first, size_t n, enum reduce op);
+/* So many may be under way on one comm: one more is a bug. */
+enum { ALLREDUCES_MOST = 64 };
 /* Started; v[first] .. may not be touched until comm_wait, which sums (no mean). */
 struct request *comm_allreduce_start(struct comm *c, struct vec *v, size_t first, size_t n);
 void comm_wait(struct request *r); /* r is gone */

@@ -159,7 +159,7 @@ void link_exchange(struct link *l, int peer, const float *out, float *in, size_t
 void link_shift(struct link *l, int to, const float *out, int from, float *in, size_t n);
 void link_allreduce(struct link *l, float *x, size_t n);
 /* Started reductions have a slot, below LINK_SLOTS. */
-enum { LINK_SLOTS = 64 };
+enum { LINK_SLOTS = ALLREDUCES_MOST };
 void link_allreduce_start(struct link *l, int slot, float *x, size_t n);
 void link_allreduce_wait(struct link *l, int slot);
 void link_gather_counts(struct link *l, int mine, int *all); /* all[size] on every rank */

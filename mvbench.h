@@ -110,6 +110,8 @@ struct run {
 #include "runtime/config/run_options.def"
 };
 
+/* The most workers, and the most servers, that there can be. */
+enum { WORKERS_MOST = 4096 };
 int64_t workers_leaving(const struct run *run); /* how many --leave names */
 
 /* ---- Vectors. Arguments may not overlap; lengths are checked. y is what changes. ---- */

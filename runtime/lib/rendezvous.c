@@ -29,7 +29,7 @@
 #include <unistd.h>
 #include <pmix_server.h>
 
-enum { MESSAGE_MAX = 65536, RANKS_MAX = 4096 };
+enum { MESSAGE_MAX = 65536, RANKS_MAX = WORKERS_MOST };
 
 struct member {
 	pid_t pid; /* 0: has not come */

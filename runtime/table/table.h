@@ -35,8 +35,8 @@ struct updater {
 	/* Of OP_PUSH on n floats; u->keep is the caller's. */
 	void (*apply)(const struct update *u, size_t n);
 };
-extern const struct updater *const updaters[]; /* ends at NULL */
-const struct updater *updater_find(const char *name);
+extern const struct updater *const updaters[];        /* ends at NULL */
+const struct updater *updater_find(const char *name); /* NULL: there is none */
 
 /* ---- Recorded order ---- */
 

@@ -110,6 +110,8 @@ struct run {
 #include "runtime/config/run_options.def"
 };
 
+/* The most workers, and the most servers, that there can be. */
+enum { WORKERS_MOST = 4096 };
 int64_t workers_leaving(const struct run *run); /* how many --leave names */
 
 /* ---- Vectors. Arguments may not overlap; lengths are checked. y is what changes. ---- */
@@ -149,18 +151,23 @@ int comm_size(const struct comm *c);
 /* Returns when the other end has received: two workers that send to each other hang. */
 void comm_send(struct comm *c, int to, const struct vec *v);
 void comm_recv(struct comm *c, int from, struct vec *v);
+/* out goes to the peer, and in comes from it, at once; of equal length. The peer calls it too. */
 void comm_exchange(struct comm *c, int peer, const struct vec *out, struct vec *in);
 void comm_allreduce(struct comm *c, struct vec *v, enum reduce op);
 /* The same for v[first] .. v[first + n - 1] only. */
 void comm_allreduce_part(struct comm *c, struct vec *v, size_t first, size_t n, enum reduce op);
+/* So many may be under way on one comm: one more is a bug. */
+enum { ALLREDUCES_MOST = 64 };
 /* Started; v[first] .. may not be touched until comm_wait, which sums (no mean). */
 struct request *comm_allreduce_start(struct comm *c, struct vec *v, size_t first, size_t n);
 void comm_wait(struct request *r); /* r is gone */
 /* all = each worker's mine, in rank order; lengths may differ. */
 void comm_allgather(struct comm *c, struct vec *all, const struct vec *mine);
-void comm_broadcast(struct comm *c, int root, struct vec *v);
+void comm_broadcast(struct comm *c, int root, struct vec *v); /* v = the v of rank root */
 void comm_barrier(struct comm *c);
-struct comm *comm_split(struct comm *c, int color); /* collective; not between steps */
+/* The workers of one color (from 0) make a comm, in the order of their ranks in c. Collective; not
+ * between steps. */
+struct comm *comm_split(struct comm *c, int color);
 void comm_free(struct comm *c);
 
 /* Part i of n floats cut into `parts` nearly equal pieces starts here; part_of(n, parts, parts) =
@@ -192,7 +199,8 @@ struct table_terms {
 	enum table_init init;
 };
 
-/* Collective. W starts as init says, and so do the pulled values: init gets them. */
+/* Collective. W starts as init says, and so do the pulled values: init gets them. Tables that
+ * cannot be had on these terms end the run with a sentence (user_error). */
 struct table *table_new(struct worker *w, struct vec *init, const struct table_terms *terms);
 void table_free(struct table *t); /* collective */
 /* Each is one operation on the shards; pushes are counted with their staleness: others' pushes
@@ -241,7 +249,7 @@ enum stream {
 uint64_t rng_seed(int64_t seed, enum stream what, int64_t index);
 uint64_t rng_next(uint64_t *s);
 double rng_uniform(uint64_t *s); /* [0, 1) */
-double rng_normal(uint64_t *s);
+double rng_normal(uint64_t *s);  /* mean 0, variance 1 */
 
 /* ---- Workers. ------------------------------------------------------------ */
 
@@ -303,10 +311,10 @@ struct linear {
 					   layers between, and how long that run is */
 	bool first;            /* no layer below wants its gradient */
 	enum split split;
-	bool x_split;               /* x is this worker's part already */
-	size_t in_first, in_held;   /* columns of W held here */
-	size_t out_first, out_held; /* rows of W held here */
-	size_t bias_held;
+	bool x_split;                                /* x is this worker's part already */
+	size_t in_first, in_held;                    /* columns of W held here */
+	size_t out_first, out_held;                  /* rows of W held here */
+	size_t bias_held;                            /* floats of b held here */
 	size_t rows_max;                             /* the largest B */
 	struct vec *weight, *bias, *dweight, *dbias; /* slices of param and grad */
 	struct vec *part; /* scratch [rows_max x in_held], NULL unless BY_INPUT on whole x */

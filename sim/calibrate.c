@@ -167,7 +167,7 @@ static char *read_counts(const char *text, int *count, int *n)
 	for (const char *at = text; *at && *n < COUNTS_MOST;) {
 		char *end;
 		long k = strtol(at, &end, 10);
-		if (end == at || k < 1 || k > 4096 || (*end && *end != ','))
+		if (end == at || k < 1 || k > WORKERS_MOST || (*end && *end != ','))
 			return sentence("--counts=%s: numbers of workers are wanted, as in "
 					"--counts=1,2",
 					text);

@@ -9,7 +9,6 @@
  */
 #include "sim/sim.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

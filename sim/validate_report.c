@@ -1,6 +1,7 @@
 /*
  * validate_report.c - how far simulated cells are from real ones, printed, and held to thresholds.
- * The errors are arithmetic of the view `validation` (schema.sql); validate.sql puts them together.
+ * The errors are arithmetic of the view `validation` (statistics.sql); validate.sql puts them
+ * together.
  *
  * The q-th percentile of n errors is the smallest that ceil(q n / 100) of them do not exceed.
  */

@@ -9,7 +9,7 @@
  */
 #include "mvbench.h"
 
-enum { BUCKETS = 64 };
+enum { BUCKETS = ALLREDUCES_MOST }; /* all may be under way */
 
 struct allreduce_opts {
 	bool overlap;

@@ -25,7 +25,8 @@ struct bsp_opts {
 static const struct option bsp_options[] = {
 	UPDATER_OPTIONS,
 	OPTION(backup, INT, "backup", "0",
-	       "pushes that a round does not wait for, and drops [workers]", .min = 0, .max = 4095),
+	       "pushes that a round does not wait for, and drops [workers]", .min = 0,
+	       .max = WORKERS_MOST - 1),
 	{0},
 };
 

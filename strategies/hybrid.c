@@ -21,7 +21,7 @@ struct hybrid_opts {
 static const struct option hybrid_options[] = {
 	OPTION(group, INT, "group", "0",
 	       "workers that share one model; 0: 2, or 1 when there is only one worker [workers]",
-	       .min = 0, .max = 4096),
+	       .min = 0, .max = WORKERS_MOST),
 	{0},
 };
 

@@ -6,8 +6,7 @@
  * PyTorch), and every buffer is allocated. A step then computes
  *
  *     forward   y_i = f_i(x_i),  x_{i+1} = y_i        loss puts its gradient where y_last was
- *     backward  dx_i = f_i'(dy_i),  dy_{i-1} = dx_i   from the last layer to the first with
- * parameters
+ *     backward  dx_i = f_i'(dy_i),  dy_{i-1} = dx_i   from the last to the first with parameters
  *
  * Elementwise layers work in place; every other y_i has a vector of its own, which keeps what
  * backward needs. The dx share a few, the slots: one is free again once the layer below has read

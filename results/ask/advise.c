@@ -7,7 +7,6 @@
 #include "results/run/run.h"
 #include "sim/model/model.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

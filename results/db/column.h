@@ -16,19 +16,22 @@ struct column {
 #define ROUND(fmt, x) "iif(" x " IS NULL, NULL, printf('" fmt "', " x "))"
 #define PERCENT(x)    ROUND("%.2f", "100 * (" x ")")
 
-/* For people; as it is; for csv and json only. */
+/* x, which people see below that head and rounded, as shown. */
 #define SHOWN(x, head_, shown_) \
 	{ \
 		.name = x, .head = head_, .shown = shown_ \
 	}
+/* The same, but left out where no row has it, or all have 0. */
 #define RARE(x, head_, shown_) \
 	{ \
 		.name = x, .head = head_, .shown = shown_, .rare = true \
 	}
+/* x as it is, below its own name. */
 #define PLAIN(x) \
 	{ \
 		.name = x, .head = x \
 	}
+/* x, for csv and json only. */
 #define HIDDEN(x) \
 	{ \
 		.name = x \

@@ -160,10 +160,11 @@ char *sql_script(struct store *s, const char *sql);
 char *sql_each(struct store *s, const char *sql, const char *types, ...);
 /* The first statement of several, and moves *sql past it; stmt is NULL where none is left. */
 struct sql sql_part(struct store *s, const char **sql);
-/* The first column of the first row: 0 if there is none; NULL if there is none (heap). */
+/* The first column of the first row; 0 if there is none. NULL or a sentence. */
 char *sql_number(struct store *s, int64_t *x, const char *sql, const char *types, ...);
-/* The first n columns of the first row; NaN where there is no number. */
+/* The first n columns of the first row; NaN where there is no number. NULL or a sentence. */
 char *sql_reals(struct store *s, double *x, int n, const char *sql, const char *types, ...);
+/* The first column of the first row as text (heap); NULL if there is none. NULL or a sentence. */
 char *sql_first(struct store *s, char **text, const char *sql, const char *types, ...);
 /* Begins; ends: commits unless something is wrong, and hands on what is. */
 char *sql_begin(struct store *s);

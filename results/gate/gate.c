@@ -2,7 +2,7 @@
  * gate.c - mvbench check: are the results still what they were?
  *
  * For every run of a baseline, a cell and a seed, there is to be one that this program made since
- * (gate_runs.c). Which run stands for which is kept in table `checked`, from where the views gate_*
+ * (runs.c). Which run stands for which is kept in table `checked`, from where the views gate_*
  * compare (results/db/gate.sql).
  */
 #include "results/db/select.h"

@@ -15,7 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { JOBS_MAX = 256 };
+/* The end of a cell wakes the sweep (SIGCHLD); should a signal be lost, it looks every TICK_MS. */
+enum { JOBS_MAX = 256, TICK_MS = 50 };
 
 /* ---- Finding the file ---------------------------------------------------- */
 
@@ -263,7 +264,7 @@ static void do_side_by_side(struct doing *d)
 		pid_t pid;
 		struct cell *cell;
 	} job[JOBS_MAX] = {{0}};
-	struct timespec tick = {.tv_nsec = 50000000};
+	struct timespec tick = {.tv_nsec = TICK_MS * 1000000};
 	size_t next = 0, running = 0;
 	sigset_t signals, before;
 	sigemptyset(&signals);

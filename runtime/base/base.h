@@ -56,8 +56,8 @@ static inline char *text_close(struct text *t)
 	return t->at;
 }
 
-/* Defines what finds the one of this name in a list of pointers to structs, which ends at NULL, as
- * what it returns then does: there is none. */
+/* Defines a function that looks for a name in a list of pointers to structs, which ends at NULL:
+ * the row of that name, or NULL. */
 #define FIND_BY_NAME(kind, function, list, field) \
 	const struct kind *function(const char *wanted) \
 	{ \
@@ -72,7 +72,7 @@ static inline size_t smaller(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* All of it, but where that fails: what a pipe does not take is lost. */
+/* Gives up at the first error but EINTR: what a pipe does not take is lost. */
 void write_all(int fd, const void *x, size_t bytes);
 
 /* For qsort: doubles, or structs that begin with one; smaller ones first. */
@@ -102,7 +102,7 @@ void panic_to(char *text, size_t room);
 /* How panic and failure end the other ranks too; until somebody says how: this process exits. */
 void panic_abort_with(void (*f)(int status)); /* which does not return */
 
-/* ---- The world: real (world.c), or simulated in virtual time (sim/world.c) ---------- */
+/* ---- The world: real (world.c), or simulated in virtual time (sim/world/world.c) ---- */
 
 extern const bool world_is_virtual;
 nsec clock_now(void); /* monotonic */

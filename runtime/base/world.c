@@ -1,6 +1,7 @@
 /*
- * world.c - the real world: the monotonic clock, sleep, and gates where workers wait for each
- * other. What its counterpart sim/world.c has to charge for takes its time here by itself.
+ * world.c - the real world: the monotonic clock, sleep, and monitors where workers wait for
+ * each other. What its counterpart sim/world/world.c has to charge for takes its time here by
+ * itself.
  */
 
 #include "runtime/base/base.h"

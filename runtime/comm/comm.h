@@ -159,7 +159,7 @@ void link_exchange(struct link *l, int peer, const float *out, float *in, size_t
 void link_shift(struct link *l, int to, const float *out, int from, float *in, size_t n);
 void link_allreduce(struct link *l, float *x, size_t n);
 /* Started reductions have a slot, below LINK_SLOTS. */
-enum { LINK_SLOTS = 64 };
+enum { LINK_SLOTS = ALLREDUCES_MOST };
 void link_allreduce_start(struct link *l, int slot, float *x, size_t n);
 void link_allreduce_wait(struct link *l, int slot);
 void link_gather_counts(struct link *l, int mine, int *all); /* all[size] on every rank */
@@ -200,7 +200,7 @@ void link_window_count(struct link_window *w, size_t counter, const int64_t *by,
 void link_window_read_counters(struct link_window *w, int64_t *x, size_t n);
 bool link_window_ready(struct link_window *w);
 void link_window_flush(struct link_window *w, int rank); /* rank -1: all of them */
-/* Mailboxes of ranks that must not spin (table_servers.c). A request is a number from 0;
+/* Mailboxes of ranks that must not spin (runtime/table/servers.c). A request is a number from 0;
  * link_progress finds out which are done, and link_test makes such a one -1; -1 is done. bytes: a
  * multiple of a float's. */
 void link_wakeup_new(struct link *l);  /* collective, once: on one machine, sleepers can be woken */

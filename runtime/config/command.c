@@ -3,9 +3,7 @@
  * else; and the pages on which it says so, as text or as roff (man(7)).
  */
 #include "runtime/config/config.h"
-#include "runtime/table/table.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -125,13 +123,11 @@ void help_verbatim(const struct help *p, const char *text)
 
 char *recipe_words(const struct setting *recipe)
 {
-	char *text = NULL;
-	size_t n = 0;
-	FILE *f = must(open_memstream(&text, &n));
+	struct text text;
+	FILE *f = text_open(&text);
 	for (const struct setting *s = recipe; s && s->name; s++)
 		fprintf(f, "%s--%s=%s", s == recipe ? "" : " ", s->name, s->value);
-	fclose(f);
-	return text;
+	return text_close(&text);
 }
 
 /* ---- What help says of a command ----------------------------------------- */
@@ -161,12 +157,10 @@ static void help_page(const struct help *p, int level, const struct command *c, 
 static char *help_given(const struct help *p, int level, const struct command *c,
 			const struct arguments *given)
 {
-	char *more AUTOFREE = NULL, *wrong = NULL;
-	size_t n = 0;
-	FILE *f = must(open_memstream(&more, &n));
-	if (c->more)
-		wrong = c->more(f, given);
-	fclose(f);
+	struct text text;
+	FILE *f = text_open(&text);
+	char *wrong = c->more ? c->more(f, given) : NULL;
+	char *more AUTOFREE = text_close(&text);
 	if (!wrong)
 		help_page(p, level, c, more);
 	return wrong;

@@ -171,8 +171,6 @@ static char *check_value(const struct option *o, const char *text)
 #define SINCE(version)       .core.since = version
 #define LABELLED(place)      .core.label = place
 
-/* One word for each that --table-home, --device and --transport take. */
-
 #define OWNER struct config
 const struct option run_options[] = {
 #define OPTION_RUN(field, ...) OPTION(run.field, __VA_ARGS__, ),

@@ -86,8 +86,10 @@ void lr_fill(const struct run *run, int models, int64_t epoch, float *lr, size_t
 char *time_check(const char *name, const char *text, double *seconds);
 /* NULL, or a sentence: is this a schedule? */
 char *lr_schedule_check(const struct option *o, const char *schedule);
+/* How many workers share one model: what the strategy says, or 1. */
 int config_model_workers(const struct config *c);
 
+/* NULL: there is none of this name. */
 const struct strategy *strategy_find(const char *name);
 const struct workload *workload_find(const char *name);
 
@@ -125,7 +127,7 @@ struct machine { /* provenance; strings live as long as the program */
 };
 const struct machine *machine(void);
 
-/* ---- Commands, and what help says of them (command.c): results.h lists them ------------- */
+/* ---- Commands, and what help says of them (command.c): main.c lists them --------------- */
 
 struct word {             /* that can be given to a command */
 	const char *kind; /* "figure", "job file" */

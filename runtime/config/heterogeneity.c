@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RANKS = 4096 }; /* the most workers that there can be */
-
 static const struct option rank_type = {.type = OPT_INT, .max = 1e9},
 			   factor_type = {.type = OPT_REAL, .max = 1},
 			   time_type = {.type = OPT_TIME, .max = 1e9};
@@ -120,7 +118,7 @@ static bool next_item(const struct kind *k, struct list *l, struct item *x)
 static char *check_list(const struct kind *k, const char *text)
 {
 	struct list l = list_begin(text);
-	bool named[RANKS] = {false};
+	bool named[WORKERS_MOST] = {false};
 	char *wrong = NULL, *next;
 	while (!wrong && (next = list_next(&l))) {
 		struct item x;
@@ -129,10 +127,10 @@ static char *check_list(const struct kind *k, const char *text)
 			wrong = sentence("--%s=%s: \"%s\" should be %s, with %s, as in --%s=%s",
 					 k->name, text, shown, k->form, k->terms, k->name,
 					 k->example);
-		else if (x.rank < RANKS && named[x.rank])
+		else if (x.rank < WORKERS_MOST && named[x.rank])
 			wrong = sentence("--%s=%s: worker %lld is named twice; say it once",
 					 k->name, text, (long long)x.rank);
-		else if (x.rank < RANKS)
+		else if (x.rank < WORKERS_MOST)
 			named[x.rank] = true;
 	}
 	return wrong;

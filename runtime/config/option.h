@@ -12,6 +12,7 @@ void option_default(const struct option *table, void *fields);
 char *option_set(const struct option *o, void *fields, const char *owner, const char *text);
 /* The value as a user would type it. */
 void option_text(const struct option *o, const void *fields, char *buf, size_t room);
+/* NULL: the table has none of this name. */
 const struct option *option_find(const struct option *table, const char *name);
 /* Why there is no such option of prefix (of a plug-in, or ""), whose options the table has. run:
  * "mvbench run " and "" where its --help and a command's own list them. */
@@ -23,7 +24,7 @@ const char *nearest(const char *typed, const char *const *names, size_t n);
 void option_words(const struct option *o, const char *owner, char **left, char **right);
 /* Prints words from this column on, in lines of at most 100. */
 void text_wrap(FILE *f, const char *text, int column);
-/* The words one after the other, from the heap. */
+/* The words one after the other, with `between` between each two; from the heap. */
 char *text_list(const char *const *word, size_t n, const char *between);
 void text_row(FILE *f, const char *left, const char *right); /* in two columns, as options are */
 void option_json(FILE *f, const struct option *o, const void *fields); /* the value */

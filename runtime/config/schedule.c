@@ -5,8 +5,9 @@
  * --lr-schedule, joined by '+', in any order, and times the factor of --lr-scale:
  *   constant          1
  *   step:E1:E2[:xF]   F (0.1) for each of the epochs E1, E2, ... that is behind: E <= t
- *   cosine[:FLOOR]    FLOOR + (1 - FLOOR) (1 + cos(pi (t - W) / (T - W))) / 2; T = --epochs, W =
- * warm-up warmup:W          from 0.1 at t = 0 in a straight line to 1 at t = W, then 1
+ *   cosine[:FLOOR]    FLOOR + (1 - FLOOR) (1 + cos(pi (t - W) / (T - W))) / 2
+ *   warmup:W          from 0.1 at t = 0 in a straight line to 1 at t = W, then 1
+ * T is --epochs, and a cosine's W that of the warm-up, 0 without one.
  */
 #include "runtime/config/config.h"
 

@@ -85,13 +85,11 @@ void text_wrap(FILE *f, const char *text, int column)
 
 char *text_list(const char *const *word, size_t n, const char *between)
 {
-	char *text;
-	size_t length;
-	FILE *f = must(open_memstream(&text, &length));
+	struct text text;
+	FILE *f = text_open(&text);
 	for (size_t i = 0; i < n; i++)
 		fprintf(f, "%s%s", i ? between : "", word[i]);
-	fclose(f);
-	return text;
+	return text_close(&text);
 }
 
 void text_row(FILE *f, const char *left, const char *right)

@@ -1,6 +1,7 @@
 /*
  * updaters.h - what is done to the floats of a parameter-server table, elementwise: an updater is
- * one row and one formula, which processors (table/updater.c) and GPUs (cuda/table.cu) share.
+ * one row and one formula, which processors (runtime/table/updater.c) and GPUs (cuda/table.cu)
+ * share.
  *
  * Sources: AdaGrad, Duchi et al., JMLR 12 (2011); delay compensation, Zheng et al., arXiv
  * 1609.08326; staleness-aware steps, Zhang et al., arXiv 1511.05950; momentum_ema as Multiverso

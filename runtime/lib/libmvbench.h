@@ -56,6 +56,7 @@ enum mvb_error {
 	MVB_ERR_MEMORY,     /* this machine does not have so much */
 	MVB_ERR_START,      /* the processes did not find each other */
 };
+/* The older name of MVB_ERR_INCOMPLETE, for programs that have it. */
 #define MVB_ERR_UNEVEN MVB_ERR_INCOMPLETE
 
 /* The last failure of this process, in one sentence; "" when there was none. Valid until the next
@@ -117,8 +118,8 @@ int mvb_num_servers(void); /* processes that only keep tables; -1 = not started 
 bool mvb_is_server(void);
 int mvb_rank(void); /* among all processes, workers first; -1 = not started */
 int mvb_size(void); /* workers and servers; -1 = not started */
-/* "Open MPI v4.1.4, tables: shared", "one process, tables: shared", or "not started".
- * flashlight's distributedBackend. */
+/* "Open MPI v4.1.4, tables: shared", "one process, tables: shared", "a server of the others'
+ * tables", or "not started". flashlight's distributedBackend. */
 const char *mvb_backend(void);
 
 /* Returns when all workers have come, and everything that any of them has pushed is applied,

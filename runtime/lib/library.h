@@ -40,10 +40,10 @@ struct flight {
 	int64_t generation;
 	struct mvb_table *table;    /* TABLE_OP */
 	struct table_op *operation; /* the table's */
-	float *x;                   /* REDUCTION; its slot is the flight's place in `slot` */
+	float *x;                   /* REDUCTION: of [n] */
 	size_t n;
 	enum mvb_reduce op;
-	int slot;
+	int slot;  /* its place in the library's `slot` */
 	int code;  /* LANDED: how it ended, */
 	char *why; /* and the sentence (heap) */
 };

@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <stddef.h>
@@ -29,7 +30,14 @@
 #include <unistd.h>
 #include <pmix_server.h>
 
-enum { MESSAGE_MAX = 65536, RANKS_MAX = 4096 };
+enum { MESSAGE_MAX = 65536, RANKS_MAX = WORKERS_MOST };
+
+/* A newcomer has HELLO_S to say who it is, as the others cannot come meanwhile. Processes that are
+ * told to end, or let go, have END_S before they are killed or left alone; every LOOK_MS somebody
+ * looks whether they have. Who waits for the helper gives it REPLY_S more than the user's timeout,
+ * because the helper knows who is missing, and looks at the clock every WAIT_MS. */
+enum { HELLO_S = 2, END_S = 2, LOOK_MS = 20, REPLY_S = 10, WAIT_MS = 100 };
+#define NO_DEADLINE INFINITY /* nobody waits, or all have come */
 
 struct member {
 	pid_t pid; /* 0: has not come */
@@ -244,7 +252,7 @@ static _Noreturn void give_up(const char *why)
 
 static void wait_ended(double seconds)
 {
-	for (double end = now() + seconds; now() < end; usleep(20000)) {
+	for (double end = now() + seconds; now() < end; usleep(LOOK_MS * 1000)) {
 		int left = 0;
 		for (int r = 0; r < job.size; r++) {
 			struct pollfd p = {.fd = job.member[r].pidfd, .events = POLLIN};
@@ -266,7 +274,7 @@ static _Noreturn void end_job(int rank, const char *what)
 			if (r != rank && !m->ended)
 				pidfd_send_signal(m->pidfd, pass ? SIGKILL : SIGTERM, NULL, 0);
 		}
-		wait_ended(2);
+		wait_ended(END_S);
 	}
 	unlink(job.file);
 	leave_helper();
@@ -289,7 +297,7 @@ static void send_environment(void)
 /* One newcomer; `deadline` becomes the earliest anyone is ready to wait for. */
 static void admit(int sock, double *deadline)
 {
-	struct timeval patience = {.tv_sec = 2};
+	struct timeval patience = {.tv_sec = HELLO_S};
 	struct ucred peer = {0};
 	socklen_t length = sizeof peer;
 	char text[128] = "", *no AUTOFREE = NULL;
@@ -317,7 +325,7 @@ static void admit(int sock, double *deadline)
 		if (*deadline > now() + timeout)
 			*deadline = now() + timeout;
 		if (++job.come == job.size) {
-			*deadline = 1e300;
+			*deadline = NO_DEADLINE;
 			send_environment();
 		}
 	}
@@ -347,13 +355,13 @@ static void count_finalized(void)
 	unlink(job.file);
 	for (int r = 0; r < job.size; r++)
 		job.member[r].release(PMIX_SUCCESS, job.member[r].release_data);
-	wait_ended(2);
+	wait_ended(END_S);
 	leave_helper();
 }
 
 static _Noreturn void run_helper(int listener)
 {
-	double began = now(), deadline = 1e300;
+	double began = now(), deadline = NO_DEADLINE;
 	const char *tmp = getenv("TMPDIR"), *wrong = NULL;
 	struct pollfd *p = calloc((size_t)job.size + 2, sizeof *p);
 	job.member = calloc((size_t)job.size, sizeof *job.member);
@@ -503,10 +511,10 @@ static char *join(int sock, const char *file, int rank, int size, double timeout
 	char text[MESSAGE_MAX];
 	struct pollfd p = {.fd = sock, .events = POLLIN};
 	int length = snprintf(text, sizeof text, "%d %d %f", rank, size, timeout_s);
-	double end = now() + timeout_s + 10; /* it is the helper that says who is missing */
+	double end = now() + timeout_s + REPLY_S;
 	ssize_t got = -1;
 	if (send(sock, text, (size_t)length, MSG_NOSIGNAL) == length) {
-		while (poll(&p, 1, 100) <= 0 && now() < end)
+		while (poll(&p, 1, WAIT_MS) <= 0 && now() < end)
 			;
 		got = recv(sock, text, sizeof text - 1, MSG_DONTWAIT);
 	}

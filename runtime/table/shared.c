@@ -26,7 +26,7 @@ struct shared {
 	struct monitor monitor;            /* guards what follows */
 	int64_t replayed; /* of a replay: operations of the record that have taken place */
 	int64_t seq;      /* recorded operations; under the first block's lock */
-	int latest;       /* the worker that others were called for last */
+	int latest;       /* the worker that broadcast last */
 	struct round round;
 	struct member member[]; /* of each, what is its own alone needs no monitor */
 };
@@ -75,7 +75,7 @@ static void sleep_for(struct table *t, const char *what)
 }
 
 /* Under the monitor: wakes those who wait for what this worker has done. */
-static void call_others(struct table *t)
+static void broadcast(struct table *t)
 {
 	struct shared *s = AT(t)->shared;
 	s->latest = t->among->rank;
@@ -250,7 +250,7 @@ static void push_in_round(struct table *t, struct table_op *p)
 	p->flow = push.flow;
 	monitor_lock(&s->monitor);
 	s->round.applied++;
-	call_others(t);
+	broadcast(t);
 	monitor_unlock(&s->monitor);
 }
 
@@ -333,7 +333,7 @@ static void keep_lead(struct table *t)
 	struct shared *s = AT(t)->shared;
 	monitor_lock(&s->monitor);
 	me(t)->pushes = t->pushes;
-	call_others(t);
+	broadcast(t);
 	while (leads(t))
 		sleep_for(t, "others' pushes");
 	monitor_unlock(&s->monitor);
@@ -397,7 +397,7 @@ static void shared_flush(struct table *t)
 	struct shared_state *h = AT(t);
 	monitor_lock(&h->shared->monitor);
 	me(t)->barriers++;
-	call_others(t);
+	broadcast(t);
 	monitor_unlock(&h->shared->monitor);
 }
 

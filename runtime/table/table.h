@@ -32,11 +32,11 @@ struct updater {
 	/* What it adds to W does not depend on W or state: the pushing worker can work it out. */
 	bool additive;
 	bool staleness; /* reads it */
-	/* Of PASS_PUSH on n floats; u->keep is the caller's. */
+	/* Of OP_PUSH on n floats; u->keep is the caller's. */
 	void (*apply)(const struct update *u, size_t n);
 };
-extern const struct updater *const updaters[]; /* ends at NULL */
-const struct updater *updater_find(const char *name);
+extern const struct updater *const updaters[];        /* ends at NULL */
+const struct updater *updater_find(const char *name); /* NULL: there is none */
 
 /* ---- Recorded order ---- */
 
@@ -181,7 +181,7 @@ char *tables_flush(struct tables *s);
 bool tables_drop(const struct tables *s); /* may one of them drop pushes? s may be NULL */
 void tables_resume(struct tables *s);
 
-/* ---- Placements: shared.c, onesided.c, servers.c ---------------------------------- */
+/* ---- Placements: shared.c (shared and gpu), onesided.c, servers.c ------------------ */
 
 /* A file, and a row here. */
 #define PLACEMENTS(X)        X(shared) X(onesided) X(servers) X(gpu)

@@ -1,6 +1,6 @@
 /*
  * updater.c - what a push does to the parameters on a server, by the processor: a loop for each of
- * the formulas of device/updaters.h.
+ * the formulas of runtime/device/updaters.h.
  */
 #include "runtime/table/table.h"
 

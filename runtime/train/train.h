@@ -49,7 +49,7 @@ struct sink {
 	char *(*end)(void *self, const char *status, const char *reason);
 };
 
-/* What all workers of a process have in common (common.c): the data set, which the first that asks
+/* What all workers of a process have in common (data.c): the data set, which the first that asks
  * loads and the last one frees; NULL or the load's sentence. */
 char *data_open(const struct dataset *set, const struct run *run, struct data *train,
 		struct data *test);

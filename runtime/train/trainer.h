@@ -32,7 +32,7 @@ struct trainer {
 	const struct plan *plan;
 	const struct sink *sink;
 	struct status_page *page;
-	const struct recording *replay; /* the order that passes keep; NULL = none */
+	const struct recording *replay; /* the order that operations keep; NULL = none */
 
 	int replica, replicas; /* place of this worker's model among the models */
 	struct dealing *dealing;

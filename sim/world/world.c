@@ -1,6 +1,6 @@
 /*
  * world.c - the simulated world: SimGrid's virtual time, and workers that are actors of SMPI in
- * this one process. Its counterpart is runtime/world.c.
+ * this one process. Its counterpart is runtime/base/world.c.
  *
  * What a worker does costs no virtual time by itself: sim_owe notes what it would have taken, and
  * the debt is paid, as one computation, when the worker next looks at the clock; all that

@@ -1,9 +1,9 @@
 /*
- * lib_endless.c - trains for ever, for tests that kill one of its processes: a table that nobody
+ * endless.c - trains for ever, for tests that kill one of its processes: a table that nobody
  * waits for, one with rounds, and a reduction in turn. Every worker says "ready" when all have been
  * through that once.
  *
- *     lib_endless SERVERS [FILE RANK SIZE]      FILE: instead of mpirun, see lib_file.c
+ *     endless SERVERS [FILE RANK SIZE]      FILE: instead of mpirun, see file.c
  */
 #include <libmvbench.h>
 

@@ -1,9 +1,9 @@
 /*
- * lib_errors.c - every mistake that libmvbench.h names gives its code and a sentence, on every
+ * errors.c - every mistake that libmvbench.h names gives its code and a sentence, on every
  * worker that it concerns, and none prints, ends the process or waits for ever. For two workers
  * under mpirun; prints nothing when all is well.
  *
- *     lib_errors [stay|go [HOME SERVERS]]   stay: worker 1 goes on after worker 0 has shut down
+ *     errors [stay|go [PLACEMENT SERVERS]]   stay: worker 1 goes on after worker 0 has shut down
  */
 #include <libmvbench.h>
 
@@ -22,8 +22,8 @@ static void expect_at(int line, int code, int wanted, const char *words)
 	if (code == wanted && strstr(text, words))
 		return;
 	failures++;
-	fprintf(stderr, "lib_errors.c:%d: worker %d: %s, \"%s\"; expected %s with \"%s\"\n", line,
-		mvb_worker_id(), mvb_error_name(code), text, mvb_error_name(wanted), words);
+	fprintf(stderr, "tests/lib/errors.c:%d: worker %d: %s, \"%s\"; expected %s with \"%s\"\n",
+		line, mvb_worker_id(), mvb_error_name(code), text, mvb_error_name(wanted), words);
 }
 #define EXPECT(call, code, words) expect_at(__LINE__, call, code, words)
 #define FINE(call)                expect_at(__LINE__, call, MVB_OK, "")
@@ -33,7 +33,8 @@ static void expect_that(int line, int holds, const char *what)
 	if (holds)
 		return;
 	failures++;
-	fprintf(stderr, "lib_errors.c:%d: worker %d: not so: %s\n", line, mvb_worker_id(), what);
+	fprintf(stderr, "tests/lib/errors.c:%d: worker %d: not so: %s\n", line, mvb_worker_id(),
+		what);
 }
 #define THAT(holds) expect_that(__LINE__, holds, #holds)
 
@@ -121,7 +122,7 @@ static void wrong_starts(int rank)
 
 /* ---- Wrong arguments, which concern nobody else ------------------------------------------- */
 
-static void wrong_passes(struct mvb_table *t, struct mvb_table *gradients)
+static void wrong_operations(struct mvb_table *t, struct mvb_table *gradients)
 {
 	struct mvb_push by = MVB_PUSH_DEFAULT;
 	int64_t ticket = 1, row[] = {0, 1, 2};
@@ -413,7 +414,7 @@ int main(int argc, char **argv)
 
 	FINE(mvb_matrix_new(&t, 2, 3, NULL, NULL));
 	FINE(mvb_array_new(&gradients, N, NULL, &sgd));
-	wrong_passes(t, gradients);
+	wrong_operations(t, gradients);
 	too_many_tickets(t);
 	THAT(pthread_create(&thread, NULL, on_another_thread, NULL) == 0);
 	pthread_join(thread, NULL);

@@ -1,11 +1,11 @@
 /*
- * lib_file.c - processes that were started one by one find each other through a file, as with
+ * file.c - processes that were started one by one find each other through a file, as with
  * flashlight's DistributedInit::FILE_SYSTEM; the reduction is the one of its documentation: a
  * 3 x 3 tensor full of the rank, summed.
  *
- *     for r in 0 1 2 3; do lib_file /tmp/meet $r 4 & done; wait
+ *     for r in 0 1 2 3; do ./file /tmp/meet $r 4 & done; wait
  *
- * lib_file FILE RANK SIZE [SECONDS TO WAIT FOR THE OTHERS]. Exit status 3: they did not come, and
+ * ./file FILE RANK SIZE [SECONDS TO WAIT FOR THE OTHERS]. Exit status 3: they did not come, and
  * the library's sentence is on stdout.
  */
 #include <libmvbench.h>

@@ -1,5 +1,5 @@
 /*
- * lib_mpi.c - a program that uses MPI itself, beside libmvbench: it starts and ends MPI, and the
+ * mpi.c - a program that uses MPI itself, beside libmvbench: it starts and ends MPI, and the
  * library's messages and its own do not meet. Linked with the static library.
  */
 #include <libmvbench.h>

@@ -1,8 +1,8 @@
 /*
- * lib_tables.c - what libmvbench.h promises, function by function, on any number of processes.
+ * tables.c - what libmvbench.h promises, function by function, on any number of processes.
  * Prints the backend, and what is not as it should be.
  *
- *     lib_tables [HOME [SERVERS]]       HOME: where tables live, "auto" unless given
+ *     tables [PLACEMENT [SERVERS]]       PLACEMENT: where tables live, "auto" unless given
  *
  * The first test is Multiverso's own (binding/python test.py): arrays and matrices that all workers
  * add to.
@@ -22,7 +22,7 @@ static void expect_at(int line, double is, double should)
 	if (fabs(is - should) <= 1e-5 * fmax(1, fabs(should)))
 		return;
 	if (failures++ < 20)
-		fprintf(stderr, "lib_tables.c:%d: worker %d: %.9g; expected %.9g\n", line,
+		fprintf(stderr, "tests/lib/tables.c:%d: worker %d: %.9g; expected %.9g\n", line,
 			mvb_worker_id(), is, should);
 }
 #define EXPECT(is, should) expect_at(__LINE__, is, should)
@@ -31,7 +31,7 @@ static void must_at(int line, int code)
 {
 	if (code == MVB_OK)
 		return;
-	fprintf(stderr, "lib_tables.c:%d: worker %d: %s: %s\n", line, mvb_worker_id(),
+	fprintf(stderr, "tests/lib/tables.c:%d: worker %d: %s: %s\n", line, mvb_worker_id(),
 		mvb_error_name(code), mvb_message());
 	exit(1);
 }

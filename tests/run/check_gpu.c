@@ -55,7 +55,7 @@ START_TEST(a_gpu_trains_what_the_cpu_trains)
 }
 END_TEST
 
-/* The whole step is a graph here (tool_train looks at every step, and so has it called): each sees
+/* The whole step is a graph here (tools/train looks at every step, and so has it called): each sees
  * its own learning rate, which falls all the time, and its own dropout. */
 START_TEST(steps_in_graphs_are_the_cpus)
 {

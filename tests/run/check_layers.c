@@ -1,6 +1,7 @@
 /*
  * check_layers.c - the floors of the house hold, and the check that says so (layers.sh) sees what
- * breaks them: a call, a library, an include, a declaration, state in a plug-in.
+ * breaks them: a call, a library, an include, a declaration, state in a plug-in. And what documents
+ * and comments name is there (readme.sh, comments.sh).
  */
 #include "tests/fixture.h"
 #include "tests/suites.h"
@@ -92,6 +93,48 @@ START_TEST(documents_name_what_there_is)
 }
 END_TEST
 
+static const struct comment {
+	const char *text, *says; /* of the planted file; NULL: nothing */
+} comments[] = {
+	{"/* planted.c, of here/planted.c; p*.c */ // NAME.h, io/other.h\n", NULL},
+	{"/* a 'c' */ char *s = \"/* gone.c\", c = '\"'; /* planted.c */\n", NULL},
+	{"/* one\n * gone.c */\n", "planted.c:2: there is no file gone.c\n"},
+	{"char c = '\"'; // gone.sql\n", "planted.c:1: there is no file gone.sql\n"},
+	{"/* \"gone.cu\" */\n", "planted.c:1: there is no file gone.cu\n"},
+	{"/* (here/gone.h). */\n", "planted.c:1: there is no file here/gone.h\n"},
+	{"/* here/planted.c */ /* gone/here.c or planted.h */\n", "there is no file planted.h\n"},
+};
+
+/* comments.sh [SOURCES]: every file that a comment names is one that there is. */
+START_TEST(comments_name_files_that_there_are)
+{
+	const struct comment *k = &comments[_i];
+	const char *home = getenv("MVBENCH_HOME");
+	char out[4096];
+	if (!home) {
+		skipped("MVBENCH_HOME does not say where the sources are");
+		return;
+	}
+	folder_new();
+	char *command = sentence("mkdir %s/here && touch %s/here/planted.c %s/NAMED.h", folder,
+				 folder, folder);
+	ck_assert_msg(command_output(command, out, sizeof out) == 0, "%s", out);
+	free(command);
+	char *path = sentence("%s/planted.c", folder);
+	FILE *f = fopen(path, "w");
+	ck_assert_msg(f != NULL, "%s", path);
+	fputs(k->text, f);
+	ck_assert_int_eq(fclose(f), 0);
+	free(path);
+	command = sentence("sh %s/tests/scripts/comments.sh %s 2>&1", home, folder);
+	int status = command_output(command, out, sizeof out);
+	ck_assert_msg((status == 0) == !k->says && (k->says ? strstr(out, k->says) != NULL : !*out),
+		      "%d: %s", status, out);
+	free(command);
+	folder_free();
+}
+END_TEST
+
 Suite *layers_suite(void)
 {
 	Suite *s = suite_create("layers");
@@ -99,6 +142,7 @@ Suite *layers_suite(void)
 	tcase_set_timeout(t, 60);
 	tcase_add_loop_test(t, the_floors_hold_and_what_breaks_them_is_seen, 0, COUNT(plants));
 	tcase_add_test(t, documents_name_what_there_is);
+	tcase_add_loop_test(t, comments_name_files_that_there_are, 0, COUNT(comments));
 	suite_add_tcase(s, t);
 	return s;
 }

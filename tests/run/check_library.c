@@ -2,7 +2,7 @@
  * check_library.c - libmvbench as other programs meet it: the seeds' programs on one, two and four
  * workers, every function and every mistake wherever tables live, processes that start one by one,
  * programs in C++ and with an MPI of their own, and what is installed. The programs are
- * tests/seed_*.c and tests/lib_*.c; whoever hangs is stopped by timeout and has failed.
+ * those of tests/seeds and tests/lib; whoever hangs is stopped by timeout and has failed.
  */
 #include "tests/suites.h"
 #include "tests/fixture.h"

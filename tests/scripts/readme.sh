@@ -2,6 +2,7 @@
 # readme.sh BUILD-FOLDER: every command, option, make target, file, function and variable that a README.md (or
 # plots/TUTORIAL.md, plots/SHAPES.md) names in code or links to has to exist; what does not is said as
 # FILE:LINE: WORD, and the exit status is 1. Nothing is run but `mvbench help --man`, which has all names.
+# The files that comments of the sources name have to exist too: comments.sh, which is run at the end.
 #
 # What counts as a name, in `spans`, fenced blocks and links:
 #   mvbench run       a command, and --options after it as that command takes them; sweep files, figures
@@ -217,5 +218,6 @@ while IFS=$'\t' read -r what where word file; do
 			{ echo "$where: there is no function $word()${file:+ in $file}"; bad=1; }
 	fi
 done <"$work/wanted"
+tests/scripts/comments.sh || bad=1
 [ $bad = 1 ] || echo "readme: ok, ${#documents[@]} documents"
 exit $bad

@@ -1,9 +1,9 @@
 /*
- * seed_data_parallel.c - TorchAD-NN's data parallelism (seed 004): parallelize() deals the data set
+ * data_parallel.c - TorchAD-NN's data parallelism (seed 004): parallelize() deals the data set
  * to the workers, and then every k batches the model is synchronised, which is averaged; -1 leaves
  * that to the program, which calls synchronize_model() itself.
  *
- *     mpirun -n 4 seed_data_parallel
+ *     mpirun -n 4 data_parallel
  *
  * Different on purpose: parallelize() drops the size % N samples that do not divide; here shares
  * differ by one. And all workers begin with the same model.

@@ -1,8 +1,8 @@
 /*
- * seed_logistic.c - Multiverso's Theano example (seed 002): logistic regression 784 -> 10 from
+ * logistic.c - Multiverso's Theano example (seed 002): logistic regression 784 -> 10 from
  * zeros, lr 0.13, batches of 600, pushed and pulled after every batch, a barrier after every epoch.
  *
- *     mpirun -n 4 seed_logistic [EPOCHS]        5 epochs, unless given
+ *     mpirun -n 4 logistic [EPOCHS]        5 epochs, unless given
  *
  * W and b are shared variables, as in the example: a matrix and an array table, and what the
  * example calls mv_sync. Batches are dealt to the workers in turn, so an epoch is one pass of all

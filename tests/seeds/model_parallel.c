@@ -1,5 +1,5 @@
 /*
- * seed_model_parallel.c - TorchAD-NN's model parallelism (seed 004): the linear layers of
+ * model_parallel.c - TorchAD-NN's model parallelism (seed 004): the linear layers of
  * 1024 -> 2048 -> 10, tanh between, are split over the workers, and every worker sees the whole
  * batch.
  *

@@ -1,5 +1,5 @@
 /*
- * seed_params.c - Multiverso's MVNetParamManager (seed 002): the parameters of a model of several
+ * params.c - Multiverso's MVNetParamManager (seed 002): the parameters of a model of several
  * tensors are pushed and pulled in one call, and go in and out as one flat vector.
  *
  * Different on purpose: the manager says who initialises the model (is_master_worker) on each

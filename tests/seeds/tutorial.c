@@ -1,5 +1,5 @@
 /*
- * seed_tutorial.c - Multiverso's tutorial (seeds 000 and 001) as a program: start, a table, an
+ * tutorial.c - Multiverso's tutorial (seeds 000 and 001) as a program: start, a table, an
  * initial model in both of the tutorial's ways, training that pushes and pulls, a barrier between
  * the two every ten epochs, something that only the master does, and the end.
  *

@@ -1,6 +1,6 @@
 /*
- * tool_allreduce.c - the floor under a synchronous step: raw MPI_Allreduce of n floats, in place.
- * mpirun -n N tool_allreduce n [repeats]    prints the median and the 99th percentile [us]
+ * allreduce.c - the floor under a synchronous step: raw MPI_Allreduce of n floats, in place.
+ * mpirun -n N allreduce n [repeats]    prints the median and the 99th percentile [us]
  */
 #include <mpi.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /*
- * tool_bare.c - what a synchronous step can cost at best: a bare loop of gradient, MPI_Allreduce in
+ * bare.c - what a synchronous step can cost at best: a bare loop of gradient, MPI_Allreduce in
  * place and the optimiser, without strategy, wrappers, counting or training loop, on workers that
- * are set up as `mvbench run` does it. mpirun -n N tool_bare --strategy=allreduce [--option=value
+ * are set up as `mvbench run` does it. mpirun -n N bare --strategy=allreduce [--option=value
  * ...] prints samples a second of all workers together, the median of REPEATS.
  */
 #include "runtime/train/train.h"

@@ -1,5 +1,5 @@
 /*
- * tool_bigdb.c - makes a large results database: tool_bigdb FILE [RUNS [EPOCHS]], 10,000 runs of
+ * bigdb.c - makes a large results database: bigdb FILE [RUNS [EPOCHS]], 10,000 runs of
  * 100 epochs unless told otherwise. The rows are those that real runs leave, with made-up figures:
  * three workloads; of ten configurations one is of a lone worker, five are of two that wait for
  * each other (allreduce, periodic) and four of two on a parameter server (asgd), with the histogram
@@ -218,11 +218,11 @@ int main(int argc, char **argv)
 		      epochs = argc > 3 ? atoll(argv[3]) : 100;
 	struct store *s;
 	if (argc < 2 || runs < 1 || epochs < 1) {
-		fprintf(stderr, "usage: tool_bigdb FILE [RUNS [EPOCHS]]\n");
+		fprintf(stderr, "usage: bigdb FILE [RUNS [EPOCHS]]\n");
 		return EXIT_USER;
 	}
 	if (access(argv[1], F_OK) == 0) {
-		fprintf(stderr, "tool_bigdb: %s is there already\n", argv[1]);
+		fprintf(stderr, "bigdb: %s is there already\n", argv[1]);
 		return EXIT_USER;
 	}
 	fine(store_open(&s, argv[1], STORE_WRITE));

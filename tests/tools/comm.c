@@ -1,6 +1,6 @@
 /*
- * tool_comm.c - communication, checked from inside on every rank:
- *   [mpirun -n N] tool_comm [N [TRANSPORT]]
+ * comm.c - communication, checked from inside on every rank:
+ *   [mpirun -n N] comm [N [TRANSPORT]]
  * With TRANSPORT, of vectors that are on GPUs. Exit status 0 and "ok" when every check held; a
  * failed CHECK ends all ranks.
  */

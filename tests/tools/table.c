@@ -1,10 +1,10 @@
 /*
- * tool_table.c - parameter-server tables, checked from inside on every worker:
- *   mpirun -n WORKERS+SERVERS tool_table HOME SERVERS
+ * table.c - parameter-server tables, checked from inside on every worker:
+ *   mpirun -n WORKERS+SERVERS table PLACEMENT SERVERS
  * Ends with status 0 and "ok", or says what failed and ends all ranks. Every check knows what the
  * table must hold: pushes are small whole numbers, which floats add without rounding, or the same
- * arithmetic is done again by one worker alone. With HOME gpu, what is pushed and pulled is brought
- * to the worker's GPU and back.
+ * arithmetic is done again by one worker alone. With PLACEMENT gpu, what is pushed and pulled is
+ * brought to the worker's GPU and back.
  */
 #include "runtime/table/table.h"
 
@@ -723,7 +723,7 @@ static void recorded_rounds(void)
 
 int main(int argc, char **argv)
 {
-	CHECK(argc == 3, "tool_table HOME SERVERS");
+	CHECK(argc == 3, "table PLACEMENT SERVERS");
 	const char *size = getenv("OMPI_COMM_WORLD_SIZE");
 	struct run run = {.servers = atoi(argv[2])};
 	run.workers = (size ? atoi(size) : 1) - run.servers;

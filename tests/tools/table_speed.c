@@ -1,7 +1,7 @@
 /*
- * tool_table_speed.c - what an add and a get of a whole table take, beside a raw MPI_Allreduce of
- * as many floats, in turns in one run: mpirun -n RANKS tool_table_speed FLOATS REPEAT [--servers=K]
- * [HOME]
+ * table_speed.c - what an add and a get of a whole table take, beside a raw MPI_Allreduce of
+ * as many floats, in turns in one run: mpirun -n RANKS table_speed FLOATS REPEAT [--servers=K]
+ * [PLACEMENT]
  *
  * Every worker pushes n floats and gets the sum of all back, again and again, nobody waiting for
  * anybody but in a barrier between turns. With placement gpu the floats are in GPUs' memory, and an
@@ -192,7 +192,7 @@ static void measure(struct bench *b, size_t n, size_t repeat)
 int main(int argc, char **argv)
 {
 	struct device gpu = {.ops = &device_cuda, .number = rank_on_node(), .precision = "float32"};
-	CHECK(argc >= 3, "tool_table_speed FLOATS REPEAT [--servers=K] [HOME]");
+	CHECK(argc >= 3, "table_speed FLOATS REPEAT [--servers=K] [PLACEMENT]");
 	size_t n = strtoul(argv[1], NULL, 10), repeat = strtoul(argv[2], NULL, 10);
 	struct bench b = {.placement = "auto"};
 	struct run run = {.workers = atoi(getenv("OMPI_COMM_WORLD_SIZE"))};

@@ -1,6 +1,6 @@
 /*
- * tool_train.c - trains as `mvbench run` would, under mpirun or alone, and shows what the tests
- * look into: tool_train MODEL-FILE [--option=value ...]. sim_train is the same program in the
+ * train.c - trains as `mvbench run` would, under mpirun or alone, and shows what the tests
+ * look into: train MODEL-FILE [--option=value ...]. sim_train is the same program in the
  * simulated world, where all workers are in one process.
  *
  * Rank 0 writes the final whole model (float32; linear layers in order, W[O x I] then b[O]) and

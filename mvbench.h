@@ -231,6 +231,7 @@ struct updater_wants {
 	bool gradient; /* gradients, else deltas */
 	bool momentum; /* plain ones: it keeps v itself */
 	bool squares;  /* its m is that of a mean of squares, no momentum */
+	bool whole;    /* lr itself, also for a mean: it divides by what takes the place of N */
 };
 struct updater_wants updater_wants(const char *name);
 

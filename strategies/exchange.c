@@ -10,8 +10,9 @@
  *
  * With --momentum=0 v is g. momentum and momentum_ema keep v on the server; what is pushed to them
  * are the sums of g, and the local steps between two exchanges are plain. adagrad's step is rho:
- * c scales that, not lr. dcasgda's m is --*.square. An exchange moves the shards of the others both
- * ways: 2 (N - 1) / N P floats, 2 P with servers. Gradients of X > 1 steps cost one pass more.
+ * c scales that, not lr. staleness has c = 1: what it divides by takes the place of N. dcasgda's m
+ * is --*.square. An exchange moves the shards of the others both ways: 2 (N - 1) / N P floats, 2 P
+ * with servers. Gradients of X > 1 steps cost one pass more.
  *
  * A push that is dropped is a dropped gradient, as in Chen et al. (arXiv 1604.00981), who keep v on
  * the server: here v goes back to what it was, else its next push would bring most of it all the
@@ -37,7 +38,9 @@ void exchange_init(struct worker *w, struct table_terms terms)
 	if (s->wants.gradient && w->run->sync_every > 1)
 		s->sum = vec_new(w, vec_len(w->param));
 	s->weight = w->weight;
-	if (strcmp(w->run->reduce, "mean") == 0)
+	if (s->wants.whole)
+		s->weight = 1;
+	else if (strcmp(w->run->reduce, "mean") == 0)
 		s->weight = 1 / (double)(comm_size(w->data_group) - terms.backup);
 	if (terms.backup > 0 && w->velocity && !s->wants.momentum)
 		s->counted = vec_new(w, vec_len(w->velocity));

@@ -33,8 +33,8 @@
 	X(dcasgda, \
 	  "M_k = m M_k + (1-m) g^2; W -= lr (g + lambda / sqrt(M_k + 1e-7) g^2 (W - bak_k))", OWN, \
 	  true, .wants.gradient = true, .wants.squares = true) \
-	X(staleness, "W -= lr / (1 + tau) g", NOTHING, false, .wants.gradient = true, \
-	  .additive = true, .staleness = true)
+	X(staleness, "W -= lr / max(tau, 1) g", NOTHING, false, .wants.gradient = true, \
+	  .wants.whole = true, .additive = true, .staleness = true)
 
 #define UPDATER_KIND(word, ...) UPDATER_##word,
 enum updater_kind { UPDATER_LIST(UPDATER_KIND) };
@@ -105,7 +105,7 @@ FORMULA(dcasgda)
 
 FORMULA(staleness)
 {
-	x.w -= by.lr / (1 + x.tau) * x.g;
+	x.w -= by.lr / fmaxf(x.tau, 1) * x.g;
 	return x;
 }
 

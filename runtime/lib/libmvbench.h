@@ -146,7 +146,7 @@ int mvb_barrier(void);
  *   dcasgd          W -= lr (g + lambda g^2 (W - bak_k))             Zheng et al., arXiv 1609.08326
  *   dcasgda         M_k = m M_k + (1-m) g^2;
  *                   W -= lr (g + lambda / sqrt(M_k + 1e-7) g^2 (W - bak_k))
- *   staleness       W -= lr / (1 + tau) g                            Zhang et al., arXiv 1511.05950
+ *   staleness       W -= lr / max(tau, 1) g                          Zhang et al., arXiv 1511.05950
  * bak_k is the W that worker k got last, tau how many pushes of others there were since then.
  * Onesided tables have those whose step depends neither on W nor on what is kept beside it: add,
  * sgd, adagrad and staleness; and no backup workers.

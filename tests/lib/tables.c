@@ -155,7 +155,7 @@ static double expected_after(const char *updater, int workers)
 		if (strcmp(updater, "adagrad_shared") == 0)
 			w -= 0.1 / sqrt((history += 4) + 1e-6) * 2;
 		if (strcmp(updater, "staleness") == 0)
-			w -= 0.5 / (again ? workers : k + 1) * 2;
+			w -= 0.5 / fmax(again ? workers - 1 : k, 1) * 2;
 	}
 	return w;
 }

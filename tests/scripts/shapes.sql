@@ -79,7 +79,7 @@ WITH a AS (
 	FROM cell AS c, (SELECT DISTINCT workers FROM cell WHERE shape = 4 AND workers > 1) AS n
 	WHERE c.shape = 4 GROUP BY n.workers)
 SELECT 4, count(*) >= 2 AND min(alone - plain > 0.05) AND min(aware - plain > 0.9 * (alone - plain)),
-	group_concat(format('%d workers: %.1f %%, with lr / (1 + staleness) %.1f %%', workers,
+	group_concat(format('%d workers: %.1f %%, with lr / max(staleness, 1) %.1f %%', workers,
 		100 * plain, 100 * aware), '; ')
 	|| format('; one worker: %.1f %%', 100 * max(alone))
 FROM (SELECT * FROM a ORDER BY workers);

@@ -225,7 +225,7 @@ static char *check_tables(const struct config *c)
 static const char *must_be_even(const struct config *c)
 {
 	const struct strategy *s = c->strategy;
-	if (!s->may_leave)
+	if (!s->may_leave || !s->tables)
 		return "its workers meet in every exchange";
 	return s->even ? s->even(&c->run, c->strategy_opts) : NULL;
 }

@@ -189,7 +189,8 @@ START_TEST(a_slow_worker_takes_fewer)
 		"asgd",  "ssp --ssp.bound=100", "downpour",
 		"easgd", "asgd --servers=1",    "asgd --table-home=onesided"};
 	const double all = 2 * STEPS * step_s;
-	char *words = sentence(TWO SIM "--speed=1:0.5 --barrier-every=0 --strategy=%s", how[_i]);
+	char *words = sentence(TWO SIM "--deal=auto --speed=1:0.5 --barrier-every=0 --strategy=%s",
+			       how[_i]);
 	forget();
 	record(words);
 	expect_near(words, asked("SELECT sum(seconds) FROM epoch"), 3 * all / 1.5,
@@ -209,7 +210,7 @@ START_TEST(backup_workers_are_not_waited_for)
 {
 	forget();
 	record("--workload=softmax --lr=0.01 --epochs=3 --batch=10 --workers=3 --strategy=bsp "
-	       "--bsp.backup=1 --speed=2:0.5 " SIM);
+	       "--bsp.backup=1 --deal=auto --speed=2:0.5 " SIM);
 	for (int e = 1; e <= 3; e++) {
 		/* rounds of two; the last one of its own ends up to two steps later */
 		expect_near("an epoch", of(1, e, "seconds"), (3 * STEPS - 1) / 2.0 * step_s,
@@ -224,8 +225,10 @@ END_TEST
 START_TEST(a_mean_is_over_pushes_that_count)
 {
 	forget();
-	record(TWO SIM "--strategy=bsp --bsp.backup=1 --momentum=0.9 --speed=1:0.5 --reduce=mean");
-	record(TWO SIM "--strategy=bsp --bsp.backup=1 --momentum=0.9 --speed=1:0.5 --reduce=sum");
+	record(TWO SIM
+	       "--deal=auto --strategy=bsp --bsp.backup=1 --momentum=0.9 --speed=1:0.5 --reduce=mean");
+	record(TWO SIM
+	       "--deal=auto --strategy=bsp --bsp.backup=1 --momentum=0.9 --speed=1:0.5 --reduce=sum");
 	expect_near("models", asked("SELECT count(DISTINCT model_hash) FROM run"), 1, 0);
 }
 END_TEST
@@ -235,8 +238,9 @@ END_TEST
  * left their gradients in v, it would bring nearly three. */
 START_TEST(a_dropped_push_is_a_dropped_gradient)
 {
-	static const char *const how = "--workload=softmax --lr=%s --momentum=0.9 --epochs=1 "
-				       "--batch=150 --strategy=bsp --bsp.backup=1 --speed=1:%s " SIM;
+	static const char *const how =
+		"--workload=softmax --lr=%s --momentum=0.9 --epochs=1 "
+		"--batch=150 --strategy=bsp --bsp.backup=1 --deal=auto --speed=1:%s " SIM;
 	struct result dropped = run_simulated(2, words(how, "1e-4", "0.7")),
 		      alone = run_simulated(2, words(how, "1e-4", "0.3")),
 		      untrained = run_simulated(2, words(how, "0", "0.3"));
@@ -255,9 +259,10 @@ START_TEST(no_row_is_lost)
 	static const char *const how[] = {"asgd", "asgd --sync-every=7", "easgd --sync-every=3",
 					  "ssp --ssp.bound=1 --servers=1",
 					  "bsp --bsp.backup=1 --servers=2"};
-	char *words = sentence("--workload=softmax --lr=0 --epochs=3 --batch=7 --workers=3 " SIM
-			       "--speed=1:0.3 --straggle=0.5 --leave=2:31ms --strategy=%s",
-			       how[_i]);
+	char *words =
+		sentence("--workload=softmax --lr=0 --epochs=3 --batch=7 --workers=3 " SIM
+			 "--deal=auto --speed=1:0.3 --straggle=0.5 --leave=2:31ms --strategy=%s",
+			 how[_i]);
 	forget();
 	record("--workload=softmax --lr=0 --epochs=3 --batch=7 --strategy=serial " SIM);
 	record(words);
@@ -305,7 +310,7 @@ START_TEST(a_real_slow_worker_takes_fewer)
 	static const char *const words =
 		"--workload=mlp --mlp.hidden=256 --batch=10 --epochs=4 --workers=2 "
 		"--platform=mpi --speed=1:0.2 --strategy=";
-	char *waits = sentence("%sallreduce", words), *goes = sentence("%sasgd", words);
+	char *waits = sentence("%sallreduce", words), *goes = sentence("%sasgd --deal=auto", words);
 	forget();
 	record(waits);
 	record(goes);
@@ -405,10 +410,10 @@ START_TEST(the_others_go_on)
 	const double left = 5 * step_s, whole = 2 * STEPS * step_s;
 	for (int who = 0; who < 2; who++)
 		for (size_t placement = 0; placement < COUNT(placements); placement++) {
-			char *words =
-				sentence(TWO SIM "--strategy=%s --sync-every=1000 %s %s "
-						 "--leave=%d:5ms",
-					 s->plugin.name, terms(s), placements[placement], who);
+			char *words = sentence(
+				TWO SIM "--deal=auto --strategy=%s --sync-every=1000 %s %s "
+					"--leave=%d:5ms",
+				s->plugin.name, terms(s), placements[placement], who);
 			if (!s->may_leave) {
 				if (!s->refuse || strcmp(s->plugin.name, "serial") != 0)
 					expect_refused("", words, "none of them can leave");
@@ -465,8 +470,8 @@ START_TEST(what_a_worker_that_left_would_have_pushed)
 {
 #define PUSHES(run) "SELECT sum(pushes) FROM staleness WHERE run_id = " run
 	forget();
-	record(TWO SIM "--strategy=asgd --leave=1:0");
-	record(TWO SIM "--strategy=asgd --leave=1:20ms");
+	record(TWO SIM "--strategy=asgd --deal=auto --leave=1:0");
+	record(TWO SIM "--strategy=asgd --deal=auto --leave=1:20ms");
 	record(TWO SIM "--strategy=asgd --leave=1:0 --deal=static");
 	record(TWO SIM "--strategy=asgd --leave=1:20ms --deal=static");
 	record(TWO SIM "--strategy=asgd --leave=1:4.5ms --sync-every=4 --deal=static");
@@ -485,7 +490,7 @@ START_TEST(several_leave)
 	static const char *const how[] = {"asgd", "ssp --ssp.bound=1", "downpour --downpour.send=3",
 					  "easgd", "bsp --bsp.backup=2"};
 	char *words = sentence("--workload=softmax --lr=0.01 --epochs=3 --batch=10 --workers=3 " SIM
-			       "--sync-every=2 --leave=2:7ms,0:31ms --pause=2:3ms:50ms "
+			       "--deal=auto --sync-every=2 --leave=2:7ms,0:31ms --pause=2:3ms:50ms "
 			       "--straggle=0.3 --strategy=%s",
 			       how[_i]);
 	forget();

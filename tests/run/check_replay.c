@@ -106,6 +106,12 @@ static const char *const runs[] = {
 	SMALL "--strategy=downpour --downpour.send=3 --sync-every=2 --workers=2 --servers=1",
 	SMALL "--strategy=easgd --sync-every=2 --workers=2 --servers=2",
 	SMALL "--strategy=bsp --bsp.backup=1 --workers=3 --servers=2 --batch=8 --straggle=1",
+	SMALL "--strategy=asgd --deal=dynamic --workers=3 --momentum=0.9",
+	SMALL "--strategy=asgd --deal=dynamic --workers=3 --servers=2 --speed=1:0.3",
+	SMALL "--strategy=ssp --deal=dynamic --ssp.bound=1 --workers=3 --batch=8 --straggle=1",
+	SMALL "--strategy=downpour --deal=dynamic --sync-every=4 --workers=2 --servers=1",
+	SMALL "--strategy=easgd --deal=dynamic --sync-every=2 --workers=3 --barrier-every=0",
+	SMALL "--strategy=bsp --deal=dynamic --bsp.backup=1 --workers=3 --batch=8 --straggle=1",
 };
 
 /* However long anything takes. */
@@ -287,7 +293,8 @@ START_TEST(a_changed_record_is_found_out)
 		const char *words, *sql, *says;
 	} row[] = {
 		{"asgd", "DELETE FROM arrival WHERE seq > 50", "ends after 51 operations"},
-		{"asgd", "UPDATE arrival SET worker = 1 - worker WHERE table_id = 1 AND seq = 20",
+		{"asgd --deal=dynamic",
+		 "UPDATE arrival SET worker = 1 - worker WHERE table_id = 1 AND seq = 20",
 		 "does not fit"}, /* another would be dealt its rows */
 		{"asgd --deal=static", "UPDATE arrival SET worker = 1 - worker WHERE seq = " LAST,
 		 "makes no more before the next barrier"},

@@ -93,7 +93,7 @@ START_TEST(arrivals_at_two_servers_are_kept)
 	char *path = sentence("%s/servers.db", folder), text[4096];
 	char *command = sentence("ASAN_OPTIONS=detect_leaks=0 ./mvbench run --data-dir=%s --db=%s "
 				 "--workload=mlp --mlp.hidden=16 --strategy=asgd --workers=2 "
-				 "--servers=2 --batch=48 --epochs=2 --record 2>&1",
+				 "--servers=2 --deal=auto --batch=48 --epochs=2 --record 2>&1",
 				 folder, path);
 	struct store *s;
 	size_t n = 0;

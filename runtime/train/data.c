@@ -66,8 +66,8 @@ const int32_t *data_order(size_t n, int64_t seed, int64_t epoch)
 		return o->row;
 	bool first = !o->row || o->n != n;
 	for (int i = 0; i < 2 && first; i++) /* both: nothing is allocated inside a segment */
-		orders[i] = (struct order){
-			.row = must(realloc(orders[i].row, n * sizeof *o->row)), .n = n};
+		orders[i] = (struct order){.row = must(realloc(orders[i].row, n * sizeof *o->row)),
+					   .n = n};
 	shuffle(o->row, n, rng_seed(seed, STREAM_ORDER, epoch));
 	o->seed = seed;
 	o->epoch = epoch;

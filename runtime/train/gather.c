@@ -24,9 +24,12 @@ void gather_ends(struct trainer *r, struct epoch_record *record, int64_t n)
 		record->reporting_rank = -(int)by;
 		record->end = (nsec)last;
 		double seconds = 1e-9 * (double)(record->end - before);
-		if (record->left)
+		if (record->left) {
 			record->split.wait_s += seconds - record->split.seconds;
-		record->split.seconds = seconds;
+			record->split.seconds = seconds;
+		}
+		if (run->barrier_every != 1)
+			record->seconds = seconds;
 		before = record->end;
 	}
 }
@@ -58,8 +61,8 @@ static void sum_staleness(struct trainer *r, int64_t bins[STALENESS_BINS])
 }
 
 /* Times are means, counts are sums. Without a barrier every trainer's epoch begins and ends at a
- * time of its own; means of the trainers' own epochs still add up to the whole segment. What was
- * waiting inside collectives moves from comm to wait. */
+ * time of its own, and what it spent them on are shares of that: the epoch of all has these shares.
+ * What was waiting inside collectives moves from comm to wait. */
 void gather_epoch(struct trainer *r, struct epoch_record *record, const struct tally *test,
 		  struct epoch_row *row)
 {
@@ -84,6 +87,10 @@ void gather_epoch(struct trainer *r, struct epoch_record *record, const struct t
 #undef MEAN_OF
 #undef TOTAL_OF
 	};
+	double scale = record->seconds > 0 ? record->seconds / row->split.seconds : 1;
+#define SCALED(name) row->split.name *= scale;
+	SPLIT_TIMES(SCALED)
+#undef SCALED
 	means_of(r, &sum.train, &row->train_loss, &row->train_accuracy);
 	means_of(r, &sum.test, &row->test_loss, &row->test_accuracy);
 	if (row->split.pushes)

@@ -110,7 +110,7 @@ static const char *const runs[] = {
 	SMALL "--strategy=asgd --deal=dynamic --workers=3 --servers=2 --speed=1:0.3",
 	SMALL "--strategy=ssp --deal=dynamic --ssp.bound=1 --workers=3 --batch=8 --straggle=1",
 	SMALL "--strategy=downpour --deal=dynamic --sync-every=4 --workers=2 --servers=1",
-	SMALL "--strategy=easgd --deal=dynamic --sync-every=2 --workers=3 --barrier-every=0",
+	SMALL "--strategy=easgd --deal=dynamic --sync-every=2 --workers=3",
 	SMALL "--strategy=bsp --deal=dynamic --bsp.backup=1 --workers=3 --batch=8 --straggle=1",
 };
 

@@ -407,7 +407,7 @@ struct strategy {
 	/* NULL = one trainer may be dealt more mini-batches than another (--deal) where it may
 	 * leave. Else the same, or a static sentence: why all need as many with these options. */
 	const char *(*even)(const struct run *run, const void *opts);
-	bool tables;       /* keeps parameters on a server: --servers and --record mean something */
+	bool tables; /* keeps parameters on a server: --servers and --record mean something */
 	/* What one trainer sends in one step, averaged over trainers and sync_every steps of equal
 	 * batches [bytes]. Tests hold the counted bytes to it. */
 	double (*bytes_per_step)(const struct worker *w);

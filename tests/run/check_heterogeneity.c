@@ -225,10 +225,10 @@ END_TEST
 START_TEST(a_mean_is_over_pushes_that_count)
 {
 	forget();
-	record(TWO SIM
-	       "--deal=auto --strategy=bsp --bsp.backup=1 --momentum=0.9 --speed=1:0.5 --reduce=mean");
-	record(TWO SIM
-	       "--deal=auto --strategy=bsp --bsp.backup=1 --momentum=0.9 --speed=1:0.5 --reduce=sum");
+	record(TWO SIM "--deal=auto --strategy=bsp --bsp.backup=1 --momentum=0.9 --speed=1:0.5 "
+		       "--reduce=mean");
+	record(TWO SIM "--deal=auto --strategy=bsp --bsp.backup=1 --momentum=0.9 --speed=1:0.5 "
+		       "--reduce=sum");
 	expect_near("models", asked("SELECT count(DISTINCT model_hash) FROM run"), 1, 0);
 }
 END_TEST

@@ -110,8 +110,8 @@ START_TEST(rare_pushes_are_as_in_shared_memory)
 		"--strategy=ssp",
 		"--strategy=downpour",
 	};
-	expect_as_shared(3, CHOSEN,
-			 words("--deal=static --epochs=2 --sync-every=1000 %s", row[_i]), 1e-6);
+	expect_as_shared(3, CHOSEN, words("--deal=static --epochs=2 --sync-every=1000 %s", row[_i]),
+			 1e-6);
 }
 END_TEST
 

@@ -65,7 +65,7 @@ void model_place(struct trainer *r, const struct epoch_record *record)
 	if (w->strategy->average)
 		comm_allreduce(w->data_group, w->param, MEAN);
 	else if (is_elsewhere(r, record))
-		comm_broadcast(w->data_group, record ? record->reporting_rank : 0, w->param);
+		comm_broadcast(w->data_group, record ? record->reporting : 0, w->param);
 	if (!w->buffer)
 		return;
 	vec_copy(r->buffer, w->buffer);

@@ -19,9 +19,9 @@ void gather_ends(struct trainer *r, struct epoch_record *record, int64_t n)
 		double last = record->left ? 0 : (double)record->end;
 		link_reduce_all(r->all, &last, 1, REDUCE_MAX);
 		bool is_last = !record->left && (double)record->end == last;
-		double by = is_last ? -r->w.rank : -r->w.trainers;
+		double by = is_last ? -r->replica : -r->replicas;
 		link_reduce_all(r->all, &by, 1, REDUCE_MAX);
-		record->reporting_rank = -(int)by;
+		record->reporting = -(int)by;
 		record->end = (nsec)last;
 		double seconds = 1e-9 * (double)(record->end - before);
 		if (record->left) {

@@ -21,7 +21,7 @@ struct epoch_record {
 	struct vec *buffer;   /* of w->buffer, likewise */
 	bool left;            /* before its end */
 	double seconds;       /* from one epoch's end for all to the next; 0 = one's own */
-	int reporting_rank;   /* the first worker that had not: its snapshot counts */
+	int reporting;        /* the replica that ended it last: its snapshot counts */
 };
 
 struct trainer {

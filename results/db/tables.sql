@@ -8,7 +8,7 @@ PRAGMA application_id = 1836474990; -- "mvbn"
 PRAGMA user_version = 8;
 
 -- One experiment. The columns from workload to label are the core options of `mvbench run`, with
--- '_' for '-' and '.', as view option_info lists them; device, table_home and transport are those that
+-- '_' for '-' and '.', as view option_info lists them; device, deal, table_home and transport are those that
 -- were used, once the run has begun (NULL = the strategy has no tables, no vectors of GPUs travelled);
 -- sim_* are NULL where the workers were real; sim_replay is -N for run N of the database that it was
 -- imported from, which had lost it. The rest is what was found out, and provenance.

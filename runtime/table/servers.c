@@ -313,8 +313,8 @@ static void keep_floats(struct table *t, const struct slot *q)
 static void finish(struct table *t, struct slot *q)
 {
 	struct table_op *p = q->op;
-	const struct subrequest *said =
-		NULL; /* the first; of those with floats, if there are any */
+	/* The first reply; of those with floats, if there are any: these are recorded. */
+	const struct subrequest *said = NULL;
 	q->under_way = false;
 	wait_for_replies(t, q);
 	for (int s = 0; s < t->among->servers; s++) {

@@ -122,7 +122,7 @@ bool deal_take(struct trainer *r, int64_t i)
 	if (i >= deal_most(r))
 		return false;
 	if (r->plan->dynamic) {
-		take(r, i + (r->w.epoch > 0 ? r->w.epoch - 1 : 0) * batches(r));
+		take(r, i);
 		return true;
 	}
 	r->step = (size_t)i;

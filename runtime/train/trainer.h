@@ -76,7 +76,8 @@ void deal_open(struct trainer *r); /* collective, after the strategy's tables */
 void deal_close(struct trainer *r);
 int64_t deal_most(const struct trainer *r);        /* steps that it may make in one epoch */
 void deal_epoch(struct trainer *r, int64_t epoch); /* what an epoch needs, with learning rates */
-/* The i-th that it can get in this epoch; false: there are fewer. */
+/* The i-th that it can get: of this epoch, dynamically of the first, which has the same sizes;
+ * false: there are fewer. */
 bool deal_take(struct trainer *r, int64_t i);
 /* The one for its i-th step of this epoch; false: none is left. */
 bool deal_next(struct trainer *r, int64_t i);

@@ -3,8 +3,8 @@
  * ones behind slow links. In virtual time what that does to an epoch is known exactly; real workers
  * must do about the same.
  */
-#include "results/db/db.h"
 #include "sim/model/model.h"
+#include "tests/made.h"
 #include "tests/suites.h"
 #include "tests/trained.h"
 
@@ -80,22 +80,7 @@ static void forget(void)
 
 static double asked(const char *sql)
 {
-	char *path = sentence("%s/run.db", folder), *text = NULL;
-	size_t n = 0;
-	struct store *s;
-	FILE *f = open_memstream(&text, &n);
-	char *wrong = store_open(&s, path, STORE_READ);
-	ck_assert_msg(!wrong, "%s", wrong);
-	wrong = query_print(s, f, FORMAT_CSV, sql, NULL, 0, NULL);
-	ck_assert_msg(!wrong, "%s", wrong);
-	store_close(s);
-	fclose(f);
-	double number = NAN;
-	ck_assert_msg(sscanf(strchr(text, '\n') + 1, "%lf", &number) == 1, "%s gives %s", sql,
-		      text);
-	free(text);
-	free(path);
-	return number;
+	return number_in("run.db", sql);
 }
 
 /* A column, or an expression, of an epoch's row. */
@@ -253,7 +238,8 @@ START_TEST(a_dropped_push_is_a_dropped_gradient)
 }
 END_TEST
 
-/* All rows of an epoch, each once: a step on fewer rows has a larger part in none. */
+/* All rows of an epoch, each once: under a model that stands still (lr 0) the mean loss of them is
+ * serial's; where pushes are dropped, as many count as there are mini-batches. */
 START_TEST(no_row_is_lost)
 {
 	static const char *const how[] = {"asgd", "asgd --sync-every=7", "easgd --sync-every=3",
@@ -316,7 +302,7 @@ START_TEST(a_real_slow_worker_takes_fewer)
 	record(goes);
 	double even = asked("SELECT min(seconds) FROM epoch WHERE run_id = 1 AND epoch > 0"),
 	       free_ = asked("SELECT min(seconds) FROM epoch WHERE run_id = 2 AND epoch > 0");
-	ck_assert_msg(even > 1.3 * free_, "allreduce %g s, asgd %g s", even, free_);
+	ck_assert_msg(even > 1.4 * free_, "allreduce %g s, asgd %g s", even, free_);
 	free(waits);
 	free(goes);
 }

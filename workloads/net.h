@@ -157,8 +157,10 @@ struct workload {
 	 * as it leaves layer i. Does the same for every mini-batch of as many rows: a device may
 	 * keep what it was asked to do, and do it again without asking. */
 	void (*gradient)(struct worker *w);
-	/* Loss and correct answers of the test rows index[0] to index[rows - 1] go to the tally. */
-	void (*evaluate)(struct worker *w, const int32_t *index, size_t rows);
+	/* Loss and correct answers of the rows index[0] to index[rows - 1] of w->train or w->test
+	 * go to the tally. */
+	void (*evaluate)(struct worker *w, const struct data *set, const int32_t *index,
+			 size_t rows);
 	/* NULL, or a sentence: can the linear layers be cut over the model group as w->strategy
 	 * would have it? */
 	char *(*split)(const struct worker *w);
@@ -196,7 +198,7 @@ void net_tanh(struct net *net);
 void net_finish(struct net *net, enum loss loss); /* lays out and fills param; sets w->net */
 void net_load(struct worker *w);
 void net_gradient(struct worker *w);
-void net_evaluate(struct worker *w, const int32_t *index, size_t rows);
+void net_evaluate(struct worker *w, const struct data *set, const int32_t *index, size_t rows);
 char *net_split(const struct worker *w);
 void net_fini(struct worker *w);
 /* The slots of a workload whose model is a net. */

@@ -29,6 +29,7 @@ SELECT
 	(SELECT max(test_accuracy) FROM epoch WHERE run_id = r.id) AS best_test_accuracy,
 	(SELECT test_loss FROM epoch WHERE run_id = r.id ORDER BY epoch DESC LIMIT 1) AS test_loss,
 	(SELECT train_loss FROM epoch WHERE run_id = r.id ORDER BY epoch DESC LIMIT 1) AS train_loss,
+	(SELECT running_loss FROM epoch WHERE run_id = r.id ORDER BY epoch DESC LIMIT 1) AS running_loss,
 	(SELECT avg(seconds) FROM (
 		SELECT seconds, row_number() OVER (ORDER BY seconds) AS i, count(*) OVER () AS n
 		FROM epoch WHERE run_id = r.id AND epoch >= 1 AND seconds IS NOT NULL)
@@ -116,7 +117,7 @@ SELECT
 	r.target_accuracy, r.simulated_s, r.wall_s, r.events, r.model_hash,
 	r.params, r.train_size, r.test_size, r.oversubscribed, r.host, r.cpu, r.cores, r.gpu,
 	r.config_hash, k.config, k.config_key, k.compare_key, k.epochs_done, k.test_accuracy, k.best_test_accuracy,
-	k.test_loss, k.train_loss, k.epoch_seconds, r.train_size / nullif(k.epoch_seconds, 0) AS samples_per_second,
+	k.test_loss, k.train_loss, k.running_loss, k.epoch_seconds, r.train_size / nullif(k.epoch_seconds, 0) AS samples_per_second,
 	k.compute_fraction, k.comm_fraction, k.wait_fraction, k.epoch_bytes, k.staleness_mean, k.staleness_max,
 	k.dropped_fraction, k.seconds_total, k.target_epoch, k.target_seconds
 FROM run AS r JOIN run_figures AS k ON k.run_id = r.id;

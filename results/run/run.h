@@ -60,6 +60,9 @@ struct cell {
 	char status[16], reason[256];
 	bool skip;     /* it is finished */
 	size_t number; /* of those to run, from 1 */
+	int64_t round; /* from 1: which of its configuration's seeds this is; 0 = not shuffled */
+	size_t place;  /* in the file's order */
+	uint64_t key;  /* that the shuffle sorts by */
 };
 
 struct sweep {
@@ -70,6 +73,10 @@ struct sweep {
 /* NULL, or a sentence with file:line. `given` replaces what the file says. Plans nothing. */
 char *sweep_read(const char *path, const struct setting *given, size_t n, struct sweep *s);
 void sweep_free(struct sweep *s);
+/* In rounds: the first has the first seed of every configuration, in whatever section it stands, in
+ * an order that this seed decides; then the second ... So what drifts over a sweep meets all alike.
+ */
+void sweep_shuffle(struct sweep *s, int64_t seed);
 /* A job file as given, or one of those that come with the program, with or without its .ini: its
  * path, from the heap. NULL or a sentence (sweep.c). */
 char *sweep_find(const char *name, char **path);

@@ -188,7 +188,11 @@ struct split_row {
 struct epoch_row {              /* losses and accuracies: NaN = not known */
 	int64_t epoch;          /* 0 = before training */
 	struct split_row split; /* times: mean over trainers, but seconds: the segment's */
-	double train_loss, train_accuracy, test_loss, test_accuracy;
+	/* of each worker's mini-batches under its own model, before the step on each */
+	double running_loss, running_accuracy;
+	double train_loss,
+		train_accuracy;          /* of the evaluated model, on a part of the training set */
+	double test_loss, test_accuracy; /* of the same model */
 };
 
 /* Shared by the workers' rank 0 and the process that watches them: plain stores, no system call. */

@@ -305,7 +305,7 @@ void epoch_run(struct trainer *r, bool barrier)
 	s->staleness_max = 0;
 	for (int i = 0; i < STALENESS_BINS; i++)
 		record->staleness[i] = s->staleness[i] - before.staleness[i];
-	tally_take(w, &record->train);
+	tally_take(w, &record->running);
 	take_snapshot(r, record);
 	r->records++;
 }

@@ -14,18 +14,16 @@
 /* A loss this many times the test loss before training has exploded. */
 #define EXPLODED 10.0
 
-/* The test set's loss and correct answers under the model that stands in param: each replica takes
- * a part of the rows. */
-static struct tally test(struct trainer *r)
+/* Loss and correct answers of these rows under the model that stands in param: each replica takes a
+ * part of them. */
+static struct tally tally_of(struct trainer *r, const struct data *set, const struct rows *rows)
 {
 	struct worker *w = &r->w;
 	struct tally t;
-	size_t first = part_of(r->test.n, (size_t)r->replicas, (size_t)r->replica);
-	size_t end = part_of(r->test.n, (size_t)r->replicas, (size_t)r->replica + 1);
-	for (size_t at = first; at < end; at += EVALUATE_ROWS) {
-		size_t rows = end - at < EVALUATE_ROWS ? end - at : EVALUATE_ROWS;
-		w->workload->evaluate(w, r->test_order + at, rows);
-	}
+	size_t first = part_of(rows->n, (size_t)r->replicas, (size_t)r->replica);
+	size_t end = part_of(rows->n, (size_t)r->replicas, (size_t)r->replica + 1);
+	for (size_t at = first; at < end; at += EVALUATE_ROWS)
+		w->workload->evaluate(w, set, rows->index + at, smaller(end - at, EVALUATE_ROWS));
 	tally_take(w, &t);
 	return t;
 }
@@ -83,11 +81,12 @@ void model_take_back(struct trainer *r, const struct epoch_record *record)
 		vec_copy(w->buffer, r->buffer);
 }
 
-static struct tally evaluate_model(struct trainer *r, const struct epoch_record *record)
+static struct evaluated evaluate_model(struct trainer *r, const struct epoch_record *record)
 {
 	nsec since = clock_peek();
 	model_place(r, record);
-	struct tally t = test(r);
+	struct evaluated t = {.train = tally_of(r, &r->train, &r->train_rows),
+			      .test = tally_of(r, &r->test, &r->test_rows)};
 	model_take_back(r, record);
 	if (r->trace) {
 		trace_at(r->trace, record->epoch, 0);
@@ -115,8 +114,9 @@ static void look_for_divergence(struct trainer *r, const struct epoch_row *row)
 	/* The worse of the two is the one to name; before training there is no training loss. Of
 	 * running statistics that know no data yet, the test loss says little. */
 	bool running = r->w.buffer != NULL && isfinite(row->test_loss);
-	bool by_test = row->epoch == 0 || (!running && row->train_loss <= EXPLODED * r->first_loss);
-	double loss = by_test ? row->test_loss : row->train_loss;
+	bool by_test =
+		row->epoch == 0 || (!running && row->running_loss <= EXPLODED * r->first_loss);
+	double loss = by_test ? row->test_loss : row->running_loss;
 	const char *which = by_test ? "test" : "training";
 	if (row->epoch == 0)
 		r->first_loss = running ? log((double)r->train.classes) : row->test_loss;
@@ -137,7 +137,7 @@ static void look_for_divergence(struct trainer *r, const struct epoch_row *row)
 static void evaluate_epoch(struct trainer *r, struct epoch_record *record)
 {
 	struct epoch_row row = {.epoch = record->epoch};
-	struct tally t = evaluate_model(r, record);
+	struct evaluated t = evaluate_model(r, record);
 	char *error = NULL;
 	gather_epoch(r, record, &t, &row);
 	if (r->w.rank == 0) {

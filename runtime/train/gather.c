@@ -63,7 +63,7 @@ static void sum_staleness(struct trainer *r, int64_t bins[STALENESS_BINS])
 /* Times are means, counts are sums. Without a barrier every trainer's epoch begins and ends at a
  * time of its own, and what it spent them on are shares of that: the epoch of all has these shares.
  * What was waiting inside collectives moves from comm to wait. */
-void gather_epoch(struct trainer *r, struct epoch_record *record, const struct tally *test,
+void gather_epoch(struct trainer *r, struct epoch_record *record, const struct evaluated *evaluated,
 		  struct epoch_row *row)
 {
 	struct split_row *own = &record->split;
@@ -76,8 +76,9 @@ void gather_epoch(struct trainer *r, struct epoch_record *record, const struct t
 #define OWN(name) .name = (double)own->name,
 		SPLIT_TIMES(OWN) SPLIT_COUNTS(OWN)
 #undef OWN
-			.train = counted(r, &record->train),
-		.test = counted(r, test),
+			.running = counted(r, &record->running),
+		.train = counted(r, &evaluated->train),
+		.test = counted(r, &evaluated->test),
 	};
 	link_reduce_all(r->all, (double *)(void *)&sum, sizeof sum / sizeof(double), REDUCE_SUM);
 	row->split = (struct split_row){
@@ -91,6 +92,7 @@ void gather_epoch(struct trainer *r, struct epoch_record *record, const struct t
 #define SCALED(name) row->split.name *= scale;
 	SPLIT_TIMES(SCALED)
 #undef SCALED
+	means_of(r, &sum.running, &row->running_loss, &row->running_accuracy);
 	means_of(r, &sum.train, &row->train_loss, &row->train_accuracy);
 	means_of(r, &sum.test, &row->test_loss, &row->test_accuracy);
 	if (row->split.pushes)

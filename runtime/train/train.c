@@ -134,9 +134,8 @@ static void make_room(struct trainer *r)
 	r->order = must(malloc((n / (size_t)r->replicas + steps + 1) * sizeof(int32_t)));
 	r->step_first = must(malloc((steps + 1) * sizeof(size_t)));
 	r->lr = must(malloc(steps * sizeof(float)));
-	r->test_order = must(malloc((r->test.n + 1) * sizeof(int32_t)));
-	for (size_t i = 0; i < r->test.n; i++)
-		r->test_order[i] = (int32_t)i;
+	r->test_rows = data_sample(r->test.n, r->test.n);
+	r->train_rows = data_sample(r->train.n, TRAIN_ROWS_EVALUATED);
 	if (w->rank == 0)
 		r->ranks = must(calloc((size_t)w->size, sizeof *r->ranks));
 	r->steps_room = (size_t)(w->steps * w->run->epochs);
@@ -213,7 +212,8 @@ static void tear_down(struct trainer *r)
 	free(r->order);
 	free(r->step_first);
 	free(r->lr);
-	free(r->test_order);
+	free(r->test_rows.index);
+	free(r->train_rows.index);
 	free(r->ranks);
 	free(r->step_s);
 	free(r->record);

@@ -54,6 +54,17 @@ struct sink {
 char *data_open(const struct dataset *set, const struct run *run, struct data *train,
 		struct data *test);
 void data_close(const struct dataset *set);
+/* Rows of a data set. */
+struct rows {
+	int32_t *index; /* [n], heap */
+	size_t n;
+};
+/* So many of n rows (all, where there are fewer), in their order: whatever the run, the same ones.
+ */
+struct rows data_sample(size_t n, size_t most);
+enum {
+	TRAIN_ROWS_EVALUATED = 5000
+}; /* of the training set, on which the evaluated model is, too */
 /* An epoch's permutation of n rows; valid until the next call. */
 const int32_t *data_order(size_t n, int64_t seed, int64_t epoch);
 

@@ -16,7 +16,7 @@ struct epoch_record {
 	nsec end; /* since the segment's start */
 	size_t first_collective, last_collective;
 	int64_t staleness[STALENESS_BINS];
-	struct tally train;
+	struct tally running;
 	struct vec *snapshot; /* NULL: evaluated where it stands, at the barrier */
 	struct vec *buffer;   /* of w->buffer, likewise */
 	bool left;            /* before its end */
@@ -37,12 +37,13 @@ struct trainer {
 
 	int replica, replicas; /* place of this worker's model among the models */
 	struct dealing *dealing;
-	int32_t *order, *test_order; /* order: of this trainer's rows of the epoch, or the step */
-	size_t *step_first;          /* [steps + 1], into order */
-	float *lr;                   /* [steps] */
-	size_t step;                 /* of the epoch: that the mini-batch under way is of */
-	struct vec *saved;           /* param, while another model is evaluated in its place, */
-	struct vec *buffer;          /* and w->buffer */
+	struct rows train_rows, test_rows; /* on which models are evaluated */
+	int32_t *order;                    /* of this trainer's rows of the epoch, or the step */
+	size_t *step_first;                /* [steps + 1], into order */
+	float *lr;                         /* [steps] */
+	size_t step;                       /* of the epoch: that the mini-batch under way is of */
+	struct vec *saved;  /* param, while another model is evaluated in its place, */
+	struct vec *buffer; /* and w->buffer */
 
 	struct epoch_record *record;
 	int64_t records, records_max;
@@ -115,14 +116,19 @@ struct epoch_sum {
 #undef FIGURE
 	struct tally_sum {
 		double loss, correct, rows;
-	} train, test;
+	} running, train, test;
+};
+
+/* What a model came to on the rows that models are evaluated on, this trainer's part of them. */
+struct evaluated {
+	struct tally train, test;
 };
 
 /* When the epochs of these records ended, and whose snapshots count. */
 void gather_ends(struct trainer *r, struct epoch_record *record, int64_t n);
-/* The figures of an epoch record, with those of the test, over the trainers: row on every rank but
- * for its most, r->ranks on rank 0; the histogram of staleness is summed in the record. */
-void gather_epoch(struct trainer *r, struct epoch_record *record, const struct tally *test,
+/* The figures of an epoch record, with those of its evaluation, over the trainers: row on every
+ * rank but for its most, r->ranks on rank 0; the histogram of staleness is summed in the record. */
+void gather_epoch(struct trainer *r, struct epoch_record *record, const struct evaluated *evaluated,
 		  struct epoch_row *row);
 /* What was recorded in this segment goes to the sink, in order: operations on tables, which
  * --record wants or a replay is held to; the timeline of workers and servers. */

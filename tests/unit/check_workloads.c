@@ -859,7 +859,7 @@ START_TEST(test_workload_evaluates)
 	float *param = fixture_get(f.w.param), *grad = fixture_get(f.w.grad),
 	      *buffer = f.w.buffer ? fixture_get(f.w.buffer) : NULL;
 
-	f.w.workload->evaluate(&f.w, rows_used, COUNT(rows_used));
+	f.w.workload->evaluate(&f.w, f.w.test, rows_used, COUNT(rows_used));
 	tally_take(&f.w, &b);
 	ck_assert(buffer ? a.loss != b.loss : a.loss == b.loss);
 	ck_assert(buffer || a.correct == b.correct);
@@ -869,7 +869,7 @@ START_TEST(test_workload_evaluates)
 
 	for (size_t i = 0; i < EVALUATE_ROWS; i++)
 		many[i] = (int32_t)(i % f.train.n);
-	f.w.workload->evaluate(&f.w, many, EVALUATE_ROWS);
+	f.w.workload->evaluate(&f.w, f.w.test, many, EVALUATE_ROWS);
 	tally_take(&f.w, &b);
 	ck_assert_int_eq(b.rows, EVALUATE_ROWS);
 

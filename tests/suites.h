@@ -21,6 +21,7 @@
 	X(report) \
 	X(stats) \
 	X(rounds) \
+	X(evaluation) \
 	X(store) \
 	GPU(cuda) \
 	GPU(images) \

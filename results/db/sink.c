@@ -111,6 +111,18 @@ static char *sink_epoch(void *self, const struct epoch_row *row, const struct sp
 	return sql_end(s, insert_epoch(s, row, ranks, n, staleness));
 }
 
+static char *sink_point(void *self, const struct point_row *row)
+{
+	struct store *s = self;
+	CHECK(s->run, "an evaluation of no run");
+	return sql_change(
+		s,
+		"INSERT INTO evaluation (run_id, step, epochs, seconds, train_loss, "
+		"train_accuracy, test_loss, test_accuracy) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+		"iirrrrrr", s->run, row->step, row->epochs, row->seconds, row->train_loss,
+		row->train_accuracy, row->test_loss, row->test_accuracy);
+}
+
 static char *sink_arrivals(void *self, const struct arrival *a, size_t n)
 {
 	struct store *s = self;
@@ -202,6 +214,7 @@ struct sink store_sink(struct store *s)
 		.self = s,
 		.begin = sink_begin,
 		.epoch = sink_epoch,
+		.point = sink_point,
 		.arrivals = sink_arrivals,
 		.events = sink_events,
 		.closing = sink_closing,

@@ -87,6 +87,19 @@ CREATE TABLE epoch (
 	PRIMARY KEY (run_id, epoch)
 ) STRICT, WITHOUT ROWID;
 
+-- What --judge-every asks for: the model between two ends of epochs. See view curve, which has both.
+CREATE TABLE evaluation (
+	run_id INTEGER NOT NULL REFERENCES run (id) ON DELETE CASCADE,
+	step INTEGER NOT NULL, -- of the run: after so many steps,
+	epochs REAL NOT NULL,  -- that is, so many epochs,
+	seconds REAL,          -- and so much training
+	train_loss REAL,
+	train_accuracy REAL,
+	test_loss REAL,
+	test_accuracy REAL,
+	PRIMARY KEY (run_id, step)
+) STRICT, WITHOUT ROWID;
+
 -- What run_summary says of runs that have ended, kept because it is dear: triggers below keep it true,
 -- and who next opens the file to write adds what is missing. A run without a row here is computed when
 -- asked for.
@@ -107,8 +120,8 @@ CREATE TABLE run_kept (
 	staleness_max INTEGER,
 	dropped_fraction REAL,
 	seconds_total REAL,
-	target_epoch INTEGER, -- the first whose test accuracy reached target_accuracy; NULL = none did
-	target_seconds REAL,  -- of training, up to its end
+	target_epoch INTEGER, -- in which the target was reached for good; NULL = it was not
+	target_seconds REAL,  -- of training, up to there
 	config TEXT NOT NULL,
 	compare_key TEXT NOT NULL,
 	config_key TEXT NOT NULL

@@ -195,6 +195,14 @@ struct epoch_row {              /* losses and accuracies: NaN = not known */
 	double test_loss, test_accuracy; /* of the same model */
 };
 
+/* A model between two ends of epochs (--judge-every), as above. */
+struct point_row {
+	int64_t step;   /* of the run: after so many */
+	double epochs;  /* that is, after so many epochs */
+	double seconds; /* of training so far */
+	double train_loss, train_accuracy, test_loss, test_accuracy;
+};
+
 /* Shared by the workers' rank 0 and the process that watches them: plain stores, no system call. */
 struct status_page {
 	volatile int64_t id; /* of the row, 0 = not begun */

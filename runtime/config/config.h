@@ -117,6 +117,8 @@ struct plan {
 	struct footprint footprint; /* of one worker, where the device has memory of its own */
 	const struct simulation *simulation; /* NULL in the real world */
 };
+/* Evaluations between the ends of epochs (--judge-every), at most, from one barrier to the next. */
+int64_t plan_points(const struct run *run, int64_t steps);
 /* Checks that this configuration can run here, laying out the model without memory. */
 char *plan_make(const struct config *c, struct plan *p);
 

@@ -32,6 +32,8 @@ struct sink {
 	 * there were no pushes. */
 	char *(*epoch)(void *self, const struct epoch_row *row, const struct split_row *ranks,
 		       int n, const int64_t *staleness);
+	/* What --judge-every asks for: before the epoch that they lie in. */
+	char *(*point)(void *self, const struct point_row *row);
 	/* What --record asks for: after each segment, before its epochs. */
 	char *(*arrivals)(void *self, const struct arrival *a, size_t n);
 	/* What --trace asks for: after each segment and its evaluation; by rank, in order. lost:

@@ -471,7 +471,7 @@ static const char back_to_6[] =
 	"ALTER TABLE epoch RENAME COLUMN running_accuracy TO train_accuracy;"
 	"ALTER TABLE baseline DROP COLUMN train_loss;"
 	"ALTER TABLE baseline RENAME COLUMN running_loss TO train_loss;"
-	"ALTER TABLE run_kept DROP COLUMN running_loss;"
+	"ALTER TABLE run_kept DROP COLUMN running_loss; DROP TABLE evaluation;"
 	"PRAGMA user_version = 6";
 
 /* What older versions called the training loss was the running one. */
@@ -1043,7 +1043,22 @@ START_TEST(time_to_accuracy_is_right)
 					    EPOCH(3, 0, 3, 0.9) EPOCH(4, 1, 1, 1));
 	sql("UPDATE run SET target_accuracy = 0 WHERE id = 4");
 	ck_rows("SELECT run_id, target, epoch, seconds FROM time_to_accuracy ORDER BY run_id",
-		"1,0.9,2,10.0;2,0.9,null,null;3,0.9,0,0.0");
+		"1,0.9,4,16.6666666666667;2,0.9,null,null;3,0.9,0,0.0");
+	/* an evaluation between two ends of epochs is as good as those */
+	sql("INSERT INTO evaluation (run_id, step, epochs, seconds, test_accuracy) VALUES "
+	    "(1, 9, 3.5, 15, 0.85)");
+	ck_rows("SELECT round(seconds, 9) FROM time_to_accuracy WHERE run_id = 1", "16.5");
+	/* of a target that the last evaluation misses there is no time */
+	sql("UPDATE epoch SET test_accuracy = 0.89 WHERE run_id = 1 AND epoch = 4");
+	ck_rows("SELECT epoch, seconds FROM time_to_accuracy WHERE run_id = 1", "null,null");
+	/* losses fall; one that is not known has missed */
+	sql("UPDATE run SET target_accuracy = 0, target_loss = 0.15; "
+	    "UPDATE epoch SET test_loss = NULL WHERE run_id = 1 AND epoch = 3; "
+	    "DELETE FROM evaluation; UPDATE epoch SET test_loss = 0.1 WHERE run_id = 2");
+	ck_rows("SELECT run_id, figure, target, epoch, round(seconds, 9) FROM time_to_target "
+		"ORDER BY run_id",
+		"1,test_loss,0.15,4,18.0;2,test_loss,0.15,1,8.0;"
+		"3,test_loss,0.15,0,0.0;4,test_loss,0.15,1,1.0");
 }
 END_TEST
 
@@ -1274,13 +1289,13 @@ START_TEST(table_of_configurations)
 		 "epoch_seconds_high,epoch_seconds_versus,epoch_seconds_pairs,"
 		 "epoch_seconds_difference,epoch_seconds_difference_low,"
 		 "epoch_seconds_difference_high,epoch_seconds_significant,"
-		 "samples_per_second,speedup,target_accuracy,time_to_accuracy,"
+		 "samples_per_second,speedup,target_accuracy,target_loss,time_to_accuracy,"
 		 "time_to_accuracy_low,time_to_accuracy_high,reached,missed,comm_fraction,"
 		 "wait_fraction,staleness_mean,staleness_max,dropped_fraction,failed,"
 		 "diverged,unfinished\r\n"
 		 "mlp,asgd 4w,asgd,4,0,1,3,3,0.5,0.25,0.75,0.25,0.75,,,,,,,0.5,0.25,0.75,,,,,,,"
-		 "4,3,8,,,,,,,250,3,0.9,,,,0,3,0.25,0.125,1,10,0,1,0,0\r\n"
-		 "mlp,asgd 4w X=3,asgd,4,0,3,0,0,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,0.9,,,,0,1,,,,,,0,"
+		 "4,3,8,,,,,,,250,3,0.9,,,,,0,3,0.25,0.125,1,10,0,1,0,0\r\n"
+		 "mlp,asgd 4w X=3,asgd,4,0,3,0,0,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,0.9,,,,,0,1,,,,,,0,"
 		 "1,0\r\n",
 		 NULL, WORDS("--where", "workers = 4 -- and a comment", "--format=csv"));
 }

@@ -282,6 +282,7 @@ struct worker {
 	const struct data *train, *test;
 	const int32_t *index; /* rows of this step's mini-batch, */
 	size_t rows;          /* that many */
+	double mean_rows;     /* as many as its loss is the mean over; 0: its rows */
 	int64_t steps;        /* of one epoch */
 	int64_t step, epoch;  /* under way, from 1; steps count on over epochs */
 	double lr;            /* of this step: schedule and --lr-scale applied */

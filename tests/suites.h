@@ -22,6 +22,7 @@
 	X(stats) \
 	X(rounds) \
 	X(evaluation) \
+	X(spread) \
 	X(store) \
 	GPU(cuda) \
 	GPU(images) \

@@ -321,10 +321,11 @@ static void forward(struct net *net, bool training, size_t rows)
 	net->training = training;
 	for (size_t i = 0; i < net->layers; i++)
 		net->layer[i].kind->forward(w, &net->layer[i], rows);
+	double over = training && w->mean_rows > 0 ? w->mean_rows : (double)rows;
 	if (net->loss == LOSS_XENT)
-		vec_softmax_xent(z, net->target, rows, net->outputs);
+		vec_softmax_xent(z, net->target, rows, net->outputs, (float)over);
 	else
-		vec_mse(z, net->target, rows, net->outputs);
+		vec_mse(z, net->target, rows, net->outputs, (float)over);
 }
 
 /* NULL where nothing is done to the rows. */

@@ -17,11 +17,11 @@ void vec_relu(struct vec *y, size_t n);                            /* the first 
 void vec_relu_grad(struct vec *dy, const struct vec *y, size_t n); /* dy = 0 where y = 0 */
 void vec_tanh(struct vec *y, size_t n);
 void vec_tanh_grad(struct vec *dy, const struct vec *y, size_t n); /* dy *= 1 - y^2 */
-/* z[rows x n] holds predictions and gets the gradient of the mean loss over rows; the summed loss
- * and the correct answers go to the worker's tally. target: class numbers [rows], values [rows x
- * n]; a data set has one value a row, so that n is 1 there. */
-void vec_softmax_xent(struct vec *z, const struct vec *target, size_t rows, size_t n);
-void vec_mse(struct vec *z, const struct vec *target, size_t rows, size_t n);
+/* z[rows x n] holds predictions and gets the gradient of the summed loss / over, its mean for over
+ * = rows; the summed loss and the correct answers go to the worker's tally. target: class numbers
+ * [rows], values [rows x n]; a data set has one value a row, so that n is 1 there. */
+void vec_softmax_xent(struct vec *z, const struct vec *target, size_t rows, size_t n, float over);
+void vec_mse(struct vec *z, const struct vec *target, size_t rows, size_t n, float over);
 /* y[i] = 0 with probability p, else y[i] / (1 - p); drawn from the step's key, the salt and i, so
  * that a second call in the same step drops the same. 0 <= p < 1. */
 void vec_dropout(struct vec *y, size_t n, float p, uint64_t salt);

@@ -73,7 +73,7 @@ SELECT
 		|| iif(r.pause = '', '', ' pause ' || r.pause)
 		|| iif(r.leave = '', '', ' leave ' || r.leave)
 		|| iif(r.platform = 'mpi', '', ' ' || r.platform) || ifnull(':' || r.sim_platform, '') AS config,
-	json_array(r.workload, r.batch, r.platform || ifnull(':' || r.sim_platform, ''), r.device,
+	json_array(r.workload, iif(r.global_batch > 0, 'of all ' || r.global_batch, r.batch), r.platform || ifnull(':' || r.sim_platform, ''), r.device,
 		r.precision, r.threads, r.params, r.train_size, r.sim_step_time, r.sim_update_time)
 		AS compare_key,
 	json_patch(json_object(/* OPTION VALUES */),
@@ -138,7 +138,7 @@ SELECT * FROM run_kept UNION ALL SELECT * FROM run_computed WHERE run_id NOT IN 
 --   config          a short name, the same for all seeds: "asgd 4w+1s X=3 cuda sim"; one worker
 --                   without servers, X=1, cpu and mpi go without saying
 --   config_key      a JSON object of every option but the seed: equal for runs that seeds repeat
---   compare_key     equal for runs whose epoch times may be compared: the same work on the same parts
+--   compare_key     with --batch weak scaling, with --global-batch strong: equal for runs whose epoch times may be compared: the same work on the same parts
 --   *_fraction      the share of the segment's seconds; what is missing to 1 is "other"
 --   staleness_mean  the mean of the epochs' means
 --   dropped_fraction  the share of all pushes that came too late and were thrown away
@@ -146,7 +146,7 @@ CREATE VIEW run_summary AS
 SELECT
 	r.id, r.label, r.status, r.reason, r.started, r.finished,
 	r.workload, r.strategy, r.workers, r.servers, r.table_home, r.sync_every, r.barrier_every,
-	r.batch, r.epochs, r.lr, r.lr_schedule, r.momentum, r.weight_decay, r.reduce, r.lr_scale,
+	r.batch, r.global_batch, r.epochs, r.lr, r.lr_schedule, r.momentum, r.weight_decay, r.reduce, r.lr_scale,
 	r.seed, r.device, r.precision, r.transport, r.platform, r.sim_platform, r.threads, r.straggle,
 	r.target_accuracy, r.target_loss, r.simulated_s, r.wall_s, r.events, r.model_hash,
 	r.params, r.train_size, r.test_size, r.oversubscribed, r.host, r.cpu, r.cores, r.gpu,

@@ -108,6 +108,20 @@ char *calibrate_words(const struct config *c, int workers);
 char *calibration_print(struct store *s, FILE *f, int64_t after);
 int64_t calibration_last(struct store *s);
 
+/* ---- What a spread is made of (spread.c) ---- */
+
+enum { SPREAD_SEED, SPREAD_ORDER, SPREAD_BOTH, SPREAD_PARTS, SPREAD_MOST = 50 };
+struct spread {
+	double mean;
+	/* of each part: its variance, 0 where the estimate is below, the ends of its 95 % interval,
+	 * and the degrees of freedom of its mean square */
+	double variance[SPREAD_PARTS], low[SPREAD_PARTS], high[SPREAD_PARTS];
+	int df[SPREAD_PARTS];
+};
+/* y[seeds x orders], 2 to SPREAD_MOST each. */
+void spread_split(const double *y, int seeds, int orders, struct spread *s);
+double spread_f(double p, double df1, double df2); /* the p-quantile of F */
+
 /* ---- Replays (replay.c): a run that repeats the order of another's pushes ---- */
 
 /* NULL, or a sentence: there is no such run in --db, it cannot be replayed, or something is given

@@ -318,7 +318,7 @@ char *plan_make(const struct config *c, struct plan *p)
 		return sentence(
 			"--workers=%d: there are only %zu rows to train on; give fewer workers",
 			(int)run->workers, p->train.n);
-	int64_t together = models * run->batch;
+	int64_t together = run->global_batch ? run->global_batch : models * run->batch;
 	p->steps = ((int64_t)p->train.n + together - 1) / together;
 	if ((wrong = lay_out(c, p, run->batch)))
 		return wrong;

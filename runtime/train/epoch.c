@@ -57,6 +57,13 @@ static void gradient_alone(void *ctx)
 	w->workload->gradient(w);
 }
 
+/* What a device does for a mini-batch depends on this. */
+static size_t size_of(const struct worker *w)
+{
+	size_t all = (size_t)(w->mean_rows * comm_size(w->data_group) + 0.5);
+	return w->rows + (all << 32);
+}
+
 /* The gradient of w->index, on devices that keep graphs and on those that do not. Returns true if
  * the strategy's step is done as well. */
 static bool compute(struct worker *w, bool with_step)
@@ -72,7 +79,7 @@ static bool compute(struct worker *w, bool with_step)
 		w->workload->gradient(w);
 		return false;
 	}
-	d->ops->graph(d, KINDS * w->rows + (with_step ? STEP : GRADIENT),
+	d->ops->graph(d, KINDS * size_of(w) + (with_step ? STEP : GRADIENT),
 		      with_step ? gradient_and_local_step : gradient_alone, w);
 	for (size_t i = w->layers; wants_layers(w) && w->step > 0 && i-- > 0;) {
 		d->ops->event_wait(d, i);
@@ -303,7 +310,8 @@ static bool owes_steps(struct trainer *r)
 static nsec make_steps(struct trainer *r, bool barrier)
 {
 	struct worker *w = &r->w;
-	uint64_t rng = rng_seed(w->run->seed, STREAM_STRAGGLE, w->epoch * w->size + w->rank);
+	uint64_t rng =
+		rng_seed(arrival_seed(w->run), STREAM_STRAGGLE, w->epoch * w->size + w->rank);
 	nsec began = clock_now(), last = began, stood = r->stood, stopped = r->stopped;
 	int64_t i = 0;
 	do
@@ -369,11 +377,11 @@ void epoch_warm_up(struct trainer *r)
 		vec_copy(r->buffer, w->buffer);
 	for (int64_t i = 0; sizes < SIZES && deal_take(r, i); i++) {
 		size_t k = 0;
-		while (k < sizes && size[k] != w->rows)
+		while (k < sizes && size[k] != size_of(w))
 			k++;
 		if (k < sizes || w->rows == 0)
 			continue;
-		size[sizes++] = w->rows;
+		size[sizes++] = size_of(w);
 		for (int n = 0; n < TIMES; n++)
 			compute(w, !r->delayed);
 	}

@@ -206,6 +206,70 @@ START_TEST(what_cannot_be_is_refused)
 }
 END_TEST
 
+/* ---- One mini-batch, shared ----------------------------------------------------- */
+
+/* What one worker makes of it: also where shares are uneven, and steps too. */
+START_TEST(a_shared_batch_is_one_batch)
+{
+	static const struct {
+		int all, workers;
+		const char *how;
+	} row[] = {{4, 3, ""},
+		   {7, 4, "--momentum=0.9"},
+		   {100, 3, "--allreduce.overlap"},
+		   {5, 2, "--barrier-every=0"}};
+	int all = row[_i].all, n = row[_i].workers;
+	const char *common = "--workload=mlp --mlp.hidden=16 --epochs=1 --lr=0.02 --momentum=0 "
+			     "--device=cpu";
+	record(words("%s --strategy=serial --batch=%d %s", common, all,
+		     _i == 1 ? "--momentum=0.9" : ""));
+	record(words("%s --strategy=allreduce --workers=%d --global-batch=%d %s", common, n, all,
+		     row[_i].how));
+	near(of("SELECT abs(a.test_loss - b.test_loss) + abs(a.running_loss - b.running_loss) FROM "
+		"epoch AS a JOIN epoch AS b USING (epoch) WHERE a.run_id = 1 AND b.run_id = 2 AND "
+		"epoch = 1"),
+	     0, 2e-5);
+	ck_assert_double_gt(
+		of("SELECT (SELECT test_loss FROM epoch WHERE epoch = 0) - test_loss FROM "
+		   "epoch WHERE epoch = 1"),
+		0.01);
+	near(of("SELECT batch FROM run WHERE id = 2"), (all + n - 1) / n, 0);
+	/* strong and weak scaling have bases of their own */
+	near(of("SELECT count(DISTINCT compare_key) FROM run_summary"), 2, 0);
+	record(words("%s --strategy=serial --global-batch=%d", common, all));
+	near(of("SELECT count(*) FROM run_summary AS a JOIN run_summary AS b USING (compare_key) "
+		"WHERE a.id = 2 AND b.id = 3 AND b.batch = a.global_batch"),
+	     1, 0);
+}
+END_TEST
+
+START_TEST(a_shared_batch_is_recorded_and_repeated)
+{
+	char out[4096], *command;
+	record("--workload=softmax --strategy=asgd --workers=2 --epochs=1 --global-batch=51 --record "
+	       "--device=cpu");
+	near(of("SELECT sum(pushes) FROM epoch"), 2 * 12, 0);
+	int status = run_mvbench(
+		"timeout 60 env",
+		"--platform=sim --sim.replay=1 --sim.platform=ethernet_1g --sim.step-time=1ms", out,
+		sizeof out);
+	ck_assert_msg(status == EXIT_OK && strstr(out, "bit for bit"), "%d: %s", status, out);
+	command = sentence("./mvbench report --db=%s/run.db --out=%s/r.html && grep -o "
+			   "'global-batch=51' %s/r.html | head -n 1",
+			   folder, folder, folder);
+	ck_assert_msg(command_output(command, out, sizeof out) == 0 &&
+			      strstr(out, "global-batch=51"),
+		      "%s", out);
+	free(command);
+	expect_refused("", "--workload=softmax --strategy=allreduce --workers=4 --global-batch=3",
+		       "--global-batch=3: 4 workers cannot share");
+	expect_refused("",
+		       "--workload=softmax --strategy=allreduce --workers=2 --global-batch=64 "
+		       "--batch=32",
+		       "--global-batch=64: --batch=32 says what each worker has");
+}
+END_TEST
+
 Suite *evaluation_suite(void)
 {
 	Suite *s = suite_create("evaluation");
@@ -221,5 +285,7 @@ Suite *evaluation_suite(void)
 	tcase_add_test(t, real_workers_have_points);
 	tcase_add_test(t, targets_are_interpolated);
 	tcase_add_test(t, what_cannot_be_is_refused);
+	tcase_add_loop_test(t, a_shared_batch_is_one_batch, 0, 4);
+	tcase_add_test(t, a_shared_batch_is_recorded_and_repeated);
 	return s;
 }

@@ -83,7 +83,8 @@ static const struct column configuration_columns[] = {
 	HIDDEN("target_accuracy"),
 	HIDDEN("target_loss"),
 	RARE("time_to_accuracy", "to target s",
-	     "CASE WHEN ifnull(target_accuracy, target_loss) IS NULL OR reached + missed = 0 THEN NULL "
+	     "CASE WHEN ifnull(target_accuracy, target_loss) IS NULL OR reached + missed = 0 "
+	     "THEN NULL "
 	     "WHEN missed = 0 THEN " TO_TARGET " ELSE ifnull(" TO_TARGET " || ', ', '') || "
 	     "printf('not reached %d/%d', missed, reached + missed) END"),
 	RARE("time_to_accuracy_low", "95 %",
@@ -233,17 +234,18 @@ const struct command command_table = {
 	.name = "table",
 	.summary = "print results as a table",
 	.usage = "[--option=value ...]",
-	.about =
-		"Shows the results: one row a configuration, with the medians over its n finished "
-		"runs and their 95 % bootstrap intervals, or one row a run. A seed that was run "
-		"again is no new sample, except of real times. Marks tell which rows differ from "
-		"the best of their workload: where both sides share two seeds or more they are "
-		"compared seed by seed, else as a whole. to target s is the training time until "
-		"--target-accuracy or --target-loss was reached for good; runs that missed it count "
-		"as later than all others. Times are per epoch. speedup is relative to one worker with the same "
-		"workload, batch, device and platform. comm % and wait % are shares of the time; "
-		"staleness is what a push met, in updates: the mean, and the maximum in brackets. "
-		"Where updates came too late and were thrown away, dropped % is their share.",
+	.about = "Shows the results: one row a configuration, with the medians over its n finished "
+		 "runs and their 95 % bootstrap intervals, or one row a run. A seed that was run "
+		 "again is no new sample, except of real times. Marks tell which rows differ from "
+		 "the best of their workload: where both sides share two seeds or more they are "
+		 "compared seed by seed, else as a whole. to target s is the training time until "
+		 "--target-accuracy or --target-loss was reached for good; runs that missed it "
+		 "count "
+		 "as later than all others. Times are per epoch. speedup is relative to one "
+		 "worker with the same "
+		 "workload, batch, device and platform. comm % and wait % are shares of the time; "
+		 "staleness is what a push met, in updates: the mean, and the maximum in brackets. "
+		 "Where updates came too late and were thrown away, dropped % is their share.",
 	.options = options,
 	.size = sizeof(OWNER),
 	.run = table,

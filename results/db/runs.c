@@ -243,7 +243,8 @@ char *store_pend(struct store *s, const struct config *c, int64_t id, int64_t ro
 	if (!wrong)
 		wrong = sql_change(
 			s,
-			"UPDATE run SET sweep_round = nullif(?2, 0), sweep_seed = iif(?2, ?3, NULL) "
+			"UPDATE run SET sweep_round = nullif(?2, 0), sweep_seed = iif(?2, ?3, "
+			"NULL) "
 			"WHERE id = ?1",
 			"iii", id, round, seed);
 	return sql_end(s, wrong);

@@ -204,7 +204,8 @@ static void print_json(const char *name, const struct spread *s, double total)
 {
 	printf("{\"figure\": \"%s\", \"mean\": %.17g", name, s->mean);
 	for (int k = 0; k < SPREAD_PARTS; k++)
-		printf(", \"%s\": {\"variance\": %.17g, \"low\": %.17g, \"high\": %.17g, \"df\": %d, "
+		printf(", \"%s\": {\"variance\": %.17g, \"low\": %.17g, \"high\": %.17g, "
+		       "\"df\": %d, "
 		       "\"share\": %.17g}",
 		       parts[k], s->variance[k], s->low[k], s->high[k], s->df[k],
 		       total > 0 ? s->variance[k] / total : 0);
@@ -284,13 +285,15 @@ const struct command command_spread = {
 	.name = "spread",
 	.summary = "split the spread of a simulated run into seed and order of arrival",
 	.usage = "RUN [--option=value ...]",
-	.about =
-		"Repeats a simulated run with --repeats seeds, each with the same --repeats orders of "
-		"arrival (--arrival-seed), and says how much of what the runs differ in is due to "
-		"the seed, to the order, and to what both do together: standard deviations with "
-		"their degrees of freedom, 95 % intervals and shares of the variance. Runs that are "
-		"there already are not made again. Exit status: 0 done, 1 a run failed or diverged, "
-		"2 cannot run like this.",
+	.about = "Repeats a simulated run with --repeats seeds, each with the same --repeats "
+		 "orders of "
+		 "arrival (--arrival-seed), and says how much of what the runs differ in is due to "
+		 "the seed, to the order, and to what both do together: standard deviations with "
+		 "their degrees of freedom, 95 % intervals and shares of the variance. Runs that "
+		 "are "
+		 "there already are not made again. Exit status: 0 done, 1 a run failed or "
+		 "diverged, "
+		 "2 cannot run like this.",
 	.options = options,
 	.size = sizeof(OWNER),
 	.run = spread,

@@ -83,7 +83,8 @@ START_TEST(evaluation_takes_no_training_time)
 {
 	record(SIM "--workload=tanh_mlp --tanh_mlp.hidden=16 --strategy=model_parallel --workers=2 "
 		   "--batch=600 --epochs=2");
-	near(of("SELECT max(seconds) < 0.0052 AND min(seconds) > 0.005 FROM epoch WHERE epoch >= 1"),
+	near(of("SELECT max(seconds) < 0.0052 AND min(seconds) > 0.005 FROM epoch WHERE epoch "
+		">= 1"),
 	     1, 0);
 	ck_assert_double_gt(of("SELECT simulated_s - seconds_total FROM run_summary"), 0.005);
 }
@@ -100,7 +101,8 @@ START_TEST(points_stand_where_they_were_asked_for)
 		   "round(seconds, 6), ' ') FROM evaluation",
 		   "4:0.4:0.04 8:0.8:0.08 12:1.2:0.12 16:1.6:0.16 24:2.4:0.24 28:2.8:0.28\r\n");
 	near(of("SELECT count(*) FROM curve WHERE run_id = 1"), 10, 0);
-	near(of("SELECT count(*) FROM (SELECT test_loss, lag(test_loss) OVER (ORDER BY epochs) AS b "
+	near(of("SELECT count(*) FROM (SELECT test_loss, lag(test_loss) OVER (ORDER BY epochs) "
+		"AS b "
 		"FROM curve WHERE run_id = 1) WHERE test_loss >= b"),
 	     0, 0);
 }
@@ -149,7 +151,8 @@ START_TEST(points_are_of_the_model_and_cost_nothing)
 			    of("SELECT test_loss FROM epoch WHERE run_id = 1 AND epoch = 0"));
 	if (!run[_i].same)
 		return;
-	near(of("SELECT max(abs(test_loss - (SELECT test_loss FROM epoch WHERE run_id = 1 AND epoch "
+	near(of("SELECT max(abs(test_loss - (SELECT test_loss FROM epoch WHERE run_id = 1 AND "
+		"epoch "
 		"= 1))) FROM evaluation WHERE step > 10"),
 	     0, 1e-6);
 	near(of("SELECT count(DISTINCT model_hash) FROM run"), 1, 0);
@@ -167,7 +170,8 @@ START_TEST(real_workers_have_points)
 	       "--judge-every=3 --device=cpu");
 	near(of("SELECT count(*) FROM evaluation"), 13, 0);
 	near(of("SELECT count(*) FROM evaluation AS e JOIN epoch AS p ON p.run_id = e.run_id AND "
-		"p.epoch = ceil(e.epochs) WHERE e.seconds > 1.001 * (SELECT total(seconds) FROM epoch "
+		"p.epoch = ceil(e.epochs) WHERE e.seconds > 1.001 * (SELECT total(seconds) FROM "
+		"epoch "
 		"WHERE epoch BETWEEN 1 AND p.epoch)"),
 	     0, 0);
 	ck_assert_double_lt(of("SELECT test_loss FROM evaluation WHERE step = 36"),
@@ -246,7 +250,8 @@ END_TEST
 START_TEST(a_shared_batch_is_recorded_and_repeated)
 {
 	char out[4096], *command;
-	record("--workload=softmax --strategy=asgd --workers=2 --epochs=1 --global-batch=51 --record "
+	record("--workload=softmax --strategy=asgd --workers=2 --epochs=1 --global-batch=51 "
+	       "--record "
 	       "--device=cpu");
 	near(of("SELECT sum(pushes) FROM epoch"), 2 * 12, 0);
 	int status = run_mvbench(

@@ -360,7 +360,8 @@ START_TEST(simulations_repeat_themselves)
 		/* time alone: its rows are those of the first, but for what was not computed */
 		near(how,
 		     asked("SELECT count(*) FROM epoch WHERE run_id = 4 AND coalesce(running_loss, "
-			   "running_accuracy, train_loss, train_accuracy, test_loss, test_accuracy) "
+			   "running_accuracy, train_loss, train_accuracy, test_loss, "
+			   "test_accuracy) "
 			   "IS NULL"),
 		     3, 0);
 		asked("UPDATE epoch SET running_loss = NULL, running_accuracy = NULL, train_loss = "

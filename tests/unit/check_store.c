@@ -487,8 +487,10 @@ START_TEST(losses_of_older_files_keep_their_meaning)
 	    "PRAGMA writable_schema = OFF");
 	sql(back_to_6);
 	sql("UPDATE run SET status = 'done';"
-	    "INSERT INTO epoch (run_id, epoch, train_loss, train_accuracy) VALUES (1, 1, 0.5, 0.75);"
-	    "INSERT INTO baseline (name, cell, seed, made, config, options, config_hash, train_loss) "
+	    "INSERT INTO epoch (run_id, epoch, train_loss, train_accuracy) VALUES (1, 1, 0.5, "
+	    "0.75);"
+	    "INSERT INTO baseline (name, cell, seed, made, config, options, config_hash, "
+	    "train_loss) "
 	    "VALUES ('b', 'c', 1, '', '', '{}', '', 0.25)");
 	store_close(open_store(STORE_WRITE));
 	ck_rows("SELECT running_loss, running_accuracy, train_loss, train_accuracy FROM epoch",
@@ -851,7 +853,8 @@ START_TEST(an_older_schema_migrates)
 			"1,h,asgd,shared,0,float32,null,null,null,;"
 			"2,i,serial,null,0,float32,null,null,null,");
 		ck_rows("SELECT run_id, epoch, seconds, compute_s, comm_s, wait_s, running_loss, "
-			"running_accuracy, train_loss, train_accuracy, test_loss, test_accuracy, bytes_sent, "
+			"running_accuracy, train_loss, train_accuracy, test_loss, "
+			"test_accuracy, bytes_sent, "
 			"staleness_mean, staleness_max, pushes, dropped FROM epoch",
 			"1,1,2.0,1.0,0.5,0.25,1.0,0.5,null,null,1.0,0.5,9,1.5,4,null,null");
 		ck_rows("SELECT * FROM rank_epoch", "1,1,0,2.0,1.0,0.5,0.25,9,1.5,4,null,null");
@@ -963,7 +966,8 @@ START_TEST(summaries_are_right)
 	/* even: the mean of the middle two of 2 4 6 8; epoch 0 counts for nothing */
 	ck_rows("SELECT epoch_seconds, samples_per_second, seconds_total, epochs_done, "
 		"test_accuracy, "
-		"best_test_accuracy, test_loss, train_loss, running_loss FROM run_summary WHERE id = 1",
+		"best_test_accuracy, test_loss, train_loss, running_loss FROM run_summary WHERE "
+		"id = 1",
 		"5.0,200.0,20.0,4,0.875,0.95,0.125,1.0,2.0");
 	ck_rows("SELECT compute_fraction, comm_fraction, wait_fraction, epoch_bytes, "
 		"staleness_mean, "

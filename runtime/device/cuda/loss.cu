@@ -102,9 +102,8 @@ __global__ void __launch_bounds__(THREADS)
 }
 
 template <typename T>
-__global__ void __launch_bounds__(THREADS)
-	mse(T *z, const float *target, size_t rows, size_t n, float over, cuda_losses *tally,
-	    cuda_stage stage)
+__global__ void __launch_bounds__(THREADS) mse(T *z, const float *target, size_t rows, size_t n,
+					       float over, cuda_losses *tally, cuda_stage stage)
 {
 	float factor = 2.0f / (over * (float)n);
 	double sum = 0, *s = shared_doubles();
@@ -128,12 +127,12 @@ struct cuda_stage tally_stage(struct device *d)
 
 /* A label that is no class cannot be checked from here: its loss is a NaN, which ends the run. */
 void cuda_softmax_xent(struct device *d, float *z, const float *target, size_t rows, size_t n,
-			float over)
+		       float over)
 {
 	if (rows && n)
-		OF_TYPE(d,
-			QUEUE(d, softmax_xent<T>, blocks_for(rows * 32, TALLY_BLOCKS), THREADS,
-			      (T *)z, target, rows, n, over, &cuda_of(d)->state->tally, tally_stage(d)));
+		OF_TYPE(d, QUEUE(d, softmax_xent<T>, blocks_for(rows * 32, TALLY_BLOCKS), THREADS,
+				 (T *)z, target, rows, n, over, &cuda_of(d)->state->tally,
+				 tally_stage(d)));
 }
 
 void cuda_mse(struct device *d, float *z, const float *target, size_t rows, size_t n, float over)

@@ -290,8 +290,8 @@ void epoch_run(struct trainer *r, bool barrier)
 	record->epoch = w->epoch;
 	record->left = r->left;
 	record->end = now - r->start;
-	record->first_collective = before.collectives;
-	record->last_collective = s->collectives;
+	record->first_meeting = before.meetings;
+	record->last_meeting = s->meetings;
 	record->split = (struct split_row){
 #define COUNTED(name) .name = s->name - before.name,
 		SPLIT_COUNTS(COUNTED)

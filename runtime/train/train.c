@@ -101,8 +101,8 @@ static char *open_tables(struct trainer *r)
 	return NULL;
 }
 
-/* Collectives of a segment: a few a step, for as many epochs as a segment has. */
-static size_t collectives_expected(const struct trainer *r)
+/* Meetings of a segment: a few a step, for as many epochs as a segment has. */
+static size_t meetings_expected(const struct trainer *r)
 {
 	enum { A_STEP = 8, LEAST = 1 << 12, MOST = 1 << 26 };
 	size_t n = (size_t)(r->plan->steps * r->records_max) * A_STEP;
@@ -158,7 +158,7 @@ static void set_up(struct trainer *r)
 	const struct run *run = w->run;
 	r->heterogeneity = heterogeneity_of(run, w->rank);
 	r->delayed = run->straggle > 0 || r->heterogeneity.speed < 1;
-	stats_init(&r->stats, collectives_expected(r));
+	stats_init(&r->stats, meetings_expected(r));
 	set_up_comms(r);
 	agree_on_options(r);
 	if (r->page)

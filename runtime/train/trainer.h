@@ -14,7 +14,7 @@ struct epoch_record {
 	int64_t epoch;
 	struct split_row split;
 	nsec end; /* since the segment's start */
-	size_t first_collective, last_collective;
+	size_t first_meeting, last_meeting;
 	int64_t staleness[STALENESS_BINS];
 	struct tally train;
 	struct vec *snapshot; /* NULL: evaluated where it stands, at the barrier */

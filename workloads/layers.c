@@ -16,6 +16,7 @@
 #include "workloads/layers.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 void *net_zeroed(size_t n, size_t size)
 {
@@ -255,8 +256,14 @@ void net_finish(struct net *net, enum loss loss)
 		buffers += l->kind->buffers ? l->kind->buffers(l) : 0;
 	}
 
+	if (w->run->weight_decay > 0 && strcmp(w->run->decay, "weights") == 0)
+		net->spare = net_zeroed(2 * net->layers + 3, sizeof *net->spare);
+
 	w->net = net;
 	w->layer = net->first;
+	w->spare = net->spare;
+	w->spares =
+		net->spare ? 2 : 0; /* the first two are empty where param begins with weights */
 	w->param = vec_new(w, params);
 	w->grad = vec_new(w, params);
 	w->velocity = w->run->momentum != 0 ? vec_new(w, params) : NULL;
@@ -267,6 +274,8 @@ void net_finish(struct net *net, enum loss loss)
 	for (size_t i = 0; i < net->layers; i++)
 		if (net->layer[i].kind->attach)
 			net->layer[i].kind->attach(net, &net->layer[i]);
+	if (net->spare) /* the last part ends where param does */
+		net->spare[w->spares] = params;
 }
 
 void net_fini(struct worker *w)
@@ -303,12 +312,13 @@ void net_fini(struct worker *w)
 	free(net->mean);
 	free(net->slot);
 	free(net->first);
+	free(net->spare);
 	free(net->layer);
 	free(net);
 	w->net = NULL;
 	w->param = w->grad = w->velocity = w->buffer = NULL;
-	w->layer = NULL;
-	w->layers = 0;
+	w->layer = w->spare = NULL;
+	w->layers = w->spares = 0;
 }
 
 /* ---- Running ------------------------------------------------------------- */

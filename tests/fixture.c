@@ -23,7 +23,8 @@ void fixture_open(struct fixture *f, const struct device_ops *ops)
 			.seed = 1,
 			.lr = 0.1,
 			.threads = 1,
-			.decay = "all"},
+			.decay = "all",
+			.norm_statistics = "average"},
 		.dev = {.ops = ops, .precision = "float32"},
 	};
 	f->w = (struct worker){

@@ -343,14 +343,20 @@ static const struct transform *unless_plain(const struct transform *t)
 	return t->mean || t->pad || t->flip ? t : NULL;
 }
 
-void net_load(struct worker *w)
+/* Augmented as in that epoch. */
+static void load_rows(struct worker *w, const int32_t *index, size_t rows, int64_t epoch)
 {
 	struct net *net = w->net;
 	struct transform t = net->transform;
-	CHECK(w->rows > 0 && w->rows <= net->rows_grad, "a mini-batch of %zu rows, at most %zu",
-	      w->rows, net->rows_grad);
-	t.key = rng_seed(w->run->seed, STREAM_AUGMENT, w->epoch);
-	data_gather(w, w->train, w->index, w->rows, unless_plain(&t), net->input, net->target);
+	CHECK(rows > 0 && rows <= net->rows_grad, "a mini-batch of %zu rows, at most %zu", rows,
+	      net->rows_grad);
+	t.key = rng_seed(w->run->seed, STREAM_AUGMENT, epoch);
+	data_gather(w, w->train, index, rows, unless_plain(&t), net->input, net->target);
+}
+
+void net_load(struct worker *w)
+{
+	load_rows(w, w->index, w->rows, w->epoch);
 }
 
 void net_gradient(struct worker *w)
@@ -364,6 +370,16 @@ void net_gradient(struct worker *w)
 		if (l->kind->params)
 			layer_ready(w, l->index);
 	}
+}
+
+/* A norm keeps NORM_ALPHA of a mini-batch's, and the rest of what was there: here of nothing. The
+ * epoch is none of training's, so that it is the weights alone that decide. */
+void net_statistics(struct worker *w, const int32_t *index, size_t rows)
+{
+	load_rows(w, index, rows, 0);
+	vec_fill(w->buffer, 0);
+	forward(w->net, true, rows);
+	vec_scale(w->buffer, 1 / NORM_ALPHA);
 }
 
 void net_evaluate(struct worker *w, const int32_t *index, size_t rows)

@@ -175,6 +175,8 @@ static void set_up(struct trainer *r)
 	w->workload->init(w, &r->train);
 	if (w->buffer)
 		r->buffer = vec_new(w, vec_len(w->buffer));
+	if (w->buffer && strcmp(run->norm_statistics, "recompute") == 0)
+		r->statistics = vec_new(w, vec_len(w->buffer));
 	comm_prepare(w->data_group, w->param, r->config->own.transport);
 	comm_prepare(w->model_group, w->param, r->config->own.transport);
 	if (w->strategy->tables)
@@ -200,6 +202,7 @@ static void tear_down(struct trainer *r)
 	}
 	vec_free(r->saved);
 	vec_free(r->buffer);
+	vec_free(r->statistics);
 	w->workload->fini(w);
 	if (has_floats(w->run))
 		data_close(w->workload->dataset);

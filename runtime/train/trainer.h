@@ -42,7 +42,8 @@ struct trainer {
 	float *lr;                   /* [steps] */
 	size_t step;                 /* of the epoch: that the mini-batch under way is of */
 	struct vec *saved;           /* param, while another model is evaluated in its place, */
-	struct vec *buffer;          /* and w->buffer */
+	struct vec *buffer;          /* and w->buffer, */
+	struct vec *statistics;      /* which is made anew there; NULL = the workers' mean counts */
 
 	struct epoch_record *record;
 	int64_t records, records_max;

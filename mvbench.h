@@ -73,7 +73,7 @@ struct option {
 	bool incidental;     /* does not decide the result: no part of a cell's identity */
 	/* NULL, or a sentence: what a range cannot say of one value. NULL = nothing. */
 	char *(*check)(const struct option *o, const char *text);
-	struct option_facts core; /* of core options only: what run_options.def says */
+	struct option_facts core; /* what run_options.def says; of plug-ins' options: .since */
 	const char *help;         /* ends in its unit: "... [steps]" */
 };
 
@@ -269,6 +269,10 @@ struct worker {
 
 	struct vec *param, *grad; /* [P], same layout: what this worker holds of the model */
 	struct vec *velocity;     /* [P], NULL without momentum */
+	/* Weight decay reaches floats spare[0] to spare[1] - 1 of param, not those up to spare[2] -
+	 * 1, reaches those up to spare[3] - 1, ...; NULL = all. */
+	const size_t *spare;
+	size_t spares; /* how many such parts */
 	/* What evaluation needs beside param and nobody trains: running means and variances. Each
 	 * worker's own in training; their mean over the models is evaluated. NULL = none. */
 	struct vec *buffer;
@@ -298,6 +302,9 @@ struct worker {
 /* The local optimiser, in one pass: v = momentum v + scale grad + weight_decay param; param -= lr
  * v. */
 void sgd_step(struct worker *w, double scale);
+/* What that adds to grad, for steps of other kinds: grad += weight_decay param, where decay goes.
+ */
+void decay_gradient(struct worker *w);
 
 /* ---- Strategies: strategies/NAME.c defines strategy_NAME; strategies/strategy.c lists it. ---- */
 

@@ -126,6 +126,9 @@ static char *lay_out(const struct config *c, struct plan *p, int64_t batch)
 	nowhere.ops->open(&nowhere, 1);
 	c->workload->init(&w, &p->train);
 	p->params = w.model_params;
+	if (!w.buffer && strcmp(run.norm_statistics, "recompute") == 0)
+		wrong = sentence("--norm-statistics=recompute: %s has no batch norms; leave it out",
+				 run.workload);
 	size_t model = vec_len(w.param) + (w.buffer ? vec_len(w.buffer) : 0);
 	size_t trained =
 		vec_len(w.param) * (w.velocity ? 3 : 2) + (w.buffer ? vec_len(w.buffer) : 0);
@@ -136,7 +139,7 @@ static char *lay_out(const struct config *c, struct plan *p, int64_t batch)
 		p->facts.workspace_bytes + (nowhere.convs ? p->facts.conv_workspace_bytes : 0);
 
 	w.strategy = c->strategy;
-	if (share > 1 && c->strategy->linear)
+	if (!wrong && share > 1 && c->strategy->linear)
 		wrong = c->workload->split(&w);
 	w.strategy = &whole;
 	c->workload->fini(&w);

@@ -101,8 +101,8 @@ static char *open_tables(struct trainer *r)
 	return NULL;
 }
 
-/* Collectives of a segment: a few a step, for as many epochs as a segment has. */
-static size_t collectives_expected(const struct trainer *r)
+/* Meetings of a segment: a few a step, for as many epochs as a segment has. */
+static size_t meetings_expected(const struct trainer *r)
 {
 	enum { A_STEP = 8, LEAST = 1 << 12, MOST = 1 << 26 };
 	size_t n = (size_t)(r->plan->steps * r->records_max) * A_STEP;
@@ -172,7 +172,7 @@ static void set_up(struct trainer *r)
 	const struct run *run = w->run;
 	r->heterogeneity = heterogeneity_of(run, w->rank);
 	r->delayed = run->straggle > 0 || r->heterogeneity.speed < 1;
-	stats_init(&r->stats, collectives_expected(r));
+	stats_init(&r->stats, meetings_expected(r));
 	set_up_comms(r);
 	agree_on_options(r);
 	if (r->page)
@@ -189,6 +189,8 @@ static void set_up(struct trainer *r)
 	w->workload->init(w, &r->train);
 	if (w->buffer)
 		r->buffer = vec_new(w, vec_len(w->buffer));
+	if (w->buffer && strcmp(run->norm_statistics, "recompute") == 0)
+		r->statistics = vec_new(w, vec_len(w->buffer));
 	comm_prepare(w->data_group, w->param, r->config->own.transport);
 	comm_prepare(w->model_group, w->param, r->config->own.transport);
 	if (w->strategy->tables)
@@ -214,6 +216,7 @@ static void tear_down(struct trainer *r)
 		snapshot_free(&r->point[i]);
 	vec_free(r->saved);
 	vec_free(r->buffer);
+	vec_free(r->statistics);
 	w->workload->fini(w);
 	if (has_floats(w->run))
 		data_close(w->workload->dataset);

@@ -24,7 +24,7 @@ struct snapshot {
 struct epoch_record {
 	struct snapshot model;
 	struct split_row split;
-	size_t first_collective, last_collective;
+	size_t first_meeting, last_meeting;
 	int64_t staleness[STALENESS_BINS];
 	struct tally running;
 	double seconds; /* from one epoch's end for all to the next; 0 = one's own */
@@ -48,8 +48,9 @@ struct trainer {
 	size_t *step_first;                /* [steps + 1], into order */
 	float *lr;                         /* [steps] */
 	size_t step;                       /* of the epoch: that the mini-batch under way is of */
-	struct vec *saved;  /* param, while another model is evaluated in its place, */
-	struct vec *buffer; /* and w->buffer */
+	struct vec *saved;      /* param, while another model is evaluated in its place, */
+	struct vec *buffer;     /* and w->buffer, */
+	struct vec *statistics; /* which is made anew there; NULL = the workers' mean counts */
 
 	struct epoch_record *record;
 	int64_t records, records_max;

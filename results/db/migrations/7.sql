@@ -1,6 +1,4 @@
--- 7.sql - from version 8 on: what column deal says. Before, every worker had as many mini-batches as the others.
-UPDATE run SET deal = 'static';
--- And where in a sweep's order a run stood; before, that was the file's.
+-- 7.sql - from version 8 on: where in a sweep's order a run stood; before, that was the file's.
 ALTER TABLE run ADD COLUMN sweep_round INTEGER;
 ALTER TABLE run ADD COLUMN sweep_seed INTEGER;
 -- What epoch and baseline called the training loss is the running one; the evaluated model's was not known.

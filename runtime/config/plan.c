@@ -81,7 +81,8 @@ static int64_t segment_epochs(const struct run *run)
 
 int64_t plan_points(const struct run *run, int64_t steps)
 {
-	bool any = run->judge_every > 0 && run->judge_every < steps * run->epochs;
+	bool any = run->judge_every > 0 && run->judge_every < steps * run->epochs &&
+		   run->judge_every % steps != 0; /* else all are ends of epochs */
 	return any ? segment_epochs(run) * steps / run->judge_every + 1 : 0;
 }
 

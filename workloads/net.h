@@ -160,7 +160,7 @@ struct workload {
 	/* Loss and correct answers of the test rows index[0] to index[rows - 1] go to the tally. */
 	void (*evaluate)(struct worker *w, const int32_t *index, size_t rows);
 	/* NULL, or a sentence: can the linear layers be cut over the model group as w->strategy
-	 * would have it? */
+	 * would have it? The slot is NULL where there are none: strategies that cut are refused. */
 	char *(*split)(const struct worker *w);
 	void (*fini)(struct worker *w);
 };

@@ -86,6 +86,20 @@ static int64_t models_kept(const struct config *c)
 	return snapshots + 1 + (c->strategy->tables ? 5 : run->workers > 1 ? 2 : 0);
 }
 
+/* NULL, or a sentence: can a model that so many workers share be spread over them? One that cannot
+ * would be trained whole by each of them, on the same mini-batches. */
+static char *check_split(const struct config *c, const struct worker *w, int share)
+{
+	if (share == 1 || !c->strategy->linear)
+		return NULL;
+	if (c->workload->split)
+		return c->workload->split(w);
+	return sentence("--strategy=%s: %d workers would share a model, and --workload=%s has no "
+			"linear layers that can be spread over them; give a strategy whose workers "
+			"have the whole model, such as allreduce",
+			c->run.strategy, share, c->run.workload);
+}
+
 /* Lays the model out for mini-batches of so many rows, as rank 0 of no communicator, on a device
  * that has lengths only. */
 static char *lay_out(const struct config *c, struct plan *p, int64_t batch)
@@ -123,8 +137,7 @@ static char *lay_out(const struct config *c, struct plan *p, int64_t batch)
 		p->facts.workspace_bytes + (nowhere.convs ? p->facts.conv_workspace_bytes : 0);
 
 	w.strategy = c->strategy;
-	if (share > 1 && c->strategy->linear)
-		wrong = c->workload->split(&w);
+	wrong = check_split(c, &w, share);
 	w.strategy = &whole;
 	c->workload->fini(&w);
 	nowhere.ops->close(&nowhere);

@@ -21,6 +21,7 @@
 	X(report) \
 	X(stats) \
 	X(rounds) \
+	X(shards) \
 	X(store) \
 	GPU(cuda) \
 	GPU(images) \
@@ -32,6 +33,7 @@
 	X(heterogeneity) \
 	GPU(gpu) \
 	X(onesided) \
+	X(split) \
 	GPU(transport) \
 	GPU(workloads) \
 	X(strategies) \

@@ -91,7 +91,7 @@ learned AS (
 	SELECT r.id, r.strategy, r.variant, r.sync_every AS x, r.workers, m.test_accuracy AS accuracy,
 		m.staleness_mean AS staleness
 	FROM alike AS r JOIN run_summary AS m ON m.id = r.id
-	JOIN asked AS a USING (epochs, lr, lr_schedule, momentum, weight_decay, reduce, lr_scale)
+	JOIN asked AS a USING (epochs, lr, lr_schedule, momentum, weight_decay, reduce, lr_scale, split)
 	WHERE ifnull(r.sim_train, 1) AND m.test_accuracy IS NOT NULL)
 SELECT id, strategy, variant, x, workers, 'seconds' AS name, seconds AS value FROM timed
 UNION ALL SELECT id, strategy, variant, x, workers, 'local', local FROM timed

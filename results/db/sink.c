@@ -99,6 +99,22 @@ static char *sink_epoch(void *self, const struct epoch_row *row, const struct sp
 	return sql_end(s, insert_epoch(s, row, ranks, n, staleness));
 }
 
+static char *sink_shards(void *self, const int64_t *rows, size_t models, size_t classes, int share)
+{
+	struct store *s = self;
+	size_t columns = classes ? classes : 1;
+	CHECK(s->run, "shards of no run");
+	TRY(sql_begin(s));
+	struct sql q = sql_select(
+		s, "INSERT INTO shard (run_id, worker, class, rows) VALUES (?, ?, ?, ?)", "");
+	for (size_t i = 0; i < models * columns; i++) {
+		sql_again(&q, "iiii", s->run, (int64_t)(i / columns) * share,
+			  classes ? (int64_t)(i % columns) : -1, rows[i]);
+		sql_next(&q);
+	}
+	return sql_end(s, sql_done(&q));
+}
+
 static char *sink_arrivals(void *self, const struct arrival *a, size_t n)
 {
 	struct store *s = self;
@@ -190,6 +206,7 @@ struct sink store_sink(struct store *s)
 		.self = s,
 		.begin = sink_begin,
 		.epoch = sink_epoch,
+		.shards = sink_shards,
 		.arrivals = sink_arrivals,
 		.events = sink_events,
 		.closing = sink_closing,

@@ -138,6 +138,16 @@ CREATE TABLE staleness (
 	FOREIGN KEY (run_id, epoch) REFERENCES epoch (run_id, epoch) ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID;
 
+-- With --split=fixed or dirichlet: how many rows of a class a worker trains on, in every epoch. Of workers
+-- that share a model the first has the row. Simulations without data have none.
+CREATE TABLE shard (
+	run_id INTEGER NOT NULL REFERENCES run (id) ON DELETE CASCADE,
+	worker INTEGER NOT NULL CHECK (worker >= 0), -- its rank
+	class INTEGER NOT NULL,                      -- -1 = the data have none
+	rows INTEGER NOT NULL CHECK (rows >= 0),
+	PRIMARY KEY (run_id, worker, class)
+) STRICT, WITHOUT ROWID;
+
 -- What --record keeps: the operations of workers on the shards of parameter-server tables. seq orders
 -- those of one shard, over the whole run; nothing orders two shards.
 CREATE TABLE arrival (

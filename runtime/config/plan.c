@@ -238,6 +238,8 @@ static char *check_tables(const struct config *c)
 static const char *must_be_even(const struct config *c)
 {
 	const struct strategy *s = c->strategy;
+	if (data_split_of(&c->run).own)
+		return "they are of its own shard";
 	if (!s->may_leave || !s->tables)
 		return "its workers meet in every exchange";
 	return s->even ? s->even(&c->run, c->strategy_opts) : NULL;
@@ -248,6 +250,10 @@ static char *check_deal(const struct config *c)
 	const char *why = must_be_even(c);
 	if (!why || strcmp(c->run.deal, "dynamic") != 0)
 		return NULL;
+	if (data_split_of(&c->run).own)
+		return sentence("--deal=dynamic: with --split=%s each worker takes rows of its own "
+				"shard only; leave one of the two out",
+				c->run.split);
 	return sentence("--deal=dynamic: with %s each worker takes as many mini-batches: %s",
 			c->run.strategy, why);
 }
@@ -286,6 +292,10 @@ char *plan_make(const struct config *c, struct plan *p)
 			(int)run->workers);
 	if ((wrong = c->workload->dataset->probe(run, &p->train, &p->test)))
 		return wrong;
+	if (data_split_of(run).alpha > 0 && p->train.classes == 0)
+		return sentence("--split=%s: it divides the rows by their class, and those of "
+				"--workload=%s have none; use --split=fixed",
+				run->split, run->workload);
 	int64_t models = run->workers / share;
 	if ((size_t)models > p->train.n)
 		return sentence(

@@ -233,6 +233,8 @@ static char *begin_sink(struct trainer *r)
 			       .table_home = r->w.tables ? r->w.tables->placement->name : NULL,
 			       .transport = comm_transport(r->w.data_group)};
 	char *error = r->sink->begin ? r->sink->begin(r->sink->self, &e, &id) : NULL;
+	if (!error)
+		error = deal_record(r);
 	if (r->page) {
 		r->page->id = id;
 		r->page->steps = r->w.steps;

@@ -520,6 +520,8 @@ static void other_value(const struct option *o, char *text, size_t room)
 		snprintf(text, room, "asgd");
 	else if (strcmp(o->name, "lr-schedule") == 0)
 		snprintf(text, room, "step:7:x0.3");
+	else if (strcmp(o->name, "split") == 0)
+		snprintf(text, room, "fixed");
 	else if (strcmp(o->name, "sim.step-time") == 0 || strcmp(o->name, "sim.update-time") == 0)
 		snprintf(text, room, "3ms");
 	else if (strcmp(o->name, "speed") == 0 || strcmp(o->name, "sim.slow-link") == 0)

@@ -402,18 +402,12 @@ static char *shape(void);
 /* A value that is not the default, and that a configuration of simulated workers takes. */
 static const char *other_value(const struct option *o)
 {
-	static const struct setting odd[] = {{"workload", "tanh_mlp"},
-					     {"strategy", "easgd"},
-					     {"platform", "mpi"},
-					     {"lr-schedule", "step:7"},
-					     {"sim.step-time", "3ms"},
-					     {"sim.update-time", "3ms"},
-					     {"speed", "0:0.5"},
-					     {"sim.slow-link", "0:1"},
-					     {"pause", "0:1s:1s"},
-					     {"leave", "0:1s"},
-					     {"seed", "4"},
-					     {"momentum", "0.5"}};
+	static const struct setting odd[] = {
+		{"workload", "tanh_mlp"},   {"strategy", "easgd"},    {"platform", "mpi"},
+		{"lr-schedule", "step:7"},  {"split", "dirichlet:2"}, {"sim.step-time", "3ms"},
+		{"sim.update-time", "3ms"}, {"speed", "0:0.5"},       {"sim.slow-link", "0:1"},
+		{"pause", "0:1s:1s"},       {"leave", "0:1s"},        {"seed", "4"},
+		{"momentum", "0.5"}};
 	for (size_t i = 0; i < sizeof odd / sizeof *odd; i++)
 		if (strcmp(odd[i].name, o->name) == 0)
 			return odd[i].value;

@@ -287,6 +287,10 @@ struct worker {
 	double lr;            /* of this step: schedule and --lr-scale applied */
 	double weight;        /* of one trainer's contribution: 1/N for mean, 1 for sum */
 
+	/* What consensus_mark notes; the loop's: NULL = nobody asks, or replicas are equal. */
+	struct vec *consensus;
+	bool marks, marked; /* it is asked for in this step; it was, in this epoch */
+
 	bool no_layer_ready; /* a strategy's init sets it: this run can do without the slot */
 	struct device *dev;
 	struct stats *stats;
@@ -296,6 +300,11 @@ struct worker {
 /* The local optimiser, in one pass: v = momentum v + scale grad + weight_decay param; param -= lr
  * v. */
 void sgd_step(struct worker *w, double scale);
+
+/* Where workers' models differ, a strategy calls it right before param is brought together with
+ * others': what the consensus distance of an epoch is measured by. It copies param at the last such
+ * meeting of an epoch, else it does nothing; a strategy that never calls is measured at its end. */
+void consensus_mark(struct worker *w);
 
 /* ---- Strategies: strategies/NAME.c defines strategy_NAME; strategies/strategy.c lists it. ---- */
 

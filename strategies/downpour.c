@@ -63,6 +63,8 @@ static void downpour_step(struct worker *w)
 		vec_axpy(s->sum, -(float)w->lr, exchange_local_step(w));
 	else
 		sgd_step(w, 1);
+	if (w->step % w->run->sync_every == 0)
+		consensus_mark(w);
 	if (w->step % downpour_interval(w) == 0)
 		downpour_push(w);
 	if (s->sum && w->step % w->run->sync_every == 0)

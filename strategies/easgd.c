@@ -33,9 +33,10 @@ static void easgd_step(struct worker *w)
 	const struct easgd_opts *o = w->opts;
 	struct exchange *s = w->state;
 	sgd_step(w, 1);
-	if (w->step % w->run->sync_every == 0)
-		table_elastic(s->table, w->param,
-			      (float)(o->beta / (double)comm_size(w->data_group)));
+	if (w->step % w->run->sync_every != 0)
+		return;
+	consensus_mark(w);
+	table_elastic(s->table, w->param, (float)(o->beta / (double)comm_size(w->data_group)));
 }
 
 static struct expected easgd_expect(struct costs c, const struct run *run, const void *opts)

@@ -34,6 +34,7 @@
 	GPU(gpu) \
 	X(onesided) \
 	X(split) \
+	X(consensus) \
 	GPU(transport) \
 	GPU(workloads) \
 	X(strategies) \

@@ -71,12 +71,13 @@ static char *insert_staleness(struct store *s, int64_t epoch, const int64_t *pus
 static char *insert_epoch(struct store *s, const struct epoch_row *row,
 			  const struct split_row *ranks, int n, const int64_t *staleness)
 {
-	TRY(sql_change(
-		s,
-		"INSERT INTO epoch (run_id, epoch, train_loss, train_accuracy, test_loss, "
-		"test_accuracy, " SPLIT_COLUMNS ") VALUES (?, ?, ?, ?, ?, ?, " SPLIT_PLACES ")",
-		"iirrrr" SPLIT_TYPES, s->run, row->epoch, row->train_loss, row->train_accuracy,
-		row->test_loss, row->test_accuracy, SPLIT_VALUES(&row->split)));
+	TRY(sql_change(s,
+		       "INSERT INTO epoch (run_id, epoch, train_loss, train_accuracy, test_loss, "
+		       "test_accuracy, consensus, " SPLIT_COLUMNS
+		       ") VALUES (?, ?, ?, ?, ?, ?, ?, " SPLIT_PLACES ")",
+		       "iirrrrr" SPLIT_TYPES, s->run, row->epoch, row->train_loss,
+		       row->train_accuracy, row->test_loss, row->test_accuracy, row->consensus,
+		       SPLIT_VALUES(&row->split)));
 	if (staleness)
 		TRY(insert_staleness(s, row->epoch, staleness));
 	for (int i = 0; i < n; i++)

@@ -78,6 +78,10 @@ CREATE TABLE epoch (
 	staleness_max INTEGER,
 	pushes INTEGER,  -- that were applied; NULL = nobody pushed, or mvbench did not count them yet
 	dropped INTEGER, -- beside these: came too late for their round, and were thrown away
+	-- How far workers' models w_i were from their mean, sqrt(mean of |w_i - mean|^2): each as it was
+	-- when its worker last met others in the epoch, right before; where it met nobody, at the end. 0 =
+	-- all are equal by definition; NULL = no barrier ended the epoch, or there were no floats.
+	consensus REAL,
 	PRIMARY KEY (run_id, epoch)
 ) STRICT, WITHOUT ROWID;
 

@@ -189,6 +189,7 @@ struct epoch_row {              /* losses and accuracies: NaN = not known */
 	int64_t epoch;          /* 0 = before training */
 	struct split_row split; /* times: mean over trainers, but seconds: the segment's */
 	double train_loss, train_accuracy, test_loss, test_accuracy;
+	double consensus; /* distance, see table epoch */
 };
 
 /* Shared by the workers' rank 0 and the process that watches them: plain stores, no system call. */

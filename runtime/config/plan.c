@@ -73,9 +73,10 @@ static char *choose_device(const struct config *c, struct plan *p)
 	return NULL;
 }
 
-/* Beside the one that is trained, a worker has room for: those of the epochs between two barriers
- * and the one that is evaluated; the tables', at most two copies with an updater's state, what it
- * pulled and its own; or the two that others map. */
+/* Beside the one that is trained, a worker has room for: the one that it last met others with,
+ * where workers' models differ; those of the epochs between two barriers and the one that is
+ * evaluated; the tables', at most two copies with an updater's state, what it pulled and its own;
+ * or the two that others map. */
 static int64_t models_kept(const struct config *c)
 {
 	const struct run *run = &c->run;
@@ -83,7 +84,8 @@ static int64_t models_kept(const struct config *c)
 	int64_t snapshots = run->barrier_every == 1 ? 0
 			    : epochs < run->epochs  ? epochs
 						    : run->epochs;
-	return snapshots + 1 + (c->strategy->tables ? 5 : run->workers > 1 ? 2 : 0);
+	bool differ = c->strategy->canonical || c->strategy->average;
+	return snapshots + 1 + differ + (c->strategy->tables ? 5 : run->workers > 1 ? 2 : 0);
 }
 
 /* NULL, or a sentence: can a model that so many workers share be spread over them? One that cannot

@@ -182,6 +182,9 @@ static void set_up(struct trainer *r)
 	w->state = must(calloc(1, w->strategy->state_size + 1));
 	if (w->strategy->init)
 		w->strategy->init(w);
+	if (r->replicas > 1 && (w->strategy->canonical || w->strategy->average) &&
+	    vec_has_data(w->param))
+		w->consensus = vec_new(w, vec_len(w->param));
 	deal_open(r);
 	make_room(r);
 }
@@ -199,6 +202,7 @@ static void tear_down(struct trainer *r)
 		vec_free(r->record[i].buffer);
 	}
 	vec_free(r->saved);
+	vec_free(w->consensus);
 	vec_free(r->buffer);
 	w->workload->fini(w);
 	if (has_floats(w->run))

@@ -1,2 +1,4 @@
--- 7.sql - from version 8 on: what column deal says. Before, every worker had as many mini-batches as the others.
+-- 7.sql - from version 8 on: what column deal says (before, every worker had as many mini-batches as the
+-- others), and consensus distance.
 UPDATE run SET deal = 'static';
+ALTER TABLE epoch ADD COLUMN consensus REAL;

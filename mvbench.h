@@ -273,8 +273,8 @@ struct worker {
 	struct vec *buffer;
 	const size_t *layer; /* layer i is floats layer[i]..layer[i+1] of param */
 	size_t layers;
-	/* What of the whole model a row multiplies [flops]: flops[i] backward in layer i, flops[layers]
-	 * forward in all. NULL = not known. */
+	/* What of the whole model a row multiplies [flops]: flops[i] backward in layer i,
+	 * flops[layers] forward in all. NULL = not known. */
 	const double *flops;
 	int64_t model_params; /* trainable parameters of the whole model */
 

@@ -256,64 +256,11 @@ void measure_costs(struct worker *w, struct points *out)
 
 /* ---- Steps ---- */
 
-struct stretch {
-	double mean; /* first: by_value sorts by it */
-	const float *first;
-	size_t n;
-};
-
-static int by_float(const void *a, const void *b)
-{
-	float x = *(const float *)a, y = *(const float *)b;
-	return x < y ? -1 : x > y;
-}
-
-static double mean(const float *x, size_t n)
-{
-	double sum = 0;
-	for (size_t i = 0; i < n; i++)
-		sum += x[i];
-	return sum / (double)n;
-}
-
-/* Sorted, cut into STEP_BINS equal parts: the mean of each. */
-static void add_bins(struct points *out, float *step, size_t n, int repetition)
-{
-	qsort(step, n, sizeof *step, by_float);
-	for (size_t k = 0; k < STEP_BINS; k++) {
-		size_t first = part_of(n, STEP_BINS, k), end = part_of(n, STEP_BINS, k + 1);
-		points_add(out, "step", (double)(repetition * STEP_BINS + (int)k),
-			   mean(step + first, end > first ? end - first : 1));
-	}
-}
-
-/* What steps take when nothing else is going on: of windows of WINDOW_S the middle half. */
-static void add_steps(struct points *out, const float *step, size_t n, int repetition)
-{
-	enum { WINDOWS_MOST = 4096 };
-	const double window_s = 0.05;
-	size_t windows = (size_t)(mean(step, n) * (double)n / window_s), kept = 0;
-	windows = smaller(windows, smaller(WINDOWS_MOST, n / 8));
-	windows = windows < 4 ? 1 : windows;
-	struct stretch *w AUTOFREE = must(calloc(windows, sizeof *w));
-	float *typical AUTOFREE = must(malloc(n * sizeof *typical));
-	for (size_t k = 0; k < windows; k++) {
-		size_t first = part_of(n, windows, k), end = part_of(n, windows, k + 1);
-		w[k] = (struct stretch){mean(step + first, end - first), step + first, end - first};
-	}
-	qsort(w, windows, sizeof *w, by_value);
-	for (size_t k = windows / 4; k < windows - windows / 4; k++) {
-		memcpy(typical + kept, w[k].first, w[k].n * sizeof *typical);
-		kept += w[k].n;
-	}
-	add_bins(out, typical, kept, repetition);
-}
-
 void measure_steps(struct worker *w, const float *step, size_t n, int repetition,
 		   struct points *out)
 {
 	size_t bytes;
 	float *pool AUTOFREE = link_gather_parts(comm_link(w->all), step, n * sizeof *step, &bytes);
 	if (pool)
-		add_steps(out, pool, bytes / sizeof *pool, repetition);
+		steps_points(out, pool, bytes / sizeof *pool, repetition);
 }

@@ -21,6 +21,7 @@
 	X(report) \
 	X(stats) \
 	X(rounds) \
+	X(steps) \
 	X(shards) \
 	X(store) \
 	GPU(cuda) \

@@ -264,8 +264,9 @@ CREATE TABLE calibration (
 ) STRICT;
 CREATE INDEX calibration_of ON calibration (workload, batch, device, workers);
 
--- The figures of a calibration. name "step": x is 64 times the number of the repetition (from 0) and the
--- number of a 64th of its steps, sorted from the shortest; value is the mean of that 64th [s]. Costs
+-- The figures of a calibration. name "step": x is 64 times the number of the repetition (from 0) and how
+-- many 64ths of its steps are shorter; value is the mean of the steps from there to the next x [s]. The last
+-- 64th is kept step by step. Costs
 -- (fill, copy, scale, axpy, sgd, gemm, read, push, sync, elastic, sum): x is an amount of work [floats;
 -- gemm: flops], value its time [s]. "message": x is a length [bytes]; "allreduce", and what the
 -- simulator made of it, "sim_allreduce": [floats].

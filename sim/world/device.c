@@ -7,7 +7,7 @@
  * spread over workers, each operation takes its own time, matrix products by their flops; of a step
  * whose time was given, the products take all of it.
  *
- * A draw is one of STEP_BINS equally likely times, in proportion to the rows.
+ * A draw (sim/model/steps.c) is in proportion to the rows.
  */
 #include "runtime/train/train.h"
 #include "sim/sim.h"
@@ -50,7 +50,7 @@ static void owe_product(double flops)
 	if (me->quiet)
 		return;
 	if (s->cost[COST_GEMM].n == 0 && comm_size(me->worker->model_group) > 1)
-		sim_owe(s->step_s[0] * flops / step_flops(me->worker));
+		sim_owe(s->step.s[0] * flops / step_flops(me->worker));
 	else
 		sim_owe_for(COST_GEMM, flops);
 }
@@ -93,7 +93,7 @@ static double draw(struct sim_worker *me)
 	const struct simulation *s = sim_costs();
 	const struct worker *w = me->worker;
 	double rows = (double)w->rows / s->rows;
-	double step = s->step_s[rng_next(&me->rng) % STEP_BINS];
+	double step = steps_draw(&s->step, rng_uniform(&me->rng));
 	double update = curve_at(&s->cost[COST_SGD], (double)vec_len(w->param));
 	return step > update ? rows * (step - update) : 0;
 }

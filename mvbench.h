@@ -55,7 +55,8 @@ enum option_type {
 
 /* Of a core option: how it is kept, compared and repeated. */
 struct option_facts {
-	int since; /* the version of the database that has it first; 0 = the oldest */
+	int since;           /* the version of the database that has it first; 0 = the oldest */
+	const char *earlier; /* its value in runs of before it; NULL = the default */
 	int label; /* its place in names of figures; 0 = short names have it, or need it not */
 	enum { AS_GIVEN, AS_USED, USED_IF_ANY, OF_SIMULATION, UNSTORED } stored;
 	enum { REPLAY_MUST, REPLAY_MAY, REPLAY_OWN } replay; /* agree with the run replayed */

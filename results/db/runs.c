@@ -120,9 +120,7 @@ static void add_known(struct row *r, const char *column, const char *value)
 static const char *kept(const struct row *r, const struct option *o, const char *value)
 {
 	const struct experiment *e = r->e;
-	const char *deal = e && e->plan->dynamic ? "dynamic" : "static";
 	const char *used = !e                                                     ? value
-			   : o->offset == offsetof(struct config, run.deal)       ? deal
 			   : o->offset == offsetof(struct config, run.device)     ? e->plan->device
 			   : o->offset == offsetof(struct config, run.table_home) ? e->table_home
 			   : o->offset == offsetof(struct config, own.transport)  ? e->transport

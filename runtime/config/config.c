@@ -169,6 +169,7 @@ static char *check_value(const struct option *o, const char *text)
 #define REPLAY_MAY           .core.replay = REPLAY_MAY
 #define REPLAY_OWN           .core.replay = REPLAY_OWN
 #define SINCE(version)       .core.since = version
+#define EARLIER(value)       .core.earlier = value
 #define LABELLED(place)      .core.label = place
 
 #define OWNER struct config
@@ -206,7 +207,8 @@ static const char *keep(struct config *c, const char *text)
 /* A sentence if this option belongs to a plug-in that the configuration does not use. */
 static char *not_in_use(const struct config *c, const struct found *f, const char *full)
 {
-	const char *used = strcmp(f->part, "strategy") == 0 ? c->run.strategy : c->run.workload;
+	const char *used = strcmp(f->part, "strategy") == 0 ? c->strategy->plugin.name
+							    : c->workload->plugin.name;
 	if (strcmp(used, f->owner->name) == 0)
 		return NULL;
 	return sentence("--%s: an option of %s %s, but the %s is %s; leave it out, or give --%s=%s",
@@ -273,6 +275,25 @@ static void *default_opts(const struct plugin *p)
 	return opts;
 }
 
+const char *config_even(const struct config *c)
+{
+	const struct strategy *s = c->strategy;
+	if (data_split_of(&c->run).own)
+		return "each has rows of its own (--split)";
+	if (!s->may_leave || !s->tables)
+		return "its workers meet in every exchange";
+	return s->even ? s->even(&c->run, c->strategy_opts) : NULL;
+}
+
+/* What auto comes to is the cell's identity. One worker has all mini-batches either way. */
+static const char *resolved_deal(const struct config *c)
+{
+	bool even = config_even(c) != NULL, alone = c->run.workers == 1;
+	if (strcmp(c->run.deal, "auto") == 0)
+		return even || alone ? "static" : "dynamic";
+	return alone && !even ? "static" : c->run.deal;
+}
+
 char *config_init(struct config *c, const struct setting *given, size_t n, bool lenient)
 {
 	char *wrong = NULL;
@@ -305,6 +326,7 @@ char *config_init(struct config *c, const struct setting *given, size_t n, bool 
 	for (size_t i = 0; i < n; i++)
 		if ((wrong = apply(c, &given[i], lenient)))
 			goto fail;
+	c->run.deal = resolved_deal(c);
 	return NULL;
 fail:
 	config_fini(c);
@@ -347,12 +369,19 @@ void config_each(const struct config *c,
 	each_of("workload", c->workload->plugin.options, c->workload_opts, each, ctx);
 }
 
-/* Options that came when databases were full of cells without them are silent at their default. */
+const char *option_earlier(const struct option *o)
+{
+	return o->core.earlier ? o->core.earlier : o->def;
+}
+
+/* Options that came when databases were full of cells without them are silent at what those were.
+ */
 enum { SILENT_SINCE = 4 };
 
 bool option_decides(const struct option *o, const char *value)
 {
-	return !o->incidental && !(o->core.since >= SILENT_SINCE && strcmp(value, o->def) == 0);
+	return !o->incidental &&
+	       !(o->core.since >= SILENT_SINCE && strcmp(value, option_earlier(o)) == 0);
 }
 
 static void hash_one(void *ctx, const char *part, const struct option *o, const char *value)

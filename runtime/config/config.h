@@ -33,6 +33,8 @@ struct config {
  * this configuration does not use are checked by name only (job files share their defaults). */
 char *config_init(struct config *c, const struct setting *given, size_t n, bool lenient);
 void config_fini(struct config *c);
+/* NULL: one worker can make more steps of an epoch than another; else why none can. */
+const char *config_even(const struct config *c);
 /* Both end where their block does: struct config c AUTOCONFIG = {0}. */
 #define AUTOCONFIG __attribute__((cleanup(config_fini)))
 #define AUTOWORDS  __attribute__((cleanup(autowords)))
@@ -49,6 +51,8 @@ void config_each(const struct config *c,
 /* "batch", "asgd.updater": an option of that part as one would type it. Heap. */
 char *option_full_name(const struct config *c, const char *part, const struct option *o);
 void config_hash(const struct config *c, char hex[17]); /* the identity of a cell */
+/* What it was for runs of before there was such an option. */
+const char *option_earlier(const struct option *o);
 /* Is this value a part of it? */
 bool option_decides(const struct option *o, const char *value);
 /* The name of its column in the database: '_' for '-' and '.'. Returns column. */

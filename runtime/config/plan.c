@@ -236,20 +236,9 @@ static char *check_tables(const struct config *c)
 			run->table_home, (int)run->servers);
 }
 
-/* NULL: one worker can make more steps of an epoch than another; else why none can. */
-static const char *must_be_even(const struct config *c)
-{
-	const struct strategy *s = c->strategy;
-	if (data_split_of(&c->run).own)
-		return "they are of its own shard";
-	if (!s->may_leave || !s->tables)
-		return "its workers meet in every exchange";
-	return s->even ? s->even(&c->run, c->strategy_opts) : NULL;
-}
-
 static char *check_deal(const struct config *c)
 {
-	const char *why = must_be_even(c);
+	const char *why = config_even(c);
 	if (!why || strcmp(c->run.deal, "dynamic") != 0)
 		return NULL;
 	if (data_split_of(&c->run).own)
@@ -311,7 +300,7 @@ char *plan_make(const struct config *c, struct plan *p)
 		return wrong;
 	int64_t together = models * run->batch;
 	p->steps = ((int64_t)p->train.n + together - 1) / together;
-	p->dynamic = !must_be_even(c) && run->workers > 1 && strcmp(run->deal, "static") != 0;
+	p->dynamic = strcmp(run->deal, "dynamic") == 0;
 	p->oversubscribed = !*c->own.hostfile && !simulated &&
 			    run->workers * run->threads + run->servers > p->cores;
 	return NULL;

@@ -15,7 +15,9 @@ enum { ROWS = 200, HALF = ROWS / 2, CLASSES = 10 };
 static const double lr = 0.05;
 
 /* One step an epoch, of 100 rows for each of two workers. */
-#define TWO "--workload=softmax --lr=0.05 --epochs=1 --workers=2 --batch=100 "
+#define TWO \
+	"--workload=softmax --lr=0.05 --epochs=1 --workers=2 --batch=100 " \
+	"--deal=static "
 #define SIM "--platform=sim --sim.platform=ethernet_10g --sim.step-time=1ms "
 
 static void set_up(void)

@@ -311,9 +311,10 @@ END_TEST
 /* A real one. Its fastest epochs, as a machine that is busy with other things slows some. */
 START_TEST(a_real_worker_is_slowed)
 {
-	static const char *const words = "--workload=mlp --mlp.hidden=256 --batch=100 --epochs=10 "
-					 "--strategy=serial --platform=mpi --speed=0:";
-	char *whole = sentence("%s1", words), *tenth = sentence("%s0.1", words);
+	static const char *const words = "--workload=mlp --mlp.hidden=256 --batch=100 "
+					 "--strategy=serial --platform=mpi ";
+	char *whole = sentence("%s--speed=0:1 --epochs=60", words),
+	     *tenth = sentence("%s--speed=0:0.1 --epochs=6", words);
 	forget();
 	record(whole);
 	record(tenth);

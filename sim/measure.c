@@ -30,6 +30,7 @@ struct bench {
 	struct link *all;
 	bool between; /* gradients, between two measurements */
 	struct vec *x, *y;
+	float *host[2]; /* [n] */
 	struct table *table;
 	struct table_op op; /* over it */
 	enum cost cost;     /* or over vectors: what is measured */
@@ -96,6 +97,26 @@ static void do_vectors(struct bench *b)
 		vec_axpy(b->y, 1e-3f, b->x);
 	else
 		vec_sgd(b->y, v, b->x, 0, v ? 0.9f : 0, 0, 1);
+}
+
+/* As a compression with error feedback does it: what is left over goes into the next. */
+static void do_host(struct bench *b)
+{
+	float *restrict left = b->host[0];
+	const float *restrict x = b->host[1];
+	for (size_t i = 0; i < b->n; i++) {
+		float sum = left[i] + x[i];
+		left[i] = sum - (sum > 0 ? 0.5f : -0.5f);
+	}
+}
+
+static void measure_host(struct bench *b)
+{
+	for (int k = 0; k < 2; k++)
+		b->host[k] = must(calloc(b->n, sizeof(float)));
+	points_add(b->out, cost_names[COST_HOST], (double)b->n, figure(b, do_host, false));
+	for (int k = 0; k < 2; k++)
+		free(b->host[k]);
 }
 
 static void measure_vectors(struct bench *b)
@@ -210,8 +231,10 @@ static void measure_length(struct bench *b, struct tables *s)
 	b->x = vec_new(b->w, b->n);
 	b->y = vec_new(b->w, b->n);
 	bool far = b->w->dev->ops->peer; /* a GPU's floats: only what it computes */
-	if (s)
+	if (s) {
 		measure_vectors(b);
+		measure_host(b);
+	}
 	if (s && !far)
 		measure_tables(b, s);
 	if (b->w->trainers > 1 && !far)

@@ -267,7 +267,7 @@ CREATE INDEX calibration_of ON calibration (workload, batch, device, workers);
 -- The figures of a calibration. name "step": x is 64 times the number of the repetition (from 0) and how
 -- many 64ths of its steps are shorter; value is the mean of the steps from there to the next x [s]. The last
 -- 64th is kept step by step. Costs
--- (fill, copy, scale, axpy, sgd, gemm, read, push, sync, elastic, sum): x is an amount of work [floats;
+-- (fill, copy, scale, axpy, sgd, gemm, read, push, sync, elastic, sum, host): x is an amount of work [floats;
 -- gemm: flops], value its time [s]. "message": x is a length [bytes]; "allreduce", and what the
 -- simulator made of it, "sim_allreduce": [floats].
 CREATE TABLE calibration_point (

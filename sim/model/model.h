@@ -11,8 +11,8 @@
 struct recording;
 
 /* What work costs, as it was measured (mvbench calibrate) or given: of vectors [floats] (fill: y =
- * a), of products [flops], of operations on a table [floats], and what an allreduce takes beside
- * its messages [floats]. */
+ * a), of products [flops], of operations on a table [floats], what an allreduce takes beside its
+ * messages [floats], and what plug-ins do on the host [floats]. */
 #define COST_LIST(X) \
 	X(FILL, fill) \
 	X(COPY, copy) \
@@ -24,7 +24,8 @@ struct recording;
 	X(PUSH, push) \
 	X(SYNC, sync) \
 	X(ELASTIC, elastic) \
-	X(SUM, sum)
+	X(SUM, sum) \
+	X(HOST, host)
 enum cost {
 #define ROW(id, name) COST_##id,
 	COST_LIST(ROW)

@@ -86,6 +86,12 @@ static void owe_data(size_t n)
 	}
 DEVICE_OPS(TIMED)
 
+static void sim_get(struct device *d, float *host, const float *x, size_t n)
+{
+	inner->get(d, host, x, n);
+	owe(COST_COPY, n);
+}
+
 /* ---- A gradient as a whole ---- */
 
 static double draw(struct sim_worker *me)
@@ -155,6 +161,7 @@ void sim_device(struct worker *w, bool train)
 		ops = *inner;
 #define TAKE(name, ...) ops.name = sim_##name;
 		DEVICE_OPS(TAKE)
+		ops.get = sim_get;
 		ops.graph = sim_graph;
 		ops.event_record = sim_event_record;
 		ops.event_wait = sim_event_wait;

@@ -688,6 +688,41 @@ START_TEST(steps_are_drawn_from_the_calibration)
 }
 END_TEST
 
+/* What a plug-in does on the host takes time: as calibrated, copies to the host and back included,
+ * or a nanosecond a float. */
+START_TEST(work_on_the_host_takes_time)
+{
+	enum { PASSES = 40 };
+	const double pass_s = 3e-6, copy_s = 1e-6;
+	for (int measured = 0; measured < 2; measured++) {
+		double took[2];
+		for (int works = 0; works < 2; works++) {
+			forget();
+			calibrated((struct made){"softmax", "", 60, 1, 2, step_s, false});
+			if (measured) {
+				point("host", SOFTMAX, pass_s);
+				point("copy", SOFTMAX, copy_s);
+			}
+			char *how = sentence("--workload=softmax --batch=60 --strategy=serial "
+					     "--epochs=1 " ONE_HOST "--db=%s/run.db",
+					     folder);
+			char passes[16];
+			snprintf(passes, sizeof passes, "%d", works * PASSES);
+			setenv("MVBENCH_HOST_PASSES", passes, 1);
+			struct result r = run_simulated(1, how);
+			unsetenv("MVBENCH_HOST_PASSES");
+			ck_assert_msg(r.status == 0, "%s", r.output);
+			took[works] = r.computed_s;
+			free(r.param);
+			free(how);
+		}
+		near("a step", took[0] / STEPS, step_s + (measured ? 2 * copy_s : 0), 1e-9);
+		near("its work", (took[1] - took[0]) / STEPS / PASSES,
+		     measured ? pass_s : 1e-9 * SOFTMAX, 1e-9);
+	}
+}
+END_TEST
+
 START_TEST(the_nearest_calibration_counts)
 {
 	static const struct {
@@ -1136,6 +1171,7 @@ Suite *sim_suite(void)
 	tcase_add_test(t, a_slow_host_takes_longer);
 	tcase_add_test(t, overlap_hides_messages);
 	tcase_add_test(t, gradients_are_ready_by_flops);
+	tcase_add_test(t, work_on_the_host_takes_time);
 	tcase_add_test(t, convolutions_stay_whole);
 	tcase_add_test(t, curves_are_straight_between_points);
 	tcase_add_test(t, steps_are_drawn_from_the_calibration);

@@ -190,6 +190,7 @@ static struct epoch_row epoch_row(int64_t epoch, double accuracy)
 		.train_accuracy = NAN,
 		.test_loss = 0.5,
 		.test_accuracy = accuracy,
+		.consensus = epoch ? NAN : 0.5,
 	};
 }
 
@@ -232,8 +233,8 @@ START_TEST(a_run_is_kept)
 		want);
 	free(want);
 	ck_rows("SELECT * FROM epoch",
-		"1,0,1.5,1.0,0.25,0.125,null,null,0.5,0.1,0,null,null,null,null;"
-		"1,1,1.5,1.0,0.25,0.125,null,null,null,null,1000,2.5,7,4,1");
+		"1,0,1.5,1.0,0.25,0.125,null,null,0.5,0.1,0,null,null,null,null,0.5;"
+		"1,1,1.5,1.0,0.25,0.125,null,null,null,null,1000,2.5,7,4,1,null");
 	ck_rows("SELECT * FROM rank_epoch", "1,1,0,1.0,0.0,0.5,0.0,3,null,null,null,null;"
 					    "1,1,1,2.0,0.0,0.0,0.0,0,1.5,2,2,1");
 	ck_rows("SELECT * FROM staleness", "1,1,0,2;1,1,3,1;1,1,7,1");
@@ -473,7 +474,7 @@ START_TEST(a_new_option_needs_no_migration)
 		sql("ALTER TABLE run DROP COLUMN speed; ALTER TABLE run DROP COLUMN sim_train;"
 		    "ALTER TABLE run DROP COLUMN precision");
 		if (mode == STORE_READ) /* whose tables are the same, but for options */
-			sql("PRAGMA user_version = 6");
+			sql("ALTER TABLE epoch DROP COLUMN consensus; PRAGMA user_version = 6");
 		store_close(open_store((enum store_mode)mode));
 		ck_rows("PRAGMA user_version", "8");
 		char *now = shape();
@@ -808,7 +809,7 @@ START_TEST(an_older_schema_migrates)
 			"1,h,asgd,shared,0,float32,null,null,null,;"
 			"2,i,serial,null,0,float32,null,null,null,");
 		ck_rows("SELECT * FROM epoch",
-			"1,1,2.0,1.0,0.5,0.25,1.0,0.5,1.0,0.5,9,1.5,4,null,null");
+			"1,1,2.0,1.0,0.5,0.25,1.0,0.5,1.0,0.5,9,1.5,4,null,null,null");
 		ck_rows("SELECT * FROM rank_epoch", "1,1,0,2.0,1.0,0.5,0.25,9,1.5,4,null,null");
 		ck_rows("SELECT * FROM run_option", "1,strategy,a,b");
 		ck_rows("SELECT count(*) FROM baseline", "0"); /* nothing ever wrote the old one */
@@ -907,7 +908,7 @@ END_TEST
 #define EPOCH(run, epoch, seconds, accuracy) \
 	"INSERT INTO epoch VALUES (" #run ", " #epoch ", " #seconds ", " #seconds \
 	" / 2.0, " #seconds " / 4.0, " #seconds " / 8.0, 1.0, NULL, 1 - " #accuracy ", " #accuracy \
-	", 100 * " #epoch ", " #epoch ", 10 * " #epoch ", 20, 0);"
+	", 100 * " #epoch ", " #epoch ", 10 * " #epoch ", 20, 0, NULL);"
 
 START_TEST(summaries_are_right)
 {

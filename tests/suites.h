@@ -23,6 +23,8 @@
 	X(rounds) \
 	X(steps) \
 	X(shards) \
+	X(evaluation) \
+	X(spread) \
 	X(store) \
 	GPU(cuda) \
 	GPU(images) \

@@ -37,6 +37,8 @@ struct sink {
 	/* With --split, after begin: how many rows of each class each model trains on, [models x
 	 * classes] (classes 0: [models]); share workers hold one model. */
 	char *(*shards)(void *self, const int64_t *rows, size_t models, size_t classes, int share);
+	/* What --judge-every asks for: before the epoch that they lie in. */
+	char *(*point)(void *self, const struct point_row *row);
 	/* What --record asks for: after each segment, before its epochs. */
 	char *(*arrivals)(void *self, const struct arrival *a, size_t n);
 	/* What --trace asks for: after each segment and its evaluation; by rank, in order. lost:
@@ -59,6 +61,17 @@ struct sink {
 char *data_open(const struct dataset *set, const struct run *run, struct data *train,
 		struct data *test);
 void data_close(const struct dataset *set);
+/* Rows of a data set. */
+struct rows {
+	int32_t *index; /* [n], heap */
+	size_t n;
+};
+/* So many of n rows (all, where there are fewer), in their order: whatever the run, the same ones.
+ */
+struct rows data_sample(size_t n, size_t most);
+enum {
+	TRAIN_ROWS_EVALUATED = 5000
+}; /* of the training set, on which the evaluated model is, too */
 /* An epoch's permutation of n rows, sorted by the shards that they are of (NULL: as it is); valid
  * until the next call. */
 const int32_t *data_order(size_t n, int64_t seed, int64_t epoch, struct shards *s);

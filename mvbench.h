@@ -246,7 +246,8 @@ enum stream {
 	STREAM_STRAGGLE,
 	STREAM_AUGMENT,
 	STREAM_DROPOUT,
-	STREAM_COMPUTE
+	STREAM_COMPUTE,
+	STREAM_SAMPLE
 };
 uint64_t rng_seed(int64_t seed, enum stream what, int64_t index);
 uint64_t rng_next(uint64_t *s);
@@ -286,6 +287,7 @@ struct worker {
 	const struct data *train, *test;
 	const int32_t *index; /* rows of this step's mini-batch, */
 	size_t rows;          /* that many */
+	double mean_rows;     /* as many as its loss is the mean over; 0: its rows */
 	int64_t steps;        /* of one epoch */
 	int64_t step, epoch;  /* under way, from 1; steps count on over epochs */
 	double lr;            /* of this step: schedule and --lr-scale applied */

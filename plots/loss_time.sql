@@ -1,4 +1,4 @@
--- Training loss against training time. Medians and their intervals.
+-- Training loss of the evaluated model against training time. Medians and their intervals.
 -- Needs runs of at least one epoch.
 SELECT t.workload, t.title, t.median AS seconds, l.median, l.low, l.high
 FROM elapsed AS t LEFT JOIN (SELECT place, epoch, min(value) AS low, max(value) AS high, avg(value) FILTER (WHERE middle) AS median

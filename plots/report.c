@@ -58,7 +58,8 @@ static const struct column columns[] = {
 	 NULL},
 	{"samples/s", "training samples a second, all workers together", FIGURE_RATE, true, "pace",
 	 NULL, NULL},
-	{"to target s", "seconds of training until the target accuracy, median and 95 % interval",
+	{"to target s",
+	 "seconds of training until the target was reached for good, median and 95 % interval",
 	 FIGURE_SECONDS, false, "target_s", "target_low", "target_high"},
 	{"comm + wait %", "share of the time", FIGURE_PERCENT, false, "comm", NULL, NULL},
 	{"staleness", "foreign updates that a push met, mean", FIGURE_FACTOR, false, "stale", NULL,
@@ -208,8 +209,11 @@ static char *put_details(struct report *p, const struct sql *q, int each)
 	double target = cell_number(q, "target");
 	page_print(p, "<details id=\"c%s\"><summary>%s <span>%d of %d runs finished",
 		   cell_text(q, "place"), cell_text(q, "name"), n, runs);
+	double loss = cell_number(q, "target_loss");
 	if (target > 0 && n > 0)
 		fprintf(p->f, "; %.0f reached %.4g %%", cell_number(q, "reached"), 100 * target);
+	else if (loss > 0 && n > 0)
+		fprintf(p->f, "; %.0f reached a loss of %.4g", cell_number(q, "reached"), loss);
 	fputs("</span></summary><div>\n", p->f);
 	put_command(p, (int64_t)cell_number(q, "example"));
 	TRY(put_runs(p, cell_text(q, "config_key"), each, runs));
@@ -328,7 +332,7 @@ static void put_bottom(struct report *p)
 {
 	fputs("<footer><p>A configuration is every option but the seed. Numbers are medians over "
 	      "its finished runs; behind them stands the bootstrap 95 % interval of the median, "
-	      "where there are runs enough for one. A run that missed its target accuracy counts "
+	      "where there are runs enough for one. A run that missed its target counts "
 	      "as later than all that reached it. Speed-up is over one worker with the same work, "
 	      "as measured in the same database. A command repeats one run; another seed gives "
 	      "the others. This page bears no date of its own: the same database gives the same "

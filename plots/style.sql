@@ -81,13 +81,20 @@ SELECT s.id, s.place, s.seed,
 	(SELECT sum(seconds) FROM epoch WHERE run_id = s.id AND epoch >= 1) AS seconds
 FROM selected AS s;
 
--- Epochs >= 1 of the configurations that fit; so_far: seconds of training up to the end of each.
+-- Epochs >= 1 of the configurations that fit.
 CREATE TEMP VIEW fitting AS
 SELECT s.place, s.is_loss, e.*
 FROM selected AS s CROSS JOIN epoch AS e ON e.run_id = s.id
 WHERE e.epoch >= 1 AND s.place IN (SELECT place FROM configuration WHERE fits);
-CREATE TEMP VIEW fitting_time AS
-SELECT place, epoch, sum(seconds) OVER (PARTITION BY run_id ORDER BY epoch) AS so_far FROM fitting;
+-- The same, and evaluations between the ends of epochs: whose epoch is a fraction.
+CREATE TEMP VIEW fitting_curve AS
+SELECT place, is_loss, epoch, sum(seconds) OVER (PARTITION BY run_id ORDER BY epoch) AS so_far,
+	train_loss, test_loss, test_accuracy
+FROM fitting
+UNION ALL
+SELECT s.place, s.is_loss, e.epochs, e.seconds, e.train_loss, e.test_loss, e.test_accuracy
+FROM selected AS s CROSS JOIN evaluation AS e ON e.run_id = s.id
+WHERE s.place IN (SELECT place FROM configuration WHERE fits);
 
 -- Values of the runs of a configuration, by name, after an epoch (NULL: of whole runs): those that are the ends
 -- of their interval, or in the middle, of which the mean is the median. Medians are taken of narrow rows, and
@@ -100,9 +107,9 @@ FROM (
 		count(*) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS n
 	FROM (
 		SELECT 'quality' AS name, place, epoch, iif(is_loss, test_loss, 100 * test_accuracy) AS value
-		FROM fitting
-		UNION ALL SELECT 'loss', place, epoch, train_loss FROM fitting
-		UNION ALL SELECT 'elapsed', place, epoch, so_far FROM fitting_time
+		FROM fitting_curve
+		UNION ALL SELECT 'loss', place, epoch, train_loss FROM fitting_curve
+		UNION ALL SELECT 'elapsed', place, epoch, so_far FROM fitting_curve
 		UNION ALL SELECT 'final', place, NULL, value FROM outcome
 		UNION ALL SELECT 'spent', place, NULL, seconds FROM outcome WHERE seconds > 0
 		UNION ALL SELECT 'pace', s.place, NULL, r.epoch_seconds

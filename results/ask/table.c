@@ -81,8 +81,10 @@ static const struct column configuration_columns[] = {
 	       BETWEEN(SECONDS("epoch_seconds_low"), SECONDS("epoch_seconds_high")), ),
 	PACE,
 	HIDDEN("target_accuracy"),
+	HIDDEN("target_loss"),
 	RARE("time_to_accuracy", "to target s",
-	     "CASE WHEN target_accuracy IS NULL OR reached + missed = 0 THEN NULL "
+	     "CASE WHEN ifnull(target_accuracy, target_loss) IS NULL OR reached + missed = 0 "
+	     "THEN NULL "
 	     "WHEN missed = 0 THEN " TO_TARGET " ELSE ifnull(" TO_TARGET " || ', ', '') || "
 	     "printf('not reached %d/%d', missed, reached + missed) END"),
 	RARE("time_to_accuracy_low", "95 %",
@@ -237,8 +239,10 @@ const struct command command_table = {
 		 "again is no new sample, except of real times. Marks tell which rows differ from "
 		 "the best of their workload: where both sides share two seeds or more they are "
 		 "compared seed by seed, else as a whole. to target s is the training time until "
-		 "--target-accuracy was reached; runs that missed it count as later than all "
-		 "others. Times are per epoch. speedup is relative to one worker with the same "
+		 "--target-accuracy or --target-loss was reached for good; runs that missed it "
+		 "count "
+		 "as later than all others. Times are per epoch. speedup is relative to one "
+		 "worker with the same "
 		 "workload, batch, device and platform. comm % and wait % are shares of the time; "
 		 "staleness is what a push met, in updates: the mean, and the maximum in brackets. "
 		 "Where updates came too late and were thrown away, dropped % is their share.",

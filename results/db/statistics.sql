@@ -46,7 +46,7 @@ SELECT n, low, n + 1 - low AS high, nullif(minority, -1) AS minority FROM rank;
 CREATE VIEW finished AS
 WITH ended AS (
 	SELECT id, dense_rank() OVER (ORDER BY config_key) AS number, status, workload, config, config_key,
-		compare_key, strategy, workers, servers, sync_every, seed, train_size, target_accuracy,
+		compare_key, strategy, workers, servers, sync_every, seed, train_size, target_accuracy, target_loss,
 		platform, test_accuracy, test_loss, epoch_seconds, comm_fraction, wait_fraction,
 		staleness_mean, staleness_max, dropped_fraction, target_seconds,
 		row_number() OVER (PARTITION BY config_key, seed ORDER BY status = 'diverged', id) AS repeat
@@ -56,7 +56,7 @@ judged AS (
 		status = 'done' AND (repeat = 1 OR platform <> 'sim') AS timed
 	FROM ended)
 SELECT id, number, status, workload, config, config_key, compare_key, strategy, workers, servers, sync_every,
-	seed, repeat, train_size, target_accuracy,
+	seed, repeat, train_size, target_accuracy, target_loss,
 	iif(sample, test_accuracy, NULL) AS test_accuracy,
 	iif(sample, test_loss, NULL) AS test_loss,
 	iif(timed, epoch_seconds, NULL) AS epoch_seconds,
@@ -65,7 +65,8 @@ SELECT id, number, status, workload, config, config_key, compare_key, strategy, 
 	iif(timed, staleness_mean, NULL) AS staleness_mean,
 	iif(timed, staleness_max, NULL) AS staleness_max,
 	iif(timed, dropped_fraction, NULL) AS dropped_fraction,
-	iif(target_accuracy > 0 AND (repeat = 1 OR platform <> 'sim'), ifnull(target_seconds, 9e999), NULL)
+	iif((target_accuracy > 0 OR target_loss > 0) AND (repeat = 1 OR platform <> 'sim'),
+		ifnull(target_seconds, 9e999), NULL)
 		AS seconds_to_target
 FROM judged;
 
@@ -73,7 +74,7 @@ FROM judged;
 --   n, seeds, diverged  runs that finished well, their different seeds; and runs that diverged
 --   reached, missed     runs with a target (those that diverged too) that did and did not reach it; of a
 --                       simulated seed that is repeated one counts
---   time_to_accuracy    [s] NULL = not reached: half of these runs or more missed the target, and a miss
+--   time_to_accuracy    to the target, which can be a loss [s]; NULL = not reached: half of these runs or more missed the target, and a miss
 --                       counts as infinitely late. _high is NULL too where that end lies among the misses
 CREATE VIEW configuration_summary AS
 WITH done AS MATERIALIZED (SELECT * FROM finished), -- each mention of a view is compiled anew: few are made
@@ -124,7 +125,7 @@ wide AS MATERIALIZED (
 	FROM median GROUP BY number),
 grouped AS MATERIALIZED (
 	SELECT number, workload, config, config_key, max(compare_key) AS compare_key, strategy, workers,
-		servers, sync_every, max(train_size) AS train_size, target_accuracy,
+		servers, sync_every, max(train_size) AS train_size, target_accuracy, target_loss,
 		count(*) FILTER (WHERE status = 'done') AS n,
 		count(DISTINCT seed) FILTER (WHERE status = 'done') AS seeds,
 		count(*) FILTER (WHERE status = 'diverged') AS diverged,
@@ -139,7 +140,7 @@ SELECT g.number, g.workload, g.config, g.config_key, g.compare_key, g.strategy, 
 	g.test_accuracy_max, w.test_loss, w.test_loss_low, w.test_loss_high,
 	w.epoch_seconds, w.epoch_seconds_low, w.epoch_seconds_high,
 	g.train_size / nullif(w.epoch_seconds, 0) AS samples_per_second,
-	g.target_accuracy, g.reached, g.missed,
+	g.target_accuracy, g.target_loss, g.reached, g.missed,
 	w.time_to_accuracy, w.time_to_accuracy_low, w.time_to_accuracy_high,
 	w.comm_fraction, w.comm_fraction_low, w.comm_fraction_high,
 	w.wait_fraction, w.wait_fraction_low, w.wait_fraction_high,
@@ -151,14 +152,15 @@ FROM grouped AS g LEFT JOIN wide AS w USING (number);
 -- loss; in seconds an epoch those of equal work, and in time to accuracy those with the same target too.
 CREATE VIEW compared AS
 WITH grouped AS MATERIALIZED (
-	SELECT number, workload, max(compare_key) AS compare_key, target_accuracy FROM finished
+	SELECT number, workload, max(compare_key) AS compare_key, target_accuracy, target_loss FROM finished
 	GROUP BY number)
 SELECT a.number, b.number AS versus_number, m.column1 AS name
 FROM grouped AS a JOIN grouped AS b ON b.workload = a.workload AND b.number <> a.number
 	CROSS JOIN (VALUES ('test_accuracy'), ('test_loss'), ('epoch_seconds'), ('time_to_accuracy')) AS m
 WHERE CASE m.column1 WHEN 'epoch_seconds' THEN a.compare_key = b.compare_key
-	WHEN 'time_to_accuracy' THEN a.compare_key = b.compare_key AND a.target_accuracy > 0
-		AND a.target_accuracy = b.target_accuracy ELSE 1 END;
+	WHEN 'time_to_accuracy' THEN a.compare_key = b.compare_key
+		AND (a.target_accuracy > 0 OR a.target_loss > 0)
+		AND (a.target_accuracy, a.target_loss) = (b.target_accuracy, b.target_loss) ELSE 1 END;
 
 -- Two configurations, held against each other: one row for each row of compared that both have figures for.
 -- All are held against all, which takes hours where there are thousands: mvbench table asks for fewer.

@@ -292,6 +292,27 @@ static const char *resolved_deal(const struct config *c)
 	return alone && !even ? "static" : c->run.deal;
 }
 
+/* --batch follows from --global-batch: the largest share of it. */
+static char *share_batch(struct config *c, const struct setting *given, size_t n)
+{
+	int64_t all = c->run.global_batch, share = config_model_workers(c),
+		models = share > 0 ? c->run.workers / share : 1;
+	for (size_t i = 0; i < n && all; i++)
+		if (strcmp(given[i].name, "batch") == 0)
+			return sentence(
+				"--global-batch=%lld: --batch=%s says what each worker has, and "
+				"this what all have together; leave one of the two out",
+				(long long)all, given[i].value);
+	if (all && all < models)
+		return sentence(
+			"--global-batch=%lld: %lld workers cannot share fewer rows than they "
+			"are; give at least --global-batch=%lld",
+			(long long)all, (long long)models, (long long)models);
+	if (all && models > 0)
+		c->run.batch = (all + models - 1) / models;
+	return NULL;
+}
+
 char *config_init(struct config *c, const struct setting *given, size_t n, bool lenient)
 {
 	char *wrong = NULL;
@@ -324,6 +345,8 @@ char *config_init(struct config *c, const struct setting *given, size_t n, bool 
 	for (size_t i = 0; i < n; i++)
 		if ((wrong = apply(c, &given[i], lenient)))
 			goto fail;
+	if ((wrong = share_batch(c, given, n)))
+		goto fail;
 	c->run.deal = resolved_deal(c);
 	return NULL;
 fail:
@@ -382,6 +405,12 @@ bool option_decides(const struct option *o, const char *value)
 	       !(o->core.since >= SILENT_SINCE && strcmp(value, option_earlier(o)) == 0);
 }
 
+bool option_follows(const struct config *c, const struct option *o)
+{
+	return c->run.global_batch > 0 && o->offset == offsetof(struct config, run.batch) &&
+	       strcmp(o->name, "batch") == 0;
+}
+
 static void hash_one(void *ctx, const char *part, const struct option *o, const char *value)
 {
 	const char *const piece[] = {part, ".", o->name, "=", value, "\n"};
@@ -422,6 +451,8 @@ struct words {
 static void word_one(void *ctx, const char *part, const struct option *o, const char *value)
 {
 	struct words *w = ctx;
+	if (option_follows(w->config, o))
+		return;
 	char *name AUTOFREE = option_full_name(w->config, part, o);
 	w->word = must(realloc(w->word, (w->n + 2) * sizeof *w->word));
 	w->word[w->n++] = sentence("--%s=%s", name, value);

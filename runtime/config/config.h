@@ -55,6 +55,8 @@ void config_hash(const struct config *c, char hex[17]); /* the identity of a cel
 const char *option_earlier(const struct option *o);
 /* Is this value a part of it? */
 bool option_decides(const struct option *o, const char *value);
+/* Does its value follow from another's in c, so that it is not to be given? */
+bool option_follows(const struct config *c, const struct option *o);
 /* The name of its column in the database: '_' for '-' and '.'. Returns column. */
 enum { COLUMN_ROOM = 64 };
 const char *option_column(const struct option *o, char column[COLUMN_ROOM]);
@@ -70,6 +72,10 @@ struct heterogeneity {
 };
 /* as every other, if nothing is said */
 struct heterogeneity heterogeneity_of(const struct run *run, int rank);
+static inline int64_t arrival_seed(const struct run *run)
+{
+	return run->arrival_seed ? run->arrival_seed : run->seed;
+}
 /* NULL, or a sentence: is this such a list as o, one of these options, takes? */
 char *heterogeneity_check(const struct option *o, const char *text);
 /* NULL, or a sentence: can the workers of this run be told so? */
@@ -121,6 +127,8 @@ struct plan {
 	struct footprint footprint; /* of one worker, where the device has memory of its own */
 	const struct simulation *simulation; /* NULL in the real world */
 };
+/* Evaluations between the ends of epochs (--judge-every), at most, from one barrier to the next. */
+int64_t plan_points(const struct run *run, int64_t steps);
 /* Checks that this configuration can run here, laying out the model without memory. */
 char *plan_make(const struct config *c, struct plan *p);
 

@@ -38,7 +38,7 @@ ranked AS (
 	WINDOW w AS (PARTITION BY config_key, name ORDER BY x))
 SELECT config_key, name, n, avg(x) FILTER (WHERE i IN ((n + 1) / 2, (n + 2) / 2)) AS median,
 	max(x) FILTER (WHERE i = b.low) AS low, max(x) FILTER (WHERE i = b.high) AS high
-FROM ranked LEFT JOIN bootstrap_rank AS b USING (n)
+FROM ranked LEFT JOIN median_rank AS b USING (n)
 GROUP BY config_key, name;
 CREATE UNIQUE INDEX temp.report_interval_of ON report_interval (config_key, name);
 

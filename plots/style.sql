@@ -62,15 +62,15 @@ FROM (SELECT DISTINCT place, workload, name, title, series, strategy, workers, s
 	config_key, compare_key, n, is_loss FROM selected)
 ORDER BY place;
 
--- Every interval that is drawn is the bootstrap 95 % interval of a median, between two of the sorted
--- values: the ranks depend on their number only. Of few values it is all of them, from min to max.
-CREATE TEMP TABLE interval_rank (n INTEGER PRIMARY KEY, low INTEGER, high INTEGER);
-INSERT INTO interval_rank SELECT n, ifnull(low, n), ifnull(high, n) FROM bootstrap_rank
+-- Every interval that is drawn is one of a median, between two of the sorted values: see median_rank.
+CREATE TEMP TABLE interval_rank (n INTEGER PRIMARY KEY, low INTEGER, high INTEGER, coverage REAL);
+INSERT INTO interval_rank SELECT n, ifnull(low, n), ifnull(high, n), coverage FROM median_rank
 WHERE n <= (SELECT max(n) FROM configuration);
--- What a key calls them; nothing where there are no repeats.
+-- What a key calls them: below six runs they hold less than 95 %. Nothing where there are no repeats.
 CREATE TEMP VIEW interval_name AS
-SELECT workload, CASE WHEN max(r.low) = 1 THEN 'min to max' WHEN min(r.low) > 1 THEN '95 % interval'
-	ELSE '95 % interval; min to max if n < ' || (SELECT min(n) FROM interval_rank WHERE low > 1) END AS text
+SELECT workload, iif(min(r.coverage) >= 0.95, '95 % interval', printf(
+	iif(max(r.coverage) < 0.95, 'min to max (%.3g %%%s)', 'interval (%.3g %%%s)'), 100 * min(r.coverage),
+	iif(min(r.coverage) < max(r.coverage), ' or more', ''))) AS text
 FROM configuration JOIN interval_rank AS r USING (n) WHERE n > 1 GROUP BY workload;
 
 -- One row a run: what its last epoch came to, as in quality, and the seconds of training until then.

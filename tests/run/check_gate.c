@@ -48,7 +48,7 @@ static void close_made(void)
 {
 	ck_assert_int_eq(sqlite3_exec(made,
 				      "INSERT INTO gate_limit SELECT DISTINCT name, 0.01, 0.0005, "
-				      "0.01, 0 FROM baseline; COMMIT",
+				      "0.01, 0, 0 FROM baseline; COMMIT",
 				      NULL, NULL, NULL),
 			 SQLITE_OK);
 	for (int i = 0; i < 4; i++)
@@ -253,7 +253,7 @@ START_TEST(equal_differences_are_handled)
 	near(number("SELECT p FROM gate_test WHERE cell = 'less'"), 1, 0);
 	expect_row("SELECT group_concat(cell || ' ' || verdict) FROM (SELECT * FROM gate_cell "
 		   "ORDER BY rank, cell)",
-		   "\"large worse,lonely untested,less better,row ok,tiny ok\"\r\n");
+		   "\"large worse,lonely untested,less better,row unsure,tiny ok\"\r\n");
 	expect_row("SELECT group_concat(cell) FROM gate_cell WHERE fails ORDER BY cell",
 		   "\"large,lonely\"\r\n");
 	expect_row("SELECT base, now, change, interval, p FROM gate_line WHERE verdict = 'better'",
@@ -302,7 +302,7 @@ static void make_baselines(int n, bool paired, double worse, uint64_t state)
 static double failures(double alpha)
 {
 	char *limit =
-		sentence("INSERT OR REPLACE INTO gate_limit SELECT DISTINCT name, %g, 0, 0, 0 "
+		sentence("INSERT OR REPLACE INTO gate_limit SELECT DISTINCT name, %g, 0, 0, 0, 0 "
 			 "FROM baseline",
 			 alpha);
 	sql(limit);

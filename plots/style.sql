@@ -62,10 +62,24 @@ FROM (SELECT DISTINCT place, workload, name, title, series, strategy, workers, s
 	config_key, compare_key, n, is_loss FROM selected)
 ORDER BY place;
 
+-- What the chosen runs that diverged have to do with these configurations, one row a run and epoch: from its
+-- last epoch on, each is worse than all others.
+CREATE TEMP TABLE lost AS
+WITH RECURSIVE step AS (
+	SELECT s.id, c.place, c.is_loss, c.fits, s.epochs, s.epochs_done, 1 AS epoch
+	FROM run_summary AS s JOIN configuration AS c USING (config_key)
+	WHERE s.id IN (SELECT id FROM chosen) AND s.status = 'diverged'
+	UNION ALL SELECT id, place, is_loss, fits, epochs, epochs_done, epoch + 1 FROM step WHERE epoch < epochs)
+SELECT s.place, s.fits, s.epoch, s.epoch = s.epochs AS final,
+	CASE WHEN s.epoch < s.epochs_done THEN iif(s.is_loss, e.test_loss, 100 * e.test_accuracy)
+		ELSE iif(s.is_loss, 9e999, -9e999) END AS quality,
+	iif(s.epoch < s.epochs_done, e.train_loss, 9e999) AS loss
+FROM step AS s LEFT JOIN epoch AS e ON e.run_id = s.id AND e.epoch = s.epoch;
+
 -- Every interval that is drawn is one of a median, between two of the sorted values: see median_rank.
 CREATE TEMP TABLE interval_rank (n INTEGER PRIMARY KEY, low INTEGER, high INTEGER, coverage REAL);
 INSERT INTO interval_rank SELECT n, ifnull(low, n), ifnull(high, n), coverage FROM median_rank
-WHERE n <= (SELECT max(n) FROM configuration);
+WHERE n <= (SELECT max(n) FROM configuration) + (SELECT count(*) FROM lost WHERE final);
 -- What a key calls them: below six runs they hold less than 95 %. Nothing where there are no repeats.
 CREATE TEMP VIEW interval_name AS
 SELECT workload, iif(min(r.coverage) >= 0.95, '95 % interval', printf(
@@ -101,9 +115,12 @@ FROM (
 	FROM (
 		SELECT 'quality' AS name, place, epoch, iif(is_loss, test_loss, 100 * test_accuracy) AS value
 		FROM fitting
+		UNION ALL SELECT 'quality', place, epoch, quality FROM lost WHERE fits
 		UNION ALL SELECT 'loss', place, epoch, train_loss FROM fitting
+		UNION ALL SELECT 'loss', place, epoch, loss FROM lost WHERE fits
 		UNION ALL SELECT 'elapsed', place, epoch, so_far FROM fitting_time
 		UNION ALL SELECT 'final', place, NULL, value FROM outcome
+		UNION ALL SELECT 'final', place, NULL, quality FROM lost WHERE final
 		UNION ALL SELECT 'spent', place, NULL, seconds FROM outcome WHERE seconds > 0
 		UNION ALL SELECT 'pace', s.place, NULL, r.epoch_seconds
 		FROM selected AS s CROSS JOIN run_summary AS r ON r.id = s.id WHERE r.epoch_seconds > 0)
@@ -112,19 +129,24 @@ FROM (
 WHERE i IN (r.low, (n + 1) / 2, (n + 2) / 2, r.high);
 
 -- How well a model does, one row a configuration and epoch >= 1: its accuracy [%], or the loss of a
--- task that has none. Of configurations that do not fit there is one row without numbers.
+-- task that has none. Of configurations that do not fit there is one row without numbers. Where runs diverged,
+-- there is no row once they are the median; an end among them is that of the picture.
 CREATE TEMP VIEW quality AS
-SELECT workload, place, title, epoch, median, low, high, is_loss
+SELECT workload, place, title, epoch, median, max(low, min(iif(low > -9e999, low, median)) OVER w) AS low,
+	min(high, max(iif(high < 9e999, high, median)) OVER w) AS high, is_loss
 FROM (SELECT place, epoch, min(value) AS low, max(value) AS high, avg(value) FILTER (WHERE middle) AS median
 	FROM ranked WHERE name = 'quality' GROUP BY place, epoch) JOIN configuration USING (place)
+WHERE abs(median) < 9e999 WINDOW w AS (PARTITION BY workload)
 UNION ALL
 SELECT workload, place, title, NULL, NULL, NULL, NULL, NULL FROM configuration WHERE NOT fits;
 
 -- The same after the last epoch, of all configurations.
 CREATE TEMP VIEW final AS
-SELECT workload, place, title, median, low, high, is_loss
+SELECT workload, place, title, median, max(low, min(iif(low > -9e999, low, median)) OVER w) AS low,
+	min(high, max(iif(high < 9e999, high, median)) OVER w) AS high, is_loss
 FROM (SELECT place, min(value) AS low, max(value) AS high, avg(value) FILTER (WHERE middle) AS median
-	FROM ranked WHERE name = 'final' GROUP BY place) JOIN configuration USING (place);
+	FROM ranked WHERE name = 'final' GROUP BY place) JOIN configuration USING (place)
+WHERE abs(median) < 9e999 WINDOW w AS (PARTITION BY workload);
 
 -- The seconds of training up to the end of each epoch, in the same way as quality.
 CREATE TEMP VIEW elapsed AS
@@ -163,6 +185,6 @@ FROM configuration WHERE place IN (SELECT s.place FROM selected AS s
 -- What a picture leaves out, said below it.
 CREATE TEMP VIEW footnote AS
 SELECT workload, iif(count(*) = 1, 'One run', count(*) || ' runs')
-	|| ' diverged: counted where a target was missed, else left out.' AS text
+	|| ' diverged: counted as worse than all others; what is among them is not drawn.' AS text
 FROM run WHERE id IN (SELECT id FROM chosen) AND status = 'diverged'
 GROUP BY workload;

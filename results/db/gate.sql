@@ -45,8 +45,10 @@ FROM found WHERE ifnull(base_t, now_t) IS NOT NULL;
 -- figure by figure (Smyth, Stat. Appl. Genet. Mol. Biol. 3, 2004, article 3, section 6.2): they are taken as
 -- drawn from s0^2 times d0 over a chi-square of d0 degrees of freedom. With e = ln variance -
 -- digamma(df / 2) + ln(df / 2) over G cells, trigamma(d0 / 2) is the variance of e less the mean of
--- trigamma(df / 2), and ln s0^2 is the mean of e + digamma(d0 / 2) - ln(d0 / 2); where that is not
--- positive, the cells do not differ: d0 is infinite. A test has the variance
+-- trigamma(df / 2), and ln s0^2 is the mean of e + digamma(d0 / 2) - ln(d0 / 2); where the first is not
+-- positive, the cells do not differ: d0 is infinite. Smyth has thousands of cells, a check has few, which can look
+-- alike by chance: so the variance of e is taken at its upper 90 % limit, by the chi-square quantile of G - 1
+-- degrees of freedom (Wilson and Hilferty, PNAS 17, 1931). A test has the variance
 -- (d0 s0^2 + df variance) / (d0 + df), and d0 + df degrees of freedom, at most the sum of all df.
 CREATE VIEW gate_test AS
 WITH RECURSIVE mean AS (
@@ -92,27 +94,28 @@ scatter AS (
 			iif(o.identical, NULL, ln(o.variance) - h.digamma + ln(o.own_df / 2.0)) AS e
 		FROM own AS o CROSS JOIN half AS h ON h.df = o.own_df)),
 lent AS MATERIALIZED ( -- trigamma: NULL = of fewer than two cells
-	SELECT name, metric, max(mean) AS e, sum(own_df) FILTER (WHERE e NOT NULL) AS most,
-		sum((e - mean) * (e - mean)) / nullif(count(e) - 1, 0)
-			- avg(trigamma) FILTER (WHERE e NOT NULL) AS trigamma
-	FROM scatter GROUP BY name, metric),
+	SELECT name, metric, e, most, ss / k / pow(1 - 2 / (9.0 * k) - 1.2815516 * sqrt(2 / (9.0 * k)), 3) - own AS trigamma
+	FROM (SELECT name, metric, max(mean) AS e, sum(own_df) FILTER (WHERE e NOT NULL) AS most,
+			sum((e - mean) * (e - mean)) AS ss, nullif(count(e) - 1, 0) AS k,
+			avg(trigamma) FILTER (WHERE e NOT NULL) AS own
+		FROM scatter GROUP BY name, metric)),
 -- Newton's method for trigamma(y) = x (Smyth's appendix): from above, and never past the root. Both
 -- functions at y + 8 by their series for large numbers, and down by their recurrence.
 shift (k) AS (VALUES (0), (1), (2), (3), (4), (5), (6), (7)),
-newton (name, metric, x, y, i) AS (
-	SELECT name, metric, trigamma, 0.5 + 1 / trigamma, 0 FROM lent WHERE trigamma > 0
-	UNION ALL SELECT name, metric, x, y - (
+newton (name, metric, e, most, x, y, i) AS ( -- y: NULL = infinite, or not known
+	SELECT name, metric, e, most, trigamma, iif(trigamma > 0, 0.5 + 1 / trigamma, NULL), 0 FROM lent
+	UNION ALL SELECT name, metric, e, most, x, y - (
 		SELECT tri * (1 - tri / x) / (total(2 / pow(y + k, 3)) + 1 / pow(y + 8, 2) + 1 / pow(y + 8, 3)
 			+ 1 / pow(y + 8, 4) / 2 - 1 / pow(y + 8, 6) / 6 + 1 / pow(y + 8, 8) / 6)
 		FROM shift JOIN (SELECT total(1 / pow(y + k, 2)) + 1 / (y + 8) + 1 / pow(y + 8, 2) / 2
 			+ 1 / pow(y + 8, 3) / 6 - 1 / pow(y + 8, 5) / 30 + 1 / pow(y + 8, 7) / 42 AS tri
 			FROM shift)), i + 1
-	FROM newton WHERE i < 24),
+	FROM newton WHERE i < 24 AND y NOT NULL),
 prior AS MATERIALIZED (
-	SELECT l.name, l.metric, l.most, CASE WHEN l.trigamma NOT NULL THEN ifnull(2 * n.y, 9e999) END AS d0, exp(l.e + ifnull((
-		SELECT ln(n.y + 8) - 1 / (n.y + 8) / 2 - 1 / pow(n.y + 8, 2) / 12 + 1 / pow(n.y + 8, 4) / 120
-			- total(1 / (n.y + k)) - ln(n.y) FROM shift), 0)) AS s0
-	FROM lent AS l LEFT JOIN newton AS n ON n.name = l.name AND n.metric = l.metric AND n.i = 24),
+	SELECT name, metric, most, iif(x IS NULL, NULL, ifnull(2 * y, 9e999)) AS d0, exp(e + ifnull((
+		SELECT ln(y + 8) - 1 / (y + 8) / 2 - 1 / pow(y + 8, 2) / 12 + 1 / pow(y + 8, 4) / 120
+			- 1 / pow(y + 8, 6) / 252 - total(1 / (y + k)) - ln(y) FROM shift), 0)) AS s0
+	FROM newton WHERE i = 24 OR y IS NULL),
 moderated AS (
 	SELECT o.*, p.d0 AS prior_df, iif(p.d0 IS NULL, NULL, p.s0) AS prior_variance,
 		CASE WHEN p.d0 IS NULL OR o.variance <= 0 THEN o.variance WHEN p.d0 = 9e999 THEN p.s0

@@ -551,6 +551,30 @@ START_TEST(intervals_are_between_ranks)
 }
 END_TEST
 
+/* From its last epoch on, a run that diverged is below all; it is in no picture, but moves medians.
+ */
+START_TEST(who_diverged_counts_in_figures)
+{
+	sqlite3 *db = open_database();
+	for (int seed = 1; seed <= 4; seed++)
+		add_run(db, "mlp", "serial", 1, seed, 0.1 + 0.2 * seed, "", 3);
+	add_run(db, "mlp", "asgd", 2, 1, 0.6, "", 3);
+	add_run(db, "mlp", "asgd", 2, 2, 0.6, "", 3);
+	sql(db, "UPDATE run SET status = 'diverged' WHERE id IN (4, 6);"
+		"DELETE FROM epoch WHERE run_id IN (4, 6) AND epoch = 3");
+	sqlite3_close(db);
+	/* asgd: half of its runs are the median */
+	expect_rows("accuracy_epoch", "'%s|%d|%g|%g|%g', title, epoch, median, low, high",
+		    "serial (n=3)|1|61|31|91\nserial (n=3)|2|52|31|72\nserial (n=3)|3|53|31|73\n"
+		    "asgd 2w (n=1)|1|61|61|61\n");
+	expect_rows("accuracy_final", "'%s|%g|%g|%g', title, median, low, high",
+		    "serial (n=3)|53|53|73\n");
+	expect_rows("loss_time", "'%s|%g|%g|%g', title, median, low, high",
+		    "serial (n=3)|0.5|0.5|0.5\nserial (n=3)|0.333333|0.333333|0.5\n"
+		    "serial (n=3)|0.25|0.25|0.5\nasgd 2w (n=1)|0.5|0.5|0.5\n");
+}
+END_TEST
+
 /* What missed its target, or diverged, counts as later than all others, and is there. */
 START_TEST(misses_are_shown)
 {
@@ -1138,6 +1162,7 @@ Suite *plots_suite(void)
 	tcase_add_test(c, names_are_shown_never_run);
 	tcase_add_test(r, curves_are_medians);
 	tcase_add_test(r, intervals_are_between_ranks);
+	tcase_add_test(r, who_diverged_counts_in_figures);
 	tcase_add_test(r, misses_are_shown);
 	tcase_add_test(r, a_front_is_what_nothing_beats);
 	tcase_add_test(r, efficiency_is_speed_up_by_worker);

@@ -30,27 +30,36 @@ FROM named AS n LEFT JOIN suffix AS s USING (config_key);
 CREATE TEMP TABLE summary AS SELECT * FROM configuration_summary;
 
 -- What each configuration is compared with: that which was asked for; else an allreduce of its workload (where
--- there is none, serial), the first of those that are most like it: of equal work, of as many workers. Times
--- only where the work is equal.
+-- there is none, serial), the first of those that are most like it: of equal work, of as many workers. Those that
+-- another configuration chose are controls (the first of them where there is no other), and are compared with
+-- nothing. Times only where the work is equal.
+CREATE TEMP TABLE candidate AS
+SELECT * FROM (
+	SELECT s.number, s.workload, s.compare_key, s.workers, t.configuration, s.strategy,
+		max(s.strategy = 'allreduce') OVER (PARTITION BY s.workload) AS synchronous
+	FROM summary AS s JOIN title AS t USING (config_key)) CROSS JOIN asked
+WHERE iif(versus = '', strategy = iif(synchronous, 'allreduce', 'serial'), configuration = versus);
+CREATE TEMP VIEW likeness AS
+SELECT s.number, c.number AS versus_number, c.workload, s.compare_key = c.compare_key AS same_work,
+	row_number() OVER (PARTITION BY s.number ORDER BY c.compare_key = s.compare_key DESC,
+		c.workers = s.workers DESC, c.workers, c.configuration, c.number) AS place
+FROM summary AS s JOIN candidate AS c ON c.workload = s.workload;
 CREATE TEMP TABLE control AS
-WITH named AS MATERIALIZED (SELECT s.*, t.configuration FROM summary AS s JOIN title AS t USING (config_key)),
-candidate AS MATERIALIZED (
-	SELECT * FROM named CROSS JOIN asked WHERE iif(versus = '', strategy IN ('allreduce', 'serial'),
-		configuration = versus)),
-placed AS (
-	SELECT s.number, c.number AS versus_number, s.compare_key = c.compare_key AS same_work,
-		row_number() OVER (PARTITION BY s.number ORDER BY c.strategy = 'allreduce' DESC,
-			c.compare_key = s.compare_key DESC, c.workers = s.workers DESC, c.workers,
-			c.configuration, c.number) AS place
-	FROM named AS s JOIN candidate AS c ON c.workload = s.workload)
-SELECT number, versus_number, same_work FROM placed WHERE place = 1;
-CREATE TEMP TABLE of_controls AS SELECT DISTINCT versus_number AS number FROM control;
+SELECT DISTINCT versus_number AS number FROM likeness
+WHERE place = 1 AND number NOT IN (SELECT number FROM candidate);
+INSERT INTO control
+SELECT number FROM (
+	SELECT number, workload, row_number() OVER (PARTITION BY workload ORDER BY workers, configuration, number) AS i
+	FROM candidate)
+WHERE i = 1 AND workload NOT IN (SELECT workload FROM candidate JOIN control USING (number));
+DELETE FROM candidate WHERE number NOT IN (SELECT number FROM control);
 
 DROP VIEW temp.compared;
 CREATE TEMP TABLE compared AS
-SELECT c.number, c.versus_number, m.name, m.margin
-FROM control AS c CROSS JOIN margin AS m
-WHERE c.number NOT IN (SELECT number FROM of_controls) AND (m.name <> 'epoch_seconds' OR c.same_work);
+SELECT l.number, l.versus_number, m.name, m.margin
+FROM likeness AS l CROSS JOIN margin AS m
+WHERE l.place = 1 AND l.number NOT IN (SELECT number FROM candidate)
+	AND (m.name <> 'epoch_seconds' OR l.same_work);
 CREATE TEMP TABLE held AS
 SELECT c.config_key, c.name, t.configuration AS versus, c.versus_key, c.pairs, c.difference, c.difference_low,
 	c.difference_high, c.margin, c.p_better, c.p_worse, c.p_equal, c.mark, c.wanted

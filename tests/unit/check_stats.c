@@ -670,6 +670,17 @@ START_TEST(tables_choose_a_control)
 		 "asgd 2w | worse | allreduce 2w | allreduce 2w\n"
 		 "allreduce 4w | control |  | \n"
 		 "asgd 4w | worse | allreduce 4w | allreduce 4w\n");
+	/* of several, one that nothing is like is compared as all others */
+	exec("DELETE FROM run WHERE strategy = 'asgd' AND workers = 4");
+	ck_table(EXIT_OK, "--where='workers > 1' " CONTROLS,
+		 "allreduce 2w | control |  | \n"
+		 "asgd 2w | worse | allreduce 2w | allreduce 2w\n"
+		 "allreduce 4w | equal | allreduce 2w | allreduce 2w\n");
+	ck_table(EXIT_OK, "--where=\"strategy = 'allreduce'\" " CONTROLS,
+		 "allreduce 2w | control |  | \n"
+		 "allreduce 4w | equal | allreduce 2w | allreduce 2w\n");
+	for (int seed = 1; seed <= 3; seed++)
+		add("asgd", 4, seed, "done", 0.79 + 0.01 * seed, 6);
 	/* accuracy compares other work, time does not */
 	exec("UPDATE run SET batch = 32 WHERE workers = 4 AND strategy = 'allreduce'");
 	ck_table(EXIT_OK, "--where='workers = 4' " CONTROLS,

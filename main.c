@@ -21,6 +21,7 @@
 	X(check) \
 	X(trace) \
 	X(blame) \
+	X(spread) \
 	X(advise) \
 	X(manual)
 

@@ -55,7 +55,8 @@ enum option_type {
 
 /* Of a core option: how it is kept, compared and repeated. */
 struct option_facts {
-	int since; /* the version of the database that has it first; 0 = the oldest */
+	int since;           /* the version of the database that has it first; 0 = the oldest */
+	const char *earlier; /* its value in runs of before it; NULL = the default */
 	int label; /* its place in names of figures; 0 = short names have it, or need it not */
 	enum { AS_GIVEN, AS_USED, USED_IF_ANY, OF_SIMULATION, UNSTORED } stored;
 	enum { REPLAY_MUST, REPLAY_MAY, REPLAY_OWN } replay; /* agree with the run replayed */
@@ -245,7 +246,8 @@ enum stream {
 	STREAM_STRAGGLE,
 	STREAM_AUGMENT,
 	STREAM_DROPOUT,
-	STREAM_COMPUTE
+	STREAM_COMPUTE,
+	STREAM_SAMPLE
 };
 uint64_t rng_seed(int64_t seed, enum stream what, int64_t index);
 uint64_t rng_next(uint64_t *s);
@@ -281,6 +283,7 @@ struct worker {
 	const struct data *train, *test;
 	const int32_t *index; /* rows of this step's mini-batch, */
 	size_t rows;          /* that many */
+	double mean_rows;     /* as many as its loss is the mean over; 0: its rows */
 	int64_t steps;        /* of one epoch */
 	int64_t step, epoch;  /* under way, from 1; steps count on over epochs */
 	double lr;            /* of this step: schedule and --lr-scale applied */

@@ -1,4 +1,4 @@
--- Training loss against training time. Medians and their intervals.
+-- Training loss of the evaluated model against training time. Medians and their intervals.
 -- Needs runs of at least one epoch.
 SELECT t.workload, t.title, t.median AS seconds, l.median, l.low,
 	min(l.high, max(iif(l.high < 9e999, l.high, l.median)) OVER (PARTITION BY t.workload)) AS high

@@ -57,7 +57,8 @@ static const struct column columns[] = {
 	{"speed-up", "over serial with the same work", FIGURE_FACTOR, true, "speedup", NULL, NULL},
 	{"samples/s", "training samples a second, all workers together", FIGURE_RATE, true, "pace",
 	 NULL, NULL},
-	{"to target s", "seconds of training until the target accuracy, median and 95 % interval",
+	{"to target s",
+	 "seconds of training until the target was reached for good, median and 95 % interval",
 	 FIGURE_SECONDS, false, "target_s", "target_low", "target_high"},
 	{"comm + wait %", "share of the time", FIGURE_PERCENT, false, "comm", NULL, NULL},
 	{"staleness", "foreign updates that a push met, mean", FIGURE_FACTOR, false, "stale", NULL,
@@ -207,8 +208,11 @@ static char *put_details(struct report *p, const struct sql *q, int each)
 	double target = cell_number(q, "target");
 	page_print(p, "<details id=\"c%s\"><summary>%s <span>%d of %d runs finished",
 		   cell_text(q, "place"), cell_text(q, "name"), n, runs);
+	double loss = cell_number(q, "target_loss");
 	if (target > 0 && n > 0)
 		fprintf(p->f, "; %.0f reached %.4g %%", cell_number(q, "reached"), 100 * target);
+	else if (loss > 0 && n > 0)
+		fprintf(p->f, "; %.0f reached a loss of %.4g", cell_number(q, "reached"), loss);
 	fputs("</span></summary><div>\n", p->f);
 	put_command(p, (int64_t)cell_number(q, "example"));
 	TRY(put_runs(p, cell_text(q, "config_key"), each, runs));
@@ -329,8 +333,9 @@ static void put_bottom(struct report *p)
 	      "its finished runs; behind them stands the interval of the median, between two of "
 	      "the runs: of 95 % from six runs on, else from the least to the largest, which "
 	      "holds it in 94, 88, 75 or 50 % of all cases (five runs to two). A run that missed "
-	      "its target accuracy counts as later than all that reached it, one that diverged "
-	      "as worse than all others. Speed-up is over serial with the same work, as measured in the same database. A command repeats one run; another seed gives "
+	      "its target counts as later than all that reached it, one that diverged as worse "
+	      "than all others. Speed-up is over serial with the same work, as measured in the "
+	      "same database. A command repeats one run; another seed gives "
 	      "the others. This page bears no date of its own: the same database gives the same "
 	      "page.</p></footer>\n",
 	      p->f);

@@ -6,8 +6,9 @@
 --   machine  what it was measured on; simulated runs have "simulated"
 CREATE TEMP TABLE report_run AS
 SELECT s.id, s.status, s.reason, s.started, s.finished, s.label, s.workload, s.strategy, s.workers, s.servers,
-	s.sync_every, s.seed, s.config_key, s.compare_key, s.config, s.target_accuracy, s.oversubscribed,
-	s.epochs, s.epochs_done, s.params, s.train_size, s.test_accuracy, s.best_test_accuracy, s.test_loss, s.epoch_seconds,
+	s.sync_every, s.seed, s.config_key, s.compare_key, s.config, s.target_accuracy, s.target_loss,
+	s.oversubscribed, s.epochs, s.epochs_done, s.params, s.train_size, s.test_accuracy,
+	s.best_test_accuracy, s.test_loss, s.epoch_seconds,
 	s.seconds_total, s.comm_fraction, s.wait_fraction, s.staleness_mean, s.model_hash, r.platform,
 	r.config_hash, r.host, r.cpu, r.cores, r.gpu, r.driver, r.mpi, r.onednn, r.cuda, r.git_commit,
 	r.git_dirty, r.origin, r.origin_id, r.imported,
@@ -32,8 +33,9 @@ figure AS (
 	UNION ALL SELECT config_key, 'comm', ifnull(comm_fraction, 0) + ifnull(wait_fraction, 0)
 		FROM report_run WHERE status = 'done' AND workers + servers > 1
 	UNION ALL SELECT config_key, 'stale', staleness_mean FROM report_run WHERE status = 'done'
-	UNION ALL SELECT config_key, 'target', ifnull(iif(status = 'done', target_seconds, NULL), 9e999) FROM report_run
-		WHERE status IN ('done', 'diverged') AND target_accuracy > 0),
+	UNION ALL SELECT config_key, 'target', ifnull(iif(status = 'done', target_seconds, NULL), 9e999)
+		FROM report_run
+		WHERE status IN ('done', 'diverged') AND (target_accuracy > 0 OR target_loss > 0)),
 ranked AS (
 	SELECT config_key, name, x, row_number() OVER w AS i,
 		count(*) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS n
@@ -52,7 +54,7 @@ WITH named AS (
 grouped AS (
 	SELECT g.config_key, max(g.compare_key) AS compare_key, g.workload, g.strategy, g.workers,
 		g.servers, g.sync_every, ifnull(n.name, g.config || iif(g.label = '', '', ', ' || g.label)) AS name,
-		max(g.params) AS params, max(g.train_size) AS train_size, max(g.target_accuracy) AS target,
+		max(g.params) AS params, max(g.train_size) AS train_size, max(g.target_accuracy) AS target, max(g.target_loss) AS target_loss,
 		count(*) AS runs, count(*) FILTER (WHERE status = 'done') AS n,
 		count(*) FILTER (WHERE status = 'failed') AS failed,
 		count(*) FILTER (WHERE status = 'diverged') AS diverged,

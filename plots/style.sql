@@ -62,24 +62,16 @@ FROM (SELECT DISTINCT place, workload, name, title, series, strategy, workers, s
 	config_key, compare_key, n, is_loss FROM selected)
 ORDER BY place;
 
--- What the chosen runs that diverged have to do with these configurations, one row a run and epoch: from its
--- last epoch on, each is worse than all others.
-CREATE TEMP TABLE lost AS
-WITH RECURSIVE step AS (
-	SELECT s.id, c.place, c.is_loss, c.fits, s.epochs, s.epochs_done, 1 AS epoch
-	FROM run_summary AS s JOIN configuration AS c USING (config_key)
-	WHERE s.id IN (SELECT id FROM chosen) AND s.status = 'diverged'
-	UNION ALL SELECT id, place, is_loss, fits, epochs, epochs_done, epoch + 1 FROM step WHERE epoch < epochs)
-SELECT s.place, s.fits, s.epoch, s.epoch = s.epochs AS final,
-	CASE WHEN s.epoch < s.epochs_done THEN iif(s.is_loss, e.test_loss, 100 * e.test_accuracy)
-		ELSE iif(s.is_loss, 9e999, -9e999) END AS quality,
-	iif(s.epoch < s.epochs_done, e.train_loss, 9e999) AS loss
-FROM step AS s LEFT JOIN epoch AS e ON e.run_id = s.id AND e.epoch = s.epoch;
+-- The chosen runs of these configurations that diverged, after their last epoch.
+CREATE TEMP TABLE lost_run AS
+SELECT s.id, c.place, c.is_loss, s.epochs_done AS last
+FROM run_summary AS s JOIN configuration AS c USING (config_key)
+WHERE s.id IN (SELECT id FROM chosen) AND s.status = 'diverged';
 
 -- Every interval that is drawn is one of a median, between two of the sorted values: see median_rank.
 CREATE TEMP TABLE interval_rank (n INTEGER PRIMARY KEY, low INTEGER, high INTEGER, coverage REAL);
 INSERT INTO interval_rank SELECT n, ifnull(low, n), ifnull(high, n), coverage FROM median_rank
-WHERE n <= (SELECT max(n) FROM configuration) + (SELECT count(*) FROM lost WHERE final);
+WHERE n <= (SELECT max(n) FROM configuration) + (SELECT count(*) FROM lost_run);
 -- What a key calls them: below six runs they hold less than 95 %. Nothing where there are no repeats.
 CREATE TEMP VIEW interval_name AS
 SELECT workload, iif(min(r.coverage) >= 0.95, '95 % interval', printf(
@@ -95,13 +87,29 @@ SELECT s.id, s.place, s.seed,
 	(SELECT sum(seconds) FROM epoch WHERE run_id = s.id AND epoch >= 1) AS seconds
 FROM selected AS s;
 
--- Epochs >= 1 of the configurations that fit; so_far: seconds of training up to the end of each.
+-- Epochs >= 1 of the configurations that fit.
 CREATE TEMP VIEW fitting AS
 SELECT s.place, s.is_loss, e.*
 FROM selected AS s CROSS JOIN epoch AS e ON e.run_id = s.id
 WHERE e.epoch >= 1 AND s.place IN (SELECT place FROM configuration WHERE fits);
-CREATE TEMP VIEW fitting_time AS
-SELECT place, epoch, sum(seconds) OVER (PARTITION BY run_id ORDER BY epoch) AS so_far FROM fitting;
+-- The same, and evaluations between the ends of epochs: whose epoch is a fraction.
+CREATE TEMP VIEW fitting_curve AS
+SELECT place, is_loss, epoch, sum(seconds) OVER (PARTITION BY run_id ORDER BY epoch) AS so_far,
+	train_loss, test_loss, test_accuracy
+FROM fitting
+UNION ALL
+SELECT s.place, s.is_loss, e.epochs, e.seconds, e.train_loss, e.test_loss, e.test_accuracy
+FROM selected AS s CROSS JOIN evaluation AS e ON e.run_id = s.id
+WHERE s.place IN (SELECT place FROM configuration WHERE fits);
+
+-- What runs that diverged add to that: from their last epoch on, each is worse than all others.
+CREATE TEMP TABLE lost AS
+SELECT r.place, e.epoch, CASE WHEN e.epoch < r.last THEN iif(r.is_loss, c.test_loss, 100 * c.test_accuracy)
+	ELSE iif(r.is_loss, 9e999, -9e999) END AS quality, iif(e.epoch < r.last, c.train_loss, 9e999) AS loss
+FROM lost_run AS r
+	CROSS JOIN (SELECT DISTINCT place, epoch FROM fitting_curve WHERE place IN (SELECT place FROM lost_run)) AS e
+	ON e.place = r.place
+	LEFT JOIN curve AS c ON c.run_id = r.id AND c.epochs = e.epoch;
 
 -- Values of the runs of a configuration, by name, after an epoch (NULL: of whole runs): those that are the ends
 -- of their interval, or in the middle, of which the mean is the median. Medians are taken of narrow rows, and
@@ -114,13 +122,13 @@ FROM (
 		count(*) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS n
 	FROM (
 		SELECT 'quality' AS name, place, epoch, iif(is_loss, test_loss, 100 * test_accuracy) AS value
-		FROM fitting
-		UNION ALL SELECT 'quality', place, epoch, quality FROM lost WHERE fits
-		UNION ALL SELECT 'loss', place, epoch, train_loss FROM fitting
-		UNION ALL SELECT 'loss', place, epoch, loss FROM lost WHERE fits
-		UNION ALL SELECT 'elapsed', place, epoch, so_far FROM fitting_time
+		FROM fitting_curve
+		UNION ALL SELECT 'quality', place, epoch, quality FROM lost
+		UNION ALL SELECT 'loss', place, epoch, train_loss FROM fitting_curve
+		UNION ALL SELECT 'loss', place, epoch, loss FROM lost
+		UNION ALL SELECT 'elapsed', place, epoch, so_far FROM fitting_curve
 		UNION ALL SELECT 'final', place, NULL, value FROM outcome
-		UNION ALL SELECT 'final', place, NULL, quality FROM lost WHERE final
+		UNION ALL SELECT 'final', place, NULL, iif(is_loss, 9e999, -9e999) FROM lost_run
 		UNION ALL SELECT 'spent', place, NULL, seconds FROM outcome WHERE seconds > 0
 		UNION ALL SELECT 'pace', s.place, NULL, r.epoch_seconds
 		FROM selected AS s CROSS JOIN run_summary AS r ON r.id = s.id WHERE r.epoch_seconds > 0)

@@ -1,4 +1,4 @@
-# Columns: median, low, high (-1: not reached), runs that reached it, runs, longest miss [s]; target [%]
+# Columns: median, low, high (-1: not reached), runs that reached it, runs, longest miss [s]; target [%], or the loss below 0
 array said[blocks]
 wide_said = 0
 bars = ''; late = ''; closed = ''; open = '' # blocks whose median is known, or not; whose interval ends, or not
@@ -24,7 +24,8 @@ right = 20 + letter * wide_said
 eval layout_bars
 set xrange [0:last > 0 ? 1.03 * last / unit : 1]
 set xlabel sprintf('Training time to %s [%s]', \
-	same ? sprintf('a test accuracy of %.4g %%', target) : 'the target accuracy', time_unit(last))
+	!same ? 'the target' : target < 0 ? sprintf('a test loss of %.4g', -target) : \
+	sprintf('a test accuracy of %.4g %%', target), time_unit(last))
 do for [i = 1:blocks] {
 	set label said[i] at graph 1, first i left offset character 0.6, 0 textcolor rgb ink
 }

@@ -189,6 +189,8 @@ static char *config_for(struct config *c, const struct arguments *a, int workers
 		{"barrier-every", "1"},
 		{"epochs", sim ? "1" : "100"},
 		{"servers", "0"},
+		{"table-home", "auto"},
+		{"deal", "auto"},
 		{"straggle", "0"},
 		{"platform", sim ? "sim" : "mpi"},
 		{"sim.platform", "local"},

@@ -255,7 +255,7 @@ void check_reference(const struct reference *r, const struct device_ops *device,
 	if (r->buffers)
 		close_to(r, "running statistic", w->buffer, r->running, own, most);
 	if (r->evaluated != 0) {
-		net_evaluate(w, index, r->rows);
+		net_evaluate(w, w->test, index, r->rows);
 		close_loss(w, r, "evaluated", r->evaluated, own);
 	}
 	net_fini(w);

@@ -21,6 +21,8 @@
 	X(report) \
 	X(stats) \
 	X(rounds) \
+	X(evaluation) \
+	X(spread) \
 	X(store) \
 	GPU(cuda) \
 	GPU(images) \

@@ -26,7 +26,7 @@ static void read_line(struct result *r, const char *line)
 	if (sscanf(line,
 		   "epoch %lf bytes %lf formula %lf train %lf test %lf staleness %lf/%lf most %lf",
 		   &epoch, &bytes, &formula, &train, &test, &stale, &pushes, &most) == 8) {
-		r->bytes = bytes, r->formula = formula, r->train_loss = train;
+		r->bytes = bytes, r->formula = formula, r->running_loss = train;
 		r->test_loss = test;
 		r->stale = stale, r->pushes = pushes, r->most_stale = most;
 		if (epoch == 0)
@@ -56,7 +56,7 @@ static struct result run_program(const char *launcher, const char *program, int 
 	static int serial_number;
 	struct result r = {.bytes = NAN,
 			   .formula = NAN,
-			   .train_loss = NAN,
+			   .running_loss = NAN,
 			   .test_loss = NAN,
 			   .stale = NAN,
 			   .pushes = NAN,

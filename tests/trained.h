@@ -14,7 +14,7 @@ enum { TRAIN_ROWS = 2400, TEST_ROWS = 200 };
 
 struct result {
 	/* of the last epoch */
-	double bytes, formula, train_loss, test_loss, stale, pushes, most_stale;
+	double bytes, formula, running_loss, test_loss, stale, pushes, most_stale;
 	double first_test_loss;
 	double spread, allocations, rows, numbers;
 	float *param;

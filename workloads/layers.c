@@ -321,10 +321,11 @@ static void forward(struct net *net, bool training, size_t rows)
 	net->training = training;
 	for (size_t i = 0; i < net->layers; i++)
 		net->layer[i].kind->forward(w, &net->layer[i], rows);
+	double over = training && w->mean_rows > 0 ? w->mean_rows : (double)rows;
 	if (net->loss == LOSS_XENT)
-		vec_softmax_xent(z, net->target, rows, net->outputs);
+		vec_softmax_xent(z, net->target, rows, net->outputs, (float)over);
 	else
-		vec_mse(z, net->target, rows, net->outputs);
+		vec_mse(z, net->target, rows, net->outputs, (float)over);
 }
 
 /* NULL where nothing is done to the rows. */
@@ -356,14 +357,14 @@ void net_gradient(struct worker *w)
 	}
 }
 
-void net_evaluate(struct worker *w, const int32_t *index, size_t rows)
+void net_evaluate(struct worker *w, const struct data *set, const int32_t *index, size_t rows)
 {
 	struct net *net = w->net;
 	struct transform t = {.image = net->transform.image, .mean = net->transform.mean};
 	CHECK(rows <= EVALUATE_ROWS, "evaluation of %zu rows, at most %d", rows, EVALUATE_ROWS);
 	for (size_t at = 0, n; at < rows; at += n) {
 		n = rows - at < net->rows_max ? rows - at : net->rows_max;
-		data_gather(w, w->test, index + at, n, unless_plain(&t), net->input, net->target);
+		data_gather(w, set, index + at, n, unless_plain(&t), net->input, net->target);
 		forward(net, false, n);
 	}
 }

@@ -17,11 +17,11 @@ void vec_relu(struct vec *y, size_t n);                            /* the first 
 void vec_relu_grad(struct vec *dy, const struct vec *y, size_t n); /* dy = 0 where y = 0 */
 void vec_tanh(struct vec *y, size_t n);
 void vec_tanh_grad(struct vec *dy, const struct vec *y, size_t n); /* dy *= 1 - y^2 */
-/* z[rows x n] holds predictions and gets the gradient of the mean loss over rows; the summed loss
- * and the correct answers go to the worker's tally. target: class numbers [rows], values [rows x
- * n]; a data set has one value a row, so that n is 1 there. */
-void vec_softmax_xent(struct vec *z, const struct vec *target, size_t rows, size_t n);
-void vec_mse(struct vec *z, const struct vec *target, size_t rows, size_t n);
+/* z[rows x n] holds predictions and gets the gradient of the summed loss / over, its mean for over
+ * = rows; the summed loss and the correct answers go to the worker's tally. target: class numbers
+ * [rows], values [rows x n]; a data set has one value a row, so that n is 1 there. */
+void vec_softmax_xent(struct vec *z, const struct vec *target, size_t rows, size_t n, float over);
+void vec_mse(struct vec *z, const struct vec *target, size_t rows, size_t n, float over);
 /* y[i] = 0 with probability p, else y[i] / (1 - p); drawn from the step's key, the salt and i, so
  * that a second call in the same step drops the same. 0 <= p < 1. */
 void vec_dropout(struct vec *y, size_t n, float p, uint64_t salt);
@@ -157,8 +157,10 @@ struct workload {
 	 * as it leaves layer i. Does the same for every mini-batch of as many rows: a device may
 	 * keep what it was asked to do, and do it again without asking. */
 	void (*gradient)(struct worker *w);
-	/* Loss and correct answers of the test rows index[0] to index[rows - 1] go to the tally. */
-	void (*evaluate)(struct worker *w, const int32_t *index, size_t rows);
+	/* Loss and correct answers of the rows index[0] to index[rows - 1] of w->train or w->test
+	 * go to the tally. */
+	void (*evaluate)(struct worker *w, const struct data *set, const int32_t *index,
+			 size_t rows);
 	/* NULL, or a sentence: can the linear layers be cut over the model group as w->strategy
 	 * would have it? */
 	char *(*split)(const struct worker *w);
@@ -196,7 +198,7 @@ void net_tanh(struct net *net);
 void net_finish(struct net *net, enum loss loss); /* lays out and fills param; sets w->net */
 void net_load(struct worker *w);
 void net_gradient(struct worker *w);
-void net_evaluate(struct worker *w, const int32_t *index, size_t rows);
+void net_evaluate(struct worker *w, const struct data *set, const int32_t *index, size_t rows);
 char *net_split(const struct worker *w);
 void net_fini(struct worker *w);
 /* The slots of a workload whose model is a net. */

@@ -107,8 +107,10 @@ static const struct column configuration_columns[] = {
 	       DIFFERENCE("epoch_seconds", "%+.1f %%", "1", "100"), ),
 	PACE,
 	HIDDEN("target_accuracy"),
+	HIDDEN("target_loss"),
 	RARE("time_to_accuracy", "to target s",
-	     "CASE WHEN target_accuracy IS NULL OR reached + missed = 0 THEN NULL "
+	     "CASE WHEN ifnull(target_accuracy, target_loss) IS NULL OR reached + missed = 0 "
+	     "THEN NULL "
 	     "WHEN missed = 0 THEN " TO_TARGET " ELSE ifnull(" TO_TARGET " || ', ', '') || "
 	     "printf('not reached %d/%d', missed, reached + missed) END"),
 	RARE("time_to_accuracy_low", "95 %",
@@ -281,7 +283,8 @@ const struct command command_table = {
 		"Welch's "
 		"t of their logarithms. All is corrected for the number of rows (Holm).\n\n"
 		"to target s is the training time until "
-		"--target-accuracy was reached; runs that missed it count as later than all "
+		"--target-accuracy or --target-loss was reached for good; runs that missed it "
+		"count as later than all "
 		"others. Times are per epoch. speedup is relative to serial with the same "
 		"workload, batch, device and platform. comm % and wait % are shares of the time; "
 		"staleness is what a push met, in updates: the mean, and the maximum in brackets. "

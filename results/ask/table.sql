@@ -77,7 +77,7 @@ WITH counted AS MATERIALIZED (
 		count(*) FILTER (WHERE status IN ('pending', 'running')) AS unfinished
 	FROM run_summary GROUP BY config_key)
 SELECT c.*, t.configuration, ifnull(s.n, 0) AS n, ifnull(s.seeds, 0) AS seeds,
-	nullif(s.target_accuracy, 0) AS target_accuracy, b.epoch_seconds / nullif(s.epoch_seconds, 0) AS speedup,
+	nullif(s.target_accuracy, 0) AS target_accuracy, nullif(s.target_loss, 0) AS target_loss, b.epoch_seconds / nullif(s.epoch_seconds, 0) AS speedup,
 	a.mark AS test_accuracy_mark, a.versus AS test_accuracy_versus, a.pairs AS test_accuracy_pairs,
 	a.difference AS test_accuracy_difference, a.difference_low AS test_accuracy_difference_low,
 	a.difference_high AS test_accuracy_difference_high, a.margin AS test_accuracy_margin,

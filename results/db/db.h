@@ -100,8 +100,9 @@ void store_tell(struct store *s, void (*tell)(void *ctx, const struct epoch_row 
  * Returns its id, 0 for none. */
 int64_t store_cell(struct store *s, const char *config_hash, char status[16], char reason[256]);
 /* Makes a `pending` row for a cell; store_sink's begin takes the oldest pending row of its hash
- * over. */
-char *store_pend(struct store *s, const struct config *c);
+ * over. id: of one that is there already, 0 = none. Round and seed are of the sweep's shuffle;
+ * round 0 = there is none. */
+char *store_pend(struct store *s, const struct config *c, int64_t id, int64_t round, int64_t seed);
 /* Marks a run that is still `running` as failed (its process is gone or never began). */
 char *store_fail(struct store *s, int64_t id, const char *reason);
 

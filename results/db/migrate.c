@@ -59,14 +59,14 @@ static bool may_be_null(const struct option *o)
 	return o->core.stored == USED_IF_ANY || o->core.stored == OF_SIMULATION;
 }
 
-/* The default as SQL has it; heap. */
-static char *default_sql(const struct option *o)
+/* A value of the option as SQL has it; heap. */
+static char *value_sql(const struct option *o, const char *value)
 {
 	if (o->type == OPT_BOOL)
-		return must(strdup(strcmp(o->def, "true") == 0 ? "1" : "0"));
+		return must(strdup(strcmp(value, "true") == 0 ? "1" : "0"));
 	if (is_whole(o) || o->type == OPT_REAL)
-		return must(strdup(o->def));
-	char *quoted = must(sqlite3_mprintf("%Q", o->def)), *text = must(strdup(quoted));
+		return must(strdup(value));
+	char *quoted = must(sqlite3_mprintf("%Q", value)), *text = must(strdup(quoted));
 	sqlite3_free(quoted);
 	return text;
 }
@@ -75,7 +75,7 @@ static char *default_sql(const struct option *o)
  * where nothing is one. */
 static char *column_definition(const struct option *o)
 {
-	char column[COLUMN_ROOM], *def AUTOFREE = default_sql(o);
+	char column[COLUMN_ROOM], *def AUTOFREE = value_sql(o, option_earlier(o));
 	bool has_default = !may_be_null(o) && (o->core.since || !*o->def);
 	option_column(o, column);
 	char *check AUTOFREE = sentence(" CHECK (%s IN (0, 1))", column);
@@ -114,7 +114,7 @@ static void put_row(FILE *f, const struct option *o, bool first)
 					     [AS_USED] = "used",
 					     [USED_IF_ANY] = "used if any",
 					     [OF_SIMULATION] = "simulation"};
-	char column[COLUMN_ROOM], *def AUTOFREE = default_sql(o);
+	char column[COLUMN_ROOM], *def AUTOFREE = value_sql(o, o->def);
 	bool keyed = (!o->incidental || o->core.kept_apart) && !o->core.repeats;
 	fprintf(f, "%s\n\t('%s', '%s', %d, '%s', %s, %d, %d, '%s', %d, %d)", first ? "" : ",",
 		o->name, option_column(o, column), (int)(o - run_options) + 1,

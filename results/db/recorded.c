@@ -31,10 +31,15 @@ char *recorded_settings(struct store *s, int64_t id, struct settings *all, char 
 {
 	struct sql row = sql_select(s, "SELECT * FROM run WHERE id = ?1", "i", id);
 	bool there = sql_next(&row);
+	char *all_together AUTOFREE =
+		there ? column_text(&row, option_find(run_options, "global-batch")) : NULL;
+	bool global = all_together && strcmp(all_together, "0") != 0; /* what batch follows from */
 	for (const struct option *o = run_options; there && o->name; o++) {
 		char *text = column_text(&row, o);
-		if (text)
+		if (text && !(global && strcmp(o->name, "batch") == 0))
 			settings_add(all, must(strdup(o->name)), text);
+		else
+			free(text);
 	}
 	TRY(sql_done(&row));
 	if (!there)

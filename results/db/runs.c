@@ -120,9 +120,7 @@ static void add_known(struct row *r, const char *column, const char *value)
 static const char *kept(const struct row *r, const struct option *o, const char *value)
 {
 	const struct experiment *e = r->e;
-	const char *deal = e && e->plan->dynamic ? "dynamic" : "static";
 	const char *used = !e                                                     ? value
-			   : o->offset == offsetof(struct config, run.deal)       ? deal
 			   : o->offset == offsetof(struct config, run.device)     ? e->plan->device
 			   : o->offset == offsetof(struct config, run.table_home) ? e->table_home
 			   : o->offset == offsetof(struct config, own.transport)  ? e->transport
@@ -236,9 +234,16 @@ int64_t store_cell(struct store *s, const char *hash, char status[16], char reas
 	return id;
 }
 
-char *store_pend(struct store *s, const struct config *c)
+char *store_pend(struct store *s, const struct config *c, int64_t id, int64_t round, int64_t seed)
 {
-	int64_t id = 0;
 	TRY(sql_begin(s));
-	return sql_end(s, runs_insert(s, c, NULL, &id));
+	char *wrong = id ? NULL : runs_insert(s, c, NULL, &id);
+	if (!wrong)
+		wrong = sql_change(
+			s,
+			"UPDATE run SET sweep_round = nullif(?2, 0), sweep_seed = iif(?2, ?3, "
+			"NULL) "
+			"WHERE id = ?1",
+			"iii", id, round, seed);
+	return sql_end(s, wrong);
 }

@@ -17,9 +17,19 @@ static char *take_pending(struct store *s, const struct experiment *e, int64_t *
 	TRY(sql_number(s, id,
 		       "SELECT min(id) FROM run WHERE status = 'pending' AND config_hash = ?1", "t",
 		       hash));
-	if (*id)
+	double place[2] = {NAN, NAN}; /* in a sweep */
+	if (*id) {
+		TRY(sql_reals(s, place, 2, "SELECT sweep_round, sweep_seed FROM run WHERE id = ?1",
+			      "i", *id));
 		TRY(sql_change(s, "DELETE FROM run WHERE id = ?1", "i", *id));
-	return runs_insert(s, e->config, e, id);
+	}
+	TRY(runs_insert(s, e->config, e, id));
+	return isnan(place[0])
+		       ? NULL
+		       : sql_change(
+				 s,
+				 "UPDATE run SET sweep_round = ?2, sweep_seed = ?3 WHERE id = ?1",
+				 "iii", *id, (int64_t)place[0], (int64_t)place[1]);
 }
 
 static char *sink_begin(void *self, const struct experiment *e, int64_t *id)
@@ -73,10 +83,12 @@ static char *insert_epoch(struct store *s, const struct epoch_row *row,
 {
 	TRY(sql_change(
 		s,
-		"INSERT INTO epoch (run_id, epoch, train_loss, train_accuracy, test_loss, "
-		"test_accuracy, " SPLIT_COLUMNS ") VALUES (?, ?, ?, ?, ?, ?, " SPLIT_PLACES ")",
-		"iirrrr" SPLIT_TYPES, s->run, row->epoch, row->train_loss, row->train_accuracy,
-		row->test_loss, row->test_accuracy, SPLIT_VALUES(&row->split)));
+		"INSERT INTO epoch (run_id, epoch, running_loss, running_accuracy, train_loss, "
+		"train_accuracy, test_loss, test_accuracy, " SPLIT_COLUMNS
+		") VALUES (?, ?, ?, ?, ?, ?, ?, ?, " SPLIT_PLACES ")",
+		"iirrrrrr" SPLIT_TYPES, s->run, row->epoch, row->running_loss,
+		row->running_accuracy, row->train_loss, row->train_accuracy, row->test_loss,
+		row->test_accuracy, SPLIT_VALUES(&row->split)));
 	if (staleness)
 		TRY(insert_staleness(s, row->epoch, staleness));
 	for (int i = 0; i < n; i++)
@@ -97,6 +109,18 @@ static char *sink_epoch(void *self, const struct epoch_row *row, const struct sp
 		s->tell(s->tell_ctx, row);
 	TRY(sql_begin(s));
 	return sql_end(s, insert_epoch(s, row, ranks, n, staleness));
+}
+
+static char *sink_point(void *self, const struct point_row *row)
+{
+	struct store *s = self;
+	CHECK(s->run, "an evaluation of no run");
+	return sql_change(
+		s,
+		"INSERT INTO evaluation (run_id, step, epochs, seconds, train_loss, "
+		"train_accuracy, test_loss, test_accuracy) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+		"iirrrrrr", s->run, row->step, row->epochs, row->seconds, row->train_loss,
+		row->train_accuracy, row->test_loss, row->test_accuracy);
 }
 
 static char *sink_arrivals(void *self, const struct arrival *a, size_t n)
@@ -190,6 +214,7 @@ struct sink store_sink(struct store *s)
 		.self = s,
 		.begin = sink_begin,
 		.epoch = sink_epoch,
+		.point = sink_point,
 		.arrivals = sink_arrivals,
 		.events = sink_events,
 		.closing = sink_closing,

@@ -37,6 +37,7 @@ CREATE VIEW finished AS
 WITH ended AS (
 	SELECT id, dense_rank() OVER (ORDER BY config_key) AS number, status, workload, config, config_key,
 		compare_key, strategy, workers, servers, sync_every, seed, train_size, test_size, target_accuracy,
+		target_loss,
 		platform, test_accuracy, test_loss, epoch_seconds, comm_fraction, wait_fraction,
 		staleness_mean, staleness_max, dropped_fraction, target_seconds,
 		max(best_test_accuracy) OVER (PARTITION BY workload) IS NOT NULL AS classifies,
@@ -47,7 +48,7 @@ judged AS (
 		status = 'done' AND (repeat = 1 OR platform <> 'sim') AS timed
 	FROM ended)
 SELECT id, number, status, workload, config, config_key, compare_key, strategy, workers, servers, sync_every,
-	seed, repeat, train_size, test_size, target_accuracy,
+	seed, repeat, train_size, test_size, target_accuracy, target_loss,
 	CASE WHEN sample THEN test_accuracy WHEN lost AND classifies THEN -9e999 END AS test_accuracy,
 	CASE WHEN sample THEN test_loss WHEN lost THEN 9e999 END AS test_loss,
 	iif(lost, (SELECT 10 * test_loss FROM epoch WHERE run_id = id AND epoch = 0), NULL) AS worst_loss,
@@ -57,7 +58,7 @@ SELECT id, number, status, workload, config, config_key, compare_key, strategy, 
 	iif(timed, staleness_mean, NULL) AS staleness_mean,
 	iif(timed, staleness_max, NULL) AS staleness_max,
 	iif(timed, dropped_fraction, NULL) AS dropped_fraction,
-	iif(target_accuracy > 0 AND (repeat = 1 OR platform <> 'sim'),
+	iif((target_accuracy > 0 OR target_loss > 0) AND (repeat = 1 OR platform <> 'sim'),
 		ifnull(iif(status = 'done', target_seconds, NULL), 9e999), NULL) AS seconds_to_target
 FROM judged;
 
@@ -69,8 +70,8 @@ FROM judged;
 --   *_coverage          how often such an interval holds the median: see median_rank
 --   reached, missed     runs with a target (those that diverged too) that did and did not reach it; of a
 --                       simulated seed that is repeated one counts
---   time_to_accuracy    [s] NULL = not reached: half of these runs or more missed the target, and a miss
---                       counts as infinitely late. _high is NULL too where that end lies among the misses
+--   time_to_accuracy    to the target, which can be a loss [s]; NULL = not reached: half of these runs or more
+--                       missed the target, and a miss counts as infinitely late. _high is NULL too where that end lies among the misses
 CREATE VIEW configuration_summary AS
 WITH done AS MATERIALIZED (SELECT * FROM finished), -- each mention of a view is compiled anew: few are made
 rank AS MATERIALIZED (SELECT * FROM median_rank),
@@ -125,7 +126,7 @@ wide AS MATERIALIZED (
 	FROM median GROUP BY number),
 grouped AS MATERIALIZED (
 	SELECT number, workload, config, config_key, max(compare_key) AS compare_key, strategy, workers,
-		servers, sync_every, max(train_size) AS train_size, target_accuracy,
+		servers, sync_every, max(train_size) AS train_size, target_accuracy, target_loss,
 		count(*) FILTER (WHERE status = 'done') AS n,
 		count(DISTINCT seed) FILTER (WHERE status = 'done') AS seeds,
 		count(*) FILTER (WHERE status = 'diverged') AS diverged, count(DISTINCT seed) AS samples,
@@ -140,7 +141,7 @@ SELECT g.number, g.workload, g.config, g.config_key, g.compare_key, g.strategy, 
 	g.test_accuracy_max, w.test_loss, w.test_loss_low, w.test_loss_high, w.test_loss_coverage,
 	w.epoch_seconds, w.epoch_seconds_low, w.epoch_seconds_high, w.epoch_seconds_coverage,
 	g.train_size / nullif(w.epoch_seconds, 0) AS samples_per_second,
-	g.target_accuracy, g.reached, g.missed,
+	g.target_accuracy, g.target_loss, g.reached, g.missed,
 	w.time_to_accuracy, w.time_to_accuracy_low, w.time_to_accuracy_high, w.time_to_accuracy_coverage,
 	w.comm_fraction, w.comm_fraction_low, w.comm_fraction_high,
 	w.wait_fraction, w.wait_fraction_low, w.wait_fraction_high,

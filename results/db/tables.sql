@@ -41,6 +41,8 @@ CREATE TABLE run (
 	events INTEGER,   -- computations and communications of simulated workers
 	model_hash TEXT,  -- of the last canonical model's floats: equal models, equal hashes
 	events_lost INTEGER, -- beside those of table event, for which there was no room; NULL = no timeline
+	sweep_round INTEGER, -- of the sweep that made it, from 1, and the seed that shuffled that round; NULL = in no
+	sweep_seed INTEGER,  -- sweep, or in its file's order
 	origin TEXT,       -- these: NULL = recorded here; else the file that it was first imported from,
 	origin_id INTEGER, -- its id there,
 	imported TEXT      -- and when it came here: ISO 8601, UTC
@@ -61,7 +63,9 @@ CREATE TABLE run_option (
 ) STRICT, WITHOUT ROWID;
 
 -- One epoch of a run. seconds is the segment's; compute_s, comm_s and wait_s are means over the trainers,
--- and what they leave of seconds is "other". Regression tasks have NULL accuracy and their MSE as loss.
+-- and what they leave of seconds is "other". running_* are of each worker's mini-batches under its own model,
+-- before its step on each; train_* and test_* of the model that is evaluated after the epoch, on the whole test
+-- set and on 5,000 rows of the training set (all, where there are fewer), the same in all runs. Regression tasks have NULL accuracy and their MSE as loss.
 CREATE TABLE epoch (
 	run_id INTEGER NOT NULL REFERENCES run (id) ON DELETE CASCADE,
 	epoch INTEGER NOT NULL CHECK (epoch >= 0),
@@ -69,7 +73,9 @@ CREATE TABLE epoch (
 	compute_s REAL,
 	comm_s REAL,
 	wait_s REAL,
-	train_loss REAL,
+	running_loss REAL,
+	running_accuracy REAL,
+	train_loss REAL, -- NULL = of a version that did not evaluate it
 	train_accuracy REAL,
 	test_loss REAL,
 	test_accuracy REAL,
@@ -79,6 +85,19 @@ CREATE TABLE epoch (
 	pushes INTEGER,  -- that were applied; NULL = nobody pushed, or mvbench did not count them yet
 	dropped INTEGER, -- beside these: came too late for their round, and were thrown away
 	PRIMARY KEY (run_id, epoch)
+) STRICT, WITHOUT ROWID;
+
+-- What --judge-every asks for: the model between two ends of epochs. See view curve, which has both.
+CREATE TABLE evaluation (
+	run_id INTEGER NOT NULL REFERENCES run (id) ON DELETE CASCADE,
+	step INTEGER NOT NULL, -- of the run: after so many steps,
+	epochs REAL NOT NULL,  -- that is, so many epochs,
+	seconds REAL,          -- and so much training
+	train_loss REAL,
+	train_accuracy REAL,
+	test_loss REAL,
+	test_accuracy REAL,
+	PRIMARY KEY (run_id, step)
 ) STRICT, WITHOUT ROWID;
 
 -- What run_summary says of runs that have ended, kept because it is dear: triggers below keep it true,
@@ -91,6 +110,7 @@ CREATE TABLE run_kept (
 	best_test_accuracy REAL,
 	test_loss REAL,
 	train_loss REAL,
+	running_loss REAL,
 	epoch_seconds REAL,
 	compute_fraction REAL,
 	comm_fraction REAL,
@@ -100,8 +120,8 @@ CREATE TABLE run_kept (
 	staleness_max INTEGER,
 	dropped_fraction REAL,
 	seconds_total REAL,
-	target_epoch INTEGER, -- the first whose test accuracy reached target_accuracy; NULL = none did
-	target_seconds REAL,  -- of training, up to its end
+	target_epoch INTEGER, -- in which the target was reached for good; NULL = it was not
+	target_seconds REAL,  -- of training, up to there
 	config TEXT NOT NULL,
 	compare_key TEXT NOT NULL,
 	config_key TEXT NOT NULL
@@ -191,7 +211,8 @@ CREATE TABLE baseline (
 	params INTEGER,
 	train_size INTEGER,
 	test_size INTEGER,
-	train_loss REAL, -- these: of the last epoch
+	running_loss REAL, -- these: of the last epoch
+	train_loss REAL,
 	test_loss REAL,
 	test_accuracy REAL,
 	epoch_seconds REAL, -- the median

@@ -17,7 +17,19 @@ SELECT column1 AS name, column2 AS "column", column3 AS place, column4 AS type, 
 	column6 AS decides, column7 AS keyed, column8 AS stored, column9 AS since, column10 AS label
 FROM (VALUES /* OPTION ROWS */);
 
--- What is dear of a run: the columns of run_kept, in their order. They are scalar subqueries on
+-- The evaluations of runs: those after epochs (0: before training), and between them (--judge-every). epochs and
+-- seconds: of training so far.
+CREATE VIEW curve AS
+SELECT run_id, CAST(epoch AS REAL) AS epochs,
+	(SELECT total(seconds) FROM epoch AS i WHERE i.run_id = e.run_id AND i.epoch BETWEEN 1 AND e.epoch) AS seconds,
+	train_loss, train_accuracy, test_loss, test_accuracy
+FROM epoch AS e
+UNION ALL
+SELECT run_id, epochs, seconds, train_loss, train_accuracy, test_loss, test_accuracy FROM evaluation;
+
+-- What is dear of a run: the columns of run_kept, in their order. A target is reached from where every later
+-- evaluation of the run meets it, for a touch that does not last is none: on the straight line from the last
+-- evaluation that missed it to the next. A loss that is not known missed it. They are scalar subqueries on
 -- purpose: a query pays for the columns and for the runs that it takes, not for the whole table of
 -- epochs. Means and medians are over epochs >= 1.
 CREATE VIEW run_computed AS
@@ -29,6 +41,7 @@ SELECT
 	(SELECT max(test_accuracy) FROM epoch WHERE run_id = r.id) AS best_test_accuracy,
 	(SELECT test_loss FROM epoch WHERE run_id = r.id ORDER BY epoch DESC LIMIT 1) AS test_loss,
 	(SELECT train_loss FROM epoch WHERE run_id = r.id ORDER BY epoch DESC LIMIT 1) AS train_loss,
+	(SELECT running_loss FROM epoch WHERE run_id = r.id ORDER BY epoch DESC LIMIT 1) AS running_loss,
 	(SELECT avg(seconds) FROM (
 		SELECT seconds, row_number() OVER (ORDER BY seconds) AS i, count(*) OVER () AS n
 		FROM epoch WHERE run_id = r.id AND epoch >= 1 AND seconds IS NOT NULL)
@@ -46,12 +59,10 @@ SELECT
 	(SELECT 1.0 * sum(dropped) / nullif(sum(pushes + dropped), 0) FROM epoch
 		WHERE run_id = r.id AND epoch >= 1) AS dropped_fraction,
 	(SELECT sum(seconds) FROM epoch WHERE run_id = r.id AND epoch >= 1) AS seconds_total,
-	(SELECT min(epoch) FROM epoch
-		WHERE run_id = r.id AND r.target_accuracy > 0 AND test_accuracy >= r.target_accuracy)
+	(SELECT min(epoch) FROM epoch AS e WHERE e.run_id = r.id AND r.reached <= (1 + 1e-12)
+		* (SELECT total(seconds) FROM epoch WHERE run_id = r.id AND epoch BETWEEN 1 AND e.epoch))
 		AS target_epoch,
-	(SELECT (SELECT total(seconds) FROM epoch WHERE run_id = r.id AND epoch BETWEEN 1 AND e.epoch)
-		FROM epoch AS e WHERE run_id = r.id AND r.target_accuracy > 0
-			AND test_accuracy >= r.target_accuracy ORDER BY e.epoch LIMIT 1) AS target_seconds,
+	r.reached AS target_seconds,
 	r.strategy
 		|| iif(r.workers = 1 AND r.servers = 0, '', ' ' || r.workers || 'w')
 		|| iif(r.servers > 0, '+' || r.servers || 's', '')
@@ -62,14 +73,29 @@ SELECT
 		|| iif(r.pause = '', '', ' pause ' || r.pause)
 		|| iif(r.leave = '', '', ' leave ' || r.leave)
 		|| iif(r.platform = 'mpi', '', ' ' || r.platform) || ifnull(':' || r.sim_platform, '') AS config,
-	json_array(r.workload, r.batch, r.platform || ifnull(':' || r.sim_platform, ''), r.device,
+	json_array(r.workload, iif(r.global_batch > 0, 'of all ' || r.global_batch, r.batch), r.platform || ifnull(':' || r.sim_platform, ''), r.device,
 		r.precision, r.threads, r.params, r.train_size, r.sim_step_time, r.sim_update_time)
 		AS compare_key,
 	json_patch(json_object(/* OPTION VALUES */),
 		(SELECT json_group_object(
 			iif(part = 'strategy', r.strategy, r.workload) || '.' || name, value)
 			FROM run_option WHERE run_id = r.id)) AS config_key
-FROM run AS r;
+FROM (SELECT *, CASE WHEN target_accuracy > 0 OR target_loss > 0 THEN (
+	SELECT ifnull(since + (seconds - since) * before / (before - above), seconds) FROM (
+		SELECT *, lag(seconds) OVER w AS since, lag(above) OVER w AS before,
+			lag(above >= 0) OVER w AS met, min(ifnull(above >= 0, 0)) OVER (w
+				ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS lasts
+		FROM (
+			SELECT epochs, seconds, iif(run.target_loss > 0, run.target_loss - test_loss,
+				test_accuracy - run.target_accuracy) AS above
+			FROM ( -- view curve, of one run
+				SELECT 1.0 * epoch AS epochs, test_loss, test_accuracy,
+					total(iif(epoch, seconds, 0)) OVER (ORDER BY epoch) AS seconds
+				FROM epoch WHERE run_id = run.id
+				UNION ALL SELECT epochs, test_loss, test_accuracy, seconds
+				FROM evaluation WHERE run_id = run.id))
+		WINDOW w AS (ORDER BY epochs))
+	WHERE lasts AND NOT ifnull(met, 0)) END AS reached FROM run) AS r;
 
 CREATE TRIGGER run_changed AFTER UPDATE ON run BEGIN
 	DELETE FROM run_kept WHERE run_id = OLD.id;
@@ -83,6 +109,15 @@ CREATE TRIGGER run_option_updated AFTER UPDATE ON run_option BEGIN
 	DELETE FROM run_kept WHERE run_id IN (OLD.run_id, NEW.run_id);
 END;
 CREATE TRIGGER run_option_deleted AFTER DELETE ON run_option BEGIN
+	DELETE FROM run_kept WHERE run_id = OLD.run_id;
+END;
+CREATE TRIGGER evaluation_inserted AFTER INSERT ON evaluation BEGIN
+	DELETE FROM run_kept WHERE run_id = NEW.run_id;
+END;
+CREATE TRIGGER evaluation_updated AFTER UPDATE ON evaluation BEGIN
+	DELETE FROM run_kept WHERE run_id IN (OLD.run_id, NEW.run_id);
+END;
+CREATE TRIGGER evaluation_deleted AFTER DELETE ON evaluation BEGIN
 	DELETE FROM run_kept WHERE run_id = OLD.run_id;
 END;
 CREATE TRIGGER epoch_inserted AFTER INSERT ON epoch BEGIN
@@ -103,7 +138,7 @@ SELECT * FROM run_kept UNION ALL SELECT * FROM run_computed WHERE run_id NOT IN 
 --   config          a short name, the same for all seeds: "asgd 4w+1s X=3 cuda sim"; one worker
 --                   without servers, X=1, cpu and mpi go without saying
 --   config_key      a JSON object of every option but the seed: equal for runs that seeds repeat
---   compare_key     equal for runs whose epoch times may be compared: the same work on the same parts
+--   compare_key     with --batch weak scaling, with --global-batch strong: equal for runs whose epoch times may be compared: the same work on the same parts
 --   *_fraction      the share of the segment's seconds; what is missing to 1 is "other"
 --   staleness_mean  the mean of the epochs' means
 --   dropped_fraction  the share of all pushes that came too late and were thrown away
@@ -111,24 +146,29 @@ CREATE VIEW run_summary AS
 SELECT
 	r.id, r.label, r.status, r.reason, r.started, r.finished,
 	r.workload, r.strategy, r.workers, r.servers, r.table_home, r.sync_every, r.barrier_every,
-	r.batch, r.epochs, r.lr, r.lr_schedule, r.momentum, r.weight_decay, r.reduce, r.lr_scale,
+	r.batch, r.global_batch, r.epochs, r.lr, r.lr_schedule, r.momentum, r.weight_decay, r.reduce, r.lr_scale,
 	r.seed, r.device, r.precision, r.transport, r.platform, r.sim_platform, r.threads, r.straggle,
-	r.target_accuracy, r.simulated_s, r.wall_s, r.events, r.model_hash,
+	r.target_accuracy, r.target_loss, r.simulated_s, r.wall_s, r.events, r.model_hash,
 	r.params, r.train_size, r.test_size, r.oversubscribed, r.host, r.cpu, r.cores, r.gpu,
 	r.config_hash, k.config, k.config_key, k.compare_key, k.epochs_done, k.test_accuracy, k.best_test_accuracy,
-	k.test_loss, k.train_loss, k.epoch_seconds, r.train_size / nullif(k.epoch_seconds, 0) AS samples_per_second,
+	k.test_loss, k.train_loss, k.running_loss, k.epoch_seconds, r.train_size / nullif(k.epoch_seconds, 0) AS samples_per_second,
 	k.compute_fraction, k.comm_fraction, k.wait_fraction, k.epoch_bytes, k.staleness_mean, k.staleness_max,
 	k.dropped_fraction, k.seconds_total, k.target_epoch, k.target_seconds
 FROM run AS r JOIN run_figures AS k ON k.run_id = r.id;
 
--- One row a run with a target: the seconds of training up to the end of the first epoch whose test
--- accuracy reached it. NULL = not reached.
-CREATE VIEW time_to_accuracy AS
+-- One row a run with a target: in which epoch, and after how many seconds of training, it was reached, for good
+-- (see run_computed). NULL = not reached. target is a loss where figure is 'test_loss'.
+CREATE VIEW time_to_target AS
 SELECT
 	id AS run_id, label, status, workload, strategy, workers, sync_every, seed, config, config_key,
-	target_accuracy AS target, target_epoch AS epoch, target_seconds AS seconds
+	iif(target_loss > 0, 'test_loss', 'test_accuracy') AS figure,
+	iif(target_loss > 0, target_loss, target_accuracy) AS target, target_epoch AS epoch,
+	target_seconds AS seconds
 FROM run_summary
-WHERE target_accuracy > 0;
+WHERE target_accuracy > 0 OR target_loss > 0;
+CREATE VIEW time_to_accuracy AS
+SELECT run_id, label, status, workload, strategy, workers, sync_every, seed, config, config_key, target, epoch, seconds
+FROM time_to_target WHERE figure = 'test_accuracy';
 
 -- What a speed-up is over: what serial needs for an epoch, the median over all its finished runs with this
 -- compare_key. Other strategies on one worker are no base: a parameter server has its price there, too.

@@ -67,6 +67,13 @@ static bool is_of(const char *word, const char *const *name)
 	return false;
 }
 
+static bool is_among(const char *word, char *const *list)
+{
+	while (*list && strcmp(word, *list) != 0)
+		list++;
+	return *list;
+}
+
 char *command_of(const struct config *c, bool cell)
 {
 	/* said always, so that a reader need not know the defaults of what matters most; and never
@@ -86,8 +93,7 @@ char *command_of(const struct config *c, bool cell)
 	for (size_t i = 0; word[i]; i++) {
 		if (cell && is_of(word[i], silent_of_cell))
 			continue;
-		if (strcmp(word[i], usual[i]) == 0 &&
-		    !is_of(word[i], cell ? spoken_of_cell : spoken))
+		if (is_among(word[i], usual) && !is_of(word[i], cell ? spoken_of_cell : spoken))
 			continue;
 		fputc(' ', f);
 		word_put(f, word[i]);

@@ -20,6 +20,9 @@ char *gate_config(struct store *s, const char *options, int64_t seed, const stru
 		  size_t n, struct config *c)
 {
 	struct settings all = {.setting = NULL};
+	for (const struct option *o = run_options; o->name; o++)
+		if (o->core.earlier) /* what does not stand there is as it was then */
+			settings_add(&all, must(strdup(o->name)), must(strdup(o->core.earlier)));
 	struct sql q = sql_select(s, "SELECT key, atom FROM json_each(?1)", "t", options);
 	while (sql_next(&q))
 		settings_add(&all, sql_copy(&q, 0), sql_copy(&q, 1));
@@ -41,7 +44,7 @@ struct option_writer {
 static void write_option(void *ctx, const char *part, const struct option *o, const char *value)
 {
 	struct option_writer *w = ctx;
-	if (!option_decides(o, value) || o->core.repeats)
+	if (!option_decides(o, value) || o->core.repeats || option_follows(w->config, o))
 		return;
 	char *name = option_full_name(w->config, part, o);
 	fputs(w->separator, w->f);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FILE_VERSION = 1, LINE_BYTES_MAX = 1 << 20 };
+enum { FILE_VERSION = 2, LINE_BYTES_MAX = 1 << 20 };
 
 /* The columns of baseline that travel, in this order; the others follow from them. */
 static const struct field {
@@ -20,15 +20,15 @@ static const struct field {
 	{"config", "text", true},         {"seed", "integer", true},
 	{"options", "object", true},      {"config_hash", "text", true},
 	{"params", "integer", false},     {"train_size", "integer", false},
-	{"test_size", "integer", false},  {"train_loss", "real", false},
-	{"test_loss", "real", false},     {"test_accuracy", "real", false},
-	{"epoch_seconds", "real", false}, {"simulated_s", "real", false},
-	{"calibration", "text", false},   {"model_hash", "text", false},
-	{"started", "text", false},       {"host", "text", false},
-	{"cpu", "text", false},           {"gpu", "text", false},
-	{"mpi", "text", false},           {"onednn", "text", false},
-	{"cuda", "text", false},          {"git_commit", "text", false},
-	{"git_dirty", "integer", false},
+	{"test_size", "integer", false},  {"running_loss", "real", false},
+	{"train_loss", "real", false},    {"test_loss", "real", false},
+	{"test_accuracy", "real", false}, {"epoch_seconds", "real", false},
+	{"simulated_s", "real", false},   {"calibration", "text", false},
+	{"model_hash", "text", false},    {"started", "text", false},
+	{"host", "text", false},          {"cpu", "text", false},
+	{"gpu", "text", false},           {"mpi", "text", false},
+	{"onednn", "text", false},        {"cuda", "text", false},
+	{"git_commit", "text", false},    {"git_dirty", "integer", false},
 };
 enum { FIELDS = sizeof fields / sizeof *fields };
 
@@ -102,6 +102,7 @@ struct reader {
 	FILE *file;
 	char *line;
 	size_t room;
+	int64_t version;                /* 1: what it calls train_loss is the running loss */
 	int64_t number, runs, promised; /* lines from 1; runs read, and those of the header */
 	char *name, *made;
 };
@@ -154,9 +155,10 @@ static char *read_header(struct reader *r)
 		return at_line(r, sentence("the file was made by a newer mvbench (version %lld, "
 					   "this one knows %d)",
 					   (long long)version, FILE_VERSION));
-	if (version != FILE_VERSION || !*r->name || !sql_int(&q, 4) || r->promised < 1)
+	r->version = version;
+	if (version < 1 || !*r->name || !sql_int(&q, 4) || r->promised < 1)
 		return at_line(r, sentence("the first line of a baseline looks like "
-					   "{\"mvbench_baseline\":1,\"name\":\"main\",\"made\":"
+					   "{\"mvbench_baseline\":2,\"name\":\"main\",\"made\":"
 					   "\"2026-01-31T12:00:00Z\",\"runs\":15}"));
 	return NULL;
 }
@@ -192,9 +194,13 @@ static int parameter_of(const struct sql *insert, const struct field *f)
 }
 
 /* One field of a line, bound to the parameter of its name. */
-static char *bind_field(const struct sql *q, struct sql *insert, bool seen[FIELDS])
+static char *bind_field(const struct reader *r, const struct sql *q, struct sql *insert,
+			bool seen[FIELDS])
 {
-	const char *key = sql_text(q, 0), *type = sql_text(q, 1), *raw = sql_text(q, 2);
+	const char *key = sql_text(q, 0);
+	if (r->version == 1 && strcmp(key, "train_loss") == 0)
+		key = "running_loss";
+	const char *type = sql_text(q, 1), *raw = sql_text(q, 2);
 	const struct field *f = field_find(key);
 	bool number = strcmp(type, "real") == 0 || strcmp(type, "integer") == 0;
 	double x = number ? strtod(raw, NULL) : 0;
@@ -220,7 +226,7 @@ static char *bind_fields(const struct reader *r, struct sql *insert)
 	for (int i = 0; i < FIELDS; i++)
 		sql_set(insert, parameter_of(insert, &fields[i]), "t", (char *)NULL);
 	while (sql_next(&q))
-		TRY(bind_field(&q, insert, seen));
+		TRY(bind_field(r, &q, insert, seen));
 	TRY(sql_done(&q));
 	for (int i = 0; i < FIELDS; i++)
 		if (fields[i].needed && !seen[i])

@@ -1,10 +1,11 @@
 -- save.sql - a run becomes one of a baseline: ?1 of its name, ?2 when, ?3 the cell,
 -- ?4 its options, ?5 the run.
 INSERT INTO baseline (name, made, cell, options, seed, config, config_hash, params, train_size,
-	test_size, train_loss, test_loss, test_accuracy, epoch_seconds, simulated_s, calibration,
-	model_hash, started, host, cpu, gpu, mpi, onednn, cuda, git_commit, git_dirty, run_id)
+	test_size, running_loss, train_loss, test_loss, test_accuracy, epoch_seconds, simulated_s,
+	calibration, model_hash, started, host, cpu, gpu, mpi, onednn, cuda, git_commit, git_dirty,
+	run_id)
 SELECT ?1, ?2, ?3, ?4, r.seed, s.config, r.config_hash, r.params, r.train_size, r.test_size,
-	s.train_loss, s.test_loss, s.test_accuracy, s.epoch_seconds, r.simulated_s,
+	s.running_loss, s.train_loss, s.test_loss, s.test_accuracy, s.epoch_seconds, r.simulated_s,
 	c.made || ifnull(' ' || c.host, ''), r.model_hash, r.started, r.host, r.cpu, r.gpu, r.mpi,
 	r.onednn, r.cuda, r.git_commit, r.git_dirty, r.id
 FROM run_summary AS s JOIN run AS r ON r.id = ?5

@@ -60,6 +60,9 @@ struct cell {
 	char status[16], reason[256];
 	bool skip;     /* it is finished */
 	size_t number; /* of those to run, from 1 */
+	int64_t round; /* from 1: which of its configuration's seeds this is; 0 = not shuffled */
+	size_t place;  /* in the file's order */
+	uint64_t key;  /* that the shuffle sorts by */
 };
 
 struct sweep {
@@ -70,6 +73,10 @@ struct sweep {
 /* NULL, or a sentence with file:line. `given` replaces what the file says. Plans nothing. */
 char *sweep_read(const char *path, const struct setting *given, size_t n, struct sweep *s);
 void sweep_free(struct sweep *s);
+/* In rounds: the first has the first seed of every configuration, in whatever section it stands, in
+ * an order that this seed decides; then the second ... So what drifts over a sweep meets all alike.
+ */
+void sweep_shuffle(struct sweep *s, int64_t seed);
 /* A job file as given, or one of those that come with the program, with or without its .ini: its
  * path, from the heap. NULL or a sentence (sweep.c). */
 char *sweep_find(const char *name, char **path);
@@ -100,6 +107,20 @@ char *calibrate_words(const struct config *c, int workers);
 /* Prints the calibrations whose numbers are above this one. */
 char *calibration_print(struct store *s, FILE *f, int64_t after);
 int64_t calibration_last(struct store *s);
+
+/* ---- What a spread is made of (spread.c) ---- */
+
+enum { SPREAD_SEED, SPREAD_ORDER, SPREAD_BOTH, SPREAD_PARTS, SPREAD_MOST = 50 };
+struct spread {
+	double mean;
+	/* of each part: its variance, 0 where the estimate is below, the ends of its 95 % interval,
+	 * and the degrees of freedom of its mean square */
+	double variance[SPREAD_PARTS], low[SPREAD_PARTS], high[SPREAD_PARTS];
+	int df[SPREAD_PARTS];
+};
+/* y[seeds x orders], 2 to SPREAD_MOST each. */
+void spread_split(const double *y, int seeds, int orders, struct spread *s);
+double spread_f(double p, double df1, double df2); /* the p-quantile of F */
 
 /* ---- Replays (replay.c): a run that repeats the order of another's pushes ---- */
 

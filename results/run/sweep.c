@@ -64,7 +64,8 @@ char *sweep_find(const char *name, char **path)
 struct sweep_flags {
 	bool dry_run, resume, retry;
 	int64_t jobs;
-	const char *format;
+	const char *format, *order;
+	int64_t order_seed;
 };
 
 #define OWNER struct sweep_flags
@@ -78,6 +79,13 @@ static const struct option sweep_flags[] = {
 	OPTION(jobs, INT, "jobs", "1",
 	       "cells at a time; more than one spoils each other's times [cells]", .min = 1,
 	       .max = JOBS_MAX),
+	OPTION(order, CHOICE, "order", "rounds",
+	       "in which the cells are run: rounds: each configuration once, shuffled anew, before "
+	       "any comes with its next seed; file: as they stand there [name]",
+	       .choices = "rounds|file"),
+	OPTION(order_seed, INT, "order-seed", "1",
+	       "decides the shuffle of --order=rounds, and is recorded with it [number]", .min = 0,
+	       .max = 4294967295.0),
 	OPTION(format, CHOICE, "format", "text",
 	       "of what is printed on stdout: json is one object a cell", .choices = "text|json"),
 	{0},
@@ -110,6 +118,49 @@ char *sweep_plan(const char *path, struct sweep *s)
 					why);
 	}
 	return NULL;
+}
+
+/* ---- In which order ------------------------------------------------------ */
+
+static int by_key(const void *a, const void *b)
+{
+	const struct cell *x = a, *y = b;
+	return x->key != y->key ? (x->key > y->key) - (x->key < y->key)
+				: (x->place > y->place) - (x->place < y->place);
+}
+
+static int by_round(const void *a, const void *b)
+{
+	const struct cell *x = a, *y = b;
+	return x->round != y->round ? (x->round > y->round) - (x->round < y->round) : by_key(a, b);
+}
+
+/* A cell's place within its round: of its own, so that cells that come later, or are finished, do
+ * not move the others. */
+static uint64_t shuffled(const struct cell *c, int64_t seed)
+{
+	uint64_t rng = rng_seed(seed, STREAM_ORDER, c->round) ^ strtoull(c->hash, NULL, 16);
+	return rng_next(&rng);
+}
+
+void sweep_shuffle(struct sweep *s, int64_t seed)
+{
+	char hash[17];
+	for (size_t i = 0; i < s->cells; i++) {
+		struct config any = s->cell[i].config; /* borrows what it points to */
+		any.run.seed = 0;
+		config_hash(&any, hash);
+		s->cell[i].key = strtoull(hash, NULL, 16);
+		s->cell[i].place = i;
+	}
+	qsort(s->cell, s->cells, sizeof *s->cell, by_key);
+	for (size_t i = 0; i < s->cells; i++) {
+		bool again = i > 0 && s->cell[i].key == s->cell[i - 1].key;
+		s->cell[i].round = again ? s->cell[i - 1].round + 1 : 1;
+	}
+	for (size_t i = 0; i < s->cells; i++)
+		s->cell[i].key = shuffled(&s->cell[i], seed);
+	qsort(s->cell, s->cells, sizeof *s->cell, by_round);
 }
 
 /* The cells' earlier rows, when there is a database. */
@@ -169,13 +220,16 @@ static void list_cells(struct sweep *s, enum format format)
 		       s->duplicates);
 }
 
-static char *pend(const struct sweep *s)
+static char *pend(const struct sweep *s, int64_t order_seed)
 {
 	struct store *store AUTOCLOSE = NULL;
 	TRY(store_open(&store, s->cell[0].config.own.db, STORE_WRITE));
-	for (size_t i = 0; i < s->cells; i++)
-		if (!s->cell[i].skip && strcmp(s->cell[i].status, "pending") != 0)
-			TRY(store_pend(store, &s->cell[i].config));
+	for (size_t i = 0; i < s->cells; i++) {
+		const struct cell *c = &s->cell[i];
+		int64_t id = strcmp(c->status, "pending") == 0 ? c->id : 0;
+		if (!c->skip)
+			TRY(store_pend(store, &c->config, id, c->round, order_seed));
+	}
 	return NULL;
 }
 
@@ -342,6 +396,8 @@ static char *do_sweep(const char *path, struct sweep *s, const struct sweep_flag
 			  .format = strcmp(f->format, "json") == 0 ? FORMAT_JSON : FORMAT_TEXT,
 			  .began = clock_now()};
 	TRY(sweep_plan(path, s));
+	if (strcmp(f->order, "rounds") == 0)
+		sweep_shuffle(s, f->order_seed);
 	TRY(look_up(s, f));
 	if (f->dry_run) {
 		list_cells(s, d.format);
@@ -349,7 +405,7 @@ static char *do_sweep(const char *path, struct sweep *s, const struct sweep_flag
 	}
 	d.left = count_left(s);
 	if (d.left)
-		TRY(pend(s));
+		TRY(pend(s, f->order_seed));
 	for (size_t i = 0; i < s->cells; i++)
 		if (!s->cell[i].skip && s->cell[i].plan.oversubscribed) {
 			fprintf(stderr,
@@ -390,11 +446,16 @@ const struct command command_sweep = {
 	.name = "sweep",
 	.summary = "run the cross product of a job file",
 	.usage = "FILE.ini [--option=value ...]",
-	.about = "Runs every combination that a job file describes, and records each. Options of "
-		 "mvbench run replace those of the file, lists and ranges too: --workers=1,2 "
-		 "--seed=1..3.\n\n"
-		 "Exit status: 0 all cells are done, 1 some failed, 2 cannot run like this, 3 some "
-		 "diverged, 130 interrupted.",
+	.about =
+		"Runs every combination that a job file describes, and records each. Options of "
+		"mvbench run replace those of the file, lists and ranges too: --workers=1,2 "
+		"--seed=1..3.\n\n"
+		"Cells are run in rounds: each configuration with its first seed, in an order that "
+		"--order-seed shuffles, then each with its second. So a machine that becomes "
+		"slower "
+		"meets all of them alike. Columns sweep_round and sweep_seed of table run tell.\n\n"
+		"Exit status: 0 all cells are done, 1 some failed, 2 cannot run like this, 3 some "
+		"diverged, 130 interrupted.",
 	.options = sweep_flags,
 	.words = job_files_each,
 	.size = sizeof(OWNER),

@@ -1,6 +1,7 @@
 -- table_runs.sql - `mvbench export --table=runs`.
 SELECT r.*, s.config, s.config_key, s.epochs_done, s.test_accuracy, s.best_test_accuracy,
-	s.test_loss, s.train_loss, s.epoch_seconds, s.samples_per_second, s.compute_fraction,
-	s.comm_fraction, s.wait_fraction, s.epoch_bytes, s.staleness_mean, s.staleness_max,
+	s.test_loss, s.train_loss, s.running_loss, s.epoch_seconds, s.samples_per_second,
+	s.compute_fraction, s.comm_fraction, s.wait_fraction, s.epoch_bytes, s.staleness_mean,
+	s.staleness_max,
 	s.dropped_fraction, s.seconds_total
 FROM run AS r JOIN run_summary AS s USING (id) ORDER BY r.id

@@ -188,6 +188,18 @@ struct split_row {
 struct epoch_row {              /* losses and accuracies: NaN = not known */
 	int64_t epoch;          /* 0 = before training */
 	struct split_row split; /* times: mean over trainers, but seconds: the segment's */
+	/* of each worker's mini-batches under its own model, before the step on each */
+	double running_loss, running_accuracy;
+	double train_loss,
+		train_accuracy;          /* of the evaluated model, on a part of the training set */
+	double test_loss, test_accuracy; /* of the same model */
+};
+
+/* A model between two ends of epochs (--judge-every), as above. */
+struct point_row {
+	int64_t step;   /* of the run: after so many */
+	double epochs;  /* that is, after so many epochs */
+	double seconds; /* of training so far */
 	double train_loss, train_accuracy, test_loss, test_accuracy;
 };
 

@@ -169,6 +169,7 @@ static char *check_value(const struct option *o, const char *text)
 #define REPLAY_MAY           .core.replay = REPLAY_MAY
 #define REPLAY_OWN           .core.replay = REPLAY_OWN
 #define SINCE(version)       .core.since = version
+#define EARLIER(value)       .core.earlier = value
 #define LABELLED(place)      .core.label = place
 
 #define OWNER struct config
@@ -206,7 +207,8 @@ static const char *keep(struct config *c, const char *text)
 /* A sentence if this option belongs to a plug-in that the configuration does not use. */
 static char *not_in_use(const struct config *c, const struct found *f, const char *full)
 {
-	const char *used = strcmp(f->part, "strategy") == 0 ? c->run.strategy : c->run.workload;
+	const char *used = strcmp(f->part, "strategy") == 0 ? c->strategy->plugin.name
+							    : c->workload->plugin.name;
 	if (strcmp(used, f->owner->name) == 0)
 		return NULL;
 	return sentence("--%s: an option of %s %s, but the %s is %s; leave it out, or give --%s=%s",
@@ -273,6 +275,44 @@ static void *default_opts(const struct plugin *p)
 	return opts;
 }
 
+const char *config_even(const struct config *c)
+{
+	const struct strategy *s = c->strategy;
+	if (!s->may_leave || !s->tables)
+		return "its workers meet in every exchange";
+	return s->even ? s->even(&c->run, c->strategy_opts) : NULL;
+}
+
+/* What auto comes to is the cell's identity. One worker has all mini-batches either way. */
+static const char *resolved_deal(const struct config *c)
+{
+	bool even = config_even(c) != NULL, alone = c->run.workers == 1;
+	if (strcmp(c->run.deal, "auto") == 0)
+		return even || alone ? "static" : "dynamic";
+	return alone && !even ? "static" : c->run.deal;
+}
+
+/* --batch follows from --global-batch: the largest share of it. */
+static char *share_batch(struct config *c, const struct setting *given, size_t n)
+{
+	int64_t all = c->run.global_batch, share = config_model_workers(c),
+		models = share > 0 ? c->run.workers / share : 1;
+	for (size_t i = 0; i < n && all; i++)
+		if (strcmp(given[i].name, "batch") == 0)
+			return sentence(
+				"--global-batch=%lld: --batch=%s says what each worker has, and "
+				"this what all have together; leave one of the two out",
+				(long long)all, given[i].value);
+	if (all && all < models)
+		return sentence(
+			"--global-batch=%lld: %lld workers cannot share fewer rows than they "
+			"are; give at least --global-batch=%lld",
+			(long long)all, (long long)models, (long long)models);
+	if (all && models > 0)
+		c->run.batch = (all + models - 1) / models;
+	return NULL;
+}
+
 char *config_init(struct config *c, const struct setting *given, size_t n, bool lenient)
 {
 	char *wrong = NULL;
@@ -305,6 +345,9 @@ char *config_init(struct config *c, const struct setting *given, size_t n, bool 
 	for (size_t i = 0; i < n; i++)
 		if ((wrong = apply(c, &given[i], lenient)))
 			goto fail;
+	if ((wrong = share_batch(c, given, n)))
+		goto fail;
+	c->run.deal = resolved_deal(c);
 	return NULL;
 fail:
 	config_fini(c);
@@ -347,12 +390,25 @@ void config_each(const struct config *c,
 	each_of("workload", c->workload->plugin.options, c->workload_opts, each, ctx);
 }
 
-/* Options that came when databases were full of cells without them are silent at their default. */
+const char *option_earlier(const struct option *o)
+{
+	return o->core.earlier ? o->core.earlier : o->def;
+}
+
+/* Options that came when databases were full of cells without them are silent at what those were.
+ */
 enum { SILENT_SINCE = 4 };
 
 bool option_decides(const struct option *o, const char *value)
 {
-	return !o->incidental && !(o->core.since >= SILENT_SINCE && strcmp(value, o->def) == 0);
+	return !o->incidental &&
+	       !(o->core.since >= SILENT_SINCE && strcmp(value, option_earlier(o)) == 0);
+}
+
+bool option_follows(const struct config *c, const struct option *o)
+{
+	return c->run.global_batch > 0 && o->offset == offsetof(struct config, run.batch) &&
+	       strcmp(o->name, "batch") == 0;
 }
 
 static void hash_one(void *ctx, const char *part, const struct option *o, const char *value)
@@ -395,6 +451,8 @@ struct words {
 static void word_one(void *ctx, const char *part, const struct option *o, const char *value)
 {
 	struct words *w = ctx;
+	if (option_follows(w->config, o))
+		return;
 	char *name AUTOFREE = option_full_name(w->config, part, o);
 	w->word = must(realloc(w->word, (w->n + 2) * sizeof *w->word));
 	w->word[w->n++] = sentence("--%s=%s", name, value);

@@ -33,6 +33,8 @@ struct config {
  * this configuration does not use are checked by name only (job files share their defaults). */
 char *config_init(struct config *c, const struct setting *given, size_t n, bool lenient);
 void config_fini(struct config *c);
+/* NULL: one worker can make more steps of an epoch than another; else why none can. */
+const char *config_even(const struct config *c);
 /* Both end where their block does: struct config c AUTOCONFIG = {0}. */
 #define AUTOCONFIG __attribute__((cleanup(config_fini)))
 #define AUTOWORDS  __attribute__((cleanup(autowords)))
@@ -49,8 +51,12 @@ void config_each(const struct config *c,
 /* "batch", "asgd.updater": an option of that part as one would type it. Heap. */
 char *option_full_name(const struct config *c, const char *part, const struct option *o);
 void config_hash(const struct config *c, char hex[17]); /* the identity of a cell */
+/* What it was for runs of before there was such an option. */
+const char *option_earlier(const struct option *o);
 /* Is this value a part of it? */
 bool option_decides(const struct option *o, const char *value);
+/* Does its value follow from another's in c, so that it is not to be given? */
+bool option_follows(const struct config *c, const struct option *o);
 /* The name of its column in the database: '_' for '-' and '.'. Returns column. */
 enum { COLUMN_ROOM = 64 };
 const char *option_column(const struct option *o, char column[COLUMN_ROOM]);
@@ -66,6 +72,10 @@ struct heterogeneity {
 };
 /* as every other, if nothing is said */
 struct heterogeneity heterogeneity_of(const struct run *run, int rank);
+static inline int64_t arrival_seed(const struct run *run)
+{
+	return run->arrival_seed ? run->arrival_seed : run->seed;
+}
 /* NULL, or a sentence: is this such a list as o, one of these options, takes? */
 char *heterogeneity_check(const struct option *o, const char *text);
 /* NULL, or a sentence: can the workers of this run be told so? */
@@ -117,6 +127,8 @@ struct plan {
 	struct footprint footprint; /* of one worker, where the device has memory of its own */
 	const struct simulation *simulation; /* NULL in the real world */
 };
+/* Evaluations between the ends of epochs (--judge-every), at most, from one barrier to the next. */
+int64_t plan_points(const struct run *run, int64_t steps);
 /* Checks that this configuration can run here, laying out the model without memory. */
 char *plan_make(const struct config *c, struct plan *p);
 

@@ -73,17 +73,29 @@ static char *choose_device(const struct config *c, struct plan *p)
 	return NULL;
 }
 
+static int64_t segment_epochs(const struct run *run)
+{
+	return run->barrier_every && run->barrier_every < run->epochs ? run->barrier_every
+								      : run->epochs;
+}
+
+int64_t plan_points(const struct run *run, int64_t steps)
+{
+	bool any = run->judge_every > 0 && run->judge_every < steps * run->epochs;
+	return any ? segment_epochs(run) * steps / run->judge_every + 1 : 0;
+}
+
 /* Beside the one that is trained, a worker has room for: those of the epochs between two barriers
  * and the one that is evaluated; the tables', at most two copies with an updater's state, what it
  * pulled and its own; or the two that others map. */
-static int64_t models_kept(const struct config *c)
+static int64_t models_kept(const struct config *c, int64_t steps)
 {
 	const struct run *run = &c->run;
-	int64_t epochs = run->barrier_every ? run->barrier_every : run->epochs;
-	int64_t snapshots = run->barrier_every == 1 ? 0
-			    : epochs < run->epochs  ? epochs
-						    : run->epochs;
-	return snapshots + 1 + (c->strategy->tables ? 5 : run->workers > 1 ? 2 : 0);
+	int64_t snapshots = run->barrier_every == 1 ? 0 : segment_epochs(run);
+	return snapshots + plan_points(run, steps) + 1 +
+	       (c->strategy->tables ? 5
+		: run->workers > 1  ? 2
+				    : 0);
 }
 
 /* Lays the model out for mini-batches of so many rows, as rank 0 of no communicator, on a device
@@ -117,7 +129,8 @@ static char *lay_out(const struct config *c, struct plan *p, int64_t batch)
 	size_t model = vec_len(w.param) + (w.buffer ? vec_len(w.buffer) : 0);
 	size_t trained =
 		vec_len(w.param) * (w.velocity ? 3 : 2) + (w.buffer ? vec_len(w.buffer) : 0);
-	p->footprint.parameters = (trained + (size_t)models_kept(c) * model) * sizeof(float);
+	p->footprint.parameters =
+		(trained + (size_t)models_kept(c, p->steps) * model) * sizeof(float);
 	p->footprint.activations = nowhere.bytes - trained * sizeof(float);
 	p->footprint.workspace =
 		p->facts.workspace_bytes + (nowhere.convs ? p->facts.conv_workspace_bytes : 0);
@@ -182,16 +195,21 @@ static char *check_memory(const struct config *c, struct plan *p)
 			advice);
 }
 
-/* Between two barriers a worker keeps the model of every epoch, to evaluate it later. */
-static char *check_snapshots(const struct config *c, int64_t params)
+/* Between two barriers a worker keeps the models of epochs and points, to evaluate them later. */
+static char *check_snapshots(const struct config *c, const struct plan *p)
 {
 	const struct run *run = &c->run;
-	int64_t epochs = run->barrier_every ? run->barrier_every : run->epochs;
+	int64_t epochs = run->barrier_every == 1 ? 0 : segment_epochs(run),
+		points = plan_points(run, p->steps);
 	double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGE_SIZE);
-	double bytes = (double)(epochs < run->epochs ? epochs : run->epochs) * (double)params *
-		       (double)sizeof(float) * (double)run->workers;
-	if (run->barrier_every == 1 || *c->own.hostfile || bytes < memory / 2)
+	double bytes = (double)(epochs + points) * (double)p->params * (double)sizeof(float) *
+		       (double)run->workers;
+	if (*c->own.hostfile || bytes < memory / 2)
 		return NULL;
+	if (points > epochs)
+		return sentence("--judge-every=%lld: the models of all points between two barriers "
+				"would take %.1f GB; give more steps, or a barrier more often",
+				(long long)run->judge_every, bytes * 1e-9);
 	return sentence("--barrier-every=%lld: the models of all epochs between two barriers would "
 			"take %.1f GB; give a barrier more often",
 			(long long)run->barrier_every, bytes * 1e-9);
@@ -221,22 +239,35 @@ static char *check_tables(const struct config *c)
 			run->table_home, (int)run->servers);
 }
 
-/* NULL: one worker can make more steps of an epoch than another; else why none can. */
-static const char *must_be_even(const struct config *c)
-{
-	const struct strategy *s = c->strategy;
-	if (!s->may_leave || !s->tables)
-		return "its workers meet in every exchange";
-	return s->even ? s->even(&c->run, c->strategy_opts) : NULL;
-}
-
 static char *check_deal(const struct config *c)
 {
-	const char *why = must_be_even(c);
+	const char *why = config_even(c);
 	if (!why || strcmp(c->run.deal, "dynamic") != 0)
 		return NULL;
 	return sentence("--deal=dynamic: with %s each worker takes as many mini-batches: %s",
 			c->run.strategy, why);
+}
+
+/* What is judged when. */
+static char *check_evaluation(const struct config *c)
+{
+	const struct run *run = &c->run;
+	bool simulated = strcmp(run->platform, "sim") == 0;
+	if (run->target_loss > 0 && run->target_accuracy > 0)
+		return sentence("--target-loss=%g: a run has one target; leave "
+				"--target-accuracy=%g out",
+				run->target_loss, run->target_accuracy);
+	if (run->judge_every && simulated && !run->sim_train)
+		return sentence("--judge-every=%lld: with --sim.train=false there is no model to "
+				"evaluate; leave one of the two out",
+				(long long)run->judge_every);
+	if (run->judge_every && run->record && run->workers > 1)
+		return sentence(
+			"--judge-every=%lld: --record keeps no order of looks at a table "
+			"that change nothing, so that a replay could not repeat them; leave "
+			"one of the two out",
+			(long long)run->judge_every);
+	return NULL;
 }
 
 char *plan_make(const struct config *c, struct plan *p)
@@ -249,7 +280,7 @@ char *plan_make(const struct config *c, struct plan *p)
 		return wrong;
 	if (c->strategy->refuse && (wrong = c->strategy->refuse(run, c->strategy_opts)))
 		return wrong;
-	if ((wrong = check_tables(c)) || (wrong = check_deal(c)))
+	if ((wrong = check_tables(c)) || (wrong = check_deal(c)) || (wrong = check_evaluation(c)))
 		return wrong;
 	int share = config_model_workers(c);
 	if (share < 1 || run->workers % share != 0)
@@ -278,15 +309,15 @@ char *plan_make(const struct config *c, struct plan *p)
 		return sentence(
 			"--workers=%d: there are only %zu rows to train on; give fewer workers",
 			(int)run->workers, p->train.n);
+	int64_t together = run->global_batch ? run->global_batch : models * run->batch;
+	p->steps = ((int64_t)p->train.n + together - 1) / together;
 	if ((wrong = lay_out(c, p, run->batch)))
 		return wrong;
 	if ((wrong = check_memory(c, p)))
 		return wrong;
-	if ((wrong = check_snapshots(c, p->params)))
+	if ((wrong = check_snapshots(c, p)))
 		return wrong;
-	int64_t together = models * run->batch;
-	p->steps = ((int64_t)p->train.n + together - 1) / together;
-	p->dynamic = !must_be_even(c) && run->workers > 1 && strcmp(run->deal, "static") != 0;
+	p->dynamic = strcmp(run->deal, "dynamic") == 0;
 	p->oversubscribed = !*c->own.hostfile && !simulated &&
 			    run->workers * run->threads + run->servers > p->cores;
 	return NULL;

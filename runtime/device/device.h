@@ -65,10 +65,12 @@ struct peer_ops;
 	X(tanh, (struct device * d, float *y, size_t n), (d, y, n), SCALE, n) \
 	X(tanh_grad, (struct device * d, float *dy, const float *y, size_t n), (d, dy, y, n), \
 	  AXPY, n) \
-	X(softmax_xent, (struct device * d, float *z, const float *target, size_t rows, size_t n), \
-	  (d, z, target, rows, n), SCALE, (rows * n)) \
-	X(mse, (struct device * d, float *z, const float *target, size_t rows, size_t n), \
-	  (d, z, target, rows, n), NOTHING, n) \
+	X(softmax_xent, \
+	  (struct device * d, float *z, const float *target, size_t rows, size_t n, float over), \
+	  (d, z, target, rows, n, over), SCALE, (rows * n)) \
+	X(mse, \
+	  (struct device * d, float *z, const float *target, size_t rows, size_t n, float over), \
+	  (d, z, target, rows, n, over), NOTHING, n) \
 	X(sgd, \
 	  (struct device * d, float *p, float *v, const float *g, float lr, float m, float decay, \
 	   float scale, size_t n), \

@@ -151,18 +151,18 @@ void vec_sum_rows(struct vec *b, const struct vec *y, size_t rows)
 ACTIVATION(relu)
 ACTIVATION(tanh)
 
-void vec_softmax_xent(struct vec *z, const struct vec *target, size_t rows, size_t n)
+void vec_softmax_xent(struct vec *z, const struct vec *target, size_t rows, size_t n, float over)
 {
 	vec_room("softmax_xent", "z", z, rows * n);
 	vec_room("softmax_xent", "target", target, rows);
-	OPS(z)->softmax_xent(z->dev, z->data, target->data, rows, n);
+	OPS(z)->softmax_xent(z->dev, z->data, target->data, rows, n, over);
 }
 
-void vec_mse(struct vec *z, const struct vec *target, size_t rows, size_t n)
+void vec_mse(struct vec *z, const struct vec *target, size_t rows, size_t n, float over)
 {
 	vec_room("mse", "z", z, rows * n);
 	vec_room("mse", "target", target, rows * n);
-	OPS(z)->mse(z->dev, z->data, target->data, rows, n);
+	OPS(z)->mse(z->dev, z->data, target->data, rows, n, over);
 }
 
 void vec_dropout(struct vec *y, size_t n, float p, uint64_t salt)

@@ -59,6 +59,17 @@ static void shuffle(int32_t *x, size_t n, uint64_t rng)
 	}
 }
 
+/* Selection sampling (Knuth, The Art of Computer Programming 2, 3.4.2, algorithm S). */
+struct rows data_sample(size_t n, size_t most)
+{
+	struct rows rows = {.index = must(malloc((smaller(n, most) + 1) * sizeof(int32_t)))};
+	uint64_t rng = rng_seed(0, STREAM_SAMPLE, 0);
+	for (size_t i = 0; i < n && rows.n < most; i++)
+		if ((double)(n - i) * rng_uniform(&rng) < (double)(most - rows.n))
+			rows.index[rows.n++] = (int32_t)i;
+	return rows;
+}
+
 const int32_t *data_order(size_t n, int64_t seed, int64_t epoch)
 {
 	struct order *o = &orders[epoch % 2];

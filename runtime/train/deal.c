@@ -80,6 +80,15 @@ void deal_close(struct trainer *r)
 	free(d);
 }
 
+/* Every row of a --global-batch counts the same, also where its shares are uneven. */
+static double mean_rows(const struct trainer *r, size_t s)
+{
+	size_t n = r->train.n, steps = (size_t)r->w.steps;
+	return r->w.run->global_batch
+		       ? (double)(part_of(n, steps, s + 1) - part_of(n, steps, s)) / r->replicas
+		       : 0;
+}
+
 /* Where in its epoch's permutation the replica's part of step s begins, and its rows. */
 static size_t part_of_step(const struct trainer *r, size_t s, int replica, size_t *rows)
 {
@@ -113,6 +122,7 @@ static void take(struct trainer *r, int64_t number)
 	const int32_t *permutation = data_order(r->train.n, r->w.run->seed, epoch);
 	r->step = (size_t)(of_epoch / r->replicas);
 	size_t first = part_of_step(r, r->step, (int)(of_epoch % r->replicas), &r->w.rows);
+	r->w.mean_rows = mean_rows(r, r->step);
 	memcpy(r->order, permutation + first, r->w.rows * sizeof *r->order);
 	r->w.index = r->order;
 }
@@ -126,6 +136,7 @@ bool deal_take(struct trainer *r, int64_t i)
 		return true;
 	}
 	r->step = (size_t)i;
+	r->w.mean_rows = mean_rows(r, r->step);
 	r->w.index = r->order + r->step_first[i];
 	r->w.rows = r->step_first[i + 1] - r->step_first[i];
 	return true;

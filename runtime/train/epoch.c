@@ -57,6 +57,13 @@ static void gradient_alone(void *ctx)
 	w->workload->gradient(w);
 }
 
+/* What a device does for a mini-batch depends on this. */
+static size_t size_of(const struct worker *w)
+{
+	size_t all = (size_t)(w->mean_rows * comm_size(w->data_group) + 0.5);
+	return w->rows + (all << 32);
+}
+
 /* The gradient of w->index, on devices that keep graphs and on those that do not. Returns true if
  * the strategy's step is done as well. */
 static bool compute(struct worker *w, bool with_step)
@@ -72,7 +79,7 @@ static bool compute(struct worker *w, bool with_step)
 		w->workload->gradient(w);
 		return false;
 	}
-	d->ops->graph(d, KINDS * w->rows + (with_step ? STEP : GRADIENT),
+	d->ops->graph(d, KINDS * size_of(w) + (with_step ? STEP : GRADIENT),
 		      with_step ? gradient_and_local_step : gradient_alone, w);
 	for (size_t i = w->layers; wants_layers(w) && w->step > 0 && i-- > 0;) {
 		d->ops->event_wait(d, i);
@@ -152,9 +159,15 @@ static void stand_at_barrier(struct trainer *r)
 		flush_tables(w);
 }
 
+/* Since the segment's start, but for what the clock stood still. */
+static nsec segment_time(const struct trainer *r)
+{
+	return clock_now() - r->start - r->stopped;
+}
+
 static nsec training_time(const struct trainer *r)
 {
-	return r->trained + clock_now() - r->start;
+	return r->trained + segment_time(r);
 }
 
 /* A worker that leaves stands at a barrier from now on: so tables know that nobody need wait for
@@ -209,17 +222,69 @@ static void keep_duration(struct trainer *r, nsec *last)
 	*last = now;
 }
 
+/* ---- Snapshots ------------------------------------------------------------ */
+
+static void take_snapshot(struct trainer *r, struct snapshot *s)
+{
+	struct worker *w = &r->w;
+	s->epoch = w->epoch;
+	s->left = r->left;
+	if (s->param && !r->left) {
+		if (w->strategy->canonical)
+			w->strategy->canonical(w, s->param);
+		else
+			vec_copy(s->param, w->param);
+	}
+	if (s->buffer)
+		vec_copy(s->buffer, w->buffer);
+}
+
+int64_t epoch_next_point(const struct worker *w, int64_t after)
+{
+	do
+		after += w->run->judge_every;
+	while (after % w->steps == 0);
+	return after;
+}
+
+/* Before step number `step` of the run: copies the model for the points that come before it. What
+ * this takes, and what it moves, is nobody's. */
+static void pass_points(struct trainer *r, int64_t step)
+{
+	struct worker *w = &r->w;
+	if (r->points == r->points_max || r->next_point > step)
+		return;
+	device_sync(w->dev);
+	nsec since = clock_now(), at = since - r->start - r->stopped;
+	struct stats kept = r->stats;
+	r->stats.trace = NULL;
+	for (; r->points < r->points_max && r->next_point <= step;
+	     r->next_point = epoch_next_point(w, r->next_point)) {
+		struct snapshot *s = &r->point[r->points++];
+		take_snapshot(r, s);
+		s->step = r->next_point;
+		s->end = at;
+	}
+	device_sync(w->dev);
+	r->stats = kept;
+	r->stopped += clock_now() - since;
+}
+
 /* Until no mini-batch of the epoch is left, or it has left. */
 static void take_steps(struct trainer *r, int64_t *i, nsec *last, uint64_t *rng)
 {
+	const struct worker *w = &r->w;
 	bool dynamic = r->plan->dynamic;
-	for (; (dynamic || *i < r->w.steps) && !epoch_has_kept_all(r); ++*i) {
+	for (; (dynamic || *i < w->steps) && !epoch_has_kept_all(r); ++*i) {
 		if (r->heterogeneity.pause_at < NEVER || r->heterogeneity.leave_at < NEVER)
 			attend(r);
 		if (r->leaving && !r->left)
 			leave_if_done(r);
 		if (r->left || !deal_next(r, *i))
 			break;
+		nsec stopped = r->stopped;
+		pass_points(r, (w->epoch - 1) * w->steps + (int64_t)r->step);
+		*last += r->stopped - stopped;
 		one_step(r, *i, rng);
 		if (dynamic)
 			deal_settle(r);
@@ -245,27 +310,16 @@ static bool owes_steps(struct trainer *r)
 static nsec make_steps(struct trainer *r, bool barrier)
 {
 	struct worker *w = &r->w;
-	uint64_t rng = rng_seed(w->run->seed, STREAM_STRAGGLE, w->epoch * w->size + w->rank);
-	nsec began = clock_now(), last = began, stood = r->stood;
+	uint64_t rng =
+		rng_seed(arrival_seed(w->run), STREAM_STRAGGLE, w->epoch * w->size + w->rank);
+	nsec began = clock_now(), last = began, stood = r->stood, stopped = r->stopped;
 	int64_t i = 0;
 	do
 		take_steps(r, &i, &last, &rng);
 	while (barrier && owes_steps(r));
+	pass_points(r, w->epoch * w->steps - 1);
 	device_sync(w->dev);
-	return clock_now() - began - (r->stood - stood);
-}
-
-static void take_snapshot(struct trainer *r, struct epoch_record *record)
-{
-	struct worker *w = &r->w;
-	if (record->snapshot && !r->left) {
-		if (w->strategy->canonical)
-			w->strategy->canonical(w, record->snapshot);
-		else
-			vec_copy(record->snapshot, w->param);
-	}
-	if (record->buffer)
-		vec_copy(record->buffer, w->buffer);
+	return clock_now() - began - (r->stood - stood) - (r->stopped - stopped);
 }
 
 void epoch_run(struct trainer *r, bool barrier)
@@ -273,7 +327,7 @@ void epoch_run(struct trainer *r, bool barrier)
 	struct worker *w = &r->w;
 	struct stats *s = &r->stats, before = *s;
 	struct epoch_record *record = &r->record[r->records];
-	nsec began = r->records ? r->record[r->records - 1].end + r->start : r->start;
+	nsec began = r->records ? r->record[r->records - 1].model.end : 0;
 	nsec in_steps = make_steps(r, barrier);
 	nsec busy = (s->comm - before.comm) + (s->wait - before.wait);
 	note_from(r, barrier, 0);
@@ -286,10 +340,7 @@ void epoch_run(struct trainer *r, bool barrier)
 		device_sync(w->dev);
 	}
 	note_from(r, false, 0);
-	nsec now = clock_now();
-	record->epoch = w->epoch;
-	record->left = r->left;
-	record->end = now - r->start;
+	nsec now = record->model.end = segment_time(r);
 	record->first_collective = before.collectives;
 	record->last_collective = s->collectives;
 	record->split = (struct split_row){
@@ -305,8 +356,8 @@ void epoch_run(struct trainer *r, bool barrier)
 	s->staleness_max = 0;
 	for (int i = 0; i < STALENESS_BINS; i++)
 		record->staleness[i] = s->staleness[i] - before.staleness[i];
-	tally_take(w, &record->train);
-	take_snapshot(r, record);
+	tally_take(w, &record->running);
+	take_snapshot(r, &record->model);
 	r->records++;
 }
 
@@ -326,11 +377,11 @@ void epoch_warm_up(struct trainer *r)
 		vec_copy(r->buffer, w->buffer);
 	for (int64_t i = 0; sizes < SIZES && deal_take(r, i); i++) {
 		size_t k = 0;
-		while (k < sizes && size[k] != w->rows)
+		while (k < sizes && size[k] != size_of(w))
 			k++;
 		if (k < sizes || w->rows == 0)
 			continue;
-		size[sizes++] = w->rows;
+		size[sizes++] = size_of(w);
 		for (int n = 0; n < TIMES; n++)
 			compute(w, !r->delayed);
 	}

@@ -14,27 +14,25 @@
 /* A loss this many times the test loss before training has exploded. */
 #define EXPLODED 10.0
 
-/* The test set's loss and correct answers under the model that stands in param: each replica takes
- * a part of the rows. */
-static struct tally test(struct trainer *r)
+/* Loss and correct answers of these rows under the model that stands in param: each replica takes a
+ * part of them. */
+static struct tally tally_of(struct trainer *r, const struct data *set, const struct rows *rows)
 {
 	struct worker *w = &r->w;
 	struct tally t;
-	size_t first = part_of(r->test.n, (size_t)r->replicas, (size_t)r->replica);
-	size_t end = part_of(r->test.n, (size_t)r->replicas, (size_t)r->replica + 1);
-	for (size_t at = first; at < end; at += EVALUATE_ROWS) {
-		size_t rows = end - at < EVALUATE_ROWS ? end - at : EVALUATE_ROWS;
-		w->workload->evaluate(w, r->test_order + at, rows);
-	}
+	size_t first = part_of(rows->n, (size_t)r->replicas, (size_t)r->replica);
+	size_t end = part_of(rows->n, (size_t)r->replicas, (size_t)r->replica + 1);
+	for (size_t at = first; at < end; at += EVALUATE_ROWS)
+		w->workload->evaluate(w, set, rows->index + at, smaller(end - at, EVALUATE_ROWS));
 	tally_take(w, &t);
 	return t;
 }
 
 /* Is the model that is evaluated another than the one in param? */
-static bool is_elsewhere(const struct trainer *r, const struct epoch_record *record)
+static bool is_elsewhere(const struct trainer *r, const struct snapshot *at)
 {
 	const struct strategy *s = r->w.strategy;
-	return (record && record->snapshot) || s->canonical || s->average;
+	return (at && at->param) || s->canonical || s->average;
 }
 
 /* The mean over the workers that have not left. */
@@ -53,44 +51,45 @@ static void average_buffers(struct trainer *r, bool left)
 	vec_scale(w->buffer, 1 / (float)there);
 }
 
-void model_place(struct trainer *r, const struct epoch_record *record)
+void model_place(struct trainer *r, const struct snapshot *s)
 {
 	struct worker *w = &r->w;
-	if (is_elsewhere(r, record))
+	if (is_elsewhere(r, s))
 		vec_copy(r->saved, w->param);
-	if (record && record->snapshot)
-		vec_copy(w->param, record->snapshot);
+	if (s && s->param)
+		vec_copy(w->param, s->param);
 	else if (w->strategy->canonical)
 		w->strategy->canonical(w, w->param);
 	if (w->strategy->average)
 		comm_allreduce(w->data_group, w->param, MEAN);
-	else if (is_elsewhere(r, record))
-		comm_broadcast(w->data_group, record ? record->reporting : 0, w->param);
+	else if (is_elsewhere(r, s))
+		comm_broadcast(w->data_group, s ? s->reporting : 0, w->param);
 	if (!w->buffer)
 		return;
 	vec_copy(r->buffer, w->buffer);
-	if (record && record->buffer)
-		vec_copy(w->buffer, record->buffer);
-	average_buffers(r, record ? record->left : r->left);
+	if (s && s->buffer)
+		vec_copy(w->buffer, s->buffer);
+	average_buffers(r, s ? s->left : r->left);
 }
 
-void model_take_back(struct trainer *r, const struct epoch_record *record)
+void model_take_back(struct trainer *r, const struct snapshot *s)
 {
 	struct worker *w = &r->w;
-	if (is_elsewhere(r, record))
+	if (is_elsewhere(r, s))
 		vec_copy(w->param, r->saved);
 	if (w->buffer)
 		vec_copy(w->buffer, r->buffer);
 }
 
-static struct tally evaluate_model(struct trainer *r, const struct epoch_record *record)
+static struct evaluated evaluate_model(struct trainer *r, const struct snapshot *s)
 {
 	nsec since = clock_peek();
-	model_place(r, record);
-	struct tally t = test(r);
-	model_take_back(r, record);
+	model_place(r, s);
+	struct evaluated t = {.train = tally_of(r, &r->train, &r->train_rows),
+			      .test = tally_of(r, &r->test, &r->test_rows)};
+	model_take_back(r, s);
 	if (r->trace) {
-		trace_at(r->trace, record->epoch, 0);
+		trace_at(r->trace, s->epoch, 0);
 		trace_add(r->trace, TRACE_EVALUATE, since, clock_peek());
 	}
 	return t;
@@ -115,8 +114,9 @@ static void look_for_divergence(struct trainer *r, const struct epoch_row *row)
 	/* The worse of the two is the one to name; before training there is no training loss. Of
 	 * running statistics that know no data yet, the test loss says little. */
 	bool running = r->w.buffer != NULL && isfinite(row->test_loss);
-	bool by_test = row->epoch == 0 || (!running && row->train_loss <= EXPLODED * r->first_loss);
-	double loss = by_test ? row->test_loss : row->train_loss;
+	bool by_test =
+		row->epoch == 0 || (!running && row->running_loss <= EXPLODED * r->first_loss);
+	double loss = by_test ? row->test_loss : row->running_loss;
 	const char *which = by_test ? "test" : "training";
 	if (row->epoch == 0)
 		r->first_loss = running ? log((double)r->train.classes) : row->test_loss;
@@ -136,10 +136,11 @@ static void look_for_divergence(struct trainer *r, const struct epoch_row *row)
 
 static void evaluate_epoch(struct trainer *r, struct epoch_record *record)
 {
-	struct epoch_row row = {.epoch = record->epoch};
-	struct tally t = evaluate_model(r, record);
+	struct epoch_row row = {.epoch = record->model.epoch};
+	struct evaluated t = evaluate_model(r, &record->model);
 	char *error = NULL;
 	gather_epoch(r, record, &t, &row);
+	r->elapsed += row.split.seconds;
 	if (r->w.rank == 0) {
 		look_for_divergence(r, &row);
 		if (r->sink->epoch)
@@ -153,15 +154,36 @@ static void evaluate_epoch(struct trainer *r, struct epoch_record *record)
 	decide(r, error);
 }
 
+/* began: its epoch, since the segment's start. */
+static void evaluate_point(struct trainer *r, const struct snapshot *s, nsec began)
+{
+	struct point_row row = {.step = s->step,
+				.epochs = (double)s->step / (double)r->w.steps,
+				.seconds = r->elapsed + 1e-9 * (double)(s->end - began)};
+	struct evaluated t = evaluate_model(r, s);
+	char *error = NULL;
+	gather_point(r, &t, &row);
+	if (r->w.rank == 0 && r->sink->point)
+		error = r->sink->point(r->sink->self, &row);
+	decide(r, error);
+}
+
 void evaluate(struct trainer *r, struct epoch_record *record, int64_t n)
 {
+	const struct snapshot *s = r->point, *end = r->point + r->points;
+	nsec began = 0;
 	if (r->page)
 		r->page->state = STATUS_EVALUATING;
 	stats_reduce(&r->w);
 	gather_ends(r, record, n);
 	gather_arrivals(r);
-	for (int64_t k = 0; k < n && !r->status; k++)
-		evaluate_epoch(r, &record[k]);
+	for (int64_t k = 0; k < n && !r->status; began = record[k++].model.end) {
+		for (; s < end && s->epoch == record[k].model.epoch && !r->status; s++)
+			evaluate_point(r, s, began);
+		if (!r->status)
+			evaluate_epoch(r, &record[k]);
+	}
+	r->points = 0;
 	gather_events(r);
 	stats_reset(&r->stats); /* what evaluation communicated does not count */
 }

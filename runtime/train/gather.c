@@ -9,28 +9,36 @@
 
 /* ---- Figures of an epoch -------------------------------------------------- */
 
+/* A snapshot is of the instant when the last trainer comes there, whose own then counts. */
+static void gather_end(struct trainer *r, struct snapshot *s)
+{
+	double last = s->left ? 0 : (double)s->end;
+	link_reduce_all(r->all, &last, 1, REDUCE_MAX);
+	bool is_last = !s->left && (double)s->end == last;
+	double by = is_last ? -r->replica : -r->replicas;
+	link_reduce_all(r->all, &by, 1, REDUCE_MAX);
+	s->reporting = -(int)by;
+	s->end = (nsec)last;
+}
+
 /* Without a barrier at its end an epoch ends, for all, when the last of its rows has been trained
- * on: as the last trainer ends it, whose snapshot is of that instant. Who has left waits. */
+ * on: as the last trainer ends it. Who has left waits. */
 void gather_ends(struct trainer *r, struct epoch_record *record, int64_t n)
 {
 	nsec before = 0;
 	const struct run *run = r->w.run;
+	for (int64_t i = 0; i < r->points; i++)
+		gather_end(r, &r->point[i]);
 	for (int64_t k = 0; k < n && (*run->leave || run->barrier_every != 1); k++, record++) {
-		double last = record->left ? 0 : (double)record->end;
-		link_reduce_all(r->all, &last, 1, REDUCE_MAX);
-		bool is_last = !record->left && (double)record->end == last;
-		double by = is_last ? -r->replica : -r->replicas;
-		link_reduce_all(r->all, &by, 1, REDUCE_MAX);
-		record->reporting = -(int)by;
-		record->end = (nsec)last;
-		double seconds = 1e-9 * (double)(record->end - before);
-		if (record->left) {
+		gather_end(r, &record->model);
+		double seconds = 1e-9 * (double)(record->model.end - before);
+		if (record->model.left) {
 			record->split.wait_s += seconds - record->split.seconds;
 			record->split.seconds = seconds;
 		}
 		if (run->barrier_every != 1)
 			record->seconds = seconds;
-		before = record->end;
+		before = record->model.end;
 	}
 }
 
@@ -49,6 +57,16 @@ static void means_of(const struct trainer *r, const struct tally_sum *t, double 
 	*accuracy = t->rows > 0 && r->train.classes ? t->correct / t->rows : NAN;
 }
 
+void gather_point(struct trainer *r, const struct evaluated *evaluated, struct point_row *row)
+{
+	struct {
+		struct tally_sum train, test;
+	} sum = {counted(r, &evaluated->train), counted(r, &evaluated->test)};
+	link_reduce_all(r->all, (double *)(void *)&sum, sizeof sum / sizeof(double), REDUCE_SUM);
+	means_of(r, &sum.train, &row->train_loss, &row->train_accuracy);
+	means_of(r, &sum.test, &row->test_loss, &row->test_accuracy);
+}
+
 /* The trainers' histograms, summed on every rank. */
 static void sum_staleness(struct trainer *r, int64_t bins[STALENESS_BINS])
 {
@@ -63,7 +81,7 @@ static void sum_staleness(struct trainer *r, int64_t bins[STALENESS_BINS])
 /* Times are means, counts are sums. Without a barrier every trainer's epoch begins and ends at a
  * time of its own, and what it spent them on are shares of that: the epoch of all has these shares.
  * What was waiting inside collectives moves from comm to wait. */
-void gather_epoch(struct trainer *r, struct epoch_record *record, const struct tally *test,
+void gather_epoch(struct trainer *r, struct epoch_record *record, const struct evaluated *evaluated,
 		  struct epoch_row *row)
 {
 	struct split_row *own = &record->split;
@@ -76,8 +94,9 @@ void gather_epoch(struct trainer *r, struct epoch_record *record, const struct t
 #define OWN(name) .name = (double)own->name,
 		SPLIT_TIMES(OWN) SPLIT_COUNTS(OWN)
 #undef OWN
-			.train = counted(r, &record->train),
-		.test = counted(r, test),
+			.running = counted(r, &record->running),
+		.train = counted(r, &evaluated->train),
+		.test = counted(r, &evaluated->test),
 	};
 	link_reduce_all(r->all, (double *)(void *)&sum, sizeof sum / sizeof(double), REDUCE_SUM);
 	row->split = (struct split_row){
@@ -91,6 +110,7 @@ void gather_epoch(struct trainer *r, struct epoch_record *record, const struct t
 #define SCALED(name) row->split.name *= scale;
 	SPLIT_TIMES(SCALED)
 #undef SCALED
+	means_of(r, &sum.running, &row->running_loss, &row->running_accuracy);
 	means_of(r, &sum.train, &row->train_loss, &row->train_accuracy);
 	means_of(r, &sum.test, &row->test_loss, &row->test_accuracy);
 	if (row->split.pushes)

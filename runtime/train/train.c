@@ -125,6 +125,18 @@ static void open_device(struct trainer *r)
 	r->dev.ops->open(&r->dev, (int)r->w.run->threads);
 }
 
+static struct snapshot snapshot_new(struct worker *w)
+{
+	return (struct snapshot){.param = vec_new(w, vec_len(w->param)),
+				 .buffer = w->buffer ? vec_new(w, vec_len(w->buffer)) : NULL};
+}
+
+static void snapshot_free(struct snapshot *s)
+{
+	vec_free(s->param);
+	vec_free(s->buffer);
+}
+
 /* What epochs need, so that they need not allocate. */
 static void make_room(struct trainer *r)
 {
@@ -134,21 +146,23 @@ static void make_room(struct trainer *r)
 	r->order = must(malloc((n / (size_t)r->replicas + steps + 1) * sizeof(int32_t)));
 	r->step_first = must(malloc((steps + 1) * sizeof(size_t)));
 	r->lr = must(malloc(steps * sizeof(float)));
-	r->test_order = must(malloc((r->test.n + 1) * sizeof(int32_t)));
-	for (size_t i = 0; i < r->test.n; i++)
-		r->test_order[i] = (int32_t)i;
+	r->test_rows = data_sample(r->test.n, r->test.n);
+	r->train_rows = data_sample(r->train.n, TRAIN_ROWS_EVALUATED);
 	if (w->rank == 0)
 		r->ranks = must(calloc((size_t)w->size, sizeof *r->ranks));
 	r->steps_room = (size_t)(w->steps * w->run->epochs);
 	if (r->sink->steps)
 		r->step_s = must(calloc(r->steps_room, sizeof *r->step_s));
 	r->record = must(calloc((size_t)r->records_max, sizeof *r->record));
-	for (int64_t i = 0; i < r->records_max && !always; i++) {
-		r->record[i].snapshot = vec_new(w, vec_len(w->param));
-		if (w->buffer)
-			r->record[i].buffer = vec_new(w, vec_len(w->buffer));
-	}
-	if (!always || w->strategy->canonical || w->strategy->average)
+	for (int64_t i = 0; i < r->records_max && !always; i++)
+		r->record[i].model = snapshot_new(w);
+	r->points_max = plan_points(w->run, w->steps);
+	r->point = must(calloc((size_t)r->points_max + 1, sizeof *r->point));
+	for (int64_t i = 0; i < r->points_max; i++)
+		r->point[i] = snapshot_new(w);
+	if (r->points_max)
+		r->next_point = epoch_next_point(w, 0);
+	if (!always || r->points_max || w->strategy->canonical || w->strategy->average)
 		r->saved = vec_new(w, vec_len(w->param));
 }
 
@@ -194,10 +208,10 @@ static void tear_down(struct trainer *r)
 	deal_close(r);
 	tables_close(w->tables);
 	ending.everyone = NULL;
-	for (int64_t i = 0; i < r->records_max; i++) {
-		vec_free(r->record[i].snapshot);
-		vec_free(r->record[i].buffer);
-	}
+	for (int64_t i = 0; i < r->records_max; i++)
+		snapshot_free(&r->record[i].model);
+	for (int64_t i = 0; i < r->points_max; i++)
+		snapshot_free(&r->point[i]);
 	vec_free(r->saved);
 	vec_free(r->buffer);
 	w->workload->fini(w);
@@ -213,10 +227,12 @@ static void tear_down(struct trainer *r)
 	free(r->order);
 	free(r->step_first);
 	free(r->lr);
-	free(r->test_order);
+	free(r->test_rows.index);
+	free(r->train_rows.index);
 	free(r->ranks);
 	free(r->step_s);
 	free(r->record);
+	free(r->point);
 }
 
 /* Rank 0 only. */
@@ -244,7 +260,7 @@ static void train_epochs(struct trainer *r)
 {
 	struct worker *w = &r->w;
 	const struct run *run = w->run;
-	struct epoch_record untrained = {.epoch = 0};
+	struct epoch_record untrained = {.model = {.epoch = 0}};
 	evaluate(r, &untrained, 1);
 	deal_epoch(r, 1);
 	if (!world_is_virtual)
@@ -263,10 +279,11 @@ static void train_epochs(struct trainer *r)
 		if (r->records == 0) {
 			link_barrier(r->all);
 			r->start = clock_now();
+			r->stopped = 0;
 		}
 		epoch_run(r, barrier);
 		if (barrier) {
-			r->trained += r->record[r->records - 1].end;
+			r->trained += r->record[r->records - 1].model.end;
 			evaluate(r, r->record, r->records);
 			r->records = 0;
 		}

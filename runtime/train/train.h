@@ -32,6 +32,8 @@ struct sink {
 	 * there were no pushes. */
 	char *(*epoch)(void *self, const struct epoch_row *row, const struct split_row *ranks,
 		       int n, const int64_t *staleness);
+	/* What --judge-every asks for: before the epoch that they lie in. */
+	char *(*point)(void *self, const struct point_row *row);
 	/* What --record asks for: after each segment, before its epochs. */
 	char *(*arrivals)(void *self, const struct arrival *a, size_t n);
 	/* What --trace asks for: after each segment and its evaluation; by rank, in order. lost:
@@ -54,6 +56,17 @@ struct sink {
 char *data_open(const struct dataset *set, const struct run *run, struct data *train,
 		struct data *test);
 void data_close(const struct dataset *set);
+/* Rows of a data set. */
+struct rows {
+	int32_t *index; /* [n], heap */
+	size_t n;
+};
+/* So many of n rows (all, where there are fewer), in their order: whatever the run, the same ones.
+ */
+struct rows data_sample(size_t n, size_t most);
+enum {
+	TRAIN_ROWS_EVALUATED = 5000
+}; /* of the training set, on which the evaluated model is, too */
 /* An epoch's permutation of n rows; valid until the next call. */
 const int32_t *data_order(size_t n, int64_t seed, int64_t epoch);
 

@@ -9,19 +9,25 @@
 #include "runtime/train/train.h"
 #include "sim/model/model.h"
 
+/* The model as this rank knew it at one instant, to be evaluated after the segment. */
+struct snapshot {
+	struct vec *param;  /* NULL: evaluated where it stands, at the barrier */
+	struct vec *buffer; /* of w->buffer, likewise */
+	int64_t epoch;
+	int64_t step;  /* of the run, where it is not an epoch's end */
+	nsec end;      /* since the segment's start */
+	bool left;     /* before its end */
+	int reporting; /* the replica that came there last: its snapshot counts */
+};
+
 /* One epoch of this rank, run but not evaluated yet. */
 struct epoch_record {
-	int64_t epoch;
+	struct snapshot model;
 	struct split_row split;
-	nsec end; /* since the segment's start */
 	size_t first_collective, last_collective;
 	int64_t staleness[STALENESS_BINS];
-	struct tally train;
-	struct vec *snapshot; /* NULL: evaluated where it stands, at the barrier */
-	struct vec *buffer;   /* of w->buffer, likewise */
-	bool left;            /* before its end */
-	double seconds;       /* from one epoch's end for all to the next; 0 = one's own */
-	int reporting;        /* the replica that ended it last: its snapshot counts */
+	struct tally running;
+	double seconds; /* from one epoch's end for all to the next; 0 = one's own */
 };
 
 struct trainer {
@@ -37,17 +43,22 @@ struct trainer {
 
 	int replica, replicas; /* place of this worker's model among the models */
 	struct dealing *dealing;
-	int32_t *order, *test_order; /* order: of this trainer's rows of the epoch, or the step */
-	size_t *step_first;          /* [steps + 1], into order */
-	float *lr;                   /* [steps] */
-	size_t step;                 /* of the epoch: that the mini-batch under way is of */
-	struct vec *saved;           /* param, while another model is evaluated in its place, */
-	struct vec *buffer;          /* and w->buffer */
+	struct rows train_rows, test_rows; /* on which models are evaluated */
+	int32_t *order;                    /* of this trainer's rows of the epoch, or the step */
+	size_t *step_first;                /* [steps + 1], into order */
+	float *lr;                         /* [steps] */
+	size_t step;                       /* of the epoch: that the mini-batch under way is of */
+	struct vec *saved;  /* param, while another model is evaluated in its place, */
+	struct vec *buffer; /* and w->buffer */
 
 	struct epoch_record *record;
 	int64_t records, records_max;
+	struct snapshot *point;                 /* --judge-every: those of this segment */
+	int64_t points, points_max, next_point; /* next_point: after so many steps of the run */
 	nsec start;
-	nsec trained; /* in the segments before this one */
+	nsec stopped;   /* the clock, in this segment: what points took */
+	double elapsed; /* seconds of the epochs that were evaluated */
+	nsec trained;   /* in the segments before this one */
 
 	/* what is said of this worker; what has taken place is at NEVER */
 	struct heterogeneity heterogeneity;
@@ -89,6 +100,8 @@ bool deal_no_more(struct trainer *r);
 /* ---- epoch.c ---- */
 
 void epoch_warm_up(struct trainer *r); /* after the first deal; leaves the model as it was */
+/* After so many steps of the run, that is no epoch's end: the next point to be evaluated. */
+int64_t epoch_next_point(const struct worker *w, int64_t after);
 /* Runs one epoch and fills the next record. Ends with a barrier when `barrier` says so. */
 void epoch_run(struct trainer *r, bool barrier);
 bool epoch_has_kept_all(const struct trainer *r); /* enough durations of steps */
@@ -96,9 +109,9 @@ bool epoch_has_kept_all(const struct trainer *r); /* enough durations of steps *
 /* ---- evaluate.c: collective, off the clock ---- */
 
 /* Puts the canonical model into param, and the mean of the models' buffers into buffer, until it is
- * taken back; record: as they stood at its end, NULL = now. */
-void model_place(struct trainer *r, const struct epoch_record *record);
-void model_take_back(struct trainer *r, const struct epoch_record *record);
+ * taken back; s: as they stood then, NULL = now. */
+void model_place(struct trainer *r, const struct snapshot *s);
+void model_take_back(struct trainer *r, const struct snapshot *s);
 void model_hash(struct trainer *r, char hex[17]);
 /* Evaluates at the ends of these n epochs, and hands their rows to the sink. */
 void evaluate(struct trainer *r, struct epoch_record *record, int64_t n);
@@ -115,14 +128,21 @@ struct epoch_sum {
 #undef FIGURE
 	struct tally_sum {
 		double loss, correct, rows;
-	} train, test;
+	} running, train, test;
 };
 
-/* When the epochs of these records ended, and whose snapshots count. */
+/* What a model came to on the rows that models are evaluated on, this trainer's part of them. */
+struct evaluated {
+	struct tally train, test;
+};
+
+/* When the epochs of these records ended, and the points, and whose snapshots count. */
 void gather_ends(struct trainer *r, struct epoch_record *record, int64_t n);
-/* The figures of an epoch record, with those of the test, over the trainers: row on every rank but
- * for its most, r->ranks on rank 0; the histogram of staleness is summed in the record. */
-void gather_epoch(struct trainer *r, struct epoch_record *record, const struct tally *test,
+/* The figures of a point's evaluation, over the trainers. */
+void gather_point(struct trainer *r, const struct evaluated *evaluated, struct point_row *row);
+/* The figures of an epoch record, with those of its evaluation, over the trainers: row on every
+ * rank but for its most, r->ranks on rank 0; the histogram of staleness is summed in the record. */
+void gather_epoch(struct trainer *r, struct epoch_record *record, const struct evaluated *evaluated,
 		  struct epoch_row *row);
 /* What was recorded in this segment goes to the sink, in order: operations on tables, which
  * --record wants or a replay is held to; the timeline of workers and servers. */

@@ -218,7 +218,7 @@ void world_device(struct worker *w)
 {
 	struct sim_worker *me = sim_self();
 	me->worker = w;
-	me->rng = rng_seed(w->run->seed, STREAM_COMPUTE, w->rank);
+	me->rng = rng_seed(arrival_seed(w->run), STREAM_COMPUTE, w->rank);
 	w->dev->ops = &device_cpu;
 	sim_device(w, w->run->sim_train);
 }

@@ -228,7 +228,7 @@ START_TEST(baselines_travel)
 		{"3{p;}", ":4: this run stands there twice"},
 		{"$d", "3 runs are promised in the first line, but the file has 2"},
 		{"1d", ":1: the first line of a baseline looks like"},
-		{"1s/:1,/:9,/", ":1: the file was made by a newer mvbench"},
+		{"1s/:2,/:9,/", ":1: the file was made by a newer mvbench"},
 		{"d", "the file is empty"},
 	};
 	char *text;
@@ -262,6 +262,18 @@ START_TEST(baselines_travel)
 		     0, 0);
 		near(number("SELECT count(*) FROM baseline"), 3, 0);
 	}
+	/* what version 1 of the file called the training loss is the running one now */
+	text = sentence("sed '1s/:2,/:1,/; s/\"running_loss\":[^,]*,//' %s/a >%s/old", folder,
+			folder);
+	ck_assert_int_eq(system(text), 0);
+	free(text);
+	text = sentence("--import=%s/old --save=old", folder);
+	expect(text, EXIT_OK, "baseline old has 3 runs");
+	free(text);
+	near(number("SELECT count(*) FROM baseline WHERE name = 'old' AND train_loss IS NULL AND "
+		    "running_loss = 1e-300 / 3"),
+	     3, 0);
+	sql("DELETE FROM baseline WHERE name = 'old'");
 	text = sentence("--import=%s/a --save=copy", folder);
 	expect(text, EXIT_OK, "baseline copy has 3 runs");
 	free(text);

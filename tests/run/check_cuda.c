@@ -198,8 +198,8 @@ static void losses_of(size_t rows, size_t n, double tol)
 		label[r] = (float)(r * 5 % n);
 	struct pair *target = pair_of(label, rows, false);
 
-	EACH(vec_softmax_xent(z->v[k], target->v[k], rows, n));
-	EACH(vec_mse(e->v[k], value->v[k], rows, n));
+	EACH(vec_softmax_xent(z->v[k], target->v[k], rows, n, (float)rows));
+	EACH(vec_mse(e->v[k], value->v[k], rows, n, (float)rows));
 	EACH(tally_take(&worker[k], &got[k]));
 	same("softmax_xent", z, tol);
 	same("mse", e, tol);

@@ -593,7 +593,7 @@ START_TEST(misses_are_shown)
 	expect_rows(
 		"time_to_accuracy",
 		"'%s|%g|%g|%g|%d|%d|%g|%g', title, seconds, low, high, reached, n, tried, target",
-		"serial|8.4|4.3|-1|2|3|8.2|62\n"
+		"serial|6.3|3.87|-1|2|3|8.2|62\n"
 		"asgd 2w|-1|-1|-1|0|2|4.4|62\n"
 		"periodic 2w, diverged|-1|-1|-1|0|1|4.2|62\n");
 
@@ -604,7 +604,7 @@ START_TEST(misses_are_shown)
 	char *path = sentence("%s/time_to_accuracy-svg/time_to_accuracy-mlp.svg", folder);
 	size_t n;
 	char *text = contents(path, &n);
-	const char *shown[] = {"8.40 s, not reached 1/3<", ">not reached 2/2<", ">not reached 1/1<",
+	const char *shown[] = {"6.30 s, not reached 1/3<", ">not reached 2/2<", ">not reached 1/1<",
 			       "62 % [s]", "2 runs diverged"};
 	for (size_t i = 0; i < sizeof(shown) / sizeof(*shown); i++)
 		ck_assert_msg(strstr(text, shown[i]) != NULL, "%s is not shown", shown[i]);

@@ -155,7 +155,7 @@ START_TEST(a_diverged_run_is_replayed)
 	new_database();
 	int status = run_mvbench("",
 				 SMALL "--record --device=cpu --strategy=asgd --workers=2 "
-				       "--lr=1000 --lr-schedule=constant",
+				       "--lr=1000 --lr-schedule=constant --epochs=20",
 				 out, sizeof out);
 	ck_assert_int_eq(status, EXIT_DIVERGED);
 	replay(SIM "--sim.step-time=1ms --sim.platform=gpu4_pcie", EXIT_DIVERGED, EQUALS);
@@ -174,7 +174,7 @@ END_TEST
 START_TEST(another_order_gives_another_model)
 {
 	static const char *const servers[] = {"", "--servers=1"};
-	record(words(SMALL "--strategy=asgd --workers=2 %s", servers[_i]));
+	record(words(SMALL "--strategy=asgd --deal=static --workers=2 %s", servers[_i]));
 	alter(FIND SWAP);
 	replay(SIM "--sim.step-time=1ms --sim.platform=gpu4_pcie", EXIT_FAILED,
 	       "the model differs from run 1's");
@@ -183,6 +183,20 @@ START_TEST(another_order_gives_another_model)
 		   "done,1\r\n");
 	alter(SWAP); /* back again */
 	replay(SIM "--sim.step-time=1ms --sim.platform=gpu4_pcie", EXIT_OK, EQUALS);
+}
+END_TEST
+
+/* Worker 1 takes its mini-batches when worker 0 has taken all of its, whose pushes wait for its. */
+START_TEST(a_circle_is_told)
+{
+	static const char *const servers[] = {"", "--servers=1"};
+	record(words(SMALL "--strategy=asgd --deal=dynamic --workers=2 %s", servers[_i]));
+	alter("CREATE TABLE turn AS SELECT row_number() OVER (ORDER BY worker, seq) - 1 AS seq, "
+	      "worker FROM arrival WHERE table_id = 1;"
+	      "UPDATE arrival SET worker = turn.worker FROM turn "
+	      "WHERE table_id = 1 AND arrival.seq = turn.seq");
+	replay(SIM "--sim.step-time=1ms --sim.platform=gpu4_pcie", EXIT_FAILED,
+	       "wait for each other");
 }
 END_TEST
 
@@ -349,6 +363,7 @@ Suite *replay_suite(void)
 	tcase_add_test(t, a_simulated_run_is_replayed);
 	tcase_add_test(t, a_diverged_run_is_replayed);
 	tcase_add_loop_test(t, another_order_gives_another_model, 0, 2);
+	tcase_add_loop_test(t, a_circle_is_told, 0, 2);
 	tcase_add_test(t, a_replay_has_the_options_of_its_run);
 	tcase_add_test(t, other_options_are_refused);
 	tcase_add_test(t, what_has_no_record_is_refused);

@@ -296,7 +296,7 @@ START_TEST(commands_give_the_same_cells)
 		struct config c;
 		wrong = config_init(&c, given, n, false);
 		ck_assert_msg(!wrong, "%s", wrong);
-		wrong = store_pend(s, &c);
+		wrong = store_pend(s, &c, 0, 0, 0);
 		ck_assert_msg(!wrong, "%s", wrong);
 		config_fini(&c);
 		for (size_t k = 2; k < n; k++)

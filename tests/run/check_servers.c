@@ -179,7 +179,7 @@ START_TEST(servers_leave_with_the_workers)
 		bool damaged; /* a label that no class has: found when the data is read */
 		int status;
 	} row[] = {
-		{"--lr=1000 --lr-schedule=constant", "a smaller --lr may help", false,
+		{"--lr=1000 --lr-schedule=constant --epochs=20", "a smaller --lr may help", false,
 		 EXIT_DIVERGED},
 		{"", "has the label 77", true, EXIT_USER},
 		/* the tables are there already when the store refuses to begin */

@@ -359,11 +359,13 @@ START_TEST(simulations_repeat_themselves)
 		ck_assert_double_gt(differing("rank_epoch", 1, 3), 0);
 		/* time alone: its rows are those of the first, but for what was not computed */
 		near(how,
-		     asked("SELECT count(*) FROM epoch WHERE run_id = 4 AND (train_loss, "
-			   "train_accuracy, test_loss, test_accuracy) IS (NULL, NULL, NULL, NULL)"),
+		     asked("SELECT count(*) FROM epoch WHERE run_id = 4 AND coalesce(running_loss, "
+			   "running_accuracy, train_loss, train_accuracy, test_loss, "
+			   "test_accuracy) "
+			   "IS NULL"),
 		     3, 0);
-		asked("UPDATE epoch SET (train_loss, train_accuracy, test_loss, test_accuracy) = "
-		      "(NULL, NULL, NULL, NULL)");
+		asked("UPDATE epoch SET running_loss = NULL, running_accuracy = NULL, train_loss = "
+		      "NULL, train_accuracy = NULL, test_loss = NULL, test_accuracy = NULL");
 		for (size_t t = 0; t < COUNT(recorded); t++)
 			near(how, differing(recorded[t], 1, 4), 0, 0);
 		near(how,
@@ -466,7 +468,8 @@ END_TEST
  */
 START_TEST(a_busy_server_makes_workers_wait)
 {
-	const char *how = SOFT "--batch=60 --strategy=asgd --workers=4 --servers=1 " HOSTS STEP;
+	const char *how = SOFT "--batch=60 --strategy=asgd --deal=static --workers=4 "
+			       "--servers=1 " HOSTS STEP;
 	char *longer = sentence("%s --sim.update-time=300ms", how);
 	char *still = sentence("%s --sim.update-time=500ms", how);
 	forget();
@@ -1003,7 +1006,7 @@ START_TEST(deadlocks_are_told)
 	char out[4096],
 		*command =
 			sentence("timeout 60 ./tests/tools/sim_deadlock %s --workload=perceptron "
-				 "--strategy=asgd --platform=sim " STEP "%s 2>&1",
+				 "--strategy=asgd --deal=static --platform=sim " STEP "%s 2>&1",
 				 row[_i].kind, row[_i].words);
 	int status = command_output(command, out, sizeof out);
 	ck_assert_msg(status == EXIT_FAILED, "%s: status %d: %s", command, status, out);
@@ -1059,7 +1062,7 @@ END_TEST
 START_TEST(many_workers_learn)
 {
 	static const char *const how[] = {"allreduce", "periodic --sync-every=2",
-					  "asgd --servers=1 --lr=0.05 --epochs=1"};
+					  "asgd --servers=1 --deal=static --lr=0.05 --epochs=1"};
 	char *all = sentence("--workload=softmax --lr=0.1 --batch=1 --epochs=3 --workers=256 "
 			     "--sim.platform=ethernet_10g " STEP "--strategy=%s",
 			     how[_i]);

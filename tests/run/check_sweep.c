@@ -3,6 +3,7 @@
  * sweep goes on where it stopped.
  */
 #include "results/run/run.h"
+#include "tests/made.h"
 #include "tests/suites.h"
 #include "tests/trained.h"
 
@@ -146,6 +147,70 @@ START_TEST(labels_may_have_commas)
 }
 END_TEST
 
+/* ---- Order --------------------------------------------------------------- */
+
+static void orders(const char *text, int64_t seed, struct sweep *s)
+{
+	reads(text, NULL, 0, s);
+	sweep_shuffle(s, seed);
+}
+
+/* Also where a section has seeds of its own: a round is not a number of a seed. */
+START_TEST(a_round_has_every_configuration_once)
+{
+	static const char text[] = "[a]\nseed = 1..3\nlr = 0.1,0.2\n"
+				   "[b]\nseed = 7..9\nepochs = 1..3\n[c]\nlr = 0.5\n";
+	static const size_t in_round[] = {0, 6, 5, 5};
+	struct sweep s;
+	orders(text, 1, &s);
+	size_t seen[4] = {0};
+	ck_assert_uint_eq(s.cells, 16);
+	for (size_t i = 0; i < s.cells; i++) {
+		const struct cell *c = &s.cell[i];
+		bool first = strcmp(c->section, "b") == 0 ? c->config.run.seed == 6 + c->round
+							  : c->config.run.seed == c->round;
+		ck_assert_msg(first, "[%s] seed %d in round %d", c->section,
+			      (int)c->config.run.seed, (int)c->round);
+		ck_assert(i == 0 || s.cell[i - 1].round <= c->round);
+		seen[c->round]++;
+	}
+	for (int k = 1; k <= 3; k++)
+		ck_assert_uint_eq(seen[k], in_round[k]);
+	sweep_free(&s);
+}
+END_TEST
+
+/* Each of two cells comes first about as often, in each round by itself. */
+START_TEST(a_seed_shuffles_each_round_anew)
+{
+	enum { SEEDS = 400, ROUNDS = 2 };
+	int first[ROUNDS] = {0}, alike = 0;
+	struct sweep s, t;
+	for (int k = 0; k < SEEDS; k++) {
+		bool is[ROUNDS];
+		orders("[a]\nlr = 0.1\nseed = 1,2\n[b]\nlr = 0.2\nseed = 1,2\n", k, &s);
+		for (int i = 0; i < ROUNDS; i++)
+			first[i] += is[i] = strcmp(s.cell[2 * i].section, "a") == 0;
+		alike += is[0] == is[1];
+		sweep_free(&s);
+	}
+	for (int i = 0; i < ROUNDS; i++)
+		near(first[i], SEEDS / 2.0, 50); /* five standard deviations */
+	near(alike, SEEDS / 2.0, 50);
+
+	/* what is added moves nothing of what was there */
+	orders("[a]\nlr = 0.1,0.2,0.3,0.4,0.5\n", 5, &s);
+	orders("[a]\nlr = 0.1,0.2,0.3,0.4,0.5,0.6,0.7\n", 5, &t);
+	for (size_t i = 0, k = 0; i < s.cells; i++, k++) {
+		while (k < t.cells && strcmp(t.cell[k].hash, s.cell[i].hash) != 0)
+			k++;
+		ck_assert_uint_lt(k, t.cells);
+	}
+	sweep_free(&s);
+	sweep_free(&t);
+}
+END_TEST
+
 /* ---- Bad files ----------------------------------------------------------- */
 
 START_TEST(bad_files_are_refused_with_their_line)
@@ -253,6 +318,41 @@ START_TEST(a_sweep_goes_on_where_it_stopped)
 }
 END_TEST
 
+/* Drift of a machine must not be one section's or one seed's alone; a reader sees how it was. */
+START_TEST(a_sweep_runs_in_rounds_and_records_them)
+{
+	char *words[] = {"job.ini", "--db=r.db", "--order-seed=3"};
+	char *file[] = {"job.ini", "--db=f.db", "--order=file"};
+	put_file("job.ini",
+		 SMALL "seed = 1,2\n[b]\nworkload = perceptron\nbatch = 200\nepochs = 1\n"
+		       "seed = 1,2\n");
+	ck_assert_int_eq(sweep(3, words), EXIT_OK);
+	ck_assert(said("out", "4/4"));
+	expect_in("r.db",
+		  "SELECT group_concat(seed || ':' || sweep_round || ':' || sweep_seed, ' ') "
+		  "FROM run ORDER BY id",
+		  "1:1:3 1:1:3 2:2:3 2:2:3");
+	ck_assert_int_eq(sweep(3, file), EXIT_OK);
+	expect_in("f.db",
+		  "SELECT group_concat(batch || ':' || seed, ' ') FROM run "
+		  "WHERE sweep_round IS NULL AND sweep_seed IS NULL ORDER BY id",
+		  "100:1 100:2 200:1 200:2");
+}
+END_TEST
+
+/* What an interrupted sweep left pending is run in the order of the one that goes on. */
+START_TEST(pending_cells_get_the_order_of_who_runs_them)
+{
+	char *first[] = {"job.ini", "--db=r.db", "--order-seed=3"};
+	char *second[] = {"job.ini", "--db=r.db", "--order-seed=4"};
+	put_file("job.ini", SMALL);
+	ck_assert_int_eq(sweep(3, first), EXIT_OK);
+	sql_in("r.db", "UPDATE run SET status = 'pending'");
+	ck_assert_int_eq(sweep(3, second), EXIT_OK);
+	expect_in("r.db", "SELECT group_concat(id || status || sweep_seed) FROM run", "1done4");
+}
+END_TEST
+
 START_TEST(a_diverged_cell_does_not_stop_a_sweep)
 {
 	char *words[] = {"job.ini", "--db=r.db", NULL};
@@ -314,9 +414,13 @@ Suite *sweep_suite(void)
 	tcase_add_test(t, odd_but_right_files_are_read);
 	tcase_add_test(t, what_comes_with_the_program_is_valid);
 	tcase_add_test(t, labels_may_have_commas);
+	tcase_add_test(t, a_round_has_every_configuration_once);
+	tcase_add_test(t, a_seed_shuffles_each_round_anew);
 	tcase_add_test(t, bad_files_are_refused_with_their_line);
 	tcase_add_test(t, long_lines_are_not_cut);
 	tcase_add_test(t, a_sweep_goes_on_where_it_stopped);
+	tcase_add_test(t, a_sweep_runs_in_rounds_and_records_them);
+	tcase_add_test(t, pending_cells_get_the_order_of_who_runs_them);
 	tcase_add_test(t, a_diverged_cell_does_not_stop_a_sweep);
 	tcase_add_test(t, jobs_run_side_by_side);
 	tcase_add_test(t, nothing_is_written_when_a_cell_cannot_run);

@@ -146,7 +146,7 @@ START_TEST(counted_bytes_are_the_formula)
 		int replicas = s->model_workers ? 1 : n;
 		struct result r = train_ok(
 			n, words(MLP " --batch=%d --sync-every=2 --epochs=2 --barrier-every=0 "
-				     "--strategy=%s",
+				     "--deal=static --strategy=%s",
 				 replicas == 3 ? 20 : 40 / replicas, s->plugin.name));
 		ck_assert_msg(fabs(r.bytes - r.formula) <= 1e-9 * r.formula,
 			      "%s on %d: counted %.17g bytes, the formula says %.17g",
@@ -166,8 +166,9 @@ START_TEST(no_row_is_dropped)
 	for (int n = 1; n <= 4; n++)
 		for (int batch = 7; can_run(s, n) && batch <= 1001; batch *= 11) {
 			struct result r =
-				train_ok(n, words(MLP " --lr=0.001 --batch=%d --strategy=%s", batch,
-						  s->plugin.name));
+				train_ok(n, words(MLP " --lr=0.001 --batch=%d --deal=static "
+						      "--strategy=%s",
+						  batch, s->plugin.name));
 			ck_assert_double_eq(r.rows, TRAIN_ROWS);
 			ck_assert_double_eq(r.numbers, TRAIN_ROWS * (TRAIN_ROWS - 1) / 2);
 			free(r.param);
@@ -232,8 +233,10 @@ START_TEST(asgd_with_barriers_is_periodic)
 {
 	int n = _i;
 	expect_same(
-		n, words(MLP " --epochs=3 --batch=%d --strategy=asgd --sync-every=1000", 48 / n), n,
-		words(MLP " --epochs=3 --batch=%d --strategy=periodic --sync-every=50", 48 / n),
+		n,
+		words(MLP " --epochs=3 --batch=%d --strategy=asgd --sync-every=1000 --deal=static",
+		      48 / n),
+		n, words(MLP " --epochs=3 --batch=%d --strategy=periodic --sync-every=50", 48 / n),
 		1e-6);
 }
 END_TEST
@@ -242,7 +245,7 @@ START_TEST(asgd_pushes_and_staleness)
 {
 	int n = _i;
 	struct result r = train_ok(n, words(MLP " --batch=%d --strategy=asgd --sync-every=4 "
-						"--barrier-every=0",
+						"--barrier-every=0 --deal=static",
 					    48 / n));
 	ck_assert_double_eq(r.pushes, n * ceil(50 / 4.0)); /* the 13th is the flush */
 	/* A worker meets each foreign push once at most, and who pushes last of all has met all. */

@@ -407,6 +407,33 @@ START_TEST(cells_are_run_in_both_worlds)
 }
 END_TEST
 
+/* Whatever the first cell is, as calibrating begins from it. */
+static const char *const other_cells[] = {
+	"[a]\nworkload = softmax\nstrategy = bsp, ssp, downpour, easgd, gossip, model_parallel, "
+	"allreduce, periodic, asgd\nworkers = 2\n[b]\nworkload = softmax\nstrategy = serial\n",
+	"[a]\nworkload = mlp\nmlp.hidden = 16\nstrategy = hybrid\nhybrid.group = 2\n"
+	"workers = 4\n",
+	"[a]\nworkload = softmax\nworkers = 2\nstrategy = easgd\ntable-home = shared, onesided\n"
+	"[b]\nworkload = softmax\nworkers = 2\nstrategy = ssp\nservers = 1\n",
+	"[a]\nworkload = tanh_mlp, perceptron, lenet\nstrategy = gossip\nworkers = 2\n",
+};
+
+START_TEST(cells_of_all_kinds_are_calibrated_and_run)
+{
+	char out[OUTPUT];
+	char *text = sentence("[defaults]\nbatch = 60\nepochs = 2\n%s", other_cells[_i]);
+	folder_put("job.ini", text, strlen(text), false);
+	char *words = sentence("validate %s/job.ini --sim.platform=local --rounds=1 "
+			       "--threshold-median=1e6 --threshold-p90=1e6",
+			       folder);
+	int status = mvbench(out, words);
+	ck_assert_msg(status == EXIT_OK, "%s: status %d: %s", words, status, out);
+	expect_row("SELECT count(*) FROM run WHERE status != 'done'", "0\r\n");
+	free(words);
+	free(text);
+}
+END_TEST
+
 START_TEST(an_interruption_keeps_what_was_run)
 {
 	char out[OUTPUT];
@@ -490,6 +517,8 @@ Suite *validate_suite(void)
 	tcase_add_checked_fixture(runs, make_data, folder_free);
 	tcase_set_timeout(runs, 120);
 	tcase_add_test(runs, cells_are_run_in_both_worlds);
+	tcase_add_loop_test(runs, cells_of_all_kinds_are_calibrated_and_run, 0,
+			    (int)COUNT(other_cells));
 	tcase_add_test(runs, an_interruption_keeps_what_was_run);
 	tcase_add_loop_test(runs, mistakes_are_refused, 0, COUNT(refused));
 	tcase_add_test(runs, a_platform_that_is_none_ends_it);

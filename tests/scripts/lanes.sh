@@ -20,6 +20,7 @@ for pid in $all; do
 	cat "lane-$lane.log"
 	lane=$((lane + 1))
 done
+cat lane-*.log | grep -E '^[^ ]+\.c:[0-9]+:[FE]:' # again, where whoever reads only the end sees them
 cat lane-*.log | sed -n 's/^skipped \([0-9]*\)$/\1/p' | awk '{ n += $1 } END { printf "skipped %d\n", n }'
 cat lane-*.log | sed -n 's/^[0-9]*%: Checks: \([0-9]*\), Failures: \([0-9]*\), Errors: \([0-9]*\)$/\1 \2 \3/p' |
 	awk '{ n += $1; f += $2; e += $3 }

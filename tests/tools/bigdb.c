@@ -113,13 +113,15 @@ static void one_epoch(const struct inserts *in, const struct kind *k, int64_t ep
 			    sum[3],
 			    epoch ? loss * (1 + 0.01 * normal()) : NAN,
 			    epoch ? round(6e4 * (accuracy + 0.01)) / 6e4 : NAN,
+			    loss,
+			    round(5e3 * (accuracy + 0.01)) / 5e3,
 			    loss * (1.05 + 0.01 * normal()),
 			    round(1e4 * accuracy) / 1e4,
 			    (double)bytes,
 			    pushes ? (double)met / (double)pushes : NAN};
 	const int64_t key[] = {k->id, epoch};
 	const int64_t none[] = {-1, -1, -1}, counted[] = {most, pushes, 0};
-	insert(in->epoch, key, 2, x, 10, pushes ? counted : none, 3);
+	insert(in->epoch, key, 2, x, 12, pushes ? counted : none, 3);
 	for (int64_t i = 0; i < k->workers; i++) {
 		const int64_t of[] = {k->id, epoch, i}, half[] = {most, pushes / k->workers, 0};
 		const double y[] = {rank[i][0],
@@ -230,7 +232,7 @@ int main(int argc, char **argv)
 	struct inserts in = {
 		.db = s->db,
 		.epoch = prepare(s->db, "INSERT INTO epoch VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, "
-					"?9, ?10, ?11, ?12, ?13, ?14, ?15)"),
+					"?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)"),
 		.rank = prepare(s->db, "INSERT INTO rank_epoch VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, "
 				       "?8, ?9, ?10, ?11, ?12)"),
 		.staleness = prepare(s->db, "INSERT INTO staleness VALUES (?1, ?2, ?3, ?4)"),

@@ -108,7 +108,7 @@ static char *sink_epoch(void *self, const struct epoch_row *r, const struct spli
 	printf("epoch %d bytes %lld formula %.17g train %.9g test %.9g staleness %lld/%lld most "
 	       "%lld\n",
 	       (int)r->epoch, (long long)r->split.bytes_sent, r->epoch ? seen_by[0].formula * n : 0,
-	       r->train_loss, r->test_loss, (long long)r->split.staleness_sum,
+	       r->running_loss, r->test_loss, (long long)r->split.staleness_sum,
 	       (long long)r->split.pushes, (long long)r->split.staleness_max);
 	return NULL;
 }

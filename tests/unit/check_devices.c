@@ -360,7 +360,7 @@ static void op_xent(struct bench *b, const struct sizes *s)
 	}
 	struct array *target = array_at(b, label, s->rows, GUARD);
 
-	vec_softmax_xent(z->v, target->v, s->rows, n);
+	vec_softmax_xent(z->v, target->v, s->rows, n, (float)s->rows);
 	if (n > 1)
 		holds(b, z, "z", TOLERANCE);
 	tallied(b, loss, correct, s->rows);
@@ -378,7 +378,7 @@ static void op_mse(struct bench *b, const struct sizes *s)
 		z->r[i] = 2 * e / (double)z->n;
 		loss += e * e / (double)s->out;
 	}
-	vec_mse(z->v, t->v, s->rows, s->out);
+	vec_mse(z->v, t->v, s->rows, s->out, 1.5f * (float)s->rows);
 	holds(b, z, "z", TOLERANCE);
 	tallied(b, loss, 0, s->rows);
 }

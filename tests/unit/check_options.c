@@ -490,6 +490,25 @@ START_TEST(job_files_share_defaults)
 }
 END_TEST
 
+/* The last strategy is the one, wherever its options and those of another stand. */
+START_TEST(options_of_a_strategy_given_over_are_not_its_own)
+{
+	const struct setting s[] = {
+		{"strategy", "bsp"}, {"bsp.backup", "1"}, {"strategy", "periodic"}};
+	struct config c;
+	char *wrong = config_init(&c, s, 3, true);
+	ck_assert_ptr_null(wrong);
+	struct config other;
+	made(&other, s + 2, 1);
+	ck_assert_mem_eq(c.strategy_opts, other.strategy_opts, c.strategy->plugin.opts_size);
+	config_fini(&c);
+	config_fini(&other);
+	wrong = config_init(&c, s, 3, false);
+	ck_assert_msg(wrong && strstr(wrong, "but the strategy is periodic"), "%s", wrong);
+	free(wrong);
+}
+END_TEST
+
 static void hash_given(const struct setting *s, size_t n, char hex[17])
 {
 	struct config c;
@@ -759,6 +778,7 @@ Suite *options_suite(void)
 	tcase_add_test(t, every_recipe_is_valid);
 	tcase_add_test(t, configurations_that_cannot_be_are_refused);
 	tcase_add_test(t, job_files_share_defaults);
+	tcase_add_test(t, options_of_a_strategy_given_over_are_not_its_own);
 	tcase_add_test(t, identity_does_not_depend_on_how_it_is_said);
 	tcase_add_test(t, identity_depends_on_every_option_that_decides);
 	tcase_add_test(t, words_give_the_configuration_again);

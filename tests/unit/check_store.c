@@ -186,6 +186,8 @@ static struct epoch_row epoch_row(int64_t epoch, double accuracy)
 			  .comm_s = 0.25,
 			  .wait_s = 0.125,
 			  .bytes_sent = 1000 * epoch},
+		.running_loss = NAN,
+		.running_accuracy = NAN,
 		.train_loss = NAN,
 		.train_accuracy = NAN,
 		.test_loss = 0.5,
@@ -232,8 +234,8 @@ START_TEST(a_run_is_kept)
 		want);
 	free(want);
 	ck_rows("SELECT * FROM epoch",
-		"1,0,1.5,1.0,0.25,0.125,null,null,0.5,0.1,0,null,null,null,null;"
-		"1,1,1.5,1.0,0.25,0.125,null,null,null,null,1000,2.5,7,4,1");
+		"1,0,1.5,1.0,0.25,0.125,null,null,null,null,0.5,0.1,0,null,null,null,null;"
+		"1,1,1.5,1.0,0.25,0.125,null,null,null,null,null,null,1000,2.5,7,4,1");
 	ck_rows("SELECT * FROM rank_epoch", "1,1,0,1.0,0.0,0.5,0.0,3,null,null,null,null;"
 					    "1,1,1,2.0,0.0,0.0,0.0,0,1.5,2,2,1");
 	ck_rows("SELECT * FROM staleness", "1,1,0,2;1,1,3,1;1,1,7,1");
@@ -257,7 +259,7 @@ START_TEST(what_was_chosen_is_recorded)
 	struct sink sink = store_sink(s);
 	int64_t id;
 	c.run.table_home = "auto";
-	ck_fine(store_pend(s, &c));
+	ck_fine(store_pend(s, &c, 0, 0, 0));
 	ck_rows("SELECT device, table_home, record FROM run", "auto,auto,0");
 	ck_fine(sink.begin(sink.self, &e, &id));
 	ck_fine(sink.end(sink.self, "done", NULL));
@@ -435,7 +437,7 @@ START_TEST(config_hash_and_config_key_agree)
 		struct config c;
 		for (size_t n = 1; n <= 2; n++) {
 			ck_fine(config_init(&c, set, n, false));
-			ck_fine(store_pend(s, &c));
+			ck_fine(store_pend(s, &c, 0, 0, 0));
 			config_fini(&c);
 		}
 		store_close(s);
@@ -461,6 +463,43 @@ END_TEST
 
 /* A file of this version that lacks the column of an option, as one that was made before the option
  * was: it gets the column, and what older runs had is the default. */
+/* Takes away what the tables of version 8 have beside options. */
+static const char back_to_6[] =
+	"ALTER TABLE run DROP COLUMN sweep_round; ALTER TABLE run DROP COLUMN sweep_seed;"
+	"ALTER TABLE epoch DROP COLUMN train_loss; ALTER TABLE epoch DROP COLUMN train_accuracy;"
+	"ALTER TABLE epoch RENAME COLUMN running_loss TO train_loss;"
+	"ALTER TABLE epoch RENAME COLUMN running_accuracy TO train_accuracy;"
+	"ALTER TABLE baseline DROP COLUMN train_loss;"
+	"ALTER TABLE baseline RENAME COLUMN running_loss TO train_loss;"
+	"ALTER TABLE run_kept DROP COLUMN running_loss; DROP TABLE evaluation;"
+	"PRAGMA user_version = 6";
+
+/* What older versions called the training loss was the running one. */
+START_TEST(losses_of_older_files_keep_their_meaning)
+{
+	struct store *s = open_store(STORE_WRITE);
+	struct config c = config_of("1", "");
+	begin(s, &c);
+	config_fini(&c);
+	store_close(s);
+	sql("PRAGMA writable_schema = ON;"
+	    "DELETE FROM sqlite_master WHERE type IN ('view', 'trigger');"
+	    "PRAGMA writable_schema = OFF");
+	sql(back_to_6);
+	sql("UPDATE run SET status = 'done';"
+	    "INSERT INTO epoch (run_id, epoch, train_loss, train_accuracy) VALUES (1, 1, 0.5, "
+	    "0.75);"
+	    "INSERT INTO baseline (name, cell, seed, made, config, options, config_hash, "
+	    "train_loss) "
+	    "VALUES ('b', 'c', 1, '', '', '{}', '', 0.25)");
+	store_close(open_store(STORE_WRITE));
+	ck_rows("SELECT running_loss, running_accuracy, train_loss, train_accuracy FROM epoch",
+		"0.5,0.75,null,null");
+	ck_rows("SELECT running_loss, train_loss FROM run_summary", "0.5,null");
+	ck_rows("SELECT running_loss, train_loss FROM baseline", "0.25,null");
+}
+END_TEST
+
 START_TEST(a_new_option_needs_no_migration)
 {
 	make_empty_store();
@@ -478,8 +517,8 @@ START_TEST(a_new_option_needs_no_migration)
 		    "PRAGMA writable_schema = OFF");
 		sql("ALTER TABLE run DROP COLUMN speed; ALTER TABLE run DROP COLUMN sim_train;"
 		    "ALTER TABLE run DROP COLUMN precision");
-		if (mode == STORE_READ) /* whose tables are the same, but for options */
-			sql("PRAGMA user_version = 6");
+		if (mode == STORE_READ)
+			sql(back_to_6);
 		store_close(open_store((enum store_mode)mode));
 		ck_rows("PRAGMA user_version", "8");
 		char *now = shape();
@@ -503,9 +542,9 @@ START_TEST(a_pending_row_is_taken_over)
 	config_hash(&b, hash);
 	ck_assert_int_eq(store_cell(s, hash, status, reason), 0);
 	ck_assert_str_eq(status, "");
-	ck_fine(store_pend(s, &a));
-	ck_fine(store_pend(s, &b));
-	ck_fine(store_pend(s, &b));
+	ck_fine(store_pend(s, &a, 0, 0, 0));
+	ck_fine(store_pend(s, &b, 0, 0, 0));
+	ck_fine(store_pend(s, &b, 0, 0, 0));
 	ck_assert_int_eq(begin(s, &b), 2);
 	ck_rows("SELECT id, status, seed FROM run ORDER BY id",
 		"1,pending,1;2,running,2;3,pending,2");
@@ -813,8 +852,11 @@ START_TEST(an_older_schema_migrates)
 			"transport, cuda, sim_platform, speed FROM run",
 			"1,h,asgd,shared,0,float32,null,null,null,;"
 			"2,i,serial,null,0,float32,null,null,null,");
-		ck_rows("SELECT * FROM epoch",
-			"1,1,2.0,1.0,0.5,0.25,1.0,0.5,1.0,0.5,9,1.5,4,null,null");
+		ck_rows("SELECT run_id, epoch, seconds, compute_s, comm_s, wait_s, running_loss, "
+			"running_accuracy, train_loss, train_accuracy, test_loss, "
+			"test_accuracy, bytes_sent, "
+			"staleness_mean, staleness_max, pushes, dropped FROM epoch",
+			"1,1,2.0,1.0,0.5,0.25,1.0,0.5,null,null,1.0,0.5,9,1.5,4,null,null");
 		ck_rows("SELECT * FROM rank_epoch", "1,1,0,2.0,1.0,0.5,0.25,9,1.5,4,null,null");
 		ck_rows("SELECT * FROM run_option", "1,strategy,a,b");
 		ck_rows("SELECT count(*) FROM baseline", "0"); /* nothing ever wrote the old one */
@@ -912,8 +954,8 @@ END_TEST
 /* Epoch: seconds, of which half, a quarter and an eighth are split, and accuracy. 20 pushes. */
 #define EPOCH(run, epoch, seconds, accuracy) \
 	"INSERT INTO epoch VALUES (" #run ", " #epoch ", " #seconds ", " #seconds \
-	" / 2.0, " #seconds " / 4.0, " #seconds " / 8.0, 1.0, NULL, 1 - " #accuracy ", " #accuracy \
-	", 100 * " #epoch ", " #epoch ", 10 * " #epoch ", 20, 0);"
+	" / 2.0, " #seconds " / 4.0, " #seconds " / 8.0, 2.0, NULL, 1.0, NULL, 1 - " #accuracy \
+	", " #accuracy ", 100 * " #epoch ", " #epoch ", 10 * " #epoch ", 20, 0);"
 
 START_TEST(summaries_are_right)
 {
@@ -924,8 +966,9 @@ START_TEST(summaries_are_right)
 	/* even: the mean of the middle two of 2 4 6 8; epoch 0 counts for nothing */
 	ck_rows("SELECT epoch_seconds, samples_per_second, seconds_total, epochs_done, "
 		"test_accuracy, "
-		"best_test_accuracy, test_loss, train_loss FROM run_summary WHERE id = 1",
-		"5.0,200.0,20.0,4,0.875,0.95,0.125,1.0");
+		"best_test_accuracy, test_loss, train_loss, running_loss FROM run_summary WHERE "
+		"id = 1",
+		"5.0,200.0,20.0,4,0.875,0.95,0.125,1.0,2.0");
 	ck_rows("SELECT compute_fraction, comm_fraction, wait_fraction, epoch_bytes, "
 		"staleness_mean, "
 		"staleness_max, dropped_fraction, config FROM run_summary WHERE id = 1",
@@ -1004,7 +1047,22 @@ START_TEST(time_to_accuracy_is_right)
 					    EPOCH(3, 0, 3, 0.9) EPOCH(4, 1, 1, 1));
 	sql("UPDATE run SET target_accuracy = 0 WHERE id = 4");
 	ck_rows("SELECT run_id, target, epoch, seconds FROM time_to_accuracy ORDER BY run_id",
-		"1,0.9,2,10.0;2,0.9,null,null;3,0.9,0,0.0");
+		"1,0.9,4,16.6666666666667;2,0.9,null,null;3,0.9,0,0.0");
+	/* an evaluation between two ends of epochs is as good as those */
+	sql("INSERT INTO evaluation (run_id, step, epochs, seconds, test_accuracy) VALUES "
+	    "(1, 9, 3.5, 15, 0.85)");
+	ck_rows("SELECT round(seconds, 9) FROM time_to_accuracy WHERE run_id = 1", "16.5");
+	/* of a target that the last evaluation misses there is no time */
+	sql("UPDATE epoch SET test_accuracy = 0.89 WHERE run_id = 1 AND epoch = 4");
+	ck_rows("SELECT epoch, seconds FROM time_to_accuracy WHERE run_id = 1", "null,null");
+	/* losses fall; one that is not known has missed */
+	sql("UPDATE run SET target_accuracy = 0, target_loss = 0.15; "
+	    "UPDATE epoch SET test_loss = NULL WHERE run_id = 1 AND epoch = 3; "
+	    "DELETE FROM evaluation; UPDATE epoch SET test_loss = 0.1 WHERE run_id = 2");
+	ck_rows("SELECT run_id, figure, target, epoch, round(seconds, 9) FROM time_to_target "
+		"ORDER BY run_id",
+		"1,test_loss,0.15,4,18.0;2,test_loss,0.15,1,8.0;"
+		"3,test_loss,0.15,0,0.0;4,test_loss,0.15,1,1.0");
 }
 END_TEST
 
@@ -1247,15 +1305,16 @@ START_TEST(table_of_configurations)
 		 "_mark,epoch_seconds_versus,epoch_seconds_pairs,epoch_seconds_difference,"
 		 "epoch_seconds_difference_low,epoch_seconds_difference_high,epoch_seconds"
 		 "_margin,epoch_seconds_p_better,epoch_seconds_p_worse,epoch_seconds_p_equ"
-		 "al,epoch_seconds_wanted,samples_per_second,speedup,target_accuracy,time_"
-		 "to_accuracy,time_to_accuracy_low,time_to_accuracy_high,time_to_accuracy_"
+		 "al,epoch_seconds_wanted,samples_per_second,speedup,target_accuracy,targe"
+		 "t_loss,time_to_accuracy,time_to_accuracy_low,time_to_accurac"
+		 "y_high,time_to_accuracy_"
 		 "coverage,reached,missed,comm_fraction,wait_fraction,staleness_mean,stale"
 		 "ness_max,dropped_fraction,failed,diverged,unfinished\r\n"
 		 "mlp,asgd 4w,asgd,4,0,1,3,3,3,0.5,0.25,0.75,0.75,0.25,0.75,,,,,,,,,,,,0.5"
-		 ",0.25,0.75,0.75,,,,,,,,,,,,4,3,8,0.75,,,,,,,,,,,,250,3,0.9,,,,0.75,0,3,0"
+		 ",0.25,0.75,0.75,,,,,,,,,,,,4,3,8,0.75,,,,,,,,,,,,250,3,0.9,,,,,0.75,0,3,0"
 		 ".25,0.125,1,10,0,1,0,0\r\n"
 		 "mlp,asgd 4w X=3,asgd,4,0,3,0,0,1,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,"
-		 ",,,,,,,,,,0.9,,,,,0,1,,,,,,0,1,0\r\n",
+		 ",,,,,,,,,,0.9,,,,,,0,1,,,,,,0,1,0\r\n",
 		 NULL, WORDS("--where", "workers = 4 -- and a comment", "--format=csv"));
 }
 END_TEST
@@ -1358,6 +1417,7 @@ Suite *store_suite(void)
 	tcase_add_test(c, plugin_options_are_kept);
 	tcase_add_test(c, every_core_option_has_a_column);
 	tcase_add_test(c, config_hash_and_config_key_agree);
+	tcase_add_test(c, losses_of_older_files_keep_their_meaning);
 	tcase_add_test(c, a_new_option_needs_no_migration);
 	tcase_add_test(c, a_pending_row_is_taken_over);
 	tcase_add_test(c, only_an_unfinished_run_is_failed);

@@ -354,7 +354,7 @@ START_TEST(test_xent)
 	struct vec *vz = vec_of(&f.w, z, ROWS * N), *vt = vec_of(&f.w, label, ROWS);
 	struct tally tally;
 
-	vec_softmax_xent(vz, vt, ROWS, N);
+	vec_softmax_xent(vz, vt, ROWS, N, ROWS);
 	compare("softmax_xent", vz, right, ROWS * N, 1e-8);
 	tally_take(&f.w, &tally);
 	ck_assert_int_eq(tally.rows, ROWS);
@@ -372,7 +372,7 @@ START_TEST(test_xent)
 		vec_put(vz, z);
 		label[0] = at == 4 ? 0 : 4;
 		vec_put(vt, label);
-		vec_softmax_xent(vz, vt, 1, N);
+		vec_softmax_xent(vz, vt, 1, N, 1);
 		tally_take(&f.w, &tally);
 		ck_assert_msg(isnan(tally.loss), "NaN at %zu: loss %g", at, tally.loss);
 		ck_assert_msg(tally.correct == 0, "NaN at %zu is a correct answer", at);
@@ -402,7 +402,7 @@ START_TEST(test_mse)
 	}
 	struct vec *vz = vec_of(&f.w, z, ROWS * N), *vt = vec_of(&f.w, t, ROWS * N);
 
-	vec_mse(vz, vt, ROWS, N);
+	vec_mse(vz, vt, ROWS, N, ROWS);
 	compare("mse", vz, right, ROWS * N, 1e-7);
 	tally_take(&f.w, &tally);
 	ck_assert_int_eq(tally.rows, ROWS);
@@ -410,7 +410,7 @@ START_TEST(test_mse)
 	ck_assert_double_eq_tol(tally.loss, loss, 1e-6 * loss);
 	z[4] = NAN;
 	vec_put(vz, z);
-	vec_mse(vz, vt, ROWS, N);
+	vec_mse(vz, vt, ROWS, N, ROWS);
 	tally_take(&f.w, &tally);
 	ck_assert(isnan(tally.loss));
 	vec_free(vz);
@@ -542,8 +542,8 @@ END_TEST
 	X(vec_slice(four, 2, 3), "slice: 3 floats from 2 of 4") \
 	X(vec_relu(four, 5), "relu: y has 4 floats, 5 are") \
 	X(vec_tanh_grad(five, four, 5), "tanh_grad: y has 4 floats, 5 are") \
-	X(vec_softmax_xent(four, five, 2, 3), "softmax_xent: z has 4 floats, 6 are") \
-	X(vec_mse(five, four, 5, 1), "mse: target has 4 floats, 5 are") \
+	X(vec_softmax_xent(four, five, 2, 3, 2), "softmax_xent: z has 4 floats, 6 are") \
+	X(vec_mse(five, four, 5, 1, 5), "mse: target has 4 floats, 5 are") \
 	X(vec_sgd(four, NULL, five, 1, 0, 0, 1), "sgd: y has 4 floats, x has 5") \
 	X(vec_sgd(four, NULL, four, 1, 0.9f, 0, 1), "sgd: momentum 0.9 without a velocity") \
 	X(vec_add_bias(four, five, 1), "add_bias: y has 4 floats, 5 are") \
@@ -859,7 +859,7 @@ START_TEST(test_workload_evaluates)
 	float *param = fixture_get(f.w.param), *grad = fixture_get(f.w.grad),
 	      *buffer = f.w.buffer ? fixture_get(f.w.buffer) : NULL;
 
-	f.w.workload->evaluate(&f.w, rows_used, COUNT(rows_used));
+	f.w.workload->evaluate(&f.w, f.w.test, rows_used, COUNT(rows_used));
 	tally_take(&f.w, &b);
 	ck_assert(buffer ? a.loss != b.loss : a.loss == b.loss);
 	ck_assert(buffer || a.correct == b.correct);
@@ -869,7 +869,7 @@ START_TEST(test_workload_evaluates)
 
 	for (size_t i = 0; i < EVALUATE_ROWS; i++)
 		many[i] = (int32_t)(i % f.train.n);
-	f.w.workload->evaluate(&f.w, many, EVALUATE_ROWS);
+	f.w.workload->evaluate(&f.w, f.w.test, many, EVALUATE_ROWS);
 	tally_take(&f.w, &b);
 	ck_assert_int_eq(b.rows, EVALUATE_ROWS);
 

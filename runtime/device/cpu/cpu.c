@@ -215,12 +215,12 @@ void cpu_tanh_grad(struct device *d, float *restrict dy, const float *restrict y
 /* ---- Losses -------------------------------------------------------------- */
 
 /*
- * Per row: loss = log sum_j exp(z_j - max) - (z_label - max), z = (softmax(z) - onehot) / rows.
+ * Per row: loss = log sum_j exp(z_j - max) - (z_label - max), z = (softmax(z) - onehot) / over.
  * Three passes, so that exp runs over all rows at once. A NaN or an infinity among the scores makes
  * the row's sum, and so the loss, a NaN; such a row is not a correct answer.
  */
 void cpu_softmax_xent(struct device *d, float *restrict z, const float *restrict target,
-		      size_t rows, size_t n)
+		      size_t rows, size_t n, float over)
 {
 	double loss = 0;
 	for (size_t r = 0; r < rows; r++) {
@@ -247,22 +247,22 @@ void cpu_softmax_xent(struct device *d, float *restrict z, const float *restrict
 
 		for (size_t j = 1; j < n; j++)
 			sum += row[j];
-		float scale = 1 / (sum * rows);
+		float scale = 1 / (sum * over);
 
 		for (size_t j = 0; j < n; j++)
 			row[j] *= scale;
-		row[label] -= 1.0f / rows;
+		row[label] -= 1.0f / over;
 		loss += logf(sum);
 	}
 	d->tally.loss += loss;
 	d->tally.rows += rows;
 }
 
-/* Per row: loss = mean_j (z_j - t_j)^2, z = 2 (z - t) / (rows n). */
+/* Per row: loss = mean_j (z_j - t_j)^2, z = 2 (z - t) / (over n). */
 void cpu_mse(struct device *d, float *restrict z, const float *restrict target, size_t rows,
-	     size_t n)
+	     size_t n, float over)
 {
-	float scale = 2.0f / (rows * n);
+	float scale = 2.0f / (over * (float)n);
 	double sum = 0;
 	for (size_t i = 0; i < rows * n; i++) {
 		float e = z[i] - target[i];

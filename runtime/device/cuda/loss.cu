@@ -54,8 +54,8 @@ __device__ inline float warp_max(float x)
  * too, as inf - inf. The first among equals is the answer, and no answer beats a NaN. */
 template <typename T>
 __global__ void __launch_bounds__(THREADS)
-	softmax_xent(T *z, const float *target, size_t rows, size_t n, cuda_losses *tally,
-		     cuda_stage stage)
+	softmax_xent(T *z, const float *target, size_t rows, size_t n, float over,
+		     cuda_losses *tally, cuda_stage stage)
 {
 	unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 	double loss = 0;
@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(THREADS)
 		beaten = warp_sum(beaten);
 		loss += is_class ? (double)logf(sum) - (score - max) : (double)NAN;
 		correct += is_class && beaten == 0 && score == max;
-		float share = 1 / (sum * rows), hit = 1.0f / rows;
+		float share = 1 / (sum * over), hit = 1.0f / over;
 
 		for (size_t j = lane; j < n; j += 32)
 			row[j] = rounded<T>(expf(number(row[j]) - max) * share -
@@ -102,10 +102,10 @@ __global__ void __launch_bounds__(THREADS)
 }
 
 template <typename T>
-__global__ void __launch_bounds__(THREADS)
-	mse(T *z, const float *target, size_t rows, size_t n, cuda_losses *tally, cuda_stage stage)
+__global__ void __launch_bounds__(THREADS) mse(T *z, const float *target, size_t rows, size_t n,
+					       float over, cuda_losses *tally, cuda_stage stage)
 {
-	float factor = 2.0f / (rows * n);
+	float factor = 2.0f / (over * (float)n);
 	double sum = 0, *s = shared_doubles();
 	for (size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x; i < rows * n;
 	     i += (size_t)gridDim.x * THREADS) {
@@ -126,17 +126,18 @@ struct cuda_stage tally_stage(struct device *d)
 } // namespace
 
 /* A label that is no class cannot be checked from here: its loss is a NaN, which ends the run. */
-void cuda_softmax_xent(struct device *d, float *z, const float *target, size_t rows, size_t n)
+void cuda_softmax_xent(struct device *d, float *z, const float *target, size_t rows, size_t n,
+		       float over)
 {
 	if (rows && n)
-		OF_TYPE(d,
-			QUEUE(d, softmax_xent<T>, blocks_for(rows * 32, TALLY_BLOCKS), THREADS,
-			      (T *)z, target, rows, n, &cuda_of(d)->state->tally, tally_stage(d)));
+		OF_TYPE(d, QUEUE(d, softmax_xent<T>, blocks_for(rows * 32, TALLY_BLOCKS), THREADS,
+				 (T *)z, target, rows, n, over, &cuda_of(d)->state->tally,
+				 tally_stage(d)));
 }
 
-void cuda_mse(struct device *d, float *z, const float *target, size_t rows, size_t n)
+void cuda_mse(struct device *d, float *z, const float *target, size_t rows, size_t n, float over)
 {
 	if (rows && n)
 		OF_TYPE(d, QUEUE(d, mse<T>, blocks_for(rows * n, TALLY_BLOCKS), THREADS, (T *)z,
-				 target, rows, n, &cuda_of(d)->state->tally, tally_stage(d)));
+				 target, rows, n, over, &cuda_of(d)->state->tally, tally_stage(d)));
 }

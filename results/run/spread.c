@@ -1,0 +1,300 @@
+/*
+ * spread.c - mvbench spread: how much of what repeated runs differ in is due to the seed, and how
+ * much to the order in which workers came to the parameter server.
+ *
+ * A simulated run takes initial values and the order of the data from --seed, and from
+ * --arrival-seed how long steps take, from which the order of arrival follows. So every seed can be
+ * run with every order: a two-way layout with one run a cell, and random effects,
+ *
+ *   y_ij = mean + seed_i + order_j + both_ij
+ *
+ * whose variances are estimated from the mean squares (Searle, Casella, McCulloch, Variance
+ * Components, 1992, 4.3): seed (MS_seed - MS_both) / orders, order likewise, both MS_both. A
+ * simulation repeats itself bit for bit, so that both_ij is what a seed and an order do together.
+ * Intervals: of both the exact one; of the others Williams's (Biometrika 49, 1962), which cover at
+ * least 90 % and about 95 %.
+ */
+#include "results/run/run.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Splitting ----------------------------------------------------------- */
+
+/* The continued fraction of the incomplete beta function (Abramowitz and Stegun, 26.5.8), by
+ * Lentz's method. */
+static double beta_fraction(double a, double b, double x)
+{
+	double c = 1, d = 1 / (1 - (a + b) * x / (a + 1)), h = d;
+	for (int m = 1; m < 500; m++) {
+		double even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m));
+		double odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1));
+		d = 1 / (1 + even * d);
+		c = 1 + even / c;
+		h *= c * d;
+		d = 1 / (1 + odd * d);
+		c = 1 + odd / c;
+		h *= c * d;
+		if (fabs(c * d - 1) < 1e-14)
+			break;
+	}
+	return h;
+}
+
+/* P(F < f) with these degrees of freedom. */
+static double f_below(double f, double df1, double df2)
+{
+	double a = df1 / 2, b = df2 / 2, x = df1 * f / (df1 * f + df2);
+	double front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x));
+	return x < (a + 1) / (a + b + 2) ? front * beta_fraction(a, b, x) / a
+					 : 1 - front * beta_fraction(b, a, 1 - x) / b;
+}
+
+double spread_f(double p, double df1, double df2)
+{
+	double low = -60, high = 60; /* of its logarithm */
+	for (int i = 0; i < 100; i++) {
+		double middle = (low + high) / 2;
+		if (f_below(exp(middle), df1, df2) < p)
+			low = middle;
+		else
+			high = middle;
+	}
+	return exp(low);
+}
+
+/* Of chi-squared over its degrees of freedom. */
+static double chi(double p, double df)
+{
+	return spread_f(p, df, 1e7);
+}
+
+static double at_least_0(double x)
+{
+	return x > 0 ? x : 0;
+}
+
+void spread_split(const double *y, int seeds, int orders, struct spread *s)
+{
+	double seed[SPREAD_MOST] = {0}, order[SPREAD_MOST] = {0}, square[SPREAD_PARTS] = {0};
+	const int per[] = {orders, seeds, 1};
+	*s = (struct spread){.df = {seeds - 1, orders - 1, (seeds - 1) * (orders - 1)}};
+	for (int i = 0; i < seeds; i++)
+		for (int j = 0; j < orders; j++) {
+			seed[i] += y[i * orders + j] / orders;
+			order[j] += y[i * orders + j] / seeds;
+			s->mean += y[i * orders + j] / (seeds * orders);
+		}
+	for (int i = 0; i < seeds; i++)
+		square[SPREAD_SEED] += orders * pow(seed[i] - s->mean, 2);
+	for (int j = 0; j < orders; j++)
+		square[SPREAD_ORDER] += seeds * pow(order[j] - s->mean, 2);
+	for (int i = 0; i < seeds; i++)
+		for (int j = 0; j < orders; j++)
+			square[SPREAD_BOTH] +=
+				pow(y[i * orders + j] - seed[i] - order[j] + s->mean, 2);
+	double both = square[SPREAD_BOTH] / s->df[SPREAD_BOTH];
+	for (int k = 0; k < SPREAD_PARTS; k++) {
+		double df = s->df[k], mean_square = square[k] / df,
+		       rest = k == SPREAD_BOTH ? 0 : both;
+		s->variance[k] = at_least_0((mean_square - rest) / per[k]);
+		s->low[k] =
+			at_least_0((mean_square - rest * spread_f(0.975, df, s->df[SPREAD_BOTH])) /
+				   (per[k] * chi(0.975, df)));
+		s->high[k] =
+			at_least_0((mean_square - rest * spread_f(0.025, df, s->df[SPREAD_BOTH])) /
+				   (per[k] * chi(0.025, df)));
+	}
+}
+
+/* ---- The runs ------------------------------------------------------------ */
+
+struct spread_flags {
+	const char *db, *format;
+	int64_t repeats;
+};
+
+#define OWNER struct spread_flags
+static const struct option options[] = {
+	OPTION(db, STRING, "db", DATABASE, "where the run is, and the new ones go [file]"),
+	OPTION(repeats, INT, "repeats", "5", "seeds, and as many orders of arrival [runs]",
+	       .min = 2, .max = SPREAD_MOST),
+	OPTION(format, CHOICE, "format", "text", "of what is printed: json is one object a figure",
+	       .choices = "text|json"),
+	{0},
+};
+
+static char *check(const struct config *c, int64_t id)
+{
+	if (strcmp(c->run.platform, "sim") != 0)
+		return sentence("run %lld had real workers, whose order of arrival nobody chooses; "
+				"give a run with --platform=sim",
+				(long long)id);
+	if (!c->run.sim_train)
+		return sentence("run %lld computed no gradients (--sim.train=false), so that there "
+				"is nothing that could differ; give one that did",
+				(long long)id);
+	if (c->run.sim_replay)
+		return sentence("run %lld is a replay, whose order is another run's; give one that "
+				"has its own",
+				(long long)id);
+	return NULL;
+}
+
+enum { FIGURES = 4 };
+static const struct {
+	const char *name, *column;
+	double unit;
+} figures[FIGURES] = {{"test accuracy %", "test_accuracy", 100},
+		      {"test loss", "test_loss", 1},
+		      {"train loss", "train_loss", 1},
+		      {"seconds", "seconds_total", 1}};
+
+/* Runs it, unless it has been; y gets its figures, and then those of the next cell stand there. */
+static char *do_cell(struct config *c, struct progress *progress, double *y[FIGURES])
+{
+	char hash[17], status[16], reason[256];
+	double x[FIGURES];
+	struct store *s AUTOCLOSE = NULL;
+	config_hash(c, hash);
+	TRY(store_open(&s, c->own.db, STORE_WRITE));
+	int64_t id = store_cell(s, hash, status, reason);
+	if (id == 0 || strcmp(status, "done") != 0) {
+		struct outcome o ENDS_WITH(outcome_fini) = {.page = NULL};
+		run_cell(c, progress, &o);
+		if (o.status != EXIT_OK)
+			return sentence("seed %lld with arrival seed %lld: %s%s%s",
+					(long long)c->run.seed, (long long)c->run.arrival_seed,
+					outcome_word(o.status), o.why ? ": " : "",
+					o.why ? o.why : "");
+		id = o.id;
+	}
+	TRY(sql_reals(s, x, FIGURES,
+		      "SELECT test_accuracy, test_loss, train_loss, seconds_total FROM run_summary "
+		      "WHERE id = ?1",
+		      "i", id));
+	for (int k = 0; k < FIGURES; k++)
+		*y[k]++ = x[k];
+	return NULL;
+}
+
+static char *do_all(struct config *c, int n, double *all)
+{
+	int64_t seed = c->run.seed;
+	double *y[FIGURES];
+	char before[64];
+	for (int k = 0; k < FIGURES; k++)
+		y[k] = all + (size_t)k * n * n;
+	for (int i = 0; i < n * n; i++) {
+		struct progress progress = {.before = before};
+		snprintf(before, sizeof before, "%d/%d ", i + 1, n * n);
+		c->run.seed = seed + i / n;
+		c->run.arrival_seed = 1 + i % n;
+		TRY(do_cell(c, &progress, y));
+	}
+	return NULL;
+}
+
+/* ---- What came of it ----------------------------------------------------- */
+
+static const char *const parts[SPREAD_PARTS] = {"seed", "order", "both"};
+
+static void print_json(const char *name, const struct spread *s, double total)
+{
+	printf("{\"figure\": \"%s\", \"mean\": %.17g", name, s->mean);
+	for (int k = 0; k < SPREAD_PARTS; k++)
+		printf(", \"%s\": {\"variance\": %.17g, \"low\": %.17g, \"high\": %.17g, "
+		       "\"df\": %d, "
+		       "\"share\": %.17g}",
+		       parts[k], s->variance[k], s->low[k], s->high[k], s->df[k],
+		       total > 0 ? s->variance[k] / total : 0);
+	puts("}");
+}
+
+static void print_text(const char *name, const struct spread *s, double unit, double total)
+{
+	for (int k = 0; k < SPREAD_PARTS; k++) {
+		char share[16] = "-", mean[32] = "";
+		if (total > 0)
+			snprintf(share, sizeof share, "%.1f", 100 * s->variance[k] / total);
+		if (k == 0)
+			snprintf(mean, sizeof mean, "%.5g", unit * s->mean);
+		printf("%-16s %-10s %-6s %3d %10.4g  %10.4g .. %-10.4g %7s\n", k ? "" : name, mean,
+		       parts[k], s->df[k], unit * sqrt(s->variance[k]), unit * sqrt(s->low[k]),
+		       unit * sqrt(s->high[k]), share);
+	}
+}
+
+static void print_all(const double *all, int n, bool json)
+{
+	if (!json)
+		printf("%-16s %-10s %-6s %3s %10s  %-24s %7s\n", "figure", "mean", "part", "df",
+		       "sd", "    95 %", "share %");
+	for (int k = 0; k < FIGURES; k++) {
+		struct spread s;
+		const double *y = all + (size_t)k * n * n;
+		spread_split(y, n, n, &s);
+		double total = s.variance[0] + s.variance[1] + s.variance[2];
+		if (isnan(s.mean)) /* a task without accuracies */
+			continue;
+		if (json)
+			print_json(figures[k].column, &s, total);
+		else
+			print_text(figures[k].name, &s, figures[k].unit, total);
+	}
+}
+
+static char *find(const struct arguments *a, const char *db, struct config *c)
+{
+	struct store *s AUTOCLOSE = NULL;
+	char *end = NULL;
+	bool exact;
+	if (a->words != 1)
+		return sentence(
+			"the number of a run is wanted, as in mvbench spread 3; mvbench table "
+			"--runs lists them");
+	long long id = strtoll(a->word[0], &end, 10);
+	if (*end || end == a->word[0] || id < 1)
+		return sentence("%s: the number of a run is wanted, as in mvbench spread 3",
+				a->word[0]);
+	TRY(store_open(&s, db, STORE_READ));
+	TRY(recorded_config(s, id, c, &exact));
+	return check(c, id);
+}
+
+static char *spread(void *given, struct arguments *a, int *status)
+{
+	const struct spread_flags *f = given;
+	struct config c AUTOCONFIG = {0};
+	struct plan plan;
+	int n = (int)f->repeats;
+	TRY(find(a, f->db, &c));
+	c.own.db = f->db;
+	c.run.record = false;
+	TRY(run_plan(&c, &plan));
+	double *all AUTOFREE = must(calloc((size_t)FIGURES * n * n, sizeof *all));
+	*status = EXIT_FAILED;
+	TRY(do_all(&c, n, all));
+	*status = EXIT_OK;
+	print_all(all, n, strcmp(f->format, "json") == 0);
+	return NULL;
+}
+
+const struct command command_spread = {
+	.name = "spread",
+	.summary = "split the spread of a simulated run into seed and order of arrival",
+	.usage = "RUN [--option=value ...]",
+	.about = "Repeats a simulated run with --repeats seeds, each with the same --repeats "
+		 "orders of "
+		 "arrival (--arrival-seed), and says how much of what the runs differ in is due to "
+		 "the seed, to the order, and to what both do together: standard deviations with "
+		 "their degrees of freedom, 95 % intervals and shares of the variance. Runs that "
+		 "are "
+		 "there already are not made again. Exit status: 0 done, 1 a run failed or "
+		 "diverged, "
+		 "2 cannot run like this.",
+	.options = options,
+	.size = sizeof(OWNER),
+	.run = spread,
+};

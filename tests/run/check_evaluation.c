@@ -1,0 +1,296 @@
+/*
+ * check_evaluation.c - which model is evaluated, on what, and that it costs no training time: the
+ * part of the training set, and evaluations between the ends of epochs (--judge-every).
+ */
+#include "runtime/train/train.h"
+#include "tests/made.h"
+#include "tests/suites.h"
+#include "tests/trained.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* 600 rows: 10 steps an epoch, whatever the number of workers. */
+#define SOFTMAX "--workload=softmax --lr=0.01 "
+#define SIM     "--platform=sim --sim.step-time=10ms --sim.platform=ethernet_10g "
+
+static void set_up(void)
+{
+	folder_new();
+	idx_put_set(600, 60, false, '-');
+}
+
+static double of(const char *query)
+{
+	return number_in("run.db", query);
+}
+
+static void record(const char *how)
+{
+	char out[4096];
+	int status = run_mvbench("timeout 60 env", how, out, sizeof out);
+	ck_assert_msg(status == EXIT_OK, "%s: status %d: %s", how, status, out);
+}
+
+/* ---- The part of the training set ------------------------------------------- */
+
+START_TEST(the_same_rows_are_taken_each_time)
+{
+	enum { N = 60000, PARTS = 10 };
+	struct rows a = data_sample(N, TRAIN_ROWS_EVALUATED),
+		    b = data_sample(N, TRAIN_ROWS_EVALUATED),
+		    all = data_sample(7, TRAIN_ROWS_EVALUATED);
+	int part[PARTS] = {0};
+	ck_assert_uint_eq(a.n, 5000);
+	for (size_t i = 0; i < a.n; i++) {
+		ck_assert_int_eq(a.index[i], b.index[i]);
+		ck_assert(i == 0 || a.index[i] > a.index[i - 1]);
+		ck_assert(a.index[i] >= 0 && a.index[i] < N);
+		part[a.index[i] / (N / PARTS)]++;
+	}
+	for (int i = 0; i < PARTS; i++) /* 500 each, with a standard deviation of 20 */
+		near(part[i], 500, 100);
+	ck_assert_uint_eq(all.n, 7);
+	ck_assert_int_eq(all.index[6], 6);
+	free(a.index);
+	free(b.index);
+	free(all.index);
+}
+END_TEST
+
+/* A model that stands still has one loss; else the running loss is of earlier and other models. */
+START_TEST(the_training_loss_is_the_evaluated_models)
+{
+	record("--workload=softmax --lr=0 --batch=60 --epochs=2 --seed=1");
+	near(of("SELECT max(abs(train_loss - running_loss)) FROM epoch WHERE epoch >= 1"), 0, 1e-5);
+	near(of("SELECT max(train_loss) - min(train_loss) FROM epoch"), 0, 0);
+	near(of("SELECT count(running_loss) FROM epoch WHERE epoch = 0"), 0, 0);
+	record(SOFTMAX "--batch=20 --epochs=2 --strategy=periodic --workers=3 --sync-every=10 "
+		       "--device=cpu");
+	near(of("SELECT count(*) FROM epoch WHERE run_id = 2 AND epoch >= 1 AND "
+		"train_loss < running_loss - 0.01"),
+	     2, 0);
+	near(of("SELECT train_loss - (SELECT train_loss FROM epoch WHERE run_id = 2 AND epoch = 2) "
+		"FROM run_summary WHERE id = 2"),
+	     0, 0);
+}
+END_TEST
+
+/* Layers of a split model compute in virtual time when they are evaluated; epochs take none of it.
+ */
+START_TEST(evaluation_takes_no_training_time)
+{
+	record(SIM "--workload=tanh_mlp --tanh_mlp.hidden=16 --strategy=model_parallel --workers=2 "
+		   "--batch=600 --epochs=2");
+	near(of("SELECT max(seconds) < 0.0052 AND min(seconds) > 0.005 FROM epoch WHERE epoch "
+		">= 1"),
+	     1, 0);
+	ck_assert_double_gt(of("SELECT simulated_s - seconds_total FROM run_summary"), 0.005);
+}
+END_TEST
+
+/* ---- Between the ends of epochs ----------------------------------------------- */
+
+/* The ends of epochs have rows of their own. */
+START_TEST(points_stand_where_they_were_asked_for)
+{
+	record(SIM SOFTMAX "--batch=60 --epochs=3 --judge-every=4");
+	record(SIM SOFTMAX "--batch=60 --epochs=3");
+	expect_row("SELECT group_concat(step || ':' || round(epochs, 6) || ':' || "
+		   "round(seconds, 6), ' ') FROM evaluation",
+		   "4:0.4:0.04 8:0.8:0.08 12:1.2:0.12 16:1.6:0.16 24:2.4:0.24 28:2.8:0.28\r\n");
+	near(of("SELECT count(*) FROM curve WHERE run_id = 1"), 10, 0);
+	near(of("SELECT count(*) FROM (SELECT test_loss, lag(test_loss) OVER (ORDER BY epochs) "
+		"AS b "
+		"FROM curve WHERE run_id = 1) WHERE test_loss >= b"),
+	     0, 0);
+}
+END_TEST
+
+static const struct {
+	const char *words;
+	bool same; /* as without: model, and times */
+} run[] = {
+	{"--strategy=serial --batch=60", true},
+	{"--strategy=allreduce --workers=2 --batch=30", true},
+	{"--strategy=allreduce --workers=2 --batch=30 --barrier-every=0", true},
+	{"--strategy=periodic --workers=3 --batch=20 --sync-every=7 --momentum=0.9", true},
+	{"--strategy=gossip --workers=4 --batch=15 --sync-every=2 --straggle=0.5", true},
+	{"--strategy=model_parallel --workload=mlp --mlp.hidden=16 --workers=2 --batch=60", true},
+	{"--strategy=hybrid --hybrid.group=2 --workload=mlp --mlp.hidden=16 --workers=4 --batch=30",
+	 true},
+	{"--strategy=bsp --workers=3 --batch=20", false},
+	{"--strategy=bsp --workers=2 --batch=30 --servers=1", false},
+	{"--strategy=asgd --workers=3 --batch=20 --barrier-every=0", false},
+	{"--strategy=asgd --workers=2 --batch=30 --servers=2 --speed=1:0.5 --deal=dynamic", false},
+	{"--strategy=easgd --workers=3 --batch=20 --deal=dynamic --barrier-every=0", false},
+	{"--strategy=ssp --workers=2 --batch=30 --servers=1 --straggle=0.5 --barrier-every=2",
+	 false},
+	{"--strategy=downpour --workers=2 --batch=30 --sync-every=4", false},
+	{"--strategy=bsp --bsp.backup=1 --workers=3 --batch=20 --deal=dynamic --speed=2:0.3 "
+	 "--servers=1",
+	 false},
+	{"--strategy=asgd --workers=3 --batch=20 --leave=1:45ms", false},
+};
+
+/* Every strategy; from epoch 2 on nothing is learned, so that every model is that of epoch 1. */
+START_TEST(points_are_of_the_model_and_cost_nothing)
+{
+	char *how = words(SIM SOFTMAX "--epochs=3 --lr-schedule=step:1:x1e-30 %s", run[_i].words);
+	record(words("%s --judge-every=3", how));
+	record(how);
+	near(of("SELECT count(*) FROM evaluation"), 9, 0);
+	near(of("SELECT count(*) FROM evaluation WHERE test_loss IS NULL OR train_loss IS NULL OR "
+		"seconds NOT BETWEEN 0 AND (SELECT seconds_total FROM run_summary WHERE id = 1)"),
+	     0, 0);
+	near(of("SELECT count(*) FROM (SELECT seconds, lag(seconds) OVER (ORDER BY epochs) AS b "
+		"FROM curve WHERE run_id = 1) WHERE seconds < b - 1e-9"),
+	     0, 0);
+	ck_assert_double_lt(of("SELECT max(test_loss) FROM evaluation WHERE step BETWEEN 5 AND 9"),
+			    of("SELECT test_loss FROM epoch WHERE run_id = 1 AND epoch = 0"));
+	if (!run[_i].same)
+		return;
+	near(of("SELECT max(abs(test_loss - (SELECT test_loss FROM epoch WHERE run_id = 1 AND "
+		"epoch "
+		"= 1))) FROM evaluation WHERE step > 10"),
+	     0, 1e-6);
+	near(of("SELECT count(DISTINCT model_hash) FROM run"), 1, 0);
+	near(of("SELECT max(abs(a.seconds - b.seconds) + abs(a.comm_s - b.comm_s) + abs(a.wait_s - "
+		"b.wait_s) + abs(a.bytes_sent - b.bytes_sent)) FROM epoch AS a JOIN epoch AS b "
+		"USING (epoch) WHERE a.run_id = 1 AND b.run_id = 2 AND epoch >= 1"),
+	     0, 1e-8);
+}
+END_TEST
+
+/* The clock of real workers stands still, too. */
+START_TEST(real_workers_have_points)
+{
+	record("--workload=mlp --mlp.hidden=16 --strategy=asgd --workers=2 --batch=15 --epochs=2 "
+	       "--judge-every=3 --device=cpu");
+	near(of("SELECT count(*) FROM evaluation"), 13, 0);
+	near(of("SELECT count(*) FROM evaluation AS e JOIN epoch AS p ON p.run_id = e.run_id AND "
+		"p.epoch = ceil(e.epochs) WHERE e.seconds > 1.001 * (SELECT total(seconds) FROM "
+		"epoch "
+		"WHERE epoch BETWEEN 1 AND p.epoch)"),
+	     0, 0);
+	ck_assert_double_lt(of("SELECT test_loss FROM evaluation WHERE step = 36"),
+			    of("SELECT test_loss FROM epoch WHERE epoch = 0"));
+}
+END_TEST
+
+/* A target between two evaluations is reached on the line between them. */
+START_TEST(targets_are_interpolated)
+{
+	record(SIM SOFTMAX "--batch=60 --epochs=3 --judge-every=2 --lr=0.001");
+	double low = of("SELECT test_loss FROM evaluation WHERE step = 14"),
+	       high = of("SELECT test_loss FROM evaluation WHERE step = 12");
+	record(words(SIM SOFTMAX "--batch=60 --epochs=3 --judge-every=2 --lr=0.001 "
+				 "--target-loss=%.17g",
+		     0.75 * low + 0.25 * high));
+	near(of("SELECT target_seconds FROM run_summary WHERE id = 2"), 0.135, 1e-9);
+	near(of("SELECT target_epoch FROM run_summary WHERE id = 2"), 2, 0);
+}
+END_TEST
+
+START_TEST(what_cannot_be_is_refused)
+{
+	expect_refused("", "--workload=softmax --target-loss=0.5 --target-accuracy=0.5",
+		       "--target-loss=0.5: a run has one target");
+	expect_refused("", SIM "--workload=softmax --sim.train=false --judge-every=5",
+		       "--judge-every=5: with --sim.train=false");
+	expect_refused("",
+		       "--workload=softmax --strategy=asgd --workers=2 --record --judge-every=5",
+		       "--judge-every=5: --record keeps no order");
+	expect_refused("",
+		       "--workload=tanh_mlp --batch=1 --epochs=1000000 --judge-every=1 "
+		       "--barrier-every=0",
+		       "--judge-every=1: the models of all points");
+	expect_refused("", "--workload=softmax --judge-every=-1", "--judge-every=-1");
+}
+END_TEST
+
+/* ---- One mini-batch, shared ----------------------------------------------------- */
+
+/* What one worker makes of it: also where shares are uneven, and steps too. */
+START_TEST(a_shared_batch_is_one_batch)
+{
+	static const struct {
+		int all, workers;
+		const char *how;
+	} row[] = {{4, 3, ""},
+		   {7, 4, "--momentum=0.9"},
+		   {100, 3, "--allreduce.overlap"},
+		   {5, 2, "--barrier-every=0"}};
+	int all = row[_i].all, n = row[_i].workers;
+	const char *common = "--workload=mlp --mlp.hidden=16 --epochs=1 --lr=0.02 --momentum=0 "
+			     "--device=cpu";
+	record(words("%s --strategy=serial --batch=%d %s", common, all,
+		     _i == 1 ? "--momentum=0.9" : ""));
+	record(words("%s --strategy=allreduce --workers=%d --global-batch=%d %s", common, n, all,
+		     row[_i].how));
+	near(of("SELECT abs(a.test_loss - b.test_loss) + abs(a.running_loss - b.running_loss) FROM "
+		"epoch AS a JOIN epoch AS b USING (epoch) WHERE a.run_id = 1 AND b.run_id = 2 AND "
+		"epoch = 1"),
+	     0, 2e-5);
+	ck_assert_double_gt(
+		of("SELECT (SELECT test_loss FROM epoch WHERE epoch = 0) - test_loss FROM "
+		   "epoch WHERE epoch = 1"),
+		0.01);
+	near(of("SELECT batch FROM run WHERE id = 2"), (all + n - 1) / n, 0);
+	/* strong and weak scaling have bases of their own */
+	near(of("SELECT count(DISTINCT compare_key) FROM run_summary"), 2, 0);
+	record(words("%s --strategy=serial --global-batch=%d", common, all));
+	near(of("SELECT count(*) FROM run_summary AS a JOIN run_summary AS b USING (compare_key) "
+		"WHERE a.id = 2 AND b.id = 3 AND b.batch = a.global_batch"),
+	     1, 0);
+}
+END_TEST
+
+START_TEST(a_shared_batch_is_recorded_and_repeated)
+{
+	char out[4096], *command;
+	record("--workload=softmax --strategy=asgd --workers=2 --epochs=1 --global-batch=51 "
+	       "--record "
+	       "--device=cpu");
+	near(of("SELECT sum(pushes) FROM epoch"), 2 * 12, 0);
+	int status = run_mvbench(
+		"timeout 60 env",
+		"--platform=sim --sim.replay=1 --sim.platform=ethernet_1g --sim.step-time=1ms", out,
+		sizeof out);
+	ck_assert_msg(status == EXIT_OK && strstr(out, "bit for bit"), "%d: %s", status, out);
+	command = sentence("./mvbench report --db=%s/run.db --out=%s/r.html && grep -o "
+			   "'global-batch=51' %s/r.html | head -n 1",
+			   folder, folder, folder);
+	ck_assert_msg(command_output(command, out, sizeof out) == 0 &&
+			      strstr(out, "global-batch=51"),
+		      "%s", out);
+	free(command);
+	expect_refused("", "--workload=softmax --strategy=allreduce --workers=4 --global-batch=3",
+		       "--global-batch=3: 4 workers cannot share");
+	expect_refused("",
+		       "--workload=softmax --strategy=allreduce --workers=2 --global-batch=64 "
+		       "--batch=32",
+		       "--global-batch=64: --batch=32 says what each worker has");
+}
+END_TEST
+
+Suite *evaluation_suite(void)
+{
+	Suite *s = suite_create("evaluation");
+	TCase *t = tcase_create("evaluation");
+	suite_add_tcase(s, t);
+	tcase_add_checked_fixture(t, set_up, folder_free);
+	tcase_set_timeout(t, 120);
+	tcase_add_test(t, the_same_rows_are_taken_each_time);
+	tcase_add_test(t, the_training_loss_is_the_evaluated_models);
+	tcase_add_test(t, evaluation_takes_no_training_time);
+	tcase_add_test(t, points_stand_where_they_were_asked_for);
+	tcase_add_loop_test(t, points_are_of_the_model_and_cost_nothing, 0, (int)COUNT(run));
+	tcase_add_test(t, real_workers_have_points);
+	tcase_add_test(t, targets_are_interpolated);
+	tcase_add_test(t, what_cannot_be_is_refused);
+	tcase_add_loop_test(t, a_shared_batch_is_one_batch, 0, 4);
+	tcase_add_test(t, a_shared_batch_is_recorded_and_repeated);
+	return s;
+}

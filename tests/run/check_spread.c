@@ -1,0 +1,164 @@
+/*
+ * check_spread.c - mvbench spread: planted variances are found again, with intervals that hold them
+ * as often as they say; and what runs differ in is the seed's, the order's or both's.
+ */
+#include "results/run/run.h"
+#include "tests/made.h"
+#include "tests/suites.h"
+#include "tests/trained.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- The split ------------------------------------------------------------- */
+
+/* Of printed tables. */
+START_TEST(quantiles_are_right)
+{
+	static const struct {
+		double p, df1, df2, f;
+	} row[] = {{0.975, 4, 4, 9.6045},      {0.975, 4, 16, 3.7294}, {0.95, 1, 10, 4.9646},
+		   {0.025, 4, 16, 1 / 8.6326}, {0.5, 7, 7, 1},         {0.975, 4, 1e7, 2.7858},
+		   {0.025, 2, 1e7, 0.025318}};
+	for (size_t i = 0; i < COUNT(row); i++)
+		near(spread_f(row[i].p, row[i].df1, row[i].df2), row[i].f, 1e-4 * row[i].f);
+}
+END_TEST
+
+START_TEST(what_only_adds_up_is_split_exactly)
+{
+	static const double seed[] = {1, 2, 6}, order[] = {0, 0.5};
+	double y[6];
+	struct spread s;
+	for (int i = 0; i < 6; i++)
+		y[i] = 10 + seed[i / 2] + order[i % 2];
+	spread_split(y, 3, 2, &s);
+	near(s.mean, 13.25, 1e-12);
+	near(s.variance[SPREAD_SEED], 7, 1e-12);
+	near(s.variance[SPREAD_ORDER], 0.125, 1e-12);
+	near(s.variance[SPREAD_BOTH], 0, 1e-12);
+	ck_assert_int_eq(s.df[SPREAD_SEED], 2);
+	ck_assert_int_eq(s.df[SPREAD_ORDER], 1);
+	ck_assert_int_eq(s.df[SPREAD_BOTH], 2);
+	near(s.low[SPREAD_SEED], 7 / 3.6889, 1e-3); /* chi-squared of 2 at 0.975, over 2 */
+	ck_assert_double_gt(s.high[SPREAD_SEED], 7 / 0.0254);
+}
+END_TEST
+
+/* Drawn with these standard deviations, over and over. */
+START_TEST(planted_variances_are_found)
+{
+	enum { TIMES = 1000, N = 5 };
+	static const double sd[] = {2, 1, 0.5};
+	double mean[SPREAD_PARTS] = {0}, held[SPREAD_PARTS] = {0};
+	uint64_t rng = rng_seed(1, STREAM_DATA, 0);
+	for (int k = 0; k < TIMES; k++) {
+		double order[N], y[N * N];
+		struct spread s;
+		for (int j = 0; j < N; j++)
+			order[j] = sd[SPREAD_ORDER] * rng_normal(&rng);
+		for (int i = 0; i < N; i++) {
+			double seed = sd[SPREAD_SEED] * rng_normal(&rng);
+			for (int j = 0; j < N; j++)
+				y[i * N + j] =
+					7 + seed + order[j] + sd[SPREAD_BOTH] * rng_normal(&rng);
+		}
+		spread_split(y, N, N, &s);
+		for (int p = 0; p < SPREAD_PARTS; p++) {
+			double is = sd[p] * sd[p];
+			mean[p] += s.variance[p] / TIMES;
+			held[p] += (s.low[p] <= is && is <= s.high[p]) / (double)TIMES;
+		}
+	}
+	/* four standard errors: sqrt(2 / df / TIMES) of them each; of intervals, 0.028 */
+	for (int p = 0; p < SPREAD_PARTS; p++) {
+		near(mean[p] / (sd[p] * sd[p]), 1, 0.1);
+		near(held[p], 0.95, 0.028);
+	}
+}
+END_TEST
+
+/* ---- The command ------------------------------------------------------------- */
+
+static void set_up(void)
+{
+	folder_new();
+	idx_put_set(600, 60, false, '-');
+}
+
+static void record(const char *how)
+{
+	char out[4096];
+	int status = run_mvbench("timeout 60 env", how, out, sizeof out);
+	ck_assert_msg(status == EXIT_OK, "%s: status %d: %s", how, status, out);
+}
+
+static void spread(const char *how, int want, const char *says)
+{
+	char out[8192], *command = sentence("./mvbench spread --db=%s/run.db %s 2>&1", folder, how);
+	int status = command_output(command, out, sizeof out);
+	ck_assert_msg(status == want && strstr(out, says),
+		      "%s: status %d, wanted %d and \"%s\":\n%s", command, status, want, says, out);
+	free(command);
+}
+
+#define SIM \
+	"--workload=softmax --epochs=1 --batch=20 --platform=sim --sim.platform=ethernet_10g " \
+	"--sim.step-time=1ms --workers=3 --straggle=0.5 "
+
+/* Nobody's order decides what allreduce learns; asgd learns in the order in which pushes come. */
+START_TEST(orders_matter_where_nobody_waits)
+{
+	record(SIM "--strategy=allreduce");
+	record(SIM "--strategy=asgd --deal=static");
+	spread("1 --repeats=2", EXIT_OK, "share %");
+	near(number_in("run.db", "SELECT count(*) FROM run WHERE arrival_seed > 0"), 4, 0);
+	near(number_in("run.db",
+		       "SELECT count(DISTINCT model_hash) FROM run WHERE arrival_seed > 0 "
+		       "GROUP BY seed ORDER BY 1 DESC"),
+	     1, 0);
+	spread("1 --repeats=2 --format=json", EXIT_OK,
+	       "{\"figure\": \"seconds_total\", \"mean\": ");
+	near(number_in("run.db", "SELECT count(*) FROM run"), 6, 0); /* none is made twice */
+	spread("1 --repeats=2 --format=json", EXIT_OK,
+	       "\"order\": {\"variance\": 0, \"low\": 0, \"high\": 0, \"df\": 1, \"share\": 0}");
+	spread("2 --repeats=2 --format=json", EXIT_OK, "{\"figure\": \"test_loss\", \"mean\": ");
+	near(number_in("run.db",
+		       "SELECT count(DISTINCT test_loss) FROM run_summary WHERE strategy = "
+		       "'asgd' AND config_key->>'arrival_seed' > 0 AND seed = 1"),
+	     2, 0);
+	/* one order in another seed is the same order: the times are those of allreduce, too */
+	near(number_in("run.db", "SELECT count(DISTINCT round(seconds_total, 9)) FROM run_summary "
+				 "WHERE strategy = 'asgd' AND config_key->>'arrival_seed' > 0"),
+	     2, 0);
+}
+END_TEST
+
+START_TEST(what_has_no_spread_is_refused)
+{
+	record(SIM "--strategy=asgd --sim.train=false");
+	record("--workload=softmax --epochs=1 --device=cpu");
+	spread("1", EXIT_USER, "run 1 computed no gradients");
+	spread("2", EXIT_USER, "run 2 had real workers");
+	spread("7", EXIT_USER, "has no run 7");
+	spread("x", EXIT_USER, "x: the number of a run is wanted");
+	spread("", EXIT_USER, "the number of a run is wanted");
+	spread("1 --repeats=1", EXIT_USER, "--repeats=1");
+}
+END_TEST
+
+Suite *spread_suite(void)
+{
+	Suite *s = suite_create("spread");
+	TCase *t = tcase_create("spread");
+	suite_add_tcase(s, t);
+	tcase_add_checked_fixture(t, set_up, folder_free);
+	tcase_set_timeout(t, 120);
+	tcase_add_test(t, quantiles_are_right);
+	tcase_add_test(t, what_only_adds_up_is_split_exactly);
+	tcase_add_test(t, planted_variances_are_found);
+	tcase_add_test(t, orders_matter_where_nobody_waits);
+	tcase_add_test(t, what_has_no_spread_is_refused);
+	return s;
+}

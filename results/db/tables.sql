@@ -264,7 +264,8 @@ CREATE TABLE gate_limit (
 	alpha REAL NOT NULL,         -- share of checks of unchanged code that may fail
 	min_accuracy REAL NOT NULL,  -- 0..1
 	min_loss REAL NOT NULL,      -- share of the loss
-	better_fails INTEGER NOT NULL CHECK (better_fails IN (0, 1))
+	better_fails INTEGER NOT NULL CHECK (better_fails IN (0, 1)),
+	unsure_fails INTEGER NOT NULL DEFAULT 0 CHECK (unsure_fails IN (0, 1))
 ) STRICT, WITHOUT ROWID;
 
 -- What `mvbench calibrate` measured of a machine for the simulator: one row a measuring; the newest

@@ -190,6 +190,8 @@ static struct epoch_row epoch_row(int64_t epoch, double accuracy)
 		.running_accuracy = NAN,
 		.train_loss = NAN,
 		.train_accuracy = NAN,
+		.validation_loss = NAN,
+		.validation_accuracy = NAN,
 		.test_loss = 0.5,
 		.test_accuracy = accuracy,
 		.consensus = epoch ? NAN : 0.5,
@@ -235,8 +237,9 @@ START_TEST(a_run_is_kept)
 		want);
 	free(want);
 	ck_rows("SELECT * FROM epoch",
-		"1,0,1.5,1.0,0.25,0.125,null,null,null,null,0.5,0.1,0,null,null,null,null,0.5;"
-		"1,1,1.5,1.0,0.25,0.125,null,null,null,null,null,null,1000,2.5,7,4,1,null");
+		"1,0,1.5,1.0,0.25,0.125,null,null,null,null,null,null,0.5,0.1,0,"
+		"null,null,null,null,0.5;"
+		"1,1,1.5,1.0,0.25,0.125,null,null,null,null,null,null,null,null,1000,2.5,7,4,1,null");
 	ck_rows("SELECT * FROM rank_epoch", "1,1,0,1.0,0.0,0.5,0.0,3,null,null,null,null;"
 					    "1,1,1,2.0,0.0,0.0,0.0,0,1.5,2,2,1");
 	ck_rows("SELECT * FROM staleness", "1,1,0,2;1,1,3,1;1,1,7,1");
@@ -462,6 +465,8 @@ END_TEST
 static const char back_to_6[] =
 	"ALTER TABLE run DROP COLUMN sweep_round; ALTER TABLE run DROP COLUMN sweep_seed;"
 	"ALTER TABLE epoch DROP COLUMN train_loss; ALTER TABLE epoch DROP COLUMN train_accuracy;"
+	"ALTER TABLE epoch DROP COLUMN validation_loss;"
+	"ALTER TABLE epoch DROP COLUMN validation_accuracy;"
 	"ALTER TABLE epoch RENAME COLUMN running_loss TO train_loss;"
 	"ALTER TABLE epoch RENAME COLUMN running_accuracy TO train_accuracy;"
 	"ALTER TABLE baseline DROP COLUMN train_loss;"
@@ -950,8 +955,9 @@ END_TEST
 /* Epoch: seconds, of which half, a quarter and an eighth are split, and accuracy. 20 pushes. */
 #define EPOCH(run, epoch, seconds, accuracy) \
 	"INSERT INTO epoch VALUES (" #run ", " #epoch ", " #seconds ", " #seconds \
-	" / 2.0, " #seconds " / 4.0, " #seconds " / 8.0, 2.0, NULL, 1.0, NULL, 1 - " #accuracy \
-	", " #accuracy ", 100 * " #epoch ", " #epoch ", 10 * " #epoch ", 20, 0, NULL);"
+	" / 2.0, " #seconds " / 4.0, " #seconds \
+	" / 8.0, 2.0, NULL, 1.0, NULL, NULL, NULL, 1 - " #accuracy ", " #accuracy \
+	", 100 * " #epoch ", " #epoch ", 10 * " #epoch ", 20, 0, NULL);"
 
 START_TEST(summaries_are_right)
 {

@@ -6,7 +6,8 @@
 --   machine  what it was measured on; simulated runs have "simulated"
 CREATE TEMP TABLE report_run AS
 SELECT s.id, s.status, s.reason, s.started, s.finished, s.label, s.workload, s.strategy, s.workers, s.servers,
-	s.sync_every, s.seed, s.config_key, s.compare_key, s.config, s.target_accuracy, s.target_loss,
+	s.sync_every, s.seed, s.config_key, s.compare_key, s.config, s.target_accuracy,
+		s.target_loss,
 	s.oversubscribed, s.epochs, s.epochs_done, s.params, s.train_size, s.test_accuracy,
 	s.best_test_accuracy, s.test_loss, s.epoch_seconds,
 	s.seconds_total, s.comm_fraction, s.wait_fraction, s.staleness_mean, s.model_hash, r.platform,
@@ -19,21 +20,25 @@ SELECT s.id, s.status, s.reason, s.started, s.finished, s.label, s.workload, s.s
 	s.target_epoch, s.target_seconds
 FROM run_summary AS s JOIN run AS r USING (id) WHERE s.id IN (SELECT id FROM chosen);
 
--- The median of a configuration's finished runs and the interval of that median (median_rank), one row a
--- configuration and figure. A run that missed its target, or diverged, is later than all that reached it;
--- one that diverged is less accurate than all others, and its loss is above theirs.
+-- The median of a configuration's finished runs and the interval of that median (median_rank), one
+-- row a configuration and figure. A run that missed its target, or diverged, is later than all
+-- that reached it; one that diverged is less accurate than all others, and its loss is above
+-- theirs.
 CREATE TEMP TABLE report_interval AS
 WITH classifying AS (SELECT DISTINCT workload FROM report_run WHERE best_test_accuracy NOT NULL),
 figure AS (
-	SELECT config_key, 'accuracy' AS name, iif(status = 'done', test_accuracy, -9e999) AS x FROM report_run
-		WHERE status IN ('done', 'diverged') AND workload IN (SELECT workload FROM classifying)
+	SELECT config_key, 'accuracy' AS name, iif(status = 'done', test_accuracy, -9e999) AS x
+		FROM report_run
+		WHERE status IN ('done', 'diverged')
+			AND workload IN (SELECT workload FROM classifying)
 	UNION ALL SELECT config_key, 'loss', iif(status = 'done', test_loss, 9e999) FROM report_run
 		WHERE status IN ('done', 'diverged')
 	UNION ALL SELECT config_key, 'seconds', epoch_seconds FROM report_run WHERE status = 'done'
 	UNION ALL SELECT config_key, 'comm', ifnull(comm_fraction, 0) + ifnull(wait_fraction, 0)
 		FROM report_run WHERE status = 'done' AND workers + servers > 1
 	UNION ALL SELECT config_key, 'stale', staleness_mean FROM report_run WHERE status = 'done'
-	UNION ALL SELECT config_key, 'target', ifnull(iif(status = 'done', target_seconds, NULL), 9e999)
+	UNION ALL SELECT config_key, 'target', ifnull(iif(status = 'done', target_seconds, NULL),
+		9e999)
 		FROM report_run
 		WHERE status IN ('done', 'diverged') AND (target_accuracy > 0 OR target_loss > 0)),
 ranked AS (

@@ -68,14 +68,17 @@ SELECT s.id, c.place, c.is_loss, s.epochs_done AS last
 FROM run_summary AS s JOIN configuration AS c USING (config_key)
 WHERE s.id IN (SELECT id FROM chosen) AND s.status = 'diverged';
 
--- Every interval that is drawn is one of a median, between two of the sorted values: see median_rank.
+-- Every interval that is drawn is one of a median, between two of the sorted values: see
+-- median_rank.
 CREATE TEMP TABLE interval_rank (n INTEGER PRIMARY KEY, low INTEGER, high INTEGER, coverage REAL);
 INSERT INTO interval_rank SELECT n, ifnull(low, n), ifnull(high, n), coverage FROM median_rank
 WHERE n <= (SELECT max(n) FROM configuration) + (SELECT count(*) FROM lost_run);
--- What a key calls them: below six runs they hold less than 95 %. Nothing where there are no repeats.
+-- What a key calls them: below six runs they hold less than 95 %. Nothing where there are no
+-- repeats.
 CREATE TEMP VIEW interval_name AS
 SELECT workload, iif(min(r.coverage) >= 0.95, '95 % interval', printf(
-	iif(max(r.coverage) < 0.95, 'min to max (%.3g %%%s)', 'interval (%.3g %%%s)'), 100 * min(r.coverage),
+	iif(max(r.coverage) < 0.95, 'min to max (%.3g %%%s)', 'interval (%.3g %%%s)'),
+		100 * min(r.coverage),
 	iif(min(r.coverage) < max(r.coverage), ' or more', ''))) AS text
 FROM configuration JOIN interval_rank AS r USING (n) WHERE n > 1 GROUP BY workload;
 
@@ -104,10 +107,13 @@ WHERE s.place IN (SELECT place FROM configuration WHERE fits);
 
 -- What runs that diverged add to that: from their last epoch on, each is worse than all others.
 CREATE TEMP TABLE lost AS
-SELECT r.place, e.epoch, CASE WHEN e.epoch < r.last THEN iif(r.is_loss, c.test_loss, 100 * c.test_accuracy)
-	ELSE iif(r.is_loss, 9e999, -9e999) END AS quality, iif(e.epoch < r.last, c.train_loss, 9e999) AS loss
+SELECT r.place, e.epoch, CASE WHEN e.epoch < r.last
+	THEN iif(r.is_loss, c.test_loss, 100 * c.test_accuracy)
+	ELSE iif(r.is_loss, 9e999, -9e999) END AS quality,
+		iif(e.epoch < r.last, c.train_loss, 9e999) AS loss
 FROM lost_run AS r
-	CROSS JOIN (SELECT DISTINCT place, epoch FROM fitting_curve WHERE place IN (SELECT place FROM lost_run)) AS e
+	CROSS JOIN (SELECT DISTINCT place, epoch FROM fitting_curve
+		WHERE place IN (SELECT place FROM lost_run)) AS e
 	ON e.place = r.place
 	LEFT JOIN curve AS c ON c.run_id = r.id AND c.epochs = e.epoch;
 
@@ -138,10 +144,12 @@ FROM (
 WHERE i IN (r.low, (n + 1) / 2, (n + 2) / 2, r.high);
 
 -- How well a model does, one row a configuration and epoch >= 1: its accuracy [%], or the loss of a
--- task that has none. Of configurations that do not fit there is one row without numbers. Where runs diverged,
--- there is no row once they are the median; an end among them is that of the picture.
+-- task that has none. Of configurations that do not fit there is one row without numbers. Where
+-- runs diverged, there is no row once they are the median; an end among them is that of the
+-- picture.
 CREATE TEMP VIEW quality AS
-SELECT workload, place, title, epoch, median, max(low, min(iif(low > -9e999, low, median)) OVER w) AS low,
+SELECT workload, place, title, epoch, median, max(low, min(iif(low > -9e999, low, median))
+	OVER w) AS low,
 	min(high, max(iif(high < 9e999, high, median)) OVER w) AS high, is_loss
 FROM (SELECT place, epoch, min(value) AS low, max(value) AS high, avg(value) FILTER (WHERE middle) AS median
 	FROM ranked WHERE name = 'quality' GROUP BY place, epoch) JOIN configuration USING (place)

@@ -41,15 +41,16 @@ FROM found WHERE ifnull(base_t, now_t) IS NOT NULL;
 -- Accuracies come in steps of one test row: rounding adds quantum^2 / 12 to the variance of each side,
 -- so that equal differences of few seeds do not pass for certainty. Elsewhere, equal differences are
 -- certain: p is 0 or 1.
--- A variance of three or five seeds is a poor estimate. So the cells of a baseline lend each other theirs,
--- figure by figure (Smyth, Stat. Appl. Genet. Mol. Biol. 3, 2004, article 3, section 6.2): they are taken as
--- drawn from s0^2 times d0 over a chi-square of d0 degrees of freedom. With e = ln variance -
--- digamma(df / 2) + ln(df / 2) over G cells, trigamma(d0 / 2) is the variance of e less the mean of
--- trigamma(df / 2), and ln s0^2 is the mean of e + digamma(d0 / 2) - ln(d0 / 2); where the first is not
--- positive, the cells do not differ: d0 is infinite. Smyth has thousands of cells, a check has few, which can look
--- alike by chance: so the variance of e is taken at its upper 90 % limit, by the chi-square quantile of G - 1
--- degrees of freedom (Wilson and Hilferty, PNAS 17, 1931). A test has the variance
--- (d0 s0^2 + df variance) / (d0 + df), and d0 + df degrees of freedom, at most the sum of all df.
+-- A variance of three or five seeds is a poor estimate. So the cells of a baseline lend each other
+-- theirs, figure by figure (Smyth, Stat. Appl. Genet. Mol. Biol. 3, 2004, article 3, section 6.2):
+-- they are taken as drawn from s0^2 times d0 over a chi-square of d0 degrees of freedom. With e =
+-- ln variance - digamma(df / 2) + ln(df / 2) over G cells, trigamma(d0 / 2) is the variance of e
+-- less the mean of trigamma(df / 2), and ln s0^2 is the mean of e + digamma(d0 / 2) - ln(d0 / 2);
+-- where the first is not positive, the cells do not differ: d0 is infinite. Smyth has thousands of
+-- cells, a check has few, which can look alike by chance: so the variance of e is taken at its
+-- upper 90 % limit, by the chi-square quantile of G - 1 degrees of freedom (Wilson and Hilferty,
+-- PNAS 17, 1931). A test has the variance (d0 s0^2 + df variance) / (d0 + df), and d0 + df degrees
+-- of freedom, at most the sum of all df.
 CREATE VIEW gate_test AS
 WITH RECURSIVE mean AS (
 	SELECT *, count(base) OVER w AS n_base, count(now) OVER w AS n_now,
@@ -81,7 +82,8 @@ own AS MATERIALIZED (
 			ELSE min(1000, max(1, CAST((v1 + v2) * (v1 + v2) / (v1 * v1 / (n_base - 1)
 				+ v2 * v2 / (n_now - 1)) AS INTEGER))) END AS own_df,
 		(v1 + v2) * per / (unit * unit) AS variance
-	FROM (SELECT *, iif(metric = 'test accuracy', 1, ifnull(nullif(abs(base), 0), 1)) AS unit FROM error)),
+	FROM (SELECT *, iif(metric = 'test accuracy', 1, ifnull(nullif(abs(base), 0), 1)) AS unit
+		FROM error)),
 -- digamma and trigamma of df / 2, from those of 1/2 and 1
 half (df, digamma, trigamma) AS (
 	VALUES (1, -0.57721566490153286 - 2 * ln(2), pi() * pi() / 2),
@@ -94,7 +96,9 @@ scatter AS (
 			iif(o.identical, NULL, ln(o.variance) - h.digamma + ln(o.own_df / 2.0)) AS e
 		FROM own AS o CROSS JOIN half AS h ON h.df = o.own_df)),
 lent AS MATERIALIZED ( -- trigamma: NULL = of fewer than two cells
-	SELECT name, metric, e, most, ss / k / pow(1 - 2 / (9.0 * k) - 1.2815516 * sqrt(2 / (9.0 * k)), 3) - own AS trigamma
+	SELECT name, metric, e, most,
+		ss / k / pow(1 - 2 / (9.0 * k) - 1.2815516 * sqrt(2 / (9.0 * k)), 3)
+		- own AS trigamma
 	FROM (SELECT name, metric, max(mean) AS e, sum(own_df) FILTER (WHERE e NOT NULL) AS most,
 			sum((e - mean) * (e - mean)) AS ss, nullif(count(e) - 1, 0) AS k,
 			avg(trigamma) FILTER (WHERE e NOT NULL) AS own
@@ -103,39 +107,51 @@ lent AS MATERIALIZED ( -- trigamma: NULL = of fewer than two cells
 -- functions at y + 8 by their series for large numbers, and down by their recurrence.
 shift (k) AS (VALUES (0), (1), (2), (3), (4), (5), (6), (7)),
 newton (name, metric, e, most, x, y, i) AS ( -- y: NULL = infinite, or not known
-	SELECT name, metric, e, most, trigamma, iif(trigamma > 0, 0.5 + 1 / trigamma, NULL), 0 FROM lent
+	SELECT name, metric, e, most, trigamma, iif(trigamma > 0, 0.5 + 1 / trigamma, NULL), 0
+		FROM lent
 	UNION ALL SELECT name, metric, e, most, x, y - (
-		SELECT tri * (1 - tri / x) / (total(2 / pow(y + k, 3)) + 1 / pow(y + 8, 2) + 1 / pow(y + 8, 3)
-			+ 1 / pow(y + 8, 4) / 2 - 1 / pow(y + 8, 6) / 6 + 1 / pow(y + 8, 8) / 6)
-		FROM shift JOIN (SELECT total(1 / pow(y + k, 2)) + 1 / (y + 8) + 1 / pow(y + 8, 2) / 2
-			+ 1 / pow(y + 8, 3) / 6 - 1 / pow(y + 8, 5) / 30 + 1 / pow(y + 8, 7) / 42 AS tri
-			FROM shift)), i + 1
+		SELECT tri * (1 - tri / x) / (total(2 / pow(y + k, 3)) + 1 / pow(y + 8, 2)
+			+ 1 / pow(y + 8, 3) + 1 / pow(y + 8, 4) / 2 - 1 / pow(y + 8, 6) / 6
+			+ 1 / pow(y + 8, 8) / 6)
+		FROM shift JOIN (SELECT total(1 / pow(y + k, 2)) + 1 / (y + 8)
+			+ 1 / pow(y + 8, 2) / 2 + 1 / pow(y + 8, 3) / 6 - 1 / pow(y + 8, 5) / 30
+			+ 1 / pow(y + 8, 7) / 42 AS tri FROM shift)), i + 1
 	FROM newton WHERE i < 24 AND y NOT NULL),
 prior AS MATERIALIZED (
-	SELECT name, metric, most, iif(x IS NULL, NULL, ifnull(2 * y, 9e999)) AS d0, exp(e + ifnull((
-		SELECT ln(y + 8) - 1 / (y + 8) / 2 - 1 / pow(y + 8, 2) / 12 + 1 / pow(y + 8, 4) / 120
-			- 1 / pow(y + 8, 6) / 252 - total(1 / (y + k)) - ln(y) FROM shift), 0)) AS s0
+	SELECT name, metric, most, iif(x IS NULL, NULL, ifnull(2 * y, 9e999)) AS d0,
+		exp(e + ifnull((
+			SELECT ln(y + 8) - 1 / (y + 8) / 2 - 1 / pow(y + 8, 2) / 12
+				+ 1 / pow(y + 8, 4) / 120 - 1 / pow(y + 8, 6) / 252
+				- total(1 / (y + k)) - ln(y) FROM shift), 0)) AS s0
 	FROM newton WHERE i = 24 OR y IS NULL),
 moderated AS (
 	SELECT o.*, p.d0 AS prior_df, iif(p.d0 IS NULL, NULL, p.s0) AS prior_variance,
-		CASE WHEN p.d0 IS NULL OR o.variance <= 0 THEN o.variance WHEN p.d0 = 9e999 THEN p.s0
-			ELSE (p.d0 * p.s0 + o.own_df * o.variance) / (p.d0 + o.own_df) END AS shared,
-		iif(o.variance > 0, CAST(min(o.own_df + ifnull(p.d0, 0), ifnull(p.most, o.own_df), 1000) AS INTEGER),
+		CASE WHEN p.d0 IS NULL OR o.variance <= 0 THEN o.variance
+			WHEN p.d0 = 9e999 THEN p.s0 ELSE (p.d0 * p.s0 + o.own_df * o.variance)
+				/ (p.d0 + o.own_df) END AS shared,
+		iif(o.variance > 0, CAST(min(o.own_df + ifnull(p.d0, 0), ifnull(p.most, o.own_df),
+			1000) AS INTEGER),
 			o.own_df) AS test_df
 	FROM prior AS p CROSS JOIN own AS o ON o.name = p.name AND o.metric = p.metric),
 estimate AS MATERIALIZED (
-	SELECT m.*, name AS family, worse AS d, unit * sqrt(shared / per) AS se, iif(identical, NULL, test_df) AS df,
-		nullif(least, 0) AS margin, iif(paired, n_pair, min(n_base, n_now)) AS size, alpha AS level
-	FROM (SELECT m.*, l.alpha, iif(metric = 'test accuracy', l.min_accuracy, l.min_loss) * unit AS least
+	SELECT m.*, name AS family, worse AS d, unit * sqrt(shared / per) AS se,
+		iif(identical, NULL, test_df) AS df,
+		nullif(least, 0) AS margin, iif(paired, n_pair, min(n_base, n_now)) AS size,
+			alpha AS level
+	FROM (SELECT m.*, l.alpha, iif(metric = 'test accuracy', l.min_accuracy,
+		l.min_loss) * unit AS least
 		FROM moderated AS m JOIN gate_limit AS l USING (name)) AS m),
 /* STUDENT */,
 test AS (
 	SELECT *, ifnull(half, 0) AS reach, ifnull(more, 1.0) AS p, ifnull(less, 1.0) AS p_better,
 		ifnull(p_more, 1.0) AS p_holm, ifnull(p_less, 1.0) AS p_better_holm
 	FROM student)
-SELECT name, cell, metric, n_base, n_now, paired, identical, worse / nullif(se, 0) AS t, ifnull(df, own_df) AS df,
-	own_df, variance, prior_df, prior_variance, base, now, worse, worse - reach AS low, worse + reach AS high,
-	unit, p, p_better, p_holm, p_better_holm, worse / unit AS change, (worse - reach) / unit AS change_low,
+SELECT name, cell, metric, n_base, n_now, paired, identical, worse / nullif(se, 0) AS t,
+	ifnull(df, own_df) AS df,
+	own_df, variance, prior_df, prior_variance, base, now, worse, worse - reach AS low,
+		worse + reach AS high,
+	unit, p, p_better, p_holm, p_better_holm, worse / unit AS change,
+		(worse - reach) / unit AS change_low,
 	(worse + reach) / unit AS change_high, wanted,
 	CASE WHEN identical THEN 'identical'
 		WHEN p_holm < alpha AND worse >= least THEN 'worse'
@@ -206,17 +222,21 @@ judged AS (
 			WHEN m.runs < m.wanted THEN 'missing'
 			WHEN w.verdict = 'worse' THEN 'worse' WHEN t.differs THEN 'time'
 			WHEN w.verdict IN ('better', 'unsure') THEN w.verdict
-			WHEN w.all_identical THEN 'identical' WHEN w.cell IS NOT NULL THEN 'ok' WHEN t.comparable THEN 'identical'
+			WHEN w.all_identical THEN 'identical' WHEN w.cell IS NOT NULL THEN 'ok'
+				WHEN t.comparable THEN 'identical'
 			ELSE 'untested' END AS verdict,
-		w.wanted AS seeds_wanted, w.metric, w.n_base, w.n_now, w.paired, w.chance, w.base, w.now,
+		w.wanted AS seeds_wanted, w.metric, w.n_base, w.n_now, w.paired, w.chance, w.base,
+			w.now,
 		w.change, w.change_low, w.change_high
 	FROM made AS m JOIN named AS n USING (name, cell) LEFT JOIN suffix AS x USING (name, cell)
 		LEFT JOIN clock AS t USING (name, cell)
 		LEFT JOIN worst AS w USING (name, cell))
 SELECT j.*,
-	verdict NOT IN ('ok', 'unsure', 'better', 'identical') OR (verdict = 'better' AND l.better_fails)
+	verdict NOT IN ('ok', 'unsure', 'better', 'identical')
+		OR (verdict = 'better' AND l.better_fails)
 		OR (verdict = 'unsure' AND l.unsure_fails) AS fails,
-	instr('failed diverged missing worse time untested better unsure ok identical', verdict) AS rank,
+	instr('failed diverged missing worse time untested better unsure ok identical',
+		verdict) AS rank,
 	CASE verdict
 		WHEN 'failed' THEN failed || ' of ' || wanted || ' runs failed' || ifnull(': ' || reason, '')
 		WHEN 'diverged' THEN diverged || ' of ' || wanted || ' runs diverged'

@@ -1,42 +1,48 @@
 -- statistics.sql - what several runs say together.
 
--- Medians over repeated seeds come with a 95 % interval, called NAME_low and NAME_high: between two of
--- the sorted values. As many of n values lie below the median that all runs would have as n coins show
--- heads, whatever the distribution; so the k-th from either end are beyond it, on their side, as often
--- as fewer than k do: P(Bin(n, 1/2) < k) (Hollander and Wolfe, Nonparametric Statistical Methods, 1973, 3.6).
---   low, high  ranks, counted from 1: low is the largest k for which that is at most 0.025, and high its
---              mirror image; from the least to the largest of all where even that holds less than 95 %.
---              NULL = one value has no interval
+-- Medians over repeated seeds come with a 95 % interval, called NAME_low and NAME_high: between
+-- two of the sorted values. As many of n values lie below the median that all runs would have as n
+-- coins show heads, whatever the distribution; so the k-th from either end are beyond it, on their
+-- side, as often as fewer than k do: P(Bin(n, 1/2) < k) (Hollander and Wolfe, Nonparametric
+-- Statistical Methods, 1973, 3.6).
+--   low, high  ranks, counted from 1: low is the largest k for which that is at most 0.025, and
+--              high its mirror image; from the least to the largest of all where even that holds
+--              less than 95 %. NULL = one value has no interval
 --   coverage   how often it holds the median: 1 - 2 P(Bin(n, 1/2) < low)
 -- From n to n + 1, P(Bin <= k) loses half of P(Bin = k), and k grows where the next one still fits.
 CREATE VIEW median_rank AS
 WITH RECURSIVE rank(n, k, tail, at) AS ( -- at: P(Bin(n, 1/2) = k), tail: P(Bin(n, 1/2) <= k)
 	SELECT 6, 0, 1 / 64.0, 1 / 64.0
 	UNION ALL SELECT n + 1, k + (tail + at * (n - k) / (2 * k + 2) <= 0.025),
-		iif(tail + at * (n - k) / (2 * k + 2) <= 0.025, tail + at * (n - k) / (2 * k + 2), tail - at / 2),
+		iif(tail + at * (n - k) / (2 * k + 2) <= 0.025, tail + at * (n - k) / (2 * k + 2),
+			tail - at / 2),
 		at * (n + 1) / 2 / iif(tail + at * (n - k) / (2 * k + 2) <= 0.025, k + 1, n + 1 - k)
 	FROM rank WHERE n < (SELECT max(100, max(n)) FROM (
-		SELECT count(*) AS n FROM run GROUP BY workload, workers, strategy UNION ALL SELECT 0)))
+		SELECT count(*) AS n FROM run GROUP BY workload, workers, strategy
+			UNION ALL SELECT 0)))
 SELECT column1 AS n, iif(column1 > 1, 1, NULL) AS low, iif(column1 > 1, column1, NULL) AS high,
 	iif(column1 > 1, 1 - 2 * pow(0.5, column1), NULL) AS coverage
 FROM (VALUES (1), (2), (3), (4), (5))
 UNION ALL SELECT n, k + 1, n - k, 1 - 2 * tail FROM rank;
 
--- The runs that statistics are made of: those that ended by themselves. One that diverged is the worst
--- of all: its accuracy is below all others, its loss above, its target is missed; its times say nothing.
--- A seed that is run again is no new sample: of its runs (imported twice, run again by mvbench check) the
--- first counts. Real times, and what depends on them, depend on no seed: there, all count. A figure that
--- does not count is NULL.
+-- The runs that statistics are made of: those that ended by themselves. One that diverged is the
+-- worst of all: its accuracy is below all others, its loss above, its target is missed; its times
+-- say nothing.
+-- A seed that is run again is no new sample: of its runs (imported twice, run again by mvbench
+-- check) the first counts. Real times, and what depends on them, depend on no seed: there, all
+-- count. A figure that does not count is NULL.
 --   number             of the configuration
 --   repeat             1 = the run of its seed that counts
 --   test_accuracy      -infinity: it diverged
 --   test_loss          infinity: it diverged
---   worst_loss         so much at least it was then: ten times that before training; NULL = not known, or done
+--   worst_loss         so much at least it was then: ten times that before training; NULL = not
+--                      known, or done
 --   seconds_to_target  of training; infinite where the target was missed: later than all that reached it
 CREATE VIEW finished AS
 WITH ended AS (
 	SELECT id, dense_rank() OVER (ORDER BY config_key) AS number, status, workload, config, config_key,
-		compare_key, strategy, workers, servers, sync_every, seed, train_size, test_size, target_accuracy,
+		compare_key, strategy, workers, servers, sync_every, seed, train_size, test_size,
+			target_accuracy,
 		target_loss,
 		platform, test_accuracy, test_loss, epoch_seconds, comm_fraction, wait_fraction,
 		staleness_mean, staleness_max, dropped_fraction, target_seconds,
@@ -44,14 +50,17 @@ WITH ended AS (
 		row_number() OVER (PARTITION BY config_key, seed ORDER BY id) AS repeat
 	FROM run_summary WHERE status IN ('done', 'diverged')),
 judged AS (
-	SELECT *, status = 'done' AND repeat = 1 AS sample, status = 'diverged' AND repeat = 1 AS lost,
+	SELECT *, status = 'done' AND repeat = 1 AS sample,
+		status = 'diverged' AND repeat = 1 AS lost,
 		status = 'done' AND (repeat = 1 OR platform <> 'sim') AS timed
 	FROM ended)
 SELECT id, number, status, workload, config, config_key, compare_key, strategy, workers, servers, sync_every,
 	seed, repeat, train_size, test_size, target_accuracy, target_loss,
-	CASE WHEN sample THEN test_accuracy WHEN lost AND classifies THEN -9e999 END AS test_accuracy,
+	CASE WHEN sample THEN test_accuracy WHEN lost AND classifies
+		THEN -9e999 END AS test_accuracy,
 	CASE WHEN sample THEN test_loss WHEN lost THEN 9e999 END AS test_loss,
-	iif(lost, (SELECT 10 * test_loss FROM epoch WHERE run_id = id AND epoch = 0), NULL) AS worst_loss,
+	iif(lost, (SELECT 10 * test_loss FROM epoch WHERE run_id = id AND epoch = 0),
+		NULL) AS worst_loss,
 	iif(timed, epoch_seconds, NULL) AS epoch_seconds,
 	iif(timed, comm_fraction, NULL) AS comm_fraction,
 	iif(timed, wait_fraction, NULL) AS wait_fraction,
@@ -59,19 +68,21 @@ SELECT id, number, status, workload, config, config_key, compare_key, strategy, 
 	iif(timed, staleness_max, NULL) AS staleness_max,
 	iif(timed, dropped_fraction, NULL) AS dropped_fraction,
 	iif((target_accuracy > 0 OR target_loss > 0) AND (repeat = 1 OR platform <> 'sim'),
-		ifnull(iif(status = 'done', target_seconds, NULL), 9e999), NULL) AS seconds_to_target
+		ifnull(iif(status = 'done', target_seconds, NULL), 9e999),
+			NULL) AS seconds_to_target
 FROM judged;
 
 -- One row a configuration: medians over its finished runs, with their intervals.
 --   n, seeds, diverged  runs that finished well, their different seeds; and runs that diverged
 --   samples             of accuracy and loss: different seeds, those that diverged too
---   test_accuracy       -infinity where half of these or more diverged, so do the ends of its interval;
---                       test_loss infinity
+--   test_accuracy       -infinity where half of these or more diverged, so do the ends of its
+--                       interval; test_loss infinity
 --   *_coverage          how often such an interval holds the median: see median_rank
 --   reached, missed     runs with a target (those that diverged too) that did and did not reach it; of a
 --                       simulated seed that is repeated one counts
---   time_to_accuracy    to the target, which can be a loss [s]; NULL = not reached: half of these runs or more
---                       missed the target, and a miss counts as infinitely late. _high is NULL too where that end lies among the misses
+--   time_to_accuracy    to the target, which can be a loss [s]; NULL = not reached: half of these
+--                       runs or more missed the target, and a miss counts as infinitely late.
+--                       _high is NULL too where that end lies among the misses
 CREATE VIEW configuration_summary AS
 WITH done AS MATERIALIZED (SELECT * FROM finished), -- each mention of a view is compiled anew: few are made
 rank AS MATERIALIZED (SELECT * FROM median_rank),
@@ -89,7 +100,8 @@ ranked AS (
 	FROM figure WHERE x IS NOT NULL WINDOW w AS (PARTITION BY number, name ORDER BY x)),
 median AS (
 	SELECT r.number, r.name, avg(r.x) FILTER (WHERE r.i IN ((r.n + 1) / 2, (r.n + 2) / 2)) AS mid,
-		max(r.x) FILTER (WHERE r.i = b.low) AS low, max(r.x) FILTER (WHERE r.i = b.high) AS high,
+		max(r.x) FILTER (WHERE r.i = b.low) AS low,
+		max(r.x) FILTER (WHERE r.i = b.high) AS high,
 		max(b.coverage) AS coverage
 	FROM ranked AS r CROSS JOIN rank AS b ON b.n = r.n GROUP BY r.number, r.name),
 -- one row a configuration again: of each name there is one figure, or none
@@ -129,7 +141,8 @@ grouped AS MATERIALIZED (
 		servers, sync_every, max(train_size) AS train_size, target_accuracy, target_loss,
 		count(*) FILTER (WHERE status = 'done') AS n,
 		count(DISTINCT seed) FILTER (WHERE status = 'done') AS seeds,
-		count(*) FILTER (WHERE status = 'diverged') AS diverged, count(DISTINCT seed) AS samples,
+		count(*) FILTER (WHERE status = 'diverged') AS diverged,
+			count(DISTINCT seed) AS samples,
 		count(*) FILTER (WHERE seconds_to_target < 9e999) AS reached,
 		count(*) FILTER (WHERE seconds_to_target = 9e999) AS missed,
 		min(test_accuracy) AS test_accuracy_min, max(test_accuracy) AS test_accuracy_max,
@@ -137,12 +150,14 @@ grouped AS MATERIALIZED (
 	FROM done GROUP BY number)
 SELECT g.number, g.workload, g.config, g.config_key, g.compare_key, g.strategy, g.workers, g.servers,
 	g.sync_every, g.n, g.seeds, g.diverged, g.samples,
-	w.test_accuracy, w.test_accuracy_low, w.test_accuracy_high, w.test_accuracy_coverage, g.test_accuracy_min,
+	w.test_accuracy, w.test_accuracy_low, w.test_accuracy_high, w.test_accuracy_coverage,
+		g.test_accuracy_min,
 	g.test_accuracy_max, w.test_loss, w.test_loss_low, w.test_loss_high, w.test_loss_coverage,
 	w.epoch_seconds, w.epoch_seconds_low, w.epoch_seconds_high, w.epoch_seconds_coverage,
 	g.train_size / nullif(w.epoch_seconds, 0) AS samples_per_second,
 	g.target_accuracy, g.target_loss, g.reached, g.missed,
-	w.time_to_accuracy, w.time_to_accuracy_low, w.time_to_accuracy_high, w.time_to_accuracy_coverage,
+	w.time_to_accuracy, w.time_to_accuracy_low, w.time_to_accuracy_high,
+		w.time_to_accuracy_coverage,
 	w.comm_fraction, w.comm_fraction_low, w.comm_fraction_high,
 	w.wait_fraction, w.wait_fraction_low, w.wait_fraction_high,
 	w.staleness_mean, w.staleness_mean_low, w.staleness_mean_high, g.staleness_max,
@@ -152,52 +167,60 @@ FROM grouped AS g LEFT JOIN wide AS w USING (number);
 -- The 0.975 quantile of Student's t; above 30 degrees of freedom see student.sql.
 CREATE VIEW student_quantile AS
 SELECT column1 AS df, column2 AS t FROM (VALUES
-	(1, 12.706204736), (2, 4.3026527297), (3, 3.1824463053), (4, 2.7764451052), (5, 2.5705818356),
-	(6, 2.4469118511), (7, 2.3646242516), (8, 2.3060041352), (9, 2.2621571628), (10, 2.228138852),
-	(11, 2.2009851601), (12, 2.1788128297), (13, 2.1603686565), (14, 2.1447866879), (15, 2.1314495456),
-	(16, 2.1199052992), (17, 2.1098155778), (18, 2.1009220402), (19, 2.0930240544), (20, 2.0859634473),
-	(21, 2.0796138447), (22, 2.0738730679), (23, 2.0686576104), (24, 2.0638985616), (25, 2.0595385528),
-	(26, 2.0555294386), (27, 2.0518305165), (28, 2.0484071418), (29, 2.0452296421), (30, 2.0422724563));
+	(1, 12.706204736), (2, 4.3026527297), (3, 3.1824463053), (4, 2.7764451052),
+	(5, 2.5705818356), (6, 2.4469118511), (7, 2.3646242516), (8, 2.3060041352),
+	(9, 2.2621571628), (10, 2.228138852), (11, 2.2009851601), (12, 2.1788128297),
+	(13, 2.1603686565), (14, 2.1447866879), (15, 2.1314495456), (16, 2.1199052992),
+	(17, 2.1098155778), (18, 2.1009220402), (19, 2.0930240544), (20, 2.0859634473),
+	(21, 2.0796138447), (22, 2.0738730679), (23, 2.0686576104), (24, 2.0638985616),
+	(25, 2.0595385528), (26, 2.0555294386), (27, 2.0518305165), (28, 2.0484071418),
+	(29, 2.0452296421), (30, 2.0422724563));
 
 -- Which configurations are compared, by their numbers, and in what: all of one workload in accuracy and
--- loss; in seconds an epoch those of equal work. margin: what makes no difference, in accuracy (0..1), as a
--- share of the other's loss, and of its seconds.
+-- loss; in seconds an epoch those of equal work. margin: what makes no difference, in accuracy
+-- (0..1), as a share of the other's loss, and of its seconds.
 CREATE VIEW compared AS
 WITH grouped AS MATERIALIZED (
 	SELECT number, workload, max(compare_key) AS compare_key FROM finished GROUP BY number)
 SELECT a.number, b.number AS versus_number, m.column1 AS name, m.column2 AS margin
 FROM grouped AS a JOIN grouped AS b ON b.workload = a.workload AND b.number <> a.number
-	CROSS JOIN (VALUES ('test_accuracy', 0.003), ('test_loss', 0.01), ('epoch_seconds', 0.05)) AS m
+	CROSS JOIN (VALUES ('test_accuracy', 0.003), ('test_loss', 0.01),
+		('epoch_seconds', 0.05)) AS m
 WHERE m.column1 <> 'epoch_seconds' OR a.compare_key = b.compare_key;
 
 -- Two configurations, held against each other: one row for each row of compared that both have figures for.
 -- All are held against all, which takes hours where there are thousands: mvbench table asks for fewer.
---   Accuracy and loss: where both sides share two seeds or more, and none diverged that they do not share,
---   Student's t of the differences seed by seed; else Welch's t of the two sides. Where all repeats of a seed count (see finished), the i-th of one
---   side is paired with the i-th of the other. A run that diverged counts with an accuracy of 0, and with its
---   worst_loss. Rounding to a test row adds its variance, so that equal differences of few seeds do not pass
---   for certainty.
---   Seconds: a seed does nothing to them, so they are not paired: Welch's t of their logarithms, as noise
---   multiplies and as what slows one side down need not slow down the other.
+--   Accuracy and loss: where both sides share two seeds or more, and none diverged that they do
+--   not share, Student's t of the differences seed by seed; else Welch's t of the two sides. Where
+--   all repeats of a seed count (see finished), the i-th of one side is paired with the i-th of
+--   the other. A run that diverged counts with an accuracy of 0, and with its worst_loss. Rounding
+--   to a test row adds its variance, so that equal differences of few seeds do not pass for
+--   certainty.
+--   Seconds: a seed does nothing to them, so they are not paired: Welch's t of their logarithms,
+--   as noise multiplies and as what slows one side down need not slow down the other.
 --   n, versus_n   values on the two sides
 --   pairs         that share a seed; 0 = the sides are taken as unpaired
---   difference    the mean of config - versus; of seconds: of the logarithms, as a share, 0.05 = 5 % longer
+--   difference    the mean of config - versus; of seconds: of the logarithms, as a share, 0.05 = 5
+--                 % longer
 --   difference_low, _high  its 95 % interval; NULL = too few values
 --   margin        of compared, in the units of difference
---   p_better, p_worse, p_equal   by chance alone as clear a sign that config is better, worse, or within the
---                 margin: each one-sided, and corrected for all comparisons of this workload in this figure (Holm)
+--   p_better, p_worse, p_equal   by chance alone as clear a sign that config is better, worse, or
+--                 within the margin: each one-sided, and corrected for all comparisons of this
+--                 workload in this figure (Holm)
 --   mark          equal: p_equal < 0.05; else better or worse: its p < 0.025; else undecided
---   wanted        undecided: so many seeds would decide, in four of five such cases, if the difference and
---                 its spread are what they seem; NULL = not known
+--   wanted        undecided: so many seeds would decide, in four of five such cases, if the
+--                 difference and its spread are what they seem; NULL = not known
 CREATE VIEW comparison AS
 WITH done AS MATERIALIZED (SELECT * FROM finished),
 value AS MATERIALIZED (
-	SELECT d.number, m.column1 AS name, d.seed, d.repeat, d.status = 'diverged' AS lost, iif(m.column1 = 'test_accuracy',
+	SELECT d.number, m.column1 AS name, d.seed, d.repeat, d.status = 'diverged' AS lost,
+		iif(m.column1 = 'test_accuracy',
 			ifnull(1.0 / nullif(d.test_size, 0), 0), 0) AS quantum, CASE m.column1
 			WHEN 'test_accuracy' THEN max(d.test_accuracy, 0.0)
 			WHEN 'test_loss' THEN iif(d.status = 'done', d.test_loss, d.worst_loss)
 			ELSE ln(d.epoch_seconds) END AS x
-	FROM done AS d CROSS JOIN (VALUES ('test_accuracy'), ('test_loss'), ('epoch_seconds')) AS m),
+	FROM done AS d CROSS JOIN (VALUES ('test_accuracy'), ('test_loss'),
+		('epoch_seconds')) AS m),
 side AS MATERIALIZED ( -- v: the squared error of the mean
 	SELECT number, name, n, avg(x) AS mean, sum(lost) AS lost,
 		(total((x - mean) * (x - mean)) / (n - 1) + max(quantum * quantum) / 12) / n AS v
@@ -206,7 +229,8 @@ side AS MATERIALIZED ( -- v: the squared error of the mean
 	GROUP BY number, name),
 -- CROSS JOIN keeps the order of loops: the planner cannot know how few rows these tables have
 paired AS MATERIALIZED (
-	SELECT number, versus_number, name, n, avg(d) AS mean, sum(lost) AS lost, sum(versus_lost) AS versus_lost,
+	SELECT number, versus_number, name, n, avg(d) AS mean, sum(lost) AS lost,
+		sum(versus_lost) AS versus_lost,
 		(total((d - mean) * (d - mean)) / (n - 1) + max(quantum * quantum) / 6) / n AS v
 	FROM (SELECT c.number, c.versus_number, c.name, a.quantum, a.lost, b.lost AS versus_lost,
 			a.x - b.x AS d, count(*) OVER w AS n, avg(a.x - b.x) OVER w AS mean
@@ -221,8 +245,10 @@ held AS (
 		ifnull(p.mean, a.mean - b.mean) AS d, ifnull(p.v, a.v + b.v) AS v,
 		CASE WHEN p.n THEN p.n - 1 WHEN a.v + b.v <= 0 THEN a.n + b.n - 2
 			ELSE min(1000, CAST((a.v + b.v) * (a.v + b.v)
-				/ (a.v * a.v / (a.n - 1) + b.v * b.v / (b.n - 1)) AS INTEGER)) END AS df,
-		CASE c.name WHEN 'test_loss' THEN c.margin * abs(b.mean) WHEN 'epoch_seconds' THEN ln(1 + c.margin)
+				/ (a.v * a.v / (a.n - 1) + b.v * b.v
+					/ (b.n - 1)) AS INTEGER)) END AS df,
+		CASE c.name WHEN 'test_loss' THEN c.margin * abs(b.mean) WHEN 'epoch_seconds'
+			THEN ln(1 + c.margin)
 			ELSE c.margin END AS margin
 	FROM compared AS c CROSS JOIN side AS a ON a.number = c.number AND a.name = c.name
 		CROSS JOIN side AS b ON b.number = c.versus_number AND b.name = c.name
@@ -231,7 +257,8 @@ held AS (
 named AS MATERIALIZED (SELECT number, workload, config, config_key FROM done GROUP BY number),
 estimate AS MATERIALIZED (
 	SELECT row_number() OVER () AS id, a.workload || ' ' || h.name AS family, sqrt(v) AS se,
-		iif(h.pairs, h.pairs, min(h.n, h.versus_n)) AS size, 0.025 AS level, h.*, a.workload, a.config,
+		iif(h.pairs, h.pairs, min(h.n, h.versus_n)) AS size, 0.025 AS level, h.*,
+			a.workload, a.config,
 		a.config_key, b.config AS versus, b.config_key AS versus_key
 	FROM held AS h CROSS JOIN named AS a ON a.number = h.number
 		CROSS JOIN named AS b ON b.number = h.versus_number),
@@ -243,11 +270,13 @@ told AS (
 marked AS (
 	SELECT *, CASE WHEN p_equal < 0.05 THEN 'equal' WHEN p_better < 0.025 THEN 'better'
 		WHEN p_worse < 0.025 THEN 'worse' ELSE 'undecided' END AS mark FROM told)
-SELECT workload, name, number, config, config_key, versus_number, versus, versus_key, n, versus_n, pairs,
+SELECT workload, name, number, config, config_key, versus_number, versus, versus_key, n, versus_n,
+	pairs,
 	iif(name = 'epoch_seconds', exp(d) - 1, d) AS difference,
 	iif(name = 'epoch_seconds', exp(d - half) - 1, d - half) AS difference_low,
 	iif(name = 'epoch_seconds', exp(d + half) - 1, d + half) AS difference_high,
-	iif(name = 'epoch_seconds', exp(margin) - 1, margin) AS margin, p_better, p_worse, p_equal, mark,
+	iif(name = 'epoch_seconds', exp(margin) - 1, margin) AS margin, p_better, p_worse,
+		p_equal, mark,
 	iif(mark = 'undecided', wanted, NULL) AS wanted
 FROM marked;
 

@@ -176,8 +176,9 @@ CREATE VIEW time_to_accuracy AS
 SELECT run_id, label, status, workload, strategy, workers, sync_every, seed, config, config_key, target, epoch, seconds
 FROM time_to_target WHERE figure = 'test_accuracy';
 
--- What a speed-up is over: what serial needs for an epoch, the median over all its finished runs with this
--- compare_key. Other strategies on one worker are no base: a parameter server has its price there, too.
+-- What a speed-up is over: what serial needs for an epoch, the median over all its finished runs
+-- with this compare_key. Other strategies on one worker are no base: a parameter server has its
+-- price there, too.
 CREATE VIEW one_worker AS
 WITH ranked AS (
 	SELECT compare_key, epoch_seconds, count(*) OVER (PARTITION BY compare_key) AS n,

@@ -109,6 +109,7 @@ FROM (
 		SELECT 'quality' AS name, place, epoch, iif(is_loss, test_loss, 100 * test_accuracy) AS value
 		FROM fitting_curve
 		UNION ALL SELECT 'loss', place, epoch, train_loss FROM fitting_curve
+		UNION ALL SELECT 'consensus', place, epoch, consensus FROM fitting
 		UNION ALL SELECT 'elapsed', place, epoch, so_far FROM fitting_curve
 		UNION ALL SELECT 'final', place, NULL, value FROM outcome
 		UNION ALL SELECT 'spent', place, NULL, seconds FROM outcome WHERE seconds > 0

@@ -65,6 +65,8 @@ static void downpour_step(struct worker *w)
 	}
 	s->outstanding = true;
 	vec_axpy(s->sum, s->wants.gradient ? 1 : -(float)w->lr, exchange_local_step(w));
+	if (w->step % w->run->sync_every == 0)
+		consensus_mark(w);
 	if (w->step % downpour_interval(w) == 0)
 		downpour_push(w);
 	if (w->step % w->run->sync_every == 0)

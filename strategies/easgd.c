@@ -93,6 +93,7 @@ static void easgd_pull(struct worker *w)
 	const struct easgd_opts *o = w->opts;
 	struct easgd *s = w->state;
 	float alpha = (float)(o->beta / (double)comm_size(w->data_group));
+	consensus_mark(w);
 	if (!s->centre) {
 		table_elastic(s->exchange.table, w->param, alpha);
 		return;

@@ -97,8 +97,10 @@ void exchange_step(struct worker *w)
 		vec_axpy(s->sum, 1, gradient);
 		gradient = s->sum;
 	}
-	if (w->step % w->run->sync_every == 0)
+	if (w->step % w->run->sync_every == 0) {
+		consensus_mark(w);
 		push(w, gradient);
+	}
 }
 
 void exchange_flush(struct worker *w)

@@ -144,6 +144,7 @@ static void periodic_meet(struct worker *w)
 {
 	const struct periodic_opts *o = w->opts;
 	struct periodic *s = w->state;
+	consensus_mark(w);
 	if (s->met) {
 		vec_axpy(w->param, -1, s->met);
 		comm_allreduce(w->data_group, w->param, SUM);

@@ -136,6 +136,22 @@ static size_t place_layers(struct net *net)
 	return params;
 }
 
+/* Backward a layer multiplies for its parameters, and as much again for the layer below, if there
+ * is one that learns. */
+static void count_flops(struct net *net)
+{
+	size_t layers = net->w->layers;
+	net->flops = net_zeroed(layers + 1, sizeof *net->flops);
+	for (size_t i = 0; i < net->layers; i++) {
+		const struct layer *l = &net->layer[i];
+
+		if (!l->kind->flops)
+			continue;
+		net->flops[layers] += l->kind->flops(l);
+		net->flops[l->index] = (l->index ? 2 : 1) * l->kind->flops(l);
+	}
+}
+
 /* What works in place must leave what backward still needs of the vector: all of it, or which
  * floats are above 0, where a ReLU was applied. The loss overwrites the last one. */
 static void check_stack(const struct net *net)
@@ -249,6 +265,7 @@ void net_finish(struct net *net, enum loss loss)
 	net->rows_max = batch >= EVALUATE_LEAST ? batch : EVALUATE_ROWS;
 	net->first = net_zeroed(net->layers + 1, sizeof *net->first);
 	params = place_layers(net);
+	count_flops(net);
 	for (size_t i = 0; i < net->layers; i++) {
 		struct layer *l = &net->layer[i];
 
@@ -264,6 +281,7 @@ void net_finish(struct net *net, enum loss loss)
 	w->spare = net->spare;
 	w->spares =
 		net->spare ? 2 : 0; /* the first two are empty where param begins with weights */
+	w->flops = net->flops;
 	w->param = vec_new(w, params);
 	w->grad = vec_new(w, params);
 	w->velocity = w->run->momentum != 0 ? vec_new(w, params) : NULL;
@@ -313,12 +331,14 @@ void net_fini(struct worker *w)
 	free(net->slot);
 	free(net->first);
 	free(net->spare);
+	free(net->flops);
 	free(net->layer);
 	free(net);
 	w->net = NULL;
 	w->param = w->grad = w->velocity = w->buffer = NULL;
 	w->layer = w->spare = NULL;
 	w->layers = w->spares = 0;
+	w->flops = NULL;
 }
 
 /* ---- Running ------------------------------------------------------------- */

@@ -79,6 +79,11 @@ static const struct linear_ops *linear_ops(const struct worker *w)
 	return w->strategy && w->strategy->linear ? w->strategy->linear : &linear_whole;
 }
 
+static double linear_flops(const struct layer *l)
+{
+	return 2.0 * (double)l->linear.in * (double)l->linear.out;
+}
+
 static size_t linear_params(const struct layer *l)
 {
 	return l->linear.out * (l->linear.in + 1);
@@ -161,6 +166,7 @@ static void linear_backward(struct worker *w, struct layer *l, size_t rows)
 }
 
 const struct layer_kind kind_linear = {
+	.flops = linear_flops,
 	.params = linear_params,
 	.params_held = linear_params_held,
 	.place = linear_place,

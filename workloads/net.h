@@ -165,7 +165,7 @@ struct workload {
 	 * as they are; adds to the tally. Not called without a buffer. */
 	void (*statistics)(struct worker *w, const int32_t *index, size_t rows);
 	/* NULL, or a sentence: can the linear layers be cut over the model group as w->strategy
-	 * would have it? */
+	 * would have it? The slot is NULL where there are none: strategies that cut are refused. */
 	char *(*split)(const struct worker *w);
 	void (*fini)(struct worker *w);
 };

@@ -193,6 +193,7 @@ struct epoch_row {              /* losses and accuracies: NaN = not known */
 	double train_loss,
 		train_accuracy;          /* of the evaluated model, on a part of the training set */
 	double test_loss, test_accuracy; /* of the same model */
+	double consensus;                /* distance, see table epoch */
 };
 
 /* A model between two ends of epochs (--judge-every), as above. */

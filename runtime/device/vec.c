@@ -231,9 +231,7 @@ void data_gather(struct worker *w, const struct data *d, const int32_t *index, s
 {
 	vec_room("gather", "x", x, count * d->features);
 	vec_room("gather", "y", y, count);
-	if (!x->data)
-		return;
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < count && x->data; i++)
 		CHECK((size_t)index[i] < d->n, "gather: row %d of %zu", index[i], d->n);
 	CHECK(!t || image_size(t->image) == d->features, "gather: rows of %zu, images of %zu",
 	      d->features, image_size(t->image));

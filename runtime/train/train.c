@@ -198,6 +198,9 @@ static void set_up(struct trainer *r)
 	w->state = must(calloc(1, w->strategy->state_size + 1));
 	if (w->strategy->init)
 		w->strategy->init(w);
+	if (r->replicas > 1 && (w->strategy->canonical || w->strategy->average) &&
+	    vec_has_data(w->param))
+		w->consensus = vec_new(w, vec_len(w->param));
 	deal_open(r);
 	make_room(r);
 }
@@ -215,6 +218,7 @@ static void tear_down(struct trainer *r)
 	for (int64_t i = 0; i < r->points_max; i++)
 		snapshot_free(&r->point[i]);
 	vec_free(r->saved);
+	vec_free(w->consensus);
 	vec_free(r->buffer);
 	vec_free(r->statistics);
 	w->workload->fini(w);
@@ -252,6 +256,8 @@ static char *begin_sink(struct trainer *r)
 			       .table_home = r->w.tables ? r->w.tables->placement->name : NULL,
 			       .transport = comm_transport(r->w.data_group)};
 	char *error = r->sink->begin ? r->sink->begin(r->sink->self, &e, &id) : NULL;
+	if (!error)
+		error = deal_record(r);
 	if (r->page) {
 		r->page->id = id;
 		r->page->steps = r->w.steps;

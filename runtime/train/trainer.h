@@ -86,7 +86,8 @@ struct trainer {
 
 void deal_open(struct trainer *r); /* collective, after the strategy's tables */
 void deal_close(struct trainer *r);
-int64_t deal_most(const struct trainer *r);        /* steps that it may make in one epoch */
+char *deal_record(struct trainer *r);       /* by rank 0: whose rows are whose, to the sink */
+int64_t deal_most(const struct trainer *r); /* steps that it may make in one epoch */
 void deal_epoch(struct trainer *r, int64_t epoch); /* what an epoch needs, with learning rates */
 /* The i-th that it can get: of this epoch, dynamically of the first, which has the same sizes;
  * false: there are fewer. */

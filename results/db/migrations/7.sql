@@ -9,3 +9,4 @@ ALTER TABLE epoch ADD COLUMN train_accuracy REAL;
 ALTER TABLE baseline RENAME COLUMN train_loss TO running_loss;
 ALTER TABLE baseline ADD COLUMN train_loss REAL;
 DROP TABLE IF EXISTS run_kept; -- it has more columns now, and is filled anew
+ALTER TABLE epoch ADD COLUMN consensus REAL;

@@ -47,7 +47,7 @@ SIM  := $(call objects,sim/world) $(SMPI_OBJ)
 
 all: $(B)/mvbench $(B)/mvbench-sim $(LIB) $(MODULE) ## build build/mvbench, its simulator beside it, and build/libmvbench.so
 
-demo: $(B)/mvbench $(B)/mvbench-sim $(MODULE) ## train, compare and draw on real data, in three minutes
+demo: $(B)/mvbench $(B)/mvbench-sim $(MODULE) ## train, compare and draw on real data, in four minutes
 	@tests/scripts/demo.sh $(B)
 
 programs: all $(B)/check $(TOOL) $(SIM_TOOL) $(USER)

@@ -134,6 +134,7 @@ FROM (
 		FROM fitting_curve
 		UNION ALL SELECT 'quality', place, epoch, quality FROM lost
 		UNION ALL SELECT 'loss', place, epoch, train_loss FROM fitting_curve
+		UNION ALL SELECT 'consensus', place, epoch, consensus FROM fitting
 		UNION ALL SELECT 'loss', place, epoch, loss FROM lost
 		UNION ALL SELECT 'elapsed', place, epoch, so_far FROM fitting_curve
 		UNION ALL SELECT 'final', place, NULL, value FROM outcome

@@ -145,6 +145,8 @@ static const struct column run_columns[] = {
 	SHOWN("test_accuracy", "accuracy %", PERCENT("test_accuracy")),
 	SHOWN("best_test_accuracy", "best %", PERCENT("best_test_accuracy")),
 	SHOWN("test_loss", "loss", LOSS("test_loss")),
+	RARE("validation_accuracy", "validation %", PERCENT("validation_accuracy")),
+	RARE("validation_loss", "validation loss", LOSS("validation_loss")),
 	SHOWN("epoch_seconds", "epoch s", SECONDS("epoch_seconds")),
 	PACE,
 	TIME_SPENT,

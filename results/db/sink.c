@@ -84,11 +84,13 @@ static char *insert_epoch(struct store *s, const struct epoch_row *row,
 	TRY(sql_change(
 		s,
 		"INSERT INTO epoch (run_id, epoch, running_loss, running_accuracy, train_loss, "
-		"train_accuracy, test_loss, test_accuracy, " SPLIT_COLUMNS
-		") VALUES (?, ?, ?, ?, ?, ?, ?, ?, " SPLIT_PLACES ")",
-		"iirrrrrr" SPLIT_TYPES, s->run, row->epoch, row->running_loss,
-		row->running_accuracy, row->train_loss, row->train_accuracy, row->test_loss,
-		row->test_accuracy, SPLIT_VALUES(&row->split)));
+		"train_accuracy, validation_loss, validation_accuracy, test_loss, "
+		"test_accuracy, consensus, " SPLIT_COLUMNS
+		") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, " SPLIT_PLACES ")",
+		"iirrrrrrrrr" SPLIT_TYPES, s->run, row->epoch, row->running_loss,
+		row->running_accuracy, row->train_loss, row->train_accuracy, row->validation_loss,
+		row->validation_accuracy, row->test_loss, row->test_accuracy, row->consensus,
+		SPLIT_VALUES(&row->split)));
 	if (staleness)
 		TRY(insert_staleness(s, row->epoch, staleness));
 	for (int i = 0; i < n; i++)
@@ -111,6 +113,22 @@ static char *sink_epoch(void *self, const struct epoch_row *row, const struct sp
 	return sql_end(s, insert_epoch(s, row, ranks, n, staleness));
 }
 
+static char *sink_shards(void *self, const int64_t *rows, size_t models, size_t classes, int share)
+{
+	struct store *s = self;
+	size_t columns = classes ? classes : 1;
+	CHECK(s->run, "shards of no run");
+	TRY(sql_begin(s));
+	struct sql q = sql_select(
+		s, "INSERT INTO shard (run_id, worker, class, rows) VALUES (?, ?, ?, ?)", "");
+	for (size_t i = 0; i < models * columns; i++) {
+		sql_again(&q, "iiii", s->run, (int64_t)(i / columns) * share,
+			  classes ? (int64_t)(i % columns) : -1, rows[i]);
+		sql_next(&q);
+	}
+	return sql_end(s, sql_done(&q));
+}
+
 static char *sink_point(void *self, const struct point_row *row)
 {
 	struct store *s = self;
@@ -118,9 +136,11 @@ static char *sink_point(void *self, const struct point_row *row)
 	return sql_change(
 		s,
 		"INSERT INTO evaluation (run_id, step, epochs, seconds, train_loss, "
-		"train_accuracy, test_loss, test_accuracy) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-		"iirrrrrr", s->run, row->step, row->epochs, row->seconds, row->train_loss,
-		row->train_accuracy, row->test_loss, row->test_accuracy);
+		"train_accuracy, validation_loss, validation_accuracy, test_loss, test_accuracy) "
+		"VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		"iirrrrrrrr", s->run, row->step, row->epochs, row->seconds, row->train_loss,
+		row->train_accuracy, row->validation_loss, row->validation_accuracy, row->test_loss,
+		row->test_accuracy);
 }
 
 static char *sink_arrivals(void *self, const struct arrival *a, size_t n)
@@ -214,6 +234,7 @@ struct sink store_sink(struct store *s)
 		.self = s,
 		.begin = sink_begin,
 		.epoch = sink_epoch,
+		.shards = sink_shards,
 		.point = sink_point,
 		.arrivals = sink_arrivals,
 		.events = sink_events,

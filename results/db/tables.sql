@@ -65,7 +65,8 @@ CREATE TABLE run_option (
 -- One epoch of a run. seconds is the segment's; compute_s, comm_s and wait_s are means over the trainers,
 -- and what they leave of seconds is "other". running_* are of each worker's mini-batches under its own model,
 -- before its step on each; train_* and test_* of the model that is evaluated after the epoch, on the whole test
--- set and on 5,000 rows of the training set (all, where there are fewer), the same in all runs. Regression tasks have NULL accuracy and their MSE as loss.
+-- set and on 5,000 rows of the training set (all, where there are fewer), the same in all runs; validation_* on
+-- the rows that --validation holds out of it. Regression tasks have NULL accuracy and their MSE as loss.
 CREATE TABLE epoch (
 	run_id INTEGER NOT NULL REFERENCES run (id) ON DELETE CASCADE,
 	epoch INTEGER NOT NULL CHECK (epoch >= 0),
@@ -77,6 +78,8 @@ CREATE TABLE epoch (
 	running_accuracy REAL,
 	train_loss REAL, -- NULL = of a version that did not evaluate it
 	train_accuracy REAL,
+	validation_loss REAL, -- NULL = nothing is held out (--validation)
+	validation_accuracy REAL,
 	test_loss REAL,
 	test_accuracy REAL,
 	bytes_sent INTEGER,
@@ -84,6 +87,10 @@ CREATE TABLE epoch (
 	staleness_max INTEGER,
 	pushes INTEGER,  -- that were applied; NULL = nobody pushed, or mvbench did not count them yet
 	dropped INTEGER, -- beside these: came too late for their round, and were thrown away
+	-- How far workers' models w_i were from their mean, sqrt(mean of |w_i - mean|^2): each as it was
+	-- when its worker last met others in the epoch, right before; where it met nobody, at the end. 0 =
+	-- all are equal by definition; NULL = no barrier ended the epoch, or there were no floats.
+	consensus REAL,
 	PRIMARY KEY (run_id, epoch)
 ) STRICT, WITHOUT ROWID;
 
@@ -95,6 +102,8 @@ CREATE TABLE evaluation (
 	seconds REAL,          -- and so much training
 	train_loss REAL,
 	train_accuracy REAL,
+	validation_loss REAL, -- NULL = nothing is held out (--validation)
+	validation_accuracy REAL,
 	test_loss REAL,
 	test_accuracy REAL,
 	PRIMARY KEY (run_id, step)
@@ -110,6 +119,8 @@ CREATE TABLE run_kept (
 	best_test_accuracy REAL,
 	test_loss REAL,
 	train_loss REAL,
+	validation_loss REAL,
+	validation_accuracy REAL,
 	running_loss REAL,
 	epoch_seconds REAL,
 	compute_fraction REAL,
@@ -156,6 +167,16 @@ CREATE TABLE staleness (
 	pushes INTEGER NOT NULL CHECK (pushes > 0),
 	PRIMARY KEY (run_id, epoch, staleness),
 	FOREIGN KEY (run_id, epoch) REFERENCES epoch (run_id, epoch) ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
+
+-- With --split=fixed or dirichlet: how many rows of a class a worker trains on, in every epoch. Of workers
+-- that share a model the first has the row. Simulations without data have none.
+CREATE TABLE shard (
+	run_id INTEGER NOT NULL REFERENCES run (id) ON DELETE CASCADE,
+	worker INTEGER NOT NULL CHECK (worker >= 0), -- its rank
+	class INTEGER NOT NULL,                      -- -1 = the data have none
+	rows INTEGER NOT NULL CHECK (rows >= 0),
+	PRIMARY KEY (run_id, worker, class)
 ) STRICT, WITHOUT ROWID;
 
 -- What --record keeps: the operations of workers on the shards of parameter-server tables. seq orders
@@ -272,9 +293,10 @@ CREATE TABLE calibration (
 ) STRICT;
 CREATE INDEX calibration_of ON calibration (workload, batch, device, workers);
 
--- The figures of a calibration. name "step": x is 64 times the number of the repetition (from 0) and the
--- number of a 64th of its steps, sorted from the shortest; value is the mean of that 64th [s]. Costs
--- (fill, copy, scale, axpy, sgd, gemm, read, push, sync, elastic, sum): x is an amount of work [floats;
+-- The figures of a calibration. name "step": x is 64 times the number of the repetition (from 0) and how
+-- many 64ths of its steps are shorter; value is the mean of the steps from there to the next x [s]. The last
+-- 64th is kept step by step. Costs
+-- (fill, copy, scale, axpy, sgd, gemm, read, push, sync, elastic, sum, host): x is an amount of work [floats;
 -- gemm: flops], value its time [s]. "message": x is a length [bytes]; "allreduce", and what the
 -- simulator made of it, "sim_allreduce": [floats].
 CREATE TABLE calibration_point (

@@ -190,8 +190,11 @@ static struct epoch_row epoch_row(int64_t epoch, double accuracy)
 		.running_accuracy = NAN,
 		.train_loss = NAN,
 		.train_accuracy = NAN,
+		.validation_loss = NAN,
+		.validation_accuracy = NAN,
 		.test_loss = 0.5,
 		.test_accuracy = accuracy,
+		.consensus = epoch ? NAN : 0.5,
 	};
 }
 
@@ -234,8 +237,10 @@ START_TEST(a_run_is_kept)
 		want);
 	free(want);
 	ck_rows("SELECT * FROM epoch",
-		"1,0,1.5,1.0,0.25,0.125,null,null,null,null,0.5,0.1,0,null,null,null,null;"
-		"1,1,1.5,1.0,0.25,0.125,null,null,null,null,null,null,1000,2.5,7,4,1");
+		"1,0,1.5,1.0,0.25,0.125,null,null,null,null,null,null,0.5,0.1,0,"
+		"null,null,null,null,0.5;"
+		"1,1,1.5,1.0,0.25,0.125,null,null,null,null,null,null,null,null,1000,2.5,"
+		"7,4,1,null");
 	ck_rows("SELECT * FROM rank_epoch", "1,1,0,1.0,0.0,0.5,0.0,3,null,null,null,null;"
 					    "1,1,1,2.0,0.0,0.0,0.0,0,1.5,2,2,1");
 	ck_rows("SELECT * FROM staleness", "1,1,0,2;1,1,3,1;1,1,7,1");
@@ -404,18 +409,12 @@ static char *shape(void);
 /* A value that is not the default, and that a configuration of simulated workers takes. */
 static const char *other_value(const struct option *o)
 {
-	static const struct setting odd[] = {{"workload", "tanh_mlp"},
-					     {"strategy", "easgd"},
-					     {"platform", "mpi"},
-					     {"lr-schedule", "step:7"},
-					     {"sim.step-time", "3ms"},
-					     {"sim.update-time", "3ms"},
-					     {"speed", "0:0.5"},
-					     {"sim.slow-link", "0:1"},
-					     {"pause", "0:1s:1s"},
-					     {"leave", "0:1s"},
-					     {"seed", "4"},
-					     {"momentum", "0.5"}};
+	static const struct setting odd[] = {
+		{"workload", "tanh_mlp"},   {"strategy", "easgd"},    {"platform", "mpi"},
+		{"lr-schedule", "step:7"},  {"split", "dirichlet:2"}, {"sim.step-time", "3ms"},
+		{"sim.update-time", "3ms"}, {"speed", "0:0.5"},       {"sim.slow-link", "0:1"},
+		{"pause", "0:1s:1s"},       {"leave", "0:1s"},        {"seed", "4"},
+		{"momentum", "0.5"}};
 	for (size_t i = 0; i < sizeof odd / sizeof *odd; i++)
 		if (strcmp(odd[i].name, o->name) == 0)
 			return odd[i].value;
@@ -467,11 +466,14 @@ END_TEST
 static const char back_to_6[] =
 	"ALTER TABLE run DROP COLUMN sweep_round; ALTER TABLE run DROP COLUMN sweep_seed;"
 	"ALTER TABLE epoch DROP COLUMN train_loss; ALTER TABLE epoch DROP COLUMN train_accuracy;"
+	"ALTER TABLE epoch DROP COLUMN validation_loss;"
+	"ALTER TABLE epoch DROP COLUMN validation_accuracy;"
 	"ALTER TABLE epoch RENAME COLUMN running_loss TO train_loss;"
 	"ALTER TABLE epoch RENAME COLUMN running_accuracy TO train_accuracy;"
 	"ALTER TABLE baseline DROP COLUMN train_loss;"
 	"ALTER TABLE baseline RENAME COLUMN running_loss TO train_loss;"
 	"ALTER TABLE run_kept DROP COLUMN running_loss; DROP TABLE evaluation;"
+	"ALTER TABLE epoch DROP COLUMN consensus; DROP TABLE shard;"
 	"PRAGMA user_version = 6";
 
 /* What older versions called the training loss was the running one. */
@@ -855,8 +857,8 @@ START_TEST(an_older_schema_migrates)
 		ck_rows("SELECT run_id, epoch, seconds, compute_s, comm_s, wait_s, running_loss, "
 			"running_accuracy, train_loss, train_accuracy, test_loss, "
 			"test_accuracy, bytes_sent, "
-			"staleness_mean, staleness_max, pushes, dropped FROM epoch",
-			"1,1,2.0,1.0,0.5,0.25,1.0,0.5,null,null,1.0,0.5,9,1.5,4,null,null");
+			"staleness_mean, staleness_max, pushes, dropped, consensus FROM epoch",
+			"1,1,2.0,1.0,0.5,0.25,1.0,0.5,null,null,1.0,0.5,9,1.5,4,null,null,null");
 		ck_rows("SELECT * FROM rank_epoch", "1,1,0,2.0,1.0,0.5,0.25,9,1.5,4,null,null");
 		ck_rows("SELECT * FROM run_option", "1,strategy,a,b");
 		ck_rows("SELECT count(*) FROM baseline", "0"); /* nothing ever wrote the old one */
@@ -954,8 +956,9 @@ END_TEST
 /* Epoch: seconds, of which half, a quarter and an eighth are split, and accuracy. 20 pushes. */
 #define EPOCH(run, epoch, seconds, accuracy) \
 	"INSERT INTO epoch VALUES (" #run ", " #epoch ", " #seconds ", " #seconds \
-	" / 2.0, " #seconds " / 4.0, " #seconds " / 8.0, 2.0, NULL, 1.0, NULL, 1 - " #accuracy \
-	", " #accuracy ", 100 * " #epoch ", " #epoch ", 10 * " #epoch ", 20, 0);"
+	" / 2.0, " #seconds " / 4.0, " #seconds \
+	" / 8.0, 2.0, NULL, 1.0, NULL, NULL, NULL, 1 - " #accuracy ", " #accuracy \
+	", 100 * " #epoch ", " #epoch ", 10 * " #epoch ", 20, 0, NULL);"
 
 START_TEST(summaries_are_right)
 {

@@ -64,7 +64,7 @@ ORDER BY place;
 
 -- The chosen runs of these configurations that diverged, after their last epoch.
 CREATE TEMP TABLE lost_run AS
-SELECT s.id, c.place, c.is_loss, s.epochs_done AS last
+SELECT s.id, c.place, c.is_loss, c.fits, s.epochs_done AS last
 FROM run_summary AS s JOIN configuration AS c USING (config_key)
 WHERE s.id IN (SELECT id FROM chosen) AND s.status = 'diverged';
 
@@ -106,16 +106,19 @@ FROM selected AS s CROSS JOIN evaluation AS e ON e.run_id = s.id
 WHERE s.place IN (SELECT place FROM configuration WHERE fits);
 
 -- What runs that diverged add to that: from their last epoch on, each is worse than all others.
-CREATE TEMP TABLE lost AS
-SELECT r.place, e.epoch, CASE WHEN e.epoch < r.last
-	THEN iif(r.is_loss, c.test_loss, 100 * c.test_accuracy)
-	ELSE iif(r.is_loss, 9e999, -9e999) END AS quality,
-		iif(e.epoch < r.last, c.train_loss, 9e999) AS loss
-FROM lost_run AS r
-	CROSS JOIN (SELECT DISTINCT place, epoch FROM fitting_curve
-		WHERE place IN (SELECT place FROM lost_run)) AS e
-	ON e.place = r.place
-	LEFT JOIN curve AS c ON c.run_id = r.id AND c.epochs = e.epoch;
+CREATE TEMP VIEW lost AS
+SELECT r.place, t.epoch, CASE WHEN t.epoch >= r.last THEN iif(r.is_loss, 9e999, -9e999)
+		WHEN r.is_loss THEN ifnull(e.test_loss, v.test_loss)
+		ELSE 100 * ifnull(e.test_accuracy, v.test_accuracy) END AS quality,
+	iif(t.epoch < r.last, ifnull(e.train_loss, v.train_loss), 9e999) AS loss
+FROM lost_run AS r CROSS JOIN (
+		SELECT s.place, e.epoch FROM selected AS s CROSS JOIN epoch AS e ON e.run_id = s.id
+		WHERE e.epoch >= 1 AND s.place IN (SELECT place FROM lost_run WHERE fits)
+		UNION SELECT s.place, v.epochs
+		FROM selected AS s CROSS JOIN evaluation AS v ON v.run_id = s.id
+		WHERE s.place IN (SELECT place FROM lost_run WHERE fits)) AS t ON t.place = r.place
+	LEFT JOIN epoch AS e ON e.run_id = r.id AND e.epoch = t.epoch
+	LEFT JOIN evaluation AS v ON v.run_id = r.id AND v.epochs = t.epoch;
 
 -- Values of the runs of a configuration, by name, after an epoch (NULL: of whole runs): those that are the ends
 -- of their interval, or in the middle, of which the mean is the median. Medians are taken of narrow rows, and
@@ -140,30 +143,40 @@ FROM (
 		UNION ALL SELECT 'pace', s.place, NULL, r.epoch_seconds
 		FROM selected AS s CROSS JOIN run_summary AS r ON r.id = s.id WHERE r.epoch_seconds > 0)
 	WHERE value IS NOT NULL
-	WINDOW w AS (PARTITION BY name, place, epoch ORDER BY value)) JOIN interval_rank AS r USING (n)
+	WINDOW w AS (PARTITION BY place, epoch, name ORDER BY value)) JOIN interval_rank AS r USING (n)
 WHERE i IN (r.low, (n + 1) / 2, (n + 2) / 2, r.high);
 
+-- The worst that there is to see where runs diverged, one row a workload: the ends of intervals among those are
+-- drawn there.
+CREATE TEMP VIEW worst AS
+SELECT s.workload, min(100 * e.test_accuracy) AS accuracy, max(e.test_loss) AS loss,
+	max(e.train_loss) AS train_loss
+FROM selected AS s CROSS JOIN epoch AS e ON e.run_id = s.id AND e.epoch >= 1
+WHERE s.workload IN (SELECT workload FROM configuration JOIN lost_run USING (place))
+GROUP BY s.workload;
+
 -- How well a model does, one row a configuration and epoch >= 1: its accuracy [%], or the loss of a
--- task that has none. Of configurations that do not fit there is one row without numbers. Where
--- runs diverged, there is no row once they are the median; an end among them is that of the
--- picture.
+-- task that has none. Of configurations that do not fit there is one row without numbers. There is
+-- none where runs that diverged are the median.
 CREATE TEMP VIEW quality AS
-SELECT workload, place, title, epoch, median, max(low, min(iif(low > -9e999, low, median))
-	OVER w) AS low,
-	min(high, max(iif(high < 9e999, high, median)) OVER w) AS high, is_loss
-FROM (SELECT place, epoch, min(value) AS low, max(value) AS high, avg(value) FILTER (WHERE middle) AS median
-	FROM ranked WHERE name = 'quality' GROUP BY place, epoch) JOIN configuration USING (place)
-WHERE abs(median) < 9e999 WINDOW w AS (PARTITION BY workload)
+SELECT workload, place, title, epoch, median, iif(low > -9e999, low, w.accuracy) AS low,
+	iif(high < 9e999, high, w.loss) AS high, is_loss
+FROM (SELECT place, epoch, min(value) AS low, max(value) AS high,
+		avg(value) FILTER (WHERE middle) AS median
+	FROM ranked WHERE name = 'quality' GROUP BY place, epoch)
+	JOIN configuration USING (place) LEFT JOIN worst AS w USING (workload)
+WHERE abs(median) < 9e999
 UNION ALL
 SELECT workload, place, title, NULL, NULL, NULL, NULL, NULL FROM configuration WHERE NOT fits;
 
 -- The same after the last epoch, of all configurations.
 CREATE TEMP VIEW final AS
-SELECT workload, place, title, median, max(low, min(iif(low > -9e999, low, median)) OVER w) AS low,
-	min(high, max(iif(high < 9e999, high, median)) OVER w) AS high, is_loss
+SELECT workload, place, title, median, iif(low > -9e999, low, w.accuracy) AS low,
+	iif(high < 9e999, high, w.loss) AS high, is_loss
 FROM (SELECT place, min(value) AS low, max(value) AS high, avg(value) FILTER (WHERE middle) AS median
-	FROM ranked WHERE name = 'final' GROUP BY place) JOIN configuration USING (place)
-WHERE abs(median) < 9e999 WINDOW w AS (PARTITION BY workload);
+	FROM ranked WHERE name = 'final' GROUP BY place)
+	JOIN configuration USING (place) LEFT JOIN worst AS w USING (workload)
+WHERE abs(median) < 9e999;
 
 -- The seconds of training up to the end of each epoch, in the same way as quality.
 CREATE TEMP VIEW elapsed AS

@@ -569,7 +569,7 @@ START_TEST(who_diverged_counts_in_figures)
 		    "serial (n=3)|1|61|31|91\nserial (n=3)|2|42|31|72\nserial (n=3)|3|43|31|73\n"
 		    "asgd 2w (n=1)|1|61|61|61\n");
 	expect_rows("accuracy_final", "'%s|%g|%g|%g', title, median, low, high",
-		    "serial (n=3)|43|43|73\n");
+		    "serial (n=3)|43|31|73\n");
 	expect_rows("loss_time", "'%s|%g|%g|%g', title, median, low, high",
 		    "serial (n=3)|0.5|0.5|0.5\nserial (n=3)|0.333333|0.333333|0.5\n"
 		    "serial (n=3)|0.25|0.25|0.5\nasgd 2w (n=1)|0.5|0.5|0.5\n");

@@ -73,7 +73,7 @@ struct option {
 	bool incidental;     /* does not decide the result: no part of a cell's identity */
 	/* NULL, or a sentence: what a range cannot say of one value. NULL = nothing. */
 	char *(*check)(const struct option *o, const char *text);
-	struct option_facts core; /* of core options only: what run_options.def says */
+	struct option_facts core; /* what run_options.def says; of plug-ins' options: .since */
 	const char *help;         /* ends in its unit: "... [steps]" */
 };
 
@@ -248,7 +248,8 @@ enum stream {
 	STREAM_DROPOUT,
 	STREAM_COMPUTE,
 	STREAM_SAMPLE,
-	STREAM_SHARD
+	STREAM_SHARD,
+	STREAM_VALIDATION
 };
 uint64_t rng_seed(int64_t seed, enum stream what, int64_t index);
 uint64_t rng_next(uint64_t *s);
@@ -270,6 +271,10 @@ struct worker {
 
 	struct vec *param, *grad; /* [P], same layout: what this worker holds of the model */
 	struct vec *velocity;     /* [P], NULL without momentum */
+	/* Weight decay reaches floats spare[0] to spare[1] - 1 of param, not those up to spare[2] -
+	 * 1, reaches those up to spare[3] - 1, ...; NULL = all. */
+	const size_t *spare;
+	size_t spares; /* how many such parts */
 	/* What evaluation needs beside param and nobody trains: running means and variances. Each
 	 * worker's own in training; their mean over the models is evaluated. NULL = none. */
 	struct vec *buffer;
@@ -312,6 +317,9 @@ void worker_charge(const struct worker *w, double floats);
 /* The local optimiser, in one pass: v = momentum v + scale grad + weight_decay param; param -= lr
  * v. */
 void sgd_step(struct worker *w, double scale);
+/* What that adds to grad, for steps of other kinds: grad += weight_decay param, where decay goes.
+ */
+void decay_gradient(struct worker *w);
 
 /* Where workers' models differ, a strategy calls it right before param is brought together with
  * others': what the consensus distance of an epoch is measured by. It copies param at the last such

@@ -171,6 +171,7 @@ static const struct layer_kind kind_norm = {
 	.needs_y = true,
 	.fuses_relu = true,
 	.dx_is_dy = true,
+	.spared = true,
 	.params = norm_params,
 	.buffers = norm_params,
 	.place = image_place,

@@ -23,6 +23,10 @@ void net_slices(struct net *net, struct layer *l, size_t weights, size_t biases,
 	l->dweight = vec_slice(w->grad, l->first, weights);
 	l->bias = has_bias ? vec_slice(w->param, l->first + weights, biases) : NULL;
 	l->dbias = has_bias ? vec_slice(w->grad, l->first + weights, biases) : NULL;
+	if (net->spare && !l->kind->spared) {
+		net->spare[w->spares++] = l->first;
+		net->spare[w->spares++] = l->first + weights;
+	}
 }
 
 float net_draw(uint64_t *rng, enum init init, size_t inputs)

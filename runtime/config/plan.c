@@ -81,7 +81,8 @@ static int64_t segment_epochs(const struct run *run)
 
 int64_t plan_points(const struct run *run, int64_t steps)
 {
-	bool any = run->judge_every > 0 && run->judge_every < steps * run->epochs;
+	bool any = run->judge_every > 0 && run->judge_every < steps * run->epochs &&
+		   run->judge_every % steps != 0; /* else all are ends of epochs */
 	return any ? segment_epochs(run) * steps / run->judge_every + 1 : 0;
 }
 
@@ -142,6 +143,9 @@ static char *lay_out(const struct config *c, struct plan *p, int64_t batch)
 	nowhere.ops->open(&nowhere, 1);
 	c->workload->init(&w, &p->train);
 	p->params = w.model_params;
+	if (!w.buffer && strcmp(run.norm_statistics, "recompute") == 0)
+		wrong = sentence("--norm-statistics=recompute: %s has no batch norms; leave it out",
+				 run.workload);
 	size_t model = vec_len(w.param) + (w.buffer ? vec_len(w.buffer) : 0);
 	size_t trained =
 		vec_len(w.param) * (w.velocity ? 3 : 2) + (w.buffer ? vec_len(w.buffer) : 0);
@@ -152,7 +156,8 @@ static char *lay_out(const struct config *c, struct plan *p, int64_t batch)
 		p->facts.workspace_bytes + (nowhere.convs ? p->facts.conv_workspace_bytes : 0);
 
 	w.strategy = c->strategy;
-	wrong = check_split(c, &w, share);
+	if (!wrong)
+		wrong = check_split(c, &w, share);
 	w.strategy = &whole;
 	c->workload->fini(&w);
 	nowhere.ops->close(&nowhere);
@@ -181,7 +186,7 @@ static char *check_memory(const struct config *c, struct plan *p)
 		return NULL;
 	int64_t sharing = (c->run.workers + f->count - 1) / f->count;
 	size_t room = f->free_bytes / (size_t)sharing;
-	need->data = data_bytes(&p->train) + data_bytes(&p->test);
+	need->data = data_bytes(&p->train) + data_bytes(&p->validation) + data_bytes(&p->test);
 	/* once workers have been started, some have taken theirs already */
 	if (*c->own.hostfile || platform_under_launcher() || footprint_bytes(need) <= room)
 		return NULL;
@@ -332,6 +337,9 @@ char *plan_make(const struct config *c, struct plan *p)
 		return sentence(
 			"--workers=%d: there are only %zu rows to train on; give fewer workers",
 			(int)run->workers, p->train.n);
+	if ((wrong = validation_check(run, p->train.n, models)))
+		return wrong;
+	validation_split(run, &p->train, &p->validation);
 	int64_t together = run->global_batch ? run->global_batch : models * run->batch;
 	p->steps = ((int64_t)p->train.n + together - 1) / together;
 	if ((wrong = lay_out(c, p, run->batch)))

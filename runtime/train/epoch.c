@@ -362,8 +362,8 @@ void epoch_run(struct trainer *r, bool barrier)
 	}
 	note_from(r, false, 0);
 	nsec now = record->model.end = segment_time(r);
-	record->first_collective = before.collectives;
-	record->last_collective = s->collectives;
+	record->first_meeting = before.meetings;
+	record->last_meeting = s->meetings;
 	record->split = (struct split_row){
 #define COUNTED(name) .name = s->name - before.name,
 		SPLIT_COUNTS(COUNTED)

@@ -51,6 +51,29 @@ static void average_buffers(struct trainer *r, bool left)
 	vec_scale(w->buffer, 1 / (float)there);
 }
 
+/* With the model that stands in param: the mean over mini-batches of training rows, always the
+ * same, spread over the set, of which each replica takes its part. */
+static void recompute_buffers(struct trainer *r)
+{
+	enum { ROWS = 8192 };
+	struct worker *w = &r->w;
+	size_t n = r->train.n, rows = smaller(n, (size_t)w->run->batch);
+	size_t batches = rows < ROWS ? smaller(n, ROWS) / rows : 1;
+	int32_t *index = must(malloc(rows * sizeof *index));
+	struct tally ignored;
+	vec_fill(r->statistics, 0);
+	for (size_t i = (size_t)r->replica; i < batches; i += (size_t)r->replicas) {
+		for (size_t k = 0; k < rows; k++)
+			index[k] = (int32_t)part_of(n, rows * batches, k * batches + i);
+		w->workload->statistics(w, index, rows);
+		vec_axpy(r->statistics, 1 / (float)batches, w->buffer);
+	}
+	comm_allreduce(w->data_group, r->statistics, SUM);
+	vec_copy(w->buffer, r->statistics);
+	tally_take(w, &ignored);
+	free(index);
+}
+
 void model_place(struct trainer *r, const struct snapshot *s)
 {
 	struct worker *w = &r->w;
@@ -67,6 +90,10 @@ void model_place(struct trainer *r, const struct snapshot *s)
 	if (!w->buffer)
 		return;
 	vec_copy(r->buffer, w->buffer);
+	if (r->statistics) {
+		recompute_buffers(r);
+		return;
+	}
 	if (s && s->buffer)
 		vec_copy(w->buffer, s->buffer);
 	average_buffers(r, s ? s->left : r->left);
@@ -86,6 +113,7 @@ static struct evaluated evaluate_model(struct trainer *r, const struct snapshot 
 	nsec since = clock_peek();
 	model_place(r, s);
 	struct evaluated t = {.train = tally_of(r, &r->train, &r->train_rows),
+			      .validation = tally_of(r, &r->validation, &r->validation_rows),
 			      .test = tally_of(r, &r->test, &r->test_rows)};
 	model_take_back(r, s);
 	if (r->trace) {

@@ -60,10 +60,12 @@ static void means_of(const struct trainer *r, const struct tally_sum *t, double 
 void gather_point(struct trainer *r, const struct evaluated *evaluated, struct point_row *row)
 {
 	struct {
-		struct tally_sum train, test;
-	} sum = {counted(r, &evaluated->train), counted(r, &evaluated->test)};
+		struct tally_sum train, validation, test;
+	} sum = {counted(r, &evaluated->train), counted(r, &evaluated->validation),
+		 counted(r, &evaluated->test)};
 	link_reduce_all(r->all, (double *)(void *)&sum, sizeof sum / sizeof(double), REDUCE_SUM);
 	means_of(r, &sum.train, &row->train_loss, &row->train_accuracy);
+	means_of(r, &sum.validation, &row->validation_loss, &row->validation_accuracy);
 	means_of(r, &sum.test, &row->test_loss, &row->test_accuracy);
 }
 
@@ -80,14 +82,14 @@ static void sum_staleness(struct trainer *r, int64_t bins[STALENESS_BINS])
 
 /* Times are means, counts are sums. Without a barrier every trainer's epoch begins and ends at a
  * time of its own, and what it spent them on are shares of that: the epoch of all has these shares.
- * What was waiting inside collectives moves from comm to wait. */
+ * What was waiting inside meetings moves from comm to wait. */
 void gather_epoch(struct trainer *r, struct epoch_record *record, const struct evaluated *evaluated,
 		  struct epoch_row *row)
 {
 	struct split_row *own = &record->split;
 	double n = r->w.trainers,
-	       waited = 1e-9 * (double)stats_waited(&r->stats, record->first_collective,
-						    record->last_collective);
+	       waited = 1e-9 * (double)stats_waited(&r->stats, record->first_meeting,
+						    record->last_meeting);
 	own->comm_s -= waited;
 	own->wait_s += waited;
 	struct epoch_sum sum = {
@@ -96,6 +98,7 @@ void gather_epoch(struct trainer *r, struct epoch_record *record, const struct e
 #undef OWN
 			.running = counted(r, &record->running),
 		.train = counted(r, &evaluated->train),
+		.validation = counted(r, &evaluated->validation),
 		.test = counted(r, &evaluated->test),
 	};
 	link_reduce_all(r->all, (double *)(void *)&sum, sizeof sum / sizeof(double), REDUCE_SUM);
@@ -112,6 +115,7 @@ void gather_epoch(struct trainer *r, struct epoch_record *record, const struct e
 #undef SCALED
 	means_of(r, &sum.running, &row->running_loss, &row->running_accuracy);
 	means_of(r, &sum.train, &row->train_loss, &row->train_accuracy);
+	means_of(r, &sum.validation, &row->validation_loss, &row->validation_accuracy);
 	means_of(r, &sum.test, &row->test_loss, &row->test_accuracy);
 	if (row->split.pushes)
 		sum_staleness(r, record->staleness);

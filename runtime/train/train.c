@@ -101,8 +101,8 @@ static char *open_tables(struct trainer *r)
 	return NULL;
 }
 
-/* Collectives of a segment: a few a step, for as many epochs as a segment has. */
-static size_t collectives_expected(const struct trainer *r)
+/* Meetings of a segment: a few a step, for as many epochs as a segment has. */
+static size_t meetings_expected(const struct trainer *r)
 {
 	enum { A_STEP = 8, LEAST = 1 << 12, MOST = 1 << 26 };
 	size_t n = (size_t)(r->plan->steps * r->records_max) * A_STEP;
@@ -147,6 +147,7 @@ static void make_room(struct trainer *r)
 	r->step_first = must(malloc((steps + 1) * sizeof(size_t)));
 	r->lr = must(malloc(steps * sizeof(float)));
 	r->test_rows = data_sample(r->test.n, r->test.n);
+	r->validation_rows = data_sample(r->validation.n, r->validation.n);
 	r->train_rows = data_sample(r->train.n, TRAIN_ROWS_EVALUATED);
 	if (w->rank == 0)
 		r->ranks = must(calloc((size_t)w->size, sizeof *r->ranks));
@@ -172,16 +173,17 @@ static void set_up(struct trainer *r)
 	const struct run *run = w->run;
 	r->heterogeneity = heterogeneity_of(run, w->rank);
 	r->delayed = run->straggle > 0 || r->heterogeneity.speed < 1;
-	stats_init(&r->stats, collectives_expected(r));
+	stats_init(&r->stats, meetings_expected(r));
 	set_up_comms(r);
 	agree_on_options(r);
 	if (r->page)
 		r->page->state = STATUS_LOADING;
 	open_device(r);
 	r->train = r->plan->train;
+	r->validation = r->plan->validation;
 	r->test = r->plan->test;
 	if (has_floats(run))
-		agree(r, data_open(w->workload->dataset, run, &r->train, &r->test));
+		agree(r, data_open(w->workload->dataset, run, &r->train, &r->validation, &r->test));
 	w->train = &r->train;
 	w->test = &r->test;
 	w->steps = r->plan->steps;
@@ -189,6 +191,8 @@ static void set_up(struct trainer *r)
 	w->workload->init(w, &r->train);
 	if (w->buffer)
 		r->buffer = vec_new(w, vec_len(w->buffer));
+	if (w->buffer && strcmp(run->norm_statistics, "recompute") == 0)
+		r->statistics = vec_new(w, vec_len(w->buffer));
 	comm_prepare(w->data_group, w->param, r->config->own.transport);
 	comm_prepare(w->model_group, w->param, r->config->own.transport);
 	if (w->strategy->tables)
@@ -218,6 +222,7 @@ static void tear_down(struct trainer *r)
 	vec_free(r->saved);
 	vec_free(w->consensus);
 	vec_free(r->buffer);
+	vec_free(r->statistics);
 	w->workload->fini(w);
 	if (has_floats(w->run))
 		data_close(w->workload->dataset);
@@ -232,6 +237,7 @@ static void tear_down(struct trainer *r)
 	free(r->step_first);
 	free(r->lr);
 	free(r->test_rows.index);
+	free(r->validation_rows.index);
 	free(r->train_rows.index);
 	free(r->ranks);
 	free(r->step_s);

@@ -24,7 +24,7 @@ struct snapshot {
 struct epoch_record {
 	struct snapshot model;
 	struct split_row split;
-	size_t first_collective, last_collective;
+	size_t first_meeting, last_meeting;
 	int64_t staleness[STALENESS_BINS];
 	struct tally running;
 	double seconds; /* from one epoch's end for all to the next; 0 = one's own */
@@ -34,7 +34,7 @@ struct trainer {
 	struct worker w;
 	struct device dev;
 	struct stats stats;
-	struct data train, test;
+	struct data train, validation, test;
 	const struct config *config;
 	const struct plan *plan;
 	const struct sink *sink;
@@ -43,13 +43,14 @@ struct trainer {
 
 	int replica, replicas; /* place of this worker's model among the models */
 	struct dealing *dealing;
-	struct rows train_rows, test_rows; /* on which models are evaluated */
-	int32_t *order;                    /* of this trainer's rows of the epoch, or the step */
-	size_t *step_first;                /* [steps + 1], into order */
-	float *lr;                         /* [steps] */
-	size_t step;                       /* of the epoch: that the mini-batch under way is of */
-	struct vec *saved;  /* param, while another model is evaluated in its place, */
-	struct vec *buffer; /* and w->buffer */
+	struct rows train_rows, validation_rows, test_rows; /* on which models are evaluated */
+	int32_t *order;         /* of this trainer's rows of the epoch, or the step */
+	size_t *step_first;     /* [steps + 1], into order */
+	float *lr;              /* [steps] */
+	size_t step;            /* of the epoch: that the mini-batch under way is of */
+	struct vec *saved;      /* param, while another model is evaluated in its place, */
+	struct vec *buffer;     /* and w->buffer, */
+	struct vec *statistics; /* which is made anew there; NULL = the workers' mean counts */
 
 	struct epoch_record *record;
 	int64_t records, records_max;
@@ -129,12 +130,12 @@ struct epoch_sum {
 #undef FIGURE
 	struct tally_sum {
 		double loss, correct, rows;
-	} running, train, test;
+	} running, train, validation, test;
 };
 
 /* What a model came to on the rows that models are evaluated on, this trainer's part of them. */
 struct evaluated {
-	struct tally train, test;
+	struct tally train, validation, test;
 };
 
 /* When the epochs of these records ended, and the points, and whose snapshots count. */

@@ -638,6 +638,10 @@ START_TEST(schedules_have_these_values)
 		{"warmup:5+step:41:x0.1", 42, 0, 0.1},
 		{"warmup:2+cosine", 3, 0, 1},
 		{"warmup:2+cosine", 43, 0, 0.5},
+		{"warmup:5:0.5", 1, 0, 0.5},
+		{"warmup:5:0", 2, 0, 0.2},
+		{"warmup:4:0.2+step:1:x0.5", 3, 0, 0.3},
+		{"warmup:5:base", 1, 0, 1},
 	};
 	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
 		char *wrong =
@@ -655,6 +659,14 @@ START_TEST(rates_scale_with_trainers)
 	ck_assert_double_eq_tol(lr_at(&run, 4, 1, 0), 0.4, 1e-15);
 	run.lr_scale = "sqrt";
 	ck_assert_double_eq_tol(lr_at(&run, 4, 1, 0), 0.2, 1e-15);
+	/* from the rate of one trainer to that of nine, in two epochs */
+	run.lr_schedule = "warmup:2:base+constant";
+	ck_assert_double_eq_tol(lr_at(&run, 9, 1, 0), 0.1, 1e-15);
+	ck_assert_double_eq_tol(lr_at(&run, 9, 2, 0), 0.2, 1e-15);
+	run.lr_scale = "linear";
+	ck_assert_double_eq_tol(lr_at(&run, 9, 1, 0), 0.1, 1e-15);
+	ck_assert_double_eq_tol(lr_at(&run, 9, 2, 0), 0.5, 1e-15);
+	ck_assert_double_eq_tol(lr_at(&run, 9, 3, 0), 0.9, 1e-15);
 }
 END_TEST
 
@@ -666,6 +678,7 @@ START_TEST(schedules_that_are_none_are_refused)
 					  "cosine:2",  "cosine:",       "cosinex",
 					  "warmup:0",  "warmup",        "warmup:1+",
 					  "+constant", "step:1+cosine", "warmup:1+warmup:2",
+					  "warmup:1:", "warmup:1:2",    "warmup:1:bases",
 					  "step:nan",  "step:-1",       "constant+constant"};
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		char *wrong = lr_schedule_check(option_find(run_options, "lr-schedule"), bad[i]);

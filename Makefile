@@ -73,7 +73,7 @@ tutorial: $(B)/mvbench $(B)/mvbench-sim ## the commands of plots/TUTORIAL.md, in
 reproduce: $(B)/mvbench $(B)/mvbench-sim ## Multiverso's published epoch times, simulated from two of them
 	@tests/scripts/reproduce.sh $(B)
 
-gate-proof: $(B)/mvbench ## mvbench check, held to planted bugs and to unchanged code; REPEAT=50 times
+gate-proof: $(B)/mvbench ## mvbench check, held to planted bugs and to unchanged code; REPEAT=100 times
 	@tests/scripts/gate.sh $(B)
 
 bundle: ## pack all that is needed into build/bundle, for a machine where nothing can be installed

@@ -248,7 +248,8 @@ enum stream {
 	STREAM_DROPOUT,
 	STREAM_COMPUTE,
 	STREAM_SAMPLE,
-	STREAM_SHARD
+	STREAM_SHARD,
+	STREAM_VALIDATION
 };
 uint64_t rng_seed(int64_t seed, enum stream what, int64_t index);
 uint64_t rng_next(uint64_t *s);

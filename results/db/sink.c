@@ -84,11 +84,13 @@ static char *insert_epoch(struct store *s, const struct epoch_row *row,
 	TRY(sql_change(
 		s,
 		"INSERT INTO epoch (run_id, epoch, running_loss, running_accuracy, train_loss, "
-		"train_accuracy, test_loss, test_accuracy, consensus, " SPLIT_COLUMNS
-		") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, " SPLIT_PLACES ")",
-		"iirrrrrrr" SPLIT_TYPES, s->run, row->epoch, row->running_loss,
-		row->running_accuracy, row->train_loss, row->train_accuracy, row->test_loss,
-		row->test_accuracy, row->consensus, SPLIT_VALUES(&row->split)));
+		"train_accuracy, validation_loss, validation_accuracy, test_loss, "
+		"test_accuracy, consensus, " SPLIT_COLUMNS
+		") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, " SPLIT_PLACES ")",
+		"iirrrrrrrrr" SPLIT_TYPES, s->run, row->epoch, row->running_loss,
+		row->running_accuracy, row->train_loss, row->train_accuracy, row->validation_loss,
+		row->validation_accuracy, row->test_loss, row->test_accuracy, row->consensus,
+		SPLIT_VALUES(&row->split)));
 	if (staleness)
 		TRY(insert_staleness(s, row->epoch, staleness));
 	for (int i = 0; i < n; i++)
@@ -134,9 +136,11 @@ static char *sink_point(void *self, const struct point_row *row)
 	return sql_change(
 		s,
 		"INSERT INTO evaluation (run_id, step, epochs, seconds, train_loss, "
-		"train_accuracy, test_loss, test_accuracy) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-		"iirrrrrr", s->run, row->step, row->epochs, row->seconds, row->train_loss,
-		row->train_accuracy, row->test_loss, row->test_accuracy);
+		"train_accuracy, validation_loss, validation_accuracy, test_loss, test_accuracy) "
+		"VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		"iirrrrrrrr", s->run, row->step, row->epochs, row->seconds, row->train_loss,
+		row->train_accuracy, row->validation_loss, row->validation_accuracy, row->test_loss,
+		row->test_accuracy);
 }
 
 static char *sink_arrivals(void *self, const struct arrival *a, size_t n)

@@ -65,7 +65,8 @@ CREATE TABLE run_option (
 -- One epoch of a run. seconds is the segment's; compute_s, comm_s and wait_s are means over the trainers,
 -- and what they leave of seconds is "other". running_* are of each worker's mini-batches under its own model,
 -- before its step on each; train_* and test_* of the model that is evaluated after the epoch, on the whole test
--- set and on 5,000 rows of the training set (all, where there are fewer), the same in all runs. Regression tasks have NULL accuracy and their MSE as loss.
+-- set and on 5,000 rows of the training set (all, where there are fewer), the same in all runs; validation_* on
+-- the rows that --validation holds out of it. Regression tasks have NULL accuracy and their MSE as loss.
 CREATE TABLE epoch (
 	run_id INTEGER NOT NULL REFERENCES run (id) ON DELETE CASCADE,
 	epoch INTEGER NOT NULL CHECK (epoch >= 0),
@@ -77,6 +78,8 @@ CREATE TABLE epoch (
 	running_accuracy REAL,
 	train_loss REAL, -- NULL = of a version that did not evaluate it
 	train_accuracy REAL,
+	validation_loss REAL, -- NULL = nothing is held out (--validation)
+	validation_accuracy REAL,
 	test_loss REAL,
 	test_accuracy REAL,
 	bytes_sent INTEGER,
@@ -99,6 +102,8 @@ CREATE TABLE evaluation (
 	seconds REAL,          -- and so much training
 	train_loss REAL,
 	train_accuracy REAL,
+	validation_loss REAL, -- NULL = nothing is held out (--validation)
+	validation_accuracy REAL,
 	test_loss REAL,
 	test_accuracy REAL,
 	PRIMARY KEY (run_id, step)
@@ -114,6 +119,8 @@ CREATE TABLE run_kept (
 	best_test_accuracy REAL,
 	test_loss REAL,
 	train_loss REAL,
+	validation_loss REAL,
+	validation_accuracy REAL,
 	running_loss REAL,
 	epoch_seconds REAL,
 	compute_fraction REAL,
@@ -264,7 +271,8 @@ CREATE TABLE gate_limit (
 	alpha REAL NOT NULL,         -- share of checks of unchanged code that may fail
 	min_accuracy REAL NOT NULL,  -- 0..1
 	min_loss REAL NOT NULL,      -- share of the loss
-	better_fails INTEGER NOT NULL CHECK (better_fails IN (0, 1))
+	better_fails INTEGER NOT NULL CHECK (better_fails IN (0, 1)),
+	unsure_fails INTEGER NOT NULL DEFAULT 0 CHECK (unsure_fails IN (0, 1))
 ) STRICT, WITHOUT ROWID;
 
 -- What `mvbench calibrate` measured of a machine for the simulator: one row a measuring; the newest

@@ -22,10 +22,12 @@ FROM (VALUES /* OPTION ROWS */);
 CREATE VIEW curve AS
 SELECT run_id, CAST(epoch AS REAL) AS epochs,
 	(SELECT total(seconds) FROM epoch AS i WHERE i.run_id = e.run_id AND i.epoch BETWEEN 1 AND e.epoch) AS seconds,
-	train_loss, train_accuracy, test_loss, test_accuracy
+	train_loss, train_accuracy, validation_loss, validation_accuracy, test_loss, test_accuracy
 FROM epoch AS e
 UNION ALL
-SELECT run_id, epochs, seconds, train_loss, train_accuracy, test_loss, test_accuracy FROM evaluation;
+SELECT run_id, epochs, seconds, train_loss, train_accuracy, validation_loss, validation_accuracy, test_loss,
+	test_accuracy
+FROM evaluation;
 
 -- What is dear of a run: the columns of run_kept, in their order. A target is reached from where every later
 -- evaluation of the run meets it, for a touch that does not last is none: on the straight line from the last
@@ -41,6 +43,9 @@ SELECT
 	(SELECT max(test_accuracy) FROM epoch WHERE run_id = r.id) AS best_test_accuracy,
 	(SELECT test_loss FROM epoch WHERE run_id = r.id ORDER BY epoch DESC LIMIT 1) AS test_loss,
 	(SELECT train_loss FROM epoch WHERE run_id = r.id ORDER BY epoch DESC LIMIT 1) AS train_loss,
+	(SELECT validation_loss FROM epoch WHERE run_id = r.id ORDER BY epoch DESC LIMIT 1) AS validation_loss,
+	(SELECT validation_accuracy FROM epoch WHERE run_id = r.id ORDER BY epoch DESC LIMIT 1)
+		AS validation_accuracy,
 	(SELECT running_loss FROM epoch WHERE run_id = r.id ORDER BY epoch DESC LIMIT 1) AS running_loss,
 	(SELECT avg(seconds) FROM (
 		SELECT seconds, row_number() OVER (ORDER BY seconds) AS i, count(*) OVER () AS n
@@ -151,7 +156,8 @@ SELECT
 	r.target_accuracy, r.target_loss, r.simulated_s, r.wall_s, r.events, r.model_hash,
 	r.params, r.train_size, r.test_size, r.oversubscribed, r.host, r.cpu, r.cores, r.gpu,
 	r.config_hash, k.config, k.config_key, k.compare_key, k.epochs_done, k.test_accuracy, k.best_test_accuracy,
-	k.test_loss, k.train_loss, k.running_loss, k.epoch_seconds, r.train_size / nullif(k.epoch_seconds, 0) AS samples_per_second,
+	k.test_loss, k.train_loss, k.validation_loss, k.validation_accuracy, k.running_loss,
+	k.epoch_seconds, r.train_size / nullif(k.epoch_seconds, 0) AS samples_per_second,
 	k.compute_fraction, k.comm_fraction, k.wait_fraction, k.epoch_bytes, k.staleness_mean, k.staleness_max,
 	k.dropped_fraction, k.seconds_total, k.target_epoch, k.target_seconds
 FROM run AS r JOIN run_figures AS k ON k.run_id = r.id;
@@ -170,24 +176,20 @@ CREATE VIEW time_to_accuracy AS
 SELECT run_id, label, status, workload, strategy, workers, sync_every, seed, config, config_key, target, epoch, seconds
 FROM time_to_target WHERE figure = 'test_accuracy';
 
--- What one worker needs for an epoch: the median over the seeds of the finished runs with one worker
--- and this compare_key; the first run of a seed counts.
+-- What a speed-up is over: what serial needs for an epoch, the median over all its finished runs with this
+-- compare_key. Other strategies on one worker are no base: a parameter server has its price there, too.
 CREATE VIEW one_worker AS
-WITH single AS MATERIALIZED (
-	SELECT compare_key, epoch_seconds, min(id) -- the others are of the row with the min
-	FROM run_summary
-	WHERE status = 'done' AND workers = 1 AND epoch_seconds IS NOT NULL
-	GROUP BY compare_key, seed),
-ranked AS (
+WITH ranked AS (
 	SELECT compare_key, epoch_seconds, count(*) OVER (PARTITION BY compare_key) AS n,
 		row_number() OVER (PARTITION BY compare_key ORDER BY epoch_seconds) AS i
-	FROM single)
+	FROM run_summary
+	WHERE status = 'done' AND strategy = 'serial' AND epoch_seconds IS NOT NULL)
 SELECT compare_key, avg(epoch_seconds) AS epoch_seconds, n
 FROM ranked WHERE i IN ((n + 1) / 2, (n + 2) / 2)
 GROUP BY compare_key;
 
 -- One row a configuration with finished runs: n of them, the median of their epoch times, and how
--- many times faster that is than one worker. NULL = one worker was not measured.
+-- many times faster that is than serial. NULL = serial was not measured.
 CREATE VIEW speedup AS
 WITH done AS MATERIALIZED (
 	SELECT config_key, compare_key, config, workload, strategy, workers, servers, sync_every,

@@ -60,6 +60,10 @@ void progress_epoch(FILE *f, const struct epoch_row *row, int64_t epochs)
 		fprintf(f, "  train loss %.4f", unsigned_nan(row->train_loss));
 	if (row->epoch > 0 && !isnan(row->train_accuracy))
 		fprintf(f, ", accuracy %.2f %%", 100 * row->train_accuracy);
+	if (!isnan(row->validation_loss))
+		fprintf(f, "  validation loss %.4f", row->validation_loss);
+	if (!isnan(row->validation_accuracy))
+		fprintf(f, ", accuracy %.2f %%", 100 * row->validation_accuracy);
 	if (evaluated)
 		fprintf(f, "  test loss %.4f", unsigned_nan(row->test_loss));
 	if (!isnan(row->test_accuracy))

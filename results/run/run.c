@@ -292,6 +292,8 @@ static void show_text(const struct config *c, const struct plan *p)
 	config_each(c, show_option, (void *)(uintptr_t)c);
 	printf("%-24s %lld\n", "parameters", (long long)p->params);
 	printf("%-24s %zu, %zu values each\n", "rows to train on", p->train.n, p->train.features);
+	if (p->validation.n)
+		printf("%-24s %zu\n", "rows held out", p->validation.n);
 	printf("%-24s %zu\n", "rows to test on", p->test.n);
 	printf("%-24s %lld\n", "steps of an epoch", (long long)p->steps);
 	printf("%-24s %s\n", "device used", p->device);

@@ -1,6 +1,8 @@
 -- table_runs.sql - `mvbench export --table=runs`.
 SELECT r.*, s.config, s.config_key, s.epochs_done, s.test_accuracy, s.best_test_accuracy,
-	s.test_loss, s.train_loss, s.running_loss, s.epoch_seconds, s.samples_per_second,
+	s.test_loss, s.train_loss, s.validation_loss, s.validation_accuracy, s.running_loss,
+	s.epoch_seconds,
+	s.samples_per_second,
 	s.compute_fraction, s.comm_fraction, s.wait_fraction, s.epoch_bytes, s.staleness_mean,
 	s.staleness_max,
 	s.dropped_fraction, s.seconds_total

@@ -191,9 +191,10 @@ struct epoch_row {              /* losses and accuracies: NaN = not known */
 	/* of each worker's mini-batches under its own model, before the step on each */
 	double running_loss, running_accuracy;
 	double train_loss,
-		train_accuracy;          /* of the evaluated model, on a part of the training set */
-	double test_loss, test_accuracy; /* of the same model */
-	double consensus;                /* distance, see table epoch */
+		train_accuracy; /* of the evaluated model, on a part of the training set */
+	double validation_loss, validation_accuracy; /* these: of the same model */
+	double test_loss, test_accuracy;
+	double consensus; /* distance, see table epoch */
 };
 
 /* A model between two ends of epochs (--judge-every), as above. */
@@ -201,7 +202,8 @@ struct point_row {
 	int64_t step;   /* of the run: after so many */
 	double epochs;  /* that is, after so many epochs */
 	double seconds; /* of training so far */
-	double train_loss, train_accuracy, test_loss, test_accuracy;
+	double train_loss, train_accuracy, validation_loss, validation_accuracy, test_loss,
+		test_accuracy;
 };
 
 /* Shared by the workers' rank 0 and the process that watches them: plain stores, no system call. */

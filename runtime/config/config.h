@@ -107,6 +107,12 @@ char *lr_schedule_check(const struct option *o, const char *schedule);
 /* How many workers share one model: what the strategy says, or 1. */
 int config_model_workers(const struct config *c);
 
+/* NULL, or a sentence: can --validation be held out of so many rows, where so many models train? */
+char *validation_check(const struct run *run, size_t rows, int64_t models);
+/* Takes these rows away from the training set, whose other rows may move; held has no memory of
+ * its own. Where there are shapes only it is about lengths. */
+void validation_split(const struct run *run, struct data *train, struct data *held);
+
 /* NULL: there is none of this name. */
 const struct strategy *strategy_find(const char *name);
 const struct workload *workload_find(const char *name);
@@ -123,11 +129,11 @@ struct footprint {
 
 /* What probing found out, before anything is started. */
 struct plan {
-	struct data train, test; /* shapes only */
-	int64_t params;          /* of the whole model */
-	int64_t steps;           /* of one epoch, where all workers make as many */
-	bool dynamic;            /* its mini-batches go to whoever is free */
-	int cores;               /* that this machine has */
+	struct data train, validation, test; /* shapes only */
+	int64_t params;                      /* of the whole model */
+	int64_t steps;                       /* of one epoch, where all workers make as many */
+	bool dynamic;                        /* its mini-batches go to whoever is free */
+	int cores;                           /* that this machine has */
 	bool oversubscribed;
 	const char *device;         /* the one that `auto` chose, */
 	const char *passed_over;    /* why it took the cpu although a GPU may be there; NULL */

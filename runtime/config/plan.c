@@ -186,7 +186,7 @@ static char *check_memory(const struct config *c, struct plan *p)
 		return NULL;
 	int64_t sharing = (c->run.workers + f->count - 1) / f->count;
 	size_t room = f->free_bytes / (size_t)sharing;
-	need->data = data_bytes(&p->train) + data_bytes(&p->test);
+	need->data = data_bytes(&p->train) + data_bytes(&p->validation) + data_bytes(&p->test);
 	/* once workers have been started, some have taken theirs already */
 	if (*c->own.hostfile || platform_under_launcher() || footprint_bytes(need) <= room)
 		return NULL;
@@ -337,6 +337,9 @@ char *plan_make(const struct config *c, struct plan *p)
 		return sentence(
 			"--workers=%d: there are only %zu rows to train on; give fewer workers",
 			(int)run->workers, p->train.n);
+	if ((wrong = validation_check(run, p->train.n, models)))
+		return wrong;
+	validation_split(run, &p->train, &p->validation);
 	int64_t together = run->global_batch ? run->global_batch : models * run->batch;
 	p->steps = ((int64_t)p->train.n + together - 1) / together;
 	if ((wrong = lay_out(c, p, run->batch)))

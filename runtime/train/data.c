@@ -8,7 +8,7 @@
 
 static struct {
 	const struct dataset *set;
-	struct data train, test;
+	struct data train, validation, test;
 	int users;
 } data;
 
@@ -26,7 +26,7 @@ static struct {
 } shared;
 
 char *data_open(const struct dataset *set, const struct run *run, struct data *train,
-		struct data *test)
+		struct data *validation, struct data *test)
 {
 	char *wrong = NULL;
 	CHECK(data.users == 0 || data.set == set, "two data sets, %s and %s, in one process",
@@ -35,9 +35,12 @@ char *data_open(const struct dataset *set, const struct run *run, struct data *t
 		wrong = set->load(run, &data.train, &data.test);
 	if (wrong)
 		return wrong;
+	if (data.users == 0)
+		validation_split(run, &data.train, &data.validation);
 	data.set = set;
 	data.users++;
 	*train = data.train;
+	*validation = data.validation;
 	*test = data.test;
 	return NULL;
 }

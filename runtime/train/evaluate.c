@@ -113,6 +113,7 @@ static struct evaluated evaluate_model(struct trainer *r, const struct snapshot 
 	nsec since = clock_peek();
 	model_place(r, s);
 	struct evaluated t = {.train = tally_of(r, &r->train, &r->train_rows),
+			      .validation = tally_of(r, &r->validation, &r->validation_rows),
 			      .test = tally_of(r, &r->test, &r->test_rows)};
 	model_take_back(r, s);
 	if (r->trace) {

@@ -60,10 +60,12 @@ static void means_of(const struct trainer *r, const struct tally_sum *t, double 
 void gather_point(struct trainer *r, const struct evaluated *evaluated, struct point_row *row)
 {
 	struct {
-		struct tally_sum train, test;
-	} sum = {counted(r, &evaluated->train), counted(r, &evaluated->test)};
+		struct tally_sum train, validation, test;
+	} sum = {counted(r, &evaluated->train), counted(r, &evaluated->validation),
+		 counted(r, &evaluated->test)};
 	link_reduce_all(r->all, (double *)(void *)&sum, sizeof sum / sizeof(double), REDUCE_SUM);
 	means_of(r, &sum.train, &row->train_loss, &row->train_accuracy);
+	means_of(r, &sum.validation, &row->validation_loss, &row->validation_accuracy);
 	means_of(r, &sum.test, &row->test_loss, &row->test_accuracy);
 }
 
@@ -96,6 +98,7 @@ void gather_epoch(struct trainer *r, struct epoch_record *record, const struct e
 #undef OWN
 			.running = counted(r, &record->running),
 		.train = counted(r, &evaluated->train),
+		.validation = counted(r, &evaluated->validation),
 		.test = counted(r, &evaluated->test),
 	};
 	link_reduce_all(r->all, (double *)(void *)&sum, sizeof sum / sizeof(double), REDUCE_SUM);
@@ -112,6 +115,7 @@ void gather_epoch(struct trainer *r, struct epoch_record *record, const struct e
 #undef SCALED
 	means_of(r, &sum.running, &row->running_loss, &row->running_accuracy);
 	means_of(r, &sum.train, &row->train_loss, &row->train_accuracy);
+	means_of(r, &sum.validation, &row->validation_loss, &row->validation_accuracy);
 	means_of(r, &sum.test, &row->test_loss, &row->test_accuracy);
 	if (row->split.pushes)
 		sum_staleness(r, record->staleness);

@@ -147,6 +147,7 @@ static void make_room(struct trainer *r)
 	r->step_first = must(malloc((steps + 1) * sizeof(size_t)));
 	r->lr = must(malloc(steps * sizeof(float)));
 	r->test_rows = data_sample(r->test.n, r->test.n);
+	r->validation_rows = data_sample(r->validation.n, r->validation.n);
 	r->train_rows = data_sample(r->train.n, TRAIN_ROWS_EVALUATED);
 	if (w->rank == 0)
 		r->ranks = must(calloc((size_t)w->size, sizeof *r->ranks));
@@ -179,9 +180,10 @@ static void set_up(struct trainer *r)
 		r->page->state = STATUS_LOADING;
 	open_device(r);
 	r->train = r->plan->train;
+	r->validation = r->plan->validation;
 	r->test = r->plan->test;
 	if (has_floats(run))
-		agree(r, data_open(w->workload->dataset, run, &r->train, &r->test));
+		agree(r, data_open(w->workload->dataset, run, &r->train, &r->validation, &r->test));
 	w->train = &r->train;
 	w->test = &r->test;
 	w->steps = r->plan->steps;
@@ -235,6 +237,7 @@ static void tear_down(struct trainer *r)
 	free(r->step_first);
 	free(r->lr);
 	free(r->test_rows.index);
+	free(r->validation_rows.index);
 	free(r->train_rows.index);
 	free(r->ranks);
 	free(r->step_s);

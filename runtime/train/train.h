@@ -59,7 +59,7 @@ struct sink {
 /* What all workers of a process have in common (data.c): the data set, which the first that asks
  * loads and the last one frees; NULL or the load's sentence. */
 char *data_open(const struct dataset *set, const struct run *run, struct data *train,
-		struct data *test);
+		struct data *validation, struct data *test);
 void data_close(const struct dataset *set);
 /* Rows of a data set. */
 struct rows {

@@ -34,7 +34,7 @@ struct trainer {
 	struct worker w;
 	struct device dev;
 	struct stats stats;
-	struct data train, test;
+	struct data train, validation, test;
 	const struct config *config;
 	const struct plan *plan;
 	const struct sink *sink;
@@ -43,11 +43,11 @@ struct trainer {
 
 	int replica, replicas; /* place of this worker's model among the models */
 	struct dealing *dealing;
-	struct rows train_rows, test_rows; /* on which models are evaluated */
-	int32_t *order;                    /* of this trainer's rows of the epoch, or the step */
-	size_t *step_first;                /* [steps + 1], into order */
-	float *lr;                         /* [steps] */
-	size_t step;                       /* of the epoch: that the mini-batch under way is of */
+	struct rows train_rows, validation_rows, test_rows; /* on which models are evaluated */
+	int32_t *order;         /* of this trainer's rows of the epoch, or the step */
+	size_t *step_first;     /* [steps + 1], into order */
+	float *lr;              /* [steps] */
+	size_t step;            /* of the epoch: that the mini-batch under way is of */
 	struct vec *saved;      /* param, while another model is evaluated in its place, */
 	struct vec *buffer;     /* and w->buffer, */
 	struct vec *statistics; /* which is made anew there; NULL = the workers' mean counts */
@@ -130,12 +130,12 @@ struct epoch_sum {
 #undef FIGURE
 	struct tally_sum {
 		double loss, correct, rows;
-	} running, train, test;
+	} running, train, validation, test;
 };
 
 /* What a model came to on the rows that models are evaluated on, this trainer's part of them. */
 struct evaluated {
-	struct tally train, test;
+	struct tally train, validation, test;
 };
 
 /* When the epochs of these records ended, and the points, and whose snapshots count. */

@@ -90,6 +90,102 @@ START_TEST(evaluation_takes_no_training_time)
 }
 END_TEST
 
+/* ---- Rows that are held out -------------------------------------------------- */
+
+/* Each row is its own number, in all that it has; which of them are held out. */
+static void hold_out(int64_t rows, int64_t seed, bool held[100])
+{
+	enum { N = 100, F = 3 };
+	uint8_t bytes[N * F];
+	float target[N];
+	struct data train = {.n = N, .features = F, .bytes = bytes, .target = target}, part;
+	struct run of = {.validation = rows, .seed = seed};
+	bool seen[N] = {false};
+	for (int i = 0; i < N * F; i++) {
+		bytes[i] = (uint8_t)(i / F);
+		target[i / F] = (float)(i / F);
+	}
+	validation_split(&of, &train, &part);
+	ck_assert_uint_eq(train.n, (size_t)(N - rows));
+	ck_assert_uint_eq(part.n, (size_t)rows);
+	memset(held, 0, N * sizeof *held);
+	for (size_t i = 0; i < N; i++) {
+		const struct data *d = i < train.n ? &train : &part;
+		size_t at = i < train.n ? i : i - train.n;
+		for (int j = 0; j < F; j++)
+			ck_assert_int_eq(d->bytes[at * F + j], (int)d->target[at]);
+		ck_assert(!seen[d->bytes[at * F]]);
+		seen[d->bytes[at * F]] = true;
+		held[d->bytes[at * F]] = d == &part;
+	}
+}
+
+START_TEST(rows_held_out_are_the_same_in_every_run)
+{
+	bool few[100], many[100], other[100];
+	int last = 0;
+	hold_out(10, 1, few);
+	hold_out(40, 1, many);
+	hold_out(40, 2, other);
+	ck_assert_mem_eq(many, other, sizeof many);
+	for (int i = 0; i < 100; i++) {
+		ck_assert(many[i] || !few[i]);
+		last += i >= 60 && many[i];
+	}
+	ck_assert_int_lt(last, 30); /* they are no block of the file */
+	hold_out(0, 1, few);
+	hold_out(100, 1, few);
+}
+END_TEST
+
+/* Of a model that stands still the losses of both parts are that of the whole. */
+START_TEST(the_model_is_evaluated_on_rows_held_out)
+{
+	static const char *const how[] = {
+		"--workload=softmax", SIM "--workload=softmax",
+		"--workload=mlp --mlp.hidden=16 --strategy=model_parallel --workers=2",
+		"--workload=mlp --mlp.hidden=16 --strategy=periodic --workers=3 --sync-every=5"};
+	const char *common = "--batch=20 --lr=0 --epochs=1 --device=cpu";
+	record(words("%s %s", how[_i], common));
+	record(words("%s %s --validation=90", how[_i], common));
+	near(of("SELECT train_size FROM run WHERE id = 2"), 510, 0);
+	near(of("SELECT (510 * b.train_loss + 90 * b.validation_loss) / 600 - a.train_loss FROM "
+		"epoch AS a JOIN epoch AS b USING (epoch) WHERE a.run_id = 1 AND b.run_id = 2 AND "
+		"epoch = 1"),
+	     0, 1e-5);
+	near(of("SELECT 510 * b.train_accuracy + 90 * b.validation_accuracy - 600 * "
+		"a.train_accuracy FROM epoch AS a JOIN epoch AS b USING (epoch) WHERE a.run_id = 1 "
+		"AND b.run_id = 2 AND epoch = 1"),
+	     0, 1e-6);
+	near(of("SELECT a.test_loss - b.test_loss FROM epoch AS a JOIN epoch AS b USING (epoch) "
+		"WHERE a.run_id = 1 AND b.run_id = 2 AND epoch = 1"),
+	     0, 1e-7);
+	near(of("SELECT count(*) FROM epoch WHERE run_id = 1 AND validation_loss IS NULL"), 2, 0);
+}
+END_TEST
+
+START_TEST(rows_held_out_stay_so_in_simulations_and_replays)
+{
+	char out[4096];
+	record(SOFTMAX "--strategy=asgd --workers=2 --batch=20 --epochs=2 --validation=60 --record "
+		       "--device=cpu --judge-every=0");
+	int status = run_mvbench(
+		"timeout 60 env",
+		"--platform=sim --sim.replay=1 --sim.platform=ethernet_1g --sim.step-time=1ms", out,
+		sizeof out);
+	ck_assert_msg(status == EXIT_OK && strstr(out, "bit for bit"), "%d: %s", status, out);
+	near(of("SELECT count(DISTINCT validation_loss) FROM epoch WHERE epoch = 2"), 1, 0);
+	near(of("SELECT count(*) FROM epoch WHERE epoch = 2 AND validation_loss <> train_loss AND "
+		"validation_loss <> test_loss"),
+	     2, 0);
+	near(of("SELECT min(validation_loss) - (SELECT validation_loss FROM epoch WHERE run_id = 1 "
+		"AND epoch = 2) FROM run_summary"),
+	     0, 0);
+	record(SIM SOFTMAX "--batch=60 --epochs=1 --validation=60 --judge-every=4");
+	near(of("SELECT count(validation_loss) FROM curve WHERE run_id = 3"), 4, 0);
+}
+END_TEST
+
 /* ---- Between the ends of epochs ----------------------------------------------- */
 
 /* The ends of epochs have rows of their own. */
@@ -209,6 +305,11 @@ START_TEST(what_cannot_be_is_refused)
 		       "--barrier-every=0",
 		       "--judge-every=1: the models of all points");
 	expect_refused("", "--workload=softmax --judge-every=-1", "--judge-every=-1");
+	expect_refused("",
+		       "--workload=softmax --strategy=allreduce --workers=3 --validation=598 "
+		       "--device=cpu",
+		       "give at most --validation=597");
+	expect_refused("", "--workload=softmax --validation=600", "--validation=600: of 600 rows");
 }
 END_TEST
 
@@ -287,6 +388,9 @@ Suite *evaluation_suite(void)
 	tcase_add_test(t, the_same_rows_are_taken_each_time);
 	tcase_add_test(t, the_training_loss_is_the_evaluated_models);
 	tcase_add_test(t, evaluation_takes_no_training_time);
+	tcase_add_test(t, rows_held_out_are_the_same_in_every_run);
+	tcase_add_loop_test(t, the_model_is_evaluated_on_rows_held_out, 0, 4);
+	tcase_add_test(t, rows_held_out_stay_so_in_simulations_and_replays);
 	tcase_add_test(t, points_stand_where_they_were_asked_for);
 	tcase_add_loop_test(t, points_are_of_the_model_and_cost_nothing, 0, (int)COUNT(run));
 	tcase_add_test(t, real_workers_have_points);

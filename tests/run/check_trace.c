@@ -203,7 +203,7 @@ START_TEST(a_timeline_is_sound)
 	record(words("--trace=15 --deal=auto %s", traced_runs[_i].how));
 	expect_sound();
 	new_database();
-	record(words("--trace=15 %s", traced_runs[_i].how));
+	record(words("--trace=15 --deal=static %s", traced_runs[_i].how));
 	expect_sound();
 	for (char *name = strtok(list, " "); name; name = strtok(NULL, " "))
 		expect_row(
@@ -282,7 +282,7 @@ START_TEST(it_is_exported_as_json)
 {
 	char out[OUTPUT];
 	new_database();
-	record("--trace=12 --strategy=asgd --workers=2 --servers=1 "
+	record("--trace=12 --strategy=asgd --deal=static --workers=2 --servers=1 "
 	       "--label='a\"b\\c,<script>'");
 	int status = command("trace 1", words("--out=%s/t.json", folder), out);
 	ck_assert_msg(status == EXIT_OK, "%s", out);
@@ -387,8 +387,8 @@ static const struct {
 } planted[] = {
 	{BIG "--strategy=allreduce --workers=2 --speed=1:0.05", 1, "epochs"},
 	{BIG "--strategy=allreduce --workers=2 --speed=0:0.05 --trace=25", 0, "events"},
-	{BIG "--strategy=asgd --workers=2 --speed=1:0.05", 1, "epochs"},
-	{BIG "--strategy=asgd --workers=2 --speed=0:0.05 --trace=25", 0, "events"},
+	{BIG "--strategy=asgd --deal=static --workers=2 --speed=1:0.05", 1, "epochs"},
+	{BIG "--strategy=asgd --deal=static --workers=2 --speed=0:0.05 --trace=25", 0, "events"},
 	{BIG "--strategy=bsp --workers=2 --speed=1:0.05 --trace=25", 1, "events"},
 	{BIG "--strategy=ssp --workers=2 --speed=0:0.05 --trace=25", 0, "events"},
 	{BIG "--strategy=bsp --workers=2 --servers=1 --speed=1:0.05 --trace=25", 1, "events"},

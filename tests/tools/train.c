@@ -58,14 +58,6 @@ void *__wrap_aligned_alloc(size_t a, size_t n)
 
 /* ---- A strategy around the real one, that looks at the counter after every step. ---- */
 
-/* A segment is the epochs from one barrier to the next; before its first step the models were
- * evaluated. */
-static bool first_of_segment(const struct worker *w)
-{
-	int64_t epochs = w->run->barrier_every ? w->run->barrier_every : w->run->epochs;
-	return (w->step - 1) % (w->steps * epochs) == 0;
-}
-
 static const struct strategy *real;
 
 enum { SEEN_MOST = 512 };
@@ -73,7 +65,8 @@ static struct seen {
 	long at_last_step, between_steps;
 	double formula; /* bytes of one epoch of this trainer, by the strategy's own formula */
 	double rows, numbers;
-} seen_by[SEEN_MOST]; /* the trainers, by rank */
+	int64_t epoch; /* of the last step */
+} seen_by[SEEN_MOST];  /* the trainers, by rank */
 
 static struct seen *seen_of(const struct worker *w)
 {
@@ -104,15 +97,24 @@ static void host_work(struct worker *w)
 	vec_put(w->grad, x);
 }
 
+/* A segment is the epochs from one barrier to the next, from 0; between two the models were
+ * evaluated. Dealt dynamically, a worker may make any number of steps in one. */
+static int64_t segment_of(const struct worker *w, int64_t epoch)
+{
+	int64_t epochs = w->run->barrier_every ? w->run->barrier_every : w->run->epochs;
+	return epoch ? (epoch - 1) / epochs : -1;
+}
+
 static void counted_step(struct worker *w)
 {
 	struct seen *seen = seen_of(w);
 	host_work(w);
 	real->step(w);
-	if (!first_of_segment(w))
+	if (segment_of(w, w->epoch) == segment_of(w, seen->epoch))
 		seen->between_steps += allocations - seen->at_last_step;
-	if ((w->step - 1) % w->steps == 0)
+	if (w->epoch != seen->epoch)
 		seen->formula = seen->rows = seen->numbers = 0;
+	seen->epoch = w->epoch;
 	seen->at_last_step = allocations;
 	seen->formula += real->bytes_per_step(w);
 	seen->rows += (double)w->rows;

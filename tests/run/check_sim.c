@@ -91,7 +91,7 @@ static void forget(void)
 static void record(const char *how)
 {
 	char out[8192];
-	int status = run_mvbench("timeout 60 env", how, out, sizeof out);
+	int status = run_mvbench("timeout 200 env", how, out, sizeof out);
 	ck_assert_msg(status == EXIT_OK, "%s: status %d: %s", how, status, out);
 }
 

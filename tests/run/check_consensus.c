@@ -82,7 +82,7 @@ START_TEST(one_step_takes_models_so_far)
 		SIM "--strategy=ssp --ssp.updater=sgd",
 		SIM "--strategy=downpour",
 		"--strategy=periodic",
-		"--strategy=asgd --deal=dynamic",
+		"--strategy=asgd",
 	};
 	const double want = after_one_step();
 	for (size_t i = 0; i < COUNT(how); i++) {

@@ -309,9 +309,10 @@ struct worker {
 };
 
 /* After work of its own on the host, between vec_get and vec_put, a plug-in says what it came to:
- * so many floats that a plain loop reads twice and writes once. A simulated worker takes as long as
- * that was measured to take (1 ns a float where nobody measured); a real one has taken it. Not
- * called inside a workload's gradient, whose time has it already. */
+ * so many floats that a plain loop, which the compiler can vectorise, reads twice and writes once;
+ * what branches, or depends on the float before, counts several times. A simulated worker takes as
+ * long as that was measured to take (1 ns a float where nobody measured); a real one has taken it.
+ * Not called inside a workload's gradient, whose time has it already. */
 void worker_charge(const struct worker *w, double floats);
 
 /* The local optimiser, in one pass: v = momentum v + scale grad + weight_decay param; param -= lr

@@ -77,15 +77,14 @@ static struct seen *seen_of(const struct worker *w)
 /* What a plug-in may do: MVBENCH_HOST_PASSES loops over the gradient, on the host, and says so. */
 static void host_work(struct worker *w)
 {
-	static float *x, *left; /* of all simulated workers, who do so one at a time */
+	static float *scratch; /* of all simulated workers, who do so one at a time */
 	const char *passes = getenv("MVBENCH_HOST_PASSES");
 	size_t n = vec_len(w->grad);
 	if (!passes)
 		return;
-	if (!x) {
-		x = must(__real_calloc(n, sizeof *x));
-		left = must(__real_calloc(n, sizeof *left));
-	}
+	if (!scratch)
+		scratch = must(__real_calloc(2 * n, sizeof *scratch));
+	float *restrict x = scratch, *restrict left = scratch + n;
 	vec_get(w->grad, x);
 	for (int k = atoi(passes); k > 0; k--) {
 		for (size_t i = 0; i < n; i++) {

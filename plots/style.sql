@@ -170,6 +170,7 @@ FROM configuration WHERE place IN (SELECT s.place FROM selected AS s
 -- What a picture leaves out, said below it.
 CREATE TEMP VIEW footnote AS
 SELECT workload, iif(count(*) = 1, 'One run', count(*) || ' runs')
-	|| ' diverged: counted where a target was missed, else left out.' AS text
+	|| ' diverged: counted where a target was missed'
+	|| iif(EXISTS (SELECT 1 FROM trial), ' and among trials, else left out.', ', else left out.') AS text
 FROM run WHERE id IN (SELECT id FROM chosen) AND status = 'diverged'
 GROUP BY workload;

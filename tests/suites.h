@@ -23,6 +23,7 @@
 	X(rounds) \
 	X(evaluation) \
 	X(spread) \
+	X(tune) \
 	X(store) \
 	GPU(cuda) \
 	GPU(images) \

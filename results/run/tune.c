@@ -436,15 +436,15 @@ static const struct column columns[] = {
 	HIDDEN("test_loss_high"),
 	SHOWN("epoch_seconds", "epoch s", ROUND("%.4g", "epoch_seconds")),
 	SHOWN("trials", "trials",
-	      "ifnull(trials || iif(trials_lost, ' (' || trials_lost || ' lost)', ''), '')"),
+	      "trials || iif(trials_lost, ' (' || trials_lost || ' lost)', '')"),
 	HIDDEN("trials_lost"),
 	HIDDEN("trial"),
 	HIDDEN("objective"),
 	SHOWN("validation", "validation",
-	      "CASE WHEN validation IS NULL THEN '' WHEN objective = 'accuracy' THEN " PERCENT(
-		      "validation") " || ' %' ELSE " ROUND("%.4g", "validation") " END"),
-	SHOWN("chosen", "chosen", "ifnull(chosen, '')"),
-	SHOWN("edge", "edge", "ifnull(edge, '')"),
+	      "CASE WHEN objective = 'accuracy' THEN " PERCENT("validation") " || ' %' ELSE " ROUND(
+		      "%.4g", "validation") " END"),
+	PLAIN("chosen"),
+	PLAIN("edge"),
 	{.name = NULL},
 };
 

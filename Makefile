@@ -47,7 +47,7 @@ SIM  := $(call objects,sim/world) $(SMPI_OBJ)
 
 all: $(B)/mvbench $(B)/mvbench-sim $(LIB) $(MODULE) ## build build/mvbench, its simulator beside it, and build/libmvbench.so
 
-demo: $(B)/mvbench $(B)/mvbench-sim $(MODULE) ## train, compare and draw on real data, in three minutes
+demo: $(B)/mvbench $(B)/mvbench-sim $(MODULE) ## train, compare and draw on real data, in four minutes
 	@tests/scripts/demo.sh $(B)
 
 programs: all $(B)/check $(TOOL) $(SIM_TOOL) $(USER)
@@ -73,7 +73,7 @@ tutorial: $(B)/mvbench $(B)/mvbench-sim ## the commands of plots/TUTORIAL.md, in
 reproduce: $(B)/mvbench $(B)/mvbench-sim ## Multiverso's published epoch times, simulated from two of them
 	@tests/scripts/reproduce.sh $(B)
 
-gate-proof: $(B)/mvbench ## mvbench check, held to planted bugs and to unchanged code; REPEAT=50 times
+gate-proof: $(B)/mvbench ## mvbench check, held to planted bugs and to unchanged code; REPEAT=100 times
 	@tests/scripts/gate.sh $(B)
 
 bundle: ## pack all that is needed into build/bundle, for a machine where nothing can be installed

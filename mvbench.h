@@ -73,7 +73,7 @@ struct option {
 	bool incidental;     /* does not decide the result: no part of a cell's identity */
 	/* NULL, or a sentence: what a range cannot say of one value. NULL = nothing. */
 	char *(*check)(const struct option *o, const char *text);
-	struct option_facts core; /* of core options only: what run_options.def says */
+	struct option_facts core; /* what run_options.def says; of plug-ins' options: .since */
 	const char *help;         /* ends in its unit: "... [steps]" */
 };
 
@@ -248,6 +248,7 @@ enum stream {
 	STREAM_DROPOUT,
 	STREAM_COMPUTE,
 	STREAM_SAMPLE,
+	STREAM_SHARD,
 	STREAM_VALIDATION
 };
 uint64_t rng_seed(int64_t seed, enum stream what, int64_t index);
@@ -270,11 +271,18 @@ struct worker {
 
 	struct vec *param, *grad; /* [P], same layout: what this worker holds of the model */
 	struct vec *velocity;     /* [P], NULL without momentum */
+	/* Weight decay reaches floats spare[0] to spare[1] - 1 of param, not those up to spare[2] -
+	 * 1, reaches those up to spare[3] - 1, ...; NULL = all. */
+	const size_t *spare;
+	size_t spares; /* how many such parts */
 	/* What evaluation needs beside param and nobody trains: running means and variances. Each
 	 * worker's own in training; their mean over the models is evaluated. NULL = none. */
 	struct vec *buffer;
 	const size_t *layer; /* layer i is floats layer[i]..layer[i+1] of param */
 	size_t layers;
+	/* What of the whole model a row multiplies [flops]: flops[i] backward in layer i,
+	 * flops[layers] forward in all. NULL = not known. */
+	const double *flops;
 	int64_t model_params; /* trainable parameters of the whole model */
 
 	struct comm *all;         /* every trainer */
@@ -290,15 +298,33 @@ struct worker {
 	double lr;            /* of this step: schedule and --lr-scale applied */
 	double weight;        /* of one trainer's contribution: 1/N for mean, 1 for sum */
 
+	/* What consensus_mark notes; the loop's: NULL = nobody asks, or replicas are equal. */
+	struct vec *consensus;
+	bool marks, marked; /* it is asked for in this step; it was, in this epoch */
+
 	bool no_layer_ready; /* a strategy's init sets it: this run can do without the slot */
 	struct device *dev;
 	struct stats *stats;
 	struct tables *tables; /* made when a strategy asks for the first */
 };
 
+/* After work of its own on the host, between vec_get and vec_put, a plug-in says what it came to:
+ * so many floats that a plain loop reads twice and writes once. A simulated worker takes as long as
+ * that was measured to take (1 ns a float where nobody measured); a real one has taken it. Not
+ * called inside a workload's gradient, whose time has it already. */
+void worker_charge(const struct worker *w, double floats);
+
 /* The local optimiser, in one pass: v = momentum v + scale grad + weight_decay param; param -= lr
  * v. */
 void sgd_step(struct worker *w, double scale);
+/* What that adds to grad, for steps of other kinds: grad += weight_decay param, where decay goes.
+ */
+void decay_gradient(struct worker *w);
+
+/* Where workers' models differ, a strategy calls it right before param is brought together with
+ * others': what the consensus distance of an epoch is measured by. It copies param at the last such
+ * meeting of an epoch, else it does nothing; a strategy that never calls is measured at its end. */
+void consensus_mark(struct worker *w);
 
 /* ---- Strategies: strategies/NAME.c defines strategy_NAME; strategies/strategy.c lists it. ---- */
 

@@ -1,4 +1,4 @@
--- Scaling efficiency: the speed-up over one worker, divided by the workers; 1 is ideal. Medians and their intervals.
+-- Scaling efficiency: the speed-up over serial, divided by the workers; 1 is ideal. Medians and their intervals.
 -- Needs runs of one worker and of several, of the same workload and batch.
 SELECT workload, title, workers, one / workers / seconds AS efficiency, one / workers / high AS low,
 	one / workers / low AS high,

@@ -1,6 +1,7 @@
 -- Training loss of the evaluated model against training time. Medians and their intervals.
 -- Needs runs of at least one epoch.
-SELECT t.workload, t.title, t.median AS seconds, l.median, l.low, l.high
+SELECT t.workload, t.title, t.median AS seconds, l.median, l.low,
+	min(l.high, max(iif(l.high < 9e999, l.high, l.median)) OVER (PARTITION BY t.workload)) AS high
 FROM elapsed AS t LEFT JOIN (SELECT place, epoch, min(value) AS low, max(value) AS high, avg(value) FILTER (WHERE middle) AS median
 	FROM ranked WHERE name = 'loss' GROUP BY place, epoch) AS l USING (place, epoch)
 WHERE t.epoch IS NULL OR l.median < 9e999 -- of runs that blew up there is nothing to draw

@@ -54,8 +54,7 @@ static const struct column columns[] = {
 	 "loss_low", "loss_high"},
 	{"epoch s", "seconds of an epoch, median and 95 % interval", FIGURE_SECONDS, false,
 	 "seconds", "seconds_low", "seconds_high"},
-	{"speed-up", "over one worker with the same work", FIGURE_FACTOR, true, "speedup", NULL,
-	 NULL},
+	{"speed-up", "over serial with the same work", FIGURE_FACTOR, true, "speedup", NULL, NULL},
 	{"samples/s", "training samples a second, all workers together", FIGURE_RATE, true, "pace",
 	 NULL, NULL},
 	{"to target s",
@@ -331,10 +330,12 @@ static void put_top(struct report *p, const struct report_options *o)
 static void put_bottom(struct report *p)
 {
 	fputs("<footer><p>A configuration is every option but the seed. Numbers are medians over "
-	      "its finished runs; behind them stands the bootstrap 95 % interval of the median, "
-	      "where there are runs enough for one. A run that missed its target counts "
-	      "as later than all that reached it. Speed-up is over one worker with the same work, "
-	      "as measured in the same database. A command repeats one run; another seed gives "
+	      "its finished runs; behind them stands the interval of the median, between two of "
+	      "the runs: of 95 % from six runs on, else from the least to the largest, which "
+	      "holds it in 94, 88, 75 or 50 % of all cases (five runs to two). A run that missed "
+	      "its target counts as later than all that reached it, one that diverged as worse "
+	      "than all others. Speed-up is over serial with the same work, as measured in the "
+	      "same database. A command repeats one run; another seed gives "
 	      "the others. This page bears no date of its own: the same database gives the same "
 	      "page.</p></footer>\n",
 	      p->f);

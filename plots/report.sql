@@ -6,8 +6,9 @@
 --   machine  what it was measured on; simulated runs have "simulated"
 CREATE TEMP TABLE report_run AS
 SELECT s.id, s.status, s.reason, s.started, s.finished, s.label, s.workload, s.strategy, s.workers, s.servers,
-	s.sync_every, s.seed, s.config_key, s.compare_key, s.config, s.target_accuracy, s.target_loss, s.oversubscribed,
-	s.epochs, s.epochs_done, s.params, s.train_size, s.test_accuracy, s.test_loss, s.epoch_seconds,
+	s.sync_every, s.seed, s.config_key, s.compare_key, s.config, s.target_accuracy, s.target_loss,
+	s.oversubscribed, s.epochs, s.epochs_done, s.params, s.train_size, s.test_accuracy,
+	s.best_test_accuracy, s.test_loss, s.epoch_seconds,
 	s.seconds_total, s.comm_fraction, s.wait_fraction, s.staleness_mean, s.model_hash, r.platform,
 	r.config_hash, r.host, r.cpu, r.cores, r.gpu, r.driver, r.mpi, r.onednn, r.cuda, r.git_commit,
 	r.git_dirty, r.origin, r.origin_id, r.imported,
@@ -18,18 +19,22 @@ SELECT s.id, s.status, s.reason, s.started, s.finished, s.label, s.workload, s.s
 	s.target_epoch, s.target_seconds
 FROM run_summary AS s JOIN run AS r USING (id) WHERE s.id IN (SELECT id FROM chosen);
 
--- The median of a configuration's finished runs and the bootstrap 95 % interval of that median, one
--- row a configuration and figure. A run that missed its target, or diverged, is later than all that
--- reached it.
+-- The median of a configuration's finished runs and the interval of that median (median_rank), one row a
+-- configuration and figure. A run that missed its target, or diverged, is later than all that reached it;
+-- one that diverged is less accurate than all others, and its loss is above theirs.
 CREATE TEMP TABLE report_interval AS
-WITH figure AS (
-	SELECT config_key, 'accuracy' AS name, test_accuracy AS x FROM report_run WHERE status = 'done'
-	UNION ALL SELECT config_key, 'loss', test_loss FROM report_run WHERE status = 'done'
+WITH classifying AS (SELECT DISTINCT workload FROM report_run WHERE best_test_accuracy NOT NULL),
+figure AS (
+	SELECT config_key, 'accuracy' AS name, iif(status = 'done', test_accuracy, -9e999) AS x FROM report_run
+		WHERE status IN ('done', 'diverged') AND workload IN (SELECT workload FROM classifying)
+	UNION ALL SELECT config_key, 'loss', iif(status = 'done', test_loss, 9e999) FROM report_run
+		WHERE status IN ('done', 'diverged')
 	UNION ALL SELECT config_key, 'seconds', epoch_seconds FROM report_run WHERE status = 'done'
 	UNION ALL SELECT config_key, 'comm', ifnull(comm_fraction, 0) + ifnull(wait_fraction, 0)
 		FROM report_run WHERE status = 'done' AND workers + servers > 1
 	UNION ALL SELECT config_key, 'stale', staleness_mean FROM report_run WHERE status = 'done'
-	UNION ALL SELECT config_key, 'target', ifnull(target_seconds, 9e999) FROM report_run
+	UNION ALL SELECT config_key, 'target', ifnull(iif(status = 'done', target_seconds, NULL), 9e999)
+		FROM report_run
 		WHERE status IN ('done', 'diverged') AND (target_accuracy > 0 OR target_loss > 0)),
 ranked AS (
 	SELECT config_key, name, x, row_number() OVER w AS i,
@@ -38,7 +43,7 @@ ranked AS (
 	WINDOW w AS (PARTITION BY config_key, name ORDER BY x))
 SELECT config_key, name, n, avg(x) FILTER (WHERE i IN ((n + 1) / 2, (n + 2) / 2)) AS median,
 	max(x) FILTER (WHERE i = b.low) AS low, max(x) FILTER (WHERE i = b.high) AS high
-FROM ranked LEFT JOIN bootstrap_rank AS b USING (n)
+FROM ranked LEFT JOIN median_rank AS b USING (n)
 GROUP BY config_key, name;
 CREATE UNIQUE INDEX temp.report_interval_of ON report_interval (config_key, name);
 
@@ -54,7 +59,7 @@ grouped AS (
 		count(*) FILTER (WHERE status = 'failed') AS failed,
 		count(*) FILTER (WHERE status = 'diverged') AS diverged,
 		count(*) FILTER (WHERE status IN ('pending', 'running')) AS unfinished,
-		count(*) FILTER (WHERE status IN ('done', 'diverged') AND target_epoch IS NOT NULL) AS reached,
+		count(*) FILTER (WHERE status = 'done' AND target_epoch IS NOT NULL) AS reached,
 		ifnull(min(id) FILTER (WHERE status = 'done'), min(id)) AS example, -- that is repeated
 		count(DISTINCT iif(status = 'done', machine, NULL)) AS machines
 	FROM report_run AS g LEFT JOIN named AS n USING (config_key)
@@ -84,7 +89,7 @@ SELECT 1 AS place, format('%d of %d runs failed: %s. Their reasons stand with th
 	(SELECT group_concat(name, '; ') FROM (SELECT name || ' (' || failed || ')' AS name
 		FROM report_configuration WHERE failed ORDER BY failed DESC, place LIMIT 5))) AS text
 FROM report_run HAVING count(*) FILTER (WHERE status = 'failed')
-UNION ALL SELECT 2, format('%d of %d runs diverged: %s. Medians are over the others.',
+UNION ALL SELECT 2, format('%d of %d runs diverged: %s. They count as worse than all others.',
 	count(*) FILTER (WHERE status = 'diverged'), count(*),
 	(SELECT group_concat(name, '; ') FROM (SELECT name || ' (' || diverged || ')' AS name
 		FROM report_configuration WHERE diverged ORDER BY diverged DESC, place LIMIT 5)))

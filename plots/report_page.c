@@ -65,7 +65,7 @@ static void number_text(enum figure_kind kind, double x, char buf[40])
 		[FIGURE_SECONDS] = "%.4g", [FIGURE_FACTOR] = "%.2f",  [FIGURE_RATE] = "%.0f"};
 	const char *fmt = kind == FIGURE_SECONDS && fabs(x) >= 1000 ? "%.0f" : fmts[kind];
 	if (isinf(x))
-		snprintf(buf, 40, "not reached");
+		snprintf(buf, 40, kind == FIGURE_SECONDS ? "not reached" : "diverged");
 	else
 		snprintf(buf, 40, fmt, kind == FIGURE_PERCENT ? 100 * x : x);
 }
@@ -79,7 +79,7 @@ void page_number(struct report *p, enum figure_kind kind, double x, double low, 
 	}
 	number_text(kind, x, text);
 	if (isinf(x))
-		fprintf(p->f, "<td class=\"n\" data-v=\"Infinity\">%s", text);
+		fprintf(p->f, "<td class=\"n\" data-v=\"%sInfinity\">%s", x < 0 ? "-" : "", text);
 	else
 		fprintf(p->f, "<td class=\"n\" data-v=\"%.9g\">%s", x, text);
 	if (!isnan(low) && !isnan(high)) {

@@ -6,7 +6,7 @@ eval extremes(4); top = most
 eval extremes(2); low = least
 eval extremes(1); top = max(most, top)
 set xlabel 'Workers'
-set ylabel 'Speed-up over one worker'
+set ylabel 'Speed-up over serial'
 logarithmic = most > 12
 if (logarithmic) {
 	set logscale xy 2

@@ -1,4 +1,4 @@
--- Speed-up over one worker: median epoch times and their intervals, and the ideal line.
+-- Speed-up over serial: median epoch times and their intervals, and the ideal line.
 -- Needs runs of one worker and of several, of the same workload and batch.
 SELECT workload, title, workers, one / seconds AS speedup, one / high AS low, one / low AS high
 FROM scaling

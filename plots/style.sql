@@ -62,15 +62,21 @@ FROM (SELECT DISTINCT place, workload, name, title, series, strategy, workers, s
 	config_key, compare_key, n, is_loss FROM selected)
 ORDER BY place;
 
--- Every interval that is drawn is the bootstrap 95 % interval of a median, between two of the sorted
--- values: the ranks depend on their number only. Of few values it is all of them, from min to max.
-CREATE TEMP TABLE interval_rank (n INTEGER PRIMARY KEY, low INTEGER, high INTEGER);
-INSERT INTO interval_rank SELECT n, ifnull(low, n), ifnull(high, n) FROM bootstrap_rank
-WHERE n <= (SELECT max(n) FROM configuration);
--- What a key calls them; nothing where there are no repeats.
+-- The chosen runs of these configurations that diverged, after their last epoch.
+CREATE TEMP TABLE lost_run AS
+SELECT s.id, c.place, c.is_loss, s.epochs_done AS last
+FROM run_summary AS s JOIN configuration AS c USING (config_key)
+WHERE s.id IN (SELECT id FROM chosen) AND s.status = 'diverged';
+
+-- Every interval that is drawn is one of a median, between two of the sorted values: see median_rank.
+CREATE TEMP TABLE interval_rank (n INTEGER PRIMARY KEY, low INTEGER, high INTEGER, coverage REAL);
+INSERT INTO interval_rank SELECT n, ifnull(low, n), ifnull(high, n), coverage FROM median_rank
+WHERE n <= (SELECT max(n) FROM configuration) + (SELECT count(*) FROM lost_run);
+-- What a key calls them: below six runs they hold less than 95 %. Nothing where there are no repeats.
 CREATE TEMP VIEW interval_name AS
-SELECT workload, CASE WHEN max(r.low) = 1 THEN 'min to max' WHEN min(r.low) > 1 THEN '95 % interval'
-	ELSE '95 % interval; min to max if n < ' || (SELECT min(n) FROM interval_rank WHERE low > 1) END AS text
+SELECT workload, iif(min(r.coverage) >= 0.95, '95 % interval', printf(
+	iif(max(r.coverage) < 0.95, 'min to max (%.3g %%%s)', 'interval (%.3g %%%s)'), 100 * min(r.coverage),
+	iif(min(r.coverage) < max(r.coverage), ' or more', ''))) AS text
 FROM configuration JOIN interval_rank AS r USING (n) WHERE n > 1 GROUP BY workload;
 
 -- One row a run: what its last epoch came to, as in quality, and the seconds of training until then.
@@ -96,6 +102,15 @@ SELECT s.place, s.is_loss, e.epochs, e.seconds, e.train_loss, e.test_loss, e.tes
 FROM selected AS s CROSS JOIN evaluation AS e ON e.run_id = s.id
 WHERE s.place IN (SELECT place FROM configuration WHERE fits);
 
+-- What runs that diverged add to that: from their last epoch on, each is worse than all others.
+CREATE TEMP TABLE lost AS
+SELECT r.place, e.epoch, CASE WHEN e.epoch < r.last THEN iif(r.is_loss, c.test_loss, 100 * c.test_accuracy)
+	ELSE iif(r.is_loss, 9e999, -9e999) END AS quality, iif(e.epoch < r.last, c.train_loss, 9e999) AS loss
+FROM lost_run AS r
+	CROSS JOIN (SELECT DISTINCT place, epoch FROM fitting_curve WHERE place IN (SELECT place FROM lost_run)) AS e
+	ON e.place = r.place
+	LEFT JOIN curve AS c ON c.run_id = r.id AND c.epochs = e.epoch;
+
 -- Values of the runs of a configuration, by name, after an epoch (NULL: of whole runs): those that are the ends
 -- of their interval, or in the middle, of which the mean is the median. Medians are taken of narrow rows, and
 -- both functions of a window share its order: so many runs are sorted once, and fast. Who asks for one name
@@ -108,9 +123,13 @@ FROM (
 	FROM (
 		SELECT 'quality' AS name, place, epoch, iif(is_loss, test_loss, 100 * test_accuracy) AS value
 		FROM fitting_curve
+		UNION ALL SELECT 'quality', place, epoch, quality FROM lost
 		UNION ALL SELECT 'loss', place, epoch, train_loss FROM fitting_curve
+		UNION ALL SELECT 'consensus', place, epoch, consensus FROM fitting
+		UNION ALL SELECT 'loss', place, epoch, loss FROM lost
 		UNION ALL SELECT 'elapsed', place, epoch, so_far FROM fitting_curve
 		UNION ALL SELECT 'final', place, NULL, value FROM outcome
+		UNION ALL SELECT 'final', place, NULL, iif(is_loss, 9e999, -9e999) FROM lost_run
 		UNION ALL SELECT 'spent', place, NULL, seconds FROM outcome WHERE seconds > 0
 		UNION ALL SELECT 'pace', s.place, NULL, r.epoch_seconds
 		FROM selected AS s CROSS JOIN run_summary AS r ON r.id = s.id WHERE r.epoch_seconds > 0)
@@ -119,19 +138,24 @@ FROM (
 WHERE i IN (r.low, (n + 1) / 2, (n + 2) / 2, r.high);
 
 -- How well a model does, one row a configuration and epoch >= 1: its accuracy [%], or the loss of a
--- task that has none. Of configurations that do not fit there is one row without numbers.
+-- task that has none. Of configurations that do not fit there is one row without numbers. Where runs diverged,
+-- there is no row once they are the median; an end among them is that of the picture.
 CREATE TEMP VIEW quality AS
-SELECT workload, place, title, epoch, median, low, high, is_loss
+SELECT workload, place, title, epoch, median, max(low, min(iif(low > -9e999, low, median)) OVER w) AS low,
+	min(high, max(iif(high < 9e999, high, median)) OVER w) AS high, is_loss
 FROM (SELECT place, epoch, min(value) AS low, max(value) AS high, avg(value) FILTER (WHERE middle) AS median
 	FROM ranked WHERE name = 'quality' GROUP BY place, epoch) JOIN configuration USING (place)
+WHERE abs(median) < 9e999 WINDOW w AS (PARTITION BY workload)
 UNION ALL
 SELECT workload, place, title, NULL, NULL, NULL, NULL, NULL FROM configuration WHERE NOT fits;
 
 -- The same after the last epoch, of all configurations.
 CREATE TEMP VIEW final AS
-SELECT workload, place, title, median, low, high, is_loss
+SELECT workload, place, title, median, max(low, min(iif(low > -9e999, low, median)) OVER w) AS low,
+	min(high, max(iif(high < 9e999, high, median)) OVER w) AS high, is_loss
 FROM (SELECT place, min(value) AS low, max(value) AS high, avg(value) FILTER (WHERE middle) AS median
-	FROM ranked WHERE name = 'final' GROUP BY place) JOIN configuration USING (place);
+	FROM ranked WHERE name = 'final' GROUP BY place) JOIN configuration USING (place)
+WHERE abs(median) < 9e999 WINDOW w AS (PARTITION BY workload);
 
 -- The seconds of training up to the end of each epoch, in the same way as quality.
 CREATE TEMP VIEW elapsed AS
@@ -170,7 +194,6 @@ FROM configuration WHERE place IN (SELECT s.place FROM selected AS s
 -- What a picture leaves out, said below it.
 CREATE TEMP VIEW footnote AS
 SELECT workload, iif(count(*) = 1, 'One run', count(*) || ' runs')
-	|| ' diverged: counted where a target was missed'
-	|| iif(EXISTS (SELECT 1 FROM trial), ' and among trials, else left out.', ', else left out.') AS text
+	|| ' diverged: counted as worse than all others; what is among them is not drawn.' AS text
 FROM run WHERE id IN (SELECT id FROM chosen) AND status = 'diverged'
 GROUP BY workload;

@@ -14,7 +14,7 @@ median AS (
 	SELECT r.config_key, avg(r.value) FILTER (WHERE r.i IN ((r.n + 1) / 2, (r.n + 2) / 2)) AS median,
 		max(r.value) FILTER (WHERE r.i = ifnull(b.low, 1)) AS low,
 		max(r.value) FILTER (WHERE r.i = ifnull(b.high, r.n)) AS high
-	FROM ranked AS r JOIN bootstrap_rank AS b USING (n) GROUP BY r.config_key),
+	FROM ranked AS r JOIN median_rank AS b USING (n) GROUP BY r.config_key),
 grouped AS (
 	SELECT config_key, workload, config, target_accuracy, target_loss, count(*) AS n, max(tried) AS tried,
 		count(*) FILTER (WHERE value < 9e999) AS reached

@@ -30,6 +30,7 @@ struct bench {
 	struct link *all;
 	bool between; /* gradients, between two measurements */
 	struct vec *x, *y;
+	float *host[2]; /* [n] */
 	struct table *table;
 	struct table_op op; /* over it */
 	enum cost cost;     /* or over vectors: what is measured */
@@ -96,6 +97,26 @@ static void do_vectors(struct bench *b)
 		vec_axpy(b->y, 1e-3f, b->x);
 	else
 		vec_sgd(b->y, v, b->x, 0, v ? 0.9f : 0, 0, 1);
+}
+
+/* As a compression with error feedback does it: what is left over goes into the next. */
+static void do_host(struct bench *b)
+{
+	float *restrict left = b->host[0];
+	const float *restrict x = b->host[1];
+	for (size_t i = 0; i < b->n; i++) {
+		float sum = left[i] + x[i];
+		left[i] = sum - (sum > 0 ? 0.5f : -0.5f);
+	}
+}
+
+static void measure_host(struct bench *b)
+{
+	for (int k = 0; k < 2; k++)
+		b->host[k] = must(calloc(b->n, sizeof(float)));
+	points_add(b->out, cost_names[COST_HOST], (double)b->n, figure(b, do_host, false));
+	for (int k = 0; k < 2; k++)
+		free(b->host[k]);
 }
 
 static void measure_vectors(struct bench *b)
@@ -210,8 +231,10 @@ static void measure_length(struct bench *b, struct tables *s)
 	b->x = vec_new(b->w, b->n);
 	b->y = vec_new(b->w, b->n);
 	bool far = b->w->dev->ops->peer; /* a GPU's floats: only what it computes */
-	if (s)
+	if (s) {
 		measure_vectors(b);
+		measure_host(b);
+	}
 	if (s && !far)
 		measure_tables(b, s);
 	if (b->w->trainers > 1 && !far)
@@ -256,64 +279,11 @@ void measure_costs(struct worker *w, struct points *out)
 
 /* ---- Steps ---- */
 
-struct stretch {
-	double mean; /* first: by_value sorts by it */
-	const float *first;
-	size_t n;
-};
-
-static int by_float(const void *a, const void *b)
-{
-	float x = *(const float *)a, y = *(const float *)b;
-	return x < y ? -1 : x > y;
-}
-
-static double mean(const float *x, size_t n)
-{
-	double sum = 0;
-	for (size_t i = 0; i < n; i++)
-		sum += x[i];
-	return sum / (double)n;
-}
-
-/* Sorted, cut into STEP_BINS equal parts: the mean of each. */
-static void add_bins(struct points *out, float *step, size_t n, int repetition)
-{
-	qsort(step, n, sizeof *step, by_float);
-	for (size_t k = 0; k < STEP_BINS; k++) {
-		size_t first = part_of(n, STEP_BINS, k), end = part_of(n, STEP_BINS, k + 1);
-		points_add(out, "step", (double)(repetition * STEP_BINS + (int)k),
-			   mean(step + first, end > first ? end - first : 1));
-	}
-}
-
-/* What steps take when nothing else is going on: of windows of WINDOW_S the middle half. */
-static void add_steps(struct points *out, const float *step, size_t n, int repetition)
-{
-	enum { WINDOWS_MOST = 4096 };
-	const double window_s = 0.05;
-	size_t windows = (size_t)(mean(step, n) * (double)n / window_s), kept = 0;
-	windows = smaller(windows, smaller(WINDOWS_MOST, n / 8));
-	windows = windows < 4 ? 1 : windows;
-	struct stretch *w AUTOFREE = must(calloc(windows, sizeof *w));
-	float *typical AUTOFREE = must(malloc(n * sizeof *typical));
-	for (size_t k = 0; k < windows; k++) {
-		size_t first = part_of(n, windows, k), end = part_of(n, windows, k + 1);
-		w[k] = (struct stretch){mean(step + first, end - first), step + first, end - first};
-	}
-	qsort(w, windows, sizeof *w, by_value);
-	for (size_t k = windows / 4; k < windows - windows / 4; k++) {
-		memcpy(typical + kept, w[k].first, w[k].n * sizeof *typical);
-		kept += w[k].n;
-	}
-	add_bins(out, typical, kept, repetition);
-}
-
 void measure_steps(struct worker *w, const float *step, size_t n, int repetition,
 		   struct points *out)
 {
 	size_t bytes;
 	float *pool AUTOFREE = link_gather_parts(comm_link(w->all), step, n * sizeof *step, &bytes);
 	if (pool)
-		add_steps(out, pool, bytes / sizeof *pool, repetition);
+		steps_points(out, pool, bytes / sizeof *pool, repetition);
 }

@@ -5,6 +5,9 @@
  *   every F steps: W += c acc;  acc = 0                              c = 1 for sum, 1/N for mean
  *   every X steps: w = W
  *
+ * That is the updater add. The others get accrued gradients, acc += v, as Dean's servers do, whose
+ * updater is adagrad: W = updater(W, acc, c lr), what v and c are as in exchange.c.
+ *
  * A pull overwrites what has not been pushed yet in w, not in acc: with F > X a trainer runs on a
  * model that lacks its own last steps. W, the model that counts, lives in a table. A push or a pull
  * moves (N - 1) / N P floats, P with servers; acc costs a pass over two vectors a step.
@@ -12,11 +15,13 @@
 #include "strategies/exchange.h"
 
 struct downpour_opts {
+	struct updater_opts updater;
 	int64_t send;
 };
 
 #define OWNER struct downpour_opts
 static const struct option downpour_options[] = {
+	UPDATER_OPTIONS_SINCE(8),
 	OPTION(send, INT, "send", "0",
 	       "mini-batches between pushes, --sync-every are those between pulls; 0: the same "
 	       "[steps]",
@@ -34,45 +39,46 @@ static int64_t downpour_interval(const struct worker *w)
 	return interval(w->run, w->opts);
 }
 
+/* With one interval it is the exchange of asgd. */
 static void downpour_init(struct worker *w)
 {
 	struct exchange *s = w->state;
-	bool same = downpour_interval(w) == w->run->sync_every;
-	s->table = table_new(w, w->param, &(struct table_terms){.syncs = same});
-	if (!same) /* else w - w_pulled is acc */
-		s->sum = vec_new(w, vec_len(w->param));
+	s->apart = downpour_interval(w) != w->run->sync_every;
+	exchange_init(w, (struct table_terms){.init = TABLE_MASTER});
 }
 
 static void downpour_push(struct worker *w)
 {
 	struct exchange *s = w->state;
+	struct push by = exchange_push(w);
 	s->outstanding = false;
-	if (!s->sum) {
-		table_sync(s->table, w->param, (float)w->weight);
-		return;
-	}
-	table_push(s->table, s->sum, &(struct push){.scale = (float)w->weight});
+	table_push(s->table, s->sum, &by);
 	vec_fill(s->sum, 0);
 }
 
 static void downpour_step(struct worker *w)
 {
 	struct exchange *s = w->state;
+	if (!s->apart) {
+		exchange_step(w);
+		return;
+	}
 	s->outstanding = true;
-	if (s->sum)
-		vec_axpy(s->sum, -(float)w->lr, exchange_local_step(w));
-	else
-		sgd_step(w, 1);
+	vec_axpy(s->sum, s->wants.gradient ? 1 : -(float)w->lr, exchange_local_step(w));
+	if (w->step % w->run->sync_every == 0)
+		consensus_mark(w);
 	if (w->step % downpour_interval(w) == 0)
 		downpour_push(w);
-	if (s->sum && w->step % w->run->sync_every == 0)
+	if (w->step % w->run->sync_every == 0)
 		table_pull(s->table, w->param);
 }
 
 static void downpour_flush(struct worker *w)
 {
 	struct exchange *s = w->state;
-	if (s->outstanding)
+	if (!s->apart)
+		exchange_flush(w);
+	else if (s->outstanding)
 		downpour_push(w);
 }
 
@@ -85,6 +91,8 @@ static double downpour_bytes(const struct worker *w)
 static struct expected downpour_expect(struct costs c, const struct run *run, const void *opts)
 {
 	double send = (double)interval(run, opts);
+	if (!exchange_expect(c, run, opts).formula)
+		return (struct expected){.formula = NULL};
 	if (send == c.X)
 		return EXPECTED(c.steps * (c.T_step + c.T_sync / c.X));
 	c.T_push *= c.X / send;

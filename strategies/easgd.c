@@ -1,17 +1,33 @@
 /*
- * easgd.c - elastic averaging SGD (Zhang, Choromanska, LeCun, NIPS 2015): trainers and a centre c
- * on the server pull at each other.
+ * easgd.c - elastic averaging SGD (Zhang, Choromanska, LeCun, NIPS 2015, arXiv 1412.6651): trainers
+ * and a centre c pull at each other.
  *
- *   each step:     v = m v + g;  w -= lr v                           local
+ *   each step:     v = m v + g(w);  w -= lr v                        local
  *   every X steps: d = alpha (w - c);  w -= d;  c += d               alpha = beta / N
  *
+ * --easgd.order  after     the pull comes after the step
+ *                together  at the step's own w: g(w) and d are of one model, as in the paper
+ * --easgd.form   asynchronous  the centre is on the server, and pulled at by one after the other
+ *                synchronous   all at once, at the same c: c += sum of d = beta (mean of w - c);
+ *                              each trainer keeps the centre, which is the same on all
+ *
  * The model that counts is the centre; what it gains the trainers lose. An exchange moves
- * 2 (N - 1) / N P floats, 2 P with servers. --reduce does not matter: beta takes its place.
+ * 2 (N - 1) / N P floats, 2 P with servers. --reduce does not matter: beta takes its place. The
+ * paper's EAMSGD takes Nesterov's gradient, where this has a heavy ball.
  */
 #include "strategies/exchange.h"
 
+#include <math.h>
+#include <string.h>
+
 struct easgd_opts {
 	double beta;
+	const char *order, *form;
+};
+
+struct easgd {
+	struct exchange exchange;   /* of the asynchronous form; */
+	struct vec *centre, *apart; /* of the synchronous: c, and w - c */
 };
 
 #define OWNER struct easgd_opts
@@ -19,28 +35,116 @@ static const struct option easgd_options[] = {
 	OPTION(beta, REAL, "beta", "0.9",
 	       "sum of the trainers' pulls on the centre, alpha = beta / N [factor]", .min = 0,
 	       .max = 1),
+	OPTION(order, CHOICE, "order", "after",
+	       "when a worker and the centre pull at each other: after its step; or together with "
+	       "it, both at one model, as in the paper [name]",
+	       .choices = "after|together", .core.since = 8),
+	OPTION(form, CHOICE, "form", "asynchronous",
+	       "one worker after the other pulls at a centre on the server; or all at once, and "
+	       "wait for each other [name]",
+	       .choices = "asynchronous|synchronous", .core.since = 8),
 	{0},
 };
 
+static bool is_synchronous(const void *opts)
+{
+	const struct easgd_opts *o = opts;
+	return strcmp(o->form, "synchronous") == 0;
+}
+
+static char *easgd_refuse(const struct run *run, const void *opts)
+{
+	const char *why = !is_synchronous(opts) ? NULL
+			  : run->servers > 0    ? "each worker keeps the centre, no server; "
+						  "use --servers=0"
+			  : *run->leave         ? "workers meet in every exchange, so that "
+						  "none can --leave"
+			  : run->record         ? "there is no order of arrival to --record"
+			  : strcmp(run->table_home, "auto") != 0
+				  ? "each worker keeps the centre, and there is no table; leave "
+				    "--table-home out"
+				  : NULL;
+	return why ? sentence("--easgd.form=synchronous: %s", why) : NULL;
+}
+
+static const char *easgd_even(const struct run *run, const void *opts)
+{
+	(void)run;
+	return is_synchronous(opts) ? "all pull at the centre at once; give "
+				      "--easgd.form=asynchronous"
+				    : NULL;
+}
+
 static void easgd_init(struct worker *w)
 {
-	struct exchange *s = w->state;
-	s->table = table_new(w, w->param, &(struct table_terms){.init = TABLE_MASTER});
+	struct easgd *s = w->state;
+	if (!is_synchronous(w->opts)) {
+		s->exchange.table =
+			table_new(w, w->param, &(struct table_terms){.init = TABLE_MASTER});
+		return;
+	}
+	s->centre = vec_new(w, vec_len(w->param));
+	s->apart = vec_new(w, vec_len(w->param));
+	vec_copy(s->centre, w->param);
+}
+
+static void easgd_pull(struct worker *w)
+{
+	const struct easgd_opts *o = w->opts;
+	struct easgd *s = w->state;
+	float alpha = (float)(o->beta / (double)comm_size(w->data_group));
+	consensus_mark(w);
+	if (!s->centre) {
+		table_elastic(s->exchange.table, w->param, alpha);
+		return;
+	}
+	vec_copy(s->apart, w->param);
+	vec_axpy(s->apart, -1, s->centre);
+	vec_axpy(w->param, -alpha, s->apart);
+	comm_allreduce(w->data_group, s->apart, SUM);
+	vec_axpy(s->centre, alpha, s->apart);
 }
 
 static void easgd_step(struct worker *w)
 {
 	const struct easgd_opts *o = w->opts;
-	struct exchange *s = w->state;
-	sgd_step(w, 1);
-	if (w->step % w->run->sync_every == 0)
-		table_elastic(s->table, w->param,
-			      (float)(o->beta / (double)comm_size(w->data_group)));
+	bool pulls = w->step % w->run->sync_every == 0;
+	if (!pulls || strcmp(o->order, "after") == 0) {
+		sgd_step(w, 1);
+		if (pulls)
+			easgd_pull(w);
+		return;
+	}
+	decay_gradient(w); /* at the w of the gradient, before the pull moves it */
+	easgd_pull(w);
+	vec_sgd(w->param, w->velocity, w->grad, (float)w->lr,
+		w->velocity ? (float)w->run->momentum : 0, 0, 1);
+}
+
+static void easgd_canonical(struct worker *w, struct vec *model)
+{
+	struct easgd *s = w->state;
+	if (s->centre)
+		vec_copy(model, s->centre);
+	else
+		exchange_canonical(w, model);
+}
+
+static void easgd_fini(struct worker *w)
+{
+	struct easgd *s = w->state;
+	if (s->exchange.table)
+		exchange_fini(w);
+	vec_free(s->centre);
+	vec_free(s->apart);
 }
 
 static struct expected easgd_expect(struct costs c, const struct run *run, const void *opts)
 {
-	(void)run, (void)opts;
+	(void)run;
+	if (is_synchronous(opts)) /* a pass over one, and three over two */
+		return EXPECTED(c.steps * (c.T_step + c.T_wait / sqrt(c.X) +
+					   (c.T_allreduce + c.T_scale + 3 * c.T_add) / c.X));
 	return EXPECTED(c.steps * (c.T_step + c.T_elastic / c.X));
 }
 
@@ -49,10 +153,16 @@ const struct strategy strategy_easgd = {
 		   .summary = "elastic averaging: trainers and a centre pull at each other",
 		   .options = easgd_options,
 		   .opts_size = sizeof(struct easgd_opts)},
+	.state_size = sizeof(struct easgd),
+	.refuse = easgd_refuse,
 	.init = easgd_init,
 	.step = easgd_step,
+	.fini = easgd_fini,
+	.canonical = easgd_canonical,
+	.even = easgd_even,
 	.asynchronous = true,
+	.may_leave = true,
+	.tables = true,
 	.bytes_per_step = exchange_bytes,
 	.expect = easgd_expect,
-	TABLE_SLOTS,
 };

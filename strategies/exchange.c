@@ -1,7 +1,7 @@
 /*
  * exchange.c - the exchange with a parameter server that asgd, bsp and ssp have in common; they
- * differ in the terms of their table: who waits for whom. Of it, downpour and easgd have what looks
- * after a table.
+ * differ in the terms of their table: who waits for whom. downpour has it too, and pushes and pulls
+ * apart; easgd has what looks after a table.
  *
  *   each step:     v = m v + g;  w -= lr v                                  local
  *   every X steps, with c = 1 for sum, 1 / (N - backup workers) for mean:
@@ -33,9 +33,9 @@ void exchange_init(struct worker *w, struct table_terms terms)
 	struct exchange *s = w->state;
 	terms.updater = opts_of(w)->updater;
 	s->wants = updater_wants(terms.updater);
-	terms.syncs = !s->wants.gradient;
+	terms.syncs = !s->wants.gradient && !s->apart;
 	s->table = table_new(w, w->param, &terms);
-	if (s->wants.gradient && w->run->sync_every > 1)
+	if (s->apart || (s->wants.gradient && w->run->sync_every > 1))
 		s->sum = vec_new(w, vec_len(w->param));
 	s->weight = w->weight;
 	if (s->wants.whole)
@@ -46,11 +46,12 @@ void exchange_init(struct worker *w, struct table_terms terms)
 		s->counted = vec_new(w, vec_len(w->velocity));
 }
 
-static struct push push_of(const struct worker *w)
+struct push exchange_push(const struct worker *w)
 {
 	const struct updater_opts *o = opts_of(w);
 	const struct exchange *s = w->state;
-	return (struct push){.lr = (float)(s->weight * w->lr),
+	return (struct push){.scale = (float)s->weight,
+			     .lr = (float)(s->weight * w->lr),
 			     .momentum = (float)(s->wants.squares ? o->square : w->run->momentum),
 			     .rho = (float)(s->weight * o->rho),
 			     .lambda = (float)o->lambda};
@@ -60,8 +61,7 @@ struct vec *exchange_local_step(struct worker *w)
 {
 	struct exchange *s = w->state;
 	struct vec *v = s->wants.momentum ? NULL : w->velocity;
-	if (w->run->weight_decay > 0)
-		vec_axpy(w->grad, (float)w->run->weight_decay, w->param);
+	decay_gradient(w);
 	if (s->sum || v)
 		vec_sgd(w->param, v, w->grad, (float)w->lr, v ? (float)w->run->momentum : 0, 0, 1);
 	return v ? v : w->grad;
@@ -73,7 +73,7 @@ static void push(struct worker *w, const struct vec *gradient)
 	bool counts;
 	s->outstanding = false;
 	if (s->wants.gradient) {
-		struct push by = push_of(w);
+		struct push by = exchange_push(w);
 		counts = table_push_pull(s->table, gradient, &by, w->param);
 	} else {
 		counts = table_sync(s->table, w->param, (float)s->weight);
@@ -97,8 +97,10 @@ void exchange_step(struct worker *w)
 		vec_axpy(s->sum, 1, gradient);
 		gradient = s->sum;
 	}
-	if (w->step % w->run->sync_every == 0)
+	if (w->step % w->run->sync_every == 0) {
+		consensus_mark(w);
 		push(w, gradient);
+	}
 }
 
 void exchange_flush(struct worker *w)

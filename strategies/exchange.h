@@ -12,24 +12,30 @@ struct updater_opts {
 	double rho, lambda, square;
 };
 
-/* Rows of an options table of struct OWNER, which begins with a struct updater_opts `updater`. */
-#define UPDATER_OPTIONS \
+/* Rows of an options table of struct OWNER, which begins with a struct updater_opts `updater`.
+ * Since: the version of the database that has them first, 0 = the oldest. */
+#define UPDATER_OPTIONS_SINCE(version) \
 	OPTION(updater.updater, CHOICE, "updater", "add", \
 	       "what the server does with a push: add takes what X steps changed, momentum and " \
 	       "momentum_ema the sum of X gradients, the others the sum of X local v = m v + " \
 	       "gradient [name]", \
-	       .choices = UPDATERS), \
-		OPTION(updater.rho, REAL, "rho", "0.1", "adagrad's step [factor]", .max = 1e6), \
+	       .choices = UPDATERS, .core.since = version), \
+		OPTION(updater.rho, REAL, "rho", "0.1", "adagrad's step [factor]", .max = 1e6, \
+		       .core.since = version), \
 		OPTION(updater.lambda, REAL, "lambda", "0.1", \
-		       "dcasgd's compensation of the delay [factor]", .max = 1e6), \
+		       "dcasgd's compensation of the delay [factor]", .max = 1e6, \
+		       .core.since = version), \
 		OPTION(updater.square, REAL, "square", "0.95", \
-		       "dcasgda's mean of squares: what stays of it at a push [factor]", .max = 1)
+		       "dcasgda's mean of squares: what stays of it at a push [factor]", .max = 1, \
+		       .core.since = version)
+#define UPDATER_OPTIONS UPDATER_OPTIONS_SINCE(0)
 
 struct exchange {
 	struct updater_wants wants;
 	struct table *table; /* the model that counts */
 	/* Of gradients, or steps, since the last push; NULL: deltas are pushed, or X is 1. */
 	struct vec *sum;
+	bool apart; /* pushes and pulls have intervals of their own: set before exchange_init */
 	bool outstanding; /* steps since the last push */
 	double weight;    /* of this trainer's push */
 	/* What v was after the last push that counted; NULL: all do, or the server has v. */
@@ -52,6 +58,7 @@ struct vec *exchange_local_step(struct worker *w);
 /* One whose options begin with a struct updater_opts has init, which calls exchange_init with its
  * terms (updater and syncs come from the options), */
 void exchange_init(struct worker *w, struct table_terms terms);
+struct push exchange_push(const struct worker *w); /* what goes with one of this trainer's */
 void exchange_step(struct worker *w);
 void exchange_flush(struct worker *w);
 /* these slots, */

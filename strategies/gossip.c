@@ -85,6 +85,7 @@ static void gossip_step(struct worker *w)
 		return;
 	int peer = gossip_on_hypercube(w->opts) ? gossip_on_cube(rank, n, t)
 						: gossip_on_ring(rank, n, t);
+	consensus_mark(w);
 	if (peer == rank)
 		return;
 	comm_exchange(w->data_group, peer, w->param, s->other);

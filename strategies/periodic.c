@@ -8,11 +8,15 @@
  * w_met is what all had after the last meeting. With --periodic.outer the meeting is a step of an
  * optimiser of its own, whose gradient is d = mean (or sum) of (w_met - w):
  *
- *   u = mu u + d;  w = w_met - a u                         momentum: SlowMo, Wang et al., ICLR 2020
- *                  w = w_met - a (mu u + d)                nesterov: DiLoCo, arXiv 2311.08105
+ *   u = mu (lr / lr_met) u + d;  w = w_met - a u           momentum: SlowMo, arXiv 1910.00643
+ *   u = mu u + d;                w = w_met - a (mu u + d)  nesterov: DiLoCo, arXiv 2311.08105
  *
  * a is --periodic.outer-lr, mu --periodic.outer-momentum; mu = 0 and a = 1 give w = mean of w.
- * SlowMo's u is ours divided by lr: the same while lr is constant.
+ * SlowMo's own u is ours over lr, so that ours moves with lr, of this meeting and of the last.
+ *
+ * The model that is evaluated is the one after the meeting and its outer step: where a round is not
+ * at its end, the one that a meeting now would come to. That is linear in w, so that the mean of
+ * what each trainer gives is it.
  *
  * The interval X_e of epoch e of E is X = --sync-every, or X^(1 - (e - 1) / (E - 1)) rounded, from
  * X down to 1 (rare meetings first, as in AdaComm, arXiv 1810.08313, which goes by the loss), or
@@ -39,6 +43,7 @@ struct periodic {
 	struct vec *met; /* w after the last meeting; NULL: reduce=mean needs none */
 	struct vec *u;   /* of the outer optimiser; NULL: there is none */
 	int64_t last;    /* the step of the last meeting */
+	double lr;       /* of the last outer step; 0 = there was none */
 };
 
 #define OWNER struct periodic_opts
@@ -109,14 +114,24 @@ static bool periodic_due(const struct worker *w)
 	return w->step - s->last >= periodic_interval(w);
 }
 
+/* What stays of u at an outer step now. */
+static float periodic_momentum(const struct worker *w)
+{
+	const struct periodic_opts *o = w->opts;
+	const struct periodic *s = w->state;
+	bool moves = periodic_has(o->outer, "momentum") && s->lr > 0;
+	return (float)(o->outer_momentum * (moves ? w->lr / s->lr : 1));
+}
+
 /* param holds sum of (w - w_met), which is -N d for the mean and -d for the sum; vec_sgd's scale
  * makes it d. A first step of 0 only moves u, where Nesterov's step needs u and d apart. */
 static void periodic_outer(struct worker *w)
 {
 	const struct periodic_opts *o = w->opts;
 	struct periodic *s = w->state;
-	float a = (float)o->outer_lr, mu = (float)o->outer_momentum, weight = (float)w->weight;
+	float a = (float)o->outer_lr, mu = periodic_momentum(w), weight = (float)w->weight;
 	bool nesterov = periodic_has(o->outer, "nesterov");
+	s->lr = w->lr;
 	vec_sgd(s->met, s->u, w->param, nesterov ? 0 : a, mu, 0, -weight);
 	if (nesterov) {
 		vec_axpy(s->met, -a * mu, s->u);
@@ -129,6 +144,7 @@ static void periodic_meet(struct worker *w)
 {
 	const struct periodic_opts *o = w->opts;
 	struct periodic *s = w->state;
+	consensus_mark(w);
 	if (s->met) {
 		vec_axpy(w->param, -1, s->met);
 		comm_allreduce(w->data_group, w->param, SUM);
@@ -162,6 +178,26 @@ static void periodic_step(struct worker *w)
 	/* one worker alone has nobody to meet, but its outer optimiser steps all the same */
 	if ((comm_size(w->data_group) > 1 || s->u) && periodic_due(w))
 		periodic_meet(w);
+}
+
+/* Of the w that a meeting now would make, this trainer's part: N of them have it as their mean.
+ *   momentum   w_met - a mu u - a d         nesterov   w_met - a mu^2 u - a (1 + mu) d */
+static void periodic_canonical(struct worker *w, struct vec *model)
+{
+	const struct periodic_opts *o = w->opts;
+	const struct periodic *s = w->state;
+	if (model != w->param)
+		vec_copy(model, w->param);
+	if (!s->met || s->last == w->step)
+		return;
+	float a = s->u ? (float)o->outer_lr : 1, mu = s->u ? periodic_momentum(w) : 0;
+	float all = (float)(w->weight * comm_size(w->data_group)); /* 1 for mean, N for sum */
+	float nesterov = periodic_has(o->outer, "nesterov") ? mu : 0;
+	float d = a * all * (1 + nesterov);
+	vec_scale(model, d);
+	vec_axpy(model, 1 - d, s->met);
+	if (s->u)
+		vec_axpy(model, -a * mu * (nesterov > 0 ? mu : 1), s->u);
 }
 
 static void periodic_fini(struct worker *w)
@@ -210,6 +246,7 @@ const struct strategy strategy_periodic = {
 	.init = periodic_init,
 	.step = periodic_step,
 	.fini = periodic_fini,
+	.canonical = periodic_canonical,
 	.average = true,
 	.bytes_per_step = periodic_bytes,
 	.expect = periodic_expect,

@@ -17,7 +17,14 @@
 void fixture_open(struct fixture *f, const struct device_ops *ops)
 {
 	*f = (struct fixture){
-		.run = {.workers = 1, .epochs = 1, .batch = 4, .seed = 1, .lr = 0.1, .threads = 1},
+		.run = {.workers = 1,
+			.epochs = 1,
+			.batch = 4,
+			.seed = 1,
+			.lr = 0.1,
+			.threads = 1,
+			.decay = "all",
+			.norm_statistics = "average"},
 		.dev = {.ops = ops, .precision = "float32"},
 	};
 	f->w = (struct worker){

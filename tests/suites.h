@@ -21,6 +21,8 @@
 	X(report) \
 	X(stats) \
 	X(rounds) \
+	X(steps) \
+	X(shards) \
 	X(evaluation) \
 	X(spread) \
 	X(tune) \
@@ -35,6 +37,8 @@
 	X(heterogeneity) \
 	GPU(gpu) \
 	X(onesided) \
+	X(split) \
+	X(consensus) \
 	GPU(transport) \
 	GPU(workloads) \
 	X(strategies) \

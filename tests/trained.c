@@ -34,6 +34,7 @@ static void read_line(struct result *r, const char *line)
 	}
 	sscanf(line, "spread %lf", &r->spread);
 	sscanf(line, "allocations %lf", &r->allocations);
+	sscanf(line, "computed %lf", &r->computed_s);
 	sscanf(line, "rows %lf sum %lf", &r->rows, &r->numbers);
 }
 
@@ -65,7 +66,8 @@ static struct result run_program(const char *launcher, const char *program, int 
 			   .spread = NAN,
 			   .allocations = NAN,
 			   .rows = NAN,
-			   .numbers = NAN};
+			   .numbers = NAN,
+			   .computed_s = NAN};
 	char command[1024], model[128];
 	snprintf(model, sizeof model, "%s/model-%d-%d", folder, (int)getpid(), serial_number++);
 	snprintf(command, sizeof command, "%s ./tests/%s %s --data-dir=%s --workers=%d %s 2>&1",

@@ -16,7 +16,7 @@ struct result {
 	/* of the last epoch */
 	double bytes, formula, running_loss, test_loss, stale, pushes, most_stale;
 	double first_test_loss;
-	double spread, allocations, rows, numbers;
+	double spread, allocations, rows, numbers, computed_s;
 	float *param;
 	size_t params;
 	char output[8192];

@@ -16,6 +16,7 @@
 #include "workloads/layers.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 void *net_zeroed(size_t n, size_t size)
 {
@@ -135,6 +136,22 @@ static size_t place_layers(struct net *net)
 	return params;
 }
 
+/* Backward a layer multiplies for its parameters, and as much again for the layer below, if there
+ * is one that learns. */
+static void count_flops(struct net *net)
+{
+	size_t layers = net->w->layers;
+	net->flops = net_zeroed(layers + 1, sizeof *net->flops);
+	for (size_t i = 0; i < net->layers; i++) {
+		const struct layer *l = &net->layer[i];
+
+		if (!l->kind->flops)
+			continue;
+		net->flops[layers] += l->kind->flops(l);
+		net->flops[l->index] = (l->index ? 2 : 1) * l->kind->flops(l);
+	}
+}
+
 /* What works in place must leave what backward still needs of the vector: all of it, or which
  * floats are above 0, where a ReLU was applied. The loss overwrites the last one. */
 static void check_stack(const struct net *net)
@@ -248,6 +265,7 @@ void net_finish(struct net *net, enum loss loss)
 	net->rows_max = batch >= EVALUATE_LEAST ? batch : EVALUATE_ROWS;
 	net->first = net_zeroed(net->layers + 1, sizeof *net->first);
 	params = place_layers(net);
+	count_flops(net);
 	for (size_t i = 0; i < net->layers; i++) {
 		struct layer *l = &net->layer[i];
 
@@ -255,8 +273,15 @@ void net_finish(struct net *net, enum loss loss)
 		buffers += l->kind->buffers ? l->kind->buffers(l) : 0;
 	}
 
+	if (w->run->weight_decay > 0 && strcmp(w->run->decay, "weights") == 0)
+		net->spare = net_zeroed(2 * net->layers + 3, sizeof *net->spare);
+
 	w->net = net;
 	w->layer = net->first;
+	w->spare = net->spare;
+	w->spares =
+		net->spare ? 2 : 0; /* the first two are empty where param begins with weights */
+	w->flops = net->flops;
 	w->param = vec_new(w, params);
 	w->grad = vec_new(w, params);
 	w->velocity = w->run->momentum != 0 ? vec_new(w, params) : NULL;
@@ -267,6 +292,8 @@ void net_finish(struct net *net, enum loss loss)
 	for (size_t i = 0; i < net->layers; i++)
 		if (net->layer[i].kind->attach)
 			net->layer[i].kind->attach(net, &net->layer[i]);
+	if (net->spare) /* the last part ends where param does */
+		net->spare[w->spares] = params;
 }
 
 void net_fini(struct worker *w)
@@ -303,12 +330,15 @@ void net_fini(struct worker *w)
 	free(net->mean);
 	free(net->slot);
 	free(net->first);
+	free(net->spare);
+	free(net->flops);
 	free(net->layer);
 	free(net);
 	w->net = NULL;
 	w->param = w->grad = w->velocity = w->buffer = NULL;
-	w->layer = NULL;
-	w->layers = 0;
+	w->layer = w->spare = NULL;
+	w->layers = w->spares = 0;
+	w->flops = NULL;
 }
 
 /* ---- Running ------------------------------------------------------------- */
@@ -334,14 +364,20 @@ static const struct transform *unless_plain(const struct transform *t)
 	return t->mean || t->pad || t->flip ? t : NULL;
 }
 
-void net_load(struct worker *w)
+/* Augmented as in that epoch. */
+static void load_rows(struct worker *w, const int32_t *index, size_t rows, int64_t epoch)
 {
 	struct net *net = w->net;
 	struct transform t = net->transform;
-	CHECK(w->rows > 0 && w->rows <= net->rows_grad, "a mini-batch of %zu rows, at most %zu",
-	      w->rows, net->rows_grad);
-	t.key = rng_seed(w->run->seed, STREAM_AUGMENT, w->epoch);
-	data_gather(w, w->train, w->index, w->rows, unless_plain(&t), net->input, net->target);
+	CHECK(rows > 0 && rows <= net->rows_grad, "a mini-batch of %zu rows, at most %zu", rows,
+	      net->rows_grad);
+	t.key = rng_seed(w->run->seed, STREAM_AUGMENT, epoch);
+	data_gather(w, w->train, index, rows, unless_plain(&t), net->input, net->target);
+}
+
+void net_load(struct worker *w)
+{
+	load_rows(w, w->index, w->rows, w->epoch);
 }
 
 void net_gradient(struct worker *w)
@@ -355,6 +391,16 @@ void net_gradient(struct worker *w)
 		if (l->kind->params)
 			layer_ready(w, l->index);
 	}
+}
+
+/* A norm keeps NORM_ALPHA of a mini-batch's, and the rest of what was there: here of nothing. The
+ * epoch is none of training's, so that it is the weights alone that decide. */
+void net_statistics(struct worker *w, const int32_t *index, size_t rows)
+{
+	load_rows(w, index, rows, 0);
+	vec_fill(w->buffer, 0);
+	forward(w->net, true, rows);
+	vec_scale(w->buffer, 1 / NORM_ALPHA);
 }
 
 void net_evaluate(struct worker *w, const struct data *set, const int32_t *index, size_t rows)

@@ -45,6 +45,9 @@ struct layer_kind {
 	bool keeps_sign;  /* which floats are above 0, and this layer leaves that */
 	bool fuses_relu;  /* forward computes a ReLU on top as well */
 	bool dx_is_dy;    /* backward works in place, but in a norm that joins */
+	bool spared;      /* --decay=weights leaves its parameters as they are */
+	double (*flops)(
+		const struct layer *l); /* of a row, forward, of the whole layer; NULL = 0 */
 	size_t (*params)(const struct layer *l);         /* of the whole layer; NULL = none */
 	size_t (*params_held)(const struct layer *l);    /* here; NULL = params */
 	size_t (*buffers)(const struct layer *l);        /* of w->buffer; NULL = none */
@@ -76,6 +79,8 @@ struct net {
 	struct image image;         /* and the same as an image; all 0: it is none */
 	size_t fork;                /* number of the layer that opens a block; NO_FORK */
 	size_t *first;              /* w->layer */
+	size_t *spare;              /* w->spare; NULL = it is not wanted */
+	double *flops;              /* w->flops */
 	size_t rows_max, rows_grad; /* of a forward, of a backward pass */
 	struct vec *input, *target; /* [rows_max x features], [rows_max] */
 	struct slot_buffer *slot;

@@ -44,6 +44,11 @@ static size_t fan_in(const struct layer *l)
 	return l->window.size * l->window.size * l->from.channels;
 }
 
+static double conv_flops(const struct layer *l)
+{
+	return 2.0 * (double)image_size(l->to) * (double)fan_in(l);
+}
+
 static size_t conv_params(const struct layer *l)
 {
 	return l->to.channels * (fan_in(l) + l->with_bias);
@@ -96,6 +101,7 @@ static void conv_layer_backward(struct worker *w, struct layer *l, size_t rows)
 
 static const struct layer_kind kind_conv = {
 	.fuses_relu = true,
+	.flops = conv_flops,
 	.params = conv_params,
 	.place = image_place,
 	.attach = conv_attach,
@@ -165,6 +171,7 @@ static const struct layer_kind kind_norm = {
 	.needs_y = true,
 	.fuses_relu = true,
 	.dx_is_dy = true,
+	.spared = true,
 	.params = norm_params,
 	.buffers = norm_params,
 	.place = image_place,

@@ -23,6 +23,10 @@ void net_slices(struct net *net, struct layer *l, size_t weights, size_t biases,
 	l->dweight = vec_slice(w->grad, l->first, weights);
 	l->bias = has_bias ? vec_slice(w->param, l->first + weights, biases) : NULL;
 	l->dbias = has_bias ? vec_slice(w->grad, l->first + weights, biases) : NULL;
+	if (net->spare && !l->kind->spared) {
+		net->spare[w->spares++] = l->first;
+		net->spare[w->spares++] = l->first + weights;
+	}
 }
 
 float net_draw(uint64_t *rng, enum init init, size_t inputs)
@@ -73,6 +77,11 @@ const struct linear_ops linear_whole = {
 static const struct linear_ops *linear_ops(const struct worker *w)
 {
 	return w->strategy && w->strategy->linear ? w->strategy->linear : &linear_whole;
+}
+
+static double linear_flops(const struct layer *l)
+{
+	return 2.0 * (double)l->linear.in * (double)l->linear.out;
 }
 
 static size_t linear_params(const struct layer *l)
@@ -157,6 +166,7 @@ static void linear_backward(struct worker *w, struct layer *l, size_t rows)
 }
 
 const struct layer_kind kind_linear = {
+	.flops = linear_flops,
 	.params = linear_params,
 	.params_held = linear_params_held,
 	.place = linear_place,

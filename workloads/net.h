@@ -161,8 +161,11 @@ struct workload {
 	 * go to the tally. */
 	void (*evaluate)(struct worker *w, const struct data *set, const int32_t *index,
 			 size_t rows);
+	/* w->buffer = what these training rows alone make of it, as a mini-batch, with the weights
+	 * as they are; adds to the tally. Not called without a buffer. */
+	void (*statistics)(struct worker *w, const int32_t *index, size_t rows);
 	/* NULL, or a sentence: can the linear layers be cut over the model group as w->strategy
-	 * would have it? */
+	 * would have it? The slot is NULL where there are none: strategies that cut are refused. */
 	char *(*split)(const struct worker *w);
 	void (*fini)(struct worker *w);
 };
@@ -199,11 +202,12 @@ void net_finish(struct net *net, enum loss loss); /* lays out and fills param; s
 void net_load(struct worker *w);
 void net_gradient(struct worker *w);
 void net_evaluate(struct worker *w, const struct data *set, const int32_t *index, size_t rows);
+void net_statistics(struct worker *w, const int32_t *index, size_t rows);
 char *net_split(const struct worker *w);
 void net_fini(struct worker *w);
 /* The slots of a workload whose model is a net. */
 #define NET_SLOTS \
-	.load = net_load, .gradient = net_gradient, .evaluate = net_evaluate, .split = net_split, \
-	.fini = net_fini
+	.load = net_load, .gradient = net_gradient, .evaluate = net_evaluate, \
+	.statistics = net_statistics, .split = net_split, .fini = net_fini
 
 #endif

@@ -145,14 +145,15 @@ static char *fill_asked(struct store *s, const struct setup *u, const struct adv
 	TRY(sql_change(
 		s,
 		"INSERT INTO asked VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13,"
-		" ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25)",
+		" ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26)",
 		"ttittiiiiiitttttt"
-		"irtrrtti",
+		"irtrrttti",
 		r->workload, u->words, r->batch, u->plan.device, r->precision, r->threads,
 		r->workers, u->plan.params, (int64_t)u->plan.train.n, u->plan.steps, u->steps_one,
 		machine()->host, r->platform, sim ? name : NULL, sim ? r->sim_step_time : NULL,
 		sim ? r->sim_update_time : NULL, o->from, r->epochs, r->lr, r->lr_schedule,
-		r->momentum, r->weight_decay, r->reduce, r->lr_scale, (int64_t)STEP_BINS));
+		r->momentum, r->weight_decay, r->reduce, r->lr_scale, r->split,
+		(int64_t)STEP_BINS));
 	for (const struct term *t = terms; t->means; t++)
 		TRY(sql_change(s, "INSERT INTO meaning (name, means) VALUES (?1, ?2)", "tt",
 			       t->name, t->means));

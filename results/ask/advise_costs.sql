@@ -12,11 +12,11 @@ WHERE a.source <> 'runs' AND c.workload_options = a.words AND c.workers IN (1, a
 	AND (a.platform = 'mpi' OR (a.sim_platform = 'local' AND a.sim_step_time = 'auto'))
 GROUP BY c.workers;
 
--- Bins: a step is one of so many equally likely times, between these shares of all. repetition: of the
--- measurement.
+-- Bins: a step takes so long between these shares of all, sorted. repetition: of the measurement.
 CREATE TEMP TABLE bin AS
 SELECT workers, id, origin, repetition, s, (x - repetition * bins) / bins AS low,
-	(x - repetition * bins + 1) / bins AS high
+	ifnull(lead(x) OVER (PARTITION BY workers, repetition ORDER BY x) - repetition * bins, bins) / bins
+		AS high
 FROM (SELECT c.*, p.value AS s, p.x, CAST(p.x AS INTEGER) / a.bins AS repetition, 1.0 * a.bins AS bins
 	FROM calibrated AS c JOIN asked AS a
 	JOIN calibration_point AS p ON p.calibration_id = c.id AND p.name = 'step');
@@ -25,7 +25,7 @@ FROM (SELECT c.*, p.value AS s, p.x, CAST(p.x AS INTEGER) / a.bins AS repetition
 -- slower says how many times longer things take in the median one.
 CREATE TEMP TABLE typical AS
 WITH step AS (
-	SELECT workers, id, origin, repetition, avg(s) AS step FROM bin GROUP BY workers, repetition),
+	SELECT workers, id, origin, repetition, sum(s * (high - low)) AS step FROM bin GROUP BY workers, repetition),
 ranked AS (
 	SELECT *, row_number() OVER (PARTITION BY workers ORDER BY step) AS i,
 		count(*) OVER (PARTITION BY workers) AS n,
@@ -91,7 +91,7 @@ learned AS (
 	SELECT r.id, r.strategy, r.variant, r.sync_every AS x, r.workers, m.test_accuracy AS accuracy,
 		m.staleness_mean AS staleness
 	FROM alike AS r JOIN run_summary AS m ON m.id = r.id
-	JOIN asked AS a USING (epochs, lr, lr_schedule, momentum, weight_decay, reduce, lr_scale)
+	JOIN asked AS a USING (epochs, lr, lr_schedule, momentum, weight_decay, reduce, lr_scale, split)
 	WHERE ifnull(r.sim_train, 1) AND m.test_accuracy IS NOT NULL)
 SELECT id, strategy, variant, x, workers, 'seconds' AS name, seconds AS value FROM timed
 UNION ALL SELECT id, strategy, variant, x, workers, 'local', local FROM timed

@@ -15,6 +15,7 @@ TEXT_FILE(table_sql, "results/ask/table.sql");
 struct table_options {
 	struct select select;
 	const char *format, *versus, *out;
+	double margin_accuracy, margin_loss, margin_time; /* points, %, % */
 	bool runs, tuned;
 };
 
@@ -30,8 +31,16 @@ static const struct option options[] = {
 	       "what mvbench tune reports: each configuration as tuned, and beside it as the job "
 	       "file has it [yes or no]"),
 	OPTION(versus, STRING, "versus", "",
-	       "compare with this configuration, as the table names it, instead of the most "
-	       "accurate and the fastest [text]"),
+	       "compare with this configuration, as the table names it; empty: with allreduce "
+	       "of the "
+	       "same workload, of as many workers if there is one; where there is none, with "
+	       "serial [text]"),
+	OPTION(margin_accuracy, REAL, "margin-accuracy", "0.3",
+	       "accuracies that surely differ by less are equal [percentage points]", .min = 0,
+	       .max = 100),
+	OPTION(margin_loss, REAL, "margin-loss", "1", "so are losses [%]", .min = 0, .max = 1e6),
+	OPTION(margin_time, REAL, "margin-time", "5", "so are seconds of an epoch [%]", .min = 0,
+	       .max = 1e6),
 	OPTION(out, STRING, "out", "", "write the table there instead of on the terminal [file]"),
 	{.name = NULL},
 };
@@ -41,15 +50,30 @@ static const struct option options[] = {
 #define SHARE(x)   ROUND("%.0f", "100 * " x)
 #define LOSS(x)    ROUND("%.4g", x)
 #define SECONDS(x) "iif(" x " < 1000, printf('%.4g', " x "), " ROUND("%.0f", x) ")"
-/* What does not exist leaves the whole NULL. */
-#define MARKED(shown, x)   shown " || ifnull(" x "_mark, '')"
-#define BETWEEN(low, high) low " || '..' || " high
-/* A figure with a mark, its interval, and how it compares with the row that it is held against. */
-#define FIGURE(x, head, text, between, more) \
-	SHOWN(x, head, MARKED(text, x)), RARE(x "_low", "95 %", between), HIDDEN(x "_high"), \
-		more HIDDEN(x "_versus"), HIDDEN(x "_pairs"), HIDDEN(x "_difference"), \
-		HIDDEN(x "_difference_low"), HIDDEN(x "_difference_high"), \
-		HIDDEN(x "_significant")
+/* What does not exist leaves the whole NULL. Who diverged is below all accuracies, above all
+ * losses. */
+#define FINITE(x, text) "iif(abs(" x ") = 9e999, 'diverged', " text ")"
+#define BETWEEN(low, high, x) \
+	low " || '..' || " high " || iif(" x "_coverage < 0.95, " \
+	    "printf(' (%.3g %%)', 100 * " x "_coverage), '')"
+#define INTERVAL(x, text) \
+	BETWEEN(FINITE(x "_low", text(x "_low")), FINITE(x "_high", text(x "_high")), x)
+/* How a figure compares: the mark, the difference and its interval, each in this format, and how
+ * many seeds would decide. */
+#define DIFFERENCE(x, format, digits, scale) \
+	x "_mark || iif(" x "_difference IS NULL, '', printf(' " format "', " scale " * " x \
+	  "_difference)) || iif(" x \
+	  "_difference_low IS NULL, '', printf(' (%+.*f..%+.*f)', " digits ", " scale " * " x \
+	  "_difference_low, " digits ", " scale " * " x "_difference_high)) || iif(" x \
+	  "_wanted > 0, iif(" x "_wanted > 999, ', >999 seeds', " \
+	  "', ' || " x "_wanted || ' seeds'), '')"
+/* A figure, its interval, and how it compares with the row that it is held against. */
+#define FIGURE(x, head, text, between, held, more) \
+	SHOWN(x, head, FINITE(x, text(x))), RARE(x "_low", "95 %", between), HIDDEN(x "_high"), \
+		HIDDEN(x "_coverage"), more RARE(x "_mark", "versus", held), HIDDEN(x "_versus"), \
+		HIDDEN(x "_pairs"), HIDDEN(x "_difference"), HIDDEN(x "_difference_low"), \
+		HIDDEN(x "_difference_high"), HIDDEN(x "_margin"), HIDDEN(x "_p_better"), \
+		HIDDEN(x "_p_worse"), HIDDEN(x "_p_equal"), HIDDEN(x "_wanted")
 #define PACE \
 	SHOWN("samples_per_second", "samples/s", ROUND("%.0f", "samples_per_second")), \
 		SHOWN("speedup", "speedup", ROUND("%.2f", "speedup"))
@@ -75,14 +99,16 @@ static const struct column configuration_columns[] = {
 	SHOWN("n", "n",
 	      "iif(seeds < n, n || ' (' || seeds || iif(seeds = 1, ' seed)', ' seeds)'), n)"),
 	HIDDEN("seeds"),
-	FIGURE("test_accuracy", "accuracy %", PERCENT("test_accuracy"),
-	       BETWEEN(PERCENT("test_accuracy_low"), PERCENT("test_accuracy_high")), ACCURACIES),
-	/* an interval of loss only where that is what tasks are judged by */
-	FIGURE("test_loss", "loss", LOSS("test_loss"),
-	       "iif(test_accuracy IS NULL, " BETWEEN(LOSS("test_loss_low"),
-						     LOSS("test_loss_high")) ", NULL)", ),
-	FIGURE("epoch_seconds", "epoch s", SECONDS("epoch_seconds"),
-	       BETWEEN(SECONDS("epoch_seconds_low"), SECONDS("epoch_seconds_high")), ),
+	HIDDEN("samples"),
+	FIGURE("test_accuracy", "accuracy %", PERCENT, INTERVAL("test_accuracy", PERCENT),
+	       DIFFERENCE("test_accuracy", "%+.2f", "2", "100"), ACCURACIES),
+	/* an interval of loss, and how it compares, only where that is what tasks are judged by */
+	FIGURE("test_loss", "loss", LOSS,
+	       "iif(test_accuracy IS NULL, " INTERVAL("test_loss", LOSS) ", NULL)",
+	       "iif(test_accuracy IS NULL, " DIFFERENCE("test_loss", "%+.4f", "4",
+							"1") ", NULL)", ),
+	FIGURE("epoch_seconds", "epoch s", SECONDS, INTERVAL("epoch_seconds", SECONDS),
+	       DIFFERENCE("epoch_seconds", "%+.1f %%", "1", "100"), ),
 	PACE,
 	HIDDEN("target_accuracy"),
 	HIDDEN("target_loss"),
@@ -93,8 +119,9 @@ static const struct column configuration_columns[] = {
 	     "printf('not reached %d/%d', missed, reached + missed) END"),
 	RARE("time_to_accuracy_low", "95 %",
 	     BETWEEN(SECONDS("time_to_accuracy_low"),
-		     "ifnull(" SECONDS("time_to_accuracy_high") ", 'never')")),
+		     "ifnull(" SECONDS("time_to_accuracy_high") ", 'never')", "time_to_accuracy")),
 	HIDDEN("time_to_accuracy_high"),
+	HIDDEN("time_to_accuracy_coverage"),
 	HIDDEN("reached"),
 	HIDDEN("missed"),
 	TIME_SPENT,
@@ -138,21 +165,24 @@ static const struct column run_columns[] = {
 static char *print_notes(struct store *s, FILE *f, const struct table_options *o,
 			 enum format format)
 {
-	const bool people = for_people(format), markdown = format == FORMAT_MARKDOWN;
+	const bool people = for_people(format);
+	const char *line = format == FORMAT_MARKDOWN ? " " : "\n  ";
 	char *places AUTOFREE = NULL;
 	int64_t held = 0;
 	TRY(sql_number(s, &held, "SELECT EXISTS (SELECT 1 FROM held)", ""));
 	TRY(sql_first(s, &places, "SELECT text FROM places", ""));
 	if (people && !o->runs && held)
 		fprintf(f,
-			"\n%s* %s%s~ not significantly different from that: a two-sided test at 5 "
-			"%% does not tell them apart, or there are%stoo few runs for any to do so "
-			"(it takes 6 seeds that both have, or 4 runs against 4)\n",
-			markdown ? "\\" : "",
-			*o->versus ? "what the others of its workload are compared with (--versus)"
-				   : "the best of its workload in accuracy (without one, in loss), "
-				     "and of equal work in time",
-			markdown ? "; " : "\n", markdown ? " " : "\n  ");
+			"\nversus %s: the mean difference and its 95 %% interval.%sbetter, "
+			"worse: by "
+			"more than chance (5 %% over all rows of a workload, Holm);%sequal: "
+			"surely within "
+			"%g points of accuracy, %g %% of loss, %g %% of seconds;%sundecided: "
+			"neither, and "
+			"how many seeds would probably do\n",
+			*o->versus ? "the control (--versus)"
+				   : "the control, which is allreduce, or else serial",
+			line, line, o->margin_accuracy, o->margin_loss, o->margin_time, line);
 	if (places)
 		fprintf(people ? f : stderr,
 			"%swarning: not all times were measured in one place, so they do not "
@@ -248,7 +278,8 @@ static char *table(void *options_given, struct arguments *a, int *status)
 				o->runs ? "--runs" : "--versus");
 	TRY(store_open(&s, o->select.db, STORE_READ));
 	TRY(database_choose(s, o->select.where, o->select.label));
-	TRY(sql_each(s, table_sql, "t", o->versus));
+	TRY(sql_each(s, table_sql, "trrr", o->versus, o->margin_accuracy / 100,
+		     o->margin_loss / 100, o->margin_time / 100));
 	TRY(check_versus(s, o));
 	TRY(output_open(&out, "--out=", o->out));
 	*status = EXIT_FAILED;
@@ -261,18 +292,30 @@ const struct command command_table = {
 	.name = "table",
 	.summary = "print results as a table",
 	.usage = "[--option=value ...]",
-	.about = "Shows the results: one row a configuration, with the medians over its n finished "
-		 "runs and their 95 % bootstrap intervals, or one row a run. A seed that was run "
-		 "again is no new sample, except of real times. Marks tell which rows differ from "
-		 "the best of their workload: where both sides share two seeds or more they are "
-		 "compared seed by seed, else as a whole. to target s is the training time until "
-		 "--target-accuracy or --target-loss was reached for good; runs that missed it "
-		 "count "
-		 "as later than all others. Times are per epoch. speedup is relative to one "
-		 "worker with the same "
-		 "workload, batch, device and platform. comm % and wait % are shares of the time; "
-		 "staleness is what a push met, in updates: the mean, and the maximum in brackets. "
-		 "Where updates came too late and were thrown away, dropped % is their share.",
+	.about =
+		"Shows the results: one row a configuration, with the medians over its n finished "
+		"runs and their 95 % intervals, or one row a run. An interval lies between two "
+		"of the "
+		"sorted values; below six there is none of 95 %, and the table says how often that "
+		"from the least to the largest holds the median. A run that diverged counts as "
+		"worse "
+		"than all others. A seed that was run "
+		"again is no new sample, except of real times.\n\n"
+		"versus is how a row compares with its control (--versus): better, worse, equal "
+		"(surely within --margin-accuracy, --margin-loss, --margin-time) or undecided, "
+		"with "
+		"the number of seeds that would probably decide. Accuracies and losses "
+		"go by Student's t of the differences seed by seed where both sides share "
+		"two seeds or more, else by Welch's t; seconds, to which seeds do nothing, by "
+		"Welch's "
+		"t of their logarithms. All is corrected for the number of rows (Holm).\n\n"
+		"to target s is the training time until "
+		"--target-accuracy or --target-loss was reached for good; runs that missed it "
+		"count as later than all "
+		"others. Times are per epoch. speedup is relative to serial with the same "
+		"workload, batch, device and platform. comm % and wait % are shares of the time; "
+		"staleness is what a push met, in updates: the mean, and the maximum in brackets. "
+		"Where updates came too late and were thrown away, dropped % is their share.",
 	.options = options,
 	.size = sizeof(OWNER),
 	.run = table,

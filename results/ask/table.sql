@@ -1,8 +1,11 @@
 -- table.sql - what `mvbench table` shows, in the connection's temporary schema. database_choose() has
 -- narrowed run_summary and the statistics to the runs that are wanted; table.c then reads `shown`, one row a
--- configuration, or `shown_run`, one row a run. ?1: the configuration to compare with, as shown; '' = the best.
+-- configuration, or `shown_run`, one row a run. ?1: the configuration to compare with, as shown; '' = the
+-- synchronous one. ?2, ?3, ?4: margins of accuracy (0..1), loss and seconds (shares).
 
 CREATE TEMP TABLE asked AS SELECT ?1 AS versus;
+CREATE TEMP TABLE margin AS SELECT column1 AS name, column2 AS margin
+FROM (VALUES ('test_accuracy', ?2), ('test_loss', ?3), ('epoch_seconds', ?4));
 
 -- The names of configurations: where a short one stands for several, what these differ in is added.
 CREATE TEMP TABLE title AS
@@ -26,36 +29,42 @@ FROM named AS n LEFT JOIN suffix AS s USING (config_key);
 
 CREATE TEMP TABLE summary AS SELECT * FROM configuration_summary;
 
--- What each workload's configurations are compared with: the one asked for; else the most accurate (of a
--- task without accuracies, that of least loss) and the fastest of those whose times may be compared (work:
--- the compare_key, '' of what is no time). The first of equals.
-CREATE TEMP TABLE reference AS
-WITH judged AS MATERIALIZED (
-	SELECT workload, iif(count(test_accuracy) > 0, 'test_accuracy', 'test_loss') AS quality
-	FROM summary GROUP BY workload),
-candidate(workload, name, work, number, config_key, x) AS (
-	SELECT workload, quality, '', number, config_key,
-		iif(quality = 'test_loss', test_loss, -test_accuracy) FROM summary JOIN judged USING (workload)
-	UNION ALL SELECT workload, 'epoch_seconds', compare_key, number, config_key, epoch_seconds FROM summary),
-placed AS (
-	SELECT c.*, t.configuration, row_number() OVER (
-		PARTITION BY c.workload, c.name, c.work ORDER BY c.x, t.configuration) AS place
-	FROM candidate AS c JOIN title AS t USING (config_key) CROSS JOIN asked AS a
-	WHERE c.x IS NOT NULL AND a.versus IN ('', t.configuration))
-SELECT workload, name, work, number AS versus_number FROM placed WHERE place = 1;
+-- What each configuration is compared with: that which was asked for; else an allreduce of its workload (where
+-- there is none, serial), the first of those that are most like it: of equal work, of as many workers. Those that
+-- another configuration chose are controls (the first of them where there is no other), and are compared with
+-- nothing. Times only where the work is equal.
+CREATE TEMP TABLE candidate AS
+SELECT * FROM (
+	SELECT s.number, s.workload, s.compare_key, s.workers, t.configuration, s.strategy,
+		max(s.strategy = 'allreduce') OVER (PARTITION BY s.workload) AS synchronous
+	FROM summary AS s JOIN title AS t USING (config_key)) CROSS JOIN asked
+WHERE iif(versus = '', strategy = iif(synchronous, 'allreduce', 'serial'), configuration = versus);
+CREATE TEMP VIEW likeness AS
+SELECT s.number, c.number AS versus_number, c.workload, s.compare_key = c.compare_key AS same_work,
+	row_number() OVER (PARTITION BY s.number ORDER BY c.compare_key = s.compare_key DESC,
+		c.workers = s.workers DESC, c.workers, c.configuration, c.number) AS place
+FROM summary AS s JOIN candidate AS c ON c.workload = s.workload;
+CREATE TEMP TABLE control AS
+SELECT DISTINCT versus_number AS number FROM likeness
+WHERE place = 1 AND number NOT IN (SELECT number FROM candidate);
+INSERT INTO control
+SELECT number FROM (
+	SELECT number, workload, row_number() OVER (PARTITION BY workload ORDER BY workers, configuration, number) AS i
+	FROM candidate)
+WHERE i = 1 AND workload NOT IN (SELECT workload FROM candidate JOIN control USING (number));
+DELETE FROM candidate WHERE number NOT IN (SELECT number FROM control);
 
 DROP VIEW temp.compared;
 CREATE TEMP TABLE compared AS
-SELECT s.number, r.versus_number, r.name
-FROM summary AS s JOIN reference AS r ON r.workload = s.workload AND r.versus_number <> s.number
-	AND r.work IN ('', s.compare_key);
--- A mark is '*' for what others are compared with, and '~' for what does not differ from it
--- significantly; ' ' for what does. No marks where there is nothing to compare.
+SELECT l.number, l.versus_number, m.name, m.margin
+FROM likeness AS l CROSS JOIN margin AS m
+WHERE l.place = 1 AND l.number NOT IN (SELECT number FROM candidate)
+	AND (m.name <> 'epoch_seconds' OR l.same_work);
 CREATE TEMP TABLE held AS
-SELECT c.config_key, c.versus_key, c.name, t.configuration AS versus, c.pairs, c.difference,
-	c.difference_low, c.difference_high, c.significant, iif(c.significant, ' ', '~') AS mark
+SELECT c.config_key, c.name, t.configuration AS versus, c.versus_key, c.pairs, c.difference, c.difference_low,
+	c.difference_high, c.margin, c.p_better, c.p_worse, c.p_equal, c.mark, c.wanted
 FROM comparison AS c JOIN title AS t ON t.config_key = c.versus_key;
-INSERT INTO held (config_key, name, mark) SELECT DISTINCT versus_key, name, '*' FROM held;
+INSERT INTO held (config_key, name, mark) SELECT DISTINCT versus_key, name, 'control' FROM held;
 CREATE INDEX held_config ON held (config_key, name);
 
 CREATE TEMP TABLE base AS SELECT compare_key, epoch_seconds FROM one_worker;
@@ -71,13 +80,19 @@ SELECT c.*, t.configuration, ifnull(s.n, 0) AS n, ifnull(s.seeds, 0) AS seeds,
 	nullif(s.target_accuracy, 0) AS target_accuracy, nullif(s.target_loss, 0) AS target_loss, b.epoch_seconds / nullif(s.epoch_seconds, 0) AS speedup,
 	a.mark AS test_accuracy_mark, a.versus AS test_accuracy_versus, a.pairs AS test_accuracy_pairs,
 	a.difference AS test_accuracy_difference, a.difference_low AS test_accuracy_difference_low,
-	a.difference_high AS test_accuracy_difference_high, a.significant AS test_accuracy_significant,
+	a.difference_high AS test_accuracy_difference_high, a.margin AS test_accuracy_margin,
+	a.p_better AS test_accuracy_p_better, a.p_worse AS test_accuracy_p_worse, a.p_equal AS test_accuracy_p_equal,
+	a.wanted AS test_accuracy_wanted,
 	l.mark AS test_loss_mark, l.versus AS test_loss_versus, l.pairs AS test_loss_pairs,
 	l.difference AS test_loss_difference, l.difference_low AS test_loss_difference_low,
-	l.difference_high AS test_loss_difference_high, l.significant AS test_loss_significant,
+	l.difference_high AS test_loss_difference_high, l.margin AS test_loss_margin,
+	l.p_better AS test_loss_p_better, l.p_worse AS test_loss_p_worse, l.p_equal AS test_loss_p_equal,
+	l.wanted AS test_loss_wanted,
 	e.mark AS epoch_seconds_mark, e.versus AS epoch_seconds_versus, e.pairs AS epoch_seconds_pairs,
 	e.difference AS epoch_seconds_difference, e.difference_low AS epoch_seconds_difference_low,
-	e.difference_high AS epoch_seconds_difference_high, e.significant AS epoch_seconds_significant,
+	e.difference_high AS epoch_seconds_difference_high, e.margin AS epoch_seconds_margin,
+	e.p_better AS epoch_seconds_p_better, e.p_worse AS epoch_seconds_p_worse, e.p_equal AS epoch_seconds_p_equal,
+	e.wanted AS epoch_seconds_wanted,
 	s.* -- the first column of a name has it
 FROM counted AS c JOIN title AS t USING (config_key) LEFT JOIN summary AS s USING (config_key)
 	LEFT JOIN base AS b ON b.compare_key = c.compare_key

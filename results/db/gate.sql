@@ -24,31 +24,34 @@ FROM found WHERE ifnull(base_l, now_l) IS NOT NULL
 UNION ALL SELECT name, cell, seed, 'train loss', base_t, now_t, 0
 FROM found WHERE ifnull(base_t, now_t) IS NOT NULL;
 
--- The 0.975 quantile of Student's t; above 30 degrees of freedom see gate_test.
-CREATE VIEW gate_quantile AS
-SELECT column1 AS df, column2 AS t FROM (VALUES
-	(1, 12.706204736), (2, 4.3026527297), (3, 3.1824463053), (4, 2.7764451052), (5, 2.5705818356),
-	(6, 2.4469118511), (7, 2.3646242516), (8, 2.3060041352), (9, 2.2621571628), (10, 2.228138852),
-	(11, 2.2009851601), (12, 2.1788128297), (13, 2.1603686565), (14, 2.1447866879), (15, 2.1314495456),
-	(16, 2.1199052992), (17, 2.1098155778), (18, 2.1009220402), (19, 2.0930240544), (20, 2.0859634473),
-	(21, 2.0796138447), (22, 2.0738730679), (23, 2.0686576104), (24, 2.0638985616), (25, 2.0595385528),
-	(26, 2.0555294386), (27, 2.0518305165), (28, 2.0484071418), (29, 2.0452296421), (30, 2.0422724563));
-
 -- One row a cell and figure with enough runs on both sides: did it get worse? By seed where every
 -- seed of the check is in the baseline (paired; Student's t of the n differences), else Welch's t,
 -- its degrees of freedom rounded down, at most 1000.
 --   worse           mean of now minus that of base, positive = worse; low..high is its 95 % interval
 --   unit            1 for accuracies, the baseline for losses: change = worse / unit, and so its interval
 --   identical       every difference is 0: no test is made
+--   t, df           of the test
+--   variance, own_df          of a difference, in units^2, as this cell alone has it
+--   prior_variance, prior_df  what all cells say of it (below); NULL = nothing
 --   p, p_better     of so large a difference or a larger one, to the worse (better), by chance alone
 --   p_holm, ...     the same, corrected for all tests of the baseline (Holm)
---   verdict         by gate_limit: worse, better, identical, ok
+--   wanted          so many seeds would show a difference, or that it is within the minimum
+--   verdict         by gate_limit: worse, better, identical; unsure: the interval reaches as far as
+--                   what would be worse; ok
 -- Accuracies come in steps of one test row: rounding adds quantum^2 / 12 to the variance of each side,
 -- so that equal differences of few seeds do not pass for certainty. Elsewhere, equal differences are
 -- certain: p is 0 or 1.
--- P(t) by its finite series for whole degrees of freedom: Abramowitz and Stegun, 26.7.3 and 26.7.4.
+-- A variance of three or five seeds is a poor estimate. So the cells of a baseline lend each other theirs,
+-- figure by figure (Smyth, Stat. Appl. Genet. Mol. Biol. 3, 2004, article 3, section 6.2): they are taken as
+-- drawn from s0^2 times d0 over a chi-square of d0 degrees of freedom. With e = ln variance -
+-- digamma(df / 2) + ln(df / 2) over G cells, trigamma(d0 / 2) is the variance of e less the mean of
+-- trigamma(df / 2), and ln s0^2 is the mean of e + digamma(d0 / 2) - ln(d0 / 2); where the first is not
+-- positive, the cells do not differ: d0 is infinite. Smyth has thousands of cells, a check has few, which can look
+-- alike by chance: so the variance of e is taken at its upper 90 % limit, by the chi-square quantile of G - 1
+-- degrees of freedom (Wilson and Hilferty, PNAS 17, 1931). A test has the variance
+-- (d0 s0^2 + df variance) / (d0 + df), and d0 + df degrees of freedom, at most the sum of all df.
 CREATE VIEW gate_test AS
-WITH mean AS (
+WITH RECURSIVE mean AS (
 	SELECT *, count(base) OVER w AS n_base, count(now) OVER w AS n_now,
 		count(now - base) OVER w AS n_pair, avg(base) OVER w AS mean_base,
 		avg(now) OVER w AS mean_now, avg(now - base) OVER w AS mean_pair,
@@ -62,67 +65,91 @@ spread AS (
 		total((base - mean_base) * (base - mean_base)) AS ss_base,
 		total((now - mean_now) * (now - mean_now)) AS ss_now
 	FROM mean GROUP BY name, cell, metric),
-error AS (
-	SELECT *, iif(paired, mean_pair, mean_now - mean_base) AS worse,
+error AS ( -- v1, v2: squared errors of the two means; of pairs, that of the mean difference
+	SELECT *, paired AND NOT differs AS identical,
+		iif(paired, mean_pair, mean_now - mean_base) AS worse,
 		iif(paired, mean_paired, mean_base) AS base,
 		iif(paired, mean_paired + mean_pair, mean_now) AS now,
+		iif(paired, n_pair, 1.0 * n_base * n_now / (n_base + n_now)) AS per,
 		iif(paired, (ss_pair / (n_pair - 1) + quantum * quantum / 6) / n_pair,
 			(ss_base / (n_base - 1) + quantum * quantum / 12) / n_base) AS v1,
 		iif(paired, 0, (ss_now / (n_now - 1) + quantum * quantum / 12) / n_now) AS v2
 	FROM spread WHERE iif(paired, n_pair, min(n_base, n_now)) >= 2),
-student AS MATERIALIZED (
-	SELECT row_number() OVER () AS id, *, paired AND NOT differs AS identical,
-		sqrt(v1 + v2) AS se, worse / nullif(sqrt(v1 + v2), 0) AS t,
-		CASE WHEN paired THEN n_pair - 1
+own AS MATERIALIZED (
+	SELECT row_number() OVER () AS id, *, CASE WHEN paired THEN n_pair - 1
 			WHEN v1 + v2 <= 0 THEN n_base + n_now - 2
 			ELSE min(1000, max(1, CAST((v1 + v2) * (v1 + v2) / (v1 * v1 / (n_base - 1)
-				+ v2 * v2 / (n_now - 1)) AS INTEGER))) END AS df
-	FROM error),
-series AS ( -- total: of the series for this t
-	SELECT *, (WITH term (k, x, term, total) AS (
-			SELECT 2 + df % 2, df / (df + t * t), 1.0, 1.0
-			UNION ALL SELECT k + 2, x, term * x * (k - 1) / k, total + term * x * (k - 1) / k
-			FROM term WHERE k <= df - 2)
-		SELECT max(total) FROM term) AS total
-	FROM student),
-central AS ( -- c: P(|T| < t), with the sign of t; NULL = t is infinite
-	SELECT *, CASE WHEN df = 1 THEN 2 * atan(t) / pi()
-		WHEN df % 2 = 0 THEN t / sqrt(df + t * t) * total
-		ELSE 2 / pi() * (atan(t / sqrt(df)) + t * sqrt(df) / (df + t * t) * total) END AS c
-	FROM series),
-tail AS (
-	SELECT s.*, iif(identical, 1.0, max(0, ifnull((1 - c) / 2, worse <= 0))) AS p,
-		iif(identical, 1.0, max(0, ifnull((1 + c) / 2, worse >= 0))) AS p_better,
-		iif(identical, 0, se) * ifnull(q.t, 1.959963985 + 2.372271 / s.df
-			+ 2.822499 / (s.df * s.df) + 2.556 / (s.df * s.df * s.df)) AS half
-	FROM central AS s LEFT JOIN gate_quantile AS q ON q.df = s.df),
-holm AS (
-	SELECT *, count(*) OVER (PARTITION BY name, identical) + 1 AS m,
-		row_number() OVER (PARTITION BY name, identical ORDER BY p) AS i,
-		row_number() OVER (PARTITION BY name, identical ORDER BY p_better) AS j
-	FROM tail),
+				+ v2 * v2 / (n_now - 1)) AS INTEGER))) END AS own_df,
+		(v1 + v2) * per / (unit * unit) AS variance
+	FROM (SELECT *, iif(metric = 'test accuracy', 1, ifnull(nullif(abs(base), 0), 1)) AS unit FROM error)),
+-- digamma and trigamma of df / 2, from those of 1/2 and 1
+half (df, digamma, trigamma) AS (
+	VALUES (1, -0.57721566490153286 - 2 * ln(2), pi() * pi() / 2),
+		(2, -0.57721566490153286, pi() * pi() / 6)
+	UNION ALL SELECT df + 2, digamma + 2.0 / df, trigamma - 4.0 / (df * df)
+	FROM half WHERE df + 2 <= (SELECT max(own_df) FROM own)),
+scatter AS (
+	SELECT *, avg(e) OVER (PARTITION BY name, metric) AS mean
+	FROM (SELECT o.name, o.metric, o.own_df, h.trigamma,
+			iif(o.identical, NULL, ln(o.variance) - h.digamma + ln(o.own_df / 2.0)) AS e
+		FROM own AS o CROSS JOIN half AS h ON h.df = o.own_df)),
+lent AS MATERIALIZED ( -- trigamma: NULL = of fewer than two cells
+	SELECT name, metric, e, most, ss / k / pow(1 - 2 / (9.0 * k) - 1.2815516 * sqrt(2 / (9.0 * k)), 3) - own AS trigamma
+	FROM (SELECT name, metric, max(mean) AS e, sum(own_df) FILTER (WHERE e NOT NULL) AS most,
+			sum((e - mean) * (e - mean)) AS ss, nullif(count(e) - 1, 0) AS k,
+			avg(trigamma) FILTER (WHERE e NOT NULL) AS own
+		FROM scatter GROUP BY name, metric)),
+-- Newton's method for trigamma(y) = x (Smyth's appendix): from above, and never past the root. Both
+-- functions at y + 8 by their series for large numbers, and down by their recurrence.
+shift (k) AS (VALUES (0), (1), (2), (3), (4), (5), (6), (7)),
+newton (name, metric, e, most, x, y, i) AS ( -- y: NULL = infinite, or not known
+	SELECT name, metric, e, most, trigamma, iif(trigamma > 0, 0.5 + 1 / trigamma, NULL), 0 FROM lent
+	UNION ALL SELECT name, metric, e, most, x, y - (
+		SELECT tri * (1 - tri / x) / (total(2 / pow(y + k, 3)) + 1 / pow(y + 8, 2) + 1 / pow(y + 8, 3)
+			+ 1 / pow(y + 8, 4) / 2 - 1 / pow(y + 8, 6) / 6 + 1 / pow(y + 8, 8) / 6)
+		FROM shift JOIN (SELECT total(1 / pow(y + k, 2)) + 1 / (y + 8) + 1 / pow(y + 8, 2) / 2
+			+ 1 / pow(y + 8, 3) / 6 - 1 / pow(y + 8, 5) / 30 + 1 / pow(y + 8, 7) / 42 AS tri
+			FROM shift)), i + 1
+	FROM newton WHERE i < 24 AND y NOT NULL),
+prior AS MATERIALIZED (
+	SELECT name, metric, most, iif(x IS NULL, NULL, ifnull(2 * y, 9e999)) AS d0, exp(e + ifnull((
+		SELECT ln(y + 8) - 1 / (y + 8) / 2 - 1 / pow(y + 8, 2) / 12 + 1 / pow(y + 8, 4) / 120
+			- 1 / pow(y + 8, 6) / 252 - total(1 / (y + k)) - ln(y) FROM shift), 0)) AS s0
+	FROM newton WHERE i = 24 OR y IS NULL),
+moderated AS (
+	SELECT o.*, p.d0 AS prior_df, iif(p.d0 IS NULL, NULL, p.s0) AS prior_variance,
+		CASE WHEN p.d0 IS NULL OR o.variance <= 0 THEN o.variance WHEN p.d0 = 9e999 THEN p.s0
+			ELSE (p.d0 * p.s0 + o.own_df * o.variance) / (p.d0 + o.own_df) END AS shared,
+		iif(o.variance > 0, CAST(min(o.own_df + ifnull(p.d0, 0), ifnull(p.most, o.own_df), 1000) AS INTEGER),
+			o.own_df) AS test_df
+	FROM prior AS p CROSS JOIN own AS o ON o.name = p.name AND o.metric = p.metric),
+estimate AS MATERIALIZED (
+	SELECT m.*, name AS family, worse AS d, unit * sqrt(shared / per) AS se, iif(identical, NULL, test_df) AS df,
+		nullif(least, 0) AS margin, iif(paired, n_pair, min(n_base, n_now)) AS size, alpha AS level
+	FROM (SELECT m.*, l.alpha, iif(metric = 'test accuracy', l.min_accuracy, l.min_loss) * unit AS least
+		FROM moderated AS m JOIN gate_limit AS l USING (name)) AS m),
+/* STUDENT */,
 test AS (
-	SELECT name, cell, metric, n_base, n_now, paired, identical, df, base, now, worse,
-		worse - half AS low, worse + half AS high,
-		iif(metric = 'test accuracy', 1, abs(base)) AS unit, t, p, p_better,
-		iif(identical, 1.0, max(min(1.0, (m - i) * p))
-			OVER (PARTITION BY name, identical ORDER BY i)) AS p_holm,
-		iif(identical, 1.0, max(min(1.0, (m - j) * p_better))
-			OVER (PARTITION BY name, identical ORDER BY j)) AS p_better_holm
-	FROM holm)
-SELECT t.*, worse / unit AS change, low / unit AS change_low, high / unit AS change_high,
+	SELECT *, ifnull(half, 0) AS reach, ifnull(more, 1.0) AS p, ifnull(less, 1.0) AS p_better,
+		ifnull(p_more, 1.0) AS p_holm, ifnull(p_less, 1.0) AS p_better_holm
+	FROM student)
+SELECT name, cell, metric, n_base, n_now, paired, identical, worse / nullif(se, 0) AS t, ifnull(df, own_df) AS df,
+	own_df, variance, prior_df, prior_variance, base, now, worse, worse - reach AS low, worse + reach AS high,
+	unit, p, p_better, p_holm, p_better_holm, worse / unit AS change, (worse - reach) / unit AS change_low,
+	(worse + reach) / unit AS change_high, wanted,
 	CASE WHEN identical THEN 'identical'
-		WHEN p_holm < alpha AND worse >= least * unit THEN 'worse'
-		WHEN p_better_holm < alpha AND -worse >= least * unit THEN 'better'
+		WHEN p_holm < alpha AND worse >= least THEN 'worse'
+		WHEN p_better_holm < alpha AND -worse >= least THEN 'better'
+		WHEN worse + reach > least THEN 'unsure'
 		ELSE 'ok' END AS verdict
-FROM (SELECT test.*, alpha, iif(metric = 'test accuracy', min_accuracy, min_loss) AS least
-	FROM test JOIN gate_limit USING (name)) AS t;
+FROM test;
 
 -- One row a cell of a baseline that was checked: its verdict.
 --   failed, diverged, missing   a run of it is so; a run is missing that was not made
 --   worse, better   a figure is: p_holm below alpha, and beyond the minimum
 --   time            its simulated time is not exactly what it was
 --   identical       every figure of every run is bit for bit what it was
+--   unsure          the interval of a figure reaches as far as what would be worse: it may be
 --   untested        there are too few runs for a test
 --   ok              none of these
 -- and, with the figures of its worst test (gate_test), where chance is the p_holm of the verdict:
@@ -169,25 +196,27 @@ made AS MATERIALIZED (
 worst AS MATERIALIZED ( -- of the tests of a cell: the other columns are of the row with the min
 	SELECT *, iif(verdict = 'better', p_better_holm, p_holm) AS chance,
 		total(identical) = count(*) AS all_identical,
-		min(CASE verdict WHEN 'worse' THEN p WHEN 'better' THEN 2 + p_better ELSE 4 + p END)
-	FROM gate_test GROUP BY name, cell),
+		min(CASE verdict WHEN 'worse' THEN p WHEN 'better' THEN 4 + p_better
+			WHEN 'unsure' THEN iif(unsure_fails, 2, 6) + p ELSE 8 + p END)
+	FROM gate_test JOIN gate_limit USING (name) GROUP BY name, cell),
 judged AS (
 	SELECT m.*, n.config || ifnull(' ' || x.text, '') AS configuration,
 		t.comparable, t.differs, t.longer,
 		CASE WHEN m.failed THEN 'failed' WHEN m.diverged THEN 'diverged'
 			WHEN m.runs < m.wanted THEN 'missing'
 			WHEN w.verdict = 'worse' THEN 'worse' WHEN t.differs THEN 'time'
-			WHEN w.verdict = 'better' THEN 'better' WHEN w.all_identical THEN 'identical'
-			WHEN w.cell IS NOT NULL THEN 'ok' WHEN t.comparable THEN 'identical'
+			WHEN w.verdict IN ('better', 'unsure') THEN w.verdict
+			WHEN w.all_identical THEN 'identical' WHEN w.cell IS NOT NULL THEN 'ok' WHEN t.comparable THEN 'identical'
 			ELSE 'untested' END AS verdict,
-		w.metric, w.n_base, w.n_now, w.paired, w.chance, w.base, w.now,
+		w.wanted AS seeds_wanted, w.metric, w.n_base, w.n_now, w.paired, w.chance, w.base, w.now,
 		w.change, w.change_low, w.change_high
 	FROM made AS m JOIN named AS n USING (name, cell) LEFT JOIN suffix AS x USING (name, cell)
 		LEFT JOIN clock AS t USING (name, cell)
 		LEFT JOIN worst AS w USING (name, cell))
 SELECT j.*,
-	verdict NOT IN ('ok', 'better', 'identical') OR (verdict = 'better' AND l.better_fails) AS fails,
-	instr('failed diverged missing worse time untested better ok identical', verdict) AS rank,
+	verdict NOT IN ('ok', 'unsure', 'better', 'identical') OR (verdict = 'better' AND l.better_fails)
+		OR (verdict = 'unsure' AND l.unsure_fails) AS fails,
+	instr('failed diverged missing worse time untested better unsure ok identical', verdict) AS rank,
 	CASE verdict
 		WHEN 'failed' THEN failed || ' of ' || wanted || ' runs failed' || ifnull(': ' || reason, '')
 		WHEN 'diverged' THEN diverged || ' of ' || wanted || ' runs diverged'
@@ -198,6 +227,7 @@ SELECT j.*,
 			WHEN differs THEN 'other simulated times'
 			WHEN comparable = 0 THEN 'calibrated anew: simulated times cannot be compared'
 			WHEN verdict = 'untested' THEN 'too few runs for a test'
+			WHEN verdict = 'unsure' THEN ifnull(seeds_wanted || ' seeds would tell', '')
 			ELSE '' END
 		END AS note
 FROM judged AS j JOIN gate_limit AS l USING (name);

@@ -85,11 +85,11 @@ static char *insert_epoch(struct store *s, const struct epoch_row *row,
 		s,
 		"INSERT INTO epoch (run_id, epoch, running_loss, running_accuracy, train_loss, "
 		"train_accuracy, validation_loss, validation_accuracy, test_loss, "
-		"test_accuracy, " SPLIT_COLUMNS
-		") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, " SPLIT_PLACES ")",
-		"iirrrrrrrr" SPLIT_TYPES, s->run, row->epoch, row->running_loss,
+		"test_accuracy, consensus, " SPLIT_COLUMNS
+		") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, " SPLIT_PLACES ")",
+		"iirrrrrrrrr" SPLIT_TYPES, s->run, row->epoch, row->running_loss,
 		row->running_accuracy, row->train_loss, row->train_accuracy, row->validation_loss,
-		row->validation_accuracy, row->test_loss, row->test_accuracy,
+		row->validation_accuracy, row->test_loss, row->test_accuracy, row->consensus,
 		SPLIT_VALUES(&row->split)));
 	if (staleness)
 		TRY(insert_staleness(s, row->epoch, staleness));
@@ -111,6 +111,22 @@ static char *sink_epoch(void *self, const struct epoch_row *row, const struct sp
 		s->tell(s->tell_ctx, row);
 	TRY(sql_begin(s));
 	return sql_end(s, insert_epoch(s, row, ranks, n, staleness));
+}
+
+static char *sink_shards(void *self, const int64_t *rows, size_t models, size_t classes, int share)
+{
+	struct store *s = self;
+	size_t columns = classes ? classes : 1;
+	CHECK(s->run, "shards of no run");
+	TRY(sql_begin(s));
+	struct sql q = sql_select(
+		s, "INSERT INTO shard (run_id, worker, class, rows) VALUES (?, ?, ?, ?)", "");
+	for (size_t i = 0; i < models * columns; i++) {
+		sql_again(&q, "iiii", s->run, (int64_t)(i / columns) * share,
+			  classes ? (int64_t)(i % columns) : -1, rows[i]);
+		sql_next(&q);
+	}
+	return sql_end(s, sql_done(&q));
 }
 
 static char *sink_point(void *self, const struct point_row *row)
@@ -218,6 +234,7 @@ struct sink store_sink(struct store *s)
 		.self = s,
 		.begin = sink_begin,
 		.epoch = sink_epoch,
+		.shards = sink_shards,
 		.point = sink_point,
 		.arrivals = sink_arrivals,
 		.events = sink_events,

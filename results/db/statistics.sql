@@ -1,64 +1,57 @@
 -- statistics.sql - what several runs say together.
 
--- Medians over repeated seeds come with a 95 % bootstrap interval, called NAME_low and NAME_high. No
--- random numbers are drawn: resampling n values with replacement has an exact distribution (Maritz and
--- Jarrett, JASA 73, 1978; Efron, The Jackknife, the Bootstrap and Other Resampling Plans, 1982, 10.2).
--- The i-th of the resampled values is at most the k-th of the values as often as n draws hit the first
--- k at least i times: P = sum over j >= i of C(n,j) (k/n)^j (1-k/n)^(n-j). So the ends of the interval
--- are order statistics whose ranks depend on n only. Where n is even the median is the mean of the
--- middle two, m and m+1: the low end is that of the m-th alone, the high end that of the (m+1)-th, and
--- what lies between them contains the interval of the mean.
---   low, high  ranks, counted from 1; NULL = one value has no interval. low is the least k with
---              P >= 0.025, and high its mirror image. Above n = 100: by the normal approximation, at
---              most a rank off, and as far as any configuration here has runs.
---   minority   of n differences, so many may have the rarer sign for a two-sided sign test to reject "no
---              difference" at 5 %; NULL = n < 6, where 2 / 2^n is more than that
--- With few values an interval covers less than it says: from min to max up to n = 6, it holds the true
--- median in all but 2^(1-n) of all cases. Whether two sides differ is therefore asked of exact tests:
--- see comparison.
-CREATE VIEW bootstrap_rank AS
-WITH RECURSIVE big(n) AS (
-	SELECT 101 UNION ALL SELECT n + 1 FROM big WHERE n < (
-		SELECT max(n) FROM (SELECT count(*) AS n FROM run GROUP BY workload, workers, strategy))),
-rank(n, low, minority) AS (
-	SELECT 1, NULL, -1
-	UNION ALL SELECT l.key + 2, l.value, m.value
-	FROM json_each('[1,1,1,1,1,2,2,2,2,3,3,4,4,4,4,5,5,6,6,7,7,8,7,8,8,9,9,10,10,11,11,12,12,12,12,13,13,
-		14,14,15,15,16,16,17,17,17,17,18,18,19,19,20,20,21,21,22,22,23,23,23,23,24,24,25,25,26,26,27,27,
-		28,28,29,29,30,30,31,30,31,31,32,32,33,33,34,34,35,35,36,36,37,37,38,38,39,39,39,39,40,40]') AS l
-	JOIN json_each('[-1,-1,-1,-1,0,0,0,1,1,1,2,2,2,3,3,4,4,4,5,5,5,6,6,7,7,7,8,8,9,9,9,10,10,11,11,12,12,
-		12,13,13,14,14,15,15,15,16,16,17,17,18,18,18,19,19,20,20,21,21,21,22,22,23,23,24,24,25,25,25,26,
-		26,27,27,28,28,28,29,29,30,30,31,31,32,32,32,33,33,34,34,35,35,36,36,37,37,37,38,38,39,39]') AS m
-		ON m.key = l.key
-	UNION ALL SELECT n, (n + 1) / 2 + CAST(floor(0.5 - 0.98 * sqrt(n)) AS INTEGER),
-		CAST(floor((n - 1) / 2.0 - 0.98 * sqrt(n + 1)) AS INTEGER)
-	FROM big)
-SELECT n, low, n + 1 - low AS high, nullif(minority, -1) AS minority FROM rank;
+-- Medians over repeated seeds come with a 95 % interval, called NAME_low and NAME_high: between two of
+-- the sorted values. As many of n values lie below the median that all runs would have as n coins show
+-- heads, whatever the distribution; so the k-th from either end are beyond it, on their side, as often
+-- as fewer than k do: P(Bin(n, 1/2) < k) (Hollander and Wolfe, Nonparametric Statistical Methods, 1973, 3.6).
+--   low, high  ranks, counted from 1: low is the largest k for which that is at most 0.025, and high its
+--              mirror image; from the least to the largest of all where even that holds less than 95 %.
+--              NULL = one value has no interval
+--   coverage   how often it holds the median: 1 - 2 P(Bin(n, 1/2) < low)
+-- From n to n + 1, P(Bin <= k) loses half of P(Bin = k), and k grows where the next one still fits.
+CREATE VIEW median_rank AS
+WITH RECURSIVE rank(n, k, tail, at) AS ( -- at: P(Bin(n, 1/2) = k), tail: P(Bin(n, 1/2) <= k)
+	SELECT 6, 0, 1 / 64.0, 1 / 64.0
+	UNION ALL SELECT n + 1, k + (tail + at * (n - k) / (2 * k + 2) <= 0.025),
+		iif(tail + at * (n - k) / (2 * k + 2) <= 0.025, tail + at * (n - k) / (2 * k + 2), tail - at / 2),
+		at * (n + 1) / 2 / iif(tail + at * (n - k) / (2 * k + 2) <= 0.025, k + 1, n + 1 - k)
+	FROM rank WHERE n < (SELECT max(100, max(n)) FROM (
+		SELECT count(*) AS n FROM run GROUP BY workload, workers, strategy UNION ALL SELECT 0)))
+SELECT column1 AS n, iif(column1 > 1, 1, NULL) AS low, iif(column1 > 1, column1, NULL) AS high,
+	iif(column1 > 1, 1 - 2 * pow(0.5, column1), NULL) AS coverage
+FROM (VALUES (1), (2), (3), (4), (5))
+UNION ALL SELECT n, k + 1, n - k, 1 - 2 * tail FROM rank;
 
--- The runs that statistics are made of: those that ended by themselves. One that diverged has no figures,
--- but it did not reach its target.
+-- The runs that statistics are made of: those that ended by themselves. One that diverged is the worst
+-- of all: its accuracy is below all others, its loss above, its target is missed; its times say nothing.
 -- A seed that is run again is no new sample: of its runs (imported twice, run again by mvbench check) the
--- first that did not diverge counts. Real times, and what depends on them, depend on no seed: there, all
--- count. A figure that does not count is NULL.
+-- first counts. Real times, and what depends on them, depend on no seed: there, all count. A figure that
+-- does not count is NULL.
 --   number             of the configuration
 --   repeat             1 = the run of its seed that counts
+--   test_accuracy      -infinity: it diverged
+--   test_loss          infinity: it diverged
+--   worst_loss         so much at least it was then: ten times that before training; NULL = not known, or done
 --   seconds_to_target  of training; infinite where the target was missed: later than all that reached it
 CREATE VIEW finished AS
 WITH ended AS (
 	SELECT id, dense_rank() OVER (ORDER BY config_key) AS number, status, workload, config, config_key,
-		compare_key, strategy, workers, servers, sync_every, seed, train_size, target_accuracy, target_loss,
+		compare_key, strategy, workers, servers, sync_every, seed, train_size, test_size, target_accuracy,
+		target_loss,
 		platform, test_accuracy, test_loss, epoch_seconds, comm_fraction, wait_fraction,
 		staleness_mean, staleness_max, dropped_fraction, target_seconds,
-		row_number() OVER (PARTITION BY config_key, seed ORDER BY status = 'diverged', id) AS repeat
+		max(best_test_accuracy) OVER (PARTITION BY workload) IS NOT NULL AS classifies,
+		row_number() OVER (PARTITION BY config_key, seed ORDER BY id) AS repeat
 	FROM run_summary WHERE status IN ('done', 'diverged')),
 judged AS (
-	SELECT *, status = 'done' AND repeat = 1 AS sample,
+	SELECT *, status = 'done' AND repeat = 1 AS sample, status = 'diverged' AND repeat = 1 AS lost,
 		status = 'done' AND (repeat = 1 OR platform <> 'sim') AS timed
 	FROM ended)
 SELECT id, number, status, workload, config, config_key, compare_key, strategy, workers, servers, sync_every,
-	seed, repeat, train_size, target_accuracy, target_loss,
-	iif(sample, test_accuracy, NULL) AS test_accuracy,
-	iif(sample, test_loss, NULL) AS test_loss,
+	seed, repeat, train_size, test_size, target_accuracy, target_loss,
+	CASE WHEN sample THEN test_accuracy WHEN lost AND classifies THEN -9e999 END AS test_accuracy,
+	CASE WHEN sample THEN test_loss WHEN lost THEN 9e999 END AS test_loss,
+	iif(lost, (SELECT 10 * test_loss FROM epoch WHERE run_id = id AND epoch = 0), NULL) AS worst_loss,
 	iif(timed, epoch_seconds, NULL) AS epoch_seconds,
 	iif(timed, comm_fraction, NULL) AS comm_fraction,
 	iif(timed, wait_fraction, NULL) AS wait_fraction,
@@ -66,19 +59,22 @@ SELECT id, number, status, workload, config, config_key, compare_key, strategy, 
 	iif(timed, staleness_max, NULL) AS staleness_max,
 	iif(timed, dropped_fraction, NULL) AS dropped_fraction,
 	iif((target_accuracy > 0 OR target_loss > 0) AND (repeat = 1 OR platform <> 'sim'),
-		ifnull(target_seconds, 9e999), NULL)
-		AS seconds_to_target
+		ifnull(iif(status = 'done', target_seconds, NULL), 9e999), NULL) AS seconds_to_target
 FROM judged;
 
 -- One row a configuration: medians over its finished runs, with their intervals.
 --   n, seeds, diverged  runs that finished well, their different seeds; and runs that diverged
+--   samples             of accuracy and loss: different seeds, those that diverged too
+--   test_accuracy       -infinity where half of these or more diverged, so do the ends of its interval;
+--                       test_loss infinity
+--   *_coverage          how often such an interval holds the median: see median_rank
 --   reached, missed     runs with a target (those that diverged too) that did and did not reach it; of a
 --                       simulated seed that is repeated one counts
---   time_to_accuracy    to the target, which can be a loss [s]; NULL = not reached: half of these runs or more missed the target, and a miss
---                       counts as infinitely late. _high is NULL too where that end lies among the misses
+--   time_to_accuracy    to the target, which can be a loss [s]; NULL = not reached: half of these runs or more
+--                       missed the target, and a miss counts as infinitely late. _high is NULL too where that end lies among the misses
 CREATE VIEW configuration_summary AS
 WITH done AS MATERIALIZED (SELECT * FROM finished), -- each mention of a view is compiled anew: few are made
-rank AS MATERIALIZED (SELECT * FROM bootstrap_rank),
+rank AS MATERIALIZED (SELECT * FROM median_rank),
 figure AS (
 	SELECT d.number, m.column1 AS name, CASE m.column1 WHEN 'accuracy' THEN d.test_accuracy
 		WHEN 'loss' THEN d.test_loss WHEN 'seconds' THEN d.epoch_seconds
@@ -93,7 +89,8 @@ ranked AS (
 	FROM figure WHERE x IS NOT NULL WINDOW w AS (PARTITION BY number, name ORDER BY x)),
 median AS (
 	SELECT r.number, r.name, avg(r.x) FILTER (WHERE r.i IN ((r.n + 1) / 2, (r.n + 2) / 2)) AS mid,
-		max(r.x) FILTER (WHERE r.i = b.low) AS low, max(r.x) FILTER (WHERE r.i = b.high) AS high
+		max(r.x) FILTER (WHERE r.i = b.low) AS low, max(r.x) FILTER (WHERE r.i = b.high) AS high,
+		max(b.coverage) AS coverage
 	FROM ranked AS r CROSS JOIN rank AS b ON b.n = r.n GROUP BY r.number, r.name),
 -- one row a configuration again: of each name there is one figure, or none
 wide AS MATERIALIZED (
@@ -101,15 +98,19 @@ wide AS MATERIALIZED (
 		max(mid) FILTER (WHERE name = 'accuracy') AS test_accuracy,
 		max(low) FILTER (WHERE name = 'accuracy') AS test_accuracy_low,
 		max(high) FILTER (WHERE name = 'accuracy') AS test_accuracy_high,
+		max(coverage) FILTER (WHERE name = 'accuracy') AS test_accuracy_coverage,
 		max(mid) FILTER (WHERE name = 'loss') AS test_loss,
 		max(low) FILTER (WHERE name = 'loss') AS test_loss_low,
 		max(high) FILTER (WHERE name = 'loss') AS test_loss_high,
+		max(coverage) FILTER (WHERE name = 'loss') AS test_loss_coverage,
 		max(mid) FILTER (WHERE name = 'seconds') AS epoch_seconds,
 		max(low) FILTER (WHERE name = 'seconds') AS epoch_seconds_low,
 		max(high) FILTER (WHERE name = 'seconds') AS epoch_seconds_high,
+		max(coverage) FILTER (WHERE name = 'seconds') AS epoch_seconds_coverage,
 		nullif(max(mid) FILTER (WHERE name = 'target'), 9e999) AS time_to_accuracy,
 		nullif(max(low) FILTER (WHERE name = 'target'), 9e999) AS time_to_accuracy_low,
 		nullif(max(high) FILTER (WHERE name = 'target'), 9e999) AS time_to_accuracy_high,
+		max(coverage) FILTER (WHERE name = 'target') AS time_to_accuracy_coverage,
 		max(mid) FILTER (WHERE name = 'comm') AS comm_fraction,
 		max(low) FILTER (WHERE name = 'comm') AS comm_fraction_low,
 		max(high) FILTER (WHERE name = 'comm') AS comm_fraction_high,
@@ -128,105 +129,127 @@ grouped AS MATERIALIZED (
 		servers, sync_every, max(train_size) AS train_size, target_accuracy, target_loss,
 		count(*) FILTER (WHERE status = 'done') AS n,
 		count(DISTINCT seed) FILTER (WHERE status = 'done') AS seeds,
-		count(*) FILTER (WHERE status = 'diverged') AS diverged,
+		count(*) FILTER (WHERE status = 'diverged') AS diverged, count(DISTINCT seed) AS samples,
 		count(*) FILTER (WHERE seconds_to_target < 9e999) AS reached,
 		count(*) FILTER (WHERE seconds_to_target = 9e999) AS missed,
 		min(test_accuracy) AS test_accuracy_min, max(test_accuracy) AS test_accuracy_max,
 		max(staleness_max) AS staleness_max
 	FROM done GROUP BY number)
 SELECT g.number, g.workload, g.config, g.config_key, g.compare_key, g.strategy, g.workers, g.servers,
-	g.sync_every, g.n, g.seeds, g.diverged,
-	w.test_accuracy, w.test_accuracy_low, w.test_accuracy_high, g.test_accuracy_min,
-	g.test_accuracy_max, w.test_loss, w.test_loss_low, w.test_loss_high,
-	w.epoch_seconds, w.epoch_seconds_low, w.epoch_seconds_high,
+	g.sync_every, g.n, g.seeds, g.diverged, g.samples,
+	w.test_accuracy, w.test_accuracy_low, w.test_accuracy_high, w.test_accuracy_coverage, g.test_accuracy_min,
+	g.test_accuracy_max, w.test_loss, w.test_loss_low, w.test_loss_high, w.test_loss_coverage,
+	w.epoch_seconds, w.epoch_seconds_low, w.epoch_seconds_high, w.epoch_seconds_coverage,
 	g.train_size / nullif(w.epoch_seconds, 0) AS samples_per_second,
 	g.target_accuracy, g.target_loss, g.reached, g.missed,
-	w.time_to_accuracy, w.time_to_accuracy_low, w.time_to_accuracy_high,
+	w.time_to_accuracy, w.time_to_accuracy_low, w.time_to_accuracy_high, w.time_to_accuracy_coverage,
 	w.comm_fraction, w.comm_fraction_low, w.comm_fraction_high,
 	w.wait_fraction, w.wait_fraction_low, w.wait_fraction_high,
 	w.staleness_mean, w.staleness_mean_low, w.staleness_mean_high, g.staleness_max,
 	w.dropped_fraction, w.dropped_fraction_low, w.dropped_fraction_high
 FROM grouped AS g LEFT JOIN wide AS w USING (number);
 
+-- The 0.975 quantile of Student's t; above 30 degrees of freedom see student.sql.
+CREATE VIEW student_quantile AS
+SELECT column1 AS df, column2 AS t FROM (VALUES
+	(1, 12.706204736), (2, 4.3026527297), (3, 3.1824463053), (4, 2.7764451052), (5, 2.5705818356),
+	(6, 2.4469118511), (7, 2.3646242516), (8, 2.3060041352), (9, 2.2621571628), (10, 2.228138852),
+	(11, 2.2009851601), (12, 2.1788128297), (13, 2.1603686565), (14, 2.1447866879), (15, 2.1314495456),
+	(16, 2.1199052992), (17, 2.1098155778), (18, 2.1009220402), (19, 2.0930240544), (20, 2.0859634473),
+	(21, 2.0796138447), (22, 2.0738730679), (23, 2.0686576104), (24, 2.0638985616), (25, 2.0595385528),
+	(26, 2.0555294386), (27, 2.0518305165), (28, 2.0484071418), (29, 2.0452296421), (30, 2.0422724563));
+
 -- Which configurations are compared, by their numbers, and in what: all of one workload in accuracy and
--- loss; in seconds an epoch those of equal work, and in time to accuracy those with the same target too.
+-- loss; in seconds an epoch those of equal work. margin: what makes no difference, in accuracy (0..1), as a
+-- share of the other's loss, and of its seconds.
 CREATE VIEW compared AS
 WITH grouped AS MATERIALIZED (
-	SELECT number, workload, max(compare_key) AS compare_key, target_accuracy, target_loss FROM finished
-	GROUP BY number)
-SELECT a.number, b.number AS versus_number, m.column1 AS name
+	SELECT number, workload, max(compare_key) AS compare_key FROM finished GROUP BY number)
+SELECT a.number, b.number AS versus_number, m.column1 AS name, m.column2 AS margin
 FROM grouped AS a JOIN grouped AS b ON b.workload = a.workload AND b.number <> a.number
-	CROSS JOIN (VALUES ('test_accuracy'), ('test_loss'), ('epoch_seconds'), ('time_to_accuracy')) AS m
-WHERE CASE m.column1 WHEN 'epoch_seconds' THEN a.compare_key = b.compare_key
-	WHEN 'time_to_accuracy' THEN a.compare_key = b.compare_key
-		AND (a.target_accuracy > 0 OR a.target_loss > 0)
-		AND (a.target_accuracy, a.target_loss) = (b.target_accuracy, b.target_loss) ELSE 1 END;
+	CROSS JOIN (VALUES ('test_accuracy', 0.003), ('test_loss', 0.01), ('epoch_seconds', 0.05)) AS m
+WHERE m.column1 <> 'epoch_seconds' OR a.compare_key = b.compare_key;
 
 -- Two configurations, held against each other: one row for each row of compared that both have figures for.
 -- All are held against all, which takes hours where there are thousands: mvbench table asks for fewer.
---   Both sides are taken seed by seed. Where they share two seeds or more, the differences of the pairs
---   count; else those of everyone on one side to everyone on the other. Where all repeats of a seed count
---   (see finished), the i-th of one side is paired with the i-th of the other.
+--   Accuracy and loss: where both sides share two seeds or more, and none diverged that they do not share,
+--   Student's t of the differences seed by seed; else Welch's t of the two sides. Where all repeats of a seed count (see finished), the i-th of one
+--   side is paired with the i-th of the other. A run that diverged counts with an accuracy of 0, and with its
+--   worst_loss. Rounding to a test row adds its variance, so that equal differences of few seeds do not pass
+--   for certainty.
+--   Seconds: a seed does nothing to them, so they are not paired: Welch's t of their logarithms, as noise
+--   multiplies and as what slows one side down need not slow down the other.
 --   n, versus_n   values on the two sides
---   pairs         that share a seed; 0 or 1 = the sides are taken as unpaired
---   difference    the median of the differences, config - versus. Both missed the target: 0; only one: infinite,
---                 and NULL here
---   difference_low, _high  its 95 % interval: of pairs, the bootstrap's, as above; of unpaired sides, from the
---                 ranks of the differences of all to all (Moses; Hollander and Wolfe, Nonparametric
---                 Statistical Methods, 1973, 4.3). NULL = too few values, or infinite
---   enough        1 = with so many values, some outcome is significant: 6 pairs (2 / 2^6 = 0.031), or
---                 4 and 4 values, 3 and 5, 2 and 9
---   significant   1 = a two-sided test at 5 % tells them apart, and the interval leaves 0 out. From six
---                 pairs on, the exact sign test. Of fewer, no exact test of pairs could: then, and unpaired,
---                 it is the rank-sum test (Wilcoxon; Mann and Whitney), by its normal approximation with
---                 the correction for continuity, which errs on the careful side for such few values. For pairs
---                 it is more careful still, as what a seed does to both sides does not cancel.
+--   pairs         that share a seed; 0 = the sides are taken as unpaired
+--   difference    the mean of config - versus; of seconds: of the logarithms, as a share, 0.05 = 5 % longer
+--   difference_low, _high  its 95 % interval; NULL = too few values
+--   margin        of compared, in the units of difference
+--   p_better, p_worse, p_equal   by chance alone as clear a sign that config is better, worse, or within the
+--                 margin: each one-sided, and corrected for all comparisons of this workload in this figure (Holm)
+--   mark          equal: p_equal < 0.05; else better or worse: its p < 0.025; else undecided
+--   wanted        undecided: so many seeds would decide, in four of five such cases, if the difference and
+--                 its spread are what they seem; NULL = not known
 CREATE VIEW comparison AS
-WITH value AS MATERIALIZED (
-	SELECT number, name, seed, repeat, x, count(*) OVER (PARTITION BY number, name) AS n
-	FROM (SELECT f.number, f.seed, f.repeat, m.column1 AS name, CASE m.column1
-			WHEN 'test_accuracy' THEN f.test_accuracy WHEN 'test_loss' THEN f.test_loss
-			WHEN 'epoch_seconds' THEN f.epoch_seconds ELSE f.seconds_to_target END AS x
-		FROM finished AS f CROSS JOIN (VALUES ('test_accuracy'), ('test_loss'), ('epoch_seconds'),
-			('time_to_accuracy')) AS m)
-	WHERE x IS NOT NULL),
-rank AS MATERIALIZED (SELECT * FROM bootstrap_rank),
+WITH done AS MATERIALIZED (SELECT * FROM finished),
+value AS MATERIALIZED (
+	SELECT d.number, m.column1 AS name, d.seed, d.repeat, d.status = 'diverged' AS lost, iif(m.column1 = 'test_accuracy',
+			ifnull(1.0 / nullif(d.test_size, 0), 0), 0) AS quantum, CASE m.column1
+			WHEN 'test_accuracy' THEN max(d.test_accuracy, 0.0)
+			WHEN 'test_loss' THEN iif(d.status = 'done', d.test_loss, d.worst_loss)
+			ELSE ln(d.epoch_seconds) END AS x
+	FROM done AS d CROSS JOIN (VALUES ('test_accuracy'), ('test_loss'), ('epoch_seconds')) AS m),
+side AS MATERIALIZED ( -- v: the squared error of the mean
+	SELECT number, name, n, avg(x) AS mean, sum(lost) AS lost,
+		(total((x - mean) * (x - mean)) / (n - 1) + max(quantum * quantum) / 12) / n AS v
+	FROM (SELECT *, avg(x) OVER w AS mean, count(*) OVER w AS n FROM value WHERE x IS NOT NULL
+		WINDOW w AS (PARTITION BY number, name))
+	GROUP BY number, name),
 -- CROSS JOIN keeps the order of loops: the planner cannot know how few rows these tables have
-difference AS (
-	SELECT c.number, c.versus_number, c.name, a.n, b.n AS versus_n,
-		a.seed = b.seed AND a.repeat = b.repeat AS paired, iif(a.x = b.x, 0.0, a.x - b.x) AS d
-	FROM compared AS c CROSS JOIN value AS a ON a.number = c.number AND a.name = c.name
-		CROSS JOIN value AS b ON b.number = c.versus_number AND b.name = c.name),
-counted AS (
-	SELECT *, sum(paired) OVER w AS pairs, sum(paired AND d < 0) OVER w AS less,
-		sum(paired AND d > 0) OVER w AS more, total(d < 0) OVER w + total(d = 0) OVER w / 2 AS wins,
-		n * versus_n / 2.0 AS half, 1.96 * sqrt(n * versus_n * (n + versus_n + 1) / 12.0) AS spread
-	FROM difference WINDOW w AS (PARTITION BY number, versus_number, name)),
--- m differences are ranked, and the ends of the interval are the low-th from either side
-ranked AS (
-	SELECT c.*, row_number() OVER (PARTITION BY number, versus_number, name ORDER BY d) AS i,
-		iif(c.pairs >= 2, c.pairs, c.n * c.versus_n) AS m,
-		iif(c.pairs >= 2, r.low, CAST(max(0, floor(half + 0.5 - spread)) AS INTEGER)) AS low
-	FROM counted AS c LEFT JOIN rank AS r ON r.n = c.pairs WHERE c.paired >= (c.pairs >= 2)),
--- all but the first three are the same in all rows of a group
-judged AS MATERIALIZED (
-	SELECT number, versus_number, name,
-		avg(d) FILTER (WHERE i IN ((m + 1) / 2, (m + 2) / 2)) AS difference,
-		max(d) FILTER (WHERE i = low) AS low, max(d) FILTER (WHERE i = m + 1 - low) AS high,
-		max(n) AS n, max(versus_n) AS versus_n, max(pairs) AS pairs, max(less) AS less,
-		max(more) AS more, max(wins) AS wins, max(half) AS half, max(spread) AS spread
-	FROM ranked GROUP BY number, versus_number, name),
-named AS MATERIALIZED (SELECT number, workload, config, config_key FROM finished GROUP BY number)
-SELECT a.workload, j.name, j.number, a.config, a.config_key, j.versus_number, b.config AS versus,
-	b.config_key AS versus_key, j.n, j.versus_n, iif(j.pairs >= 2, j.pairs, 0) AS pairs,
-	iif(abs(j.difference) < 9e999, j.difference, NULL) AS difference,
-	iif(abs(j.low) < 9e999, j.low, NULL) AS difference_low,
-	iif(abs(j.high) < 9e999, j.high, NULL) AS difference_high,
-	j.pairs >= 6 OR j.half - 0.5 >= j.spread AS enough,
-	ifnull((j.low > 0 OR j.high < 0) AND iif(j.pairs >= 6, min(j.less, j.more) <= s.minority,
-		abs(j.wins - j.half) - 0.5 >= j.spread), 0) AS significant
-FROM judged AS j CROSS JOIN named AS a ON a.number = j.number
-	CROSS JOIN named AS b ON b.number = j.versus_number LEFT JOIN rank AS s ON s.n = j.less + j.more;
+paired AS MATERIALIZED (
+	SELECT number, versus_number, name, n, avg(d) AS mean, sum(lost) AS lost, sum(versus_lost) AS versus_lost,
+		(total((d - mean) * (d - mean)) / (n - 1) + max(quantum * quantum) / 6) / n AS v
+	FROM (SELECT c.number, c.versus_number, c.name, a.quantum, a.lost, b.lost AS versus_lost,
+			a.x - b.x AS d, count(*) OVER w AS n, avg(a.x - b.x) OVER w AS mean
+		FROM compared AS c CROSS JOIN value AS a ON a.number = c.number AND a.name = c.name
+			CROSS JOIN value AS b ON b.number = c.versus_number AND b.name = c.name
+				AND b.seed = a.seed AND b.repeat = a.repeat
+		WHERE c.name <> 'epoch_seconds' AND a.x - b.x IS NOT NULL
+		WINDOW w AS (PARTITION BY c.number, c.versus_number, c.name))
+	WHERE n >= 2 GROUP BY number, versus_number, name),
+held AS (
+	SELECT c.number, c.versus_number, c.name, a.n, b.n AS versus_n, ifnull(p.n, 0) AS pairs,
+		ifnull(p.mean, a.mean - b.mean) AS d, ifnull(p.v, a.v + b.v) AS v,
+		CASE WHEN p.n THEN p.n - 1 WHEN a.v + b.v <= 0 THEN a.n + b.n - 2
+			ELSE min(1000, CAST((a.v + b.v) * (a.v + b.v)
+				/ (a.v * a.v / (a.n - 1) + b.v * b.v / (b.n - 1)) AS INTEGER)) END AS df,
+		CASE c.name WHEN 'test_loss' THEN c.margin * abs(b.mean) WHEN 'epoch_seconds' THEN ln(1 + c.margin)
+			ELSE c.margin END AS margin
+	FROM compared AS c CROSS JOIN side AS a ON a.number = c.number AND a.name = c.name
+		CROSS JOIN side AS b ON b.number = c.versus_number AND b.name = c.name
+		LEFT JOIN paired AS p ON p.number = c.number AND p.versus_number = c.versus_number
+			AND p.name = c.name AND p.lost = a.lost AND p.versus_lost = b.lost),
+named AS MATERIALIZED (SELECT number, workload, config, config_key FROM done GROUP BY number),
+estimate AS MATERIALIZED (
+	SELECT row_number() OVER () AS id, a.workload || ' ' || h.name AS family, sqrt(v) AS se,
+		iif(h.pairs, h.pairs, min(h.n, h.versus_n)) AS size, 0.025 AS level, h.*, a.workload, a.config,
+		a.config_key, b.config AS versus, b.config_key AS versus_key
+	FROM held AS h CROSS JOIN named AS a ON a.number = h.number
+		CROSS JOIN named AS b ON b.number = h.versus_number),
+/* STUDENT */,
+told AS (
+	SELECT *, iif(name = 'test_accuracy', p_more, p_less) AS p_better,
+		iif(name = 'test_accuracy', p_less, p_more) AS p_worse
+	FROM student),
+marked AS (
+	SELECT *, CASE WHEN p_equal < 0.05 THEN 'equal' WHEN p_better < 0.025 THEN 'better'
+		WHEN p_worse < 0.025 THEN 'worse' ELSE 'undecided' END AS mark FROM told)
+SELECT workload, name, number, config, config_key, versus_number, versus, versus_key, n, versus_n, pairs,
+	iif(name = 'epoch_seconds', exp(d) - 1, d) AS difference,
+	iif(name = 'epoch_seconds', exp(d - half) - 1, d - half) AS difference_low,
+	iif(name = 'epoch_seconds', exp(d + half) - 1, d + half) AS difference_high,
+	iif(name = 'epoch_seconds', exp(margin) - 1, margin) AS margin, p_better, p_worse, p_equal, mark,
+	iif(mark = 'undecided', wanted, NULL) AS wanted
+FROM marked;
 
 -- One row a cell that was run both real and simulated: its newest finished simulation, and its
 -- finished real runs on the machine of the newest of them. Real runs from before that simulation's

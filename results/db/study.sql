@@ -54,9 +54,10 @@ FROM ranked AS r WHERE place = 1 AND cost < 9e999;
 
 -- What a study reports: two rows for each of its configurations, the best of its trials ('tuned') and what the job
 -- file says by itself ('default'), each run again with seeds that no trial had. Medians, and the intervals of
--- bootstrap_rank.
+-- median_rank.
 --   n, diverged  runs that ended, and of these, those that diverged or failed: the worst of all, so that an infinite
 --                figure is that of a run that diverged
+--   coverage     how often the intervals hold the median
 --   the rest     of the best trial: what was chosen, by which figure, out of how many trials
 CREATE VIEW study_result AS
 WITH again AS MATERIALIZED (SELECT * FROM study_run WHERE kind <> 'trial'),
@@ -75,15 +76,16 @@ ranked AS (
 median AS MATERIALIZED (
 	SELECT study_id, contestant, kind, name,
 		avg(x) FILTER (WHERE i IN ((r.n + 1) / 2, (r.n + 2) / 2)) AS mid,
-		max(x) FILTER (WHERE i = b.low) AS low, max(x) FILTER (WHERE i = b.high) AS high
-	FROM ranked AS r JOIN bootstrap_rank AS b ON b.n = r.n GROUP BY study_id, contestant, kind, name),
+		max(x) FILTER (WHERE i = b.low) AS low, max(x) FILTER (WHERE i = b.high) AS high,
+		max(b.coverage) AS coverage
+	FROM ranked AS r JOIN median_rank AS b ON b.n = r.n GROUP BY study_id, contestant, kind, name),
 counted AS MATERIALIZED (
 	SELECT study_id, study, contestant, kind, workload, objective, count(*) AS n,
 		CAST(total(status <> 'done') AS INTEGER) AS diverged
 	FROM again GROUP BY study_id, contestant, kind)
 SELECT c.study_id, c.study, c.workload, c.contestant, c.kind, c.n, c.diverged,
 	a.mid AS test_accuracy, a.low AS test_accuracy_low, a.high AS test_accuracy_high,
-	l.mid AS test_loss, l.low AS test_loss_low, l.high AS test_loss_high, s.mid AS epoch_seconds,
+	l.mid AS test_loss, l.low AS test_loss_low, l.high AS test_loss_high, l.coverage, s.mid AS epoch_seconds,
 	b.trials, b.lost AS trials_lost, b.number AS trial, c.objective, b.figure AS validation,
 	(SELECT group_concat(key || '=' || atom, ' ') FROM json_each(b.options)) AS chosen, b.edge
 FROM counted AS c

@@ -87,6 +87,10 @@ CREATE TABLE epoch (
 	staleness_max INTEGER,
 	pushes INTEGER,  -- that were applied; NULL = nobody pushed, or mvbench did not count them yet
 	dropped INTEGER, -- beside these: came too late for their round, and were thrown away
+	-- How far workers' models w_i were from their mean, sqrt(mean of |w_i - mean|^2): each as it was
+	-- when its worker last met others in the epoch, right before; where it met nobody, at the end. 0 =
+	-- all are equal by definition; NULL = no barrier ended the epoch, or there were no floats.
+	consensus REAL,
 	PRIMARY KEY (run_id, epoch)
 ) STRICT, WITHOUT ROWID;
 
@@ -163,6 +167,16 @@ CREATE TABLE staleness (
 	pushes INTEGER NOT NULL CHECK (pushes > 0),
 	PRIMARY KEY (run_id, epoch, staleness),
 	FOREIGN KEY (run_id, epoch) REFERENCES epoch (run_id, epoch) ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
+
+-- With --split=fixed or dirichlet: how many rows of a class a worker trains on, in every epoch. Of workers
+-- that share a model the first has the row. Simulations without data have none.
+CREATE TABLE shard (
+	run_id INTEGER NOT NULL REFERENCES run (id) ON DELETE CASCADE,
+	worker INTEGER NOT NULL CHECK (worker >= 0), -- its rank
+	class INTEGER NOT NULL,                      -- -1 = the data have none
+	rows INTEGER NOT NULL CHECK (rows >= 0),
+	PRIMARY KEY (run_id, worker, class)
 ) STRICT, WITHOUT ROWID;
 
 -- What --record keeps: the operations of workers on the shards of parameter-server tables. seq orders
@@ -281,7 +295,8 @@ CREATE TABLE gate_limit (
 	alpha REAL NOT NULL,         -- share of checks of unchanged code that may fail
 	min_accuracy REAL NOT NULL,  -- 0..1
 	min_loss REAL NOT NULL,      -- share of the loss
-	better_fails INTEGER NOT NULL CHECK (better_fails IN (0, 1))
+	better_fails INTEGER NOT NULL CHECK (better_fails IN (0, 1)),
+	unsure_fails INTEGER NOT NULL DEFAULT 0 CHECK (unsure_fails IN (0, 1))
 ) STRICT, WITHOUT ROWID;
 
 -- What `mvbench calibrate` measured of a machine for the simulator: one row a measuring; the newest
@@ -302,9 +317,10 @@ CREATE TABLE calibration (
 ) STRICT;
 CREATE INDEX calibration_of ON calibration (workload, batch, device, workers);
 
--- The figures of a calibration. name "step": x is 64 times the number of the repetition (from 0) and the
--- number of a 64th of its steps, sorted from the shortest; value is the mean of that 64th [s]. Costs
--- (fill, copy, scale, axpy, sgd, gemm, read, push, sync, elastic, sum): x is an amount of work [floats;
+-- The figures of a calibration. name "step": x is 64 times the number of the repetition (from 0) and how
+-- many 64ths of its steps are shorter; value is the mean of the steps from there to the next x [s]. The last
+-- 64th is kept step by step. Costs
+-- (fill, copy, scale, axpy, sgd, gemm, read, push, sync, elastic, sum, host): x is an amount of work [floats;
 -- gemm: flops], value its time [s]. "message": x is a length [bytes]; "allreduce", and what the
 -- simulator made of it, "sim_allreduce": [floats].
 CREATE TABLE calibration_point (

@@ -46,9 +46,10 @@ pair AS (
 SELECT run_id, from_rank, from_seq, from_s, to_rank, to_seq, max(start_s, from_s) AS to_s, epoch, step
 FROM pair;
 
--- Waits, one row each, and whom it was for: the rank whose coming ended it; in a sum over all and at a
--- barrier the one that came last. NULL = not known, as at a lock. Times of sums are told apart by their
--- number within the step, so parts of the workers that sum by themselves (hybrid) are mixed up.
+-- Waits, one row each, and whom it was for: the rank whose coming ended it; in sums, between two and at a
+-- barrier the one that came last of those who took part. NULL = not known, as at a lock. Timelines up to
+-- schema 7 do not name whom a sum waited for: then it is who began last in the sum of that number within
+-- the step.
 CREATE VIEW event_wait AS
 WITH collective AS NOT MATERIALIZED (
 	SELECT run_id, rank, seq, name, epoch, step, duration_s,

@@ -176,24 +176,20 @@ CREATE VIEW time_to_accuracy AS
 SELECT run_id, label, status, workload, strategy, workers, sync_every, seed, config, config_key, target, epoch, seconds
 FROM time_to_target WHERE figure = 'test_accuracy';
 
--- What one worker needs for an epoch: the median over the seeds of the finished runs with one worker
--- and this compare_key; the first run of a seed counts.
+-- What a speed-up is over: what serial needs for an epoch, the median over all its finished runs with this
+-- compare_key. Other strategies on one worker are no base: a parameter server has its price there, too.
 CREATE VIEW one_worker AS
-WITH single AS MATERIALIZED (
-	SELECT compare_key, epoch_seconds, min(id) -- the others are of the row with the min
-	FROM run_summary
-	WHERE status = 'done' AND workers = 1 AND epoch_seconds IS NOT NULL
-	GROUP BY compare_key, seed),
-ranked AS (
+WITH ranked AS (
 	SELECT compare_key, epoch_seconds, count(*) OVER (PARTITION BY compare_key) AS n,
 		row_number() OVER (PARTITION BY compare_key ORDER BY epoch_seconds) AS i
-	FROM single)
+	FROM run_summary
+	WHERE status = 'done' AND strategy = 'serial' AND epoch_seconds IS NOT NULL)
 SELECT compare_key, avg(epoch_seconds) AS epoch_seconds, n
 FROM ranked WHERE i IN ((n + 1) / 2, (n + 2) / 2)
 GROUP BY compare_key;
 
 -- One row a configuration with finished runs: n of them, the median of their epoch times, and how
--- many times faster that is than one worker. NULL = one worker was not measured.
+-- many times faster that is than serial. NULL = serial was not measured.
 CREATE VIEW speedup AS
 WITH done AS MATERIALIZED (
 	SELECT config_key, compare_key, config, workload, strategy, workers, servers, sync_every,

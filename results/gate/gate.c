@@ -55,6 +55,10 @@ static const struct option options[] = {
 	       "what becomes of a cell whose figures are better: fail, where nothing was meant "
 	       "to change",
 	       .choices = "pass|fail"),
+	OPTION(unsure, CHOICE, "unsure", "pass",
+	       "what becomes of a cell whose figures may be worse by more than the minimum, as "
+	       "far as so few seeds can tell",
+	       .choices = "pass|fail"),
 	OPTION(time, CHOICE, "time", "no",
 	       "compare wall times too, of this program and --program, run in turn",
 	       .choices = "no|warn|fail"),
@@ -63,7 +67,7 @@ static const struct option options[] = {
 	OPTION(pairs, INT, "pairs", "6",
 	       "with --time: runs of each program for a cell; below 6 no interval holds 95 % "
 	       "[runs]",
-	       .min = 6, .max = 100), /* as far as bootstrap_rank always goes */
+	       .min = 6, .max = 100), /* as far as median_rank always goes */
 	OPTION(min_time, REAL, "min-time", "5",
 	       "with --time: epochs that take less than this longer are none [%]", .min = 0,
 	       .max = 1e6),
@@ -115,9 +119,13 @@ static void say_end(const struct check *c, FILE *f)
 	int64_t good = n->cells - n->failed;
 	fprintf(f, "%lld cell%s of baseline %s: %lld failed, %lld passed", (long long)n->cells,
 		plural(n->cells), c->o->against, (long long)n->failed, (long long)good);
-	if (n->better || n->identical)
-		fprintf(f, " (%lld better, %lld identical)", (long long)n->better,
+	if (n->better || n->identical || n->unsure)
+		fprintf(f, " (%lld better, %lld identical", (long long)n->better,
 			(long long)n->identical);
+	if (n->unsure)
+		fprintf(f, ", %lld unsure", (long long)n->unsure);
+	if (n->better || n->identical || n->unsure)
+		fputc(')', f);
 	fprintf(f, "; %lld run%s compared, %zu made now", (long long)n->runs, plural(n->runs),
 		c->made_now);
 	if (c->slower)
@@ -203,8 +211,9 @@ static const struct mode {
 	{"export", " against "},
 	{"import", " save replace "},
 	{"save", " replace label where "},
-	{"against", " label rerun seeds alpha min-accuracy min-loss better time program pairs "
-		    "min-time format out "},
+	{"against",
+	 " label rerun seeds alpha min-accuracy min-loss better unsure time program pairs "
+	 "min-time format out "},
 	{"delete", " "},
 	{"list", " "},
 };
@@ -327,10 +336,15 @@ const struct command command_check = {
 		 "A cell fails when its last test accuracy, test loss or train loss is worse by "
 		 "more than --min-accuracy or --min-loss, and this by more than chance: a "
 		 "one-sided t test of the differences seed by seed (with other --seeds Welch's), "
+		 "whose variance is shared with the other cells as far as they are alike, and "
+		 "which is "
 		 "corrected for the number of tests of the whole check (Holm), has p < --alpha. It "
 		 "fails, too, when a run failed, diverged or is missing, and when a simulated time "
-		 "is not exactly what it was. Real times are compared with --time only, between "
-		 "two programs that run in turn.\n\n"
+		 "is not exactly what it was. A cell whose 95 % interval reaches as far as what "
+		 "would "
+		 "be worse is unsure: that passes, unless --unsure=fail. Real times are "
+		 "compared with "
+		 "--time only, between two programs that run in turn.\n\n"
 		 "Three seeds a cell are the least; five see smaller differences. Options of "
 		 "mvbench run may be given with --against, and have to be those of the baseline.",
 	.options = options,

@@ -11,7 +11,7 @@
 
 struct gate_options {
 	const char *db, *save, *against, *drop, *label, *where, *export, *import;
-	const char *rerun, *seeds, *better, *time, *program, *format, *out;
+	const char *rerun, *seeds, *better, *unsure, *time, *program, *format, *out;
 	bool replace, list;
 	int64_t pairs;
 	double alpha, min_accuracy, min_loss, min_time; /* share, points, %, % */
@@ -51,7 +51,7 @@ struct wanted {               /* one run */
 };
 
 struct gate_count {
-	int64_t cells, failed, better, identical, runs;
+	int64_t cells, failed, better, identical, unsure, runs;
 };
 
 struct check {

@@ -17,7 +17,7 @@ static const char text_sql[] =
 
 static const char count_sql[] =
 	"SELECT count(*), total(fails), total(verdict = 'better' AND NOT fails), "
-	"total(verdict = 'identical'), total(runs) FROM shown";
+	"total(verdict = 'identical'), total(verdict = 'unsure'), total(runs) FROM shown";
 
 TEXT_FILE(cells_sql, "results/gate/cells.sql");
 TEXT_FILE(junit_sql, "results/gate/junit.sql");
@@ -77,11 +77,11 @@ char *gate_print(struct store *s, FILE *f, const char *format, const char *name,
 {
 	enum format printed;
 	bool junit = !format_find(format, &printed), json = printed == FORMAT_JSON;
-	double n[5];
+	double n[6];
 	TRY(sql_change(s, json ? cells_sql : lines_sql, "t", name));
-	TRY(sql_reals(s, n, 5, count_sql, ""));
-	*count = (struct gate_count){(int64_t)n[0], (int64_t)n[1], (int64_t)n[2], (int64_t)n[3],
-				     (int64_t)n[4]};
+	TRY(sql_reals(s, n, 6, count_sql, ""));
+	*count = (struct gate_count){(int64_t)n[0], (int64_t)n[1], (int64_t)n[2],
+				     (int64_t)n[3], (int64_t)n[4], (int64_t)n[5]};
 	TRY(junit ? print_junit(s, f, name, count)
 		  : query_print(s, f, printed, json ? "SELECT * FROM shown" : text_sql, NULL, 0,
 				NULL));

@@ -212,10 +212,11 @@ static char *keep_wants(struct check *c)
 {
 	TRY(sql_change(c->store, "DELETE FROM gate_limit", ""));
 	TRY(sql_change(c->store,
-		       "INSERT INTO gate_limit (name, alpha, min_accuracy, min_loss, better_fails) "
-		       "VALUES (?1, ?2, ?3, ?4, ?5)",
-		       "trrri", c->o->against, c->o->alpha, c->o->min_accuracy / 100,
-		       c->o->min_loss / 100, (int64_t)(strcmp(c->o->better, "fail") == 0)));
+		       "INSERT INTO gate_limit (name, alpha, min_accuracy, min_loss, better_fails, "
+		       "unsure_fails) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+		       "trrrii", c->o->against, c->o->alpha, c->o->min_accuracy / 100,
+		       c->o->min_loss / 100, (int64_t)(strcmp(c->o->better, "fail") == 0),
+		       (int64_t)(strcmp(c->o->unsure, "fail") == 0)));
 	TRY(sql_change(c->store, "DELETE FROM checked WHERE name = ?1", "t", c->o->against));
 	struct sql q =
 		sql_select(c->store,

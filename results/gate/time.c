@@ -2,8 +2,8 @@
  * time.c - wall times, of two programs: they run in turn (A B B A A B ...), so that the moods
  * of a machine hit both alike, and a pair's ratio says how much longer this one's epochs take.
  *
- * The interval of the median ratio is the exact bootstrap's: the view bootstrap_rank says which of
- * the sorted ratios are its ends. A cell is slower when the lower end is beyond --min-time.
+ * The interval of the median ratio is exact: the view median_rank says which of the sorted
+ * ratios are its ends. A cell is slower when the lower end is beyond --min-time.
  */
 #include "results/gate/gate.h"
 
@@ -88,8 +88,8 @@ static char *sum_up(struct timing *t, double *ratio, int64_t n, double *median, 
 		    double *high)
 {
 	double rank[2];
-	char *wrong = sql_reals(t->store, rank, 2,
-				"SELECT low, high FROM bootstrap_rank WHERE n = ?1", "i", n);
+	char *wrong = sql_reals(t->store, rank, 2, "SELECT low, high FROM median_rank WHERE n = ?1",
+				"i", n);
 	qsort(ratio, (size_t)n, sizeof *ratio, by_value);
 	*median = (ratio[(n - 1) / 2] + ratio[n / 2]) / 2;
 	*low = isnan(rank[0]) ? ratio[0] : ratio[(int64_t)rank[0] - 1];

@@ -142,30 +142,40 @@ static int repetition_of(const struct point *p)
 	return repetition < REPETITIONS_MOST ? repetition : -1;
 }
 
+/* How many STEP_BINS-ths of its repetition's steps this point is; they are sorted. */
+static double share_of(const struct points *p, size_t i)
+{
+	int repetition = repetition_of(&p->point[i]);
+	bool last = i + 1 == p->n || repetition_of(&p->point[i + 1]) != repetition;
+	return (last ? (repetition + 1.0) * STEP_BINS : p->point[i + 1].x) - p->point[i].x;
+}
+
 /* The steps of the repetition whose mean is the median (of two, the smaller one). Costs were
  * measured in the first one, at whose speed: returns how many times longer things take in the
  * median one. */
 static double take_steps(struct simulation *s)
 {
 	double mean[REPETITIONS_MOST] = {0}, sorted[REPETITIONS_MOST];
-	int repetitions = 0;
+	int repetitions = 0, typical = 0;
 	for (size_t i = 0; i < s->points.n; i++) {
 		int repetition = repetition_of(&s->points.point[i]);
 		if (repetition >= 0)
-			mean[repetition] += s->points.point[i].value / STEP_BINS;
+			mean[repetition] +=
+				s->points.point[i].value * share_of(&s->points, i) / STEP_BINS;
 		repetitions = repetition >= repetitions ? repetition + 1 : repetitions;
 	}
 	if (repetitions == 0)
 		return 1;
 	memcpy(sorted, mean, sizeof sorted);
 	qsort(sorted, (size_t)repetitions, sizeof *sorted, by_value);
+	while (mean[typical] != sorted[(repetitions - 1) / 2])
+		typical++;
 	for (size_t i = 0; i < s->points.n; i++) {
 		const struct point *p = &s->points.point[i];
-		int repetition = repetition_of(p);
-		if (repetition >= 0 && mean[repetition] == sorted[(repetitions - 1) / 2])
-			s->step_s[(int)p->x % STEP_BINS] = p->value;
+		if (repetition_of(p) == typical)
+			steps_add(&s->step, p->x - typical * STEP_BINS, p->value);
 	}
-	return mean[0] > 0 ? sorted[(repetitions - 1) / 2] / mean[0] : 1;
+	return mean[0] > 0 ? mean[typical] / mean[0] : 1;
 }
 
 static void take_curves(struct simulation *s, double slower)
@@ -187,8 +197,8 @@ static void take_curves(struct simulation *s, double slower)
 static void take_out_sharing(struct simulation *s, int workers, int cores)
 {
 	double share = workers > cores && cores > 0 ? (double)cores / workers : 1;
-	for (int i = 0; i < STEP_BINS; i++)
-		s->step_s[i] *= share;
+	for (int i = 0; i < s->step.n; i++)
+		s->step.s[i] *= share;
 	for (int k = 0; k < COSTS; k++)
 		for (int i = 0; i < s->cost[k].n; i++)
 			s->cost[k].y[i] *= share;
@@ -408,10 +418,11 @@ static char *find_all(const struct config *c, const struct plan *p, struct simul
 		TRY(look_for_gaps(c, s, side_by_side));
 	}
 	TRY(find_platform(c, s, cores));
-	for (int i = 0; i < STEP_BINS && !isnan(step); i++)
-		s->step_s[i] = step;
-	if (!isnan(step)) /* whole: nothing of it is the update's */
+	if (!isnan(step)) { /* whole: nothing of it is the update's */
+		s->step.n = 0;
+		steps_add(&s->step, 0, step);
 		s->cost[COST_SGD].n = 0;
+	}
 	return NULL;
 }
 

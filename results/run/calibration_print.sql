@@ -1,8 +1,11 @@
 -- calibration_print.sql - the calibrations after number ?1 for people; "-": that was not measured.
 WITH figure AS (
 	SELECT c.*,
-		1e3 * (SELECT avg(value) FROM calibration_point
-			WHERE calibration_id = c.id AND name = 'step') AS step,
+		1e3 * (SELECT total(value * share) / nullif(total(share), 0) FROM (
+			SELECT value, min(ifnull(lead(x) OVER (ORDER BY x), 9e99),
+				64 * (CAST(x AS INTEGER) / 64 + 1)) - x AS share
+			FROM calibration_point WHERE calibration_id = c.id AND name = 'step'))
+				AS step,
 		1e3 * (SELECT value FROM calibration_point
 			WHERE calibration_id = c.id AND name = 'sync' AND x = c.params) AS sync,
 		1e3 * (SELECT value FROM calibration_point

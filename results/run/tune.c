@@ -418,6 +418,9 @@ static char *do_study(struct study *s, int *status)
 #define OR_DIVERGED(x, shown) "iif(abs(" x ") = 9e999, 'diverged', " shown ")"
 #define ACCURACY(x)           OR_DIVERGED(x, PERCENT(x))
 #define LOSS(x)               OR_DIVERGED(x, ROUND("%.4g", x))
+/* As mvbench table has it: few values have an interval that holds less than 95 %. */
+#define INTERVAL(low, high) \
+	low " || '..' || " high " || iif(coverage < 0.95, printf(' (%.3g %%)', 100 * coverage), '')"
 
 static const struct column columns[] = {
 	HIDDEN("study_id"),
@@ -429,11 +432,12 @@ static const struct column columns[] = {
 	HIDDEN("diverged"),
 	RARE("test_accuracy", "accuracy %", ACCURACY("test_accuracy")),
 	RARE("test_accuracy_low", "95 %",
-	     ACCURACY("test_accuracy_low") " || '..' || " ACCURACY("test_accuracy_high")),
+	     INTERVAL(ACCURACY("test_accuracy_low"), ACCURACY("test_accuracy_high"))),
 	HIDDEN("test_accuracy_high"),
 	SHOWN("test_loss", "loss", LOSS("test_loss")),
-	SHOWN("test_loss_low", "95 %", LOSS("test_loss_low") " || '..' || " LOSS("test_loss_high")),
+	SHOWN("test_loss_low", "95 %", INTERVAL(LOSS("test_loss_low"), LOSS("test_loss_high"))),
 	HIDDEN("test_loss_high"),
+	HIDDEN("coverage"),
 	SHOWN("epoch_seconds", "epoch s", ROUND("%.4g", "epoch_seconds")),
 	SHOWN("trials", "trials",
 	      "trials || iif(trials_lost, ' (' || trials_lost || ' lost)', '')"),

@@ -24,7 +24,7 @@ static const struct option options[] = {
 	OPTION(table, CHOICE, "table", "runs",
 	       "which table, for csv and jsonl; runs has the figures of run_summary beside what "
 	       "was recorded [name]",
-	       .choices = "runs|options|epochs|evaluations|ranks|staleness|arrivals|events"),
+	       .choices = "runs|options|epochs|evaluations|ranks|shards|staleness|arrivals|events"),
 	OPTION(out, STRING, "out", "",
 	       "what is written: a file, empty: standard output; or a folder [path]"),
 	{.name = NULL},
@@ -38,9 +38,9 @@ TEXT_FILE(epochs_sql, "results/share/epochs.sql");
 static const struct {
 	const char *name, *table;
 } tables[] = {
-	{"options", "run_option"},     {"epochs", "epoch"},        {"ranks", "rank_epoch"},
-	{"evaluations", "evaluation"}, {"staleness", "staleness"}, {"arrivals", "arrival"},
-	{"events", "event"},
+	{"options", "run_option"},     {"epochs", "epoch"}, {"ranks", "rank_epoch"},
+	{"evaluations", "evaluation"}, {"shards", "shard"}, {"staleness", "staleness"},
+	{"arrivals", "arrival"},       {"events", "event"},
 };
 
 /* ---- Files and folders ------------------------------------------------------ */

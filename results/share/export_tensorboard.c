@@ -105,14 +105,14 @@ static void write_record(FILE *f, const struct message *m)
 static void put_tag(struct message *m, const char *column)
 {
 	static const char *const heading[][2] = {
-		{"accuracy", "accuracy"}, {"loss", "loss"}, {"_s", "time"},
-		{"seconds", "time"},      {"", "pushes"},
+		{"accuracy", "accuracy"}, {"loss", "loss"},        {"_s", "time"},
+		{"seconds", "time"},      {"consensus", "models"}, {"", "pushes"},
 	};
 	size_t i = 0;
 	while (!strstr(column, heading[i][0]))
 		i++;
 	if (strncmp(column, "staleness", 9) == 0 || strncmp(column, "bytes", 5) == 0)
-		i = 4;
+		i = sizeof heading / sizeof *heading - 1;
 	char *tag AUTOFREE = sentence("%s/%s", heading[i][1], column);
 	put_bytes(m, 1, tag, strlen(tag));
 }

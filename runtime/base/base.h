@@ -194,6 +194,7 @@ struct epoch_row {              /* losses and accuracies: NaN = not known */
 		train_accuracy; /* of the evaluated model, on a part of the training set */
 	double validation_loss, validation_accuracy; /* these: of the same model */
 	double test_loss, test_accuracy;
+	double consensus; /* distance, see table epoch */
 };
 
 /* A model between two ends of epochs (--judge-every), as above. */

@@ -7,10 +7,10 @@
  *   allreduce 2 (N - 1) n, broadcast (N - 1) n, allgather (N - 1) n, exchange n each.
  * A total that N does not divide is dealt out so that the ranks' shares add up to it exactly.
  *
- * Communicating and waiting: nobody can tell from inside a collective how long it waited for
- * others. But the last to arrive waits for nobody, so over the ranks the shortest duration is what
- * the collective itself costs, and what another rank spent longer is its wait. The durations are
- * kept during a segment, and compared after it (stats_reduce).
+ * Communicating and waiting: nobody can tell from inside a collective, or a message, how long it
+ * waited for others. But the last to arrive waits for nobody, so over those who take part the
+ * shortest duration is what the thing itself costs, and what another spent longer is its wait. The
+ * durations are kept during a segment, and compared after it (stats_reduce).
  *
  * Vectors of a device with memory of its own (ops->peer) go by a transport, which their first
  * reduction chooses (transport.c). The device's computing ends before a clock starts, and what a
@@ -19,8 +19,8 @@
 #include "runtime/comm/comm.h"
 #include "runtime/comm/transport.h"
 
+#include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 struct request {
 	struct comm *comm;
@@ -37,34 +37,99 @@ struct comm {
 	struct request slot[LINK_SLOTS];
 	const char *wanted;          /* --transport; NULL = auto */
 	struct transport *transport; /* of a device's vectors; NULL until there was one */
+	struct comm *next,
+		*before;    /* the world's first, then what was split off it, and off that */
+	bool met_all, *met; /* [size]: with whom there have been meetings */
 };
 
+/* ---- What was done together ---- */
+
+/* What this worker knows of its meetings with peer (-1: all of c), in their order, of whom all have
+ * as many: where each is kept, and how long it took here. n: how many it has. */
+static struct least *meetings_with(const struct stats *s, const struct comm *c, int peer, int rank,
+				   size_t **at, size_t *n)
+{
+	size_t kept = smaller(s->meetings, s->room);
+	struct least *x = must(malloc((kept + 1) * sizeof *x));
+	*at = must(malloc((kept + 1) * sizeof **at));
+	*n = 0;
+	for (size_t i = 0; i < kept; i++)
+		if (s->meeting[i].comm == c && s->meeting[i].peer == peer) {
+			x[*n] = (struct least){.x = s->meeting[i].s, .who = rank};
+			(*at)[(*n)++] = i;
+		}
+	return x;
+}
+
+/* Over all of c, or the two. One of them may have kept fewer. */
+static void compare(struct stats *s, struct comm *c, int peer, int rank)
+{
+	size_t *at, n;
+	struct least *x = meetings_with(s, c, peer, rank, &at, &n);
+	double all = (double)n;
+	if (peer < 0) {
+		link_reduce_all(c->link, &all, 1, REDUCE_MIN);
+		link_reduce_all_least(c->link, x, (int)all);
+	} else {
+		float mine = (float)n, its;
+		link_exchange(c->link, peer, &mine, &its, 1);
+		all = fminf(mine, its);
+		size_t floats = (size_t)all * sizeof *x / sizeof(float);
+		struct least *y = must(malloc((n + 1) * sizeof *y));
+		link_exchange(c->link, peer, (float *)(void *)x, (float *)(void *)y, floats);
+		for (size_t i = 0; i < (size_t)all; i++)
+			if (y[i].x < x[i].x || (y[i].x == x[i].x && y[i].who < x[i].who))
+				x[i] = y[i];
+		free(y);
+	}
+	for (size_t i = 0; i < (size_t)all; i++) {
+		s->meeting[at[i]].shortest_s = x[i].x;
+		s->meeting[at[i]].last = (int16_t)x[i].who;
+	}
+	if ((size_t)all < n)
+		s->compared = smaller(s->compared, at[(size_t)all]);
+	free(at);
+	free(x);
+}
+
+/* Every rank takes its communicators, and in them its peers, in one order that all share: so nobody
+ * waits for one that waits for it. */
 void stats_reduce(struct worker *w)
 {
 	struct stats *s = w->stats;
-	double kept = (double)smaller(s->collectives, s->room);
-	link_reduce_all(comm_link(w->all), &kept, 1, REDUCE_MIN);
-	s->collectives = (size_t)kept < s->room ? (size_t)kept : s->collectives;
-	memcpy(s->shortest_s, s->collective_s, (size_t)kept * sizeof(float));
-	link_reduce_all_float_min(comm_link(w->all), s->shortest_s, (int)kept);
+	s->compared = smaller(s->meetings, s->room);
+	for (struct comm *c = w->all; c; c = c->next) {
+		if (c->met_all)
+			compare(s, c, -1, w->rank);
+		for (int peer = 0; peer < c->size; peer++)
+			if (c->met[peer])
+				compare(s, c, peer, w->rank);
+	}
 }
 
-/* What was done since then: comm, not wait. collective: the how many-th, -1 = it was none. */
-static void count(struct comm *c, enum trace_kind kind, int peer, nsec since, int64_t bytes,
-		  int64_t collective)
+enum { ALONE = -2, ALL = -1 }; /* for a peer's rank: nobody else is in it; all are */
+
+/* What was done since then: comm, not wait. with: whom, who knows of it too. */
+static void count(struct comm *c, enum trace_kind kind, int with, nsec since, int64_t bytes)
 {
 	struct stats *s = c->stats;
 	nsec now = clock_now(), dt = now - since;
+	int64_t nth = with == ALONE ? -1 : (int64_t)s->meetings++;
 	s->comm += dt;
 	s->bytes_sent += bytes;
-	if (collective >= 0 && (size_t)collective < s->room)
-		s->collective_s[collective] = (float)dt * 1e-9f;
+	if (nth >= 0 && (size_t)nth < s->room)
+		s->meeting[nth] =
+			(struct meeting){.comm = c, .s = (float)dt * 1e-9f, .peer = (int16_t)with};
+	if (with >= 0)
+		c->met[with] = true;
+	c->met_all |= with == ALL;
 	if (__builtin_expect(s->trace == NULL, 1))
 		return;
 	struct slice *e = trace_add(s->trace, kind, since, now);
-	e->peer = c->part ? -1 : peer; /* ranks of a part of the workers are not the run's */
+	/* ranks of a part of the workers are not the run's */
+	e->peer = c->part || with < 0 ? -1 : with;
 	e->bytes = bytes;
-	e->collective = collective;
+	e->collective = nth;
 }
 
 /* This rank's share of what a collective has all ranks together send. */
@@ -75,18 +140,19 @@ static int64_t share_of(const struct comm *c, size_t total_floats)
 
 static void count_collective(struct comm *c, enum trace_kind kind, nsec since, size_t total_floats)
 {
-	count(c, kind, -1, since, share_of(c, total_floats), (int64_t)c->stats->collectives++);
+	count(c, kind, ALL, since, share_of(c, total_floats));
 }
 
 static void count_message(struct comm *c, enum trace_kind kind, int peer, nsec since, size_t floats)
 {
-	count(c, kind, peer, since, (int64_t)(sizeof(float) * floats), -1);
+	count(c, kind, peer, since, (int64_t)(sizeof(float) * floats));
 }
 
 static struct comm *comm_new(struct link *link, int rank, int size, struct stats *stats)
 {
 	struct comm *c = must(calloc(1, sizeof *c));
 	*c = (struct comm){.link = link, .rank = rank, .size = size, .stats = stats};
+	c->met = must(calloc((size_t)size, sizeof *c->met));
 	for (int i = 0; i < LINK_SLOTS; i++)
 		c->slot[i].comm = c;
 	return c;
@@ -111,6 +177,11 @@ struct comm *comm_split(struct comm *c, int color)
 	struct comm *part = comm_new(l, rank, size, c->stats);
 	part->wanted = c->wanted;
 	part->part = c->part || size < c->size;
+	part->before = c;
+	part->next = c->next;
+	if (c->next)
+		c->next->before = part;
+	c->next = part;
 	return part;
 }
 
@@ -120,8 +191,13 @@ void comm_free(struct comm *c)
 		return;
 	for (int i = 0; i < LINK_SLOTS; i++)
 		CHECK(!c->slot[i].busy, "a reduction that was started is never waited for");
+	if (c->before)
+		c->before->next = c->next;
+	if (c->next)
+		c->next->before = c->before;
 	transport_free(c->transport);
 	link_free(c->link);
+	free(c->met);
 	free(c);
 }
 
@@ -266,7 +342,7 @@ struct request *comm_allreduce_start(struct comm *c, struct vec *v, size_t first
 			transport_start(reducer_of(c, v), i, v->data + first, n);
 		else
 			link_allreduce_start(c->link, i, vec_floats(v, first), n);
-		count(c, TRACE_SEND, -1, t, share_of(c, 2 * (size_t)(c->size - 1) * n), -1);
+		count(c, TRACE_SEND, ALONE, t, share_of(c, 2 * (size_t)(c->size - 1) * n));
 	}
 	return &c->slot[i];
 }

@@ -45,7 +45,7 @@ struct slice {
 	 * workers reach by themselves count all their pushes; 0 = none. */
 	int64_t flow;
 	int64_t seen;       /* such a table's pushes that are in what was pulled; 0 = nothing was */
-	int64_t collective; /* the how many-th since stats_reset; -1: it was none */
+	int64_t collective; /* the how many-th meeting since stats_reset; -1: it was none */
 	int32_t kind, rank, epoch, step; /* step: of its epoch, from 1; 0 = between steps */
 	int32_t peer;                    /* rank; -1 = all, or not known */
 	int32_t staleness;               /* of a push; -1: it is none */
@@ -67,7 +67,7 @@ void trace_at(struct trace *t, int64_t epoch, int64_t step);
 struct slice *trace_add(struct trace *t, enum trace_kind kind, nsec since, nsec until);
 void trace_of(const struct trace *t, int32_t *epoch, int32_t *step);
 /* Puts the events since the last time in order and says which lies in which. s: knows what was
- * waiting inside collectives (stats_reduce); NULL = there were none. */
+ * waiting inside meetings (stats_reduce); NULL = there were none. */
 void trace_settle(struct trace *t, const struct stats *s);
 /* Off the clock: sends what was settled to rank `to`, and forgets it. */
 void trace_send(struct trace *t, struct link *l, int to);
@@ -85,17 +85,27 @@ void trace_recv(struct link *l, int from, struct slices *all);
 enum { STALENESS_EXACT = 128, STALENESS_BINS = STALENESS_EXACT + 16 * 16 };
 int64_t staleness_of_bin(int bin); /* the least staleness that falls into it */
 
+/* What takes several at once: a collective, or a message from one to another. Over those who take
+ * part, the shortest duration is what it costs (the last to arrive waits for nobody); what another
+ * spends longer is waiting. */
+struct meeting {
+	struct comm *comm;
+	float s, shortest_s;
+	int16_t peer; /* rank in comm; -1 = all of it */
+	int16_t last; /* whom the others waited for, among all workers */
+};
+
 struct stats {           /* of one worker since stats_reset */
 	nsec comm, wait; /* in wrappers; in barriers and locks */
 	int64_t bytes_sent;
 	int64_t pushes, staleness_sum, staleness_max; /* pushes: those that were applied */
 	int64_t dropped;                              /* came too late for their round */
 	int64_t staleness[STALENESS_BINS];
-	/* The durations of collectives. Over the trainers, the shortest is the cost of one (the
-	 * last to arrive waits for nobody); what another spends longer is waiting. */
-	float *collective_s, *shortest_s;
-	size_t collectives, room; /* collectives may exceed room: the rest is extrapolated */
-	struct trace *trace;      /* where events go now; NULL = nowhere */
+	struct meeting *meeting;
+	/* All; those that are kept; of these, from the first, those that stats_reduce has compared:
+	 * the rest is extrapolated. */
+	size_t meetings, room, compared;
+	struct trace *trace; /* where events go now; NULL = nowhere */
 };
 
 /* Without a timeline this is one branch. */
@@ -107,16 +117,15 @@ static inline void traced(const struct stats *s, enum trace_kind kind, nsec sinc
 }
 
 /* stats.c, but stats_reduce: comm.c. */
-void stats_init(struct stats *s, size_t room); /* room: collectives of a segment that are kept */
+void stats_init(struct stats *s, size_t room); /* room: meetings of a segment that are kept */
 void stats_fini(struct stats *s);
 void stats_reset(struct stats *s);
 /* A push met so many foreign ones since its worker's last pull. */
 void stats_push(struct stats *s, int64_t staleness);
-/* Collective, off the clock, after a segment: finds each collective's shortest duration over the
- * trainers. */
+/* Collective, off the clock, after a segment: compares the durations of each meeting over those who
+ * took part. */
 void stats_reduce(struct worker *w);
-/* After stats_reduce: what this worker waited in collectives first to last - 1 since
- * stats_reset. */
+/* After stats_reduce: what this worker waited in meetings first to last - 1 since stats_reset. */
 nsec stats_waited(const struct stats *s, size_t first, size_t last);
 
 /* How vectors of a device can travel (transport.c), the one that auto prefers first. */
@@ -170,7 +179,11 @@ void link_barrier(struct link *l);
 enum link_reduce { REDUCE_SUM, REDUCE_MAX, REDUCE_MIN };
 /* small, off the clock */
 void link_reduce_all(struct link *l, double *x, int n, enum link_reduce how);
-void link_reduce_all_float_min(struct link *l, float *x, int n);
+struct least {
+	float x;
+	int who; /* its owner; the lower of two */
+};
+void link_reduce_all_least(struct link *l, struct least *x, int n);
 void link_gather_bytes(struct link *l, const void *mine, void *all, int bytes); /* to rank 0 */
 /* To rank 0, which gets all ranks' parts in order, *total bytes from the heap; others NULL. Parts
  * are multiples of a float, and may differ. */

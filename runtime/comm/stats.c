@@ -10,22 +10,17 @@
 void stats_init(struct stats *s, size_t room)
 {
 	*s = (struct stats){.room = room};
-	s->collective_s = must(calloc(s->room, sizeof(float)));
-	s->shortest_s = must(calloc(s->room, sizeof(float)));
+	s->meeting = must(calloc(s->room, sizeof *s->meeting));
 }
 
 void stats_fini(struct stats *s)
 {
-	free(s->collective_s);
-	free(s->shortest_s);
+	free(s->meeting);
 }
 
 void stats_reset(struct stats *s)
 {
-	*s = (struct stats){.collective_s = s->collective_s,
-			    .shortest_s = s->shortest_s,
-			    .room = s->room,
-			    .trace = s->trace};
+	*s = (struct stats){.meeting = s->meeting, .room = s->room, .trace = s->trace};
 }
 
 static int staleness_bin(int64_t staleness)
@@ -56,10 +51,10 @@ void stats_push(struct stats *s, int64_t staleness)
 		s->staleness_max = staleness;
 }
 
-/* Collectives past the room are taken to have waited as the kept ones did on average. */
+/* Meetings that were not compared are taken to have waited as the others did on average. */
 nsec stats_waited(const struct stats *s, size_t first, size_t last)
 {
-	size_t kept = smaller(s->collectives, s->room), end = smaller(last, kept);
+	size_t kept = s->compared, end = smaller(last, kept);
 	double waited = 0;
 	if (last <= first || kept == 0)
 		return 0;
@@ -67,6 +62,6 @@ nsec stats_waited(const struct stats *s, size_t first, size_t last)
 		return (nsec)((double)stats_waited(s, 0, kept) * (double)(last - first) /
 			      (double)kept);
 	for (size_t i = first; i < end; i++)
-		waited += s->collective_s[i] - s->shortest_s[i];
+		waited += s->meeting[i].s - s->meeting[i].shortest_s;
 	return (nsec)(1e9 * waited * (double)(last - first) / (double)(end - first));
 }

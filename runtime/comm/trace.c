@@ -131,22 +131,23 @@ struct slice *trace_add(struct trace *t, enum trace_kind kind, nsec since, nsec 
 
 /* ---- After the segment ----------------------------------------------------------- */
 
-/* What a collective took longer than on the last to arrive was waiting, and came first. */
+/* What a meeting took longer than on the last to arrive was waiting for that one, and came first.
+ */
 static void add_waits(struct trace *t, const struct stats *s)
 {
-	size_t kept = smaller(s->collectives, s->room);
 	for (size_t i = 0, n = t->n; i < n; i++) {
 		const struct slice e = t->event[i];
-		if (e.collective < 0 || (size_t)e.collective >= kept)
+		if (e.collective < 0 || (size_t)e.collective >= s->compared)
 			continue;
-		float waited = s->collective_s[e.collective] - s->shortest_s[e.collective];
-		nsec length = (nsec)(1e9f * waited);
+		const struct meeting *m = &s->meeting[e.collective];
+		nsec length = (nsec)(1e9f * (m->s - m->shortest_s));
 		if (length <= 0)
 			continue;
 		struct slice *w = trace_add(t, TRACE_WAIT, e.start,
 					    e.start + (length < e.length ? length : e.length));
 		w->epoch = e.epoch;
 		w->step = e.step;
+		w->peer = m->last;
 	}
 }
 

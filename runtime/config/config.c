@@ -278,6 +278,8 @@ static void *default_opts(const struct plugin *p)
 const char *config_even(const struct config *c)
 {
 	const struct strategy *s = c->strategy;
+	if (data_split_of(&c->run).own)
+		return "each has rows of its own (--split)";
 	if (!s->may_leave || !s->tables)
 		return "its workers meet in every exchange";
 	return s->even ? s->even(&c->run, c->strategy_opts) : NULL;

@@ -94,6 +94,14 @@ double lr_at(const struct run *run, int models, int64_t epoch, double fraction);
 void lr_fill(const struct run *run, int models, int64_t epoch, float *lr, size_t steps);
 /* NULL, or a sentence: is this "auto" (NaN) or a time above 0? seconds may be NULL. */
 char *time_check(const char *name, const char *text, double *seconds);
+/* What --split says (split.c). own: a model has rows of its own, the same in every epoch; alpha: of
+ * the Dirichlet distribution that skews their labels, 0 = they are drawn evenly. */
+struct data_split {
+	bool own;
+	double alpha;
+};
+struct data_split data_split_of(const struct run *run);
+char *data_split_check(const struct option *o, const char *text); /* NULL, or a sentence */
 /* NULL, or a sentence: is this a schedule? */
 char *lr_schedule_check(const struct option *o, const char *schedule);
 /* How many workers share one model: what the strategy says, or 1. */

@@ -81,21 +81,38 @@ static int64_t segment_epochs(const struct run *run)
 
 int64_t plan_points(const struct run *run, int64_t steps)
 {
-	bool any = run->judge_every > 0 && run->judge_every < steps * run->epochs;
+	bool any = run->judge_every > 0 && run->judge_every < steps * run->epochs &&
+		   run->judge_every % steps != 0; /* else all are ends of epochs */
 	return any ? segment_epochs(run) * steps / run->judge_every + 1 : 0;
 }
 
-/* Beside the one that is trained, a worker has room for: those of the epochs between two barriers
+/* Beside the one that is trained, a worker has room for: the one that it last
+ * met others with, where workers' models differ; those of the epochs between two barriers
  * and the one that is evaluated; the tables', at most two copies with an updater's state, what it
  * pulled and its own; or the two that others map. */
 static int64_t models_kept(const struct config *c, int64_t steps)
 {
 	const struct run *run = &c->run;
 	int64_t snapshots = run->barrier_every == 1 ? 0 : segment_epochs(run);
-	return snapshots + plan_points(run, steps) + 1 +
+	bool differ = c->strategy->canonical || c->strategy->average;
+	return snapshots + plan_points(run, steps) + 1 + differ +
 	       (c->strategy->tables ? 5
 		: run->workers > 1  ? 2
 				    : 0);
+}
+
+/* NULL, or a sentence: can a model that so many workers share be spread over them? One that cannot
+ * would be trained whole by each of them, on the same mini-batches. */
+static char *check_split(const struct config *c, const struct worker *w, int share)
+{
+	if (share == 1 || !c->strategy->linear)
+		return NULL;
+	if (c->workload->split)
+		return c->workload->split(w);
+	return sentence("--strategy=%s: %d workers would share a model, and --workload=%s has no "
+			"linear layers that can be spread over them; give a strategy whose workers "
+			"have the whole model, such as allreduce",
+			c->run.strategy, share, c->run.workload);
 }
 
 /* Lays the model out for mini-batches of so many rows, as rank 0 of no communicator, on a device
@@ -126,6 +143,9 @@ static char *lay_out(const struct config *c, struct plan *p, int64_t batch)
 	nowhere.ops->open(&nowhere, 1);
 	c->workload->init(&w, &p->train);
 	p->params = w.model_params;
+	if (!w.buffer && strcmp(run.norm_statistics, "recompute") == 0)
+		wrong = sentence("--norm-statistics=recompute: %s has no batch norms; leave it out",
+				 run.workload);
 	size_t model = vec_len(w.param) + (w.buffer ? vec_len(w.buffer) : 0);
 	size_t trained =
 		vec_len(w.param) * (w.velocity ? 3 : 2) + (w.buffer ? vec_len(w.buffer) : 0);
@@ -136,8 +156,8 @@ static char *lay_out(const struct config *c, struct plan *p, int64_t batch)
 		p->facts.workspace_bytes + (nowhere.convs ? p->facts.conv_workspace_bytes : 0);
 
 	w.strategy = c->strategy;
-	if (share > 1 && c->strategy->linear)
-		wrong = c->workload->split(&w);
+	if (!wrong)
+		wrong = check_split(c, &w, share);
 	w.strategy = &whole;
 	c->workload->fini(&w);
 	nowhere.ops->close(&nowhere);
@@ -244,6 +264,10 @@ static char *check_deal(const struct config *c)
 	const char *why = config_even(c);
 	if (!why || strcmp(c->run.deal, "dynamic") != 0)
 		return NULL;
+	if (data_split_of(&c->run).own)
+		return sentence("--deal=dynamic: with --split=%s each worker takes rows of its own "
+				"shard only; leave one of the two out",
+				c->run.split);
 	return sentence("--deal=dynamic: with %s each worker takes as many mini-batches: %s",
 			c->run.strategy, why);
 }
@@ -304,6 +328,10 @@ char *plan_make(const struct config *c, struct plan *p)
 			(int)run->workers);
 	if ((wrong = c->workload->dataset->probe(run, &p->train, &p->test)))
 		return wrong;
+	if (data_split_of(run).alpha > 0 && p->train.classes == 0)
+		return sentence("--split=%s: it divides the rows by their class, and those of "
+				"--workload=%s have none; use --split=fixed",
+				run->split, run->workload);
 	int64_t models = run->workers / share;
 	if ((size_t)models > p->train.n)
 		return sentence(

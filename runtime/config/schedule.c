@@ -6,8 +6,9 @@
  *   constant          1
  *   step:E1:E2[:xF]   F (0.1) for each of the epochs E1, E2, ... that is behind: E <= t
  *   cosine[:FLOOR]    FLOOR + (1 - FLOOR) (1 + cos(pi (t - W) / (T - W))) / 2
- *   warmup:W          from 0.1 at t = 0 in a straight line to 1 at t = W, then 1
- * T is --epochs, and a cosine's W that of the warm-up, 0 without one.
+ *   warmup:W[:FROM]   from FROM (0.1) at t = 0 in a straight line to 1 at t = W, then 1
+ * T is --epochs, and a cosine's W that of the warm-up, 0 without one. FROM is a factor, or base:
+ * then the warm-up begins at lr without --lr-scale, as in Goyal et al., arXiv 1706.02677.
  */
 #include "runtime/config/config.h"
 
@@ -15,14 +16,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WARMUP_FROM 0.1
-
 struct schedule {
 	const char *step; /* after "step:"; NULL = none */
 	double factor;    /* of a step */
 	bool cosine;
 	double floor;
 	double warmup; /* [epochs] */
+	double from;   /* factor; or, where it is set, */
+	bool base;     /* what undoes --lr-scale */
 };
 
 /* Reads one number that ends at one of `ends` or the end of the text; moves on to that end. */
@@ -61,8 +62,15 @@ static const char *schedule_part(const char **text, struct schedule *s)
 		return NULL;
 	}
 	if ((at = starts(*text, "warmup:"))) {
-		if (!schedule_number(&at, "+", &s->warmup) || s->warmup <= 0)
+		if (!schedule_number(&at, ":+", &s->warmup) || s->warmup <= 0)
 			return "a warm-up lasts a number of epochs above 0";
+		const char *base = starts(at, ":base");
+		s->base = base != NULL;
+		if (base)
+			at = base;
+		else if (*at == ':' && (at++, !schedule_number(&at, "+", &s->from) || s->from > 1))
+			return "a warm-up begins at a factor from 0 to 1, or at base, the rate "
+			       "without --lr-scale";
 		*text = at;
 		return NULL;
 	}
@@ -90,7 +98,7 @@ static const char *schedule_part(const char **text, struct schedule *s)
 static const char *schedule_read(const char *text, struct schedule *s)
 {
 	int shapes = 0, warmups = 0;
-	*s = (struct schedule){.factor = 0.1};
+	*s = (struct schedule){.factor = 0.1, .from = 0.1};
 	for (;;) {
 		bool warmup = starts(text, "warmup:");
 		const char *wrong = schedule_part(&text, s);
@@ -113,18 +121,18 @@ char *lr_schedule_check(const struct option *o, const char *text)
 	const char *wrong = schedule_read(text, &s);
 	return !wrong ? NULL
 		      : sentence("--%s=%s: %s; wanted is one of constant, step:E1:E2[:xF] or "
-				 "cosine[:FLOOR], such as --%s=warmup:5+step:41:61:x0.1",
+				 "cosine[:FLOOR], and warmup:E[:FROM] with it, such as "
+				 "--%s=warmup:5+step:41:61:x0.1",
 				 o->name, text, wrong, o->name);
 }
 
 /* t: epochs that are over */
 static double rate(const struct schedule *s, const struct run *run, int models, double t)
 {
-	double lr = run->lr, e;
-	if (strcmp(run->lr_scale, "linear") == 0)
-		lr *= models;
-	else if (strcmp(run->lr_scale, "sqrt") == 0)
-		lr *= sqrt(models);
+	double scale = strcmp(run->lr_scale, "linear") == 0 ? models
+		       : strcmp(run->lr_scale, "sqrt") == 0 ? sqrt(models)
+							    : 1;
+	double lr = run->lr * scale, from = s->base ? 1 / scale : s->from, e;
 	if (s->step)
 		for (const char *at = s->step; schedule_number(&at, ":+", &e) && e <= t; at++) {
 			lr *= s->factor;
@@ -137,7 +145,7 @@ static double rate(const struct schedule *s, const struct run *run, int models, 
 		lr *= s->floor + (1 - s->floor) * (1 + cos(acos(-1) * (way < 1 ? way : 1))) / 2;
 	}
 	if (t < s->warmup)
-		lr *= WARMUP_FROM + (1 - WARMUP_FROM) * t / s->warmup;
+		lr *= from + (1 - from) * t / s->warmup;
 	return lr;
 }
 

@@ -19,11 +19,7 @@
 
 enum { ANSWER_WITHIN = 60 }; /* [seconds] */
 
-static const struct cuda_host host = {.ops_bytes = sizeof(struct device_ops),
-				      .device_bytes = sizeof(struct device),
-				      .panic = panic,
-				      .failure = failure,
-				      .must = must};
+static struct cuda_host host = {.panic = panic, .failure = failure, .must = must};
 
 /* ---- The module ---------------------------------------------------------- */
 
@@ -68,6 +64,7 @@ static const struct device_ops *load(char **wrong)
 	const struct device_ops *ops = NULL;
 
 	memcpy(&entry, &symbol, sizeof entry);
+	host.build = cuda_build();
 	if (!symbol)
 		*wrong = sentence("the CUDA module cannot be loaded: %s", dlerror());
 	else if (!(ops = entry(&host)))

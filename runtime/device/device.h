@@ -36,8 +36,8 @@ struct peer_ops;
  * line for each operation is made of this list.
  */
 #define DEVICE_OPS(X) \
-	X(put, (struct device * d, float *y, const float *host, size_t n), (d, y, host, n), \
-	  NOTHING, n) \
+	X(put, (struct device * d, float *y, const float *host, size_t n), (d, y, host, n), COPY, \
+	  n) \
 	X(fill, (struct device * d, float *y, float a, size_t n), (d, y, a, n), FILL, n) \
 	X(copy, (struct device * d, float *y, const float *x, size_t n), (d, y, x, n), COPY, n) \
 	X(scale, (struct device * d, float *y, float a, size_t n), (d, y, a, n), SCALE, n) \

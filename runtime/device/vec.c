@@ -182,11 +182,43 @@ void vec_sgd(struct vec *p, struct vec *v, const struct vec *g, float lr, float 
 	OPS(p)->sgd(p->dev, p->data, v ? v->data : NULL, g->data, lr, m, decay, scale, p->n);
 }
 
+static struct vec part_of_vec(const struct vec *v, size_t first, size_t end)
+{
+	struct vec part = {.n = end - first, .dev = v->dev, .view = true};
+	part.data = v->data ? v->data + first : NULL;
+	return part;
+}
+
+/* Where weight decay spares some, each part goes for itself: still one pass over all. */
 void sgd_step(struct worker *w, double scale)
 {
-	vec_sgd(w->param, w->velocity, w->grad, (float)w->lr,
-		w->velocity ? (float)w->run->momentum : 0, (float)w->run->weight_decay,
-		(float)scale);
+	float m = w->velocity ? (float)w->run->momentum : 0;
+	float decay = (float)w->run->weight_decay;
+	if (!w->spare)
+		vec_sgd(w->param, w->velocity, w->grad, (float)w->lr, m, decay, (float)scale);
+	for (size_t i = 0; i < w->spares; i++) {
+		size_t first = w->spare[i], end = w->spare[i + 1];
+		struct vec p = part_of_vec(w->param, first, end);
+		struct vec g = part_of_vec(w->grad, first, end), v = p;
+		if (w->velocity)
+			v = part_of_vec(w->velocity, first, end);
+		if (end > first)
+			vec_sgd(&p, w->velocity ? &v : NULL, &g, (float)w->lr, m, i % 2 ? 0 : decay,
+				(float)scale);
+	}
+}
+
+void decay_gradient(struct worker *w)
+{
+	float decay = (float)w->run->weight_decay;
+	if (decay > 0 && !w->spare)
+		vec_axpy(w->grad, decay, w->param);
+	for (size_t i = 0; i < w->spares; i += 2) {
+		struct vec p = part_of_vec(w->param, w->spare[i], w->spare[i + 1]);
+		struct vec g = part_of_vec(w->grad, w->spare[i], w->spare[i + 1]);
+		if (p.n)
+			vec_axpy(&g, decay, &p);
+	}
 }
 
 void tally_take(struct worker *w, struct tally *out)
@@ -199,9 +231,7 @@ void data_gather(struct worker *w, const struct data *d, const int32_t *index, s
 {
 	vec_room("gather", "x", x, count * d->features);
 	vec_room("gather", "y", y, count);
-	if (!x->data)
-		return;
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < count && x->data; i++)
 		CHECK((size_t)index[i] < d->n, "gather: row %d of %zu", index[i], d->n);
 	CHECK(!t || image_size(t->image) == d->features, "gather: rows of %zu, images of %zu",
 	      d->features, image_size(t->image));

@@ -1,6 +1,6 @@
 /*
  * data.c - what workers that share a process have in common, and never change: the data set, and
- * the order of an epoch. A real worker has its process to itself.
+ * the order of an epoch, and whose rows are whose. A real worker has its process to itself.
  */
 #include "runtime/train/train.h"
 
@@ -17,7 +17,13 @@ static struct order {
 	int32_t *row; /* [n] */
 	size_t n;
 	int64_t seed, epoch;
+	const struct shards *of; /* that sorted it */
 } orders[2];
+
+static struct {
+	struct shards *s;
+	int users;
+} shared;
 
 char *data_open(const struct dataset *set, const struct run *run, struct data *train,
 		struct data *validation, struct data *test)
@@ -73,17 +79,37 @@ struct rows data_sample(size_t n, size_t most)
 	return rows;
 }
 
-const int32_t *data_order(size_t n, int64_t seed, int64_t epoch)
+const int32_t *data_order(size_t n, int64_t seed, int64_t epoch, struct shards *s)
 {
 	struct order *o = &orders[epoch % 2];
-	if (o->row && o->n == n && o->seed == seed && o->epoch == epoch)
+	if (o->row && o->n == n && o->seed == seed && o->epoch == epoch && o->of == s)
 		return o->row;
 	bool first = !o->row || o->n != n;
 	for (int i = 0; i < 2 && first; i++) /* both: nothing is allocated inside a segment */
 		orders[i] = (struct order){.row = must(realloc(orders[i].row, n * sizeof *o->row)),
 					   .n = n};
 	shuffle(o->row, n, rng_seed(seed, STREAM_ORDER, epoch));
+	if (s)
+		shards_sort(s, o->row);
 	o->seed = seed;
+	o->of = s;
 	o->epoch = epoch;
 	return o->row;
+}
+
+struct shards *data_shards(const struct data *train, const struct run *run, const size_t *rows,
+			   size_t models)
+{
+	struct data_split split = data_split_of(run);
+	if (shared.users++ == 0)
+		shared.s = shards_new(train, &split, run->seed, rows, models);
+	return shared.s;
+}
+
+void data_shards_close(void)
+{
+	if (--shared.users > 0)
+		return;
+	shards_free(shared.s);
+	shared.s = NULL;
 }

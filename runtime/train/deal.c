@@ -14,6 +14,9 @@
  * costs no more messages than they do; but no more than a 4 N-th of what is left, so that the last
  * ones go one by one.
  *
+ * With --split=fixed or dirichlet a replica has rows of its own (shards.c), as many as it is dealt
+ * here of all, and takes them step by step; statically, for who is free has no others to take.
+ *
  * A push that came too late for its round (backup workers) is dropped, and so were its rows: its
  * worker trains on them again, before it takes others. Where nothing is left of an epoch but that,
  * the others are at the barrier, and the push counts.
@@ -24,6 +27,7 @@
 #include <string.h>
 
 struct dealing {
+	struct shards *shards;   /* NULL: rows are dealt anew in every epoch */
 	struct counter *counter; /* NULL: static */
 	int64_t *first, draws;   /* [draws + 1] a draw is of mini-batches first .. next first - 1 */
 	int64_t taken;           /* a number of the counter, of a later epoch; -1 = none */
@@ -56,11 +60,52 @@ static void plan_draws(struct dealing *d, int64_t K, int64_t workers, int64_t X)
 	d->first[d->draws] = K;
 }
 
+/* Where in its epoch's permutation the replica's part of step s begins, and its rows. */
+static size_t part_of_step(const struct trainer *r, size_t s, int replica, size_t *rows)
+{
+	size_t n = r->train.n, steps = (size_t)r->w.steps, parts = (size_t)r->replicas;
+	size_t first = part_of(n, steps, s), all = part_of(n, steps, s + 1) - first;
+	size_t from = part_of(all, parts, (size_t)replica);
+	*rows = part_of(all, parts, (size_t)replica + 1) - from;
+	return first + from;
+}
+
+/* As many rows for each as it has in the steps of an epoch. Rank 0's count: workers on other
+ * machines might round a logarithm otherwise. */
+static struct shards *open_shards(struct trainer *r)
+{
+	size_t models = (size_t)r->replicas, n;
+	size_t *rows AUTOFREE = must(calloc(models, sizeof *rows));
+	for (size_t m = 0; m < models; m++)
+		for (size_t s = 0; s < (size_t)r->w.steps; s++) {
+			part_of_step(r, s, (int)m, &n);
+			rows[m] += n;
+		}
+	struct shards *s = data_shards(&r->train, r->w.run, rows, models);
+	if (!world_is_virtual)
+		link_broadcast(r->all, 0, s->owner, s->n * sizeof *s->owner);
+	return s;
+}
+
+char *deal_record(struct trainer *r)
+{
+	const struct shards *s = r->dealing->shards;
+	size_t classes = r->train.classes;
+	if (!s || !r->train.target || !r->sink->shards)
+		return NULL;
+	int64_t *rows AUTOFREE = must(malloc(s->models * (classes + 1) * sizeof *rows));
+	shards_count(s, &r->train, rows);
+	return r->sink->shards(r->sink->self, rows, s->models, classes,
+			       r->w.trainers / r->replicas);
+}
+
 void deal_open(struct trainer *r)
 {
 	struct dealing *d = r->dealing = must(calloc(1, sizeof *d));
 	int64_t all = batches(r) * r->records_max, X = r->w.run->sync_every;
 	d->taken = -1;
+	if (data_split_of(r->w.run).own)
+		d->shards = open_shards(r);
 	if (!r->plan->dynamic)
 		return;
 	d->counter = counter_new(&r->w);
@@ -73,6 +118,8 @@ void deal_open(struct trainer *r)
 void deal_close(struct trainer *r)
 {
 	struct dealing *d = r->dealing;
+	if (d->shards)
+		data_shards_close();
 	counter_free(d->counter);
 	free(d->first);
 	free(d->held);
@@ -89,26 +136,19 @@ static double mean_rows(const struct trainer *r, size_t s)
 		       : 0;
 }
 
-/* Where in its epoch's permutation the replica's part of step s begins, and its rows. */
-static size_t part_of_step(const struct trainer *r, size_t s, int replica, size_t *rows)
-{
-	size_t n = r->train.n, steps = (size_t)r->w.steps, parts = (size_t)r->replicas;
-	size_t first = part_of(n, steps, s), all = part_of(n, steps, s + 1) - first;
-	size_t from = part_of(all, parts, (size_t)replica);
-	*rows = part_of(all, parts, (size_t)replica + 1) - from;
-	return first + from;
-}
-
 void deal_epoch(struct trainer *r, int64_t epoch)
 {
 	const struct run *run = r->w.run;
+	struct shards *own = r->dealing->shards;
 	size_t steps = (size_t)r->w.steps, at = 0, rows;
 	lr_fill(run, r->replicas, epoch, r->lr, steps);
 	if (r->plan->dynamic)
 		return;
-	const int32_t *permutation = data_order(r->train.n, run->seed, epoch);
+	const int32_t *permutation = data_order(r->train.n, run->seed, epoch, own);
 	for (size_t s = 0; s < steps; s++, at += rows) {
 		size_t first = part_of_step(r, s, r->replica, &rows);
+		if (own)
+			first = own->first[r->replica] + at;
 		r->step_first[s] = at;
 		memcpy(r->order + at, permutation + first, rows * sizeof *r->order);
 	}
@@ -119,7 +159,7 @@ void deal_epoch(struct trainer *r, int64_t epoch)
 static void take(struct trainer *r, int64_t number)
 {
 	int64_t of_epoch = number % batches(r), epoch = number / batches(r) + 1;
-	const int32_t *permutation = data_order(r->train.n, r->w.run->seed, epoch);
+	const int32_t *permutation = data_order(r->train.n, r->w.run->seed, epoch, NULL);
 	r->step = (size_t)(of_epoch / r->replicas);
 	size_t first = part_of_step(r, r->step, (int)(of_epoch % r->replicas), &r->w.rows);
 	r->w.mean_rows = mean_rows(r, r->step);

@@ -43,6 +43,14 @@ void layer_ready(struct worker *w, size_t i)
 	}
 }
 
+void consensus_mark(struct worker *w)
+{
+	if (!w->marks)
+		return;
+	vec_copy(w->consensus, w->param);
+	w->marked = true;
+}
+
 /* A local step needs nobody else, so that a device can take it in one go with the gradient. */
 static void gradient_and_local_step(void *ctx)
 {
@@ -108,6 +116,14 @@ static nsec note_from(struct trainer *r, bool kept, int64_t step)
 	return clock_peek();
 }
 
+/* May the meeting after this step be this worker's last one of the epoch? Statically one is among
+ * its last X steps; dynamically nobody knows how many it will make. */
+static bool last_meeting(const struct trainer *r)
+{
+	int64_t X = r->w.run->sync_every * (r->plan->dynamic ? 2 : 1);
+	return (int64_t)r->step + X >= r->w.steps;
+}
+
 /* Its i-th of the epoch, from 0, on the mini-batch that was taken. */
 static void one_step(struct trainer *r, int64_t i, uint64_t *straggle_rng)
 {
@@ -132,6 +148,7 @@ static void one_step(struct trainer *r, int64_t i, uint64_t *straggle_rng)
 		delay(r, clock_now() - since - talked, straggle_rng);
 		at = note(r, TRACE_DELAY, at);
 	}
+	w->marks = w->consensus && last_meeting(r);
 	if (!done) {
 		w->strategy->step(w);
 		note(r, TRACE_UPDATE, at);
@@ -328,9 +345,13 @@ void epoch_run(struct trainer *r, bool barrier)
 	struct stats *s = &r->stats, before = *s;
 	struct epoch_record *record = &r->record[r->records];
 	nsec began = r->records ? r->record[r->records - 1].model.end : 0;
+	w->marked = false;
 	nsec in_steps = make_steps(r, barrier);
 	nsec busy = (s->comm - before.comm) + (s->wait - before.wait);
 	note_from(r, barrier, 0);
+	w->marks = false;
+	if (barrier && w->consensus && !w->marked)
+		vec_copy(w->consensus, w->param);
 	if (barrier) {
 		if (w->strategy->flush && !r->left)
 			w->strategy->flush(w);
@@ -341,8 +362,8 @@ void epoch_run(struct trainer *r, bool barrier)
 	}
 	note_from(r, false, 0);
 	nsec now = record->model.end = segment_time(r);
-	record->first_collective = before.collectives;
-	record->last_collective = s->collectives;
+	record->first_meeting = before.meetings;
+	record->last_meeting = s->meetings;
 	record->split = (struct split_row){
 #define COUNTED(name) .name = s->name - before.name,
 		SPLIT_COUNTS(COUNTED)

@@ -51,6 +51,29 @@ static void average_buffers(struct trainer *r, bool left)
 	vec_scale(w->buffer, 1 / (float)there);
 }
 
+/* With the model that stands in param: the mean over mini-batches of training rows, always the
+ * same, spread over the set, of which each replica takes its part. */
+static void recompute_buffers(struct trainer *r)
+{
+	enum { ROWS = 8192 };
+	struct worker *w = &r->w;
+	size_t n = r->train.n, rows = smaller(n, (size_t)w->run->batch);
+	size_t batches = rows < ROWS ? smaller(n, ROWS) / rows : 1;
+	int32_t *index = must(malloc(rows * sizeof *index));
+	struct tally ignored;
+	vec_fill(r->statistics, 0);
+	for (size_t i = (size_t)r->replica; i < batches; i += (size_t)r->replicas) {
+		for (size_t k = 0; k < rows; k++)
+			index[k] = (int32_t)part_of(n, rows * batches, k * batches + i);
+		w->workload->statistics(w, index, rows);
+		vec_axpy(r->statistics, 1 / (float)batches, w->buffer);
+	}
+	comm_allreduce(w->data_group, r->statistics, SUM);
+	vec_copy(w->buffer, r->statistics);
+	tally_take(w, &ignored);
+	free(index);
+}
+
 void model_place(struct trainer *r, const struct snapshot *s)
 {
 	struct worker *w = &r->w;
@@ -67,6 +90,10 @@ void model_place(struct trainer *r, const struct snapshot *s)
 	if (!w->buffer)
 		return;
 	vec_copy(r->buffer, w->buffer);
+	if (r->statistics) {
+		recompute_buffers(r);
+		return;
+	}
 	if (s && s->buffer)
 		vec_copy(w->buffer, s->buffer);
 	average_buffers(r, s ? s->left : r->left);
@@ -135,9 +162,48 @@ static void look_for_divergence(struct trainer *r, const struct epoch_row *row)
 	r->status = EXIT_DIVERGED;
 }
 
-static void evaluate_epoch(struct trainer *r, struct epoch_record *record)
+static double square_norm(const struct vec *v)
 {
-	struct epoch_row row = {.epoch = record->model.epoch};
+	size_t n = vec_len(v);
+	float *x AUTOFREE = must(malloc((n + 1) * sizeof *x));
+	double sum = 0;
+	vec_get(v, x);
+	for (size_t i = 0; i < n; i++)
+		sum += (double)x[i] * x[i];
+	return sum;
+}
+
+/* sqrt(mean over the models of |w_i - mean w|^2), Kong et al., arXiv 2102.04828: of what each had
+ * when it last met others in the epoch that a barrier has just ended; of those who have not left.
+ */
+static double consensus_distance(struct trainer *r, const struct epoch_record *record)
+{
+	struct worker *w = &r->w;
+	if (!w->consensus || record->model.epoch == 0)
+		return record->model.epoch && vec_has_data(w->param) ? 0 : NAN;
+	double models = !record->model.left, sum = 0;
+	link_reduce_all(r->all, &models, 1, REDUCE_SUM);
+	models *= (double)r->replicas / w->trainers;
+	if (models < 1)
+		return NAN;
+	if (record->model.left)
+		vec_fill(w->consensus, 0);
+	vec_copy(r->saved, w->consensus);
+	comm_allreduce(w->data_group, r->saved, SUM);
+	if (!record->model.left) {
+		vec_axpy(w->consensus, -1 / (float)models, r->saved);
+		sum = square_norm(w->consensus);
+	}
+	link_reduce_all(r->all, &sum, 1, REDUCE_SUM);
+	return sqrt(sum / models);
+}
+
+/* barrier: one ended it, and what it left stands where it was. */
+static void evaluate_epoch(struct trainer *r, struct epoch_record *record, bool barrier)
+{
+	struct epoch_row row = {.epoch = record->model.epoch, .consensus = NAN};
+	if (barrier)
+		row.consensus = consensus_distance(r, record);
 	struct evaluated t = evaluate_model(r, &record->model);
 	char *error = NULL;
 	gather_epoch(r, record, &t, &row);
@@ -182,7 +248,7 @@ void evaluate(struct trainer *r, struct epoch_record *record, int64_t n)
 		for (; s < end && s->epoch == record[k].model.epoch && !r->status; s++)
 			evaluate_point(r, s, began);
 		if (!r->status)
-			evaluate_epoch(r, &record[k]);
+			evaluate_epoch(r, &record[k], k == n - 1);
 	}
 	r->points = 0;
 	gather_events(r);

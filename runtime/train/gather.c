@@ -82,14 +82,14 @@ static void sum_staleness(struct trainer *r, int64_t bins[STALENESS_BINS])
 
 /* Times are means, counts are sums. Without a barrier every trainer's epoch begins and ends at a
  * time of its own, and what it spent them on are shares of that: the epoch of all has these shares.
- * What was waiting inside collectives moves from comm to wait. */
+ * What was waiting inside meetings moves from comm to wait. */
 void gather_epoch(struct trainer *r, struct epoch_record *record, const struct evaluated *evaluated,
 		  struct epoch_row *row)
 {
 	struct split_row *own = &record->split;
 	double n = r->w.trainers,
-	       waited = 1e-9 * (double)stats_waited(&r->stats, record->first_collective,
-						    record->last_collective);
+	       waited = 1e-9 * (double)stats_waited(&r->stats, record->first_meeting,
+						    record->last_meeting);
 	own->comm_s -= waited;
 	own->wait_s += waited;
 	struct epoch_sum sum = {

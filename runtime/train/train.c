@@ -101,8 +101,8 @@ static char *open_tables(struct trainer *r)
 	return NULL;
 }
 
-/* Collectives of a segment: a few a step, for as many epochs as a segment has. */
-static size_t collectives_expected(const struct trainer *r)
+/* Meetings of a segment: a few a step, for as many epochs as a segment has. */
+static size_t meetings_expected(const struct trainer *r)
 {
 	enum { A_STEP = 8, LEAST = 1 << 12, MOST = 1 << 26 };
 	size_t n = (size_t)(r->plan->steps * r->records_max) * A_STEP;
@@ -173,7 +173,7 @@ static void set_up(struct trainer *r)
 	const struct run *run = w->run;
 	r->heterogeneity = heterogeneity_of(run, w->rank);
 	r->delayed = run->straggle > 0 || r->heterogeneity.speed < 1;
-	stats_init(&r->stats, collectives_expected(r));
+	stats_init(&r->stats, meetings_expected(r));
 	set_up_comms(r);
 	agree_on_options(r);
 	if (r->page)
@@ -191,6 +191,8 @@ static void set_up(struct trainer *r)
 	w->workload->init(w, &r->train);
 	if (w->buffer)
 		r->buffer = vec_new(w, vec_len(w->buffer));
+	if (w->buffer && strcmp(run->norm_statistics, "recompute") == 0)
+		r->statistics = vec_new(w, vec_len(w->buffer));
 	comm_prepare(w->data_group, w->param, r->config->own.transport);
 	comm_prepare(w->model_group, w->param, r->config->own.transport);
 	if (w->strategy->tables)
@@ -198,6 +200,9 @@ static void set_up(struct trainer *r)
 	w->state = must(calloc(1, w->strategy->state_size + 1));
 	if (w->strategy->init)
 		w->strategy->init(w);
+	if (r->replicas > 1 && (w->strategy->canonical || w->strategy->average) &&
+	    vec_has_data(w->param))
+		w->consensus = vec_new(w, vec_len(w->param));
 	deal_open(r);
 	make_room(r);
 }
@@ -215,7 +220,9 @@ static void tear_down(struct trainer *r)
 	for (int64_t i = 0; i < r->points_max; i++)
 		snapshot_free(&r->point[i]);
 	vec_free(r->saved);
+	vec_free(w->consensus);
 	vec_free(r->buffer);
+	vec_free(r->statistics);
 	w->workload->fini(w);
 	if (has_floats(w->run))
 		data_close(w->workload->dataset);
@@ -252,6 +259,8 @@ static char *begin_sink(struct trainer *r)
 			       .table_home = r->w.tables ? r->w.tables->placement->name : NULL,
 			       .transport = comm_transport(r->w.data_group)};
 	char *error = r->sink->begin ? r->sink->begin(r->sink->self, &e, &id) : NULL;
+	if (!error)
+		error = deal_record(r);
 	if (r->page) {
 		r->page->id = id;
 		r->page->steps = r->w.steps;

@@ -23,6 +23,8 @@ struct closing {
 	struct world_cost cost;
 };
 
+struct shards;
+
 /* Each returns NULL or a sentence; after a sentence the run fails. A slot that is NULL is not
  * wanted. */
 struct sink {
@@ -32,6 +34,9 @@ struct sink {
 	 * there were no pushes. */
 	char *(*epoch)(void *self, const struct epoch_row *row, const struct split_row *ranks,
 		       int n, const int64_t *staleness);
+	/* With --split, after begin: how many rows of each class each model trains on, [models x
+	 * classes] (classes 0: [models]); share workers hold one model. */
+	char *(*shards)(void *self, const int64_t *rows, size_t models, size_t classes, int share);
 	/* What --judge-every asks for: before the epoch that they lie in. */
 	char *(*point)(void *self, const struct point_row *row);
 	/* What --record asks for: after each segment, before its epochs. */
@@ -67,8 +72,31 @@ struct rows data_sample(size_t n, size_t most);
 enum {
 	TRAIN_ROWS_EVALUATED = 5000
 }; /* of the training set, on which the evaluated model is, too */
-/* An epoch's permutation of n rows; valid until the next call. */
-const int32_t *data_order(size_t n, int64_t seed, int64_t epoch);
+/* An epoch's permutation of n rows, sorted by the shards that they are of (NULL: as it is); valid
+ * until the next call. */
+const int32_t *data_order(size_t n, int64_t seed, int64_t epoch, struct shards *s);
+/* Those of this run, made by the first that asks: rows[m] for model m of `models`. */
+struct shards *data_shards(const struct data *train, const struct run *run, const size_t *rows,
+			   size_t models);
+void data_shards_close(void);
+
+/* ---- shards.c: rows that a model keeps for the whole run ---- */
+
+struct shards {
+	size_t n, models;
+	size_t *first;    /* [models + 1] where a model's rows begin in an epoch's order */
+	int32_t *owner;   /* [n] the model that has this row */
+	size_t *next;     /* [models], and */
+	int32_t *scratch; /* [n]: of shards_sort, which allocates nothing */
+};
+/* rows[m] for model m, all n together. Labels that are not there are not looked at. */
+struct shards *shards_new(const struct data *train, const struct data_split *split, int64_t seed,
+			  const size_t *rows, size_t models);
+void shards_free(struct shards *s); /* NULL is fine */
+/* row[n], a permutation: sorted by owner, else in the order that it has. */
+void shards_sort(struct shards *s, int32_t *row);
+/* rows[models x classes]: of each class; without classes rows[models]. */
+void shards_count(const struct shards *s, const struct data *train, int64_t *rows);
 
 /* A worker's whole life, or the lives of all simulated ones; returns the exit status. page may be
  * NULL. */

@@ -24,7 +24,7 @@ struct snapshot {
 struct epoch_record {
 	struct snapshot model;
 	struct split_row split;
-	size_t first_collective, last_collective;
+	size_t first_meeting, last_meeting;
 	int64_t staleness[STALENESS_BINS];
 	struct tally running;
 	double seconds; /* from one epoch's end for all to the next; 0 = one's own */
@@ -44,12 +44,13 @@ struct trainer {
 	int replica, replicas; /* place of this worker's model among the models */
 	struct dealing *dealing;
 	struct rows train_rows, validation_rows, test_rows; /* on which models are evaluated */
-	int32_t *order;     /* of this trainer's rows of the epoch, or the step */
-	size_t *step_first; /* [steps + 1], into order */
-	float *lr;          /* [steps] */
-	size_t step;        /* of the epoch: that the mini-batch under way is of */
-	struct vec *saved;  /* param, while another model is evaluated in its place, */
-	struct vec *buffer; /* and w->buffer */
+	int32_t *order;         /* of this trainer's rows of the epoch, or the step */
+	size_t *step_first;     /* [steps + 1], into order */
+	float *lr;              /* [steps] */
+	size_t step;            /* of the epoch: that the mini-batch under way is of */
+	struct vec *saved;      /* param, while another model is evaluated in its place, */
+	struct vec *buffer;     /* and w->buffer, */
+	struct vec *statistics; /* which is made anew there; NULL = the workers' mean counts */
 
 	struct epoch_record *record;
 	int64_t records, records_max;
@@ -85,7 +86,8 @@ struct trainer {
 
 void deal_open(struct trainer *r); /* collective, after the strategy's tables */
 void deal_close(struct trainer *r);
-int64_t deal_most(const struct trainer *r);        /* steps that it may make in one epoch */
+char *deal_record(struct trainer *r);       /* by rank 0: whose rows are whose, to the sink */
+int64_t deal_most(const struct trainer *r); /* steps that it may make in one epoch */
 void deal_epoch(struct trainer *r, int64_t epoch); /* what an epoch needs, with learning rates */
 /* The i-th that it can get: of this epoch, dynamically of the first, which has the same sizes;
  * false: there are fewer. */

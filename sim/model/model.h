@@ -11,8 +11,8 @@
 struct recording;
 
 /* What work costs, as it was measured (mvbench calibrate) or given: of vectors [floats] (fill: y =
- * a), of products [flops], of operations on a table [floats], and what an allreduce takes beside
- * its messages [floats]. */
+ * a), of products [flops], of operations on a table [floats], what an allreduce takes beside its
+ * messages [floats], and what plug-ins do on the host [floats]. */
 #define COST_LIST(X) \
 	X(FILL, fill) \
 	X(COPY, copy) \
@@ -24,7 +24,8 @@ struct recording;
 	X(PUSH, push) \
 	X(SYNC, sync) \
 	X(ELASTIC, elastic) \
-	X(SUM, sum)
+	X(SUM, sum) \
+	X(HOST, host)
 enum cost {
 #define ROW(id, name) COST_##id,
 	COST_LIST(ROW)
@@ -33,7 +34,7 @@ enum cost {
 };
 extern const char *const cost_names[COSTS];
 
-enum { CURVE_POINTS = 64, STEP_BINS = 64 };
+enum { CURVE_POINTS = 64 };
 struct curve { /* seconds over an amount of work; no points: 0 */
 	int n;
 	double x[CURVE_POINTS], y[CURVE_POINTS]; /* x ascending */
@@ -52,11 +53,23 @@ struct points {
 };
 void points_add(struct points *p, const char *name, double x, double value);
 
+/* What steps take (steps.c): s[i] of those between the shares from[i] and from[i + 1] of all, in
+ * STEP_BINS-ths, sorted from the shortest. */
+enum { STEP_BINS = 64, TAIL_MOST = 1024, STEPS_MOST = STEP_BINS + TAIL_MOST };
+struct steps {
+	int n;
+	double from[STEPS_MOST], s[STEPS_MOST];
+};
+/* The figures of n measured steps [s], which get sorted: name "step", x = STEP_BINS repetition +
+ * from. */
+void steps_points(struct points *out, float *step, size_t n, int repetition);
+void steps_add(struct steps *s, double from, double seconds); /* in order */
+double steps_draw(const struct steps *s, double u);           /* u uniform in [0, 1) */
+
 struct simulation {
 	char *platform_file;    /* SimGrid XML */
 	int64_t calibration_id; /* of the step times; 0 = they were given */
-	/* Equally likely times of a whole local step (batch, gradient, update) of so many rows. */
-	double step_s[STEP_BINS];
+	struct steps step;      /* a whole local one (batch, gradient, update) of so many rows */
 	double rows;
 	struct curve cost[COSTS];
 	struct points points; /* all that the calibration says */

@@ -7,7 +7,7 @@
  * spread over workers, each operation takes its own time, matrix products by their flops; of a step
  * whose time was given, the products take all of it.
  *
- * A draw is one of STEP_BINS equally likely times, in proportion to the rows.
+ * A draw (sim/model/steps.c) is in proportion to the rows.
  */
 #include "runtime/train/train.h"
 #include "sim/sim.h"
@@ -23,15 +23,23 @@ static void owe(enum cost what, size_t amount)
 		sim_owe_for(what, (double)amount);
 }
 
-/* What a step of the whole model multiplies: 2 flops a weight and row forward, as many for its own
- * gradient, and for the gradient below. */
+/* What a step of the whole model multiplies. */
 static double step_flops(const struct worker *w)
 {
-	const struct linear *l;
 	double flops = 0;
-	for (size_t i = 0; (l = net_linear_at(w->net, i)); i++)
-		flops += (l->first ? 4.0 : 6.0) * (double)l->in * (double)l->out;
+	for (size_t i = 0; i <= w->layers; i++)
+		flops += w->flops[i];
 	return flops * sim_costs()->rows;
+}
+
+/* And of it what the layers do that every worker has whole. */
+static double whole_flops(const struct worker *w)
+{
+	const struct linear *l;
+	double flops = step_flops(w) / sim_costs()->rows;
+	for (size_t i = 0; (l = net_linear_at(w->net, i)); i++)
+		flops -= (l->first ? 4.0 : 6.0) * (double)l->in * (double)l->out;
+	return flops * (double)w->rows;
 }
 
 /* Where the time of a step was given and products were not measured, they are all of the step. */
@@ -42,9 +50,21 @@ static void owe_product(double flops)
 	if (me->quiet)
 		return;
 	if (s->cost[COST_GEMM].n == 0 && comm_size(me->worker->model_group) > 1)
-		sim_owe(s->step_s[0] * flops / step_flops(me->worker));
+		sim_owe(s->step.s[0] * flops / step_flops(me->worker));
 	else
 		sim_owe_for(COST_GEMM, flops);
+}
+
+/* A mini-batch comes in. Of a model that is spread, the whole layers' products are paid for here:
+ * what convolutions do is known of a layer, not of an operation. */
+static void owe_data(size_t n)
+{
+	const struct worker *w = sim_self()->worker;
+	if (comm_size(w->model_group) == 1)
+		return;
+	owe(COST_COPY, n);
+	if (whole_flops(w) > 0)
+		owe_product(whole_flops(w));
 }
 
 /* What the kinds of the list of operations cost. Of a gradient that is one draw, the draw has the
@@ -55,10 +75,8 @@ static void owe_product(double flops)
 #define OWE_SCALE(n)       owe(COST_SCALE, n)
 #define OWE_AXPY(n)        owe(COST_AXPY, n)
 #define OWE_PRODUCT(flops) owe_product(flops)
-#define OWE_DATA(n) \
-	if (comm_size(sim_self()->worker->model_group) > 1) \
-	owe(COST_COPY, n)
-#define OWE_UPDATE(n) sim_owe_for(COST_SGD, (double)(n))
+#define OWE_DATA(n)        owe_data(n)
+#define OWE_UPDATE(n)      sim_owe_for(COST_SGD, (double)(n))
 
 #define TIMED(name, params, args, kind, amount) \
 	static void sim_##name params \
@@ -68,6 +86,12 @@ static void owe_product(double flops)
 	}
 DEVICE_OPS(TIMED)
 
+static void sim_get(struct device *d, float *host, const float *x, size_t n)
+{
+	inner->get(d, host, x, n);
+	owe(COST_COPY, n);
+}
+
 /* ---- A gradient as a whole ---- */
 
 static double draw(struct sim_worker *me)
@@ -75,9 +99,20 @@ static double draw(struct sim_worker *me)
 	const struct simulation *s = sim_costs();
 	const struct worker *w = me->worker;
 	double rows = (double)w->rows / s->rows;
-	double step = s->step_s[rng_next(&me->rng) % STEP_BINS];
+	double step = steps_draw(&s->step, rng_uniform(&me->rng));
 	double update = curve_at(&s->cost[COST_SGD], (double)vec_len(w->param));
 	return step > update ? rows * (step - update) : 0;
+}
+
+/* Of the backward pass; models that do not know their flops are weighed by their parameters. */
+static double layer_weight(const struct worker *w, size_t i)
+{
+	return w->flops ? w->flops[i] : (double)(w->layer[i + 1] - w->layer[i]);
+}
+
+static double forward_part(const struct worker *w)
+{
+	return w->flops ? w->flops[w->layers] * sim_costs()->rows / step_flops(w) : 1.0 / 3;
 }
 
 static void sim_graph(struct device *d, size_t key, void (*body)(void *ctx), void *ctx)
@@ -92,9 +127,10 @@ static void sim_graph(struct device *d, size_t key, void (*body)(void *ctx), voi
 	    me->worker->step == 0) {
 		sim_owe(me->pending_s);
 		me->pending_s = 0;
-	} else { /* the forward pass; the backward pass is twice as much */
-		sim_owe(me->pending_s / 3);
-		me->pending_s *= 2.0 / 3;
+	} else { /* the forward pass; the backward pass comes layer by layer */
+		double forward = forward_part(me->worker);
+		sim_owe(forward * me->pending_s);
+		me->pending_s *= 1 - forward;
 	}
 }
 
@@ -103,14 +139,17 @@ static void sim_event_record(struct device *d, size_t i)
 	(void)d, (void)i;
 }
 
-/* Of the backward pass, a layer takes what its parameters are of all. */
+/* Of the backward pass, a layer takes what its flops are of those that are left. */
 static void sim_event_wait(struct device *d, size_t i)
 {
 	struct sim_worker *me = sim_self();
 	const struct worker *w = me->worker;
 	(void)d;
-	double left = (double)w->layer[i + 1], share = (double)(w->layer[i + 1] - w->layer[i]);
-	double part = i == 0 || left <= 0 ? me->pending_s : me->pending_s * share / left;
+	double left = 0;
+	for (size_t k = 0; k <= i; k++)
+		left += layer_weight(w, k);
+	double part =
+		i == 0 || left <= 0 ? me->pending_s : me->pending_s * layer_weight(w, i) / left;
 	sim_owe(part);
 	me->pending_s -= part;
 }
@@ -122,6 +161,7 @@ void sim_device(struct worker *w, bool train)
 		ops = *inner;
 #define TAKE(name, ...) ops.name = sim_##name;
 		DEVICE_OPS(TAKE)
+		ops.get = sim_get;
 		ops.graph = sim_graph;
 		ops.event_record = sim_event_record;
 		ops.event_wait = sim_event_wait;

@@ -163,6 +163,15 @@ void world_charge_sum(size_t n, int ranks)
 	pay(me);
 }
 
+void worker_charge(const struct worker *w, double floats)
+{
+	const double guess_s = 1e-9; /* of a float */
+	const struct curve *c = &world.costs->cost[COST_HOST];
+	(void)w;
+	if (!sim_self()->quiet)
+		sim_owe(c->n ? curve_at(c, floats) : guess_s * floats);
+}
+
 /* ---- Monitors ---- */
 
 struct sim_monitor {

@@ -3,10 +3,12 @@
  * peers; beside the CPU's. check_devices.c has its operations in float32.
  */
 #include "results/gate/gate.h"
+#include "runtime/device/cuda/cuda.h"
 #include "tests/fixture.h"
 #include "tests/suites.h"
 
 #include <check.h>
+#include <dlfcn.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -511,6 +513,28 @@ START_TEST(peers_are_summed)
 }
 END_TEST
 
+/* Of the module that the tests use: a program with other updaters is not served. */
+START_TEST(a_module_of_another_build_is_not_used)
+{
+	const struct device_ops *(*entry)(const struct cuda_host *);
+	struct cuda_host host = {
+		.build = cuda_build() + 1, .panic = panic, .failure = failure, .must = must};
+	char *path = on_real_gpu() ? sentence("mvbench_cuda.so") : sentence("fake/mvbench_cuda.so");
+	char *whole = realpath(path, NULL);
+	ck_assert_msg(whole != NULL, "%s is not here", path);
+	void *module = dlopen(whole, RTLD_NOW | RTLD_LOCAL);
+	ck_assert_msg(module != NULL, "%s", dlerror());
+	void *symbol = dlsym(module, "mvbench_cuda");
+	ck_assert_ptr_nonnull(symbol);
+	memcpy(&entry, &symbol, sizeof entry);
+	ck_assert_ptr_null(entry(&host));
+	host.build = cuda_build();
+	ck_assert_ptr_nonnull(entry(&host));
+	free(whole);
+	free(path);
+}
+END_TEST
+
 Suite *cuda_suite(void)
 {
 	Suite *s = suite_create("cuda");
@@ -527,6 +551,7 @@ Suite *cuda_suite(void)
 	tcase_add_test(t, graphs_are_kept);
 	tcase_add_loop_test(t, passes_are_the_hosts, 0, n);
 	tcase_add_test(t, peers_are_summed);
+	tcase_add_test(t, a_module_of_another_build_is_not_used);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -197,6 +197,8 @@ START_TEST(points_stand_where_they_were_asked_for)
 		   "round(seconds, 6), ' ') FROM evaluation",
 		   "4:0.4:0.04 8:0.8:0.08 12:1.2:0.12 16:1.6:0.16 24:2.4:0.24 28:2.8:0.28\r\n");
 	near(of("SELECT count(*) FROM curve WHERE run_id = 1"), 10, 0);
+	record(SIM SOFTMAX "--batch=60 --epochs=3 --judge-every=10"); /* steps of an epoch */
+	near(of("SELECT count(*) FROM evaluation WHERE run_id = 3"), 0, 0);
 	near(of("SELECT count(*) FROM (SELECT test_loss, lag(test_loss) OVER (ORDER BY epochs) "
 		"AS b "
 		"FROM curve WHERE run_id = 1) WHERE test_loss >= b"),

@@ -101,10 +101,10 @@ START_TEST(tables_as_text)
 		    "run_id,epoch,seconds,compute_s,comm_s,wait_s,running_loss,running_accuracy,"
 		    "train_loss,train_accuracy,validation_loss,validation_accuracy,test_loss,"
 		    "test_accuracy,bytes_sent,"
-		    "staleness_mean,staleness_max,pushes,dropped\r\n"
-		    "11,0,0,,,,,,,,,,2.5,0.125,0,,,,\r\n"
-		    "11,1,2,,,,,,,,,,1.5,0.75,640,,,,\r\n"
-		    "11,2,1.5,,,,,,,,,,0.75,0.875,640,,,,\r\n");
+		    "staleness_mean,staleness_max,pushes,dropped,consensus\r\n"
+		    "11,0,0,,,,,,,,,,2.5,0.125,0,,,,,\r\n"
+		    "11,1,2,,,,,,,,,,1.5,0.75,640,,,,,\r\n"
+		    "11,2,1.5,,,,,,,,,,0.75,0.875,640,,,,,\r\n");
 	command("export --db=a.db --where=id=11", EXIT_OK, "\"a,\"\"b\"\"\n<c>\"");
 	command("export --db=a.db --format=jsonl --where=id=11", EXIT_OK,
 		"\"label\": \"a,\\\"b\\\"\\u000a<c>\"");

@@ -262,10 +262,11 @@ START_TEST(bash_completes_words)
 	ck_offers("mvbench run --strategy = as", "asgd"); /* as bash cuts the line */
 	ck_offers("mvbench run --strategy=as", "--strategy=asgd");
 	ck_offers("mvbench run --strategy asg", "asgd");
-	ck_offers("mvbench run --strategy = easgd --ea", "--easgd.beta=");
+	ck_offers("mvbench run --strategy = easgd --ea",
+		  "--easgd.beta= --easgd.order= --easgd.form=");
 	ck_offers("mvbench run --ea", "");
-	ck_offers("mvbench run --easgd.", "--easgd.beta=");
-	ck_offers("mvbench run --easgd", "--easgd.beta=");
+	ck_offers("mvbench run --easgd.", "--easgd.beta= --easgd.order= --easgd.form=");
+	ck_offers("mvbench run --easgd.b", "--easgd.beta=");
 	ck_offers("mvbench blame \"\"", "latest");
 	ck_offers("mvbench run --asgd.updater = mom", "momentum momentum_ema");
 	ck_offers("mvbench run --sim.platform = titan", "titanx4");
@@ -276,7 +277,7 @@ START_TEST(bash_completes_words)
 	ck_offers("mvbench sweep shape9", "shape9_overlap");
 	ck_offers("mvbench plot accuracy_ti", "accuracy_time");
 	ck_offers("mvbench list dev", "devices");
-	ck_offers("mvbench help easgd.", "easgd.beta");
+	ck_offers("mvbench help easgd.b", "easgd.beta");
 	ck_offers("mvbench help --man = sw", "sweep");
 	ck_offers("mvbench nosuch --a", "");
 	ck_offers("mvbench run --lr = \"\"", "");

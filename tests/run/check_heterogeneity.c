@@ -355,11 +355,12 @@ END_TEST
 START_TEST(evaluation_is_no_training_time)
 {
 	forget();
-	record(TWO NETWORK "--strategy=asgd --sync-every=1000");
+	record(TWO NETWORK "--strategy=asgd --deal=static --sync-every=1000");
 	double two = asked("SELECT sum(seconds) FROM rank_epoch WHERE rank = 1 AND epoch < 3");
 	double all = asked("SELECT sum(seconds) FROM epoch");
 	ck_assert_double_gt(asked("SELECT simulated_s FROM run"), 2 * all);
-	char *words = sentence(TWO NETWORK "--strategy=asgd --sync-every=1000 --pause=1:%.9fs:1s",
+	char *words = sentence(TWO NETWORK
+			       "--strategy=asgd --deal=static --sync-every=1000 --pause=1:%.9fs:1s",
 			       two + 3.5 * step_s);
 	record(words);
 	expect_near("epoch 2", of_rank(2, 2, 1, OTHER), 0, 1e-6);

@@ -106,12 +106,13 @@ static void add_run(sqlite3 *db, const char *workload, const char *strategy, int
 			"INSERT INTO epoch (run_id, epoch, test_loss, train_loss, test_accuracy, "
 			"seconds,"
 			" compute_s, comm_s, wait_s, staleness_mean, staleness_max, pushes, "
-			"dropped)"
+			"dropped, consensus)"
 			"VALUES (%lld, %d, %f, %f, iif(%f < 0, NULL, %f), nullif(%f, 0), %f, 0.2, "
 			"0.1,"
 			" %s)",
 			id, e, 1.0 / (e + 1), 1.0 / (e + 1), best, best + 0.01 * e, e ? seconds : 0,
-			seconds - 0.4, pushes ? "1.5, 4, 100, 0" : "NULL, NULL, NULL, NULL");
+			seconds - 0.4,
+			pushes ? "1.5, 4, 100, 0, 0.25" : "NULL, NULL, NULL, NULL, NULL");
 		sql(db, text);
 		sqlite3_free(text);
 		text = sqlite3_mprintf(
@@ -516,22 +517,23 @@ static void expect_rows(const char *figure, const char *columns, const char *wan
 START_TEST(intervals_are_between_ranks)
 {
 	sqlite3 *db = open_database();
-	for (int seed = 1; seed <= 7; seed++) /* ranks 2 and 6 */
+	for (int seed = 1; seed <= 9; seed++) /* ranks 2 and 8 */
 		add_run(db, "mlp", "serial", 1, seed, 0.1 * seed, "", 2);
 	add_run(db, "softmax", "serial", 1, 1, 0.5, "", 2);
 	add_run(db, "softmax", "serial", 1, 2, 0.6, "", 2);
 	sqlite3_close(db);
 	expect_rows("accuracy_epoch", "'%s|%d|%g|%g|%g', title, epoch, median, low, high",
-		    "serial (n=7)|1|41|21|61\nserial (n=7)|2|42|22|62\n"
+		    "serial (n=9)|1|51|21|81\nserial (n=9)|2|52|22|82\n"
 		    "serial (n=2)|1|56|51|61\nserial (n=2)|2|57|52|62\n");
 	expect_rows("accuracy_final", "'%s|%g|%g|%g', title, median, low, high",
-		    "serial (n=7)|42|22|62\nserial (n=2)|57|52|62\n");
+		    "serial (n=9)|52|22|82\nserial (n=2)|57|52|62\n");
 	expect_rows("time_epoch", "'%s|%d|%g|%g|%g', title, epoch, median, low, high",
-		    "serial (n=7)|1|4.4|4.2|4.6\nserial (n=7)|2|8.8|8.4|9.2\n"
+		    "serial (n=9)|1|4.5|4.2|4.8\nserial (n=9)|2|9|8.4|9.6\n"
 		    "serial (n=2)|1|4.15|4.1|4.2\nserial (n=2)|2|8.3|8.2|8.4\n");
 	expect_rows("seeds", "'%g|%g|%g|%g|%d', value, median, low, high, i",
-		    "12|42|22|62|1\n22|42|22|62|2\n32|42|22|62|3\n42|42|22|62|4\n52|42|22|62|5\n"
-		    "62|42|22|62|6\n72|42|22|62|7\n52|57|52|62|1\n62|57|52|62|2\n");
+		    "12|52|22|82|1\n22|52|22|82|2\n32|52|22|82|3\n42|52|22|82|4\n"
+		    "52|52|22|82|5\n62|52|22|82|6\n72|52|22|82|7\n82|52|22|82|8\n"
+		    "92|52|22|82|9\n52|57|52|62|1\n62|57|52|62|2\n");
 
 	if (lacks_program("gnuplot"))
 		return;
@@ -542,8 +544,8 @@ START_TEST(intervals_are_between_ranks)
 		char *path = sentence("%s/%s-svg/%s-%s.svg", folder, figure, figure, workload);
 		size_t n;
 		char *text = contents(path, &n);
-		ck_assert_msg(strstr(text, i ? "median, min to max<" : "Median; 95 % interval<") !=
-				      NULL,
+		ck_assert_msg(strstr(text, i ? "median, min to max (50 %)<"
+					     : "Median; 95 % interval<") != NULL,
 			      "%s does not say what its intervals are", path);
 		free(text);
 		free(path);
@@ -578,6 +580,30 @@ START_TEST(budgets_are_worth_what_they_buy)
 		    "a|1|25|0\na|2|31.25|0\na|3|34.375|0\na|4|36.1719|0\n");
 	expect_rows("sensitivity", "'%s|%g|%g|%d|%d', title, lr, value, lost, alone",
 		    "a|0.1|40|0|1\na|0.2|10|1|1\na|0.3|20|0|1\na|0.4|30|0|1\n");
+}
+END_TEST
+
+/* From its last epoch on, a run that diverged is below all; it is in no picture, but moves medians.
+ */
+START_TEST(who_diverged_counts_in_figures)
+{
+	sqlite3 *db = open_database();
+	for (int seed = 1; seed <= 4; seed++)
+		add_run(db, "mlp", "serial", 1, seed, 0.1 + 0.2 * seed, "", 3);
+	add_run(db, "mlp", "asgd", 2, 1, 0.6, "", 3);
+	add_run(db, "mlp", "asgd", 2, 2, 0.6, "", 3);
+	sql(db, "UPDATE run SET status = 'diverged' WHERE id IN (4, 6);"
+		"DELETE FROM epoch WHERE run_id IN (4, 6) AND epoch = 3");
+	sqlite3_close(db);
+	/* asgd: half of its runs are the median */
+	expect_rows("accuracy_epoch", "'%s|%d|%g|%g|%g', title, epoch, median, low, high",
+		    "serial (n=3)|1|61|31|91\nserial (n=3)|2|42|31|72\nserial (n=3)|3|43|31|73\n"
+		    "asgd 2w (n=1)|1|61|61|61\n");
+	expect_rows("accuracy_final", "'%s|%g|%g|%g', title, median, low, high",
+		    "serial (n=3)|43|43|73\n");
+	expect_rows("loss_time", "'%s|%g|%g|%g', title, median, low, high",
+		    "serial (n=3)|0.5|0.5|0.5\nserial (n=3)|0.333333|0.333333|0.5\n"
+		    "serial (n=3)|0.25|0.25|0.5\nasgd 2w (n=1)|0.5|0.5|0.5\n");
 }
 END_TEST
 
@@ -1169,6 +1195,7 @@ Suite *plots_suite(void)
 	tcase_add_test(r, curves_are_medians);
 	tcase_add_test(r, intervals_are_between_ranks);
 	tcase_add_test(r, budgets_are_worth_what_they_buy);
+	tcase_add_test(r, who_diverged_counts_in_figures);
 	tcase_add_test(r, misses_are_shown);
 	tcase_add_test(r, a_front_is_what_nothing_beats);
 	tcase_add_test(r, efficiency_is_speed_up_by_worker);

@@ -109,6 +109,9 @@ START_TEST(what_a_page_says)
 	expect_in(text, "<title>A &amp; &lt;B&gt;</title>", true);
 	expect_in(text, "1 of 9 runs failed: asgd 2w", true);
 	expect_in(text, "1 of 9 runs diverged", true);
+	/* one failed, one was fine, one diverged: so is the median of the two, and the worst of
+	 * them */
+	expect_in(text, "data-v=\"-Infinity\">diverged <span class=\"range\">diverged–8", true);
 	expect_in(text, "softmax was measured on 2 machines (alpha, beta)", true);
 	expect_in(text, "1 of 3 configurations have fewer than three finished runs", true);
 	expect_in(text, "no &lt;b&gt;room&lt;/b&gt;", true);

@@ -330,6 +330,30 @@ START_TEST(a_dry_run_names_options_as_the_table_does)
 }
 END_TEST
 
+/* Recomputed, what norms are evaluated with depends on the model alone: not on how it was trained,
+ * as what is kept in training does, nor on who computes it. */
+START_TEST(norms_are_evaluated_anew)
+{
+	char out[OUTPUT];
+	const char *const how[] = {"--norm-statistics=recompute",
+				   "--norm-statistics=recompute --strategy=asgd --workers=2", ""};
+	for (size_t i = 0; i < COUNT(how); i++) {
+		char *words = sentence("--workload=resnet --resnet.depth=20 --epochs=1 --batch=100 "
+				       "--lr=0 --device=cpu %s",
+				       how[i]);
+		ck_assert_msg(run_mvbench("", words, out, sizeof out) == EXIT_OK, "%s", out);
+		free(words);
+	}
+	expect_row(
+		"SELECT count(*), sum(abs(test_loss / first - 1) < 1e-5), sum(accuracy IS NULL) "
+		"FROM (SELECT run_id, test_loss, test_accuracy AS accuracy, first_value(test_loss) "
+		"OVER (ORDER BY run_id, epoch) AS first FROM epoch)",
+		"6,4,0\r\n");
+	expect_refused("", "--workload=mlp --norm-statistics=recompute",
+		       "--norm-statistics=recompute: mlp has no batch norms");
+}
+END_TEST
+
 Suite *run_suite(void)
 {
 	Suite *s = suite_create("run");
@@ -337,6 +361,7 @@ Suite *run_suite(void)
 	tcase_set_timeout(t, 120);
 	tcase_add_checked_fixture(t, make_data, folder_free);
 	tcase_add_loop_test(t, ctrl_c_ends_all_ranks_and_marks_the_row, 1, 3);
+	tcase_add_test(t, norms_are_evaluated_anew);
 	tcase_add_test(t, a_killed_run_is_marked_by_the_next);
 	tcase_add_loop_test(t, a_worker_that_dies_is_named, 0, DEATHS);
 	tcase_add_test(t, a_worker_that_dies_at_the_start_ends_the_run);

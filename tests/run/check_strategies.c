@@ -182,6 +182,37 @@ START_TEST(outer_momentum_every_step_is_allreduce)
 }
 END_TEST
 
+/* So it is where the learning rate moves: SlowMo's momentum is in units of 1/lr. */
+START_TEST(outer_momentum_moves_with_the_rate)
+{
+	static const char *const schedule[] = {"step:1:x0.2", "warmup:1+cosine"};
+	const char *same =
+		words(MLP "--epochs=2 --batch=24 --lr-schedule=%s --sync-every=1", schedule[_i]);
+	expect_same(2,
+		    words("%s --strategy=periodic --periodic.outer=momentum "
+			  "--periodic.outer-momentum=0.8 --periodic.outer-lr=0.5",
+			  same),
+		    2, words("%s --strategy=allreduce --momentum=0.8 --lr=0.025", same), 1e-6);
+}
+END_TEST
+
+/* What is evaluated in the middle of a round is what a meeting there comes to. Epoch 1 meets at
+ * every step, so that there is momentum; in epoch 2 all meet at its end, or would do so later. */
+START_TEST(the_last_outer_step_is_evaluated)
+{
+	static const char *const outer[] = {"momentum", "nesterov"};
+	for (int sum = 0; sum < 2; sum++) {
+		const char *same = words(
+			MLP "--epochs=2 --batch=24 --strategy=periodic --periodic.schedule=up "
+			    "--periodic.outer=%s --periodic.outer-momentum=0.6 "
+			    "--periodic.outer-lr=0.7 --lr-schedule=step:1:x0.5 %s",
+			outer[_i % 2], sum ? "--reduce=sum --lr=0.01" : "--lr=0.02");
+		expect_same(2, words("%s --sync-every=50 --barrier-every=%d", same, _i / 2), 2,
+			    words("%s --sync-every=70 --barrier-every=%d", same, _i / 2), 1e-6);
+	}
+}
+END_TEST
+
 /* Epoch 1 is allreduce, epoch 2 takes half steps from where it ended. */
 START_TEST(outer_begins_where_start_ends)
 {
@@ -348,6 +379,8 @@ Suite *strategies_suite(void)
 	tcase_add_loop_test(t, hybrid_is_serial_with_the_groups_batch, 0, 3);
 	tcase_add_loop_test(t, outer_of_no_momentum_is_averaging, 0, 4);
 	tcase_add_loop_test(t, outer_momentum_every_step_is_allreduce, 1, 4);
+	tcase_add_loop_test(t, outer_momentum_moves_with_the_rate, 0, 2);
+	tcase_add_loop_test(t, the_last_outer_step_is_evaluated, 0, 4);
 	tcase_add_test(t, outer_begins_where_start_ends);
 	tcase_add_test(t, outer_nesterov_by_hand);
 	tcase_add_loop_test(t, schedules_meet_as_often_as_they_say, 0, 8);

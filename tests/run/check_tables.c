@@ -276,6 +276,155 @@ START_TEST(the_centre_moves_by_beta)
 }
 END_TEST
 
+/* ---- Downpour, each step written down once more ---- */
+
+enum { INPUTS = PIXELS, OUTPUTS = 10, SOFTMAX = OUTPUTS * (INPUTS + 1) };
+
+/* The gradient of softmax regression's mean loss over all rows; w and g are W[10 x 784], b[10]. */
+static void whole_gradient(const uint8_t *image, const uint8_t *label, const double *w, double *g)
+{
+	memset(g, 0, SOFTMAX * sizeof *g);
+	for (size_t r = 0; r < TRAIN_ROWS; r++) {
+		const uint8_t *x = image + r * INPUTS;
+		double z[OUTPUTS], most = -INFINITY, sum = 0;
+		for (int o = 0; o < OUTPUTS; o++) {
+			z[o] = w[OUTPUTS * INPUTS + o];
+			for (int i = 0; i < INPUTS; i++)
+				z[o] += w[o * INPUTS + i] * x[i] / 255;
+			most = fmax(most, z[o]);
+		}
+		for (int o = 0; o < OUTPUTS; o++)
+			sum += z[o] = exp(z[o] - most);
+		for (int o = 0; o < OUTPUTS; o++) {
+			double dz = (z[o] / sum - (label[r] == o)) / TRAIN_ROWS;
+			g[OUTPUTS * INPUTS + o] += dz;
+			for (int i = 0; i < INPUTS; i++)
+				g[o * INPUTS + i] += dz * x[i] / 255;
+		}
+	}
+}
+
+/* Dean's: accrued gradients to a server with Adagrad, one worker, whole batches, in double
+ * precision. */
+START_TEST(downpour_with_adagrad_by_hand)
+{
+	static const int send[] = {1, 2, 2}, pull[] = {1, 2, 4};
+	enum { STEPS = 8, IMAGES_AT = 16, LABELS_AT = 8 };
+	const double lr = 0.2, rho = 0.01;
+	static double w[SOFTMAX], local[SOFTMAX], g[SOFTMAX], acc[SOFTMAX], square[SOFTMAX];
+	size_t bytes;
+	uint8_t *image = idx_new(IDX_IMAGES, TRAIN_ROWS, &bytes);
+	uint8_t *label = idx_new(IDX_LABELS, TRAIN_ROWS, &bytes);
+	for (int t = 1; t <= STEPS; t++) {
+		whole_gradient(image + IMAGES_AT, label + LABELS_AT, local, g);
+		for (int i = 0; i < SOFTMAX; i++) {
+			acc[i] += g[i];
+			local[i] -= lr * g[i];
+			if (t % send[_i] == 0) {
+				square[i] += acc[i] * acc[i];
+				w[i] -= rho / sqrt(square[i] + 1e-6) * acc[i];
+				acc[i] = 0;
+			}
+			if (t % pull[_i] == 0)
+				local[i] = w[i];
+		}
+	}
+	struct result r = train_ok(
+		1, words("--workload=softmax --batch=%d --epochs=%d --barrier-every=0 --momentum=0 "
+			 "--lr=%g --lr-schedule=constant --strategy=downpour --downpour.send=%d "
+			 "--sync-every=%d --downpour.updater=adagrad --downpour.rho=%g",
+			 TRAIN_ROWS, STEPS, lr, send[_i], pull[_i], rho));
+	double d = 0, n = 0;
+	ck_assert_uint_eq(r.params, SOFTMAX);
+	for (int i = 0; i < SOFTMAX; i++) {
+		d += pow(r.param[i] - w[i], 2);
+		n += pow(w[i], 2);
+	}
+	ck_assert_msg(n > 0 && sqrt(d / n) <= 1e-4, "off by %g", sqrt(d / n));
+	free(image);
+	free(label);
+	free(r.param);
+}
+END_TEST
+
+/* ---- Elastic averaging ---- */
+
+#define FREEZE "--momentum=0 --lr-schedule=step:1:x1e-30 "
+#define ELASTIC \
+	MLP " " FREEZE "--strategy=easgd --easgd.form=synchronous --sync-every=50 --batch=%d "
+
+/* All at once: c_1 = c_0 + beta (mean w - c_0) after 50 steps. Then nobody learns any more, and the
+ * next exchange has c_2 = c_1 + beta (mean w - alpha (mean w - c_0) - c_1). */
+START_TEST(the_synchronous_centre_moves_by_beta)
+{
+	const double beta = 0.6, alpha = beta / _i;
+	double d = 0, n = 0;
+	struct result w0 = train_ok(_i, words(ELASTIC "--lr=0", 48 / _i));
+	/* who never meet are evaluated at their mean */
+	struct result mean =
+		train_ok(_i, words(MLP " " FREEZE "--strategy=periodic --sync-every=51 --batch=%d",
+				   48 / _i));
+	struct result c1 = train_ok(_i, words(ELASTIC "--easgd.beta=%g", 48 / _i, beta));
+	struct result c2 = train_ok(_i, words(ELASTIC "--easgd.beta=%g --epochs=2", 48 / _i, beta));
+	for (size_t i = 0; i < w0.params; i++) {
+		double m = mean.param[i], c0 = w0.param[i], one = c0 + beta * (m - c0);
+		double two = one + beta * (m - alpha * (m - c0) - one);
+		d += pow(c1.param[i] - one, 2) + pow(c2.param[i] - two, 2);
+		n += pow(m - c0, 2);
+	}
+	ck_assert_msg(n > 0 && sqrt(d / n) <= 1e-5, "%d workers: off by %g of the way", _i,
+		      sqrt(d / n));
+	free(w0.param);
+	free(mean.param);
+	free(c1.param);
+	free(c2.param);
+}
+END_TEST
+
+/* With nobody else there is nobody to come before or after. */
+START_TEST(alone_all_at_once_is_one_by_one)
+{
+	const char *same =
+		words(MLP " --batch=48 --momentum=0.9 --weight-decay=0.1 --strategy=easgd "
+			  "--sync-every=3 --easgd.order=%s",
+		      _i ? "together" : "after");
+	expect_same(1, words("%s --easgd.form=synchronous", same), 1, same, 1e-6);
+}
+END_TEST
+
+/* Pulled at the model w that the last of 50 steps begins with, which moves by s - w: with e = alpha
+ * (w - c_0) both c_1 = c_0 + e, and the worker stands at s - e where the serial run comes to s. So
+ * the next exchange, without learning, has c_2 = c_1 + alpha (s - e - c_1). */
+START_TEST(together_gradient_and_pull_are_of_one_model)
+{
+	static const char *const form[] = {"asynchronous", "synchronous"};
+	const double alpha = 0.5;
+	const char *same = MLP " " FREEZE "--batch=48 --weight-decay=0.1 ";
+	const char *easgd =
+		words("%s --strategy=easgd --sync-every=50 --easgd.beta=%g --easgd.form=%s", same,
+		      alpha, form[_i]);
+	struct result s = train_ok(1, words("%s --strategy=serial", same));
+	struct result c0 = train_ok(1, words("%s --lr=0", easgd));
+	struct result c1 = train_ok(1, words("%s --easgd.order=together", easgd));
+	struct result c2 = train_ok(1, words("%s --easgd.order=together --epochs=2", easgd));
+	struct result after = train_ok(1, easgd);
+	double d = 0, n = 0;
+	for (size_t i = 0; i < s.params; i++) {
+		double e = (double)c1.param[i] - c0.param[i];
+		double want = c1.param[i] + alpha * (s.param[i] - e - c1.param[i]);
+		d += pow(c2.param[i] - want, 2);
+		n += pow(e, 2);
+	}
+	ck_assert_msg(n > 0 && sqrt(d / n) <= 1e-5, "off by %g of the pull", sqrt(d / n));
+	ck_assert_double_gt(distance(&c1, &after), 1e-5); /* by what the last step did */
+	free(s.param);
+	free(c0.param);
+	free(c1.param);
+	free(c2.param);
+	free(after.param);
+}
+END_TEST
+
 /* ---- What --record keeps ----------------------------------------------------------- */
 
 #define SMALL "--mlp.hidden=16 "
@@ -328,6 +477,14 @@ START_TEST(placements_and_records_are_refused_in_a_sentence)
 		{"--strategy=asgd --workers=2 --table-home=onesided --record", "have no order"},
 		{"--strategy=bsp --workers=2 --bsp.backup=2", "at least one has to count"},
 		{"--strategy=asgd --workers=2 --asgd.updater=nesterov", "nesterov"},
+		{"--strategy=easgd --workers=2 --easgd.form=synchronous --servers=1",
+		 "synchronous: each"},
+		{"--strategy=easgd --workers=2 --easgd.form=synchronous --record",
+		 "no order of arrival"},
+		{"--strategy=easgd --workers=2 --easgd.form=synchronous --leave=0:1s",
+		 "none can --leave"},
+		{"--strategy=easgd --workers=2 --easgd.form=synchronous --deal=dynamic",
+		 "give --easgd.form=asynchronous"},
 		{"--strategy=asgd --workers=0 --servers=1", "--workers"},
 	};
 	for (size_t i = 0; i < COUNT(row); i++)
@@ -356,6 +513,10 @@ Suite *tables_suite(void)
 	tcase_add_loop_test(t, a_lead_bounds_staleness, 1, 3);
 	tcase_add_test(t, backup_workers_are_not_waited_for);
 	tcase_add_test(t, the_centre_moves_by_beta);
+	tcase_add_loop_test(t, the_synchronous_centre_moves_by_beta, 2, 4);
+	tcase_add_loop_test(t, downpour_with_adagrad_by_hand, 0, 3);
+	tcase_add_loop_test(t, alone_all_at_once_is_one_by_one, 0, 2);
+	tcase_add_loop_test(t, together_gradient_and_pull_are_of_one_model, 0, 2);
 	tcase_add_loop_test(t, the_order_of_arrival_is_kept, 0, 3);
 	tcase_add_test(t, drops_are_a_share_of_all_pushes);
 	tcase_add_test(t, placements_and_records_are_refused_in_a_sentence);

@@ -173,7 +173,7 @@ START_TEST(all_are_tuned_alike_and_told_by_fresh_seeds)
 	       "r.lr = json_extract(b.options, '$.lr')",
 	       "6");
 	expect("SELECT count(*) FROM study_run AS u JOIN run AS r ON r.id = u.run_id WHERE u.kind = "
-	       "'default' AND r.lr = 0.001 AND r.momentum = 0",
+	       "'default' AND r.lr = 0.001 AND u.options = '{}'",
 	       "6");
 	expect("SELECT count(*) FROM study_result AS s WHERE test_loss = (SELECT test_loss FROM "
 	       "(SELECT test_loss, row_number() OVER (ORDER BY test_loss) AS i FROM study_run AS u "

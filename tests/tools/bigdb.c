@@ -231,8 +231,9 @@ int main(int argc, char **argv)
 	sqlite3_exec(s->db, "PRAGMA synchronous = OFF", NULL, NULL, NULL);
 	struct inserts in = {
 		.db = s->db,
-		.epoch = prepare(s->db, "INSERT INTO epoch VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, "
-					"?9, ?10, NULL, NULL, ?11, ?12, ?13, ?14, ?15, ?16, ?17)"),
+		.epoch = prepare(s->db,
+				 "INSERT INTO epoch VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, "
+				 "?9, ?10, NULL, NULL, ?11, ?12, ?13, ?14, ?15, ?16, ?17, NULL)"),
 		.rank = prepare(s->db, "INSERT INTO rank_epoch VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, "
 				       "?8, ?9, ?10, ?11, ?12)"),
 		.staleness = prepare(s->db, "INSERT INTO staleness VALUES (?1, ?2, ?3, ?4)"),

@@ -467,6 +467,43 @@ START_TEST(test_lenet_learns)
 }
 END_TEST
 
+/* What training keeps of a mini-batch is NORM_ALPHA of its statistics and the rest of what was
+ * there. Epoch 0 has the same augmentation in both. */
+START_TEST(statistics_are_those_of_the_rows)
+{
+	struct fixture f;
+	int32_t index[32];
+	struct tally ignored;
+	double most = 0;
+	fixture_open(&f, &device_cpu);
+	f.run.data_dir = folder;
+	f.run.batch = 32;
+	fixture_workload(&f, &workload_resnet);
+	ck_assert(fixture_load(&f));
+	fixture_init(&f);
+	for (int32_t i = 0; i < 32; i++)
+		index[i] = 3 * i;
+	float *before = fixture_get(f.w.buffer);
+	f.w.index = index;
+	f.w.rows = 32;
+	step_gradient(&f.w);
+	float *after = fixture_get(f.w.buffer);
+	f.w.workload->statistics(&f.w, index, 32);
+	float *own = fixture_get(f.w.buffer);
+	for (size_t i = 0; i < vec_len(f.w.buffer); i++) {
+		double kept = 0.9 * before[i] + 0.1 * own[i];
+		ck_assert_double_eq_tol(after[i], kept, 1e-5 * (1 + fabs(kept)));
+		most = fmax(most, fabs(own[i] - before[i]));
+	}
+	ck_assert_double_gt(most, 0.1);
+	tally_take(&f.w, &ignored);
+	free(before);
+	free(after);
+	free(own);
+	fixture_close(&f);
+}
+END_TEST
+
 /* One model over two workers, and two replicas, learn what one worker learns. */
 static const struct {
 	const char *split, *whole;
@@ -721,6 +758,7 @@ Suite *images_suite(void)
 	tcase_set_timeout(t, 60);
 	tcase_add_checked_fixture(t, made_set, folder_free);
 	tcase_add_test(t, test_lenet_learns);
+	tcase_add_test(t, statistics_are_those_of_the_rows);
 	tcase_add_loop_test(t, test_split, 0, COUNT(splits));
 	suite_add_tcase(s, t);
 

@@ -539,6 +539,8 @@ static void other_value(const struct option *o, char *text, size_t room)
 		snprintf(text, room, "asgd");
 	else if (strcmp(o->name, "lr-schedule") == 0)
 		snprintf(text, room, "step:7:x0.3");
+	else if (strcmp(o->name, "split") == 0)
+		snprintf(text, room, "fixed");
 	else if (strcmp(o->name, "sim.step-time") == 0 || strcmp(o->name, "sim.update-time") == 0)
 		snprintf(text, room, "3ms");
 	else if (strcmp(o->name, "speed") == 0 || strcmp(o->name, "sim.slow-link") == 0)
@@ -636,6 +638,10 @@ START_TEST(schedules_have_these_values)
 		{"warmup:5+step:41:x0.1", 42, 0, 0.1},
 		{"warmup:2+cosine", 3, 0, 1},
 		{"warmup:2+cosine", 43, 0, 0.5},
+		{"warmup:5:0.5", 1, 0, 0.5},
+		{"warmup:5:0", 2, 0, 0.2},
+		{"warmup:4:0.2+step:1:x0.5", 3, 0, 0.3},
+		{"warmup:5:base", 1, 0, 1},
 	};
 	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
 		char *wrong =
@@ -653,6 +659,14 @@ START_TEST(rates_scale_with_trainers)
 	ck_assert_double_eq_tol(lr_at(&run, 4, 1, 0), 0.4, 1e-15);
 	run.lr_scale = "sqrt";
 	ck_assert_double_eq_tol(lr_at(&run, 4, 1, 0), 0.2, 1e-15);
+	/* from the rate of one trainer to that of nine, in two epochs */
+	run.lr_schedule = "warmup:2:base+constant";
+	ck_assert_double_eq_tol(lr_at(&run, 9, 1, 0), 0.1, 1e-15);
+	ck_assert_double_eq_tol(lr_at(&run, 9, 2, 0), 0.2, 1e-15);
+	run.lr_scale = "linear";
+	ck_assert_double_eq_tol(lr_at(&run, 9, 1, 0), 0.1, 1e-15);
+	ck_assert_double_eq_tol(lr_at(&run, 9, 2, 0), 0.5, 1e-15);
+	ck_assert_double_eq_tol(lr_at(&run, 9, 3, 0), 0.9, 1e-15);
 }
 END_TEST
 
@@ -664,6 +678,7 @@ START_TEST(schedules_that_are_none_are_refused)
 					  "cosine:2",  "cosine:",       "cosinex",
 					  "warmup:0",  "warmup",        "warmup:1+",
 					  "+constant", "step:1+cosine", "warmup:1+warmup:2",
+					  "warmup:1:", "warmup:1:2",    "warmup:1:bases",
 					  "step:nan",  "step:-1",       "constant+constant"};
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		char *wrong = lr_schedule_check(option_find(run_options, "lr-schedule"), bad[i]);
@@ -741,6 +756,40 @@ START_TEST(plans_that_cannot_be_are_refused)
 }
 END_TEST
 
+/* Its model stays whole on every worker, so that nobody may share one. */
+START_TEST(models_that_cannot_be_split_are_not_shared)
+{
+	static const struct {
+		const char *strategy, *group;
+		bool refused;
+	} row[] = {{"model_parallel", NULL, true},
+		   {"hybrid", "2", true},
+		   {"hybrid", "1", false},
+		   {"allreduce", NULL, false}};
+	struct workload whole = *workload_find("perceptron");
+	whole.split = NULL;
+	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+		const struct setting s[] = {{"workload", "perceptron"},
+					    {"workers", "2"},
+					    {"strategy", row[i].strategy},
+					    {"hybrid.group", row[i].group}};
+		struct config c;
+		struct plan p;
+		made(&c, s, row[i].group ? 4 : 3);
+		c.workload = &whole;
+		char *wrong = plan_make(&c, &p);
+		ck_assert_msg(!wrong == !row[i].refused, "%s: %s", row[i].strategy,
+			      wrong ? wrong : "is accepted");
+		char *named = sentence("--strategy=%s", row[i].strategy);
+		ck_assert_msg(!wrong || (strstr(wrong, named) && strstr(wrong, "perceptron")), "%s",
+			      wrong);
+		free(named);
+		free(wrong);
+		config_fini(&c);
+	}
+}
+END_TEST
+
 START_TEST(plans_need_mpirun)
 {
 	const struct setting s[] = {
@@ -788,6 +837,7 @@ Suite *options_suite(void)
 	tcase_add_test(t, plans_count_parameters_and_steps);
 	tcase_add_test(t, plans_know_model_parallel_workers);
 	tcase_add_test(t, plans_that_cannot_be_are_refused);
+	tcase_add_test(t, models_that_cannot_be_split_are_not_shared);
 	tcase_add_test(t, plans_need_mpirun);
 	return s;
 }

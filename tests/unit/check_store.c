@@ -194,6 +194,7 @@ static struct epoch_row epoch_row(int64_t epoch, double accuracy)
 		.validation_accuracy = NAN,
 		.test_loss = 0.5,
 		.test_accuracy = accuracy,
+		.consensus = epoch ? NAN : 0.5,
 	};
 }
 
@@ -237,8 +238,9 @@ START_TEST(a_run_is_kept)
 	free(want);
 	ck_rows("SELECT * FROM epoch",
 		"1,0,1.5,1.0,0.25,0.125,null,null,null,null,null,null,0.5,0.1,0,"
-		"null,null,null,null;"
-		"1,1,1.5,1.0,0.25,0.125,null,null,null,null,null,null,null,null,1000,2.5,7,4,1");
+		"null,null,null,null,0.5;"
+		"1,1,1.5,1.0,0.25,0.125,null,null,null,null,null,null,null,null,1000,2.5,"
+		"7,4,1,null");
 	ck_rows("SELECT * FROM rank_epoch", "1,1,0,1.0,0.0,0.5,0.0,3,null,null,null,null;"
 					    "1,1,1,2.0,0.0,0.0,0.0,0,1.5,2,2,1");
 	ck_rows("SELECT * FROM staleness", "1,1,0,2;1,1,3,1;1,1,7,1");
@@ -407,18 +409,12 @@ static char *shape(void);
 /* A value that is not the default, and that a configuration of simulated workers takes. */
 static const char *other_value(const struct option *o)
 {
-	static const struct setting odd[] = {{"workload", "tanh_mlp"},
-					     {"strategy", "easgd"},
-					     {"platform", "mpi"},
-					     {"lr-schedule", "step:7"},
-					     {"sim.step-time", "3ms"},
-					     {"sim.update-time", "3ms"},
-					     {"speed", "0:0.5"},
-					     {"sim.slow-link", "0:1"},
-					     {"pause", "0:1s:1s"},
-					     {"leave", "0:1s"},
-					     {"seed", "4"},
-					     {"momentum", "0.5"}};
+	static const struct setting odd[] = {
+		{"workload", "tanh_mlp"},   {"strategy", "easgd"},    {"platform", "mpi"},
+		{"lr-schedule", "step:7"},  {"split", "dirichlet:2"}, {"sim.step-time", "3ms"},
+		{"sim.update-time", "3ms"}, {"speed", "0:0.5"},       {"sim.slow-link", "0:1"},
+		{"pause", "0:1s:1s"},       {"leave", "0:1s"},        {"seed", "4"},
+		{"momentum", "0.5"}};
 	for (size_t i = 0; i < sizeof odd / sizeof *odd; i++)
 		if (strcmp(odd[i].name, o->name) == 0)
 			return odd[i].value;
@@ -477,6 +473,7 @@ static const char back_to_6[] =
 	"ALTER TABLE baseline DROP COLUMN train_loss;"
 	"ALTER TABLE baseline RENAME COLUMN running_loss TO train_loss;"
 	"ALTER TABLE run_kept DROP COLUMN running_loss; DROP TABLE evaluation;"
+	"ALTER TABLE epoch DROP COLUMN consensus; DROP TABLE shard;"
 	"PRAGMA user_version = 6";
 
 /* What older versions called the training loss was the running one. */
@@ -860,8 +857,8 @@ START_TEST(an_older_schema_migrates)
 		ck_rows("SELECT run_id, epoch, seconds, compute_s, comm_s, wait_s, running_loss, "
 			"running_accuracy, train_loss, train_accuracy, test_loss, "
 			"test_accuracy, bytes_sent, "
-			"staleness_mean, staleness_max, pushes, dropped FROM epoch",
-			"1,1,2.0,1.0,0.5,0.25,1.0,0.5,null,null,1.0,0.5,9,1.5,4,null,null");
+			"staleness_mean, staleness_max, pushes, dropped, consensus FROM epoch",
+			"1,1,2.0,1.0,0.5,0.25,1.0,0.5,null,null,1.0,0.5,9,1.5,4,null,null,null");
 		ck_rows("SELECT * FROM rank_epoch", "1,1,0,2.0,1.0,0.5,0.25,9,1.5,4,null,null");
 		ck_rows("SELECT * FROM run_option", "1,strategy,a,b");
 		ck_rows("SELECT count(*) FROM baseline", "0"); /* nothing ever wrote the old one */
@@ -961,7 +958,7 @@ END_TEST
 	"INSERT INTO epoch VALUES (" #run ", " #epoch ", " #seconds ", " #seconds \
 	" / 2.0, " #seconds " / 4.0, " #seconds \
 	" / 8.0, 2.0, NULL, 1.0, NULL, NULL, NULL, 1 - " #accuracy ", " #accuracy \
-	", 100 * " #epoch ", " #epoch ", 10 * " #epoch ", 20, 0);"
+	", 100 * " #epoch ", " #epoch ", 10 * " #epoch ", 20, 0, NULL);"
 
 START_TEST(summaries_are_right)
 {
@@ -1089,12 +1086,14 @@ START_TEST(speedups_are_right)
 		"ORDER BY config",
 		"asgd,1,99.0,2,12.0,0.121212121212121;asgd 4w,3,4.0,2,12.0,3.0;"
 		"serial,2,12.0,2,12.0,1.0");
-	/* the first run of each seed counts: without the serial ones, asgd's */
+	/* a seed that serial ran again counts again; another strategy on one worker is no base */
+	sql("UPDATE run SET seed = 1 WHERE strategy = 'serial'");
+	ck_rows("SELECT config, speedup FROM speedup WHERE workers = 4", "asgd 4w,3.0");
+	sql("UPDATE run SET batch = 32 WHERE strategy = 'serial'");
+	ck_rows("SELECT config, speedup FROM speedup ORDER BY config",
+		"asgd,null;asgd 4w,null;serial,1.0");
 	sql("DELETE FROM run WHERE strategy = 'serial'");
-	ck_rows("SELECT config, speedup FROM speedup ORDER BY config", "asgd,1.0;asgd 4w,24.75");
-	/* another batch is no comparison */
-	sql("UPDATE run SET batch = 32 WHERE workers = 1");
-	ck_rows("SELECT config, speedup FROM speedup ORDER BY config", "asgd,1.0;asgd 4w,null");
+	ck_rows("SELECT config, speedup FROM speedup ORDER BY config", "asgd,null;asgd 4w,null");
 	ck_rows("SELECT count(DISTINCT config_key), count(*) FROM run_summary "
 		"WHERE config = 'asgd 4w'",
 		"1,4");
@@ -1271,42 +1270,54 @@ START_TEST(table_of_configurations)
 {
 	make_empty_store();
 	sql(four_configurations);
-	ck_table(
-		0,
-		"workload  configuration  workers  X  n  accuracy %          95 %   loss  epoch s  "
-		"  "
-		"95 %  samples/s  speedup  to target s      comm %  wait %  staleness  not done\n"
-		"--------  -------------  -------  -  -  ----------  ------------  -----  -------  "
-		"------  ---------  -------  ---------------  ------  ------  ---------  "
-		"----------\n"
-		"mlp       serial               1  1  2       62.50  50.00..75.00  0.375       12  "
-		"10..14         83     1.00  not reached 2/2      25      13  1.00 (10)\n"
-		"mlp       asgd 4w X=3          4  3  0           -             -      -        -  "
-		" "
-		"    -          -        -  not reached 1/1       -       -          -  1 "
-		"diverged\n",
-		NULL, WORDS("--where=strategy = 'serial' OR sync_every = 3"));
-	/* runs that failed or diverged count as such and for nothing else */
 	ck_table(0,
-		 "workload,configuration,strategy,workers,servers,sync_every,n,seeds,"
-		 "test_accuracy,test_accuracy_low,test_accuracy_high,test_accuracy_min,"
-		 "test_accuracy_max,test_accuracy_versus,test_accuracy_pairs,"
-		 "test_accuracy_difference,test_accuracy_difference_low,"
-		 "test_accuracy_difference_high,test_accuracy_significant,test_loss,"
-		 "test_loss_low,test_loss_high,test_loss_versus,test_loss_pairs,"
-		 "test_loss_difference,test_loss_difference_low,test_loss_difference_high,"
-		 "test_loss_significant,epoch_seconds,epoch_seconds_low,"
-		 "epoch_seconds_high,epoch_seconds_versus,epoch_seconds_pairs,"
-		 "epoch_seconds_difference,epoch_seconds_difference_low,"
-		 "epoch_seconds_difference_high,epoch_seconds_significant,"
-		 "samples_per_second,speedup,target_accuracy,target_loss,time_to_accuracy,"
-		 "time_to_accuracy_low,time_to_accuracy_high,reached,missed,comm_fraction,"
-		 "wait_fraction,staleness_mean,staleness_max,dropped_fraction,failed,"
-		 "diverged,unfinished\r\n"
-		 "mlp,asgd 4w,asgd,4,0,1,3,3,0.5,0.25,0.75,0.25,0.75,,,,,,,0.5,0.25,0.75,,,,,,,"
-		 "4,3,8,,,,,,,250,3,0.9,,,,,0,3,0.25,0.125,1,10,0,1,0,0\r\n"
-		 "mlp,asgd 4w X=3,asgd,4,0,3,0,0,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,0.9,,,,,0,1,,,,,,0,"
-		 "1,0\r\n",
+		 "workload  configuration  workers  X  n  accuracy %                 95 % "
+		 " versus            loss      epoch s           95 %  samples/s  speedup "
+		 " to target s      comm %  wait %  staleness  not done\n"
+		 "--------  -------------  -------  -  -  ----------  ------------------- "
+		 " ----------------  --------  -------  -------------  ---------  ------- "
+		 " ---------------  ------  ------  ---------  ----------\n"
+		 "mlp       serial               1  1  2  62.50       50.00..75.00 (50 %) "
+		 " control           0.375          12  10..14 (50 %)         83     1.00 "
+		 " not reached 2/2      25      13  1.00 (10)\n"
+		 "mlp       asgd 4w X=3          4  3  0  diverged                      - "
+		 " undecided -62.50  diverged        -              -          -        - "
+		 " not reached 1/1       -       -          -  1 diverged\n"
+		 "\n"
+		 "versus the control, which is allreduce, or else serial: the mean differe"
+		 "nce and its 95 % interval.\n"
+		 "  better, worse: by more than chance (5 % over all rows of a workload, H"
+		 "olm);\n"
+		 "  equal: surely within 0.3 points of accuracy, 1 % of loss, 5 % of secon"
+		 "ds;\n"
+		 "  undecided: neither, and how many seeds would probably do\n",
+		 NULL, WORDS("--where=strategy = 'serial' OR sync_every = 3"));
+	/* runs that failed count as such and for nothing else; who diverged, as the worst */
+	ck_table(0,
+		 "workload,configuration,strategy,workers,servers,sync_every,n,seeds,sampl"
+		 "es,test_accuracy,test_accuracy_low,test_accuracy_high,test_accuracy_cove"
+		 "rage,test_accuracy_min,test_accuracy_max,test_accuracy_mark,test_accurac"
+		 "y_versus,test_accuracy_pairs,test_accuracy_difference,test_accuracy_diff"
+		 "erence_low,test_accuracy_difference_high,test_accuracy_margin,test_accur"
+		 "acy_p_better,test_accuracy_p_worse,test_accuracy_p_equal,test_accuracy_w"
+		 "anted,test_loss,test_loss_low,test_loss_high,test_loss_coverage,test_los"
+		 "s_mark,test_loss_versus,test_loss_pairs,test_loss_difference,test_loss_d"
+		 "ifference_low,test_loss_difference_high,test_loss_margin,test_loss_p_bet"
+		 "ter,test_loss_p_worse,test_loss_p_equal,test_loss_wanted,epoch_seconds,e"
+		 "poch_seconds_low,epoch_seconds_high,epoch_seconds_coverage,epoch_seconds"
+		 "_mark,epoch_seconds_versus,epoch_seconds_pairs,epoch_seconds_difference,"
+		 "epoch_seconds_difference_low,epoch_seconds_difference_high,epoch_seconds"
+		 "_margin,epoch_seconds_p_better,epoch_seconds_p_worse,epoch_seconds_p_equ"
+		 "al,epoch_seconds_wanted,samples_per_second,speedup,target_accuracy,targe"
+		 "t_loss,time_to_accuracy,time_to_accuracy_low,time_to_accurac"
+		 "y_high,time_to_accuracy_"
+		 "coverage,reached,missed,comm_fraction,wait_fraction,staleness_mean,stale"
+		 "ness_max,dropped_fraction,failed,diverged,unfinished\r\n"
+		 "mlp,asgd 4w,asgd,4,0,1,3,3,3,0.5,0.25,0.75,0.75,0.25,0.75,,,,,,,,,,,,0.5"
+		 ",0.25,0.75,0.75,,,,,,,,,,,,4,3,8,0.75,,,,,,,,,,,,250,3,0.9,,,,,0.75,0,3,0"
+		 ".25,0.125,1,10,0,1,0,0\r\n"
+		 "mlp,asgd 4w X=3,asgd,4,0,3,0,0,1,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,"
+		 ",,,,,,,,,,0.9,,,,,,0,1,,,,,,0,1,0\r\n",
 		 NULL, WORDS("--where", "workers = 4 -- and a comment", "--format=csv"));
 }
 END_TEST
@@ -1321,33 +1332,30 @@ START_TEST(table_shows_drops_where_there_are_any)
 	ck_assert_ptr_null(strstr(out, "dropped"));
 	free(out);
 	free(err);
-	ck_table(
-		0,
-		"workload  configuration  workers  X  n  accuracy %          95 %   loss  epoch s  "
-		"  "
-		"95 %  samples/s  speedup  to target s      comm %  wait %  staleness  dropped %  "
-		"not "
-		"done\n"
-		"--------  -------------  -------  -  -  ----------  ------------  -----  -------  "
-		"------  ---------  -------  ---------------  ------  ------  ---------  --------- "
-		" "
-		"--------\n"
-		"mlp       asgd                 1  1  1      50.00~             -    0.5      99~  "
-		" "
-		"    -         10     0.12  not reached 1/1      25      13  1.00 (10)      20.00\n"
-		"mlp       serial               1  1  2      62.50*  50.00..75.00  0.375      12*  "
-		"10..14         83     1.00  not reached 2/2      25      13  1.00 (10)       "
-		"0.00\n"
-		"\n"
-		"* the best of its workload in accuracy (without one, in loss), and of equal "
-		"work in time\n"
-		"~ not significantly different from that: a two-sided test at 5 % does not tell "
-		"them "
-		"apart, or there are\n"
-		"  too few runs for any to do so (it takes 6 seeds that both have, or 4 runs "
-		"against "
-		"4)\n",
-		NULL, WORDS("--where=workers = 1"));
+	ck_table(0,
+		 "workload  configuration  workers  X  n  accuracy %                 95 % "
+		 " versus             loss  epoch s           95 %  versus              sa"
+		 "mples/s  speedup  to target s      comm %  wait %  staleness  dropped % "
+		 " not done\n"
+		 "--------  -------------  -------  -  -  ----------  ------------------- "
+		 " ----------------  -----  -------  -------------  ------------------  --"
+		 "-------  -------  ---------------  ------  ------  ---------  --------- "
+		 " --------\n"
+		 "mlp       asgd                 1  1  1       50.00                    - "
+		 " undecided -12.50    0.5       99              -  undecided +736.7 %    "
+		 "     10     0.12  not reached 1/1      25      13  1.00 (10)      20.00\n"
+		 "mlp       serial               1  1  2       62.50  50.00..75.00 (50 %) "
+		 " control           0.375       12  10..14 (50 %)  control               "
+		 "     83     1.00  not reached 2/2      25      13  1.00 (10)       0.00\n"
+		 "\n"
+		 "versus the control, which is allreduce, or else serial: the mean differe"
+		 "nce and its 95 % interval.\n"
+		 "  better, worse: by more than chance (5 % over all rows of a workload, H"
+		 "olm);\n"
+		 "  equal: surely within 0.3 points of accuracy, 1 % of loss, 5 % of secon"
+		 "ds;\n"
+		 "  undecided: neither, and how many seeds would probably do\n",
+		 NULL, WORDS("--where=workers = 1"));
 }
 END_TEST
 

@@ -971,6 +971,59 @@ START_TEST(test_layout)
 }
 END_TEST
 
+/* Of a step without a gradient only weight decay is left, and --decay=weights spares the biases and
+ * norms of each model, which are counted here by hand. */
+START_TEST(decay_can_spare_norms_and_biases)
+{
+	static const struct {
+		const char *name;
+		size_t spared;
+	} table[] = {{"perceptron", 100 + 1},
+		     {"softmax", 10},
+		     {"mlp", 128 + 10},
+		     {"tanh_mlp", 2048 + 10},
+		     {"lenet", 32 + 64 + 128 + 10},
+		     {"resnet", 2 * (11 * 16 + 10 * 32 + 10 * 64) + 10}};
+	ck_assert_uint_eq(COUNT(table), 6);
+	for (size_t i = 0; workloads[i]; i++)
+		for (int all = 0; all < 4; all++) {
+			struct fixture f;
+			struct data sample, test;
+			size_t k = 0, left = 0, wrong = 0;
+			while (k < COUNT(table) && strcmp(table[k].name, workloads[i]->plugin.name))
+				k++;
+			ck_assert_msg(k < COUNT(table), "%s is not in this table",
+				      workloads[i]->plugin.name);
+			fixture_open(&f, &device_cpu);
+			f.run.weight_decay = 0.5;
+			f.run.decay = all % 2 ? "all" : "weights";
+			f.run.momentum = all / 2 ? 0.9 : 0;
+			f.run.data_dir = folder;
+			fixture_workload(&f, workloads[i]);
+			ck_assert_ptr_null(workloads[i]->dataset->probe(&f.run, &sample, &test));
+			f.w.workload->init(&f.w, &sample);
+			vec_fill(f.w.param, 1);
+			vec_fill(f.w.grad, 0);
+			sgd_step(&f.w, 1);
+			decay_gradient(&f.w);
+			float *p = fixture_get(f.w.param), *g = fixture_get(f.w.grad);
+			for (size_t n = 0; n < vec_len(f.w.param); n++) {
+				bool spared = p[n] == 1;
+				left += spared;
+				wrong += !spared && fabs(p[n] - 0.95) > 1e-6;
+				wrong += fabs(g[n] - (spared ? 0 : 0.475)) > 1e-6;
+			}
+			ck_assert_msg(wrong == 0, "%s: %zu floats are wrong",
+				      workloads[i]->plugin.name, wrong);
+			ck_assert_msg(left == (all % 2 ? 0 : table[k].spared),
+				      "%s: %zu floats are spared", workloads[i]->plugin.name, left);
+			free(p);
+			free(g);
+			fixture_close(&f);
+		}
+}
+END_TEST
+
 /* ---- Nets ---------------------------------------------------------------- */
 
 /* "9t3": linear to 9, tanh, linear to 3; r is ReLU. */
@@ -1264,6 +1317,7 @@ Suite *workloads_suite(void)
 	tcase_add_loop_test(t, test_workload_evaluates, 0, n);
 	tcase_add_loop_test(t, test_workload_repeats, 0, n);
 	tcase_add_test(t, test_layout);
+	tcase_add_test(t, decay_can_spare_norms_and_biases);
 	suite_add_tcase(s, t);
 
 	t = tcase_create("nets");

@@ -11,3 +11,6 @@ ALTER TABLE epoch ADD COLUMN validation_accuracy REAL;
 ALTER TABLE baseline RENAME COLUMN train_loss TO running_loss;
 ALTER TABLE baseline ADD COLUMN train_loss REAL;
 DROP TABLE IF EXISTS run_kept; -- it has more columns now, and is filled anew
+ALTER TABLE epoch ADD COLUMN consensus REAL;
+-- The limits of the newest check are made again by the next; they say now whether what is unsure fails.
+DROP TABLE IF EXISTS gate_limit;

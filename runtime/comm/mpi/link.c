@@ -215,9 +215,9 @@ void link_reduce_all(struct link *l, double *x, int n, enum link_reduce how)
 	reduce_all(l, x, n, MPI_DOUBLE, op_of(how));
 }
 
-void link_reduce_all_float_min(struct link *l, float *x, int n)
+void link_reduce_all_least(struct link *l, struct least *x, int n)
 {
-	reduce_all(l, x, n, MPI_FLOAT, MPI_MIN);
+	reduce_all(l, x, n, MPI_FLOAT_INT, MPI_MINLOC);
 }
 
 void link_gather_bytes(struct link *l, const void *mine, void *all, int bytes)

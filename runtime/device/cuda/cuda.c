@@ -273,6 +273,5 @@ __attribute__((visibility("default"))) const struct device_ops *mvbench_cuda(
 	const struct cuda_host *of_the_program)
 {
 	host = of_the_program;
-	return host->ops_bytes == sizeof ops && host->device_bytes == sizeof(struct device) ? &ops
-											    : NULL;
+	return host->build == cuda_build() ? &ops : NULL;
 }

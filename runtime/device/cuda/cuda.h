@@ -20,11 +20,23 @@ extern "C" {
 
 /* What the module calls in the program. It defines functions of these names that pass on. */
 struct cuda_host {
-	size_t ops_bytes, device_bytes; /* of the structs: both sides are of one build */
+	uint64_t build; /* cuda_build(), as the program was compiled */
 	void (*panic)(const char *file, int line, const char *fmt, ...); /* these two do not */
 	void (*failure)(const char *fmt, ...);                           /* return */
 	void *(*must)(void *p);
 };
+
+/* Of what both sides must know alike: the structs, and the formulas of the updaters, since one that
+ * a module lacks would push nothing. */
+static inline uint64_t cuda_build(void)
+{
+#define UPDATER_TEXT(word, formula, ...) #word ": " formula "\n"
+	static const char updaters_text[] = UPDATER_LIST(UPDATER_TEXT);
+#undef UPDATER_TEXT
+	const size_t bytes[] = {sizeof(struct device_ops), sizeof(struct device)};
+	uint64_t structs = hash_of(HASH_START, bytes, sizeof bytes);
+	return hash_of(structs, updaters_text, sizeof updaters_text);
+}
 
 /* All that the module exports. Its probe asks CUDA in this process: after that, a child that is
  * forked cannot use it. NULL: it was built for another program. */

@@ -1,0 +1,61 @@
+-- student.sql - tests by Student's t, for the views that test (comparison, gate_test): the expressions
+-- that stand for /* STUDENT */ there. They take what is estimated, table estimate of that view:
+-- and whatever else it holds:
+--   id, family     of the test, and of those that are made together
+--   d, se, df      a difference, its standard error and its whole degrees of freedom; se = 0: d is certain;
+--                  df NULL or < 1 = no test is made, and none counted
+--   margin         |d| below it is no difference that matters; NULL = not asked
+--   size, level    runs that it was estimated from, and the chance of error that the whole family may have
+-- and give table student, the same rows with
+--   more, less     by chance alone d is so large (small) or more so; p_more, p_less: the same, corrected for
+--                  all tests of the family (Holm, Scand. J. Stat. 6, 1979)
+--   p_equal        the same of the claim that -margin < d < margin: the larger of the two one-sided p
+--                  (Schuirmann, J. Pharmacokinet. Biopharm. 15, 1987), corrected
+--   half           half of the 95 % interval of d
+--   wanted         so many runs would show, with a power of 80 %, that d is not 0, or that it is within the
+--                  margin, whichever takes fewer: size s^2 (z(level / tests) + z(0.2))^2 / distance^2
+--                  + z^2 / 2 (Guenther, Am. Stat. 35, 1981); s: se. NULL = no number would
+-- The distribution is the finite series for whole df: Abramowitz and Stegun, 26.7.3 and 26.7.4; the
+-- quantile z(p) 26.2.23, to 0.0005.
+point AS (
+	SELECT *, x / nullif(se, 0) AS t
+	FROM (SELECT id, column1 AS at, df, se,
+			CASE WHEN df >= 1 THEN iif(column1, d + column1 * margin, d) END AS x
+		FROM estimate CROSS JOIN (VALUES (-1), (0), (1)))
+	WHERE at = 0 OR x IS NOT NULL),
+series AS MATERIALIZED ( -- total: of the series for this t
+	SELECT *, (WITH term (k, x, term, total) AS (
+			SELECT 2 + df % 2, df / (df + t * t), 1.0, 1.0
+			UNION ALL SELECT k + 2, x, term * x * (k - 1) / k, total + term * x * (k - 1) / k
+			FROM term WHERE k <= df - 2)
+		SELECT max(total) FROM term) AS total
+	FROM point),
+central AS MATERIALIZED ( -- c: P(|T| < t), with the sign of t
+	SELECT id, at, max(-1, min(1, CASE WHEN t IS NULL THEN sign(x) WHEN df = 1 THEN 2 * atan(t) / pi()
+		WHEN df % 2 = 0 THEN t / sqrt(df + t * t) * total
+		ELSE 2 / pi() * (atan(t / sqrt(df)) + t * sqrt(df) / (df + t * t) * total) END)) AS c
+	FROM series),
+alone AS (
+	SELECT id, max((1 - c) / 2) FILTER (WHERE at = 0) AS more, max((1 + c) / 2) FILTER (WHERE at = 0) AS less,
+		max(max((1 + c) / 2) FILTER (WHERE at = -1), max((1 - c) / 2) FILTER (WHERE at = 1)) AS equal
+	FROM central GROUP BY id),
+family AS (
+	SELECT e.*, a.more, a.less, a.equal, count(a.more) OVER w + 1 AS m,
+		row_number() OVER (w ORDER BY a.more IS NULL, a.more) AS i,
+		row_number() OVER (w ORDER BY a.less IS NULL, a.less) AS j,
+		row_number() OVER (w ORDER BY a.equal IS NULL, a.equal) AS k,
+		sqrt(-2 * ln(e.level / nullif(count(a.more) OVER w, 0))) AS u
+	FROM alone AS a CROSS JOIN estimate AS e ON e.id = a.id WINDOW w AS (PARTITION BY e.family)),
+student AS (
+	SELECT f.*,
+		iif(more IS NULL, NULL, max(min(1.0, (m - i) * more)) OVER (PARTITION BY family ORDER BY i)) AS p_more,
+		iif(less IS NULL, NULL, max(min(1.0, (m - j) * less)) OVER (PARTITION BY family ORDER BY j)) AS p_less,
+		iif(equal IS NULL, NULL, max(min(1.0, (m - k) * equal)) OVER (PARTITION BY family ORDER BY k)) AS p_equal,
+		se * ifnull(q.t, 1.959963985 + 2.372271 / f.df + 2.822499 / (f.df * f.df)
+			+ 2.556 / (f.df * f.df * f.df)) AS half,
+		max(size + 1, CAST(ceil(size * se * se * (z + 0.8416) * (z + 0.8416)
+			/ (distance * distance) + z * z / 2) AS INTEGER)) AS wanted
+	FROM (SELECT *, u - (2.515517 + 0.802853 * u + 0.010328 * u * u)
+				/ (1 + 1.432788 * u + 0.189269 * u * u + 0.001308 * u * u * u) AS z,
+			nullif(max(abs(d), ifnull(margin - abs(d), 0)), 0) AS distance FROM family) AS f
+		LEFT JOIN student_quantile AS q ON q.df = f.df)

@@ -1,0 +1,40 @@
+/*
+ * split.c - what --split says: how the training set is divided among the models that are trained.
+ */
+#include "runtime/config/config.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char skewed[] = "dirichlet:";
+
+static bool read_split(const char *text, struct data_split *s)
+{
+	const struct option number = {.name = "split", .type = OPT_REAL, .max = 1e9};
+	size_t n = strlen(skewed);
+	*s = (struct data_split){.own = strcmp(text, "shuffled") != 0};
+	if (!s->own || strcmp(text, "fixed") == 0)
+		return true;
+	if (strncmp(text, skewed, n) != 0)
+		return false;
+	char *wrong AUTOFREE = option_set(&number, &s->alpha, NULL, text + n);
+	return !wrong && s->alpha > 0;
+}
+
+char *data_split_check(const struct option *o, const char *text)
+{
+	struct data_split s;
+	if (read_split(text, &s))
+		return NULL;
+	return sentence("--%s=%s: shuffled, fixed or dirichlet:ALPHA is wanted, with a number "
+			"above 0, such as --%s=dirichlet:0.5",
+			o->name, text, o->name);
+}
+
+struct data_split data_split_of(const struct run *run)
+{
+	struct data_split s;
+	CHECK(read_split(run->split, &s), "an unchecked --split=%s", run->split);
+	return s;
+}

@@ -1,0 +1,171 @@
+/*
+ * check_consensus.c - how far workers' models are from their mean: the distance of one step is
+ * known from the data alone, replicas that are equal are 0 apart, and who is not measured has none.
+ */
+#include "runtime/train/train.h"
+#include "tests/fixture.h"
+#include "tests/made.h"
+#include "tests/suites.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS = 200, HALF = ROWS / 2, CLASSES = 10 };
+static const double lr = 0.05;
+
+/* One step an epoch, of 100 rows for each of two workers. */
+#define TWO \
+	"--workload=softmax --lr=0.05 --epochs=1 --workers=2 --batch=100 " \
+	"--deal=static "
+#define SIM "--platform=sim --sim.platform=ethernet_10g --sim.step-time=1ms "
+
+static void set_up(void)
+{
+	folder_new();
+	idx_put_set(ROWS, 30, false, '-');
+}
+
+static void forget(void)
+{
+	char *path = in_folder("run.db");
+	remove(path);
+	free(path);
+}
+
+static void record(const char *words)
+{
+	char out[4096];
+	int status = run_mvbench("", words, out, sizeof out);
+	ck_assert_msg(status == EXIT_OK, "%s: status %d: %s", words, status, out);
+}
+
+/* From w = 0 softmax says 1/10 of every class: worker i's gradient is the mean over its rows of
+ * (1/10
+ * - [class]) (x, 1). Two models are half of what lies between them from their mean. */
+static double after_one_step(void)
+{
+	static double g[CLASSES][PIXELS + 1];
+	size_t bytes;
+	uint8_t *pixel = idx_new(IDX_IMAGES, ROWS, &bytes), *image = pixel + bytes - ROWS * PIXELS;
+	uint8_t *label = idx_new(IDX_LABELS, ROWS, &bytes), *class = label + bytes - ROWS;
+	const int32_t *row = data_order(ROWS, 1, 1, NULL);
+	double sum = 0;
+	memset(g, 0, sizeof g);
+	for (size_t i = 0; i < ROWS; i++)
+		for (size_t c = 0; c < CLASSES; c++) {
+			double dz = (0.1 - (class[row[i]] == c)) / (i < HALF ? HALF : -HALF);
+			for (size_t k = 0; k < PIXELS; k++)
+				g[c][k] += dz * image[(size_t)row[i] * PIXELS + k] / 255;
+			g[c][PIXELS] += dz;
+		}
+	for (size_t i = 0; i < CLASSES * (PIXELS + 1); i++)
+		sum += g[i / (PIXELS + 1)][i % (PIXELS + 1)] *
+		       g[i / (PIXELS + 1)][i % (PIXELS + 1)];
+	free(pixel);
+	free(label);
+	return lr / 2 * sqrt(sum);
+}
+
+START_TEST(one_step_takes_models_so_far)
+{
+	static const char *const how[] = {
+		SIM "--strategy=periodic",
+		SIM "--strategy=periodic --sync-every=3", /* they do not meet: at the end */
+		SIM "--strategy=periodic --periodic.outer=nesterov",
+		SIM "--strategy=gossip",
+		SIM "--strategy=easgd",
+		SIM "--strategy=asgd",
+		SIM "--strategy=asgd --deal=dynamic",
+		SIM "--strategy=asgd --sync-every=3",
+		SIM "--strategy=bsp --servers=1",
+		SIM "--strategy=ssp --ssp.updater=sgd",
+		SIM "--strategy=downpour",
+		"--strategy=periodic",
+		"--strategy=asgd --deal=dynamic",
+	};
+	const double want = after_one_step();
+	for (size_t i = 0; i < COUNT(how); i++) {
+		char *words = sentence(TWO "%s", how[i]);
+		forget();
+		record(words);
+		double x = number_in("run.db", "SELECT consensus FROM epoch WHERE epoch = 1");
+		bool local = !strstr(how[i], "updater=sgd"), alone = strstr(how[i], "=dynamic");
+		/* pushed gradients need no local step; one worker may have taken both batches */
+		if (!local)
+			ck_assert_double_eq(x, 0);
+		else if (!alone || x > 0)
+			ck_assert_msg(fabs(x - want) <= 1e-5 * want, "%s: %.9g, wanted %.9g", words,
+				      x, want);
+		free(words);
+	}
+}
+END_TEST
+
+START_TEST(equal_replicas_are_not_apart)
+{
+	const struct strategy *s = strategies[_i];
+	if (s->canonical || s->average)
+		return;
+	char *words = sentence("--workload=softmax --lr=0.05 --epochs=2 --batch=30 --workers=%d "
+			       "--strategy=%s " SIM,
+			       strcmp(s->plugin.name, "serial") == 0 ? 1 : 4, s->plugin.name);
+	forget();
+	record(words);
+	expect_in("run.db", "SELECT group_concat(ifnull(consensus, 'NULL')) FROM epoch",
+		  "NULL,0.0,0.0");
+	free(words);
+}
+END_TEST
+
+/* Rarer meetings let models go further; one worker has nobody to be apart from. */
+START_TEST(what_is_recorded_is_what_there_is)
+{
+	static const struct {
+		const char *words, *want;
+	} row[] = {
+		{"--workers=1 --strategy=asgd", "NULL,0.0,0.0"},
+		{"--workers=4 --strategy=periodic --sim.train=false", "NULL,NULL,NULL"},
+		{"--workers=4 --strategy=periodic --barrier-every=0", "NULL,NULL,>"},
+		{"--workers=4 --strategy=asgd --deal=dynamic --leave=1:4ms", "NULL,>,>"},
+		{"--workers=4 --strategy=periodic --periodic.start=2 --sync-every=2", "NULL,0.0,>"},
+	};
+	for (size_t i = 0; i < COUNT(row); i++) {
+		char *words =
+			sentence("--workload=softmax --lr=0.05 --epochs=2 --batch=25 " SIM "%s",
+				 row[i].words);
+		forget();
+		record(words);
+		expect_in("run.db",
+			  "SELECT group_concat(CASE WHEN consensus > 1e-6 THEN '>' WHEN consensus "
+			  "THEN '0.0' ELSE ifnull(consensus, 'NULL') END) FROM epoch",
+			  row[i].want);
+		free(words);
+	}
+	forget();
+	record("--workload=softmax --lr=0.05 --epochs=1 --batch=5 --workers=2 "
+	       "--strategy=periodic --sync-every=1 " SIM);
+	record("--workload=softmax --lr=0.05 --epochs=1 --batch=5 --workers=2 "
+	       "--strategy=periodic --sync-every=10 " SIM);
+	ck_assert_double_gt(number_in("run.db", "SELECT b.consensus / a.consensus FROM epoch AS a, "
+						"epoch AS b WHERE a.run_id = 1 AND b.run_id = 2 "
+						"AND a.epoch = 1 AND b.epoch = 1"),
+			    1.5);
+}
+END_TEST
+
+Suite *consensus_suite(void)
+{
+	Suite *s = suite_create("consensus");
+	TCase *t = tcase_create("consensus");
+	int n = 0;
+	while (strategies[n])
+		n++;
+	tcase_add_unchecked_fixture(t, set_up, folder_free);
+	tcase_set_timeout(t, 120);
+	tcase_add_test(t, one_step_takes_models_so_far);
+	tcase_add_loop_test(t, equal_replicas_are_not_apart, 0, n);
+	tcase_add_test(t, what_is_recorded_is_what_there_is);
+	suite_add_tcase(s, t);
+	return s;
+}

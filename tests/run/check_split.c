@@ -1,0 +1,160 @@
+/*
+ * check_split.c - data that differ between workers (--split), from outside: no row is lost, one
+ * worker alone notices nothing, real and simulated workers have the same rows, and what is
+ * recorded of them and refused.
+ */
+#include "tests/made.h"
+#include "tests/suites.h"
+#include "tests/trained.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SOFTMAX "--workload=softmax --lr=0.05 --epochs=2 "
+#define SIM     "--sim.platform=ethernet_10g --sim.step-time=1ms "
+
+/* 2,400 rows are no multiple of what three workers take in a step. */
+START_TEST(no_row_is_lost)
+{
+	static const char *const split[] = {"fixed", "dirichlet:0.05", "dirichlet:100"};
+	for (size_t i = 0; i < COUNT(split); i++) {
+		struct result r = train_ok(
+			3, words(SOFTMAX "--batch=31 --strategy=periodic --sync-every=5 --split=%s",
+				 split[i]));
+		ck_assert_double_eq(r.rows, TRAIN_ROWS);
+		ck_assert_double_eq(r.numbers, TRAIN_ROWS / 2.0 * (TRAIN_ROWS - 1));
+		ck_assert_double_lt(r.test_loss, 0.9 * r.first_test_loss);
+		free(r.param);
+	}
+}
+END_TEST
+
+START_TEST(one_worker_has_all_rows)
+{
+	expect_same(1, SOFTMAX "--batch=31 --strategy=serial --split=fixed", 1,
+		    SOFTMAX "--batch=31 --strategy=serial", 0);
+	expect_same(2, SOFTMAX "--batch=31 --strategy=model_parallel --split=dirichlet:0.1", 1,
+		    SOFTMAX "--batch=31 --strategy=serial", 1e-5);
+}
+END_TEST
+
+START_TEST(simulated_workers_have_the_real_ones_rows)
+{
+	static const char *const split[] = {"shuffled", "fixed", "dirichlet:0.1"};
+	struct result real[COUNT(split)];
+	for (size_t i = 0; i < COUNT(split); i++) {
+		const char *how = words(SOFTMAX "--batch=30 --strategy=periodic --sync-every=7 "
+						"--split=%s",
+					split[i]);
+		real[i] = train_ok(2, how);
+		struct result sim = run_simulated(2, words("%s " SIM, how));
+		ck_assert_msg(sim.status == 0, "%s: %s", how, sim.output);
+		ck_assert_double_le(distance(&sim, &real[i]), 1e-6);
+		free(sim.param);
+		for (size_t k = 0; k < i; k++)
+			ck_assert_double_gt(distance(&real[k], &real[i]), 1e-4);
+	}
+	for (size_t i = 0; i < COUNT(split); i++)
+		free(real[i].param);
+}
+END_TEST
+
+/* 2,400 rows of ten classes, four workers, and what each of them has. */
+START_TEST(whose_rows_are_whose_is_recorded)
+{
+	static const char all[] =
+		"SELECT count(*), count(DISTINCT worker), sum(rows), "
+		"max(n) - min(n), max(top) > 0.3, max(top) < 0.2 FROM (SELECT *, "
+		"sum(rows) OVER w AS n, max(rows) OVER w * 1.0 / sum(rows) OVER w "
+		"AS top FROM shard WINDOW w AS (PARTITION BY worker))";
+	static const struct {
+		const char *words, *want;
+	} row[] = {
+		{"--strategy=allreduce --workers=4 --split=fixed", "40,4,2400,0,0,1\r\n"},
+		{"--strategy=allreduce --workers=4 --split=dirichlet:0.05", "40,4,2400,0,1,0\r\n"},
+		{"--strategy=hybrid --hybrid.group=2 --workers=4 --split=dirichlet:1e6",
+		 "20,2,2400,0,0,1\r\n"},
+		{"--strategy=allreduce --workers=4", "0,0,,,,\r\n"},
+	};
+	for (size_t i = 0; i < COUNT(row); i++) {
+		char *how = sentence(SOFTMAX "--epochs=1 --batch=30 --platform=sim " SIM "%s",
+				     row[i].words);
+		expect_recorded("", how, all, row[i].want);
+		free(how);
+	}
+	char out[512];
+	char *export = sentence("./mvbench export --table=shards --db=%s/run.db", folder);
+	expect_recorded("",
+			SOFTMAX "--epochs=1 --batch=30 --strategy=asgd --workers=2 --split=fixed "
+				"--deal=auto --platform=sim " SIM,
+			"SELECT split, deal, min(worker), max(worker), sum(rows) FROM run "
+			"JOIN shard ON run_id = id",
+			"fixed,static,0,1,2400\r\n");
+	ck_assert_int_eq(command_output(export, out, sizeof out), EXIT_OK);
+	ck_assert_msg(strstr(out, "run_id,worker,class,rows\r\n1,0,0,"), "%s", out);
+	free(export);
+	expect_recorded(
+		"",
+		"--workload=perceptron --epochs=1 --strategy=allreduce --workers=2 "
+		"--split=fixed --platform=sim " SIM,
+		"SELECT group_concat(worker || ' ' || class || ' ' || rows, '; ') FROM shard",
+		"0 -1 5000; 1 -1 5000\r\n");
+}
+END_TEST
+
+/* The order of a record only fits workers that train on the same rows. */
+START_TEST(a_replay_has_the_same_rows)
+{
+	expect_recorded("",
+			SOFTMAX "--batch=30 --strategy=asgd --workers=2 --split=dirichlet:0.2 "
+				"--record",
+			"SELECT status FROM run", "done\r\n");
+	char out[4096];
+	int status = run_mvbench("", "--platform=sim --sim.replay=1 " SIM, out, sizeof out);
+	ck_assert_msg(status == EXIT_OK, "%s", out);
+	expect_row("SELECT a.model_hash IS b.model_hash, b.split, (SELECT count(*) FROM shard "
+		   "WHERE run_id = 1 EXCEPT SELECT count(*) FROM shard WHERE run_id = 2) IS NULL "
+		   "FROM run AS a, run AS b WHERE a.id = 1 AND b.id = 2",
+		   "1,dirichlet:0.2,1\r\n");
+}
+END_TEST
+
+START_TEST(what_cannot_be_split_is_refused)
+{
+	static const struct {
+		const char *words, *says;
+	} row[] = {
+		{"--split=dirichlet:0", "--split=dirichlet:0: shuffled, fixed or dirichlet:ALPHA"},
+		{"--split=dirichlet:-1", "--split=dirichlet:-1:"},
+		{"--split=dirichlet:nan", "--split=dirichlet:nan:"},
+		{"--split=dirichlet:", "--split=dirichlet::"},
+		{"--split=dirichlet", "--split=dirichlet:"},
+		{"--split=even", "--split=even:"},
+		{"--split=fixed --strategy=asgd --workers=2 --deal=dynamic",
+		 "--deal=dynamic: with --split=fixed"},
+		{"--split=dirichlet:1 --strategy=asgd --workers=2 --deal=dynamic",
+		 "--deal=dynamic: with --split=dirichlet:1"},
+		{"--split=dirichlet:1 --workload=perceptron --strategy=allreduce --workers=2",
+		 "--split=dirichlet:1: it divides the rows by their class"},
+	};
+	for (size_t i = 0; i < COUNT(row); i++)
+		expect_refused("", row[i].words, row[i].says);
+}
+END_TEST
+
+Suite *split_suite(void)
+{
+	Suite *s = suite_create("split");
+	TCase *t = tcase_create("split");
+	tcase_add_unchecked_fixture(t, trained_data, folder_free);
+	tcase_set_timeout(t, 120);
+	tcase_add_test(t, no_row_is_lost);
+	tcase_add_test(t, one_worker_has_all_rows);
+	tcase_add_test(t, simulated_workers_have_the_real_ones_rows);
+	tcase_add_test(t, whose_rows_are_whose_is_recorded);
+	tcase_add_test(t, a_replay_has_the_same_rows);
+	tcase_add_test(t, what_cannot_be_split_is_refused);
+	suite_add_tcase(s, t);
+	return s;
+}

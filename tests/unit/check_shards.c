@@ -1,0 +1,169 @@
+/*
+ * check_shards.c - whose rows are whose (runtime/train/shards.c): every row has one owner, shards
+ * have the sizes that were asked for, labels are as skewed as alpha says, and an epoch's order
+ * moves nothing from one shard to another.
+ */
+#include "runtime/train/train.h"
+#include "tests/fixture.h"
+#include "tests/suites.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { N = 6000, CLASSES = 10, MODELS = 4, SEED = 3 };
+
+static float target[N];
+static size_t rows[MODELS];
+
+static struct data labelled(void)
+{
+	for (size_t i = 0; i < N; i++)
+		target[i] = (float)(i % CLASSES);
+	for (size_t m = 0; m < MODELS; m++) /* as uneven as the steps of an epoch make them */
+		rows[m] = part_of(N - 3, MODELS, m + 1) - part_of(N - 3, MODELS, m) + m % 2 +
+			  (m == 3);
+	return (struct data){.n = N, .features = 1, .classes = CLASSES, .target = target};
+}
+
+static struct shards *split(struct data *d, double alpha, int64_t seed)
+{
+	*d = labelled();
+	return shards_new(d, &(struct data_split){.own = true, .alpha = alpha}, seed, rows, MODELS);
+}
+
+/* Of the rows of each model, the largest share that one class has; the mean over the models. */
+static double purity(const struct shards *s, const struct data *d)
+{
+	int64_t count[MODELS * CLASSES];
+	double sum = 0;
+	shards_count(s, d, count);
+	for (size_t m = 0; m < MODELS; m++) {
+		int64_t most = 0, all = 0;
+		for (size_t c = 0; c < CLASSES; c++) {
+			int64_t n = count[m * CLASSES + c];
+			most = n > most ? n : most;
+			all += n;
+		}
+		ck_assert_uint_eq((size_t)all, rows[m]);
+		sum += (double)most / (double)all;
+	}
+	return sum / MODELS;
+}
+
+static const double alphas[] = {0, 0.001, 0.05, 0.5, 1, 100, 1e6};
+
+START_TEST(every_row_has_one_owner_in_every_epoch)
+{
+	struct data d;
+	struct shards *s = split(&d, alphas[_i], SEED);
+	for (int64_t epoch = 1; epoch <= 3; epoch++) {
+		const int32_t *row = data_order(N, SEED, epoch, s);
+		bool seen[N] = {false};
+		for (size_t m = 0; m < MODELS; m++) {
+			ck_assert_uint_eq(s->first[m + 1] - s->first[m], rows[m]);
+			for (size_t i = s->first[m]; i < s->first[m + 1]; i++) {
+				ck_assert_int_eq(s->owner[row[i]], (int)m);
+				ck_assert(!seen[row[i]]);
+				seen[row[i]] = true;
+			}
+		}
+	}
+	shards_free(s);
+}
+END_TEST
+
+START_TEST(alpha_says_how_skewed_labels_are)
+{
+	struct data d;
+	double skewed[COUNT(alphas)];
+	for (size_t i = 0; i < COUNT(alphas); i++) {
+		struct shards *s = split(&d, alphas[i], SEED);
+		skewed[i] = purity(s, &d);
+		shards_free(s);
+	}
+	/* of 1,500 rows a class has 150 +- 11.6: the largest of ten 1.54 of these above */
+	const double even = 0.1 * (1 + 1.54 * 11.6 / 150), within = 0.012;
+	ck_assert_double_eq_tol(skewed[0], even, within);
+	ck_assert_double_eq_tol(skewed[6], even, within);
+	ck_assert_double_gt(skewed[2], 0.3); /* of 2.5 classes for each model */
+	ck_assert_double_gt(skewed[2], skewed[3]);
+	ck_assert_double_gt(skewed[3], skewed[5]);
+	ck_assert_double_gt(skewed[5], even);
+}
+END_TEST
+
+/* With alpha 1 a share of two models is uniform: mean 1/2, variance 1/12. (Rooms are never full.)
+ */
+START_TEST(shares_are_dirichlet)
+{
+	enum { DRAWS = 400 };
+	static const double variance[][2] = {{1, 1.0 / 12}, {0.5, 1.0 / 8}, {4, 1.0 / 36}};
+	for (size_t k = 0; k < COUNT(variance); k++) {
+		double sum = 0, squares = 0;
+		for (int64_t seed = 1; seed <= DRAWS; seed++) {
+			static float one[500]; /* rows of one class */
+			struct data d = {
+				.n = COUNT(one), .features = 1, .classes = 1, .target = one};
+			const size_t half[] = {COUNT(one) / 2, COUNT(one) / 2};
+			struct shards *s = shards_new(
+				&d, &(struct data_split){.own = true, .alpha = variance[k][0]},
+				seed, half, 2);
+			const int32_t *order = data_order(d.n, seed, 0, NULL);
+			double first = 0; /* of the rows before one was full, those of model 0 */
+			for (size_t i = 0; i < COUNT(one) / 2; i++)
+				first += s->owner[order[i]] == 0;
+			first /= (double)COUNT(one) / 2;
+			sum += first;
+			squares += (first - 0.5) * (first - 0.5);
+			shards_free(s);
+		}
+		/* each is known to 1 / 250 / 4 of variance; a variance of 400 draws to about 7 % */
+		ck_assert_double_eq_tol(sum / DRAWS, 0.5, 4 * sqrt(variance[k][1] / DRAWS));
+		ck_assert_double_eq_tol(squares / DRAWS / variance[k][1], 1, 0.25);
+	}
+}
+END_TEST
+
+/* All rows are its own: the order of an epoch is the one that --split=shuffled gives it. */
+START_TEST(one_model_sees_what_it_sees_shuffled)
+{
+	struct data d = labelled();
+	const size_t all = N;
+	int32_t shuffled[N];
+	memcpy(shuffled, data_order(N, SEED, 1, NULL), sizeof shuffled);
+	data_order(N, SEED, 3, NULL); /* which takes its place */
+	struct shards *s =
+		shards_new(&d, &(struct data_split){.own = true, .alpha = 0.1}, SEED, &all, 1);
+	ck_assert_mem_eq(data_order(N, SEED, 1, s), shuffled, sizeof shuffled);
+	shards_free(s);
+}
+END_TEST
+
+START_TEST(the_seed_decides_whose_rows_are_whose)
+{
+	struct data d;
+	for (size_t i = 0; i < COUNT(alphas); i++) {
+		struct shards *a = split(&d, alphas[i], SEED), *b = split(&d, alphas[i], SEED),
+			      *c = split(&d, alphas[i], SEED + 1);
+		ck_assert_mem_eq(a->owner, b->owner, N * sizeof *a->owner);
+		ck_assert_mem_ne(a->owner, c->owner, N * sizeof *a->owner);
+		shards_free(a);
+		shards_free(b);
+		shards_free(c);
+	}
+}
+END_TEST
+
+Suite *shards_suite(void)
+{
+	Suite *s = suite_create("shards");
+	TCase *t = tcase_create("shards");
+	tcase_add_loop_test(t, every_row_has_one_owner_in_every_epoch, 0, COUNT(alphas));
+	tcase_add_test(t, alpha_says_how_skewed_labels_are);
+	tcase_add_test(t, shares_are_dirichlet);
+	tcase_add_test(t, one_model_sees_what_it_sees_shuffled);
+	tcase_add_test(t, the_seed_decides_whose_rows_are_whose);
+	suite_add_tcase(s, t);
+	return s;
+}

@@ -1,0 +1,119 @@
+/*
+ * check_steps.c - the distribution that simulated steps are drawn from (sim/model/steps.c): its
+ * mean is that of the steps that it was made of, and the longest of N drawn is the longest of N of
+ * them, also where a few are many times as long as the others.
+ */
+#include "runtime/base/base.h"
+#include "sim/model/model.h"
+#include "tests/fixture.h"
+#include "tests/suites.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { MOST = 100000 };
+static float step[MOST];
+
+static const struct tail {
+	const char *name;
+	size_t n;
+} tails[] = {{"normal", 5000},   {"lognormal", 5000}, {"pareto", 5000}, {"spikes", 5000},
+	     {"lognormal", 640}, {"pareto", 100},     {"pareto", MOST}};
+
+/* Milliseconds: 1 +- 0.05; exp(normal); 1 / u^0.4, of which no variance is known well; and 1, but
+ * one in two hundred takes 30. */
+static double draw_step(const char *name, uint64_t *rng)
+{
+	double u = 1 - rng_uniform(rng);
+	if (*name == 'n')
+		return 1e-3 * (1 + 0.05 * rng_normal(rng));
+	if (*name == 'l')
+		return 1e-3 * exp(rng_normal(rng));
+	return 1e-3 * (*name == 'p' ? pow(u, -0.4) : u < 0.005 ? 30 : 1);
+}
+
+/* Made of a tail's steps, as a calibration keeps them. step is sorted then. */
+static struct steps made(const struct tail *t)
+{
+	uint64_t rng = rng_seed(1, STREAM_STRAGGLE, 0);
+	struct points p = {.n = 0};
+	struct steps s = {.n = 0};
+	for (size_t i = 0; i < t->n; i++)
+		step[i] = (float)draw_step(t->name, &rng);
+	steps_points(&p, step, t->n, 2);
+	for (size_t i = 0; i < p.n; i++) {
+		ck_assert_str_eq(p.point[i].name, "step");
+		ck_assert(i == 0 || p.point[i].x > p.point[i - 1].x);
+		steps_add(&s, p.point[i].x - 2 * STEP_BINS, p.point[i].value);
+	}
+	ck_assert_double_ge(s.from[0], 0);
+	ck_assert_double_lt(s.from[s.n - 1], STEP_BINS);
+	free(p.point);
+	return s;
+}
+
+/* The mean of the longest of N: of steps that were measured, and of those that are drawn. */
+static double longest_measured(size_t n, int N)
+{
+	double sum = 0;
+	for (size_t i = 0; i < n; i++)
+		sum += step[i] *
+		       (pow((double)(i + 1) / (double)n, N) - pow((double)i / (double)n, N));
+	return sum;
+}
+
+static double longest_drawn(const struct steps *s, int N)
+{
+	double sum = 0;
+	for (int i = 0; i < s->n; i++) {
+		double end = i + 1 < s->n ? s->from[i + 1] : STEP_BINS;
+		sum += s->s[i] * (pow(end / STEP_BINS, N) - pow(s->from[i] / STEP_BINS, N));
+	}
+	return sum;
+}
+
+START_TEST(the_longest_of_many_is_as_long)
+{
+	const struct tail *t = &tails[_i];
+	struct steps s = made(t);
+	ck_assert_double_eq_tol(longest_drawn(&s, 1) / longest_measured(t->n, 1), 1, 1e-5);
+	for (int N = 2; N <= 1024; N *= 2) {
+		double x = longest_drawn(&s, N) / longest_measured(t->n, N);
+		ck_assert_msg(fabs(x - 1) < 0.02, "%s of %zu steps: the longest of %d is %g times",
+			      t->name, t->n, N, x);
+	}
+}
+END_TEST
+
+/* Draws are what the shares say: the longest of 64, 20,000 times. */
+START_TEST(draws_follow_the_shares)
+{
+	enum { N = 64, TIMES = 20000 };
+	const struct tail *t = &tails[_i];
+	struct steps s = made(t);
+	uint64_t rng = 7;
+	double sum = 0, squares = 0;
+	for (int k = 0; k < TIMES; k++) {
+		double longest = 0;
+		for (int i = 0; i < N; i++)
+			longest = fmax(longest, steps_draw(&s, rng_uniform(&rng)));
+		sum += longest;
+		squares += longest * longest;
+	}
+	double mean = sum / TIMES, error = sqrt((squares / TIMES - mean * mean) / TIMES);
+	ck_assert_double_eq_tol(mean, longest_drawn(&s, N), 4 * error + 1e-9);
+	ck_assert_double_eq(steps_draw(&s, 0), s.s[0]);
+	ck_assert_double_eq(steps_draw(&s, 1), s.s[s.n - 1]);
+	ck_assert_double_eq(s.s[s.n - 1], t->n < MOST ? step[t->n - 1] : s.s[s.n - 1]);
+}
+END_TEST
+
+Suite *steps_suite(void)
+{
+	Suite *s = suite_create("steps");
+	TCase *t = tcase_create("steps");
+	tcase_add_loop_test(t, the_longest_of_many_is_as_long, 0, COUNT(tails));
+	tcase_add_loop_test(t, draws_follow_the_shares, 0, COUNT(tails));
+	suite_add_tcase(s, t);
+	return s;
+}

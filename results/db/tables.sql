@@ -1,5 +1,5 @@
 -- tables.sql - the results database: what was measured. All arithmetic is in views (views.sql,
--- statistics.sql, gate.sql, timeline.sql), which are made anew when an older file is brought up; so are
+-- statistics.sql, study.sql, gate.sql, timeline.sql), which are made anew when an older file is brought up; so are
 -- tables that it lacks, and what else it needs is in migrations/. Times are in seconds, sizes in bytes,
 -- accuracies and fractions in 0..1. NULL = not known, or does not apply. Epoch 0 is the model before
 -- training.

@@ -85,7 +85,8 @@ static void hold_out(struct cell *c, bool *said)
 	config_hash(&c->config, c->hash);
 	if (!*said)
 		fprintf(stderr,
-			"mvbench: trials are judged on --validation=%lld rows of the training set\n",
+			"mvbench: trials are judged on --validation=%lld rows of the training "
+			"set\n",
 			(long long)c->config.run.validation);
 	*said = true;
 }
@@ -489,14 +490,14 @@ const struct command command_tune = {
 		"options are those of the file, which takes lists as for mvbench sweep. Options of "
 		"mvbench run replace the file's.\n\n"
 		"The best is chosen on rows of the training set that are held out (--validation; "
-		"5,000, but at most a tenth, where nothing is said), never on the test set. A trial "
-		"that diverges is the worst. The best, and the configuration as the file has it, are "
-		"run again with --seeds seeds that no trial had; only those runs are reported, here "
-		"and by mvbench table --tuned. Figures sensitivity and best_of_k show the "
-		"trials.\n\n"
-		"What is recorded is not run again: after an interrupt the same command goes on, and "
-		"a greater --budget adds trials to those that are there. With --platform=sim, --jobs "
-		"runs several at a time on as many cores.\n\n"
+		"5,000, but at most a tenth, where nothing is said), never on the test set. A "
+		"trial that diverges is the worst. The best, and the configuration as the file has "
+		"it, are run again with --seeds seeds that no trial had; only those runs are "
+		"reported, here and by mvbench table --tuned. Figures sensitivity and best_of_k "
+		"show the trials.\n\n"
+		"What is recorded is not run again: after an interrupt the same command goes on, "
+		"and a greater --budget adds trials to those that are there. With --platform=sim, "
+		"--jobs runs several at a time on as many cores.\n\n"
 		"Exit status: 0 done, 1 some runs failed, 2 cannot run like this, 3 runs that are "
 		"reported diverged, or all trials of a configuration did, 130 interrupted.",
 	.options = options,

@@ -168,11 +168,13 @@ START_TEST(all_are_tuned_alike_and_told_by_fresh_seeds)
 	expect("SELECT group_concat(kind || ':' || n, ' ') FROM study_result",
 	       "tuned:3 default:3 tuned:3 default:3");
 	expect("SELECT group_concat(DISTINCT number) FROM trial WHERE kind <> 'trial'", "8,9,10");
-	expect("SELECT count(*) FROM study_run AS u JOIN run AS r ON r.id = u.run_id JOIN study_best "
+	expect("SELECT count(*) FROM study_run AS u JOIN run AS r ON r.id = u.run_id JOIN "
+	       "study_best "
 	       "AS b USING (study_id, contestant) WHERE u.kind = 'tuned' AND r.seed = u.number AND "
 	       "r.lr = json_extract(b.options, '$.lr')",
 	       "6");
-	expect("SELECT count(*) FROM study_run AS u JOIN run AS r ON r.id = u.run_id WHERE u.kind = "
+	expect("SELECT count(*) FROM study_run AS u JOIN run AS r ON r.id = u.run_id WHERE u.kind "
+	       "= "
 	       "'default' AND r.lr = 0.001 AND u.options = '{}'",
 	       "6");
 	expect("SELECT count(*) FROM study_result AS s WHERE test_loss = (SELECT test_loss FROM "

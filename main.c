@@ -10,6 +10,7 @@
 #define COMMANDS(X) \
 	X(run) \
 	X(sweep) \
+	X(tune) \
 	X(list) \
 	X(table) \
 	X(plot) \

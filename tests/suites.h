@@ -25,6 +25,7 @@
 	X(shards) \
 	X(evaluation) \
 	X(spread) \
+	X(tune) \
 	X(store) \
 	GPU(cuda) \
 	GPU(images) \

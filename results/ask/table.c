@@ -5,6 +5,7 @@
  */
 #include "results/ask/ask.h"
 #include "results/db/column.h"
+#include "results/run/run.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@ struct table_options {
 	struct select select;
 	const char *format, *versus, *out;
 	double margin_accuracy, margin_loss, margin_time; /* points, %, % */
-	bool runs;
+	bool runs, tuned;
 };
 
 #define OWNER struct table_options
@@ -26,6 +27,9 @@ static const struct option options[] = {
 	       .choices = "text|markdown|csv|json"),
 	OPTION(runs, BOOL, "runs", "false",
 	       "one row a run instead of one a configuration [yes or no]"),
+	OPTION(tuned, BOOL, "tuned", "false",
+	       "what mvbench tune reports: each configuration as tuned, and beside it as the job "
+	       "file has it [yes or no]"),
 	OPTION(versus, STRING, "versus", "",
 	       "compare with this configuration, as the table names it; empty: with allreduce "
 	       "of the "
@@ -232,11 +236,29 @@ static char *explain_empty(struct store *s)
 	return NULL;
 }
 
+/* Studies of which a run was selected. */
+static char *print_tuned(struct store *s, FILE *f, enum format format)
+{
+	int64_t rows = 0;
+	TRY(study_print(s, f, format,
+			"(study_id, contestant) IN (SELECT study_id, contestant FROM study_run "
+			"JOIN temp.run_summary AS r ON r.id = run_id)",
+			&rows));
+	if (rows == 0)
+		fprintf(stderr,
+			"mvbench: %s holds no tuned comparison that matches: make one with "
+			"mvbench tune\n",
+			s->path);
+	return NULL;
+}
+
 static char *print_rows(struct store *s, FILE *f, const struct table_options *o)
 {
 	enum format format;
 	int64_t rows = 0;
 	CHECK(format_find(o->format, &format), "no format %s", o->format);
+	if (o->tuned)
+		return print_tuned(s, f, format);
 	TRY(columns_print(s, f, format, o->runs ? run_columns : configuration_columns,
 			  o->runs ? "shown_run" : "shown", &rows));
 	return rows > 0 ? print_notes(s, f, o, format) : explain_empty(s);
@@ -251,6 +273,9 @@ static char *table(void *options_given, struct arguments *a, int *status)
 		return sentence("\"%s\" is not understood: conditions are given with --where, "
 				"files with --db",
 				a->word[0]);
+	if (o->tuned && (o->runs || *o->versus))
+		return sentence("--tuned: each row stands beside its default; leave %s out",
+				o->runs ? "--runs" : "--versus");
 	TRY(store_open(&s, o->select.db, STORE_READ));
 	TRY(database_choose(s, o->select.where, o->select.label));
 	TRY(sql_each(s, table_sql, "trrr", o->versus, o->margin_accuracy / 100,

@@ -16,6 +16,7 @@
 TEXT_FILE(tables_sql, "results/db/tables.sql");
 TEXT_FILE(views_sql, "results/db/views.sql");
 TEXT_FILE(statistics_sql, "results/db/statistics.sql");
+TEXT_FILE(study_sql, "results/db/study.sql");
 TEXT_FILE(gate_sql, "results/db/gate.sql");
 TEXT_FILE(student_sql, "results/db/student.sql");
 TEXT_FILE(timeline_sql, "results/db/timeline.sql");
@@ -142,8 +143,8 @@ static char *make_schema(void)
 		{"\t-- OPTIONS: a column each, from runtime/config/run_options.def\n", put_column},
 		{" /* OPTION ROWS */", put_row},
 		{"/* OPTION VALUES */", put_value}};
-	char *all AUTOFREE = sentence("%s\n%s\n%s\n%s\n%s", tables_sql, views_sql, statistics_sql,
-				      gate_sql, timeline_sql);
+	char *all AUTOFREE = sentence("%s\n%s\n%s\n%s\n%s\n%s", tables_sql, views_sql,
+				      statistics_sql, study_sql, gate_sql, timeline_sql);
 	char *text = text_replaced(all, "/* STUDENT */", student_sql);
 	for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
 		char *list AUTOFREE = of_options(lists[i].put), *before AUTOFREE = text;

@@ -1,5 +1,5 @@
 -- tables.sql - the results database: what was measured. All arithmetic is in views (views.sql,
--- statistics.sql, gate.sql, timeline.sql), which are made anew when an older file is brought up; so are
+-- statistics.sql, study.sql, gate.sql, timeline.sql), which are made anew when an older file is brought up; so are
 -- tables that it lacks, and what else it needs is in migrations/. Times are in seconds, sizes in bytes,
 -- accuracies and fractions in 0..1. NULL = not known, or does not apply. Epoch 0 is the model before
 -- training.
@@ -218,6 +218,30 @@ CREATE TABLE event (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX event_flow ON event (run_id, flow) WHERE flow IS NOT NULL;
 CREATE INDEX event_seen ON event (run_id, seen) WHERE seen IS NOT NULL;
+
+-- A comparison of tuned configurations (`mvbench tune`). The same job file, ranges and seed are the same study, which
+-- goes on.
+CREATE TABLE study (
+	id INTEGER PRIMARY KEY AUTOINCREMENT,
+	name TEXT NOT NULL,        -- of its job file
+	hash TEXT NOT NULL UNIQUE, -- of what is compared, what is searched, and from where
+	made TEXT NOT NULL,        -- ISO 8601, UTC
+	objective TEXT NOT NULL CHECK (objective IN ('accuracy', 'loss')), -- on the rows that are held out
+	budget INTEGER NOT NULL,   -- trials of each configuration
+	search TEXT NOT NULL       -- a JSON object: the ranges, as the job file has them
+) STRICT;
+
+-- The runs of a study, known by their cells, whether they have been run or not: trials, and what is run again with
+-- seeds of its own: the best of them, and what the job file says without any trial.
+CREATE TABLE trial (
+	study_id INTEGER NOT NULL REFERENCES study (id) ON DELETE CASCADE,
+	contestant TEXT NOT NULL, -- the configuration that is tuned, as the study calls it
+	kind TEXT NOT NULL CHECK (kind IN ('trial', 'tuned', 'default')),
+	number INTEGER NOT NULL,  -- of the trial, from 1; of the others, the seed
+	options TEXT NOT NULL,    -- a JSON object: what was drawn from the ranges
+	config_hash TEXT NOT NULL,
+	PRIMARY KEY (study_id, contestant, kind, number)
+) STRICT, WITHOUT ROWID;
 
 -- A named baseline: what finished runs came to, for later ones to be held to (`mvbench check`). It
 -- stands by itself: it outlives those runs, and travels as a text file.

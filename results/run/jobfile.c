@@ -5,8 +5,10 @@
  * `mvbench run`; its value a list, of which a..b is a range of whole numbers. A section's cells are
  * all combinations of its lists; what it does not set comes from [defaults], and what the command
  * line sets replaces both. Equal cells are run once.
+ *
+ * A section [search] makes no cells: its values are ranges, which mvbench tune draws from.
  */
-#include "results/run/run.h"
+#include "results/run/study.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -38,6 +40,9 @@ struct job {
 	const char *path;
 	struct section *section; /* the first is [defaults], whether it stands there or not */
 	size_t sections;
+	struct search *search; /* NULL: a file of a sweep, which has none */
+	bool searching;        /* the lines are [search]'s */
+	int search_line;       /* 0: there is none */
 	FILE *file;
 	int line;
 	char *wrong; /* the first thing that is */
@@ -164,6 +169,18 @@ static void job_header(struct job *j, const char *text)
 	if (text[1 + n] != ']' || n == 0)
 		return job_wrong(j, j->line, "a section looks like [name]");
 	char *name = must(strndup(text + 1, n));
+	j->searching = strcmp(name, "search") == 0;
+	if (j->searching) {
+		if (j->search_line)
+			job_wrong(j, j->line, "[search] stands on line %d already", j->search_line);
+		else if (!j->search)
+			job_wrong(j, j->line,
+				  "[search] has ranges, which mvbench tune draws from; mvbench "
+				  "sweep runs lists");
+		j->search_line = j->line;
+		free(name);
+		return;
+	}
 	if (strcmp(name, "defaults") == 0) {
 		if (j->section[0].line)
 			job_wrong(j, j->line, "[defaults] stands on line %d already",
@@ -204,12 +221,32 @@ static char *job_line(char *buf, int room, void *user)
 	return line;
 }
 
+/* A line of [search]. */
+static void job_range(struct job *j, const char *name, const char *value)
+{
+	struct search *s = j->search;
+	struct range r;
+	for (size_t i = 0; i < s->ranges; i++)
+		if (strcmp(s->range[i].name, name) == 0)
+			return job_wrong(j, j->line, "%s is searched already", name);
+	if (s->ranges == RANGES_MOST)
+		return job_wrong(j, j->line, "[search] has more than %d ranges", RANGES_MOST);
+	char *wrong AUTOFREE = range_read(&r, name, value);
+	APPEND(s->range, s->ranges, r);
+	if (wrong)
+		job_wrong(j, j->line, "%s", wrong);
+}
+
 static int job_key(void *user, const char *section, const char *name, const char *value)
 {
 	struct job *j = user;
 	struct section *s = &j->section[j->sections - 1];
 	const struct axis *before = axis_find(s, name);
 	struct axis a;
+	if (j->searching && !j->wrong)
+		job_range(j, name, value);
+	if (j->searching)
+		return !j->wrong;
 	if (!*section)
 		job_wrong(j, j->line, "%s stands in no section; [defaults] is missing", name);
 	if (before)
@@ -228,9 +265,9 @@ static int job_key(void *user, const char *section, const char *name, const char
 	return 1;
 }
 
-static char *job_read(struct job *j, const char *path)
+static char *job_read(struct job *j, const char *path, struct search *search)
 {
-	*j = (struct job){.path = path, .file = fopen(path, "r")};
+	*j = (struct job){.path = path, .search = search, .file = fopen(path, "r")};
 	if (!j->file)
 		return sentence("%s: %m", path);
 	section_add(j, must(strdup("defaults")), 0);
@@ -242,7 +279,7 @@ static char *job_read(struct job *j, const char *path)
 		job_wrong(j, line, "neither [section] nor key = value");
 	else if (line < 0 && !j->wrong)
 		j->wrong = sentence("%s: cannot be read", path);
-	if (!j->wrong && j->sections == 1 && j->section[0].axes == 0)
+	if (!j->wrong && j->sections == 1 && j->section[0].axes == 0 && !j->search_line)
 		j->wrong = sentence("%s: there is nothing in it; a job file has [sections] with "
 				    "key = value lines",
 				    path);
@@ -278,8 +315,7 @@ static char *describe(const struct config *c, const struct axis *const *axis, si
 	return text_close(&t);
 }
 
-/* Takes c over. Returns false if there is one like it. */
-static bool sweep_add(struct sweep *s, struct config *c, const char *section, int line)
+bool sweep_add(struct sweep *s, struct config *c, const char *section, int line)
 {
 	struct cell cell = {.config = *c, .line = line};
 	config_hash(c, cell.hash);
@@ -365,13 +401,14 @@ static char *read_over(const struct setting *given, size_t n, struct section *ov
 	return NULL;
 }
 
-static char *read_cells(const char *path, const struct setting *given, size_t n, struct sweep *s)
+static char *read_cells(const char *path, const struct setting *given, size_t n, struct sweep *s,
+			struct search *search)
 {
 	struct section over ENDS_WITH(section_fini) = {.name = NULL};
 	struct job j ENDS_WITH(job_free) = {.section = NULL};
 	TRY(settings_check(given, n));
 	TRY(read_over(given, n, &over));
-	TRY(job_read(&j, path));
+	TRY(job_read(&j, path, search));
 	for (size_t i = j.sections > 1; i < j.sections; i++)
 		TRY(expand_section(s, &j, &j.section[i], &over));
 	const char *db = s->cells ? s->cell[0].config.own.db : "";
@@ -385,10 +422,16 @@ static char *read_cells(const char *path, const struct setting *given, size_t n,
 char *sweep_read(const char *path, const struct setting *given, size_t n, struct sweep *s)
 {
 	*s = (struct sweep){.cell = NULL};
-	char *wrong = read_cells(path, given, n, s);
+	char *wrong = read_cells(path, given, n, s, NULL);
 	if (wrong)
 		sweep_free(s);
 	return wrong;
+}
+
+char *study_read(const char *path, const struct setting *given, size_t n, struct sweep *s,
+		 struct search *search)
+{
+	return read_cells(path, given, n, s, search);
 }
 
 void sweep_free(struct sweep *s)

@@ -68,6 +68,8 @@ struct cell {
 struct sweep {
 	struct cell *cell;
 	size_t cells, duplicates;
+	bool blind; /* what is said of cells is of the rows that are held out, not of the test set
+		     */
 };
 
 /* NULL, or a sentence with file:line. `given` replaces what the file says. Plans nothing. */
@@ -83,6 +85,11 @@ char *sweep_find(const char *name, char **path);
 void job_files_each(void (*each)(void *ctx, const struct word *w), void *ctx);
 /* Plans every cell: NULL, or a sentence about the first that cannot run. path: the job file. */
 char *sweep_plan(const char *path, struct sweep *s);
+
+/* Prints what studies came to (mvbench tune): a row for what was tuned, and one for what was not.
+ * condition: on view study_result. NULL or a sentence (tune.c). */
+char *study_print(struct store *s, FILE *f, enum format format, const char *condition,
+		  int64_t *rows);
 
 /* What a simulation of c needs (calibration.c): its platform's file, and what work costs, from --db
  * or as given. NULL or a sentence. simulation_fini frees. */

@@ -4,7 +4,7 @@
  * A cell is known by the hash of its configuration. Its row is made (pending) before the first cell
  * starts, so that an interrupted sweep shows what is left, and the next one goes on there.
  */
-#include "results/run/run.h"
+#include "results/run/study.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 /* The end of a cell wakes the sweep (SIGCHLD); should a signal be lost, it looks every TICK_MS. */
-enum { JOBS_MAX = 256, TICK_MS = 50 };
+enum { TICK_MS = 50 };
 
 /* ---- Finding the file ---------------------------------------------------- */
 
@@ -61,24 +61,12 @@ char *sweep_find(const char *name, char **path)
 
 /* ---- What is to be done -------------------------------------------------- */
 
-struct sweep_flags {
-	bool dry_run, resume, retry;
-	int64_t jobs;
-	const char *format, *order;
-	int64_t order_seed;
-};
-
 #define OWNER struct sweep_flags
 static const struct option sweep_flags[] = {
-	OPTION(dry_run, BOOL, "dry-run", "false",
-	       "list the cells, and which are finished; run nothing"),
+	SWEEP_OPTIONS(),
 	OPTION(resume, BOOL, "resume", "true",
 	       "leave out cells that are done, failed or diverged, or that a live process runs "
 	       "[true/false]"),
-	OPTION(retry, BOOL, "retry", "false", "run cells that failed or diverged again"),
-	OPTION(jobs, INT, "jobs", "1",
-	       "cells at a time; more than one spoils each other's times [cells]", .min = 1,
-	       .max = JOBS_MAX),
 	OPTION(order, CHOICE, "order", "rounds",
 	       "in which the cells are run: rounds: each configuration once, shuffled anew, before "
 	       "any comes with its next seed; file: as they stand there [name]",
@@ -263,7 +251,11 @@ static void say_result(const struct doing *d, const struct cell *c, const struct
 	printf("%zu/%zu [%s] %s", c->number, d->left, c->section, c->what);
 	if (o->status == EXIT_OK && o->page && o->page->rows > 0) {
 		const struct epoch_row *row = &o->page->row[o->page->rows - 1];
-		if (row->test_accuracy >= 0)
+		if (d->sweep->blind && row->validation_accuracy >= 0)
+			printf(": validation accuracy %.2f %%,", 100 * row->validation_accuracy);
+		else if (d->sweep->blind && !isnan(row->validation_loss))
+			printf(": validation loss %.4f,", row->validation_loss);
+		else if (row->test_accuracy >= 0)
 			printf(": test accuracy %.2f %%,", 100 * row->test_accuracy);
 		else if (!isnan(row->test_loss))
 			printf(": test loss %.4f,", row->test_loss);
@@ -389,13 +381,12 @@ static int sum_up(const struct doing *d)
 	return failed ? EXIT_FAILED : diverged ? EXIT_DIVERGED : EXIT_OK;
 }
 
-static char *do_sweep(const char *path, struct sweep *s, const struct sweep_flags *f, int *status)
+char *sweep_carry_out(struct sweep *s, const struct sweep_flags *f, int *status)
 {
 	struct doing d = {.sweep = s,
 			  .flags = f,
 			  .format = strcmp(f->format, "json") == 0 ? FORMAT_JSON : FORMAT_TEXT,
 			  .began = clock_now()};
-	TRY(sweep_plan(path, s));
 	if (strcmp(f->order, "rounds") == 0)
 		sweep_shuffle(s, f->order_seed);
 	TRY(look_up(s, f));
@@ -439,7 +430,8 @@ static char *run_sweep(void *options, struct arguments *a, int *status)
 	struct sweep sweep ENDS_WITH(sweep_free) = {.cell = NULL};
 	char *path AUTOFREE = NULL;
 	TRY(read_words(a, &path, &sweep));
-	return do_sweep(path, &sweep, options, status);
+	TRY(sweep_plan(path, &sweep));
+	return sweep_carry_out(&sweep, options, status);
 }
 
 const struct command command_sweep = {

@@ -391,9 +391,10 @@ END_TEST
 static void draws_hostile(const char *name)
 {
 	/* mlp, and at least one other: each workload has its own; but one figure is for all of
-	 * them, and for two these runs have nothing: several intervals, a timeline */
+	 * them, and for some these runs have nothing: several intervals, a timeline, trials */
 	bool single = strcmp(name, "simulated_real") == 0 ||
-		      strcmp(name, "accuracy_interval") == 0 || strcmp(name, "timeline") == 0;
+		      strcmp(name, "accuracy_interval") == 0 || strcmp(name, "timeline") == 0 ||
+		      strcmp(name, "sensitivity") == 0 || strcmp(name, "best_of_k") == 0;
 	int least = single ? 1 : 2;
 	int drawn = draw(name, "svg");
 	ck_assert_msg(drawn >= least, "%s: %d pictures, at least %d are wanted", name, drawn,
@@ -549,6 +550,36 @@ START_TEST(intervals_are_between_ranks)
 		free(text);
 		free(path);
 	}
+}
+END_TEST
+
+/* Four trials of one configuration, one of them diverged: that is the untrained model. */
+START_TEST(budgets_are_worth_what_they_buy)
+{
+	sqlite3 *db = open_database();
+	static const double value[] = {0.4, 0, 0.2, 0.3};
+	for (int k = 0; k < 4; k++)
+		add_run(db, "mlp", "serial", 1, k + 1, 0.5, "", 1);
+	sql(db, "UPDATE run SET config_hash = 'h' || id, lr = 0.1 * id;"
+		"UPDATE run SET status = 'diverged' WHERE id = 2;"
+		"UPDATE epoch SET validation_accuracy = 0.1;"
+		"INSERT INTO study (name, hash, made, objective, budget, search) VALUES ('s', 'x', "
+		"'', 'accuracy', 4, '{}');"
+		"INSERT INTO trial SELECT 1, 'a', 'trial', id, json_object('lr', lr), config_hash "
+		"FROM run");
+	for (int k = 0; k < 4; k++) {
+		char *set = sentence("UPDATE epoch SET validation_accuracy = %g WHERE run_id = %d "
+				     "AND epoch = 1",
+				     value[k], k + 1);
+		sql(db, set);
+		free(set);
+	}
+	sqlite3_close(db);
+	/* sorted .1 .2 .3 .4: their mean; (1 .1 + 3 .2 + 5 .3 + 7 .4) / 16; and so on */
+	expect_rows("best_of_k", "'%s|%d|%.6g|%d', title, k, value, is_loss",
+		    "a|1|25|0\na|2|31.25|0\na|3|34.375|0\na|4|36.1719|0\n");
+	expect_rows("sensitivity", "'%s|%g|%g|%d|%d', title, lr, value, lost, alone",
+		    "a|0.1|40|0|1\na|0.2|10|1|1\na|0.3|20|0|1\na|0.4|30|0|1\n");
 }
 END_TEST
 
@@ -1163,6 +1194,7 @@ Suite *plots_suite(void)
 	tcase_add_test(c, names_are_shown_never_run);
 	tcase_add_test(r, curves_are_medians);
 	tcase_add_test(r, intervals_are_between_ranks);
+	tcase_add_test(r, budgets_are_worth_what_they_buy);
 	tcase_add_test(r, who_diverged_counts_in_figures);
 	tcase_add_test(r, misses_are_shown);
 	tcase_add_test(r, a_front_is_what_nothing_beats);

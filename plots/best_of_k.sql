@@ -1,0 +1,20 @@
+-- The best of k trials of mvbench tune that is to be expected, on the rows held out: what a budget buys.
+-- Needs trials of mvbench tune; of several studies of a workload the newest is drawn.
+-- Of n trials, sorted from the worst, the best of k drawn from them with replacement is the i-th as often as
+-- (i/n)^k - ((i-1)/n)^k (Dodge, Gururangan, Card, Schwartz, Smith, Show Your Work, arXiv 1909.03004, section 3.1).
+WITH one AS MATERIALIZED (
+	SELECT workload, max(study_id) AS study_id FROM study_trial WHERE run_id IN (SELECT id FROM chosen)
+	GROUP BY workload),
+sorted AS MATERIALIZED (
+	SELECT workload, contestant, objective, value, row_number() OVER w AS i,
+		count(*) OVER (PARTITION BY workload, contestant) AS n
+	FROM study_trial JOIN one USING (workload, study_id) WHERE value IS NOT NULL
+	WINDOW w AS (PARTITION BY workload, contestant ORDER BY lost DESC,
+		iif(objective = 'accuracy', value, -value))),
+count(k) AS (SELECT 1 UNION ALL SELECT k + 1 FROM count WHERE k < (SELECT max(n) FROM sorted))
+SELECT workload, contestant AS title, k,
+	sum(iif(objective = 'accuracy', 100, 1) * value * (pow(1.0 * i / n, k) - pow((i - 1.0) / n, k))) AS value,
+	objective = 'loss' AS is_loss
+FROM sorted JOIN count ON k <= n
+GROUP BY workload, contestant, k
+ORDER BY workload, contestant, k;

@@ -1,0 +1,18 @@
+# Columns: lr, value, lost, alone, is_loss
+extra = 1
+eval layout_curves
+eval extremes(5); loss = most > 0
+set ylabel loss ? 'Validation loss' : 'Validation accuracy [%]'
+eval extremes(2); if (loss && least > 0 && most > 5 * least) { set logscale y; set format y '%h' }
+eval extremes(1)
+set logscale x; set xrange [least / 1.15:most * 1.15]; set format x '%h'; eval decades('x', least, most)
+set xlabel 'Learning rate'
+eval extremes(3); lost = most > 0
+lined = ''
+do for [i = 1:blocks] { eval number(i, 4); if (number > 0) { lined = lined . i . ' ' } }
+point(i) = int(word(palette_points, (i - 1) % 12 + 1))
+plot for [k = 1:words(lined)] data index at(lined, k) - 1 using 1:2 with lines linetype at(lined, k) notitle, \
+     for [i = 1:blocks] data index i - 1 using 1:2:($3 > 0 ? 2 : point(i)) with points linetype i \
+	pointtype variable notitle, \
+     for [i = 1:blocks] keyentry with points linetype i pointtype point(i) title name[i], \
+     for [i = 1:lost] keyentry with points pointtype 2 linecolor rgb ink title 'diverged'

@@ -1,0 +1,15 @@
+-- What each trial of mvbench tune came to on the rows held out, against its learning rate: how much tuning matters.
+-- Needs trials of mvbench tune; of several studies of a workload the newest is drawn.
+WITH one AS MATERIALIZED (
+	SELECT workload, max(study_id) AS study_id FROM study_trial WHERE run_id IN (SELECT id FROM chosen)
+	GROUP BY workload),
+shown AS MATERIALIZED (SELECT t.* FROM study_trial AS t JOIN one USING (workload, study_id)),
+-- A line is drawn where nothing but the rate was searched: else its neighbours differ in more.
+drawn AS MATERIALIZED (
+	SELECT contestant, count(DISTINCT key) = 1 AND max(key = 'lr') AS alone
+	FROM shown CROSS JOIN json_each(options) GROUP BY contestant)
+SELECT workload, contestant AS title, lr, iif(objective = 'accuracy', 100, 1) * value AS value, lost, alone,
+	objective = 'loss' AS is_loss
+FROM shown JOIN drawn USING (contestant)
+WHERE lr > 0 AND value IS NOT NULL
+ORDER BY workload, contestant, lr;

@@ -1,0 +1,167 @@
+/*
+ * search.c - ranges, and the points in them that trials are made at.
+ *
+ * They are those of Halton's sequence (Numerische Mathematik 2, 1960, pp. 84-90): coordinate j of
+ * point i is the radical inverse of i to the j-th prime. So they lie more evenly than random ones,
+ * and more of them are the same ones and some more: a budget can be raised. They begin where the
+ * study's seed says, which makes another sequence as good as the first (Wang and Hickernell,
+ * Randomized Halton sequences, Mathematical and Computer Modelling 32, 2000). In many dimensions
+ * large primes are uneven for long: RANGES_MOST.
+ */
+#include "results/run/study.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <string.h>
+
+double halton(size_t dimension, uint64_t index)
+{
+	static const uint64_t prime[RANGES_MOST] = {2, 3, 5, 7, 11, 13, 17, 19, 23, 29};
+	CHECK(dimension < RANGES_MOST, "dimension %zu of %d", dimension, RANGES_MOST);
+	double u = 0, part = 1;
+	for (; index > 0; index /= prime[dimension]) {
+		part /= (double)prime[dimension];
+		u += part * (double)(index % prime[dimension]);
+	}
+	return u;
+}
+
+/* ---- Reading ------------------------------------------------------------- */
+
+void range_fini(struct range *r)
+{
+	for (size_t i = 0; i < r->words; i++)
+		free(r->word[i]);
+	free(r->word);
+	free(r->name);
+	free(r->text);
+}
+
+void search_free(struct search *s)
+{
+	for (size_t i = 0; i < s->ranges; i++)
+		range_fini(&s->range[i]);
+	free(s->range);
+	*s = (struct search){.range = NULL};
+}
+
+/* What decides who competes, with what and for how long is not drawn: all would be tuned to that
+ * alone. */
+static bool may_be_drawn(const char *name)
+{
+	static const char *const fixed[] = {"workload",   "strategy", "workers",      "servers",
+					    "epochs",     "seed",     "arrival-seed", "platform",
+					    "validation", "data-dir", "device"};
+	const struct option *o = option_find(run_options, name);
+	for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
+		if (strcmp(name, fixed[i]) == 0)
+			return false;
+	return !o || !o->incidental;
+}
+
+/* The text up to `end`, without blanks around it. Heap. */
+static char *trimmed(const char *text, const char *end)
+{
+	while (text < end && isspace((unsigned char)*text))
+		text++;
+	while (end > text && isspace((unsigned char)end[-1]))
+		end--;
+	return must(strndup(text, (size_t)(end - text)));
+}
+
+static char *read_list(struct range *r)
+{
+	for (const char *at = r->text;; at++) {
+		const char *end = at + strcspn(at, ",");
+		char *word = trimmed(at, end);
+		APPEND(r->word, r->words, word);
+		if (!*word)
+			return sentence("%s: the list \"%s\" has an empty place", r->name, r->text);
+		TRY(config_check(r->name, word, NULL));
+		at = end;
+		if (!*at)
+			break;
+	}
+	if (r->words == 1)
+		return sentence("%s: \"%s\" leaves no choice; give a range such as 0.001..0.3 log, "
+				"or a list",
+				r->name, r->text);
+	return NULL;
+}
+
+/* One end of it: a number that the option takes. */
+static char *read_end(const struct range *r, const char *text, const struct option **o, double *x)
+{
+	char *end;
+	TRY(config_check(r->name, text, o));
+	*x = strtod(text, &end);
+	if (((*o)->type != OPT_INT && (*o)->type != OPT_REAL) || *end || end == text)
+		return sentence("%s: \"%s\" is no range of plain numbers; give a list of values",
+				r->name, r->text);
+	return NULL;
+}
+
+static char *read_ends(struct range *r, const char *dots)
+{
+	const struct option *o = NULL;
+	const char *end = r->text + strlen(r->text);
+	char *high AUTOFREE = trimmed(dots + 2, end), *low AUTOFREE = trimmed(r->text, dots);
+	size_t n = strlen(high);
+	if (n > 4 && strcmp(high + n - 3, "log") == 0 && isspace((unsigned char)high[n - 4])) {
+		char *all AUTOFREE = high;
+		r->log = true;
+		high = trimmed(all, all + n - 3);
+	}
+	TRY(read_end(r, low, &o, &r->low));
+	TRY(read_end(r, high, &o, &r->high));
+	r->whole = o->type == OPT_INT;
+	if (r->low >= r->high)
+		return sentence("%s: the range \"%s\" is empty; the lower end comes first", r->name,
+				r->text);
+	if (r->log && r->low <= 0)
+		return sentence("%s: the range \"%s\" begins at %g, and a logarithmic one above 0",
+				r->name, r->text, r->low);
+	return NULL;
+}
+
+char *range_read(struct range *r, const char *name, const char *text)
+{
+	*r = (struct range){.name = must(strdup(name)), .text = must(strdup(text))};
+	const char *dots = strstr(r->text, "..");
+	if (!may_be_drawn(name))
+		return sentence("%s: it says what is compared, and is not searched; give it in a "
+				"section of its own or in [defaults]",
+				name);
+	return dots ? read_ends(r, dots) : read_list(r);
+}
+
+bool range_applies(const struct range *r, const struct config *c)
+{
+	const char *dot = strchr(r->name, '.');
+	char *owner AUTOFREE = dot ? must(strndup(r->name, (size_t)(dot - r->name))) : NULL;
+	return !dot || strcmp(owner, "sim") == 0 || strcmp(owner, c->run.strategy) == 0 ||
+	       strcmp(owner, c->run.workload) == 0;
+}
+
+/* ---- Drawing ------------------------------------------------------------- */
+
+static double between(double low, double high, bool log_scale, double u)
+{
+	return log_scale ? exp(log(low) + u * (log(high) - log(low))) : low + u * (high - low);
+}
+
+char *range_at(const struct range *r, double u)
+{
+	if (r->words)
+		return must(strdup(r->word[(size_t)(u * (double)r->words)]));
+	if (r->whole)
+		return sentence("%.0f",
+				fmin(floor(between(r->low, r->high + 1, r->log, u)), r->high));
+	double x = between(r->low, r->high, r->log, u);
+	char *text = sentence("%.4g", x); /* that people can read, while it stays in the range */
+	double rounded = strtod(text, NULL);
+	if (rounded >= r->low && rounded <= r->high)
+		return text;
+	free(text);
+	return sentence("%.17g", x);
+}

@@ -1,0 +1,508 @@
+/*
+ * tune.c - mvbench tune: a comparison in which every configuration is tuned alike.
+ *
+ * Of each configuration of a job file as many trials are run, at the same points of the ranges in
+ * its section [search] (search.c), and the best one is chosen on rows of the training set that are
+ * held out. Only then the test set is looked at: the best trial and the configuration as the file
+ * has it are run again with the same seeds, which no trial had. Equal budgets are what a comparison
+ * of training algorithms needs (Dahl et al., Benchmarking Neural Network Training Algorithms, arXiv
+ * 2306.07179, section 4).
+ *
+ * All of it follows from the file and --search-seed, and is written down before it is run (tables
+ * study and trial); what a trial came to is the run of its cell. So a study goes on where it
+ * stopped, and with a greater budget beyond.
+ */
+#include "results/db/column.h"
+#include "results/run/study.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { VALIDATION_ROWS = 5000, TRIALS_MOST = 10000, SEEDS_MOST = 1000 };
+
+struct tune_flags {
+	struct sweep_flags sweep;
+	int64_t budget, seeds, search_seed;
+	const char *objective;
+};
+
+#define OWNER struct tune_flags
+static const struct option options[] = {
+	OPTION(budget, INT, "budget", "20", "trials of each configuration [trials]", .min = 1,
+	       .max = TRIALS_MOST),
+	OPTION(objective, CHOICE, "objective", "auto",
+	       "what the best trial is the best in after its last epoch, on the rows of "
+	       "--validation; auto: accuracy, of a task without one loss [name]",
+	       .choices = "auto|accuracy|loss"),
+	OPTION(seeds, INT, "seeds", "5",
+	       "the best trial is run again with so many seeds, those after the trials' own, and "
+	       "so is what the file says without any trial [seeds]",
+	       .min = 1, .max = SEEDS_MOST),
+	OPTION(search_seed, INT, "search-seed", "1",
+	       "decides where the sequence of trials begins [number]", .min = 0,
+	       .max = 4294967295.0),
+	SWEEP_OPTIONS(sweep.),
+	{0},
+};
+
+/* What is tuned: a cell of the job file. */
+struct contestant {
+	const struct cell *cell;
+	char *name;
+	int64_t best; /* the number of its best trial; 0 = not known, or all are lost */
+};
+
+struct study {
+	const char *path, *objective;
+	char *name;
+	const struct tune_flags *flags;
+	struct sweep file; /* the cells of the job file */
+	struct search search;
+	struct contestant *contestant; /* [file.cells] */
+	const char *db;
+	int64_t id;
+};
+
+static void study_fini(struct study *s)
+{
+	for (size_t i = 0; s->contestant && i < s->file.cells; i++)
+		free(s->contestant[i].name);
+	free(s->contestant);
+	free(s->name);
+	sweep_free(&s->file);
+	search_free(&s->search);
+}
+
+/* ---- What is compared ---------------------------------------------------- */
+
+/* Holds rows out where nobody has said how many: 5,000, but no more than a tenth. */
+static void hold_out(struct cell *c, bool *said)
+{
+	if (c->config.run.validation)
+		return;
+	c->config.run.validation = (int64_t)smaller(VALIDATION_ROWS, c->plan.train.n / 10);
+	config_hash(&c->config, c->hash);
+	if (!*said)
+		fprintf(stderr,
+			"mvbench: trials are judged on --validation=%lld rows of the training "
+			"set\n",
+			(long long)c->config.run.validation);
+	*said = true;
+}
+
+static char *check_cell(const struct study *s, const struct cell *c)
+{
+	const struct run *run = &c->config.run;
+	size_t ranges = 0;
+	for (size_t i = 0; i < s->search.ranges; i++)
+		ranges += range_applies(&s->search.range[i], &c->config);
+	if (ranges == 0)
+		return sentence("%s:%d: [%s] nothing that [search] names is an option of it",
+				s->path, c->line, c->section);
+	if (strcmp(run->platform, "sim") == 0 && !run->sim_train)
+		return sentence("%s:%d: [%s] sim.train=false: a simulation of time alone has no "
+				"model that could be better than another",
+				s->path, c->line, c->section);
+	if (c->plan.train.classes == 0 && strcmp(s->objective, "accuracy") == 0)
+		return sentence("--objective=accuracy: %s has none; take loss", run->workload);
+	return NULL;
+}
+
+static const char *find_objective(const struct study *s)
+{
+	const char *given = s->flags->objective;
+	bool loss = false;
+	for (size_t i = 0; i < s->file.cells; i++)
+		loss |= s->file.cell[i].plan.train.classes == 0;
+	return strcmp(given, "auto") != 0 ? given : loss ? "loss" : "accuracy";
+}
+
+/* Its section, and what it is where that has made several. */
+static char *name_of(const struct sweep *file, const struct cell *c)
+{
+	size_t same = 0;
+	for (size_t i = 0; i < file->cells; i++)
+		same += strcmp(file->cell[i].section, c->section) == 0;
+	return same == 1 ? must(strdup(c->section)) : sentence("%s: %s", c->section, c->what);
+}
+
+static char *read_file(struct study *s, const struct arguments *a, char **path)
+{
+	bool said = false;
+	const char *slash;
+	if (a->words != 1)
+		return sentence("a job file is wanted, as in mvbench tune study.ini");
+	if (platform_under_launcher())
+		return sentence("tune starts its own workers: run it without mpirun or srun");
+	TRY(sweep_find(a->word[0], path));
+	s->path = *path;
+	slash = strrchr(s->path, '/');
+	s->name = must(strdup(slash ? slash + 1 : s->path));
+	s->name[strlen(s->name) - (strstr(s->name, ".ini") ? 4 : 0)] = '\0';
+	TRY(study_read(s->path, a->option, a->options, &s->file, &s->search));
+	if (s->search.ranges == 0)
+		return sentence("%s: there is no section [search]; it has lines such as lr = "
+				"0.001..0.3 log",
+				s->path);
+	TRY(sweep_plan(s->path, &s->file));
+	s->objective = find_objective(s);
+	s->db = s->file.cell[0].config.own.db;
+	s->contestant = must(calloc(s->file.cells, sizeof *s->contestant));
+	for (size_t i = 0; i < s->file.cells; i++) {
+		struct cell *c = &s->file.cell[i];
+		TRY(check_cell(s, c));
+		hold_out(c, &said);
+		s->contestant[i] = (struct contestant){.cell = c, .name = name_of(&s->file, c)};
+	}
+	return NULL;
+}
+
+/* ---- Trials -------------------------------------------------------------- */
+
+/* The settings of a trial; 0: of none. json (heap): what was drawn; said: the same, for people. */
+static void draw(const struct study *s, const struct config *c, int64_t trial, struct settings *all,
+		 char **json, char **said)
+{
+	uint64_t rng = rng_seed(s->flags->search_seed, STREAM_SAMPLE, 1),
+		 start = rng_next(&rng) >> 44; /* 20 bits: radical inverses stay exact */
+	struct text t, w;
+	FILE *f = text_open(&t), *g = text_open(&w);
+	fputc('{', f);
+	for (size_t i = 0; trial > 0 && i < s->search.ranges; i++) {
+		const struct range *r = &s->search.range[i];
+		if (!range_applies(r, c))
+			continue;
+		char *value = range_at(r, halton(i, start + (uint64_t)trial));
+		fputs(ftell(f) > 1 ? ", " : "", f);
+		text_json(f, r->name);
+		fputs(": ", f);
+		if (r->words)
+			text_json(f, value);
+		else
+			fputs(value, f);
+		fprintf(g, "%s%s %s", ftell(g) ? ", " : "", r->name, value);
+		settings_add(all, must(strdup(r->name)), value);
+	}
+	fputc('}', f);
+	*json = text_close(&t);
+	*said = text_close(&w);
+}
+
+/* Adds the cell of a trial with this seed, and what was drawn for it (heap). hash: of the cell. */
+static char *add_cell(const struct study *s, const struct contestant *of, int64_t trial,
+		      int64_t seed, struct sweep *cells, char **json, char hash[17])
+{
+	const struct cell *base = of->cell;
+	struct settings all ENDS_WITH(settings_free) = {.setting = NULL};
+	char **words AUTOWORDS = config_words(&base->config), *said = NULL;
+	struct config c;
+	for (size_t i = 0; words[i]; i++) {
+		const char *name = words[i] + 2, *is = strchr(name, '=');
+		settings_add(&all, must(strndup(name, (size_t)(is - name))), must(strdup(is + 1)));
+	}
+	draw(s, &base->config, trial, &all, json, &said);
+	char *drawn AUTOFREE = said;
+	settings_add(&all, must(strdup("seed")), sentence("%lld", (long long)seed));
+	char *wrong AUTOFREE = config_init(&c, all.setting, all.n, false);
+	if (wrong) {
+		config_fini(&c);
+		return sentence("%s:%d: [%s] %s: %s", s->path, base->line, base->section, drawn,
+				wrong);
+	}
+	config_hash(&c, hash);
+	if (sweep_add(cells, &c, base->section, base->line))
+		cells->cell[cells->cells - 1].what =
+			trial ? sentence("%s, trial %lld: %s", base->what, (long long)trial, drawn)
+			      : sentence("%s as it is", base->what);
+	return NULL;
+}
+
+/* Configurations whose trials are the same ones are one. */
+static char *check_different(const struct study *s)
+{
+	struct sweep first ENDS_WITH(sweep_free) = {.cell = NULL};
+	char hash[17];
+	for (size_t i = 0; i < s->file.cells; i++) {
+		char *json AUTOFREE = NULL;
+		TRY(add_cell(s, &s->contestant[i], 1, 0, &first, &json, hash));
+		if (first.duplicates)
+			return sentence("%s:%d: [%s] differs from another configuration in nothing "
+					"but what is searched, or its seed: give one value; "
+					"--seeds=%lld says how often the best is run again",
+					s->path, s->contestant[i].cell->line,
+					s->contestant[i].cell->section, (long long)s->flags->seeds);
+	}
+	return NULL;
+}
+
+/* ---- What is written down ------------------------------------------------- */
+
+/* Of all that decides which trials there are, but how many. */
+static void study_hash(const struct study *s, char hex[17])
+{
+	uint64_t h = hash_of(HASH_START, &s->flags->search_seed, sizeof s->flags->search_seed);
+	for (size_t i = 0; i < s->file.cells; i++) {
+		const struct contestant *c = &s->contestant[i];
+		h = hash_of(h, c->name, strlen(c->name) + 1);
+		h = hash_of(h, c->cell->hash, strlen(c->cell->hash) + 1);
+	}
+	for (size_t i = 0; i < s->search.ranges; i++) {
+		const struct range *r = &s->search.range[i];
+		h = hash_of(h, r->name, strlen(r->name) + 1);
+		h = hash_of(h, r->text, strlen(r->text) + 1);
+	}
+	snprintf(hex, 17, "%016llx", (unsigned long long)h);
+}
+
+static char *search_json(const struct search *search)
+{
+	struct text t;
+	FILE *f = text_open(&t);
+	for (size_t i = 0; i < search->ranges; i++) {
+		fputs(i ? ", " : "{", f);
+		text_json(f, search->range[i].name);
+		fputs(": ", f);
+		text_json(f, search->range[i].text);
+	}
+	fputc('}', f);
+	return text_close(&t);
+}
+
+/* The study's row; of one that is there, what may have changed. Its rows of table trial go, as they
+ * are about to be written anew. */
+static char *put_study(struct study *s, struct store *store)
+{
+	char hash[17], *search AUTOFREE = search_json(&s->search);
+	study_hash(s, hash);
+	TRY(sql_change(store,
+		       "INSERT INTO study (name, hash, made, objective, budget, search) VALUES "
+		       "(?1, ?2, strftime('%Y-%m-%dT%H:%M:%SZ', 'now'), ?3, ?4, ?5) "
+		       "ON CONFLICT (hash) DO UPDATE SET name = ?1, objective = ?3, budget = ?4",
+		       "tttit", s->name, hash, s->objective, s->flags->budget, search));
+	TRY(sql_number(store, &s->id, "SELECT id FROM study WHERE hash = ?1", "t", hash));
+	return sql_change(store, "DELETE FROM trial WHERE study_id = ?1", "i", s->id);
+}
+
+/* store NULL: nothing is written down yet. */
+static char *put_trial(const struct study *s, struct store *store, const char *contestant,
+		       const char *kind, int64_t number, const char *json, const char *hash)
+{
+	if (!store)
+		return NULL;
+	return sql_change(store,
+			  "INSERT INTO trial (study_id, contestant, kind, number, options, "
+			  "config_hash) VALUES (?, ?, ?, ?, ?, ?)",
+			  "ittitt", s->id, contestant, kind, number, json, hash);
+}
+
+/* ---- Running ------------------------------------------------------------- */
+
+/* The cells of all trials. */
+static char *make_trials(const struct study *s, struct store *store, struct sweep *cells)
+{
+	for (size_t i = 0; i < s->file.cells; i++) {
+		const struct contestant *c = &s->contestant[i];
+		for (int64_t k = 1; k <= s->flags->budget; k++) {
+			char hash[17], *json AUTOFREE = NULL;
+			TRY(add_cell(s, c, k, c->cell->config.run.seed, cells, &json, hash));
+			TRY(put_trial(s, store, c->name, "trial", k, json, hash));
+		}
+	}
+	return NULL;
+}
+
+/* The cells that are reported: with seeds that no trial had. */
+static char *make_results(const struct study *s, struct store *store, struct sweep *cells)
+{
+	for (size_t i = 0; i < s->file.cells; i++) {
+		const struct contestant *c = &s->contestant[i];
+		int64_t seed = c->cell->config.run.seed;
+		for (int64_t k = 1; k <= s->flags->seeds; k++)
+			for (int tuned = 0; tuned < 2; tuned++) {
+				char hash[17], *json AUTOFREE = NULL;
+				if (tuned && c->best == 0)
+					continue;
+				TRY(add_cell(s, c, tuned ? c->best : 0, seed + k, cells, &json,
+					     hash));
+				TRY(put_trial(s, store, c->name, tuned ? "tuned" : "default",
+					      seed + k, json, hash));
+			}
+	}
+	return NULL;
+}
+
+static char *write_down(struct study *s,
+			char *(*make)(const struct study *s, struct store *store,
+				      struct sweep *cells),
+			bool anew)
+{
+	struct store *store AUTOCLOSE = NULL;
+	struct sweep cells ENDS_WITH(sweep_free) = {.cell = NULL};
+	TRY(store_open(&store, s->db, STORE_WRITE));
+	TRY(sql_begin(store));
+	char *wrong = anew ? put_study(s, store) : NULL;
+	return sql_end(store, wrong ? wrong : make(s, store, &cells));
+}
+
+/* Which trial of each was the best. */
+static char *choose(struct study *s, bool *all)
+{
+	struct store *store AUTOCLOSE = NULL;
+	*all = true;
+	TRY(store_open(&store, s->db, STORE_WRITE)); /* what trials came to is kept */
+	for (size_t i = 0; i < s->file.cells; i++) {
+		struct contestant *c = &s->contestant[i];
+		TRY(sql_number(store, &c->best,
+			       "SELECT number FROM study_best WHERE study_id = ?1 AND contestant = "
+			       "?2",
+			       "it", s->id, c->name));
+		if (c->best == 0)
+			fprintf(stderr,
+				"mvbench: %s: all %lld trials diverged or failed; search smaller "
+				"rates\n",
+				c->name, (long long)s->flags->budget);
+		*all &= c->best > 0;
+	}
+	return NULL;
+}
+
+/* Both parts of a study: which cells, that they can be run, what is written down of them, and their
+ * runs. */
+static char *carry_out(struct study *s,
+		       char *(*make)(const struct study *s, struct store *store,
+				     struct sweep *cells),
+		       bool anew, struct sweep *cells, int *status)
+{
+	struct sweep_flags f = s->flags->sweep;
+	f.resume = true;
+	f.format = "text";
+	f.order = "rounds";
+	f.order_seed = s->flags->search_seed;
+	TRY(make(s, NULL, cells));
+	TRY(sweep_plan(s->path, cells));
+	if (!f.dry_run)
+		TRY(write_down(s, make, anew));
+	return sweep_carry_out(cells, &f, status);
+}
+
+static char *report(const struct study *s)
+{
+	struct store *store AUTOCLOSE = NULL;
+	char *condition AUTOFREE = sentence("study_id = %lld", (long long)s->id);
+	TRY(store_open(&store, s->db, STORE_READ));
+	putchar('\n');
+	return study_print(store, stdout, FORMAT_TEXT, condition, NULL);
+}
+
+static char *do_study(struct study *s, int *status)
+{
+	struct sweep trials ENDS_WITH(sweep_free) = {.blind = true};
+	struct sweep results ENDS_WITH(sweep_free) = {.cell = NULL};
+	bool all;
+	TRY(check_different(s));
+	TRY(carry_out(s, make_trials, true, &trials, status));
+	if (s->flags->sweep.dry_run || *status == EXIT_INTERRUPTED)
+		return NULL;
+	int of_trials = *status == EXIT_FAILED ? EXIT_FAILED : EXIT_OK; /* some may diverge */
+	TRY(choose(s, &all));
+	TRY(carry_out(s, make_results, false, &results, status));
+	if (*status != EXIT_INTERRUPTED)
+		TRY(report(s));
+	if (*status == EXIT_OK)
+		*status = all ? of_trials : EXIT_DIVERGED;
+	return NULL;
+}
+
+/* ---- What came of it ------------------------------------------------------ */
+
+#define OR_DIVERGED(x, shown) "iif(abs(" x ") = 9e999, 'diverged', " shown ")"
+#define ACCURACY(x)           OR_DIVERGED(x, PERCENT(x))
+#define LOSS(x)               OR_DIVERGED(x, ROUND("%.4g", x))
+/* As mvbench table has it: few values have an interval that holds less than 95 %. */
+#define INTERVAL(low, high) \
+	low " || '..' || " high " || iif(coverage < 0.95, printf(' (%.3g %%)', 100 * coverage), '')"
+
+static const struct column columns[] = {
+	HIDDEN("study_id"),
+	PLAIN("study"),
+	PLAIN("workload"),
+	SHOWN("contestant", "configuration", "contestant"),
+	SHOWN("kind", "", "kind"),
+	SHOWN("n", "n", "n || iif(diverged, ' (' || diverged || ' diverged)', '')"),
+	HIDDEN("diverged"),
+	RARE("test_accuracy", "accuracy %", ACCURACY("test_accuracy")),
+	RARE("test_accuracy_low", "95 %",
+	     INTERVAL(ACCURACY("test_accuracy_low"), ACCURACY("test_accuracy_high"))),
+	HIDDEN("test_accuracy_high"),
+	SHOWN("test_loss", "loss", LOSS("test_loss")),
+	SHOWN("test_loss_low", "95 %", INTERVAL(LOSS("test_loss_low"), LOSS("test_loss_high"))),
+	HIDDEN("test_loss_high"),
+	HIDDEN("coverage"),
+	SHOWN("epoch_seconds", "epoch s", ROUND("%.4g", "epoch_seconds")),
+	SHOWN("trials", "trials",
+	      "trials || iif(trials_lost, ' (' || trials_lost || ' lost)', '')"),
+	HIDDEN("trials_lost"),
+	HIDDEN("trial"),
+	HIDDEN("objective"),
+	SHOWN("validation", "validation",
+	      "CASE WHEN objective = 'accuracy' THEN " PERCENT("validation") " || ' %' ELSE " ROUND(
+		      "%.4g", "validation") " END"),
+	PLAIN("chosen"),
+	PLAIN("edge"),
+	{.name = NULL},
+};
+
+char *study_print(struct store *s, FILE *f, enum format format, const char *condition,
+		  int64_t *rows)
+{
+	char *sql AUTOFREE = sentence(
+		"CREATE TEMP VIEW tuned AS SELECT * FROM study_result WHERE %s", condition);
+	int64_t edges = 0;
+	TRY(sql_script(s, sql));
+	TRY(columns_print(s, f, format, columns, "tuned", rows));
+	TRY(sql_number(s, &edges, "SELECT count(edge) FROM tuned", ""));
+	if (edges && for_people(format))
+		fprintf(f, "\nedge: the best trial has the least or the greatest value of all that "
+			   "were tried; a better one may lie beyond, so widen the range\n");
+	return NULL;
+}
+
+/* ---- The command ---------------------------------------------------------- */
+
+static char *tune(void *given, struct arguments *a, int *status)
+{
+	struct study s ENDS_WITH(study_fini) = {.flags = given};
+	char *path AUTOFREE = NULL;
+	TRY(read_file(&s, a, &path));
+	return do_study(&s, status);
+}
+
+const struct command command_tune = {
+	.name = "tune",
+	.summary = "compare configurations that are tuned alike",
+	.usage = "FILE.ini [--option=value ...]",
+	.about =
+		"Tunes every configuration of a job file with as many trials (--budget), and "
+		"compares the best ones. A section [search] says what is drawn and from where: "
+		"lr = 0.001..0.3 log, periodic.momentum = 0..0.9, sync-every = 1..64 log, "
+		"reduce = mean, sum. A configuration takes those that are options of it; its other "
+		"options are those of the file, which takes lists as for mvbench sweep. Options of "
+		"mvbench run replace the file's.\n\n"
+		"The best is chosen on rows of the training set that are held out (--validation; "
+		"5,000, but at most a tenth, where nothing is said), never on the test set. A "
+		"trial that diverges is the worst. The best, and the configuration as the file has "
+		"it, are run again with --seeds seeds that no trial had; only those runs are "
+		"reported, here and by mvbench table --tuned. Figures sensitivity and best_of_k "
+		"show the trials.\n\n"
+		"What is recorded is not run again: after an interrupt the same command goes on, "
+		"and a greater --budget adds trials to those that are there. With --platform=sim, "
+		"--jobs runs several at a time on as many cores.\n\n"
+		"Exit status: 0 done, 1 some runs failed, 2 cannot run like this, 3 runs that are "
+		"reported diverged, or all trials of a configuration did, 130 interrupted.",
+	.options = options,
+	.words = job_files_each,
+	.size = sizeof(OWNER),
+	.run_options = true,
+	.run = tune,
+};

@@ -173,7 +173,7 @@ static pid_t worker_of_rank(int rank)
 
 static void said(char out[OUTPUT])
 {
-	char *command = sentence("cat %s/said", folder);
+	char *command = sentence("tail -c %d %s/said", OUTPUT / 2, folder); /* epochs are many */
 	command_output(command, out, OUTPUT);
 	free(command);
 }

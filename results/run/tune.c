@@ -205,11 +205,9 @@ static char *add_cell(const struct study *s, const struct contestant *of, int64_
 	char *drawn AUTOFREE = said;
 	settings_add(&all, must(strdup("seed")), sentence("%lld", (long long)seed));
 	char *wrong AUTOFREE = config_init(&c, all.setting, all.n, false);
-	if (wrong) {
-		config_fini(&c);
+	if (wrong)
 		return sentence("%s:%d: [%s] %s: %s", s->path, base->line, base->section, drawn,
 				wrong);
-	}
 	config_hash(&c, hash);
 	if (sweep_add(cells, &c, base->section, base->line))
 		cells->cell[cells->cells - 1].what =

@@ -205,11 +205,9 @@ static char *add_cell(const struct study *s, const struct contestant *of, int64_
 	char *drawn AUTOFREE = said;
 	settings_add(&all, must(strdup("seed")), sentence("%lld", (long long)seed));
 	char *wrong AUTOFREE = config_init(&c, all.setting, all.n, false);
-	if (wrong) {
-		config_fini(&c);
+	if (wrong)
 		return sentence("%s:%d: [%s] %s: %s", s->path, base->line, base->section, drawn,
 				wrong);
-	}
 	config_hash(&c, hash);
 	if (sweep_add(cells, &c, base->section, base->line))
 		cells->cell[cells->cells - 1].what =
@@ -349,8 +347,16 @@ static char *write_down(struct study *s,
 static char *choose(struct study *s, bool *all)
 {
 	struct store *store AUTOCLOSE = NULL;
+	int64_t wanted = s->flags->budget * (int64_t)s->file.cells, ended = 0;
 	*all = true;
 	TRY(store_open(&store, s->db, STORE_WRITE)); /* what trials came to is kept */
+	TRY(sql_number(store, &ended,
+		       "SELECT count(*) FROM study_run WHERE study_id = ?1 AND kind = 'trial'", "i",
+		       s->id));
+	if (ended < wanted)
+		return sentence("%lld of %lld trials have not ended: another process runs them; "
+				"give the same command again when they have",
+				(long long)(wanted - ended), (long long)wanted);
 	for (size_t i = 0; i < s->file.cells; i++) {
 		struct contestant *c = &s->contestant[i];
 		TRY(sql_number(store, &c->best,
@@ -405,6 +411,7 @@ static char *do_study(struct study *s, int *status)
 	if (s->flags->sweep.dry_run || *status == EXIT_INTERRUPTED)
 		return NULL;
 	int of_trials = *status == EXIT_FAILED ? EXIT_FAILED : EXIT_OK; /* some may diverge */
+	*status = EXIT_FAILED;
 	TRY(choose(s, &all));
 	TRY(carry_out(s, make_results, false, &results, status));
 	if (*status != EXIT_INTERRUPTED)

@@ -220,6 +220,14 @@ START_TEST(a_study_goes_on_and_grows)
 	/* small rates learn too little: the best is the greatest of those tried */
 	expect("SELECT group_concat(edge) FROM study_best", "lr high,lr high");
 	expect_said("out", "edge: the best trial", true);
+	/* nothing is chosen while another process still runs a trial */
+	char *held = sentence("UPDATE run SET status = 'running', pid = %d WHERE id = (SELECT "
+			      "run_id FROM study_run WHERE kind = 'trial' LIMIT 1)",
+			      (int)getpid());
+	sql_in("t.db", held);
+	free(held);
+	ck_assert_int_eq(TUNE("--budget=3", "--seeds=1", "--validation=500"), EXIT_FAILED);
+	expect_said("err", "1 of 6 trials have not ended", true);
 	/* another start, another study */
 	ck_assert_int_eq(TUNE("--budget=1", "--seeds=1", "--validation=500", "--search-seed=2"),
 			 EXIT_OK);

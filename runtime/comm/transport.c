@@ -405,6 +405,9 @@ char *transport_choose(struct transport *t, const char *wanted, size_t n)
 {
 	bool any = !wanted || strcmp(wanted, "auto") == 0;
 	char *wrong = NULL;
+	double most = (double)n;
+	link_reduce_all(t->link, &most, 1, REDUCE_MAX);
+	n = (size_t)most; /* all grow at the same reduction, whatever part of a model each has */
 	if (t->ops && t->ops->grow)
 		t->ops->grow(t, n);
 	for (size_t i = 0; !t->ops && transports[i]; i++) {

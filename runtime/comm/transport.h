@@ -16,8 +16,8 @@ struct transport *transport_new(struct link *l, int rank, int size, struct devic
 void transport_free(struct transport *t); /* collective where one was chosen; NULL is fine */
 bool transport_is_for(const struct transport *t, const struct device *d);
 /* Collective: opens the one that is wanted (NULL, "auto": the first that can be had), ready for
- * reductions of n floats. NULL, or a sentence, which is the same on all ranks. Choosing again only
- * makes room for more floats. */
+ * reductions of the most floats that a rank names. NULL, or a sentence, which is the same on all
+ * ranks. Choosing again only makes room for more floats. */
 char *transport_choose(struct transport *t, const char *wanted, size_t n);
 const char *transport_name(const struct transport *t); /* NULL: not chosen */
 /* x = factor times the sum over the ranks, added in the same order on all of them. */

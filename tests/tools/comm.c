@@ -193,7 +193,7 @@ int main(int argc, char **argv)
 	w.all = comm_world_trainers(&w, transport);
 	w.model_group = comm_split(w.all, w.rank);
 	w.data_group = comm_split(w.all, 0);
-	struct vec *some = vec_new(&w, 500); /* less than what will come */
+	struct vec *some = vec_new(&w, 500 + 700 * (size_t)w.rank); /* some: less than will come */
 	comm_prepare(w.all, some, transport);
 	vec_free(some);
 	const size_t sizes[] = {0, 1, 3, 1000, BIG};

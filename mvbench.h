@@ -249,7 +249,8 @@ enum stream {
 	STREAM_COMPUTE,
 	STREAM_SAMPLE,
 	STREAM_SHARD,
-	STREAM_VALIDATION
+	STREAM_VALIDATION,
+	STREAM_CELLS
 };
 uint64_t rng_seed(int64_t seed, enum stream what, int64_t index);
 uint64_t rng_next(uint64_t *s);
@@ -271,10 +272,10 @@ struct worker {
 
 	struct vec *param, *grad; /* [P], same layout: what this worker holds of the model */
 	struct vec *velocity;     /* [P], NULL without momentum */
-	/* Weight decay reaches floats spare[0] to spare[1] - 1 of param, not those up to spare[2] -
-	 * 1, reaches those up to spare[3] - 1, ...; NULL = all. */
-	const size_t *spare;
-	size_t spares; /* how many such parts */
+	/* Param's parts [decay_parts + 1]: part i is floats decay_part[i]..decay_part[i+1], and
+	 * weight decay reaches those of even numbers; NULL = all of param. */
+	const size_t *decay_part;
+	size_t decay_parts;
 	/* What evaluation needs beside param and nobody trains: running means and variances. Each
 	 * worker's own in training; their mean over the models is evaluated. NULL = none. */
 	struct vec *buffer;
@@ -429,7 +430,7 @@ struct strategy {
 	void (*rejoin)(struct worker *w);
 	void (*fini)(struct worker *w); /* frees what init made; NULL = nothing */
 	/* Where evaluation finds the model: fills model[P] with what this trainer knows of it,
-	 * without waiting for others. NULL = param. */
+	 * without waiting for others; model may be w->param itself. NULL = param. */
 	void (*canonical)(struct worker *w, struct vec *model);
 	bool average;      /* the model is the mean of what the trainers gave,
 						   else that of the data group's first trainer */

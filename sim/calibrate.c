@@ -197,6 +197,7 @@ static char *config_for(struct config *c, const struct arguments *a, int workers
 		{"sim.train", "false"},
 		{"label", "calibrate"},
 		{"record", "false"},
+		{"judge-every", "0"},
 		{"speed", ""},
 		{"pause", ""},
 		{"leave", ""},
@@ -266,6 +267,13 @@ int calibration_repeat(const struct config *c, int repetition, bool simulated)
 		n++;
 	char *wrong = arguments_read(&a, n, words, NULL, NULL);
 	CHECK(!wrong, "%s", wrong);
+	/* what a worker has of it, whatever strategy shares it out here */
+	char *batch AUTOFREE = sentence("%lld", (long long)c->run.batch);
+	for (size_t i = 0; i < a.options && c->run.global_batch; i++)
+		if (strcmp(a.option[i].name, "global-batch") == 0) {
+			free((char *)(uintptr_t)a.option[i].name);
+			a.option[i] = (struct setting){must(strdup("batch")), batch};
+		}
 	tell_repetition(repetition, 1);
 	int status = launch_one(&a, (int)c->run.workers, simulated);
 	arguments_free(&a);
@@ -301,6 +309,10 @@ static char *calibrate(const struct arguments *a, const struct calibrate_flags *
 	int64_t before = 0;
 	TRY(read_counts(f->counts, count, &n));
 	TRY(config_for(&c, a, 1, false));
+	if (c.run.global_batch)
+		return sentence("--global-batch=%lld: what is calibrated is the mini-batch of one "
+				"worker; give --batch",
+				(long long)c.run.global_batch);
 	for (int i = 0; i < n; i++)
 		if (count[i] > 1 && (side_by_side == 1 || count[i] <= usable_cores()))
 			side_by_side = count[i];

@@ -10,7 +10,6 @@
 #include "sim/sim.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum {
 	TIMES_LEAST = 9,
@@ -189,6 +188,57 @@ static void measure_tables(struct bench *b, struct tables *s)
 	}
 }
 
+/* ---- Waking ---- */
+
+struct bed {
+	struct monitor monitor;
+	int64_t nights, rings; /* slept through, until a ring */
+	nsec rang;
+};
+
+/* Rank 1 sleeps, for about a step; rank 0 rings. From the ring until it goes on [s]. */
+static double sleep_once(struct bench *b, struct bed *bed)
+{
+	double took = 0;
+	if (b->w->rank == 1) {
+		monitor_lock(&bed->monitor);
+		for (bed->nights++; bed->rings < bed->nights;)
+			monitor_wait(&bed->monitor);
+		took = 1e-9 * (double)(clock_now() - bed->rang);
+		monitor_unlock(&bed->monitor);
+	} else if (b->w->rank == 0) {
+		for (bool asleep = false; !asleep;) {
+			compute_between(b);
+			monitor_lock(&bed->monitor);
+			asleep = bed->nights > bed->rings;
+			monitor_unlock(&bed->monitor);
+		}
+		compute_between(b);
+		monitor_lock(&bed->monitor);
+		bed->rings++;
+		bed->rang = clock_now();
+		monitor_broadcast(&bed->monitor);
+		monitor_unlock(&bed->monitor);
+	}
+	return took;
+}
+
+static void measure_waking(struct bench *b)
+{
+	enum { NIGHTS = 101 };
+	void *handle;
+	struct bed *bed = link_shared_new(b->all, sizeof *bed, &handle);
+	if (b->w->rank == 0)
+		monitor_init(&bed->monitor);
+	link_barrier(b->all);
+	for (int i = 0; i < NIGHTS; i++)
+		b->took[i] = sleep_once(b, bed);
+	double m = median(b->took, NIGHTS);
+	link_reduce_all(b->all, &m, 1, REDUCE_MAX);
+	points_add(b->out, cost_names[COST_WAKE], 1, m);
+	link_shared_free(bed, handle);
+}
+
 /* ---- Messages ---- */
 
 static void do_allreduce(struct bench *b)
@@ -264,6 +314,8 @@ void measure_costs(struct worker *w, struct points *out)
 		CHECK(!wrong, "%s", wrong);
 		b.between = is_cheap(&b);
 		measure_gemm(&b);
+		if (w->trainers > 1)
+			measure_waking(&b);
 	}
 	for (size_t i = 0, before = 0; i <= LENGTHS; before = b.n, i++) {
 		size_t next = i < LENGTHS ? lengths[i] : SIZE_MAX;

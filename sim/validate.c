@@ -7,8 +7,10 @@
  */
 #include "sim/sim.h"
 #include "sim/validate.h"
+#include "results/ask/ask.h"
 #include "results/run/run.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +24,11 @@ static const struct option validate_flags[] = {
 	       "a part of it: the real runs; the simulations, compared with the real runs that "
 	       "there are; or the report on the runs that there are",
 	       .choices = "all|real|sim|report"),
+	OPTION(random, INT, "random", "0",
+	       "in place of a job file so many cells that --seed draws: all strategies, four "
+	       "workloads, batches of 20 to 300 rows, intervals of 1 to 20 steps, two workers; "
+	       "0: no [cells]",
+	       .min = 0, .max = 1000),
 	OPTION(rounds, INT, "rounds", "5", "real runs of a cell, of which the median counts [runs]",
 	       .min = 1, .max = 1000),
 	OPTION(calibrate, BOOL, "calibrate", "true",
@@ -131,20 +138,27 @@ static char *cells_plan(const char *path, struct cells *c, const struct validate
 							     : plan_simulated(&c->simulated);
 }
 
-/* As JSON, for the queries; "[]" when the report is not about cells in particular. */
-static char *cells_text(const struct cells *c)
+/* As JSON, for the queries, with the seconds that the closed formula expects; "[]" when the report
+ * is not about cells in particular. */
+static char *cells_text(const struct cells *c, char **text)
 {
 	struct text t;
 	FILE *f = text_open(&t);
+	char *wrong = NULL;
 	fputc('[', f);
-	for (size_t i = 0; c && i < c->real.cells; i++) {
-		fprintf(f, "%s{\"real\": \"%s\", \"simulated\": \"%s\", \"what\": ", i ? ", " : "",
+	for (size_t i = 0; c && i < c->real.cells && !wrong; i++) {
+		double expected = NAN;
+		wrong = predict_run(&c->real.cell[i].config, &expected);
+		fprintf(f, "%s{\"real\": \"%s\", \"simulated\": \"%s\", ", i ? ", " : "",
 			c->real.cell[i].hash, c->simulated.cell[i].hash);
+		fprintf(f, isnan(expected) ? "\"what\": " : "\"expected\": %.9g, \"what\": ",
+			expected);
 		text_json(f, c->real.cell[i].what);
 		fputc('}', f);
 	}
 	fputc(']', f);
-	return text_close(&t);
+	*text = text_close(&t);
+	return wrong;
 }
 
 /* ---- Running ------------------------------------------------------------- */
@@ -266,8 +280,9 @@ static char *run_and_report(const struct cells *c, const struct validate_flags *
 	*status = d.status;
 	if (d.status)
 		return NULL;
-	char *cells AUTOFREE = cells_text(all_of_label ? NULL : c);
+	char *cells AUTOFREE = NULL;
 	bool past = false;
+	TRY(cells_text(all_of_label ? NULL : c, &cells));
 	*reported = strcmp(f->only, "real") != 0;
 	if (!*reported)
 		fprintf(stderr, "%zu runs are recorded, %zu failed; --only=sim compares them\n",
@@ -289,20 +304,34 @@ static bool names_cells(const struct arguments *a)
 	return a->words > 0;
 }
 
-static char *find_cells(const struct arguments *a, char **path, struct cells *c)
+/* Whose cells: a job file's that is named, or that --random draws, or our own. */
+static char *find_file(const struct arguments *a, int64_t random, char **path)
+{
+	const char *seed = arguments_value(a, "seed");
+	if (a->words && random)
+		return sentence("%s: --random=%lld draws the cells; leave one of the two out",
+				a->word[0], (long long)random);
+	if (a->words)
+		return sweep_find(a->word[0], path);
+	if (random) {
+		char *text AUTOFREE = random_cells(random, seed ? atoll(seed) : 1);
+		*path = file_in_memory(text);
+		return NULL;
+	}
+	*path = installed_path(OWN_CELLS);
+	return *path ? NULL
+		     : sentence("%s is missing: it belongs beside the program's build folder, or "
+				"in ../share/mvbench; or name a job file of yours",
+				OWN_CELLS);
+}
+
+static char *find_cells(const struct arguments *a, int64_t random, char **path, struct cells *c)
 {
 	if (a->words > 1)
 		return sentence("%s: validate takes one job file, %s", a->word[1], a->word[0]);
 	if (platform_under_launcher())
 		return sentence("validate starts its own workers: run it without mpirun or srun");
-	if (a->words)
-		TRY(sweep_find(a->word[0], path));
-	else
-		*path = installed_path(OWN_CELLS);
-	if (!*path)
-		return sentence("%s is missing: it belongs beside the program's build folder, or "
-				"in ../share/mvbench; or name a job file of yours",
-				OWN_CELLS);
+	TRY(find_file(a, random, path));
 	return cells_read(*path, a, c);
 }
 
@@ -310,10 +339,10 @@ static char *run_validate(void *options, struct arguments *a, int *status)
 {
 	const struct validate_flags *f = options;
 	struct cells c ENDS_WITH(cells_free) = {.real = {.cell = NULL}};
-	bool all_of_label = strcmp(f->only, "report") == 0 && !names_cells(a);
+	bool all_of_label = strcmp(f->only, "report") == 0 && !names_cells(a) && !f->random;
 	char *path AUTOFREE = NULL;
 	struct output out;
-	TRY(find_cells(a, &path, &c));
+	TRY(find_cells(a, f->random, &path, &c));
 	TRY(cells_plan(path, &c, f));
 	if (strcmp(f->only, "report") != 0)
 		TRY(store_check(c.real.cell[0].config.own.db));

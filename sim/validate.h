@@ -8,10 +8,13 @@
 
 struct validate_flags {
 	const char *only, *format, *out;
-	int64_t rounds;
+	int64_t rounds, random;
 	double median, p90; /* [%] */
 	bool calibrate;
 };
+
+/* A job file of so many cells, drawn from the seed (validate_random.c). From the heap. */
+char *random_cells(int64_t n, int64_t seed);
 
 /* On the cells (JSON; "[]": all that there are) of a label. NULL or a sentence; *past: the errors
  * are past a threshold, or cells are missing. */

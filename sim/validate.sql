@@ -1,6 +1,7 @@
 -- validate.sql - the cells that a report is about (named), the percentiles of their errors (summary), and the
 -- cells that have no row there (missing), in the connection's temporary schema. ?1: a label; ?2: the cells, as
--- cells_text (validate.c) writes them.
+-- cells_text (validate.c) writes them; ?3: the share of a real time that it must be known to, or its cell is
+-- restless: the runs spread too far to tell whether the simulation is right.
 
 -- Where a short name stands for several cells, what these differ in is added.
 CREATE TEMP TABLE named AS
@@ -22,27 +23,37 @@ extra AS (
 		ORDER BY simulated_id, key)
 	GROUP BY simulated_id)
 SELECT workload || ' ' || config || ifnull(' ' || x.text, '') AS cell,
-	ifnull(oversubscribed, 0) AS oversubscribed, v.*
+	ifnull(oversubscribed, 0) AS oversubscribed, v.*, iif(workers + servers > 1, 'several', 'one') AS ranks,
+	max(v.real_high / v.real_s - 1, 1 - v.real_low / v.real_s) > ?3 AS restless,
+	e.value ->> 'expected' AS formula_s, (e.value ->> 'expected') / v.real_s - 1 AS formula_error
 FROM v LEFT JOIN extra AS x USING (simulated_id)
+	LEFT JOIN json_each(?2) AS e ON e.value ->> 'real' = v.config_hash
 ORDER BY 2, workload, workers, strategy, sync_every, 1;
 
+-- One rank and several apart: alone there is nothing to wait for. skill: 1 = exact, 0 = no better than the
+-- closed formula: 1 - mean |error| / mean |error of the formula|, over cells that have one (Murphy, Monthly
+-- Weather Review 116, 1988).
 CREATE TEMP TABLE summary AS
 WITH error AS (
-	SELECT column1 AS place, column2 AS measure, cell, CASE column1
-		WHEN 1 THEN abs(time_error) WHEN 2 THEN abs(share_error)
-		WHEN 3 THEN staleness_distance ELSE abs(loss_error) END AS x
-	FROM named CROSS JOIN (VALUES (1, 'epoch_seconds'), (2, 'comm_share'),
-		(3, 'staleness'), (4, 'test_loss'))
-	WHERE NOT oversubscribed),
+	SELECT column1 AS place, column2 AS measure, ranks, cell, CASE column1
+		WHEN 1 THEN abs(time_error) WHEN 2 THEN abs(formula_error) WHEN 3 THEN abs(share_error)
+		WHEN 4 THEN staleness_distance ELSE abs(loss_error) END AS x
+	FROM named CROSS JOIN (VALUES (1, 'epoch_seconds'), (2, 'formula'), (3, 'comm_share'),
+		(4, 'staleness'), (5, 'test_loss'))
+	WHERE NOT oversubscribed AND NOT restless),
 ranked AS (
-	SELECT *, row_number() OVER (PARTITION BY place ORDER BY x, cell) AS i,
-		count(*) OVER (PARTITION BY place) AS n
-	FROM error WHERE x IS NOT NULL)
-SELECT place, measure, n AS cells,
+	SELECT *, row_number() OVER (PARTITION BY ranks, place ORDER BY x, cell) AS i,
+		count(*) OVER (PARTITION BY ranks, place) AS n
+	FROM error WHERE x IS NOT NULL),
+skill AS (
+	SELECT ranks, 1 - avg(abs(time_error)) / nullif(avg(abs(formula_error)), 0) AS skill
+	FROM named WHERE formula_error IS NOT NULL AND NOT oversubscribed AND NOT restless GROUP BY ranks)
+SELECT place, measure, ranks, n AS cells,
 	avg(x) FILTER (WHERE i IN ((n + 1) / 2, (n + 2) / 2)) AS median,
 	max(x) FILTER (WHERE i = (9 * n + 9) / 10) AS p90, max(x) AS worst,
-	max(iif(x > 0, cell, NULL)) FILTER (WHERE i = n) AS worst_cell
-FROM ranked GROUP BY place;
+	max(iif(x > 0, cell, NULL)) FILTER (WHERE i = n) AS worst_cell,
+	iif(place = 1, (SELECT skill FROM skill AS k WHERE k.ranks = ranked.ranks), NULL) AS skill
+FROM ranked GROUP BY ranks, place;
 
 -- Of each side: what became of its newest run.
 CREATE TEMP TABLE missing AS

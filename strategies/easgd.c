@@ -26,8 +26,9 @@ struct easgd_opts {
 };
 
 struct easgd {
-	struct exchange exchange;   /* of the asynchronous form; */
-	struct vec *centre, *apart; /* of the synchronous: c, and w - c */
+	/* first, for exchange_* take the state for it; of the asynchronous form */
+	struct exchange exchange;
+	struct vec *centre, *apart; /* of the synchronous form: c, and w - c */
 };
 
 #define OWNER struct easgd_opts
@@ -133,8 +134,7 @@ static void easgd_canonical(struct worker *w, struct vec *model)
 static void easgd_fini(struct worker *w)
 {
 	struct easgd *s = w->state;
-	if (s->exchange.table)
-		exchange_fini(w);
+	exchange_fini(w);
 	vec_free(s->centre);
 	vec_free(s->apart);
 }

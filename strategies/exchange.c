@@ -25,7 +25,7 @@
 
 static const struct updater_opts *opts_of(const struct worker *w)
 {
-	return w->opts; /* they stand first in the options of all three */
+	return w->opts; /* they stand first in the options of all that have them */
 }
 
 void exchange_init(struct worker *w, struct table_terms terms)

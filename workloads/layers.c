@@ -274,13 +274,14 @@ void net_finish(struct net *net, enum loss loss)
 	}
 
 	if (w->run->weight_decay > 0 && strcmp(w->run->decay, "weights") == 0)
-		net->spare = net_zeroed(2 * net->layers + 3, sizeof *net->spare);
+		net->decay_part = net_zeroed(2 * net->layers + 3, sizeof *net->decay_part);
 
 	w->net = net;
 	w->layer = net->first;
-	w->spare = net->spare;
-	w->spares =
-		net->spare ? 2 : 0; /* the first two are empty where param begins with weights */
+	w->decay_part = net->decay_part;
+	w->decay_parts = net->decay_part
+				 ? 2
+				 : 0; /* the first two are empty where param begins with weights */
 	w->flops = net->flops;
 	w->param = vec_new(w, params);
 	w->grad = vec_new(w, params);
@@ -292,8 +293,8 @@ void net_finish(struct net *net, enum loss loss)
 	for (size_t i = 0; i < net->layers; i++)
 		if (net->layer[i].kind->attach)
 			net->layer[i].kind->attach(net, &net->layer[i]);
-	if (net->spare) /* the last part ends where param does */
-		net->spare[w->spares] = params;
+	if (net->decay_part) /* the last part ends where param does */
+		net->decay_part[w->decay_parts] = params;
 }
 
 void net_fini(struct worker *w)
@@ -330,14 +331,14 @@ void net_fini(struct worker *w)
 	free(net->mean);
 	free(net->slot);
 	free(net->first);
-	free(net->spare);
+	free(net->decay_part);
 	free(net->flops);
 	free(net->layer);
 	free(net);
 	w->net = NULL;
 	w->param = w->grad = w->velocity = w->buffer = NULL;
-	w->layer = w->spare = NULL;
-	w->layers = w->spares = 0;
+	w->layer = w->decay_part = NULL;
+	w->layers = w->decay_parts = 0;
 	w->flops = NULL;
 }
 

@@ -79,7 +79,7 @@ struct net {
 	struct image image;         /* and the same as an image; all 0: it is none */
 	size_t fork;                /* number of the layer that opens a block; NO_FORK */
 	size_t *first;              /* w->layer */
-	size_t *spare;              /* w->spare; NULL = it is not wanted */
+	size_t *decay_part;         /* w->decay_part; NULL = it is not wanted */
 	double *flops;              /* w->flops */
 	size_t rows_max, rows_grad; /* of a forward, of a backward pass */
 	struct vec *input, *target; /* [rows_max x features], [rows_max] */

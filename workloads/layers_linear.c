@@ -23,9 +23,9 @@ void net_slices(struct net *net, struct layer *l, size_t weights, size_t biases,
 	l->dweight = vec_slice(w->grad, l->first, weights);
 	l->bias = has_bias ? vec_slice(w->param, l->first + weights, biases) : NULL;
 	l->dbias = has_bias ? vec_slice(w->grad, l->first + weights, biases) : NULL;
-	if (net->spare && !l->kind->spared) {
-		net->spare[w->spares++] = l->first;
-		net->spare[w->spares++] = l->first + weights;
+	if (net->decay_part && !l->kind->spared) {
+		net->decay_part[w->decay_parts++] = l->first;
+		net->decay_part[w->decay_parts++] = l->first + weights;
 	}
 }
 

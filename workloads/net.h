@@ -123,7 +123,8 @@ struct dataset {
 	/* Finds the set without reading it whole: fills n, features and classes of both parts.
 	 * Returns NULL, or a sentence from the heap that says what is wrong. */
 	char *(*probe)(const struct run *run, struct data *train, struct data *test);
-	/* Reads it. Returns NULL or a sentence, as probe does; the caller frees with unload. */
+	/* Reads it, into memory that may be written: --validation changes the order of rows.
+	 * Returns NULL or a sentence, as probe does; the caller frees with unload. */
 	char *(*load)(const struct run *run, struct data *train, struct data *test);
 	void (*unload)(struct data *train, struct data *test);
 };
@@ -153,12 +154,13 @@ struct workload {
 	void (*init)(struct worker *w, const struct data *sample);
 	/* Brings in the mini-batch w->index. */
 	void (*load)(struct worker *w);
-	/* Fills grad with the gradient of its mean loss, adds to the tally. Calls layer_ready(w, i)
-	 * as it leaves layer i. Does the same for every mini-batch of as many rows: a device may
+	/* Fills grad with the gradient of its rows' loss, summed and divided by w->mean_rows (0: by
+	 * as many as they are); adds to the tally. Calls layer_ready(w, i) as it leaves layer i.
+	 * Does the same for every mini-batch of as many rows and the same mean_rows: a device may
 	 * keep what it was asked to do, and do it again without asking. */
 	void (*gradient)(struct worker *w);
-	/* Loss and correct answers of the rows index[0] to index[rows - 1] of w->train or w->test
-	 * go to the tally. */
+	/* Loss and correct answers of the rows index[0] to index[rows - 1] of set, whose rows are
+	 * of w->train's shape, go to the tally. */
 	void (*evaluate)(struct worker *w, const struct data *set, const int32_t *index,
 			 size_t rows);
 	/* w->buffer = what these training rows alone make of it, as a mini-batch, with the weights

@@ -274,6 +274,28 @@ static char *work_out(struct store *s, const struct setup *u, const struct advis
 	return sql_script(s, advise_sql);
 }
 
+char *predict_run(const struct config *c, double *seconds)
+{
+	char x[24];
+	const struct advise_options o = {.from = "calibration", .intervals = x, .where = ""};
+	struct setup u ENDS_WITH(setup_fini) = {.words = NULL};
+	struct store *s AUTOCLOSE = NULL;
+	char **words AUTOWORDS = config_words(c);
+	struct arguments a ENDS_WITH(arguments_free);
+	int n = 0;
+	while (words[n])
+		n++;
+	snprintf(x, sizeof x, "%lld", (long long)c->run.sync_every);
+	TRY(arguments_read(&a, n, words, NULL, NULL));
+	TRY(config_init(&u.config, a.option, a.options, true));
+	TRY(plan_make(&u.config, &u.plan));
+	u.words = workload_words(c);
+	candidate_add(&u, a.option, a.options, c->strategy, NULL);
+	TRY(store_open(&s, c->own.db, STORE_READ));
+	TRY(work_out(s, &u, &o));
+	return sql_reals(s, seconds, 1, "SELECT max(seconds) FROM prediction", "");
+}
+
 /* ---- The answer ---------------------------------------------------------- */
 
 /* Nothing is known of a step, or of what an allreduce costs. */

@@ -32,4 +32,10 @@ struct prediction predict(const struct strategy *s, const struct costs *c, const
 			  const void *opts);
 void prediction_fini(struct prediction *p);
 
+struct config;
+/* Of an epoch of this run by its strategy's formula, with what calibrations of this machine in its
+ * database say [s]; NaN = there is no formula, or its terms were not measured. NULL or a sentence
+ * (advise.c). */
+char *predict_run(const struct config *c, double *seconds);
+
 #endif

@@ -44,7 +44,7 @@ struct option_writer {
 static void write_option(void *ctx, const char *part, const struct option *o, const char *value)
 {
 	struct option_writer *w = ctx;
-	if (!option_decides(o, value) || o->core.repeats || option_follows(w->config, o))
+	if (!option_decides(o, value) || o->core.repeats || option_follows(w->config, part, o))
 		return;
 	char *name = option_full_name(w->config, part, o);
 	fputs(w->separator, w->f);

@@ -190,11 +190,11 @@ struct epoch_row {              /* losses and accuracies: NaN = not known */
 	struct split_row split; /* times: mean over trainers, but seconds: the segment's */
 	/* of each worker's mini-batches under its own model, before the step on each */
 	double running_loss, running_accuracy;
-	double train_loss,
-		train_accuracy; /* of the evaluated model, on a part of the training set */
-	double validation_loss, validation_accuracy; /* these: of the same model */
-	double test_loss, test_accuracy;
-	double consensus; /* distance, see table epoch */
+	/* of the evaluated model, on a part of the training set, */
+	double train_loss, train_accuracy;
+	double validation_loss, validation_accuracy; /* on these rows, */
+	double test_loss, test_accuracy;             /* and on these */
+	double consensus; /* sqrt(mean over the models of |w_i - mean w|^2); NaN: no barrier */
 };
 
 /* A model between two ends of epochs (--judge-every), as above. */

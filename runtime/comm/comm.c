@@ -44,8 +44,10 @@ struct comm {
 
 /* ---- What was done together ---- */
 
-/* What this worker knows of its meetings with peer (-1: all of c), in their order, of whom all have
- * as many: where each is kept, and how long it took here. n: how many it has. */
+enum { ALONE = -2, ALL = -1 }; /* for a peer's rank: nobody else is in it; all are */
+
+/* What this worker knows of its meetings with peer, or ALL of c, in the order in which both made
+ * them: where each is kept, and how long it took here. n: how many it has kept. */
 static struct least *meetings_with(const struct stats *s, const struct comm *c, int peer, int rank,
 				   size_t **at, size_t *n)
 {
@@ -67,7 +69,7 @@ static void compare(struct stats *s, struct comm *c, int peer, int rank)
 	size_t *at, n;
 	struct least *x = meetings_with(s, c, peer, rank, &at, &n);
 	double all = (double)n;
-	if (peer < 0) {
+	if (peer == ALL) {
 		link_reduce_all(c->link, &all, 1, REDUCE_MIN);
 		link_reduce_all_least(c->link, x, (int)all);
 	} else {
@@ -100,14 +102,12 @@ void stats_reduce(struct worker *w)
 	s->compared = smaller(s->meetings, s->room);
 	for (struct comm *c = w->all; c; c = c->next) {
 		if (c->met_all)
-			compare(s, c, -1, w->rank);
+			compare(s, c, ALL, w->rank);
 		for (int peer = 0; peer < c->size; peer++)
 			if (c->met[peer])
 				compare(s, c, peer, w->rank);
 	}
 }
-
-enum { ALONE = -2, ALL = -1 }; /* for a peer's rank: nobody else is in it; all are */
 
 /* What was done since then: comm, not wait. with: whom, who knows of it too. */
 static void count(struct comm *c, enum trace_kind kind, int with, nsec since, int64_t bytes)
@@ -129,7 +129,7 @@ static void count(struct comm *c, enum trace_kind kind, int with, nsec since, in
 	/* ranks of a part of the workers are not the run's */
 	e->peer = c->part || with < 0 ? -1 : with;
 	e->bytes = bytes;
-	e->collective = nth;
+	e->meeting = nth;
 }
 
 /* This rank's share of what a collective has all ranks together send. */

@@ -44,8 +44,8 @@ struct slice {
 	/* A push: its number; who applies it for another: that one's number. Numbers of tables that
 	 * workers reach by themselves count all their pushes; 0 = none. */
 	int64_t flow;
-	int64_t seen;       /* such a table's pushes that are in what was pulled; 0 = nothing was */
-	int64_t collective; /* the how many-th meeting since stats_reset; -1: it was none */
+	int64_t seen;    /* such a table's pushes that are in what was pulled; 0 = nothing was */
+	int64_t meeting; /* the how many-th meeting since stats_reset; -1: it was none */
 	int32_t kind, rank, epoch, step; /* step: of its epoch, from 1; 0 = between steps */
 	int32_t peer;                    /* rank; -1 = all, or not known */
 	int32_t staleness;               /* of a push; -1: it is none */

@@ -119,7 +119,7 @@ struct slice *trace_add(struct trace *t, enum trace_kind kind, nsec since, nsec 
 	*e = (struct slice){.start = since,
 			    .length = until - since,
 			    .bytes = -1,
-			    .collective = -1,
+			    .meeting = -1,
 			    .kind = kind,
 			    .rank = t->rank,
 			    .epoch = t->epoch,
@@ -137,9 +137,9 @@ static void add_waits(struct trace *t, const struct stats *s)
 {
 	for (size_t i = 0, n = t->n; i < n; i++) {
 		const struct slice e = t->event[i];
-		if (e.collective < 0 || (size_t)e.collective >= s->compared)
+		if (e.meeting < 0 || (size_t)e.meeting >= s->compared)
 			continue;
-		const struct meeting *m = &s->meeting[e.collective];
+		const struct meeting *m = &s->meeting[e.meeting];
 		nsec length = (nsec)(1e9f * (m->s - m->shortest_s));
 		if (length <= 0)
 			continue;

@@ -407,10 +407,9 @@ bool option_decides(const struct option *o, const char *value)
 	       !(o->core.since >= SILENT_SINCE && strcmp(value, option_earlier(o)) == 0);
 }
 
-bool option_follows(const struct config *c, const struct option *o)
+bool option_follows(const struct config *c, const char *part, const struct option *o)
 {
-	return c->run.global_batch > 0 && o->offset == offsetof(struct config, run.batch) &&
-	       strcmp(o->name, "batch") == 0;
+	return c->run.global_batch > 0 && strcmp(part, "run") == 0 && strcmp(o->name, "batch") == 0;
 }
 
 static void hash_one(void *ctx, const char *part, const struct option *o, const char *value)
@@ -453,7 +452,7 @@ struct words {
 static void word_one(void *ctx, const char *part, const struct option *o, const char *value)
 {
 	struct words *w = ctx;
-	if (option_follows(w->config, o))
+	if (option_follows(w->config, part, o))
 		return;
 	char *name AUTOFREE = option_full_name(w->config, part, o);
 	w->word = must(realloc(w->word, (w->n + 2) * sizeof *w->word));

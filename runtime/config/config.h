@@ -56,7 +56,7 @@ const char *option_earlier(const struct option *o);
 /* Is this value a part of it? */
 bool option_decides(const struct option *o, const char *value);
 /* Does its value follow from another's in c, so that it is not to be given? */
-bool option_follows(const struct config *c, const struct option *o);
+bool option_follows(const struct config *c, const char *part, const struct option *o);
 /* The name of its column in the database: '_' for '-' and '.'. Returns column. */
 enum { COLUMN_ROOM = 64 };
 const char *option_column(const struct option *o, char column[COLUMN_ROOM]);
@@ -143,6 +143,7 @@ struct plan {
 };
 /* Evaluations between the ends of epochs (--judge-every), at most, from one barrier to the next. */
 int64_t plan_points(const struct run *run, int64_t steps);
+int64_t plan_segment_epochs(const struct run *run); /* between two barriers */
 /* Checks that this configuration can run here, laying out the model without memory. */
 char *plan_make(const struct config *c, struct plan *p);
 

@@ -73,7 +73,7 @@ static char *choose_device(const struct config *c, struct plan *p)
 	return NULL;
 }
 
-static int64_t segment_epochs(const struct run *run)
+int64_t plan_segment_epochs(const struct run *run)
 {
 	return run->barrier_every && run->barrier_every < run->epochs ? run->barrier_every
 								      : run->epochs;
@@ -83,18 +83,19 @@ int64_t plan_points(const struct run *run, int64_t steps)
 {
 	bool any = run->judge_every > 0 && run->judge_every < steps * run->epochs &&
 		   run->judge_every % steps != 0; /* else all are ends of epochs */
-	return any ? segment_epochs(run) * steps / run->judge_every + 1 : 0;
+	return any ? plan_segment_epochs(run) * steps / run->judge_every + 1 : 0;
 }
 
-/* Beside the one that is trained, a worker has room for: the one that it last
- * met others with, where workers' models differ; those of the epochs between two barriers
- * and the one that is evaluated; the tables', at most two copies with an updater's state, what it
- * pulled and its own; or the two that others map. */
+/* Beside the one that is trained, a worker has room for: the one that it last met others with,
+ * where workers' models differ; those of the epochs between two barriers and the one that is
+ * evaluated; the tables', at most two copies with an updater's state, what it pulled and its own;
+ * or the two that others map. */
 static int64_t models_kept(const struct config *c, int64_t steps)
 {
 	const struct run *run = &c->run;
-	int64_t snapshots = run->barrier_every == 1 ? 0 : segment_epochs(run);
-	bool differ = c->strategy->canonical || c->strategy->average;
+	int64_t snapshots = run->barrier_every == 1 ? 0 : plan_segment_epochs(run);
+	bool differ = run->workers > config_model_workers(c) &&
+		      (c->strategy->canonical || c->strategy->average);
 	return snapshots + plan_points(run, steps) + 1 + differ +
 	       (c->strategy->tables ? 5
 		: run->workers > 1  ? 2
@@ -219,7 +220,7 @@ static char *check_memory(const struct config *c, struct plan *p)
 static char *check_snapshots(const struct config *c, const struct plan *p)
 {
 	const struct run *run = &c->run;
-	int64_t epochs = run->barrier_every == 1 ? 0 : segment_epochs(run),
+	int64_t epochs = run->barrier_every == 1 ? 0 : plan_segment_epochs(run),
 		points = plan_points(run, p->steps);
 	double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGE_SIZE);
 	double bytes = (double)(epochs + points) * (double)p->params * (double)sizeof(float) *

@@ -31,14 +31,19 @@ struct vec *vec_new(struct worker *w, size_t n)
 	return v;
 }
 
+/* Floats first to end - 1. */
+static struct vec part_of_vec(const struct vec *v, size_t first, size_t end)
+{
+	CHECK(first <= end && end <= v->n, "slice: floats %zu to %zu of %zu", first, end, v->n);
+	struct vec part = {.n = end - first, .dev = v->dev, .view = true};
+	part.data = v->data ? v->data + first : NULL;
+	return part;
+}
+
 struct vec *vec_slice(struct vec *v, size_t first, size_t n)
 {
-	CHECK(first <= v->n && n <= v->n - first, "slice: %zu floats from %zu of %zu", n, first,
-	      v->n);
 	struct vec *s = must(malloc(sizeof *s));
-
-	*s = (struct vec){
-		.data = v->data ? v->data + first : NULL, .n = n, .dev = v->dev, .view = true};
+	*s = part_of_vec(v, first, first + n);
 	return s;
 }
 
@@ -182,22 +187,15 @@ void vec_sgd(struct vec *p, struct vec *v, const struct vec *g, float lr, float 
 	OPS(p)->sgd(p->dev, p->data, v ? v->data : NULL, g->data, lr, m, decay, scale, p->n);
 }
 
-static struct vec part_of_vec(const struct vec *v, size_t first, size_t end)
-{
-	struct vec part = {.n = end - first, .dev = v->dev, .view = true};
-	part.data = v->data ? v->data + first : NULL;
-	return part;
-}
-
 /* Where weight decay spares some, each part goes for itself: still one pass over all. */
 void sgd_step(struct worker *w, double scale)
 {
 	float m = w->velocity ? (float)w->run->momentum : 0;
 	float decay = (float)w->run->weight_decay;
-	if (!w->spare)
+	if (!w->decay_part)
 		vec_sgd(w->param, w->velocity, w->grad, (float)w->lr, m, decay, (float)scale);
-	for (size_t i = 0; i < w->spares; i++) {
-		size_t first = w->spare[i], end = w->spare[i + 1];
+	for (size_t i = 0; i < w->decay_parts; i++) {
+		size_t first = w->decay_part[i], end = w->decay_part[i + 1];
 		struct vec p = part_of_vec(w->param, first, end);
 		struct vec g = part_of_vec(w->grad, first, end), v = p;
 		if (w->velocity)
@@ -211,11 +209,11 @@ void sgd_step(struct worker *w, double scale)
 void decay_gradient(struct worker *w)
 {
 	float decay = (float)w->run->weight_decay;
-	if (decay > 0 && !w->spare)
+	if (decay > 0 && !w->decay_part)
 		vec_axpy(w->grad, decay, w->param);
-	for (size_t i = 0; i < w->spares; i += 2) {
-		struct vec p = part_of_vec(w->param, w->spare[i], w->spare[i + 1]);
-		struct vec g = part_of_vec(w->grad, w->spare[i], w->spare[i + 1]);
+	for (size_t i = 0; i < w->decay_parts; i += 2) {
+		struct vec p = part_of_vec(w->param, w->decay_part[i], w->decay_part[i + 1]);
+		struct vec g = part_of_vec(w->grad, w->decay_part[i], w->decay_part[i + 1]);
 		if (p.n)
 			vec_axpy(&g, decay, &p);
 	}

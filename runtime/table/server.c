@@ -413,9 +413,10 @@ static void push(struct server *v, struct shard *t, struct transaction *j)
 
 static void read_op(struct server *v, struct shard *t, struct transaction *j)
 {
-	t->rounds.member[j->worker].in = t->now.over;
-	if (j->request.pull)
+	if (j->request.pull) { /* a look goes into no round */
+		t->rounds.member[j->worker].in = t->now.over;
 		j->reply.seq = t->seq++;
+	}
 	read_model(v, t, j);
 	send_reply(v, j);
 }

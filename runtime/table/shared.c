@@ -306,7 +306,8 @@ static void read_in_round(struct table *t, const struct table_op *p)
 		blocks_apply(t, &read);
 		world_charge_op(&read, op_floats(t, &read), true);
 	} while (!was_newest(t, &read));
-	me(t)->in = read.round;
+	if (p->pull) /* a look goes into no round */
+		me(t)->in = read.round;
 }
 
 static bool leads(struct table *t)

@@ -65,8 +65,9 @@ static void gradient_alone(void *ctx)
 	w->workload->gradient(w);
 }
 
-/* What a device does for a mini-batch depends on this. */
-static size_t size_of(const struct worker *w)
+/* What a device does for a mini-batch depends on its rows, in the lower 32 bits, and, of a
+ * --global-batch, on the rows of all workers together in the step, above. */
+static size_t graph_key(const struct worker *w)
 {
 	size_t all = (size_t)(w->mean_rows * comm_size(w->data_group) + 0.5);
 	return w->rows + (all << 32);
@@ -87,7 +88,7 @@ static bool compute(struct worker *w, bool with_step)
 		w->workload->gradient(w);
 		return false;
 	}
-	d->ops->graph(d, KINDS * size_of(w) + (with_step ? STEP : GRADIENT),
+	d->ops->graph(d, KINDS * graph_key(w) + (with_step ? STEP : GRADIENT),
 		      with_step ? gradient_and_local_step : gradient_alone, w);
 	for (size_t i = w->layers; wants_layers(w) && w->step > 0 && i-- > 0;) {
 		d->ops->event_wait(d, i);
@@ -117,11 +118,12 @@ static nsec note_from(struct trainer *r, bool kept, int64_t step)
 }
 
 /* May the meeting after this step be this worker's last one of the epoch? Statically one is among
- * its last X steps; dynamically nobody knows how many it will make. */
+ * its last X steps; dynamically nobody knows how many it will make, and the others make 1 / speed
+ * while this one makes one. */
 static bool last_meeting(const struct trainer *r)
 {
-	int64_t X = r->w.run->sync_every * (r->plan->dynamic ? 2 : 1);
-	return (int64_t)r->step + X >= r->w.steps;
+	double steps = r->plan->dynamic ? 2 / r->heterogeneity.speed : 1;
+	return (double)r->step + steps * (double)r->w.run->sync_every >= (double)r->w.steps;
 }
 
 /* Its i-th of the epoch, from 0, on the mini-batch that was taken. */
@@ -148,7 +150,7 @@ static void one_step(struct trainer *r, int64_t i, uint64_t *straggle_rng)
 		delay(r, clock_now() - since - talked, straggle_rng);
 		at = note(r, TRACE_DELAY, at);
 	}
-	w->marks = w->consensus && last_meeting(r);
+	w->marks = w->consensus && r->ends_with_barrier && last_meeting(r);
 	if (!done) {
 		w->strategy->step(w);
 		note(r, TRACE_UPDATE, at);
@@ -272,8 +274,8 @@ static void pass_points(struct trainer *r, int64_t step)
 	if (r->points == r->points_max || r->next_point > step)
 		return;
 	device_sync(w->dev);
-	nsec since = clock_now(), at = since - r->start - r->stopped;
-	struct stats kept = r->stats;
+	nsec at = segment_time(r), since = at + r->start + r->stopped;
+	struct stats kept = r->stats; /* a look counts no bytes and no meetings */
 	r->stats.trace = NULL;
 	for (; r->points < r->points_max && r->next_point <= step;
 	     r->next_point = epoch_next_point(w, r->next_point)) {
@@ -331,6 +333,7 @@ static nsec make_steps(struct trainer *r, bool barrier)
 		rng_seed(arrival_seed(w->run), STREAM_STRAGGLE, w->epoch * w->size + w->rank);
 	nsec began = clock_now(), last = began, stood = r->stood, stopped = r->stopped;
 	int64_t i = 0;
+	r->ends_with_barrier = barrier;
 	do
 		take_steps(r, &i, &last, &rng);
 	while (barrier && owes_steps(r));
@@ -391,18 +394,18 @@ void epoch_warm_up(struct trainer *r)
 	enum { TIMES = 3, SIZES = 4 }; /* sizes differ by two rows at most */
 	struct worker *w = &r->w;
 	struct tally ignored;
-	size_t size[SIZES] = {0}, sizes = 0;
+	size_t key[SIZES] = {0}, keys = 0;
 	w->step = 0; /* so layer_ready tells the strategy nothing */
 	w->lr = 0;
 	if (w->buffer)
 		vec_copy(r->buffer, w->buffer);
-	for (int64_t i = 0; sizes < SIZES && deal_take(r, i); i++) {
+	for (int64_t i = 0; keys < SIZES && deal_take(r, i); i++) {
 		size_t k = 0;
-		while (k < sizes && size[k] != size_of(w))
+		while (k < keys && key[k] != graph_key(w))
 			k++;
-		if (k < sizes || w->rows == 0)
+		if (k < keys || w->rows == 0)
 			continue;
-		size[sizes++] = size_of(w);
+		key[keys++] = graph_key(w);
 		for (int n = 0; n < TIMES; n++)
 			compute(w, !r->delayed);
 	}

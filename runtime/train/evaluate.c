@@ -244,11 +244,12 @@ void evaluate(struct trainer *r, struct epoch_record *record, int64_t n)
 	stats_reduce(&r->w);
 	gather_ends(r, record, n);
 	gather_arrivals(r);
-	for (int64_t k = 0; k < n && !r->status; began = record[k++].model.end) {
+	for (int64_t k = 0; k < n && !r->status; k++) {
 		for (; s < end && s->epoch == record[k].model.epoch && !r->status; s++)
 			evaluate_point(r, s, began);
 		if (!r->status)
 			evaluate_epoch(r, &record[k], k == n - 1);
+		began = record[k].model.end;
 	}
 	r->points = 0;
 	gather_events(r);

@@ -21,7 +21,7 @@
 #include <string.h>
 
 /* The logarithm of a Gamma(a) number, whose power of 1 / a may be too small for a double. */
-static double log_gamma(double a, uint64_t *rng)
+static double draw_log_gamma(double a, uint64_t *rng)
 {
 	double d = (a < 1 ? a + 1 : a) - 1.0 / 3, c = 1 / sqrt(9 * d), x, v;
 	do {
@@ -41,7 +41,7 @@ static void draw_shares(double alpha, uint64_t rng, double *q, size_t models)
 	const double least = 1e-300;
 	double most = -INFINITY;
 	for (size_t m = 0; m < models; m++) {
-		q[m] = log_gamma(alpha, &rng);
+		q[m] = draw_log_gamma(alpha, &rng);
 		most = fmax(most, q[m]);
 	}
 	for (size_t m = 0; m < models; m++)
@@ -77,8 +77,9 @@ static void skew(struct shards *s, const struct data *train, double alpha, int64
 			    s->models);
 	for (size_t i = 0; i < s->n; i++) {
 		size_t c = (size_t)train->target[order[i]];
+		CHECK(c < classes, "row %zu is of class %zu of %zu", i, c, classes);
 		size_t owner = draw_owner(q + c * s->models, room, s->models, &rng);
-		CHECK(owner < s->models && c < classes, "row %zu of %zu finds no shard", i, s->n);
+		CHECK(owner < s->models, "row %zu of %zu finds no shard", i, s->n);
 		s->owner[order[i]] = (int32_t)owner;
 		room[owner]--;
 	}

@@ -101,10 +101,11 @@ static char *open_tables(struct trainer *r)
 	return NULL;
 }
 
-/* Meetings of a segment: a few a step, for as many epochs as a segment has. */
+/* Meetings of a segment: a few a step, for as many epochs as a segment has; as many at most as a
+ * float can count, in which two workers tell each other how many they kept. */
 static size_t meetings_expected(const struct trainer *r)
 {
-	enum { A_STEP = 8, LEAST = 1 << 12, MOST = 1 << 26 };
+	enum { A_STEP = 8, LEAST = 1 << 12, MOST = 1 << 24 };
 	size_t n = (size_t)(r->plan->steps * r->records_max) * A_STEP;
 	return n < LEAST ? LEAST : n > MOST ? MOST : n;
 }
@@ -256,7 +257,9 @@ static char *begin_sink(struct trainer *r)
 			       .machine = machine(),
 			       .plan = r->plan,
 			       .started = started,
-			       .table_home = r->w.tables ? r->w.tables->placement->name : NULL,
+			       .table_home = r->w.tables && r->w.tables->count
+						     ? r->w.tables->placement->name
+						     : NULL,
 			       .transport = comm_transport(r->w.data_group)};
 	char *error = r->sink->begin ? r->sink->begin(r->sink->self, &e, &id) : NULL;
 	if (!error)
@@ -376,9 +379,7 @@ static int worker_main(void *given)
 	const struct config *c = r->config;
 	const struct run *run = &c->run;
 	r->replay = r->plan->simulation ? r->plan->simulation->replay : NULL;
-	r->records_max = run->barrier_every && run->barrier_every < run->epochs ? run->barrier_every
-			 : run->epochs > 0                                      ? run->epochs
-										: 1;
+	r->records_max = plan_segment_epochs(run);
 	r->w = (struct worker){.run = run,
 			       .strategy = c->strategy,
 			       .opts = c->strategy_opts,

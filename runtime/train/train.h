@@ -69,9 +69,8 @@ struct rows {
 /* So many of n rows (all, where there are fewer), in their order: whatever the run, the same ones.
  */
 struct rows data_sample(size_t n, size_t most);
-enum {
-	TRAIN_ROWS_EVALUATED = 5000
-}; /* of the training set, on which the evaluated model is, too */
+/* Of the training set, on which models are evaluated. */
+enum { TRAIN_ROWS_EVALUATED = 5000 };
 /* An epoch's permutation of n rows, sorted by the shards that they are of (NULL: as it is); valid
  * until the next call. */
 const int32_t *data_order(size_t n, int64_t seed, int64_t epoch, struct shards *s);

@@ -48,6 +48,7 @@ struct trainer {
 	size_t *step_first;     /* [steps + 1], into order */
 	float *lr;              /* [steps] */
 	size_t step;            /* of the epoch: that the mini-batch under way is of */
+	bool ends_with_barrier; /* the epoch */
 	struct vec *saved;      /* param, while another model is evaluated in its place, */
 	struct vec *buffer;     /* and w->buffer, */
 	struct vec *statistics; /* which is made anew there; NULL = the workers' mean counts */

@@ -12,7 +12,8 @@ struct recording;
 
 /* What work costs, as it was measured (mvbench calibrate) or given: of vectors [floats] (fill: y =
  * a), of products [flops], of operations on a table [floats], what an allreduce takes beside its
- * messages [floats], and what plug-ins do on the host [floats]. */
+ * messages [floats], what plug-ins do on the host [floats], and from the ring of a monitor until a
+ * sleeper goes on [1]. */
 #define COST_LIST(X) \
 	X(FILL, fill) \
 	X(COPY, copy) \
@@ -25,7 +26,8 @@ struct recording;
 	X(SYNC, sync) \
 	X(ELASTIC, elastic) \
 	X(SUM, sum) \
-	X(HOST, host)
+	X(HOST, host) \
+	X(WAKE, wake)
 enum cost {
 #define ROW(id, name) COST_##id,
 	COST_LIST(ROW)

@@ -203,6 +203,7 @@ void monitor_unlock(struct monitor *m)
 void monitor_wait(struct monitor *m)
 {
 	sg_cond_wait(in(m)->cond, in(m)->mutex);
+	sim_owe_for(COST_WAKE, 1);
 }
 
 void monitor_broadcast(struct monitor *m)

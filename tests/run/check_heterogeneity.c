@@ -206,6 +206,30 @@ START_TEST(backup_workers_are_not_waited_for)
 }
 END_TEST
 
+/* Who is behind and only looks at the model is behind as before: its push is dropped as before. */
+START_TEST(a_look_goes_into_no_round)
+{
+	static const char *const home[] = {"", "--servers=1"};
+	for (int e = 0; e < 2; e++) {
+		const char *how = words(
+			"--workload=softmax --lr=0.01 --epochs=2 --batch=10 "
+			"--workers=3 --strategy=bsp --sync-every=4 --bsp.backup=1 --speed=1:0.9,2:0.3 "
+			"%s " SIM,
+			home[e]);
+		forget();
+		record(how);
+		record(words("%s --judge-every=1", how));
+		expect_near(home[e],
+			    asked("SELECT count(DISTINCT dropped) FROM epoch WHERE epoch = 2"), 1,
+			    0);
+		/* to a server a look is a message, which others' wait behind */
+		if (e == 0)
+			expect_near("hashes", asked("SELECT count(DISTINCT model_hash) FROM run"),
+				    1, 0);
+	}
+}
+END_TEST
+
 /* The mean is over the pushes that count: here that of one, which is its sum. */
 START_TEST(a_mean_is_over_pushes_that_count)
 {
@@ -669,6 +693,7 @@ Suite *heterogeneity_suite(void)
 	tcase_add_test(t, a_slow_worker_slows_those_who_wait_for_it);
 	tcase_add_loop_test(t, a_slow_worker_takes_fewer, 0, 6);
 	tcase_add_test(t, backup_workers_are_not_waited_for);
+	tcase_add_test(t, a_look_goes_into_no_round);
 	tcase_add_test(t, a_mean_is_over_pushes_that_count);
 	tcase_add_test(t, a_dropped_push_is_a_dropped_gradient);
 	tcase_add_loop_test(t, no_row_is_lost, 0, 5);

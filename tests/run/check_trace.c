@@ -113,8 +113,8 @@ START_TEST(waits_inside_sums_are_found)
 	s.meetings = s.compared = 2;
 	s.meeting[0] = (struct meeting){.s = 50e-9f, .shortest_s = 20e-9f, .last = 3};
 	s.meeting[1] = (struct meeting){.s = 10e-9f, .shortest_s = 10e-9f};
-	trace_add(t, TRACE_ALLREDUCE, 100, 150)->collective = 0;
-	trace_add(t, TRACE_ALLREDUCE, 200, 210)->collective = 1;
+	trace_add(t, TRACE_ALLREDUCE, 100, 150)->meeting = 0;
+	trace_add(t, TRACE_ALLREDUCE, 200, 210)->meeting = 1;
 	trace_settle(t, &s);
 	trace_take(t, &all);
 	ck_assert_uint_eq(all.n, 3);

@@ -1,0 +1,59 @@
+/*
+ * validate_random.c - cells for mvbench validate that nobody chose: all strategies, on two workers.
+ */
+#include "results/ask/ask.h"
+#include "runtime/config/config.h"
+#include "sim/validate.h"
+
+#include <math.h>
+
+static const char *const workload_names[] = {"softmax", "mlp", "tanh_mlp", "lenet"};
+enum { BATCH_LEAST = 20, BATCH_MOST = 300, INTERVAL_MOST = 20, EPOCHS = 3 };
+
+/* Does it synchronise every X steps? */
+static bool is_paced(const struct strategy *s)
+{
+	const struct setting given[] = {{"strategy", s->plugin.name}};
+	struct config c AUTOCONFIG = {0};
+	struct costs costs = {.steps = 1};
+	char *wrong = config_init(&c, given, 1, true);
+	CHECK(!wrong, "%s", wrong);
+	struct prediction p ENDS_WITH(prediction_fini) =
+		predict(s, &costs, &c.run, c.strategy_opts);
+	return p.paced;
+}
+
+static int64_t whole(uint64_t *rng, int64_t n)
+{
+	return (int64_t)(rng_uniform(rng) * (double)n);
+}
+
+/* As many below the geometric mean of the two as above; both can come. */
+static int64_t of_any_size(uint64_t *rng, double least, double most)
+{
+	return (int64_t)(least * pow((most + 1) / least, rng_uniform(rng)));
+}
+
+char *random_cells(int64_t n, int64_t seed)
+{
+	struct text t;
+	FILE *f = text_open(&t);
+	uint64_t rng = rng_seed(seed, STREAM_CELLS, 0);
+	int64_t all = 0;
+	while (strategies[all])
+		all++;
+	fprintf(f, "[defaults]\nepochs = %d\n", EPOCHS);
+	for (int64_t i = 0; i < n; i++) {
+		const struct strategy *s = strategies[whole(&rng, all)];
+		const char *workload =
+			workload_names[whole(&rng, sizeof workload_names / sizeof *workload_names)];
+		int64_t batch = of_any_size(&rng, BATCH_LEAST, BATCH_MOST);
+		int64_t interval = of_any_size(&rng, 1, INTERVAL_MOST);
+		fprintf(f,
+			"[cell %lld]\nworkload = %s\nstrategy = %s\nworkers = %d\n"
+			"batch = %lld\nsync-every = %lld\n",
+			(long long)i + 1, workload, s->plugin.name, s->local ? 1 : 2,
+			(long long)batch, is_paced(s) ? (long long)interval : 1);
+	}
+	return text_close(&t);
+}

@@ -211,11 +211,10 @@ START_TEST(a_look_goes_into_no_round)
 {
 	static const char *const home[] = {"", "--servers=1"};
 	for (int e = 0; e < 2; e++) {
-		const char *how = words(
-			"--workload=softmax --lr=0.01 --epochs=2 --batch=10 "
-			"--workers=3 --strategy=bsp --sync-every=4 --bsp.backup=1 --speed=1:0.9,2:0.3 "
-			"%s " SIM,
-			home[e]);
+		const char *how = words("--workload=softmax --lr=0.01 --epochs=2 --batch=10 "
+					"--workers=3 --strategy=bsp --bsp.backup=1 "
+					"--sync-every=4 --speed=1:0.9,2:0.3 %s " SIM,
+					home[e]);
 		forget();
 		record(how);
 		record(words("%s --judge-every=1", how));

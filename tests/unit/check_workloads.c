@@ -539,7 +539,7 @@ END_TEST
 	X(vec_gemm(four, false, five, false, five, 3, 1, 2), "gemm: a has 5 floats, 6 are") \
 	X(vec_gemm(four, false, five, false, five, 5, 1, 1), "gemm: y has 4 floats, 5 are") \
 	X(vec_gemm(four, false, five, false, five, 1, 3, 2), "gemm: b has 5 floats, 6 are") \
-	X(vec_slice(four, 2, 3), "slice: 3 floats from 2 of 4") \
+	X(vec_slice(four, 2, 3), "slice: floats 2 to 5 of 4") \
 	X(vec_relu(four, 5), "relu: y has 4 floats, 5 are") \
 	X(vec_tanh_grad(five, four, 5), "tanh_grad: y has 4 floats, 5 are") \
 	X(vec_softmax_xent(four, five, 2, 3, 2), "softmax_xent: z has 4 floats, 6 are") \

@@ -127,34 +127,6 @@ static void measure_vectors(struct bench *b)
 	}
 }
 
-/* A product as a linear layer makes it: n x n weights and a mini-batch. */
-static void do_gemm(struct bench *b)
-{
-	vec_gemm(b->y, false, b->x, true, b->w->grad, (size_t)b->w->run->batch, b->n, b->n);
-}
-
-static void measure_gemm(struct bench *b)
-{
-	static const size_t width[] = {16, 64, 128, 256, 512, 1024};
-	struct vec *grad = b->w->grad;
-	for (size_t i = 0; i < sizeof width / sizeof *width; i++) {
-		size_t rows = (size_t)b->w->run->batch;
-		b->n = width[i];
-		b->x = vec_new(b->w, rows * b->n);
-		b->y = vec_new(b->w, rows * b->n);
-		b->w->grad = vec_new(b->w, b->n * b->n);
-		bool between = b->between;
-		b->between = false; /* it wants its own grad */
-		points_add(b->out, cost_names[COST_GEMM], 2.0 * (double)(rows * b->n * b->n),
-			   figure(b, do_gemm, false));
-		b->between = between;
-		vec_free(b->x);
-		vec_free(b->y);
-		vec_free(b->w->grad);
-		b->w->grad = grad;
-	}
-}
-
 /* ---- Operations on tables ---- */
 
 static void do_op(struct bench *b)
@@ -313,7 +285,6 @@ void measure_costs(struct worker *w, struct points *out)
 			tables_open(&s, b.all, b.all, w->rank, w->trainers, 0, "auto", NULL, NULL);
 		CHECK(!wrong, "%s", wrong);
 		b.between = is_cheap(&b);
-		measure_gemm(&b);
 		if (w->trainers > 1)
 			measure_waking(&b);
 	}

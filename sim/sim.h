@@ -15,6 +15,7 @@ struct sim_worker {
 	uint64_t rng;          /* of step times */
 	double owed_s;         /* work that is done, and has not taken its time yet */
 	double pending_s;      /* of a gradient whose layers are told one by one */
+	double gradient_s;     /* of the whole model that this worker has a part of */
 	bool quiet;            /* what the device does is paid for as a whole */
 	/* for those who ask what it was doing when nothing went on any more */
 	const char *doing;
@@ -25,6 +26,7 @@ struct sim_worker {
 
 struct sim_worker *sim_self(void); /* NULL: nobody, as before the start */
 const struct simulation *sim_costs(void);
+double sim_params(void); /* of the whole model */
 void sim_owe(double seconds);
 void sim_owe_for(enum cost what, double amount);
 

@@ -320,8 +320,8 @@ CREATE INDEX calibration_of ON calibration (workload, batch, device, workers);
 -- The figures of a calibration. name "step": x is 64 times the number of the repetition (from 0) and how
 -- many 64ths of its steps are shorter; value is the mean of the steps from there to the next x [s]. The last
 -- 64th is kept step by step. Costs
--- (fill, copy, scale, axpy, sgd, gemm, read, push, sync, elastic, sum, host): x is an amount of work [floats;
--- gemm: flops], value its time [s]. "message": x is a length [bytes]; "allreduce", and what the
+-- (fill, copy, scale, axpy, sgd, read, push, sync, elastic, sum, host): x is an amount of work [floats], value
+-- its time [s]. "wake": from a ring until a sleeper goes on, x is 1. "message": x is a length [bytes]; "allreduce", and what the
 -- simulator made of it, "sim_allreduce": [floats].
 CREATE TABLE calibration_point (
 	calibration_id INTEGER NOT NULL REFERENCES calibration (id) ON DELETE CASCADE,

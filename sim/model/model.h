@@ -11,7 +11,7 @@
 struct recording;
 
 /* What work costs, as it was measured (mvbench calibrate) or given: of vectors [floats] (fill: y =
- * a), of products [flops], of operations on a table [floats], what an allreduce takes beside its
+ * a), of operations on a table [floats], what an allreduce takes beside its
  * messages [floats], what plug-ins do on the host [floats], and from the ring of a monitor until a
  * sleeper goes on [1]. */
 #define COST_LIST(X) \
@@ -20,7 +20,6 @@ struct recording;
 	X(SCALE, scale) \
 	X(AXPY, axpy) \
 	X(SGD, sgd) \
-	X(GEMM, gemm) \
 	X(READ, read) \
 	X(PUSH, push) \
 	X(SYNC, sync) \

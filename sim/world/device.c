@@ -4,8 +4,8 @@
  *
  * A gradient that communicates with nobody is one draw from the calibrated times of a whole step;
  * the update is a cost of its own and is taken out of the draw. Where the layers of one model are
- * spread over workers, each operation takes its own time, matrix products by their flops; of a step
- * whose time was given, the products take all of it.
+ * spread over workers, a product takes of the draw what it has of the whole model's flops, and the
+ * other operations take their own time.
  *
  * A draw (sim/model/steps.c) is in proportion to the rows.
  */
@@ -23,48 +23,61 @@ static void owe(enum cost what, size_t amount)
 		sim_owe_for(what, (double)amount);
 }
 
-/* What a step of the whole model multiplies. */
-static double step_flops(const struct worker *w)
+/* What a row of the whole model multiplies. */
+static double row_flops(const struct worker *w)
 {
 	double flops = 0;
 	for (size_t i = 0; i <= w->layers; i++)
 		flops += w->flops[i];
-	return flops * sim_costs()->rows;
+	return flops;
 }
 
 /* And of it what the layers do that every worker has whole. */
 static double whole_flops(const struct worker *w)
 {
 	const struct linear *l;
-	double flops = step_flops(w) / sim_costs()->rows;
+	double flops = row_flops(w);
 	for (size_t i = 0; (l = net_linear_at(w->net, i)); i++)
 		flops -= (l->first ? 4.0 : 6.0) * (double)l->in * (double)l->out;
-	return flops * (double)w->rows;
+	return flops;
 }
 
-/* Where the time of a step was given and products were not measured, they are all of the step. */
-static void owe_product(double flops)
+/* Of the mini-batch under way: a gradient of the whole model, without the update. */
+static double draw(const struct sim_worker *me, double params)
 {
 	const struct simulation *s = sim_costs();
-	const struct sim_worker *me = sim_self();
-	if (me->quiet)
-		return;
-	if (s->cost[COST_GEMM].n == 0 && comm_size(me->worker->model_group) > 1)
-		sim_owe(s->step.s[0] * flops / step_flops(me->worker));
-	else
-		sim_owe_for(COST_GEMM, flops);
+	double rows = (double)me->worker->rows / s->rows;
+	double step = steps_draw(&s->step, rng_uniform(&sim_self()->rng));
+	double update = curve_at(&s->cost[COST_SGD], params);
+	return step > update ? rows * (step - update) : 0;
 }
 
-/* A mini-batch comes in. Of a model that is spread, the whole layers' products are paid for here:
- * what convolutions do is known of a layer, not of an operation. */
+static bool is_spread(const struct worker *w)
+{
+	return comm_size(w->model_group) > 1;
+}
+
+/* Of a model that is spread: of the draw, as much as of the flops. */
+static void owe_product(double flops)
+{
+	const struct sim_worker *me = sim_self();
+	const struct worker *w = me->worker;
+	if (!me->quiet && is_spread(w) && w->rows)
+		sim_owe(me->gradient_s * flops / (row_flops(w) * (double)w->rows));
+}
+
+/* A mini-batch comes in. Of a model that is spread, the whole layers are paid for here: what
+ * convolutions do is known of a layer, not of an operation. */
 static void owe_data(size_t n)
 {
-	const struct worker *w = sim_self()->worker;
-	if (comm_size(w->model_group) == 1)
+	struct sim_worker *me = sim_self();
+	const struct worker *w = me->worker;
+	if (!is_spread(w))
 		return;
+	me->gradient_s = draw(me, sim_params());
 	owe(COST_COPY, n);
 	if (whole_flops(w) > 0)
-		owe_product(whole_flops(w));
+		owe_product(whole_flops(w) * (double)w->rows);
 }
 
 /* What the kinds of the list of operations cost. Of a gradient that is one draw, the draw has the
@@ -94,16 +107,6 @@ static void sim_get(struct device *d, float *host, const float *x, size_t n)
 
 /* ---- A gradient as a whole ---- */
 
-static double draw(struct sim_worker *me)
-{
-	const struct simulation *s = sim_costs();
-	const struct worker *w = me->worker;
-	double rows = (double)w->rows / s->rows;
-	double step = steps_draw(&s->step, rng_uniform(&me->rng));
-	double update = curve_at(&s->cost[COST_SGD], (double)vec_len(w->param));
-	return step > update ? rows * (step - update) : 0;
-}
-
 /* Of the backward pass; models that do not know their flops are weighed by their parameters. */
 static double layer_weight(const struct worker *w, size_t i)
 {
@@ -112,7 +115,7 @@ static double layer_weight(const struct worker *w, size_t i)
 
 static double forward_part(const struct worker *w)
 {
-	return w->flops ? w->flops[w->layers] * sim_costs()->rows / step_flops(w) : 1.0 / 3;
+	return w->flops ? w->flops[w->layers] / row_flops(w) : 1.0 / 3;
 }
 
 static void sim_graph(struct device *d, size_t key, void (*body)(void *ctx), void *ctx)
@@ -120,7 +123,7 @@ static void sim_graph(struct device *d, size_t key, void (*body)(void *ctx), voi
 	struct sim_worker *me = sim_self();
 	(void)key;
 	me->quiet = d->in_graph = true;
-	me->pending_s = draw(me);
+	me->pending_s = draw(me, (double)vec_len(me->worker->param));
 	body(ctx);
 	me->quiet = d->in_graph = false;
 	if (me->worker->no_layer_ready || !me->worker->strategy->layer_ready ||

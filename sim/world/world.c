@@ -62,6 +62,11 @@ const struct simulation *sim_costs(void)
 	return world.costs;
 }
 
+double sim_params(void)
+{
+	return world.params;
+}
+
 /* ---- Time ---- */
 
 static nsec wall_now(void)

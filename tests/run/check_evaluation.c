@@ -261,7 +261,23 @@ START_TEST(points_are_of_the_model_and_cost_nothing)
 }
 END_TEST
 
-/* The clock of real workers stands still, too. */
+/* Where the model has to be fetched from a server, over a network that takes milliseconds for it.
+ */
+START_TEST(the_clock_stands_still_at_points)
+{
+	const char *how = "--platform=sim --sim.platform=ethernet_1g --sim.step-time=10us "
+			  "--workload=mlp --strategy=asgd --servers=1 --workers=1 --batch=60 "
+			  "--epochs=1";
+	record(words("%s --judge-every=1", how));
+	record(how);
+	near(of("SELECT count(*) FROM evaluation"), 9, 0);
+	near(of("SELECT (SELECT sum(seconds) FROM epoch WHERE run_id = 1) / sum(seconds) FROM epoch "
+		"WHERE run_id = 2"),
+	     1, 0.01);
+}
+END_TEST
+
+/* Seconds of points are those of training: none lies behind its epoch's end. */
 START_TEST(real_workers_have_points)
 {
 	record("--workload=mlp --mlp.hidden=16 --strategy=asgd --workers=2 --batch=15 --epochs=2 "
@@ -393,6 +409,7 @@ Suite *evaluation_suite(void)
 	tcase_add_test(t, rows_held_out_stay_so_in_simulations_and_replays);
 	tcase_add_test(t, points_stand_where_they_were_asked_for);
 	tcase_add_loop_test(t, points_are_of_the_model_and_cost_nothing, 0, (int)COUNT(run));
+	tcase_add_test(t, the_clock_stands_still_at_points);
 	tcase_add_test(t, real_workers_have_points);
 	tcase_add_test(t, targets_are_interpolated);
 	tcase_add_test(t, what_cannot_be_is_refused);

@@ -271,22 +271,25 @@ void check_reference(const struct reference *r, const struct device_ops *device,
 
 /* ---- The GPU to be tested ------------------------------------------------ */
 
-static const char fake_module[] = "fake/mvbench_cuda.so";
-
 bool on_real_gpu(void)
 {
 	return getenv("MVBENCH_GPU_TEST") != NULL;
 }
 
+const char *gpu_module(void)
+{
+	return on_real_gpu() ? "mvbench_cuda.so" : "fake/mvbench_cuda.so";
+}
+
 bool have_gpu(void)
 {
-	return on_real_gpu() || access(fake_module, R_OK) == 0;
+	return on_real_gpu() || access(gpu_module(), R_OK) == 0;
 }
 
 void use_gpu(void)
 {
 	if (!on_real_gpu() && have_gpu())
-		setenv("MVBENCH_CUDA", fake_module, 1);
+		setenv("MVBENCH_CUDA", gpu_module(), 1);
 }
 
 /* ---- What is missing ----------------------------------------------------- */

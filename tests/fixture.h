@@ -66,6 +66,7 @@ void check_reference(const struct reference *r, const struct device_ops *device,
  * emulates one wherever nvcc was there to build it. ---- */
 
 bool on_real_gpu(void);
+const char *gpu_module(void); /* the file */
 bool have_gpu(void);
 /* Workers that this process starts from here on use the emulated one, if that is to be tested. */
 void use_gpu(void);
@@ -82,6 +83,8 @@ void folder_put(const char *name, const void *x, size_t bytes, bool zipped);
  * ---- */
 
 enum { SIDE = 28, PIXELS = SIDE * SIDE, IDX_IMAGES = 3, IDX_LABELS = 1 };
+/* where the rows of an IDX file begin [bytes] */
+enum { IDX_IMAGES_AT = 4 + 4 * IDX_IMAGES, IDX_LABELS_AT = 4 + 4 * IDX_LABELS };
 
 /* One IDX file of a part with so many rows, header first, from the heap. dims: IDX_IMAGES or
  * IDX_LABELS. Parts of different sizes are different rows. */

@@ -232,7 +232,20 @@ static const struct {
 	{"--strategy=asgd --workers=3 --batch=20 --leave=1:45ms", false},
 };
 
-/* Every strategy; from epoch 2 on nothing is learned, so that every model is that of epoch 1. */
+START_TEST(every_strategy_has_points)
+{
+	for (size_t k = 0; strategies[k]; k++) {
+		const char *word = words("--strategy=%s ", strategies[k]->plugin.name);
+		size_t i = 0;
+		while (i < COUNT(run) && !strstr(run[i].words, word))
+			i++;
+		ck_assert_msg(i < COUNT(run), "%sis in no row of this table", word);
+	}
+}
+END_TEST
+
+/* Each row of the table; from epoch 2 on nothing is learned, so that every model is that of
+ * epoch 1. */
 START_TEST(points_are_of_the_model_and_cost_nothing)
 {
 	char *how = words(SIM SOFTMAX "--epochs=3 --lr-schedule=step:1:x1e-30 %s", run[_i].words);
@@ -336,16 +349,16 @@ START_TEST(a_shared_batch_is_one_batch)
 {
 	static const struct {
 		int all, workers;
-		const char *how;
-	} row[] = {{4, 3, ""},
-		   {7, 4, "--momentum=0.9"},
-		   {100, 3, "--allreduce.overlap"},
-		   {5, 2, "--barrier-every=0"}};
+		const char *both, *how; /* of both runs, and of the one that shares */
+	} row[] = {{4, 3, "", ""},
+		   {7, 4, "--momentum=0.9", ""},
+		   {100, 3, "", "--allreduce.overlap"},
+		   {5, 2, "", "--barrier-every=0"}};
 	int all = row[_i].all, n = row[_i].workers;
-	const char *common = "--workload=mlp --mlp.hidden=16 --epochs=1 --lr=0.02 --momentum=0 "
-			     "--device=cpu";
-	record(words("%s --strategy=serial --batch=%d %s", common, all,
-		     _i == 1 ? "--momentum=0.9" : ""));
+	const char *common = words("--workload=mlp --mlp.hidden=16 --epochs=1 --lr=0.02 "
+				   "--momentum=0 --device=cpu %s",
+				   row[_i].both);
+	record(words("%s --strategy=serial --batch=%d", common, all));
 	record(words("%s --strategy=allreduce --workers=%d --global-batch=%d %s", common, n, all,
 		     row[_i].how));
 	near(of("SELECT abs(a.test_loss - b.test_loss) + abs(a.running_loss - b.running_loss) FROM "
@@ -408,6 +421,7 @@ Suite *evaluation_suite(void)
 	tcase_add_loop_test(t, the_model_is_evaluated_on_rows_held_out, 0, 4);
 	tcase_add_test(t, rows_held_out_stay_so_in_simulations_and_replays);
 	tcase_add_test(t, points_stand_where_they_were_asked_for);
+	tcase_add_test(t, every_strategy_has_points);
 	tcase_add_loop_test(t, points_are_of_the_model_and_cost_nothing, 0, (int)COUNT(run));
 	tcase_add_test(t, the_clock_stands_still_at_points);
 	tcase_add_test(t, real_workers_have_points);

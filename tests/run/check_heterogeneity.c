@@ -290,7 +290,8 @@ START_TEST(who_meets_in_every_step_is_dealt_as_much)
 }
 END_TEST
 
-/* A real one, at half speed, beside a whole one. */
+/* A real one, at a fifth of the speed, beside a whole one: nominally 3 times as long, 5 against
+ * 2 / 1.2. */
 START_TEST(a_real_slow_worker_takes_fewer)
 {
 	static const char *const words =
@@ -302,6 +303,7 @@ START_TEST(a_real_slow_worker_takes_fewer)
 	record(goes);
 	double even = asked("SELECT min(seconds) FROM epoch WHERE run_id = 1 AND epoch > 0"),
 	       free_ = asked("SELECT min(seconds) FROM epoch WHERE run_id = 2 AND epoch > 0");
+	/* leaves a factor of two to a busy machine */
 	ck_assert_msg(even > 1.4 * free_, "allreduce %g s, asgd %g s", even, free_);
 	free(waits);
 	free(goes);

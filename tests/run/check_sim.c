@@ -549,12 +549,15 @@ START_TEST(overlap_hides_messages)
 }
 END_TEST
 
+/* lenet's multiplications of a row, forward. */
+static const double conv1 = 28 * 28 * 25 * 32, conv2 = 14 * 14 * 25 * 32 * 64, fc1 = 3136 * 128,
+		    fc2 = 128 * 10;
+
 /* lenet's first linear layer has 88 % of the parameters, and 4 % of the backward pass: its gradient
- * is early. Multiplications of a row, forward: */
+ * is early. */
 START_TEST(gradients_are_ready_by_flops)
 {
-	const double conv1 = 28 * 28 * 25 * 32, conv2 = 14 * 14 * 25 * 32 * 64, fc1 = 3136 * 128,
-		     fc2 = 128 * 10, forward = conv1 + conv2 + fc1 + fc2;
+	const double forward = conv1 + conv2 + fc1 + fc2;
 	const double at[] = {forward + 2 * fc2, forward + 2 * fc2 + 2 * fc1,
 			     forward + 2 * fc2 + 2 * fc1 + 2 * conv2,
 			     forward + 2 * fc2 + 2 * fc1 + 2 * conv2 + conv1};
@@ -576,8 +579,7 @@ END_TEST
 /* Only lenet's linear layers are spread: half of 4 % is saved on two workers. */
 START_TEST(convolutions_stay_whole)
 {
-	const double conv1 = 28 * 28 * 25 * 32, conv2 = 14 * 14 * 25 * 32 * 64,
-		     linear = 3136 * 128 + 128 * 10, all = 2 * conv1 + 3 * conv2 + 3 * linear;
+	const double linear = fc1 + fc2, all = 2 * conv1 + 3 * conv2 + 3 * linear;
 	forget();
 	record_sim("--workload=lenet --epochs=1 --batch=300 --workers=2 "
 		   "--strategy=model_parallel --sim.train=false " HOSTS "--sim.step-time=1000s");

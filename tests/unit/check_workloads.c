@@ -601,13 +601,13 @@ START_TEST(test_idx_good)
 
 	uint8_t *images = idx_new(IDX_IMAGES, TESTS, &n);
 
-	ck_assert_mem_eq(test.bytes, images + 16, TESTS * PIXELS);
+	ck_assert_mem_eq(test.bytes, images + IDX_IMAGES_AT, TESTS * PIXELS);
 	free(images);
 
 	uint8_t *labels = idx_new(IDX_LABELS, IMAGES, &n);
 
 	for (size_t i = 0; i < IMAGES; i++)
-		ck_assert_float_eq(train.target[i], labels[8 + i]);
+		ck_assert_float_eq(train.target[i], labels[IDX_LABELS_AT + i]);
 	free(labels);
 
 	struct data wide, wide_test;

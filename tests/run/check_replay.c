@@ -16,13 +16,6 @@ enum { OUTPUT = 8192 };
 #define SMALL "--workload=mlp --mlp.hidden=16 --epochs=2 --batch=48 "
 #define SIM   "--platform=sim "
 
-static void new_database(void)
-{
-	char *path = sentence("%s/run.db", folder);
-	remove(path);
-	free(path);
-}
-
 /* Changes the folder's database behind mvbench's back. */
 static void alter(const char *sql)
 {
@@ -38,10 +31,8 @@ static void alter(const char *sql)
 /* Run 1 of a new database. */
 static void record(const char *how)
 {
-	char out[OUTPUT];
-	new_database();
-	int status = run_mvbench("", words("--record --device=cpu %s", how), out, sizeof out);
-	ck_assert_msg(status == EXIT_OK, "%s: status %d\n%s", how, status, out);
+	forget_runs();
+	record_run(words("--record --device=cpu %s", how));
 }
 
 /* The status must be this, and something with these words be said. */
@@ -153,7 +144,7 @@ END_TEST
 START_TEST(a_diverged_run_is_replayed)
 {
 	char out[OUTPUT];
-	new_database();
+	forget_runs();
 	int status = run_mvbench("",
 				 SMALL "--record --device=cpu --strategy=asgd --workers=2 "
 				       "--lr=1000 --lr-schedule=constant --epochs=20",

@@ -358,8 +358,8 @@ static void make_data(void)
 {
 	folder_new();
 	idx_put_set(600, 100, false, '-');
-	folder_put("job.ini", job, strlen(job), false);
-	folder_put("host.xml", host, strlen(host), false);
+	folder_text("job.ini", job);
+	folder_text("host.xml", host);
 }
 
 /* validate on the job file, simulated on the host, with more words. */
@@ -422,7 +422,7 @@ START_TEST(cells_of_all_kinds_are_calibrated_and_run)
 {
 	char out[OUTPUT];
 	char *text = sentence("[defaults]\nbatch = 60\nepochs = 2\n%s", other_cells[_i]);
-	folder_put("job.ini", text, strlen(text), false);
+	folder_text("job.ini", text);
 	char *words = sentence("validate %s/job.ini --sim.platform=local --rounds=1 "
 			       "--threshold-median=1e6 --threshold-p90=1e6",
 			       folder);
@@ -489,7 +489,7 @@ END_TEST
 START_TEST(a_platform_that_is_none_ends_it)
 {
 	char out[OUTPUT];
-	folder_put("host.xml", "no XML", 6, false);
+	folder_text("host.xml", "no XML");
 	int status = validate(out, "--rounds=1");
 	ck_assert_msg(status == EXIT_USER, "status %d: %s", status, out);
 	ck_assert_msg(strstr(out, "mvbench: simulated: softmax, asgd, 1 worker: --sim.platform="),

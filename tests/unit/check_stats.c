@@ -5,6 +5,7 @@
  */
 #include "plots/plot.h"
 #include "results/run/run.h"
+#include "tests/made.h"
 #include "tests/suites.h"
 #include "tests/trained.h"
 
@@ -578,12 +579,6 @@ static void ck_silent(const char *words, const char *part)
 	free(command);
 }
 
-#define MARKS(control) \
-	"\nversus " control ": the mean difference and its 95 % interval.\n" \
-	"  better, worse: by more than chance (5 % over all rows of a workload, Holm);\n" \
-	"  equal: surely within 0.3 points of accuracy, 1 % of loss, 5 % of seconds;\n" \
-	"  undecided: neither, and how many seeds would probably do\n"
-
 static void add_three(void)
 {
 	for (int seed = 1; seed <= 6; seed++) {
@@ -599,26 +594,26 @@ START_TEST(tables_say_how_rows_compare)
 {
 	add_three();
 	ck_table(EXIT_OK, "",
-		 "workload  configuration  workers  X  n  accuracy %  95 %             v"
-		 "ersus                                        loss  epoch s      95 %  "
-		 "versus                         samples/s  speedup  to target s        "
-		 "   95 %        comm %  wait %  staleness  not done\n"
-		 "--------  -------------  -------  -  -  ----------  ---------------  -"
-		 "------------------------------------------  -----  -------  --------  "
-		 "-----------------------------  ---------  -------  -------------------"
-		 "-  ----------  ------  ------  ---------  ----------\n"
-		 "mlp       serial               1  1  6       83.50  81.00..86.00     c"
-		 "ontrol                                      0.165     13.5    11..16  "
-		 "control                               74     1.00  13.5               "
-		 "   11..16           -       -          -\n"
-		 "mlp       asgd 2w              2  1  6       82.50  80.00..85.00     w"
-		 "orse -1.00 (-1.00..-1.00)                   0.175        6      6..6  "
-		 "better -55.2 % (-61.3..-48.1)        167     2.25  6                  "
-		 "   6..6             -       -          -\n"
-		 "mlp       easgd 2w             2  1  6       82.30  diverged..85.60  u"
-		 "ndecided -12.34 (-41.46..+16.78), 56 seeds  0.177     6.15  5.9..6.4  "
-		 "better -54.1 % (-60.5..-46.6)        163     2.20  6.2, not reached 1/"
-		 "7  5.9..never       -       -          -  1 diverged\n" MARKS(
+		 "workload  configuration  workers  X  n  accuracy %  95 %             "
+		 "versus                                        loss  epoch s      95 %  "
+		 "versus                         samples/s  speedup  to target s           "
+		 "95 %        comm %  wait %  staleness  not done\n"
+		 "--------  -------------  -------  -  -  ----------  ---------------  "
+		 "-------------------------------------------  -----  -------  --------  "
+		 "-----------------------------  ---------  -------  --------------------  "
+		 "----------  ------  ------  ---------  ----------\n"
+		 "mlp       serial               1  1  6       83.50  81.00..86.00     "
+		 "control                                      0.165     13.5    11..16  "
+		 "control                               74     1.00  13.5                  "
+		 "11..16           -       -          -\n"
+		 "mlp       asgd 2w              2  1  6       82.50  80.00..85.00     "
+		 "worse -1.00 (-1.00..-1.00)                   0.175        6      6..6  "
+		 "better -55.2 % (-61.3..-48.1)        167     2.25  6                     "
+		 "6..6             -       -          -\n"
+		 "mlp       easgd 2w             2  1  6       82.30  diverged..85.60  "
+		 "undecided -12.34 (-41.46..+16.78), 56 seeds  0.177     6.15  5.9..6.4  "
+		 "better -54.1 % (-60.5..-46.6)        163     2.20  6.2, not reached 1/7  "
+		 "5.9..never       -       -          -  1 diverged\n" MARKS(
 			 "the control, which is allreduce, or else serial"));
 	ck_says(EXIT_OK, "--format=markdown", "| 81.00..86.00    | control ");
 	ck_says(EXIT_OK, "--format=markdown",

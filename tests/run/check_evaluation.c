@@ -273,8 +273,8 @@ START_TEST(the_clock_stands_still_at_points)
 	record_run(words("%s --judge-every=1", how));
 	record_run(how);
 	near(of("SELECT count(*) FROM evaluation"), 9, 0);
-	near(of("SELECT (SELECT sum(seconds) FROM epoch WHERE run_id = 1) / sum(seconds) FROM epoch "
-		"WHERE run_id = 2"),
+	near(of("SELECT (SELECT sum(seconds) FROM epoch WHERE run_id = 1) / sum(seconds) FROM "
+		"epoch WHERE run_id = 2"),
 	     1, 0.01);
 }
 END_TEST

@@ -166,6 +166,8 @@ START_TEST(no_row_is_dropped)
 	const struct strategy *s = strategies[_i];
 	for (int i = 0; i < 2 * 4; i++)
 		for (int batch = 7, n = 1 + i / 2; can_run(s, n) && batch <= 1001; batch *= 11) {
+			if (i % 2 && (n == 1 || !s->may_leave)) /* as it is dealt anyway */
+				continue;
 			struct result r =
 				train_ok(n, words(MLP " --lr=0.001 --batch=%d --strategy=%s %s",
 						  batch, s->plugin.name, deal[i % 2]));

@@ -271,22 +271,25 @@ void check_reference(const struct reference *r, const struct device_ops *device,
 
 /* ---- The GPU to be tested ------------------------------------------------ */
 
-static const char fake_module[] = "fake/mvbench_cuda.so";
-
 bool on_real_gpu(void)
 {
 	return getenv("MVBENCH_GPU_TEST") != NULL;
 }
 
+const char *gpu_module(void)
+{
+	return on_real_gpu() ? "mvbench_cuda.so" : "fake/mvbench_cuda.so";
+}
+
 bool have_gpu(void)
 {
-	return on_real_gpu() || access(fake_module, R_OK) == 0;
+	return on_real_gpu() || access(gpu_module(), R_OK) == 0;
 }
 
 void use_gpu(void)
 {
 	if (!on_real_gpu() && have_gpu())
-		setenv("MVBENCH_CUDA", fake_module, 1);
+		setenv("MVBENCH_CUDA", gpu_module(), 1);
 }
 
 /* ---- What is missing ----------------------------------------------------- */
@@ -367,6 +370,12 @@ void folder_new(void)
 	ck_assert_ptr_nonnull(mkdtemp(folder));
 }
 
+void folder_enter(void)
+{
+	folder_new();
+	ck_assert_int_eq(chdir(folder), 0);
+}
+
 void folder_free(void)
 {
 	char *command = sentence("rm -rf '%s'", folder);
@@ -389,6 +398,27 @@ void folder_put(const char *name, const void *x, size_t bytes, bool zipped)
 		ck_assert_int_eq(fclose(f), 0);
 	}
 	free(path);
+}
+
+void folder_text(const char *name, const char *text)
+{
+	folder_put(name, text, strlen(text), false);
+}
+
+char *folder_read(const char *name)
+{
+	char *path = sentence("%s/%s", folder, name), *text = NULL;
+	size_t room = 0;
+	FILE *f = fopen(path, "r");
+	ck_assert_msg(f != NULL, "%s is not there", path);
+	if (getdelim(&text, &room, '\0', f) < 0) {
+		ck_assert_msg(!ferror(f), "%s cannot be read", path);
+		text = must(realloc(text, 1));
+		*text = '\0';
+	}
+	fclose(f);
+	free(path);
+	return text;
 }
 
 /* ---- A made set of images ------------------------------------------------ */
@@ -442,7 +472,43 @@ void idx_put_set(uint32_t train, uint32_t test, bool zipped, char dot)
 	}
 }
 
+void small_data(void)
+{
+	folder_new();
+	idx_put_set(600, 60, false, '-');
+}
+
 /* ---- Commands ------------------------------------------------------------ */
+
+int start_command(const struct command *c, const char *const *word)
+{
+	char *argv[16];
+	int argc = 0, status;
+	for (; word[argc]; argc++) {
+		ck_assert_uint_lt((size_t)argc, COUNT(argv));
+		argv[argc] = (char *)(uintptr_t)word[argc];
+	}
+	fflush(NULL);
+	pid_t child = fork();
+	if (child == 0) {
+		if (!freopen("out", "w", stdout) || !freopen("err", "w", stderr))
+			_exit(99);
+		status = command_start(c, argc, argv);
+		fflush(NULL);
+		_exit(status);
+	}
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert_msg(WIFEXITED(status), "the command was killed");
+	return WEXITSTATUS(status);
+}
+
+void expect_said(const char *file, const char *text, bool there)
+{
+	char *all = folder_read(file);
+	ck_assert_msg((strstr(all, text) != NULL) == there, "\"%s\" is %sin: %s", text,
+		      there ? "not " : "", all);
+	free(all);
+}
 
 int command_output(const char *command, char *out, size_t room)
 {
@@ -467,6 +533,23 @@ int run_mvbench(const char *environment, const char *words, char *out, size_t ro
 	return status;
 }
 
+void record_run(const char *words)
+{
+	char out[16384];
+	int status = run_mvbench("timeout 200 env", words, out, sizeof out);
+	ck_assert_msg(status == EXIT_OK, "%s: status %d: %s", words, status, out);
+}
+
+void forget_runs(void)
+{
+	static const char *const end[] = {"", "-wal", "-shm"};
+	for (size_t i = 0; i < COUNT(end); i++) {
+		char *path = sentence("%s/run.db%s", folder, end[i]);
+		remove(path);
+		free(path);
+	}
+}
+
 void expect_row(const char *sql, const char *want)
 {
 	char *path = sentence("%s/run.db", folder), *text = NULL;
@@ -486,9 +569,8 @@ void expect_row(const char *sql, const char *want)
 
 void expect_recorded(const char *environment, const char *words, const char *sql, const char *want)
 {
-	char out[4096], *path = sentence("%s/run.db", folder);
-	remove(path);
-	free(path);
+	char out[4096];
+	forget_runs();
 	int status = run_mvbench(environment, words, out, sizeof out);
 	ck_assert_msg(status == EXIT_OK, "%s %s: status %d: %s", environment, words, status, out);
 	expect_row(sql, want);

@@ -66,6 +66,7 @@ void check_reference(const struct reference *r, const struct device_ops *device,
  * emulates one wherever nvcc was there to build it. ---- */
 
 bool on_real_gpu(void);
+const char *gpu_module(void); /* the file */
 bool have_gpu(void);
 /* Workers that this process starts from here on use the emulated one, if that is to be tested. */
 void use_gpu(void);
@@ -74,14 +75,20 @@ void use_gpu(void);
 
 extern char folder[64];
 void folder_new(void);
+void folder_enter(void); /* makes it, and goes there */
 void folder_free(void);
 /* Writes folder/NAME, or folder/NAME.gz. */
 void folder_put(const char *name, const void *x, size_t bytes, bool zipped);
+void folder_text(const char *name, const char *text);
+/* All of folder/NAME, which has no zero byte, from the heap. */
+char *folder_read(const char *name);
 
 /* ---- A made set of images: every class has a prototype, to which each row adds noise of its own.
  * ---- */
 
 enum { SIDE = 28, PIXELS = SIDE * SIDE, IDX_IMAGES = 3, IDX_LABELS = 1 };
+/* where the rows of an IDX file begin [bytes] */
+enum { IDX_IMAGES_AT = 4 + 4 * IDX_IMAGES, IDX_LABELS_AT = 4 + 4 * IDX_LABELS };
 
 /* One IDX file of a part with so many rows, header first, from the heap. dims: IDX_IMAGES or
  * IDX_LABELS. Parts of different sizes are different rows. */
@@ -89,14 +96,25 @@ uint8_t *idx_new(int dims, uint32_t rows, size_t *bytes);
 /* The four files into the folder, named train-images-idx3-ubyte and so on; dot stands before
  * idx3. */
 void idx_put_set(uint32_t train, uint32_t test, bool zipped, char dot);
+/* 600 and 60 rows in a new folder: a fixture; folder_free is its end. */
+void small_data(void);
 
 /* ---- Commands ------------------------------------------------------------ */
+
+/* Starts it in a child, with words up to NULL, after folder_enter; what it prints goes to the files
+ * out and err. Returns its exit status. */
+int start_command(const struct command *c, const char *const *word);
+/* The text must be in that file of the folder, or must not. */
+void expect_said(const char *file, const char *text, bool there);
 
 /* Runs a shell command; what it prints goes to out, cut to fit. Returns its exit status, or 128. */
 int command_output(const char *command, char *out, size_t room);
 /* Runs ./mvbench with words, in an environment of more words, on the folder's data, and adds to its
  * database. */
 int run_mvbench(const char *environment, const char *words, char *out, size_t room);
+/* The same, which must end well, and is ended where it hangs. */
+void record_run(const char *words);
+void forget_runs(void); /* removes the database */
 /* What the folder's database answers: one row. */
 void expect_row(const char *sql, const char *want);
 /* In a new database: the run ends well, and then it answers so. */

@@ -1,5 +1,6 @@
 /*
- * made.h - databases that a test makes by SQL of its own, in its folder (fixture.h).
+ * made.h - databases that a test makes by SQL of its own, in its folder (fixture.h), and what is
+ * said below each table of them.
  */
 #ifndef MADE_H
 #define MADE_H
@@ -11,5 +12,12 @@ void sql_in(const char *file, const char *text); /* statements; they must succee
 double number_in(const char *file, const char *query);
 void expect_in(const char *file, const char *query, const char *want);
 void near(double x, double want, double within);
+
+/* What `mvbench table` says below rows that it compares. */
+#define MARKS(control) \
+	"\nversus " control ": the mean difference and its 95 % interval.\n" \
+	"  better, worse: by more than chance (5 % over all rows of a workload, Holm);\n" \
+	"  equal: surely within 0.3 points of accuracy, 1 % of loss, 5 % of seconds;\n" \
+	"  undecided: neither, and how many seeds would probably do\n"
 
 #endif

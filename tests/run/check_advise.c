@@ -405,7 +405,7 @@ static const char job_of_four[] = "[defaults]\n"
 
 static void simulate(const char *jobs)
 {
-	folder_put("job.ini", jobs, strlen(jobs), false);
+	folder_text("job.ini", jobs);
 	char *command = sentence("./mvbench sweep %s/job.ini --batch=%d --data-dir=%s "
 				 "--db=%s/run.db --label=\"x';<script>\" 2>&1",
 				 folder, BATCH, folder, folder);

@@ -106,7 +106,7 @@ START_TEST(every_verdict_is_reached)
 	expect("--against=main", EXIT_FAILED, "WORSE");
 	ck_assert_msg(strstr(out, "--replace --save=main"), "%s", out);
 	expect("--against=main --min-loss=10", EXIT_OK, "ok");
-	/* 2.9 % more, 4.5 at most: not surely worse at such an alpha, but it may be */
+	/* the loss rose by 2.9 %, at most by 4.5: not surely at such an alpha, but maybe */
 	expect("--against=main --alpha=1e-9", EXIT_OK, "unsure ");
 	ck_assert_msg(strstr(out, "1 passed (0 better, 0 identical, 1 unsure)"), "%s", out);
 	ck_assert_msg(strstr(out, " seeds would tell\n"), "%s", out);

@@ -519,9 +519,8 @@ START_TEST(a_module_of_another_build_is_not_used)
 	const struct device_ops *(*entry)(const struct cuda_host *);
 	struct cuda_host host = {
 		.build = cuda_build() + 1, .panic = panic, .failure = failure, .must = must};
-	char *path = on_real_gpu() ? sentence("mvbench_cuda.so") : sentence("fake/mvbench_cuda.so");
-	char *whole = realpath(path, NULL);
-	ck_assert_msg(whole != NULL, "%s is not here", path);
+	char *whole = realpath(gpu_module(), NULL);
+	ck_assert_msg(whole != NULL, "%s is not here", gpu_module());
 	void *module = dlopen(whole, RTLD_NOW | RTLD_LOCAL);
 	ck_assert_msg(module != NULL, "%s", dlerror());
 	void *symbol = dlsym(module, "mvbench_cuda");
@@ -531,7 +530,6 @@ START_TEST(a_module_of_another_build_is_not_used)
 	host.build = cuda_build();
 	ck_assert_ptr_nonnull(entry(&host));
 	free(whole);
-	free(path);
 }
 END_TEST
 

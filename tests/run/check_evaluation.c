@@ -15,22 +15,9 @@
 #define SOFTMAX "--workload=softmax --lr=0.01 "
 #define SIM     "--platform=sim --sim.step-time=10ms --sim.platform=ethernet_10g "
 
-static void set_up(void)
-{
-	folder_new();
-	idx_put_set(600, 60, false, '-');
-}
-
 static double of(const char *query)
 {
 	return number_in("run.db", query);
-}
-
-static void record(const char *how)
-{
-	char out[4096];
-	int status = run_mvbench("timeout 60 env", how, out, sizeof out);
-	ck_assert_msg(status == EXIT_OK, "%s: status %d: %s", how, status, out);
 }
 
 /* ---- The part of the training set ------------------------------------------- */
@@ -62,12 +49,12 @@ END_TEST
 /* A model that stands still has one loss; else the running loss is of earlier and other models. */
 START_TEST(the_training_loss_is_the_evaluated_models)
 {
-	record("--workload=softmax --lr=0 --batch=60 --epochs=2 --seed=1");
+	record_run("--workload=softmax --lr=0 --batch=60 --epochs=2 --seed=1");
 	near(of("SELECT max(abs(train_loss - running_loss)) FROM epoch WHERE epoch >= 1"), 0, 1e-5);
 	near(of("SELECT max(train_loss) - min(train_loss) FROM epoch"), 0, 0);
 	near(of("SELECT count(running_loss) FROM epoch WHERE epoch = 0"), 0, 0);
-	record(SOFTMAX "--batch=20 --epochs=2 --strategy=periodic --workers=3 --sync-every=10 "
-		       "--device=cpu");
+	record_run(SOFTMAX "--batch=20 --epochs=2 --strategy=periodic --workers=3 --sync-every=10 "
+			   "--device=cpu");
 	near(of("SELECT count(*) FROM epoch WHERE run_id = 2 AND epoch >= 1 AND "
 		"train_loss < running_loss - 0.01"),
 	     2, 0);
@@ -81,7 +68,8 @@ END_TEST
  */
 START_TEST(evaluation_takes_no_training_time)
 {
-	record(SIM "--workload=tanh_mlp --tanh_mlp.hidden=16 --strategy=model_parallel --workers=2 "
+	record_run(SIM
+		   "--workload=tanh_mlp --tanh_mlp.hidden=16 --strategy=model_parallel --workers=2 "
 		   "--batch=600 --epochs=2");
 	near(of("SELECT max(seconds) < 0.0052 AND min(seconds) > 0.005 FROM epoch WHERE epoch "
 		">= 1"),
@@ -146,8 +134,8 @@ START_TEST(the_model_is_evaluated_on_rows_held_out)
 		"--workload=mlp --mlp.hidden=16 --strategy=model_parallel --workers=2",
 		"--workload=mlp --mlp.hidden=16 --strategy=periodic --workers=3 --sync-every=5"};
 	const char *common = "--batch=20 --lr=0 --epochs=1 --device=cpu";
-	record(words("%s %s", how[_i], common));
-	record(words("%s %s --validation=90", how[_i], common));
+	record_run(words("%s %s", how[_i], common));
+	record_run(words("%s %s --validation=90", how[_i], common));
 	near(of("SELECT train_size FROM run WHERE id = 2"), 510, 0);
 	near(of("SELECT (510 * b.train_loss + 90 * b.validation_loss) / 600 - a.train_loss FROM "
 		"epoch AS a JOIN epoch AS b USING (epoch) WHERE a.run_id = 1 AND b.run_id = 2 AND "
@@ -167,8 +155,9 @@ END_TEST
 START_TEST(rows_held_out_stay_so_in_simulations_and_replays)
 {
 	char out[4096];
-	record(SOFTMAX "--strategy=asgd --workers=2 --batch=20 --epochs=2 --validation=60 --record "
-		       "--device=cpu --judge-every=0");
+	record_run(SOFTMAX
+		   "--strategy=asgd --workers=2 --batch=20 --epochs=2 --validation=60 --record "
+		   "--device=cpu --judge-every=0");
 	int status = run_mvbench(
 		"timeout 60 env",
 		"--platform=sim --sim.replay=1 --sim.platform=ethernet_1g --sim.step-time=1ms", out,
@@ -181,7 +170,7 @@ START_TEST(rows_held_out_stay_so_in_simulations_and_replays)
 	near(of("SELECT min(validation_loss) - (SELECT validation_loss FROM epoch WHERE run_id = 1 "
 		"AND epoch = 2) FROM run_summary"),
 	     0, 0);
-	record(SIM SOFTMAX "--batch=60 --epochs=1 --validation=60 --judge-every=4");
+	record_run(SIM SOFTMAX "--batch=60 --epochs=1 --validation=60 --judge-every=4");
 	near(of("SELECT count(validation_loss) FROM curve WHERE run_id = 3"), 4, 0);
 }
 END_TEST
@@ -191,13 +180,13 @@ END_TEST
 /* The ends of epochs have rows of their own. */
 START_TEST(points_stand_where_they_were_asked_for)
 {
-	record(SIM SOFTMAX "--batch=60 --epochs=3 --judge-every=4");
-	record(SIM SOFTMAX "--batch=60 --epochs=3");
+	record_run(SIM SOFTMAX "--batch=60 --epochs=3 --judge-every=4");
+	record_run(SIM SOFTMAX "--batch=60 --epochs=3");
 	expect_row("SELECT group_concat(step || ':' || round(epochs, 6) || ':' || "
 		   "round(seconds, 6), ' ') FROM evaluation",
 		   "4:0.4:0.04 8:0.8:0.08 12:1.2:0.12 16:1.6:0.16 24:2.4:0.24 28:2.8:0.28\r\n");
 	near(of("SELECT count(*) FROM curve WHERE run_id = 1"), 10, 0);
-	record(SIM SOFTMAX "--batch=60 --epochs=3 --judge-every=10"); /* steps of an epoch */
+	record_run(SIM SOFTMAX "--batch=60 --epochs=3 --judge-every=10"); /* steps of an epoch */
 	near(of("SELECT count(*) FROM evaluation WHERE run_id = 3"), 0, 0);
 	near(of("SELECT count(*) FROM (SELECT test_loss, lag(test_loss) OVER (ORDER BY epochs) "
 		"AS b "
@@ -232,12 +221,25 @@ static const struct {
 	{"--strategy=asgd --workers=3 --batch=20 --leave=1:45ms", false},
 };
 
-/* Every strategy; from epoch 2 on nothing is learned, so that every model is that of epoch 1. */
+START_TEST(every_strategy_has_points)
+{
+	for (size_t k = 0; strategies[k]; k++) {
+		const char *word = words("--strategy=%s ", strategies[k]->plugin.name);
+		size_t i = 0;
+		while (i < COUNT(run) && !strstr(run[i].words, word))
+			i++;
+		ck_assert_msg(i < COUNT(run), "%sis in no row of this table", word);
+	}
+}
+END_TEST
+
+/* Each row of the table; from epoch 2 on nothing is learned, so that every model is that of
+ * epoch 1. */
 START_TEST(points_are_of_the_model_and_cost_nothing)
 {
 	char *how = words(SIM SOFTMAX "--epochs=3 --lr-schedule=step:1:x1e-30 %s", run[_i].words);
-	record(words("%s --judge-every=3", how));
-	record(how);
+	record_run(words("%s --judge-every=3", how));
+	record_run(how);
 	near(of("SELECT count(*) FROM evaluation"), 9, 0);
 	near(of("SELECT count(*) FROM evaluation WHERE test_loss IS NULL OR train_loss IS NULL OR "
 		"seconds NOT BETWEEN 0 AND (SELECT seconds_total FROM run_summary WHERE id = 1)"),
@@ -261,11 +263,28 @@ START_TEST(points_are_of_the_model_and_cost_nothing)
 }
 END_TEST
 
-/* The clock of real workers stands still, too. */
+/* Where the model has to be fetched from a server, over a network that takes milliseconds for it.
+ */
+START_TEST(the_clock_stands_still_at_points)
+{
+	const char *how = "--platform=sim --sim.platform=ethernet_1g --sim.step-time=10us "
+			  "--workload=mlp --strategy=asgd --servers=1 --workers=1 --batch=60 "
+			  "--epochs=1";
+	record_run(words("%s --judge-every=1", how));
+	record_run(how);
+	near(of("SELECT count(*) FROM evaluation"), 9, 0);
+	near(of("SELECT (SELECT sum(seconds) FROM epoch WHERE run_id = 1) / sum(seconds) FROM "
+		"epoch WHERE run_id = 2"),
+	     1, 0.01);
+}
+END_TEST
+
+/* Seconds of points are those of training: none lies behind its epoch's end. */
 START_TEST(real_workers_have_points)
 {
-	record("--workload=mlp --mlp.hidden=16 --strategy=asgd --workers=2 --batch=15 --epochs=2 "
-	       "--judge-every=3 --device=cpu");
+	record_run(
+		"--workload=mlp --mlp.hidden=16 --strategy=asgd --workers=2 --batch=15 --epochs=2 "
+		"--judge-every=3 --device=cpu");
 	near(of("SELECT count(*) FROM evaluation"), 13, 0);
 	near(of("SELECT count(*) FROM evaluation AS e JOIN epoch AS p ON p.run_id = e.run_id AND "
 		"p.epoch = ceil(e.epochs) WHERE e.seconds > 1.001 * (SELECT total(seconds) FROM "
@@ -280,12 +299,12 @@ END_TEST
 /* A target between two evaluations is reached on the line between them. */
 START_TEST(targets_are_interpolated)
 {
-	record(SIM SOFTMAX "--batch=60 --epochs=3 --judge-every=2 --lr=0.001");
+	record_run(SIM SOFTMAX "--batch=60 --epochs=3 --judge-every=2 --lr=0.001");
 	double low = of("SELECT test_loss FROM evaluation WHERE step = 14"),
 	       high = of("SELECT test_loss FROM evaluation WHERE step = 12");
-	record(words(SIM SOFTMAX "--batch=60 --epochs=3 --judge-every=2 --lr=0.001 "
-				 "--target-loss=%.17g",
-		     0.75 * low + 0.25 * high));
+	record_run(words(SIM SOFTMAX "--batch=60 --epochs=3 --judge-every=2 --lr=0.001 "
+				     "--target-loss=%.17g",
+			 0.75 * low + 0.25 * high));
 	near(of("SELECT target_seconds FROM run_summary WHERE id = 2"), 0.135, 1e-9);
 	near(of("SELECT target_epoch FROM run_summary WHERE id = 2"), 2, 0);
 }
@@ -320,18 +339,18 @@ START_TEST(a_shared_batch_is_one_batch)
 {
 	static const struct {
 		int all, workers;
-		const char *how;
-	} row[] = {{4, 3, ""},
-		   {7, 4, "--momentum=0.9"},
-		   {100, 3, "--allreduce.overlap"},
-		   {5, 2, "--barrier-every=0"}};
+		const char *both, *how; /* of both runs, and of the one that shares */
+	} row[] = {{4, 3, "", ""},
+		   {7, 4, "--momentum=0.9", ""},
+		   {100, 3, "", "--allreduce.overlap"},
+		   {5, 2, "", "--barrier-every=0"}};
 	int all = row[_i].all, n = row[_i].workers;
-	const char *common = "--workload=mlp --mlp.hidden=16 --epochs=1 --lr=0.02 --momentum=0 "
-			     "--device=cpu";
-	record(words("%s --strategy=serial --batch=%d %s", common, all,
-		     _i == 1 ? "--momentum=0.9" : ""));
-	record(words("%s --strategy=allreduce --workers=%d --global-batch=%d %s", common, n, all,
-		     row[_i].how));
+	const char *common = words("--workload=mlp --mlp.hidden=16 --epochs=1 --lr=0.02 "
+				   "--momentum=0 --device=cpu %s",
+				   row[_i].both);
+	record_run(words("%s --strategy=serial --batch=%d", common, all));
+	record_run(words("%s --strategy=allreduce --workers=%d --global-batch=%d %s", common, n,
+			 all, row[_i].how));
 	near(of("SELECT abs(a.test_loss - b.test_loss) + abs(a.running_loss - b.running_loss) FROM "
 		"epoch AS a JOIN epoch AS b USING (epoch) WHERE a.run_id = 1 AND b.run_id = 2 AND "
 		"epoch = 1"),
@@ -343,7 +362,7 @@ START_TEST(a_shared_batch_is_one_batch)
 	near(of("SELECT batch FROM run WHERE id = 2"), (all + n - 1) / n, 0);
 	/* strong and weak scaling have bases of their own */
 	near(of("SELECT count(DISTINCT compare_key) FROM run_summary"), 2, 0);
-	record(words("%s --strategy=serial --global-batch=%d", common, all));
+	record_run(words("%s --strategy=serial --global-batch=%d", common, all));
 	near(of("SELECT count(*) FROM run_summary AS a JOIN run_summary AS b USING (compare_key) "
 		"WHERE a.id = 2 AND b.id = 3 AND b.batch = a.global_batch"),
 	     1, 0);
@@ -353,9 +372,9 @@ END_TEST
 START_TEST(a_shared_batch_is_recorded_and_repeated)
 {
 	char out[4096], *command;
-	record("--workload=softmax --strategy=asgd --workers=2 --epochs=1 --global-batch=51 "
-	       "--record "
-	       "--device=cpu");
+	record_run("--workload=softmax --strategy=asgd --workers=2 --epochs=1 --global-batch=51 "
+		   "--record "
+		   "--device=cpu");
 	near(of("SELECT sum(pushes) FROM epoch"), 2 * 12, 0);
 	int status = run_mvbench(
 		"timeout 60 env",
@@ -383,7 +402,7 @@ Suite *evaluation_suite(void)
 	Suite *s = suite_create("evaluation");
 	TCase *t = tcase_create("evaluation");
 	suite_add_tcase(s, t);
-	tcase_add_checked_fixture(t, set_up, folder_free);
+	tcase_add_checked_fixture(t, small_data, folder_free);
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, the_same_rows_are_taken_each_time);
 	tcase_add_test(t, the_training_loss_is_the_evaluated_models);
@@ -392,7 +411,9 @@ Suite *evaluation_suite(void)
 	tcase_add_loop_test(t, the_model_is_evaluated_on_rows_held_out, 0, 4);
 	tcase_add_test(t, rows_held_out_stay_so_in_simulations_and_replays);
 	tcase_add_test(t, points_stand_where_they_were_asked_for);
+	tcase_add_test(t, every_strategy_has_points);
 	tcase_add_loop_test(t, points_are_of_the_model_and_cost_nothing, 0, (int)COUNT(run));
+	tcase_add_test(t, the_clock_stands_still_at_points);
 	tcase_add_test(t, real_workers_have_points);
 	tcase_add_test(t, targets_are_interpolated);
 	tcase_add_test(t, what_cannot_be_is_refused);

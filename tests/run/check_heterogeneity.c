@@ -63,21 +63,6 @@ static void set_up(void)
 
 /* ---- Runs and what they recorded ---------------------------------------------- */
 
-/* Runs that hang are ended. Adds to the database. */
-static void record(const char *words)
-{
-	char out[4096];
-	int status = run_mvbench("timeout 60 env", words, out, sizeof out);
-	ck_assert_msg(status == EXIT_OK, "%s: status %d: %s", words, status, out);
-}
-
-static void forget(void)
-{
-	char *path = sentence("%s/run.db", folder);
-	remove(path);
-	free(path);
-}
-
 static double asked(const char *sql)
 {
 	return number_in("run.db", sql);
@@ -119,9 +104,9 @@ START_TEST(a_slow_worker_takes_longer)
 	static const char *const how[] = {"", "--straggle=0.5 "};
 	char *plain = sentence(ONE SIM "%s", how[_i]),
 	     *slow = sentence(ONE SIM "--speed=0:0.25 %s", how[_i]);
-	forget();
-	record(plain);
-	record(slow);
+	forget_runs();
+	record_run(plain);
+	record_run(slow);
 	for (int e = 1; e <= 3; e++) {
 		if (_i == 0)
 			expect_near("an epoch", of(1, e, "seconds"), STEPS * step_s, 1e-8);
@@ -142,12 +127,12 @@ END_TEST
 START_TEST(a_slow_worker_slows_those_who_wait_for_it)
 {
 	const double slow = 2 * STEPS * step_s;
-	forget();
-	record(TWO SIM "--strategy=allreduce");
-	record(TWO SIM "--strategy=allreduce --speed=1:0.5");
-	record(TWO SIM "--strategy=asgd --deal=static --barrier-every=0 --speed=1:0.5");
-	record(TWO SIM
-	       "--strategy=ssp --deal=static --ssp.bound=2 --barrier-every=0 --speed=1:0.5");
+	forget_runs();
+	record_run(TWO SIM "--strategy=allreduce");
+	record_run(TWO SIM "--strategy=allreduce --speed=1:0.5");
+	record_run(TWO SIM "--strategy=asgd --deal=static --barrier-every=0 --speed=1:0.5");
+	record_run(TWO SIM
+		   "--strategy=ssp --deal=static --ssp.bound=2 --barrier-every=0 --speed=1:0.5");
 	expect_near("allreduce", of(2, 2, "seconds") - of(1, 2, "seconds"), slow / 2, 1e-6);
 	expect_near("its slow worker", of_rank(2, 2, 1, "compute_s"), slow, 1e-6);
 	expect_near("its fast worker", of_rank(2, 2, 0, "compute_s"), slow / 2, 1e-6);
@@ -176,8 +161,8 @@ START_TEST(a_slow_worker_takes_fewer)
 	const double all = 2 * STEPS * step_s;
 	char *words = sentence(TWO SIM "--deal=auto --speed=1:0.5 --barrier-every=0 --strategy=%s",
 			       how[_i]);
-	forget();
-	record(words);
+	forget_runs();
+	record_run(words);
 	expect_near(words, asked("SELECT sum(seconds) FROM epoch"), 3 * all / 1.5,
 		    1.01 * 2 * step_s);
 	for (int e = 1; e <= 3; e++) {
@@ -193,9 +178,9 @@ END_TEST
 /* Its pushes are dropped, so its rows wait until nobody else has any. */
 START_TEST(backup_workers_are_not_waited_for)
 {
-	forget();
-	record("--workload=softmax --lr=0.01 --epochs=3 --batch=10 --workers=3 --strategy=bsp "
-	       "--bsp.backup=1 --deal=auto --speed=2:0.5 " SIM);
+	forget_runs();
+	record_run("--workload=softmax --lr=0.01 --epochs=3 --batch=10 --workers=3 --strategy=bsp "
+		   "--bsp.backup=1 --deal=auto --speed=2:0.5 " SIM);
 	for (int e = 1; e <= 3; e++) {
 		/* rounds of two; the last one of its own ends up to two steps later */
 		expect_near("an epoch", of(1, e, "seconds"), (3 * STEPS - 1) / 2.0 * step_s,
@@ -232,11 +217,11 @@ END_TEST
 /* The mean is over the pushes that count: here that of one, which is its sum. */
 START_TEST(a_mean_is_over_pushes_that_count)
 {
-	forget();
-	record(TWO SIM "--deal=auto --strategy=bsp --bsp.backup=1 --momentum=0.9 --speed=1:0.5 "
-		       "--reduce=mean");
-	record(TWO SIM "--deal=auto --strategy=bsp --bsp.backup=1 --momentum=0.9 --speed=1:0.5 "
-		       "--reduce=sum");
+	forget_runs();
+	record_run(TWO SIM "--deal=auto --strategy=bsp --bsp.backup=1 --momentum=0.9 --speed=1:0.5 "
+			   "--reduce=mean");
+	record_run(TWO SIM "--deal=auto --strategy=bsp --bsp.backup=1 --momentum=0.9 --speed=1:0.5 "
+			   "--reduce=sum");
 	expect_near("models", asked("SELECT count(DISTINCT model_hash) FROM run"), 1, 0);
 }
 END_TEST
@@ -272,9 +257,9 @@ START_TEST(no_row_is_lost)
 		sentence("--workload=softmax --lr=0 --epochs=3 --batch=7 --workers=3 " SIM
 			 "--deal=auto --speed=1:0.3 --straggle=0.5 --leave=2:31ms --strategy=%s",
 			 how[_i]);
-	forget();
-	record("--workload=softmax --lr=0 --epochs=3 --batch=7 --strategy=serial " SIM);
-	record(words);
+	forget_runs();
+	record_run("--workload=softmax --lr=0 --epochs=3 --batch=7 --strategy=serial " SIM);
+	record_run(words);
 	double once = of(1, 1, "running_loss");
 	for (int e = 1; e <= 3; e++) /* a model that stands still has one loss a row */
 		if (_i < 4)
@@ -288,9 +273,9 @@ END_TEST
 /* Nobody else is there to be free. */
 START_TEST(one_worker_takes_what_it_is_dealt)
 {
-	forget();
-	record(ONE SIM "--strategy=asgd --deal=dynamic");
-	record(ONE SIM "--strategy=asgd --deal=static");
+	forget_runs();
+	record_run(ONE SIM "--strategy=asgd --deal=dynamic");
+	record_run(ONE SIM "--strategy=asgd --deal=static");
 	expect_near("models", asked("SELECT count(DISTINCT model_hash) FROM run"), 1, 0);
 	expect_near("losses", asked("SELECT count(DISTINCT running_loss) FROM epoch"), 3, 0);
 }
@@ -313,18 +298,20 @@ START_TEST(who_meets_in_every_step_is_dealt_as_much)
 }
 END_TEST
 
-/* A real one, at half speed, beside a whole one. */
+/* A real one, at a fifth of the speed, beside a whole one: nominally 3 times as long, 5 against
+ * 2 / 1.2. */
 START_TEST(a_real_slow_worker_takes_fewer)
 {
 	static const char *const words =
 		"--workload=mlp --mlp.hidden=256 --batch=10 --epochs=4 --workers=2 "
 		"--platform=mpi --speed=1:0.2 --strategy=";
 	char *waits = sentence("%sallreduce", words), *goes = sentence("%sasgd --deal=auto", words);
-	forget();
-	record(waits);
-	record(goes);
+	forget_runs();
+	record_run(waits);
+	record_run(goes);
 	double even = asked("SELECT min(seconds) FROM epoch WHERE run_id = 1 AND epoch > 0"),
 	       free_ = asked("SELECT min(seconds) FROM epoch WHERE run_id = 2 AND epoch > 0");
+	/* leaves a factor of two to a busy machine */
 	ck_assert_msg(even > 1.4 * free_, "allreduce %g s, asgd %g s", even, free_);
 	free(waits);
 	free(goes);
@@ -338,9 +325,9 @@ START_TEST(a_real_worker_is_slowed)
 					 "--strategy=serial --platform=mpi ";
 	char *whole = sentence("%s--speed=0:1 --epochs=60", words),
 	     *tenth = sentence("%s--speed=0:0.1 --epochs=6", words);
-	forget();
-	record(whole);
-	record(tenth);
+	forget_runs();
+	record_run(whole);
+	record_run(tenth);
 	double fast = asked("SELECT min(compute_s) FROM epoch WHERE run_id = 1 AND epoch > 0"),
 	       slow = asked("SELECT min(compute_s) FROM epoch WHERE run_id = 2 AND epoch > 0");
 	ck_assert_msg(slow > 3 * fast && slow < 30 * fast,
@@ -362,8 +349,8 @@ START_TEST(a_pause_adds_its_duration)
 		int epoch; /* that it falls into */
 	} row[] = {{"0", 1}, {"19.5ms", 2}, {"20ms", 2}, {"41us", 1}, {"58.5ms", 3}, {"59.5ms", 0}};
 	char *words = sentence(ONE SIM "--pause=0:%s:100ms", row[_i].at);
-	forget();
-	record(words);
+	forget_runs();
+	record_run(words);
 	for (int e = 1; e <= 3; e++) {
 		double pause = e == row[_i].epoch ? 0.1 : 0;
 		expect_near("an epoch", of(1, e, "seconds"), STEPS * step_s + pause, 1e-8);
@@ -377,15 +364,15 @@ END_TEST
 /* On this network evaluation takes longer than training. */
 START_TEST(evaluation_is_no_training_time)
 {
-	forget();
-	record(TWO NETWORK "--strategy=asgd --deal=static --sync-every=1000");
+	forget_runs();
+	record_run(TWO NETWORK "--strategy=asgd --deal=static --sync-every=1000");
 	double two = asked("SELECT sum(seconds) FROM rank_epoch WHERE rank = 1 AND epoch < 3");
 	double all = asked("SELECT sum(seconds) FROM epoch");
 	ck_assert_double_gt(asked("SELECT simulated_s FROM run"), 2 * all);
 	char *words = sentence(TWO NETWORK
 			       "--strategy=asgd --deal=static --sync-every=1000 --pause=1:%.9fs:1s",
 			       two + 3.5 * step_s);
-	record(words);
+	record_run(words);
 	expect_near("epoch 2", of_rank(2, 2, 1, OTHER), 0, 1e-6);
 	expect_near("epoch 3", of_rank(2, 3, 1, OTHER), 1, 1e-6);
 	expect_near("its other worker waits", of_rank(2, 3, 0, "wait_s"), 1, 0.05);
@@ -395,8 +382,8 @@ END_TEST
 
 START_TEST(a_real_worker_pauses)
 {
-	forget();
-	record(ONE "--platform=mpi --pause=0:0s:300ms");
+	forget_runs();
+	record_run(ONE "--platform=mpi --pause=0:0s:300ms");
 	double pause = of(1, 1, OTHER), none = of(1, 2, OTHER);
 	ck_assert_msg(pause >= 0.3 && none < 0.2, "%g s with a pause of 0.3, %g s without", pause,
 		      none);
@@ -435,8 +422,8 @@ START_TEST(the_others_go_on)
 				free(words);
 				continue;
 			}
-			forget();
-			record(words);
+			forget_runs();
+			record_run(words);
 			for (int e = 1; e <= 3; e++) {
 				double worked = of_rank(1, e, who, "compute_s");
 				double others = whole - worked;
@@ -456,8 +443,8 @@ END_TEST
  * its own snapshots would stand still. */
 START_TEST(leaving_without_barriers)
 {
-	forget();
-	record(TWO SIM "--strategy=asgd --barrier-every=0 --leave=0:25ms --epochs=4");
+	forget_runs();
+	record_run(TWO SIM "--strategy=asgd --barrier-every=0 --leave=0:25ms --epochs=4");
 	double there = asked("SELECT sum(seconds) FROM rank_epoch WHERE run_id = 1 AND rank = 1"),
 	       left = asked("SELECT sum(seconds) FROM rank_epoch WHERE run_id = 1 AND rank = 0");
 	expect_near("all epochs", left, there, 1e-5);
@@ -469,8 +456,8 @@ START_TEST(leaving_without_barriers)
 	expect_near("losses", asked("SELECT count(DISTINCT test_loss) FROM epoch WHERE run_id = 1"),
 		    5, 0);
 	/* a barrier is nothing to who is alone */
-	record(TWO SIM "--strategy=asgd --barrier-every=0 --leave=0:0");
-	record(TWO SIM "--strategy=asgd --barrier-every=1 --leave=0:0");
+	record_run(TWO SIM "--strategy=asgd --barrier-every=0 --leave=0:0");
+	record_run(TWO SIM "--strategy=asgd --barrier-every=1 --leave=0:0");
 	for (int e = 0; e <= 3; e++)
 		expect_near("a loss", of(2, e, "test_loss"), of(3, e, "test_loss"), 0);
 }
@@ -480,12 +467,12 @@ END_TEST
 START_TEST(what_a_worker_that_left_would_have_pushed)
 {
 #define PUSHES(run) "SELECT sum(pushes) FROM staleness WHERE run_id = " run
-	forget();
-	record(TWO SIM "--strategy=asgd --deal=auto --leave=1:0");
-	record(TWO SIM "--strategy=asgd --deal=auto --leave=1:20ms");
-	record(TWO SIM "--strategy=asgd --leave=1:0 --deal=static");
-	record(TWO SIM "--strategy=asgd --leave=1:20ms --deal=static");
-	record(TWO SIM "--strategy=asgd --leave=1:4.5ms --sync-every=4 --deal=static");
+	forget_runs();
+	record_run(TWO SIM "--strategy=asgd --deal=auto --leave=1:0");
+	record_run(TWO SIM "--strategy=asgd --deal=auto --leave=1:20ms");
+	record_run(TWO SIM "--strategy=asgd --leave=1:0 --deal=static");
+	record_run(TWO SIM "--strategy=asgd --leave=1:20ms --deal=static");
+	record_run(TWO SIM "--strategy=asgd --leave=1:4.5ms --sync-every=4 --deal=static");
 	expect_near("pushes without it", asked(PUSHES("1")), 3 * 2 * STEPS, 0);
 	expect_near("pushes without it in the end", asked(PUSHES("2")), 3 * 2 * STEPS, 0);
 	expect_near("pushes without its share", asked(PUSHES("3")), 3 * STEPS, 0);
@@ -504,8 +491,8 @@ START_TEST(several_leave)
 			       "--deal=auto --sync-every=2 --leave=2:7ms,0:31ms --pause=2:3ms:50ms "
 			       "--straggle=0.3 --strategy=%s",
 			       how[_i]);
-	forget();
-	record(words);
+	forget_runs();
+	record_run(words);
 	double two = asked("SELECT sum(compute_s) FROM rank_epoch WHERE rank = 2"),
 	       none = asked("SELECT sum(compute_s) FROM rank_epoch WHERE rank = 0 AND epoch = 3");
 	/* what was dropped it does again, before it leaves */
@@ -531,8 +518,8 @@ START_TEST(real_workers_leave)
 			char *pushed = sentence(
 				"SELECT ifnull(sum(pushes), 0) FROM rank_epoch WHERE rank = %d",
 				who);
-			forget();
-			record(words);
+			forget_runs();
+			record_run(words);
 			expect_near(words, asked(pushed), 0, 0);
 			ck_assert_msg(of(1, 3, "test_loss") < of(1, 0, "test_loss"),
 				      "%s: nothing is learned", words);
@@ -550,9 +537,9 @@ START_TEST(heterogeneous_runs_repeat)
 		"--sync-every=2 " NETWORK
 		"--strategy=ssp --leave=2:70ms --pause=1:30ms:50ms --speed=0:0.7 --straggle=0.3 "
 		"--sim.slow-link=1:0.5";
-	forget();
-	record(words);
-	record(words);
+	forget_runs();
+	record_run(words);
+	record_run(words);
 	expect_near("epochs that differ",
 		    asked("SELECT count(*) FROM (SELECT epoch, rank, seconds, compute_s, comm_s, "
 			  "wait_s, pushes FROM rank_epoch GROUP BY 1, 2, 3, 4, 5, 6, 7 "
@@ -569,9 +556,9 @@ START_TEST(a_slow_link_slows_an_allreduce)
 {
 	const double wire = STEPS * 7850 * 4 / 1e6;
 	char *slow = sentence(TWO NETWORK "--strategy=allreduce --sim.slow-link=%d:0.1", _i);
-	forget();
-	record(TWO NETWORK "--strategy=allreduce");
-	record(slow);
+	forget_runs();
+	record_run(TWO NETWORK "--strategy=allreduce");
+	record_run(slow);
 	double fast = of(1, 2, "seconds");
 	ck_assert_double_gt(fast, wire);
 	expect_near("what the link adds", of(2, 2, "seconds") - fast, 9 * wire, 0.01 * wire);
@@ -585,8 +572,8 @@ START_TEST(a_slow_link_is_one_worker_s)
 	const double wire = 7850 * 4 / 1e6;
 	const char *words = "--workload=softmax --epochs=2 --batch=10 --workers=3 --servers=1 "
 			    "--strategy=asgd --sync-every=1000 --sim.slow-link=1:0.1 " NETWORK;
-	forget();
-	record(words);
+	forget_runs();
+	record_run(words);
 	for (int rank = 0; rank < 3; rank++) {
 		double comm = of_rank(1, 2, rank, "comm_s");
 		bool slow = rank == 1;
@@ -601,13 +588,13 @@ START_TEST(workers_on_one_host_share_a_slow_link)
 {
 	static const char *const slow[] = {"0:0.1", "1:0.1", "1:0.1,0:0.1", "0:0.1,1:0.5"};
 	put_platform("pairs.xml", 2, 2);
-	forget();
+	forget_runs();
 	for (size_t i = 0; i < COUNT(slow); i++) {
 		char *words = sentence("--workload=softmax --epochs=1 --batch=50 --workers=4 "
 				       "--strategy=periodic --sync-every=3 " COSTS
 				       "--sim.platform=$FOLDER/pairs.xml --sim.slow-link=%s",
 				       slow[i]);
-		record(words);
+		record_run(words);
 		expect_near(words, of((int)i + 1, 1, "seconds"), of(1, 1, "seconds"), 1e-8);
 		free(words);
 	}
@@ -661,8 +648,8 @@ START_TEST(job_files_separate_by_blanks)
 			  "speed = 0:0.5 1:0.25, 0:0.5\n[cells]\nepochs = 1\n",
 		   *bad = "[defaults]\nworkload = softmax\n[cells]\nspeed = 0:7\n";
 	char out[4096];
-	folder_put("good.ini", job, strlen(job), false);
-	folder_put("bad.ini", bad, strlen(bad), false);
+	folder_text("good.ini", job);
+	folder_text("bad.ini", bad);
 	char *command = sentence("./mvbench sweep %s/good.ini --dry-run --data-dir=%s --db=%s/s.db "
 				 "2>&1",
 				 folder, folder, folder);

@@ -78,14 +78,12 @@ START_TEST(split_layers_share_the_time_that_was_given)
 					  "--strategy=model_parallel --workers=2",
 					  "--strategy=model_parallel --workers=4",
 					  "--strategy=hybrid --hybrid.group=2 --workers=2"};
-	char out[4096];
 	for (size_t i = 0; i < COUNT(how); i++) {
 		char *words = sentence("--workload=tanh_mlp --batch=60 --epochs=1 --platform=sim "
 				       "--sim.platform=gpu8_nvlink --sim.train=false "
 				       "--sim.step-time=1s %s",
 				       how[i]);
-		int status = run_mvbench("", words, out, sizeof out);
-		ck_assert_msg(status == EXIT_OK, "%s: status %d: %s", words, status, out);
+		record_run(words);
 		free(words);
 	}
 	expect_row("SELECT round(epoch_seconds / (SELECT epoch_seconds FROM run_summary WHERE id = "
@@ -114,18 +112,12 @@ START_TEST(a_shape_is_checked)
 }
 END_TEST
 
-static void set_up(void)
-{
-	folder_new();
-	idx_put_set(600, 60, false, '-');
-}
-
 Suite *recipes_suite(void)
 {
 	Suite *s = suite_create("recipes");
 	TCase *t = tcase_create("recipes");
 	tcase_set_timeout(t, 120);
-	tcase_add_checked_fixture(t, set_up, folder_free);
+	tcase_add_checked_fixture(t, small_data, folder_free);
 	tcase_add_test(t, published_times_are_predicted);
 	tcase_add_test(t, cifar10_by_its_name);
 	tcase_add_test(t, split_layers_share_the_time_that_was_given);

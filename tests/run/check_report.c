@@ -48,18 +48,6 @@ static void report(const char *words, int want, const char *says)
 	free(command);
 }
 
-static char *page(void)
-{
-	char *path = sentence("%s/page.html", folder), *text = NULL;
-	size_t room = 0;
-	FILE *f = fopen(path, "r");
-	ck_assert_ptr_nonnull(f);
-	ck_assert_int_gt(getdelim(&text, &room, '\0', f), 0);
-	fclose(f);
-	free(path);
-	return text;
-}
-
 static void expect_in(const char *text, const char *words, bool want)
 {
 	ck_assert_msg(!strstr(text, words) == !want, "the page %s \"%s\"", want ? "lacks" : "has",
@@ -105,7 +93,7 @@ START_TEST(what_a_page_says)
 	new_database();
 	sql(three);
 	report("--title='A & <B>'", EXIT_OK, "page.html");
-	char *text = page();
+	char *text = folder_read("page.html");
 	expect_in(text, "<title>A &amp; &lt;B&gt;</title>", true);
 	expect_in(text, "1 of 9 runs failed: asgd 2w", true);
 	expect_in(text, "1 of 9 runs diverged", true);
@@ -139,7 +127,7 @@ START_TEST(what_a_page_says)
 		at += 4;
 	}
 	report("--title='A & <B>'", EXIT_OK, "page.html");
-	char *again = page();
+	char *again = folder_read("page.html");
 	ck_assert_str_eq(text, again);
 	free(again);
 	free(text);
@@ -150,18 +138,18 @@ START_TEST(selections_and_refusals)
 {
 	new_database();
 	report("", EXIT_OK, "page.html");
-	char *text = page();
+	char *text = folder_read("page.html");
 	expect_in(text, "This database holds no runs yet", true);
 	free(text);
 	sql(three);
 	report("--where=\"strategy = 'serial' AND seed < 3\" --label=''", EXIT_OK, "page.html");
-	text = page();
+	text = folder_read("page.html");
 	expect_in(text, "1 configurations, 2 runs", true);
 	expect_in(text, "strategy = &#39;serial&#39; AND seed &lt; 3", true);
 	expect_in(text, "asgd", false);
 	free(text);
 	report("--label=nobody", EXIT_OK, "page.html");
-	text = page();
+	text = folder_read("page.html");
 	expect_in(text, "No run in this database matches", true);
 	free(text);
 	report("--where='no such'", EXIT_USER, "--where=no such");
@@ -228,7 +216,7 @@ START_TEST(what_is_left_out_is_said)
 	    "0.6, 0.5 FROM run "
 	    "WHERE workload = 'mlp'");
 	report("", EXIT_OK, "page.html");
-	char *text = page();
+	char *text = folder_read("page.html");
 	expect_in(text, "400 more runs of it are left out", true);
 	const char *mlp = strstr(text, ">mlp</h2>"), *end = strstr(text, ">softmax</h2>");
 	ck_assert(mlp && end && mlp < end);
@@ -309,7 +297,7 @@ START_TEST(commands_give_the_same_cells)
 	sql("UPDATE run SET strategy = 'gone' WHERE id = 2; UPDATE run SET config_hash = 'x' WHERE "
 	    "id = 1");
 	report("", EXIT_OK, "page.html");
-	char *text = page();
+	char *text = folder_read("page.html");
 	expect_in(text, "This mvbench cannot repeat it: --strategy=gone", true);
 	expect_in(text, "its options have changed since", true);
 	free(text);

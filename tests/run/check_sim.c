@@ -27,11 +27,6 @@
 	"<prop id='network/loopback-bw' value='1e15'/>\n" \
 	"<prop id='network/loopback-lat' value='1e-9'/>\n</config>\n"
 
-static void put_text(const char *name, const char *text)
-{
-	folder_put(name, text, strlen(text), false);
-}
-
 /* Hosts on a switch: each has a link of 1 ms and 1 MB/s of its own; the slow ones, of half the
  * speed, come first. */
 static void put_hosts(const char *name, int hosts, int cores, int slow)
@@ -52,7 +47,7 @@ static void put_hosts(const char *name, int hosts, int cores, int slow)
 			i, i);
 	fprintf(f, "</zone></platform>\n");
 	fclose(f);
-	put_text(name, text);
+	folder_text(name, text);
 	free(text);
 }
 
@@ -77,28 +72,10 @@ static void set_up(void)
 
 /* ---- Runs and what they recorded ----------------------------------------------------- */
 
-static void forget(void)
-{
-	static const char *const end[] = {"", "-wal", "-shm"};
-	for (size_t i = 0; i < COUNT(end); i++) {
-		char *path = sentence("%s/run.db%s", folder, end[i]);
-		remove(path);
-		free(path);
-	}
-}
-
-/* Runs that hang are ended. Adds to the database. */
-static void record(const char *how)
-{
-	char out[8192];
-	int status = run_mvbench("timeout 200 env", how, out, sizeof out);
-	ck_assert_msg(status == EXIT_OK, "%s: status %d: %s", how, status, out);
-}
-
 static void record_sim(const char *how)
 {
 	char *all = sentence("--platform=sim %s", how);
-	record(all);
+	record_run(all);
 	free(all);
 }
 
@@ -334,7 +311,7 @@ static void record_five(const char *how)
 {
 	static const char *const more[] = {"", "", "--seed=2", "--sim.train=false",
 					   "--sim.train=false"};
-	forget();
+	forget_runs();
 	for (size_t i = 0; i < COUNT(more); i++) {
 		char *all = sentence("%s %s", how, more[i]);
 		record_sim(all);
@@ -380,7 +357,7 @@ END_TEST
 /* ResNet-32 on CIFAR-10's shape, which nobody has to have: 390.6 mini-batches of 128. */
 START_TEST(large_models_cost_no_more_than_their_time)
 {
-	forget();
+	forget_runs();
 	record_sim("--workload=resnet --strategy=allreduce --workers=2 --batch=128 --epochs=1 "
 		   "--data-dir=cifar10 --sim.platform=gpu2_pcie --sim.train=false " STEP);
 	near("images", asked("SELECT train_size FROM run"), 50000, 0);
@@ -403,7 +380,7 @@ START_TEST(a_serial_epoch_is_its_steps)
 	} row[] = {{"1ms", 1e-3}, {"2.5ms", 2.5e-3}, {"40us", 40e-6}, {"3s", 3}};
 	char *how = sentence(SOFT "--batch=60 --strategy=serial " HOSTS "--sim.step-time=%s",
 			     row[_i].time);
-	forget();
+	forget_runs();
 	record_sim(how);
 	near(how, epoch_of(1, "seconds"), STEPS * row[_i].s, 1e-8);
 	near(how, epoch_of(1, "compute_s"), STEPS * row[_i].s, 1e-8);
@@ -415,7 +392,7 @@ END_TEST
 /* A step of fewer rows is shorter: 2,400 rows in 41 parts of 58 or 59. */
 START_TEST(a_step_costs_what_its_rows_do)
 {
-	forget();
+	forget_runs();
 	record_sim(SOFT "--batch=59 --strategy=serial " HOSTS STEP);
 	near("an epoch", epoch_of(1, "seconds"), ROWS / 59.0 * step_s, 1e-6);
 }
@@ -435,7 +412,7 @@ START_TEST(an_allreduce_is_its_messages)
 	int n = _i;
 	char *how = sentence(SOFT "--batch=%d --strategy=allreduce --workers=%d " HOSTS STEP,
 			     BATCH / n, n);
-	forget();
+	forget_runs();
 	record_sim(how);
 	/* the barrier at the end is a few messages more */
 	near(how, epoch_of(1, "seconds"), STEPS * (step_s + allreduce_s(n, SOFTMAX)),
@@ -456,7 +433,7 @@ START_TEST(an_update_takes_what_it_is_said_to)
 				      "--sim.update-time=%s",
 				 every[i], "300us");
 		int updates = STEPS / every[i];
-		forget();
+		forget_runs();
 		record_sim(how);
 		near(how, epoch_of(1, "seconds"), STEPS * step_s + updates * 300e-6, 1e-6);
 		near(how, epoch_of(1, "compute_s"), STEPS * step_s, 1e-6);
@@ -473,7 +450,7 @@ START_TEST(a_busy_server_makes_workers_wait)
 			       "--servers=1 " HOSTS STEP;
 	char *longer = sentence("%s --sim.update-time=300ms", how);
 	char *still = sentence("%s --sim.update-time=500ms", how);
-	forget();
+	forget_runs();
 	record_sim(longer);
 	record_sim(still);
 	near("pushes", epoch_of(1, "pushes"), STEPS, 0);
@@ -489,7 +466,7 @@ END_TEST
 /* Two workers and one core: each step takes twice as long; not with a host of one's own. */
 START_TEST(workers_share_a_core)
 {
-	forget();
+	forget_runs();
 	put_hosts("core.xml", 1, 1, 0);
 	record_sim(SOFT "--batch=30 --strategy=allreduce --workers=2 " HOSTS STEP);
 	record_sim(SOFT "--batch=30 --strategy=allreduce --workers=2 --sim.platform=$FOLDER/"
@@ -507,7 +484,7 @@ END_TEST
 /* Times are those of the fastest host. */
 START_TEST(a_slow_host_takes_longer)
 {
-	forget();
+	forget_runs();
 	put_hosts("slow.xml", 2, 1, 1);
 	record_sim(SOFT "--batch=60 --strategy=serial --sim.platform=$FOLDER/slow.xml " STEP);
 	record_sim(SOFT "--batch=30 --strategy=allreduce --workers=2 --sim.platform=$FOLDER/"
@@ -533,7 +510,7 @@ START_TEST(overlap_hides_messages)
 			  "--workers=2 --strategy=allreduce " HOSTS "--sim.step-time=300ms ";
 	char *hidden = sentence("%s --allreduce.overlap --allreduce.bucket=1", how);
 	const double floats = LOW + MIDDLE + TOP;
-	forget();
+	forget_runs();
 	record_sim(how);
 	record_sim(hidden);
 	near("parameters", asked("SELECT params FROM run WHERE id = 1"), floats, 0);
@@ -549,16 +526,19 @@ START_TEST(overlap_hides_messages)
 }
 END_TEST
 
+/* lenet's multiplications of a row, forward. */
+static const double conv1 = 28 * 28 * 25 * 32, conv2 = 14 * 14 * 25 * 32 * 64, fc1 = 3136 * 128,
+		    fc2 = 128 * 10;
+
 /* lenet's first linear layer has 88 % of the parameters, and 4 % of the backward pass: its gradient
- * is early. Multiplications of a row, forward: */
+ * is early. */
 START_TEST(gradients_are_ready_by_flops)
 {
-	const double conv1 = 28 * 28 * 25 * 32, conv2 = 14 * 14 * 25 * 32 * 64, fc1 = 3136 * 128,
-		     fc2 = 128 * 10, forward = conv1 + conv2 + fc1 + fc2;
+	const double forward = conv1 + conv2 + fc1 + fc2;
 	const double at[] = {forward + 2 * fc2, forward + 2 * fc2 + 2 * fc1,
 			     forward + 2 * fc2 + 2 * fc1 + 2 * conv2,
 			     forward + 2 * fc2 + 2 * fc1 + 2 * conv2 + conv1};
-	forget();
+	forget_runs();
 	record_sim("--workload=lenet --epochs=1 --batch=300 --workers=2 --strategy=allreduce "
 		   "--allreduce.overlap --allreduce.bucket=1 --trace=1 --sim.train=false " HOSTS
 		   "--sim.step-time=1000s");
@@ -576,9 +556,8 @@ END_TEST
 /* Only lenet's linear layers are spread: half of 4 % is saved on two workers. */
 START_TEST(convolutions_stay_whole)
 {
-	const double conv1 = 28 * 28 * 25 * 32, conv2 = 14 * 14 * 25 * 32 * 64,
-		     linear = 3136 * 128 + 128 * 10, all = 2 * conv1 + 3 * conv2 + 3 * linear;
-	forget();
+	const double linear = fc1 + fc2, all = 2 * conv1 + 3 * conv2 + 3 * linear;
+	forget_runs();
 	record_sim("--workload=lenet --epochs=1 --batch=300 --workers=2 "
 		   "--strategy=model_parallel --sim.train=false " HOSTS "--sim.step-time=1000s");
 	near("a step", epoch_of(1, "compute_s") / (ROWS / 300) / 1000, 1 - 1.5 * linear / all,
@@ -660,7 +639,7 @@ static void point(const char *name, double x, double value)
 START_TEST(steps_are_drawn_from_the_calibration)
 {
 	const int epochs = 25;
-	forget();
+	forget_runs();
 	calibrated((struct made){"softmax", "", 60, 1, 2, step_s, true});
 	char *how = sentence(
 		"--workload=softmax --lr=0.05 --batch=60 --strategy=serial --epochs=%d " ONE_HOST
@@ -699,7 +678,7 @@ START_TEST(work_on_the_host_takes_time)
 	for (int measured = 0; measured < 2; measured++) {
 		double took[2];
 		for (int works = 0; works < 2; works++) {
-			forget();
+			forget_runs();
 			calibrated((struct made){"softmax", "", 60, 1, 2, step_s, false});
 			if (measured) {
 				point("host", SOFTMAX, pass_s);
@@ -732,7 +711,7 @@ START_TEST(the_nearest_calibration_counts)
 		double step_ms;
 		int id;
 	} row[] = {{1, 7, 6}, {2, 2, 2}, {3, 2, 2}, {4, 4, 3}, {6, 4, 3}};
-	forget();
+	forget_runs();
 	calibrated((struct made){"softmax", "", 60, 1, 8, 1e-3, false});
 	calibrated((struct made){"softmax", "", 60, 2, 8, 2e-3, false});
 	calibrated((struct made){"softmax", "", 60, 4, 8, 4e-3, false});
@@ -755,7 +734,7 @@ START_TEST(the_nearest_calibration_counts)
 	record_sim(APART "--batch=60 --workers=2 --sim.train=false " HOSTS);
 	near("on other machines", asked("SELECT calibration_id FROM run WHERE id = 6"), 6, 0);
 	/* there is none for fewer */
-	forget();
+	forget_runs();
 	calibrated((struct made){"softmax", "", 60, 4, 8, 4e-3, false});
 	record_sim(APART "--batch=60 --workers=2 --sim.platform=local --sim.train=false");
 	near("of more workers", epoch_of(1, "compute_s"), STEPS / 2 * 4e-3, 1e-6);
@@ -765,7 +744,7 @@ END_TEST
 /* Four workers on two cores were measured to take 4 ms, which the two cores' sharing explains. */
 START_TEST(more_workers_than_cores_share_them)
 {
-	forget();
+	forget_runs();
 	calibrated((struct made){"softmax", "", 30, 2, 2, 2.5e-3, false});
 	calibrated((struct made){"softmax", "", 30, 4, 2, 4e-3, false});
 	record_sim(APART "--batch=30 --workers=4 --sim.platform=local --sim.train=false");
@@ -786,7 +765,7 @@ START_TEST(messages_take_what_was_measured)
 		{{4, 1000, 3140}, {2e-6, 3e-6, 5.14e-6}, 33.4e-6},
 		{{4, 31400, 1e6}, {1e-6, 3e-3, 4e-3}, 3e-3},
 	};
-	forget();
+	forget_runs();
 	calibrated((struct made){"softmax", "", 30, 2, 2, step_s, false});
 	for (int i = 0; i < 3; i++)
 		point("message", row[_i].x[i], row[_i].s[i]);
@@ -799,7 +778,7 @@ END_TEST
 /* What an allreduce takes beyond its messages, and an operation on a table. */
 START_TEST(sums_and_passes_take_what_was_measured)
 {
-	forget();
+	forget_runs();
 	calibrated((struct made){"softmax", "", 30, 2, 2, step_s, false});
 	point("message", 4, 1e-9);
 	point("message", 1e6, 2e-9);
@@ -831,7 +810,7 @@ static void no_run_is_left(void)
 /* What was calibrated is of other work. */
 START_TEST(a_missing_calibration_is_named)
 {
-	forget();
+	forget_runs();
 	calibrated((struct made){"mlp", "--mlp.hidden=64 --mlp.depth=1", 60, 1, 2, 1e-3, false});
 	calibrated((struct made){"lenet", "", 60, 1, 2, 1e-3, false});
 	calibrated((struct made){"softmax", "", 32, 1, 2, 1e-3, false});
@@ -857,7 +836,7 @@ START_TEST(calibrating_makes_up_for_it)
 	char out[16384], *sim = sentence("--platform=sim %s2", how);
 	char *alone = sentence("%s1", how), *sim_alone = sentence("--platform=sim %s1", how);
 	double ratio = NAN;
-	forget();
+	forget_runs();
 	int status = run_mvbench("", sim, out, sizeof out);
 	ck_assert_int_eq(status, EXIT_USER);
 	char *command = strstr(out, "run: mvbench calibrate --workload=mlp ");
@@ -865,13 +844,13 @@ START_TEST(calibrating_makes_up_for_it)
 	char *again = sentence("./%.*s --seconds=0.05 --visits=1 --counts=1,2 2>&1",
 			       (int)strcspn(command + 5, "\n"), command + 5);
 	for (int i = 0; i < 3 && !(ratio > 0.5 && ratio < 2); i++) {
-		forget();
+		forget_runs();
 		status = command_output(again, out, sizeof out);
 		ck_assert_msg(status == EXIT_OK, "%s: status %d: %s", again, status, out);
 		ck_assert_ptr_nonnull(strstr(out, ", batch 30, 2 workers side by side"));
-		record(alone);
-		record(sim_alone);
-		record(sim);
+		record_run(alone);
+		record_run(sim_alone);
+		record_run(sim);
 		ratio = asked(
 			"SELECT (SELECT min(seconds) FROM epoch WHERE run_id = 2 AND epoch > 0)"
 			" / (SELECT min(seconds) FROM epoch WHERE run_id = 1 AND epoch > 0)");
@@ -921,12 +900,12 @@ START_TEST(mistakes_are_refused)
 		{STEP "--sim.platfrm=local", "did you mean --sim.platform?"},
 		{STEP HOSTS "--sim.train=perhaps", "--sim.train=perhaps"},
 	};
-	put_text("text.xml", "this is no platform\n");
-	put_text("other.xml", "<?xml version='1.0'?>\n<html><body/></html>\n");
-	put_text("cut.xml", HEAD "<zone id='all' routing='Full'>\n<host id='h");
-	put_text("empty.xml", "");
-	put_text("nohosts.xml", HEAD "<zone id='all' routing='Full'></zone></platform>\n");
-	forget();
+	folder_text("text.xml", "this is no platform\n");
+	folder_text("other.xml", "<?xml version='1.0'?>\n<html><body/></html>\n");
+	folder_text("cut.xml", HEAD "<zone id='all' routing='Full'>\n<host id='h");
+	folder_text("empty.xml", "");
+	folder_text("nohosts.xml", HEAD "<zone id='all' routing='Full'></zone></platform>\n");
+	forget_runs();
 	char *says = NULL;
 	for (size_t i = 0; i < COUNT(row); i++) {
 		char *how = sentence(SOFT "--batch=60 %s", row[i].words);
@@ -953,7 +932,7 @@ START_TEST(the_simulator_is_not_run_by_hand)
 					"--workers=2 --platform=sim " STEP HOSTS "--data-dir=%s "
 					"--db=%s/run.db 2>&1",
 				 folder, folder);
-	forget();
+	forget_runs();
 	status = command_output(command, out, sizeof out);
 	ck_assert_msg(status == EXIT_USER && strstr(out, "without a launcher"), "status %d: %s",
 		      status, out);
@@ -976,7 +955,7 @@ static pid_t start_endless(const char *out)
 	struct timespec nap = {.tv_nsec = 20000000};
 	char *path = sentence("%s/run.db", folder);
 	double running = 0;
-	forget();
+	forget_runs();
 	pid_t child = fork();
 	ck_assert(child >= 0);
 	if (child == 0) {
@@ -1113,7 +1092,7 @@ START_TEST(every_platform_runs)
 				     name);
 		char *described = sentence("\n  sim:%s ", name);
 		const char *line = strstr(list, described);
-		forget();
+		forget_runs();
 		record_sim(how);
 		double took = epoch_of(1, "seconds");
 		ck_assert_msg(took > STEPS * step_s && took < STEPS * (step_s + 1),
@@ -1141,7 +1120,7 @@ START_TEST(many_workers_learn)
 	char *all = sentence("--workload=softmax --lr=0.1 --batch=1 --epochs=3 --workers=256 "
 			     "--sim.platform=ethernet_10g " STEP "--strategy=%s",
 			     how[_i]);
-	forget();
+	forget_runs();
 	record_sim(all);
 	near("workers", asked("SELECT count(DISTINCT rank) FROM rank_epoch WHERE epoch > 0"), 256,
 	     0);

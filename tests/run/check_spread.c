@@ -81,19 +81,6 @@ END_TEST
 
 /* ---- The command ------------------------------------------------------------- */
 
-static void set_up(void)
-{
-	folder_new();
-	idx_put_set(600, 60, false, '-');
-}
-
-static void record(const char *how)
-{
-	char out[4096];
-	int status = run_mvbench("timeout 60 env", how, out, sizeof out);
-	ck_assert_msg(status == EXIT_OK, "%s: status %d: %s", how, status, out);
-}
-
 static void spread(const char *how, int want, const char *says)
 {
 	char out[8192], *command = sentence("./mvbench spread --db=%s/run.db %s 2>&1", folder, how);
@@ -110,8 +97,8 @@ static void spread(const char *how, int want, const char *says)
 /* Nobody's order decides what allreduce learns; asgd learns in the order in which pushes come. */
 START_TEST(orders_matter_where_nobody_waits)
 {
-	record(SIM "--strategy=allreduce");
-	record(SIM "--strategy=asgd --deal=static");
+	record_run(SIM "--strategy=allreduce");
+	record_run(SIM "--strategy=asgd --deal=static");
 	spread("1 --repeats=2", EXIT_OK, "share %");
 	near(number_in("run.db", "SELECT count(*) FROM run WHERE arrival_seed > 0"), 4, 0);
 	near(number_in("run.db",
@@ -137,8 +124,8 @@ END_TEST
 
 START_TEST(what_has_no_spread_is_refused)
 {
-	record(SIM "--strategy=asgd --sim.train=false");
-	record("--workload=softmax --epochs=1 --device=cpu");
+	record_run(SIM "--strategy=asgd --sim.train=false");
+	record_run("--workload=softmax --epochs=1 --device=cpu");
 	spread("1", EXIT_USER, "run 1 computed no gradients");
 	spread("2", EXIT_USER, "run 2 had real workers");
 	spread("7", EXIT_USER, "has no run 7");
@@ -153,7 +140,7 @@ Suite *spread_suite(void)
 	Suite *s = suite_create("spread");
 	TCase *t = tcase_create("spread");
 	suite_add_tcase(s, t);
-	tcase_add_checked_fixture(t, set_up, folder_free);
+	tcase_add_checked_fixture(t, small_data, folder_free);
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, quantiles_are_right);
 	tcase_add_test(t, what_only_adds_up_is_split_exactly);

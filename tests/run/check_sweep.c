@@ -10,28 +10,13 @@
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 extern const struct command command_sweep;
 
-static void set_up(void)
-{
-	folder_new();
-	ck_assert_int_eq(chdir(folder), 0);
-}
-
-static void put_file(const char *name, const char *text)
-{
-	FILE *f = fopen(name, "w");
-	ck_assert_ptr_nonnull(f);
-	fputs(text, f);
-	fclose(f);
-}
-
 static void reads(const char *text, const struct setting *given, size_t n, struct sweep *s)
 {
-	put_file("job.ini", text);
+	folder_text("job.ini", text);
 	char *wrong = sweep_read("job.ini", given, n, s);
 	ck_assert_msg(!wrong, "%s", wrong);
 }
@@ -133,7 +118,7 @@ START_TEST(labels_may_have_commas)
 {
 	const struct setting over = {"label", "p, \"q\""}, lacking = {"epochs", NULL};
 	struct sweep s;
-	put_file("job.ini", "[a]\nlabel = x, 1..3,\nworkers = 1,2\n");
+	folder_text("job.ini", "[a]\nlabel = x, 1..3,\nworkers = 1,2\n");
 	ck_assert_ptr_null(sweep_read("job.ini", NULL, 0, &s));
 	ck_assert_uint_eq(s.cells, 2);
 	ck_assert_str_eq(s.cell[0].config.own.label, "x, 1..3,");
@@ -244,7 +229,7 @@ START_TEST(bad_files_are_refused_with_their_line)
 	};
 	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
 		struct sweep s;
-		put_file("job.ini", row[i].text);
+		folder_text("job.ini", row[i].text);
 		char *wrong = sweep_read("job.ini", NULL, 0, &s);
 		ck_assert_msg(wrong != NULL, "accepted: %s", row[i].text);
 		ck_assert_msg(strstr(wrong, row[i].says) != NULL, "\"%s\" does not say \"%s\"",
@@ -259,7 +244,7 @@ START_TEST(long_lines_are_not_cut)
 	char text[600] = "[a]\nlabel = ";
 	struct sweep s;
 	memset(text + strlen(text), 'x', 400);
-	put_file("job.ini", text);
+	folder_text("job.ini", text);
 	char *wrong = sweep_read("job.ini", NULL, 0, &s);
 	ck_assert_ptr_nonnull(wrong);
 	ck_assert_ptr_nonnull(strstr(wrong, "job.ini:2: a line has at most"));
@@ -269,70 +254,39 @@ END_TEST
 
 /* ---- The command --------------------------------------------------------- */
 
-/* Runs mvbench sweep with these words in a child; its stdout and stderr go to files. */
-static int sweep(int argc, char **argv)
-{
-	int status;
-	fflush(NULL);
-	pid_t child = fork();
-	if (child == 0) {
-		if (!freopen("out", "w", stdout) || !freopen("err", "w", stderr))
-			_exit(99);
-		status = command_start(&command_sweep, argc, argv);
-		fflush(NULL);
-		_exit(status);
-	}
-	ck_assert_int_eq(waitpid(child, &status, 0), child);
-	ck_assert_msg(WIFEXITED(status), "sweep was killed");
-	return WEXITSTATUS(status);
-}
-
-static bool said(const char *file, const char *text)
-{
-	char buf[8192];
-	FILE *f = fopen(file, "r");
-	size_t n = fread(buf, 1, sizeof buf - 1, f);
-	fclose(f);
-	buf[n] = '\0';
-	return strstr(buf, text) != NULL;
-}
+#define SWEEP(...) start_command(&command_sweep, (const char *const[]){__VA_ARGS__, NULL})
 
 #define SMALL "[a]\nworkload = perceptron\nbatch = 100\nepochs = 1\n"
 
 START_TEST(a_sweep_goes_on_where_it_stopped)
 {
-	char *words[] = {"job.ini", "--db=r.db", NULL};
-	char *more[] = {"job.ini", "--db=r.db", "--seed=1..3"};
-	char *again[] = {"job.ini", "--db=r.db", "--resume=no"};
-	put_file("job.ini", SMALL "seed = 1,2\n");
-	ck_assert_int_eq(sweep(2, words), EXIT_OK);
-	ck_assert(said("out", "1/2 [a] perceptron, serial, 1 worker, seed 1: test loss"));
-	ck_assert(said("out", "2 cells: 2 done"));
-	ck_assert_int_eq(sweep(2, words), EXIT_OK);
-	ck_assert(!said("out", "1/"));
-	ck_assert(said("out", "not run again"));
-	ck_assert_int_eq(sweep(3, more), EXIT_OK);
-	ck_assert(said("out", "1/1 [a] perceptron, serial, 1 worker, seed 3"));
-	ck_assert_int_eq(sweep(3, again), EXIT_OK);
-	ck_assert(said("out", "2/2"));
+	folder_text("job.ini", SMALL "seed = 1,2\n");
+	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db"), EXIT_OK);
+	expect_said("out", "1/2 [a] perceptron, serial, 1 worker, seed 1: test loss", true);
+	expect_said("out", "2 cells: 2 done", true);
+	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db"), EXIT_OK);
+	expect_said("out", "1/", false);
+	expect_said("out", "not run again", true);
+	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db", "--seed=1..3"), EXIT_OK);
+	expect_said("out", "1/1 [a] perceptron, serial, 1 worker, seed 3", true);
+	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db", "--resume=no"), EXIT_OK);
+	expect_said("out", "2/2", true);
 }
 END_TEST
 
 /* Drift of a machine must not be one section's or one seed's alone; a reader sees how it was. */
 START_TEST(a_sweep_runs_in_rounds_and_records_them)
 {
-	char *words[] = {"job.ini", "--db=r.db", "--order-seed=3"};
-	char *file[] = {"job.ini", "--db=f.db", "--order=file"};
-	put_file("job.ini",
-		 SMALL "seed = 1,2\n[b]\nworkload = perceptron\nbatch = 200\nepochs = 1\n"
-		       "seed = 1,2\n");
-	ck_assert_int_eq(sweep(3, words), EXIT_OK);
-	ck_assert(said("out", "4/4"));
+	folder_text("job.ini",
+		    SMALL "seed = 1,2\n[b]\nworkload = perceptron\nbatch = 200\nepochs = 1\n"
+			  "seed = 1,2\n");
+	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db", "--order-seed=3"), EXIT_OK);
+	expect_said("out", "4/4", true);
 	expect_in("r.db",
 		  "SELECT group_concat(seed || ':' || sweep_round || ':' || sweep_seed, ' ') "
 		  "FROM run ORDER BY id",
 		  "1:1:3 1:1:3 2:2:3 2:2:3");
-	ck_assert_int_eq(sweep(3, file), EXIT_OK);
+	ck_assert_int_eq(SWEEP("job.ini", "--db=f.db", "--order=file"), EXIT_OK);
 	expect_in("f.db",
 		  "SELECT group_concat(batch || ':' || seed, ' ') FROM run "
 		  "WHERE sweep_round IS NULL AND sweep_seed IS NULL ORDER BY id",
@@ -343,37 +297,32 @@ END_TEST
 /* What an interrupted sweep left pending is run in the order of the one that goes on. */
 START_TEST(pending_cells_get_the_order_of_who_runs_them)
 {
-	char *first[] = {"job.ini", "--db=r.db", "--order-seed=3"};
-	char *second[] = {"job.ini", "--db=r.db", "--order-seed=4"};
-	put_file("job.ini", SMALL);
-	ck_assert_int_eq(sweep(3, first), EXIT_OK);
+	folder_text("job.ini", SMALL);
+	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db", "--order-seed=3"), EXIT_OK);
 	sql_in("r.db", "UPDATE run SET status = 'pending'");
-	ck_assert_int_eq(sweep(3, second), EXIT_OK);
+	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db", "--order-seed=4"), EXIT_OK);
 	expect_in("r.db", "SELECT group_concat(id || status || sweep_seed) FROM run", "1done4");
 }
 END_TEST
 
 START_TEST(a_diverged_cell_does_not_stop_a_sweep)
 {
-	char *words[] = {"job.ini", "--db=r.db", NULL};
-	char *retry[] = {"job.ini", "--db=r.db", "--retry"};
-	put_file("job.ini", SMALL "lr = 100,1e-4\n");
-	ck_assert_int_eq(sweep(2, words), EXIT_DIVERGED);
-	ck_assert(said("out", "lr 100: diverged: epoch 1"));
-	ck_assert(said("out", "2 cells: 1 done, 1 diverged, 0 failed, 0 left"));
-	ck_assert_int_eq(sweep(2, words), EXIT_DIVERGED);
-	ck_assert(!said("out", "1/1"));
-	ck_assert_int_eq(sweep(3, retry), EXIT_DIVERGED);
-	ck_assert(said("out", "1/1"));
+	folder_text("job.ini", SMALL "lr = 100,1e-4\n");
+	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db"), EXIT_DIVERGED);
+	expect_said("out", "lr 100: diverged: epoch 1", true);
+	expect_said("out", "2 cells: 1 done, 1 diverged, 0 failed, 0 left", true);
+	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db"), EXIT_DIVERGED);
+	expect_said("out", "1/1", false);
+	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db", "--retry"), EXIT_DIVERGED);
+	expect_said("out", "1/1", true);
 }
 END_TEST
 
 START_TEST(jobs_run_side_by_side)
 {
-	char *words[] = {"job.ini", "--db=r.db", "--jobs=3", "--format=json"};
-	put_file("job.ini", SMALL "seed = 1..5\n");
-	ck_assert_int_eq(sweep(4, words), EXIT_OK);
-	ck_assert(said("err", "5 cells: 5 done"));
+	folder_text("job.ini", SMALL "seed = 1..5\n");
+	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db", "--jobs=3", "--format=json"), EXIT_OK);
+	expect_said("err", "5 cells: 5 done", true);
 	FILE *f = fopen("out", "r");
 	int lines = 0;
 	for (int c; (c = getc(f)) != EOF;)
@@ -385,19 +334,16 @@ END_TEST
 
 START_TEST(nothing_is_written_when_a_cell_cannot_run)
 {
-	char *words[] = {"job.ini", "--db=r.db"};
-	char *dry[] = {"job.ini", "--db=r.db", "--dry-run"};
-	char *lost[] = {"lost.ini", "--db=r.db"};
-	put_file("job.ini", SMALL "[b]\nworkers = 2\n");
-	ck_assert_int_eq(sweep(2, words), EXIT_USER);
-	ck_assert(said("err", "job.ini:5: [b]"));
+	folder_text("job.ini", SMALL "[b]\nworkers = 2\n");
+	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db"), EXIT_USER);
+	expect_said("err", "job.ini:5: [b]", true);
 	ck_assert_int_eq(access("r.db", F_OK), -1);
-	put_file("job.ini", SMALL);
-	ck_assert_int_eq(sweep(3, dry), EXIT_OK);
-	ck_assert(said("out", "1 cell, 1 to run"));
+	folder_text("job.ini", SMALL);
+	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db", "--dry-run"), EXIT_OK);
+	expect_said("out", "1 cell, 1 to run", true);
 	ck_assert_int_eq(access("r.db", F_OK), -1);
-	ck_assert_int_eq(sweep(2, lost), EXIT_USER);
-	ck_assert(said("err", "lost.ini: there is no such job file"));
+	ck_assert_int_eq(SWEEP("lost.ini", "--db=r.db"), EXIT_USER);
+	expect_said("err", "lost.ini: there is no such job file", true);
 }
 END_TEST
 
@@ -406,7 +352,7 @@ Suite *sweep_suite(void)
 	Suite *s = suite_create("sweep");
 	TCase *t = tcase_create("sweep");
 	suite_add_tcase(s, t);
-	tcase_add_checked_fixture(t, set_up, folder_free);
+	tcase_add_checked_fixture(t, folder_enter, folder_free);
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, lists_and_ranges_cross);
 	tcase_add_test(t, sections_replace_defaults_and_the_command_line_both);

@@ -309,14 +309,14 @@ static void whole_gradient(const uint8_t *image, const uint8_t *label, const dou
 START_TEST(downpour_with_adagrad_by_hand)
 {
 	static const int send[] = {1, 2, 2}, pull[] = {1, 2, 4};
-	enum { STEPS = 8, IMAGES_AT = 16, LABELS_AT = 8 };
+	enum { STEPS = 8 };
 	const double lr = 0.2, rho = 0.01;
 	static double w[SOFTMAX], local[SOFTMAX], g[SOFTMAX], acc[SOFTMAX], square[SOFTMAX];
 	size_t bytes;
 	uint8_t *image = idx_new(IDX_IMAGES, TRAIN_ROWS, &bytes);
 	uint8_t *label = idx_new(IDX_LABELS, TRAIN_ROWS, &bytes);
 	for (int t = 1; t <= STEPS; t++) {
-		whole_gradient(image + IMAGES_AT, label + LABELS_AT, local, g);
+		whole_gradient(image + IDX_IMAGES_AT, label + IDX_LABELS_AT, local, g);
 		for (int i = 0; i < SOFTMAX; i++) {
 			acc[i] += g[i];
 			local[i] -= lr * g[i];

@@ -11,24 +11,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 extern const struct command command_tune, command_sweep, command_table, command_plot;
-
-static void set_up(void)
-{
-	folder_new();
-	ck_assert_int_eq(chdir(folder), 0);
-}
-
-static void put_file(const char *name, const char *text)
-{
-	FILE *f = fopen(name, "w");
-	ck_assert_ptr_nonnull(f);
-	fputs(text, f);
-	fclose(f);
-}
 
 /* ---- Ranges -------------------------------------------------------------- */
 
@@ -90,39 +75,7 @@ END_TEST
 
 /* ---- The command --------------------------------------------------------- */
 
-/* Runs a command in a child; its stdout and stderr go to files. */
-static int command(const struct command *c, const char *const *word)
-{
-	char *argv[16];
-	int argc = 0, status;
-	for (; word[argc]; argc++)
-		argv[argc] = (char *)(uintptr_t)word[argc];
-	fflush(NULL);
-	pid_t child = fork();
-	if (child == 0) {
-		if (!freopen("out", "w", stdout) || !freopen("err", "w", stderr))
-			_exit(99);
-		status = command_start(c, argc, argv);
-		fflush(NULL);
-		_exit(status);
-	}
-	ck_assert_int_eq(waitpid(child, &status, 0), child);
-	ck_assert_msg(WIFEXITED(status), "killed");
-	return WEXITSTATUS(status);
-}
-
-#define RUN(name, ...) command(&command_##name, (const char *const[]){__VA_ARGS__, NULL})
-
-static void expect_said(const char *file, const char *text, bool there)
-{
-	char buf[16384];
-	FILE *f = fopen(file, "r");
-	size_t n = fread(buf, 1, sizeof buf - 1, f);
-	fclose(f);
-	buf[n] = '\0';
-	ck_assert_msg((strstr(buf, text) != NULL) == there, "\"%s\" is %sin: %s", text,
-		      there ? "not " : "", buf);
-}
+#define RUN(name, ...) start_command(&command_##name, (const char *const[]){__VA_ARGS__, NULL})
 
 static void expect(const char *query, const char *want)
 {
@@ -138,7 +91,7 @@ static void expect(const char *query, const char *want)
 /* The whole way, looked at from all sides, as its runs take the time. */
 START_TEST(all_are_tuned_alike_and_told_by_fresh_seeds)
 {
-	put_file("job.ini", FILE_OF("lr = 1e-6..10 log\nmomentum = 0..0.5\n"));
+	folder_text("job.ini", FILE_OF("lr = 1e-6..10 log\nmomentum = 0..0.5\n"));
 	ck_assert_int_eq(TUNE("--budget=6", "--seeds=3", "--jobs=2"), EXIT_OK);
 	expect_said("err", "--validation=1000 rows", true);
 	expect_said("out", "trial 6: lr", true);
@@ -198,7 +151,7 @@ END_TEST
 
 START_TEST(a_study_goes_on_and_grows)
 {
-	put_file("job.ini", FILE_OF("lr = 1e-6..1e-3 log\n"));
+	folder_text("job.ini", FILE_OF("lr = 1e-6..1e-3 log\n"));
 	ck_assert_int_eq(TUNE("--budget=2", "--seeds=1", "--validation=500"), EXIT_OK);
 	expect("SELECT count(*) || ' ' || max(validation) FROM run", "8 500");
 	ck_assert_int_eq(TUNE("--budget=2", "--seeds=1", "--validation=500"), EXIT_OK);
@@ -239,16 +192,16 @@ END_TEST
 
 START_TEST(lists_are_drawn_where_they_apply)
 {
-	put_file("job.ini",
-		 "[defaults]\nworkload = perceptron\nbatch = 1000\nepochs = 1\nlr = 1e-4\n"
-		 "workers = 2\nplatform = sim\nsim.platform = ethernet_10g\n"
-		 "sim.step-time = 1ms\n[sum]\nstrategy = asgd\n[mean]\nstrategy = periodic\n"
-		 "[search]\nreduce = mean, sum\nasgd.updater = add, sgd\n");
+	folder_text("job.ini",
+		    "[defaults]\nworkload = perceptron\nbatch = 1000\nepochs = 1\nlr = 1e-4\n"
+		    "workers = 2\nplatform = sim\nsim.platform = ethernet_10g\n"
+		    "sim.step-time = 1ms\n[sum]\nstrategy = asgd\n[mean]\nstrategy = periodic\n"
+		    "[search]\nreduce = mean, sum\nasgd.updater = add, sgd\n");
 	ck_assert_int_eq(TUNE("--budget=4", "--dry-run"), EXIT_OK);
 	expect_said("out", "[mean] perceptron, periodic, 2 workers, trial 1: reduce", true);
 	expect_said("out", "equal to another", true);
 	ck_assert_int_ne(access("t.db", F_OK), 0);
-	put_file("job.ini", FILE_OF("lr = 50..100\n"));
+	folder_text("job.ini", FILE_OF("lr = 50..100\n"));
 	ck_assert_int_eq(TUNE("--budget=2", "--seeds=1"), EXIT_DIVERGED);
 	expect_said("err", "plain: all 2 trials diverged or failed", true);
 	expect("SELECT group_concat(kind || n, ' ') FROM study_result", "default1 default1");
@@ -284,13 +237,13 @@ START_TEST(what_cannot_be_tuned_is_refused)
 		{FILE_OF("lr = 0.1..1\n[search]\n"), NULL, "[search] stands on line 11 already"},
 	};
 	for (size_t i = 0; i < COUNT(row); i++) {
-		put_file("job.ini", row[i].text);
+		folder_text("job.ini", row[i].text);
 		int status = TUNE(row[i].option ? row[i].option : "--budget=2");
 		expect_said("err", row[i].says, true);
 		ck_assert_int_eq(status, EXIT_USER);
 		ck_assert_int_ne(access("t.db", F_OK), 0);
 	}
-	put_file("job.ini", FILE_OF("lr = 0.1..1\n"));
+	folder_text("job.ini", FILE_OF("lr = 0.1..1\n"));
 	ck_assert_int_eq(TUNE("--platform=sim", "--sim.train=false", "--sim.step-time=1ms",
 			      "--sim.platform=ethernet_10g"),
 			 EXIT_USER);
@@ -305,7 +258,7 @@ Suite *tune_suite(void)
 	Suite *s = suite_create("tune");
 	TCase *t = tcase_create("tune");
 	suite_add_tcase(s, t);
-	tcase_add_checked_fixture(t, set_up, folder_free);
+	tcase_add_checked_fixture(t, folder_enter, folder_free);
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, points_are_haltons);
 	tcase_add_test(t, ranges_are_drawn_from);

@@ -6,7 +6,7 @@ set -u
 cd "$1" || exit 1
 export CK_VERBOSITY="${CK_VERBOSITY:-normal}"
 [ "$2" -gt 1 ] || exec ./check
-rm -rf lanes
+rm -rf lanes lane-*.log
 mkdir lanes
 lane=0 bad=0 all=
 while [ "$lane" -lt "$2" ]; do

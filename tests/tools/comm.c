@@ -193,7 +193,8 @@ int main(int argc, char **argv)
 	w.all = comm_world_trainers(&w, transport);
 	w.model_group = comm_split(w.all, w.rank);
 	w.data_group = comm_split(w.all, 0);
-	struct vec *some = vec_new(&w, 500 + 700 * (size_t)w.rank); /* some: less than will come */
+	/* of different lengths, as parts of a model have; less than will come */
+	struct vec *some = vec_new(&w, 500 + 700 * (size_t)w.rank);
 	comm_prepare(w.all, some, transport);
 	vec_free(some);
 	const size_t sizes[] = {0, 1, 3, 1000, BIG};

@@ -438,7 +438,9 @@ static void rounds_with_backup(void)
 	float *in = floats(N, 1), *out = floats(N, 0);
 	double counted[2] = {0, 0};
 	for (int i = 0; i < ROUNDS; i++) {
-		usleep(us.rank == 0 ? 3000 : 300); /* the others are there for a while */
+		/* so that the others end a round before worker 0 comes, also where they share its
+		 * core */
+		usleep(us.rank == 0 ? 3000 : 300);
 		struct table_op p = do_op(
 			t,
 			(struct table_op){

@@ -491,7 +491,7 @@ START_TEST(statistics_are_those_of_the_rows)
 	f.w.workload->statistics(&f.w, index, 32);
 	float *own = fixture_get(f.w.buffer);
 	for (size_t i = 0; i < vec_len(f.w.buffer); i++) {
-		double kept = 0.9 * before[i] + 0.1 * own[i];
+		double kept = (1 - NORM_ALPHA) * before[i] + NORM_ALPHA * own[i];
 		ck_assert_double_eq_tol(after[i], kept, 1e-5 * (1 + fabs(kept)));
 		most = fmax(most, fabs(own[i] - before[i]));
 	}

@@ -3,11 +3,12 @@
  * how queries are printed.
  */
 #include "results/run/run.h"
+#include "tests/fixture.h"
+#include "tests/made.h"
 #include "tests/suites.h"
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <sqlite3.h>
@@ -21,18 +22,12 @@ extern const struct command command_table;
 
 /* ---- A folder of its own for every test, and SQL beside the store -------- */
 
-static char folder[64], path[96];
+static char path[96];
 
 static void set_up(void)
 {
-	snprintf(folder, sizeof(folder), "/tmp/mvbench-store-XXXXXX");
-	ck_assert_ptr_nonnull(mkdtemp(folder));
+	folder_enter();
 	snprintf(path, sizeof(path), "%s/results.db", folder);
-}
-
-static char *in_folder(const char *name)
-{
-	return sentence("%s/%s", folder, name);
 }
 
 static int files_in_folder(void)
@@ -44,21 +39,6 @@ static int files_in_folder(void)
 		n += e->d_name[0] != '.';
 	closedir(d);
 	return n;
-}
-
-static void tear_down(void)
-{
-	DIR *d = opendir(folder);
-	chmod(folder, 0700);
-	for (struct dirent *e; d && (e = readdir(d));) {
-		char *file = in_folder(e->d_name);
-		if (e->d_name[0] != '.')
-			remove(file);
-		free(file);
-	}
-	if (d)
-		closedir(d);
-	rmdir(folder);
 }
 
 static void sql(const char *text)
@@ -460,8 +440,6 @@ START_TEST(config_hash_and_config_key_agree)
 }
 END_TEST
 
-/* A file of this version that lacks the column of an option, as one that was made before the option
- * was: it gets the column, and what older runs had is the default. */
 /* Takes away what the tables of version 8 have beside options. */
 static const char back_to_6[] =
 	"ALTER TABLE run DROP COLUMN sweep_round; ALTER TABLE run DROP COLUMN sweep_seed;"
@@ -476,6 +454,14 @@ static const char back_to_6[] =
 	"ALTER TABLE epoch DROP COLUMN consensus; DROP TABLE shard;"
 	"PRAGMA user_version = 6";
 
+/* Of these, each version has its own. */
+static void drop_views_and_triggers(void)
+{
+	sql("PRAGMA writable_schema = ON;"
+	    "DELETE FROM sqlite_master WHERE type IN ('view', 'trigger');"
+	    "PRAGMA writable_schema = OFF");
+}
+
 /* What older versions called the training loss was the running one. */
 START_TEST(losses_of_older_files_keep_their_meaning)
 {
@@ -484,9 +470,7 @@ START_TEST(losses_of_older_files_keep_their_meaning)
 	begin(s, &c);
 	config_fini(&c);
 	store_close(s);
-	sql("PRAGMA writable_schema = ON;"
-	    "DELETE FROM sqlite_master WHERE type IN ('view', 'trigger');"
-	    "PRAGMA writable_schema = OFF");
+	drop_views_and_triggers();
 	sql(back_to_6);
 	sql("UPDATE run SET status = 'done';"
 	    "INSERT INTO epoch (run_id, epoch, train_loss, train_accuracy) VALUES (1, 1, 0.5, "
@@ -502,6 +486,8 @@ START_TEST(losses_of_older_files_keep_their_meaning)
 }
 END_TEST
 
+/* A file of this version that lacks the column of an option, as one that was made before the option
+ * was: it gets the column, and what older runs had is the default. */
 START_TEST(a_new_option_needs_no_migration)
 {
 	make_empty_store();
@@ -513,10 +499,8 @@ START_TEST(a_new_option_needs_no_migration)
 		begin(s, &c);
 		config_fini(&c);
 		store_close(s);
-		sql("DROP VIEW IF EXISTS run_summary; UPDATE run SET status = 'done'");
-		sql("PRAGMA writable_schema = ON;"
-		    "DELETE FROM sqlite_master WHERE type IN ('view', 'trigger');"
-		    "PRAGMA writable_schema = OFF");
+		sql("UPDATE run SET status = 'done'");
+		drop_views_and_triggers();
 		sql("ALTER TABLE run DROP COLUMN speed; ALTER TABLE run DROP COLUMN sim_train;"
 		    "ALTER TABLE run DROP COLUMN precision");
 		if (mode == STORE_READ)
@@ -1216,34 +1200,15 @@ END_TEST
 /* Runs the command; out and err get what it wrote. */
 static int table(char **out, char **err, const char *const *words)
 {
-	char *argv[16], *out_name = in_folder("out"), *err_name = in_folder("err");
-	int argc = 0, kept[2] = {dup(1), dup(2)};
+	const char *word[16];
 	char *db = sentence("--db=%s", path);
-	argv[argc++] = db;
-	for (; *words; words++)
-		argv[argc++] = (char *)(uintptr_t)*words;
-	argv[argc] = NULL;
-	fflush(stdout);
-	fflush(stderr);
-	for (int i = 0; i < 2; i++) {
-		int fd = open(i ? err_name : out_name, O_RDWR | O_CREAT | O_TRUNC, 0600);
-		dup2(fd, i + 1);
-		close(fd);
-	}
-	int status = command_start(&command_table, argc, argv);
-	fflush(stdout);
-	fflush(stderr);
-	for (int i = 0; i < 2; i++) {
-		char **text = i ? err : out;
-		FILE *f = fopen(i ? err_name : out_name, "r");
-		*text = must(calloc(1, 20000));
-		ck_assert_uint_lt(fread(*text, 1, 20000, f), 20000);
-		fclose(f);
-		dup2(kept[i], i + 1);
-		close(kept[i]);
-	}
-	free(out_name);
-	free(err_name);
+	size_t n = 0;
+	for (word[n++] = db; *words; words++)
+		word[n++] = *words;
+	word[n] = NULL;
+	int status = start_command(&command_table, word);
+	*out = folder_read("out");
+	*err = folder_read("err");
 	free(db);
 	return status;
 }
@@ -1271,53 +1236,46 @@ START_TEST(table_of_configurations)
 	make_empty_store();
 	sql(four_configurations);
 	ck_table(0,
-		 "workload  configuration  workers  X  n  accuracy %                 95 % "
-		 " versus            loss      epoch s           95 %  samples/s  speedup "
-		 " to target s      comm %  wait %  staleness  not done\n"
-		 "--------  -------------  -------  -  -  ----------  ------------------- "
-		 " ----------------  --------  -------  -------------  ---------  ------- "
-		 " ---------------  ------  ------  ---------  ----------\n"
-		 "mlp       serial               1  1  2  62.50       50.00..75.00 (50 %) "
-		 " control           0.375          12  10..14 (50 %)         83     1.00 "
-		 " not reached 2/2      25      13  1.00 (10)\n"
-		 "mlp       asgd 4w X=3          4  3  0  diverged                      - "
-		 " undecided -62.50  diverged        -              -          -        - "
-		 " not reached 1/1       -       -          -  1 diverged\n"
-		 "\n"
-		 "versus the control, which is allreduce, or else serial: the mean differe"
-		 "nce and its 95 % interval.\n"
-		 "  better, worse: by more than chance (5 % over all rows of a workload, H"
-		 "olm);\n"
-		 "  equal: surely within 0.3 points of accuracy, 1 % of loss, 5 % of secon"
-		 "ds;\n"
-		 "  undecided: neither, and how many seeds would probably do\n",
+		 "workload  configuration  workers  X  n  accuracy %                 95 %  "
+		 "versus            loss      epoch s           95 %  samples/s  speedup  "
+		 "to target s      comm %  wait %  staleness  not done\n"
+		 "--------  -------------  -------  -  -  ----------  -------------------  "
+		 "----------------  --------  -------  -------------  ---------  -------  "
+		 "---------------  ------  ------  ---------  ----------\n"
+		 "mlp       serial               1  1  2  62.50       50.00..75.00 (50 %)  "
+		 "control           0.375          12  10..14 (50 %)         83     1.00  "
+		 "not reached 2/2      25      13  1.00 (10)\n"
+		 "mlp       asgd 4w X=3          4  3  0  diverged                      -  "
+		 "undecided -62.50  diverged        -              -          -        -  "
+		 "not reached 1/1       -       -          -  1 diverged\n" MARKS(
+			 "the control, which is allreduce, or else serial"),
 		 NULL, WORDS("--where=strategy = 'serial' OR sync_every = 3"));
 	/* runs that failed count as such and for nothing else; who diverged, as the worst */
 	ck_table(0,
-		 "workload,configuration,strategy,workers,servers,sync_every,n,seeds,sampl"
-		 "es,test_accuracy,test_accuracy_low,test_accuracy_high,test_accuracy_cove"
-		 "rage,test_accuracy_min,test_accuracy_max,test_accuracy_mark,test_accurac"
-		 "y_versus,test_accuracy_pairs,test_accuracy_difference,test_accuracy_diff"
-		 "erence_low,test_accuracy_difference_high,test_accuracy_margin,test_accur"
-		 "acy_p_better,test_accuracy_p_worse,test_accuracy_p_equal,test_accuracy_w"
-		 "anted,test_loss,test_loss_low,test_loss_high,test_loss_coverage,test_los"
-		 "s_mark,test_loss_versus,test_loss_pairs,test_loss_difference,test_loss_d"
-		 "ifference_low,test_loss_difference_high,test_loss_margin,test_loss_p_bet"
-		 "ter,test_loss_p_worse,test_loss_p_equal,test_loss_wanted,epoch_seconds,e"
-		 "poch_seconds_low,epoch_seconds_high,epoch_seconds_coverage,epoch_seconds"
-		 "_mark,epoch_seconds_versus,epoch_seconds_pairs,epoch_seconds_difference,"
-		 "epoch_seconds_difference_low,epoch_seconds_difference_high,epoch_seconds"
-		 "_margin,epoch_seconds_p_better,epoch_seconds_p_worse,epoch_seconds_p_equ"
-		 "al,epoch_seconds_wanted,samples_per_second,speedup,target_accuracy,targe"
-		 "t_loss,time_to_accuracy,time_to_accuracy_low,time_to_accurac"
-		 "y_high,time_to_accuracy_"
-		 "coverage,reached,missed,comm_fraction,wait_fraction,staleness_mean,stale"
-		 "ness_max,dropped_fraction,failed,diverged,unfinished\r\n"
-		 "mlp,asgd 4w,asgd,4,0,1,3,3,3,0.5,0.25,0.75,0.75,0.25,0.75,,,,,,,,,,,,0.5"
-		 ",0.25,0.75,0.75,,,,,,,,,,,,4,3,8,0.75,,,,,,,,,,,,250,3,0.9,,,,,0.75,0,3,0"
-		 ".25,0.125,1,10,0,1,0,0\r\n"
-		 "mlp,asgd 4w X=3,asgd,4,0,3,0,0,1,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,"
-		 ",,,,,,,,,,0.9,,,,,,0,1,,,,,,0,1,0\r\n",
+		 "workload,configuration,strategy,workers,servers,sync_every,n,seeds,samples,"
+		 "test_accuracy,test_accuracy_low,test_accuracy_high,test_accuracy_coverage,"
+		 "test_accuracy_min,test_accuracy_max,test_accuracy_mark,test_accuracy_versus,"
+		 "test_accuracy_pairs,test_accuracy_difference,test_accuracy_difference_low,"
+		 "test_accuracy_difference_high,test_accuracy_margin,test_accuracy_p_better,"
+		 "test_accuracy_p_worse,test_accuracy_p_equal,test_accuracy_wanted,test_loss,"
+		 "test_loss_low,test_loss_high,test_loss_coverage,test_loss_mark,"
+		 "test_loss_versus,test_loss_pairs,test_loss_difference,"
+		 "test_loss_difference_low,test_loss_difference_high,test_loss_margin,"
+		 "test_loss_p_better,test_loss_p_worse,test_loss_p_equal,test_loss_wanted,"
+		 "epoch_seconds,epoch_seconds_low,epoch_seconds_high,epoch_seconds_coverage,"
+		 "epoch_seconds_mark,epoch_seconds_versus,epoch_seconds_pairs,"
+		 "epoch_seconds_difference,epoch_seconds_difference_low,"
+		 "epoch_seconds_difference_high,epoch_seconds_margin,epoch_seconds_p_better,"
+		 "epoch_seconds_p_worse,epoch_seconds_p_equal,epoch_seconds_wanted,"
+		 "samples_per_second,speedup,target_accuracy,target_loss,time_to_accuracy,"
+		 "time_to_accuracy_low,time_to_accuracy_high,time_to_accuracy_coverage,reached,"
+		 "missed,comm_fraction,wait_fraction,staleness_mean,staleness_max,"
+		 "dropped_fraction,failed,diverged,unfinished\r\n"
+		 "mlp,asgd 4w,asgd,4,0,1,3,3,3,0.5,0.25,0.75,0.75,0.25,0.75,,,,,,,,,,,,0.5,0.25,"
+		 "0.75,0.75,,,,,,,,,,,,4,3,8,0.75,,,,,,,,,,,,250,3,0.9,,,,,0.75,0,3,0.25,0.125,"
+		 "1,10,0,1,0,0\r\n"
+		 "mlp,asgd 4w X=3,asgd,4,0,3,0,0,1,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,"
+		 ",,,,0.9,,,,,,0,1,,,,,,0,1,0\r\n",
 		 NULL, WORDS("--where", "workers = 4 -- and a comment", "--format=csv"));
 }
 END_TEST
@@ -1332,30 +1290,24 @@ START_TEST(table_shows_drops_where_there_are_any)
 	ck_assert_ptr_null(strstr(out, "dropped"));
 	free(out);
 	free(err);
-	ck_table(0,
-		 "workload  configuration  workers  X  n  accuracy %                 95 % "
-		 " versus             loss  epoch s           95 %  versus              sa"
-		 "mples/s  speedup  to target s      comm %  wait %  staleness  dropped % "
-		 " not done\n"
-		 "--------  -------------  -------  -  -  ----------  ------------------- "
-		 " ----------------  -----  -------  -------------  ------------------  --"
-		 "-------  -------  ---------------  ------  ------  ---------  --------- "
-		 " --------\n"
-		 "mlp       asgd                 1  1  1       50.00                    - "
-		 " undecided -12.50    0.5       99              -  undecided +736.7 %    "
-		 "     10     0.12  not reached 1/1      25      13  1.00 (10)      20.00\n"
-		 "mlp       serial               1  1  2       62.50  50.00..75.00 (50 %) "
-		 " control           0.375       12  10..14 (50 %)  control               "
-		 "     83     1.00  not reached 2/2      25      13  1.00 (10)       0.00\n"
-		 "\n"
-		 "versus the control, which is allreduce, or else serial: the mean differe"
-		 "nce and its 95 % interval.\n"
-		 "  better, worse: by more than chance (5 % over all rows of a workload, H"
-		 "olm);\n"
-		 "  equal: surely within 0.3 points of accuracy, 1 % of loss, 5 % of secon"
-		 "ds;\n"
-		 "  undecided: neither, and how many seeds would probably do\n",
-		 NULL, WORDS("--where=workers = 1"));
+	ck_table(
+		0,
+		"workload  configuration  workers  X  n  accuracy %                 95 %  "
+		"versus             loss  epoch s           95 %  versus              "
+		"samples/s  speedup  to target s      comm %  wait %  staleness  dropped %  "
+		"not done\n"
+		"--------  -------------  -------  -  -  ----------  -------------------  "
+		"----------------  -----  -------  -------------  ------------------  "
+		"---------  -------  ---------------  ------  ------  ---------  ---------  "
+		"--------\n"
+		"mlp       asgd                 1  1  1       50.00                    -  "
+		"undecided -12.50    0.5       99              -  undecided +736.7 %  "
+		"       10     0.12  not reached 1/1      25      13  1.00 (10)      20.00\n"
+		"mlp       serial               1  1  2       62.50  50.00..75.00 (50 %)  "
+		"control           0.375       12  10..14 (50 %)  control             "
+		"       83     1.00  not reached 2/2      25      13  1.00 (10)       0.00\n" MARKS(
+			"the control, which is allreduce, or else serial"),
+		NULL, WORDS("--where=workers = 1"));
 }
 END_TEST
 
@@ -1411,7 +1363,7 @@ Suite *store_suite(void)
 {
 	Suite *suite = suite_create("store");
 	TCase *c = tcase_create("store");
-	tcase_add_checked_fixture(c, set_up, tear_down);
+	tcase_add_checked_fixture(c, set_up, folder_free);
 	tcase_set_timeout(c, 60);
 	tcase_add_test(c, a_run_is_kept);
 	tcase_add_test(c, what_was_chosen_is_recorded);

@@ -197,10 +197,11 @@ static MPI_Op op_of(enum link_reduce how)
 	return how == REDUCE_SUM ? MPI_SUM : how == REDUCE_MAX ? MPI_MAX : MPI_MIN;
 }
 
-/* Off the clock. Simulated, two trees are a fraction of an allreduce's messages. */
+/* Off the clock. Simulated, two trees are a fraction of an allreduce's messages; of a tree that is
+ * its root only SMPI makes a message to nobody. */
 static void reduce_all(struct link *l, void *x, int n, MPI_Datatype type, MPI_Op op)
 {
-	if (l->comm == MPI_COMM_NULL || n == 0)
+	if (l->size == 1 || n == 0)
 		return;
 	if (!world_is_virtual) {
 		MPI_Allreduce(MPI_IN_PLACE, x, n, type, op, l->comm);

@@ -200,9 +200,9 @@ START_TEST(a_look_goes_into_no_round)
 					"--workers=3 --strategy=bsp --bsp.backup=1 "
 					"--sync-every=4 --speed=1:0.9,2:0.3 %s " SIM,
 					home[e]);
-		forget();
-		record(how);
-		record(words("%s --judge-every=1", how));
+		forget_runs();
+		record_run(how);
+		record_run(words("%s --judge-every=1", how));
 		expect_near(home[e],
 			    asked("SELECT count(DISTINCT dropped) FROM epoch WHERE epoch = 2"), 1,
 			    0);

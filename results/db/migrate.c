@@ -25,13 +25,12 @@ TEXT_FILE(migration_3, "results/db/migrations/3.sql");
 TEXT_FILE(migration_4, "results/db/migrations/4.sql");
 TEXT_FILE(migration_5, "results/db/migrations/5.sql");
 TEXT_FILE(migration_7, "results/db/migrations/7.sql");
+TEXT_FILE(migration_8, "results/db/migrations/8.sql");
 
 /* [v] turns what version v has into that of v + 1. */
-static const char *const migrations[SCHEMA_VERSION] = {[2] = migration_2,
-						       [3] = migration_3,
-						       [4] = migration_4,
-						       [5] = migration_5,
-						       [7] = migration_7};
+static const char *const migrations[SCHEMA_VERSION] = {
+	[2] = migration_2, [3] = migration_3, [4] = migration_4,
+	[5] = migration_5, [7] = migration_7, [8] = migration_8};
 
 /* ---- What is made of the core options -------------------------------------- */
 

@@ -5,7 +5,7 @@
 -- training.
 
 PRAGMA application_id = 1836474990; -- "mvbn"
-PRAGMA user_version = 8;
+PRAGMA user_version = 9;
 
 -- One experiment. The columns from workload to label are the core options of `mvbench run`, with
 -- '_' for '-' and '.', as view option_info lists them; device, deal, table_home and transport are those that

@@ -31,19 +31,37 @@ CREATE TEMP TABLE summary AS SELECT * FROM configuration_summary;
 
 -- What each configuration is compared with: that which was asked for; else an allreduce of its
 -- workload (where there is none, serial), the first of those that are most like it: of equal work,
--- of as many workers. Those that another configuration chose are controls (the first of them where
--- there is no other), and are compared with nothing. Times only where the work is equal.
+-- of as many workers, and then with the most settings in common. Those that another configuration
+-- chose are controls (the first of them where there is no other), and are compared with nothing.
+-- Times only where the work is equal.
 CREATE TEMP TABLE candidate AS
 SELECT * FROM (
-	SELECT s.number, s.workload, s.compare_key, s.workers, t.configuration, s.strategy,
+	SELECT s.number, s.workload, s.compare_key, s.config_key, s.workers, t.configuration, s.strategy,
 		max(s.strategy = 'allreduce') OVER (PARTITION BY s.workload) AS synchronous
 	FROM summary AS s JOIN title AS t USING (config_key)) CROSS JOIN asked
 WHERE iif(versus = '', strategy = iif(synchronous, 'allreduce', 'serial'), configuration = versus);
+-- The settings in which candidates of a workload differ: in the others a row agrees with all alike.
+CREATE TEMP TABLE trait AS
+WITH setting AS MATERIALIZED (
+	SELECT number, workload, fullkey AS path, atom FROM candidate CROSS JOIN json_each(config_key)),
+differs AS MATERIALIZED (
+	SELECT workload, path FROM setting GROUP BY workload, path
+	HAVING min(atom) IS NOT max(atom)
+		OR count(*) < (SELECT count(*) FROM candidate AS c WHERE c.workload = setting.workload))
+SELECT number, path, atom FROM setting JOIN differs USING (workload, path);
+CREATE INDEX temp.trait_of ON trait (number);
 CREATE TEMP VIEW likeness AS
-SELECT s.number, c.number AS versus_number, c.workload, s.compare_key = c.compare_key AS same_work,
-	row_number() OVER (PARTITION BY s.number ORDER BY c.compare_key = s.compare_key DESC,
-		c.workers = s.workers DESC, c.workers, c.configuration, c.number) AS place
-FROM summary AS s JOIN candidate AS c ON c.workload = s.workload;
+WITH alike AS MATERIALIZED ( -- tier 1: among these, settings decide
+	SELECT s.number, s.workload, s.config_key, c.number AS versus_number, c.workers, c.configuration,
+		s.compare_key = c.compare_key AS same_work,
+		rank() OVER (PARTITION BY s.number ORDER BY c.compare_key = s.compare_key DESC,
+			c.workers = s.workers DESC) AS tier
+	FROM summary AS s JOIN candidate AS c ON c.workload = s.workload)
+SELECT number, versus_number, workload, same_work,
+	row_number() OVER (PARTITION BY number ORDER BY (SELECT count(*) FROM trait AS t
+		WHERE t.number = versus_number AND t.atom IS config_key ->> t.path) DESC,
+		workers, configuration, versus_number) AS place
+FROM alike WHERE tier = 1;
 CREATE TEMP TABLE control AS
 SELECT DISTINCT versus_number AS number FROM likeness
 WHERE place = 1 AND number NOT IN (SELECT number FROM candidate);

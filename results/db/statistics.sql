@@ -29,10 +29,10 @@ UNION ALL SELECT n, k + 1, n - k, 1 - 2 * tail FROM rank;
 -- worst of all: its accuracy is below all others, its loss above, its target is missed; its times
 -- say nothing.
 -- A seed that is run again is no new sample: of its runs (imported twice, run again by mvbench
--- check) the first counts. Real times, and what depends on them, depend on no seed: there, all
--- count. A figure that does not count is NULL.
+-- check, or by a sweep with --retry) the newest counts, as in study_run. Real times, and what depends
+-- on them, depend on no seed: there, all count. A figure that does not count is NULL.
 --   number             of the configuration
---   repeat             1 = the run of its seed that counts
+--   repeat             1 = the run of its seed that counts, the newest; 2 the one before
 --   test_accuracy      -infinity: it diverged
 --   test_loss          infinity: it diverged
 --   worst_loss         so much at least it was then: ten times that before training; NULL = not
@@ -47,7 +47,7 @@ WITH ended AS (
 		platform, test_accuracy, test_loss, epoch_seconds, comm_fraction, wait_fraction,
 		staleness_mean, staleness_max, dropped_fraction, target_seconds,
 		max(best_test_accuracy) OVER (PARTITION BY workload) IS NOT NULL AS classifies,
-		row_number() OVER (PARTITION BY config_key, seed ORDER BY id) AS repeat
+		row_number() OVER (PARTITION BY config_key, seed ORDER BY id DESC) AS repeat
 	FROM run_summary WHERE status IN ('done', 'diverged')),
 judged AS (
 	SELECT *, status = 'done' AND repeat = 1 AS sample,

@@ -60,12 +60,12 @@ FROM ranked AS r WHERE place = 1 AND cost < 9e999;
 --   coverage     how often the intervals hold the median
 --   the rest     of the best trial: what was chosen, by which figure, out of how many trials
 CREATE VIEW study_result AS
-WITH again AS MATERIALIZED (SELECT * FROM study_run WHERE kind <> 'trial'),
+WITH again AS MATERIALIZED (
+	SELECT *, max(test_accuracy) OVER (PARTITION BY study_id, workload) IS NOT NULL AS classifies
+	FROM study_run WHERE kind <> 'trial'),
 figure AS (
 	SELECT study_id, contestant, kind, m.column1 AS name, CASE m.column1
-			WHEN 'accuracy' THEN iif(status = 'done', test_accuracy, (
-				SELECT iif(test_accuracy IS NULL, NULL, -9e999) FROM epoch
-				WHERE epoch.run_id = again.run_id AND epoch = 0))
+			WHEN 'accuracy' THEN iif(status = 'done', test_accuracy, iif(classifies, -9e999, NULL))
 			WHEN 'loss' THEN iif(status = 'done', test_loss, 9e999)
 			ELSE iif(status = 'done', epoch_seconds, NULL) END AS x
 	FROM again CROSS JOIN (VALUES ('accuracy'), ('loss'), ('seconds')) AS m),

@@ -172,6 +172,7 @@ SELECT
 	target_seconds AS seconds
 FROM run_summary
 WHERE target_accuracy > 0 OR target_loss > 0;
+-- The rows of time_to_target whose target is an accuracy.
 CREATE VIEW time_to_accuracy AS
 SELECT run_id, label, status, workload, strategy, workers, sync_every, seed, config, config_key, target, epoch, seconds
 FROM time_to_target WHERE figure = 'test_accuracy';

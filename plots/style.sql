@@ -198,7 +198,7 @@ SELECT c.*, i.median AS seconds, i.low, i.high
 FROM (SELECT place, min(value) AS low, max(value) AS high, avg(value) FILTER (WHERE middle) AS median
 	FROM ranked WHERE name = 'pace' GROUP BY place) AS i JOIN configuration AS c USING (place);
 
--- The same of what was run with one worker and with several; one: the seconds of one worker.
+-- The same of what was run on several workers, where serial was run too; one: the seconds of serial.
 CREATE TEMP VIEW scaling AS
 SELECT * FROM (
 	SELECT p.workload, p.place AS configuration, p.workers, p.seconds, p.low, p.high, o.epoch_seconds AS one,
@@ -206,7 +206,7 @@ SELECT * FROM (
 			' (n=' || p.n || ')', ' (n=' || min(p.n) OVER w || '..' || max(p.n) OVER w || ')'), '')
 			AS title,
 		min(p.place) OVER w AS place, max(p.workers) OVER w AS most
-	FROM pace AS p JOIN one_worker AS o USING (compare_key)
+	FROM pace AS p JOIN serial_pace AS o USING (compare_key)
 	WINDOW w AS (PARTITION BY p.workload, p.series))
 WHERE most > 1;
 

@@ -31,10 +31,9 @@ static const struct option options[] = {
 	       "what mvbench tune reports: each configuration as tuned, and beside it as the job "
 	       "file has it [yes or no]"),
 	OPTION(versus, STRING, "versus", "",
-	       "compare with this configuration, as the table names it; empty: with allreduce "
-	       "of the "
-	       "same workload, of as many workers if there is one; where there is none, with "
-	       "serial [text]"),
+	       "compare with this configuration, as the table names it; empty: with the "
+	       "allreduce of the same workload that is most like the row; where there is none, "
+	       "with serial [text]"),
 	OPTION(margin_accuracy, REAL, "margin-accuracy", "0.3",
 	       "accuracies that surely differ by less are equal [percentage points]", .min = 0,
 	       .max = 100),
@@ -168,13 +167,10 @@ static char *print_notes(struct store *s, FILE *f, const struct table_options *o
 	TRY(sql_first(s, &places, "SELECT text FROM places", ""));
 	if (people && !o->runs && held)
 		fprintf(f,
-			"\nversus %s: the mean difference and its 95 %% interval.%sbetter, "
-			"worse: by "
-			"more than chance (5 %% over all rows of a workload, Holm);%sequal: "
-			"surely within "
-			"%g points of accuracy, %g %% of loss, %g %% of seconds;%sundecided: "
-			"neither, and "
-			"how many seeds would probably do\n",
+			"\nversus %s: the mean difference and its 95 %% interval.%s"
+			"better, worse: by more than chance (5 %% over all rows of a workload, "
+			"Holm);%sequal: surely within %g points of accuracy, %g %% of loss, %g %% "
+			"of seconds;%sundecided: neither, and how many seeds would probably do\n",
 			*o->versus ? "the control (--versus)"
 				   : "the control, which is allreduce, or else serial",
 			line, line, o->margin_accuracy, o->margin_loss, o->margin_time, line);
@@ -295,30 +291,24 @@ const struct command command_table = {
 	.name = "table",
 	.summary = "print results as a table",
 	.usage = "[--option=value ...]",
-	.about =
-		"Shows the results: one row a configuration, with the medians over its n finished "
-		"runs and their 95 % intervals, or one row a run. An interval lies between two "
-		"of the "
-		"sorted values; below six there is none of 95 %, and the table says how often that "
-		"from the least to the largest holds the median. A run that diverged counts as "
-		"worse "
-		"than all others. A seed that was run "
-		"again is no new sample, except of real times.\n\n"
-		"versus is how a row compares with its control (--versus): better, worse, equal "
-		"(surely within --margin-accuracy, --margin-loss, --margin-time) or undecided, "
-		"with "
-		"the number of seeds that would probably decide. Accuracies and losses "
-		"go by Student's t of the differences seed by seed where both sides share "
-		"two seeds or more, else by Welch's t; seconds, to which seeds do nothing, by "
-		"Welch's "
-		"t of their logarithms. All is corrected for the number of rows (Holm).\n\n"
-		"to target s is the training time until "
-		"--target-accuracy or --target-loss was reached for good; runs that missed it "
-		"count as later than all "
-		"others. Times are per epoch. speedup is relative to serial with the same "
-		"workload, batch, device and platform. comm % and wait % are shares of the time; "
-		"staleness is what a push met, in updates: the mean, and the maximum in brackets. "
-		"Where updates came too late and were thrown away, dropped % is their share.",
+	.about = "Shows the results: one row a configuration, with the medians over its n finished "
+		 "runs and their 95 % intervals, or one row a run. An interval lies between two of "
+		 "the sorted values; below six there is none of 95 %, and the table says how often "
+		 "that from the least to the largest holds the median. A run that diverged counts "
+		 "as worse than all others. A seed that was run again is no new sample (its newest "
+		 "run counts), except of real times.\n\n"
+		 "versus is how a row compares with its control (--versus): better, worse, equal "
+		 "(surely within --margin-accuracy, --margin-loss, --margin-time) or undecided, "
+		 "with the number of seeds that would probably decide. Accuracies and losses go by "
+		 "Student's t of the differences seed by seed where both sides share two seeds or "
+		 "more, else by Welch's t; seconds, to which seeds do nothing, by Welch's t of "
+		 "their logarithms. All is corrected for the number of rows (Holm).\n\n"
+		 "to target s is the training time until --target-accuracy or --target-loss was "
+		 "reached for good; runs that missed it count as later than all others. Times are "
+		 "per epoch. speedup is relative to serial with the same "
+		 "workload, batch, device and platform. comm % and wait % are shares of the time; "
+		 "staleness is what a push met, in updates: the mean, and the maximum in brackets. "
+		 "Where updates came too late and were thrown away, dropped % is their share.",
 	.options = options,
 	.size = sizeof(OWNER),
 	.run = table,

@@ -81,13 +81,12 @@ WHERE l.place = 1 AND l.number NOT IN (SELECT number FROM candidate)
 	AND (m.name <> 'epoch_seconds' OR l.same_work);
 CREATE TEMP TABLE held AS
 SELECT c.config_key, c.name, t.configuration AS versus, c.versus_key, c.pairs, c.difference,
-	c.difference_low,
-	c.difference_high, c.margin, c.p_better, c.p_worse, c.p_equal, c.mark, c.wanted
+	c.difference_low, c.difference_high, c.margin, c.p_better, c.p_worse, c.p_equal, c.mark, c.wanted
 FROM comparison AS c JOIN title AS t ON t.config_key = c.versus_key;
 INSERT INTO held (config_key, name, mark) SELECT DISTINCT versus_key, name, 'control' FROM held;
 CREATE INDEX held_config ON held (config_key, name);
 
-CREATE TEMP TABLE base AS SELECT compare_key, epoch_seconds FROM one_worker;
+CREATE TEMP TABLE base AS SELECT compare_key, epoch_seconds FROM serial_pace;
 
 CREATE TEMP TABLE shown AS
 WITH counted AS MATERIALIZED (
@@ -97,25 +96,23 @@ WITH counted AS MATERIALIZED (
 		count(*) FILTER (WHERE status IN ('pending', 'running')) AS unfinished
 	FROM run_summary GROUP BY config_key)
 SELECT c.*, t.configuration, ifnull(s.n, 0) AS n, ifnull(s.seeds, 0) AS seeds,
-	nullif(s.target_accuracy, 0) AS target_accuracy, nullif(s.target_loss, 0) AS target_loss, b.epoch_seconds / nullif(s.epoch_seconds, 0) AS speedup,
+	nullif(s.target_accuracy, 0) AS target_accuracy, nullif(s.target_loss, 0) AS target_loss,
+	b.epoch_seconds / nullif(s.epoch_seconds, 0) AS speedup,
 	a.mark AS test_accuracy_mark, a.versus AS test_accuracy_versus, a.pairs AS test_accuracy_pairs,
 	a.difference AS test_accuracy_difference, a.difference_low AS test_accuracy_difference_low,
 	a.difference_high AS test_accuracy_difference_high, a.margin AS test_accuracy_margin,
 	a.p_better AS test_accuracy_p_better, a.p_worse AS test_accuracy_p_worse,
-		a.p_equal AS test_accuracy_p_equal,
-	a.wanted AS test_accuracy_wanted,
+	a.p_equal AS test_accuracy_p_equal, a.wanted AS test_accuracy_wanted,
 	l.mark AS test_loss_mark, l.versus AS test_loss_versus, l.pairs AS test_loss_pairs,
 	l.difference AS test_loss_difference, l.difference_low AS test_loss_difference_low,
 	l.difference_high AS test_loss_difference_high, l.margin AS test_loss_margin,
 	l.p_better AS test_loss_p_better, l.p_worse AS test_loss_p_worse,
-		l.p_equal AS test_loss_p_equal,
-	l.wanted AS test_loss_wanted,
+	l.p_equal AS test_loss_p_equal, l.wanted AS test_loss_wanted,
 	e.mark AS epoch_seconds_mark, e.versus AS epoch_seconds_versus, e.pairs AS epoch_seconds_pairs,
 	e.difference AS epoch_seconds_difference, e.difference_low AS epoch_seconds_difference_low,
 	e.difference_high AS epoch_seconds_difference_high, e.margin AS epoch_seconds_margin,
 	e.p_better AS epoch_seconds_p_better, e.p_worse AS epoch_seconds_p_worse,
-		e.p_equal AS epoch_seconds_p_equal,
-	e.wanted AS epoch_seconds_wanted,
+	e.p_equal AS epoch_seconds_p_equal, e.wanted AS epoch_seconds_wanted,
 	s.* -- the first column of a name has it
 FROM counted AS c JOIN title AS t USING (config_key) LEFT JOIN summary AS s USING (config_key)
 	LEFT JOIN base AS b ON b.compare_key = c.compare_key

@@ -133,6 +133,24 @@ static void put_value(FILE *f, const struct option *o, bool first)
 		first ? "" : ",", column, column);
 }
 
+/* Whatever changes in these tables, what is kept of its run goes. */
+static char *make_triggers(void)
+{
+	static const char *const table[] = {"run_option", "evaluation", "epoch"};
+	static const char *const change[][2] = {{"INSERT", "NEW.run_id"},
+						{"UPDATE", "OLD.run_id, NEW.run_id"},
+						{"DELETE", "OLD.run_id"}};
+	struct text t;
+	FILE *f = text_open(&t);
+	for (size_t i = 0; i < 9; i++)
+		fprintf(f,
+			"CREATE TRIGGER %s_%s AFTER %s ON %s BEGIN\n"
+			"\tDELETE FROM run_kept WHERE run_id IN (%s);\nEND;\n",
+			table[i / 3], change[i % 3][0], change[i % 3][0], table[i / 3],
+			change[i % 3][1]);
+	return text_close(&t);
+}
+
 static char *make_schema(void)
 {
 	static const struct {
@@ -144,7 +162,9 @@ static char *make_schema(void)
 		{"/* OPTION VALUES */", put_value}};
 	char *all AUTOFREE = sentence("%s\n%s\n%s\n%s\n%s\n%s", tables_sql, views_sql,
 				      statistics_sql, study_sql, gate_sql, timeline_sql);
-	char *text = text_replaced(all, "/* STUDENT */", student_sql);
+	char *tested AUTOFREE = text_replaced(all, "/* STUDENT */", student_sql);
+	char *triggers AUTOFREE = make_triggers();
+	char *text = text_replaced(tested, "/* TRIGGERS */\n", triggers);
 	for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
 		char *list AUTOFREE = of_options(lists[i].put), *before AUTOFREE = text;
 		CHECK(strstr(text, lists[i].marker), "no \"%s\" in results/db", lists[i].marker);

@@ -42,9 +42,7 @@ CREATE VIEW finished AS
 WITH ended AS (
 	SELECT id, dense_rank() OVER (ORDER BY config_key) AS number, status, workload, config, config_key,
 		compare_key, strategy, workers, servers, sync_every, seed, train_size, test_size,
-			target_accuracy,
-		target_loss,
-		platform, test_accuracy, test_loss, epoch_seconds, comm_fraction, wait_fraction,
+		target_accuracy, target_loss, platform, test_accuracy, test_loss, epoch_seconds, comm_fraction, wait_fraction,
 		staleness_mean, staleness_max, dropped_fraction, target_seconds,
 		max(best_test_accuracy) OVER (PARTITION BY workload) IS NOT NULL AS classifies,
 		row_number() OVER (PARTITION BY config_key, seed ORDER BY id DESC) AS repeat
@@ -68,8 +66,7 @@ SELECT id, number, status, workload, config, config_key, compare_key, strategy, 
 	iif(timed, staleness_max, NULL) AS staleness_max,
 	iif(timed, dropped_fraction, NULL) AS dropped_fraction,
 	iif((target_accuracy > 0 OR target_loss > 0) AND (repeat = 1 OR platform <> 'sim'),
-		ifnull(iif(status = 'done', target_seconds, NULL), 9e999),
-			NULL) AS seconds_to_target
+		ifnull(iif(status = 'done', target_seconds, NULL), 9e999), NULL) AS seconds_to_target
 FROM judged;
 
 -- One row a configuration: medians over its finished runs, with their intervals.
@@ -142,7 +139,7 @@ grouped AS MATERIALIZED (
 		count(*) FILTER (WHERE status = 'done') AS n,
 		count(DISTINCT seed) FILTER (WHERE status = 'done') AS seeds,
 		count(*) FILTER (WHERE status = 'diverged') AS diverged,
-			count(DISTINCT seed) AS samples,
+		count(DISTINCT seed) AS samples,
 		count(*) FILTER (WHERE seconds_to_target < 9e999) AS reached,
 		count(*) FILTER (WHERE seconds_to_target = 9e999) AS missed,
 		min(test_accuracy) AS test_accuracy_min, max(test_accuracy) AS test_accuracy_max,
@@ -151,13 +148,11 @@ grouped AS MATERIALIZED (
 SELECT g.number, g.workload, g.config, g.config_key, g.compare_key, g.strategy, g.workers, g.servers,
 	g.sync_every, g.n, g.seeds, g.diverged, g.samples,
 	w.test_accuracy, w.test_accuracy_low, w.test_accuracy_high, w.test_accuracy_coverage,
-		g.test_accuracy_min,
-	g.test_accuracy_max, w.test_loss, w.test_loss_low, w.test_loss_high, w.test_loss_coverage,
+	g.test_accuracy_min, g.test_accuracy_max, w.test_loss, w.test_loss_low, w.test_loss_high, w.test_loss_coverage,
 	w.epoch_seconds, w.epoch_seconds_low, w.epoch_seconds_high, w.epoch_seconds_coverage,
 	g.train_size / nullif(w.epoch_seconds, 0) AS samples_per_second,
 	g.target_accuracy, g.target_loss, g.reached, g.missed,
-	w.time_to_accuracy, w.time_to_accuracy_low, w.time_to_accuracy_high,
-		w.time_to_accuracy_coverage,
+	w.time_to_accuracy, w.time_to_accuracy_low, w.time_to_accuracy_high, w.time_to_accuracy_coverage,
 	w.comm_fraction, w.comm_fraction_low, w.comm_fraction_high,
 	w.wait_fraction, w.wait_fraction_low, w.wait_fraction_high,
 	w.staleness_mean, w.staleness_mean_low, w.staleness_mean_high, g.staleness_max,
@@ -247,9 +242,8 @@ held AS (
 			ELSE min(1000, CAST((a.v + b.v) * (a.v + b.v)
 				/ (a.v * a.v / (a.n - 1) + b.v * b.v
 					/ (b.n - 1)) AS INTEGER)) END AS df,
-		CASE c.name WHEN 'test_loss' THEN c.margin * abs(b.mean) WHEN 'epoch_seconds'
-			THEN ln(1 + c.margin)
-			ELSE c.margin END AS margin
+		CASE c.name WHEN 'test_loss' THEN c.margin * abs(b.mean)
+			WHEN 'epoch_seconds' THEN ln(1 + c.margin) ELSE c.margin END AS margin
 	FROM compared AS c CROSS JOIN side AS a ON a.number = c.number AND a.name = c.name
 		CROSS JOIN side AS b ON b.number = c.versus_number AND b.name = c.name
 		LEFT JOIN paired AS p ON p.number = c.number AND p.versus_number = c.versus_number
@@ -258,25 +252,23 @@ named AS MATERIALIZED (SELECT number, workload, config, config_key FROM done GRO
 estimate AS MATERIALIZED (
 	SELECT row_number() OVER () AS id, a.workload || ' ' || h.name AS family, sqrt(v) AS se,
 		iif(h.pairs, h.pairs, min(h.n, h.versus_n)) AS size, 0.025 AS level, h.*,
-			a.workload, a.config,
-		a.config_key, b.config AS versus, b.config_key AS versus_key
+		a.workload, a.config, a.config_key, b.config AS versus, b.config_key AS versus_key
 	FROM held AS h CROSS JOIN named AS a ON a.number = h.number
 		CROSS JOIN named AS b ON b.number = h.versus_number),
 /* STUDENT */,
-told AS (
+directed AS (
 	SELECT *, iif(name = 'test_accuracy', p_more, p_less) AS p_better,
 		iif(name = 'test_accuracy', p_less, p_more) AS p_worse
 	FROM student),
 marked AS (
 	SELECT *, CASE WHEN p_equal < 0.05 THEN 'equal' WHEN p_better < 0.025 THEN 'better'
-		WHEN p_worse < 0.025 THEN 'worse' ELSE 'undecided' END AS mark FROM told)
-SELECT workload, name, number, config, config_key, versus_number, versus, versus_key, n, versus_n,
-	pairs,
+		WHEN p_worse < 0.025 THEN 'worse' ELSE 'undecided' END AS mark FROM directed)
+SELECT workload, name, number, config, config_key, versus_number, versus, versus_key, n, versus_n, pairs,
 	iif(name = 'epoch_seconds', exp(d) - 1, d) AS difference,
 	iif(name = 'epoch_seconds', exp(d - half) - 1, d - half) AS difference_low,
 	iif(name = 'epoch_seconds', exp(d + half) - 1, d + half) AS difference_high,
-	iif(name = 'epoch_seconds', exp(margin) - 1, margin) AS margin, p_better, p_worse,
-		p_equal, mark,
+	iif(name = 'epoch_seconds', exp(margin) - 1, margin) AS margin,
+	p_better, p_worse, p_equal, mark,
 	iif(mark = 'undecided', wanted, NULL) AS wanted
 FROM marked;
 

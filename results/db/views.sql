@@ -78,8 +78,8 @@ SELECT
 		|| iif(r.pause = '', '', ' pause ' || r.pause)
 		|| iif(r.leave = '', '', ' leave ' || r.leave)
 		|| iif(r.platform = 'mpi', '', ' ' || r.platform) || ifnull(':' || r.sim_platform, '') AS config,
-	json_array(r.workload, iif(r.global_batch > 0, 'of all ' || r.global_batch, r.batch), r.platform || ifnull(':' || r.sim_platform, ''), r.device,
-		r.precision, r.threads, r.params, r.train_size, r.sim_step_time, r.sim_update_time)
+	json_array(r.workload, iif(r.global_batch > 0, 'of all ' || r.global_batch, r.batch),
+		r.platform || ifnull(':' || r.sim_platform, ''), r.device, r.precision, r.threads, r.params, r.train_size, r.sim_step_time, r.sim_update_time)
 		AS compare_key,
 	json_patch(json_object(/* OPTION VALUES */),
 		(SELECT json_group_object(
@@ -102,38 +102,13 @@ FROM (SELECT *, CASE WHEN target_accuracy > 0 OR target_loss > 0 THEN (
 		WINDOW w AS (ORDER BY epochs))
 	WHERE lasts AND NOT ifnull(met, 0)) END AS reached FROM run) AS r;
 
+-- What is kept of a run is true, or gone: a change of its rows elsewhere takes it away.
 CREATE TRIGGER run_changed AFTER UPDATE ON run BEGIN
 	DELETE FROM run_kept WHERE run_id = OLD.id;
 	INSERT INTO run_kept SELECT * FROM run_computed
 	WHERE run_id = NEW.id AND NEW.status IN ('done', 'failed', 'diverged');
 END;
-CREATE TRIGGER run_option_inserted AFTER INSERT ON run_option BEGIN
-	DELETE FROM run_kept WHERE run_id = NEW.run_id;
-END;
-CREATE TRIGGER run_option_updated AFTER UPDATE ON run_option BEGIN
-	DELETE FROM run_kept WHERE run_id IN (OLD.run_id, NEW.run_id);
-END;
-CREATE TRIGGER run_option_deleted AFTER DELETE ON run_option BEGIN
-	DELETE FROM run_kept WHERE run_id = OLD.run_id;
-END;
-CREATE TRIGGER evaluation_inserted AFTER INSERT ON evaluation BEGIN
-	DELETE FROM run_kept WHERE run_id = NEW.run_id;
-END;
-CREATE TRIGGER evaluation_updated AFTER UPDATE ON evaluation BEGIN
-	DELETE FROM run_kept WHERE run_id IN (OLD.run_id, NEW.run_id);
-END;
-CREATE TRIGGER evaluation_deleted AFTER DELETE ON evaluation BEGIN
-	DELETE FROM run_kept WHERE run_id = OLD.run_id;
-END;
-CREATE TRIGGER epoch_inserted AFTER INSERT ON epoch BEGIN
-	DELETE FROM run_kept WHERE run_id = NEW.run_id;
-END;
-CREATE TRIGGER epoch_updated AFTER UPDATE ON epoch BEGIN
-	DELETE FROM run_kept WHERE run_id IN (OLD.run_id, NEW.run_id);
-END;
-CREATE TRIGGER epoch_deleted AFTER DELETE ON epoch BEGIN
-	DELETE FROM run_kept WHERE run_id = OLD.run_id;
-END;
+/* TRIGGERS */
 
 -- The same, kept or computed now.
 CREATE VIEW run_figures AS
@@ -143,7 +118,8 @@ SELECT * FROM run_kept UNION ALL SELECT * FROM run_computed WHERE run_id NOT IN 
 --   config          a short name, the same for all seeds: "asgd 4w+1s X=3 cuda sim"; one worker
 --                   without servers, X=1, cpu and mpi go without saying
 --   config_key      a JSON object of every option but the seed: equal for runs that seeds repeat
---   compare_key     with --batch weak scaling, with --global-batch strong: equal for runs whose epoch times may be compared: the same work on the same parts
+--   compare_key     equal for runs whose epoch times may be compared: the same work on the same
+--                   parts; under --batch that is weak scaling, under --global-batch strong
 --   *_fraction      the share of the segment's seconds; what is missing to 1 is "other"
 --   staleness_mean  the mean of the epochs' means
 --   dropped_fraction  the share of all pushes that came too late and were thrown away
@@ -180,7 +156,7 @@ FROM time_to_target WHERE figure = 'test_accuracy';
 -- What a speed-up is over: what serial needs for an epoch, the median over all its finished runs
 -- with this compare_key. Other strategies on one worker are no base: a parameter server has its
 -- price there, too.
-CREATE VIEW one_worker AS
+CREATE VIEW serial_pace AS
 WITH ranked AS (
 	SELECT compare_key, epoch_seconds, count(*) OVER (PARTITION BY compare_key) AS n,
 		row_number() OVER (PARTITION BY compare_key ORDER BY epoch_seconds) AS i
@@ -211,4 +187,4 @@ SELECT m.config_key, m.config, m.workload, m.strategy, m.workers, m.servers, m.s
 	m.batch, m.platform, m.device, m.n, m.epoch_seconds,
 	o.n AS base_n, o.epoch_seconds AS base_epoch_seconds,
 	o.epoch_seconds / nullif(m.epoch_seconds, 0) AS speedup
-FROM median AS m LEFT JOIN one_worker AS o ON o.compare_key = m.compare_key;
+FROM median AS m LEFT JOIN serial_pace AS o ON o.compare_key = m.compare_key;

@@ -19,6 +19,7 @@ TEXT_FILE(statistics_sql, "results/db/statistics.sql");
 TEXT_FILE(study_sql, "results/db/study.sql");
 TEXT_FILE(gate_sql, "results/db/gate.sql");
 TEXT_FILE(student_sql, "results/db/student.sql");
+TEXT_FILE(median_sql, "results/db/median.sql");
 TEXT_FILE(timeline_sql, "results/db/timeline.sql");
 TEXT_FILE(migration_2, "results/db/migrations/2.sql");
 TEXT_FILE(migration_3, "results/db/migrations/3.sql");
@@ -163,8 +164,9 @@ static char *make_schema(void)
 	char *all AUTOFREE = sentence("%s\n%s\n%s\n%s\n%s\n%s", tables_sql, views_sql,
 				      statistics_sql, study_sql, gate_sql, timeline_sql);
 	char *tested AUTOFREE = text_replaced(all, "/* STUDENT */", student_sql);
+	char *ranked AUTOFREE = text_replaced(tested, "/* MEDIANS */", median_sql);
 	char *triggers AUTOFREE = make_triggers();
-	char *text = text_replaced(tested, "/* TRIGGERS */\n", triggers);
+	char *text = text_replaced(ranked, "/* TRIGGERS */\n", triggers);
 	for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
 		char *list AUTOFREE = of_options(lists[i].put), *before AUTOFREE = text;
 		CHECK(strstr(text, lists[i].marker), "no \"%s\" in results/db", lists[i].marker);

@@ -82,7 +82,6 @@ FROM judged;
 --                       _high is NULL too where that end lies among the misses
 CREATE VIEW configuration_summary AS
 WITH done AS MATERIALIZED (SELECT * FROM finished), -- each mention of a view is compiled anew: few are made
-rank AS MATERIALIZED (SELECT * FROM median_rank),
 figure AS (
 	SELECT d.number, m.column1 AS name, CASE m.column1 WHEN 'accuracy' THEN d.test_accuracy
 		WHEN 'loss' THEN d.test_loss WHEN 'seconds' THEN d.epoch_seconds
@@ -91,16 +90,7 @@ figure AS (
 		ELSE d.dropped_fraction END AS x
 	FROM done AS d CROSS JOIN (VALUES ('accuracy'), ('loss'), ('seconds'), ('target'), ('comm'), ('wait'),
 		('stale'), ('dropped')) AS m),
-ranked AS (
-	SELECT number, name, x, row_number() OVER w AS i,
-		count(*) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS n
-	FROM figure WHERE x IS NOT NULL WINDOW w AS (PARTITION BY number, name ORDER BY x)),
-median AS (
-	SELECT r.number, r.name, avg(r.x) FILTER (WHERE r.i IN ((r.n + 1) / 2, (r.n + 2) / 2)) AS mid,
-		max(r.x) FILTER (WHERE r.i = b.low) AS low,
-		max(r.x) FILTER (WHERE r.i = b.high) AS high,
-		max(b.coverage) AS coverage
-	FROM ranked AS r CROSS JOIN rank AS b ON b.n = r.n GROUP BY r.number, r.name),
+/* MEDIANS */,
 -- one row a configuration again: of each name there is one figure, or none
 wide AS MATERIALIZED (
 	SELECT number,

@@ -61,38 +61,28 @@ FROM ranked AS r WHERE place = 1 AND cost < 9e999;
 --   the rest     of the best trial: what was chosen, by which figure, out of how many trials
 CREATE VIEW study_result AS
 WITH again AS MATERIALIZED (
-	SELECT *, max(test_accuracy) OVER (PARTITION BY study_id, workload) IS NOT NULL AS classifies
+	SELECT *, dense_rank() OVER (ORDER BY study_id, contestant, kind) AS place,
+		max(test_accuracy) OVER (PARTITION BY study_id, workload) IS NOT NULL AS classifies
 	FROM study_run WHERE kind <> 'trial'),
 figure AS (
-	SELECT study_id, contestant, kind, m.column1 AS name, CASE m.column1
+	SELECT place AS number, m.column1 AS name, CASE m.column1
 			WHEN 'accuracy' THEN iif(status = 'done', test_accuracy, iif(classifies, -9e999, NULL))
 			WHEN 'loss' THEN iif(status = 'done', test_loss, 9e999)
 			ELSE iif(status = 'done', epoch_seconds, NULL) END AS x
 	FROM again CROSS JOIN (VALUES ('accuracy'), ('loss'), ('seconds')) AS m),
-ranked AS (
-	SELECT *, row_number() OVER w AS i,
-		count(*) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS n
-	FROM figure WHERE x IS NOT NULL WINDOW w AS (PARTITION BY study_id, contestant, kind, name ORDER BY x)),
-median AS MATERIALIZED (
-	SELECT study_id, contestant, kind, name,
-		avg(x) FILTER (WHERE i IN ((r.n + 1) / 2, (r.n + 2) / 2)) AS mid,
-		max(x) FILTER (WHERE i = b.low) AS low, max(x) FILTER (WHERE i = b.high) AS high,
-		max(b.coverage) AS coverage
-	FROM ranked AS r JOIN median_rank AS b ON b.n = r.n GROUP BY study_id, contestant, kind, name),
+/* MEDIANS */,
 counted AS MATERIALIZED (
-	SELECT study_id, study, contestant, kind, workload, objective, count(*) AS n,
+	SELECT place AS number, study_id, study, contestant, kind, workload, objective, count(*) AS n,
 		CAST(total(status <> 'done') AS INTEGER) AS diverged
-	FROM again GROUP BY study_id, contestant, kind)
+	FROM again GROUP BY place)
 SELECT c.study_id, c.study, c.workload, c.contestant, c.kind, c.n, c.diverged,
 	a.mid AS test_accuracy, a.low AS test_accuracy_low, a.high AS test_accuracy_high,
 	l.mid AS test_loss, l.low AS test_loss_low, l.high AS test_loss_high, l.coverage, s.mid AS epoch_seconds,
 	b.trials, b.lost AS trials_lost, b.number AS trial, c.objective, b.figure AS validation,
 	(SELECT group_concat(key || '=' || atom, ' ') FROM json_each(b.options)) AS chosen, b.edge
 FROM counted AS c
-	LEFT JOIN median AS a ON (a.study_id, a.contestant, a.kind, a.name)
-		= (c.study_id, c.contestant, c.kind, 'accuracy')
-	LEFT JOIN median AS l ON (l.study_id, l.contestant, l.kind, l.name) = (c.study_id, c.contestant, c.kind, 'loss')
-	LEFT JOIN median AS s ON (s.study_id, s.contestant, s.kind, s.name)
-		= (c.study_id, c.contestant, c.kind, 'seconds')
+	LEFT JOIN median AS a ON a.number = c.number AND a.name = 'accuracy'
+	LEFT JOIN median AS l ON l.number = c.number AND l.name = 'loss'
+	LEFT JOIN median AS s ON s.number = c.number AND s.name = 'seconds'
 	LEFT JOIN study_best AS b ON b.study_id = c.study_id AND b.contestant = c.contestant AND c.kind = 'tuned'
 ORDER BY c.study_id, c.workload, c.contestant, c.kind DESC;

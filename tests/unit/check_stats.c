@@ -724,12 +724,12 @@ START_TEST(controls_are_the_most_alike)
 	}
 	exec("UPDATE run SET epochs = 10, label = 'a' WHERE id % 3 = 1;"
 	     "UPDATE run SET epochs = 4, label = 'b' WHERE id % 3 <> 1");
-	ck_table(
-		EXIT_OK, CONTROLS,
-		"allreduce 4w epochs=10 label=a | equal | allreduce 4w epochs=4 label=b | "
-		"allreduce 4w epochs=4 label=b\n"
-		"allreduce 4w epochs=4 label=b | control |  | \n"
-		"asgd 4w | worse | allreduce 4w epochs=4 label=b | allreduce 4w epochs=4 label=b\n");
+	ck_table(EXIT_OK, CONTROLS,
+		 "allreduce 4w epochs=10 label=a | equal | allreduce 4w epochs=4 label=b | "
+		 "allreduce 4w epochs=4 label=b\n"
+		 "allreduce 4w epochs=4 label=b | control |  | \n"
+		 "asgd 4w | worse | allreduce 4w epochs=4 label=b | allreduce 4w epochs=4 "
+		 "label=b\n");
 }
 END_TEST
 

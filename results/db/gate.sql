@@ -69,8 +69,9 @@ spread AS (
 		total((base - mean_base) * (base - mean_base)) AS ss_base,
 		total((now - mean_now) * (now - mean_now)) AS ss_now
 	FROM mean GROUP BY name, cell, metric),
-error AS ( -- v1, v2: squared errors of the two means; of pairs, that of the mean difference
-	SELECT *, paired AND NOT differs AS identical,
+sides AS ( -- of pairs, v1 is that of the mean difference
+	SELECT *, iif(paired, n_pair, 0) AS pairs, n_base AS n1, n_now AS n2,
+		paired AND NOT differs AS identical,
 		iif(paired, mean_pair, mean_now - mean_base) AS worse,
 		iif(paired, mean_paired, mean_base) AS base,
 		iif(paired, mean_paired + mean_pair, mean_now) AS now,
@@ -79,14 +80,11 @@ error AS ( -- v1, v2: squared errors of the two means; of pairs, that of the mea
 			(ss_base / (n_base - 1) + quantum * quantum / 12) / n_base) AS v1,
 		iif(paired, 0, (ss_now / (n_now - 1) + quantum * quantum / 12) / n_now) AS v2
 	FROM spread WHERE iif(paired, n_pair, min(n_base, n_now)) >= 2),
+/* WELCH */,
 sample_variance AS MATERIALIZED (
-	SELECT row_number() OVER () AS id, *, CASE WHEN paired THEN n_pair - 1
-			WHEN v1 + v2 <= 0 THEN n_base + n_now - 2
-			ELSE min(1000, max(1, CAST((v1 + v2) * (v1 + v2) / (v1 * v1 / (n_base - 1)
-				+ v2 * v2 / (n_now - 1)) AS INTEGER))) END AS own_df,
-		(v1 + v2) * per / (unit * unit) AS variance
+	SELECT row_number() OVER () AS id, *, (v1 + v2) * per / (unit * unit) AS variance
 	FROM (SELECT *, iif(metric = 'test accuracy', 1, ifnull(nullif(abs(base), 0), 1)) AS unit
-		FROM error)),
+		FROM welch)),
 -- digamma and trigamma of df / 2, from those of 1/2 and 1
 polygamma (df, digamma, trigamma) AS (
 	VALUES (1, -0.57721566490153286 - 2 * ln(2), pi() * pi() / 2),

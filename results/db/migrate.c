@@ -20,6 +20,7 @@ TEXT_FILE(study_sql, "results/db/study.sql");
 TEXT_FILE(gate_sql, "results/db/gate.sql");
 TEXT_FILE(student_sql, "results/db/student.sql");
 TEXT_FILE(median_sql, "results/db/median.sql");
+TEXT_FILE(welch_sql, "results/db/welch.sql");
 TEXT_FILE(timeline_sql, "results/db/timeline.sql");
 TEXT_FILE(migration_2, "results/db/migrations/2.sql");
 TEXT_FILE(migration_3, "results/db/migrations/3.sql");
@@ -154,23 +155,25 @@ static char *make_triggers(void)
 
 static char *make_schema(void)
 {
-	static const struct {
-		const char *marker;
-		void (*put)(FILE *f, const struct option *o, bool first);
-	} lists[] = {
-		{"\t-- OPTIONS: a column each, from runtime/config/run_options.def\n", put_column},
-		{" /* OPTION ROWS */", put_row},
-		{"/* OPTION VALUES */", put_value}};
-	char *all AUTOFREE = sentence("%s\n%s\n%s\n%s\n%s\n%s", tables_sql, views_sql,
-				      statistics_sql, study_sql, gate_sql, timeline_sql);
-	char *tested AUTOFREE = text_replaced(all, "/* STUDENT */", student_sql);
-	char *ranked AUTOFREE = text_replaced(tested, "/* MEDIANS */", median_sql);
 	char *triggers AUTOFREE = make_triggers();
-	char *text = text_replaced(ranked, "/* TRIGGERS */\n", triggers);
-	for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
-		char *list AUTOFREE = of_options(lists[i].put), *before AUTOFREE = text;
-		CHECK(strstr(text, lists[i].marker), "no \"%s\" in results/db", lists[i].marker);
-		text = text_replaced(before, lists[i].marker, list);
+	const struct {
+		const char *marker, *text;
+		void (*put)(FILE *f, const struct option *o, bool first); /* where text is NULL */
+	} parts[] = {{"/* TRIGGERS */\n", triggers, NULL},
+		     {"/* STUDENT */", student_sql, NULL},
+		     {"/* WELCH */", welch_sql, NULL},
+		     {"/* MEDIANS */", median_sql, NULL},
+		     {"\t-- OPTIONS: a column each, from runtime/config/run_options.def\n", NULL,
+		      put_column},
+		     {" /* OPTION ROWS */", NULL, put_row},
+		     {"/* OPTION VALUES */", NULL, put_value}};
+	char *text = sentence("%s\n%s\n%s\n%s\n%s\n%s", tables_sql, views_sql, statistics_sql,
+			      study_sql, gate_sql, timeline_sql);
+	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+		char *list AUTOFREE = parts[i].put ? of_options(parts[i].put) : NULL;
+		char *before AUTOFREE = text;
+		CHECK(strstr(text, parts[i].marker), "no \"%s\" in results/db", parts[i].marker);
+		text = text_replaced(before, parts[i].marker, list ? list : parts[i].text);
 	}
 	return text;
 }

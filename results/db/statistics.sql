@@ -225,25 +225,23 @@ paired AS MATERIALIZED (
 		WHERE c.name <> 'epoch_seconds' AND a.x - b.x IS NOT NULL
 		WINDOW w AS (PARTITION BY c.number, c.versus_number, c.name))
 	WHERE n >= 2 GROUP BY number, versus_number, name),
-held AS (
-	SELECT c.number, c.versus_number, c.name, a.n, b.n AS versus_n, ifnull(p.n, 0) AS pairs,
-		ifnull(p.mean, a.mean - b.mean) AS d, ifnull(p.v, a.v + b.v) AS v,
-		CASE WHEN p.n THEN p.n - 1 WHEN a.v + b.v <= 0 THEN a.n + b.n - 2
-			ELSE min(1000, CAST((a.v + b.v) * (a.v + b.v)
-				/ (a.v * a.v / (a.n - 1) + b.v * b.v
-					/ (b.n - 1)) AS INTEGER)) END AS df,
+sides AS (
+	SELECT c.number, c.versus_number, c.name, a.n AS n1, a.v AS v1, b.n AS n2, b.v AS v2,
+		ifnull(p.n, 0) AS pairs, ifnull(p.mean, a.mean - b.mean) AS d,
+		ifnull(p.v, a.v + b.v) AS v,
 		CASE c.name WHEN 'test_loss' THEN c.margin * abs(b.mean)
 			WHEN 'epoch_seconds' THEN ln(1 + c.margin) ELSE c.margin END AS margin
 	FROM compared AS c CROSS JOIN side AS a ON a.number = c.number AND a.name = c.name
 		CROSS JOIN side AS b ON b.number = c.versus_number AND b.name = c.name
 		LEFT JOIN paired AS p ON p.number = c.number AND p.versus_number = c.versus_number
 			AND p.name = c.name AND p.lost = a.lost AND p.versus_lost = b.lost),
+/* WELCH */,
 named AS MATERIALIZED (SELECT number, workload, config, config_key FROM done GROUP BY number),
 estimate AS MATERIALIZED (
 	SELECT row_number() OVER () AS id, a.workload || ' ' || h.name AS family, sqrt(v) AS se,
-		iif(h.pairs, h.pairs, min(h.n, h.versus_n)) AS size, 0.025 AS level, h.*,
+		iif(pairs, pairs, min(n1, n2)) AS size, 0.025 AS level, h.*, own_df AS df,
 		a.workload, a.config, a.config_key, b.config AS versus, b.config_key AS versus_key
-	FROM held AS h CROSS JOIN named AS a ON a.number = h.number
+	FROM welch AS h CROSS JOIN named AS a ON a.number = h.number
 		CROSS JOIN named AS b ON b.number = h.versus_number),
 /* STUDENT */,
 directed AS (
@@ -253,7 +251,8 @@ directed AS (
 marked AS (
 	SELECT *, CASE WHEN p_equal < 0.05 THEN 'equal' WHEN p_better < 0.025 THEN 'better'
 		WHEN p_worse < 0.025 THEN 'worse' ELSE 'undecided' END AS mark FROM directed)
-SELECT workload, name, number, config, config_key, versus_number, versus, versus_key, n, versus_n, pairs,
+SELECT workload, name, number, config, config_key, versus_number, versus, versus_key,
+	n1 AS n, n2 AS versus_n, pairs,
 	iif(name = 'epoch_seconds', exp(d) - 1, d) AS difference,
 	iif(name = 'epoch_seconds', exp(d - half) - 1, d - half) AS difference_low,
 	iif(name = 'epoch_seconds', exp(d + half) - 1, d + half) AS difference_high,

@@ -61,6 +61,7 @@ struct option_facts {
 	enum { AS_GIVEN, AS_USED, USED_IF_ANY, OF_SIMULATION, UNSTORED } stored;
 	enum { REPLAY_MUST, REPLAY_MAY, REPLAY_OWN } replay; /* agree with the run replayed */
 	bool kept_apart, repeats; /* by statistics, beside what decides; over which they are */
+	bool compared;            /* what a comparison is of, and not what it is tuned in */
 };
 
 struct option {

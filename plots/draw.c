@@ -380,10 +380,12 @@ static char *put_words(struct drawing *d, const struct figure *f, const struct p
 				   d->where ? " matches --where" : "")
 			: sentence("%s finished run%s here, but nothing of this kind.", finished,
 				   strcmp(finished, "1") == 0 ? " is" : "s are");
-	char *interval AUTOFREE = read_value(
-		d, "SELECT text FROM interval_name WHERE workload = ?1 OR ?1 = ''", p->workload);
-	const char *line[] = {heading,        p->workload, p->more ? left : foot, f->needs, found,
-			      d->store->path, interval};
+#define INTERVAL "SELECT text FROM interval_name WHERE (workload = ?1 OR ?1 = '') AND runs = "
+	char *interval AUTOFREE = read_value(d, INTERVAL "'ended'", p->workload);
+	char *of_times AUTOFREE = read_value(d, INTERVAL "'done'", p->workload);
+	const char *line[] = {heading,  p->workload, p->more ? left : foot,
+			      f->needs, found,       d->store->path,
+			      interval, of_times};
 	FILE *file;
 	TRY(make_file(d, path, &file));
 	for (size_t i = 0; i < sizeof(line) / sizeof(*line); i++) {

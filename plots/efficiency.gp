@@ -1,6 +1,7 @@
 # Columns: workers, efficiency, low, high, more workers than cores
 widest = max(widest, 22); extra = 2
 eval layout_curves
+interval = of_times
 eval spread(3, 4)
 crowded = ''
 do for [i = 1:blocks] { eval number(i, 5); if (number > 0) { crowded = crowded . sprintf(' %d', i) } }

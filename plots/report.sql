@@ -6,8 +6,7 @@
 --   machine  what it was measured on; simulated runs have "simulated"
 CREATE TEMP TABLE report_run AS
 SELECT s.id, s.status, s.reason, s.started, s.finished, s.label, s.workload, s.strategy, s.workers, s.servers,
-	s.sync_every, s.seed, s.config_key, s.compare_key, s.config, s.target_accuracy,
-		s.target_loss,
+	s.sync_every, s.seed, s.config_key, s.compare_key, s.config, s.target_accuracy, s.target_loss,
 	s.oversubscribed, s.epochs, s.epochs_done, s.params, s.train_size, s.test_accuracy,
 	s.best_test_accuracy, s.test_loss, s.epoch_seconds,
 	s.seconds_total, s.comm_fraction, s.wait_fraction, s.staleness_mean, s.model_hash, r.platform,
@@ -59,7 +58,8 @@ WITH named AS (
 grouped AS (
 	SELECT g.config_key, max(g.compare_key) AS compare_key, g.workload, g.strategy, g.workers,
 		g.servers, g.sync_every, ifnull(n.name, g.config || iif(g.label = '', '', ', ' || g.label)) AS name,
-		max(g.params) AS params, max(g.train_size) AS train_size, max(g.target_accuracy) AS target, max(g.target_loss) AS target_loss,
+		max(g.params) AS params, max(g.train_size) AS train_size,
+		max(g.target_accuracy) AS target, max(g.target_loss) AS target_loss,
 		count(*) AS runs, count(*) FILTER (WHERE status = 'done') AS n,
 		count(*) FILTER (WHERE status = 'failed') AS failed,
 		count(*) FILTER (WHERE status = 'diverged') AS diverged,
@@ -69,7 +69,7 @@ grouped AS (
 		count(DISTINCT iif(status = 'done', machine, NULL)) AS machines
 	FROM report_run AS g LEFT JOIN named AS n USING (config_key)
 	GROUP BY g.config_key),
-base AS MATERIALIZED (SELECT compare_key, epoch_seconds FROM one_worker)
+base AS MATERIALIZED (SELECT compare_key, epoch_seconds FROM serial_pace)
 SELECT row_number() OVER (ORDER BY g.workload, g.workers, g.strategy, g.servers, g.sync_every, g.name,
 		g.config_key) AS place,
 	g.*, a.median AS accuracy, a.low AS accuracy_low, a.high AS accuracy_high,

@@ -6,10 +6,10 @@ WITH one AS MATERIALIZED (
 shown AS MATERIALIZED (SELECT t.* FROM study_trial AS t JOIN one USING (workload, study_id)),
 -- A line is drawn where nothing but the rate was searched: else its neighbours differ in more.
 drawn AS MATERIALIZED (
-	SELECT contestant, count(DISTINCT key) = 1 AND max(key = 'lr') AS alone
-	FROM shown CROSS JOIN json_each(options) GROUP BY contestant)
+	SELECT study_id, contestant, count(DISTINCT key) = 1 AND max(key = 'lr') AS alone
+	FROM shown CROSS JOIN json_each(options) GROUP BY study_id, contestant)
 SELECT workload, contestant AS title, lr, iif(objective = 'accuracy', 100, 1) * value AS value, lost, alone,
 	objective = 'loss' AS is_loss
-FROM shown JOIN drawn USING (contestant)
+FROM shown JOIN drawn USING (study_id, contestant)
 WHERE lr > 0 AND value IS NOT NULL
 ORDER BY workload, contestant, lr;

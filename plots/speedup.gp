@@ -1,6 +1,7 @@
 # Columns: workers, speed-up, low, high
 extra = 1
 eval layout_curves
+interval = of_times
 eval spread(3, 4)
 eval extremes(4); top = most
 eval extremes(2); low = least

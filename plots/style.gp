@@ -6,6 +6,7 @@
 # and this file adds for NAME.gp
 #   name[i]         title of block i, from 1: data index i - 1
 #   interval        what the ends of medians' bands and bars are, "95 % interval"; empty without repeats
+#   of_times        the same where those are of times, in which runs that diverged do not count
 #   workload        and the layouts, units and line types below
 # Text comes out of data files. It may be anything, so it is shown `noenhanced`, in titles and labels
 # only: tic labels and `with labels` would interpret it.
@@ -24,6 +25,7 @@ eval line_of('words.tsv', 3); needs = text
 eval line_of('words.tsv', 4); found = text
 eval line_of('words.tsv', 5); database = text
 eval line_of('words.tsv', 6); interval = text
+eval line_of('words.tsv', 7); of_times = text
 if (blocks > 0) {
 	array name[blocks]
 	do for [i = 1:blocks] { eval line_of(names, i - 1); name[i] = text }

@@ -20,9 +20,10 @@ WITH done AS MATERIALIZED (
 		s.config_key, s.compare_key, min(s.id) OVER (PARTITION BY s.config_key) AS one
 	FROM run_summary AS s WHERE s.id IN (SELECT id FROM chosen) AND s.status = 'done'),
 -- what config_key holds, but for what the short name says already (label 0; +2s: on servers) and what
--- does not apply: tables, vectors of GPUs, simulations. Options of plug-ins come last, then the label.
+-- does not apply: tables, vectors of GPUs, simulations. owner: 'asgd.' of an option of a plug-in; these come last,
+-- then the label.
 setting AS MATERIALIZED (
-	SELECT d.id, d.workload, ifnull(i.label, 23) AS place,
+	SELECT d.id, d.workload, ifnull(i.label, 98) AS place,
 		iif(i.name IS NULL, substr(e.key, 1, instr(e.key, '.')), '') AS owner,
 		CASE WHEN i.name IS NULL THEN substr(e.key, instr(e.key, '.') + 1)
 			WHEN i.name = 'label' THEN '' ELSE i.name END AS name,
@@ -40,7 +41,7 @@ extra AS MATERIALIZED (
 	SELECT id, group_concat(iif(name = '', ', ', ' ' || name || '=') || short, '') AS text
 	FROM (SELECT *, iif(length(value) > 48, substr(value, 1, 32) || '…' || substr(value, -15), value) AS short
 		FROM setting JOIN differing USING (workload, owner, name)
-		WHERE value <> '' AND (value || '' <> '0' OR place > 22) -- of mvbench's own options, 0 is none
+		WHERE value <> '' AND (value || '' <> '0' OR owner <> '' OR name = '') -- 0 of mvbench's own is none
 		ORDER BY id, name <> '' AND length(value) > 24, place, name)
 	GROUP BY id),
 named AS (
@@ -74,13 +75,18 @@ CREATE TEMP TABLE interval_rank (n INTEGER PRIMARY KEY, low INTEGER, high INTEGE
 INSERT INTO interval_rank SELECT n, ifnull(low, n), ifnull(high, n), coverage FROM median_rank
 WHERE n <= (SELECT max(n) FROM configuration) + (SELECT count(*) FROM lost_run);
 -- What a key calls them: below six runs they hold less than 95 %. Nothing where there are no
--- repeats.
+-- repeats. runs: those of times are over the runs that are 'done', all others over those that
+-- 'ended', as who diverged counts.
 CREATE TEMP VIEW interval_name AS
-SELECT workload, iif(min(r.coverage) >= 0.95, '95 % interval', printf(
+WITH sample AS (
+	SELECT workload, 'done' AS runs, n FROM configuration
+	UNION ALL SELECT workload, 'ended', n + (SELECT count(*) FROM lost_run AS l WHERE l.place = c.place)
+	FROM configuration AS c)
+SELECT workload, runs, iif(min(r.coverage) >= 0.95, '95 % interval', printf(
 	iif(max(r.coverage) < 0.95, 'min to max (%.3g %%%s)', 'interval (%.3g %%%s)'),
 		100 * min(r.coverage),
 	iif(min(r.coverage) < max(r.coverage), ' or more', ''))) AS text
-FROM configuration JOIN interval_rank AS r USING (n) WHERE n > 1 GROUP BY workload;
+FROM sample JOIN interval_rank AS r USING (n) WHERE n > 1 GROUP BY workload, runs;
 
 -- One row a run: what its last epoch came to, as in quality, and the seconds of training until then.
 CREATE TEMP VIEW outcome AS
@@ -192,7 +198,7 @@ SELECT c.*, i.median AS seconds, i.low, i.high
 FROM (SELECT place, min(value) AS low, max(value) AS high, avg(value) FILTER (WHERE middle) AS median
 	FROM ranked WHERE name = 'pace' GROUP BY place) AS i JOIN configuration AS c USING (place);
 
--- The same of what was run with one worker and with several; one: the seconds of one worker.
+-- The same of what was run on several workers, where serial was run too; one: the seconds of serial.
 CREATE TEMP VIEW scaling AS
 SELECT * FROM (
 	SELECT p.workload, p.place AS configuration, p.workers, p.seconds, p.low, p.high, o.epoch_seconds AS one,
@@ -200,7 +206,7 @@ SELECT * FROM (
 			' (n=' || p.n || ')', ' (n=' || min(p.n) OVER w || '..' || max(p.n) OVER w || ')'), '')
 			AS title,
 		min(p.place) OVER w AS place, max(p.workers) OVER w AS most
-	FROM pace AS p JOIN one_worker AS o USING (compare_key)
+	FROM pace AS p JOIN serial_pace AS o USING (compare_key)
 	WINDOW w AS (PARTITION BY p.workload, p.series))
 WHERE most > 1;
 

@@ -1,6 +1,7 @@
 # Columns: epoch, median, low, high [s since the start], epoch_seconds
 widest = widest + 14
 eval layout_curves
+interval = of_times
 eval spread(3, 4)
 array pace[blocks]
 do for [i = 1:blocks] { stats data index i - 1 using 5 nooutput; pace[i] = STATS_max }

@@ -1,4 +1,4 @@
--- Training time to the target accuracy or loss, a bar a configuration: medians and their intervals, misses counted as later than all others.
+-- Training time to the target, a bar a configuration: medians and their intervals, misses counted as latest.
 -- Needs runs with a target: mvbench run --target-accuracy=0.85, or --target-loss=0.4.
 -- A run that diverged missed its target too. Times of targets that were not reached are -1.
 WITH result AS MATERIALIZED (
@@ -21,7 +21,7 @@ grouped AS (
 	FROM result GROUP BY config_key)
 SELECT g.workload, ifnull(c.name, g.config || ', diverged') AS title,
 	iif(m.median < 9e999, m.median, -1) AS seconds, iif(m.low < 9e999, m.low, -1) AS low,
-	iif(m.high < 9e999, m.high, -1) AS high, g.reached, g.n, g.tried, 
+	iif(m.high < 9e999, m.high, -1) AS high, g.reached, g.n, g.tried,
 	iif(g.target_loss > 0, -g.target_loss, 100 * g.target_accuracy) AS target -- below 0: a loss
 FROM grouped AS g JOIN median AS m USING (config_key) LEFT JOIN configuration AS c USING (config_key)
 ORDER BY g.workload, c.place IS NULL, c.place, g.config_key;

@@ -31,10 +31,9 @@ static const struct option options[] = {
 	       "what mvbench tune reports: each configuration as tuned, and beside it as the job "
 	       "file has it [yes or no]"),
 	OPTION(versus, STRING, "versus", "",
-	       "compare with this configuration, as the table names it; empty: with allreduce "
-	       "of the "
-	       "same workload, of as many workers if there is one; where there is none, with "
-	       "serial [text]"),
+	       "compare with this configuration, as the table names it; empty: with the "
+	       "allreduce of the same workload that is most like the row; where there is none, "
+	       "with serial [text]"),
 	OPTION(margin_accuracy, REAL, "margin-accuracy", "0.3",
 	       "accuracies that surely differ by less are equal [percentage points]", .min = 0,
 	       .max = 100),
@@ -48,16 +47,7 @@ static const struct option options[] = {
 /* ---- Columns ------------------------------------------------------------- */
 
 #define SHARE(x)   ROUND("%.0f", "100 * " x)
-#define LOSS(x)    ROUND("%.4g", x)
 #define SECONDS(x) "iif(" x " < 1000, printf('%.4g', " x "), " ROUND("%.0f", x) ")"
-/* What does not exist leaves the whole NULL. Who diverged is below all accuracies, above all
- * losses. */
-#define FINITE(x, text) "iif(abs(" x ") = 9e999, 'diverged', " text ")"
-#define BETWEEN(low, high, x) \
-	low " || '..' || " high " || iif(" x "_coverage < 0.95, " \
-	    "printf(' (%.3g %%)', 100 * " x "_coverage), '')"
-#define INTERVAL(x, text) \
-	BETWEEN(FINITE(x "_low", text(x "_low")), FINITE(x "_high", text(x "_high")), x)
 /* How a figure compares: the mark, the difference and its interval, each in this format, and how
  * many seeds would decide. */
 #define DIFFERENCE(x, format, digits, scale) \
@@ -100,14 +90,17 @@ static const struct column configuration_columns[] = {
 	      "iif(seeds < n, n || ' (' || seeds || iif(seeds = 1, ' seed)', ' seeds)'), n)"),
 	HIDDEN("seeds"),
 	HIDDEN("samples"),
-	FIGURE("test_accuracy", "accuracy %", PERCENT, INTERVAL("test_accuracy", PERCENT),
+	FIGURE("test_accuracy", "accuracy %", PERCENT,
+	       INTERVAL("test_accuracy", PERCENT, "test_accuracy_coverage"),
 	       DIFFERENCE("test_accuracy", "%+.2f", "2", "100"), ACCURACIES),
 	/* an interval of loss, and how it compares, only where that is what tasks are judged by */
 	FIGURE("test_loss", "loss", LOSS,
-	       "iif(test_accuracy IS NULL, " INTERVAL("test_loss", LOSS) ", NULL)",
+	       "iif(test_accuracy IS NULL, " INTERVAL("test_loss", LOSS,
+						      "test_loss_coverage") ", NULL)",
 	       "iif(test_accuracy IS NULL, " DIFFERENCE("test_loss", "%+.4f", "4",
 							"1") ", NULL)", ),
-	FIGURE("epoch_seconds", "epoch s", SECONDS, INTERVAL("epoch_seconds", SECONDS),
+	FIGURE("epoch_seconds", "epoch s", SECONDS,
+	       INTERVAL("epoch_seconds", SECONDS, "epoch_seconds_coverage"),
 	       DIFFERENCE("epoch_seconds", "%+.1f %%", "1", "100"), ),
 	PACE,
 	HIDDEN("target_accuracy"),
@@ -119,7 +112,8 @@ static const struct column configuration_columns[] = {
 	     "printf('not reached %d/%d', missed, reached + missed) END"),
 	RARE("time_to_accuracy_low", "95 %",
 	     BETWEEN(SECONDS("time_to_accuracy_low"),
-		     "ifnull(" SECONDS("time_to_accuracy_high") ", 'never')", "time_to_accuracy")),
+		     "ifnull(" SECONDS("time_to_accuracy_high") ", 'never')",
+		     "time_to_accuracy_coverage")),
 	HIDDEN("time_to_accuracy_high"),
 	HIDDEN("time_to_accuracy_coverage"),
 	HIDDEN("reached"),
@@ -173,13 +167,10 @@ static char *print_notes(struct store *s, FILE *f, const struct table_options *o
 	TRY(sql_first(s, &places, "SELECT text FROM places", ""));
 	if (people && !o->runs && held)
 		fprintf(f,
-			"\nversus %s: the mean difference and its 95 %% interval.%sbetter, "
-			"worse: by "
-			"more than chance (5 %% over all rows of a workload, Holm);%sequal: "
-			"surely within "
-			"%g points of accuracy, %g %% of loss, %g %% of seconds;%sundecided: "
-			"neither, and "
-			"how many seeds would probably do\n",
+			"\nversus %s: the mean difference and its 95 %% interval.%s"
+			"better, worse: by more than chance (5 %% over all rows of a workload, "
+			"Holm);%sequal: surely within %g points of accuracy, %g %% of loss, %g %% "
+			"of seconds;%sundecided: neither, and how many seeds would probably do\n",
 			*o->versus ? "the control (--versus)"
 				   : "the control, which is allreduce, or else serial",
 			line, line, o->margin_accuracy, o->margin_loss, o->margin_time, line);
@@ -252,38 +243,46 @@ static char *print_tuned(struct store *s, FILE *f, enum format format)
 	return NULL;
 }
 
-static char *print_rows(struct store *s, FILE *f, const struct table_options *o)
+/* One row a configuration or run. */
+static char *print_rows(struct store *s, FILE *f, const struct table_options *o, enum format format)
 {
-	enum format format;
 	int64_t rows = 0;
-	CHECK(format_find(o->format, &format), "no format %s", o->format);
-	if (o->tuned)
-		return print_tuned(s, f, format);
 	TRY(columns_print(s, f, format, o->runs ? run_columns : configuration_columns,
 			  o->runs ? "shown_run" : "shown", &rows));
 	return rows > 0 ? print_notes(s, f, o, format) : explain_empty(s);
 }
+
+/* What --tuned has no use for. */
+static const char *const untuned[] = {"runs", "versus", "margin-accuracy", "margin-loss",
+				      "margin-time"};
 
 static char *table(void *options_given, struct arguments *a, int *status)
 {
 	const struct table_options *o = options_given;
 	struct store *s AUTOCLOSE = NULL;
 	struct output out;
+	enum format format;
 	if (a->words > 0)
 		return sentence("\"%s\" is not understood: conditions are given with --where, "
 				"files with --db",
 				a->word[0]);
-	if (o->tuned && (o->runs || *o->versus))
-		return sentence("--tuned: each row stands beside its default; leave %s out",
-				o->runs ? "--runs" : "--versus");
+	for (size_t i = 0; o->tuned && i < sizeof untuned / sizeof *untuned; i++)
+		if (arguments_took(a, untuned[i]))
+			return sentence("--tuned: each row stands beside its default, and is "
+					"compared with no other; leave --%s out",
+					untuned[i]);
+	CHECK(format_find(o->format, &format), "no format %s", o->format);
 	TRY(store_open(&s, o->select.db, STORE_READ));
 	TRY(database_choose(s, o->select.where, o->select.label));
-	TRY(sql_each(s, table_sql, "trrr", o->versus, o->margin_accuracy / 100,
-		     o->margin_loss / 100, o->margin_time / 100));
-	TRY(check_versus(s, o));
+	if (!o->tuned) {
+		TRY(sql_each(s, table_sql, "trrr", o->versus, o->margin_accuracy / 100,
+			     o->margin_loss / 100, o->margin_time / 100));
+		TRY(check_versus(s, o));
+	}
 	TRY(output_open(&out, "--out=", o->out));
 	*status = EXIT_FAILED;
-	TRY(output_close(&out, print_rows(s, out.f, o)));
+	TRY(output_close(&out, o->tuned ? print_tuned(s, out.f, format)
+					: print_rows(s, out.f, o, format)));
 	*status = EXIT_OK;
 	return NULL;
 }
@@ -292,30 +291,24 @@ const struct command command_table = {
 	.name = "table",
 	.summary = "print results as a table",
 	.usage = "[--option=value ...]",
-	.about =
-		"Shows the results: one row a configuration, with the medians over its n finished "
-		"runs and their 95 % intervals, or one row a run. An interval lies between two "
-		"of the "
-		"sorted values; below six there is none of 95 %, and the table says how often that "
-		"from the least to the largest holds the median. A run that diverged counts as "
-		"worse "
-		"than all others. A seed that was run "
-		"again is no new sample, except of real times.\n\n"
-		"versus is how a row compares with its control (--versus): better, worse, equal "
-		"(surely within --margin-accuracy, --margin-loss, --margin-time) or undecided, "
-		"with "
-		"the number of seeds that would probably decide. Accuracies and losses "
-		"go by Student's t of the differences seed by seed where both sides share "
-		"two seeds or more, else by Welch's t; seconds, to which seeds do nothing, by "
-		"Welch's "
-		"t of their logarithms. All is corrected for the number of rows (Holm).\n\n"
-		"to target s is the training time until "
-		"--target-accuracy or --target-loss was reached for good; runs that missed it "
-		"count as later than all "
-		"others. Times are per epoch. speedup is relative to serial with the same "
-		"workload, batch, device and platform. comm % and wait % are shares of the time; "
-		"staleness is what a push met, in updates: the mean, and the maximum in brackets. "
-		"Where updates came too late and were thrown away, dropped % is their share.",
+	.about = "Shows the results: one row a configuration, with the medians over its n finished "
+		 "runs and their 95 % intervals, or one row a run. An interval lies between two of "
+		 "the sorted values; below six there is none of 95 %, and the table says how often "
+		 "that from the least to the largest holds the median. A run that diverged counts "
+		 "as worse than all others. A seed that was run again is no new sample (its newest "
+		 "run counts), except of real times.\n\n"
+		 "versus is how a row compares with its control (--versus): better, worse, equal "
+		 "(surely within --margin-accuracy, --margin-loss, --margin-time) or undecided, "
+		 "with the number of seeds that would probably decide. Accuracies and losses go by "
+		 "Student's t of the differences seed by seed where both sides share two seeds or "
+		 "more, else by Welch's t; seconds, to which seeds do nothing, by Welch's t of "
+		 "their logarithms. All is corrected for the number of rows (Holm).\n\n"
+		 "to target s is the training time until --target-accuracy or --target-loss was "
+		 "reached for good; runs that missed it count as later than all others. Times are "
+		 "per epoch. speedup is relative to serial with the same "
+		 "workload, batch, device and platform. comm % and wait % are shares of the time; "
+		 "staleness is what a push met, in updates: the mean, and the maximum in brackets. "
+		 "Where updates came too late and were thrown away, dropped % is their share.",
 	.options = options,
 	.size = sizeof(OWNER),
 	.run = table,

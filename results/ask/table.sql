@@ -31,19 +31,37 @@ CREATE TEMP TABLE summary AS SELECT * FROM configuration_summary;
 
 -- What each configuration is compared with: that which was asked for; else an allreduce of its
 -- workload (where there is none, serial), the first of those that are most like it: of equal work,
--- of as many workers. Those that another configuration chose are controls (the first of them where
--- there is no other), and are compared with nothing. Times only where the work is equal.
+-- of as many workers, and then with the most settings in common. Those that another configuration
+-- chose are controls (the first of them where there is no other), and are compared with nothing.
+-- Times only where the work is equal.
 CREATE TEMP TABLE candidate AS
 SELECT * FROM (
-	SELECT s.number, s.workload, s.compare_key, s.workers, t.configuration, s.strategy,
+	SELECT s.number, s.workload, s.compare_key, s.config_key, s.workers, t.configuration, s.strategy,
 		max(s.strategy = 'allreduce') OVER (PARTITION BY s.workload) AS synchronous
 	FROM summary AS s JOIN title AS t USING (config_key)) CROSS JOIN asked
 WHERE iif(versus = '', strategy = iif(synchronous, 'allreduce', 'serial'), configuration = versus);
+-- The settings in which candidates of a workload differ: in the others a row agrees with all alike.
+CREATE TEMP TABLE trait AS
+WITH setting AS MATERIALIZED (
+	SELECT number, workload, fullkey AS path, atom FROM candidate CROSS JOIN json_each(config_key)),
+differs AS MATERIALIZED (
+	SELECT workload, path FROM setting GROUP BY workload, path
+	HAVING min(atom) IS NOT max(atom)
+		OR count(*) < (SELECT count(*) FROM candidate AS c WHERE c.workload = setting.workload))
+SELECT number, path, atom FROM setting JOIN differs USING (workload, path);
+CREATE INDEX temp.trait_of ON trait (number);
 CREATE TEMP VIEW likeness AS
-SELECT s.number, c.number AS versus_number, c.workload, s.compare_key = c.compare_key AS same_work,
-	row_number() OVER (PARTITION BY s.number ORDER BY c.compare_key = s.compare_key DESC,
-		c.workers = s.workers DESC, c.workers, c.configuration, c.number) AS place
-FROM summary AS s JOIN candidate AS c ON c.workload = s.workload;
+WITH alike AS MATERIALIZED ( -- tier 1: among these, settings decide
+	SELECT s.number, s.workload, s.config_key, c.number AS versus_number, c.workers, c.configuration,
+		s.compare_key = c.compare_key AS same_work,
+		rank() OVER (PARTITION BY s.number ORDER BY c.compare_key = s.compare_key DESC,
+			c.workers = s.workers DESC) AS tier
+	FROM summary AS s JOIN candidate AS c ON c.workload = s.workload)
+SELECT number, versus_number, workload, same_work,
+	row_number() OVER (PARTITION BY number ORDER BY (SELECT count(*) FROM trait AS t
+		WHERE t.number = versus_number AND t.atom IS config_key ->> t.path) DESC,
+		workers, configuration, versus_number) AS place
+FROM alike WHERE tier = 1;
 CREATE TEMP TABLE control AS
 SELECT DISTINCT versus_number AS number FROM likeness
 WHERE place = 1 AND number NOT IN (SELECT number FROM candidate);
@@ -63,13 +81,12 @@ WHERE l.place = 1 AND l.number NOT IN (SELECT number FROM candidate)
 	AND (m.name <> 'epoch_seconds' OR l.same_work);
 CREATE TEMP TABLE held AS
 SELECT c.config_key, c.name, t.configuration AS versus, c.versus_key, c.pairs, c.difference,
-	c.difference_low,
-	c.difference_high, c.margin, c.p_better, c.p_worse, c.p_equal, c.mark, c.wanted
+	c.difference_low, c.difference_high, c.margin, c.p_better, c.p_worse, c.p_equal, c.mark, c.wanted
 FROM comparison AS c JOIN title AS t ON t.config_key = c.versus_key;
 INSERT INTO held (config_key, name, mark) SELECT DISTINCT versus_key, name, 'control' FROM held;
 CREATE INDEX held_config ON held (config_key, name);
 
-CREATE TEMP TABLE base AS SELECT compare_key, epoch_seconds FROM one_worker;
+CREATE TEMP TABLE base AS SELECT compare_key, epoch_seconds FROM serial_pace;
 
 CREATE TEMP TABLE shown AS
 WITH counted AS MATERIALIZED (
@@ -79,25 +96,23 @@ WITH counted AS MATERIALIZED (
 		count(*) FILTER (WHERE status IN ('pending', 'running')) AS unfinished
 	FROM run_summary GROUP BY config_key)
 SELECT c.*, t.configuration, ifnull(s.n, 0) AS n, ifnull(s.seeds, 0) AS seeds,
-	nullif(s.target_accuracy, 0) AS target_accuracy, nullif(s.target_loss, 0) AS target_loss, b.epoch_seconds / nullif(s.epoch_seconds, 0) AS speedup,
+	nullif(s.target_accuracy, 0) AS target_accuracy, nullif(s.target_loss, 0) AS target_loss,
+	b.epoch_seconds / nullif(s.epoch_seconds, 0) AS speedup,
 	a.mark AS test_accuracy_mark, a.versus AS test_accuracy_versus, a.pairs AS test_accuracy_pairs,
 	a.difference AS test_accuracy_difference, a.difference_low AS test_accuracy_difference_low,
 	a.difference_high AS test_accuracy_difference_high, a.margin AS test_accuracy_margin,
 	a.p_better AS test_accuracy_p_better, a.p_worse AS test_accuracy_p_worse,
-		a.p_equal AS test_accuracy_p_equal,
-	a.wanted AS test_accuracy_wanted,
+	a.p_equal AS test_accuracy_p_equal, a.wanted AS test_accuracy_wanted,
 	l.mark AS test_loss_mark, l.versus AS test_loss_versus, l.pairs AS test_loss_pairs,
 	l.difference AS test_loss_difference, l.difference_low AS test_loss_difference_low,
 	l.difference_high AS test_loss_difference_high, l.margin AS test_loss_margin,
 	l.p_better AS test_loss_p_better, l.p_worse AS test_loss_p_worse,
-		l.p_equal AS test_loss_p_equal,
-	l.wanted AS test_loss_wanted,
+	l.p_equal AS test_loss_p_equal, l.wanted AS test_loss_wanted,
 	e.mark AS epoch_seconds_mark, e.versus AS epoch_seconds_versus, e.pairs AS epoch_seconds_pairs,
 	e.difference AS epoch_seconds_difference, e.difference_low AS epoch_seconds_difference_low,
 	e.difference_high AS epoch_seconds_difference_high, e.margin AS epoch_seconds_margin,
 	e.p_better AS epoch_seconds_p_better, e.p_worse AS epoch_seconds_p_worse,
-		e.p_equal AS epoch_seconds_p_equal,
-	e.wanted AS epoch_seconds_wanted,
+	e.p_equal AS epoch_seconds_p_equal, e.wanted AS epoch_seconds_wanted,
 	s.* -- the first column of a name has it
 FROM counted AS c JOIN title AS t USING (config_key) LEFT JOIN summary AS s USING (config_key)
 	LEFT JOIN base AS b ON b.compare_key = c.compare_key

@@ -15,6 +15,15 @@ struct column {
 
 #define ROUND(fmt, x) "iif(" x " IS NULL, NULL, printf('" fmt "', " x "))"
 #define PERCENT(x)    ROUND("%.2f", "100 * (" x ")")
+#define LOSS(x)       ROUND("%.4g", x)
+/* Who diverged is below all accuracies, above all losses. */
+#define FINITE(x, text) "iif(abs(" x ") = 9e999, 'diverged', " text ")"
+/* An interval; of few values it holds less than 95 %. What does not exist leaves the whole NULL. */
+#define BETWEEN(low, high, coverage) \
+	low " || '..' || " high " || iif(" coverage \
+	    " < 0.95, printf(' (%.3g %%)', 100 * " coverage "), '')"
+#define INTERVAL(x, text, coverage) \
+	BETWEEN(FINITE(x "_low", text(x "_low")), FINITE(x "_high", text(x "_high")), coverage)
 
 /* x, which people see below that head and rounded, as shown. */
 #define SHOWN(x, head_, shown_) \

@@ -9,8 +9,9 @@ WITH pair AS (
 	UNION SELECT name, cell, seed FROM gate_limit JOIN checked USING (name)),
 found AS (
 	SELECT p.name, p.cell, p.seed, -b.test_accuracy AS base_a, b.test_loss AS base_l,
-		b.train_loss AS base_t, -e.test_accuracy AS now_a, e.test_loss AS now_l,
-		e.train_loss AS now_t, 1.0 / nullif(ifnull(b.test_size, r.test_size), 0) AS quantum
+		b.train_loss AS base_t, iif(b.train_loss IS NULL, b.running_loss, NULL) AS base_r,
+		-e.test_accuracy AS now_a, e.test_loss AS now_l, e.train_loss AS now_t,
+		e.running_loss AS now_r, 1.0 / nullif(ifnull(b.test_size, r.test_size), 0) AS quantum
 	FROM pair AS p LEFT JOIN baseline AS b USING (name, cell, seed)
 		LEFT JOIN checked AS c USING (name, cell, seed)
 		LEFT JOIN run AS r ON r.id = c.run_id AND r.status = 'done'
@@ -22,7 +23,9 @@ FROM found WHERE ifnull(base_a, now_a) IS NOT NULL
 UNION ALL SELECT name, cell, seed, 'test loss', base_l, now_l, 0
 FROM found WHERE ifnull(base_l, now_l) IS NOT NULL
 UNION ALL SELECT name, cell, seed, 'train loss', base_t, now_t, 0
-FROM found WHERE ifnull(base_t, now_t) IS NOT NULL;
+FROM found WHERE ifnull(base_t, now_t) IS NOT NULL
+UNION ALL SELECT name, cell, seed, 'running loss', base_r, now_r, 0 -- an older baseline has that only
+FROM found WHERE base_r IS NOT NULL;
 
 -- One row a cell and figure with enough runs on both sides: did it get worse? By seed where every
 -- seed of the check is in the baseline (paired; Student's t of the n differences), else Welch's t,
@@ -66,8 +69,9 @@ spread AS (
 		total((base - mean_base) * (base - mean_base)) AS ss_base,
 		total((now - mean_now) * (now - mean_now)) AS ss_now
 	FROM mean GROUP BY name, cell, metric),
-error AS ( -- v1, v2: squared errors of the two means; of pairs, that of the mean difference
-	SELECT *, paired AND NOT differs AS identical,
+sides AS ( -- of pairs, v1 is that of the mean difference
+	SELECT *, iif(paired, n_pair, 0) AS pairs, n_base AS n1, n_now AS n2,
+		paired AND NOT differs AS identical,
 		iif(paired, mean_pair, mean_now - mean_base) AS worse,
 		iif(paired, mean_paired, mean_base) AS base,
 		iif(paired, mean_paired + mean_pair, mean_now) AS now,
@@ -76,39 +80,36 @@ error AS ( -- v1, v2: squared errors of the two means; of pairs, that of the mea
 			(ss_base / (n_base - 1) + quantum * quantum / 12) / n_base) AS v1,
 		iif(paired, 0, (ss_now / (n_now - 1) + quantum * quantum / 12) / n_now) AS v2
 	FROM spread WHERE iif(paired, n_pair, min(n_base, n_now)) >= 2),
-own AS MATERIALIZED (
-	SELECT row_number() OVER () AS id, *, CASE WHEN paired THEN n_pair - 1
-			WHEN v1 + v2 <= 0 THEN n_base + n_now - 2
-			ELSE min(1000, max(1, CAST((v1 + v2) * (v1 + v2) / (v1 * v1 / (n_base - 1)
-				+ v2 * v2 / (n_now - 1)) AS INTEGER))) END AS own_df,
-		(v1 + v2) * per / (unit * unit) AS variance
+/* WELCH */,
+sample_variance AS MATERIALIZED (
+	SELECT row_number() OVER () AS id, *, (v1 + v2) * per / (unit * unit) AS variance
 	FROM (SELECT *, iif(metric = 'test accuracy', 1, ifnull(nullif(abs(base), 0), 1)) AS unit
-		FROM error)),
+		FROM welch)),
 -- digamma and trigamma of df / 2, from those of 1/2 and 1
-half (df, digamma, trigamma) AS (
+polygamma (df, digamma, trigamma) AS (
 	VALUES (1, -0.57721566490153286 - 2 * ln(2), pi() * pi() / 2),
 		(2, -0.57721566490153286, pi() * pi() / 6)
 	UNION ALL SELECT df + 2, digamma + 2.0 / df, trigamma - 4.0 / (df * df)
-	FROM half WHERE df + 2 <= (SELECT max(own_df) FROM own)),
+	FROM polygamma WHERE df + 2 <= (SELECT max(own_df) FROM sample_variance)),
 scatter AS (
 	SELECT *, avg(e) OVER (PARTITION BY name, metric) AS mean
 	FROM (SELECT o.name, o.metric, o.own_df, h.trigamma,
 			iif(o.identical, NULL, ln(o.variance) - h.digamma + ln(o.own_df / 2.0)) AS e
-		FROM own AS o CROSS JOIN half AS h ON h.df = o.own_df)),
-lent AS MATERIALIZED ( -- trigamma: NULL = of fewer than two cells
+		FROM sample_variance AS o CROSS JOIN polygamma AS h ON h.df = o.own_df)),
+moments AS MATERIALIZED ( -- trigamma: NULL = of fewer than two cells
 	SELECT name, metric, e, most,
 		ss / k / pow(1 - 2 / (9.0 * k) - 1.2815516 * sqrt(2 / (9.0 * k)), 3)
-		- own AS trigamma
+		- of_sample AS trigamma
 	FROM (SELECT name, metric, max(mean) AS e, sum(own_df) FILTER (WHERE e NOT NULL) AS most,
 			sum((e - mean) * (e - mean)) AS ss, nullif(count(e) - 1, 0) AS k,
-			avg(trigamma) FILTER (WHERE e NOT NULL) AS own
+			avg(trigamma) FILTER (WHERE e NOT NULL) AS of_sample
 		FROM scatter GROUP BY name, metric)),
 -- Newton's method for trigamma(y) = x (Smyth's appendix): from above, and never past the root. Both
 -- functions at y + 8 by their series for large numbers, and down by their recurrence.
 shift (k) AS (VALUES (0), (1), (2), (3), (4), (5), (6), (7)),
 newton (name, metric, e, most, x, y, i) AS ( -- y: NULL = infinite, or not known
 	SELECT name, metric, e, most, trigamma, iif(trigamma > 0, 0.5 + 1 / trigamma, NULL), 0
-		FROM lent
+		FROM moments
 	UNION ALL SELECT name, metric, e, most, x, y - (
 		SELECT tri * (1 - tri / x) / (total(2 / pow(y + k, 3)) + 1 / pow(y + 8, 2)
 			+ 1 / pow(y + 8, 3) + 1 / pow(y + 8, 4) / 2 - 1 / pow(y + 8, 6) / 6
@@ -132,7 +133,7 @@ moderated AS (
 		iif(o.variance > 0, CAST(min(o.own_df + ifnull(p.d0, 0), ifnull(p.most, o.own_df),
 			1000) AS INTEGER),
 			o.own_df) AS test_df
-	FROM prior AS p CROSS JOIN own AS o ON o.name = p.name AND o.metric = p.metric),
+	FROM prior AS p CROSS JOIN sample_variance AS o ON o.name = p.name AND o.metric = p.metric),
 estimate AS MATERIALIZED (
 	SELECT m.*, name AS family, worse AS d, unit * sqrt(shared / per) AS se,
 		iif(identical, NULL, test_df) AS df,

@@ -19,19 +19,20 @@ TEXT_FILE(statistics_sql, "results/db/statistics.sql");
 TEXT_FILE(study_sql, "results/db/study.sql");
 TEXT_FILE(gate_sql, "results/db/gate.sql");
 TEXT_FILE(student_sql, "results/db/student.sql");
+TEXT_FILE(median_sql, "results/db/median.sql");
+TEXT_FILE(welch_sql, "results/db/welch.sql");
 TEXT_FILE(timeline_sql, "results/db/timeline.sql");
 TEXT_FILE(migration_2, "results/db/migrations/2.sql");
 TEXT_FILE(migration_3, "results/db/migrations/3.sql");
 TEXT_FILE(migration_4, "results/db/migrations/4.sql");
 TEXT_FILE(migration_5, "results/db/migrations/5.sql");
 TEXT_FILE(migration_7, "results/db/migrations/7.sql");
+TEXT_FILE(migration_8, "results/db/migrations/8.sql");
 
 /* [v] turns what version v has into that of v + 1. */
-static const char *const migrations[SCHEMA_VERSION] = {[2] = migration_2,
-						       [3] = migration_3,
-						       [4] = migration_4,
-						       [5] = migration_5,
-						       [7] = migration_7};
+static const char *const migrations[SCHEMA_VERSION] = {
+	[2] = migration_2, [3] = migration_3, [4] = migration_4,
+	[5] = migration_5, [7] = migration_7, [8] = migration_8};
 
 /* ---- What is made of the core options -------------------------------------- */
 
@@ -134,22 +135,45 @@ static void put_value(FILE *f, const struct option *o, bool first)
 		first ? "" : ",", column, column);
 }
 
+/* Whatever changes in these tables, what is kept of its run goes. */
+static char *make_triggers(void)
+{
+	static const char *const table[] = {"run_option", "evaluation", "epoch"};
+	static const char *const change[][2] = {{"INSERT", "NEW.run_id"},
+						{"UPDATE", "OLD.run_id, NEW.run_id"},
+						{"DELETE", "OLD.run_id"}};
+	struct text t;
+	FILE *f = text_open(&t);
+	for (size_t i = 0; i < 9; i++)
+		fprintf(f,
+			"CREATE TRIGGER %s_%s AFTER %s ON %s BEGIN\n"
+			"\tDELETE FROM run_kept WHERE run_id IN (%s);\nEND;\n",
+			table[i / 3], change[i % 3][0], change[i % 3][0], table[i / 3],
+			change[i % 3][1]);
+	return text_close(&t);
+}
+
 static char *make_schema(void)
 {
-	static const struct {
-		const char *marker;
-		void (*put)(FILE *f, const struct option *o, bool first);
-	} lists[] = {
-		{"\t-- OPTIONS: a column each, from runtime/config/run_options.def\n", put_column},
-		{" /* OPTION ROWS */", put_row},
-		{"/* OPTION VALUES */", put_value}};
-	char *all AUTOFREE = sentence("%s\n%s\n%s\n%s\n%s\n%s", tables_sql, views_sql,
-				      statistics_sql, study_sql, gate_sql, timeline_sql);
-	char *text = text_replaced(all, "/* STUDENT */", student_sql);
-	for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
-		char *list AUTOFREE = of_options(lists[i].put), *before AUTOFREE = text;
-		CHECK(strstr(text, lists[i].marker), "no \"%s\" in results/db", lists[i].marker);
-		text = text_replaced(before, lists[i].marker, list);
+	char *triggers AUTOFREE = make_triggers();
+	const struct {
+		const char *marker, *text;
+		void (*put)(FILE *f, const struct option *o, bool first); /* where text is NULL */
+	} parts[] = {{"/* TRIGGERS */\n", triggers, NULL},
+		     {"/* STUDENT */", student_sql, NULL},
+		     {"/* WELCH */", welch_sql, NULL},
+		     {"/* MEDIANS */", median_sql, NULL},
+		     {"\t-- OPTIONS: a column each, from runtime/config/run_options.def\n", NULL,
+		      put_column},
+		     {" /* OPTION ROWS */", NULL, put_row},
+		     {"/* OPTION VALUES */", NULL, put_value}};
+	char *text = sentence("%s\n%s\n%s\n%s\n%s\n%s", tables_sql, views_sql, statistics_sql,
+			      study_sql, gate_sql, timeline_sql);
+	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+		char *list AUTOFREE = parts[i].put ? of_options(parts[i].put) : NULL;
+		char *before AUTOFREE = text;
+		CHECK(strstr(text, parts[i].marker), "no \"%s\" in results/db", parts[i].marker);
+		text = text_replaced(before, parts[i].marker, list ? list : parts[i].text);
 	}
 	return text;
 }

@@ -239,11 +239,9 @@ char *store_pend(struct store *s, const struct config *c, int64_t id, int64_t ro
 	TRY(sql_begin(s));
 	char *wrong = id ? NULL : runs_insert(s, c, NULL, &id);
 	if (!wrong)
-		wrong = sql_change(
-			s,
-			"UPDATE run SET sweep_round = nullif(?2, 0), sweep_seed = iif(?2, ?3, "
-			"NULL) "
-			"WHERE id = ?1",
-			"iii", id, round, seed);
+		wrong = sql_change(s,
+				   "UPDATE run SET sweep_round = nullif(?2, 0), "
+				   "sweep_seed = iif(?2, ?3, NULL) WHERE id = ?1",
+				   "iii", id, round, seed);
 	return sql_end(s, wrong);
 }

@@ -29,10 +29,10 @@ UNION ALL SELECT n, k + 1, n - k, 1 - 2 * tail FROM rank;
 -- worst of all: its accuracy is below all others, its loss above, its target is missed; its times
 -- say nothing.
 -- A seed that is run again is no new sample: of its runs (imported twice, run again by mvbench
--- check) the first counts. Real times, and what depends on them, depend on no seed: there, all
--- count. A figure that does not count is NULL.
+-- check, or by a sweep with --retry) the newest counts, as in study_run. Real times, and what depends
+-- on them, depend on no seed: there, all count. A figure that does not count is NULL.
 --   number             of the configuration
---   repeat             1 = the run of its seed that counts
+--   repeat             1 = the run of its seed that counts, the newest; 2 the one before
 --   test_accuracy      -infinity: it diverged
 --   test_loss          infinity: it diverged
 --   worst_loss         so much at least it was then: ten times that before training; NULL = not
@@ -42,12 +42,10 @@ CREATE VIEW finished AS
 WITH ended AS (
 	SELECT id, dense_rank() OVER (ORDER BY config_key) AS number, status, workload, config, config_key,
 		compare_key, strategy, workers, servers, sync_every, seed, train_size, test_size,
-			target_accuracy,
-		target_loss,
-		platform, test_accuracy, test_loss, epoch_seconds, comm_fraction, wait_fraction,
+		target_accuracy, target_loss, platform, test_accuracy, test_loss, epoch_seconds, comm_fraction, wait_fraction,
 		staleness_mean, staleness_max, dropped_fraction, target_seconds,
 		max(best_test_accuracy) OVER (PARTITION BY workload) IS NOT NULL AS classifies,
-		row_number() OVER (PARTITION BY config_key, seed ORDER BY id) AS repeat
+		row_number() OVER (PARTITION BY config_key, seed ORDER BY id DESC) AS repeat
 	FROM run_summary WHERE status IN ('done', 'diverged')),
 judged AS (
 	SELECT *, status = 'done' AND repeat = 1 AS sample,
@@ -68,8 +66,7 @@ SELECT id, number, status, workload, config, config_key, compare_key, strategy, 
 	iif(timed, staleness_max, NULL) AS staleness_max,
 	iif(timed, dropped_fraction, NULL) AS dropped_fraction,
 	iif((target_accuracy > 0 OR target_loss > 0) AND (repeat = 1 OR platform <> 'sim'),
-		ifnull(iif(status = 'done', target_seconds, NULL), 9e999),
-			NULL) AS seconds_to_target
+		ifnull(iif(status = 'done', target_seconds, NULL), 9e999), NULL) AS seconds_to_target
 FROM judged;
 
 -- One row a configuration: medians over its finished runs, with their intervals.
@@ -85,7 +82,6 @@ FROM judged;
 --                       _high is NULL too where that end lies among the misses
 CREATE VIEW configuration_summary AS
 WITH done AS MATERIALIZED (SELECT * FROM finished), -- each mention of a view is compiled anew: few are made
-rank AS MATERIALIZED (SELECT * FROM median_rank),
 figure AS (
 	SELECT d.number, m.column1 AS name, CASE m.column1 WHEN 'accuracy' THEN d.test_accuracy
 		WHEN 'loss' THEN d.test_loss WHEN 'seconds' THEN d.epoch_seconds
@@ -94,16 +90,7 @@ figure AS (
 		ELSE d.dropped_fraction END AS x
 	FROM done AS d CROSS JOIN (VALUES ('accuracy'), ('loss'), ('seconds'), ('target'), ('comm'), ('wait'),
 		('stale'), ('dropped')) AS m),
-ranked AS (
-	SELECT number, name, x, row_number() OVER w AS i,
-		count(*) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS n
-	FROM figure WHERE x IS NOT NULL WINDOW w AS (PARTITION BY number, name ORDER BY x)),
-median AS (
-	SELECT r.number, r.name, avg(r.x) FILTER (WHERE r.i IN ((r.n + 1) / 2, (r.n + 2) / 2)) AS mid,
-		max(r.x) FILTER (WHERE r.i = b.low) AS low,
-		max(r.x) FILTER (WHERE r.i = b.high) AS high,
-		max(b.coverage) AS coverage
-	FROM ranked AS r CROSS JOIN rank AS b ON b.n = r.n GROUP BY r.number, r.name),
+/* MEDIANS */,
 -- one row a configuration again: of each name there is one figure, or none
 wide AS MATERIALIZED (
 	SELECT number,
@@ -142,7 +129,7 @@ grouped AS MATERIALIZED (
 		count(*) FILTER (WHERE status = 'done') AS n,
 		count(DISTINCT seed) FILTER (WHERE status = 'done') AS seeds,
 		count(*) FILTER (WHERE status = 'diverged') AS diverged,
-			count(DISTINCT seed) AS samples,
+		count(DISTINCT seed) AS samples,
 		count(*) FILTER (WHERE seconds_to_target < 9e999) AS reached,
 		count(*) FILTER (WHERE seconds_to_target = 9e999) AS missed,
 		min(test_accuracy) AS test_accuracy_min, max(test_accuracy) AS test_accuracy_max,
@@ -151,13 +138,11 @@ grouped AS MATERIALIZED (
 SELECT g.number, g.workload, g.config, g.config_key, g.compare_key, g.strategy, g.workers, g.servers,
 	g.sync_every, g.n, g.seeds, g.diverged, g.samples,
 	w.test_accuracy, w.test_accuracy_low, w.test_accuracy_high, w.test_accuracy_coverage,
-		g.test_accuracy_min,
-	g.test_accuracy_max, w.test_loss, w.test_loss_low, w.test_loss_high, w.test_loss_coverage,
+	g.test_accuracy_min, g.test_accuracy_max, w.test_loss, w.test_loss_low, w.test_loss_high, w.test_loss_coverage,
 	w.epoch_seconds, w.epoch_seconds_low, w.epoch_seconds_high, w.epoch_seconds_coverage,
 	g.train_size / nullif(w.epoch_seconds, 0) AS samples_per_second,
 	g.target_accuracy, g.target_loss, g.reached, g.missed,
-	w.time_to_accuracy, w.time_to_accuracy_low, w.time_to_accuracy_high,
-		w.time_to_accuracy_coverage,
+	w.time_to_accuracy, w.time_to_accuracy_low, w.time_to_accuracy_high, w.time_to_accuracy_coverage,
 	w.comm_fraction, w.comm_fraction_low, w.comm_fraction_high,
 	w.wait_fraction, w.wait_fraction_low, w.wait_fraction_high,
 	w.staleness_mean, w.staleness_mean_low, w.staleness_mean_high, g.staleness_max,
@@ -240,43 +225,39 @@ paired AS MATERIALIZED (
 		WHERE c.name <> 'epoch_seconds' AND a.x - b.x IS NOT NULL
 		WINDOW w AS (PARTITION BY c.number, c.versus_number, c.name))
 	WHERE n >= 2 GROUP BY number, versus_number, name),
-held AS (
-	SELECT c.number, c.versus_number, c.name, a.n, b.n AS versus_n, ifnull(p.n, 0) AS pairs,
-		ifnull(p.mean, a.mean - b.mean) AS d, ifnull(p.v, a.v + b.v) AS v,
-		CASE WHEN p.n THEN p.n - 1 WHEN a.v + b.v <= 0 THEN a.n + b.n - 2
-			ELSE min(1000, CAST((a.v + b.v) * (a.v + b.v)
-				/ (a.v * a.v / (a.n - 1) + b.v * b.v
-					/ (b.n - 1)) AS INTEGER)) END AS df,
-		CASE c.name WHEN 'test_loss' THEN c.margin * abs(b.mean) WHEN 'epoch_seconds'
-			THEN ln(1 + c.margin)
-			ELSE c.margin END AS margin
+sides AS (
+	SELECT c.number, c.versus_number, c.name, a.n AS n1, a.v AS v1, b.n AS n2, b.v AS v2,
+		ifnull(p.n, 0) AS pairs, ifnull(p.mean, a.mean - b.mean) AS d,
+		ifnull(p.v, a.v + b.v) AS v,
+		CASE c.name WHEN 'test_loss' THEN c.margin * abs(b.mean)
+			WHEN 'epoch_seconds' THEN ln(1 + c.margin) ELSE c.margin END AS margin
 	FROM compared AS c CROSS JOIN side AS a ON a.number = c.number AND a.name = c.name
 		CROSS JOIN side AS b ON b.number = c.versus_number AND b.name = c.name
 		LEFT JOIN paired AS p ON p.number = c.number AND p.versus_number = c.versus_number
 			AND p.name = c.name AND p.lost = a.lost AND p.versus_lost = b.lost),
+/* WELCH */,
 named AS MATERIALIZED (SELECT number, workload, config, config_key FROM done GROUP BY number),
 estimate AS MATERIALIZED (
 	SELECT row_number() OVER () AS id, a.workload || ' ' || h.name AS family, sqrt(v) AS se,
-		iif(h.pairs, h.pairs, min(h.n, h.versus_n)) AS size, 0.025 AS level, h.*,
-			a.workload, a.config,
-		a.config_key, b.config AS versus, b.config_key AS versus_key
-	FROM held AS h CROSS JOIN named AS a ON a.number = h.number
+		iif(pairs, pairs, min(n1, n2)) AS size, 0.025 AS level, h.*, own_df AS df,
+		a.workload, a.config, a.config_key, b.config AS versus, b.config_key AS versus_key
+	FROM welch AS h CROSS JOIN named AS a ON a.number = h.number
 		CROSS JOIN named AS b ON b.number = h.versus_number),
 /* STUDENT */,
-told AS (
+directed AS (
 	SELECT *, iif(name = 'test_accuracy', p_more, p_less) AS p_better,
 		iif(name = 'test_accuracy', p_less, p_more) AS p_worse
 	FROM student),
 marked AS (
 	SELECT *, CASE WHEN p_equal < 0.05 THEN 'equal' WHEN p_better < 0.025 THEN 'better'
-		WHEN p_worse < 0.025 THEN 'worse' ELSE 'undecided' END AS mark FROM told)
-SELECT workload, name, number, config, config_key, versus_number, versus, versus_key, n, versus_n,
-	pairs,
+		WHEN p_worse < 0.025 THEN 'worse' ELSE 'undecided' END AS mark FROM directed)
+SELECT workload, name, number, config, config_key, versus_number, versus, versus_key,
+	n1 AS n, n2 AS versus_n, pairs,
 	iif(name = 'epoch_seconds', exp(d) - 1, d) AS difference,
 	iif(name = 'epoch_seconds', exp(d - half) - 1, d - half) AS difference_low,
 	iif(name = 'epoch_seconds', exp(d + half) - 1, d + half) AS difference_high,
-	iif(name = 'epoch_seconds', exp(margin) - 1, margin) AS margin, p_better, p_worse,
-		p_equal, mark,
+	iif(name = 'epoch_seconds', exp(margin) - 1, margin) AS margin,
+	p_better, p_worse, p_equal, mark,
 	iif(mark = 'undecided', wanted, NULL) AS wanted
 FROM marked;
 

@@ -1,14 +1,17 @@
 -- study.sql - what the trials of `mvbench tune` came to.
 
--- One row a row of trial whose run has ended; where a cell was run again, the newest that ended by itself counts.
+-- One row a row of trial whose run has ended; where a cell was run again, the newest that ended by
+-- itself counts.
 --   figure  of the last epoch, on the rows that are held out: what the study's objective says
---   cost    the same, the less the better: accuracies are negative; diverged or failed: infinite, the worst
+--   cost    the same, the less the better: accuracies are negative; diverged or failed: infinite,
+--           the worst
 CREATE VIEW study_run AS
 SELECT t.study_id, s.name AS study, s.objective, t.contestant, t.kind, t.number, t.options,
 	t.config_hash, r.id AS run_id, r.workload, r.status, r.lr,
 	iif(s.objective = 'accuracy', k.validation_accuracy, k.validation_loss) AS figure,
 	CASE WHEN r.status <> 'done' THEN 9e999 WHEN s.objective = 'accuracy'
-		THEN ifnull(-k.validation_accuracy, 9e999) ELSE ifnull(k.validation_loss, 9e999) END AS cost,
+		THEN ifnull(-k.validation_accuracy, 9e999)
+		ELSE ifnull(k.validation_loss, 9e999) END AS cost,
 	k.test_accuracy, k.test_loss, k.epoch_seconds
 FROM trial AS t JOIN study AS s ON s.id = t.study_id
 	JOIN run AS r ON r.id = (SELECT id FROM run
@@ -16,12 +19,13 @@ FROM trial AS t JOIN study AS s ON s.id = t.study_id
 		ORDER BY status = 'failed', id DESC LIMIT 1)
 	JOIN run_figures AS k ON k.run_id = r.id;
 
--- The trials alone, with what they count as where a number is wanted: one that diverged has the figure of the model
--- before training, or of the worst trial of its workload in the study, whichever is worse.
+-- The trials alone, with what they count as where a number is wanted: one that diverged has the
+-- figure of the model before training, or of the worst trial of its workload in the study,
+-- whichever is worse.
 CREATE VIEW study_trial AS
 WITH ended AS MATERIALIZED (
-	SELECT u.*, (SELECT iif(u.objective = 'accuracy', -validation_accuracy, validation_loss) FROM epoch
-		WHERE run_id = u.run_id AND epoch = 0) AS untrained
+	SELECT u.*, (SELECT iif(u.objective = 'accuracy', -validation_accuracy, validation_loss)
+		FROM epoch WHERE run_id = u.run_id AND epoch = 0) AS untrained
 	FROM study_run AS u WHERE kind = 'trial'),
 judged AS (
 	SELECT *, max(iif(cost < 9e999, cost, NULL)) OVER (PARTITION BY study_id, workload) AS worst
@@ -33,17 +37,19 @@ SELECT study_id, study, objective, contestant, number, options, run_id, workload
 FROM judged;
 
 -- The best trial of each configuration of a study, the first of equals; none where all are lost.
---   edge  which options have, in it, the least or the greatest of all values that were tried: better ones may lie
---         beyond. NULL = none
+--   edge  which options have, in it, the least or the greatest of all values that were tried:
+--         better ones may lie beyond. NULL = none
 CREATE VIEW study_best AS
 WITH ranked AS MATERIALIZED (
-	SELECT *, row_number() OVER w AS place, count(*) OVER (PARTITION BY study_id, contestant) AS trials,
+	SELECT *, row_number() OVER w AS place,
+		count(*) OVER (PARTITION BY study_id, contestant) AS trials,
 		total(cost = 9e999) OVER (PARTITION BY study_id, contestant) AS lost
 	FROM study_run WHERE kind = 'trial'
 	WINDOW w AS (PARTITION BY study_id, contestant ORDER BY cost, number)),
 tried AS MATERIALIZED (
 	SELECT study_id, contestant, key, min(value) AS low, max(value) AS high
-	FROM study_run CROSS JOIN json_each(options) WHERE kind = 'trial' AND type IN ('integer', 'real')
+	FROM study_run CROSS JOIN json_each(options)
+	WHERE kind = 'trial' AND type IN ('integer', 'real')
 	GROUP BY study_id, contestant, key)
 SELECT study_id, contestant, number, run_id, options, figure, trials, CAST(lost AS INTEGER) AS lost,
 	(SELECT group_concat(e.key || iif(e.value = t.low, ' low', ' high'), ', ')
@@ -52,47 +58,40 @@ SELECT study_id, contestant, number, run_id, options, figure, trials, CAST(lost 
 		WHERE e.value IN (t.low, t.high)) AS edge
 FROM ranked AS r WHERE place = 1 AND cost < 9e999;
 
--- What a study reports: two rows for each of its configurations, the best of its trials ('tuned') and what the job
--- file says by itself ('default'), each run again with seeds that no trial had. Medians, and the intervals of
--- median_rank.
---   n, diverged  runs that ended, and of these, those that diverged or failed: the worst of all, so that an infinite
---                figure is that of a run that diverged
+-- What a study reports: two rows for each of its configurations, the best of its trials ('tuned')
+-- and what the job file says by itself ('default'), each run again with seeds that no trial had.
+-- Medians, and the intervals of median_rank.
+--   n, diverged  runs that ended, and of these, those that diverged or failed: the worst of all, so
+--                that an infinite figure is that of a run that diverged
 --   coverage     how often the intervals hold the median
 --   the rest     of the best trial: what was chosen, by which figure, out of how many trials
 CREATE VIEW study_result AS
-WITH again AS MATERIALIZED (SELECT * FROM study_run WHERE kind <> 'trial'),
+WITH again AS MATERIALIZED (
+	SELECT *, dense_rank() OVER (ORDER BY study_id, contestant, kind) AS place,
+		max(test_accuracy) OVER (PARTITION BY study_id, workload) IS NOT NULL AS classifies
+	FROM study_run WHERE kind <> 'trial'),
 figure AS (
-	SELECT study_id, contestant, kind, m.column1 AS name, CASE m.column1
-			WHEN 'accuracy' THEN iif(status = 'done', test_accuracy, (
-				SELECT iif(test_accuracy IS NULL, NULL, -9e999) FROM epoch
-				WHERE epoch.run_id = again.run_id AND epoch = 0))
+	SELECT place AS number, m.column1 AS name, CASE m.column1
+			WHEN 'accuracy'
+				THEN iif(status = 'done', test_accuracy, iif(classifies, -9e999, NULL))
 			WHEN 'loss' THEN iif(status = 'done', test_loss, 9e999)
 			ELSE iif(status = 'done', epoch_seconds, NULL) END AS x
 	FROM again CROSS JOIN (VALUES ('accuracy'), ('loss'), ('seconds')) AS m),
-ranked AS (
-	SELECT *, row_number() OVER w AS i,
-		count(*) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS n
-	FROM figure WHERE x IS NOT NULL WINDOW w AS (PARTITION BY study_id, contestant, kind, name ORDER BY x)),
-median AS MATERIALIZED (
-	SELECT study_id, contestant, kind, name,
-		avg(x) FILTER (WHERE i IN ((r.n + 1) / 2, (r.n + 2) / 2)) AS mid,
-		max(x) FILTER (WHERE i = b.low) AS low, max(x) FILTER (WHERE i = b.high) AS high,
-		max(b.coverage) AS coverage
-	FROM ranked AS r JOIN median_rank AS b ON b.n = r.n GROUP BY study_id, contestant, kind, name),
+/* MEDIANS */,
 counted AS MATERIALIZED (
-	SELECT study_id, study, contestant, kind, workload, objective, count(*) AS n,
+	SELECT place AS number, study_id, study, contestant, kind, workload, objective, count(*) AS n,
 		CAST(total(status <> 'done') AS INTEGER) AS diverged
-	FROM again GROUP BY study_id, contestant, kind)
+	FROM again GROUP BY place)
 SELECT c.study_id, c.study, c.workload, c.contestant, c.kind, c.n, c.diverged,
 	a.mid AS test_accuracy, a.low AS test_accuracy_low, a.high AS test_accuracy_high,
-	l.mid AS test_loss, l.low AS test_loss_low, l.high AS test_loss_high, l.coverage, s.mid AS epoch_seconds,
+	l.mid AS test_loss, l.low AS test_loss_low, l.high AS test_loss_high, l.coverage,
+	s.mid AS epoch_seconds,
 	b.trials, b.lost AS trials_lost, b.number AS trial, c.objective, b.figure AS validation,
 	(SELECT group_concat(key || '=' || atom, ' ') FROM json_each(b.options)) AS chosen, b.edge
 FROM counted AS c
-	LEFT JOIN median AS a ON (a.study_id, a.contestant, a.kind, a.name)
-		= (c.study_id, c.contestant, c.kind, 'accuracy')
-	LEFT JOIN median AS l ON (l.study_id, l.contestant, l.kind, l.name) = (c.study_id, c.contestant, c.kind, 'loss')
-	LEFT JOIN median AS s ON (s.study_id, s.contestant, s.kind, s.name)
-		= (c.study_id, c.contestant, c.kind, 'seconds')
-	LEFT JOIN study_best AS b ON b.study_id = c.study_id AND b.contestant = c.contestant AND c.kind = 'tuned'
+	LEFT JOIN median AS a ON a.number = c.number AND a.name = 'accuracy'
+	LEFT JOIN median AS l ON l.number = c.number AND l.name = 'loss'
+	LEFT JOIN median AS s ON s.number = c.number AND s.name = 'seconds'
+	LEFT JOIN study_best AS b ON b.study_id = c.study_id AND b.contestant = c.contestant
+		AND c.kind = 'tuned'
 ORDER BY c.study_id, c.workload, c.contestant, c.kind DESC;

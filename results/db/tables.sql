@@ -1,17 +1,18 @@
 -- tables.sql - the results database: what was measured. All arithmetic is in views (views.sql,
--- statistics.sql, study.sql, gate.sql, timeline.sql), which are made anew when an older file is brought up; so are
--- tables that it lacks, and what else it needs is in migrations/. Times are in seconds, sizes in bytes,
--- accuracies and fractions in 0..1. NULL = not known, or does not apply. Epoch 0 is the model before
--- training.
+-- statistics.sql, study.sql, gate.sql, timeline.sql), which are made anew when an older file is
+-- brought up; so are tables that it lacks, and what else it needs is in migrations/. Times are in
+-- seconds, sizes in bytes, accuracies and fractions in 0..1. NULL = not known, or does not apply.
+-- Epoch 0 is the model before training.
 
 PRAGMA application_id = 1836474990; -- "mvbn"
-PRAGMA user_version = 8;
+PRAGMA user_version = 9;
 
 -- One experiment. The columns from workload to label are the core options of `mvbench run`, with
--- '_' for '-' and '.', as view option_info lists them; device, deal, table_home and transport are those that
--- were used, once the run has begun (NULL = the strategy has no tables, no vectors of GPUs travelled);
--- sim_* are NULL where the workers were real; sim_replay is -N for run N of the database that it was
--- imported from, which had lost it. The rest is what was found out, and provenance.
+-- '_' for '-' and '.', as view option_info lists them; device, deal, table_home and transport are
+-- those that were used, once the run has begun (NULL = the strategy has no tables, no vectors of
+-- GPUs travelled); sim_* are NULL where the workers were real; sim_replay is -N for run N of the
+-- database that it was imported from, which had lost it. The rest is what was found out, and
+-- provenance.
 CREATE TABLE run (
 	id INTEGER PRIMARY KEY AUTOINCREMENT,
 	status TEXT NOT NULL CHECK (status IN ('pending', 'running', 'done', 'failed', 'diverged')),
@@ -40,9 +41,9 @@ CREATE TABLE run (
 	wall_s REAL,      -- that it took
 	events INTEGER,   -- computations and communications of simulated workers
 	model_hash TEXT,  -- of the last canonical model's floats: equal models, equal hashes
-	events_lost INTEGER, -- beside those of table event, for which there was no room; NULL = no timeline
-	sweep_round INTEGER, -- of the sweep that made it, from 1, and the seed that shuffled that round; NULL = in no
-	sweep_seed INTEGER,  -- sweep, or in its file's order
+	events_lost INTEGER, -- that table event had no room for; NULL = no timeline
+	sweep_round INTEGER, -- of the sweep that made it, from 1, and the seed that shuffled it; NULL =
+	sweep_seed INTEGER,  -- in no sweep, or in its file's order
 	origin TEXT,       -- these: NULL = recorded here; else the file that it was first imported from,
 	origin_id INTEGER, -- its id there,
 	imported TEXT      -- and when it came here: ISO 8601, UTC
@@ -62,11 +63,12 @@ CREATE TABLE run_option (
 	PRIMARY KEY (run_id, part, name)
 ) STRICT, WITHOUT ROWID;
 
--- One epoch of a run. seconds is the segment's; compute_s, comm_s and wait_s are means over the trainers,
--- and what they leave of seconds is "other". running_* are of each worker's mini-batches under its own model,
--- before its step on each; train_* and test_* of the model that is evaluated after the epoch, on the whole test
--- set and on 5,000 rows of the training set (all, where there are fewer), the same in all runs; validation_* on
--- the rows that --validation holds out of it. Regression tasks have NULL accuracy and their MSE as loss.
+-- One epoch of a run. seconds is the segment's; compute_s, comm_s and wait_s are means over the
+-- trainers, and what they leave of seconds is "other". running_* are of each worker's mini-batches
+-- under its own model, before its step on each; train_* and test_* of the model that is evaluated
+-- after the epoch, on the whole test set and on 5,000 rows of the training set (all, where there
+-- are fewer), the same in all runs; validation_* on the rows that --validation holds out of it.
+-- Regression tasks have NULL accuracy and their MSE as loss.
 CREATE TABLE epoch (
 	run_id INTEGER NOT NULL REFERENCES run (id) ON DELETE CASCADE,
 	epoch INTEGER NOT NULL CHECK (epoch >= 0),
@@ -87,14 +89,16 @@ CREATE TABLE epoch (
 	staleness_max INTEGER,
 	pushes INTEGER,  -- that were applied; NULL = nobody pushed, or mvbench did not count them yet
 	dropped INTEGER, -- beside these: came too late for their round, and were thrown away
-	-- How far workers' models w_i were from their mean, sqrt(mean of |w_i - mean|^2): each as it was
-	-- when its worker last met others in the epoch, right before; where it met nobody, at the end. 0 =
-	-- all are equal by definition; NULL = no barrier ended the epoch, or there were no floats.
+	-- How far workers' models w_i were from their mean, sqrt(mean of |w_i - mean|^2): each as
+	-- it was when its worker last met others in the epoch, right before; where it met nobody,
+	-- at the end. 0 = all are equal by definition; NULL = no barrier ended the epoch, or there
+	-- were no floats.
 	consensus REAL,
 	PRIMARY KEY (run_id, epoch)
 ) STRICT, WITHOUT ROWID;
 
--- What --judge-every asks for: the model between two ends of epochs. See view curve, which has both.
+-- What --judge-every asks for: the model between two ends of epochs. See view curve, which has
+-- both.
 CREATE TABLE evaluation (
 	run_id INTEGER NOT NULL REFERENCES run (id) ON DELETE CASCADE,
 	step INTEGER NOT NULL, -- of the run: after so many steps,
@@ -109,9 +113,9 @@ CREATE TABLE evaluation (
 	PRIMARY KEY (run_id, step)
 ) STRICT, WITHOUT ROWID;
 
--- What run_summary says of runs that have ended, kept because it is dear: triggers below keep it true,
--- and who next opens the file to write adds what is missing. A run without a row here is computed when
--- asked for.
+-- What run_summary says of runs that have ended, kept because it is dear: triggers below keep it
+-- true, and who next opens the file to write adds what is missing. A run without a row here is
+-- computed when asked for.
 CREATE TABLE run_kept (
 	run_id INTEGER PRIMARY KEY REFERENCES run (id) ON DELETE CASCADE,
 	epochs_done INTEGER,
@@ -156,10 +160,11 @@ CREATE TABLE rank_epoch (
 	FOREIGN KEY (run_id, epoch) REFERENCES epoch (run_id, epoch) ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID;
 
--- The histogram of an epoch's staleness: how many of its pushes met so many foreign updates; what no
--- push met has no row. Below 128 staleness is exact. Above, it is the lower end of one of 16 equal
--- bins of each octave: 8 wide from 128 on, 16 wide from 256 on, and so forth; so the mean of these rows
--- can be a little below epoch.staleness_mean, which is exact. Several servers: it is the first one's.
+-- The histogram of an epoch's staleness: how many of its pushes met so many foreign updates; what
+-- no push met has no row. Below 128 staleness is exact. Above, it is the lower end of one of 16
+-- equal bins of each octave: 8 wide from 128 on, 16 wide from 256 on, and so forth; so the mean of
+-- these rows can be a little below epoch.staleness_mean, which is exact. Several servers: it is the
+-- first one's.
 CREATE TABLE staleness (
 	run_id INTEGER NOT NULL,
 	epoch INTEGER NOT NULL,
@@ -169,8 +174,8 @@ CREATE TABLE staleness (
 	FOREIGN KEY (run_id, epoch) REFERENCES epoch (run_id, epoch) ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID;
 
--- With --split=fixed or dirichlet: how many rows of a class a worker trains on, in every epoch. Of workers
--- that share a model the first has the row. Simulations without data have none.
+-- With --split=fixed or dirichlet: how many rows of a class a worker trains on, in every epoch. Of
+-- workers that share a model the first has the row. Simulations without data have none.
 CREATE TABLE shard (
 	run_id INTEGER NOT NULL REFERENCES run (id) ON DELETE CASCADE,
 	worker INTEGER NOT NULL CHECK (worker >= 0), -- its rank
@@ -179,8 +184,8 @@ CREATE TABLE shard (
 	PRIMARY KEY (run_id, worker, class)
 ) STRICT, WITHOUT ROWID;
 
--- What --record keeps: the operations of workers on the shards of parameter-server tables. seq orders
--- those of one shard, over the whole run; nothing orders two shards.
+-- What --record keeps: the operations of workers on the shards of parameter-server tables. seq
+-- orders those of one shard, over the whole run; nothing orders two shards.
 CREATE TABLE arrival (
 	run_id INTEGER NOT NULL REFERENCES run (id) ON DELETE CASCADE,
 	table_id INTEGER NOT NULL, -- tables are numbered from 0, as the strategy made them
@@ -193,9 +198,10 @@ CREATE TABLE arrival (
 ) STRICT, WITHOUT ROWID;
 
 -- The timeline, when it was asked for (--trace): what rank was in, and from when to when, since the
--- timeline began. Ranks from the run's workers on are its servers. One rank's events nest: what it did
--- inside another has that one's seq as parent, and lies in it. Names are those of view event_kind.
--- Virtual times of simulated workers; where a device computes on its own, the host's times.
+-- timeline began. Ranks from the run's workers on are its servers. One rank's events nest: what it
+-- did inside another has that one's seq as parent, and lies in it. Names are those of view
+-- event_kind. Virtual times of simulated workers; where a device computes on its own, the host's
+-- times.
 CREATE TABLE event (
 	run_id INTEGER NOT NULL REFERENCES run (id) ON DELETE CASCADE,
 	rank INTEGER NOT NULL CHECK (rank >= 0),
@@ -208,9 +214,10 @@ CREATE TABLE event (
 	parent INTEGER, -- NULL = none
 	peer INTEGER,   -- the other rank; of a wait, the one whose coming ended it; NULL = all, or not known
 	bytes INTEGER,  -- that this rank sent
-	-- Of a push, its number; of a server's apply, that of the push. Where workers reach a table by
-	-- themselves, its pushes are numbered in the order in which they began, and seen is the highest
-	-- number that is in what a push or a pull brought back. 2^40 times the table's number is added.
+	-- Of a push, its number; of a server's apply, that of the push. Where workers reach a table
+	-- by themselves, its pushes are numbered in the order in which they began, and seen is the
+	-- highest number that is in what a push or a pull brought back. 2^40 times the table's
+	-- number is added.
 	flow INTEGER,
 	seen INTEGER,
 	staleness INTEGER, -- of a push
@@ -219,8 +226,8 @@ CREATE TABLE event (
 CREATE INDEX event_flow ON event (run_id, flow) WHERE flow IS NOT NULL;
 CREATE INDEX event_seen ON event (run_id, seen) WHERE seen IS NOT NULL;
 
--- A comparison of tuned configurations (`mvbench tune`). The same job file, ranges and seed are the same study, which
--- goes on.
+-- A comparison of tuned configurations (`mvbench tune`). The same job file, ranges and seed are the
+-- same study, which goes on.
 CREATE TABLE study (
 	id INTEGER PRIMARY KEY AUTOINCREMENT,
 	name TEXT NOT NULL,        -- of its job file
@@ -231,8 +238,8 @@ CREATE TABLE study (
 	search TEXT NOT NULL       -- a JSON object: the ranges, as the job file has them
 ) STRICT;
 
--- The runs of a study, known by their cells, whether they have been run or not: trials, and what is run again with
--- seeds of its own: the best of them, and what the job file says without any trial.
+-- The runs of a study, known by their cells, whether they have been run or not: trials, and what is
+-- run again with seeds of its own: the best of them, and what the job file says without any trial.
 CREATE TABLE trial (
 	study_id INTEGER NOT NULL REFERENCES study (id) ON DELETE CASCADE,
 	contestant TEXT NOT NULL, -- the configuration that is tuned, as the study calls it
@@ -317,12 +324,12 @@ CREATE TABLE calibration (
 ) STRICT;
 CREATE INDEX calibration_of ON calibration (workload, batch, device, workers);
 
--- The figures of a calibration. name "step": x is 64 times the number of the repetition (from 0) and how
--- many 64ths of its steps are shorter; value is the mean of the steps from there to the next x [s]. The last
--- 64th is kept step by step. Costs
--- (fill, copy, scale, axpy, sgd, read, push, sync, elastic, sum, host): x is an amount of work [floats], value
--- its time [s]. "wake": from a ring until a sleeper goes on, x is 1. "message": x is a length [bytes]; "allreduce", and what the
--- simulator made of it, "sim_allreduce": [floats].
+-- The figures of a calibration. name "step": x is 64 times the number of the repetition (from 0)
+-- and how many 64ths of its steps are shorter; value is the mean of the steps from there to the
+-- next x [s]. The last 64th is kept step by step. Costs (fill, copy, scale, axpy, sgd, read, push,
+-- sync, elastic, sum, host): x is an amount of work [floats], value its time [s]. "wake": from a
+-- ring until a sleeper goes on [s], x is 1. "message": x is a length [bytes]; "allreduce", and what
+-- the simulator made of it, "sim_allreduce": [floats].
 CREATE TABLE calibration_point (
 	calibration_id INTEGER NOT NULL REFERENCES calibration (id) ON DELETE CASCADE,
 	name TEXT NOT NULL,

@@ -1,15 +1,16 @@
--- views.sql - what is computed of single runs and of configurations. A comment in capitals between /* and
--- */ is replaced by a list that is made from runtime/config/run_options.def.
+-- views.sql - what is computed of single runs and of configurations. A comment in capitals between
+-- /* and */ is replaced by a list that is made from runtime/config/run_options.def.
 
 -- The core options of mvbench run: one row each.
 --   name, column   as one types it, and in table run
 --   place          the order in which help lists them
 --   def            its default, as a column holds it
---   decides        1 = it is a part of a cell's identity (config_hash), unless it has its default and since
---                  is 4 or more
---   keyed          1 = it is a part of config_key: all that decide, but the seed, and where the run was made
---   stored         "given"; "used": what it came to; "used if any": the same, or NULL; "simulation": NULL in
---                  real runs
+--   decides        1 = it is a part of a cell's identity (config_hash), unless it has its default
+--                  and since is 4 or more
+--   keyed          1 = it is a part of config_key: all that decide, but the seed, and where the run
+--                  was made
+--   stored         "given"; "used": what it came to; "used if any": the same, or NULL;
+--                  "simulation": NULL in real runs
 --   since          the version of the database that had it first; 0 = the oldest
 --   label          its place in names of figures; 0 = short names have it, or do not need it
 CREATE VIEW option_info AS
@@ -17,23 +18,24 @@ SELECT column1 AS name, column2 AS "column", column3 AS place, column4 AS type, 
 	column6 AS decides, column7 AS keyed, column8 AS stored, column9 AS since, column10 AS label
 FROM (VALUES /* OPTION ROWS */);
 
--- The evaluations of runs: those after epochs (0: before training), and between them (--judge-every). epochs and
--- seconds: of training so far.
+-- The evaluations of runs: those after epochs (0: before training), and between them
+-- (--judge-every). epochs and seconds: of training so far.
 CREATE VIEW curve AS
 SELECT run_id, CAST(epoch AS REAL) AS epochs,
-	(SELECT total(seconds) FROM epoch AS i WHERE i.run_id = e.run_id AND i.epoch BETWEEN 1 AND e.epoch) AS seconds,
+	(SELECT total(seconds) FROM epoch AS i
+		WHERE i.run_id = e.run_id AND i.epoch BETWEEN 1 AND e.epoch) AS seconds,
 	train_loss, train_accuracy, validation_loss, validation_accuracy, test_loss, test_accuracy
 FROM epoch AS e
 UNION ALL
-SELECT run_id, epochs, seconds, train_loss, train_accuracy, validation_loss, validation_accuracy, test_loss,
-	test_accuracy
+SELECT run_id, epochs, seconds, train_loss, train_accuracy, validation_loss, validation_accuracy,
+	test_loss, test_accuracy
 FROM evaluation;
 
--- What is dear of a run: the columns of run_kept, in their order. A target is reached from where every later
--- evaluation of the run meets it, for a touch that does not last is none: on the straight line from the last
--- evaluation that missed it to the next. A loss that is not known missed it. They are scalar subqueries on
--- purpose: a query pays for the columns and for the runs that it takes, not for the whole table of
--- epochs. Means and medians are over epochs >= 1.
+-- What is dear of a run: the columns of run_kept, in their order. A target is reached from where
+-- every later evaluation of the run meets it, for a touch that does not last is none: on the
+-- straight line from the last evaluation that missed it to the next. A loss that is not known
+-- missed it. They are scalar subqueries on purpose: a query pays for the columns and for the runs
+-- that it takes, not for the whole table of epochs. Means and medians are over epochs >= 1.
 CREATE VIEW run_computed AS
 SELECT
 	r.id AS run_id,
@@ -43,10 +45,12 @@ SELECT
 	(SELECT max(test_accuracy) FROM epoch WHERE run_id = r.id) AS best_test_accuracy,
 	(SELECT test_loss FROM epoch WHERE run_id = r.id ORDER BY epoch DESC LIMIT 1) AS test_loss,
 	(SELECT train_loss FROM epoch WHERE run_id = r.id ORDER BY epoch DESC LIMIT 1) AS train_loss,
-	(SELECT validation_loss FROM epoch WHERE run_id = r.id ORDER BY epoch DESC LIMIT 1) AS validation_loss,
+	(SELECT validation_loss FROM epoch WHERE run_id = r.id ORDER BY epoch DESC LIMIT 1)
+		AS validation_loss,
 	(SELECT validation_accuracy FROM epoch WHERE run_id = r.id ORDER BY epoch DESC LIMIT 1)
 		AS validation_accuracy,
-	(SELECT running_loss FROM epoch WHERE run_id = r.id ORDER BY epoch DESC LIMIT 1) AS running_loss,
+	(SELECT running_loss FROM epoch WHERE run_id = r.id ORDER BY epoch DESC LIMIT 1)
+		AS running_loss,
 	(SELECT avg(seconds) FROM (
 		SELECT seconds, row_number() OVER (ORDER BY seconds) AS i, count(*) OVER () AS n
 		FROM epoch WHERE run_id = r.id AND epoch >= 1 AND seconds IS NOT NULL)
@@ -65,7 +69,8 @@ SELECT
 		WHERE run_id = r.id AND epoch >= 1) AS dropped_fraction,
 	(SELECT sum(seconds) FROM epoch WHERE run_id = r.id AND epoch >= 1) AS seconds_total,
 	(SELECT min(epoch) FROM epoch AS e WHERE e.run_id = r.id AND r.reached <= (1 + 1e-12)
-		* (SELECT total(seconds) FROM epoch WHERE run_id = r.id AND epoch BETWEEN 1 AND e.epoch))
+		* (SELECT total(seconds) FROM epoch
+			WHERE run_id = r.id AND epoch BETWEEN 1 AND e.epoch))
 		AS target_epoch,
 	r.reached AS target_seconds,
 	r.strategy
@@ -77,9 +82,11 @@ SELECT
 		|| iif(r.speed = '', '', ' speed ' || r.speed)
 		|| iif(r.pause = '', '', ' pause ' || r.pause)
 		|| iif(r.leave = '', '', ' leave ' || r.leave)
-		|| iif(r.platform = 'mpi', '', ' ' || r.platform) || ifnull(':' || r.sim_platform, '') AS config,
-	json_array(r.workload, iif(r.global_batch > 0, 'of all ' || r.global_batch, r.batch), r.platform || ifnull(':' || r.sim_platform, ''), r.device,
-		r.precision, r.threads, r.params, r.train_size, r.sim_step_time, r.sim_update_time)
+		|| iif(r.platform = 'mpi', '', ' ' || r.platform)
+		|| ifnull(':' || r.sim_platform, '') AS config,
+	json_array(r.workload, iif(r.global_batch > 0, 'of all ' || r.global_batch, r.batch),
+		r.platform || ifnull(':' || r.sim_platform, ''), r.device, r.precision,
+		r.threads, r.params, r.train_size, r.sim_step_time, r.sim_update_time)
 		AS compare_key,
 	json_patch(json_object(/* OPTION VALUES */),
 		(SELECT json_group_object(
@@ -102,48 +109,25 @@ FROM (SELECT *, CASE WHEN target_accuracy > 0 OR target_loss > 0 THEN (
 		WINDOW w AS (ORDER BY epochs))
 	WHERE lasts AND NOT ifnull(met, 0)) END AS reached FROM run) AS r;
 
+-- What is kept of a run is true, or gone: a change of its rows elsewhere takes it away.
 CREATE TRIGGER run_changed AFTER UPDATE ON run BEGIN
 	DELETE FROM run_kept WHERE run_id = OLD.id;
 	INSERT INTO run_kept SELECT * FROM run_computed
 	WHERE run_id = NEW.id AND NEW.status IN ('done', 'failed', 'diverged');
 END;
-CREATE TRIGGER run_option_inserted AFTER INSERT ON run_option BEGIN
-	DELETE FROM run_kept WHERE run_id = NEW.run_id;
-END;
-CREATE TRIGGER run_option_updated AFTER UPDATE ON run_option BEGIN
-	DELETE FROM run_kept WHERE run_id IN (OLD.run_id, NEW.run_id);
-END;
-CREATE TRIGGER run_option_deleted AFTER DELETE ON run_option BEGIN
-	DELETE FROM run_kept WHERE run_id = OLD.run_id;
-END;
-CREATE TRIGGER evaluation_inserted AFTER INSERT ON evaluation BEGIN
-	DELETE FROM run_kept WHERE run_id = NEW.run_id;
-END;
-CREATE TRIGGER evaluation_updated AFTER UPDATE ON evaluation BEGIN
-	DELETE FROM run_kept WHERE run_id IN (OLD.run_id, NEW.run_id);
-END;
-CREATE TRIGGER evaluation_deleted AFTER DELETE ON evaluation BEGIN
-	DELETE FROM run_kept WHERE run_id = OLD.run_id;
-END;
-CREATE TRIGGER epoch_inserted AFTER INSERT ON epoch BEGIN
-	DELETE FROM run_kept WHERE run_id = NEW.run_id;
-END;
-CREATE TRIGGER epoch_updated AFTER UPDATE ON epoch BEGIN
-	DELETE FROM run_kept WHERE run_id IN (OLD.run_id, NEW.run_id);
-END;
-CREATE TRIGGER epoch_deleted AFTER DELETE ON epoch BEGIN
-	DELETE FROM run_kept WHERE run_id = OLD.run_id;
-END;
+/* TRIGGERS */
 
 -- The same, kept or computed now.
 CREATE VIEW run_figures AS
-SELECT * FROM run_kept UNION ALL SELECT * FROM run_computed WHERE run_id NOT IN (SELECT run_id FROM run_kept);
+SELECT * FROM run_kept
+UNION ALL SELECT * FROM run_computed WHERE run_id NOT IN (SELECT run_id FROM run_kept);
 
 -- One row a run.
 --   config          a short name, the same for all seeds: "asgd 4w+1s X=3 cuda sim"; one worker
 --                   without servers, X=1, cpu and mpi go without saying
 --   config_key      a JSON object of every option but the seed: equal for runs that seeds repeat
---   compare_key     with --batch weak scaling, with --global-batch strong: equal for runs whose epoch times may be compared: the same work on the same parts
+--   compare_key     equal for runs whose epoch times may be compared: the same work on the same
+--                   parts; under --batch that is weak scaling, under --global-batch strong
 --   *_fraction      the share of the segment's seconds; what is missing to 1 is "other"
 --   staleness_mean  the mean of the epochs' means
 --   dropped_fraction  the share of all pushes that came too late and were thrown away
@@ -151,19 +135,22 @@ CREATE VIEW run_summary AS
 SELECT
 	r.id, r.label, r.status, r.reason, r.started, r.finished,
 	r.workload, r.strategy, r.workers, r.servers, r.table_home, r.sync_every, r.barrier_every,
-	r.batch, r.global_batch, r.epochs, r.lr, r.lr_schedule, r.momentum, r.weight_decay, r.reduce, r.lr_scale,
-	r.seed, r.device, r.precision, r.transport, r.platform, r.sim_platform, r.threads, r.straggle,
+	r.batch, r.global_batch, r.epochs, r.lr, r.lr_schedule, r.momentum, r.weight_decay,
+	r.reduce, r.lr_scale, r.seed, r.device, r.precision, r.transport, r.platform, r.sim_platform,
+	r.threads, r.straggle,
 	r.target_accuracy, r.target_loss, r.simulated_s, r.wall_s, r.events, r.model_hash,
 	r.params, r.train_size, r.test_size, r.oversubscribed, r.host, r.cpu, r.cores, r.gpu,
-	r.config_hash, k.config, k.config_key, k.compare_key, k.epochs_done, k.test_accuracy, k.best_test_accuracy,
-	k.test_loss, k.train_loss, k.validation_loss, k.validation_accuracy, k.running_loss,
+	r.config_hash, k.config, k.config_key, k.compare_key, k.epochs_done,
+	k.test_accuracy, k.best_test_accuracy, k.test_loss, k.train_loss,
+	k.validation_loss, k.validation_accuracy, k.running_loss,
 	k.epoch_seconds, r.train_size / nullif(k.epoch_seconds, 0) AS samples_per_second,
-	k.compute_fraction, k.comm_fraction, k.wait_fraction, k.epoch_bytes, k.staleness_mean, k.staleness_max,
-	k.dropped_fraction, k.seconds_total, k.target_epoch, k.target_seconds
+	k.compute_fraction, k.comm_fraction, k.wait_fraction, k.epoch_bytes, k.staleness_mean,
+	k.staleness_max, k.dropped_fraction, k.seconds_total, k.target_epoch, k.target_seconds
 FROM run AS r JOIN run_figures AS k ON k.run_id = r.id;
 
--- One row a run with a target: in which epoch, and after how many seconds of training, it was reached, for good
--- (see run_computed). NULL = not reached. target is a loss where figure is 'test_loss'.
+-- One row a run with a target: in which epoch, and after how many seconds of training, it was
+-- reached, for good (see run_computed). NULL = not reached. target is a loss where figure is
+-- 'test_loss'.
 CREATE VIEW time_to_target AS
 SELECT
 	id AS run_id, label, status, workload, strategy, workers, sync_every, seed, config, config_key,
@@ -172,14 +159,16 @@ SELECT
 	target_seconds AS seconds
 FROM run_summary
 WHERE target_accuracy > 0 OR target_loss > 0;
+-- The rows of time_to_target whose target is an accuracy.
 CREATE VIEW time_to_accuracy AS
-SELECT run_id, label, status, workload, strategy, workers, sync_every, seed, config, config_key, target, epoch, seconds
+SELECT run_id, label, status, workload, strategy, workers, sync_every, seed, config, config_key,
+	target, epoch, seconds
 FROM time_to_target WHERE figure = 'test_accuracy';
 
 -- What a speed-up is over: what serial needs for an epoch, the median over all its finished runs
 -- with this compare_key. Other strategies on one worker are no base: a parameter server has its
 -- price there, too.
-CREATE VIEW one_worker AS
+CREATE VIEW serial_pace AS
 WITH ranked AS (
 	SELECT compare_key, epoch_seconds, count(*) OVER (PARTITION BY compare_key) AS n,
 		row_number() OVER (PARTITION BY compare_key ORDER BY epoch_seconds) AS i
@@ -210,4 +199,4 @@ SELECT m.config_key, m.config, m.workload, m.strategy, m.workers, m.servers, m.s
 	m.batch, m.platform, m.device, m.n, m.epoch_seconds,
 	o.n AS base_n, o.epoch_seconds AS base_epoch_seconds,
 	o.epoch_seconds / nullif(m.epoch_seconds, 0) AS speedup
-FROM median AS m LEFT JOIN one_worker AS o ON o.compare_key = m.compare_key;
+FROM median AS m LEFT JOIN serial_pace AS o ON o.compare_key = m.compare_key;

@@ -401,8 +401,8 @@ static char *read_over(const struct setting *given, size_t n, struct section *ov
 	return NULL;
 }
 
-static char *read_cells(const char *path, const struct setting *given, size_t n, struct sweep *s,
-			struct search *search)
+char *study_read(const char *path, const struct setting *given, size_t n, struct sweep *s,
+		 struct search *search)
 {
 	struct section over ENDS_WITH(section_fini) = {.name = NULL};
 	struct job j ENDS_WITH(job_free) = {.section = NULL};
@@ -422,16 +422,10 @@ static char *read_cells(const char *path, const struct setting *given, size_t n,
 char *sweep_read(const char *path, const struct setting *given, size_t n, struct sweep *s)
 {
 	*s = (struct sweep){.cell = NULL};
-	char *wrong = read_cells(path, given, n, s, NULL);
+	char *wrong = study_read(path, given, n, s, NULL);
 	if (wrong)
 		sweep_free(s);
 	return wrong;
-}
-
-char *study_read(const char *path, const struct setting *given, size_t n, struct sweep *s,
-		 struct search *search)
-{
-	return read_cells(path, given, n, s, search);
 }
 
 void sweep_free(struct sweep *s)

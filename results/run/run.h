@@ -125,9 +125,11 @@ struct spread {
 	double variance[SPREAD_PARTS], low[SPREAD_PARTS], high[SPREAD_PARTS];
 	int df[SPREAD_PARTS];
 };
-/* y[seeds x orders], 2 to SPREAD_MOST each. */
+/* y[seeds][orders], row-major, 2 to SPREAD_MOST each, in any unit; mean is in it, variances and
+ * their intervals in its square. Estimates: Searle, Casella, McCulloch, Variance Components,
+ * 1992, 4.3; intervals: Williams, Biometrika 49, 1962. */
 void spread_split(const double *y, int seeds, int orders, struct spread *s);
-double spread_f(double p, double df1, double df2); /* the p-quantile of F */
+double f_quantile(double p, double df1, double df2); /* of F with these degrees of freedom */
 
 /* ---- Replays (replay.c): a run that repeats the order of another's pushes ---- */
 

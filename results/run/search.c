@@ -3,10 +3,10 @@
  *
  * They are those of Halton's sequence (Numerische Mathematik 2, 1960, pp. 84-90): coordinate j of
  * point i is the radical inverse of i to the j-th prime. So they lie more evenly than random ones,
- * and more of them are the same ones and some more: a budget can be raised. They begin where the
- * study's seed says, which makes another sequence as good as the first (Wang and Hickernell,
- * Randomized Halton sequences, Mathematical and Computer Modelling 32, 2000). In many dimensions
- * large primes are uneven for long: RANGES_MOST.
+ * and the first k points of a longer sequence are the shorter one, so that a budget can be raised.
+ * They begin where the study's seed says, which makes another sequence as good as the first (Wang
+ * and Hickernell, Randomized Halton sequences, Mathematical and Computer Modelling 32, 2000). In
+ * many dimensions large primes are uneven for long: RANGES_MOST.
  */
 #include "results/run/study.h"
 
@@ -45,18 +45,12 @@ void search_free(struct search *s)
 	*s = (struct search){.range = NULL};
 }
 
-/* What decides who competes, with what and for how long is not drawn: all would be tuned to that
- * alone. */
+/* What decides who competes, with what and for how long is not: all would be tuned to that alone.
+ */
 static bool may_be_drawn(const char *name)
 {
-	static const char *const fixed[] = {"workload",   "strategy", "workers",      "servers",
-					    "epochs",     "seed",     "arrival-seed", "platform",
-					    "validation", "data-dir", "device"};
 	const struct option *o = option_find(run_options, name);
-	for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
-		if (strcmp(name, fixed[i]) == 0)
-			return false;
-	return !o || !o->incidental;
+	return !o || !(o->incidental || o->core.compared);
 }
 
 /* The text up to `end`, without blanks around it. Heap. */

@@ -43,7 +43,7 @@ static double beta_fraction(double a, double b, double x)
 }
 
 /* P(F < f) with these degrees of freedom. */
-static double f_below(double f, double df1, double df2)
+static double f_cdf(double f, double df1, double df2)
 {
 	double a = df1 / 2, b = df2 / 2, x = df1 * f / (df1 * f + df2);
 	double front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x));
@@ -51,12 +51,12 @@ static double f_below(double f, double df1, double df2)
 					 : 1 - front * beta_fraction(b, a, 1 - x) / b;
 }
 
-double spread_f(double p, double df1, double df2)
+double f_quantile(double p, double df1, double df2)
 {
 	double low = -60, high = 60; /* of its logarithm */
 	for (int i = 0; i < 100; i++) {
 		double middle = (low + high) / 2;
-		if (f_below(exp(middle), df1, df2) < p)
+		if (f_cdf(exp(middle), df1, df2) < p)
 			low = middle;
 		else
 			high = middle;
@@ -65,9 +65,9 @@ double spread_f(double p, double df1, double df2)
 }
 
 /* Of chi-squared over its degrees of freedom. */
-static double chi(double p, double df)
+static double chi_squared_quantile(double p, double df)
 {
-	return spread_f(p, df, 1e7);
+	return f_quantile(p, df, 1e7);
 }
 
 static double at_least_0(double x)
@@ -99,12 +99,12 @@ void spread_split(const double *y, int seeds, int orders, struct spread *s)
 		double df = s->df[k], mean_square = square[k] / df,
 		       rest = k == SPREAD_BOTH ? 0 : both;
 		s->variance[k] = at_least_0((mean_square - rest) / per[k]);
-		s->low[k] =
-			at_least_0((mean_square - rest * spread_f(0.975, df, s->df[SPREAD_BOTH])) /
-				   (per[k] * chi(0.975, df)));
-		s->high[k] =
-			at_least_0((mean_square - rest * spread_f(0.025, df, s->df[SPREAD_BOTH])) /
-				   (per[k] * chi(0.025, df)));
+		s->low[k] = at_least_0(
+			(mean_square - rest * f_quantile(0.975, df, s->df[SPREAD_BOTH])) /
+			(per[k] * chi_squared_quantile(0.975, df)));
+		s->high[k] = at_least_0(
+			(mean_square - rest * f_quantile(0.025, df, s->df[SPREAD_BOTH])) /
+			(per[k] * chi_squared_quantile(0.025, df)));
 	}
 }
 
@@ -151,23 +151,26 @@ static const struct {
 		      {"train loss", "train_loss", 1},
 		      {"seconds", "seconds_total", 1}};
 
-/* Runs it, unless it has been; y gets its figures, and then those of the next cell stand there. */
-static char *do_cell(struct config *c, struct progress *progress, double *y[FIGURES])
+/* Runs it, unless it has been; y gets its figures, and then those of the next cell stand there.
+ * *status: what the run ended with, if not well. */
+static char *do_cell(struct config *c, struct progress *progress, double *y[FIGURES], int *status)
 {
-	char hash[17], status[16], reason[256];
+	char hash[17], before[16], reason[256];
 	double x[FIGURES];
 	struct store *s AUTOCLOSE = NULL;
 	config_hash(c, hash);
 	TRY(store_open(&s, c->own.db, STORE_WRITE));
-	int64_t id = store_cell(s, hash, status, reason);
-	if (id == 0 || strcmp(status, "done") != 0) {
+	int64_t id = store_cell(s, hash, before, reason);
+	if (id == 0 || strcmp(before, "done") != 0) {
 		struct outcome o ENDS_WITH(outcome_fini) = {.page = NULL};
 		run_cell(c, progress, &o);
-		if (o.status != EXIT_OK)
+		if (o.status != EXIT_OK) {
+			*status = o.status;
 			return sentence("seed %lld with arrival seed %lld: %s%s%s",
 					(long long)c->run.seed, (long long)c->run.arrival_seed,
 					outcome_word(o.status), o.why ? ": " : "",
 					o.why ? o.why : "");
+		}
 		id = o.id;
 	}
 	TRY(sql_reals(s, x, FIGURES,
@@ -179,7 +182,7 @@ static char *do_cell(struct config *c, struct progress *progress, double *y[FIGU
 	return NULL;
 }
 
-static char *do_all(struct config *c, int n, double *all)
+static char *do_all(struct config *c, int n, double *all, int *status)
 {
 	int64_t seed = c->run.seed;
 	double *y[FIGURES];
@@ -191,7 +194,7 @@ static char *do_all(struct config *c, int n, double *all)
 		snprintf(before, sizeof before, "%d/%d ", i + 1, n * n);
 		c->run.seed = seed + i / n;
 		c->run.arrival_seed = 1 + i % n;
-		TRY(do_cell(c, &progress, y));
+		TRY(do_cell(c, &progress, y, status));
 	}
 	return NULL;
 }
@@ -205,8 +208,7 @@ static void print_json(const char *name, const struct spread *s, double total)
 	printf("{\"figure\": \"%s\", \"mean\": %.17g", name, s->mean);
 	for (int k = 0; k < SPREAD_PARTS; k++)
 		printf(", \"%s\": {\"variance\": %.17g, \"low\": %.17g, \"high\": %.17g, "
-		       "\"df\": %d, "
-		       "\"share\": %.17g}",
+		       "\"df\": %d, \"share\": %.17g}",
 		       parts[k], s->variance[k], s->low[k], s->high[k], s->df[k],
 		       total > 0 ? s->variance[k] / total : 0);
 	puts("}");
@@ -248,18 +250,21 @@ static void print_all(const double *all, int n, bool json)
 static char *find(const struct arguments *a, const char *db, struct config *c)
 {
 	struct store *s AUTOCLOSE = NULL;
-	char *end = NULL;
+	const char *word = a->words == 1 ? a->word[0] : "";
+	char *end;
+	long long id = strtoll(word, &end, 10);
 	bool exact;
-	if (a->words != 1)
+	if (*end || id < 1)
 		return sentence(
-			"the number of a run is wanted, as in mvbench spread 3; mvbench table "
-			"--runs lists them");
-	long long id = strtoll(a->word[0], &end, 10);
-	if (*end || end == a->word[0] || id < 1)
-		return sentence("%s: the number of a run is wanted, as in mvbench spread 3",
-				a->word[0]);
+			"%s%sthe number of a run is wanted, as in mvbench spread 3; mvbench "
+			"table --runs lists them",
+			word, *word ? ": " : "");
 	TRY(store_open(&s, db, STORE_READ));
 	TRY(recorded_config(s, id, c, &exact));
+	if (!exact)
+		return sentence("run %lld was recorded by an mvbench with other options, so this "
+				"one cannot repeat its configuration: record it anew",
+				id);
 	return check(c, id);
 }
 
@@ -275,7 +280,7 @@ static char *spread(void *given, struct arguments *a, int *status)
 	TRY(run_plan(&c, &plan));
 	double *all AUTOFREE = must(calloc((size_t)FIGURES * n * n, sizeof *all));
 	*status = EXIT_FAILED;
-	TRY(do_all(&c, n, all));
+	TRY(do_all(&c, n, all, status));
 	*status = EXIT_OK;
 	print_all(all, n, strcmp(f->format, "json") == 0);
 	return NULL;
@@ -285,15 +290,14 @@ const struct command command_spread = {
 	.name = "spread",
 	.summary = "split the spread of a simulated run into seed and order of arrival",
 	.usage = "RUN [--option=value ...]",
-	.about = "Repeats a simulated run with --repeats seeds, each with the same --repeats "
-		 "orders of "
-		 "arrival (--arrival-seed), and says how much of what the runs differ in is due to "
-		 "the seed, to the order, and to what both do together: standard deviations with "
-		 "their degrees of freedom, 95 % intervals and shares of the variance. Runs that "
-		 "are "
-		 "there already are not made again. Exit status: 0 done, 1 a run failed or "
-		 "diverged, "
-		 "2 cannot run like this.",
+	.about =
+		"Repeats a simulated run with --repeats seeds, each with the same --repeats orders "
+		"of arrival (--arrival-seed), and says how much of what the runs differ in is due "
+		"to the seed, to the order, and to what both do together: standard deviations with "
+		"their degrees of freedom, 95 % intervals and shares of the variance. Runs that "
+		"are there already are not made again.\n\n"
+		"Exit status: 0 done, 1 a run failed, 2 cannot run like this, 3 a run diverged, "
+		"130 interrupted.",
 	.options = options,
 	.size = sizeof(OWNER),
 	.run = spread,

@@ -39,7 +39,8 @@ bool range_applies(const struct range *r, const struct config *c);
 
 /* ---- Job files (jobfile.c) ---- */
 
-/* As sweep_read, of a file that has a section [search], too. */
+/* As sweep_read, of a file that may have a section [search]; search NULL: it may not. s is the
+ * caller's to free, whatever comes back. */
 char *study_read(const char *path, const struct setting *given, size_t n, struct sweep *s,
 		 struct search *search);
 /* Takes c over. Returns false if there is one like it. */

@@ -444,8 +444,8 @@ const struct command command_sweep = {
 		"--seed=1..3.\n\n"
 		"Cells are run in rounds: each configuration with its first seed, in an order that "
 		"--order-seed shuffles, then each with its second. So a machine that becomes "
-		"slower "
-		"meets all of them alike. Columns sweep_round and sweep_seed of table run tell.\n\n"
+		"slower meets all of them alike. Columns sweep_round and sweep_seed of table run "
+		"tell.\n\n"
 		"Exit status: 0 all cells are done, 1 some failed, 2 cannot run like this, 3 some "
 		"diverged, 130 interrupted.",
 	.options = sweep_flags,

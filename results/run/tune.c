@@ -109,6 +109,21 @@ static char *check_cell(const struct study *s, const struct cell *c)
 	return NULL;
 }
 
+/* Each is to be drawn by someone. */
+static char *check_ranges(const struct study *s)
+{
+	for (size_t i = 0; i < s->search.ranges; i++) {
+		bool applies = false;
+		for (size_t k = 0; k < s->file.cells; k++)
+			applies |= range_applies(&s->search.range[i], &s->file.cell[k].config);
+		if (!applies)
+			return sentence(
+				"%s: [search] %s is an option of none of the configurations",
+				s->path, s->search.range[i].name);
+	}
+	return NULL;
+}
+
 static const char *find_objective(const struct study *s)
 {
 	const char *given = s->flags->objective;
@@ -139,7 +154,9 @@ static char *read_file(struct study *s, const struct arguments *a, char **path)
 	s->path = *path;
 	slash = strrchr(s->path, '/');
 	s->name = must(strdup(slash ? slash + 1 : s->path));
-	s->name[strlen(s->name) - (strstr(s->name, ".ini") ? 4 : 0)] = '\0';
+	size_t n = strlen(s->name);
+	if (n > 4 && strcmp(s->name + n - 4, ".ini") == 0)
+		s->name[n - 4] = '\0';
 	TRY(study_read(s->path, a->option, a->options, &s->file, &s->search));
 	if (s->search.ranges == 0)
 		return sentence("%s: there is no section [search]; it has lines such as lr = "
@@ -155,7 +172,7 @@ static char *read_file(struct study *s, const struct arguments *a, char **path)
 		hold_out(c, &said);
 		s->contestant[i] = (struct contestant){.cell = c, .name = name_of(&s->file, c)};
 	}
-	return NULL;
+	return check_ranges(s);
 }
 
 /* ---- Trials -------------------------------------------------------------- */
@@ -189,18 +206,42 @@ static void draw(const struct study *s, const struct config *c, int64_t trial, s
 	*said = text_close(&w);
 }
 
+static void keep_word(const char *word, struct settings *all)
+{
+	const char *name = word + 2, *is = strchr(name, '=');
+	settings_add(all, must(strndup(name, (size_t)(is - name))), must(strdup(is + 1)));
+}
+
+/* What the file says, but what follows from what is drawn: --batch from --global-batch; and --deal,
+ * unless the file has another than comes of itself. */
+static char *base_settings(const struct study *s, const struct config *base, bool drawn,
+			   struct settings *all)
+{
+	char **words AUTOWORDS = config_words(base);
+	struct config c AUTOCONFIG = {0};
+	bool global = false;
+	for (size_t i = 0; drawn && i < s->search.ranges; i++)
+		global |= strcmp(s->search.range[i].name, "global-batch") == 0;
+	for (size_t i = 0; words[i]; i++)
+		if (strncmp(words[i], "--deal=", 7) != 0 &&
+		    !(global && strncmp(words[i], "--batch=", 8) == 0))
+			keep_word(words[i], all);
+	TRY(config_init(&c, all->setting, all->n, false));
+	for (size_t i = 0; words[i] && strcmp(c.run.deal, base->run.deal) != 0; i++)
+		if (strncmp(words[i], "--deal=", 7) == 0)
+			keep_word(words[i], all);
+	return NULL;
+}
+
 /* Adds the cell of a trial with this seed, and what was drawn for it (heap). hash: of the cell. */
 static char *add_cell(const struct study *s, const struct contestant *of, int64_t trial,
 		      int64_t seed, struct sweep *cells, char **json, char hash[17])
 {
 	const struct cell *base = of->cell;
 	struct settings all ENDS_WITH(settings_free) = {.setting = NULL};
-	char **words AUTOWORDS = config_words(&base->config), *said = NULL;
+	char *said = NULL;
 	struct config c;
-	for (size_t i = 0; words[i]; i++) {
-		const char *name = words[i] + 2, *is = strchr(name, '=');
-		settings_add(&all, must(strndup(name, (size_t)(is - name))), must(strdup(is + 1)));
-	}
+	TRY(base_settings(s, &base->config, trial > 0, &all));
 	draw(s, &base->config, trial, &all, json, &said);
 	char *drawn AUTOFREE = said;
 	settings_add(&all, must(strdup("seed")), sentence("%lld", (long long)seed));
@@ -267,8 +308,7 @@ static char *search_json(const struct search *search)
 	return text_close(&t);
 }
 
-/* The study's row; of one that is there, what may have changed. Its rows of table trial go, as they
- * are about to be written anew. */
+/* The study's row; of one that is there, what may have changed. */
 static char *put_study(struct study *s, struct store *store)
 {
 	char hash[17], *search AUTOFREE = search_json(&s->search);
@@ -278,8 +318,7 @@ static char *put_study(struct study *s, struct store *store)
 		       "(?1, ?2, strftime('%Y-%m-%dT%H:%M:%SZ', 'now'), ?3, ?4, ?5) "
 		       "ON CONFLICT (hash) DO UPDATE SET name = ?1, objective = ?3, budget = ?4",
 		       "tttit", s->name, hash, s->objective, s->flags->budget, search));
-	TRY(sql_number(store, &s->id, "SELECT id FROM study WHERE hash = ?1", "t", hash));
-	return sql_change(store, "DELETE FROM trial WHERE study_id = ?1", "i", s->id);
+	return sql_number(store, &s->id, "SELECT id FROM study WHERE hash = ?1", "t", hash);
 }
 
 /* store NULL: nothing is written down yet. */
@@ -330,16 +369,21 @@ static char *make_results(const struct study *s, struct store *store, struct swe
 	return NULL;
 }
 
-static char *write_down(struct study *s,
-			char *(*make)(const struct study *s, struct store *store,
-				      struct sweep *cells),
-			bool anew)
+typedef char *make_cells(const struct study *s, struct store *store, struct sweep *cells);
+
+/* Its trials, or what is reported of it: what stood there of this part goes, and of the other
+ * stays, as whoever is interrupted in between has that still. */
+static char *write_down(struct study *s, make_cells *make, bool trials)
 {
 	struct store *store AUTOCLOSE = NULL;
 	struct sweep cells ENDS_WITH(sweep_free) = {.cell = NULL};
 	TRY(store_open(&store, s->db, STORE_WRITE));
 	TRY(sql_begin(store));
-	char *wrong = anew ? put_study(s, store) : NULL;
+	char *wrong = trials ? put_study(s, store) : NULL;
+	if (!wrong)
+		wrong = sql_change(
+			store, "DELETE FROM trial WHERE study_id = ?1 AND (kind = 'trial') = ?2",
+			"ii", s->id, (int64_t)trials);
 	return sql_end(store, wrong ? wrong : make(s, store, &cells));
 }
 
@@ -375,10 +419,8 @@ static char *choose(struct study *s, bool *all)
 
 /* Both parts of a study: which cells, that they can be run, what is written down of them, and their
  * runs. */
-static char *carry_out(struct study *s,
-		       char *(*make)(const struct study *s, struct store *store,
-				     struct sweep *cells),
-		       bool anew, struct sweep *cells, int *status)
+static char *carry_out(struct study *s, make_cells *make, bool trials, struct sweep *cells,
+		       int *status)
 {
 	struct sweep_flags f = s->flags->sweep;
 	f.resume = true;
@@ -388,7 +430,7 @@ static char *carry_out(struct study *s,
 	TRY(make(s, NULL, cells));
 	TRY(sweep_plan(s->path, cells));
 	if (!f.dry_run)
-		TRY(write_down(s, make, anew));
+		TRY(write_down(s, make, trials));
 	return sweep_carry_out(cells, &f, status);
 }
 
@@ -423,13 +465,6 @@ static char *do_study(struct study *s, int *status)
 
 /* ---- What came of it ------------------------------------------------------ */
 
-#define OR_DIVERGED(x, shown) "iif(abs(" x ") = 9e999, 'diverged', " shown ")"
-#define ACCURACY(x)           OR_DIVERGED(x, PERCENT(x))
-#define LOSS(x)               OR_DIVERGED(x, ROUND("%.4g", x))
-/* As mvbench table has it: few values have an interval that holds less than 95 %. */
-#define INTERVAL(low, high) \
-	low " || '..' || " high " || iif(coverage < 0.95, printf(' (%.3g %%)', 100 * coverage), '')"
-
 static const struct column columns[] = {
 	HIDDEN("study_id"),
 	PLAIN("study"),
@@ -438,12 +473,11 @@ static const struct column columns[] = {
 	SHOWN("kind", "", "kind"),
 	SHOWN("n", "n", "n || iif(diverged, ' (' || diverged || ' diverged)', '')"),
 	HIDDEN("diverged"),
-	RARE("test_accuracy", "accuracy %", ACCURACY("test_accuracy")),
-	RARE("test_accuracy_low", "95 %",
-	     INTERVAL(ACCURACY("test_accuracy_low"), ACCURACY("test_accuracy_high"))),
+	RARE("test_accuracy", "accuracy %", FINITE("test_accuracy", PERCENT("test_accuracy"))),
+	RARE("test_accuracy_low", "95 %", INTERVAL("test_accuracy", PERCENT, "coverage")),
 	HIDDEN("test_accuracy_high"),
-	SHOWN("test_loss", "loss", LOSS("test_loss")),
-	SHOWN("test_loss_low", "95 %", INTERVAL(LOSS("test_loss_low"), LOSS("test_loss_high"))),
+	SHOWN("test_loss", "loss", FINITE("test_loss", LOSS("test_loss"))),
+	SHOWN("test_loss_low", "95 %", INTERVAL("test_loss", LOSS, "coverage")),
 	HIDDEN("test_loss_high"),
 	HIDDEN("coverage"),
 	SHOWN("epoch_seconds", "epoch s", ROUND("%.4g", "epoch_seconds")),
@@ -453,8 +487,8 @@ static const struct column columns[] = {
 	HIDDEN("trial"),
 	HIDDEN("objective"),
 	SHOWN("validation", "validation",
-	      "CASE WHEN objective = 'accuracy' THEN " PERCENT("validation") " || ' %' ELSE " ROUND(
-		      "%.4g", "validation") " END"),
+	      "CASE WHEN objective = 'accuracy' THEN " PERCENT("validation") " || ' %' ELSE " LOSS(
+		      "validation") " END"),
 	PLAIN("chosen"),
 	PLAIN("edge"),
 	{.name = NULL},

@@ -162,6 +162,7 @@ static char *check_value(const struct option *o, const char *text)
 #define INCIDENTAL           .incidental = true
 #define KEPT_APART           .incidental = true, .core.kept_apart = true
 #define REPEATS              .core.repeats = true
+#define COMPARED             .core.compared = true
 #define AS_USED              .core.stored = AS_USED
 #define USED_IF_ANY          .core.stored = USED_IF_ANY
 #define OF_SIMULATION        .core.stored = OF_SIMULATION

@@ -105,6 +105,27 @@ static void put_t(const char *name, int n, double t)
 	}
 }
 
+/* A baseline of before the training loss was evaluated is held by the running one. */
+START_TEST(older_baselines_are_held_by_what_they_have)
+{
+#define VERDICTS \
+	"SELECT group_concat(metric || ' ' || verdict, ', ') FROM (SELECT * FROM gate_test ORDER " \
+	"BY metric)"
+	open_made();
+	for (int seed = 0; seed < 5; seed++) {
+		put_base("old", "c", seed, loss(1));
+		put_now("old", "c", seed, (struct figures){NAN, 1, 0.9});
+	}
+	close_made();
+	sql("UPDATE baseline SET running_loss = 1 + 0.001 * seed;"
+	    "UPDATE epoch SET running_loss = 1.1 + 0.0011 * (run_id - 1)");
+	expect_in("run.db", VERDICTS, "running loss worse, test loss identical");
+	/* who has both is held by the evaluated one alone */
+	sql("UPDATE baseline SET train_loss = 0.9");
+	expect_in("run.db", VERDICTS, "test loss identical, train loss identical");
+}
+END_TEST
+
 /* Of published tables: df, t, and the share above. */
 static const struct {
 	int df;
@@ -411,6 +432,7 @@ Suite *gate_suite(void)
 	tcase_set_timeout(c, 60);
 	tcase_add_checked_fixture(c, folder_new, folder_free);
 	tcase_add_test(c, student_is_student);
+	tcase_add_test(c, older_baselines_are_held_by_what_they_have);
 	tcase_add_test(c, intervals_agree_with_the_tests);
 	tcase_add_test(c, other_seeds_are_unpaired);
 	tcase_add_test(c, variances_are_shared_as_far_as_cells_are_alike);

@@ -580,6 +580,18 @@ START_TEST(budgets_are_worth_what_they_buy)
 		    "a|1|25|0\na|2|31.25|0\na|3|34.375|0\na|4|36.1719|0\n");
 	expect_rows("sensitivity", "'%s|%g|%g|%d|%d', title, lr, value, lost, alone",
 		    "a|0.1|40|0|1\na|0.2|10|1|1\na|0.3|20|0|1\na|0.4|30|0|1\n");
+	/* what another study searched, in another workload, is its own */
+	ck_assert_int_eq(sqlite3_open(database, &db), SQLITE_OK);
+	add_run(db, "softmax", "serial", 1, 9, 0.5, "", 1);
+	sql(db, "UPDATE run SET config_hash = 'k' WHERE id = 5;"
+		"UPDATE epoch SET validation_accuracy = 0.3 WHERE run_id = 5;"
+		"INSERT INTO study (name, hash, made, objective, budget, search) VALUES ('t', 'y', "
+		"'', 'accuracy', 1, '{}');"
+		"INSERT INTO trial VALUES (2, 'a', 'trial', 1, '{\"lr\": 0.1, \"momentum\": 0.5}', "
+		"'k')");
+	sqlite3_close(db);
+	expect_rows("sensitivity", "'%s|%g|%d', title, lr, alone",
+		    "a|0.1|1\na|0.2|1\na|0.3|1\na|0.4|1\na|0.1|0\n");
 }
 END_TEST
 
@@ -604,6 +616,12 @@ START_TEST(who_diverged_counts_in_figures)
 	expect_rows("loss_time", "'%s|%g|%g|%g', title, median, low, high",
 		    "serial (n=3)|0.5|0.5|0.5\nserial (n=3)|0.333333|0.333333|0.5\n"
 		    "serial (n=3)|0.25|0.25|0.5\nasgd 2w (n=1)|0.5|0.5|0.5\n");
+	/* of four and two runs; of times, of three */
+	ck_assert_int_eq(sqlite3_open(database, &db), SQLITE_OK);
+	char *rows = rows_of(db, "SELECT runs || ' ' || text FROM interval_name");
+	ck_assert_str_eq(rows, "done min to max (75 %)\nended min to max (50 % or more)\n");
+	free(rows);
+	sqlite3_close(db);
 }
 END_TEST
 
@@ -868,6 +886,22 @@ START_TEST(names_tell_configurations_apart)
 			       "asgd 2w lr=0.2 damp=0\n"
 			       "asgd 2w lr=0.1 damp=1\n"
 			       "asgd 2w lr=0.1 damp=0, tuned\n");
+	free(rows);
+	sqlite3_close(db);
+}
+END_TEST
+
+/* An option of mvbench's own that is 0 is off, whatever its place. */
+START_TEST(names_do_not_say_what_is_off)
+{
+	sqlite3 *db = open_database();
+	add_run(db, "mlp", "asgd", 2, 1, 0.5, "", 1);
+	add_run(db, "mlp", "asgd", 2, 1, 0.5, "0", 1);
+	sql(db, "UPDATE run SET validation = 50, global_batch = 64, judge_every = 5, target_loss = "
+		"0.5, arrival_seed = 3 WHERE id = 2");
+	char *rows = rows_of(db, "SELECT name FROM selected ORDER BY id");
+	ck_assert_str_eq(rows, "asgd 2w\nasgd 2w global-batch=64 arrival-seed=3 validation=50 "
+			       "target-loss=0.5 judge-every=5, 0\n");
 	free(rows);
 	sqlite3_close(db);
 }
@@ -1206,6 +1240,7 @@ Suite *plots_suite(void)
 			    (int)(sizeof(lateness) / sizeof(*lateness)));
 	tcase_add_test(r, placements_are_named_where_they_differ);
 	tcase_add_test(r, names_tell_configurations_apart);
+	tcase_add_test(r, names_do_not_say_what_is_off);
 	tcase_add_test(r, names_are_of_what_differs);
 	tcase_add_test(r, names_tell_every_option_apart);
 	tcase_add_test(c, a_dropped_in_pair_is_a_figure);

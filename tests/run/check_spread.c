@@ -22,7 +22,7 @@ START_TEST(quantiles_are_right)
 		   {0.025, 4, 16, 1 / 8.6326}, {0.5, 7, 7, 1},         {0.975, 4, 1e7, 2.7858},
 		   {0.025, 2, 1e7, 0.025318}};
 	for (size_t i = 0; i < COUNT(row); i++)
-		near(spread_f(row[i].p, row[i].df1, row[i].df2), row[i].f, 1e-4 * row[i].f);
+		near(f_quantile(row[i].p, row[i].df1, row[i].df2), row[i].f, 1e-4 * row[i].f);
 }
 END_TEST
 
@@ -129,9 +129,24 @@ START_TEST(what_has_no_spread_is_refused)
 	spread("1", EXIT_USER, "run 1 computed no gradients");
 	spread("2", EXIT_USER, "run 2 had real workers");
 	spread("7", EXIT_USER, "has no run 7");
+	spread("1 2", EXIT_USER,
+	       "the number of a run is wanted, as in mvbench spread 3; mvbench table");
 	spread("x", EXIT_USER, "x: the number of a run is wanted");
 	spread("", EXIT_USER, "the number of a run is wanted");
 	spread("1 --repeats=1", EXIT_USER, "--repeats=1");
+}
+END_TEST
+
+/* How its runs ended is how it ends; and what cannot be repeated is not taken for another. */
+START_TEST(it_ends_as_its_runs_do)
+{
+	char out[4096];
+	ck_assert_int_eq(run_mvbench("timeout 60 env", SIM "--strategy=allreduce --lr=1000", out,
+				     sizeof out),
+			 EXIT_DIVERGED);
+	spread("1 --repeats=2", EXIT_DIVERGED, "seed 1 with arrival seed 1: diverged: ");
+	sql_in("run.db", "UPDATE run SET config_hash = 'of others' WHERE id = 1");
+	spread("1 --repeats=2", EXIT_USER, "run 1 was recorded by an mvbench with other options");
 }
 END_TEST
 
@@ -147,5 +162,6 @@ Suite *spread_suite(void)
 	tcase_add_test(t, planted_variances_are_found);
 	tcase_add_test(t, orders_matter_where_nobody_waits);
 	tcase_add_test(t, what_has_no_spread_is_refused);
+	tcase_add_test(t, it_ends_as_its_runs_do);
 	return s;
 }

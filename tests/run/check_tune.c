@@ -141,6 +141,8 @@ START_TEST(all_are_tuned_alike_and_told_by_fresh_seeds)
 	ck_assert_int_eq(RUN(table, "--db=t.db", "--tuned", "--where=id < 0"), EXIT_OK);
 	expect_said("err", "no tuned comparison that matches", true);
 	ck_assert_int_eq(RUN(table, "--db=t.db", "--tuned", "--runs"), EXIT_USER);
+	ck_assert_int_eq(RUN(table, "--db=t.db", "--tuned", "--margin-loss=2"), EXIT_USER);
+	expect_said("err", "leave --margin-loss out", true);
 	if (lacks_program("gnuplot"))
 		return;
 	ck_assert_int_eq(RUN(plot, "sensitivity", "best_of_k", "--db=t.db", "--out=."), EXIT_OK);
@@ -181,6 +183,9 @@ START_TEST(a_study_goes_on_and_grows)
 	free(held);
 	ck_assert_int_eq(TUNE("--budget=3", "--seeds=1", "--validation=500"), EXIT_FAILED);
 	expect_said("err", "1 of 6 trials have not ended", true);
+	/* what was reported still is */
+	expect("SELECT group_concat(kind || n, ' ') FROM study_result",
+	       "tuned1 default1 tuned1 default1");
 	/* another start, another study */
 	ck_assert_int_eq(TUNE("--budget=1", "--seeds=1", "--validation=500", "--search-seed=2"),
 			 EXIT_OK);
@@ -208,6 +213,26 @@ START_TEST(lists_are_drawn_where_they_apply)
 }
 END_TEST
 
+/* --deal and --batch follow from what is drawn: a base of one kind does not keep others out. */
+START_TEST(what_follows_is_no_part_of_a_trial)
+{
+#define SIMULATED \
+	"[defaults]\nworkload = perceptron\nbatch = 100\nepochs = 1\nlr = 1e-4\nworkers = 4\n" \
+	"platform = sim\nsim.platform = ethernet_10g\nsim.step-time = 1ms\n"
+	folder_text("job.ini", SIMULATED "[a]\nstrategy = easgd\n[search]\n"
+					 "easgd.form = asynchronous, synchronous\n");
+	ck_assert_int_eq(TUNE("--budget=2", "--dry-run"), EXIT_OK);
+	expect_said("out", "easgd.form asynchronous", true);
+	expect_said("out", "easgd.form synchronous", true);
+	folder_text("job.ini", SIMULATED "[a]\nstrategy = bsp\n[search]\nbsp.backup = 0..2\n");
+	ck_assert_int_eq(TUNE("--budget=3", "--dry-run"), EXIT_OK);
+	folder_text("job.ini", SIMULATED "[a]\nstrategy = allreduce\n[search]\n"
+					 "global-batch = 64..512\n");
+	ck_assert_int_eq(TUNE("--budget=2", "--dry-run"), EXIT_OK);
+	expect_said("out", "trial 2: global-batch ", true);
+}
+END_TEST
+
 START_TEST(what_cannot_be_tuned_is_refused)
 {
 	static const struct {
@@ -227,6 +252,9 @@ START_TEST(what_cannot_be_tuned_is_refused)
 		{FILE_OF("reduce = mean..sum\n"), NULL, "is no range of plain numbers"},
 		{FILE_OF("lr = 1..2\nlr = 1..2\n"), NULL, "job.ini:13: lr is searched already"},
 		{FILE_OF("asgd.updater = add, sgd\n"), NULL, "nothing that [search] names"},
+		{FILE_OF("lr = 0.1..1\nasgd.updater = add, sgd\n"), NULL,
+		 "job.ini: [search] asgd.updater is an option of none of the configurations"},
+		{FILE_OF("sim.train = true, false\n"), NULL, "sim.train: it says what is compared"},
 		{FILE_OF("lr = 0.1..1\n"), "--budget=0", "--budget=0"},
 		{FILE_OF("lr = 0.1..1\n"), "--seeds=0", "--seeds=0"},
 		{FILE_OF("lr = 0.1..1\n"), "--objective=accuracy",
@@ -265,6 +293,7 @@ Suite *tune_suite(void)
 	tcase_add_test(t, all_are_tuned_alike_and_told_by_fresh_seeds);
 	tcase_add_test(t, a_study_goes_on_and_grows);
 	tcase_add_test(t, lists_are_drawn_where_they_apply);
+	tcase_add_test(t, what_follows_is_no_part_of_a_trial);
 	tcase_add_test(t, what_cannot_be_tuned_is_refused);
 	return s;
 }

@@ -152,6 +152,20 @@ START_TEST(plug_in_names_are_unique)
 }
 END_TEST
 
+/* In names of figures each option has a place of its own, before plug-ins' (98) and the label. */
+START_TEST(places_in_names_are_unique)
+{
+	for (const struct option *o = run_options; o->name; o++) {
+		bool label = strcmp(o->name, "label") == 0;
+		ck_assert_msg(label ? o->core.label == 99 : o->core.label < 98, "%s: %d", o->name,
+			      o->core.label);
+		for (const struct option *p = run_options; p < o && o->core.label; p++)
+			ck_assert_msg(p->core.label != o->core.label, "%s and %s: %d", p->name,
+				      o->name, o->core.label);
+	}
+}
+END_TEST
+
 START_TEST(help_prints_every_option)
 {
 	char *text = NULL;
@@ -812,6 +826,7 @@ Suite *options_suite(void)
 	tcase_add_test(t, bad_values_are_refused_with_the_name_and_the_value);
 	tcase_add_test(t, help_ends_in_its_unit);
 	tcase_add_test(t, plug_in_names_are_unique);
+	tcase_add_test(t, places_in_names_are_unique);
 	tcase_add_test(t, help_prints_every_option);
 	tcase_add_test(t, the_readme_names_every_plug_in);
 	tcase_add_test(t, sizes_take_units);

@@ -239,10 +239,10 @@ START_TEST(who_diverged_is_the_worst_of_its_cell)
 	expect(figures, "3,2,5,0.7,-Inf,0.9,0.3,Inf,10.0");
 	add("asgd", 2, 5, "diverged", 0.95, 99);
 	expect(figures, "3,3,6,-Inf,-Inf,0.9,Inf,Inf,10.0");
-	/* a seed that diverged first stays so, and one that was fine, fine */
+	/* of a seed that is run again the newest counts, whichever of them diverged */
 	add("asgd", 2, 5, "done", 0.95, 10);
 	add("asgd", 2, 0, "diverged", 0.95, 10);
-	expect(figures, "4,4,6,-Inf,-Inf,0.9,Inf,Inf,10.0");
+	expect(figures, "4,4,6,-Inf,-Inf,0.95,Inf,Inf,10.0");
 	/* a task without accuracies gets none */
 	exec("UPDATE epoch SET test_accuracy = NULL");
 	expect("SELECT test_accuracy, test_loss FROM configuration_summary WHERE strategy = 'asgd'",
@@ -287,14 +287,17 @@ START_TEST(a_repeated_seed_is_one_sample)
 		for (int seed = 1; seed <= 5; seed++)
 			add("serial", 1, seed, "done", 0.8 + 0.01 * seed + 0.001 * repeat,
 			    10 * seed + repeat);
-	/* the first of a seed counts; real times are samples of their own */
-	expect(figures, "20,5,0.83,0.81,0.85,0.15,31.5,21.0,42.0,20,0,42.0");
+	/* the newest of a seed counts; real times are samples of their own */
+	expect(figures, "20,5,0.833,0.813,0.853,0.147,31.5,21.0,42.0,20,0,42.0");
 	/* simulated ones are not */
 	exec("UPDATE run SET platform = 'sim'");
-	expect(figures, "20,5,0.83,0.81,0.85,0.15,30.0,10.0,50.0,5,0,50.0");
-	/* one that diverged is its seed's, as it came first: the worst of the five */
+	expect(figures, "20,5,0.833,0.813,0.853,0.147,33.0,13.0,53.0,5,0,53.0");
+	/* one that diverged, and was made again (sweep --retry), is past */
 	exec("UPDATE run SET status = 'diverged' WHERE id = 1");
-	expect(figures, "19,5,0.83,-Inf,0.85,0.15,35.0,20.0,50.0,4,1,null");
+	expect(figures, "19,5,0.833,0.813,0.853,0.147,33.0,13.0,53.0,5,0,53.0");
+	/* but the newest is its seed's: the worst of the five */
+	exec("UPDATE run SET status = 'diverged' WHERE id = 16; DELETE FROM run WHERE id = 1");
+	expect(figures, "18,5,0.833,-Inf,0.853,0.147,38.0,23.0,53.0,4,1,null");
 	add("asgd", 2, 1, "done", 0.9, 1);
 	add("asgd", 2, 2, "done", 0.9, 1);
 	add("asgd", 2, 2, "done", 0.9, 1);
@@ -302,6 +305,22 @@ START_TEST(a_repeated_seed_is_one_sample)
 	expect("SELECT name, n, versus_n, pairs FROM comparison WHERE versus = 'serial sim' "
 	       "ORDER BY 1",
 	       "epoch_seconds,2,4,0;test_accuracy,2,5,2;test_loss,2,4,0");
+}
+END_TEST
+
+/* Of a study too, who failed before any evaluation is the worst, not absent. */
+START_TEST(who_failed_at_once_counts_in_a_study)
+{
+	for (int seed = 1; seed <= 3; seed++)
+		add("serial", 1, seed, "done", 0.8 + 0.01 * seed, 1);
+	exec("DELETE FROM epoch WHERE run_id > 1;"
+	     "UPDATE run SET config_hash = id, status = iif(id > 1, 'failed', 'done');"
+	     "INSERT INTO study (name, hash, made, objective, budget, search) VALUES "
+	     "('s', 'x', '', 'accuracy', 1, '{}');"
+	     "INSERT INTO trial SELECT 1, 'a', 'tuned', seed, '{}', config_hash FROM run");
+	expect("SELECT n, diverged, test_accuracy, test_accuracy_low, test_accuracy_high FROM "
+	       "study_result",
+	       "3,2,-Inf,-Inf,0.81");
 }
 END_TEST
 
@@ -640,7 +659,7 @@ START_TEST(tables_say_how_rows_compare)
 		"\"samples\": 7, \"test_accuracy\": null, \"test_accuracy_low\": null, ");
 	/* runs that are no samples are told */
 	add("serial", 1, 6, "done", 0.9, 16);
-	ck_says(EXIT_OK, "", "  7 (6 seeds)  83.50       81.00..86.00");
+	ck_says(EXIT_OK, "", "  7 (6 seeds)  83.50       81.00..90.00");
 	ck_says(EXIT_OK, "--format=csv --where='seed = 6'", "mlp,serial,serial,1,0,1,2,1,");
 }
 END_TEST
@@ -691,6 +710,25 @@ START_TEST(tables_choose_a_control)
 		 "serial | control |  | \n"
 		 "asgd 2w | worse | serial | serial\n"
 		 "asgd 4w | worse | serial | serial\n");
+}
+END_TEST
+
+/* Of several controls of equal work, the one that agrees in the most settings. */
+START_TEST(controls_are_the_most_alike)
+{
+	for (int seed = 1; seed <= 2; seed++) {
+		add("allreduce", 4, seed, "done", 0.8, 10); /* epochs=10 label=a */
+		add("allreduce", 4, seed, "done", 0.8, 10);
+		add("asgd", 4, seed, "done", 0.7, 10);
+	}
+	exec("UPDATE run SET epochs = 10, label = 'a' WHERE id % 3 = 1;"
+	     "UPDATE run SET epochs = 4, label = 'b' WHERE id % 3 <> 1");
+	ck_table(EXIT_OK, CONTROLS,
+		 "allreduce 4w epochs=10 label=a | equal | allreduce 4w epochs=4 label=b | "
+		 "allreduce 4w epochs=4 label=b\n"
+		 "allreduce 4w epochs=4 label=b | control |  | \n"
+		 "asgd 4w | worse | allreduce 4w epochs=4 label=b | allreduce 4w epochs=4 "
+		 "label=b\n");
 }
 END_TEST
 
@@ -773,6 +811,7 @@ Suite *stats_suite(void)
 	tcase_add_test(views, who_diverged_is_the_worst_of_its_cell);
 	tcase_add_test(views, who_diverged_is_compared_too);
 	tcase_add_test(views, a_repeated_seed_is_one_sample);
+	tcase_add_test(views, who_failed_at_once_counts_in_a_study);
 	tcase_add_test(views, pairs_are_compared_seed_by_seed);
 	tcase_add_test(views, sides_without_common_seeds_are_compared_as_a_whole);
 	tcase_add_test(views, three_seeds_tell_times_apart);
@@ -786,6 +825,7 @@ Suite *stats_suite(void)
 	tcase_add_test(shown, who_opens_the_file_to_write_adds_what_is_missing);
 	tcase_add_test(shown, tables_say_how_rows_compare);
 	tcase_add_test(shown, tables_choose_a_control);
+	tcase_add_test(shown, controls_are_the_most_alike);
 	tcase_add_test(shown, tables_compare_with_the_row_that_is_asked_for);
 	tcase_add_test(shown, markdown_shows_labels_as_they_are);
 	tcase_add_test(shown, tables_warn_of_other_machines);

@@ -440,7 +440,7 @@ START_TEST(config_hash_and_config_key_agree)
 }
 END_TEST
 
-/* Takes away what the tables of version 8 have beside options. */
+/* Takes away what the tables of version 9 have beside options. */
 static const char back_to_6[] =
 	"ALTER TABLE run DROP COLUMN sweep_round; ALTER TABLE run DROP COLUMN sweep_seed;"
 	"ALTER TABLE epoch DROP COLUMN train_loss; ALTER TABLE epoch DROP COLUMN train_accuracy;"
@@ -506,7 +506,7 @@ START_TEST(a_new_option_needs_no_migration)
 		if (mode == STORE_READ)
 			sql(back_to_6);
 		store_close(open_store((enum store_mode)mode));
-		ck_rows("PRAGMA user_version", "8");
+		ck_rows("PRAGMA user_version", "9");
 		char *now = shape();
 		ck_assert_str_eq(now, fresh);
 		free(now);
@@ -830,7 +830,7 @@ START_TEST(an_older_schema_migrates)
 		    : _i    ? "PRAGMA user_version = 1"
 			    : "PRAGMA user_version = 0");
 		store_close(open_store((enum store_mode)mode));
-		ck_rows("PRAGMA user_version", "8");
+		ck_rows("PRAGMA user_version", "9");
 		char *migrated = shape();
 		ck_assert_str_eq(migrated, fresh);
 		free(migrated);
@@ -862,6 +862,52 @@ START_TEST(an_older_schema_migrates)
 			"JOIN rank_epoch AS r USING (run_id, epoch) "
 			"LEFT JOIN staleness AS h USING (run_id, epoch)",
 			"1,null,null,null;3,3,3,3");
+		store_close(s);
+		config_fini(&c);
+	}
+	free(fresh);
+}
+END_TEST
+
+/* The tables that version 8 made, as text: the columns of the options of then included. */
+TEXT_FILE(tables_8, "tests/unit/tables_8.sql");
+
+static char *columns_of_all(void)
+{
+	return rows_of("SELECT m.name, t.name, t.type, t.\"notnull\", t.pk FROM sqlite_master AS m "
+		       "JOIN pragma_table_info(m.name) AS t WHERE m.type = 'table' ORDER BY 1, 2");
+}
+
+START_TEST(version_8_as_it_was_released_migrates)
+{
+	make_empty_store();
+	char *fresh = columns_of_all();
+	for (int mode = STORE_READ; mode <= STORE_WRITE; mode++) {
+		remove(path);
+		sql(tables_8);
+		sql("INSERT INTO run (status, config_hash, workload, strategy, workers, servers, "
+		    "sync_every, barrier_every, epochs, batch, deal, lr, lr_schedule, momentum, "
+		    "weight_decay, reduce, lr_scale, seed, device, platform, threads, straggle, "
+		    "target_accuracy) VALUES ('done', 'h', 'mlp', 'asgd', 2, 0, 1, 0, 1, 64, "
+		    "'dynamic', 0.1, 'constant', 0, 0, 'mean', 'none', 1, 'cpu', 'mpi', 1, 0, 0);"
+		    "INSERT INTO epoch (run_id, epoch, train_loss) VALUES (1, 1, 0.5)");
+		store_close(open_store((enum store_mode)mode));
+		ck_rows("PRAGMA user_version", "9");
+		char *migrated = columns_of_all();
+		ck_assert_str_eq(migrated, fresh);
+		free(migrated);
+		ck_rows("SELECT config_hash, deal, split, sweep_round FROM run",
+			"h,dynamic,shuffled,null");
+		ck_rows("SELECT running_loss, train_loss FROM run_summary", "0.5,null");
+		struct store *s = open_store(STORE_WRITE);
+		struct config c = config_of("1", "");
+		struct sink sink = store_sink(s);
+		struct epoch_row row = epoch_row(1, 0.5);
+		begin(s, &c);
+		ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL));
+		ck_fine(sink.end(sink.self, "done", NULL));
+		ck_rows("SELECT id, status, test_accuracy FROM run_summary ORDER BY id",
+			"1,done,null;2,done,0.5");
 		store_close(s);
 		config_fini(&c);
 	}
@@ -1385,6 +1431,7 @@ Suite *store_suite(void)
 	tcase_add_test(c, what_cannot_be_written_can_be_read);
 	tcase_add_test(c, a_newer_schema_is_refused);
 	tcase_add_loop_test(c, an_older_schema_migrates, 0, 3);
+	tcase_add_test(c, version_8_as_it_was_released_migrates);
 	tcase_add_test(c, a_locked_file_is_named);
 	tcase_add_test(c, a_full_disk_ends_the_run);
 	tcase_add_test(c, summaries_are_right);

@@ -40,6 +40,10 @@ check() {
 draw() {
 	"$build/mvbench" plot "$2" --db="$db" --where="label = 'shape$1'${3:+ AND $3}" \
 		--out="$out/shape$1${4:+_$4}.svg" >/dev/null
+	if grep -q 'Nothing to draw' "$out/shape$1${4:+_$4}.svg"; then
+		echo "shape $1: nothing to draw in $2" >&2
+		failed=1
+	fi
 }
 
 for shape; do

@@ -1,7 +1,8 @@
 #!/bin/sh
 # tutorial.sh BUILD-FOLDER: runs the commands of plots/TUTORIAL.md, in order and as they stand there, from
 # scratch in BUILD-FOLDER/tutorial, and keeps their figures in plots/tutorial. Fails where a command does, or
-# where step 15, whose times no machine changes, does not come to what it says. Behind `make tutorial`.
+# where a figure is empty, or where step 15, whose times no machine changes, does not come to what it says.
+# Behind `make tutorial`.
 set -eu
 build=$(cd "$1" && pwd)
 cd "$(dirname "$0")/../.."
@@ -24,5 +25,6 @@ wrong=$(sqlite3 -batch -bail "$build/tutorial/mvbench.db" "
 		WHERE s.label = 'slow') USING (strategy, deal)
 	WHERE epoch_seconds BETWEEN low AND high IS NOT 1;")
 [ -z "$wrong" ] || { echo "$wrong" >&2; exit 1; }
+if grep -l 'Nothing to draw' "$build"/tutorial/*.svg >&2; then exit 1; fi
 mkdir -p "$pictures"
 cp "$build"/tutorial/*.svg "$pictures"

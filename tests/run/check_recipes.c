@@ -93,7 +93,7 @@ START_TEST(split_layers_share_the_time_that_was_given)
 }
 END_TEST
 
-/* A shape holds where it is shown, and not where runs are missing. */
+/* A shape is shown where its runs show it, and not where some are missing. */
 START_TEST(a_shape_is_checked)
 {
 	char *script = installed_path("tests/scripts/shapes.sh"),
@@ -103,7 +103,7 @@ START_TEST(a_shape_is_checked)
 		sentence("sqlite3 -batch -bail %s/shapes.db 'DELETE FROM run WHERE workers = 32' "
 			 "&& sqlite3 -batch -bail %s/shapes.db < %s | cut -c 1-4 | tr '\\n' ' '",
 			 folder, folder, sql);
-	expect_command(EXIT_OK, shapes, "shape 10 holds");
+	expect_command(EXIT_OK, shapes, "shape 10 shown");
 	expect_command(EXIT_OK, missing, "2|0| 3|0| 4|0| 5|0| 6|0| 7|0| 8|0| 9|0| 10|0");
 	free(shapes);
 	free(missing);

@@ -4,6 +4,7 @@
  * from end to end.
  */
 #include "results/run/run.h"
+#include "sim/validate.h"
 #include "tests/suites.h"
 #include "tests/trained.h"
 
@@ -297,6 +298,91 @@ START_TEST(oversubscribed_cells_stand_apart)
 }
 END_TEST
 
+/* A real run 20 % off the median: its cell cannot be right, nor wrong. */
+START_TEST(restless_cells_are_marked_and_do_not_count)
+{
+	char out[OUTPUT];
+	const double seconds[3] = {0.98, 1.0, 1.2};
+	for (int x = 1; x <= 3; x++) {
+		for (int i = 0; i < 3; i++)
+			add(false, (struct made){"asgd", 2, x, x == 1 ? seconds[i] : 1, 0.5});
+		add(true, (struct made){"asgd", 2, x, x == 1 ? 1.5 : 1.01, 0.5});
+	}
+	ck_assert_int_eq(report(out, ""), EXIT_OK);
+	ck_assert_msg(strstr(out, "restless\n"), "%s", out);
+	ck_assert_msg(strstr(out, "1 of 3 cells are restless"), "%s", out);
+	ck_assert_msg(strstr(out, "epoch time [%]                several      2    1.00 "), "%s",
+		      out);
+	ck_assert_int_eq(report(out, "--threshold-p90=20.1"), EXIT_FAILED);
+	ck_assert_msg(strstr(out, "several      3    1.00            50.00"), "%s", out);
+	/* most of them: nothing is shown */
+	sql("DELETE FROM run WHERE sync_every = 3");
+	add(false, (struct made){"asgd", 2, 4, 1, 0.5});
+	add(false, (struct made){"asgd", 2, 4, 2, 0.5});
+	add(true, (struct made){"asgd", 2, 4, 1.5, 0.5});
+	ck_assert_int_eq(report(out, ""), EXIT_FAILED);
+	ck_assert_msg(strstr(out, "2 of 3 cells are restless"), "%s", out);
+}
+END_TEST
+
+/* One rank that is right does not hide several that are wrong. */
+START_TEST(one_rank_and_several_are_held_apart)
+{
+	char out[OUTPUT];
+	for (int x = 1; x <= 20; x++) {
+		add(false, (struct made){"asgd", 1, x, 1, 0.5});
+		add(true, (struct made){"asgd", 1, x, 1, 0.5});
+	}
+	add(false, (struct made){"asgd", 2, 1, 1, 0.5});
+	add(true, (struct made){"asgd", 2, 1, 1.06, 0.5});
+	ck_assert_int_eq(report(out, ""), EXIT_FAILED);
+	ck_assert_msg(strstr(out, "the median error of epoch times, 6.00 %, is past"), "%s", out);
+	ck_assert_msg(strstr(out, "epoch time [%]                one         20    0.00 "), "%s",
+		      out);
+}
+END_TEST
+
+/* ---- Cells that are drawn ------------------------------------------------ */
+
+START_TEST(cells_are_drawn_from_all_there_are)
+{
+	enum { CELLS = 400 };
+	char *text = random_cells(CELLS, 7), *again = random_cells(CELLS, 7);
+	char *other = random_cells(CELLS, 8);
+	int cells = 0, batch, x, least = 1 << 30, most = 0, longest = 0;
+	ck_assert_str_eq(text, again);
+	ck_assert_str_ne(text, other);
+	for (const char *at = text; (at = strstr(at, "\nbatch = ")); at++, cells++) {
+		ck_assert_int_eq(sscanf(at, "\nbatch = %d sync-every = %d", &batch, &x), 2);
+		least = batch < least ? batch : least;
+		most = batch > most ? batch : most;
+		longest = x > longest ? x : longest;
+		ck_assert_int_ge(x, 1);
+	}
+	ck_assert_int_eq(cells, CELLS);
+	ck_assert_msg(least >= 20 && least < 25 && most <= 300 && most > 280 && longest == 20,
+		      "batches of %d to %d rows, intervals of up to %d", least, most, longest);
+	for (size_t i = 0; strategies[i]; i++) {
+		char *line = sentence("strategy = %s\nworkers = %d\n", strategies[i]->plugin.name,
+				      strategies[i]->local ? 1 : 2);
+		ck_assert_msg(strstr(text, line), "no %s", line);
+		free(line);
+	}
+	folder_text("drawn.ini", text);
+	char *path = sentence("%s/drawn.ini", folder);
+	struct sweep s = {.cell = NULL};
+	char *wrong = sweep_read(path, NULL, 0, &s);
+	if (!wrong)
+		wrong = sweep_plan(path, &s);
+	ck_assert_msg(!wrong, "%s", wrong); /* each can be run */
+	sweep_free(&s);
+	free(path);
+	free(other);
+	free(again);
+	free(text);
+}
+END_TEST
+
 START_TEST(names_tell_cells_apart)
 {
 	char out[OUTPUT];
@@ -428,6 +514,9 @@ static void calibrate_and_run(const char *sections, int cells)
 	snprintf(want, sizeof want, "%d,%d,done,done\r\n", 2 * cells, cells);
 	expect_row("SELECT count(*), sum(platform = 'sim'), min(status), max(status) FROM run",
 		   want);
+	/* all but a split model have formulas, of what was calibrated just now */
+	ck_assert_int_eq(strstr(out, "the same, closed formula [%]") != NULL,
+			 strstr(sections, "hybrid") == NULL);
 	free(words);
 	free(text);
 }
@@ -503,6 +592,8 @@ static const struct {
 	{"--platform=sim", "validate runs every cell on both platforms"},
 	{"nothing.ini", "there is no such job file"},
 	{"a b", "b: validate takes one job file, a"},
+	{"a --random=3", "a: --random=3 draws the cells"},
+	{"--random=-1", "--random=-1: a whole number from 0 to 1000"},
 	{"--rounds=0", "--rounds=0: a whole number from 1 to 1000"},
 	{"--only=both", "one of all, real, sim, report is wanted"},
 	{"--threshold-median=-1", "--threshold-median=-1: a number from 0"},
@@ -553,6 +644,9 @@ Suite *validate_suite(void)
 	tcase_add_test(t, percentiles_are_those_of_absolute_errors);
 	tcase_add_loop_test(t, thresholds_decide, 0, COUNT(judged));
 	tcase_add_test(t, oversubscribed_cells_stand_apart);
+	tcase_add_test(t, restless_cells_are_marked_and_do_not_count);
+	tcase_add_test(t, one_rank_and_several_are_held_apart);
+	tcase_add_test(t, cells_are_drawn_from_all_there_are);
 	tcase_add_test(t, names_tell_cells_apart);
 	tcase_add_test(t, nothing_to_compare_is_said);
 

@@ -4,7 +4,6 @@
  *
  * Rounds: pushes are added to W as they come; a copy of W as of the last round's end is what is
  * read, and it stays until nobody is being sent it any more.
- *
  * In a replay a request waits until it is due in the record; what the server numbers (shard.seq)
  * takes place in the record's order.
  *

@@ -196,9 +196,9 @@ START_TEST(a_look_goes_into_no_round)
 {
 	static const char *const home[] = {"", "--servers=1"};
 	for (int e = 0; e < 2; e++) {
-		const char *how = words("--workload=softmax --lr=0.01 --epochs=2 --batch=10 "
+		const char *how = words("--workload=softmax --lr=0.01 --epochs=2 --batch=3 "
 					"--workers=3 --strategy=bsp --bsp.backup=1 "
-					"--sync-every=4 --speed=1:0.9,2:0.3 %s " SIM,
+					"--sync-every=8 --speed=0:0.45,1:0.8 %s " SIM,
 					home[e]);
 		forget_runs();
 		record_run(how);

@@ -7,7 +7,7 @@ WARN     ?= -Wall -Wextra -Wshadow -Wmissing-prototypes -Werror=implicit-functio
 CFLAGS   ?= -g
 PREFIX   ?= /usr/local
 B        ?= build
-LANES    ?= 1
+LANES    ?= 3
 SUDO     ?= $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 PACKAGES := gcc libc6-dev make git libopenmpi-dev openmpi-bin libdnnl-dev libsqlite3-dev sqlite3 libinih-dev \
 	libpmix-dev libsimgrid-dev pkgconf procps zlib1g-dev check gnuplot-nox fonts-dejavu-core dataset-fashion-mnist
@@ -52,7 +52,7 @@ demo: $(B)/mvbench $(B)/mvbench-sim $(MODULE) ## train, compare and draw on real
 
 programs: all $(B)/check $(TOOL) $(SIM_TOOL) $(USER)
 
-test: programs $(FAKE) ## every test (Check); LANES=2: in two processes, side by side
+test: programs $(FAKE) ## every test (Check), in LANES=3 processes side by side
 	@tests/scripts/lanes.sh $(B) $(LANES)
 
 gpu-test: programs ## the tests that use a GPU, on a real one; fails where there is none
@@ -87,6 +87,16 @@ sanitize: ## the same tests under the address and undefined-behaviour sanitizers
 sanitize: export LSAN_OPTIONS = suppressions=$(CURDIR)/tests/scripts/lsan.txt:print_suppressions=0
 sanitize: export CK_TIMEOUT_MULTIPLIER = 3
 
+nightly: ## what .ci/run leaves out: every test, all of them under the sanitizers too, the bundle; about an hour
+	@$(MAKE) --no-print-directory -j2 programs
+	@$(MAKE) --no-print-directory test
+	@$(MAKE) --no-print-directory -j2 sanitize
+	@tests/scripts/bundle.sh $(B) $(B)/bundle # of what is built here: make bundle builds for other processors
+	@rm -rf $(B)/moved $(B)/bundle.tar.gz && mv $(B)/bundle $(B)/moved # a bundle runs from any folder
+	@env -i PATH="$$PATH" $(B)/moved/bin/mvbench run --workload=softmax --strategy=allreduce --workers=2 --epochs=1 \
+		--device=cpu --db=$(B)/moved/moved.db
+	@rm -rf $(B)/moved
+
 lint: layers $(B)/mvbench ## formatting, static analysis, who may call whom, what documents name
 	@clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h' '*.cu' '*.cc')
 	@for f in $$(git ls-files '*.c' '*.h' '*.cu' '*.cc' 'results/gate/*.sql' 'results/share/*.sql' 'results/run/*.sql'); do \
@@ -96,6 +106,8 @@ lint: layers $(B)/mvbench ## formatting, static analysis, who may call whom, wha
 		--suppressions-list=tests/scripts/cppcheck.txt -D_GNU_SOURCE -I. $$(git ls-files '*.c')
 	@shellcheck $$(git ls-files '*.sh') .ci/run
 	@tests/scripts/readme.sh $(B)
+	@for t in $$(sed -n 's/^\t{"\([a-z0-9_]*\)", [0-9].*/\1/p' tests/select.c); do \
+		grep -rq "START_TEST($$t)" tests || { echo "tests/select.c: there is no test $$t"; exit 1; }; done
 
 layers: $(OBJ) ## who may call whom, by the symbols of the objects; no mutable state in plug-ins
 	@tests/scripts/layers.sh $(B)
@@ -176,6 +188,7 @@ $(B)/mvbench-sim: $(B)/main.o $(SIM) $(B)/mvbench-objects.a
 	@echo "  LD $@"; $(SIM_LINK)
 $(B)/tests/main.o: $(B)/main.o # the list of commands, for tests that look at it
 	@mkdir -p $(@D); objcopy --redefine-sym main=mvbench_main $< $@
+$(B)/check: WRAP = -Wl,--wrap=_tcase_add_test # tests/select.c
 $(B)/check: $(TEST) $(B)/tests/main.o $(B)/mvbench-objects.a
 	@echo "  LD $@"; $(LINK) -lcheck -lsubunit -lrt -pthread
 $(B)/tests/tools/sim_train: $(B)/tests/tools/train.o
@@ -219,6 +232,6 @@ $(filter %/params %/data_parallel %/mpi,$(USER)): LIBRARY = $(B)/libmvbench.a $$
 $(USER): $(B)/%: $(B)/%.o $(LIB)
 	@echo "  LD $@"; $(CC) $(CFLAGS) $(LDFLAGS) $< -o $@ $(LIBRARY) -lz -lm
 
-.PHONY: all demo programs test gpu-test bench gpu-bench shapes tutorial reproduce gate-proof bundle sanitize lint layers install deps clean help FORCE
+.PHONY: all demo programs test nightly gpu-test bench gpu-bench shapes tutorial reproduce gate-proof bundle sanitize lint layers install deps clean help FORCE
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -71,6 +71,7 @@ int main(void)
 	skips_open();
 	if (lane) {
 		int failed = run_unclaimed(lane, gpu);
+		printf("left out %d\n", tests_left_out());
 		printf("skipped %d\n", skips_count());
 		return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 	}

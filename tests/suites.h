@@ -67,4 +67,7 @@ void skipped(const char *why);
  * can be installed is there. */
 bool lacks_program(const char *name);
 
+/* How many tests this process has left out of what its suites contain (select.c). */
+int tests_left_out(void);
+
 #endif

@@ -1,12 +1,13 @@
 #!/bin/sh
-# lanes.sh BUILD-FOLDER LANES: every test; with several lanes in as many processes, side by side, as
-# tests wait more than they compute. Each takes the next suite that no other has taken. What it says
-# comes at its end, and the sum of all summaries last.
+# lanes.sh BUILD-FOLDER LANES: runs every test, in LANES processes side by side, because tests wait
+# more than they compute. Each process takes the next suite that no other has taken.
+# A test that fails is run again, alone, at most twice. If it passes both times it is flaky: it is
+# named and counts as passed. Otherwise it has failed. More than three flaky tests fail, and more
+# than twelve failures are not run again. The last line is the sum, in the form of Check's own.
 set -u
 cd "$1" || exit 1
 export CK_VERBOSITY="${CK_VERBOSITY:-normal}"
-[ "$2" -gt 1 ] || exec ./check
-rm -rf lanes lane-*.log
+rm -rf lanes lane-*.log again.log
 mkdir lanes
 lane=0 bad=0 all=
 while [ "$lane" -lt "$2" ]; do
@@ -14,15 +15,56 @@ while [ "$lane" -lt "$2" ]; do
 	all="$all $!"
 	lane=$((lane + 1))
 done
+for pid in $all; do wait "$pid"; done
 lane=0
-for pid in $all; do
-	wait "$pid" || bad=1
+while [ "$lane" -lt "$2" ]; do
 	cat "lane-$lane.log"
+	# Its last line: without it the process was ended before it had run all its suites.
+	grep -q '^skipped [0-9]*$' "lane-$lane.log" || { echo "failed: lane $lane ended too early" && bad=1; }
 	lane=$((lane + 1))
 done
-cat lane-*.log | grep -E '^[^ ]+\.c:[0-9]+:[FE]:' # again, where whoever reads only the end sees them
-cat lane-*.log | sed -n 's/^skipped \([0-9]*\)$/\1/p' | awk '{ n += $1 } END { printf "skipped %d\n", n }'
-cat lane-*.log | sed -n 's/^[0-9]*%: Checks: \([0-9]*\), Failures: \([0-9]*\), Errors: \([0-9]*\)$/\1 \2 \3/p' |
-	awk '{ n += $1; f += $2; e += $3 }
-	END { printf "%d%%: Checks: %d, Failures: %d, Errors: %d\n", n ? 100 * (n - f - e) / n : 0, n, f, e }'
+# A failure is FILE:LINE:F|E:CASE:TEST:INDEX: and its message.
+awk '/^Running suite\(s\): / { suite = $3 }
+	/^[^ ]+\.c:[0-9]+:[FE]:/ { n = split($0, f, ":"); if (n > 5) print suite, f[5], f[6] }' lane-*.log >failed
+again=$(wc -l <failed) failed=0 flaky=0
+summaries=$(cat lane-*.log | sed -n 's/^[0-9]*%: Checks: \([0-9]*\), Failures: \([0-9]*\), Errors: \([0-9]*\)$/\1 \2 \3/p' |
+	awk '{ n += $1; f += $2 + $3 } END { print n + 0, f + 0 }')
+checks=${summaries% *}
+if [ "$again" != "${summaries#* }" ]; then
+	echo "failed: the summaries count ${summaries#* } failures, the logs show $again" && bad=1
+fi
+if [ "$again" -gt 12 ]; then
+	echo "$again tests failed: too many to be chance, so they are not run again"
+	failed=$again
+else
+	while read -r suite test index; do
+		passed=0
+		for try in 1 2; do
+			echo "again, alone ($try): $suite/$test:$index" >>again.log
+			CK_RUN_SUITE=$suite MVBENCH_TEST_ONLY=$test:$index ./check >again.out 2>&1 </dev/null &&
+				grep -q '^100%: Checks: 1, Failures: 0, Errors: 0$' again.out && passed=$try
+			cat again.out >>again.log
+			[ "$passed" = "$try" ] || break
+		done
+		if [ "$passed" = 2 ]; then
+			flaky=$((flaky + 1))
+			echo "flaky: $suite/$test:$index failed once, and passed twice alone"
+		else
+			failed=$((failed + 1))
+			echo "failed: $suite/$test:$index failed again, alone, at try $try"
+		fi
+	done <failed
+fi
+[ ! -s again.log ] || cat again.log
+cat lane-*.log | grep -E '^[^ ]+\.c:[0-9]+:[FE]:' # again, for those who read only the end
+if [ "$flaky" -gt 3 ]; then
+	echo "failed: $flaky flaky tests; at most three are accepted"
+	failed=$((failed + flaky))
+fi
+[ "$failed" = 0 ] && [ "$checks" -gt 0 ] || bad=1
+cat lane-*.log | awk '$1 == "skipped" && NF == 2 { s += $2 } /^left out [0-9]+$/ { l += $3 }
+	END { printf "skipped %d\nleft out of slow loops %d\n", s, l }'
+echo "flaky tests: $flaky"
+awk -v n="$checks" -v failed="$failed" 'BEGIN {
+	printf "%d%%: Checks: %d, Failures: %d, Errors: 0\n", n ? 100 * (n - failed) / n : 0, n, failed }'
 exit $bad

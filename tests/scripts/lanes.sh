@@ -9,7 +9,7 @@ cd "$1" || exit 1
 export CK_VERBOSITY="${CK_VERBOSITY:-normal}"
 rm -rf lanes lane-*.log again.log
 mkdir lanes
-lane=0 bad=0 all=
+lane=0 errors=0 all=
 while [ "$lane" -lt "$2" ]; do
 	MVBENCH_TEST_LANE=$PWD/lanes ./check >"lane-$lane.log" 2>&1 &
 	all="$all $!"
@@ -20,7 +20,8 @@ lane=0
 while [ "$lane" -lt "$2" ]; do
 	cat "lane-$lane.log"
 	# Its last line: without it the process was ended before it had run all its suites.
-	grep -q '^skipped [0-9]*$' "lane-$lane.log" || { echo "failed: lane $lane ended too early" && bad=1; }
+	grep -q '^skipped [0-9]*$' "lane-$lane.log" ||
+		{ echo "failed: lane $lane ended too early" && errors=$((errors + 1)); }
 	lane=$((lane + 1))
 done
 # A failure is FILE:LINE:F|E:CASE:TEST:INDEX: and its message.
@@ -31,7 +32,7 @@ summaries=$(cat lane-*.log | sed -n 's/^[0-9]*%: Checks: \([0-9]*\), Failures: \
 	awk '{ n += $1; f += $2 + $3 } END { print n + 0, f + 0 }')
 checks=${summaries% *}
 if [ "$again" != "${summaries#* }" ]; then
-	echo "failed: the summaries count ${summaries#* } failures, the logs show $again" && bad=1
+	echo "failed: the summaries count ${summaries#* } failures, the logs show $again" && errors=$((errors + 1))
 fi
 if [ "$again" -gt 12 ]; then
 	echo "$again tests failed: too many to be chance, so they are not run again"
@@ -61,10 +62,11 @@ if [ "$flaky" -gt 3 ]; then
 	echo "failed: $flaky flaky tests; at most three are accepted"
 	failed=$((failed + flaky))
 fi
-[ "$failed" = 0 ] && [ "$checks" -gt 0 ] || bad=1
+[ "$checks" -gt 0 ] || { echo "failed: no test has run" && errors=$((errors + 1)); }
 cat lane-*.log | awk '$1 == "skipped" && NF == 2 { s += $2 } /^left out [0-9]+$/ { l += $3 }
 	END { printf "skipped %d\nleft out of slow loops %d\n", s, l }'
 echo "flaky tests: $flaky"
-awk -v n="$checks" -v failed="$failed" 'BEGIN {
-	printf "%d%%: Checks: %d, Failures: %d, Errors: 0\n", n ? 100 * (n - failed) / n : 0, n, failed }'
-exit $bad
+awk -v n="$checks" -v failed="$failed" -v errors="$errors" 'BEGIN {
+	bad = failed + errors
+	printf "%d%%: Checks: %d, Failures: %d, Errors: %d\n", (n > bad ? 100 * (n - bad) / n : 0), n, failed, errors
+	exit bad > 0 }'

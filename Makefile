@@ -8,16 +8,19 @@ CFLAGS   ?= -g
 PREFIX   ?= /usr/local
 B        ?= build
 LANES    ?= 3
+COUNT    ?= 1000
+SECONDS  ?= 60
 SUDO     ?= $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 PACKAGES := gcc libc6-dev make git libopenmpi-dev openmpi-bin libdnnl-dev libsqlite3-dev sqlite3 libinih-dev \
-	libpmix-dev libsimgrid-dev pkgconf procps zlib1g-dev check gnuplot-nox fonts-dejavu-core dataset-fashion-mnist
+	libpmix-dev libsimgrid-dev pkgconf procps iproute2 zlib1g-dev check gnuplot-nox fonts-dejavu-core dataset-fashion-mnist
 NVCC     ?= $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
 NVCC_ARCH ?= -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90]
 CUDA     := $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
 PACKAGES += $(if $(CUDA),g++)
 COMMIT    = $(shell git describe --always --dirty --abbrev=12 --exclude '*' 2>/dev/null || echo unknown)
+VERSION := $(shell sed -n 's/.*MVB_VERSION "\([^"]*\)".*/\1/p' runtime/lib/libmvbench.h)
 
-override CFLAGS += -std=c11 -D_GNU_SOURCE $(OPT) $(ARCH) $(WARN) -fopenmp-simd -fPIC -fvisibility=hidden -MMD -MP
+override CFLAGS += -std=c11 -D_GNU_SOURCE $(OPT) $(ARCH) $(WARN) -fopenmp-simd -fno-math-errno -fPIC -fvisibility=hidden -fno-semantic-interposition -MMD -MP
 LIBS     := -ldnnl -lgomp -lsqlite3 -linih -lz -lm
 export OMPI_CC = $(CC)
 export MVBENCH_HOME = $(CURDIR)
@@ -29,11 +32,17 @@ export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM = 1
 objects = $(patsubst %.c,$(B)/%.o,$(wildcard $(addsuffix /*.c,$(1))))
 RUNTIME := $(addprefix runtime/,base device device/cpu comm comm/mpi table config train launch)
 RESULTS := $(addprefix results/,db run ask gate share help)
-OBJ  := $(call objects,$(RUNTIME) strategies workloads sim/model $(RESULTS) plots sim)
+OBJ  := $(call objects,$(RUNTIME) strategies strategies/optimizers workloads sim/model $(RESULTS) plots sim)
 TEST := $(call objects,tests tests/unit tests/run)
 TOOL := $(filter-out %/sim_deadlock,$(patsubst %.o,%,$(call objects,tests/tools)))
 SIM_TOOL := $(addprefix $(B)/tests/tools/sim_,train deadlock)
 USER := $(patsubst %.o,%,$(call objects,tests/lib tests/seeds))
+# The tables and an epoch's dealing as the explorer of tests/model leads them, and with one fault each.
+EXPLORED := $(addprefix runtime/table/,table vectors shared blocks rounds order apply updater) \
+	$(addprefix runtime/train/,deal epoch) strategies/exchange runtime/base/rng
+MODEL := $(B)/tests/model/model $(patsubst %.c,$(B)/%,$(wildcard tests/model/faults/*.c))
+# What plug-ins of other people include.
+CONTRACT := mvbench.h runtime/config/run_options.def workloads/net.h workloads/datasets.h strategies/exchange.h strategies/optimizers/optimizer.h
 # The CUDA device, where there is all that it is made of; else the program says what is missing.
 HAVE  = $(wildcard $(addsuffix /$(1),$(CUDA)/include /usr/include /usr/include/$(shell uname -m)-linux-gnu))
 MODULE := $(if $(and $(CUDA),$(call HAVE,cudnn.h),$(call HAVE,nccl.h)),$(B)/mvbench_cuda.so)
@@ -50,13 +59,19 @@ all: $(B)/mvbench $(B)/mvbench-sim $(LIB) $(MODULE) ## build build/mvbench, its 
 demo: $(B)/mvbench $(B)/mvbench-sim $(MODULE) ## train, compare and draw on real data, in four minutes
 	@tests/scripts/demo.sh $(B)
 
-programs: all $(B)/check $(TOOL) $(SIM_TOOL) $(USER)
+programs: all $(B)/check $(TOOL) $(SIM_TOOL) $(USER) $(MODEL) ## all, the tests, and the example programs of the library (tests/lib, tests/seeds)
 
 test: programs $(FAKE) ## every test (Check), in LANES=3 processes side by side
 	@tests/scripts/lanes.sh $(B) $(LANES)
 
 gpu-test: programs ## the tests that use a GPU, on a real one; fails where there is none
 	@cd $(B) && MVBENCH_GPU_TEST=1 ./check
+
+lab-test: programs ## the tests on several virtual hosts, over real TCP; one line says why where there can be none
+	@cd $(B) && for s in lab wires; do CK_RUN_SUITE=$$s ./check || exit; done
+
+slurm-test: $(B)/mvbench ## mvbench under a real Slurm on two virtual hosts, as root; installs it where it is missing
+	@tests/scripts/slurm.sh $(B)
 
 bench: $(B)/mvbench $(TOOL) ## speed: the tables of one worker and two, beside PyTorch's if it is installed
 	@tests/scripts/bench.sh $(B)
@@ -67,8 +82,8 @@ gpu-bench: $(B)/mvbench $(MODULE) $(TOOL) ## speed on a GPU, beside PyTorch's; f
 shapes: $(B)/mvbench $(B)/mvbench-sim ## the ten teaching simulations, and whether each shows what it must; SHAPES="1 7" for some
 	@tests/scripts/shapes.sh $(B) $(SHAPES)
 
-tutorial: $(B)/mvbench $(B)/mvbench-sim ## the commands of plots/TUTORIAL.md, in order; their figures go to plots/tutorial
-	@tests/scripts/tutorial.sh $(B)
+tutorial: $(B)/mvbench $(B)/mvbench-sim ## the commands of plots/TUTORIAL.md, in order, in build/tutorial; PICTURES=plots/tutorial keeps the figures
+	@tests/scripts/tutorial.sh $(B) $(PICTURES)
 
 reproduce: $(B)/mvbench $(B)/mvbench-sim ## Multiverso's published epoch times, simulated from two of them
 	@tests/scripts/reproduce.sh $(B)
@@ -80,22 +95,39 @@ bundle: ## pack all that is needed into build/bundle, for a machine where nothin
 	@$(MAKE) --no-print-directory B=$(B)/bundle-objects ARCH=-march=x86-64-v3 programs
 	@tests/scripts/bundle.sh $(B)/bundle-objects $(B)/bundle
 
+deb: ## build/mvbench_VERSION_ARCH.deb, which apt installs on any Debian 12
+	@$(MAKE) --no-print-directory B=$(B)/bundle-objects $(if $(filter x86_64,$(shell uname -m)),ARCH=-march=x86-64-v3,ARCH=) all
+	@tests/scripts/deb.sh $(B)/bundle-objects $(B)
+
 sanitize: ## the same tests under the address and undefined-behaviour sanitizers
 	@$(MAKE) --no-print-directory B=build/sanitize MODULE= FAKE=$(FAKE:$(B)/%=build/sanitize/%) OPT=-O1 \
 		CFLAGS='-g -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer' \
 		LDFLAGS=-fsanitize=address,undefined test
 sanitize: export LSAN_OPTIONS = suppressions=$(CURDIR)/tests/scripts/lsan.txt:print_suppressions=0
-sanitize: export CK_TIMEOUT_MULTIPLIER = 3
+sanitize: export CK_TIMEOUT_MULTIPLIER = 5
 
-nightly: ## what .ci/run leaves out: every test, all of them under the sanitizers too, the bundle; about an hour
-	@$(MAKE) --no-print-directory -j2 programs
-	@$(MAKE) --no-print-directory test
-	@$(MAKE) --no-print-directory -j2 sanitize
-	@tests/scripts/bundle.sh $(B) $(B)/bundle # of what is built here: make bundle builds for other processors
-	@rm -rf $(B)/moved $(B)/bundle.tar.gz && mv $(B)/bundle $(B)/moved # a bundle runs from any folder
-	@env -i PATH="$$PATH" $(B)/moved/bin/mvbench run --workload=softmax --strategy=allreduce --workers=2 --epochs=1 \
-		--device=cpu --db=$(B)/moved/moved.db
-	@rm -rf $(B)/moved
+tsan: ## programs of the library, whose ranks have threads that look after them, under the thread sanitizer
+	@$(MAKE) --no-print-directory B=build/tsan MODULE= FAKE= OPT=-O1 CFLAGS='-g -fsanitize=thread' \
+		LDFLAGS=-fsanitize=thread threaded
+	@CK_RUN_SUITE=library CK_RUN_CASE=programs tests/scripts/lanes.sh build/tsan 1
+threaded: $(LIB) $(B)/check $(USER)
+tsan: export TSAN_OPTIONS = suppressions=$(CURDIR)/tests/scripts/tsan.txt:exitcode=66
+tsan: export CK_TIMEOUT_MULTIPLIER = 5
+
+chaos: $(B)/mvbench $(B)/mvbench-sim ## COUNT=1000 sweeps that are killed, stopped, out of disk, and cut off at random instants; SEED=
+	@tests/scripts/chaos.sh $(B) $(COUNT) $(SEED)
+
+fuzz: $(B)/mvbench $(B)/mvbench-sim ## SECONDS=60 of files that nobody would write, for each reader of others' files (clang); READER=: one
+	@$(MAKE) --no-print-directory B=build/fuzz CC=clang OPT=-O1 \
+		CFLAGS='-g -fsanitize=fuzzer-no-link,address,undefined,float-cast-overflow -fno-sanitize-recover=undefined,float-cast-overflow' \
+		LDFLAGS=-fsanitize=fuzzer,address,undefined build/fuzz/tests/fuzz/fuzz
+	@tests/scripts/fuzz.sh $(B) build/fuzz/tests/fuzz/fuzz $(SECONDS) $(READER)
+
+model: $(MODEL) ## tables and dealing of three workers in every order, with a death anywhere; SCENARIO=: one
+	@$(B)/tests/model/model $(SCENARIO)
+
+nightly: ## what .ci/run leaves out: every test, most of them under the sanitizers too, chaos, the bundle, the package
+	@tests/scripts/nightly.sh $(B)
 
 lint: layers $(B)/mvbench ## formatting, static analysis, who may call whom, what documents name
 	@clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h' '*.cu' '*.cc')
@@ -119,6 +151,8 @@ install: all ## put the program, its figures, its manual page and the library un
 	install -m 644 plots/*.sql plots/*.gp $(DESTDIR)$(PREFIX)/share/mvbench/plots
 	install -m 644 workloads/sweeps/*.ini $(DESTDIR)$(PREFIX)/share/mvbench/workloads/sweeps
 	install -Dm 644 -t $(DESTDIR)$(PREFIX)/share/mvbench/sim/platforms sim/platforms/*.xml
+	install -Dm 644 -t $(DESTDIR)$(PREFIX)/share/mvbench/runtime/comm/mpi runtime/comm/mpi/tcp.rules
+	for f in $(CONTRACT); do install -Dm 644 $$f $(DESTDIR)$(PREFIX)/share/mvbench/$$f || exit; done
 	install -d $(addprefix $(DESTDIR)$(PREFIX)/share/,man/man1 bash-completion/completions)
 	$(B)/mvbench help --man >$(DESTDIR)$(PREFIX)/share/man/man1/mvbench.1
 	$(B)/mvbench help --completion=bash >$(DESTDIR)$(PREFIX)/share/bash-completion/completions/mvbench
@@ -127,10 +161,11 @@ install: all ## put the program, its figures, its manual page and the library un
 	install -m 755 $(B)/libmvbench.so $(DESTDIR)$(PREFIX)/lib/libmvbench.so.0
 	ln -sf libmvbench.so.0 $(DESTDIR)$(PREFIX)/lib/libmvbench.so
 	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig
-	printf '%s\n' 'prefix=$(PREFIX)' 'Name: libmvbench' \
+	printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$${prefix}/lib' \
+		'includedir=$${prefix}/include' 'Name: libmvbench' \
 		'Description: keeps the workers of a training loop in step' \
-		"Version: $$(sed -n 's/.*MVB_VERSION "\(.*\)"/\1/p' runtime/lib/libmvbench.h)" \
-		'Cflags: -I$${prefix}/include' 'Libs: -L$${prefix}/lib -lmvbench' \
+		'Version: $(VERSION)' \
+		'Cflags: -I$${includedir}' 'Libs: -L$${libdir} -lmvbench' \
 		"Libs.private: $$(mpicc --showme:link) -lpmix -lm -pthread" \
 		>$(DESTDIR)$(PREFIX)/lib/pkgconfig/libmvbench.pc
 	@[ -n "$(DESTDIR)" ] || ldconfig 2>/dev/null || true # the loader then finds it; root only
@@ -147,6 +182,8 @@ help: ## this list
 $(B)/deps: Makefile
 	@mkdir -p $(B)
 	@missing=$$(for p in $(PACKAGES); do dpkg -s $$p 2>/dev/null | grep -q '^Status: .* installed' || echo $$p; done); \
+	if [ -n "$$missing" ] && [ -n "$(SUDO)" ] && ! command -v $(firstword $(SUDO)) >/dev/null; then \
+		echo "packages are missing; type as root: apt-get install --no-install-recommends" $$missing >&2; exit 1; fi; \
 	if [ -n "$$missing" ]; then echo "installing" $$missing; \
 		$(SUDO) apt-get update -qq && DEBIAN_FRONTEND=noninteractive $(SUDO) apt-get install -y -qq \
 		--no-install-recommends $$missing >$(B)/apt.log 2>&1 || { tail -5 $(B)/apt.log; exit 1; }; fi
@@ -157,8 +194,13 @@ $(B)/%.o: %.c | $(B)/deps
 	@echo "  CC $<"
 	@$(if $(filter runtime/comm/mpi/% tests/lib/mpi.c tests/tools/%,$<),mpicc,$(CC)) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
 
+# What only asks is compiled sooner than it would run faster.
+$(call objects,tests tests/unit tests/run): OPT = -O1
 $(B)/runtime/config/machine.o: CPPFLAGS += -DMVBENCH_COMMIT='"$(COMMIT)"'
 $(B)/runtime/config/machine.o: $(B)/commit
+$(B)/runtime/config/plugin_file.o: CPPFLAGS += -DMVBENCH_ARCH='"$(ARCH)"' # as plug-ins are compiled
+$(B)/main.o: CPPFLAGS += -DMVBENCH_VERSION='"$(VERSION)"'
+$(B)/main.o: runtime/lib/libmvbench.h
 # What is compiled in as text: .sql, .bash, .css and .js beside the file that names it.
 $(B)/results/db/migrate.o: $(wildcard results/db/*.sql results/db/migrations/*.sql)
 $(foreach room,$(RESULTS),$(eval $(call objects,$(room)): $(wildcard $(room)/*.sql $(room)/*.bash)))
@@ -174,8 +216,9 @@ $(B)/commit: FORCE
 # Programs take of it what they use; what a program defines itself stands before it.
 $(B)/mvbench-objects.a: $(OBJ)
 	@rm -f $@; ar rcsT $@ $^
-LINK = mpicc $(CFLAGS) $(LDFLAGS) $(WRAP) $^ -o $@ $(LIBS)
-SIM_LINK = $(CC) $(CFLAGS) $(LDFLAGS) $(WRAP) $(filter %.o,$^) $(filter %.a,$^) -o $@ $(LIBS) -lsimgrid
+# -rdynamic: plug-ins that are loaded find the contract in it.
+LINK = mpicc -rdynamic $(CFLAGS) $(LDFLAGS) $(WRAP) $^ -o $@ $(LIBS)
+SIM_LINK = $(CC) -rdynamic $(CFLAGS) $(LDFLAGS) $(WRAP) $(filter %.o,$^) $(filter %.a,$^) -o $@ $(LIBS) -lsimgrid
 $(B)/mvbench: $(B)/main.o $(B)/mvbench-objects.a
 	@echo "  LD $@"; $(LINK)
 # Its header would redefine malloc, exit and the clock, as for programs that know nothing of it.
@@ -183,7 +226,7 @@ SMPI := -isystem /usr/include/smpi -DSMPI_HELPERS_H -DSMPI_HELPERS_INTERNAL_H
 $(B)/smpi/%.o: %.c | $(B)/deps
 	@mkdir -p $(@D)
 	@echo "  CC $< (SMPI)"; $(CC) $(SMPI) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
-$(B)/sim/world/world.o: CPPFLAGS += $(SMPI)
+$(B)/sim/world/world.o $(B)/sim/world/engine.o: CPPFLAGS += $(SMPI)
 $(B)/mvbench-sim: $(B)/main.o $(SIM) $(B)/mvbench-objects.a
 	@echo "  LD $@"; $(SIM_LINK)
 $(B)/tests/main.o: $(B)/main.o # the list of commands, for tests that look at it
@@ -198,31 +241,44 @@ $(SIM_TOOL): $(SIM) $(B)/mvbench-objects.a
 $(addprefix $(B)/tests/tools/,train sim_train): WRAP = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc
 $(TOOL): %: %.o $(B)/mvbench-objects.a
 	@echo "  LD $@"; $(LINK)
+$(B)/tests/fuzz/fuzz: $(call objects,tests/fuzz) $(B)/mvbench-objects.a
+	@echo "  LD $@"; $(LINK)
+
+# The compiler tells the explorer of each access. Flags of its own: what vectors leave behind would make states.
+$(B)/model/%.o: %.c | $(B)/deps
+	@mkdir -p $(@D)
+	@echo "  CC $< (model)"; $(CC) $(CPPFLAGS) -g -std=c11 -D_GNU_SOURCE -O1 $(WARN) -Wno-unused-parameter -fopenmp-simd -MMD -MP -ftrivial-auto-var-init=pattern \
+		$(if $(filter-out $(wildcard tests/model/*.c),$<),-fsanitize=thread -include tests/model/seams.h) -c $< -o $@
+$(B)/model/real.a: $(EXPLORED:%=$(B)/model/%.o)
+	@rm -f $@; ar rcs $@ $^
+$(MODEL): $(B)/%: $(patsubst %.c,$(B)/model/%.o,$(wildcard tests/model/*.c)) $(B)/model/real.a
+	@mkdir -p $(@D); echo "  LD $@"; $(CC) -o $@ $(filter %.o,$^) $(filter %.a,$^) -lm
+$(filter $(B)/tests/model/faults/%,$(MODEL)): $(B)/%: $(B)/model/%.o
 
 $(B)/runtime/device/cuda/%.o: CPPFLAGS += -isystem $(CUDA)/include
 CUDA_OBJ := $(call objects,runtime/device/cuda)
-$(B)/runtime/device/cuda/%.o: runtime/device/cuda/%.cu
+$(B)/runtime/device/cuda/%.o: runtime/device/cuda/%.cu | $(B)/deps
 	@mkdir -p $(@D)
 	@echo "  NVCC $<"; $(NVCC) -O3 --extended-lambda -I. $(NVCC_ARCH) -MMD -MP -Xcompiler -fPIC,-fvisibility=hidden,-Wall -c $< -o $@
 KERNELS := $(patsubst %.cu,%.o,$(wildcard runtime/device/cuda/*.cu))
 $(B)/mvbench_cuda.so: $(CUDA_OBJ) $(KERNELS:%=$(B)/%)
-	@echo "  LD $@"; $(CC) -shared $(CFLAGS) $(LDFLAGS) $(if $(findstring sanitize,$(LDFLAGS)),,-Wl,-z,defs) $^ -o $@ \
+	@echo "  LD $@"; $(CC) -shared -Wl,-Bsymbolic $(CFLAGS) $(LDFLAGS) $(if $(findstring sanitize,$(LDFLAGS)),,-Wl,-z,defs) $^ -o $@ \
 		-L$(CUDA)/lib64 -Wl,-rpath,'$$ORIGIN:$(CUDA)/lib64' -lcudart -lcublas -lcudnn -lnccl -lstdc++ -lm
 # The same host code with CUDA's libraries emulated on the CPU, for tests: MVBENCH_CUDA=$(FAKE).
-$(B)/tests/fake_cuda/%.o: tests/fake_cuda/%.cc
+$(B)/tests/fake_cuda/%.o: tests/fake_cuda/%.cc | $(B)/deps
 	@mkdir -p $(@D)
 	@echo "  CXX $<"; $(CXX) $(FAKE_FLAGS) -c $< -o $@
-$(B)/fake/%.o: %.cu
+$(B)/fake/%.o: %.cu | $(B)/deps
 	@mkdir -p $(@D)
 	@echo "  CXX $<"; $(CXX) -x c++ $(FAKE_FLAGS) -I. -DFAKE_CUDA -Itests/fake_cuda -Wno-unknown-pragmas \
 		-fsanitize=alignment,bounds -fsanitize-undefined-trap-on-error -c $< -o $@
 $(B)/fake/mvbench_cuda.so: $(CUDA_OBJ) $(KERNELS:%=$(B)/fake/%) \
 		$(patsubst %.cc,$(B)/%.o,$(wildcard tests/fake_cuda/*.cc))
-	@echo "  LD $@"; $(CXX) -shared $(LDFLAGS) $(if $(findstring sanitize,$(LDFLAGS)),,-Wl,-z,defs) $^ -o $@
+	@echo "  LD $@"; $(CXX) -shared -Wl,-Bsymbolic $(LDFLAGS) $(if $(findstring sanitize,$(LDFLAGS)),,-Wl,-z,defs) $^ -o $@
 
 LIB_OBJ := $(call objects,runtime/lib)
 $(B)/libmvbench.so: $(LIB_OBJ) $(B)/mvbench-objects.a
-	@echo "  LD $@"; mpicc -shared $(CFLAGS) $(LDFLAGS) -Wl,-soname,$(@F).0 $^ -o $@ -lpmix -lm && ln -sf $(@F) $@.0
+	@echo "  LD $@"; mpicc -shared -Wl,--exclude-libs,ALL $(CFLAGS) $(LDFLAGS) -Wl,-soname,$(@F).0 $^ -o $@ -lpmix -lm && ln -sf $(@F) $@.0
 $(B)/libmvbench.a: $(LIB_OBJ) $(B)/mvbench-objects.a # one object, that shows nothing but mvb_*
 	@echo "  AR $@"; ld -r $^ -o $(@:.a=.o) && objcopy -wG 'mvb_*' $(@:.a=.o) && rm -f $@ && ar rcs $@ $(@:.a=.o)
 $(USER:=.o): CPPFLAGS += -Iruntime/lib
@@ -232,6 +288,9 @@ $(filter %/params %/data_parallel %/mpi,$(USER)): LIBRARY = $(B)/libmvbench.a $$
 $(USER): $(B)/%: $(B)/%.o $(LIB)
 	@echo "  LD $@"; $(CC) $(CFLAGS) $(LDFLAGS) $< -o $@ $(LIBRARY) -lz -lm
 
-.PHONY: all demo programs test nightly gpu-test bench gpu-bench shapes tutorial reproduce gate-proof bundle sanitize lint layers install deps clean help FORCE
+ifeq ($(MAKELEVEL)$(word 2,$(MAKECMDGOALS)),0)
+MAKEFLAGS += -j$(shell nproc)# of one goal, as make clean test has an order; a -j of the user's goes before it
+endif
+.PHONY: all demo programs test nightly gpu-test lab-test slurm-test bench gpu-bench shapes tutorial reproduce gate-proof bundle deb sanitize tsan threaded chaos fuzz model lint layers install deps clean help FORCE
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -5,20 +5,31 @@
 #include "results/gate/gate.h"
 #include "results/help/help.h"
 
+#include <errno.h>
 #include <string.h>
 
 #define COMMANDS(X) \
 	X(run) \
 	X(sweep) \
+	X(submit) \
 	X(tune) \
 	X(list) \
 	X(table) \
+	X(show) \
+	X(status) \
+	X(compare) \
+	X(history) \
+	X(watch) \
 	X(plot) \
 	X(report) \
 	X(export) \
 	X(import) \
+	X(delete) \
+	X(relabel) \
+	X(bench) \
 	X(calibrate) \
 	X(validate) \
+	X(lab) \
 	X(check) \
 	X(trace) \
 	X(blame) \
@@ -52,7 +63,20 @@ static bool is(const char *word, const char *a, const char *b)
 	return strcmp(word, a) == 0 || strcmp(word, b) == 0;
 }
 
-int main(int argc, char **argv)
+/* What was printed is out, or the command has failed. */
+static int printed(int status)
+{
+	errno = 0;
+	bool full = fflush(stdout) != 0 || ferror(stdout);
+	if (full && status == EXIT_OK) {
+		complain(sentence("standard output cannot be written (%s)",
+				  errno ? strerror(errno) : "is the disk full?"));
+		status = EXIT_FAILED;
+	}
+	return status;
+}
+
+static int command_main(int argc, char **argv)
 {
 	const struct command *c;
 	if (argc < 2) {
@@ -65,8 +89,14 @@ int main(int argc, char **argv)
 	}
 	if (is(argv[1], "--version", "version")) {
 		const struct machine *m = machine();
-		printf("mvbench %s%s, %s\n", m->git_commit, m->git_dirty ? "-dirty" : "", m->mpi);
+		printf("mvbench " MVBENCH_VERSION " (%s%s), %s\n", m->git_commit,
+		       m->git_dirty ? "-dirty" : "", m->mpi);
 		return EXIT_OK;
 	}
 	return (c = find(argv[1])) ? command_start(c, argc - 2, argv + 2) : EXIT_USER;
+}
+
+int main(int argc, char **argv)
+{
+	return printed(command_main(argc, argv));
 }

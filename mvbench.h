@@ -16,11 +16,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct vec;     /* floats on a device: host, GPU, or a length without data */
-struct comm;    /* some workers that communicate, and the counters of what they do */
-struct request; /* a communication under way */
-struct table;   /* parameters on a parameter server */
-struct net;     /* a stack of layers */
+#pragma GCC visibility push(default) /* what plug-ins that are loaded find in the program */
+
+struct vec;      /* floats on a device: host, GPU, or a length without data */
+struct keepsake; /* what a checkpoint holds of a strategy */
+struct account;  /* what it was told of an epoch, and said */
+struct comm;     /* some workers that communicate, and the counters of what they do */
+struct request;  /* a communication under way */
+struct table;    /* parameters on a parameter server */
+struct net;      /* a stack of layers */
 struct data;
 struct workload;
 struct worker;
@@ -103,6 +107,7 @@ struct plugin {
 #define FIELD_OF_INT    int64_t
 #define FIELD_OF_REAL   double
 #define FIELD_OF_BOOL   bool
+#define FIELD_OF_TIME   double
 #define FIELD_OF_STRING const char *
 #define FIELD_OF_CHOICE const char *
 
@@ -142,11 +147,33 @@ void vec_sum_rows(struct vec *b, const struct vec *y, size_t rows); /* b[j] = su
 /* Heavy ball in one pass: g = scale g + decay p; v = m v + g; p = p - lr v. v NULL: m is 0. */
 void vec_sgd(struct vec *p, struct vec *v, const struct vec *g, float lr, float m, float decay,
 	     float scale);
+/* y[0] += sum of x[i]^2, from first to end - 1; added up in float64. */
+void vec_add_squares(struct vec *y, const struct vec *x, size_t first, size_t end);
+/* y = most / max(least, sqrt(square[0])) y, where square[1] is a sum of squares: a length that is
+ * held to `most`, with least = most; or made `most`, with least next to 0. */
+void vec_limit(struct vec *y, const struct vec *square, float most, float least);
+
+/* An optimiser's pass, where x is one of the floats and g = scale g its gradient; the formulas are
+ * in runtime/device/rules.h, and name what they read. */
+enum { MOMENTS_MOST = 2 }; /* vectors beside x that one keeps */
+enum rule_kind { RULE_SGD, RULE_MOMENTUM, RULE_NESTEROV, RULE_ADAMW, RULE_LION };
+struct rule {
+	enum rule_kind kind;
+	float lr, scale, decay;
+	float beta[2], eps;
+};
+/* moment[i] as many as the rule keeps. What it divides by for moments that began as 0 is the step's
+ * (struct optimizer). */
+void vec_step(struct vec *x, struct vec *const moment[], const struct vec *g,
+	      const struct rule *by);
 
 /* ---- Communication. All wrappers count bytes and time themselves. Collectives on a comm are
  * called by all of its workers in the same order; on a comm of one they return at once. */
 
-enum reduce { SUM, MEAN };
+/* What becomes of the workers' numbers, place by place. Of floats, where MAX of a NaN may be
+ * anything; SUM_INT32 and SUM_INT8 are of other numbers that the same 4 n bytes hold, n int32_t or
+ * 4 n int8_t, as vec_put brought them there; their sums have to fit. */
+enum reduce { SUM, MEAN, MAX, SUM_INT32, SUM_INT8 };
 
 int comm_rank(const struct comm *c);
 int comm_size(const struct comm *c);
@@ -165,6 +192,8 @@ struct request *comm_allreduce_start(struct comm *c, struct vec *v, size_t first
 void comm_wait(struct request *r); /* r is gone */
 /* all = each worker's mine, in rank order; lengths may differ. */
 void comm_allgather(struct comm *c, struct vec *all, const struct vec *mine);
+/* The same, of equal lengths: without the round of messages in which all tell each other theirs. */
+void comm_allgather_equal(struct comm *c, struct vec *all, const struct vec *mine);
 void comm_broadcast(struct comm *c, int root, struct vec *v); /* v = the v of rank root */
 void comm_barrier(struct comm *c);
 /* The workers of one color (from 0) make a comm, in the order of their ranks in c. Collective; not
@@ -185,6 +214,8 @@ static inline size_t part_of(size_t n, size_t parts, size_t i)
 struct push {
 	float scale; /* of a delta */
 	float lr, momentum, rho, lambda;
+	double beta[2];
+	float eps;
 };
 
 /* The initial value: rank 0's, the mean of all workers', or their sum. */
@@ -232,6 +263,7 @@ extern const char updater_choices[]; /* "|add|sgd..." */
 struct updater_wants {
 	bool gradient; /* gradients, else deltas */
 	bool momentum; /* plain ones: it keeps v itself */
+	bool betas;    /* those are in the place of --momentum */
 	bool squares;  /* its m is that of a mean of squares, no momentum */
 	bool whole;    /* lr itself, also for a mean: it divides by what takes the place of N */
 };
@@ -251,7 +283,12 @@ enum stream {
 	STREAM_SAMPLE,
 	STREAM_SHARD,
 	STREAM_VALIDATION,
-	STREAM_CELLS
+	STREAM_CELLS,
+	/* Plug-ins' own, of a run one of each kind; index as it likes: rank, or step * trainers +
+	 * rank. The others are the core's. */
+	STREAM_STRATEGY,
+	STREAM_WORKLOAD,
+	STREAM_OPTIMIZER
 };
 uint64_t rng_seed(int64_t seed, enum stream what, int64_t index);
 uint64_t rng_next(uint64_t *s);
@@ -259,6 +296,15 @@ double rng_uniform(uint64_t *s); /* [0, 1) */
 double rng_normal(uint64_t *s);  /* mean 0, variance 1 */
 
 /* ---- Workers. ------------------------------------------------------------ */
+
+/* Floats first .. first + rows columns - 1 of param, as a matrix that products take as W[rows x
+ * columns], or a row of biases or the like. */
+struct tensor {
+	size_t first, rows, columns;
+	bool spared; /* --decay=weights leaves it as it is */
+	bool hidden; /* a matrix within the model, neither an embedding nor the last layer's */
+	bool shared; /* held alike by all that share a model, not as a part of it */
+};
 
 struct worker {
 	int rank, size; /* among all ranks; servers come last */
@@ -269,14 +315,20 @@ struct worker {
 	void *state;      /* the strategy's own: state_size bytes, zeroed */
 	const struct workload *workload;
 	const void *workload_opts;
-	struct net *net; /* the workload's model */
+	struct net *net; /* the workload's model, where it is a net */
+	void *model;     /* the workload's own: state_size bytes, zeroed */
+	const struct optimizer *optimizer;
+	const void *optimizer_opts;
 
 	struct vec *param, *grad; /* [P], same layout: what this worker holds of the model */
-	struct vec *velocity;     /* [P], NULL without momentum */
-	/* Param's parts [decay_parts + 1]: part i is floats decay_part[i]..decay_part[i+1], and
-	 * weight decay reaches those of even numbers; NULL = all of param. */
-	const size_t *decay_part;
-	size_t decay_parts;
+	struct vec *moment[MOMENTS_MOST]; /* [P], what the optimiser keeps; NULL = no more */
+	int64_t fresh;                    /* the step after which they were 0 */
+	const struct tensor *tensor;      /* of param, in order: all of it */
+	size_t tensors;
+	const struct param_group *group; /* the same, as the optimiser takes it */
+	size_t groups;
+	struct vec *scratch; /* of groups */
+	struct vec *squares; /* [1], of --clip: the gradient's; NULL without it */
 	/* What evaluation needs beside param and nobody trains: running means and variances. Each
 	 * worker's own in training; their mean over the models is evaluated. NULL = none. */
 	struct vec *buffer;
@@ -300,11 +352,15 @@ struct worker {
 	double lr;            /* of this step: schedule and --lr-scale applied */
 	double weight;        /* of one trainer's contribution: 1/N for mean, 1 for sum */
 
+	struct keepsake *kept;   /* what worker_keep and worker_keep_vec name; the loop's */
+	struct account *account; /* of the epoch, by worker_loss and worker_report; the loop's */
 	/* What consensus_mark notes; the loop's: NULL = nobody asks, or replicas are equal. */
 	struct vec *consensus;
 	bool marks, marked; /* it is asked for in this step; it was, in this epoch */
 
-	bool no_layer_ready; /* a strategy's init sets it: this run can do without the slot */
+	/* A strategy's init sets it: this run can do without the slot. Where step waits for what it
+	 * would have begun there, it waits for nothing, and models drift apart. */
+	bool no_layer_ready;
 	struct device *dev;
 	struct stats *stats;
 	struct tables *tables; /* made when a strategy asks for the first */
@@ -317,17 +373,43 @@ struct worker {
  * Not called inside a workload's gradient, whose time has it already. */
 void worker_charge(const struct worker *w, double floats);
 
-/* The local optimiser, in one pass: v = momentum v + scale grad + weight_decay param; param -= lr
- * v. */
-void sgd_step(struct worker *w, double scale);
-/* What that adds to grad, for steps of other kinds: grad += weight_decay param, where decay goes.
- */
-void decay_gradient(struct worker *w);
+/* What a strategy has to find as it left it when a run goes on from a checkpoint (--save), beside
+ * param, velocity, buffer and tables: its init names it, each once, after it has made it. The bytes
+ * hold no address, and are a multiple of a float's. */
+void worker_keep_vec(struct worker *w, struct vec *v); /* NULL is fine */
+void worker_keep(struct worker *w, void *state, size_t bytes);
+
+/* The mean loss of the rows that this worker has trained on since it last asked, or since the epoch
+ * began: in step and fetch, those of its last gradient are the newest. Its own: a mean over workers
+ * takes an allreduce of a vec of one. NaN = there were none, or a simulation is of time alone. Not
+ * asked for, it costs nothing; asked for, a GPU is waited for and 24 bytes are copied, so that it
+ * stands for about the time of a launch: there, ask every so many steps. A `local` step may not. */
+double worker_loss(struct worker *w);
+
+/* A figure of the strategy's own, such as an interval that it chose: table epoch_value keeps, by
+ * this name, the mean of what all workers said in an epoch, each time alike, and how often. Where
+ * nobody spoke there is no row; NaN says nothing. A name has 1 to 31 characters, and a strategy
+ * has so many. Cheap: it looks for the name, adds, and allocates nothing. */
+enum { REPORTS_MOST = 16 };
+void worker_report(struct worker *w, const char *name, double value);
+
+/* The local optimiser's step, with the gradient scale grad; --clip may shorten grad. */
+void local_step(struct worker *w, double scale);
+/* The same in two, for a strategy that has something to do between them, or whose step is another:
+ * what --clip and --weight-decay make of grad, where the optimiser's decay is a part of it; and the
+ * step that is left then. */
+void local_gradient(struct worker *w);
+void local_update(struct worker *w);
+/* After param was brought together with others': the moments are kept, averaged over the data group
+ * or begun anew, as --state says. Collective where they are averaged. */
+void local_met(struct worker *w);
 
 /* Where workers' models differ, a strategy calls it right before param is brought together with
  * others': what the consensus distance of an epoch is measured by. It copies param at the last such
  * meeting of an epoch, else it does nothing; a strategy that never calls is measured at its end. */
 void consensus_mark(struct worker *w);
+
+#include "strategies/optimizers/optimizer.h" /* what each worker steps by */
 
 /* ---- Strategies: strategies/NAME.c defines strategy_NAME; strategies/strategy.c lists it. ---- */
 
@@ -349,6 +431,7 @@ struct linear {
 	size_t in_first, in_held;                    /* columns of W held here */
 	size_t out_first, out_held;                  /* rows of W held here */
 	size_t bias_held;                            /* floats of b held here */
+	size_t places;                               /* rows of it that a row of data makes */
 	size_t rows_max;                             /* the largest B */
 	struct vec *weight, *bias, *dweight, *dbias; /* slices of param and grad */
 	struct vec *part; /* scratch [rows_max x in_held], NULL unless BY_INPUT on whole x */
@@ -411,6 +494,9 @@ static inline double positive(double x) /* or 0 where it is less; NaN stays */
 	return x < 0 ? 0 : x;
 }
 
+/* Its flags are promises: what is said of each is what goes wrong where it is not so, without a
+ * word;
+ * --check-promises looks for that, and names the flag, but where it says unseen. */
 struct strategy {
 	struct plugin plugin;
 	size_t state_size; /* of worker->state [bytes] */
@@ -421,7 +507,15 @@ struct strategy {
 	int (*model_workers)(const struct run *run, const void *opts);
 	const struct linear_ops *linear; /* NULL = linear_whole */
 	void (*init)(struct worker *w);  /* after the workload's; NULL = nothing to do */
-	bool local; /* step touches nothing but this worker's vectors, and w->lr */
+	/* In every step before the gradient: makes param what the gradient is to be of (a look
+	 * ahead, what was pulled of a model, or came late). The mini-batch is in: w->index, w->rows
+	 * (0: it has none) and w->lr are this step's. step finds param as this left it. Not in the
+	 * warm-up, where gradients are nobody's. NULL = as the step before left it. */
+	void (*fetch)(struct worker *w);
+	/* step touches nothing but this worker's vectors, and w->lr. Else: a GPU repeats what the
+	 * first such step asked of it, and nothing that the host did: not its messages, sums,
+	 * counts. */
+	bool local;
 	/* Called as the backward pass leaves layer i: its part of grad is final. NULL = wait. */
 	void (*layer_ready)(struct worker *w, size_t i);
 	void (*step)(struct worker *w); /* grad is fresh: make param ready */
@@ -433,14 +527,28 @@ struct strategy {
 	/* Where evaluation finds the model: fills model[P] with what this trainer knows of it,
 	 * without waiting for others; model may be w->param itself. NULL = param. */
 	void (*canonical)(struct worker *w, struct vec *model);
-	bool average;      /* the model is the mean of what the trainers gave,
-						   else that of the data group's first trainer */
-	bool asynchronous; /* the result depends on the order of arrival, at default options */
-	bool may_leave;    /* trainers may stop for good (--leave), and the others go on */
+	/* The model is the mean of what the trainers gave, else that of one of a data group, as all
+	 * give the same. Not set where they differ: the others' work is never evaluated. Set where
+	 * they are the same: a reduction for nothing. */
+	bool average;
+	/* The result depends on the order of arrival, at default options. Not set where it does:
+	 * equal seeds have different results, and tests that hold it to itself and to simulations
+	 * fail now and then. */
+	bool asynchronous;
+	/* Trainers may stop for good (--leave), and the others go on. Set where one waits for them:
+	 * that one hangs until --stall-timeout names it. Unseen. */
+	bool may_leave;
 	/* NULL = one trainer may be dealt more mini-batches than another (--deal) where it may
-	 * leave. Else the same, or a static sentence: why all need as many with these options. */
+	 * leave. Else the same, or a static sentence: why all need as many with these options. NULL
+	 * where they need them: who has more waits at the end, as with may_leave. Unseen. */
 	const char *(*even)(const struct run *run, const void *opts);
-	bool tables; /* keeps parameters on a server: --servers and --record mean something */
+	/* Keeps parameters on a server: --servers and --record mean something. Not set: table_new
+	 * ends the run, always. Set, and no table is made: servers stand idle. */
+	bool tables;
+	/* Calls local_met: never, as moments stay equal; each worker when it comes; all of a data
+	 * group at once. NEVER where it does: --state is refused though it had a meaning. TOGETHER
+	 * where they come alone: --state=average hangs. Unseen the other way: it does nothing. */
+	enum { MEETS_NEVER, MEETS_ALONE, MEETS_TOGETHER } meets;
 	/* What one trainer sends in one step, averaged over trainers and sync_every steps of equal
 	 * batches [bytes]. Tests hold the counted bytes to it. */
 	double (*bytes_per_step)(const struct worker *w);
@@ -453,4 +561,25 @@ struct strategy {
 };
 extern const struct strategy *const strategies[]; /* ends at NULL */
 
+/* ---- Plug-ins in files of one's own (--strategy=NAME.c): the file ends in
+ *     MVBENCH_PLUGIN(.strategy = &strategy_mine);
+ * or .workload, .optimizer. ---- */
+
+/* Grows when what was compiled with an older contract would not do any more. */
+#define CONTRACT_VERSION 1
+struct plugin_file {
+	uint32_t version;  /* first in all versions, */
+	uint32_t bytes[4]; /* and these where it is the same: what it was compiled with */
+	const struct strategy *strategy;
+	const struct workload *workload;
+	const struct optimizer *optimizer;
+};
+#define CONTRACT_BYTES \
+	sizeof(struct run), sizeof(struct worker), sizeof(struct strategy), sizeof(struct optimizer)
+extern const struct plugin_file mvbench_plugin; /* a plug-in's */
+#define MVBENCH_PLUGIN(...) \
+	const struct plugin_file mvbench_plugin = { \
+		.version = CONTRACT_VERSION, .bytes = {CONTRACT_BYTES}, __VA_ARGS__}
+
+#pragma GCC visibility pop
 #endif

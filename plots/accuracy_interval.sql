@@ -2,15 +2,15 @@
 -- Needs runs of the same configuration at several intervals.
 WITH line AS (
 	SELECT c.workload, replace(c.name, ' X=' || c.sync_every, '') AS series, c.sync_every, c.n,
-		l.median, l.low, l.high, c.is_loss, c.place
+		l.median, l.low, l.high, c.is_loss, c.place, c.look
 	FROM configuration AS c JOIN final AS l USING (place)),
 named AS (
 	SELECT *, series || iif(max(n) OVER w > 1, iif(min(n) OVER w = max(n) OVER w,
 			' (n=' || n || ')', ' (n=' || min(n) OVER w || '..' || max(n) OVER w || ')'), '')
 			AS title,
-		min(place) OVER w AS first,
+		min(place) OVER w AS first, min(look) OVER w AS line_look,
 		min(sync_every) OVER w < max(sync_every) OVER w AS several
 	FROM line WINDOW w AS (PARTITION BY workload, series))
-SELECT workload, title, sync_every, median, low, high, is_loss
+SELECT workload, title, sync_every, median, low, high, is_loss, line_look AS look
 FROM named WHERE several
 ORDER BY workload, first, title, sync_every;

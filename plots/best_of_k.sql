@@ -6,7 +6,7 @@ WITH one AS MATERIALIZED (
 	SELECT workload, max(study_id) AS study_id FROM study_trial WHERE run_id IN (SELECT id FROM chosen)
 	GROUP BY workload),
 sorted AS MATERIALIZED (
-	SELECT workload, contestant, objective, value, row_number() OVER w AS i,
+	SELECT workload, contestant, dense_rank() OVER (PARTITION BY workload ORDER BY contestant) AS look, objective, value, row_number() OVER w AS i,
 		count(*) OVER (PARTITION BY workload, contestant) AS n
 	FROM study_trial JOIN one USING (workload, study_id) WHERE value IS NOT NULL
 	WINDOW w AS (PARTITION BY workload, contestant ORDER BY lost DESC,
@@ -14,7 +14,7 @@ sorted AS MATERIALIZED (
 count(k) AS (SELECT 1 UNION ALL SELECT k + 1 FROM count WHERE k < (SELECT max(n) FROM sorted))
 SELECT workload, contestant AS title, k,
 	sum(iif(objective = 'accuracy', 100, 1) * value * (pow(1.0 * i / n, k) - pow((i - 1.0) / n, k))) AS value,
-	objective = 'loss' AS is_loss
+	objective = 'loss' AS is_loss, look
 FROM sorted JOIN count ON k <= n
 GROUP BY workload, contestant, k
 ORDER BY workload, contestant, k;

@@ -12,8 +12,8 @@ do for [i = 1:blocks] {
 	set label time_text(total[i], most) at first total[i] / unit, first i left offset character 0.6, 0 \
 		textcolor rgb ink
 }
-# Dark to light differs in grey too, and edges part what is small.
-array color[4] = ['#0072B2', '#E69F00', '#F0E442', '#FFFFFF']
+# The colours that the timeline gives to compute, push and wait; edges part what is small.
+array color[4] = ['#0072B2', '#E69F00', '#D55E00', '#FFFFFF']
 array part[4] = ['compute', 'communication', 'waiting', 'other']
 do for [k = 1:4] {
 	eval legend_box(k, color[k], part[k])

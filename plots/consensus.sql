@@ -5,7 +5,7 @@ WITH apart AS (
 	FROM ranked WHERE name = 'consensus' GROUP BY place, epoch),
 differing AS (
 	SELECT DISTINCT place, workload FROM apart JOIN configuration USING (place) WHERE median > 0)
-SELECT c.workload, c.title, a.epoch, a.median, a.low, a.high
+SELECT c.workload, c.title, a.epoch, a.median, a.low, a.high, c.look
 FROM configuration AS c LEFT JOIN apart AS a ON a.place = c.place AND a.median < 9e999
 WHERE c.place IN (SELECT place FROM differing)
 	OR (NOT c.fits AND c.workload IN (SELECT workload FROM differing)) -- to be counted as left out

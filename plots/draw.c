@@ -4,13 +4,14 @@
  * The query of NAME.sql runs over the chosen runs and gives rows of (workload, title, numbers ...).
  * Each workload becomes a picture of its own, each title a block of
  *
- *      title <tab> column names ...
+ *      =title <tab> column names ...
  *      number <tab> number ...
  *
- * in data.tsv, with two blank lines between blocks. gnuplot is started in the folder of that file,
- * without a shell, on style.gp and NAME.gp; it leaves figure.png or figure.svg there, which is then
- * copied to where it was asked for. Text out of the database or off the command line reaches
- * gnuplot in data files only, never as code: see put_text.
+ * in data.tsv, with two blank lines between blocks. A column `look` is no number of the picture: it
+ * is the block's linetype, which a configuration has in all figures. gnuplot is started in the
+ * folder of that file, without a shell, on style.gp and NAME.gp; it leaves figure.png or figure.svg
+ * there, which is then copied to where it was asked for. Text out of the database or off the
+ * command line reaches gnuplot in data files only, never as code: see put_text.
  */
 #include "plots/plot.h"
 
@@ -188,11 +189,19 @@ static char *read_value(const struct drawing *d, const char *sql, const char *pa
 	return answer ? answer : must(strdup(""));
 }
 
+static bool is_look(const struct sql *q, int i)
+{
+	return strcmp(sql_name(q, i), "look") == 0;
+}
+
 static void put_row(struct drawing *d, FILE *f, const struct sql *q)
 {
+	const char *between = "";
 	for (int i = 2; i < sql_columns(q); i++) {
-		if (i > 2)
-			fputc('\t', f);
+		if (is_look(q, i))
+			continue;
+		fputs(between, f);
+		between = "\t";
 		if (sql_null(q, i))
 			fputs("NaN", f);
 		else if (sql_is_text(q, i))
@@ -206,17 +215,26 @@ static void put_row(struct drawing *d, FILE *f, const struct sql *q)
 static bool has_number(const struct sql *q)
 {
 	int i = 2;
-	while (i < sql_columns(q) && sql_null(q, i))
+	while (i < sql_columns(q) && (sql_null(q, i) || is_look(q, i)))
 		i++;
 	return i < sql_columns(q);
 }
 
+/* Of the row's block; this one where its figure does not say. */
+static int look_of(const struct sql *q, int usual)
+{
+	for (int i = 2; i < sql_columns(q); i++)
+		if (is_look(q, i) && !sql_null(q, i))
+			return (int)sql_int(q, i);
+	return usual;
+}
+
 /* What the rows of a query go to: FOLDER/data-K.tsv and names-K.tsv of each workload. */
 struct sheet {
-	FILE *data, *names;
-	char *title; /* of the block */
-	int rows;    /* in it */
-	int room;    /* blocks that a picture has room for */
+	FILE *data, *names; /* a line of names: title <tab> look */
+	char *title;        /* of the block */
+	int rows;           /* in it */
+	int room;           /* blocks that a picture has room for */
 	bool left_out, bad;
 };
 
@@ -251,16 +269,18 @@ static void put_block(struct drawing *d, struct sheet *t, struct picture *p, con
 	p->more += t->left_out;
 	if (t->left_out)
 		return;
-	fputs(p->blocks == 0 ? "" : "\n\n", t->data);
+	fputs(p->blocks == 0 ? "=" : "\n\n=", t->data); /* no title is read as a number */
 	put_text(d, t->data, t->title);
 	for (int i = 3; i < sql_columns(q); i++) {
+		if (is_look(q, i))
+			continue;
 		fputc('\t', t->data);
 		put_text(d, t->data, sql_name(q, i));
 	}
 	fputc('\n', t->data);
 	fputc('=', t->names); /* a line is never empty */
 	int wide = put_text(d, t->names, t->title);
-	fputc('\n', t->names);
+	fprintf(t->names, "\t%d\n", look_of(q, p->blocks + 1));
 	p->widest = wide > p->widest ? wide : p->widest;
 	p->blocks++;
 }
@@ -405,6 +425,31 @@ static const char *words_of(const char *complaint, const char *gp)
 	return at ? at + strlen(before) : complaint;
 }
 
+/* Takes out the lines that say nothing: of points that are all equal; of a part of a block without
+ * any, as --where may leave it; and of a key that is wider than the plot, which ours may be, as it
+ * stands below. Is something left? */
+static bool is_warned(char *complaint)
+{
+	static const char *const harmless[] = {"Warning: empty ", "no valid points",
+					       "difficulty fitting plot titles into key"};
+	char *to = complaint;
+	for (char *at = complaint, *end; *at; at = end) {
+		bool counts = at[strspn(at, " \t")] != '\n';
+		char before;
+		end = at + strcspn(at, "\n") + (strchr(at, '\n') != NULL);
+		before = *end;
+		*end = '\0';
+		for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++)
+			counts &= !strstr(at, harmless[i]);
+		*end = before;
+		if (counts)
+			memmove(to, at, (size_t)(end - at));
+		to += counts ? end - at : 0;
+	}
+	*to = '\0';
+	return to > complaint;
+}
+
 /* Draws data-K.tsv, or an explanation when there is no data. */
 static int draw(struct drawing *d, const struct figure *f, const struct picture *p, size_t k,
 		bool several)
@@ -432,8 +477,7 @@ static int draw(struct drawing *d, const struct figure *f, const struct picture 
 		d->take(d->ctx, f, p->workload, made);
 	} else {
 		char *path = picture_path(d, f->name, several && *p->workload ? p->workload : NULL);
-		/* It also warns when all points are equal, and then does well. */
-		if (complaint[0] && !strstr(complaint, "Warning: empty "))
+		if (is_warned(complaint))
 			fprintf(stderr, "mvbench: %s: gnuplot warns: %s\n", gp,
 				words_of(complaint, gp));
 		wrong = copy_file(made, path);
@@ -464,6 +508,10 @@ int draw_figure(struct drawing *d, const struct figure *f, bool explain)
 		status = draw(d, f, &ps.picture[i], i, several || ps.n > 1);
 	if (ps.n == 0 && explain)
 		status = draw(d, f, &(struct picture){.workload = ""}, 0, false);
+	if (ps.n == 0 && d->named && status == EXIT_OK) {
+		fprintf(stderr, "mvbench: %s: there is nothing to draw. %s\n", f->name, f->needs);
+		status = EXIT_FAILED;
+	}
 	return status;
 }
 

@@ -18,9 +18,9 @@ aside(x, i) = logarithmic ? x * 2 ** (1.5 * step * (i - (blocks + 1) / 2.0)) \
 			  : x + step * (i - (blocks + 1) / 2.0)
 plot sample [logarithmic ? 0.9 : 0.8:logarithmic ? most * 1.12 : most + 0.2] '+' using 1:(1) \
 	with lines linewidth 1.2 linecolor rgb '#888888' dashtype 2 title 'ideal', \
-     for [i = 1:bands * blocks] data index i - 1 using (aside($1, i)):2:3:4 with yerrorbars linetype i \
+     for [i = 1:bands * blocks] data index i - 1 using (aside($1, i)):2:3:4 with yerrorbars linetype look[i] \
 	pointtype -1 dashtype 1 notitle, \
-     for [i = 1:blocks] data index i - 1 using (aside($1, i)):2 with linespoints linetype i title name[i], \
+     for [i = 1:blocks] data index i - 1 using (aside($1, i)):2 with linespoints linetype look[i] title name[i], \
      for [k = 1:words(crowded)] data index at(crowded, k) - 1 using (aside($1, at(crowded, k))):($5 > 0 ? $2 : -1) \
 	with points pointtype 6 pointsize 1.5 linewidth 0.8 linecolor rgb '#666666' notitle, \
      for [k = 1:words(crowded) > 0] NaN with points pointtype 6 pointsize 1.5 linewidth 0.8 linecolor rgb '#666666' \

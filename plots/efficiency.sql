@@ -3,6 +3,6 @@
 SELECT workload, title, workers, one / workers / seconds AS efficiency, one / workers / high AS low,
 	one / workers / low AS high,
 	ifnull((SELECT max(r.oversubscribed) FROM selected AS s JOIN run AS r USING (id)
-		WHERE s.place = configuration), 0) AS crowded
+		WHERE s.place = configuration), 0) AS crowded, look
 FROM scaling
 ORDER BY workload, place, title, workers;

@@ -1,7 +1,7 @@
 -- Training loss of the evaluated model against training time. Medians and their intervals.
 -- Needs runs of at least one epoch.
 SELECT t.workload, t.title, t.median AS seconds, l.median, l.low,
-	iif(l.high < 9e999, l.high, w.train_loss) AS high
+	iif(l.high < 9e999, l.high, w.train_loss) AS high, t.look
 FROM elapsed AS t LEFT JOIN (
 		SELECT place, epoch, min(value) AS low, max(value) AS high,
 			avg(value) FILTER (WHERE middle) AS median

@@ -9,7 +9,7 @@ do for [i = 1:blocks] {
 	eval number(i, 4); good[i] = number
 	eval number(i, 8); if (number > 0) { fronts = i }
 }
-widest = widest + 4; extra = 1
+extra = 1
 eval layout_curves
 eval extremes(7); loss = most > 0
 set ylabel offset 1.2, 0
@@ -30,17 +30,11 @@ set print $front
 do for [i = 1:fronts] { print sprintf("%.9g\t%.9g", seconds[i], good[i]) }
 print sprintf("%.9g\t%.9g", logarithmic ? last * 1.15 : last * 1.04, good[fronts])
 unset print
-grey = '#999999'
-do for [i = fronts + 1:blocks] {
-	set label sprintf('%d', i) at first seconds[i], first good[i] left offset character 0.5, 0.35 font small \
-		textcolor rgb '#777777'
-}
-shown(i) = i > blocks ? '' : i > fronts ? sprintf('%d  ', i) . name[i] : name[i]
-hex(i) = i > fronts ? grey : word(palette_lines, (i - 1) % 7 + 1)
+# What another beats in both is small.
+size_of(i) = i > fronts ? 0.45 : 0.9
 whiskers = bands ? blocks : fronts # those of many hide one another
 plot $front using 1:2 with steps linecolor rgb '#AAAAAA' linewidth 2 dashtype 1 title 'Pareto front', \
      for [i = 1:whiskers] data index i - 1 using ($1 / unit):4:($2 / unit):($3 / unit):5:6 \
-	with xyerrorbars pointtype -1 linewidth 0.8 dashtype 1 linecolor rgb hex(i) notitle, \
-     for [i = 1:fronts] data index i - 1 using ($1 / unit):4 with points linetype i title shown(i), \
-     for [i = fronts + 1:blocks] data index min(i, blocks) - 1 using ($1 / unit):4 with points pointtype 7 pointsize 0.55 \
-	linecolor rgb grey title shown(i)
+	with xyerrorbars pointtype -1 linewidth 0.8 dashtype 1 linecolor rgb colour_of(look[i]) notitle, \
+     for [i = 1:blocks] data index i - 1 using ($1 / unit):4 with points linetype look[i] \
+	pointsize size_of(i) title name[i]

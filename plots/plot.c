@@ -2,10 +2,12 @@
  * plot.c - `mvbench plot`: figures from the store, drawn by gnuplot.
  *
  * A figure is a pair NAME.sql, NAME.gp: what is drawn, and how (figures.c finds them, draw.c draws
- * one). The stem `style` is what all of them share: style.sql names the chosen runs and has the
+ * one). The stem `style` is what all of them share: style.sql has the chosen runs and their
  * medians, style.gp the looks.
  */
 #include "plots/plot.h"
+
+#include "results/ask/ask.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -16,6 +18,7 @@ static const char folder_default[] = "mvbench-plots";
 
 struct plot_options {
 	struct select select;
+	struct axes axes;
 	const char *format, *out, *title, *figures;
 	bool list;
 };
@@ -25,6 +28,19 @@ static const char own_title[] = ""; /* --title alone: the figure's summary */
 #define OWNER struct plot_options
 static const struct option plot_options[] = {
 	SELECT_OPTIONS(select., "database to draw from", ""),
+	OPTION(axes.x, STRING, "x", "",
+	       "draws, with --y, figure xy: any column of the runs against any other, such as lr, "
+	       "workers, easgd.beta, epoch_seconds, speedup [column]"),
+	OPTION(axes.y, STRING, "y", "",
+	       "see --x; medians over the runs of a point. Of figure history: what --figure of "
+	       "mvbench history takes [column]"),
+	OPTION(axes.group, STRING, "group", "",
+	       "of figure xy: a line for each value of these; what else differs is pooled; none: "
+	       "a line a configuration [columns]"),
+	OPTION(axes.log, CHOICE, "log", "auto",
+	       "axes of figure xy that are logarithmic; auto: those with numbers above 0 that "
+	       "cover more than a decade",
+	       .choices = "auto|none|x|y|xy"),
 	OPTION(format, CHOICE, "format", "auto", "auto: as --out ends, or png",
 	       .choices = "auto|png|svg"),
 	OPTION(out, STRING, "out", folder_default,
@@ -58,9 +74,10 @@ char *plot_choose(struct store *s, const struct select *of, const char *plots)
 		return sentence("%s: %s", file, strerror(errno));
 	TRY(check_condition(s, of->where));
 	/* Every figure reads the epochs anew: they stay in memory, as far as 64 MB reach. */
-	TRY(sql_script(s, "PRAGMA temp_store = MEMORY; PRAGMA cache_size = -65536"));
-	TRY(database_selected(s, "CREATE TEMP TABLE chosen AS SELECT id FROM run_summary",
-			      of->where, of->label));
+	TRY(sql_script(s, "PRAGMA cache_size = -65536"));
+	TRY(database_take(s, of->where, of->label, true));
+	TRY(sql_script(s, "CREATE UNIQUE INDEX temp.run_summary_id ON run_summary (id)"));
+	TRY(names_make(s));
 	char *why AUTOFREE = sql_script(s, style);
 	return why ? sentence("%s: %s", file, why) : NULL;
 }
@@ -77,6 +94,14 @@ static const char *extension(const char *path)
 	if (dot && (strcmp(dot, ".png") == 0 || strcmp(dot, ".svg") == 0))
 		return dot;
 	return NULL;
+}
+
+static const char *const xy[] = {"xy"};       /* the figure that has axes */
+static const char over_commits[] = "history"; /* that has a y */
+
+static bool has_axes(const struct axes *a)
+{
+	return *a->x || *a->y || *a->group;
 }
 
 /* Where figures go: a folder, or one file. stem gets the heap copy of a file's path without its
@@ -98,9 +123,14 @@ static char *settle_out(struct drawing *d, const struct plot_options *o, size_t 
 				return sentence("--out=%s: a file must end in .png or .svg",
 						o->out);
 		int failed = folder_make(o->out);
-		return failed ? sentence("--out=%s: cannot make this folder: %s", o->out,
-					 strerror(failed))
-			      : NULL;
+		if (failed)
+			return sentence("--out=%s: cannot make this folder: %s", o->out,
+					strerror(failed));
+		if (*o->axes.x) { /* each pair has a file */
+			d->end = strcmp(d->format, "svg") == 0 ? ".svg" : ".png";
+			d->out = *stem = sentence("%s/%s-%s", o->out, o->axes.y, o->axes.x);
+		}
+		return NULL;
 	}
 	if (names != 1)
 		return sentence("--out=%s: one file holds one figure; name the figure, or give a "
@@ -115,30 +145,51 @@ static char *settle_out(struct drawing *d, const struct plot_options *o, size_t 
 	return NULL;
 }
 
-static char *prepare(struct drawing *d, const struct plot_options *o, const struct arguments *a,
-		     const struct figures *fs, const struct figure **wanted, char **stem)
+/* NULL, or a sentence: whose axes are these? */
+static char *check_axes(const struct axes *a, const char *const *word, size_t words)
 {
-	for (size_t i = 0; i < a->words; i++)
-		TRY(figures_find(fs, a->word[i], &wanted[i]));
-	for (size_t i = 0; !a->words && i < fs->n; i++)
+	static const char example[] = "mvbench plot --x=workers --y=epoch_seconds";
+	if (words == 1 && strcmp(word[0], over_commits) == 0 && !*a->x && !*a->group)
+		return NULL;
+	if (words != 1 || strcmp(word[0], xy[0]) != 0)
+		return sentence("%s: --x, --y and --group are of figure xy, as in %s", word[0],
+				example);
+	return *a->x && *a->y ? NULL : sentence("--x and --y are wanted, as in %s", example);
+}
+
+static char *prepare(struct drawing *d, const struct plot_options *o, const struct figures *fs,
+		     const char *const *word, size_t words, const struct figure **wanted)
+{
+	if (has_axes(&o->axes))
+		TRY(check_axes(&o->axes, word, words));
+	for (size_t i = 0; i < words; i++)
+		TRY(figures_find(fs, word[i], &wanted[i]));
+	for (size_t i = 0; !words && i < fs->n; i++)
 		wanted[i] = &fs->figure[i];
 	TRY(store_open(&d->store, o->select.db, STORE_READ));
 	TRY(plot_choose(d->store, &o->select, fs->folder));
-	return settle_out(d, o, a->words, stem);
+	for (size_t i = 0; wanted[i]; i++)
+		if (strcmp(wanted[i]->name, over_commits) == 0)
+			TRY(history_past(d->store, &o->select, "y", o->axes.y));
+	return *o->axes.x ? axes_choose(d->store, &o->axes) : NULL;
 }
 
 static char *plot(const struct plot_options *o, const struct arguments *a, const struct figures *fs,
 		  int *status)
 {
-	size_t n = a->words ? a->words : fs->n;
+	const char *const *word = !a->words && has_axes(&o->axes) ? xy : a->word;
+	size_t words = word == xy ? 1 : a->words, n = words ? words : fs->n;
 	const struct figure **wanted AUTOFREE = must(calloc(n + 1, sizeof(*wanted)));
 	struct drawing d = {.style = fs->folder,
 			    .title = o->title,
 			    .summary = o->title == own_title,
+			    .named = words > 0,
 			    .where = o->select.where[0] || o->select.label[0]};
-	char *stem AUTOFREE = NULL, *wrong = prepare(&d, o, a, fs, wanted, &stem);
+	char *stem AUTOFREE = NULL, *wrong = prepare(&d, o, fs, word, words, wanted);
 	if (!wrong)
-		*status = draw_figures(&d, wanted, n, a->words > 0);
+		wrong = settle_out(&d, o, words, &stem);
+	if (!wrong)
+		*status = draw_figures(&d, wanted, n, words > 0);
 	/* Nothing has data: then each figure says so, and a script finds its files. */
 	if (!wrong && *status == EXIT_OK && d.nwritten == 0)
 		*status = draw_figures(&d, wanted, n, true);
@@ -163,7 +214,8 @@ static char *more_help(FILE *f, const struct arguments *given)
 			"or say --figures=FOLDER. NAME.sql says what is drawn: a SELECT of "
 			"workload, title and numbers, one picture a workload, one line or bar a "
 			"title; its first comment line is the figure's summary, its second what it "
-			"needs. NAME.gp says how, in gnuplot's words. style.sql and style.gp in "
+			"needs. NAME.gp says how, in gnuplot's words; line type look[i] is that of "
+			"a configuration in all figures. style.sql and style.gp in "
 			"the first folder explain what both can use; the shortest example is "
 			"accuracy_epoch.",
 			fs.folder, fs.own);
@@ -189,7 +241,8 @@ const struct command command_plot = {
 	.summary = "draw results",
 	.usage = "[FIGURE ...] [--option=value ...]",
 	.about = "Draws figures of the finished runs in a database and prints their paths. Without "
-		 "a name: every figure that there is data for. Each workload gets a picture of its "
+		 "a name: every figure that there is data for; with --x and --y: these columns "
+		 "against each other. Each workload gets a picture of its "
 		 "own; runs that differ in nothing but their seed become one curve.",
 	.options = plot_options,
 	.size = sizeof(OWNER),

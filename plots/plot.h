@@ -1,5 +1,6 @@
 /*
- * plot.h - figures: which there are (figures.c), and how gnuplot draws one (draw.c).
+ * plot.h - figures: which there are (figures.c), how gnuplot draws one (draw.c), and what the one
+ * of any two columns draws (axes.c).
  */
 #ifndef PLOT_H
 #define PLOT_H
@@ -45,6 +46,7 @@ struct drawing { /* what all figures of one command share */
 	const char *title;
 	bool summary; /* the title is the figure's own */
 	bool where;   /* was there a --where? */
+	bool named;   /* figures were asked for by name: of nothing they are no success */
 	struct {
 		unsigned code;
 		bool have;
@@ -67,10 +69,23 @@ int draw_figure(struct drawing *d, const struct figure *f, bool explain);
  * that failed, or what keeps all from being drawn. */
 int draw_figures(struct drawing *d, const struct figure *const *wanted, size_t n, bool explain);
 
+/* ---- Any column against any other ------------------------------------------- */
+
+struct axes {
+	const char *x, *y;
+	const char *group; /* columns, a comma between two; "" = configurations, but for x */
+	const char *log;   /* auto, none, x, y, xy */
+};
+
+/* Fills what figure xy draws, after plot_choose. NULL, or a sentence: there is no such column, with
+ * the nearest; or no run has numbers there. */
+char *axes_choose(struct store *s, const struct axes *a);
+
 /* ---- What the report page takes from `mvbench plot` too -------------------- */
 
-/* Makes the table `chosen` and what style.sql derives from it, in the connection's temporary
- * schema: the file itself is only read. plots: the folder of style.sql. NULL or a sentence. */
+/* Makes run_summary the runs that are selected, their names, and what style.sql derives from them,
+ * in the connection's temporary schema: the file itself is only read. plots: the folder of
+ * style.sql. NULL or a sentence. */
 char *plot_choose(struct store *s, const struct select *of, const char *plots);
 
 #endif

@@ -7,6 +7,7 @@
  * says what it leaves out. The same database gives the same page.
  */
 #include "plots/report.h"
+#include "results/ask/ask.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -404,6 +405,7 @@ static char *report(void *options_given, struct arguments *rest, int *status)
 	TRY(store_open(&s, o->select.db, STORE_READ));
 	TRY(figures_init(&fs, o->figures));
 	TRY(plot_choose(s, &o->select, fs.folder));
+	TRY(history_past(s, &o->select, "y", ""));
 	*status = EXIT_FAILED;
 	char *why AUTOFREE = sql_script(s, report_sql);
 	if (why)
@@ -411,7 +413,7 @@ static char *report(void *options_given, struct arguments *rest, int *status)
 	TRY(sql_number(s, &n, "SELECT count(*) FROM report_configuration", ""));
 	int drawn = pictures_draw(s, &fs, &ps);
 	TRY(write_page(&(struct report){.s = s}, o, &ps, n));
-	*status = drawn;
+	*status = drawn == EXIT_OK ? EXIT_OK : EXIT_FAILED; /* the page is there */
 	puts(o->out);
 	return NULL;
 }

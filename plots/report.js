@@ -61,6 +61,16 @@ for (const box of document.querySelectorAll('.command')) {
 	box.append(button);
 }
 
+for (const figure of document.querySelectorAll('figure')) {
+	const turn = () => figure.classList.toggle('large');
+	figure.tabIndex = 0;
+	figure.addEventListener('click', turn);
+	figure.addEventListener('keydown', event => {
+		if (event.key === 'Enter')
+			turn();
+	});
+}
+
 /* A link to a configuration opens it; paper shows all. */
 const details = [...document.querySelectorAll('details')];
 const open = () => {

@@ -1,13 +1,13 @@
 -- report.sql - what `mvbench report` shows, made in the connection's temporary schema after style.sql:
--- chosen holds the runs, selected the names of those that finished.
+-- run_summary holds the runs, title their names.
 
--- One row a chosen run.
+-- One row a run.
 --   name     of its configuration, as in the figures
 --   machine  what it was measured on; simulated runs have "simulated"
 CREATE TEMP TABLE report_run AS
 SELECT s.id, s.status, s.reason, s.started, s.finished, s.label, s.workload, s.strategy, s.workers, s.servers,
-	s.sync_every, s.seed, s.config_key, s.compare_key, s.config, s.target_accuracy, s.target_loss,
-	s.oversubscribed, s.epochs, s.epochs_done, s.params, s.train_size, s.test_accuracy,
+	s.sync_every, s.seed, s.config_key, s.compare_key, t.configuration AS name, s.target_accuracy, s.target_loss,
+	s.oversubscribed, s.cores_share, s.epochs, s.epochs_done, s.params, s.train_size, s.test_accuracy,
 	s.best_test_accuracy, s.test_loss, s.epoch_seconds,
 	s.seconds_total, s.comm_fraction, s.wait_fraction, s.staleness_mean, s.model_hash, r.platform,
 	r.config_hash, r.host, r.cpu, r.cores, r.gpu, r.driver, r.mpi, r.onednn, r.cuda, r.git_commit,
@@ -17,7 +17,7 @@ SELECT s.id, s.status, s.reason, s.started, s.finished, s.label, s.workload, s.s
 		AS machine,
 	iif(r.platform = 'sim', 'simulated', ifnull(r.host, '')) AS at,
 	s.target_epoch, s.target_seconds
-FROM run_summary AS s JOIN run AS r USING (id) WHERE s.id IN (SELECT id FROM chosen);
+FROM run_summary AS s JOIN title AS t USING (config_key) JOIN run AS r USING (id);
 
 -- The median of a configuration's finished runs and the interval of that median (median_rank), one
 -- row a configuration and figure. A run that missed its target, or diverged, is later than all
@@ -53,11 +53,9 @@ CREATE UNIQUE INDEX temp.report_interval_of ON report_interval (config_key, name
 
 -- One row a configuration; place is its number on the page.
 CREATE TEMP TABLE report_configuration AS
-WITH named AS (
-	SELECT s.config_key, min(s.name) AS name FROM selected AS s GROUP BY s.config_key),
-grouped AS (
+WITH grouped AS (
 	SELECT g.config_key, max(g.compare_key) AS compare_key, g.workload, g.strategy, g.workers,
-		g.servers, g.sync_every, ifnull(n.name, g.config || iif(g.label = '', '', ', ' || g.label)) AS name,
+		g.servers, g.sync_every, g.name,
 		max(g.params) AS params, max(g.train_size) AS train_size,
 		max(g.target_accuracy) AS target, max(g.target_loss) AS target_loss,
 		count(*) AS runs, count(*) FILTER (WHERE status = 'done') AS n,
@@ -67,8 +65,7 @@ grouped AS (
 		count(*) FILTER (WHERE status = 'done' AND target_epoch IS NOT NULL) AS reached,
 		ifnull(min(id) FILTER (WHERE status = 'done'), min(id)) AS example, -- that is repeated
 		count(DISTINCT iif(status = 'done', machine, NULL)) AS machines
-	FROM report_run AS g LEFT JOIN named AS n USING (config_key)
-	GROUP BY g.config_key),
+	FROM report_run AS g GROUP BY g.config_key),
 base AS MATERIALIZED (SELECT compare_key, epoch_seconds FROM serial_pace)
 SELECT row_number() OVER (ORDER BY g.workload, g.workers, g.strategy, g.servers, g.sync_every, g.name,
 		g.config_key) AS place,
@@ -105,9 +102,13 @@ UNION ALL SELECT 4, format('%s was measured on %d machines (%s): accuracies can 
 	workload, count(DISTINCT machine), replace(group_concat(DISTINCT ifnull(host, 'unknown')), ',', ', '))
 FROM report_run WHERE status = 'done' AND platform <> 'sim'
 GROUP BY workload HAVING count(DISTINCT machine) > 1
-UNION ALL SELECT 5, format('%d run%s oversubscribed, with more processes than cores: times of such say little.',
+UNION ALL SELECT 5, format('%d run%s oversubscribed, with more processes than cores, or than GPUs: times of such say little.',
 	count(*), iif(count(*) = 1, ' was', 's were'))
 FROM report_run WHERE oversubscribed AND platform <> 'sim' AND status = 'done' HAVING count(*)
+UNION ALL SELECT 5, format('%d of %d run%s had less than 90 %% of their cores, as others used them: times of such '
+	|| 'say little.', count(*) FILTER (WHERE cores_share < 0.9), count(*), iif(count(*) = 1, '', 's'))
+FROM report_run WHERE platform <> 'sim' AND status = 'done' AND NOT ifnull(oversubscribed, 0)
+	HAVING count(*) FILTER (WHERE cores_share < 0.9)
 UNION ALL SELECT 6, format('%d run%s recorded by a modified program: the commit does not say all.', count(*),
 	iif(count(*) = 1, ' was', 's were'))
 FROM report_run WHERE git_dirty HAVING count(*)

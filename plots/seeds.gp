@@ -19,5 +19,5 @@ plot for [i = 1:blocks] data index i - 1 using 3:(i + 0.22):($4 - $3):(0) every 
 	linecolor rgb ink linewidth 1.6 dashtype 1, \
      for [i = 1:blocks] data index i - 1 using 2:(i + 0.08):(0):(0.28) every ::1::1 with vectors nohead \
 	linecolor rgb ink linewidth 1.6 dashtype 1, \
-     for [i = 1:blocks] data index i - 1 using 1:(i - 0.14 + aside($6)) with points pointtype 7 pointsize 0.55 \
-	linecolor rgb '#A00072B2'
+     for [i = 1:blocks] data index i - 1 using 1:(i - 0.14 + aside($6)) with points pointtype point_of(look[i]) \
+	pointsize 0.55 linecolor rgb '#60' . colour_of(look[i])[2:*]

@@ -10,9 +10,8 @@ set xlabel 'Learning rate'
 eval extremes(3); lost = most > 0
 lined = ''
 do for [i = 1:blocks] { eval number(i, 4); if (number > 0) { lined = lined . i . ' ' } }
-point(i) = int(word(palette_points, (i - 1) % 12 + 1))
-plot for [k = 1:words(lined)] data index at(lined, k) - 1 using 1:2 with lines linetype at(lined, k) notitle, \
-     for [i = 1:blocks] data index i - 1 using 1:2:($3 > 0 ? 2 : point(i)) with points linetype i \
+plot for [k = 1:words(lined)] data index at(lined, k) - 1 using 1:2 with lines linetype look[at(lined, k)] notitle, \
+     for [i = 1:blocks] data index i - 1 using 1:2:($3 > 0 ? 2 : point_of(look[i])) with points linetype look[i] \
 	pointtype variable notitle, \
-     for [i = 1:blocks] keyentry with points linetype i pointtype point(i) title name[i], \
+     for [i = 1:blocks] keyentry with points linetype look[i] pointtype point_of(look[i]) title name[i], \
      for [i = 1:lost] keyentry with points pointtype 2 linecolor rgb ink title 'diverged'

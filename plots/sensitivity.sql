@@ -3,13 +3,14 @@
 WITH one AS MATERIALIZED (
 	SELECT workload, max(study_id) AS study_id FROM study_trial WHERE run_id IN (SELECT id FROM chosen)
 	GROUP BY workload),
-shown AS MATERIALIZED (SELECT t.* FROM study_trial AS t JOIN one USING (workload, study_id)),
+shown AS MATERIALIZED (
+	SELECT t.*, dense_rank() OVER (PARTITION BY workload ORDER BY contestant) AS look FROM study_trial AS t JOIN one USING (workload, study_id)),
 -- A line is drawn where nothing but the rate was searched: else its neighbours differ in more.
 drawn AS MATERIALIZED (
 	SELECT study_id, contestant, count(DISTINCT key) = 1 AND max(key = 'lr') AS alone
 	FROM shown CROSS JOIN json_each(options) GROUP BY study_id, contestant)
 SELECT workload, contestant AS title, lr, iif(objective = 'accuracy', 100, 1) * value AS value, lost, alone,
-	objective = 'loss' AS is_loss
+	objective = 'loss' AS is_loss, look
 FROM shown JOIN drawn USING (study_id, contestant)
 WHERE lr > 0 AND value IS NOT NULL
 ORDER BY workload, contestant, lr;

@@ -1,19 +1,16 @@
-# Columns: real, its minimum and maximum, simulated [s]; colour, shape, open
+# Columns: real, its minimum and maximum, simulated [s]; more workers than cores, shift of the marker
 side = 300; below = 110; between = 16
-widest = max(widest, 14)
-eval canvas(62, side, 64 + letter * widest, max(side + between + below, line * (blocks + 4)))
+widest = max(widest, 22)
+eval canvas(62, side, 64 + letter * widest, max(side + between + below, line * (blocks + 5)))
 eval around(62)
 set key at screen x_of(62 + side + 10), screen y_of(head - 4)
-array colour[blocks]
 array shape[blocks]
-closed = "7 5 9 11 13 15"
-opened = "6 4 8 10 12 14"
+crowded = ''
 do for [i = 1:blocks] {
-	stats data index i - 1 using 5 nooutput; colour[i] = word(palette_lines, (int(STATS_max) - 1) % 7 + 1)
-	stats data index i - 1 using 6 nooutput; k = (int(STATS_max) - 1) % 6 + 1
-	stats data index i - 1 using 7 nooutput
-	shape[i] = int(word(STATS_max > 0 ? opened : closed, k))
+	eval number(i, 6); shape[i] = point_of(look[i] + int(number))
+	eval number(i, 5); if (number > 0) { crowded = crowded . sprintf(' %d', i) }
 }
+ring = "with points pointtype 6 pointsize 1.5 linewidth 0.8 linecolor rgb '#666666' notitle"
 stats data using (100 * ($4 / $1 - 1)) nooutput
 low_error = min(-12, 1.1 * STATS_min); high_error = max(12, 1.1 * STATS_max)
 eval extremes(2); first = least
@@ -36,7 +33,11 @@ plot sample [first:last] '+' using 1:($1 * 0.9):($1 * 1.1) with filledcurves lin
      [first:last] '+' using 1:($1 * 0.95):($1 * 1.05) with filledcurves linecolor rgb inner title '5 %', \
      [first:last] '+' using 1:1 with lines linewidth 0.8 linecolor rgb '#888888' dashtype 1 title 'equal', \
      for [i = 1:blocks] data index i - 1 using ($1 / unit):($4 / unit):($2 / unit):($3 / unit) \
-	with xerrorbars pointtype shape[i] pointsize 0.8 linewidth 1 linecolor rgb colour[i] dashtype 1 title name[i]
+	with xerrorbars pointtype shape[i] pointsize 0.8 linewidth 1 linecolor rgb colour_of(look[i]) dashtype 1 \
+	title name[i], \
+     for [k = 1:words(crowded)] data index at(crowded, k) - 1 using ($1 / unit):($5 > 0 ? $4 / unit : NaN) @ring, \
+     for [k = 1:words(crowded) > 0] keyentry with points pointtype 6 pointsize 1.5 linewidth 0.8 linecolor rgb '#666666' \
+	title 'more workers than cores'
 
 # The same, as errors: a few percent are nothing on a logarithmic scale.
 set tmargin at screen y_of(head + side + between); set bmargin at screen y_of(head + side + between + below)
@@ -49,5 +50,6 @@ plot sample [first:last] '+' using 1:(-10):(10) with filledcurves linecolor rgb 
      [first:last] '+' using 1:(-5):(5) with filledcurves linecolor rgb inner, \
      [first:last] '+' using 1:(0) with lines linewidth 0.8 linecolor rgb '#888888' dashtype 1, \
      for [i = 1:blocks] data index i - 1 using ($1 / unit):(100 * ($4 / $1 - 1)) with points \
-	pointtype shape[i] pointsize 0.8 linecolor rgb colour[i]
+	pointtype shape[i] pointsize 0.8 linecolor rgb colour_of(look[i]), \
+     for [k = 1:words(crowded)] data index at(crowded, k) - 1 using ($1 / unit):($5 > 0 ? 100 * ($4 / $1 - 1) : NaN) @ring
 unset multiplot

@@ -24,6 +24,6 @@ aside(x, i) = logarithmic ? x * 2 ** (1.5 * step * (i - (blocks + 1) / 2.0)) \
 			  : x + step * (i - (blocks + 1) / 2.0)
 plot sample [1:most] '+' using 1:1 with lines linewidth 1.2 linecolor rgb '#888888' dashtype 2 \
 	title 'ideal', \
-     for [i = 1:bands * blocks] data index i - 1 using (aside($1, i)):2:3:4 with yerrorbars linetype i \
+     for [i = 1:bands * blocks] data index i - 1 using (aside($1, i)):2:3:4 with yerrorbars linetype look[i] \
 	pointtype -1 dashtype 1 notitle, \
-     for [i = 1:blocks] data index i - 1 using (aside($1, i)):2 with linespoints linetype i title name[i]
+     for [i = 1:blocks] data index i - 1 using (aside($1, i)):2 with linespoints linetype look[i] title name[i]

@@ -24,8 +24,8 @@ if (highest > 4 * lowest) { # where one configuration's pushes all meet the same
 # Points where there are pushes, with room between them, on a line that says where there are none.
 was = -1
 apart(x) = (here = int(8 * log(1 + x)), new = here != was, was = here, new)
-plot for [i = 1:blocks] data index i - 1 using 1:2 with lines linetype i notitle, \
+plot for [i = 1:blocks] data index i - 1 using 1:2 with lines linetype look[i] notitle, \
      for [i = 1:blocks] data index i - 1 using 1:(apart($1) && $2 > 0.01 * highest ? $2 : NaN) \
-	with points linetype i notitle, \
-     for [i = 1:blocks] NaN with linespoints linetype i \
+	with points linetype look[i] notitle, \
+     for [i = 1:blocks] NaN with linespoints linetype look[i] \
 	title name[i] . ', mean ' . digits(mean[i]) . sprintf(', max %.0f', last[i])

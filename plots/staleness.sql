@@ -23,7 +23,7 @@ mean AS MATERIALIZED (
 	WHERE e.epoch >= 1 AND s.place IN (SELECT place FROM whole)
 	GROUP BY s.place)
 SELECT c.workload, c.title, b.low + (b.wide - 1) / 2.0 AS staleness,
-	100.0 * ifnull(m.pushes, 0) / b.wide / w.pushes AS share, n.mean, n.most
+	100.0 * ifnull(m.pushes, 0) / b.wide / w.pushes AS share, n.mean, n.most, c.look
 FROM pushing AS c LEFT JOIN whole AS w USING (place) LEFT JOIN bin AS b ON b.low <= w.last
 	LEFT JOIN met AS m ON m.place = w.place AND m.staleness = b.low
 	LEFT JOIN mean AS n ON n.place = w.place

@@ -6,6 +6,6 @@ WITH met AS (
 	WHERE e.epoch >= 1 AND e.staleness_mean IS NOT NULL
 		AND s.place IN (SELECT place FROM pushing WHERE fits)
 	GROUP BY s.place, e.epoch)
-SELECT p.workload, p.title, m.epoch, m.mean, m.most
+SELECT p.workload, p.title, m.epoch, m.mean, m.most, p.look
 FROM pushing AS p LEFT JOIN met AS m USING (place)
 ORDER BY p.place, m.epoch;

@@ -5,6 +5,7 @@
 #   names, widest   file of the blocks' titles; columns of the widest
 # and this file adds for NAME.gp
 #   name[i]         title of block i, from 1: data index i - 1
+#   look[i]         its line type: of a configuration the same in all figures; colour_of and point_of of it
 #   interval        what the ends of medians' bands and bars are, "95 % interval"; empty without repeats
 #   of_times        the same where those are of times, in which runs that diverged do not count
 #   workload        and the layouts, units and line types below
@@ -16,8 +17,8 @@ set datafile separator "\t"
 set datafile commentschars ""
 set datafile missing "NaN"
 
-line_of(file, i) = sprintf("stats '%s' using (text = strcol(1)[2:*], 0) every ::%d::%d nooutput", \
-	file, i, i)
+line_of(file, i) = sprintf("stats '%s' using (text = strcol(1)[2:*], second = valid(2) ? column(2) : 0, 0) \
+every ::%d::%d nooutput", file, i, i)
 eval line_of('words.tsv', 0); heading = text
 eval line_of('words.tsv', 1); workload = text
 eval line_of('words.tsv', 2); footnote = text
@@ -28,17 +29,19 @@ eval line_of('words.tsv', 6); interval = text
 eval line_of('words.tsv', 7); of_times = text
 if (blocks > 0) {
 	array name[blocks]
-	do for [i = 1:blocks] { eval line_of(names, i - 1); name[i] = text }
+	array look[blocks]
+	do for [i = 1:blocks] { eval line_of(names, i - 1); name[i] = text; look[i] = int(second) }
 }
 
 # Okabe and Ito's palette, the yellow left out of the lines: too faint on paper. Colour, point and
 # dash have 7, 12 and 4 values, so lines that share a colour differ in the two others, in grey too.
 palette_lines = "#000000 #0072B2 #D55E00 #009E73 #CC79A7 #E69F00 #56B4E9"
 palette_points = "7 5 9 13 11 15 6 4 8 12 10 14"
+colour_of(k) = word(palette_lines, (k - 1) % 7 + 1)
+point_of(k) = int(word(palette_points, (k - 1) % 12 + 1))
 do for [i = 1:84] {
-	set linetype i linecolor rgb word(palette_lines, (i - 1) % 7 + 1) linewidth 1.4 \
-		dashtype int((i - 1) / 7) % 4 + 1 pointsize 0.7 \
-		pointtype int(word(palette_points, (i - 1 + int((i - 1) / 84)) % 12 + 1))
+	set linetype i linecolor rgb colour_of(i) linewidth 1.4 dashtype int((i - 1) / 7) % 4 + 1 \
+		pointtype point_of(i) pointsize 0.7
 }
 ink = "#333333"
 faint = "#DDDDDD"
@@ -75,11 +78,15 @@ set lmargin at screen %f; set rmargin at screen %f; set tmargin at screen %f; se
 x_of(points) = 1.0 * (points) / wide        # from the left
 y_of(points) = 1.0 - 1.0 * (points) / high  # from the top
 
-# A plot of curves: the key stands on the right, whatever its length: a block an entry, and `extra` more.
+# A plot of curves: the key stands below, in as many columns as there is room for: a block an entry, and
+# `extra` more; its title is a row. (A horizontal one: of a vertical key gnuplot drops, without a word, what is
+# higher than the plot.)
 extra = 0
 layout_curves = "\
-eval canvas(68, 400, 64 + letter * max(widest, 12), max(270, line * (blocks + extra + 2))); \
-eval around(68); set key at screen x_of(68 + 400 + 10), graph 1.03"
+entry = 52 + letter * max(widest, 12); across = max(1, int(400 / entry)); under = foot; \
+foot = foot + line * (ceil(1.0 * (blocks + extra) / across) + 1); \
+eval canvas(68, max(400, entry), 20, 270); \
+eval around(68); set key horizontal at screen x_of(14), screen y_of(head + 270 + under - 4) maxcols across"
 
 # One bar a block, from top to bottom, its name on the left, and a key of one row above: sample k of
 # at most 5 stands at sample_x(k), legend_y.
@@ -138,6 +145,8 @@ time_text(s, most) = digits(s / time_of(most)) . ' ' . time_unit(most)
 extremes(c) = sprintf("stats data using %d nooutput; least = STATS_min; most = STATS_max", c)
 # Of block i, a column's largest number: of one row, the number itself.
 number(i, c) = sprintf("stats data index %d using %d nooutput; number = STATS_max", i - 1, c)
+# Of block i, the text in a column of its first row.
+first_of(c, i) = sprintf("stats data index %d using (text = strcol(%d), 0) every ::1::1 nooutput", i - 1, c)
 # The k-th of a list of blocks, for loops from 1 to words(list): gnuplot reads a plot that it then loops
 # over no times.
 at(list, k) = k > words(list) ? 1 : int(word(list, k))

@@ -1,73 +1,49 @@
 -- style.sql - what all figures are drawn from. plot.c runs it before NAME.sql, in a temporary
--- schema; the table `chosen` holds the ids of the runs that --where matches.
+-- schema, after names.sql; run_summary is a table there, of the runs that --where matches.
 --
 -- A figure's query gives rows of (workload, title, then numbers). There is one picture a workload and
 -- one block of data a title, in the order of the rows; a block whose first row has no number at all is
--- counted as left out.
+-- counted as left out. A column named look is not drawn: it is the line type of the block, look[i] in
+-- NAME.gp (without it: i).
+
+CREATE TEMP TABLE chosen AS SELECT id FROM run_summary;
 
 CREATE TEMP TABLE room AS SELECT 60 AS blocks; -- of a picture: more lines than that tell nothing
 
 -- One row a finished run that was chosen.
---   name    of its configuration: that of run_summary, and every option by which the chosen runs of
---           this workload differ
+--   name    of its configuration, as tables have it (table title of results/ask/names.sql)
 --   series  the same without the number of workers
 --   title   the name, and the number of runs once there are repeats: "asgd 4w X=3 (n=3)"
 --   place   of the configuration, in the order in which a reader looks for it; no two have the same
 --   is_loss no run of this workload has an accuracy: it is judged by its loss
 CREATE TEMP TABLE selected AS
-WITH done AS MATERIALIZED (
+WITH named AS (
 	SELECT s.id, s.seed, s.workload, s.strategy, s.workers, s.servers, s.sync_every, s.platform, s.config,
-		s.config_key, s.compare_key, min(s.id) OVER (PARTITION BY s.config_key) AS one
-	FROM run_summary AS s WHERE s.id IN (SELECT id FROM chosen) AND s.status = 'done'),
--- what config_key holds, but for what the short name says already (label 0; +2s: on servers) and what
--- does not apply: tables, vectors of GPUs, simulations. owner: 'asgd.' of an option of a plug-in; these come last,
--- then the label.
-setting AS MATERIALIZED (
-	SELECT d.id, d.workload, ifnull(i.label, 98) AS place,
-		iif(i.name IS NULL, substr(e.key, 1, instr(e.key, '.')), '') AS owner,
-		CASE WHEN i.name IS NULL THEN substr(e.key, instr(e.key, '.') + 1)
-			WHEN i.name = 'label' THEN '' ELSE i.name END AS name,
-		CASE WHEN e.type = 'real' THEN format('%g', e.atom) WHEN i.type IS NOT 'BOOL' THEN e.atom
-			WHEN e.atom THEN iif(i.def, '', 'true') ELSE 'false' END AS value
-	FROM done AS d CROSS JOIN json_each(d.config_key) AS e LEFT JOIN option_info AS i ON i."column" = e.key
-	WHERE d.id = d.one -- the others have the same settings
-		AND i.label IS NOT 0 AND NOT (e.key = 'table_home' AND e.atom = 'servers')
-		AND NOT ifnull(CASE i.stored WHEN 'used if any' THEN e.atom = ''
-			WHEN 'simulation' THEN d.platform <> 'sim' END, 0)),
-differing AS MATERIALIZED (
-	SELECT workload, owner, name FROM setting
-	GROUP BY workload, owner, name HAVING count(DISTINCT value) > 1),
-extra AS MATERIALIZED (
-	SELECT id, group_concat(iif(name = '', ', ', ' ' || name || '=') || short, '') AS text
-	FROM (SELECT *, iif(length(value) > 48, substr(value, 1, 32) || '…' || substr(value, -15), value) AS short
-		FROM setting JOIN differing USING (workload, owner, name)
-		WHERE value <> '' AND (value || '' <> '0' OR owner <> '' OR name = '') -- 0 of mvbench's own is none
-		ORDER BY id, name <> '' AND length(value) > 24, place, name)
-	GROUP BY id),
-named AS (
-	SELECT d.*, d.config || ifnull(e.text, '') AS name,
-		replace(d.config, ' ' || d.workers || 'w', '') || ifnull(e.text, '') AS series,
-		dense_rank() OVER (ORDER BY d.workload, d.workers, d.strategy, d.servers, d.sync_every,
-			d.config, e.text, d.config_key) AS place,
-		count(*) OVER (PARTITION BY d.config_key) AS n
-	FROM done AS d LEFT JOIN extra AS e ON e.id = d.one)
+		s.config_key, s.compare_key, t.configuration AS name, t.series,
+		dense_rank() OVER (ORDER BY s.workload, s.workers, s.strategy, s.servers, s.sync_every,
+			t.configuration, s.config_key) AS place,
+		count(*) OVER (PARTITION BY s.config_key) AS n
+	FROM run_summary AS s JOIN title AS t USING (config_key) WHERE s.status = 'done')
 SELECT *, name || iif(max(n) OVER (PARTITION BY workload) > 1, ' (n=' || n || ')', '') AS title,
 	NOT max(EXISTS (SELECT 1 FROM epoch WHERE run_id = id AND test_accuracy IS NOT NULL))
 		OVER (PARTITION BY workload) AS is_loss
 FROM named;
 CREATE INDEX temp.selected_place ON selected (place);
--- fits: a picture has room for it.
+-- fits: a picture has room for it. look: its line type in all figures, of the 84 that there are: the
+-- first configurations of the strategies have the first ones, so that these differ most.
 CREATE TEMP TABLE configuration AS
-SELECT *, row_number() OVER (PARTITION BY workload ORDER BY place) <= (SELECT blocks FROM room) AS fits
-FROM (SELECT DISTINCT place, workload, name, title, series, strategy, workers, servers, sync_every,
-	config_key, compare_key, n, is_loss FROM selected)
-ORDER BY place;
+WITH kind AS (SELECT DISTINCT place, workload, name, title, series, strategy, workers, servers, sync_every,
+	config_key, compare_key, n, is_loss FROM selected),
+turn AS (SELECT *, row_number() OVER (PARTITION BY workload ORDER BY place) <= (SELECT blocks FROM room) AS fits,
+	row_number() OVER (PARTITION BY workload, strategy ORDER BY place) AS of_strategy FROM kind)
+SELECT *, (row_number() OVER (PARTITION BY workload ORDER BY fits DESC, of_strategy, place) - 1) % 84 + 1 AS look
+FROM turn ORDER BY place;
 
 -- The chosen runs of these configurations that diverged, after their last epoch.
 CREATE TEMP TABLE lost_run AS
 SELECT s.id, c.place, c.is_loss, c.fits, s.epochs_done AS last
 FROM run_summary AS s JOIN configuration AS c USING (config_key)
-WHERE s.id IN (SELECT id FROM chosen) AND s.status = 'diverged';
+WHERE s.status = 'diverged';
 
 -- Every interval that is drawn is one of a median, between two of the sorted values: see
 -- median_rank.
@@ -141,6 +117,9 @@ FROM (
 		UNION ALL SELECT 'quality', place, epoch, quality FROM lost
 		UNION ALL SELECT 'loss', place, epoch, train_loss FROM fitting_curve
 		UNION ALL SELECT 'consensus', place, epoch, consensus FROM fitting
+		UNION ALL SELECT 'reported ' || v.name, s.place, v.epoch, v.value
+		FROM selected AS s CROSS JOIN epoch_value AS v ON v.run_id = s.id
+		WHERE s.place IN (SELECT place FROM configuration WHERE fits)
 		UNION ALL SELECT 'loss', place, epoch, loss FROM lost
 		UNION ALL SELECT 'elapsed', place, epoch, so_far FROM fitting_curve
 		UNION ALL SELECT 'final', place, NULL, value FROM outcome
@@ -166,19 +145,19 @@ GROUP BY s.workload;
 -- none where runs that diverged are the median.
 CREATE TEMP VIEW quality AS
 SELECT workload, place, title, epoch, median, iif(low > -9e999, low, w.accuracy) AS low,
-	iif(high < 9e999, high, w.loss) AS high, is_loss
+	iif(high < 9e999, high, w.loss) AS high, is_loss, look
 FROM (SELECT place, epoch, min(value) AS low, max(value) AS high,
 		avg(value) FILTER (WHERE middle) AS median
 	FROM ranked WHERE name = 'quality' GROUP BY place, epoch)
 	JOIN configuration USING (place) LEFT JOIN worst AS w USING (workload)
 WHERE abs(median) < 9e999
 UNION ALL
-SELECT workload, place, title, NULL, NULL, NULL, NULL, NULL FROM configuration WHERE NOT fits;
+SELECT workload, place, title, NULL, NULL, NULL, NULL, NULL, look FROM configuration WHERE NOT fits;
 
 -- The same after the last epoch, of all configurations.
 CREATE TEMP VIEW final AS
 SELECT workload, place, title, median, iif(low > -9e999, low, w.accuracy) AS low,
-	iif(high < 9e999, high, w.loss) AS high, is_loss
+	iif(high < 9e999, high, w.loss) AS high, is_loss, look
 FROM (SELECT place, min(value) AS low, max(value) AS high, avg(value) FILTER (WHERE middle) AS median
 	FROM ranked WHERE name = 'final' GROUP BY place)
 	JOIN configuration USING (place) LEFT JOIN worst AS w USING (workload)
@@ -186,11 +165,11 @@ WHERE abs(median) < 9e999;
 
 -- The seconds of training up to the end of each epoch, in the same way as quality.
 CREATE TEMP VIEW elapsed AS
-SELECT workload, place, title, epoch, median, low, high
+SELECT workload, place, title, epoch, median, low, high, look
 FROM (SELECT place, epoch, min(value) AS low, max(value) AS high, avg(value) FILTER (WHERE middle) AS median
 	FROM ranked WHERE name = 'elapsed' GROUP BY place, epoch) JOIN configuration USING (place)
 UNION ALL
-SELECT workload, place, title, NULL, NULL, NULL, NULL FROM configuration WHERE NOT fits;
+SELECT workload, place, title, NULL, NULL, NULL, NULL, look FROM configuration WHERE NOT fits;
 
 -- One row a configuration: the median of its runs' seconds an epoch, and its interval.
 CREATE TEMP VIEW pace AS
@@ -205,14 +184,14 @@ SELECT * FROM (
 		p.series || iif(max(p.n) OVER w > 1, iif(min(p.n) OVER w = max(p.n) OVER w,
 			' (n=' || p.n || ')', ' (n=' || min(p.n) OVER w || '..' || max(p.n) OVER w || ')'), '')
 			AS title,
-		min(p.place) OVER w AS place, max(p.workers) OVER w AS most
+		min(p.place) OVER w AS place, max(p.workers) OVER w AS most, min(p.look) OVER w AS look
 	FROM pace AS p JOIN serial_pace AS o USING (compare_key)
 	WINDOW w AS (PARTITION BY p.workload, p.series))
 WHERE most > 1;
 
 -- The configurations that pushed to a parameter server. fits: a picture of these alone has room for it.
 CREATE TEMP VIEW pushing AS
-SELECT place, workload, title,
+SELECT place, workload, title, look,
 	row_number() OVER (PARTITION BY workload ORDER BY place) <= (SELECT blocks FROM room) AS fits
 FROM configuration WHERE place IN (SELECT s.place FROM selected AS s
 	WHERE EXISTS (SELECT 1 FROM epoch AS e
@@ -224,3 +203,13 @@ SELECT workload, iif(count(*) = 1, 'One run', count(*) || ' runs')
 	|| ' diverged: counted as worse than all others; what is among them is not drawn.' AS text
 FROM run WHERE id IN (SELECT id FROM chosen) AND status = 'diverged'
 GROUP BY workload;
+
+-- What --x, --y and --group ask for (figure xy; axes.c): a row a run, the line that it belongs to, and what its
+-- point there is made of. lined: points are joined; log: of --log.
+CREATE TEMP TABLE point (workload TEXT, series TEXT, spot, x, y, look INTEGER, place INTEGER);
+CREATE TEMP TABLE axes (x_label TEXT, y_label TEXT, log TEXT, lined INTEGER);
+
+-- Of figure history (results/ask/history.c): a row a commit of a configuration, whose key here has no label;
+-- where the level of the fit steps, by how much [% or points], and whether to the better.
+CREATE TEMP TABLE past (config_key TEXT, git_commit TEXT, started TEXT, median, low, high, level, step, better,
+	y_label TEXT);

@@ -38,7 +38,7 @@ plot for [k = 1:words(late)] data index at(late, k) - 1 using (0):(at(late, k)):
 	fillstyle empty border rgb '#888888' linecolor rgb '#888888' linewidth 0.8 dashtype 3, \
      for [k = 1:words(bars)] data index at(bars, k) - 1 using (0):(at(bars, k)):(0):($1 / unit): \
 	(at(bars, k) - bar_half):(at(bars, k) + bar_half) with boxxyerror \
-	linecolor rgb '#0072B2' linewidth 0.6 dashtype 1, \
+	linecolor rgb colour_of(look[at(bars, k)]) linewidth 0.6 dashtype 1, \
      for [k = 1:words(closed)] data index at(closed, k) - 1 using ($1 / unit):(at(closed, k)):($2 / unit):($3 / unit) \
 	with xerrorbars linecolor rgb ink linewidth 1 dashtype 1 pointtype -1, \
      for [k = 1:words(open)] data index at(open, k) - 1 using ($2 / unit):(at(open, k)):(edge - $2 / unit):(0) \

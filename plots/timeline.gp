@@ -1,7 +1,6 @@
 # Columns: start, end [s], row, row pointed to, colour, workers, rows, length [s], epoch, first and last
 # step, run, configuration
 lane = 26
-first_of(c, i) = sprintf("stats data index %d using (text = strcol(%d), 0) every ::1::1 nooutput", i - 1, c)
 number_of(c) = sprintf("stats data index 0 using %d every ::1::1 nooutput; found = STATS_max", c)
 eval number_of(6); workers = found
 eval number_of(7); lanes = found

@@ -6,9 +6,12 @@
  * and then measure what else costs time (measure.c). Numbers of workers beyond the cores tell what
  * oversubscription costs. Where messages were measured, the same measuring runs once more on the
  * simulated machine; what an allreduce takes beyond its simulated messages is the cost of its sums.
+ *
+ * With a hostfile the wires are measured, with one rank on each of 2, 3, ... hosts, in both worlds.
  */
 #include "sim/sim.h"
 #include "results/run/run.h"
+#include "runtime/launch/lab.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,23 +20,28 @@
 struct calibrate_flags {
 	const char *counts, *out;
 	double seconds;
-	int64_t visits;
+	int64_t visits, lab;
 };
 
 #define OWNER struct calibrate_flags
 static const struct option calibrate_flags[] = {
 	OPTION(counts, STRING, "counts", "auto",
 	       "numbers of workers side by side; auto: 1, 2, 4, ... to the cores, and twice the "
-	       "cores [list]"),
+	       "cores; between hosts: numbers of hosts; auto: 2, 3, 4, and all [list]"),
 	OPTION(seconds, TIME, "seconds", "1s",
-	       "of training that is measured, for each of them and repetition [time]", .min = 0.01,
-	       .max = 3600),
+	       "of training that is measured, for each of them and repetition; in less than a "
+	       "second all else is measured less often, too [time]",
+	       .min = 0.01, .max = 3600),
 	OPTION(visits, INT, "visits", "3",
 	       "how often steps are measured, other numbers of workers in between; the median "
 	       "repetition counts, so that a busy moment does not [repetitions]",
 	       .min = 1, .max = 99),
+	OPTION(lab, INT, "lab", "0",
+	       "measure the wires of a lab of so many hosts, at --lab.rate; 0: no [hosts]",
+	       .min = 0, .max = LAB_HOSTS_MOST),
 	OPTION(out, STRING, "out", "",
-	       "writes this machine as a platform too, such as local.xml; simulations take it "
+	       "writes this machine, or the hosts and their wires, as a platform too, such as "
+	       "local.xml; simulations take it "
 	       "from the database [file]"),
 	{0},
 };
@@ -53,8 +61,23 @@ static int repetition_number(void)
 struct measuring {
 	const struct config *config;
 	const struct plan *plan;
+	double seconds;
+	char *hosts; /* several: their wires are measured */
 	struct points points;
 };
+
+static bool wants_wires(const struct config *c)
+{
+	return *c->own.hostfile || config_simulates_hosts(c);
+}
+
+static char *take_hosts(void *self, const struct experiment *e, int64_t *id)
+{
+	struct measuring *m = self;
+	(void)id;
+	m->hosts = e->cluster ? must(strdup(e->cluster->names)) : NULL;
+	return NULL;
+}
 
 static void take_steps(void *self, struct worker *w, const float *step_s, size_t n)
 {
@@ -66,7 +89,12 @@ static void take_steps(void *self, struct worker *w, const float *step_s, size_t
 static void take_costs(void *self, struct worker *w)
 {
 	struct measuring *m = self;
-	measure_costs(w, &m->points);
+	world_off_clock(false);
+	if (wants_wires(m->config))
+		measure_wires(w, m->seconds, &m->points);
+	else
+		measure_costs(w, m->seconds, &m->points);
+	world_off_clock(true);
 }
 
 static const struct point *point_at(const struct points *p, const char *name, double x)
@@ -78,15 +106,16 @@ static const struct point *point_at(const struct points *p, const char *name, do
 }
 
 /* What the simulated allreduces lack of the real ones, which the newest calibration has. */
-static void add_sums(const struct simulation *s, const struct points *simulated, struct points *out)
+static void add_sums(const struct points *measured, const struct points *simulated,
+		     struct points *out)
 {
 	for (size_t i = 0; i < simulated->n; i++) {
-		const struct point *p = &simulated->point[i], *real;
-		if (strcmp(p->name, "allreduce") != 0)
-			continue;
-		real = point_at(&s->points, "allreduce", p->x);
-		points_add(out, "sim_allreduce", p->x, p->value);
-		if (real)
+		const struct point *p = &simulated->point[i],
+				   *real = point_at(measured, p->name, p->x);
+		char name[sizeof p->name];
+		snprintf(name, sizeof name, "sim_%.11s", p->name);
+		points_add(out, name, p->x, p->value);
+		if (real && strcmp(p->name, "allreduce") == 0)
 			points_add(out, cost_names[COST_SUM], p->x,
 				   real->value > p->value ? real->value - p->value : 0);
 	}
@@ -95,17 +124,19 @@ static void add_sums(const struct simulation *s, const struct points *simulated,
 static char *keep(struct measuring *m)
 {
 	const struct simulation *sim = m->plan->simulation;
+	bool wires = wants_wires(m->config);
 	struct points sums = {.n = 0};
 	struct store *s AUTOCLOSE = NULL;
 	TRY(store_open(&s, m->config->own.db, STORE_WRITE));
 	if (sim) {
-		add_sums(sim, &m->points, &sums);
-		char *wrong = calibration_add(s, sim->calibration_id, &sums);
+		add_sums(wires ? &sim->wires : &sim->points, &m->points, &sums);
+		char *wrong =
+			calibration_add(s, wires ? sim->wires_id : sim->calibration_id, &sums);
 		free(sums.point);
 		return wrong;
 	}
 	if (repetition_number() == 0)
-		return calibration_save(s, m->config, m->plan, &m->points);
+		return calibration_save(s, m->config, m->plan, wires ? m->hosts : NULL, &m->points);
 	return calibration_add(s, calibration_newest(s, m->config, m->plan), &m->points);
 }
 
@@ -120,15 +151,16 @@ static int measure(void *ctx, struct status_page *page)
 {
 	const struct config *c = ctx;
 	const char *seconds = getenv(SECONDS_VARIABLE);
-	struct measuring m = {.config = c};
+	struct measuring m = {.config = c, .seconds = seconds ? atof(seconds) : 1};
 	struct plan plan;
 	struct simulation simulation = {.platform_file = NULL};
 	struct sink sink = {.self = &m,
-			    .steps = take_steps,
-			    .steps_wanted_s = seconds ? atof(seconds) : 1,
+			    .begin = take_hosts,
+			    .steps = wants_wires(c) ? NULL : take_steps,
+			    .steps_wanted_s = m.seconds,
 			    .model = repetition_number() > 0 ? NULL : take_costs,
 			    .end = end_measuring};
-	worker_introduce(c);
+	worker_introduce(c, page);
 	char *wrong = plan_make(c, &plan);
 	if (!wrong && world_is_virtual)
 		wrong = simulation_find(c, &plan, &simulation);
@@ -145,6 +177,7 @@ static int measure(void *ctx, struct status_page *page)
 	m.plan = &plan;
 	train(c, &plan, &sink, page);
 	free(m.points.point);
+	free(m.hosts);
 	simulation_fini(&simulation);
 	return EXIT_OK;
 }
@@ -153,24 +186,41 @@ static int measure(void *ctx, struct status_page *page)
 
 enum { COUNTS_MOST = 32 };
 
-static char *read_counts(const char *text, int *count, int *n)
+/* hosts: between so many, of which there are at least two; 0 = on one. */
+static void choose_counts(int hosts, int *count, int *n)
 {
+	const int few = 4;
+	if (hosts) {
+		for (int k = 2; k <= hosts && k <= few; k++)
+			count[(*n)++] = k;
+		if (hosts > few)
+			count[(*n)++] = hosts;
+		return;
+	}
+	int cores = usable_cores();
+	for (int k = 1; k < cores && *n < COUNTS_MOST - 2; k *= 2)
+		count[(*n)++] = k;
+	count[(*n)++] = cores;
+	count[(*n)++] = 2 * cores;
+}
+
+static char *read_counts(const char *text, int hosts, int *count, int *n)
+{
+	long least = hosts ? 2 : 1, most = hosts ? hosts : WORKERS_MOST;
 	*n = 0;
 	if (strcmp(text, "auto") == 0) {
-		int cores = usable_cores();
-		for (int k = 1; k < cores && *n < COUNTS_MOST - 2; k *= 2)
-			count[(*n)++] = k;
-		count[(*n)++] = cores;
-		count[(*n)++] = 2 * cores;
+		choose_counts(hosts, count, n);
 		return NULL;
 	}
 	for (const char *at = text; *at && *n < COUNTS_MOST;) {
 		char *end;
 		long k = strtol(at, &end, 10);
-		if (end == at || k < 1 || k > WORKERS_MOST || (*end && *end != ','))
-			return sentence("--counts=%s: numbers of workers are wanted, as in "
-					"--counts=1,2",
-					text);
+		if (end == at || k < least || k > most || (*end && *end != ','))
+			return sentence(
+				"--counts=%s: numbers of %s from %ld to %ld are wanted, as in "
+				"--counts=%ld,%ld",
+				text, hosts ? "hosts" : "workers", least, most, least,
+				least + (most > least));
 		count[(*n)++] = (int)k;
 		at = *end ? end + 1 : end;
 	}
@@ -178,7 +228,8 @@ static char *read_counts(const char *text, int *count, int *n)
 }
 
 /* The configuration of one measuring: what was given, and settings of our own over it. */
-static char *config_for(struct config *c, const struct arguments *a, int workers, bool sim)
+static char *config_for(struct config *c, const struct arguments *a, int workers, bool far,
+			bool sim)
 {
 	char count[16];
 	snprintf(count, sizeof count, "%d", workers);
@@ -186,6 +237,9 @@ static char *config_for(struct config *c, const struct arguments *a, int workers
 		{"strategy", "periodic"},
 		{"workers", count},
 		{"sync-every", "1000000000"},
+		{"lr", "1e-6"}, /* what a cell diverges at costs as much a step */
+		{"lr-schedule", "constant"},
+		{"clip", "0"}, /* simulations pay for it by itself */
 		{"barrier-every", "1"},
 		{"epochs", sim ? "1" : "100"},
 		{"servers", "0"},
@@ -196,8 +250,12 @@ static char *config_for(struct config *c, const struct arguments *a, int workers
 		{"sim.platform", "local"},
 		{"sim.train", "false"},
 		{"label", "calibrate"},
+		{"step-time", "0"},
 		{"record", "false"},
 		{"judge-every", "0"},
+		{"init-from", ""},
+		{"initial-model", ""},
+		{"save", ""},
 		{"speed", ""},
 		{"pause", ""},
 		{"leave", ""},
@@ -206,39 +264,70 @@ static char *config_for(struct config *c, const struct arguments *a, int workers
 		{"sim.step-time", "auto"},
 		{"sim.update-time", "auto"},
 	};
-	size_t owns = sizeof own / sizeof *own, n = a->options + owns;
+	/* of one machine, or of one rank on each of several and with hardly a step */
+	int *number AUTOFREE = must(calloc((size_t)workers, sizeof *number));
+	for (int k = 0; k < workers; k++)
+		number[k] = k;
+	char *each AUTOFREE = placement_text(number, workers, 0),
+		   *rows AUTOFREE = sentence("%d", 64 * workers);
+	const struct setting here[] = {{"hostfile", ""}, {"placement", ""}, {"lab.rate", ""}},
+			     there[] = {{"placement", each},     {"sim.platform", "hosts"},
+					{"epochs", "1"},         {"batch", "32"},
+					{"train-rows", rows},    {"validation", "0"},
+					{"sim.step-time", "1ms"}};
+	size_t owns = sizeof own / sizeof *own,
+	       places = (far ? sizeof there : sizeof here) / sizeof *own;
+	size_t n = a->options + owns + places;
 	struct setting *all AUTOFREE = must(calloc(n, sizeof *all));
 	memcpy(all, a->option, a->options * sizeof *all);
 	memcpy(all + a->options, own, sizeof own);
+	memcpy(all + a->options + owns, far ? there : here, places * sizeof *all);
 	return config_init(c, all, n, true);
 }
 
-static int launch_one(const struct arguments *a, int workers, bool sim)
+static int launch_one(const struct arguments *a, int workers, bool far, bool sim)
 {
+	static const char *const words[] = {"calibrate", NULL};
 	struct config c AUTOCONFIG = {0};
 	struct progress progress = {.quiet = true};
 	struct watcher watcher = {.self = &progress, .tick = progress_tick};
 	struct status_page *page = NULL;
-	char *why = NULL, *wrong = config_for(&c, a, workers, sim);
+	char *why = NULL, *wrong = config_for(&c, a, workers, far, sim);
 	if (wrong)
 		return complain(wrong);
 	progress_start(&progress);
-	int status = launch(&c, "calibrate", measure, &c, &watcher, &page, &why);
+	int status = launch(&c, words, measure, &c, &watcher, &page, &why);
 	progress_end(&progress);
 	if (why)
 		complain(why);
+	if (!status && page && page->interrupted) /* when it was done already */
+		status = EXIT_INTERRUPTED;
 	status_free(page);
 	return status;
 }
 
+char *calibration_is_far(const struct arguments *a, int64_t lab, bool *far)
+{
+	const char *hosts = arguments_value(a, "hostfile"), *rate = arguments_value(a, "lab.rate");
+	*far = lab > 0 || (hosts && *hosts);
+	if (lab > 0)
+		return lab_enter(lab);
+	if (!*far)
+		unsetenv(HOSTFILE_VARIABLE);
+	if (!*far && rate && *rate)
+		return sentence("--lab.rate=%s: it is about the wires of a lab; give --lab=N too",
+				rate);
+	return NULL;
+}
+
 /* Copies the platform that a simulation of so many workers would take. */
-static char *write_platform(const struct arguments *a, const char *file, int workers)
+static char *write_platform(const struct arguments *a, const char *file, int workers, bool far)
 {
 	struct config c AUTOCONFIG = {0};
 	struct plan plan;
 	struct simulation s;
 	struct output out;
-	TRY(config_for(&c, a, workers, true));
+	TRY(config_for(&c, a, workers, far, true));
 	TRY(plan_make(&c, &plan));
 	TRY(simulation_find(&c, &plan, &s));
 	char *text AUTOFREE = text_read(s.platform_file);
@@ -258,7 +347,7 @@ static void tell_repetition(int repetition, double seconds)
 	setenv(SECONDS_VARIABLE, text, 1);
 }
 
-int calibration_repeat(const struct config *c, int repetition, bool simulated)
+static int launch_for(const struct config *c, int workers, bool far, bool simulated)
 {
 	struct arguments a;
 	char **words AUTOWORDS = config_words(c);
@@ -274,10 +363,23 @@ int calibration_repeat(const struct config *c, int repetition, bool simulated)
 			free((char *)(uintptr_t)a.option[i].name);
 			a.option[i] = (struct setting){must(strdup("batch")), batch};
 		}
-	tell_repetition(repetition, 1);
-	int status = launch_one(&a, (int)c->run.workers, simulated);
+	int status = launch_one(&a, workers, far, simulated);
 	arguments_free(&a);
 	return status;
+}
+
+int calibration_repeat(const struct config *c, int workers, int repetition, double seconds,
+		       bool simulated)
+{
+	tell_repetition(repetition, seconds);
+	return launch_for(c, workers, false, simulated);
+}
+
+int calibration_of_wires(const struct config *c, int hosts, double seconds)
+{
+	tell_repetition(0, seconds);
+	int status = launch_for(c, hosts, true, false);
+	return status ? status : launch_for(c, hosts, true, true);
 }
 
 /* Everything is checked before anything is measured. before: the calibration that is the newest
@@ -295,47 +397,79 @@ static char *check(const struct config *c, int64_t *before)
 	return NULL;
 }
 
-static char *print_newer(const struct config *c, int64_t before)
+static char *print_newer(const struct config *c, int64_t before, bool far)
 {
 	struct store *s AUTOCLOSE = NULL;
 	TRY(store_open(&s, c->own.db, STORE_READ));
-	return calibration_print(s, stdout, before);
+	return calibration_print(s, stdout, before, far);
+}
+
+/* *hosts: of the hostfile, where others than this machine are meant. */
+static char *find_hosts(const struct arguments *a, int64_t lab, int *hosts)
+{
+	struct host_list l;
+	bool far;
+	*hosts = 0;
+	TRY(calibration_is_far(a, lab, &far));
+	if (!far)
+		return NULL;
+	const char *given = arguments_value(a, "hostfile");
+	TRY(host_list_read(given ? given : getenv(HOSTFILE_VARIABLE), &l));
+	*hosts = (int)l.n;
+	host_list_fini(&l);
+	return *hosts > 1 ? NULL : sentence("one machine has no wires; give two or more");
+}
+
+/* In both worlds, where workers send messages; those of the simulated one repeat themselves. */
+static int measure_all(const struct arguments *a, const struct calibrate_flags *f,
+		       const struct config *c, const int *count, int n, bool far)
+{
+	int status = EXIT_OK;
+	int64_t visits = far ? 1 : f->visits; /* wires are measured often in one */
+	for (int repetition = 0; repetition < visits; repetition++) {
+		tell_repetition(repetition, f->seconds);
+		for (int i = 0; i < n && status == EXIT_OK; i++) {
+			if (far)
+				fprintf(stderr, "wires between %d hosts\n", count[i]);
+			else
+				fprintf(stderr,
+					"repetition %d of %lld: %s, batch %lld, %d worker%s side "
+					"by side\n",
+					repetition + 1, (long long)visits, c->run.workload,
+					(long long)c->run.batch, count[i], plural(count[i]));
+			status = launch_one(a, count[i], far, false);
+			if (status == EXIT_OK && count[i] > 1 && repetition == 0)
+				status = launch_one(a, count[i], far, true);
+		}
+	}
+	return status;
 }
 
 static char *calibrate(const struct arguments *a, const struct calibrate_flags *f, int *status)
 {
-	int count[COUNTS_MOST], n, side_by_side = 1;
+	int count[COUNTS_MOST], n, hosts, side_by_side = 1;
 	struct config c AUTOCONFIG = {0};
 	int64_t before = 0;
-	TRY(read_counts(f->counts, count, &n));
-	TRY(config_for(&c, a, 1, false));
+	TRY(find_hosts(a, f->lab, &hosts));
+	bool far = hosts > 0;
+	TRY(read_counts(f->counts, hosts, count, &n));
+	TRY(config_for(&c, a, far ? count[0] : 1, far, false));
 	if (c.run.global_batch)
 		return sentence("--global-batch=%lld: what is calibrated is the mini-batch of one "
 				"worker; give --batch",
 				(long long)c.run.global_batch);
 	for (int i = 0; i < n; i++)
-		if (count[i] > 1 && (side_by_side == 1 || count[i] <= usable_cores()))
+		if (count[i] > 1 && (side_by_side == 1 || far || count[i] <= usable_cores()))
 			side_by_side = count[i];
 	if (*f->out && side_by_side == 1)
 		return sentence("--out=%s: one worker sends no messages; give --counts=1,2",
 				f->out);
 	TRY(check(&c, &before));
-	for (int repetition = 0; repetition < f->visits; repetition++) {
-		tell_repetition(repetition, f->seconds);
-		for (int i = 0; i < n && *status == EXIT_OK; i++) {
-			fprintf(stderr,
-				"repetition %d of %lld: %s, batch %lld, %d worker%s side by side\n",
-				repetition + 1, (long long)f->visits, c.run.workload,
-				(long long)c.run.batch, count[i], plural(count[i]));
-			*status = launch_one(a, count[i], false);
-			if (*status == EXIT_OK && count[i] > 1 && repetition == 0)
-				*status = launch_one(a, count[i], true);
-		}
-	}
+	*status = measure_all(a, f, &c, count, n, far);
 	if (*status != EXIT_OK)
 		return NULL;
-	TRY(print_newer(&c, before));
-	return *f->out ? write_platform(a, f->out, side_by_side) : NULL;
+	TRY(print_newer(&c, before, far));
+	return *f->out ? write_platform(a, f->out, side_by_side, far) : NULL;
 }
 
 static char *run_calibrate(void *flags, struct arguments *a, int *status)
@@ -358,7 +492,10 @@ const struct command command_calibrate = {
 		"Measures this machine for simulations (--platform=sim): what a step of a workload "
 		"takes, what pushes, updates and messages cost, and what oversubscription does. "
 		"Give the options of mvbench run that say what is computed: --workload, --batch, "
-		"--device, --threads.",
+		"--device, --threads.\n\n"
+		"With --hostfile, or --lab: the wires between machines, for "
+		"--sim.platform=hosts: what messages take one way and both ways at once, and an "
+		"allreduce of 2, 3, ... hosts.",
 	.options = calibrate_flags,
 	.size = sizeof(OWNER),
 	.run_options = true,

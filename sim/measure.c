@@ -5,10 +5,11 @@
  * Costs are measured where they will be paid: between two of them the worker computes a gradient,
  * so that the caches hold what they hold in training, and all workers do so at the same time. A
  * figure is the median of several, and of a collective the shortest over the ranks (the last to
- * arrive waits for nobody).
+ * arrive waits for nobody). Who has less than a second for it measures each less often.
  */
 #include "sim/sim.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 enum {
@@ -16,17 +17,19 @@ enum {
 	TIMES_MOST = 301,
 	BETWEEN_NS = 2000000, /* a gradient that takes longer is not computed between */
 };
-static const double figure_s = 0.04; /* wanted for a figure */
+static const double figure_s = 0.04; /* wanted for a figure, of the second */
 
-/* [floats]; the parameters of the workload are added. */
+/* [floats]; the parameters of the workload are added, and of lengths above ALWAYS those left out
+ * that are more than four times as many: nothing is as long. */
 static const size_t lengths[] = {1,     256,    2048,   8192,    16384,  32768,
 				 65536, 131072, 262144, 1048576, 4194304};
-enum { LENGTHS = sizeof lengths / sizeof *lengths };
+enum { LENGTHS = sizeof lengths / sizeof *lengths, ALWAYS = 65536 };
 
 struct bench {
 	struct worker *w;
 	struct points *out;
 	struct link *all;
+	double share; /* of what is wanted, above 0; at most 1 */
 	bool between; /* gradients, between two measurements */
 	struct vec *x, *y;
 	struct vec *fresh; /* is written before a measurement, as a gradient is: so that its lines
@@ -56,6 +59,20 @@ static void compute_between(struct bench *b)
 		vec_fill(b->fresh, 1);
 }
 
+/* A share of that many, and enough for a median. */
+static int times_of(const struct bench *b, double wanted)
+{
+	return (int)fmax(b->share * wanted, TIMES_LEAST);
+}
+
+/* Who was started on another machine may not have been told of the seconds. */
+static struct bench bench_of(struct worker *w, double seconds, struct points *out)
+{
+	struct bench b = {.w = w, .out = out, .all = comm_link(w->all), .share = fmin(seconds, 1)};
+	link_reduce_all(b.all, &b.share, 1, REDUCE_MIN);
+	return b;
+}
+
 typedef void work_fn(struct bench *b);
 
 /* Seconds of what, agreed on by all ranks: of a collective the shortest, else the mean. */
@@ -64,6 +81,7 @@ static double figure(struct bench *b, work_fn *what, bool collective)
 	int times = TIMES_LEAST;
 	for (int i = 0; i < times; i++) {
 		compute_between(b);
+		pulse_step();
 		nsec since = clock_now();
 		what(b);
 		device_sync(b->w->dev);
@@ -72,9 +90,7 @@ static double figure(struct bench *b, work_fn *what, bool collective)
 			double took = b->took[i];
 			link_reduce_all(b->all, &took, 1, REDUCE_MAX);
 			double wanted = took > 0 ? figure_s / took : TIMES_MOST;
-			times = wanted > TIMES_MOST    ? TIMES_MOST
-				: wanted < TIMES_LEAST ? TIMES_LEAST
-						       : (int)wanted;
+			times = times_of(b, fmin(wanted, TIMES_MOST));
 		}
 	}
 	if (collective)
@@ -89,7 +105,7 @@ static double figure(struct bench *b, work_fn *what, bool collective)
 static void do_vectors(struct bench *b)
 {
 	struct worker *w = b->w;
-	struct vec *v = b->n == vec_len(w->param) ? w->velocity : NULL;
+	bool model = b->n == vec_len(w->param);
 	if (b->cost == COST_FILL)
 		vec_fill(b->y, 1);
 	else if (b->cost == COST_COPY)
@@ -98,8 +114,10 @@ static void do_vectors(struct bench *b)
 		vec_scale(b->y, 0.5f);
 	else if (b->cost == COST_AXPY)
 		vec_axpy(b->y, 1e-3f, b->x);
+	else if (model) /* with a learning rate of 0 */
+		local_step(w, 1);
 	else
-		vec_sgd(b->y, v, b->x, 0, v ? 0.9f : 0, 0, 1);
+		vec_sgd(b->y, NULL, b->x, 0, 0, 0, 1);
 }
 
 /* As a compression with error feedback does it: what is left over goes into the next. */
@@ -124,6 +142,7 @@ static void measure_host(struct bench *b)
 
 static void measure_vectors(struct bench *b)
 {
+	b->w->lr = 0;
 	static const enum cost cost[] = {COST_FILL, COST_COPY, COST_SCALE, COST_AXPY, COST_SGD};
 	for (size_t i = 0; i < sizeof cost / sizeof *cost; i++) {
 		b->cost = cost[i];
@@ -201,15 +220,15 @@ static double sleep_once(struct bench *b, struct bed *bed)
 
 static void measure_waking(struct bench *b)
 {
-	enum { NIGHTS = 101 };
+	int nights = times_of(b, 101);
 	void *handle;
 	struct bed *bed = link_shared_new(b->all, sizeof *bed, &handle);
 	if (b->w->rank == 0)
 		monitor_init(&bed->monitor);
 	link_barrier(b->all);
-	for (int i = 0; i < NIGHTS; i++)
+	for (int i = 0; i < nights; i++)
 		b->took[i] = sleep_once(b, bed);
-	double m = median(b->took, NIGHTS);
+	double m = median(b->took, nights);
 	link_reduce_all(b->all, &m, 1, REDUCE_MAX);
 	points_add(b->out, cost_names[COST_WAKE], 1, m);
 	link_shared_free(bed, handle);
@@ -238,7 +257,7 @@ static double message(struct bench *b)
 				link_recv(b->all, k, in, b->n);
 		b->took[i] = 0.5e-9 * (double)(clock_now() - since);
 		if (i == TIMES_LEAST / 2)
-			times = b->n <= 65536 ? 201 : 41;
+			times = times_of(b, b->n <= 65536 ? 201 : 41);
 	}
 	double m = rank < 2 ? median(b->took, times) : 0;
 	link_reduce_all(b->all, &m, 1, REDUCE_MAX);
@@ -282,9 +301,9 @@ static bool is_cheap(struct bench *b)
 	return took < BETWEEN_NS;
 }
 
-void measure_costs(struct worker *w, struct points *out)
+void measure_costs(struct worker *w, double seconds, struct points *out)
 {
-	struct bench b = {.w = w, .out = out, .all = comm_link(w->all)};
+	struct bench b = bench_of(w, seconds, out);
 	size_t params = vec_len(w->param);
 	struct tables *s = NULL;
 	if (!world_is_virtual) {
@@ -295,16 +314,88 @@ void measure_costs(struct worker *w, struct points *out)
 		if (w->trainers > 1)
 			measure_waking(&b);
 	}
-	for (size_t i = 0, before = 0; i <= LENGTHS; before = b.n, i++) {
-		size_t next = i < LENGTHS ? lengths[i] : SIZE_MAX;
+	size_t n = LENGTHS, longest = params > ALWAYS / 4 ? 4 * params : ALWAYS;
+	while (lengths[n - 1] > longest)
+		n--;
+	for (size_t i = 0, before = 0; i <= n; before = b.n, i++) {
+		size_t next = i < n ? lengths[i] : SIZE_MAX;
 		b.n = params;
 		if (before < params && params < next)
 			measure_length(&b, s);
 		b.n = next;
-		if (i < LENGTHS)
+		if (i < n)
 			measure_length(&b, s);
 	}
 	tables_close(s);
+}
+
+/* ---- Wires between hosts ---- */
+
+/* [floats], to those that take too long */
+static const size_t wire_lengths[] = {1,     16,    128,    1024,   4096,    8192,
+				      16384, 65536, 131072, 524288, 2097152, 4194304};
+static const double wire_s = 0.3, wire_longest_s = 0.5; /* wanted for a figure; of a message */
+
+static void there_and_back(struct bench *b)
+{
+	int rank = b->w->rank;
+	for (int k = 0; k < 2 && rank < 2; k++)
+		if (rank == k)
+			link_send_plain(b->all, 1 - k, vec_floats(b->x, 0), b->n);
+		else
+			link_recv(b->all, k, vec_floats(b->y, 0), b->n);
+}
+
+static void both_ways(struct bench *b)
+{
+	if (b->w->rank < 2)
+		link_exchange(b->all, 1 - b->w->rank, vec_floats(b->x, 0), vec_floats(b->y, 0),
+			      b->n);
+}
+
+/* Seconds of what, agreed on by all ranks; of a collective the shortest. The first time, in which
+ * TCP finds its speed, says how many times more there are. */
+static double wire_figure(struct bench *b, work_fn *what, bool collective)
+{
+	int times = 1;
+	for (int i = -1; i < times; i++) {
+		pulse_step();
+		nsec since = clock_now();
+		what(b);
+		double took = 1e-9 * (double)(clock_now() - since);
+		if (i >= 0) {
+			b->took[i] = took;
+			continue;
+		}
+		link_reduce_all(b->all, &took, 1, REDUCE_MAX);
+		double wanted = b->share * wire_s / fmax(took, 1e-6);
+		times = world_is_virtual ? 1 : (int)fmin(fmax(wanted, 3), TIMES_MOST);
+	}
+	if (collective)
+		link_reduce_all(b->all, b->took, times, REDUCE_MIN);
+	double m = median(b->took, times);
+	link_reduce_all(b->all, &m, 1, REDUCE_MAX);
+	return m;
+}
+
+void measure_wires(struct worker *w, double seconds, struct points *out)
+{
+	struct bench b = bench_of(w, seconds, out);
+	double message = 0;
+	for (size_t i = 0; i < sizeof wire_lengths / sizeof *wire_lengths; i++) {
+		b.n = wire_lengths[i];
+		if (message * (double)b.n > wire_longest_s * (double)wire_lengths[i - (i > 0)])
+			break;
+		b.x = vec_new(w, b.n);
+		b.y = vec_new(w, b.n);
+		double bytes = (double)(b.n * sizeof(float));
+		message = wire_figure(&b, there_and_back, false) / 2;
+		points_add(out, "message", bytes, message);
+		points_add(out, "both", bytes, wire_figure(&b, both_ways, false));
+		points_add(out, "allreduce", (double)b.n, wire_figure(&b, do_allreduce, true));
+		vec_free(b.x);
+		vec_free(b.y);
+	}
 }
 
 /* ---- Steps ---- */

@@ -9,6 +9,7 @@
 #include "sim/validate.h"
 #include "results/ask/ask.h"
 #include "results/run/run.h"
+#include "runtime/launch/lab.h"
 
 #include <math.h>
 #include <signal.h>
@@ -35,6 +36,13 @@ static const struct option validate_flags[] = {
 	       "with real runs, on the platform local: measure this machine anew between the "
 	       "rounds, as its speed may drift; false: take the calibration that there is "
 	       "[true/false]"),
+	OPTION(seconds, TIME, "seconds", "1s",
+	       "as mvbench calibrate: of training that is measured each time [time]", .min = 0.01,
+	       .max = 3600),
+	OPTION(lab, INT, "lab", "0",
+	       "run the cells in a lab of so many hosts, whose wires have each cell's "
+	       "--lab.rate, and are calibrated first; 0: on this machine [hosts]",
+	       .min = 0, .max = LAB_HOSTS_MOST),
 	OPTION(median, REAL, "threshold-median", "5",
 	       "that the median error of epoch times may reach [%]", .min = 0, .max = 1e6),
 	OPTION(p90, REAL, "threshold-p90", "10", "that its 90th percentile may reach [%]", .min = 0,
@@ -56,6 +64,7 @@ static bool wants(const struct validate_flags *f, const char *part)
 
 struct cells {
 	struct sweep real, simulated; /* cell i of one is cell i of the other */
+	bool far;                     /* between hosts, whose wires are calibrated */
 };
 
 static void cells_free(struct cells *c)
@@ -88,13 +97,18 @@ static char *read_real(const char *path, const struct arguments *a, struct sweep
 
 static char *cells_read(const char *path, const struct arguments *a, struct cells *c)
 {
-	static const struct setting simulated = {"platform", "sim"};
+	static const struct setting simulated[] = {{"platform", "sim"}, {"sim.platform", "hosts"}};
 	for (size_t i = 0; i < a->options; i++)
-		if (strcmp(a->option[i].name, simulated.name) == 0)
+		if (strcmp(a->option[i].name, simulated->name) == 0)
 			return sentence("--platform: validate runs every cell on both platforms; "
 					"leave it out");
 	TRY(read_real(path, a, &c->real));
-	TRY(read_world(path, a, &simulated, 1, &c->simulated));
+	TRY(read_world(path, a, simulated, c->far ? 2 : 1, &c->simulated));
+	for (size_t i = 0; i < c->real.cells && !c->far; i++)
+		if (*c->real.cell[i].config.own.hostfile || *c->real.cell[i].config.own.lab_rate)
+			return sentence("%s: a cell has a hostfile or lab.rate: give --lab=N, or "
+					"--hostfile to the command",
+					path);
 	return c->real.cells == c->simulated.cells
 		       ? NULL
 		       : sentence("a cell is simulated in one way only: give each option of sim.* "
@@ -130,12 +144,18 @@ static bool calibrates(const struct validate_flags *f, const struct cells *c)
 	       strcmp(c->simulated.cell[0].config.run.sim_platform, "local") == 0;
 }
 
+static bool calibrates_wires(const struct validate_flags *f, const struct cells *c)
+{
+	return f->calibrate && c->far && strcmp(f->only, "all") == 0;
+}
+
 /* Nothing starts before all can run. */
 static char *cells_plan(const char *path, struct cells *c, const struct validate_flags *f)
 {
 	char *wrong = wants(f, "real") ? sweep_plan(path, &c->real) : NULL;
-	return wrong || !wants(f, "sim") || calibrates(f, c) ? wrong
-							     : plan_simulated(&c->simulated);
+	if (wrong || !wants(f, "sim") || calibrates(f, c) || calibrates_wires(f, c))
+		return wrong;
+	return plan_simulated(&c->simulated);
 }
 
 /* As JSON, for the queries, with the seconds that the closed formula expects; "[]" when the report
@@ -166,7 +186,8 @@ static char *cells_text(const struct cells *c, char **text)
 struct doing {
 	size_t runs, ended, failed;
 	nsec began;
-	int status; /* that ends it all: interrupted, or cannot run like this */
+	double seconds; /* of a calibration */
+	int status;     /* that ends it all: interrupted, or cannot run like this */
 };
 
 static void say_end(const struct doing *d, const struct cell *c, const char *world,
@@ -204,26 +225,87 @@ static void do_cell(struct doing *d, const struct cell *c, const char *world)
 	outcome_fini(&o);
 }
 
-/* Is it the first of the cells that need the same calibration? */
-static bool needs_its_own(const struct sweep *s, size_t i)
+/* The first of the cells that need the calibration that cell i needs. */
+static size_t calibrated_for(const struct sweep *s, size_t i)
 {
 	char *key AUTOFREE = calibration_key(&s->cell[i].config);
 	for (size_t k = 0; k < i; k++) {
 		char *other AUTOFREE = calibration_key(&s->cell[k].config);
 		if (strcmp(key, other) == 0)
-			return false;
+			return k;
 	}
-	return true;
+	return i;
 }
 
-static void calibrate(struct doing *d, const struct cells *c, int repetition, bool simulated)
+/* What cell i needs, unless done[] says that another has had it measured. */
+static void calibrate(struct doing *d, const struct cells *c, size_t i, bool *done, int repetition,
+		      bool simulated)
 {
-	for (size_t i = 0; i < c->simulated.cells && !d->status; i++) {
-		const struct config *config = &c->simulated.cell[i].config;
-		if (!needs_its_own(&c->simulated, i) || (simulated && config->run.workers == 1))
-			continue;
-		int status = calibration_repeat(config, repetition, simulated);
-		d->status = status == EXIT_OK ? d->status : status;
+	size_t first = calibrated_for(&c->simulated, i);
+	const struct config *config = &c->simulated.cell[first].config;
+	if (done[first] || d->status || (simulated && config->run.workers == 1))
+		return;
+	done[first] = true;
+	d->status = calibration_repeat(config, (int)config->run.workers, repetition, d->seconds,
+				       simulated);
+}
+
+static void calibrate_all(struct doing *d, const struct cells *c, int repetition, bool simulated)
+{
+	size_t n = c->simulated.cells;
+	bool *done AUTOFREE = must(calloc(n, sizeof *done));
+	for (size_t i = 0; i < n; i++)
+		calibrate(d, c, i, done, repetition, simulated);
+}
+
+/* Each cell right after what it needs was measured, as a machine's speed drifts. */
+static void do_round(struct doing *d, const struct cells *c, const struct validate_flags *f,
+		     int round)
+{
+	size_t n = c->real.cells;
+	bool *done AUTOFREE = must(calloc(n, sizeof *done));
+	char world[48];
+	snprintf(world, sizeof world, "real, round %d", round + 1);
+	for (size_t k = 0; k < n && !d->status; k++) {
+		size_t i = round % 2 ? n - 1 - k : k;
+		if (calibrates(f, c))
+			calibrate(d, c, i, done, round, false);
+		if (!d->status)
+			do_cell(d, &c->real.cell[i], world);
+	}
+}
+
+/* The hosts that a cell's ranks are on. */
+static int hosts_of(const struct config *c)
+{
+	int ranks = (int)(c->run.workers + c->run.servers), hosts = 1;
+	int *number AUTOFREE = must(calloc((size_t)ranks, sizeof *number));
+	char *wrong AUTOFREE = config_hosts(c, number);
+	for (int i = 0; i < ranks && !wrong; i++)
+		hosts = number[i] >= hosts ? number[i] + 1 : hosts;
+	return hosts;
+}
+
+/* Each rate of the wires with each number of hosts, and what updates cost beside them. */
+static void calibrate_wires(struct doing *d, const struct cells *c)
+{
+	size_t n = c->simulated.cells;
+	int *hosts AUTOFREE = must(calloc(n, sizeof *hosts));
+	for (size_t i = 0; i < n && !d->status; i++) {
+		const struct config *mine = &c->simulated.cell[i].config;
+		hosts[i] = hosts_of(mine);
+		bool wires = hosts[i] > 1, costs = true;
+		for (size_t k = 0; k < i; k++) {
+			const struct config *other = &c->simulated.cell[k].config;
+			wires &= strcmp(mine->own.lab_rate, other->own.lab_rate) != 0 ||
+				 hosts[i] != hosts[k];
+			costs &= mine->workload != other->workload ||
+				 mine->run.batch != other->run.batch;
+		}
+		if (wires)
+			d->status = calibration_of_wires(mine, hosts[i], d->seconds);
+		if (costs && !d->status)
+			d->status = calibration_repeat(mine, 1, 0, d->seconds, false);
 	}
 }
 
@@ -245,18 +327,15 @@ static void do_runs(struct doing *d, const struct cells *c, const struct validat
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGHUP);
 	sigprocmask(SIG_BLOCK, &signals, &before); /* between two runs: the next one sees it */
+	if (calibrates_wires(f, c))
+		calibrate_wires(d, c);
 	if (wants(f, "sim") && !calibrates(f, c))
 		simulate(d, c);
-	for (int64_t round = 0; round < rounds; round++) {
-		char world[48];
-		snprintf(world, sizeof world, "real, round %lld", (long long)round + 1);
-		if (calibrates(f, c))
-			calibrate(d, c, (int)round, false);
-		for (size_t i = 0; i < n && !d->status; i++)
-			do_cell(d, &c->real.cell[round % 2 ? n - 1 - i : i], world);
-	}
+	for (int64_t round = 0; round < rounds && !d->status; round++)
+		do_round(d, c, f, (int)round);
 	if (calibrates(f, c)) {
-		calibrate(d, c, 0, true);
+		calibrate_all(d, c, (int)rounds, false);
+		calibrate_all(d, c, 0, true);
 		simulate(d, c);
 	}
 	sigprocmask(SIG_SETMASK, &before, NULL);
@@ -274,7 +353,7 @@ static char *run_and_report(const struct cells *c, const struct validate_flags *
 			    bool all_of_label, FILE *out, int *status, bool *reported)
 {
 	const struct own *first = &c->real.cell[0].config.own;
-	struct doing d = {.runs = 0};
+	struct doing d = {.seconds = f->seconds};
 	if (strcmp(f->only, "report") != 0)
 		do_runs(&d, c, f);
 	*status = d.status;
@@ -326,13 +405,15 @@ static char *find_file(const struct arguments *a, int64_t random, char **path)
 				OWN_CELLS);
 }
 
-static char *find_cells(const struct arguments *a, int64_t random, char **path, struct cells *c)
+static char *find_cells(const struct arguments *a, const struct validate_flags *f, char **path,
+			struct cells *c)
 {
 	if (a->words > 1)
 		return sentence("%s: validate takes one job file, %s", a->word[1], a->word[0]);
 	if (platform_under_launcher())
 		return sentence("validate starts its own workers: run it without mpirun or srun");
-	TRY(find_file(a, random, path));
+	TRY(calibration_is_far(a, f->lab, &c->far));
+	TRY(find_file(a, f->random, path));
 	return cells_read(*path, a, c);
 }
 
@@ -343,7 +424,7 @@ static char *run_validate(void *options, struct arguments *a, int *status)
 	bool all_of_label = strcmp(f->only, "report") == 0 && !names_cells(a) && !f->random;
 	char *path AUTOFREE = NULL;
 	struct output out;
-	TRY(find_cells(a, f->random, &path, &c));
+	TRY(find_cells(a, f, &path, &c));
 	TRY(cells_plan(path, &c, f));
 	if (strcmp(f->only, "report") != 0)
 		TRY(store_check(c.real.cell[0].config.own.db));
@@ -366,8 +447,8 @@ const struct command command_validate = {
 		 "several workers that push), and in the final test loss. Without a file: softmax "
 		 "and mlp with batch 32 on 1 and 2 workers, by allreduce, and by asgd and periodic "
 		 "every 1, 4 and 16 steps. Options of mvbench run replace those of the file, lists "
-		 "too. Runs get the label " LABEL ", unless --label says another. Between the "
-		 "rounds it calibrates.\n\n"
+		 "too. Runs get the label " LABEL ", unless --label says another. It "
+		 "calibrates right before each cell, and after the last round.\n\n"
 		 "A real time is the median over the rounds of a run's median epoch; spread is the "
 		 "largest minus the smallest of the rounds. Cells with more workers than cores are "
 		 "reported apart. Of earlier runs with the label, equal real ones on this machine "

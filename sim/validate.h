@@ -8,8 +8,9 @@
 
 struct validate_flags {
 	const char *only, *format, *out;
-	int64_t rounds, random;
+	int64_t rounds, random, lab;
 	double median, p90; /* [%] */
+	double seconds;     /* of a calibration */
 	bool calibrate;
 };
 

@@ -1,7 +1,7 @@
 -- validate.sql - the cells that a report is about (named), the percentiles of their errors (summary), and the
 -- cells that have no row there (missing), in the connection's temporary schema. ?1: a label; ?2: the cells, as
--- cells_text (validate.c) writes them; ?3: the share of a real time that it must be known to, or its cell is
--- restless: the runs spread too far to tell whether the simulation is right.
+-- cells_text (validate.c) writes them; ?3: the share of a time that it must be known to, or its cell is
+-- restless: the runs, or the calibrations of its step, spread too far to tell whether the simulation is right.
 
 -- Where a short name stands for several cells, what these differ in is added.
 CREATE TEMP TABLE named AS
@@ -16,6 +16,13 @@ setting AS MATERIALIZED (
 differs AS (
 	SELECT workload, config, key FROM setting GROUP BY workload, config, key
 	HAVING count(DISTINCT atom) > 1),
+steps AS ( -- of each repetition: the middle half of its steps
+	SELECT calibration_id, avg(value) AS s FROM calibration_point
+	WHERE name = 'step' AND CAST(x AS INTEGER) % 64 BETWEEN 16 AND 47
+	GROUP BY calibration_id, CAST(x AS INTEGER) / 64),
+drift AS (
+	SELECT r.id AS simulated_id, (max(s) - min(s)) / (max(s) + min(s)) AS apart
+	FROM run AS r JOIN steps USING (calibration_id) GROUP BY r.id),
 extra AS (
 	SELECT simulated_id, group_concat(key || '=' || atom, ' ') AS text FROM (
 		SELECT simulated_id, key, atom FROM setting
@@ -24,9 +31,10 @@ extra AS (
 	GROUP BY simulated_id)
 SELECT workload || ' ' || config || ifnull(' ' || x.text, '') AS cell,
 	ifnull(oversubscribed, 0) AS oversubscribed, v.*, iif(workers + servers > 1, 'several', 'one') AS ranks,
-	max(v.real_high / v.real_s - 1, 1 - v.real_low / v.real_s) > ?3 AS restless,
-	e.value ->> 'expected' AS formula_s, (e.value ->> 'expected') / v.real_s - 1 AS formula_error
+	max(v.real_high / v.real_s - 1, 1 - v.real_low / v.real_s, ifnull(apart, 0)) > ?3 AS restless,
+	v.cell AS options, e.value ->> 'expected' AS formula_s, (e.value ->> 'expected') / v.real_s - 1 AS formula_error
 FROM v LEFT JOIN extra AS x USING (simulated_id)
+	LEFT JOIN drift USING (simulated_id)
 	LEFT JOIN json_each(?2) AS e ON e.value ->> 'real' = v.config_hash
 ORDER BY 2, workload, workers, strategy, sync_every, 1;
 
@@ -54,6 +62,21 @@ SELECT place, measure, ranks, n AS cells,
 	max(iif(x > 0, cell, NULL)) FILTER (WHERE i = n) AS worst_cell,
 	iif(place = 1, (SELECT skill FROM skill AS k WHERE k.ranks = ranked.ranks), NULL) AS skill
 FROM ranked GROUP BY ranks, place;
+
+-- Settings, alike in all but how their workers keep in step, of which several cells were compared: how
+-- many there are, and in how many the fastest simulated one is the fastest real one, or within 3 % of it.
+CREATE TEMP TABLE ranking AS
+WITH setting AS (
+	SELECT real_s, simulated_s, json_array(workload, workers, batch, sync_every, (
+			SELECT json_group_array(atom) FROM json_each(options)
+			WHERE key IN ('lab_rate', 'step_time', 'train_rows') OR key GLOB workload || '.*'))
+				AS setting
+	FROM named WHERE workers + servers > 1 AND NOT oversubscribed AND NOT restless),
+first AS (
+	SELECT real_s, min(simulated_s) AS simulated_s, -- the real one is of the row with it
+		(SELECT min(real_s) FROM setting AS o WHERE o.setting = s.setting) AS best
+	FROM setting AS s GROUP BY setting HAVING count(*) > 1)
+SELECT count(*) AS settings, total(real_s <= 1.03 * best) AS agreed FROM first;
 
 -- Of each side: what became of its newest run.
 CREATE TEMP TABLE missing AS

@@ -42,7 +42,7 @@ char *random_cells(int64_t n, int64_t seed)
 	int64_t all = 0;
 	while (strategies[all])
 		all++;
-	fprintf(f, "[defaults]\nepochs = %d\n", EPOCHS);
+	fprintf(f, "[defaults]\nepochs = %d\nlr = 0.001\n", EPOCHS); /* none diverges */
 	for (int64_t i = 0; i < n; i++) {
 		const struct strategy *s = strategies[whole(&rng, all)];
 		const char *workload =

@@ -75,7 +75,7 @@ static void allreduce_step(struct worker *w)
 		comm_wait(s->bucket[k].request);
 		s->bucket[k].request = NULL;
 	}
-	sgd_step(w, w->weight); /* the mean's 1/N rides along in the update: no pass of its own */
+	local_step(w, w->weight); /* the mean's 1/N rides along in the update: no pass of its own */
 }
 
 static double allreduce_bytes(const struct worker *w)

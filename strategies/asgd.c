@@ -32,6 +32,7 @@ const struct strategy strategy_asgd = {
 			 "asynchronous SGD: push what X steps changed to a server, pull its model",
 		 .options = asgd_options,
 		 .opts_size = sizeof(struct asgd_opts)},
+	.refuse = exchange_refuse,
 	.init = asgd_init,
 	.asynchronous = true,
 	.expect = exchange_expect,

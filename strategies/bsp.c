@@ -32,6 +32,9 @@ static const struct option bsp_options[] = {
 
 static char *bsp_refuse(const struct run *run, const void *opts)
 {
+	char *wrong = exchange_refuse(run, opts);
+	if (wrong)
+		return wrong;
 	const struct bsp_opts *o = opts;
 	int64_t leaving = workers_leaving(run);
 	if (o->backup < leaving)

@@ -56,6 +56,13 @@ static void downpour_push(struct worker *w)
 	vec_fill(s->sum, 0);
 }
 
+static void downpour_pull(struct worker *w)
+{
+	struct exchange *s = w->state;
+	table_pull(s->table, w->param);
+	local_met(w);
+}
+
 static void downpour_step(struct worker *w)
 {
 	struct exchange *s = w->state;
@@ -64,13 +71,19 @@ static void downpour_step(struct worker *w)
 		return;
 	}
 	s->outstanding = true;
-	vec_axpy(s->sum, s->wants.gradient ? 1 : -(float)w->lr, exchange_local_step(w));
+	if (w->optimizer->plain) {
+		vec_axpy(s->sum, s->wants.gradient ? 1 : -(float)w->lr, exchange_local_step(w));
+	} else { /* what the step changes */
+		vec_axpy(s->sum, -1, w->param);
+		local_step(w, 1);
+		vec_axpy(s->sum, 1, w->param);
+	}
 	if (w->step % w->run->sync_every == 0)
 		consensus_mark(w);
 	if (w->step % downpour_interval(w) == 0)
 		downpour_push(w);
 	if (w->step % w->run->sync_every == 0)
-		table_pull(s->table, w->param);
+		downpour_pull(w);
 }
 
 static void downpour_flush(struct worker *w)
@@ -105,6 +118,7 @@ const struct strategy strategy_downpour = {
 			   "Downpour SGD: push sums of steps, pull the model, each at an interval",
 		   .options = downpour_options,
 		   .opts_size = sizeof(struct downpour_opts)},
+	.refuse = exchange_refuse,
 	.init = downpour_init,
 	.step = downpour_step,
 	.flush = downpour_flush,

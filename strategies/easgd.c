@@ -87,6 +87,7 @@ static void easgd_init(struct worker *w)
 	s->centre = vec_new(w, vec_len(w->param));
 	s->apart = vec_new(w, vec_len(w->param));
 	vec_copy(s->centre, w->param);
+	worker_keep_vec(w, s->centre);
 }
 
 static void easgd_pull(struct worker *w)
@@ -97,6 +98,7 @@ static void easgd_pull(struct worker *w)
 	consensus_mark(w);
 	if (!s->centre) {
 		table_elastic(s->exchange.table, w->param, alpha);
+		local_met(w);
 		return;
 	}
 	vec_copy(s->apart, w->param);
@@ -104,6 +106,7 @@ static void easgd_pull(struct worker *w)
 	vec_axpy(w->param, -alpha, s->apart);
 	comm_allreduce(w->data_group, s->apart, SUM);
 	vec_axpy(s->centre, alpha, s->apart);
+	local_met(w);
 }
 
 static void easgd_step(struct worker *w)
@@ -111,15 +114,14 @@ static void easgd_step(struct worker *w)
 	const struct easgd_opts *o = w->opts;
 	bool pulls = w->step % w->run->sync_every == 0;
 	if (!pulls || strcmp(o->order, "after") == 0) {
-		sgd_step(w, 1);
+		local_step(w, 1);
 		if (pulls)
 			easgd_pull(w);
 		return;
 	}
-	decay_gradient(w); /* at the w of the gradient, before the pull moves it */
+	local_gradient(w); /* at the w of the gradient, before the pull moves it */
 	easgd_pull(w);
-	vec_sgd(w->param, w->velocity, w->grad, (float)w->lr,
-		w->velocity ? (float)w->run->momentum : 0, 0, 1);
+	local_update(w);
 }
 
 static void easgd_canonical(struct worker *w, struct vec *model)
@@ -163,6 +165,7 @@ const struct strategy strategy_easgd = {
 	.asynchronous = true,
 	.may_leave = true,
 	.tables = true,
+	.meets = MEETS_ALONE,
 	.bytes_per_step = exchange_bytes,
 	.expect = easgd_expect,
 };

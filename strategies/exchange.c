@@ -3,16 +3,17 @@
  * differ in the terms of their table: who waits for whom. downpour has it too, and pushes and pulls
  * apart; easgd has what looks after a table.
  *
- *   each step:     v = m v + g;  w -= lr v                                  local
+ *   each step:     v = m v + g;  w -= lr v                                  local, or another
+ *                                                                           --optimizer's
  *   every X steps, with c = 1 for sum, 1 / (N - backup workers) for mean:
  *     add:         W += c (w - w_pulled);                   w = w_pulled = W
  *     others:      W = updater(W, sum of the X v, c lr);    w = w_pulled = W
  *
- * With --momentum=0 v is g. momentum and momentum_ema keep v on the server; what is pushed to them
- * are the sums of g, and the local steps between two exchanges are plain. adagrad's step is rho:
- * c scales that, not lr. staleness has c = 1: what it divides by takes the place of N. dcasgda's m
- * is --*.square. An exchange moves the shards of the others both ways: 2 (N - 1) / N P floats, 2 P
- * with servers. Gradients of X > 1 steps cost one pass more.
+ * With --momentum=0 v is g. momentum, momentum_ema and adam keep v, or M and S, on the server; what
+ * is pushed to them are the sums of g, and the local steps between two exchanges are plain.
+ * adagrad's step is rho: c scales that, not lr. staleness has c = 1: what it divides by takes the
+ * place of N. dcasgda's m is --*.square. An exchange moves the shards of the others both ways: 2 (N
+ * - 1) / N P floats, 2 P with servers. Gradients of X > 1 steps cost one pass more.
  *
  * A push that is dropped is a dropped gradient, as in Chen et al. (arXiv 1604.00981), who keep v on
  * the server: here v goes back to what it was, else its next push would bring most of it all the
@@ -26,6 +27,21 @@
 static const struct updater_opts *opts_of(const struct worker *w)
 {
 	return w->opts; /* they stand first in the options of all that have them */
+}
+
+char *exchange_refuse(const struct run *run, const void *opts)
+{
+	const struct updater_opts *o = opts;
+	if (updater_wants(o->updater).betas && run->momentum != 0)
+		return sentence("--momentum=%g: --%s.updater=%s has --%s.beta1 and --%s.beta2 in "
+				"its place; give --momentum=0",
+				run->momentum, run->strategy, o->updater, run->strategy,
+				run->strategy);
+	if (!updater_wants(o->updater).gradient || strcmp(run->optimizer, "sgd") == 0)
+		return NULL;
+	return sentence("--%s.updater=%s: it makes the step of a gradient, which --optimizer=%s "
+			"makes on the worker; use the updater add",
+			run->strategy, o->updater, run->optimizer);
 }
 
 void exchange_init(struct worker *w, struct table_terms terms)
@@ -42,8 +58,10 @@ void exchange_init(struct worker *w, struct table_terms terms)
 		s->weight = 1;
 	else if (strcmp(w->run->reduce, "mean") == 0)
 		s->weight = 1 / (double)(comm_size(w->data_group) - terms.backup);
-	if (terms.backup > 0 && w->velocity && !s->wants.momentum)
-		s->counted = vec_new(w, vec_len(w->velocity));
+	for (int k = 0; k < MOMENTS_MOST && terms.backup > 0 && !s->wants.momentum; k++) {
+		s->counted[k] = w->moment[k] ? vec_new(w, vec_len(w->param)) : NULL;
+		worker_keep_vec(w, s->counted[k]);
+	}
 }
 
 struct push exchange_push(const struct worker *w)
@@ -54,14 +72,16 @@ struct push exchange_push(const struct worker *w)
 			     .lr = (float)(s->weight * w->lr),
 			     .momentum = (float)(s->wants.squares ? o->square : w->run->momentum),
 			     .rho = (float)(s->weight * o->rho),
-			     .lambda = (float)o->lambda};
+			     .lambda = (float)o->lambda,
+			     .beta = {o->beta1, o->beta2},
+			     .eps = (float)o->eps};
 }
 
 struct vec *exchange_local_step(struct worker *w)
 {
 	struct exchange *s = w->state;
-	struct vec *v = s->wants.momentum ? NULL : w->velocity;
-	decay_gradient(w);
+	struct vec *v = s->wants.momentum ? NULL : w->moment[0];
+	local_gradient(w);
 	if (s->sum || v)
 		vec_sgd(w->param, v, w->grad, (float)w->lr, v ? (float)w->run->momentum : 0, 0, 1);
 	return v ? v : w->grad;
@@ -80,8 +100,10 @@ static void push(struct worker *w, const struct vec *gradient)
 	}
 	if (s->sum)
 		vec_fill(s->sum, 0);
-	if (s->counted)
-		vec_copy(counts ? s->counted : w->velocity, counts ? w->velocity : s->counted);
+	for (int k = 0; k < MOMENTS_MOST && s->counted[k]; k++)
+		vec_copy(counts ? s->counted[k] : w->moment[k],
+			 counts ? w->moment[k] : s->counted[k]);
+	local_met(w);
 }
 
 void exchange_step(struct worker *w)
@@ -92,7 +114,7 @@ void exchange_step(struct worker *w)
 	if (s->wants.gradient)
 		gradient = exchange_local_step(w);
 	else
-		sgd_step(w, 1);
+		local_step(w, 1);
 	if (s->sum) {
 		vec_axpy(s->sum, 1, gradient);
 		gradient = s->sum;
@@ -128,7 +150,8 @@ void exchange_fini(struct worker *w)
 	struct exchange *s = w->state;
 	table_free(s->table);
 	vec_free(s->sum);
-	vec_free(s->counted);
+	for (int k = 0; k < MOMENTS_MOST; k++)
+		vec_free(s->counted[k]);
 }
 
 double exchange_bytes(const struct worker *w)

@@ -7,18 +7,20 @@
 
 #include "mvbench.h"
 
+#pragma GCC visibility push(default) /* as in mvbench.h */
+
 struct updater_opts {
 	const char *updater;
-	double rho, lambda, square;
+	double rho, lambda, square, beta1, beta2, eps;
 };
 
 /* Rows of an options table of struct OWNER, which begins with a struct updater_opts `updater`.
  * Since: the version of the database that has them first, 0 = the oldest. */
 #define UPDATER_OPTIONS_SINCE(version) \
 	OPTION(updater.updater, CHOICE, "updater", "add", \
-	       "what the server does with a push: add takes what X steps changed, momentum and " \
-	       "momentum_ema the sum of X gradients, the others the sum of X local v = m v + " \
-	       "gradient [name]", \
+	       "what the server does with a push: add takes what X steps changed, momentum, " \
+	       "momentum_ema and adam the sum of X gradients, the others the sum of X local v = " \
+	       "m v + gradient [name]", \
 	       .choices = UPDATERS, .core.since = version), \
 		OPTION(updater.rho, REAL, "rho", "0.1", "adagrad's step [factor]", .max = 1e6, \
 		       .core.since = version), \
@@ -27,7 +29,16 @@ struct updater_opts {
 		       .core.since = version), \
 		OPTION(updater.square, REAL, "square", "0.95", \
 		       "dcasgda's mean of squares: what stays of it at a push [factor]", .max = 1, \
-		       .core.since = version)
+		       .core.since = version), \
+		OPTION(updater.beta1, REAL, "beta1", "0.9", \
+		       "adam: what stays of the mean of gradients at a push; below 1 [factor]", \
+		       .max = 0.999999, .core.since = 13), \
+		OPTION(updater.beta2, REAL, "beta2", "0.999", \
+		       "adam: what stays of the mean of their squares; below 1 [factor]", \
+		       .max = 0.999999, .core.since = 13), \
+		OPTION(updater.eps, REAL, "eps", "1e-8", \
+		       "adam: added to the root that it divides by [gradient]", .min = 1e-30, \
+		       .max = 1, .core.since = 13)
 #define UPDATER_OPTIONS UPDATER_OPTIONS_SINCE(0)
 
 struct exchange {
@@ -38,8 +49,8 @@ struct exchange {
 	bool apart; /* pushes and pulls have intervals of their own: set before exchange_init */
 	bool outstanding; /* steps since the last push */
 	double weight;    /* of this trainer's push */
-	/* What v was after the last push that counted; NULL: all do, or the server has v. */
-	struct vec *counted;
+	/* The moments after the last push that counted; NULL: all do, or the server has v. */
+	struct vec *counted[MOMENTS_MOST];
 };
 
 /* A strategy whose state is a struct exchange, of which it has made the table, has these slots. A
@@ -49,7 +60,7 @@ void exchange_fini(struct worker *w);
 void exchange_canonical(struct worker *w, struct vec *model);
 #define TABLE_SLOTS \
 	.state_size = sizeof(struct exchange), .fini = exchange_fini, \
-	.canonical = exchange_canonical, .may_leave = true, .tables = true
+	.canonical = exchange_canonical, .may_leave = true, .tables = true, .meets = MEETS_ALONE
 double exchange_bytes(const struct worker *w); /* of a push and a pull every X steps */
 /* A local step, without a momentum that the server keeps; returns v or g, the gradient to be pushed
  * of it. */
@@ -58,6 +69,8 @@ struct vec *exchange_local_step(struct worker *w);
 /* One whose options begin with a struct updater_opts has init, which calls exchange_init with its
  * terms (updater and syncs come from the options), */
 void exchange_init(struct worker *w, struct table_terms terms);
+/* refuse, or what refuse begins with */
+char *exchange_refuse(const struct run *run, const void *opts);
 struct push exchange_push(const struct worker *w); /* what goes with one of this trainer's */
 void exchange_step(struct worker *w);
 void exchange_flush(struct worker *w);
@@ -72,4 +85,5 @@ struct expected exchange_expect_round(struct costs c, const void *opts);
 extern const struct linear_ops linear_split;       /* cut over the model group: linear_split.c */
 double linear_split_bytes(const struct worker *w); /* what those send: as bytes_per_step */
 
+#pragma GCC visibility pop
 #endif

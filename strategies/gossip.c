@@ -80,7 +80,7 @@ static void gossip_step(struct worker *w)
 	struct gossip *s = w->state;
 	int rank = comm_rank(w->data_group), n = comm_size(w->data_group);
 	int64_t every = w->run->sync_every, t = w->step / every - 1;
-	sgd_step(w, 1);
+	local_step(w, 1);
 	if (n == 1 || w->step % every)
 		return;
 	int peer = gossip_on_hypercube(w->opts) ? gossip_on_cube(rank, n, t)
@@ -91,6 +91,7 @@ static void gossip_step(struct worker *w)
 	comm_exchange(w->data_group, peer, w->param, s->other);
 	vec_scale(w->param, 0.5f); /* exact, so both ends of a pair round alike */
 	vec_axpy(w->param, 0.5f, s->other);
+	local_met(w);
 }
 
 static void gossip_fini(struct worker *w)
@@ -124,6 +125,7 @@ const struct strategy strategy_gossip = {
 	.step = gossip_step,
 	.fini = gossip_fini,
 	.average = true,
+	.meets = MEETS_ALONE,
 	.bytes_per_step = gossip_bytes,
 	.expect = gossip_expect,
 };

@@ -50,7 +50,7 @@ static char *hybrid_refuse(const struct run *run, const void *opts)
 static void hybrid_step(struct worker *w)
 {
 	comm_allreduce(w->data_group, w->grad, SUM);
-	sgd_step(w, w->weight); /* the mean's 1/D rides along, as in allreduce */
+	local_step(w, w->weight); /* the mean's 1/D rides along, as in allreduce */
 }
 
 /* The parts of a group are not quite equal; together they are the model. */

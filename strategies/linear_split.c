@@ -92,9 +92,9 @@ double linear_split_bytes(const struct worker *w)
 	const struct linear *l;
 	for (size_t i = 0; w->net && (l = net_linear_at(w->net, i)); i++) {
 		if (l->split == BY_INPUT)
-			floats += (double)l->out;
+			floats += (double)(l->places * l->out);
 		if (!l->first && !l->x_split && l->split != WHOLE)
-			floats += (double)l->in;
+			floats += (double)(l->places * l->in);
 	}
 	return 2 * (n - 1) / n * sizeof(float) * floats * (double)w->rows;
 }

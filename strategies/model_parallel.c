@@ -18,7 +18,7 @@ static int model_parallel_workers(const struct run *run, const void *opts)
 
 static void model_parallel_step(struct worker *w)
 {
-	sgd_step(w, 1);
+	local_step(w, 1);
 }
 
 static struct expected model_parallel_expect(struct costs c, const struct run *run,

@@ -6,17 +6,21 @@
  *                  w = w_met + sum of (w - w_met)          reduce=sum
  *
  * w_met is what all had after the last meeting. With --periodic.outer the meeting is a step of an
- * optimiser of its own, whose gradient is d = mean (or sum) of (w_met - w):
+ * optimiser, any of those that workers have, whose gradient is d = mean (or sum) of (w_met - w):
  *
  *   u = mu (lr / lr_met) u + d;  w = w_met - a u           momentum: SlowMo, arXiv 1910.00643
+ *   u = mu u + d;                w = w_met - a u           sgd
  *   u = mu u + d;                w = w_met - a (mu u + d)  nesterov: DiLoCo, arXiv 2311.08105
  *
  * a is --periodic.outer-lr, mu --periodic.outer-momentum; mu = 0 and a = 1 give w = mean of w.
  * SlowMo's own u is ours over lr, so that ours moves with lr, of this meeting and of the last.
+ * The others have options of their own in the place of mu, which come with the name:
+ * adamw:beta2=0.95. So the inner optimiser may be the same plug-in with other numbers.
  *
  * The model that is evaluated is the one after the meeting and its outer step: where a round is not
  * at its end, the one that a meeting now would come to. That is linear in w, so that the mean of
- * what each trainer gives is it.
+ * what each trainer gives is it. The steps of adamw, lion and muon are not: theirs is w_met, the
+ * model after their last step.
  *
  * The interval X_e of epoch e of E is X = --sync-every, or X^(1 - (e - 1) / (E - 1)) rounded, from
  * X down to 1 (rare meetings first, as in AdaComm, arXiv 1810.08313, which goes by the loss), or
@@ -24,7 +28,7 @@
  * ICLR 2020).
  *
  * An averaging sends 2 (N - 1) / N P floats a trainer, twice that with the velocities; an outer
- * step costs no bytes, 2 P floats of memory and three passes over them (nesterov: five).
+ * step costs no bytes, P floats of memory for w_met and what its optimiser keeps, and three passes.
  */
 #include "mvbench.h"
 
@@ -40,10 +44,10 @@ struct periodic_opts {
 };
 
 struct periodic {
-	struct vec *met; /* w after the last meeting; NULL: reduce=mean needs none */
-	struct vec *u;   /* of the outer optimiser; NULL: there is none */
-	int64_t last;    /* the step of the last meeting */
-	double lr;       /* of the last outer step; 0 = there was none */
+	struct vec *met;       /* w after the last meeting; NULL: reduce=mean needs none */
+	struct stepper *outer; /* NULL: there is none */
+	int64_t last;          /* the step of the last meeting */
+	double lr;             /* of the last outer step; 0 = there was none */
 };
 
 #define OWNER struct periodic_opts
@@ -52,20 +56,21 @@ static const struct option periodic_options[] = {
 	       "steps of plain allreduce before the averaging begins [steps]", .min = 0,
 	       .max = 1e15),
 	OPTION(velocity, BOOL, "velocity", "false",
-	       "average the momentum's velocities too, else they stay local [true/false]"),
+	       "average what the optimiser keeps, too: --state=average says the same [true/false]"),
 	OPTION(schedule, CHOICE, "schedule", "fixed",
 	       "steps between two meetings: always --sync-every; geometrically from that in the "
 	       "first epoch down to 1 in the last; or from 1 up to it",
 	       .choices = "fixed|down|up"),
-	OPTION(outer, CHOICE, "outer", "none",
+	OPTION(outer, STRING, "outer", "none",
 	       "optimiser whose gradient is what the models moved since they last met: none "
-	       "averages them; momentum is SlowMo, nesterov is DiLoCo",
-	       .choices = "none|momentum|nesterov"),
+	       "averages them; momentum is SlowMo, nesterov is DiLoCo; or any other, with options "
+	       "of its own behind it, such as adamw:beta2=0.95 [name]"),
 	OPTION(outer_lr, REAL, "outer-lr", "1",
 	       "learning rate of the outer optimiser; SlowMo's is 1, DiLoCo's 0.7 [factor]",
 	       .min = 0, .max = 1000),
 	OPTION(outer_momentum, REAL, "outer-momentum", "0.5",
-	       "momentum of the outer optimiser; SlowMo's is 0.4 to 0.8, DiLoCo's 0.9 [factor]",
+	       "of the outer optimiser, where it is momentum, sgd or nesterov; SlowMo's is 0.4 to "
+	       "0.8, DiLoCo's 0.9 [factor]",
 	       .min = 0, .max = 0.999),
 	{0},
 };
@@ -75,17 +80,57 @@ static bool periodic_has(const char *choice, const char *value)
 	return strcmp(choice, value) == 0;
 }
 
+/* SlowMo's is sgd, but for what moves with lr. */
+static const char *outer_words(const struct periodic_opts *o)
+{
+	return periodic_has(o->outer, "momentum") ? "sgd" : o->outer;
+}
+
+/* Those that mu is of, whose step is linear in d. */
+static bool outer_is_linear(const struct periodic_opts *o)
+{
+	return periodic_has(outer_words(o), "sgd") || periodic_has(o->outer, "nesterov");
+}
+
+static bool averages(const struct run *run, const struct periodic_opts *o)
+{
+	return o->velocity || strcmp(run->state, "average") == 0;
+}
+
+static char *periodic_refuse(const struct run *run, const void *opts)
+{
+	const struct periodic_opts *o = opts;
+	if (!periodic_has(o->outer, "none")) {
+		char *wrong =
+			stepper_refuse(run, "periodic.outer", outer_words(o), o->outer_momentum);
+		if (wrong)
+			return wrong;
+		if (!outer_is_linear(o) && o->outer_momentum != 0.5)
+			return sentence("--periodic.outer-momentum=%g: --periodic.outer=%s has "
+					"options of its own in its place; leave it out",
+					o->outer_momentum, o->outer);
+	}
+	if (!o->velocity || strcmp(run->state, "keep") == 0)
+		return NULL;
+	return sentence("--state=%s: --periodic.velocity says what a meeting does, too; leave one "
+			"of the two out",
+			run->state);
+}
+
 static void periodic_init(struct worker *w)
 {
 	const struct periodic_opts *o = w->opts;
 	struct periodic *s = w->state;
 	bool outer = !periodic_has(o->outer, "none");
+	bool meets = outer || periodic_has(w->run->reduce, "sum");
+	s->met = meets ? vec_new(w, vec_len(w->param)) : NULL;
+	if (s->met)
+		vec_copy(s->met, w->param);
+	worker_keep_vec(w, s->met);
 	if (outer)
-		s->u = vec_new(w, vec_len(w->param));
-	if (!outer && !periodic_has(w->run->reduce, "sum"))
-		return;
-	s->met = vec_new(w, vec_len(w->param));
-	vec_copy(s->met, w->param);
+		s->outer = stepper_new(w, outer_words(o), o->outer_momentum, s->met, w->param);
+	worker_keep(w, &s->last, sizeof s->last);
+	worker_keep(w, &s->lr, sizeof s->lr);
 }
 
 /* X_e, the steps between two meetings in an epoch. */
@@ -115,28 +160,22 @@ static bool periodic_due(const struct worker *w)
 }
 
 /* What stays of u at an outer step now. */
-static float periodic_momentum(const struct worker *w)
+static double periodic_momentum(const struct worker *w)
 {
 	const struct periodic_opts *o = w->opts;
 	const struct periodic *s = w->state;
 	bool moves = periodic_has(o->outer, "momentum") && s->lr > 0;
-	return (float)(o->outer_momentum * (moves ? w->lr / s->lr : 1));
+	return o->outer_momentum * (moves ? w->lr / s->lr : 1);
 }
 
-/* param holds sum of (w - w_met), which is -N d for the mean and -d for the sum; vec_sgd's scale
- * makes it d. A first step of 0 only moves u, where Nesterov's step needs u and d apart. */
+/* param holds sum of (w - w_met), which is -N d for the mean and -d for the sum; the step's scale
+ * makes it d. */
 static void periodic_outer(struct worker *w)
 {
 	const struct periodic_opts *o = w->opts;
 	struct periodic *s = w->state;
-	float a = (float)o->outer_lr, mu = periodic_momentum(w), weight = (float)w->weight;
-	bool nesterov = periodic_has(o->outer, "nesterov");
+	stepper_step(s->outer, o->outer_lr, periodic_momentum(w), -(float)w->weight);
 	s->lr = w->lr;
-	vec_sgd(s->met, s->u, w->param, nesterov ? 0 : a, mu, 0, -weight);
-	if (nesterov) {
-		vec_axpy(s->met, -a * mu, s->u);
-		vec_axpy(s->met, a * weight, w->param);
-	}
 	vec_copy(w->param, s->met);
 }
 
@@ -151,14 +190,16 @@ static void periodic_meet(struct worker *w)
 	} else {
 		comm_allreduce(w->data_group, w->param, MEAN);
 	}
-	if (s->u) {
+	if (s->outer) {
 		periodic_outer(w);
 	} else if (s->met) {
 		vec_axpy(w->param, 1, s->met);
 		vec_copy(s->met, w->param);
 	}
-	if (o->velocity && w->velocity)
-		comm_allreduce(w->data_group, w->velocity, MEAN);
+	local_met(w);
+	for (int k = 0; o->velocity && k < MOMENTS_MOST && w->moment[k]; k++)
+		comm_allreduce(w->data_group, w->moment[k], MEAN);
+	worker_report(w, "interval", (double)(w->step - s->last));
 	s->last = w->step;
 }
 
@@ -168,15 +209,15 @@ static void periodic_step(struct worker *w)
 	struct periodic *s = w->state;
 	if (w->step <= o->start) {
 		comm_allreduce(w->data_group, w->grad, SUM);
-		sgd_step(w, w->weight);
+		local_step(w, w->weight);
 		s->last = w->step;
 		if (w->step == o->start && s->met)
 			vec_copy(s->met, w->param);
 		return;
 	}
-	sgd_step(w, 1);
+	local_step(w, 1);
 	/* one worker alone has nobody to meet, but its outer optimiser steps all the same */
-	if ((comm_size(w->data_group) > 1 || s->u) && periodic_due(w))
+	if ((comm_size(w->data_group) > 1 || s->outer) && periodic_due(w))
 		periodic_meet(w);
 }
 
@@ -186,31 +227,35 @@ static void periodic_canonical(struct worker *w, struct vec *model)
 {
 	const struct periodic_opts *o = w->opts;
 	const struct periodic *s = w->state;
-	if (model != w->param)
-		vec_copy(model, w->param);
-	if (!s->met || s->last == w->step)
+	bool other = s->outer && !outer_is_linear(o) && s->last != w->step;
+	if (other || model != w->param)
+		vec_copy(model, other ? s->met : w->param);
+	if (!s->met || other || s->last == w->step)
 		return;
-	float a = s->u ? (float)o->outer_lr : 1, mu = s->u ? periodic_momentum(w) : 0;
+	float a = s->outer ? (float)o->outer_lr : 1;
+	float mu = s->outer ? (float)periodic_momentum(w) : 0;
 	float all = (float)(w->weight * comm_size(w->data_group)); /* 1 for mean, N for sum */
 	float nesterov = periodic_has(o->outer, "nesterov") ? mu : 0;
 	float d = a * all * (1 + nesterov);
 	vec_scale(model, d);
 	vec_axpy(model, 1 - d, s->met);
-	if (s->u)
-		vec_axpy(model, -a * mu * (nesterov > 0 ? mu : 1), s->u);
+	if (mu > 0)
+		vec_axpy(model, -a * mu * (nesterov > 0 ? mu : 1), stepper_moment(s->outer, 0));
 }
 
 static void periodic_fini(struct worker *w)
 {
 	struct periodic *s = w->state;
+	stepper_free(s->outer);
 	vec_free(s->met);
-	vec_free(s->u);
 }
 
 static double periodic_bytes(const struct worker *w)
 {
 	const struct periodic_opts *o = w->opts;
-	double n = comm_size(w->data_group), vectors = o->velocity && w->velocity ? 2 : 1;
+	double n = comm_size(w->data_group), vectors = 1;
+	for (int k = 0; averages(w->run, o) && k < MOMENTS_MOST; k++)
+		vectors += w->moment[k] != NULL;
 	double one = 2 * (n - 1) / n * sizeof(float) * (double)vec_len(w->param);
 	return w->step <= o->start ? one : vectors * one / (double)periodic_interval(w);
 }
@@ -226,8 +271,10 @@ static struct expected periodic_expect(struct costs c, const struct run *run, co
 		meetings += c.steps / (double)interval(run, o, e);
 	c.X = steps / (start + meetings * (1 - start / steps));
 	if (!periodic_has(o->outer, "none"))
-		c.T_scale *= periodic_has(o->outer, "nesterov") ? 5 : 3;
-	if (o->velocity && run->momentum != 0) {
+		c.T_scale *= 3;
+	if (averages(run, o) && strcmp(run->optimizer, "sgd") != 0)
+		return (struct expected){.formula = NULL};
+	if (averages(run, o) && run->momentum != 0) {
 		c.T_allreduce *= 2;
 		c.T_scale *= 2;
 	}
@@ -243,11 +290,13 @@ const struct strategy strategy_periodic = {
 		   .options = periodic_options,
 		   .opts_size = sizeof(struct periodic_opts)},
 	.state_size = sizeof(struct periodic),
+	.refuse = periodic_refuse,
 	.init = periodic_init,
 	.step = periodic_step,
 	.fini = periodic_fini,
 	.canonical = periodic_canonical,
 	.average = true,
+	.meets = MEETS_TOGETHER,
 	.bytes_per_step = periodic_bytes,
 	.expect = periodic_expect,
 	.variants = periodic_variants,

@@ -18,7 +18,7 @@ static char *serial_refuse(const struct run *run, const void *opts)
 
 static void serial_step(struct worker *w)
 {
-	sgd_step(w, 1);
+	local_step(w, 1);
 }
 
 static double serial_bytes(const struct worker *w)

@@ -27,8 +27,9 @@ static const struct option ssp_options[] = {
 static char *ssp_refuse(const struct run *run, const void *opts)
 {
 	const struct ssp_opts *o = opts;
-	if (o->bound > 0 || workers_leaving(run) == 0)
-		return NULL;
+	char *wrong = exchange_refuse(run, opts);
+	if (wrong || o->bound > 0 || workers_leaving(run) == 0)
+		return wrong;
 	return sentence("--leave=%s: with --ssp.bound=0 every push waits for everybody's; give a "
 			"bound of 1 or more",
 			run->leave);

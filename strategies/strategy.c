@@ -15,7 +15,8 @@
 	X(easgd) \
 	X(gossip) \
 	X(model_parallel) \
-	X(hybrid)
+	X(hybrid) \
+	/* the end, so that no line above changes when one is added */
 
 #define DECLARE(name) extern const struct strategy strategy_##name;
 #define POINT(name)   &strategy_##name,

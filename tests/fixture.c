@@ -29,6 +29,7 @@ void fixture_open(struct fixture *f, const struct device_ops *ops)
 	};
 	f->w = (struct worker){
 		.size = 1, .trainers = 1, .run = &f->run, .dev = &f->dev, .lr = 0.1, .weight = 1};
+	f->w.optimizer = optimizer_find("sgd");
 	f->w.train = &f->train;
 	f->w.test = &f->test;
 	ops->open(&f->dev, 1);
@@ -63,6 +64,8 @@ void fixture_data(struct fixture *f, size_t n, size_t features, size_t classes)
 bool fixture_load(struct fixture *f)
 {
 	const char *wrong = f->w.workload->dataset->load(&f->run, &f->train, &f->test);
+	if (!wrong)
+		wrong = data_cut(f->w.workload, f->opts, &f->train, &f->test);
 	if (wrong)
 		fprintf(stderr, "%s\n", wrong);
 	f->loaded = !wrong;
@@ -71,13 +74,12 @@ bool fixture_load(struct fixture *f)
 
 void fixture_init(struct fixture *f)
 {
-	f->w.workload->init(&f->w, &f->train);
+	model_open(&f->w, &f->train);
 }
 
 void fixture_close(struct fixture *f)
 {
-	if (f->w.param && f->w.workload)
-		f->w.workload->fini(&f->w);
+	model_close(&f->w);
 	if (f->loaded) {
 		f->w.workload->dataset->unload(&f->train, &f->test);
 	} else {
@@ -255,7 +257,7 @@ void check_reference(const struct reference *r, const struct device_ops *device,
 		struct tally ignored;
 
 		step_gradient(w);
-		sgd_step(w, 1);
+		local_step(w, 1);
 		tally_take(w, &ignored);
 	}
 	close_to(r, "parameter after three steps", w->param, r->after, own, most);
@@ -266,6 +268,7 @@ void check_reference(const struct reference *r, const struct device_ops *device,
 		close_loss(w, r, "evaluated", r->evaluated, own);
 	}
 	net_fini(w);
+	model_close(w);
 	fixture_close(&f);
 }
 

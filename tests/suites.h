@@ -12,43 +12,54 @@
 	X(options) \
 	X(layers) \
 	X(sql) \
-	X(sweep) \
 	X(help) \
-	X(advise) \
-	X(gate) \
-	X(baseline) \
-	X(export) \
-	X(report) \
-	X(stats) \
 	X(rounds) \
 	X(steps) \
 	X(shards) \
-	X(evaluation) \
-	X(spread) \
-	X(tune) \
+	X(stats) \
 	X(store) \
-	GPU(cuda) \
-	GPU(images) \
-	X(recipes) \
-	X(run) \
-	X(validate) \
-	X(trace) \
-	X(servers) \
-	X(heterogeneity) \
-	GPU(gpu) \
-	X(onesided) \
-	X(split) \
+	X(export) \
+	X(ask) \
+	X(gate) \
+	X(baseline) \
+	X(spread) \
+	X(sweep) \
+	X(report) \
+	X(advise) \
+	X(model) \
+	X(tune) \
 	X(consensus) \
-	GPU(transport) \
+	X(contract) \
+	X(split) \
+	X(gpt) \
+	X(recipes) \
+	X(bench) \
+	GPU(cuda) \
+	X(servers) \
+	X(optimizers) \
+	X(plugins) \
+	X(evaluation) \
+	X(hostile) \
+	GPU(images) \
 	GPU(workloads) \
-	X(strategies) \
 	GPU(devices) \
+	X(onesided) \
+	X(trace) \
 	X(plots) \
 	X(tables) \
+	X(strategies) \
+	X(run) \
+	GPU(gpu) \
+	X(heterogeneity) \
 	X(replay) \
-	X(sim) \
 	X(library) \
-	X(train)
+	GPU(transport) \
+	X(train) \
+	X(sim) \
+	X(validate) \
+	X(checkpoint) \
+	X(lab) \
+	X(wires)
 
 extern const char
 	tables_2[]; /* SQL: an empty database of version 2, without its views (check_store.c) */

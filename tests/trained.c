@@ -51,59 +51,102 @@ static void read_model(struct result *r, const char *path)
 	unlink(path);
 }
 
-static struct result run_program(const char *launcher, const char *program, int workers,
-				 const char *words)
+/* Of one run: what was printed from where the one before has ended; all of it after a failure. */
+static const char *read_output(struct result *r, const char *text)
 {
-	static int serial_number;
-	struct result r = {.bytes = NAN,
-			   .formula = NAN,
-			   .running_loss = NAN,
-			   .test_loss = NAN,
-			   .stale = NAN,
-			   .pushes = NAN,
-			   .most_stale = NAN,
-			   .first_test_loss = NAN,
-			   .spread = NAN,
-			   .allocations = NAN,
-			   .rows = NAN,
-			   .numbers = NAN,
-			   .computed_s = NAN};
-	char command[1024], model[128];
-	snprintf(model, sizeof model, "%s/model-%d-%d", folder, (int)getpid(), serial_number++);
-	snprintf(command, sizeof command, "%s ./tests/%s %s --data-dir=%s --workers=%d %s 2>&1",
-		 launcher, program, model, folder, workers, words);
-	r.status = command_output(command, r.output, sizeof r.output);
-	for (const char *line = r.output; line; line = strchr(line, '\n'))
-		read_line(&r, line += *line == '\n');
-	if (r.status == 0)
-		read_model(&r, model);
-	return r;
+	const char *end = r->status ? NULL : strstr(text, "\nstatus ");
+	size_t n = end ? strcspn(end + 1, "\n") + (size_t)(end + 1 - text) : strlen(text);
+	snprintf(r->output, sizeof r->output, "%.*s", (int)n, text);
+	for (const char *line = r->output; line; line = strchr(line, '\n'))
+		read_line(r, line += *line == '\n');
+	return r->status ? text : text + n;
 }
 
-struct result run_tool(int ranks, const char *words)
+/* One process, or as many as the launcher starts, trains n times. Where one run ends badly, all are
+ * said to. */
+static void run_program(const char *launcher, const char *program, int workers, size_t n,
+			const char *const *words, struct result *r)
+{
+	static int serial_number;
+	static char output[RUNS_MOST * sizeof r->output];
+	char *model = sentence("%s/model-%d-%d", folder, (int)getpid(), serial_number++);
+	char *command = sentence("%s ./tests/%s %s", launcher, program, model);
+	ck_assert_uint_le(n, RUNS_MOST);
+	for (size_t i = 0; i < n; i++) {
+		char *longer = sentence("%s %s --data-dir=%s --workers=%d %s", command,
+					i ? "+" : "", folder, workers, words[i]);
+		free(command);
+		command = longer;
+	}
+	char *both = sentence("%s 2>&1", command);
+	int status = command_output(both, output, sizeof output);
+	const char *text = output;
+	for (size_t i = 0; i < n; i++) {
+		char *path = i ? sentence("%s.%zu", model, i) : sentence("%s", model);
+		r[i] = (struct result){.bytes = NAN,
+				       .formula = NAN,
+				       .running_loss = NAN,
+				       .test_loss = NAN,
+				       .stale = NAN,
+				       .pushes = NAN,
+				       .most_stale = NAN,
+				       .first_test_loss = NAN,
+				       .spread = NAN,
+				       .allocations = NAN,
+				       .rows = NAN,
+				       .numbers = NAN,
+				       .computed_s = NAN,
+				       .status = status};
+		text = read_output(&r[i], text);
+		if (status == 0)
+			read_model(&r[i], path);
+		free(path);
+	}
+	free(both);
+	free(command);
+	free(model);
+}
+
+static void run_tools(int ranks, size_t n, const char *const *words, struct result *r)
 {
 	char launcher[128] = "";
 	if (ranks > 1)
 		snprintf(launcher, sizeof launcher, MPIRUN "%d", ranks);
-	return run_program(launcher, "tools/train", ranks, words);
+	run_program(launcher, "tools/train", ranks, n, words, r);
+}
+
+struct result run_tool(int ranks, const char *words)
+{
+	struct result r;
+	run_tools(ranks, 1, &words, &r);
+	return r;
 }
 
 struct result run_simulated(int workers, const char *words)
 {
-	char *all = sentence("--platform=sim %s", words);
-	struct result r = run_program("", "tools/sim_train", workers, all);
-	free(all);
+	struct result r;
+	const char *all = sentence("--platform=sim %s", words);
+	run_program("", "tools/sim_train", workers, 1, &all, &r);
+	free((char *)(uintptr_t)all);
 	return r;
 }
 
 /* The tool must end well and allocate nothing between steps. */
+void train_all(int ranks, size_t n, const char *const *words, struct result *r)
+{
+	run_tools(ranks, n, words, r);
+	for (size_t i = 0; i < n; i++) {
+		ck_assert_msg(r[i].status == 0, "%d ranks, %s: status %d\n%s", ranks, words[i],
+			      r[i].status, r[i].output);
+		ck_assert_msg(r[i].allocations == 0, "%d ranks, %s: %g allocations between steps",
+			      ranks, words[i], r[i].allocations);
+	}
+}
+
 struct result train_ok(int ranks, const char *words)
 {
-	struct result r = run_tool(ranks, words);
-	ck_assert_msg(r.status == 0, "%d ranks, %s: status %d\n%s", ranks, words, r.status,
-		      r.output);
-	ck_assert_msg(r.allocations == 0, "%d ranks, %s: %g allocations between steps", ranks,
-		      words, r.allocations);
+	struct result r;
+	train_all(ranks, 1, &words, &r);
 	return r;
 }
 
@@ -119,27 +162,46 @@ double distance(const struct result *a, const struct result *b)
 	return sqrt(d / n);
 }
 
+void compare_runs(struct result *a, const char *words, struct result *b, const char *words_b,
+		  double tolerance)
+{
+	double d = distance(a, b);
+	ck_assert_msg(d <= tolerance, "%s\n%s\ndiffer by %g, allowed %g", words, words_b, d,
+		      tolerance);
+	ck_assert_msg(fabs(a->test_loss - b->test_loss) <= 1e-4 * b->test_loss + 1e-12,
+		      "%s: test loss %g, %s: %g", words, a->test_loss, words_b, b->test_loss);
+	ck_assert_msg(b->test_loss < 0.9 * b->first_test_loss, "%s learns nothing: %g, at first %g",
+		      words_b, b->test_loss, b->first_test_loss);
+	free(a->param);
+	free(b->param);
+}
+
+void expect_pairs(int ranks, size_t pairs, const char *const *words, double tolerance)
+{
+	struct result r[RUNS_MOST];
+	train_all(ranks, 2 * pairs, words, r);
+	for (size_t i = 0; i < 2 * pairs; i += 2)
+		compare_runs(&r[i], words[i], &r[i + 1], words[i + 1], tolerance);
+}
+
 void expect_same(int ranks, const char *words, int ranks_b, const char *words_b, double tolerance)
 {
-	struct result a = train_ok(ranks, words), b = train_ok(ranks_b, words_b);
-	double d = distance(&a, &b);
-	ck_assert_msg(d <= tolerance, "%d ranks, %s\n%d ranks, %s\ndiffer by %g, allowed %g", ranks,
-		      words, ranks_b, words_b, d, tolerance);
-	ck_assert_msg(fabs(a.test_loss - b.test_loss) <= 1e-4 * b.test_loss + 1e-12,
-		      "%s: test loss %g, %s: %g", words, a.test_loss, words_b, b.test_loss);
-	ck_assert_msg(b.test_loss < 0.9 * b.first_test_loss, "%s learns nothing: %g, at first %g",
-		      words_b, b.test_loss, b.first_test_loss);
-	free(a.param);
-	free(b.param);
+	const char *const both[] = {words, words_b};
+	if (ranks == ranks_b) {
+		expect_pairs(ranks, 1, both, tolerance);
+	} else {
+		struct result a = train_ok(ranks, words), b = train_ok(ranks_b, words_b);
+		compare_runs(&a, words, &b, words_b, tolerance);
+	}
 }
 
 char *words(const char *fmt, ...)
 {
-	static char text[8][512];
+	static char text[2 * RUNS_MOST][512];
 	static int next;
 	va_list args;
 	va_start(args, fmt);
-	vsnprintf(text[next = (next + 1) % 8], sizeof *text, fmt, args);
+	vsnprintf(text[next = (next + 1) % (2 * RUNS_MOST)], sizeof *text, fmt, args);
 	va_end(args);
 	return text[next];
 }

@@ -6,14 +6,18 @@
 
 #include "workloads/net.h"
 
+#pragma GCC visibility push(default) /* as in mvbench.h */
+
 extern const struct dataset dataset_cubes;              /* cubes.c */
 extern const struct dataset dataset_fashion_mnist;      /* mnist.c */
 extern const struct dataset dataset_fashion_mnist_32;   /* mnist.c */
 extern const struct dataset dataset_cifar10_or_fashion; /* cifar.c */
+extern const struct dataset dataset_text;               /* text.c */
 
 /* Frees what rows were read into, and leaves both parts empty: the unload of all sets. */
 void data_unload(struct data *train, struct data *test);
 /* Memory for d->n rows of bytes and their targets, zeroed; false = there is none. */
 bool data_room(struct data *d);
 
+#pragma GCC visibility pop
 #endif

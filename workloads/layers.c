@@ -36,6 +36,7 @@ struct net *net_new(struct worker *w, const struct data *sample)
 			    .features = sample->features,
 			    .transform = {.image = sample->image},
 			    .outputs = sample->features,
+			    .places = 1,
 			    .image = sample->image,
 			    .fork = NO_FORK};
 	return net;
@@ -91,7 +92,7 @@ static void number_chains(struct net *net)
 		for (n = i; n < net->layers; n++)
 			if (net->layer[n].kind == &kind_linear)
 				chained++;
-			else if (!net->layer[n].kind->elementwise)
+			else if (!net->layer[n].kind->elementwise && !net->layer[n].kind->chains)
 				break;
 		for (size_t j = i; j < n; j++)
 			if (net->layer[j].kind == &kind_linear) {
@@ -102,53 +103,51 @@ static void number_chains(struct net *net)
 	}
 }
 
-/* Places every layer, in order: each must know what the one below leaves split. Counts
- * parameters. */
-static size_t place_layers(struct net *net)
+/* Places every layer, in order: each must know what the one below leaves split. Counts what they
+ * have, and notes where it begins. */
+static void place_layers(struct net *net, struct layout *to, size_t *first)
 {
-	struct worker *w = net->w;
-	size_t width = net->features, params = 0;
+	size_t width = net->features;
 	bool split = false;
-	w->model_params = 0;
-	w->layers = 0;
 	number_chains(net);
 	for (size_t i = 0; i < net->layers; i++) {
 		struct layer *l = &net->layer[i];
 
 		l->in = l->out = width;
-		l->linear.first = w->layers == 0;
+		l->linear.first = to->layers == 0;
 		l->linear.x_split = split;
 		if (l->kind->place)
 			l->kind->place(net, l);
-		if (!l->kind->elementwise)
+		if (!l->kind->elementwise && !l->kind->chains)
 			split = l->kind == &kind_linear && l->linear.split == BY_OUTPUT;
 		CHECK(l->in == width, "layer %zu: takes rows of %zu, gets %zu", i, l->in, width);
 		width = l->out;
 		if (!l->kind->params)
 			continue;
-		l->index = w->layers++;
-		net->first[l->index] = l->first = params;
-		params += l->kind->params_held ? l->kind->params_held(l) : l->kind->params(l);
-		w->model_params += (int64_t)l->kind->params(l);
+		l->running_at = to->buffers;
+		to->buffers += l->kind->buffers ? l->kind->buffers(l) : 0;
+		l->index = to->layers++;
+		first[l->index] = l->first = to->params;
+		to->params += l->kind->params_held ? l->kind->params_held(l) : l->kind->params(l);
+		to->whole += (int64_t)l->kind->params(l);
 	}
-	net->first[w->layers] = params;
+	first[to->layers] = to->params;
 	CHECK(!split && width == net->outputs, "the last layer leaves its output split");
-	return params;
 }
 
 /* Backward a layer multiplies for its parameters, and as much again for the layer below, if there
- * is one that learns. */
-static void count_flops(struct net *net)
+ * is one that learns; what has none of its own is a part of the layer below. */
+static void count_flops(const struct net *net, size_t layers, double *flops)
 {
-	size_t layers = net->w->layers;
-	net->flops = net_zeroed(layers + 1, sizeof *net->flops);
+	size_t at = 0;
 	for (size_t i = 0; i < net->layers; i++) {
 		const struct layer *l = &net->layer[i];
-
+		at = l->kind->params ? l->index : at;
 		if (!l->kind->flops)
 			continue;
-		net->flops[layers] += l->kind->flops(l);
-		net->flops[l->index] = (l->index ? 2 : 1) * l->kind->flops(l);
+		double forward = (double)net->places * l->kind->flops(l);
+		flops[layers] += forward;
+		flops[at] += (at ? 2 : 1) * forward;
 	}
 }
 
@@ -169,7 +168,8 @@ static void check_stack(const struct net *net)
 		all = (in_place && all) || (l->kind->needs_y && !l->relu);
 		sign = (in_place && sign) || l->relu;
 	}
-	CHECK(net->layer[net->layers - 1].kind == &kind_linear, "the last layer is not linear");
+	const struct layer_kind *last = net->layer[net->layers - 1].kind;
+	CHECK(last == &kind_linear || last == &kind_tied, "the last layer is not linear");
 	CHECK(net->fork == NO_FORK, "layer %zu: a fork without a join", net->fork);
 }
 
@@ -234,7 +234,8 @@ static void wire_layers(struct net *net)
 		struct layer *l = &net->layer[i];
 
 		l->x = x;
-		l->y = x = l->kind->elementwise ? x : vec_new(w, net->rows_max * l->out);
+		l->y = x =
+			l->kind->elementwise ? x : vec_new(w, net->rows_max * net->places * l->out);
 		if (l->kind->params && below == net->layers)
 			below = i;
 	}
@@ -242,7 +243,7 @@ static void wire_layers(struct net *net)
 		net->shortcut = vec_new(w, net->rows_max * net->shortcut_width);
 	assign_slots(net, below);
 	for (size_t i = 0; i < net->slots; i++)
-		net->slot[i].vec = vec_new(w, net->rows_grad * net->slot[i].width);
+		net->slot[i].vec = vec_new(w, net->rows_grad * net->places * net->slot[i].width);
 	dy = x;
 	for (size_t i = net->layers; i-- > below;) {
 		struct layer *l = &net->layer[i];
@@ -252,49 +253,43 @@ static void wire_layers(struct net *net)
 	}
 }
 
+static void lay_out(struct net *net)
+{
+	size_t *first = net_zeroed(net->layers + 1, sizeof *first);
+	double *flops = net_zeroed(net->layers + 1, sizeof *flops);
+	struct layout to = {.layer = first, .flops = flops};
+	place_layers(net, &to, first);
+	count_flops(net, to.layers, flops);
+	model_layout(net->w, &to);
+	free(first);
+	free(flops);
+}
+
 void net_finish(struct net *net, enum loss loss)
 {
 	struct worker *w = net->w;
-	size_t batch = (size_t)w->run->batch, params, buffers = 0;
+	size_t batch = (size_t)w->run->batch;
 	check_stack(net);
+	CHECK(net->places == 1 || net->tokens == net->outputs, "scores of %zu for %zu tokens",
+	      net->outputs, net->tokens);
 	CHECK(loss != LOSS_MSE || net->outputs == 1, "regression of %zu values", net->outputs);
 	net->loss = loss;
 	net->sample = NULL;
 	net->rows_grad = batch;
 	/* what is prepared for a mini-batch then serves to evaluate, where that is no slower */
-	net->rows_max = batch >= EVALUATE_LEAST ? batch : EVALUATE_ROWS;
-	net->first = net_zeroed(net->layers + 1, sizeof *net->first);
-	params = place_layers(net);
-	count_flops(net);
-	for (size_t i = 0; i < net->layers; i++) {
-		struct layer *l = &net->layer[i];
-
-		l->running_at = buffers;
-		buffers += l->kind->buffers ? l->kind->buffers(l) : 0;
-	}
-
-	if (w->run->weight_decay > 0 && strcmp(w->run->decay, "weights") == 0)
-		net->decay_part = net_zeroed(2 * net->layers + 3, sizeof *net->decay_part);
-
+	net->rows_max = batch * net->places >= EVALUATE_LEAST ? batch : EVALUATE_ROWS;
 	w->net = net;
-	w->layer = net->first;
-	w->decay_part = net->decay_part;
-	w->decay_parts = net->decay_part
-				 ? 2
-				 : 0; /* the first two are empty where param begins with weights */
-	w->flops = net->flops;
-	w->param = vec_new(w, params);
-	w->grad = vec_new(w, params);
-	w->velocity = w->run->momentum != 0 ? vec_new(w, params) : NULL;
-	w->buffer = buffers ? vec_new(w, buffers) : NULL;
+	lay_out(net);
 	net->input = vec_new(w, net->rows_max * net->features);
-	net->target = vec_new(w, net->rows_max);
+	net->target = vec_new(w, net->rows_max * net->places);
 	wire_layers(net);
+	net->tensor = net_zeroed(2 * net->layers, sizeof *net->tensor);
 	for (size_t i = 0; i < net->layers; i++)
 		if (net->layer[i].kind->attach)
 			net->layer[i].kind->attach(net, &net->layer[i]);
-	if (net->decay_part) /* the last part ends where param does */
-		net->decay_part[w->decay_parts] = params;
+	model_tensors(w, net->tensor, net->tensors);
+	free(net->tensor);
+	net->tensor = NULL;
 }
 
 void net_fini(struct worker *w)
@@ -305,41 +300,27 @@ void net_fini(struct worker *w)
 	for (size_t i = 0; i < net->layers; i++) {
 		struct layer *l = &net->layer[i];
 
-		struct vec *const own[] = {l->weight,
-					   l->dweight,
-					   l->bias,
-					   l->dbias,
-					   l->running,
-					   l->linear.part,
-					   l->y != l->x ? l->y : NULL};
+		struct vec *const own[] = {
+			l->weight,  l->dweight, l->bias,        l->dbias,
+			l->running, l->stat,    l->linear.part, l->y != l->x ? l->y : NULL};
 
 		for (size_t k = 0; k < sizeof own / sizeof *own; k++)
 			vec_free(own[k]);
 		conv_free(l->conv);
 		pool_free(l->pool);
 		norm_free(l->norm);
+		attention_free(l->attention);
 	}
 	for (size_t i = 0; i < net->slots; i++)
 		vec_free(net->slot[i].vec);
 	vec_free(net->shortcut);
 	vec_free(net->input);
 	vec_free(net->target);
-	vec_free(w->param);
-	vec_free(w->grad);
-	vec_free(w->velocity);
-	vec_free(w->buffer);
 	free(net->mean);
 	free(net->slot);
-	free(net->first);
-	free(net->decay_part);
-	free(net->flops);
 	free(net->layer);
 	free(net);
 	w->net = NULL;
-	w->param = w->grad = w->velocity = w->buffer = NULL;
-	w->layer = w->decay_part = NULL;
-	w->layers = w->decay_parts = 0;
-	w->flops = NULL;
 }
 
 /* ---- Running ------------------------------------------------------------- */
@@ -349,10 +330,12 @@ static void forward(struct net *net, bool training, size_t rows)
 {
 	struct worker *w = net->w;
 	struct vec *z = net->layer[net->layers - 1].y;
+	double over = training && w->mean_rows > 0 ? w->mean_rows : (double)rows;
+	over *= (double)net->places;
+	rows *= net->places;
 	net->training = training;
 	for (size_t i = 0; i < net->layers; i++)
 		net->layer[i].kind->forward(w, &net->layer[i], rows);
-	double over = training && w->mean_rows > 0 ? w->mean_rows : (double)rows;
 	if (net->loss == LOSS_XENT)
 		vec_softmax_xent(z, net->target, rows, net->outputs, (float)over);
 	else
@@ -388,7 +371,7 @@ void net_gradient(struct worker *w)
 	for (size_t i = net->layers; i-- > 0 && net->layer[i].dy;) {
 		struct layer *l = &net->layer[i];
 
-		l->kind->backward(w, l, w->rows);
+		l->kind->backward(w, l, w->rows * net->places);
 		if (l->kind->params)
 			layer_ready(w, l->index);
 	}

@@ -1,6 +1,7 @@
 /*
  * layers.h - what the files of a net share: layers.c stacks layers, lays them out and runs them;
- * layers_linear.c has the linear and the elementwise ones, layers_image.c those of images.
+ * layers_linear.c has the linear and the elementwise ones, layers_image.c those of images,
+ * layers_sequence.c those of sequences of tokens.
  */
 #ifndef LAYERS_H
 #define LAYERS_H
@@ -27,7 +28,10 @@ struct layer {
 	struct norm *norm;
 	struct vec *weight, *bias, *dweight, *dbias; /* slices; a norm's scale is weight */
 	struct vec *running;                         /* of a norm */
-	float drop;                                  /* probability */
+	struct attention *attention;
+	size_t tokens, places, head_width; /* of an embedding, and of an attention */
+	struct vec *stat;                  /* of a layer normalisation */
+	float drop;                        /* probability */
 	uint64_t salt;
 
 	/* A residual block: its first layer opens it, its last one, a norm, joins the shortcut. */
@@ -40,7 +44,8 @@ struct layer {
 
 /* What a kind of layer does. forward and backward are called in every step; the rest once. */
 struct layer_kind {
-	bool elementwise; /* in place; does not end a chain of linear layers */
+	bool elementwise; /* in place; does not end a chain of linear layers: */
+	bool chains;      /* nor does this, which works on any part of a split row */
 	bool needs_y;     /* backward does, whole, unless a ReLU was applied to it: then only */
 	bool keeps_sign;  /* which floats are above 0, and this layer leaves that */
 	bool fuses_relu;  /* forward computes a ReLU on top as well */
@@ -48,8 +53,10 @@ struct layer_kind {
 	bool spared;      /* --decay=weights leaves its parameters as they are */
 	double (*flops)(
 		const struct layer *l); /* of a row, forward, of the whole layer; NULL = 0 */
-	size_t (*params)(const struct layer *l);         /* of the whole layer; NULL = none */
-	size_t (*params_held)(const struct layer *l);    /* here; NULL = params */
+	size_t (*params)(const struct layer *l);      /* of the whole layer; NULL = none */
+	size_t (*params_held)(const struct layer *l); /* here; NULL = params */
+	/* Where in the whole layer those lie, from `first` on; NULL = as here */
+	void (*places)(const struct layer *l, size_t first, size_t *place);
 	size_t (*buffers)(const struct layer *l);        /* of w->buffer; NULL = none */
 	void (*place)(struct net *net, struct layer *l); /* sets in and out; NULL = keeps width */
 	/* Parameters exist: takes its slices, draws them, prepares the device. NULL = nothing */
@@ -75,14 +82,17 @@ struct net {
 	struct layer *layer;
 	size_t layers;
 	enum loss loss;
-	size_t outputs;             /* width of the uppermost layer, as far as stacked, */
-	struct image image;         /* and the same as an image; all 0: it is none */
-	size_t fork;                /* number of the layer that opens a block; NO_FORK */
-	size_t *first;              /* w->layer */
-	size_t *decay_part;         /* w->decay_part; NULL = it is not wanted */
-	double *flops;              /* w->flops */
-	size_t rows_max, rows_grad; /* of a forward, of a backward pass */
-	struct vec *input, *target; /* [rows_max x features], [rows_max] */
+	size_t outputs;     /* width of the uppermost layer, as far as stacked, */
+	struct image image; /* and the same as an image; all 0: it is none */
+	size_t places; /* rows of layers that a row of data makes: of a sequence its tokens, else 1
+			*/
+	size_t tokens; /* different ones; 0: rows are no sequences */
+	bool tied;     /* the embedding's gradient has what the last layer found already */
+	size_t fork;   /* number of the layer that opens a block; NO_FORK */
+	struct tensor *tensor; /* while it is finished: those of the layers so far */
+	size_t tensors;
+	size_t rows_max, rows_grad; /* of data, of a forward, of a backward pass */
+	struct vec *input, *target; /* [rows_max x features], [rows_max x places] */
 	struct slot_buffer *slot;
 	size_t slots;
 	size_t shortcut_width;
@@ -91,12 +101,14 @@ struct net {
 };
 #define NO_FORK SIZE_MAX
 
-extern const struct layer_kind kind_linear;
+extern const struct layer_kind kind_linear, kind_conv, kind_norm, kind_layer_norm, kind_tied;
 
 void *net_zeroed(size_t n, size_t size); /* never NULL */
 struct layer *net_push(struct net *net, const struct layer_kind *kind);
-/* The layer's parameters and their gradients: weights, then biases if it has any. */
-void net_slices(struct net *net, struct layer *l, size_t weights, size_t biases, bool has_bias);
+/* The layer's parameters and their gradients: weights, which are a matrix of so many rows (0:
+ * none), then biases if it has any. */
+void net_slices(struct net *net, struct layer *l, size_t rows, size_t weights, size_t biases,
+		bool has_bias);
 /* A parameter drawn as `init` says, for that many inputs. */
 float net_draw(uint64_t *rng, enum init init, size_t inputs);
 

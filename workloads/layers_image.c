@@ -69,7 +69,8 @@ static void conv_draw(struct net *net, struct layer *l)
 
 static void conv_attach(struct net *net, struct layer *l)
 {
-	net_slices(net, l, l->to.channels * fan_in(l), l->to.channels, l->with_bias);
+	net_slices(net, l, l->to.channels, l->to.channels * fan_in(l), l->to.channels,
+		   l->with_bias);
 	l->conv = conv_new(net->w, l->from, l->to.channels, l->window, l->with_bias, l->relu,
 			   net->rows_max);
 	if (l->init != INIT_ZERO && vec_has_data(net->w->param))
@@ -99,7 +100,7 @@ static void conv_layer_backward(struct worker *w, struct layer *l, size_t rows)
 	conv_backward_data(l->conv, l->dx, l->dy, l->weight, l->opens, rows);
 }
 
-static const struct layer_kind kind_conv = {
+const struct layer_kind kind_conv = {
 	.fuses_relu = true,
 	.flops = conv_flops,
 	.params = conv_params,
@@ -131,7 +132,7 @@ static void norm_attach(struct net *net, struct layer *l)
 	struct worker *w = net->w;
 	size_t c = l->from.channels;
 	float *x = net_zeroed(2 * c, sizeof *x);
-	net_slices(net, l, 2 * c, 0, false);
+	net_slices(net, l, 0, 2 * c, 0, false);
 	l->running = vec_slice(w->buffer, l->running_at, 2 * c);
 	l->norm = norm_new(w, l->from, l->relu, l->joins, net->rows_max);
 	for (size_t i = 0; i < c; i++)
@@ -167,7 +168,7 @@ static void norm_layer_backward(struct worker *w, struct layer *l, size_t rows)
 	norm_backward(l->norm, l->dx, l->dweight, l->dy, l->x, l->y, l->weight, rows);
 }
 
-static const struct layer_kind kind_norm = {
+const struct layer_kind kind_norm = {
 	.needs_y = true,
 	.fuses_relu = true,
 	.dx_is_dy = true,
@@ -194,30 +195,36 @@ void net_fork(struct net *net)
 	net->fork = net->layers;
 }
 
-void net_join(struct net *net)
+/* The stride of the shortcut of a block of images, 0: it is the identity. */
+static size_t image_stride(const struct net *net, struct image from, struct image to)
 {
-	struct layer *l = net->layers ? &net->layer[net->layers - 1] : NULL, *open;
-	CHECK(net->fork < net->layers, "layer %zu: a join without a fork", net->layers);
-	CHECK(l->kind == &kind_norm && !l->relu,
-	      "layer %zu: a join follows a batch normalisation without a ReLU", net->layers);
-	open = &net->layer[net->fork];
-	CHECK(open->kind == &kind_conv, "layer %zu: a block begins with a convolution", net->fork);
-
-	struct image from = open->from, to = l->to;
 	bool same =
 		from.height == to.height && from.width == to.width && from.channels == to.channels;
 	size_t stride = (from.height + to.height - 1) / to.height;
-
 	CHECK(strided(from.height, stride) == to.height &&
 		      strided(from.width, stride) == to.width && from.channels <= to.channels,
 	      "layer %zu: no shortcut from %zu x %zu x %zu to %zu x %zu x %zu", net->layers,
 	      from.height, from.width, from.channels, to.height, to.width, to.channels);
+	return same ? 0 : stride;
+}
+
+void net_join(struct net *net)
+{
+	struct layer *l = net->layers ? &net->layer[net->layers - 1] : NULL, *open;
+	CHECK(net->fork < net->layers, "layer %zu: a join without a fork", net->layers);
+	open = &net->layer[net->fork];
+	bool image = open->kind == &kind_conv;
+	CHECK(image || open->kind == &kind_layer_norm,
+	      "layer %zu: a block begins with a convolution or a layer normalisation", net->fork);
+	CHECK(image ? l->kind == &kind_norm && !l->relu : l->kind == &kind_linear,
+	      "layer %zu: a join follows %s", net->layers,
+	      image ? "a batch normalisation without a ReLU" : "a linear layer");
 	open->opens = l->joins = true;
 	open->other = l->number;
 	l->other = open->number;
-	l->stride = same ? 0 : stride;
-	if (!same && net->shortcut_width < image_size(to))
-		net->shortcut_width = image_size(to);
+	l->stride = image ? image_stride(net, open->from, l->to) : 0;
+	if (l->stride && net->shortcut_width < image_size(l->to))
+		net->shortcut_width = image_size(l->to);
 	net->fork = NO_FORK;
 }
 

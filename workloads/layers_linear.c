@@ -16,23 +16,39 @@
 
 /* ---- Parameters, also of images ------------------------------------------ */
 
-void net_slices(struct net *net, struct layer *l, size_t weights, size_t biases, bool has_bias)
+void net_slices(struct net *net, struct layer *l, size_t rows, size_t weights, size_t biases,
+		bool has_bias)
 {
 	struct worker *w = net->w;
 	l->weight = vec_slice(w->param, l->first, weights);
 	l->dweight = vec_slice(w->grad, l->first, weights);
 	l->bias = has_bias ? vec_slice(w->param, l->first + weights, biases) : NULL;
 	l->dbias = has_bias ? vec_slice(w->grad, l->first + weights, biases) : NULL;
-	if (net->decay_part && !l->kind->spared) {
-		net->decay_part[w->decay_parts++] = l->first;
-		net->decay_part[w->decay_parts++] = l->first + weights;
+	bool linear = l->kind == &kind_linear, last = l->number + 1 == net->layers;
+	struct tensor *t = &net->tensor[net->tensors];
+	t[0] = (struct tensor){.first = l->first,
+			       .rows = 1,
+			       .columns = weights,
+			       .spared = l->kind->spared,
+			       .hidden = rows && !last,
+			       .shared = !linear || l->linear.split == WHOLE};
+	if (rows) {
+		t->rows = rows;
+		t->columns = weights / rows;
 	}
+	t[1] = (struct tensor){.first = l->first + weights,
+			       .rows = 1,
+			       .columns = has_bias ? biases : 0,
+			       .spared = true,
+			       .shared = t->shared};
+	net->tensors += 2;
 }
 
 float net_draw(uint64_t *rng, enum init init, size_t inputs)
 {
-	return (float)(init == INIT_HE ? sqrt(2.0 / (double)inputs) * rng_normal(rng)
-				       : 1 / sqrt((double)inputs) * (2 * rng_uniform(rng) - 1));
+	if (init == INIT_UNIFORM)
+		return (float)(1 / sqrt((double)inputs) * (2 * rng_uniform(rng) - 1));
+	return (float)((init == INIT_HE ? sqrt(2.0 / (double)inputs) : 0.02) * rng_normal(rng));
 }
 
 /* ---- Linear -------------------------------------------------------------- */
@@ -94,10 +110,23 @@ static size_t linear_params_held(const struct layer *l)
 	return l->linear.out_held * l->linear.in_held + l->linear.bias_held;
 }
 
+/* Of the whole layer: weight[O x I], then bias[O]. */
+static void linear_places(const struct layer *layer, size_t first, size_t *place)
+{
+	const struct linear *l = &layer->linear;
+	size_t bias_first = l->split == BY_OUTPUT ? l->out_first : 0;
+	for (size_t o = 0; o < l->out_held; o++)
+		for (size_t i = 0; i < l->in_held; i++)
+			*place++ = first + (l->out_first + o) * l->in + l->in_first + i;
+	for (size_t o = 0; o < l->bias_held; o++)
+		*place++ = first + l->out * l->in + bias_first + o;
+}
+
 static void linear_place(struct net *net, struct layer *layer)
 {
 	struct linear *l = &layer->linear;
-	l->rows_max = net->rows_max;
+	l->rows_max = net->rows_max * net->places;
+	l->places = net->places;
 	char *wrong = linear_ops(net->w)->place(net->w, l);
 	if (wrong)
 		user_error("%s", wrong);
@@ -146,7 +175,7 @@ static void linear_draw(struct net *net, struct layer *layer)
 static void linear_attach(struct net *net, struct layer *layer)
 {
 	struct linear *l = &layer->linear;
-	net_slices(net, layer, l->out_held * l->in_held, l->bias_held, true);
+	net_slices(net, layer, l->out_held, l->out_held * l->in_held, l->bias_held, true);
 	l->weight = layer->weight, l->dweight = layer->dweight;
 	l->bias = layer->bias, l->dbias = layer->dbias;
 	if (l->split == BY_INPUT && !l->x_split)
@@ -158,6 +187,8 @@ static void linear_attach(struct net *net, struct layer *layer)
 static void linear_forward(struct worker *w, struct layer *l, size_t rows)
 {
 	linear_ops(w)->forward(w, &l->linear, l->y, l->x, rows);
+	if (l->joins)
+		vec_add(l->y, w->net->layer[l->other].x, rows * l->out);
 }
 
 static void linear_backward(struct worker *w, struct layer *l, size_t rows)
@@ -169,6 +200,7 @@ const struct layer_kind kind_linear = {
 	.flops = linear_flops,
 	.params = linear_params,
 	.params_held = linear_params_held,
+	.places = linear_places,
 	.place = linear_place,
 	.attach = linear_attach,
 	.forward = linear_forward,
@@ -268,6 +300,20 @@ void net_dropout(struct net *net, double p)
 {
 	CHECK(p >= 0 && p < 1, "dropout with probability %g", p);
 	net_push(net, &kind_dropout)->drop = (float)p;
+}
+
+void net_places(const struct worker *w, size_t *place)
+{
+	size_t first = 0;
+	for (size_t i = 0; i < w->net->layers; i++) {
+		const struct layer *l = &w->net->layer[i];
+		size_t n = l->kind->params ? l->kind->params(l) : 0;
+		if (n && l->kind->places)
+			l->kind->places(l, first, place + l->first);
+		for (size_t k = 0; k < n && !l->kind->places; k++)
+			place[l->first + k] = first + k;
+		first += n;
+	}
 }
 
 char *net_split(const struct worker *w)

@@ -57,8 +57,11 @@ static char *idx_find(struct idx *f, const struct run *run, const char *part, co
 		if (errno != ENOENT)
 			why = errno;
 	}
-	return sentence("%s/%s-%s-idx%d-ubyte.gz: %s; " ADVICE, folder(run), part, kind, dims,
-			strerror(why));
+	bool brought = folder(run) == getenv("MVBENCH_DATA");
+	return sentence("%s/%s-%s-idx%d-ubyte.gz: %s; %s", folder(run), part, kind, dims,
+			strerror(why),
+			brought ? "that is where MVBENCH_DATA says the set is; correct or unset it"
+				: ADVICE);
 }
 
 /* Reads n bytes, or says what is wrong with the file. */

@@ -7,9 +7,12 @@
 
 #include "mvbench.h"
 
-struct conv; /* a convolution, a pooling or a batch normalisation of one shape, */
-struct pool; /* prepared on a device */
+#pragma GCC visibility push(default) /* as in mvbench.h */
+
+struct conv; /* a convolution, a pooling, a batch normalisation or an attention of one */
+struct pool; /* shape, prepared on a device */
 struct norm;
+struct attention;
 
 /* ---- Layers' arithmetic, as vec_ functions of mvbench.h ---- */
 
@@ -17,6 +20,12 @@ void vec_relu(struct vec *y, size_t n);                            /* the first 
 void vec_relu_grad(struct vec *dy, const struct vec *y, size_t n); /* dy = 0 where y = 0 */
 void vec_tanh(struct vec *y, size_t n);
 void vec_tanh_grad(struct vec *dy, const struct vec *y, size_t n); /* dy *= 1 - y^2 */
+/* y += x; the first n floats of activations. */
+void vec_add(struct vec *y, const struct vec *x, size_t n);
+/* y = x Phi(x), Phi the normal distribution's (Hendrycks, Gimpel, arXiv 1606.08415); not in place,
+ * as the gradient wants x: dy *= Phi(x) + x phi(x). */
+void vec_gelu(struct vec *y, const struct vec *x, size_t n);
+void vec_gelu_grad(struct vec *dy, const struct vec *x, size_t n);
 /* z[rows x n] holds predictions and gets the gradient of the summed loss / over, its mean for over
  * = rows; the summed loss and the correct answers go to the worker's tally. target: class numbers
  * [rows], values [rows x n]; a data set has one value a row, so that n is 1 there. */
@@ -97,6 +106,45 @@ void norm_forward(struct norm *m, struct vec *y, const struct vec *x, const stru
 void norm_backward(struct norm *m, struct vec *dx, struct vec *dscale, struct vec *dy,
 		   const struct vec *x, const struct vec *y, const struct vec *scale, size_t rows);
 
+/* ---- Sequences: a row of data is `places` tokens, and a row of activations is one of them: they
+ * come place by place, so that `rows` below is places times the rows of data. ---- */
+
+/* y[rows x n] = table[token[r]] + place[r % places]: table[tokens x n], place[places x n]; token:
+ * whole numbers below `tokens`, as floats. */
+void vec_embed(struct vec *y, const struct vec *token, const struct vec *table,
+	       const struct vec *place, size_t rows, size_t tokens);
+/* dplace = what dy adds up to at each place; dtable = the same of each token, or with `add`: is
+ * added to. */
+void vec_embed_grad(struct vec *dtable, struct vec *dplace, const struct vec *dy,
+		    const struct vec *token, size_t rows, size_t tokens, bool add);
+/*
+ * Layer normalisation (Ba, Kiros, Hinton, arXiv 1607.06450) of each row of x[rows x n]:
+ *   y = gamma e + beta,  e = (x - mean) / sqrt(var + LAYER_NORM_EPSILON), var biased
+ * scale[2 n]: gamma, then beta; stat[2 rows] gets mean and 1 / sqrt(...) for the gradient, which is
+ *   dbeta = sum_r dy, dgamma = sum_r dy e; with g = gamma dy: dx = (g - mean(g) - e mean(g e)) /
+ * sqrt(...), or with `add`: dx += that.
+ */
+#define LAYER_NORM_EPSILON 1e-5f /* PyTorch's */
+void vec_layer_norm(struct vec *y, struct vec *stat, const struct vec *x, const struct vec *scale,
+		    size_t rows);
+void vec_layer_norm_grad(struct vec *dx, struct vec *dscale, const struct vec *dy,
+			 const struct vec *x, const struct vec *stat, const struct vec *scale,
+			 size_t rows, bool add);
+/*
+ * Causal attention (Vaswani et al., arXiv 1706.03762) of heads side by side, over x[places][heads]
+ * [q, k, v of `width` floats each], y[places][heads][width]:
+ *   y_i = sum_{j <= i} p_ij v_j,  p_i = softmax_{j <= i}(q_i k_j / sqrt(width))
+ * rows and rows_max: of data. Cost, B rows: 4 B heads places^2 width flops forward, 10 backward;
+ * B heads places^2 floats are kept between the two.
+ */
+struct attention *attention_new(struct worker *w, size_t places, size_t heads, size_t width,
+				size_t rows_max);
+void attention_free(struct attention *a);
+void attention_forward(struct attention *a, struct vec *y, const struct vec *x, size_t rows);
+/* After the forward of the same rows. */
+void attention_backward(struct attention *a, struct vec *dx, const struct vec *dy,
+			const struct vec *x, size_t rows);
+
 /* The shortcut that has no parameters (He et al., option A): every stride-th pixel, with as many
  * zero channels before (O - C) / 2 as after: y[h][w][c + (O - C) / 2] = x[h s][w s][c]. */
 void vec_shortcut(struct vec *y, const struct vec *x, struct image in, size_t stride, size_t out,
@@ -112,10 +160,24 @@ struct data {
 	size_t classes;       /* 0 = regression: target holds one value a row */
 	struct image image;   /* of a row; all 0 where rows are no images */
 	size_t value_size;    /* of one in memory [bytes]; known before there are any */
+	bool tokens;          /* a value is the byte itself: which one of `classes` it is */
+	bool ordered;         /* rows follow on each other: --validation takes the last ones */
+	size_t targets;       /* of a row, one for each of its values; 0 = it has one */
 	const uint8_t *bytes; /* [n x features], a value is byte/255; or NULL and */
 	const float *floats;  /* [n x features] */
-	const float *target;  /* [n]: class numbers or values */
+	const float *target;  /* [n], or [n x targets]: class numbers or values */
 };
+
+static inline size_t data_targets(const struct data *d)
+{
+	return d->targets ? d->targets : 1;
+}
+
+/* How many classes a row is of one of; 0 = rows have none. */
+static inline size_t data_classes(const struct data *d)
+{
+	return d->targets ? 0 : d->classes;
+}
 
 struct dataset {
 	const char *name, *summary;
@@ -124,7 +186,7 @@ struct dataset {
 	 * Returns NULL, or a sentence from the heap that says what is wrong. */
 	char *(*probe)(const struct run *run, struct data *train, struct data *test);
 	/* Reads it, into memory that may be written: --validation changes the order of rows.
-	 * Returns NULL or a sentence, as probe does; the caller frees with unload. */
+	 * Returns NULL or a sentence, as probe does; the caller frees with unload, then too. */
 	char *(*load)(const struct run *run, struct data *train, struct data *test);
 	void (*unload)(struct data *train, struct data *test);
 };
@@ -140,9 +202,27 @@ struct transform {
 	uint64_t key; /* of the epoch */
 };
 
-/* x[count x features] and y[count] get the rows whose numbers are in index; t may be NULL. */
+/* x[count x features] and y[count x targets] get the rows whose numbers are in index; t may be
+ * NULL. */
 void data_gather(struct worker *w, const struct data *d, const int32_t *index, size_t count,
 		 const struct transform *t, struct vec *x, struct vec *y);
+
+/* ---- What a workload's init makes of a worker: all that is known of its model ---- */
+
+struct layout {
+	size_t params;       /* floats of param on this worker, */
+	int64_t whole;       /* and of the whole model, where workers share one; 0 = as many */
+	size_t layers;       /* that have parameters */
+	const size_t *layer; /* [layers + 1]: where in param they begin, and the last ends */
+	size_t buffers;      /* floats of buffer */
+	const double *flops; /* [layers + 1], see struct worker; NULL = not known */
+};
+/* Once, first of all: makes param, grad, buffer and what the optimiser keeps, zeroed; model_close
+ * frees them. layer and flops are copied. */
+void model_layout(struct worker *w, const struct layout *l);
+/* What param consists of, in order and without a gap; copied. Who does not say so has one tensor,
+ * which is no matrix. */
+void model_tensors(struct worker *w, const struct tensor *tensor, size_t n);
 
 /* ---- Workloads: workloads/NAME.c defines workload_NAME; workloads/workload.c lists it. ---- */
 
@@ -150,14 +230,26 @@ struct workload {
 	struct plugin plugin;
 	const struct dataset *dataset;
 	const struct setting *recipe; /* defaults of its own; ends at name NULL */
-	/* Makes net, param and grad; equal on all ranks. sample: shape of the data. */
+	size_t state_size;            /* of worker->model, the workload's own [bytes], zeroed */
+	/* NULL, or a sentence (heap): why this configuration cannot be. NULL = any can. */
+	char *(*refuse)(const struct run *run, const void *opts);
+	/* Makes its rows of those that the data set has, in place; set may be a shape only. Returns
+	 * NULL or a sentence, as refuse does. NULL = they are as they come. */
+	char *(*cut)(const void *opts, struct data *set);
+	/* gradient computes on the host, between vec_get and vec_put: it is called in every step,
+	 * and devices keep nothing of it. Not set where it does: a GPU that keeps what it was asked
+	 * to do refuses, or repeats the first mini-batch's figures (--check-promises says so). */
+	bool host;
+	/* Makes the model: model_layout, and param's first values, equal on all ranks. sample:
+	 * shape of the data. */
 	void (*init)(struct worker *w, const struct data *sample);
 	/* Brings in the mini-batch w->index. */
 	void (*load)(struct worker *w);
 	/* Fills grad with the gradient of its rows' loss, summed and divided by w->mean_rows (0: by
-	 * as many as they are); adds to the tally. Calls layer_ready(w, i) as it leaves layer i.
-	 * Does the same for every mini-batch of as many rows and the same mean_rows: a device may
-	 * keep what it was asked to do, and do it again without asking. */
+	 * as many as they are); adds to the tally. Calls layer_ready(w, i) as it leaves layer i,
+	 * from the last to the first: else a strategy sends what is not there yet, or waits for
+	 * ever (--check-promises). Does the same for every mini-batch of as many rows and the same
+	 * mean_rows: a device may keep what it was asked to do, and do it again without asking. */
 	void (*gradient)(struct worker *w);
 	/* Loss and correct answers of the rows index[0] to index[rows - 1] of set, whose rows are
 	 * of w->train's shape, go to the tally. */
@@ -169,6 +261,9 @@ struct workload {
 	/* NULL, or a sentence: can the linear layers be cut over the model group as w->strategy
 	 * would have it? The slot is NULL where there are none: strategies that cut are refused. */
 	char *(*split)(const struct worker *w);
+	/* Where in the whole model each float of param lies: place[len of param]. NULL = all of it
+	 * is here, as it lies in param. */
+	void (*places)(const struct worker *w, size_t *place);
 	void (*fini)(struct worker *w);
 };
 extern const struct workload *const workloads[]; /* ends at NULL */
@@ -178,7 +273,8 @@ void layer_ready(struct worker *w, size_t i); /* tells the strategy, when it wan
 
 /* ---- Nets: a stack of layers, which a workload's init builds ---- */
 
-enum init { INIT_ZERO, INIT_UNIFORM, INIT_HE }; /* 0; U(+-1/sqrt I), bias too; N(0, 2/I), bias 0 */
+/* 0; U(+-1/sqrt I), bias too; N(0, 2/I), bias 0; N(0, 0.02^2), bias 0 */
+enum init { INIT_ZERO, INIT_UNIFORM, INIT_HE, INIT_SMALL };
 enum loss { LOSS_XENT, LOSS_MSE };
 
 struct net *net_new(struct worker *w, const struct data *sample);
@@ -194,10 +290,20 @@ void net_max_pool(struct net *net, struct window win);
 void net_average_pool(struct net *net); /* of each channel over the whole image */
 void net_dropout(struct net *net, double p);
 /* From the fork to the join stands what a residual block adds to its input, which comes round by a
- * shortcut (option A where the shapes differ). A join follows a batch normalisation. */
+ * shortcut (option A where the shapes differ). A join follows a batch normalisation, where the
+ * block begins with a convolution; or a linear layer, where it begins with a layer normalisation.
+ */
 void net_fork(struct net *net);
 void net_join(struct net *net);
 void net_linear(struct net *net, size_t out, enum init init);
+/* A row becomes its values, which are tokens: from here on, a layer's row is one of them, of width
+ * n; each has a vector and so has each place, of N(0, 0.02^2). The lowest layer. */
+void net_embedding(struct net *net, size_t n);
+void net_layer_norm(struct net *net); /* of each row; may open a block that a linear one joins */
+/* On a linear layer to 3 n, whose outputs are heads of [q, k, v] (attention_new). */
+void net_attention(struct net *net, size_t heads);
+void net_gelu(struct net *net);
+void net_tied(struct net *net); /* y = x table^T, of the embedding's: scores of the next token */
 void net_relu(struct net *net);
 void net_tanh(struct net *net);
 void net_finish(struct net *net, enum loss loss); /* lays out and fills param; sets w->net */
@@ -206,10 +312,12 @@ void net_gradient(struct worker *w);
 void net_evaluate(struct worker *w, const struct data *set, const int32_t *index, size_t rows);
 void net_statistics(struct worker *w, const int32_t *index, size_t rows);
 char *net_split(const struct worker *w);
+void net_places(const struct worker *w, size_t *place);
 void net_fini(struct worker *w);
 /* The slots of a workload whose model is a net. */
 #define NET_SLOTS \
 	.load = net_load, .gradient = net_gradient, .evaluate = net_evaluate, \
-	.statistics = net_statistics, .split = net_split, .fini = net_fini
+	.statistics = net_statistics, .split = net_split, .places = net_places, .fini = net_fini
 
+#pragma GCC visibility pop
 #endif

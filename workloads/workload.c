@@ -3,7 +3,15 @@
  */
 #include "workloads/net.h"
 
-#define WORKLOADS(X) X(perceptron) X(softmax) X(mlp) X(tanh_mlp) X(lenet) X(resnet)
+#define WORKLOADS(X) \
+	X(perceptron) \
+	X(softmax) \
+	X(mlp) \
+	X(tanh_mlp) \
+	X(lenet) \
+	X(resnet) \
+	X(gpt) \
+	/* the end, so that no line above changes when one is added */
 
 #define DECLARE(name) extern const struct workload workload_##name;
 #define ENTRY(name)   &workload_##name,

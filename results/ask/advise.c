@@ -145,15 +145,15 @@ static char *fill_asked(struct store *s, const struct setup *u, const struct adv
 	TRY(sql_change(
 		s,
 		"INSERT INTO asked VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13,"
-		" ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26)",
+		" ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29)",
 		"ttittiiiiiitttttt"
-		"irtrrttti",
+		"irtrrttttrti",
 		r->workload, u->words, r->batch, u->plan.device, r->precision, r->threads,
 		r->workers, u->plan.params, (int64_t)u->plan.train.n, u->plan.steps, u->steps_one,
 		machine()->host, r->platform, sim ? name : NULL, sim ? r->sim_step_time : NULL,
 		sim ? r->sim_update_time : NULL, o->from, r->epochs, r->lr, r->lr_schedule,
-		r->momentum, r->weight_decay, r->reduce, r->lr_scale, r->split,
-		(int64_t)STEP_BINS));
+		r->momentum, r->weight_decay, r->reduce, r->lr_scale, r->split, r->optimizer,
+		r->clip, r->state, (int64_t)STEP_BINS));
 	for (const struct term *t = terms; t->means; t++)
 		TRY(sql_change(s, "INSERT INTO meaning (name, means) VALUES (?1, ?2)", "tt",
 			       t->name, t->means));
@@ -303,12 +303,7 @@ static char *explain_gaps(struct store *s, const struct setup *u, const struct a
 {
 	const struct run *r = &u->config.run;
 	bool named = strcmp(r->platform, "sim") == 0 && strcmp(r->sim_platform, "local") != 0;
-	char *run AUTOFREE = sentence(
-		"mvbench run --workload=%s --batch=%lld --strategy=allreduce "
-		"--workers=%lld%s%s%s%s --db=%s",
-		r->workload, (long long)r->batch, (long long)r->workers,
-		named ? " --platform=sim --sim.platform=" : "", named ? r->sim_platform : "",
-		named ? " --sim.step-time=" : "", named ? r->sim_step_time : "", u->config.own.db);
+	char *run AUTOFREE = command_of(&u->config, false);
 	char *calibrate AUTOFREE = calibrate_words(&u->config, (int)r->workers);
 	char *others AUTOFREE = NULL;
 	TRY(sql_first(s, &others,

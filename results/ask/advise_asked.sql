@@ -10,7 +10,7 @@ CREATE TEMP TABLE asked ( -- one row
 	platform TEXT, sim_platform TEXT, sim_step_time TEXT, sim_update_time TEXT,
 	source TEXT,         -- "auto", "calibration" or "runs"
 	epochs INTEGER, lr REAL, lr_schedule TEXT, momentum REAL, weight_decay REAL, reduce TEXT,
-	lr_scale TEXT, split TEXT,
+	lr_scale TEXT, split TEXT, optimizer TEXT, clip REAL, state TEXT,
 	bins INTEGER);       -- parts that the steps of a repetition were cut into
 CREATE TEMP TABLE interval (x INTEGER PRIMARY KEY); -- to compare [steps]
 CREATE TEMP TABLE allowed (id INTEGER PRIMARY KEY); -- the runs that may be used

@@ -64,7 +64,7 @@ WHERE v.workers > 1;
 -- Finished runs of this work, with the options of a variant.
 CREATE TEMP TABLE alike AS
 SELECT r.*, v.variant
-FROM run AS r JOIN asked AS a USING (workload, batch, precision, params, train_size)
+FROM run AS r JOIN asked AS a USING (workload, batch, precision, params, train_size, optimizer)
 	JOIN variant AS v USING (strategy)
 WHERE r.status = 'done' AND r.id IN (SELECT id FROM allowed) AND r.servers = 0
 	AND NOT EXISTS (SELECT 1 FROM chosen AS c LEFT JOIN run_option AS o
@@ -85,13 +85,14 @@ WITH timed AS (
 		AND r.threads = a.threads AND r.sim_step_time IS a.sim_step_time
 		AND r.sim_update_time IS a.sim_update_time AND ifnull(r.sim_slow_link, '') = ''
 		AND r.straggle = 0 AND r.speed = '' AND r.pause = '' AND r.leave = ''
-		AND (r.platform = 'sim' OR ifnull(r.host, a.host) = a.host) AND r.workers IN (1, a.workers)
+		AND (r.platform = 'sim' OR ifnull(r.host, a.host) = a.host AND r.network IS NULL) AND r.workers IN (1, a.workers)
 	GROUP BY r.id, r.variant),
 learned AS (
 	SELECT r.id, r.strategy, r.variant, r.sync_every AS x, r.workers, m.test_accuracy AS accuracy,
 		m.staleness_mean AS staleness
 	FROM alike AS r JOIN run_summary AS m ON m.id = r.id
-	JOIN asked AS a USING (epochs, lr, lr_schedule, momentum, weight_decay, reduce, lr_scale, split)
+	JOIN asked AS a USING (epochs, lr, lr_schedule, momentum, weight_decay, reduce, lr_scale, split, clip,
+		state)
 	WHERE ifnull(r.sim_train, 1) AND m.test_accuracy IS NOT NULL)
 SELECT id, strategy, variant, x, workers, 'seconds' AS name, seconds AS value FROM timed
 UNION ALL SELECT id, strategy, variant, x, workers, 'local', local FROM timed

@@ -39,7 +39,9 @@ static char *say(struct store *s, int64_t id, bool json)
 static char *say_tables(struct store *s)
 {
 	static const char *const sql[] = {"SELECT * FROM by_rank", "SELECT * FROM by_epoch"};
-	for (int i = 0; i < 2; i++) {
+	int64_t workers = 0;
+	TRY(sql_number(s, &workers, "SELECT workers FROM asked", ""));
+	for (int i = 0; i < (workers > 1 ? 2 : 1); i++) {
 		putchar('\n');
 		TRY(query_print(s, stdout, FORMAT_TEXT, sql[i], NULL, 0, NULL));
 	}

@@ -14,7 +14,8 @@ TEXT_FILE(table_sql, "results/ask/table.sql");
 
 struct table_options {
 	struct select select;
-	const char *format, *versus, *out;
+	const char *format, *versus, *out, *busy, *sort, *columns;
+	int64_t top;
 	double margin_accuracy, margin_loss, margin_time; /* points, %, % */
 	bool runs, tuned;
 };
@@ -23,6 +24,7 @@ struct table_options {
 
 static const struct option options[] = {
 	SELECT_OPTIONS(select., "where results are", ""),
+	SELECT_BUSY(busy),
 	OPTION(format, CHOICE, "format", "text", "csv and json are not rounded [name]",
 	       .choices = "text|markdown|csv|json"),
 	OPTION(runs, BOOL, "runs", "false",
@@ -31,7 +33,8 @@ static const struct option options[] = {
 	       "what mvbench tune reports: each configuration as tuned, and beside it as the job "
 	       "file has it [yes or no]"),
 	OPTION(versus, STRING, "versus", "",
-	       "compare with this configuration, as the table names it; empty: with the "
+	       "compare with this configuration, as the table or a figure names it, or by its "
+	       "short name, as \"asgd 2w\": the one of these that is most like the row; empty: the "
 	       "allreduce of the same workload that is most like the row; where there is none, "
 	       "with serial [text]"),
 	OPTION(margin_accuracy, REAL, "margin-accuracy", "0.3",
@@ -40,6 +43,14 @@ static const struct option options[] = {
 	OPTION(margin_loss, REAL, "margin-loss", "1", "so are losses [%]", .min = 0, .max = 1e6),
 	OPTION(margin_time, REAL, "margin-time", "5", "so are seconds of an epoch [%]", .min = 0,
 	       .max = 1e6),
+	OPTION(sort, STRING, "sort", "",
+	       "sort rows by these columns, as in --sort=workload,-test_accuracy: the least first, "
+	       "or, with - before it or :desc behind it, the greatest [columns]"),
+	OPTION(columns, STRING, "columns", "",
+	       "show these, in this order, as in --columns=configuration,epoch_seconds; empty: "
+	       "those that tell something [columns]"),
+	OPTION(top, INT, "top", "0", "only so many rows, the first ones; 0: all [rows]", .min = 0,
+	       .max = 1e9),
 	OPTION(out, STRING, "out", "", "write the table there instead of on the terminal [file]"),
 	{.name = NULL},
 };
@@ -76,8 +87,10 @@ static const struct option options[] = {
 		HIDDEN("staleness_max"), \
 		RARE("dropped_fraction", "dropped %", PERCENT("dropped_fraction"))
 
-#define ACCURACIES HIDDEN("test_accuracy_min"), HIDDEN("test_accuracy_max"),
-#define TO_TARGET  SECONDS("time_to_accuracy")
+/* A mark where some had less of their cores. */
+#define MARKED_SECONDS(x) SECONDS(x) " || iif(busy, '*', '')"
+#define ACCURACIES        HIDDEN("test_accuracy_min"), HIDDEN("test_accuracy_max"),
+#define TO_TARGET         SECONDS("time_to_accuracy")
 
 static const struct column configuration_columns[] = {
 	PLAIN("workload"),
@@ -99,7 +112,7 @@ static const struct column configuration_columns[] = {
 						      "test_loss_coverage") ", NULL)",
 	       "iif(test_accuracy IS NULL, " DIFFERENCE("test_loss", "%+.4f", "4",
 							"1") ", NULL)", ),
-	FIGURE("epoch_seconds", "epoch s", SECONDS,
+	FIGURE("epoch_seconds", "epoch s", MARKED_SECONDS,
 	       INTERVAL("epoch_seconds", SECONDS, "epoch_seconds_coverage"),
 	       DIFFERENCE("epoch_seconds", "%+.1f %%", "1", "100"), ),
 	PACE,
@@ -119,6 +132,9 @@ static const struct column configuration_columns[] = {
 	HIDDEN("reached"),
 	HIDDEN("missed"),
 	TIME_SPENT,
+	RARE("reported", "reported", "reported"),
+	HIDDEN("cores_share"),
+	HIDDEN("busy"),
 	SHOWN("failed", "not done",
 	      "ltrim(iif(failed, ', ' || failed || ' failed', '') || iif(diverged, ', ' || "
 	      "diverged || ' diverged', '') || iif(unfinished, ', ' || unfinished || "
@@ -145,9 +161,13 @@ static const struct column run_columns[] = {
 	SHOWN("test_loss", "loss", LOSS("test_loss")),
 	RARE("validation_accuracy", "validation %", PERCENT("validation_accuracy")),
 	RARE("validation_loss", "validation loss", LOSS("validation_loss")),
-	SHOWN("epoch_seconds", "epoch s", SECONDS("epoch_seconds")),
+	SHOWN("epoch_seconds", "epoch s",
+	      SECONDS("epoch_seconds") " || iif(cores_share < 0.9 AND NOT "
+				       "ifnull(oversubscribed, 0), '*', '')"),
+	HIDDEN("cores_share"),
 	PACE,
 	TIME_SPENT,
+	RARE("reported", "reported", "reported"),
 	PLAIN("started"),
 	SHOWN("reason", "reason", "ifnull(reason, '')"),
 	{.name = NULL},
@@ -155,17 +175,32 @@ static const struct column run_columns[] = {
 
 /* ---- Below the table ----------------------------------------------------- */
 
+/* Is there a column whose name ends so? */
+static bool shows(const struct column *c, const char *end)
+{
+	for (; c->name; c++)
+		if (strlen(c->name) >= strlen(end) &&
+		    strcmp(c->name + strlen(c->name) - strlen(end), end) == 0)
+			return true;
+	return false;
+}
+
 /* What the marks mean, and what cannot be compared: below tables for people, else on stderr. */
 static char *print_notes(struct store *s, FILE *f, const struct table_options *o,
-			 enum format format)
+			 const struct column *shown, enum format format)
 {
 	const bool people = for_people(format);
 	const char *line = format == FORMAT_MARKDOWN ? " " : "\n  ";
 	char *places AUTOFREE = NULL;
-	int64_t held = 0;
+	int64_t held = 0, busy = 0;
+	TRY(sql_number(s, &busy,
+		       o->runs ? "SELECT count(*) FROM shown_run WHERE cores_share < 0.9 AND "
+				 "NOT ifnull(oversubscribed, 0)"
+			       : "SELECT total(busy) FROM shown",
+		       ""));
 	TRY(sql_number(s, &held, "SELECT EXISTS (SELECT 1 FROM held)", ""));
 	TRY(sql_first(s, &places, "SELECT text FROM places", ""));
-	if (people && !o->runs && held)
+	if (people && held && shows(shown, "_mark"))
 		fprintf(f,
 			"\nversus %s: the mean difference and its 95 %% interval.%s"
 			"better, worse: by more than chance (5 %% over all rows of a workload, "
@@ -174,6 +209,12 @@ static char *print_notes(struct store *s, FILE *f, const struct table_options *o
 			*o->versus ? "the control (--versus)"
 				   : "the control, which is allreduce, or else serial",
 			line, line, o->margin_accuracy, o->margin_loss, o->margin_time, line);
+	if (busy && people && shows(shown, "epoch_seconds"))
+		fprintf(f,
+			"\n*: in %lld run%s a worker had less than 90 %% of its core, as "
+			"others ran "
+			"there; --busy=drop takes the quiet epochs only\n",
+			(long long)busy, plural(busy));
 	if (places)
 		fprintf(people ? f : stderr,
 			"%swarning: not all times were measured in one place, so they do not "
@@ -189,9 +230,10 @@ static char *check_versus(struct store *s, const struct table_options *o)
 	int64_t there = 0;
 	if (!*o->versus)
 		return NULL;
-	TRY(sql_number(s, &there, "SELECT 1 FROM title JOIN asked ON configuration = versus", ""));
+	TRY(sql_number(s, &there,
+		       "SELECT 1 FROM title JOIN asked ON versus IN (configuration, config)", ""));
 	TRY(sql_first(s, &names,
-		      "SELECT group_concat(configuration, ', ') FROM (SELECT DISTINCT "
+		      "SELECT group_concat(configuration, '; ') FROM (SELECT DISTINCT "
 		      "configuration FROM title ORDER BY 1 LIMIT 20)",
 		      ""));
 	return names && !there ? sentence("--versus=%s: there is no such row; it is one of: %s",
@@ -201,10 +243,22 @@ static char *check_versus(struct store *s, const struct table_options *o)
 
 /* ---- The command --------------------------------------------------------- */
 
+static void columns_help(FILE *f, const char *of, const struct column *all)
+{
+	struct text t;
+	columns_names(all, text_open(&t));
+	char *names AUTOFREE = text_close(&t);
+	fprintf(f, "Columns of %s, for --sort and --columns:\n  ", of);
+	text_wrap(f, names, 2);
+	fputc('\n', f);
+}
+
 static char *more_help(FILE *f, const struct arguments *given)
 {
 	struct store *s AUTOCLOSE = sql_schema();
 	(void)given;
+	columns_help(f, "configurations", configuration_columns);
+	columns_help(f, "--runs", run_columns);
 	fputs("Columns for --where, as in --where=\"workload='mlp' AND workers IN (2, 4)\":\n", f);
 	database_columns(s, f);
 	fputs("\n\n", f);
@@ -244,21 +298,33 @@ static char *print_tuned(struct store *s, FILE *f, enum format format)
 }
 
 /* One row a configuration or run. */
-static char *print_rows(struct store *s, FILE *f, const struct table_options *o, enum format format)
+static char *print_rows(struct store *s, FILE *f, const struct table_options *o,
+			const struct column *columns, enum format format)
 {
 	int64_t rows = 0;
-	TRY(columns_print(s, f, format, o->runs ? run_columns : configuration_columns,
-			  o->runs ? "shown_run" : "shown", &rows));
-	return rows > 0 ? print_notes(s, f, o, format) : explain_empty(s);
+	TRY(columns_print(s, f, format, columns, "sorted", &rows));
+	return rows > 0 ? print_notes(s, f, o, columns, format) : explain_empty(s);
 }
 
 /* What --tuned has no use for. */
-static const char *const untuned[] = {"runs", "versus", "margin-accuracy", "margin-loss",
-				      "margin-time"};
+static const char *const untuned[] = {"runs",        "versus", "margin-accuracy", "margin-loss",
+				      "margin-time", "sort",   "columns",         "top"};
+
+/* The rows that are to be printed, in table sorted. */
+static char *make_rows(struct store *s, const struct table_options *o, const struct column *all)
+{
+	TRY(names_make(s));
+	TRY(sql_each(s, table_sql, "trrr", o->versus, o->margin_accuracy / 100,
+		     o->margin_loss / 100, o->margin_time / 100));
+	TRY(check_versus(s, o));
+	return columns_sort(s, all, o->runs ? "shown_run" : "shown", o->sort, o->top, "sorted");
+}
 
 static char *table(void *options_given, struct arguments *a, int *status)
 {
 	const struct table_options *o = options_given;
+	const struct column *all = o->runs ? run_columns : configuration_columns;
+	struct column *columns AUTOFREE = NULL;
 	struct store *s AUTOCLOSE = NULL;
 	struct output out;
 	enum format format;
@@ -272,17 +338,15 @@ static char *table(void *options_given, struct arguments *a, int *status)
 					"compared with no other; leave --%s out",
 					untuned[i]);
 	CHECK(format_find(o->format, &format), "no format %s", o->format);
+	TRY(columns_choose(all, o->columns, &columns));
 	TRY(store_open(&s, o->select.db, STORE_READ));
-	TRY(database_choose(s, o->select.where, o->select.label));
-	if (!o->tuned) {
-		TRY(sql_each(s, table_sql, "trrr", o->versus, o->margin_accuracy / 100,
-			     o->margin_loss / 100, o->margin_time / 100));
-		TRY(check_versus(s, o));
-	}
+	TRY(database_choose(s, o->select.where, o->select.label, strcmp(o->busy, "keep") == 0));
+	if (!o->tuned)
+		TRY(make_rows(s, o, all));
 	TRY(output_open(&out, "--out=", o->out));
 	*status = EXIT_FAILED;
 	TRY(output_close(&out, o->tuned ? print_tuned(s, out.f, format)
-					: print_rows(s, out.f, o, format)));
+					: print_rows(s, out.f, o, columns, format)));
 	*status = EXIT_OK;
 	return NULL;
 }

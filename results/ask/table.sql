@@ -1,31 +1,12 @@
--- table.sql - what `mvbench table` shows, in the connection's temporary schema. database_choose() has
--- narrowed run_summary and the statistics to the runs that are wanted; table.c then reads `shown`, one row a
--- configuration, or `shown_run`, one row a run. ?1: the configuration to compare with, as shown;
--- '' = the synchronous one. ?2, ?3, ?4: margins of accuracy (0..1), loss and seconds (shares).
+-- table.sql - what `mvbench table` shows, in the connection's temporary schema. database_choose()
+-- has narrowed run_summary and the statistics to the runs that are wanted, names.sql has named
+-- them; table.c then reads `shown`, one row a configuration, or `shown_run`, one row a run. ?1: the
+-- configuration to compare with, as shown; '' = the synchronous one. ?2, ?3, ?4: margins of
+-- accuracy (0..1), loss and seconds (shares).
 
 CREATE TEMP TABLE asked AS SELECT ?1 AS versus;
 CREATE TEMP TABLE margin AS SELECT column1 AS name, column2 AS margin
 FROM (VALUES ('test_accuracy', ?2), ('test_loss', ?3), ('epoch_seconds', ?4));
-
--- The names of configurations: where a short one stands for several, what these differ in is added.
-CREATE TEMP TABLE title AS
-WITH named AS MATERIALIZED (
-	SELECT DISTINCT workload, config, config_key FROM run_summary),
-setting AS MATERIALIZED (
-	SELECT n.workload, n.config, n.config_key, n.twins, e.key, e.atom
-	FROM (SELECT *, count(*) OVER (PARTITION BY workload, config) AS twins FROM named) AS n,
-		json_each(n.config_key) AS e
-	WHERE n.twins > 1),
-differs AS MATERIALIZED (
-	SELECT workload, config, key FROM setting GROUP BY workload, config, key
-	HAVING min(atom) IS NOT max(atom) OR count(*) < twins),
-suffix AS MATERIALIZED (
-	SELECT config_key, group_concat(key || '=' || atom, ' ') AS text FROM (
-		SELECT config_key, key, atom FROM setting JOIN differs USING (workload, config, key)
-		WHERE atom <> '' ORDER BY config_key, key)
-	GROUP BY config_key)
-SELECT n.config_key, n.workload, n.config || ifnull(' ' || s.text, '') AS configuration
-FROM named AS n LEFT JOIN suffix AS s USING (config_key);
 
 CREATE TEMP TABLE summary AS SELECT * FROM configuration_summary;
 
@@ -36,10 +17,11 @@ CREATE TEMP TABLE summary AS SELECT * FROM configuration_summary;
 -- Times only where the work is equal.
 CREATE TEMP TABLE candidate AS
 SELECT * FROM (
-	SELECT s.number, s.workload, s.compare_key, s.config_key, s.workers, t.configuration, s.strategy,
+	SELECT s.number, s.workload, s.compare_key, s.config_key, s.workers, t.configuration, t.config, s.strategy,
 		max(s.strategy = 'allreduce') OVER (PARTITION BY s.workload) AS synchronous
 	FROM summary AS s JOIN title AS t USING (config_key)) CROSS JOIN asked
-WHERE iif(versus = '', strategy = iif(synchronous, 'allreduce', 'serial'), configuration = versus);
+WHERE iif(versus = '', strategy = iif(synchronous, 'allreduce', 'serial'), versus = iif(
+	EXISTS (SELECT 1 FROM title WHERE configuration = versus), configuration, config));
 -- The settings in which candidates of a workload differ: in the others a row agrees with all alike.
 CREATE TEMP TABLE trait AS
 WITH setting AS MATERIALIZED (
@@ -88,14 +70,30 @@ CREATE INDEX held_config ON held (config_key, name);
 
 CREATE TEMP TABLE base AS SELECT compare_key, epoch_seconds FROM serial_pace;
 
+-- What strategies said of the last epoch, as text: the means over the finished runs.
+CREATE TEMP TABLE said AS
+SELECT config_key, group_concat(name || ' ' || printf('%.4g', value), ', ') AS reported
+FROM (SELECT r.config_key, v.name, avg(v.value) AS value
+	FROM run_summary AS r CROSS JOIN epoch_value AS v ON v.run_id = r.id AND v.epoch = r.epochs_done
+	WHERE r.status = 'done' GROUP BY 1, 2 ORDER BY 1, 2)
+GROUP BY config_key;
+
 CREATE TEMP TABLE shown AS
 WITH counted AS MATERIALIZED (
 	SELECT config_key, workload, strategy, workers, servers, sync_every, max(compare_key) AS compare_key,
-		count(*) FILTER (WHERE status = 'failed') AS failed,
+		count(*) FILTER (WHERE status = 'failed' AND id > redone AND NOT interrupted) AS failed,
 		count(*) FILTER (WHERE status = 'diverged') AS diverged,
-		count(*) FILTER (WHERE status IN ('pending', 'running')) AS unfinished
-	FROM run_summary GROUP BY config_key)
-SELECT c.*, t.configuration, ifnull(s.n, 0) AS n, ifnull(s.seeds, 0) AS seeds,
+		count(*) FILTER (WHERE status IN ('pending', 'running') OR (status = 'failed'
+			AND id > redone AND interrupted)) AS unfinished
+	FROM ( -- what failed and was done later counts no more
+		SELECT *, ifnull(max(iif(status = 'done', id, NULL)) OVER (PARTITION BY config_hash), 0)
+			AS redone, ifnull(reason LIKE 'interrupted%', 0) AS interrupted
+		FROM run_summary) GROUP BY config_key),
+kept AS MATERIALIZED ( -- of the runs whose times count
+	SELECT config_key, min(cores_share) AS cores_share, count(*) FILTER (WHERE cores_share < 0.9
+		AND NOT ifnull(oversubscribed, 0)) AS busy
+	FROM run_summary WHERE status = 'done' AND epoch_seconds IS NOT NULL GROUP BY config_key)
+SELECT c.*, t.configuration, p.reported, k.cores_share, k.busy, ifnull(s.n, 0) AS n, ifnull(s.seeds, 0) AS seeds,
 	nullif(s.target_accuracy, 0) AS target_accuracy, nullif(s.target_loss, 0) AS target_loss,
 	b.epoch_seconds / nullif(s.epoch_seconds, 0) AS speedup,
 	a.mark AS test_accuracy_mark, a.versus AS test_accuracy_versus, a.pairs AS test_accuracy_pairs,
@@ -114,7 +112,9 @@ SELECT c.*, t.configuration, ifnull(s.n, 0) AS n, ifnull(s.seeds, 0) AS seeds,
 	e.p_better AS epoch_seconds_p_better, e.p_worse AS epoch_seconds_p_worse,
 	e.p_equal AS epoch_seconds_p_equal, e.wanted AS epoch_seconds_wanted,
 	s.* -- the first column of a name has it
-FROM counted AS c JOIN title AS t USING (config_key) LEFT JOIN summary AS s USING (config_key)
+FROM counted AS c JOIN title AS t USING (config_key) LEFT JOIN kept AS k USING (config_key)
+	LEFT JOIN said AS p USING (config_key)
+	LEFT JOIN summary AS s USING (config_key)
 	LEFT JOIN base AS b ON b.compare_key = c.compare_key
 	LEFT JOIN held AS a ON a.config_key = c.config_key AND a.name = 'test_accuracy'
 	LEFT JOIN held AS l ON l.config_key = c.config_key AND l.name = 'test_loss'
@@ -122,17 +122,9 @@ FROM counted AS c JOIN title AS t USING (config_key) LEFT JOIN summary AS s USIN
 ORDER BY c.workload, c.workers, c.strategy, c.sync_every, t.configuration;
 
 CREATE TEMP VIEW shown_run AS
-SELECT r.*, t.configuration, b.epoch_seconds / nullif(r.epoch_seconds, 0) AS speedup
+SELECT r.*, t.configuration, b.epoch_seconds / nullif(r.epoch_seconds, 0) AS speedup,
+	(SELECT group_concat(name || ' ' || printf('%.4g', value), ', ') FROM epoch_value AS v
+		WHERE v.run_id = r.id AND v.epoch = r.epochs_done) AS reported
 FROM run_summary AS r JOIN title AS t USING (config_key)
 	LEFT JOIN base AS b ON b.compare_key = r.compare_key
 ORDER BY r.id;
-
--- Where the times were measured; those of simulations were not. NULL = nowhere, or in one place.
-CREATE TEMP VIEW places AS
-SELECT iif(count(*) > 1 OR max(gpus) > 1, group_concat(place, '; '), NULL) AS text, count(*) AS n
-FROM (
-	SELECT ifnull(host, 'an unknown host') || ' (' || ifnull(cpu, 'an unknown CPU')
-			|| ifnull(', ' || group_concat(DISTINCT gpu), '') || ')' AS place,
-		count(DISTINCT gpu) AS gpus
-	FROM run_summary WHERE status = 'done' AND platform <> 'sim'
-	GROUP BY host, cpu ORDER BY host, cpu);

@@ -73,19 +73,7 @@ static char *newest(struct store *s, const struct select *of, const char *among,
 char *run_find(struct store *s, const char *word, const struct select *of, const char *among,
 	       int64_t *id)
 {
-	int64_t found = 0;
-	char *end;
-	if (strcmp(word, "latest") == 0)
-		return newest(s, of, among, id);
-	*id = strtoll(word, &end, 10);
-	if (*end || end == word || *id < 1)
-		return sentence("%s: the number of a run is wanted, or latest; mvbench table "
-				"--runs lists them",
-				word);
-	TRY(sql_number(s, &found, "SELECT count(*) FROM run WHERE id = ?1", "i", *id));
-	return found ? NULL
-		     : sentence("%s: %s has no such run; mvbench table --runs --db=%s lists them",
-				word, s->path, s->path);
+	return strcmp(word, "latest") == 0 ? newest(s, of, among, id) : run_number(s, word, id);
 }
 
 /* FIRST..LAST, or one number. */

@@ -53,4 +53,16 @@ bool for_people(enum format format);
 char *columns_print(struct store *s, FILE *f, enum format format, const struct column *columns,
 		    const char *from, int64_t *rows);
 
+/* ---- As --columns and --sort name them (column.c): by name, or head, with commas between. ---- */
+
+void columns_names(const struct column *all, FILE *f);
+/* Those of the list, in its order ("" = all as they are), heap, also where something is wrong. NULL
+ * or a sentence: there is no such column, with the nearest. */
+char *columns_choose(const struct column *all, const char *list, struct column **chosen);
+/* Makes the temporary table `to` of the rows of `from`, sorted by the columns of the list: NAME or
+ * NAME:asc, the least first, -NAME or NAME:desc the greatest; NULL comes last, equals stay in their
+ * order. top: so many of them at most, 0 = all. Likewise. */
+char *columns_sort(struct store *s, const struct column *all, const char *from, const char *list,
+		   int64_t top, const char *to);
+
 #endif

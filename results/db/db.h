@@ -10,13 +10,6 @@
 #include <sqlite3.h>
 #include <stdlib.h>
 
-/* Where nothing is to be freed: what is wrong is the caller's answer, too. */
-#define TRY(wrong) \
-	do { \
-		char *wrong_ = (wrong); \
-		if (wrong_) \
-			return wrong_; \
-	} while (0)
 /* What is done with a variable where its block ends: struct settings all ENDS_WITH(settings_free) =
  * ...; it has to be initialised, and f takes its address. */
 #define ENDS_WITH(f) __attribute__((cleanup(f)))
@@ -44,10 +37,12 @@ static inline const char *plural(int64_t n)
 }
 
 struct store {
-	sqlite3 *db;   /* NULL = STORE_LATER, and no run has begun */
-	char *path;    /* as the user gave it */
-	int64_t run;   /* that the sink writes, 0 = none */
-	int64_t begun; /* the newest that it began, 0 = none */
+	sqlite3 *db;                 /* NULL = STORE_LATER, and no run has begun */
+	char *path;                  /* as the user gave it */
+	int64_t run;                 /* that the sink writes, 0 = none */
+	int64_t begun;               /* the newest that it began, 0 = none */
+	struct heartbeat *heartbeat; /* of run; NULL = none */
+	nsec until;                  /* what is asked ends; 0: when it is answered */
 	void (*tell)(void *ctx, const struct epoch_row *row); /* see store_tell; NULL = nobody */
 	void *tell_ctx;
 };
@@ -66,9 +61,14 @@ void database_columns(struct store *s, FILE *f);
 char *database_selected(struct store *s, const char *what, const char *where, const char *label);
 /* Makes statistics those of some runs: on this connection run_summary becomes a table of the runs
  * for which the condition holds and which have the label ("" = all), and finished,
- * configuration_summary, compared and comparison are made of these alone. The file itself is only
- * read. NULL or a sentence. */
-char *database_choose(struct store *s, const char *where, const char *label);
+ * configuration_summary, compared and comparison are made of these alone. busy: seconds of an epoch
+ * are of all epochs, also of those in which workers had less than CORES_SHARE_LEAST of their cores.
+ * The file itself is only read. NULL or a sentence. */
+char *database_choose(struct store *s, const char *where, const char *label, bool busy);
+/* The same in two: the table run_summary; and the statistics, after the caller has changed it. They
+ * take runs of one config_key together, whatever he has written there. */
+char *database_take(struct store *s, const char *where, const char *label, bool busy);
+char *database_summarise(struct store *s);
 
 /* WRITE makes the file when there is none; LATER does so when the first run begins. */
 enum store_mode { STORE_READ, STORE_WRITE, STORE_LATER };
@@ -100,9 +100,15 @@ void store_tell(struct store *s, void (*tell)(void *ctx, const struct epoch_row 
  * Returns its id, 0 for none. */
 int64_t store_cell(struct store *s, const char *config_hash, char status[16], char reason[256]);
 /* Makes a `pending` row for a cell; store_sink's begin takes the oldest pending row of its hash
- * over. id: of one that is there already, 0 = none. Round and seed are of the sweep's shuffle;
- * round 0 = there is none. */
-char *store_pend(struct store *s, const struct config *c, int64_t id, int64_t round, int64_t seed);
+ * over, claimed ones first. *id: of one that is there already; 0 = none, and gets the new one's.
+ * Round and seed are of the sweep's shuffle; round 0 = there is none. */
+char *store_pend(struct store *s, const struct config *c, int64_t *id, int64_t round, int64_t seed);
+/* Before the cell of this pending row is run, as another sweep may have it too: takes it for this
+ * process. *mine: it did; else *who (heap) runs it, NULL = it has ended. */
+char *store_claim(struct store *s, int64_t id, bool *mine, char **who);
+/* *n: runs that a process is at, or about to begin: on this host one that lives, elsewhere one that
+ * was seen lately. NULL or a sentence. */
+char *store_living(struct store *s, int64_t *n);
 /* Marks a run that is still `running` as failed (its process is gone or never began). */
 char *store_fail(struct store *s, int64_t id, const char *reason);
 
@@ -203,6 +209,9 @@ char *database_copy(const char *from, const char *to);
 void database_remove(const char *path); /* with what SQLite keeps beside it */
 
 /* ---- Recorded runs as configurations again (recorded.c) ---- */
+
+/* The run that a word is the number of. NULL, or a sentence: there is none. */
+char *run_number(struct store *s, const char *word, int64_t *id);
 
 /* All that its rows say, and its config_hash. NULL, or a sentence: there is no such run. */
 char *recorded_settings(struct store *s, int64_t id, struct settings *all, char hash[17]);

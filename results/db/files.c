@@ -1,12 +1,20 @@
 /*
  * files.c - databases copied and taken away whole.
  */
-#include "results/db/db.h"
+#include "results/db/store.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+int database_backup(sqlite3 *from, sqlite3 *to)
+{
+	sqlite3_backup *b = sqlite3_backup_init(to, "main", from, "main");
+	int rc = b ? sqlite3_backup_step(b, -1) : sqlite3_errcode(to);
+	sqlite3_backup_finish(b);
+	return rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
 
 char *database_copy(const char *from, const char *to)
 {
@@ -18,15 +26,13 @@ char *database_copy(const char *from, const char *to)
 	if (rc != SQLITE_OK)
 		wrong = database_error(&in, rc);
 	if (!wrong && (rc = sqlite3_open(to, &out.db)) == SQLITE_OK) {
-		sqlite3_backup *b = sqlite3_backup_init(out.db, "main", in.db, "main");
-		rc = b ? sqlite3_backup_step(b, -1) : sqlite3_errcode(out.db);
-		sqlite3_backup_finish(b);
+		rc = database_backup(in.db, out.db);
 		if ((rc & 0xff) == SQLITE_FULL || (rc & 0xff) == SQLITE_IOERR)
 			wrong = sentence(
 				"%s: there is no room for a copy of %s: free some space, or "
 				"set TMPDIR to a folder that has it",
 				to, from);
-		else if (rc != SQLITE_DONE)
+		else if (rc != SQLITE_OK)
 			wrong = database_error(&in, rc);
 	}
 	if (!wrong)

@@ -164,7 +164,7 @@ FROM test;
 -- One row a cell of a baseline that was checked: its verdict.
 --   failed, diverged, missing   a run of it is so; a run is missing that was not made
 --   worse, better   a figure is: p_holm below alpha, and beyond the minimum
---   time            its simulated time is not exactly what it was
+--   time            its simulated time is not what it was
 --   identical       every figure of every run is bit for bit what it was
 --   unsure          the interval of a figure reaches as far as what would be worse: it may be
 --   untested        there are too few runs for a test
@@ -172,8 +172,9 @@ FROM test;
 -- and, with the figures of its worst test (gate_test), where chance is the p_holm of the verdict:
 --   configuration   its workload and short name; where several cells have that, with what they differ in
 --   wanted, runs    runs that the check wants, and has; of these failed and diverged, and a reason
---   comparable      simulations: 1 = calibrated as then; NULL = none. These take exactly as long:
---   differs         1 = virtual time is not what it was; longer: by how much of it an epoch is
+--   comparable      simulations: 1 = calibrated as then; NULL = none. These take as long:
+--   differs         1 = an epoch does not, but for the nanoseconds that are rounded when the time
+--                   before it is another; longer: by how much of it
 CREATE VIEW gate_cell AS
 WITH named AS MATERIALIZED (
 	SELECT name, cell, min(options->>'workload' || ' ' || config) AS config,
@@ -194,8 +195,8 @@ clock AS MATERIALIZED (
 		avg(longer) AS longer
 	FROM (SELECT name, cell,
 			b.calibration IS (k.made || ifnull(' ' || k.host, '')) AS comparable,
-			r.simulated_s IS NOT b.simulated_s OR r.seconds IS NOT b.epoch_seconds
-				AS differs,
+			ifnull(abs(r.seconds - b.epoch_seconds) > 1e-6 * b.epoch_seconds + 2e-9,
+				r.seconds IS NOT b.epoch_seconds) AS differs,
 			r.seconds / nullif(b.epoch_seconds, 0) - 1 AS longer
 		FROM (SELECT c.*, r.calibration_id, r.simulated_s,
 				(SELECT epoch_seconds FROM run_summary WHERE id = r.id) AS seconds

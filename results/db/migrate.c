@@ -28,11 +28,16 @@ TEXT_FILE(migration_4, "results/db/migrations/4.sql");
 TEXT_FILE(migration_5, "results/db/migrations/5.sql");
 TEXT_FILE(migration_7, "results/db/migrations/7.sql");
 TEXT_FILE(migration_8, "results/db/migrations/8.sql");
+TEXT_FILE(migration_9, "results/db/migrations/9.sql");
+TEXT_FILE(migration_10, "results/db/migrations/10.sql");
+TEXT_FILE(migration_11, "results/db/migrations/11.sql");
+TEXT_FILE(migration_12, "results/db/migrations/12.sql");
 
 /* [v] turns what version v has into that of v + 1. */
 static const char *const migrations[SCHEMA_VERSION] = {
-	[2] = migration_2, [3] = migration_3, [4] = migration_4,
-	[5] = migration_5, [7] = migration_7, [8] = migration_8};
+	[2] = migration_2,   [3] = migration_3,  [4] = migration_4, [5] = migration_5,
+	[7] = migration_7,   [8] = migration_8,  [9] = migration_9, [10] = migration_10,
+	[11] = migration_11, [12] = migration_12};
 
 /* ---- What is made of the core options -------------------------------------- */
 
@@ -207,16 +212,36 @@ static void put_name(FILE *f, const struct option *o, bool first)
 	fprintf(f, "%s('%s')", first ? "" : ", ", option_column(o, column));
 }
 
-/* Has it one of every option? One query: every file that is opened is asked. */
-static char *has_columns(struct store *s, bool *all)
+/* Of rows of sqlite_master: what they say is run when it is asked, or written to; is a view
+ * somebody's own, of another name than the schema ?1 has? */
+#define MADE \
+	"sql IS NOT NULL AND sql NOT GLOB 'CREATE TABLE *' AND sql NOT GLOB 'CREATE INDEX *' AND " \
+	"sql NOT GLOB 'CREATE UNIQUE INDEX *'"
+#define OF_OTHERS \
+	"(type = 'view' AND sql GLOB 'CREATE VIEW *' AND " \
+	"NOT instr(lower(?1), 'create view ' || lower(name) || ' ') AND " \
+	"NOT instr(lower(?1), 'create table ' || lower(name) || ' '))"
+
+/* Has it a column of every option, and the views and triggers of this program, word for word, as
+ * what they say is run? Others' views are theirs; others' triggers are none of a store's. One
+ * query: every file that is opened is asked. */
+static char *has_all(struct store *s, bool *whole)
 {
 	char *names AUTOFREE = of_options(put_name);
-	char *sql AUTOFREE = sentence("SELECT count(*) FROM (VALUES %s) WHERE column1 NOT IN "
-				      "(SELECT name FROM pragma_table_info('run'))",
-				      names);
-	int64_t missing = 0;
-	TRY(sql_number(s, &missing, sql, ""));
-	*all = missing == 0;
+	char *sql AUTOFREE = sentence(
+		"WITH made AS (SELECT instr(?1, sql || ';') > 0 AS ours, " OF_OTHERS " AS others "
+		"FROM sqlite_master WHERE " MADE ") "
+		"SELECT (SELECT count(*) FROM (VALUES %s) WHERE column1 NOT IN "
+		"(SELECT name FROM pragma_table_info('run'))) + "
+		"(SELECT count(*) FROM made WHERE NOT ours AND NOT others) + "
+		"abs((SELECT count(*) FROM made WHERE ours) - ?2)",
+		names);
+	int64_t off = 0, made = 0;
+	const char *schema = database_schema();
+	for (const char *at = schema; (at = strstr(at, "CREATE ")); at++)
+		made += strncmp(at + 7, "VIEW ", 5) == 0 || strncmp(at + 7, "TRIGGER ", 8) == 0;
+	TRY(sql_number(s, &off, sql, "ti", schema, made));
+	*whole = off == 0;
 	return NULL;
 }
 
@@ -229,19 +254,22 @@ char *store_version(struct store *s, int64_t *version, bool *whole, bool *tables
 	*tables = n > 0;
 	TRY(store_check_version(s->path, application, *version, *tables));
 	*whole = *tables && *version == SCHEMA_VERSION;
-	return *whole ? has_columns(s, whole) : NULL;
+	return *whole ? has_all(s, whole) : NULL;
 }
 
 /* ---- Making ---------------------------------------------------------------- */
 
-/* Takes the views and triggers of another version away. */
-static char *drop_views(struct store *s)
+/* Takes views and triggers away: of another version all, as columns that they name may go; else
+ * others' views stay. */
+static char *drop_views(struct store *s, bool all)
 {
 	char *drop AUTOFREE = NULL;
-	TRY(sql_first(s, &drop,
-		      "SELECT group_concat(printf('DROP %s \"%w\"', type, name), ';') "
-		      "FROM sqlite_master WHERE type IN ('view', 'trigger')",
-		      ""));
+	TRY(sql_first(
+		s, &drop,
+		"SELECT group_concat(printf('DROP %s \"%w\"', type, name), ';') "
+		"FROM sqlite_master WHERE type IN ('view', 'trigger') AND (?2 OR NOT " OF_OTHERS
+		")",
+		"ti", database_schema(), (int64_t)all));
 	return drop ? sql_script(s, drop) : NULL;
 }
 
@@ -275,7 +303,7 @@ static char *make_all(struct store *s)
 
 static char *bring_up(struct store *s, int64_t version)
 {
-	TRY(drop_views(s));
+	TRY(drop_views(s, version < SCHEMA_VERSION));
 	TRY(add_columns(s));
 	for (; version < SCHEMA_VERSION; version++)
 		if (migrations[version])

@@ -7,12 +7,16 @@
 #include "results/db/store.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { OPEN_WAIT_MS = 3000 }; /* for another process's lock */
+enum {
+	OPEN_WAIT_MS = 3000,    /* for another process's lock */
+	GOES_ON_STEPS = 1000000 /* of SQLite's machine, from one look to the next */
+};
 
 /* ---- Sentences ----------------------------------------------------------- */
 
@@ -50,6 +54,10 @@ char *database_error(const struct store *s, int rc)
 		return sentence("%s cannot be opened: look at the permissions of the file and its "
 				"folder, or name another file with --db",
 				s->path);
+	case SQLITE_INTERRUPT:
+		return s->until ? sentence("%s: the query was ended after %d s", s->path,
+					   QUERY_LIMIT_S)
+				: sentence("%s: the query was interrupted", s->path);
 	case SQLITE_IOERR:
 		if (sqlite3_system_errno(s->db) == ENOSPC)
 			return disk_full(s);
@@ -211,6 +219,16 @@ static char *immutable_name(const char *path)
 	return uri;
 }
 
+/* A query that takes long ends when the process is told to, although signals wait for a run's end;
+ * and at its time limit. */
+static int goes_on(void *self)
+{
+	const struct store *s = self;
+	return told_to_end() || (s->until && clock_now() > s->until);
+}
+
+/* What a file says is not trusted: it may be anybody's. (Views and triggers are this program's,
+ * word for word, see migrate.c; SQLite's own switch for them would refuse JSON in ours.) */
 static int open_database(struct store *s, int flags, char *name)
 {
 	int rc = sqlite3_open_v2(name, &s->db, flags, NULL);
@@ -218,12 +236,58 @@ static int open_database(struct store *s, int flags, char *name)
 	if (rc != SQLITE_OK)
 		return rc;
 	sqlite3_extended_result_codes(s->db, 1);
+	sqlite3_db_config(s->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+	sqlite3_limit(s->db, SQLITE_LIMIT_LENGTH, 1 << 28);
+	sqlite3_progress_handler(s->db, GOES_ON_STEPS, goes_on, s);
 	sqlite3_busy_timeout(s->db, OPEN_WAIT_MS);
 	/* The first access; opening alone reads nothing. */
 	return sqlite3_exec(s->db,
 			    "PRAGMA foreign_keys = ON; PRAGMA synchronous = NORMAL;"
 			    "SELECT count(*) FROM sqlite_master",
 			    NULL, NULL, NULL);
+}
+
+/* Of what reads only: it writes nothing but what is temporary. */
+static int only_temporary(void *ctx, int action, const char *a, const char *b, const char *database,
+			  const char *trigger)
+{
+	bool asks = action == SQLITE_PRAGMA &&
+		    (!b || strcmp(a, "table_info") == 0 || strcmp(a, "temp_store") == 0 ||
+		     strcmp(a, "cache_size") == 0);
+	bool reads = asks || action == SQLITE_SELECT || action == SQLITE_READ ||
+		     action == SQLITE_FUNCTION || action == SQLITE_RECURSIVE ||
+		     action == SQLITE_TRANSACTION || action == SQLITE_SAVEPOINT;
+	/* so table-valued functions begin; DEFENSIVE keeps others from writing there */
+	bool schema = a && strcmp(a, "sqlite_master") == 0;
+	if (action == SQLITE_ALTER_TABLE)
+		database = a;
+	(void)ctx, (void)trigger;
+	return reads || schema || (database && strcmp(database, "temp") == 0) ? SQLITE_OK
+									      : SQLITE_DENY;
+}
+
+/* Where it may, it opens to write, so that it can take the files away that SQLite keeps beside the
+ * database while it is open. */
+static int open_reader(struct store *s)
+{
+	bool writable = access(s->path, W_OK) == 0;
+	int rc = open_database(s, writable ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY,
+			       plain_name(s->path));
+	if (rc == SQLITE_OK)
+		sqlite3_set_authorizer(s->db, only_temporary, NULL);
+	return rc;
+}
+
+/* What cannot be written, and has other views than this program, or is older. */
+static char *bring_up_in_memory(struct store *s)
+{
+	sqlite3 *from = s->db, *to = NULL;
+	int rc = sqlite3_open(":memory:", &to);
+	if (rc == SQLITE_OK)
+		rc = database_backup(from, to);
+	sqlite3_close(from);
+	s->db = to;
+	return rc == SQLITE_OK ? store_migrate(s) : database_error(s, rc);
 }
 
 static char *open_read(struct store *s)
@@ -236,7 +300,7 @@ static char *open_read(struct store *s)
 				"--db=%s`, or name another file with --db",
 				s->path, s->path);
 	TRY(not_a_file(s->path, &st));
-	int rc = open_database(s, SQLITE_OPEN_READONLY, plain_name(s->path));
+	int rc = open_reader(s);
 	if ((rc & 0xff) == SQLITE_CANTOPEN || (rc & 0xff) == SQLITE_READONLY) {
 		sqlite3_close(s->db);
 		rc = open_database(s, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI,
@@ -251,18 +315,24 @@ static char *open_read(struct store *s)
 	if (whole)
 		return NULL;
 
+	if (access(s->path, W_OK) != 0)
+		return bring_up_in_memory(s);
 	struct store *writer;
 	sqlite3_close(s->db);
 	s->db = NULL;
 	TRY(store_open(&writer, s->path, STORE_WRITE));
 	store_close(writer);
-	rc = open_database(s, SQLITE_OPEN_READONLY, plain_name(s->path));
+	rc = open_reader(s);
 	return rc == SQLITE_OK ? NULL : database_error(s, rc);
 }
 
-static char *open_write(struct store *s)
+static char *open_write(struct store *s, bool *made)
 {
 	TRY(store_check(s->path));
+	int fd = open(s->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+	*made = fd >= 0;
+	if (*made)
+		close(fd);
 	int rc = open_database(s, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, plain_name(s->path));
 	return rc == SQLITE_OK ? prepare_write(s) : database_error(s, rc);
 }
@@ -270,16 +340,19 @@ static char *open_write(struct store *s)
 char *store_open(struct store **out, const char *path, enum store_mode mode)
 {
 	struct store *s = must(calloc(1, sizeof(*s)));
-	bool is_new = mode == STORE_WRITE && access(path, F_OK) != 0;
+	struct stat st;
+	bool made = false;
 	s->path = must(strdup(path));
 	char *wrong = mode == STORE_READ    ? open_read(s)
 		      : mode == STORE_LATER ? NULL
-					    : open_write(s);
+					    : open_write(s, &made);
+	bool locked = s->db && (sqlite3_errcode(s->db) & 0xff) == SQLITE_BUSY;
 	*out = wrong ? NULL : s;
 	if (wrong)
 		store_close(s);
-	if (wrong && is_new)
-		database_remove(path); /* that could not be made whole */
+	/* that this process could not make whole, and no other has begun to */
+	if (wrong && made && !locked && stat(path, &st) == 0 && st.st_size == 0)
+		database_remove(path);
 	return wrong;
 }
 
@@ -291,6 +364,7 @@ char *store_begin(struct store *s)
 	TRY(store_open(&open, s->path, STORE_WRITE));
 	s->db = open->db;
 	open->db = NULL;
+	sqlite3_progress_handler(s->db, GOES_ON_STEPS, goes_on, s);
 	return NULL;
 }
 
@@ -298,6 +372,7 @@ void store_close(struct store *s)
 {
 	if (!s)
 		return;
+	heartbeat_stop(s);
 	sqlite3_close(s->db);
 	free(s->path);
 	free(s);

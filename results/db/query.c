@@ -5,6 +5,7 @@
  */
 
 #include "results/db/column.h"
+#include "results/db/store.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -130,11 +131,23 @@ static void csv_text(FILE *f, const char *s)
 	fputc('"', f);
 }
 
+/* Would a spreadsheet run it? */
+static bool is_formula(sqlite3_stmt *q, int i, const char *cell)
+{
+	return sqlite3_column_type(q, i) == SQLITE_TEXT && *cell && strchr("=+-@\t\r", *cell) &&
+	       !numeric_text(cell);
+}
+
 static void csv_row(FILE *f, sqlite3_stmt *q, bool head)
 {
 	for (int i = 0; i < sqlite3_column_count(q); i++) {
 		char *cell AUTOFREE = head ? NULL : cell_text(q, i, true);
 		fputs(i ? "," : "", f);
+		if (cell && is_formula(q, i, cell)) {
+			char *plain = sentence("'%s", cell); /* as spreadsheets mark text */
+			free(cell);
+			cell = plain;
+		}
 		csv_text(f, head ? sqlite3_column_name(q, i) : cell ? cell : "");
 	}
 	fputs("\r\n", f);
@@ -301,20 +314,21 @@ char *database_condition(struct store *s, const char *where)
 }
 
 /* The views of statistics once more, in the temporary schema: there they find the table. The first
- * is made a table too, since all others ask it. */
-static char *copy_views(struct store *s)
+ * is made a table too, since all others ask it. Their text is this program's, whatever the file's
+ * may say. */
+char *database_summarise(struct store *s)
 {
 	static const char create[] = "CREATE VIEW";
 	const char *kind = "TABLE";
+	struct store *schema AUTOCLOSE = sql_schema();
 	struct sql q AUTODONE = sql_select(
-		s,
-		"SELECT sql FROM main.sqlite_master WHERE type = 'view' AND name IN "
+		schema,
+		"SELECT sql FROM sqlite_master WHERE type = 'view' AND name IN "
 		"('finished', 'configuration_summary', 'compared', 'comparison') ORDER BY rowid",
 		"");
 	while (sql_next(&q)) {
-		const char *sql = sql_text(&q, 0);
-		CHECK(strncmp(sql, create, sizeof create - 1) == 0, "no view: %s", sql);
-		char *copy AUTOFREE = sentence("CREATE TEMP %s%s", kind, sql + sizeof create - 1);
+		char *copy AUTOFREE =
+			sentence("CREATE TEMP %s%s", kind, sql_text(&q, 0) + sizeof create - 1);
 		TRY(sql_script(s, copy));
 		kind = "VIEW";
 	}
@@ -326,15 +340,29 @@ char *database_selected(struct store *s, const char *what, const char *where, co
 	TRY(database_condition(s, where));
 	char *sql AUTOFREE = sentence("%s WHERE (?1 = '' OR label = ?1) AND (\n%s\n)", what,
 				      *where ? where : "1");
-	return sql_change(s, sql, "t", label);
+	s->until = *where ? clock_now() + QUERY_LIMIT_S * (nsec)1000000000 : 0;
+	char *wrong = sql_change(s, sql, "t", label);
+	s->until = 0;
+	return wrong;
 }
 
-char *database_choose(struct store *s, const char *where, const char *label)
+char *database_take(struct store *s, const char *where, const char *label, bool busy)
 {
 	TRY(sql_script(s, "PRAGMA temp_store = MEMORY"));
 	TRY(database_selected(s, "CREATE TEMP TABLE run_summary AS SELECT * FROM main.run_summary",
 			      where, label));
-	return copy_views(s);
+	if (!busy)
+		TRY(sql_script(s, "UPDATE temp.run_summary SET cores_share = NULL, epoch_seconds = "
+				  "quiet_epoch_seconds, samples_per_second = train_size / "
+				  "nullif(quiet_epoch_seconds, 0) WHERE NOT ifnull(oversubscribed, "
+				  "0)"));
+	return NULL;
+}
+
+char *database_choose(struct store *s, const char *where, const char *label, bool busy)
+{
+	TRY(database_take(s, where, label, busy));
+	return database_summarise(s);
 }
 
 /* ---- Queries ------------------------------------------------------------- */
@@ -344,6 +372,8 @@ static char *prepare(struct store *s, const char *sql, sqlite3_stmt **q)
 {
 	const char *rest;
 	int rc = sqlite3_prepare_v2(s->db, sql, -1, q, &rest);
+	if (rc == SQLITE_AUTH)
+		return sentence("the query is refused: only a SELECT is allowed here");
 	if (rc == SQLITE_ERROR)
 		return sentence("the query is refused: %s", sqlite3_errmsg(s->db));
 	if (rc != SQLITE_OK)
@@ -437,12 +467,13 @@ char *query_run_json(struct store *s, FILE *f, int64_t id)
 	const char *param = text;
 	int64_t rows = 0;
 	snprintf(text, sizeof(text), "%lld", (long long)id);
-	TRY(query_print(s, f, FORMAT_JSON,
-			"SELECT id, status, strategy, workload, workers, params, "
-			"test_accuracy, best_test_accuracy, test_loss, epoch_seconds, "
-			"samples_per_second, comm_fraction, staleness_mean, staleness_max, "
-			"dropped_fraction "
-			"FROM run_summary WHERE id = CAST(?1 AS INTEGER)",
-			&param, 1, &rows));
+	TRY(query_print(
+		s, f, FORMAT_JSON,
+		"SELECT id, status, strategy, workload, workers, params, "
+		"test_accuracy, best_test_accuracy, test_loss, epoch_seconds, "
+		"samples_per_second, cores_share, comm_fraction, staleness_mean, staleness_max, "
+		"dropped_fraction "
+		"FROM run_summary WHERE id = CAST(?1 AS INTEGER)",
+		&param, 1, &rows));
 	return rows ? NULL : sentence("%s has no run %s", s->path, text);
 }

@@ -46,7 +46,8 @@ char *recorded_settings(struct store *s, int64_t id, struct settings *all, char 
 		return sentence("%s has no run %lld", s->path, (long long)id);
 	struct sql own = sql_select(
 		s,
-		"SELECT iif(part = 'strategy', strategy, workload) || '.' || name, value, "
+		"SELECT CASE part WHEN 'strategy' THEN strategy "
+		"WHEN 'optimizer' THEN optimizer ELSE workload END || '.' || name, value, "
 		"config_hash FROM run LEFT JOIN run_option ON run_id = id WHERE id = ?1 "
 		"ORDER BY part, name",
 		"i", id);
@@ -103,6 +104,21 @@ char *recorded_config(struct store *s, int64_t id, struct config *c, bool *exact
 			config_fini(c);
 	}
 	return NULL;
+}
+
+char *run_number(struct store *s, const char *word, int64_t *id)
+{
+	int64_t found = 0;
+	char *end;
+	*id = strtoll(word, &end, 10);
+	if (*end || end == word || *id < 1)
+		return sentence("%s: the number of a run is wanted, or latest; mvbench table "
+				"--runs lists them",
+				word);
+	TRY(sql_number(s, &found, "SELECT count(*) FROM run WHERE id = ?1", "i", *id));
+	return found ? NULL
+		     : sentence("%s: %s has no such run; mvbench table --runs --db=%s lists them",
+				word, s->path, s->path);
 }
 
 char *recorded_command(struct store *s, int64_t id, char **command, bool *exact)

@@ -7,6 +7,7 @@
 #include "sim/model/model.h"
 
 #include <errno.h>
+#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,21 +19,28 @@
 /* When did process pid start [Unix time, s]? 0 = there is none, -1 = not known. */
 static double process_start(int64_t pid)
 {
+	enum { FLAGS = 9, STARTTIME = 22, EXITING = 4 }; /* proc_pid_stat(5); PF_EXITING of Linux */
 	char path[64], line[1024];
 	struct timespec boot;
+	unsigned flags = 0;
 	unsigned long long ticks;
-	if (kill((pid_t)pid, 0) != 0 && errno == ESRCH)
-		return 0;
 	snprintf(path, sizeof(path), "/proc/%lld/stat", (long long)pid);
 	FILE *f = fopen(path, "r");
 	char *got = f ? fgets(line, sizeof(line), f) : NULL;
 	if (f)
 		fclose(f);
+	if (!got && kill((pid_t)pid, 0) != 0 && errno == ESRCH)
+		return 0;
 	const char *p = got ? strrchr(line, ')') : NULL; /* the name before may hold anything */
 	if (p && (p[2] == 'Z' || p[2] == 'X')) /* dead, and nobody has asked how it died */
 		return 0;
-	for (int field = 2; p && field < 22; field++)
+	for (int field = 2; p && field < STARTTIME; field++) {
 		p = strchr(p + 1, ' ');
+		if (p && field + 1 == FLAGS)
+			sscanf(p, "%u", &flags);
+	}
+	if (flags & EXITING) /* killed; freeing its memory can take long */
+		return 0;
 	if (!p || sscanf(p, "%llu", &ticks) != 1 || clock_gettime(CLOCK_BOOTTIME, &boot) != 0)
 		return -1;
 	double age = (double)boot.tv_sec - (double)ticks / (double)sysconf(_SC_CLK_TCK);
@@ -59,8 +67,22 @@ char *store_fail(struct store *s, int64_t id, const char *reason)
 			  "it", id, reason);
 }
 
+/* On another machine, or in a container with a name of its own: it has not been seen for so long.
+ */
+static char *bury_silent(struct store *s)
+{
+	return sql_change(s,
+			  "UPDATE run SET status = 'failed', finished = heartbeat, "
+			  "reason = '" INTERRUPTED ": its process ' || pid || ' on ' || host || "
+			  "' was last seen ' || heartbeat "
+			  "WHERE status = 'running' AND host <> ?1 AND pid > 0 AND "
+			  "strftime('%s', 'now') - strftime('%s', heartbeat) > ?2",
+			  "ti", machine()->host, (int64_t)SILENCE_S);
+}
+
 char *runs_bury_dead(struct store *s)
 {
+	TRY(bury_silent(s));
 	struct sql q AUTODONE = sql_select(s,
 					   "SELECT id, pid, strftime('%s', started) FROM run "
 					   "WHERE status = 'running' AND host = ?1 AND pid > 0",
@@ -72,6 +94,21 @@ char *runs_bury_dead(struct store *s)
 			sentence(INTERRUPTED ": its process %s is gone", sql_text(&q, 1));
 		TRY(store_fail(s, sql_int(&q, 0), reason));
 	}
+	return sql_done(&q);
+}
+
+char *store_living(struct store *s, int64_t *n)
+{
+	struct sql q AUTODONE = sql_select(
+		s,
+		"SELECT pid, strftime('%s', started), ifnull(host, '') = ?1, strftime('%s', "
+		"'now') - strftime('%s', ifnull(heartbeat, started)) <= ?2 FROM run WHERE pid > 0 "
+		"AND status IN ('running', 'pending')",
+		"ti", machine()->host, (int64_t)SILENCE_S);
+	*n = 0;
+	while (sql_next(&q))
+		*n += sql_int(&q, 2) ? process_lives(sql_int(&q, 0), atof(sql_text(&q, 1)))
+				     : sql_int(&q, 3);
 	return sql_done(&q);
 }
 
@@ -160,12 +197,85 @@ static void add_plan(struct row *r, const struct plan *p)
 	add_int(r, "params", p->params);
 	add_int(r, "train_size", (int64_t)p->train.n);
 	add_int(r, "test_size", (int64_t)p->test.n);
-	add_int(r, "oversubscribed", p->oversubscribed);
+	const struct cluster *c = r->e->cluster;
+	add_int(r, "oversubscribed",
+		c && (c->hosts > 1 || *r->e->config->own.hostfile) ? c->oversubscribed
+								   : p->oversubscribed);
 	add_known(r, "gpu", p->facts.model);
 	add_known(r, "driver", p->facts.driver);
 	add_known(r, "cuda", strcmp(p->device, "cuda") == 0 ? p->facts.version : NULL);
 	if (p->simulation && p->simulation->calibration_id)
 		add_int(r, "calibration_id", p->simulation->calibration_id);
+}
+
+/* What is not a number is NULL. */
+static void add_real(struct row *r, const char *column, double value)
+{
+	char *text AUTOFREE = isnan(value) ? NULL : sentence("%.9g", value);
+	add_known(r, column, text);
+}
+
+/* The slowest of the links; NaN: none says. */
+static double slowest_link(const struct cluster *c)
+{
+	double least = NAN;
+	for (int i = 0; i < c->ranks; i++)
+		if (c->rank[i].link_speed)
+			least = fmin(least, (double)c->rank[i].link_speed);
+	return least;
+}
+
+/* "941 Mbit/s, 32 us": as it was first measured. Heap. */
+static char *network_name(const struct cluster *c)
+{
+	bool giga = c->bandwidth * 8 >= 1e9, milli = c->latency_s >= 1e-3;
+	return sentence("%.3g %cbit/s, %.2g %cs", c->bandwidth * 8 * (giga ? 1e-9 : 1e-6),
+			giga ? 'G' : 'M', c->latency_s * (milli ? 1e3 : 1e6), milli ? 'm' : 'u');
+}
+
+/* One that runs on these machines had, if this is the same; else a new one. */
+static char *find_network(struct store *s, const struct cluster *c, char **name)
+{
+	TRY(sql_first(s, name,
+		      "SELECT network FROM run WHERE id IN (SELECT min(id) FROM run WHERE "
+		      "hosts = ?1 AND network_bandwidth > 0 GROUP BY network) AND "
+		      "network_speed IS ?2 AND network_bandwidth BETWEEN ?3 / 1.5 AND ?3 * 1.5 AND "
+		      "max(network_latency, 1e-3) BETWEEN ?4 / 4 AND ?4 * 4 ORDER BY id DESC",
+		      "trrr", c->names, slowest_link(c), c->bandwidth, fmax(c->latency_s, 1e-3)));
+	if (!*name)
+		*name = network_name(c);
+	return NULL;
+}
+
+static char *add_cluster(struct store *s, struct row *r, const struct cluster *c)
+{
+	char *network AUTOFREE = NULL;
+	add_text(r, "hosts", c->names);
+	add_known(r, "launcher", c->launcher);
+	add_known(r, "mpi_settings", c->mpi_settings);
+	if (c->hosts < 2)
+		return NULL;
+	TRY(find_network(s, c, &network));
+	add_text(r, "network", network);
+	add_real(r, "network_speed", slowest_link(c));
+	add_real(r, "network_latency", c->latency_s);
+	add_real(r, "network_bandwidth", c->bandwidth);
+	return NULL;
+}
+
+static char *insert_ranks(struct store *s, int64_t id, const struct cluster *c)
+{
+	for (int i = 0; i < c->ranks; i++) {
+		const struct rank_row *r = &c->rank[i];
+		TRY(sql_change(s,
+			       "INSERT INTO rank (run_id, rank, role, host, slot, cpu, cores, "
+			       "address, git_commit, libraries, load, mhz) VALUES (?, ?, ?, ?, ?, "
+			       "?, ?, nullif(?, ''), ?, ?, ?, ?)",
+			       "iittititttrr", id, (int64_t)i, i < c->workers ? "worker" : "server",
+			       r->host, (int64_t)r->slot, r->cpu, (int64_t)r->cores, r->address,
+			       r->commit, r->libraries, r->load, r->mhz));
+	}
+	return NULL;
 }
 
 struct plugin_options {
@@ -185,13 +295,23 @@ static void insert_plugin_option(void *ctx, const char *part, const struct optio
 			"ittt", p->id, part, o->name, value);
 }
 
-char *runs_insert(struct store *s, const struct config *c, const struct experiment *e, int64_t *id)
+struct config runs_placed(const struct config *c, const struct experiment *e)
 {
+	struct config placed = *c;
+	if (e && e->cluster && !*c->own.placement)
+		placed.own.placement = e->cluster->placement;
+	return placed;
+}
+
+char *runs_insert(struct store *s, const struct config *given, const struct experiment *e,
+		  int64_t *id)
+{
+	const struct config placed = runs_placed(given, e), *c = &placed;
 	struct row r = {.columns = sqlite3_str_new(s->db),
 			.values = sqlite3_str_new(s->db),
 			.e = e,
 			.simulated = strcmp(c->run.platform, "sim") == 0};
-	char hash[17];
+	char hash[17], *wrong = NULL;
 	config_hash(c, hash);
 	sqlite3_str_appendall(r.columns, "status");
 	sqlite3_str_appendf(r.values, "%Q", e ? "running" : "pending");
@@ -200,20 +320,91 @@ char *runs_insert(struct store *s, const struct config *c, const struct experime
 		add_int(&r, "id", *id);
 	if (e) {
 		add_text(&r, "started", e->started);
+		add_text(&r, "heartbeat", e->started);
 		add_machine(&r, e->machine);
 		add_plan(&r, e->plan);
+		add_known(&r, "checkpoint", e->checkpoint);
 	}
+	if (e && e->cluster)
+		wrong = add_cluster(s, &r, e->cluster);
 	config_each(c, add_option, &r);
 
 	char *columns = must(sqlite3_str_finish(r.columns));
 	char *values = must(sqlite3_str_finish(r.values));
 	char *sql AUTOFREE = sentence("INSERT INTO run (%s) VALUES (%s)", columns, values);
-	struct plugin_options own = {.s = s, .wrong = sql_change(s, sql, "")};
+	struct plugin_options own = {.s = s, .wrong = wrong ? wrong : sql_change(s, sql, "")};
 	*id = own.id = sqlite3_last_insert_rowid(s->db);
 	config_each(c, insert_plugin_option, &own);
+	if (!own.wrong && e && e->cluster)
+		own.wrong = insert_ranks(s, *id, e->cluster);
 	sqlite3_free(columns);
 	sqlite3_free(values);
 	return own.wrong;
+}
+
+/* ---- Going on from a checkpoint ------------------------------------------------ */
+
+/* The row that made the checkpoint; NULL, or a sentence: it is not here, or not to go on. */
+static char *find_resumed(struct store *s, const struct experiment *e, int64_t *id)
+{
+	const char *save = e->config->own.save;
+	char *status AUTOFREE = NULL, *made AUTOFREE = NULL;
+	int64_t epochs = 0;
+	TRY(sql_number(s, id,
+		       "SELECT id FROM run WHERE checkpoint = ?1 ORDER BY origin IS NOT NULL, id",
+		       "t", e->checkpoint));
+	if (!*id)
+		return sentence(
+			"--save=%s: this checkpoint is of a run that is not in %s: name its "
+			"database with --db, or remove the file to begin anew",
+			save, s->path);
+	TRY(sql_first(s, &status, "SELECT status FROM run WHERE id = ?1", "i", *id));
+	if (strcmp(status, "failed") != 0)
+		return sentence("--save=%s: run %lld, which made this checkpoint, %s: name another "
+				"file, or remove it",
+				save, (long long)*id,
+				strcmp(status, "done") == 0      ? "is done"
+				: strcmp(status, "running") == 0 ? "is still running"
+								 : "has diverged");
+	TRY(sql_first(
+		s, &made,
+		"SELECT CASE WHEN git_commit <> ?2 OR git_dirty <> ?3 THEN 'by another build "
+		"of mvbench' WHEN cpu <> ?4 THEN 'on another processor' WHEN device <> ?5 THEN "
+		"'on another device' WHEN trace > 0 THEN 'with a timeline' END "
+		"FROM run WHERE id = ?1",
+		"ititt", *id, e->machine->git_commit, (int64_t)e->machine->git_dirty,
+		e->machine->cpu, e->plan->device));
+	if (made)
+		return sentence("--save=%s: run %lld began %s, and would be of both: remove the "
+				"file to begin anew",
+				save, (long long)*id, made);
+	TRY(sql_number(s, &epochs, "SELECT count(*) FROM epoch WHERE run_id = ?1 AND epoch <= ?2",
+		       "ii", *id, e->epoch));
+	return epochs == e->epoch + 1
+		       ? NULL
+		       : sentence("--save=%s: run %lld lacks epochs of this checkpoint: remove "
+				  "the file to begin anew",
+				  save, (long long)*id);
+}
+
+char *runs_resume(struct store *s, const struct experiment *e, int64_t *id)
+{
+	TRY(find_resumed(s, e, id));
+	TRY(sql_change(s, "DELETE FROM epoch WHERE run_id = ?1 AND epoch > ?2", "ii", *id,
+		       e->epoch));
+	TRY(sql_change(s, "DELETE FROM evaluation WHERE run_id = ?1 AND step > ?2", "ii", *id,
+		       e->epoch * e->plan->steps));
+	TRY(sql_change(s, "DELETE FROM shard WHERE run_id = ?1", "i", *id)); /* comes again */
+	TRY(sql_change(s,
+		       "INSERT INTO resumption SELECT id, ifnull(resumed, 0) + 1, ?2, started, ?3 "
+		       "FROM run WHERE id = ?1",
+		       "iit", *id, e->epoch, e->started));
+	return sql_change(s,
+			  "UPDATE run SET status = 'running', reason = NULL, finished = NULL, "
+			  "host = ?2, pid = ?3, started = ?4, heartbeat = ?4, "
+			  "resumed = ifnull(resumed, 0) + 1 "
+			  "WHERE id = ?1",
+			  "itit", *id, e->machine->host, (int64_t)getpid(), e->started);
 }
 
 /* ---- Cells ----------------------------------------------------------------- */
@@ -234,14 +425,48 @@ int64_t store_cell(struct store *s, const char *hash, char status[16], char reas
 	return id;
 }
 
-char *store_pend(struct store *s, const struct config *c, int64_t id, int64_t round, int64_t seed)
+/* A pending row that a process has claimed is its own while it lives. */
+static char *claim(struct store *s, int64_t id, bool *mine, char **who)
 {
+	struct sql q AUTODONE = sql_select(
+		s,
+		"SELECT status, ifnull(pid, 0), ifnull(host, ''), strftime('%s', started), "
+		"strftime('%s', 'now') - strftime('%s', started) < 600 FROM run WHERE id = ?1 AND "
+		"(status IN ('pending', 'running') OR reason LIKE '" INTERRUPTED "%')",
+		"i", id);
+	bool there = sql_next(&q);
+	if (there) {
+		int64_t pid = sql_int(&q, 1);
+		const char *host = sql_text(&q, 2);
+		bool here = strcmp(host, machine()->host) == 0, runs = *sql_text(&q, 0) == 'r';
+		/* of another host's process nobody knows; a claim is followed by a run */
+		bool lives = here ? process_lives(pid, atof(sql_text(&q, 3))) : sql_int(&q, 4);
+		bool interrupted = *sql_text(&q, 0) == 'f';
+		*mine = !runs && (!pid || interrupted || (here && pid == getpid()) || !lives);
+		if (!*mine)
+			*who = sentence("process %lld on %s", (long long)pid, host);
+	}
+	TRY(sql_done(&q));
+	static const char take[] =
+		"UPDATE run SET status = 'pending', reason = NULL, host = ?2, pid = ?3, "
+		"started = strftime('%Y-%m-%dT%H:%M:%SZ', 'now') WHERE id = ?1";
+	return *mine ? sql_change(s, take, "iti", id, machine()->host, (int64_t)getpid()) : NULL;
+}
+
+char *store_claim(struct store *s, int64_t id, bool *mine, char **who)
+{
+	*mine = false;
+	*who = NULL;
 	TRY(sql_begin(s));
-	char *wrong = id ? NULL : runs_insert(s, c, NULL, &id);
-	if (!wrong)
-		wrong = sql_change(s,
-				   "UPDATE run SET sweep_round = nullif(?2, 0), "
-				   "sweep_seed = iif(?2, ?3, NULL) WHERE id = ?1",
-				   "iii", id, round, seed);
-	return sql_end(s, wrong);
+	return sql_end(s, claim(s, id, mine, who));
+}
+
+char *store_pend(struct store *s, const struct config *c, int64_t *id, int64_t round, int64_t seed)
+{
+	if (!*id)
+		TRY(runs_insert(s, c, NULL, id));
+	return sql_change(s,
+			  "UPDATE run SET sweep_round = nullif(?2, 0), "
+			  "sweep_seed = iif(?2, ?3, NULL) WHERE id = ?1 AND status = 'pending'",
+			  "iii", *id, round, seed);
 }

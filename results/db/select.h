@@ -15,6 +15,11 @@ struct select {
 #define SELECT_OPTIONS(at, file, which) \
 	OPTION(at db, STRING, "db", DATABASE, file " [file]"), SELECT_WHERE(at where, which), \
 		OPTION(at label, STRING, "label", "", which "only runs with this label [text]")
+#define SELECT_BUSY(field) \
+	OPTION(field, CHOICE, "busy", "keep", \
+	       "epochs in which a worker had less than 90 % of its core, because others ran " \
+	       "there; drop: they count for no median of epoch times [name]", \
+	       .choices = "keep|drop")
 #define SELECT_WHERE(field, which) \
 	OPTION(field, STRING, "where", "", \
 	       which "only runs for which this SQL condition holds; mvbench table --help lists " \

@@ -13,10 +13,12 @@ enum { WRITE_WAIT_MS = 30000 }; /* for another's lock, while there is a result t
 static char *take_pending(struct store *s, const struct experiment *e, int64_t *id)
 {
 	char hash[17];
-	config_hash(e->config, hash);
+	const struct config placed = runs_placed(e->config, e);
+	config_hash(&placed, hash);
 	TRY(sql_number(s, id,
-		       "SELECT min(id) FROM run WHERE status = 'pending' AND config_hash = ?1", "t",
-		       hash));
+		       "SELECT id FROM run WHERE status = 'pending' AND config_hash = ?1 ORDER BY "
+		       "pid IS NULL, id LIMIT 1",
+		       "t", hash));
 	double place[2] = {NAN, NAN}; /* in a sweep */
 	if (*id) {
 		TRY(sql_reals(s, place, 2, "SELECT sweep_round, sweep_seed FROM run WHERE id = ?1",
@@ -32,6 +34,20 @@ static char *take_pending(struct store *s, const struct experiment *e, int64_t *
 				 "iii", *id, (int64_t)place[0], (int64_t)place[1]);
 }
 
+/* A sweep's pending row of it is not wanted then. */
+static char *go_on(struct store *s, const struct experiment *e, int64_t *id)
+{
+	char hash[17];
+	const struct config placed = runs_placed(e->config, e);
+	config_hash(&placed, hash);
+	TRY(sql_change(
+		s,
+		"DELETE FROM run WHERE id = (SELECT id FROM run WHERE status = 'pending' AND "
+		"config_hash = ?1 AND checkpoint IS NULL ORDER BY pid IS NULL, id LIMIT 1)",
+		"t", hash));
+	return runs_resume(s, e, id);
+}
+
 static char *sink_begin(void *self, const struct experiment *e, int64_t *id)
 {
 	struct store *s = self;
@@ -39,22 +55,24 @@ static char *sink_begin(void *self, const struct experiment *e, int64_t *id)
 	*id = 0;
 	TRY(store_begin(s));
 	TRY(sql_begin(s));
-	TRY(sql_end(s, take_pending(s, e, id)));
+	TRY(sql_end(s, e->resumes ? go_on(s, e, id) : take_pending(s, e, id)));
 	s->run = s->begun = *id;
 	sqlite3_busy_timeout(s->db, WRITE_WAIT_MS);
+	heartbeat_start(s, HEARTBEAT_S);
 	return NULL;
 }
 
 /* What an epoch and a rank's share in it have both. NULL: of pushes that there were none of. */
 #define SPLIT_COLUMNS \
 	"seconds, compute_s, comm_s, wait_s, bytes_sent, staleness_mean, staleness_max, pushes, " \
-	"dropped"
-#define SPLIT_TYPES  "rrrrirnnn"
-#define SPLIT_PLACES "?, ?, ?, ?, ?, ?, ?, ?, ?"
+	"dropped, user_s, system_s, run_delay_s, preemptions"
+#define SPLIT_TYPES  "rrrrirnnnrrrn"
+#define SPLIT_PLACES "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?"
 #define SPLIT_VALUES(r) \
 	(r)->seconds, (r)->compute_s, (r)->comm_s, (r)->wait_s, (r)->bytes_sent, \
 		staleness_mean(r), (r)->pushes > 0 ? (int64_t)(r)->staleness_max : -1, \
-		counted(r, (r)->pushes), counted(r, (r)->dropped)
+		counted(r, (r)->pushes), counted(r, (r)->dropped), (r)->user_s, (r)->system_s, \
+		(r)->run_delay_s, (r)->preemptions
 
 static double staleness_mean(const struct split_row *r)
 {
@@ -111,6 +129,23 @@ static char *sink_epoch(void *self, const struct epoch_row *row, const struct sp
 		s->tell(s->tell_ctx, row);
 	TRY(sql_begin(s));
 	return sql_end(s, insert_epoch(s, row, ranks, n, staleness));
+}
+
+static char *sink_values(void *self, int64_t epoch, const struct epoch_values *r)
+{
+	struct store *s = self;
+	CHECK(s->run, "figures of no run");
+	TRY(sql_begin(s));
+	struct sql q = sql_select(s,
+				  "INSERT INTO epoch_value (run_id, epoch, name, value, reports) "
+				  "VALUES (?, ?, ?, ?, ?)",
+				  "");
+	for (const struct epoch_value *x = r->of; x < r->of + r->n; x++) {
+		sql_again(&q, "iitri", s->run, epoch, x->name, x->sum / x->count,
+			  (int64_t)x->count);
+		sql_next(&q);
+	}
+	return sql_end(s, sql_done(&q));
 }
 
 static char *sink_shards(void *self, const int64_t *rows, size_t models, size_t classes, int share)
@@ -214,6 +249,7 @@ static char *sink_end(void *self, const char *status, const char *reason)
 {
 	struct store *s = self;
 	CHECK(s->run, "the end of no run");
+	heartbeat_stop(s);
 	char *wrong = sql_change(s,
 				 "UPDATE run SET status = ?2, reason = ?3, "
 				 "finished = strftime('%Y-%m-%dT%H:%M:%SZ', 'now') WHERE id = ?1",
@@ -234,6 +270,7 @@ struct sink store_sink(struct store *s)
 		.self = s,
 		.begin = sink_begin,
 		.epoch = sink_epoch,
+		.values = sink_values,
 		.shards = sink_shards,
 		.point = sink_point,
 		.arrivals = sink_arrivals,

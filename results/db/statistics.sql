@@ -274,13 +274,15 @@ FROM marked;
 --                   foreign updates, 0..1; NULL = one worker, or no pushes
 CREATE VIEW validation AS
 WITH done AS MATERIALIZED (
-	SELECT s.id, s.label, s.platform = 'sim' AS simulated, s.host, s.started, k.config,
+	SELECT s.id, s.label, s.platform = 'sim' AS simulated,
+		json_array(s.host, s.hosts, s.network) AS host, s.started, k.config,
 		s.config_hash, s.oversubscribed, s.workload, s.strategy, s.workers, s.servers,
 		s.sync_every, s.batch, s.epochs, s.seed, k.epoch_seconds, k.test_loss,
 		iif(s.workers + s.servers > 1, k.comm_fraction + k.wait_fraction, NULL) AS share,
 		(SELECT json_group_object(key, value)
 			FROM json_each(json_set(k.config_key, '$.seed', s.seed))
-			WHERE key NOT GLOB 'sim_*' AND key NOT IN ('platform', 'hostfile', 'transport'))
+			WHERE key NOT GLOB 'sim_*'
+				AND key NOT IN ('platform', 'transport', 'hosts', 'network'))
 			AS cell
 	FROM run AS s JOIN run_figures AS k ON k.run_id = s.id
 	WHERE s.status = 'done' AND k.epoch_seconds > 0),

@@ -41,10 +41,10 @@ central AS MATERIALIZED ( -- c: P(|T| < t), with the sign of t
 			/ (df + t * t) * total) END)) AS c
 	FROM series),
 alone AS (
-	SELECT id, max((1 - c) / 2) FILTER (WHERE at = 0) AS more,
-		max((1 + c) / 2) FILTER (WHERE at = 0) AS less,
-		max(max((1 + c) / 2) FILTER (WHERE at = -1),
-			max((1 - c) / 2) FILTER (WHERE at = 1)) AS equal
+	SELECT id, max((1.0 - c) / 2) FILTER (WHERE at = 0) AS more,
+		max((1.0 + c) / 2) FILTER (WHERE at = 0) AS less,
+		max(max((1.0 + c) / 2) FILTER (WHERE at = -1),
+			max((1.0 - c) / 2) FILTER (WHERE at = 1)) AS equal
 	FROM central GROUP BY id),
 family AS (
 	SELECT e.*, a.more, a.less, a.equal, count(a.more) OVER w + 1 AS m,

@@ -5,7 +5,7 @@
 -- Epoch 0 is the model before training.
 
 PRAGMA application_id = 1836474990; -- "mvbn"
-PRAGMA user_version = 9;
+PRAGMA user_version = 14;
 
 -- One experiment. The columns from workload to label are the core options of `mvbench run`, with
 -- '_' for '-' and '.', as view option_info lists them; device, deal, table_home and transport are
@@ -17,7 +17,7 @@ CREATE TABLE run (
 	id INTEGER PRIMARY KEY AUTOINCREMENT,
 	status TEXT NOT NULL CHECK (status IN ('pending', 'running', 'done', 'failed', 'diverged')),
 	reason TEXT,               -- why, in a sentence, when failed or diverged
-	started TEXT,              -- ISO 8601, UTC
+	started TEXT,              -- or when it last went on from a checkpoint: ISO 8601, UTC
 	finished TEXT,
 	config_hash TEXT NOT NULL, -- the identity of a cell, seed included
 	-- OPTIONS: a column each, from runtime/config/run_options.def
@@ -36,6 +36,16 @@ CREATE TABLE run (
 	git_commit TEXT,
 	git_dirty INTEGER CHECK (git_dirty IN (0, 1)),
 	pid INTEGER, -- of the process that records
+	hosts TEXT,  -- the machines of a real run, sorted: 'a,b'; host is rank 0's
+	-- These: NULL = on one machine. The network's name: of runs on the same machines whose links
+	-- are equally fast and measured alike: within 1.5 in bandwidth, 4 in latency above 1 ms.
+	network TEXT,
+	network_speed REAL,     -- of the slowest link, as its driver says [bit/s]; NULL = it does not
+	network_latency REAL,   -- these: measured when the run began, one way [s], of the worst wire,
+	network_bandwidth REAL, -- and [bytes/s]
+	launcher TEXT,     -- 'mpirun', 'mpirun, Slurm job 12'; NULL = one process
+	mpi_settings TEXT, -- of Open MPI, by the user or by mvbench: 'btl_tcp_flags=1 osc=^ucx'
+	heartbeat TEXT,    -- when it was last seen running, every 30 s: ISO 8601, UTC
 	calibration_id INTEGER REFERENCES calibration (id) ON DELETE SET NULL, -- of a simulation
 	simulated_s REAL, -- virtual time of the whole simulation, evaluation included
 	wall_s REAL,      -- that it took
@@ -44,6 +54,8 @@ CREATE TABLE run (
 	events_lost INTEGER, -- that table event had no room for; NULL = no timeline
 	sweep_round INTEGER, -- of the sweep that made it, from 1, and the seed that shuffled it; NULL =
 	sweep_seed INTEGER,  -- in no sweep, or in its file's order
+	checkpoint TEXT,     -- the name of the run in its checkpoints (--save); NULL = it makes none
+	resumed INTEGER,     -- how often it was interrupted and went on from one; NULL = never
 	origin TEXT,       -- these: NULL = recorded here; else the file that it was first imported from,
 	origin_id INTEGER, -- its id there,
 	imported TEXT      -- and when it came here: ISO 8601, UTC
@@ -54,13 +66,40 @@ CREATE INDEX run_workload ON run (workload, workers, strategy);
 CREATE INDEX run_label ON run (label);
 CREATE INDEX run_alone ON run (status) WHERE workers = 1;
 
--- The options of the run's strategy and workload, as one would type them.
+-- The options of the run's strategy, workload and optimizer, as one would type them.
 CREATE TABLE run_option (
 	run_id INTEGER NOT NULL REFERENCES run (id) ON DELETE CASCADE,
-	part TEXT NOT NULL CHECK (part IN ('strategy', 'workload')),
+	part TEXT NOT NULL, -- 'strategy', 'workload', 'optimizer'
 	name TEXT NOT NULL,
 	value TEXT,
 	PRIMARY KEY (run_id, part, name)
+) STRICT, WITHOUT ROWID;
+
+-- How interrupted runs went on from their checkpoints (--save).
+CREATE TABLE resumption (
+	run_id INTEGER NOT NULL REFERENCES run (id) ON DELETE CASCADE,
+	number INTEGER NOT NULL CHECK (number >= 1), -- of the run's: which time this was
+	epoch INTEGER NOT NULL CHECK (epoch >= 0),   -- after which; what it had of later ones was forgotten
+	began TEXT NOT NULL,   -- the piece before, and
+	started TEXT NOT NULL, -- this one: ISO 8601, UTC
+	PRIMARY KEY (run_id, number)
+) STRICT, WITHOUT ROWID;
+
+-- The ranks of a real run, workers before servers, and where each was.
+CREATE TABLE rank (
+	run_id INTEGER NOT NULL REFERENCES run (id) ON DELETE CASCADE,
+	rank INTEGER NOT NULL CHECK (rank >= 0),
+	role TEXT NOT NULL CHECK (role IN ('worker', 'server')),
+	host TEXT NOT NULL,
+	slot INTEGER NOT NULL, -- on its host, from 0
+	cpu TEXT,
+	cores INTEGER NOT NULL, -- that it might use
+	address TEXT,           -- IPv4, of its first network; NULL = there is none
+	git_commit TEXT,
+	libraries TEXT,
+	load REAL, -- average of its host's last minute, when the run began; NULL = not known
+	mhz REAL,  -- of its host's first core, then
+	PRIMARY KEY (run_id, rank)
 ) STRICT, WITHOUT ROWID;
 
 -- One epoch of a run. seconds is the segment's; compute_s, comm_s and wait_s are means over the
@@ -94,7 +133,24 @@ CREATE TABLE epoch (
 	-- at the end. 0 = all are equal by definition; NULL = no barrier ended the epoch, or there
 	-- were no floats.
 	consensus REAL,
+	-- These: NULL = simulated, or the system does not say. Means over the trainers,
+	user_s REAL,
+	system_s REAL,
+	run_delay_s REAL,    -- the most of one: ready to run, while others ran on its cores
+	preemptions INTEGER, -- sum of involuntary context switches
 	PRIMARY KEY (run_id, epoch)
+) STRICT, WITHOUT ROWID;
+
+-- What the strategy said of an epoch (worker_report), by its own names: the mean of what all workers
+-- said, each time alike.
+CREATE TABLE epoch_value (
+	run_id INTEGER NOT NULL,
+	epoch INTEGER NOT NULL,
+	name TEXT NOT NULL,
+	value REAL,
+	reports INTEGER NOT NULL CHECK (reports > 0), -- how often
+	PRIMARY KEY (run_id, epoch, name),
+	FOREIGN KEY (run_id, epoch) REFERENCES epoch (run_id, epoch) ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID;
 
 -- What --judge-every asks for: the model between two ends of epochs. See view curve, which has
@@ -127,6 +183,8 @@ CREATE TABLE run_kept (
 	validation_accuracy REAL,
 	running_loss REAL,
 	epoch_seconds REAL,
+	quiet_epoch_seconds REAL,
+	cores_share REAL,
 	compute_fraction REAL,
 	comm_fraction REAL,
 	wait_fraction REAL,
@@ -156,6 +214,10 @@ CREATE TABLE rank_epoch (
 	staleness_max INTEGER,
 	pushes INTEGER,
 	dropped INTEGER,
+	user_s REAL,
+	system_s REAL,
+	run_delay_s REAL,
+	preemptions INTEGER,
 	PRIMARY KEY (run_id, epoch, rank),
 	FOREIGN KEY (run_id, epoch) REFERENCES epoch (run_id, epoch) ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID;
@@ -320,7 +382,9 @@ CREATE TABLE calibration (
 	workload_options TEXT NOT NULL, -- as one would type them
 	batch INTEGER NOT NULL,
 	params INTEGER NOT NULL,
-	workers INTEGER NOT NULL -- that computed at the same time
+	workers INTEGER NOT NULL, -- that computed at the same time
+	hosts TEXT, -- sorted: between them one rank on each measured; NULL = on one machine
+	lab_rate TEXT -- of their wires, where these are a lab's
 ) STRICT;
 CREATE INDEX calibration_of ON calibration (workload, batch, device, workers);
 
@@ -328,8 +392,8 @@ CREATE INDEX calibration_of ON calibration (workload, batch, device, workers);
 -- and how many 64ths of its steps are shorter; value is the mean of the steps from there to the
 -- next x [s]. The last 64th is kept step by step. Costs (fill, copy, scale, axpy, sgd, read, push,
 -- sync, elastic, sum, host): x is an amount of work [floats], value its time [s]. "wake": from a
--- ring until a sleeper goes on [s], x is 1. "message": x is a length [bytes]; "allreduce", and what
--- the simulator made of it, "sim_allreduce": [floats].
+-- ring until a sleeper goes on [s], x is 1. "message": x is a length [bytes]; "both", two such at
+-- once, one each way; "allreduce": [floats]; "sim_...": what the simulator made of these.
 CREATE TABLE calibration_point (
 	calibration_id INTEGER NOT NULL REFERENCES calibration (id) ON DELETE CASCADE,
 	name TEXT NOT NULL,

@@ -55,6 +55,13 @@ SELECT
 		SELECT seconds, row_number() OVER (ORDER BY seconds) AS i, count(*) OVER () AS n
 		FROM epoch WHERE run_id = r.id AND epoch >= 1 AND seconds IS NOT NULL)
 		WHERE i IN ((n + 1) / 2, (n + 2) / 2)) AS epoch_seconds,
+	(SELECT avg(seconds) FROM (
+		SELECT seconds, row_number() OVER (ORDER BY seconds) AS i, count(*) OVER () AS n
+		FROM epoch WHERE run_id = r.id AND epoch >= 1 AND seconds IS NOT NULL
+			AND ifnull(run_delay_s, 0) <= 0.1 * seconds)
+		WHERE i IN ((n + 1) / 2, (n + 2) / 2)) AS quiet_epoch_seconds,
+	(SELECT max(0, 1 - sum(run_delay_s) / nullif(sum(seconds), 0)) FROM epoch
+		WHERE run_id = r.id AND epoch >= 1) AS cores_share,
 	(SELECT sum(compute_s) / nullif(sum(seconds), 0) FROM epoch
 		WHERE run_id = r.id AND epoch >= 1) AS compute_fraction,
 	(SELECT sum(comm_s) / nullif(sum(seconds), 0) FROM epoch
@@ -88,9 +95,11 @@ SELECT
 		r.platform || ifnull(':' || r.sim_platform, ''), r.device, r.precision,
 		r.threads, r.params, r.train_size, r.sim_step_time, r.sim_update_time)
 		AS compare_key,
-	json_patch(json_object(/* OPTION VALUES */),
+	json_patch(json_object(/* OPTION VALUES */,
+		'hosts', iif(r.placement = '', '', r.hosts), 'network', ifnull(r.network, '')),
 		(SELECT json_group_object(
-			iif(part = 'strategy', r.strategy, r.workload) || '.' || name, value)
+			CASE part WHEN 'strategy' THEN r.strategy
+			WHEN 'optimizer' THEN r.optimizer ELSE r.workload END || '.' || name, value)
 			FROM run_option WHERE run_id = r.id)) AS config_key
 FROM (SELECT *, CASE WHEN target_accuracy > 0 OR target_loss > 0 THEN (
 	SELECT ifnull(since + (seconds - since) * before / (before - above), seconds) FROM (
@@ -125,10 +134,14 @@ UNION ALL SELECT * FROM run_computed WHERE run_id NOT IN (SELECT run_id FROM run
 -- One row a run.
 --   config          a short name, the same for all seeds: "asgd 4w+1s X=3 cuda sim"; one worker
 --                   without servers, X=1, cpu and mpi go without saying
---   config_key      a JSON object of every option but the seed: equal for runs that seeds repeat
+--   config_key      a JSON object of every option but the seed, and of several machines and their
+--                   network: equal for runs that seeds repeat
 --   compare_key     equal for runs whose epoch times may be compared: the same work on the same
 --                   parts; under --batch that is weak scaling, under --global-batch strong
 --   *_fraction      the share of the segment's seconds; what is missing to 1 is "other"
+--   cores_share     what its workers had of their cores when they could have computed, of the worker
+--                   that had least; NULL = simulated, or not known
+--   quiet_epoch_seconds  as epoch_seconds, of the epochs with a share of 0.9 or more
 --   staleness_mean  the mean of the epochs' means
 --   dropped_fraction  the share of all pushes that came too late and were thrown away
 CREATE VIEW run_summary AS
@@ -139,11 +152,13 @@ SELECT
 	r.reduce, r.lr_scale, r.seed, r.device, r.precision, r.transport, r.platform, r.sim_platform,
 	r.threads, r.straggle,
 	r.target_accuracy, r.target_loss, r.simulated_s, r.wall_s, r.events, r.model_hash,
-	r.params, r.train_size, r.test_size, r.oversubscribed, r.host, r.cpu, r.cores, r.gpu,
+	r.init_from, r.initial_model, r.resumed,
+	r.params, r.train_size, r.test_size, r.oversubscribed, r.host, r.hosts, r.placement, r.network,
+	r.cpu, r.cores, r.gpu,
 	r.config_hash, k.config, k.config_key, k.compare_key, k.epochs_done,
 	k.test_accuracy, k.best_test_accuracy, k.test_loss, k.train_loss,
 	k.validation_loss, k.validation_accuracy, k.running_loss,
-	k.epoch_seconds, r.train_size / nullif(k.epoch_seconds, 0) AS samples_per_second,
+	k.epoch_seconds, k.quiet_epoch_seconds, k.cores_share, r.train_size / nullif(k.epoch_seconds, 0) AS samples_per_second,
 	k.compute_fraction, k.comm_fraction, k.wait_fraction, k.epoch_bytes, k.staleness_mean,
 	k.staleness_max, k.dropped_fraction, k.seconds_total, k.target_epoch, k.target_seconds
 FROM run AS r JOIN run_figures AS k ON k.run_id = r.id;

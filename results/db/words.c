@@ -81,8 +81,9 @@ char *command_of(const struct config *c, bool cell)
 	static const char *const spoken[] = {"workload", "strategy", "workers", "seed", NULL};
 	static const char *const spoken_of_cell[] = {"workload", "strategy", NULL};
 	static const char *const silent_of_cell[] = {"seed", "db", "label", NULL};
-	const struct setting names[] = {{"workload", c->run.workload},
-					{"strategy", c->run.strategy}};
+	char *workload AUTOFREE = plugin_typed(&c->workload->plugin),
+		       *strategy AUTOFREE = plugin_typed(&c->strategy->plugin);
+	const struct setting names[] = {{"workload", workload}, {"strategy", strategy}};
 	struct config plain ENDS_WITH(config_fini) = {.strings = NULL};
 	char *wrong = config_init(&plain, names, 2, false);
 	struct text t;

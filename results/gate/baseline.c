@@ -44,7 +44,9 @@ struct option_writer {
 static void write_option(void *ctx, const char *part, const struct option *o, const char *value)
 {
 	struct option_writer *w = ctx;
-	if (!option_decides(o, value) || o->core.repeats || option_follows(w->config, part, o))
+	bool needed = strcmp(o->name, "init-from") == 0 && *value; /* where initial-model lies */
+	if ((!option_decides(o, value) && !needed) || o->core.repeats ||
+	    option_follows(w->config, part, o))
 		return;
 	char *name = option_full_name(w->config, part, o);
 	fputs(w->separator, w->f);

@@ -339,7 +339,7 @@ const struct command command_check = {
 		 "whose variance is shared with the other cells as far as they are alike, and "
 		 "which is corrected for the number of tests of the whole check (Holm), has p < "
 		 "--alpha. It fails, too, when a run failed, diverged or is missing, and when a "
-		 "simulated time is not exactly what it was. A cell whose 95 % interval reaches "
+		 "simulated time is not what it was. A cell whose 95 % interval reaches "
 		 "as far as what would be worse is unsure: that passes, unless --unsure=fail. "
 		 "Real times are compared with --time only, between two programs that run in "
 		 "turn.\n\n"

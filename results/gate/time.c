@@ -22,6 +22,7 @@ struct timing {
 	const struct gate_options *o;
 	char *self, *folder;
 	bool interrupted;
+	int64_t busy; /* runs of this cell that had less than CORES_SHARE_LEAST of their cores */
 };
 
 /* Runs program with these words; its standard output into text. Returns the exit status. Ctrl-C
@@ -73,10 +74,14 @@ static char *time_run(struct timing *t, const char *program, char **words, doubl
 {
 	char text[8192];
 	int status = run_program(t, program, words, text, sizeof text);
+	double share = NAN;
 	*x = NAN;
 	t->interrupted |= status == EXIT_INTERRUPTED;
 	if (status == EXIT_OK)
 		TRY(sql_reals(t->store, x, 1, "SELECT ?1->>'epoch_seconds'", "t", text));
+	if (status == EXIT_OK)
+		TRY(sql_reals(t->store, &share, 1, "SELECT ?1->>'cores_share'", "t", text));
+	t->busy += share < CORES_SHARE_LEAST;
 	if (t->interrupted || *x > 0)
 		return NULL;
 	return sentence("--time: %s run does not say how long its epochs take (exit status %d)",
@@ -120,6 +125,7 @@ static char *time_cell(struct timing *t, FILE *f, const struct sql *cell, bool *
 	double took[2]; /* by the other program, and by this one */
 	char **words AUTOWORDS = NULL;
 	*slower = false;
+	t->busy = 0;
 	TRY(words_of(t, cell, &words));
 	for (int64_t i = 0; i < n; i++) {
 		for (int64_t k = i; k < i + 2 && !t->interrupted; k++)
@@ -132,11 +138,15 @@ static char *time_cell(struct timing *t, FILE *f, const struct sql *cell, bool *
 	}
 	TRY(sum_up(t, ratio, n, &median, &low, &high));
 	*slower = low > 1 + t->o->min_time / 100;
-	fprintf(f, "%s  %s  epochs take %.3f (%.3f..%.3f) times as long, %lld pairs\n",
+	fprintf(f, "%s  %s  epochs take %.3f (%.3f..%.3f) times as long, %lld pairs",
 		*slower                           ? "SLOWER"
 		: high < 1 - t->o->min_time / 100 ? "faster"
 						  : "ok    ",
 		sql_text(cell, 0), median, low, high, (long long)n);
+	if (t->busy)
+		fprintf(f, "; %lld of %lld runs had less than 90 %% of their cores",
+			(long long)t->busy, (long long)(2 * n));
+	fputc('\n', f);
 	return NULL;
 }
 

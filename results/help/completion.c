@@ -169,7 +169,7 @@ static void put_words(FILE *f, const struct command *c)
 		put_topics(f);
 	} else if (strncmp(usage, "FILE", 4) == 0) {
 		fputs(" @file", f);
-	} else if (memchr(usage, '|', n)) {
+	} else if (memchr(usage, '|', n) || *usage >= 'a') {
 		for (size_t i = 0, word; i < n; i += word + 1) {
 			word = strcspn(usage + i, "|] ");
 			if (usage[i] > 'Z') /* not RUN, which stands for a number */

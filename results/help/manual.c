@@ -74,6 +74,7 @@ static void experiment(const struct help *p, const struct topic *all)
 	help_options(p, NULL, run_options);
 	whole_kind(p, all, "STRATEGIES", "strategy");
 	whole_kind(p, all, "WORKLOADS", "workload");
+	whole_kind(p, all, "OPTIMIZERS", "optimizer");
 	help_head(p, 1, "UPDATERS");
 	topics_list(p, all, "updater");
 }
@@ -165,6 +166,12 @@ static char *no_such_topic(const struct topic *all, const char *asked)
 static char *print_topics(const struct arguments *a)
 {
 	const struct help p = {.f = stdout};
+	const struct plugin *plugin;
+	for (size_t i = 0; i < a->words; i++)
+		if (plugin_is_file(a->word[i])) {
+			TRY(plugin_choose(PART_COUNT, a->word[i], NULL, 0, &plugin));
+			a->word[i] = plugin->name;
+		}
 	struct topic *all AUTOTOPICS = topics_make();
 	for (size_t i = 0; i < a->words + a->options; i++) {
 		bool word = i < a->words;
@@ -197,11 +204,11 @@ const struct command command_manual = {
 	.name = "help",
 	.summary = "explain a command, an option, a strategy, a figure, a table, ...",
 	.usage = "[TOPIC ...] [--option=value ...]",
-	.about =
-		"Explains a command, an option (with or without dashes, as in help easgd.beta), a "
-		"strategy, updater, workload, device or platform, a figure, a table or view of the "
-		"database, or a page: mvbench help topics lists those. What has the name of "
-		"something else too is asked for as KIND:NAME, such as table:run.",
+	.about = "Explains a command, an option (with or without dashes, as in help easgd.beta), a "
+		 "plug-in of yours (help ./mine.c), a strategy, updater, workload, device or "
+		 "platform, a figure, a table or view of the database, or a page: mvbench help "
+		 "topics lists those. What has the name of "
+		 "something else too is asked for as KIND:NAME, such as table:run.",
 	.options = options,
 	.size = sizeof(OWNER),
 	.any_option = true,

@@ -92,13 +92,15 @@ static void print_option(const struct help *p, const struct topic *t)
 {
 	const struct option *o = t->of;
 	bool core = !t->owner, plugin = core || strchr(t->name, '.');
+	const char *part = NULL;
+	if (plugin && !core)
+		plugin_find(t->owner, &part);
 	char *left, *right, column[64];
 	option_words(o, plugin ? t->owner : NULL, &left, &right);
 	if (core)
 		fprintf(p->f, "an option of mvbench run:\n");
 	else if (plugin)
-		fprintf(p->f, "an option of %s %s:\n",
-			strategy_find(t->owner) ? "strategy" : "workload", t->owner);
+		fprintf(p->f, "an option of %s %s:\n", part, t->owner);
 	else
 		fprintf(p->f, "an option of mvbench %s:\n", t->owner);
 	help_row(p, left, right);
@@ -127,10 +129,10 @@ static void add_options(struct list *l, const struct option *table, const char *
 static void add_all_options(struct list *l)
 {
 	add_options(l, run_options, NULL, false);
-	for (size_t i = 0; strategies[i]; i++)
-		add_options(l, strategies[i]->plugin.options, strategies[i]->plugin.name, true);
-	for (size_t i = 0; workloads[i]; i++)
-		add_options(l, workloads[i]->plugin.options, workloads[i]->plugin.name, true);
+	const struct plugin *p;
+	for (enum part k = 0; k < PART_COUNT; k++)
+		for (size_t i = 0; (p = plugin_at(k, i)); i++)
+			add_options(l, p->options, p->name, true);
 	for (const struct command *const *c = commands; *c; c++)
 		add_options(l, (*c)->options, (*c)->name, false);
 }
@@ -143,6 +145,7 @@ static const struct {
 } uses[] = {
 	{"strategy", "mvbench run --strategy=%s takes it."},
 	{"workload", "mvbench run --workload=%s trains it."},
+	{"optimizer", "mvbench run --optimizer=%s takes it."},
 	{"device", "mvbench run --device=%s takes it; mvbench list devices says whether it can be "
 		   "used here."},
 	{"platform", "mvbench run --platform=sim --sim.platform=%s simulates it."},
@@ -160,12 +163,13 @@ static void print_updater(const struct help *p, const struct topic *t)
 static void print_plugin(const struct help *p, const struct topic *t)
 {
 	const struct workload *w = strcmp(t->kind, "workload") == 0 ? workload_find(t->name) : NULL;
-	const struct strategy *s = strcmp(t->kind, "strategy") == 0 ? strategy_find(t->name) : NULL;
+	const char *part = NULL;
+	const struct plugin *plugin = plugin_find(t->name, &part);
 	char *text AUTOFREE = recipe_words(w ? w->recipe : NULL);
 	if (*text)
 		words(p, "Its recipe, which holds where you say nothing: %s", text);
-	if (w || s)
-		help_options(p, t->name, w ? w->plugin.options : s->plugin.options);
+	if (plugin && strcmp(part, t->kind) == 0)
+		help_options(p, t->name, plugin->options);
 	if (w && w->dataset->needs)
 		words(p, "It needs %s.", w->dataset->needs);
 }
@@ -179,9 +183,14 @@ static void print_entry(const struct help *p, const struct topic *t)
 		return;
 	if (strcmp(t->kind, "updater") == 0)
 		print_updater(p, t);
+	const char *part = NULL;
+	const struct plugin *plugin = plugin_find(name, &part);
+	char *typed AUTOFREE =
+		plugin && strcmp(part, t->kind) == 0 ? plugin_typed(plugin) : sentence("%s", name);
+	typed[strcspn(typed, "#")] = '\0';
 	for (size_t i = 0; i < sizeof uses / sizeof *uses; i++)
 		if (strcmp(t->kind, uses[i].kind) == 0)
-			words(p, uses[i].use, name);
+			words(p, uses[i].use, typed);
 }
 
 static void add_entry(void *ctx, const struct choice *e)
@@ -339,16 +348,26 @@ static void print_statuses(const struct help *p, const struct topic *t)
 
 static const char *const job_files[] = {
 	"A job file is INI: [defaults], then one section a group of cells. A key is an option of "
-	"mvbench run; its value is one, a list between commas, or a range of whole numbers a..b. A "
-	"section's cells are all combinations of its lists; what a section does not set comes from "
-	"[defaults], and options of mvbench sweep replace both.",
+	"mvbench run; its value is one, or a list between commas. Ranges are 1..5 for whole "
+	"numbers, 0.1..0.5 by 0.1 for equal steps, and 1e-4..1 log 5 for so many values of which "
+	"each is the same factor above the one before. A section's cells are all combinations of "
+	"its lists, but that lists which a line zip names go together, the first value of one with "
+	"the first of the others, and that a line exclude leaves out the cells for which all its "
+	"conditions hold. What a section does not set comes from [defaults], and options of "
+	"mvbench sweep replace both.",
 	"[defaults]\n"
 	"workload = mlp\n"
 	"seed = 1..5\n"
-	"[asynchronous]\n"
-	"strategy = asgd\n"
+	"exclude = strategy=serial workers=2,4\n"
+	"[multiverso]\n"
+	"strategy = serial, asgd\n"
 	"workers = 1,2,4\n"
-	"sync-every = 1,3,16\n",
+	"sync-every = 1,3,16\n"
+	"[rates]\n"
+	"strategy = allreduce\n"
+	"workers = 1,2,4\n"
+	"lr = 0.1..0.3 by 0.1\n"
+	"zip = workers, lr\n",
 	"mvbench sweep FILE.ini --dry-run lists the cells and which are finished; those are not "
 	"run again. Equal cells are run once. Options of a strategy or workload that a cell does "
 	"not use are left out of it, so [defaults] can hold them for all. Where one value is a "
@@ -385,6 +404,8 @@ static void add_pages(struct list *l)
 		 print_kind},
 		{"updaters", "what a push can do to the model on a server (--asgd.updater)",
 		 "updater", print_kind},
+		{"optimizers", "what a worker can make of a gradient (--optimizer)", "optimizer",
+		 print_kind},
 		{"workloads", "what can be trained (--workload)", "workload", print_kind},
 		{"devices", "where a worker can compute (--device)", "device", print_kind},
 		{"platforms", "what can be simulated (--sim.platform)", "platform", print_kind},

@@ -1,6 +1,6 @@
 /*
- * calibration.c - what was measured of a machine: kept in the database, found again for a
- * simulation, and made into a SimGrid platform of this machine.
+ * calibration.c - what was measured of a machine, or of the wires between several: kept in the
+ * database, and found again for a simulation.
  */
 
 #include "results/run/run.h"
@@ -8,24 +8,45 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 TEXT_FILE(calibration_save_sql, "results/run/calibration_save.sql");
 TEXT_FILE(calibration_find_sql, "results/run/calibration_find.sql");
+TEXT_FILE(calibration_print_wires_sql, "results/run/calibration_print_wires.sql");
+TEXT_FILE(calibration_wires_sql, "results/run/calibration_wires.sql");
 TEXT_FILE(calibration_print_sql, "results/run/calibration_print.sql");
 
 /* ---- Keeping ---- */
 
-char *workload_words(const struct config *c)
+/* The options that begin so, as one would type them. */
+static void put_words(FILE *f, const struct config *c, const char *prefix)
 {
 	char **words AUTOWORDS = config_words(c);
-	char *prefix AUTOFREE = sentence("--%s.", c->run.workload);
-	struct text t;
-	FILE *f = text_open(&t);
 	for (char **w = words; *w; w++)
 		if (strncmp(*w, prefix, strlen(prefix)) == 0)
 			fprintf(f, "%s%s", ftell(f) > 0 ? " " : "", *w);
+}
+
+static double usual_momentum(const struct config *c)
+{
+	for (const struct setting *r = c->workload->recipe; r && r->name; r++)
+		if (strcmp(r->name, "momentum") == 0)
+			return strtod(r->value, NULL);
+	return 0;
+}
+
+/* Of an optimiser, what it keeps decides how long an update takes, and its numbers do not. */
+char *workload_words(const struct config *c)
+{
+	char *prefix AUTOFREE = sentence("--%s.", c->run.workload);
+	bool usual = usual_momentum(c) > 0, momentum = c->run.momentum > 0;
+	struct text t;
+	FILE *f = text_open(&t);
+	put_words(f, c, prefix);
+	if (strcmp(c->run.optimizer, "sgd") != 0)
+		put_words(f, c, "--optimizer=");
+	else if (momentum != usual)
+		fprintf(f, "%s--momentum%s", ftell(f) > 0 ? " " : "", momentum ? "" : "=0");
 	return text_close(&t);
 }
 
@@ -51,22 +72,23 @@ static char *insert_points(struct store *s, int64_t id, const struct points *p)
 }
 
 static char *insert_calibration(struct store *s, const struct config *c, const struct plan *p,
-				int64_t *id)
+				const char *hosts, int64_t *id)
 {
 	const struct machine *m = machine();
 	char *words AUTOFREE = workload_words(c);
-	return sql_number(s, id, calibration_save_sql, "ttittttittittiii", m->host, m->cpu,
+	return sql_number(s, id, calibration_save_sql, "ttittttittittiiitt", m->host, m->cpu,
 			  (int64_t)m->cores, m->mpi, m->onednn, p->facts.model, m->git_commit,
 			  (int64_t)m->git_dirty, p->device, c->run.precision, c->run.threads,
-			  c->run.workload, words, c->run.batch, (int64_t)p->params, c->run.workers);
+			  c->run.workload, words, c->run.batch, (int64_t)p->params, c->run.workers,
+			  hosts, hosts ? c->own.lab_rate : "");
 }
 
 char *calibration_save(struct store *s, const struct config *c, const struct plan *p,
-		       const struct points *points)
+		       const char *hosts, const struct points *points)
 {
 	int64_t id;
 	TRY(sql_begin(s));
-	char *wrong = insert_calibration(s, c, p, &id);
+	char *wrong = insert_calibration(s, c, p, hosts, &id);
 	return sql_end(s, wrong ? wrong : insert_points(s, id, points));
 }
 
@@ -83,12 +105,14 @@ int64_t calibration_last(struct store *s)
 	return id;
 }
 
-char *calibration_print(struct store *s, FILE *f, int64_t after)
+char *calibration_print(struct store *s, FILE *f, int64_t after, bool wires)
 {
 	char number[24];
 	const char *const param[] = {number};
 	snprintf(number, sizeof number, "%lld", (long long)after);
-	return query_print(s, f, FORMAT_TEXT, calibration_print_sql, param, 1, NULL);
+	return query_print(s, f, FORMAT_TEXT,
+			   wires ? calibration_print_wires_sql : calibration_print_sql, param, 1,
+			   NULL);
 }
 
 /* ---- Finding ---- */
@@ -124,22 +148,27 @@ int64_t calibration_newest(struct store *s, const struct config *c, const struct
 	return workers == c->run.workers ? id : 0;
 }
 
+/* A file may be anybody's: what cannot have been measured is left out. */
 static void read_points(struct store *s, int64_t id, struct points *out)
 {
+	const double x_most = 1e15, s_most = 1e6;
 	struct sql q AUTODONE = sql_select(s,
 					   "SELECT name, x, value FROM calibration_point "
 					   "WHERE calibration_id = ?1 ORDER BY name, x",
 					   "i", id);
-	while (sql_next(&q))
-		points_add(out, sql_text(&q, 0), sql_real(&q, 1), sql_real(&q, 2));
+	while (sql_next(&q)) {
+		double x = sql_real(&q, 1), value = sql_real(&q, 2);
+		if (x >= 0 && x <= x_most && value >= 0 && value <= s_most)
+			points_add(out, sql_text(&q, 0), x, value);
+	}
 }
 
 enum { REPETITIONS_MOST = 99 };
 
 static int repetition_of(const struct point *p)
 {
-	int repetition = strcmp(p->name, "step") == 0 && p->x >= 0 ? (int)p->x / STEP_BINS : -1;
-	return repetition < REPETITIONS_MOST ? repetition : -1;
+	bool is_step = strcmp(p->name, "step") == 0 && p->x < REPETITIONS_MOST * STEP_BINS;
+	return is_step ? (int)p->x / STEP_BINS : -1;
 }
 
 /* How many STEP_BINS-ths of its repetition's steps this point is; they are sorted. */
@@ -175,7 +204,7 @@ static double take_steps(struct simulation *s)
 		if (repetition_of(p) == typical)
 			steps_add(&s->step, p->x - typical * STEP_BINS, p->value);
 	}
-	return mean[0] > 0 ? mean[typical] / mean[0] : 1;
+	return mean[0] > 1e-12 ? mean[typical] / mean[0] : 1;
 }
 
 static void take_curves(struct simulation *s, double slower)
@@ -184,7 +213,7 @@ static void take_curves(struct simulation *s, double slower)
 		const struct point *p = &s->points.point[i];
 		for (int k = 0; k < COSTS; k++) {
 			struct curve *c = &s->cost[k];
-			if (strcmp(p->name, cost_names[k]) != 0 || c->n == CURVE_POINTS)
+			if (strcmp(p->name, cost_names[k]) != 0 || c->n == CURVE_POINTS || p->x < 1)
 				continue;
 			c->x[c->n] = p->x;
 			c->y[c->n++] = slower * p->value;
@@ -204,116 +233,16 @@ static void take_out_sharing(struct simulation *s, int workers, int cores)
 			s->cost[k].y[i] *= share;
 }
 
-/* ---- This machine as a platform ---- */
-
-/* SMPI takes latency x lat-factor + bytes / (bandwidth x bw-factor) for a message, with factors by
- * the message's size: with the line through two neighbours' times as factors, it takes what was
- * measured. */
-enum { LATENCY_NS = 1000, ENVELOPE = 16 /* bytes that SMPI adds to a message */ };
-static const double bandwidth = 1e10; /* [bytes/s] */
-
-struct factors {
-	struct text bandwidth, latency;
-	size_t n;
-	double last; /* length */
-};
-
-/* The first is for all that is shorter, too. SMPI wants each length once. */
-static void add_factor(struct factors *f, double from, double fixed_s, double byte_s)
-{
-	const char *comma = f->n ? ";" : "";
-	from = f->n ? round(from) : 0;
-	if (f->n && from <= f->last)
-		return;
-	fprintf(f->latency.f, "%s%.0f:%.6g", comma, from, fixed_s / (1e-9 * LATENCY_NS));
-	fprintf(f->bandwidth.f, "%s%.0f:%.6g", comma, from, 1 / (byte_s * bandwidth));
-	f->last = from;
-	f->n++;
-}
-
-/* Between two lengths; from: SMPI's. No latency can be below 0: where the line would need that,
- * short pieces of it take what their middle does in proportion. */
-static void add_line(struct factors *f, double from, double y0, double to, double y1)
-{
-	enum { PIECES = 32 };
-	const double byte_s_least = 1e-12;
-	double slope = fmax((y1 - y0) / (to - from), byte_s_least), fixed = y0 - slope * from;
-	if (fixed >= 0) {
-		add_factor(f, from, fixed, slope);
-		return;
-	}
-	for (int k = 0; k < PIECES; k++) {
-		double start = from * pow(to / from, (double)k / PIECES),
-		       middle = from * pow(to / from, (k + 0.5) / PIECES);
-		if (round(start) < to)
-			add_factor(f, start, 0, (fixed + slope * middle) / middle);
-	}
-}
-
-static void add_factors(struct factors *f, const struct points *p)
-{
-	const struct point *before = NULL;
-	double last = 0;
-	for (size_t i = 0; i < p->n; i++) {
-		struct point *m = &p->point[i];
-		if (strcmp(m->name, "message") != 0)
-			continue;
-		double y = fmax(m->value, last); /* noise: never faster than a shorter one */
-		if (before)
-			add_line(f, before->x + ENVELOPE, last, m->x + ENVELOPE, y);
-		before = m;
-		last = y;
-	}
-}
-
-/* From the heap. */
-static char *local_platform(const struct points *p, int cores)
-{
-	struct factors f = {.n = 0};
-	text_open(&f.bandwidth);
-	text_open(&f.latency);
-	add_factors(&f, p);
-	char *bandwidths AUTOFREE = text_close(&f.bandwidth);
-	char *latencies AUTOFREE = text_close(&f.latency);
-	char *config AUTOFREE =
-		f.n ? sentence("<config>\n\t<prop id=\"smpi/bw-factor\" value=\"%s\"/>\n"
-			       "\t<prop id=\"smpi/lat-factor\" value=\"%s\"/>\n</config>\n",
-			       bandwidths, latencies)
-		    : must(strdup(""));
-	return sentence(
-		"<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM "
-		"\"https://simgrid.org/simgrid.dtd\">\n"
-		"<!-- This machine, as mvbench calibrate measured it: messages go through memory, "
-		"and take\n     what they were measured to take by the factors. -->\n"
-		"<platform version=\"4.1\">\n%s<zone id=\"local\" routing=\"Full\">\n"
-		"\t<prop id=\"description\" value=\"this machine, as calibrated\"/>\n"
-		"\t<host id=\"local\" speed=\"1Gf\" core=\"%d\"/>\n"
-		"\t<link id=\"memory\" bandwidth=\"%.0fBps\" latency=\"%dns\" "
-		"sharing_policy=\"FATPIPE\"/>\n"
-		"\t<route src=\"local\" dst=\"local\" symmetrical=\"NO\"><link_ctn "
-		"id=\"memory\"/></route>\n"
-		"</zone>\n</platform>\n",
-		config, cores, bandwidth, LATENCY_NS);
-}
-
-#define IN_MEMORY "/proc/self/fd/"
-
-char *file_in_memory(const char *text)
-{
-	int fd = memfd_create("platform", 0);
-	CHECK(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text), "memfd: %m");
-	return sentence(IN_MEMORY "%d", fd);
-}
-
 /* ---- What a simulation needs ---- */
 
-static char *find_platform(const struct config *c, struct simulation *s, int cores)
+static char *find_platform(const struct config *c, struct simulation *s, int cores, int hosts)
 {
 	const char *name = c->run.sim_platform;
 	if (strncmp(name, "sim:", 4) == 0) /* as mvbench list shows it */
 		name += 4;
-	if (is_local(c)) {
-		char *xml AUTOFREE = local_platform(&s->points, cores);
+	if (is_local(c) || hosts) {
+		char *xml AUTOFREE = hosts ? platform_hosts(&s->wires, hosts, cores)
+					   : platform_local(&s->points, cores);
 		s->platform_file = file_in_memory(xml);
 		return NULL;
 	}
@@ -336,11 +265,18 @@ static char *find_platform(const struct config *c, struct simulation *s, int cor
 char *calibrate_words(const struct config *c, int workers)
 {
 	const struct run *r = &c->run;
-	char *words AUTOFREE = workload_words(c);
+	char *own AUTOFREE = sentence("--%s.", r->workload),
+		  *optimizer AUTOFREE = sentence("--%s.", r->optimizer);
 	struct text t;
 	FILE *f = text_open(&t);
-	fprintf(f, "mvbench calibrate --workload=%s --batch=%lld%s%s", r->workload,
-		(long long)r->batch, *words ? " " : "", words);
+	fprintf(f, "mvbench calibrate --workload=%s --batch=%lld", r->workload,
+		(long long)r->batch);
+	put_words(f, c, own);
+	if (strcmp(r->optimizer, "sgd") != 0)
+		put_words(f, c, "--optimizer=");
+	put_words(f, c, optimizer);
+	if (c->optimizer->momentum && r->momentum != usual_momentum(c))
+		put_words(f, c, "--momentum=");
 	if (strcmp(r->device, "auto") != 0)
 		fprintf(f, " --device=%s", r->device);
 	if (strcmp(r->precision, "float32") != 0)
@@ -370,6 +306,37 @@ static void take_sums(struct store *store, const struct config *c, const struct 
 	free(pair.points.point);
 }
 
+/* *hosts: how many there may be. */
+static char *load_wires(const struct config *c, struct simulation *s, int *hosts, int *cores)
+{
+	struct store *store AUTOCLOSE = NULL;
+	const char *rate = c->own.lab_rate;
+	if (access(c->own.db, F_OK) == 0) {
+		TRY(store_open(&store, c->own.db, STORE_READ));
+		struct sql q AUTODONE = sql_select(store, calibration_wires_sql, "ti", rate,
+						   c->run.workers + c->run.servers);
+		if (sql_next(&q)) {
+			s->wires_id = sql_int(&q, 0);
+			*cores = (int)sql_int(&q, 1);
+			*hosts = (int)sql_int(&q, 2);
+			read_points(store, s->wires_id, &s->wires);
+			return NULL;
+		}
+	}
+	return sentence(
+		"--sim.platform=hosts: no wires%s%s were calibrated; run: mvbench calibrate "
+		"--hostfile=FILE%s%s --db=%s",
+		*rate ? " of " : "", rate, *rate ? " --lab.rate=" : "", rate, c->own.db);
+}
+
+/* What an allreduce between hosts takes beside its messages. */
+static void take_sums_of_wires(struct simulation *s)
+{
+	struct simulation wires = {.points = s->wires};
+	take_curves(&wires, 1);
+	s->cost[COST_SUM] = wires.cost[COST_SUM];
+}
+
 static char *load_calibration(const struct config *c, const struct plan *p, struct simulation *s,
 			      int side_by_side, int *cores)
 {
@@ -383,6 +350,8 @@ static char *load_calibration(const struct config *c, const struct plan *p, stru
 		return NULL;
 	read_points(store, s->calibration_id, &s->points);
 	take_curves(s, take_steps(s));
+	if (s->step.n == 0)
+		s->calibration_id = 0;
 	take_out_sharing(s, workers, *cores);
 	if (s->cost[COST_SUM].n == 0)
 		take_sums(store, c, p, s);
@@ -410,18 +379,30 @@ static char *look_for_gaps(const struct config *c, const struct simulation *s, i
 static char *find_all(const struct config *c, const struct plan *p, struct simulation *s)
 {
 	double step = NAN;
-	int side_by_side = is_local(c) ? (int)c->run.workers : 1, cores = usable_cores();
+	bool paced = c->run.step_time > 0;
+	int side_by_side = is_local(c) ? (int)c->run.workers : 1, cores = usable_cores(), hosts = 0,
+	    host_cores = 0;
 	TRY(time_check("sim.step-time", c->run.sim_step_time, &step));
 	TRY(time_check("sim.update-time", c->run.sim_update_time, &s->update_s));
-	if (isnan(step) || is_local(c)) {
+	if (config_simulates_hosts(c))
+		TRY(load_wires(c, s, &hosts, &host_cores));
+	if (isnan(step) || is_local(c))
 		TRY(load_calibration(c, p, s, side_by_side, &cores));
+	if ((isnan(step) && !paced) || is_local(c))
 		TRY(look_for_gaps(c, s, side_by_side));
+	TRY(find_platform(c, s, hosts ? host_cores : cores, hosts));
+	if (hosts) {
+		take_sums_of_wires(s);
+		s->calibration_id = s->calibration_id ? s->calibration_id : s->wires_id;
 	}
-	TRY(find_platform(c, s, cores));
 	if (!isnan(step)) { /* whole: nothing of it is the update's */
 		s->step.n = 0;
 		steps_add(&s->step, 0, step);
 		s->cost[COST_SGD].n = 0;
+	} else if (paced) { /* as real workers do it: the update comes on top */
+		s->step.n = 0;
+		steps_add(&s->step, 0,
+			  c->run.step_time + curve_at(&s->cost[COST_SGD], (double)p->params));
 	}
 	return NULL;
 }
@@ -443,6 +424,7 @@ void simulation_fini(struct simulation *s)
 		close(fd);
 	free(s->platform_file);
 	free(s->points.point);
+	free(s->wires.point);
 	*s = (struct simulation){.platform_file = NULL};
 }
 

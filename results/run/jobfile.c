@@ -2,9 +2,10 @@
  * jobfile.c - a job file and the cells that it stands for.
  *
  * A job file is INI: [defaults], then one [section] a group of cells. A key is an option of
- * `mvbench run`; its value a list, of which a..b is a range of whole numbers. A section's cells are
- * all combinations of its lists; what it does not set comes from [defaults], and what the command
- * line sets replaces both. Equal cells are run once.
+ * `mvbench run`; its value a list (axis.c). A section's cells are all combinations of its lists,
+ * but that those of a line `zip` go together, the first with the first, and that cells for which
+ * all conditions of a line `exclude` hold are left out. What a section does not set comes from
+ * [defaults], and what the command line sets replaces both. Equal cells are run once.
  *
  * A section [search] makes no cells: its values are ranges, which mvbench tune draws from.
  */
@@ -17,16 +18,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CELLS_MAX = 20000, RANGE_MAX = 10000 };
+enum { CELLS_MAX = 20000 };
 
 /* ---- Reading a job file -------------------------------------------------- */
 
-/* One key and the values that it takes in turn. */
-struct axis {
-	char *name;
-	char **value;
+/* Lists that go together. */
+struct zip {
+	char **name;
 	size_t n;
-	int line; /* 0: the command line */
+	int line;
 };
 
 struct section {
@@ -34,6 +34,10 @@ struct section {
 	int line;
 	struct axis *axis;
 	size_t axes;
+	struct zip *zip;
+	size_t zips;
+	struct exclusion *exclusion;
+	size_t exclusions;
 };
 
 struct job {
@@ -48,12 +52,11 @@ struct job {
 	char *wrong; /* the first thing that is */
 };
 
-static void axis_free(struct axis *a)
+static void zip_fini(struct zip *z)
 {
-	free(a->name);
-	for (size_t i = 0; i < a->n; i++)
-		free(a->value[i]);
-	free(a->value);
+	for (size_t i = 0; i < z->n; i++)
+		free(z->name[i]);
+	free(z->name);
 }
 
 static void section_add(struct job *j, char *name, int line)
@@ -64,8 +67,14 @@ static void section_add(struct job *j, char *name, int line)
 static void section_fini(struct section *s)
 {
 	for (size_t k = 0; k < s->axes; k++)
-		axis_free(&s->axis[k]);
+		axis_fini(&s->axis[k]);
+	for (size_t k = 0; k < s->zips; k++)
+		zip_fini(&s->zip[k]);
+	for (size_t k = 0; k < s->exclusions; k++)
+		exclusion_fini(&s->exclusion[k]);
 	free(s->axis);
+	free(s->zip);
+	free(s->exclusion);
 	free(s->name);
 }
 
@@ -74,68 +83,6 @@ static void job_free(struct job *j)
 	for (size_t i = 0; i < j->sections; i++)
 		section_fini(&j->section[i]);
 	free(j->section);
-}
-
-/* Is this "a..b" with whole numbers? */
-static bool range_of(const char *text, long long *a, long long *b)
-{
-	int end = 0;
-	return sscanf(text, "%lld..%lld%n", a, b, &end) == 2 && text[end] == '\0' &&
-	       !isspace((unsigned char)*text);
-}
-
-/* One value of the list, or a range of them; each is checked. */
-static char *axis_item(struct axis *a, char *item, bool whole, const struct option **o)
-{
-	long long from, to;
-	if (whole || !range_of(item, &from, &to)) {
-		APPEND(a->value, a->n, must(strdup(item)));
-		return config_check(a->name, item, o);
-	}
-	if (to < from || to - from >= RANGE_MAX)
-		return sentence("%s: the range %s does not rise, or is longer than %d", a->name,
-				item, RANGE_MAX);
-	for (long long x = from; x <= to; x++) {
-		APPEND(a->value, a->n, sentence("%lld", x));
-		TRY(config_check(a->name, a->value[a->n - 1], o));
-	}
-	return NULL;
-}
-
-/* Cuts "1, 4..6" into values. A label or a file's name may have commas: where one value is all
- * there can be, it is the whole text. */
-static char *axis_cut(struct axis *a, const char *list)
-{
-	const struct option *o = option_find(run_options, a->name);
-	const bool whole = o && o->type == OPT_STRING && o->incidental;
-	for (const char *at = list, *next;; at = next + 1) {
-		size_t n = strcspn(at, whole ? "" : ",");
-		next = at + n;
-		while (n > 0 && isspace((unsigned char)*at))
-			at++, n--;
-		while (n > 0 && isspace((unsigned char)at[n - 1]))
-			n--;
-		char *item AUTOFREE = must(strndup(at, n));
-		if (n == 0 && (*next == ',' || a->n > 0))
-			return sentence("%s: the list \"%s\" has an empty place", a->name, list);
-		TRY(axis_item(a, item, whole, &o));
-		if (*next == '\0')
-			break;
-	}
-	if (o->incidental && a->n > 1)
-		return sentence("%s: one value is wanted; runs that differ in nothing else are one",
-				a->name);
-	return NULL;
-}
-
-/* Returns NULL or what is wrong. */
-static char *axis_read(struct axis *a, const char *name, const char *list)
-{
-	*a = (struct axis){.name = must(strdup(name))};
-	char *wrong = axis_cut(a, list);
-	if (wrong)
-		axis_free(a);
-	return wrong;
 }
 
 static const struct axis *axis_find(const struct section *s, const char *name)
@@ -200,6 +147,54 @@ static void job_header(struct job *j, const char *text)
 	section_add(j, name, j->line);
 }
 
+/* A list of plug-ins, whose files lie where the job file says they do: beside it. Heap. */
+static char *files_beside(const struct job *j, const char *list)
+{
+	const char *slash = strrchr(j->path, '/');
+	struct text t;
+	FILE *f = text_open(&t);
+	for (const char *at = list;; at++) {
+		const char *end = at + strcspn(at, ",");
+		char *item AUTOFREE = text_trimmed(at, end);
+		if (slash && plugin_is_file(item) && *item != '/' && !strchr(item, '#'))
+			fprintf(f, "%.*s", (int)(slash - j->path + 1), j->path);
+		fputs(item, f);
+		at = end;
+		if (!*at)
+			break;
+		fputc(',', f);
+	}
+	return text_close(&t);
+}
+
+static bool is_of_plugins(const char *name)
+{
+	return option_chooses(option_find(run_options, name)) < PART_COUNT;
+}
+
+/* Of all lines, before one has an option of a plug-in's. */
+static void load_plugins(struct job *j)
+{
+	char *text AUTOFREE = NULL;
+	size_t room = 0;
+	for (int line = 1; !j->wrong && getline(&text, &room, j->file) >= 0; line++) {
+		char *equals = text + strcspn(text, "=:"), *note = strstr(text, " ;");
+		char *name AUTOFREE = text_trimmed(text, equals);
+		if (!*equals || !is_of_plugins(name))
+			continue;
+		if (note)
+			*note = '\0';
+		char *list AUTOFREE = files_beside(j, equals + 1);
+		for (char *rest = list, *item; !j->wrong && (item = strtok_r(NULL, ",", &rest));) {
+			const struct setting given = {name, item};
+			char *wrong AUTOFREE = plugins_load(&given, 1);
+			if (wrong)
+				job_wrong(j, line, "%s", wrong);
+		}
+	}
+	rewind(j->file);
+}
+
 /* inih's reader: a line at a time, counted. Indentation is dropped, for to inih it would mean that
  * the line continues the value above. */
 static char *job_line(char *buf, int room, void *user)
@@ -237,32 +232,66 @@ static void job_range(struct job *j, const char *name, const char *value)
 		job_wrong(j, j->line, "%s", wrong);
 }
 
+/* The names of lists: "workers, lr". */
+static char *zip_read(struct zip *z, const char *text)
+{
+	*z = (struct zip){.name = NULL};
+	for (size_t n; *(text += strspn(text, ", \t")); text += n) {
+		n = strcspn(text, ", \t");
+		APPEND(z->name, z->n, must(strndup(text, n)));
+	}
+	char *wrong = z->n > 1 ? NULL
+			       : sentence("zip: the names of two lists or more are wanted, such as "
+					  "workers, lr");
+	if (wrong)
+		zip_fini(z);
+	return wrong;
+}
+
+/* NULL, or what is wrong. */
+static char *key_read(struct section *s, int line, const char *name, const char *value)
+{
+	const struct axis *before = axis_find(s, name);
+	struct exclusion e;
+	struct axis a;
+	struct zip z;
+	if (strcmp(name, "zip") == 0) {
+		TRY(zip_read(&z, value));
+		z.line = line;
+		APPEND(s->zip, s->zips, z);
+		return NULL;
+	}
+	if (strcmp(name, "exclude") == 0) {
+		TRY(exclusion_read(&e, value));
+		APPEND(s->exclusion, s->exclusions, e);
+		return NULL;
+	}
+	if (before)
+		return sentence("%s is set on line %d already; for several values give a list",
+				name, before->line);
+	TRY(axis_read(&a, name, value));
+	a.line = line;
+	APPEND(s->axis, s->axes, a);
+	return NULL;
+}
+
 static int job_key(void *user, const char *section, const char *name, const char *value)
 {
 	struct job *j = user;
-	struct section *s = &j->section[j->sections - 1];
-	const struct axis *before = axis_find(s, name);
-	struct axis a;
+	char *files AUTOFREE = is_of_plugins(name) ? files_beside(j, value) : NULL;
+	value = files ? files : value;
 	if (j->searching && !j->wrong)
 		job_range(j, name, value);
 	if (j->searching)
 		return !j->wrong;
 	if (!*section)
 		job_wrong(j, j->line, "%s stands in no section; [defaults] is missing", name);
-	if (before)
-		job_wrong(j, j->line,
-			  "%s is set on line %d already; for several values give a list", name,
-			  before->line);
 	if (j->wrong)
 		return 0;
-	char *wrong AUTOFREE = axis_read(&a, name, value);
-	if (wrong) {
+	char *wrong AUTOFREE = key_read(&j->section[j->sections - 1], j->line, name, value);
+	if (wrong)
 		job_wrong(j, j->line, "%s", wrong);
-		return 0;
-	}
-	a.line = j->line;
-	APPEND(s->axis, s->axes, a);
-	return 1;
+	return !wrong;
 }
 
 static char *job_read(struct job *j, const char *path, struct search *search)
@@ -271,7 +300,8 @@ static char *job_read(struct job *j, const char *path, struct search *search)
 	if (!j->file)
 		return sentence("%s: %m", path);
 	section_add(j, must(strdup("defaults")), 0);
-	int line = ini_parse_stream(job_line, j, job_key, j);
+	load_plugins(j);
+	int line = j->wrong ? 0 : ini_parse_stream(job_line, j, job_key, j);
 	if (ferror(j->file) && !j->wrong)
 		j->wrong = sentence("%s: cannot be read: %m", path);
 	fclose(j->file);
@@ -288,29 +318,73 @@ static char *job_read(struct job *j, const char *path, struct search *search)
 
 /* ---- Cells --------------------------------------------------------------- */
 
+/* One of a section's lists. */
+struct dimension {
+	const struct axis *axis;
+	size_t with; /* turns with this one: itself, unless it is zipped */
+	bool zipped;
+};
+
+/* What the command line replaces goes together with nothing. NULL, or what is wrong. */
+static char *zip_up(const struct zip *z, struct dimension *d, size_t n)
+{
+	size_t first = n;
+	for (size_t k = 0; k < z->n; k++) {
+		size_t i = 0;
+		while (i < n && strcmp(d[i].axis->name, z->name[k]) != 0)
+			i++;
+		if (i == n)
+			return sentence("zip: %s has no list here", z->name[k]);
+		if (d[i].zipped)
+			return sentence("zip: %s goes together with others already", z->name[k]);
+		if (d[i].axis->line == 0)
+			continue;
+		first = first == n ? i : first;
+		const struct axis *a = d[first].axis, *b = d[i].axis;
+		if (a->n != b->n)
+			return sentence("zip: %s has %zu value%s and %s has %zu; lists that go "
+					"together are equally long",
+					a->name, a->n, plural((int64_t)a->n), b->name, b->n);
+		d[i].zipped = true;
+		d[i].with = first;
+	}
+	return NULL;
+}
+
+static bool excluded(const struct section *s, const struct config *c)
+{
+	for (size_t i = 0; i < s->exclusions; i++)
+		if (exclusion_holds(&s->exclusion[i], c))
+			return true;
+	return false;
+}
+
 /* Is it said already, or of a plug-in that is not this cell's? */
 static bool goes_without_saying(const struct config *c, const char *name)
 {
 	static const char *const said[] = {"workload", "strategy", "workers"};
-	const char *dot = strchr(name, '.');
+	const char *dot = option_find(run_options, name) ? NULL : strchr(name, '.');
 	size_t n = dot ? (size_t)(dot - name) : 0;
 	for (size_t i = 0; i < sizeof said / sizeof *said; i++)
 		if (strcmp(name, said[i]) == 0)
 			return true;
-	return dot && (strncmp(name, c->run.strategy, n) != 0 || c->run.strategy[n]) &&
-	       (strncmp(name, c->run.workload, n) != 0 || c->run.workload[n]);
+	const char *const own[] = {c->run.workload, c->run.strategy, c->run.optimizer};
+	for (size_t i = 0; dot && i < sizeof own / sizeof *own; i++)
+		if (strncmp(name, own[i], n) == 0 && !own[i][n])
+			return false;
+	return dot != NULL;
 }
 
 /* "mlp, asgd, 2 workers, sync-every 16": what, and what varies. */
-static char *describe(const struct config *c, const struct axis *const *axis, size_t axes,
+static char *describe(const struct config *c, const struct dimension *d, size_t n,
 		      const struct setting *setting)
 {
 	struct text t;
 	FILE *f = text_open(&t);
 	fprintf(f, "%s, %s, %lld worker%s", c->run.workload, c->run.strategy,
 		(long long)c->run.workers, plural(c->run.workers));
-	for (size_t i = 0; i < axes; i++)
-		if (axis[i]->n > 1 && !goes_without_saying(c, setting[i].name))
+	for (size_t i = 0; i < n; i++)
+		if (d[i].axis->n > 1 && !goes_without_saying(c, setting[i].name))
 			fprintf(f, ", %s %s", setting[i].name, setting[i].value);
 	return text_close(&t);
 }
@@ -330,24 +404,34 @@ bool sweep_add(struct sweep *s, struct config *c, const char *section, int line)
 	return true;
 }
 
-/* All combinations of these axes; the last one turns fastest. */
-static char *expand(struct sweep *s, const struct job *j, const struct section *section,
-		    const struct axis *const *axis, size_t axes)
+/* To the next combination: the last list turns fastest. false: that was the last. */
+static bool turn_on(size_t *turn, const struct dimension *d, size_t n)
 {
-	size_t product = 1, k;
-	for (size_t i = 0; i < axes && product <= CELLS_MAX; i++)
-		product *= axis[i]->n;
+	for (size_t k = n; k-- > 0; turn[k] = 0)
+		if (d[k].with == k && ++turn[k] < d[k].axis->n)
+			return true;
+	return false;
+}
+
+/* All combinations of these lists. */
+static char *expand(struct sweep *s, const struct job *j, const struct section *section,
+		    const struct dimension *d, size_t n)
+{
+	size_t product = 1;
+	for (size_t i = 0; i < n && product <= CELLS_MAX; i++)
+		product *= d[i].with == i ? d[i].axis->n : 1;
 	if (s->cells + product > CELLS_MAX)
 		return sentence("%s:%d: [%s] makes more than %d cells; shorten its lists", j->path,
 				section->line, section->name, CELLS_MAX);
-	size_t *turn AUTOFREE = must(calloc(axes + 1, sizeof *turn));
-	struct setting *setting AUTOFREE = must(calloc(axes + 1, sizeof *setting));
+	size_t *turn AUTOFREE = must(calloc(n + 1, sizeof *turn));
+	struct setting *setting AUTOFREE = must(calloc(n + 1, sizeof *setting));
 
 	do {
 		struct config c;
-		for (size_t i = 0; i < axes; i++)
-			setting[i] = (struct setting){axis[i]->name, axis[i]->value[turn[i]]};
-		char *why AUTOFREE = config_init(&c, setting, axes, true);
+		for (size_t i = 0; i < n; i++)
+			setting[i] = (struct setting){d[i].axis->name,
+						      d[i].axis->value[turn[d[i].with]]};
+		char *why AUTOFREE = config_init(&c, setting, n, true);
 		if (!why && c.run.sim_replay) {
 			config_fini(&c);
 			why = sentence("sim.replay: a replay has the options of the run that it "
@@ -356,11 +440,13 @@ static char *expand(struct sweep *s, const struct job *j, const struct section *
 		if (why)
 			return sentence("%s:%d: [%s] %s", j->path, section->line, section->name,
 					why);
-		if (sweep_add(s, &c, section->name, section->line))
-			s->cell[s->cells - 1].what = describe(&c, axis, axes, setting);
-		for (k = axes; k > 0 && ++turn[k - 1] == axis[k - 1]->n; k--)
-			turn[k - 1] = 0;
-	} while (k > 0);
+		if (excluded(&j->section[0], &c) || excluded(section, &c)) {
+			config_fini(&c);
+			s->excluded++;
+		} else if (sweep_add(s, &c, section->name, section->line)) {
+			s->cell[s->cells - 1].what = describe(&c, d, n, setting);
+		}
+	} while (turn_on(turn, d, n));
 	return NULL;
 }
 
@@ -369,17 +455,27 @@ static char *expand_section(struct sweep *s, const struct job *j, const struct s
 {
 	const struct section *defaults = &j->section[0];
 	size_t n = 0, room = defaults->axes + section->axes + over->axes;
-	const struct axis **axis AUTOFREE = must(calloc(room + 1, sizeof *axis));
+	struct dimension *d AUTOFREE = must(calloc(room + 1, sizeof *d));
 	for (size_t i = 0; section != defaults && i < defaults->axes; i++)
 		if (!axis_find(section, defaults->axis[i].name) &&
 		    !axis_find(over, defaults->axis[i].name))
-			axis[n++] = &defaults->axis[i];
+			d[n++].axis = &defaults->axis[i];
 	for (size_t i = 0; i < section->axes; i++)
 		if (!axis_find(over, section->axis[i].name))
-			axis[n++] = &section->axis[i];
+			d[n++].axis = &section->axis[i];
 	for (size_t i = 0; i < over->axes; i++)
-		axis[n++] = &over->axis[i];
-	return expand(s, j, section, axis, n);
+		d[n++].axis = &over->axis[i];
+	for (size_t i = 0; i < n; i++)
+		d[i].with = i;
+	size_t inherited = section == defaults ? 0 : defaults->zips;
+	for (size_t i = 0; i < inherited + section->zips; i++) {
+		const struct zip *z =
+			i < inherited ? &defaults->zip[i] : &section->zip[i - inherited];
+		char *wrong AUTOFREE = zip_up(z, d, n);
+		if (wrong)
+			return sentence("%s:%d: [%s] %s", j->path, z->line, section->name, wrong);
+	}
+	return expand(s, j, section, d, n);
 }
 
 /* The command line's options as axes; a later one replaces an earlier one of its name. */
@@ -392,7 +488,7 @@ static char *read_over(const struct setting *given, size_t n, struct section *ov
 		while (at < over->axes && strcmp(over->axis[at].name, a.name) != 0)
 			at++;
 		if (at < over->axes) {
-			axis_free(&over->axis[at]);
+			axis_fini(&over->axis[at]);
 			over->axis[at] = a;
 		} else {
 			APPEND(over->axis, over->axes, a);
@@ -411,6 +507,10 @@ char *study_read(const char *path, const struct setting *given, size_t n, struct
 	TRY(job_read(&j, path, search));
 	for (size_t i = j.sections > 1; i < j.sections; i++)
 		TRY(expand_section(s, &j, &j.section[i], &over));
+	if (!s->cells && s->excluded)
+		return sentence("%s: its exclude lines leave no cell; let them say more of what is "
+				"left out",
+				path);
 	const char *db = s->cells ? s->cell[0].config.own.db : "";
 	for (size_t i = 1; i < s->cells; i++)
 		if (strcmp(s->cell[i].config.own.db, db) != 0)
@@ -428,13 +528,17 @@ char *sweep_read(const char *path, const struct setting *given, size_t n, struct
 	return wrong;
 }
 
+void cell_fini(struct cell *c)
+{
+	config_fini(&c->config);
+	free(c->section);
+	free(c->what);
+}
+
 void sweep_free(struct sweep *s)
 {
-	for (size_t i = 0; i < s->cells; i++) {
-		config_fini(&s->cell[i].config);
-		free(s->cell[i].section);
-		free(s->cell[i].what);
-	}
+	for (size_t i = 0; i < s->cells; i++)
+		cell_fini(&s->cell[i]);
 	free(s->cell);
 	*s = (struct sweep){.cell = NULL};
 }

@@ -12,7 +12,8 @@
 #include <unistd.h>
 
 enum { BAR_WIDTH = 24, LINE_MAX_WIDTH = 200, REDRAW_NS = 100000000 };
-#define SETTLED_S 0.3 /* an estimate from less is a guess */
+#define SAID_NS   INT64_C(60000000000) /* into a log, of a run that is one of many */
+#define SETTLED_S 0.3                  /* an estimate from less is a guess */
 
 static int terminal_width(void)
 {
@@ -27,7 +28,8 @@ void progress_start(struct progress *p)
 	const char *term = getenv("TERM"), *no_colour = getenv("NO_COLOR");
 	p->terminal = !p->quiet && isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
 	p->colour = p->terminal && !(no_colour && *no_colour);
-	p->began = p->drawn = 0;
+	p->began = 0;
+	p->drawn = p->terminal ? 0 : clock_now();
 	p->printed = 0;
 }
 
@@ -72,7 +74,7 @@ void progress_epoch(FILE *f, const struct epoch_row *row, int64_t epochs)
 	fflush(f);
 }
 
-static void put_duration(FILE *f, double s)
+void duration_put(FILE *f, double s)
 {
 	long long t = (long long)(s + 0.5);
 	if (t >= 3600)
@@ -95,21 +97,31 @@ static void put_state(FILE *f, const struct progress *p, const struct status_pag
 		      double done)
 {
 	double so_far = p->began ? 1e-9 * (double)(clock_now() - p->began) : 0;
+	double left = so_far * (1 - done) / (done - p->done_before);
 	int64_t rows = rows_of(page);
 	const struct epoch_row *row = &page->row[rows > 0 ? rows - 1 : 0];
 	fprintf(f, " %3.0f %%", 100 * done);
-	if (done > 0 && so_far > SETTLED_S) {
+	if (done > p->done_before && so_far > SETTLED_S) {
 		fputs("  ETA ", f);
-		put_duration(f, so_far * (1 - done) / done);
+		duration_put(f, left);
 		if (p->later_s > 0) {
 			fputs(", all ", f);
-			put_duration(f, so_far * (1 - done) / done + p->later_s);
+			duration_put(f, left + p->later_s);
 		}
 	}
 	if (rows > 0 && is_evaluated(row))
 		fprintf(f, "  loss %.3f", unsigned_nan(row->test_loss));
 	if (rows > 0 && !isnan(row->test_accuracy))
 		fprintf(f, "  acc %.1f %%", 100 * row->test_accuracy);
+}
+
+/* The same as a line of a log. */
+static void say(const struct progress *p, const struct status_page *page)
+{
+	fprintf(stderr, "%sepoch %lld/%lld ", p->before ? p->before : "", (long long)page->epoch,
+		(long long)page->epochs);
+	put_state(stderr, p, page, fraction_done(page));
+	fputc('\n', stderr);
 }
 
 static void draw(struct progress *p, const struct status_page *page)
@@ -147,11 +159,18 @@ void progress_tick(void *self, const struct status_page *page)
 {
 	struct progress *p = self;
 	nsec now = clock_now();
-	if (!p->began && page->state >= STATUS_TRAINING)
+	if (!p->began && page->state >= STATUS_TRAINING) {
 		p->began = now;
+		p->done_before = fraction_done(page);
+	}
 	if (p->terminal && now - p->drawn >= REDRAW_NS - REDRAW_NS / 10) {
 		p->drawn = now;
 		draw(p, page);
+	}
+	if (!p->terminal && !p->lines && !p->quiet && now - p->drawn >= SAID_NS &&
+	    page->state > STATUS_LOADING) {
+		p->drawn = now;
+		say(p, page);
 	}
 	int64_t rows = rows_of(page);
 

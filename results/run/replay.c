@@ -65,6 +65,11 @@ static char *plain_text(const struct option *o, const char *text)
 		const char *text;
 	} x = {.whole = 0};
 	char plain[64];
+	const struct plugin *p;
+	if (option_chooses(o) < PART_COUNT) { /* it may be typed as a file */
+		char *none AUTOFREE = plugin_choose(option_chooses(o), text, NULL, 0, &p);
+		return none ? NULL : must(strdup(p->name));
+	}
 	alone.offset = 0;
 	char *wrong AUTOFREE = option_set(&alone, &x, NULL, text);
 	if (wrong)
@@ -89,6 +94,7 @@ static char *take_options(struct settings *all, const struct source *s, const st
 	struct settings recorded ENDS_WITH(settings_free) = {.setting = NULL};
 	char hash[17];
 	TRY(recorded_settings(s->store, s->id, &recorded, hash));
+	TRY(plugins_load(recorded.setting, recorded.n));
 	for (size_t i = 0; i < recorded.n; i++) {
 		const char *name = recorded.setting[i].name, *typed = value_of(given, n, name);
 		const struct option *o = NULL;

@@ -40,13 +40,29 @@ static void say_device(const struct plan *p)
 			1e-6 * (double)f->data, 1e-6 * (double)f->workspace);
 }
 
+static void say_servers(const struct config *c)
+{
+	if (c->servers_chosen)
+		fprintf(stderr,
+			"mvbench: %lld machines: the tables of %s are on as many servers, one a "
+			"machine; --table-home=onesided leaves them with the workers, who then are "
+			"as slow as the slowest\n",
+			(long long)c->run.servers, c->run.strategy);
+}
+
 static void say_oversubscribed(const struct config *c, const struct plan *p)
 {
 	char servers[40] = "";
 	if (c->run.servers)
 		snprintf(servers, sizeof servers, " and %lld server%s", (long long)c->run.servers,
 			 plural(c->run.servers));
-	if (p->oversubscribed)
+	if (p->oversubscribed && p->share_gpus)
+		fprintf(stderr, "mvbench: oversubscribed: %lld workers share %d GPU%s%s\n",
+			(long long)c->run.workers, p->facts.count, plural(p->facts.count),
+			p->facts.mps ? " under MPS"
+				     : " in turns, which shapes times and staleness: start "
+				       "NVIDIA's MPS (nvidia-cuda-mps-control -d)");
+	if (p->oversubscribed && c->run.workers * c->run.threads + c->run.servers > p->cores)
 		fprintf(stderr,
 			"mvbench: oversubscribed: %lld worker%s%s share %d core%s, so their times "
 			"say little\n",
@@ -98,7 +114,7 @@ static int work(const struct config *c, struct status_page *page, enum format fo
 	struct plan plan;
 	struct simulation simulation;
 	struct recording *replay = NULL;
-	worker_introduce(c);
+	worker_introduce(c, page);
 	char *wrong = prepare(c, &plan, &simulation, &replay);
 	if (wrong)
 		return command_refuse(wrong);
@@ -115,7 +131,8 @@ static int work(const struct config *c, struct status_page *page, enum format fo
 	if (!page && store->begun)
 		say_result(c, store, status, format);
 	replay_free(replay);
-	return page ? EXIT_OK : status;
+	/* A user's launcher ends all with the first that fails, before rank 0 has said why. */
+	return page || rank_of_launcher() > 0 ? EXIT_OK : status;
 }
 
 static int work_in_child(void *ctx, struct status_page *page)
@@ -135,11 +152,13 @@ static char *mark_failed(const struct config *c, const struct outcome *o)
 
 void run_cell(const struct config *c, struct progress *p, struct outcome *o)
 {
+	static const char *const words[] = {"run", NULL};
 	struct watcher watcher = {.self = p, .tick = progress_tick};
 	*o = (struct outcome){.status = EXIT_FAILED};
+	quiet_wait(c);
 	progress_start(p);
 	o->status =
-		launch(c, "run", work_in_child, (void *)(uintptr_t)c, &watcher, &o->page, &o->why);
+		launch(c, words, work_in_child, (void *)(uintptr_t)c, &watcher, &o->page, &o->why);
 	progress_end(p);
 	o->id = o->page ? o->page->id : 0;
 	bool ended = o->status == EXIT_OK || o->status == EXIT_DIVERGED, equal = false;
@@ -198,7 +217,8 @@ static void print_result(const struct config *c, const struct outcome *o)
 			       100 * best);
 		if (!isnan(last->test_loss))
 			printf("test loss %.4f after ", last->test_loss);
-		printf("%lld epoch%s in %.3f s%s\n", (long long)last->epoch, plural(last->epoch),
+		printf("%lld epoch%s%s in %.3f s%s\n", (long long)last->epoch, plural(last->epoch),
+		       page->row[0].epoch > 0 ? ", of which those since it went on" : "",
 		       page_seconds(page), page->simulated ? " of virtual time" : "");
 		print_cost(page);
 	} else {
@@ -219,6 +239,12 @@ void outcome_print(const struct config *c, const struct outcome *o, enum format 
 		fprintf(stderr, "mvbench: %s\n", o->why);
 	if (o->id == 0)
 		return;
+	double share = page_cores_share(c, o->page);
+	if (share < CORES_SHARE_LEAST)
+		fprintf(stderr,
+			"mvbench: a worker had %.0f %% of its core, others the rest, so the times "
+			"say little; --quiet-wait=60s waits until the cores are free\n",
+			100 * share);
 	if (format != FORMAT_JSON) {
 		print_result(c, o);
 		if (o->replayed)
@@ -230,10 +256,25 @@ void outcome_print(const struct config *c, const struct outcome *o, enum format 
 	complain_if(print_json(c, o->id));
 }
 
+/* Workers look again, as nobody else may be there to look. */
+static char *check_checkpoints(const struct config *c, const struct plan *plan)
+{
+	struct checkpoint *initial, *resumed;
+	TRY(checkpoint_find(c, plan, &initial, &resumed));
+	if (resumed)
+		fprintf(stderr, "mvbench: --save=%s: goes on after epoch %lld of %lld\n",
+			c->own.save, (long long)resumed->head.epoch,
+			(long long)resumed->head.epochs);
+	checkpoint_free(initial);
+	checkpoint_free(resumed);
+	return NULL;
+}
+
 char *run_plan(const struct config *c, struct plan *plan)
 {
 	TRY(plan_make(c, plan));
 	TRY(store_check(c->own.db));
+	TRY(check_checkpoints(c, plan));
 	return simulation_check(c, plan);
 }
 
@@ -256,28 +297,30 @@ static void plugin_help(FILE *f, const char *part, const struct plugin *p,
 }
 
 /* The core options, and every plug-in's, or only those of the plug-ins that are named. */
-static void experiment_help(FILE *f, const char *strategy, const char *workload)
+static void experiment_help(FILE *f, const struct plugin *const named[PART_COUNT])
 {
+	const struct plugin *p;
 	fputs("the experiment\n", f);
 	help_rows(&(struct help){.f = f}, NULL, run_options);
-	for (size_t i = 0; strategies[i]; i++)
-		if (!strategy || strcmp(strategy, strategies[i]->plugin.name) == 0)
-			plugin_help(f, "strategy", &strategies[i]->plugin, NULL);
-	for (size_t i = 0; workloads[i]; i++)
-		if (!workload || strcmp(workload, workloads[i]->plugin.name) == 0)
-			plugin_help(f, "workload", &workloads[i]->plugin, workloads[i]->recipe);
+	for (enum part k = 0; k < PART_COUNT; k++)
+		for (size_t i = 0; (p = plugin_at(k, i)); i++)
+			if (!named[k] || named[k] == p)
+				plugin_help(f, part_names[k], p,
+					    k == PART_WORKLOAD
+						    ? ((const struct workload *)p)->recipe
+						    : NULL);
 }
 
 /* Of the plug-ins that are named beside --help; else of all. */
 static char *more_help(FILE *f, const struct arguments *given)
 {
-	const char *strategy = given ? arguments_value(given, "strategy") : NULL,
-		   *workload = given ? arguments_value(given, "workload") : NULL;
-	if (strategy)
-		TRY(config_check("strategy", strategy, NULL));
-	if (workload)
-		TRY(config_check("workload", workload, NULL));
-	experiment_help(f, strategy, workload);
+	const struct plugin *named[PART_COUNT] = {NULL};
+	for (enum part k = 0; k < PART_COUNT; k++) {
+		const char *typed = given ? arguments_value(given, part_names[k]) : NULL;
+		if (typed)
+			TRY(plugin_choose(k, typed, NULL, 0, &named[k]));
+	}
+	experiment_help(f, named);
 	return NULL;
 }
 
@@ -332,6 +375,7 @@ static void show_json(const struct config *c, const struct plan *p)
 	show_json_table(NULL, run_options, c);
 	show_json_table("strategy_options", c->strategy->plugin.options, c->strategy_opts);
 	show_json_table("workload_options", c->workload->plugin.options, c->workload_opts);
+	show_json_table("optimizer_options", c->optimizer->plugin.options, c->optimizer_opts);
 	printf(", \"config_hash\": \"%s\", \"params\": %lld, \"train_size\": %zu, \"test_size\": "
 	       "%zu, "
 	       "\"steps\": %lld, \"device_used\": \"%s\", \"cores\": %d, \"oversubscribed\": %s}\n",
@@ -357,6 +401,7 @@ static char *run(const struct config *c, const struct run_flags *flags, enum for
 	if (flags->dry_run)
 		return NULL;
 	say_device(&plan);
+	say_servers(c);
 	say_oversubscribed(c, &plan);
 	run_cell(c, &progress, &outcome);
 	*status = outcome.differs ? EXIT_FAILED : outcome.status;
@@ -368,6 +413,11 @@ static char *run(const struct config *c, const struct run_flags *flags, enum for
 static char *wrong_world(const struct config *c, const struct status_page *page, bool worker)
 {
 	bool sim = strcmp(c->run.platform, "sim") == 0;
+	const char *tasks = getenv("SLURM_STEP_NUM_TASKS");
+	if (!page && tasks && atoi(tasks) > 1 && !platform_under_launcher())
+		return sentence("srun started %s processes that do not know of each other, as it "
+				"has no PMI here: give srun --mpi=pmix",
+				tasks);
 	if (world_is_virtual && !(page && sim))
 		return sentence("this is the simulator, which mvbench starts: run mvbench with "
 				"--platform=sim");
@@ -409,6 +459,9 @@ const struct command command_run = {
 	.summary = "train one configuration, and record it",
 	.usage = "[--option=value ...]",
 	.about = "Trains one configuration and records it in the results database.\n\n"
+		 "A strategy, workload or optimizer may be a file of yours, as in "
+		 "--strategy=./mine.c: it is compiled when it has changed, and recorded with the "
+		 "sha256 of its source. strategies/PLUGINS.md has an example of each.\n\n"
 		 "Exit status: 0 done, 1 failed, 2 cannot run like this, 3 diverged, 130 "
 		 "interrupted.",
 	.options = run_flags,

@@ -11,19 +11,21 @@
 /* ---- Running one configuration, for the commands that do (run.c, progress.c) ---- */
 
 /* Draws a run from its status page on stderr: one line that is redrawn on a terminal; else, where
- * lines is set, a plain line an epoch; quiet: nothing. */
+ * lines is set, a plain line an epoch, and one a minute where it is not; quiet: nothing. */
 struct progress {
 	const char *before; /* stands first on the line, such as "3/24 "; NULL = nothing */
 	bool lines, quiet;
 	double later_s; /* expected of what comes after this run [s]; 0 = nothing does */
 	bool terminal, colour;
 	nsec began, drawn;
-	int64_t printed; /* rows of the page that have had their line */
+	double done_before; /* of the run, when it began, as it goes on from a checkpoint: 0..1 */
+	int64_t printed;    /* rows of the page that have had their line */
 };
 
 void progress_start(struct progress *p);
 void progress_tick(void *self, const struct status_page *page);            /* a watcher's tick */
 void progress_end(struct progress *p);                                     /* the line is gone */
+void duration_put(FILE *f, double s);                                      /* "1:02:03", "0:05" */
 void progress_epoch(FILE *f, const struct epoch_row *row, int64_t epochs); /* the plain line */
 
 /* How a run ended. */
@@ -41,6 +43,15 @@ void run_cell(const struct config *c, struct progress *p, struct outcome *o);
 void outcome_fini(struct outcome *o);
 const char *outcome_word(int status); /* "done", "diverged", "interrupted", "failed" */
 double page_seconds(const struct status_page *page); /* of training so far; NULL = 0 */
+
+/* ---- quiet.c ---- */
+
+/* Waits as --quiet-wait says. */
+void quiet_wait(const struct config *c);
+/* What the worker that had least had of its core when it could have computed; NaN: not known, or
+ * they crowd their own cores. */
+double page_cores_share(const struct config *c, const struct status_page *page);
+
 /* The result line, or as JSON, on stdout; the reason of a failure on stderr. */
 void outcome_print(const struct config *c, const struct outcome *o, enum format format);
 
@@ -67,13 +78,14 @@ struct cell {
 
 struct sweep {
 	struct cell *cell;
-	size_t cells, duplicates;
+	size_t cells, duplicates, excluded;
 	bool blind; /* what is said of cells is of the rows that are held out, not of the test set
 		     */
 };
 
 /* NULL, or a sentence with file:line. `given` replaces what the file says. Plans nothing. */
 char *sweep_read(const char *path, const struct setting *given, size_t n, struct sweep *s);
+void cell_fini(struct cell *c);
 void sweep_free(struct sweep *s);
 /* In rounds: the first has the first seed of every configuration, in whatever section it stands, in
  * an order that this seed decides; then the second ... So what drifts over a sweep meets all alike.
@@ -84,6 +96,9 @@ void sweep_shuffle(struct sweep *s, int64_t seed);
 char *sweep_find(const char *name, char **path);
 void job_files_each(void (*each)(void *ctx, const struct word *w), void *ctx);
 /* Plans every cell: NULL, or a sentence about the first that cannot run. path: the job file. */
+/* Of a section's combinations those that nobody can run are taken out, which is said, unless none
+ * can be run. */
+void sweep_leave_out(const char *path, struct sweep *s);
 char *sweep_plan(const char *path, struct sweep *s);
 
 /* Prints what studies came to (mvbench tune): a row for what was tuned, and one for what was not.
@@ -95,24 +110,30 @@ char *study_print(struct store *s, FILE *f, enum format format, const char *cond
  * or as given. NULL or a sentence. simulation_fini frees. */
 char *simulation_find(const struct config *c, const struct plan *p, struct simulation *s);
 void simulation_fini(struct simulation *s);
+#define IN_MEMORY "/proc/self/fd/"
 char *file_in_memory(const char *text); /* a name by which this process and its children open it */
+/* XML of what was measured (platform.c), heap: this machine, or so many hosts with wires. */
+char *platform_local(const struct points *p, int cores);
+char *platform_hosts(const struct points *wires, int hosts, int cores);
 /* NULL, or what simulation_find would say; real runs need nothing. */
 char *simulation_check(const struct config *c, const struct plan *p);
 
-/* Keeps what was measured of c's workload. NULL or a sentence. */
+/* Keeps what was measured of c's workload, or of the wires between hosts (NULL: none). NULL or a
+ * sentence. */
 char *calibration_save(struct store *s, const struct config *c, const struct plan *p,
-		       const struct points *points);
+		       const char *hosts, const struct points *points);
 /* Of c's work, with as many workers; 0 = there is none. */
 int64_t calibration_newest(struct store *s, const struct config *c, const struct plan *p);
 char *calibration_add(struct store *s, int64_t id, const struct points *points);
 /* Equal keys (heap) need the same calibration. */
 char *calibration_key(const struct config *c);
-/* Both from the heap: the workload's own options as one would type them, and the command that
- * measures what simulations of c with so many workers side by side need. */
+/* Both from the heap: the workload's own options, and what of the optimiser decides what an update
+ * takes; and the command that measures what simulations of c with so many workers side by side
+ * need. */
 char *workload_words(const struct config *c);
 char *calibrate_words(const struct config *c, int workers);
-/* Prints the calibrations whose numbers are above this one. */
-char *calibration_print(struct store *s, FILE *f, int64_t after);
+/* Prints the calibrations whose numbers are above this one: of machines, or of wires. */
+char *calibration_print(struct store *s, FILE *f, int64_t after, bool wires);
 int64_t calibration_last(struct store *s);
 
 /* ---- What a spread is made of (spread.c) ---- */

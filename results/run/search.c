@@ -53,8 +53,7 @@ static bool may_be_drawn(const char *name)
 	return !o || !(o->incidental || o->core.compared);
 }
 
-/* The text up to `end`, without blanks around it. Heap. */
-static char *trimmed(const char *text, const char *end)
+char *text_trimmed(const char *text, const char *end)
 {
 	while (text < end && isspace((unsigned char)*text))
 		text++;
@@ -67,7 +66,7 @@ static char *read_list(struct range *r)
 {
 	for (const char *at = r->text;; at++) {
 		const char *end = at + strcspn(at, ",");
-		char *word = trimmed(at, end);
+		char *word = text_trimmed(at, end);
 		APPEND(r->word, r->words, word);
 		if (!*word)
 			return sentence("%s: the list \"%s\" has an empty place", r->name, r->text);
@@ -99,12 +98,13 @@ static char *read_ends(struct range *r, const char *dots)
 {
 	const struct option *o = NULL;
 	const char *end = r->text + strlen(r->text);
-	char *high AUTOFREE = trimmed(dots + 2, end), *low AUTOFREE = trimmed(r->text, dots);
+	char *high AUTOFREE = text_trimmed(dots + 2, end),
+		   *low AUTOFREE = text_trimmed(r->text, dots);
 	size_t n = strlen(high);
 	if (n > 4 && strcmp(high + n - 3, "log") == 0 && isspace((unsigned char)high[n - 4])) {
 		char *all AUTOFREE = high;
 		r->log = true;
-		high = trimmed(all, all + n - 3);
+		high = text_trimmed(all, all + n - 3);
 	}
 	TRY(read_end(r, low, &o, &r->low));
 	TRY(read_end(r, high, &o, &r->high));

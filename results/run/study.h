@@ -37,6 +37,35 @@ char *range_at(const struct range *r, double u);
 /* Is it an option of c: a core option, or one of its strategy or workload? */
 bool range_applies(const struct range *r, const struct config *c);
 
+/* The text up to `end`, without blanks around it. Heap. */
+char *text_trimmed(const char *text, const char *end);
+
+/* ---- What job files say of one key (axis.c) ---- */
+
+/* One key and the values that it takes in turn. */
+struct axis {
+	char *name;
+	const struct option *option;
+	char **value;
+	size_t n;
+	int line; /* 0: the command line */
+};
+
+/* "1, 2, 4", "1..5", "0.1..0.5 by 0.1", "1e-4..1 log 5". NULL, or a sentence, and a is empty. */
+char *axis_read(struct axis *a, const char *name, const char *list);
+void axis_fini(struct axis *a);
+
+/* Cells for which each of these has one of its values are left out. */
+struct exclusion {
+	struct axis *condition;
+	size_t n;
+};
+
+/* "strategy=serial workers=2,4". NULL, or a sentence, and e is empty. */
+char *exclusion_read(struct exclusion *e, const char *text);
+void exclusion_fini(struct exclusion *e);
+bool exclusion_holds(const struct exclusion *e, const struct config *c);
+
 /* ---- Job files (jobfile.c) ---- */
 
 /* As sweep_read, of a file that may have a section [search]; search NULL: it may not. s is the
@@ -51,7 +80,7 @@ bool sweep_add(struct sweep *s, struct config *c, const char *section, int line)
 struct sweep_flags {
 	bool dry_run, resume, retry;
 	int64_t jobs;
-	const char *format, *order;
+	const char *format, *order, *share;
 	int64_t order_seed;
 };
 

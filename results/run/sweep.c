@@ -12,9 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+enum { OF_ANOTHER = 100 }; /* beside exit statuses: a cell that another sweep runs, or has run */
 /* The end of a cell wakes the sweep (SIGCHLD); should a signal be lost, it looks every TICK_MS. */
 enum { TICK_MS = 50 };
 
@@ -51,7 +53,8 @@ static char *no_such_file(const char *name)
 
 char *sweep_find(const char *name, char **path)
 {
-	*path = access(name, F_OK) == 0 ? must(strdup(name)) : NULL;
+	struct stat st; /* a folder is no job file */
+	*path = stat(name, &st) == 0 && !S_ISDIR(st.st_mode) ? must(strdup(name)) : NULL;
 	for (int i = 0; i < 2 && !*path; i++) {
 		char *stem AUTOFREE = sentence("workloads/sweeps/%s%s", name, i ? ".ini" : "");
 		*path = installed_path(stem);
@@ -60,6 +63,26 @@ char *sweep_find(const char *name, char **path)
 }
 
 /* ---- What is to be done -------------------------------------------------- */
+
+static bool read_share(const char *text, uint64_t *part, uint64_t *parts)
+{
+	int end = 0;
+	long long i, n;
+	if (sscanf(text, "%lld/%lld%n", &i, &n, &end) != 2 || text[end] || i < 1 || i > n)
+		return false;
+	*part = (uint64_t)i;
+	*parts = (uint64_t)n;
+	return true;
+}
+
+static char *check_share(const struct option *o, const char *text)
+{
+	uint64_t part, parts;
+	return !*text || read_share(text, &part, &parts)
+		       ? NULL
+		       : sentence("--%s=%s: which of how many parts is wanted, as in --%s=1/16",
+				  o->name, text, o->name);
+}
 
 #define OWNER struct sweep_flags
 static const struct option sweep_flags[] = {
@@ -74,6 +97,10 @@ static const struct option sweep_flags[] = {
 	OPTION(order_seed, INT, "order-seed", "1",
 	       "decides the shuffle of --order=rounds, and is recorded with it [number]", .min = 0,
 	       .max = 4294967295.0),
+	OPTION(share, STRING, "share", "",
+	       "I/N: of N parts of the cells only the I-th, from 1: which cell is in which, their "
+	       "options decide; empty: all [part/parts]",
+	       .check = check_share),
 	OPTION(format, CHOICE, "format", "text",
 	       "of what is printed on stdout: json is one object a cell", .choices = "text|json"),
 	{0},
@@ -94,77 +121,67 @@ static bool finished(const struct cell *c, const struct sweep_flags *f)
 	       !f->retry;
 }
 
-char *sweep_plan(const char *path, struct sweep *s)
+/* Leaves the others' cells out. */
+static void take_share(struct sweep *s, const char *share)
 {
-	for (size_t i = 0; i < s->cells; i++) {
+	uint64_t part, parts;
+	size_t n = 0;
+	for (size_t i = 0; i < s->cells && read_share(share, &part, &parts); i++) {
 		struct cell *c = &s->cell[i];
-		char *why AUTOFREE = plan_make(&c->config, &c->plan);
-		if (!why)
-			why = simulation_check(&c->config, &c->plan);
-		if (why)
-			return sentence("%s:%d: [%s] %s: %s", path, c->line, c->section, c->what,
-					why);
+		if (strtoull(c->hash, NULL, 16) % parts == part - 1)
+			s->cell[n++] = *c;
+		else
+			cell_fini(c);
 	}
+	s->cells = *share ? n : s->cells;
+}
+
+static char *newest_row(struct store *s, int64_t *id)
+{
+	return sql_number(s, id, "SELECT max(id) FROM run", "");
+}
+
+/* Was this cell run by another program than this one? *other: its commit. */
+static char *compare_program(struct store *s, const struct cell *c, size_t *others, char **other)
+{
+	const struct machine *m = machine();
+	char *commit AUTOFREE = NULL,
+		     *own AUTOFREE = sentence("%s%s", m->git_commit, m->git_dirty ? "-dirty" : "");
+	TRY(sql_first(s, &commit,
+		      "SELECT git_commit || iif(git_dirty, '-dirty', '') FROM run WHERE id = ?1",
+		      "i", c->id));
+	if (!commit || strcmp(commit, own) == 0)
+		return NULL;
+	++*others;
+	free(*other);
+	*other = must(strdup(commit));
 	return NULL;
 }
 
-/* ---- In which order ------------------------------------------------------ */
-
-static int by_key(const void *a, const void *b)
-{
-	const struct cell *x = a, *y = b;
-	return x->key != y->key ? (x->key > y->key) - (x->key < y->key)
-				: (x->place > y->place) - (x->place < y->place);
-}
-
-static int by_round(const void *a, const void *b)
-{
-	const struct cell *x = a, *y = b;
-	return x->round != y->round ? (x->round > y->round) - (x->round < y->round) : by_key(a, b);
-}
-
-/* A cell's place within its round: of its own, so that cells that come later, or are finished, do
- * not move the others. */
-static uint64_t shuffled(const struct cell *c, int64_t seed)
-{
-	uint64_t rng = rng_seed(seed, STREAM_ORDER, c->round) ^ strtoull(c->hash, NULL, 16);
-	return rng_next(&rng);
-}
-
-void sweep_shuffle(struct sweep *s, int64_t seed)
-{
-	char hash[17];
-	for (size_t i = 0; i < s->cells; i++) {
-		struct config any = s->cell[i].config; /* borrows what it points to */
-		any.run.seed = 0;
-		config_hash(&any, hash);
-		s->cell[i].key = strtoull(hash, NULL, 16);
-		s->cell[i].place = i;
-	}
-	qsort(s->cell, s->cells, sizeof *s->cell, by_key);
-	for (size_t i = 0; i < s->cells; i++) {
-		bool again = i > 0 && s->cell[i].key == s->cell[i - 1].key;
-		s->cell[i].round = again ? s->cell[i - 1].round + 1 : 1;
-	}
-	for (size_t i = 0; i < s->cells; i++)
-		s->cell[i].key = shuffled(&s->cell[i], seed);
-	qsort(s->cell, s->cells, sizeof *s->cell, by_round);
-}
-
-/* The cells' earlier rows, when there is a database. */
-static char *look_up(struct sweep *s, const struct sweep_flags *f)
+/* The cells' earlier rows, when there is a database. *seen: its newest row. */
+static char *look_up(struct sweep *s, const struct sweep_flags *f, int64_t *seen)
 {
 	struct store *store AUTOCLOSE = NULL;
 	const char *db = s->cell[0].config.own.db;
+	char *other AUTOFREE = NULL;
+	size_t others = 0;
 	TRY(store_check(db));
 	if (access(db, F_OK) != 0)
 		return NULL;
 	TRY(store_open(&store, db, f->dry_run ? STORE_READ : STORE_WRITE));
+	TRY(newest_row(store, seen));
 	for (size_t i = 0; i < s->cells; i++) {
 		struct cell *c = &s->cell[i];
 		c->id = store_cell(store, c->hash, c->status, c->reason);
 		c->skip = finished(c, f);
+		if (c->skip)
+			TRY(compare_program(store, c, &others, &other));
 	}
+	if (others)
+		fprintf(stderr,
+			"mvbench: %zu of these cells were run by another program, as by commit %s; "
+			"--resume=false runs them again\n",
+			others, other);
 	return NULL;
 }
 
@@ -203,22 +220,38 @@ static void list_cells(struct sweep *s, enum format format)
 		printf("[%s] %s\n", c->section, c->what);
 	}
 	if (format != FORMAT_JSON)
-		printf("%zu cell%s, %zu to run, %zu finished, %zu equal to another\n", s->cells,
-		       plural((int64_t)s->cells), count_left(s), s->cells - count_left(s),
-		       s->duplicates);
+		printf("%zu cell%s, %zu to run, %zu finished, %zu equal to another, %zu "
+		       "excluded\n",
+		       s->cells, plural((int64_t)s->cells), count_left(s), s->cells - count_left(s),
+		       s->duplicates, s->excluded);
 }
 
-static char *pend(const struct sweep *s, int64_t order_seed)
+/* What another sweep has made of this cell since this one looked is this one's, too. */
+static char *pend_cells(struct store *store, struct sweep *s, int64_t order_seed, int64_t seen)
+{
+	int64_t before = 0;
+	TRY(newest_row(store, &before));
+	for (size_t i = 0; i < s->cells; i++) {
+		struct cell *c = &s->cell[i];
+		if (c->skip)
+			continue;
+		if (strcmp(c->status, "pending") != 0)
+			TRY(sql_number(store, &c->id,
+				       "SELECT min(id) FROM run WHERE config_hash = ?1 AND id > ?2 "
+				       "AND id <= ?3",
+				       "tii", c->hash, seen, before));
+		TRY(store_pend(store, &c->config, &c->id, c->round, order_seed));
+	}
+	return NULL;
+}
+
+/* All at once, so that of two sweeps the later one sees all of the other's. */
+static char *pend(struct sweep *s, int64_t order_seed, int64_t seen)
 {
 	struct store *store AUTOCLOSE = NULL;
 	TRY(store_open(&store, s->cell[0].config.own.db, STORE_WRITE));
-	for (size_t i = 0; i < s->cells; i++) {
-		const struct cell *c = &s->cell[i];
-		int64_t id = strcmp(c->status, "pending") == 0 ? c->id : 0;
-		if (!c->skip)
-			TRY(store_pend(store, &c->config, id, c->round, order_seed));
-	}
-	return NULL;
+	TRY(sql_begin(store));
+	return sql_end(store, pend_cells(store, s, order_seed, seen));
 }
 
 /* ---- Doing it ------------------------------------------------------------ */
@@ -261,8 +294,12 @@ static void say_result(const struct doing *d, const struct cell *c, const struct
 			printf(": test loss %.4f,", row->test_loss);
 		else
 			putchar(':');
-		printf(" %.3f s%s\n", page_seconds(o->page),
+		double share = page_cores_share(&c->config, o->page);
+		printf(" %.3f s%s", page_seconds(o->page),
 		       o->page->simulated ? " of virtual time" : "");
+		if (share < CORES_SHARE_LEAST)
+			printf(", with %.0f %% of its cores", 100 * share);
+		putchar('\n');
 	} else {
 		bool why = o->why && o->status != EXIT_INTERRUPTED;
 		printf(": %s%s%s\n", outcome_word(o->status), why ? ": " : "", why ? o->why : "");
@@ -270,9 +307,29 @@ static void say_result(const struct doing *d, const struct cell *c, const struct
 	fflush(stdout);
 }
 
-/* Runs one cell in this process; returns its exit status. */
+/* May this process run it? Not where another sweep does, or has done it by now. */
+static char *take(const struct doing *d, const struct cell *c, bool *taken)
+{
+	struct store *store AUTOCLOSE = NULL;
+	char *who AUTOFREE = NULL;
+	TRY(store_open(&store, c->config.own.db, STORE_WRITE));
+	TRY(store_claim(store, c->id, taken, &who));
+	if (!*taken)
+		fprintf(d->format == FORMAT_JSON ? stderr : stdout, "%zu/%zu [%s] %s: %s%s\n",
+			c->number, d->left, c->section, c->what,
+			who ? "is run by " : "was run by another sweep meanwhile", who ? who : "");
+	return NULL;
+}
+
+/* Runs one cell in this process; returns its exit status, or OF_ANOTHER. */
 static int do_cell(const struct doing *d, const struct cell *c, bool alone)
 {
+	bool taken = false;
+	char *wrong = take(d, c, &taken);
+	if (wrong)
+		return complain(wrong);
+	if (!taken)
+		return OF_ANOTHER;
 	char before[64];
 	double mean = d->ended ? 1e-9 * (double)(clock_now() - d->began) / (double)d->ended : 0;
 	struct progress progress = {.before = before,
@@ -289,11 +346,23 @@ static int do_cell(const struct doing *d, const struct cell *c, bool alone)
 	return status;
 }
 
+/* What is recorded of a cell that another sweep took. */
+static char *look_again(struct cell *c)
+{
+	struct store *store AUTOCLOSE = NULL;
+	TRY(store_open(&store, c->config.own.db, STORE_READ));
+	c->id = store_cell(store, c->hash, c->status, c->reason);
+	return NULL;
+}
+
 static void cell_ended(struct doing *d, struct cell *c, int status)
 {
 	d->ended++;
 	d->interrupted |= status == EXIT_INTERRUPTED;
-	snprintf(c->status, sizeof c->status, "%s", outcome_word(status));
+	if (status == OF_ANOTHER)
+		complain_if(look_again(c));
+	else
+		snprintf(c->status, sizeof c->status, "%s", outcome_word(status));
 }
 
 static void do_in_turn(struct doing *d)
@@ -378,6 +447,8 @@ static int sum_up(const struct doing *d)
 		skipped ? "; finished cells were not run again" : "");
 	if (d->interrupted)
 		return EXIT_INTERRUPTED;
+	if (done + diverged + failed < d->sweep->cells) /* another sweep has the rest */
+		return EXIT_FAILED;
 	return failed ? EXIT_FAILED : diverged ? EXIT_DIVERGED : EXIT_OK;
 }
 
@@ -389,14 +460,29 @@ char *sweep_carry_out(struct sweep *s, const struct sweep_flags *f, int *status)
 			  .began = clock_now()};
 	if (strcmp(f->order, "rounds") == 0)
 		sweep_shuffle(s, f->order_seed);
-	TRY(look_up(s, f));
+	if (f->share)
+		take_share(s, f->share);
+	int64_t seen = 0;
+	for (size_t i = 0; i < s->cells && f->jobs > 1; i++)
+		if (s->cell[i].config.own.quiet_wait > 0)
+			return sentence("--quiet-wait: with --jobs=%lld the other jobs are never "
+					"quiet; leave one of the two out",
+					(long long)f->jobs);
+	if (s->cells)
+		TRY(look_up(s, f, &seen));
 	if (f->dry_run) {
 		list_cells(s, d.format);
 		return NULL;
 	}
 	d.left = count_left(s);
 	if (d.left)
-		TRY(pend(s, f->order_seed));
+		TRY(pend(s, f->order_seed, seen));
+	for (size_t i = 0; i < s->cells; i++)
+		if (f->jobs > 1 && *s->cell[i].config.own.lab_rate)
+			return sentence(
+				"--jobs=%lld: --lab.rate changes the wires for all; run one "
+				"cell at a time",
+				(long long)f->jobs);
 	for (size_t i = 0; i < s->cells; i++)
 		if (!s->cell[i].skip && s->cell[i].plan.oversubscribed) {
 			fprintf(stderr,
@@ -430,6 +516,7 @@ static char *run_sweep(void *options, struct arguments *a, int *status)
 	struct sweep sweep ENDS_WITH(sweep_free) = {.cell = NULL};
 	char *path AUTOFREE = NULL;
 	TRY(read_words(a, &path, &sweep));
+	sweep_leave_out(path, &sweep);
 	TRY(sweep_plan(path, &sweep));
 	return sweep_carry_out(&sweep, options, status);
 }
@@ -446,8 +533,10 @@ const struct command command_sweep = {
 		"--order-seed shuffles, then each with its second. So a machine that becomes "
 		"slower meets all of them alike. Columns sweep_round and sweep_seed of table run "
 		"tell.\n\n"
-		"Exit status: 0 all cells are done, 1 some failed, 2 cannot run like this, 3 some "
-		"diverged, 130 interrupted.",
+		"Several sweeps may share a database: each cell is run by the one that takes it "
+		"first.\n\n"
+		"Exit status: 0 all cells are done, 1 some failed, or are left to another sweep "
+		"that runs them, 2 cannot run like this, 3 some diverged, 130 interrupted.",
 	.options = sweep_flags,
 	.words = job_files_each,
 	.size = sizeof(OWNER),

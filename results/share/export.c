@@ -24,7 +24,8 @@ static const struct option options[] = {
 	OPTION(table, CHOICE, "table", "runs",
 	       "which table, for csv and jsonl; runs has the figures of run_summary beside what "
 	       "was recorded [name]",
-	       .choices = "runs|options|epochs|evaluations|ranks|shards|staleness|arrivals|events"),
+	       .choices = "runs|options|epochs|values|evaluations|ranks|shards|staleness|arrivals|"
+			  "events"),
 	OPTION(out, STRING, "out", "",
 	       "what is written: a file, empty: standard output; or a folder [path]"),
 	{.name = NULL},
@@ -34,13 +35,16 @@ static const struct option options[] = {
 TEXT_FILE(table_runs_sql, "results/share/table_runs.sql");
 TEXT_FILE(runs_sql, "results/share/runs.sql");
 TEXT_FILE(epochs_sql, "results/share/epochs.sql");
+TEXT_FILE(values_sql, "results/share/values.sql");
 
 static const struct {
 	const char *name, *table;
 } tables[] = {
-	{"options", "run_option"},     {"epochs", "epoch"}, {"ranks", "rank_epoch"},
-	{"evaluations", "evaluation"}, {"shards", "shard"}, {"staleness", "staleness"},
-	{"arrivals", "arrival"},       {"events", "event"},
+	{"options", "run_option"}, {"epochs", "epoch"},
+	{"ranks", "rank_epoch"},   {"evaluations", "evaluation"},
+	{"shards", "shard"},       {"staleness", "staleness"},
+	{"values", "epoch_value"}, {"arrivals", "arrival"},
+	{"events", "event"},       {"places", "rank"},
 };
 
 /* ---- Files and folders ------------------------------------------------------ */
@@ -91,14 +95,17 @@ static char *export_runs(struct store *s, const struct export_options *o, export
 	TRY(export_folder(o->out));
 	struct sql row AUTODONE = sql_select(s, runs_sql, "");
 	struct sql epochs AUTODONE = sql_select(s, epochs_sql, "");
+	struct sql values AUTODONE = sql_select(s, values_sql, "");
 	int64_t n = 0;
 
 	for (; sql_next(&row); n++) {
 		sql_again(&epochs, "i", sql_int(&row, RUN_ID));
-		TRY(exporter(o->out, s, &row, &epochs));
+		sql_again(&values, "i", sql_int(&row, RUN_ID));
+		TRY(exporter(o->out, s, &row, &epochs, &values));
 	}
 	TRY(sql_done(&row));
 	TRY(sql_done(&epochs));
+	TRY(sql_done(&values));
 	printf("%s: %lld run%s\n", o->out, (long long)n, plural(n));
 	return NULL;
 }
@@ -116,7 +123,7 @@ static char *run_export(void *options_given, struct arguments *rest, int *status
 		return sentence("--format=%s: a folder is wanted, as in --out=%s", o->format,
 				tensorboard ? "runs" : "mlruns");
 	TRY(store_open(&s, o->db, STORE_READ));
-	TRY(database_choose(s, o->where, o->label));
+	TRY(database_choose(s, o->where, o->label, true));
 	*status = EXIT_FAILED;
 	TRY(folder ? export_runs(s, o, tensorboard ? tensorboard_run : mlflow_run)
 		   : export_table(s, o));

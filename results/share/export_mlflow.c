@@ -74,6 +74,29 @@ static char *put_metrics(const char *folder, struct sql *epochs)
 	return wrong;
 }
 
+/* The same of what the strategy said, name by name. */
+static char *put_said(const char *folder, struct sql *values)
+{
+	struct output out = {.f = NULL};
+	char *name AUTOFREE = NULL;
+	while (sql_next(values)) {
+		if (!name || strcmp(name, sql_text(values, VALUE_NAME)) != 0) {
+			if (out.f)
+				TRY(output_close(&out, NULL));
+			free(name);
+			name = must(strdup(sql_text(values, VALUE_NAME)));
+			char *safe AUTOFREE = export_name(name);
+			char *path AUTOFREE = sentence("%s/metrics/%s", folder, safe);
+			TRY(output_open(&out, "", path));
+		}
+		fprintf(out.f, "%lld %.17g %lld\n", (long long)milliseconds(values, VALUE_TIME),
+			sql_real(values, VALUE_VALUE), (long long)sql_int(values, VALUE_EPOCH));
+	}
+	if (out.f)
+		TRY(output_close(&out, NULL));
+	return NULL;
+}
+
 static char *open_meta(struct output *out, const char *folder)
 {
 	char *path AUTOFREE = sentence("%s/meta.yaml", folder);
@@ -125,7 +148,7 @@ static void hash_twice(const char *text, uint64_t h[2])
 }
 
 static char *put_folder(const char *of, const char *experiment, const char *id, struct store *s,
-			struct sql *row, struct sql *epochs)
+			struct sql *row, struct sql *epochs, struct sql *values)
 {
 	static const char *const parts[] = {"params", "metrics", "tags", "artifacts"};
 	char *own AUTOFREE = sentence("%s/%s", of, id);
@@ -136,10 +159,12 @@ static char *put_folder(const char *of, const char *experiment, const char *id, 
 	TRY(put_experiment(of, experiment, row));
 	TRY(put_run(own, experiment, id, row));
 	TRY(put_values(own, s, row));
+	TRY(put_said(own, values));
 	return put_metrics(own, epochs);
 }
 
-char *mlflow_run(const char *folder, struct store *s, struct sql *row, struct sql *epochs)
+char *mlflow_run(const char *folder, struct store *s, struct sql *row, struct sql *epochs,
+		 struct sql *values)
 {
 	uint64_t h[2];
 	char experiment[32], id[40];
@@ -149,5 +174,5 @@ char *mlflow_run(const char *folder, struct store *s, struct sql *row, struct sq
 	hash_twice(sql_text(row, RUN_KEY), h);
 	snprintf(id, sizeof(id), "%016" PRIx64 "%016" PRIx64, h[0], h[1]);
 	char *of AUTOFREE = sentence("%s/%s", root ? root : folder, experiment);
-	return put_folder(of, experiment, id, s, row, epochs);
+	return put_folder(of, experiment, id, s, row, epochs, values);
 }

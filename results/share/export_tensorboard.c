@@ -102,7 +102,7 @@ static void write_record(FILE *f, const struct message *m)
 /* ---- Events ---------------------------------------------------------------- */
 
 /* TensorBoard puts what is before the '/' under one heading. */
-static void put_tag(struct message *m, const char *column)
+static const char *heading_of(const char *column)
 {
 	static const char *const heading[][2] = {
 		{"accuracy", "accuracy"}, {"loss", "loss"},        {"_s", "time"},
@@ -113,19 +113,29 @@ static void put_tag(struct message *m, const char *column)
 		i++;
 	if (strncmp(column, "staleness", 9) == 0 || strncmp(column, "bytes", 5) == 0)
 		i = sizeof heading / sizeof *heading - 1;
-	char *tag AUTOFREE = sentence("%s/%s", heading[i][1], column);
-	put_bytes(m, 1, tag, strlen(tag));
+	return heading[i][1];
 }
 
-static void put_value(struct message *summary, const char *column, double x)
+static void put_value(struct message *summary, const char *heading, const char *name, double x)
 {
 	struct message value = {.n = 0};
-	put_tag(&value, column);
+	char *tag AUTOFREE = sentence("%s/%s", heading, name);
+	put_bytes(&value, 1, tag, strlen(tag));
 	put_float(&value, 2, (float)x);
 	put_bytes(summary, 1, value.byte, value.n);
 }
 
-static void write_events(FILE *f, double began, struct sql *epochs)
+static void write_event(FILE *f, double time, int64_t epoch, const struct message *summary)
+{
+	struct message event = {.n = 0};
+	put_double(&event, 1, time);
+	put_field(&event, 2, VARINT);
+	put_varint(&event, (uint64_t)epoch);
+	put_bytes(&event, 5, summary->byte, summary->n);
+	write_record(f, &event);
+}
+
+static void write_events(FILE *f, double began, struct sql *epochs, struct sql *values)
 {
 	static const char version[] = "brain.Event:2";
 	struct message event = {.n = 0};
@@ -134,19 +144,25 @@ static void write_events(FILE *f, double began, struct sql *epochs)
 	write_record(f, &event);
 	while (sql_next(epochs)) {
 		struct message summary = {.n = 0};
-		for (int i = EPOCH_FIGURES; i < sql_columns(epochs); i++)
+		for (int i = EPOCH_FIGURES; i < sql_columns(epochs); i++) {
+			const char *name = sql_name(epochs, i);
 			if (isfinite(sql_real(epochs, i)))
-				put_value(&summary, sql_name(epochs, i), sql_real(epochs, i));
-		event.n = 0;
-		put_double(&event, 1, sql_real(epochs, EPOCH_TIME));
-		put_field(&event, 2, VARINT);
-		put_varint(&event, (uint64_t)sql_int(epochs, EPOCH_NUMBER));
-		put_bytes(&event, 5, summary.byte, summary.n);
-		write_record(f, &event);
+				put_value(&summary, heading_of(name), name, sql_real(epochs, i));
+		}
+		write_event(f, sql_real(epochs, EPOCH_TIME), sql_int(epochs, EPOCH_NUMBER),
+			    &summary);
+	}
+	while (sql_next(values)) {
+		struct message summary = {.n = 0};
+		put_value(&summary, "reported", sql_text(values, VALUE_NAME),
+			  sql_real(values, VALUE_VALUE));
+		write_event(f, sql_real(values, VALUE_TIME), sql_int(values, VALUE_EPOCH),
+			    &summary);
 	}
 }
 
-char *tensorboard_run(const char *folder, struct store *s, struct sql *row, struct sql *epochs)
+char *tensorboard_run(const char *folder, struct store *s, struct sql *row, struct sql *epochs,
+		      struct sql *values)
 {
 	const char *host = sql_null(row, RUN_HOST) ? "unknown" : sql_text(row, RUN_HOST);
 	char *name AUTOFREE = export_name(sql_text(row, RUN_NAME));
@@ -157,6 +173,6 @@ char *tensorboard_run(const char *folder, struct store *s, struct sql *row, stru
 	(void)s;
 	TRY(export_folder(own));
 	TRY(output_open(&out, "", path));
-	write_events(out.f, began, epochs);
+	write_events(out.f, began, epochs, values);
 	return output_close(&out, NULL);
 }

@@ -6,8 +6,11 @@
  * it, or nothing. A run keeps where it came from (origin, origin_id) and gets a new id; what refers
  * to runs and calibrations is changed to match.
  *
- * A run is the same as one that is here when its id where it was recorded, host, process, start,
- * workload, strategy and seed are: so that no run comes twice, on whatever ways.
+ * A run is the same as one that is here when its checkpoints have its name (--save), or, where it
+ * makes none, when its id where it was recorded, host, process, start, workload, strategy and seed
+ * are: so that no run comes twice, on whatever ways. One that had failed here, and has gone on from
+ * a checkpoint since, takes its own place; of several rows of a run the one that came furthest
+ * counts.
  */
 #include "results/db/select.h"
 #include "results/share/share.h"
@@ -126,6 +129,8 @@ static char *copy_all(struct store *s, struct store *other, const char *origin,
 	TRY(database_selected(s, "INSERT INTO wanted SELECT id FROM other.run_summary", o->where,
 			      o->label));
 	TRY(sql_script(s, import_sql));
+	TRY(sql_script(s, "DELETE FROM main.run WHERE id IN (SELECT new FROM map WHERE older "
+			  "UNION SELECT id FROM superseded)"));
 	TRY(copy_rows(s, origin, "calibration", "id", "c.new",
 		      "calibrated AS c JOIN other.calibration AS o ON o.id = c.old WHERE c.fresh"));
 	TRY(copy_rows(s, origin, "calibration_point", "calibration_id", "c.new",
@@ -143,6 +148,15 @@ static char *copy_all(struct store *s, struct store *other, const char *origin,
 	TRY(renew_hashes(s, other));
 	TRY(sql_script(s, "UPDATE main.run SET status = o.status FROM map AS m "
 			  "JOIN other.run AS o ON o.id = m.old WHERE m.fresh AND m.new = run.id"));
+	TRY(copy_rows(s, origin, "study", "id", "c.new",
+		      "studied AS c JOIN other.study AS o ON o.id = c.old WHERE c.fresh"));
+	TRY(copy_rows(s, origin, "trial", "study_id", "c.new",
+		      "studied AS c JOIN other.trial AS o ON o.study_id = c.old WHERE (c.new, "
+		      "o.contestant, o.kind, o.number) NOT IN (SELECT study_id, contestant, kind, "
+		      "number FROM main.trial)"));
+	TRY(sql_script(
+		s, "UPDATE main.study SET budget = max(study.budget, o.budget) FROM studied AS c "
+		   "JOIN other.study AS o ON o.id = c.old WHERE study.id = c.new"));
 	return copy_rows(s, origin, "baseline", "run_id",
 			 "(SELECT new FROM map WHERE old = o.run_id)",
 			 "other.baseline AS o "
@@ -208,10 +222,12 @@ const struct command command_import = {
 	.usage = "FILE ... [--option=value ...]",
 	.about =
 		"Copies the runs that have ended, with everything that belongs to them: epochs, "
-		"timelines, calibrations, and the baselines that hold them. The other file may be "
+		"timelines, calibrations, the baselines that hold them, and the studies of mvbench "
+		"tune that they are of. The other file may be "
 		"of an older mvbench, and stays as it is. Imported runs keep where they come from "
 		"in the columns origin, origin_id and imported of table run, and get new ids. What "
-		"is here already is not copied again.\n\nTimes of different machines cannot be "
+		"is here already is not copied again, unless it has gone on from a checkpoint "
+		"since.\n\nTimes of different machines cannot be "
 		"compared: table, report and check say so where runs of several stand together.",
 	.options = options,
 	.size = sizeof(OWNER),

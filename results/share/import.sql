@@ -1,33 +1,61 @@
 -- import.sql - which rows of the attached database `other` are new here, and their ids here. wanted
 -- (temp): the runs asked for; it gets those, too, that simulations among them repeated. Then:
---	map         every run of these that has ended, and its id here; fresh: it is not here yet
+--	map         every run of these that has ended, and its id here; fresh: it is not here yet,
+--	            or (older) as it was before it went on from a checkpoint
+--	superseded  rows here, of these, of a run that has come further in another row
 --	calibrated  likewise, the calibrations that fresh runs were simulated with
 --	named       baselines of these runs; held: their name is taken here
+--	studied     studies of which one of these is a run, and their ids here; fresh: likewise
 --	imported    one row, what is said of them: how many are new, here already, not ended, ...
--- A run is known by what it was where it was recorded; of calibrations, what is equal in everything
--- is the same.
+-- A run is known by the name that its checkpoints have, or by what it was where it was recorded; of
+-- calibrations, what is equal in everything is the same.
 INSERT OR IGNORE INTO wanted
 WITH RECURSIVE needs(id) AS (
 	SELECT id FROM wanted
 	UNION SELECT sim_replay FROM other.run JOIN needs USING (id) WHERE sim_replay > 0)
 SELECT id FROM needs JOIN other.run USING (id);
 
+-- place: 1 = of the rows of one run, the one that has come furthest. state: 0 = it failed, and may
+-- go on; 1 = it has ended, 2 = it has not.
 CREATE TEMP TABLE here AS
-SELECT id, json_array(ifnull(origin_id, id), host, pid, started, workload, strategy, seed) AS key
-FROM main.run;
+SELECT *, row_number() OVER (PARTITION BY key ORDER BY state DESC, resumed DESC, id) AS place
+FROM (SELECT id, ifnull(checkpoint, json_array(ifnull(origin_id, id), host, pid, started, workload,
+		strategy, seed)) AS key,
+		iif(status IN ('pending', 'running'), 2, status <> 'failed') AS state,
+		ifnull(resumed, 0) AS resumed
+	FROM main.run);
 CREATE INDEX temp.here_key ON here (key);
+CREATE TEMP TABLE there AS
+SELECT *, row_number() OVER (PARTITION BY key ORDER BY state DESC, resumed DESC, id) AS place
+FROM (SELECT id, ifnull(checkpoint, json_array(ifnull(origin_id, id), host, pid, started, workload,
+		strategy, seed)) AS key,
+		status <> 'failed' AS state, ifnull(resumed, 0) AS resumed
+	FROM other.run
+	WHERE id IN (SELECT id FROM wanted) AND status NOT IN ('pending', 'running'));
+CREATE INDEX temp.there_key ON there (key);
 
-CREATE TEMP TABLE map (old INTEGER PRIMARY KEY, new INTEGER, fresh INTEGER);
+CREATE TEMP TABLE map (old INTEGER PRIMARY KEY, new INTEGER, fresh INTEGER, older INTEGER);
 INSERT INTO map
-SELECT o.id, (SELECT min(h.id) FROM here AS h WHERE h.key = json_array(ifnull(o.origin_id, o.id),
-	o.host, o.pid, o.started, o.workload, o.strategy, o.seed)), 0
-FROM other.run AS o
-WHERE o.id IN (SELECT id FROM wanted) AND o.status NOT IN ('pending', 'running');
-UPDATE map SET fresh = 1, new = n.new
+SELECT id, new, place = 1 AND ifnull(older, 1), place = 1 AND ifnull(older, 0)
+FROM (SELECT o.id, o.place, h.id AS new,
+		h.state = 0 AND (h.state, h.resumed) < (o.state, o.resumed) AS older
+	FROM there AS o LEFT JOIN here AS h ON h.key = o.key AND h.place = 1);
+UPDATE map SET new = n.new
 FROM (SELECT old, row_number() OVER (ORDER BY old)
 		+ ifnull((SELECT max(seq) FROM main.sqlite_sequence WHERE name = 'run'), 0) AS new
-	FROM map WHERE new IS NULL) AS n
+	FROM map WHERE new IS NULL AND fresh) AS n
 WHERE n.old = map.old;
+UPDATE map SET new = first.new
+FROM there AS o JOIN there AS f ON f.key = o.key AND f.place = 1
+	JOIN map AS first ON first.old = f.id
+WHERE map.new IS NULL AND o.id = map.old;
+
+-- Older programs let them stand; what refers to one keeps it.
+CREATE TEMP TABLE superseded AS
+SELECT id FROM here
+WHERE place > 1 AND state = 0 AND key IN (SELECT key FROM there)
+	AND NOT EXISTS (SELECT 1 FROM main.baseline WHERE run_id = here.id)
+	AND NOT EXISTS (SELECT 1 FROM main.run WHERE sim_replay = here.id);
 
 CREATE TEMP TABLE calibrated (old INTEGER PRIMARY KEY, new INTEGER, fresh INTEGER);
 INSERT INTO calibrated
@@ -50,19 +78,31 @@ CREATE TEMP TABLE named AS
 SELECT DISTINCT name, EXISTS (SELECT 1 FROM main.baseline AS b WHERE b.name = o.name) AS held
 FROM other.baseline AS o WHERE o.run_id IN (SELECT old FROM map);
 
+CREATE TEMP TABLE studied AS
+SELECT o.id AS old, ifnull(s.id, row_number() OVER (ORDER BY s.id IS NOT NULL, o.id)
+		+ ifnull((SELECT max(seq) FROM main.sqlite_sequence
+			WHERE name = 'study'), 0)) AS new,
+	s.id IS NULL AS fresh
+FROM other.study AS o LEFT JOIN main.study AS s USING (hash)
+WHERE o.id IN (SELECT study_id FROM other.trial WHERE config_hash IN (
+	SELECT config_hash FROM other.run WHERE id IN (SELECT old FROM map)));
+
 CREATE TEMP TABLE imported AS
 WITH counted AS (
-	SELECT total(fresh) AS fresh, total(NOT fresh) AS same,
+	SELECT total(fresh AND NOT older) AS fresh, total(NOT fresh) AS same, total(older) AS older,
 		(SELECT count(*) FROM wanted WHERE id NOT IN (SELECT old FROM map)) AS unended,
 		(SELECT total(fresh) FROM calibrated) AS calibrations,
+		(SELECT total(fresh) FROM studied) AS studies,
 		(SELECT total(NOT held) FROM named) AS baselines,
 		(SELECT total(held) FROM named) AS held
 	FROM map)
 SELECT printf('%d new run%s', fresh, iif(fresh = 1, '', 's'))
+	|| iif(older, printf(', %d that had gone on', older), '')
 	|| iif(same, printf(', %d here already', same), '')
 	|| iif(unended, printf(', %d not ended and left out', unended), '')
 	|| iif(calibrations, printf(', %d calibration%s', calibrations,
 		iif(calibrations = 1, '', 's')), '')
+	|| iif(studies, printf(', %d stud%s', studies, iif(studies = 1, 'y', 'ies')), '')
 	|| iif(baselines, printf(', %d baseline%s', baselines, iif(baselines = 1, '', 's')), '')
 	|| iif(held, printf(', %d baseline%s of a name that is taken left out', held,
 		iif(held = 1, '', 's')), '') AS text

@@ -32,6 +32,9 @@ user_error_fn *user_error_handler(user_error_fn *f);
 /* Says the sentence on stderr, frees it, and returns EXIT_USER. */
 int complain(char *wrong);
 
+/* Does a signal that is blocked wait to end this process, as while a run is watched? */
+bool told_to_end(void);
+
 /* What this pointer points to is freed where its block ends: char *text AUTOFREE = sentence(...).
  */
 static inline void autofree(void *pointer)
@@ -91,12 +94,26 @@ static inline uint64_t hash_of(uint64_t h, const void *x, size_t bytes)
 	return h;
 }
 
+/* SHA-256, in hexadecimal. */
+enum { SHA256_ROOM = 65 };
+struct sha256 {
+	uint32_t h[8];
+	uint64_t bytes;
+	unsigned char block[64];
+};
+void sha256_begin(struct sha256 *s);
+void sha256_add(struct sha256 *s, const void *x, size_t bytes);
+bool sha256_file(struct sha256 *s, const char *path); /* adds all of it; false and errno: cannot */
+void sha256_end(struct sha256 *s, char hex[SHA256_ROOM]);
+
 /* Something of this machine failed, such as a GPU: ends all ranks, and the run as failed. */
 void failure(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
 /* How the last words of panic and failure begin, after who says them. */
 #define BUG     "bug"
 #define FAILURE "failure"
 void panic_as(const char *who); /* who it is; must outlive the process's errors */
+/* The same words, of a process that ends by itself; nothing before it is known who it is. */
+void tell_failure(const char *text);
 /* Last words go here, and not to the terminal: somebody else shows them. */
 void panic_to(char *text, size_t room);
 /* How panic and failure end the other ranks too; until somebody says how: this process exits. */
@@ -123,11 +140,21 @@ uint64_t world_node(void); /* the machine that this worker is on; real: not know
 void world_device(struct worker *w); /* before it is opened: its operations take time */
 /* A worker begins to communicate: what, and with which rank; -1 = all, or none in particular. */
 void world_enter(const char *what, int peer);
+void world_leave(void);             /* and has ended */
+void world_stand(const char *what); /* stands still, and may, until it leaves */
 /* A worker finds nothing to do, and looks again after dt. */
 void world_rest(const char *what, nsec dt);
+void world_yield(void); /* simulated workers have their turn, at the same instant */
 /* An operation on n floats of a table; shared: which lie in rank 0's memory. */
 void world_charge_op(const struct table_op *p, size_t n, bool shared);
+/* One-sided access to the memory of these ranks, from first to before end, is served when they next
+ * are inside MPI, where nothing else serves it: between simulated hosts. */
+void world_reach(int first, int end);
 void world_charge_sum(size_t n, int ranks); /* n floats over so many ranks, in an allreduce */
+/* What this worker's ranks do together is timed by nobody, until they are told otherwise, all of
+ * them at the same place: simulated collectives then take neither time nor messages. */
+void world_off_clock(bool off);
+bool world_is_off_clock(void);
 
 /* Where messages of lengths only come from and go to: one place for all, whose floats mean
  * nothing. Simulations only. */
@@ -138,9 +165,14 @@ struct link;
 struct world_sums {
 	struct sums *(*make)(int ranks);
 	void (*leave)(struct sums *s); /* by each */
-	void (*allreduce)(struct link *l, struct sums *s, float *x, size_t n);
+	void (*allreduce)(struct link *l, struct sums *s, float *x, size_t n, enum reduce how);
 	/* The sum alone: the messages are MPI's own, on lengths. */
 	void (*start)(struct link *l, struct sums *s, int slot, float *x, size_t n);
+	/* In no time, and without messages: waits until all have come; the last of them then calls
+	 * all with what each has brought, x[ranks], before anybody goes on. NULL: they only meet.
+	 */
+	void (*meet)(struct sums *s, int rank, void *x,
+		     void (*all)(void **x, int ranks, const void *how), const void *how);
 };
 extern const struct world_sums *const world_sums; /* NULL in the real world */
 
@@ -173,8 +205,9 @@ int usable_cores(void);             /* of this machine, by the process or by its
 
 /* Figures of an epoch of one rank: times [s], of which trainers have means, and counts, of which
  * they have sums. What is listed here is gathered by itself. */
-#define SPLIT_TIMES(X)  X(seconds) X(compute_s) X(comm_s) X(wait_s)
-#define SPLIT_COUNTS(X) X(bytes_sent) X(pushes) X(staleness_sum) X(dropped)
+#define SPLIT_TIMES(X) \
+	X(seconds) X(compute_s) X(comm_s) X(wait_s) X(user_s) X(system_s) X(run_delay_s)
+#define SPLIT_COUNTS(X) X(bytes_sent) X(pushes) X(staleness_sum) X(dropped) X(preemptions)
 struct split_row {
 #define FIGURE(name) double name;
 	SPLIT_TIMES(FIGURE)
@@ -185,9 +218,13 @@ struct split_row {
 	int64_t staleness_max;
 };
 
-struct epoch_row {              /* losses and accuracies: NaN = not known */
-	int64_t epoch;          /* 0 = before training */
-	struct split_row split; /* times: mean over trainers, but seconds: the segment's */
+/* Less of its cores than this share, and times of an epoch or a run say little. */
+#define CORES_SHARE_LEAST 0.9
+
+struct epoch_row {     /* losses and accuracies: NaN = not known */
+	int64_t epoch; /* 0 = before training */
+	/* times: mean over trainers, but seconds: the segment's, run_delay_s: the most of one */
+	struct split_row split;
 	/* of each worker's mini-batches under its own model, before the step on each */
 	double running_loss, running_accuracy;
 	/* of the evaluated model, on a part of the training set, */
@@ -206,10 +243,35 @@ struct point_row {
 		test_accuracy;
 };
 
-/* Shared by the workers' rank 0 and the process that watches them: plain stores, no system call. */
+/* What a process has had of its cores since it began (usage.c). NaN, -1: of a simulation; or the
+ * system does not say. */
+struct usage {
+	double user_s, system_s;
+	double run_delay_s; /* ready, while others had its cores: the mean of its compute threads */
+	int64_t preemptions; /* involuntary context switches */
+};
+void usage_open(int compute_threads); /* once these have been started */
+struct usage usage_now(void);
+
+/* Of a rank: whether it gets on. Others look at it while it is written, by PULSE_GET and PULSE_PUT:
+ * what they see is whole, number by number, but in no order. */
+enum { STANDS = -2 };
+struct pulse {
+	int64_t beat;           /* of one on another machine: it lives */
+	int64_t events;         /* grows whenever it gets on */
+	int32_t peer;           /* of world_enter; STANDS: it may */
+	char doing[20];         /* "" = computing; else what it waits in */
+} __attribute__((aligned(64))); /* each rank writes its own, at every step */
+#define PULSE_GET(x)    __atomic_load_n(&(x), __ATOMIC_RELAXED)
+#define PULSE_PUT(x, v) __atomic_store_n(&(x), v, __ATOMIC_RELAXED)
+
+/* Shared by the workers and the process that watches them: plain stores, no system call. All but
+ * the pulses is rank 0's. */
 struct status_page {
-	volatile int64_t id; /* of the row, 0 = not begun */
-	volatile int64_t step, steps, epoch, epochs;
+	int64_t magic;         /* that of this run */
+	int64_t ranks, epochs; /* that there are pulses, and rows, of */
+	volatile int64_t id;   /* of the row, 0 = not begun */
+	volatile int64_t step, steps, epoch;
 	volatile int64_t rows; /* of .row that are valid */
 	volatile int state;    /* enum run_state */
 	volatile int status;   /* exit status, once ended */
@@ -227,14 +289,34 @@ enum run_state {
 	STATUS_ENDED
 };
 
-/* In a file that a launcher's children can find; path gets its name. NULL: none could be made. */
-struct status_page *status_new(int64_t epochs, char path[PATH_MAX]);
+/* In a file that a launcher's children can find, in this folder if there may be one (NULL:
+ * /dev/shm); path gets its name. NULL: none could be made. */
+struct status_page *status_new(int64_t epochs, int64_t ranks, const char *folder,
+			       char path[PATH_MAX]);
 void status_free(struct status_page *l);
+size_t status_bytes(const struct status_page *l); /* all of it */
+struct pulse *status_pulse(struct status_page *l, int rank);
 /* The last words: readers that see STATUS_ENDED see status and reason too. */
 void status_end(struct status_page *l, int status, const char *reason);
-/* in a worker started by launch through mpirun; else NULL */
+/* In a worker started by launch through mpirun; else NULL. */
 struct status_page *status_of_launcher(void);
-#define STATUS_VARIABLE "MVBENCH_STATUS_PAGE" /* names its file */
+/* Where the watcher is on another machine: a copy, of which the watcher hears what changes; one a
+ * process. NULL: no launcher's. */
+struct status_page *status_far(const struct status_page *head);
+bool status_is_far(const struct status_page *l);
+/* In the watcher: is this line of a worker's stderr of that kind? Then it is in the page. */
+bool status_hear(struct status_page *l, const char *line);
+/* The page of which status_variable says this; NULL: it is not on this machine. */
+struct status_page *status_find(const char *variable);
+/* What the variable says of a page: its heap text. */
+char *status_variable(const struct status_page *l, const char *path);
+#define STATUS_LINE     "\036mvbench-page"
+#define STATUS_MAGIC    INT64_C(0x6d7662656e636873)
+#define STATUS_VARIABLE "MVBENCH_STATUS_PAGE"
+/* Whose pulse this process's worker has; NULL = nobody looks. */
+void pulse_of(struct pulse *p);
+struct pulse *pulse_mine(void); /* never NULL */
+void pulse_step(void);          /* it got on */
 
 /* ---- Files (files.c) ---- */
 
@@ -245,14 +327,17 @@ struct status_page *status_of_launcher(void);
 	extern const char symbol[]
 
 char *text_read(const char *path); /* from the heap; NULL and errno when it cannot be read */
-/* Makes a folder for what is not to be kept: its path, from the heap; name is part of it. NULL or a
- * sentence. */
+/* Makes a folder for what is not to be kept: its path, from the heap; name is part of it. Those of
+ * processes that were killed go. NULL or a sentence. */
 char *folder_temporary(const char *name, char **path);
-void folder_remove(const char *path); /* with the files in it */
-int folder_make(const char *path);    /* and those above it; 0, or errno */
+char *folder_locked(const char *parent, const char *name, char **path); /* the same, there */
+const char *folder_for_now(void);                                       /* TMPDIR, or /tmp */
+void folder_remove(const char *path);                                   /* with all that is in it */
+int folder_make(const char *path); /* and those above it; 0, or errno */
 
-/* A file that a user named. A plain one is written beside, and takes its place when it is whole;
- * what is none, such as a pipe, is written as it is; "" is stdout. */
+/* A file that a user named. A plain one is written beside, and takes its place when it is whole and
+ * on the disk; what is none, such as a pipe or a link, is written as it is; "" is stdout. No
+ * database is written over. What a killed process left beside, the next output there removes. */
 struct output {
 	FILE *f;
 	const char *option; /* for sentences: "--out=", or "" */

@@ -9,7 +9,9 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 char *text_read(const char *path)
@@ -42,12 +44,94 @@ void write_all(int fd, const void *x, size_t bytes)
 	}
 }
 
-char *folder_temporary(const char *name, char **path)
+/* The folders that this process has made, each with its lock. */
+static struct lock {
+	dev_t dev;
+	ino_t ino;
+	int fd;
+} * locks;
+static size_t nlocks;
+
+/* Locked until it is removed, or the process ends. */
+static void lock_folder(const char *path)
 {
-	const char *folder = getenv("TMPDIR");
-	*path = sentence("%s/mvbench-%s-XXXXXX", folder && *folder ? folder : "/tmp", name);
-	if (mkdtemp(*path))
+	struct stat st;
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st) != 0)
+		return;
+	flock(fd, LOCK_SH);
+	locks = must(realloc(locks, (nlocks + 1) * sizeof *locks));
+	locks[nlocks++] = (struct lock){st.st_dev, st.st_ino, fd};
+}
+
+static void unlock_folder(const char *path)
+{
+	struct stat st;
+	if (lstat(path, &st) != 0)
+		return;
+	for (size_t i = 0; i < nlocks; i++)
+		if (locks[i].dev == st.st_dev && locks[i].ino == st.st_ino) {
+			close(locks[i].fd);
+			locks[i--] = locks[--nlocks];
+		}
+}
+
+/* What follows the start of a name: six characters of mkdtemp's, or, of a file, a process, a number
+ * and the ending. */
+static bool is_rest(const char *rest, bool file)
+{
+	int end = 0;
+	if (!file)
+		return strlen(rest) == 6;
+	return sscanf(rest, "%*[0-9]-%*[0-9].part%n", &end) == 0 && end > 0 && !rest[end];
+}
+
+/* Takes away the folders, or files, that start so whose processes were killed: nobody holds their
+ * locks. Who has just made one may not have locked it yet. */
+static void remove_dead(const char *parent, const char *start, bool files)
+{
+	enum { YOUNG_S = 2 };
+	const int kind = files ? O_NONBLOCK : O_DIRECTORY;
+	DIR *dir = opendir(parent);
+	for (struct dirent *e; dir && (e = readdir(dir));) {
+		struct stat st;
+		size_t n = strlen(start);
+		if (strncmp(e->d_name, start, n) != 0 || !is_rest(e->d_name + n, files))
+			continue;
+		int fd = openat(dirfd(dir), e->d_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | kind);
+		char *path AUTOFREE = sentence("%s/%s", parent, e->d_name);
+		if (fd >= 0 && fstat(fd, &st) == 0 && st.st_uid == geteuid() &&
+		    (files ? S_ISREG(st.st_mode) : (st.st_mode & 07777) == 0700) &&
+		    time(NULL) - st.st_mtime > YOUNG_S && flock(fd, LOCK_EX | LOCK_NB) == 0) {
+			if (files)
+				unlink(path);
+			else
+				folder_remove(path);
+		}
+		if (fd >= 0)
+			close(fd);
+	}
+	if (dir)
+		closedir(dir);
+}
+
+/* Hidden, and named after the host: a lock may not be seen on another. Heap. */
+static char *start_of(const char *name)
+{
+	char host[64] = "";
+	gethostname(host, sizeof host - 1);
+	return sentence(".mvbench-%s-%s-", name, host);
+}
+
+char *folder_locked(const char *parent, const char *name, char **path)
+{
+	char *start AUTOFREE = start_of(name);
+	remove_dead(parent, start, false);
+	*path = sentence("%s/%sXXXXXX", parent, start);
+	if (mkdtemp(*path)) {
+		lock_folder(*path);
 		return NULL;
+	}
 	char *wrong = sentence("%s: cannot make a folder (%s): set TMPDIR to one that has room",
 			       *path, strerror(errno));
 	free(*path);
@@ -55,13 +139,29 @@ char *folder_temporary(const char *name, char **path)
 	return wrong;
 }
 
+const char *folder_for_now(void)
+{
+	const char *folder = getenv("TMPDIR");
+	return folder && *folder ? folder : "/tmp";
+}
+
+char *folder_temporary(const char *name, char **path)
+{
+	return folder_locked(folder_for_now(), name, path);
+}
+
 void folder_remove(const char *path)
 {
 	DIR *dir = opendir(path);
-	for (struct dirent *e; dir && (e = readdir(dir));)
-		unlinkat(dirfd(dir), e->d_name, 0);
+	for (struct dirent *e; dir && (e = readdir(dir));) {
+		char *child AUTOFREE = sentence("%s/%s", path, e->d_name);
+		bool self = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0;
+		if (!self && unlinkat(dirfd(dir), e->d_name, 0) != 0 && errno == EISDIR)
+			folder_remove(child);
+	}
 	if (dir)
 		closedir(dir);
+	unlock_folder(path);
 	rmdir(path);
 }
 
@@ -97,34 +197,94 @@ static char *cannot_write(const struct output *o)
 	return sentence("%s%s: the file cannot be written (%s)", o->option, o->path, why);
 }
 
+/* Is there a database of SQLite's? What cannot be read may be one. */
+static bool is_database(const char *path)
+{
+	char head[16] = "";
+	struct stat st;
+	int fd =
+		stat(path, &st) == 0 && S_ISREG(st.st_mode) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+	if (fd < 0)
+		return errno == EACCES;
+	bool whole = read(fd, head, sizeof head) == sizeof head;
+	close(fd);
+	return whole && memcmp(head, "SQLite format 3", sizeof head) == 0;
+}
+
+/* Or what it keeps beside it? */
+static bool belongs_to_database(const char *path)
+{
+	static const char *const ending[] = {"", "-wal", "-shm", "-journal"};
+	char *real AUTOFREE = realpath(path, NULL);
+	bool belongs = false;
+	path = real ? real : path;
+	for (size_t i = 0; i < sizeof ending / sizeof *ending; i++) {
+		size_t n = strlen(path), m = strlen(ending[i]);
+		char *stem AUTOFREE = sentence("%s", path);
+		if (n < m || strcmp(path + n - m, ending[i]) != 0)
+			continue;
+		stem[n - m] = '\0';
+		belongs |= is_database(stem);
+	}
+	return belongs;
+}
+
+/* A new file of its own beside the other, with its permissions if it is there; locked until it is
+ * closed. What others left there that were killed goes. */
+static FILE *open_beside(struct output *o, const struct stat *old)
+{
+	const char *slash = strrchr(o->path, '/');
+	char *folder AUTOFREE =
+		slash ? sentence("%.*s", (int)(slash - o->path + 1), o->path) : must(strdup("./"));
+	char *start AUTOFREE = start_of("out");
+	unsigned number = 0;
+	int fd;
+	remove_dead(folder, start, true);
+	do {
+		free(o->beside);
+		o->beside = sentence("%s%s%d-%u.part", folder, start, (int)getpid(), number);
+		fd = open(o->beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	} while (fd < 0 && errno == EEXIST && number++ < 1000);
+	if (fd >= 0)
+		flock(fd, LOCK_SH);
+	if (fd >= 0 && old && fchmod(fd, old->st_mode & 07777) != 0)
+		errno = 0; /* it is another's: then the new one is this user's */
+	return fd >= 0 ? fdopen(fd, "w") : NULL;
+}
+
 char *output_open(struct output *o, const char *option, const char *path)
 {
 	struct stat st;
 	*o = (struct output){.option = option, .path = must(strdup(path)), .f = stdout};
 	if (!*path)
 		return NULL;
-	if (lstat(path, &st) != 0 || S_ISREG(st.st_mode))
-		o->beside = sentence("%s.part", path);
-	o->f = fopen(o->beside ? o->beside : path, "w");
+	bool there = lstat(path, &st) == 0, database = belongs_to_database(path);
+	o->f = database                        ? NULL
+	       : there && !S_ISREG(st.st_mode) ? fopen(path, "w")
+					       : open_beside(o, there ? &st : NULL);
 	if (o->f)
 		return NULL;
-	char *wrong = cannot_write(o);
+	char *wrong = database ? sentence("%s%s: this is a database, or belongs to one: name "
+					  "another file",
+					  option, path)
+			       : cannot_write(o);
 	free(o->beside);
 	free(o->path);
 	return wrong;
 }
 
+/* Who closes it gives up its lock: so it has its name by then. */
 char *output_close(struct output *o, char *wrong)
 {
-	bool file = o->f != stdout, bad = ferror(o->f) != 0;
+	bool bad = ferror(o->f) != 0;
 	errno = bad ? EIO : 0;
-	bad |= fflush(o->f) != 0;
-	if (file && fclose(o->f) != 0)
-		bad = true;
+	bad |= fflush(o->f) != 0 || (o->beside && fsync(fileno(o->f)) != 0);
 	if (!wrong && (bad || (o->beside && rename(o->beside, o->path) != 0)))
 		wrong = cannot_write(o);
 	if (wrong && o->beside)
 		unlink(o->beside);
+	if (o->f != stdout && fclose(o->f) != 0 && !wrong && !o->beside)
+		wrong = cannot_write(o);
 	free(o->beside);
 	free(o->path);
 	return wrong;

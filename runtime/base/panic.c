@@ -7,6 +7,7 @@
 
 #include "runtime/base/base.h"
 
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,15 +37,6 @@ char *sentence(const char *fmt, ...)
 	char *s = format(fmt, args);
 	va_end(args);
 	return s;
-}
-
-void *must(void *p)
-{
-	if (!p) {
-		say("out of memory");
-		abort_all(EXIT_FAILED);
-	}
-	return p;
 }
 
 /* Without the heap, which may be what is broken. head: what they begin with. */
@@ -95,6 +87,20 @@ void panic_as(const char *who)
 	speaker = who;
 }
 
+void tell_failure(const char *text)
+{
+	if (!speaker)
+		return;
+	fprintf(stderr, "mvbench: %s: " FAILURE ": %s\n", speaker, text);
+}
+
+void *must(void *p)
+{
+	if (!p)
+		failure("out of memory");
+	return p;
+}
+
 user_error_fn *user_error_handler(user_error_fn *f)
 {
 	user_error_fn *before = handler;
@@ -119,4 +125,12 @@ int complain(char *wrong)
 	fprintf(stderr, "mvbench: %s\n", wrong);
 	free(wrong);
 	return EXIT_USER;
+}
+
+bool told_to_end(void)
+{
+	sigset_t pending;
+	sigpending(&pending);
+	return sigismember(&pending, SIGINT) || sigismember(&pending, SIGTERM) ||
+	       sigismember(&pending, SIGHUP);
 }

@@ -1,18 +1,35 @@
 /*
- * status.c - the page that rank 0 and the process that watches its run share: plain stores, no
- * system call. Readers that see STATUS_ENDED see all that was stored before.
+ * status.c - the page that the workers of a run and the process that watches it share: plain
+ * stores, no system call. Readers that see STATUS_ENDED see all that was stored before.
+ *
+ * A worker on another machine than the watcher has a page of its own (status_far.c).
  */
 #include "runtime/base/base.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-static size_t status_bytes(int64_t epochs)
+/* Of the page, its rows, and then a pulse of each rank. */
+static size_t rows_end(int64_t epochs)
 {
-	return sizeof(struct status_page) + (size_t)(epochs + 1) * sizeof(struct epoch_row);
+	size_t end = sizeof(struct status_page) + (size_t)(epochs + 1) * sizeof(struct epoch_row);
+	return (end + _Alignof(struct pulse) - 1) / _Alignof(struct pulse) * _Alignof(struct pulse);
+}
+
+size_t status_bytes(const struct status_page *l)
+{
+	return rows_end(l->epochs) + (size_t)l->ranks * sizeof(struct pulse);
+}
+
+struct pulse *status_pulse(struct status_page *l, int rank)
+{
+	char *first = (char *)l + rows_end(l->epochs);
+	return (struct pulse *)(void *)first + rank;
 }
 
 static struct status_page *status_map(int fd, size_t bytes)
@@ -21,31 +38,36 @@ static struct status_page *status_map(int fd, size_t bytes)
 	return p == MAP_FAILED ? NULL : p;
 }
 
-struct status_page *status_new(int64_t epochs, char path[PATH_MAX])
+struct status_page *status_new(int64_t epochs, int64_t ranks, const char *folder,
+			       char path[PATH_MAX])
 {
-	static const char *const folders[] = {"/dev/shm", "/tmp", "."};
+	const char *const folders[] = {folder ? folder : "/dev/shm", "/tmp", "."};
+	const struct status_page head = {.epochs = epochs, .ranks = ranks};
 	struct status_page *l = NULL;
 	for (size_t i = 0; !l && i < sizeof folders / sizeof *folders; i++) {
 		snprintf(path, PATH_MAX, "%s/mvbench-status-XXXXXX", folders[i]);
 		int fd = mkstemp(path);
 		if (fd < 0)
 			continue;
-		errno = posix_fallocate(fd, 0, (off_t)status_bytes(epochs));
+		errno = posix_fallocate(fd, 0, (off_t)status_bytes(&head));
 		if (errno == 0)
-			l = status_map(fd, status_bytes(epochs));
+			l = status_map(fd, status_bytes(&head));
 		close(fd);
 		if (!l)
 			unlink(path);
 	}
-	if (l)
+	if (l) {
 		l->epochs = epochs;
+		l->ranks = ranks;
+		l->magic = STATUS_MAGIC ^ (int64_t)clock_now();
+	}
 	return l;
 }
 
 void status_free(struct status_page *l)
 {
-	if (l)
-		munmap(l, status_bytes(l->epochs));
+	if (l && !status_is_far(l))
+		munmap(l, status_bytes(l));
 }
 
 void status_end(struct status_page *l, int status, const char *reason)
@@ -55,16 +77,70 @@ void status_end(struct status_page *l, int status, const char *reason)
 	__atomic_store_n(&l->state, STATUS_ENDED, __ATOMIC_RELEASE);
 }
 
+char *status_variable(const struct status_page *l, const char *path)
+{
+	return sentence("%lld:%lld:%lld:%s", (long long)l->magic, (long long)l->epochs,
+			(long long)l->ranks, path);
+}
+
+static struct pulse unseen, *pulse = &unseen;
+
+void pulse_of(struct pulse *p)
+{
+	pulse = p ? p : &unseen;
+}
+
+struct pulse *pulse_mine(void)
+{
+	return pulse;
+}
+
+void pulse_step(void)
+{
+	PULSE_PUT(pulse->events, pulse->events + 1);
+}
+
+/* The page in this file, if it is that one and as long as it has to be; NULL. */
+static struct status_page *find_page(const char *path, const struct status_page *head)
+{
+	struct stat st;
+	int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	struct status_page *l = NULL;
+	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
+	    st.st_size == (off_t)status_bytes(head))
+		l = status_map(fd, status_bytes(head));
+	if (fd >= 0)
+		close(fd);
+	if (l && l->magic == head->magic && l->epochs == head->epochs && l->ranks == head->ranks)
+		return l;
+	if (l)
+		munmap(l, status_bytes(head));
+	return NULL;
+}
+
+/* What the variable says; head: without rows, and no more than magic, epochs, ranks. NULL: nothing
+ * that can be read. */
+static const char *read_variable(const char *variable, struct status_page *head)
+{
+	long long magic, epochs, ranks;
+	int path = 0;
+	if (!variable ||
+	    sscanf(variable, "%lld:%lld:%lld:%n", &magic, &epochs, &ranks, &path) != 3 || !path ||
+	    epochs < 0 || ranks < 1 || epochs > INT32_MAX || ranks > 2 * WORKERS_MOST)
+		return NULL;
+	*head = (struct status_page){.magic = magic, .epochs = epochs, .ranks = ranks};
+	return variable + path;
+}
+
+struct status_page *status_find(const char *variable)
+{
+	struct status_page head;
+	const char *path = read_variable(variable, &head);
+	return path ? find_page(path, &head) : NULL;
+}
+
 struct status_page *status_of_launcher(void)
 {
-	const char *path = getenv(STATUS_VARIABLE);
-	struct status_page *l = NULL;
-	int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
-	if (fd < 0)
-		return NULL;
-	off_t bytes = lseek(fd, 0, SEEK_END);
-	if (bytes >= (off_t)sizeof *l)
-		l = status_map(fd, (size_t)bytes);
-	close(fd);
-	return l;
+	struct status_page head, *l = status_find(getenv(STATUS_VARIABLE));
+	return l || !read_variable(getenv(STATUS_VARIABLE), &head) ? l : status_far(&head);
 }

@@ -121,14 +121,34 @@ void world_device(struct worker *w)
 	(void)w;
 }
 
+/* ---- What a watcher sees of it ---- */
+
 void world_enter(const char *what, int peer)
 {
-	(void)what, (void)peer;
+	struct pulse *pulse = pulse_mine();
+	size_t n = 0;
+	PULSE_PUT(pulse->events, pulse->events + !pulse->doing[0]);
+	for (; n < sizeof pulse->doing - 1 && what[n]; n++)
+		PULSE_PUT(pulse->doing[n], what[n]);
+	PULSE_PUT(pulse->doing[n], '\0');
+	PULSE_PUT(pulse->peer, peer);
+}
+
+void world_stand(const char *what)
+{
+	world_enter(what, STANDS);
+}
+
+void world_leave(void)
+{
+	struct pulse *pulse = pulse_mine();
+	PULSE_PUT(pulse->doing[0], '\0');
+	PULSE_PUT(pulse->events, pulse->events + 1);
 }
 
 void world_rest(const char *what, nsec dt)
 {
-	(void)what;
+	world_enter(what, -1);
 	clock_delay(dt);
 }
 
@@ -140,9 +160,28 @@ bool world_cost(struct world_cost *out)
 
 /* ---- What only simulated workers need ---- */
 
+void world_reach(int first, int end)
+{
+	(void)first, (void)end;
+}
+
 float *link_nowhere(void)
 {
 	panic(__FILE__, __LINE__, "lengths without floats in the real world");
+}
+
+void world_yield(void)
+{
+}
+
+void world_off_clock(bool off)
+{
+	(void)off;
+}
+
+bool world_is_off_clock(void)
+{
+	return false;
 }
 
 const struct world_sums *const world_sums = NULL;

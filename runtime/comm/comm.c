@@ -117,6 +117,7 @@ static void count(struct comm *c, enum trace_kind kind, int with, nsec since, in
 	int64_t nth = with == ALONE ? -1 : (int64_t)s->meetings++;
 	s->comm += dt;
 	s->bytes_sent += bytes;
+	pulse_step();
 	if (nth >= 0 && (size_t)nth < s->room)
 		s->meeting[nth] =
 			(struct meeting){.comm = c, .s = (float)dt * 1e-9f, .peer = (int16_t)with};
@@ -232,11 +233,16 @@ static struct transport *transport_of(struct comm *c, struct device *d)
 	return c->transport;
 }
 
-void comm_prepare(struct comm *c, const struct vec *v, const char *name)
+char *comm_try(struct comm *c, const struct vec *v, const char *name)
 {
 	if (c->size == 1 || !is_far(v->dev))
-		return;
-	char *wrong = transport_choose(transport_of(c, v->dev), name, v->n);
+		return NULL;
+	return transport_choose(transport_of(c, v->dev), name, v->n);
+}
+
+void comm_prepare(struct comm *c, const struct vec *v, const char *name)
+{
+	char *wrong = comm_try(c, v, name);
 	if (wrong)
 		user_error("--transport=%s: %s", name, wrong);
 }
@@ -244,6 +250,11 @@ void comm_prepare(struct comm *c, const struct vec *v, const char *name)
 const char *comm_transport(const struct comm *c)
 {
 	return c->transport ? transport_name(c->transport) : NULL;
+}
+
+const char *comm_messages(const struct comm *c)
+{
+	return c->transport ? transport_messages(c->transport) : NULL;
 }
 
 static struct transport *reducer_of(struct comm *c, const struct vec *v)
@@ -309,18 +320,19 @@ void comm_allreduce_part(struct comm *c, struct vec *v, size_t first, size_t n, 
 	if (c->size == 1)
 		return;
 	bool far = is_far(v->dev);
-	float mean = 1.0f / (float)c->size;
 	nsec t = clock_after(v->dev);
 	if (far) {
-		transport_allreduce(reducer_of(c, v), v->data + first, n, op == MEAN ? mean : 1);
+		world_enter("allreduce", -1);
+		transport_allreduce(reducer_of(c, v), v->data + first, n, op);
 		device_sync(v->dev);
+		world_leave();
 	} else {
-		link_allreduce(c->link, vec_floats(v, first), n);
+		link_allreduce_by(c->link, vec_floats(v, first), n, op);
 	}
 	world_charge_sum(n, c->size);
 	count_collective(c, TRACE_ALLREDUCE, t, 2 * (size_t)(c->size - 1) * n);
 	if (op == MEAN && !far)
-		v->dev->ops->scale(v->dev, vec_floats(v, first), mean, n);
+		v->dev->ops->scale(v->dev, vec_floats(v, first), 1.0f / (float)c->size, n);
 }
 
 void comm_allreduce(struct comm *c, struct vec *v, enum reduce op)
@@ -354,8 +366,10 @@ void comm_wait(struct request *r)
 	if (c->size > 1) {
 		nsec t = clock_after(r->dev);
 		if (is_far(r->dev)) {
+			world_enter("allreduce", -1);
 			transport_wait(c->transport, (int)(r - c->slot));
 			device_sync(r->dev);
+			world_leave();
 		} else {
 			link_allreduce_wait(c->link, (int)(r - c->slot));
 		}
@@ -365,7 +379,7 @@ void comm_wait(struct request *r)
 	r->busy = false;
 }
 
-void comm_allgather(struct comm *c, struct vec *all, const struct vec *mine)
+static void gather(struct comm *c, struct vec *all, const struct vec *mine, bool equal)
 {
 	int counts[c->size], firsts[c->size], n = (int)mine->n;
 	if (c->size == 1) {
@@ -374,9 +388,11 @@ void comm_allgather(struct comm *c, struct vec *all, const struct vec *mine)
 		return;
 	}
 	nsec t = clock_after(mine->dev);
-	link_gather_counts(c->link, n, counts);
+	if (!equal)
+		link_gather_counts(c->link, n, counts);
 	size_t total = 0;
 	for (int i = 0; i < c->size; i++) {
+		counts[i] = equal ? n : counts[i];
 		firsts[i] = (int)total;
 		total += (size_t)counts[i];
 	}
@@ -387,6 +403,16 @@ void comm_allgather(struct comm *c, struct vec *all, const struct vec *mine)
 	else
 		link_allgather(c->link, vec_floats(all, 0), counts, firsts, vec_floats(mine, 0), n);
 	count_collective(c, TRACE_ALLGATHER, t, (size_t)(c->size - 1) * total);
+}
+
+void comm_allgather(struct comm *c, struct vec *all, const struct vec *mine)
+{
+	gather(c, all, mine, false);
+}
+
+void comm_allgather_equal(struct comm *c, struct vec *all, const struct vec *mine)
+{
+	gather(c, all, mine, true);
 }
 
 void comm_broadcast(struct comm *c, int root, struct vec *v)

@@ -100,6 +100,7 @@ struct stats {           /* of one worker since stats_reset */
 	int64_t bytes_sent;
 	int64_t pushes, staleness_sum, staleness_max; /* pushes: those that were applied */
 	int64_t dropped;                              /* came too late for their round */
+	int64_t preemptions;                          /* see usage_now; -1: not known */
 	int64_t staleness[STALENESS_BINS];
 	struct meeting *meeting;
 	/* All; those that are kept; of these, from the first, those that stats_reduce has compared:
@@ -141,8 +142,12 @@ struct comm *comm_world_trainers(struct worker *w, const char *transport);
  * "auto" or one to use. Ends the run with a sentence if that cannot be used. Host vectors, and a
  * comm of one: nothing to do. */
 void comm_prepare(struct comm *c, const struct vec *v, const char *name);
+/* The same; but that it cannot be used is a sentence, the same on all ranks. NULL: it can. */
+char *comm_try(struct comm *c, const struct vec *v, const char *name);
 /* Its name; NULL for host vectors, and on a comm of one. */
 const char *comm_transport(const struct comm *c);
+/* What all but reductions go by; likewise. */
+const char *comm_messages(const struct comm *c);
 
 /* The platform's side. Ranks are those of the comm. link is what the platform made of it. */
 struct link;
@@ -157,8 +162,9 @@ struct link *link_split(struct link *l, int color, int *rank, int *size);
 int link_rank(const struct link *l);
 int link_size(const struct link *l);
 void link_free(struct link *l);
-bool link_one_node(struct link *l); /* do all share memory? */
-bool link_reads_devices(void);      /* may x be on a GPU, in messages and allreduce? */
+struct link *link_of_node(struct link *l); /* those that share memory with this one */
+bool link_one_node(struct link *l);        /* do all share memory? */
+bool link_reads_devices(void);             /* may x be on a GPU, in messages and allreduce? */
 void link_send(struct link *l, int to, const float *x, size_t n);
 /* The same, but may return before the other end has received. */
 void link_send_plain(struct link *l, int to, const float *x, size_t n);
@@ -167,6 +173,7 @@ void link_exchange(struct link *l, int peer, const float *out, float *in, size_t
 /* Sends out to one rank and receives as much from another. */
 void link_shift(struct link *l, int to, const float *out, int from, float *in, size_t n);
 void link_allreduce(struct link *l, float *x, size_t n);
+void link_allreduce_by(struct link *l, float *x, size_t n, enum reduce how); /* MEAN: as SUM */
 /* Started reductions have a slot, below LINK_SLOTS. */
 enum { LINK_SLOTS = ALLREDUCES_MOST };
 void link_allreduce_start(struct link *l, int slot, float *x, size_t n);
@@ -176,6 +183,8 @@ void link_allgather(struct link *l, float *all, const int *counts, const int *fi
 		    const float *mine, int n);
 void link_broadcast(struct link *l, int root, void *x, size_t bytes);
 void link_barrier(struct link *l);
+/* The same, but who waits sleeps: ranks that measure meanwhile have the cores. */
+void link_barrier_asleep(struct link *l);
 enum link_reduce { REDUCE_SUM, REDUCE_MAX, REDUCE_MIN };
 /* small, off the clock */
 void link_reduce_all(struct link *l, double *x, int n, enum link_reduce how);
@@ -228,6 +237,13 @@ int link_recv_start(struct link *l, int from, int tag, void *x, size_t bytes);
 bool link_progress(struct link *l); /* false: nothing new is done */
 bool link_test(struct link *l, int *request);
 void link_cancel(struct link *l, int *request); /* a receive */
+
+/* Where no launcher of ours watches: a thread of each rank that sees what those of its machine do,
+ * and the first that is not stopped says who makes no progress; after timeout_s, which the user
+ * knows as `setting`, it ends them (0: never). From rank `workers` on they serve, and wait for
+ * nobody. Collective; NULL where this cannot be had. */
+struct lookout *lookout_open(struct link *all, int workers, double timeout_s, const char *setting);
+void lookout_close(struct lookout *o);
 
 struct link *comm_link(struct comm *c);
 

@@ -63,19 +63,25 @@ static nsec ask_time(struct link *l, int rank)
 	return llabs(ahead) <= best ? 0 : ahead;
 }
 
-/* What to add to this rank's clock to get the time since rank 0 came here. */
+/* What to add to this rank's clock to get the time since rank 0 came here. One after the other;
+ * the others sleep meanwhile. */
 static nsec offset_of(struct link *l, int rank, int size)
 {
-	nsec origin = clock_now();
+	nsec origin = clock_now(), offset = -origin;
 	if (world_is_virtual)
 		return 0;
-	for (int k = 1; k < size && rank == 0; k++)
-		send_time(l, k, -origin - ask_time(l, k));
-	for (int i = 0; i < ASK_TIMES && rank > 0; i++) {
-		recv_time(l, 0);
-		send_time(l, 0, clock_now());
+	for (int k = 1; k < size; k++) {
+		link_barrier_asleep(l);
+		if (rank == 0)
+			send_time(l, k, -origin - ask_time(l, k));
+		for (int i = 0; i < ASK_TIMES && rank == k; i++) {
+			recv_time(l, 0);
+			send_time(l, 0, clock_now());
+		}
+		if (rank == k)
+			offset = recv_time(l, 0);
 	}
-	return rank > 0 ? recv_time(l, 0) : -origin;
+	return offset;
 }
 
 /* ---- Noting -------------------------------------------------------------------- */

@@ -2,60 +2,26 @@
  * transport.c - how the vectors of a device reach other ranks.
  *
  *   nccl    every rank has a GPU of its own: NCCL reduces, through whatever joins the GPUs
- *   ipc     all ranks on one machine, each maps every other's memory: x goes into a block of its
- *           rank, and one kernel on every rank sums all blocks
+ *   ipc     all ranks on one machine, each maps every other's memory (ipc.c)
  *   mpi     Open MPI takes addresses of GPU memory
- *   staged  through pinned host memory; what is started goes its way beside the backward pass
+ *   staged  through pinned host memory
  *
  * `auto` takes the first of them that all ranks can have: CUDA IPC before CUDA-aware MPI before
  * staging, but NCCL before all where no two ranks share a GPU, since NCCL then uses all links at
  * once and a rank's kernel would read over one. Messages (send, recv, exchange, allgather,
  * broadcast) go through MPI: directly with mpi, else staged.
  *
- * Cost of an allreduce of n floats over N ranks. ipc: a copy (2 n floats of traffic), one barrier,
- * (N + 1) n floats read and written by every rank. staged: n floats each way between device and
- * host, and MPI_Allreduce of n.
+ * What is started goes its way beside the backward pass, but with mpi.
  *
- * ipc has two blocks a rank, used in turn, so that one barrier an allreduce is enough: who writes
- * into a block again has met everybody since, and everybody had read it before that barrier.
+ * Cost of an allreduce of n floats over N ranks, staged: n floats each way between device and host,
+ * and MPI_Allreduce of n.
  */
 #include "runtime/comm/comm.h"
+#include "runtime/comm/ipc.h"
 #include "runtime/comm/transport.h"
 
-#include <linux/futex.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
-enum { BLOCKS = 2 };
-
-/* ---- A barrier of the ranks of one machine. It looks a little while, if every rank has a core to
- * do so, and then sleeps. -------------- */
-
-static const nsec look_ns = 30000;
-
-struct node_barrier {
-	_Alignas(64) atomic_uint here; /* that have come to the one under way */
-	_Alignas(64) atomic_uint over; /* barriers so far */
-};
-
-static void node_barrier_wait(struct node_barrier *m, int ranks, bool look)
-{
-	unsigned before = atomic_load(&m->over);
-	if (atomic_fetch_add(&m->here, 1) + 1 == (unsigned)ranks) {
-		atomic_store(&m->here, 0);
-		atomic_fetch_add(&m->over, 1);
-		syscall(SYS_futex, &m->over, FUTEX_WAKE, ranks, NULL, NULL, 0);
-		return;
-	}
-	nsec until = look ? clock_now() + look_ns : 0;
-	while (look && atomic_load(&m->over) == before)
-		look = clock_now() < until;
-	while (atomic_load(&m->over) == before)
-		syscall(SYS_futex, &m->over, FUTEX_WAIT, before, NULL, NULL, 0);
-}
 
 /* ---- What a transport has -------------------------------------------------- */
 
@@ -72,15 +38,6 @@ struct transport_ops {
 	void (*start)(struct transport *t, int slot);
 	void (*wait)(struct transport *t, int slot);
 	bool direct; /* messages are sent out of the device's memory */
-};
-
-struct ipc {
-	struct node_barrier *barrier;
-	void *barrier_handle;
-	size_t n;              /* room in a block [floats] */
-	float **block[BLOCKS]; /* [ranks], own or mapped; NULL: cannot be mapped */
-	int turn;              /* block that is next */
-	bool look;
 };
 
 /* A reduction that was started. */
@@ -100,7 +57,7 @@ struct transport {
 	struct device *dev;
 	float *stage; /* pinned [stage_n]: of messages and whole reductions */
 	size_t stage_n;
-	struct ipc ipc;
+	struct ipc *ipc;
 	void *nccl;
 	struct going going[LINK_SLOTS];
 	int64_t started;
@@ -158,12 +115,17 @@ static void put_back(struct transport *t, float *x, const float *place, size_t n
 }
 
 /* By MPI: of floats on the device, or staged. */
-static void reduce_by_mpi(struct transport *t, float *x, size_t n, float factor)
+static void reduce_there(struct transport *t, float *x, size_t n, enum reduce how)
 {
 	float *place = place_of(t, x, n);
 	fetch(t, place, x, n);
-	link_allreduce(t->link, place, n);
+	link_allreduce_by(t->link, place, n, how);
 	put_back(t, x, place, n);
+}
+
+static void reduce_by_mpi(struct transport *t, float *x, size_t n, float factor)
+{
+	reduce_there(t, x, n, SUM);
 	scale(t, x, n, factor);
 }
 
@@ -208,90 +170,53 @@ static void nccl_allreduce(struct transport *t, float *x, size_t n, float factor
 	scale(t, x, n, factor);
 }
 
+static void nccl_start(struct transport *t, int slot)
+{
+	peer_of(t)->aside(t->dev, true);
+	peer_of(t)->nccl_allreduce(t->dev, t->nccl, t->going[slot].x, t->going[slot].n);
+	peer_of(t)->aside(t->dev, false);
+}
+
+/* For all that were started, as they are done in their order. */
+static void nccl_wait(struct transport *t, int slot)
+{
+	(void)slot;
+	peer_of(t)->aside(t->dev, true);
+	device_sync(t->dev);
+	peer_of(t)->aside(t->dev, false);
+}
+
 /* ---- CUDA IPC ----------------------------------------------------------------- */
 
-typedef unsigned char handles[BLOCKS][PEER_HANDLE_BYTES];
-
-static void ipc_unmap(struct transport *t)
+static char *open_ipc(struct transport *t, size_t n)
 {
-	device_sync(t->dev);
-	for (int b = 0; b < BLOCKS; b++)
-		for (int k = 0; t->ipc.block[b] && k < t->size; k++)
-			if (k != t->rank && t->ipc.block[b][k])
-				peer_of(t)->shared_unmap(t->dev, t->ipc.block[b][k]);
-	link_barrier(t->link); /* nobody reads what is freed now */
-	for (int b = 0; b < BLOCKS; b++) {
-		if (t->ipc.block[b] && t->ipc.block[b][t->rank])
-			peer_of(t)->shared_free(t->dev, t->ipc.block[b][t->rank]);
-		free(t->ipc.block[b]);
-		t->ipc.block[b] = NULL;
-	}
-	t->dev->bytes -= BLOCKS * t->ipc.n * sizeof(float);
-	t->ipc.n = 0;
+	return ipc_open(&t->ipc, t->link, t->dev, t->rank, t->size, n);
 }
 
-/* Blocks of n floats on every rank, known to all; false on a rank that cannot reach one. */
-static bool ipc_map(struct transport *t, size_t n)
+static void close_ipc(struct transport *t)
 {
-	bool all = true;
-	handles mine = {{0}}, *of = must(calloc((size_t)t->size, sizeof *of));
-	for (int b = 0; b < BLOCKS; b++) {
-		t->ipc.block[b] = must(calloc((size_t)t->size, sizeof(float *)));
-		t->ipc.block[b][t->rank] = peer_of(t)->shared_new(t->dev, n, mine[b]);
-	}
-	t->ipc.n = n;
-	t->dev->bytes += BLOCKS * n * sizeof(float);
-	link_gather_bytes(t->link, mine, of, sizeof mine);
-	link_broadcast(t->link, 0, of, (size_t)t->size * sizeof *of);
-	for (int b = 0; b < BLOCKS; b++)
-		for (int k = 0; k < t->size; k++) {
-			float **x = &t->ipc.block[b][k];
-			if (k != t->rank)
-				*x = peer_of(t)->shared_map(t->dev, of[k][b]);
-			all &= *x != NULL;
-		}
-	free(of);
-	return all;
+	ipc_close(t->ipc);
+	t->ipc = NULL;
 }
 
-static char *ipc_open(struct transport *t, size_t n)
+static void grow_ipc(struct transport *t, size_t n)
 {
-	if (!link_one_node(t->link))
-		return sentence("the workers are not all on one machine; use nccl, staged or auto");
-	t->ipc.look = usable_cores() >= t->size;
-	t->ipc.barrier = link_shared_new(t->link, sizeof *t->ipc.barrier, &t->ipc.barrier_handle);
-	if (!ipc_map(t, n))
-		return sentence("worker %d cannot map the GPU memory of all others; use staged or "
-				"auto",
-				t->rank);
-	return NULL;
+	ipc_grow(t->ipc, n);
 }
 
-static void ipc_close(struct transport *t)
+static void allreduce_by_ipc(struct transport *t, float *x, size_t n, float factor)
 {
-	if (!t->ipc.barrier)
-		return;
-	ipc_unmap(t);
-	link_shared_free(t->ipc.barrier, t->ipc.barrier_handle);
-	t->ipc.barrier = NULL;
+	ipc_allreduce(t->ipc, x, n, factor);
 }
 
-static void ipc_grow(struct transport *t, size_t n)
+static void start_by_ipc(struct transport *t, int slot)
 {
-	if (n <= t->ipc.n)
-		return;
-	ipc_unmap(t);
-	CHECK(ipc_map(t, n), "the GPU memory of all workers could be mapped, and now cannot be");
+	ipc_start(t->ipc, slot, t->going[slot].x, t->going[slot].n);
 }
 
-static void ipc_allreduce(struct transport *t, float *x, size_t n, float factor)
+static void wait_for_ipc(struct transport *t, int slot)
 {
-	float **block = t->ipc.block[t->ipc.turn];
-	t->ipc.turn = (t->ipc.turn + 1) % BLOCKS;
-	t->dev->ops->copy(t->dev, block[t->rank], x, n);
-	device_sync(t->dev);
-	node_barrier_wait(t->ipc.barrier, t->size, t->ipc.look);
-	peer_of(t)->sum(t->dev, x, (const float *const *)block, t->size, factor, n);
+	ipc_wait(t->ipc, slot);
 }
 
 /* ---- CUDA-aware MPI ------------------------------------------------------------- */
@@ -342,7 +267,9 @@ static void staged_start(struct transport *t, int slot)
 		g->host = g->own;
 	}
 	t->under_way++;
-	peer_of(t)->fetch(t->dev, g->host, g->x, g->n);
+	peer_of(t)->aside(t->dev, true);
+	t->dev->ops->get(t->dev, g->host, g->x, g->n);
+	peer_of(t)->aside(t->dev, false);
 	link_allreduce_start(t->link, slot, g->host, g->n);
 }
 
@@ -361,12 +288,16 @@ static const struct transport_ops
 	nccl = {.name = "nccl",
 		.open = nccl_open,
 		.close = nccl_close,
-		.allreduce = nccl_allreduce},
+		.allreduce = nccl_allreduce,
+		.start = nccl_start,
+		.wait = nccl_wait},
 	ipc = {.name = "ipc",
-	       .open = ipc_open,
-	       .close = ipc_close,
-	       .grow = ipc_grow,
-	       .allreduce = ipc_allreduce},
+	       .open = open_ipc,
+	       .close = close_ipc,
+	       .grow = grow_ipc,
+	       .allreduce = allreduce_by_ipc,
+	       .start = start_by_ipc,
+	       .wait = wait_for_ipc},
 	/* Its reductions that are started do not take addresses of GPUs: only this one does. */
 	mpi = {.name = "mpi", .open = mpi_open, .allreduce = reduce_by_mpi, .direct = true},
 	staged = {.name = "staged",
@@ -430,11 +361,19 @@ const char *transport_name(const struct transport *t)
 	return t->ops ? t->ops->name : NULL;
 }
 
-void transport_allreduce(struct transport *t, float *x, size_t n, float factor)
+const char *transport_messages(const struct transport *t)
+{
+	return t->ops && t->ops->direct ? t->ops->name : staged.name;
+}
+
+void transport_allreduce(struct transport *t, float *x, size_t n, enum reduce how)
 {
 	if (t->ops->grow)
 		t->ops->grow(t, n);
-	t->ops->allreduce(t, x, n, factor);
+	if (how == SUM || how == MEAN)
+		t->ops->allreduce(t, x, n, how == MEAN ? 1.0f / (float)t->size : 1);
+	else
+		reduce_there(t, x, n, how);
 }
 
 void transport_start(struct transport *t, int slot, float *x, size_t n)
@@ -466,7 +405,7 @@ void transport_wait(struct transport *t, int slot)
 	while (!t->ops->wait && t->going[slot].order) {
 		struct going *g = first_to_do(t);
 		g->order = 0;
-		transport_allreduce(t, g->x, g->n, 1);
+		transport_allreduce(t, g->x, g->n, SUM);
 	}
 }
 

@@ -19,9 +19,10 @@ bool transport_is_for(const struct transport *t, const struct device *d);
  * reductions of the most floats that a rank names. NULL, or a sentence, which is the same on all
  * ranks. Choosing again only makes room for more floats. */
 char *transport_choose(struct transport *t, const char *wanted, size_t n);
-const char *transport_name(const struct transport *t); /* NULL: not chosen */
-/* x = factor times the sum over the ranks, added in the same order on all of them. */
-void transport_allreduce(struct transport *t, float *x, size_t n, float factor);
+const char *transport_name(const struct transport *t);     /* NULL: not chosen */
+const char *transport_messages(const struct transport *t); /* that all but reductions go by */
+/* The same on all ranks. Sums and means go as was chosen, the others by MPI. */
+void transport_allreduce(struct transport *t, float *x, size_t n, enum reduce how);
 /* Waits for nothing that the device does: x must be final. Sums. */
 void transport_start(struct transport *t, int slot, float *x, size_t n);
 void transport_wait(struct transport *t, int slot);

@@ -200,6 +200,8 @@ int command_refuse(char *wrong)
 		status_end(page, EXIT_USER, wrong);
 	else if (first_rank())
 		fprintf(stderr, "mvbench: %s\n", wrong);
+	else if (page) /* as it may be wrong on its machine only */
+		tell_failure(wrong);
 	status_free(page);
 	free(wrong);
 	return status;
@@ -225,8 +227,10 @@ int command_start(const struct command *c, int argc, char **argv)
 {
 	const struct help page = {.f = stdout};
 	struct arguments a;
-	char *wrong = arguments_read(&a, argc, argv, is_bare, c);
+	char *wrong = c->run_options ? plugins_load_words(argc, argv) : NULL;
 	int status = EXIT_OK;
+	if (!wrong)
+		wrong = arguments_read(&a, argc, argv, is_bare, c);
 	if (wrong)
 		return command_refuse(wrong);
 	void *options AUTOFREE = must(calloc(1, c->size));

@@ -12,75 +12,33 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Plug-ins by name ---------------------------------------------------- */
-
-enum { NAMES_MAX = 256 };
-
-FIND_BY_NAME(strategy, strategy_find, strategies, plugin.name)
-FIND_BY_NAME(workload, workload_find, workloads, plugin.name)
-
-static const struct plugin *strategy_at(size_t i)
+/* What the configuration has of a part: the plug-in, and its options. */
+static const struct plugin *part_of_config(const struct config *c, const char *part, void **opts)
 {
-	return strategies[i] ? &strategies[i]->plugin : NULL;
-}
-
-static const struct plugin *workload_at(size_t i)
-{
-	return workloads[i] ? &workloads[i]->plugin : NULL;
-}
-
-/* The parts of a configuration that are plug-ins. */
-static const struct part {
-	const char *name;
-	const struct plugin *(*at)(size_t i); /* NULL: there are no more */
-} parts[] = {{"strategy", strategy_at}, {"workload", workload_at}};
-enum { PARTS = sizeof parts / sizeof *parts };
-
-static const struct plugin *plugin_find(const char *name, const char **part)
-{
-	const struct plugin *plugin;
-	for (int k = 0; k < PARTS; k++)
-		for (size_t i = 0; (plugin = parts[k].at(i)); i++)
-			if (strcmp(plugin->name, name) == 0) {
-				*part = parts[k].name;
-				return plugin;
-			}
+	const struct plugin *const has[PART_COUNT] = {&c->strategy->plugin, &c->workload->plugin,
+						      &c->optimizer->plugin};
+	void *const its[PART_COUNT] = {c->strategy_opts, c->workload_opts, c->optimizer_opts};
+	for (int k = 0; k < PART_COUNT; k++)
+		if (strcmp(part_names[k], part) == 0) {
+			*opts = its[k];
+			return has[k];
+		}
 	return NULL;
 }
 
-/* Those of the part of this name, or of all (NULL). */
-static size_t plugin_names(const char *part, const char **name)
+enum part option_chooses(const struct option *o)
 {
-	size_t n = 0;
-	for (int k = 0; k < PARTS; k++)
-		for (size_t i = 0;
-		     (!part || strcmp(parts[k].name, part) == 0) && n < NAMES_MAX && parts[k].at(i);
-		     i++)
-			name[n++] = parts[k].at(i)->name;
-	return n;
+	enum part k = 0;
+	while (k < PART_COUNT && o != option_find(run_options, part_names[k]))
+		k++;
+	return k;
 }
 
-/* "--strategy=asgdd: there is none of that name; did you mean asgd? There are serial, asgd, ..." */
-static char *no_such_plugin(const char *part, const char *typed, const char *const *name, size_t n)
-{
-	const char *near = nearest(typed, name, n);
-	char *list AUTOFREE = text_list(name, n, ", ");
-	if (near)
-		return sentence(
-			"--%s=%s: there is none of that name; did you mean %s? There are %s", part,
-			typed, near, list);
-	return sentence("--%s=%s: there is none of that name; there are %s", part, typed, list);
-}
-
-/* Of the options --strategy and --workload. */
+/* Of the options --strategy, --workload and --optimizer. */
 static char *check_plugin(const struct option *o, const char *typed)
 {
-	const char *name[NAMES_MAX];
-	size_t n = plugin_names(o->name, name);
-	for (size_t i = 0; i < n; i++)
-		if (strcmp(name[i], typed) == 0)
-			return NULL;
-	return no_such_plugin(o->name, typed, name, n);
+	const struct plugin *p;
+	return plugin_choose(option_chooses(o), typed, NULL, 0, &p);
 }
 
 /* ---- Options by their full names: "batch", or "periodic.start" ----------- */
@@ -88,31 +46,60 @@ static char *check_plugin(const struct option *o, const char *typed)
 struct found {
 	const struct option *option;
 	const struct plugin *owner; /* NULL: a core option */
-	const char *part;           /* of the owner: "strategy" or "workload" */
+	const char *part;           /* of the owner */
 };
+
+/* Two files may have one name, as where runs of an older one are asked for: of any of them. */
+static void owned_option(const char *prefix, const char *name, struct found *f)
+{
+	const struct plugin *p;
+	for (enum part k = 0; k < PART_COUNT; k++)
+		for (size_t i = 0; !f->option && (p = plugin_at(k, i)); i++)
+			if (strcmp(p->name, prefix) == 0) {
+				f->owner = p;
+				f->part = part_names[k];
+				f->option = option_find(p->options, name);
+			}
+}
+
+/* A plug-in's option without its owner? NULL = it is none. */
+static char *owner_left_out(const char *name)
+{
+	const struct plugin *p;
+	for (enum part k = 0; k < PART_COUNT; k++)
+		for (size_t i = 0; (p = plugin_at(k, i)); i++)
+			if (option_find(p->options, name))
+				return sentence("--%s: there is no such option; did you mean "
+						"--%s.%s?",
+						name, p->name, name);
+	return NULL;
+}
 
 static char *option_lookup(const char *full, struct found *f)
 {
-	const char *dot = strchr(full, '.'), *name[NAMES_MAX];
+	const char *dot = strchr(full, '.'), *name[PLUGINS_MOST];
 	*f = (struct found){.part = "run", .option = option_find(run_options, full)};
 	if (f->option)
 		return NULL;
+	if (!dot)
+		TRY(owner_left_out(full));
 	if (!dot || strncmp(full, "sim.", 4) == 0)
 		return option_unknown("", full, run_options, "mvbench run ");
 	char *prefix AUTOFREE = must(strndup(full, (size_t)(dot - full)));
-	f->owner = plugin_find(prefix, &f->part);
-	if (f->owner) {
-		f->option = option_find(f->owner->options, dot + 1);
-		return f->option
-			       ? NULL
-			       : option_unknown(prefix, dot + 1, f->owner->options, "mvbench run ");
-	}
-	const char *near = nearest(prefix, name, plugin_names(NULL, name));
+	owned_option(prefix, dot + 1, f);
+	if (f->option)
+		return NULL;
+	if (f->owner)
+		return option_unknown(prefix, dot + 1, f->owner->options, "mvbench run ");
+	const char *near = nearest(prefix, name, plugin_names(PART_COUNT, name));
 	if (near)
-		return sentence("--%s: there is no strategy or workload %s; did you mean --%s.%s?",
-				full, prefix, near, dot + 1);
-	return sentence("--%s: there is no strategy or workload %s; mvbench list shows them", full,
-			prefix);
+		return sentence(
+			"--%s: there is no strategy, workload or optimizer %s; did you mean "
+			"--%s.%s?",
+			full, prefix, near, dot + 1);
+	return sentence("--%s: there is no strategy, workload or optimizer %s; mvbench list shows "
+			"them",
+			full, prefix);
 }
 
 char *time_check(const char *name, const char *text, double *seconds)
@@ -133,12 +120,26 @@ static char *check_time(const struct option *o, const char *text)
 	return time_check(o->name, text, NULL);
 }
 
+static char *check_rate(const struct option *o, const char *text)
+{
+	return *text ? bit_rate_check(o, text) : NULL;
+}
+
 static char *check_momentum(const struct option *o, const char *text)
 {
 	if (strtod(text, NULL) < 1)
 		return NULL;
 	return sentence("--%s=%s: a number from 0 to below 1 is wanted, such as --%s=0.9", o->name,
 			text, o->name);
+}
+
+static char *check_initial_model(const struct option *o, const char *text)
+{
+	if (!*text || (strlen(text) == 16 && strspn(text, "0123456789abcdef") == 16))
+		return NULL;
+	return sentence("--%s=%s: the 16 digits are wanted that column initial_model of a run has, "
+			"such as 0123456789abcdef",
+			o->name, text);
 }
 
 static char *check_db(const struct option *o, const char *text)
@@ -208,8 +209,8 @@ static const char *keep(struct config *c, const char *text)
 /* A sentence if this option belongs to a plug-in that the configuration does not use. */
 static char *not_in_use(const struct config *c, const struct found *f, const char *full)
 {
-	const char *used = strcmp(f->part, "strategy") == 0 ? c->strategy->plugin.name
-							    : c->workload->plugin.name;
+	void *opts;
+	const char *used = part_of_config(c, f->part, &opts)->name;
 	if (strcmp(used, f->owner->name) == 0)
 		return NULL;
 	return sentence("--%s: an option of %s %s, but the %s is %s; leave it out, or give --%s=%s",
@@ -228,10 +229,22 @@ static char *lookup(const struct setting *s, struct found *f)
 char *settings_check(const struct setting *given, size_t n)
 {
 	struct found f;
-	char *wrong = NULL;
+	char *wrong = plugins_load(given, n);
 	for (size_t i = 0; i < n && !wrong; i++)
 		wrong = lookup(&given[i], &f);
 	return wrong;
+}
+
+/* Of several that have its name, the option is that of the plug-in in use. */
+static char *of_used(const struct config *c, struct found *f, void **fields)
+{
+	const struct plugin *used = part_of_config(c, f->part, fields);
+	if (f->owner == used)
+		return NULL;
+	const char *name = f->option->name;
+	f->owner = used;
+	f->option = option_find(used->options, name);
+	return f->option ? NULL : option_unknown(used->name, name, used->options, "mvbench run ");
 }
 
 static char *apply(struct config *c, const struct setting *s, bool lenient)
@@ -239,8 +252,11 @@ static char *apply(struct config *c, const struct setting *s, bool lenient)
 	struct found f;
 	char *wrong = lookup(s, &f);
 	const char *value = s->value;
+	void *fields = c;
 	if (wrong)
 		return wrong;
+	if (option_chooses(f.option) < PART_COUNT) /* what it chose is known already */
+		return check_value(f.option, value);
 	if (!value)
 		value = "true";
 	if (f.owner && (wrong = not_in_use(c, &f, s->name))) {
@@ -249,14 +265,10 @@ static char *apply(struct config *c, const struct setting *s, bool lenient)
 		free(wrong);
 		return NULL;
 	}
+	if (f.owner)
+		TRY(of_used(c, &f, &fields));
 	value = keep(c, value);
-	if (!f.owner)
-		wrong = option_set(f.option, c, NULL, value);
-	else
-		wrong = option_set(f.option,
-				   strcmp(f.part, "strategy") == 0 ? c->strategy_opts
-								   : c->workload_opts,
-				   f.owner->name, value);
+	wrong = option_set(f.option, fields, f.owner ? f.owner->name : NULL, value);
 	return wrong ? wrong : check_value(f.option, value);
 }
 
@@ -316,40 +328,108 @@ static char *share_batch(struct config *c, const struct setting *given, size_t n
 	return NULL;
 }
 
+bool config_simulates_hosts(const struct config *c)
+{
+	return strcmp(c->run.platform, "sim") == 0 &&
+	       (strcmp(c->run.sim_platform, "hosts") == 0 ||
+		strcmp(c->run.sim_platform, "sim:hosts") == 0);
+}
+
+/* Who is where, and how many servers. On several machines a table that nobody else serves is served
+ * by its worker, which does so only while it communicates itself: who is fast would wait for who is
+ * slow. So each host gets a server. What is wrong with the hosts the plan says. */
+static void choose_hosts(struct config *c, const struct setting *given, size_t n)
+{
+	struct run *run = &c->run;
+	const char *file = getenv(HOSTFILE_VARIABLE);
+	bool simulated = strcmp(run->platform, "sim") == 0;
+	if (simulated ? !config_simulates_hosts(c) : platform_under_launcher())
+		return;
+	if (file && !last_value(given, n, "hostfile")) /* recorded ones have it, empty */
+		c->own.hostfile = file;
+	if (!*c->own.hostfile || run->workers < 2)
+		return;
+	int ranks = (int)(run->workers + run->servers),
+	    *number AUTOFREE = must(calloc((size_t)ranks + (size_t)run->workers, sizeof *number));
+	char *wrong AUTOFREE = config_hosts(c, number);
+	int hosts = wrong ? 0 : hosts_with_workers(number, (int)run->workers);
+	if (hosts > 1 && c->strategy->tables && !run->servers &&
+	    strcmp(run->table_home, "auto") == 0) {
+		run->servers = hosts;
+		c->servers_chosen = true;
+		free(wrong);
+		wrong = config_hosts(c, number);
+	}
+	if (wrong)
+		return;
+	char *placement AUTOFREE = placement_text(number, (int)run->workers, (int)run->servers);
+	if (*placement) /* on one machine what was told stays, as it says which */
+		c->own.placement = keep(c, placement);
+}
+
+/* The model is what the cell's identity has, wherever its file lies. Where both are given, as to
+ * workers, nobody looks into the file yet. */
+static char *find_initial_model(struct config *c)
+{
+	struct checkpoint_head head;
+	if (*c->own.initial_model || !*c->own.init_from)
+		return NULL;
+	TRY(checkpoint_read_head("init-from", c->own.init_from, &head));
+	c->own.initial_model = keep(c, head.model);
+	return NULL;
+}
+
+/* The plug-in that is given, or the recipe's, or the default; and room for its options. */
+static char *choose_plugin(struct config *c, enum part part, const struct setting *given, size_t n,
+			   const char **name, void **opts)
+{
+	const char *what = part_names[part], *typed = last_value(given, n, what);
+	const struct plugin *chosen;
+	for (const struct setting *r = c->workload ? c->workload->recipe : NULL;
+	     !typed && r && r->name; r++)
+		if (strcmp(r->name, what) == 0)
+			typed = r->value;
+	TRY(plugin_choose(part, typed ? typed : *name, given, n, &chosen));
+	if (part == PART_STRATEGY)
+		c->strategy = (const struct strategy *)chosen;
+	else if (part == PART_WORKLOAD)
+		c->workload = (const struct workload *)chosen;
+	else
+		c->optimizer = (const struct optimizer *)chosen;
+	*name = chosen->name;
+	*opts = default_opts(chosen);
+	return NULL;
+}
+
 char *config_init(struct config *c, const struct setting *given, size_t n, bool lenient)
 {
 	char *wrong = NULL;
 	*c = (struct config){.strings = NULL};
 	option_default(run_options, c);
 
-	/* What the rest depends on: the workload, for its recipe; the strategy, for its options. */
-	const char *workload = last_value(given, n, "workload");
-	if (workload && (wrong = config_check("workload", workload, NULL)))
-		return wrong;
-	c->workload = workload_find(workload ? workload : c->run.workload);
-	CHECK(c->workload, "the default workload %s is not in the list", c->run.workload);
-	c->run.workload = c->workload->plugin.name;
-	c->workload_opts = default_opts(&c->workload->plugin);
-
-	const char *strategy = last_value(given, n, "strategy");
-	for (const struct setting *r = c->workload->recipe; !strategy && r && r->name; r++)
-		if (strcmp(r->name, "strategy") == 0)
-			strategy = r->value;
-	if (strategy && (wrong = config_check("strategy", strategy, NULL)))
+	/* What the rest depends on: the workload, for its recipe; all three, for their options. */
+	struct run *run = &c->run;
+	if ((wrong = choose_plugin(c, PART_WORKLOAD, given, n, &run->workload,
+				   &c->workload_opts)) ||
+	    (wrong = choose_plugin(c, PART_STRATEGY, given, n, &run->strategy,
+				   &c->strategy_opts)) ||
+	    (wrong = choose_plugin(c, PART_OPTIMIZER, given, n, &run->optimizer,
+				   &c->optimizer_opts)))
 		goto fail;
-	c->strategy = strategy_find(strategy ? strategy : c->run.strategy);
-	CHECK(c->strategy, "the default strategy %s is not in the list", c->run.strategy);
-	c->run.strategy = c->strategy->plugin.name;
-	c->strategy_opts = default_opts(&c->strategy->plugin);
 
 	for (const struct setting *r = c->workload->recipe; r && r->name; r++)
-		if ((wrong = apply(c, r, false)))
+		if ((c->optimizer->momentum || strcmp(r->name, "momentum") != 0) &&
+		    (wrong = apply(c, r, false)))
 			goto fail;
 	for (size_t i = 0; i < n; i++)
 		if ((wrong = apply(c, &given[i], lenient)))
 			goto fail;
-	if ((wrong = share_batch(c, given, n)))
+	/* where decay is no part of the gradient, it spares what has no products */
+	if (!c->optimizer->coupled && c->run.weight_decay > 0 && !last_value(given, n, "decay"))
+		c->run.decay = "weights";
+	if ((wrong = share_batch(c, given, n)) || (wrong = find_initial_model(c)))
 		goto fail;
+	choose_hosts(c, given, n);
 	c->run.deal = resolved_deal(c);
 	return NULL;
 fail:
@@ -364,6 +444,7 @@ void config_fini(struct config *c)
 	free(c->strings);
 	free(c->strategy_opts);
 	free(c->workload_opts);
+	free(c->optimizer_opts);
 	*c = (struct config){.strings = NULL};
 }
 
@@ -389,8 +470,11 @@ void config_each(const struct config *c,
 		 void *ctx)
 {
 	each_of("run", run_options, c, each, ctx);
-	each_of("strategy", c->strategy->plugin.options, c->strategy_opts, each, ctx);
-	each_of("workload", c->workload->plugin.options, c->workload_opts, each, ctx);
+	for (int k = 0; k < PART_COUNT; k++) {
+		void *opts;
+		const struct plugin *p = part_of_config(c, part_names[k], &opts);
+		each_of(part_names[k], p->options, opts, each, ctx);
+	}
 }
 
 const char *option_earlier(const struct option *o)
@@ -438,9 +522,9 @@ const char *option_column(const struct option *o, char column[COLUMN_ROOM])
 
 char *option_full_name(const struct config *c, const char *part, const struct option *o)
 {
-	const char *owner = strcmp(part, "strategy") == 0   ? c->strategy->plugin.name
-			    : strcmp(part, "workload") == 0 ? c->workload->plugin.name
-							    : "";
+	void *opts;
+	const struct plugin *p = part_of_config(c, part, &opts);
+	const char *owner = p ? p->name : "";
 	return sentence("%s%s%s", owner, *owner ? "." : "", o->name);
 }
 
@@ -455,7 +539,11 @@ static void word_one(void *ctx, const char *part, const struct option *o, const 
 	struct words *w = ctx;
 	if (option_follows(w->config, part, o))
 		return;
-	char *name AUTOFREE = option_full_name(w->config, part, o);
+	char *name AUTOFREE = option_full_name(w->config, part, o), *file AUTOFREE = NULL;
+	enum part chosen = option_chooses(o);
+	void *opts;
+	if (chosen < PART_COUNT)
+		value = file = plugin_typed(part_of_config(w->config, part_names[chosen], &opts));
 	w->word = must(realloc(w->word, (w->n + 2) * sizeof *w->word));
 	w->word[w->n++] = sentence("--%s=%s", name, value);
 	w->word[w->n] = NULL;

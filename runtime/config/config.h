@@ -25,9 +25,11 @@ struct config {
 	struct own own;
 	const struct strategy *strategy;
 	const struct workload *workload;
-	void *strategy_opts, *workload_opts;
+	const struct optimizer *optimizer;
+	void *strategy_opts, *workload_opts, *optimizer_opts;
 	char **strings; /* what the fields point to */
 	size_t nstrings;
+	bool servers_chosen; /* run.servers was not given, and are not 0 */
 };
 /* Later settings win; the workload's recipe stands below them. lenient: options of plug-ins that
  * this configuration does not use are checked by name only (job files share their defaults). */
@@ -43,7 +45,7 @@ char *settings_check(const struct setting *given, size_t n);
 /* NULL, or a sentence: is there such an option, core or a plug-in's, and is this a value of it? */
 char *config_check(const char *name, const char *value, const struct option **out);
 /* Calls each(ctx, part, option, value as text) for every option; part: "run", "strategy",
- * "workload". */
+ * "workload", "optimizer". */
 void config_each(const struct config *c,
 		 void (*each)(void *ctx, const char *part, const struct option *o,
 			      const char *value),
@@ -60,6 +62,35 @@ bool option_follows(const struct config *c, const char *part, const struct optio
 /* The name of its column in the database: '_' for '-' and '.'. Returns column. */
 enum { COLUMN_ROOM = 64 };
 const char *option_column(const struct option *o, char column[COLUMN_ROOM]);
+
+/* ---- The machines of --hostfile (hosts.c) ---- */
+
+#define HOSTFILE_VARIABLE "MVBENCH_HOSTFILE"
+#define LAB_FOLDER        "/run/mvbench-lab" /* where there is a lab (runtime/launch/lab.h) */
+
+struct host {
+	char *name;
+	int slots; /* 0: not said */
+};
+struct host_list {
+	struct host *host;
+	size_t n;
+};
+char *host_list_read(const char *path, struct host_list *l);
+void host_list_fini(struct host_list *l);
+/* number[workers + servers]: which of them each rank is to be on, by --placement or by slots. NULL,
+ * or a sentence. */
+char *host_list_deal(const struct host_list *l, const struct config *c, int *number);
+char *config_hosts(const struct config *c, int *number); /* the same, of --hostfile */
+/* Are the machines simulated whose wires were calibrated? */
+bool config_simulates_hosts(const struct config *c);
+int hosts_with_workers(const int *number, int workers);
+/* "100mbit" [bit/s]; 0 = unshaped. And: NULL, or a sentence: is it one? */
+double bit_rate(const char *text);
+char *bit_rate_check(const struct option *o, const char *text);
+/* As --placement says it; "" = all on one host. Heap. */
+char *placement_text(const int *number, int workers, int servers);
+
 /* What --speed, --pause, --leave and --sim.slow-link say of one worker (heterogeneity.c). Times
  * count from the start of the first segment, over segments only: while models are evaluated they
  * stand still. */
@@ -109,13 +140,90 @@ int config_model_workers(const struct config *c);
 
 /* NULL, or a sentence: can --validation be held out of so many rows, where so many models train? */
 char *validation_check(const struct run *run, size_t rows, int64_t models);
+/* The rows of both parts become those of the workload. NULL or a sentence. */
+char *data_cut(const struct workload *w, const void *opts, struct data *train, struct data *test);
 /* Takes these rows away from the training set, whose other rows may move; held has no memory of
  * its own. Where there are shapes only it is about lengths. */
 void validation_split(const struct run *run, struct data *train, struct data *held);
 
+/* ---- Checkpoints (checkpoint.c): files of --save ---- */
+
+enum { HASH_ROOM = 24, NAME_ROOM = 64 };
+/* As it lies in the file; texts end in zeros. */
+struct checkpoint_head {
+	char magic[8];
+	uint32_t version, order;        /* order: of bytes */
+	int64_t bytes;                  /* of the file */
+	int64_t workers, epochs, epoch; /* epoch: after which it was made */
+	int64_t params, buffers;        /* floats of the whole model */
+	uint64_t layout;                /* of its layers: plan's */
+	char workload[NAME_ROOM], strategy[NAME_ROOM];
+	char config_hash[HASH_ROOM], model[HASH_ROOM]; /* model: of its floats */
+	char run[HASH_ROOM];                           /* its own name: of all that it makes */
+	double elapsed, first_loss;                    /* see struct trainer */
+	int64_t trained;
+	int64_t ended; /* its run has: nothing is left to go on with */
+};
+/* A model, and what each worker goes on from. */
+struct checkpoint {
+	struct checkpoint_head head;
+	int64_t *state_bytes; /* [workers], multiples of a float's */
+	float *model;         /* [params + buffers], as it is evaluated */
+	char *state;          /* the workers', one after the other */
+};
+/* Where --save puts them: heap; NULL: nowhere. */
+char *checkpoint_path(const struct config *c);
+/* Of the file that --init-from names, without its floats: NULL, or a sentence. */
+char *checkpoint_read_head(const char *option, const char *path, struct checkpoint_head *head);
+/* NULL, or a sentence. The first two are NULL where there is nothing to begin with, or to go on
+ * from; p knows the model. */
+char *checkpoint_find(const struct config *c, const struct plan *p, struct checkpoint **initial,
+		      struct checkpoint **resumed);
+/* Fills in what of head the file decides. NULL, or a sentence. */
+char *checkpoint_write(const char *path, struct checkpoint *k);
+void checkpoint_free(struct checkpoint *k); /* NULL is fine */
+void checkpoint_model_hash(const struct checkpoint *k, char hash[HASH_ROOM]);
+
+/* ---- Plug-ins: those of the lists, then those from files of the user's (plugins.c) ---- */
+
+enum part { PART_STRATEGY, PART_WORKLOAD, PART_OPTIMIZER, PART_COUNT };
+extern const char *const part_names[PART_COUNT]; /* "strategy": and the option that chooses one */
+/* Does this core option choose a plug-in? Which part; PART_COUNT = it does not. */
+enum part option_chooses(const struct option *o);
+/* Of the strategy, workload or optimizer that it is the head of; NULL: there are no more. */
+const struct plugin *plugin_at(enum part part, size_t i);
 /* NULL: there is none of this name. */
 const struct strategy *strategy_find(const char *name);
 const struct workload *workload_find(const char *name);
+const struct optimizer *optimizer_find(const char *name);
+/* The plug-in of this name, and the part that it can be of a configuration ("strategy", ...); part
+ * NULL = of any. NULL: there is none. */
+const struct plugin *plugin_find(const char *name, const char **part);
+/* Those of one part, or of all (PART_COUNT). */
+enum { PLUGINS_MOST = 256 };
+size_t plugin_names(enum part part, const char *name[PLUGINS_MOST]);
+/* The one that a user means by its name or file; a file is compiled and loaded, unless it was,
+ * and may be of any part (PART_COUNT). given: where NAME.source says which of several that had the
+ * name. NULL, or a sentence. */
+char *plugin_choose(enum part part, const char *typed, const struct setting *given, size_t n,
+		    const struct plugin **out);
+/* Loads what settings name, before anybody asks for its options; all parts. NULL, or a sentence. */
+char *plugins_load(const struct setting *given, size_t n);
+/* The same, of words as a command has them. */
+char *plugins_load_words(int argc, char **argv);
+bool plugin_is_file(const char *typed); /* and no name */
+/* As this program, or a worker of it, finds it again, the file as it is now: from the heap. */
+char *plugin_typed(const struct plugin *p);
+
+/* The file of a plug-in, loaded (plugin_file.c). */
+struct loaded {
+	enum part part;
+	const struct plugin *plugin; /* the head of a copy, which has the option `source` too */
+	char *path;                  /* "" = from the cache, by its source alone */
+	char source[SHA256_ROOM];    /* of the file, and of those that it includes beside it */
+};
+/* file: PATH, PATH#SHA256, or NAME#SHA256 for what was compiled before. NULL, or a sentence. */
+char *plugin_file_load(enum part part, const char *file, struct loaded *out);
 
 struct simulation;
 
@@ -130,12 +238,14 @@ struct footprint {
 /* What probing found out, before anything is started. */
 struct plan {
 	struct data train, validation, test; /* shapes only */
-	int64_t params;                      /* of the whole model */
+	int64_t params, buffers;             /* of the whole model [floats] */
+	uint64_t layout;                     /* of its layers: equal models, equal layouts */
 	int64_t steps;                       /* of one epoch, where all workers make as many */
 	bool dynamic;                        /* its mini-batches go to whoever is free */
 	int cores;                           /* that this machine has */
-	bool oversubscribed;
-	const char *device;         /* the one that `auto` chose, */
+	bool oversubscribed;                 /* fewer cores than compute threads, or */
+	bool share_gpus;                     /* fewer GPUs than workers */
+	const char *device;                  /* the one that `auto` chose, */
 	const char *passed_over;    /* why it took the cpu although a GPU may be there; NULL */
 	struct device_facts facts;  /* and what it is */
 	struct footprint footprint; /* of one worker, where the device has memory of its own */
@@ -144,8 +254,14 @@ struct plan {
 /* Evaluations between the ends of epochs (--judge-every), at most, from one barrier to the next. */
 int64_t plan_points(const struct run *run, int64_t steps);
 int64_t plan_segment_epochs(const struct run *run); /* between two barriers */
+/* Do its options go together, whatever there is here? NULL or a sentence. */
+char *plan_refuse(const struct config *c);
 /* Checks that this configuration can run here, laying out the model without memory. */
 char *plan_make(const struct config *c, struct plan *p);
+
+/* What this machine can give to so many processes, beyond what each takes for itself [bytes].
+ * NULL, or a sentence: there is no room for as many. */
+char *host_room(int processes, size_t *bytes);
 
 struct machine { /* provenance; strings live as long as the program */
 	const char *host, *cpu, *mpi, *onednn, *git_commit;
@@ -209,7 +325,8 @@ char *recipe_words(const struct setting *recipe);
 
 /* All that there is to choose from (list.c). */
 struct choice {
-	const char *kind; /* "strategy", "updater", "workload", "device", "platform" */
+	/* "strategy", "updater", "optimizer", "workload", "device", "platform" */
+	const char *kind;
 	const char *name, *summary;
 	const struct plugin *plugin; /* of a strategy or workload, whose options these are */
 	const void *of;              /* the strategy, updater, workload or device */

@@ -171,21 +171,30 @@ static void put_platform(void *ctx, const char *file, const char *path)
 					   what ? what : "(its file does not say)", NULL, NULL});
 }
 
+static void each_plugin(enum part part, void (*each)(void *ctx, const struct choice *e), void *ctx)
+{
+	const struct plugin *p;
+	for (size_t i = 0; (p = plugin_at(part, i)); i++)
+		each(ctx, &(struct choice){part_names[part], p->name, p->summary, p, p});
+}
+
 void catalogue_each(void (*each)(void *ctx, const struct choice *e), void *ctx)
 {
-	for (const struct strategy *const *s = strategies; *s; s++)
-		each(ctx, &(struct choice){"strategy", (*s)->plugin.name, (*s)->plugin.summary,
-					   &(*s)->plugin, *s});
+	each_plugin(PART_STRATEGY, each, ctx);
 	for (const struct updater *const *u = updaters; *u; u++)
 		each(ctx, &(struct choice){"updater", (*u)->name, (*u)->summary, NULL, *u});
-	for (const struct workload *const *w = workloads; *w; w++)
-		each(ctx, &(struct choice){"workload", (*w)->plugin.name, (*w)->plugin.summary,
-					   &(*w)->plugin, *w});
+	each_plugin(PART_OPTIMIZER, each, ctx);
+	each_plugin(PART_WORKLOAD, each, ctx);
 	for (const struct device_ops *const *d = devices; *d; d++)
 		each(ctx, &(struct choice){"device", (*d)->name, (*d)->summary, NULL, *d});
 	each(ctx,
 	     &(struct choice){"platform", "sim:local",
 			      "this machine, as mvbench calibrate has measured it", NULL, NULL});
+	each(ctx,
+	     &(struct choice){"platform", "sim:hosts",
+			      "hosts and their wires, as mvbench calibrate --hostfile or --lab has "
+			      "measured them",
+			      NULL, NULL});
 	installed_each("sim/platforms", ".xml", put_platform, &(struct asking){each, ctx});
 }
 
@@ -196,9 +205,9 @@ static const struct kind {
 	void (*first)(struct out *o); /* what stands before those of the catalogue; or NULL */
 	void (*facts)(const struct out *o, const void *of); /* what else is known of one; or NULL */
 } kinds[] = {
-	{"strategies", "strategy", NULL, NULL},          {"updaters", "updater", NULL, NULL},
-	{"workloads", "workload", NULL, workload_facts}, {"devices", "device", NULL, device_facts},
-	{"platforms", "platform", list_worlds, NULL},
+	{"strategies", "strategy", NULL, NULL},    {"updaters", "updater", NULL, NULL},
+	{"optimizers", "optimizer", NULL, NULL},   {"workloads", "workload", NULL, workload_facts},
+	{"devices", "device", NULL, device_facts}, {"platforms", "platform", list_worlds, NULL},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
@@ -231,10 +240,10 @@ static char *no_such_kind(const char *typed)
 	const char *near = nearest(typed, name, KINDS);
 	if (near)
 		return sentence("list %s: there is no such list; did you mean %s?", typed, near);
-	return sentence(
-		"list %s: there is no such list; there are strategies, updaters, workloads, "
-		"devices and platforms",
-		typed);
+	return sentence("list %s: there is no such list; there are strategies, updaters, "
+			"optimizers, workloads, "
+			"devices and platforms",
+			typed);
 }
 
 static void list(const struct kind *only, const struct list_flags *flags)
@@ -276,8 +285,10 @@ static char *run_list(void *options, struct arguments *a, int *status)
 
 const struct command command_list = {
 	.name = "list",
-	.summary = "show the strategies, updaters, workloads, devices and platforms that there are",
-	.usage = "[strategies|updaters|workloads|devices|platforms] [--option=value ...]",
+	.summary = "show the strategies, updaters, optimizers, workloads, devices and "
+		   "platforms there are",
+	.usage = "[strategies|updaters|optimizers|workloads|devices|platforms] "
+		 "[--option ...]",
 	.about = "Shows what there is to choose from, its options, and whether it can be used "
 		 "here.",
 	.options = list_flags,

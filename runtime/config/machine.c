@@ -36,7 +36,9 @@ const struct machine *machine(void)
 	if (m.host)
 		return &m;
 	gethostname(host, sizeof host - 1);
-	snprintf(commit, sizeof commit, "%s", MVBENCH_COMMIT);
+	/* it stands in the program as text, where a packager can see it, and a test change it */
+	static const char *const volatile built = MVBENCH_COMMIT;
+	snprintf(commit, sizeof commit, "%s", built);
 	char *dirty = strstr(commit, "-dirty");
 	if (dirty)
 		*dirty = '\0';
@@ -51,4 +53,64 @@ const struct machine *machine(void)
 		.cores = usable_cores(),
 	};
 	return &m;
+}
+
+/* ---- What it can still give ---------------------------------------------- */
+
+/* The number after this name in a text file of the system's; -1: none is there. */
+static int64_t number_after(const char *path, const char *name)
+{
+	char *text AUTOFREE = text_read(path);
+	const char *at = text ? strstr(text, name) : NULL;
+	long long n;
+	return at && sscanf(at + strlen(name), "%lld", &n) == 1 ? n : -1;
+}
+
+/* Of what this process's group may have, so much is left; INT64_MAX: no limit is known. */
+static int64_t left_of_group(const char *group, const char *what)
+{
+	char *most AUTOFREE = sentence("/sys/fs/cgroup%s/%s.max", group, what),
+		   *now AUTOFREE = sentence("/sys/fs/cgroup%s/%s.current", group, what);
+	int64_t limit = number_after(most, ""), used = number_after(now, "");
+	return limit < 0 || used < 0 ? INT64_MAX : limit > used ? limit - used : 0;
+}
+
+/* Files that were read, and what the kernel keeps of them, count; these can go. */
+static int64_t memory_of_group(const char *group)
+{
+	static const char *const can_go[] = {"\ninactive_file ", "\nactive_file ",
+					     "\nslab_reclaimable "};
+	char *path AUTOFREE = sentence("/sys/fs/cgroup%s/memory.stat", group);
+	int64_t left = left_of_group(group, "memory");
+	for (size_t i = 0; left < INT64_MAX && i < sizeof can_go / sizeof *can_go; i++) {
+		int64_t bytes = number_after(path, can_go[i]);
+		left += bytes > 0 ? bytes : 0;
+	}
+	return left;
+}
+
+char *host_room(int processes, size_t *bytes)
+{
+	enum { PROCESS_BYTES = 16 << 20 }; /* of a rank's own, with MPI: 14 MB were measured */
+	/* "0::/group" of version 2; "/" in a container */
+	char *groups AUTOFREE = text_read("/proc/self/cgroup");
+	const char *own_group = groups ? strstr(groups, "0::/") : NULL;
+	char *group AUTOFREE = own_group
+				       ? must(strndup(own_group + 3, strcspn(own_group + 3, "\n")))
+				       : must(strdup(""));
+	int64_t kilobytes = number_after("/proc/meminfo", "MemAvailable:"),
+		room = memory_of_group(group), most = left_of_group(group, "pids"),
+		own = (int64_t)processes * PROCESS_BYTES;
+	if (kilobytes >= 0 && kilobytes * 1024 < room)
+		room = kilobytes * 1024;
+	*bytes = room == INT64_MAX ? SIZE_MAX : room > own ? (size_t)(room - own) : 0;
+	if (processes > most)
+		return sentence("%d processes, and %lld more are all that may be started here: "
+				"give fewer workers or servers",
+				processes, (long long)most);
+	if (*bytes == 0)
+		return sentence("%d processes need %.1f GB for themselves, and %.1f GB are free: "
+				"give fewer workers or servers",
+				processes, 1e-9 * (double)own, 1e-9 * (double)room);
+	return NULL;
 }

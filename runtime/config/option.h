@@ -6,6 +6,14 @@
 
 #include "runtime/base/base.h"
 
+/* Where nothing is to be freed: what is wrong is the caller's answer, too. */
+#define TRY(wrong) \
+	do { \
+		char *wrong_ = (wrong); \
+		if (wrong_) \
+			return wrong_; \
+	} while (0)
+
 void option_default(const struct option *table, void *fields);
 /* Strings and choices are not copied: text must outlive the fields. owner: of a plug-in's, or
  * NULL. */

@@ -116,6 +116,12 @@ static char *check_split(const struct config *c, const struct worker *w, int sha
 			c->run.strategy, share, c->run.workload);
 }
 
+/* Of a whole model: how many parameters each layer has. */
+static uint64_t layout_of(const struct worker *w)
+{
+	return hash_of(HASH_START, w->layer, (w->layers + 1) * sizeof *w->layer);
+}
+
 /* Lays the model out for mini-batches of so many rows, as rank 0 of no communicator, on a device
  * that has lengths only. */
 static char *lay_out(const struct config *c, struct plan *p, int64_t batch)
@@ -132,6 +138,8 @@ static char *lay_out(const struct config *c, struct plan *p, int64_t batch)
 		.opts = c->strategy_opts,
 		.workload = c->workload,
 		.workload_opts = c->workload_opts,
+		.optimizer = c->optimizer,
+		.optimizer_opts = c->optimizer_opts,
 		.all = comm_layout(0, workers),
 		.model_group = comm_layout(0, share),
 		.data_group = comm_layout(0, workers / share),
@@ -142,14 +150,16 @@ static char *lay_out(const struct config *c, struct plan *p, int64_t batch)
 	char *wrong = NULL;
 	run.batch = batch;
 	nowhere.ops->open(&nowhere, 1);
-	c->workload->init(&w, &p->train);
+	model_open(&w, &p->train);
 	p->params = w.model_params;
+	p->buffers = w.buffer ? (int64_t)vec_len(w.buffer) : 0;
+	p->layout = layout_of(&w);
 	if (!w.buffer && strcmp(run.norm_statistics, "recompute") == 0)
 		wrong = sentence("--norm-statistics=recompute: %s has no batch norms; leave it out",
 				 run.workload);
 	size_t model = vec_len(w.param) + (w.buffer ? vec_len(w.buffer) : 0);
-	size_t trained =
-		vec_len(w.param) * (w.velocity ? 3 : 2) + (w.buffer ? vec_len(w.buffer) : 0);
+	size_t trained = vec_len(w.param) * (2 + (w.moment[0] != NULL) + (w.moment[1] != NULL)) +
+			 (w.scratch ? vec_len(w.scratch) : 0) + (w.buffer ? vec_len(w.buffer) : 0);
 	p->footprint.parameters =
 		(trained + (size_t)models_kept(c, p->steps) * model) * sizeof(float);
 	p->footprint.activations = nowhere.bytes - trained * sizeof(float);
@@ -160,7 +170,7 @@ static char *lay_out(const struct config *c, struct plan *p, int64_t batch)
 	if (!wrong)
 		wrong = check_split(c, &w, share);
 	w.strategy = &whole;
-	c->workload->fini(&w);
+	model_close(&w);
 	nowhere.ops->close(&nowhere);
 	comm_free(w.all);
 	comm_free(w.model_group);
@@ -175,25 +185,30 @@ static size_t footprint_bytes(const struct footprint *f)
 
 static size_t data_bytes(const struct data *d)
 {
-	return d->n * (d->features * d->value_size + sizeof(float));
+	return d->n * (d->features * d->value_size + data_targets(d) * sizeof(float));
 }
 
-/* On a device with memory of its own: do its workers fit? */
+/* Do the workers of a device fit? Each computes on its own copy of the data. */
 static char *check_memory(const struct config *c, struct plan *p)
 {
 	const struct device_facts *f = &p->facts;
+	bool host = f->free_bytes == 0;
 	struct footprint *need = &p->footprint;
-	if (f->free_bytes == 0)
-		return NULL;
-	int64_t sharing = (c->run.workers + f->count - 1) / f->count;
-	size_t room = f->free_bytes / (size_t)sharing;
+	int64_t count = host ? 1 : f->count, sharing = (c->run.workers + count - 1) / count;
 	need->data = data_bytes(&p->train) + data_bytes(&p->validation) + data_bytes(&p->test);
 	/* once workers have been started, some have taken theirs already */
-	if (*c->own.hostfile || platform_under_launcher() || footprint_bytes(need) <= room)
+	if (*c->own.hostfile || platform_under_launcher() ||
+	    (host && strcmp(c->run.platform, "sim") == 0))
+		return NULL;
+	size_t free_bytes = f->free_bytes;
+	if (host)
+		TRY(host_room((int)(c->run.workers + c->run.servers), &free_bytes));
+	size_t room = free_bytes / (size_t)sharing;
+	if (footprint_bytes(need) <= room)
 		return NULL;
 
-	double wanted = 1e-9 * (double)footprint_bytes(need), there = 1e-9 * (double)f->free_bytes;
-	int64_t workers = (int64_t)(f->free_bytes / footprint_bytes(need)) * f->count;
+	double wanted = 1e-9 * (double)footprint_bytes(need), there = 1e-9 * (double)free_bytes;
+	int64_t workers = (int64_t)(free_bytes / footprint_bytes(need)) * count;
 	int64_t batch = c->run.batch, most = 0;
 	struct plan trial = *p;
 	char *wrong AUTOFREE = NULL;
@@ -208,12 +223,13 @@ static char *check_memory(const struct config *c, struct plan *p)
 						   (long long)most, (long long)workers)
 				: most    ? sentence("--batch=%lld would fit", (long long)most)
 				: workers ? sentence("--workers=%lld would fit", (long long)workers)
+				: host    ? sentence("use a machine with more memory")
 					  : sentence("use --device=cpu, or a GPU with more memory");
 	return sentence("--device=%s: %lld worker%s of batch %lld on one %s need%s %.2f GB each, "
 			"and %.2f GB are free; %s",
 			p->device, (long long)sharing, sharing == 1 ? "" : "s",
-			(long long)c->run.batch, f->model, sharing == 1 ? "s" : "", wanted, there,
-			advice);
+			(long long)c->run.batch, host ? "machine" : f->model,
+			sharing == 1 ? "s" : "", wanted, there, advice);
 }
 
 /* Between two barriers a worker keeps the models of epochs and points, to evaluate them later. */
@@ -295,19 +311,95 @@ static char *check_evaluation(const struct config *c)
 	return NULL;
 }
 
-char *plan_make(const struct config *c, struct plan *p)
+/* Simulations of time alone have no model to begin with, and none to keep. */
+static char *check_checkpoints(const struct config *c)
+{
+	const char *file = *c->own.save ? c->own.save : c->own.init_from;
+	if (*c->own.initial_model && !*c->own.init_from)
+		return sentence("--initial-model=%s: it says which model --init-from has; give "
+				"that, too",
+				c->own.initial_model);
+	if (!*file || strcmp(c->run.platform, "sim") != 0 || c->run.sim_train)
+		return NULL;
+	return sentence("--%s=%s: with --sim.train=false there is no model; leave one of the two "
+			"out",
+			*c->own.save ? "save" : "init-from", file);
+}
+
+static char *check_hosts(const struct config *c)
+{
+	bool simulated = strcmp(c->run.platform, "sim") == 0, none = !*c->own.hostfile || simulated;
+	if (config_simulates_hosts(c))
+		return NULL;
+	const char *placement = c->own.placement, *rate = c->own.lab_rate;
+	if (platform_under_launcher()) {
+		bool ours = getenv(STATUS_VARIABLE) != NULL;
+		return ours || (!*placement && !*rate)
+			       ? NULL
+			       : sentence("--%s=%s: ranks that another launcher has started are "
+					  "where they are; leave it out",
+					  *rate ? "lab.rate" : "placement",
+					  *rate ? rate : placement);
+	}
+	if (none && *placement)
+		return sentence(
+			"--placement=%s: it is about the machines of a --hostfile; give one, "
+			"or leave it out",
+			placement);
+	if (*rate && (simulated || access(LAB_FOLDER, F_OK) != 0))
+		return sentence("--lab.rate=%s: it is about the wires of a lab, which is not here: "
+				"mvbench lab run 2 -- mvbench run ..., on real workers",
+				rate);
+	int *number AUTOFREE =
+		must(calloc((size_t)(c->run.workers + c->run.servers), sizeof *number));
+	return none ? NULL : config_hosts(c, number);
+}
+
+/* Where there is nothing to bring together, --state would say nothing. */
+static char *check_optimizer(const struct config *c, int share)
 {
 	const struct run *run = &c->run;
-	char *wrong;
-	*p = (struct plan){.cores = usable_cores()};
-	bool simulated = strcmp(run->platform, "sim") == 0;
-	if ((wrong = heterogeneity_refuse(c)))
-		return wrong;
-	if (c->strategy->refuse && (wrong = c->strategy->refuse(run, c->strategy_opts)))
-		return wrong;
-	if ((wrong = check_tables(c)) || (wrong = check_deal(c)) || (wrong = check_evaluation(c)))
-		return wrong;
+	const struct optimizer *o = c->optimizer;
+	if (run->momentum != 0 && !o->momentum)
+		return sentence("--momentum: --optimizer=%s has options of its own in its place "
+				"(mvbench help %s); leave it out",
+				run->optimizer, run->optimizer);
+	if (o->refuse)
+		TRY(o->refuse(run, c->optimizer_opts));
+	if (o->scratch && share > 1)
+		return sentence("--optimizer=%s: it steps by whole matrices, and %s spreads them "
+				"over %d workers; use another optimiser",
+				run->optimizer, run->strategy, share);
+	if (strcmp(run->state, "keep") == 0)
+		return NULL;
+	if (c->strategy->meets == MEETS_NEVER)
+		return sentence("--state=%s: the workers of %s have one model at every step, so "
+				"that what their optimisers keep stays equal; leave it out",
+				run->state, run->strategy);
+	if (strcmp(run->state, "average") == 0 && c->strategy->meets != MEETS_TOGETHER)
+		return sentence("--state=average: the workers of %s do not meet all at once; use "
+				"--state=keep or --state=reset",
+				run->strategy);
+	if (o->moments(run, c->optimizer_opts) == 0)
+		return sentence("--state=%s: --optimizer=%s keeps nothing here; leave it out",
+				run->state, run->optimizer);
+	return NULL;
+}
+
+char *plan_refuse(const struct config *c)
+{
+	const struct run *run = &c->run;
+	TRY(heterogeneity_refuse(c));
+	if (c->strategy->refuse)
+		TRY(c->strategy->refuse(run, c->strategy_opts));
+	if (c->workload->refuse)
+		TRY(c->workload->refuse(run, c->workload_opts));
+	TRY(check_tables(c));
+	TRY(check_deal(c));
+	TRY(check_evaluation(c));
+	TRY(check_checkpoints(c));
 	int share = config_model_workers(c);
+	TRY(check_optimizer(c, share));
 	if (share < 1 || run->workers % share != 0)
 		return sentence(
 			"--workers=%d: %s shares one model among %d workers; give a multiple of %d",
@@ -317,23 +409,33 @@ char *plan_make(const struct config *c, struct plan *p)
 		return sentence("--precision=bf16: %s cuts one model over %d workers, which works "
 				"in float32 and tf32",
 				run->strategy, share);
+	return NULL;
+}
+
+char *plan_make(const struct config *c, struct plan *p)
+{
+	const struct run *run = &c->run;
+	char *wrong;
+	*p = (struct plan){.cores = usable_cores()};
+	bool simulated = strcmp(run->platform, "sim") == 0;
+	TRY(plan_refuse(c));
 	if ((wrong = choose_device(c, p)))
 		return wrong;
-	if (*c->own.hostfile && access(c->own.hostfile, R_OK) != 0)
-		return sentence("--hostfile=%s: %m; give a file with one machine a line",
-				c->own.hostfile);
+	if ((wrong = check_hosts(c)))
+		return wrong;
 	if (run->workers > 1 && !simulated && !platform_under_launcher() && !in_path("mpirun"))
 		return sentence(
 			"--workers=%d: mpirun is not in the PATH; install openmpi-bin, or run "
 			"make deps",
 			(int)run->workers);
-	if ((wrong = c->workload->dataset->probe(run, &p->train, &p->test)))
+	if ((wrong = c->workload->dataset->probe(run, &p->train, &p->test)) ||
+	    (wrong = data_cut(c->workload, c->workload_opts, &p->train, &p->test)))
 		return wrong;
-	if (data_split_of(run).alpha > 0 && p->train.classes == 0)
+	if (data_split_of(run).alpha > 0 && data_classes(&p->train) == 0)
 		return sentence("--split=%s: it divides the rows by their class, and those of "
 				"--workload=%s have none; use --split=fixed",
 				run->split, run->workload);
-	int64_t models = run->workers / share;
+	int64_t models = run->workers / config_model_workers(c);
 	if ((size_t)models > p->train.n)
 		return sentence(
 			"--workers=%d: there are only %zu rows to train on; give fewer workers",
@@ -345,12 +447,14 @@ char *plan_make(const struct config *c, struct plan *p)
 	p->steps = ((int64_t)p->train.n + together - 1) / together;
 	if ((wrong = lay_out(c, p, run->batch)))
 		return wrong;
-	if ((wrong = check_memory(c, p)))
-		return wrong;
 	if ((wrong = check_snapshots(c, p)))
 		return wrong;
+	if ((wrong = check_memory(c, p)))
+		return wrong;
 	p->dynamic = strcmp(run->deal, "dynamic") == 0;
-	p->oversubscribed = !*c->own.hostfile && !simulated &&
-			    run->workers * run->threads + run->servers > p->cores;
+	p->share_gpus = p->facts.free_bytes && run->workers > p->facts.count; /* of a GPU only */
+	p->oversubscribed =
+		!*c->own.hostfile && !simulated && run->step_time == 0 &&
+		(run->workers * run->threads + run->servers > p->cores || p->share_gpus);
 	return NULL;
 }

@@ -134,10 +134,75 @@ static size_t distance(const char *a, const char *b)
 	return row[n % 3][m];
 }
 
+/* What others call it. */
+static const char *const called[][2] = {
+	{"learning-rate", "lr"},
+	{"step-size", "lr"},
+	{"batch-size", "batch"},
+	{"optimizer", "momentum"},
+	{"gpus", "device"},
+	{"nodes", "hostfile"},
+	{"hosts", "hostfile"},
+	{"np", "workers"},
+	{"world-size", "workers"},
+	{"ranks", "workers"},
+	{"output", "out"},
+	{"dataset", "data-dir"},
+	{"local-steps", "sync-every"},
+	{"ddp", "allreduce"},
+	{"horovod", "allreduce"},
+	{"data-parallel", "allreduce"},
+	{"async", "asgd"},
+	{"hogwild", "asgd"},
+	{"parameter-server", "asgd"},
+	{"ps", "asgd"},
+	{"local-sgd", "periodic"},
+	{"fedavg", "periodic"},
+	{"diloco", "periodic"},
+	{"slowmo", "periodic"},
+	{"tensor-parallel", "model_parallel"},
+};
+
+/* Letter by letter, but for case, and _ is -. */
+static bool same_words(const char *a, const char *b)
+{
+	for (; *a && *b; a++, b++) {
+		int x = *a == '_' ? '-' : tolower((unsigned char)*a),
+		    y = *b == '_' ? '-' : tolower((unsigned char)*b);
+		if (x != y)
+			return false;
+	}
+	return *a == *b;
+}
+
+static const char *listed(const char *name, const char *const *names, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (same_words(name, names[i]))
+			return names[i];
+	return NULL;
+}
+
+/* The shortest that has it as a part. */
+static const char *holding(const char *typed, const char *const *names, size_t n)
+{
+	enum { LETTERS = 3 };
+	const char *found = NULL;
+	for (size_t i = 0; i < n && strlen(typed) >= LETTERS; i++)
+		if (strcasestr(names[i], typed) && (!found || strlen(names[i]) < strlen(found)))
+			found = names[i];
+	return found;
+}
+
 const char *nearest(const char *typed, const char *const *names, size_t n)
 {
 	size_t best = (strlen(typed) + 2) / 3 + 1; /* farther than this is a guess */
-	const char *found = NULL;
+	const char *found = listed(typed, names, n);
+	for (size_t i = 0; !found && i < sizeof called / sizeof *called; i++)
+		if (same_words(typed, called[i][0]))
+			found = listed(called[i][1], names, n);
+	if (found)
+		return found;
 	for (size_t i = 0; i < n; i++) {
 		size_t d = distance(typed, names[i]);
 		if (d < best && d < strlen(names[i])) {
@@ -145,5 +210,5 @@ const char *nearest(const char *typed, const char *const *names, size_t n)
 			found = names[i];
 		}
 	}
-	return found;
+	return found ? found : holding(typed, names, n);
 }

@@ -1,11 +1,14 @@
 /*
- * validation.c - the rows of the training set that --validation holds out: the only place where it
- * is split.
+ * validation.c - what rows there are: as the workload cuts the data set; and those of the training
+ * set that --validation holds out, and that --train-rows trains on: the only place where it is
+ * split.
  *
- * They are the last ones of a permutation that no option decides, so that all runs hold out the
- * same rows, and more of them contain fewer. Its steps from the end (Fisher and Yates, as Knuth has
- * it: The Art of Computer Programming 2, 3.4.2, algorithm P) are made on the rows themselves: what
- * is held out stands behind what is trained on, and nobody else has to know of it.
+ * They are the last ones of a permutation that no option decides, and those before them; so all
+ * runs hold out the same rows, and more of them contain fewer. Of a set whose rows follow on each
+ * other they are its last ones, and the first ones. Its steps from the end (Fisher and
+ * Yates, as Knuth has it: The Art of Computer Programming 2, 3.4.2, algorithm P) are made on the
+ * rows themselves: what is held out stands behind what is trained on, and nobody else has to know
+ * of it.
  */
 #include "runtime/config/config.h"
 
@@ -31,30 +34,48 @@ static void swap_rows(const struct data *d, size_t a, size_t b)
 	if (d->floats)
 		swap(d->floats, d->features * sizeof *d->floats, a, b);
 	if (d->target)
-		swap(d->target, sizeof *d->target, a, b);
+		swap(d->target, data_targets(d) * sizeof *d->target, a, b);
+}
+
+char *data_cut(const struct workload *w, const void *opts, struct data *train, struct data *test)
+{
+	char *wrong = w->cut ? w->cut(opts, train) : NULL;
+	return w->cut && !wrong ? w->cut(opts, test) : wrong;
 }
 
 void validation_split(const struct run *run, struct data *train, struct data *held)
 {
 	uint64_t rng = rng_seed(0, STREAM_VALIDATION, 0);
-	size_t rows = (size_t)run->validation, rest = train->n - rows;
-	CHECK(rows <= train->n, "%zu of %zu rows are held out", rows, train->n);
-	for (size_t i = train->n; i > rest; i--)
+	size_t rows = (size_t)run->validation, rest = train->n - rows,
+	       chosen = run->train_rows ? (size_t)run->train_rows : rest, others = rest - chosen;
+	CHECK(rows <= train->n && chosen <= rest, "of %zu rows %zu are held out, %zu trained on",
+	      train->n, rows, chosen);
+	for (size_t i = train->n; !train->ordered && i > (others ? others : rest); i--)
 		swap_rows(train, i - 1, (size_t)(((unsigned __int128)rng_next(&rng) * i) >> 64));
+	/* those that are trained on go to the front, where the data set's memory begins */
+	size_t moved = chosen < others ? chosen : others, from = chosen + others - moved;
+	for (size_t i = 0; !train->ordered && i < moved; i++)
+		swap_rows(train, i, from + i);
 	*held = *train;
 	held->n = rows;
-	train->n = rest;
+	train->n = chosen;
 	if (held->bytes)
 		held->bytes += rest * held->features;
 	if (held->floats)
 		held->floats += rest * held->features;
 	if (held->target)
-		held->target += rest;
+		held->target += rest * data_targets(held);
 }
 
 char *validation_check(const struct run *run, size_t rows, int64_t models)
 {
-	int64_t most = (int64_t)rows - models;
+	int64_t most = (int64_t)rows - models, chosen = run->train_rows;
+	if (chosen && (chosen < models || chosen > (int64_t)rows - run->validation))
+		return sentence("--train-rows=%lld: there are %zu rows, of which --validation=%lld "
+				"are held out, and %lld worker%s; give %lld to %lld",
+				(long long)chosen, rows, (long long)run->validation,
+				(long long)models, models == 1 ? "" : "s", (long long)models,
+				(long long)rows - run->validation);
 	if (run->validation == 0 || run->validation <= most)
 		return NULL;
 	if (most < 1)

@@ -5,6 +5,7 @@
 #define DEVICE_H
 
 #include "runtime/base/base.h"
+#include "runtime/device/rules.h"
 #include "runtime/device/updaters.h"
 #include "workloads/net.h"
 
@@ -23,6 +24,7 @@ struct device_facts {
 	/* What a worker takes beside its vectors, at most, and what convolutions add to that. */
 	size_t workspace_bytes, conv_workspace_bytes;
 	size_t total_bytes, free_bytes; /* memory of the one that has least free; 0: the host's */
+	bool mps;                       /* processes share them at a time, by NVIDIA's MPS */
 	char model[128], driver[64];    /* "NVIDIA H200", "580.159.03"; empty = none */
 	char version[128];              /* of its libraries */
 };
@@ -65,16 +67,42 @@ struct peer_ops;
 	X(tanh, (struct device * d, float *y, size_t n), (d, y, n), SCALE, n) \
 	X(tanh_grad, (struct device * d, float *dy, const float *y, size_t n), (d, dy, y, n), \
 	  AXPY, n) \
+	X(add, (struct device * d, float *y, const float *x, size_t n), (d, y, x, n), AXPY, n) \
+	X(gelu, (struct device * d, float *y, const float *x, size_t n), (d, y, x, n), SCALE, n) \
+	X(gelu_grad, (struct device * d, float *dy, const float *x, size_t n), (d, dy, x, n), \
+	  AXPY, n) \
+	X(embed, \
+	  (struct device * d, float *y, const float *token, const float *table, \
+	   const float *place, size_t rows, size_t places, size_t tokens, size_t n), \
+	  (d, y, token, table, place, rows, places, tokens, n), COPY, (rows * n)) \
+	X(embed_grad, \
+	  (struct device * d, float *dtable, float *dplace, const float *dy, const float *token, \
+	   size_t rows, size_t places, size_t tokens, size_t n, bool add), \
+	  (d, dtable, dplace, dy, token, rows, places, tokens, n, add), AXPY, (rows * n)) \
+	X(layer_norm, \
+	  (struct device * d, float *y, float *stat, const float *x, const float *scale, \
+	   size_t rows, size_t n), \
+	  (d, y, stat, x, scale, rows, n), SCALE, (rows * n)) \
+	X(layer_norm_grad, \
+	  (struct device * d, float *dx, float *dscale, const float *dy, const float *x, \
+	   const float *stat, const float *scale, size_t rows, size_t n, bool add), \
+	  (d, dx, dscale, dy, x, stat, scale, rows, n, add), AXPY, (rows * n)) \
 	X(softmax_xent, \
 	  (struct device * d, float *z, const float *target, size_t rows, size_t n, float over), \
 	  (d, z, target, rows, n, over), SCALE, (rows * n)) \
 	X(mse, \
 	  (struct device * d, float *z, const float *target, size_t rows, size_t n, float over), \
 	  (d, z, target, rows, n, over), NOTHING, n) \
-	X(sgd, \
-	  (struct device * d, float *p, float *v, const float *g, float lr, float m, float decay, \
-	   float scale, size_t n), \
-	  (d, p, v, g, lr, m, decay, scale, n), UPDATE, n) \
+	/* a, b: the moments, NULL where the rule keeps none */ \
+	X(step, \
+	  (struct device * d, float *x, float *a, float *b, const float *g, const struct rule *by, \
+	   size_t n), \
+	  (d, x, a, b, g, by, n), UPDATE, n) \
+	X(add_squares, (struct device * d, float *y, const float *x, size_t n), (d, y, x, n), \
+	  CLIP, n) \
+	X(limit, \
+	  (struct device * d, float *y, const float *square, float most, float least, size_t n), \
+	  (d, y, square, most, least, n), CLIP, n) \
 	/* t NULL: as they are */ \
 	X(gather, \
 	  (struct device * d, float *x, float *y, const struct data *data, const int32_t *index, \
@@ -90,7 +118,7 @@ struct peer_ops;
 	  (struct device * d, float *dx, const float *dy, struct image in, size_t stride, \
 	   size_t out, size_t rows), \
 	  (d, dx, dy, in, stride, out, rows), NOTHING, 0) \
-	/* On what conv_new, pool_new and norm_new prepared; as the functions of net.h. */ \
+	/* On what conv_new, pool_new, norm_new and attention_new prepared; as those of net.h. */ \
 	X(conv_forward, \
 	  (struct device * d, void *conv, float *y, const float *x, const float *weight, \
 	   const float *bias, size_t rows), \
@@ -116,10 +144,17 @@ struct peer_ops;
 	X(norm_backward, \
 	  (struct device * d, void *norm, float *dx, float *dscale, float *dy, const float *x, \
 	   const float *y, const float *scale, size_t rows), \
-	  (d, norm, dx, dscale, dy, x, y, scale, rows), NOTHING, 0)
+	  (d, norm, dx, dscale, dy, x, y, scale, rows), NOTHING, 0) \
+	X(attention_forward, \
+	  (struct device * d, void *attention, float *y, const float *x, size_t rows), \
+	  (d, attention, y, x, rows), NOTHING, 0) \
+	X(attention_backward, \
+	  (struct device * d, void *attention, float *dx, const float *dy, const float *x, \
+	   size_t rows), \
+	  (d, attention, dx, dy, x, rows), NOTHING, 0)
 
 /* What a device prepares for a shape, and frees. */
-#define DEVICE_LAYERS(X) X(conv) X(pool) X(norm)
+#define DEVICE_LAYERS(X) X(conv) X(pool) X(norm) X(attention)
 
 struct device_ops {
 	const char *name, *summary;
@@ -141,8 +176,8 @@ struct device_ops {
 	DEVICE_LAYERS(DEVICE_LAYER_SLOTS)
 
 	/* Runs body(ctx); may capture what it launches as a graph under this key, and only launch
-	 * that when the key comes back; d->lr and d->key are those of the call then. NULL = body is
-	 * just called. */
+	 * that when the key comes back; d->lr, d->unbias and d->key are those of the call then.
+	 * NULL = body is just called. */
 	void (*graph)(struct device *d, size_t key, void (*body)(void *ctx), void *ctx);
 	/* In a body that is kept as a graph: event i is recorded at this place; and, after the
 	 * launch, waits until it has been. NULL where graph is. */
@@ -158,8 +193,9 @@ enum { PEER_HANDLE_BYTES = 128, NCCL_ID_BYTES = 128 };
 struct peer_ops {
 	float *(*pinned_new)(struct device *d, size_t n); /* host memory that copies are fast to */
 	void (*pinned_free)(struct device *d, float *host);
-	/* get, beside what is under way: waits for nothing but this copy. x must be final. */
-	void (*fetch)(struct device *d, float *host, const float *x, size_t n);
+	/* From aside(true) to aside(false) what is asked of the device is done beside what was
+	 * asked before, in an order of its own, and sync waits for that alone. Not in a body. */
+	void (*aside)(struct device *d, bool on);
 	/* Zeroed floats that other processes of this machine map by the handle. */
 	float *(*shared_new)(struct device *d, size_t n, unsigned char handle[PEER_HANDLE_BYTES]);
 	void (*shared_free)(struct device *d, float *p);
@@ -177,10 +213,11 @@ struct peer_ops {
 	char *(*nccl_new)(struct device *d, void **nccl, const unsigned char id[NCCL_ID_BYTES],
 			  int rank, int size);
 	void (*nccl_free)(struct device *d, void *nccl);
-	void (*nccl_allreduce)(struct device *d, void *nccl, float *x, size_t n); /* sum */
+	/* Sums. Not waited for. */
+	void (*nccl_allreduce)(struct device *d, void *nccl, float *x, size_t n);
 };
 
-/* Of a convolution, a pooling or a batch normalisation. */
+/* Of a convolution, a pooling, a batch normalisation; of an attention: places x heads x floats. */
 struct shape {
 	struct image in, out;
 	struct window window; /* norm: none */
@@ -193,8 +230,11 @@ struct shape {
 struct device {
 	const struct device_ops *ops;
 	struct tally tally;
-	float lr;               /* of the step, and */
-	uint64_t key;           /* what its random numbers are drawn from */
+	float lr; /* of the step, */
+	float unbias[MOMENTS_MOST];
+	const float *square;    /* its step takes a gradient of this square no longer than */
+	float most;             /* this; NULL: as it is */
+	uint64_t key;           /* and what its random numbers are drawn from */
 	const char *precision;  /* of matrix work: "float32", "tf32", "bf16" */
 	int number;             /* of several of its kind on this machine */
 	uint64_t identity;      /* of the one that was opened, unlike any other's */
@@ -243,5 +283,11 @@ static inline float *vec_floats(const struct vec *v, size_t first)
 }
 
 void tally_take(struct worker *w, struct tally *out);
+
+/* The workload's model, which its init lays out; w->optimizer is set, or NULL: nobody steps. */
+void model_open(struct worker *w, const struct data *sample);
+void model_close(struct worker *w); /* after a failed one, too */
+/* Of a worker that has param and grad from another: groups, scratch and moments are gone. */
+void model_forget(struct worker *w);
 
 #endif

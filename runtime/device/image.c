@@ -1,12 +1,12 @@
 /*
- * image.c - convolutions, poolings, batch normalisations and shortcuts: lengths are checked here,
- * once for all devices, and the device does the work.
+ * image.c - convolutions, poolings, batch normalisations and shortcuts, and attention: lengths are
+ * checked here, once for all devices, and the device does the work.
  */
 #include "runtime/device/device.h"
 
 #include <stdlib.h>
 
-/* What a device has prepared for a shape: a convolution, a pooling or a normalisation. */
+/* What a device has prepared for a shape. */
 struct prepared {
 	struct device *dev;
 	struct shape shape;
@@ -174,6 +174,32 @@ void norm_backward(struct norm *m, struct vec *dx, struct vec *dscale, struct ve
 	CHECK(!p->shape.adds || dx != dy, "norm backward: dx is dy, which add's gradient needs");
 	p->dev->ops->norm_backward(p->dev, p->at, dx->data, dscale->data, dy->data, x->data,
 				   y->data, scale->data, rows);
+}
+
+/* ---- Attention ----------------------------------------------------------- */
+
+struct attention *attention_new(struct worker *w, size_t places, size_t heads, size_t width,
+				size_t rows_max)
+{
+	return attention_of(w, &(struct shape){.in = {places, heads, 3 * width},
+					       .out = {places, heads, width},
+					       .rows_max = rows_max});
+}
+
+void attention_forward(struct attention *a, struct vec *y, const struct vec *x, size_t rows)
+{
+	struct prepared *p = &a->p;
+	FIT("attention", p, rows, x, y);
+	p->dev->ops->attention_forward(p->dev, p->at, y->data, x->data, rows);
+}
+
+void attention_backward(struct attention *a, struct vec *dx, const struct vec *dy,
+			const struct vec *x, size_t rows)
+{
+	struct prepared *p = &a->p;
+	FIT("attention backward", p, rows, x, dy);
+	FIT("attention backward", p, rows, dx, dy);
+	p->dev->ops->attention_backward(p->dev, p->at, dx->data, dy->data, x->data, rows);
 }
 
 /* ---- Shortcuts ----------------------------------------------------------- */

@@ -5,19 +5,20 @@
  *
  * Sources: AdaGrad, Duchi et al., JMLR 12 (2011); delay compensation, Zheng et al., arXiv
  * 1609.08326; staleness-aware steps, Zhang et al., arXiv 1511.05950; momentum_ema as Multiverso
- * writes it. Cost: one pass, 3 to 6 floats of traffic a parameter.
+ * writes it; Adam, Kingma, Ba, arXiv 1412.6980. Cost: one pass, 3 to 7 floats of traffic a
+ * parameter.
  */
 #ifndef UPDATERS_H
 #define UPDATERS_H
 
 #include "mvbench.h"
-#include "runtime/device/draw.h"
+#include "runtime/device/rules.h"
 
 #include <math.h>
 
-/* Name, formula, what it keeps beside W (STATE: one a table, OWN: one a worker; from 0 on), whether
- * it reads what the pushing worker k pulled last (bak_k), and what else is so (struct updater).
- * tau: others' pushes since that pull. */
+/* Name, formula, what it keeps beside W (STATE: one a table, OWN: one a worker, MORE: two a table;
+ * from 0 on), whether it reads what the pushing worker k pulled last (bak_k), and what else is so
+ * (struct updater). tau: others' pushes since that pull; t: which push to the shard this is. */
 #define UPDATER_LIST(X) \
 	X(add, "W += d", NOTHING, false, .additive = true) \
 	X(sgd, "W -= lr g", NOTHING, false, .wants.gradient = true, .additive = true) \
@@ -33,19 +34,25 @@
 	X(dcasgda, \
 	  "M_k = m M_k + (1-m) g^2; W -= lr (g + lambda / sqrt(M_k + 1e-7) g^2 (W - bak_k))", OWN, \
 	  true, .wants.gradient = true, .wants.squares = true) \
+	X(adam, \
+	  "M = b1 M + (1-b1) g; S = b2 S + (1-b2) g^2; " \
+	  "W -= lr M / (1-b1^t) / (sqrt(S / (1-b2^t)) + eps)", \
+	  MORE, false, .wants.gradient = true, .wants.momentum = true, .wants.betas = true) \
 	X(staleness, "W -= lr / max(tau, 1) g", NOTHING, false, .wants.gradient = true, \
 	  .wants.whole = true, .additive = true, .staleness = true)
 
 #define UPDATER_KIND(word, ...) UPDATER_##word,
 enum updater_kind { UPDATER_LIST(UPDATER_KIND) };
 
-enum kept { KEEPS_NOTHING, KEEPS_STATE, KEEPS_OWN };
+/* MORE: STATE, and as much again; t: how many pushes made them. */
+enum kept { KEEPS_NOTHING, KEEPS_STATE, KEEPS_OWN, KEEPS_MORE, KEEPS_T };
 
 /* One float of a table, and what a formula sees beside it; it changes w and kept. */
 struct place {
 	float w, g;      /* g: what is pushed */
 	float kept, bak; /* 0 where the row does not name them */
 	float tau;
+	float more, unbias[2]; /* of MORE */
 };
 #define FORMULA(word) \
 	static inline ON_DEVICE struct place push_##word(struct place x, struct push by)
@@ -103,6 +110,25 @@ FORMULA(dcasgda)
 	return x;
 }
 
+static inline ON_DEVICE struct rule adam_rule(struct push by)
+{
+	struct rule r = {RULE_ADAMW, 0, 1, 0, {(float)by.beta[0], (float)by.beta[1]}, by.eps};
+	return r;
+}
+
+/* The local optimiser's, which adds its decay of 0. */
+FORMULA(adam)
+{
+	struct moving f = {x.w, x.g, x.kept, x.more};
+	struct rule r = adam_rule(by);
+	struct moving_step now = {by.lr, {x.unbias[0], x.unbias[1]}};
+	f = rule_adamw(f, r, now);
+	x.w = f.x;
+	x.kept = f.a;
+	x.more = f.b;
+	return x;
+}
+
 FORMULA(staleness)
 {
 	x.w -= by.lr / fmaxf(x.tau, 1) * x.g;
@@ -134,13 +160,14 @@ enum op_kind {
 /* Pointers are to the first of the n floats at hand; NULL: there are none, or none are wanted. */
 struct update {
 	float *w;
-	float *state;        /* the table's own beside W */
+	float *state, *more; /* the table's own beside W */
 	float *own;          /* the pushing worker's */
 	float *pulled;       /* what the pushing worker pulled last */
 	const float *values; /* what is pushed; may be out */
 	float *out;
 	struct push by;
 	int64_t staleness; /* tau */
+	int64_t number;    /* t, from 1 */
 	bool keep;         /* pulled gets what out gets */
 	bool large;        /* the table is: no cache holds what is read of it */
 };
@@ -148,7 +175,16 @@ struct update {
 /* What of it a formula sees as kept and bak; NULL: nothing. */
 static inline float *update_kept(const struct update *u, enum kept kept)
 {
-	return kept == KEEPS_STATE ? u->state : kept == KEEPS_OWN ? u->own : NULL;
+	return kept == KEEPS_STATE || kept == KEEPS_MORE ? u->state
+	       : kept == KEEPS_OWN                       ? u->own
+							 : NULL;
+}
+
+/* What moments that began as 0 are multiplied by, at push t; as adamw.c has it. */
+static inline void update_unbias(const struct update *u, float by[2])
+{
+	by[0] = (float)(1 / (1 - pow(u->by.beta[0], (double)u->number)));
+	by[1] = (float)(1 / sqrt(1 - pow(u->by.beta[1], (double)u->number)));
 }
 
 #define UPDATER_KEEPS(word, text, keeps, ...)        KEEPS_##keeps,

@@ -156,6 +156,81 @@ void vec_sum_rows(struct vec *b, const struct vec *y, size_t rows)
 ACTIVATION(relu)
 ACTIVATION(tanh)
 
+void vec_add(struct vec *y, const struct vec *x, size_t n)
+{
+	vec_room("add", "y", y, n);
+	vec_room("add", "x", x, n);
+	OPS(y)->add(y->dev, y->data, x->data, n);
+}
+
+void vec_gelu(struct vec *y, const struct vec *x, size_t n)
+{
+	vec_room("gelu", "y", y, n);
+	vec_room("gelu", "x", x, n);
+	OPS(y)->gelu(y->dev, y->data, x->data, n);
+}
+
+void vec_gelu_grad(struct vec *dy, const struct vec *x, size_t n)
+{
+	vec_room("gelu_grad", "dy", dy, n);
+	vec_room("gelu_grad", "x", x, n);
+	OPS(dy)->gelu_grad(dy->dev, dy->data, x->data, n);
+}
+
+/* Returns n, the floats of a token's vector. */
+static size_t embedding_fits(const char *op, const struct vec *y, const struct vec *token,
+			     const struct vec *table, const struct vec *place, size_t rows,
+			     size_t tokens)
+{
+	const size_t n = table->n / tokens;
+	CHECK(tokens && n && table->n == tokens * n && place->n && place->n % n == 0,
+	      "%s: %zu tokens of %zu floats, places of %zu", op, tokens, table->n, place->n);
+	vec_room(op, "y", y, rows * n);
+	vec_room(op, "token", token, rows);
+	return n;
+}
+
+void vec_embed(struct vec *y, const struct vec *token, const struct vec *table,
+	       const struct vec *place, size_t rows, size_t tokens)
+{
+	const size_t n = embedding_fits("embed", y, token, table, place, rows, tokens);
+	OPS(y)->embed(y->dev, y->data, token->data, table->data, place->data, rows, place->n / n,
+		      tokens, n);
+}
+
+void vec_embed_grad(struct vec *dtable, struct vec *dplace, const struct vec *dy,
+		    const struct vec *token, size_t rows, size_t tokens, bool add)
+{
+	const size_t n = embedding_fits("embed_grad", dy, token, dtable, dplace, rows, tokens);
+	OPS(dy)->embed_grad(dy->dev, dtable->data, dplace->data, dy->data, token->data, rows,
+			    dplace->n / n, tokens, n, add);
+}
+
+static void layer_norm_fits(const char *op, const struct vec *y, const struct vec *x,
+			    const struct vec *stat, const struct vec *scale, size_t rows)
+{
+	vec_room(op, "y", y, rows * scale->n / 2);
+	vec_room(op, "x", x, rows * scale->n / 2);
+	vec_room(op, "stat", stat, 2 * rows);
+}
+
+void vec_layer_norm(struct vec *y, struct vec *stat, const struct vec *x, const struct vec *scale,
+		    size_t rows)
+{
+	layer_norm_fits("layer_norm", y, x, stat, scale, rows);
+	OPS(y)->layer_norm(y->dev, y->data, stat->data, x->data, scale->data, rows, scale->n / 2);
+}
+
+void vec_layer_norm_grad(struct vec *dx, struct vec *dscale, const struct vec *dy,
+			 const struct vec *x, const struct vec *stat, const struct vec *scale,
+			 size_t rows, bool add)
+{
+	layer_norm_fits("layer_norm_grad", dx, x, stat, scale, rows);
+	layer_norm_fits("layer_norm_grad", dy, x, stat, dscale, rows);
+	OPS(dy)->layer_norm_grad(dy->dev, dx->data, dscale->data, dy->data, x->data, stat->data,
+				 scale->data, rows, scale->n / 2, add);
+}
+
 void vec_softmax_xent(struct vec *z, const struct vec *target, size_t rows, size_t n, float over)
 {
 	vec_room("softmax_xent", "z", z, rows * n);
@@ -180,43 +255,42 @@ void vec_dropout(struct vec *y, size_t n, float p, uint64_t salt)
 void vec_sgd(struct vec *p, struct vec *v, const struct vec *g, float lr, float m, float decay,
 	     float scale)
 {
-	same("sgd", p, g);
-	if (v)
-		same("sgd", p, v);
 	CHECK(v || m == 0, "sgd: momentum %g without a velocity", (double)m);
-	OPS(p)->sgd(p->dev, p->data, v ? v->data : NULL, g->data, lr, m, decay, scale, p->n);
+	vec_step(p, &v, g,
+		 &(struct rule){.kind = v ? RULE_MOMENTUM : RULE_SGD,
+				.lr = lr,
+				.scale = scale,
+				.decay = decay,
+				.beta = {m}});
 }
 
-/* Where weight decay spares some, each part goes for itself: still one pass over all. */
-void sgd_step(struct worker *w, double scale)
+void vec_step(struct vec *x, struct vec *const moment[], const struct vec *g, const struct rule *by)
 {
-	float m = w->velocity ? (float)w->run->momentum : 0;
-	float decay = (float)w->run->weight_decay;
-	if (!w->decay_part)
-		vec_sgd(w->param, w->velocity, w->grad, (float)w->lr, m, decay, (float)scale);
-	for (size_t i = 0; i < w->decay_parts; i++) {
-		size_t first = w->decay_part[i], end = w->decay_part[i + 1];
-		struct vec p = part_of_vec(w->param, first, end);
-		struct vec g = part_of_vec(w->grad, first, end), v = p;
-		if (w->velocity)
-			v = part_of_vec(w->velocity, first, end);
-		if (end > first)
-			vec_sgd(&p, w->velocity ? &v : NULL, &g, (float)w->lr, m, i % 2 ? 0 : decay,
-				(float)scale);
+	float *kept[MOMENTS_MOST] = {NULL};
+	same("step", x, g);
+	for (int k = 0; k < rule_moments(by->kind); k++) {
+		CHECK(moment[k], "a rule keeps %d moments, there are %d", rule_moments(by->kind),
+		      k);
+		same("step", x, moment[k]);
+		kept[k] = moment[k]->data;
 	}
+	OPS(x)->step(x->dev, x->data, kept[0], kept[1], g->data, by, x->n);
 }
 
-void decay_gradient(struct worker *w)
+void vec_add_squares(struct vec *y, const struct vec *x, size_t first, size_t end)
 {
-	float decay = (float)w->run->weight_decay;
-	if (decay > 0 && !w->decay_part)
-		vec_axpy(w->grad, decay, w->param);
-	for (size_t i = 0; i < w->decay_parts; i += 2) {
-		struct vec p = part_of_vec(w->param, w->decay_part[i], w->decay_part[i + 1]);
-		struct vec g = part_of_vec(w->grad, w->decay_part[i], w->decay_part[i + 1]);
-		if (p.n)
-			vec_axpy(&g, decay, &p);
-	}
+	vec_room("add_squares", "y", y, 1);
+	CHECK(first <= end, "add_squares: floats %zu to %zu", first, end);
+	vec_room("add_squares", "x", x, end);
+	if (first < end)
+		OPS(y)->add_squares(y->dev, y->data, vec_floats(x, first), end - first);
+}
+
+void vec_limit(struct vec *y, const struct vec *square, float most, float least)
+{
+	vec_room("limit", "square", square, 1);
+	CHECK(least > 0, "limit: at least %g", (double)least);
+	OPS(y)->limit(y->dev, y->data, square->data, most, least, y->n);
 }
 
 void tally_take(struct worker *w, struct tally *out)
@@ -228,7 +302,7 @@ void data_gather(struct worker *w, const struct data *d, const int32_t *index, s
 		 const struct transform *t, struct vec *x, struct vec *y)
 {
 	vec_room("gather", "x", x, count * d->features);
-	vec_room("gather", "y", y, count);
+	vec_room("gather", "y", y, count * data_targets(d));
 	for (size_t i = 0; i < count && x->data; i++)
 		CHECK((size_t)index[i] < d->n, "gather: row %d of %zu", index[i], d->n);
 	CHECK(!t || image_size(t->image) == d->features, "gather: rows of %zu, images of %zu",

@@ -5,6 +5,7 @@
  * worker's exit status is only asked when the page says that the run did not end by itself.
  * Who died comes from two sides: from mpirun (mpirun.c), and from the workers (ranks.c).
  */
+#include "runtime/launch/lab.h"
 #include "runtime/launch/watch.h"
 
 #include <errno.h>
@@ -17,61 +18,115 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* After Ctrl-C the workers have PATIENCE_S to end. After a worker's death mpirun has GRACE_S to end
- * the others (it takes one or two), and LAST_S more when told to. */
-enum { TICK_MS = 100, PATIENCE_S = 10, GRACE_S = 5, LAST_S = 2 };
-
 /* ---- The start ----------------------------------------------------------- */
 
-/* Does not return. The words before the command's own begin with the program. */
-static void exec_words(const struct watch *w, const char *const *front, size_t n,
-		       const char *page_path)
+/* Does not return. The words before the command begin with the program. */
+static void exec_words(const struct watch *w, const char *const *front, size_t n)
 {
 	char **words = config_words(w->config);
-	size_t given = 0;
+	size_t own = 0, given = 0;
+	while (w->command[own])
+		own++;
 	while (words[given])
 		given++;
-	const char **argv = must(calloc(n + given + 2, sizeof *argv));
+	const char **argv = must(calloc(n + own + given + 1, sizeof *argv));
 	memcpy(argv, front, n * sizeof *argv);
-	argv[n] = w->command;
-	memcpy(argv + n + 1, words, given * sizeof *argv);
-	setenv(STATUS_VARIABLE, page_path, 1);
+	memcpy(argv + n, w->command, own * sizeof *argv);
+	memcpy(argv + n + own, words, given * sizeof *argv);
+	char *variable = status_variable(w->page, w->page_path);
+	setenv(STATUS_VARIABLE, variable, 1);
 	execvp(argv[0], (char *const *)argv);
 	fprintf(stderr, OURS "cannot start %s: %s\n", argv[0], strerror(errno));
 	_exit(127);
 }
 
+/* The machines as mpirun's sequential mapper takes them: a line a rank. The file goes with the run.
+ */
+static char *write_hosts(const struct config *c)
+{
+	struct host_list l;
+	int *number AUTOFREE = must(calloc((size_t)ranks_of(c), sizeof *number));
+	char *path = sentence("%s/mvbench-hosts-XXXXXX", folder_for_now());
+	int fd = mkstemp(path);
+	char *wrong = host_list_read(c->own.hostfile, &l);
+	if (!wrong)
+		wrong = host_list_deal(&l, c, number);
+	for (int i = 0; !wrong && fd >= 0 && i < ranks_of(c); i++)
+		dprintf(fd, "%s\n", l.host[number[i]].name);
+	close(fd);
+	free(wrong); /* the plan had none; now mpirun says why */
+	host_list_fini(&l);
+	return path;
+}
+
+/* What Open MPI and we leave behind where we are killed lies in folders that the next run removes.
+ */
+static const struct {
+	const char *name;
+	bool shared;
+} mpi_files[] = {{"OMPI_MCA_orte_tmpdir_base", false},
+		 {"OMPI_MCA_btl_vader_backing_directory", true},
+		 {"OMPI_MCA_osc_sm_backing_directory", true},
+		 {"OMPI_MCA_osc_rdma_backing_directory", true}};
+
+static void make_folders(struct watch *w)
+{
+	const char *const parent[] = {folder_for_now(), "/dev/shm"};
+	for (int i = 0; i < 2; i++)
+		free(folder_locked(parent[i], "run", &w->folder[i])); /* else files lie bare */
+}
+
+static void remove_folders(struct watch *w)
+{
+	for (int i = 0; i < 2; i++) {
+		if (w->folder[i])
+			folder_remove(w->folder[i]);
+		free(w->folder[i]);
+	}
+}
+
 /* Does not return: mpirun, or the simulator, which is the program beside this one. More ranks than
  * cores: unbound, and waiting ranks give up the core. */
-static void exec_launcher(const struct watch *w, const char *page_path)
+static void exec_launcher(const struct watch *w)
 {
 	const struct config *c = w->config;
 	char *self = program_path(), ranks[24];
-	const char *simulator = sentence("%s-sim", self), *hostfile = c->own.hostfile;
+	const char *simulator = sentence("%s-sim", self);
 	if (is_simulated(c))
-		exec_words(w, &simulator, 1, page_path);
-	bool crowded = !*hostfile && w->ranks > usable_cores();
+		exec_words(w, &simulator, 1);
+	bool crowded = !w->hosts && w->ranks > usable_cores();
 	bool unbound = crowded || getenv("MVBENCH_UNBOUND");
 	snprintf(ranks, sizeof ranks, "%d", w->ranks);
-	const char *const here[] = {"mpirun",
-				    "-n",
-				    ranks,
-				    "-x",
-				    STATUS_VARIABLE,
-				    "--bind-to",
-				    unbound ? "none" : "core:overload-allowed",
-				    *hostfile ? "--hostfile" : "--oversubscribe",
-				    *hostfile ? hostfile : self,
-				    self};
+	const char *front[16] = {"mpirun",
+				 "-n",
+				 ranks,
+				 "-x",
+				 STATUS_VARIABLE,
+				 "--bind-to",
+				 unbound ? "none" : "core:overload-allowed",
+				 "--oversubscribe"};
+	const char *const there[] = {"--hostfile", w->hosts, "--map-by", "seq"};
+	size_t n = 8;
+	for (size_t i = 0; w->hosts && i < sizeof there / sizeof *there; i++)
+		front[n++] = there[i];
+	front[n++] = self;
 	if (geteuid() == 0) {
 		setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
 		setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
 	}
 	if (access("/sys/devices/system/cpu", F_OK) != 0)
 		setenv("HWLOC_HIDE_ERRORS", "2", 0); /* else every rank says that it is missing */
+	for (size_t i = 0; !w->hosts && i < sizeof mpi_files / sizeof *mpi_files; i++)
+		if (w->folder[mpi_files[i].shared])
+			setenv(mpi_files[i].name, w->folder[mpi_files[i].shared], 0);
 	if (crowded)
 		setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
-	exec_words(w, here, sizeof here / sizeof *here - !*hostfile, page_path);
+	/* mpirun, and what it started on other machines, notice within half a minute that a wire is
+	 * dead, and end */
+	setenv("OMPI_MCA_oob_tcp_keepalive_time", "10", 0);
+	setenv("OMPI_MCA_oob_tcp_keepalive_intvl", "5", 0);
+	setenv("OMPI_MCA_oob_tcp_keepalive_probes", "3", 0);
+	exec_words(w, front, n);
 }
 
 /* What a child does first: its own process group, so that a terminal's Ctrl-C comes to the watcher
@@ -88,12 +143,52 @@ static void be_child(const sigset_t *signals)
 	}
 }
 
-static void start(struct watch *w, const sigset_t *signals, const char *page_path,
+static pid_t process_of(const void *self, int rank, bool *far)
+{
+	const struct watch *w = self;
+	bool here = w->ranks == 1 || strcmp(w->host[rank], w->here) == 0;
+	*far = !here && *w->host[rank];
+	return here ? w->pid[rank] : 0;
+}
+
+static char *name_of(const void *self, int rank)
+{
+	return ranks_name(self, rank);
+}
+
+static void end_stalled(void *self, char *why)
+{
+	struct watch *w = self;
+	w->stalled = why;
+	w->given_up = true;
+	kill(-w->child, SIGTERM);
+	kill(-w->child, SIGCONT);
+	ranks_kill(w);
+	w->patience = clock_now() + (nsec)LAST_S * 1000000000;
+}
+
+static bool is_training(const struct watch *w)
+{
+	int state = w->page->state;
+	return (state == STATUS_TRAINING || state == STATUS_EVALUATING) && !is_simulated(w->config);
+}
+
+static void start(struct watch *w, const sigset_t *signals,
 		  int (*worker)(void *ctx, struct status_page *page), void *ctx)
 {
 	int pipe_fd[2] = {-1, -1};
 	w->fd = must(calloc((size_t)(FD_RANK + w->ranks), sizeof *w->fd));
 	w->host = must(calloc((size_t)w->ranks, sizeof *w->host));
+	w->pid = must(calloc((size_t)w->ranks, sizeof *w->pid));
+	w->stall = (struct stall){.ranks = w->ranks,
+				  .pulse = status_pulse(w->page, 0),
+				  .timeout_s = w->config->own.stall_timeout,
+				  .setting = "--stall-timeout",
+				  .process = process_of,
+				  .name = name_of,
+				  .end = end_stalled,
+				  .self = w};
+	stall_open(&w->stall);
 	host_name(w->here);
 	for (int i = 0; i < FD_RANK + w->ranks; i++)
 		w->fd[i] = (struct pollfd){.fd = -1, .events = POLLIN};
@@ -111,13 +206,16 @@ static void start(struct watch *w, const sigset_t *signals, const char *page_pat
 		if (w->ranks > 1)
 			dup2(pipe_fd[1], STDERR_FILENO);
 		if (w->ranks > 1 || is_simulated(w->config))
-			exec_launcher(w, page_path);
+			exec_launcher(w);
 		panic_to(w->page->reason, sizeof w->page->reason);
+		pulse_of(status_pulse(w->page, 0));
 		int status = worker(ctx, w->page);
 		fflush(NULL);
 		_exit(status);
 	}
 	CHECK(w->child > 0, "fork: %s", strerror(errno));
+	if (w->ranks == 1)
+		w->pid[0] = w->child;
 	setpgid(w->child, w->child); /* whoever comes first: a signal may come before it has run */
 	if (pipe_fd[1] >= 0)
 		close(pipe_fd[1]);
@@ -153,6 +251,14 @@ static void keep_time(struct watch *w)
 		kill(-w->child, SIGKILL);
 }
 
+/* A watcher that is killed leaves none behind. */
+static void unlink_page(struct watch *w)
+{
+	if (*w->page_path)
+		unlink(w->page_path);
+	*w->page_path = '\0';
+}
+
 /* Until the child has ended; returns its wait status. */
 static int watch(struct watch *w, const struct watcher *watcher)
 {
@@ -165,6 +271,9 @@ static int watch(struct watch *w, const struct watcher *watcher)
 			ranks_look(w);
 		}
 		keep_time(w);
+		if (w->page->state != STATUS_STARTING)
+			unlink_page(w); /* all that are here have it */
+		stall_look(&w->stall, is_training(w), w->interrupted || w->died);
 		pid_t child = waitpid(w->child, &wait_status, WNOHANG);
 		bool ended = child == w->child || (child < 0 && errno == ECHILD);
 		if (watcher && watcher->tick)
@@ -184,6 +293,8 @@ static void end_watch(struct watch *w)
 		if (w->fd[i].fd >= 0)
 			close(w->fd[i].fd);
 	free(w->fd);
+	stall_close(&w->stall);
+	free(w->pid);
 }
 
 /* ---- The end ------------------------------------------------------------- */
@@ -209,6 +320,10 @@ static int end_of_child(const struct watch *w, int wait_status, char **why)
 				*c->own.hostfile ? "; look at --hostfile=" : "", c->own.hostfile);
 		return EXIT_USER;
 	}
+	if (*w->lost && told->rank < 0) {
+		*why = sentence("what ran on %s was lost", w->lost);
+		return EXIT_FAILED;
+	}
 	if (told->signal > 0 || told->status >= 0) {
 		signal = told->signal > 0 ? told->signal : 0;
 		status = told->status;
@@ -225,48 +340,60 @@ static int end_of_child(const struct watch *w, int wait_status, char **why)
 	return EXIT_FAILED;
 }
 
-int launch(const struct config *c, const char *command,
+int launch(const struct config *c, const char *const *command,
 	   int (*worker)(void *ctx, struct status_page *page), void *ctx,
 	   const struct watcher *watcher, struct status_page **page_out, char **why)
 {
-	char path[PATH_MAX];
-	struct status_page *page = status_new(c->run.epochs, path);
+	int ranks = is_simulated(c) ? 1 : ranks_of(c);
+	*page_out = NULL;
+	*why = *c->own.lab_rate && !is_simulated(c) ? lab_rate_all(c->own.lab_rate) : NULL;
+	if (*why)
+		return EXIT_USER;
 	struct watch w = {.config = c,
 			  .command = command,
-			  .page = page,
-			  .ranks = is_simulated(c) ? 1 : ranks_of(c),
+			  .ranks = ranks,
 			  .death = {.rank = -1, .signal = -1, .status = -1},
 			  .first = -1};
+	bool alone = ranks == 1 && !is_simulated(c);
+	if (!alone)
+		make_folders(&w);
+	struct status_page *page = status_new(c->run.epochs, ranks, w.folder[1], w.page_path);
 	sigset_t signals, before;
 	int status;
+	w.page = page;
 	signal(SIGCHLD, SIG_DFL); /* ignored, as a parent may leave it, the child's end is lost */
-	*why = NULL;
 	*page_out = page;
 	if (!page) {
 		*why = sentence(
 			"cannot make a small file in /dev/shm, /tmp or this folder: %s; free "
 			"some space",
 			strerror(errno));
+		remove_folders(&w);
 		return EXIT_USER;
 	}
-	bool inherited = w.ranks == 1 && !is_simulated(c);
-	if (inherited)
-		unlink(path);
+	if (alone)
+		unlink_page(&w); /* the child has it */
+	else if (!is_simulated(c) && *c->own.hostfile)
+		w.hosts = write_hosts(c);
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGCHLD);
 	sigaddset(&signals, SIGINT);
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGHUP);
 	sigprocmask(SIG_BLOCK, &signals, &before);
-	start(&w, &signals, path, worker, ctx);
+	start(&w, &signals, worker, ctx);
 	int wait_status = watch(&w, watcher);
 	end_watch(&w);
 	sigprocmask(SIG_SETMASK, &before, NULL);
-	if (!inherited)
-		unlink(path);
+	unlink_page(&w);
+	remove_folders(&w);
+	if (w.hosts)
+		unlink(w.hosts);
 	page->interrupted = w.interrupted;
 	bool ended = __atomic_load_n(&page->state, __ATOMIC_ACQUIRE) == STATUS_ENDED;
-	if (*w.parser.last_words && (ended || w.interrupted))
+	/* not what the reason says too, as where all ranks find the same */
+	if (*w.parser.last_words && (ended || w.interrupted) &&
+	    !(ended && strstr(w.parser.last_words, page->reason)))
 		fprintf(stderr, OURS "%s\n", w.parser.last_words); /* not the reason */
 	if (ended) {
 		status = page->status;
@@ -275,9 +402,14 @@ int launch(const struct config *c, const char *command,
 	} else if (w.interrupted) {
 		status = EXIT_INTERRUPTED;
 		*why = sentence(INTERRUPTED);
+	} else if (w.stalled) {
+		status = EXIT_FAILED;
+		*why = sentence("%s", w.stalled);
 	} else {
 		status = end_of_child(&w, wait_status, why);
 	}
 	free(w.host);
+	free(w.hosts);
+	free(w.stalled);
 	return status;
 }

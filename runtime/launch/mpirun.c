@@ -30,6 +30,16 @@ static int rank_after(const char *text, const char *words)
 	return n > 0 ? atoi(at + n + 1) : -1;
 }
 
+/* The name of a machine stands after these words; text may be NULL. */
+static void read_lost(struct watch *w, const char *text, const char *words)
+{
+	const char *at = text ? strstr(text, words) : NULL;
+	if (!at || *w->lost)
+		return;
+	at += strlen(words);
+	snprintf(w->lost, sizeof w->lost, "%.*s", (int)strcspn(at, " \n"), at);
+}
+
 static void read_death(struct watch *w, const char *text)
 {
 	struct death d = {.signal = number_after(text, "exited on signal "),
@@ -46,6 +56,8 @@ static void read_death(struct watch *w, const char *text)
 		d.status = 0;
 	w->heard = true;
 	see_death(w);
+	read_lost(w, strstr(text, "Remote daemon:"), "on node ");
+	read_lost(w, text, "Peer host:  ");
 	if (d.rank < 0 || d.rank >= w->ranks || w->death.rank >= 0)
 		return;
 	if (node)
@@ -57,8 +69,13 @@ static void read_death(struct watch *w, const char *text)
 static bool tells_death(const char *line)
 {
 	static const char *const words[] = {
-		"Primary job ", " noticed that process rank ", " has exited due to process rank ",
-		" detected that one or more processes exited", "MPI_ABORT was invoked on rank "};
+		"Primary job ",
+		" noticed that process rank ",
+		" has exited due to process rank ",
+		" detected that one or more processes exited",
+		"MPI_ABORT was invoked on rank ",
+		"ORTE has lost communication with a remote daemon",
+		"An MPI communication peer process has unexpectedly disconnected"};
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
 		if (strstr(line, words[i]))
 			return true;
@@ -97,7 +114,7 @@ static void end_line(struct watch *w)
 	struct stderr_parser *e = &w->parser;
 	const char *line = e->held + e->line;
 	bool rule = strspn(line, "-") >= RULE && strspn(line, "-\n") == strlen(line);
-	if (ranks_read(w, line)) {
+	if (ranks_read(w, line) || status_hear(w->page, line)) {
 		e->nheld = e->line;
 		e->held[e->nheld] = '\0';
 	} else if (rule && e->banner == BANNER_TEXT) {

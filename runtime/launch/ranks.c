@@ -44,12 +44,14 @@ static char *name_of(const struct config *c, int rank, const char *host)
 	return sentence("worker %d%s%s", rank, on, host);
 }
 
-void worker_introduce(const struct config *c)
+void worker_introduce(const struct config *c, struct status_page *page)
 {
 	int rank = rank_of_launcher();
 	char host[HOST];
 	if (rank < 0 || ranks_of(c) == 1)
 		return;
+	if (page && !is_simulated(c) && rank < page->ranks)
+		pulse_of(status_pulse(page, rank));
 	host_name(host);
 	panic_as(name_of(c, rank, host));
 	if (getenv(STATUS_VARIABLE)) /* a watcher reads it, and does not show it */
@@ -66,6 +68,9 @@ bool ranks_read(struct watch *w, const char *line)
 	struct pollfd *fd = &w->fd[FD_RANK + rank];
 	w->introduced += !*w->host[rank];
 	memcpy(w->host[rank], host, HOST);
+	w->pid[rank] = pid;
+	struct seen *seen = &w->stall.seen[rank];
+	seen->lived = seen->got_on = clock_now();
 	if (strcmp(host, w->here) == 0 && fd->fd < 0) {
 		fd->fd = pidfd_open(pid, 0);
 		if (fd->fd < 0 && errno == ESRCH) {

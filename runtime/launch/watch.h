@@ -5,6 +5,7 @@
 #ifndef WATCH_H
 #define WATCH_H
 
+#include "runtime/base/stall.h"
 #include "runtime/launch/launch.h"
 
 #include <poll.h>
@@ -13,6 +14,9 @@
 #define INTRODUCTION "\036mvbench" /* rank, host, pid follow */
 #define OURS         "mvbench: "   /* what we print begins so */
 enum { HOST = 256, HELD = 8192 };
+/* After Ctrl-C the workers have PATIENCE_S to end. After a worker's death mpirun has GRACE_S to end
+ * the others (it takes one or two), and LAST_S more when told to. */
+enum { TICK_MS = 100, PATIENCE_S = 10, GRACE_S = 5, LAST_S = 2 };
 
 struct death { /* of the first rank that died, as mpirun tells it; -1, "": it does not */
 	int rank, signal, status;
@@ -32,14 +36,19 @@ struct stderr_parser {
 
 struct watch {
 	const struct config *config;
-	const char *command;
+	const char *const *command;
 	struct status_page *page;
-	pid_t child; /* mpirun, or the only worker */
+	char page_path[PATH_MAX]; /* "" once nobody else will open it */
+	char *folder[2];          /* for files, and for shared memory; NULL = none of its own */
+	char *hosts;              /* a file that says where each rank is to be; NULL = all here */
+	pid_t child;              /* mpirun, or the only worker */
 	int ranks;
 	struct pollfd *fd;  /* [FD_RANK + ranks]; a rank's is a pidfd, or -1 */
 	char (*host)[HOST]; /* [ranks]; "" before the introduction */
+	pid_t *pid;         /* [ranks]; 0 before the introduction */
 	char here[HOST];    /* this machine */
 
+	char lost[HOST]; /* a machine that mpirun cannot reach any more; "" = none */
 	struct death death;
 	nsec died;                /* when the first death was seen, 0 = none yet */
 	int introduced, vanished; /* ranks; vanished: of this machine, ended */
@@ -49,6 +58,8 @@ struct watch {
 	bool interrupted;         /* from outside */
 	bool given_up;            /* mpirun did not end by itself */
 	nsec patience;            /* until when mpirun may live, 0 = without end */
+	struct stall stall;
+	char *stalled; /* why the run was ended, heap; NULL = it was not */
 	struct stderr_parser parser;
 };
 

@@ -458,10 +458,20 @@ static int open_worker(const struct mvb_setup *s)
 
 static void close_links(void)
 {
+	lookout_close(lib.lookout);
+	lib.lookout = NULL;
 	link_free(lib.async);
 	link_free(lib.link);
 	link_free(lib.everyone);
 	lib.async = lib.link = lib.everyone = NULL;
+}
+
+#define STALL_TIMEOUT "MVBENCH_STALL_TIMEOUT"
+/* [s], as the user wants it; 0: a process that makes no progress is named and no more. */
+static double stall_timeout(void)
+{
+	const char *text = getenv(STALL_TIMEOUT);
+	return text ? fmax(atof(text), 0) : 0;
 }
 
 int mvb_init(const struct mvb_setup *setup)
@@ -478,6 +488,8 @@ int mvb_init(const struct mvb_setup *setup)
 		close_links();
 		return code;
 	}
+	lib.lookout =
+		lookout_open(lib.everyone, lib.size - s.servers, stall_timeout(), STALL_TIMEOUT);
 	lib.servers = s.servers;
 	lib.workers = lib.size - s.servers;
 	lib.link = link_world(lib.workers);

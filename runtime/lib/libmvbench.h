@@ -34,7 +34,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MVB_VERSION "0.1.0"
+#define MVB_VERSION "0.2.0" /* of the program too */
 
 #ifdef __cplusplus
 extern "C" {
@@ -146,8 +146,12 @@ int mvb_barrier(void);
  *   dcasgd          W -= lr (g + lambda g^2 (W - bak_k))             Zheng et al., arXiv 1609.08326
  *   dcasgda         M_k = m M_k + (1-m) g^2;
  *                   W -= lr (g + lambda / sqrt(M_k + 1e-7) g^2 (W - bak_k))
+ *   adam            M = 0.9 M + 0.1 g;  S = 0.999 S + 0.001 g^2;
+ *                   W -= lr M / (1 - 0.9^t) / (sqrt(S / (1 - 0.999^t)) + 1e-8)
+ *                                                                    Kingma, Ba, arXiv 1412.6980
  *   staleness       W -= lr / max(tau, 1) g                          Zhang et al., arXiv 1511.05950
- * bak_k is the W that worker k got last, tau how many pushes of others there were since then.
+ * bak_k is the W that worker k got last, tau how many pushes of others there were since then, t how
+ * many there were to the shard, this one with them, whichever rows they were of.
  * Onesided tables have those whose step depends neither on W nor on what is kept beside it: add,
  * sgd, adagrad and staleness; and no backup workers.
  */

@@ -53,7 +53,8 @@ extern struct library {
 	int rank, size, servers, workers;
 	struct link *everyone; /* NULL without servers */
 	struct link *link;     /* of the workers */
-	struct link *async;    /* of the workers: for reductions that are started */
+	struct lookout *lookout;
+	struct link *async; /* of the workers: for reductions that are started */
 	struct tables *tables;
 	struct object *object;
 	struct flight flight[FLIGHTS];

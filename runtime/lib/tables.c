@@ -44,7 +44,7 @@ static int check_memory(const struct table_rules *r)
 {
 	const struct updater *u = r->updater;
 	double floats = (double)r->rows * (double)r->columns, there;
-	double common = sizeof(float) * floats * (1 + r->rounds + u->state);
+	double common = sizeof(float) * floats * (1 + r->rounds + u->state + u->more);
 	double mine = sizeof(float) * floats * ((r->syncs || u->pulled) + u->own);
 	struct statvfs shm;
 	there = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
@@ -171,15 +171,14 @@ static int check_rows(const struct request *q)
 	if (!p->row)
 		return lib_fail(MVB_ERR_ARGUMENT, "%s: NULL where row numbers should be",
 				q->function);
+	if (q->n / r->columns != p->rows || q->n % r->columns) /* the product may wrap */
+		return lib_fail(MVB_ERR_ARGUMENT, "%s: %zu floats for %zu rows of %zu columns",
+				q->function, q->n, p->rows, r->columns);
 	for (size_t i = 0; i < p->rows; i++)
 		if (p->row[i] < 0 || (size_t)p->row[i] >= r->rows)
 			return lib_fail(MVB_ERR_ARGUMENT,
 					"%s: row %lld of a table with rows 0 to %zu", q->function,
 					(long long)p->row[i], r->rows - 1);
-	if (q->n != p->rows * r->columns)
-		return lib_fail(MVB_ERR_ARGUMENT,
-				"%s: %zu floats for %zu rows of %zu columns, which are %zu",
-				q->function, q->n, p->rows, r->columns, p->rows * r->columns);
 	return MVB_OK;
 }
 
@@ -239,7 +238,9 @@ static int prepare(struct request *q)
 					 .lr = q->by->lr,
 					 .momentum = q->by->momentum,
 					 .rho = q->by->rho,
-					 .lambda = q->by->lambda};
+					 .lambda = q->by->lambda,
+					 .beta = {0.9, 0.999},
+					 .eps = 1e-8f};
 	/* it may sleep, and reductions under way need this worker */
 	if (q->table->core->rules.rounds || q->table->core->rules.bounded)
 		lib_land_reductions();

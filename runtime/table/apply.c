@@ -28,25 +28,19 @@ static void elastic_floats(const struct update *u, size_t n)
 	}
 }
 
-struct update update_of(const struct table_rules *r, const struct table_op *p, float *w,
-			float *state, float *own, float *pulled, const float *in, float *out)
+struct update update_of(const struct table_rules *r, const struct table_op *p, struct update at)
 {
-	return (struct update){.w = w,
-			       .state = state,
-			       .own = own,
-			       .pulled = pulled,
-			       .values = in,
-			       .out = out,
-			       .by = p->by,
-			       .staleness = p->staleness,
-			       .keep = p->kind == OP_SYNC || (out && pulled && p->pull),
-			       .large = r->rows * r->columns >= LARGE && in != out};
+	at.by = p->by;
+	at.staleness = p->staleness;
+	at.number = p->number;
+	at.keep = p->kind == OP_SYNC || (at.out && at.pulled && p->pull);
+	at.large = r->rows * r->columns >= LARGE && at.values != at.out;
+	return at;
 }
 
-void table_apply(const struct table_rules *r, const struct table_op *p, float *w, float *state,
-		 float *own, float *pulled, const float *in, float *out, size_t n)
+void table_apply(const struct table_rules *r, const struct table_op *p, struct update at, size_t n)
 {
-	const struct update u = update_of(r, p, w, state, own, pulled, in, out);
+	const struct update u = update_of(r, p, at);
 	if (p->kind == OP_SYNC) {
 		sync_floats(&u, n);
 		return;
@@ -57,10 +51,10 @@ void table_apply(const struct table_rules *r, const struct table_op *p, float *w
 	}
 	if (p->kind == OP_PUSH)
 		r->updater->apply(&u, n);
-	else if (out)
-		memcpy(out, w, n * sizeof *w);
+	else if (u.out)
+		memcpy(u.out, u.w, n * sizeof *u.w);
 	if (u.keep)
-		memcpy(pulled, w, n * sizeof *w);
+		memcpy(u.pulled, u.w, n * sizeof *u.w);
 }
 
 void table_arrived(struct table *t, const struct table_op *p, int shard, int64_t seq)

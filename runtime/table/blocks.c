@@ -3,12 +3,13 @@
  *
  * An operation is one walk over the floats, block by block, each block under its own lock. Each
  * worker begins at its own shard, and leaves blocks that somebody else holds for later: so workers
- * meet only where they have nothing else to do, and then the later one sleeps; nobody spins.
+ * meet only where they have nothing else to do. Then the later one looks for the lock for about as
+ * long as a block takes, if there is a core for everybody, and sleeps: a wakeup takes longer than
+ * most waits, and who has it may be back at the lock by then.
  *
  * In a GPU's memory lie the floats alone, which all workers map; locks and counters stay where
  * processors reach them. One block is the whole table, so that an operation is one lock and one
- * kernel, and the time it takes is the kernel's start, not its floats: others look for the lock a
- * little while before they sleep, if there is a core for everybody.
+ * kernel, and the time it takes is the kernel's start, not its floats: others look longer.
  */
 #include "runtime/table/blocks.h"
 
@@ -16,9 +17,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK_MOST = 8192, BLOCK_LEAST = 1024 }; /* floats under one lock */
+#ifndef BLOCK_FLOATS /* tests/model has tables of a few floats */
+#define BLOCK_FLOATS 1024
+#endif
+enum { BLOCK_MOST = 8192, BLOCK_LEAST = BLOCK_FLOATS }; /* floats under one lock */
 
-static const nsec look_ns = 200000; /* for the lock of a GPU's table: what some operations take */
+static const nsec look_ns = 20000, look_gpu_ns = 200000; /* for a lock: what some operations take */
 
 #define AT(t) ((struct blocks *)(t)->at)
 
@@ -46,7 +50,7 @@ static size_t stride(size_t n)
 
 static size_t vectors(const struct table_rules *r)
 {
-	return 1 + (size_t)r->rounds + (size_t)r->updater->state;
+	return 1 + (size_t)r->rounds + (size_t)r->updater->state + (size_t)r->updater->more;
 }
 
 static void make_locks(struct blocks *b)
@@ -100,7 +104,9 @@ static void lay_out_floats(struct table *t, float *at)
 	CHECK(at, "the GPU memory of worker 0 could be mapped, and now cannot be");
 	b->w[0] = at;
 	b->w[1] = r->rounds ? at + stride(t->n) : NULL;
-	b->state = r->updater->state ? at + (vectors(r) - 1) * stride(t->n) : NULL;
+	at += (1 + (size_t)r->rounds) * stride(t->n);
+	b->state = r->updater->state ? at : NULL;
+	b->more = r->updater->more ? at + stride(t->n) : NULL;
 }
 
 void *blocks_open(struct table *t, const float *init, size_t bytes)
@@ -113,7 +119,7 @@ void *blocks_open(struct table *t, const float *init, size_t bytes)
 	bool near = !b->dev && !t->rules.lengths;
 	b->length = near ? block_size(t->n, s->size) : t->n;
 	b->count = (t->n + b->length - 1) / b->length;
-	b->look = b->dev && usable_cores() >= s->size ? look_ns : 0;
+	b->look = usable_cores() < s->size ? 0 : b->dev ? look_gpu_ns : look_ns;
 	b->later = must(calloc(b->count + 1, sizeof *b->later));
 	size_t locks = up(b->count * sizeof *b->lock);
 	size_t made = t->rules.rounds ? up(b->count * sizeof *b->made) : 0;
@@ -150,12 +156,13 @@ void blocks_close(struct table *t)
 
 /* ---- Locks ----------------------------------------------------------------------- */
 
-static bool look_for(pthread_mutex_t *m, nsec until)
+static bool look_for(pthread_mutex_t *m, nsec until, bool yield)
 {
 	while (clock_now() < until) {
 		if (pthread_mutex_trylock(m) == 0)
 			return true;
-		sched_yield();
+		if (yield)
+			sched_yield();
 	}
 	return false;
 }
@@ -166,7 +173,7 @@ void block_lock(struct table *t, size_t i)
 	if (pthread_mutex_trylock(m) == 0)
 		return;
 	nsec since = clock_now();
-	if (!look_for(m, since + AT(t)->look))
+	if (!look_for(m, since + AT(t)->look, AT(t)->dev != NULL))
 		pthread_mutex_lock(m);
 	nsec now = clock_now();
 	t->among->stats->wait += now - since;
@@ -220,16 +227,32 @@ static void apply_within(struct table *t, const struct table_op *p, size_t i, si
 		if (op_pushes(p))
 			carry_over(t, i, p->round);
 	}
-	const float *in = p->in ? p->in + offset : NULL;
-	float *state = part(b->state, first), *own = part(t->own, first);
-	float *pulled = part(t->pulled, first), *out = part(p->out, offset);
+	const struct update at = {.w = w + first,
+				  .state = part(b->state, first),
+				  .more = part(b->more, first),
+				  .own = part(t->own, first),
+				  .pulled = part(t->pulled, first),
+				  .values = p->in ? p->in + offset : NULL,
+				  .out = part(p->out, offset)};
 	if (b->dev) {
-		const struct update u =
-			update_of(&t->rules, p, w + first, state, own, pulled, in, out);
+		const struct update u = update_of(&t->rules, p, at);
 		b->dev->ops->peer->apply(b->dev, p->kind, t->rules.updater->kind, &u, n);
 	} else if (!t->rules.lengths) {
-		table_apply(&t->rules, p, w + first, state, own, pulled, in, out, n);
+		table_apply(&t->rules, p, at, n);
 	}
+}
+
+void blocks_keep(struct table *t, enum kept what, float *x, bool put)
+{
+	struct blocks *b = AT(t);
+	float *kept = what == KEEPS_MORE ? b->more : b->state;
+	CHECK(what != KEEPS_OWN, "workers have their own themselves");
+	if (b->dev && put)
+		b->dev->ops->put(b->dev, kept, x, t->n);
+	else if (b->dev)
+		b->dev->ops->get(b->dev, x, kept, t->n);
+	else
+		memcpy(put ? kept : x, put ? x : kept, t->n * sizeof *x);
 }
 
 void block_apply(struct table *t, const struct table_op *p, size_t i)

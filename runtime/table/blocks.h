@@ -17,10 +17,10 @@ struct lock {
 struct blocks {
 	struct device *dev; /* whose memory the floats lie in; NULL = the host's */
 	void *control, *handle;
-	struct lock *lock; /* [count] */
-	int64_t *made;     /* [count] with rounds: the round that this block's new copy is of */
-	float *w[2];       /* shared [n]; the second with rounds only */
-	float *state;      /* shared [n], NULL when the updater keeps none */
+	struct lock *lock;   /* [count] */
+	int64_t *made;       /* [count] with rounds: the round that this block's new copy is of */
+	float *w[2];         /* shared [n]; the second with rounds only */
+	float *state, *more; /* shared [n], NULL when the updater keeps none */
 	size_t length, count;
 	size_t *later; /* [count] */
 	nsec look;     /* for a lock, before sleeping */
@@ -37,6 +37,8 @@ void block_unlock(struct table *t, size_t i);
 void block_apply(struct table *t, const struct table_op *p, size_t i);
 /* The operation on all of its floats. */
 void blocks_apply(struct table *t, const struct table_op *p);
+/* x[n] = the updater's state or more, or the other way round; nobody pushes meanwhile. */
+void blocks_keep(struct table *t, enum kept what, float *x, bool put);
 /* Blocks that nobody pushed to in this round go over to the next as they are. */
 void blocks_carry_over(struct table *t, int64_t round);
 

@@ -23,7 +23,8 @@ static struct buffer *buffer_new(const struct buffers *p, size_t room)
 struct buffer *buffer_take(struct buffers *p, size_t n)
 {
 	struct buffer **best = NULL, *b;
-	for (struct buffer **at = &p->spare; *at; at = &(*at)->next)
+	for (struct buffer **at = &p->spare; *at && !(best && (*best)->room == n);
+	     at = &(*at)->next)
 		if ((*at)->room >= n && (!best || (*at)->room < (*best)->room))
 			best = at;
 	b = best ? *best : buffer_new(p, n);

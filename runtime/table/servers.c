@@ -1,6 +1,6 @@
 /*
  * servers.c - tables whose shards lie on ranks that do nothing else: a worker's side of it.
- * Server s holds the rows part_of(rows, servers, s) of each table (server.c), and applies what
+ * Server s holds the rows part_of(rows, servers, s) of each table (shard.c), and applies what
  * workers send it in the order in which it came. Everyone's ranks are the workers, then the
  * servers.
  *
@@ -27,9 +27,10 @@
 
 /* What one server does of an operation. */
 struct subrequest {
+	struct table_request request;
 	struct table_reply reply;
 	size_t first, n; /* its floats, in the operation's memory or the staged rows */
-	int awaited, listed, sent, got; /* of the link: requests under way */
+	int asked, awaited, listed, sent, got; /* of the link: requests under way */
 	bool replied, over;
 };
 
@@ -53,17 +54,21 @@ struct client {
 
 #define AT(t) ((struct client *)(t)->at)
 
-static void send_request(struct link *everyone, int rank, enum request_kind what, int table)
+static void send_request(struct link *everyone, int rank, struct table_request a)
 {
-	struct table_request a = {.what = what, .table = table, .slot = TICKETS_MAX};
+	a.worker = link_rank(everyone);
+	a.slot = TICKETS_MAX;
 	link_send_eager(everyone, rank, TAG_REQUEST, &a, sizeof a);
 	link_wake(everyone, rank);
 }
 
 static void send_to_all(struct table *t, enum request_kind what)
 {
-	for (int s = 0; s < t->among->servers; s++)
-		send_request(t->among->everyone, t->among->size + s, what, t->id);
+	struct tables *s = t->among;
+	for (int k = 0; k < s->servers; k++)
+		send_request(s->everyone, s->size + k,
+			     (struct table_request){
+				     .what = what, .table = t->id, .number = s->asked[k]++});
 }
 
 /* By worker 0. Returns when the server has the table: a send waits for its receiver. */
@@ -190,18 +195,21 @@ static void start_subrequest(struct table *t, struct slot *q, int s, struct tabl
 	struct subrequest *g = &q->subrequest[s];
 	int server = t->among->size + s;
 	bool pushes = q->op->kind != OP_READ;
-	g->listed = g->sent = g->got = -1;
+	g->asked = g->listed = g->sent = g->got = -1;
 	g->replied = false;
 	g->over = a.what == REQUEST_OP && !pushes && g->n == 0;
 	if (g->over)
 		return;
+	a.worker = t->among->rank;
 	a.in = pushes ? (int64_t)g->n : 0;
 	a.out = q->op->out ? (int64_t)g->n : 0;
 	if (q->op->row)
 		a.rows = (int64_t)(g->n / t->rules.columns);
 	g->awaited =
 		link_recv_start(l, server, reply_tag(t->id, a.slot), &g->reply, sizeof g->reply);
-	link_send_eager(l, server, TAG_REQUEST, &a, sizeof a);
+	a.number = t->among->asked[s]++;
+	g->request = a;
+	g->asked = link_send_start(l, server, TAG_REQUEST, &g->request, sizeof g->request);
 	if (a.rows > 0)
 		g->listed =
 			link_send_start(l, server, TAG_BODY, q->row + g->first / t->rules.columns,
@@ -230,7 +238,8 @@ static bool advance_subrequest(struct table *t, struct slot *q, int s)
 					 reply_tag(t->id, (int)(q - AT(t)->slot)), back_into(q, g),
 					 g->n * sizeof(float));
 	g->replied = true;
-	return g->over = link_test(l, &g->listed) & link_test(l, &g->sent) & link_test(l, &g->got);
+	return g->over = link_test(l, &g->asked) & link_test(l, &g->listed) &
+			 link_test(l, &g->sent) & link_test(l, &g->got);
 }
 
 /* Where MPI moves long messages in pieces, both ends have to look again and again: whoever finds
@@ -240,7 +249,7 @@ static void nudge_servers(struct table *t, struct slot *q)
 	struct link *l = t->among->everyone;
 	for (int s = 0; s < t->among->servers; s++) {
 		struct subrequest *g = &q->subrequest[s];
-		if (!g->over && (g->replied || !link_test(l, &g->sent)))
+		if (!g->over && (g->replied || !link_test(l, &g->sent) || !link_test(l, &g->asked)))
 			link_wake(l, t->among->size + s);
 	}
 }
@@ -376,6 +385,7 @@ static char *servers_start(struct table *t, struct table_op *p)
 				  .table = t->id,
 				  .slot = (int32_t)(q - c->slot),
 				  .kind = p->kind,
+				  .kept = p->kept,
 				  .pull = p->pull,
 				  .replace = replace,
 				  .rows = -1,
@@ -415,6 +425,7 @@ static void request_plainly(struct table *t, enum request_kind what, int n)
 					 NULL);
 	}
 	wait_for_replies(t, q);
+	world_leave();
 	q->op = NULL;
 }
 
@@ -422,6 +433,19 @@ static int64_t servers_version(struct table *t)
 {
 	request_plainly(t, REQUEST_VERSION, 1);
 	return AT(t)->slot[TICKETS_MAX].subrequest[0].reply.version;
+}
+
+/* An operation like any other on its way, which servers do not count. */
+static void servers_keep(struct table *t, enum kept what, float *x, bool put)
+{
+	struct table_op p = {.kind = put ? OP_PUSH : OP_READ,
+			     .kept = what,
+			     .in = put ? x : NULL,
+			     .out = put ? NULL : x};
+	servers_start(t, &p);
+	char *wrong = servers_wait(t, &p);
+	world_leave();
+	CHECK(!wrong, "%s", wrong);
 }
 
 static void servers_flush(struct table *t)
@@ -455,14 +479,16 @@ static void servers_close(struct table *t)
 void servers_dismiss(struct link *everyone, int workers)
 {
 	for (int s = workers; s < link_size(everyone) && link_rank(everyone) == 0; s++)
-		send_request(everyone, s, REQUEST_DISMISS, 0);
+		send_request(everyone, s,
+			     (struct table_request){.what = REQUEST_DISMISS, .number = -1});
 	link_wakeup_free(everyone);
 }
 
 void servers_events(struct link *everyone, int workers, struct slices *all)
 {
 	for (int s = workers; s < link_size(everyone); s++) {
-		send_request(everyone, s, REQUEST_EVENTS, 0);
+		send_request(everyone, s,
+			     (struct table_request){.what = REQUEST_EVENTS, .number = -1});
 		trace_recv(everyone, s, all);
 	}
 }
@@ -482,6 +508,7 @@ const struct placement placement_servers = {
 	.start = servers_start,
 	.wait = servers_wait,
 	.version = servers_version,
+	.keep = servers_keep,
 	.flush = servers_flush,
 	.resume = servers_resume,
 	.finish = servers_finish,

@@ -23,6 +23,7 @@
 
 struct shared {
 	_Alignas(64) atomic_llong version; /* pushes begun */
+	atomic_llong counted;              /* of them, those that were not dropped */
 	struct monitor monitor;            /* guards what follows */
 	int64_t replayed; /* of a replay: operations of the record that have taken place */
 	int64_t seq;      /* recorded operations; under the first block's lock */
@@ -100,6 +101,8 @@ static void count_versions(struct table *t, struct table_op *p)
 {
 	atomic_llong *version = &AT(t)->shared->version;
 	int64_t before = atomic_fetch_add(version, op_pushes(p));
+	if (op_pushes(p) && !p->dropped)
+		p->number = atomic_fetch_add(&AT(t)->shared->counted, 1) + 1;
 	if (op_pushes(p))
 		p->staleness = t->rules.rounds ? 0 : before - t->seen;
 	p->flow = op_pushes(p) ? before + 1 : 0;
@@ -243,6 +246,7 @@ static void push_in_round(struct table *t, struct table_op *p)
 		record(t, p);
 	monitor_unlock(&s->monitor);
 	if (p->dropped) {
+		push.dropped = true;
 		count_versions(t, &push);
 		return;
 	}
@@ -393,6 +397,17 @@ static int64_t shared_version(struct table *t)
 	return (int64_t)atomic_load(&AT(t)->shared->version);
 }
 
+static void shared_keep(struct table *t, enum kept what, float *x, bool put)
+{
+	atomic_llong *counted = &AT(t)->shared->counted;
+	if (what != KEEPS_T)
+		blocks_keep(t, what, x, put);
+	else if (put)
+		atomic_store(counted, (long long)x[0]);
+	for (size_t i = 0; what == KEEPS_T && !put && i < t->n; i++)
+		x[i] = (float)atomic_load(counted);
+}
+
 static void shared_flush(struct table *t)
 {
 	struct shared_state *h = AT(t);
@@ -412,7 +427,8 @@ static void shared_resume(struct table *t)
 #define SLOTS \
 	.keeps_order = true, .counts_versions = true, .in_shared_memory = true, \
 	.open = shared_open, .close = shared_close, .start = shared_start, .wait = shared_wait, \
-	.version = shared_version, .flush = shared_flush, .resume = shared_resume
+	.version = shared_version, .keep = shared_keep, .flush = shared_flush, \
+	.resume = shared_resume
 
 const struct placement placement_shared = {.name = "shared", .preference = 2, SLOTS};
 const struct placement placement_gpu = {

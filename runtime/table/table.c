@@ -72,9 +72,11 @@ char *tables_open(struct tables **out, struct link *everyone, struct link *worke
 			     .servers = servers,
 			     .dev = d && d->ops->peer ? d : NULL};
 	s->stats = stats ? stats : &s->unused;
+	s->asked = must(calloc((size_t)servers + 1, sizeof *s->asked));
 	char *wrong = choose_placement(s, placement_find(placement));
 	*out = s;
 	if (wrong) {
+		free(s->asked);
 		free(s);
 		*out = NULL;
 	}
@@ -104,6 +106,7 @@ void tables_close(struct tables *s)
 		table_close(s->table[i]);
 	if (s->placement->finish)
 		s->placement->finish(s);
+	free(s->asked);
 	free(s->arrival);
 	free(s);
 }
@@ -312,7 +315,8 @@ static size_t moved(const struct table *t, const struct table_op *p)
 static int64_t bytes_of(const struct table *t, const struct table_op *p)
 {
 	int ways = p->kind == OP_READ ? p->pull : p->kind == OP_PUSH ? 1 + (p->out != NULL) : 2;
-	return (int64_t)(sizeof(float) * moved(t, p) * (size_t)ways);
+	size_t listed = p->row && t->among->placement->on_servers ? p->rows * sizeof *p->row : 0;
+	return (int64_t)(sizeof(float) * moved(t, p) * (size_t)ways + listed);
 }
 
 static void count_op(struct table *t, const struct table_op *p)
@@ -334,6 +338,8 @@ static char *timed(struct table *t, char *(*slot)(struct table *, struct table_o
 	struct stats *s = t->among->stats;
 	nsec since = clock_now(), waited = s->wait;
 	char *wrong = slot ? slot(t, p) : NULL;
+	world_leave();
+	pulse_step();
 	s->comm += clock_now() - since - (s->wait - waited);
 	return wrong;
 }
@@ -427,6 +433,52 @@ char *table_wait(struct table *t, struct table_op *started)
 	CHECK(started->under_way, "waits twice for one operation");
 	started->under_way = false;
 	return started->ended ? started->said : wait_op(t, started);
+}
+
+/* ---- What a checkpoint has ------------------------------------------------------ */
+
+/* Of this worker, beside W: worker 0 has what all share. */
+static bool has_kept(const struct table *t, enum kept what)
+{
+	const struct updater *u = t->rules.updater;
+	if (t->alias || t->rules.lengths)
+		return false;
+	return what == KEEPS_OWN
+		       ? u->own
+		       : (what == KEEPS_STATE ? u->state : u->more) && t->among->rank == 0;
+}
+
+static void keep(struct table *t, enum kept what, float *x, bool put)
+{
+	struct device *d = t->among->dev;
+	bool here = what == KEEPS_OWN && t->own;
+	if (!here)
+		t->among->placement->keep(t, what, x, put);
+	else if (t->among->placement->floats_on_device && put)
+		d->ops->put(d, t->own, x, t->n);
+	else if (t->among->placement->floats_on_device)
+		d->ops->get(d, x, t->own, t->n);
+	else
+		memcpy(put ? t->own : x, put ? x : t->own, t->n * sizeof *x);
+}
+
+size_t tables_kept(const struct tables *s)
+{
+	size_t n = 0;
+	for (int i = 0; s && i < s->count; i++)
+		for (enum kept what = KEEPS_STATE; s->table[i] && what <= KEEPS_T; what++)
+			n += has_kept(s->table[i], what) ? s->table[i]->n : 0;
+	return n;
+}
+
+void tables_keep(struct tables *s, float *x, bool put)
+{
+	for (int i = 0; s && i < s->count; i++)
+		for (enum kept what = KEEPS_STATE; s->table[i] && what <= KEEPS_T; what++)
+			if (has_kept(s->table[i], what)) {
+				keep(s->table[i], what, x, put);
+				x += s->table[i]->n;
+			}
 }
 
 int64_t table_version(struct table *t)

@@ -28,7 +28,7 @@ struct updater {
 	const char *name, *summary; /* summary: its formula */
 	enum updater_kind kind;     /* its place in updaters[] */
 	struct updater_wants wants;
-	bool state, own, pulled; /* reads and keeps these; they start at 0 and at W */
+	bool state, more, own, pulled; /* reads and keeps these; they start at 0 and at W */
 	/* What it adds to W does not depend on W or state: the pushing worker can work it out. */
 	bool additive;
 	bool staleness; /* reads it */
@@ -69,8 +69,12 @@ struct table_op {
 	size_t rows; /* row NULL: the whole table, else these, in this order */
 	struct push by;
 
+	/* Of what is kept beside W, for tables_keep: OP_READ brings it, OP_PUSH replaces it. */
+	enum kept kept;
+
 	/* The placement's */
 	int64_t staleness;
+	int64_t number;  /* of a push that counts, among those to the shard; from 1 */
 	bool dropped;    /* came too late for its round */
 	bool read_later; /* out is filled in the waiting */
 	int64_t round;   /* that it was pushed in */
@@ -122,7 +126,8 @@ struct tables {
 	struct link *workers;  /* NULL on a server */
 	int rank, size;        /* among the workers, and how many */
 	int servers;
-	bool near; /* the workers are on one machine; not asked when there are servers */
+	int64_t *asked; /* [servers] requests of this worker */
+	bool near;      /* the workers are on one machine; not asked when there are servers */
 	const struct placement *placement;
 	struct device *dev; /* of the workers' vectors, if it has its own memory; or NULL */
 	struct stats *stats, unused; /* unused: where nobody gave stats */
@@ -181,6 +186,12 @@ char *tables_flush(struct tables *s);
 bool tables_drop(const struct tables *s); /* may one of them drop pushes? s may be NULL */
 void tables_resume(struct tables *s);
 
+/* A checkpoint, made at a barrier, has of tables what updaters keep beside W: of each worker its
+ * own, and on worker 0 the state. Floats that this worker has of it: */
+size_t tables_kept(const struct tables *s); /* s may be NULL */
+/* x gets them, or, with put, gives them back, to tables that W and nothing more was given. */
+void tables_keep(struct tables *s, float *x, bool put);
+
 /* ---- Placements: shared.c (shared and gpu), onesided.c, servers.c ------------------ */
 
 /* A file, and a row here. */
@@ -208,6 +219,10 @@ struct placement {
 	char *(*start)(struct table *t, struct table_op *p);
 	char *(*wait)(struct table *t, struct table_op *p);
 	int64_t (*version)(struct table *t);
+	/* Between two barriers: x[n] = the updater's state, more or t (one number, n times), or
+	 * this worker's own where these lie with the shards; or the other way round. NULL = no
+	 * updater here has them. */
+	void (*keep)(struct table *t, enum kept what, float *x, bool put);
 	/* This worker stands at a barrier (or is gone) until resume: no push of its will come. */
 	void (*flush)(struct table *t);
 	void (*resume)(struct table *t);
@@ -221,13 +236,11 @@ const struct placement *placement_find(const char *name); /* NULL: none, or "aut
 /* ---- What a placement calls back into (apply.c) ------------------------------------- */
 
 /* Under whatever lock guards these n floats: does the operation's work on floats first .. first + n
- * - 1 of the table. w, state: of the shard, at `first`; own, pulled: of the worker, likewise; in,
- * out: where the operation has these floats. */
-void table_apply(const struct table_rules *r, const struct table_op *p, float *w, float *state,
-		 float *own, float *pulled, const float *in, float *out, size_t n);
+ * - 1 of the table. Of `at` the pointers are read: w, state, more of the shard, at `first`; own,
+ * pulled of the worker, likewise; values, out: where the operation has these floats. */
+void table_apply(const struct table_rules *r, const struct table_op *p, struct update at, size_t n);
 /* What it does, for a device that has these floats. */
-struct update update_of(const struct table_rules *r, const struct table_op *p, float *w,
-			float *state, float *own, float *pulled, const float *in, float *out);
+struct update update_of(const struct table_rules *r, const struct table_op *p, struct update at);
 /* p NULL: a round has ended. */
 void table_arrived(struct table *t, const struct table_op *p, int shard, int64_t seq);
 /* Why a round will never end: worker `away`, which made so many pushes, will make no more. */

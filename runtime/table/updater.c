@@ -2,6 +2,7 @@
  * updater.c - what a push does to the parameters on a server, by the processor: a loop for each of
  * the formulas of runtime/device/updaters.h.
  */
+#include "runtime/device/cpu/adamw.h"
 #include "runtime/table/table.h"
 
 #ifdef __AVX__
@@ -29,6 +30,18 @@ static size_t add_and_stream(float *restrict w, const float *restrict d, float s
 	return i;
 }
 
+/* As the local optimiser does. Returns how many it did. */
+static size_t adam_wide(const struct update *u, size_t n)
+{
+	struct moving_step now = {.lr = u->by.lr};
+	update_unbias(u, now.unbias);
+	if (!adamw_wide(u->w, u->state, u->more, u->values, adam_rule(u->by), now, n))
+		return 0;
+	if (u->out)
+		memcpy(u->out, u->w, n * sizeof *u->w);
+	return n;
+}
+
 typedef struct place formula(struct place x, struct push by);
 
 /* All but u is known where this is compiled in, so that each updater has loops of its own. */
@@ -38,18 +51,26 @@ static inline __attribute__((always_inline)) void each(const struct update *u, s
 {
 	const struct push by = u->by;
 	const float tau = (float)u->staleness, *g = u->values, *bak = u->pulled;
-	float *w = u->w, *out = u->out, *kept = update_kept(u, keeps);
+	float *w = u->w, *out = u->out, *kept = update_kept(u, keeps), *more = u->more;
+	float unbias[2] = {1, 1};
+	if (keeps == KEEPS_MORE)
+		update_unbias(u, unbias);
+	const float first = unbias[0], second = unbias[1];
 #pragma omp simd
 	for (size_t j = i; j < n; j++) {
 		struct place x = push((struct place){.w = w[j],
 						     .g = g[j],
 						     .kept = keeps ? kept[j] : 0,
 						     .bak = reads ? bak[j] : 0,
-						     .tau = tau},
+						     .tau = tau,
+						     .more = keeps == KEEPS_MORE ? more[j] : 0,
+						     .unbias = {first, second}},
 				      by);
 		w[j] = x.w;
 		if (keeps)
 			kept[j] = x.kept;
+		if (keeps == KEEPS_MORE)
+			more[j] = x.more;
 		if (outs)
 			out[j] = x.w;
 	}
@@ -61,6 +82,8 @@ static inline __attribute__((always_inline)) void each(const struct update *u, s
 		size_t done = 0; \
 		if (UPDATER_##word == UPDATER_add && u->out && u->large) \
 			done = add_and_stream(u->w, u->values, u->by.scale, u->out, n); \
+		if (UPDATER_##word == UPDATER_adam) \
+			done = adam_wide(u, n); \
 		if (u->out) \
 			each(u, done, n, push_##word, KEEPS_##keeps, reads, true); \
 		else \
@@ -70,7 +93,9 @@ static inline __attribute__((always_inline)) void each(const struct update *u, s
 						      .summary = formula_text, \
 						      .kind = UPDATER_##word, \
 						      .apply = word##_apply, \
-						      .state = KEEPS_##keeps == KEEPS_STATE, \
+						      .state = KEEPS_##keeps == KEEPS_STATE || \
+							       KEEPS_##keeps == KEEPS_MORE, \
+						      .more = KEEPS_##keeps == KEEPS_MORE, \
 						      .own = KEEPS_##keeps == KEEPS_OWN, \
 						      .pulled = reads, \
 						      __VA_ARGS__};

@@ -24,11 +24,13 @@ enum request_kind {
 
 struct table_request {
 	enum request_kind what;
-	int32_t table, slot;
+	int32_t worker, table, slot;
+	int64_t number; /* of the worker's requests to this server, from 0; -1: in any order */
 	enum op_kind kind;
 	int32_t pull, replace; /* replace: a sync that sends the new W */
-	int64_t rows;          /* that follow; -1: the whole shard */
-	int64_t in, out;       /* floats that follow, and that are wanted */
+	enum kept kept;
+	int64_t rows;    /* that follow; -1: the whole shard */
+	int64_t in, out; /* floats that follow, and that are wanted */
 	struct push by;
 	int64_t flow; /* of a push, in the timeline; 0 = the operation is not in it, or a pull */
 	int32_t epoch, step; /* likewise; epoch 0 = it is not */

@@ -25,18 +25,23 @@ static struct {
 	int users;
 } shared;
 
-char *data_open(const struct dataset *set, const struct run *run, struct data *train,
-		struct data *validation, struct data *test)
+char *data_open(const struct worker *w, struct data *train, struct data *validation,
+		struct data *test)
 {
+	const struct dataset *set = w->workload->dataset;
 	char *wrong = NULL;
 	CHECK(data.users == 0 || data.set == set, "two data sets, %s and %s, in one process",
 	      data.set->name, set->name);
 	if (data.users == 0)
-		wrong = set->load(run, &data.train, &data.test);
-	if (wrong)
+		wrong = set->load(w->run, &data.train, &data.test);
+	if (data.users == 0 && !wrong)
+		wrong = data_cut(w->workload, w->workload_opts, &data.train, &data.test);
+	if (wrong) {
+		set->unload(&data.train, &data.test);
 		return wrong;
+	}
 	if (data.users == 0)
-		validation_split(run, &data.train, &data.validation);
+		validation_split(w->run, &data.train, &data.validation);
 	data.set = set;
 	data.users++;
 	*train = data.train;

@@ -30,6 +30,7 @@ struct dealing {
 	struct shards *shards;   /* NULL: rows are dealt anew in every epoch */
 	struct counter *counter; /* NULL: static */
 	int64_t *first, draws;   /* [draws + 1] a draw is of mini-batches first .. next first - 1 */
+	int64_t before;          /* numbers of epochs before the first, where the run goes on */
 	int64_t taken;           /* a number of the counter, of a later epoch; -1 = none */
 	int64_t next, end;       /* mini-batches that were drawn, over all epochs */
 	int64_t *held, *again;   /* [room] since the last push; to be trained on again */
@@ -90,7 +91,7 @@ static struct shards *open_shards(struct trainer *r)
 char *deal_record(struct trainer *r)
 {
 	const struct shards *s = r->dealing->shards;
-	size_t classes = r->train.classes;
+	size_t classes = data_classes(&r->train);
 	if (!s || !r->train.target || !r->sink->shards)
 		return NULL;
 	int64_t *rows AUTOFREE = must(malloc(s->models * (classes + 1) * sizeof *rows));
@@ -110,6 +111,7 @@ void deal_open(struct trainer *r)
 		return;
 	d->counter = counter_new(&r->w);
 	plan_draws(d, batches(r), r->w.trainers, X);
+	d->before = d->draws * r->head.epoch;
 	d->room = tables_drop(r->w.tables) ? (size_t)(X < all ? X : all) : 0;
 	d->held = must(malloc((d->room + 1) * sizeof *d->held));
 	d->again = must(malloc((d->room + 1) * sizeof *d->again));
@@ -190,7 +192,7 @@ static int64_t draw(struct trainer *r)
 	if (d->next < d->end)
 		return d->next++;
 	if (d->taken < 0 && !d->no_more)
-		d->taken = counter_next(d->counter);
+		d->taken = d->before + counter_next(d->counter);
 	if (d->taken < 0 || d->taken >= d->draws * r->w.epoch)
 		return -1;
 	int64_t before = d->taken / d->draws * batches(r);

@@ -15,14 +15,21 @@ enum { PILOT = 8 }; /* steps whose duration says how many there is time for */
 
 /* ---- A step -------------------------------------------------------------- */
 
-/* A straggling step takes L times as long, L lognormal(0, sigma), when that is longer; on a slow
- * worker all of it takes 1 / speed times as long. took: without what was communicated inside. */
+/* A step takes --step-time, in proportion to its rows, when that is longer. A straggling one takes
+ * L times as long, L lognormal(0, sigma), when that is longer; on a slow worker all of it takes 1 /
+ * speed times as long. took: without what was communicated inside. */
 static void delay(const struct trainer *r, nsec took, uint64_t *rng)
 {
-	double sigma = r->w.run->straggle, factor = sigma > 0 ? exp(sigma * rng_normal(rng)) : 1;
-	factor = fmax(factor, 1) / r->heterogeneity.speed;
-	if (factor > 1)
-		clock_delay((nsec)((double)took * (factor - 1)));
+	const struct run *run = r->w.run;
+	double sigma = run->straggle, factor = sigma > 0 ? exp(sigma * rng_normal(rng)) : 1;
+	double least = 1e9 * run->step_time * (double)r->w.rows / (double)run->batch;
+	double wanted = fmax((double)took, least) * fmax(factor, 1) / r->heterogeneity.speed;
+	nsec more = (nsec)(wanted - (double)took);
+	if (more <= 0)
+		return;
+	world_stand("its delay");
+	clock_delay(more);
+	world_leave();
 }
 
 static bool wants_layers(const struct worker *w)
@@ -32,6 +39,8 @@ static bool wants_layers(const struct worker *w)
 
 void layer_ready(struct worker *w, size_t i)
 {
+	if (are_checked(w))
+		promise_layer(w, i);
 	if (!wants_layers(w))
 		return;
 	if (w->dev->in_graph) {
@@ -51,6 +60,13 @@ void consensus_mark(struct worker *w)
 	w->marked = true;
 }
 
+/* A warm-up, before step 1, wants nothing of others. */
+static void fetch(struct worker *w)
+{
+	if (w->strategy->fetch && w->step > 0)
+		w->strategy->fetch(w);
+}
+
 /* A local step needs nobody else, so that a device can take it in one go with the gradient. */
 static void gradient_and_local_step(void *ctx)
 {
@@ -62,7 +78,10 @@ static void gradient_and_local_step(void *ctx)
 static void gradient_alone(void *ctx)
 {
 	struct worker *w = ctx;
-	w->workload->gradient(w);
+	if (are_checked(w))
+		promise_gradient(w);
+	else
+		w->workload->gradient(w);
 }
 
 /* What a device does for a mini-batch depends on its rows, in the lower 32 bits, and, of a
@@ -79,13 +98,16 @@ static bool compute(struct worker *w, bool with_step)
 {
 	enum { GRADIENT, STEP, KINDS };
 	struct device *d = w->dev;
-	with_step &= w->strategy->local && d->ops->graph;
-	d->lr = (float)w->lr;
+	pulse_step();
+	with_step &= w->strategy->local && d->ops->graph && !are_checked(w);
+	local_begin(w);
 	d->key = rng_seed(w->run->seed, STREAM_DROPOUT,
 			  w->step * w->trainers + w->rank / comm_size(w->model_group));
 	w->workload->load(w);
-	if (!d->ops->graph || comm_size(w->model_group) > 1) { /* those communicate inside */
-		w->workload->gradient(w);
+	fetch(w);
+	if (!d->ops->graph || w->workload->host ||
+	    comm_size(w->model_group) > 1) { /* those communicate inside */
+		gradient_alone(w);
 		return false;
 	}
 	d->ops->graph(d, KINDS * graph_key(w) + (with_step ? STEP : GRADIENT),
@@ -139,6 +161,8 @@ static void one_step(struct trainer *r, int64_t i, uint64_t *straggle_rng)
 	if (w->rows) {
 		done = compute(w, !r->delayed);
 	} else { /* fewer rows than replicas in this step: nothing to add */
+		local_begin(w);
+		fetch(w);
 		vec_fill(w->grad, 0);
 		for (size_t k = w->layers; k-- > 0;)
 			layer_ready(w, k);
@@ -152,7 +176,10 @@ static void one_step(struct trainer *r, int64_t i, uint64_t *straggle_rng)
 	}
 	w->marks = w->consensus && r->ends_with_barrier && last_meeting(r);
 	if (!done) {
-		w->strategy->step(w);
+		if (are_checked(w))
+			promise_step(w);
+		else
+			w->strategy->step(w);
 		note(r, TRACE_UPDATE, at);
 	}
 	note(r, TRACE_STEP, began);
@@ -210,7 +237,9 @@ static void attend(struct trainer *r)
 	if (u->pause_at < NEVER && training_time(r) >= u->pause_at) {
 		nsec since = clock_now();
 		u->pause_at = NEVER;
+		world_stand("a pause");
 		clock_delay(u->pause);
+		world_leave();
 		r->stood += clock_now() - since;
 		note_from(r, true, 0);
 		note(r, TRACE_PAUSE, since);
@@ -347,6 +376,7 @@ void epoch_run(struct trainer *r, bool barrier)
 	struct worker *w = &r->w;
 	struct stats *s = &r->stats, before = *s;
 	struct epoch_record *record = &r->record[r->records];
+	struct usage had = usage_now(), has;
 	nsec began = r->records ? r->record[r->records - 1].model.end : 0;
 	w->marked = false;
 	nsec in_steps = make_steps(r, barrier);
@@ -365,6 +395,9 @@ void epoch_run(struct trainer *r, bool barrier)
 	}
 	note_from(r, false, 0);
 	nsec now = record->model.end = segment_time(r);
+	has = usage_now();
+	s->preemptions = has.preemptions < 0 ? -1 : has.preemptions - had.preemptions;
+	before.preemptions = 0;
 	record->first_meeting = before.meetings;
 	record->last_meeting = s->meetings;
 	record->split = (struct split_row){
@@ -375,12 +408,18 @@ void epoch_run(struct trainer *r, bool barrier)
 		.compute_s = 1e-9 * (double)(in_steps - busy),
 		.comm_s = 1e-9 * (double)(s->comm - before.comm),
 		.wait_s = 1e-9 * (double)(s->wait - before.wait),
+		.user_s = has.user_s - had.user_s,
+		.system_s = has.system_s - had.system_s,
+		.run_delay_s = has.run_delay_s - had.run_delay_s,
 		.staleness_max = s->staleness_max,
 	};
 	s->staleness_max = 0;
 	for (int i = 0; i < STALENESS_BINS; i++)
 		record->staleness[i] = s->staleness[i] - before.staleness[i];
 	tally_take(w, &record->running);
+	tally_add(&record->running, &r->account.taken);
+	record->values = r->account.values;
+	r->account = (struct account){.promises = r->account.promises};
 	take_snapshot(r, &record->model);
 	r->records++;
 }
@@ -411,8 +450,7 @@ void epoch_warm_up(struct trainer *r)
 	}
 	if (w->buffer)
 		vec_copy(w->buffer, r->buffer);
-	if (w->velocity)
-		vec_fill(w->velocity, 0);
+	local_forget(w);
 	for (int i = 0; i < TIMES; i++)
 		comm_allreduce(w->data_group, w->grad, MEAN);
 	device_sync(w->dev);

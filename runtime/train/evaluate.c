@@ -22,8 +22,10 @@ static struct tally tally_of(struct trainer *r, const struct data *set, const st
 	struct tally t;
 	size_t first = part_of(rows->n, (size_t)r->replicas, (size_t)r->replica);
 	size_t end = part_of(rows->n, (size_t)r->replicas, (size_t)r->replica + 1);
-	for (size_t at = first; at < end; at += EVALUATE_ROWS)
+	for (size_t at = first; at < end; at += EVALUATE_ROWS) {
 		w->workload->evaluate(w, set, rows->index + at, smaller(end - at, EVALUATE_ROWS));
+		pulse_step();
+	}
 	tally_take(w, &t);
 	return t;
 }
@@ -66,6 +68,7 @@ static void recompute_buffers(struct trainer *r)
 		for (size_t k = 0; k < rows; k++)
 			index[k] = (int32_t)part_of(n, rows * batches, k * batches + i);
 		w->workload->statistics(w, index, rows);
+		pulse_step();
 		vec_axpy(r->statistics, 1 / (float)batches, w->buffer);
 	}
 	comm_allreduce(w->data_group, r->statistics, SUM);
@@ -210,9 +213,13 @@ static void evaluate_epoch(struct trainer *r, struct epoch_record *record, bool 
 	r->elapsed += row.split.seconds;
 	if (r->w.rank == 0) {
 		look_for_divergence(r, &row);
+		world_stand("the database");
 		if (r->sink->epoch)
 			error = r->sink->epoch(r->sink->self, &row, r->ranks, r->w.trainers,
 					       row.split.pushes ? record->staleness : NULL);
+		if (!error && record->values.n && r->sink->values)
+			error = r->sink->values(r->sink->self, row.epoch, &record->values);
+		world_leave();
 		if (r->page) {
 			r->page->row[r->page->rows] = row;
 			__atomic_fetch_add(&r->page->rows, 1, __ATOMIC_RELEASE);
@@ -230,8 +237,10 @@ static void evaluate_point(struct trainer *r, const struct snapshot *s, nsec beg
 	struct evaluated t = evaluate_model(r, s);
 	char *error = NULL;
 	gather_point(r, &t, &row);
+	world_stand("the database");
 	if (r->w.rank == 0 && r->sink->point)
 		error = r->sink->point(r->sink->self, &row);
+	world_leave();
 	decide(r, error);
 }
 
@@ -239,6 +248,7 @@ void evaluate(struct trainer *r, struct epoch_record *record, int64_t n)
 {
 	const struct snapshot *s = r->point, *end = r->point + r->points;
 	nsec began = 0;
+	pulse_step();
 	if (r->page)
 		r->page->state = STATUS_EVALUATING;
 	stats_reduce(&r->w);

@@ -80,6 +80,19 @@ static void sum_staleness(struct trainer *r, int64_t bins[STALENESS_BINS])
 		bins[i] = (int64_t)sum[i];
 }
 
+/* Those of all trainers, on rank 0; by their ranks, so that equal runs have equal means. */
+static void gather_values(struct trainer *r, struct epoch_values *own)
+{
+	size_t n = (size_t)r->w.trainers;
+	struct epoch_values *all = r->w.rank == 0 ? must(calloc(n, sizeof *all)) : NULL;
+	link_gather_bytes(r->all, own, all, sizeof *own);
+	own->n = 0;
+	for (size_t k = 0; all && k < n; k++)
+		for (int i = 0; i < all[k].n; i++)
+			values_add(own, &all[k].of[i]);
+	free(all);
+}
+
 /* Times are means, counts are sums. Without a barrier every trainer's epoch begins and ends at a
  * time of its own, and what it spent them on are shares of that: the epoch of all has these shares.
  * What was waiting inside meetings moves from comm to wait. */
@@ -96,7 +109,8 @@ void gather_epoch(struct trainer *r, struct epoch_record *record, const struct e
 #define OWN(name) .name = (double)own->name,
 		SPLIT_TIMES(OWN) SPLIT_COUNTS(OWN)
 #undef OWN
-			.running = counted(r, &record->running),
+			.reports = record->values.n,
+		.running = counted(r, &record->running),
 		.train = counted(r, &evaluated->train),
 		.validation = counted(r, &evaluated->validation),
 		.test = counted(r, &evaluated->test),
@@ -119,10 +133,15 @@ void gather_epoch(struct trainer *r, struct epoch_record *record, const struct e
 	means_of(r, &sum.test, &row->test_loss, &row->test_accuracy);
 	if (row->split.pushes)
 		sum_staleness(r, record->staleness);
+	if (sum.reports > 0)
+		gather_values(r, &record->values);
 	link_gather_bytes(r->all, own, r->ranks, sizeof *own);
-	for (int k = 0; r->w.rank == 0 && k < r->w.trainers; k++)
+	for (int k = 0; r->w.rank == 0 && k < r->w.trainers; k++) {
 		if (r->ranks[k].staleness_max > row->split.staleness_max)
 			row->split.staleness_max = r->ranks[k].staleness_max;
+		row->split.run_delay_s = k ? fmax(row->split.run_delay_s, r->ranks[k].run_delay_s)
+					   : r->ranks[k].run_delay_s;
+	}
 }
 
 /* ---- What was recorded ---------------------------------------------------- */
@@ -149,8 +168,10 @@ void gather_arrivals(struct trainer *r)
 		size_t n = bytes / sizeof *a;
 		qsort(a, n, sizeof *a, by_order);
 		r->arrived += n;
+		world_stand("the database");
 		if (run->record && r->sink->arrivals)
 			error = r->sink->arrivals(r->sink->self, a, n);
+		world_leave();
 		free(a);
 	}
 	decide(r, error);
@@ -171,8 +192,10 @@ void gather_events(struct trainer *r)
 			trace_recv(r->all, k, &e);
 		if (r->everyone && r->w.tables)
 			servers_events(r->everyone, r->w.trainers, &e);
+		world_stand("the database");
 		if (r->sink->events)
 			error = r->sink->events(r->sink->self, e.event, e.n, e.lost);
+		world_leave();
 		free(e.event);
 	}
 	decide(r, error);

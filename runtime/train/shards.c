@@ -66,7 +66,7 @@ static size_t draw_owner(const double *q, const size_t *room, size_t models, uin
 static void skew(struct shards *s, const struct data *train, double alpha, int64_t seed,
 		 const int32_t *order)
 {
-	size_t classes = train->classes;
+	size_t classes = data_classes(train);
 	double *q AUTOFREE = must(malloc(classes * s->models * sizeof *q));
 	size_t *room AUTOFREE = must(malloc(s->models * sizeof *room));
 	uint64_t rng = rng_seed(seed, STREAM_SHARD, 0);
@@ -129,9 +129,9 @@ void shards_sort(struct shards *s, int32_t *row)
 
 void shards_count(const struct shards *s, const struct data *train, int64_t *rows)
 {
-	size_t classes = train->classes ? train->classes : 1;
+	size_t classes = data_classes(train) ? data_classes(train) : 1;
 	memset(rows, 0, s->models * classes * sizeof *rows);
 	for (size_t i = 0; i < s->n; i++)
 		rows[(size_t)s->owner[i] * classes +
-		     (train->classes ? (size_t)train->target[i] : 0)]++;
+		     (data_classes(train) ? (size_t)train->target[i] : 0)]++;
 }

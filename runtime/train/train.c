@@ -59,6 +59,16 @@ static void set_up_comms(struct trainer *r)
 	w->weight = strcmp(w->run->reduce, "sum") == 0 ? 1 : 1.0 / r->replicas;
 }
 
+static void find_cluster(struct trainer *r)
+{
+	if (world_is_virtual)
+		return;
+	char *wrong = cluster_find(r->everyone ? r->everyone : r->all, r->w.trainers, r->w.run,
+				   r->plan, &r->cluster);
+	if (wrong)
+		user_error("%s", wrong);
+}
+
 /* Ranks that a launcher of the user's started may have been given different words. */
 static void agree_on_options(struct trainer *r)
 {
@@ -110,12 +120,6 @@ static size_t meetings_expected(const struct trainer *r)
 	return n < LEAST ? LEAST : n > MOST ? MOST : n;
 }
 
-/* Simulations of time alone have lengths only: shapes of data, no data. */
-static bool has_floats(const struct run *run)
-{
-	return !world_is_virtual || run->sim_train;
-}
-
 static void open_device(struct trainer *r)
 {
 	r->dev.ops = device_find(r->plan->device);
@@ -143,13 +147,13 @@ static void make_room(struct trainer *r)
 {
 	struct worker *w = &r->w;
 	size_t n = r->train.n, steps = (size_t)w->steps;
-	bool always = w->run->barrier_every == 1;
+	bool always = w->run->barrier_every == 1, judged = has_floats(w->run);
 	r->order = must(malloc((n / (size_t)r->replicas + steps + 1) * sizeof(int32_t)));
 	r->step_first = must(malloc((steps + 1) * sizeof(size_t)));
 	r->lr = must(malloc(steps * sizeof(float)));
-	r->test_rows = data_sample(r->test.n, r->test.n);
-	r->validation_rows = data_sample(r->validation.n, r->validation.n);
-	r->train_rows = data_sample(r->train.n, TRAIN_ROWS_EVALUATED);
+	r->test_rows = data_sample(r->test.n, judged ? r->test.n : 0);
+	r->validation_rows = data_sample(r->validation.n, judged ? r->validation.n : 0);
+	r->train_rows = data_sample(r->train.n, judged ? TRAIN_ROWS_EVALUATED : 0);
 	if (w->rank == 0)
 		r->ranks = must(calloc((size_t)w->size, sizeof *r->ranks));
 	r->steps_room = (size_t)(w->steps * w->run->epochs);
@@ -162,8 +166,10 @@ static void make_room(struct trainer *r)
 	r->point = must(calloc((size_t)r->points_max + 1, sizeof *r->point));
 	for (int64_t i = 0; i < r->points_max; i++)
 		r->point[i] = snapshot_new(w);
-	if (r->points_max)
-		r->next_point = epoch_next_point(w, 0);
+	if (r->points_max) { /* those before are of epochs that the run does not make again */
+		int64_t before = r->head.epoch * w->steps;
+		r->next_point = epoch_next_point(w, before - before % w->run->judge_every);
+	}
 	if (!always || r->points_max || w->strategy->canonical || w->strategy->average)
 		r->saved = vec_new(w, vec_len(w->param));
 }
@@ -173,7 +179,7 @@ static void set_up(struct trainer *r)
 	struct worker *w = &r->w;
 	const struct run *run = w->run;
 	r->heterogeneity = heterogeneity_of(run, w->rank);
-	r->delayed = run->straggle > 0 || r->heterogeneity.speed < 1;
+	r->delayed = run->straggle > 0 || run->step_time > 0 || r->heterogeneity.speed < 1;
 	stats_init(&r->stats, meetings_expected(r));
 	set_up_comms(r);
 	agree_on_options(r);
@@ -184,12 +190,16 @@ static void set_up(struct trainer *r)
 	r->validation = r->plan->validation;
 	r->test = r->plan->test;
 	if (has_floats(run))
-		agree(r, data_open(w->workload->dataset, run, &r->train, &r->validation, &r->test));
+		agree(r, data_open(w, &r->train, &r->validation, &r->test));
+	const struct data *const data[] = {&r->train, &r->validation, &r->test};
+	if (r->cluster.hosts > 1)
+		agree(r, cluster_check_data(r->all, data, 3));
 	w->train = &r->train;
 	w->test = &r->test;
 	w->steps = r->plan->steps;
 
-	w->workload->init(w, &r->train);
+	model_open(w, &r->train);
+	checkpoint_begin(r);
 	if (w->buffer)
 		r->buffer = vec_new(w, vec_len(w->buffer));
 	if (w->buffer && strcmp(run->norm_statistics, "recompute") == 0)
@@ -204,6 +214,7 @@ static void set_up(struct trainer *r)
 	if (r->replicas > 1 && (w->strategy->canonical || w->strategy->average) &&
 	    vec_has_data(w->param))
 		w->consensus = vec_new(w, vec_len(w->param));
+	promises_open(r);
 	deal_open(r);
 	make_room(r);
 }
@@ -213,6 +224,7 @@ static void tear_down(struct trainer *r)
 	struct worker *w = &r->w;
 	if (w->strategy->fini)
 		w->strategy->fini(w);
+	promises_close(r);
 	deal_close(r);
 	tables_close(w->tables);
 	ending.everyone = NULL;
@@ -220,11 +232,12 @@ static void tear_down(struct trainer *r)
 		snapshot_free(&r->record[i].model);
 	for (int64_t i = 0; i < r->points_max; i++)
 		snapshot_free(&r->point[i]);
+	checkpoint_close(r);
 	vec_free(r->saved);
 	vec_free(w->consensus);
 	vec_free(r->buffer);
 	vec_free(r->statistics);
-	w->workload->fini(w);
+	model_close(w);
 	if (has_floats(w->run))
 		data_close(w->workload->dataset);
 	comm_free(w->model_group);
@@ -260,7 +273,11 @@ static char *begin_sink(struct trainer *r)
 			       .table_home = r->w.tables && r->w.tables->count
 						     ? r->w.tables->placement->name
 						     : NULL,
-			       .transport = comm_transport(r->w.data_group)};
+			       .transport = comm_transport(r->w.data_group),
+			       .cluster = world_is_virtual ? NULL : &r->cluster,
+			       .checkpoint = *r->config->own.save ? r->head.run : NULL,
+			       .resumes = r->resumes,
+			       .epoch = r->head.epoch};
 	char *error = r->sink->begin ? r->sink->begin(r->sink->self, &e, &id) : NULL;
 	if (!error)
 		error = deal_record(r);
@@ -276,15 +293,20 @@ static void train_epochs(struct trainer *r)
 	struct worker *w = &r->w;
 	const struct run *run = w->run;
 	struct epoch_record untrained = {.model = {.epoch = 0}};
-	evaluate(r, &untrained, 1);
-	deal_epoch(r, 1);
-	if (!world_is_virtual)
+	int64_t first = r->head.epoch + 1; /* 1, unless it goes on */
+	if (!r->resumes)
+		evaluate(r, &untrained, 1);
+	deal_epoch(r, first < run->epochs ? first : run->epochs);
+	if (!world_is_virtual) {
 		epoch_warm_up(r);
-	for (w->epoch = 1; w->epoch <= run->epochs && !r->status && !epoch_has_kept_all(r);
+		usage_open((int)run->threads);
+	}
+	checkpoint_resume(r);
+	for (w->epoch = first; w->epoch <= run->epochs && !r->status && !epoch_has_kept_all(r);
 	     w->epoch++) {
 		bool barrier = w->epoch == run->epochs ||
 			       (run->barrier_every && w->epoch % run->barrier_every == 0);
-		if (w->epoch > 1)
+		if (w->epoch > first)
 			deal_epoch(r, w->epoch);
 		if (r->page) {
 			r->page->epoch = w->epoch;
@@ -292,15 +314,19 @@ static void train_epochs(struct trainer *r)
 			r->page->state = STATUS_TRAINING;
 		}
 		if (r->records == 0) {
+			world_off_clock(false);
 			link_barrier(r->all);
 			r->start = clock_now();
 			r->stopped = 0;
 		}
 		epoch_run(r, barrier);
 		if (barrier) {
+			world_off_clock(true);
 			r->trained += r->record[r->records - 1].model.end;
+			promises_at_barrier(r);
 			evaluate(r, r->record, r->records);
 			r->records = 0;
+			checkpoint_save(r);
 		}
 	}
 }
@@ -339,10 +365,12 @@ static void close_sink(struct trainer *r)
 	}
 	struct closing closing = {.simulated = world_cost(&closing.cost)};
 	model_hash(r, closing.model_hash);
+	world_stand("the database");
 	if (r->w.rank == 0 && sink->closing)
 		error = sink->closing(sink->self, &closing);
 	if (r->w.rank == 0 && sink->end && !error)
 		error = sink->end(sink->self, name[r->status], r->status ? r->reason : NULL);
+	world_leave();
 	decide(r, error);
 	if (r->page) {
 		r->page->simulated = closing.simulated;
@@ -368,6 +396,7 @@ static void lead_trainer(struct trainer *r)
 	train_epochs(r);
 	decide(r, r->w.rank == 0 ? look_for_rest(r) : NULL);
 	close_sink(r);
+	checkpoint_end(r);
 	tear_down(r);
 }
 
@@ -385,10 +414,14 @@ static int worker_main(void *given)
 			       .opts = c->strategy_opts,
 			       .workload = c->workload,
 			       .workload_opts = c->workload_opts,
+			       .optimizer = c->optimizer,
+			       .optimizer_opts = c->optimizer_opts,
 			       .dev = &r->dev,
-			       .stats = &r->stats};
+			       .stats = &r->stats,
+			       .account = &r->account};
 	cpu_flush_denormals();
 	platform_start(&r->w);
+	world_off_clock(true);
 	if (r->w.rank != 0) {
 		r->page = NULL;
 		if (!world_is_virtual) {
@@ -397,9 +430,14 @@ static int worker_main(void *given)
 		}
 	}
 	ending.workers = r->w.trainers;
-	r->everyone = ending.everyone = run->servers > 0 ? link_world(r->w.size) : NULL;
+	r->everyone = run->servers > 0 ? link_world(r->w.size) : NULL;
 	r->w.all = comm_world_trainers(&r->w, r->config->own.transport);
 	r->all = comm_link(r->w.all);
+	find_cluster(r);
+	if (!ending.launched && !world_is_virtual)
+		r->lookout = lookout_open(r->everyone ? r->everyone : r->all, r->w.trainers,
+					  r->config->own.stall_timeout, "--stall-timeout");
+	ending.everyone = r->everyone;
 	if (run->trace)
 		r->trace = trace_new(r->everyone ? r->everyone : r->all, r->w.rank, r->w.size,
 				     events_expected(r));
@@ -408,6 +446,8 @@ static int worker_main(void *given)
 	else
 		lead_trainer(r);
 	int status = r->status;
+	cluster_free(&r->cluster);
+	lookout_close(r->lookout);
 	link_free(r->everyone);
 	platform_stop();
 	free(r);

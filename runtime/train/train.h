@@ -7,6 +7,38 @@
 #include "runtime/config/config.h"
 #include "runtime/table/table.h"
 
+/* ---- cluster.c: the machines of a run ---- */
+
+enum { CPUS_MOST = 1024, COMMIT_ROOM = 64 };
+/* What a rank knows of where it is. */
+struct rank_row {
+	char host[64], cpu[96], address[48], libraries[224], commit[COMMIT_ROOM];
+	int gpus; /* of its host, where it computes on one; else 0 */
+	bool mps;
+	double load, mhz;               /* when the run begins; NaN: not known */
+	int64_t link_speed;             /* of the network of that address [bit/s]; 0: not known */
+	int32_t slot;                   /* on its host, from 0 */
+	int32_t cores;                  /* that it may use: */
+	uint8_t allowed[CPUS_MOST / 8]; /* a bit each */
+};
+struct cluster {
+	int ranks, workers, hosts;
+	/* the rest is known to rank 0 only, texts NULL where there is nothing to say */
+	struct rank_row *rank;
+	bool oversubscribed; /* a host has fewer cores than compute threads, or GPUs than workers */
+	char *names;         /* of the hosts, sorted: "a,b" */
+	char *placement;     /* as --placement says it; "" on one host */
+	char *launcher;      /* "mpirun", "mpirun, Slurm job 12" */
+	char *mpi_settings;  /* of Open MPI's environment: "btl_tcp_flags=1 osc=^ucx" */
+	double latency_s, bandwidth; /* between hosts, one way [s], [bytes/s]; NaN on one */
+};
+/* Collective. NULL, or a sentence that all ranks have: one is of another build. */
+char *cluster_find(struct link *l, int workers, const struct run *run, const struct plan *p,
+		   struct cluster *c);
+void cluster_free(struct cluster *c);
+/* Collective: NULL, or a sentence: has this rank the rows that rank 0 has, in each of data[n]? */
+char *cluster_check_data(struct link *l, const struct data *const data[], size_t n);
+
 struct experiment { /* what is known when a run begins */
 	const struct config *config;
 	const struct machine *machine;
@@ -14,6 +46,10 @@ struct experiment { /* what is known when a run begins */
 	const char *started;    /* ISO 8601, UTC */
 	const char *table_home; /* where parameter-server tables live; NULL: the run has none */
 	const char *transport;  /* of vectors on GPUs; NULL: none travel */
+	const struct cluster *cluster; /* NULL: simulated */
+	const char *checkpoint;        /* the run's name in its checkpoints; NULL: it makes none */
+	bool resumes;                  /* it goes on: from after this epoch */
+	int64_t epoch;
 };
 
 /* What is known of a run when it ends. */
@@ -25,6 +61,16 @@ struct closing {
 
 struct shards;
 
+/* What a strategy said of an epoch (worker_report). */
+struct epoch_value {
+	char name[32];
+	double sum, count; /* of what was said, and how often */
+};
+struct epoch_values {
+	struct epoch_value of[REPORTS_MOST];
+	int n;
+};
+
 /* Each returns NULL or a sentence; after a sentence the run fails. A slot that is NULL is not
  * wanted. */
 struct sink {
@@ -34,6 +80,8 @@ struct sink {
 	 * there were no pushes. */
 	char *(*epoch)(void *self, const struct epoch_row *row, const struct split_row *ranks,
 		       int n, const int64_t *staleness);
+	/* What the strategy said of an epoch, if it did: after that epoch. */
+	char *(*values)(void *self, int64_t epoch, const struct epoch_values *r);
 	/* With --split, after begin: how many rows of each class each model trains on, [models x
 	 * classes] (classes 0: [models]); share workers hold one model. */
 	char *(*shards)(void *self, const int64_t *rows, size_t models, size_t classes, int share);
@@ -58,8 +106,8 @@ struct sink {
 
 /* What all workers of a process have in common (data.c): the data set, which the first that asks
  * loads and the last one frees; NULL or the load's sentence. */
-char *data_open(const struct dataset *set, const struct run *run, struct data *train,
-		struct data *validation, struct data *test);
+char *data_open(const struct worker *w, struct data *train, struct data *validation,
+		struct data *test);
 void data_close(const struct dataset *set);
 /* Rows of a data set. */
 struct rows {

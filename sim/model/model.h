@@ -74,6 +74,8 @@ struct simulation {
 	double rows;
 	struct curve cost[COSTS];
 	struct points points; /* all that the calibration says */
+	int64_t wires_id;     /* of the wires between hosts; 0 = none */
+	struct points wires;
 	double update_s; /* of a push with its pull of the whole model; NaN = as the curves say */
 	const struct recording *replay; /* the order that operations on tables keep; NULL = none */
 };

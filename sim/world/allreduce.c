@@ -17,6 +17,7 @@
 #include "sim/sim.h"
 #include "strategies/exchange.h"
 
+#include <simgrid/barrier.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,18 +27,24 @@ enum { RING_LEAST = 10000 /* bytes */, RING_MOST = 64 /* ranks */ };
 struct sum {
 	int arrived;
 	size_t n;
+	enum reduce how;
 	float **x; /* [ranks] of those that have arrived; NULL before the first has */
 };
 
 struct sums {
 	int ranks, users;
 	struct sum at_once, started[LINK_SLOTS];
+	int came;       /* to a meeting off the clock, */
+	void **brought; /* [ranks] with what, */
+	sg_bar_t door;  /* that opens when all have */
 };
 
 static struct sums *make(int ranks)
 {
 	struct sums *m = must(calloc(1, sizeof *m));
 	m->ranks = m->users = ranks;
+	m->brought = must(calloc((size_t)ranks, sizeof *m->brought));
+	m->door = sg_barrier_init((unsigned)ranks);
 	return m;
 }
 
@@ -48,6 +55,8 @@ static void leave(struct sums *m)
 	free(m->at_once.x);
 	for (int i = 0; i < LINK_SLOTS; i++)
 		free(m->started[i].x);
+	sg_barrier_destroy(m->door);
+	free(m->brought);
 	free(m);
 }
 
@@ -56,6 +65,24 @@ static void add(float *restrict sum, const float *restrict x, size_t n)
 #pragma omp simd
 	for (size_t i = 0; i < n; i++)
 		sum[i] += x[i];
+}
+
+/* The other kinds; of whole numbers, what does not fit wraps around. */
+static void join(float *sum, const float *x, size_t n, enum reduce how)
+{
+	uint8_t *small = (uint8_t *)sum;
+	const uint8_t *more = (const uint8_t *)x;
+	for (size_t i = 0; i < n && how == MAX; i++)
+		sum[i] = x[i] > sum[i] ? x[i] : sum[i];
+	for (size_t i = 0; i < n * sizeof *sum && how == SUM_INT8; i++)
+		small[i] = (uint8_t)(small[i] + more[i]);
+	for (size_t i = 0; i < n && how == SUM_INT32; i++) {
+		uint32_t a, b;
+		memcpy(&a, sum + i, sizeof a);
+		memcpy(&b, x + i, sizeof b);
+		a += b;
+		memcpy(sum + i, &a, sizeof a);
+	}
 }
 
 /* In the order of ranks; block by block, so that each float comes from memory once. */
@@ -67,19 +94,25 @@ static void sum_up(const struct sum *s, int ranks)
 		size_t n = smaller(BLOCK, s->n - first);
 		memcpy(sum, s->x[0] + first, n * sizeof *sum);
 		for (int k = 1; k < ranks; k++)
-			add(sum, s->x[k] + first, n);
+			if (s->how == SUM || s->how == MEAN)
+				add(sum, s->x[k] + first, n);
+			else
+				join(sum, s->x[k] + first, n, s->how);
 		for (int k = 0; k < ranks; k++)
 			memcpy(s->x[k] + first, sum, n * sizeof *sum);
 	}
 }
 
-static void arrive(struct sum *s, int ranks, int rank, float *x, size_t n)
+static void arrive(struct sum *s, int ranks, int rank, float *x, size_t n, enum reduce how)
 {
 	CHECK(s->arrived == 0 || s->n == n, "an allreduce of %zu floats by some, of %zu by others",
 	      s->n, n);
+	CHECK(s->arrived == 0 || s->how == how, "an allreduce of kind %d by some, of %d by others",
+	      (int)s->how, (int)how);
 	if (!s->x)
 		s->x = must(calloc((size_t)ranks, sizeof *s->x));
 	s->n = n;
+	s->how = how;
 	s->x[rank] = x;
 	if (++s->arrived < ranks)
 		return;
@@ -88,9 +121,21 @@ static void arrive(struct sum *s, int ranks, int rank, float *x, size_t n)
 		sum_up(s, ranks);
 }
 
+static void meet(struct sums *m, int rank, void *x,
+		 void (*all)(void **x, int ranks, const void *how), const void *how)
+{
+	m->brought[rank] = x;
+	if (++m->came == m->ranks) {
+		m->came = 0;
+		if (all)
+			all(m->brought, m->ranks, how);
+	}
+	sg_barrier_wait(m->door);
+}
+
 static void start(struct link *l, struct sums *m, int slot, float *x, size_t n)
 {
-	arrive(&m->started[slot], m->ranks, link_rank(l), x, n);
+	arrive(&m->started[slot], m->ranks, link_rank(l), x, n, SUM);
 }
 
 /* ---- The messages ---- */
@@ -152,13 +197,15 @@ static void ring(struct link *l, int rank, int ranks, size_t n)
 		link_shift(l, (rank + 1) % ranks, x, (rank + ranks - 1) % ranks, x, piece);
 }
 
-static void allreduce(struct link *l, struct sums *m, float *x, size_t n)
+static void allreduce(struct link *l, struct sums *m, float *x, size_t n, enum reduce how)
 {
 	int rank = link_rank(l);
 	if (n == 0)
 		return;
-	arrive(&m->at_once, m->ranks, rank, x, n);
-	if (n * sizeof *x < RING_LEAST || m->ranks == 2)
+	arrive(&m->at_once, m->ranks, rank, x, n, how);
+	if (world_is_off_clock())
+		meet(m, rank, NULL, NULL, NULL);
+	else if (n * sizeof *x < RING_LEAST || m->ranks == 2)
 		doubling(l, rank, m->ranks, n, false);
 	else if (m->ranks <= RING_MOST)
 		ring(l, rank, m->ranks, n);
@@ -167,5 +214,5 @@ static void allreduce(struct link *l, struct sums *m, float *x, size_t n)
 }
 
 static const struct world_sums sums = {
-	.make = make, .leave = leave, .allreduce = allreduce, .start = start};
+	.make = make, .leave = leave, .allreduce = allreduce, .start = start, .meet = meet};
 const struct world_sums *const world_sums = &sums;

@@ -7,6 +7,9 @@
  * spread over workers, a product takes of the draw what it has of the whole model's flops, and the
  * other operations take their own time.
  *
+ * An update was measured as a whole, as the optimiser makes it of all parameters: a group of them
+ * takes of it what it has of the floats, and what is done within it takes nothing.
+ *
  * A draw (sim/model/steps.c) is in proportion to the rows.
  */
 #include "runtime/train/train.h"
@@ -16,10 +19,19 @@
 
 static struct device_ops ops;          /* what the workers see, */
 static const struct device_ops *inner; /* and what does the work */
+static struct optimizer optimizer;     /* likewise */
+static const struct optimizer *inner_optimizer;
 
 static void owe(enum cost what, size_t amount)
 {
-	if (!sim_self()->quiet)
+	if (!sim_self()->quiet && !sim_self()->updating)
+		sim_owe_for(what, (double)amount);
+}
+
+/* In a gradient, too, of whose draw it is no part. */
+static void owe_apart(enum cost what, size_t amount)
+{
+	if (!sim_self()->updating)
 		sim_owe_for(what, (double)amount);
 }
 
@@ -38,7 +50,7 @@ static double whole_flops(const struct worker *w)
 	const struct linear *l;
 	double flops = row_flops(w);
 	for (size_t i = 0; (l = net_linear_at(w->net, i)); i++)
-		flops -= (l->first ? 4.0 : 6.0) * (double)l->in * (double)l->out;
+		flops -= (l->first ? 4.0 : 6.0) * (double)(l->places * l->in) * (double)l->out;
 	return flops;
 }
 
@@ -62,7 +74,7 @@ static void owe_product(double flops)
 {
 	const struct sim_worker *me = sim_self();
 	const struct worker *w = me->worker;
-	if (!me->quiet && is_spread(w) && w->rows)
+	if (!me->quiet && !me->updating && is_spread(w) && w->rows)
 		sim_owe(me->gradient_s * flops / (row_flops(w) * (double)w->rows));
 }
 
@@ -81,7 +93,7 @@ static void owe_data(size_t n)
 }
 
 /* What the kinds of the list of operations cost. Of a gradient that is one draw, the draw has the
- * data; the update takes its time also where it is a part of what is replayed. */
+ * data. CLIP: of gradients, which calibrations are made without; UPDATE: a strategy's own. */
 #define OWE_NOTHING(amount)
 #define OWE_FILL(n)        owe(COST_FILL, n)
 #define OWE_COPY(n)        owe(COST_COPY, n)
@@ -89,7 +101,8 @@ static void owe_data(size_t n)
 #define OWE_AXPY(n)        owe(COST_AXPY, n)
 #define OWE_PRODUCT(flops) owe_product(flops)
 #define OWE_DATA(n)        owe_data(n)
-#define OWE_UPDATE(n)      sim_owe_for(COST_SGD, (double)(n))
+#define OWE_CLIP(n)        owe_apart(COST_SCALE, n)
+#define OWE_UPDATE(n)      owe_apart(COST_SGD, n)
 
 #define TIMED(name, params, args, kind, amount) \
 	static void sim_##name params \
@@ -157,6 +170,19 @@ static void sim_event_wait(struct device *d, size_t i)
 	me->pending_s -= part;
 }
 
+/* ---- An update as a whole ---- */
+
+/* It takes its time also where it is a part of what is replayed. */
+static void sim_update(struct worker *w, const struct param_group *p, float scale, float decay)
+{
+	struct sim_worker *me = sim_self();
+	me->updating = true;
+	inner_optimizer->step(w, p, scale, decay);
+	me->updating = false;
+	double share = (double)vec_len(p->param) / sim_params();
+	sim_owe(share * curve_at(&sim_costs()->cost[COST_SGD], sim_params()));
+}
+
 void sim_device(struct worker *w, bool train)
 {
 	if (!inner) {
@@ -170,4 +196,11 @@ void sim_device(struct worker *w, bool train)
 		ops.event_wait = sim_event_wait;
 	}
 	w->dev->ops = &ops;
+	if (!inner_optimizer && w->optimizer) {
+		inner_optimizer = w->optimizer;
+		optimizer = *inner_optimizer;
+		optimizer.step = sim_update;
+	}
+	if (w->optimizer)
+		w->optimizer = &optimizer;
 }

@@ -12,6 +12,8 @@
 #include "results/run/run.h"
 #include "sim/sim.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <malloc.h>
 #include <math.h>
 #include <simgrid/actor.h>
@@ -25,10 +27,8 @@
 #include <smpi/smpi.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#include <xbt/config.h>
 #include <xbt/dynar.h>
 
 const bool world_is_virtual = true;
@@ -42,8 +42,9 @@ static struct {
 	int workers;               /* with servers */
 	sg_host_t *slot;           /* [slots] where they live */
 	size_t slots;
-	double speed; /* of the fastest host [flop/s] */
-	nsec began;   /* wall clock */
+	sg_host_t *place; /* [workers] where each is, if that was told; else NULL */
+	double speed;     /* of the fastest host [flop/s] */
+	nsec began;       /* wall clock */
 	int64_t events;
 	int busy;         /* workers that compute, or sleep for a while that is known */
 	int64_t seen;     /* events, when somebody last rested after a new one, */
@@ -86,15 +87,29 @@ void sim_owe_for(enum cost what, double amount)
 	sim_owe(curve_at(&world.costs->cost[what], amount));
 }
 
+/* Out of MPI, for about so long. */
+static void go_away(struct sim_worker *me, double seconds)
+{
+	world.busy++;
+	me->away_until_s = simgrid_get_clock() + seconds;
+}
+
+static void come_back(struct sim_worker *me)
+{
+	world.busy--;
+	me->away_until_s = 0;
+	me->stretches++;
+}
+
 static void pay(struct sim_worker *me)
 {
 	double owed = me->owed_s;
 	me->owed_s = 0;
 	if (owed > 0) {
 		world.events++;
-		world.busy++;
+		go_away(me, owed * world.speed / sg_host_get_speed(sg_host_self()));
 		sg_actor_execute(owed * world.speed);
-		world.busy--;
+		come_back(me);
 	}
 }
 
@@ -116,17 +131,19 @@ nsec clock_peek(void)
 
 void clock_delay(nsec dt)
 {
+	struct sim_worker *me = sim_self();
 	clock_now();
-	world.busy++;
-	if (dt > 0)
-		sg_actor_sleep_for(1e-9 * (double)dt);
-	world.busy--;
+	if (!me || dt <= 0)
+		return;
+	go_away(me, 1e-9 * (double)dt);
+	sg_actor_sleep_for(1e-9 * (double)dt);
+	come_back(me);
 }
 
 /* Floats that lie in rank 0's memory come and go over the links between the two hosts. */
 static void travel(const struct sim_worker *me, const struct table_op *p, size_t n)
 {
-	sg_host_t owner = world.slot[0], here = sg_host_self();
+	sg_host_t owner = world.place ? world.place[0] : world.slot[0], here = sg_host_self();
 	double bytes = (double)(n * sizeof(float));
 	if (here == owner || me->rank == 0)
 		return;
@@ -162,7 +179,7 @@ void world_charge_op(const struct table_op *p, size_t n, bool shared)
 void world_charge_sum(size_t n, int ranks)
 {
 	struct sim_worker *me = sim_self();
-	if (ranks == 1)
+	if (ranks == 1 || me->off_clock)
 		return;
 	sim_owe_for(COST_SUM, (double)n);
 	pay(me);
@@ -218,6 +235,38 @@ void monitor_broadcast(struct monitor *m)
 
 /* ---- Workers ---- */
 
+void world_reach(int first, int end)
+{
+	struct sim_worker *me = sim_self();
+	if (!config_simulates_hosts(world.config))
+		return;
+	int64_t *seen AUTOFREE = must(calloc((size_t)(end - first), sizeof *seen));
+	pay(me);
+	for (int r = first; r < end; r++)
+		seen[r - first] = world.worker[r].stretches;
+	for (int r = first; r < end; r++) {
+		const struct sim_worker *w = &world.worker[r];
+		for (double now; w->node != me->node && w->stretches == seen[r - first] &&
+				 w->away_until_s > (now = simgrid_get_clock());)
+			sg_actor_sleep_for(w->away_until_s - now);
+	}
+}
+
+void world_yield(void)
+{
+	sg_actor_yield();
+}
+
+void world_off_clock(bool off)
+{
+	sim_self()->off_clock = off;
+}
+
+bool world_is_off_clock(void)
+{
+	return sim_self()->off_clock;
+}
+
 void world_exit(int status)
 {
 	fflush(NULL);
@@ -249,10 +298,37 @@ void world_enter(const char *what, int peer)
 	me->peer = peer;
 }
 
+void world_leave(void)
+{
+}
+
+void world_stand(const char *what)
+{
+	(void)what;
+}
+
+/* NULL, or a sentence: SimGrid writes a small file there, and ends the process where it cannot. */
+static char *look_at_tmp(void)
+{
+	enum { FILE_BYTES = 1 << 20 };
+	char path[] = "/tmp/mvbench-XXXXXX";
+	int fd = mkstemp(path), why = fd < 0 ? errno : posix_fallocate(fd, 0, FILE_BYTES);
+	if (fd >= 0) {
+		unlink(path);
+		close(fd);
+	}
+	return why ? sentence("--platform=sim: a simulation needs 1 MiB in /tmp, which has no room "
+			      "for it (%s): make some",
+			      strerror(why))
+		   : NULL;
+}
+
 float *link_nowhere(void)
 {
 	static float *nowhere;
-	const size_t most = (size_t)2 << 30; /* [bytes]; of what SMPI knows not to copy */
+	/* [bytes] of what SMPI knows not to copy: some models, and what activations may be. Its
+	 * pages are one page many times, and yet all counted as this process's. */
+	const size_t most = ((size_t)256 << 20) + 16 * sizeof(float) * (size_t)world.params;
 	if (!nowhere)
 		nowhere = must(SMPI_SHARED_MALLOC(most));
 	return nowhere;
@@ -282,7 +358,8 @@ static int by_natural_name(const void *a, const void *b)
 			  sg_host_get_name(*(const sg_host_t *)b));
 }
 
-/* One place for a worker a core; on a platform of one host as many as there are workers. */
+/* One place for a worker a core, until all have one; on a platform of one host as many as there are
+ * workers. */
 static void lay_out_slots(void)
 {
 	size_t hosts = sg_host_count();
@@ -291,84 +368,37 @@ static void lay_out_slots(void)
 	for (size_t i = 0; i < hosts; i++) {
 		int cores = hosts == 1 ? world.workers : sg_host_core_count(host[i]);
 		world.speed = fmax(world.speed, sg_host_get_speed(host[i]));
-		for (int k = 0; k < cores; k++)
+		for (int k = 0; k < cores && world.slots < (size_t)world.workers; k++)
 			APPEND(world.slot, world.slots, host[i]);
 	}
 	free(host);
 }
 
-/* SMPI's choice of collectives is Open MPI's for so many ranks; above them its plain algorithms, as
- * the others are millions of messages. (Sums in a segment: allreduce.c.) */
-enum { RANKS_CHOOSY = 64 };
-
-static void start_engine(const char *platform, int workers)
+/* On hosts as calibrated ranks are placed as real ones are. A sentence, or NULL. */
+static char *place_ranks(void)
 {
-	char *words[] = {"mvbench-sim", "--log=root.thresh:error",
-			 "--log=ker_engine.app:file:/dev/null", NULL};
-	int count = 3;
-	simgrid_init(&count, words);
-	smpi_init_options();
-	if (workers > RANKS_CHOOSY) {
-		sg_cfg_set_string("smpi/allreduce", "rab_rdb");
-		sg_cfg_set_string("smpi/allgather", "rdb");
-		sg_cfg_set_string("smpi/gather", "ompi_binomial");
-		sg_cfg_set_string("smpi/barrier", "ompi_recursivedoubling");
-		sg_cfg_set_string("smpi/reduce", "binomial");
-		sg_cfg_set_string("smpi/bcast", "binomial_tree");
-	} else {
-		sg_cfg_set_string("smpi/coll-selector", "ompi");
-	}
-	/* Nothing is measured: all is charged. (-1 means this only where SMPI reads it itself.) */
-	sg_cfg_set_double("smpi/cpu-threshold", 1e300);
-	sg_cfg_set_double("smpi/test", 1e-6);
-	sg_cfg_set_double("smpi/iprobe", 1e-6);
-	sg_cfg_set_boolean("smpi/grow-injected-times", "no");
-	SMPI_init();
-	sg_cfg_set_string("network/model", "SMPI");
-	sg_cfg_set_double("surf/precision", 1e-9);
-	simgrid_load_platform(platform);
-}
-
-/* SimGrid ends the process over a file that it cannot read: so a child tries first. NULL, or what
- * it said. */
-static char *try_platform(const char *file, int workers)
-{
-	int said[2], status = 0;
-	char text[4096];
-	size_t n = 0;
-	ssize_t got;
-	CHECK(pipe(said) == 0, "pipe: %m");
-	fflush(NULL);
-	pid_t child = fork();
-	CHECK(child >= 0, "fork: %m");
-	if (child == 0) {
-		dup2(said[1], STDERR_FILENO);
-		dup2(said[1], STDOUT_FILENO);
-		start_engine(file, workers);
-		_exit(sg_host_count() == 0);
-	}
-	close(said[1]);
-	while ((got = read(said[0], text + n, sizeof text - 1 - n)) > 0)
-		n += (size_t)got;
-	text[n] = '\0';
-	close(said[0]);
-	waitpid(child, &status, 0);
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+	const struct config *c = world.config;
+	struct host_list l = {.n = sg_host_count()};
+	sg_host_t *host = sg_host_list();
+	if (!config_simulates_hosts(c))
 		return NULL;
-	if (WIFEXITED(status) && n == 0)
-		return sentence("it has no hosts");
-	/* "[0.000000] ./src/...cpp:48: [xbt_cfg/CRITICAL] what is wrong" */
-	char *line = text, *words = strstr(text, "] ");
-	for (char *next;
-	     words && (next = strstr(words + 2, "] ")) && next < strchrnul(words, '\n');)
-		words = next;
-	line = words ? words + 2 : text;
-	return sentence("%.*s", (int)strcspn(line, "\n"), line);
+	qsort(host, l.n, sizeof *host, by_natural_name);
+	l.host = must(calloc(l.n, sizeof *l.host));
+	int *number AUTOFREE = must(calloc((size_t)world.workers, sizeof *number));
+	char *wrong = host_list_deal(&l, c, number);
+	world.place = must(calloc((size_t)world.workers, sizeof *world.place));
+	for (int i = 0; i < world.workers && !wrong; i++)
+		world.place[i] = host[number[i]];
+	free(l.host);
+	free(host);
+	return wrong;
 }
 
 /* Servers that find no free place share the workers' hosts, evenly. */
 static sg_host_t slot_of(int rank)
 {
+	if (world.place)
+		return world.place[rank];
 	int workers = (int)world.config->run.workers, servers = world.workers - workers;
 	if (rank < workers || world.slots >= (size_t)world.workers)
 		return world.slot[rank];
@@ -534,7 +564,7 @@ void world_rest(const char *what, nsec dt)
 int world_run(const struct config *c, const struct plan *p, int (*life)(void *ctx), void *ctx)
 {
 	const char *file = p->simulation->platform_file;
-	char *wrong = try_platform(file, (int)c->run.workers);
+	char *wrong = engine_try(file, (int)c->run.workers);
 	if (wrong)
 		user_error("--sim.platform=%s: %s", c->run.sim_platform, wrong);
 	world.life = life;
@@ -548,9 +578,13 @@ int world_run(const struct config *c, const struct plan *p, int (*life)(void *ct
 	/* SMPI's buffers come and go with every message: without page faults each time. */
 	mallopt(M_MMAP_THRESHOLD, 1 << 30);
 	mallopt(M_TRIM_THRESHOLD, 1 << 30);
-	start_engine(file, world.workers);
+	if ((wrong = look_at_tmp()))
+		user_error("%s", wrong);
+	engine_start(file, world.workers);
 	lay_out_slots();
-	if (world.slots < (size_t)c->run.workers)
+	if ((wrong = place_ranks()))
+		user_error("--sim.platform=hosts: %s", wrong);
+	if (!world.place && world.slots < (size_t)c->run.workers)
 		user_error("--sim.platform=%s: it has room for %zu workers on %zu hosts, and "
 			   "--workers=%lld are wanted",
 			   c->run.sim_platform, world.slots, sg_host_count(),
@@ -563,5 +597,6 @@ int world_run(const struct config *c, const struct plan *p, int (*life)(void *ct
 	int status = world.worker[0].status;
 	free(world.worker);
 	free(world.slot);
+	free(world.place);
 	return status;
 }

@@ -12,6 +12,7 @@
 #include <cudnn.h>
 
 #include <cfloat>
+#include <cstdint>
 #include <cstring>
 #include <vector>
 
@@ -31,9 +32,10 @@ struct cudnnTensorStruct {
 	{
 		return (size_t)n * (size_t)c * (size_t)h * (size_t)w;
 	}
+	/* Vectors of 16 bytes are read. */
 	bool reached(const void *p) const
 	{
-		return reaches(p, size() * (bf16 ? 2 : 4));
+		return (uintptr_t)p % 16 == 0 && reaches(p, size() * (bf16 ? 2 : 4));
 	}
 };
 
@@ -113,7 +115,7 @@ cudnnStatus_t check(const problem &p)
 		return CUDNN_STATUS_BAD_PARAM;
 	}
 	int channels = (int)setting("FAKE_CUDA_CHANNELS", 1);
-	if (x.bf16 && (x.c % channels || y.c % channels))
+	if (x.c % channels || y.c % channels)
 		return CUDNN_STATUS_NOT_SUPPORTED;
 	if (x.nhwc && y.nhwc && w.nhwc && x.bf16 == y.bf16 && x.bf16 == w.bf16)
 		return CUDNN_STATUS_SUCCESS;
@@ -198,11 +200,27 @@ cudnnStatus_t find(cudnnHandle_t handle, const problem &p, const algorithm (&lis
 		row.time = row.status == CUDNN_STATUS_SUCCESS ? 0.01f * (float)*count : -1;
 		row.memory = need;
 		row.determinism = a.steady ? CUDNN_DETERMINISTIC : CUDNN_NON_DETERMINISTIC;
-		row.mathType = p.conv.math;
+		row.mathType = setting("FAKE_CUDA_ROUNDS", 0) && *count == 1 ? CUDNN_DEFAULT_MATH
+									     : p.conv.math;
 		if (row.status == CUDNN_STATUS_SUCCESS && need)
 			queue(handle, [=] { memset(workspace, 0xff, need); });
 	}
 	return queue(handle, [=] { memset(out, 0xff, out_bytes); });
+}
+
+/* [bytes], by number. */
+cudnnStatus_t workspace_size(const problem &p, const algorithm (&list)[3], int number,
+			     size_t *bytes)
+{
+	cudnnStatus_t e = check(p);
+	if (e != CUDNN_STATUS_SUCCESS)
+		return e;
+	for (const algorithm &a : list)
+		if (a.number == number && a.supported) {
+			*bytes = workspace_of(p, a);
+			return CUDNN_STATUS_SUCCESS;
+		}
+	return CUDNN_STATUS_NOT_SUPPORTED;
 }
 
 /* out = alpha compute() + beta out, with an algorithm of the list. */
@@ -217,7 +235,7 @@ cudnnStatus_t run(cudnnHandle_t handle, const problem &p, const algorithm (&list
 	for (const algorithm &one : list)
 		if (one.number == number && one.supported)
 			a = &one;
-	if (enter() != cudaSuccess)
+	if (enter(setting("FAKE_CUDA_UNCAPTURABLE", 0)) != cudaSuccess)
 		return CUDNN_STATUS_EXECUTION_FAILED;
 	if (e != CUDNN_STATUS_SUCCESS || !a)
 		return e != CUDNN_STATUS_SUCCESS ? e : CUDNN_STATUS_NOT_SUPPORTED;
@@ -338,6 +356,16 @@ cudnnStatus_t cudnnFindConvolutionForwardAlgorithmEx(
 		    y_of->size() * (y_of->bf16 ? 2 : 4), workspace, bytes, wanted, count, found);
 }
 
+cudnnStatus_t cudnnGetConvolutionForwardWorkspaceSize(cudnnHandle_t,
+						      const cudnnTensorDescriptor_t x,
+						      const cudnnFilterDescriptor_t w,
+						      const cudnnConvolutionDescriptor_t c,
+						      const cudnnTensorDescriptor_t y,
+						      cudnnConvolutionFwdAlgo_t algo, size_t *bytes)
+{
+	return workspace_size({*x, *y, *w, *c}, forward, algo, bytes);
+}
+
 cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void *alpha,
 				      const cudnnTensorDescriptor_t x_of, const void *x,
 				      const cudnnFilterDescriptor_t w_of, const void *w,
@@ -365,6 +393,14 @@ cudnnStatus_t cudnnFindConvolutionBackwardDataAlgorithmEx(
 		    dx_of->size() * (dx_of->bf16 ? 2 : 4), workspace, bytes, wanted, count, found);
 }
 
+cudnnStatus_t cudnnGetConvolutionBackwardDataWorkspaceSize(
+	cudnnHandle_t, const cudnnFilterDescriptor_t w, const cudnnTensorDescriptor_t dy,
+	const cudnnConvolutionDescriptor_t c, const cudnnTensorDescriptor_t dx,
+	cudnnConvolutionBwdDataAlgo_t algo, size_t *bytes)
+{
+	return workspace_size({*dx, *dy, *w, *c}, data, algo, bytes);
+}
+
 cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void *alpha,
 					   const cudnnFilterDescriptor_t w_of, const void *w,
 					   const cudnnTensorDescriptor_t dy_of, const void *dy,
@@ -387,14 +423,29 @@ cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void *alp
 	});
 }
 
+/* Are there any for the filter's gradient? */
+static bool has_filter(const cudnnTensorStruct &x)
+{
+	return x.c % (int)setting("FAKE_CUDA_FILTER_CHANNELS", 1) == 0;
+}
+
+cudnnStatus_t cudnnGetConvolutionBackwardFilterWorkspaceSize(
+	cudnnHandle_t, const cudnnTensorDescriptor_t x, const cudnnTensorDescriptor_t dy,
+	const cudnnConvolutionDescriptor_t c, const cudnnFilterDescriptor_t dw,
+	cudnnConvolutionBwdFilterAlgo_t algo, size_t *bytes)
+{
+	if (!has_filter(*x))
+		return CUDNN_STATUS_NOT_SUPPORTED;
+	return workspace_size({*x, *dy, *dw, *c}, filter, algo, bytes);
+}
+
 cudnnStatus_t cudnnFindConvolutionBackwardFilterAlgorithmEx(
 	cudnnHandle_t handle, const cudnnTensorDescriptor_t x_of, const void *x,
 	const cudnnTensorDescriptor_t dy_of, const void *dy, const cudnnConvolutionDescriptor_t c,
 	const cudnnFilterDescriptor_t dw_of, void *dw, const int wanted, int *count,
 	cudnnConvolutionBwdFilterAlgoPerf_t *found, void *workspace, size_t bytes)
 {
-	int channels = (int)setting("FAKE_CUDA_FILTER_CHANNELS", 1);
-	if (x_of->bf16 && x_of->c % channels)
+	if (!has_filter(*x_of))
 		return CUDNN_STATUS_NOT_SUPPORTED;
 	return find(handle, {*x_of, *dy_of, *dw_of, *c}, filter, x, dw, dy, dw,
 		    dw_of->size() * (dw_of->bf16 ? 2 : 4), workspace, bytes, wanted, count, found);

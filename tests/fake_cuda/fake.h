@@ -7,13 +7,18 @@
  *
  * Environment:
  *   FAKE_CUDA_DEVICES=n     how many GPUs there are (1)
+ *   FAKE_CUDA_MPS=1         processes share them by MPS
  *   FAKE_CUDA_MEMORY=bytes  of each, for each process (4 GiB)
  *   FAKE_CUDA_DRIVER=n      what the driver supports, as cudaDriverGetVersion gives it
- *   FAKE_CUDA_CHANNELS=n    convolutions in bf16 want channels that are a multiple of n (1)
+ *   FAKE_CUDA_CHANNELS=n    convolutions want channels that are a multiple of n (1)
  *   FAKE_CUDA_FILTER_CHANNELS=n  the same of inputs, and of the filters' gradient only (1)
+ *   FAKE_CUDA_ROUNDS=1      the fastest algorithm was tried with units that round
+ *   FAKE_CUDA_UNCAPTURABLE=1  convolutions cannot be captured
  *   FAKE_CUDA_STRICT=0      the host may touch device memory
  *   FAKE_CUDA_FAIL=n        the n-th kernel of each process fails
  *   FAKE_CUDA_NOTES=1       calls that return an error say why on stderr
+ *   FAKE_CUDA_NODES=1       each graph says on stderr how many nodes it has
+ *   FAKE_CUDA_STARTS=file   gets a line for each GPU that a process makes a context on
  */
 #ifndef FAKE_H
 #define FAKE_H

@@ -58,6 +58,7 @@ void launch_with(const char *name, void (*kernel)(P...), dim3 blocks, dim3 threa
 		 cudaStream_t stream, A &&...given)
 {
 	static_assert(sizeof...(P) == sizeof...(A), "a kernel gets all of its arguments");
+	static_assert(sizeof(std::tuple<P...>) <= 4096, "and they have 4 KiB");
 	std::tuple<P...> kept{static_cast<P>(given)...};
 	int i = 0;
 	std::apply([&](auto &...x) { (check_if_pointer(name, i++, x), ...); }, kept);
@@ -97,6 +98,9 @@ template <class T> T atomicAdd(T *p, std::common_type_t<T> v)
 	return old;
 }
 static inline void __threadfence()
+{
+}
+static inline void __threadfence_system()
 {
 }
 template <class A, class B> std::common_type_t<A, B> min(A a, B b)

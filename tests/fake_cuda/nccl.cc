@@ -3,7 +3,9 @@
  *
  * The unique id names a file of shared memory in which every rank has a window. A sum goes through
  * it window by window: all write theirs, all add them up in the order of the ranks. A rank that
- * waits for more than a minute gives up.
+ * waits for more than a minute in a sum gives up. Communicators do not block: who joins is
+ * ncclInProgress until all have. FAKE_NCCL_ABSENT=n: rank n never joins; FAKE_NCCL_REFUSED=n: it
+ * cannot, which the others hear.
  */
 #include "fake.h"
 
@@ -17,6 +19,7 @@
 #include <sched.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <string>
 #include <vector>
 
 using namespace fake;
@@ -29,6 +32,7 @@ constexpr time_t PATIENCE_S = 60;
 
 struct shared_comm { /* in shared memory */
 	std::atomic<int> arrived;
+	std::atomic<bool> refused; /* one rank cannot join */
 	std::atomic<unsigned> round;
 	int device[MOST];
 	float window[MOST][WINDOW];
@@ -39,6 +43,8 @@ struct shared_comm { /* in shared memory */
 struct ncclComm {
 	shared_comm *m;
 	int rank, size, on;
+	bool joined;
+	std::string name; /* of the memory, until all have joined */
 };
 
 namespace
@@ -91,6 +97,7 @@ const char *ncclGetErrorString(ncclResult_t r)
 {
 	return r == ncclSuccess        ? "no error"
 	       : r == ncclInvalidUsage ? "invalid usage (run with NCCL_DEBUG=WARN for details)"
+	       : r == ncclRemoteError  ? "remote process exited or there was a network error"
 				       : "a fake NCCL error";
 }
 
@@ -104,11 +111,12 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
 	return ncclSuccess;
 }
 
-ncclResult_t ncclCommInitRank(ncclComm_t *comm, int size, ncclUniqueId id, int rank)
+ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int size, ncclUniqueId id, int rank,
+				    ncclConfig_t *config)
 {
 	if (enter(true) != cudaSuccess)
 		return ncclUnhandledCudaError;
-	if (rank < 0 || rank >= size || size > MOST)
+	if (rank < 0 || rank >= size || size > MOST || config->blocking != 0)
 		return ncclInvalidArgument;
 	int fd = shm_open(id.internal, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (fd < 0 || ftruncate(fd, sizeof(shared_comm)) != 0)
@@ -117,21 +125,42 @@ ncclResult_t ncclCommInitRank(ncclComm_t *comm, int size, ncclUniqueId id, int r
 	close(fd);
 	if (m == MAP_FAILED)
 		return ncclSystemError;
-	ncclComm c = {(shared_comm *)m, rank, size, device()};
-	c.m->device[rank] = c.on;
-	bool all = meet(c);
-	if (rank == 0)
-		shm_unlink(id.internal);
-	bool twice = false;
-	for (int r = 0; r < size; r++)
-		for (int s = 0; s < r; s++)
-			twice = twice || c.m->device[r] == c.m->device[s];
-	if (!all || twice) {
-		note("ncclCommInitRank: %s", all ? "two ranks on one GPU" : "not all ranks came");
-		munmap(m, sizeof(shared_comm));
-		return all ? ncclInvalidUsage : ncclSystemError;
-	}
+	ncclComm c = {(shared_comm *)m, rank, size, device(), false, id.internal};
 	*comm = new ncclComm(c);
+	if (rank == setting("FAKE_NCCL_REFUSED", -1)) {
+		c.m->refused = true;
+		return ncclSystemError;
+	}
+	c.m->device[rank] = c.on;
+	if (rank != setting("FAKE_NCCL_ABSENT", -1) && c.m->arrived.fetch_add(1) + 1 == size) {
+		c.m->arrived = 0;
+		c.m->round++;
+		shm_unlink(id.internal);
+	}
+	return ncclInProgress;
+}
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t c, ncclResult_t *status)
+{
+	*status = c->joined       ? ncclSuccess
+		  : c->m->refused ? ncclRemoteError
+		  : c->m->round   ? ncclSuccess
+				  : ncclInProgress;
+	if (c->joined || *status != ncclSuccess)
+		return ncclSuccess;
+	for (int r = 0; r < c->size; r++)
+		for (int s = 0; s < r; s++)
+			if (c->m->device[r] == c->m->device[s]) {
+				note("two ranks on one GPU");
+				*status = ncclInvalidUsage;
+				return ncclSuccess;
+			}
+	c->joined = true;
+	return ncclSuccess;
+}
+
+ncclResult_t ncclCommFinalize(ncclComm_t)
+{
 	return ncclSuccess;
 }
 
@@ -140,6 +169,12 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm)
 	munmap(comm->m, sizeof(shared_comm));
 	delete comm;
 	return ncclSuccess;
+}
+
+ncclResult_t ncclCommAbort(ncclComm_t comm)
+{
+	shm_unlink(comm->name.c_str());
+	return ncclCommDestroy(comm);
 }
 
 ncclResult_t ncclAllReduce(const void *in, void *out, size_t n, ncclDataType_t type, ncclRedOp_t op,

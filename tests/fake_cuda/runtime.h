@@ -19,6 +19,8 @@ enum where {
 where memory_where(const void *p, size_t bytes);
 size_t memory_total();
 
+/* This call makes the process's context on that GPU, if there is none. */
+void make_context(int on);
 /* Waits until all streams of the device are done. */
 cudaError_t finish_all();
 /* What cudaGetLastError will say. */

@@ -151,7 +151,9 @@ static void wrong_operations(struct mvb_table *t, struct mvb_table *gradients)
 	EXPECT(mvb_table_get_rows(t, row, 0, x, 3), MVB_ERR_ARGUMENT, "3 floats for 0 rows");
 	EXPECT(mvb_table_get_rows(t, row, 3, x, 9), MVB_ERR_ARGUMENT, "row 2");
 	EXPECT(mvb_table_get_rows(t, row, 2, x, 5), MVB_ERR_ARGUMENT,
-	       "5 floats for 2 rows of 3 columns, which are 6");
+	       "5 floats for 2 rows of 3 columns");
+	EXPECT(mvb_table_get_rows(t, row, SIZE_MAX / 3 + 1, x, 2), MVB_ERR_ARGUMENT,
+	       "2 floats for 6148914691236517206 rows"); /* whose product wraps */
 	EXPECT(mvb_table_get_rows(t, NULL, 2, x, 6), MVB_ERR_ARGUMENT, "NULL where row numbers");
 	EXPECT(mvb_table_add_start(t, x, N, NULL, NULL), MVB_ERR_ARGUMENT, "NULL where the ticket");
 	EXPECT(mvb_table_version(t, NULL), MVB_ERR_ARGUMENT, "NULL where the number");
@@ -189,14 +191,14 @@ static void *on_another_thread(void *unused)
 static void wrong_tables(int id)
 {
 	struct mvb_table *t = (void *)x;
-	struct mvb_options o = {.updater = "adam"};
+	struct mvb_options o = {.updater = "adams"};
 	EXPECT(mvb_array_new(&t, 0, NULL, NULL), MVB_ERR_ARGUMENT, "0 x 1 floats");
 	THAT(t == NULL);
 	EXPECT(mvb_matrix_new(&t, 5, 0, NULL, NULL), MVB_ERR_ARGUMENT, "5 x 0 floats");
 	EXPECT(mvb_array_new(NULL, N, NULL, NULL), MVB_ERR_ARGUMENT, "no place for the table");
 	EXPECT(mvb_array_new(&t, SIZE_MAX / 2, NULL, NULL), MVB_ERR_MEMORY, "fits into no memory");
 	EXPECT(mvb_array_new(&t, (size_t)1 << 48, NULL, NULL), MVB_ERR_MEMORY, "MiB");
-	EXPECT(mvb_array_new(&t, N, NULL, &o), MVB_ERR_ARGUMENT, "'adam'; there are add|sgd|");
+	EXPECT(mvb_array_new(&t, N, NULL, &o), MVB_ERR_ARGUMENT, "'adams'; there are add|sgd|");
 	o = (struct mvb_options){.rounds = true, .backup = 2};
 	EXPECT(mvb_array_new(&t, N, NULL, &o), MVB_ERR_ARGUMENT, "backup 2");
 	o = (struct mvb_options){.backup = 1};

@@ -32,6 +32,6 @@ int main(void)
 	if (failed)
 		fprintf(stderr, "worker %d: %s\n", mvb_worker_id(), mvb_message());
 	else if (mvb_is_master())
-		printf("y = %.2f x + %.2f, by %d workers\n", w[0], w[1], mvb_num_workers());
+		printf("y = %.2f x + %.2f; workers: %d\n", w[0], w[1], mvb_num_workers());
 	return mvb_shutdown() || failed;
 }

@@ -279,7 +279,8 @@ END_TEST
 static struct prediction predict_without(const struct strategy *s, const struct setting *variant,
 					 const struct term *unknown)
 {
-	static const struct run run = {.epochs = 3, .sync_every = 4};
+	static const struct run run = {
+		.epochs = 3, .sync_every = 4, .optimizer = "sgd", .state = "keep"};
 	struct costs c;
 	void *opts = must(calloc(1, s->plugin.opts_size + 1));
 	for (const struct term *t = terms; t->name; t++)
@@ -449,6 +450,7 @@ START_TEST(predictions_are_near_simulated_runs)
 	/* what is not asked for is not used */
 	ck_advise(2, CLUSTER "--from=calibration", "nobody has measured");
 	ck_advise(2, CLUSTER "--label=other", "nobody has measured");
+	ck_advise(2, CLUSTER "--label=other --momentum=0.25", "--momentum=0.25");
 	ck_advise(2, CLUSTER "--where=\"strategy='serial'\"", "nobody has measured");
 	ck_advise(0, CLUSTER "--label=\"x';<script>\"", "Fastest: ");
 	ck_advise(0, CLUSTER "--epochs=3", "No run here");
@@ -497,8 +499,10 @@ START_TEST(mistakes_are_named)
 	ck_advise(2, "--formt=json", "did you mean --format?");
 	ck_advise(2, "word", "advise takes options only");
 	ck_advise(2, "--workers=2 --platform=sim --sim.platform=titanx4 --sim.step-time=5ms",
-		  "run: mvbench run --workload=softmax --batch=32 --strategy=allreduce "
-		  "--workers=2 --platform=sim --sim.platform=titanx4 --sim.step-time=5ms");
+		  "run: mvbench run --workload=softmax --strategy=allreduce --workers=2 "
+		  "--batch=32 --seed=1 --platform=sim ");
+	ck_advise(2, "--workers=2 --platform=sim --sim.platform=titanx4 --sim.step-time=5ms",
+		  "--sim.platform=titanx4 --sim.step-time=5ms --db=");
 	ck_advise(0, "--workers=2 --label=\"'; DROP TABLE run; --\" --out=/dev/null", "");
 }
 END_TEST

@@ -52,6 +52,8 @@ static const char alpha[] =
 	"(12, 1, 2, 9e999, 0.125, 640), (20, 1, 1, 1, 0.5, 1), (21, 1, 1, 1, 0.5, 1);"
 	"INSERT INTO rank_epoch (run_id, epoch, rank, seconds) VALUES (11, 1, 0, 2), (11, 1, 1, 2);"
 	"INSERT INTO staleness VALUES (11, 1, 3, 9);"
+	"INSERT INTO epoch_value VALUES (11, 1, 'gap', 0.5, 2), (11, 2, 'gap', 0.25, 2), "
+	"(11, 2, 'all/x', 8, 1), (11, 1, 'gone', NULL, 1);"
 	"INSERT INTO arrival VALUES (11, 0, 0, 0, 1, 'push');"
 	"INSERT INTO event (run_id, rank, seq, epoch, step, name, start_s, duration_s) "
 	"VALUES (11, 0, 0, 1, 1, 'compute', 0, 1);"
@@ -101,10 +103,11 @@ START_TEST(tables_as_text)
 		    "run_id,epoch,seconds,compute_s,comm_s,wait_s,running_loss,running_accuracy,"
 		    "train_loss,train_accuracy,validation_loss,validation_accuracy,test_loss,"
 		    "test_accuracy,bytes_sent,"
-		    "staleness_mean,staleness_max,pushes,dropped,consensus\r\n"
-		    "11,0,0,,,,,,,,,,2.5,0.125,0,,,,,\r\n"
-		    "11,1,2,,,,,,,,,,1.5,0.75,640,,,,,\r\n"
-		    "11,2,1.5,,,,,,,,,,0.75,0.875,640,,,,,\r\n");
+		    "staleness_mean,staleness_max,pushes,dropped,consensus,user_s,system_s,"
+		    "run_delay_s,preemptions\r\n"
+		    "11,0,0,,,,,,,,,,2.5,0.125,0,,,,,,,,,\r\n"
+		    "11,1,2,,,,,,,,,,1.5,0.75,640,,,,,,,,,\r\n"
+		    "11,2,1.5,,,,,,,,,,0.75,0.875,640,,,,,,,,,\r\n");
 	command("export --db=a.db --where=id=11", EXIT_OK, "\"a,\"\"b\"\"\n<c>\"");
 	command("export --db=a.db --format=jsonl --where=id=11", EXIT_OK,
 		"\"label\": \"a,\\\"b\\\"\\u000a<c>\"");
@@ -115,6 +118,10 @@ START_TEST(tables_as_text)
 	command("export --db=a.db --table=ranks", EXIT_OK, "11,1,1,2,");
 	command("export --db=a.db --table=options", EXIT_OK, "11,workload,hidden,64\r\n");
 	command("export --db=a.db --table=staleness", EXIT_OK, "11,1,3,9\r\n");
+	command("export --db=a.db --table=values", EXIT_OK,
+		"run_id,epoch,name,value,reports\r\n11,1,gap,0.5,2\r\n11,1,gone,,1"
+		"\r\n11,2,all/x,8,1"
+		"\r\n11,2,gap,0.25,2\r\n");
 	command("export --db=a.db --table=arrivals", EXIT_OK, "11,0,0,0,1,push\r\n");
 	command("export --db=a.db --table=events", EXIT_OK, "11,0,0,1,1,compute,0,1,");
 	command("export --db=a.db --table=options --label=nobody", EXIT_OK,
@@ -216,6 +223,13 @@ START_TEST(events_for_tensorboard)
 		ck_assert_msg(p[9 + i] == second[i] || i == 3, "byte %zu: %02x", i, p[9 + i]);
 	ck_assert_uint_eq(p[9 + 3], length - 9 - 4);
 	record(file, n, &at, &length);
+	/* what the strategy said, name by name: the last is the gap of epoch 2 */
+	static const unsigned char last[] = "\x10\x02\x2a\x15\x0a\x13\x0a\x0c"
+					    "reported/gap\x15\0\0\x80\x3e";
+	for (int i = 0; i < 3; i++)
+		p = record(file, n, &at, &length);
+	ck_assert_uint_eq(length, 9 + sizeof last - 1);
+	ck_assert(memcmp(p + 9, last, sizeof last - 1) == 0);
 	ck_assert_uint_eq(at, n);
 	/* the same file again; what is not finite is left out */
 	command("export --db=a.db --format=tensorboard --out=runs", EXIT_OK, "runs: 5 runs");
@@ -234,10 +248,11 @@ START_TEST(folders_for_mlflow)
 {
 	new_database("a.db");
 	sql_in("a.db", alpha);
-	sql_in("a.db", "UPDATE run SET hostfile = 'x' || char(10) || 'y' WHERE id = 11");
+	sql_in("a.db", "UPDATE run SET data_dir = 'x' || char(10) || 'y' WHERE id = 11");
 	command("export --db=a.db --format=mlflow --out=ml --where=id=11", EXIT_OK, "ml: 1 run\n");
 	char *line = sentence(
-		"cd %s/ml/*/*/ && cat metrics/test_accuracy params/hostfile params/mlp.hidden "
+		"cd %s/ml/*/*/ && cat metrics/test_accuracy metrics/gap metrics/all-x "
+		"params/data_dir params/mlp.hidden "
 		"params/seed && echo && cat tags/mvbench.label tags/mlflow.runName && echo && "
 		"cat ../meta.yaml meta.yaml | grep -v ': \"/' && ls params/label metrics "
 		"2>/dev/null | wc -l",
@@ -248,6 +263,7 @@ START_TEST(folders_for_mlflow)
 	ck_assert_ptr_nonnull(ids);
 	ck_assert_msg(strncmp(output,
 			      "1767323045000 0.125 0\n1767323047000 0.75 1\n1767323048500 0.875 2\n"
+			      "1767323047000 0.5 1\n1767323048500 0.25 2\n1767323048500 8 2\n"
 			      "x\\ny641\na,\"b\"\n<c>11-asgd 2w-seed1\nexperiment_id: '",
 			      (size_t)(ids - output)) == 0,
 		      "%s", output);
@@ -304,6 +320,9 @@ START_TEST(runs_come_with_what_belongs_to_them)
 		  "(SELECT count(*) FROM event) || (SELECT value FROM run_option WHERE run_id = 2)",
 		  "6211164");
 	expect_in("b.db",
+		  "SELECT group_concat(value) FROM epoch_value WHERE run_id = 2 AND name = 'gap'",
+		  "0.5,0.25");
+	expect_in("b.db",
 		  "SELECT test_accuracy || ' ' || epoch_seconds FROM run_summary WHERE id = 2",
 		  "0.875 1.75");
 	expect_in("b.db", "SELECT count(*) FROM pragma_foreign_key_check", "0");
@@ -323,6 +342,110 @@ START_TEST(runs_come_with_what_belongs_to_them)
 	expect_in("d.db",
 		  "SELECT group_concat(origin_id || '>' || ifnull(sim_replay, 0), ' ') FROM run",
 		  "11>0 20>1");
+}
+END_TEST
+
+/* With its trials, those that have not been run too: the others of a study that is here already. */
+START_TEST(studies_come_with_their_runs)
+{
+	static const char study[] =
+		"INSERT INTO study (id, name, hash, made, objective, budget, search) VALUES "
+		"(7, 'one', 'x', 'then', 'loss', 2, '{}'), (8, 'two', 'y', 'then', 'loss', "
+		"2, '{}');"
+		"INSERT INTO trial VALUES (7, 'asgd', 'trial', 1, '{\"lr\":1}', 'h1'), "
+		"(7, 'asgd', 'trial', 2, '{}', 'h99'), (8, 'asgd', 'trial', 1, '{}', 'h77')";
+	new_database("a.db");
+	sql_in("a.db", alpha);
+	sql_in("a.db", study);
+	new_database("b.db");
+	sql_in("b.db", "INSERT INTO study (name, hash, made, objective, budget, search) VALUES "
+		       "('other', 'z', 'then', 'loss', 9, '{}')");
+	command("import a.db --db=b.db", EXIT_OK, "1 calibration, 1 study, 1 baseline\n");
+	expect_in(
+		"b.db",
+		"SELECT group_concat(s.id || name || budget || contestant || kind || number || "
+		"t.options || config_hash, ' ') FROM study AS s JOIN trial AS t ON study_id = s.id",
+		"2one2asgdtrial1{\"lr\":1}h1 2one2asgdtrial2{}h99");
+	expect_in("b.db", "SELECT count(*) || (SELECT count(*) FROM study_run) FROM study", "21");
+	/* more of a study that is here */
+	sql_in("a.db", "UPDATE study SET budget = 3 WHERE id = 7;"
+		       "INSERT INTO trial VALUES (7, 'asgd', 'trial', 3, '{}', 'h98')");
+	command("import a.db --db=b.db --where=id=12", EXIT_OK, "0 new runs");
+	expect_in("b.db", "SELECT count(*) FROM trial", "2");
+	command("import a.db --db=b.db", EXIT_OK, "0 new runs, 4 here already");
+	expect_in("b.db",
+		  "SELECT count(*) || (SELECT count(*) || max(budget) FROM study) FROM trial",
+		  "329");
+	expect_in("b.db", "SELECT budget FROM study WHERE hash = 'x'", "3");
+}
+END_TEST
+
+/* It takes its own place, whole. */
+START_TEST(a_run_that_went_on_since_comes_once)
+{
+	new_database("a.db");
+	sql_in("a.db", alpha);
+	sql_in("a.db", "PRAGMA foreign_keys = ON;"
+		       "UPDATE run SET status = 'failed', checkpoint = 'k' WHERE id = 11;"
+		       "DELETE FROM epoch WHERE run_id = 11 AND epoch = 2");
+	command("import a.db --db=b.db", EXIT_OK, "a.db: 4 new runs");
+	command("import b.db --db=c.db", EXIT_OK, "b.db: 4 new runs");
+	sql_in("a.db", "UPDATE run SET status = 'done', resumed = 1, pid = 222, host = 'beta', "
+		       "started = '2026-01-03T01:02:03Z' WHERE id = 11;"
+		       "INSERT INTO epoch (run_id, epoch, seconds) VALUES (11, 2, 0.25);"
+		       "INSERT INTO resumption VALUES (11, 1, 1, '2026-01-02T01:02:03Z', "
+		       "'2026-01-03T01:02:03Z')");
+	command("import a.db --db=b.db", EXIT_OK,
+		"a.db: 0 new runs, 1 that had gone on, 3 here already");
+	expect_in("b.db",
+		  "SELECT count(*) || (SELECT id || status || host || (SELECT count(*) FROM "
+		  "epoch WHERE "
+		  "run_id = r.id) || (SELECT epoch FROM resumption WHERE run_id = r.id) FROM run "
+		  "AS r "
+		  "WHERE checkpoint = 'k') FROM run",
+		  "41donebeta31");
+	expect_in("b.db", "SELECT count(*) FROM run_kept", "4");
+	command("import a.db --db=b.db", EXIT_OK, "a.db: 0 new runs, 4 here already");
+	/* the older state does not take its place back; from the newer one it comes on any way */
+	command("import c.db --db=b.db", EXIT_OK, "c.db: 0 new runs, 4 here already");
+	command("import b.db --db=c.db", EXIT_OK,
+		"b.db: 0 new runs, 1 that had gone on, 3 here already");
+	expect_in("c.db", "SELECT count(*) || sum(resumed) FROM run", "41");
+}
+END_TEST
+
+#define STATE(id, status, resumed) \
+	ASGD(id, "''", status, 1) \
+	"UPDATE run SET checkpoint = 'k', resumed = " #resumed " WHERE id = " #id ";"
+#define STATES \
+	"SELECT count(*) || ' ' || group_concat(id || status || ifnull(resumed, 0), ' ') FROM run"
+
+/* Rows of a run that an older program let stand beside each other, here or there. */
+START_TEST(of_several_rows_of_a_run_the_last_counts)
+{
+	new_database("a.db");
+	sql_in("a.db", STATE(1, "failed", NULL) STATE(2, "failed", 1) STATE(3, "done", 2));
+	command("import a.db --db=b.db", EXIT_OK, "a.db: 1 new run, 2 here already");
+	expect_in("b.db", STATES, "1 1done2");
+	new_database("c.db");
+	sql_in("c.db", STATE(7, "failed", NULL));
+	command("import a.db --db=c.db", EXIT_OK, "1 that had gone on, 2 here already");
+	expect_in("c.db", STATES, "1 7done2");
+	command("import b.db --db=a.db", EXIT_OK, "b.db: 0 new runs, 1 here already");
+	expect_in("a.db", STATES, "1 3done2");
+}
+END_TEST
+
+START_TEST(what_is_done_is_not_replaced)
+{
+	new_database("a.db");
+	new_database("b.db");
+	sql_in("a.db", STATE(1, "done", 1));
+	sql_in("b.db", STATE(1, "failed", 2));
+	command("import b.db --db=a.db", EXIT_OK, "b.db: 0 new runs, 1 here already");
+	expect_in("a.db", STATES, "1 1done1");
+	command("import a.db --db=b.db", EXIT_OK, "a.db: 0 new runs, 1 that had gone on");
+	expect_in("b.db", STATES, "1 1done1");
 }
 END_TEST
 
@@ -387,6 +510,63 @@ static void tear_down(void)
 	folder_free();
 }
 
+/* ---- Runs that are edited, shown, and told of -------------------------------- */
+
+START_TEST(runs_are_deleted_and_relabelled)
+{
+	new_database("a.db");
+	sql_in("a.db", alpha);
+	command("delete --db=a.db", EXIT_USER, "which runs?");
+	command("delete 12 --label=x --db=a.db", EXIT_USER, "not both");
+	command("delete 99 --db=a.db", EXIT_USER, "99: a.db has no such run");
+	command("delete 11 13 --db=a.db", EXIT_USER, "run 13 is running");
+	command("delete 1 --db=none.db", EXIT_USER, "none.db cannot be read");
+	command("delete --where='id > 11 AND id <> 13' --dry-run --db=a.db", EXIT_OK,
+		"3 runs would be deleted");
+	expect_in("a.db", "SELECT count(*) FROM run", "5");
+	command("relabel good 11 12 12 --db=a.db", EXIT_OK, "2 runs relabelled");
+	expect_in("a.db", "SELECT group_concat(id) FROM run WHERE label = 'good'", "11,12");
+	command("relabel --db=a.db", EXIT_USER, "a label is wanted");
+	command("delete --label=good --db=a.db", EXIT_OK, "2 runs deleted");
+	expect_in("a.db", "SELECT group_concat(id) FROM run", "13,20,21");
+	/* all that was of run 11; its baseline stays */
+	expect_in("a.db",
+		  "SELECT ((SELECT count(*) FROM epoch WHERE run_id = 11) + (SELECT count(*) FROM "
+		  "rank_epoch WHERE run_id = 11) + (SELECT count(*) FROM event WHERE run_id = "
+		  "11)) || '|' || "
+		  "(SELECT count(*) FROM baseline WHERE name = 'main' AND run_id IS NULL)",
+		  "0|1");
+}
+END_TEST
+
+START_TEST(a_run_is_shown)
+{
+	new_database("a.db");
+	sql_in("a.db", alpha);
+	command("show 11 --db=a.db", EXIT_OK, "mvbench run --workload=mlp");
+	ck_assert(strstr(output, "a cpu") && strstr(output, "0.875") && !strstr(output, "0.125,"));
+	command("show --label=nobody --db=a.db", EXIT_USER, "latest: a.db has no such run");
+	command("status --db=a.db", EXIT_OK, "1 running, 0 pending");
+	ck_assert(strstr(output, "asgd 2w") && strstr(output, "alpha"));
+}
+END_TEST
+
+/* How often and from where is shown; what is left takes as long as what was done since: an epoch in
+ * 100 s. */
+START_TEST(a_run_that_went_on_is_shown)
+{
+	new_database("a.db");
+	sql_in("a.db", alpha);
+	sql_in("a.db",
+	       "UPDATE run SET epochs = 10, resumed = 2, started = strftime('%Y-%m-%dT%H:%M:%SZ', "
+	       "'now', '-100 seconds') WHERE id = 13;"
+	       "INSERT INTO resumption VALUES (13, 2, 5, '', ''), (13, 1, 3, '', '');"
+	       "INSERT INTO epoch (run_id, epoch, seconds) VALUES (13, 6, 1)");
+	command("show 13 --db=a.db", EXIT_OK, "2 (after epoch 3, 5)\n");
+	command("status --db=a.db", EXIT_OK, "1 running, 0 pending, about 6:4");
+}
+END_TEST
+
 Suite *export_suite(void)
 {
 	Suite *s = suite_create("export");
@@ -398,8 +578,15 @@ Suite *export_suite(void)
 	tcase_add_test(c, events_for_tensorboard);
 	tcase_add_test(c, folders_for_mlflow);
 	tcase_add_test(c, runs_come_with_what_belongs_to_them);
+	tcase_add_test(c, a_run_that_went_on_since_comes_once);
+	tcase_add_test(c, of_several_rows_of_a_run_the_last_counts);
+	tcase_add_test(c, what_is_done_is_not_replaced);
+	tcase_add_test(c, studies_come_with_their_runs);
 	tcase_add_test(c, older_and_newer_files);
 	tcase_add_test(c, what_goes_wrong_changes_nothing);
+	tcase_add_test(c, runs_are_deleted_and_relabelled);
+	tcase_add_test(c, a_run_is_shown);
+	tcase_add_test(c, a_run_that_went_on_is_shown);
 	suite_add_tcase(s, c);
 	return s;
 }

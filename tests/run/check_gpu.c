@@ -6,9 +6,11 @@
  * build it; with MVBENCH_GPU_TEST=1 on the machine's own GPU, but for what only the fake can be
  * told.
  */
+#include "runtime/device/cuda/cuda.h"
 #include "tests/suites.h"
 #include "tests/trained.h"
 
+#include <dlfcn.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,16 +58,18 @@ START_TEST(a_gpu_trains_what_the_cpu_trains)
 END_TEST
 
 /* The whole step is a graph here (tools/train looks at every step, and so has it called): each sees
- * its own learning rate, which falls all the time, and its own dropout. */
+ * its own learning rate, which falls all the time, its own dropout, and how many were before. */
 START_TEST(steps_in_graphs_are_the_cpus)
 {
 	static const char *const device[] = {"cpu", "cuda"};
+	static const char *const optimizer[] = {
+		"--lr=0.02", "--lr=0.002 --optimizer=adamw --adamw.eps=1e-3 --clip=0.5",
+		"--lr=0.01 --optimizer=muon --muon.eps=1e-3 --weight-decay=0.1"};
 	char out[OUTPUT];
 	for (int i = 0; i < 2; i++) {
 		char *how = sentence("--workload=lenet --lenet.dropout=0.5 --strategy=serial "
-				     "--batch=7 --lr=0.02 --epochs=3 --lr-schedule=cosine "
-				     "--device=%s",
-				     device[i]);
+				     "--batch=7 --epochs=3 --lr-schedule=cosine %s --device=%s",
+				     optimizer[_i], device[i]);
 		ck_assert_msg(run_mvbench("", how, out, sizeof out) == 0, "%s", out);
 		free(how);
 	}
@@ -78,7 +82,171 @@ START_TEST(steps_in_graphs_are_the_cpus)
 }
 END_TEST
 
+/* Switches, and what a library does that makes a call which cannot be captured. */
+START_TEST(without_graphs_or_branch_the_model_is_the_same)
+{
+	static const char *const precision[] = {"float32", "bf16"},
+				 *const how[] = {"", "MVBENCH_CUDA_GRAPHS=0",
+						 "MVBENCH_CUDA_BRANCH=0", "MVBENCH_CUDA_TOGETHER=0",
+						 "FAKE_CUDA_UNCAPTURABLE=1"};
+	for (int i = 0; i < (int)COUNT(how) - on_real_gpu(); i++) {
+		char out[OUTPUT];
+		int status = run_mvbench(how[i],
+					 words("--workload=lenet --strategy=allreduce --workers=2 "
+					       "--allreduce.overlap=true --allreduce.bucket=64KiB "
+					       "--batch=8 --epochs=1 --lr=0.01 --device=cuda "
+					       "--precision=%s",
+					       precision[_i]),
+					 out, sizeof out);
+		ck_assert_msg(status == 0, "%s: status %d: %s", how[i], status, out);
+		ck_assert_msg((i == 4) == (strstr(out, "launched piece by piece") != NULL), "%s",
+			      out);
+	}
+	expect_row("SELECT count(DISTINCT model_hash), min(status) FROM run", "1,done\r\n");
+}
+END_TEST
+
+/* Of a ResNet-20 in bf16, which has 19 convolutions: 0, where there is none. */
+static int nodes_of_a_step(const char *environment)
+{
+	char out[4 * OUTPUT];
+	int status = run_mvbench(words("FAKE_CUDA_NODES=1 %s", environment),
+				 "--workload=resnet --resnet.depth=20 --strategy=serial --batch=16 "
+				 "--epochs=1 --device=cuda --precision=bf16",
+				 out, sizeof out);
+	ck_assert_msg(status == 0, "status %d: %s", status, out);
+	const char *says = "a graph of ", *at = strstr(out, says);
+	return at ? atoi(at + strlen(says)) : 0;
+}
+
+/* One launch for all copies of weights, and one for all gradients. */
+START_TEST(weights_are_copied_together)
+{
+	int together = nodes_of_a_step(""), alone = nodes_of_a_step("MVBENCH_CUDA_TOGETHER=0");
+	ck_assert_msg(together > 0 && alone - together == 2 * (19 - 1), "%d nodes, %d alone",
+		      together, alone);
+}
+END_TEST
+
+/* ---- What is chosen is kept -------------------------------------------------------- */
+
+#define LENET2 \
+	"--workload=lenet --strategy=allreduce --workers=2 --batch=8 --epochs=1 --device=cuda"
+
+/* Of a run whose choices are kept beside the database: how many were tried, and how many found. */
+static void count_choices(const char *how, int *tried, int *found)
+{
+	char out[4 * OUTPUT];
+	int status = run_mvbench(words("MVBENCH_CUDA_CACHE=%s MVBENCH_CUDA_VERBOSE=1", folder), how,
+				 out, sizeof out);
+	ck_assert_msg(status == 0, "status %d: %s", status, out);
+	*tried = *found = 0;
+	for (const char *at = out; (at = strstr(at, " us when tried")); at++)
+		++*tried;
+	for (const char *at = out; (at = strstr(at, " bytes, kept")); at++)
+		++*found;
+}
+
+/* The number that a command prints, in the folder of the choices. */
+static int lines_of(const char *command)
+{
+	char text[64];
+	ck_assert_int_eq(command_output(words("cd %s && %s", folder, command), text, sizeof text),
+			 0);
+	return atoi(text);
+}
+
+START_TEST(what_was_chosen_is_kept)
+{
+	int tried, found, all;
+	count_choices(LENET2, &tried, &found);
+	all = tried;
+	/* two workers: one tried each, the other found it */
+	ck_assert_msg(tried > 0 && found == tried, "%d tried, %d found", tried, found);
+	ck_assert_int_eq(lines_of("wc -l <convolutions"), all);
+	ck_assert_int_eq(lines_of("cut -f1-5 convolutions | sort -u | wc -l"), all);
+	count_choices(LENET2, &tried, &found);
+	ck_assert_msg(tried == 0 && found == 2 * all, "%d tried again", tried);
+	expect_row("SELECT count(DISTINCT model_hash) FROM run", "1\r\n");
+	count_choices(LENET2 " --precision=tf32", &tried, &found);
+	ck_assert_int_eq(tried, all);
+	/* what cuDNN refuses, and half a line: as if they were not there */
+	ck_assert_int_eq(lines_of("sed -i 's/algorithm [0-9]*/algorithm 77/' convolutions; "
+				  "printf 'Fake GPU\t' >>convolutions; echo 0"),
+			 0);
+	count_choices(LENET2, &tried, &found);
+	ck_assert_int_eq(tried, all);
+	ck_assert_int_eq(lines_of("grep -c . convolutions"), 2 * all);
+	ck_assert_int_eq(lines_of("ls -A | grep -c part || true"), 0);
+}
+END_TEST
+
+/* In float32 a time that units that round have won does not count; what they compute is padded. */
+START_TEST(float32_is_chosen_by_times_of_float32)
+{
+	static const struct {
+		const char *environment, *precision, *shape, *line;
+	} row[] = {{"", "float32", "28x28x1 to", "algorithm 1 math 3"},
+		   {"FAKE_CUDA_ROUNDS=1", "float32", "28x28x1 to", "algorithm 0 math 3"},
+		   {"FAKE_CUDA_ROUNDS=1", "tf32", "28x28x4 to", "algorithm 1 math 0"},
+		   {"MVBENCH_CUDA_PAD=0", "tf32", "28x28x1 to", "algorithm 1 math 0"},
+		   {"", "bf16", "28x28x8 to", "algorithm 1 math 1"}};
+	char out[4 * OUTPUT];
+	int status = run_mvbench(
+		words("MVBENCH_CUDA_VERBOSE=1 %s", row[_i].environment),
+		words("--workload=lenet --strategy=serial --batch=8 --epochs=1 --device=cuda "
+		      "--precision=%s",
+		      row[_i].precision),
+		out, sizeof out);
+	const char *forward = strstr(out, "\tforward\t");
+	ck_assert_msg(status == 0 && forward, "status %d: %s", status, out);
+	const char *line = strstr(forward, "algorithm");
+	ck_assert_msg(strncmp(line, row[_i].line, strlen(row[_i].line)) == 0, "%.40s", line);
+	ck_assert_msg(strstr(forward, row[_i].shape), "%.80s", forward);
+}
+END_TEST
+
 /* ---- What is recorded ------------------------------------------------------------ */
+
+START_TEST(who_shares_a_gpu_is_recorded)
+{
+	static const struct {
+		const char *environment, *says, *want;
+	} row[] = {
+		{"FAKE_CUDA_MPS=0", "share 1 GPU in turns", "1; 1 GPU, 2 workers a GPU; 2"},
+		{"FAKE_CUDA_MPS=1", "share 1 GPU under MPS", "1; 1 GPU, 2 workers a GPU, MPS; 2"},
+		{"FAKE_CUDA_DEVICES=2", NULL, "0; 2 GPUs, 1 worker a GPU; 2"}};
+	char out[OUTPUT];
+	int status = run_mvbench(row[_i].environment,
+				 "--workload=mlp --mlp.hidden=8 --strategy=allreduce --workers=2 "
+				 "--step-time=0 --batch=8 --epochs=1 --device=cuda",
+				 out, sizeof out);
+	ck_assert_msg(status == 0, "status %d: %s", status, out);
+	ck_assert_msg(row[_i].says ? !!strstr(out, row[_i].says) : !strstr(out, "share 2 GPU"),
+		      "%s", out);
+	expect_row("SELECT (oversubscribed AND NOT run.workers > run.cores) || substr(libraries, "
+		   "instr(libraries, ';')) || '; ' || count(*) FROM run JOIN rank "
+		   "ON run_id = run.id GROUP BY libraries",
+		   words("\"%s\"\r\n", row[_i].want));
+}
+END_TEST
+
+/* Each worker on its own GPU alone; a child of the launcher, which looks at memory, on each. */
+START_TEST(each_worker_starts_cuda_once)
+{
+	char out[OUTPUT];
+	int status = run_mvbench(
+		words("FAKE_CUDA_DEVICES=2 FAKE_CUDA_STARTS=%s/starts", folder),
+		"--workload=mlp --mlp.hidden=8 --strategy=allreduce --workers=2 --batch=8 "
+		"--epochs=1 --device=cuda",
+		out, sizeof out);
+	ck_assert_msg(status == 0, "status %d: %s", status, out);
+	ck_assert_int_eq(lines_of("cut -d' ' -f1 starts | sort -u | wc -l"), 1 + 2);
+	ck_assert_int_eq(lines_of("wc -l <starts"), 2 + 2);
+	expect_row("SELECT gpu, driver IS NOT NULL, cuda LIKE '%CUDA%' FROM run",
+		   "Fake GPU,1,1\r\n");
+}
+END_TEST
 
 START_TEST(what_ran_is_recorded)
 {
@@ -177,6 +345,26 @@ START_TEST(a_gpu_that_fails_ends_the_run)
 }
 END_TEST
 
+/* Of the module that the tests use: a program with other updaters is not served. */
+START_TEST(a_module_of_another_build_is_not_used)
+{
+	const struct device_ops *(*entry)(const struct cuda_host *);
+	struct cuda_host host = {
+		.build = cuda_build() + 1, .panic = panic, .failure = failure, .must = must};
+	char *whole = realpath(gpu_module(), NULL);
+	ck_assert_msg(whole != NULL, "%s is not here", gpu_module());
+	void *module = dlopen(whole, RTLD_NOW | RTLD_LOCAL);
+	ck_assert_msg(module != NULL, "%s", dlerror());
+	void *symbol = dlsym(module, "mvbench_cuda");
+	ck_assert_ptr_nonnull(symbol);
+	memcpy(&entry, &symbol, sizeof entry);
+	ck_assert_ptr_null(entry(&host));
+	host.build = cuda_build();
+	ck_assert_ptr_nonnull(entry(&host));
+	free(whole);
+}
+END_TEST
+
 Suite *gpu_suite(void)
 {
 	Suite *s = suite_create("gpu");
@@ -188,10 +376,17 @@ Suite *gpu_suite(void)
 	tcase_set_timeout(t, 240);
 	tcase_add_checked_fixture(t, make_data, folder_free);
 	tcase_add_loop_test(t, a_gpu_trains_what_the_cpu_trains, 0, COUNT(same));
-	tcase_add_test(t, steps_in_graphs_are_the_cpus);
+	tcase_add_loop_test(t, steps_in_graphs_are_the_cpus, 0, 3);
+	tcase_add_loop_test(t, without_graphs_or_branch_the_model_is_the_same, 0, 2);
+	tcase_add_test(t, what_was_chosen_is_kept);
 	tcase_add_test(t, what_ran_is_recorded);
+	tcase_add_test(t, a_module_of_another_build_is_not_used);
 	tcase_add_loop_test(t, bf16_learns_the_same, 0, 2);
 	if (!on_real_gpu()) {
+		tcase_add_loop_test(t, float32_is_chosen_by_times_of_float32, 0, 5);
+		tcase_add_loop_test(t, who_shares_a_gpu_is_recorded, 0, 3);
+		tcase_add_test(t, weights_are_copied_together);
+		tcase_add_test(t, each_worker_starts_cuda_once);
 		tcase_add_loop_test(t, what_cannot_run_is_refused, 0, COUNT(refused));
 		tcase_add_test(t, the_batch_that_is_advised_fits);
 		tcase_add_test(t, auto_takes_the_gpu_if_there_is_one);

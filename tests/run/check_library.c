@@ -50,7 +50,7 @@ static const struct {
 	{"logistic 3", "Epoch: 3 Test accuracy: "},
 	{"params", "53 parameters"},
 	{"perceptron", "Epoch: 5 Mean Squared Error: "},
-	{"data_parallel", "synchronised every -1 batches"},
+	{"data_parallel", "synchronised by hand, once an epoch: "},
 	{"model_parallel", "gradients differ by"},
 };
 enum { SEEDS = sizeof seed / sizeof *seed };
@@ -193,6 +193,62 @@ START_TEST(a_process_that_is_killed_is_named)
 }
 END_TEST
 
+/* One of three processes is stopped while all are at work. */
+static const struct {
+	bool launched;
+	int servers, rank;
+} stopped[] = {
+	{.launched = true, .servers = 0, .rank = 0},
+	{.launched = true, .servers = 1, .rank = 2},
+	{.launched = false, .servers = 0, .rank = 1},
+};
+enum { STOPPED = sizeof stopped / sizeof *stopped };
+
+START_TEST(a_process_that_is_stopped_is_named)
+{
+	int servers = stopped[_i].servers, rank = stopped[_i].rank;
+	char *named = sentence("rank %d of 3 (process", rank),
+	     *start = stopped[_i].launched
+			      ? sentence("timeout 60 mpirun --oversubscribe --bind-to none -n 3 "
+					 "sh -c 'echo rank $OMPI_COMM_WORLD_RANK is $$; "
+					 "exec tests/lib/endless %d' >$f/out 2>&1 &",
+					 servers)
+			      : sentence("for r in 0 1 2; do timeout 60 sh -c 'echo rank $0 is $$; "
+					 "exec tests/lib/endless %d $1/meet $0 3' $r $f "
+					 ">>$f/out 2>&1 & done;",
+					 servers);
+	run(0,
+	    "export ASAN_OPTIONS=detect_leaks=0 MVBENCH_STALL_TIMEOUT=3; f=%s; %s for i in $(seq "
+	    "300); do [ $(grep -c ready $f/out) = %d ] && break; sleep 0.1; done; "
+	    "pid() { sed -n \"s/^rank $1 is //p\" $f/out; }; kill -STOP $(pid %d); "
+	    "t=$(date +%%s); wait; t=$(($(date +%%s) - t)); [ $t -lt 20 ] || echo late: $t s; "
+	    "for r in 0 1 2; do grep -s State /proc/$(pid $r)/status | grep -v zombie && "
+	    "echo $r is left; done; grep mvbench: $f/out",
+	    folder, start, 3 - servers, rank);
+	expect(named);
+	expect("is stopped, for ");
+	expect(" s the run ends (MVBENCH_STALL_TIMEOUT)");
+	expect(" s (MVBENCH_STALL_TIMEOUT=3): ended");
+	ck_assert_msg(!strstr(printed, "late: ") && !strstr(printed, " is left"), "%s", printed);
+	free(named);
+	free(start);
+}
+END_TEST
+
+/* A worker that others wait for; but not two that are busy. */
+START_TEST(a_process_that_comes_late_is_named)
+{
+	run(0,
+	    MPIRUN
+	    "2 tests/lib/late 2>&1 |"
+	    " sed 's/process [0-9]*/process N/; s/for [0-9]* s/for T s/' >%s/late; cat %s/late",
+	    folder, folder);
+	expect("mvbench: rank 1 of 2 (process N) computes, and gets no further, for T s now\n"
+	       "mvbench: rank 1 of 2 (process N) goes on\n");
+	ck_assert_msg(!strstr(strstr(printed, "goes on") + 7, "mvbench:"), "%s", printed);
+}
+END_TEST
+
 /* ---- What is built and installed -------------------------------------------------- */
 
 START_TEST(only_the_interface_is_visible)
@@ -269,7 +325,7 @@ END_TEST
 START_TEST(the_example_of_the_readme)
 {
 	run(0, MPIRUN "3 tests/lib/example");
-	expect("y = 3.00 x + 2.00, by 3 workers");
+	expect("y = 3.00 x + 2.00; workers: 3");
 	run(0, "awk '/^```$/{ on = 0 } on { print } /^```c$/{ on = 1 }' "
 	       "$MVBENCH_HOME/runtime/lib/README.md | diff - $MVBENCH_HOME/tests/lib/example.c");
 }
@@ -278,13 +334,16 @@ END_TEST
 Suite *library_suite(void)
 {
 	Suite *s = suite_create("library");
+	TCase *seeds = tcase_create("seeds");
 	TCase *programs = tcase_create("programs");
 	TCase *built = tcase_create("built");
+	tcase_set_timeout(seeds, 240);
 	tcase_set_timeout(programs, 240);
 	tcase_set_timeout(built, 240);
+	tcase_add_checked_fixture(seeds, folder_new, folder_free);
 	tcase_add_checked_fixture(programs, folder_new, folder_free);
 	tcase_add_checked_fixture(built, folder_new, folder_free);
-	tcase_add_loop_test(programs, seeds_programs, 0, 3 * SEEDS);
+	tcase_add_loop_test(seeds, seeds_programs, 0, 3 * SEEDS);
 	tcase_add_test(programs, without_a_launcher_a_worker_is_alone);
 	tcase_add_loop_test(programs, every_function, 0, 9);
 	tcase_add_loop_test(programs, every_mistake, 0, 6);
@@ -293,10 +352,13 @@ Suite *library_suite(void)
 	tcase_add_test(programs, processes_that_miss_each_other_are_told);
 	tcase_add_test(programs, the_example_of_the_readme);
 	tcase_add_loop_test(programs, a_process_that_is_killed_is_named, 0, KILLED);
+	tcase_add_loop_test(programs, a_process_that_is_stopped_is_named, 0, STOPPED);
+	tcase_add_test(programs, a_process_that_comes_late_is_named);
 	tcase_add_test(built, only_the_interface_is_visible);
 	tcase_add_test(built, a_program_in_cpp);
 	tcase_add_test(built, an_installed_library);
 	tcase_add_test(built, an_installation_for_a_package);
+	suite_add_tcase(s, seeds);
 	suite_add_tcase(s, programs);
 	suite_add_tcase(s, built);
 	return s;

@@ -171,9 +171,10 @@ static pid_t worker_of_rank(int rank)
 	return (pid_t)atoi(out);
 }
 
+/* What it said, without its epochs: they are many, and Check shows no more than 4,000 bytes. */
 static void said(char out[OUTPUT])
 {
-	char *command = sentence("tail -c %d %s/said", OUTPUT / 2, folder); /* epochs are many */
+	char *command = sentence("grep -v ^epoch %s/said | cut -c-120 | tail -c 3800", folder);
 	command_output(command, out, OUTPUT);
 	free(command);
 }
@@ -250,18 +251,74 @@ START_TEST(a_worker_that_dies_at_the_start_ends_the_run)
 }
 END_TEST
 
+/* Nobody of ours watches: the workers do it themselves. */
+START_TEST(a_stopped_worker_under_the_users_mpirun_is_named)
+{
+	char out[OUTPUT];
+	int rank = _i;
+	pid_t child = fork();
+	if (child == 0) {
+		char *words = run_words("--strategy=allreduce --workers=2 --epochs=1000000 "
+					"--stall-timeout=3s");
+		char *command = sentence("exec mpirun --quiet --bind-to none -n 2 ./mvbench %s "
+					 "--db=%s/run.db 2>%s/said",
+					 words, folder, folder);
+		setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
+		setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
+		setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
+		execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+		_exit(99);
+	}
+	wait_for_an_epoch();
+	pid_t worker = worker_of_rank(rank);
+	ck_assert_int_gt(worker, 0);
+	nsec since = clock_now();
+	kill(worker, SIGSTOP);
+	ck_assert_int_ne(exit_status(child), 0);
+	ck_assert_double_lt(1e-9 * (double)(clock_now() - since), 20);
+	for (int i = 0; i < 100 && workers_left(); i++)
+		usleep(50000);
+	ck_assert_int_eq(workers_left(), 0);
+	char *who =
+		sentence("mvbench: rank %d of 2 (process %d) is stopped, for ", rank, (int)worker);
+	char *command = sentence("grep '^mvbench: rank' %s/said", folder);
+	command_output(command, out, sizeof out);
+	ck_assert_msg(strstr(out, who) && strstr(out, " s (--stall-timeout=3): ended"),
+		      "%s is not in: %s", who, out);
+	free(command);
+	free(who);
+}
+END_TEST
+
 /* mpirun has a reason, and only mpirun can tell it. */
 START_TEST(what_mpirun_says_is_shown)
 {
 	char out[OUTPUT];
-	folder_put("hosts", "localhost slots=1\n", 18, false);
+	folder_text("hosts", "elsewhere slots=3\n");
+	setenv("OMPI_MCA_plm_rsh_agent", "false", 1);
 	char *hosts = sentence("--strategy=allreduce --workers=3 --hostfile=%s/hosts", folder);
 	char *words = run_words(hosts);
 	ck_assert_int_eq(mvbench(out, words), EXIT_USER);
-	ck_assert_msg(strstr(out, "-----") && strstr(out, "slots"), "%s", out);
+	ck_assert_msg(strstr(out, "-----") && strstr(out, "daemon"), "%s", out);
 	ck_assert_msg(strstr(out, "says why above"), "%s", out);
+	folder_text("hosts", "localhost slots=1\n");
+	ck_assert_int_eq(mvbench(out, words), EXIT_USER);
+	ck_assert_msg(strstr(out, "slots of the hostfile: 1"), "%s", out);
 	free(words);
 	free(hosts);
+}
+END_TEST
+
+/* Its tasks would each start an mpirun, and wait for each other's processors. */
+START_TEST(srun_without_pmi_is_refused)
+{
+	char out[OUTPUT];
+	char *words = run_words("--strategy=allreduce --workers=2");
+	setenv("SLURM_STEP_NUM_TASKS", "2", 1);
+	setenv("SLURM_PROCID", "0", 1);
+	ck_assert_int_eq(mvbench(out, words), EXIT_USER);
+	ck_assert_msg(strstr(out, "give srun --mpi=pmix"), "%s", out);
+	free(words);
 }
 END_TEST
 
@@ -295,7 +352,8 @@ START_TEST(cut_data_is_refused_by_all_ranks)
 END_TEST
 
 /* Times of an epoch: the parts add up to no more than the whole, on every rank and for the means,
- * and a straggler is waited for. */
+ * and a straggler is waited for. What a busy machine takes between the parts is in none of them; a
+ * hole of the program's own would be in every epoch. */
 START_TEST(the_split_adds_up)
 {
 	char out[OUTPUT];
@@ -306,8 +364,10 @@ START_TEST(the_split_adds_up)
 	ck_assert_int_eq(mvbench(out, words), EXIT_OK);
 	ck_assert(asked("SELECT count(*) FROM epoch WHERE epoch > 0 AND "
 			"compute_s + comm_s + wait_s <= seconds * 1.001 AND compute_s > 0 AND "
-			"comm_s > 0 "
-			"AND compute_s + comm_s + wait_s > seconds * 0.5") == 3);
+			"comm_s > 0") == 3);
+	ck_assert_double_gt(asked("SELECT max((compute_s + comm_s + wait_s) / seconds) FROM epoch "
+				  "WHERE epoch > 0"),
+			    0.5);
 	ck_assert(asked("SELECT count(*) FROM rank_epoch WHERE epoch > 0 AND "
 			"compute_s + comm_s + wait_s <= seconds * 1.001 AND wait_s > 0") == 6);
 	free(words);
@@ -338,8 +398,8 @@ START_TEST(norms_are_evaluated_anew)
 	const char *const how[] = {"--norm-statistics=recompute",
 				   "--norm-statistics=recompute --strategy=asgd --workers=2", ""};
 	for (size_t i = 0; i < COUNT(how); i++) {
-		char *words = sentence("--workload=resnet --resnet.depth=20 --epochs=1 --batch=100 "
-				       "--lr=0 --device=cpu %s",
+		char *words = sentence("--workload=resnet --resnet.depth=20 --epochs=1 "
+				       "--train-rows=100 --batch=25 --lr=0 --device=cpu %s",
 				       how[i]);
 		ck_assert_msg(run_mvbench("", words, out, sizeof out) == EXIT_OK, "%s", out);
 		free(words);
@@ -365,7 +425,9 @@ Suite *run_suite(void)
 	tcase_add_test(t, a_killed_run_is_marked_by_the_next);
 	tcase_add_loop_test(t, a_worker_that_dies_is_named, 0, DEATHS);
 	tcase_add_test(t, a_worker_that_dies_at_the_start_ends_the_run);
+	tcase_add_loop_test(t, a_stopped_worker_under_the_users_mpirun_is_named, 0, 2);
 	tcase_add_test(t, what_mpirun_says_is_shown);
+	tcase_add_test(t, srun_without_pmi_is_refused);
 	tcase_add_loop_test(t, divergence_has_its_own_status, 1, 3);
 	tcase_add_loop_test(t, cut_data_is_refused_by_all_ranks, 1, 3);
 	tcase_add_loop_test(t, the_split_adds_up, 0, 3);

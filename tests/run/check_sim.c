@@ -306,11 +306,10 @@ static double differing(const char *table, int a, int b)
 
 #define COMMON "--workload=softmax --lr=0.05 --batch=60 --epochs=2 --sync-every=2 "
 
-/* Twice with one seed, once with another, without gradients, and without gradients again. */
-static void record_five(const char *how)
+/* Twice with one seed, once with another, and without gradients. */
+static void record_four(const char *how)
 {
-	static const char *const more[] = {"", "", "--seed=2", "--sim.train=false",
-					   "--sim.train=false"};
+	static const char *const more[] = {"", "", "--seed=2", "--sim.train=false"};
 	forget_runs();
 	for (size_t i = 0; i < COUNT(more); i++) {
 		char *all = sentence("%s %s", how, more[i]);
@@ -326,11 +325,9 @@ START_TEST(simulations_repeat_themselves)
 		const char *how =
 			words(COMMON HOSTS STEP "--straggle=0.3 --strategy=%s --workers=%d %s",
 			      s->plugin.name, workers_for(s, 4), placements[h]);
-		record_five(how);
-		for (size_t t = 0; t < COUNT(recorded); t++) {
+		record_four(how);
+		for (size_t t = 0; t < COUNT(recorded); t++)
 			near(how, differing(recorded[t], 1, 2), 0, 0);
-			near(how, differing(recorded[t], 4, 5), 0, 0);
-		}
 		near(how, asked("SELECT count(DISTINCT model_hash) FROM run WHERE id < 3"), 1, 0);
 		ck_assert_double_gt(differing("epoch", 1, 3), 0);
 		ck_assert_double_gt(differing("rank_epoch", 1, 3), 0);
@@ -347,7 +344,7 @@ START_TEST(simulations_repeat_themselves)
 		for (size_t t = 0; t < COUNT(recorded); t++)
 			near(how, differing(recorded[t], 1, 4), 0, 0);
 		near(how,
-		     asked("SELECT count(*) FROM run WHERE status = 'done' AND reason IS NULL"), 5,
+		     asked("SELECT count(*) FROM run WHERE status = 'done' AND reason IS NULL"), 4,
 		     0);
 		near(how, asked("SELECT count(model_hash) FROM run WHERE model_hash <> ''"), 3, 0);
 	}
@@ -420,6 +417,30 @@ START_TEST(an_allreduce_is_its_messages)
 	near(how, epoch_of(1, "compute_s"), STEPS * step_s, 1e-8);
 	near(how, epoch_of(1, "comm_s"), STEPS * allreduce_s(n, SOFTMAX), 1e-4);
 	free(how);
+}
+END_TEST
+
+/* Between epochs, before the first and after the last, there are dozens of collectives, each of
+ * which would be several messages after each other. The start of MPI, and each epoch, takes a few.
+ */
+START_TEST(off_the_clock_there_are_no_messages)
+{
+	static const char *const strategy[] = {"allreduce", "periodic"};
+	enum { EPOCHS = 4 };
+	double rest_s[2];
+	for (int k = 0; k < 2; k++) {
+		char *how = sentence("--workload=softmax --lr=0.05 --batch=%d --epochs=%d "
+				     "--workers=5 --sim.train=false --strategy=%s " HOSTS STEP,
+				     BATCH, k ? EPOCHS : 1, strategy[_i]);
+		forget_runs();
+		record_sim(how);
+		rest_s[k] = asked("SELECT simulated_s - (SELECT total(seconds) FROM epoch) "
+				  "FROM run");
+		free(how);
+	}
+	ck_assert_msg(rest_s[0] < 8 * latency_s, "%s: %g s", strategy[_i], rest_s[0]);
+	double each_s = (rest_s[1] - rest_s[0]) / (EPOCHS - 1);
+	ck_assert_msg(each_s < 5 * latency_s, "%s: %g s an epoch", strategy[_i], each_s);
 }
 END_TEST
 
@@ -669,6 +690,44 @@ START_TEST(steps_are_drawn_from_the_calibration)
 }
 END_TEST
 
+/* As a whole, whatever an optimiser makes of it: products, or groups of parameters, of which
+ * shorter ones were measured to take far longer. Gradients are clipped in two passes more, of which
+ * a step that is one pass makes one. */
+START_TEST(an_update_takes_what_was_calibrated)
+{
+	enum { MLP = 784 * 128 + 128 + 128 * 10 + 10 };
+	const double pass_s = 1e-5;
+	static const struct {
+		const char *words, *options;
+		int passes;
+	} row[] = {{" --optimizer=muon", "", 0},
+		   {" --optimizer=adamw", "--weight-decay=0.1 --decay=weights", 0},
+		   {" --optimizer=muon", "--clip=1", 2},
+		   {"", "--clip=1", 1}};
+	static const char *const strategy[] = {"serial", "allreduce --workers=2"};
+	for (size_t i = 0; i < COUNT(row) * COUNT(strategy); i++) {
+		size_t k = i % COUNT(row), workers = 1 + i / COUNT(row);
+		char *key = sentence("--mlp.hidden=128 --mlp.depth=1%s", row[k].words);
+		char *how = sentence("--workload=mlp %s %s --batch=%d --epochs=1 --strategy=%s "
+				     "--sim.platform=local --sim.train=false",
+				     key, row[k].options, BATCH / (int)workers,
+				     strategy[i / COUNT(row)]);
+		forget_runs();
+		calibrated((struct made){"mlp", key, BATCH / (int)workers, (int)workers,
+					 (int)workers, step_s, false});
+		point("sgd", 1, 0.4 * step_s);
+		point("sgd", MLP, 0.5 * step_s);
+		point("scale", MLP, pass_s);
+		point("axpy", MLP, 10 * step_s);
+		record_sim(how);
+		near(how, epoch_of(1, "compute_s"), STEPS * (step_s + row[k].passes * pass_s),
+		     1e-7);
+		free(key);
+		free(how);
+	}
+}
+END_TEST
+
 /* What a plug-in does on the host takes time: as calibrated, copies to the host and back included,
  * or a nanosecond a float. */
 START_TEST(work_on_the_host_takes_time)
@@ -822,7 +881,61 @@ START_TEST(a_missing_calibration_is_named)
 	refused("--workload=softmax --batch=60 " STEP "--sim.platform=local", "run: mvbench");
 	refused("--workload=mlp --batch=60 " ONE_HOST, "--mlp.hidden=128");
 	refused("--workload=softmax --batch=32 --threads=2 " ONE_HOST, " --threads=2 ");
+	refused("--workload=softmax --batch=32 --momentum=0.9 " ONE_HOST,
+		"--batch=32 --momentum=0.9 --data-dir=");
+	refused("--workload=lenet --batch=60 --momentum=0 " ONE_HOST, " --momentum=0 ");
 	no_run_is_left();
+}
+END_TEST
+
+/* Another momentum takes no other time. The command that is suggested is one that is not refused.
+ */
+START_TEST(a_calibration_is_of_an_optimiser)
+{
+	char out[16384];
+	const char *how = "--workload=softmax --batch=60 --strategy=serial --epochs=1 "
+			  "--sim.train=false --optimizer=";
+	char *adamw = sentence("%sadamw --adamw.beta1=0.8 " ONE_HOST, how),
+	     *nesterov = sentence("--platform=sim %snesterov --momentum=0.5 " ONE_HOST, how),
+	     *other = sentence("%snesterov --momentum=0.9 " ONE_HOST, how);
+	forget_runs();
+	refused(adamw, " --optimizer=adamw --adamw.beta1=0.8 ");
+	ck_assert_int_eq(run_mvbench("", nesterov, out, sizeof out), EXIT_USER);
+	char *command = strstr(out, "mvbench calibrate ");
+	ck_assert_msg(command && strstr(out, " --momentum=0.5 "), "%s", out);
+	char *again = sentence("./%.*s --seconds=0.05 --visits=1 --counts=1 2>&1",
+			       (int)strcspn(command, "\n"), command);
+	int status = command_output(again, out, sizeof out);
+	ck_assert_msg(status == EXIT_OK, "%s: status %d: %s", again, status, out);
+	record_sim(other);
+	free(again);
+	free(adamw);
+	free(nesterov);
+	free(other);
+}
+END_TEST
+
+/* What cannot have been measured does not count. */
+START_TEST(a_calibration_may_be_anybodys)
+{
+	static const char work[] = "--workload=softmax --batch=60 ";
+	char *serial = sentence("%s--strategy=serial --epochs=1 --sim.train=false ", work);
+	char *here = sentence("%s--sim.platform=local", serial);
+	char *there = sentence("%s" ONE_HOST, serial);
+	forget_runs();
+	calibrated((struct made){"softmax", "", 60, 1, 2, step_s, false});
+	sql("UPDATE calibration_point SET value = 9e999 WHERE name = 'step' AND x = 63;"
+	    "UPDATE calibration_point SET value = -9e999 WHERE name = 'step' AND x = 62;"
+	    "INSERT INTO calibration_point VALUES (1, 'step', 1e300, 1), (1, 'sgd', 0, 1)");
+	record_sim(here);
+	near("steps", epoch_of(1, "compute_s"), STEPS * step_s, 1e-6);
+	sql("UPDATE calibration SET cores = -1");
+	refused(here, "this machine was not calibrated for this workload");
+	sql("UPDATE calibration SET cores = 2; DELETE FROM calibration_point WHERE name = 'step'");
+	refused(there, "nobody has measured what a step takes");
+	free(serial);
+	free(here);
+	free(there);
 }
 END_TEST
 
@@ -863,6 +976,11 @@ START_TEST(calibrating_makes_up_for_it)
 	     asked("SELECT count(DISTINCT calibration_id) FROM calibration_point WHERE name "
 		   "= 'sum'"),
 	     1, 0);
+	near("allreduces whose messages took no time",
+	     asked("SELECT count(*) + (SELECT count(*) = 0 FROM calibration_point WHERE name = "
+		   "'sim_allreduce') FROM calibration_point WHERE name = 'sim_allreduce' AND value "
+		   "<= 0"),
+	     0, 0);
 	near("of one", asked("SELECT calibration_id FROM run WHERE id = 2"), 1, 0);
 	near("of two", asked("SELECT calibration_id FROM run WHERE id = 3"), 2, 0);
 	ck_assert_double_gt(epoch_of(3, "comm_s"), 0);
@@ -889,6 +1007,8 @@ START_TEST(mistakes_are_refused)
 		{STEP "--sim.platform=$FOLDER/cut.xml", "cut.xml: "},
 		{STEP "--sim.platform=$FOLDER/empty.xml", "empty.xml: "},
 		{STEP "--sim.platform=$FOLDER/nohosts.xml", "nohosts.xml: it has no hosts"},
+		{STEP "--sim.platform=$FOLDER/name.xml",
+		 "name.xml: host a&b has a name with \", & or <"},
 		{STEP "--sim.platform=$FOLDER/", "$FOLDER/: "},
 		{STEP HOSTS "--strategy=allreduce --workers=7",
 		 "hosts.xml: it has room for 6 workers on 6 hosts, and --workers=7 are"},
@@ -905,6 +1025,8 @@ START_TEST(mistakes_are_refused)
 	folder_text("cut.xml", HEAD "<zone id='all' routing='Full'>\n<host id='h");
 	folder_text("empty.xml", "");
 	folder_text("nohosts.xml", HEAD "<zone id='all' routing='Full'></zone></platform>\n");
+	folder_text("name.xml", HEAD "<zone id='all' routing='Full'><host id='a&amp;b' "
+				     "speed='1Gf'/></zone></platform>\n");
 	forget_runs();
 	char *says = NULL;
 	for (size_t i = 0; i < COUNT(row); i++) {
@@ -917,6 +1039,55 @@ START_TEST(mistakes_are_refused)
 		free(how);
 	}
 	no_run_is_left();
+}
+END_TEST
+
+#ifdef __SANITIZE_ADDRESS__
+#define ROOM "" /* its shadow of all memory does not fit into any */
+#else
+#define ROOM "ulimit -v 8000000; "
+#endif
+
+/* Places are made for workers, not for cores: these would take 16 GB. */
+START_TEST(cores_cost_nothing)
+{
+	static const char host[] = "speed='1Gf' core='1000000000'/>";
+	char *text = sentence("%s<zone id='all' routing='Full'><host id='a' %s<host id='b' %s"
+			      "<link id='l' bandwidth='1GBps' latency='1us'/><route src='a' "
+			      "dst='b'><link_ctn id='l'/></route></zone></platform>\n",
+			      HEAD, host, host);
+	char out[16384];
+	folder_text("cores.xml", text);
+	forget_runs();
+	int status = command_output(
+		ROOM "./mvbench run --platform=sim " SOFT
+		     "--strategy=allreduce --workers=2 --batch=30 --sim.train=false " STEP
+		     "--sim.platform=$FOLDER/cores.xml --data-dir=$FOLDER "
+		     "--db=$FOLDER/run.db 2>&1",
+		out, sizeof out);
+	ck_assert_msg(status == EXIT_OK, "status %d: %s", status, out);
+	free(text);
+}
+END_TEST
+
+/* SimGrid writes there. */
+START_TEST(a_simulation_needs_tmp)
+{
+	char out[16384];
+	int status = command_output(
+		"unshare -rm sh -c 'mount --rbind /tmp /tmp && "
+		"mount -o remount,bind,ro /tmp || exit 77; "
+		"TMPDIR=/dev/shm ./mvbench run --platform=sim " SOFT
+		"--strategy=allreduce --workers=2 --batch=30 " STEP
+		"--sim.platform=ethernet_1g --data-dir=$FOLDER --db=/dev/shm/check-$$.db; "
+		"status=$?; "
+		"rm -f /dev/shm/check-$$.db*; exit $status' 2>&1",
+		out, sizeof out);
+	if (status == 77 || strstr(out, "unshare: "))
+		skipped("no namespace here in which /tmp cannot be written");
+	else
+		ck_assert_msg(status == EXIT_USER && strstr(out, "needs 1 MiB in /tmp"),
+			      "status %d: %s", status, out);
 }
 END_TEST
 
@@ -1146,12 +1317,14 @@ Suite *sim_suite(void)
 	tcase_add_loop_test(t, a_serial_epoch_is_its_steps, 0, 4);
 	tcase_add_test(t, a_step_costs_what_its_rows_do);
 	tcase_add_loop_test(t, an_allreduce_is_its_messages, 2, 5);
+	tcase_add_loop_test(t, off_the_clock_there_are_no_messages, 0, 2);
 	tcase_add_test(t, an_update_takes_what_it_is_said_to);
 	tcase_add_test(t, a_busy_server_makes_workers_wait);
 	tcase_add_test(t, workers_share_a_core);
 	tcase_add_test(t, a_slow_host_takes_longer);
 	tcase_add_test(t, overlap_hides_messages);
 	tcase_add_test(t, gradients_are_ready_by_flops);
+	tcase_add_test(t, an_update_takes_what_was_calibrated);
 	tcase_add_test(t, work_on_the_host_takes_time);
 	tcase_add_test(t, convolutions_stay_whole);
 	tcase_add_test(t, curves_are_straight_between_points);
@@ -1161,8 +1334,12 @@ Suite *sim_suite(void)
 	tcase_add_loop_test(t, messages_take_what_was_measured, 0, 4);
 	tcase_add_test(t, sums_and_passes_take_what_was_measured);
 	tcase_add_test(t, a_missing_calibration_is_named);
+	tcase_add_test(t, a_calibration_is_of_an_optimiser);
+	tcase_add_test(t, a_calibration_may_be_anybodys);
 	tcase_add_test(t, calibrating_makes_up_for_it);
 	tcase_add_test(t, mistakes_are_refused);
+	tcase_add_test(t, cores_cost_nothing);
+	tcase_add_test(t, a_simulation_needs_tmp);
 	tcase_add_test(t, the_simulator_is_not_run_by_hand);
 	tcase_add_loop_test(t, a_simulation_is_ended, 0, 3);
 	tcase_add_loop_test(t, deadlocks_are_told, 0, 6);

@@ -18,14 +18,17 @@
 START_TEST(no_row_is_lost)
 {
 	static const char *const split[] = {"fixed", "dirichlet:0.05", "dirichlet:100"};
+	const char *how[COUNT(split)];
+	struct result r[COUNT(split)];
+	for (size_t i = 0; i < COUNT(split); i++)
+		how[i] = words(SOFTMAX "--batch=31 --strategy=periodic --sync-every=5 --split=%s",
+			       split[i]);
+	train_all(3, COUNT(split), how, r);
 	for (size_t i = 0; i < COUNT(split); i++) {
-		struct result r = train_ok(
-			3, words(SOFTMAX "--batch=31 --strategy=periodic --sync-every=5 --split=%s",
-				 split[i]));
-		ck_assert_double_eq(r.rows, TRAIN_ROWS);
-		ck_assert_double_eq(r.numbers, TRAIN_ROWS / 2.0 * (TRAIN_ROWS - 1));
-		ck_assert_double_lt(r.test_loss, 0.9 * r.first_test_loss);
-		free(r.param);
+		ck_assert_double_eq(r[i].rows, TRAIN_ROWS);
+		ck_assert_double_eq(r[i].numbers, TRAIN_ROWS / 2.0 * (TRAIN_ROWS - 1));
+		ck_assert_double_lt(r[i].test_loss, 0.9 * r[i].first_test_loss);
+		free(r[i].param);
 	}
 }
 END_TEST
@@ -42,14 +45,15 @@ END_TEST
 START_TEST(simulated_workers_have_the_real_ones_rows)
 {
 	static const char *const split[] = {"shuffled", "fixed", "dirichlet:0.1"};
+	const char *how[COUNT(split)];
 	struct result real[COUNT(split)];
+	for (size_t i = 0; i < COUNT(split); i++)
+		how[i] = words(SOFTMAX "--batch=30 --strategy=periodic --sync-every=7 --split=%s",
+			       split[i]);
+	train_all(2, COUNT(split), how, real);
 	for (size_t i = 0; i < COUNT(split); i++) {
-		const char *how = words(SOFTMAX "--batch=30 --strategy=periodic --sync-every=7 "
-						"--split=%s",
-					split[i]);
-		real[i] = train_ok(2, how);
-		struct result sim = run_simulated(2, words("%s " SIM, how));
-		ck_assert_msg(sim.status == 0, "%s: %s", how, sim.output);
+		struct result sim = run_simulated(2, words("%s " SIM, how[i]));
+		ck_assert_msg(sim.status == 0, "%s: %s", how[i], sim.output);
 		ck_assert_double_le(distance(&sim, &real[i]), 1e-6);
 		free(sim.param);
 		for (size_t k = 0; k < i; k++)

@@ -2,17 +2,19 @@
  * check_sweep.c - job files: what they expand to, what is wrong with them and where, and that a
  * sweep goes on where it stopped.
  */
-#include "results/run/run.h"
+#include "results/run/study.h"
 #include "tests/made.h"
 #include "tests/suites.h"
 #include "tests/trained.h"
 
 #include <dirent.h>
+#include <signal.h>
+#include <sys/wait.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-extern const struct command command_sweep;
+extern const struct command command_sweep, command_submit, command_watch;
 
 static void reads(const char *text, const struct setting *given, size_t n, struct sweep *s)
 {
@@ -99,10 +101,15 @@ START_TEST(what_comes_with_the_program_is_valid)
 		if (!strstr(e->d_name, ".ini"))
 			continue;
 		char *path = sentence("%s/%s", sweeps, e->d_name);
-		struct sweep s;
-		char *wrong = sweep_read(path, NULL, 0, &s);
+		struct sweep s = {.cell = NULL};
+		struct search search = {.range = NULL};
+		bool tunes = strncmp(e->d_name, "tuned", 5) == 0;
+		char *wrong = tunes ? study_read(path, NULL, 0, &s, &search)
+				    : sweep_read(path, NULL, 0, &s);
 		ck_assert_msg(!wrong, "%s", wrong);
 		ck_assert_uint_gt(s.cells, 0);
+		ck_assert_int_eq(search.ranges > 0, tunes);
+		search_free(&search);
 		sweep_free(&s);
 		free(path);
 		files++;
@@ -129,6 +136,115 @@ START_TEST(labels_may_have_commas)
 	char *wrong = sweep_read("job.ini", &lacking, 1, &s);
 	ck_assert_msg(wrong && strstr(wrong, "--epochs: a value is wanted"), "%s", wrong);
 	free(wrong);
+}
+END_TEST
+
+/* The values of an option over the cells: "1 2 4". */
+static void takes(const struct sweep *s, const char *name, const char *want)
+{
+	char got[400] = "";
+	for (size_t i = 0; i < s->cells; i++) {
+		char **word = config_words(&s->cell[i].config);
+		char *option = sentence("--%s=", name);
+		for (size_t k = 0; word[k]; k++)
+			if (strncmp(word[k], option, strlen(option)) == 0)
+				snprintf(got + strlen(got), sizeof got - strlen(got), "%s%s",
+					 *got ? " " : "", word[k] + strlen(option));
+		free_words(word);
+		free(option);
+	}
+	ck_assert_str_eq(got, want);
+}
+
+START_TEST(ranges_have_steps_and_decades)
+{
+	static const struct {
+		const char *key, *list, *values;
+	} row[] = {
+		{"lr", "0.01..0.07 by 0.01", "0.01 0.02 0.03 0.04 0.05 0.06 0.07"},
+		{"lr", "0.1..0.35 by 0.1", "0.1 0.2 0.3"},
+		{"lr", "0..0.2 by 0.1, 1", "0 0.1 0.2 1"},
+		{"epochs", "1..10 by 3, 20", "1 4 7 10 20"},
+		{"lr", "1e-4..1 log 5", "0.0001 0.001 0.01 0.1 1"},
+		{"lr", "1..10 log 4", "1 2.154 4.642 10"},
+		{"lr", "1..1.0004 log 3", "1 1.00019998000400 1.0004"},
+		{"batch", "16 .. 256 log 5", "16 32 64 128 256"},
+		{"batch", "1..3 log 9", "1 2 3"}, /* whole numbers between, once each */
+		{"step-time", "0.001..0.003 by 0.001", "1ms 2ms 3ms"},
+	};
+	for (size_t i = 0; i < COUNT(row); i++) {
+		struct sweep s;
+		char *text = sentence("[a]\n%s = %s\n", row[i].key, row[i].list);
+		reads(text, NULL, 0, &s);
+		if (i == 6) { /* its digits are libm's */
+			ck_assert_uint_eq(s.cells, 3);
+			near(s.cell[1].config.run.lr, 1.00019998, 1e-8);
+		} else {
+			takes(&s, row[i].key, row[i].values);
+		}
+		sweep_free(&s);
+		free(text);
+	}
+}
+END_TEST
+
+START_TEST(zipped_lists_go_together)
+{
+	const struct setting over = {"lr", "0.5,0.6,0.7"};
+	struct sweep s;
+	static const char text[] = "[defaults]\nzip = workers, lr\nworkers = 1,2\nlr = 0.1,0.2\n"
+				   "[a]\nstrategy = allreduce\nbatch = 10,20\n"
+				   "[b]\nstrategy = asgd\nworkers = 2..4\nlr = 0.2..0.4 by 0.1\n"
+				   "zip = batch momentum\nbatch = 7,8\nmomentum = 0.7,0.8\n";
+	reads(text, NULL, 0, &s);
+	takes(&s, "workers", "1 1 2 2 2 2 3 3 4 4");
+	takes(&s, "lr", "0.1 0.1 0.2 0.2 0.2 0.2 0.3 0.3 0.4 0.4");
+	takes(&s, "batch", "10 20 10 20 7 8 7 8 7 8");
+	takes(&s, "momentum", "0.9 0.9 0.9 0.9 0.7 0.8 0.7 0.8 0.7 0.8");
+	ck_assert_str_eq(s.cell[5].what, "mlp, asgd, 2 workers, lr 0.2, batch 8, momentum 0.8");
+	sweep_free(&s);
+	reads(text, &over, 1, &s); /* crosses */
+	ck_assert_uint_eq(s.cells, 2 * 2 * 3 + 3 * 2 * 3);
+	sweep_free(&s);
+}
+END_TEST
+
+/* Each by what varies of it, and not by options of a plug-in that is another cell's. */
+START_TEST(options_of_plugins_describe_their_cells)
+{
+	struct sweep s;
+	reads("[a]\noptimizer = adamw,sgd\nadamw.beta1 = 0.8,0.9\n", NULL, 0, &s);
+	ck_assert_uint_eq(s.cells, 3);
+	ck_assert_str_eq(s.cell[1].what, "mlp, serial, 1 worker, optimizer adamw, adamw.beta1 0.9");
+	ck_assert_str_eq(s.cell[2].what, "mlp, serial, 1 worker, optimizer sgd");
+	sweep_free(&s);
+}
+END_TEST
+
+START_TEST(excluded_cells_are_left_out)
+{
+	struct sweep s;
+	static const char cross[] = "[a]\nstrategy = serial,asgd,periodic\nworkers = 1,2,4\n"
+				    "periodic.start = 0,3\n";
+	reads("[defaults]\nexclude = strategy=serial workers=2, 4\n"
+	      "exclude = workers=1 strategy=asgd,periodic\n"
+	      "[a]\nstrategy = serial,asgd\nworkers = 1,2,4\nlr = 0.10,0.2\n"
+	      "exclude = lr=0.1 workers=2..3\n"
+	      "[b]\nstrategy = asgd\nworkers = 1,2,4\nlr = 0.1\n",
+	      NULL, 0, &s);
+	takes(&s, "strategy", "serial serial asgd asgd asgd asgd");
+	takes(&s, "workers", "1 1 2 4 4 2"); /* [b]: not [a]'s exclude; its 4 is [a]'s */
+	ck_assert_uint_eq(s.excluded, 4 + 2 + 1 + 1);
+	ck_assert_uint_eq(s.duplicates, 1);
+	sweep_free(&s);
+	/* of a plug-in's option, and of one that the file does not set */
+	char *text =
+		sentence("%sexclude = periodic.start=3\nexclude = batch=32 workers=4\n", cross);
+	reads(text, NULL, 0, &s);
+	takes(&s, "strategy", "serial serial asgd asgd periodic periodic");
+	takes(&s, "periodic.start", "0 0");
+	sweep_free(&s);
+	free(text);
 }
 END_TEST
 
@@ -226,6 +342,35 @@ START_TEST(bad_files_are_refused_with_their_line)
 		{"[a]\ntransport = mpi,ipc\n", "job.ini:2: transport: one value"},
 		{"[a]\ndb = x\n[b]\ndb = y\nseed = 2\n", "job.ini:3: a sweep has one database"},
 		{"[a]\nseed = 1..9999\nepochs = 1..9999\n", "job.ini:1: [a] makes more than"},
+		{"[a]\nlr = 0.01..0.1\n",
+		 "job.ini:2: lr: which numbers of the range 0.01..0.1? Say 0.01..0.1 by STEP"},
+		{"[a]\nlr = 0.1..1 by 0\n",
+		 "job.ini:2: lr: in the range 0.1..1 by 0 a number above"},
+		{"[a]\nlr = 0.1..1 log\n", "a number above 0 is wanted after log"},
+		{"[a]\nlr = 0.1..1 log 2.5\n", "has two values at least"},
+		{"[a]\nlr = 0.1..1 log 1\n", "has two values at least"},
+		{"[a]\nlr = 0..1 log 3\n", "begins at 0, and a logarithmic one above 0"},
+		{"[a]\nlr = 1..0.1 by 0.1\n", "does not rise"},
+		{"[a]\nlr = 0..1 by 1e-9\n", "or is longer than"},
+		{"[a]\nepochs = 1..2 by 0.5\n", "job.ini:2: --epochs=1.5: a whole number"},
+		{"[a]\nlr = 0.1..1 to 3\n", "job.ini:2: --lr=0.1..1 to 3: a number"},
+		{"[a]\nlr = 1,2\nworkers = 1,2,3\nzip = lr, workers\n",
+		 "job.ini:4: [a] zip: lr has 2 values and workers has 3; lists that go together"},
+		{"[a]\nzip = lr workers\nlr = 1,2\n", "job.ini:2: [a] zip: workers has no list"},
+		{"[a]\nlr = 1\nzip = lr\n", "job.ini:3: zip: the names of two lists or more"},
+		{"[a]\nlr=1\nseed=2\nbatch=3\nzip = lr seed\nzip = batch lr\n",
+		 "job.ini:6: [a] zip: lr goes together with others already"},
+		{"[a]\nzip = lr lr\nlr = 1,2\n", "zip: lr goes together with others already"},
+		{"[a]\nexclude =\n", "job.ini:2: exclude: conditions are wanted"},
+		{"[a]\nexclude = workers\n", "job.ini:2: exclude: \"workers\" is no condition"},
+		{"[a]\nexclude = workers = 2\n", "\"workers\" is no condition"},
+		{"[a]\nexclude = =2\n", "is no condition"},
+		{"[a]\nexclude = workrs=2\n",
+		 "job.ini:2: --workrs: there is no such option; did you"},
+		{"[a]\nexclude = lr=0.1 workers=x\n", "job.ini:2: --workers=x: a whole number"},
+		{"exclude = lr=0.1\n", "job.ini:1: exclude stands in no section"},
+		{"[a]\nworkers = 1,2\nexclude = workers=1..2\n",
+		 "job.ini: its exclude lines leave no cell"},
 	};
 	for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
 		struct sweep s;
@@ -318,6 +463,47 @@ START_TEST(a_diverged_cell_does_not_stop_a_sweep)
 }
 END_TEST
 
+/* ---- The same by Slurm --------------------------------------------------- */
+
+#define SUBMIT(...) start_command(&command_submit, (const char *const[]){__VA_ARGS__, NULL})
+
+/* Ranks of a machine: of the cell that has most, servers that it gets by itself included. */
+START_TEST(a_sweep_becomes_jobs)
+{
+	folder_text("job.ini",
+		    "[a]\nworkload = softmax\nstrategy = allreduce, asgd\nworkers = 3, 5\n"
+		    "threads = 2\n");
+	ck_assert_int_eq(SUBMIT("job.ini", "--dry-run", "--array=4", "--nodes=2", "--db=a b.db",
+				"--sbatch=--time=1:00:00", "--epochs=2", "--label=it's",
+				"--trace=2"),
+			 EXIT_OK);
+	static const char *const lines[] = {
+		"#SBATCH --job-name=job\n",
+		"#SBATCH --time=1:00:00\n#SBATCH --array=1-4\n#SBATCH --nodes=2\n"
+		"#SBATCH --ntasks-per-node=4\n#SBATCH --cpus-per-task=2\n",
+		"scontrol show hostnames >\"$hosts\"\n",
+		"/job.ini --epochs=2 --label='it'\\''s' --trace=2 "
+		"--share=\"$SLURM_ARRAY_TASK_ID/4\" "
+		"--db='a b'-\"$SLURM_ARRAY_TASK_ID\"-of-4.db\n",
+		"for part in 'a b'-[0-9]*-of-4.db; do\n",
+		" import \"$part\" --db='a b.db'\n"};
+	for (size_t i = 0; i < COUNT(lines); i++)
+		expect_said("out", lines[i], true);
+	ck_assert_int_eq(SUBMIT("job.ini", "--dry-run"), EXIT_OK);
+	expect_said("out", "--ntasks-per-node=5\n", true);
+	expect_said("out", "scontrol", false);
+	ck_assert_int_eq(SUBMIT("job.ini", "--dry-run", "--array=5"), EXIT_USER);
+	expect_said("err", "--array=5: there are 4 cells", true);
+	ck_assert_int_eq(SUBMIT("job.ini", "--workers=0"), EXIT_USER);
+	char *before = must(strdup(getenv("PATH")));
+	setenv("PATH", "/nowhere", 1);
+	ck_assert_int_eq(SUBMIT("job.ini"), EXIT_USER);
+	setenv("PATH", before, 1);
+	free(before);
+	expect_said("err", "sbatch did not take the job", true);
+}
+END_TEST
+
 START_TEST(jobs_run_side_by_side)
 {
 	folder_text("job.ini", SMALL "seed = 1..5\n");
@@ -332,6 +518,179 @@ START_TEST(jobs_run_side_by_side)
 }
 END_TEST
 
+/* Every cell is in one part, and the same whatever else is in the file. */
+START_TEST(shares_are_parts)
+{
+	enum { PARTS = 3 };
+	folder_text("job.ini", SMALL "seed = 1..12\n");
+	for (int i = 1; i <= PARTS; i++) {
+		char *share = sentence("--share=%d/%d", i, PARTS);
+		ck_assert_int_eq(SWEEP("job.ini", "--db=r.db", share), EXIT_OK);
+		expect_said("out", "not run again", false);
+		free(share);
+	}
+	expect_in("r.db", "SELECT count(*) || min(status) FROM run", "12done");
+	folder_text("job.ini", SMALL "seed = 3..5\n");
+	for (int i = 1; i <= PARTS; i++) {
+		char *share = sentence("--share=%d/%d", i, PARTS);
+		ck_assert_int_eq(SWEEP("job.ini", "--db=r.db", share), EXIT_OK);
+		free(share);
+	}
+	expect_in("r.db", "SELECT count(*) FROM run", "12");
+	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db", "--share=4/3"), EXIT_USER);
+	expect_said("err", "which of how many parts is wanted", true);
+}
+END_TEST
+
+/* Who began later takes what is free, and neither runs what the other does. */
+START_TEST(two_sweeps_share_their_cells)
+{
+	int status = -1;
+	folder_text("job.ini", SMALL "seed = 1..8\n");
+	pid_t other = fork();
+	if (other == 0)
+		_exit(SWEEP("job.ini", "--db=r.db", "--order-seed=2"));
+	int mine = SWEEP("job.ini", "--db=r.db");
+	ck_assert_int_eq(waitpid(other, &status, 0), other);
+	ck_assert_msg(mine <= EXIT_FAILED && WEXITSTATUS(status) <= EXIT_FAILED, "%d and %d", mine,
+		      WEXITSTATUS(status));
+	expect_in("r.db", "SELECT count(*) || ' ' || count(DISTINCT seed) || min(status) FROM run",
+		  "8 8done");
+}
+END_TEST
+
+/* The row of a live process; of one that is gone it is free again. */
+START_TEST(a_cell_that_another_has_taken_is_left)
+{
+	folder_text("job.ini", SMALL);
+	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db"), EXIT_OK);
+	sql_in("r.db", "UPDATE run SET status = 'pending', pid = 1, started = NULL");
+	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db"), EXIT_FAILED);
+	expect_said("out", "is run by process 1 on ", true);
+	expect_said("out", "1 left", true);
+	sql_in("r.db", "UPDATE run SET pid = 1, started = '2001-01-01T00:00:00Z'");
+	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db"), EXIT_OK);
+	expect_in("r.db", "SELECT group_concat(id || status) FROM run", "1done");
+}
+END_TEST
+
+/* Starts mvbench watch in a child; what it prints goes to the file watched. */
+static pid_t start_watch(void)
+{
+	char *argv[] = {"--db=r.db", "--every=0.2"};
+	pid_t child = fork();
+	if (child == 0) {
+		if (!freopen("watched", "w", stdout))
+			_exit(99);
+		int status = command_start(&command_watch, 2, argv);
+		fflush(NULL);
+		_exit(status);
+	}
+	return child;
+}
+
+/* Until it has looked once. */
+static void wait_for_watch(void)
+{
+	bool seen = false;
+	for (int i = 0; i < 200 && !seen; i++) {
+		char *said = access("watched", R_OK) == 0 ? folder_read("watched") : NULL;
+		seen = said && strstr(said, "pending");
+		free(said);
+		usleep(50000);
+	}
+	ck_assert(seen);
+}
+
+/* Of cells that are done, one that runs, in a process that lives, and one that is to come. */
+static void work_under_way(void)
+{
+	folder_text("job.ini", SMALL "seed = 1..4\n");
+	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db"), EXIT_OK);
+	char *set = sentence(
+		"UPDATE run SET started = strftime('%%Y-%%m-%%dT%%H:%%M:%%SZ', 'now', '-10 "
+		"seconds'); "
+		"UPDATE run SET status = 'running', finished = NULL, epochs = 4, pid = "
+		"%d WHERE seed = 3; UPDATE run SET status = 'pending', started = NULL, "
+		"finished = NULL, pid = NULL WHERE seed = 4; UPDATE epoch SET seconds = "
+		"0.5, test_accuracy = 0.75 WHERE epoch = 1; UPDATE run SET train_size = "
+		"600",
+		(int)getpid());
+	sql_in("r.db", set);
+	free(set);
+}
+
+START_TEST(a_sweep_is_watched_until_its_end)
+{
+	int status = -1;
+	work_under_way();
+	pid_t watch = start_watch();
+	wait_for_watch();
+	sql_in("r.db", "UPDATE run SET status = 'done', started = "
+		       "strftime('%Y-%m-%dT%H:%M:%SZ', 'now'), finished = "
+		       "strftime('%Y-%m-%dT%H:%M:%SZ', 'now') WHERE seed > 2");
+	ck_assert_int_eq(waitpid(watch, &status, 0), watch);
+	ck_assert_int_eq(WEXITSTATUS(status), EXIT_OK);
+	expect_said("watched", "2/4 cells done, 1 running, 1 pending, about ", true);
+	expect_said("watched", ", seed 3: epoch 1/4, 0.5 s an epoch, 1200 samples/s, loss ", true);
+	expect_said("watched", "accuracy 75.00 %\n", true);
+	expect_said("watched", "4/4 cells done, 0 running, 0 pending\nnothing is left\n", true);
+	expect_said("watched", "\033", false); /* it is no terminal */
+}
+END_TEST
+
+START_TEST(watching_ends_at_a_signal_and_leaves_nothing)
+{
+	int status = -1;
+	work_under_way();
+	pid_t watch = start_watch();
+	wait_for_watch();
+	ck_assert_int_eq(kill(watch, SIGINT), 0);
+	ck_assert_int_eq(waitpid(watch, &status, 0), watch);
+	ck_assert(WIFEXITED(status));
+	ck_assert_int_eq(WEXITSTATUS(status), EXIT_INTERRUPTED);
+	ck_assert_int_eq(access("r.db-wal", F_OK), -1);
+	ck_assert_int_eq(access("r.db-shm", F_OK), -1);
+	expect_in("r.db", "SELECT group_concat(status) FROM (SELECT status FROM run ORDER BY seed)",
+		  "done,done,running,pending");
+}
+END_TEST
+
+/* Where there is no bar, a long cell is heard of once a minute. What is left of one that went on
+ * takes as long as what was done since. */
+START_TEST(a_log_hears_of_a_long_cell)
+{
+	int status = -1;
+	pid_t child = fork();
+	if (child == 0) {
+		struct status_page *page = must(calloc(1, sizeof *page + sizeof(struct epoch_row)));
+		struct progress p = {.before = "3/24 asgd "};
+		if (!freopen("err", "w", stderr))
+			_exit(99);
+		*page = (struct status_page){
+			.state = STATUS_TRAINING, .epochs = 4, .epoch = 3, .step = 5, .steps = 10};
+		progress_start(&p);
+		progress_tick(&p, page);
+		p.drawn -= INT64_C(61000000000);
+		progress_tick(&p, page);
+		progress_tick(&p, page);
+		page->step = 10;
+		p.began -= INT64_C(100000000000);
+		p.drawn -= INT64_C(61000000000);
+		progress_tick(&p, page);
+		fflush(NULL);
+		_exit(0);
+	}
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	char *said = folder_read("err");
+	ck_assert_msg(strncmp(said,
+			      "3/24 asgd epoch 3/4   62 %\n3/24 asgd epoch 3/4   75 %  ETA 3:2",
+			      60) == 0,
+		      "%s", said);
+	free(said);
+}
+END_TEST
+
 START_TEST(nothing_is_written_when_a_cell_cannot_run)
 {
 	folder_text("job.ini", SMALL "[b]\nworkers = 2\n");
@@ -342,6 +701,11 @@ START_TEST(nothing_is_written_when_a_cell_cannot_run)
 	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db", "--dry-run"), EXIT_OK);
 	expect_said("out", "1 cell, 1 to run", true);
 	ck_assert_int_eq(access("r.db", F_OK), -1);
+	folder_text("job.ini", SMALL "lr = 0.1..0.3 by 0.1\nexclude = lr=0.2\n");
+	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db", "--dry-run"), EXIT_OK);
+	expect_said("out", "[a] perceptron, serial, 1 worker, lr 0.3", true);
+	expect_said("out", "lr 0.2", false);
+	expect_said("out", "0 equal to another, 1 excluded", true);
 	ck_assert_int_eq(SWEEP("lost.ini", "--db=r.db"), EXIT_USER);
 	expect_said("err", "lost.ini: there is no such job file", true);
 }
@@ -357,6 +721,10 @@ Suite *sweep_suite(void)
 	tcase_add_test(t, lists_and_ranges_cross);
 	tcase_add_test(t, sections_replace_defaults_and_the_command_line_both);
 	tcase_add_test(t, equal_cells_are_one);
+	tcase_add_test(t, ranges_have_steps_and_decades);
+	tcase_add_test(t, zipped_lists_go_together);
+	tcase_add_test(t, options_of_plugins_describe_their_cells);
+	tcase_add_test(t, excluded_cells_are_left_out);
 	tcase_add_test(t, odd_but_right_files_are_read);
 	tcase_add_test(t, what_comes_with_the_program_is_valid);
 	tcase_add_test(t, labels_may_have_commas);
@@ -369,6 +737,13 @@ Suite *sweep_suite(void)
 	tcase_add_test(t, pending_cells_get_the_order_of_who_runs_them);
 	tcase_add_test(t, a_diverged_cell_does_not_stop_a_sweep);
 	tcase_add_test(t, jobs_run_side_by_side);
+	tcase_add_test(t, a_sweep_becomes_jobs);
+	tcase_add_test(t, shares_are_parts);
+	tcase_add_test(t, two_sweeps_share_their_cells);
+	tcase_add_test(t, a_cell_that_another_has_taken_is_left);
+	tcase_add_test(t, a_log_hears_of_a_long_cell);
+	tcase_add_test(t, a_sweep_is_watched_until_its_end);
+	tcase_add_test(t, watching_ends_at_a_signal_and_leaves_nothing);
 	tcase_add_test(t, nothing_is_written_when_a_cell_cannot_run);
 	return s;
 }

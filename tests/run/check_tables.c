@@ -46,7 +46,8 @@ END_TEST
 /* ---- Updaters, each written down once more ----------------------------------- */
 
 struct element {
-	double w, state, own[2], pulled[2];
+	double w, state, more, own[2], pulled[2];
+	int t;
 };
 
 static void by_the_book(const char *name, struct element *e, int k, double g, int tau)
@@ -73,6 +74,12 @@ static void by_the_book(const char *name, struct element *e, int k, double g, in
 	} else if (strcmp(name, "dcasgda") == 0) {
 		e->own[k] = m * e->own[k] + (1 - m) * g * g;
 		e->w -= lr * (g + lambda / sqrt(e->own[k] + 1e-7) * g * g * (e->w - e->pulled[k]));
+	} else if (strcmp(name, "adam") == 0) {
+		e->t++;
+		e->state = 0.9 * e->state + 0.1 * g;
+		e->more = 0.95 * e->more + 0.05 * g * g;
+		e->w -= lr * e->state / (1 - pow(0.9, e->t)) /
+			(sqrt(e->more / (1 - pow(0.95, e->t))) + 1e-3);
 	} else if (strcmp(name, "staleness") == 0) {
 		e->w -= lr / (tau > 1 ? tau : 1) * g;
 	} else {
@@ -85,9 +92,14 @@ START_TEST(updaters_follow_their_formulas)
 {
 	enum { PUSHES = 30, N = 37 };
 	const struct updater *u = updaters[_i];
-	const struct push by = {
-		.scale = 0.25f, .lr = 0.1f, .momentum = 0.8f, .rho = 0.2f, .lambda = 0.5f};
-	float w[N], state[N] = {0}, own[2][N] = {{0}}, pulled[2][N], g[N];
+	const struct push by = {.scale = 0.25f,
+				.lr = 0.1f,
+				.momentum = 0.8f,
+				.rho = 0.2f,
+				.lambda = 0.5f,
+				.beta = {0.9, 0.95},
+				.eps = 1e-3f};
+	float w[N], state[N] = {0}, more[N] = {0}, own[2][N] = {{0}}, pulled[2][N], g[N];
 	struct element book[N] = {{0}};
 	uint64_t rng = 5;
 	for (int j = 0; j < N; j++) {
@@ -100,11 +112,13 @@ START_TEST(updaters_follow_their_formulas)
 			g[j] = (float)rng_normal(&rng);
 		u->apply(&(struct update){.w = w,
 					  .state = state,
+					  .more = more,
 					  .own = own[k],
 					  .pulled = pulled[k],
 					  .values = g,
 					  .by = by,
-					  .staleness = tau},
+					  .staleness = tau,
+					  .number = i + 1},
 			 N);
 		memcpy(pulled[k], w, sizeof w);
 		for (int j = 0; j < N; j++)
@@ -162,27 +176,48 @@ START_TEST(one_worker_with_an_updater_is_serial)
 	static const char *const strategy[] = {"asgd", "bsp", "ssp"};
 	static const char *const updater[] = {"sgd", "momentum", "dcasgd", "dcasgda", "staleness"};
 	const char *s = strategy[_i % 3], *u = updater[_i / 3];
-	expect_same(1,
-		    words(MLP " --batch=48 --momentum=0.9 --weight-decay=1e-3 --strategy=%s "
-			      "--%s.updater=%s",
-			  s, s, u),
-		    1, MLP " --batch=48 --momentum=0.9 --weight-decay=1e-3 --strategy=serial",
-		    1e-7);
-	expect_same(1, words(MLP " --batch=48 --strategy=%s --%s.updater=%s", s, s, u), 1,
-		    MLP " --batch=48 --strategy=serial", 0);
+	const char *how[2 * 2];
+	struct result r[2 * 2];
+	for (int i = 0; i < 2; i++) {
+		const char *same = i ? MLP " --batch=48"
+				     : MLP " --batch=48 --momentum=0.9 --weight-decay=1e-3";
+		how[2 * i] = words("%s --strategy=%s --%s.updater=%s", same, s, s, u);
+		how[2 * i + 1] = words("%s --strategy=serial", same);
+	}
+	train_all(1, 2 * 2, how, r);
+	compare_runs(&r[0], how[0], &r[1], how[1], 1e-7);
+	compare_runs(&r[2], how[2], &r[3], how[3], 0);
+}
+END_TEST
+
+/* Adam's M and S on the server are adamw's on the worker, where nothing decays. */
+START_TEST(one_worker_with_adam_is_adamw)
+{
+	static const char *const how[] = {"--strategy=asgd --asgd.updater=adam --asgd.eps=1e-6",
+					  "--strategy=bsp --bsp.updater=adam --bsp.eps=1e-6",
+					  "--strategy=ssp --ssp.updater=adam --ssp.eps=1e-6",
+					  "--strategy=downpour --downpour.updater=adam "
+					  "--downpour.eps=1e-6",
+					  "--strategy=asgd --asgd.updater=adam --asgd.eps=1e-6 "
+					  "--workers=1 --servers=1"};
+	const char *same = MLP " --batch=48 --lr=0.003";
+	expect_same(strstr(how[_i], "--servers") ? 2 : 1,
+		    words("%s --momentum=0 %s", same, how[_i]), 1,
+		    words("%s --optimizer=adamw --adamw.eps=1e-6", same), 0);
 }
 END_TEST
 
 START_TEST(bsp_every_step_is_allreduce)
 {
 	static const char *const updater[] = {"add", "sgd"};
-	for (int sum = 0; sum < 2; sum++) {
-		const char *how = sum ? "--reduce=sum --lr=0.01" : "--reduce=mean";
-		expect_same(_i,
-			    words(MLP " --batch=24 --strategy=bsp --bsp.updater=%s %s",
-				  updater[_i % 2], how),
-			    _i, words(MLP " --batch=24 --strategy=allreduce %s", how), 1e-6);
+	const char *how[2 * 2];
+	for (int i = 0; i < 2; i++) {
+		const char *same =
+			words(MLP " --batch=24 %s", i ? "--reduce=sum --lr=0.01" : "--reduce=mean");
+		how[2 * i] = words("%s --strategy=bsp --bsp.updater=%s", same, updater[_i % 2]);
+		how[2 * i + 1] = words("%s --strategy=allreduce", same);
 	}
+	expect_pairs(_i, 2, how, 1e-6);
 }
 END_TEST
 
@@ -198,31 +233,31 @@ END_TEST
 START_TEST(an_endless_lead_is_asgd)
 {
 	const char *same = MLP " --deal=static --epochs=3 --batch=24 --sync-every=1000";
-	expect_same(_i, words("%s --strategy=ssp --ssp.bound=1000000", same), _i,
-		    words("%s --strategy=asgd", same), 1e-6);
-	expect_same(_i, words("%s --strategy=downpour", same), _i,
-		    words("%s --strategy=asgd", same), 1e-6);
+	const char *asgd = words("%s --strategy=asgd", same);
+	const char *how[] = {words("%s --strategy=ssp --ssp.bound=1000000", same), asgd,
+			     words("%s --strategy=downpour", same), asgd};
+	expect_pairs(_i, 2, how, 1e-6);
 }
 END_TEST
 
 /* On one worker, pushes of F steps and pulls of X meet after every lcm of both. */
 START_TEST(downpour_with_two_intervals)
 {
-	struct result a = train_ok(1, MLP " --batch=48 --momentum=0.9 --weight-decay=1e-3 "
-					  "--strategy=downpour --downpour.send=1 --sync-every=4"),
-		      b = train_ok(1, MLP " --batch=48 --momentum=0.9 --weight-decay=1e-3 "
-					  "--strategy=serial");
-	double d = distance(&a, &b);
+	const char *same = MLP " --batch=48 --momentum=0.9 --weight-decay=1e-3";
+	const char *how[] = {
+		words("%s --strategy=serial", same),
+		words("%s --strategy=downpour --downpour.send=1 --sync-every=4", same),
+		words("%s --strategy=downpour --downpour.send=4 --sync-every=1", same)};
+	struct result r[3];
+	train_all(1, 3, how, r);
+	double d = distance(&r[1], &r[0]);
 	ck_assert_msg(d <= 2e-6, "every step pushed: differs from serial by %g", d);
-	ck_assert_double_eq(a.pushes, 50);
-	free(a.param);
-	a = train_ok(1, MLP " --batch=48 --momentum=0.9 --weight-decay=1e-3 --strategy=downpour "
-			    "--downpour.send=4 --sync-every=1");
-	d = distance(&a, &b);
+	ck_assert_double_eq(r[1].pushes, 50);
+	d = distance(&r[2], &r[0]);
 	ck_assert_msg(d > 1e-4, "pulls without the own last steps change nothing: %g", d);
-	ck_assert_double_eq(a.pushes, 13);
-	free(a.param);
-	free(b.param);
+	ck_assert_double_eq(r[2].pushes, 13);
+	for (int i = 0; i < 3; i++)
+		free(r[i].param);
 }
 END_TEST
 
@@ -244,35 +279,37 @@ END_TEST
 START_TEST(backup_workers_are_not_waited_for)
 {
 	const char *same = MLP " --deal=static --batch=8 --straggle=1 --strategy=bsp";
-	struct result all = train_ok(3, same), some = train_ok(3, words("%s --bsp.backup=1", same));
-	ck_assert_double_eq(all.pushes, 3 * 100);
-	ck_assert_msg(some.pushes < 300 && some.pushes >= 200, "%g of 300 pushes count",
-		      some.pushes);
-	ck_assert_msg(some.test_loss < 0.9 * some.first_test_loss,
-		      "it learns nothing: %g, at first %g", some.test_loss, some.first_test_loss);
-	free(all.param);
-	free(some.param);
+	const char *how[] = {same, words("%s --bsp.backup=1", same)};
+	struct result r[2], *all = &r[0], *some = &r[1];
+	train_all(3, 2, how, r);
+	ck_assert_double_eq(all->pushes, 3 * 100);
+	ck_assert_msg(some->pushes < 300 && some->pushes >= 200, "%g of 300 pushes count",
+		      some->pushes);
+	ck_assert_msg(some->test_loss < 0.9 * some->first_test_loss,
+		      "it learns nothing: %g, at first %g", some->test_loss, some->first_test_loss);
+	free(all->param);
+	free(some->param);
 }
 END_TEST
 
 /* One worker and one exchange, after the last of 50 steps: c = c_0 + beta (w - c_0). */
 START_TEST(the_centre_moves_by_beta)
 {
-	struct result c[3];
+	const char *same = MLP " --batch=48 --momentum=0.9", *how[4];
+	struct result c[4];
 	for (int i = 0; i < 3; i++)
-		c[i] = train_ok(1, words(MLP " --batch=48 --momentum=0.9 --strategy=easgd "
-					     "--sync-every=50 --easgd.beta=%g",
-					 0.5 * i));
-	expect_same(
-		1, MLP " --batch=48 --momentum=0.9 --strategy=easgd --sync-every=50 --easgd.beta=1",
-		1, MLP " --batch=48 --momentum=0.9 --strategy=serial", 1e-6);
+		how[i] =
+			words("%s --strategy=easgd --sync-every=50 --easgd.beta=%g", same, 0.5 * i);
+	how[3] = words("%s --strategy=serial", same);
+	train_all(1, 4, how, c);
 	for (size_t i = 0; i < c[0].params; i++)
 		c[0].param[i] = (c[0].param[i] + c[2].param[i]) / 2;
 	double d = distance(&c[1], &c[0]);
 	ck_assert_msg(d <= 1e-6, "half of beta is not half of the way: off by %g", d);
 	ck_assert_double_gt(distance(&c[1], &c[2]), 1e-2);
-	for (int i = 0; i < 3; i++)
-		free(c[i].param);
+	free(c[0].param);
+	free(c[1].param);
+	compare_runs(&c[2], how[2], &c[3], how[3], 1e-6);
 }
 END_TEST
 
@@ -359,25 +396,24 @@ START_TEST(the_synchronous_centre_moves_by_beta)
 {
 	const double beta = 0.6, alpha = beta / _i;
 	double d = 0, n = 0;
-	struct result w0 = train_ok(_i, words(ELASTIC "--lr=0", 48 / _i));
-	/* who never meet are evaluated at their mean */
-	struct result mean =
-		train_ok(_i, words(MLP " " FREEZE "--strategy=periodic --sync-every=51 --batch=%d",
-				   48 / _i));
-	struct result c1 = train_ok(_i, words(ELASTIC "--easgd.beta=%g", 48 / _i, beta));
-	struct result c2 = train_ok(_i, words(ELASTIC "--easgd.beta=%g --epochs=2", 48 / _i, beta));
-	for (size_t i = 0; i < w0.params; i++) {
-		double m = mean.param[i], c0 = w0.param[i], one = c0 + beta * (m - c0);
+	const char *how[] = {
+		words(ELASTIC "--lr=0", 48 / _i),
+		/* who never meet are evaluated at their mean */
+		words(MLP " " FREEZE "--strategy=periodic --sync-every=51 --batch=%d", 48 / _i),
+		words(ELASTIC "--easgd.beta=%g", 48 / _i, beta),
+		words(ELASTIC "--easgd.beta=%g --epochs=2", 48 / _i, beta)};
+	struct result r[4], *w0 = &r[0], *mean = &r[1], *c1 = &r[2], *c2 = &r[3];
+	train_all(_i, 4, how, r);
+	for (size_t i = 0; i < w0->params; i++) {
+		double m = mean->param[i], c0 = w0->param[i], one = c0 + beta * (m - c0);
 		double two = one + beta * (m - alpha * (m - c0) - one);
-		d += pow(c1.param[i] - one, 2) + pow(c2.param[i] - two, 2);
+		d += pow(c1->param[i] - one, 2) + pow(c2->param[i] - two, 2);
 		n += pow(m - c0, 2);
 	}
 	ck_assert_msg(n > 0 && sqrt(d / n) <= 1e-5, "%d workers: off by %g of the way", _i,
 		      sqrt(d / n));
-	free(w0.param);
-	free(mean.param);
-	free(c1.param);
-	free(c2.param);
+	for (int i = 0; i < 4; i++)
+		free(r[i].param);
 }
 END_TEST
 
@@ -403,25 +439,22 @@ START_TEST(together_gradient_and_pull_are_of_one_model)
 	const char *easgd =
 		words("%s --strategy=easgd --sync-every=50 --easgd.beta=%g --easgd.form=%s", same,
 		      alpha, form[_i]);
-	struct result s = train_ok(1, words("%s --strategy=serial", same));
-	struct result c0 = train_ok(1, words("%s --lr=0", easgd));
-	struct result c1 = train_ok(1, words("%s --easgd.order=together", easgd));
-	struct result c2 = train_ok(1, words("%s --easgd.order=together --epochs=2", easgd));
-	struct result after = train_ok(1, easgd);
+	const char *how[] = {words("%s --strategy=serial", same), words("%s --lr=0", easgd),
+			     words("%s --easgd.order=together", easgd),
+			     words("%s --easgd.order=together --epochs=2", easgd), easgd};
+	struct result r[5], *s = &r[0], *c0 = &r[1], *c1 = &r[2], *c2 = &r[3], *after = &r[4];
+	train_all(1, 5, how, r);
 	double d = 0, n = 0;
-	for (size_t i = 0; i < s.params; i++) {
-		double e = (double)c1.param[i] - c0.param[i];
-		double want = c1.param[i] + alpha * (s.param[i] - e - c1.param[i]);
-		d += pow(c2.param[i] - want, 2);
+	for (size_t i = 0; i < s->params; i++) {
+		double e = (double)c1->param[i] - c0->param[i];
+		double want = c1->param[i] + alpha * (s->param[i] - e - c1->param[i]);
+		d += pow(c2->param[i] - want, 2);
 		n += pow(e, 2);
 	}
 	ck_assert_msg(n > 0 && sqrt(d / n) <= 1e-5, "off by %g of the pull", sqrt(d / n));
-	ck_assert_double_gt(distance(&c1, &after), 1e-5); /* by what the last step did */
-	free(s.param);
-	free(c0.param);
-	free(c1.param);
-	free(c2.param);
-	free(after.param);
+	ck_assert_double_gt(distance(c1, after), 1e-5); /* by what the last step did */
+	for (int i = 0; i < 5; i++)
+		free(r[i].param);
 }
 END_TEST
 
@@ -477,6 +510,8 @@ START_TEST(placements_and_records_are_refused_in_a_sentence)
 		{"--strategy=asgd --workers=2 --table-home=onesided --record", "have no order"},
 		{"--strategy=bsp --workers=2 --bsp.backup=2", "at least one has to count"},
 		{"--strategy=asgd --workers=2 --asgd.updater=nesterov", "nesterov"},
+		{"--strategy=asgd --workers=2 --asgd.updater=adam --momentum=0.9",
+		 "--asgd.beta1 and --asgd.beta2 in its place; give --momentum=0"},
 		{"--strategy=easgd --workers=2 --easgd.form=synchronous --servers=1",
 		 "synchronous: each"},
 		{"--strategy=easgd --workers=2 --easgd.form=synchronous --record",
@@ -506,6 +541,7 @@ Suite *tables_suite(void)
 	tcase_add_test(t, bins_hold_what_they_say);
 	tcase_add_loop_test(t, tables_hold_what_was_pushed, 0, PLACES);
 	tcase_add_loop_test(t, one_worker_with_an_updater_is_serial, 0, 15);
+	tcase_add_loop_test(t, one_worker_with_adam_is_adamw, 0, 5);
 	tcase_add_loop_test(t, bsp_every_step_is_allreduce, 2, 5);
 	tcase_add_loop_test(t, ssp_without_a_lead_is_bsp, 2, 4);
 	tcase_add_loop_test(t, an_endless_lead_is_asgd, 2, 4);

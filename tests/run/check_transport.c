@@ -81,14 +81,13 @@ END_TEST
 
 /* ---- Strategies ---------------------------------------------------------------- */
 
-static struct result run_on_gpus(int gpus, int ranks, const char *how)
+static void run_on_gpus(int gpus, int ranks, size_t n, const char *const *how, struct result *r)
 {
 	char *count = sentence("%d", gpus);
 	setenv("FAKE_CUDA_DEVICES", count, 1);
-	struct result r = train_ok(ranks, words("%s --device=cuda", how));
+	train_all(ranks, n, how, r);
 	unsetenv("FAKE_CUDA_DEVICES");
 	free(count);
-	return r;
 }
 
 static void expect_near(const char *how, const struct result *gpu, const struct result *cpu,
@@ -117,19 +116,32 @@ START_TEST(strategies_train_what_the_cpu_trains)
 	double allowed = strcmp(name, "easgd") == 0 ? 0.1 : 1e-5;
 	const char *how = words(MLP "--epochs=2 --batch=%d --strategy=%s %s", 24 / ranks, name,
 				s->asynchronous ? "--deal=static --sync-every=8" : "");
-	struct result cpu = train_ok(ranks, words("%s --device=cpu", how));
-	for (int i = 0; i < (int)COUNT(transport); i++) {
-		if (strcmp(transport[i].name, "auto") == 0 || transport[i].gpus == 2 ||
-		    !can_have(transport[i].gpus))
+	const char *with[1 + COUNT(transport)] = {words("%s --device=cpu", how)};
+	struct result r[1 + COUNT(transport)];
+	size_t n = 1;
+	/* with one GPU all in one start, with several each by itself; tables are sent to by one of
+	 * them only */
+	for (size_t i = 0; i < COUNT(transport); i++) {
+		if (strcmp(transport[i].name, "auto") == 0 || transport[i].gpus > 1)
 			continue;
-		const char *with = words("%s --transport=%s", how, transport[i].name);
-		struct result gpu = run_on_gpus(transport[i].gpus, ranks, with);
-		expect_near(with, &gpu, &cpu, allowed);
-		free(gpu.param);
-		if (s->tables) /* what they send goes to the tables */
+		with[n++] = words("%s --device=cuda --transport=%s", how, transport[i].name);
+		if (s->tables)
 			break;
 	}
-	free(cpu.param);
+	run_on_gpus(1, ranks, n, with, r);
+	for (size_t i = 0; i < COUNT(transport) && !s->tables; i++) {
+		if (strcmp(transport[i].name, "auto") == 0 || transport[i].gpus <= 2 ||
+		    !can_have(transport[i].gpus))
+			continue;
+		with[n] = words("%s --device=cuda --transport=%s", how, transport[i].name);
+		run_on_gpus(transport[i].gpus, ranks, 1, &with[n], &r[n]);
+		n++;
+	}
+	for (size_t i = 1; i < n; i++) {
+		expect_near(with[i], &r[i], &r[0], allowed);
+		free(r[i].param);
+	}
+	free(r[0].param);
 }
 END_TEST
 
@@ -162,15 +174,31 @@ static const struct {
 
 START_TEST(ways_of_running_train_what_the_cpu_trains)
 {
-	char *how = words(MLP "--epochs=2 --batch=12 %s", more[_i].words);
-	struct result gpu = run_on_gpus(1, more[_i].ranks, how);
-	char *end = strstr(how, "--transport=");
-	if (end)
-		*end = '\0';
-	struct result cpu = train_ok(more[_i].ranks, words("%s --device=cpu", how));
-	expect_near(more[_i].words, &gpu, &cpu, 1e-5);
-	free(gpu.param);
-	free(cpu.param);
+	const char *transport_at = strstr(more[_i].words, "--transport=");
+	int n = transport_at ? (int)(transport_at - more[_i].words) : 512;
+	const char *same = MLP "--epochs=2 --batch=12";
+	const char *how[] = {words("%s %s --device=cuda", same, more[_i].words),
+			     words("%s %.*s --device=cpu", same, n, more[_i].words)};
+	struct result r[2];
+	run_on_gpus(1, more[_i].ranks, 2, how, r);
+	expect_near(more[_i].words, &r[0], &r[1], 1e-5);
+	free(r[0].param);
+	free(r[1].param);
+}
+END_TEST
+
+/* Buckets that NCCL sums while the layers below compute. */
+START_TEST(nccl_overlaps_as_the_cpu_trains)
+{
+	const char *same = MLP "--epochs=2 --batch=12 --strategy=allreduce "
+			       "--allreduce.overlap=true --allreduce.bucket=64";
+	const char *how[] = {words("%s --device=cuda --transport=nccl", same),
+			     words("%s --device=cpu", same)};
+	struct result r[2];
+	run_on_gpus(2, 2, 2, how, r);
+	expect_near("nccl", &r[0], &r[1], 1e-5);
+	free(r[0].param);
+	free(r[1].param);
 }
 END_TEST
 
@@ -231,6 +259,56 @@ START_TEST(what_cannot_be_had_is_refused)
 }
 END_TEST
 
+/* A rank that NCCL refuses, or that never comes, keeps nobody waiting: the next transport is taken.
+ */
+START_TEST(who_cannot_join_nccl_holds_up_nobody)
+{
+	static const struct {
+		const char *environment, *says;
+	} row[] = {{"FAKE_NCCL_REFUSED=1", "NCCL cannot join worker"},
+		   {"FAKE_NCCL_ABSENT=1 MVBENCH_NCCL_TIMEOUT=1", "waited 1 s for the others"}};
+	const char *environment = words("FAKE_CUDA_DEVICES=2 %s", row[_i].environment);
+	expect_recorded(environment, SMALL "--strategy=allreduce --workers=2",
+			"SELECT transport FROM run", "ipc\r\n");
+	expect_refused(environment, SMALL "--strategy=allreduce --workers=2 --transport=nccl",
+		       row[_i].says);
+}
+END_TEST
+
+/* Of each transport that there is; messages go through the host with all of them. */
+static const struct {
+	int gpus;
+	const char *words, *rows[4], *not ;
+} benched[] = {
+	{1,
+	 "",
+	 {"allreduce,ipc,", "allreduce,staged,", "sendrecv,staged,", "push_pull,gpu,"},
+	 "nccl,"},
+	{2,
+	 "",
+	 {"allreduce,nccl,", "allreduce,ipc,", "allgather,staged,", "broadcast,staged,"},
+	 "mpi,"},
+	{1, "--transport=staged", {"allreduce,staged,", "sendrecv,staged,"}, "ipc,"},
+};
+
+START_TEST(every_transport_is_benched)
+{
+	char out[8192];
+	if (!can_have(benched[_i].gpus))
+		return;
+	char *line = words("FAKE_CUDA_DEVICES=%d timeout 100 ./mvbench bench comm --device=cuda "
+			   "--min=4KiB --max=4KiB --repetitions=1 --format=csv %s 2>/dev/null",
+			   benched[_i].gpus, benched[_i].words);
+	int status = command_output(line, out, sizeof out);
+	ck_assert_msg(status == 0, "%s: %d: %s", line, status, out);
+	for (size_t i = 0; i < COUNT(benched[_i].rows) && benched[_i].rows[i]; i++)
+		ck_assert_msg(strstr(out, benched[_i].rows[i]), "%s: %s", benched[_i].rows[i], out);
+	ck_assert_msg(!strstr(out, benched[_i].not ), "%s: %s", benched[_i].not, out);
+	for (char *end = strstr(out, "\r\n"); (end = strstr(end + 2, "\r\n"));)
+		ck_assert_msg(end[-2] == ',' && end[-1] == '0', "%s", out); /* none is wrong */
+}
+END_TEST
+
 Suite *transport_suite(void)
 {
 	Suite *s = suite_create("transport");
@@ -249,8 +327,13 @@ Suite *transport_suite(void)
 	tcase_add_loop_test(t, ways_of_running_train_what_the_cpu_trains, 0, COUNT(more));
 	tcase_add_test(t, a_gpu_holds_what_was_pushed);
 	tcase_add_loop_test(t, what_is_chosen_is_recorded, 0, COUNT(chosen));
-	if (!on_real_gpu())
+	tcase_add_loop_test(t, every_transport_is_benched, 0, COUNT(benched));
+	if (can_have(2))
+		tcase_add_test(t, nccl_overlaps_as_the_cpu_trains);
+	if (!on_real_gpu()) {
 		tcase_add_loop_test(t, what_cannot_be_had_is_refused, 0, COUNT(refused));
+		tcase_add_loop_test(t, who_cannot_join_nccl_holds_up_nobody, 0, 2);
+	}
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -92,7 +92,10 @@ static void expect(const char *query, const char *want)
 START_TEST(all_are_tuned_alike_and_told_by_fresh_seeds)
 {
 	folder_text("job.ini", FILE_OF("lr = 1e-6..10 log\nmomentum = 0..0.5\n"));
-	ck_assert_int_eq(TUNE("--budget=6", "--seeds=3", "--jobs=2"), EXIT_OK);
+	int status = TUNE("--budget=6", "--seeds=3", "--jobs=2");
+	char *err = folder_read("err");
+	ck_assert_msg(status == EXIT_OK, "status %d: %.2000s", status, err);
+	free(err);
 	expect_said("err", "--validation=1000 rows", true);
 	expect_said("out", "trial 6: lr", true);
 	expect_said("out", "validation loss", true);

@@ -136,6 +136,8 @@ static const struct {
 	{"UPDATE run SET host = 'there' WHERE id = 1", 3},
 	{"UPDATE run SET host = 'there' WHERE id = 4", 1},
 	{"UPDATE run SET hostfile = 'machines' WHERE id = 1", 4},
+	{"UPDATE run SET placement = '1@0,1@1' WHERE id = 1", 3},
+	{"UPDATE run SET network = '1 Gbit/s' WHERE id = 1", 3},
 	{"UPDATE run SET transport = 'ipc' WHERE id = 1", 4},
 	{"UPDATE run SET git_commit = 'older' WHERE id = 1", 4},
 	/* a calibration between the second and the third; and one after all of them */
@@ -325,6 +327,28 @@ START_TEST(restless_cells_are_marked_and_do_not_count)
 }
 END_TEST
 
+/* Steps took 1 ms before the runs and 1.3 ms after them: 13 % off their middle. */
+START_TEST(a_machine_that_drifts_is_restless)
+{
+	char out[OUTPUT];
+	for (int x = 1; x <= 3; x++) {
+		add(false, (struct made){"asgd", 2, x, 1, 0.5});
+		add(true, (struct made){"asgd", 2, x, x == 1 ? 1.5 : 1.01, 0.5});
+	}
+	sql("INSERT INTO calibration (id, made, device, precision, threads, workload, "
+	    "workload_options, batch, params, workers) VALUES (1, '', 'cpu', 'float32', 1, 'mlp', "
+	    "'', 32, 1, 2), (2, '', 'cpu', 'float32', 1, 'mlp', '', 32, 1, 2)");
+	sql("INSERT INTO calibration_point (calibration_id, name, x, value) VALUES (1, 'step', 16, "
+	    "0.0008), (1, 'step', 47, 0.0012), (1, 'step', 63.5, 9), (1, 'step', 80, 0.0013), "
+	    "(2, 'step', 31, 0.001), (2, 'step', 95, 0.0012)");
+	sql("UPDATE run SET calibration_id = iif(sync_every = 1, 1, 2) WHERE platform = 'sim'");
+	ck_assert_int_eq(report(out, ""), EXIT_OK);
+	ck_assert_msg(strstr(out, "1 of 3 cells are restless"), "%s", out);
+	ck_assert_int_eq(report(out, "--threshold-p90=13.1"), EXIT_FAILED);
+	ck_assert_msg(!strstr(out, "restless"), "%s", out);
+}
+END_TEST
+
 /* One rank that is right does not hide several that are wrong. */
 START_TEST(one_rank_and_several_are_held_apart)
 {
@@ -352,6 +376,7 @@ START_TEST(cells_are_drawn_from_all_there_are)
 	int cells = 0, batch, x, least = 1 << 30, most = 0, longest = 0;
 	ck_assert_str_eq(text, again);
 	ck_assert_str_ne(text, other);
+	ck_assert_msg(strstr(text, "lr = 0.001\n"), "cells may diverge: %.80s", text);
 	for (const char *at = text; (at = strstr(at, "\nbatch = ")); at++, cells++) {
 		ck_assert_int_eq(sscanf(at, "\nbatch = %d sync-every = %d", &batch, &x), 2);
 		least = batch < least ? batch : least;
@@ -507,7 +532,7 @@ static void calibrate_and_run(const char *sections, int cells)
 	char *text = sentence("[defaults]\n%sepochs = 2\n%s", batch, sections);
 	folder_text("job.ini", text);
 	char *words = sentence("validate %s/job.ini --sim.platform=local --rounds=1 "
-			       "--threshold-median=1e6 --threshold-p90=1e6",
+			       "--seconds=0.05 --threshold-median=1e6 --threshold-p90=1e6",
 			       folder);
 	int status = mvbench(out, words);
 	ck_assert_msg(status == EXIT_OK, "%s: status %d: %s", words, status, out);
@@ -544,6 +569,16 @@ START_TEST(every_strategy_is_calibrated_and_run)
 }
 END_TEST
 
+/* It measures times, at a rate of its own. */
+START_TEST(a_rate_at_which_cells_diverge_can_be_calibrated)
+{
+	char out[OUTPUT];
+	int status = mvbench(out, "calibrate --workload=softmax --batch=60 --lr=1000 --counts=1 "
+				  "--visits=1 --seconds=0.05");
+	ck_assert_msg(status == EXIT_OK, "status %d: %s", status, out);
+}
+END_TEST
+
 static const struct {
 	const char *sections;
 	int cells;
@@ -554,7 +589,9 @@ static const struct {
 	{"[a]\nworkload = softmax\nworkers = 2\nstrategy = easgd\ntable-home = shared, onesided\n"
 	 "[b]\nworkload = softmax\nworkers = 2\nstrategy = ssp\nservers = 1\n",
 	 3},
-	{"[a]\nworkload = tanh_mlp, perceptron, lenet\nstrategy = gossip\nworkers = 2\n", 3},
+	{"[a]\nworkload = tanh_mlp, perceptron, lenet\ntrain-rows = 240\nstrategy = gossip\n"
+	 "workers = 2\n",
+	 3},
 	{"[a]\nworkload = softmax\nstrategy = asgd\njudge-every = 3\nworkers = 2\n"
 	 "[b]\nworkload = mlp\nstrategy = model_parallel\nglobal-batch = 64\nworkers = 2\n",
 	 2},
@@ -586,9 +623,30 @@ START_TEST(an_interruption_keeps_what_was_run)
 }
 END_TEST
 
+/* What was interrupted may have ended by itself then: the watcher is stopped until it has. */
+START_TEST(an_interruption_of_a_calibration_ends_all)
+{
+	char out[OUTPUT];
+	char *command = sentence(
+		"./mvbench calibrate --workload=softmax --batch=60 --counts=1 --visits=3 "
+		"--seconds=0.5 --db=%s/run.db --data-dir=%s >%s/said 2>&1 & run=$!; "
+		"for i in $(seq 1000); do pgrep -P $run >%s/child && break; sleep 0.01; done; "
+		"kill -STOP $run; for i in $(seq 400); do pgrep -r Z -P $run >%s/child && break; "
+		"sleep 0.05; done; kill -INT $run; kill -CONT $run; wait $run; echo status $?; "
+		"cat %s/said",
+		folder, folder, folder, folder, folder, folder);
+	command_output(command, out, OUTPUT);
+	ck_assert_msg(strstr(out, "status 130\n") && !strstr(out, "repetition 2 of 3"), "%s", out);
+	free(command);
+}
+END_TEST
+
 static const struct {
 	const char *words, *says;
 } refused[] = {
+	{"--hostfile=/nowhere/x", "--hostfile=/nowhere/x: No such file"},
+	{"--lab.rate=10mbit", "--lab.rate=10mbit: it is about the wires of a lab; give --lab=N"},
+	{"--lab=65", "--lab=65: a whole number from 0 to 64"},
 	{"--platform=sim", "validate runs every cell on both platforms"},
 	{"nothing.ini", "there is no such job file"},
 	{"a b", "b: validate takes one job file, a"},
@@ -645,6 +703,7 @@ Suite *validate_suite(void)
 	tcase_add_loop_test(t, thresholds_decide, 0, COUNT(judged));
 	tcase_add_test(t, oversubscribed_cells_stand_apart);
 	tcase_add_test(t, restless_cells_are_marked_and_do_not_count);
+	tcase_add_test(t, a_machine_that_drifts_is_restless);
 	tcase_add_test(t, one_rank_and_several_are_held_apart);
 	tcase_add_test(t, cells_are_drawn_from_all_there_are);
 	tcase_add_test(t, names_tell_cells_apart);
@@ -655,9 +714,11 @@ Suite *validate_suite(void)
 	tcase_set_timeout(runs, 120);
 	tcase_add_test(runs, cells_are_run_in_both_worlds);
 	tcase_add_test(runs, every_strategy_is_calibrated_and_run);
+	tcase_add_test(runs, a_rate_at_which_cells_diverge_can_be_calibrated);
 	tcase_add_loop_test(runs, cells_of_all_kinds_are_calibrated_and_run, 0,
 			    (int)COUNT(other_cells));
 	tcase_add_test(runs, an_interruption_keeps_what_was_run);
+	tcase_add_test(runs, an_interruption_of_a_calibration_ends_all);
 	tcase_add_loop_test(runs, mistakes_are_refused, 0, COUNT(refused));
 	tcase_add_test(runs, a_platform_that_is_none_ends_it);
 	return s;

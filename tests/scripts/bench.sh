@@ -46,6 +46,38 @@ if wanted resnet; then noise_cifar "$work/cifar" 1280 1 128; fi
 one lenet 64 1 '>= 1.1' 30 --data-dir="$work/mnist"
 one resnet 128 1 '>= 1.1' 3 --resnet.depth=32 --data-dir="$work/cifar"
 
+gpt() { # wanted name torch-words...
+	wanted "$2" || return 0
+	f=$work/$2 want=$1 name=$2
+	shift 2
+	: >"$f"
+	for _ in $(seq "$repeat"); do
+		echo "$(ours --workload=gpt --strategy=serial --epochs=2 --train-rows=720)" \
+			"$(torch --model=gpt --batch=12 --optimizer=adamw --steps=60 --repeat=2 "$@")" >>"$f"
+	done
+	row "$name" 12 "$want" "$f" 1 2
+}
+
+# forward + backward + AdamW, of sequences of 64 bytes
+gpt '>= 1.5' gpt
+gpt '>= 1.1' gpt-compiled --compile
+
+# An optimiser's pass over memory, beside what its bytes take by a copy or a triad of as many, in turns
+# in one run (tests/tools/step_speed.c); the ratio is the median of REPEAT such runs.
+if wanted adamw || wanted sgd; then
+	printf '\n%s\n' "One thread: an optimiser's pass over 464154 parameters, beside its memory floor [us]"
+	# shellcheck disable=SC2059
+	printf "$line" what bytes mvbench floor ratio 'smallest..largest' wanted
+	for _ in $(seq "$repeat"); do
+		or_say "$build/tests/tools/step_speed" 464154 300 >>"$work/steps"
+	done
+	cut -d' ' -f1 "$work/steps" | sort -u | while read -r rule; do
+		sed -n "s/^$rule //p" "$work/steps" >"$work/step"
+		bytes=$(cut -d' ' -f2 "$work/step" | head -1)
+		row "$rule" "$((bytes / 464154))" "$([ "$rule" != adamw ] || echo '<= 1.3')" "$work/step" 4 6
+	done
+fi
+
 two() { # batch strategy wanted sync-every every-of-torch
 	wanted "mlp-$2" || return 0
 	f=$work/two-$1-$2

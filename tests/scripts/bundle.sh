@@ -7,7 +7,7 @@
 set -eu
 cd "$(dirname "$0")/../.."
 build=$1 bundle=$2
-MIB_MOST=64
+MIB_MOST=58 # 64 travel, with the tree
 # Of glibc, which belongs to the loader; of the driver and of CUDA.
 outside='^(ld-linux|lib(c|m|mvec|dl|rt|pthread|resolv|util|anl)\.so|lib(cuda|cudart|cublas|cublasLt|cudnn[a-z_]*|nccl|nvrtc[a-z-]*|nvJitLink)\.so)'
 # What Debian's settings of Open MPI switch off (fabrics that need libraries of their own), OpenSHMEM.
@@ -19,7 +19,7 @@ needed() { for f; do LD_LIBRARY_PATH=${libraries:-} ldd "$f" 2>/dev/null || true
 program() { install -D "$1" "$bundle/$2" && strip --strip-unneeded "$bundle/$2"; }
 
 rm -rf "$bundle" "$bundle.tar.gz"
-mkdir -p "$bundle/bin" "$bundle/build/tests/tools" "$bundle/build/tests/lib" "$bundle/build/tests/seeds" "$bundle/lib/gcc" "$bundle/lib/openmpi" "$bundle/lib/pmix" \
+mkdir -p "$bundle/bin" "$bundle/build/tests/tools" "$bundle/build/tests/model/faults" "$bundle/build/tests/lib" "$bundle/build/tests/seeds" "$bundle/lib/gcc" "$bundle/lib/openmpi" "$bundle/lib/pmix" \
 	"$bundle/mpi/bin" "$bundle/mpi/share" "$bundle/data" "$bundle/workloads" "$bundle/tests/scripts"
 
 # The program, its tests, and what both read.
@@ -27,13 +27,17 @@ for f in mvbench check mvbench_cuda.so libmvbench.so; do
 	[ ! -e "$build/$f" ] || program "$build/$f" "build/$f"
 done
 [ ! -e "$build/libmvbench.so" ] || ln -s libmvbench.so "$bundle/build/libmvbench.so.0"
-for f in "$build"/tests/tools/* "$build"/tests/lib/* "$build"/tests/seeds/*; do
+for f in "$build"/tests/tools/* "$build"/tests/lib/* "$build"/tests/seeds/* \
+	"$build"/tests/model/* "$build"/tests/model/faults/*; do
 	case $f in */sim_*) continue ;; esac # SimGrid and what it needs are half as large as all the rest
 	if [ -f "$f" ] && [ -x "$f" ]; then program "$f" "build/${f#"$build/"}"; fi
 done
 mkdir "$bundle/plots"
 cp plots/*.sql plots/*.gp "$bundle/plots"
 cp -r workloads/sweeps "$bundle/workloads"
+sed -n 's/^CONTRACT := //p' Makefile | tr ' ' '\n' | while read -r f; do # for plug-ins
+	install -Dm 644 "$f" "$bundle/$f"
+done
 cp -r tests/reference "$bundle/tests"
 cp tests/scripts/torch_peer.py tests/scripts/gpu_bench.sh tests/scripts/measure.sh "$bundle/tests/scripts"
 cp -r /usr/share/datasets/fashion-mnist "$bundle/data"

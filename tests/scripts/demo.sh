@@ -5,6 +5,10 @@ cd "$(dirname "$0")/../.."
 mvbench=$1/mvbench
 db=$1/demo.db
 out=$1/demo
+command -v gnuplot >/dev/null || { # before minutes of training
+	echo 'gnuplot, which draws the figures, is missing: make deps installs it' >&2
+	exit 1
+}
 
 "$mvbench" sweep workloads/sweeps/demo.ini --db="$db"
 echo

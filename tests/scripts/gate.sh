@@ -84,7 +84,7 @@ bugs() {
 	"$mvbench" check --save=main --db="$out/bugs.db"
 	"$mvbench" check --against=main --db="$out/bugs.db" --rerun=always 2>/dev/null | tail -n 1 | sed 's/^/none: /'
 	spoiled sum 'allreduce adds where it should average' strategies/allreduce.c \
-		's/sgd_step(w, w->weight)/sgd_step(w, 1)/'
+		's/local_step(w, w->weight)/local_step(w, 1)/'
 	spoiled models 'periodic adds models where it should average' strategies/periodic.c \
 		's/comm_allreduce(w->data_group, w->param, MEAN)/comm_allreduce(w->data_group, w->param, SUM)/'
 	spoiled up 'learning rate 20 % too high' runtime/config/schedule.c \

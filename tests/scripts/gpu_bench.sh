@@ -1,20 +1,37 @@
 #!/bin/sh
 # gpu_bench.sh BUILD-FOLDER [options of the sweep]: how fast the training is on a GPU, beside PyTorch
-# on the same card where there is one, and what the short sweep of Multiverso's experiment gives with
-# one, two and four workers on it. Each figure is the median of REPEAT runs, all sides taken in turn,
-# and the spread of a ratio is its smallest and largest. ROWS="resnet tables sweep" picks some.
-# OUT=FOLDER keeps the sweep's database and plots there. Fails where there is no GPU.
+# of the same precision on the same card where there is one, and what the short sweep of Multiverso's
+# experiment gives with one, two and four workers on it. Each figure is the median of REPEAT (2) runs,
+# all sides taken in turn, and the spread of a ratio is its smallest and largest. ROWS="resnet tables sweep" picks some, PRECISIONS="tf32 bf16" too. Tables are measured
+# without MPS, which shares a GPU among processes at a time instead of in turns, and with it, where
+# its daemon can be started: that changes no setting of the card. OUT=FOLDER keeps the sweep's
+# database and plots there. Fails where there is no GPU.
 set -eu
 case ${OUT:-} in '' | /*) ;; *) OUT=$PWD/$OUT ;; esac
 cd "$(dirname "$0")/../.."
 build=$1
 shift
 device=cuda
-repeat=${REPEAT:-5}
+repeat=${REPEAT:-2} precisions=${PRECISIONS:-float32 tf32 bf16}
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT INT TERM
 export OMP_NUM_THREADS=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 . tests/scripts/measure.sh
+
+mps=
+# A daemon of our own, unless there is one. False: there cannot be.
+mps_start() {
+	[ -z "${CUDA_MPS_PIPE_DIRECTORY:-}" ] && command -v nvidia-cuda-mps-control >/dev/null || return 1
+	export CUDA_MPS_PIPE_DIRECTORY="$work/mps" CUDA_MPS_LOG_DIRECTORY="$work/mps-log"
+	mkdir -p "$work/mps" "$work/mps-log"
+	nvidia-cuda-mps-control -d && mps=ours
+}
+mps_stop() {
+	[ -z "$mps" ] || echo quit | nvidia-cuda-mps-control
+	[ -z "$mps" ] || unset CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY
+	mps=
+}
+trap 'mps_stop; rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
 
 # fact NAME: of the GPU, in mvbench list
 fact() { "$mvbench" list devices --format=json | sed -n "s/.*\"name\": \"cuda\"[^}]*\"$1\": \"\\([^\"]*\\)\".*/\\1/p"; }
@@ -23,7 +40,7 @@ why=$(fact 'not usable')
 echo "$(fact gpus), $(fact version)"
 find_torch 'torch.cuda.is_available()'
 if [ -n "$python" ]; then
-	echo "PyTorch $(outside "$python" -c 'import torch; print(torch.__version__)'): TF32, channels last"
+	echo "PyTorch $(outside "$python" -c 'import torch; print(torch.__version__)'): channels last, of equal precision"
 else
 	echo "PyTorch with CUDA is not installed: its columns stay empty."
 fi
@@ -32,31 +49,39 @@ resnet() {
 	wanted resnet || return 0
 	noise_cifar "$work/cifar" 10000 5 10000
 	for _ in $(seq "$repeat"); do
-		eager=$(torch --model=resnet32 --batch=128 --device=cuda --steps=391 --repeat=3)
-		graphs=$(torch --model=resnet32 --batch=128 --device=cuda --steps=391 --repeat=3 --graphs)
-		for precision in float32 tf32 bf16; do
-			json=$(ours_json --workload=resnet --resnet.depth=32 --data-dir="$work/cifar" --precision=$precision \
+		for precision in $precisions; do
+			peer="--model=resnet32 --batch=128 --device=cuda --precision=$precision --steps=391 --repeat=3"
+			# shellcheck disable=SC2086
+			eager=$(torch $peer) graphs=$(torch $peer --graphs)
+			json=$(ours_json --workload=resnet --resnet.depth=32 --data-dir="$work/cifar" --precision="$precision" \
 				--strategy=serial --batch=128 --epochs=3 --lr=1e-3 --momentum=0.9)
 			echo "$(echo "$json" | field samples_per_second) $(echo "$json" | field epoch_seconds) $eager $graphs 1" >>"$work/resnet-$precision"
 		done
 	done
 	titles "ResNet-32 on 50,000 images of 3 x 32 x 32 (noise): samples a second" PyTorch
-	for precision in float32 tf32 bf16; do
-		row "resnet32 $precision" 128 '>= 3' "$work/resnet-$precision" 1 3
-		row "  against CUDA graphs" 128 '>= 1.0' "$work/resnet-$precision" 1 4
+	for precision in $precisions; do
+		case $precision in float32) ratio='' seconds='' ;; *) ratio='>= 1.15' seconds='<= 1.0' ;; esac
+		row "resnet32 $precision" 128 '' "$work/resnet-$precision" 1 3
+		row "  against CUDA graphs" 128 "$ratio" "$work/resnet-$precision" 1 4
 		# shellcheck disable=SC2046
-		printf '%-30s %6d %12.3f %12s %8s %17s %8s\n' "  seconds of an epoch" 128 $(stats "$work/resnet-$precision" 2 5 | cut -d' ' -f1) '' '' '' '<= 1.0'
+		printf '%-30s %6d %12.3f %12s %8s %17s %8s\n' "  seconds of an epoch" 128 $(stats "$work/resnet-$precision" 2 5 | cut -d' ' -f1) '' '' '' "$seconds"
 	done
 }
 resnet
 
-if wanted tables; then
-	tables_head 'Parameter server in the memory of one GPU: add to a whole table and get it, beside MPI_Allreduce on the host'
-fi
-tables 464154 1 500 '' gpu
-tables 464154 2 500 '' gpu
-tables 464154 4 500 '<= 0.1 ms' gpu
+gpu_tables() { # how the ranks share the GPU, what is wanted of four
+	wanted tables || return 0
+	tables_head "Parameter server in the memory of one GPU ($1): add to a whole table and get it, beside MPI_Allreduce on the host"
+	tables 464154 1 500 '' gpu
+	tables 464154 2 500 '' gpu
+	tables 464154 4 500 "$2" gpu
+}
+gpu_tables "$([ -z "${CUDA_MPS_PIPE_DIRECTORY:-}" ] && echo ranks in turns || echo under MPS)" ''
 tables 464154 4 300 '' shared
+if wanted tables && mps_start; then
+	gpu_tables 'under MPS' '<= 0.1 ms'
+	mps_stop
+fi
 
 sweep() {
 	wanted sweep || return 0

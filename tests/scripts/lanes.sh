@@ -1,28 +1,55 @@
 #!/bin/sh
 # lanes.sh BUILD-FOLDER LANES: runs every test, in LANES processes side by side, because tests wait
-# more than they compute. Each process takes the next suite that no other has taken.
+# more than they compute. Each process takes the next suite that no other has taken. Suites that
+# measure times run after all others, alone. WITHOUT="SUITE ...": suites that are left out.
 # A test that fails is run again, alone, at most twice. If it passes both times it is flaky: it is
 # named and counts as passed. Otherwise it has failed. More than three flaky tests fail, and more
 # than twelve failures are not run again. The last line is the sum, in the form of Check's own.
 set -u
 cd "$1" || exit 1
 export CK_VERBOSITY="${CK_VERBOSITY:-normal}"
+[ -z "${CK_RUN_SUITE:-}" ] || exec ./check
 rm -rf lanes lane-*.log again.log
-mkdir lanes
+alone=wires
+mkdir lanes lanes/$alone
+for suite in ${WITHOUT:-}; do
+	mkdir -p "lanes/$suite" && echo "$suite: left out"
+done
 lane=0 errors=0 all=
 while [ "$lane" -lt "$2" ]; do
+	: >"lane-$lane.log"
 	MVBENCH_TEST_LANE=$PWD/lanes ./check >"lane-$lane.log" 2>&1 &
 	all="$all $!"
 	lane=$((lane + 1))
 done
+# Progress: each suite that has ended, and each failure at once.
+suites=$(grep -c '^	\(X\|GPU\)(' "$MVBENCH_HOME/tests/suites.h")
+tail -q -n +1 -f lane-*.log | grep --line-buffered -E '^[^ ]+\.c:[0-9]+:[FE]:|^[a-z]+: [0-9]+ s$' | {
+	ended=0
+	while read -r line; do
+		case $line in
+		*.c:*) echo "$line" ;;
+		*) ended=$((ended + 1)) && echo "$ended/$suites suites, $line" ;;
+		esac
+	done
+} &
+progress=$!
 for pid in $all; do wait "$pid"; done
-lane=0
-while [ "$lane" -lt "$2" ]; do
-	cat "lane-$lane.log"
+case " ${WITHOUT:-} " in
+*" $alone "*) ;;
+*)
+	rmdir lanes/$alone
+	MVBENCH_TEST_LANE=$PWD/lanes ./check >lane-alone.log 2>&1
+	;;
+esac
+sleep 1.1 # tail looks every second
+pkill -P $$ -x tail
+wait "$progress"
+for log in lane-*.log; do
+	cat "$log"
 	# Its last line: without it the process was ended before it had run all its suites.
-	grep -q '^skipped [0-9]*$' "lane-$lane.log" ||
-		{ echo "failed: lane $lane ended too early" && errors=$((errors + 1)); }
-	lane=$((lane + 1))
+	grep -q '^skipped [0-9]*$' "$log" ||
+		{ echo "failed: $log ended too early" && errors=$((errors + 1)); }
 done
 # A failure is FILE:LINE:F|E:CASE:TEST:INDEX: and its message.
 awk '/^Running suite\(s\): / { suite = $3 }
@@ -64,7 +91,7 @@ if [ "$flaky" -gt 3 ]; then
 fi
 [ "$checks" -gt 0 ] || { echo "failed: no test has run" && errors=$((errors + 1)); }
 cat lane-*.log | awk '$1 == "skipped" && NF == 2 { s += $2 } /^left out [0-9]+$/ { l += $3 }
-	END { printf "skipped %d\nleft out of slow loops %d\n", s, l }'
+	END { printf "skipped %d\nleft out %d (tests/select.c)\n", s, l }'
 echo "flaky tests: $flaky"
 awk -v n="$checks" -v failed="$failed" -v errors="$errors" 'BEGIN {
 	bad = failed + errors

@@ -25,7 +25,7 @@ plots
 sim
 main'
 # What is called by a list of pointers that lives above: plug-ins and commands.
-registries='strategies workloads commands'
+registries='strategies optimizers workloads commands'
 # Library (a pattern of its symbols), and the files that may use it.
 libraries='sqlite3_ results/db/
 MPI_|PMPI_|ompi_ runtime/comm/mpi/|sim/world/
@@ -49,10 +49,13 @@ find mvbench.h main.c runtime strategies workloads results plots sim -name '*.[c
 contract() { # the words of these headers, without comments
 	sed 's,/\*.*\*/,,' "$@" | sed '/\/\*/,/\*\//d' | grep -oE '[A-Za-z_][A-Za-z0-9_]*' | sort -u
 }
-contract mvbench.h strategies/*.h >"$work/strategies"
+contract mvbench.h strategies/*.h strategies/*/*.h >"$work/strategies"
 contract mvbench.h workloads/*.h >"$work/workloads"
 
 awk -v floors="$floors" -v registries="$registries" -v libraries="$libraries" -v build="$build/" -v work="$work" '
+function is_contract(f) { # whose functions are defined below
+	return f ~ /^(mvbench|workloads\/net|strategies\/optimizers\/optimizer)[.]h$/
+}
 function room(path,   r) { # of a file in the source tree
 	if (path == "main.c" || path == "main.o") return "main"
 	for (r = path; sub("/[^/]*$", "", r);) if (r in floor) return r
@@ -98,13 +101,13 @@ END {
 		while ((getline l < f) > 0) {
 			if (l ~ /^[ \t]*#[ \t]*include[ \t]*"/) {
 				split(l, part, "\""); to = part[2]
-				if (to == "mvbench.h" || to == "workloads/net.h" || to ~ /^fake_cuda|run_options.def$/) continue
+				if (is_contract(to) || to ~ /^fake_cuda|run_options.def$/) continue
 				r = room(to)
 				if (r == "") bad(f " includes " to "   <- by its path from the top, please")
 				else if (r != own && floor[r] >= floor[own]) bad(f " includes " to "   <- " own " is not above " r)
 				continue
 			}
-			if (f !~ /\.h$/ || own == "" || f == "workloads/net.h") continue
+			if (f !~ /\.h$/ || own == "" || is_contract(f)) continue
 			if (l ~ /^[ \t]*\/\*/) text = 1
 			if (!text && l !~ /^\t/ && match(l, /[a-z_0-9]+\(/)) {
 				s = substr(l, RSTART, RLENGTH - 1)

@@ -1,28 +1,28 @@
 #!/usr/bin/env bash
 # readme.sh BUILD-FOLDER: every command, option, make target, file, function and variable that a README.md (or
-# plots/TUTORIAL.md, plots/SHAPES.md) names in code or links to has to exist; what does not is said as
+# plots/TUTORIAL.md, plots/SHAPES.md, strategies/PLUGINS.md) names in code or links to has to exist; what does not is said as
 # FILE:LINE: WORD, and the exit status is 1. Nothing is run but `mvbench help --man`, which has all names.
 # The files that comments of the sources name have to exist too: comments.sh, which is run at the end.
 #
 # What counts as a name, in `spans`, fenced blocks and links:
 #   mvbench run       a command, and --options after it as that command takes them; sweep files, figures
 #   --easgd.beta      elsewhere: an option of any command; --*.rho and --sim.* want at least one
-#   key = value       in a job file (block `ini`, or a here-document into FILE.ini): an option of run
+#   key = value       in a job file (block `ini`, or a here-document into FILE.ini): an option of run, zip or exclude
 #   make demo         a target of the Makefile
 #   strategies/, net.h   a path from the document's folder or from the top, or the name of some file; NAME
 #                     and * stand for any. Files that a document's own commands make exist for it.
 #   one_step()        a function, of the file that is named before it on the line, or of any
 #   MVBENCH_DATA      a variable that some source file has
 # A span ends on the line that it begins on; else what follows could not be read.
-# Blocks `c` are programs of their own, and are not read.
+# Blocks `c` are programs of their own, and are not read but for what a plug-in is called and can be told.
 set -euo pipefail
 [ $# = 1 ] || { echo "usage: readme.sh BUILD-FOLDER" >&2; exit 2; }
 build=$(cd "$1" && pwd)
 cd "$(dirname "$0")/../.."
 
 # Options of other programs that the documents name.
-others='--oversubscribe --logdir --backend-store-uri --cflags --libs --mpi'
-documents=(plots/TUTORIAL.md plots/SHAPES.md)
+others='--oversubscribe --logdir --backend-store-uri --cflags --libs --mpi --ntasks-per-node'
+documents=(plots/TUTORIAL.md plots/SHAPES.md strategies/PLUGINS.md)
 while read -r file; do documents+=("${file#./}"); done < <(find . \( -path './build*' -o -path './.git' \) -prune -o -name README.md -print | sort)
 
 bad=0
@@ -75,6 +75,8 @@ function is_option(who, name, o, head, tail) {
 		for (o in any) if (index(o, head) == 1 && substr(o, length(o) - length(tail) + 1) == tail) return 1
 		return 0
 	}
+	head = name; sub(/^--/, "", head); tail = head; sub(/[.].*/, "", head); sub(/^[^.]*[.]/, "", tail)
+	if (head in own_name && tail in own_option) return 1
 	if (who == "") return name in any
 	return (who, name) in option || ((who in takes_run || who == "sweep") && ("run", name) in option)
 }
@@ -112,7 +114,7 @@ function see_code(text, s, n, i, piece, bare) {
 	for (s = text; match(s, /(out|export|save)=[A-Za-z0-9_.\/-]+|>[A-Za-z0-9_.\/-]+/); s = substr(s, RSTART + RLENGTH)) {
 		i = substr(s, RSTART, RLENGTH); sub(/^.*[=>]/, "", i); made[i] = 1
 	}
-	n = split(text, piece, /&&|[|][|]|[;|] |[;|]$/)
+	n = split(text, piece, /&&|[|][|]|[;|] |[;|]$| -- /)
 	for (i = 1; i <= n; i++) see_piece(piece[i])
 	bare = text; sub(/(^|[ \t])#.*/, "", bare)
 	n = split(bare, piece, /&&|[|][|]|[;|] |[;|]$/)
@@ -135,7 +137,7 @@ function see_piece(text, who, s, w) {
 	if (match(text, /--workload=[a-z_]+/)) see_name("workload", "WORKLOADS", substr(text, RSTART + 11, RLENGTH - 11))
 	if (match(text, /--sim[.]platform=[a-z0-9_]+/)) {
 		w = substr(text, RSTART + 15, RLENGTH - 15)
-		if (w != "local") see_name("platform", "SIMULATED PLATFORMS", w)
+		if (w != "local" && w != "hosts") see_name("platform", "SIMULATED PLATFORMS", w)
 	}
 	if (who == "plot" && match(text, /mvbench plot +[a-z_]+/)) {
 		w = substr(text, RSTART, RLENGTH); sub(/.* /, "", w)
@@ -168,13 +170,21 @@ function see_tokens(text, s, p, f) {
 function see_key(text) {
 	if (text !~ /^[a-z][a-z._-]* *=/) return
 	sub(/ *=.*/, "", text)
+	if (text == "zip" || text == "exclude") return
 	if (!is_option("run", "--" text)) say("no option has the key " text)
 }
 # ---- A document ----
 FNR == 1 { fence = ""; heredoc = ""; held = ""; split("", made) }
 /^```/ && fence == "" { fence = substr($0, 4); if (fence == "") fence = "text"; next }
 /^```/ { fence = ""; next }
-fence == "c" { next }
+fence == "c" { # a file, if its first comment says so, and then its plug-in's options
+	if (match($0, /^\/\* [a-z_]+[.]c - /)) made[substr($0, 4, RLENGTH - 6)] = 1
+	if (match($0, /OPTION\([a-z_]+, [A-Z]+, "[a-z-]+"/)) {
+		name = substr($0, RSTART, RLENGTH - 1); sub(/.*"/, "", name); own_option[name] = 1
+	}
+	if (match($0, /[.]name = "[a-z_]+"/)) own_name[substr($0, RSTART + 9, RLENGTH - 10)] = 1
+	next
+}
 fence == "ini" { at = FNR; see_key($0); next }
 heredoc != "" { at = FNR; if ($0 == heredoc) heredoc = ""; else if (into ~ /[.]ini$/) see_key($0); next }
 fence != "" {

@@ -191,8 +191,11 @@ int main(void)
 		float score = train(every[i], x, label), mean = score;
 		must(mvb_allreduce(&mean, 1, MVB_MEAN));
 		wrong += !(score > 0.95f) || fabsf(mean - score) > 1e-6f;
-		if (mvb_is_master())
-			printf("synchronised every %d batches: accuracy %.3f\n", every[i], score);
+		if (mvb_is_master() && every[i] < 0)
+			printf("synchronised by hand, once an epoch: accuracy %.3f\n", score);
+		else if (mvb_is_master())
+			printf("synchronised every %d batch%s: accuracy %.3f\n", every[i],
+			       every[i] == 1 ? "" : "es", score);
 	}
 	must(mvb_shutdown());
 	if (wrong)

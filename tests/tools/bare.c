@@ -35,7 +35,7 @@ static void sink_model(void *self, struct worker *w)
 			w->workload->load(w);
 			w->workload->gradient(w);
 			link_allreduce(all, w->grad->data, w->grad->n);
-			sgd_step(w, 1.0 / w->trainers);
+			local_step(w, 1.0 / w->trainers);
 		}
 		link_barrier(all);
 		rate[r] = 1e9 * STEPS * (double)rows * w->trainers / (double)(clock_now() - since);

@@ -4,6 +4,7 @@
  * With TRANSPORT, of vectors that are on GPUs. Exit status 0 and "ok" when every check held; a
  * failed CHECK ends all ranks.
  */
+#include "runtime/device/device.h"
 #include "runtime/table/table.h"
 
 #include <math.h>
@@ -69,6 +70,55 @@ static void collectives(struct worker *w, size_t n)
 		expect(all, (size_t)at, n + (size_t)r, (float)r, 0, "allgather of unequal parts");
 	vec_free(all);
 	vec_free(mine);
+	mine = filled(w, n, (float)rank, 0);
+	all = vec_new(w, (size_t)size * n);
+	stats_reset(s);
+	comm_allgather_equal(w->all, all, mine);
+	for (int r = 0; r < size; r++)
+		expect(all, (size_t)r * n, n, (float)r, 0, "allgather of equal parts");
+	sent = (double)s->bytes_sent;
+	link_reduce_all(comm_link(w->all), &sent, 1, REDUCE_SUM);
+	CHECK(sent == (double)(size * (size - 1)) * (double)n * sizeof(float),
+	      "allgather counted %g bytes", sent);
+	vec_free(all);
+	vec_free(mine);
+	vec_free(v);
+}
+
+/* The largest of floats, and sums of the whole numbers that floats' bytes can be. A part of it. */
+static void kinds(struct worker *w, size_t n)
+{
+	const int size = w->trainers, ranks = size * (size - 1) / 2;
+	struct vec *v = vec_new(w, n + 2);
+	float *host = must(calloc(n + 2, sizeof *host));
+	int8_t *small = (int8_t *)host;
+	for (size_t i = 0; i < n; i++)
+		host[i + 1] = (float)((w->rank + (int)(i % 7)) % size) - 1.5f;
+	vec_put(v, host);
+	comm_allreduce_part(w->all, v, 1, n, MAX);
+	expect(v, 1, n, (float)size - 2.5f, 0, "the largest");
+	for (size_t i = 0; i < n; i++) {
+		int32_t x = (w->rank - 1) * (1 + (int)(i % 89) * 1000003);
+		memcpy(host + i + 1, &x, sizeof x);
+	}
+	vec_put(v, host);
+	comm_allreduce_part(w->all, v, 1, n, SUM_INT32);
+	vec_get(v, host);
+	for (size_t i = 0; i < n; i++) {
+		int32_t x, want = (ranks - size) * (1 + (int)(i % 89) * 1000003);
+		memcpy(&x, host + i + 1, sizeof x);
+		CHECK(x == want, "whole number %zu is %d, not %d", i, x, want);
+	}
+	for (size_t i = 4; i < 4 * n + 4; i++)
+		small[i] = (int8_t)((w->rank + (int)(i % 2)) % 2 ? 1 : -1);
+	vec_put(v, host);
+	comm_allreduce_part(w->all, v, 1, n, SUM_INT8);
+	vec_get(v, host);
+	for (size_t i = 4; i < 4 * n + 4; i++)
+		CHECK(small[i] == (size % 2 ? (i % 2 ? 1 : -1) : 0), "vote %zu is %d", i, small[i]);
+	CHECK(host[0] == 0 && host[n + 1] == 0, "what is no part of it is %g and %g",
+	      (double)host[0], (double)host[n + 1]);
+	free(host);
 	vec_free(v);
 }
 
@@ -119,6 +169,36 @@ static void under_way(struct worker *w, size_t n)
 			      : i == 1 ? 10
 				       : 100),
 		       0, "three reductions under way");
+	vec_free(v);
+}
+
+/* By NCCL and by memory that is mapped, what was started is done before it is waited for, and
+ * before what the device computes. */
+static void beside(struct worker *w)
+{
+	enum { N = 4099 };
+	const char *by = comm_transport(w->all);
+	const struct peer_ops *peer = w->dev->ops->peer;
+	if (!by || (strcmp(by, "nccl") != 0 && strcmp(by, "ipc") != 0))
+		return;
+	struct vec *v = vec_new(w, 2 * N), *late = vec_new(w, N);
+	vec_fill(v, (float)w->rank);
+	device_sync(w->dev);
+	vec_fill(late, 1); /* under way all the while */
+	struct request *r = comm_allreduce_start(w->all, v, 0, N);
+	link_barrier(comm_link(w->all));
+	struct request *next = comm_allreduce_start(w->all, v, N, N);
+	float first = -1;
+	peer->aside(w->dev, true);
+	w->dev->ops->get(w->dev, &first, v->data, 1);
+	peer->aside(w->dev, false);
+	CHECK(first == sum_of_ranks(w->trainers), "%g was summed beside, not %g", (double)first,
+	      (double)sum_of_ranks(w->trainers));
+	comm_wait(next);
+	comm_wait(r);
+	expect(v, 0, 2 * N, sum_of_ranks(w->trainers), 0, "what was started early");
+	expect(late, 0, N, 1, 0, "what was computed meanwhile");
+	vec_free(late);
 	vec_free(v);
 }
 
@@ -201,8 +281,10 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
 		under_way(&w, sizes[i]);
 		collectives(&w, sizes[i]);
+		kinds(&w, sizes[i]);
 		pairs(&w, sizes[i]);
 	}
+	beside(&w);
 	in_a_row(&w);
 	groups(&w);
 	off_the_clock(&w);

@@ -1,21 +1,27 @@
 /*
  * train.c - trains as `mvbench run` would, under mpirun or alone, and shows what the tests
- * look into: train MODEL-FILE [--option=value ...]. sim_train is the same program in the
- * simulated world, where all workers are in one process.
+ * look into: train MODEL-FILE [--option=value ...] [+ [--option=value ...]]... trains once for
+ * each +, too, with the same ranks, as starting them takes longer than what they train here.
+ * sim_train is the same program in the simulated world, where all workers are in one process; it
+ * trains once.
  *
- * Rank 0 writes the final whole model (float32; linear layers in order, W[O x I] then b[O]) and
- * prints
+ * Rank 0 writes the final whole model (float32; linear layers in order, W[O x I] then b[O]; of the
+ * k-th + into MODEL-FILE.k) and prints
  *   epoch E bytes COUNTED formula EXPECTED train TRAIN-LOSS test TEST-LOSS staleness SUM/PUSHES
  *         most MAX
+ *   reported E NAME MEAN COUNT
  *   status STATUS REASON
  *   spread X        the largest difference between two ranks' parameters (replicas only)
  *   allocations N   that our code made from the first step of a segment to its last, on all ranks
  *   computed S      seconds, of the last epoch
+ *   communicated S  likewise
  *   rows R sum S    of the last epoch: rows all models drew, and the sum of their numbers
+ *   asked L         what workers were told of their loss in the last epoch: the mean over rows
  */
 #include "results/run/run.h"
 
 #include <math.h>
+#include <mpi.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,8 +71,13 @@ static struct seen {
 	long at_last_step, between_steps;
 	double formula; /* bytes of one epoch of this trainer, by the strategy's own formula */
 	double rows, numbers;
-	int64_t epoch; /* of the last step */
-} seen_by[SEEN_MOST];  /* the trainers, by rank */
+	int64_t epoch;   /* of the last step */
+	int64_t fetched; /* before which step, with these rows */
+	size_t fetched_rows;
+	const int32_t *fetched_index;
+	struct vec *own, *all;
+	double loss, asked_rows, rows_since; /* of the epoch: as asked for, and since then */
+} seen_by[SEEN_MOST];                        /* the trainers, by rank */
 
 static struct seen *seen_of(const struct worker *w)
 {
@@ -104,10 +115,258 @@ static int64_t segment_of(const struct worker *w, int64_t epoch)
 	return epoch ? (epoch - 1) / epochs : -1;
 }
 
+/* ---- MVBENCH_PROBE=NAME: a plug-in that looks at what the loop gives it. ---- */
+
+static bool probes(const char *name)
+{
+	const char *probe = getenv("MVBENCH_PROBE");
+	return probe && strcmp(probe, name) == 0;
+}
+
+/* ahead: the heavy ball, with gradients where it would be without the next of them, which is where
+ * Nesterov's has them: p - lr m v, that is evaluated, too. */
+static void look_ahead(struct worker *w, struct vec *p, float times)
+{
+	vec_axpy(p, (float)(-times * w->lr * w->run->momentum), w->moment[0]);
+}
+
+static void ahead_fetch(struct worker *w)
+{
+	struct seen *seen = seen_of(w);
+	CHECK(w->step == seen->fetched + 1, "fetch before step %lld, after that before %lld",
+	      (long long)w->step, (long long)seen->fetched);
+	seen->fetched = w->step;
+	seen->fetched_rows = w->rows;
+	seen->fetched_index = w->index;
+	look_ahead(w, w->param, 1);
+}
+
+static void ahead_canonical(struct worker *w, struct vec *model)
+{
+	if (model != w->param)
+		vec_copy(model, w->param);
+	look_ahead(w, model, 1);
+}
+
+/* loss: asks in each step; odd ranks in each third and the last of an epoch. The mean over the rows
+ * is the epoch's. */
+static void ask_for_loss(struct worker *w)
+{
+	struct seen *seen = seen_of(w);
+	if (w->epoch != seen->epoch)
+		seen->loss = seen->asked_rows = seen->rows_since = 0;
+	seen->rows_since += (double)w->rows;
+	if (w->rank % 2 && w->step % 3 && w->step % w->steps)
+		return;
+	double loss = worker_loss(w);
+	CHECK(isfinite(loss) == (seen->rows_since > 0 && vec_has_data(w->param)),
+	      "a loss of %g, of %g rows", loss, seen->rows_since);
+	CHECK(isnan(worker_loss(w)), "a loss of no rows");
+	if (isnan(loss))
+		return;
+	seen->loss += loss * seen->rows_since;
+	seen->asked_rows += seen->rows_since;
+	seen->rows_since = 0;
+}
+
+/* report: in epoch 1 each step says the rank, and every fifth of rank 0 a half; in epoch 2 only the
+ * last rank says its name, once. */
+static void report(struct worker *w)
+{
+	char name[32];
+	worker_report(w, "nothing", NAN);
+	if (w->epoch == 1)
+		worker_report(w, "rank", w->rank);
+	if (w->epoch == 1 && w->rank == 0 && w->step % 5 == 0)
+		worker_report(w, "half", 0.5);
+	snprintf(name, sizeof name, "worker_%d", w->rank);
+	if (w->epoch == 2 && w->rank == w->trainers - 1 && w->step % w->steps == 0)
+		worker_report(w, name, -1);
+}
+
+/* kinds, gather, gather_equal: in each step reductions of each kind, or a gather. */
+enum { NUMBERS = 64 };
+
+static void probe_init(struct worker *w)
+{
+	struct seen *seen = seen_of(w);
+	if (real->init)
+		real->init(w);
+	seen->own = vec_new(w, NUMBERS);
+	seen->all = vec_new(w, NUMBERS * (size_t)w->trainers);
+}
+
+static void probe_fini(struct worker *w)
+{
+	if (real->fini)
+		real->fini(w);
+	vec_free(seen_of(w)->own);
+	vec_free(seen_of(w)->all);
+}
+
+static void reduce_kinds(struct worker *w)
+{
+	struct vec *v = seen_of(w)->own;
+	const int n = w->trainers, ranks = n * (n - 1) / 2;
+	union {
+		float x[NUMBERS];
+		int32_t i[NUMBERS];
+		int8_t c[4 * NUMBERS];
+	} h;
+	for (int i = 0; i < NUMBERS; i++)
+		h.x[i] = (float)((w->rank + i) % n) - 1.5f;
+	vec_put(v, h.x);
+	comm_allreduce(w->all, v, MAX);
+	vec_get(v, h.x);
+	for (int i = 0; i < NUMBERS; i++)
+		CHECK(h.x[i] == (float)n - 2.5f, "the largest is %g", (double)h.x[i]);
+	for (int i = 0; i < NUMBERS; i++)
+		h.i[i] = (w->rank - 1) * (1 + i * 1000003);
+	vec_put(v, h.x);
+	comm_allreduce(w->all, v, SUM_INT32);
+	vec_get(v, h.x);
+	for (int i = 0; i < NUMBERS; i++)
+		CHECK(h.i[i] == (ranks - n) * (1 + i * 1000003), "a sum of %d", h.i[i]);
+	for (int i = 0; i < 4 * NUMBERS; i++)
+		h.c[i] = (int8_t)((w->rank + i) % 2 ? 1 : -1);
+	vec_put(v, h.x);
+	comm_allreduce(w->all, v, SUM_INT8);
+	vec_get(v, h.x);
+	for (int i = 0; i < 4 * NUMBERS; i++)
+		CHECK(h.c[i] == (n % 2 ? (i % 2 ? 1 : -1) : 0), "a vote of %d", h.c[i]);
+}
+
+static void gather_all(struct worker *w, bool equal)
+{
+	struct seen *seen = seen_of(w);
+	float first[NUMBERS * SEEN_MOST];
+	vec_fill(seen->own, (float)w->rank);
+	if (equal)
+		comm_allgather_equal(w->all, seen->all, seen->own);
+	else
+		comm_allgather(w->all, seen->all, seen->own);
+	vec_get(seen->all, first);
+	for (int i = 0; i < NUMBERS * w->trainers; i++)
+		CHECK(first[i] == (float)(i / NUMBERS), "%g was gathered", (double)first[i]);
+}
+
+static void probe_step(struct worker *w)
+{
+	if (probes("kinds"))
+		reduce_kinds(w);
+	if (probes("gather") || probes("gather_equal"))
+		gather_all(w, probes("gather_equal"));
+	const struct seen *seen = seen_of(w);
+	if (probes("report"))
+		report(w);
+	if (probes("loss"))
+		ask_for_loss(w);
+	if (!probes("ahead"))
+		return;
+	CHECK(w->step == seen->fetched && w->rows == seen->fetched_rows &&
+		      w->index == seen->fetched_index,
+	      "step %lld of %zu rows, after the fetch of step %lld of %zu", (long long)w->step,
+	      w->rows, (long long)seen->fetched, seen->fetched_rows);
+	look_ahead(w, w->param, -1);
+}
+
+/* wrong_FLAG: a promise that is not so. */
+static const struct workload *honest;
+
+static void gradient_on_host(struct worker *w)
+{
+	float first;
+	struct vec *one = vec_slice(w->grad, 0, 1);
+	honest->gradient(w);
+	vec_get(one, &first);
+	vec_free(one);
+}
+
+static void gradient_twice(struct worker *w)
+{
+	honest->gradient(w);
+	honest->gradient(w);
+}
+
+static void count_step(struct worker *w)
+{
+	++*(int64_t *)w->state;
+	local_step(w, 1);
+}
+
+static void step_on_host(struct worker *w)
+{
+	float first;
+	struct vec *one = vec_slice(w->grad, 0, 1);
+	vec_get(one, &first);
+	vec_free(one);
+	local_step(w, 1);
+}
+
+/* An allreduce, layer by layer. */
+static void sum_layer(struct worker *w, size_t i)
+{
+	comm_allreduce_part(w->data_group, w->grad, w->layer[i], w->layer[i + 1] - w->layer[i],
+			    SUM);
+}
+
+static void step_of_sums(struct worker *w)
+{
+	local_step(w, w->weight);
+}
+
+static void needs_no_layers(struct worker *w)
+{
+	w->no_layer_ready = probes("wrong_no_layer_ready");
+}
+
+static void plant(struct strategy *s, struct workload *w)
+{
+	s->local = false; /* so that every step is seen */
+	if (probes("wrong_local") || probes("wrong_local_state") || probes("wrong_local_host"))
+		s->local = true;
+	if (probes("wrong_local_state")) {
+		s->state_size = sizeof(int64_t);
+		s->step = count_step;
+	}
+	if (probes("wrong_local_host"))
+		s->step = step_on_host;
+	if (probes("wrong_average"))
+		s->average = false;
+	if (probes("wrong_asynchronous"))
+		s->asynchronous = false;
+	if (probes("wrong_tables"))
+		s->tables = false;
+	if (probes("wrong_meets"))
+		s->meets = MEETS_NEVER;
+	if (probes("wrong_no_layer_ready") || probes("right_no_layer_ready")) {
+		s->init = needs_no_layers;
+		s->layer_ready = sum_layer;
+		s->step = step_of_sums;
+	}
+	if (probes("wrong_host"))
+		w->gradient = gradient_on_host;
+	if (probes("wrong_layers"))
+		w->gradient = gradient_twice;
+}
+
+static void probe(struct strategy *s)
+{
+	if (probes("kinds") || probes("gather") || probes("gather_equal")) {
+		s->init = probe_init;
+		s->fini = probe_fini;
+	}
+	if (probes("ahead")) {
+		s->fetch = ahead_fetch;
+		s->canonical = ahead_canonical;
+	}
+}
+
 static void counted_step(struct worker *w)
 {
 	struct seen *seen = seen_of(w);
 	host_work(w);
+	probe_step(w);
 	real->step(w);
 	if (segment_of(w, w->epoch) == segment_of(w, seen->epoch))
 		seen->between_steps += allocations - seen->at_last_step;
@@ -123,7 +382,7 @@ static void counted_step(struct worker *w)
 
 /* ---- The sink ------------------------------------------------------------ */
 
-static const char *model_file;
+static char *model_file;
 
 static char *sink_epoch(void *self, const struct epoch_row *r, const struct split_row *ranks, int n,
 			const int64_t *staleness)
@@ -136,7 +395,17 @@ static char *sink_epoch(void *self, const struct epoch_row *r, const struct spli
 	       (int)r->epoch, (long long)r->split.bytes_sent, r->epoch ? seen_by[0].formula * n : 0,
 	       r->running_loss, r->test_loss, (long long)r->split.staleness_sum,
 	       (long long)r->split.pushes, (long long)r->split.staleness_max);
-	printf("computed %.9g\n", r->split.compute_s);
+	printf("computed %.9g\ncommunicated %.9g\n", r->split.compute_s,
+	       r->split.comm_s + r->split.wait_s);
+	return NULL;
+}
+
+static char *sink_values(void *self, int64_t epoch, const struct epoch_values *r)
+{
+	(void)self;
+	for (int i = 0; i < r->n; i++)
+		printf("reported %d %s %g %g\n", (int)epoch, r->of[i].name,
+		       r->of[i].sum / r->of[i].count, r->of[i].count);
 	return NULL;
 }
 
@@ -183,8 +452,9 @@ static void sink_model(void *self, struct worker *w)
 	link_reduce_all(all, &spread, 1, REDUCE_MAX);
 	link_reduce_all(all, &between, 1, REDUCE_SUM);
 	bool counts = comm_rank(w->model_group) == 0;
-	double drawn[2] = {counts ? seen->rows : 0, counts ? seen->numbers : 0};
-	link_reduce_all(all, drawn, 2, REDUCE_SUM);
+	double drawn[] = {counts ? seen->rows : 0, counts ? seen->numbers : 0, seen->loss,
+			  seen->asked_rows};
+	link_reduce_all(all, drawn, 4, REDUCE_SUM);
 	if (w->rank == 0) {
 		FILE *f = fopen(model_file, "w");
 		CHECK(f, "cannot write %s", model_file);
@@ -193,20 +463,21 @@ static void sink_model(void *self, struct worker *w)
 			fwrite(&x, sizeof x, 1, f);
 		}
 		fclose(f);
-		printf("spread %.9g\nallocations %.0f\nrows %.0f sum %.0f\n", spread, between,
-		       drawn[0], drawn[1]);
+		printf("spread %.9g\nallocations %.0f\nrows %.0f sum %.0f\nasked %.9g\n", spread,
+		       between, drawn[0], drawn[1], drawn[2] / drawn[3]);
 	}
 	free(own);
 	free(whole);
 }
 
-int main(int argc, char **argv)
+/* One run. */
+static int train_once(int argc, char **argv)
 {
 	struct arguments a;
 	struct config c;
 	struct plan plan;
 	struct simulation simulation;
-	char *error = arguments_read(&a, argc - 2, argv + 2, NULL, NULL);
+	char *error = arguments_read(&a, argc, argv, NULL, NULL);
 	if (!error)
 		error = config_init(&c, a.option, a.options, false);
 	if (!error)
@@ -217,18 +488,53 @@ int main(int argc, char **argv)
 		user_error("%s", error);
 	if (world_is_virtual)
 		plan.simulation = &simulation;
-	model_file = argv[1];
-	struct strategy counted = *c.strategy;
-	real = c.strategy;
+	memset(seen_by, 0, sizeof seen_by);
+	struct strategy planted = *c.strategy;
+	struct workload workload = *c.workload;
+	const struct strategy *named = c.strategy;
+	plant(&planted, &workload);
+	real = &planted;
+	honest = c.workload;
+	struct strategy counted = planted;
 	counted.step = counted_step;
-	counted.local = false; /* so that every step is seen */
+	probe(&counted);
 	c.strategy = &counted;
-	struct sink sink = {.epoch = sink_epoch, .end = sink_end, .model = sink_model};
+	c.workload = &workload;
+	struct sink sink = {
+		.epoch = sink_epoch, .values = sink_values, .end = sink_end, .model = sink_model};
 	int status = train(&c, &plan, &sink, NULL);
-	c.strategy = real;
+	c.strategy = named;
+	c.workload = honest;
 	if (world_is_virtual)
 		simulation_fini(&simulation);
 	config_fini(&c);
 	arguments_free(&a);
+	return status;
+}
+
+static int words_before_plus(int argc, char **argv)
+{
+	int n = 0;
+	while (n < argc && strcmp(argv[n], "+") != 0)
+		n++;
+	return n;
+}
+
+int main(int argc, char **argv)
+{
+	int status = EXIT_OK, first = 2, n = words_before_plus(argc - first, argv + first);
+	bool several = first + n < argc && platform_under_launcher();
+	CHECK(!several || !world_is_virtual, "one world cannot be simulated after another");
+	if (several) /* else each run would begin and end it, which can be once only */
+		MPI_Init(NULL, NULL);
+	for (int k = 0; first <= argc && status == EXIT_OK; k++) {
+		model_file = k ? sentence("%s.%d", argv[1], k) : sentence("%s", argv[1]);
+		n = words_before_plus(argc - first, argv + first);
+		status = train_once(n, argv + first);
+		free(model_file);
+		first += n + 1;
+	}
+	if (several)
+		MPI_Finalize();
 	return status;
 }

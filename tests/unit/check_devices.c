@@ -383,24 +383,82 @@ static void op_mse(struct bench *b, const struct sizes *s)
 	tallied(b, loss, 0, s->rows);
 }
 
-static void op_sgd(struct bench *b, const struct sizes *s)
+/* In double precision, a step of each of the rules of rules.h. */
+static double ruled(const struct rule *r, const float unbias[2], double x, double g, double *a,
+		    double *b)
 {
-	const double lr = b->d.lr, decay = 0.3f, scale = 0.25;
-	for (int with = 0; with < 2; with++) {
-		const double m = with ? 0.9f : 0;
-		struct array *p = param_in(b, s->rows * s->out), *v = param_in(b, p->n),
-			     *g = param_in(b, p->n);
+	const double b1 = r->beta[0], b2 = r->beta[1], decay = r->decay;
+	double u;
+	g *= r->scale;
+	switch (r->kind) {
+	case RULE_SGD:
+		return x - r->lr * (g + decay * x);
+	case RULE_MOMENTUM:
+		*a = b1 * *a + g + decay * x;
+		return x - r->lr * *a;
+	case RULE_NESTEROV:
+		*a = b1 * *a + g + decay * x;
+		return x - r->lr * (g + decay * x + b1 * *a);
+	case RULE_ADAMW:
+		*a = b1 * *a + (1 - b1) * g;
+		*b = b2 * *b + (1 - b2) * g * g;
+		return x - r->lr * (*a * unbias[0] / (sqrt(*b) * unbias[1] + r->eps) + decay * x);
+	case RULE_LION:
+		u = b1 * *a + (1 - b1) * g;
+		*a = b2 * *a + (1 - b2) * g;
+		return x - r->lr * ((u > 0) - (u < 0) + decay * x);
+	}
+	return NAN;
+}
 
-		vec_sgd(p->v, with ? v->v : NULL, g->v, (float)lr, (float)m, (float)decay,
-			(float)scale);
-		for (size_t i = 0; i < p->n; i++) {
-			double step = m * v->r[i] + scale * g->r[i] + decay * p->r[i];
-
-			p->r[i] -= lr * step;
-			v->r[i] = with ? step : v->r[i];
+static void op_step(struct bench *b, const struct sizes *s)
+{
+#define KIND(kind, ...) RULE_##kind,
+	static const enum rule_kind kinds[] = {RULE_LIST(KIND)};
+	b->d.unbias[0] = 10;
+	b->d.unbias[1] = 4;
+	for (size_t k = 0; k < COUNT(kinds); k++) {
+		const struct rule by = {.kind = kinds[k],
+					.lr = b->d.lr,
+					.scale = 0.25f,
+					.decay = 0.3f,
+					.beta = {0.9f, 0.99f},
+					.eps = 1e-3f};
+		struct array *x = param_in(b, s->rows * s->out), *m = param_in(b, x->n),
+			     *v = param_in(b, x->n), *g = param_in(b, x->n);
+		float *squares = must(calloc(x->n + 1, sizeof *squares));
+		for (size_t i = 0; i < x->n; i++) {
+			v->r[i] = fabs(v->r[i]);
+			squares[i] = (float)v->r[i];
 		}
-		holds(b, p, "p", TOLERANCE);
-		holds(b, v, "v", TOLERANCE);
+		vec_put(v->v, squares);
+		free(squares);
+		vec_step(x->v, (struct vec *const[]){m->v, v->v}, g->v, &by);
+		for (size_t i = 0; i < x->n; i++)
+			x->r[i] = ruled(&by, b->d.unbias, x->r[i], g->r[i], &m->r[i], &v->r[i]);
+		holds(b, x, "x", TOLERANCE);
+		holds(b, m, "first moment", TOLERANCE);
+		holds(b, v, "second moment", TOLERANCE);
+	}
+}
+
+static void op_limit(struct bench *b, const struct sizes *s)
+{
+	struct array *x = param_in(b, s->rows * s->out), *y = param_in(b, 1);
+	double sum = y->r[0];
+	size_t from = x->n / 3;
+	for (size_t i = from; i < x->n; i++)
+		sum += x->r[i] * x->r[i];
+	vec_add_squares(y->v, x->v, from, x->n);
+	y->r[0] = sum;
+	holds(b, y, "squares", TOLERANCE);
+	for (int longer = 0; longer < 2; longer++) { /* than it may be */
+		double most = sqrt(fabs(sum)) * (longer ? 0.5 : 2);
+		vec_fill(y->v, (float)fabs(sum));
+		vec_limit(x->v, y->v, (float)most, (float)most);
+		for (size_t i = 0; longer && i < x->n; i++)
+			x->r[i] *= 0.5;
+		holds(b, x, "limited", TOLERANCE);
 	}
 }
 
@@ -790,6 +848,174 @@ static void op_norm(struct bench *b, const struct sizes *s)
 	norm_free(norm);
 }
 
+/* ---- Sequences: rows of in.height places; in.width heads of in.channels floats; out tokens ----
+ */
+
+static const struct sizes sequences[] = {
+	{.rows = 1, .in = {1, 1, 6}, .out = 1},
+	{.rows = 2, .in = {3, 2, 5}, .out = 7, .adds = true},
+	{.rows = 3, .more = 2, .in = {17, 3, 8}, .out = 40},
+	{.rows = 2, .in = {64, 2, 32}, .out = 256, .adds = true},
+	{.rows = 1, .in = {70, 1, 33}, .out = 3},
+};
+
+static void op_gelu(struct bench *b, const struct sizes *s)
+{
+	const size_t head = (s->rows * s->out + 1) / 2;
+	struct array *x = image_in(b, s->rows * s->out), *y = image_in(b, x->n),
+		     *dy = image_in(b, x->n), *sum = image_in(b, x->n);
+	vec_gelu(y->v, x->v, head);
+	vec_gelu_grad(dy->v, x->v, head);
+	vec_add(sum->v, x->v, head);
+	for (size_t i = 0; i < head; i++) {
+		const double v = x->r[i], phi = 0.5 * (1 + erf(v / sqrt(2)));
+
+		y->r[i] = v * phi;
+		dy->r[i] *= phi + v * exp(-v * v / 2) / sqrt(2 * M_PI);
+		sum->r[i] += v;
+	}
+	holds(b, y, "y", TOLERANCE);
+	holds(b, dy, "dy", TOLERANCE);
+	holds(b, sum, "sum", TOLERANCE);
+}
+
+static void op_embed(struct bench *b, const struct sizes *s)
+{
+	const size_t places = s->in.height, rows = s->rows * places,
+		     n = s->in.width * s->in.channels;
+	float *number = must(calloc(rows, sizeof *number));
+	for (size_t r = 0; r < rows; r++)
+		number[r] = (float)(rng_next(&b->rng) % s->out);
+	struct array *token = array_at(b, number, rows, GUARD), *table = param_in(b, s->out * n),
+		     *place = param_in(b, places * n), *y = image_out(b, rows * n),
+		     *dy = image_in(b, rows * n),
+		     *dtable = s->adds ? param_in(b, s->out * n) : param_out(b, s->out * n),
+		     *dplace = param_out(b, places * n);
+	vec_embed(y->v, token->v, table->v, place->v, rows, s->out);
+	vec_embed_grad(dtable->v, dplace->v, dy->v, token->v, rows, s->out, s->adds);
+	for (size_t i = 0; i < rows * n; i++) {
+		const size_t t = (size_t)number[i / n] * n + i % n, p = i / n % places * n + i % n;
+
+		y->r[i] = table->r[t] + place->r[p];
+		dtable->r[t] += dy->r[i];
+		dplace->r[p] += dy->r[i];
+	}
+	holds(b, y, "y", TOLERANCE);
+	holds(b, dtable, "dtable", TOLERANCE);
+	holds(b, dplace, "dplace", TOLERANCE);
+	free(number);
+}
+
+static void op_layer_norm(struct bench *b, const struct sizes *s)
+{
+	const size_t rows = s->rows * s->in.height, n = s->in.width * s->in.channels;
+	struct array *x = image_in(b, rows * n), *scale = param_in(b, 2 * n),
+		     *y = image_out(b, rows * n), *stat = param_out(b, 2 * rows),
+		     *dy = image_in(b, rows * n), *dscale = param_out(b, 2 * n),
+		     *dx = s->adds ? image_in(b, rows * n) : image_out(b, rows * n);
+	vec_layer_norm(y->v, stat->v, x->v, scale->v, rows);
+	vec_layer_norm_grad(dx->v, dscale->v, dy->v, x->v, stat->v, scale->v, rows, s->adds);
+	for (size_t r = 0; r < rows; r++) {
+		const double *in = x->r + r * n, *up = dy->r + r * n;
+		double mean = 0, variance = 0, sum = 0, product = 0;
+
+		for (size_t j = 0; j < n; j++)
+			mean += in[j] / (double)n;
+		for (size_t j = 0; j < n; j++)
+			variance += (in[j] - mean) * (in[j] - mean) / (double)n;
+		const double inverse = 1 / sqrt(variance + (double)LAYER_NORM_EPSILON);
+
+		for (size_t j = 0; j < n; j++) {
+			const double e = (in[j] - mean) * inverse, g = up[j] * scale->r[j];
+
+			y->r[r * n + j] = e * scale->r[j] + scale->r[n + j];
+			dscale->r[j] += up[j] * e;
+			dscale->r[n + j] += up[j];
+			sum += g / (double)n;
+			product += g * e / (double)n;
+		}
+		for (size_t j = 0; j < n; j++)
+			dx->r[r * n + j] += inverse * (up[j] * scale->r[j] - sum -
+						       (in[j] - mean) * inverse * product);
+		stat->r[2 * r] = mean;
+		stat->r[2 * r + 1] = inverse;
+	}
+	holds(b, y, "y", TOLERANCE);
+	holds(b, stat, "stat", TOLERANCE);
+	holds(b, dx, "dx", TOLERANCE);
+	holds(b, dscale, "dscale", TOLERANCE);
+}
+
+/* One head of one row: q, k and v begin at x, and are ld apart from place to place. */
+static void attention_reference(const struct image m, double *y, double *dx, const double *x,
+				const double *dy)
+{
+	const size_t t = m.height, n = m.channels, ld = 3 * m.width * n, ldy = m.width * n;
+	double *p = must(calloc(t, sizeof *p));
+	for (size_t i = 0; i < t; i++) {
+		double sum = 0, mean = 0;
+
+		for (size_t j = 0; j <= i; j++) {
+			p[j] = 0;
+			for (size_t c = 0; c < n; c++)
+				p[j] += x[i * ld + c] * x[j * ld + n + c] / sqrt((double)n);
+			sum += p[j] = exp(p[j]);
+		}
+		for (size_t j = 0; j <= i; j++)
+			for (size_t c = 0; c < n; c++) {
+				const double v = x[j * ld + 2 * n + c], g = dy[i * ldy + c];
+
+				y[i * ldy + c] += p[j] / sum * v;
+				dx[j * ld + 2 * n + c] += p[j] / sum * g;
+				mean += p[j] / sum * g * v;
+			}
+		for (size_t j = 0; j <= i; j++) {
+			double ds = -mean;
+
+			for (size_t c = 0; c < n; c++)
+				ds += dy[i * ldy + c] * x[j * ld + 2 * n + c];
+			ds *= p[j] / sum / sqrt((double)n);
+			for (size_t c = 0; c < n; c++) {
+				dx[i * ld + c] += ds * x[j * ld + n + c];
+				dx[j * ld + n + c] += ds * x[i * ld + c];
+			}
+		}
+	}
+	free(p);
+}
+
+static void attention_once(struct bench *b, const struct sizes *s, struct attention *attention,
+			   size_t rows)
+{
+	const size_t one = image_size(s->in), n = rows * one;
+	struct array *x = image_in(b, 3 * n), *y = image_out(b, n), *dy = image_in(b, n),
+		     *dx = image_out(b, 3 * n);
+	attention_forward(attention, y->v, x->v, rows);
+	attention_backward(attention, dx->v, dy->v, x->v, rows);
+	for (size_t r = 0; r < rows; r++)
+		for (size_t h = 0; h < s->in.width; h++) {
+			const size_t at_y = r * one + h * s->in.channels,
+				     at_x = 3 * r * one + 3 * h * s->in.channels;
+
+			attention_reference(s->in, y->r + at_y, dx->r + at_x, x->r + at_x,
+					    dy->r + at_y);
+		}
+	holds(b, y, "y", TOLERANCE);
+	holds(b, dx, "dx", TOLERANCE);
+	bench_clear(b);
+}
+
+static void op_attention(struct bench *b, const struct sizes *s)
+{
+	const struct image m = s->in;
+	struct attention *attention =
+		attention_new(&b->w, m.height, m.width, m.channels, s->rows + s->more);
+	attention_once(b, s, attention, s->rows);
+	if (s->more)
+		attention_once(b, s, attention, s->rows + s->more);
+	attention_free(attention);
+}
+
 /* ---- Every operation, at every size -------------------------------------- */
 
 #define SLOT(name)   offsetof(struct device_ops, name)
@@ -814,7 +1040,8 @@ static const struct operation {
 	{"tanh", op_tanh, SIZES(vectors), {SLOT(tanh), SLOT(tanh_grad)}},
 	{"softmax_xent", op_xent, SIZES(vectors), {SLOT(softmax_xent), SLOT(tally)}},
 	{"mse", op_mse, SIZES(vectors), {SLOT(mse)}},
-	{"sgd", op_sgd, SIZES(vectors), {SLOT(sgd)}},
+	{"step", op_step, SIZES(vectors), {SLOT(step)}},
+	{"limit", op_limit, SIZES(vectors), {SLOT(add_squares), SLOT(limit)}},
 	{"gather", op_gather, SIZES(gathers), {SLOT(gather)}},
 	{"dropout", op_dropout, SIZES(vectors), {SLOT(dropout)}},
 	{"shortcut", op_shortcut, SIZES(shortcuts), {SLOT(shortcut), SLOT(shortcut_grad)}},
@@ -831,6 +1058,14 @@ static const struct operation {
 	 op_norm,
 	 SIZES(norms),
 	 {SLOT(norm_new), SLOT(norm_free), SLOT(norm_forward), SLOT(norm_backward)}},
+	{"gelu", op_gelu, SIZES(vectors), {SLOT(gelu), SLOT(gelu_grad), SLOT(add)}},
+	{"embed", op_embed, SIZES(sequences), {SLOT(embed), SLOT(embed_grad)}},
+	{"layer_norm", op_layer_norm, SIZES(sequences), {SLOT(layer_norm), SLOT(layer_norm_grad)}},
+	{"attention",
+	 op_attention,
+	 SIZES(sequences),
+	 {SLOT(attention_new), SLOT(attention_free), SLOT(attention_forward),
+	  SLOT(attention_backward)}},
 };
 
 START_TEST(test_operation)

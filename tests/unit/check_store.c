@@ -2,6 +2,7 @@
  * check_store.c - the results database: what it keeps, what it refuses, what its views compute, and
  * how queries are printed.
  */
+#include "results/db/store.h"
 #include "results/run/run.h"
 #include "tests/fixture.h"
 #include "tests/made.h"
@@ -14,6 +15,7 @@
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -165,6 +167,10 @@ static struct epoch_row epoch_row(int64_t epoch, double accuracy)
 			  .compute_s = 1,
 			  .comm_s = 0.25,
 			  .wait_s = 0.125,
+			  .user_s = 2.5,
+			  .system_s = 0.5,
+			  .run_delay_s = 0.25,
+			  .preemptions = 7,
 			  .bytes_sent = 1000 * epoch},
 		.running_loss = NAN,
 		.running_accuracy = NAN,
@@ -218,11 +224,12 @@ START_TEST(a_run_is_kept)
 	free(want);
 	ck_rows("SELECT * FROM epoch",
 		"1,0,1.5,1.0,0.25,0.125,null,null,null,null,null,null,0.5,0.1,0,"
-		"null,null,null,null,0.5;"
+		"null,null,null,null,0.5,2.5,0.5,0.25,7;"
 		"1,1,1.5,1.0,0.25,0.125,null,null,null,null,null,null,null,null,1000,2.5,"
-		"7,4,1,null");
-	ck_rows("SELECT * FROM rank_epoch", "1,1,0,1.0,0.0,0.5,0.0,3,null,null,null,null;"
-					    "1,1,1,2.0,0.0,0.0,0.0,0,1.5,2,2,1");
+		"7,4,1,null,2.5,0.5,0.25,7");
+	ck_rows("SELECT * FROM rank_epoch",
+		"1,1,0,1.0,0.0,0.5,0.0,3,null,null,null,null,0.0,0.0,0.0,0;"
+		"1,1,1,2.0,0.0,0.0,0.0,0,1.5,2,2,1,0.0,0.0,0.0,0");
 	ck_rows("SELECT * FROM staleness", "1,1,0,2;1,1,3,1;1,1,7,1");
 	ck_rows("PRAGMA journal_mode", "wal");
 	sql("DELETE FROM run");
@@ -230,6 +237,32 @@ START_TEST(a_run_is_kept)
 		"(SELECT count(*) FROM run_option), (SELECT count(*) FROM run_kept), "
 		"(SELECT count(*) FROM staleness)",
 		"0,0,0,0,0");
+	config_fini(&c);
+}
+END_TEST
+
+/* By the strategy's names; what goes on from a checkpoint forgets those of later epochs. */
+START_TEST(what_a_strategy_says_is_kept)
+{
+	struct store *s = open_store(STORE_WRITE);
+	struct config c = config_of("1", "");
+	struct sink sink = store_sink(s);
+	struct epoch_values said = {.of = {{"interval", 10, 4}, {"density", INFINITY, 1}}, .n = 2};
+	begin(s, &c);
+	for (int64_t epoch = 1; epoch <= 2; epoch++) {
+		struct epoch_row row = epoch_row(epoch, 0.5);
+		ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL));
+		ck_fine(sink.values(sink.self, epoch, &said));
+		said = (struct epoch_values){.of = {{"interval", 3, 1}}, .n = 1};
+	}
+	ck_fine(sink.end(sink.self, "done", NULL));
+	store_close(s);
+	ck_rows("SELECT epoch, name, value, reports FROM epoch_value",
+		"1,density,null,1;1,interval,2.5,4;2,interval,3.0,1");
+	sql("DELETE FROM epoch WHERE epoch = 2");
+	ck_rows("SELECT DISTINCT epoch FROM epoch_value", "1");
+	sql("DELETE FROM run");
+	ck_rows("SELECT count(*) FROM epoch_value", "0");
 	config_fini(&c);
 }
 END_TEST
@@ -244,7 +277,7 @@ START_TEST(what_was_chosen_is_recorded)
 	struct sink sink = store_sink(s);
 	int64_t id;
 	c.run.table_home = "auto";
-	ck_fine(store_pend(s, &c, 0, 0, 0));
+	ck_fine(store_pend(s, &c, &(int64_t){0}, 0, 0));
 	ck_rows("SELECT device, table_home, record FROM run", "auto,auto,0");
 	ck_fine(sink.begin(sink.self, &e, &id));
 	ck_fine(sink.end(sink.self, "done", NULL));
@@ -371,7 +404,7 @@ START_TEST(every_core_option_has_a_column)
 {
 	make_empty_store();
 	for (const struct option *o = run_options; o->name; o++) {
-		if (strcmp(o->name, "db") == 0)
+		if (o->core.stored == UNSTORED)
 			continue;
 		char *ask = sentence("SELECT count(*), '%s' FROM pragma_table_info('run') "
 				     "WHERE name = replace(replace('%s', '-', '_'), '.', '_')",
@@ -389,12 +422,22 @@ static char *shape(void);
 /* A value that is not the default, and that a configuration of simulated workers takes. */
 static const char *other_value(const struct option *o)
 {
-	static const struct setting odd[] = {
-		{"workload", "tanh_mlp"},   {"strategy", "easgd"},    {"platform", "mpi"},
-		{"lr-schedule", "step:7"},  {"split", "dirichlet:2"}, {"sim.step-time", "3ms"},
-		{"sim.update-time", "3ms"}, {"speed", "0:0.5"},       {"sim.slow-link", "0:1"},
-		{"pause", "0:1s:1s"},       {"leave", "0:1s"},        {"seed", "4"},
-		{"momentum", "0.5"}};
+	static const struct setting odd[] = {{"workload", "tanh_mlp"},
+					     {"strategy", "easgd"},
+					     {"optimizer", "nesterov"},
+					     {"platform", "mpi"},
+					     {"lr-schedule", "step:7"},
+					     {"split", "dirichlet:2"},
+					     {"sim.step-time", "3ms"},
+					     {"sim.update-time", "3ms"},
+					     {"speed", "0:0.5"},
+					     {"sim.slow-link", "0:1"},
+					     {"pause", "0:1s:1s"},
+					     {"leave", "0:1s"},
+					     {"seed", "4"},
+					     {"momentum", "0.5"},
+					     {"lab.rate", "1mbit"},
+					     {"initial-model", "fedcba9876543210"}};
 	for (size_t i = 0; i < sizeof odd / sizeof *odd; i++)
 		if (strcmp(odd[i].name, o->name) == 0)
 			return odd[i].value;
@@ -402,7 +445,7 @@ static const char *other_value(const struct option *o)
 		return strrchr(o->choices, '|') + 1;
 	if (o->type == OPT_BOOL)
 		return strcmp(o->def, "true") == 0 ? "false" : "true";
-	return o->type == OPT_INT ? "7" : o->type == OPT_REAL ? "0.7" : "x";
+	return o->type == OPT_INT ? "7" : o->type == OPT_REAL || o->type == OPT_TIME ? "0.7" : "x";
 }
 
 /* Identity is one: for every option, two cells differ in config_hash if and only if they differ in
@@ -411,12 +454,15 @@ static const char *other_value(const struct option *o)
 START_TEST(config_hash_and_config_key_agree)
 {
 	for (const struct option *o = run_options; o->name; o++) {
-		struct setting set[] = {{"platform", "sim"}, {o->name, other_value(o)}};
+		/* where a model is given nobody looks for it in the file of --init-from */
+		struct setting set[] = {{"platform", "sim"},
+					{"initial-model", "0123456789abcdef"},
+					{o->name, other_value(o)}};
 		struct store *s = open_store(STORE_WRITE);
 		struct config c;
-		for (size_t n = 1; n <= 2; n++) {
+		for (size_t n = 2; n <= 3; n++) {
 			ck_fine(config_init(&c, set, n, false));
-			ck_fine(store_pend(s, &c, 0, 0, 0));
+			ck_fine(store_pend(s, &c, &(int64_t){0}, 0, 0));
 			config_fini(&c);
 		}
 		store_close(s);
@@ -440,8 +486,23 @@ START_TEST(config_hash_and_config_key_agree)
 }
 END_TEST
 
-/* Takes away what the tables of version 9 have beside options. */
-static const char back_to_6[] =
+/* Takes away what the tables of version 10 have beside options, and that of version 9. */
+#define LESS_USED(table) \
+	"ALTER TABLE " table " DROP COLUMN user_s; ALTER TABLE " table " DROP COLUMN system_s;" \
+	"ALTER TABLE " table " DROP COLUMN run_delay_s;" \
+	"ALTER TABLE " table " DROP COLUMN preemptions;"
+#define BACK_TO_11 \
+	"DROP TABLE resumption;" \
+	"ALTER TABLE run DROP COLUMN checkpoint; ALTER TABLE run DROP COLUMN resumed;"
+#define BACK_TO_9 \
+	BACK_TO_11 \
+	"DROP TABLE rank; ALTER TABLE run DROP COLUMN hosts; ALTER TABLE run DROP COLUMN network;" \
+	"ALTER TABLE run DROP COLUMN network_speed; ALTER TABLE run DROP COLUMN network_latency;" \
+	"ALTER TABLE run DROP COLUMN network_bandwidth; ALTER TABLE run DROP COLUMN launcher;" \
+	"ALTER TABLE run DROP COLUMN mpi_settings; ALTER TABLE run DROP COLUMN heartbeat;" \
+	"ALTER TABLE calibration DROP COLUMN hosts; ALTER TABLE calibration DROP COLUMN " \
+	"lab_rate;" LESS_USED("epoch") LESS_USED("rank_epoch")
+static const char back_to_6[] = BACK_TO_9
 	"ALTER TABLE run DROP COLUMN sweep_round; ALTER TABLE run DROP COLUMN sweep_seed;"
 	"ALTER TABLE epoch DROP COLUMN train_loss; ALTER TABLE epoch DROP COLUMN train_accuracy;"
 	"ALTER TABLE epoch DROP COLUMN validation_loss;"
@@ -506,7 +567,7 @@ START_TEST(a_new_option_needs_no_migration)
 		if (mode == STORE_READ)
 			sql(back_to_6);
 		store_close(open_store((enum store_mode)mode));
-		ck_rows("PRAGMA user_version", "9");
+		ck_rows("PRAGMA user_version", "14");
 		char *now = shape();
 		ck_assert_str_eq(now, fresh);
 		free(now);
@@ -528,9 +589,9 @@ START_TEST(a_pending_row_is_taken_over)
 	config_hash(&b, hash);
 	ck_assert_int_eq(store_cell(s, hash, status, reason), 0);
 	ck_assert_str_eq(status, "");
-	ck_fine(store_pend(s, &a, 0, 0, 0));
-	ck_fine(store_pend(s, &b, 0, 0, 0));
-	ck_fine(store_pend(s, &b, 0, 0, 0));
+	ck_fine(store_pend(s, &a, &(int64_t){0}, 0, 0));
+	ck_fine(store_pend(s, &b, &(int64_t){0}, 0, 0));
+	ck_fine(store_pend(s, &b, &(int64_t){0}, 0, 0));
 	ck_assert_int_eq(begin(s, &b), 2);
 	ck_rows("SELECT id, status, seed FROM run ORDER BY id",
 		"1,pending,1;2,running,2;3,pending,2");
@@ -583,7 +644,8 @@ START_TEST(dead_runs_are_marked)
 	text = sentence("UPDATE run SET status = 'running', pid = iif(id IN (1, 4), %d, %d), "
 			"started = iif(id = 3, '2001-01-01T00:00:00Z', "
 			"strftime('%%Y-%%m-%%dT%%H:%%M:%%SZ', 'now')), "
-			"host = iif(id = 4, 'elsewhere', host), finished = NULL",
+			"host = iif(id = 4, 'elsewhere', host), finished = NULL, "
+			"heartbeat = strftime('%%Y-%%m-%%dT%%H:%%M:%%SZ', 'now')",
 			(int)child, (int)getpid());
 	sql(text);
 	free(text);
@@ -595,6 +657,50 @@ START_TEST(dead_runs_are_marked)
 			(int)child, (int)getpid());
 	ck_rows("SELECT id, status, reason, finished IS NOT NULL FROM run", text);
 	free(text);
+	config_fini(&c);
+}
+END_TEST
+
+/* A process that was killed is there for as long as its memory takes to be freed. */
+START_TEST(runs_of_exiting_processes_are_marked)
+{
+	enum { BYTES = 1 << 30 };
+	struct store *s = open_store(STORE_WRITE);
+	struct config c = config_of("1", "");
+	char line[2], *text;
+	size_t words = 1;
+	int ready[2];
+	begin(s, &c);
+	store_close(s);
+	ck_assert_int_eq(pipe(ready), 0);
+	pid_t child = fork();
+	if (child == 0) {
+		char *block = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+				   -1, 0);
+		madvise(block, BYTES, MADV_NOHUGEPAGE); /* many pages take long */
+		memset(block, 1, BYTES);
+		ck_assert_int_eq(write(ready[1], block + BYTES - 1, 1), 1);
+		for (;;)
+			pause();
+	}
+	ck_assert_int_eq(read(ready[0], line, 1), 1);
+	text = sentence("UPDATE run SET pid = %d, "
+			"started = strftime('%%Y-%%m-%%dT%%H:%%M:%%SZ', 'now')",
+			(int)child);
+	sql(text);
+	free(text);
+	text = sentence("/proc/%d/cmdline", (int)child);
+	kill(child, SIGKILL);
+	while (words) {
+		FILE *f = fopen(text, "r");
+		words = f ? fread(line, 1, 1, f) : 0;
+		if (f)
+			fclose(f);
+	}
+	free(text);
+	store_close(open_store(STORE_WRITE));
+	ck_rows("SELECT status FROM run", "failed");
+	waitpid(child, NULL, 0);
 	config_fini(&c);
 }
 END_TEST
@@ -830,7 +936,7 @@ START_TEST(an_older_schema_migrates)
 		    : _i    ? "PRAGMA user_version = 1"
 			    : "PRAGMA user_version = 0");
 		store_close(open_store((enum store_mode)mode));
-		ck_rows("PRAGMA user_version", "9");
+		ck_rows("PRAGMA user_version", "14");
 		char *migrated = shape();
 		ck_assert_str_eq(migrated, fresh);
 		free(migrated);
@@ -843,7 +949,8 @@ START_TEST(an_older_schema_migrates)
 			"test_accuracy, bytes_sent, "
 			"staleness_mean, staleness_max, pushes, dropped, consensus FROM epoch",
 			"1,1,2.0,1.0,0.5,0.25,1.0,0.5,null,null,1.0,0.5,9,1.5,4,null,null,null");
-		ck_rows("SELECT * FROM rank_epoch", "1,1,0,2.0,1.0,0.5,0.25,9,1.5,4,null,null");
+		ck_rows("SELECT * FROM rank_epoch",
+			"1,1,0,2.0,1.0,0.5,0.25,9,1.5,4,null,null,null,null,null,null");
 		ck_rows("SELECT * FROM run_option", "1,strategy,a,b");
 		ck_rows("SELECT count(*) FROM baseline", "0"); /* nothing ever wrote the old one */
 		ck_rows("SELECT config, epoch_seconds, staleness_mean, staleness_max, "
@@ -892,7 +999,7 @@ START_TEST(version_8_as_it_was_released_migrates)
 		    "'dynamic', 0.1, 'constant', 0, 0, 'mean', 'none', 1, 'cpu', 'mpi', 1, 0, 0);"
 		    "INSERT INTO epoch (run_id, epoch, train_loss) VALUES (1, 1, 0.5)");
 		store_close(open_store((enum store_mode)mode));
-		ck_rows("PRAGMA user_version", "9");
+		ck_rows("PRAGMA user_version", "14");
 		char *migrated = columns_of_all();
 		ck_assert_str_eq(migrated, fresh);
 		free(migrated);
@@ -912,6 +1019,167 @@ START_TEST(version_8_as_it_was_released_migrates)
 		config_fini(&c);
 	}
 	free(fresh);
+}
+END_TEST
+
+START_TEST(version_9_migrates)
+{
+	make_empty_store();
+	char *fresh = columns_of_all();
+	drop_views_and_triggers();
+	sql(BACK_TO_9 "ALTER TABLE run DROP COLUMN placement; ALTER TABLE run DROP COLUMN "
+		      "train_rows; PRAGMA user_version = 9");
+	/* the same cell on one machine, and on those of two hostfiles */
+	for (int id = 1; id <= 3; id++) {
+		char *text = sentence(
+			"INSERT INTO run (id, status, config_hash, workload, strategy, workers, "
+			"servers, sync_every, barrier_every, epochs, batch, lr, lr_schedule, "
+			"momentum, weight_decay, reduce, lr_scale, seed, device, platform, "
+			"hostfile, threads, straggle, target_accuracy) VALUES (%d, 'done', 'h', "
+			"'mlp', 'asgd', 2, 0, 1, 0, 1, 64, 0.1, 'constant', 0, 0, 'mean', 'none', "
+			"1, 'cpu', 'mpi', '%s', 1, 0, 0)",
+			id,
+			id == 1   ? ""
+			: id == 2 ? "a"
+				  : "b");
+		sql(text);
+		free(text);
+	}
+	store_close(open_store(STORE_WRITE));
+	ck_rows("PRAGMA user_version", "14");
+	char *migrated = columns_of_all();
+	ck_assert_str_eq(migrated, fresh);
+	ck_rows("SELECT count(*), count(DISTINCT config_key) FROM run_summary", "3,3");
+	ck_rows("SELECT network FROM run ORDER BY id", "null;hostfile a;hostfile b");
+	free(migrated);
+	free(fresh);
+}
+END_TEST
+
+/* How runs went on is kept from version 13 on. */
+START_TEST(version_12_migrates)
+{
+	struct store *s = open_store(STORE_WRITE);
+	struct config c = config_of("1", "");
+	begin(s, &c);
+	config_fini(&c);
+	store_close(s);
+	char *fresh = columns_of_all();
+	drop_views_and_triggers();
+	sql("DROP TABLE resumption; DROP TABLE run_option; CREATE TABLE run_option (run_id INTEGER "
+	    "NOT NULL REFERENCES run (id) ON DELETE CASCADE, part TEXT NOT NULL CHECK (part IN "
+	    "('strategy', 'workload')), name TEXT NOT NULL, value TEXT, PRIMARY KEY (run_id, part, "
+	    "name)) STRICT, WITHOUT ROWID; INSERT INTO run_option VALUES (1, 'strategy', 'period', "
+	    "'7'); PRAGMA user_version = 12");
+	store_close(open_store(STORE_WRITE));
+	ck_rows("PRAGMA user_version", "14");
+	sql("INSERT INTO run_option VALUES (1, 'optimizer', 'beta1', '0.8')");
+	ck_rows("SELECT group_concat(part || name || value, ' ') FROM run_option",
+		"optimizerbeta10.8 strategyperiod7");
+	char *migrated = columns_of_all();
+	ck_assert_str_eq(migrated, fresh);
+	free(migrated);
+	free(fresh);
+}
+END_TEST
+
+/* What strategies say of epochs is kept from version 14 on. */
+START_TEST(version_13_migrates)
+{
+	make_empty_store();
+	char *fresh = shape();
+	struct store *s = open_store(STORE_WRITE);
+	struct config c = config_of("1", "");
+	struct sink sink = store_sink(s);
+	struct epoch_row row = epoch_row(1, 0.5);
+	begin(s, &c);
+	ck_fine(sink.epoch(sink.self, &row, NULL, 0, NULL));
+	ck_fine(sink.end(sink.self, "done", NULL));
+	store_close(s);
+	config_fini(&c);
+	drop_views_and_triggers();
+	sql("DROP TABLE epoch_value; PRAGMA user_version = 13");
+	store_close(open_store(STORE_WRITE));
+	ck_rows("PRAGMA user_version", "14");
+	char *migrated = shape();
+	ck_assert_str_eq(migrated, fresh);
+	ck_rows("SELECT r.test_accuracy, e.epoch, v.name FROM run_summary AS r JOIN epoch AS e ON "
+		"e.run_id = r.id LEFT JOIN epoch_value AS v USING (run_id, epoch)",
+		"0.5,1,null");
+	free(migrated);
+	free(fresh);
+}
+END_TEST
+
+START_TEST(version_11_migrates)
+{
+	make_empty_store();
+	char *fresh = columns_of_all();
+	drop_views_and_triggers();
+	sql(BACK_TO_11 "ALTER TABLE run DROP COLUMN init_from; ALTER TABLE run DROP COLUMN "
+		       "initial_model; PRAGMA user_version = 11");
+	store_close(open_store(STORE_WRITE));
+	ck_rows("PRAGMA user_version", "14");
+	char *migrated = columns_of_all();
+	ck_assert_str_eq(migrated, fresh);
+	free(migrated);
+	free(fresh);
+}
+END_TEST
+
+/* ---- Signs of life --------------------------------------------------------------- */
+
+static void seen(const char *id, const char *host, const char *ago)
+{
+	char *text =
+		sentence("UPDATE run SET host = '%s', pid = 1, status = 'running', heartbeat = "
+			 "strftime('%%Y-%%m-%%dT%%H:%%M:%%SZ', 'now', '-%s') WHERE id = %s",
+			 host, ago, id);
+	sql(text);
+	free(text);
+}
+
+/* What runs elsewhere is alive as long as it says so. */
+START_TEST(silent_runs_elsewhere_are_dead)
+{
+	struct store *s = open_store(STORE_WRITE);
+	for (int seed = 1; seed <= 3; seed++) {
+		char number[12];
+		snprintf(number, sizeof number, "%d", seed);
+		struct config c = config_of(number, "");
+		ck_fine(store_pend(s, &c, &(int64_t){0}, 0, 0));
+		config_fini(&c);
+	}
+	store_close(s);
+	seen("1", "elsewhere", "600 seconds");
+	seen("2", "elsewhere", "60 seconds");
+	sql("UPDATE run SET host = 'elsewhere', pid = 1, status = 'running' WHERE id = 3");
+	store_close(open_store(STORE_WRITE));
+	ck_rows("SELECT id, status, reason LIKE 'interrupted: its process 1 on elsewhere was last "
+		"seen 2%', finished = heartbeat FROM run ORDER BY id",
+		"1,failed,1,1;2,running,null,null;3,running,null,null");
+}
+END_TEST
+
+START_TEST(a_run_gives_signs_of_life)
+{
+	struct store *s = open_store(STORE_WRITE);
+	struct config c = config_of("1", "");
+	struct sink sink = store_sink(s);
+	begin(s, &c);
+	ck_rows("SELECT heartbeat = started FROM run", "1");
+	heartbeat_stop(s);
+	sql("UPDATE run SET heartbeat = '2000'");
+	heartbeat_start(s, 1);
+	for (nsec since = clock_now(); clock_now() - since < 2500000000;)
+		clock_delay(100000000);
+	ck_rows("SELECT heartbeat > '2020' FROM run", "1");
+	ck_fine(sink.end(sink.self, "done", NULL));
+	sql("UPDATE run SET heartbeat = '2000'");
+	clock_delay(1500000000);
+	ck_rows("SELECT heartbeat FROM run", "2000");
+	store_close(s);
+	config_fini(&c);
 }
 END_TEST
 
@@ -988,7 +1256,7 @@ END_TEST
 	"INSERT INTO epoch VALUES (" #run ", " #epoch ", " #seconds ", " #seconds \
 	" / 2.0, " #seconds " / 4.0, " #seconds \
 	" / 8.0, 2.0, NULL, 1.0, NULL, NULL, NULL, 1 - " #accuracy ", " #accuracy \
-	", 100 * " #epoch ", " #epoch ", 10 * " #epoch ", 20, 0, NULL);"
+	", 100 * " #epoch ", " #epoch ", 10 * " #epoch ", 20, 0, NULL, NULL, NULL, NULL, NULL);"
 
 START_TEST(summaries_are_right)
 {
@@ -1230,13 +1498,15 @@ START_TEST(a_run_is_one_json_object)
 	ck_sentence(query_run_json(s, f, 99), "no run 99");
 	fclose(f);
 	store_close(s);
-	ck_assert_str_eq(text, "{\"id\": 5, \"status\": \"done\", \"strategy\": \"asgd\", "
-			       "\"workload\": \"mlp\", \"workers\": 4, \"params\": 7, "
-			       "\"test_accuracy\": 0.25, \"best_test_accuracy\": 0.25, "
-			       "\"test_loss\": 0.75, \"epoch_seconds\": 4, "
-			       "\"samples_per_second\": 250, \"comm_fraction\": 0.25, "
-			       "\"staleness_mean\": 1, \"staleness_max\": 10, "
-			       "\"dropped_fraction\": 0}\n");
+	ck_assert_str_eq(
+		text,
+		"{\"id\": 5, \"status\": \"done\", \"strategy\": \"asgd\", "
+		"\"workload\": \"mlp\", \"workers\": 4, \"params\": 7, "
+		"\"test_accuracy\": 0.25, \"best_test_accuracy\": 0.25, "
+		"\"test_loss\": 0.75, \"epoch_seconds\": 4, "
+		"\"samples_per_second\": 250, \"cores_share\": null, \"comm_fraction\": 0.25, "
+		"\"staleness_mean\": 1, \"staleness_max\": 10, "
+		"\"dropped_fraction\": 0}\n");
 	free(text);
 }
 END_TEST
@@ -1316,12 +1586,12 @@ START_TEST(table_of_configurations)
 		 "samples_per_second,speedup,target_accuracy,target_loss,time_to_accuracy,"
 		 "time_to_accuracy_low,time_to_accuracy_high,time_to_accuracy_coverage,reached,"
 		 "missed,comm_fraction,wait_fraction,staleness_mean,staleness_max,"
-		 "dropped_fraction,failed,diverged,unfinished\r\n"
+		 "dropped_fraction,reported,cores_share,busy,failed,diverged,unfinished\r\n"
 		 "mlp,asgd 4w,asgd,4,0,1,3,3,3,0.5,0.25,0.75,0.75,0.25,0.75,,,,,,,,,,,,0.5,0.25,"
 		 "0.75,0.75,,,,,,,,,,,,4,3,8,0.75,,,,,,,,,,,,250,3,0.9,,,,,0.75,0,3,0.25,0.125,"
-		 "1,10,0,1,0,0\r\n"
+		 "1,10,0,,,0,1,0,0\r\n"
 		 "mlp,asgd 4w X=3,asgd,4,0,3,0,0,1,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,"
-		 ",,,,0.9,,,,,,0,1,,,,,,0,1,0\r\n",
+		 ",,,,0.9,,,,,,0,1,,,,,,,,,0,1,0\r\n",
 		 NULL, WORDS("--where", "workers = 4 -- and a comment", "--format=csv"));
 }
 END_TEST
@@ -1367,8 +1637,8 @@ START_TEST(table_tells_namesakes_apart)
 	char *out, *err;
 	ck_assert_int_eq(table(&out, &err, WORDS("--runs", "--format=csv")), 0);
 	ck_assert_ptr_nonnull(strstr(out, "\r\n4,mlp,asgd 4w lr=0.1,"));
-	ck_assert_ptr_nonnull(strstr(out, "\r\n5,mlp,asgd 4w label=b lr=0.2,"));
-	ck_assert_ptr_nonnull(strstr(out, "\r\n6,mlp,asgd 4w asgd.beta=0.5 lr=0.1,"));
+	ck_assert_ptr_nonnull(strstr(out, "\r\n5,mlp,\"asgd 4w lr=0.2, b\","));
+	ck_assert_ptr_nonnull(strstr(out, "\r\n6,mlp,asgd 4w lr=0.1 asgd.beta=0.5,"));
 	free(out);
 	free(err);
 }
@@ -1412,6 +1682,7 @@ Suite *store_suite(void)
 	tcase_add_checked_fixture(c, set_up, folder_free);
 	tcase_set_timeout(c, 60);
 	tcase_add_test(c, a_run_is_kept);
+	tcase_add_test(c, what_a_strategy_says_is_kept);
 	tcase_add_test(c, what_was_chosen_is_recorded);
 	tcase_add_test(c, a_histogram_adds_up_to_the_pushes);
 	tcase_add_test(c, arrivals_come_back_in_order);
@@ -1423,6 +1694,7 @@ Suite *store_suite(void)
 	tcase_add_test(c, a_pending_row_is_taken_over);
 	tcase_add_test(c, only_an_unfinished_run_is_failed);
 	tcase_add_test(c, dead_runs_are_marked);
+	tcase_add_test(c, runs_of_exiting_processes_are_marked);
 	tcase_add_test(c, a_killed_run_stays_readable);
 	tcase_add_test(c, a_deleted_run_takes_no_epochs);
 	tcase_add_test(c, checking_writes_nothing);
@@ -1432,6 +1704,12 @@ Suite *store_suite(void)
 	tcase_add_test(c, a_newer_schema_is_refused);
 	tcase_add_loop_test(c, an_older_schema_migrates, 0, 3);
 	tcase_add_test(c, version_8_as_it_was_released_migrates);
+	tcase_add_test(c, version_9_migrates);
+	tcase_add_test(c, version_12_migrates);
+	tcase_add_test(c, version_11_migrates);
+	tcase_add_test(c, version_13_migrates);
+	tcase_add_test(c, silent_runs_elsewhere_are_dead);
+	tcase_add_test(c, a_run_gives_signs_of_life);
 	tcase_add_test(c, a_locked_file_is_named);
 	tcase_add_test(c, a_full_disk_ends_the_run);
 	tcase_add_test(c, summaries_are_right);

@@ -4,8 +4,10 @@
  * broken. Loops over devices[] and workloads[], so new ones are tested too.
  */
 #include "results/gate/gate.h"
+#include "runtime/train/trainer.h"
 #include "tests/suites.h"
 #include "tests/trained.h"
+#include "workloads/layers.h"
 
 #include <check.h>
 #include <math.h>
@@ -435,28 +437,28 @@ START_TEST(test_sgd)
 			rv[i] = m * v[i] + scale * g[i] + decay * p[i];
 			rp[i] = p[i] - lr * rv[i];
 		}
-		struct vec *vp = vec_of(&f.w, p, N), *vv = vec_of(&f.w, v, N),
-			   *vg = vec_of(&f.w, g, N);
-
 		/* through the worker: these are the run's options, not arguments */
 		f.run.momentum = m;
 		f.run.weight_decay = decay;
 		f.w.lr = lr;
-		f.w.param = vp;
-		f.w.velocity = with ? vv : NULL;
-		f.w.grad = vg;
-		sgd_step(&f.w, scale);
-		compare("sgd: p", vp, rp, N, 1e-6);
+		model_layout(&f.w, &(struct layout){.params = N,
+						    .layers = 1,
+						    .layer = (const size_t[]){0, N}});
+		vec_put(f.w.param, p);
+		vec_put(f.w.grad, g);
 		if (with)
-			compare("sgd: v", vv, rv, N, 1e-6);
-		vec_free(vp);
-		vec_free(vv);
-		vec_free(vg);
+			vec_put(f.w.moment[0], v);
+		local_step(&f.w, scale);
+		compare("sgd: p", f.w.param, rp, N, 1e-6);
+		if (with)
+			compare("sgd: v", f.w.moment[0], rv, N, 1e-6);
+		else
+			ck_assert_ptr_null(f.w.moment[0]);
+		model_close(&f.w);
 		free(p);
 		free(v);
 		free(g);
 	}
-	f.w.param = NULL;
 	fixture_close(&f);
 }
 END_TEST
@@ -544,7 +546,7 @@ END_TEST
 	X(vec_tanh_grad(five, four, 5), "tanh_grad: y has 4 floats, 5 are") \
 	X(vec_softmax_xent(four, five, 2, 3, 2), "softmax_xent: z has 4 floats, 6 are") \
 	X(vec_mse(five, four, 5, 1, 5), "mse: target has 4 floats, 5 are") \
-	X(vec_sgd(four, NULL, five, 1, 0, 0, 1), "sgd: y has 4 floats, x has 5") \
+	X(vec_sgd(four, NULL, five, 1, 0, 0, 1), "step: y has 4 floats, x has 5") \
 	X(vec_sgd(four, NULL, four, 1, 0.9f, 0, 1), "sgd: momentum 0.9 without a velocity") \
 	X(vec_add_bias(four, five, 1), "add_bias: y has 4 floats, 5 are") \
 	X(vec_sum_rows(five, four, 1), "sum_rows: y has 4 floats, 5 are") \
@@ -807,6 +809,16 @@ static void open_workload(struct fixture *f, const struct workload *workload, do
 	f->run.batch = COUNT(rows_used);
 	f->run.momentum = momentum;
 	fixture_workload(f, workload);
+	for (const struct setting *s = workload->recipe; s && s->name; s++)
+		if (strcmp(s->name, "optimizer") == 0) {
+			static _Alignas(max_align_t) char opts[256];
+			const struct plugin *p = &optimizer_find(s->value)->plugin;
+
+			ck_assert_uint_le(p->opts_size, sizeof opts);
+			option_default(p->options, opts);
+			f->w.optimizer = optimizer_find(s->value);
+			f->w.optimizer_opts = opts;
+		}
 	ck_assert_msg(fixture_load(f), "%s: no data", workload->plugin.name);
 	fixture_init(f);
 	f->w.index = rows_used;
@@ -831,15 +843,17 @@ START_TEST(test_workload_learns)
 	for (const struct setting *s = workloads[_i]->recipe; s && s->name; s++)
 		if (strcmp(s->name, "lr") == 0)
 			f.w.lr = atof(s->value);
-	ck_assert_ptr_nonnull(f.w.velocity);
+	ck_assert_ptr_nonnull(f.w.moment[0]);
 	step_gradient(&f.w);
 	tally_take(&f.w, &first);
 	for (int i = 0; i < 30; i++) {
-		sgd_step(&f.w, 1);
+		f.w.step = i + 1;
+		local_begin(&f.w);
+		local_step(&f.w, 1);
 		step_gradient(&f.w);
 		tally_take(&f.w, &last);
 	}
-	ck_assert_int_eq(last.rows, COUNT(rows_used));
+	ck_assert_int_eq(last.rows, COUNT(rows_used) * data_targets(&f.train));
 	ck_assert_msg(last.loss < 0.9 * first.loss, "%s: loss %g after %g",
 		      workloads[_i]->plugin.name, last.loss, first.loss);
 	fixture_close(&f);
@@ -871,7 +885,7 @@ START_TEST(test_workload_evaluates)
 		many[i] = (int32_t)(i % f.train.n);
 	f.w.workload->evaluate(&f.w, f.w.test, many, EVALUATE_ROWS);
 	tally_take(&f.w, &b);
-	ck_assert_int_eq(b.rows, EVALUATE_ROWS);
+	ck_assert_int_eq(b.rows, EVALUATE_ROWS * data_targets(&f.train));
 
 	float *param_after = fixture_get(f.w.param), *grad_after = fixture_get(f.w.grad);
 
@@ -886,7 +900,7 @@ START_TEST(test_workload_evaluates)
 	f.w.rows = 3; /* the last mini-batch of an epoch may be smaller */
 	step_gradient(&f.w);
 	tally_take(&f.w, &b);
-	ck_assert_int_eq(b.rows, 3);
+	ck_assert_int_eq(b.rows, 3 * data_targets(&f.train));
 	free(param);
 	free(grad);
 	free(buffer);
@@ -934,6 +948,7 @@ START_TEST(test_layout)
 	} table[] = {
 		{"perceptron", 1201},  {"softmax", 7850}, {"mlp", 101770},
 		{"tanh_mlp", 2119690}, {"lenet", 454922}, {"resnet", 463866}, /* of one channel */
+		{"gpt", 834304},
 	};
 	for (size_t i = 0; workloads[i]; i++) {
 		const char *name = workloads[i]->plugin.name;
@@ -950,18 +965,19 @@ START_TEST(test_layout)
 		f.run.data_dir = folder;
 		fixture_workload(&f, workloads[i]);
 		ck_assert_ptr_null(workloads[i]->dataset->probe(&f.run, &sample, &test));
-		f.w.workload->init(&f.w, &sample);
+		ck_assert_ptr_null(data_cut(workloads[i], f.opts, &sample, &test));
+		model_open(&f.w, &sample);
 		ck_assert_msg(f.w.model_params == params, "%s has %d parameters, not %d", name,
 			      (int)f.w.model_params, (int)params);
 		ck_assert_uint_eq(vec_len(f.w.param), params);
-		ck_assert_uint_eq(vec_len(f.w.velocity), params);
+		ck_assert_uint_eq(vec_len(f.w.moment[0]), params);
 		ck_assert(!vec_has_data(f.w.param));
 		ck_assert_uint_eq(f.w.layer[0], 0);
 		ck_assert_uint_eq(f.w.layer[f.w.layers], params);
 		f.w.train = &sample; /* and a step without floats does nothing, quietly */
 		f.w.rows = 4;
 		step_gradient(&f.w);
-		sgd_step(&f.w, 1);
+		local_step(&f.w, 1);
 		struct tally t;
 
 		tally_take(&f.w, &t);
@@ -985,11 +1001,12 @@ static void check_decay(const struct workload *workload, const char *decay, doub
 	f.run.data_dir = folder;
 	fixture_workload(&f, workload);
 	ck_assert_ptr_null(workload->dataset->probe(&f.run, &sample, &test));
-	f.w.workload->init(&f.w, &sample);
+	ck_assert_ptr_null(data_cut(workload, f.opts, &sample, &test));
+	model_open(&f.w, &sample);
 	vec_fill(f.w.param, 1);
 	vec_fill(f.w.grad, 0);
-	sgd_step(&f.w, 1);
-	decay_gradient(&f.w);
+	local_step(&f.w, 1);
+	local_gradient(&f.w);
 	float *p = fixture_get(f.w.param), *g = fixture_get(f.w.grad);
 	for (size_t n = 0; n < vec_len(f.w.param); n++) {
 		bool spared = p[n] == 1;
@@ -1016,7 +1033,8 @@ START_TEST(decay_can_spare_norms_and_biases)
 		     {"mlp", 128 + 10},
 		     {"tanh_mlp", 2048 + 10},
 		     {"lenet", 32 + 64 + 128 + 10},
-		     {"resnet", 2 * (11 * 16 + 10 * 32 + 10 * 64) + 10}};
+		     {"resnet", 2 * (11 * 16 + 10 * 32 + 10 * 64) + 10},
+		     {"gpt", 4 * (4 * 128 + (3 + 1 + 4 + 1) * 128) + 2 * 128}};
 	for (size_t i = 0; workloads[i]; i++) {
 		const char *name = workloads[i]->plugin.name;
 		size_t k = 0;
@@ -1094,6 +1112,7 @@ START_TEST(test_net_gradient)
 	f.w.rows = 8;
 	check_gradient(&f.w, nets[_i].layers);
 	net_fini(&f.w);
+	model_close(&f.w);
 	fixture_close(&f);
 }
 END_TEST
@@ -1135,6 +1154,7 @@ START_TEST(test_layer_ready)
 	ck_assert_int_eq(seen[2], 1);
 	ck_assert_int_eq(seen[3], 0);
 	net_fini(&f.w);
+	model_close(&f.w);
 	fixture_close(&f);
 }
 END_TEST
@@ -1215,10 +1235,12 @@ START_TEST(test_split_layout)
 		}
 		ck_assert_ptr_null(net_linear_at(f.w.net, 3));
 		net_fini(&f.w);
+		model_close(&f.w);
 		fixture_close(&f);
 	}
 	ck_assert_uint_eq(held, whole.w.model_params); /* nothing twice, nothing lost */
 	net_fini(&whole.w);
+	model_close(&whole.w);
 	fixture_close(&whole);
 }
 END_TEST
@@ -1240,6 +1262,62 @@ START_TEST(test_torch)
 }
 END_TEST
 
+#include "tests/reference/torch_gpt.inc"
+
+/* A small gpt: its loss, the gradient of its scores, and every 37th of its parameters. */
+START_TEST(test_torch_gpt)
+{
+	enum { LAYERS = 2, HEADS = 2, WIDTH = 8, CONTEXT = 5, ROWS = 3, KEPT = 37 };
+	static const int32_t index[ROWS] = {0, 1, 2};
+	struct fixture f;
+	uint8_t bytes[ROWS * CONTEXT];
+	float target[ROWS * CONTEXT];
+	for (size_t i = 0; i < COUNT(bytes); i++) {
+		bytes[i] = (uint8_t)(i * 151 + 7);
+		target[i] = (float)(uint8_t)((i + 1) * 151 + 7);
+	}
+	fixture_open(&f, &device_cpu);
+	f.run.batch = ROWS;
+	fixture_workload(&f, workload_find("gpt"));
+	const struct setting small[] = {
+		{"layers", "2"}, {"heads", "2"}, {"width", "8"}, {"context", "5"}};
+	for (size_t i = 0; i < COUNT(small); i++)
+		ck_assert_ptr_null(
+			option_set(option_find(f.w.workload->plugin.options, small[i].name), f.opts,
+				   "gpt", small[i].value));
+	f.train = (struct data){.n = ROWS * CONTEXT,
+				.features = 1,
+				.classes = 256,
+				.tokens = true,
+				.bytes = bytes,
+				.target = target};
+	ck_assert_ptr_null(f.w.workload->cut(f.opts, &f.train));
+	fixture_init(&f);
+	float *p = fixture_get(f.w.param);
+	for (size_t i = 0; i < vec_len(f.w.param); i++)
+		p[i] = (float)((int)((i * 7919 + 12345) % 2001) - 1000) / 2500;
+	vec_put(f.w.param, p);
+	f.w.index = index;
+	f.w.rows = ROWS;
+	step_gradient(&f.w);
+	struct tally t;
+
+	tally_take(&f.w, &t);
+	ck_assert_int_eq(t.rows, ROWS * CONTEXT);
+	ck_assert_double_eq_tol(t.loss / ROWS / CONTEXT, torch_gpt_loss, 1e-5);
+	float *g = fixture_get(f.w.grad), *z = fixture_get(f.w.net->layer[f.w.net->layers - 1].y);
+	for (size_t i = 0; i < COUNT(torch_gpt_grad); i++)
+		ck_assert_double_eq_tol(g[i * KEPT], torch_gpt_grad[i], 1e-5);
+	for (size_t i = 0; i < COUNT(torch_gpt_scores); i++)
+		ck_assert_double_eq_tol(z[i * KEPT], torch_gpt_scores[i], 1e-6);
+	f.train = (struct data){.n = 0};
+	free(p);
+	free(g);
+	free(z);
+	fixture_close(&f);
+}
+END_TEST
+
 /* ---- Random streams, provenance ------------------------------------------ */
 
 static int by_state(const void *a, const void *b)
@@ -1252,7 +1330,7 @@ START_TEST(test_streams_differ)
 {
 	/* seeds, kinds and parts that stand close, as layers and epochs do, and far, as ranks
 	 * may */
-	enum { SEEDS = 5, KINDS = 5, NEAR = 2000, FAR = 40 };
+	enum { SEEDS = 5, KINDS = STREAM_OPTIMIZER + 1, NEAR = 2000, FAR = 40 };
 	static const int64_t seeds[SEEDS] = {0, 1, 2, -1, INT64_MAX};
 	static uint64_t state[SEEDS * KINDS * (NEAR + FAR)];
 	size_t n = 0;
@@ -1289,6 +1367,7 @@ Suite *workloads_suite(void)
 	Suite *s = suite_create("workloads");
 	TCase *t = tcase_create("devices");
 	int n = device_count();
+	tcase_set_timeout(t, 60); /* each test starts a GPU anew */
 	tcase_add_loop_test(t, test_gemm, 0, n);
 	tcase_add_loop_test(t, test_elementwise, 0, n);
 	tcase_add_loop_test(t, test_heads, 0, n);
@@ -1332,6 +1411,7 @@ Suite *workloads_suite(void)
 	tcase_add_test(t, test_layer_ready);
 	tcase_add_test(t, test_split_layout);
 	tcase_add_loop_test(t, test_torch, 0, COUNT(references));
+	tcase_add_test(t, test_torch_gpt);
 	suite_add_tcase(s, t);
 	return s;
 }

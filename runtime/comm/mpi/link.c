@@ -18,20 +18,29 @@ static struct link *link_of(MPI_Comm comm)
 		return l;
 	MPI_Comm_rank(comm, &l->rank);
 	MPI_Comm_size(comm, &l->size);
-	if (world_sums && l->rank == 0)
-		l->sums = world_sums->make(l->size);
+	struct sums *sums = world_sums && l->rank == 0 ? world_sums->make(l->size) : NULL;
 	if (world_sums) /* they share their memory */
-		link_broadcast(l, 0, &l->sums, sizeof l->sums);
+		link_broadcast(l, 0, &sums, sizeof sums);
+	l->sums = sums;
 	return l;
 }
 
 struct link *link_world(int size)
 {
 	MPI_Comm comm = MPI_COMM_NULL;
-	if (in_mpi()) {
-		int rank;
-		MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	int rank, all = 0;
+	if (!in_mpi())
+		return link_of(comm);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &all);
+	if (!world_is_virtual) {
 		MPI_Comm_split(MPI_COMM_WORLD, rank < size ? 0 : MPI_UNDEFINED, rank, &comm);
+	} else { /* SMPI would gather the colours from all, and look through N messages N times */
+		MPI_Group whole, part;
+		MPI_Comm_group(MPI_COMM_WORLD, &whole);
+		MPI_Group_range_incl(whole, 1, &(int[]){0, size - 1, 1}, &part);
+		MPI_Comm_create(MPI_COMM_WORLD, size < all ? part : whole, &comm);
+		MPI_Group_free(&part);
 	}
 	return link_of(comm);
 }
@@ -39,9 +48,9 @@ struct link *link_world(int size)
 struct link *link_split(struct link *l, int color, int *rank, int *size)
 {
 	MPI_Comm comm = MPI_COMM_NULL;
-	if (l->comm != MPI_COMM_NULL)
+	if (l->comm != MPI_COMM_NULL && !l->sums)
 		MPI_Comm_split(l->comm, color, l->rank, &comm);
-	struct link *part = link_of(comm);
+	struct link *part = l->sums ? together_split(l, color) : link_of(comm);
 	*rank = part->rank;
 	*size = part->size;
 	return part;
@@ -64,15 +73,21 @@ void link_free(struct link *l)
 	mailbox_free(l->mailbox);
 	if (l->sums)
 		world_sums->leave(l->sums);
-	if (l->comm != MPI_COMM_NULL)
+	if (l->comm != MPI_COMM_NULL && !l->borrowed)
 		MPI_Comm_free(&l->comm);
 	free(l);
 }
 
+struct link *link_of_node(struct link *l)
+{
+	MPI_Comm node = MPI_COMM_NULL;
+	if (l->comm != MPI_COMM_NULL)
+		MPI_Comm_split_type(l->comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+	return link_of(node);
+}
+
 bool link_one_node(struct link *l)
 {
-	MPI_Comm node;
-	int mine;
 	if (l->comm == MPI_COMM_NULL)
 		return true;
 	if (world_is_virtual) {
@@ -80,10 +95,9 @@ bool link_one_node(struct link *l)
 		link_reduce_all(l, most, 2, REDUCE_MAX);
 		return most[0] == -most[1];
 	}
-	MPI_Comm_split_type(l->comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
-	MPI_Comm_size(node, &mine);
-	MPI_Comm_free(&node);
-	int same = mine == l->size;
+	struct link *node = link_of_node(l);
+	int same = node->size == l->size;
+	link_free(node);
 	MPI_Allreduce(MPI_IN_PLACE, &same, 1, MPI_INT, MPI_MIN, l->comm);
 	return same;
 }
@@ -103,18 +117,21 @@ void link_send(struct link *l, int to, const float *x, size_t n)
 {
 	world_enter("send", to);
 	MPI_Ssend(x, count(n), MPI_FLOAT, to, 0, l->comm);
+	world_leave();
 }
 
 void link_send_plain(struct link *l, int to, const float *x, size_t n)
 {
 	world_enter("send", to);
 	MPI_Send(x, count(n), MPI_FLOAT, to, 0, l->comm);
+	world_leave();
 }
 
 void link_recv(struct link *l, int from, float *x, size_t n)
 {
 	world_enter("recv", from);
 	MPI_Recv(x, count(n), MPI_FLOAT, from, 0, l->comm, MPI_STATUS_IGNORE);
+	world_leave();
 }
 
 void link_exchange(struct link *l, int peer, const float *out, float *in, size_t n)
@@ -127,18 +144,31 @@ void link_shift(struct link *l, int to, const float *out, int from, float *in, s
 	world_enter("exchange", to);
 	MPI_Sendrecv(out, count(n), MPI_FLOAT, to, 1, in, count(n), MPI_FLOAT, from, 1, l->comm,
 		     MPI_STATUS_IGNORE);
+	world_leave();
+}
+
+void link_allreduce_by(struct link *l, float *x, size_t n, enum reduce how)
+{
+	const MPI_Datatype type = how == SUM_INT8    ? MPI_INT8_T
+				  : how == SUM_INT32 ? MPI_INT32_T
+						     : MPI_FLOAT;
+	const MPI_Op op = how == MAX ? MPI_MAX : MPI_SUM;
+	const size_t in_a_float = how == SUM_INT8 ? sizeof *x : 1, piece = PIECE / in_a_float;
+	world_enter("allreduce", -1);
+	if (l->sums) {
+		world_sums->allreduce(l, l->sums, x, n, how);
+		world_leave();
+		return;
+	}
+	for (; n > piece; x += piece, n -= piece)
+		MPI_Allreduce(MPI_IN_PLACE, x, PIECE, type, op, l->comm);
+	MPI_Allreduce(MPI_IN_PLACE, x, (int)(n * in_a_float), type, op, l->comm);
+	world_leave();
 }
 
 void link_allreduce(struct link *l, float *x, size_t n)
 {
-	world_enter("allreduce", -1);
-	if (l->sums) {
-		world_sums->allreduce(l, l->sums, x, n);
-		return;
-	}
-	for (; n > PIECE; x += PIECE, n -= PIECE)
-		MPI_Allreduce(MPI_IN_PLACE, x, PIECE, MPI_FLOAT, MPI_SUM, l->comm);
-	MPI_Allreduce(MPI_IN_PLACE, x, (int)n, MPI_FLOAT, MPI_SUM, l->comm);
+	link_allreduce_by(l, x, n, SUM);
 }
 
 void link_allreduce_start(struct link *l, int slot, float *x, size_t n)
@@ -151,18 +181,22 @@ void link_allreduce_start(struct link *l, int slot, float *x, size_t n)
 		x = link_nowhere() + n;
 	}
 	MPI_Iallreduce(out, x, count(n), MPI_FLOAT, MPI_SUM, l->comm, &l->slot[slot]);
+	world_leave();
 }
 
 void link_allreduce_wait(struct link *l, int slot)
 {
 	world_enter("allreduce", -1);
 	MPI_Wait(&l->slot[slot], MPI_STATUS_IGNORE);
+	world_leave();
 }
 
 void link_gather_counts(struct link *l, int mine, int *all)
 {
 	if (l->comm == MPI_COMM_NULL)
 		*all = mine;
+	else if (are_together(l))
+		together_gather(l, &mine, sizeof mine, all);
 	else
 		MPI_Allgather(&mine, 1, MPI_INT, all, 1, MPI_INT, l->comm);
 }
@@ -172,24 +206,53 @@ void link_allgather(struct link *l, float *all, const int *counts, const int *fi
 {
 	world_enter("allgather", -1);
 	MPI_Allgatherv(mine, n, MPI_FLOAT, all, counts, firsts, MPI_FLOAT, l->comm);
+	world_leave();
 }
 
 void link_broadcast(struct link *l, int root, void *x, size_t bytes)
 {
-	world_enter("broadcast", root);
 	char *at = x;
-	if (l->comm == MPI_COMM_NULL)
+	world_enter("broadcast", root);
+	if (l->comm == MPI_COMM_NULL || are_together(l)) {
+		if (l->comm != MPI_COMM_NULL)
+			together_broadcast(l, root, x, bytes);
+		world_leave();
 		return;
+	}
 	for (; bytes > PIECE; at += PIECE, bytes -= PIECE)
 		MPI_Bcast(at, PIECE, MPI_BYTE, root, l->comm);
 	MPI_Bcast(at, (int)bytes, MPI_BYTE, root, l->comm);
+	world_leave();
 }
 
 void link_barrier(struct link *l)
 {
 	world_enter("barrier", -1);
-	if (l->comm != MPI_COMM_NULL)
+	if (are_together(l))
+		together_barrier(l);
+	else if (l->comm != MPI_COMM_NULL)
 		MPI_Barrier(l->comm);
+	world_leave();
+}
+
+void link_barrier_asleep(struct link *l)
+{
+	const nsec nap_least = 20000, nap_most = 1000000;
+	int here = 0;
+	MPI_Request all;
+	if (world_is_virtual || l->comm == MPI_COMM_NULL) {
+		link_barrier(l);
+		return;
+	}
+	world_enter("barrier", -1);
+	MPI_Ibarrier(l->comm, &all);
+	for (nsec nap = nap_least;; nap = nap < nap_most ? 2 * nap : nap_most) {
+		MPI_Test(&all, &here, MPI_STATUS_IGNORE);
+		if (here)
+			break;
+		clock_delay(nap);
+	}
+	world_leave();
 }
 
 static MPI_Op op_of(enum link_reduce how)
@@ -204,7 +267,9 @@ static void reduce_all(struct link *l, void *x, int n, MPI_Datatype type, MPI_Op
 	if (l->size == 1 || n == 0)
 		return;
 	if (!world_is_virtual) {
+		world_enter("allreduce", -1);
 		MPI_Allreduce(MPI_IN_PLACE, x, n, type, op, l->comm);
+		world_leave();
 		return;
 	}
 	MPI_Reduce(l->rank ? x : MPI_IN_PLACE, x, n, type, op, 0, l->comm);
@@ -213,17 +278,25 @@ static void reduce_all(struct link *l, void *x, int n, MPI_Datatype type, MPI_Op
 
 void link_reduce_all(struct link *l, double *x, int n, enum link_reduce how)
 {
-	reduce_all(l, x, n, MPI_DOUBLE, op_of(how));
+	if (are_together(l))
+		together_reduce(l, x, n, how);
+	else
+		reduce_all(l, x, n, MPI_DOUBLE, op_of(how));
 }
 
 void link_reduce_all_least(struct link *l, struct least *x, int n)
 {
-	reduce_all(l, x, n, MPI_FLOAT_INT, MPI_MINLOC);
+	if (are_together(l))
+		together_reduce_least(l, x, (size_t)n);
+	else
+		reduce_all(l, x, n, MPI_FLOAT_INT, MPI_MINLOC);
 }
 
 void link_gather_bytes(struct link *l, const void *mine, void *all, int bytes)
 {
-	if (l->comm != MPI_COMM_NULL)
+	if (are_together(l))
+		together_gather(l, mine, (size_t)bytes, l->rank ? NULL : all);
+	else if (l->comm != MPI_COMM_NULL)
 		MPI_Gather(mine, bytes, MPI_BYTE, all, bytes, MPI_BYTE, 0, l->comm);
 	else
 		memcpy(all, mine, (size_t)bytes);
@@ -232,6 +305,8 @@ void link_gather_bytes(struct link *l, const void *mine, void *all, int bytes)
 void *link_gather_parts(struct link *l, const void *mine, size_t bytes, size_t *total)
 {
 	int parts[l->size];
+	if (are_together(l))
+		return together_gather_parts(l, mine, bytes, total);
 	link_gather_counts(l, count(bytes / sizeof(float)), parts);
 	if (l->rank != 0) {
 		link_send(l, 0, mine, bytes / sizeof(float));

@@ -17,12 +17,25 @@ struct link {
 	struct sums *sums; /* of simulated workers: where they sum; NULL in the real world */
 	MPI_Request slot[LINK_SLOTS];
 	struct mailbox *mailbox; /* NULL until there is some */
+	bool borrowed;           /* comm is not this link's to free */
 };
 
 enum { SHARED_ALIGN = 64 };
 
 bool in_mpi(void); /* begun, and not over */
 void mailbox_free(struct mailbox *m);
+
+/* together.c: simulated ranks that share their memory, off the clock. As link_..., but: */
+bool are_together(const struct link *l);
+void together_barrier(struct link *l);
+void together_broadcast(struct link *l, int root, void *x, size_t bytes);
+void together_reduce(struct link *l, double *x, int n, enum link_reduce how);
+void together_reduce_least(struct link *l, struct least *x, size_t n);
+/* all: of whoever wants it, else NULL */
+void together_gather(struct link *l, const void *mine, size_t bytes, void *all);
+void *together_gather_parts(struct link *l, const void *mine, size_t bytes, size_t *total);
+/* On the clock, too: what splits a link is never timed. */
+struct link *together_split(struct link *l, int color);
 
 /* MPI counts in int. */
 static inline int count(size_t n)

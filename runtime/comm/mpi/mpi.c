@@ -4,6 +4,8 @@
  */
 #include "runtime/comm/mpi/link.h"
 
+#include <glob.h>
+#include <stdlib.h>
 #include <string.h>
 
 static bool ours; /* MPI is ours to end */
@@ -25,12 +27,55 @@ static void abort_all(int status)
 	world_exit(status);
 }
 
+/* As the launcher says it, before MPI has begun. */
+static bool on_several_hosts(void)
+{
+	static const char *const of_step[] = {"SLURM_STEP_NUM_NODES", "SLURM_NNODES"};
+	const char *all = getenv("OMPI_COMM_WORLD_SIZE"),
+		   *here = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+	if (all && here)
+		return atoi(here) < atoi(all);
+	for (size_t i = 0; i < sizeof of_step / sizeof *of_step; i++)
+		if (getenv(of_step[i]))
+			return atoi(getenv(of_step[i])) > 1;
+	return false;
+}
+
+static bool has_infiniband(void)
+{
+	glob_t found;
+	bool has = glob("/sys/class/infiniband/*", 0, NULL, &found) == 0;
+	globfree(&found);
+	return has;
+}
+
+/* Over TCP, unless the user has set them: how to send, and by which algorithm to sum (tcp.rules).
+ * Open MPI 4 chooses one-sided communication over UCX, which then has nothing to go by, and fails;
+ * and its "put" protocol makes two ranks that send to each other take turns, as the one's consent
+ * waits behind its own bulk. Messages to a server that must not wait for its consent, behind the
+ * bulk of a worker beside it, go at once up to this length. */
+static void choose_settings(void)
+{
+	if (world_is_virtual || !on_several_hosts() || has_infiniband())
+		return;
+	setenv("OMPI_MCA_osc", "^ucx", 0);
+	setenv("OMPI_MCA_btl_tcp_flags", "1", 0);
+	setenv("OMPI_MCA_btl_tcp_eager_limit", "1048576", 0);
+	setenv("OMPI_MCA_btl_tcp_rndv_eager_limit", "1048576", 0);
+	char *rules AUTOFREE = installed_path("runtime/comm/mpi/tcp.rules");
+	if (!rules || getenv("OMPI_MCA_coll_tuned_use_dynamic_rules"))
+		return;
+	setenv("OMPI_MCA_coll_tuned_use_dynamic_rules", "1", 0);
+	setenv("OMPI_MCA_coll_tuned_dynamic_rules_filename", rules, 0);
+}
+
 void platform_open(bool mpi, int *rank, int *size)
 {
 	*rank = 0;
 	*size = 1;
 	panic_abort_with(abort_all);
 	if (mpi && !in_mpi()) {
+		choose_settings();
 		MPI_Init(NULL, NULL);
 		ours = true;
 	}

@@ -9,9 +9,14 @@
 #include <string.h>
 
 struct link_window {
+	int ranks;
 	MPI_Win at;  /* MPI_WIN_NULL: one worker alone, in plain memory */
 	char *own;   /* counters, then floats */
 	size_t head; /* of the counters [bytes] */
+	/* Reached and not flushed yet, each once: SMPI would ask all N ranks for what is under way.
+	 */
+	int *reached, reached_n;
+	bool *is_reached; /* [ranks] */
 	MPI_Request counters_read;
 };
 
@@ -41,6 +46,9 @@ struct link_window *link_window_new(struct link *l, size_t floats, size_t counte
 {
 	struct link_window *w = must(calloc(1, sizeof *w));
 	w->at = MPI_WIN_NULL;
+	w->ranks = link_size(l);
+	w->reached = must(calloc((size_t)w->ranks, sizeof *w->reached));
+	w->is_reached = must(calloc((size_t)w->ranks, sizeof *w->is_reached));
 	w->head = (counters * sizeof(int64_t) + SHARED_ALIGN - 1) & ~(size_t)(SHARED_ALIGN - 1);
 	size_t bytes = w->head + (floats + 1) * sizeof(float);
 	if (l->comm == MPI_COMM_NULL) {
@@ -64,6 +72,8 @@ void link_window_free(struct link_window *w)
 	} else {
 		free(w->own);
 	}
+	free(w->reached);
+	free(w->is_reached);
 	free(w);
 }
 
@@ -73,12 +83,30 @@ void link_window_sync(struct link_window *w)
 		MPI_Win_sync(w->at);
 }
 
+static void note_reached(struct link_window *w, int rank)
+{
+	if (!world_is_virtual || w->is_reached[rank])
+		return;
+	w->reached[w->reached_n++] = rank;
+	w->is_reached[rank] = true;
+}
+
+static void flush_reached(struct link_window *w)
+{
+	while (w->reached_n > 0) {
+		int rank = w->reached[--w->reached_n];
+		w->is_reached[rank] = false;
+		MPI_Win_flush(rank, w->at);
+	}
+}
+
 void link_window_reach(struct link_window *w, int rank, size_t first, const float *x, float *old,
 		       size_t n)
 {
 	size_t at = w->head + first * sizeof(float);
 	float *own = (float *)(void *)(w->own + at);
 	int k = count(n);
+	note_reached(w, rank);
 	if (w->at != MPI_WIN_NULL && old)
 		MPI_Get_accumulate(x, x ? k : 0, MPI_FLOAT, old, k, MPI_FLOAT, rank, (MPI_Aint)at,
 				   k, MPI_FLOAT, x ? MPI_SUM : MPI_NO_OP, w->at);
@@ -93,6 +121,7 @@ void link_window_reach(struct link_window *w, int rank, size_t first, const floa
 void link_window_count(struct link_window *w, size_t counter, const int64_t *by, int64_t *before)
 {
 	size_t at = counter * sizeof(int64_t);
+	note_reached(w, 0);
 	if (w->at != MPI_WIN_NULL) {
 		MPI_Fetch_and_op(by, before, MPI_INT64_T, 0, (MPI_Aint)at, MPI_SUM, w->at);
 	} else {
@@ -130,8 +159,11 @@ void link_window_flush(struct link_window *w, int rank)
 	world_enter("one-sided access", rank);
 	if (w->at == MPI_WIN_NULL)
 		return;
-	if (rank < 0)
-		MPI_Win_flush_all(w->at);
-	else
+	world_reach(rank < 0 ? 0 : rank, rank < 0 ? w->ranks : rank + 1);
+	if (rank >= 0)
 		MPI_Win_flush(rank, w->at);
+	else if (world_is_virtual)
+		flush_reached(w);
+	else
+		MPI_Win_flush_all(w->at);
 }

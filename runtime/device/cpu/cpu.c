@@ -13,17 +13,12 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* glibc has vector versions of these two (libmvec, within 4 ulp); said here, since its header says
- * so only under -ffast-math, which would also lose NaNs. 1.3 and 0.7 ns a number; oneDNN's
- * tanh: 4.6. */
-#if defined __x86_64__ && defined __GLIBC__
-__attribute__((simd("notinbranch"), const)) float tanhf(float);
-__attribute__((simd("notinbranch"), const)) float expf(float);
-#endif
-
 enum {
 	ALIGN = 64,     /* a cache line [bytes] */
+	PAGE = 4 << 10, /* a page [bytes] */
 	HUGE = 2 << 20, /* a huge page [bytes] */
+	STEP = 17 *
+	       ALIGN, /* from where in its pages a vector begins to where the next does [bytes] */
 	MAPPED =
 		64 << 10, /* from here on memory is mapped, so that what is never touched is free */
 	MAPPED_HUGE = 4 << 20 /* and from here on in huge pages */
@@ -68,30 +63,45 @@ static size_t whole(size_t bytes, size_t unit)
 	return (bytes + unit - 1) / unit * unit;
 }
 
-/* As many bytes as alloc took for n floats. */
-static size_t footprint(size_t n)
+/* The unit in which alloc takes bytes for n floats, */
+static size_t unit_of(size_t n)
 {
 	size_t bytes = n * sizeof(float);
-	return whole(bytes, bytes >= MAPPED_HUGE ? HUGE : bytes >= MAPPED ? 4096 : ALIGN);
+	return bytes >= MAPPED_HUGE ? HUGE : bytes >= MAPPED ? PAGE : ALIGN;
+}
+
+/* and how many it takes. */
+static size_t footprint(size_t n)
+{
+	return whole(n * sizeof(float) + (unit_of(n) > ALIGN ? PAGE : 0), unit_of(n));
+}
+
+/* Processors take a load for that of a store before it where the low bits of both addresses are
+ * equal. So the same float of several vectors, which a pass goes over together, lies at another
+ * place of its page in each. */
+static float *staggered(void *p)
+{
+	static size_t vectors;
+	return (float *)(void *)((char *)p + vectors++ * STEP % PAGE);
 }
 
 float *cpu_alloc(struct device *d, size_t n)
 {
 	size_t bytes = footprint(n);
-	if (bytes < MAPPED) {
+	if (unit_of(n) == ALIGN) {
 		float *p = must(aligned_alloc(ALIGN, bytes ? bytes : ALIGN));
 
 		memset(p, 0, bytes);
 		return p;
 	}
 	/* A mapping starts at any page: map one huge page more, and give back what sticks out. */
-	size_t slack = bytes >= MAPPED_HUGE ? HUGE : 0;
+	size_t slack = unit_of(n) == HUGE ? HUGE : 0;
 	void *map = mmap(NULL, bytes + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
 			 -1, 0);
 
 	must(map == MAP_FAILED ? NULL : map);
 	if (!slack)
-		return map;
+		return staggered(map);
 	size_t before = whole((uintptr_t)map, HUGE) - (uintptr_t)map;
 	void *p = (char *)map + before;
 
@@ -100,16 +110,15 @@ float *cpu_alloc(struct device *d, size_t n)
 	if (before < slack)
 		munmap((char *)p + bytes, slack - before);
 	madvise(p, bytes, MADV_HUGEPAGE);
-	return p;
+	return staggered(p);
 }
 
 void cpu_free(struct device *d, float *p, size_t n)
 {
-	size_t bytes = footprint(n);
-	if (bytes < MAPPED)
+	if (unit_of(n) == ALIGN)
 		free(p);
 	else
-		munmap(p, bytes);
+		munmap((char *)p - (uintptr_t)p % PAGE, footprint(n));
 }
 
 void cpu_put(struct device *d, float *y, const float *host, size_t n)
@@ -274,20 +283,7 @@ void cpu_mse(struct device *d, float *restrict z, const float *restrict target, 
 	d->tally.rows += rows;
 }
 
-/* ---- The optimiser, data, the tally -------------------------------------- */
-
-void cpu_sgd(struct device *d, float *restrict p, float *restrict v, const float *restrict g,
-	     float lr, float m, float decay, float scale, size_t n)
-{
-	if (v)
-		for (size_t i = 0; i < n; i++) {
-			v[i] = m * v[i] + (scale * g[i] + decay * p[i]);
-			p[i] -= lr * v[i];
-		}
-	else
-		for (size_t i = 0; i < n; i++)
-			p[i] -= lr * (scale * g[i] + decay * p[i]);
-}
+/* ---- Data, the tally -------------------------------------- */
 
 /* Asks for a row before it is needed: rows are anywhere, and memory answers after some 100 ns. */
 static inline void prefetch(const void *row, size_t bytes)
@@ -305,8 +301,10 @@ static inline void take(float *restrict x, const struct data *data, size_t at,
 	if (data->bytes) {
 		const uint8_t *restrict bytes = data->bytes + at;
 
+		const float unit = data->tokens ? 1 : 1.0f / 255;
+
 		for (size_t j = 0; j < n; j++)
-			x[j] = bytes[j] * (1.0f / 255);
+			x[j] = bytes[j] * unit;
 	} else {
 		memcpy(x, data->floats + at, n * sizeof *x);
 	}
@@ -356,12 +354,12 @@ static void take_crop(float *x, const struct data *data, size_t at, const struct
 void cpu_gather(struct device *d, float *restrict x, float *restrict y, const struct data *data,
 		const int32_t *index, size_t count, const struct transform *t)
 {
-	const size_t f = data->features;
+	const size_t f = data->features, targets = data_targets(data);
 	const bool crops = t && (t->pad || t->flip);
 	for (size_t i = 0; i < count; i++, x += f) {
 		const size_t at = (size_t)index[i] * f;
 
-		y[i] = data->target[index[i]];
+		cpu_put(d, y + i * targets, data->target + (size_t)index[i] * targets, targets);
 		if (data->bytes && i + AHEAD < count)
 			prefetch(data->bytes + (size_t)index[i + AHEAD] * f, f);
 		if (crops)

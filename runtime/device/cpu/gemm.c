@@ -27,14 +27,13 @@ static void gemm_plain(float *restrict y, bool at, const float *restrict a, bool
 /* Eight floats anywhere in memory; the compiler makes of them what the machine has. */
 enum { LANES = 8 };
 typedef float lanes __attribute__((vector_size(LANES * sizeof(float)), aligned(4), may_alias));
-typedef int32_t lane_numbers __attribute__((vector_size(LANES * sizeof(int32_t))));
 
 static inline lanes load(const float *p)
 {
 	return *(const lanes *)p;
 }
 
-#define PICK(a, b, ...) __builtin_shuffle(a, b, (lane_numbers){__VA_ARGS__})
+#define PICK __builtin_shufflevector
 
 /* Lane i of the result is the sum of the lanes of v[i]. */
 static inline lanes sums_of(const lanes v[LANES])

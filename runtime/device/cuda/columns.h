@@ -79,6 +79,8 @@ void map_columns(struct device *d, const Job &job, size_t rows, size_t n)
 	      THREADS, job, rows, n, w.groups);
 }
 
+constexpr unsigned AT_ONCE = 16; /* of what blocks left behind, reads under way */
+
 template <int V, typename Job>
 __global__ void __launch_bounds__(THREADS)
 	columns_sum(Job job, size_t rows, size_t n, unsigned groups, cuda_stage stage)
@@ -116,11 +118,17 @@ __global__ void __launch_bounds__(THREADS)
 		const float *p = stage.partial + first + c + threadIdx.x % width;
 		double of[K] = {0};
 
-		if (part < parts)
-#pragma unroll 4
-			for (unsigned b = part; b < gridDim.x; b += parts)
-				for (int k = 0; k < K; k++)
-					of[k] += p[((size_t)b * K + k) * n];
+		for (unsigned b = part; part < parts && b < gridDim.x; b += parts * AT_ONCE) {
+			float got[AT_ONCE][K];
+#pragma unroll
+			for (unsigned u = 0; u < AT_ONCE; u++)
+				for (int k = 0; k < K && b + u * parts < gridDim.x; k++)
+					got[u][k] = p[((size_t)(b + u * parts) * K + k) * n];
+#pragma unroll
+			for (unsigned u = 0; u < AT_ONCE; u++)
+				for (int k = 0; k < K && b + u * parts < gridDim.x; k++)
+					of[k] += got[u][k];
+		}
 		for (int k = 0; k < K; k++)
 			total[k * THREADS + threadIdx.x] = of[k];
 		block_reduce<K>(total, part, parts, width);
@@ -130,16 +138,15 @@ __global__ void __launch_bounds__(THREADS)
 	}
 }
 
-constexpr size_t SUM_BLOCKS = 256; /* the most of one sum */
-
 template <int V, typename Job>
 void sum_columns(struct device *d, const Job &job, size_t rows, size_t n)
 {
+	const size_t of_all = cuda_of(d)->sum_blocks;
 	walk w = walk_of(n, V);
-	unsigned blocks = w.chunks > CUDA_COUNTERS ? 1 : walk_blocks(w, rows, ahead<V>, SUM_BLOCKS);
+	unsigned blocks = w.chunks > CUDA_COUNTERS ? 1 : walk_blocks(w, rows, ahead<V>, of_all);
 	/* the fewest chunks, so the most blocks */
 	size_t chunks = walk_of(n < wide<bf16> ? wide<bf16> : n, wide<bf16>).chunks;
-	size_t most = chunks < SUM_BLOCKS ? SUM_BLOCKS / chunks : 1;
+	size_t most = chunks < of_all ? of_all / chunks : 1;
 	QUEUE(d, (columns_sum<V, Job>), dim3(blocks, w.chunks), THREADS, job, rows, n, w.groups,
 	      cuda_stage_of(d, SUMS * most * n * sizeof(float)));
 }

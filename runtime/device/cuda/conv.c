@@ -1,122 +1,79 @@
 /*
  * conv.c - convolutions on the GPU, through cuDNN, channels last.
  *
- * cuDNN has several algorithms for a convolution. When a shape comes first, all are tried on the
- * data at hand, and the fastest that always gives the same sum is taken; all layers of that shape
- * on this device then use it. That is not part of the graph: the body runs once before. Where there
- * is none for bf16 (few channels), that layer works in floats on copies of its activations.
+ * cuDNN has several algorithms for a convolution; choice.c takes one when a shape comes first. That
+ * is not part of the graph: the body runs once before.
+ *
+ * Matrix units take channels by fours (tf32) or eights (bf16). Where there are others (an image's 3
+ * or 1), cuDNN is given copies with channels of zeros: from the start where the precision has
+ * matrix units work, but with MVBENCH_CUDA_PAD=0; and else where cuDNN has no convolution without.
+ *
+ * In bf16, or padded, it is given copies of weights, too. One launch makes those of all layers of a
+ * body that are not what the weights are now, and another takes all their gradients back before
+ * somebody may read them; with MVBENCH_CUDA_TOGETHER=0, each layer has launches of its own.
  *
  * Cost, in passes over an activation: x is read and y written, and once more over y where there is
- * a bias or a relu. In bf16 each weight is rounded to a copy by the forward pass, which the
- * backward pass after it uses too.
+ * a bias or a relu.
  */
-#include "runtime/device/cuda/cuda.h"
+#include "runtime/device/cuda/conv.h"
 
 #include <cuda_runtime_api.h>
-#include <cudnn.h>
 #include <limits.h>
 #include <stdlib.h>
-
-/* ---- Convolution --------------------------------------------------------- */
-
-enum direction { FORWARD, BACKWARD_DATA, BACKWARD_WEIGHT, DIRECTIONS };
-static const char *const direction_names[] = {"forward", "backward data", "backward weight"};
-
-enum { ALGORITHMS = 16 };
-
-struct problem { /* numbers of one type, so that equal ones are equal bytes */
-	struct image in, out;
-	struct window window;
-	size_t rows, direction, floats;
-};
-
-struct conv_choice {
-	struct problem problem;
-	int algorithm; /* -1: there is none */
-	cudnnMathType_t math;
-	size_t bytes; /* of workspace */
-};
-
-struct conv_plan { /* of a number of rows */
-	size_t rows;
-	cudnnTensorDescriptor_t x, y;
-	cudnnConvolutionDescriptor_t window[DIRECTIONS];
-	struct conv_choice choice[DIRECTIONS]; /* of 0 rows: not made yet */
-};
-
-struct cuda_conv {
-	struct shape s;
-	bool floats; /* in bf16: cuDNN has no such convolution, and is given floats */
-	float *wide_x, *wide_y;
-	cudnnFilterDescriptor_t filter;
-	struct conv_plan *plan;
-	size_t plans;
-	/* Weights and their gradient as cuDNN wants them: bf16, or where the parameters' own are
-	 * not on a 16-byte boundary. NULL until needed. */
-	void *weight, *dweight;
-	const float *weight_of; /* whose copy is in weight since the last forward pass */
-};
 
 static bool aligned(const void *p)
 {
 	return (uintptr_t)p % 16 == 0;
 }
 
-static size_t weights_of(const struct shape *s)
-{
-	return s->out.channels * s->window.size * s->window.size * s->in.channels;
-}
-
-/* Is cuDNN given bf16? */
-static bool bf16(const struct cuda *c, const struct cuda_conv *v)
-{
-	return c->bf16 && !v->floats;
-}
-
-static size_t number_bytes(const struct cuda *c, const struct cuda_conv *v)
-{
-	return bf16(c, v) ? sizeof(uint16_t) : sizeof(float);
-}
-
 static size_t weight_bytes(struct device *d, const struct cuda_conv *v)
 {
-	return weights_of(&v->s) * number_bytes(cuda_of(d), v);
+	return conv_weights(v) * cuda_number(cuda_of(d));
 }
 
-static cudnnDataType_t type_of(const struct cuda *c, const struct cuda_conv *v)
+static cudnnDataType_t type_of(struct device *d)
 {
-	return bf16(c, v) ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
-}
-
-static bool exact(const struct cuda *c)
-{
-	return !c->bf16 && !c->tf32;
-}
-
-static cudnnMathType_t math_of(const struct cuda *c, const struct cuda_conv *v)
-{
-	return bf16(c, v) ? CUDNN_TENSOR_OP_MATH
-	       : exact(c) ? CUDNN_FMA_MATH
-			  : CUDNN_DEFAULT_MATH; /* which is tf32 for floats */
+	return cuda_of(d)->bf16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
 }
 
 static void make_filter(struct device *d, struct cuda_conv *v)
 {
-	const struct shape *s = &v->s;
+	const int size = (int)v->s.window.size;
 	TRY_DNN(d, cudnnCreateFilterDescriptor(&v->filter));
-	TRY_DNN(d, cudnnSetFilter4dDescriptor(v->filter, type_of(cuda_of(d), v), CUDNN_TENSOR_NHWC,
-					      (int)s->out.channels, (int)s->in.channels,
-					      (int)s->window.size, (int)s->window.size));
+	TRY_DNN(d,
+		cudnnSetFilter4dDescriptor(v->filter, type_of(d), CUDNN_TENSOR_NHWC,
+					   (int)v->out.channels, (int)v->in.channels, size, size));
+}
+
+static size_t padded_bytes(struct device *d, const struct cuda_conv *v, struct image m)
+{
+	return v->s.rows_max * image_size(m) * cuda_number(cuda_of(d));
+}
+
+static void pad(struct device *d, struct cuda_conv *v)
+{
+	const struct cuda *c = cuda_of(d);
+	v->in.channels = conv_padded(c, v->in.channels);
+	v->out.channels = conv_padded(c, v->out.channels);
+	if (v->in.channels != v->s.in.channels)
+		v->padded_x = cuda_take(d, padded_bytes(d, v, v->in));
+	if (v->out.channels != v->s.out.channels)
+		v->padded_y = cuda_take(d, padded_bytes(d, v, v->out));
 }
 
 void *cuda_conv_new(struct device *d, const struct shape *s)
 {
+	struct cuda *c = cuda_of(d);
 	struct cuda_conv *v = must(calloc(1, sizeof *v));
-	v->s = *s;
-	CHECK(image_size(s->in) <= INT_MAX && image_size(s->out) <= INT_MAX &&
-		      weights_of(s) <= INT_MAX && s->rows_max <= INT_MAX,
-	      "a convolution of %zu rows of %zu to %zu floats", s->rows_max, image_size(s->in),
-	      image_size(s->out));
+	*v = (struct cuda_conv){.s = *s, .in = s->in, .out = s->out, .next = c->conv};
+	c->conv = v;
+	c->convs++;
+	if (!conv_exact(c) && !c->unpadded)
+		pad(d, v);
+	CHECK(image_size(v->in) <= INT_MAX && image_size(v->out) <= INT_MAX &&
+		      conv_weights(v) <= INT_MAX && s->rows_max <= INT_MAX,
+	      "a convolution of %zu rows of %zu to %zu floats", s->rows_max, image_size(v->in),
+	      image_size(v->out));
 	make_filter(d, v);
 	return v;
 }
@@ -141,56 +98,69 @@ static void unprepare(struct device *d, struct cuda_conv *v)
 	v->weight_of = NULL;
 }
 
-static size_t wide_bytes(const struct cuda_conv *v, struct image m)
-{
-	return v->s.rows_max * image_size(m) * sizeof(float);
-}
-
 void cuda_conv_free(struct device *d, void *conv)
 {
-	struct cuda_conv *v = conv;
+	struct cuda_conv *v = conv, **at = &cuda_of(d)->conv;
+	while (*at != v)
+		at = &(*at)->next;
+	*at = v->next;
+	cuda_of(d)->convs--;
 	unprepare(d, v);
-	cuda_give(d, v->wide_x, wide_bytes(v, v->s.in));
-	cuda_give(d, v->wide_y, wide_bytes(v, v->s.out));
+	cuda_give(d, v->padded_x, padded_bytes(d, v, v->in));
+	cuda_give(d, v->padded_y, padded_bytes(d, v, v->out));
 	free(v);
 }
 
-static void use_floats(struct device *d, struct cuda_conv *v)
+/* cuDNN has none without. */
+static void turn_to_padded(struct device *d, struct cuda_conv *v)
 {
+	if (v->dweight_to) {
+		cuda_join(d);
+		cuda_conv_settle(d);
+	}
 	unprepare(d, v);
-	v->floats = true;
-	cuda_of(d)->switched = true;
-	v->wide_x = cuda_take(d, wide_bytes(v, v->s.in));
-	v->wide_y = cuda_take(d, wide_bytes(v, v->s.out));
+	pad(d, v);
 	make_filter(d, v);
+	cuda_of(d)->switched = true;
 }
 
-/* What cuDNN is given of an activation: itself, or a copy in floats. */
-static const void *given(struct device *d, const struct cuda_conv *v, float *wide, const float *x,
-			 size_t n)
+/* Rows of images with the channels of another. */
+static void move_images(struct device *d, void *y, struct image to, const void *x,
+			struct image from, size_t rows)
 {
-	if (!v->floats)
+	const unsigned pixels = (unsigned)(rows * from.height * from.width);
+	const bool bf16 = cuda_of(d)->bf16;
+	const struct cuda_piece all = {
+		x, y, pixels, (unsigned)from.channels, pixels, (unsigned)to.channels};
+	cuda_move(d, &all, 1, bf16, bf16);
+}
+
+/* What cuDNN is given of x: itself, or a padded copy. */
+static const void *given(struct device *d, void *padded, struct image to, const float *x,
+			 struct image from, size_t rows)
+{
+	if (!padded)
 		return x;
-	cuda_from_bf16(d, wide, x, n);
-	return wide;
+	move_images(d, padded, to, x, from, rows);
+	return padded;
 }
 
-/* And after it has written the copy: */
-static void taken(struct device *d, const struct cuda_conv *v, float *y, const float *wide,
-		  size_t n)
+static const void *given_x(struct device *d, const struct cuda_conv *v, const float *x, size_t rows)
 {
-	if (v->floats)
-		cuda_to_bf16(d, y, wide, n);
+	return given(d, v->padded_x, v->in, x, v->s.in, rows);
 }
 
-static cudnnTensorDescriptor_t tensor_of(struct device *d, const struct cuda_conv *v,
-					 struct image m, size_t rows)
+static const void *given_y(struct device *d, const struct cuda_conv *v, const float *y, size_t rows)
+{
+	return given(d, v->padded_y, v->out, y, v->s.out, rows);
+}
+
+static cudnnTensorDescriptor_t tensor_of(struct device *d, struct image m, size_t rows)
 {
 	cudnnTensorDescriptor_t t;
 	TRY_DNN(d, cudnnCreateTensorDescriptor(&t));
-	TRY_DNN(d,
-		cudnnSetTensor4dDescriptor(t, CUDNN_TENSOR_NHWC, type_of(cuda_of(d), v), (int)rows,
-					   (int)m.channels, (int)m.height, (int)m.width));
+	TRY_DNN(d, cudnnSetTensor4dDescriptor(t, CUDNN_TENSOR_NHWC, type_of(d), (int)rows,
+					      (int)m.channels, (int)m.height, (int)m.width));
 	return t;
 }
 
@@ -203,157 +173,34 @@ static struct conv_plan *plan_of(struct device *d, struct cuda_conv *v, size_t r
 	struct conv_plan *p = &v->plan[v->plans++];
 	const int pad = (int)v->s.window.pad, stride = (int)v->s.window.stride;
 
-	*p = (struct conv_plan){.rows = rows,
-				.x = tensor_of(d, v, v->s.in, rows),
-				.y = tensor_of(d, v, v->s.out, rows)};
+	*p = (struct conv_plan){
+		.rows = rows, .x = tensor_of(d, v->in, rows), .y = tensor_of(d, v->out, rows)};
 	for (int k = 0; k < DIRECTIONS; k++) {
 		TRY_DNN(d, cudnnCreateConvolutionDescriptor(&p->window[k]));
 		TRY_DNN(d, cudnnSetConvolution2dDescriptor(p->window[k], pad, pad, stride, stride,
 							   1, 1, CUDNN_CROSS_CORRELATION,
 							   CUDNN_DATA_FLOAT));
-		TRY_DNN(d, cudnnSetConvolutionMathType(p->window[k], math_of(cuda_of(d), v)));
+		TRY_DNN(d, cudnnSetConvolutionMathType(p->window[k], conv_math(cuda_of(d))));
 	}
 	return p;
-}
-
-/* What cuDNN found out about an algorithm: its three types of it say the same. */
-struct found {
-	int algorithm;
-	cudnnStatus_t status;
-	size_t bytes;
-	bool steady; /* always the same sum */
-	cudnnMathType_t math;
-};
-
-#define TAKE_FOUND(to, from, n) \
-	for (int i_ = 0; i_ < (n); i_++) \
-		(to)[i_] = (struct found) \
-		{ \
-			.algorithm = (int)(from)[i_].algo, .status = (from)[i_].status, \
-			.bytes = (from)[i_].memory, \
-			.steady = (from)[i_].determinism == CUDNN_DETERMINISTIC, \
-			.math = (from)[i_].mathType \
-		}
-
-/* Tries all algorithms, on copies of what they would write. Returns how many there are, the fastest
- * first. */
-static int try_all(struct device *d, struct cuda_conv *v, struct conv_plan *p, enum direction k,
-		   const void *a, const void *b, void *out, void *work, size_t bytes,
-		   struct found *found)
-{
-	cudnnHandle_t dnn = cuda_of(d)->dnn;
-	cudnnStatus_t status;
-	int n = 0;
-	if (k == FORWARD) {
-		cudnnConvolutionFwdAlgoPerf_t all[ALGORITHMS];
-		status = cudnnFindConvolutionForwardAlgorithmEx(dnn, p->x, a, v->filter, b,
-								p->window[k], p->y, out, ALGORITHMS,
-								&n, all, work, bytes);
-		TAKE_FOUND(found, all, n);
-	} else if (k == BACKWARD_DATA) {
-		cudnnConvolutionBwdDataAlgoPerf_t all[ALGORITHMS];
-		status = cudnnFindConvolutionBackwardDataAlgorithmEx(
-			dnn, v->filter, b, p->y, a, p->window[k], p->x, out, ALGORITHMS, &n, all,
-			work, bytes);
-		TAKE_FOUND(found, all, n);
-	} else {
-		cudnnConvolutionBwdFilterAlgoPerf_t all[ALGORITHMS];
-		status = cudnnFindConvolutionBackwardFilterAlgorithmEx(
-			dnn, p->x, a, p->y, b, p->window[k], v->filter, out, ALGORITHMS, &n, all,
-			work, bytes);
-		TAKE_FOUND(found, all, n);
-	}
-	if (status == CUDNN_STATUS_SUCCESS)
-		return n;
-	if (bf16(cuda_of(d), v))
-		return 0; /* it can be had in floats */
-	cuda_failed(d, __FILE__, __LINE__, "cudnnFindConvolution...Ex",
-		    cudnnGetErrorString(status));
-}
-
-/* As much as there is for trying, down to nothing. */
-static void *trial_memory(size_t *bytes)
-{
-	void *p = NULL;
-	while (*bytes && cudaMalloc(&p, *bytes) != cudaSuccess) {
-		cudaGetLastError();
-		*bytes /= 2;
-	}
-	return p;
-}
-
-static struct conv_choice choose(struct device *d, struct cuda_conv *v, struct conv_plan *p,
-				 enum direction k, const void *a, const void *b)
-{
-	struct cuda *c = cuda_of(d);
-	struct found found[ALGORITHMS];
-	size_t bytes = CONV_WORKSPACE, numbers = k == FORWARD ? p->rows * image_size(v->s.out)
-						 : k == BACKWARD_DATA
-							 ? p->rows * image_size(v->s.in)
-							 : weights_of(&v->s);
-	CHECK(!c->capturing, "a convolution meets %zu rows first while a graph is captured",
-	      p->rows);
-	numbers *= number_bytes(c, v);
-	void *out = cuda_take(d, numbers), *work = trial_memory(&bytes);
-	int n = try_all(d, v, p, k, a, b, out, work, bytes, found), best = -1;
-
-	cuda_sync(d);
-	cuda_give(d, out, numbers);
-	TRY_CUDA(d, cudaFree(work));
-	for (int i = n; i-- > 0;) {
-		const bool rounds = exact(c) && found[i].math != CUDNN_FMA_MATH &&
-				    found[i].math != CUDNN_DEFAULT_MATH;
-		if (found[i].status != CUDNN_STATUS_SUCCESS || found[i].bytes > bytes || rounds)
-			continue;
-		if (best < 0 || found[i].steady || !found[best].steady)
-			best = i;
-	}
-	if (best < 0 && !bf16(c, v))
-		failure("cuDNN has no %s convolution in %s on GPU %d (%s) for %zu rows of %zu x "
-			"%zu x %zu with %zu windows of %zu x %zu: try another --precision",
-			direction_names[k], d->precision, c->gpu, c->model, p->rows, v->s.in.height,
-			v->s.in.width, v->s.in.channels, v->s.out.channels, v->s.window.size,
-			v->s.window.size);
-	return (struct conv_choice){.algorithm = best < 0 ? -1 : found[best].algorithm,
-				    .math = best < 0 || exact(c) ? math_of(c, v) : found[best].math,
-				    .bytes = best < 0 ? 0 : found[best].bytes};
-}
-
-/* The algorithm for this direction. a, b: what it reads. */
-static const struct conv_choice *choice_of(struct device *d, struct cuda_conv *v,
-					   struct conv_plan *p, enum direction k, const void *a,
-					   const void *b)
-{
-	const struct problem problem = {v->s.in, v->s.out, v->s.window, p->rows, k, v->floats};
-	struct cuda *c = cuda_of(d);
-	struct conv_choice *mine = &p->choice[k];
-	for (size_t i = 0; mine->problem.rows == 0 && i < c->choices; i++)
-		if (memcmp(&c->choice[i].problem, &problem, sizeof problem) == 0)
-			*mine = c->choice[i];
-	if (mine->problem.rows == 0) {
-		*mine = choose(d, v, p, k, a, b);
-		mine->problem = problem;
-		c->choice = must(realloc(c->choice, (c->choices + 1) * sizeof *c->choice));
-		c->choice[c->choices++] = *mine;
-	}
-	return mine;
 }
 
 /* out = the convolution of a and b (an activation or its gradient; weights, or a gradient) + beta
- * out. False: there is none for bf16; floats will be used from here on. */
+ * out. False: there is none; from here on it is padded. */
 static bool convolve(struct device *d, struct cuda_conv *v, struct conv_plan *p, enum direction k,
 		     const void *a, const void *b, float beta, void *out)
 {
 	cudnnHandle_t dnn = cuda_of(d)->dnn;
 	cudnnConvolutionDescriptor_t w = p->window[k];
 	const float one = 1;
-	CHECK(aligned(a) && aligned(b), "a convolution's memory is not on a 16-byte boundary");
-	const struct conv_choice *how = choice_of(d, v, p, k, a, b);
+	CHECK(aligned(a) && aligned(b) && aligned(out),
+	      "a convolution's memory is not on a 16-byte boundary");
+	const struct conv_choice *how = conv_choice_of(d, v, p, k, a, b);
 	const int algorithm = how->algorithm;
 	const size_t bytes = how->bytes;
 
 	if (algorithm < 0) {
-		use_floats(d, v);
+		turn_to_padded(d, v);
 		return false;
 	}
 	TRY_DNN(d, cudnnSetConvolutionMathType(w, how->math));
@@ -380,60 +227,147 @@ static size_t pixels_of(const struct cuda_conv *v, size_t rows)
 	return rows * v->s.out.height * v->s.out.width;
 }
 
+/* ---- Weights --------------------------------------------------------------- */
+
+static bool is_direct(struct device *d, const struct cuda_conv *v, const float *weight)
+{
+	return !cuda_of(d)->bf16 && !v->padded_x && !v->padded_y && aligned(weight);
+}
+
+/* Their copy is made here, or, back, their gradient goes where it belongs. */
+static struct cuda_piece piece_of(const struct cuda_conv *v, bool back)
+{
+	const size_t window = v->s.window.size * v->s.window.size;
+	const unsigned rows = (unsigned)(v->s.out.channels * window),
+		       columns = (unsigned)v->s.in.channels,
+		       padded_rows = (unsigned)(v->out.channels * window),
+		       padded_columns = (unsigned)v->in.channels;
+	if (back)
+		return (struct cuda_piece){v->dweight,     v->dweight_to, padded_rows,
+					   padded_columns, rows,          columns};
+	return (struct cuda_piece){v->weight_of, v->weight,   rows,
+				   columns,      padded_rows, padded_columns};
+}
+
+/* Of this one and all others of the body, or that there are, whose copies are not the weights as
+ * they are now. Another body's may be gone when this one is launched again. */
+static void copy_weights(struct device *d, struct cuda_conv *v)
+{
+	struct cuda *c = cuda_of(d);
+	struct cuda_piece piece[c->convs];
+	size_t n = 0;
+	for (struct cuda_conv *o = c->conv; o; o = o->next) {
+		const bool too = !c->alone && o->weight_of && o->weight_at != c->written &&
+				 (!d->in_graph || o->body == c->body);
+		if (o != v && !too)
+			continue;
+		o->weight_at = c->written;
+		piece[n++] = piece_of(o, false);
+	}
+	cuda_move(d, piece, n, false, c->bf16);
+}
+
 /* The weights as cuDNN can read them. */
 static const void *weights(struct device *d, struct cuda_conv *v, const float *weight)
 {
-	struct cuda *c = cuda_of(d);
-	if (!bf16(c, v) && aligned(weight))
+	const struct cuda *c = cuda_of(d);
+	if (is_direct(d, v, weight))
 		return weight;
 	if (!v->weight)
 		v->weight = cuda_take(d, weight_bytes(d, v));
-	if (bf16(c, v))
-		cuda_to_bf16(d, v->weight, weight, weights_of(&v->s));
-	else
-		cuda_copy(d, v->weight, weight, weights_of(&v->s));
+	if (d->in_graph)
+		v->body = c->body;
+	if (v->weight_of != weight || v->weight_at != c->written) {
+		v->weight_of = weight;
+		copy_weights(d, v);
+	}
 	return v->weight;
 }
+
+void cuda_conv_settle(struct device *d)
+{
+	struct cuda *c = cuda_of(d);
+	struct cuda_piece piece[c->convs + 1];
+	size_t n = 0;
+	if (!c->unsettled)
+		return;
+	for (struct cuda_conv *o = c->conv; o; o = o->next)
+		if (o->dweight_to) {
+			piece[n++] = piece_of(o, true);
+			o->dweight_to = NULL;
+		}
+	cuda_move(d, piece, n, c->bf16, false);
+	c->unsettled = false;
+}
+
+void cuda_conv_forget(struct device *d, const float *p, size_t n)
+{
+	for (struct cuda_conv *v = cuda_of(d)->conv; v; v = v->next)
+		if (v->weight_of >= p && v->weight_of < p + n)
+			v->weight_of = NULL;
+}
+
+/* ---- The three directions -------------------------------------------------- */
 
 void cuda_conv_forward(struct device *d, void *conv, float *y, const float *x, const float *weight,
 		       const float *bias, size_t rows)
 {
 	struct cuda_conv *v = conv;
 	const size_t pixels = pixels_of(v, rows), n = v->s.out.channels;
-	const void *w = weights(d, v, weight),
-		   *in = given(d, v, v->wide_x, x, rows * image_size(v->s.in));
-	void *out = v->floats ? v->wide_y : y;
+	const void *w = weights(d, v, weight), *in = given_x(d, v, x, rows);
+	void *out = v->padded_y ? v->padded_y : y;
 	if (!convolve(d, v, plan_of(d, v, rows), FORWARD, in, w, 0, out)) {
 		cuda_conv_forward(d, conv, y, x, weight, bias, rows);
 		return;
 	}
-	v->weight_of = w == v->weight ? weight : NULL;
-	taken(d, v, y, out, pixels * n);
+	if (v->padded_y)
+		move_images(d, y, v->s.out, out, v->out, rows);
 	if (v->s.bias)
 		cuda_bias(d, y, bias, v->s.relu, pixels, n);
 	else if (v->s.relu)
 		cuda_relu(d, y, pixels * n);
 }
 
+/* False: there is none; from here on it is padded. */
+static bool weight_gradient(struct device *d, struct cuda_conv *v, float *dweight, const float *x,
+			    const float *dy, size_t rows)
+{
+	struct cuda *c = cuda_of(d);
+	const bool direct = is_direct(d, v, dweight);
+	const void *in = given_x(d, v, x, rows), *grad = given_y(d, v, dy, rows);
+	if (!direct && !v->dweight)
+		v->dweight = cuda_take(d, weight_bytes(d, v));
+	if (!convolve(d, v, plan_of(d, v, rows), BACKWARD_WEIGHT, in, grad, 0,
+		      direct ? dweight : v->dweight))
+		return false;
+	if (direct)
+		return true;
+	v->dweight_to = dweight;
+	c->unsettled = true;
+	if (c->alone || !d->in_graph)
+		cuda_conv_settle(d);
+	return true;
+}
+
+/* On the branch, but where it goes by copies that the chain uses too. */
 void cuda_conv_backward_weight(struct device *d, void *conv, float *dweight, float *dbias,
 			       const float *x, const float *dy, size_t rows)
 {
 	struct cuda_conv *v = conv;
 	const size_t pixels = pixels_of(v, rows), n = v->s.out.channels;
-	const bool direct = !bf16(cuda_of(d), v) && aligned(dweight);
-	const void *in = given(d, v, v->wide_x, x, rows * image_size(v->s.in)),
-		   *grad = given(d, v, v->wide_y, dy, pixels * n);
-	if (!direct && !v->dweight)
-		v->dweight = cuda_take(d, weight_bytes(d, v));
-	if (!convolve(d, v, plan_of(d, v, rows), BACKWARD_WEIGHT, in, grad, 0,
-		      direct ? dweight : v->dweight)) {
-		cuda_conv_backward_weight(d, conv, dweight, dbias, x, dy, rows);
-		return;
+	if (v->dweight_to) {
+		cuda_join(d);
+		cuda_conv_settle(d);
 	}
-	if (bf16(cuda_of(d), v))
-		cuda_from_bf16(d, dweight, v->dweight, weights_of(&v->s));
-	else if (!direct)
-		cuda_copy(d, dweight, v->dweight, weights_of(&v->s));
+	const bool beside = !v->padded_x && !v->padded_y && cuda_branch_enter(d),
+		   done = weight_gradient(d, v, dweight, x, dy, rows);
+	if (beside)
+		cuda_branch_leave(d, x, rows * image_size(v->s.in) * sizeof *x, dy,
+				  pixels * n * sizeof *dy);
+	if (!done) {
+		cuda_join(d);
+		weight_gradient(d, v, dweight, x, dy, rows);
+	}
 	if (v->s.bias)
 		cuda_sum_rows(d, dbias, dy, pixels, n);
 }
@@ -442,16 +376,15 @@ void cuda_conv_backward_data(struct device *d, void *conv, float *dx, const floa
 			     const float *weight, bool add, size_t rows)
 {
 	struct cuda_conv *v = conv;
-	const size_t floats = rows * image_size(v->s.in);
-	const void *w = v->weight_of == weight ? v->weight : weights(d, v, weight),
-		   *grad = given(d, v, v->wide_y, dy, rows * image_size(v->s.out));
-	float *out = v->floats ? v->wide_x : dx;
+	const void *w = weights(d, v, weight), *grad = given_y(d, v, dy, rows);
+	void *out = v->padded_x ? v->padded_x : dx;
+	cuda_join_before(d, dx, rows * image_size(v->s.in) * sizeof *dx);
 	if (add)
-		given(d, v, out, dx, floats);
+		given_x(d, v, dx, rows);
 	if (!convolve(d, v, plan_of(d, v, rows), BACKWARD_DATA, grad, w, add, out)) {
 		cuda_conv_backward_data(d, conv, dx, dy, weight, add, rows);
 		return;
 	}
-	v->weight_of = NULL; /* by the next time they may have changed */
-	taken(d, v, dx, out, floats);
+	if (v->padded_x)
+		move_images(d, dx, v->s.in, out, v->in, rows);
 }

@@ -29,8 +29,7 @@
 
 /* ---- What the module takes from the program ------------------------------ */
 
-static const struct cuda_host *host;
-static int opened; /* devices of this process */
+const struct cuda_host *cuda_program;
 
 /* text[] = what comes after fmt, by its format. */
 #define FORMAT(text, fmt) \
@@ -45,7 +44,7 @@ void panic(const char *file, int line, const char *fmt, ...)
 {
 	char text[1024];
 	FORMAT(text, fmt);
-	host->panic(file, line, "%s", text);
+	cuda_program->panic(file, line, "%s", text);
 	abort();
 }
 
@@ -53,13 +52,13 @@ void failure(const char *fmt, ...)
 {
 	char text[1024];
 	FORMAT(text, fmt);
-	host->failure("%s", text);
+	cuda_program->failure("%s", text);
 	abort();
 }
 
 void *must(void *p)
 {
-	return host->must(p);
+	return cuda_program->must(p);
 }
 
 char *sentence(const char *fmt, ...)
@@ -74,17 +73,30 @@ char *sentence(const char *fmt, ...)
 
 void cuda_failed(struct device *d, const char *file, int line, const char *call, const char *why)
 {
-	const struct cuda *c = cuda_of(d);
+	struct cuda *c = cuda_of(d);
 	call += *call == '('; /* around a template's arguments */
-	failure("GPU %d (%s): %.*s: %s (%s:%d)", c->gpu, c->model, (int)strcspn(call, "(<"), call,
-		why, file, line);
+	char *what = sentence("GPU %d (%s): %.*s: %s (%s:%d)", c->gpu, c->model,
+			      (int)strcspn(call, "(<"), call, why, file, line);
+	if (!c->capturing)
+		failure("%s", what);
+	if (c->uncaptured)
+		free(what);
+	else
+		c->uncaptured = what;
+}
+
+bool cuda_off(const char *name)
+{
+	const char *value = getenv(name);
+	return value && strcmp(value, "0") == 0;
 }
 
 /* ---- Can a GPU be used here? ---------------------------------------------- */
 
 enum {
 	CONTEXT = 512 << 20, /* what CUDA and its libraries take for themselves, about */
-	OLDEST = 80          /* compute capability, times 10: the first with bf16 and tf32 */
+	SUM_BLOCKS = 256,
+	OLDEST = 80 /* compute capability, times 10: the first with bf16 and tf32 */
 };
 
 static char why_not[512]; /* of the last probe */
@@ -124,17 +136,17 @@ static void library_versions(char *text, size_t room, int runtime)
 		 dnn / 100 % 100, dnn % 100, nccl / 10000, nccl / 100 % 100, nccl % 100);
 }
 
-/* Memory of the GPU that has least free; one that has not been looked at costs a context there. */
-static cudaError_t least_free(struct device_facts *f, int first, int end)
+/* Memory of the GPU that has least free; each that is looked at costs a context there. */
+static cudaError_t least_free(struct device_facts *f)
 {
-	for (int i = first; i < end; i++) {
+	for (int i = 0; i < f->count; i++) {
 		size_t free_bytes, total;
 		cudaError_t status = cudaSetDevice(i);
 		if (status == cudaSuccess)
 			status = cudaMemGetInfo(&free_bytes, &total);
 		if (status != cudaSuccess)
 			return status;
-		if (i == first || free_bytes < f->free_bytes) {
+		if (i == 0 || free_bytes < f->free_bytes) {
 			f->free_bytes = free_bytes;
 			f->total_bytes = total;
 		}
@@ -145,7 +157,7 @@ static cudaError_t least_free(struct device_facts *f, int first, int end)
 static const char *cuda_probe(struct device_facts *f)
 {
 	struct device_facts facts = {0};
-	int driver = 0, runtime = 0, current = 0;
+	int driver = 0, runtime = 0;
 	cudaError_t status = cudaDriverGetVersion(&driver);
 	cudaRuntimeGetVersion(&runtime);
 	if (status == cudaSuccess)
@@ -173,20 +185,20 @@ static const char *cuda_probe(struct device_facts *f)
 					"CUDA_VISIBLE_DEVICES, or use --device=cpu",
 					i, p.name, p.major, p.minor, OLDEST / 10, OLDEST % 10);
 		snprintf(facts.model, sizeof facts.model, "%.127s", p.name);
+		facts.free_bytes = facts.total_bytes = p.totalGlobalMem; /* if nobody looks */
+		int mps = 0;
+		status = cudaDeviceGetAttribute(&mps, cudaDevAttrMpsEnabled, i);
+		facts.mps |= mps != 0;
 	}
-	if (status == cudaSuccess)
-		status = cudaGetDevice(&current);
-	/* Where a device is open, others are left alone: a context takes memory. */
-	if (status == cudaSuccess)
-		status = least_free(&facts, opened ? current : 0,
-				    opened ? current + 1 : facts.count);
+	/* A context takes memory, and stays: where this process computes, there is only its own. */
+	if (status == cudaSuccess && !cuda_program->computes)
+		status = least_free(&facts);
 	if (status != cudaSuccess)
 		return unusable("the GPU cannot be used: %s", cudaGetErrorString(status));
-	cudaSetDevice(current);
 	driver_version(facts.driver, sizeof facts.driver, driver);
 	library_versions(facts.version, sizeof facts.version, runtime);
 	facts.workspace_bytes = CONTEXT + BLAS_WORKSPACE;
-	facts.conv_workspace_bytes = CONV_WORKSPACE;
+	facts.conv_workspace_bytes = (size_t)2 * CONV_WORKSPACE; /* of the chain, of the branch */
 	if (f)
 		*f = facts;
 	return NULL;
@@ -209,6 +221,11 @@ static void cuda_open(struct device *d, int threads)
 	/* a number would not do: each worker may be shown one GPU only, which is its 0 */
 	for (size_t i = 0; i < sizeof p.uuid.bytes; i++)
 		d->identity = hash64(d->identity ^ (unsigned char)p.uuid.bytes[i]);
+	c->without_graphs = cuda_off("MVBENCH_CUDA_GRAPHS");
+	c->alone = cuda_off("MVBENCH_CUDA_TOGETHER");
+	c->unpadded = cuda_off("MVBENCH_CUDA_PAD");
+	const char *blocks = getenv("MVBENCH_CUDA_SUM_BLOCKS");
+	c->sum_blocks = blocks && atoi(blocks) > 0 ? (size_t)atoi(blocks) : SUM_BLOCKS;
 	c->bf16 = strcmp(d->precision, "bf16") == 0;
 	c->tf32 = strcmp(d->precision, "tf32") == 0;
 	CHECK(c->bf16 || c->tf32 || strcmp(d->precision, "float32") == 0, "precision %s",
@@ -227,8 +244,8 @@ static void cuda_open(struct device *d, int threads)
 	TRY_BLAS(d, cublasSetWorkspace(c->blas, c->blas_workspace, BLAS_WORKSPACE));
 	TRY_DNN(d, cudnnCreate(&c->dnn));
 	TRY_DNN(d, cudnnSetStream(c->dnn, c->stream));
+	cuda_branch_open(d);
 	cuda_sync(d);
-	opened++;
 }
 
 static void cuda_close(struct device *d)
@@ -237,6 +254,7 @@ static void cuda_close(struct device *d)
 	cuda_sync(d);
 	cuda_graphs_close(d);
 	TRY_CUDA(d, cudaFreeHost(c->event));
+	cuda_branch_close(d);
 	TRY_DNN(d, cudnnDestroy(c->dnn));
 	TRY_BLAS(d, cublasDestroy(c->blas));
 	cuda_memory_close(d);
@@ -247,12 +265,47 @@ static void cuda_close(struct device *d)
 	free(c->choice);
 	free(c);
 	d->at = NULL;
-	opened--;
 }
 
 /* ---- What the program gets ------------------------------------------------ */
 
-#define SLOT(name, ...)   .name = cuda_##name,
+/* Of an operation that is not named here the worst is thought. */
+#define IS(word) (strcmp(name, #word) == 0)
+/* They join the branch themselves, if they have to. */
+static inline bool looks_itself(const char *name)
+{
+	return IS(conv_backward_weight) || IS(conv_backward_data) || IS(norm_backward);
+}
+
+/* They read no gradient of a convolution's weights. */
+static inline bool goes_backward(const char *name)
+{
+	return looks_itself(name) || IS(pool_backward) || IS(shortcut_grad) || IS(relu_grad) ||
+	       IS(tanh_grad) || IS(dropout);
+}
+
+/* They write activations, or gradients: no weights. */
+static inline bool writes_no_weights(const char *name)
+{
+	return goes_backward(name) || IS(conv_forward) || IS(norm_forward) || IS(pool_forward) ||
+	       IS(shortcut) || IS(gemm) || IS(add_bias) || IS(sum_rows) || IS(relu) || IS(tanh) ||
+	       IS(softmax_xent) || IS(mse) || IS(gather);
+}
+
+#define JOINED(name, params, args, ...) \
+	static void joined_##name params \
+	{ \
+		if (!looks_itself(#name)) \
+			cuda_join(d); \
+		if (!goes_backward(#name)) \
+			cuda_conv_settle(d); \
+		if (!writes_no_weights(#name)) \
+			cuda_writes(d); \
+		cuda_##name args; \
+	}
+DEVICE_OPS(JOINED)
+
+#define SLOT(name, ...)   .name = joined_##name,
 #define LAYER_SLOTS(name) .name##_new = cuda_##name##_new, .name##_free = cuda_##name##_free,
 static const struct device_ops ops = {.name = "cuda",
 				      .probe = cuda_probe,
@@ -272,6 +325,6 @@ static const struct device_ops ops = {.name = "cuda",
 __attribute__((visibility("default"))) const struct device_ops *mvbench_cuda(
 	const struct cuda_host *of_the_program)
 {
-	host = of_the_program;
-	return host->build == cuda_build() ? &ops : NULL;
+	cuda_program = of_the_program;
+	return cuda_program->build == cuda_build() ? &ops : NULL;
 }

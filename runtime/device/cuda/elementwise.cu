@@ -9,11 +9,9 @@ namespace
 {
 template <typename F> struct map {
 	F f;
-	template <int V, typename T, typename U>
-	__device__ void operator()(at<V> here, T *y, const U *x) const
+	template <int V, typename T> __device__ void operator()(at<V> here, T *y, const T *x) const
 	{
-		pack<T, V> a = load<V>(y + here.i);
-		pack<U, V> b = load<V>(x + here.i);
+		pack<T, V> a = load<V>(y + here.i), b = load<V>(x + here.i);
 
 		store_each<V>(y + here.i,
 			      [&](int k) { return f(number(a.v[k]), number(b.v[k]), here.i + k); });
@@ -21,11 +19,9 @@ template <typename F> struct map {
 };
 
 /* x may be y, for functions that look at one of them only. */
-template <typename T, typename U, typename F>
-void map_all(struct device *d, T *y, const U *x, size_t n, F f)
+template <typename T, typename F> void map_all(struct device *d, T *y, const T *x, size_t n, F f)
 {
-	constexpr int V = sizeof(T) < sizeof(U) ? wide<T> : wide<U>;
-	for_each<V>(d, true, n, map<F>{f}, y, x);
+	for_each<wide<T>>(d, true, n, map<F>{f}, y, x);
 }
 
 template <typename F> void map_activation(struct device *d, float *y, const float *x, size_t n, F f)
@@ -33,41 +29,76 @@ template <typename F> void map_activation(struct device *d, float *y, const floa
 	OF_TYPE(d, map_all(d, (T *)y, (const T *)x, n, f));
 }
 
-struct take {
-	__device__ float operator()(float, float x, size_t) const
-	{
-		return x;
-	}
-};
+template <rule_kind R> __device__ moving rule_of(moving f, rule by, moving_step now)
+{
+#define RULE_CASE(kind, word, moments) \
+	if (R == RULE_##kind) \
+		return rule_##word(f, by, now);
+	RULE_LIST(RULE_CASE)
+	return f;
+}
 
-struct sgd {
-	const struct cuda_step *step; /* not NULL: lr is there */
-	float lr, m, decay, scale;
+template <rule_kind R, int MOMENTS> struct stepping {
+	const struct cuda_now *step; /* not NULL: what changes is there */
+	const float *square;         /* as the device has them */
+	float most;
+	moving_step now;
+	rule by;
 	template <int V>
-	__device__ void operator()(at<V> here, float *p, float *v, const float *g) const
+	__device__ void operator()(at<V> here, float *x, float *a, float *b, const float *g) const
 	{
-		const float rate = step ? step->lr : lr;
-		pack<float, V> pp = load<V>(p + here.i), gg = load<V>(g + here.i), vv;
+		const moving_step by_now = step ? step->moving : now;
+		pack<float, V> xx = load<V>(x + here.i), gg = load<V>(g + here.i), aa = {}, bb = {};
+		rule limited = by;
 
-		if (v)
-			vv = load<V>(v + here.i);
+		if (square)
+			limited.scale *= limit_of(*square, most, most);
+		if (MOMENTS > 0)
+			aa = load<V>(a + here.i);
+		if (MOMENTS > 1)
+			bb = load<V>(b + here.i);
 #pragma unroll
 		for (int k = 0; k < V; k++) {
-			float by = scale * gg.v[k] + decay * pp.v[k];
+			moving f = rule_of<R>(moving{xx.v[k], gg.v[k], aa.v[k], bb.v[k]}, limited,
+					      by_now);
 
-			if (v)
-				by = vv.v[k] = m * vv.v[k] + by;
-			pp.v[k] -= rate * by;
+			xx.v[k] = f.x;
+			aa.v[k] = f.a;
+			bb.v[k] = f.b;
 		}
-		store<V>(p + here.i, pp);
-		if (v)
-			store<V>(v + here.i, vv);
+		store<V>(x + here.i, xx);
+		if (MOMENTS > 0)
+			store<V>(a + here.i, aa);
+		if (MOMENTS > 1)
+			store<V>(b + here.i, bb);
 	}
 };
 
-__global__ void set_step(cuda_step *step, cuda_step now)
+/* Of one block, which goes over all of x: sums in float64, in the same order every time. */
+__global__ void __launch_bounds__(THREADS) add_squares(float *y, const float *x, size_t n)
+{
+	double *of = shared_doubles(), sum = 0;
+	for (size_t i = threadIdx.x; i < n; i += THREADS)
+		sum += (double)x[i] * x[i];
+	of[threadIdx.x] = sum;
+	for (unsigned half = THREADS / 2; half > 0; half /= 2) {
+		__syncthreads();
+		if (threadIdx.x < half)
+			of[threadIdx.x] += of[threadIdx.x + half];
+	}
+	if (threadIdx.x == 0)
+		*y += (float)of[0];
+}
+
+__global__ void set_step(struct cuda_now *step, struct cuda_now now)
 {
 	*step = now;
+}
+
+__global__ void mark(volatile uint32_t *host, const struct cuda_now *step)
+{
+	*host = step->turn;
+	__threadfence_system();
 }
 
 } // namespace
@@ -111,10 +142,30 @@ void cuda_tanh_grad(struct device *d, float *dy, const float *y, size_t n)
 		       [] __device__(float g, float of, size_t) { return g * (1 - of * of); });
 }
 
+void cuda_add(struct device *d, float *y, const float *x, size_t n)
+{
+	map_activation(d, y, x, n, [] __device__(float to, float by, size_t) { return to + by; });
+}
+
+void cuda_gelu(struct device *d, float *y, const float *x, size_t n)
+{
+	map_activation(d, y, x, n, [] __device__(float, float of, size_t) {
+		return 0.5f * of * (1 + erff(0.70710678f * of));
+	});
+}
+
+void cuda_gelu_grad(struct device *d, float *dy, const float *x, size_t n)
+{
+	map_activation(d, dy, x, n, [] __device__(float g, float of, size_t) {
+		return g * (0.5f * (1 + erff(0.70710678f * of)) +
+			    0.39894228f * of * expf(-0.5f * of * of));
+	});
+}
+
 /* In a graph that is kept, the key is not what it was when the graph was captured. */
 void cuda_dropout(struct device *d, float *y, float p, uint64_t salt, size_t n)
 {
-	const struct cuda_step *step = d->in_graph ? &cuda_of(d)->state->step : NULL;
+	const struct cuda_now *step = d->in_graph ? &cuda_of(d)->state->step : NULL;
 	const uint64_t key = d->key;
 	const float scale = 1 / (1 - p);
 	map_activation(d, y, y, n, [=] __device__(float of, float, size_t i) {
@@ -122,27 +173,45 @@ void cuda_dropout(struct device *d, float *y, float p, uint64_t salt, size_t n)
 	});
 }
 
-void cuda_to_bf16(struct device *d, void *y, const float *x, size_t n)
-{
-	map_all(d, (bf16 *)y, x, n, take());
-}
-
-void cuda_from_bf16(struct device *d, float *y, const void *x, size_t n)
-{
-	map_all(d, y, (const bf16 *)x, n, take());
-}
-
 /* Neither is the learning rate. */
-void cuda_sgd(struct device *d, float *p, float *v, const float *g, float lr, float m, float decay,
-	      float scale, size_t n)
+void cuda_step(struct device *d, float *x, float *a, float *b, const float *g,
+	       const struct rule *by, size_t n)
 {
-	const struct cuda_step *step = d->in_graph ? &cuda_of(d)->state->step : NULL;
-	CHECK(!step || lr == d->lr, "sgd: lr %g in a step of %g", (double)lr, (double)d->lr);
-	for_each<wide<float>>(d, true, n, sgd{step, lr, m, decay, scale}, p, v, g);
+	const struct cuda_now *step = d->in_graph ? &cuda_of(d)->state->step : NULL;
+	const moving_step now = {by->lr, {d->unbias[0], d->unbias[1]}};
+	CHECK(!step || by->lr == d->lr, "lr %g in a step of %g", (double)by->lr, (double)d->lr);
+#define STEP_BY(kind, word, moments) \
+	case RULE_##kind: \
+		for_each<wide<float>>( \
+			d, true, n, \
+			stepping<RULE_##kind, moments>{step, d->square, d->most, now, *by}, x, a, \
+			b, g); \
+		break;
+	switch (by->kind) {
+		RULE_LIST(STEP_BY)
+	}
+}
+
+void cuda_add_squares(struct device *d, float *y, const float *x, size_t n)
+{
+	QUEUE(d, add_squares, 1, THREADS, y, x, n);
+}
+
+void cuda_limit(struct device *d, float *y, const float *square, float most, float least, size_t n)
+{
+	map_all(d, y, y, n, [=] __device__(float of, float, size_t) {
+		return of * limit_of(*square, most, least);
+	});
 }
 
 void cuda_set_step(struct device *d)
 {
 	struct cuda *c = cuda_of(d);
-	QUEUE(d, set_step, 1, 1, &c->state->step, (cuda_step{d->key, d->lr, ++c->turn}));
+	const struct cuda_now now = {d->key, {d->lr, {d->unbias[0], d->unbias[1]}}, ++c->turn};
+	QUEUE(d, set_step, 1, 1, &c->state->step, now);
+}
+
+void cuda_mark(struct device *d, uint32_t *host)
+{
+	QUEUE(d, mark, 1, 1, host, &cuda_of(d)->state->step);
 }

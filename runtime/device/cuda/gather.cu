@@ -13,9 +13,10 @@ struct row_numbers {
 struct source {               /* on the device */
 	const uint8_t *bytes; /* [n x features], or NULL and */
 	const float *floats;
-	const float *target; /* [n] */
+	const float *target; /* [n x targets] */
 	const float *mean;   /* [features]; NULL = 0 */
-	size_t features;
+	size_t features, targets;
+	float unit; /* of a byte */
 	uint64_t key;
 	unsigned width, height, channels, pad; /* width 0: rows are taken as they are */
 	bool flip;
@@ -39,8 +40,8 @@ __global__ void __launch_bounds__(THREADS) gather(T *x, float *y, source from, r
 	size_t j = (size_t)blockIdx.x * THREADS + threadIdx.x;
 	int32_t row = rows.number[blockIdx.y];
 	size_t at = (size_t)row * from.features;
-	if (j == 0)
-		y[blockIdx.y] = from.target[row];
+	if (j < from.targets)
+		y[blockIdx.y * from.targets + j] = from.target[(size_t)row * from.targets + j];
 	if (j >= from.features)
 		return;
 	long source = (long)j;
@@ -50,8 +51,7 @@ __global__ void __launch_bounds__(THREADS) gather(T *x, float *y, source from, r
 	float value = 0;
 
 	if (source >= 0) {
-		value = from.bytes ? from.bytes[at + source] * (1.0f / 255)
-				   : from.floats[at + source];
+		value = from.bytes ? from.bytes[at + source] * from.unit : from.floats[at + source];
 		if (from.mean)
 			value -= from.mean[source];
 	}
@@ -72,9 +72,11 @@ void cuda_gather(struct device *d, float *x, float *y, const struct data *data,
 	struct source from = {};
 	from.bytes = brought(d, data->bytes, data->n * f);
 	from.floats = data->bytes ? NULL : brought(d, data->floats, data->n * f);
-	from.target = brought(d, data->target, data->n);
+	from.target = brought(d, data->target, data->n * data_targets(data));
 	from.mean = t ? brought(d, t->mean, f) : NULL;
 	from.features = f;
+	from.targets = data_targets(data); /* at most as many */
+	from.unit = data->tokens ? 1 : 1.0f / 255;
 	if (t && (t->pad || t->flip)) {
 		from.key = t->key;
 		from.width = (unsigned)t->image.width;
@@ -89,6 +91,7 @@ void cuda_gather(struct device *d, float *x, float *y, const struct data *data,
 		const dim3 blocks((unsigned)((f + THREADS - 1) / THREADS), (unsigned)n);
 
 		memcpy(rows.number, index + i, n * sizeof *index);
-		OF_TYPE(d, QUEUE(d, gather<T>, blocks, THREADS, (T *)x + i * f, y + i, from, rows));
+		OF_TYPE(d, QUEUE(d, gather<T>, blocks, THREADS, (T *)x + i * f,
+				 y + i * from.targets, from, rows));
 	}
 }

@@ -38,6 +38,9 @@ void cuda_gemm(struct device *d, float *y, bool at, const float *a, bool bt, con
 	}
 	void *weight = cuda_workspace(d, n * k * sizeof(uint16_t));
 
-	cuda_to_bf16(d, weight, b, n * k);
+	cuda_move(
+		d,
+		&(struct cuda_piece){b, weight, (unsigned)n, (unsigned)k, (unsigned)n, (unsigned)k},
+		1, false, true);
 	multiply(d, y, CUDA_R_16BF, at, a, bt, weight, CUDA_R_16BF, (int)m, (int)n, (int)k);
 }

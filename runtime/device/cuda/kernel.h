@@ -148,6 +148,26 @@ void for_each(struct device *d, bool packed, size_t n, F f, P... p)
 		QUEUE(d, (each<1, F, P...>), blocks_for(n, MAP_BLOCKS), THREADS, n, f, p...);
 }
 
+/* ---- Of a warp: every thread of it comes here, and gets what all have ------ */
+
+constexpr unsigned WARPS = THREADS / 32, ALL = 0xffffffffu;
+
+__device__ inline float warp_sum(float x)
+{
+	for (int by = 16; by > 0; by /= 2)
+		x += __shfl_xor_sync(ALL, x, by);
+	return x;
+}
+
+__device__ inline float warp_max(float x)
+{
+	for (int by = 16; by > 0; by /= 2) {
+		float other = __shfl_xor_sync(ALL, x, by);
+		x = other > x ? other : x;
+	}
+	return x;
+}
+
 /* ---- Sums of a block, and of blocks -------------------------------------- */
 
 /* Shared memory is had from plain functions: two templates that each declare some would not be

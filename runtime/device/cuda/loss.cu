@@ -8,7 +8,7 @@
 
 namespace
 {
-constexpr unsigned WARPS = THREADS / 32, TALLY_BLOCKS = 128, ALL = 0xffffffffu;
+constexpr unsigned TALLY_BLOCKS = 128;
 
 /* Called by all threads of a block; loss and correct are those of thread 0 alone. */
 __device__ inline void tally_add(double loss, unsigned long long correct, size_t rows,
@@ -32,22 +32,6 @@ __device__ inline void tally_add(double loss, unsigned long long correct, size_t
 	tally->loss += loss / divisor;
 	tally->correct += correct;
 	tally->rows += rows;
-}
-
-__device__ inline float warp_sum(float x)
-{
-	for (int by = 16; by > 0; by /= 2)
-		x += __shfl_xor_sync(ALL, x, by);
-	return x;
-}
-
-__device__ inline float warp_max(float x)
-{
-	for (int by = 16; by > 0; by /= 2) {
-		float other = __shfl_xor_sync(ALL, x, by);
-		x = other > x ? other : x;
-	}
-	return x;
 }
 
 /* A warp a row. A NaN among the scores is no maximum, but makes the sum a NaN; an infinity does so

@@ -85,8 +85,10 @@ struct cuda_stage cuda_stage_of(struct device *d, size_t bytes)
 				   .counter = cuda_of(d)->state->counter};
 }
 
+/* Whoever waits may have others write what is here: MPI does. */
 void cuda_sync(struct device *d)
 {
+	cuda_writes(d);
 	TRY_CUDA(d, cudaStreamSynchronize(cuda_of(d)->stream));
 }
 
@@ -99,7 +101,7 @@ float *cuda_alloc(struct device *d, size_t n)
 
 void cuda_free(struct device *d, float *p, size_t n)
 {
-	(void)n;
+	cuda_conv_forget(d, p, n);
 	TRY_CUDA(d, cudaFree(p));
 }
 

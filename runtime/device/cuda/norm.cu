@@ -15,7 +15,7 @@ namespace
 template <typename T, int V> struct statistics_job : reads_one<T, V> {
 	static constexpr int sums = 2;
 	float *at, *running;
-	float alpha;
+	float alpha, epsilon;
 	size_t rows, n;
 	struct kept {
 		float first[V];
@@ -43,7 +43,7 @@ template <typename T, int V> struct statistics_job : reads_one<T, V> {
 		float var = variance < 0 ? 0 : (float)variance; /* a NaN stays one */
 
 		at[c] = mean;
-		at[n + c] = var;
+		at[n + c] = 1 / sqrtf(var + epsilon);
 		running[c] = (1 - alpha) * running[c] + alpha * mean;
 		running[n + c] = (1 - alpha) * running[n + c] + alpha * var;
 	}
@@ -54,7 +54,7 @@ template <typename T, int V> struct norm_job {
 	const T *x, *more;
 	const float *scale, *at;
 	float epsilon;
-	bool relu;
+	bool training, relu; /* training: at has inverse deviations, else variances */
 	size_t n;
 	struct kept {
 		float mean[V], a[V], beta[V];
@@ -68,7 +68,7 @@ template <typename T, int V> struct norm_job {
 		for (int v = 0; v < V; v++) {
 			size_t c = column + v;
 			k.mean[v] = at[c];
-			k.a[v] = scale[c] / sqrtf(at[n + c] + epsilon);
+			k.a[v] = scale[c] * (training ? at[n + c] : 1 / sqrtf(at[n + c] + epsilon));
 			k.beta[v] = scale[n + c];
 		}
 		return k;
@@ -96,7 +96,6 @@ template <typename T, int V> struct norm_job {
 template <typename T, int V> struct masked_job {
 	const T *given, *x, *y;
 	const float *at;
-	float epsilon;
 	size_t n;
 	struct item {
 		pack<T, V> dy, x, y;
@@ -114,10 +113,6 @@ template <typename T, int V> struct masked_job {
 	{
 		return y && number(it.y.v[v]) == 0 ? 0 : number(it.dy.v[v]);
 	}
-	__device__ float inverse(size_t column) const
-	{
-		return 1 / sqrtf(at[n + column] + epsilon);
-	}
 };
 
 /* Sums for dscale; back: the masked dy is written back. */
@@ -134,7 +129,7 @@ template <typename T, int V> struct norm_grad_scale_job : masked_job<T, V> {
 		kept k;
 		for (int v = 0; v < V; v++) {
 			k.mean[v] = this->at[column + v];
-			k.a[v] = this->inverse(column + v);
+			k.a[v] = this->at[this->n + column + v];
 		}
 		return k;
 	}
@@ -160,7 +155,7 @@ template <typename T, int V> struct norm_grad_scale_job : masked_job<T, V> {
 template <typename T, int V> struct norm_grad_job : masked_job<T, V> {
 	T *dx;
 	const float *dscale, *scale;
-	size_t rows;
+	float share; /* 1 / rows */
 	using typename masked_job<T, V>::item;
 	struct kept {
 		float mean[V], a[V], b[V], c[V];
@@ -170,7 +165,7 @@ template <typename T, int V> struct norm_grad_job : masked_job<T, V> {
 		kept k;
 		for (int v = 0; v < V; v++) {
 			size_t i = column + v;
-			float r = this->inverse(i), share = 1.0f / rows;
+			float r = this->at[this->n + i];
 			k.mean[v] = this->at[i];
 			k.a[v] = scale[i] * r;
 			k.b[v] = k.a[v] * r * (dscale[i] * share);
@@ -191,7 +186,7 @@ template <typename T, int V> struct norm_grad_job : masked_job<T, V> {
 
 struct cuda_norm {
 	struct shape s;
-	float *statistics; /* [2 C] of the last training forward: means, variances */
+	float *statistics; /* [2 C] of the last training forward: means, 1 / deviations */
 };
 
 static size_t statistics_bytes(const struct shape *s)
@@ -228,6 +223,7 @@ void cuda_norm_forward(struct device *d, void *norm, float *y, const float *x, c
 							    m->statistics,
 							    running,
 							    NORM_ALPHA,
+							    NORM_EPSILON,
 							    pixels,
 							    n},
 				       pixels, n));
@@ -238,6 +234,7 @@ void cuda_norm_forward(struct device *d, void *norm, float *y, const float *x, c
 				   scale,
 				   training ? m->statistics : running,
 				   NORM_EPSILON,
+				   training,
 				   s->relu,
 				   n};
 		map_columns<V>(d, job, pixels, n);
@@ -252,13 +249,16 @@ void cuda_norm_backward(struct device *d, void *norm, float *dx, float *dscale, 
 	const struct cuda_norm *m = (const struct cuda_norm *)norm;
 	const size_t pixels = rows * m->s.in.height * m->s.in.width, n = m->s.in.channels;
 	const bool back = m->s.relu && m->s.adds;
+	cuda_join_before(d, dx, pixels * n * sizeof *dx);
+	if (back)
+		cuda_join_before(d, dy, pixels * n * sizeof *dy);
 	OF_PACK(d, packs<T>(n, dx, dy, x, m->s.relu ? y : NULL), {
 		masked_job<T, V> from{(const T *)dy, (const T *)x, m->s.relu ? (const T *)y : NULL,
-				      m->statistics, NORM_EPSILON, n};
+				      m->statistics, n};
 		norm_grad_scale_job<T, V> first{from, dscale, back ? (T *)dy : NULL};
 		sum_columns<V>(d, first, pixels, n);
 		from.y = back ? NULL : from.y;
-		norm_grad_job<T, V> second{from, (T *)dx, dscale, scale, pixels};
+		norm_grad_job<T, V> second{from, (T *)dx, dscale, scale, 1.0f / pixels};
 		map_columns<V>(d, second, pixels, n);
 	});
 }

@@ -6,6 +6,9 @@
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <time.h>
 
 static float *cuda_pinned_new(struct device *d, size_t n)
 {
@@ -19,12 +22,13 @@ static void cuda_pinned_free(struct device *d, float *p)
 	TRY_CUDA(d, cudaFreeHost(p));
 }
 
-static void cuda_fetch(struct device *d, float *to, const float *x, size_t n)
+static void cuda_aside(struct device *d, bool on)
 {
-	struct cuda *c = cuda_of(d);
-	if (n)
-		TRY_CUDA(d, cudaMemcpyAsync(to, x, n * sizeof *x, cudaMemcpyDeviceToHost, c->side));
-	TRY_CUDA(d, cudaStreamSynchronize(c->side));
+	struct cuda *c = cuda_of(d), was = *c;
+	CHECK(on != c->aside && !d->in_graph, "aside, where it is already or in a graph");
+	c->stream = was.side;
+	c->side = was.stream;
+	c->aside = on;
 }
 
 /* Small allocations share a piece of SHARED bytes, which a peer would map as a whole. */
@@ -89,38 +93,81 @@ static char *cuda_nccl_id(struct device *d, unsigned char id[NCCL_ID_BYTES])
 	return NULL;
 }
 
+/* NCCL is told not to block, as a rank that cannot join would leave the others waiting for ever.
+ * What is under way is over now, or, too late, still ncclInProgress. */
+static ncclResult_t settled(ncclComm_t comm, ncclResult_t status, double within_s)
+{
+	struct timespec began, now;
+	clock_gettime(CLOCK_MONOTONIC, &began);
+	while (status == ncclInProgress) {
+		ncclResult_t asked = ncclCommGetAsyncError(comm, &status);
+		if (asked != ncclSuccess)
+			return asked;
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		if ((double)(now.tv_sec - began.tv_sec) +
+			    1e-9 * (double)(now.tv_nsec - began.tv_nsec) >
+		    within_s)
+			break;
+		sched_yield();
+	}
+	return status;
+}
+
+static double patience_s(void)
+{
+	const char *text = getenv("MVBENCH_NCCL_TIMEOUT");
+	double s = text ? atof(text) : 0;
+	return s > 0 ? s : 60;
+}
+
 static char *cuda_nccl_new(struct device *d, void **nccl, const unsigned char id[NCCL_ID_BYTES],
 			   int rank, int size)
 {
 	ncclUniqueId made;
-	ncclComm_t comm;
+	ncclComm_t comm = NULL;
+	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+	config.blocking = 0;
 	memcpy(&made, id, sizeof made);
-	ncclResult_t status = ncclCommInitRank(&comm, size, made, rank);
+	ncclResult_t status = ncclCommInitRankConfig(&comm, size, made, rank, &config);
+	status = settled(comm, status, patience_s());
 
-	if (status != ncclSuccess)
-		return sentence("NCCL cannot join worker %d on GPU %d: %s; use ipc, staged or auto",
-				rank, cuda_of(d)->gpu, ncclGetErrorString(status));
-	*nccl = comm;
-	return NULL;
+	if (status == ncclSuccess) {
+		*nccl = comm;
+		return NULL;
+	}
+	if (comm)
+		ncclCommAbort(comm);
+	if (status == ncclInProgress)
+		return sentence("NCCL: worker %d on GPU %d waited %.0f s for the others to join "
+				"(MVBENCH_NCCL_TIMEOUT); use ipc, staged or auto",
+				rank, cuda_of(d)->gpu, patience_s());
+	return sentence("NCCL cannot join worker %d on GPU %d: %s; use ipc, staged or auto", rank,
+			cuda_of(d)->gpu, ncclGetErrorString(status));
 }
 
-#define TRY_NCCL(d, call) TRY_(d, ncclResult_t, ncclSuccess, ncclGetErrorString, call)
+#define TRY_NCCL(d, comm, call) \
+	do { \
+		ncclResult_t status_ = settled(comm, call, patience_s()); \
+		if (status_ != ncclSuccess) \
+			cuda_failed(d, __FILE__, __LINE__, #call, ncclGetErrorString(status_)); \
+	} while (0)
 
 static void cuda_nccl_free(struct device *d, void *nccl)
 {
-	TRY_NCCL(d, ncclCommDestroy(nccl));
+	TRY_NCCL(d, nccl, ncclCommFinalize(nccl));
+	TRY_NCCL(d, nccl, ncclCommDestroy(nccl));
 }
 
 static void cuda_nccl_allreduce(struct device *d, void *nccl, float *x, size_t n)
 {
-	TRY_NCCL(d, ncclAllReduce(x, x, n, ncclFloat, ncclSum, nccl, cuda_of(d)->stream));
-	cuda_sync(d);
+	cuda_writes(d);
+	TRY_NCCL(d, nccl, ncclAllReduce(x, x, n, ncclFloat, ncclSum, nccl, cuda_of(d)->stream));
 }
 
 const struct peer_ops cuda_peer = {
 	.pinned_new = cuda_pinned_new,
 	.pinned_free = cuda_pinned_free,
-	.fetch = cuda_fetch,
+	.aside = cuda_aside,
 	.shared_new = cuda_shared_new,
 	.shared_free = cuda_shared_free,
 	.shared_map = cuda_shared_map,

@@ -9,7 +9,8 @@ namespace
 /* What is not used is NULL; in may be out. */
 __global__ void __launch_bounds__(THREADS)
 	apply(op_kind kind, updater_kind updater, float *w, float *kept, const float *bak,
-	      float *pulled, const float *in, float *out, push by, float tau, bool keep, size_t n)
+	      float *pulled, const float *in, float *out, push by, float tau, bool keep, size_t n,
+	      float *more, float2 unbias)
 {
 	for (size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x; i < n;
 	     i += (size_t)gridDim.x * THREADS) {
@@ -29,9 +30,14 @@ __global__ void __launch_bounds__(THREADS)
 			x.kept = kept ? kept[i] : 0;
 			x.bak = bak ? bak[i] : 0;
 			x.tau = tau;
+			x.more = more ? more[i] : 0;
+			x.unbias[0] = unbias.x;
+			x.unbias[1] = unbias.y;
 			x = push_any(updater, x, by);
 			if (kept)
 				kept[i] = x.kept;
+			if (more)
+				more[i] = x.more;
 		}
 		if (kind != OP_READ)
 			w[i] = x.w;
@@ -77,6 +83,7 @@ void cuda_sum(struct device *d, float *y, const float *const *x, int k, float a,
 	for (int i = 0; i < k; i++)
 		packed = aligned(s.from.x[i] = x[i]) && packed;
 	s.from.k = k;
+	cuda_writes(d);
 	for_each<wide<float>>(d, packed, n, s, y);
 }
 
@@ -85,8 +92,13 @@ void cuda_apply(struct device *d, enum op_kind kind, enum updater_kind updater,
 {
 	float *kept = update_kept(u, updater_keeps(updater));
 	const float *bak = updater_reads(updater) ? u->pulled : NULL;
+	float *more = updater_keeps(updater) == KEEPS_MORE ? u->more : NULL, unbias[] = {1, 1};
+	if (more && kind == OP_PUSH)
+		update_unbias(u, unbias);
+	cuda_writes(d);
 	if (n)
 		QUEUE(d, apply, blocks_for(n, MAP_BLOCKS), THREADS, kind, updater, u->w, kept, bak,
-		      u->pulled, u->values, u->out, u->by, (float)u->staleness, u->keep, n);
+		      u->pulled, u->values, u->out, u->by, (float)u->staleness, u->keep, n, more,
+		      make_float2(unbias[0], unbias[1]));
 	cuda_sync(d);
 }

@@ -1,0 +1,224 @@
+/*
+ * axes.c - what figure xy draws: any column of the runs against any other. A column is one of view
+ * run_summary, the speed-up over serial, or an option by its name, a strategy's and a workload's
+ * too; its values go to the temporary tables `point` and `axes` of style.sql.
+ */
+#include "plots/plot.h"
+
+#include <string.h>
+
+/* A column as it is asked for. */
+struct axis {
+	char *name; /* as listed, with _ for - */
+	char *sql;  /* its value, of run_summary r */
+	bool key;   /* it is an option: of one configuration it has one value */
+};
+
+static void axis_fini(struct axis *a)
+{
+	free(a->name);
+	free(a->sql);
+	*a = (struct axis){.name = NULL};
+}
+
+struct names {
+	const char **name;
+	size_t n, columns; /* the first ones are columns; then options that are none */
+};
+
+static void names_fini(struct names *all)
+{
+	for (size_t i = 0; i < all->n; i++)
+		free((char *)(uintptr_t)all->name[i]);
+	free(all->name);
+}
+
+static char *names_read(struct store *s, struct names *all)
+{
+	static const char *const internal[] = {"config_key", "compare_key", "config_hash"};
+	struct sql columns AUTODONE = sql_select(s, "SELECT * FROM run_summary LIMIT 0", "");
+	for (int i = 0; i < sql_columns(&columns); i++) {
+		bool hidden = false;
+		for (size_t k = 0; k < sizeof internal / sizeof *internal; k++)
+			hidden |= strcmp(sql_name(&columns, i), internal[k]) == 0;
+		if (!hidden)
+			APPEND(all->name, all->n, must(strdup(sql_name(&columns, i))));
+	}
+	APPEND(all->name, all->n, must(strdup("speedup")));
+	all->columns = all->n;
+	struct sql keys AUTODONE = sql_select(
+		s,
+		"SELECT DISTINCT e.key FROM (SELECT DISTINCT config_key FROM run_summary) CROSS "
+		"JOIN json_each(config_key) AS e ORDER BY 1",
+		"");
+	while (sql_next(&keys))
+		APPEND(all->name, all->n, sql_copy(&keys, 0));
+	return sql_done(&keys);
+}
+
+/* NULL, or a sentence: option --what names no column. */
+static char *axis_find(struct axis *a, const struct names *all, const char *what, const char *typed)
+{
+	char *name AUTOFREE = must(strdup(typed));
+	for (char *c = name; *c; c++)
+		*c = *c == '-' ? '_' : *c;
+	size_t at = 0;
+	while (at < all->n && strcmp(all->name[at], name) != 0)
+		at++;
+	if (at == all->n) {
+		const char *near = nearest(typed, all->name, all->n);
+		return near ? sentence("--%s=%s: there is no such column; did you mean %s?", what,
+				       typed, near)
+			    : sentence("--%s=%s: there is no such column; mvbench table --help "
+				       "lists them, and options are columns, too",
+				       what, typed);
+	}
+	*a = (struct axis){.name = must(strdup(name)),
+			   .sql = at + 1 == all->columns
+					  ? must(strdup("(SELECT p.epoch_seconds FROM serial_pace "
+							"AS p WHERE p.compare_key = "
+							"r.compare_key) / r.epoch_seconds"))
+				  : at < all->columns
+					  ? sentence("r.\"%s\"", name)
+					  : sentence("(r.config_key ->> '$.\"%s\"')", name),
+			   .key = at >= all->columns};
+	for (size_t i = all->columns; i < all->n; i++)
+		a->key |= strcmp(all->name[i], name) == 0;
+	return NULL;
+}
+
+/* The value as a number; words stay words (words), or are none. Heap. */
+static char *as_number(const struct axis *a, bool words)
+{
+	return sentence(
+		"CASE WHEN typeof(%s) IN ('integer', 'real') THEN %s WHEN iif(json_valid(%s), "
+		"json_type(%s) IN ('integer', 'real'), 0) THEN CAST(%s AS REAL) %s%s END",
+		a->sql, a->sql, a->sql, a->sql, a->sql, words ? "ELSE " : "", words ? a->sql : "");
+}
+
+/* "Test accuracy" of a person is test_accuracy here; of options their unit is known. Heap. */
+static char *axis_label(const struct axis *a)
+{
+	char *typed AUTOFREE = must(strdup(a->name));
+	for (char *c = typed; *c; c++)
+		*c = *c == '_' ? '-' : *c;
+	const struct option *o = option_find(run_options, typed);
+	const char *unit = o && o->help ? strrchr(o->help, '[') : NULL;
+	if (strstr(a->name, "accuracy"))
+		return sentence("%s [%%]", a->name);
+	if (strstr(a->name, "seconds"))
+		return sentence("%s [s]", a->name);
+	if (o && unit && strcmp(unit, "[name]") != 0 && !strstr(unit, typed))
+		return sentence("%s %s", typed, unit);
+	return must(strdup(o ? typed : a->name));
+}
+
+/* The line that a run belongs to, where nothing is said: its configuration, but for what names give
+ * of this column. Heap. */
+static char *usual_series(const struct axis *x)
+{
+	static const struct {
+		const char *column, *piece;
+	} shorts[] = {{"strategy", "c.strategy || ' '"}, /* it stands first, a blank behind it */
+		      {"servers", "'+' || c.servers || 's'"},
+		      {"sync_every", "' X=' || c.sync_every"},
+		      {"platform", "' ' || r.platform"},
+		      {"sim_platform", "':' || r.sim_platform"}};
+	if (strcmp(x->name, "workers") == 0)
+		return must(strdup("c.series"));
+	for (size_t i = 0; i < sizeof shorts / sizeof *shorts; i++)
+		if (strcmp(x->name, shorts[i].column) == 0)
+			return sentence("replace(c.name || ' ', %s, '')", shorts[i].piece);
+	/* as names.sql puts it there */
+	return sentence("replace(c.name, ' ' || ifnull((SELECT name FROM option_info WHERE "
+			"\"column\" = '%s'), '%s') || '=' || iif(typeof(%s) = 'real', "
+			"format('%%g', %s), %s), '')",
+			x->name, x->name, x->sql, x->sql, x->sql);
+}
+
+/* "strategy,workers": numbers with their names, words alone. */
+static char *grouped_series(const struct names *all, const char *list, char **series)
+{
+	struct text t;
+	FILE *f = text_open(&t);
+	char *wrong = NULL;
+	const char *between = "";
+	for (const char *at = list; !wrong && *at; at += strspn(at, ", ")) {
+		struct axis a ENDS_WITH(axis_fini) = {.name = NULL};
+		size_t n = strcspn(at, ", ");
+		char *name AUTOFREE = must(strndup(at, n));
+		at += n;
+		wrong = axis_find(&a, all, "group", name);
+		char *number AUTOFREE = wrong ? NULL : as_number(&a, false);
+		if (!wrong)
+			fprintf(f, "%siif(%s IS NULL, ifnull(%s, ''), '%s=' || format('%%g', %s))",
+				between, number, a.sql, a.name, number);
+		between = " || ' ' || ";
+	}
+	*series = text_close(&t);
+	return wrong;
+}
+
+/* Of whom diverged: worse than all others. Heap. */
+static char *y_of(const struct axis *y)
+{
+	char *number AUTOFREE = as_number(y, false);
+	const char *worst = strstr(y->name, "accuracy") ? "-9e999"
+			    : strstr(y->name, "loss")   ? "9e999"
+							: "NULL";
+	return sentence("iif(r.status = 'done', %s * (%s), %s)",
+			strstr(y->name, "accuracy") ? "100" : "1", number,
+			strncmp(y->name, "target", 6) == 0 ? "NULL" : worst);
+}
+
+static char *fill(struct store *s, const struct axis *x, const struct axis *y, const char *series,
+		  const char *log)
+{
+	char *y_sql AUTOFREE = y_of(y), *number AUTOFREE = as_number(x, true);
+	char *x_sql AUTOFREE =
+		strstr(x->name, "accuracy") ? sentence("100 * (%s)", number) : must(strdup(number));
+	char *x_label AUTOFREE = axis_label(x), *y_label AUTOFREE = axis_label(y);
+	bool pooled = x->key || strcmp(x->name, "seed") == 0;
+	char *sql AUTOFREE = sentence(
+		"INSERT INTO temp.point SELECT workload, series, iif(%d OR typeof(x) = "
+		"'text', x, config_key), x, y, look, place FROM (SELECT r.workload, "
+		"c.config_key, ifnull(nullif(trim(%s), ''), 'runs') AS series, %s AS x, "
+		"%s AS y, c.look, c.place FROM run_summary AS r JOIN configuration AS c "
+		"USING (config_key) LEFT JOIN (SELECT compare_key, epoch_seconds FROM "
+		"serial_pace) AS p ON p.compare_key = r.compare_key WHERE r.status IN ('done', "
+		"'diverged')) WHERE x IS NOT NULL AND y IS NOT NULL",
+		pooled, series, x_sql, y_sql);
+	TRY(sql_change(s, sql, ""));
+	return sql_change(s, "INSERT INTO temp.axes VALUES (?1, ?2, ?3, ?4)", "ttti", x_label,
+			  y_label, log, (int64_t)pooled);
+}
+
+/* NULL, or a sentence: are there numbers? */
+static char *check_points(struct store *s, const struct axis *x, const struct axis *y)
+{
+	int64_t points = 0, runs = 0;
+	TRY(sql_number(s, &points, "SELECT count(*) FROM temp.point", ""));
+	TRY(sql_number(s, &runs, "SELECT count(*) FROM selected", ""));
+	if (points || !runs)
+		return NULL;
+	return sentence("--x=%s --y=%s: of the %lld finished runs that were chosen none has both, "
+			"and a number for y",
+			x->name, y->name, (long long)runs);
+}
+
+char *axes_choose(struct store *s, const struct axes *a)
+{
+	struct names all ENDS_WITH(names_fini) = {.n = 0};
+	struct axis x ENDS_WITH(axis_fini) = {.name = NULL},
+		      y ENDS_WITH(axis_fini) = {.name = NULL};
+	char *series AUTOFREE = NULL;
+	TRY(names_read(s, &all));
+	TRY(axis_find(&x, &all, "x", a->x));
+	TRY(axis_find(&y, &all, "y", a->y));
+	if (*a->group)
+		TRY(grouped_series(&all, a->group, &series));
+	else
+		series = usual_series(&x);
+	TRY(fill(s, &x, &y, series, a->log));
+	return check_points(s, &x, &y);
+}

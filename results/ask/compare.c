@@ -1,0 +1,158 @@
+/*
+ * compare.c - mvbench compare: two runs, or two configurations, against each other: in which
+ * settings they differ, what they came to and whether that is more than chance, and their curves.
+ * compare.sql does the arithmetic; the test is the table's (view comparison), of two sides.
+ */
+#include "results/ask/ask.h"
+#include "results/db/column.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+TEXT_FILE(compare_sql, "results/ask/compare.sql");
+
+struct compare_options {
+	struct select select;
+	const char *format, *out;
+};
+
+#define OWNER struct compare_options
+static const struct option options[] = {
+	SELECT_OPTIONS(select., "database to read",
+		       "for latest, and runs that a name stands for: "),
+	OPTION(format, CHOICE, "format", "text",
+	       "csv and json, for programs: a row a setting and a figure, not rounded [name]",
+	       .choices = "text|csv|json"),
+	OPTION(out, STRING, "out", "", "write it there instead of on the terminal [file]"),
+	{.name = NULL},
+};
+
+/* Both sides, as the only runs of the connection. */
+static char *choose(struct store *s, const struct select *o, const char *const *word)
+{
+	static const char only[] =
+		"INSERT INTO temp.run_summary SELECT * FROM main.run_summary WHERE id IN "
+		"(SELECT run_id FROM side) AND id NOT IN (SELECT id FROM temp.run_summary);"
+		"DELETE FROM temp.run_summary WHERE id NOT IN (SELECT run_id FROM side);"
+		"UPDATE temp.run_summary SET config_key = "
+		"(SELECT name FROM side WHERE run_id = id)";
+	char *twice AUTOFREE = NULL;
+	TRY(database_take(s, o->where, o->label, true));
+	TRY(names_make(s));
+	TRY(names_find(s, word[0], o, "A"));
+	TRY(names_find(s, word[1], o, "B"));
+	TRY(sql_first(s, &twice, "SELECT run_id FROM side GROUP BY run_id HAVING count(*) > 1",
+		      ""));
+	if (twice)
+		return sentence("%s, %s: run %s is on both sides; name other runs, or leave it out "
+				"with --where=\"id <> %s\"",
+				word[0], word[1], twice, twice);
+	TRY(sql_script(s, only));
+	return database_summarise(s);
+}
+
+static char *print_settings(struct store *s, FILE *f)
+{
+	int64_t n = 0;
+	TRY(sql_number(s, &n, "SELECT count(*) FROM differing", ""));
+	if (n == 0)
+		fputs("no setting differs\n", f);
+	return n ? query_print(s, f, FORMAT_TEXT, "SELECT * FROM differing", NULL, 0, NULL) : NULL;
+}
+
+/* By epoch, then by seconds of training. */
+static char *print_curves(struct store *s, FILE *f)
+{
+	struct sql q AUTODONE = sql_select(s, "SELECT * FROM line", "");
+	while (sql_next(&q)) {
+		bool epochs = strcmp(sql_text(&q, 0), "epochs") == 0, judged = sql_int(&q, 5);
+		if (strcmp(sql_text(&q, 2), "A") == 0)
+			fprintf(f, "\n%s by %s, up to %.4g%s; from %.4g to %.4g%s\n",
+				judged ? "test accuracy" : "test loss",
+				epochs ? "epoch" : "time of training", sql_real(&q, 1),
+				epochs ? "" : " s", sql_real(&q, 3), sql_real(&q, 4),
+				judged ? " %" : "");
+		fprintf(f, "%s  ", sql_text(&q, 2));
+		text_utf8(f, sql_text(&q, 6));
+		fputc('\n', f);
+	}
+	return sql_done(&q);
+}
+
+/* How to draw them, where figures would tell the sides apart, and one can type it. */
+static char *print_hint(struct store *s, FILE *f)
+{
+	char *where AUTOFREE = NULL;
+	TRY(sql_first(s, &where,
+		      "SELECT iif(count(DISTINCT config_key) > 1 AND count(*) < 100, "
+		      "'--where=id IN (' || group_concat(run_id, ', ') || ')', NULL) FROM side",
+		      ""));
+	if (!where)
+		return NULL;
+	char *db AUTOFREE = sentence("--db=%s", s->path);
+	fputs("\nmvbench plot accuracy_epoch accuracy_time ", f);
+	word_put(f, db);
+	fputc(' ', f);
+	word_put(f, where);
+	fputs(" draws them\n", f);
+	return NULL;
+}
+
+static char *print(struct store *s, FILE *f, enum format format)
+{
+	if (!for_people(format))
+		return query_print(s, f, format, "SELECT * FROM told", NULL, 0, NULL);
+	TRY(query_print(s, f, FORMAT_TEXT, "SELECT * FROM sides", NULL, 0, NULL));
+	fputc('\n', f);
+	TRY(print_settings(s, f));
+	fputc('\n', f);
+	TRY(query_print(
+		s, f, FORMAT_TEXT,
+		"SELECT head AS figure, a_text AS A, a_interval AS \"95 %\", b_text AS B, "
+		"b_interval AS \"95 %\", change AS \"B - A\", verdict AS \"B is\" FROM result",
+		NULL, 0, NULL));
+	TRY(print_curves(s, f));
+	return print_hint(s, f);
+}
+
+static char *compare(void *options_given, struct arguments *a, int *status)
+{
+	const struct compare_options *o = options_given;
+	struct store *s AUTOCLOSE = NULL;
+	struct output out;
+	enum format format;
+	if (a->words != 2)
+		return sentence("two are wanted, as in mvbench compare 1 2: each the number of a "
+				"run, latest, the name of a configuration (mvbench table), or a "
+				"label");
+	CHECK(format_find(o->format, &format), "no format %s", o->format);
+	TRY(store_open(&s, o->select.db, STORE_READ));
+	TRY(choose(s, &o->select, a->word));
+	TRY(sql_each(s, compare_sql, ""));
+	TRY(output_open(&out, "--out=", o->out));
+	*status = EXIT_FAILED;
+	TRY(output_close(&out, print(s, out.f, format)));
+	*status = EXIT_OK;
+	return NULL;
+}
+
+const struct command command_compare = {
+	.name = "compare",
+	.summary = "two runs or configurations: what differs, and whether more than by chance",
+	.usage = "A B [--option=value ...]",
+	.about =
+		"A and B are each the number of a run, latest, the name of a configuration as "
+		"mvbench table shows it (all of its runs that have ended), or a label (all of its "
+		"runs, if they are of one configuration). Shows in which settings they differ, the "
+		"commit, the machine and the seeds included; the medians of both sides with their "
+		"95 % intervals; and their curves on one scale: each character is the median of "
+		"the side's runs then.\n\n"
+		"Of accuracy, loss and seconds an epoch it says whether B is better, worse or "
+		"equal, by the test and the margins of mvbench table --versus: Student's t of the "
+		"differences seed by seed where both sides share two seeds or more, else Welch's "
+		"t; of seconds Welch's t of their logarithms. p is two-sided. One run alone has no "
+		"spread: then there is no test. Times are compared where the work is the same.",
+	.options = options,
+	.size = sizeof(OWNER),
+	.run = compare,
+};

@@ -1,0 +1,373 @@
+/*
+ * history.c - mvbench history: one configuration over the commits that it was run by, and where a
+ * figure of it steps (step.c); and the same of all for mvbench plot.
+ */
+#include "results/ask/ask.h"
+#include "results/db/column.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+TEXT_FILE(history_sql, "results/ask/history.sql");
+
+struct history_options {
+	struct select select;
+	const char *figure, *format, *busy, *out;
+};
+
+#define OWNER struct history_options
+static const struct option options[] = {
+	SELECT_OPTIONS(select., "database to read", ""),
+	SELECT_BUSY(busy),
+	OPTION(figure, STRING, "figure", "epoch_seconds",
+	       "what is looked at; --help lists what there is, and accuracy_final and other names "
+	       "of mvbench plot do too [name]"),
+	OPTION(format, CHOICE, "format", "text", "csv and json are not rounded [name]",
+	       .choices = "text|markdown|csv|json"),
+	OPTION(out, STRING, "out", "", "write it there instead of on the terminal [file]"),
+	{.name = NULL},
+};
+
+/* ---- Figures --------------------------------------------------------------- */
+
+struct figure_of_run {
+	const char *name, *plot; /* plot: a figure of mvbench plot that shows it; NULL = none */
+	const char *means;
+	const char *sql;      /* of f, a row of finished, or r, of run_summary */
+	const char *format;   /* of printf, */
+	double scale;         /* after times this */
+	bool share, increase; /* changes are differences; more is better */
+};
+
+static const struct figure_of_run figures[] = {
+	{"epoch_seconds", "time_epoch", "median seconds of an epoch", "f.epoch_seconds", "%.4g", 1,
+	 false, false},
+	{"test_accuracy", "accuracy_final", "after the last epoch [%]", "f.test_accuracy", "%.2f",
+	 100, true, true},
+	{"best_test_accuracy", NULL, "after any epoch [%]", "r.best_test_accuracy", "%.2f", 100,
+	 true, true},
+	{"test_loss", NULL, "after the last epoch", "f.test_loss", "%.4g", 1, false, false},
+	{"train_loss", NULL, "after the last epoch", "r.train_loss", "%.4g", 1, false, false},
+	{"time_to_target", "time_to_accuracy", "seconds of training to its target",
+	 "f.seconds_to_target", "%.4g", 1, false, false},
+	{"epoch_bytes", NULL, "bytes sent in an epoch", "r.epoch_bytes", "%,d", 1, false, false},
+	{"comm_fraction", "comm_split", "share of the time that is communication [%]",
+	 "f.comm_fraction", "%.1f", 100, true, false},
+	{"wait_fraction", NULL, "share of the time that is waiting [%]", "f.wait_fraction", "%.1f",
+	 100, true, false},
+	{"staleness_mean", "staleness", "foreign updates that a push met", "f.staleness_mean",
+	 "%.4g", 1, false, false},
+};
+enum { FIGURES = sizeof figures / sizeof *figures };
+
+static char *figure_find(const char *option, const char *typed, const struct figure_of_run **found)
+{
+	const char *name[FIGURES];
+	for (size_t i = 0; i < FIGURES; i++) {
+		*found = &figures[i];
+		name[i] = figures[i].name;
+		if (strcmp(typed, name[i]) == 0 ||
+		    (figures[i].plot && strcmp(typed, figures[i].plot) == 0))
+			return NULL;
+	}
+	const char *near = nearest(typed, name, FIGURES);
+	char *all AUTOFREE = text_list(name, FIGURES, ", ");
+	return near ? sentence("--%s=%s: there is no such figure; did you mean %s?", option, typed,
+			       near)
+		    : sentence("--%s=%s: there is no such figure; there are %s", option, typed,
+			       all);
+}
+
+static char *more_help(FILE *f, const struct arguments *given)
+{
+	(void)given;
+	fputs("Figures:\n", f);
+	for (size_t i = 0; i < FIGURES; i++)
+		text_row(f, figures[i].name, figures[i].means);
+	fputc('\n', f);
+	return NULL;
+}
+
+/* ---- The runs -------------------------------------------------------------- */
+
+/* NULL, or: which of the configurations is meant? */
+static char *only_one(struct store *s)
+{
+	char *name AUTOFREE = NULL;
+	int64_t n = 0;
+	TRY(sql_number(s, &n, "SELECT count(*) FROM title", ""));
+	if (n == 0)
+		return sentence("no run in %s matches: loosen --where or --label", s->path);
+	TRY(sql_first(s, &name,
+		      "SELECT group_concat(text, '; ') FROM (SELECT workload || ' ' || "
+		      "configuration AS text FROM title ORDER BY 1 LIMIT 20)",
+		      ""));
+	if (n > 1)
+		return sentence("name one configuration, as in mvbench history \"asgd 2w\"; there "
+				"are %s%s",
+				name, n > 20 ? "; ..." : "");
+	return sql_script(s,
+			  "INSERT INTO side SELECT '', NULL, config_key, configuration FROM title");
+}
+
+/* The runs of the cell that a word names, of the only one, or of all, whatever their labels, as
+ * those of their commits. */
+static char *choose(struct store *s, const struct select *o, const char *word, bool all, bool busy)
+{
+	static const char unlabelled[] =
+		"UPDATE temp.%s SET config_key = json_remove(config_key, '$.label')";
+	char *runs AUTOFREE = sentence(unlabelled, "run_summary"),
+		   *sides AUTOFREE = sentence(unlabelled, "side");
+	int64_t n = 0;
+	TRY(database_take(s, o->where, o->label, busy));
+	TRY(sql_script(s, runs));
+	TRY(names_make(s));
+	if (!all)
+		TRY(word ? names_find(s, word, o, "") : only_one(s));
+	TRY(sql_script(s, sides));
+	TRY(sql_script(s,
+		       all ? "DELETE FROM temp.run_summary WHERE status NOT IN ('done', 'diverged')"
+			   : "DELETE FROM temp.run_summary WHERE config_key NOT IN (SELECT "
+			     "config_key FROM side) OR status NOT IN ('done', 'diverged')"));
+	TRY(sql_script(s, "UPDATE temp.run_summary SET config_key = json_array((SELECT rowid FROM "
+			  "title AS t WHERE t.config_key = run_summary.config_key), (SELECT "
+			  "ifnull(git_commit, 'unknown') || iif(git_dirty, '-dirty', '') FROM "
+			  "main.run AS r WHERE r.id = run_summary.id))"));
+	TRY(sql_number(s, &n, "SELECT count(*) FROM temp.run_summary", ""));
+	if (n == 0 && !all)
+		return sentence("none of its runs that were chosen has ended: loosen --where or "
+				"--label");
+	return database_summarise(s);
+}
+
+/* ---- Steps ----------------------------------------------------------------- */
+
+/* The values of a commit after those of the one before. */
+struct series {
+	double *x;
+	size_t *end;
+	int64_t *place; /* of the commit, in table history */
+	size_t n, ends, places;
+};
+
+static void series_fini(struct series *a)
+{
+	free(a->x);
+	free(a->end);
+	free(a->place);
+}
+
+/* The newest ones of a cell; who diverged has no figure to fit. */
+static char *read_series(struct store *s, int64_t cell, struct series *a)
+{
+	struct sql q AUTODONE = sql_select(
+		s,
+		"SELECT * FROM (SELECT h.place, v.x FROM history AS h JOIN value AS v ON made_by "
+		"= json_array(cell, git_commit) WHERE abs(x) < 9e999 AND cell = ?2 ORDER BY "
+		"h.place DESC LIMIT ?1) ORDER BY place",
+		"ii", (int64_t)SERIES_MOST, cell);
+	while (sql_next(&q)) {
+		APPEND(a->x, a->n, sql_real(&q, 1));
+		if (a->places == 0 || a->place[a->places - 1] != sql_int(&q, 0)) {
+			APPEND(a->place, a->places, sql_int(&q, 0));
+			APPEND(a->end, a->ends, 0);
+		}
+		a->end[a->ends - 1] = a->n;
+	}
+	return sql_done(&q);
+}
+
+static char *fit_cell(struct store *s, int64_t cell)
+{
+	struct series a ENDS_WITH(series_fini) = {.x = NULL};
+	TRY(read_series(s, cell, &a));
+	bool *begins AUTOFREE = must(calloc(a.ends + 1, sizeof *begins));
+	double *level AUTOFREE = must(calloc(a.ends + 1, sizeof *level));
+	steps_find(a.x, a.end, a.ends, begins, level);
+	for (size_t i = 0; i < a.ends; i++) {
+		double before = i && begins[i] ? level[i - 1] : NAN;
+		TRY(sql_change(s,
+			       "UPDATE history SET level = ?2, step = (?2 - ?3) / (SELECT "
+			       "iif(share, 1, nullif(abs(?3), 0)) FROM asked) WHERE place = ?1 "
+			       "AND cell = ?4",
+			       "irri", a.place[i], level[i], before, cell));
+	}
+	return NULL;
+}
+
+static char *fit(struct store *s)
+{
+	struct sql q AUTODONE = sql_select(s, "SELECT DISTINCT cell FROM history ORDER BY 1", "");
+	int64_t *cell AUTOFREE = NULL;
+	size_t n = 0;
+	while (sql_next(&q))
+		APPEND(cell, n, sql_int(&q, 0));
+	TRY(sql_done(&q));
+	for (size_t i = 0; i < n; i++)
+		TRY(fit_cell(s, cell[i]));
+	return NULL;
+}
+
+/* Tables history and value, of the runs that choose() has left. */
+static char *make_history(struct store *s, const struct figure_of_run *figure)
+{
+	char *values AUTOFREE = sentence(
+		"CREATE TEMP TABLE value AS SELECT f.config_key AS made_by, f.id, %s AS x FROM "
+		"finished AS f JOIN run_summary AS r USING (id) WHERE x IS NOT NULL",
+		figure->sql);
+	TRY(sql_script(s, values));
+	TRY(sql_each(s, history_sql, "itri", (int64_t)figure->share, figure->format, figure->scale,
+		     (int64_t)figure->increase));
+	return fit(s);
+}
+
+/* ---- For mvbench plot ------------------------------------------------------ */
+
+static char *copy_past(struct store *from, struct store *to, const struct figure_of_run *figure)
+{
+	struct sql q AUTODONE = sql_select(
+		from,
+		"SELECT t.config_key, git_commit, started, scale * median, scale * median_low, "
+		"scale * median_high, scale * level, 100 * step, (step > 0) = increase "
+		"FROM history AS h JOIN title AS t ON t.rowid = h.cell CROSS JOIN asked "
+		"WHERE abs(median) < 9e999 ORDER BY cell, place",
+		"");
+	char *name AUTOFREE = sentence("%s%s", figure->name,
+				       figure->scale > 1                ? " [%]"
+				       : strstr(figure->sql, "seconds") ? " [s]"
+									: "");
+	while (sql_next(&q))
+		TRY(sql_change(to,
+			       "INSERT INTO past VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+			       "tttrrrrrrt", sql_text(&q, 0), sql_text(&q, 1), sql_text(&q, 2),
+			       sql_real(&q, 3), sql_real(&q, 4), sql_real(&q, 5), sql_real(&q, 6),
+			       sql_real(&q, 7), sql_real(&q, 8), name));
+	return sql_done(&q);
+}
+
+char *history_past(struct store *to, const struct select *of, const char *option, const char *name)
+{
+	const struct figure_of_run *figure;
+	struct store *s AUTOCLOSE = NULL;
+	int64_t several = 0;
+	TRY(figure_find(option, *name ? name : figures[0].name, &figure));
+	TRY(sql_number(to, &several,
+		       "SELECT count(DISTINCT git_commit || git_dirty) > 1 FROM main.run", ""));
+	if (!several)
+		return NULL;
+	TRY(store_open(&s, to->path, STORE_READ));
+	char *wrong = choose(s, of, NULL, true, true);
+	if (!wrong)
+		wrong = make_history(s, figure);
+	return wrong ? wrong : copy_past(s, to, figure);
+}
+
+/* ---- The table ------------------------------------------------------------- */
+
+#define OF_FIGURE(x) "(SELECT printf(format, scale * " x ") FROM asked)"
+#define CHANGE(x) \
+	"iif(" x " IS NULL, NULL, (SELECT printf(iif(share, '%+.2f', '%+.1f %%'), 100 * " x \
+	") FROM asked))"
+
+static const struct column columns[] = {
+	SHOWN("git_commit", "commit", "git_commit"),
+	SHOWN("started", "first run", "replace(substr(started, 1, 16), 'T', ' ')"),
+	PLAIN("n"),
+	RARE("diverged", "diverged", "diverged"),
+	SHOWN("median", "median", FINITE("median", OF_FIGURE("median"))),
+	SHOWN("median_low", "95 %", INTERVAL("median", OF_FIGURE, "median_coverage")),
+	HIDDEN("median_high"),
+	HIDDEN("median_coverage"),
+	SHOWN("change", "change", CHANGE("change")),
+	HIDDEN("level"),
+	SHOWN("step", "step", CHANGE("step")),
+	{.name = NULL},
+};
+
+/* What the fit says. */
+static char *print_steps(struct store *s, FILE *f, enum format format,
+			 const struct figure_of_run *figure)
+{
+	int64_t commits = 0, n = 0;
+	TRY(sql_number(s, &commits, "SELECT count(*) FROM history", ""));
+	TRY(sql_number(s, &n, "SELECT count(*) FROM stepped", ""));
+	if (n > 0)
+		return query_print(s, f, format, "SELECT * FROM stepped", NULL, 0, NULL);
+	fprintf(f, "no step of %s among %lld commit%s\n", figure->name, (long long)commits,
+		plural(commits));
+	return NULL;
+}
+
+static char *print(struct store *s, FILE *f, const struct figure_of_run *figure, enum format format)
+{
+	const char *const what[] = {figure->name, figure->means};
+	const bool people = for_people(format);
+	char *places AUTOFREE = NULL;
+	TRY(sql_first(s, &places, "SELECT text FROM places", ""));
+	if (people) {
+		TRY(query_print(s, f, format,
+				"SELECT DISTINCT workload, configuration, ?1 AS figure, ?2 AS "
+				"\"which is\" FROM side, run_summary",
+				what, 2, NULL));
+		fputc('\n', f);
+	}
+	TRY(columns_print(s, f, format, columns, "history", NULL));
+	if (people) {
+		fputc('\n', f);
+		TRY(print_steps(s, f, format, figure));
+	}
+	if (places)
+		fprintf(stderr,
+			"mvbench: warning: not all times were measured in one place, so steps may "
+			"be of machines: %s\n",
+			places);
+	return NULL;
+}
+
+/* ---- The command ----------------------------------------------------------- */
+
+static char *history(void *options_given, struct arguments *a, int *status)
+{
+	const struct history_options *o = options_given;
+	const struct figure_of_run *figure;
+	struct store *s AUTOCLOSE = NULL;
+	struct output out;
+	enum format format;
+	if (a->words > 1)
+		return sentence("%s: one configuration at a time; a name with blanks stands in "
+				"quotes",
+				a->word[1]);
+	CHECK(format_find(o->format, &format), "no format %s", o->format);
+	TRY(figure_find("figure", o->figure, &figure));
+	TRY(store_open(&s, o->select.db, STORE_READ));
+	TRY(choose(s, &o->select, a->words ? a->word[0] : NULL, false,
+		   strcmp(o->busy, "keep") == 0));
+	TRY(make_history(s, figure));
+	TRY(output_open(&out, "--out=", o->out));
+	*status = EXIT_FAILED;
+	TRY(output_close(&out, print(s, out.f, figure, format)));
+	*status = EXIT_OK;
+	return NULL;
+}
+
+const struct command command_history = {
+	.name = "history",
+	.summary = "a configuration over commits, and where a figure of it steps",
+	.usage = "[CONFIGURATION|RUN] [--option=value ...]",
+	.about =
+		"Shows one configuration (as mvbench table names it, or that of a run; it may be "
+		"left out where only one is selected), whatever its labels: a row a commit that it "
+		"was run by, in the order of their first runs, with the median over its n runs, "
+		"the 95 % interval, and the change against the commit before.\n\n"
+		"A step is where a piecewise constant fit changes its level, as airspeed velocity "
+		"(asv) reports them: of all fits the one of the least ln(s + mean deviation from "
+		"the level) + 4 k ln(n) / n, of k segments of two runs or more and n commits; s is "
+		"a thousandth of the median. So few commits show large steps only; whether two "
+		"commits differ mvbench compare tells. Runs that diverged are the worst of a "
+		"median, and left out of the fit, which looks at the newest thousand runs.",
+	.options = options,
+	.size = sizeof(OWNER),
+	.run = history,
+	.more = more_help,
+};

@@ -1,0 +1,47 @@
+-- history.sql - what `mvbench history` shows of a cell. The config_key of the temporary run_summary is
+-- a JSON array of the cell, as rows of title are numbered, and of the commit of a run: so the
+-- statistics of the schema are those of commits, and of a seed that a commit ran twice the newest
+-- run counts. history.c makes table value (made_by, id, x) of the figure that is asked for, and
+-- fills in level and step after the fit. ?1: the figure is
+-- a share, of which changes are differences (1), or they are relative; ?2, ?3: how it is printed,
+-- and after times what; ?4: more is better.
+
+CREATE TEMP TABLE asked AS SELECT ?1 AS share, ?2 AS format, ?3 AS scale, ?4 AS increase;
+
+-- One row a cell's commit; place: in the order of their first runs.
+--   change  of the median against the commit before
+--   level   the median of the segment that it lies in (step.c); step: where one begins, of that
+CREATE TEMP TABLE history AS
+WITH first AS MATERIALIZED (
+	SELECT config_key AS made_by, min(started) AS first, min(id) AS id,
+		count(*) FILTER (WHERE status = 'diverged') AS diverged
+	FROM run_summary GROUP BY config_key),
+ranked AS (
+	SELECT made_by, x, row_number() OVER w AS i,
+		count(*) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS n
+	FROM value WINDOW w AS (PARTITION BY made_by ORDER BY x)),
+median AS MATERIALIZED (
+	SELECT r.made_by, max(r.n) AS n,
+		avg(x) FILTER (WHERE i IN ((r.n + 1) / 2, (r.n + 2) / 2)) AS mid,
+		max(x) FILTER (WHERE i = b.low) AS low, max(x) FILTER (WHERE i = b.high) AS high,
+		max(b.coverage) AS coverage
+	FROM ranked AS r JOIN (SELECT * FROM median_rank) AS b ON b.n = r.n GROUP BY r.made_by)
+SELECT made_by ->> 0 AS cell, row_number() OVER w AS place, made_by ->> 1 AS git_commit, f.first AS started,
+	ifnull(m.n, 0) AS n, f.diverged, m.mid AS median, m.low AS median_low, m.high AS median_high,
+	m.coverage AS median_coverage,
+	(m.mid - lag(m.mid) OVER w) / iif(?1, 1, nullif(abs(lag(m.mid) OVER w), 0)) AS change,
+	CAST(NULL AS REAL) AS level, CAST(NULL AS REAL) AS step
+FROM first AS f LEFT JOIN median AS m USING (made_by)
+WINDOW w AS (PARTITION BY made_by ->> 0 ORDER BY f.first, f.id);
+CREATE INDEX temp.history_of ON history (cell, place);
+
+-- The steps that the fit has found, as people read them.
+CREATE TEMP VIEW stepped AS
+SELECT iif(level > level_before, 'up', 'down') AS step, git_commit AS at,
+	substr(started, 1, 10) AS "of", commit_before AS "after",
+	printf(format, scale * level_before) AS "from", printf(format, scale * level) AS "to",
+	printf(iif(share, '%+.2f', '%+.1f %%'), 100 * step) AS change,
+	iif((level > level_before) = increase, 'better', 'worse') AS "is"
+FROM (SELECT *, lag(level) OVER w AS level_before, lag(git_commit) OVER w AS commit_before
+	FROM history WHERE level IS NOT NULL WINDOW w AS (PARTITION BY cell ORDER BY place)) CROSS JOIN asked
+WHERE step IS NOT NULL ORDER BY place;

@@ -1,0 +1,91 @@
+/*
+ * names.c - which runs a word means: the number of a run, the name of a configuration, or a label.
+ */
+#include "results/ask/ask.h"
+
+#include <string.h>
+
+TEXT_FILE(names_sql, "results/ask/names.sql");
+
+char *names_make(struct store *s)
+{
+	return sql_each(s, names_sql, "");
+}
+
+/* Why nothing has this name. */
+static char *no_such_name(struct store *s, const char *word)
+{
+	struct settings names ENDS_WITH(settings_free) = {.setting = NULL};
+	struct sql q AUTODONE = sql_select(s,
+					   "SELECT DISTINCT configuration FROM title UNION "
+					   "SELECT label FROM run_summary WHERE label <> ''",
+					   "");
+	const char **name AUTOFREE = NULL, *near;
+	size_t n = 0;
+	while (sql_next(&q))
+		settings_add(&names, sql_copy(&q, 0), NULL);
+	TRY(sql_done(&q));
+	for (size_t i = 0; i < names.n; i++)
+		APPEND(name, n, names.setting[i].name);
+	if ((near = nearest(word, name, n)))
+		return sentence("%s: there is no such configuration or label; did you mean \"%s\"?",
+				word, near);
+	return sentence("%s: there is no such run, configuration or label; mvbench table --db=%s "
+			"lists configurations, with --runs runs",
+			word, s->path);
+}
+
+static char *find_runs(struct store *s, const char *word, const char *side, int64_t *n)
+{
+	static const char *const means[] = {
+		"configuration = ?2 OR r.workload || ' ' || configuration = ?2", "label = ?2",
+		"r.config = ?2 OR r.workload || ' ' || r.config = ?2"};
+	for (size_t i = 0; i < sizeof means / sizeof *means && *n == 0; i++) {
+		char *sql AUTOFREE =
+			sentence("INSERT INTO side SELECT ?1, id, config_key, configuration FROM "
+				 "run_summary AS r JOIN title USING (config_key) WHERE "
+				 "(%s) AND status IN ('done', 'diverged')",
+				 means[i]);
+		TRY(sql_change(s, sql, "tt", side, word));
+		TRY(sql_number(s, n, "SELECT count(*) FROM side WHERE name = ?1", "t", side));
+	}
+	return NULL;
+}
+
+/* NULL, or: they are of several configurations. Who have one name are told apart by a run. */
+static char *check_one(struct store *s, const char *word, const char *side)
+{
+	char *names AUTOFREE = NULL;
+	TRY(sql_first(
+		s, &names,
+		"SELECT iif(count(*) > 1, group_concat(text || iif(alike > 1, "
+		"printf(' (run %d)', id), ''), '; '), NULL) FROM (SELECT *, count(*) OVER "
+		"(PARTITION BY text) AS alike FROM (SELECT workload || ' ' || t.configuration "
+		"AS text, min(run_id) AS id FROM side JOIN title AS t USING (config_key) "
+		"WHERE name = ?1 GROUP BY config_key) ORDER BY text, id)",
+		"t", side));
+	return names ? sentence("%s: these are several configurations, name one: %s", word, names)
+		     : NULL;
+}
+
+char *names_find(struct store *s, const char *word, const struct select *of, const char *side)
+{
+	int64_t id = 0, n = 0, named = 0;
+	if (strcmp(word, "latest") == 0 || word[strspn(word, "0123456789")] == '\0') {
+		TRY(run_find(s, word, of, "", &id));
+		return sql_change(s,
+				  "INSERT INTO side SELECT ?1, id, config_key, ifnull((SELECT "
+				  "configuration FROM run_summary AS c JOIN title USING "
+				  "(config_key) WHERE c.id = r.id), config) FROM main.run_summary "
+				  "AS r WHERE id = ?2",
+				  "ti", side, id);
+	}
+	TRY(find_runs(s, word, side, &n));
+	if (n)
+		return check_one(s, word, side);
+	TRY(sql_number(s, &named,
+		       "SELECT count(*) FROM run_summary JOIN title USING (config_key) WHERE "
+		       "?1 IN (configuration, label, title.config)",
+		       "t", word));
+	return named ? sentence("%s: none of its runs has ended yet", word) : no_such_name(s, word);
+}

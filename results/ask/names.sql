@@ -1,0 +1,76 @@
+-- names.sql - what runs of the temporary table run_summary are called, in tables and figures alike: the
+-- names of configurations, and the places where times were measured; and the runs that words mean
+-- (names.c).
+
+-- What a run will choose that has not begun is what others of its cell chose.
+UPDATE temp.run_summary SET (config_key, config, compare_key) = (known.config_key, known.config, known.compare_key)
+FROM (
+	SELECT json_patch(b.config_key, a.chooses) AS asked, min(b.config_key) AS config_key, b.config, b.compare_key
+	FROM (SELECT config_key, config, compare_key FROM run_summary WHERE params IS NOT NULL GROUP BY config_key) AS b
+		CROSS JOIN (SELECT DISTINCT (SELECT json_group_object(key, atom) FROM json_each(config_key)
+			WHERE atom = 'auto') AS chooses FROM run_summary WHERE params IS NULL) AS a
+	GROUP BY asked) AS known
+WHERE params IS NULL AND run_summary.config_key = known.asked;
+
+-- One row a configuration.
+--   configuration  its name: the short one of run_summary, and every option by which the runs of its
+--                  workload differ
+--   series         the same without the number of workers, and without the machines, of which more
+--                  workers have more
+CREATE TEMP TABLE title AS
+WITH kind AS MATERIALIZED (
+	SELECT min(id) AS one, config_key, config, workload, strategy, workers, platform
+	FROM run_summary GROUP BY config_key),
+-- what config_key holds, but for what the short name says already (label 0; +2s: on servers), what
+-- is not chosen yet, and what does not apply: tables, vectors of GPUs, simulations. owner: 'asgd.' of
+-- an option of a plug-in; these come last, then the label.
+setting AS MATERIALIZED (
+	SELECT k.one, k.workload, k.strategy, ifnull(i.stored, '') LIKE 'used%' AS chosen, ifnull(i.label, 98) AS place,
+		iif(i.name IS NULL, substr(e.key, 1, instr(e.key, '.')), '') AS owner,
+		CASE WHEN i.name = 'label' THEN '' ELSE ifnull(i.name, e.key) END AS name,
+		CASE WHEN e.type = 'real' THEN format('%g', e.atom) WHEN i.type IS NOT 'BOOL' THEN e.atom
+			WHEN e.atom THEN iif(i.def, '', 'true') ELSE 'false' END AS value
+	FROM kind AS k CROSS JOIN json_each(k.config_key) AS e LEFT JOIN option_info AS i ON i."column" = e.key
+	WHERE i.label IS NOT 0 AND NOT (e.key = 'table_home' AND e.atom = 'servers')
+		AND NOT (e.key = 'network' AND k.config_key ->> 'lab_rate' <> '') -- which says it
+		AND NOT ifnull(i.stored LIKE 'used%' AND e.atom = 'auto', 0)
+		AND NOT ifnull(CASE i.stored WHEN 'used if any' THEN e.atom = ''
+			WHEN 'simulation' THEN k.platform <> 'sim' END, 0)),
+-- What the program chose tells nothing where each strategy has its own. Runs of older programs lack
+-- options that a plug-in has now.
+differs AS MATERIALIZED (
+	SELECT workload, owner, name FROM (
+		SELECT workload, owner, name, count(DISTINCT value) + (owner <> '' AND count(*) < (
+			SELECT count(*) FROM kind AS k WHERE k.workload = s.workload
+				AND s.owner IN (k.strategy || '.', k.workload || '.'))) AS n
+		FROM setting AS s GROUP BY workload, owner, name, iif(chosen, strategy, ''))
+	GROUP BY workload, owner, name HAVING max(n) > 1),
+extra AS MATERIALIZED (
+	SELECT one, group_concat(iif(name = '', ', ', ' ' || name || '=') || short, '') AS text,
+		group_concat(iif(name = '', ', ', ' ' || name || '=') || short, '')
+			FILTER (WHERE name NOT IN ('hosts', 'network', 'placement')) AS of_series
+	FROM (SELECT *, iif(min(value) OVER alike = max(value) OVER alike, cut, value) AS short
+		FROM (SELECT *, iif(length(value) > 48,
+				substr(value, 1, 32) || '…' || substr(value, -15), value) AS cut FROM setting)
+			JOIN differs USING (workload, owner, name)
+		WHERE value <> '' AND (value || '' <> '0' OR owner <> '' OR name = '') -- 0 of mvbench's own is none
+		WINDOW alike AS (PARTITION BY workload, owner, name, cut)
+		ORDER BY one, name <> '' AND length(value) > 24, place, name)
+	GROUP BY one)
+SELECT k.config_key, k.workload, k.config, k.config || ifnull(e.text, '') AS configuration,
+	replace(k.config, ' ' || k.workers || 'w', '') || ifnull(e.of_series, '') AS series
+FROM kind AS k LEFT JOIN extra AS e USING (one);
+CREATE UNIQUE INDEX temp.title_of ON title (config_key);
+
+-- Where the times were measured; those of simulations were not. NULL = nowhere, or in one place.
+CREATE TEMP VIEW places AS
+SELECT iif(count(*) > 1 OR max(gpus) > 1, group_concat(place, '; '), NULL) AS text, count(*) AS n
+FROM (
+	SELECT ifnull(host, 'an unknown host') || ' (' || ifnull(cpu, 'an unknown CPU')
+			|| ifnull(', ' || group_concat(DISTINCT gpu), '') || ')' AS place,
+		count(DISTINCT gpu) AS gpus
+	FROM run_summary WHERE status = 'done' AND platform <> 'sim'
+	GROUP BY host, cpu ORDER BY host, cpu);
+
+-- Which runs a word means; all of a side are of one configuration.
+CREATE TEMP TABLE side (name TEXT, run_id INTEGER, config_key TEXT, configuration TEXT);

@@ -1,0 +1,93 @@
+/*
+ * show.c - mvbench show: all of one run.
+ */
+#include "results/ask/ask.h"
+
+#include <stdlib.h>
+
+#define OWNER struct select
+static const struct option show_options[] = {
+	SELECT_OPTIONS(, "database to read", "for latest: "),
+	{.name = NULL},
+};
+
+/* Table `fact` of what was found out; what was asked for is in the command. */
+static char *find_facts(struct store *s, int64_t id)
+{
+	TRY(sql_script(s, "CREATE TEMP TABLE fact (name TEXT, value TEXT)"));
+	struct sql row AUTODONE = sql_select(s, "SELECT * FROM run WHERE id = ?1", "i", id);
+	bool there = sql_next(&row);
+	for (int i = 0; there && i < sql_columns(&row); i++)
+		if (!sql_null(&row, i))
+			TRY(sql_change(s,
+				       "INSERT INTO fact SELECT ?1, ?2 WHERE ?1 NOT IN (SELECT "
+				       "\"column\" FROM option_info)",
+				       "tt", sql_name(&row, i), sql_text(&row, i)));
+	TRY(sql_done(&row));
+	TRY(sql_change(s,
+		       "INSERT INTO fact SELECT CASE part WHEN 'strategy' THEN strategy WHEN "
+		       "'optimizer' THEN optimizer ELSE workload END || '.source', value FROM "
+		       "run_option JOIN run ON id = run_id WHERE id = ?1 AND name = 'source'",
+		       "i", id));
+	return sql_change(s,
+			  "UPDATE fact SET value = value || (SELECT ifnull(' (after epoch ' || "
+			  "group_concat(epoch, ', ') || ')', '') FROM (SELECT epoch FROM "
+			  "resumption WHERE run_id = ?1 ORDER BY number)) WHERE name = 'resumed'",
+			  "i", id);
+}
+
+/* What the strategy said of an epoch stands in a column more, where it did. */
+#define EPOCHS(more) \
+	"SELECT epoch, round(seconds, 4) AS seconds, round(compute_s, 4) AS compute_s, " \
+	"round(comm_s, 4) AS comm_s, round(wait_s, 4) AS wait_s, round(run_delay_s, 4) AS " \
+	"run_delay_s, round(train_loss, 4) AS train_loss, round(test_loss, 4) AS test_loss, " \
+	"round(test_accuracy, 4) AS test_accuracy, bytes_sent" more " FROM epoch AS e WHERE " \
+	"run_id = ?1"
+#define REPORTED \
+	", (SELECT group_concat(name || ' ' || printf('%.4g', value), ', ') FROM epoch_value AS " \
+	"v WHERE v.run_id = e.run_id AND v.epoch = e.epoch) AS reported"
+
+static char *show(void *options_given, struct arguments *a, int *status)
+{
+	const char *part[] = {
+		"SELECT name AS fact, value FROM fact",
+		"SELECT rank, role, host, slot, cores, load, mhz, address FROM rank WHERE "
+		"run_id = ?1",
+		EPOCHS(""),
+	};
+	const struct select *o = options_given;
+	struct store *s AUTOCLOSE = NULL;
+	char *command AUTOFREE = NULL, number[24];
+	const char *parameter = number;
+	int64_t id = 0, reported = 0;
+	bool exact;
+	(void)status;
+	if (a->words > 1)
+		return sentence("%s: one run at a time", a->word[1]);
+	TRY(store_open(&s, o->db, STORE_READ));
+	TRY(run_find(s, a->words ? a->word[0] : "latest", o, "", &id));
+	TRY(find_facts(s, id));
+	TRY(sql_number(s, &reported, "SELECT count(*) FROM epoch_value WHERE run_id = ?1", "i",
+		       id));
+	if (reported)
+		part[2] = EPOCHS(REPORTED);
+	snprintf(number, sizeof number, "%lld", (long long)id);
+	char *unknown AUTOFREE = recorded_command(s, id, &command, &exact);
+	puts(unknown ? unknown : command);
+	for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
+		putchar('\n');
+		TRY(query_print(s, stdout, FORMAT_TEXT, part[i], &parameter, i > 0, NULL));
+	}
+	return NULL;
+}
+
+const struct command command_show = {
+	.name = "show",
+	.summary = "all of one run",
+	.usage = "[RUN|latest] [--option=value ...]",
+	.about = "Prints the command that repeats a run, what was found out about it, where its "
+		 "ranks were, and its epochs.",
+	.options = show_options,
+	.size = sizeof(OWNER),
+	.run = show,
+};

@@ -1,0 +1,304 @@
+/*
+ * watch.c - mvbench status: what runs now, and what is left; and mvbench watch: the same every few
+ * seconds, until there is nothing left. Both read the database, and nothing else.
+ */
+#include "results/ask/ask.h"
+#include "results/run/run.h"
+
+#include <math.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+TEXT_FILE(watch_sql, "results/ask/watch.sql");
+
+enum {
+	BOUT_S = 60,  /* a pause of so long ends what is counted as one piece of work */
+	GRACE_S = 20, /* between two cells of a sweep nothing runs */
+	BAR = 40
+};
+
+struct watch_options {
+	const char *db;
+	double every;
+};
+
+#define OWNER struct watch_options
+static const struct option watch_options[] = {
+	OPTION(db, STRING, "db", DATABASE, "database to read [file]"),
+	OPTION(every, REAL, "every", "2", "from one look to the next [s]", .min = 0.1,
+	       .max = 86400),
+	{.name = NULL},
+};
+static const struct option status_options[] = {
+	OPTION(db, STRING, "db", DATABASE, "database to read [file]"),
+	{.name = NULL},
+};
+
+/* ---- One look --------------------------------------------------------------- */
+
+struct work { /* columns of table work */
+	double cells, done, diverged, failed, running, pending, share, left_s;
+};
+#define FIGURES (sizeof(struct work) / sizeof(double))
+
+static char *look(struct store *s, struct work *w)
+{
+	double x[FIGURES];
+	TRY(sql_each(s, watch_sql, "i", (int64_t)BOUT_S));
+	TRY(sql_reals(s, x, FIGURES, "SELECT * FROM work", ""));
+	memcpy(w, x, sizeof x);
+	return NULL;
+}
+
+/* "about 4:10 left", after something that stands there */
+static void put_left(FILE *f, const struct work *w, const char *between)
+{
+	if (!(w->left_s > 0))
+		return;
+	fprintf(f, "%sabout ", between);
+	duration_put(f, w->left_s);
+	fputs(" left", f);
+}
+
+/* "12/31 cells done, 1 failed, 2 running, 16 pending" */
+static void put_work(FILE *f, const struct work *w)
+{
+	fprintf(f, "%.0f/%.0f cell%s done, ", w->done, w->cells, plural((int64_t)w->cells));
+	if (w->diverged > 0)
+		fprintf(f, "%.0f diverged, ", w->diverged);
+	if (w->failed > 0)
+		fprintf(f, "%.0f failed, ", w->failed);
+	fprintf(f, "%.0f running, %.0f pending", w->running, w->pending);
+}
+
+/* A running cell: which, */
+static void put_name(FILE *f, const struct sql *q)
+{
+	fprintf(f, "%lld ", (long long)sql_int(q, 0));
+	text_utf8(f, sql_text(q, 1));
+}
+
+/* and how far, how fast, and how good so far. */
+static void put_figures(FILE *f, const struct sql *q)
+{
+	static const struct {
+		const char *fmt;
+		double scale;
+	} figure[] = {
+		{", %.3g s an epoch", 1},
+		{", %.0f samples/s", 1},
+		{", loss %.4f", 1},
+		{", accuracy %.2f %%", 100},
+	};
+	fprintf(f, "epoch %lld/%lld", (long long)sql_int(q, 2), (long long)sql_int(q, 3));
+	for (size_t i = 0; i < sizeof figure / sizeof *figure; i++)
+		if (!isnan(sql_real(q, (int)i + 4)))
+			fprintf(f, figure[i].fmt, figure[i].scale * sql_real(q, (int)i + 4));
+}
+
+/* ---- mvbench status --------------------------------------------------------- */
+
+static char *tell_status(void *options_given, struct arguments *a, int *status)
+{
+	const struct watch_options *o = options_given;
+	struct store *s AUTOCLOSE = NULL;
+	struct work w = {0};
+	(void)a, (void)status;
+	TRY(store_open(&s, o->db, STORE_READ));
+	TRY(look(s, &w));
+	if (w.running > 0)
+		TRY(query_print(
+			s, stdout, FORMAT_TEXT,
+			"SELECT id, what AS run, host, pid, epoch || '/' || r.epochs AS epochs, "
+			"CAST(86400 * (julianday('now') - julianday(started)) AS INTEGER) AS "
+			"\"for [s]\", CAST(86400 * (julianday('now') - julianday(heartbeat)) AS "
+			"INTEGER) AS \"last seen [s]\" FROM running AS r JOIN run USING (id) "
+			"ORDER BY id",
+			NULL, 0, NULL));
+	put_work(stdout, &w);
+	put_left(stdout, &w, ", ");
+	putchar('\n');
+	return NULL;
+}
+
+/* ---- mvbench watch ---------------------------------------------------------- */
+
+struct view {
+	bool terminal;
+	int wide, high;
+	int lines; /* that stand there, to be drawn over */
+};
+
+static void measure(struct view *v)
+{
+	struct winsize size;
+	bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col && size.ws_row;
+	v->wide = known ? size.ws_col : 80;
+	v->high = known ? size.ws_row : 24;
+}
+
+/* What a put wrote into text_open(t) as one line, as far as it fits: what is longer, or below the
+ * last line, could not be drawn over. */
+static void put_line(struct view *v, struct text *t)
+{
+	char *line AUTOFREE = text_close(t);
+	const char *text = line;
+	if (v->lines + 2 > v->high)
+		return;
+	for (int at = 0; *text && at < v->wide - 1; at++) {
+		const char *from = text;
+		uint32_t c = text_character(&text);
+		fwrite(from, c < ' ' ? 0 : (size_t)(text - from), 1, stdout);
+	}
+	fputs("\033[K\n", stdout);
+	v->lines++;
+}
+
+static void put_bar(FILE *f, const struct work *w)
+{
+	int full = (int)(BAR * (w->share > 0 ? w->share : 0) + 0.5);
+	fputc('[', f);
+	for (int i = 0; i < BAR; i++)
+		fputc(i < full ? '=' : i == full ? '>' : ' ', f);
+	fprintf(f, "] %3.0f %%", 100 * (w->share > 0 ? w->share : 0));
+	put_left(f, w, "  ");
+}
+
+/* Over what stood there. */
+static void draw_view(struct view *v, const struct work *w, struct sql *q)
+{
+	struct text t;
+	measure(v);
+	if (v->lines)
+		printf("\033[%dA\r", v->lines);
+	v->lines = 0;
+	put_bar(text_open(&t), w);
+	put_line(v, &t);
+	put_work(text_open(&t), w);
+	put_line(v, &t);
+	while (sql_next(q)) {
+		put_name(text_open(&t), q);
+		put_line(v, &t);
+		fputs("   ", text_open(&t));
+		put_figures(t.f, q);
+		put_line(v, &t);
+	}
+	fputs("\033[J", stdout);
+}
+
+/* As one more line. */
+static void say(const struct work *w, struct sql *q)
+{
+	put_work(stdout, w);
+	put_left(stdout, w, ", ");
+	while (sql_next(q)) {
+		fputs("; ", stdout);
+		put_name(stdout, q);
+		fputs(": ", stdout);
+		put_figures(stdout, q);
+	}
+	putchar('\n');
+}
+
+static char *draw(struct store *s, struct view *v, const struct work *w)
+{
+	struct sql q AUTODONE = sql_select(s, "SELECT * FROM running", "");
+	if (v->terminal)
+		draw_view(v, w, &q);
+	else
+		say(w, &q);
+	fflush(stdout);
+	return sql_done(&q);
+}
+
+/* Waits; is it told to end? The signals wait for this, so that no database is open then. */
+static bool wait_for(double s, const sigset_t *signals)
+{
+	struct timespec t = {.tv_sec = (time_t)s, .tv_nsec = (long)(1e9 * (s - floor(s)))};
+	return sigtimedwait(signals, NULL, &t) > 0;
+}
+
+/* One look, with a connection that is closed after it: nothing stays beside the file. */
+static char *look_and_draw(const char *db, struct view *v, struct work *w, int64_t *living)
+{
+	struct store *s AUTOCLOSE = NULL;
+	TRY(store_open(&s, db, STORE_READ));
+	TRY(look(s, w));
+	TRY(store_living(s, living));
+	return draw(s, v, w);
+}
+
+static char *watch(void *options_given, struct arguments *a, int *status)
+{
+	const struct watch_options *o = options_given;
+	const char *term = getenv("TERM");
+	struct view v = {.terminal = isatty(STDOUT_FILENO) && term && strcmp(term, "dumb") != 0};
+	struct work w = {0};
+	nsec seen = clock_now(); /* when something last ran */
+	int64_t living = 0;
+	sigset_t signals, before;
+	char *wrong;
+	(void)a;
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGHUP);
+	sigprocmask(SIG_BLOCK, &signals, &before);
+	while (!(wrong = look_and_draw(o->db, &v, &w, &living))) {
+		if (living)
+			seen = clock_now();
+		bool over = !living && w.pending <= 0;
+		if (over || clock_now() - seen > (nsec)1e9 * GRACE_S)
+			break;
+		if (wait_for(o->every, &signals)) {
+			*status = EXIT_INTERRUPTED;
+			break;
+		}
+	}
+	if (wrong && told_to_end()) { /* in the middle of a look */
+		free(wrong);
+		wrong = NULL;
+		*status = EXIT_INTERRUPTED;
+	}
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	if (!wrong && *status == EXIT_OK)
+		puts(w.pending > 0 ? "nothing runs, and some are left: the command that began them "
+				     "goes on with them"
+				   : "nothing is left");
+	return wrong;
+}
+
+/* ---- The commands ----------------------------------------------------------- */
+
+const struct command command_status = {
+	.name = "status",
+	.summary = "what runs now, and what is left",
+	.usage = "[--option=value ...]",
+	.about = "Lists the runs of a database that are under way, how far they are and when they "
+		 "were last seen, and says how many of a sweep's are left. What is counted is the "
+		 "work since the last pause of a minute; the time that is left is a guess: as fast "
+		 "as that was.",
+	.options = status_options,
+	.size = sizeof(OWNER),
+	.example = "--db=" DATABASE,
+	.run = tell_status,
+};
+
+const struct command command_watch = {
+	.name = "watch",
+	.summary = "what mvbench status says, live, until all is done",
+	.usage = "[--option=value ...]",
+	.about = "Shows a running sweep, from another terminal or machine that sees the database: "
+		 "cells done and left, when all will be done, and of each cell that runs its "
+		 "epoch, seconds of an epoch, samples/s, test loss and accuracy. On a terminal it "
+		 "is drawn anew every --every seconds, elsewhere it is a line. It ends when "
+		 "nothing is left, or nothing has run for 20 s; Ctrl-C ends it before (exit status "
+		 "130), and the sweep goes on. It only reads.",
+	.options = watch_options,
+	.size = sizeof(OWNER),
+	.example = "--db=" DATABASE,
+	.run = watch,
+};

@@ -1,0 +1,25 @@
+-- 10.sql - from version 11 on: what a run had of its cores.
+CREATE TABLE IF NOT EXISTS rank ( -- as version 10 has it; of older files it is made here
+	run_id INTEGER NOT NULL REFERENCES run (id) ON DELETE CASCADE,
+	rank INTEGER NOT NULL CHECK (rank >= 0),
+	role TEXT NOT NULL CHECK (role IN ('worker', 'server')),
+	host TEXT NOT NULL,
+	slot INTEGER NOT NULL,
+	cpu TEXT,
+	cores INTEGER NOT NULL,
+	address TEXT,
+	git_commit TEXT,
+	libraries TEXT,
+	PRIMARY KEY (run_id, rank)
+) STRICT, WITHOUT ROWID;
+ALTER TABLE rank ADD COLUMN load REAL;
+ALTER TABLE rank ADD COLUMN mhz REAL;
+ALTER TABLE epoch ADD COLUMN user_s REAL;
+ALTER TABLE epoch ADD COLUMN system_s REAL;
+ALTER TABLE epoch ADD COLUMN run_delay_s REAL;
+ALTER TABLE epoch ADD COLUMN preemptions INTEGER;
+ALTER TABLE rank_epoch ADD COLUMN user_s REAL;
+ALTER TABLE rank_epoch ADD COLUMN system_s REAL;
+ALTER TABLE rank_epoch ADD COLUMN run_delay_s REAL;
+ALTER TABLE rank_epoch ADD COLUMN preemptions INTEGER;
+DROP TABLE IF EXISTS run_kept; -- it has more columns now, and is filled anew

@@ -1,0 +1,267 @@
+/*
+ * axis.c - the values that a key of a job file takes in turn, and conditions on them.
+ *
+ *   1, 2, 4            a list, of values and of what follows
+ *   1..5               whole numbers
+ *   0.1..0.5 by 0.1    from the first in equal steps, up to the second
+ *   1e-4..1 log 5      so many, each the same factor above the one before, both ends among them
+ */
+#include "results/run/study.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <string.h>
+
+enum { RANGE_MAX = 10000, WORD_ROOM = 64 };
+
+void axis_fini(struct axis *a)
+{
+	free(a->name);
+	for (size_t i = 0; i < a->n; i++)
+		free(a->value[i]);
+	free(a->value);
+}
+
+/* ---- Ranges -------------------------------------------------------------- */
+
+/* A range as it is typed; word and amount are "" where there is none. */
+struct span {
+	char low[WORD_ROOM], high[WORD_ROOM], word[WORD_ROOM], amount[WORD_ROOM];
+	double from, to, by;
+};
+
+static bool number_of(const char *text, double *x)
+{
+	char *end;
+	if (!*text || text[strspn(text, "0123456789+-.eE")])
+		return false;
+	*x = strtod(text, &end);
+	return *end == '\0' && isfinite(*x);
+}
+
+static bool is_whole(const char *text)
+{
+	return !text[strspn(text, "0123456789+-")];
+}
+
+/* Is this a range, whatever is wrong with it? */
+static bool span_cut(struct span *s, const char *text)
+{
+	const char *dots = strstr(text, "..");
+	int end = 0;
+	*s = (struct span){.low = ""};
+	if (!dots)
+		return false;
+	char *low AUTOFREE = text_trimmed(text, dots);
+	snprintf(s->low, sizeof s->low, "%s", low);
+	int words = sscanf(dots + 2, " %63s%n %63s%n %63s%n", s->high, &end, s->word, &end,
+			   s->amount, &end);
+	bool known = words == 1 || strcmp(s->word, "by") == 0 || strcmp(s->word, "log") == 0;
+	return words > 0 && dots[2 + end] == '\0' && known && number_of(s->low, &s->from) &&
+	       number_of(s->high, &s->to);
+}
+
+/* Adds a value, which is checked; takes the text over. */
+static char *add(struct axis *a, char *text)
+{
+	APPEND(a->value, a->n, text);
+	return config_check(a->name, text, &a->option);
+}
+
+/* Sums of steps are not exact, but 15 digits of them are, and a zero. */
+static char *add_steps(struct axis *a, const struct span *s, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		double x = s->from + (double)i * s->by;
+		TRY(add(a, sentence("%.15g", fabs(x) < 1e-9 * s->by ? 0 : x)));
+	}
+	return NULL;
+}
+
+/* As people read them, in four digits, where these tell them apart; whole ones once each. */
+static char *add_powers(struct axis *a, const struct span *s, size_t n)
+{
+	TRY(add(a, must(strdup(s->low))));
+	for (size_t i = 1; i < n - 1; i++) {
+		double x = s->from * pow(s->to / s->from, (double)i / (double)(n - 1)),
+		       before = strtod(a->value[a->n - 1], NULL);
+		if (a->option->type == OPT_INT) {
+			if (round(x) > before && round(x) < s->to)
+				TRY(add(a, sentence("%.0f", x)));
+			continue;
+		}
+		char *text = sentence("%.4g", x);
+		if (strtod(text, NULL) <= before || strtod(text, NULL) >= s->to) {
+			free(text);
+			text = sentence("%.15g", x);
+		}
+		TRY(add(a, text));
+	}
+	return add(a, must(strdup(s->high)));
+}
+
+static char *add_range(struct axis *a, struct span *s, const char *text)
+{
+	bool whole = is_whole(s->low) && is_whole(s->high), log_scale = *s->word == 'l';
+	if (!*s->word && !whole)
+		return sentence("%s: which numbers of the range %s? Say %s by STEP, or %s log N "
+				"for N of them",
+				a->name, text, text, text);
+	s->by = 1;
+	if (*s->word && (!number_of(s->amount, &s->by) || s->by <= 0))
+		return sentence("%s: in the range %s a number above 0 is wanted after %s", a->name,
+				text, s->word);
+	if (log_scale && (!is_whole(s->amount) || s->by < 2))
+		return sentence("%s: the range %s has two values at least, both ends; give a whole "
+				"number after log",
+				a->name, text);
+	if (log_scale && s->from <= 0)
+		return sentence("%s: the range %s begins at %s, and a logarithmic one above 0",
+				a->name, text, s->low);
+	double n = log_scale ? s->by : floor((s->to - s->from) / s->by + 1e-9) + 1;
+	if (s->to < s->from || (log_scale && s->to == s->from) || !(n <= RANGE_MAX))
+		return sentence("%s: the range %s does not rise, or is longer than %d", a->name,
+				text, RANGE_MAX);
+	return log_scale ? add_powers(a, s, (size_t)n) : add_steps(a, s, (size_t)n);
+}
+
+/* ---- Lists --------------------------------------------------------------- */
+
+/* Cuts "1, 4..6" into values. A label or a file's name may have commas: where one value is all
+ * there can be, it is the whole text. */
+static char *axis_cut(struct axis *a, const char *list)
+{
+	const struct option *o = option_find(run_options, a->name);
+	const bool whole = o && o->type == OPT_STRING && o->incidental;
+	for (const char *at = list, *next;; at = next + 1) {
+		struct span s;
+		next = at + strcspn(at, whole ? "" : ",");
+		char *item AUTOFREE = text_trimmed(at, next);
+		if (!*item && (*next == ',' || a->n > 0))
+			return sentence("%s: the list \"%s\" has an empty place", a->name, list);
+		if (!whole && span_cut(&s, item))
+			TRY(add_range(a, &s, item));
+		else
+			TRY(add(a, must(strdup(item))));
+		if (*next == '\0')
+			break;
+	}
+	if (a->option->incidental && a->n > 1)
+		return sentence("%s: one value is wanted; runs that differ in nothing else are one",
+				a->name);
+	return NULL;
+}
+
+char *axis_read(struct axis *a, const char *name, const char *list)
+{
+	*a = (struct axis){.name = must(strdup(name))};
+	char *wrong = axis_cut(a, list);
+	if (wrong)
+		axis_fini(a);
+	return wrong;
+}
+
+/* ---- Conditions ---------------------------------------------------------- */
+
+/* As config_each writes it, where 0.10 is 0.1. Heap. */
+static char *as_written(const struct option *o, const char *value)
+{
+	enum { ROOM = 64 };
+	const struct plugin *p;
+	if (option_chooses(o) < PART_COUNT) {
+		free(plugin_choose(option_chooses(o), value, NULL, 0, &p)); /* it could be read */
+		return must(strdup(p->name));
+	}
+	if (o->type == OPT_STRING || o->type == OPT_CHOICE)
+		return must(strdup(value));
+	void *fields AUTOFREE = must(calloc(1, o->offset + sizeof(int64_t)));
+	char *wrong = option_set(o, fields, NULL, value), *text = must(malloc(ROOM));
+	CHECK(!wrong, "%s", wrong);
+	option_text(o, fields, text, ROOM);
+	return text;
+}
+
+static char *condition_read(struct axis *a, const char *text)
+{
+	const char *equals = strchr(text, '=');
+	char *name AUTOFREE = text_trimmed(text, equals);
+	TRY(axis_read(a, name, equals + 1));
+	for (size_t i = 0; i < a->n; i++) {
+		char *value = as_written(a->option, a->value[i]);
+		free(a->value[i]);
+		a->value[i] = value;
+	}
+	return NULL;
+}
+
+/* Where the next condition begins: the word after a blank that has a '='. */
+static const char *next_condition(const char *text)
+{
+	const char *at = text + strcspn(text, " \t");
+	while (*at) {
+		at += strspn(at, " \t");
+		size_t n = strcspn(at, " \t");
+		if (memchr(at, '=', n))
+			return at;
+		at += n;
+	}
+	return at;
+}
+
+char *exclusion_read(struct exclusion *e, const char *text)
+{
+	*e = (struct exclusion){.condition = NULL};
+	for (const char *at = text, *next; *at; at = next) {
+		struct axis a;
+		next = next_condition(at);
+		char *one AUTOFREE = text_trimmed(at, next);
+		char *wrong = NULL;
+		if (*one == '=' || one[strcspn(one, "= \t")] != '=')
+			wrong = sentence("exclude: \"%s\" is no condition; conditions look like "
+					 "strategy=serial workers=2,4",
+					 one);
+		if (!wrong)
+			wrong = condition_read(&a, one);
+		if (wrong) {
+			exclusion_fini(e);
+			return wrong;
+		}
+		APPEND(e->condition, e->n, a);
+	}
+	return e->n ? NULL
+		    : sentence("exclude: conditions are wanted, such as strategy=serial "
+			       "workers=2,4");
+}
+
+void exclusion_fini(struct exclusion *e)
+{
+	for (size_t i = 0; i < e->n; i++)
+		axis_fini(&e->condition[i]);
+	free(e->condition);
+}
+
+struct looking {
+	const struct exclusion *exclusion;
+	size_t held;
+};
+
+static void look_at(void *ctx, const char *part, const struct option *o, const char *value)
+{
+	struct looking *l = ctx;
+	(void)part;
+	for (size_t i = 0; i < l->exclusion->n; i++) {
+		const struct axis *a = &l->exclusion->condition[i];
+		for (size_t k = 0; a->option == o && k < a->n; k++)
+			if (strcmp(a->value[k], value) == 0) {
+				l->held++;
+				break;
+			}
+	}
+}
+
+bool exclusion_holds(const struct exclusion *e, const struct config *c)
+{
+	struct looking l = {.exclusion = e};
+	config_each(c, look_at, &l);
+	return l.held == e->n;
+}

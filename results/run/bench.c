@@ -1,0 +1,304 @@
+/*
+ * bench.c - mvbench bench: what communication takes here, whatever is trained.
+ *
+ * In front it checks, launches and watches, as mvbench run does; under a launcher it is one of the
+ * workers: these make a step of the smallest training that there is, which gives them devices,
+ * servers and whoever looks after them, and then measure (bench_comm.c). Rank 0 prints.
+ */
+#include "results/run/bench.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define OWNER struct bench_flags
+static const struct option bench_flags[] = {
+	OPTION(min, SIZE, "min", "8B", "smallest size [bytes]", .min = 4, .max = 1 << 30),
+	OPTION(max, SIZE, "max", "64MiB", "largest size [bytes]", .min = 4, .max = 1 << 30),
+	OPTION(factor, INT, "factor", "2", "from one size to the next [factor]", .min = 2,
+	       .max = 1 << 20),
+	OPTION(iterations, INT, "iterations", "20",
+	       "calls in a timing; fewer where they take longer than 0.1 s together [calls]",
+	       .min = 1, .max = 1e6),
+	OPTION(repetitions, INT, "repetitions", "5",
+	       "how often all is measured, one after the other; the median counts [repetitions]",
+	       .min = 1, .max = 999),
+	OPTION(format, CHOICE, "format", "text", "of the table",
+	       .choices = "text|markdown|csv|json"),
+	{0},
+};
+
+/* ---- The table ----------------------------------------------------------- */
+
+TEXT_FILE(bench_sql, "results/run/bench.sql");
+
+static char *insert(struct store *s, const struct bench_rows *rows)
+{
+	struct sql q = sql_select(
+		s, "INSERT INTO measured VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)", "");
+	for (size_t i = 0; i < rows->n; i++) {
+		const struct bench_row *r = &rows->row[i];
+		sql_again(&q, "iittiirir", (int64_t)r->way, r->repetition, r->operation,
+			  r->transport, r->bytes, r->count, r->bus, r->wrong, r->seconds);
+		sql_next(&q);
+	}
+	return sql_done(&q);
+}
+
+char *bench_print(const struct bench_rows *rows, enum format format)
+{
+	struct store *s AUTOCLOSE = sql_memory();
+	bool people = format == FORMAT_TEXT || format == FORMAT_MARKDOWN;
+	TRY(sql_script(s, bench_sql));
+	TRY(insert(s, rows));
+	TRY(query_print(s, stdout, format, people ? "SELECT * FROM shown" : "SELECT * FROM bench",
+			NULL, 0, NULL));
+	return fflush(stdout) ? sentence("standard output cannot be written (%m)") : NULL;
+}
+
+/* ---- A worker's life ----------------------------------------------------- */
+
+struct benching {
+	const struct config *config;
+	const struct bench_flags *flags;
+	char *wrong; /* rank 0's */
+};
+
+static char *say_where(void *self, const struct experiment *e, int64_t *id)
+{
+	const struct benching *b = self;
+	const struct run *run = &b->config->run;
+	(void)id;
+	fprintf(stderr, "mvbench: %lld worker%s", (long long)run->workers, plural(run->workers));
+	if (run->servers)
+		fprintf(stderr, " and %lld server%s", (long long)run->servers,
+			plural(run->servers));
+	fprintf(stderr, " on %s, vectors on the %s, %s\n",
+		e->cluster ? e->cluster->names : "this machine", e->plan->device,
+		platform_version());
+	return NULL;
+}
+
+static char *judge(const struct bench_rows *rows, enum format format)
+{
+	int64_t wrong = 0;
+	TRY(bench_print(rows, format));
+	for (size_t i = 0; i < rows->n; i++)
+		wrong += rows->row[i].wrong;
+	return wrong ? sentence("%lld elements arrived wrong: column wrong says where; these "
+				"figures mean nothing",
+				(long long)wrong)
+		     : NULL;
+}
+
+static void measure(void *self, struct worker *w)
+{
+	struct benching *b = self;
+	struct bench_rows rows = {.n = 0};
+	enum format format;
+	format_find(b->flags->format, &format);
+	bench_comm(w, b->flags, b->config->own.transport, &rows);
+	if (w->rank == 0)
+		b->wrong = judge(&rows, format);
+	free(rows.row);
+}
+
+static char *end(void *self, const char *status, const char *reason)
+{
+	struct benching *b = self;
+	(void)status;
+	return reason ? sentence("%s", reason) : b->wrong;
+}
+
+static int work(const struct config *c, const struct bench_flags *f, struct status_page *page)
+{
+	struct benching b = {.config = c, .flags = f};
+	struct sink sink = {.self = &b, .begin = say_where, .model = measure, .end = end};
+	struct plan plan;
+	worker_introduce(c, page);
+	char *wrong = plan_make(c, &plan);
+	if (wrong)
+		return command_refuse(wrong);
+	int status = train(c, &plan, &sink, page);
+	return page || rank_of_launcher() > 0 ? EXIT_OK : status;
+}
+
+/* ---- In front ------------------------------------------------------------ */
+
+/* Of the options of mvbench run those that say who communicates, and how. */
+static char *refuse_others(const struct arguments *a)
+{
+	static const char *const takes[] = {"workers",       "servers",   "device",   "transport",
+					    "hostfile",      "placement", "lab.rate", "threads",
+					    "stall-timeout", "quiet-wait"};
+	enum { TAKES = sizeof takes / sizeof *takes };
+	TRY(settings_check(a->option, a->options));
+	for (size_t i = 0; i < a->options; i++) {
+		size_t k = 0;
+		while (k < TAKES && strcmp(takes[k], a->option[i].name) != 0)
+			k++;
+		if (k < TAKES)
+			continue;
+		char *list AUTOFREE = text_list(takes, TAKES, ", --");
+		return sentence("--%s: bench trains nothing that it could be about; of the options "
+				"of mvbench run it takes --%s",
+				a->option[i].name, list);
+	}
+	return NULL;
+}
+
+/* One step of a perceptron on made data, with tables where there are servers to keep them. */
+static char *configure(struct config *c, const struct arguments *a)
+{
+	const char *given = arguments_value(a, "workers"), *servers = arguments_value(a, "servers");
+	long workers = given ? strtol(given, NULL, 10) : 2;
+	bool serves = servers && strtol(servers, NULL, 10) > 0;
+	char *rows AUTOFREE = sentence("%ld", workers > 0 ? workers : 1);
+	const struct setting own[] = {{"workload", "perceptron"},
+				      {"strategy", serves ? "asgd" : "allreduce"},
+				      {"workers", "2"},
+				      {"epochs", "1"},
+				      {"batch", "1"},
+				      {"train-rows", rows},
+				      {"deal", "static"},
+				      {"lr", "1e-6"}};
+	enum { OWN = sizeof own / sizeof *own };
+	struct setting *all AUTOFREE = must(calloc(OWN + a->options, sizeof *all));
+	TRY(refuse_others(a));
+	memcpy(all, own, sizeof own);
+	memcpy(all + OWN, a->option, a->options * sizeof *all);
+	return config_init(c, all, OWN + a->options, false);
+}
+
+/* A worker has two vectors, one more on the host, and its part of what tables and messages take. */
+static char *check_memory(const struct config *c, const struct bench_flags *f)
+{
+	enum { VECTORS = 6 };
+	int ranks = (int)(c->run.workers + c->run.servers);
+	double need = (double)VECTORS * ranks * (double)f->max;
+	size_t room;
+	if (*c->own.hostfile)
+		return NULL;
+	TRY(host_room(ranks, &room));
+	if (need <= (double)room)
+		return NULL;
+	return sentence("--max=%lld: %d processes would take %.1f GB for it, and %.1f GB are free; "
+			"give a smaller size",
+			(long long)f->max, ranks, 1e-9 * need, 1e-9 * (double)room);
+}
+
+static char *check(const struct config *c, const struct bench_flags *f)
+{
+	struct plan plan;
+	if (f->max < f->min)
+		return sentence("--max=%lld: it is below --min=%lld", (long long)f->max,
+				(long long)f->min);
+	if (c->run.workers + c->run.servers == 1)
+		return sentence("--workers=1: one worker has nobody to talk to; give --workers=2 "
+				"or more, or --servers=1");
+	TRY(plan_make(c, &plan));
+	TRY(check_memory(c, f));
+	if (plan.oversubscribed)
+		fprintf(stderr,
+			"mvbench: oversubscribed: more processes than the %d core%s of this "
+			"machine, so these times say how they take turns\n",
+			plan.cores, plural(plan.cores));
+	return NULL;
+}
+
+/* The words that start a worker, but for its configuration's. For free_words. */
+static char **worker_words(const struct bench_flags *f)
+{
+	char **word = NULL, value[64];
+	size_t n = 0;
+	APPEND(word, n, must(strdup("bench")));
+	APPEND(word, n, must(strdup("comm")));
+	for (const struct option *o = bench_flags; o->name; o++) {
+		option_text(o, f, value, sizeof value);
+		APPEND(word, n, sentence("--%s=%s", o->name, value));
+	}
+	APPEND(word, n, NULL);
+	return word;
+}
+
+/* What workers print is held in memory: mpirun would not say that it cannot be written. */
+static int stdout_hold(void)
+{
+	fflush(stdout);
+	int own = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0), held = memfd_create("table", 0);
+	CHECK(own >= 0 && held >= 0 && dup2(held, STDOUT_FILENO) >= 0, "stdout: %m");
+	close(held);
+	return own;
+}
+
+/* Stdout is what it was, and gets that. */
+static void stdout_release(int own)
+{
+	char part[4096];
+	int held = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+	CHECK(held >= 0 && dup2(own, STDOUT_FILENO) >= 0, "stdout: %m");
+	close(own);
+	lseek(held, 0, SEEK_SET);
+	for (ssize_t n; (n = read(held, part, sizeof part)) > 0;)
+		fwrite(part, 1, (size_t)n, stdout);
+	close(held);
+}
+
+static char *bench(const struct config *c, const struct bench_flags *f, int *status)
+{
+	struct progress progress = {.quiet = true};
+	struct watcher watcher = {.self = &progress, .tick = progress_tick};
+	struct status_page *page = NULL;
+	char *why = NULL, **words AUTOWORDS = worker_words(f);
+	TRY(check(c, f));
+	quiet_wait(c);
+	progress_start(&progress);
+	int own = stdout_hold();
+	*status = launch(c, (const char *const *)words, NULL, NULL, &watcher, &page, &why);
+	stdout_release(own);
+	progress_end(&progress);
+	complain_if(why);
+	status_free(page);
+	return NULL;
+}
+
+static char *run_bench(void *options, struct arguments *a, int *status)
+{
+	struct config c AUTOCONFIG = {0};
+	struct status_page *page = status_of_launcher();
+	char *wrong = NULL;
+	if (a->words != 1 || strcmp(a->word[0], "comm") != 0)
+		wrong = sentence("bench%s%s: what is to be measured? It is mvbench bench comm",
+				 a->words ? " " : "", a->words ? a->word[a->words - 1] : "");
+	if (!wrong)
+		wrong = page ? config_init(&c, a->option, a->options, true) : configure(&c, a);
+	if (!wrong && (page || platform_under_launcher()))
+		*status = work(&c, options, page);
+	else if (!wrong)
+		wrong = bench(&c, options, status);
+	status_free(page);
+	return wrong;
+}
+
+const struct command command_bench = {
+	.name = "bench",
+	.summary = "measure what communication takes, by size",
+	.usage = "comm [--option=value ...]",
+	.about =
+		"Measures allreduce, allgather, broadcast, sendrecv and push_pull (a push onto a "
+		"parameter server's table and a pull of it) for sizes from --min to --max, with "
+		"every transport and placement that these workers can have, as nccl-tests does: "
+		"the time of a call, algorithm and bus bandwidth, and how many elements arrived "
+		"wrong. Host vectors go by MPI.\n\n"
+		"Of the options of mvbench run it takes those that say who communicates, and how: "
+		"--workers (2 where nothing is said), --servers, --device, --transport, --threads, "
+		"--hostfile, --placement, --lab.rate, --stall-timeout and --quiet-wait.\n\n"
+		"The table is all that is printed on stdout. Exit status: 0 all is right, 1 "
+		"elements were wrong, or a worker failed, 2 cannot run like this, 130 interrupted.",
+	.options = bench_flags,
+	.size = sizeof(OWNER),
+	.run_options = true,
+	.run = run_bench,
+};

@@ -1,0 +1,114 @@
+/*
+ * cells.c - the cells of a sweep: which of them can be, and in which order they are run.
+ */
+#include "results/run/run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void sweep_leave_out(const char *path, struct sweep *s)
+{
+	size_t kept = 0;
+	for (size_t first = 0, end; first < s->cells; first = end) {
+		char *why AUTOFREE = NULL, *what AUTOFREE = NULL;
+		bool *out AUTOFREE = must(calloc(s->cells, sizeof *out));
+		size_t refused = 0;
+		const char *section = s->cell[first].section;
+		int line = s->cell[first].line;
+		for (end = first; end < s->cells && s->cell[end].line == line; end++) {
+			char *wrong = plan_refuse(&s->cell[end].config);
+			out[end] = wrong != NULL;
+			refused += wrong != NULL;
+			if (!wrong || why) {
+				free(wrong);
+				continue;
+			}
+			why = wrong;
+			what = sentence("%s", s->cell[end].what);
+		}
+		bool some = refused < end - first;
+		if (why && some)
+			fprintf(stderr,
+				"mvbench: %s:%d: [%s] %zu of %zu combinations cannot be and are "
+				"left out: %s: %s\n",
+				path, line, section, refused, end - first, what, why);
+		for (size_t i = first; i < end; i++)
+			if (out[i] && some)
+				cell_fini(&s->cell[i]);
+			else
+				s->cell[kept++] = s->cell[i];
+	}
+	s->cells = kept;
+}
+
+/* Cells of a job file, or trials of a study. */
+static char *check_save(const char *path, const struct sweep *s)
+{
+	const char *save = s->cells ? s->cell[0].config.own.save : "";
+	for (size_t i = 1; i < s->cells && *save; i++)
+		if (strcmp(s->cell[i].config.own.save, save) == 0 && save[strlen(save) - 1] != '/')
+			return sentence(
+				"%s:%d: --save=%s: a file has the checkpoints of one "
+				"configuration, and here are more: name a folder, which has "
+				"a file for each, as in --save=checkpoints/",
+				path, s->cell[i].line, save);
+	return NULL;
+}
+
+char *sweep_plan(const char *path, struct sweep *s)
+{
+	TRY(check_save(path, s));
+	for (size_t i = 0; i < s->cells; i++) {
+		struct cell *c = &s->cell[i];
+		char *why AUTOFREE = plan_make(&c->config, &c->plan);
+		if (!why)
+			why = simulation_check(&c->config, &c->plan);
+		if (why)
+			return sentence("%s:%d: [%s] %s: %s", path, c->line, c->section, c->what,
+					why);
+	}
+	return NULL;
+}
+
+/* ---- In which order ------------------------------------------------------ */
+
+static int by_key(const void *a, const void *b)
+{
+	const struct cell *x = a, *y = b;
+	return x->key != y->key ? (x->key > y->key) - (x->key < y->key)
+				: (x->place > y->place) - (x->place < y->place);
+}
+
+static int by_round(const void *a, const void *b)
+{
+	const struct cell *x = a, *y = b;
+	return x->round != y->round ? (x->round > y->round) - (x->round < y->round) : by_key(a, b);
+}
+
+/* A cell's place within its round: of its own, so that cells that come later, or are finished, do
+ * not move the others. */
+static uint64_t shuffled(const struct cell *c, int64_t seed)
+{
+	uint64_t rng = rng_seed(seed, STREAM_ORDER, c->round) ^ strtoull(c->hash, NULL, 16);
+	return rng_next(&rng);
+}
+
+void sweep_shuffle(struct sweep *s, int64_t seed)
+{
+	char hash[17];
+	for (size_t i = 0; i < s->cells; i++) {
+		struct config any = s->cell[i].config; /* borrows what it points to */
+		any.run.seed = 0;
+		config_hash(&any, hash);
+		s->cell[i].key = strtoull(hash, NULL, 16);
+		s->cell[i].place = i;
+	}
+	qsort(s->cell, s->cells, sizeof *s->cell, by_key);
+	for (size_t i = 0; i < s->cells; i++) {
+		bool again = i > 0 && s->cell[i].key == s->cell[i - 1].key;
+		s->cell[i].round = again ? s->cell[i - 1].round + 1 : 1;
+	}
+	for (size_t i = 0; i < s->cells; i++)
+		s->cell[i].key = shuffled(&s->cell[i], seed);
+	qsort(s->cell, s->cells, sizeof *s->cell, by_round);
+}

@@ -1,0 +1,167 @@
+/*
+ * platform.c - what was measured, as a platform for SimGrid: this machine, where messages go
+ * through memory, and hosts with a wire each to a switch.
+ */
+#include "results/run/run.h"
+
+#include <math.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* SMPI takes latency x lat-factor + bytes / (bandwidth x bw-factor) for a message, with factors by
+ * the message's size: with the line through two neighbours' times as factors, it takes what was
+ * measured. */
+enum { LATENCY_NS = 1000, ENVELOPE = 16 /* bytes that SMPI adds to a message */ };
+
+struct factors {
+	double bytes_per_s; /* of the link that they are factors of; its latency is LATENCY_NS */
+	struct text bandwidth, latency;
+	size_t n;
+	double last; /* length */
+};
+
+/* The first is for all that is shorter, too. SMPI wants each length once. */
+static void add_factor(struct factors *f, double from, double fixed_s, double byte_s)
+{
+	const char *comma = f->n ? ";" : "";
+	from = f->n ? round(from) : 0;
+	if (f->n && from <= f->last)
+		return;
+	fprintf(f->latency.f, "%s%.0f:%.6g", comma, from, fixed_s / (1e-9 * LATENCY_NS));
+	fprintf(f->bandwidth.f, "%s%.0f:%.6g", comma, from, 1 / (byte_s * f->bytes_per_s));
+	f->last = from;
+	f->n++;
+}
+
+/* Between two lengths; from: SMPI's. No latency can be below 0: where the line would need that,
+ * short pieces of it take what their middle does in proportion. */
+static void add_line(struct factors *f, double from, double y0, double to, double y1)
+{
+	enum { PIECES = 32 };
+	const double byte_s_least = 1e-12;
+	double slope = fmax((y1 - y0) / (to - from), byte_s_least), fixed = y0 - slope * from;
+	if (fixed >= 0) {
+		add_factor(f, from, fixed, slope);
+		return;
+	}
+	for (int k = 0; k < PIECES; k++) {
+		double start = from * pow(to / from, (double)k / PIECES),
+		       middle = from * pow(to / from, (k + 0.5) / PIECES);
+		if (round(start) < to)
+			add_factor(f, start, 0, (fixed + slope * middle) / middle);
+	}
+}
+
+static void add_factors(struct factors *f, const struct points *p)
+{
+	const struct point *before = NULL;
+	double last = 0;
+	for (size_t i = 0; i < p->n; i++) {
+		struct point *m = &p->point[i];
+		if (strcmp(m->name, "message") != 0)
+			continue;
+		double y = fmax(m->value, last); /* noise: never faster than a shorter one */
+		if (before)
+			add_line(f, before->x + ENVELOPE, last, m->x + ENVELOPE, y);
+		before = m;
+		last = y;
+	}
+}
+
+/* What SMPI is to take for messages, by points "message". Heap. */
+static char *config_text(const struct points *p, double bytes_per_s)
+{
+	struct factors f = {.bytes_per_s = bytes_per_s};
+	text_open(&f.bandwidth);
+	text_open(&f.latency);
+	add_factors(&f, p);
+	char *bandwidths AUTOFREE = text_close(&f.bandwidth);
+	char *latencies AUTOFREE = text_close(&f.latency);
+	return f.n ? sentence("\t<prop id=\"smpi/bw-factor\" value=\"%s\"/>\n"
+			      "\t<prop id=\"smpi/lat-factor\" value=\"%s\"/>\n",
+			      bandwidths, latencies)
+		   : must(strdup(""));
+}
+
+#define XML_HEAD \
+	"<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM " \
+	"\"https://simgrid.org/simgrid.dtd\">\n"
+
+char *platform_local(const struct points *p, int cores)
+{
+	const double bandwidth = 1e10; /* [bytes/s] */
+	char *config AUTOFREE = config_text(p, bandwidth);
+	return sentence(
+		XML_HEAD
+		"<!-- This machine, as mvbench calibrate measured it: messages go through memory, "
+		"and take\n     what they were measured to take by the factors. -->\n"
+		"<platform version=\"4.1\">\n<config>\n%s</config>\n"
+		"<zone id=\"local\" routing=\"Full\">\n"
+		"\t<prop id=\"description\" value=\"this machine, as calibrated\"/>\n"
+		"\t<host id=\"local\" speed=\"1Gf\" core=\"%d\"/>\n"
+		"\t<link id=\"memory\" bandwidth=\"%.0fBps\" latency=\"%dns\" "
+		"sharing_policy=\"FATPIPE\"/>\n"
+		"\t<route src=\"local\" dst=\"local\" symmetrical=\"NO\"><link_ctn "
+		"id=\"memory\"/></route>\n"
+		"</zone>\n</platform>\n",
+		config, cores, bandwidth, LATENCY_NS);
+}
+
+/* Of that name, the longest; or the longest that is a quarter of it, or shorter. */
+static const struct point *longest(const struct points *p, const char *name, bool quarter)
+{
+	const struct point *all = NULL, *part = NULL;
+	for (size_t i = 0; i < p->n; i++)
+		if (strcmp(p->point[i].name, name) == 0)
+			all = &p->point[i];
+	for (size_t i = 0; all && i < p->n; i++)
+		if (strcmp(p->point[i].name, name) == 0 && p->point[i].x <= all->x / 4)
+			part = &p->point[i];
+	return quarter ? part : all;
+}
+
+/* What a wire carries: by what a long message takes more than a shorter one. [bytes/s] */
+static double bandwidth_of(const struct points *p)
+{
+	const struct point *all = longest(p, "message", false), *part = longest(p, "message", true);
+	if (!all || !part || all->value <= part->value)
+		return all && all->value > 0 ? all->x / all->value : 1e9;
+	return (all->x - part->x) / (all->value - part->value);
+}
+
+/* A message there that slows one back takes some of its way: SimGrid's share for that is 5 %. */
+static bool slows_back(const struct points *p)
+{
+	const struct point *one = longest(p, "message", false), *both = longest(p, "both", false);
+	return one && both && both->value > 1.025 * one->value;
+}
+
+char *platform_hosts(const struct points *p, int hosts, int cores)
+{
+	double bandwidth = bandwidth_of(p);
+	char *config AUTOFREE = config_text(p, bandwidth);
+	return sentence(
+		XML_HEAD
+		"<!-- Hosts, each with a wire to a switch, as mvbench calibrate measured them: by "
+		"the factors a message\n     takes what it was measured to take. Within a host "
+		"messages go through memory, at a usual 8 GB/s. -->\n"
+		"<platform version=\"4.1\">\n<config>\n%s"
+		"\t<prop id=\"network/crosstraffic\" value=\"%s\"/>\n</config>\n"
+		"<zone id=\"hosts\" routing=\"Full\">\n"
+		"\t<prop id=\"description\" value=\"%d hosts and their wires, as calibrated\"/>\n"
+		"\t<cluster id=\"wires\" prefix=\"host-\" suffix=\"\" radical=\"0-%d\" "
+		"speed=\"1Gf\" core=\"%d\"\n"
+		"\t\tbw=\"%.0fBps\" lat=\"%dns\" sharing_policy=\"SPLITDUPLEX\"\n"
+		"\t\tloopback_bw=\"8GBps\" loopback_lat=\"1ns\"/>\n"
+		"</zone>\n</platform>\n",
+		config, slows_back(p) ? "yes" : "no", hosts, hosts - 1, cores, bandwidth,
+		LATENCY_NS / 2);
+}
+
+char *file_in_memory(const char *text)
+{
+	int fd = memfd_create("platform", 0);
+	CHECK(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text), "memfd: %m");
+	return sentence(IN_MEMORY "%d", fd);
+}

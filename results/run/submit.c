@@ -1,0 +1,245 @@
+/*
+ * submit.c - mvbench submit: a sweep as an array of Slurm jobs. Each job runs its share of the
+ * cells into a database of its own, as processes on several machines must not share one over a
+ * network's file system; a last job puts them together. The same command goes on where a job was
+ * ended: its database knows what is done.
+ */
+#include "results/run/run.h"
+
+#include <ctype.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct submit_flags {
+	int64_t array, nodes;
+	const char *sbatch;
+	bool dry_run;
+};
+
+#define OWNER struct submit_flags
+static const struct option submit_flags[] = {
+	OPTION(array, INT, "array", "1", "jobs that share the cells [jobs]", .min = 1,
+	       .max = 10000),
+	OPTION(nodes, INT, "nodes", "1",
+	       "machines of each job, over which each cell spreads evenly "
+	       "[machines]",
+	       .min = 1, .max = 10000),
+	OPTION(sbatch, STRING, "sbatch", "",
+	       "what else sbatch is told, as in --sbatch=\"--partition=short --time=2:00:00\" "
+	       "[text]"),
+	OPTION(dry_run, BOOL, "dry-run", "false", "print the scripts, submit nothing"),
+	{0},
+};
+
+struct submission {
+	const struct submit_flags *f;
+	const struct arguments *a;
+	const struct sweep *sweep;
+	char *name, *file, *program; /* of the job file; full paths */
+	const char *db;
+	char *stem; /* of the databases: without .db */
+};
+
+static int64_t shared_by(int64_t n, int64_t nodes)
+{
+	return (n + nodes - 1) / nodes;
+}
+
+/* Ranks of a machine, of the cell that has most. On several machines tables get a server on each.
+ */
+static void most_ranks(const struct submission *s, int64_t *ranks, int64_t *threads)
+{
+	int64_t nodes = s->f->nodes;
+	*ranks = *threads = 1;
+	for (size_t i = 0; i < s->sweep->cells; i++) {
+		const struct config *c = &s->sweep->cell[i].config;
+		bool own = c->strategy->tables && !c->run.servers && nodes > 1;
+		bool simulated = strcmp(c->run.platform, "sim") == 0;
+		int64_t n = simulated ? 1
+				      : shared_by(c->run.workers, nodes) +
+						(own ? 1 : shared_by(c->run.servers, nodes));
+		*ranks = n > *ranks ? n : *ranks;
+		*threads = c->run.threads > *threads ? c->run.threads : *threads;
+	}
+}
+
+static void put_head(FILE *f, const struct submission *s, const char *what)
+{
+	fprintf(f, "#!/bin/sh\n#SBATCH --job-name=%s%s\n", s->name, what);
+	if (*s->f->sbatch)
+		fprintf(f, "#SBATCH %s\n", s->f->sbatch);
+}
+
+static void put_word(FILE *f, const char *name, const char *value)
+{
+	char *word AUTOFREE = sentence("--%s=%s", name, value ? value : "true");
+	fputc(' ', f);
+	word_put(f, word);
+}
+
+/* Every machine of the job once, without slots. */
+static void put_hosts(FILE *f)
+{
+	fputs("hosts=$(mktemp)\n"
+	      "trap 'rm -f \"$hosts\"' EXIT\n"
+	      "scontrol show hostnames >\"$hosts\"\n"
+	      "export MVBENCH_HOSTFILE=\"$hosts\"\n",
+	      f);
+}
+
+/* The job of one share. */
+static char *array_script(const struct submission *s)
+{
+	struct text t;
+	FILE *f = text_open(&t);
+	int64_t ranks, threads;
+	most_ranks(s, &ranks, &threads);
+	put_head(f, s, "");
+	fprintf(f,
+		"#SBATCH --array=1-%lld\n#SBATCH --nodes=%lld\n#SBATCH --ntasks-per-node=%lld\n"
+		"#SBATCH --cpus-per-task=%lld\n#SBATCH --output=%s-%%A_%%a.out\n\n",
+		(long long)s->f->array, (long long)s->f->nodes, (long long)ranks,
+		(long long)threads, s->name);
+	if (s->f->nodes > 1)
+		put_hosts(f);
+	word_put(f, s->program);
+	fputs(" sweep ", f);
+	word_put(f, s->file);
+	for (size_t i = 0; i < s->a->options; i++)
+		if (strcmp(s->a->option[i].name, "db") != 0)
+			put_word(f, s->a->option[i].name, s->a->option[i].value);
+	fprintf(f, " --share=\"$SLURM_ARRAY_TASK_ID/%lld\" --db=", (long long)s->f->array);
+	word_put(f, s->stem);
+	fprintf(f, "-\"$SLURM_ARRAY_TASK_ID\"-of-%lld.db\n", (long long)s->f->array);
+	return text_close(&t);
+}
+
+/* The last job: all that the others recorded, in one database. */
+static char *merge_script(const struct submission *s)
+{
+	struct text t;
+	FILE *f = text_open(&t);
+	put_head(f, s, "-merge");
+	fprintf(f, "#SBATCH --ntasks=1\n#SBATCH --output=%s-%%j.out\n\nset -e\nfor part in ",
+		s->name);
+	word_put(f, s->stem);
+	fprintf(f, "-[0-9]*-of-%lld.db; do\n\t", (long long)s->f->array);
+	word_put(f, s->program);
+	fputs(" import \"$part\"", f);
+	put_word(f, "db", s->db);
+	fputs("\ndone\n", f);
+	word_put(f, s->program);
+	fputs(" table", f);
+	put_word(f, "db", s->db);
+	fputc('\n', f);
+	return text_close(&t);
+}
+
+/* Hands a script to sbatch; *id: what it says of it, heap. */
+static char *hand_over(const char *script, const char *words, char **id)
+{
+	char said[64] = "", *folder AUTOFREE = NULL;
+	TRY(folder_temporary("submit", &folder));
+	char *path AUTOFREE = sentence("%s/script", folder), *quoted AUTOFREE = word_quoted(path),
+		   *command AUTOFREE = sentence("sbatch --parsable %s %s", words, quoted);
+	FILE *f = fopen(path, "w");
+	bool written = f && fputs(script, f) >= 0;
+	written = f && fclose(f) == 0 && written;
+	if (!written) {
+		folder_remove(folder);
+		return sentence("%s: %m; free some space", path);
+	}
+	signal(SIGCHLD, SIG_DFL); /* ignored, as a parent may leave it, its end is lost */
+	FILE *p = popen(command, "r");
+	bool heard = p && fgets(said, sizeof said, p);
+	int status = p ? pclose(p) : -1;
+	folder_remove(folder);
+	said[strcspn(said, "\n;")] = '\0';
+	*id = must(strdup(said));
+	return heard && status == 0 ? NULL
+				    : sentence("sbatch did not take the job, and says why above");
+}
+
+static char *submit_all(const struct submission *s)
+{
+	char *each AUTOFREE = array_script(s), *last AUTOFREE = merge_script(s),
+		   *id AUTOFREE = NULL, *merge AUTOFREE = NULL;
+	if (s->f->dry_run) {
+		printf("%s\n# and, when all of these have ended:\n\n%s", each, last);
+		return NULL;
+	}
+	TRY(hand_over(each, "", &id));
+	char *after AUTOFREE = sentence("--dependency=afterany:%s", id);
+	char *wrong AUTOFREE = hand_over(last, after, &merge);
+	if (wrong)
+		return sentence("job %s is submitted; of the one that puts its databases together: "
+				"%s",
+				id, wrong);
+	printf("job %s: %zu cell%s in %lld part%s; job %s puts them together in %s\n", id,
+	       s->sweep->cells, plural((int64_t)s->sweep->cells), (long long)s->f->array,
+	       plural(s->f->array), merge, s->db);
+	return NULL;
+}
+
+static char *without(const char *name, const char *ending)
+{
+	size_t n = strlen(name), m = strlen(ending);
+	bool has = n > m && strcmp(name + n - m, ending) == 0;
+	return sentence("%.*s", (int)(has ? n - m : n), name);
+}
+
+/* As sbatch takes it in its own lines. */
+static char *job_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	char *name = without(slash ? slash + 1 : path, ".ini");
+	for (char *c = name; *c; c++)
+		if (!isalnum((unsigned char)*c) && !strchr("-_.", *c))
+			*c = '-';
+	return name;
+}
+
+static char *run_submit(void *options, struct arguments *a, int *status)
+{
+	struct sweep sweep ENDS_WITH(sweep_free) = {.cell = NULL};
+	struct submission s = {.f = options, .a = a, .sweep = &sweep};
+	char *path AUTOFREE = NULL, *file AUTOFREE = NULL, *name AUTOFREE = NULL,
+		   *stem AUTOFREE = NULL, *program AUTOFREE = NULL;
+	(void)status;
+	if (a->words != 1)
+		return sentence("one job file is wanted, as in mvbench submit demo.ini --array=4");
+	TRY(sweep_find(a->word[0], &path));
+	TRY(sweep_read(path, a->option, a->options, &sweep));
+	if ((size_t)s.f->array > sweep.cells)
+		return sentence("--array=%lld: there are %zu cells; give at most so many jobs",
+				(long long)s.f->array, sweep.cells);
+	const char *db = arguments_value(a, "db");
+	s.file = file = must(realpath(path, NULL));
+	s.name = name = job_name(path);
+	s.db = db ? db : DATABASE;
+	s.stem = stem = without(s.db, ".db");
+	s.program = program = program_path();
+	return submit_all(&s);
+}
+
+const struct command command_submit = {
+	.name = "submit",
+	.summary = "a sweep as an array of Slurm jobs",
+	.usage = "FILE.ini [--option=value ...]",
+	.about =
+		"Writes the script of an array of jobs, each of which runs its share of the cells "
+		"of a job file (mvbench sweep --share), and that of a last job, which puts their "
+		"databases together (mvbench import), and hands both to sbatch. Options of mvbench "
+		"run replace those of the file, as in a sweep.\n\n"
+		"Each job has a database of its own: NAME-1-of-4.db, NAME-2-of-4.db, ... for "
+		"--db=NAME.db and --array=4. Submitted again with as many jobs, when these have "
+		"ended, what they have done is not done again.\n\n"
+		"Exit status: 0 submitted, 2 cannot be submitted like this.",
+	.options = submit_flags,
+	.words = job_files_each,
+	.size = sizeof(OWNER),
+	.run_options = true,
+	.run = run_submit,
+};

@@ -1,0 +1,110 @@
+/*
+ * edit.c - mvbench delete and relabel: runs that are taken out of the database, or get another
+ * label. All that is of a run goes with it.
+ */
+#include "results/db/select.h"
+#include "results/share/share.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct edit_options {
+	struct select select;
+	bool dry_run;
+};
+
+#define OWNER struct edit_options
+static const struct option options[] = {
+	SELECT_OPTIONS(select., "the database that is changed", "instead of numbers: "),
+	OPTION(dry_run, BOOL, "dry-run", "false", "say which runs, change nothing [yes or no]"),
+	{.name = NULL},
+};
+
+/* Table `edited` of the runs that are meant: by their numbers, or selected. */
+static char *choose(struct store *s, const struct select *of, const char *const *word, size_t words)
+{
+	TRY(sql_script(s, "CREATE TEMP TABLE edited (id INTEGER PRIMARY KEY)"));
+	if (words == 0 && !*of->where && !*of->label)
+		return sentence("which runs? give their numbers, --where or --label; mvbench table "
+				"--runs --db=%s lists them",
+				s->path);
+	if (words && (*of->where || *of->label))
+		return sentence("%s: numbers of runs, or --where and --label, not both", word[0]);
+	if (!words)
+		return database_selected(s, "INSERT INTO edited SELECT id FROM run_summary",
+					 of->where, of->label);
+	for (size_t i = 0; i < words; i++) {
+		int64_t id;
+		TRY(run_number(s, word[i], &id));
+		TRY(sql_change(s, "INSERT OR IGNORE INTO edited VALUES (?1)", "i", id));
+	}
+	return NULL;
+}
+
+/* Says which, and carries the change out unless that was all that was asked. */
+static char *edit(const struct edit_options *o, const char *const *word, size_t words,
+		  const char *change, const char *label, const char *done)
+{
+	struct store *s AUTOCLOSE = NULL;
+	int64_t n = 0, running = 0;
+	TRY(store_check(o->select.db));
+	TRY(store_look(o->select.db));
+	TRY(store_open(&s, o->select.db, STORE_WRITE));
+	TRY(choose(s, &o->select, word, words));
+	TRY(sql_number(s, &n, "SELECT count(*) FROM edited", ""));
+	TRY(sql_number(s, &running,
+		       "SELECT min(id) FROM run JOIN edited USING (id) WHERE status = 'running'",
+		       ""));
+	if (running)
+		return sentence("run %lld is running: end it first", (long long)running);
+	if (o->dry_run)
+		TRY(query_print(s, stdout, FORMAT_TEXT,
+				"SELECT id, status, workload, config, seed, label, started FROM "
+				"run_summary JOIN edited USING (id) ORDER BY id",
+				NULL, 0, NULL));
+	else
+		TRY(sql_change(s, change, "t", label));
+	printf("%lld run%s %s%s\n", (long long)n, plural(n), o->dry_run ? "would be " : "", done);
+	return NULL;
+}
+
+static char *run_delete(void *options_given, struct arguments *a, int *status)
+{
+	(void)status;
+	return edit(options_given, a->word, a->words,
+		    "DELETE FROM run WHERE id IN (SELECT id FROM edited)", "", "deleted");
+}
+
+static char *run_relabel(void *options_given, struct arguments *a, int *status)
+{
+	(void)status;
+	if (a->words == 0)
+		return sentence("a label is wanted, and whose: mvbench relabel good 7 8, or "
+				"relabel good --where=\"lr < 0.1\"");
+	return edit(options_given, a->word + 1, a->words - 1,
+		    "UPDATE run SET label = ?1 WHERE id IN (SELECT id FROM edited)", a->word[0],
+		    "relabelled");
+}
+
+const struct command command_delete = {
+	.name = "delete",
+	.summary = "take runs out of the database",
+	.usage = "[RUN ...] [--option=value ...]",
+	.about = "Deletes runs, with all that was recorded of them: by their numbers, or all that "
+		 "--where and --label choose. Baselines keep what they hold.",
+	.options = options,
+	.size = sizeof(OWNER),
+	.run = run_delete,
+};
+
+const struct command command_relabel = {
+	.name = "relabel",
+	.summary = "give runs another label",
+	.usage = "LABEL [RUN ...] [--option=value ...]",
+	.about = "Gives runs a label, by their numbers, or all that --where and --label "
+		 "choose; \"\" "
+		 "takes it away. A label is a word to find runs by, and no part of what they are.",
+	.options = options,
+	.size = sizeof(OWNER),
+	.run = run_relabel,
+};

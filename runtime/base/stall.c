@@ -1,0 +1,168 @@
+/*
+ * stall.c - a worker that makes no progress. What each rank does is in its pulse. Stalled is
+ *   who gives no sign of life, on another machine, or is stopped, on this one;
+ *   who computes, and has done nothing else for so long;
+ *   and if nobody is, but all wait and nobody gets on: all of them.
+ * In programs computing counts for as long as another has waited for it, and where all wait they
+ * are named and not ended. Who waits for one of them is not named. What is timed is what this
+ * process has seen: after it was stopped itself, all begin anew.
+ */
+#include "runtime/base/stall.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAMED_S = 8, GAP_S = 3 }; /* named, with what it takes to see it, within 10 s */
+static const nsec second = 1000000000;
+
+bool process_is_stopped(pid_t pid)
+{
+	char *path AUTOFREE = sentence("/proc/%d/stat", (int)pid);
+	char *text AUTOFREE = text_read(path);
+	const char *name_end = text ? strrchr(text, ')') : NULL;
+	return name_end && name_end[1] && strchr("Tt", name_end[2]);
+}
+
+static nsec larger(nsec a, nsec b)
+{
+	return a > b ? a : b;
+}
+
+static bool is_waiting(const struct pulse *p)
+{
+	return PULSE_GET(p->doing[0]) && PULSE_GET(p->peer) != STANDS;
+}
+
+/* Since when somebody waits; INT64_MAX: nobody does. */
+static nsec first_to_wait(const struct stall *t)
+{
+	nsec first = INT64_MAX;
+	for (int rank = 0; rank < t->workers; rank++)
+		if (is_waiting(&t->pulse[rank]) && t->seen[rank].got_on < first)
+			first = t->seen[rank].got_on;
+	return first;
+}
+
+/* Since when it has not got on, and why it is thought so; NULL: it does, or may wait for others. */
+static const char *stalled_itself(struct stall *t, int rank, bool computing, nsec now, nsec *since)
+{
+	struct seen *s = &t->seen[rank];
+	bool far = false, idle = now - s->got_on > second;
+	pid_t pid = t->process(t->self, rank, &far);
+	*since = s->lived;
+	if (far && now - s->lived > NAMED_S * second)
+		return "gives no sign of life";
+	bool stopped = idle && pid > 0 && process_is_stopped(pid);
+	s->stopped = !stopped ? 0 : s->stopped ? s->stopped : now;
+	*since = stopped ? s->stopped : s->got_on;
+	if (stopped)
+		return "is stopped";
+	if (t->programs)
+		*since = larger(s->got_on, first_to_wait(t));
+	if (computing && pid >= 0 && !PULSE_GET(t->pulse[rank].doing[0]) &&
+	    now - *since > NAMED_S * second)
+		return "computes, and gets no further";
+	return NULL;
+}
+
+/* Since when nobody has got on, where all wait. */
+static bool all_wait(const struct stall *t, nsec *since)
+{
+	*since = 0;
+	for (int rank = 0; rank < t->ranks; rank++) {
+		if (!is_waiting(&t->pulse[rank]))
+			return false;
+		*since = larger(*since, t->seen[rank].got_on);
+	}
+	return true;
+}
+
+static void look_at(struct stall *t, int rank, nsec now, bool again)
+{
+	struct seen *s = &t->seen[rank];
+	const struct pulse *p = &t->pulse[rank];
+	int64_t beat = PULSE_GET(p->beat), events = PULSE_GET(p->events);
+	bool lives = beat != s->beat, gets_on = events != s->events;
+	if (again || lives || gets_on)
+		s->lived = now;
+	if (gets_on && !again)
+		s->longest = larger(s->longest, now - s->got_on);
+	if (again || gets_on)
+		s->got_on = now;
+	if (gets_on && s->named)
+		fprintf(stderr, "mvbench: %s goes on\n", s->named);
+	if (gets_on) {
+		free(s->named);
+		s->named = NULL;
+	}
+	s->beat = beat;
+	s->events = events;
+}
+
+/* A worker that has taken longer before is given time. */
+static void judge(struct stall *t, int rank, nsec stood, const char *words, bool ends)
+{
+	enum { TIMES_NAMED = 3, TIMES_ENDED = 10 };
+	struct seen *s = &t->seen[rank];
+	double given = t->timeout_s, taken = 1e-9 * (double)s->longest;
+	double limit = given > 0 && ends ? fmax(given, TIMES_ENDED * taken) : INFINITY;
+	double named = fmin(fmax(NAMED_S, TIMES_NAMED * taken), limit);
+	double stands = 1e-9 * (double)stood;
+	char *who AUTOFREE = t->name(t->self, rank);
+	if (!s->named && stands > named) {
+		fprintf(stderr, "mvbench: %s %s, for %.0f s now", who, words, stands);
+		if (limit < INFINITY)
+			fprintf(stderr, "; after %.0f s the run ends (%s)", limit, t->setting);
+		fputc('\n', stderr);
+		s->named = must(strdup(who));
+	}
+	if (stands > limit && !t->over) {
+		t->over = true;
+		t->end(t->self, sentence("%s %s, for %.0f s (%s=%g)", who, words, stands,
+					 t->setting, given));
+	}
+}
+
+void stall_look(struct stall *t, bool computing, bool silent)
+{
+	nsec now = clock_now(), since;
+	bool again = now - t->looked > GAP_S * second, any = false;
+	if (now - t->looked < second)
+		return;
+	t->looked = now;
+	for (int rank = 0; rank < t->ranks; rank++)
+		look_at(t, rank, now, again);
+	if (t->over || silent)
+		return;
+	for (int rank = 0; rank < t->ranks; rank++) {
+		const char *how = stalled_itself(t, rank, computing, now, &since);
+		if (how)
+			judge(t, rank, now - since, how, true);
+		any |= how != NULL;
+	}
+	if (any || !computing || t->elsewhere || !all_wait(t, &since))
+		return;
+	for (int rank = 0; rank < t->ranks; rank++) {
+		char doing[sizeof t->pulse[rank].doing];
+		for (size_t i = 0; i < sizeof doing; i++)
+			doing[i] = PULSE_GET(t->pulse[rank].doing[i]);
+		doing[sizeof doing - 1] = '\0';
+		char *words AUTOFREE = sentence("waits for others (%s), as all do", doing);
+		judge(t, rank, now - since, words, !t->programs);
+	}
+}
+
+void stall_open(struct stall *t)
+{
+	t->seen = must(calloc((size_t)t->ranks, sizeof *t->seen));
+	t->looked = 0;
+	t->over = false;
+}
+
+void stall_close(struct stall *t)
+{
+	for (int i = 0; i < t->ranks; i++)
+		free(t->seen[i].named);
+	free(t->seen);
+}

@@ -1,0 +1,134 @@
+/*
+ * status_far.c - the status page of a run whose watcher is on another machine.
+ *
+ * The worker has a copy of its own, and a thread that looks at it a few times a second: what has
+ * changed goes to stderr, which mpirun brings to the watcher, in lines that say where it is in the
+ * page. The page's head is looked at first and told last, as it says how much of the rest is valid.
+ */
+#include "runtime/base/base.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { PART = 1024, LOOK_MS = 200 };
+
+_Static_assert(sizeof(struct status_page) <= PART, "the head is told in one line");
+
+static struct {
+	struct status_page *page, *told; /* NULL: none is far */
+	struct pulse *pulse;             /* in page: this worker's */
+	pthread_mutex_t lock;            /* on told */
+} far = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+bool status_is_far(const struct status_page *l)
+{
+	return l == far.page;
+}
+
+static void tell(size_t at, const unsigned char *part, size_t bytes)
+{
+	char line[2 * PART + 64];
+	size_t n = (size_t)snprintf(line, sizeof line, STATUS_LINE " %zu %zu ", at, bytes);
+	for (size_t i = 0; i < bytes; i++)
+		n += (size_t)snprintf(line + n, sizeof line - n, "%02x", part[i]);
+	line[n++] = '\n';
+	write_all(STDERR_FILENO, line, n);
+	memcpy((char *)far.told + at, part, bytes);
+}
+
+/* From the first byte that is new to the last. */
+static void tell_if_new(size_t at, const unsigned char *part, size_t bytes)
+{
+	const unsigned char *told = (unsigned char *)far.told + at;
+	size_t first = 0, end = bytes;
+	while (first < bytes && told[first] == part[first])
+		first++;
+	while (end > first && told[end - 1] == part[end - 1])
+		end--;
+	if (end > first)
+		tell(at + first, part + first, end - first);
+}
+
+static void look_at(const void *from, size_t bytes)
+{
+	size_t first = (size_t)((const unsigned char *)from - (unsigned char *)far.page), n;
+	for (size_t at = first; at < first + bytes; at += n) {
+		unsigned char part[PART]; /* as it changes meanwhile */
+		n = smaller(PART, first + bytes - at);
+		memcpy(part, (unsigned char *)far.page + at, n);
+		tell_if_new(at, part, n);
+	}
+}
+
+/* This worker's: its pulse, and of rank 0 the head, and the rows that are new. */
+static void tell_changes(void)
+{
+	struct status_page head;
+	pthread_mutex_lock(&far.lock);
+	memcpy(&head, far.page, sizeof head);
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	look_at(&far.page->row[far.told->rows],
+		(size_t)(head.rows - far.told->rows) * sizeof far.page->row[0]);
+	look_at(far.pulse, sizeof *far.pulse);
+	tell_if_new(0, (const unsigned char *)&head, sizeof head);
+	pthread_mutex_unlock(&far.lock);
+}
+
+static void *keep_telling(void *unused)
+{
+	(void)unused;
+	for (int i = 0;; i++) {
+		PULSE_PUT(far.pulse->beat, far.pulse->beat + (i % (1000 / LOOK_MS) == 0));
+		tell_changes();
+		clock_delay((nsec)LOOK_MS * 1000000);
+	}
+	return NULL;
+}
+
+/* Of which only what is touched takes memory. */
+static void *zeros(size_t bytes)
+{
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(p != MAP_FAILED, "%zu bytes: %m", bytes);
+	return p;
+}
+
+struct status_page *status_far(const struct status_page *head)
+{
+	size_t bytes = status_bytes(head);
+	int rank = rank_of_launcher();
+	sigset_t all, before;
+	pthread_t thread;
+	if (far.page || rank < 0 || rank >= head->ranks)
+		return far.page;
+	far.told = zeros(bytes);
+	far.page = zeros(bytes);
+	*far.told = *far.page = *head; /* the watcher has these */
+	far.pulse = status_pulse(far.page, rank);
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &before); /* they are the worker's */
+	if (pthread_create(&thread, NULL, keep_telling, NULL) == 0)
+		pthread_detach(thread);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	atexit(tell_changes);
+	return far.page;
+}
+
+bool status_hear(struct status_page *l, const char *line)
+{
+	size_t at, n, all = status_bytes(l);
+	unsigned byte;
+	int begins = 0;
+	if (sscanf(line, STATUS_LINE " %zu %zu %n", &at, &n, &begins) != 2 || !begins)
+		return false;
+	line += begins;
+	if (n > all || at > all - n || strcspn(line, "\n") != 2 * n)
+		return true; /* cut by another rank's words */
+	for (unsigned char *x = (unsigned char *)l + at; n > 0; n--, line += 2)
+		if (sscanf(line, "%2x", &byte) == 1)
+			*x++ = (unsigned char)byte;
+	return true;
+}

@@ -1,0 +1,61 @@
+/*
+ * usage.c - what a process has had of its cores: its own time, and the time for which its threads
+ * were ready to run while others ran.
+ */
+#include "runtime/base/base.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum { THREADS_MOST = 256 };
+static int schedstat[THREADS_MOST]; /* of each thread, open */
+static int threads, computing;
+
+void usage_open(int compute_threads)
+{
+	static const char folder[] = "/proc/self/task";
+	DIR *d = world_is_virtual ? NULL : opendir(folder);
+	while (threads > 0)
+		close(schedstat[--threads]);
+	computing = compute_threads;
+	for (struct dirent *e; d && (e = readdir(d)) && threads < THREADS_MOST;) {
+		char *path AUTOFREE = sentence("%s/%s/schedstat", folder, e->d_name);
+		int fd = *e->d_name == '.' ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+		if (fd >= 0)
+			schedstat[threads++] = fd;
+	}
+	if (d)
+		closedir(d);
+}
+
+/* The second number of schedstat [ns]; threads that are no compute threads sleep, and wait for no
+ * core. */
+static double run_delay(void)
+{
+	double delay = 0, all = 0;
+	for (int i = 0; i < threads; i++) {
+		char text[64] = "";
+		long long ran, waited;
+		if (pread(schedstat[i], text, sizeof text - 1, 0) > 0 &&
+		    sscanf(text, "%lld %lld", &ran, &waited) == 2)
+			delay += 1e-9 * (double)waited, all += (double)ran;
+	}
+	return all > 0 ? delay / computing : NAN; /* nobody has run: nothing is counted */
+}
+
+static double seconds(struct timeval t)
+{
+	return (double)t.tv_sec + 1e-6 * (double)t.tv_usec;
+}
+
+struct usage usage_now(void)
+{
+	struct rusage u;
+	if (world_is_virtual || getrusage(RUSAGE_SELF, &u) != 0)
+		return (struct usage){NAN, NAN, NAN, -1};
+	return (struct usage){seconds(u.ru_utime), seconds(u.ru_stime), run_delay(), u.ru_nivcsw};
+}

@@ -1,0 +1,178 @@
+/*
+ * together.c - what simulated ranks do together off the clock: they share their memory, and the
+ * last of them to come does it for all. So it takes no messages, of which a run of N workers would
+ * have some hundred times N before its first step.
+ */
+#include "runtime/comm/mpi/link.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool are_together(const struct link *l)
+{
+	return l->sums && world_is_off_clock();
+}
+
+static void meet(struct link *l, void *x, void (*all)(void **x, int ranks, const void *how),
+		 const void *how)
+{
+	world_sums->meet(l->sums, l->rank, x, all, how);
+}
+
+void together_barrier(struct link *l)
+{
+	meet(l, NULL, NULL, NULL);
+}
+
+struct broadcast {
+	int root;
+	size_t bytes;
+};
+
+static void broadcast(void **x, int ranks, const void *how)
+{
+	const struct broadcast *b = how;
+	for (int i = 0; i < ranks; i++)
+		if (x[i] != x[b->root])
+			memcpy(x[i], x[b->root], b->bytes);
+}
+
+void together_broadcast(struct link *l, int root, void *x, size_t bytes)
+{
+	meet(l, x, broadcast, &(struct broadcast){root, bytes});
+}
+
+struct reduction {
+	size_t n;
+	enum link_reduce how;
+};
+
+static void reduce(void **x, int ranks, const void *how)
+{
+	const struct reduction *r = how;
+	double *sum = x[0];
+	for (int k = 1; k < ranks; k++) {
+		const double *y = x[k];
+		for (size_t i = 0; i < r->n; i++)
+			if (r->how == REDUCE_SUM)
+				sum[i] += y[i];
+			else if (r->how == REDUCE_MAX ? y[i] > sum[i] : y[i] < sum[i])
+				sum[i] = y[i];
+	}
+	broadcast(x, ranks, &(struct broadcast){0, r->n * sizeof *sum});
+}
+
+void together_reduce(struct link *l, double *x, int n, enum link_reduce how)
+{
+	meet(l, x, reduce, &(struct reduction){(size_t)n, how});
+}
+
+static void find_least(void **x, int ranks, const void *how)
+{
+	const size_t n = *(const size_t *)how;
+	struct least *least = x[0];
+	for (int k = 1; k < ranks; k++) {
+		const struct least *y = x[k];
+		for (size_t i = 0; i < n; i++)
+			if (y[i].x < least[i].x ||
+			    (y[i].x == least[i].x && y[i].who < least[i].who))
+				least[i] = y[i];
+	}
+	broadcast(x, ranks, &(struct broadcast){0, n * sizeof *least});
+}
+
+void together_reduce_least(struct link *l, struct least *x, size_t n)
+{
+	meet(l, x, find_least, &n);
+}
+
+/* What a rank brings, and where all of it goes. */
+struct part {
+	const char *mine;
+	size_t bytes, total;
+	char *all; /* NULL: it wants none */
+};
+
+static void gather(void **x, int ranks, const void *how)
+{
+	struct part **part = (struct part **)x;
+	bool whole = how; /* rank 0 gets it, on the heap */
+	size_t total = 0, at = 0;
+	for (int k = 0; k < ranks; k++)
+		total += part[k]->bytes;
+	if (whole)
+		part[0]->all = must(malloc(total + 1));
+	part[0]->total = total;
+	for (int i = 0; i < ranks; at = 0, i++)
+		for (int k = 0; part[i]->all && k < ranks; at += part[k++]->bytes)
+			memcpy(part[i]->all + at, part[k]->mine, part[k]->bytes);
+}
+
+void together_gather(struct link *l, const void *mine, size_t bytes, void *all)
+{
+	meet(l, &(struct part){.mine = mine, .bytes = bytes, .all = all}, gather, NULL);
+}
+
+void *together_gather_parts(struct link *l, const void *mine, size_t bytes, size_t *total)
+{
+	struct part x = {.mine = mine, .bytes = bytes};
+	meet(l, &x, gather, &x);
+	*total = x.total;
+	return x.all;
+}
+
+/* ---- Parts of a link ---- */
+
+struct choice {
+	int color, number; /* in the world */
+	struct link part;  /* of which rank 0 makes what they share */
+	MPI_Group group;   /* MPI_GROUP_NULL: one alone, or all */
+};
+
+static void split(void **x, int ranks, const void *how)
+{
+	struct choice **s = (struct choice **)x;
+	MPI_Group world = *(const MPI_Group *)how;
+	int *number AUTOFREE = must(calloc((size_t)ranks, sizeof *number));
+	int *rank AUTOFREE = must(calloc((size_t)ranks, sizeof *rank));
+	for (int i = 0; i < ranks; i++) {
+		int size = 0;
+		if (s[i]->part.size)
+			continue;
+		for (int k = i; k < ranks; k++)
+			if (s[k]->color == s[i]->color) {
+				s[k]->part.rank = size;
+				number[size] = s[k]->number;
+				rank[size++] = k;
+			}
+		struct sums *sums = size > 1 ? world_sums->make(size) : NULL;
+		MPI_Group group = MPI_GROUP_NULL;
+		if (size > 1 && size < ranks)
+			MPI_Group_incl(world, size, number, &group);
+		for (int k = 0; k < size; k++) {
+			s[rank[k]]->part.size = size;
+			s[rank[k]]->part.sums = sums;
+			s[rank[k]]->group = group;
+		}
+	}
+}
+
+struct link *together_split(struct link *l, int color)
+{
+	struct choice s = {.color = color, .part.comm = MPI_COMM_NULL};
+	struct link *part = must(calloc(1, sizeof *part));
+	MPI_Group world;
+	MPI_Comm_rank(MPI_COMM_WORLD, &s.number);
+	MPI_Comm_group(MPI_COMM_WORLD, &world);
+	meet(l, &s, split, &world);
+	*part = s.part;
+	part->borrowed = s.part.size == l->size;
+	if (part->borrowed)
+		part->comm = l->comm;
+	else if (s.group != MPI_GROUP_NULL)
+		MPI_Comm_create(l->comm, s.group, &part->comm);
+	together_barrier(l); /* all have it */
+	if (s.group != MPI_GROUP_NULL && part->rank == 0)
+		MPI_Group_free(&s.group);
+	return part;
+}

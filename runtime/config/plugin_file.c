@@ -1,0 +1,449 @@
+/*
+ * plugin_file.c - a plug-in in a file of the user's: NAME.c, which is compiled as the program was,
+ * or NAME.so, which somebody compiled.
+ *
+ * What is loaded is always a copy, in the user's cache folder ($XDG_CACHE_HOME/mvbench/plugins, or
+ * below ~/.cache), so that a file that changes while runs go on changes none of them:
+ *
+ *     SOURCE-WITH.so   SOURCE  sha256 of it, and of those that it includes beside it
+ *                      WITH    of the contract's headers and the compiler's words; "so"
+ *
+ * One process at a time makes one, and it gets its name when it is whole. Workers are given
+ * NAME.c#SOURCE, and find what was made for them; on another machine, whose cache is another, they
+ * make it anew from the same file, which has to be there as the program has.
+ */
+#include "runtime/config/config.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#ifndef MVBENCH_ARCH
+#define MVBENCH_ARCH ""
+#endif
+
+/* What a plug-in may include. The first is where the others are found from. */
+static const char *const headers[] = {"mvbench.h",
+				      "runtime/config/run_options.def",
+				      "workloads/net.h",
+				      "workloads/datasets.h",
+				      "strategies/exchange.h",
+				      "strategies/optimizers/optimizer.h"};
+
+/* One file on its way. */
+struct making {
+	enum part part;
+	char *path;               /* as typed, without #SHA256 */
+	char *real;               /* absolute; NULL: it is not there, */
+	int missing;              /* as this errno says */
+	bool object;              /* a .so */
+	const char *wanted;       /* SHA256; NULL = any */
+	char source[SHA256_ROOM]; /* what it is */
+	char with[SHA256_ROOM];
+	char *home, *folder; /* of the headers, and of what is made */
+	char *words;         /* of the compiler, but for the files; between blanks */
+};
+
+static void making_fini(struct making *m)
+{
+	free(m->path);
+	free(m->real);
+	free(m->home);
+	free(m->folder);
+	free(m->words);
+}
+
+static char *refuse(const struct making *m, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+static char *refuse(const struct making *m, const char *fmt, ...)
+{
+	char *what AUTOFREE = NULL;
+	bool any = m->part == PART_COUNT;
+	va_list args;
+	va_start(args, fmt);
+	CHECK(vasprintf(&what, fmt, args) >= 0, "no memory");
+	va_end(args);
+	return sentence("%s%s%s%s: %s", any ? "" : "--", any ? "" : part_names[m->part],
+			any ? "" : "=", m->path, what);
+}
+
+/* ---- What it is ---------------------------------------------------------- */
+
+struct seen {
+	char **path;
+	size_t n;
+};
+
+static bool see(struct seen *s, char *path)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (strcmp(s->path[i], path) == 0)
+			return false;
+	s->path = must(realloc(s->path, (s->n + 1) * sizeof *s->path));
+	s->path[s->n++] = path;
+	return true;
+}
+
+/* What a line #include "..." names, which ends at a quote; NULL: it is no such line. */
+static const char *included(const char *line)
+{
+	line += strspn(line, " \t");
+	if (*line++ != '#')
+		return NULL;
+	line += strspn(line, " \t");
+	if (strncmp(line, "include", strlen("include")) != 0)
+		return NULL;
+	line += strlen("include");
+	line += strspn(line, " \t");
+	return *line == '"' && strchr(line + 1, '"') ? line + 1 : NULL;
+}
+
+/* Adds the file, and then those beside it that it includes, each once. */
+static void add_source(struct sha256 *s, struct seen *seen, const char *path)
+{
+	char *text AUTOFREE = text_read(path);
+	if (!text)
+		return;
+	sha256_add(s, text, strlen(text));
+	for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+		const char *name = included(line), *slash = strrchr(path, '/');
+		char *beside AUTOFREE = name ? sentence("%.*s%.*s", (int)(slash - path + 1), path,
+							(int)strcspn(name, "\"\n"), name)
+					     : NULL;
+		char *real = beside ? realpath(beside, NULL) : NULL;
+		if (real && see(seen, real))
+			add_source(s, seen, real);
+		else
+			free(real);
+	}
+}
+
+static void find_source(struct making *m)
+{
+	struct seen seen = {.n = 0};
+	struct sha256 s;
+	sha256_begin(&s);
+	if (m->object) {
+		sha256_file(&s, m->real);
+	} else {
+		see(&seen, must(strdup(m->real)));
+		add_source(&s, &seen, m->real);
+	}
+	sha256_end(&s, m->source);
+	while (seen.n > 0)
+		free(seen.path[--seen.n]);
+	free(seen.path);
+}
+
+/* ---- What it is compiled with -------------------------------------------- */
+
+static char *find_compiler(struct making *m)
+{
+	const char *cc = getenv("CC"), *more = getenv("MVBENCH_CFLAGS");
+	char *first = installed_path(headers[0]);
+	if (!first)
+		return refuse(m, "the headers of plug-ins did not come with this mvbench: where "
+				 "they are, MVBENCH_HOME says");
+	*strrchr(first, '/') = '\0';
+	m->home = first;
+	m->words = sentence("%s -std=c11 -D_GNU_SOURCE -O3 %s -g -Wall -Wextra -fopenmp-simd -fPIC "
+			    "-fvisibility=hidden -shared %s",
+			    cc && *cc ? cc : "cc", MVBENCH_ARCH, more ? more : "");
+	struct sha256 s;
+	sha256_begin(&s);
+	sha256_add(&s, m->words, strlen(m->words));
+	for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
+		char *path AUTOFREE = sentence("%s/%s", m->home, headers[i]);
+		if (!sha256_file(&s, path))
+			return sentence("%s: %s", path, strerror(errno));
+	}
+	sha256_end(&s, m->with);
+	m->with[16] = '\0';
+	return NULL;
+}
+
+static char *find_folder(struct making *m)
+{
+	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+	bool own = cache && *cache == '/';
+	if (!own && !(home && *home == '/'))
+		return refuse(m, "what is compiled of it needs a folder: set XDG_CACHE_HOME");
+	m->folder = own ? sentence("%s/mvbench/plugins", cache)
+			: sentence("%s/.cache/mvbench/plugins", home);
+	int failed = folder_make(m->folder);
+	return failed ? sentence("%s: %s: it is for plug-ins; set XDG_CACHE_HOME to another folder",
+				 m->folder, strerror(failed))
+		      : NULL;
+}
+
+/* ---- Making it ----------------------------------------------------------- */
+
+/* Does not return. Ranks all say the same, so that one of them is enough. */
+static void exec_compiler(const struct making *m, const char *out)
+{
+	enum { MOST = 256 };
+	char *word[MOST], *rest = m->words;
+	size_t n = 0;
+	while (n < MOST - 8 && (word[n] = strtok_r(NULL, " ", &rest)))
+		n++;
+	char *const last[] = {"-I", m->home, "-o", (char *)(uintptr_t)out, m->real, "-lm", NULL};
+	memcpy(word + n, last, sizeof last);
+	int quiet = rank_of_launcher() > 0 ? open("/dev/null", O_WRONLY) : -1;
+	if (quiet >= 0)
+		dup2(quiet, STDERR_FILENO);
+	dup2(STDERR_FILENO, STDOUT_FILENO);
+	execvp(word[0], word);
+	_exit(127);
+}
+
+static char *compile(const struct making *m, const char *out)
+{
+	struct sigaction usual = {.sa_handler = SIG_DFL}, before;
+	int status = 0;
+	fflush(NULL);
+	sigaction(SIGCHLD, &usual, &before); /* ignored, the child's end is lost */
+	pid_t child = fork();
+	if (child == 0)
+		exec_compiler(m, out);
+	while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
+		continue;
+	sigaction(SIGCHLD, &before, NULL);
+	if (child < 0)
+		return refuse(m, "%s", strerror(errno));
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		return NULL;
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
+		return refuse(m, "there is no C compiler here: install gcc and libc6-dev, let CC "
+				 "name one, or give a plug-in that is compiled (.so)");
+	return refuse(m, "%s",
+		      WIFEXITED(status) ? "it does not compile; the compiler says why above"
+					: "its compiler was killed");
+}
+
+static char *copy(const struct making *m, const char *out)
+{
+	char part[65536];
+	size_t n;
+	FILE *from = fopen(m->real, "r"), *to = from ? fopen(out, "w") : NULL;
+	bool good = to;
+	while (good && (n = fread(part, 1, sizeof part, from)) > 0)
+		good = fwrite(part, 1, n, to) == n;
+	good = good && !ferror(from);
+	if (from)
+		fclose(from);
+	if (to && fclose(to) != 0)
+		good = false;
+	return good ? NULL : refuse(m, "%s", strerror(errno));
+}
+
+/* Where there are no locks, two may make it: then the last one's name stands. */
+static char *make(const struct making *m, const char *made)
+{
+	char *lock AUTOFREE = sentence("%s/lock", m->folder),
+		   *beside AUTOFREE = sentence("%s.%d.part", made, (int)getpid());
+	int fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+	while (fd >= 0 && flock(fd, LOCK_EX) != 0 && errno == EINTR)
+		continue;
+	char *wrong = NULL;
+	if (access(made, R_OK) != 0) {
+		wrong = m->object ? copy(m, beside) : compile(m, beside);
+		if (!wrong && rename(beside, made) != 0)
+			wrong = sentence("%s: %s", made, strerror(errno));
+		unlink(beside);
+	}
+	if (fd >= 0)
+		close(fd);
+	return wrong;
+}
+
+/* Of this source, with this contract: one that is there; heap, NULL: none is. */
+static char *find_made(const struct making *m, const char *source)
+{
+	const char *const with[] = {m->with, "so"};
+	for (size_t i = 0; i < 2; i++) {
+		char *path = sentence("%s/%s-%s.so", m->folder, source, with[i]);
+		if (access(path, R_OK) == 0)
+			return path;
+		free(path);
+	}
+	return NULL;
+}
+
+/* made: the path of what is to be loaded. */
+static char *find_or_make(struct making *m, char **made)
+{
+	if (!m->real && !m->wanted)
+		return refuse(m, "%s", strerror(m->missing));
+	TRY(find_folder(m));
+	if (!m->object)
+		TRY(find_compiler(m));
+	if (m->wanted && (*made = find_made(m, m->wanted))) {
+		snprintf(m->source, sizeof m->source, "%s", m->wanted);
+		return NULL;
+	}
+	if (!m->real && m->wanted && !strchr(m->path, '/'))
+		return refuse(m, "what was compiled of this source is not in your cache folder any "
+				 "more: give the file, as in --strategy=./mine.c");
+	if (!m->real)
+		return refuse(m, "%s", strerror(m->missing));
+	find_source(m);
+	if (m->wanted && strcmp(m->wanted, m->source) != 0)
+		return refuse(m, "the file is another one now, or on this machine");
+	*made = sentence("%s/%s-%s.so", m->folder, m->source, m->object ? "so" : m->with);
+	return make(m, *made);
+}
+
+/* ---- Loading it ---------------------------------------------------------- */
+
+static const void *object_of(const struct plugin_file *f, enum part part)
+{
+	const void *const object[PART_COUNT] = {f->strategy, f->workload, f->optimizer};
+	return object[part];
+}
+
+/* What it is, where that was left open. */
+static char *check_file(struct making *m, const struct plugin_file *f)
+{
+	const uint32_t bytes[] = {CONTRACT_BYTES};
+	enum part has = 0;
+	if (f->version != CONTRACT_VERSION)
+		return refuse(m,
+			      "it was compiled for version %u of the contract (mvbench.h), and "
+			      "this mvbench has version %d: compile it again",
+			      (unsigned)f->version, CONTRACT_VERSION);
+	if (memcmp(f->bytes, bytes, sizeof bytes) != 0)
+		return refuse(m, "it was compiled with other headers than this mvbench's: compile "
+				 "it again");
+	while (has < PART_COUNT && !object_of(f, has))
+		has++;
+	if (has == PART_COUNT)
+		return refuse(m, "there is nothing in its MVBENCH_PLUGIN()");
+	if (m->part == PART_COUNT)
+		m->part = has;
+	return object_of(f, m->part) ? NULL
+				     : refuse(m, "it has no %s; give it as --%s=%s",
+					      part_names[m->part], part_names[has], m->path);
+}
+
+/* What nothing else would say before a worker calls it. */
+static char *check_slots(const struct making *m, const struct plugin *p)
+{
+	const struct strategy *s = (const struct strategy *)p;
+	const struct workload *w = (const struct workload *)p;
+	const struct optimizer *o = (const struct optimizer *)p;
+	const char *missing = NULL;
+	if (!p->name || !*p->name ||
+	    p->name[strspn(p->name, "abcdefghijklmnopqrstuvwxyz0123456789_")])
+		return refuse(m, "its name (.plugin.name) is to be of small letters, digits and _");
+	if (!p->summary)
+		missing = "plugin.summary";
+	else if (m->part == PART_STRATEGY)
+		missing = s->step ? NULL : "step";
+	else if (m->part == PART_OPTIMIZER)
+		missing = !o->step ? "step" : !o->moments ? "moments" : NULL;
+	else
+		missing = !w->dataset    ? "dataset"
+			  : !w->init     ? "init"
+			  : !w->load     ? "load"
+			  : !w->gradient ? "gradient"
+			  : !w->evaluate ? "evaluate"
+			  : !w->fini     ? "fini"
+					 : NULL;
+	return missing ? refuse(m, "%s %s lacks .%s", part_names[m->part], p->name, missing) : NULL;
+}
+
+static char *check_options(const struct making *m, const struct plugin *p)
+{
+	void *scratch AUTOFREE = must(calloc(1, p->opts_size + sizeof(int64_t)));
+	for (const struct option *o = p->options; o && o->name; o++) {
+		if (strcmp(o->name, "source") == 0)
+			return refuse(m, "its option source has the name of the one that says "
+					 "what file it is: give it another");
+		if (o->offset >= p->opts_size)
+			return refuse(m, ".plugin.opts_size is too small for its options");
+		char *wrong AUTOFREE = option_set(o, scratch, p->name, o->def);
+		if (wrong)
+			return refuse(m, "a default of its own is refused: %s", wrong);
+	}
+	return NULL;
+}
+
+static char *check_source(const struct option *o, const char *text)
+{
+	return strcmp(o->def, text) == 0
+		       ? NULL
+		       : sentence(
+				 "--NAME.%s=%s: the plug-in that is given is of another source, %s",
+				 o->name, text, o->def);
+}
+
+/* A copy, which has one option more: what file it is, so that this is recorded and compared. */
+static const struct plugin *with_source(const struct making *m, const struct plugin *p)
+{
+	static const size_t size[PART_COUNT] = {sizeof(struct strategy), sizeof(struct workload),
+						sizeof(struct optimizer)};
+	size_t n = 0, room = (p->opts_size + sizeof(char *) - 1) / sizeof(char *) * sizeof(char *);
+	while (p->options && p->options[n].name)
+		n++;
+	struct option *options = must(calloc(n + 2, sizeof *options));
+	for (size_t i = 0; i < n; i++)
+		options[i] = p->options[i];
+	options[n] = (struct option){
+		.name = "source",
+		.type = OPT_STRING,
+		.offset = room,
+		.def = must(strdup(m->source)),
+		.check = check_source,
+		.help = "what it was compiled of: not to be given, but recorded [sha256]"};
+	struct plugin *own = must(malloc(size[m->part]));
+	memcpy(own, p, size[m->part]);
+	own->options = options;
+	own->opts_size = room + sizeof(char *);
+	return own;
+}
+
+static char *load_made(struct making *m, const char *made, struct loaded *out)
+{
+	void *object = dlopen(made, RTLD_NOW | RTLD_LOCAL);
+	const struct plugin_file *f = object ? dlsym(object, "mvbench_plugin") : NULL;
+	if (!object)
+		return refuse(m, "%s", dlerror());
+	if (!f)
+		return refuse(m, "it is no plug-in: MVBENCH_PLUGIN() does not stand in it");
+	TRY(check_file(m, f));
+	const struct plugin *p = object_of(f, m->part);
+	TRY(check_slots(m, p));
+	TRY(check_options(m, p));
+	*out = (struct loaded){.part = m->part, .plugin = with_source(m, p)};
+	out->path = must(strdup(m->real ? m->real : strchr(m->path, '/') ? m->path : ""));
+	memcpy(out->source, m->source, sizeof out->source);
+	return NULL;
+}
+
+char *plugin_file_load(enum part part, const char *file, struct loaded *out)
+{
+	struct making m __attribute__((cleanup(making_fini))) = {.part = part};
+	const char *hash = strrchr(file, '#');
+	char *made AUTOFREE = NULL;
+	m.path = must(strndup(file, hash ? (size_t)(hash - file) : strlen(file)));
+	if (hash &&
+	    (strlen(hash + 1) != SHA256_ROOM - 1 || hash[1 + strspn(hash + 1, "0123456789abcdef")]))
+		return refuse(&m, "after # the 64 digits of a sha256 are wanted, not %s", hash + 1);
+	m.wanted = hash ? hash + 1 : NULL;
+	size_t n = strlen(m.path);
+	m.object = n > 3 && strcmp(m.path + n - 3, ".so") == 0;
+	if (!m.object && !m.wanted && !(n > 2 && strcmp(m.path + n - 2, ".c") == 0))
+		return refuse(&m, "a name is wanted, or a file that ends in .c or .so");
+	m.real = realpath(m.path, NULL);
+	m.missing = errno;
+	TRY(find_or_make(&m, &made));
+	return load_made(&m, made, out);
+}

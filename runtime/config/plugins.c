@@ -1,0 +1,234 @@
+/*
+ * plugins.c - strategies, workloads and optimisers by their names: those of the lists in the
+ * program, and those that were loaded from files of the user's (plugin_file.c), which stay until
+ * the process ends.
+ */
+#include "runtime/config/config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *const part_names[PART_COUNT] = {
+	[PART_STRATEGY] = "strategy", [PART_WORKLOAD] = "workload", [PART_OPTIMIZER] = "optimizer"};
+
+static struct loaded *loaded;
+static size_t nloaded;
+
+static const struct plugin *built_in(enum part part, size_t i)
+{
+	if (part == PART_STRATEGY)
+		return strategies[i] ? &strategies[i]->plugin : NULL;
+	if (part == PART_WORKLOAD)
+		return workloads[i] ? &workloads[i]->plugin : NULL;
+	return optimizers[i] ? &optimizers[i]->plugin : NULL;
+}
+
+static size_t built_in_count(enum part part)
+{
+	size_t n = 0;
+	while (built_in(part, n))
+		n++;
+	return n;
+}
+
+const struct plugin *plugin_at(enum part part, size_t i)
+{
+	size_t n = built_in_count(part);
+	if (i < n)
+		return built_in(part, i);
+	for (size_t k = 0; k < nloaded; k++)
+		if (loaded[k].part == part && i-- == n)
+			return loaded[k].plugin;
+	return NULL;
+}
+
+static const struct plugin *named(enum part part, const char *name)
+{
+	const struct plugin *p;
+	for (size_t i = 0; (p = plugin_at(part, i)); i++)
+		if (strcmp(p->name, name) == 0)
+			return p;
+	return NULL;
+}
+
+/* A plug-in is the head of what it is. */
+const struct strategy *strategy_find(const char *name)
+{
+	return (const struct strategy *)named(PART_STRATEGY, name);
+}
+
+const struct workload *workload_find(const char *name)
+{
+	return (const struct workload *)named(PART_WORKLOAD, name);
+}
+
+const struct optimizer *optimizer_find(const char *name)
+{
+	return (const struct optimizer *)named(PART_OPTIMIZER, name);
+}
+
+const struct plugin *plugin_find(const char *name, const char **part)
+{
+	for (enum part k = 0; k < PART_COUNT; k++) {
+		const struct plugin *p = named(k, name);
+		if (p) {
+			*part = part_names[k];
+			return p;
+		}
+	}
+	return NULL;
+}
+
+size_t plugin_names(enum part part, const char *name[PLUGINS_MOST])
+{
+	const struct plugin *p;
+	size_t n = 0;
+	for (enum part k = 0; k < PART_COUNT; k++)
+		for (size_t i = 0;
+		     (part == PART_COUNT || part == k) && n < PLUGINS_MOST && (p = plugin_at(k, i));
+		     i++)
+			name[n++] = p->name;
+	return n;
+}
+
+/* ---- From files ---------------------------------------------------------- */
+
+bool plugin_is_file(const char *typed)
+{
+	size_t n = strlen(typed);
+	return strpbrk(typed, "/#") || (n > 2 && strcmp(typed + n - 2, ".c") == 0) ||
+	       (n > 3 && strcmp(typed + n - 3, ".so") == 0);
+}
+
+static const struct loaded *loaded_of(const struct plugin *p)
+{
+	for (size_t i = 0; i < nloaded; i++)
+		if (loaded[i].plugin == p)
+			return &loaded[i];
+	return NULL;
+}
+
+char *plugin_typed(const struct plugin *p)
+{
+	const struct loaded *l = loaded_of(p);
+	if (!l)
+		return sentence("%s", p->name);
+	return sentence("%s#%s", *l->path ? l->path : p->name, l->source);
+}
+
+/* A file is what it was when this process first asked for it. */
+static const struct loaded *loaded_before(enum part part, const char *file)
+{
+	const char *hash = strrchr(file, '#');
+	char *real AUTOFREE = hash ? NULL : realpath(file, NULL);
+	for (size_t i = 0; i < nloaded; i++)
+		if ((part == PART_COUNT || loaded[i].part == part) &&
+		    (hash   ? strcmp(loaded[i].source, hash + 1) == 0
+		     : real ? strcmp(loaded[i].path, real) == 0
+			    : false))
+			return &loaded[i];
+	return NULL;
+}
+
+static bool is_built_in(const struct plugin *p)
+{
+	for (enum part k = 0; k < PART_COUNT; k++)
+		for (size_t i = 0; i < built_in_count(k); i++)
+			if (strcmp(built_in(k, i)->name, p->name) == 0)
+				return true;
+	return false;
+}
+
+static char *load(enum part part, const char *file, const struct plugin **out)
+{
+	const struct loaded *before = loaded_before(part, file);
+	struct loaded l;
+	if (before) {
+		*out = before->plugin;
+		return NULL;
+	}
+	TRY(plugin_file_load(part, file, &l));
+	if (is_built_in(l.plugin))
+		return sentence("%s: its name is %s, which mvbench has itself: give it another "
+				"(.plugin.name), as its options and results go by it",
+				file, l.plugin->name);
+	loaded = must(realloc(loaded, (nloaded + 1) * sizeof *loaded));
+	loaded[nloaded++] = l;
+	*out = l.plugin;
+	return NULL;
+}
+
+/* "--strategy=asgdd: there is none of that name; did you mean asgd? There are serial, asgd, ..." */
+static char *no_such_plugin(enum part part, const char *typed)
+{
+	const char *name[PLUGINS_MOST], *what = part_names[part];
+	size_t n = plugin_names(part, name);
+	const char *near = nearest(typed, name, n);
+	char *list AUTOFREE = text_list(name, n, ", ");
+	if (near)
+		return sentence(
+			"--%s=%s: there is none of that name; did you mean %s? There are %s", what,
+			typed, near, list);
+	return sentence("--%s=%s: there is none of that name; there are %s", what, typed, list);
+}
+
+/* What NAME.source says of this name; NULL: nothing. */
+static const char *source_given(const char *name, const struct setting *given, size_t n)
+{
+	const char *source = NULL;
+	size_t length = strlen(name);
+	for (size_t i = 0; i < n; i++)
+		if (strncmp(given[i].name, name, length) == 0 &&
+		    strcmp(given[i].name + length, ".source") == 0)
+			source = given[i].value;
+	return source;
+}
+
+char *plugin_choose(enum part part, const char *typed, const struct setting *given, size_t n,
+		    const struct plugin **out)
+{
+	if (!typed)
+		typed = "";
+	if (plugin_is_file(typed))
+		return load(part, typed, out);
+	const char *source = source_given(typed, given, n);
+	if (source) {
+		char *file AUTOFREE = sentence("%s#%s", typed, source);
+		return load(part, file, out);
+	}
+	*out = named(part, typed);
+	return *out ? NULL : no_such_plugin(part, typed);
+}
+
+char *plugins_load(const struct setting *given, size_t n)
+{
+	const struct plugin *p;
+	for (enum part k = 0; k < PART_COUNT; k++)
+		for (size_t i = 0; i < n; i++) {
+			const char *value = given[i].value;
+			if (value && strcmp(given[i].name, part_names[k]) == 0 &&
+			    (plugin_is_file(value) || source_given(value, given, n)))
+				TRY(plugin_choose(k, value, given, n, &p));
+		}
+	return NULL;
+}
+
+char *plugins_load_words(int argc, char **argv)
+{
+	struct setting *given AUTOFREE = must(calloc((size_t)argc + 1, sizeof *given));
+	size_t n = 0;
+	for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
+		for (enum part k = 0; k < PART_COUNT; k++) {
+			size_t length = strlen(part_names[k]);
+			const char *word = argv[i] + 2;
+			if (strncmp(argv[i], "--", 2) != 0 ||
+			    strncmp(word, part_names[k], length) != 0 ||
+			    (word[length] && word[length] != '='))
+				continue;
+			bool apart = !word[length];
+			if (!apart || i + 1 < argc)
+				given[n++] = (struct setting){
+					part_names[k], apart ? argv[i + 1] : word + length + 1};
+		}
+	return plugins_load(given, n);
+}

@@ -1,0 +1,72 @@
+/*
+ * adamw.h - adamw's formula (rules.h) by vectors of 16, which local steps and servers' pushes
+ * share.
+ *
+ * A division and a square root take turns in one unit of the processor, and longer than the memory
+ * takes: 130 of 464,154 parameters' microseconds, where their bytes take 91. So the division is a
+ * product with a reciprocal, guessed to 14 bits and improved once, and what is the same for all
+ * floats is taken together. Every float goes the same way, wherever a slice or a shard ends;
+ * against the formula a last bit or two may differ.
+ */
+#ifndef CPU_ADAMW_H
+#define CPU_ADAMW_H
+
+#include "runtime/device/rules.h"
+
+#ifdef __AVX512F__
+#include <immintrin.h>
+
+struct adamw_wide {
+	__m512 keep, keep2, take, take2, lr, eps, decay;
+};
+
+/* Those of 16 floats that are here; of all, without the mask, which stores would wait for. */
+static inline __attribute__((always_inline)) void adamw_16(const struct adamw_wide *w, float *x,
+							   float *a, float *b, const float *g,
+							   __mmask16 here, bool all)
+{
+#define AT(v)       (all ? _mm512_loadu_ps(v) : _mm512_maskz_loadu_ps(here, v))
+#define STORE(v, y) (all ? _mm512_storeu_ps(v, y) : _mm512_mask_storeu_ps(v, here, y))
+	__m512 gg = AT(g), aa = AT(a), bb = AT(b), xx = AT(x);
+#undef AT
+	aa = _mm512_fmadd_ps(w->keep, aa, _mm512_mul_ps(w->take, gg));
+	bb = _mm512_fmadd_ps(w->keep2, bb, _mm512_mul_ps(_mm512_mul_ps(w->take2, gg), gg));
+	__m512 d = _mm512_add_ps(_mm512_sqrt_ps(bb), w->eps), r = _mm512_rcp14_ps(d);
+	r = _mm512_mul_ps(r, _mm512_fnmadd_ps(d, r, _mm512_set1_ps(2)));
+	r = _mm512_mul_ps(_mm512_mul_ps(w->lr, aa), r);
+	xx = _mm512_sub_ps(xx, _mm512_fmadd_ps(w->decay, xx, r));
+	STORE(a, aa);
+	STORE(b, bb);
+	STORE(x, xx);
+#undef STORE
+}
+
+static inline bool adamw_wide(float *x, float *a, float *b, const float *g, struct rule by,
+			      struct moving_step now, size_t n)
+{
+	const struct adamw_wide w = {.keep = _mm512_set1_ps(by.beta[0]),
+				     .keep2 = _mm512_set1_ps(by.beta[1]),
+				     .take = _mm512_set1_ps((1 - by.beta[0]) * by.scale),
+				     .take2 =
+					     _mm512_set1_ps((1 - by.beta[1]) * by.scale * by.scale),
+				     .lr = _mm512_set1_ps(now.lr * now.unbias[0] / now.unbias[1]),
+				     .eps = _mm512_set1_ps(by.eps / now.unbias[1]),
+				     .decay = _mm512_set1_ps(now.lr * by.decay)};
+	size_t i = 0;
+	for (; i + 16 <= n; i += 16)
+		adamw_16(&w, x + i, a + i, b + i, g + i, 0, true);
+	if (i < n)
+		adamw_16(&w, x + i, a + i, b + i, g + i, (__mmask16)((1u << (n - i)) - 1), false);
+	return true;
+}
+#else
+/* False: this processor has no such vectors. */
+static inline bool adamw_wide(float *x, float *a, float *b, const float *g, struct rule by,
+			      struct moving_step now, size_t n)
+{
+	(void)x, (void)a, (void)b, (void)g, (void)by, (void)now, (void)n;
+	return false;
+}
+#endif
+
+#endif

@@ -1,0 +1,72 @@
+/*
+ * rules.c - an optimiser's pass over memory: a loop for each of the formulas of rules.h; and
+ * lengths.
+ */
+#include "runtime/device/cpu/adamw.h"
+#include "runtime/device/cpu/cpu.h"
+
+typedef struct moving formula(struct moving f, struct rule by, struct moving_step now);
+
+/* All but the vectors is known where this is compiled in, so that each rule has a loop of its own.
+ */
+static inline __attribute__((always_inline)) void each(float *restrict x, float *restrict a,
+						       float *restrict b, const float *restrict g,
+						       const struct rule *by,
+						       struct moving_step now, size_t n,
+						       formula *step, int moments)
+{
+	const struct rule r = *by;
+#pragma omp simd
+	for (size_t i = 0; i < n; i++) {
+		struct moving f = step((struct moving){.x = x[i],
+						       .g = g[i],
+						       .a = moments > 0 ? a[i] : 0,
+						       .b = moments > 1 ? b[i] : 0},
+				       r, now);
+		x[i] = f.x;
+		if (moments > 0)
+			a[i] = f.a;
+		if (moments > 1)
+			b[i] = f.b;
+	}
+}
+
+#define STEP_BY(kind, word, moments) \
+	case RULE_##kind: \
+		each(x, a, b, g, by, now, n, rule_##word, moments); \
+		break;
+
+void cpu_step(struct device *d, float *x, float *a, float *b, const float *g, const struct rule *by,
+	      size_t n)
+{
+	const struct moving_step now = {by->lr, {d->unbias[0], d->unbias[1]}};
+	struct rule limited = *by;
+	if (d->square)
+		limited.scale *= limit_of(*d->square, d->most, d->most);
+	by = &limited;
+	if (by->kind == RULE_ADAMW && adamw_wide(x, a, b, g, *by, now, n))
+		return;
+	switch (by->kind) {
+		RULE_LIST(STEP_BY)
+	}
+}
+
+void cpu_add_squares(struct device *d, float *y, const float *x, size_t n)
+{
+	double sum = 0;
+#pragma omp simd reduction(+ : sum)
+	for (size_t i = 0; i < n; i++)
+		sum += (double)x[i] * x[i];
+	*y += (float)sum;
+}
+
+void cpu_limit(struct device *d, float *restrict y, const float *square, float most, float least,
+	       size_t n)
+{
+	const float by = limit_of(*square, most, least);
+	if (by == 1)
+		return;
+#pragma omp simd
+	for (size_t i = 0; i < n; i++)
+		y[i] *= by;
+}

@@ -1,0 +1,343 @@
+/*
+ * choice.c - which of cuDNN's algorithms a convolution takes.
+ *
+ * When a shape comes first, all are tried on the data at hand, twice, since the first time loads
+ * them and finds the GPU's clock low; the fastest that always gives the same sum is taken. All
+ * layers of that shape on this device then use it.
+ *
+ * Times are worth nothing where another process computes on the GPU meanwhile, and near-equal
+ * algorithms win in turns, with other last bits. So a choice is kept in a file, a line each, found
+ * again by GPU, version of cuDNN, precision, direction and shape; and one process at a time tries,
+ * with the file's folder locked: who waited for it finds what the other chose. The folder is
+ * MVBENCH_CUDA_CACHE (empty: there is none), else mvbench in $XDG_CACHE_HOME or ~/.cache. Without
+ * one nothing is kept and nobody waits. A line that cuDNN refuses is as none.
+ */
+#include "runtime/device/cuda/conv.h"
+
+#include <cuda_runtime_api.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+	ALGORITHMS = 16,
+	TRIALS = 2,
+	WAIT_MOST = 120, /* for others that try [seconds]; then this one tries beside them */
+	LOOK_EVERY = 5   /* [milliseconds] */
+};
+
+static const char *const direction_names[] = {"forward", "backward data", "backward weight"};
+
+/* ---- Trying ---------------------------------------------------------------- */
+
+/* What cuDNN found out about an algorithm: its three types of it say the same. */
+struct found {
+	int algorithm;
+	cudnnStatus_t status;
+	bool steady; /* always the same sum */
+	cudnnMathType_t math;
+	double ms;
+};
+
+#define TAKE_FOUND(to, from, n) \
+	for (int i_ = 0; i_ < (n); i_++) \
+		(to)[i_] = (struct found) \
+		{ \
+			.algorithm = (int)(from)[i_].algo, .status = (from)[i_].status, \
+			.steady = (from)[i_].determinism == CUDNN_DETERMINISTIC, \
+			.math = (from)[i_].mathType, .ms = (double)(from)[i_].time \
+		}
+
+/* Tries all algorithms, on copies of what they would write. Returns how many there are, the fastest
+ * first. */
+static int try_all(struct device *d, struct cuda_conv *v, struct conv_plan *p, enum direction k,
+		   const void *a, const void *b, void *out, void *work, size_t bytes,
+		   struct found *found)
+{
+	cudnnHandle_t dnn = cuda_of(d)->dnn;
+	cudnnStatus_t status;
+	int n = 0;
+	if (k == FORWARD) {
+		cudnnConvolutionFwdAlgoPerf_t all[ALGORITHMS];
+		status = cudnnFindConvolutionForwardAlgorithmEx(dnn, p->x, a, v->filter, b,
+								p->window[k], p->y, out, ALGORITHMS,
+								&n, all, work, bytes);
+		TAKE_FOUND(found, all, n);
+	} else if (k == BACKWARD_DATA) {
+		cudnnConvolutionBwdDataAlgoPerf_t all[ALGORITHMS];
+		status = cudnnFindConvolutionBackwardDataAlgorithmEx(
+			dnn, v->filter, b, p->y, a, p->window[k], p->x, out, ALGORITHMS, &n, all,
+			work, bytes);
+		TAKE_FOUND(found, all, n);
+	} else {
+		cudnnConvolutionBwdFilterAlgoPerf_t all[ALGORITHMS];
+		status = cudnnFindConvolutionBackwardFilterAlgorithmEx(
+			dnn, p->x, a, p->y, b, p->window[k], v->filter, out, ALGORITHMS, &n, all,
+			work, bytes);
+		TAKE_FOUND(found, all, n);
+	}
+	if (status == CUDNN_STATUS_SUCCESS)
+		return n;
+	if (!conv_can_pad(cuda_of(d), v))
+		cuda_failed(d, __FILE__, __LINE__, "cudnnFindConvolution...Ex",
+			    cudnnGetErrorString(status));
+	return 0;
+}
+
+/* What the algorithm wants with this math, which is not always that of the trial: SIZE_MAX where it
+ * cannot be had so. [bytes] */
+static size_t workspace_of(struct device *d, struct cuda_conv *v, struct conv_plan *p,
+			   enum direction k, int algorithm, cudnnMathType_t math)
+{
+	cudnnHandle_t dnn = cuda_of(d)->dnn;
+	size_t bytes = 0;
+	cudnnStatus_t status = cudnnSetConvolutionMathType(p->window[k], math);
+	if (status == CUDNN_STATUS_SUCCESS && k == FORWARD)
+		status = cudnnGetConvolutionForwardWorkspaceSize(
+			dnn, p->x, v->filter, p->window[k], p->y,
+			(cudnnConvolutionFwdAlgo_t)algorithm, &bytes);
+	else if (status == CUDNN_STATUS_SUCCESS && k == BACKWARD_DATA)
+		status = cudnnGetConvolutionBackwardDataWorkspaceSize(
+			dnn, v->filter, p->y, p->window[k], p->x,
+			(cudnnConvolutionBwdDataAlgo_t)algorithm, &bytes);
+	else if (status == CUDNN_STATUS_SUCCESS)
+		status = cudnnGetConvolutionBackwardFilterWorkspaceSize(
+			dnn, p->x, p->y, p->window[k], v->filter,
+			(cudnnConvolutionBwdFilterAlgo_t)algorithm, &bytes);
+	return status == CUDNN_STATUS_SUCCESS ? bytes : SIZE_MAX;
+}
+
+/* As much as there is for trying, down to nothing. */
+static void *trial_memory(size_t *bytes)
+{
+	void *p = NULL;
+	while (*bytes && cudaMalloc(&p, *bytes) != cudaSuccess) {
+		cudaGetLastError();
+		*bytes /= 2;
+	}
+	return p;
+}
+
+static size_t numbers_out(const struct cuda_conv *v, const struct conv_plan *p, enum direction k)
+{
+	return k == FORWARD         ? p->rows * image_size(v->out)
+	       : k == BACKWARD_DATA ? p->rows * image_size(v->in)
+				    : conv_weights(v);
+}
+
+/* The first that always gives the same sum, or the first at all; algorithm -1 where there is none.
+ * In float32 a time that was taken with units that round says nothing: such a row counts where no
+ * other is there. */
+static struct conv_choice best_of(struct device *d, struct cuda_conv *v, struct conv_plan *p,
+				  enum direction k, const struct found *found, int n, size_t bytes,
+				  double *ms)
+{
+	const struct cuda *c = cuda_of(d);
+	struct conv_choice best = {.algorithm = -1, .math = conv_math(c)};
+	bool plain = false, steady = false;
+	for (int i = 0; i < n; i++)
+		plain |= found[i].status == CUDNN_STATUS_SUCCESS && found[i].math == CUDNN_FMA_MATH;
+	for (int i = 0; i < n && !steady; i++) {
+		const cudnnMathType_t math = conv_exact(c) ? conv_math(c) : found[i].math;
+		const bool rounds = conv_exact(c) && found[i].math != CUDNN_FMA_MATH &&
+				    (plain || found[i].math != CUDNN_DEFAULT_MATH);
+		if (found[i].status != CUDNN_STATUS_SUCCESS || rounds ||
+		    (best.algorithm >= 0 && !found[i].steady))
+			continue;
+		const size_t wants = workspace_of(d, v, p, k, found[i].algorithm, math);
+		if (wants > bytes)
+			continue;
+		best.algorithm = found[i].algorithm;
+		best.math = math;
+		best.bytes = wants;
+		*ms = found[i].ms;
+		steady = found[i].steady;
+	}
+	return best;
+}
+
+static struct conv_choice choose(struct device *d, struct cuda_conv *v, struct conv_plan *p,
+				 enum direction k, const void *a, const void *b, double *ms)
+{
+	struct cuda *c = cuda_of(d);
+	struct found found[ALGORITHMS];
+	size_t bytes = CONV_WORKSPACE, out_bytes = numbers_out(v, p, k) * cuda_number(c);
+	void *out = cuda_take(d, out_bytes), *work = trial_memory(&bytes);
+	int n = 0;
+	TRY_DNN(d, cudnnSetConvolutionMathType(p->window[k], conv_math(c)));
+	for (int time = 0; time < TRIALS; time++)
+		n = try_all(d, v, p, k, a, b, out, work, bytes, found);
+	cuda_sync(d);
+	cuda_give(d, out, out_bytes);
+	TRY_CUDA(d, cudaFree(work));
+	struct conv_choice best = best_of(d, v, p, k, found, n, bytes, ms);
+
+	if (best.algorithm < 0 && !conv_can_pad(c, v))
+		failure("cuDNN has no %s convolution in %s on GPU %d (%s) for %zu rows of %zu x "
+			"%zu x %zu with %zu windows of %zu x %zu: try another --precision",
+			direction_names[k], d->precision, c->gpu, c->model, p->rows, v->s.in.height,
+			v->s.in.width, v->s.in.channels, v->s.out.channels, v->s.window.size,
+			v->s.window.size);
+	return best;
+}
+
+/* ---- The file of choices --------------------------------------------------- */
+
+/* The folder and its lock; heap, fd -1: not locked. */
+struct cache {
+	char *file; /* NULL: nothing is kept */
+	int fd;
+};
+
+static char *cache_folder(void)
+{
+	const char *named = getenv("MVBENCH_CUDA_CACHE"), *cache = getenv("XDG_CACHE_HOME"),
+		   *home = getenv("HOME");
+	if (named)
+		return *named ? sentence("%s", named) : NULL;
+	if (cache && *cache == '/')
+		return sentence("%s/mvbench", cache);
+	return home && *home == '/' ? sentence("%s/.cache/mvbench", home) : NULL;
+}
+
+static void cache_open(struct cache *k)
+{
+	char *folder AUTOFREE = cache_folder();
+	*k = (struct cache){.fd = -1};
+	if (folder && cuda_program->folder_make(folder) == 0)
+		k->file = sentence("%s/convolutions", folder);
+}
+
+/* Waits for others that try. */
+static void cache_lock(struct cache *k)
+{
+	const struct timespec look = {.tv_nsec = LOOK_EVERY * 1000000L};
+	char *folder AUTOFREE =
+		k->file ? sentence("%.*s", (int)(strrchr(k->file, '/') - k->file), k->file) : NULL;
+	k->fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	for (int i = 0; k->fd >= 0 && i < WAIT_MOST * 1000 / LOOK_EVERY; i++) {
+		if (flock(k->fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+			return;
+		nanosleep(&look, NULL);
+	}
+}
+
+static void cache_close(struct cache *k)
+{
+	if (k->fd >= 0)
+		close(k->fd);
+	free(k->file);
+}
+
+/* What a line begins with. */
+static char *key_of(struct device *d, const struct cuda_conv *v, const struct conv_plan *p,
+		    enum direction k)
+{
+	const struct shape *s = &v->s;
+	return sentence("%s\tcuDNN %zu\t%s\t%s\t%zu x %zux%zux%zu to %zu, window %zu/%zu/%zu\t",
+			cuda_of(d)->model, cudnnGetVersion(), d->precision, direction_names[k],
+			p->rows, s->in.height, s->in.width, v->in.channels, v->out.channels,
+			s->window.size, s->window.stride, s->window.pad);
+}
+
+/* Is there a line of this key that cuDNN can do? */
+static bool recall(struct device *d, struct cuda_conv *v, struct conv_plan *p, enum direction k,
+		   const struct cache *cache, const char *key, struct conv_choice *to)
+{
+	char *text AUTOFREE = cache->file ? cuda_program->text_read(cache->file) : NULL;
+	for (const char *line = text; line && *line; line = strchr(line, '\n') + 1) {
+		int algorithm, math, end = 0;
+		if (!strchr(line, '\n')) /* of another program: mvbench writes whole lines */
+			return false;
+		if (strncmp(line, key, strlen(key)) != 0 ||
+		    sscanf(line + strlen(key), "algorithm %d math %d%n", &algorithm, &math, &end) <
+			    2 ||
+		    algorithm < 0)
+			continue;
+		const size_t bytes = workspace_of(d, v, p, k, algorithm, (cudnnMathType_t)math);
+		if (bytes > CONV_WORKSPACE)
+			continue;
+		*to = (struct conv_choice){
+			.algorithm = algorithm, .math = (cudnnMathType_t)math, .bytes = bytes};
+		return true;
+	}
+	return false;
+}
+
+/* Best effort: what cannot be kept is tried again by the next. A line of the same key goes. */
+static void keep(const struct cache *cache, const char *key, const struct conv_choice *choice,
+		 double ms)
+{
+	struct output o;
+	char *old AUTOFREE = cache->file ? cuda_program->text_read(cache->file) : NULL;
+	char *wrong = cache->file ? cuda_program->output_open(&o, "", cache->file) : NULL;
+	if (!cache->file || wrong) {
+		free(wrong);
+		return;
+	}
+	for (char *line = old, *end; line && (end = strchr(line, '\n')); line = end + 1)
+		if (strncmp(line, key, strlen(key)) != 0)
+			fwrite(line, 1, (size_t)(end + 1 - line), o.f);
+	fprintf(o.f, "%salgorithm %d math %d\t%.1f us\n", key, choice->algorithm, (int)choice->math,
+		1e3 * ms);
+	free(cuda_program->output_close(&o, NULL));
+}
+
+static void tell(const char *key, const struct conv_choice *choice, bool kept, double ms)
+{
+	const char *verbose = getenv("MVBENCH_CUDA_VERBOSE");
+	if (!verbose || strcmp(verbose, "1") != 0)
+		return;
+	char *how AUTOFREE = kept ? sentence("kept") : sentence("%.1f us when tried", 1e3 * ms);
+	fprintf(stderr, "mvbench: %salgorithm %d math %d, %zu bytes, %s\n", key, choice->algorithm,
+		(int)choice->math, choice->bytes, how);
+}
+
+/* From the file, or by trying. */
+static struct conv_choice make(struct device *d, struct cuda_conv *v, struct conv_plan *p,
+			       enum direction k, const void *a, const void *b)
+{
+	struct cache cache;
+	struct conv_choice choice;
+	char *key AUTOFREE = key_of(d, v, p, k);
+	double ms = 0;
+	cache_open(&cache);
+	bool kept = recall(d, v, p, k, &cache, key, &choice);
+
+	if (!kept) {
+		cache_lock(&cache);
+		kept = recall(d, v, p, k, &cache, key, &choice);
+	}
+	if (!kept) {
+		choice = choose(d, v, p, k, a, b, &ms);
+		if (choice.algorithm >= 0)
+			keep(&cache, key, &choice, ms);
+	}
+	cache_close(&cache);
+	tell(key, &choice, kept, ms);
+	return choice;
+}
+
+const struct conv_choice *conv_choice_of(struct device *d, struct cuda_conv *v, struct conv_plan *p,
+					 enum direction k, const void *a, const void *b)
+{
+	const struct problem problem = {v->in, v->out, v->s.window, p->rows, k};
+	struct cuda *c = cuda_of(d);
+	struct conv_choice *mine = &p->choice[k];
+	for (size_t i = 0; mine->problem.rows == 0 && i < c->choices; i++)
+		if (memcmp(&c->choice[i].problem, &problem, sizeof problem) == 0)
+			*mine = c->choice[i];
+	if (mine->problem.rows == 0) {
+		CHECK(!c->capturing, "a convolution meets %zu rows first while a graph is captured",
+		      p->rows);
+		*mine = make(d, v, p, k, a, b);
+		mine->problem = problem;
+		c->choice = must(realloc(c->choice, (c->choices + 1) * sizeof *c->choice));
+		c->choice[c->choices++] = *mine;
+	}
+	return mine;
+}

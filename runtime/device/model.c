@@ -1,0 +1,175 @@
+/*
+ * model.c - what a worker has of its model: param, its gradient, what the optimiser keeps, and the
+ * groups in which that steps.
+ */
+#include "runtime/device/device.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What is freed with the model, behind struct worker's pointers to it. */
+static void *copied(const void *from, size_t bytes)
+{
+	return from ? memcpy(must(malloc(bytes + 1)), from, bytes) : NULL;
+}
+
+static void groups_free(struct worker *w)
+{
+	for (size_t i = 0; i < w->groups; i++) {
+		const struct param_group *p = &w->group[i];
+		struct vec *const own[] = {p->param, p->grad, p->moment[0], p->moment[1]};
+		for (size_t k = 0; k < sizeof own / sizeof *own; k++)
+			vec_free(own[k]);
+		for (int k = 0; k < SCRATCH_MOST; k++)
+			vec_free(p->scratch[k]);
+	}
+	vec_free(w->scratch);
+	free((void *)(uintptr_t)w->group);
+	free((void *)(uintptr_t)w->tensor);
+	w->group = NULL;
+	w->tensor = NULL;
+	w->scratch = NULL;
+	w->groups = w->tensors = 0;
+}
+
+static struct vec *view(struct vec *v, const struct param_group *p)
+{
+	return v ? vec_slice(v, p->first, p->end - p->first) : NULL;
+}
+
+static size_t scratch_of(const struct optimizer *o, const struct param_group *p,
+			 size_t length[SCRATCH_MOST])
+{
+	size_t all = 0;
+	memset(length, 0, SCRATCH_MOST * sizeof *length);
+	if (p->rows)
+		o->scratch(p->rows, p->columns, length);
+	for (int k = 0; k < SCRATCH_MOST; k++)
+		all += length[k];
+	return all;
+}
+
+/* One piece of memory serves all matrices, one after the other. */
+static void share_scratch(struct worker *w, struct param_group *group, size_t n)
+{
+	size_t most = 0, length[SCRATCH_MOST];
+	for (size_t i = 0; i < n; i++) {
+		size_t all = scratch_of(w->optimizer, &group[i], length);
+		most = all > most ? all : most;
+	}
+	w->scratch = most ? vec_new(w, most) : NULL;
+	for (size_t i = 0; i < n; i++) {
+		size_t at = 0;
+		scratch_of(w->optimizer, &group[i], length);
+		for (int k = 0; k < SCRATCH_MOST && length[k]; at += length[k++])
+			group[i].scratch[k] = vec_slice(w->scratch, at, length[k]);
+	}
+}
+
+/* Neighbours that are treated alike are one group, so that most models are one. */
+static void make_groups(struct worker *w)
+{
+	const struct run *run = w->run;
+	const struct optimizer *o = w->optimizer;
+	bool spares = strcmp(run->decay, "weights") == 0;
+	struct param_group *group = must(calloc(w->tensors + 1, sizeof *group));
+	size_t n = 0;
+	for (size_t i = 0; i < w->tensors; i++) {
+		const struct tensor *t = &w->tensor[i];
+		bool matrix = o && o->scratch && t->hidden;
+		struct param_group p = {.first = t->first,
+					.end = t->first + t->rows * t->columns,
+					.decay = spares && t->spared ? 0 : (float)run->weight_decay,
+					.rows = matrix ? t->rows : 0,
+					.columns = matrix ? t->columns : 0};
+		if (p.first == p.end)
+			continue;
+		if (n && !matrix && !group[n - 1].rows && group[n - 1].decay == p.decay)
+			group[n - 1].end = p.end;
+		else
+			group[n++] = p;
+	}
+	w->group = group;
+	w->groups = n;
+	for (size_t i = 0; i < n; i++) {
+		struct param_group *p = &group[i];
+		p->param = view(w->param, p);
+		p->grad = view(w->grad, p);
+		for (int k = 0; k < MOMENTS_MOST; k++)
+			p->moment[k] = view(w->moment[k], p);
+	}
+	share_scratch(w, group, n);
+}
+
+void model_tensors(struct worker *w, const struct tensor *tensor, size_t n)
+{
+	size_t at = 0;
+	for (size_t i = 0; i < n; i++) {
+		CHECK(tensor[i].first == at, "tensor %zu begins at %zu, the one before ends at %zu",
+		      i, tensor[i].first, at);
+		at += tensor[i].rows * tensor[i].columns;
+	}
+	CHECK(at == vec_len(w->param), "tensors of %zu floats, param has %zu", at,
+	      vec_len(w->param));
+	groups_free(w);
+	w->tensor = copied(tensor, n * sizeof *tensor);
+	w->tensors = n;
+	make_groups(w);
+}
+
+void model_layout(struct worker *w, const struct layout *l)
+{
+	const struct optimizer *o = w->optimizer;
+	int moments = o ? o->moments(w->run, w->optimizer_opts) : 0;
+	CHECK(!w->param, "a model is laid out twice");
+	CHECK(l->layers && l->layer[l->layers] == l->params,
+	      "%zu layers of a model of %zu floats end at %zu", l->layers, l->params,
+	      l->layers ? l->layer[l->layers] : 0);
+	w->layers = l->layers;
+	w->layer = copied(l->layer, (l->layers + 1) * sizeof *l->layer);
+	w->flops = copied(l->flops, (l->layers + 1) * sizeof *l->flops);
+	w->model_params = l->whole ? l->whole : (int64_t)l->params;
+	w->param = vec_new(w, l->params);
+	w->grad = vec_new(w, l->params);
+	for (int k = 0; k < moments; k++)
+		w->moment[k] = vec_new(w, l->params);
+	w->buffer = l->buffers ? vec_new(w, l->buffers) : NULL;
+	w->squares = w->run->clip > 0 ? vec_new(w, 1) : NULL;
+	const struct tensor all = {.rows = 1, .columns = l->params};
+	model_tensors(w, &all, 1);
+}
+
+void model_open(struct worker *w, const struct data *sample)
+{
+	w->model = must(calloc(1, w->workload->state_size + 1));
+	w->workload->init(w, sample);
+	CHECK(w->param, "%s makes no model", w->workload->plugin.name);
+}
+
+void model_forget(struct worker *w)
+{
+	groups_free(w);
+	for (int k = 0; k < MOMENTS_MOST; k++) {
+		vec_free(w->moment[k]);
+		w->moment[k] = NULL;
+	}
+}
+
+void model_close(struct worker *w)
+{
+	if (w->workload && w->workload->fini && w->param)
+		w->workload->fini(w);
+	model_forget(w);
+	struct vec **const own[] = {&w->param, &w->grad, &w->buffer, &w->squares};
+	for (size_t k = 0; k < sizeof own / sizeof *own; k++) {
+		vec_free(*own[k]);
+		*own[k] = NULL;
+	}
+	free((void *)(uintptr_t)w->layer);
+	free((void *)(uintptr_t)w->flops);
+	free(w->model);
+	w->layer = NULL;
+	w->flops = NULL;
+	w->model = NULL;
+	w->layers = 0;
+}

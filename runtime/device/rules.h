@@ -1,0 +1,91 @@
+/*
+ * rules.h - what an optimiser's pass does to a float: a rule is a row and a formula, which
+ * processors (cpu/rules.c) and GPUs (cuda/elementwise.cu) share.
+ *
+ * Sources: the heavy ball, Polyak, USSR Comp. Math. 4 (1964); Nesterov's gradient as PyTorch's SGD
+ * writes it; AdamW, Loshchilov, Hutter, arXiv 1711.05101; Lion, Chen et al., arXiv 2302.06675.
+ * Cost: one pass, which reads x, g and the moments and writes all but g: 3 + 2 moments floats a
+ * parameter.
+ */
+#ifndef RULES_H
+#define RULES_H
+
+#include "mvbench.h"
+#include "runtime/device/draw.h"
+
+#include <math.h>
+
+/* Kind, name of its formula, and how many moments it keeps. */
+#define RULE_LIST(X) \
+	X(SGD, sgd, 0) \
+	X(MOMENTUM, momentum, 1) X(NESTEROV, nesterov, 1) X(ADAMW, adamw, 2) X(LION, lion, 1)
+
+/* A float, its gradient, and its moments. */
+struct moving {
+	float x, g, a, b;
+};
+/* What of a rule changes from step to step. */
+struct moving_step {
+	float lr, unbias[MOMENTS_MOST];
+};
+#define RULE(word) \
+	static inline ON_DEVICE struct moving rule_##word(struct moving f, struct rule by, \
+							  struct moving_step now)
+
+RULE(sgd)
+{
+	f.x -= now.lr * (by.scale * f.g + by.decay * f.x);
+	return f;
+}
+
+RULE(momentum)
+{
+	f.a = by.beta[0] * f.a + (by.scale * f.g + by.decay * f.x);
+	f.x -= now.lr * f.a;
+	return f;
+}
+
+/* Its terms one after the other, as periodic's outer step always had them. */
+RULE(nesterov)
+{
+	float x = f.x;
+	f.a = by.beta[0] * f.a + (by.scale * f.g + by.decay * x);
+	f.x -= now.lr * by.beta[0] * f.a;
+	f.x -= now.lr * by.scale * f.g;
+	f.x -= now.lr * by.decay * x;
+	return f;
+}
+
+/* unbias: 1 / (1 - beta_1^t), 1 / sqrt(1 - beta_2^t) */
+RULE(adamw)
+{
+	float g = by.scale * f.g;
+	f.a = by.beta[0] * f.a + (1 - by.beta[0]) * g;
+	f.b = by.beta[1] * f.b + (1 - by.beta[1]) * g * g;
+	f.x -= now.lr *
+	       (now.unbias[0] * f.a / (now.unbias[1] * sqrtf(f.b) + by.eps) + by.decay * f.x);
+	return f;
+}
+
+RULE(lion)
+{
+	float g = by.scale * f.g, u = by.beta[0] * f.a + (1 - by.beta[0]) * g;
+	f.a = by.beta[1] * f.a + (1 - by.beta[1]) * g;
+	f.x -= now.lr * ((float)(u > 0) - (float)(u < 0) + by.decay * f.x);
+	return f;
+}
+
+/* What makes it so long at most, or so long where least is next to 0: vec_limit. */
+static inline ON_DEVICE float limit_of(float square, float most, float least)
+{
+	return most / fmaxf(least, sqrtf(square));
+}
+
+#define RULE_MOMENTS(kind, word, moments) moments,
+static inline int rule_moments(enum rule_kind kind)
+{
+	static const int moments[] = {RULE_LIST(RULE_MOMENTS)};
+	return moments[kind];
+}
+
+#endif

@@ -1,0 +1,366 @@
+/*
+ * lab.c - mvbench lab: a cluster of virtual hosts on this machine, for real runs over real TCP.
+ */
+#include "runtime/launch/lab.h"
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct lab_flags {
+	const char *rate;
+	double clock_offset;
+	bool probe;
+};
+
+#define OWNER struct lab_flags
+static const struct option lab_options[] = {
+	OPTION(rate, STRING, "rate", "none",
+	       "of run and up: what each wire carries, each way: 100mbit, 1gbit [none: as much as "
+	       "it can]",
+	       .check = bit_rate_check),
+	OPTION(clock_offset, TIME, "clock-offset", "1000s",
+	       "of run and up: host k's monotonic clock is k times that ahead of this machine's "
+	       "[time]",
+	       .max = 1e6),
+	OPTION(probe, BOOL, "probe", "true",
+	       "of run and up: whether a wire holds its rate is measured before it is used"),
+	{0},
+};
+
+/* Payload of full packets is 1448 of the 1514 bytes that a wire carries. */
+static double limit_s(const char *rate)
+{
+	double bits = bit_rate(rate);
+	return bits > 0 ? PROBE_BYTES * 8.0 * 1514 / 1448 / bits : 0;
+}
+
+/* ---- The wire ------------------------------------------------------------ */
+
+static void say_wire(const struct lab_wire *w, const char *host, const char *rate)
+{
+	double limit = limit_s(rate), most = fmax(w->one_way, w->both_ways) - w->round_trip;
+	fprintf(stderr,
+		"mvbench: lab: %d KB to %s take %.3g ms one way and %.3g ms both ways at once, a "
+		"byte there and back %.2g ms",
+		PROBE_BYTES / 1000, host, 1e3 * w->one_way, 1e3 * w->both_ways,
+		1e3 * w->round_trip);
+	if (limit > 0)
+		fprintf(stderr, "; at %s they take %.3g ms%s", rate, 1e3 * limit,
+			most > 1.05 * limit || most < 0.95 * limit
+				? ", so this machine does not hold that rate now"
+				: "");
+	fputc('\n', stderr);
+}
+
+/* Of the wire between this host and that one: the slower end's. Heap. */
+static char *rate_between(const char *host)
+{
+	char here[LAB_NAME] = "";
+	gethostname(here, sizeof here - 1);
+	char *one AUTOFREE = lab_rate_read(here), *other AUTOFREE = lab_rate_read(host);
+	double a = bit_rate(one), b = bit_rate(other);
+	return must(strdup(a > 0 && (a < b || b <= 0) ? one : other));
+}
+
+/* On a host: the other one is made to answer, in a child. */
+static char *probe(const char *host)
+{
+	struct lab_wire wire;
+	char *self AUTOFREE = program_path();
+	const char *const answer[] = {self, "lab", "answer", NULL};
+	pid_t child = fork();
+	if (child == 0) {
+		int status = EXIT_FAILED;
+		char *wrong = lab_exec(host, answer, &status);
+		_exit(wrong ? complain(wrong) : status);
+	}
+	char *wrong = lab_probe(host, &wire);
+	if (child > 0 && wrong) /* else it has answered, and ends by itself */
+		kill(child, SIGTERM);
+	if (child > 0)
+		waitpid(child, NULL, 0);
+	char *rate AUTOFREE = rate_between(host);
+	if (!wrong)
+		say_wire(&wire, host, rate);
+	return wrong;
+}
+
+/* ---- A lab --------------------------------------------------------------- */
+
+static char *hosts_of(const char *text, struct lab *l)
+{
+	char *end;
+	l->hosts = text ? strtoll(text, &end, 10) : 0;
+	if (!text || *end || l->hosts < 1 || l->hosts > LAB_HOSTS_MOST)
+		return sentence("%s: a number of hosts from 1 to %d is wanted, as in: mvbench lab "
+				"run 4 -- mvbench run --workers=4",
+				text ? text : "lab", LAB_HOSTS_MOST);
+	return NULL;
+}
+
+static char *probe_first(const struct lab *l, const struct lab_flags *f, int *status)
+{
+	char *self AUTOFREE = program_path();
+	const char *const words[] = {self, "lab", "probe", "lab2", NULL};
+	if (!f->probe || l->hosts < 2 || bit_rate(l->rate) <= 0)
+		return NULL;
+	return lab_exec("lab1", words, status);
+}
+
+/* The lab's only way in is host 1's connection: its files are in nobody else's sight. Its first
+ * command probes, so that it is a shell's line of two. */
+static char *run(const struct lab_flags *f, const struct arguments *a, int *status)
+{
+	struct lab l = {.rate = f->rate, .offset = f->clock_offset};
+	bool probes = f->probe && bit_rate(f->rate) > 0;
+	int first;
+	pid_t child;
+	TRY(hosts_of(a->words > 1 ? a->word[1] : NULL, &l));
+	if (a->words < 3)
+		return sentence("lab run: what is to run there? as in: mvbench lab run %lld -- "
+				"mvbench run --workers=%lld",
+				(long long)l.hosts, (long long)l.hosts);
+	TRY(lab_build(&l, &child, &first));
+	char *self AUTOFREE = program_path();
+	const char **words AUTOFREE = must(calloc(a->words + 8, sizeof *words));
+	size_t n = 0;
+	if (probes && l.hosts > 1) {
+		const char *const before[] = {"sh", "-c", "\"$0\" lab probe lab2; exec \"$@\"",
+					      self};
+		memcpy(words, before, sizeof before);
+		n = sizeof before / sizeof *before;
+	}
+	memcpy(words + n, a->word + 2, (a->words - 2) * sizeof *words);
+	char *wrong = lab_request(first, words, status);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	return wrong;
+}
+
+char *lab_enter(int64_t hosts)
+{
+	enum { WORDS_MOST = 512, FIRST = 6 };
+	const char *file = getenv(HOSTFILE_VARIABLE), *words[WORDS_MOST + FIRST + 1];
+	if (file && strcmp(file, LAB_FOLDER "/hosts") == 0)
+		return NULL;
+	char *self = program_path(), *count = sentence("%lld", (long long)hosts), *line = NULL;
+	const char *const first[FIRST] = {self, "lab", "run", count, "--", self};
+	size_t room = 0, n = FIRST;
+	FILE *f = fopen("/proc/self/cmdline", "re");
+	memcpy(words, first, sizeof first);
+	for (int i = 0; f && n < WORDS_MOST + FIRST && getdelim(&line, &room, '\0', f) > 0; i++)
+		if (i > 0)
+			words[n++] = must(strdup(line));
+	words[n] = NULL;
+	if (!f || n == WORDS_MOST + FIRST)
+		return sentence(
+			"--lab: more than %d words; begin the lab yourself: mvbench lab run",
+			WORDS_MOST);
+	execv(self, (char **)(uintptr_t)words);
+	return sentence("%s: %s", self, strerror(errno));
+}
+
+static char *up(const struct lab_flags *f, const struct arguments *a, int *status)
+{
+	struct lab l = {.rate = f->rate, .offset = f->clock_offset, .stays = true};
+	const char *const nothing[] = {"true", NULL};
+	int first, unused;
+	pid_t child;
+	TRY(hosts_of(a->words > 1 ? a->word[1] : NULL, &l));
+	if (geteuid() != 0)
+		return sentence(
+			"lab up: a lab that stays is root's; mvbench lab run needs no root");
+	char *wrong = lab_exec(LAB_SWITCH, nothing, &unused);
+	if (!wrong)
+		return sentence("lab up: there is one already; end it with mvbench lab down");
+	free(wrong);
+	TRY(lab_build(&l, &child, &first));
+	close(first);
+	FILE *pid = fopen(LAB_FOLDER "/pid", "w");
+	if (pid) {
+		fprintf(pid, "%d\n", (int)child);
+		fclose(pid);
+	}
+	return probe_first(&l, f, status);
+}
+
+enum { LOST = 255 };
+
+/* ---- What is done to one ------------------------------------------------- */
+
+static char *at(const char *host, const char *line, int *status)
+{
+	const char *const words[] = {"sh", "-c", line, NULL};
+	return lab_exec(host, words, status);
+}
+
+/* A wire that is cut loses what is sent, and no host is told, as where a switch in between dies. */
+static char *set_wire(const char *host, bool whole, int *status)
+{
+	char *line AUTOFREE = sentence("bridge link set dev '%s' state %d", host, whole ? 3 : 0);
+	return at(LAB_SWITCH, line, status);
+}
+
+static char *set_rate(const char *rate, const char *host, int *status)
+{
+	char *shape AUTOFREE = lab_shape(rate);
+	bool none = bit_rate(rate) <= 0;
+	char *of_switch AUTOFREE = none ? sentence("tc qdisc del dev '%s' root 2>&-; true", host)
+					: sentence("tc qdisc replace dev '%s' %s", host, shape);
+	char *of_host AUTOFREE = none ? sentence("tc qdisc del dev eth0 root 2>&-; true")
+				      : sentence("tc qdisc replace dev eth0 %s", shape);
+	TRY(at(LAB_SWITCH, of_switch, status));
+	if (*status == 0)
+		TRY(at(host, of_host, status));
+	if (*status == 0)
+		lab_rate_write(host, rate);
+	return NULL;
+}
+
+/* Of all hosts that are on; others: only where the wire has another. */
+static char *set_rates(const char *rate, bool others, int *status)
+{
+	char name[LAB_NAME];
+	for (int k = 1; k <= LAB_HOSTS_MOST && *status == 0; k++) {
+		char *there AUTOFREE = sentence(LAB_FOLDER "/%s.socket", lab_name(k, name)),
+			    *has AUTOFREE = lab_rate_read(name);
+		if (access(there, F_OK) == 0 && !(others && strcmp(has, rate) == 0))
+			TRY(set_rate(rate, name, status));
+	}
+	return NULL;
+}
+
+char *lab_rate_all(const char *rate)
+{
+	int status = 0;
+	TRY(set_rates(rate, true, &status));
+	return status ? sentence("--lab.rate=%s: the wires could not be set", rate) : NULL;
+}
+
+static char *rate(const struct arguments *a, int *status)
+{
+	static const struct option o = {.name = "rate"};
+	if (a->words < 2)
+		return sentence("lab rate: a rate is wanted, as in: mvbench lab rate 100mbit");
+	TRY(bit_rate_check(&o, a->word[1]));
+	return a->words > 2 ? set_rate(a->word[1], a->word[2], status)
+			    : set_rates(a->word[1], false, status);
+}
+
+static char *rsh(const struct arguments *a, int *status)
+{
+	char *line AUTOFREE = text_list(a->word + 2, a->words - 2, " ");
+	char *wrong = at(a->word[1], line, status);
+	*status = wrong ? LOST : *status; /* as ssh */
+	return wrong;
+}
+
+static char *exec_there(const struct arguments *a, int *status)
+{
+	const char **words AUTOFREE = must(calloc(a->words, sizeof *words));
+	if (a->words < 3)
+		return sentence("lab exec: what is to run on %s? as in: mvbench lab exec %s -- "
+				"hostname",
+				a->word[1], a->word[1]);
+	memcpy(words, a->word + 2, (a->words - 2) * sizeof *words);
+	return lab_exec(a->word[1], words, status);
+}
+
+/* As by pulling its plug. */
+static char *turn_off(const char *host, int *status)
+{
+	char *line AUTOFREE =
+		sentence("kill -KILL $(cat " LAB_FOLDER "/%s.pid) && rm -f " LAB_FOLDER "/%s.[!t]*",
+			 host, host);
+	return at(LAB_SWITCH, line, status);
+}
+
+static char *down(int *status)
+{
+	char *text AUTOFREE = text_read(LAB_FOLDER "/pid");
+	if (!text)
+		return sentence("lab down: there is no lab that stays");
+	TRY(at(LAB_SWITCH, "rm -rf " LAB_FOLDER, status));
+	if (atoi(text) > 0)
+		kill((pid_t)atoi(text), SIGKILL);
+	return NULL;
+}
+
+/* NULL, or a sentence: is it a host that is on? What is done to one is done elsewhere. */
+static char *check_host(const char *host)
+{
+	char *there AUTOFREE = sentence(LAB_FOLDER "/%s.socket", host);
+	if (access(LAB_FOLDER, F_OK) != 0 || access(there, F_OK) == 0)
+		return NULL;
+	return sentence("%s: there is no such host in this lab, or it is off", host);
+}
+
+static bool wants_host(const char *verb)
+{
+	static const char *const verbs[] = {"exec", "rsh", "probe", "cut", "heal", "off"};
+	for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
+		if (strcmp(verb, verbs[i]) == 0)
+			return true;
+	return false;
+}
+
+static char *lab(void *options, struct arguments *a, int *status)
+{
+	const struct lab_flags *f = options;
+	unsetenv(STATUS_VARIABLE); /* mpirun's, where it starts its daemons: this is no worker */
+	const char *verb = a->words ? a->word[0] : "", *host = a->words > 1 ? a->word[1] : NULL;
+	if (wants_host(verb) && !host)
+		return sentence("lab %s: a host is wanted, as in: mvbench lab %s lab2", verb, verb);
+	if (strcmp(verb, "rate") == 0)
+		host = a->words > 2 ? a->word[2] : NULL;
+	if (host && (wants_host(verb) || strcmp(verb, "rate") == 0))
+		TRY(check_host(host));
+	if (strcmp(verb, "run") == 0)
+		return run(f, a, status);
+	if (strcmp(verb, "up") == 0)
+		return up(f, a, status);
+	if (strcmp(verb, "down") == 0)
+		return down(status);
+	if (strcmp(verb, "exec") == 0)
+		return exec_there(a, status);
+	if (strcmp(verb, "rsh") == 0)
+		return rsh(a, status);
+	if (strcmp(verb, "probe") == 0)
+		return probe(host);
+	if (strcmp(verb, "answer") == 0)
+		return lab_probe_answer();
+	if (strcmp(verb, "rate") == 0)
+		return rate(a, status);
+	if (strcmp(verb, "cut") == 0 || strcmp(verb, "heal") == 0)
+		return set_wire(host, *verb == 'h', status);
+	if (strcmp(verb, "off") == 0)
+		return turn_off(host, status);
+	return sentence("%s: lab does run, up, exec, probe, rate, cut, heal, off and down", verb);
+}
+
+const struct command command_lab = {
+	.name = "lab",
+	.summary = "virtual hosts on this machine, with shaped wires",
+	.usage = "run|up|exec|probe|rate|cut|heal|off|down [N|HOST|RATE] [-- COMMAND ...]",
+	.about =
+		"Builds hosts on this machine, each with a network, processes, a name, a clock and "
+		"/dev/shm of its own, joins them by wires of a given rate, and runs commands on "
+		"them. mvbench run and mpirun, on any of them, spread over all of them and reach "
+		"each other over TCP. They share this machine's files and its cores.\n\n"
+		"run N -- COMMAND: builds lab1 to labN, runs the command on lab1, and ends all of "
+		"it with the command, whose exit status it has. Root is not needed.\n\n"
+		"up N, down: the same as root for as long as you like. exec HOST -- COMMAND runs "
+		"there.\n\n"
+		"In a lab: probe HOST measures the wire to that host; rate RATE [HOST] changes it; "
+		"cut HOST and heal HOST take the wire away, silently, and give it back; off HOST "
+		"turns the host off.\n\n"
+		"Shaping takes part in the load: 1 Gbit/s is faithful only with a core for each "
+		"host.",
+	.options = lab_options,
+	.size = sizeof(OWNER),
+	.run = lab,
+};

@@ -1,0 +1,392 @@
+/*
+ * lab_hosts.c - the hosts of a lab, and the wires between them.
+ *
+ * A host is a process in namespaces of its own: network, processes, host name, mounts (its own
+ * /dev/shm; the rest of the files is everybody's), messages, and a monotonic clock that is ahead of
+ * this machine's, as two machines' clocks are. It has its share of the cores. Each has one wire (a
+ * pair of virtual Ethernet devices) to a bridge, the switch. All of it is below one process, whose
+ * end ends it; without root that one is root in a user namespace of its own.
+ *
+ * Shaping: a token bucket (tc tbf) at both ends of each wire, so that either direction has the
+ * whole rate. What fits into the bucket goes at no cost: it holds 1 ms of the rate, or two packets.
+ */
+#include "runtime/launch/lab.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LAB_NETWORK "10.78.0.0/16"
+
+const char *lab_name(int k, char name[LAB_NAME])
+{
+	snprintf(name, LAB_NAME, "lab%d", k);
+	return name;
+}
+
+/* ---- The parts ----------------------------------------------------------- */
+
+char *lab_shape(const char *rate)
+{
+	/* A queue that is shorter than what TCP sends at once drops its end, which comes again
+	 * late. */
+	enum { PACKETS = 3028, QUEUE_LEAST = 1 << 18 };
+	double bytes = bit_rate(rate) / 8, bucket = 1e-3 * bytes, queue = 50e-3 * bytes;
+	return sentence("root tbf rate %.0fbit burst %.0f limit %.0f", 8 * bytes,
+			bucket > PACKETS ? bucket : PACKETS,
+			queue > QUEUE_LEAST ? queue : QUEUE_LEAST);
+}
+
+static char *failed(const char *what)
+{
+	return sentence("a lab needs %s, which this machine does not allow here (%s)", what,
+			strerror(errno));
+}
+
+static bool write_text(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	bool whole = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+	if (fd >= 0)
+		close(fd);
+	return whole;
+}
+
+char *lab_rate_read(const char *host)
+{
+	char *path AUTOFREE = sentence(LAB_FOLDER "/%s.rate", host), *text = text_read(path);
+	return text ? text : must(strdup("none"));
+}
+
+void lab_rate_write(const char *host, const char *rate)
+{
+	char *path AUTOFREE = sentence(LAB_FOLDER "/%s.rate", host);
+	write_text(path, rate);
+}
+
+/* Its own namespaces: as root, or else as root of a namespace of users. */
+static char *leave_the_machine(void)
+{
+	int own = CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWPID | CLONE_NEWIPC;
+	uid_t user = geteuid();
+	gid_t group = getegid();
+	if (unshare(own) == 0)
+		return NULL;
+	if (unshare(own | CLONE_NEWUSER) != 0)
+		return failed("namespaces");
+	char *users AUTOFREE = sentence("0 %u 1", user),
+		    *groups AUTOFREE = sentence("0 %u 1", group);
+	if (!write_text("/proc/self/setgroups", "deny") ||
+	    !write_text("/proc/self/uid_map", users) || !write_text("/proc/self/gid_map", groups))
+		return failed("a namespace of users");
+	return NULL;
+}
+
+/* Runs a program on a text, in the network of a process (0: in this one's). */
+static char *batch(const char *program, pid_t network, const char *text)
+{
+	FILE *f = tmpfile();
+	int ended = -1;
+	if (!f)
+		return failed("a temporary file");
+	fputs(text, f);
+	rewind(f);
+	pid_t child = fork();
+	if (child == 0) {
+		char *path AUTOFREE = sentence("/proc/%d/ns/net", (int)network);
+		int fd = network ? open(path, O_RDONLY) : -1;
+		if (network && setns(fd, CLONE_NEWNET) != 0)
+			_exit(126);
+		dup2(fileno(f), STDIN_FILENO);
+		execlp(program, program, "-batch", "-", (char *)NULL);
+		_exit(127);
+	}
+	fclose(f);
+	if (child > 0)
+		waitpid(child, &ended, 0);
+	if (ended == 0)
+		return NULL;
+	if (WIFEXITED(ended) && WEXITSTATUS(ended) == 127)
+		return sentence("%s: there is no such program; a lab needs the package iproute2",
+				program);
+	return sentence("%s could not lay the wires of the lab, and says why above", program);
+}
+
+/* Host k of n gets as many cores as any, or shares one. */
+static void take_cores(int k, int64_t n)
+{
+	cpu_set_t all, mine;
+	CPU_ZERO(&mine);
+	if (sched_getaffinity(0, sizeof all, &all) != 0)
+		return;
+	int cores = CPU_COUNT(&all), each = cores / (int)n, seen = 0;
+	int first = each ? (k - 1) * each : (k - 1) % cores, end = first + (each ? each : 1);
+	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+		if (CPU_ISSET(cpu, &all) && seen++ >= first && seen <= end)
+			CPU_SET(cpu, &mine);
+	sched_setaffinity(0, sizeof mine, &mine);
+}
+
+/* What every command on a host finds in its environment: mpirun reaches the others, and over these
+ * wires only. */
+static void set_variables(const struct lab *l, const char *name)
+{
+	char *self AUTOFREE = program_path();
+	char *agent AUTOFREE = sentence("%s lab rsh --", self);
+	char *folder AUTOFREE = sentence(LAB_FOLDER "/%s.tmp", name);
+	char *what AUTOFREE = sentence("lab %s", l->rate);
+	mkdir(folder, 0777);
+	setenv("TMPDIR", folder, 1);
+	setenv("MVBENCH_NETWORK", what, 1);
+	setenv("MVBENCH_UNBOUND", "1", 1); /* a host's cores are not numbered from 0 */
+	setenv(HOSTFILE_VARIABLE, LAB_FOLDER "/hosts", 1);
+	setenv("OMPI_MCA_orte_default_hostfile", LAB_FOLDER "/hosts", 1);
+	setenv("OMPI_MCA_plm_rsh_agent", agent, 1);
+	setenv("OMPI_MCA_btl_tcp_if_include", LAB_NETWORK, 1);
+	setenv("OMPI_MCA_oob_tcp_if_include", LAB_NETWORK, 1);
+	setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
+	setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
+	if (l->hosts > usable_cores())
+		setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+}
+
+/* What waits here for good keeps nobody's pipe open. */
+static void fall_silent(void)
+{
+	int null = open("/dev/null", O_RDWR);
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		dup2(null, fd);
+	close(null);
+}
+
+/* ---- A host's life ------------------------------------------------------- */
+
+/* Does not return. ready: gets a byte when commands can come. */
+static void live(const struct lab *l, int k, int ready, int first)
+{
+	char name[LAB_NAME];
+	int socket_of_host = lab_listen(lab_name(k, name));
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* off: its parent is killed */
+	sethostname(name, strlen(name));
+	set_variables(l, name);
+	take_cores(k, l->hosts);
+	mkdir("/dev/shm", 01777);
+	if (mount("proc", "/proc", "proc", 0, NULL) != 0 ||
+	    mount("shm", "/dev/shm", "tmpfs", 0, "mode=1777") != 0 || socket_of_host < 0)
+		_exit(EXIT_FAILED);
+	write_all(ready, name, 1);
+	close(ready);
+	if (first >= 0 && fork() == 0)
+		lab_serve_one(first);
+	if (first >= 0)
+		close(first);
+	fall_silent();
+	lab_serve(socket_of_host);
+}
+
+/* Does not return: waits for what lives in the new namespace of processes. */
+static void begin_host(const struct lab *l, int k, int ready, int first)
+{
+	int ended = 0;
+	char *clocks AUTOFREE =
+		sentence("monotonic %.0f 0\nboottime %.0f 0\n", k * l->offset, k * l->offset);
+	if (unshare(CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWPID | CLONE_NEWUTS | CLONE_NEWIPC) != 0)
+		_exit(EXIT_FAILED);
+	if (l->offset > 0 && unshare(CLONE_NEWTIME) == 0)
+		write_text("/proc/self/timens_offsets", clocks);
+	pid_t child = fork();
+	if (child == 0)
+		live(l, k, ready, first);
+	close(ready);
+	if (first >= 0)
+		close(first);
+	fall_silent();
+	waitpid(child, &ended, 0);
+	_exit(EXIT_OK);
+}
+
+/* As the switch sees it. */
+static void write_pid(const char *name, pid_t pid)
+{
+	char *path AUTOFREE = sentence(LAB_FOLDER "/%s.pid", name);
+	char *text AUTOFREE = sentence("%d\n", (int)pid);
+	write_text(path, text);
+}
+
+/* first: host 1's connection to who built the lab. */
+static char *begin_hosts(const struct lab *l, pid_t *host, int first)
+{
+	int ready[2], said = 0;
+	char byte, name[LAB_NAME];
+	if (pipe2(ready, O_CLOEXEC) != 0)
+		return failed("a pipe");
+	for (int k = 1; k <= l->hosts; k++) {
+		host[k] = fork();
+		if (host[k] == 0) {
+			close(ready[0]);
+			if (k > 1)
+				close(first);
+			begin_host(l, k, ready[1], k == 1 ? first : -1);
+		}
+		lab_name(k, name);
+		write_pid(name, host[k]);
+		lab_rate_write(name, l->rate);
+	}
+	close(ready[1]);
+	close(first);
+	while (read(ready[0], &byte, 1) == 1)
+		said++;
+	close(ready[0]);
+	return said == l->hosts ? NULL : failed("namespaces within namespaces, and their mounts");
+}
+
+/* ---- The switch ---------------------------------------------------------- */
+
+/* The wires, from the switch. */
+static char *lay_wires(const struct lab *l, const pid_t *host)
+{
+	struct text wires, shapes;
+	FILE *ip = text_open(&wires), *tc = text_open(&shapes);
+	char *shape AUTOFREE = lab_shape(l->rate), name[LAB_NAME];
+	bool shaped = bit_rate(l->rate) > 0;
+	fputs("link set lo up\nlink add switch type bridge forward_delay 0 mcast_snooping 0\n"
+	      "link set switch up\n",
+	      ip);
+	for (int k = 1; k <= l->hosts; k++) {
+		lab_name(k, name);
+		fprintf(ip,
+			"link add %s type veth peer name eth0 netns %d\n"
+			"link set %s master switch up\n",
+			name, (int)host[k], name);
+		if (shaped)
+			fprintf(tc, "qdisc add dev %s %s\n", name, shape);
+	}
+	char *of_switch AUTOFREE = text_close(&wires), *of_wires AUTOFREE = text_close(&shapes);
+	TRY(batch("ip", 0, of_switch));
+	TRY(batch("tc", 0, of_wires));
+	for (int k = 1; k <= l->hosts; k++) {
+		char *of_host AUTOFREE = sentence("link set lo up\naddress add 10.78.%d.%d/16 dev "
+						  "eth0\nlink set eth0 up\n",
+						  k / 250, k % 250 + 1);
+		char *end AUTOFREE = sentence("qdisc add dev eth0 %s\n", shape);
+		TRY(batch("ip", host[k], of_host));
+		if (shaped)
+			TRY(batch("tc", host[k], end));
+	}
+	return NULL;
+}
+
+/* The lists of hosts: mpirun's, and the one in which names are looked up. */
+static char *write_lists(const struct lab *l)
+{
+	struct text list, names;
+	FILE *hosts = text_open(&list), *etc = text_open(&names);
+	fputs("127.0.0.1 localhost\n", etc);
+	for (int k = 1; k <= l->hosts; k++) {
+		char name[LAB_NAME];
+		fprintf(hosts, "%s\n", lab_name(k, name));
+		fprintf(etc, "10.78.%d.%d %s\n", k / 250, k % 250 + 1, name);
+	}
+	char *of_mpirun AUTOFREE = text_close(&list), *of_names AUTOFREE = text_close(&names);
+	if (!write_text(LAB_FOLDER "/hosts", of_mpirun) ||
+	    !write_text(LAB_FOLDER "/names", of_names))
+		return failed("files in " LAB_FOLDER);
+	mount(LAB_FOLDER "/names", "/etc/hosts", NULL, MS_BIND, NULL); /* or by address */
+	return NULL;
+}
+
+static char *make_switch(const struct lab *l, int first, int *socket_of_switch)
+{
+	pid_t *host AUTOFREE = must(calloc((size_t)l->hosts + 1, sizeof *host));
+	if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+	    (!l->stays && mount("run", "/run", "tmpfs", 0, "mode=755") != 0) ||
+	    mount("proc", "/proc", "proc", 0, NULL) != 0)
+		return failed("mounts of its own");
+	if (folder_make(LAB_FOLDER) != 0)
+		return failed("the folder " LAB_FOLDER);
+	chmod(LAB_FOLDER, 0700); /* who may speak to its sockets runs as whoever made it */
+	TRY(write_lists(l));
+	*socket_of_switch = lab_listen(LAB_SWITCH);
+	if (*socket_of_switch < 0)
+		return failed("a socket in " LAB_FOLDER);
+	TRY(begin_hosts(l, host, first));
+	return lay_wires(l, host);
+}
+
+/* Does not return. The first process of the lab: the switch. said: gets a sentence, or "", with
+ * its NUL. */
+static void be_switch(const struct lab *l, int said, int first)
+{
+	int socket_of_switch = -1;
+	char *path AUTOFREE = sentence("%s:/usr/sbin:/sbin", getenv("PATH") ? getenv("PATH") : "");
+	setenv("PATH", path, 1); /* iproute2's; users need not have it */
+	char *wrong = make_switch(l, first, &socket_of_switch);
+	write_all(said, wrong ? wrong : "", wrong ? strlen(wrong) + 1 : 1);
+	close(said);
+	if (wrong)
+		_exit(EXIT_FAILED);
+	fall_silent();
+	lab_serve(socket_of_switch);
+}
+
+/* Does not return. */
+static void leave(const struct lab *l, int said, int first)
+{
+	int ended = 0;
+	setsid(); /* a terminal's Ctrl-C comes to who asked for the command, who hands it on */
+	if (!l->stays)
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+	char *wrong = leave_the_machine();
+	if (wrong) {
+		write_all(said, wrong, strlen(wrong) + 1);
+		_exit(EXIT_FAILED);
+	}
+	pid_t child = fork();
+	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		be_switch(l, said, first);
+	}
+	close(said);
+	close(first);
+	fall_silent();
+	waitpid(child, &ended, 0);
+	_exit(EXIT_OK);
+}
+
+char *lab_build(const struct lab *l, pid_t *child, int *first)
+{
+	int said[2], pair[2];
+	char *wrong = NULL;
+	size_t room = 0;
+	if (pipe2(said, O_CLOEXEC) != 0 ||
+	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+		return failed("a pipe and a socket");
+	fflush(NULL);
+	*child = fork();
+	if (*child == 0) {
+		close(said[0]);
+		close(pair[0]);
+		leave(l, said[1], pair[1]);
+	}
+	close(said[1]);
+	close(pair[1]);
+	*first = pair[0];
+	FILE *f = must(fdopen(said[0], "r"));
+	if (getdelim(&wrong, &room, '\0', f) <= 0) {
+		free(wrong);
+		wrong = sentence("the lab ended while it was built");
+	}
+	fclose(f);
+	if (*wrong)
+		return wrong;
+	free(wrong);
+	return NULL;
+}

@@ -1,0 +1,361 @@
+/*
+ * shard.c - the shards of a server: what an operation does to W, and who waits for whom.
+ *
+ * Rounds: pushes are added to W as they come; what is read is a copy of W as of the last round's
+ * end, which stays until nobody is being sent it any more.
+ * In a replay a request waits until it is due; what is numbered (shard.seq) is done in that order.
+ */
+#include "runtime/table/server.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* In rounds, what is read from now on: W as it is. */
+static void renew_model(struct server *v, struct shard *t)
+{
+	buffer_drop(&v->buffers, &t->model);
+	t->model = buffer_take(&v->buffers, t->n);
+	if (!t->rules.lengths)
+		memcpy(t->model->x, t->w, t->n * sizeof(float));
+}
+
+/* ---- Opening and closing ---- */
+
+/* [n] of the shard, if they are wanted, and there are floats at all. */
+static float *zeros(const struct shard *t, bool wanted)
+{
+	return wanted && !t->rules.lengths ? must(calloc(t->n + 1, sizeof(float))) : NULL;
+}
+
+void shard_open(struct server *v, int table)
+{
+	struct opening o;
+	struct shard *t = v->shard[table] = must(calloc(1, sizeof *t));
+	link_wakeup_new(v->link);
+	link_recv(v->link, 0, (float *)&o, sizeof o / sizeof(float));
+	t->rules = o.rules;
+	t->rules.updater = updaters[o.updater];
+	size_t all = o.rules.rows, rank = (size_t)v->rank;
+	size_t servers = (size_t)(link_size(v->link) - v->workers);
+	t->rules.rows = part_of(all, servers, rank + 1) - part_of(all, servers, rank);
+	t->n = t->rules.rows * t->rules.columns;
+	if (t->n > 0) /* else nothing is recorded */
+		t->cursor = replay_cursor(v->replay, table, v->rank);
+	v->buffers.lengths = o.rules.lengths;
+	t->w = o.rules.lengths ? link_nowhere() : zeros(t, true);
+	t->state = zeros(t, t->rules.updater->state);
+	t->more = zeros(t, t->rules.updater->more);
+	t->client = must(calloc((size_t)v->workers, sizeof *t->client));
+	t->rounds =
+		(struct rounds){.now = &t->now,
+				.member = must(calloc((size_t)v->workers, sizeof(struct member))),
+				.size = v->workers,
+				.backup = o.rules.backup,
+				.lead = o.rules.lead};
+	if (o.init)
+		link_recv(v->link, 0, t->w, t->n);
+	for (int k = 0; k < v->workers; k++) {
+		struct client *m = &t->client[k];
+		m->own = zeros(t, t->rules.updater->own);
+		m->pulled = zeros(t, t->rules.updater->pulled);
+		if (m->pulled)
+			memcpy(m->pulled, t->w, t->n * sizeof(float));
+	}
+	/* what comes, and models of rounds that are still being sent */
+	buffers_fill(&v->buffers, t->n,
+		     (v->workers < COMING_MOST ? v->workers : COMING_MOST) +
+			     (t->rules.rounds ? 2 : 0));
+	if (t->rules.rounds)
+		renew_model(v, t);
+}
+
+void shard_free(struct server *v, int table)
+{
+	struct shard *t = v->shard[table];
+	if (!t)
+		return;
+	buffer_drop(&v->buffers, &t->model);
+	for (int k = 0; k < v->workers; k++) {
+		free(t->client[k].own);
+		free(t->client[k].pulled);
+	}
+	free(t->client);
+	free(t->rounds.member);
+	if (!v->buffers.lengths)
+		free(t->w);
+	free(t->state);
+	free(t->more);
+	free(t);
+	v->shard[table] = NULL;
+}
+
+void shard_close(struct server *v, int table)
+{
+	struct table_request a = {.table = table, .slot = TICKETS_MAX};
+	for (int k = 0; k < v->workers; k++)
+		if (v->shard[table]->rounds.member[k].barriers < MEMBER_GONE)
+			return;
+	shard_free(v, table);
+	for (int k = 0; k < v->workers; k++)
+		transaction_reply(v, transaction_new(v, k, &a));
+}
+
+/* ---- Floats ---- */
+
+/* Piece i of a transaction's floats, as op_piece; the whole shard goes in blocks that stay in the
+ * cache. False: there are no more. */
+static bool piece(const struct shard *t, const struct transaction *j, size_t i, size_t *first,
+		  size_t *n, size_t *offset)
+{
+	enum { BLOCK = 8192 };
+	if (t->rules.lengths)
+		return false;
+	if (j->request.rows < 0) {
+		*first = *offset = i * BLOCK;
+		*n = *first < t->n ? smaller(BLOCK, t->n - *first) : 0;
+		return *n > 0;
+	}
+	if (i >= (size_t)j->request.rows)
+		return false;
+	*n = t->rules.columns;
+	*first = (size_t)((const int64_t *)(const void *)j->rows->x)[i] * *n;
+	*offset = i * *n;
+	return true;
+}
+
+/* In the timeline, what a server does belongs to the step of the worker that it does it for. */
+static void note(struct server *v, enum trace_kind kind, const struct transaction *j, nsec since)
+{
+	if (!v->trace || j->request.epoch == 0)
+		return;
+	struct slice *e = trace_add(v->trace, kind, since, clock_peek());
+	e->epoch = j->request.epoch;
+	e->step = j->request.step;
+	e->peer = j->worker;
+	e->flow = kind == TRACE_APPLY ? j->request.flow : 0;
+	e->bytes = kind == TRACE_APPLY ? -1 : j->request.out * (int64_t)sizeof(float);
+}
+
+/* The push; with `read`, data is then what is pulled. */
+static void apply(struct server *v, struct shard *t, struct transaction *j, bool read)
+{
+	const struct table_rules adding = {.updater = updaters[UPDATER_add]};
+	struct client *m = &t->client[j->worker];
+	bool sync = j->request.kind == OP_SYNC;
+	struct table_op p = {.kind = sync ? OP_PUSH : j->request.kind,
+			     .pull = j->request.pull,
+			     .by = j->request.by,
+			     .staleness = j->reply.staleness,
+			     .number = ++t->counted};
+	size_t first, n, offset;
+	nsec since = v->trace ? clock_peek() : 0;
+	if (j->request.in == 0)
+		return;
+	read = (read && j->request.out > 0) || p.kind == OP_ELASTIC;
+	for (size_t i = 0; piece(t, j, i, &first, &n, &offset); i++) {
+		float *w = t->w + first, *x = j->data->x + offset, *out = read ? x : NULL;
+		if (j->request.replace) {
+			memcpy(w, x, n * sizeof *w);
+			if (m->pulled)
+				memcpy(m->pulled + first, x, n * sizeof *w);
+			continue;
+		}
+		table_apply(sync ? &adding : &t->rules, &p,
+			    (struct update){.w = w,
+					    .state = part(t->state, first),
+					    .more = part(t->more, first),
+					    .own = part(m->own, first),
+					    .pulled = part(m->pulled, first),
+					    .values = x,
+					    .out = out},
+			    n);
+	}
+	world_charge_op(&p, (size_t)j->request.in, false);
+	note(v, TRACE_APPLY, j, since);
+}
+
+/* Makes data what the worker is to see, and counts it as its pull. */
+static void read_model(struct server *v, struct shard *t, struct transaction *j)
+{
+	struct client *m = &t->client[j->worker];
+	float *from = t->rules.rounds ? t->model->x : t->w;
+	size_t first, n, offset;
+	nsec since = v->trace ? clock_peek() : 0;
+	if (j->request.pull)
+		m->seen = t->version;
+	if (j->request.out == 0)
+		return;
+	bool copy = !t->rules.rounds || j->request.rows >= 0;
+	if (!copy) {
+		buffer_drop(&v->buffers, &j->data);
+		j->data = t->model;
+		t->model->users++;
+	} else if (!j->data) {
+		j->data = buffer_take(&v->buffers, (size_t)j->request.out);
+	}
+	for (size_t i = 0; piece(t, j, i, &first, &n, &offset); i++) {
+		if (copy)
+			memcpy(j->data->x + offset, from + first, n * sizeof *from);
+		if (j->request.pull && m->pulled)
+			memcpy(m->pulled + first, from + first, n * sizeof *from);
+	}
+	world_charge_op(&(struct table_op){.kind = OP_READ}, (size_t)j->request.out, false);
+	note(v, TRACE_PULL, j, since);
+}
+
+/* ---- Rounds and leads ---- */
+
+/* Is this push's round over, can it be ended, or will it never be? */
+static bool round_is_over(struct server *v, struct shard *t, struct transaction *j)
+{
+	int away;
+	if (j->reply.dropped)
+		return true;
+	enum round_fate fate = rounds_fate(&t->rounds, j->round, j->worker, &away);
+	if (fate == ROUND_FULL) {
+		renew_model(v, t);
+		rounds_end(&t->rounds);
+	} else if (fate == ROUND_INCOMPLETE) {
+		j->reply.away = away;
+		j->reply.away_pushes = t->rounds.member[away].pushes;
+	}
+	return fate != ROUND_OPEN;
+}
+
+bool shard_due(const struct shard *t, const struct transaction *j, enum op_kind kind)
+{
+	float out = 0; /* a place that nothing is written to */
+	struct table_op p = {.kind = kind, .out = j->request.out > 0 ? &out : NULL};
+	if (!t->cursor.arrival || (kind == OP_READ && !j->request.pull) ||
+	    replay_due(&t->cursor, t->seq, j->worker, &t->rules, &p))
+		return true;
+	if (rounds_away(&t->rounds, t->cursor.arrival[t->seq].worker, j->worker))
+		replay_stuck(&t->cursor, t->seq, j->worker);
+	return false;
+}
+
+static void release(struct server *v, struct shard *t, struct transaction *j)
+{
+	j->reply.deferred = clock_now() - j->since;
+	j->reply.latest = v->latest;
+	if (j->reply.away < 0) {
+		t->rounds.member[j->worker].in = t->now.over;
+		if (j->request.pull)
+			j->reply.read_seq = t->seq++;
+		read_model(v, t, j);
+	}
+	transaction_reply(v, j);
+}
+
+void shard_look(struct server *v, struct shard *t)
+{
+	struct transaction **at = &t->deferred;
+	while (*at) {
+		struct transaction *j = *at;
+		int64_t round = t->now.over, seq = t->seq;
+		bool over = t->rules.rounds ? round_is_over(v, t, j)
+					    : !rounds_leads(&t->rounds, j->worker, j->pushes);
+		if (over && (j->reply.away >= 0 || shard_due(t, j, OP_READ))) {
+			*at = j->next;
+			release(v, t, j);
+		} else {
+			at = &j->next;
+		}
+		if (t->now.over != round || (t->cursor.arrival && t->seq != seq))
+			at = &t->deferred;
+	}
+}
+
+static void defer(struct shard *t, struct transaction *j)
+{
+	struct transaction **at = &t->deferred;
+	while (*at)
+		at = &(*at)->next;
+	*at = j;
+	j->next = NULL;
+	j->since = clock_now();
+}
+
+/* ---- Operations ---- */
+
+static void push_in_round(struct server *v, struct shard *t, struct transaction *j)
+{
+	bool late = rounds_late(&t->rounds, j->worker);
+	j->reply.dropped = replay_drops(&t->cursor, j->reply.seq, late);
+	j->round = rounds_push(&t->rounds, j->worker, !j->reply.dropped);
+	if (!j->reply.dropped) {
+		apply(v, t, j, false);
+		t->now.applied++;
+	}
+	buffer_drop(&v->buffers, &j->data);
+	defer(t, j);
+	shard_look(v, t);
+}
+
+static void push(struct server *v, struct shard *t, struct transaction *j)
+{
+	struct client *m = &t->client[j->worker];
+	j->reply.staleness = t->rules.rounds ? 0 : t->version - m->seen;
+	j->reply.seq = t->seq++;
+	j->pushes = ++t->rounds.member[j->worker].pushes;
+	t->version++;
+	m->seen++; /* its own */
+	if (t->rules.rounds) {
+		push_in_round(v, t, j);
+		return;
+	}
+	bool too_far =
+		t->rules.bounded &&
+		(t->cursor.arrival ? strcmp(replay_kind(&t->cursor, j->reply.seq), "push") == 0
+				   : rounds_leads(&t->rounds, j->worker, j->pushes));
+	apply(v, t, j, !too_far);
+	if (too_far) {
+		defer(t, j);
+	} else {
+		if (j->request.pull)
+			m->seen = t->version;
+		transaction_reply(v, j);
+	}
+	if (t->rules.bounded)
+		shard_look(v, t);
+}
+
+static void read_op(struct server *v, struct shard *t, struct transaction *j)
+{
+	if (j->request.pull) { /* a look goes into no round */
+		t->rounds.member[j->worker].in = t->now.over;
+		j->reply.seq = t->seq++;
+	}
+	read_model(v, t, j);
+	transaction_reply(v, j);
+}
+
+/* Of what is kept beside W: comes, or goes. */
+static void keep_op(struct server *v, struct shard *t, struct transaction *j)
+{
+	float *const kept[] = {[KEEPS_STATE] = t->state,
+			       [KEEPS_OWN] = t->client[j->worker].own,
+			       [KEEPS_MORE] = t->more,
+			       [KEEPS_T] = NULL};
+	float *x = kept[j->request.kept];
+	if (j->request.in > 0 && x) {
+		memcpy(x, j->data->x, t->n * sizeof *x);
+	} else if (j->request.in > 0) {
+		t->counted = (int64_t)j->data->x[0];
+	} else if (j->request.out > 0) {
+		j->data = buffer_take(&v->buffers, t->n);
+		for (size_t i = 0; i < t->n; i++)
+			j->data->x[i] = x ? x[i] : (float)t->counted;
+	}
+	transaction_reply(v, j);
+}
+
+void shard_op(struct server *v, struct shard *t, struct transaction *j)
+{
+	if (j->request.kept)
+		keep_op(v, t, j);
+	else if (j->request.kind == OP_READ)
+		read_op(v, t, j);
+	else
+		push(v, t, j);
+}

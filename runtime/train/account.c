@@ -1,0 +1,48 @@
+/*
+ * account.c - what a strategy is told of the epoch under way, and what it says of it.
+ */
+#include "runtime/train/trainer.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The device's tally is the epoch's: what is taken from it early is kept for that. */
+double worker_loss(struct worker *w)
+{
+	struct tally t;
+	CHECK(!w->dev->in_graph,
+	      "%s asks for its loss in what a device keeps as a graph: a step "
+	      "that does is not local",
+	      w->strategy->plugin.name);
+	tally_take(w, &t);
+	tally_add(&w->account->taken, &t);
+	return t.rows ? t.loss / (double)t.rows : NAN;
+}
+
+void values_add(struct epoch_values *r, const struct epoch_value *more)
+{
+	int i = 0;
+	while (i < r->n && strcmp(r->of[i].name, more->name) != 0)
+		i++;
+	CHECK(i < REPORTS_MOST, "worker_report: \"%s\" is one name more than a strategy has, %d",
+	      more->name, REPORTS_MOST);
+	if (i == r->n) {
+		r->of[i] = *more;
+		r->n++;
+	} else {
+		r->of[i].sum += more->sum;
+		r->of[i].count += more->count;
+	}
+}
+
+void worker_report(struct worker *w, const char *name, double value)
+{
+	struct epoch_value more = {.sum = value, .count = 1};
+	size_t n = strlen(name);
+	CHECK(n > 0 && n < sizeof more.name,
+	      "%s: worker_report of \"%s\", a name of %zu characters", w->strategy->plugin.name,
+	      name, n);
+	memcpy(more.name, name, n);
+	if (!isnan(value))
+		values_add(&w->account->values, &more);
+}

@@ -1,0 +1,335 @@
+/*
+ * checkpoint.c - what a run begins with (--init-from), what it keeps (--save), and how it goes on
+ * from that as if nothing had happened.
+ *
+ * A checkpoint has the model that is evaluated, put together from its parts where workers share
+ * one; and of each worker param, moments, buffer, what its strategy names (worker_keep), and what
+ * its tables keep. It is made at a barrier, where nothing is under way, and every order, mini-batch
+ * and mask is drawn from the seed and the number of its epoch or step: so there is nothing else
+ * that decides the losses to come. Not kept: times of arrival, which only asynchronous strategies
+ * depend on.
+ *
+ * To go on, the run first begins as with --init-from, so that tables have W; then every worker gets
+ * back its own. Cost of a checkpoint: a copy of all on rank 0, and the file.
+ */
+#include "runtime/train/trainer.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- What strategies name --------------------------------------------------------- */
+
+struct keepsake {
+	struct vec *v; /* or */
+	void *state;
+	size_t bytes;
+	struct keepsake *next;
+};
+
+static void keep(struct worker *w, struct keepsake k)
+{
+	struct keepsake **at = &w->kept;
+	while (*at)
+		at = &(*at)->next;
+	*at = must(malloc(sizeof k));
+	**at = k;
+}
+
+void worker_keep_vec(struct worker *w, struct vec *v)
+{
+	if (v)
+		keep(w, (struct keepsake){.v = v, .bytes = vec_len(v) * sizeof(float)});
+}
+
+void worker_keep(struct worker *w, void *state, size_t bytes)
+{
+	CHECK(bytes % sizeof(float) == 0, "%zu bytes of a strategy are kept", bytes);
+	keep(w, (struct keepsake){.state = state, .bytes = bytes});
+}
+
+enum { OWN = 7 };
+
+/* All that a worker has: the loop's own, then the strategy's. */
+static void keep_own(struct trainer *r, struct keepsake own[OWN])
+{
+	struct worker *w = &r->w;
+	struct vec *const v[] = {w->param, w->moment[0], w->moment[1], w->buffer};
+	own[6] = (struct keepsake){.state = &w->fresh, .bytes = sizeof w->fresh, .next = w->kept};
+	own[5] = (struct keepsake){.state = &w->step, .bytes = sizeof w->step, .next = &own[6]};
+	own[4] = (struct keepsake){.state = &r->heterogeneity.pause_at,
+				   .bytes = sizeof r->heterogeneity.pause_at,
+				   .next = &own[5]};
+	for (int i = 4; i-- > 0;)
+		own[i] = (struct keepsake){.v = v[i],
+					   .bytes = v[i] ? vec_len(v[i]) * sizeof(float) : 0,
+					   .next = &own[i + 1]};
+}
+
+/* Bytes of a worker's part: that, and what its tables keep. */
+static size_t state_bytes(const struct trainer *r, const struct keepsake *k)
+{
+	size_t n = tables_kept(r->w.tables) * sizeof(float);
+	for (; k; k = k->next)
+		n += k->bytes;
+	return n;
+}
+
+static void keep_state(struct trainer *r, const struct keepsake *k, char *at, bool put)
+{
+	for (; k; at += k->bytes, k = k->next)
+		if (k->v && put)
+			vec_put(k->v, (const float *)(const void *)at);
+		else if (k->v)
+			vec_get(k->v, (float *)(void *)at);
+		else if (k->bytes)
+			memcpy(put ? k->state : at, put ? at : k->state, k->bytes);
+	tables_keep(r->w.tables, (float *)(void *)at, put);
+}
+
+/* ---- The whole model ---------------------------------------------------------------- */
+
+/* Where the floats of param lie in it; heap. */
+static size_t *places_of(const struct worker *w)
+{
+	size_t n = vec_len(w->param), *place = must(malloc((n + 1) * sizeof *place));
+	for (size_t i = 0; i < n; i++)
+		place[i] = i;
+	if (w->workload->places && comm_size(w->model_group) > 1)
+		w->workload->places(w, place);
+	return place;
+}
+
+/* Of the model that is evaluated, on rank 0: its parameters, put together from what the workers of
+ * the first model hold, and its buffers. Others get NULL. Heap. */
+static float *gather_model(struct trainer *r)
+{
+	struct worker *w = &r->w;
+	size_t n = vec_len(w->param), buffers = w->buffer ? vec_len(w->buffer) : 0, places, floats;
+	size_t *place AUTOFREE = places_of(w), *all_places AUTOFREE = NULL;
+	float *x AUTOFREE = must(malloc((n + 1) * sizeof *x)), *all AUTOFREE = NULL;
+	float *model = NULL;
+	n = r->replica == 0 ? n : 0;
+	model_place(r, NULL);
+	vec_get(w->param, x);
+	all_places = link_gather_parts(r->all, place, n * sizeof *place, &places);
+	all = link_gather_parts(r->all, x, n * sizeof *x, &floats);
+	if (w->rank == 0) {
+		model = must(calloc((size_t)w->model_params + buffers + 1, sizeof *model));
+		for (size_t i = 0; i < floats / sizeof *all; i++)
+			model[all_places[i]] = all[i];
+		if (buffers)
+			vec_get(w->buffer, model + w->model_params);
+	}
+	model_take_back(r, NULL);
+	return model;
+}
+
+/* Collective: of rank 0's whole model each takes what it holds. */
+static void scatter_model(struct trainer *r, const struct checkpoint *k)
+{
+	struct worker *w = &r->w;
+	size_t n = vec_len(w->param), whole = (size_t)w->model_params;
+	size_t buffers = w->buffer ? vec_len(w->buffer) : 0, *place AUTOFREE = places_of(w);
+	float *model AUTOFREE = must(malloc((whole + buffers + 1) * sizeof *model));
+	float *x AUTOFREE = must(malloc((n + 1) * sizeof *x));
+	if (w->rank == 0)
+		memcpy(model, k->model, (whole + buffers) * sizeof *model);
+	link_broadcast(r->all, 0, model, (whole + buffers) * sizeof *model);
+	for (size_t i = 0; i < n; i++)
+		x[i] = model[place[i]];
+	vec_put(w->param, x);
+	if (buffers)
+		vec_put(w->buffer, model + whole);
+}
+
+/* ---- The beginning ------------------------------------------------------------------- */
+
+/* A name of its own: nobody else began here then. */
+static void name_run(char name[HASH_ROOM])
+{
+	char *who AUTOFREE = sentence("%s %d %lld %lld", machine()->host, (int)getpid(),
+				      (long long)time(NULL), (long long)clock());
+	memset(name, 0, HASH_ROOM);
+	snprintf(name, HASH_ROOM, "%016llx",
+		 (unsigned long long)hash_of(HASH_START, who, strlen(who)));
+}
+
+static void new_head(struct trainer *r)
+{
+	struct checkpoint_head *h = &r->head;
+	const struct run *run = r->w.run;
+	*h = (struct checkpoint_head){.workers = r->w.trainers,
+				      .epochs = run->epochs,
+				      .params = r->w.model_params,
+				      .buffers = r->w.buffer ? (int64_t)vec_len(r->w.buffer) : 0,
+				      .layout = r->plan->layout};
+	snprintf(h->workload, sizeof h->workload, "%s", run->workload);
+	snprintf(h->strategy, sizeof h->strategy, "%s", run->strategy);
+	config_hash(r->config, h->config_hash);
+	name_run(h->run);
+}
+
+void checkpoint_begin(struct trainer *r)
+{
+	bool any = *r->config->own.init_from || *r->config->own.save;
+	char *wrong = NULL;
+	if (!any)
+		return;
+	world_stand("a checkpoint");
+	if (r->w.rank == 0)
+		wrong = checkpoint_find(r->config, r->plan, &r->initial, &r->resumed);
+	world_leave();
+	wrong = link_agree(r->all, wrong);
+	if (wrong)
+		user_error("%s", wrong);
+	new_head(r);
+	if (r->resumed)
+		r->head = r->resumed->head;
+	double begins[] = {r->initial != NULL, r->resumed != NULL};
+	link_reduce_all(r->all, begins, 2, REDUCE_MAX);
+	link_broadcast(r->all, 0, &r->head, sizeof r->head);
+	r->resumes = begins[1] > 0;
+	if (r->resumes || begins[0] > 0)
+		scatter_model(r, r->resumes ? r->resumed : r->initial);
+	checkpoint_free(r->initial);
+	r->initial = NULL;
+}
+
+/* Rank 0 hands every other its part; heap. bytes: what this one expects. */
+static char *receive_state(struct trainer *r, size_t bytes)
+{
+	char *mine = must(malloc(bytes + 1));
+	if (r->w.rank != 0) {
+		link_recv(r->all, 0, (float *)(void *)mine, bytes / sizeof(float));
+		return mine;
+	}
+	const struct checkpoint *k = r->resumed;
+	const char *at = k->state + bytes;
+	memcpy(mine, k->state, bytes);
+	for (int i = 1; i < r->w.trainers; at += k->state_bytes[i++])
+		link_send(r->all, i, (const float *)(const void *)at,
+			  (size_t)k->state_bytes[i] / sizeof(float));
+	return mine;
+}
+
+void checkpoint_resume(struct trainer *r)
+{
+	struct worker *w = &r->w;
+	struct keepsake own[OWN];
+	if (!r->resumes)
+		return;
+	keep_own(r, own);
+	size_t bytes = state_bytes(r, own);
+	double size = (double)bytes;
+	double *all AUTOFREE = must(calloc((size_t)w->trainers, sizeof *all));
+	char *wrong = NULL;
+	link_gather_bytes(r->all, &size, all, sizeof size);
+	for (int i = 0; w->rank == 0 && i < w->trainers; i++)
+		if (r->head.workers != w->trainers || all[i] != (double)r->resumed->state_bytes[i])
+			wrong = sentence("--save=%s: this checkpoint was made by another version "
+					 "of mvbench: remove it to begin anew",
+					 r->config->own.save);
+	wrong = link_agree(r->all, wrong);
+	if (wrong)
+		user_error("%s", wrong);
+	char *mine AUTOFREE = receive_state(r, bytes);
+	keep_state(r, own, mine, true);
+	r->elapsed = r->head.elapsed;
+	r->first_loss = r->head.first_loss;
+	r->trained = r->head.trained;
+	if (r->head.epoch == r->head.epochs)
+		r->last = r->resumed; /* all that was left to do was to say so */
+	else
+		checkpoint_free(r->resumed);
+	r->resumed = NULL;
+}
+
+/* ---- The ends of epochs -------------------------------------------------------------- */
+
+/* On rank 0; others get NULL. */
+static struct checkpoint *gather_checkpoint(struct trainer *r)
+{
+	struct keepsake own[OWN];
+	float *model = gather_model(r);
+	keep_own(r, own);
+	size_t bytes = state_bytes(r, own), total;
+	char *mine AUTOFREE = must(malloc(bytes + 1));
+	keep_state(r, own, mine, false);
+	double size = (double)bytes,
+	       *sizes AUTOFREE = must(calloc((size_t)r->w.trainers, sizeof size));
+	link_gather_bytes(r->all, &size, sizes, sizeof size);
+	char *all = link_gather_parts(r->all, mine, bytes, &total);
+	if (r->w.rank != 0)
+		return NULL;
+	struct checkpoint *k = must(calloc(1, sizeof *k));
+	*k = (struct checkpoint){.head = r->head, .model = model, .state = all};
+	k->state_bytes = must(calloc((size_t)r->w.trainers, sizeof *k->state_bytes));
+	for (int i = 0; i < r->w.trainers; i++)
+		k->state_bytes[i] = (int64_t)sizes[i];
+	return k;
+}
+
+/* Rank 0. */
+static char *write_checkpoint(struct trainer *r, struct checkpoint *k)
+{
+	char *path AUTOFREE = checkpoint_path(r->config);
+	const char *folder = r->config->own.save;
+	world_stand("a checkpoint");
+	int failed = folder[strlen(folder) - 1] == '/' ? folder_make(folder) : 0;
+	char *wrong = failed ? sentence("--save=%s: the folder cannot be made (%s)", folder,
+					strerror(failed))
+			     : checkpoint_write(path, k);
+	world_leave();
+	return wrong;
+}
+
+void checkpoint_save(struct trainer *r)
+{
+	struct worker *w = &r->w;
+	const struct own *own = &r->config->own;
+	bool due = w->epoch == w->run->epochs || w->epoch - r->head.epoch >= own->save_every;
+	char *wrong = NULL;
+	if (!*own->save || !due || r->status)
+		return;
+	r->head.epoch = w->epoch;
+	r->head.elapsed = r->elapsed;
+	r->head.first_loss = r->first_loss;
+	r->head.trained = r->trained;
+	struct checkpoint *k = gather_checkpoint(r);
+	if (k)
+		wrong = write_checkpoint(r, k);
+	if (w->epoch == w->run->epochs)
+		r->last = k;
+	else
+		checkpoint_free(k);
+	decide(r, wrong);
+	stats_reset(&r->stats);
+}
+
+void checkpoint_end(struct trainer *r)
+{
+	if (!r->last || r->status)
+		return;
+	r->last->head.ended = true;
+	char *wrong = write_checkpoint(r, r->last);
+	if (wrong) /* what is kept is whole all the same */
+		complain(wrong);
+}
+
+void keepsakes_free(struct worker *w)
+{
+	for (struct keepsake *k = w->kept, *next; k; k = next) {
+		next = k->next;
+		free(k);
+	}
+	w->kept = NULL;
+}
+
+void checkpoint_close(struct trainer *r)
+{
+	checkpoint_free(r->last);
+	checkpoint_free(r->resumed);
+	keepsakes_free(&r->w);
+}

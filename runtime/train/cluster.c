@@ -1,0 +1,381 @@
+/*
+ * cluster.c - the machines of a run: what each rank knows of where it is, gathered on rank 0 before
+ * anything is recorded, and how fast the wires between them are.
+ */
+#include "runtime/train/trainer.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <math.h>
+#include <net/if.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+extern char **environ;
+
+/* ---- What a rank knows of itself ------------------------------------------- */
+
+/* Of its link [bit/s]; 0: virtual ones, and many containers', say nothing. */
+static int64_t link_speed(const char *interface)
+{
+	char *path AUTOFREE = sentence("/sys/class/net/%s/speed", interface),
+		   *text AUTOFREE = text_read(path);
+	int64_t mbit = text ? atoll(text) : 0;
+	return mbit > 0 ? mbit * 1000000 : 0;
+}
+
+/* The first that is no loopback's: by which others reach it, if there is one network. */
+static void find_address(struct rank_row *me)
+{
+	struct ifaddrs *all = NULL;
+	if (getifaddrs(&all) != 0)
+		return;
+	for (const struct ifaddrs *i = all; i && !*me->address; i = i->ifa_next)
+		if (i->ifa_addr && i->ifa_addr->sa_family == AF_INET &&
+		    (i->ifa_flags & (IFF_UP | IFF_LOOPBACK)) == IFF_UP) {
+			const struct sockaddr_in *in = (const void *)i->ifa_addr;
+			inet_ntop(AF_INET, &in->sin_addr, me->address, sizeof me->address);
+			me->link_speed = link_speed(i->ifa_name);
+		}
+	freeifaddrs(all);
+}
+
+static void commit_of(char text[COMMIT_ROOM])
+{
+	const struct machine *m = machine();
+	memset(text, 0, COMMIT_ROOM);
+	snprintf(text, COMMIT_ROOM, "%s%s", m->git_commit, m->git_dirty ? "-dirty" : "");
+}
+
+/* Of the first core; virtual machines often do not say. */
+static double clock_mhz(void)
+{
+	char *now AUTOFREE = text_read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq"),
+		  *all AUTOFREE = text_read("/proc/cpuinfo");
+	const char *line = all ? strstr(all, "cpu MHz") : NULL,
+		   *at = line ? strchr(line, ':') : NULL;
+	return now ? atof(now) * 1e-3 : at ? atof(at + 1) : NAN;
+}
+
+static struct rank_row myself(const struct plan *p)
+{
+	const struct machine *m = machine();
+	struct rank_row me;
+	cpu_set_t allowed;
+	memset(&me, 0, sizeof me); /* all of it travels */
+	snprintf(me.host, sizeof me.host, "%s", m->host);
+	snprintf(me.cpu, sizeof me.cpu, "%s", m->cpu);
+	snprintf(me.libraries, sizeof me.libraries, "%s, %s%s%s", m->mpi, m->onednn,
+		 strcmp(p->device, "cuda") == 0 ? ", CUDA " : "",
+		 strcmp(p->device, "cuda") == 0 ? p->facts.version : "");
+	me.gpus = strcmp(p->device, "cuda") == 0 ? p->facts.count : 0;
+	me.mps = p->facts.mps;
+	commit_of(me.commit);
+	find_address(&me);
+	CPU_ZERO(&allowed);
+	sched_getaffinity(0, sizeof allowed, &allowed);
+	for (int i = 0; i < CPUS_MOST; i++)
+		if (CPU_ISSET((size_t)i, &allowed))
+			me.allowed[i / 8] |= (uint8_t)(1 << (i % 8));
+	me.cores = CPU_COUNT(&allowed);
+	if (getloadavg(&me.load, 1) != 1)
+		me.load = NAN;
+	me.mhz = clock_mhz();
+	return me;
+}
+
+/* ---- The machines, on rank 0 ------------------------------------------------ */
+
+/* Hosts are numbered by their lowest ranks. */
+static void number_hosts(struct cluster *c, int *number)
+{
+	for (int r = 0; r < c->ranks; r++) {
+		int other = 0;
+		while (other < r && strcmp(c->rank[other].host, c->rank[r].host) != 0)
+			other++;
+		number[r] = other < r ? number[other] : c->hosts++;
+		c->rank[r].slot = 0;
+		for (int k = 0; k < r; k++)
+			c->rank[r].slot += number[k] == number[r];
+	}
+}
+
+/* Has this host fewer cores that its ranks may use than they have compute threads? A server is
+ * one. */
+static bool host_is_full(const struct cluster *c, const int *number, int host, int threads,
+			 int *ranks, int *cores)
+{
+	uint8_t allowed[CPUS_MOST / 8] = {0};
+	int wanted = 0;
+	*ranks = *cores = 0;
+	for (int r = 0; r < c->ranks; r++) {
+		if (number[r] != host)
+			continue;
+		++*ranks;
+		wanted += r < c->workers ? threads : 1;
+		for (int i = 0; i < CPUS_MOST / 8; i++)
+			allowed[i] |= c->rank[r].allowed[i];
+	}
+	for (int i = 0; i < CPUS_MOST / 8; i++)
+		*cores += __builtin_popcount(allowed[i]);
+	return *cores > 0 && wanted > *cores; /* 0: there are more than CPUS_MOST */
+}
+
+static void look_for_full_hosts(struct cluster *c, const int *number, int threads)
+{
+	for (int h = 0; h < c->hosts && !c->oversubscribed; h++) {
+		int first = 0, ranks, cores;
+		while (number[first] != h)
+			first++;
+		c->oversubscribed = host_is_full(c, number, h, threads, &ranks, &cores);
+		if (c->oversubscribed && c->hosts > 1)
+			fprintf(stderr,
+				"mvbench: oversubscribed: the %d rank%s on %s share %d core%s, so "
+				"times say little\n",
+				ranks, ranks == 1 ? "" : "s", c->rank[first].host, cores,
+				cores == 1 ? "" : "s");
+	}
+}
+
+/* Several workers on a GPU, in turns or under MPS, are no GPUs each: their ranks say so. */
+static void look_for_shared_gpus(struct cluster *c, const int *number)
+{
+	for (int r = 0; r < c->workers; r++) {
+		struct rank_row *me = &c->rank[r];
+		int workers = 0;
+		for (int k = 0; k < c->workers; k++)
+			workers += number[k] == number[r];
+		if (me->gpus == 0)
+			continue;
+		const int most = (workers + me->gpus - 1) / me->gpus;
+		const size_t n = strlen(me->libraries);
+
+		snprintf(me->libraries + n, sizeof me->libraries - n,
+			 "; %d GPU%s, %d worker%s a GPU%s", me->gpus, me->gpus == 1 ? "" : "s",
+			 most, most == 1 ? "" : "s", me->mps ? ", MPS" : "");
+		c->oversubscribed |= most > 1;
+	}
+}
+
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Sorted, with that between them; heap. */
+static char *joined(const char **word, size_t n, const char *between)
+{
+	qsort(word, n, sizeof *word, by_text);
+	return text_list(word, n, between);
+}
+
+static char *names_of_hosts(const struct cluster *c, const int *number)
+{
+	const char **name AUTOFREE = must(calloc((size_t)c->hosts, sizeof *name));
+	for (int r = c->ranks - 1; r >= 0; r--)
+		name[number[r]] = c->rank[r].host;
+	return joined(name, (size_t)c->hosts, ",");
+}
+
+/* What Open MPI was told from outside, by the user or by mvbench; mpirun's own words to its
+ * processes left out. */
+static char *settings_of_mpi(void)
+{
+	static const char prefix[] = "OMPI_MCA_";
+	static const char *const own[] = {"orte_",         "ess",      "pmix",  "initial_wdir",
+					  "shmem_RUNTIME", "plm",      "rmaps", "hwloc_",
+					  "opal_",         "mca_base_"};
+	const char **found AUTOFREE = NULL;
+	size_t n = 0;
+	for (char **e = environ; *e; e++) {
+		const char *name = *e + sizeof prefix - 1;
+		bool told = strncmp(*e, prefix, sizeof prefix - 1) == 0 &&
+			    !strstr(name, "/.mvbench-run-"); /* launch.c's folders */
+		for (size_t i = 0; told && i < sizeof own / sizeof *own; i++)
+			told = strncmp(name, own[i], strlen(own[i])) != 0;
+		if (told) {
+			found = must(realloc(found, (n + 1) * sizeof *found));
+			found[n++] = name;
+		}
+	}
+	return n ? joined(found, n, " ") : NULL;
+}
+
+/* Heap; NULL: nobody started this process but mvbench. */
+static char *launcher_of(void)
+{
+	const char *job = getenv("SLURM_JOB_ID"), *how = !platform_under_launcher()       ? ""
+							 : getenv("OMPI_COMM_WORLD_SIZE") ? "mpirun"
+											  : "srun";
+	if (job)
+		return sentence("%s%sSlurm job %s", how, *how ? ", " : "", job);
+	return *how ? sentence("%s", how) : NULL;
+}
+
+/* ---- The wires --------------------------------------------------------------- */
+
+enum {
+	ROUND_TRIPS = 20,
+	BULKS_KEPT = 3,         /* of one size; the fastest counts */
+	BULK_LEAST = 1 << 12,   /* [floats]; four times as many */
+	BULK_MOST = 1 << 22,    /* until so many, or until one takes */
+	BULK_ENOUGH = 20000000, /* so long [ns] */
+	WIRES_MOST = 5          /* that are measured, one after the other */
+};
+
+struct wire {
+	double latency_s, bandwidth; /* NaN = not measured */
+};
+
+/* The end that measures, and its peer. The shortest of several ways there and back is twice the
+ * latency. A bulk goes there, and a float comes back; then the float by which the next bulk is
+ * longer, 0 = there is none. */
+static struct wire ask_wire(struct link *l, int peer, float *bulk)
+{
+	struct wire w = {INFINITY, 0};
+	float longer = 1;
+	for (int i = 0; i < ROUND_TRIPS; i++) {
+		nsec start = clock_now();
+		link_send_plain(l, peer, &longer, 1);
+		link_recv(l, peer, &longer, 1);
+		w.latency_s = fmin(w.latency_s, 0.5e-9 * (double)(clock_now() - start));
+	}
+	/* bulks of this size, each long enough: one alone may have waited for a core */
+	int kept = 0;
+	for (size_t n = BULK_LEAST; longer > 0; n *= (size_t)longer) {
+		nsec start = clock_now();
+		link_send_plain(l, peer, bulk, n);
+		link_recv(l, peer, bulk, 1);
+		nsec took = clock_now() - start;
+		double s = fmax(1e-9 * (double)took - 2 * w.latency_s, 1e-9);
+		kept = took >= BULK_ENOUGH || n >= BULK_MOST ? kept + 1 : 0;
+		w.bandwidth = fmax(kept > 1 ? w.bandwidth : 0, (double)(n * sizeof *bulk) / s);
+		longer = !kept ? 4 : kept < BULKS_KEPT;
+		link_send_plain(l, peer, &longer, 1);
+	}
+	return w;
+}
+
+static void answer_wire(struct link *l, int peer, float *bulk)
+{
+	float longer = 1;
+	for (int i = 0; i < ROUND_TRIPS; i++) {
+		link_recv(l, peer, &longer, 1);
+		link_send_plain(l, peer, &longer, 1);
+	}
+	for (size_t n = BULK_LEAST; longer > 0; n *= (size_t)longer) {
+		link_recv(l, peer, bulk, n);
+		link_send_plain(l, peer, bulk, 1);
+		link_recv(l, peer, &longer, 1);
+	}
+}
+
+/* Collective: the worst of the wires from a host to the next, of some that lie evenly. */
+static void measure_wires(struct link *l, struct cluster *c, const int *number)
+{
+	int wires = c->hosts < WIRES_MOST ? c->hosts : WIRES_MOST, me = link_rank(l);
+	struct wire mine = {NAN, NAN}, *all AUTOFREE = NULL;
+	c->latency_s = c->bandwidth = NAN;
+	if (c->hosts < 2)
+		return;
+	float *bulk AUTOFREE = must(calloc(BULK_MOST, sizeof *bulk));
+	link_barrier_asleep(l);
+	for (int k = 0; k < wires; k++) {
+		int host = k * c->hosts / wires, next = (host + 1) % c->hosts, from = 0, to = 0;
+		while (number[from] != host)
+			from++;
+		while (number[to] != next)
+			to++;
+		if (me == from)
+			mine = ask_wire(l, to, bulk);
+		else if (me == to)
+			answer_wire(l, from, bulk);
+		link_barrier_asleep(l);
+	}
+	all = must(calloc((size_t)link_size(l), sizeof *all));
+	link_gather_bytes(l, &mine, all, sizeof mine);
+	for (int r = 0; me == 0 && r < link_size(l); r++) {
+		c->latency_s = fmax(c->latency_s, all[r].latency_s);
+		c->bandwidth = fmin(c->bandwidth, all[r].bandwidth);
+	}
+}
+
+/* ---- All of it --------------------------------------------------------------- */
+
+/* Before anything travels whose form another build may not share. */
+static char *check_builds(struct link *l)
+{
+	char mine[COMMIT_ROOM], *all AUTOFREE = must(calloc((size_t)link_size(l), sizeof mine)),
+				     *wrong = NULL;
+	commit_of(mine);
+	link_gather_bytes(l, mine, all, sizeof mine);
+	for (int r = 1; link_rank(l) == 0 && r < link_size(l) && !wrong; r++)
+		if (strncmp(all + (size_t)r * COMMIT_ROOM, mine, COMMIT_ROOM) != 0)
+			wrong = sentence("rank %d is of another mvbench, %.*s, than rank 0, %s: "
+					 "install the same one on all machines",
+					 r, COMMIT_ROOM, all + (size_t)r * COMMIT_ROOM, mine);
+	return link_agree(l, wrong);
+}
+
+char *cluster_find(struct link *l, int workers, const struct run *run, const struct plan *p,
+		   struct cluster *c)
+{
+	*c = (struct cluster){.ranks = link_size(l), .workers = workers};
+	int *number AUTOFREE = must(calloc((size_t)c->ranks, sizeof *number));
+	char *wrong = check_builds(l);
+	if (wrong)
+		return wrong;
+	struct rank_row me = myself(p);
+	if (link_rank(l) == 0)
+		c->rank = must(calloc((size_t)c->ranks, sizeof *c->rank));
+	link_gather_bytes(l, &me, c->rank, sizeof me);
+	if (link_rank(l) == 0) {
+		number_hosts(c, number);
+		if (run->step_time == 0) /* else they sleep most of the time */
+			look_for_full_hosts(c, number, (int)run->threads);
+		look_for_shared_gpus(c, number);
+		c->names = names_of_hosts(c, number);
+		c->placement = placement_text(number, workers, c->ranks - workers);
+		c->launcher = launcher_of();
+		c->mpi_settings = platform_under_launcher() ? settings_of_mpi() : NULL;
+	}
+	link_broadcast(l, 0, &c->hosts, sizeof c->hosts);
+	link_broadcast(l, 0, number, (size_t)c->ranks * sizeof *number);
+	measure_wires(l, c, number);
+	return NULL;
+}
+
+void cluster_free(struct cluster *c)
+{
+	free(c->rank);
+	free(c->names);
+	free(c->placement);
+	free(c->launcher);
+	free(c->mpi_settings);
+	*c = (struct cluster){.rank = NULL};
+}
+
+static uint64_t hash_of_data(uint64_t h, const struct data *d)
+{
+	h = hash_of(h, &d->n, sizeof d->n);
+	if (d->bytes)
+		h = hash_of(h, d->bytes, d->n * d->features * sizeof *d->bytes);
+	if (d->floats)
+		h = hash_of(h, d->floats, d->n * d->features * sizeof *d->floats);
+	return d->target ? hash_of(h, d->target, d->n * data_targets(d) * sizeof(float)) : h;
+}
+
+char *cluster_check_data(struct link *l, const struct data *const data[], size_t n)
+{
+	uint64_t mine = HASH_START, first;
+	for (size_t i = 0; i < n; i++)
+		mine = hash_of_data(mine, data[i]);
+	first = mine;
+	link_broadcast(l, 0, &first, sizeof first);
+	if (mine == first)
+		return NULL;
+	return sentence("rank %d, on %s, has other rows in its data set's files than rank 0: give "
+			"all machines the same files",
+			link_rank(l), machine()->host);
+}

@@ -1,0 +1,203 @@
+/*
+ * promise.c - --check-promises: is what a strategy and a workload say of themselves true, as far as
+ * a run shows it?
+ *
+ *   local         its step meets nobody, leaves its state, and no vector is read or written on
+ *                 the host
+ *   host          nor by a gradient that does not say so
+ *   layer_ready   a gradient leaves each layer once, from the last to the first
+ *   average       who does not say so has one model on all trainers at a barrier, bit for bit
+ *   asynchronous  who does not say so pushes in rounds
+ *   meets         who never meets others does not say that it met
+ *
+ * Off, it costs a branch a step. On, steps are not repeated from graphs, and models are hashed at
+ * barriers.
+ */
+#include "runtime/train/trainer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct promises {
+	const struct device_ops *ops; /* the device's own, */
+	struct device_ops watched;    /* and the same, which count: */
+	int64_t on_host;              /* vectors that the host read or wrote, in what is watched */
+	void *state;                  /* the strategy's, before a step */
+	struct stats before;
+	size_t next_layer; /* and those above it are done */
+	struct vec *model;
+	float *floats; /* [its length], host */
+};
+
+static struct promises *promises_of_device(struct device *d)
+{
+	struct trainer *r = (struct trainer *)(void *)((char *)d - offsetof(struct trainer, dev));
+	return r->account.promises;
+}
+
+static void watched_put(struct device *d, float *y, const float *host, size_t n)
+{
+	struct promises *p = promises_of_device(d);
+	p->on_host++;
+	p->ops->put(d, y, host, n);
+}
+
+static void watched_get(struct device *d, float *host, const float *x, size_t n)
+{
+	struct promises *p = promises_of_device(d);
+	p->on_host++;
+	p->ops->get(d, host, x, n);
+}
+
+/* The device counts what the host reads and writes of it, from here to a watch(w, false). */
+static void watch(struct worker *w, bool on)
+{
+	struct promises *p = w->account->promises;
+	w->dev->ops = on ? &p->watched : p->ops;
+	if (on)
+		p->on_host = 0;
+}
+
+void promises_open(struct trainer *r)
+{
+	struct worker *w = &r->w;
+	if (!r->config->own.check_promises)
+		return;
+	struct promises *p = r->account.promises = must(calloc(1, sizeof *p));
+	p->ops = w->dev->ops;
+	p->watched = *p->ops;
+	p->watched.put = watched_put;
+	p->watched.get = watched_get;
+	p->state = must(calloc(1, w->strategy->state_size + 1));
+	p->model = vec_new(w, vec_len(w->param));
+	p->floats = must(calloc(vec_len(w->param) + 1, sizeof *p->floats));
+	p->next_layer = w->layers;
+}
+
+void promises_close(struct trainer *r)
+{
+	struct promises *p = r->account.promises;
+	if (!p)
+		return;
+	vec_free(p->model);
+	free(p->floats);
+	free(p->state);
+	free(p);
+	r->account.promises = NULL;
+}
+
+/* ---- Gradients ---- */
+
+void promise_gradient(struct worker *w)
+{
+	w->account->promises->next_layer = w->layers;
+	watch(w, true);
+	w->workload->gradient(w);
+	watch(w, false);
+	struct promises *p = w->account->promises;
+	const char *name = w->workload->plugin.name;
+	/* where workers share a model, they communicate inside, maybe by the host */
+	CHECK(!p->on_host || w->workload->host || comm_size(w->model_group) > 1,
+	      "workload %s: .host is not set, but its gradient reads or writes vectors on the host "
+	      "(vec_get, vec_put): a device that keeps its gradients would repeat the first",
+	      name);
+	CHECK(p->next_layer == 0,
+	      "workload %s: its gradient does not call layer_ready for layer %zu and those below: "
+	      "strategies that wait for them would hang, or send what is not there",
+	      name, p->next_layer - 1);
+}
+
+void promise_layer(struct worker *w, size_t i)
+{
+	struct promises *p = w->account->promises;
+	CHECK(i + 1 == p->next_layer,
+	      "workload %s: its gradient calls layer_ready for layer %zu where %zu of %zu are "
+	      "left: it is called from the last to the first, for each once",
+	      w->workload->plugin.name, i, p->next_layer, w->layers);
+	p->next_layer = i;
+}
+
+/* ---- Steps ---- */
+
+void promise_step(struct worker *w)
+{
+	struct promises *p = w->account->promises;
+	const struct strategy *s = w->strategy;
+	p->before = *w->stats;
+	memcpy(p->state, w->state, s->state_size);
+	p->next_layer = w->layers; /* of who has no rows next, too */
+	watch(w, true);
+	s->step(w);
+	watch(w, false);
+	const struct stats *after = w->stats;
+	const char *does =
+		after->meetings != p->before.meetings ||
+				after->bytes_sent != p->before.bytes_sent ||
+				after->pushes != p->before.pushes ||
+				after->comm != p->before.comm || after->wait != p->before.wait
+			? "communicates"
+		: p->on_host ? "reads or writes vectors on the host"
+		: memcmp(p->state, w->state, s->state_size) != 0 ? "changes the strategy's state"
+								 : NULL;
+	CHECK(!s->local || !does,
+	      "strategy %s: .local is set, but its step %s: a device that keeps its steps would "
+	      "not do so again",
+	      s->plugin.name, does);
+}
+
+void promise_met(const struct worker *w)
+{
+	CHECK(w->strategy->meets != MEETS_NEVER,
+	      "strategy %s: .meets is MEETS_NEVER, but it calls local_met: "
+	      "--state would be refused",
+	      w->strategy->plugin.name);
+}
+
+/* ---- Barriers ---- */
+
+/* Of another kind than rounds, and no counter of the loop's own. */
+static bool pushes_as_it_comes(const struct tables *s)
+{
+	for (int i = 0; s && i < s->count; i++) {
+		const struct table *t = s->table[i];
+		if (t && !t->alias && !t->rules.rounds && !t->rules.counter)
+			return true;
+	}
+	return false;
+}
+
+static void check_models(struct trainer *r)
+{
+	struct worker *w = &r->w;
+	const struct strategy *s = w->strategy;
+	struct promises *p = r->account.promises;
+	if (s->average || r->replicas == 1 || *w->run->leave || !vec_has_data(w->param))
+		return;
+	vec_copy(p->model, w->param);
+	if (s->canonical)
+		s->canonical(w, p->model);
+	vec_get(p->model, p->floats);
+	double hash =
+		(double)(hash_of(HASH_START, p->floats, vec_len(p->model) * sizeof *p->floats) >>
+			 12);
+	double most[] = {hash, -hash};
+	link_reduce_all(comm_link(w->data_group), most, 2, REDUCE_MAX);
+	CHECK(most[0] == -most[1],
+	      "strategy %s: .average is not set, but after epoch %lld trainers have different "
+	      "models%s: only one of them would be evaluated",
+	      s->plugin.name, (long long)w->epoch,
+	      w->no_layer_ready ? " (and no_layer_ready is set: layer_ready was not called)" : "");
+}
+
+void promises_at_barrier(struct trainer *r)
+{
+	struct worker *w = &r->w;
+	if (!r->account.promises)
+		return;
+	CHECK(w->strategy->asynchronous || r->replicas == 1 || r->stats.pushes == 0 ||
+		      !pushes_as_it_comes(w->tables),
+	      "strategy %s: .asynchronous is not set, but its table takes pushes in the order in "
+	      "which they come: equal seeds have different results",
+	      w->strategy->plugin.name);
+	check_models(r);
+}

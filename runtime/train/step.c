@@ -1,0 +1,93 @@
+/*
+ * step.c - the optimiser's step of one worker, and what --clip, --weight-decay and --state make of
+ * it.
+ */
+#include "runtime/train/trainer.h"
+
+#include <string.h>
+
+/* The gradient's square over all that share the model. What several of them hold alike counts once.
+ */
+static void add_squares(struct worker *w)
+{
+	bool first = comm_rank(w->model_group) == 0;
+	vec_fill(w->squares, 0);
+	for (size_t i = 0; i < w->tensors; i++) {
+		size_t from = w->tensor[i].first, to = from;
+		for (; i < w->tensors && (first || !w->tensor[i].shared); i++)
+			to += w->tensor[i].rows * w->tensor[i].columns;
+		vec_add_squares(w->squares, w->grad, from, to);
+	}
+	if (comm_size(w->model_group) > 1)
+		comm_allreduce(w->model_group, w->squares, SUM);
+}
+
+/* ||scale grad|| is at most --clip, afterwards or, with in_step, in the step that comes now. */
+static void clip(struct worker *w, float scale, bool in_step)
+{
+	if (!w->squares)
+		return;
+	float most = (float)w->run->clip / scale;
+	add_squares(w);
+	w->dev->most = most;
+	w->dev->square = in_step ? w->squares->data : NULL;
+	if (!in_step)
+		vec_limit(w->grad, w->squares, most, most);
+}
+
+static void update(struct worker *w, double scale, bool decayed)
+{
+	for (size_t i = 0; i < w->groups; i++) {
+		const struct param_group *p = &w->group[i];
+		w->optimizer->step(w, p, (float)scale, decayed ? 0 : p->decay);
+	}
+}
+
+void local_step(struct worker *w, double scale)
+{
+	clip(w, (float)scale, w->optimizer->one_pass);
+	update(w, scale, false);
+	w->dev->square = NULL;
+}
+
+void local_gradient(struct worker *w)
+{
+	clip(w, 1, false);
+	for (size_t i = 0; w->optimizer->coupled && i < w->groups; i++)
+		if (w->group[i].decay > 0)
+			vec_axpy(w->group[i].grad, w->group[i].decay, w->group[i].param);
+}
+
+void local_update(struct worker *w)
+{
+	update(w, 1, w->optimizer->coupled);
+}
+
+void local_begin(struct worker *w)
+{
+	const struct optimizer *o = w->optimizer;
+	struct device *d = w->dev;
+	d->lr = (float)w->lr;
+	d->unbias[0] = d->unbias[1] = 1;
+	if (o->unbias && w->step > w->fresh)
+		o->unbias(w->optimizer_opts, w->step - w->fresh, d->unbias);
+}
+
+void local_forget(struct worker *w)
+{
+	for (int k = 0; k < MOMENTS_MOST; k++)
+		if (w->moment[k])
+			vec_fill(w->moment[k], 0);
+	w->fresh = w->step;
+}
+
+void local_met(struct worker *w)
+{
+	if (are_checked(w))
+		promise_met(w);
+	if (strcmp(w->run->state, "reset") == 0)
+		local_forget(w);
+	if (strcmp(w->run->state, "average") == 0)
+		for (int k = 0; k < MOMENTS_MOST && w->moment[k]; k++)
+			comm_allreduce(w->data_group, w->moment[k], MEAN);
+}

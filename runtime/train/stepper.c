@@ -1,0 +1,132 @@
+/*
+ * stepper.c - an optimiser beside the worker's own, which steps by what a strategy gives it: its
+ * words, its moments, and the count of its steps.
+ */
+#include "runtime/train/trainer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* w is the strategy's worker as this optimiser sees it: other vectors, other options. */
+struct stepper {
+	struct worker w;
+	struct run run;
+	void *opts;
+	int64_t steps;
+};
+
+/* One word of "NAME:option=value:...", after its name. */
+static char *read_option(const char *said, const struct optimizer *o, void *opts, char *word)
+{
+	char *value = strchr(word, '=');
+	const char *name = o->plugin.name;
+	if (value)
+		*value++ = '\0';
+	const struct option *option = option_find(o->plugin.options, word);
+	char *wrong AUTOFREE =
+		!option ? option_unknown(name, word, o->plugin.options, "mvbench ")
+		: value ? option_set(option, opts, name, value)
+			: sentence("a value is wanted, as in %s:%s=%s", name, word, option->def);
+	if (!wrong && option->check)
+		wrong = option->check(option, value);
+	return wrong ? sentence("%s: %s", said, wrong) : NULL;
+}
+
+/* The words live behind the options. */
+static char *read_words(const char *said, const char *how, const struct optimizer **o, void **opts)
+{
+	size_t n = strcspn(how, ":");
+	char *name AUTOFREE = must(strndup(how, n));
+	*opts = NULL;
+	*o = optimizer_find(name);
+	if (!*o) {
+		char *list AUTOFREE = sentence("%s", optimizers[0]->plugin.name);
+		for (size_t i = 1; optimizers[i]; i++) {
+			char *shorter AUTOFREE = list;
+			list = sentence("%s, %s", shorter, optimizers[i]->plugin.name);
+		}
+		return sentence("%s: there is no optimizer %s; there are %s", said, name, list);
+	}
+	size_t size = (*o)->plugin.opts_size;
+	*opts = must(calloc(1, size + strlen(how) + 1));
+	option_default((*o)->plugin.options, *opts);
+	char *word = strcpy((char *)*opts + size, how) + n;
+	for (char *next = *word ? word + 1 : NULL; (word = next);) {
+		if ((next = strchr(word, ':')))
+			*next++ = '\0';
+		TRY(read_option(said, *o, *opts, word));
+	}
+	return NULL;
+}
+
+char *stepper_refuse(const struct run *run, const char *option, const char *how, double momentum)
+{
+	const struct optimizer *o;
+	void *opts AUTOFREE = NULL;
+	char *said AUTOFREE = sentence("--%s=%s", option, how);
+	struct run its = *run;
+	TRY(read_words(said, how, &o, &opts));
+	its.momentum = momentum;
+	if (!o->refuse || (o->momentum && momentum == 0))
+		return NULL;
+	char *wrong AUTOFREE = o->refuse(&its, opts);
+	return wrong ? sentence("%s: %s", said, wrong) : NULL;
+}
+
+struct stepper *stepper_new(struct worker *w, const char *how, double momentum, struct vec *x,
+			    struct vec *g)
+{
+	struct stepper *s = must(calloc(1, sizeof *s));
+	char *wrong = read_words("", how, &s->w.optimizer, &s->opts);
+	CHECK(!wrong, "%s", wrong);
+	const struct optimizer *o = s->w.optimizer;
+	s->run = *w->run;
+	s->run.momentum = momentum;
+	s->run.weight_decay = s->run.clip = 0;
+	s->w = (struct worker){.rank = w->rank,
+			       .run = &s->run,
+			       .optimizer = o,
+			       .optimizer_opts = s->opts,
+			       .param = x,
+			       .grad = g,
+			       .dev = w->dev};
+	for (int k = 0; k < o->moments(&s->run, s->opts); k++) {
+		s->w.moment[k] = vec_new(w, vec_len(x));
+		worker_keep_vec(w, s->w.moment[k]);
+	}
+	worker_keep(w, &s->steps, sizeof s->steps);
+	model_tensors(&s->w, w->tensor, w->tensors);
+	return s;
+}
+
+void stepper_step(struct stepper *s, double lr, double momentum, float scale)
+{
+	struct worker *w = &s->w;
+	struct device *d = w->dev;
+	float unbias[MOMENTS_MOST];
+	memcpy(unbias, d->unbias, sizeof unbias);
+	for (int k = 0; k < MOMENTS_MOST; k++)
+		d->unbias[k] = 1;
+	s->run.momentum = momentum;
+	w->lr = lr;
+	s->steps++;
+	if (w->optimizer->unbias)
+		w->optimizer->unbias(s->opts, s->steps, d->unbias);
+	for (size_t i = 0; i < w->groups; i++)
+		w->optimizer->step(w, &w->group[i], scale, 0);
+	memcpy(d->unbias, unbias, sizeof unbias);
+}
+
+const struct vec *stepper_moment(const struct stepper *s, int k)
+{
+	return s->w.moment[k];
+}
+
+void stepper_free(struct stepper *s)
+{
+	if (!s)
+		return;
+	model_forget(&s->w);
+	free(s->opts);
+	free(s);
+}

@@ -1,0 +1,170 @@
+/*
+ * engine.c - SimGrid, set up as the simulated world needs it, with a platform.
+ */
+#include "sim/sim.h"
+
+#include <math.h>
+#include <simgrid/engine.h>
+#include <simgrid/host.h>
+#include <smpi/mpi.h>
+#include <smpi/smpi.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <xbt/config.h>
+
+/* SMPI's choice of collectives is Open MPI's for so many ranks; above them its plain algorithms, as
+ * the others are millions of messages. (Sums in a segment: allreduce.c.) */
+enum { RANKS_CHOOSY = 64 };
+
+void engine_start(const char *platform, int workers)
+{
+	char *words[] = {"mvbench-sim", "--log=root.thresh:error",
+			 "--log=ker_engine.app:file:/dev/null", NULL};
+	int count = 3;
+	simgrid_init(&count, words);
+	smpi_init_options();
+	if (workers > RANKS_CHOOSY) {
+		sg_cfg_set_string("smpi/allreduce", "rab_rdb");
+		sg_cfg_set_string("smpi/allgather", "rdb");
+		sg_cfg_set_string("smpi/gather", "ompi_binomial");
+		sg_cfg_set_string("smpi/barrier", "ompi_recursivedoubling");
+		sg_cfg_set_string("smpi/reduce", "binomial");
+		sg_cfg_set_string("smpi/bcast", "binomial_tree");
+	} else {
+		sg_cfg_set_string("smpi/coll-selector", "ompi");
+	}
+	/* Nothing is measured: all is charged. (-1 means this only where SMPI reads it itself.) */
+	sg_cfg_set_double("smpi/cpu-threshold", 1e300);
+	sg_cfg_set_double("smpi/test", 0);
+	sg_cfg_set_double("smpi/iprobe", 1e-6);
+	sg_cfg_set_boolean("smpi/grow-injected-times", "no");
+	SMPI_init();
+	sg_cfg_set_string("network/model", "SMPI");
+	sg_cfg_set_double("surf/precision", 1e-9);
+	simgrid_load_platform(platform);
+}
+
+/* NULL, or what is wrong: each host has a speed, and there are ways between them, of times that
+ * end. SimGrid finds them when it begins. */
+static char *try_hosts(void)
+{
+	size_t n = sg_host_count();
+	if (n == 0)
+		return sentence("it has no hosts");
+	sg_host_t *host = sg_host_list();
+	simgrid_run();
+	for (size_t i = 0; i < n; i++) {
+		double speed = sg_host_get_speed(host[i]);
+		if (strpbrk(sg_host_get_name(host[i]), "\"&<"))
+			return sentence("host %s has a name with \", & or <",
+					sg_host_get_name(host[i]));
+		if (!(isfinite(speed) && speed > 0))
+			return sentence("host %s has a speed of %g", sg_host_get_name(host[i]),
+					speed);
+		for (size_t k = 0; k < 2; k++) { /* to its neighbour, and to the first */
+			sg_host_t to = host[k ? 0 : (i + 1) % n];
+			if (to == host[i])
+				continue;
+			double latency = sg_host_get_route_latency(host[i], to),
+			       bandwidth = sg_host_get_route_bandwidth(host[i], to);
+			if (!(isfinite(latency) && latency >= 0 && bandwidth > 0))
+				return sentence("the way from %s to %s has a latency of %g s and a "
+						"bandwidth of %g bytes/s",
+						sg_host_get_name(host[i]), sg_host_get_name(to),
+						latency, bandwidth);
+		}
+	}
+	return NULL;
+}
+
+/* "0:1.5;1024:0.9", by size; or one number where that may be. Of latency 0 is one, too. */
+static bool are_factors(const char *text, bool alone, bool latency)
+{
+	char *at = (char *)(uintptr_t)text, *end;
+	if (alone && !strchr(text, ':')) {
+		double x = strtod(at, &end);
+		return end > at && !*end && isfinite(x) && x > 0;
+	}
+	for (;;) {
+		double size = strtod(at, &end), x = 1;
+		bool good = end > at && isfinite(size) && size >= 0 && *end == ':';
+		while (good && *end == ':') {
+			at = end + 1;
+			x = strtod(at, &end);
+			good = end > at && isfinite(x) && (x > 0 || (latency && x == 0));
+		}
+		if (!good || (*end && *end != ';'))
+			return false;
+		if (!*end)
+			return true;
+		at = end + 1;
+	}
+}
+
+/* SimGrid takes some that it then divides by, or that never end. NULL, or what is wrong. */
+static char *try_factors(const char *file)
+{
+	static const struct {
+		const char *name;
+		bool alone; /* may be one number */
+	} factor[] = {{"smpi/bw-factor", false},
+		      {"smpi/lat-factor", false},
+		      {"network/bandwidth-factor", true},
+		      {"network/latency-factor", true}};
+	char *text AUTOFREE = text_read(file);
+	for (size_t i = 0; text && i < sizeof factor / sizeof *factor; i++) {
+		const char *at = strstr(text, factor[i].name),
+			   *value = at ? strstr(at, "value=") : NULL;
+		if (!value || !value[6] || memchr(at, '>', (size_t)(value - at)))
+			continue;
+		char quote[2] = {value[6], '\0'};
+		char *said AUTOFREE = must(strndup(value + 7, strcspn(value + 7, quote)));
+		if (!are_factors(said, factor[i].alone, strstr(factor[i].name, "lat")))
+			return sentence("%s is %s, where numbers by size are wanted, as in "
+					"0:1.5;1024:0.9",
+					factor[i].name, said);
+	}
+	return NULL;
+}
+
+/* SimGrid ends the process over a file that it cannot read: so a child tries first. */
+char *engine_try(const char *file, int workers)
+{
+	int said[2], status = 0;
+	char text[4096];
+	size_t n = 0;
+	ssize_t got;
+	char *factors = try_factors(file);
+	if (factors)
+		return factors;
+	CHECK(pipe(said) == 0, "pipe: %m");
+	fflush(NULL);
+	pid_t child = fork();
+	CHECK(child >= 0, "fork: %m");
+	if (child == 0) {
+		dup2(said[1], STDERR_FILENO);
+		dup2(said[1], STDOUT_FILENO);
+		engine_start(file, workers);
+		char *wrong = try_hosts();
+		if (wrong)
+			write_all(said[1], wrong, strlen(wrong));
+		_exit(wrong != NULL);
+	}
+	close(said[1]);
+	while ((got = read(said[0], text + n, sizeof text - 1 - n)) > 0)
+		n += (size_t)got;
+	text[n] = '\0';
+	close(said[0]);
+	waitpid(child, &status, 0);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		return NULL;
+	/* "[0.000000] ./src/...cpp:48: [xbt_cfg/CRITICAL] what is wrong" */
+	char *line = text, *words = strstr(text, "] ");
+	for (char *next;
+	     words && (next = strstr(words + 2, "] ")) && next < strchrnul(words, '\n');)
+		words = next;
+	line = words ? words + 2 : text;
+	return sentence("%.*s", (int)strcspn(line, "\n"), line);
+}

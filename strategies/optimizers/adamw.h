@@ -1,0 +1,28 @@
+/*
+ * adamw.h - AdamW's options and step, which muon takes too, for what are no matrices.
+ */
+#ifndef ADAMW_H
+#define ADAMW_H
+
+#include "mvbench.h"
+
+struct adamw_opts {
+	double beta1, beta2, eps;
+};
+/* Rows of an options table of struct OWNER, which has a struct adamw_opts of this name. */
+#define ADAMW_OPTIONS(field) \
+	OPTION(field.beta1, REAL, "beta1", "0.9", \
+	       "adamw: what stays of the mean of gradients in a step; below 1 [factor]", \
+	       .max = 0.999999), \
+		OPTION(field.beta2, REAL, "beta2", "0.999", \
+		       "adamw: what stays of the mean of their squares; below 1 [factor]", \
+		       .max = 0.999999), \
+		OPTION(field.eps, REAL, "eps", "1e-8", \
+		       "adamw: added to the root that it divides by [gradient]", .min = 1e-30, \
+		       .max = 1)
+
+void adamw_unbias(const struct adamw_opts *o, int64_t t, float by[MOMENTS_MOST]);
+void adamw_group(const struct adamw_opts *o, double lr, const struct param_group *p, float scale,
+		 float decay);
+
+#endif

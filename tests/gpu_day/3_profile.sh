@@ -1,0 +1,34 @@
+#!/bin/bash
+# 3_profile.sh: each kernel of one step, what cuDNN chose, what PyTorch's convolutions take, and the
+# sanitizer's word on the kernels.
+# shellcheck source=tests/gpu_day/env.sh
+. "$(dirname "$0")/env.sh"
+page 'One GPU: where a step of ResNet-32 goes'
+work=$(mktemp -d)
+cifar 256 1 128
+one="run --workload=resnet --strategy=serial --batch=128 --epochs=1 --lr=1e-3 --momentum=0.9 --device=cuda --data-dir=$work/cifar --db=/tmp/profile.db"
+say 'what is chosen'
+for p in float32 tf32 bf16; do
+	# shellcheck disable=SC2086
+	MVBENCH_CUDA_CACHE='' MVBENCH_CUDA_VERBOSE=1 CUDNN_LOGLEVEL_DBG=3 CUDNN_LOGDEST_DBG=$work/cudnn-$p-%i.log \
+		timed 60 mvbench $one --precision=$p 2>&1 | grep -E '^mvbench: .*algorithm' | cut -f3-
+	cat "$work"/cudnn-$p-*.log 2>/dev/null | gzip | head -c 4000000 >"$L/cudnn-$p.log.gz"
+done | keep 'The algorithms, and what they took when they were tried:'
+save
+say 'each kernel of a step'
+for p in tf32 bf16 float32; do
+	# shellcheck disable=SC2086
+	timed 110 ncu --target-processes all --graph-profiling node --clock-control none --cache-control none \
+		--metrics gpu__time_duration.sum --print-kernel-base demangled --csv --page raw --log-file "$L/ncu-$p.csv" mvbench $one --precision=$p 2>&1 | tail -2
+	timed 30 python3 "$here/kernels.py" "$L/ncu-$p.csv" 2>&1 | keep "The kernels of a step in $p, by time:"
+	save
+done
+say "PyTorch's convolutions of the same shapes"
+timed 90 python3 "$here/conv_bench.py" 2>&1 | keep "PyTorch's convolutions of the same shapes [us]:"
+save
+say sanitizer
+for tool in memcheck racecheck; do
+	MVBENCH_CUDA_GRAPHS=0 CK_FORK=no CK_RUN_SUITE=cuda timed 70 compute-sanitizer --tool $tool --target-processes all gpu-test >"$L/$tool.txt" 2>&1
+	tail -5 "$L/$tool.txt" | keep "compute-sanitizer --tool $tool, of suite cuda:"
+done
+rm -rf "$work"

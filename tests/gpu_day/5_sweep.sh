@@ -1,0 +1,7 @@
+#!/bin/bash
+# 5_sweep.sh: Multiverso's experiment in short, with one, two and four workers, one seed; the database
+# comes back with the logs.
+# shellcheck source=tests/gpu_day/env.sh
+. "$(dirname "$0")/env.sh"
+page "One GPU: Multiverso's experiment, short"
+REPEAT=1 ROWS=sweep OUT=$L timed 560 gpu-bench --seed=1 --precision=tf32 2>&1 | tee "$L/sweep.txt" | tail -40 | keep 'gpu-bench --seed=1 --precision=tf32 with REPEAT=1 ROWS=sweep:'

@@ -1,0 +1,102 @@
+# shellcheck shell=bash
+# env.sh - sourced by the numbered scripts, which run where the GPU is: ends with a sentence where
+# there is none, unpacks the bundle (once a machine), keeps the driver initialised, saves logs as they
+# come, and writes what is to be published to OUT/NAME.md (OUT: gpu_day in the current folder).
+set -u
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+name=$(basename "$0" .sh)
+LIMIT=${LIMIT:-570} # of a script [seconds]; what is left then is left out
+
+if ! gpus=$(nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>/dev/null) || [ -z "$gpus" ]; then
+	echo "$name: no GPU: nvidia-smi is not here, or lists none; run this where a GPU is" >&2
+	exit 1
+fi
+if [ ! -x /tmp/bundle/bin/mvbench ]; then
+	[ -e "$here/bundle.tar.gz" ] || { echo "$name: $here/bundle.tar.gz is missing: 0_prepare.sh makes it, on the machine that builds" >&2; exit 1; }
+	tar xzf "$here/bundle.tar.gz" -C /tmp
+fi
+OUT=${OUT:-$PWD/gpu_day}
+L=/tmp/logs/$name
+mkdir -p "$OUT" "$L"
+export PATH=/tmp/bundle/bin:$PATH OMP_NUM_THREADS=1 CK_TIMEOUT_MULTIPLIER=15
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+
+# A client that stays: without persistence mode every process would initialise the GPU anew.
+nvidia-smi dmon -s puc -d 2 >"$L/dmon.txt" 2>&1 &
+keeper=$!
+mps=
+finish() {
+	mps_stop
+	kill "$keeper" 2>/dev/null
+	save
+}
+trap finish EXIT
+
+# At most 8 files of 16 MiB come back: one archive a script, and its page.
+save() { tar czf "$OUT/$name.tgz" -C /tmp/logs "$name"; }
+say() { printf '\n=== %s (%ss)\n' "$1" "$SECONDS"; }
+# timed SECONDS COMMAND...: at most so long; says its status and what it took
+timed() {
+	local limit=$1 since=$SECONDS rc left=$((LIMIT - SECONDS))
+	shift
+	[ "$left" -gt 5 ] || { echo "## left out, the time is over: $*" | cut -c1-150 >&2; return 124; }
+	timeout -k 5 $((limit < left ? limit : left)) "$@"
+	rc=$?
+	echo "## rc $rc, $((SECONDS - since)) s: $*" | cut -c1-150 >&2
+	return $rc
+}
+
+# page TITLE: begins OUT/NAME.md; keep CAPTION: adds what comes on stdin, and prints it
+page() {
+	{
+		printf '# %s\n\n%s, mvbench %s. By tests/gpu_day/%s.sh, after 0_prepare.sh.\n' "$1" \
+			"$(echo "$gpus" | sort | uniq -c | sed 's/^ *\([0-9]*\) /\1 x /' | paste -sd ';')" \
+			"$(cat "$here/commit" 2>/dev/null || echo unknown)" "$name"
+	} >"$OUT/$name.md"
+}
+keep() {
+	printf '\n%s\n\n' "$1" >>"$OUT/$name.md"
+	tee "$L/kept" # a block of code, indented
+	sed 's/^/    /' "$L/kept" >>"$OUT/$name.md"
+}
+
+# cifar ROWS FILES TEST-ROWS: noise of CIFAR-10's form, in $work/cifar
+cifar() {
+	(
+		export build=/tmp/bundle/build device=cuda repeat=1
+		# shellcheck source=tests/scripts/measure.sh
+		. /tmp/bundle/tests/scripts/measure.sh
+		noise_cifar "$work/cifar" "$@"
+	)
+}
+
+# A daemon of our own, which changes no setting of the card. False: there cannot be one.
+mps_start() {
+	command -v nvidia-cuda-mps-control >/dev/null || { echo 'there is no MPS here'; return 1; }
+	export CUDA_MPS_PIPE_DIRECTORY=/tmp/mps CUDA_MPS_LOG_DIRECTORY=/tmp/mps-log
+	mkdir -p /tmp/mps /tmp/mps-log
+	nvidia-cuda-mps-control -d && mps=ours
+}
+mps_stop() {
+	[ -n "$mps" ] || return 0
+	echo quit | nvidia-cuda-mps-control
+	cp /tmp/mps-log/* "$L" 2>/dev/null
+	unset CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY
+	mps=
+}
+
+# summary DB: what was recorded
+summary() {
+	python3 - "$1" <<'P'
+import sqlite3, sys
+c = sqlite3.connect(sys.argv[1])
+print("run | status | configuration | precision | transport | tables | s an epoch | samples/s | model | ranks")
+for r in c.execute("""SELECT id, status, workload || ' ' || config, precision, transport, table_home, round(epoch_seconds, 4),
+    round(samples_per_second), substr(model_hash, 1, 8), reason FROM run_summary ORDER BY id"""):
+    ranks = c.execute("SELECT substr(libraries, instr(libraries, ';') + 2) FROM rank WHERE run_id = ? LIMIT 1", (r[0],)).fetchone()
+    print(*["" if x is None else x for x in r[:9]], ranks[0] if ranks else "", r[9] or "", sep=" | ")
+    for e in c.execute("""SELECT epoch, round(seconds, 4), round(compute_s, 4), round(comm_s, 4), round(wait_s, 4),
+        round(train_loss, 5), round(test_loss, 5), test_accuracy, staleness_mean FROM epoch WHERE run_id = ? ORDER BY epoch""", (r[0],)):
+        print("     epoch", *e)
+P
+}

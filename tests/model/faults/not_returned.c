@@ -1,0 +1,13 @@
+/* The rows of a push that was dropped are lost. */
+#include "runtime/train/trainer.h"
+
+#define deal_settle settle_all
+bool settle_all(struct trainer *r);
+#include "runtime/train/deal.c"
+#undef deal_settle
+
+bool deal_settle(struct trainer *r)
+{
+	r->dealing->dropped = r->stats.dropped;
+	return settle_all(r);
+}

@@ -1,0 +1,214 @@
+/*
+ * check_bench.c - mvbench bench: every operation has a row a size, its bandwidths follow from its
+ * time, and what arrives wrong is counted.
+ */
+#include "results/run/bench.h"
+#include "tests/made.h"
+#include "tests/suites.h"
+#include "tests/trained.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OUTPUT = 60000, N = 500 };
+
+/* ---- What is wrong ------------------------------------------------------- */
+
+START_TEST(wrong_elements_are_counted)
+{
+	float x[N];
+	for (int rank = 0; rank < 20; rank++) {
+		bench_fill(x, N, rank);
+		ck_assert_uint_eq(bench_wrong(x, N, bench_number(rank)), 0);
+		ck_assert_uint_eq(bench_wrong(x, N, bench_number(rank + 1)), N);
+	}
+	x[0] += 1;
+	x[N - 1] = NAN;
+	ck_assert_uint_eq(bench_wrong(x, N, bench_number(19)), 2);
+	float before = x[7];
+	x[7] = x[8]; /* two in each other's places */
+	x[8] = before;
+	ck_assert_uint_eq(bench_wrong(x, N, bench_number(19)), 4);
+	/* all of them one place further */
+	bench_fill(x, N, 3);
+	ck_assert_uint_eq(bench_wrong(x + 1, N - 1, bench_number(3)), N - 1);
+}
+END_TEST
+
+/* Medians of the times, and the sum of what was wrong. */
+START_TEST(repetitions_become_a_row)
+{
+	static struct bench_row row[] = {
+		{0, "allreduce", "mpi", 800, 200, 1.5, 1, 0, 3e-6},
+		{1, "sendrecv", "mpi", 80, 20, 1, 1, 0, 1e-6},
+		{0, "allreduce", "mpi", 800, 200, 1.5, 2, 1, 9e-6},
+		{1, "sendrecv", "mpi", 80, 20, 1, 2, 0, 3e-6},
+		{0, "allreduce", "mpi", 800, 200, 1.5, 3, 4, 4e-6},
+	};
+	struct bench_rows rows = {.row = row, .n = COUNT(row)};
+	ck_assert_ptr_nonnull(freopen("out", "w", stdout));
+	ck_assert_ptr_null(bench_print(&rows, FORMAT_CSV));
+	ck_assert_ptr_null(bench_print(&rows, FORMAT_TEXT));
+	expect_said("out",
+		    "operation,transport,bytes,count,time_us,algbw_gb_s,busbw_gb_s,wrong\r\n"
+		    "allreduce,mpi,800,200,4,0.2,0.3,5\r\n"
+		    "sendrecv,mpi,80,20,2,0.04,0.04,0\r\n",
+		    true);
+	expect_said("out", "  200     4.00       0.200       0.300      5\n", true);
+}
+END_TEST
+
+/* ---- The command --------------------------------------------------------- */
+
+static void bench(const char *words, int status, char *out)
+{
+	char *all = sentence("timeout 100 ./mvbench bench %s", words);
+	int got = command_output(all, out, OUTPUT);
+	ck_assert_msg(got == status, "%s: %d, not %d: %s", all, got, status, out);
+	free(all);
+}
+
+/* Of n workers. */
+static double bus_of(const char *operation, double n)
+{
+	return strcmp(operation, "allreduce") == 0   ? 2 * (n - 1) / n
+	       : strcmp(operation, "allgather") == 0 ? (n - 1) / n
+	       : strcmp(operation, "push_pull") == 0 ? 2
+						     : 1;
+}
+
+static void expect_bandwidths(const char *line, int workers)
+{
+	char operation[32], transport[32];
+	long bytes, count, wrong;
+	double us, algorithm, bus;
+	ck_assert_msg(sscanf(line, "%31[^,],%31[^,],%ld,%ld,%lf,%lf,%lf,%ld", operation, transport,
+			     &bytes, &count, &us, &algorithm, &bus, &wrong) == 8,
+		      "%s", line);
+	int parts = strcmp(operation, "allgather") == 0 ? workers : 1;
+	ck_assert_int_eq(bytes, count * parts * 4);
+	ck_assert_int_eq(wrong, 0);
+	ck_assert_double_gt(us, 0);
+	near(algorithm, 1e-3 * (double)bytes / us, 2e-6 + 1e-3 * algorithm);
+	near(bus, algorithm * bus_of(operation, workers), 2e-6);
+}
+
+static const struct {
+	const char *words;
+	int workers;
+	const char *rows[8]; /* operation and transport, or NULL; each with every size */
+} benched[] = {
+	{"--workers=2",
+	 2,
+	 {"allreduce,mpi", "allgather,mpi", "broadcast,mpi", "sendrecv,mpi", "push_pull,shared",
+	  "push_pull,onesided"}},
+	{"--workers=3 --servers=2",
+	 3,
+	 {"allreduce,mpi", "allgather,mpi", "broadcast,mpi", "sendrecv,mpi", "push_pull,shared",
+	  "push_pull,onesided", "push_pull,servers"}},
+	{"--workers=1 --servers=1", 1, {"push_pull,servers"}},
+};
+
+START_TEST(every_operation_has_its_rows)
+{
+	/* of three workers an allgather takes a multiple of three elements */
+	static const long sizes[] = {16, 512, 16384};
+	char *out = must(malloc(OUTPUT));
+	int workers = benched[_i].workers;
+	size_t lines = 0, wanted = 0;
+	bench(words("comm --min=16 --max=16KiB --factor=32 --iterations=5 --repetitions=2 "
+		    "--format=csv %s 2>/dev/null",
+		    benched[_i].words),
+	      0, out);
+	for (char *line = strchr(out, '\n') + 1; *line; line = strchr(line, '\n') + 1, lines++)
+		expect_bandwidths(line, workers);
+	for (const char *const *row = benched[_i].rows; *row; row++)
+		for (size_t k = 0; k < COUNT(sizes); k++, wanted++) {
+			long part = strncmp(*row, "allgather", 9) == 0 ? 4 * workers : 4;
+			const char *text = words("\n%s,%ld,", *row, sizes[k] / part * part);
+			ck_assert_msg(strstr(out, text), "no \"%s\":\n%s", text + 1, out);
+		}
+	ck_assert_msg(lines == wanted, "%zu rows, not %zu:\n%s", lines, wanted, out);
+	free(out);
+}
+END_TEST
+
+/* Where the smallest size has no element for each worker, there is no row of it. */
+START_TEST(parts_have_an_element)
+{
+	char *out = must(malloc(OUTPUT));
+	bench("comm --workers=3 --min=8 --max=16 --repetitions=1 --format=csv 2>/dev/null", 0, out);
+	ck_assert_msg(strstr(out, "allreduce,mpi,8,2,") && strstr(out, "allgather,mpi,12,1,"), "%s",
+		      out);
+	ck_assert_msg(!strstr(out, "allgather,mpi,0") && !strstr(out, "allgather,mpi,8,"), "%s",
+		      out);
+	free(out);
+}
+END_TEST
+
+static const struct {
+	const char *words, *says;
+} refused[] = {
+	{"", "bench: what is to be measured? It is mvbench bench comm"},
+	{"com", "bench com: what is to be measured?"},
+	{"comm --workers=1", "--workers=1: one worker has nobody to talk to"},
+	{"comm --lr=1", "--lr: bench trains nothing that it could be about"},
+	{"comm --platform=sim", "--platform: bench trains nothing"},
+	{"comm --wrkers=2", "did you mean --workers?"},
+	{"comm --min=2KiB --max=1KiB", "--max=1024: it is below --min=2048"},
+	{"comm --factor=1", "--factor=1: a whole number"},
+	{"comm --max=1GiB --workers=1000", "give a smaller size"},
+	{"comm --transport=ipc --device=cpu", "--transport=ipc: vectors are on the cpu"},
+};
+
+START_TEST(mistakes_are_sentences)
+{
+	char *out = must(malloc(OUTPUT));
+	bench(words("%s 2>&1", refused[_i].words), EXIT_USER, out);
+	ck_assert_msg(strstr(out, refused[_i].says), "%s: %s", refused[_i].words, out);
+	free(out);
+}
+END_TEST
+
+START_TEST(an_interrupt_ends_all_ranks)
+{
+	char out[OUTPUT];
+	int status = command_output("timeout --preserve-status -s INT 3 ./mvbench bench comm "
+				    "--max=4MiB --repetitions=987 --workers=3 2>&1",
+				    out, sizeof out);
+	ck_assert_msg(status == EXIT_INTERRUPTED && strstr(out, "mvbench: interrupted"), "%d: %s",
+		      status, out);
+	ck_assert_msg(!strstr(out, "allreduce"), "%s", out);
+	status = command_output("pgrep -f 'bench comm .*--repetitions=98[7]'", out, sizeof out);
+	ck_assert_msg(status == 1, "left: %s", out);
+}
+END_TEST
+
+START_TEST(a_table_that_cannot_be_written_is_a_failure)
+{
+	char *out = must(malloc(OUTPUT));
+	bench("comm --max=64 --repetitions=1 2>&1 >/dev/full", EXIT_FAILED, out);
+	ck_assert_msg(strstr(out, "standard output cannot be written"), "%s", out);
+	free(out);
+}
+END_TEST
+
+Suite *bench_suite(void)
+{
+	Suite *s = suite_create("bench");
+	TCase *t = tcase_create("bench");
+	suite_add_tcase(s, t);
+	tcase_add_checked_fixture(t, folder_enter, folder_free);
+	tcase_add_test(t, wrong_elements_are_counted);
+	tcase_add_test(t, repetitions_become_a_row);
+	t = tcase_create("command");
+	suite_add_tcase(s, t);
+	tcase_set_timeout(t, 120);
+	tcase_add_loop_test(t, every_operation_has_its_rows, 0, COUNT(benched));
+	tcase_add_test(t, parts_have_an_element);
+	tcase_add_loop_test(t, mistakes_are_sentences, 0, COUNT(refused));
+	tcase_add_test(t, a_table_that_cannot_be_written_is_a_failure);
+	tcase_add_test(t, an_interrupt_ends_all_ranks);
+	return s;
+}

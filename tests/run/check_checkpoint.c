@@ -1,0 +1,472 @@
+/*
+ * check_checkpoint.c - runs that are killed and go on from their checkpoints, with the same losses
+ * and the same model, bit for bit; runs that begin with another's model; and files that are
+ * refused.
+ */
+#include "results/db/db.h"
+#include "runtime/config/config.h"
+#include "tests/suites.h"
+#include "tests/trained.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { OUTPUT = 8192, TRIES = 5 };
+
+#define SMALL "--workload=mlp --mlp.hidden=16 --batch=12 --momentum=0.9 "
+#define LONG  SMALL "--epochs=6 --step-time=10ms --train-rows=240 "
+#define RUN_2 "(SELECT max(id) FROM run)"
+#define SIM   "--platform=sim --sim.platform=gpu4_nvlink --sim.step-time=1ms "
+
+static char save[128], other[128]; /* files of the folder */
+
+static void make_folder(void)
+{
+	small_data();
+	snprintf(save, sizeof save, "%s/save", folder);
+	snprintf(other, sizeof other, "%s/other", folder);
+}
+
+/* What has the folder's database in its words: the workers, and who watches them. */
+static void kill_all(void)
+{
+	char out[OUTPUT], *command = sentence("while p=$(pgrep -f -- '--db=%s/run.[d]b'); do "
+					      "kill -9 $p 2>/dev/null; sleep 0.01; done",
+					      folder);
+	command_output(command, out, sizeof out);
+	free(command);
+}
+
+/* Runs mvbench with words, and kills all of it as soon as there is a checkpoint. */
+static void run_and_kill(const char *how)
+{
+	char *command = sentence("ASAN_OPTIONS=detect_leaks=0 exec ./mvbench run --data-dir=%s "
+				 "--db=%s/run.db --device=cpu --save=%s %s >/dev/null 2>&1",
+				 folder, folder, save, how);
+	pid_t child = fork();
+	if (child == 0) {
+		execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+		_exit(99);
+	}
+	for (int i = 0; i < 20000 && access(save, F_OK) != 0; i++)
+		usleep(1000);
+	kill_all();
+	waitpid(child, NULL, 0);
+	free(command);
+}
+
+static struct checkpoint_head head_now(void)
+{
+	struct checkpoint_head head;
+	char *wrong = checkpoint_read_head("save", save, &head);
+	ck_assert_msg(!wrong, "%s", wrong);
+	return head;
+}
+
+/* Run 2 of the folder's database, after the whole run 1. A machine that is busy may let it come to
+ * its end before it is killed: then it is forgotten, and begun again. */
+static void interrupt(const char *how)
+{
+	char *forget = sentence("rm %s/save; sqlite3 %s/run.db 'PRAGMA foreign_keys = 1; "
+				"DELETE FROM run WHERE id > 1'",
+				folder, folder);
+	char out[OUTPUT];
+	for (int i = 0; i < TRIES; i++) {
+		run_and_kill(how);
+		struct checkpoint_head head = head_now();
+		if (head.epoch < head.epochs)
+			break;
+		ck_assert_int_eq(command_output(forget, out, sizeof out), 0);
+	}
+	free(forget);
+}
+
+static void go_on(const char *how)
+{
+	char out[OUTPUT];
+	int status = run_mvbench("timeout 100 env", words("--device=cpu --save=%s %s", save, how),
+				 out, sizeof out);
+	ck_assert_msg(status == EXIT_OK && strstr(out, "goes on after epoch"), "%s: status %d: %s",
+		      how, status, out);
+}
+
+static const char *const exact[] = {
+	LONG "--strategy=serial --lr-schedule=step:2 --weight-decay=1e-3",
+	LONG "--strategy=allreduce --workers=2 --batch=24 --judge-every=7",
+	LONG "--strategy=allreduce --allreduce.overlap=true --workers=2",
+	LONG "--strategy=periodic --workers=2 --sync-every=7",
+	LONG "--strategy=periodic --workers=2 --sync-every=7 --reduce=sum --barrier-every=3",
+	LONG "--strategy=periodic --periodic.outer=momentum --periodic.schedule=up --workers=2 "
+	     "--sync-every=4",
+	LONG "--strategy=periodic --periodic.outer=nesterov --workers=2 --sync-every=4",
+	LONG "--strategy=periodic --periodic.outer=adamw:beta2=0.95 --periodic.outer-lr=0.003 "
+	     "--periodic.schedule=up --workers=2 --sync-every=4",
+	LONG "--strategy=periodic --periodic.outer=muon --periodic.outer-lr=0.01 --workers=2 "
+	     "--sync-every=7",
+	LONG "--strategy=periodic --workers=2 --sync-every=7 --momentum=0 --optimizer=adamw "
+	     "--lr=0.003 --clip=1 --state=reset",
+	LONG "--strategy=gossip --workers=3 --sync-every=2",
+	LONG "--strategy=gossip --gossip.schedule=hypercube --workers=2 --split=fixed",
+	LONG "--strategy=model_parallel --workers=2",
+	LONG "--strategy=hybrid --workers=4",
+	LONG "--strategy=easgd --easgd.form=synchronous --workers=2 --sync-every=3",
+	/* those with tables have no other order with one worker */
+	LONG "--strategy=asgd --workers=1",
+	LONG "--strategy=asgd --asgd.updater=momentum --workers=1 --servers=2 --sync-every=3",
+	LONG "--strategy=asgd --asgd.updater=momentum_ema --workers=1 --sync-every=3",
+	LONG "--strategy=asgd --asgd.updater=adagrad --asgd.rho=0.01 --workers=1 "
+	     "--table-home=onesided",
+	LONG "--strategy=asgd --asgd.updater=dcasgda --workers=1 --servers=1 --lr=0.01",
+	LONG "--strategy=bsp --bsp.updater=adagrad_shared --bsp.rho=0.01 --workers=1",
+	LONG "--strategy=asgd --asgd.updater=adam --momentum=0 --lr=0.003 --workers=1",
+	LONG "--strategy=bsp --bsp.updater=adam --momentum=0 --lr=0.003 --workers=1 --servers=2",
+	LONG "--strategy=ssp --workers=1 --servers=1",
+	LONG "--strategy=downpour --downpour.send=3 --sync-every=2 --workers=1",
+	/* the other workloads */
+	"--workload=softmax --train-rows=240 --batch=12 --step-time=10ms --epochs=8 "
+	"--strategy=serial",
+	"--workload=perceptron --train-rows=200 --batch=4 --step-time=10ms --epochs=8 "
+	"--strategy=gossip --workers=2",
+	"--workload=tanh_mlp --tanh_mlp.hidden=16 --train-rows=240 --batch=12 "
+	"--step-time=10ms --epochs=8 --strategy=hybrid --workers=2",
+	"--workload=lenet --lenet.dropout=0.5 --train-rows=120 --batch=12 --step-time=20ms "
+	"--epochs=6 --strategy=allreduce --workers=2",
+	"--workload=resnet --resnet.depth=20 --train-rows=24 --batch=6 --step-time=60ms "
+	"--epochs=6 --strategy=periodic --workers=2",
+	/* simulated */
+	SMALL SIM "--epochs=150 --strategy=allreduce --workers=4",
+	SMALL SIM "--epochs=150 --strategy=hybrid --workers=4",
+	SMALL SIM "--epochs=150 --strategy=asgd --asgd.updater=momentum --workers=1",
+};
+
+/* In its own row, without an epoch twice. */
+START_TEST(a_killed_run_goes_on_as_if_nothing_had_happened)
+{
+	const char *how = exact[_i];
+	record_run(words("--device=cpu %s", how));
+	interrupt(how);
+	go_on(how);
+	expect_row("SELECT count(*), sum(resumed), count(DISTINCT config_hash), "
+		   "count(DISTINCT model_hash), sum(status = 'done') FROM run",
+		   "2,1,1,1,2\r\n");
+	static const char *const id[] = {"1", RUN_2};
+	for (int i = 0; i < 2; i++)
+		expect_row(words("SELECT count(*) FROM (SELECT epoch, running_loss, train_loss, "
+				 "test_loss, consensus, pushes FROM epoch WHERE run_id = %s EXCEPT "
+				 "SELECT epoch, running_loss, train_loss, test_loss, consensus, "
+				 "pushes FROM epoch WHERE run_id = %s)",
+				 id[i], id[1 - i]),
+			   "0\r\n");
+	expect_row("SELECT count(*) FROM (SELECT step, test_loss FROM evaluation WHERE run_id = 1 "
+		   "EXCEPT SELECT step, test_loss FROM evaluation WHERE run_id = " RUN_2 ")",
+		   "0\r\n");
+	ck_assert(head_now().ended);
+}
+END_TEST
+
+static const char *const any_order[] = {
+	LONG "--strategy=asgd --workers=2",
+	LONG "--strategy=asgd --asgd.updater=adagrad_shared "
+	     "--asgd.rho=0.01 --workers=2 --servers=2",
+	LONG "--strategy=ssp --ssp.bound=1 --workers=2 --speed=0:0.5",
+	LONG "--strategy=bsp --bsp.backup=1 --workers=2",
+	LONG "--strategy=downpour --workers=2 --table-home=onesided",
+	SMALL SIM "--epochs=150 --strategy=asgd --workers=4",
+};
+
+/* Where pushes come in any order, the model goes on where it was, and all rows are trained on. */
+START_TEST(an_asynchronous_run_goes_on)
+{
+	const char *how = any_order[_i];
+	record_run(words("--device=cpu %s", how));
+	interrupt(how);
+	go_on(how);
+	expect_row("SELECT count(*), sum(resumed), sum(status = 'done') FROM run", "2,1,2\r\n");
+	expect_row(
+		"SELECT count(*), min(epoch), max(epoch) = (SELECT epochs FROM run WHERE id = 1) "
+		"FROM epoch WHERE run_id = " RUN_2
+		" GROUP BY run_id HAVING count(*) = max(epoch) + 1 AND "
+		"max(test_loss) = (SELECT test_loss FROM epoch WHERE run_id = " RUN_2
+		" AND epoch = 0)",
+		words("%d,0,1\r\n", strstr(how, "=150") ? 151 : 7));
+}
+END_TEST
+
+/* ---- Beginning with a model --------------------------------------------------------- */
+
+static void save_model(const char *how)
+{
+	record_run(words("--device=cpu --save=%s %s", save, how));
+}
+
+static const struct beginning {
+	const char *from, *with;
+} beginnings[] = {
+	{SMALL "--epochs=1 --strategy=serial", SMALL "--strategy=asgd --workers=2"},
+	{SMALL "--epochs=1 --strategy=serial", SMALL "--strategy=asgd --workers=2 --servers=1"},
+	{SMALL "--epochs=1 --strategy=serial", SMALL "--strategy=hybrid --workers=4"},
+	{SMALL "--epochs=1 --strategy=model_parallel --workers=3", SMALL "--strategy=serial"},
+	{SMALL "--epochs=1 --strategy=asgd --workers=2",
+	 SMALL "--strategy=easgd --easgd.form=synchronous --workers=2"},
+	{SMALL "--epochs=1 --strategy=gossip --workers=3",
+	 SMALL "--strategy=periodic --periodic.outer=nesterov --workers=2"},
+	{SMALL "--epochs=1 --strategy=serial", SMALL SIM "--strategy=asgd --workers=4"},
+	{"--workload=lenet --train-rows=120 --batch=60 --epochs=1 --strategy=model_parallel "
+	 "--workers=2",
+	 "--workload=lenet --train-rows=120 --batch=60 --strategy=allreduce --workers=2"},
+	{"--workload=resnet --resnet.depth=20 --train-rows=60 --batch=30 --epochs=1 "
+	 "--strategy=allreduce --workers=2",
+	 "--workload=resnet --resnet.depth=20 --train-rows=60 --batch=30 --strategy=serial"},
+};
+
+/* It evaluates as that model did, and is a cell of its own. */
+START_TEST(a_run_begins_with_a_model)
+{
+	const struct beginning *b = &beginnings[_i];
+	struct checkpoint_head head;
+	save_model(b->from);
+	ck_assert_ptr_null(checkpoint_read_head("save", save, &head));
+	record_run(words("--device=cpu --epochs=1 --init-from=%s %s", save, b->with));
+	expect_row("SELECT abs(a.test_loss - b.test_loss) < 1e-5 * a.test_loss, "
+		   "abs(a.train_loss - b.train_loss) < 1e-5 * a.train_loss, "
+		   "a.test_accuracy = b.test_accuracy FROM epoch AS a, epoch AS b "
+		   "WHERE a.run_id = 1 AND a.epoch = 1 AND b.run_id = 2 AND b.epoch = 0",
+		   "1,1,1\r\n");
+	record_run(words("--device=cpu --epochs=1 %s", b->with));
+	expect_row("SELECT group_concat(initial_model), count(DISTINCT config_hash), "
+		   "count(DISTINCT config_key) FROM run_summary WHERE id > 1",
+		   words("\"%s,\",2,2\r\n", head.model));
+}
+END_TEST
+
+/* What a model is, not where its file lies, makes the cell; and the row repeats the run. */
+START_TEST(the_model_makes_the_cell)
+{
+	char out[OUTPUT];
+	save_model(SMALL "--epochs=1");
+	ck_assert_int_eq(command_output(words("cp %s %s", save, other), out, OUTPUT), 0);
+	record_run(words(SMALL "--epochs=1 --init-from=%s", save));
+	record_run(words(SMALL "--epochs=1 --init-from=%s", other));
+	expect_row("SELECT count(DISTINCT config_hash), count(DISTINCT model_hash) FROM run "
+		   "WHERE id > 1",
+		   "1,1\r\n");
+	/* where that file has another model by now, the words that made the row are refused */
+	ck_assert_int_eq(command_output(words("rm %s", save), out, OUTPUT), 0);
+	save_model(SMALL "--epochs=1 --seed=2");
+	expect_row("SELECT count(*) FROM run WHERE id = 2 AND init_from LIKE '%/save' AND "
+		   "length(initial_model) = 16",
+		   "1\r\n");
+	struct store *s;
+	char *command, *wrong = store_open(&s, words("%s/run.db", folder), STORE_READ);
+	bool same = false;
+	ck_assert_msg(!wrong, "%s", wrong);
+	wrong = recorded_command(s, 2, &command, &same);
+	ck_assert_msg(!wrong && same, "%s", wrong);
+	store_close(s);
+	int status = command_output(words("timeout 60 ./%s 2>&1", command), out, OUTPUT);
+	ck_assert_msg(status == EXIT_USER && strstr(out, "--initial-model="), "%s: %d, %s", command,
+		      status, out);
+	free(command);
+}
+END_TEST
+
+/* ---- Refusals ------------------------------------------------------------------------ */
+
+/* Changes the bytes of folder/save: n at `at`, from the end where that is negative. */
+static void change(long at, const void *x, size_t n)
+{
+	FILE *f = fopen(save, "r+");
+	ck_assert_ptr_nonnull(f);
+	fseek(f, at, at < 0 ? SEEK_END : SEEK_SET);
+	fwrite(x, 1, n, f);
+	fclose(f);
+}
+
+#define HEAD(field) offsetof(struct checkpoint_head, field)
+
+/* What is wrong with a file is said, whatever it is, and nothing is trained. */
+START_TEST(what_is_no_whole_checkpoint_is_refused)
+{
+	static const struct {
+		long at;
+		int64_t value;
+		const char *says;
+	} changes[] = {{HEAD(magic), 7, "this is no checkpoint"},
+		       {HEAD(version), 99, "another version of mvbench"},
+		       {HEAD(bytes), 7, "is cut, or was changed"},
+		       {HEAD(workers), 0, "is cut, or was changed"},
+		       {HEAD(workers), 4000, "is cut, or was changed"},
+		       {HEAD(params), -1, "is cut, or was changed"},
+		       {HEAD(params), INT64_MAX, "is cut, or was changed"},
+		       {HEAD(params), 12809, "is cut, or was changed"},
+		       {HEAD(buffers), INT64_MIN, "is cut, or was changed"},
+		       {HEAD(epoch), 2, "is cut, or was changed"},
+		       {HEAD(elapsed), -1, "is cut, or was changed"}, /* a NaN */
+		       {HEAD(layout), 1, "is cut, or was changed"},
+		       {sizeof(struct checkpoint_head), -4, "is cut, or was changed"},
+		       {sizeof(struct checkpoint_head), INT64_MAX - 3, "is cut, or was changed"},
+		       {sizeof(struct checkpoint_head) + 800, 1, "is cut, or was changed"},
+		       {-8, 1, "is cut, or was changed"}};
+	char out[OUTPUT];
+	save_model(SMALL "--epochs=1");
+	char *keep = sentence("cp %s %s", save, other), *back = sentence("cp %s %s", other, save);
+	ck_assert_int_eq(command_output(keep, out, OUTPUT), 0);
+	for (size_t i = 0; i < COUNT(changes); i++) {
+		ck_assert_int_eq(command_output(back, out, OUTPUT), 0);
+		change(changes[i].at, &changes[i].value, sizeof changes[i].value);
+		expect_refused("", words(SMALL "--init-from=%s", save), changes[i].says);
+	}
+	static const int cuts[] = {0, 7, 100, 1000, 50000};
+	for (size_t i = 0; i < COUNT(cuts); i++) {
+		ck_assert_int_eq(command_output(back, out, OUTPUT), 0);
+		ck_assert_int_eq(truncate(save, cuts[i]), 0);
+		expect_refused("", words(SMALL "--init-from=%s", save),
+			       cuts[i] < 1000 ? "this is no checkpoint" : "is cut");
+		if (cuts[i]) /* an empty file is somebody's all the same */
+			expect_refused("", words(SMALL "--save=%s", save), save);
+	}
+	expect_row("SELECT count(*) FROM run", "1\r\n");
+	free(keep);
+	free(back);
+}
+END_TEST
+
+START_TEST(what_does_not_fit_is_refused)
+{
+	save_model(SMALL "--epochs=1");
+	expect_refused(
+		"", words(SMALL "--epochs=1 --lr=0.05 --save=%s", save),
+		"a checkpoint of another configuration, mlp, serial, 1 worker, after epoch 1 "
+		"of 1");
+	expect_refused("", words(SMALL "--strategy=allreduce --workers=2 --save=%s", save),
+		       "a checkpoint of another configuration");
+	expect_refused("", words("--workload=softmax --init-from=%s", save),
+		       "it has a model of --workload=mlp, not of softmax");
+	expect_refused("", words(SMALL "--mlp.hidden=17 --init-from=%s", save),
+		       "its model has 12730 parameters in layers of its own, and this one 13525");
+	expect_refused("", words(SMALL "--init-from=%s --initial-model=0123456789abcdef", save),
+		       "and --initial-model=0123456789abcdef is wanted");
+	expect_refused("", SMALL "--initial-model=0123456789abcdef", "give that, too");
+	expect_refused("", words(SMALL "--init-from=%s --initial-model=x", save), "16 digits");
+	expect_refused("", words(SMALL "--init-from=%s/none", folder), "cannot be read");
+	expect_refused("", words(SMALL "--init-from=%s", folder), "this is no checkpoint");
+	expect_refused("", words(SMALL "--save=%s/run.db", folder), "this is no checkpoint");
+	expect_refused("", words(SMALL SIM "--sim.train=false --init-from=%s", save),
+		       "there is no model");
+	expect_row("SELECT count(*) FROM run", "1\r\n");
+}
+END_TEST
+
+/* Where the file knows more than the database, or less. */
+START_TEST(a_run_that_is_not_here_does_not_go_on)
+{
+	const char *how = LONG "--strategy=serial";
+	record_run(words("--device=cpu %s", how));
+	interrupt(how);
+	expect_refused("", words("--device=cpu --save=%s --db=%s/other.db %s", save, folder, how),
+		       "is of a run that is not in");
+	expect_refused("", words("--device=cpu --save=%s --trace=2 %s", save, how),
+		       "cannot go on from a checkpoint");
+	go_on(how);
+	/* it has ended: begun anew, as nothing is left to do */
+	record_run(words("--device=cpu --save=%s %s", save, how));
+	expect_row("SELECT count(*), count(DISTINCT model_hash), sum(resumed) FROM run",
+		   "3,1,1\r\n");
+}
+END_TEST
+
+/* A run is of one program, one machine, and one file of its own. */
+START_TEST(what_would_be_of_two_is_refused)
+{
+	static const struct {
+		const char *change, *says;
+	} row[] = {{"git_commit = 'another'", "by another build of mvbench"},
+		   {"cpu = 'another'", "on another processor"},
+		   {"device = 'cuda'", "on another device"},
+		   {"trace = 3", "with a timeline"},
+		   {"status = 'diverged'", "has diverged"}};
+	const char *how = LONG "--strategy=serial";
+	char out[OUTPUT];
+	record_run(words("--device=cpu %s", how));
+	interrupt(how);
+	for (size_t i = 0; i < COUNT(row); i++) {
+		const char *command = words("cd %s && sqlite3 run.db '.backup kept.db' \"UPDATE "
+					    "run SET %s WHERE id = " RUN_2 "\"",
+					    folder, row[i].change);
+		ck_assert_int_eq(command_output(command, out, sizeof out), 0);
+		expect_refused("", words("--device=cpu --save=%s %s", save, how), row[i].says);
+		command = words("cd %s && rm -f run.db* && mv kept.db run.db", folder);
+		ck_assert_int_eq(command_output(command, out, sizeof out), 0);
+	}
+	struct checkpoint k = {.head = head_now()};
+	k.state_bytes = calloc((size_t)k.head.workers, sizeof *k.state_bytes);
+	k.model = calloc((size_t)(k.head.params + k.head.buffers), sizeof *k.model);
+	k.state = calloc(1, 1);
+	ck_assert_ptr_null(checkpoint_write(other, &k));
+	ck_assert_ptr_null(checkpoint_write(other, &k));
+	k.head.run[0] ^= 1;
+	char *wrong = checkpoint_write(other, &k);
+	ck_assert_msg(wrong && strstr(wrong, "another run, mlp, serial, writes"), "%s", wrong);
+	free(wrong);
+	free(k.state_bytes);
+	free(k.model);
+	free(k.state);
+	go_on(how);
+}
+END_TEST
+
+/* ---- Sweeps ---------------------------------------------------------------------------- */
+
+/* A folder has a file for each configuration, and an interrupted cell goes on. */
+START_TEST(a_sweep_goes_on_within_its_cells)
+{
+	char out[OUTPUT];
+	folder_text("two.ini", "[defaults]\nworkload = mlp\nmlp.hidden = 16\nbatch = 12\nepochs = "
+			       "10\nstep-time = 10ms\ndevice = cpu\nseed = 1, 2\n[serial]\n");
+	char *sweep = sentence("ASAN_OPTIONS=detect_leaks=0 timeout 100 ./mvbench sweep %s/two.ini "
+			       "--data-dir=%s --db=%s/run.db --save=",
+			       folder, folder, folder);
+	int status = command_output(words("%s%s/one 2>&1", sweep, folder), out, OUTPUT);
+	ck_assert_msg(status == EXIT_USER && strstr(out, "name a folder"), "%d, %s", status, out);
+	status = command_output(words("%s%s/all/ >/dev/null 2>&1 & p=$!; cd %s; "
+				      "while ! ls all/*.ckpt >/dev/null 2>&1; do sleep 0.01; done; "
+				      "kill $p; wait $p",
+				      sweep, folder, folder),
+				out, OUTPUT);
+	status = command_output(words("%s%s/all/ 2>&1", sweep, folder), out, OUTPUT);
+	ck_assert_msg(status == EXIT_OK, "%d, %s", status, out);
+	expect_row(
+		"SELECT count(*), sum(status = 'done'), sum(resumed), (SELECT count(*) FROM epoch) "
+		"FROM run",
+		"2,2,1,22\r\n");
+	status = command_output(words("ls %s/all | wc -l", folder), out, OUTPUT);
+	ck_assert_str_eq(out, "2\n");
+	free(sweep);
+}
+END_TEST
+
+Suite *checkpoint_suite(void)
+{
+	Suite *s = suite_create("checkpoint");
+	TCase *t = tcase_create("go on");
+	tcase_set_timeout(t, 240);
+	tcase_add_checked_fixture(t, make_folder, folder_free);
+	tcase_add_loop_test(t, a_killed_run_goes_on_as_if_nothing_had_happened, 0, COUNT(exact));
+	tcase_add_loop_test(t, an_asynchronous_run_goes_on, 0, COUNT(any_order));
+	tcase_add_test(t, a_run_that_is_not_here_does_not_go_on);
+	tcase_add_test(t, what_would_be_of_two_is_refused);
+	tcase_add_test(t, a_sweep_goes_on_within_its_cells);
+	suite_add_tcase(s, t);
+	t = tcase_create("begin");
+	tcase_set_timeout(t, 120);
+	tcase_add_checked_fixture(t, make_folder, folder_free);
+	tcase_add_loop_test(t, a_run_begins_with_a_model, 0, COUNT(beginnings));
+	tcase_add_test(t, the_model_makes_the_cell);
+	tcase_add_test(t, what_is_no_whole_checkpoint_is_refused);
+	tcase_add_test(t, what_does_not_fit_is_refused);
+	suite_add_tcase(s, t);
+	return s;
+}

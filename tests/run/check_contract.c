@@ -1,0 +1,337 @@
+/*
+ * check_contract.c - what a plug-in is given, says and promises: probes in tests/tools/train
+ * (MVBENCH_PROBE) look at it from inside, in real and in simulated runs.
+ */
+#include "tests/suites.h"
+#include "tests/trained.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MLP       "--workload=mlp --mlp.hidden=32 --lr=0.05 --lr-schedule=constant --epochs=2 "
+#define SIMULATED "--sim.platform=ethernet_10g --sim.step-time=1ms "
+
+/* Real, or simulated, with this probe inside. */
+static struct result probed(const char *probe, int workers, bool simulated, const char *how)
+{
+	setenv("MVBENCH_PROBE", probe, 1);
+	struct result r = simulated ? run_simulated(workers, words(SIMULATED "%s", how))
+				    : run_tool(workers, how);
+	unsetenv("MVBENCH_PROBE");
+	return r;
+}
+
+static struct result probed_ok(const char *probe, int workers, bool simulated, const char *how)
+{
+	struct result r = probed(probe, workers, simulated, how);
+	ck_assert_msg(r.status == 0, "%s, %d workers%s, %s: status %d\n%s", probe, workers,
+		      simulated ? ", simulated" : "", how, r.status, r.output);
+	ck_assert_msg(r.allocations == 0, "%s: %g allocations between steps", probe, r.allocations);
+	return r;
+}
+
+/* ---- fetch ---- */
+
+/* A heavy ball whose gradients are of where it would roll to is Nesterov's: so fetch's param is
+ * what the gradient is of, and step's, and the rows are those of the step. */
+START_TEST(a_look_ahead_is_nesterov)
+{
+	int n = _i / 2 + 1;
+	const char *how = words(MLP "--momentum=0.9 --batch=%d --strategy=%s", 48 / n,
+				n == 1 ? "serial" : "allreduce");
+	struct result ahead = probed_ok("ahead", n, _i % 2, how);
+	struct result nesterov = train_ok(n, words("%s --optimizer=nesterov", how));
+	struct result plain = train_ok(n, how);
+	ck_assert_msg(distance(&plain, &nesterov) > 1e-3, "the two balls are one");
+	free(plain.param);
+	compare_runs(&ahead, "ahead", &nesterov, how, 1e-5);
+}
+END_TEST
+
+/* Of 2,400 rows seven workers have six in their second step: fetch comes there, too. */
+START_TEST(steps_without_rows_are_fetched_for)
+{
+	const char *how = MLP "--momentum=0.9 --strategy=allreduce --batch=342";
+	for (int simulated = 0; simulated < 2; simulated++)
+		free(probed_ok("ahead", 7, simulated, how).param);
+}
+END_TEST
+
+/* ---- worker_loss ---- */
+
+/* What workers are told, step by step or of three together, is the epoch's running loss; which
+ * stays what it is without a question, and so does the model. */
+START_TEST(losses_of_steps_are_the_epochs)
+{
+	static const char *const strategy[] = {"serial", "allreduce", "periodic"};
+	int n = _i / 2 + 1;
+	const char *how = words(MLP "--batch=%d --strategy=%s", 48 / n, strategy[n - 1]);
+	struct result r = probed_ok("loss", n, _i % 2, how);
+	struct result plain =
+		_i % 2 ? run_simulated(n, words(SIMULATED "%s", how)) : train_ok(n, how);
+	const char *said = strstr(r.output, "asked ");
+	ck_assert_msg(said, "%s", r.output);
+	double asked = strtod(said + 6, NULL);
+	ck_assert_msg(fabs(asked - r.running_loss) <= 1e-8 * r.running_loss,
+		      "workers were told of a loss of %.9g, the epoch's is %.9g", asked,
+		      r.running_loss);
+	ck_assert_double_eq_tol(r.running_loss, plain.running_loss, 1e-8 * plain.running_loss);
+	ck_assert_double_le(distance(&r, &plain), n == 1 ? 0 : 1e-6);
+	free(r.param);
+	free(plain.param);
+}
+END_TEST
+
+/* A GPU, whose steps are repeated from graphs, is asked between two of them. */
+START_TEST(a_gpu_tells_its_losses)
+{
+	const char *how = MLP "--batch=48 --strategy=serial --device=cuda";
+	if (!have_gpu()) {
+		skipped("there is no nvcc, so the emulated GPU was not built");
+		return;
+	}
+	use_gpu();
+	struct result r = probed_ok("loss", 1, false, how), plain = train_ok(1, how);
+	const char *said = strstr(r.output, "asked ");
+	ck_assert_msg(said && fabs(strtod(said + 6, NULL) - r.running_loss) <=
+				      1e-8 * r.running_loss,
+		      "%s", r.output);
+	ck_assert_double_eq_tol(r.running_loss, plain.running_loss, 1e-6 * plain.running_loss);
+	free(r.param);
+	free(plain.param);
+}
+END_TEST
+
+/* ---- worker_report ---- */
+
+/* Means over all that was said, of whoever said it; also of an epoch without a barrier. */
+START_TEST(what_workers_say_is_gathered)
+{
+	static const char *const want[] = {"reported 1 rank 1 150", "reported 1 half 0.5 10",
+					   "reported 2 worker_2 -1 1"};
+	const char *how = words(MLP "--strategy=allreduce --batch=16 --barrier-every=%d", _i / 2);
+	struct result r = probed_ok("report", 3, _i % 2, how);
+	int said = 0;
+	for (size_t i = 0; i < COUNT(want); i++)
+		ck_assert_msg(strstr(r.output, want[i]), "no \"%s\" in\n%s", want[i], r.output);
+	for (const char *at = r.output; (at = strstr(at, "reported ")); at++)
+		said++;
+	ck_assert_int_eq(said, COUNT(want));
+	free(r.param);
+}
+END_TEST
+
+/* By a figure of one's own. */
+static void draw_intervals(void)
+{
+	char text[8192];
+	folder_text("gaps.sql",
+		    "-- The interval against epochs.\n"
+		    "SELECT c.workload, c.title, r.epoch, r.value FROM ranked AS r "
+		    "JOIN configuration AS c USING (place) "
+		    "WHERE r.name = 'reported interval' AND r.middle ORDER BY r.epoch;\n");
+	folder_text("gaps.gp", "eval layout_curves\nset xlabel 'Epoch'\n"
+			       "plot for [i = 1:blocks] data index i - 1 using 1:2 with "
+			       "linespoints title name[i]\n");
+	char *plot =
+		sentence("./mvbench plot gaps --figures=%s --db=%s/run.db --out=%s/gaps.svg && "
+			 "grep -c 'periodic' %s/gaps.svg",
+			 folder, folder, folder, folder);
+	int status = command_output(plot, text, sizeof text);
+	ck_assert_msg(status == 0, "%s: %s", plot, text);
+	free(plot);
+}
+
+/* 50 steps an epoch, of which every fourth ends in a meeting; and X from 4 down to 1. */
+START_TEST(what_periodic_says_is_kept_and_shown)
+{
+	char text[8192];
+	int status;
+	forget_runs();
+	record_run("--workload=softmax --strategy=periodic --workers=2 --batch=24 --epochs=2 "
+		   "--sync-every=4 --periodic.schedule=down");
+	expect_row("SELECT epoch, name, printf('%.2f', value), reports FROM epoch_value",
+		   "1,interval,4.00,24\r\n2,interval,1.04,100\r\n");
+	char *show = sentence("./mvbench show --db=%s/run.db 2>&1", folder);
+	status = command_output(show, text, sizeof text);
+	ck_assert_msg(status == 0 && strstr(text, "reported") && strstr(text, "interval 1.04"),
+		      "%s", text);
+	for (int runs = 0; runs < 2; runs++) {
+		char *table = sentence("./mvbench table --db=%s/run.db %s 2>&1", folder,
+				       runs ? "--runs" : "");
+		status = command_output(table, text, sizeof text);
+		ck_assert_msg(status == 0 && strstr(text, "reported") &&
+				      strstr(text, "interval 1.04"),
+			      "%s\n%s", table, text);
+		free(table);
+	}
+	free(show);
+	if (!lacks_program("gnuplot"))
+		draw_intervals();
+	record_run("--workload=softmax --strategy=allreduce --workers=2 --batch=24 --epochs=1");
+	show = sentence("./mvbench show --db=%s/run.db 2>&1", folder);
+	status = command_output(show, text, sizeof text);
+	ck_assert_msg(status == 0 && !strstr(text, "reported"), "%s", text);
+	free(show);
+}
+END_TEST
+
+/* ---- comm ---- */
+
+/* Values and bytes are what they are in the real world (tests/tools/comm). */
+START_TEST(simulated_reductions_are_of_all_kinds)
+{
+	const char *how = words(MLP "--strategy=gossip --batch=%d --epochs=1", 48 / _i);
+	struct result r = probed_ok("kinds", _i, true, how);
+	struct result none = probed_ok("none", _i, true, how);
+	ck_assert_double_eq(r.bytes - none.bytes, 50 * 3 * 2 * (_i - 1) * 4.0 * 64);
+	free(r.param);
+	free(none.param);
+}
+END_TEST
+
+/* Of equal lengths, a gather does without a round of messages: virtual time knows exactly. */
+START_TEST(equal_gathers_take_less)
+{
+	const char *how = MLP "--strategy=gossip --batch=12 --epochs=1";
+	double took[2], bytes[2];
+	static const char *const probe[] = {"gather", "gather_equal"};
+	for (int i = 0; i < 2; i++) {
+		struct result r = probed_ok(probe[i], 4, true, how);
+		const char *said = strstr(r.output, "communicated ");
+		while (said && strstr(said + 1, "communicated "))
+			said = strstr(said + 1, "communicated ");
+		ck_assert_msg(said, "%s", r.output);
+		took[i] = strtod(said + 13, NULL);
+		bytes[i] = r.bytes;
+		free(r.param);
+	}
+	ck_assert_double_eq(bytes[0], bytes[1]);
+	/* 50 times two latencies at least, as log2 of 4 workers */
+	ck_assert_msg(took[1] < took[0] - 50 * 2 * 1e-5, "%g s, of equal lengths %g s", took[0],
+		      took[1]);
+}
+END_TEST
+
+/* ---- Promises ---- */
+
+static const struct {
+	const char *probe, *words, *says;
+	int workers;
+} wrong[] = {
+	{"wrong_local", "--strategy=allreduce",
+	 "strategy allreduce: .local is set, but its step communicates", 2},
+	{"wrong_local_state", "--strategy=serial",
+	 "strategy serial: .local is set, but its step changes the strategy's state", 1},
+	{"wrong_local_host", "--strategy=serial",
+	 "strategy serial: .local is set, but its step reads or writes vectors on the host", 1},
+	{"wrong_average", "--strategy=gossip --sync-every=3",
+	 "strategy gossip: .average is not set, but after epoch 1 trainers have different models",
+	 3},
+	{"wrong_no_layer_ready", "--strategy=allreduce", "no_layer_ready is set", 2},
+	{"wrong_asynchronous", "--strategy=asgd", "strategy asgd: .asynchronous is not set", 2},
+	{"wrong_meets", "--strategy=periodic", "strategy periodic: .meets is MEETS_NEVER", 2},
+	{"wrong_host", "--strategy=serial", "workload mlp: .host is not set", 1},
+	{"wrong_layers", "--strategy=serial", "workload mlp: its gradient calls layer_ready", 1},
+};
+
+/* Found, with the plug-in and the flag; and not looked for without --check-promises. */
+START_TEST(a_wrong_promise_is_found)
+{
+	const char *how = words(MLP "--epochs=1 --batch=48 %s", wrong[_i].words);
+	for (int simulated = 0; simulated < 2; simulated++) {
+		struct result r = probed(wrong[_i].probe, wrong[_i].workers, simulated,
+					 words("%s --check-promises", how));
+		ck_assert_msg(r.status != 0 && strstr(r.output, wrong[_i].says),
+			      "%s%s: status %d, without \"%s\":\n%s", wrong[_i].probe,
+			      simulated ? ", simulated" : "", r.status, wrong[_i].says, r.output);
+		free(r.param);
+	}
+	struct result r = probed(wrong[_i].probe, wrong[_i].workers, false, how);
+	ck_assert_msg(r.status == 0, "%s: %s", wrong[_i].probe, r.output);
+	free(r.param);
+}
+END_TEST
+
+START_TEST(tables_are_always_announced)
+{
+	struct result r = probed("wrong_tables", 2, false, MLP "--strategy=asgd");
+	ck_assert_msg(r.status != 0 && strstr(r.output, "asgd has tables, but does not say so"),
+		      "status %d\n%s", r.status, r.output);
+	free(r.param);
+}
+END_TEST
+
+/* What was wrong of no_layer_ready is right without it. */
+START_TEST(sums_by_layers_keep_their_promise)
+{
+	const char *how = MLP "--batch=24 --strategy=allreduce --check-promises";
+	for (int simulated = 0; simulated < 2; simulated++)
+		free(probed_ok("right_no_layer_ready", 2, simulated, how).param);
+}
+END_TEST
+
+/* And so do all in the tree, also without a barrier after every epoch and with few rows; watching
+ * changes nothing. */
+START_TEST(all_strategies_keep_their_promises)
+{
+	const struct strategy *s = strategies[_i];
+	const char *how = words("--workload=mlp --mlp.hidden=32 --epochs=3 --batch=24 "
+				"--barrier-every=2 --sync-every=2 --strategy=%s --workers=%d",
+				s->plugin.name, strcmp(s->plugin.name, "serial") ? 2 : 1);
+	forget_runs();
+	record_run(how);
+	record_run(words("%s --check-promises", how));
+	record_run(words("%s --check-promises --platform=sim " SIMULATED, how));
+	expect_row(s->asynchronous || s->tables ? "SELECT count(*) FROM run"
+						: "SELECT count(DISTINCT model_hash) + 2 FROM run "
+						  "WHERE platform = 'mpi'",
+		   "3\r\n");
+}
+END_TEST
+
+START_TEST(all_workloads_keep_their_promises)
+{
+	const struct workload *w = workloads[_i];
+	struct data train, test;
+	struct run run = {.data_dir = folder};
+	char *lacks = w->dataset->probe(&run, &train, &test);
+	if (lacks)
+		skipped(lacks);
+	else
+		record_run(words("--workload=%s --epochs=1 --batch=200 --train-rows=1200 "
+				 "--strategy=serial --check-promises",
+				 w->plugin.name));
+	free(lacks);
+}
+END_TEST
+
+Suite *contract_suite(void)
+{
+	Suite *s = suite_create("contract");
+	TCase *t = tcase_create("contract");
+	int all = 0, models = 0;
+	while (strategies[all])
+		all++;
+	while (workloads[models])
+		models++;
+	tcase_set_timeout(t, 300);
+	tcase_add_unchecked_fixture(t, trained_data, folder_free);
+	tcase_add_loop_test(t, a_look_ahead_is_nesterov, 0, 4);
+	tcase_add_test(t, steps_without_rows_are_fetched_for);
+	tcase_add_loop_test(t, losses_of_steps_are_the_epochs, 0, 6);
+	tcase_add_test(t, a_gpu_tells_its_losses);
+	tcase_add_loop_test(t, what_workers_say_is_gathered, 0, 4);
+	tcase_add_test(t, what_periodic_says_is_kept_and_shown);
+	tcase_add_loop_test(t, simulated_reductions_are_of_all_kinds, 2, 5);
+	tcase_add_test(t, equal_gathers_take_less);
+	tcase_add_loop_test(t, a_wrong_promise_is_found, 0, COUNT(wrong));
+	tcase_add_test(t, tables_are_always_announced);
+	tcase_add_test(t, sums_by_layers_keep_their_promise);
+	tcase_add_loop_test(t, all_strategies_keep_their_promises, 0, all);
+	tcase_add_loop_test(t, all_workloads_keep_their_promises, 0, models);
+	suite_add_tcase(s, t);
+	return s;
+}

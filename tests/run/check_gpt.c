@@ -1,0 +1,217 @@
+/*
+ * check_gpt.c - the language model: what a text is, and that it is the same model however it is
+ * split, simulated, or computed on a GPU.
+ */
+#include "runtime/config/option.h"
+#include "tests/fixture.h"
+#include "tests/suites.h"
+#include "workloads/datasets.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SMALL \
+	"--workload=gpt --gpt.layers=2 --gpt.width=16 --gpt.heads=4 --gpt.context=8 --batch=6 " \
+	"--epochs=1 --train-rows=228 --data-dir=$FOLDER/words "
+
+/* ---- Texts --------------------------------------------------------------- */
+
+/* `n` bytes that begin with the name. */
+static void file_of(const char *name, size_t n)
+{
+	char *text = must(calloc(n + 1, 1));
+	for (size_t i = 0; i < n; i++)
+		text[i] = name[i % strlen(name)];
+	folder_put(name, text, n, false);
+	free(text);
+}
+
+static struct run of_folder(void)
+{
+	return (struct run){.data_dir = folder};
+}
+
+/* Files by their names, also those of folders within, each content once. */
+START_TEST(files_make_a_text)
+{
+	const struct run run = of_folder();
+	struct data train, test, train_shape, test_shape;
+	char *path = sentence("%s/b", folder);
+	ck_assert_int_eq(mkdir(path, 0777), 0);
+	free(path);
+	file_of("c", 150);
+	file_of("a", 60);
+	file_of("b/x", 30);
+	path = sentence("cp %s/c %s/b/again; ln -s c %s/d; touch %s/empty", folder, folder, folder,
+			folder);
+	ck_assert_int_eq(system(path), 0);
+	free(path);
+	ck_assert_ptr_null(dataset_text.probe(&run, &train_shape, &test_shape));
+	ck_assert_ptr_null(dataset_text.load(&run, &train, &test));
+	/* a, c (as b/again), b/x: 240 bytes, of which 228 are trained on */
+	ck_assert_uint_eq(train.n, 228 - 1);
+	ck_assert_uint_eq(test.n, 12 - 1);
+	ck_assert_uint_eq(train.n, train_shape.n);
+	ck_assert_uint_eq(test.n, test_shape.n);
+	for (size_t i = 0; i < train.n; i++) {
+		const char want = i < 60 ? 'a' : i < 210 ? 'c' : "b/x"[i % 3];
+
+		ck_assert_msg(train.bytes[i] == want, "byte %zu is %c, should be %c", i,
+			      train.bytes[i], want);
+		if (i)
+			ck_assert_double_eq(train.target[i - 1], train.bytes[i]);
+	}
+	for (size_t i = 0; i + 1 < test.n; i++)
+		ck_assert_double_eq(test.target[i], test.bytes[i + 1]);
+	dataset_text.unload(&train, &test);
+}
+END_TEST
+
+/* Rows of a text follow on each other, and --validation takes the last ones. */
+START_TEST(rows_follow_on_each_other)
+{
+	struct run run = of_folder();
+	struct data train, test, held;
+	const struct workload *gpt = workload_find("gpt");
+	void *opts = must(calloc(1, gpt->plugin.opts_size));
+	option_default(gpt->plugin.options, opts);
+	char text[4001] = "";
+	for (size_t i = 0; i < sizeof text - 1; i++)
+		text[i] = (char)('!' + i * 7 % 89);
+	folder_text("text", text);
+	ck_assert_ptr_null(dataset_text.load(&run, &train, &test));
+	ck_assert_ptr_null(data_cut(gpt, opts, &train, &test));
+	ck_assert_uint_eq(train.n, 3799 / 64);
+	ck_assert_uint_eq(test.n, 199 / 64);
+	run.validation = 9;
+	run.train_rows = 20;
+	validation_split(&run, &train, &held);
+	ck_assert_uint_eq(train.n, 20);
+	ck_assert_uint_eq(held.n, 9);
+	for (size_t i = 0; i < 20 * 64; i++)
+		ck_assert_int_eq(train.bytes[i], text[i]);
+	for (size_t i = 0; i < 9 * 64; i++) {
+		ck_assert_int_eq(held.bytes[i], text[50 * 64 + i]);
+		ck_assert_double_eq(held.target[i], text[50 * 64 + i + 1]);
+	}
+	dataset_text.unload(&train, &test);
+	free(opts);
+}
+END_TEST
+
+/* ---- The model ----------------------------------------------------------- */
+
+static const struct {
+	const char *words;
+	double within; /* of the losses of one worker alone */
+} ways[] = {
+	{"--strategy=model_parallel --workers=2", 1e-4},
+	{"--strategy=model_parallel --workers=4", 1e-4},
+	{"--strategy=allreduce --workers=2 --batch=3", 1e-4},
+	{"--strategy=hybrid --hybrid.group=2 --workers=4 --batch=3", 1e-4},
+	{"--strategy=serial --platform=sim --sim.step-time=1ms --sim.platform=ethernet_10g", 0},
+	{"--strategy=model_parallel --workers=2 --platform=sim --sim.step-time=1ms "
+	 "--sim.platform=ethernet_10g",
+	 1e-4},
+};
+
+static void set_up(void)
+{
+	char text[2001] = "";
+	folder_new();
+	setenv("FOLDER", folder, 1);
+	for (size_t i = 0; i < sizeof text - 1; i++)
+		text[i] = "the cat sat on the mat, and the dog on the log. "[i * i / 7 % 48];
+	folder_text("words", text);
+}
+
+/* However it is split or simulated, it learns what one worker learns. */
+START_TEST(it_is_one_model)
+{
+	forget_runs();
+	record_run(SMALL "--strategy=serial");
+	char *how = sentence(SMALL "%s", ways[_i].words);
+	record_run(how);
+	char *far = sentence(
+		"SELECT max(abs(a.test_loss - b.test_loss)) <= %g, max(a.test_loss) > "
+		"min(a.test_loss) + 0.1, count(*) FROM epoch AS a JOIN epoch AS b USING (epoch) "
+		"WHERE a.run_id = 1 AND b.run_id = 2",
+		ways[_i].within);
+	expect_row(far, "1,1,2\r\n");
+	free(far);
+	free(how);
+}
+END_TEST
+
+START_TEST(it_is_one_model_on_a_gpu)
+{
+	if (!have_gpu())
+		return;
+	forget_runs();
+	record_run(SMALL "--strategy=serial --device=cpu");
+	use_gpu();
+	record_run(SMALL "--strategy=serial --device=cuda");
+	expect_row("SELECT max(abs(a.test_loss - b.test_loss)) < 1e-4, count(*) = 2 "
+		   "FROM epoch AS a JOIN epoch AS b USING (epoch) WHERE a.run_id = 1 AND b.run_id "
+		   "= 2",
+		   "1,1\r\n");
+}
+END_TEST
+
+/* Sent in a step by model_parallel are the counted bytes of all places. */
+START_TEST(bytes_are_of_all_places)
+{
+	forget_runs();
+	record_run(SMALL "--strategy=model_parallel --workers=2 --train-rows=6");
+	/* two layers of two pairs: an allreduce of 6 x 8 x 16 floats forward and one backward; and
+	 * --clip's sum */
+	expect_row("SELECT bytes_sent FROM rank_epoch WHERE epoch = 1 AND rank = 0", "24580\r\n");
+}
+END_TEST
+
+static const struct {
+	const char *words, *says;
+} mistakes[] = {
+	{"--gpt.heads=3", "--gpt.heads=3: that many heads do not divide --gpt.width=16"},
+	{"--gpt.context=60000", "--gpt.context=60000: the text has a part of only"},
+	{"--data-dir=$FOLDER/none", "No such file or directory; give --data-dir=FILE or FOLDER"},
+	{"--data-dir=$FOLDER/empty", "there is no file in it"},
+	{"--data-dir=$FOLDER/short", "fewer than 100 bytes of text are there"},
+	{"--split=dirichlet:0.5", "it divides the rows by their class"},
+	{"--strategy=model_parallel --workers=3", "heads of an attention cannot be dealt evenly"},
+};
+
+START_TEST(mistakes_are_refused)
+{
+	char *words = sentence("%s %s %s", SMALL,
+			       strstr(mistakes[_i].words, "--strategy") ? "" : "--strategy=serial",
+			       mistakes[_i].words),
+	     *path = sentence("%s/empty", folder);
+	mkdir(path, 0777);
+	folder_text("short", "a short text");
+	expect_refused("", words, mistakes[_i].says);
+	free(words);
+	free(path);
+}
+END_TEST
+
+Suite *gpt_suite(void)
+{
+	Suite *s = suite_create("gpt");
+	TCase *texts = tcase_create("texts"), *model = tcase_create("model");
+	tcase_add_checked_fixture(texts, folder_new, folder_free);
+	tcase_add_test(texts, files_make_a_text);
+	tcase_add_test(texts, rows_follow_on_each_other);
+	suite_add_tcase(s, texts);
+	tcase_add_unchecked_fixture(model, set_up, folder_free);
+	tcase_set_timeout(model, 60);
+	tcase_add_loop_test(model, it_is_one_model, 0, COUNT(ways));
+	tcase_add_test(model, it_is_one_model_on_a_gpu);
+	tcase_add_test(model, bytes_are_of_all_places);
+	tcase_add_loop_test(model, mistakes_are_refused, 0, COUNT(mistakes));
+	suite_add_tcase(s, model);
+	return s;
+}

@@ -1,0 +1,476 @@
+/*
+ * check_hostile.c - files that are not what they should be, and names that would destroy others:
+ * results stay, nothing of a database's is run, and every refusal is a sentence.
+ */
+#include "results/db/store.h"
+#include "tests/made.h"
+#include "tests/suites.h"
+#include "tests/trained.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <utime.h>
+
+static char out[1 << 15];
+
+/* A run in folder/run.db, and the folder as a fixture. */
+static void recorded(void)
+{
+	small_data();
+	record_run("--workload=softmax --epochs=2 --batch=100");
+}
+
+static void shell(int status, const char *format, const char *says)
+{
+	char *command = text_replaced(format, "DIR", folder);
+	int got = command_output(command, out, sizeof out);
+	ck_assert_msg(got == status && strstr(out, says), "%s: status %d, not %d: %s", command, got,
+		      status, out);
+	free(command);
+}
+
+static double runs(void)
+{
+	char *path = sentence("%s/run.db", folder);
+	struct store *s;
+	double n = -1;
+	char *wrong = store_open(&s, path, STORE_READ);
+	ck_assert_msg(!wrong, "%s", wrong);
+	wrong = sql_reals(s, &n, 1, "SELECT count(*) FROM run", "");
+	ck_assert_ptr_null(wrong);
+	store_close(s);
+	free(path);
+	return n;
+}
+
+/* ---- What a user names ------------------------------------------------------ */
+
+START_TEST(no_output_replaces_a_database)
+{
+	static const char *const words[] = {
+		"table --out=DIR/run.db",
+		"table --runs --format=csv --out=DIR/run.db",
+		"export --format=csv --out=DIR/run.db",
+		"export --format=jsonl --out=DIR/run.db",
+		"report --out=DIR/run.db",
+		"report --out=DIR/link.db",
+		"table --out=DIR/run.db-wal",
+		"table --out=DIR/run.db-journal",
+	};
+	char *link = sentence("%s/link.db", folder);
+	ck_assert_int_eq(symlink("run.db", link), 0);
+	for (size_t i = 0; i < COUNT(words); i++) {
+		char *line = sentence("! ./mvbench %s --db=DIR/run.db 2>&1", words[i]);
+		shell(0, line, "this is a database, or belongs to one");
+		ck_assert_double_eq(runs(), 1);
+		free(line);
+	}
+	free(link);
+}
+END_TEST
+
+/* Own names of others stay, and so do permissions. */
+START_TEST(an_output_touches_nothing_else)
+{
+	struct stat st;
+	char *path = sentence("%s/t.csv", folder);
+	shell(0,
+	      "cd DIR && echo mine >t.csv.part && ln -s t.csv.part t.csv.link && echo old "
+	      ">t.csv && "
+	      "chmod 640 t.csv && $MVBENCH_HOME/build/mvbench table --format=csv --out=t.csv "
+	      "--db=run.db && cat t.csv.part && ls -A | grep -c '[.]mvbench-'; true",
+	      "mine\n0\n");
+	shell(0,
+	      "cd DIR && $MVBENCH_HOME/build/mvbench table --out=t.csv.link --db=run.db && test -L "
+	      "t.csv.link && grep -c softmax t.csv.part",
+	      "1\n");
+	ck_assert(stat(path, &st) == 0 && st.st_size > 100 && (st.st_mode & 07777) == 0640);
+	free(path);
+}
+END_TEST
+
+START_TEST(a_full_standard_output_is_a_failure)
+{
+	static const char *const words[] = {
+		"list",
+		"--help",
+		"run --help",
+		"help topics",
+		"--version",
+		"run --dry-run --workload=tanh_mlp",
+		"list strategies",
+		"run --workload=tanh_mlp --epochs=1 --format=json --db=DIR/full.db",
+	};
+	for (size_t i = 0; i < COUNT(words); i++) {
+		char *line = sentence("./mvbench %s 2>&1 >/dev/full", words[i]);
+		shell(1, line, "standard output cannot be written");
+		free(line);
+	}
+}
+END_TEST
+
+/* ---- Databases -------------------------------------------------------------- */
+
+/* What a file's views and triggers say is not run: they are made anew. */
+START_TEST(views_and_triggers_of_a_file_are_not_trusted)
+{
+	static const char *const change[] = {
+		"DROP VIEW finished; CREATE VIEW finished AS WITH RECURSIVE n(x) AS (SELECT 1 "
+		"UNION ALL "
+		"SELECT x + 1 FROM n) SELECT x AS id FROM n",
+		"DROP VIEW configuration_summary",
+		"CREATE TRIGGER t AFTER INSERT ON run BEGIN INSERT INTO run_kept WITH "
+		"RECURSIVE n(x) AS "
+		"(SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT * FROM n; END",
+		"DROP TRIGGER run_changed",
+		"DROP VIEW run_summary; CREATE VIEW RUN_SUMMARY AS SELECT 1",
+		"DROP TRIGGER run_changed; DROP TABLE run_kept; CREATE VIEW run_kept AS WITH "
+		"RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x FROM n",
+	};
+	sql_in("run.db", "CREATE VIEW mine AS SELECT 1"); /* a user's own stay */
+	for (size_t i = 0; i < COUNT(change); i++) {
+		sql_in("run.db", change[i]);
+		shell(0, "timeout 20 ./mvbench table --db=DIR/run.db 2>&1", "softmax");
+		record_run("--workload=softmax --epochs=1 --batch=100");
+		ck_assert_double_eq(runs(), 2 + (double)i);
+		shell(0,
+		      "sqlite3 DIR/run.db \"SELECT count(*) FROM sqlite_master WHERE name IN "
+		      "('finished', 'configuration_summary', 'run_changed', 'run_summary') AND sql "
+		      "NOT LIKE '%RECURSIVE%'; SELECT count(*) FROM sqlite_master WHERE name "
+		      "= 't'\"",
+		      "4\n0\n");
+	}
+	shell(0, "./mvbench table --db=DIR/run.db >/dev/null; sqlite3 DIR/run.db '.schema mine'",
+	      "CREATE VIEW mine");
+}
+END_TEST
+
+/* Where nothing can be written it is brought up in memory. */
+START_TEST(what_cannot_be_written_is_not_trusted_either)
+{
+	shell(0,
+	      "sqlite3 DIR/run.db \"DROP VIEW finished; CREATE VIEW finished AS SELECT 1 AS id\"; "
+	      "unshare -rm true 2>/dev/null || { echo softmax; exit 0; }; unshare -rm sh -c "
+	      "'mount --bind DIR DIR && mount -o remount,bind,ro DIR && ./mvbench table "
+	      "--db=DIR/run.db 2>&1 && ! touch DIR/x 2>/dev/null'",
+	      "softmax");
+}
+END_TEST
+
+/* Told to end, it ends; else at its limit. */
+START_TEST(a_query_without_end_is_ended)
+{
+	static const char endless[] =
+		"WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT "
+		"max(x) FROM n";
+	char *path = sentence("%s/run.db", folder), *wrong;
+	struct store *s;
+	int64_t x;
+	sigset_t signals, before;
+	ck_assert_ptr_null(store_open(&s, path, STORE_READ));
+	s->until = clock_now() + 200000000;
+	wrong = sql_number(s, &x, endless, "");
+	ck_assert_msg(wrong && strstr(wrong, "the query was ended after"), "%s", wrong);
+	free(wrong);
+	s->until = 0;
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGTERM);
+	sigprocmask(SIG_BLOCK, &signals, &before);
+	kill(getpid(), SIGTERM);
+	wrong = sql_number(s, &x, endless, "");
+	ck_assert_msg(wrong && strstr(wrong, "the query was interrupted"), "%s", wrong);
+	free(wrong);
+	sigtimedwait(&signals, NULL, &(struct timespec){.tv_sec = 0});
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	store_close(s);
+	free(path);
+}
+END_TEST
+
+/* A reader writes nothing, and leaves nothing beside the file. */
+START_TEST(readers_only_read)
+{
+	char *path = sentence("%s/run.db", folder);
+	struct store *s;
+	ck_assert_ptr_null(store_open(&s, path, STORE_READ));
+	char *wrong = sql_change(s, "DELETE FROM run", "");
+	ck_assert_msg(wrong && strstr(wrong, "not authorized"), "%s", wrong ? wrong : "deleted");
+	free(wrong);
+	static const char *const pragma[] = {"PRAGMA user_version = 99",
+					     "PRAGMA journal_mode = DELETE"};
+	for (size_t i = 0; i < COUNT(pragma); i++) {
+		wrong = sql_script(s, pragma[i]);
+		ck_assert_msg(wrong && strstr(wrong, "not authorized"), "%s", pragma[i]);
+		free(wrong);
+	}
+	ck_assert_ptr_null(sql_script(s, "CREATE TEMP TABLE t AS SELECT * FROM run; DROP TABLE t"));
+	store_close(s);
+	ck_assert_double_eq(runs(), 1);
+	shell(0,
+	      "./mvbench table --db=DIR/run.db >DIR/t; ./mvbench export --format=csv "
+	      "--db=DIR/run.db >DIR/t; cd DIR && ls run.db*",
+	      "run.db\n");
+	ck_assert_str_eq(out, "run.db\n");
+	free(path);
+}
+END_TEST
+
+/* A spreadsheet runs none of it; numbers stay numbers. */
+START_TEST(no_cell_is_a_formula)
+{
+	sql_in("run.db", "UPDATE run SET label = '=1+cmd|x'");
+	shell(0, "./mvbench export --format=csv --db=DIR/run.db", "'=1+cmd|x");
+	ck_assert_ptr_null(strstr(out, ",=1"));
+	sql_in("run.db", "UPDATE run SET label = '-1.5'");
+	shell(0, "./mvbench export --format=csv --db=DIR/run.db", ",-1.5,");
+	sql_in("run.db", "UPDATE run SET label = 'a' || char(27) || '[31m'");
+	shell(0, "./mvbench table --runs --db=DIR/run.db", "a\\x1b[31m");
+}
+END_TEST
+
+/* ---- Leftovers -------------------------------------------------------------- */
+
+/* Of a process that was killed; not of one that lives. */
+START_TEST(folders_of_the_dead_are_removed)
+{
+	char *dead = sentence("%s/.mvbench-import-%s-dead00", folder, machine()->host), *young,
+	     *mine = NULL, *next = NULL;
+	struct utimbuf old = {.actime = 1000, .modtime = 1000};
+	ck_assert_int_eq(setenv("TMPDIR", folder, 1), 0);
+	ck_assert_int_eq(mkdir(dead, 0700), 0);
+	young = sentence("%s/file", dead);
+	close(open(young, O_CREAT | O_WRONLY, 0600));
+	ck_assert_int_eq(utime(dead, &old), 0);
+	/* what a user has named so, or may be another's, stays */
+	static const char *const others[] = {
+		"mvbench-import-dead00", ".mvbench-import-other-dead00", ".mvbench-plot-dead00"};
+	for (size_t i = 0; i < COUNT(others); i++) {
+		char *other = sentence("%s/%s", folder, others[i]);
+		ck_assert(mkdir(other, 0700) == 0 && utime(other, &old) == 0);
+		free(other);
+	}
+	ck_assert_ptr_null(folder_temporary("import", &mine));
+	ck_assert_int_ne(access(dead, F_OK), 0);
+	for (size_t i = 0; i < COUNT(others); i++) {
+		char *other = sentence("%s/%s", folder, others[i]);
+		ck_assert_int_eq(rmdir(other), 0);
+		free(other);
+	}
+	ck_assert_int_eq(utime(mine, &old), 0);
+	pid_t child = fork(); /* who has no lock of ours */
+	if (child == 0) {
+		execl("/bin/sh", "sh", "-c", "./mvbench import $TMPDIR/run.db --db=$TMPDIR/o.db",
+		      NULL);
+		_exit(127);
+	}
+	waitpid(child, NULL, 0);
+	ck_assert_int_eq(access(mine, F_OK), 0);
+	ck_assert_ptr_null(folder_temporary("import", &next));
+	folder_remove(mine);
+	folder_remove(next);
+	free(mine);
+	free(next);
+	free(young);
+	free(dead);
+}
+END_TEST
+
+static int unlocked; /* files that nobody had locked when they got another name */
+
+/* In place of the library's. */
+int rename(const char *from, const char *to)
+{
+	int fd = open(from, O_RDONLY | O_CLOEXEC);
+	unlocked += fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0;
+	close(fd);
+	return renameat(AT_FDCWD, from, AT_FDCWD, to);
+}
+
+/* So that no other's cleanup takes away what is whole and has no name yet. */
+START_TEST(an_output_is_locked_until_it_has_its_name)
+{
+	struct output o;
+	char *path = in_folder("out.csv");
+	unlocked = 0;
+	ck_assert_ptr_null(output_open(&o, "", path));
+	fputs("all", o.f);
+	ck_assert_ptr_null(output_close(&o, NULL));
+	ck_assert_int_eq(unlocked, 0);
+	ck_assert_int_eq(access(path, F_OK), 0);
+	free(path);
+}
+END_TEST
+
+/* A process that writes beside DIR/x, and stands. */
+static pid_t writer(const char *path)
+{
+	int ready[2];
+	char byte;
+	ck_assert_int_eq(pipe(ready), 0);
+	pid_t child = fork();
+	if (child == 0) {
+		struct output o;
+		char *wrong = output_open(&o, "", path);
+		write_all(ready[1], wrong ? "n" : "y", 1);
+		pause();
+		_exit(0);
+	}
+	ck_assert(read(ready[0], &byte, 1) == 1 && byte == 'y');
+	close(ready[0]);
+	close(ready[1]);
+	return child;
+}
+
+static void write_there(const char *path)
+{
+	struct output o;
+	ck_assert_ptr_null(output_open(&o, "", path));
+	ck_assert_ptr_null(output_close(&o, NULL));
+}
+
+/* What a killed process left beside an output goes with the next; what a living one has does not,
+ * nor what has another name. */
+START_TEST(parts_of_the_dead_are_removed)
+{
+	struct utimbuf old = {.actime = 1000, .modtime = 1000};
+	const char *host = machine()->host;
+	char *path = sentence("%s/x", folder), *part,
+	     *others[] = {sentence("%s/.mvbench-out-%s-1-0.part.bak", folder, host),
+			  sentence("%s/.mvbench-out-%s-1-x.part", folder, host),
+			  sentence("%s/.mvbench-out-%s--0.part", folder, host),
+			  sentence("%s/.mvbench-out-elsewhere-1-0.part", folder),
+			  sentence("%s/mvbench-out-%s-1-0.part", folder, host)};
+	char *link = sentence("%s/.mvbench-out-%s-1-1.part", folder, host);
+	for (size_t i = 0; i < COUNT(others); i++) {
+		close(open(others[i], O_CREAT | O_WRONLY, 0600));
+		ck_assert_int_eq(utime(others[i], &old), 0);
+	}
+	ck_assert_int_eq(symlink("x", link), 0);
+	pid_t child = writer(path);
+	part = sentence("%s/.mvbench-out-%s-%d-0.part", folder, host, (int)child);
+	ck_assert_int_eq(utime(part, &old), 0);
+	write_there(path);
+	ck_assert_int_eq(access(part, F_OK), 0);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	ck_assert_int_eq(access(part, F_OK), 0);
+	write_there(path);
+	ck_assert_int_ne(access(part, F_OK), 0);
+	close(open(part, O_CREAT | O_WRONLY, 0600)); /* just made, and not locked yet */
+	write_there(path);
+	ck_assert_int_eq(access(part, F_OK), 0);
+	for (size_t i = 0; i < COUNT(others); i++) {
+		ck_assert_int_eq(access(others[i], F_OK), 0);
+		free(others[i]);
+	}
+	ck_assert_int_eq(unlink(link), 0);
+	free(link);
+	free(part);
+	free(path);
+}
+END_TEST
+
+/* A folder that is removed gives its lock back. */
+START_TEST(folders_cost_no_descriptors)
+{
+	for (int i = 0; i < 2000; i++) {
+		char *path = NULL;
+		ck_assert_ptr_null(folder_temporary("many", &path));
+		folder_remove(path);
+		ck_assert_int_ne(access(path, F_OK), 0);
+		free(path);
+	}
+	int fd = open("/dev/null", O_RDONLY);
+	ck_assert(fd >= 0 && fd < 64);
+	close(fd);
+}
+END_TEST
+
+/* Nobody opens it once all have it, so that a watcher that is killed leaves none. */
+START_TEST(the_status_page_has_no_name_while_workers_train)
+{
+	char *words =
+		sentence("./mvbench run --workload=tanh_mlp --strategy=allreduce --workers=2 "
+			 "--epochs=40 --step-time=20ms --db=%s/run.db >%s/said 2>&1 & "
+			 "P=$!; for i in $(seq 100); do sleep 0.1; sqlite3 %s/run.db 'SELECT "
+			 "count(*) FROM epoch' | grep -q '^[4-9]' && break; done; "
+			 "ls -l /proc/$P/map_files | grep mvbench-status; kill -9 $P; sleep 1",
+			 folder, folder, folder);
+	shell(0, words, "(deleted)");
+	free(words);
+}
+END_TEST
+
+/* ---- A busy machine --------------------------------------------------------- */
+
+/* Somebody else has half of the core: the run, the database and the table say so. (Other tests have
+ * all of it when they want it.) */
+START_TEST(a_busy_machine_is_seen)
+{
+	shell(0,
+	      "nice -n 19 taskset -c 0 sh -c 'while :; do :; done' & B=$!; nice -n 19 taskset -c 0 "
+	      "./mvbench run --workload=tanh_mlp --tanh_mlp.hidden=64 --epochs=1 --quiet-wait=1s "
+	      "--db=DIR/busy.db 2>&1; kill $B",
+	      "cores here: waiting until they are quiet");
+	ck_assert_msg(strstr(out, "others still use ") && strstr(out, "a worker had ") &&
+			      strstr(out, " % of its core, others the rest"),
+		      "%s", out);
+	shell(0,
+	      "sqlite3 DIR/busy.db \"SELECT cores_share < 0.9, quiet_epoch_seconds IS NULL, "
+	      "(SELECT count(*) FROM epoch WHERE epoch > 0 AND user_s > 0 AND run_delay_s > 0.1 * "
+	      "seconds AND preemptions > 0), (SELECT load >= 0 FROM rank), config FROM "
+	      "run_summary\"",
+	      "1|1|1|1|serial\n");
+	shell(0, "./mvbench table --db=DIR/busy.db", "*: in 1 run a worker had less than 90 %");
+	shell(0, "./mvbench table --busy=drop --format=json --db=DIR/busy.db",
+	      "\"epoch_seconds\": null");
+}
+END_TEST
+
+/* A simulation has no cores. */
+START_TEST(a_simulation_is_never_busy)
+{
+	shell(0,
+	      "./mvbench run --workload=perceptron --strategy=asgd --workers=4 --platform=sim "
+	      "--sim.platform=ethernet_1g --sim.step-time=1ms --epochs=1 --quiet-wait=100s "
+	      "--db=DIR/sim.db && "
+	      "sqlite3 DIR/sim.db 'SELECT cores_share IS NULL, quiet_epoch_seconds = "
+	      "epoch_seconds, "
+	      "(SELECT count(*) FROM epoch WHERE coalesce(user_s, system_s, run_delay_s, "
+	      "preemptions) "
+	      "IS NOT NULL AND epoch > 0) FROM run_summary'",
+	      "1|1|0\n");
+}
+END_TEST
+
+Suite *hostile_suite(void)
+{
+	Suite *s = suite_create("hostile");
+	TCase *t = tcase_create("hostile");
+	tcase_add_checked_fixture(t, recorded, folder_free);
+	tcase_set_timeout(t, 60);
+	tcase_add_test(t, no_output_replaces_a_database);
+	tcase_add_test(t, an_output_touches_nothing_else);
+	tcase_add_test(t, a_full_standard_output_is_a_failure);
+	tcase_add_test(t, views_and_triggers_of_a_file_are_not_trusted);
+	tcase_add_test(t, what_cannot_be_written_is_not_trusted_either);
+	tcase_add_test(t, a_query_without_end_is_ended);
+	tcase_add_test(t, readers_only_read);
+	tcase_add_test(t, no_cell_is_a_formula);
+	tcase_add_test(t, folders_of_the_dead_are_removed);
+	tcase_add_test(t, an_output_is_locked_until_it_has_its_name);
+	tcase_add_test(t, parts_of_the_dead_are_removed);
+	tcase_add_test(t, folders_cost_no_descriptors);
+	tcase_add_test(t, the_status_page_has_no_name_while_workers_train);
+	tcase_add_test(t, a_busy_machine_is_seen);
+	tcase_add_test(t, a_simulation_is_never_busy);
+	suite_add_tcase(s, t);
+	return s;
+}

@@ -1,0 +1,759 @@
+/*
+ * check_lab.c - real runs on several hosts, which are virtual: what a lab is, and that runs on it
+ * are right, whichever strategy and placement; what goes wrong on one host is told; and nothing is
+ * left behind.
+ */
+#include "runtime/launch/lab.h"
+#include "tests/fixture.h"
+#include "tests/made.h"
+#include "tests/suites.h"
+
+#include <signal.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { OUTPUT = 1 << 15, TIMEOUT_S = 120 };
+
+#define RUN \
+	"./mvbench run --workload=softmax --epochs=2 --batch=30 --lr=0.01 --data-dir=$FOLDER " \
+	"--db=$FOLDER/run.db "
+
+/* Queries are in files: words of a lab are between quotes already. */
+#define ASK "sqlite3 $FOLDER/run.db <$FOLDER/"
+
+static bool allowed;
+
+static void set_up(void)
+{
+	small_data();
+	setenv("FOLDER", folder, 1);
+	/* what waits for a message is there when it comes, as times are looked at */
+	setenv("OMPI_MCA_mpi_yield_when_idle", "0", 1);
+	setenv("ASAN_OPTIONS", "detect_leaks=0", 1); /* of what Open MPI leaves behind */
+	char out[OUTPUT];
+	allowed = command_output("./mvbench lab run 1 -- true 2>&1", out, sizeof out) == EXIT_OK;
+	if (!allowed && getenv("MVBENCH_REQUIRE_LAB"))
+		ck_abort_msg("%s", out);
+	if (!allowed)
+		skipped(out);
+}
+
+static void tear_down(void)
+{
+	setenv("OMPI_MCA_mpi_yield_when_idle", "1", 1); /* as other suites have it */
+	unsetenv("ASAN_OPTIONS");
+	folder_free();
+}
+
+/* In a lab, on its first host. Returns the exit status. */
+static int in_lab(const char *words, const char *command, char out[OUTPUT])
+{
+	char *all = sentence("./mvbench lab run %s -- sh -c '%s' 2>&1", words, command);
+	int status = command_output(all, out, OUTPUT);
+	free(all);
+	return status;
+}
+
+static void expect_in_lab(const char *words, const char *command, int want, const char *says)
+{
+	char out[OUTPUT];
+	int status = in_lab(words, command, out);
+	ck_assert_msg(status == want, "%s: status %d: %s", command, status, out);
+	ck_assert_msg(strstr(out, says), "%s: \"%s\" is not in: %s", command, says, out);
+}
+
+/* ---- Which ranks a host gets --------------------------------------------- */
+
+static void ck_placed(const char *text, int workers, int servers, const char *placement,
+		      const char *want)
+{
+	struct host_list l;
+	struct config c = {.run = {.workers = workers, .servers = servers},
+			   .own = {.placement = placement}};
+	int number[16] = {0};
+	const char *host[16];
+	folder_text("hosts", text);
+	char *path = sentence("%s/hosts", folder);
+	char *wrong = host_list_read(path, &l);
+	if (!wrong)
+		wrong = host_list_deal(&l, &c, number);
+	for (int r = 0; !wrong && r < workers + servers; r++)
+		host[r] = l.host[number[r]].name;
+	char *got =
+		wrong ? sentence("%s", wrong) : text_list(host, (size_t)(workers + servers), " ");
+	ck_assert_msg(strstr(got, want) && (wrong || strlen(got) == strlen(want)), "%s: %s", text,
+		      got);
+	host_list_fini(&l);
+	if (!wrong && *placement) {
+		char *again = placement_text(number, workers, servers);
+		ck_assert_str_eq(again, placement);
+		free(again);
+	}
+	free(got);
+	free(wrong);
+	free(path);
+}
+
+static void ck_deal(const char *text, int workers, int servers, const char *want)
+{
+	ck_placed(text, workers, servers, "", want);
+}
+
+START_TEST(ranks_are_placed_as_told)
+{
+	static const char abc[] = "a\nb slots=1\nc\n";
+	ck_placed(abc, 4, 0, "2@0,2@1", "a a b b");
+	ck_placed(abc, 4, 0, "1@2,1@0,2@1", "c a b b");
+	ck_placed(abc, 2, 2, "1@0,1@1+1@1,1@0", "a b b a");
+	ck_placed(abc, 3, 1, "2@0,1@2+1@1", "a a c b");
+	ck_placed(abc, 4, 0, "2@0", "it has to place 4 workers");
+	ck_placed(abc, 2, 0, "2@0,2@1", "it has to place 2 workers");
+	ck_placed(abc, 2, 1, "2@0+2@1", "the servers behind a +");
+	ck_placed(abc, 2, 0, "1@0+1@1", "it has to place 2 workers");
+	ck_placed(abc, 4, 0, "2@0,2@3", "no machine 3");
+	ck_placed(abc, 4, 0, "2@0,x", "\"x\" is not RANKS@HOST");
+	ck_placed(abc, 4, 0, "0@0,4@1", "is not RANKS@HOST");
+	ck_placed(abc, 1, 1, "1@0+1@1+1@2", "is not RANKS@HOST");
+	ck_placed(abc, 1, 0, "+1@0", "is not RANKS@HOST");
+	ck_placed(abc, 1, 0, "99999999999@0", "is not RANKS@HOST");
+	ck_placed(abc, 4, 3, "1@0,1@1,1@0,1@2+1@0,1@1,1@2", "a b a c a b c");
+}
+END_TEST
+
+START_TEST(ranks_are_dealt_to_hosts)
+{
+	ck_deal("a\nb\n", 2, 0, "a b");
+	ck_deal("a\nb\n", 4, 2, "a a b b a b");
+	ck_deal("a\nb\nc\n", 4, 0, "a a b c");
+	ck_deal("a slots=2 # two\n\n# none\nb slots=1\n", 3, 1, "a a b a");
+	ck_deal("a slots=1\nb\n", 3, 0, "a b b");
+	ck_deal("a slots=3\nb slots=1\n", 2, 2, "a a a a");
+	ck_deal("a slots=1\nb slots=1\n", 3, 0, "slots of the hostfile: 2");
+	ck_deal("a\na\nb\nb\n", 4, 2, "a a b b a b");
+	ck_deal("a\nb slots=2\nc slots=2\n", 4, 2, "b b c c b c");
+	ck_deal("# nobody\n", 1, 0, "it names no machine");
+}
+END_TEST
+
+START_TEST(rates_are_read)
+{
+	static const struct option o = {.name = "rate"};
+	static const char *const wrong[] = {"",        "100",    "mbit",    "-1mbit",
+					    "1e9gbit", "10kbit", "100mbits"};
+	ck_assert_double_eq(bit_rate("100mbit"), 1e8);
+	ck_assert_double_eq(bit_rate("2.5gbit"), 2.5e9);
+	ck_assert_ptr_null(bit_rate_check(&o, "none"));
+	ck_assert_ptr_null(bit_rate_check(&o, "100kbit"));
+	for (size_t i = 0; i < COUNT(wrong); i++) {
+		char *says = bit_rate_check(&o, wrong[i]);
+		ck_assert_msg(says && strstr(says, "a rate from 100kbit"), "%s", wrong[i]);
+		free(says);
+	}
+	/* 1 ms of the rate, or two packets */
+	char *slow = lab_shape("10mbit"), *fast = lab_shape("1gbit");
+	ck_assert_str_eq(slow, "root tbf rate 10000000bit burst 3028 limit 262144");
+	ck_assert_str_eq(fast, "root tbf rate 1000000000bit burst 125000 limit 6250000");
+	free(slow);
+	free(fast);
+}
+END_TEST
+
+/* ---- What a lab is ------------------------------------------------------- */
+
+START_TEST(hosts_have_their_own)
+{
+	if (!allowed)
+		return;
+	expect_in_lab("2", "hostname", 0, "lab1\n");
+	expect_in_lab("2", "./mvbench lab exec lab2 hostname", 0, "lab2\n");
+	expect_in_lab("2", "exit 7", 7, "");
+	expect_in_lab("2", "./mvbench lab exec lab2 -- sh -c \"exit 9\"", 9, "");
+	expect_in_lab("2", "touch /dev/shm/mine; ./mvbench lab exec lab2 ls /dev/shm | wc -l", 0,
+		      "0\n");
+	expect_in_lab("2",
+		      "echo \"pid 1 is $(cat /proc/1/comm), and there are $(ls -d /proc/[0-9]* | "
+		      "wc -l)\"",
+		      0, "pid 1 is mvbench");
+	expect_in_lab("2 --clock-offset=1000s",
+		      "b=$(./mvbench lab exec lab2 -- cut -d. -f1 /proc/uptime); "
+		      "a=$(cut -d. -f1 /proc/uptime); echo ahead by $(( (b - a + 50) / 100 ))",
+		      0, "ahead by 10\n");
+	/* the streams and the folder are those of who asked */
+	expect_in_lab("2", "echo word | ./mvbench lab exec lab2 cat", 0, "word\n");
+	expect_in_lab("2", "[ \"$(./mvbench lab exec lab2 pwd)\" = \"$(pwd)\" ]", 0, "");
+	static const char *const verbs[] = {"exec lab3 true", "cut lab3", "off lab3",
+					    "rate 1mbit lab3", "probe lab3"};
+	for (size_t i = 0; i < COUNT(verbs); i++) {
+		char *command = sentence("./mvbench lab %s", verbs[i]);
+		expect_in_lab("2", command, EXIT_USER, "lab3: there is no such host in this lab");
+		free(command);
+	}
+	expect_in_lab("2", "./mvbench lab off lab2; ./mvbench lab exec lab2 true", EXIT_USER,
+		      "or it is off");
+}
+END_TEST
+
+/* Both ways at once, by our own messages over TCP; and what is cut is cut. */
+START_TEST(wires_hold_their_rate)
+{
+	char out[OUTPUT];
+	double there, both, back, limit = 1, slowest = 1e9;
+	if (!allowed)
+		return;
+	/* never faster; as slow only where others take the cores meanwhile */
+	for (int i = 0; i < 10 && slowest > 1.2 * limit; i++) {
+		int status = in_lab("2 --rate=20mbit", "true", out);
+		ck_assert_msg(status == 0, "%s", out);
+		ck_assert_msg(
+			sscanf(out,
+			       "mvbench: lab: 407 KB to lab2 take %lf ms one way and %lf ms both "
+			       "ways at once, a byte there and back %lf ms; at 20mbit they "
+			       "take %lf "
+			       "ms",
+			       &there, &both, &back, &limit) == 4,
+			"%s", out);
+		ck_assert_double_eq_tol(limit, 170.2, 0.2);
+		ck_assert_msg(there > 0.9 * limit && both > 0.9 * limit, "%s", out);
+		slowest = fmax(there, both);
+	}
+	ck_assert_msg(slowest < 1.2 * limit, "%s", out);
+
+	expect_in_lab("2 --rate=1gbit --probe=false",
+		      "./mvbench lab rate 20mbit && ./mvbench lab probe lab2", 0, "at ");
+	expect_in_lab("2 --probe=false", "./mvbench lab cut lab2 && ./mvbench lab probe lab2",
+		      EXIT_USER, "no answer over this wire");
+	expect_in_lab(
+		"2 --probe=false",
+		"./mvbench lab cut lab2 && ./mvbench lab heal lab2 && ./mvbench lab probe lab2", 0,
+		"407 KB to lab2");
+}
+END_TEST
+
+/* Between hosts there is no shared memory; a wire of 20 Mbit/s carries 2.5 MB/s each way. */
+START_TEST(communication_is_benched_between_hosts)
+{
+	char out[OUTPUT];
+	double bus = 0;
+	if (!allowed)
+		return;
+	int status = in_lab("2 --rate=20mbit --probe=false",
+			    "./mvbench bench comm --servers=2 --min=64KiB --max=64KiB "
+			    "--repetitions=1 --format=csv",
+			    out);
+	ck_assert_msg(status == 0 && strstr(out, "2 workers and 2 servers on lab1,lab2"), "%s",
+		      out);
+	ck_assert_msg(strstr(out, "\npush_pull,servers,65536,") && !strstr(out, "shared"), "%s",
+		      out);
+	const char *row = strstr(out, "\nbroadcast,mpi,65536,16384,");
+	ck_assert_msg(row && sscanf(row, "\nbroadcast,mpi,65536,16384,%*f,%*f,%lf,0", &bus) == 1,
+		      "%s", out);
+	ck_assert_msg(bus > 0 && bus < 1.2 * 2.5e-3, "%g GB/s: %s", bus, out);
+}
+END_TEST
+
+static const struct {
+	const char *words, *says;
+} mistakes[] = {
+	{"", "lab does run, up, exec"},
+	{"fly", "lab does run, up, exec"},
+	{"run", "a number of hosts from 1 to 64 is wanted"},
+	{"run 0 -- true", "a number of hosts from 1 to 64"},
+	{"run 65 -- true", "a number of hosts from 1 to 64"},
+	{"run two -- true", "a number of hosts from 1 to 64"},
+	{"run 2", "what is to run there?"},
+	{"run 2 --rate=fast -- true", "--rate=fast: a rate from 100kbit to 100gbit"},
+	{"run 2 --clock-offset=-1 -- true", "--clock-offset=-1"},
+	{"exec", "a host is wanted"},
+	{"exec lab1", "what is to run on lab1?"},
+	{"exec lab1 true", "there is no lab here"},
+	{"cut lab1", "there is no lab here"},
+	{"rate", "a rate is wanted"},
+	{"rate 5", "--rate=5: a rate from"},
+	{"down", "there is no lab that stays"},
+};
+
+START_TEST(mistakes_are_sentences)
+{
+	char out[OUTPUT];
+	char *all = sentence("./mvbench lab %s 2>&1", mistakes[_i].words);
+	int status = command_output(all, out, sizeof out);
+	ck_assert_msg(status == EXIT_USER && strstr(out, mistakes[_i].says), "%s: %d: %s", all,
+		      status, out);
+	free(all);
+}
+END_TEST
+
+/* ---- Runs ---------------------------------------------------------------- */
+
+static const char *const runs[] = {
+	"--strategy=allreduce --workers=2",
+	"--strategy=allreduce --allreduce.overlap=true --workers=3",
+	"--strategy=periodic --sync-every=3 --workers=2",
+	"--strategy=gossip --workers=3",
+	"--strategy=model_parallel --workers=2",
+	"--strategy=hybrid --hybrid.group=2 --workers=4",
+	"--strategy=asgd --workers=2",
+	"--strategy=asgd --workers=2 --table-home=onesided",
+	"--strategy=asgd --workers=3 --servers=1",
+	"--strategy=bsp --workers=2",
+	"--strategy=bsp --workers=2 --table-home=onesided",
+	"--strategy=ssp --workers=2",
+	"--strategy=downpour --workers=2 --sync-every=2",
+	"--strategy=easgd --workers=2 --table-home=onesided",
+	"--strategy=asgd --workers=4 --servers=2 --epochs=6", /* their order is the machine's */
+};
+
+/* As many hosts as fit, at most three; and the database says that it was done. */
+START_TEST(every_strategy_runs)
+{
+	if (!allowed)
+		return;
+	char *command =
+		sentence(RUN "%s && sqlite3 $FOLDER/run.db \"SELECT status, test_accuracy > "
+			     "0.5 FROM run JOIN epoch ON run_id = id ORDER BY id DESC, epoch DESC "
+			     "LIMIT 1\"",
+			 runs[_i]);
+	expect_in_lab(strstr(command, "workers=2") ? "2" : "3", command, 0, "done|1\n");
+	free(command);
+}
+END_TEST
+
+/* A fast worker's pushes beside a slow one take what they take alone; of one-sided windows, whose
+ * owner has to come by, twenty times as much. The fastest epochs of several runs, as others may
+ * have the cores meanwhile. */
+START_TEST(asynchronous_is_asynchronous)
+{
+	if (!allowed)
+		return;
+	const char *words = RUN "--strategy=asgd --epochs=6 --deal=static --barrier-every=0 ";
+	char *command =
+		sentence("for i in $(seq 6); do { "
+			 "%s--workers=1 --servers=2 --label=alone && "
+			 "%s--workers=2 --speed=1:0.02 --label=beside; } >$FOLDER/said 2>&1 || "
+			 "{ cat $FOLDER/said; exit 1; }; t=$(" ASK "ask.sql); [ $t = 1 ] && "
+			 "break; done; echo $t",
+			 words, words);
+	forget_runs();
+	folder_text("ask.sql", "SELECT iif(max(t) < 4 * min(t), 1, max(t) / min(t)) FROM (SELECT "
+			       "min((compute_s + comm_s) / pushes) AS t FROM rank_epoch JOIN run "
+			       "ON id = run_id WHERE epoch > 0 AND rank = 0 GROUP BY label)");
+	expect_in_lab("2 --probe=false", command, 0, "1\n");
+	free(command);
+}
+END_TEST
+
+static const char *const exact[] = {"allreduce --workers=2",
+				    "allreduce --workers=3",
+				    "periodic --sync-every=3 --workers=2",
+				    "gossip --workers=2",
+				    "model_parallel --workers=2",
+				    "hybrid --hybrid.group=2 --workers=4"};
+
+/* Who meets in every exchange trains what it trains on one machine, bit for bit. */
+START_TEST(hosts_do_not_change_the_model)
+{
+	if (!allowed)
+		return;
+	char *command = sentence(RUN "--strategy=%s && " RUN
+				     "--strategy=%s --hostfile=$FOLDER/one && " ASK "ask.sql",
+				 exact[_i], exact[_i]);
+	folder_text("one", "lab1 slots=8\n");
+	folder_text(
+		"ask.sql",
+		"SELECT count(*), count(DISTINCT model_hash), count(DISTINCT hosts) FROM (SELECT "
+		"* FROM run ORDER BY id DESC LIMIT 2)");
+	expect_in_lab("2", command, 0, "\n2|1|2\n");
+	free(command);
+}
+END_TEST
+
+/* The order in which pushes came to servers on several hosts. */
+START_TEST(a_record_is_replayed)
+{
+	if (!allowed)
+		return;
+	folder_text("ask.sql", "SELECT max(id) FROM run");
+	expect_in_lab("3",
+		      RUN "--strategy=asgd --workers=3 --record && ./mvbench run --platform=sim "
+			  "--sim.replay=$(" ASK "ask.sql) --sim.platform=ethernet_1g "
+			  "--sim.step-time=1ms --data-dir=$FOLDER --db=$FOLDER/run.db",
+		      0, "bit for bit");
+}
+END_TEST
+
+/* Clocks of hosts differ by 1,000 seconds; timelines do not: no push is applied before it is made,
+ * nor later than the run takes. */
+START_TEST(timelines_are_of_one_clock)
+{
+	if (!allowed)
+		return;
+	folder_text(
+		"ask.sql",
+		"SELECT count(*) > 20, min(a.start_s - p.start_s) > -1e-3, max(a.start_s - "
+		"p.start_s) < 5, count(DISTINCT a.rank), count(DISTINCT p.rank) FROM event AS a "
+		"JOIN event AS p USING (run_id, flow) WHERE a.name = 'apply' AND p.name = 'push' "
+		"AND run_id = (SELECT max(id) FROM run)");
+	expect_in_lab("3 --clock-offset=1000s",
+		      RUN "--strategy=asgd --workers=3 --trace=10 && " ASK "ask.sql", 0,
+		      "\n1|1|1|3|3\n");
+}
+END_TEST
+
+/* ---- What the database knows of it ---------------------------------------- */
+
+START_TEST(the_database_knows_the_machines)
+{
+	if (!allowed)
+		return;
+	folder_text("ask.sql",
+		    "SELECT group_concat(rank || role || host || slot || (address <> '') || "
+		    "(git_commit = (SELECT git_commit || iif(git_dirty, '-dirty', '') FROM run)) "
+		    "|| (libraries LIKE 'Open MPI%'), ' ') FROM rank; "
+		    "SELECT hosts, placement, launcher, network_bandwidth BETWEEN 10e6 AND 13e6, "
+		    "network_latency BETWEEN 1e-6 AND 0.02, network LIKE '% Mbit/s, %s' AND "
+		    "abs(CAST(network AS REAL) - network_bandwidth * 8e-6) < 1, "
+		    "mpi_settings LIKE '%osc=^ucx%', heartbeat >= started, oversubscribed = "
+		    "(cores < 3) FROM run");
+	/* in one of several runs, as others may have the cores when the wires are measured */
+	char *command =
+		sentence("for i in $(seq 6); do rm -f $FOLDER/run.db*; %s--strategy=asgd "
+			 "--workers=4 >$FOLDER/said 2>&1 || { cat $FOLDER/said; exit 1; }; "
+			 "a=$(" ASK "ask.sql); "
+			 "case $a in *1\\|1\\|1\\|1\\|1\\|1) break;; esac; done; echo \"$a\"",
+			 RUN);
+	expect_in_lab("3 --rate=100mbit", command, 0,
+		      "0workerlab10111 1workerlab11111 2workerlab20111 3workerlab30111 "
+		      "4serverlab12111 5serverlab21111 6serverlab31111\n"
+		      "lab1,lab2,lab3|2@0,1@1,1@2+1@0,1@1,1@2|mpirun|1|1|1|1|1|1\n");
+	free(command);
+}
+END_TEST
+
+/* Runs of other machines, other places on them, or another network are not repeats; of another
+ * file that names the same machines they are. */
+START_TEST(networks_and_hosts_are_kept_apart)
+{
+	if (!allowed)
+		return;
+	forget_runs();
+	static const char run[] = RUN "--strategy=allreduce --workers=2 --epochs=1 ";
+	folder_text("a", "lab1\nlab2\n");
+	folder_text("b", "lab1 slots=1\nlab2 slots=1\n");
+	folder_text("c", "lab1\nlab3\n");
+	folder_text(
+		"keys.sql",
+		"SELECT group_concat(n, ' ') FROM (SELECT group_concat(seed) AS n FROM "
+		"run_summary GROUP BY config_key ORDER BY 1); SELECT count(DISTINCT compare_key) "
+		"FROM run_summary");
+	char *command = sentence(
+		"%s--hostfile=$FOLDER/a && %s--hostfile=$FOLDER/b --seed=2 && "
+		"%s--hostfile=$FOLDER/c --seed=3 && %s--hostfile=$FOLDER/a --placement=1@1,1@0 "
+		"--seed=4 && ./mvbench lab rate 20mbit && %s--hostfile=$FOLDER/a --seed=5 && " ASK
+		"keys.sql && ./mvbench table --format=csv --db=$FOLDER/run.db 2>&- | grep -c "
+		",allreduce",
+		run, run, run, run, run);
+	expect_in_lab("3 --rate=100mbit", command, 0, "1,2 3 4 5\n1\n4\n");
+	free(command);
+}
+END_TEST
+
+/* A sweep over another file of the same machines has nothing to do; --placement makes cells of its
+ * own. */
+START_TEST(a_cell_is_its_placement)
+{
+	if (!allowed)
+		return;
+	forget_runs();
+	folder_text("a", "lab1\nlab2\n");
+	folder_text("b", "lab1 slots=1\nlab2 slots=1\n");
+	folder_text("s.ini", "[cell]\nworkload = softmax\nstrategy = allreduce\nworkers = 2\n"
+			     "epochs = 1\nplacement = 1@0 1@1, 1@1 1@0\n");
+	expect_in_lab("2",
+		      "for f in a b; do ./mvbench sweep $FOLDER/s.ini --hostfile=$FOLDER/$f "
+		      "--data-dir=$FOLDER --db=$FOLDER/run.db || exit; done",
+		      0, "2 cells: 2 done, 0 diverged, 0 failed, 0 left; finished cells were not");
+}
+END_TEST
+
+START_TEST(job_files_cross_networks)
+{
+	if (!allowed)
+		return;
+	forget_runs();
+	folder_text("rates.ini", "[cell]\nworkload = softmax\nstrategy = allreduce\nworkers = 2\n"
+				 "epochs = 1\nlab.rate = 20mbit, 100mbit\n");
+	folder_text("ask.sql",
+		    "SELECT lab_rate, count(*), min(network_bandwidth * 8e-6 / "
+		    "lab_rate BETWEEN 0.8 AND 1.1) FROM run GROUP BY 1; SELECT "
+		    "count(DISTINCT network), count(DISTINCT config_key) FROM run_summary");
+	expect_in_lab("2",
+		      "for s in 1 2; do ./mvbench sweep $FOLDER/rates.ini --seed=$s "
+		      "--data-dir=$FOLDER --db=$FOLDER/run.db || exit; done; " ASK "ask.sql",
+		      0, "100mbit|2|1\n20mbit|2|1\n2|2\n");
+	char out[OUTPUT];
+	int status = command_output("./mvbench run --workers=2 --strategy=allreduce "
+				    "--lab.rate=20mbit --dry-run 2>&1",
+				    out, sizeof out);
+	ck_assert_msg(status == EXIT_USER && strstr(out, "a lab, which is not here"), "%s", out);
+}
+END_TEST
+
+/* Wires as they were set, in a platform that a simulation takes; and an allreduce over them. */
+START_TEST(wires_are_calibrated)
+{
+	if (!allowed)
+		return;
+	char out[OUTPUT];
+	forget_runs();
+	int status = command_output(
+		"./mvbench calibrate --lab=3 --lab.rate=50mbit --counts=2 --seconds=0.2 "
+		"--workload=softmax --data-dir=$FOLDER --db=$FOLDER/run.db "
+		"--out=$FOLDER/wires.xml 2>&1",
+		out, sizeof out);
+	ck_assert_msg(status == EXIT_OK && strstr(out, "50mbit"), "status %d: %s", status, out);
+	double rate = number_in("run.db", "SELECT max(x / value) FROM calibration_point WHERE "
+					  "name = 'message' AND x > 4e5");
+	ck_assert_msg(rate > 4e6 && rate < 6.25e6, "%g bytes a second", rate);
+	ck_assert_double_lt(number_in("run.db",
+				      "SELECT max(abs(s.value / m.value - 1)) FROM "
+				      "calibration_point AS m JOIN calibration_point AS s "
+				      "USING (x) WHERE m.name = 'message' AND s.name = "
+				      "'sim_message' AND x > 4e5"),
+			    0.02);
+	ck_assert_double_lt(number_in("run.db",
+				      "SELECT max(abs(s.value / m.value - 1)) FROM "
+				      "calibration_point AS m JOIN calibration_point AS s "
+				      "USING (x) WHERE m.name = 'allreduce' AND s.name = "
+				      "'sim_allreduce' AND x > 1e5"),
+			    0.1);
+	static const char *const sims[] = {
+		"--sim.platform=hosts --lab.rate=50mbit --placement=1@0,1@1 --step-time=20ms",
+		"--sim.platform=$FOLDER/wires.xml --sim.step-time=20ms"};
+	for (int i = 0; i < 2; i++) {
+		char *words = sentence(RUN "--platform=sim --workers=2 --strategy=allreduce "
+					   "--sim.train=false %s 2>&1",
+				       sims[i]);
+		status = command_output(words, out, sizeof out);
+		ck_assert_msg(status == EXIT_OK, "%s: %s", words, out);
+		free(words);
+	}
+	/* 10 steps of 20 ms; with each an allreduce of 31,400 bytes, each way at once */
+	double seconds[] = {number_in("run.db", "SELECT min(seconds) FROM epoch WHERE epoch > 0"),
+			    number_in("run.db", "SELECT max(seconds) FROM epoch WHERE epoch > 0")};
+	ck_assert_msg(seconds[0] > 0.2 + 10 * 0.7 * 31400 / 6e6 && seconds[1] < 0.4, "%g to %g s",
+		      seconds[0], seconds[1]);
+	status = command_output(RUN "--platform=sim --workers=2 --strategy=allreduce "
+				    "--sim.platform=hosts --lab.rate=20mbit 2>&1",
+				out, sizeof out);
+	ck_assert_msg(status == EXIT_USER &&
+			      strstr(out, "no wires of 20mbit were calibrated; run: mvbench "
+					  "calibrate --hostfile=FILE --lab.rate=20mbit"),
+		      "%s", out);
+}
+END_TEST
+
+/* The cells of a job file in a lab, against simulations of its wires; again, where others had the
+ * cores meanwhile. */
+START_TEST(simulations_are_held_to_wires)
+{
+	if (!allowed)
+		return;
+	char out[OUTPUT] = "";
+	int status = -1;
+	folder_text("wires.ini",
+		    "[defaults]\nworkload = softmax\nstep-time = 20ms\nbatch = 30\nepochs = 2\n"
+		    "lr = 0.01\nsim.train = false\nworkers = 2\nlab.rate = 20mbit\n"
+		    "[cells]\nstrategy = allreduce, asgd\n");
+	for (int i = 0; i < 4 && (status || !strstr(out, "fastest")); i++) {
+		forget_runs();
+		status = command_output(
+			"./mvbench validate $FOLDER/wires.ini --lab=2 --rounds=3 --seconds=0.2 "
+			"--data-dir=$FOLDER --db=$FOLDER/run.db --threshold-median=20 "
+			"--threshold-p90=40 2>&1",
+			out, sizeof out);
+	}
+	ck_assert_msg(status == EXIT_OK, "status %d: %s", status, out);
+	ck_assert_msg(strstr(out, "softmax allreduce 2w") && strstr(out, "softmax asgd 2w+2s"),
+		      "%s", out);
+	ck_assert_msg(strstr(out, "fastest"), "%s", out);
+}
+END_TEST
+
+static const struct {
+	const char *there, *says;
+} differences[] = {
+	{"mkdir $FOLDER/other; cp $FOLDER/train-images* $FOLDER/other; cd $FOLDER/other; f=$(ls); "
+	 "printf x | dd of=$f bs=1 seek=100 conv=notrunc status=none; cd -; "
+	 "./mvbench lab exec lab2 -- mount --bind $FOLDER/other/$f $FOLDER/$f",
+	 "rank 1, on lab2, has other rows in its data set's files than rank 0"},
+	{"c=$(./mvbench --version | grep -o '[0-9a-f]\\{12\\}' | head -1); "
+	 "LC_ALL=C sed s/$c/0123456789ab/g mvbench >$FOLDER/built; chmod +x $FOLDER/built; "
+	 "./mvbench lab exec lab2 -- mount --bind $FOLDER/built $(pwd)/mvbench",
+	 "rank 1 is of another mvbench, 0123456789ab"},
+};
+
+START_TEST(other_builds_and_data_are_noticed)
+{
+	if (!allowed)
+		return;
+	folder_text("there.sh", differences[_i].there);
+	expect_in_lab("2", "sh -e $FOLDER/there.sh && " RUN "--strategy=allreduce --workers=2",
+		      EXIT_USER, differences[_i].says);
+}
+END_TEST
+
+/* ---- What goes wrong ------------------------------------------------------ */
+
+START_TEST(rank_0_may_be_elsewhere)
+{
+	char out[OUTPUT];
+	if (!allowed)
+		return;
+	folder_text("hosts", "lab2\nlab3\n");
+	int status = in_lab(
+		"3",
+		RUN "--strategy=allreduce --workers=2 --hostfile=$FOLDER/hosts "
+		    "--format=json && sqlite3 $FOLDER/run.db \"SELECT host, status FROM run\"",
+		out);
+	ck_assert_msg(status == 0 && strstr(out, "lab2|done\n"), "status %d: %s", status, out);
+	ck_assert_msg(strstr(out, "epoch 2/2"), "no progress is told: %s", out);
+
+	/* and a user's mistake that only the workers find */
+	status = in_lab("3",
+			RUN "--strategy=allreduce --workers=2 --hostfile=$FOLDER/hosts --lr=1000 "
+			    "--epochs=5",
+			out);
+	ck_assert_msg(status == EXIT_DIVERGED && strstr(out, "--lr"), "status %d: %s", status, out);
+}
+END_TEST
+
+/* Its folder of data is covered by an empty one on one host. */
+START_TEST(what_one_host_lacks_is_told)
+{
+	char out[OUTPUT];
+	if (!allowed)
+		return;
+	nsec since = clock_now();
+	int status = in_lab("2",
+			    "./mvbench lab exec lab2 -- mount -t tmpfs none $FOLDER && " RUN
+			    "--strategy=allreduce --workers=2",
+			    out);
+	ck_assert_msg(status != 0 && strstr(out, "worker 1 on lab2") && strstr(out, "train-images"),
+		      "status %d: %s", status, out);
+	ck_assert_double_lt(1e-9 * (double)(clock_now() - since), 15);
+}
+END_TEST
+
+/* Starts a long run in a lab, in the background; after it has begun, the shell does `then`. */
+static int disturb(const char *words, const char *then, char out[OUTPUT])
+{
+	char *command = sentence(
+		RUN "--epochs=1000000 %s >$FOLDER/said 2>&1 & run=$!; for i in $(seq 200); do "
+		    "grep -q \"epoch 1/\" $FOLDER/said && break; sleep 0.1; done; sleep 0.5; "
+		    "%s; wait $run; echo status $?; grep -v ^epoch $FOLDER/said",
+		words, then);
+	int status = in_lab("2", command, out);
+	free(command);
+	return status;
+}
+
+/* The ranks of a host, and neither its first process nor those that look after commands. */
+#define RANKS "-f \"^[^ ]*mvbench run \""
+
+static const struct {
+	const char *words, *then;
+	const char *says[3];
+} disturbances[] = {
+	{"--strategy=allreduce --workers=2",
+	 "./mvbench lab exec lab2 -- pkill -KILL " RANKS,
+	 {"worker 1 on lab2 was killed by signal 9", "status 1\n", ""}},
+	{"--strategy=allreduce --workers=2 --stall-timeout=9s",
+	 "./mvbench lab cut lab2",
+	 {"worker 1 on lab2 gives no sign of life", "--stall-timeout", "status 1\n"}},
+	{"--strategy=asgd --workers=2 --stall-timeout=9s",
+	 "./mvbench lab exec lab2 -- pkill -STOP " RANKS,
+	 {"on lab2 gives no sign of life", "--stall-timeout", "status 1\n"}},
+	{"--strategy=allreduce --workers=2 --stall-timeout=3s",
+	 "pkill -STOP -P $(pgrep -x mpirun)",
+	 {"worker 0 on lab1 is stopped", "--stall-timeout", "status 1\n"}},
+	{"--strategy=allreduce --workers=2", "kill -INT $run", {"", "status 130\n", ""}},
+	{"--strategy=allreduce --workers=2",
+	 "./mvbench lab off lab2",
+	 {"what ran on lab2 was lost", "status 1\n", ""}},
+};
+
+START_TEST(disturbances_end_runs)
+{
+	char out[OUTPUT];
+	if (!allowed)
+		return;
+	nsec since = clock_now();
+	disturb(disturbances[_i].words, disturbances[_i].then, out);
+	for (size_t i = 0; i < COUNT(disturbances[_i].says); i++)
+		ck_assert_msg(strstr(out, disturbances[_i].says[i]), "%s: \"%s\" is not in: %s",
+			      disturbances[_i].then, disturbances[_i].says[i], out);
+	ck_assert_double_lt(1e-9 * (double)(clock_now() - since), 45);
+}
+END_TEST
+
+/* A cut of a few seconds is survived. */
+START_TEST(a_short_cut_is_survived)
+{
+	if (!allowed)
+		return;
+	expect_in_lab("2",
+		      RUN
+		      "--strategy=allreduce --workers=2 --epochs=40 --speed=1:0.02 & run=$!; sleep "
+		      "2; ./mvbench lab cut lab2; sleep 4; ./mvbench lab heal lab2; wait $run",
+		      0, "epoch 40/40");
+}
+END_TEST
+
+Suite *lab_suite(void)
+{
+	Suite *s = suite_create("lab");
+	TCase *rules = tcase_create("rules"), *hosts = tcase_create("hosts");
+	tcase_add_checked_fixture(rules, folder_new, folder_free);
+	tcase_add_test(rules, ranks_are_dealt_to_hosts);
+	tcase_add_test(rules, ranks_are_placed_as_told);
+	tcase_add_test(rules, rates_are_read);
+	tcase_add_loop_test(rules, mistakes_are_sentences, 0, COUNT(mistakes));
+	suite_add_tcase(s, rules);
+	tcase_add_unchecked_fixture(hosts, set_up, tear_down);
+	tcase_set_timeout(hosts, TIMEOUT_S);
+	tcase_add_test(hosts, hosts_have_their_own);
+	tcase_add_test(hosts, communication_is_benched_between_hosts);
+	tcase_add_loop_test(hosts, every_strategy_runs, 0, COUNT(runs));
+	tcase_add_loop_test(hosts, hosts_do_not_change_the_model, 0, COUNT(exact));
+	tcase_add_test(hosts, a_record_is_replayed);
+	tcase_add_test(hosts, networks_and_hosts_are_kept_apart);
+	tcase_add_test(hosts, a_cell_is_its_placement);
+	tcase_add_test(hosts, job_files_cross_networks);
+	tcase_add_loop_test(hosts, other_builds_and_data_are_noticed, 0, COUNT(differences));
+	tcase_add_test(hosts, rank_0_may_be_elsewhere);
+	tcase_add_test(hosts, what_one_host_lacks_is_told);
+	tcase_add_loop_test(hosts, disturbances_end_runs, 0, COUNT(disturbances));
+	tcase_add_test(hosts, a_short_cut_is_survived);
+	suite_add_tcase(s, hosts);
+	return s;
+}
+
+/* What is timed: nothing else runs beside it (lanes.sh). */
+Suite *wires_suite(void)
+{
+	Suite *s = suite_create("wires");
+	TCase *t = tcase_create("wires");
+	tcase_add_unchecked_fixture(t, set_up, tear_down);
+	tcase_set_timeout(t, TIMEOUT_S);
+	tcase_add_test(t, wires_hold_their_rate);
+	tcase_add_test(t, asynchronous_is_asynchronous);
+	tcase_add_test(t, timelines_are_of_one_clock);
+	tcase_add_test(t, the_database_knows_the_machines);
+	tcase_add_test(t, wires_are_calibrated);
+	tcase_add_test(t, simulations_are_held_to_wires);
+	suite_add_tcase(s, t);
+	return s;
+}

@@ -1,0 +1,55 @@
+/*
+ * check_model.c - tables and an epoch's dealing in every order of three workers (tests/model):
+ * those scenarios that take a second or two hold, and each planted fault is found.
+ */
+#include "tests/fixture.h"
+#include "tests/suites.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static char out[1 << 15];
+
+START_TEST(every_order_holds)
+{
+	int status = command_output("tests/model/model briefly 2>&1", out, sizeof out);
+	ck_assert_msg(status == 0, "%s", out);
+	ck_assert_msg(strstr(out, "death") && !strstr(out, "wrong"), "%s", out);
+}
+END_TEST
+
+/* Files of tests/model/faults, where each is found, and what is said of it. */
+static const struct {
+	const char *fault, *scenario, *says;
+} faults[] = {
+	{"lost_update", "deal", "has been counted 2 times"},
+	{"no_lock", "asgd", "a race"},
+	{"no_wakeup", "bsp_long", "wait for each other for ever"},
+	{"polling", "bsp", "a state comes back"},
+	{"early_round", "bsp_long", "before step"},
+	{"twice_returned", "returned", "has been counted 2 times"},
+	{"not_returned", "returned", "has been counted 0 times"},
+	{"silent_leave", "leave_backup", "wait for each other for ever"},
+};
+
+START_TEST(a_planted_fault_is_found)
+{
+	char *command =
+		sentence("tests/model/faults/%s %s 2>&1", faults[_i].fault, faults[_i].scenario);
+	int status = command_output(command, out, sizeof out);
+	ck_assert_msg(status == 1 && strstr(out, faults[_i].says),
+		      "%s: status %d, without \"%s\": %s", command, status, faults[_i].says, out);
+	free(command);
+}
+END_TEST
+
+Suite *model_suite(void)
+{
+	Suite *s = suite_create("model");
+	TCase *t = tcase_create("model");
+	tcase_set_timeout(t, 120);
+	tcase_add_test(t, every_order_holds);
+	tcase_add_loop_test(t, a_planted_fault_is_found, 0, COUNT(faults));
+	suite_add_tcase(s, t);
+	return s;
+}

@@ -1,0 +1,653 @@
+/*
+ * check_optimizers.c - what optimisers make of given gradients: PyTorch's numbers, step by step;
+ * for those that it does not have, or not in float32, their formulas in double precision; and that
+ * strategies which are equal are so with each of them.
+ */
+#include "tests/trained.h"
+#include "tests/suites.h"
+#include "runtime/train/trainer.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS = 4, COLUMNS = 5, N = ROWS * COLUMNS + ROWS, STEPS = 100 };
+
+/* The same float as tests/reference/torch_optimizers.py makes: from -1 to 1. */
+static float made(size_t i, int t)
+{
+	return (float)((long)(i * 7919 + (size_t)t * 104729 + 12345) % 2001 - 1000) / 1000;
+}
+
+static const struct stepped {
+	const char *name;
+	int step;
+	float param[N];
+} torch[] = {
+#include "tests/reference/torch_optimizers.inc"
+};
+
+/* A worker whose model is a matrix and a bias; settings are those of its configuration. */
+struct bed {
+	struct fixture f;
+	struct config c;
+	struct tensor tensor[2];
+};
+
+static void bed_open(struct bed *b, const struct setting *given, size_t n)
+{
+	char *wrong = config_init(&b->c, given, n, false);
+	ck_assert_msg(!wrong, "%s", wrong);
+	fixture_open(&b->f, &device_cpu);
+	struct worker *w = &b->f.w;
+	w->run = &b->c.run;
+	w->lr = b->c.run.lr;
+	w->optimizer = b->c.optimizer;
+	w->optimizer_opts = b->c.optimizer_opts;
+	w->model_group = comm_layout(0, 1);
+	model_layout(w,
+		     &(struct layout){.params = N, .layers = 1, .layer = (const size_t[]){0, N}});
+	b->tensor[0] = (struct tensor){.rows = ROWS, .columns = COLUMNS, .hidden = true};
+	b->tensor[1] = (struct tensor){
+		.first = ROWS * COLUMNS, .rows = 1, .columns = ROWS, .spared = true};
+	model_tensors(w, b->tensor, 2);
+	float x[N];
+	for (size_t i = 0; i < N; i++)
+		x[i] = made(i, 0);
+	vec_put(w->param, x);
+}
+
+/* Step t, with the gradient scale made(): whoever sums four workers' has a scale of 1/4. */
+static void bed_step(struct bed *b, int t, float scale)
+{
+	struct worker *w = &b->f.w;
+	float g[N];
+	for (size_t i = 0; i < N; i++)
+		g[i] = made(i, t) / scale;
+	vec_put(w->grad, g);
+	w->step = t;
+	local_begin(w);
+	local_step(w, scale);
+}
+
+static void bed_close(struct bed *b)
+{
+	keepsakes_free(&b->f.w);
+	model_close(&b->f.w);
+	comm_free(b->f.w.model_group);
+	b->f.w.run = &b->f.run;
+	fixture_close(&b->f);
+	config_fini(&b->c);
+}
+
+/* ---- PyTorch's ----------------------------------------------------------- */
+
+static const struct setting by_name[][7] = {
+	{{"lr", "0.05"}, {"weight-decay", "0.1"}, {"momentum", "0"}, {"workload", "mlp"}, {0}},
+	{{"lr", "0.05"}, {"weight-decay", "0.1"}, {"momentum", "0.9"}, {0}},
+	{{"lr", "0.05"},
+	 {"weight-decay", "0.1"},
+	 {"momentum", "0.9"},
+	 {"optimizer", "nesterov"},
+	 {0}},
+	{{"lr", "0.05"},
+	 {"weight-decay", "0.1"},
+	 {"optimizer", "adamw"},
+	 {"adamw.beta2", "0.95"},
+	 {"decay", "all"},
+	 {0}},
+	{{"lr", "0.05"},
+	 {"weight-decay", "0.1"},
+	 {"optimizer", "adamw"},
+	 {"adamw.beta2", "0.95"},
+	 {"decay", "all"},
+	 {"clip", "1.5"},
+	 {0}},
+};
+static const char *const cases[] = {"sgd", "momentum", "nesterov", "adamw", "clipped"};
+
+START_TEST(steps_are_those_of_pytorch)
+{
+	struct bed b;
+	size_t n = 0, compared = 0;
+	while (n < 7 && by_name[_i][n].name)
+		n++;
+	bed_open(&b, by_name[_i], n);
+	for (int t = 1; t <= STEPS; t++) {
+		bed_step(&b, t, t % 2 ? 1 : 0.25f);
+		for (size_t k = 0; k + 1 <= COUNT(torch); k++) {
+			if (torch[k].step != t || strcmp(torch[k].name, cases[_i]) != 0)
+				continue;
+			float *p = fixture_get(b.f.w.param);
+			for (size_t i = 0; i < N; i++)
+				ck_assert_msg(fabsf(p[i] - torch[k].param[i]) < 1e-6f,
+					      "%s, step %d: param[%zu] is %.9g, PyTorch's %.9g",
+					      cases[_i], t, i, (double)p[i],
+					      (double)torch[k].param[i]);
+			free(p);
+			compared++;
+		}
+	}
+	ck_assert_uint_eq(compared, 6);
+	bed_close(&b);
+}
+END_TEST
+
+/* ---- Formulas in double precision ---------------------------------------- */
+
+START_TEST(lion_is_its_formula)
+{
+	const struct setting given[] = {{"optimizer", "lion"},
+					{"lr", "0.01"},
+					{"weight-decay", "0.3"}}; /* of weights only */
+	const double b1 = 0.9, b2 = 0.99;
+	double x[N], m[N] = {0};
+	struct bed b;
+	bed_open(&b, given, COUNT(given));
+	for (size_t i = 0; i < N; i++)
+		x[i] = made(i, 0);
+	for (int t = 1; t <= STEPS; t++) {
+		bed_step(&b, t, 0.5f);
+		for (size_t i = 0; i < N; i++) {
+			double g = made(i, t), u = b1 * m[i] + (1 - b1) * g;
+			m[i] = b2 * m[i] + (1 - b2) * g;
+			x[i] -= 0.01 * ((u > 0) - (u < 0) + (i < ROWS * COLUMNS ? 0.3 : 0) * x[i]);
+		}
+	}
+	float *p = fixture_get(b.f.w.param);
+	for (size_t i = 0; i < N; i++)
+		ck_assert_double_eq_tol(p[i], x[i], 2e-6);
+	free(p);
+	bed_close(&b);
+}
+END_TEST
+
+/* x[r x c] becomes NS(x). */
+static void newton_schulz(double *x, int r, int c)
+{
+	double sum = 0, a[COLUMNS][COLUMNS], aa[COLUMNS][COLUMNS], y[COLUMNS * COLUMNS] = {0};
+	for (int i = 0; i < r * c; i++)
+		sum += x[i] * x[i];
+	for (int i = 0; i < r * c; i++)
+		x[i] /= sqrt(sum);
+	for (int k = 0; k < 5; k++) {
+		for (int i = 0; i < r; i++)
+			for (int j = 0; j < r; j++) {
+				a[i][j] = 0;
+				for (int l = 0; l < c; l++)
+					a[i][j] += x[i * c + l] * x[j * c + l];
+			}
+		for (int i = 0; i < r; i++)
+			for (int j = 0; j < r; j++) {
+				aa[i][j] = 0;
+				for (int l = 0; l < r; l++)
+					aa[i][j] += a[i][l] * a[l][j];
+			}
+		for (int i = 0; i < r; i++)
+			for (int j = 0; j < c; j++) {
+				y[i * c + j] = 3.4445 * x[i * c + j];
+				for (int l = 0; l < r; l++)
+					y[i * c + j] += (-4.7750 * a[i][l] + 2.0315 * aa[i][l]) *
+							x[l * c + j];
+			}
+		memcpy(x, y, (size_t)(r * c) * sizeof *x);
+	}
+}
+
+/* The matrix goes by the formula; the bias as adamw, 0.05 as fast. */
+START_TEST(muon_is_its_formula)
+{
+	const bool tall = _i;
+	const struct setting given[] = {
+		{"optimizer", "muon"}, {"lr", "0.02"}, {"weight-decay", "0.3"}, {"decay", "all"}};
+	const int r = tall ? COLUMNS : ROWS, c = tall ? ROWS : COLUMNS;
+	double x[N], m[N] = {0}, s[N] = {0}, o[ROWS * COLUMNS] = {0}, ot[ROWS * COLUMNS] = {0};
+	struct bed b;
+	bed_open(&b, given, COUNT(given));
+	b.tensor[0].rows = (size_t)r;
+	b.tensor[0].columns = (size_t)c;
+	model_tensors(&b.f.w, b.tensor, 2);
+	for (size_t i = 0; i < N; i++)
+		x[i] = made(i, 0);
+	for (int t = 1; t <= 20; t++) {
+		bed_step(&b, t, 0.5f);
+		for (int i = 0; i < r * c; i++) {
+			m[i] = 0.95 * m[i] + made((size_t)i, t);
+			o[i] = made((size_t)i, t) + 0.95 * m[i];
+		}
+		for (int i = 0; i < r && tall; i++) /* on its shorter side */
+			for (int j = 0; j < c; j++)
+				ot[j * r + i] = o[i * c + j];
+		newton_schulz(tall ? ot : o, tall ? c : r, tall ? r : c);
+		for (int i = 0; i < r && tall; i++)
+			for (int j = 0; j < c; j++)
+				o[i * c + j] = ot[j * r + i];
+		for (int i = 0; i < r * c; i++)
+			x[i] -= 0.02 * (sqrt(tall ? (double)r / c : 1) * o[i] + 0.3 * x[i]);
+		for (size_t i = ROWS * COLUMNS; i < N; i++) {
+			double g = made(i, t);
+			m[i] = 0.9 * m[i] + 0.1 * g;
+			s[i] = 0.999 * s[i] + 0.001 * g * g;
+			x[i] -= 0.05 * 0.02 *
+				(m[i] / (1 - pow(0.9, t)) /
+					 (sqrt(s[i] / (1 - pow(0.999, t))) + 1e-8) +
+				 0.3 * x[i]);
+		}
+	}
+	float *p = fixture_get(b.f.w.param);
+	for (size_t i = 0; i < N; i++)
+		ck_assert_double_eq_tol(p[i], x[i], 1e-5);
+	free(p);
+	bed_close(&b);
+}
+END_TEST
+
+/* ---- What begins anew ----------------------------------------------------- */
+
+/* After --state=reset a step is a first step, whatever t is. */
+START_TEST(moments_begin_anew)
+{
+	const struct setting given[] = {{"optimizer", "adamw"},
+					{"lr", "0.05"},
+					{"strategy", "periodic"},
+					{"state", "reset"}};
+	struct bed b;
+	bed_open(&b, given, COUNT(given));
+	for (int t = 1; t <= 7; t++)
+		bed_step(&b, t, 1);
+	local_met(&b.f.w);
+	float *before = fixture_get(b.f.w.param);
+	bed_step(&b, 8, 1);
+	float *p = fixture_get(b.f.w.param);
+	for (size_t i = 0; i < N; i++) { /* of which adamw moves all by lr */
+		double g = made(i, 8);
+		ck_assert_double_eq_tol(p[i], before[i] - 0.05 * ((g > 0) - (g < 0)), 1e-5);
+	}
+	free(before);
+	free(p);
+	bed_close(&b);
+}
+END_TEST
+
+/* In two halves, with nothing between them, it is the same step. */
+START_TEST(halves_make_a_step)
+{
+	struct setting given[] = {{"optimizer", optimizers[_i]->plugin.name},
+				  {"momentum", optimizers[_i]->momentum ? "0.9" : "0"},
+				  {"weight-decay", "0.1"},
+				  {"clip", "0.5"}};
+	struct bed whole, halves;
+	bed_open(&whole, given, COUNT(given));
+	bed_open(&halves, given, COUNT(given));
+	for (int t = 1; t <= 5; t++) {
+		bed_step(&whole, t, 1);
+		float *g = fixture_get(whole.f.w.grad);
+		for (size_t i = 0; i < N; i++)
+			g[i] = made(i, t);
+		struct worker *w = &halves.f.w;
+		vec_put(w->grad, g);
+		free(g);
+		w->step = t;
+		local_begin(w);
+		local_gradient(w);
+		local_update(w);
+	}
+	float *p = fixture_get(whole.f.w.param), *q = fixture_get(halves.f.w.param);
+	for (size_t i = 0; i < N; i++)
+		ck_assert_double_eq_tol(p[i], q[i], 1e-6);
+	free(p);
+	free(q);
+	bed_close(&whole);
+	bed_close(&halves);
+}
+END_TEST
+
+/* ---- Weight decay ---------------------------------------------------------- */
+
+/* With gradients of 0 nothing moves but by decay: of adamw, lion and muon weights only, of sgd and
+ * nesterov all; and of all of them what --decay says. */
+START_TEST(decay_spares_what_it_should)
+{
+	static const char *const said[] = {NULL, "all", "weights"};
+	const struct optimizer *o = optimizers[_i];
+	for (size_t k = 0; k < COUNT(said); k++) {
+		const struct setting given[] = {{"optimizer", o->plugin.name},
+						{"momentum", o->momentum ? "0.5" : "0"},
+						{"weight-decay", "0.1"},
+						{"lr", "0.1"},
+						{"decay", said[k]}};
+		struct bed b;
+		bed_open(&b, given, said[k] ? 5 : 4);
+		vec_fill(b.f.w.grad, 0);
+		b.f.w.step = 1;
+		local_begin(&b.f.w);
+		local_step(&b.f.w, 1);
+		float *p = fixture_get(b.f.w.param);
+		bool spares = said[k] ? strcmp(said[k], "weights") == 0 : !o->coupled;
+		for (size_t i = 0; i < N; i++)
+			ck_assert_msg((p[i] == made(i, 0)) ==
+					      (made(i, 0) == 0 || (spares && i >= ROWS * COLUMNS)),
+				      "%s, %s: param[%zu] was %g and is %g", o->plugin.name,
+				      said[k] ? said[k] : "as it is", i, (double)made(i, 0),
+				      (double)p[i]);
+		free(p);
+		bed_close(&b);
+	}
+}
+END_TEST
+
+/* ---- A strategy's own ------------------------------------------------------ */
+
+struct second {
+	struct bed b;
+	struct stepper *s;
+	struct vec *x, *g;
+};
+
+static void second_open(struct second *t, const char *how, double momentum)
+{
+	float x[N];
+	bed_open(&t->b, NULL, 0);
+	t->x = vec_new(&t->b.f.w, N);
+	t->g = vec_new(&t->b.f.w, N);
+	for (size_t i = 0; i < N; i++)
+		x[i] = made(i, 0);
+	vec_put(t->x, x);
+	t->s = stepper_new(&t->b.f.w, how, momentum, t->x, t->g);
+}
+
+static void second_gradient(struct second *t, int step)
+{
+	float g[N];
+	for (size_t i = 0; i < N; i++)
+		g[i] = made(i, step);
+	vec_put(t->g, g);
+}
+
+static void second_close(struct second *t)
+{
+	stepper_free(t->s);
+	vec_free(t->x);
+	vec_free(t->g);
+	bed_close(&t->b);
+}
+
+/* SlowMo's and DiLoCo's outer steps, bit for bit as they were before they were plug-ins: these
+ * lines are what periodic.c had. */
+START_TEST(outer_steps_are_what_they_were)
+{
+	const char *const how[] = {"sgd", "nesterov"};
+	const float a = 0.7f, mu = 0.9f, weight = 1 / (float)(2 + _i / 2);
+	const bool nesterov = _i % 2;
+	struct second t;
+	second_open(&t, how[nesterov], (double)mu);
+	struct vec *met = vec_new(&t.b.f.w, N), *u = vec_new(&t.b.f.w, N);
+	vec_copy(met, t.x);
+	for (int step = 1; step <= 50; step++) {
+		second_gradient(&t, step);
+		vec_sgd(met, u, t.g, nesterov ? 0 : a, mu, 0, -weight);
+		if (nesterov) {
+			vec_axpy(met, -a * mu, u);
+			vec_axpy(met, a * weight, t.g);
+		}
+		stepper_step(t.s, (double)a, (double)mu, -weight);
+	}
+	float *p = fixture_get(t.x), *q = fixture_get(met);
+	ck_assert_int_eq(memcmp(p, q, N * sizeof *p), 0);
+	free(p);
+	free(q);
+	vec_free(met);
+	vec_free(u);
+	second_close(&t);
+}
+END_TEST
+
+/* With options of its own, by a count of its own, and nothing of the worker's is touched. */
+START_TEST(outer_adamw_is_its_formula)
+{
+	const double b1 = 0.8, b2 = 0.95, lr = 0.05, eps = 1e-6;
+	double x[N], m[N] = {0}, s[N] = {0};
+	struct second t;
+	second_open(&t, "adamw:beta1=0.8:beta2=0.95:eps=1e-6", 0.5);
+	for (size_t i = 0; i < N; i++)
+		x[i] = made(i, 0);
+	t.b.f.w.dev->unbias[0] = 7;
+	for (int step = 1; step <= STEPS; step++) {
+		second_gradient(&t, step);
+		stepper_step(t.s, lr, 0.5, -0.25f);
+		for (size_t i = 0; i < N; i++) {
+			double g = -0.25 * made(i, step);
+			m[i] = b1 * m[i] + (1 - b1) * g;
+			s[i] = b2 * s[i] + (1 - b2) * g * g;
+			x[i] -= lr * m[i] / (1 - pow(b1, step)) /
+				(sqrt(s[i] / (1 - pow(b2, step))) + eps);
+		}
+	}
+	ck_assert(t.b.f.w.dev->unbias[0] == 7);
+	float *p = fixture_get(t.x);
+	for (size_t i = 0; i < N; i++)
+		ck_assert_double_eq_tol(p[i], x[i], 1e-5);
+	free(p);
+	second_close(&t);
+}
+END_TEST
+
+/* ---- What has no meaning --------------------------------------------------- */
+
+static const struct refusal {
+	struct setting given[4];
+	const char *says;
+} refusals[] = {
+	{{{"optimizer", "adam"}}, "there is none of that name; did you mean adamw?"},
+	{{{"optimizer", "adamw"}, {"adamw.beta2", "1"}}, "--adamw.beta2=1"},
+	{{{"optimizer", "adamw"}, {"lion.beta1", "0.5"}}, "an option of optimizer lion"},
+	{{{"optimizer", "adamw"}, {"momentum", "0.9"}},
+	 "--momentum: --optimizer=adamw has options"},
+	{{{"optimizer", "nesterov"}, {"momentum", "0"}}, "give --momentum=0.9"},
+	{{{"optimizer", "adamw"}, {"strategy", "asgd"}, {"workers", "2"}, {"asgd.updater", "sgd"}},
+	 "use the updater add"},
+	{{{"optimizer", "muon"}, {"strategy", "model_parallel"}, {"workers", "2"}},
+	 "it steps by whole matrices"},
+	{{{"state", "reset"}, {"strategy", "allreduce"}, {"workers", "2"}}, "stays equal"},
+	{{{"state", "average"}, {"strategy", "asgd"}, {"workers", "2"}}, "do not meet all at once"},
+	{{{"state", "reset"}, {"strategy", "periodic"}, {"workers", "2"}, {"momentum", "0"}},
+	 "keeps nothing here"},
+	{{{"clip", "-1"}}, "--clip=-1"},
+	{{{"strategy", "periodic"}, {"periodic.outer", "adam"}},
+	 "--periodic.outer=adam: there is no optimizer adam; there are sgd, nesterov, adamw"},
+	{{{"strategy", "periodic"}, {"periodic.outer", "adamw:beta3=0.9"}},
+	 "--periodic.outer=adamw:beta3=0.9: --adamw.beta3: there is no such option"},
+	{{{"strategy", "periodic"}, {"periodic.outer", "adamw:beta1=0.9:beta2=1"}},
+	 "--adamw.beta2=1"},
+	{{{"strategy", "periodic"}, {"periodic.outer", "lion:beta1"}},
+	 "a value is wanted, as in lion:beta1=0.9"},
+	{{{"strategy", "periodic"}, {"periodic.outer", "lion"}, {"periodic.outer-momentum", "0.9"}},
+	 "--periodic.outer=lion has options of its own in its place"},
+};
+
+START_TEST(what_has_no_meaning_is_refused)
+{
+	const struct refusal *r = &refusals[_i];
+	struct config c;
+	size_t n = 0;
+	while (n < 4 && r->given[n].name)
+		n++;
+	char *wrong = config_init(&c, r->given, n, false);
+	if (!wrong) {
+		wrong = plan_refuse(&c);
+		config_fini(&c);
+	}
+	ck_assert_msg(wrong && strstr(wrong, r->says), "\"%s\" lacks \"%s\"",
+		      wrong ? wrong : "(taken)", r->says);
+	free(wrong);
+}
+END_TEST
+
+/* ---- Identities ------------------------------------------------------------ */
+
+#define MLP "--workload=mlp --mlp.hidden=32 --epochs=1 --weight-decay=0.01 --clip=0.7 "
+/* A root of next to nothing is the largest step that there is: so small differences stay small. */
+#define ADAMW "--optimizer=adamw --adamw.eps=1e-3 --lr=0.003 "
+
+static const char *const kinds[] = {"--optimizer=nesterov --momentum=0.9 --lr=0.02 ", ADAMW,
+				    "--optimizer=lion --lr=0.0003 ", "--optimizer=muon --lr=0.01 "};
+
+/* Bit for bit, where it is the same arithmetic; else what it pushes is a difference of models. Of
+ * sgd: check_strategies.c. */
+START_TEST(one_worker_is_serial)
+{
+	const struct strategy *s = strategies[_i];
+	bool shortcut = strcmp(s->plugin.name, "easgd") == 0;
+	for (size_t k = 0; optimizers[k] && !shortcut; k++) {
+		const struct optimizer *o = optimizers[k];
+		if (o->plain || (o->scratch && s->model_workers))
+			continue;
+		const char *how = words(MLP "--optimizer=%s --lr=0.003 --batch=48%s",
+					o->plugin.name, o->momentum ? " --momentum=0.9" : "");
+		expect_same(1, words("%s --strategy=%s", how, s->plugin.name), 1, how, 0);
+	}
+}
+END_TEST
+
+/* What is clipped is the sum of all workers' gradients. */
+START_TEST(allreduce_is_serial_with_the_whole_batch)
+{
+	expect_same(_i, words(MLP ADAMW "--strategy=allreduce --batch=%d", 48 / _i), 1,
+		    MLP ADAMW "--batch=48", 1e-4);
+}
+END_TEST
+
+/* And the length of a gradient that workers share is that of all its parts, each once: the bias of
+ * the second layer is the first worker's alone. */
+START_TEST(model_parallel_is_serial)
+{
+	expect_same(_i, words(MLP ADAMW "--strategy=model_parallel --batch=48"), 1,
+		    MLP ADAMW "--batch=48", 1e-4);
+	expect_same(2 * _i, words(MLP ADAMW "--strategy=hybrid --hybrid.group=%d --batch=24", _i),
+		    1, MLP ADAMW "--batch=48", 1e-4);
+}
+END_TEST
+
+/* --periodic.velocity is one way to say --state=average. */
+START_TEST(state_is_averaged)
+{
+	const char *same = "--batch=24 --strategy=periodic --sync-every=5 ";
+	for (size_t k = 0; k < 2; k++)
+		expect_same(2, words(MLP "%s%s--state=average", kinds[k], same), 2,
+			    words(MLP "%s%s--periodic.velocity=true", kinds[k], same), 0);
+	struct result a = train_ok(2, words(MLP ADAMW "%s--state=average", same)),
+		      b = train_ok(2, words(MLP ADAMW "%s--state=reset", same)),
+		      c = train_ok(2, words(MLP ADAMW "%s", same));
+	ck_assert_double_gt(distance(&a, &b), 1e-4);
+	ck_assert_double_gt(distance(&a, &c), 1e-4);
+	ck_assert_double_gt(distance(&b, &c), 1e-4);
+	ck_assert_double_eq_tol(a.bytes, 3 * c.bytes,
+				1e-9 * a.bytes); /* the model and two moments */
+	ck_assert_double_eq_tol(a.formula, a.bytes, 1e-9 * a.bytes);
+	free(a.param);
+	free(b.param);
+	free(c.param);
+}
+END_TEST
+
+/* Of those that push and pull, one worker's way is another's with an interval of its own. */
+START_TEST(pushes_apart_are_pushes_together)
+{
+	const char *same = words(MLP ADAMW "--batch=48 --strategy=downpour --sync-every=4 ");
+	expect_same(1, words("%s --downpour.send=2", same), 1, same, 1e-5);
+}
+END_TEST
+
+/* After one local step of sgd the models have moved by its rate times the mean gradient, which
+ * adamw and muon do not feel, and the others as a factor: so an outer step is one of allreduce. */
+START_TEST(outer_steps_every_step_are_allreduce)
+{
+	static const struct {
+		const char *outer, *inner;
+		double tolerance;
+	} row[] = {
+		{"sgd --periodic.outer-momentum=0.8 --periodic.outer-lr=0.04",
+		 "sgd --momentum=0.8 --lr=0.02", 1e-6},
+		{"nesterov --periodic.outer-momentum=0.8 --periodic.outer-lr=0.04",
+		 "nesterov --momentum=0.8 --lr=0.02", 1e-6},
+		{"adamw:eps=5e-4:beta2=0.95 --periodic.outer-lr=0.003",
+		 "adamw --adamw.eps=1e-3 --adamw.beta2=0.95 --lr=0.003", 1e-4},
+		{"muon:eps=5e-4 --periodic.outer-lr=0.01", "muon --muon.eps=1e-3 --lr=0.01", 1e-3},
+	};
+	const char *same = "--workload=mlp --mlp.hidden=32 --lr-schedule=constant "
+			   "--epochs=1 --batch=24 ";
+	expect_same(2,
+		    words("%s--momentum=0 --lr=0.5 --strategy=periodic --periodic.outer=%s", same,
+			  row[_i].outer),
+		    2, words("%s--strategy=allreduce --optimizer=%s", same, row[_i].inner),
+		    row[_i].tolerance);
+}
+END_TEST
+
+/* Inside and outside may be one plug-in with other numbers. */
+START_TEST(inner_and_outer_are_two)
+{
+	const char *same = MLP ADAMW "--batch=24 --strategy=periodic --sync-every=5 ";
+	struct result a = train_ok(2, words("%s--periodic.outer=adamw:beta1=0.5 "
+					    "--periodic.outer-lr=0.003",
+					    same)),
+		      b = train_ok(
+			      2, words("%s--periodic.outer=adamw --periodic.outer-lr=0.003", same));
+	ck_assert_double_lt(a.test_loss, 0.9 * a.first_test_loss);
+	ck_assert_double_gt(distance(&a, &b), 1e-4);
+	ck_assert_double_eq_tol(a.formula, a.bytes, 1e-9 * a.bytes);
+	free(a.param);
+	free(b.param);
+}
+END_TEST
+
+/* Simulated workers compute what real ones do. */
+START_TEST(simulated_ones_are_real_ones)
+{
+	const char *how = words(MLP "%s--batch=24 --strategy=periodic --sync-every=4 --state=reset",
+				kinds[_i]);
+	struct result a = train_ok(2, how),
+		      b = run_simulated(
+			      2, words("%s --sim.platform=ethernet_1g --sim.step-time=1ms", how));
+	ck_assert_int_eq(b.status, 0);
+	ck_assert_double_eq(distance(&a, &b), 0);
+	free(a.param);
+	free(b.param);
+}
+END_TEST
+
+Suite *optimizers_suite(void)
+{
+	Suite *s = suite_create("optimizers");
+	TCase *t = tcase_create("steps");
+	tcase_add_loop_test(t, steps_are_those_of_pytorch, 0, COUNT(cases));
+	tcase_add_test(t, lion_is_its_formula);
+	tcase_add_loop_test(t, muon_is_its_formula, 0, 2);
+	tcase_add_test(t, moments_begin_anew);
+	int n = 0;
+	while (optimizers[n])
+		n++;
+	tcase_add_loop_test(t, halves_make_a_step, 0, n);
+	tcase_add_loop_test(t, decay_spares_what_it_should, 0, n);
+	tcase_add_loop_test(t, outer_steps_are_what_they_were, 0, 4);
+	tcase_add_test(t, outer_adamw_is_its_formula);
+	tcase_add_loop_test(t, what_has_no_meaning_is_refused, 0, COUNT(refusals));
+	suite_add_tcase(s, t);
+	t = tcase_create("identities");
+	int all = 0;
+	while (strategies[all])
+		all++;
+	tcase_set_timeout(t, 120);
+	tcase_add_unchecked_fixture(t, trained_data, folder_free);
+	tcase_add_loop_test(t, one_worker_is_serial, 0, all);
+	tcase_add_loop_test(t, allreduce_is_serial_with_the_whole_batch, 2, 4);
+	tcase_add_loop_test(t, model_parallel_is_serial, 2, 3);
+	tcase_add_test(t, state_is_averaged);
+	tcase_add_test(t, pushes_apart_are_pushes_together);
+	tcase_add_loop_test(t, outer_steps_every_step_are_allreduce, 0, 4);
+	tcase_add_test(t, inner_and_outer_are_two);
+	tcase_add_loop_test(t, simulated_ones_are_real_ones, 0, COUNT(kinds));
+	suite_add_tcase(s, t);
+	return s;
+}

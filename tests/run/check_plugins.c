@@ -1,0 +1,462 @@
+/*
+ * check_plugins.c - plug-ins in files of the user's: the examples of strategies/PLUGINS.md, taken
+ * from the page, compiled and run; each function of the contract is there; what is recorded,
+ * cached, compared and refused.
+ */
+#include "tests/fixture.h"
+#include "tests/suites.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { OUTPUT = 16384 };
+
+static char out[OUTPUT];
+
+/* Runs it in the folder, with mvbench in the path; what it says is in out. */
+static int shell(const char *command)
+{
+	char *all = sentence("exec 2>&1; b=$PWD; export PATH=\"$b:$PATH\" MVBENCH_DATA=%s "
+			     "XDG_CACHE_HOME=%s/cache ASAN_OPTIONS=detect_leaks=0; cd %s; %s",
+			     folder, folder, folder, command);
+	int status = command_output(all, out, OUTPUT);
+	free(all);
+	return status;
+}
+
+static void must_do(const char *command)
+{
+	int status = shell(command);
+	ck_assert_msg(status == 0, "%s: status %d: %s", command, status, out);
+}
+
+/* The user's mistake: status 2, and these words. */
+static void refused(const char *command, const char *says)
+{
+	int status = shell(command);
+	ck_assert_msg(status == 2 && strstr(out, says), "%s: status %d: %s", command, status, out);
+}
+
+/* What the database in the folder answers. */
+static void answers(const char *sql, const char *want)
+{
+	char *command = sentence("sqlite3 mvbench.db \"%s\"", sql);
+	must_do(command);
+	out[strcspn(out, "\n")] = '\0';
+	ck_assert_msg(strcmp(out, want) == 0, "%s: %s, not %s", sql, out, want);
+	free(command);
+}
+
+static bool lacks_something(void)
+{
+	return lacks_program("cc") || lacks_program("sqlite3");
+}
+
+/* ---- The page ------------------------------------------------------------ */
+
+static char *page_text(void)
+{
+	const char *home = getenv("MVBENCH_HOME");
+	char *path = sentence("%s/strategies/PLUGINS.md", home ? home : "");
+	char *text = text_read(path);
+	free(path);
+	return text;
+}
+
+/* Its next block of this kind: heap; NULL: there are no more. */
+static char *next_block(const char **at, const char *kind)
+{
+	char *start AUTOFREE = sentence("\n```%s\n", kind);
+	const char *begin = strstr(*at, start), *end;
+	if (!begin)
+		return NULL;
+	begin += strlen(start);
+	end = strstr(begin, "\n```\n");
+	ck_assert_ptr_nonnull(end);
+	*at = end;
+	return must(strndup(begin, (size_t)(end + 1 - begin)));
+}
+
+/* The examples, as files that are named as their first comments say. */
+static void put_examples(void)
+{
+	char *page = page_text(), *block;
+	int n = 0;
+	for (const char *at = page; (block = next_block(&at, "c")); n++) {
+		char name[64];
+		ck_assert_int_eq(sscanf(block, "/* %60[a-z].c - ", name), 1);
+		strcat(name, ".c");
+		folder_text(name, block);
+		free(block);
+	}
+	ck_assert_int_eq(n, 3);
+	free(page);
+}
+
+static void set_up(void)
+{
+	small_data();
+	put_examples();
+}
+
+START_TEST(the_pages_commands_do_what_it_says)
+{
+	if (lacks_something())
+		return;
+	char *page = page_text(), *block;
+	int n = 0;
+	for (const char *at = page; (block = next_block(&at, "sh")); n++) {
+		folder_text("block.sh", block);
+		must_do("sh -e block.sh");
+		free(block);
+	}
+	ck_assert_int_ge(n, 5);
+	free(page);
+	/* one worker is serial; the simulated run has the real one's losses */
+	answers("SELECT count(*), count(DISTINCT test_loss) FROM epoch JOIN run ON id = run_id "
+		"WHERE workload = 'softmax' AND workers = 1 AND epoch = 3",
+		"2|1");
+	answers("SELECT count(*), count(DISTINCT test_loss) FROM epoch JOIN run ON id = run_id "
+		"WHERE strategy = 'doubling' AND workload = 'softmax' AND workers = 2 AND epoch = "
+		"3",
+		"2|1");
+	answers("SELECT count(*) FROM run WHERE status <> 'done'", "0");
+	answers("SELECT count(*) FROM run WHERE workload = 'spirals' AND optimizer = 'damped'",
+		"4");
+	/* what an epoch of the sweep sends is the formula: X is 1, and then 2, of 50 steps */
+	answers("SELECT max(abs(bytes_sent - 2 * 4.0 * params * steps)) < 1 FROM (SELECT params, "
+		"bytes_sent, iif(epoch = 1, 50, 25) AS steps FROM epoch JOIN run ON id = run_id "
+		"WHERE label = '' AND strategy = 'doubling' AND epochs = 2 AND epoch > 0)",
+		"1");
+}
+END_TEST
+
+START_TEST(it_learns)
+{
+	if (lacks_something())
+		return;
+	must_do("mvbench run --workload=./spirals.c --strategy=serial");
+	answers("SELECT test_accuracy > 0.95 FROM epoch WHERE epoch = 10", "1");
+}
+END_TEST
+
+/* ---- The contract -------------------------------------------------------- */
+
+/* Its functions: names before a parenthesis, in lines that begin a declaration. */
+static void put_functions(FILE *f, const char *header)
+{
+	char *path AUTOFREE = sentence("%s/%s", getenv("MVBENCH_HOME"), header);
+	char *text AUTOFREE = text_read(path), *rest = text;
+	bool comment = false, define = false;
+	for (char *line; (line = strsep(&rest, "\n"));) {
+		size_t n = strlen(line);
+		bool skip = comment || define || strchr("\t #/{}", *line) || !*line ||
+			    strncmp(line, "static", 6) == 0 || strncmp(line, "typedef", 7) == 0;
+		char *open = strchr(line, '('), *name = open;
+		while (name && name > line &&
+		       (strchr("_", name[-1]) || (name[-1] >= 'a' && name[-1] <= 'z')))
+			name--;
+		if (!skip && open && name < open)
+			fprintf(f, "\t(void *)%.*s,\n", (int)(open - name), name);
+		if (strstr(line, "/*"))
+			comment = true;
+		if (strstr(line, "*/"))
+			comment = false;
+		define = n > 0 && line[n - 1] == '\\';
+	}
+}
+
+START_TEST(each_function_of_the_contract_is_there)
+{
+	static const char *const header[] = {"mvbench.h", "workloads/net.h", "workloads/datasets.h",
+					     "strategies/exchange.h"};
+	struct text t;
+	if (lacks_something())
+		return;
+	FILE *f = text_open(&t);
+	fputs("#include \"workloads/datasets.h\"\n#include \"strategies/exchange.h\"\n"
+	      "#pragma GCC diagnostic ignored \"-Wpedantic\"\n"
+	      "void *const all[] = {\n",
+	      f);
+	for (size_t i = 0; i < COUNT(header); i++)
+		put_functions(f, header[i]);
+	fputs("\t(void *)&dataset_cubes, (void *)&dataset_fashion_mnist,\n"
+	      "\t(void *)&dataset_fashion_mnist_32, (void *)&dataset_cifar10_or_fashion,\n"
+	      "\t(void *)&linear_whole, (void *)&linear_split, (void *)updater_choices,\n"
+	      "\t(void *)strategies, (void *)workloads, (void *)optimizers};\n"
+	      "static void step(struct worker *w)\n{\n\tif (!all[w->step % 100])\n"
+	      "\t\tpanic(__FILE__, __LINE__, \"none\");\n\tlocal_step(w, 1);\n}\n"
+	      "static const struct strategy every = {.plugin = {.name = \"every\", .summary = "
+	      "\"each function\"}, .step = step};\nMVBENCH_PLUGIN(.strategy = &every);\n",
+	      f);
+	char *text = text_close(&t);
+	int n = 0;
+	for (const char *at = text; (at = strstr(at, "(void *)")); at++)
+		n++;
+	ck_assert_msg(n > 120, "%d functions", n);
+	ck_assert_ptr_nonnull(strstr(text, "(void *)net_places,"));
+	ck_assert_ptr_nonnull(strstr(text, "(void *)vec_gemm,"));
+	folder_text("every.c", text);
+	free(text);
+	must_do("mvbench run --workload=softmax --epochs=1 --strategy=./every.c");
+	must_do("mvbench run --workload=softmax --epochs=1 --strategy=./every.c --platform=sim "
+		"--sim.platform=ethernet_10g --sim.step-time=2ms");
+}
+END_TEST
+
+static const char version_text[] = "#include \"mvbench.h\"\nstatic void step(struct worker *w)\n"
+				   "{\n\tlocal_step(w, 1);\n}\nstatic const struct strategy old = "
+				   "{.plugin = {.name = \"old\", .summary = \"old\"}, .step = "
+				   "step};\n#undef CONTRACT_VERSION\n#define CONTRACT_VERSION 7\n"
+				   "MVBENCH_PLUGIN(.strategy = &old);\n";
+
+START_TEST(another_version_is_refused)
+{
+	if (lacks_something())
+		return;
+	folder_text("old.c", version_text);
+	refused("mvbench run --strategy=./old.c",
+		"it was compiled for version 7 of the contract (mvbench.h), and this mvbench has "
+		"version ");
+	must_do("sed -i 's/define CONTRACT_VERSION 7/define CONTRACT_VERSION 1\\n#undef "
+		"CONTRACT_BYTES\\n#define CONTRACT_BYTES 1/' old.c");
+	refused("mvbench run --strategy=./old.c", "other headers than this mvbench's");
+}
+END_TEST
+
+/* ---- Files that are none ------------------------------------------------- */
+
+static const struct mistake {
+	const char *file, *text; /* NULL: as it is */
+	const char *command, *says;
+} mistakes[] = {
+	{"bad.c", "#include \"mvbench.h\"\nint x = \"\n", "mvbench run --strategy=./bad.c",
+	 "bad.c:2:9: "},
+	{"bad.c", "#include \"mvbench.h\"\nint x = \"\n", "mvbench run --strategy=./bad.c",
+	 "mvbench: --strategy=./bad.c: it does not compile; the compiler says why above\n"},
+	{"bad.c", "#include \"mvbench.h\"\nint x = \"\n", "mvbench help ./bad.c",
+	 "mvbench: ./bad.c: it does not compile"},
+	{"none.c", "int x;\n", "mvbench run --strategy=./none.c",
+	 "it is no plug-in: MVBENCH_PLUGIN() does not stand in it"},
+	{"calls.c",
+	 "#include \"mvbench.h\"\nvoid frob(void);\nstatic void step(struct worker *w)\n{\n"
+	 "\tfrob();\n\tlocal_step(w, 1);\n}\nstatic const struct strategy s = {.plugin = {.name = "
+	 "\"calls\", .summary = \"calls\"}, .step = step};\nMVBENCH_PLUGIN(.strategy = &s);\n",
+	 "mvbench run --strategy=./calls.c", "undefined symbol: frob"},
+	{"idle.c",
+	 "#include \"mvbench.h\"\nstatic const struct strategy s = {.plugin = {.name = \"idle\", "
+	 ".summary = \"idle\"}};\nMVBENCH_PLUGIN(.strategy = &s);\n",
+	 "mvbench run --strategy=./idle.c", "strategy idle lacks .step"},
+	{NULL, NULL,
+	 "sed 's/\"doubling\"/\"asgd\"/' doubling.c >other.c; mvbench run "
+	 "--strategy=./other.c",
+	 "its name is asgd, which mvbench has itself"},
+	{NULL, NULL, "mvbench run --strategy=./gone.c",
+	 "mvbench: --strategy=./gone.c: No such file or directory\n"},
+	{NULL, NULL, "mvbench run --strategy=./spirals.c",
+	 "--strategy=./spirals.c: it has no strategy; give it as --workload=./spirals.c"},
+	{NULL, NULL, "mvbench run --strategy=./study.txt",
+	 "a name is wanted, or a file that ends in .c or .so"},
+	{NULL, NULL, "CC=no-such-cc mvbench run --strategy=./doubling.c",
+	 "there is no C compiler here: install gcc and libc6-dev, let CC name one, or give a "
+	 "plug-in that is compiled (.so)\n"},
+	{NULL, NULL, "mvbench run --strategy=./doubling.c --doubling.mots=3",
+	 "--doubling.mots: there is no such option; did you mean --doubling.most?"},
+	{NULL, NULL, "mvbench run --strategy=./doubling.c --doubling.most=0",
+	 "--doubling.most=0: a whole number from 1 to 1000000000 is wanted"},
+	{NULL, NULL, "mvbench run --strategy=./doubling.c --doubling.source=0",
+	 "is of another source"},
+	{"bad.ini", "[a]\nepochs = 1\nstrategy = asgd, ./gone.c\n", "mvbench sweep bad.ini",
+	 "bad.ini:3: --strategy=./gone.c: No such file or directory\n"},
+};
+
+START_TEST(what_is_no_plug_in_is_refused)
+{
+	const struct mistake *m = &mistakes[_i];
+	if (lacks_something())
+		return;
+	if (m->file)
+		folder_text(m->file, m->text);
+	refused(m->command, m->says);
+	ck_assert_int_ne(shell("test -e mvbench.db"), 0);
+	must_do("test -z \"$(ls cache/mvbench/plugins 2>/dev/null | grep part)\"");
+}
+END_TEST
+
+/* ---- What is recorded, cached and compared ------------------------------- */
+
+#define RUN "mvbench run --workload=./spirals.c --epochs=1 --strategy=./doubling.c "
+
+START_TEST(another_source_is_another_configuration)
+{
+	if (lacks_something())
+		return;
+	must_do(RUN);
+	must_do(RUN);
+	must_do("test $(sqlite3 mvbench.db \"SELECT value FROM run_option WHERE run_id = 1 AND "
+		"part = 'strategy' AND name = 'source'\") = $(sha256sum <doubling.c | cut -c-64)");
+	must_do("echo >>doubling.c; " RUN);
+	answers("SELECT count(DISTINCT config_hash) FROM run", "2");
+	answers("SELECT count(DISTINCT config_hash) FROM run WHERE id < 3", "1");
+	answers("SELECT count(DISTINCT config_key) FROM run_summary", "2");
+	/* older ones can be asked for, though the file is another now, or gone */
+	must_do("rm doubling.c; s=$(sqlite3 mvbench.db \"SELECT value FROM run_option WHERE run_id "
+		"= 1 AND part = 'strategy' AND name = 'source'\"); mvbench show 1 | grep -q "
+		"\"strategy='doubling#$s'\" && mvbench show 1 | grep -q \"^doubling.source *$s\" "
+		"&& mvbench compare 1 3 | grep -q doubling.source");
+}
+END_TEST
+
+static void count_compiled(const char *want)
+{
+	must_do("ls cache/mvbench/plugins | grep -c 'so$'");
+	ck_assert_str_eq(strtok(out, "\n"), want);
+}
+
+/* A compiler that leaves a line in compiled. */
+static void put_compiler(void)
+{
+	folder_text("counting", "#!/bin/sh\necho one >>compiled\nexec cc \"$@\"\n");
+	must_do("chmod +x counting");
+}
+
+START_TEST(it_is_compiled_once)
+{
+	if (lacks_something())
+		return;
+	put_compiler();
+	/* several at once, each with two ranks that ask for it too */
+	must_do("export CC=./counting; for i in 1 2 3; do " RUN
+		"--workers=2 --db=$i.db & p=\"$p $!\"; done; "
+		"for i in $p; do wait $i || exit; done");
+	must_do("wc -l <compiled");
+	ck_assert_str_eq(strtok(out, "\n"), "2");
+	count_compiled("2");
+	/* what it includes from its folder is a part of it */
+	must_do("export CC=./counting; sed -i 's/#include \"mvbench.h\"/&\\n#include "
+		"\"own.h\"/' doubling.c; echo >own.h; " RUN "&& echo >>own.h; " RUN);
+	must_do("wc -l <compiled");
+	ck_assert_str_eq(strtok(out, "\n"), "4");
+}
+END_TEST
+
+START_TEST(a_file_that_changes_meanwhile_changes_nothing)
+{
+	if (lacks_something())
+		return;
+	must_do(RUN "--dry-run");
+	must_do("h=$(sha256sum <doubling.c | cut -c-64); echo 'spoilt' >>doubling.c; mvbench run "
+		"--workload=./spirals.c --epochs=1 --strategy=./doubling.c#$h");
+	refused("h=$(echo | sha256sum | cut -c-64); mvbench run --strategy=./spirals.c#$h",
+		"the file is another one now, or on this machine");
+}
+END_TEST
+
+START_TEST(an_object_will_do)
+{
+	if (lacks_something())
+		return;
+	must_do("cc -O2 -shared -fPIC -I \"$MVBENCH_HOME\" doubling.c -o mine.so && rm doubling.c "
+		"&& CC=no-such-cc mvbench run --workload=softmax --epochs=1 --workers=2 "
+		"--strategy=./mine.so && CC=no-such-cc mvbench run --workload=softmax --epochs=1 "
+		"--workers=2 --strategy=mine.so --platform=sim --sim.platform=ethernet_10g "
+		"--sim.step-time=2ms");
+	answers("SELECT count(*), count(DISTINCT test_loss) FROM epoch JOIN run ON id = run_id "
+		"WHERE strategy = 'doubling' AND epoch = 1",
+		"2|1");
+	must_do("test $(sqlite3 mvbench.db \"SELECT value FROM run_option WHERE run_id = 1 AND "
+		"part = 'strategy' AND name = 'source'\") = $(sha256sum <mine.so | cut -c-64)");
+}
+END_TEST
+
+/* What `make install` puts below share/mvbench is all that they include. */
+START_TEST(an_installed_one_finds_its_headers)
+{
+	if (lacks_something())
+		return;
+	must_do("mkdir bin && cp $b/mvbench bin && (cd \"$MVBENCH_HOME\" && sed -n 's/^CONTRACT := "
+		"//p' Makefile | tr ' ' '\\n') | while read -r f; do install -D "
+		"\"$MVBENCH_HOME/$f\" "
+		"share/mvbench/$f || exit; done");
+	must_do("unset MVBENCH_HOME; bin/mvbench run --workload=./spirals.c --epochs=1 "
+		"--strategy=./doubling.c --optimizer=./damped.c");
+	must_do("rm share/mvbench/workloads/net.h");
+	ck_assert_int_eq(shell("unset MVBENCH_HOME; bin/mvbench run --workload=./spirals.c"), 2);
+	refused("unset MVBENCH_HOME; rm -r share; bin/mvbench run --workload=./spirals.c",
+		"the headers of plug-ins did not come with this mvbench");
+}
+END_TEST
+
+/* Its workers are told what is recorded, and what to load. */
+START_TEST(it_is_replayed)
+{
+	if (lacks_something())
+		return;
+	must_do("mvbench run --workload=./spirals.c --epochs=1 --strategy=asgd "
+		"--workers=2 --record "
+		"--optimizer=./damped.c");
+	must_do("mvbench run --platform=sim --sim.replay=1 --sim.platform=ethernet_10g "
+		"--sim.step-time=2ms");
+	answers("SELECT count(DISTINCT test_loss) || count(*) FROM epoch WHERE epoch = 1", "12");
+}
+END_TEST
+
+START_TEST(a_crash_ends_the_run)
+{
+	if (lacks_something())
+		return;
+	must_do("sed -i 's/^\\tlocal_step(w, 1);.*/\\tif (w->step == 9 \\&\\& "
+		"w->rank == 1)\\n\\t\\t"
+		"__builtin_trap();\\n&/' doubling.c");
+	ck_assert_int_eq(shell(RUN "--workers=2"), 1);
+	ck_assert_msg(strstr(out, "worker 1") && strstr(out, "was killed by signal"), "%s", out);
+	answers("SELECT status FROM run", "failed");
+}
+END_TEST
+
+START_TEST(job_files_find_what_lies_beside_them)
+{
+	if (lacks_something())
+		return;
+	must_do("mkdir jobs && mv *.c jobs && cat >jobs/a.ini <<'END'\n[defaults]\n"
+		"doubling.most = 1, 2\nworkload = ./spirals.c\nepochs = 1\n"
+		"exclude = strategy=doubling workers=1\n[a]\nstrategy = serial, ./doubling.c\n"
+		"workers = 1, 2\nEND\nmvbench sweep jobs/a.ini");
+	answers("SELECT group_concat(strategy || workers, ' ') FROM (SELECT * FROM run ORDER BY "
+		"strategy, workers, id)",
+		"doubling2 doubling2 serial1");
+	must_do("mvbench sweep jobs/a.ini --dry-run | grep -c done");
+	/* a sweep is what its plug-ins are */
+	must_do("echo >>jobs/doubling.c; mvbench sweep jobs/a.ini");
+	answers("SELECT count(*) FROM run", "5");
+}
+END_TEST
+
+Suite *plugins_suite(void)
+{
+	Suite *s = suite_create("plugins");
+	TCase *t = tcase_create("plugins");
+	char *page AUTOFREE = page_text();
+	if (!page) {
+		skipped("suite plugins: MVBENCH_HOME does not say where the page is");
+		return s;
+	}
+	tcase_add_checked_fixture(t, set_up, folder_free);
+	tcase_set_timeout(t, 60);
+	tcase_add_test(t, the_pages_commands_do_what_it_says);
+	tcase_add_test(t, it_learns);
+	tcase_add_test(t, each_function_of_the_contract_is_there);
+	tcase_add_test(t, another_version_is_refused);
+	tcase_add_loop_test(t, what_is_no_plug_in_is_refused, 0, COUNT(mistakes));
+	tcase_add_test(t, another_source_is_another_configuration);
+	tcase_add_test(t, it_is_compiled_once);
+	tcase_add_test(t, a_file_that_changes_meanwhile_changes_nothing);
+	tcase_add_test(t, an_object_will_do);
+	tcase_add_test(t, an_installed_one_finds_its_headers);
+	tcase_add_test(t, it_is_replayed);
+	tcase_add_test(t, a_crash_ends_the_run);
+	tcase_add_test(t, job_files_find_what_lies_beside_them);
+	suite_add_tcase(s, t);
+	return s;
+}

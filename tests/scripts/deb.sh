@@ -1,0 +1,51 @@
+#!/bin/sh
+# deb.sh BUILD-FOLDER OUT-FOLDER: OUT-FOLDER/mvbench_VERSION_ARCH.deb of what was built. What it depends on is
+# what dpkg-shlibdeps finds, and the programs that mvbench starts. CUDA's libraries are no packages of
+# Debian's: the module of GPUs, where it was built, finds them or says what is missing.
+set -eu
+cd "$(dirname "$0")/../.."
+build=$1 out=$2
+version=$(sed -n 's/.*MVB_VERSION "\([^"]*\)".*/\1/p' runtime/lib/libmvbench.h)
+arch=$(dpkg --print-architecture)
+command -v dpkg-shlibdeps >/dev/null || {
+	echo "deb.sh: dpkg-shlibdeps is missing: apt-get install dpkg-dev" >&2
+	exit 1
+}
+mkdir -p "$out"
+work=$(mktemp -d "$out/deb-XXXXXX")
+trap 'rm -rf "$work"' EXIT
+root=$PWD/$work/root
+case $work in /*) root=$work/root ;; esac
+
+env -u MAKEFLAGS -u MFLAGS make -s B="$build" PREFIX=/usr DESTDIR="$root" install >/dev/null
+find "$root" -name '*.so*' -type f -exec strip --strip-unneeded {} + -o -path '*/bin/*' -type f -exec strip {} +
+gzip -9n "$root/usr/share/man/man1/mvbench.1"
+install -Dm 644 -t "$root/usr/share/doc/mvbench" README.md CHANGELOG.md strategies/PLUGINS.md
+gzip -9n "$root/usr/share/doc/mvbench/CHANGELOG.md"
+
+mkdir -p "$work/debian" "$root/DEBIAN"
+printf 'Source: mvbench\n\nPackage: mvbench\nArchitecture: any\n' >"$work/debian/control"
+libraries=$(cd "$work" && dpkg-shlibdeps -O -eroot/usr/bin/mvbench -eroot/usr/bin/mvbench-sim \
+	-eroot/usr/lib/libmvbench.so.0 | sed 's/^shlibs:Depends=//')
+cat >"$root/DEBIAN/control" <<END
+Package: mvbench
+Version: $version
+Architecture: $arch
+Section: science
+Priority: optional
+Maintainer: The developers of mvbench <mvbench@localhost>
+Installed-Size: $(du -sk "$root/usr" | cut -f1)
+Depends: $libraries, openmpi-bin, gnuplot-nox | gnuplot-qt | gnuplot-x11, fonts-dejavu-core, procps
+Recommends: dataset-fashion-mnist
+Suggests: gcc, libc6-dev, iproute2, libopenmpi-dev, slurm-client
+Description: synchronisation strategies of distributed SGD, compared
+ Trains the same models on the same data under synchronous allreduce, parameter
+ servers, local SGD and their relatives, on Open MPI, on GPUs, or on a simulated
+ cluster; keeps accuracy and time of every epoch in SQLite and draws them. With
+ the library libmvbench for training loops of one's own.
+END
+echo activate-noawait ldconfig >"$root/DEBIAN/triggers"
+(cd "$root" && find usr -type f -exec md5sum {} +) >"$root/DEBIAN/md5sums"
+deb=$out/mvbench_${version}_$arch.deb
+dpkg-deb --root-owner-group -Zxz --build "$root" "$deb" >/dev/null
+echo "$deb: $(du -k "$deb" | cut -f1) KiB"

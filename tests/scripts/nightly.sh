@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# nightly.sh BUILD-FOLDER: what .ci/run leaves out. Ends at the first step that fails.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+build=$1
+step() { printf '\n=== %s (%ss)\n' "$1" "$SECONDS"; }
+first() { # NAME COMMAND...: a first run with the command of another place
+	env -i HOME="$HOME" PATH="$PATH" "${@:2}" run --workload=softmax --strategy=periodic --workers=2 --epochs=1 \
+		--device=cpu --db="$build/$1.db"
+	rm -rf "$build/$1.db"*
+}
+
+step 'make test'
+make B="$build" test
+
+step 'chaos'
+make B="$build" chaos COUNT=100
+
+step 'sanitize'
+WITHOUT='lab wires' make sanitize # the wires are timed
+
+step 'bundle' # of what is built here: make bundle builds for other processors
+tests/scripts/bundle.sh "$build" "$build/bundle"
+rm -rf "$build/moved" && mv "$build/bundle" "$build/moved" # a bundle runs from any folder
+first moved "$build/moved/bin/mvbench"
+rm -rf "$build/moved" "$build/bundle.tar.gz"
+
+step 'deb'
+tests/scripts/deb.sh "$build" "$build"
+dpkg-deb -x "$build"/mvbench_*.deb "$build/unpacked"
+first unpacked "$build/unpacked/usr/bin/mvbench"
+rm -rf "$build/unpacked" "$build"/mvbench_*.deb
+
+step 'done'

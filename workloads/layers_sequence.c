@@ -1,0 +1,241 @@
+/*
+ * layers_sequence.c - the layers that see sequences of tokens, a row a token: embedding, layer
+ * normalisation, causal attention, GELU, and the scores that the embedding's table gives. The
+ * formulas stand in net.h.
+ *
+ * A pre-norm block is x + f(norm(x)): a layer normalisation opens it, and the linear layer that is
+ * f's last one joins. Backward, the gradient of the sum waits where the linear layer found it, and
+ * the normalisation adds its own. Attention and GELU work on any part of a row that a split leaves,
+ * so that a linear layer on each side are a pair; of an attention a part is some heads.
+ *
+ * Cost of a row, floats read and written: embedding 3 n; normalisation 3 n forward, 6 n backward;
+ * GELU 2 n and 3 n; attention: attention_new. Scores: a linear layer.
+ */
+#include "workloads/layers.h"
+
+#include <stdlib.h>
+
+/* ---- Embedding ----------------------------------------------------------- */
+
+static size_t embedding_params(const struct layer *l)
+{
+	return (l->tokens + l->places) * l->out;
+}
+
+static void embedding_place(struct net *net, struct layer *l)
+{
+	(void)net;
+	l->out = l->head_width;
+}
+
+static void embedding_attach(struct net *net, struct layer *l)
+{
+	const size_t n = l->out, all = embedding_params(l);
+	net_slices(net, l, net->tokens, net->tokens * n, net->places * n, true);
+	struct tensor *t = &net->tensor[net->tensors - 2];
+	t[0].hidden = t[1].spared = false;
+	t[1].rows = net->places;
+	t[1].columns = n;
+	if (!vec_has_data(net->w->param))
+		return;
+	uint64_t rng = rng_seed(net->w->run->seed, STREAM_INIT, (int64_t)l->index);
+	float *x = net_zeroed(all, sizeof *x);
+	for (size_t i = 0; i < all; i++)
+		x[i] = net_draw(&rng, INIT_SMALL, n);
+	vec_put(l->weight, x);
+	vec_put(l->bias, x + net->tokens * n);
+	free(x);
+}
+
+static void embedding_forward(struct worker *w, struct layer *l, size_t rows)
+{
+	vec_embed(l->y, l->x, l->weight, l->bias, rows, w->net->tokens);
+}
+
+static void embedding_backward(struct worker *w, struct layer *l, size_t rows)
+{
+	vec_embed_grad(l->dweight, l->dbias, l->dy, l->x, rows, w->net->tokens, w->net->tied);
+}
+
+static const struct layer_kind kind_embedding = {
+	.params = embedding_params,
+	.place = embedding_place,
+	.attach = embedding_attach,
+	.forward = embedding_forward,
+	.backward = embedding_backward,
+};
+
+void net_embedding(struct net *net, size_t n)
+{
+	const struct data *d = net->sample;
+	CHECK(net->layers == 0, "layer %zu: an embedding is the lowest layer", net->layers);
+	CHECK(d->tokens && data_targets(d) == d->features, "an embedding of what are no tokens");
+	net->places = d->features;
+	net->tokens = d->classes;
+	struct layer *l = net_push(net, &kind_embedding);
+	l->tokens = net->tokens;
+	l->places = net->places;
+	l->head_width = n;
+	net->outputs = n;
+}
+
+/* ---- Scores of the next token -------------------------------------------- */
+
+static double tied_flops(const struct layer *l)
+{
+	return 2.0 * (double)l->in * (double)l->out;
+}
+
+static void tied_place(struct net *net, struct layer *l)
+{
+	l->out = net->tokens;
+}
+
+static void tied_forward(struct worker *w, struct layer *l, size_t rows)
+{
+	vec_gemm(l->y, false, l->x, true, w->net->layer[0].weight, rows, l->out, l->in);
+}
+
+static void tied_backward(struct worker *w, struct layer *l, size_t rows)
+{
+	const struct layer *table = &w->net->layer[0];
+	vec_gemm(table->dweight, true, l->dy, false, l->x, l->out, l->in, rows);
+	vec_gemm(l->dx, false, l->dy, false, table->weight, rows, l->in, l->out);
+}
+
+const struct layer_kind kind_tied = {
+	.flops = tied_flops,
+	.place = tied_place,
+	.forward = tied_forward,
+	.backward = tied_backward,
+};
+
+void net_tied(struct net *net)
+{
+	CHECK(net->tokens, "scores of tokens without an embedding");
+	net_push(net, &kind_tied);
+	net->outputs = net->tokens;
+	net->tied = true;
+}
+
+/* ---- Layer normalisation ------------------------------------------------- */
+
+static size_t layer_norm_params(const struct layer *l)
+{
+	return 2 * l->in;
+}
+
+static void layer_norm_attach(struct net *net, struct layer *l)
+{
+	const size_t n = l->in;
+	float *x = net_zeroed(2 * n, sizeof *x);
+	net_slices(net, l, 0, 2 * n, 0, false);
+	l->stat = vec_new(net->w, 2 * net->rows_max * net->places);
+	for (size_t i = 0; i < n; i++)
+		x[i] = 1; /* gamma */
+	vec_put(l->weight, x);
+	free(x);
+}
+
+static void layer_norm_forward(struct worker *w, struct layer *l, size_t rows)
+{
+	(void)w;
+	vec_layer_norm(l->y, l->stat, l->x, l->weight, rows);
+}
+
+static void layer_norm_backward(struct worker *w, struct layer *l, size_t rows)
+{
+	(void)w;
+	vec_layer_norm_grad(l->dx, l->dweight, l->dy, l->x, l->stat, l->weight, rows, l->opens);
+}
+
+const struct layer_kind kind_layer_norm = {
+	.spared = true,
+	.params = layer_norm_params,
+	.attach = layer_norm_attach,
+	.forward = layer_norm_forward,
+	.backward = layer_norm_backward,
+};
+
+void net_layer_norm(struct net *net)
+{
+	CHECK(net->layers, "a layer normalisation of the data themselves");
+	net_push(net, &kind_layer_norm);
+}
+
+/* ---- Attention ----------------------------------------------------------- */
+
+static double attention_flops(const struct layer *l)
+{
+	return 4.0 * (double)l->places * (double)l->out; /* of a place, over all of them */
+}
+
+static void attention_place(struct net *net, struct layer *l)
+{
+	if (l->in % (3 * l->head_width))
+		user_error("the heads of an attention cannot be dealt evenly to %d workers that "
+			   "share a model; let a number of workers share one that divides them",
+			   comm_size(net->w->model_group));
+	l->out = l->in / 3;
+	l->places = net->places;
+}
+
+static void attention_attach(struct net *net, struct layer *l)
+{
+	l->attention = attention_new(net->w, net->places, l->out / l->head_width, l->head_width,
+				     net->rows_max);
+}
+
+static void attention_layer_forward(struct worker *w, struct layer *l, size_t rows)
+{
+	attention_forward(l->attention, l->y, l->x, rows / w->net->places);
+}
+
+static void attention_layer_backward(struct worker *w, struct layer *l, size_t rows)
+{
+	attention_backward(l->attention, l->dx, l->dy, l->x, rows / w->net->places);
+}
+
+static const struct layer_kind kind_attention = {
+	.chains = true,
+	.flops = attention_flops,
+	.place = attention_place,
+	.attach = attention_attach,
+	.forward = attention_layer_forward,
+	.backward = attention_layer_backward,
+};
+
+void net_attention(struct net *net, size_t heads)
+{
+	CHECK(net->tokens && net->outputs % (3 * heads) == 0,
+	      "%zu heads of q, k and v of %zu floats", heads, net->outputs);
+	net_push(net, &kind_attention)->head_width = net->outputs / (3 * heads);
+	net->outputs /= 3;
+}
+
+/* ---- GELU ---------------------------------------------------------------- */
+
+static void gelu_forward(struct worker *w, struct layer *l, size_t rows)
+{
+	(void)w;
+	vec_gelu(l->y, l->x, rows * l->out);
+}
+
+static void gelu_backward(struct worker *w, struct layer *l, size_t rows)
+{
+	(void)w;
+	vec_gelu_grad(l->dy, l->x, rows * l->out);
+}
+
+static const struct layer_kind kind_gelu = {
+	.chains = true,
+	.dx_is_dy = true,
+	.forward = gelu_forward,
+	.backward = gelu_backward,
+};
+
+void net_gelu(struct net *net)
+{
+	CHECK(net->layers, "a GELU of the data themselves");
+	net_push(net, &kind_gelu);
+}

@@ -1,0 +1,164 @@
+/*
+ * text.c - any file, or all files of a folder and of those in it, as one sequence of bytes: rows of
+ * one byte, whose target is the byte that follows.
+ *
+ * Files come in the order of their names, each content once. The first 95 % are trained on, of
+ * which
+ * --validation takes the last rows; the rest is for tests. By default it is the licences that every
+ * Debian has. Five bytes of memory for each of the text.
+ */
+#include "workloads/datasets.h"
+
+#include <errno.h>
+#include <fts.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FOLDER "/usr/share/common-licenses"
+#define ADVICE "give --data-dir=FILE or FOLDER with text, of any kind"
+
+enum { TOKENS = 256, TRAIN_PERCENT = 95, LEAST = 100 };
+
+struct text {
+	uint8_t *byte;
+	size_t n, room;
+	size_t *first; /* of each file; there is room for one more */
+	size_t files;
+};
+
+static void text_free(struct text *t)
+{
+	free(t->byte);
+	free(t->first);
+	*t = (struct text){0};
+}
+
+static int by_name(const FTSENT **a, const FTSENT **b)
+{
+	return strcmp((*a)->fts_name, (*b)->fts_name);
+}
+
+static bool is_known(const struct text *t, size_t first)
+{
+	const size_t n = t->n - first;
+	for (size_t i = 0; i < t->files; i++)
+		if (t->first[i + 1] - t->first[i] == n &&
+		    memcmp(t->byte + t->first[i], t->byte + first, n) == 0)
+			return true;
+	return false;
+}
+
+/* What cannot be read is said; of contents that are there already nothing is kept. */
+static char *file_add(struct text *t, const char *path)
+{
+	const size_t first = t->n;
+	size_t got = 1;
+	FILE *f = fopen(path, "rb");
+	if (!f)
+		return sentence("%s: %s; " ADVICE, path, strerror(errno));
+	errno = 0;
+	while (got && t->n <= INT32_MAX) {
+		if (t->room - t->n < 4096) {
+			uint8_t *more = realloc(t->byte, t->room = 2 * t->room + (1 << 16));
+			CHECK(more, "out of memory: a text of %zu bytes", t->room);
+			t->byte = more;
+		}
+		got = fread(t->byte + t->n, 1, t->room - t->n, f);
+		t->n += got;
+	}
+	char *wrong = ferror(f) ? sentence("%s: %s; " ADVICE, path, strerror(errno)) : NULL;
+	fclose(f);
+	if (!wrong && t->n > INT32_MAX)
+		return sentence("%s: the text has more than %d bytes; " ADVICE, path, INT32_MAX);
+	if (wrong)
+		return wrong;
+	if (is_known(t, first)) {
+		t->n = first;
+		return NULL;
+	}
+	size_t *more = realloc(t->first, (t->files + 2) * sizeof *more);
+	CHECK(more, "out of memory: %zu files", t->files);
+	t->first = more;
+	t->first[t->files++] = first;
+	t->first[t->files] = t->n;
+	return NULL;
+}
+
+static char *text_read(struct text *t, const char *path)
+{
+	char *paths[] = {(char *)(uintptr_t)path, NULL}, *wrong = NULL;
+	FTS *walk = fts_open(paths, FTS_LOGICAL | FTS_NOCHDIR, by_name);
+	CHECK(walk, "%s: %s", path, strerror(errno));
+	for (FTSENT *e; !wrong && (errno = 0, e = fts_read(walk));)
+		if (e->fts_info == FTS_F)
+			wrong = file_add(t, e->fts_path);
+		else if (e->fts_info == FTS_NS || e->fts_info == FTS_DNR || e->fts_info == FTS_ERR)
+			wrong = sentence("%s: %s; " ADVICE, e->fts_path, strerror(e->fts_errno));
+	fts_close(walk);
+	if (!wrong && t->n < LEAST)
+		wrong = sentence("%s: %s; " ADVICE, path,
+				 t->files ? "fewer than 100 bytes of text are there"
+					  : "there is no file in it");
+	return wrong;
+}
+
+static struct data part(size_t n)
+{
+	return (struct data){.n = n,
+			     .features = 1,
+			     .classes = TOKENS,
+			     .value_size = 1,
+			     .tokens = true,
+			     .ordered = true};
+}
+
+/* Bytes first .. first + d->n, the last one as a target only. */
+static char *part_fill(struct data *d, const struct text *t, size_t first)
+{
+	if (!data_room(d))
+		return sentence("no memory for a text of %zu bytes; give a shorter one", t->n);
+	memcpy((uint8_t *)(uintptr_t)d->bytes, t->byte + first, d->n);
+	for (size_t i = 0; i < d->n; i++)
+		((float *)(uintptr_t)d->target)[i] = t->byte[first + i + 1];
+	return NULL;
+}
+
+static char *text_get(const struct run *run, struct data *train, struct data *test, bool load)
+{
+	struct text t = {.n = 0};
+	*train = *test = (struct data){0};
+	char *wrong = text_read(&t, run->data_dir && *run->data_dir ? run->data_dir : FOLDER);
+	size_t cut = (size_t)((unsigned __int128)t.n * TRAIN_PERCENT / 100);
+	if (!wrong) {
+		*train = part(cut - 1);
+		*test = part(t.n - cut - 1);
+	}
+	if (!wrong && load)
+		wrong = part_fill(train, &t, 0);
+	if (!wrong && load)
+		wrong = part_fill(test, &t, cut);
+	text_free(&t);
+	if (wrong)
+		data_unload(train, test);
+	return wrong;
+}
+
+static char *text_probe(const struct run *run, struct data *train, struct data *test)
+{
+	return text_get(run, train, test, false);
+}
+
+static char *text_load(const struct run *run, struct data *train, struct data *test)
+{
+	return text_get(run, train, test, true);
+}
+
+const struct dataset dataset_text = {
+	.name = "text",
+	.summary = "the bytes of any file or folder; by default the licences that Debian has",
+	.needs = "a text: " FOLDER ", which every Debian has, or --data-dir=FILE or FOLDER",
+	.probe = text_probe,
+	.load = text_load,
+	.unload = data_unload,
+};

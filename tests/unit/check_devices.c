@@ -1,8 +1,8 @@
 /*
- * check_devices.c - every operation of every device against plain loops in double precision: odd
- * sizes, slices at odd places, outputs that held NaNs, and memory on both sides that has to stay as
- * it was. A result may be off by TOLERANCE of its norm. Loops over devices[], so that a new device
- * is tested too; one that cannot be used here is skipped, and says why once.
+ * check_devices.c - compares every operation of every device with plain loops in double precision:
+ * odd sizes, slices at odd offsets, outputs that held NaNs. Memory before and after an output must
+ * not change. A result may differ by TOLERANCE of its norm. Tests loop over devices[]; a new device
+ * is therefore tested too. A device that is not usable here is skipped; its reason is printed once.
  */
 #include "runtime/device/draw.h"
 #include "tests/fixture.h"
@@ -22,15 +22,15 @@ enum { GUARD = 64, ODD = 61, ARRAYS = 24 }; /* floats before and after an array 
 struct array {
 	size_t n;
 	struct vec *v, *whole; /* v is n floats of whole */
-	float *x;              /* what was put there */
-	double *r;             /* what should be there: begins as x */
+	float *x;              /* values of v; holds() reads them back */
+	double *r;             /* expected values, initially x */
 };
 
 struct bench {
 	struct device d;
 	struct run run;
 	struct worker w;
-	char what[160]; /* is being tested */
+	char what[160]; /* is tested now, for messages */
 	struct array array[ARRAYS];
 	size_t arrays;
 	uint64_t rng;
@@ -133,7 +133,7 @@ static struct array *param_out(struct bench *b, size_t n)
 	return array_at(b, NULL, n, ODD);
 }
 
-/* Reads it back: x is what is there now, r what should be. tolerance: of r's norm. */
+/* Reads the array back into x and compares it with r. tolerance: relative to r's norm. */
 static void holds(struct bench *b, struct array *a, const char *name, double tolerance)
 {
 	size_t all = vec_len(a->whole), before = all - a->n - GUARD;
@@ -161,7 +161,7 @@ static void holds(struct bench *b, struct array *a, const char *name, double tol
 		      b->what, name, sqrt(off), sqrt(norm), (double)a->x[0], a->r[0]);
 }
 
-/* ---- One size of an operation; each reads what it needs ------------------ */
+/* ---- Sizes of an operation; each operation reads those that it needs ----- */
 
 struct sizes {
 	size_t rows, more; /* more: rows_max = rows + more */
@@ -176,7 +176,7 @@ static struct image out_of(const struct sizes *s)
 	return image_after(s->in, s->window, s->out ? s->out : s->in.channels);
 }
 
-/* Place (i, j, c) of image r. */
+/* The index of (i, j, c) of image r. */
 static size_t at(struct image m, size_t r, size_t i, size_t j, size_t c)
 {
 	return ((r * m.height + i) * m.width + j) * m.channels + c;
@@ -330,7 +330,7 @@ static void tallied(struct bench *b, double loss, size_t correct, size_t rows)
 		      b->what);
 }
 
-/* Every third row is all equals, of which the first is the answer. */
+/* In every third row all values are equal; the first of them is then the answer. */
 static void op_xent(struct bench *b, const struct sizes *s)
 {
 	const size_t n = s->out;
@@ -375,7 +375,7 @@ static void op_mse(struct bench *b, const struct sizes *s)
 	for (size_t i = 0; i < z->n; i++) {
 		double e = z->r[i] - t->r[i];
 
-		z->r[i] = 2 * e / (1.5 * (double)z->n); /* over more rows than these */
+		z->r[i] = 2 * e / (1.5 * (double)z->n); /* mean over 1.5 times these rows */
 		loss += e * e / (double)s->out;
 	}
 	vec_mse(z->v, t->v, s->rows, s->out, 1.5f * (float)s->rows);
@@ -383,7 +383,7 @@ static void op_mse(struct bench *b, const struct sizes *s)
 	tallied(b, loss, 0, s->rows);
 }
 
-/* In double precision, a step of each of the rules of rules.h. */
+/* A step of each rule of rules.h, in double precision. */
 static double ruled(const struct rule *r, const float unbias[2], double x, double g, double *a,
 		    double *b)
 {
@@ -452,7 +452,7 @@ static void op_limit(struct bench *b, const struct sizes *s)
 	vec_add_squares(y->v, x->v, from, x->n);
 	y->r[0] = sum;
 	holds(b, y, "squares", TOLERANCE);
-	for (int longer = 0; longer < 2; longer++) { /* than it may be */
+	for (int longer = 0; longer < 2; longer++) { /* is the norm above the limit? */
 		double most = sqrt(fabs(sum)) * (longer ? 0.5 : 2);
 		vec_fill(y->v, (float)fabs(sum));
 		vec_limit(x->v, y->v, (float)most, (float)most);
@@ -472,7 +472,7 @@ static const struct sizes gathers[] = {
 	{.rows = 9, .in = {5, 7, 1}, .bias = true, .adds = true, .relu = true},
 	{.rows = 30, .in = {5, 7, 3}, .bias = true, .adds = true, .relu = true, .more = 2},
 	{.rows = 30, .in = {8, 8, 3}, .adds = true, .relu = true, .more = 4},
-	{.rows = 30, .in = {6, 3, 1}, .bias = true, .more = 4}, /* some see nothing of it */
+	{.rows = 30, .in = {6, 3, 1}, .bias = true, .more = 4}, /* some crops miss the image */
 };
 
 static void op_gather(struct bench *b, const struct sizes *s)
@@ -512,7 +512,7 @@ static void op_gather(struct bench *b, const struct sizes *s)
 
 					if (down < t.pad || down - t.pad >= m.height ||
 					    right < t.pad || right - t.pad >= m.width)
-						continue; /* zeros come in */
+						continue; /* padding: 0 */
 					size_t from = at(m, 0, down - t.pad, right - t.pad, k);
 					size_t of = (size_t)index[r] * n + from;
 
@@ -655,7 +655,7 @@ static void conv_once(struct bench *b, const struct sizes *s, struct conv *conv,
 	bench_clear(b);
 }
 
-/* Other numbers of rows come between: what was prepared for one is there when it comes again. */
+/* Changes the number of rows and back: what was prepared for a number must be kept. */
 static void op_conv(struct bench *b, const struct sizes *s)
 {
 	const size_t most = s->rows + s->more;
@@ -684,8 +684,8 @@ static void pool_once(struct bench *b, const struct sizes *s, struct pool *pool,
 {
 	const struct image out = out_of(s);
 	const size_t n = rows * image_size(s->in), size = s->window.size, pad = s->window.pad;
-	float *few = must(calloc(n, sizeof *few)); /* values, so that there are equals, */
-	for (size_t i = 0; i < n; i++)             /* and below what padding might be taken for */
+	float *few = must(calloc(n, sizeof *few)); /* values, so that there are ties, */
+	for (size_t i = 0; i < n; i++)             /* all below 0, a possible padding value */
 		few[i] = (float)(rng_next(&b->rng) % 5) - 9;
 	struct array *x = array_at(b, few, n, GUARD), *y = image_out(b, rows * image_size(out)),
 		     *dy = image_in(b, y->n), *dx = image_out(b, n);
@@ -1026,7 +1026,7 @@ static const struct operation {
 	void (*run)(struct bench *b, const struct sizes *s);
 	const struct sizes *sizes;
 	size_t count;
-	size_t slots[5]; /* of struct device_ops, which it calls */
+	size_t slots[5]; /* slots of struct device_ops that it calls */
 } operations[] = {
 	{"memory", op_memory, SIZES(vectors), {SLOT(alloc), SLOT(free), SLOT(put), SLOT(get)}},
 	{"fill", op_fill, SIZES(vectors), {SLOT(fill)}},
@@ -1089,7 +1089,7 @@ START_TEST(test_operation)
 }
 END_TEST
 
-/* All that computes is in the table above: the slots from alloc on, before graph. */
+/* The table above calls every slot that computes: those from alloc up to graph, without graph. */
 START_TEST(test_all_operations)
 {
 	for (size_t slot = SLOT(alloc); slot < SLOT(graph); slot += sizeof(void (*)(void))) {
@@ -1104,7 +1104,7 @@ START_TEST(test_all_operations)
 }
 END_TEST
 
-/* The option names all devices, in the order of the list. */
+/* --device names all devices, in the order of devices[]. */
 START_TEST(every_device_can_be_chosen)
 {
 	char *names = sentence("auto");
@@ -1139,7 +1139,7 @@ END_TEST
 
 /* ---- Gradients against differences --------------------------------------- */
 
-/* The sum of r[i] y[i], as y stands on the device. */
+/* The sum of r[i] y[i], with y read from the device. */
 static double weighed(struct array *y, const double *r)
 {
 	double sum = 0;
@@ -1222,7 +1222,7 @@ START_TEST(test_differences)
 }
 END_TEST
 
-/* ---- What is drawn ------------------------------------------------------- */
+/* ---- Random draws -------------------------------------------------------- */
 
 START_TEST(test_dropout)
 {
@@ -1232,7 +1232,7 @@ START_TEST(test_dropout)
 		return;
 	struct array *y[4];
 
-	for (int i = 0; i < 4; i++) { /* once, the same again, another salt, another step */
+	for (int i = 0; i < 4; i++) { /* the same twice, another salt, another step */
 		y[i] = image_out(&b, N);
 		vec_fill(y[i]->v, 1);
 		b.d.key += i == 3;
@@ -1257,8 +1257,8 @@ END_TEST
 
 START_TEST(test_crops)
 {
-	/* Each pixel tells where it stands: the one in the middle of what comes out, which crop it
-	 * was. */
+	/* The value of a pixel is its place + 1: the middle pixel of an output identifies its
+	 * crop. */
 	enum { EDGE = 9, PAD = 2, AREA = EDGE * EDGE, ROWS = 1000, WAYS = 2 * PAD + 1 };
 	const struct image m = {EDGE, EDGE, 1};
 	struct bench b;
@@ -1301,7 +1301,7 @@ START_TEST(test_crops)
 	for (size_t i = 0; i < WAYS * WAYS * 2; i++) /* 20 each on average */
 		ck_assert_msg((&seen[0][0][0])[i] > 0, "crop %zu of %d never comes", i,
 			      WAYS * WAYS * 2);
-	ck_assert_uint_gt(moved, ROWS * 9 / 10); /* by chance 1 in 25 falls on the same */
+	ck_assert_uint_gt(moved, ROWS * 9 / 10); /* 1 in 25 is the same by chance */
 	free(floats);
 	free(target);
 	bench_close(&b);

@@ -1,5 +1,5 @@
 /*
- * check_images.c - nets that see images: their sizes, gradients, running statistics and
+ * check_images.c - nets for images: their sizes, gradients, running statistics and
  * augmentation, PyTorch's values for the same nets, and CIFAR-10's files, whole and broken.
  */
 #include "results/gate/gate.h"
@@ -17,7 +17,7 @@
 extern const struct dataset dataset_cifar10_or_fashion, dataset_fashion_mnist_32;
 extern const struct workload workload_lenet, workload_resnet;
 
-/* ---- Nets in words ------------------------------------------------------- */
+/* ---- Nets written as words ----------------------------------------------- */
 
 /*
  * C4,3,1,2 convolution to 4 channels, window 3, stride 1, pad 2; c the same without a bias; n batch
@@ -132,8 +132,8 @@ END_TEST
 
 START_TEST(test_memory)
 {
-	/* gradients of activations take turns: a deeper net has no more of them, and none is larger
-	 * than the widest layer */
+	/* gradients of activations share vectors: a deeper net needs no more of them, and none is
+	 * larger than the widest layer */
 	static const char *const nets[] = {
 		"c4,3,1,1 n r [ c4,3,1,1 n r c4,3,1,1 n ] r a 3",
 		"c4,3,1,1 n r [ c4,3,1,1 n r c4,3,1,1 n ] r [ c4,3,1,1 n r c4,3,1,1 n ] r "
@@ -192,7 +192,7 @@ END_TEST
 
 START_TEST(test_lowest_layers)
 {
-	/* below the lowest parameters nobody wants a gradient */
+	/* no gradient is computed below the lowest parameters */
 	struct fixture f;
 	open_images(&f, (struct image){6, 6, 2}, 4);
 	build(&f.w, &f.train, "m2,2,0 c3,3,1,1 r 4", INIT_HE);
@@ -205,7 +205,7 @@ START_TEST(test_lowest_layers)
 }
 END_TEST
 
-/* What no net can be. */
+/* Invalid nets. */
 static const struct {
 	const char *words, *says;
 } misuses[] = {
@@ -255,7 +255,7 @@ static void build_reference(struct worker *w, const struct data *d, const struct
 START_TEST(test_torch)
 {
 	const struct device_ops *device = devices[_i / (int)COUNT(references)];
-	const double close = on_real_gpu() && !device->host ? 5e-5 : 2e-5; /* Winograd's */
+	const double close = on_real_gpu() && !device->host ? 5e-5 : 2e-5; /* Winograd's error */
 	if (!device->probe(NULL))
 		check_reference(&references[_i % (int)COUNT(references)], device, build_reference,
 				close, close);
@@ -319,7 +319,7 @@ static double trained_on(struct worker *w)
 
 START_TEST(test_running)
 {
-	/* evaluation takes the running statistics and leaves them; training does neither */
+	/* evaluation uses the running statistics; training updates them and does not use them */
 	struct fixture f;
 	open_images(&f, (struct image){6, 6, 2}, 4);
 	build(&f.w, &f.train, "c3,3,1,1 n r [ c3,3,1,1 n ] r a 4", INIT_HE);
@@ -330,7 +330,7 @@ START_TEST(test_running)
 	ck_assert(first != second);
 	ck_assert_double_eq(second, evaluated(&f.w));
 	ck_assert_double_eq(training, trained_on(&f.w));
-	for (int i = 0; i < 200; i++) /* towards those of this mini-batch */
+	for (int i = 0; i < 200; i++) /* they approach this mini-batch's */
 		trained_on(&f.w);
 	ck_assert_double_eq_tol(evaluated(&f.w), training, 1e-4 * training);
 	ck_assert(fabs(second - training) > 1e-2 * training);
@@ -345,7 +345,7 @@ END_TEST
 
 START_TEST(test_dropout)
 {
-	/* of the step's key, and in training only */
+	/* dropout depends on the step's key, and acts in training only */
 	struct fixture f;
 	open_images(&f, (struct image){6, 6, 2}, 4);
 	build(&f.w, &f.train, "c3,3,1,1 r d 20 r d 4", INIT_HE);
@@ -365,7 +365,7 @@ START_TEST(test_dropout)
 }
 END_TEST
 
-/* ---- What is done to images on their way in ------------------------------- */
+/* ---- Augmentation of images ----------------------------------------------- */
 
 enum { WIDTH = 6, FLOATS = WIDTH * WIDTH * 2 };
 
@@ -400,16 +400,16 @@ START_TEST(test_augmented)
 	load_rows(&f, 1, 1, other, x[1]);
 	load_rows(&f, 1, 2, rows_used, x[2]);
 	load_rows(&f, 2, 1, rows_used, x[3]);
-	for (size_t i = 0; i < 8; i++) { /* a row fares alike wherever it stands, */
+	for (size_t i = 0; i < 8; i++) { /* a row's crop does not depend on its place, */
 		ck_assert_mem_eq(x[0] + i * FLOATS, x[1] + (7 - i) * FLOATS, row);
 		differ += memcmp(x[0] + i * FLOATS, x[2] + i * FLOATS, row) != 0;
 		differ += memcmp(x[0] + i * FLOATS, x[3] + i * FLOATS, row) != 0;
 	}
-	ck_assert_uint_ge(differ, 12); /* otherwise in another epoch, and by another seed */
+	ck_assert_uint_ge(differ, 12); /* but on epoch and seed */
 	load_rows(&f, 1, 1, rows_used, x[1]);
 	ck_assert_mem_eq(x[0], x[1], sizeof x[0]);
 
-	/* evaluation subtracts the mean and does no more */
+	/* evaluation only subtracts the mean */
 	f.w.test = &f.train;
 	evaluated(&f.w);
 	float *input = fixture_get(f.w.net->input);
@@ -475,8 +475,8 @@ START_TEST(test_lenet_learns)
 }
 END_TEST
 
-/* What training keeps of a mini-batch is NORM_ALPHA of its statistics and the rest of what was
- * there. Epoch 0 has the same augmentation in both. */
+/* A training step adds NORM_ALPHA of the mini-batch's statistics to (1 - NORM_ALPHA) of the running
+ * ones. In epoch 0 both calls augment alike. */
 START_TEST(statistics_are_those_of_the_rows)
 {
 	struct fixture f;
@@ -581,7 +581,7 @@ static void remove_file(const char *name)
 
 START_TEST(test_cifar_good)
 {
-	/* as many batches as are there; red, green and blue of a pixel come to stand together */
+	/* any number of batches; red, green and blue of a pixel become neighbours */
 	struct run run = {.data_dir = folder};
 	struct data train, test;
 	size_t n = 0, row = 0;
@@ -618,8 +618,8 @@ END_TEST
 
 /* Ways to spoil a set of three batches. */
 static const struct {
-	const char *missing; /* this file goes; or */
-	const char *file;    /* this one gets so many bytes, or this one the label */
+	const char *missing; /* remove this file; or */
+	const char *file;    /* rewrite this one: its size, the label of row 0 */
 	size_t bytes;
 	int label;
 	const char *says[2];
@@ -684,7 +684,7 @@ START_TEST(test_cifar_folders)
 	must_say(wrong, "train-images-idx3-ubyte");
 	must_say(wrong, folder);
 	free(wrong);
-	/* a folder that is none, or of no name that can be */
+	/* a missing folder, and a path that is too long */
 	char *none = sentence("%s/none", folder), *long_name = must(calloc(1, 5000));
 
 	run.data_dir = none;
@@ -707,7 +707,7 @@ START_TEST(test_cifar_folders)
 	free(wrong);
 	ck_assert_int_eq(rmdir(path), 0);
 	free(path);
-	/* an IDX set is the other one's */
+	/* a folder with IDX files: the other data set */
 	idx_put_set(12, 8, false, '-');
 	wrong = dataset_cifar10_or_fashion.load(&run, &train, &test);
 	ck_assert_msg(!wrong, "%s", wrong);
@@ -716,7 +716,7 @@ START_TEST(test_cifar_folders)
 	ck_assert_uint_eq(train.image.channels, 1);
 	dataset_cifar10_or_fashion.unload(&train, &test);
 	ck_assert_ptr_null(train.bytes);
-	/* and none named: the package's */
+	/* no folder given: the installed data set */
 	run.data_dir = "";
 	wrong = dataset_cifar10_or_fashion.probe(&run, &train, &test);
 	ck_assert_msg(!wrong, "%s", wrong);
@@ -726,7 +726,7 @@ END_TEST
 
 START_TEST(test_cifar_list)
 {
-	/* what is used instead is there to see */
+	/* `list workloads` shows which data set is used */
 	char text[20000];
 	char *command = sentence("./mvbench list workloads --data-dir=%s", folder);
 	put_cifar(1);

@@ -1,6 +1,6 @@
 /*
- * check_options.c - every option table there is, whoever wrote it: defaults, ranges, text forms,
- * help; then command lines, configurations and their identity, schedules and plans.
+ * check_options.c - all option tables, those of plug-ins too: defaults, ranges, text forms, help;
+ * then command lines, configurations and their identity, schedules and plans.
  */
 #include "runtime/train/train.h"
 #include "tests/suites.h"
@@ -96,7 +96,7 @@ static void bad_values(const struct table_of *t, const struct option *o)
 		refused(t, o, never[i]);
 	if (o->type == OPT_CHOICE) {
 		snprintf(text, sizeof text, "%.*s", (int)strcspn(o->choices, "|") - 1, o->choices);
-		refused(t, o, text); /* all but its last letter */
+		refused(t, o, text); /* a choice without its last letter */
 		if (strchr(o->choices, '|'))
 			refused(t, o, o->choices);
 	}
@@ -152,7 +152,7 @@ START_TEST(plug_in_names_are_unique)
 }
 END_TEST
 
-/* In names of figures each option has a place of its own, before plug-ins' (98) and the label. */
+/* In names of figures each option has its own place, before plug-ins' (98) and the label (99). */
 START_TEST(places_in_names_are_unique)
 {
 	for (const struct option *o = run_options; o->name; o++) {
@@ -183,7 +183,6 @@ START_TEST(help_prints_every_option)
 }
 END_TEST
 
-/* The page that people read first names every plug-in. */
 START_TEST(the_readme_names_every_plug_in)
 {
 	struct table_of t[64];
@@ -374,7 +373,7 @@ START_TEST(arguments_that_cannot_be_are_refused)
 	char *help[] = {"-h"}, *unknown[] = {"--epoch"};
 	struct arguments a;
 	char *wrong;
-	/* whether there is such an option comes before whether it has a value */
+	/* an unknown option is reported before a missing value */
 	for (int n = 1; n <= 2; n++) {
 		ck_assert_ptr_null(arguments_read(&a, n, n == 1 ? last : next, is_bare, NULL));
 		wrong = settings_check(a.option, a.options);
@@ -504,7 +503,7 @@ START_TEST(job_files_share_defaults)
 }
 END_TEST
 
-/* The last strategy is the one, wherever its options and those of another stand. */
+/* The last --strategy counts, wherever the options of strategies are. */
 START_TEST(options_of_a_strategy_given_over_are_not_its_own)
 {
 	const struct setting s[] = {
@@ -544,7 +543,7 @@ START_TEST(identity_does_not_depend_on_how_it_is_said)
 }
 END_TEST
 
-/* Some other value of an option. */
+/* A value other than the default. */
 static void other_value(const struct option *o, char *text, size_t room)
 {
 	if (strcmp(o->name, "workload") == 0)
@@ -584,7 +583,7 @@ static void hash_changes(const struct table_of *t, const struct option *o)
 	char before[17], after[17], value[64];
 	const char *part = strcmp(t->part, "run") == 0 ? NULL : t->part;
 	char *name = part ? sentence("%s.%s", t->owner, o->name) : sentence("%s", o->name);
-	/* where that is given nobody looks for it in the file of --init-from */
+	/* with initial-model given, the file of --init-from is not read */
 	struct setting s[] = {{part ? part : "workload", part ? t->owner : "mlp"},
 			      {"initial-model", "0123456789abcdef"},
 			      {name, value}};
@@ -781,7 +780,7 @@ START_TEST(plans_that_cannot_be_are_refused)
 }
 END_TEST
 
-/* Its model stays whole on every worker, so that nobody may share one. */
+/* A workload that cannot be split keeps its model whole; strategies that split it are refused. */
 START_TEST(models_that_cannot_be_split_are_not_shared)
 {
 	static const struct {

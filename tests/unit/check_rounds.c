@@ -1,7 +1,7 @@
 /*
- * check_rounds.c - who waits for whom at a table: everything that three workers can do between two
- * barriers and after, in every order: push, end a push, wait, leave early. Each state is visited
- * once, and what must hold is looked for in each.
+ * check_rounds.c - explores every order in which three workers push, end a push, wait and leave
+ * early at a table, between two barriers and after. It visits each state once and checks the
+ * invariants in it.
  */
 #include "runtime/table/rounds.h"
 #include "tests/suites.h"
@@ -12,22 +12,21 @@
 
 enum { WORKERS = 3, STATES = 1 << 18 };
 
-/* What a worker is in. PUSHING: between the counting of its push and its end. LEFT: at a barrier.
- */
+/* A worker's state. PUSHING: its push is counted, but not applied. LEFT: at a barrier. */
 enum { FREE, PUSHING, WAITING, LEFT, REFUSED };
 
-/* All that the future depends on. */
+/* The whole state. */
 struct world {
 	struct round now;
 	struct member member[WORKERS];
-	int64_t round[WORKERS]; /* that it pushed in */
+	int64_t round[WORKERS]; /* of its current push */
 	int doing[WORKERS];
 };
 
 static uint64_t *seen; /* [STATES] hashes, open addressing; 0 = free */
 static size_t states;
 static int64_t backup, lead;
-static int64_t segments, pushes; /* between barriers, the last one included; pushes of each */
+static int64_t segments, pushes; /* their number, each ends at a barrier; pushes in each */
 
 static struct rounds rounds_of(struct world *w)
 {
@@ -62,8 +61,8 @@ static int count(const struct world *w, int doing)
 	return n;
 }
 
-/* Worker `of` ends the round, with as many pushes as it takes: N - backup, or all of those that are
- * left to push, as the others have come to a barrier that it has not. */
+/* Worker `of` ends the round. It must have N - backup pushes, or one of every worker that can still
+ * push, because the others are at a barrier that `of` has not passed. */
 static void check_end(const struct world *w, int of)
 {
 	int64_t could = w->now.counted;
@@ -83,8 +82,8 @@ static void check_end(const struct world *w, int of)
 		ck_assert_int_eq(w->now.counted, WORKERS);
 }
 
-/* Worker k comes to a barrier, if it likes to or has made its pushes; or, if all have come to it,
- * goes on. */
+/* Worker k arrives at a barrier if `leaves` is true or it has made its pushes. If all have arrived,
+ * it resumes. false: neither. */
 static bool step_at_barrier(struct world *w, int k, bool leaves)
 {
 	struct member *m = &w->member[k];
@@ -106,8 +105,8 @@ static bool step_at_barrier(struct world *w, int k, bool leaves)
 
 /* ---- Rounds ------------------------------------------------------------------------ */
 
-/* Worker k does the next thing; false: it can do nothing now. `leaves`: if it may choose, it goes
- * to a barrier. */
+/* Worker k makes its next step; false: it has none now. leaves: it goes to a barrier where it may
+ * choose. */
 static bool step_in_rounds(struct world *w, int k, bool leaves)
 {
 	struct rounds r = rounds_of(w);
@@ -155,7 +154,7 @@ static bool step_in_rounds(struct world *w, int k, bool leaves)
 	return false;
 }
 
-/* ---- Leads ------------------------------------------------------------------------- */
+/* ---- Staleness bound --------------------------------------------------------------- */
 
 static bool step_in_lead(struct world *w, int k, bool leaves)
 {
@@ -177,7 +176,7 @@ static bool step_in_lead(struct world *w, int k, bool leaves)
 	return true;
 }
 
-/* Nobody waits for ever: where no one can do anything, all have left or been told why. */
+/* No worker waits forever: where no worker has a next step, all have left or been refused. */
 static void explore(struct world w, bool (*step)(struct world *w, int k, bool leaves))
 {
 	bool stuck = true;
@@ -226,7 +225,7 @@ START_TEST(nobody_leads_by_more_than_the_bound)
 }
 END_TEST
 
-/* ---- By hand ----------------------------------------------------------------------- */
+/* ---- Single cases ------------------------------------------------------------------ */
 
 START_TEST(what_comes_after_enough_pushes_is_late)
 {
@@ -249,7 +248,7 @@ START_TEST(what_comes_after_enough_pushes_is_late)
 }
 END_TEST
 
-/* Whoever stands at the same barrier is not away; who has passed it counts again. */
+/* A worker at a barrier is away for others until they pass the same barrier. */
 START_TEST(barriers_are_counted)
 {
 	struct world w = {.member = {{.barriers = 1}, {.barriers = 0}, {.barriers = MEMBER_GONE}}};
@@ -262,14 +261,14 @@ START_TEST(barriers_are_counted)
 	ck_assert(!rounds_leads(&r, 1, 5));
 	rounds_resume(&r, 1);
 	ck_assert(!rounds_away(&r, 0, 1));
-	ck_assert(rounds_away(&r, 2, 1)); /* it is gone for good */
+	ck_assert(rounds_away(&r, 2, 1)); /* it has left */
 	ck_assert(rounds_leads(&r, 1, 5));
 	ck_assert(!rounds_leads(&r, 1, 0));
 	ck_assert_int_eq(w.member[1].in, 7);
 }
 END_TEST
 
-/* The one that is named has not pushed, and of those has made the fewest pushes. */
+/* The named worker has not pushed in this round; of several, it has made the fewest pushes. */
 START_TEST(an_incomplete_round_names_who_lacks)
 {
 	struct world w = {.now = {.over = 4, .counted = 1, .applied = 1},

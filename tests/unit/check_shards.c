@@ -1,7 +1,7 @@
 /*
- * check_shards.c - whose rows are whose (runtime/train/shards.c): every row has one owner, shards
- * have the sizes that were asked for, labels are as skewed as alpha says, and an epoch's order
- * moves nothing from one shard to another.
+ * check_shards.c - the partition of rows into shards (runtime/train/shards.c): every row has one
+ * owner, shards have the requested sizes, alpha determines the label skew, and an epoch's order
+ * moves no row from one shard to another.
  */
 #include "runtime/train/train.h"
 #include "tests/fixture.h"
@@ -32,7 +32,7 @@ static struct shards *split(struct data *d, double alpha, int64_t seed)
 	return shards_new(d, &(struct data_split){.own = true, .alpha = alpha}, seed, rows, MODELS);
 }
 
-/* Of the rows of each model, the largest share that one class has; the mean over the models. */
+/* The largest share of one class in the rows of a model; the mean over the models. */
 static double purity(const struct shards *s, const struct data *d)
 {
 	int64_t count[MODELS * CLASSES];
@@ -83,7 +83,7 @@ START_TEST(alpha_says_how_skewed_labels_are)
 		skewed[i / SEEDS] += purity(s, &d) / SEEDS;
 		shards_free(s);
 	}
-	/* of 1,500 rows a class has 150 +- 11.6: the largest of ten 1.54 of these above */
+	/* of 1,500 rows a class has 150 +- 11.6; the largest of ten is 1.54 deviations above */
 	const double even = 0.1 * (1 + 1.54 * 11.6 / 150), within = 0.004;
 	ck_assert_double_eq_tol(skewed[0], even, within);
 	ck_assert_double_eq_tol(skewed[6], even, within);
@@ -95,8 +95,8 @@ START_TEST(alpha_says_how_skewed_labels_are)
 }
 END_TEST
 
-/* With alpha 1 a share of two models is uniform: mean 1/2, variance 1/12. Among the
- * first half of the rows nobody's room can be full yet. */
+/* With alpha 1 a share of two models is uniform: mean 1/2, variance 1/12. Within the first half of
+ * the rows no shard can be full. */
 START_TEST(shares_are_dirichlet)
 {
 	enum { DRAWS = 400 };
@@ -112,7 +112,7 @@ START_TEST(shares_are_dirichlet)
 				&d, &(struct data_split){.own = true, .alpha = variance[k][0]},
 				seed, half, 2);
 			const int32_t *order = data_order(d.n, seed, 0, NULL);
-			double first = 0; /* of these rows, those of model 0 */
+			double first = 0; /* the share of model 0 */
 			for (size_t i = 0; i < COUNT(one) / 2; i++)
 				first += s->owner[order[i]] == 0;
 			first /= (double)COUNT(one) / 2;
@@ -120,21 +120,21 @@ START_TEST(shares_are_dirichlet)
 			squares += (first - 0.5) * (first - 0.5);
 			shards_free(s);
 		}
-		/* each is known to 1 / 250 / 4 of variance; a variance of 400 draws to about 7 % */
+		/* rows add a variance of 1 / 250 / 4; 400 draws give a variance to about 7 % */
 		ck_assert_double_eq_tol(sum / DRAWS, 0.5, 4 * sqrt(variance[k][1] / DRAWS));
 		ck_assert_double_eq_tol(squares / DRAWS / variance[k][1], 1, 0.25);
 	}
 }
 END_TEST
 
-/* All rows are its own: the order of an epoch is the one that --split=shuffled gives it. */
+/* One model owns all rows: the order of an epoch is that of --split=shuffled. */
 START_TEST(one_model_sees_what_it_sees_shuffled)
 {
 	struct data d = labelled();
 	const size_t all = N;
 	int32_t shuffled[N];
 	memcpy(shuffled, data_order(N, SEED, 1, NULL), sizeof shuffled);
-	data_order(N, SEED, 3, NULL); /* which takes its place */
+	data_order(N, SEED, 3, NULL); /* overwrites the order of epoch 1 */
 	struct shards *s =
 		shards_new(&d, &(struct data_split){.own = true, .alpha = 0.1}, SEED, &all, 1);
 	ck_assert_mem_eq(data_order(N, SEED, 1, s), shuffled, sizeof shuffled);

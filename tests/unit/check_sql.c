@@ -1,6 +1,6 @@
 /*
- * check_sql.c - statements on the store: values and NULL both ways, what goes wrong is told once
- * and changes nothing; and the files that commands write.
+ * check_sql.c - statements on the store: values and NULL in both directions, errors that are
+ * reported once and change nothing; and the files that commands write.
  */
 #include "results/db/db.h"
 #include "tests/fixture.h"
@@ -38,7 +38,7 @@ START_TEST(values_come_back)
 	struct sql insert = sql_select(s, "INSERT INTO t (i, r, x) VALUES (?1, ?2, ?3)", "irt",
 				       (int64_t)1, 0.1, "it's");
 	ck_assert(!sql_next(&insert));
-	sql_set(&insert, 1, "ir", (int64_t)2, NAN); /* ?3 stays */
+	sql_set(&insert, 1, "ir", (int64_t)2, NAN); /* ?3 keeps its value */
 	ck_assert(!sql_next(&insert));
 	sql_set(&insert, 1, "ir", INT64_MAX, 2.0);
 	sql_set(&insert, sql_parameter(&insert, "?3"), "t", (char *)NULL);
@@ -77,7 +77,7 @@ START_TEST(what_goes_wrong_is_told_and_undone)
 	well(sql_change(s, "INSERT INTO t (i) VALUES (1)", ""));
 	struct sql q = sql_select(s, "INSERT INTO t (i) VALUES (?1)", "i", (int64_t)1);
 	ck_assert(!sql_next(&q) && !sql_well(&q));
-	sql_again(&q, "i", (int64_t)2); /* too late */
+	sql_again(&q, "i", (int64_t)2); /* no effect after an error */
 	ck_assert(!sql_next(&q));
 	char *wrong = sql_end(s, sql_done(&q));
 	ck_assert_msg(wrong && strstr(wrong, "UNIQUE"), "%s", wrong);
@@ -111,7 +111,7 @@ START_TEST(files_are_written_or_said_not_to_be)
 	path = in_folder("file");
 	well(output_open(&out, "--out=", path));
 	fputs("text", out.f);
-	ck_assert_int_ne(access(path, R_OK), 0); /* not before it is whole */
+	ck_assert_int_ne(access(path, R_OK), 0); /* appears when complete */
 	well(output_close(&out, NULL));
 	ck_assert_int_eq(access(path, R_OK), 0);
 	database_remove(path);

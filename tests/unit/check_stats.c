@@ -1,7 +1,7 @@
 /*
  * check_stats.c - the statistics of the results: medians and their intervals against resampling,
- * times to an accuracy that some runs missed, which configurations differ, what is kept of ended
- * runs, and how `mvbench table` shows all that.
+ * times to an accuracy that some runs missed, which configurations differ, the stored figures of
+ * ended runs, and how `mvbench table` shows all that.
  */
 #include "plots/plot.h"
 #include "results/run/run.h"
@@ -124,7 +124,7 @@ START_TEST(ranks_are_those_of_the_exact_distribution)
 	expect("SELECT low, high, round(coverage, 4) FROM median_rank WHERE n IN (13, 23)",
 	       "3,11,0.9775;7,17,0.9653");
 	expect("SELECT count(*), min(n), max(n) FROM median_rank", "100,1,100");
-	/* and as far as there are runs */
+	/* the view grows to the number of runs */
 	exec("WITH RECURSIVE i(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM i WHERE n < 300) "
 	     "INSERT INTO run (status, config_hash, workload, strategy, workers, servers, "
 	     "sync_every, barrier_every, epochs, batch, lr, lr_schedule, momentum, weight_decay, "
@@ -146,7 +146,7 @@ START_TEST(ranks_are_those_of_the_exact_distribution)
 }
 END_TEST
 
-/* The intervals of the views hold the median of a skewed distribution as often as they say. */
+/* The views' intervals contain the median of a skewed distribution with the stated coverage. */
 START_TEST(intervals_hold_the_median)
 {
 	enum { CELLS = 100 };
@@ -157,8 +157,8 @@ START_TEST(intervals_hold_the_median)
 		for (int cell = 0; cell < CELLS; cell++)
 			for (int seed = 0; seed < sizes[i]; seed++) {
 				double x = rng_uniform(&rng);
-				/* the median of x^2 is 1/4; workers and, below, labels: cells of
-				 * their own */
+				/* the median of x^2 is 1/4; workers, and labels below, make
+				 * separate cells */
 				add("serial", 1 + (int)i, seed + 100 * cell, "done", x * x, 1 + x);
 			}
 	exec("UPDATE run SET label = seed / 100, seed = seed % 100;"
@@ -176,7 +176,7 @@ START_TEST(intervals_hold_the_median)
 			 "avg(test_accuracy_coverage) FROM told WHERE n = %d",
 			 sizes[i]);
 		double p = 1 - 2 * fewer(sizes[i], sizes[i] == 13 ? 3 : 1);
-		/* give or take four standard deviations of what was drawn */
+		/* within four standard deviations of the sampled share */
 		ck_assert_double_eq_tol(number(sql), 0, 4 * sqrt(p * (1 - p) / CELLS));
 	}
 	exec("DELETE FROM run WHERE seed > 0 OR label > '0'");
@@ -205,12 +205,12 @@ START_TEST(a_miss_is_later_than_all_others)
 	/* half of them missed it */
 	add("serial", 1, 7, "done", 0.7, 1);
 	expect(TIMES, "3,3,null,10.0,null");
-	/* nobody did, and nobody had to */
+	/* no run missed it; then there is no target */
 	exec("DELETE FROM run WHERE seed IN (4, 6, 7)");
 	expect(TIMES, "3,0,20.0,10.0,30.0");
 	exec("UPDATE run SET target_accuracy = 0");
 	expect(TIMES, "0,0,null,null,null");
-	/* a configuration of which all diverged is there too */
+	/* a configuration whose runs all diverged has a row, too */
 	exec("DELETE FROM run");
 	add("serial", 1, 1, "diverged", 0.1, 3);
 	expect("SELECT n, diverged, test_accuracy, reached, missed FROM configuration_summary",
@@ -232,14 +232,14 @@ START_TEST(who_diverged_is_the_worst_of_its_cell)
 		add("asgd", 2, seed, "done", accuracy[seed], 10);
 	}
 	expect(figures, "3,0,3,0.8,0.7,0.9,0.2,0.3,10.0");
-	/* the median moves down by half a rank for each, and its time is none */
+	/* each moves the median down by half a rank; its time does not count */
 	add("asgd", 2, 3, "diverged", 0.95, 99);
 	expect(figures, "3,1,4,0.75,-Inf,0.9,0.25,Inf,10.0");
 	add("asgd", 2, 4, "diverged", 0.95, 99);
 	expect(figures, "3,2,5,0.7,-Inf,0.9,0.3,Inf,10.0");
 	add("asgd", 2, 5, "diverged", 0.95, 99);
 	expect(figures, "3,3,6,-Inf,-Inf,0.9,Inf,Inf,10.0");
-	/* of a seed that is run again the newest counts, whichever of them diverged */
+	/* of a repeated seed the newest run counts, whichever diverged */
 	add("asgd", 2, 5, "done", 0.95, 10);
 	add("asgd", 2, 0, "diverged", 0.95, 10);
 	expect(figures, "4,4,6,-Inf,-Inf,0.95,Inf,Inf,10.0");
@@ -261,11 +261,11 @@ START_TEST(who_diverged_is_compared_too)
 	}
 	exec("INSERT INTO epoch (run_id, epoch, test_loss) SELECT id, 0, 2.3 FROM run;"
 	     "UPDATE run SET status = status");
-	/* two of five: the three others say that they are equal, all five do not */
+	/* two of five diverged: the three others alone would be equal, all five are not */
 	expect(compared, "test_accuracy,5,-0.321,undecided;test_loss,5,9.121,undecided");
 	exec("UPDATE run SET status = 'diverged' WHERE strategy = 'asgd'");
 	expect(compared, "test_accuracy,5,-0.802,worse;test_loss,5,22.802,worse");
-	/* those that the other side has no partner for count as well */
+	/* diverged runs whose seed the other side lacks count, too */
 	exec("UPDATE run SET status = 'done' WHERE seed < 3;"
 	     "UPDATE run SET seed = seed + 10 WHERE strategy = 'asgd' AND seed >= 3");
 	expect(compared, "test_accuracy,0,-0.321,undecided;test_loss,0,9.121,undecided");
@@ -276,7 +276,7 @@ END_TEST
 
 /* ---- Repeats of a seed --------------------------------------------------- */
 
-/* Imported twice, or run again, it tells nothing new. */
+/* Importing or running a seed again adds no sample; only real times add one. */
 START_TEST(a_repeated_seed_is_one_sample)
 {
 	static const char figures[] =
@@ -287,15 +287,15 @@ START_TEST(a_repeated_seed_is_one_sample)
 		for (int seed = 1; seed <= 5; seed++)
 			add("serial", 1, seed, "done", 0.8 + 0.01 * seed + 0.001 * repeat,
 			    10 * seed + repeat);
-	/* the newest of a seed counts; real times are samples of their own */
+	/* the newest run of a seed counts; each real time is a sample */
 	expect(figures, "20,5,0.833,0.813,0.853,0.147,31.5,21.0,42.0,20,0,42.0");
-	/* simulated ones are not */
+	/* simulated times are not */
 	exec("UPDATE run SET platform = 'sim'");
 	expect(figures, "20,5,0.833,0.813,0.853,0.147,33.0,13.0,53.0,5,0,53.0");
-	/* one that diverged, and was made again (sweep --retry), is past */
+	/* a diverged run that was repeated (sweep --retry) no longer counts */
 	exec("UPDATE run SET status = 'diverged' WHERE id = 1");
 	expect(figures, "19,5,0.833,0.813,0.853,0.147,33.0,13.0,53.0,5,0,53.0");
-	/* but the newest is its seed's: the worst of the five */
+	/* but a diverged run that is the newest counts: the worst of the five */
 	exec("UPDATE run SET status = 'diverged' WHERE id = 16; DELETE FROM run WHERE id = 1");
 	expect(figures, "18,5,0.833,-Inf,0.853,0.147,38.0,23.0,53.0,4,1,null");
 	add("asgd", 2, 1, "done", 0.9, 1);
@@ -308,7 +308,7 @@ START_TEST(a_repeated_seed_is_one_sample)
 }
 END_TEST
 
-/* Of a study too, who failed before any evaluation is the worst, not absent. */
+/* In a study, a run that failed before any evaluation counts as the worst; it is not left out. */
 START_TEST(who_failed_at_once_counts_in_a_study)
 {
 	for (int seed = 1; seed <= 3; seed++)
@@ -344,35 +344,35 @@ static void add_both(int first, int last, const double *serial, const double *as
 /* Student's t: the figures were computed in 50 digits, by integrating its density. */
 START_TEST(pairs_are_compared_seed_by_seed)
 {
-	/* what a seed does is far more than what the strategy does */
+	/* seeds differ far more than strategies */
 	const double serial[] = {0.10, 0.30, 0.50, 0.70, 0.20},
 		     asgd[] = {0.12, 0.31, 0.54, 0.73, 0.25};
 	add_both(1, 5, serial, asgd);
 	expect(COMPARED "'test_accuracy'", "5,5,5,0.03,0.010368,0.049632,better");
 	expect(COMPARED "'test_loss'", "5,5,5,-0.03,-0.049632,-0.010368,better");
-	/* t = 4.24264 with 4 degrees of freedom; two configurations, held against each other: two
-	 * tests */
+	/* t = 4.24264 with 4 degrees of freedom; two configurations, each compared with the other:
+	 * two tests */
 	ck_assert_double_eq_tol(OF_ASGD("p_better", "test_accuracy"), 2 * 0.00661779978184134,
 				1e-9);
 	ck_assert_double_eq_tol(OF_ASGD("p_worse", "test_accuracy"), 1 - 0.00661779978184134, 1e-9);
 	expect("SELECT count(*) FROM comparison WHERE name = 'test_accuracy' AND config = 'serial' "
 	       "AND versus = 'asgd 2w' AND round(difference, 6) = -0.03 AND mark = 'worse'",
 	       "1");
-	/* their times are no pairs: they differ as much as the sides do */
+	/* times are not paired: they vary too much within each side */
 	expect("SELECT pairs, mark FROM comparison WHERE config = 'asgd 2w' AND "
 	       "name = 'epoch_seconds'",
 	       "0,undecided");
-	/* one seed goes the other way, far enough */
+	/* one seed has a large difference of the other sign */
 	exec("UPDATE epoch SET test_accuracy = 0.05 WHERE run_id = 2");
 	expect(COMPARED "'test_accuracy'", "5,5,5,0.016,-0.033355,0.065355,undecided");
-	/* other work is not compared in time */
+	/* times of different work are not compared */
 	exec("UPDATE run SET batch = 32 WHERE strategy = 'asgd'");
 	expect("SELECT name, count(*) FROM comparison GROUP BY name",
 	       "test_accuracy,2;test_loss,2");
 }
 END_TEST
 
-/* Three seeds, as in make demo, tell 0.30 s from 0.15 s; and 0.3 from 0.3 s within 5 %. */
+/* Three seeds, as in make demo, tell 0.30 s from 0.15 s; six show 0.30 and 0.30 s equal to 5 %. */
 START_TEST(three_seeds_tell_times_apart)
 {
 	const double slow[] = {0.3045, 0.2986, 0.3102}, fast[] = {0.1524, 0.1561, 0.1498},
@@ -412,7 +412,7 @@ START_TEST(sides_without_common_seeds_are_compared_as_a_whole)
 	add("serial", 1, 4, "done", low[4], 1);
 	add("asgd", 2, 14, "done", 0.2, 1);
 	expect(COMPARED "'test_accuracy'", "5,5,0,0.18,-0.083313,0.443313,undecided");
-	/* repeats of a seed are no seeds, but times need none */
+	/* repetitions of a seed are one sample of accuracy, but several of time */
 	exec("UPDATE run SET seed = 1 WHERE strategy = 'asgd'");
 	expect("SELECT name, versus_n, n, pairs, mark FROM comparison WHERE config = 'asgd 2w' "
 	       "AND name <> 'epoch_seconds' ORDER BY 1",
@@ -423,8 +423,7 @@ START_TEST(sides_without_common_seeds_are_compared_as_a_whole)
 }
 END_TEST
 
-/* A test row is the least that accuracies can differ by: equal differences of so much are no proof.
- */
+/* Accuracies differ by at least one test row; equal differences of that size prove nothing. */
 START_TEST(rounding_is_no_certainty)
 {
 	for (int i = 0; i < 3; i++) {
@@ -439,13 +438,13 @@ START_TEST(rounding_is_no_certainty)
 }
 END_TEST
 
-/* So many seeds as it says decide it, in four of five cases. */
+/* The number of seeds that the view names decides a comparison, in four of five cases. */
 START_TEST(the_number_of_seeds_that_it_names_would_do)
 {
 	enum { SETS = 60 };
 	uint64_t rng = 3;
 	for (int part = 0; part < 2; part++) {
-		/* differences of 0.02, or 0, by pairs; their deviation is 0.02, or 0.002 */
+		/* pairs differ by 0.02 on average, or 0; the deviation is 0.02, or 0.002 */
 		double shift = part ? 0 : 0.02, spread = part ? 0.002 : 0.02;
 		int wanted = 0;
 		exec("DELETE FROM run; BEGIN");
@@ -478,8 +477,8 @@ START_TEST(the_number_of_seeds_that_it_names_would_do)
 }
 END_TEST
 
-/* Sides that differ in nothing are told apart in at most 5 % of all tables, whatever their number
- * of rows; and what differs by far is found. */
+/* At most 5 % of the tables mark equal sides as different, whatever their number of rows; large
+ * differences are found. */
 START_TEST(false_alarms_are_rare)
 {
 	enum { SETS = 200, ROWS = 3 };
@@ -510,7 +509,7 @@ START_TEST(false_alarms_are_rare)
 }
 END_TEST
 
-/* ---- What is kept of ended runs ------------------------------------------ */
+/* ---- Stored figures of ended runs ---------------------------------------- */
 
 START_TEST(kept_figures_are_those_that_are_computed)
 {
@@ -523,7 +522,7 @@ START_TEST(kept_figures_are_those_that_are_computed)
 	expect(DIFFER, "0");
 	expect("SELECT id, test_accuracy, epoch_seconds, target_seconds FROM run_summary",
 	       "1,0.9,10.0,10.0;2,0.1,10.0,null;3,0.1,10.0,null");
-	/* whatever is changed by hand, run_summary tells what is there now */
+	/* after any change by hand, run_summary gives the current values */
 	exec("UPDATE run SET label = 'it''s', target_accuracy = 0.95 WHERE id = 1");
 	expect("SELECT config_key ->> 'label', target_seconds FROM run_summary WHERE id = 1",
 	       "it's,null");
@@ -547,7 +546,7 @@ START_TEST(kept_figures_are_those_that_are_computed)
 }
 END_TEST
 
-/* Runs that came in already ended, as others' do. */
+/* Runs that were inserted as ended, as imported runs are. */
 START_TEST(who_opens_the_file_to_write_adds_what_is_missing)
 {
 	struct store *s;
@@ -568,7 +567,7 @@ END_TEST
 
 /* ---- mvbench table ------------------------------------------------------- */
 
-/* What the command prints on both outputs, one after the other, or in a file. */
+/* Compares all that the command prints, on both outputs. */
 static void ck_table(int status, const char *words, const char *want)
 {
 	char out[8000];
@@ -639,32 +638,32 @@ START_TEST(tables_say_how_rows_compare)
 		"\n\nversus the control, which is allreduce, or else serial: the mean "
 		"difference and "
 		"its 95 % interval. better, worse: by more than chance");
-	/* alone, there is nothing to compare */
+	/* one row has nothing to be compared with */
 	ck_silent("--where=\"strategy = 'serial'\"", "versus");
 	ck_silent("--runs", "versus");
-	/* the runs that are asked for make the statistics, and three are not enough for 95 % */
+	/* only selected runs count, and three are too few for 95 % */
 	ck_says(EXIT_OK, "--where='seed <= 3'", "      82.00  81.00..83.00 (75 %)  control ");
 	ck_says(EXIT_OK, "--where='seed <= 4'", " (87.5 %)  control ");
 	ck_says(EXIT_OK, "--where='seed <= 3'", "worse -1.00 (-1.00..-1.00)");
-	/* what is in the margin is equal */
+	/* differences within the margin are equal */
 	ck_says(EXIT_OK, "--margin-accuracy=1.5 --where=\"strategy <> 'easgd'\"",
 		"equal -1.00 (-1.00..-1.00)");
 	ck_says(EXIT_OK, "--margin-accuracy=1.5", "equal: surely within 1.5 points of accuracy");
 	ck_says(EXIT_OK, "--versus='asgd 2w' --margin-time=20", "equal +2.5 % (-0.8..+5.8)");
 	ck_says(EXIT_USER, "--margin-time=-1", "--margin-time=-1");
-	/* whoever lost most of its seeds says so */
+	/* a configuration most of whose seeds diverged shows it */
 	exec("UPDATE run SET status = 'diverged' WHERE strategy = 'easgd' AND seed > 3");
 	ck_says(EXIT_OK, "", "  diverged    diverged..82.30  worse -48.56 (-88.91..-8.21)");
 	ck_says(EXIT_OK, "--format=json --where=\"strategy <> 'asgd'\"",
 		"\"samples\": 7, \"test_accuracy\": null, \"test_accuracy_low\": null, ");
-	/* runs that are no samples are told */
+	/* the table shows that a run adds no sample */
 	add("serial", 1, 6, "done", 0.9, 16);
 	ck_says(EXIT_OK, "", "  7 (6 seeds)  83.50       81.00..90.00");
 	ck_says(EXIT_OK, "--format=csv --where='seed = 6'", "mlp,serial,serial,1,0,1,2,1,");
 }
 END_TEST
 
-/* The control is an allreduce: of as many workers, of equal work. */
+/* The control is an allreduce with the same number of workers and equal work. */
 START_TEST(tables_choose_a_control)
 {
 	static const int workers[] = {1, 2, 4};
@@ -688,7 +687,7 @@ START_TEST(tables_choose_a_control)
 		 "asgd 2w | worse | allreduce 2w | allreduce 2w\n"
 		 "allreduce 4w | control |  | \n"
 		 "asgd 4w | worse | allreduce 4w | allreduce 4w\n");
-	/* of several, one that nothing is like is compared as all others */
+	/* an allreduce that is the control of no row is compared like other rows */
 	exec("DELETE FROM run WHERE strategy = 'asgd' AND workers = 4");
 	ck_table(EXIT_OK, "--where='workers > 1' " CONTROLS,
 		 "allreduce 2w | control |  | \n"
@@ -699,7 +698,7 @@ START_TEST(tables_choose_a_control)
 		 "allreduce 4w | equal | allreduce 2w | allreduce 2w\n");
 	for (int seed = 1; seed <= 3; seed++)
 		add("asgd", 4, seed, "done", 0.79 + 0.01 * seed, 6);
-	/* accuracy compares other work, time does not */
+	/* different work: accuracies are compared, times are not */
 	exec("UPDATE run SET batch = 32 WHERE workers = 4 AND strategy = 'allreduce'");
 	ck_table(EXIT_OK, "--where='workers = 4' " CONTROLS,
 		 "allreduce 4w batch=32 | control |  | \n"
@@ -713,7 +712,7 @@ START_TEST(tables_choose_a_control)
 }
 END_TEST
 
-/* Of several controls of equal work, the one that agrees in the most settings. */
+/* Of several controls of equal work, the one that agrees in most settings is chosen. */
 START_TEST(controls_are_the_most_alike)
 {
 	for (int seed = 1; seed <= 2; seed++) {
@@ -728,7 +727,7 @@ START_TEST(controls_are_the_most_alike)
 		 LIKE " | control |  | \n"
 		      "allreduce 4w momentum=0.5 epochs=10 | equal | " LIKE " | " LIKE "\n"
 		      "asgd 4w momentum=0.25 epochs=4 | worse | " LIKE " | " LIKE "\n");
-	/* by its short name: of all that have it, the most alike */
+	/* a short name: of all rows that have it, the most similar */
 	ck_table(EXIT_OK, "--versus='allreduce 4w' " CONTROLS,
 		 LIKE " | control |  | \n"
 		      "allreduce 4w momentum=0.5 epochs=10 | equal | " LIKE " | " LIKE "\n"
@@ -752,7 +751,7 @@ START_TEST(tables_compare_with_the_row_that_is_asked_for)
 		"--versus=it's: there is no such row; it is one of: asgd 2w; easgd 2w; serial");
 	ck_says(EXIT_USER, "--versus=serial --where=\"strategy = 'asgd'\"",
 		"it is one of: asgd 2w");
-	/* a name with everything in it */
+	/* a name with all special characters */
 	exec("UPDATE run SET label = 'a,\"b''|<script>' || char(10) || '%s' WHERE strategy = "
 	     "'asgd' AND "
 	     "seed <= 3");

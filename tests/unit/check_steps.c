@@ -1,7 +1,7 @@
 /*
- * check_steps.c - the distribution that simulated steps are drawn from (sim/model/steps.c): its
- * mean is that of the steps that it was made of, and the longest of N drawn is the longest of N of
- * them, also where a few are many times as long as the others.
+ * check_steps.c - the distribution of simulated steps (sim/model/steps.c): its mean is that of the
+ * measured steps. The longest of N drawn steps is on average the longest of N measured ones, also
+ * if a few are many times as long as the others.
  */
 #include "runtime/base/base.h"
 #include "sim/model/model.h"
@@ -20,8 +20,8 @@ static const struct tail {
 } tails[] = {{"normal", 5000},   {"lognormal", 5000}, {"pareto", 5000}, {"spikes", 5000},
 	     {"lognormal", 640}, {"pareto", 100},     {"pareto", MOST}};
 
-/* Milliseconds: 1 +- 0.05; exp(normal); 1 / u^0.4, of which no variance is known well; and 1, but
- * one in two hundred takes 30. */
+/* normal: 1 +- 0.05 ms; lognormal: exp(normal); pareto: 1 / u^0.4, whose variance is hard to know;
+ * spikes: 1, one in two hundred 30. */
 static double draw_step(const char *name, uint64_t *rng)
 {
 	double u = 1 - rng_uniform(rng);
@@ -32,7 +32,7 @@ static double draw_step(const char *name, uint64_t *rng)
 	return 1e-3 * (*name == 'p' ? pow(u, -0.4) : u < 0.005 ? 30 : 1);
 }
 
-/* Made of a tail's steps, as a calibration keeps them. step is sorted then. */
+/* The distribution of a tail's steps, as a calibration stores it. Sorts step. */
 static struct steps made(const struct tail *t)
 {
 	uint64_t rng = rng_seed(1, STREAM_STRAGGLE, 0);
@@ -52,7 +52,7 @@ static struct steps made(const struct tail *t)
 	return s;
 }
 
-/* The mean of the longest of N: of steps that were measured, and of those that are drawn. */
+/* The mean of the longest of N measured steps, and of N drawn ones. */
 static double longest_measured(size_t n, int N)
 {
 	double sum = 0;
@@ -85,7 +85,7 @@ START_TEST(the_longest_of_many_is_as_long)
 }
 END_TEST
 
-/* Draws are what the shares say: the longest of 64, 20,000 times. */
+/* Draws follow the distribution: the longest of 64, 20,000 times. */
 START_TEST(draws_follow_the_shares)
 {
 	enum { N = 64, TIMES = 20000 };

@@ -1,6 +1,6 @@
 /*
- * check_store.c - the results database: what it keeps, what it refuses, what its views compute, and
- * how queries are printed.
+ * check_store.c - the results database: what it stores, what it refuses, what its views compute,
+ * and how queries are printed.
  */
 #include "results/db/store.h"
 #include "results/run/run.h"
@@ -22,7 +22,7 @@
 
 extern const struct command command_table;
 
-/* ---- A folder of its own for every test, and SQL beside the store -------- */
+/* ---- A new folder for every test, and SQL without the store -------------- */
 
 static char path[96];
 
@@ -86,7 +86,7 @@ static char *rows_of(const char *text)
 		free(got_); \
 	} while (0)
 
-/* Asserts that this is a sentence with these words in it. */
+/* Asserts that this is a message that contains these words. */
 static void ck_sentence(char *got, const char *words)
 {
 	ck_assert_msg(got, "no sentence with \"%s\"", words);
@@ -184,7 +184,7 @@ static struct epoch_row epoch_row(int64_t epoch, double accuracy)
 	};
 }
 
-/* ---- What is kept -------------------------------------------------------- */
+/* ---- What is stored ------------------------------------------------------ */
 
 START_TEST(a_run_is_kept)
 {
@@ -207,7 +207,7 @@ START_TEST(a_run_is_kept)
 	row.split.dropped = 1;
 	row.test_loss = INFINITY;
 	ck_fine(sink.epoch(sink.self, &row, ranks, 2, histogram));
-	ck_rows("SELECT count(*) FROM epoch", "2"); /* others see each epoch at once */
+	ck_rows("SELECT count(*) FROM epoch", "2"); /* other readers see each epoch at once */
 	ck_fine(sink.end(sink.self, "done", NULL));
 	store_close(s);
 
@@ -241,7 +241,7 @@ START_TEST(a_run_is_kept)
 }
 END_TEST
 
-/* By the strategy's names; what goes on from a checkpoint forgets those of later epochs. */
+/* Under the strategy's names. A resumed run deletes later epochs, and with them their values. */
 START_TEST(what_a_strategy_says_is_kept)
 {
 	struct store *s = open_store(STORE_WRITE);
@@ -299,7 +299,7 @@ START_TEST(what_was_chosen_is_recorded)
 }
 END_TEST
 
-/* A push into each bin, and some more into one. */
+/* A push in each bin; none in bin 4, seven in bin 130. */
 START_TEST(a_histogram_adds_up_to_the_pushes)
 {
 	struct store *s = open_store(STORE_WRITE);
@@ -360,7 +360,7 @@ START_TEST(arrivals_come_back_in_order)
 	ck_rows("SELECT count(*) FROM arrival WHERE table_id = 0 AND shard = 1 AND "
 		"worker = (6 * seq + 4) * (6 * seq + 4) % 7",
 		"500");
-	/* the same operation twice: none of that call is kept, and what was there is */
+	/* an operation twice: nothing of that call is stored; older rows stay */
 	a[0].seq = 500;
 	ck_sentence(sink.arrivals(sink.self, a, 2), "UNIQUE");
 	ck_rows("SELECT count(*) FROM arrival", "3000");
@@ -448,13 +448,13 @@ static const char *other_value(const struct option *o)
 	return o->type == OPT_INT ? "7" : o->type == OPT_REAL || o->type == OPT_TIME ? "0.7" : "x";
 }
 
-/* Identity is one: for every option, two cells differ in config_hash if and only if they differ in
- * what option_info says decides; and config_key has what decides, but the seed, and what keeps runs
- * apart. Rows of pending cells hold options as given. */
+/* For every option, two cells differ in config_hash if and only if they differ in the options that
+ * option_info marks as deciding. config_key contains these, except the seed, and the options that
+ * keep runs apart. Rows of pending cells contain options as given. */
 START_TEST(config_hash_and_config_key_agree)
 {
 	for (const struct option *o = run_options; o->name; o++) {
-		/* where a model is given nobody looks for it in the file of --init-from */
+		/* with initial-model given, the file of --init-from is not read */
 		struct setting set[] = {{"platform", "sim"},
 					{"initial-model", "0123456789abcdef"},
 					{o->name, other_value(o)}};
@@ -486,7 +486,7 @@ START_TEST(config_hash_and_config_key_agree)
 }
 END_TEST
 
-/* Takes away what the tables of version 10 have beside options, and that of version 9. */
+/* Removes what later versions added to the tables, except columns of options. */
 #define LESS_USED(table) \
 	"ALTER TABLE " table " DROP COLUMN user_s; ALTER TABLE " table " DROP COLUMN system_s;" \
 	"ALTER TABLE " table " DROP COLUMN run_delay_s;" \
@@ -515,7 +515,7 @@ static const char back_to_6[] = BACK_TO_9
 	"ALTER TABLE epoch DROP COLUMN consensus; DROP TABLE shard;"
 	"PRAGMA user_version = 6";
 
-/* Of these, each version has its own. */
+/* Each version creates its own. */
 static void drop_views_and_triggers(void)
 {
 	sql("PRAGMA writable_schema = ON;"
@@ -523,7 +523,7 @@ static void drop_views_and_triggers(void)
 	    "PRAGMA writable_schema = OFF");
 }
 
-/* What older versions called the training loss was the running one. */
+/* Older versions stored the running loss as training loss. */
 START_TEST(losses_of_older_files_keep_their_meaning)
 {
 	struct store *s = open_store(STORE_WRITE);
@@ -547,8 +547,8 @@ START_TEST(losses_of_older_files_keep_their_meaning)
 }
 END_TEST
 
-/* A file of this version that lacks the column of an option, as one that was made before the option
- * was: it gets the column, and what older runs had is the default. */
+/* A file of this version that is older than an option lacks its column. It gets the column, and
+ * older runs get the default. */
 START_TEST(a_new_option_needs_no_migration)
 {
 	make_empty_store();
@@ -640,7 +640,7 @@ START_TEST(dead_runs_are_marked)
 		ck_fine(sink.end(sink.self, "done", NULL));
 	}
 	store_close(s);
-	/* 1: its process is gone. 2: lives. 3: its number is used again. 4: on another machine. */
+	/* 1: its process is gone. 2: it runs. 3: its pid is used again. 4: on another machine. */
 	text = sentence("UPDATE run SET status = 'running', pid = iif(id IN (1, 4), %d, %d), "
 			"started = iif(id = 3, '2001-01-01T00:00:00Z', "
 			"strftime('%%Y-%%m-%%dT%%H:%%M:%%SZ', 'now')), "
@@ -661,7 +661,7 @@ START_TEST(dead_runs_are_marked)
 }
 END_TEST
 
-/* A process that was killed is there for as long as its memory takes to be freed. */
+/* A killed process still exists while the kernel frees its memory. */
 START_TEST(runs_of_exiting_processes_are_marked)
 {
 	enum { BYTES = 1 << 30 };
@@ -677,7 +677,7 @@ START_TEST(runs_of_exiting_processes_are_marked)
 	if (child == 0) {
 		char *block = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
 				   -1, 0);
-		madvise(block, BYTES, MADV_NOHUGEPAGE); /* many pages take long */
+		madvise(block, BYTES, MADV_NOHUGEPAGE); /* many pages take long to free */
 		memset(block, 1, BYTES);
 		ck_assert_int_eq(write(ready[1], block + BYTES - 1, 1), 1);
 		for (;;)
@@ -844,7 +844,7 @@ START_TEST(a_newer_schema_is_refused)
 }
 END_TEST
 
-/* What version 2 made of an empty file, but for its views: 0 and 1 made these tables too. */
+/* What version 2 created, without its views. Versions 0 and 1 created the same tables. */
 const char tables_2[] =
 	"PRAGMA application_id = 1836474990; "
 	"PRAGMA user_version = 2; "
@@ -952,11 +952,11 @@ START_TEST(an_older_schema_migrates)
 		ck_rows("SELECT * FROM rank_epoch",
 			"1,1,0,2.0,1.0,0.5,0.25,9,1.5,4,null,null,null,null,null,null");
 		ck_rows("SELECT * FROM run_option", "1,strategy,a,b");
-		ck_rows("SELECT count(*) FROM baseline", "0"); /* nothing ever wrote the old one */
+		ck_rows("SELECT count(*) FROM baseline", "0"); /* no version wrote the old one */
 		ck_rows("SELECT config, epoch_seconds, staleness_mean, staleness_max, "
 			"dropped_fraction FROM run_summary",
 			"asgd 2w,2.0,1.5,4,null;serial,null,null,null,null");
-		/* what it records from now on stands beside the old */
+		/* new runs are stored next to the old ones */
 		struct store *s = open_store(STORE_WRITE);
 		struct config c = config_of("1", "");
 		struct sink sink = store_sink(s);
@@ -976,7 +976,7 @@ START_TEST(an_older_schema_migrates)
 }
 END_TEST
 
-/* The tables that version 8 made, as text: the columns of the options of then included. */
+/* SQL of the tables of version 8, with columns for the options of that time. */
 TEXT_FILE(tables_8, "tests/unit/tables_8.sql");
 
 static char *columns_of_all(void)
@@ -1056,7 +1056,7 @@ START_TEST(version_9_migrates)
 }
 END_TEST
 
-/* How runs went on is kept from version 13 on. */
+/* Version 13 added resumptions and options of optimisers. */
 START_TEST(version_12_migrates)
 {
 	struct store *s = open_store(STORE_WRITE);
@@ -1083,7 +1083,7 @@ START_TEST(version_12_migrates)
 }
 END_TEST
 
-/* What strategies say of epochs is kept from version 14 on. */
+/* Version 14 added the values that strategies report for epochs. */
 START_TEST(version_13_migrates)
 {
 	make_empty_store();
@@ -1127,7 +1127,7 @@ START_TEST(version_11_migrates)
 }
 END_TEST
 
-/* ---- Signs of life --------------------------------------------------------------- */
+/* ---- Heartbeats ------------------------------------------------------------------ */
 
 static void seen(const char *id, const char *host, const char *ago)
 {
@@ -1139,7 +1139,7 @@ static void seen(const char *id, const char *host, const char *ago)
 	free(text);
 }
 
-/* What runs elsewhere is alive as long as it says so. */
+/* A run on another machine counts as alive while its heartbeat is recent. */
 START_TEST(silent_runs_elsewhere_are_dead)
 {
 	struct store *s = open_store(STORE_WRITE);
@@ -1200,7 +1200,7 @@ START_TEST(a_locked_file_is_named)
 }
 END_TEST
 
-/* SQLite's own calls, replaced by some that find the disk full. */
+/* Replaces system calls of SQLite by one that reports a full disk. */
 static ssize_t full_pwrite(int fd, const void *p, size_t n, off_t at)
 {
 	(void)fd, (void)p, (void)n, (void)at;
@@ -1251,7 +1251,7 @@ END_TEST
 	"('" status "', 'h', 'mlp', '" strategy "', " #workers ", 0, " #x \
 	", 0, 4, 64, 0.1, 'constant', " \
 	"0, 0, 'mean', 'none', " #seed ", 'cpu', 'mpi', 1, 0, 0.9, 1000, 7, 'shared', 'ipc');"
-/* Epoch: seconds, of which half, a quarter and an eighth are split, and accuracy. 20 pushes. */
+/* An epoch of 20 pushes: 1/2 of the seconds computes, 1/4 communicates, 1/8 waits. */
 #define EPOCH(run, epoch, seconds, accuracy) \
 	"INSERT INTO epoch VALUES (" #run ", " #epoch ", " #seconds ", " #seconds \
 	" / 2.0, " #seconds " / 4.0, " #seconds \
@@ -1264,7 +1264,7 @@ START_TEST(summaries_are_right)
 	sql(RUN("asgd", 4, 3, 1, "done") RUN("serial", 1, 1, 1, "running") EPOCH(1, 0, 100, 0.1)
 		    EPOCH(1, 1, 8, 0.5) EPOCH(1, 2, 2, 0.95) EPOCH(1, 3, 4, 0.9)
 			    EPOCH(1, 4, 6, 0.875));
-	/* even: the mean of the middle two of 2 4 6 8; epoch 0 counts for nothing */
+	/* even: the mean of the middle two of 2 4 6 8; epoch 0 does not count */
 	ck_rows("SELECT epoch_seconds, samples_per_second, seconds_total, epochs_done, "
 		"test_accuracy, "
 		"best_test_accuracy, test_loss, train_loss, running_loss FROM run_summary WHERE "
@@ -1274,14 +1274,14 @@ START_TEST(summaries_are_right)
 		"staleness_mean, "
 		"staleness_max, dropped_fraction, config FROM run_summary WHERE id = 1",
 		"0.5,0.25,0.125,250.0,2.5,40,0.0,asgd 4w X=3");
-	/* 1 + 2 + 3 + 4 beside 80 that count; what was before training does not */
+	/* 1 + 2 + 3 + 4 dropped and 80 counted pushes; epoch 0 does not count */
 	sql("UPDATE epoch SET dropped = iif(epoch = 0, 20, epoch)");
 	ck_rows("SELECT round(dropped_fraction * 90, 9) FROM run_summary", "10.0;null");
 	/* nothing is known yet of a run that has just begun */
 	ck_rows("SELECT epoch_seconds, samples_per_second, comm_fraction, test_accuracy, "
 		"seconds_total, config FROM run_summary WHERE id = 2",
 		"null,null,null,null,null,serial");
-	/* odd, and NULL seconds are no seconds */
+	/* odd; NULL seconds do not count */
 	sql("DELETE FROM epoch WHERE epoch = 4; UPDATE epoch SET seconds = 3 WHERE epoch = 1");
 	ck_rows("SELECT epoch_seconds FROM run_summary WHERE id = 1", "3.0");
 	sql("UPDATE epoch SET seconds = NULL WHERE epoch = 1");
@@ -1349,14 +1349,14 @@ START_TEST(time_to_accuracy_is_right)
 	sql("UPDATE run SET target_accuracy = 0 WHERE id = 4");
 	ck_rows("SELECT run_id, target, epoch, seconds FROM time_to_accuracy ORDER BY run_id",
 		"1,0.9,4,16.6666666666667;2,0.9,null,null;3,0.9,0,0.0");
-	/* an evaluation between two ends of epochs is as good as those */
+	/* evaluations within an epoch count, too */
 	sql("INSERT INTO evaluation (run_id, step, epochs, seconds, test_accuracy) VALUES "
 	    "(1, 9, 3.5, 15, 0.85)");
 	ck_rows("SELECT round(seconds, 9) FROM time_to_accuracy WHERE run_id = 1", "16.5");
-	/* of a target that the last evaluation misses there is no time */
+	/* no time if the last evaluation misses the target */
 	sql("UPDATE epoch SET test_accuracy = 0.89 WHERE run_id = 1 AND epoch = 4");
 	ck_rows("SELECT epoch, seconds FROM time_to_accuracy WHERE run_id = 1", "null,null");
-	/* losses fall; one that is not known has missed */
+	/* a loss has to be below its target; an unknown one misses it */
 	sql("UPDATE run SET target_accuracy = 0, target_loss = 0.15; "
 	    "UPDATE epoch SET test_loss = NULL WHERE run_id = 1 AND epoch = 3; "
 	    "DELETE FROM evaluation; UPDATE epoch SET test_loss = 0.1 WHERE run_id = 2");
@@ -1384,7 +1384,7 @@ START_TEST(speedups_are_right)
 		"ORDER BY config",
 		"asgd,1,99.0,2,12.0,0.121212121212121;asgd 4w,3,4.0,2,12.0,3.0;"
 		"serial,2,12.0,2,12.0,1.0");
-	/* a seed that serial ran again counts again; another strategy on one worker is no base */
+	/* every repetition of serial counts; another strategy on one worker is not the base */
 	sql("UPDATE run SET seed = 1 WHERE strategy = 'serial'");
 	ck_rows("SELECT config, speedup FROM speedup WHERE workers = 4", "asgd 4w,3.0");
 	sql("UPDATE run SET batch = 32 WHERE strategy = 'serial'");
@@ -1400,7 +1400,7 @@ END_TEST
 
 /* ---- How queries are printed --------------------------------------------- */
 
-/* All that query_print writes, or its sentence. */
+/* What query_print writes; wrong: its message. */
 static char *printed(enum format format, const char *query, const char *param, char **wrong)
 {
 	struct store *s = open_store(STORE_READ);
@@ -1566,7 +1566,7 @@ START_TEST(table_of_configurations)
 		 "not reached 1/1       -       -          -  1 diverged\n" MARKS(
 			 "the control, which is allreduce, or else serial"),
 		 NULL, WORDS("--where=strategy = 'serial' OR sync_every = 3"));
-	/* runs that failed count as such and for nothing else; who diverged, as the worst */
+	/* failed runs only add to `failed`; diverged runs count as the worst */
 	ck_table(0,
 		 "workload,configuration,strategy,workers,servers,sync_every,n,seeds,samples,"
 		 "test_accuracy,test_accuracy_low,test_accuracy_high,test_accuracy_coverage,"

@@ -35,7 +35,7 @@ static struct vec *vec_of(struct worker *w, const float *x, size_t n)
 	return v;
 }
 
-/* Is y, read from the device, what it should be? scale: of the largest term that was added up. */
+/* Compares y, read from the device, with right. tolerance: relative; absolute below 1. */
 static void compare(const char *what, const struct vec *y, const double *right, size_t n,
 		    double tolerance)
 {
@@ -76,9 +76,9 @@ static void check_gemm(struct worker *w, bool at, bool bt, size_t m, size_t n, s
 				right[i * n + j] += (double)(at ? a[p * m + i] : a[i * k + p]) *
 						    (bt ? b[j * k + p] : b[p * n + j]);
 	for (size_t i = 0; i < m * n; i++)
-		dirt[i] = NAN; /* what y held must not matter, */
+		dirt[i] = NAN; /* old values of y must not matter, */
 	for (size_t i = m * n; i < m * n + 5; i++)
-		right[i] = dirt[i]; /* what is behind it must stay */
+		right[i] = dirt[i]; /* floats after y must not change */
 
 	struct vec *va = vec_of(w, a, m * k), *vb = vec_of(w, b, k * n),
 		   *y = vec_of(w, dirt, m * n + 5);
@@ -259,7 +259,7 @@ END_TEST
 
 START_TEST(test_heads)
 {
-	/* the operations that take a length leave what is behind it alone */
+	/* operations with a length do not change the floats after it */
 	static const float in[6] = {-1, 2, -3, -4, 5, -6};
 	static const double relu[6] = {0, 2, 0, -4, 5, -6};
 	struct fixture f;
@@ -362,11 +362,11 @@ START_TEST(test_xent)
 	ck_assert_int_eq(tally.rows, ROWS);
 	ck_assert_int_eq(tally.correct, correct);
 	ck_assert_double_eq_tol(tally.loss, loss, 1e-6 * loss);
-	tally_take(&f.w, &tally); /* taking clears */
+	tally_take(&f.w, &tally); /* tally_take clears it */
 	ck_assert_int_eq(tally.rows, 0);
 	ck_assert_double_eq(tally.loss, 0);
 
-	/* a number that is none reaches the loss, wherever it stands, and is no correct answer */
+	/* a NaN makes the loss NaN, at any place, and is not a correct answer */
 	for (size_t at = 0; at < N; at++) {
 		for (size_t j = 0; j < N; j++)
 			z[j] = j == 4 ? 9 : 0;
@@ -437,7 +437,7 @@ START_TEST(test_sgd)
 			rv[i] = m * v[i] + scale * g[i] + decay * p[i];
 			rp[i] = p[i] - lr * rv[i];
 		}
-		/* through the worker: these are the run's options, not arguments */
+		/* the worker takes these from the run's options */
 		f.run.momentum = m;
 		f.run.weight_decay = decay;
 		f.w.lr = lr;
@@ -513,7 +513,7 @@ START_TEST(test_memory)
 	struct fixture f;
 	if (!open_device(&f, _i))
 		return;
-	for (int again = 0; again < 2; again++) /* what was freed dirty comes back clean */
+	for (int again = 0; again < 2; again++) /* memory that was freed dirty is zeroed */
 		for (size_t l = 0; l < COUNT(lengths); l++) {
 			size_t n = lengths[l];
 			struct vec *v = vec_new(&f.w, n);
@@ -573,7 +573,7 @@ START_TEST(test_misuse)
 }
 END_TEST
 
-/* ---- A made set of images ------------------------------------------------ */
+/* ---- A generated set of images ------------------------------------------- */
 
 enum { IMAGES = 48, TESTS = 20 };
 
@@ -635,12 +635,12 @@ END_TEST
 /* Ways to spoil a set: in this file, this byte, or this length. */
 static const struct spoilt {
 	const char *file;
-	bool zipped;      /* the whole set is, and the spoiling is done to the .gz */
+	bool zipped;      /* the set is zipped, and the .gz is changed */
 	long at;          /* this byte (from the end when negative) ... */
 	int value;        /* ... becomes this one (-1: is inverted), or with */
 	bool cut;         /* the file is cut there */
-	bool more;        /* or a byte is put behind it */
-	const char *says; /* the sentence has this in it */
+	bool more;        /* or a byte is appended */
+	const char *says; /* the message contains this */
 	bool late;        /* found by load only, not by probe */
 } spoilt[] = {
 	{"train-images-idx3-ubyte", .at = 3, .value = 1, .says = "000008"},
@@ -734,7 +734,7 @@ START_TEST(test_idx_missing)
 		free((char *)wrong);
 	}
 
-	/* images that do not fit where they are padded */
+	/* images that do not fit into the padded size */
 	size_t n;
 	uint8_t *b = idx_new(IDX_IMAGES, IMAGES, &n);
 
@@ -782,7 +782,7 @@ START_TEST(test_cubes)
 		squares += noise * noise;
 	}
 	ck_assert_double_eq_tol(sum / (double)a.n, 0, 0.03);
-	ck_assert_double_eq_tol(squares / (double)a.n, 0.5, 0.02); /* the floor of the MSE */
+	ck_assert_double_eq_tol(squares / (double)a.n, 0.5, 0.02); /* the smallest possible MSE */
 	dataset_cubes.unload(&a, &at);
 	dataset_cubes.unload(&b, &bt);
 	dataset_cubes.unload(&c, &ct);
@@ -801,7 +801,7 @@ static int workload_count(void)
 
 static const int32_t rows_used[] = {3, 0, 7, 11, 2, 19, 5, 13};
 
-/* A workload with its dataset (image sets: the made one), 8 rows in a mini-batch. */
+/* A workload with its dataset (image sets: the generated one), 8 rows in a mini-batch. */
 static void open_workload(struct fixture *f, const struct workload *workload, double momentum)
 {
 	fixture_open(f, &device_cpu);
@@ -862,8 +862,8 @@ END_TEST
 
 START_TEST(test_workload_evaluates)
 {
-	/* evaluation finds the loss that gradient found, of whatever rows, and changes nothing;
-	 * with batch normalisation the loss is another */
+	/* evaluation gives the loss of the gradient step, for any rows, and changes nothing; with
+	 * batch normalisation the loss differs */
 	struct fixture f;
 	struct tally a, b;
 	open_workload(&f, workloads[_i], 0);
@@ -947,7 +947,7 @@ START_TEST(test_layout)
 		int64_t params;
 	} table[] = {
 		{"perceptron", 1201},  {"softmax", 7850}, {"mlp", 101770},
-		{"tanh_mlp", 2119690}, {"lenet", 454922}, {"resnet", 463866}, /* of one channel */
+		{"tanh_mlp", 2119690}, {"lenet", 454922}, {"resnet", 463866}, /* one channel */
 		{"gpt", 834304},
 	};
 	for (size_t i = 0; workloads[i]; i++) {
@@ -974,7 +974,7 @@ START_TEST(test_layout)
 		ck_assert(!vec_has_data(f.w.param));
 		ck_assert_uint_eq(f.w.layer[0], 0);
 		ck_assert_uint_eq(f.w.layer[f.w.layers], params);
-		f.w.train = &sample; /* and a step without floats does nothing, quietly */
+		f.w.train = &sample; /* a step without floats does nothing */
 		f.w.rows = 4;
 		step_gradient(&f.w);
 		local_step(&f.w, 1);
@@ -987,7 +987,7 @@ START_TEST(test_layout)
 }
 END_TEST
 
-/* Of a step without a gradient only weight decay is left. */
+/* A step whose gradient is 0 only decays weights. */
 static void check_decay(const struct workload *workload, const char *decay, double momentum,
 			size_t spared_floats)
 {
@@ -1064,7 +1064,7 @@ static void build_net(struct worker *w, size_t features, const char *layers, enu
 	net_finish(net, loss);
 }
 
-/* What no net can be. */
+/* Invalid nets. */
 static const struct {
 	const char *layers;
 	bool mse;
@@ -1117,12 +1117,12 @@ START_TEST(test_net_gradient)
 }
 END_TEST
 
-/* A strategy that only watches. */
+/* layer_ready of a strategy that only records the calls. */
 static void watch(struct worker *w, size_t i)
 {
 	int *seen = w->state;
 	seen[++seen[0]] = (int)i;
-	/* this layer's gradient is final: it is not what was put there before the step */
+	/* this layer's gradient is final: the marker from before the step is gone */
 	float *g = fixture_get(w->grad);
 
 	for (size_t j = w->layer[i]; j < w->layer[i + 1]; j++)
@@ -1144,8 +1144,7 @@ START_TEST(test_layer_ready)
 	f.w.rows = 4;
 	vec_fill(f.w.grad, 12345);
 	step_gradient(&f.w);
-	ck_assert_int_eq(seen[0],
-			 0); /* before the first step, as warming up does: nobody is told */
+	ck_assert_int_eq(seen[0], 0); /* before the first step, as in warm-up: no calls */
 	f.w.step = 1;
 	vec_fill(f.w.grad, 12345);
 	step_gradient(&f.w);
@@ -1238,7 +1237,7 @@ START_TEST(test_split_layout)
 		model_close(&f.w);
 		fixture_close(&f);
 	}
-	ck_assert_uint_eq(held, whole.w.model_params); /* nothing twice, nothing lost */
+	ck_assert_uint_eq(held, whole.w.model_params); /* each parameter once */
 	net_fini(&whole.w);
 	model_close(&whole.w);
 	fixture_close(&whole);
@@ -1328,8 +1327,8 @@ static int by_state(const void *a, const void *b)
 
 START_TEST(test_streams_differ)
 {
-	/* seeds, kinds and parts that stand close, as layers and epochs do, and far, as ranks
-	 * may */
+	/* seeds, kinds and parts that are close, as layers and epochs are, and far apart, as ranks
+	 * may be */
 	enum { SEEDS = 5, KINDS = STREAM_OPTIMIZER + 1, NEAR = 2000, FAR = 40 };
 	static const int64_t seeds[SEEDS] = {0, 1, 2, -1, INT64_MAX};
 	static uint64_t state[SEEDS * KINDS * (NEAR + FAR)];
@@ -1367,7 +1366,7 @@ Suite *workloads_suite(void)
 	Suite *s = suite_create("workloads");
 	TCase *t = tcase_create("devices");
 	int n = device_count();
-	tcase_set_timeout(t, 60); /* each test starts a GPU anew */
+	tcase_set_timeout(t, 60); /* each test starts the GPU again */
 	tcase_add_loop_test(t, test_gemm, 0, n);
 	tcase_add_loop_test(t, test_elementwise, 0, n);
 	tcase_add_loop_test(t, test_heads, 0, n);

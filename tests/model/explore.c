@@ -1,10 +1,10 @@
 /*
  * explore.c - the explorer of explore.h.
  *
- * All that states differ in lies in one arena: what workers share, and of each its own memory and
- * its stack. Below a stack's end everything is zero, so that what returned calls left there makes
- * no states of its own. A mirror holds the arena as of the last step: what a step has changed is
- * found by comparing both, moves the hash, and goes to a journal that undoes it.
+ * A state is the contents of one arena: the workers' shared memory, and each worker's own memory
+ * and stack. Below a stack's end all bytes are zeroed; otherwise leftovers of returned calls would
+ * make additional states. A mirror is a copy of the arena after the last step. Comparing both gives
+ * the changes of a step; they update the hash, and a journal undoes them.
  */
 #include "tests/model/explore.h"
 
@@ -19,7 +19,7 @@ enum {
 	SHARED_BYTES = 8 << 10,
 	OWN_BYTES = 64 << 10,
 	STACK_BYTES = 24 << 10,
-	ACCESSES = 32, /* of one step, that others can see */
+	ACCESSES = 32, /* most in one step that others can see */
 	MARGIN = 512,
 	DEEPEST = 4000
 };
@@ -38,9 +38,9 @@ struct own {
 	const char *what;
 	struct owner *at;
 	const int64_t *woken;
-	int64_t met; /* barriers that it has come to */
+	int64_t met; /* barriers that it has reached */
 	size_t used;
-	char *end; /* of its stack, but for a MARGIN below */
+	char *end; /* of its stack, except a MARGIN below */
 	bool in_plain;
 	_Alignas(64) char heap[OWN_BYTES];
 	_Alignas(64) char stack[STACK_BYTES];
@@ -50,7 +50,7 @@ static struct {
 	struct shared {
 		size_t used;
 		int64_t met[WORKERS];
-		int64_t dead[WORKERS]; /* 1: it is */
+		int64_t dead[WORKERS]; /* 1: has failed */
 		_Alignas(64) char memory[SHARED_BYTES];
 	} shared;
 	_Alignas(64) struct own own[WORKERS];
@@ -68,11 +68,11 @@ static struct {
 	ucontext_t birth[WORKERS];
 	int running; /* -1: the explorer */
 	bool exploring;
-	int last, preempted; /* who made the last step; how often one was preempted to here */
+	int last, preempted; /* the worker of the last step; preemptions so far */
 	uint64_t hash;
 	struct change *journal;
 	size_t changes, room;
-	uint64_t *seen; /* [seats] hashes, 0 = free; ON_THE_WAY: it leads to here */
+	uint64_t *seen; /* [seats] hashes, 0 = free; ON_THE_WAY: on the current path */
 	size_t seats;
 	struct step {
 		int who;
@@ -156,7 +156,7 @@ static void change(uint64_t *at, uint64_t value)
 	*known = *at = value;
 }
 
-/* Finds what has changed in these bytes of the arena. */
+/* Records what has changed in these bytes of the arena. */
 static void settle(void *from, size_t bytes)
 {
 	enum { PIECE = 256 };
@@ -203,7 +203,7 @@ static bool can_go_on(int k)
 	return o->need != BEGIN || x.exploring;
 }
 
-/* Until somebody hands over to `from` again: without a system call, as swapcontext has one. */
+/* Returns when control is handed over to `from`. Not swapcontext: that makes a system call. */
 static void hand_over(jmp_buf *from, jmp_buf *to)
 {
 	if (_setjmp(*from) == 0)
@@ -258,7 +258,7 @@ static void run(int k)
 	else if (_setjmp(x.explorer) == 0)
 		setcontext(&x.birth[k]);
 	x.running = -1;
-	if (o->need == ENDED) { /* what is left there makes no states */
+	if (o->need == ENDED) { /* leftovers must not make states */
 		memset(&o->context, 0, sizeof o->context);
 		o->end = o->stack + STACK_BYTES + MARGIN;
 	}
@@ -420,7 +420,7 @@ static void make_room(void)
 	free(before);
 }
 
-/* Is the state of this hash new? Then it is on the way from now on. */
+/* Is the state of this hash new? If so, it is now on the current path. */
 static bool is_new(uint64_t h)
 {
 	if (2 * x.found.states >= x.seats)
@@ -464,7 +464,7 @@ static void check_end(void)
 
 static void search(void);
 
-/* A step was made: goes on from there, if nobody has, and takes it back. */
+/* After a step: searches from its state, if that is new, and undoes the step. */
 static void follow(struct step step, size_t changes)
 {
 	uint64_t way = x.e->preemptions ? mixed((uint64_t)x.last + 1, (uint64_t)x.preempted) : 0;
@@ -483,7 +483,7 @@ static void follow(struct step step, size_t changes)
 	undo(changes);
 }
 
-/* What comes from outside, once. */
+/* An event from outside, which happens once. */
 static void befall(int k, const char *what, int64_t *flag)
 {
 	size_t changes = x.changes;
@@ -510,7 +510,7 @@ static void search(void)
 			continue;
 		x.last = k;
 		struct step step = {k, o->what, o->at};
-		x.step[x.depth] = step; /* for errors within it */
+		x.step[x.depth] = step; /* shown by errors within the step */
 		x.depth++;
 		run(k);
 		x.depth--;

@@ -1,27 +1,26 @@
 /*
- * explore.h - every order in which a few workers can do what they do, over the real code of what
+ * explore.h - explores every order in which a few workers can run the real code that accesses what
  * they share.
  *
- * That code is compiled as for ThreadSanitizer, whose calls at each access of memory are ours
- * (explore.c); locks, monitors and barriers are those of world.c. So each worker is a stack that
- * stands still before whatever others can see:
+ * That code is compiled as for ThreadSanitizer. explore.c implements the functions that it then
+ * calls at each memory access; world.c implements locks, monitors and barriers. Each worker is a
+ * stack that stops before every step that others can see:
  *
- *   a lock, a look for a lock, an unlock, an atomic operation, a wait, a barrier
- *   a run of plain accesses to shared memory: one step, as long as nobody else's next one is to the
- *     same place; if it is, and one of them writes, that is a race, and an error
+ *   a lock, a poll of a lock, an unlock, an atomic operation, a wait, a barrier
+ *   a run of plain accesses to shared memory: one step, as long as no other worker's next step
+ *     accesses the same place; if one does, and one of them writes, that is a race: an error
  *
- * and the explorer, depth first, lets each of those go on that can. What was done is undone by
- * writing back what has changed; states (all memory, and where each worker is) are known again by a
- * hash of 64 bits, so that each is gone on from once. Errors are: what the checks of a scenario say
- * (wrong), a race, an access to another process's own memory, workers that wait for each other, and
- * a state that comes back (they turn in a circle without getting on). Each is shown with the steps
- * that lead there.
+ * The explorer, depth first, continues each worker that can continue. It undoes a step by writing
+ * back what has changed. A hash of 64 bits identifies a state (all memory, and where each worker
+ * is); each state is continued once. Errors are: a failed check of a scenario (wrong), a race, an
+ * access to another process's own memory, workers that wait for each other, and a state that comes
+ * back (a loop without progress). Each is printed with the steps that lead there.
  *
- * Where there are no races, orders of such steps are all that a processor can make of the code (C11
- * promises it). Longer scenarios take what is done under a lock as one step (not fine): who looks
- * for that lock finds it free then.
+ * Without races, a processor can only run the code as an order of such steps (C11 guarantees it).
+ * In longer scenarios all that is done under a lock is one step (not fine): a worker that polls
+ * that lock then finds it free.
  *
- * A death is one step more: that worker does nothing any more, wherever it stood, whatever it held.
+ * A death is one more step: the worker stops for good, at any step, with the locks that it holds.
  */
 #ifndef EXPLORE_H
 #define EXPLORE_H
@@ -32,45 +31,44 @@
 
 enum { WORKERS = 3 };
 
-/* What a worker stands before. FREE: it can go on; else when that is so. */
+/* What a worker needs to continue. */
 enum need {
 	UNBORN,
-	FREE,    /* nothing: an atomic operation, a look for a lock, an unlock */
-	PLAIN,   /* nothing: accesses that others are not to see half done */
-	LOCK,    /* struct owner *at is nobody's */
+	FREE,    /* nothing: an atomic operation, a poll of a lock, an unlock */
+	PLAIN,   /* nothing: accesses that others must not see half done */
+	LOCK,    /* struct owner *at without an owner */
 	WAKEUP,  /* the same, and *woken */
-	BARRIER, /* all workers have come as often as this one */
-	BEGIN,   /* the exploration */
-	ENDED    /* never: its life is over */
+	BARRIER, /* all workers at as many barriers as this one */
+	BEGIN,   /* the start of the exploration */
+	ENDED    /* never continues */
 };
 
 struct owner {
-	int32_t who; /* 0 = nobody, else rank + 1 */
+	int32_t who; /* 0: no worker; otherwise rank + 1 */
 };
 
 /* This worker's number, while it runs. */
 int me(void);
-/* Zeroed memory, which is never given back: of the workers together, and this worker's own. */
+/* Zeroed memory that is never freed: shared by the workers, and this worker's own. */
 void *shared_alloc(size_t bytes);
 void *own_alloc(size_t bytes);
-/* Stands still until that is so; what: a word for the steps that are shown, which must last. */
+/* Stops until the need is met. what: names the step when steps are printed; must stay valid. */
 void stand(enum need need, const char *what, void *at, const int64_t *woken);
-/* An error of the code that is explored: its steps are shown, and the program ends with status 1.
- */
+/* An error of the explored code: prints the steps and ends the program with status 1. */
 void wrong(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
-/* Before it everything happens in one order; with it exploration begins, once all have come. */
+/* Code before this call runs in one order. Exploration begins when all workers have called it. */
 void begin_here(void);
 void release(struct owner *o); /* of a lock that it has */
 bool is_fine(void);            /* is an unlock a step? */
 void meet(const char *what);   /* a barrier of all workers */
 
 struct exploration {
-	void (*life)(void); /* of each worker */
-	/* What becomes 1 at any time of worker k's life, and is 0 before; NULL: nothing. */
+	void (*life)(void); /* main function of each worker */
+	/* A flag that is 0 and becomes 1 at any time while worker k runs; NULL: none. */
 	int64_t *(*tick)(int k);
-	bool deaths;     /* one worker dies, wherever it is */
-	bool fine;       /* as above; else what is done under a lock is one step */
-	int preemptions; /* of a worker that could go on, at most; 0: as often as there can be */
+	bool deaths;     /* one worker fails, at any step */
+	bool fine;       /* as above; false: what is done under a lock is one step */
+	int preemptions; /* most stops of workers that could continue; 0: no limit */
 };
 struct explored {
 	uint64_t states, steps, ends, dead_ends;

@@ -1,17 +1,17 @@
 /*
- * model.c - workers' lives, explored in every order (explore.h):
+ * model.c - explores all interleavings of three workers from start to end (explore.h):
  *   model [briefly|NAME ...]
  *
- * What is real: a worker's epochs (runtime/train: epoch.c, deal.c), its exchange (strategies:
+ * Real code: a worker's epochs (runtime/train: epoch.c, deal.c), its exchange (strategies:
  * exchange.c), and its tables in shared memory (runtime/table: vectors.c, table.c, shared.c,
- * blocks.c, rounds.c, apply.c, updater.c). Mini-batch j adds 1 to parameter j, so that W says which
- * have been counted, and how often; tables have several blocks.
+ * blocks.c, rounds.c, apply.c, updater.c). Mini-batch j adds 1 to parameter j: W shows how often
+ * each has been counted. Tables have several blocks.
  *
- * A death: locks and monitors are not robust, and nobody takes over. The watcher sees that a
- * process has ended, and ends the others, wherever they are (runtime/launch). So what has to hold
- * is that the others sleep or end, but never turn in a circle or say that something else is wrong;
- * and that an epoch, which is recorded after its barrier, is recorded only if it is whole. A worker
- * with --leave=: its time may come before any of its steps, and then nobody waits for it.
+ * A death: locks and monitors are not robust, and nothing repairs them. In a run the watcher
+ * detects the ended process and ends the other workers (runtime/launch). Until then three
+ * properties must hold. The other workers sleep or end; they never loop without progress. They
+ * report no other error. An epoch is recorded, after its barrier, only if it is complete.
+ * A worker with --leave= may leave before any of its steps; then no worker waits for it.
  */
 #include "runtime/train/trainer.h"
 #include "strategies/exchange.h"
@@ -30,9 +30,9 @@ static const struct scenario {
 	int steps, epochs, sync_every; /* 0: 1 */
 	bool segment;                  /* one barrier, after the last epoch */
 	bool dynamic, rounds, bounded, records, fine, deaths;
-	bool closes; /* tables are closed, too; else workers end after the last barrier */
+	bool closes; /* tables are closed, too; false: workers end after the last barrier */
 	int backup, lead, preemptions;
-	int leaves; /* so many of the workers may leave, from the last */
+	int leaves; /* number of workers that may leave: the last ones */
 	bool briefly;
 } scenarios[] = {
 #include "tests/model/scenarios.def"
@@ -44,7 +44,7 @@ static struct trainer *trainer[WORKERS];
 static struct run run;
 static int32_t order[ROWS_MOST];
 
-/* ---- What lives stand on ---- */
+/* ---- What workers use ---- */
 
 const int32_t *data_order(size_t n, int64_t seed, int64_t epoch, struct shards *s)
 {
@@ -63,10 +63,10 @@ static int rows(void)
 	return now->steps * WORKERS;
 }
 
-/* ---- What has to hold ---- */
+/* ---- Checked properties ---- */
 
-/* What was pulled before step s of an epoch, in rounds that wait for all: all of the steps before
- * it, and nothing else. */
+/* In rounds that wait for all workers, a pull before step s of an epoch has all steps before s, and
+ * nothing else. */
 static void check_round(const struct worker *w, int64_t step)
 {
 	for (int j = 0; j < rows(); j++) {
@@ -77,8 +77,8 @@ static void check_round(const struct worker *w, int64_t step)
 	}
 }
 
-/* With a bounded lead: of each other one that has not come to a barrier, all but `lead` of as many
- * pushes as this one has made. */
+/* With a staleness bound: a worker that has made n pushes sees at least n - lead pushes of each
+ * other worker. */
 static void check_lead(const struct worker *w)
 {
 	for (int k = 0; k < WORKERS; k++) {
@@ -103,8 +103,8 @@ static void gradient(struct worker *w)
 		w->grad->data[w->index[i]] = -1; /* with a learning rate of 1 */
 }
 
-/* The model that is recorded. Where rows of a dropped push do not come again, they are lost, and
- * counted as that. */
+/* The model that is recorded. Where rows of a dropped push are not assigned again, they are lost
+ * and counted as lost. */
 static void check_epoch(const struct worker *w, const struct vec *model)
 {
 	int64_t lost = 0;
@@ -123,7 +123,7 @@ static void check_epoch(const struct worker *w, const struct vec *model)
 		      (int)w->epoch, (double)all, (int)lost);
 }
 
-/* Each number of the record once. */
+/* Each operation number is in the recording once. */
 static void check_record(void)
 {
 	int64_t seen[2] = {0};
@@ -143,7 +143,7 @@ static void check_record(void)
 			wrong("an operation of the record is missing");
 }
 
-/* ---- A life ---- */
+/* ---- A worker ---- */
 
 static const struct device_ops device = {.name = "model", .host = true};
 static const struct strategy strategy = {.step = exchange_step,
@@ -193,7 +193,7 @@ static struct trainer *trainer_new(void)
 	return r;
 }
 
-/* As train.c does it. */
+/* As in train.c. */
 static void life(void)
 {
 	struct trainer *r = trainer_new();
@@ -216,7 +216,7 @@ static void life(void)
 		epoch_run(r, barrier);
 		if (!barrier)
 			continue;
-		if (w->epoch == now->epochs) { /* what nobody looks at any more makes no states */
+		if (w->epoch == now->epochs) { /* unused values must not make states */
 			vec_fill(w->param, 0);
 			struct table *t = ((struct exchange *)w->state)->table;
 			memset(t->pulled, 0, t->n * sizeof *t->pulled);
@@ -285,7 +285,7 @@ static bool is_wanted(const struct scenario *s, bool briefly, int argc, char **a
 	return wanted;
 }
 
-/* Each in a process of its own, whose memory is fresh. */
+/* Each scenario runs in a process of its own, with zeroed memory. */
 int main(int argc, char **argv)
 {
 	bool briefly = argc > 1 && strcmp(argv[1], "briefly") == 0;

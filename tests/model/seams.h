@@ -1,7 +1,7 @@
 /*
- * seams.h - what the real code of a model calls instead of the C library, included before
- * everything (-include): locks stand still before they are taken, and memory is the explorer's. An
- * atomic operation, and each access to memory, is seen by the compiler's calls.
+ * seams.h - what the real code of a model calls instead of the C library; included before all other
+ * code (-include). A worker stops before it takes a lock, and memory is the explorer's. The calls
+ * that the compiler adds report atomic operations and each access to memory.
  */
 #ifndef SEAMS_H
 #define SEAMS_H
@@ -30,7 +30,7 @@ void *model_memset(void *to, int byte, size_t n);
 #define memcpy                model_memcpy
 #define memset                model_memset
 
-/* Few floats under one lock, so that there are several (blocks.c). */
+/* Few floats under one lock: a table then has several locks (blocks.c). */
 #define BLOCK_FLOATS 2
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * world.c - what the real code of a model stands on: locks, monitors, barriers and messages of
- * workers that the explorer leads, vectors that are floats, and a clock that stands still.
+ * world.c - what the real code of a model calls: locks, monitors, barriers and messages of workers
+ * that the explorer runs, vectors of floats, and a clock that always shows 0.
  */
 #include "runtime/train/trainer.h"
 #include "tests/model/explore.h"
@@ -49,7 +49,7 @@ void *must(void *p)
 	return p;
 }
 
-/* ---- Locks and monitors: as of pthreads, not robust ---- */
+/* ---- Locks and monitors: like those of pthreads, not robust ---- */
 
 static struct owner *of(pthread_mutex_t *m)
 {
@@ -81,7 +81,7 @@ int model_mutex_lock(pthread_mutex_t *m)
 	return 0;
 }
 
-/* A step of its own: who looks for the lock sees whether it was before. */
+/* A separate step: a worker that polls the lock finds it taken before, and free after. */
 int model_mutex_unlock(pthread_mutex_t *m)
 {
 	if (is_fine())
@@ -138,9 +138,9 @@ void monitor_broadcast(struct monitor *m)
 		in(m)->awake[k] = 1;
 }
 
-/* ---- Links: everything is shared memory, between two barriers ---- */
+/* ---- Links: all data are in shared memory, between two barriers ---- */
 
-static void *shared; /* what was made last: the same on all, as they make it together */
+static void *shared; /* the last allocation: the same on all, because they allocate together */
 
 bool link_one_node(struct link *l)
 {
@@ -301,7 +301,7 @@ void worker_keep_vec(struct worker *w, struct vec *v)
 	(void)w, (void)v;
 }
 
-/* ---- Errors of the code itself ---- */
+/* ---- Errors that the explored code reports ---- */
 
 static char said[512];
 
@@ -393,7 +393,7 @@ struct shards *data_shards(const struct data *d, const struct run *r, const size
 	wrong("no rows are split");
 }
 
-/* Figures would make states of their own. */
+/* Further figures would make additional states. */
 void stats_push(struct stats *s, int64_t staleness)
 {
 	(void)staleness;

@@ -1,4 +1,4 @@
-/* A round ends when a push less is through than it takes. */
+/* A round ends one push too early. */
 #include "runtime/table/rounds.h"
 
 #define rounds_fate fate_of_full

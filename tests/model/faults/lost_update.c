@@ -1,4 +1,4 @@
-/* A push takes its number by a read and a write. */
+/* A push takes its version number by a read and a write instead of an atomic addition. */
 #include "runtime/table/blocks.h"
 #include <stdatomic.h>
 

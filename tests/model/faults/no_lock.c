@@ -1,4 +1,4 @@
-/* A block is written without its lock, where that is free at a glance. */
+/* A block is written without its lock: trylock succeeds and takes nothing. */
 #include "runtime/table/blocks.h"
 
 #undef pthread_mutex_trylock

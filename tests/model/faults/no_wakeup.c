@@ -1,4 +1,4 @@
-/* A push that is through wakes nobody. */
+/* A push that is complete wakes no waiting worker. */
 #include "runtime/table/blocks.h"
 
 #define monitor_broadcast(m) ((void)(m))

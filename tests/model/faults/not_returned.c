@@ -1,4 +1,4 @@
-/* The rows of a push that was dropped are lost. */
+/* The rows of a dropped push are lost. */
 #include "runtime/train/trainer.h"
 
 #define deal_settle settle_all

@@ -1,4 +1,4 @@
-/* Who waits looks again, and again. */
+/* A waiting worker polls instead of sleeping. */
 #include "runtime/table/blocks.h"
 
 #define monitor_wait(m) (monitor_unlock(m), monitor_lock(m))

@@ -1,4 +1,4 @@
-/* Who leaves, or comes to a barrier, tells nobody. */
+/* A worker that leaves or reaches a barrier does not announce it to the others. */
 #include "runtime/table/table.h"
 
 #define tables_flush(s) NULL

@@ -1,4 +1,4 @@
-/* Of the rows of a push that was dropped, one comes again twice. */
+/* One row of a dropped push is assigned again twice. */
 #include "runtime/train/trainer.h"
 
 #define deal_settle settle_once

@@ -1,5 +1,5 @@
 /*
- * allreduce.c - the floor under a synchronous step: raw MPI_Allreduce of n floats, in place.
+ * allreduce.c - a lower bound for a synchronous step: raw MPI_Allreduce of n floats, in place.
  * mpirun -n N allreduce n [repeats]    prints the median and the 99th percentile [us]
  */
 #include <mpi.h>

@@ -1,8 +1,8 @@
 /*
- * bare.c - what a synchronous step can cost at best: a bare loop of gradient, MPI_Allreduce in
- * place and the optimiser, without strategy, wrappers, counting or training loop, on workers that
- * are set up as `mvbench run` does it. mpirun -n N bare --strategy=allreduce [--option=value
- * ...] prints samples a second of all workers together, the median of REPEATS.
+ * bare.c - the lowest cost of a synchronous step: a bare loop of gradient, MPI_Allreduce in place
+ * and the optimiser, without strategy, wrappers, counting or training loop. The workers are set up
+ * as by `mvbench run`. mpirun -n N bare --strategy=allreduce [--option=value ...] prints the
+ * samples/s of all workers together, the median of REPEATS.
  */
 #include "runtime/train/train.h"
 

@@ -1,11 +1,11 @@
 /*
- * bigdb.c - makes a large results database: bigdb FILE [RUNS [EPOCHS]], 10,000 runs of
- * 100 epochs unless told otherwise. The rows are those that real runs leave, with made-up figures:
- * three workloads; of ten configurations one is of a lone worker, five are of two that wait for
- * each other (allreduce, periodic) and four of two on a parameter server (asgd), with the histogram
- * of their staleness; learning rates, batches and momenta differ; five seeds each. One run of fifty
- * diverged, one of a hundred failed. Equal arguments make equal rows, but for the times of making
- * them.
+ * bigdb.c - makes a large results database: bigdb FILE [RUNS [EPOCHS]]; by default 10,000 runs of
+ * 100 epochs. The rows are those that real runs store, with invented figures. There are three
+ * workloads. Of ten configurations, one has one worker, five have two that wait for each other
+ * (allreduce, periodic), and four have two and a parameter server (asgd), with the histogram of
+ * their staleness. Learning rates, batches and momenta differ; each has five seeds. One run of
+ * fifty diverged, one of a hundred failed. Equal arguments give equal rows, except for the times
+ * when they are made.
  */
 #include "results/db/db.h"
 
@@ -53,7 +53,7 @@ static sqlite3_stmt *prepare(sqlite3 *db, const char *sql)
 	return q;
 }
 
-/* One row: reals (NaN = NULL) after the whole numbers that name it, and before those that count. */
+/* Inserts a row: whole numbers that name it, reals (NaN = NULL), then counts. */
 static void insert(sqlite3_stmt *q, const int64_t *key, int keys, const double *x, int n,
 		   const int64_t *count, int counts)
 {
@@ -71,11 +71,11 @@ static void insert(sqlite3_stmt *q, const int64_t *key, int keys, const double *
 	sqlite3_reset(q);
 }
 
-/* What a run is like. */
+/* Properties of a run. */
 struct kind {
 	int64_t id, epochs, workers, steps;
 	bool pushes;
-	double best, speed, seconds; /* accuracy in the end; epochs until it is near; of an epoch */
+	double best, speed, seconds; /* final accuracy; epochs until it is near; of an epoch */
 };
 
 /* Times are measured in whole nanoseconds. */

@@ -1,7 +1,7 @@
 /*
- * comm.c - communication, checked from inside on every rank:
+ * comm.c - tests of communication that run on every rank:
  *   [mpirun -n N] comm [N [TRANSPORT]]
- * With TRANSPORT, of vectors that are on GPUs. Exit status 0 and "ok" when every check held; a
+ * With TRANSPORT the vectors are on GPUs. Exit status 0 and "ok" when every check held; a
  * failed CHECK ends all ranks.
  */
 #include "runtime/device/device.h"
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { BIG = 300001 }; /* not a round number; past every eager limit */
+enum { BIG = 300001 }; /* an odd length, above every eager limit */
 
 static struct vec *filled(struct worker *w, size_t n, float a, float per_index)
 {
@@ -85,7 +85,7 @@ static void collectives(struct worker *w, size_t n)
 	vec_free(v);
 }
 
-/* The largest of floats, and sums of the whole numbers that floats' bytes can be. A part of it. */
+/* Reductions of a part of a vector: maximum of floats; sums of the same bytes as int32 and int8. */
 static void kinds(struct worker *w, size_t n)
 {
 	const int size = w->trainers, ranks = size * (size - 1) / 2;
@@ -122,7 +122,7 @@ static void kinds(struct worker *w, size_t n)
 	vec_free(v);
 }
 
-/* Symmetric exchange of more than any eager limit must not hang. */
+/* A symmetric exchange of more bytes than any eager limit must not hang. */
 static void pairs(struct worker *w, size_t n)
 {
 	int peer = w->rank ^ 1;
@@ -141,8 +141,8 @@ static void pairs(struct worker *w, size_t n)
 	vec_free(in);
 }
 
-/* Three parts of a vector; they may be waited for in any order, which need not be that of another
- * rank. */
+/* Reductions of three parts of a vector. A rank may wait for them in any order, and other ranks in
+ * another one. */
 static void under_way(struct worker *w, size_t n)
 {
 	enum { PARTS = 3 };
@@ -156,7 +156,7 @@ static void under_way(struct worker *w, size_t n)
 		vec_fill(part, (float)((w->rank + 1) * (i == 0 ? 1 : i == 1 ? 10 : 100)));
 		vec_free(part);
 	}
-	if (w->dev->ops->sync) /* what is started must be final */
+	if (w->dev->ops->sync) /* input must be final at the start */
 		w->dev->ops->sync(w->dev);
 	for (size_t i = 0; i < PARTS; i++)
 		r[i] = comm_allreduce_start(w->all, v, first[i], first[i + 1] - first[i]);
@@ -172,8 +172,8 @@ static void under_way(struct worker *w, size_t n)
 	vec_free(v);
 }
 
-/* By NCCL and by memory that is mapped, what was started is done before it is waited for, and
- * before what the device computes. */
+/* With NCCL and with mapped memory (ipc), a started reduction ends without comm_wait, and does not
+ * wait for the device's computations. */
 static void beside(struct worker *w)
 {
 	enum { N = 4099 };
@@ -184,7 +184,7 @@ static void beside(struct worker *w)
 	struct vec *v = vec_new(w, 2 * N), *late = vec_new(w, N);
 	vec_fill(v, (float)w->rank);
 	device_sync(w->dev);
-	vec_fill(late, 1); /* under way all the while */
+	vec_fill(late, 1); /* the device computes meanwhile */
 	struct request *r = comm_allreduce_start(w->all, v, 0, N);
 	link_barrier(comm_link(w->all));
 	struct request *next = comm_allreduce_start(w->all, v, N, N);
@@ -202,8 +202,7 @@ static void beside(struct worker *w)
 	vec_free(v);
 }
 
-/* Reductions one after the other, of ranks that come early and late, and of which nobody looks at
- * the result in between. */
+/* Reductions in a row: ranks arrive early and late, and no result is read in between. */
 static void in_a_row(struct worker *w)
 {
 	enum { TIMES = 12, N = 5003 };
@@ -237,7 +236,7 @@ static void groups(struct worker *w)
 	comm_free(half);
 }
 
-/* What ranks tell each other off the clock: parts of unequal lengths, and who has a sentence. */
+/* Operations that are not timed: gathering unequal parts, and agreeing on a message. */
 static void off_the_clock(struct worker *w)
 {
 	struct link *l = comm_link(w->all);
@@ -273,7 +272,7 @@ int main(int argc, char **argv)
 	w.all = comm_world_trainers(&w, transport);
 	w.model_group = comm_split(w.all, w.rank);
 	w.data_group = comm_split(w.all, 0);
-	/* of different lengths, as parts of a model have; less than will come */
+	/* of different lengths, as parts of a model; shorter than later vectors */
 	struct vec *some = vec_new(&w, 500 + 700 * (size_t)w.rank);
 	comm_prepare(w.all, some, transport);
 	vec_free(some);

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { STEP = 3 }; /* until then all is well */
+enum { STEP = 3 }; /* the first step that deadlocks */
 
 static int before(const struct worker *w)
 {
@@ -18,7 +18,7 @@ static int after(const struct worker *w)
 	return (w->rank + 1) % w->trainers;
 }
 
-/* All want to hear first. */
+/* All receive first. */
 static void step_recv(struct worker *w)
 {
 	if (w->step < STEP)
@@ -27,7 +27,7 @@ static void step_recv(struct worker *w)
 	comm_send(w->all, after(w), w->grad);
 }
 
-/* All want to be heard first. */
+/* All send first. */
 static void step_send(struct worker *w)
 {
 	if (w->step < STEP)
@@ -54,7 +54,7 @@ static void init_table(struct worker *w)
 	s->table = table_new(w, w->param, &(struct table_terms){.rounds = true, .syncs = true});
 }
 
-/* The last worker pushes only when worker 0 has, which waits for its push. */
+/* The last worker pushes only after worker 0, which waits for the last worker's push. */
 static void step_table(struct worker *w)
 {
 	struct state *s = w->state;
@@ -89,7 +89,7 @@ static const struct strategy kinds[] = {
 
 int main(int argc, char **argv)
 {
-	struct sink sink = {.self = NULL}; /* a run that nobody records */
+	struct sink sink = {.self = NULL}; /* the run is not recorded */
 	struct simulation simulation;
 	struct arguments a;
 	struct config c;

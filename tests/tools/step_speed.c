@@ -1,11 +1,11 @@
 /*
- * step_speed.c - what an optimiser's pass over its vectors takes on the processor, beside what its
- * bytes take at least: step_speed FLOATS REPEAT
+ * step_speed.c - measures an optimiser's pass over its vectors on the CPU, and the least time that
+ * its bytes take: step_speed FLOATS REPEAT
  *
- * A rule's pass reads x, g and its moments, and writes all but g. Beside it, in turns, on the same
- * floats: a copy of one half of them to the other, 8 bytes a float, and a triad of both halves,
- * y += a x, 12 bytes a float. The floor is the pass's bytes at the bandwidth of the faster of both,
- * each by its median.
+ * A rule's pass reads x, g and its moments, and writes all except g. In turns with it, on the same
+ * floats, run a copy of one half of them to the other, 8 bytes a float, and a triad of both halves,
+ * y += a x, 12 bytes a float. The floor is the time of the pass's bytes at the larger of the two
+ * median bandwidths.
  *
  *   NAME bytes B pass MEDIAN floor MEDIAN copy GB/s triad GB/s             times in microseconds
  */
@@ -53,7 +53,7 @@ static void pass(struct device *d, int what, const struct rule *by, float *const
 		stream(d, what, by->lr, v[rest - 1] + n / 2, v[rest - 1], n / 2);
 }
 
-/* Nothing moves, as lr is 0: so floats stay such as models have. */
+/* lr is 0: floats keep values such as models have. */
 static void measure(struct device *d, const char *name, enum rule_kind kind, size_t n,
 		    size_t repeat)
 {

@@ -1,10 +1,10 @@
 /*
- * table.c - parameter-server tables, checked from inside on every worker:
+ * table.c - tests of parameter-server tables that run on every worker:
  *   mpirun -n WORKERS+SERVERS table PLACEMENT SERVERS
- * Ends with status 0 and "ok", or says what failed and ends all ranks. Every check knows what the
- * table must hold: pushes are small whole numbers, which floats add without rounding, or the same
- * arithmetic is done again by one worker alone. With PLACEMENT gpu, what is pushed and pulled is
- * brought to the worker's GPU and back.
+ * Ends with status 0 and "ok", or prints what failed and ends all ranks. The expected contents of a
+ * table are known: pushes are small whole numbers, which floats add without rounding, or one worker
+ * alone repeats the same arithmetic. With PLACEMENT gpu, pushed and pulled floats are copied to the
+ * worker's GPU and back.
  */
 #include "runtime/table/blocks.h"
 
@@ -23,10 +23,10 @@ static struct {
 	int rank, size, servers;
 	bool onesided;
 	struct device *gpu; /* NULL: the placements of the host */
-	double rounding;    /* of the same arithmetic in another place */
+	double rounding;    /* error of the same arithmetic elsewhere */
 } us;
 
-/* ---- Words ------------------------------------------------------------------- */
+/* ---- Helpers ----------------------------------------------------------------- */
 
 static struct table *open_with(struct table_rules r, const float *init)
 {
@@ -40,8 +40,7 @@ static struct table *open_with(struct table_rules r, const float *init)
 	return t;
 }
 
-/* The operation as the table wants it: on the GPU, with floats there that are this operation's
- * own. */
+/* The operation as the table needs it: with gpu, its floats are copied to memory on the GPU. */
 static struct table_op bring(struct table *t, struct table_op p)
 {
 	const struct device_ops *ops = us.gpu ? us.gpu->ops : NULL;
@@ -57,7 +56,7 @@ static struct table_op bring(struct table *t, struct table_op p)
 	return p;
 }
 
-/* What an operation that was brought has left, at p; what it had there is freed. */
+/* Copies the results of an operation of bring() to p, and frees its memory on the GPU. */
 static void fetch(struct table *t, struct table_op *p, struct table_op there)
 {
 	float *in = (float *)there.in, *out = there.out;
@@ -147,7 +146,7 @@ static void adds(size_t n)
 	free(out);
 }
 
-/* One after the other: a push met what was pushed since its worker's last pull. */
+/* Workers push in turn: the staleness of a push is the number of others' since its last pull. */
 static void staleness_in_turn(void)
 {
 	enum { N = 100 };
@@ -283,7 +282,7 @@ static void starting_and_waiting(void)
 		CHECK(!wrong, "%s", wrong);
 		CHECK(!started[i]->under_way, "under way, though it was waited for");
 	}
-	barrier(); /* waits for the one that is left */
+	barrier(); /* waits for the remaining one */
 	CHECK(!started[0]->under_way, "under way after a barrier");
 	for (int i = 0; i < AT_ONCE; i++)
 		fetch(t, &push[i], there[i]);
@@ -351,12 +350,12 @@ static void elastic(void)
 	free(centre);
 }
 
-/* ---- Who waits for whom ----------------------------------------------------------- */
+/* ---- Rounds and staleness bounds -------------------------------------------------- */
 
 enum { N_ROUNDS = 30000 };
 
-/* A read while a push is under way waits for the push's round, and does not take its result away; a
- * second push is refused. Every float but the first has the value `before`. */
+/* A read during a pending push waits for the push's round, and leaves its result to it. A second
+ * push is refused. Every float except the first has the value `before`. */
 static void started_in_rounds(struct table *t, float *in, float *out, double before)
 {
 	for (size_t k = 0; k < N_ROUNDS; k++)
@@ -403,7 +402,7 @@ static void rounds(void)
 		CHECK(p.staleness == 0 && !p.dropped, "a push in a round is stale by %d",
 		      (int)p.staleness);
 	}
-	/* the second half is pushed to only: the rest has to go over from round to round */
+	/* only row 0 is pushed: the other rows have to pass from round to round */
 	int64_t first = 0;
 	for (int i = 1; i <= 3; i++)
 		do_op(t, (struct table_op){.kind = OP_PUSH,
@@ -442,15 +441,14 @@ static void rounds_with_backup(void)
 	float *in = floats(N, 1), *out = floats(N, 0);
 	double counted[2] = {0, 0};
 	for (int i = 0; i < ROUNDS; i++) {
-		/* so that the others end a round before worker 0 comes, also where they share its
-		 * core */
+		/* the others end a round before worker 0 pushes, also where they share its core */
 		usleep(us.rank == 0 ? 3000 : 300);
 		struct table_op p = do_op(
 			t,
 			(struct table_op){
 				.kind = OP_PUSH, .in = in, .out = out, .pull = true, .by = unit});
 		counted[p.dropped]++;
-		if (us.servers <= 1) /* each server drops by itself */
+		if (us.servers <= 1) /* several servers drop separately */
 			all_are(out, N, out[0], "what a round with backup returns is of one round");
 	}
 	barrier();
@@ -473,7 +471,7 @@ static void rounds_with_backup(void)
 	free(out);
 }
 
-/* Everybody says in a table of their own how many pushes they have begun. */
+/* In a second table each worker counts the pushes that it has started. */
 static void lead(int64_t bound)
 {
 	enum { N = 2000, PUSHES = 60 };
@@ -510,9 +508,9 @@ static void lead(int64_t bound)
 	free(counts);
 }
 
-/* ---- Updaters: the same pushes done again by one worker alone ------------------------ */
+/* ---- Updaters: one worker alone repeats the same pushes ------------------------------ */
 
-/* Everything that a table's worker and shard keep, for all workers. */
+/* All that a table's workers and shards store. */
 struct reference {
 	const struct updater *updater;
 	size_t n;
@@ -565,7 +563,7 @@ static void reference_push(struct reference *r, int worker, size_t first, size_t
 	memcpy(r->pulled[worker] + first, r->w + first, n * sizeof(float));
 }
 
-/* What worker k pushes the i-th time. */
+/* The i-th push of worker k. */
 static void gradient(float *g, size_t n, int k, int i)
 {
 	uint64_t rng = rng_seed(k * 1000 + i, STREAM_INIT, 1);
@@ -626,8 +624,8 @@ static int by_order(const void *a, const void *b)
 	return x->shard != y->shard ? x->shard - y->shard : (x->seq > y->seq) - (x->seq < y->seq);
 }
 
-/* All push at once; done again in the recorded order, shard by shard, it gives the same bits (from
- * a GPU: the same but for what its sums of products are rounded to). */
+/* All push at once. Repeating the pushes in the recorded order, shard by shard, gives the same bits
+ * (on a GPU, the same except for the rounding of its sums of products). */
 static void recorded_order(const char *updater, size_t n)
 {
 	enum { PUSHES = 60, FLOATS = sizeof(struct arrival) / sizeof(float) };
@@ -642,7 +640,7 @@ static void recorded_order(const char *updater, size_t n)
 	barrier();
 	for (int i = 0; i < PUSHES; i++) {
 		gradient(g, n, us.rank, i);
-		if (i % 4 == us.rank % 4) /* so that others come in between */
+		if (i % 4 == us.rank % 4) /* lets others push in between */
 			usleep(300);
 		do_op(t, (struct table_op){
 				 .kind = OP_PUSH, .in = g, .out = out, .pull = true, .by = full});
@@ -659,7 +657,7 @@ static void recorded_order(const char *updater, size_t n)
 	qsort(a, total, sizeof *a, by_order);
 	struct reference r = reference_new(u, n, init);
 	int done[64] = {0}, changes = 0;
-	int64_t seen[64] = {0}; /* pushes, at the worker's last pull */
+	int64_t seen[64] = {0}; /* pushes before the worker's last pull */
 	for (size_t i = 0; i < total; i++) {
 		size_t shard = (size_t)a[i].shard, first = part_of(n, shards, shard);
 		size_t place = i % (PUSHES * (size_t)us.size);
@@ -692,8 +690,8 @@ static void recorded_order(const char *updater, size_t n)
 	free(out);
 }
 
-/* With backup workers: the record has as many drops as pushes were dropped, and a pull for each; in
- * shared memory also where rounds ended, for which size - 1 pushes are enough. */
+/* With backup workers, the recording has a drop for each dropped push, and a pull for each push. In
+ * shared memory it also has the ends of rounds, for which size - 1 pushes are enough. */
 static void recorded_rounds(void)
 {
 	enum { N = 9000, ROUNDS = 20, PUSH = 0, PULL, DROP, ROUND, KINDS };
@@ -725,7 +723,7 @@ static void recorded_rounds(void)
 	      "%d pushes (%d dropped): recorded %d pushes, %d drops, %d pulls", ROUNDS, dropped,
 	      kinds[PUSH], kinds[DROP], kinds[PULL]);
 	tables_record(us.tables, 0);
-	barrier(); /* those who lag behind end their rounds alone */
+	barrier(); /* workers that are behind end their rounds alone */
 	double all[2] = {kinds[PUSH], kinds[ROUND]};
 	link_reduce_all(us.all, all, 2, REDUCE_SUM);
 	CHECK(us.servers ? all[1] == 0 : all[1] * (us.size - 1) >= all[0] && all[1] <= all[0],
@@ -744,7 +742,7 @@ struct holder {
 	atomic_int turn; /* odd: the lock is held */
 };
 
-/* Has the lock for three microseconds when it is its turn. */
+/* Holds the lock for three microseconds in its turns. */
 static void *hold(void *arg)
 {
 	struct holder *h = arg;
@@ -761,7 +759,7 @@ static void *hold(void *arg)
 	return NULL;
 }
 
-/* Waits for the holder's lock so often, and slept so often for it. */
+/* Counts waits for the holder's lock, and sleeps in them. */
 static void wait_for_holder(struct table *t, long *waits, long *sleeps)
 {
 	struct holder h = {.t = t};
@@ -784,7 +782,7 @@ static void wait_for_holder(struct table *t, long *waits, long *sleeps)
 	pthread_join(thread, NULL);
 }
 
-/* Who holds it may have lost its core on a busy machine: in one of some tries it has not. */
+/* On a busy machine the holder may lose its core; one good try is enough. */
 static void short_waits_are_not_slept(void)
 {
 	struct table *t = open_with((struct table_rules){.rows = 1000}, NULL);
@@ -833,7 +831,7 @@ int main(int argc, char **argv)
 			syncs(sizes[i]);
 		}
 		if (!us.gpu)
-			adds((1 << 20) + 3); /* past which reads bypass the cache */
+			adds((1 << 20) + 3); /* larger reads bypass the cache */
 		staleness_in_turn();
 		rows(1, 1);
 		rows(3, 7);

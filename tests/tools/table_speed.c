@@ -1,14 +1,15 @@
 /*
- * table_speed.c - what an add and a get of a whole table take, beside a raw MPI_Allreduce of
- * as many floats, in turns in one run: mpirun -n RANKS table_speed FLOATS REPEAT [--servers=K]
+ * table_speed.c - measures an add and a get of a whole table, and a raw MPI_Allreduce of the same
+ * number of floats, in turns in one run: mpirun -n RANKS table_speed FLOATS REPEAT [--servers=K]
  * [PLACEMENT]
  *
- * Every worker pushes n floats and gets the sum of all back, again and again, nobody waiting for
- * anybody but in a barrier between turns. With placement gpu the floats are in GPUs' memory, and an
- * operation ends when the GPU has done it; MPI_Allreduce's are the host's.
+ * Every worker repeatedly pushes n floats and gets the sum of all back. Workers wait for each other
+ * only at a barrier between turns. With placement gpu the floats are in GPU memory, and an
+ * operation ends when the GPU has done it; MPI_Allreduce uses host memory.
  *
- * Rank 0 prints, in milliseconds: of each worker the median and the 99th percentile over its
- * operations; of these the slowest and the fastest worker.
+ * Each worker has a median and a 99th percentile over its operations. Rank 0 prints, in
+ * milliseconds, the means of both over the workers, and the largest (slowest) and the smallest
+ * (fastest) median.
  *
  *   floats N ranks R placement H   table MEDIAN P99 slowest S fastest F   sync MEDIAN P99
  *   allreduce MEDIAN P99
@@ -148,7 +149,7 @@ static void do_once(struct bench *b, enum what what)
 		b->gpu->ops->sync(b->gpu);
 }
 
-/* TURN operations of each; their times are kept from place k on. */
+/* TURN operations of each kind; their times are stored from index k on. */
 static void take_turn(struct bench *b, size_t k)
 {
 	for (enum what what = 0; what < WHATS; what++) {
@@ -160,7 +161,7 @@ static void take_turn(struct bench *b, size_t k)
 		}
 	}
 	for (size_t i = 0; i < b->n; i++)
-		b->sum[i] = 1; /* what the sums have made large */
+		b->sum[i] = 1; /* the sums have become large */
 }
 
 static void report(struct bench *b, size_t operations)
@@ -176,7 +177,7 @@ static void report(struct bench *b, size_t operations)
 		       f[SYNC].fastest, f[ALLREDUCE].median, f[ALLREDUCE].p99);
 }
 
-/* A trainer's life. */
+/* Main function of a worker. */
 static void measure(struct bench *b, size_t n, size_t repeat)
 {
 	size_t k = 0;

@@ -1,9 +1,9 @@
 /*
- * train.c - trains as `mvbench run` would, under mpirun or alone, and shows what the tests
- * look into: train MODEL-FILE [--option=value ...] [+ [--option=value ...]]... trains once for
- * each +, too, with the same ranks, as starting them takes longer than what they train here.
- * sim_train is the same program in the simulated world, where all workers are in one process; it
- * trains once.
+ * train.c - trains as `mvbench run` would, under mpirun or alone, and prints what the tests check:
+ *   train MODEL-FILE [--option=value ...] [+ [--option=value ...]]...
+ * After each + it trains again with the same ranks, because starting ranks takes longer than the
+ * training here. sim_train is the same program on the simulated platform, with all workers in one
+ * process; it trains once.
  *
  * Rank 0 writes the final whole model (float32; linear layers in order, W[O x I] then b[O]; of the
  * k-th + into MODEL-FILE.k) and prints
@@ -15,8 +15,8 @@
  *   allocations N   that our code made from the first step of a segment to its last, on all ranks
  *   computed S      seconds, of the last epoch
  *   communicated S  likewise
- *   rows R sum S    of the last epoch: rows all models drew, and the sum of their numbers
- *   asked L         what workers were told of their loss in the last epoch: the mean over rows
+ *   rows R sum S    of the last epoch: rows that all models took, and the sum of their numbers
+ *   asked L         mean over rows of the losses that worker_loss returned in the last epoch
  */
 #include "results/run/run.h"
 
@@ -62,7 +62,7 @@ void *__wrap_aligned_alloc(size_t a, size_t n)
 	return __real_aligned_alloc(a, n);
 }
 
-/* ---- A strategy around the real one, that looks at the counter after every step. ---- */
+/* ---- A strategy that calls the real one and reads the counter after every step. ----- */
 
 static const struct strategy *real;
 
@@ -72,7 +72,7 @@ static struct seen {
 	double formula; /* bytes of one epoch of this trainer, by the strategy's own formula */
 	double rows, numbers;
 	int64_t epoch;   /* of the last step */
-	int64_t fetched; /* before which step, with these rows */
+	int64_t fetched; /* the last fetch was before this step, with these rows */
 	size_t fetched_rows;
 	const int32_t *fetched_index;
 	struct vec *own, *all;
@@ -85,10 +85,10 @@ static struct seen *seen_of(const struct worker *w)
 	return &seen_by[w->rank];
 }
 
-/* What a plug-in may do: MVBENCH_HOST_PASSES loops over the gradient, on the host, and says so. */
+/* Host work of a plug-in: MVBENCH_HOST_PASSES loops over the gradient, which it reports. */
 static void host_work(struct worker *w)
 {
-	static float *scratch; /* of all simulated workers, who do so one at a time */
+	static float *scratch; /* shared by simulated workers: they run one at a time */
 	const char *passes = getenv("MVBENCH_HOST_PASSES");
 	size_t n = vec_len(w->grad);
 	if (!passes)
@@ -107,15 +107,15 @@ static void host_work(struct worker *w)
 	vec_put(w->grad, x);
 }
 
-/* A segment is the epochs from one barrier to the next, from 0; between two the models were
- * evaluated. Dealt dynamically, a worker may make any number of steps in one. */
+/* The segment of an epoch, from 0: a segment is the epochs between two barriers. Models are
+ * evaluated between segments. With dynamic assignment a worker makes any number of steps in one. */
 static int64_t segment_of(const struct worker *w, int64_t epoch)
 {
 	int64_t epochs = w->run->barrier_every ? w->run->barrier_every : w->run->epochs;
 	return epoch ? (epoch - 1) / epochs : -1;
 }
 
-/* ---- MVBENCH_PROBE=NAME: a plug-in that looks at what the loop gives it. ---- */
+/* ---- MVBENCH_PROBE=NAME: a plug-in that checks what the loop gives it. ------ */
 
 static bool probes(const char *name)
 {
@@ -123,8 +123,8 @@ static bool probes(const char *name)
 	return probe && strcmp(probe, name) == 0;
 }
 
-/* ahead: the heavy ball, with gradients where it would be without the next of them, which is where
- * Nesterov's has them: p - lr m v, that is evaluated, too. */
+/* ahead: heavy-ball momentum with gradients at p - lr m v, which makes it Nesterov's method. That
+ * point is evaluated, too. */
 static void look_ahead(struct worker *w, struct vec *p, float times)
 {
 	vec_axpy(p, (float)(-times * w->lr * w->run->momentum), w->moment[0]);
@@ -148,8 +148,8 @@ static void ahead_canonical(struct worker *w, struct vec *model)
 	look_ahead(w, model, 1);
 }
 
-/* loss: asks in each step; odd ranks in each third and the last of an epoch. The mean over the rows
- * is the epoch's. */
+/* loss: calls worker_loss in each step; odd ranks call it in each third step and the last of an
+ * epoch. The mean over the rows is the epoch's loss. */
 static void ask_for_loss(struct worker *w)
 {
 	struct seen *seen = seen_of(w);
@@ -169,8 +169,8 @@ static void ask_for_loss(struct worker *w)
 	seen->rows_since = 0;
 }
 
-/* report: in epoch 1 each step says the rank, and every fifth of rank 0 a half; in epoch 2 only the
- * last rank says its name, once. */
+/* report: in epoch 1 each step reports the rank, and every fifth step of rank 0 reports 0.5. In
+ * epoch 2 only the last rank reports, once, under its own name. */
 static void report(struct worker *w)
 {
 	char name[32];
@@ -270,7 +270,7 @@ static void probe_step(struct worker *w)
 	look_ahead(w, w->param, -1);
 }
 
-/* wrong_FLAG: a promise that is not so. */
+/* wrong_FLAG: a workload or strategy that breaks this promise. */
 static const struct workload *honest;
 
 static void gradient_on_host(struct worker *w)
@@ -322,7 +322,7 @@ static void needs_no_layers(struct worker *w)
 
 static void plant(struct strategy *s, struct workload *w)
 {
-	s->local = false; /* so that every step is seen */
+	s->local = false; /* every step must be seen */
 	if (probes("wrong_local") || probes("wrong_local_state") || probes("wrong_local_host"))
 		s->local = true;
 	if (probes("wrong_local_state")) {
@@ -525,7 +525,7 @@ int main(int argc, char **argv)
 	int status = EXIT_OK, first = 2, n = words_before_plus(argc - first, argv + first);
 	bool several = first + n < argc && platform_under_launcher();
 	CHECK(!several || !world_is_virtual, "one world cannot be simulated after another");
-	if (several) /* else each run would begin and end it, which can be once only */
+	if (several) /* MPI can start and end only once in a process */
 		MPI_Init(NULL, NULL);
 	for (int k = 0; first <= argc && status == EXIT_OK; k++) {
 		model_file = k ? sentence("%s.%d", argv[1], k) : sentence("%s", argv[1]);

@@ -1,5 +1,5 @@
--- base.sql - what the fuzzer's database has beside runs: calibrations of a machine and of wires; and
--- its tables take NULL and any type anywhere, as those of a file may that somebody made by hand.
+-- base.sql - what the fuzzer's database has besides runs: calibrations of a machine and of
+-- networks. Its columns accept NULL and any type, as in a file that was made by hand.
 INSERT INTO calibration (id, made, cores, device, precision, threads, workload, workload_options,
 	batch, params, workers, hosts, lab_rate)
 SELECT value, '2026-01-01T00:00:00Z', 2, 'cpu', 'float32', 1, 'softmax', '', 100, 7850,

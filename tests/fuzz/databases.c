@@ -1,7 +1,7 @@
 /*
- * databases.c - databases that nobody would write, and the commands that read them. An input is a
- * file as it is, or changes to a sound one, FUZZ_BASE: cells that hold anything at all, and rows
- * that are gone. Its last byte says which command reads it.
+ * databases.c - malformed databases, and the commands that read them. An input is a whole file, or
+ * changes to a valid one, FUZZ_BASE: cells with arbitrary values, and deleted rows. Its last byte
+ * selects the command that reads it.
  */
 #include "tests/fuzz/fuzz.h"
 #include "results/run/run.h"
@@ -15,13 +15,13 @@ extern const struct command command_table, command_show, command_status, command
 
 /* ---- A database ---------------------------------------------------------- */
 
-/* The sound one, and its cells: a table and a column each. */
+/* The valid one, and its cells: a table and a column each. */
 static struct base {
 	char *bytes;
 	size_t size;
 	struct cells {
 		char *table, *column;
-	} * cell, *calibrated; /* of the tables of calibrations alone */
+	} * cell, *calibrated; /* only those of calibration tables */
 	size_t cells, calibrations;
 } base;
 
@@ -89,7 +89,8 @@ static void bind_value(sqlite3_stmt *q, const uint8_t *word, const uint8_t *text
 	}
 }
 
-/* Of the rows that have the same there as one of them; or all. Takes of the data what it says. */
+/* Sets a column in the rows with the same value as one of them, or in all; or deletes these rows.
+ * Returns the number of bytes of data that it has used. */
 static size_t change(sqlite3 *db, const struct cells *cell, size_t cells, const uint8_t *data,
 		     size_t size)
 {
@@ -117,7 +118,7 @@ static size_t change(sqlite3 *db, const struct cells *cell, size_t cells, const 
 	return WORD + length;
 }
 
-/* Its path, heap. */
+/* Returns its path, heap. */
 static char *make_database(const uint8_t *data, size_t size, bool calibrations)
 {
 	sqlite3 *db;
@@ -224,7 +225,7 @@ static void be_time(double s)
 	CHECK(s >= 0 && s < 1e30, "something takes %g s", s);
 }
 
-/* What a simulation takes from them: a platform, and costs and steps as it draws them. */
+/* What a simulation takes from a calibration: a platform, costs, and drawn steps. */
 static void simulate(const struct simulation *s)
 {
 	for (int i = 0; i < 4; i++)
@@ -236,7 +237,7 @@ static void simulate(const struct simulation *s)
 	free(xml);
 }
 
-/* Its last byte says for which platform. */
+/* Its last byte selects the platform. */
 void read_calibration(const uint8_t *data, size_t size)
 {
 	static const char *const platforms[] = {"local", "hosts", "ethernet_1g"};

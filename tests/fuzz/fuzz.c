@@ -1,7 +1,7 @@
 /*
- * fuzz.c - what reads others' files, given files that nobody would write (libFuzzer, under the
- * sanitizers): FUZZ=NAME chooses which reader. Nothing but a crash, a leak or a sanitizer's report
- * is an error: every input is read or refused. Behind `make fuzz`.
+ * fuzz.c - gives malformed files to the readers of external files (libFuzzer, with sanitizers).
+ * FUZZ=NAME selects the reader. Only a crash, a leak or a sanitizer's report is an error: every
+ * input must be read or refused. `make fuzz` runs it.
  */
 #include "tests/fuzz/fuzz.h"
 #include "results/gate/gate.h"
@@ -48,7 +48,7 @@ static void load(const struct dataset *set)
 	free(wrong);
 }
 
-/* The first byte says which of the four files; the others are one grey image each. */
+/* The first byte selects one of the four files; the others contain one grey image. */
 static void read_idx(const uint8_t *data, size_t size)
 {
 	static const char *const name[] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
@@ -81,7 +81,7 @@ static void read_job(const uint8_t *data, size_t size)
 	sweep_free(&sweep);
 }
 
-/* A word a line. */
+/* One word a line. */
 static void read_options(const uint8_t *data, size_t size)
 {
 	enum { WORDS = 32 };
@@ -114,7 +114,7 @@ static void read_baseline(const uint8_t *data, size_t size)
 	refused(baseline_import(s, &o));
 }
 
-/* What it looks like to table, plot and import. */
+/* As table, plot and import read it. */
 static void read_database(const uint8_t *data, size_t size)
 {
 	static FILE *nowhere;
@@ -136,7 +136,7 @@ static void read_database(const uint8_t *data, size_t size)
 	database_remove(path);
 }
 
-/* The variable of the status page, and the page. */
+/* The first line is the variable of the status page, the rest is the page. */
 static void read_page(const uint8_t *data, size_t size)
 {
 	size_t head = 0;
@@ -153,7 +153,7 @@ static void read_page(const uint8_t *data, size_t size)
 
 /* ---- Checkpoints --------------------------------------------------------- */
 
-/* Its sums as they have to be, so that what they guard is reached; and the configuration. */
+/* Corrects checksums and the configuration's hash; otherwise code behind them is not reached. */
 static void mend_checkpoint(uint8_t *data, size_t size, const char *config_hash)
 {
 	struct checkpoint_head h;
@@ -176,7 +176,7 @@ static void mend_checkpoint(uint8_t *data, size_t size, const char *config_hash)
 	memcpy(data + size - sizeof hash, &hash, sizeof hash);
 }
 
-/* What it says is there is there. */
+/* Reads all that the head announces. */
 static void use_checkpoint(struct checkpoint *k)
 {
 	char hash[HASH_ROOM];
@@ -191,7 +191,7 @@ static void use_checkpoint(struct checkpoint *k)
 	checkpoint_free(k);
 }
 
-/* As it is, and with its sums mended: to begin with, and to go on from. */
+/* As it is, and with correct checksums: as initial model, and to resume from. */
 static void read_checkpoint(const uint8_t *data, size_t size)
 {
 	static struct config c;

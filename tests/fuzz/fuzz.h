@@ -1,6 +1,6 @@
 /*
- * fuzz.h - what the readers share: fuzz.c has the list of them, and those of plain files;
- * databases.c those of databases; platforms.c that of platforms.
+ * fuzz.h - shared declarations of the readers. fuzz.c has the list of readers, and those of plain
+ * files; databases.c has those of databases, platforms.c that of platforms.
  */
 #ifndef FUZZ_H
 #define FUZZ_H
@@ -11,7 +11,7 @@
 struct target {
 	const char *name;
 	void (*read)(const uint8_t *data, size_t size);
-	/* Changes an input in its place, and returns its new size; NULL: as libFuzzer does. */
+	/* Changes an input in place, and returns its new size; NULL: libFuzzer changes inputs. */
 	size_t (*mutate)(uint8_t *data, size_t size, size_t most, unsigned seed);
 };
 
@@ -22,10 +22,10 @@ void read_report(const uint8_t *data, size_t size);
 void read_platform(const uint8_t *data, size_t size);
 size_t mutate_platform(uint8_t *data, size_t size, size_t most, unsigned seed);
 
-extern char *folder; /* a temporary one, of this process */
+extern char *folder; /* temporary, of this process */
 /* Writes folder/NAME; its path, heap. */
 char *write_file(const char *name, const uint8_t *data, size_t size);
-/* Frees the sentence of what was refused. */
+/* Frees the message of a refused input; NULL: the input was read. */
 void refused(char *sentence);
 
 #endif

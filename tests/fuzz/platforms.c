@@ -1,8 +1,8 @@
 /*
- * platforms.c - platforms of SimGrid that nobody would write. SimGrid ends the process over what it
- * does not like, so each is simulated by a program of its own (FUZZ_PROGRAM), which has to say what
- * is wrong, or to simulate. SimGrid is not instrumented: changes are guided by nothing, but keep to
- * values and lines, so that most are still XML.
+ * platforms.c - malformed platforms of SimGrid. SimGrid ends the process on an error; each platform
+ * is therefore simulated in a process of its own (FUZZ_PROGRAM), which must report an error or
+ * simulate. SimGrid is not instrumented: coverage does not guide the changes. They change whole
+ * values and lines only; most results are still XML.
  */
 #include "tests/fuzz/fuzz.h"
 #include "results/db/db.h"
@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Where the n-th mark of this kind is; size where there is none. */
+/* The index of the n-th mark of this kind, from 0; size if it is missing. */
 static size_t find(const uint8_t *data, size_t size, char mark, size_t n)
 {
 	size_t at = 0;
@@ -32,14 +32,14 @@ static size_t count(const uint8_t *data, size_t size, char mark)
 	return n;
 }
 
-/* By so many bytes, from `at` to `end`. */
+/* Replaces the bytes from `at` to `end` by n bytes of text. Returns the new size. */
 static size_t replace(uint8_t *data, size_t size, size_t most, size_t at, size_t end,
 		      const char *text, size_t n)
 {
 	if (size - (end - at) + n > most)
 		return size;
 	char *copy AUTOFREE = must(malloc(n + 1));
-	memcpy(copy, text, n); /* which may be of data */
+	memcpy(copy, text, n); /* text may point into data */
 	memmove(data + at + n, data + end, size - end);
 	memcpy(data + at, copy, n);
 	return size - (end - at) + n;
@@ -58,12 +58,12 @@ size_t mutate_platform(uint8_t *data, size_t size, size_t most, unsigned seed)
 		"&quot;",  "node-0",      "../x",       "0:1.5;1024:0.9",
 		"0:0",     ";",           "%s",         "\xff"};
 	size_t lines = count(data, size, '\n'), quotes = count(data, size, '"'), from, to;
-	if (seed % 8 == 0 && lines > 1) { /* a line goes */
+	if (seed % 8 == 0 && lines > 1) { /* deletes a line */
 		from = find(data, size, '\n', seed / 8 % lines);
 		to = find(data, size, '\n', seed / 8 % lines + 1);
 		return replace(data, size, most, from, to, "", 0);
 	}
-	if (seed % 8 == 1 && lines > 1) { /* or comes again, elsewhere */
+	if (seed % 8 == 1 && lines > 1) { /* copies a line elsewhere */
 		from = find(data, size, '\n', seed / 8 % lines);
 		to = find(data, size, '\n', seed / 8 % lines + 1);
 		size_t at = find(data, size, '\n', seed / 97 % lines);
@@ -74,7 +74,7 @@ size_t mutate_platform(uint8_t *data, size_t size, size_t most, unsigned seed)
 	from = find(data, size, '"', seed / 8 % (quotes - 1)) + 1;
 	to = from + find(data + from, size - from, '"', 0);
 	const char *text = value[seed / 1009 % (sizeof value / sizeof *value)];
-	if (seed % 8 == 2) { /* what another has */
+	if (seed % 8 == 2) { /* copies another value */
 		size_t other = find(data, size, '"', seed / 1009 % (quotes - 1)) + 1;
 		return replace(data, size, most, from, to, (const char *)data + other,
 			       find(data + other, size - other, '"', 0));
@@ -82,7 +82,7 @@ size_t mutate_platform(uint8_t *data, size_t size, size_t most, unsigned seed)
 	return replace(data, size, most, from, to, text, strlen(text));
 }
 
-/* What it says is in folder/said. Returns how it ended. */
+/* Its output goes to folder/said. Returns its wait status. */
 static int simulate(const char *platform)
 {
 	const char *program = getenv("FUZZ_PROGRAM");
@@ -111,7 +111,7 @@ static int simulate(const char *platform)
 	posix_spawn_file_actions_adddup2(&files, 1, 2);
 	CHECK(program && posix_spawnp(&child, *words, &files, NULL, words, environ) == 0,
 	      "FUZZ_PROGRAM names the program that simulates: %m");
-	while (waitpid(child, &status, 0) < 0) /* libFuzzer's clock interrupts it */
+	while (waitpid(child, &status, 0) < 0) /* libFuzzer's timer interrupts it */
 		CHECK(errno == EINTR, "waitpid: %m");
 	posix_spawn_file_actions_destroy(&files);
 	database_remove(db + strlen("--db="));

@@ -1,5 +1,5 @@
-"""Writes torch_gpt.inc: the loss and gradients that PyTorch finds for a small model of workload gpt,
-of the parameters and bytes that tests/unit/check_workloads.c makes, too.
+"""Writes torch_gpt.inc: PyTorch's loss and gradients of a small model of workload gpt, for the same
+parameters and bytes as in tests/unit/check_workloads.c.
 python3 torch_gpt.py >torch_gpt.inc"""
 import torch
 import torch.nn.functional as F

@@ -1,12 +1,12 @@
-"""Writes torch_optimizers.inc: what PyTorch's optimisers make of the parameters and gradients that
-tests/unit/check_optimizers.c makes, too. python3 torch_optimizers.py >torch_optimizers.inc"""
+"""Writes torch_optimizers.inc: parameters after steps of PyTorch's optimisers, from the same
+parameters and gradients as in tests/run/check_optimizers.c. python3 torch_optimizers.py >torch_optimizers.inc"""
 import torch
 
 N, STEPS, KEPT = 24, 100, (1, 2, 3, 10, 30, 100)
 
 
 def made(i, t):
-    """The same float32 here and there: from -1 to 1."""
+    """The same float32 as in the C test, from -1 to 1."""
     return torch.tensor((i * 7919 + t * 104729 + 12345) % 2001 - 1000, dtype=torch.float32) / 1000
 
 

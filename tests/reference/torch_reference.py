@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Writes small nets with PyTorch's loss, gradients, and parameters after three steps: torch.inc has
-nets of linear layers, torch_images.inc nets that see images.
+nets of linear layers, torch_images.inc nets for images.
 
-Each case has fixed inputs and parameters; gradients are computed in float64 and rounded once, so that
-the reference is not itself a source of error. The steps are torch.optim.SGD (lr 0.1, momentum 0.9,
-weight decay 0.01) on the same mini-batch. tests/check_workloads.c and tests/check_images.c include the
-files.
+Each case has fixed inputs and parameters; gradients are computed in float64 and rounded once;
+otherwise the reference itself would be a source of error. The steps are torch.optim.SGD (lr 0.1, momentum 0.9,
+weight decay 0.01) on the same mini-batch. tests/unit/check_workloads.c and tests/unit/check_images.c
+include the files.
 
   torch_reference.py > torch.inc       needs torch (Debian: python3-torch)
   torch_reference.py images > torch_images.inc
@@ -50,7 +50,7 @@ EPSILON, ALPHA = 1e-4, 0.1
 
 
 class ImageNet:
-    """Images are [B, C, H, W] inside, as PyTorch likes them; parameters are laid out as ours."""
+    """Images are [B, C, H, W], as in PyTorch; parameters are laid out as in mvbench."""
 
     def __init__(self, image, layers):
         self.words, self.params, self.running = layers.split(), [], []
@@ -163,7 +163,7 @@ def linear():
     for name, rows, features, layers, mse in CASES:
         model, outputs = build(features, layers)
         params = list(model.parameters())
-        with torch.no_grad():  # inputs and parameters are floats exactly
+        with torch.no_grad():  # inputs and parameters are exact float32 values
             for p in params:
                 p.copy_((p * 2).float().double())
         x = torch.randn(rows, features).float().double()

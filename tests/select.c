@@ -26,7 +26,7 @@ static const struct loop {
 	{"every_strategy_runs", 3},                              /* 24 */
 	{"a_run_begins_with_a_model", 3},                        /* 23 */
 	{"an_asynchronous_run_goes_on", 3},                      /* 23 */
-	{"test_split", 3},                                       /* 22 */
+	{"split_image_nets_equal_one_worker", 3},                /* 22 */
 	{"hosts_do_not_change_the_model", 2},                    /* 19 */
 	{"every_function", 2},                                   /* 17 */
 	{"a_wrong_promise_is_found", 3},                         /* 16 */

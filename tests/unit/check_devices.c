@@ -22,7 +22,7 @@ enum { GUARD = 64, ODD = 61, ARRAYS = 24 }; /* floats before and after an array 
 struct array {
 	size_t n;
 	struct vec *v, *whole; /* v is n floats of whole */
-	float *x;              /* values of v; holds() reads them back */
+	float *x;              /* values of v; check_array() reads them back */
 	double *r;             /* expected values, initially x */
 };
 
@@ -134,7 +134,7 @@ static struct array *param_out(struct bench *b, size_t n)
 }
 
 /* Reads the array back into x and compares it with r. tolerance: relative to r's norm. */
-static void holds(struct bench *b, struct array *a, const char *name, double tolerance)
+static void check_array(struct bench *b, struct array *a, const char *name, double tolerance)
 {
 	size_t all = vec_len(a->whole), before = all - a->n - GUARD;
 	float *whole = must(calloc(all, sizeof *whole));
@@ -203,7 +203,7 @@ static void op_memory(struct bench *b, const struct sizes *s)
 		ck_assert_msg(x[i] == 0, "%s: new memory holds %g", b->what, (double)x[i]);
 	vec_free(v);
 	free(x);
-	holds(b, a, "what was put", 0);
+	check_array(b, a, "what was put", 0);
 }
 
 static void op_fill(struct bench *b, const struct sizes *s)
@@ -212,7 +212,7 @@ static void op_fill(struct bench *b, const struct sizes *s)
 	vec_fill(y->v, 0.7f);
 	for (size_t i = 0; i < y->n; i++)
 		y->r[i] = 0.7f;
-	holds(b, y, "y", 0);
+	check_array(b, y, "y", 0);
 }
 
 static void op_copy(struct bench *b, const struct sizes *s)
@@ -220,7 +220,7 @@ static void op_copy(struct bench *b, const struct sizes *s)
 	struct array *x = param_in(b, s->rows * s->out), *y = image_out(b, x->n);
 	vec_copy(y->v, x->v);
 	memcpy(y->r, x->r, x->n * sizeof *x->r);
-	holds(b, y, "y", 0);
+	check_array(b, y, "y", 0);
 }
 
 static void op_scale(struct bench *b, const struct sizes *s)
@@ -229,7 +229,7 @@ static void op_scale(struct bench *b, const struct sizes *s)
 	vec_scale(y->v, -1.5f);
 	for (size_t i = 0; i < y->n; i++)
 		y->r[i] *= -1.5;
-	holds(b, y, "y", TOLERANCE);
+	check_array(b, y, "y", TOLERANCE);
 }
 
 static void op_axpy(struct bench *b, const struct sizes *s)
@@ -238,7 +238,7 @@ static void op_axpy(struct bench *b, const struct sizes *s)
 	vec_axpy(y->v, 2.5f, x->v);
 	for (size_t i = 0; i < y->n; i++)
 		y->r[i] += 2.5 * x->r[i];
-	holds(b, y, "y", TOLERANCE);
+	check_array(b, y, "y", TOLERANCE);
 }
 
 static void op_columns(struct bench *b, const struct sizes *s)
@@ -252,8 +252,8 @@ static void op_columns(struct bench *b, const struct sizes *s)
 		for (size_t j = 0; j < n; j++)
 			back->r[r * width + first + j] = part->r[r * n + j] =
 				whole->r[r * width + first + j];
-	holds(b, part, "taken", 0);
-	holds(b, back, "put back", 0);
+	check_array(b, part, "taken", 0);
+	check_array(b, back, "put back", 0);
 }
 
 static void op_gemm(struct bench *b, const struct sizes *s)
@@ -270,7 +270,7 @@ static void op_gemm(struct bench *b, const struct sizes *s)
 				for (size_t p = 0; p < k; p++)
 					y->r[i * n + j] += x->r[xt ? p * m + i : i * k + p] *
 							   w->r[wt ? j * k + p : p * n + j];
-		holds(b, y, xt ? wt ? "xT wT" : "xT w" : wt ? "x wT" : "x w", TOLERANCE);
+		check_array(b, y, xt ? wt ? "xT wT" : "xT w" : wt ? "x wT" : "x w", TOLERANCE);
 	}
 }
 
@@ -281,11 +281,11 @@ static void op_bias(struct bench *b, const struct sizes *s)
 	vec_add_bias(y->v, bias->v, s->rows);
 	for (size_t i = 0; i < y->n; i++)
 		y->r[i] += bias->r[i % s->out];
-	holds(b, y, "y", TOLERANCE);
+	check_array(b, y, "y", TOLERANCE);
 	vec_sum_rows(sum->v, y->v, s->rows);
 	for (size_t i = 0; i < y->n; i++)
 		sum->r[i % s->out] += y->r[i];
-	holds(b, sum, "sum", TOLERANCE);
+	check_array(b, sum, "sum", TOLERANCE);
 }
 
 static void op_relu(struct bench *b, const struct sizes *s)
@@ -298,8 +298,8 @@ static void op_relu(struct bench *b, const struct sizes *s)
 		y->r[i] = fmax(0, y->r[i]);
 		dy->r[i] = y->r[i] == 0 ? 0 : dy->r[i];
 	}
-	holds(b, y, "y", 0);
-	holds(b, dy, "dy", 0);
+	check_array(b, y, "y", 0);
+	check_array(b, dy, "dy", 0);
 }
 
 static void op_tanh(struct bench *b, const struct sizes *s)
@@ -312,8 +312,8 @@ static void op_tanh(struct bench *b, const struct sizes *s)
 		y->r[i] = tanh(y->r[i]);
 		dy->r[i] *= 1 - y->r[i] * y->r[i];
 	}
-	holds(b, y, "y", TOLERANCE);
-	holds(b, dy, "dy", TOLERANCE);
+	check_array(b, y, "y", TOLERANCE);
+	check_array(b, dy, "dy", TOLERANCE);
 }
 
 static void tallied(struct bench *b, double loss, size_t correct, size_t rows)
@@ -326,7 +326,7 @@ static void tallied(struct bench *b, double loss, size_t correct, size_t rows)
 		      "%s: %d of %d correct, should be %zu of %zu", b->what, (int)t.correct,
 		      (int)t.rows, correct, rows);
 	tally_take(&b->w, &t);
-	ck_assert_msg(t.loss == 0 && t.correct == 0 && t.rows == 0, "%s: taking does not clear",
+	ck_assert_msg(t.loss == 0 && t.correct == 0 && t.rows == 0, "%s: the tally is not cleared",
 		      b->what);
 }
 
@@ -362,7 +362,7 @@ static void op_xent(struct bench *b, const struct sizes *s)
 
 	vec_softmax_xent(z->v, target->v, s->rows, n, 0.75f * (float)s->rows);
 	if (n > 1)
-		holds(b, z, "z", TOLERANCE);
+		check_array(b, z, "z", TOLERANCE);
 	tallied(b, loss, correct, s->rows);
 	free(raw);
 	free(label);
@@ -379,13 +379,13 @@ static void op_mse(struct bench *b, const struct sizes *s)
 		loss += e * e / (double)s->out;
 	}
 	vec_mse(z->v, t->v, s->rows, s->out, 1.5f * (float)s->rows);
-	holds(b, z, "z", TOLERANCE);
+	check_array(b, z, "z", TOLERANCE);
 	tallied(b, loss, 0, s->rows);
 }
 
 /* A step of each rule of rules.h, in double precision. */
-static double ruled(const struct rule *r, const float unbias[2], double x, double g, double *a,
-		    double *b)
+static double reference_step(const struct rule *r, const float unbias[2], double x, double g,
+			     double *a, double *b)
 {
 	const double b1 = r->beta[0], b2 = r->beta[1], decay = r->decay;
 	double u;
@@ -435,10 +435,11 @@ static void op_step(struct bench *b, const struct sizes *s)
 		free(squares);
 		vec_step(x->v, (struct vec *const[]){m->v, v->v}, g->v, &by);
 		for (size_t i = 0; i < x->n; i++)
-			x->r[i] = ruled(&by, b->d.unbias, x->r[i], g->r[i], &m->r[i], &v->r[i]);
-		holds(b, x, "x", TOLERANCE);
-		holds(b, m, "first moment", TOLERANCE);
-		holds(b, v, "second moment", TOLERANCE);
+			x->r[i] = reference_step(&by, b->d.unbias, x->r[i], g->r[i], &m->r[i],
+						 &v->r[i]);
+		check_array(b, x, "x", TOLERANCE);
+		check_array(b, m, "first moment", TOLERANCE);
+		check_array(b, v, "second moment", TOLERANCE);
 	}
 }
 
@@ -451,14 +452,14 @@ static void op_limit(struct bench *b, const struct sizes *s)
 		sum += x->r[i] * x->r[i];
 	vec_add_squares(y->v, x->v, from, x->n);
 	y->r[0] = sum;
-	holds(b, y, "squares", TOLERANCE);
+	check_array(b, y, "squares", TOLERANCE);
 	for (int longer = 0; longer < 2; longer++) { /* is the norm above the limit? */
 		double most = sqrt(fabs(sum)) * (longer ? 0.5 : 2);
 		vec_fill(y->v, (float)fabs(sum));
 		vec_limit(x->v, y->v, (float)most, (float)most);
 		for (size_t i = 0; longer && i < x->n; i++)
 			x->r[i] *= 0.5;
-		holds(b, x, "limited", TOLERANCE);
+		check_array(b, x, "limited", TOLERANCE);
 	}
 }
 
@@ -523,8 +524,8 @@ static void op_gather(struct bench *b, const struct sizes *s)
 	}
 	data_gather(&b->w, &d, index, s->rows, s->more || s->relu || s->adds ? &t : NULL, x->v,
 		    y->v);
-	holds(b, x, "x", TOLERANCE);
-	holds(b, y, "y", 0);
+	check_array(b, x, "x", TOLERANCE);
+	check_array(b, y, "y", 0);
 	free(floats);
 	free(mean);
 	free(bytes);
@@ -537,7 +538,7 @@ static void op_dropout(struct bench *b, const struct sizes *s)
 	vec_dropout(y->v, y->n - 5, p, 3);
 	for (size_t i = 0; i < y->n - 5; i++)
 		y->r[i] = dropout_keeps(b->d.key, 3, i, p) ? y->r[i] / (1 - p) : 0;
-	holds(b, y, "y", TOLERANCE);
+	check_array(b, y, "y", TOLERANCE);
 }
 
 /* ---- Images -------------------------------------------------------------- */
@@ -569,8 +570,8 @@ static void op_shortcut(struct bench *b, const struct sizes *s)
 					y->r[there] = x->r[here];
 					dx->r[here] = dy->r[there];
 				}
-	holds(b, y, "y", 0);
-	holds(b, dx, "dx", 0);
+	check_array(b, y, "y", 0);
+	check_array(b, dx, "dx", 0);
 }
 
 static const struct sizes convs[] = {
@@ -633,25 +634,25 @@ static void conv_once(struct bench *b, const struct sizes *s, struct conv *conv,
 	convolve(s, rows, 'y', x->r, w->r, y->r);
 	for (size_t i = 0; i < y->n; i++)
 		y->r[i] = s->relu ? fmax(0, y->r[i]) : y->r[i];
-	holds(b, y, "y", TOLERANCE);
+	check_array(b, y, "y", TOLERANCE);
 
 	conv_backward_weight(conv, dw->v, s->bias ? db->v : NULL, x->v, dy->v, rows);
 	convolve(s, rows, 'w', x->r, dw->r, dy->r);
-	holds(b, dw, "dweight", TOLERANCE);
+	check_array(b, dw, "dweight", TOLERANCE);
 	for (size_t i = 0; i < y->n; i++)
 		db->r[i % s->out] += dy->r[i];
 	if (s->bias)
-		holds(b, db, "dbias", TOLERANCE);
+		check_array(b, db, "dbias", TOLERANCE);
 
 	conv_backward_data(conv, dx->v, dy->v, w->v, false, rows);
 	convolve(s, rows, 'x', dx->r, w->r, dy->r);
-	holds(b, dx, "dx", TOLERANCE);
+	check_array(b, dx, "dx", TOLERANCE);
 	conv_backward_data(conv, added->v, dy->v, w->v, true, rows);
 	convolve(s, rows, 'x', added->r, w->r, dy->r);
-	holds(b, added, "dx added", TOLERANCE);
-	holds(b, x, "x", 0);
-	holds(b, w, "weight", 0);
-	holds(b, dy, "dy", 0);
+	check_array(b, added, "dx added", TOLERANCE);
+	check_array(b, x, "x", 0);
+	check_array(b, w, "weight", 0);
+	check_array(b, dy, "dy", 0);
 	bench_clear(b);
 }
 
@@ -719,8 +720,8 @@ static void pool_once(struct bench *b, const struct sizes *s, struct pool *pool,
 				dx->r[best] += dy->r[to];
 			}
 		}
-	holds(b, y, "y", s->average ? TOLERANCE : 0);
-	holds(b, dx, "dx", TOLERANCE);
+	check_array(b, y, "y", s->average ? TOLERANCE : 0);
+	check_array(b, dx, "dx", TOLERANCE);
 	bench_clear(b);
 	free(few);
 }
@@ -789,8 +790,8 @@ static void norm_once(struct bench *b, const struct sizes *s, struct norm *norm,
 	norm_forward(norm, evaluated->v, x->v, add->v, scale->v, running->v, false, rows);
 	norm_reference(s, evaluated->r, x->r, add->r, scale->r, running->r, running->r + channels,
 		       n);
-	holds(b, evaluated, "y by what was running", TOLERANCE);
-	holds(b, running, "running after evaluation", 0);
+	check_array(b, evaluated, "y by what was running", TOLERANCE);
+	check_array(b, running, "running after evaluation", 0);
 
 	norm_forward(norm, y->v, x->v, add->v, scale->v, running->v, true, rows);
 	norm_reference(s, y->r, x->r, add->r, scale->r, mean, variance, n);
@@ -798,8 +799,8 @@ static void norm_once(struct bench *b, const struct sizes *s, struct norm *norm,
 		running->r[c] += NORM_ALPHA * (mean[c] - running->r[c]);
 		running->r[channels + c] += NORM_ALPHA * (variance[c] - running->r[channels + c]);
 	}
-	holds(b, y, "y", TOLERANCE);
-	holds(b, running, "running", TOLERANCE);
+	check_array(b, y, "y", TOLERANCE);
+	check_array(b, running, "running", TOLERANCE);
 
 	for (size_t i = 0; i < n; i++) {
 		size_t c = i % channels;
@@ -821,14 +822,14 @@ static void norm_once(struct bench *b, const struct sizes *s, struct norm *norm,
 	}
 	memcpy(again->r, dscale->r, 2 * channels * sizeof *again->r);
 	norm_backward(norm, dx->v, dscale->v, dy->v, x->v, y->v, scale->v, rows);
-	holds(b, dx, "dx", TOLERANCE);
-	holds(b, dscale, "dscale", TOLERANCE);
+	check_array(b, dx, "dx", TOLERANCE);
+	check_array(b, dscale, "dscale", TOLERANCE);
 	if (s->adds) {
-		holds(b, dy, "dy, masked", TOLERANCE);
+		check_array(b, dy, "dy, masked", TOLERANCE);
 	} else {
 		norm_backward(norm, own->v, again->v, own->v, x->v, y->v, scale->v, rows);
-		holds(b, own, "dx in dy's place", TOLERANCE);
-		holds(b, again, "dscale, the second time", TOLERANCE);
+		check_array(b, own, "dx in dy's place", TOLERANCE);
+		check_array(b, again, "dscale, the second time", TOLERANCE);
 	}
 	bench_clear(b);
 	free(mean);
@@ -874,9 +875,9 @@ static void op_gelu(struct bench *b, const struct sizes *s)
 		dy->r[i] *= phi + v * exp(-v * v / 2) / sqrt(2 * M_PI);
 		sum->r[i] += v;
 	}
-	holds(b, y, "y", TOLERANCE);
-	holds(b, dy, "dy", TOLERANCE);
-	holds(b, sum, "sum", TOLERANCE);
+	check_array(b, y, "y", TOLERANCE);
+	check_array(b, dy, "dy", TOLERANCE);
+	check_array(b, sum, "sum", TOLERANCE);
 }
 
 static void op_embed(struct bench *b, const struct sizes *s)
@@ -900,9 +901,9 @@ static void op_embed(struct bench *b, const struct sizes *s)
 		dtable->r[t] += dy->r[i];
 		dplace->r[p] += dy->r[i];
 	}
-	holds(b, y, "y", TOLERANCE);
-	holds(b, dtable, "dtable", TOLERANCE);
-	holds(b, dplace, "dplace", TOLERANCE);
+	check_array(b, y, "y", TOLERANCE);
+	check_array(b, dtable, "dtable", TOLERANCE);
+	check_array(b, dplace, "dplace", TOLERANCE);
 	free(number);
 }
 
@@ -940,10 +941,10 @@ static void op_layer_norm(struct bench *b, const struct sizes *s)
 		stat->r[2 * r] = mean;
 		stat->r[2 * r + 1] = inverse;
 	}
-	holds(b, y, "y", TOLERANCE);
-	holds(b, stat, "stat", TOLERANCE);
-	holds(b, dx, "dx", TOLERANCE);
-	holds(b, dscale, "dscale", TOLERANCE);
+	check_array(b, y, "y", TOLERANCE);
+	check_array(b, stat, "stat", TOLERANCE);
+	check_array(b, dx, "dx", TOLERANCE);
+	check_array(b, dscale, "dscale", TOLERANCE);
 }
 
 /* One head of one row: q, k and v begin at x, and are ld apart from place to place. */
@@ -1000,8 +1001,8 @@ static void attention_once(struct bench *b, const struct sizes *s, struct attent
 			attention_reference(s->in, y->r + at_y, dx->r + at_x, x->r + at_x,
 					    dy->r + at_y);
 		}
-	holds(b, y, "y", TOLERANCE);
-	holds(b, dx, "dx", TOLERANCE);
+	check_array(b, y, "y", TOLERANCE);
+	check_array(b, dx, "dx", TOLERANCE);
 	bench_clear(b);
 }
 
@@ -1068,7 +1069,7 @@ static const struct operation {
 	  SLOT(attention_backward)}},
 };
 
-START_TEST(test_operation)
+START_TEST(device_operations_match_double_precision)
 {
 	const struct operation *o = &operations[(size_t)_i % COUNT(operations)];
 	struct bench b;
@@ -1090,7 +1091,7 @@ START_TEST(test_operation)
 END_TEST
 
 /* The table above calls every slot that computes: those from alloc up to graph, without graph. */
-START_TEST(test_all_operations)
+START_TEST(device_tests_cover_every_operation)
 {
 	for (size_t slot = SLOT(alloc); slot < SLOT(graph); slot += sizeof(void (*)(void))) {
 		bool found = false;
@@ -1105,7 +1106,7 @@ START_TEST(test_all_operations)
 END_TEST
 
 /* --device names all devices, in the order of devices[]. */
-START_TEST(every_device_can_be_chosen)
+START_TEST(device_option_names_every_device)
 {
 	char *names = sentence("auto");
 	for (size_t i = 0; devices[i]; i++) {
@@ -1121,7 +1122,7 @@ START_TEST(every_device_can_be_chosen)
 }
 END_TEST
 
-START_TEST(test_usable)
+START_TEST(usable_devices_report_facts)
 {
 	const bool is_here =
 		devices[_i] == &device_cpu || (devices[_i] == &device_cuda && have_gpu());
@@ -1140,7 +1141,7 @@ END_TEST
 /* ---- Gradients against differences --------------------------------------- */
 
 /* The sum of r[i] y[i], with y read from the device. */
-static double weighed(struct array *y, const double *r)
+static double weighted_sum(struct array *y, const double *r)
 {
 	double sum = 0;
 	vec_get(y->v, y->x);
@@ -1153,7 +1154,7 @@ enum { CONV, NORM, MAX_POOL, AVERAGE_POOL, LAYERS };
 static const char *const layer_names[] = {"conv", "norm", "max pool", "average pool"};
 
 /* f(x + h v) - f(x - h v) is 2 h <gradient, v>, along random v: of x, and of the parameters. */
-START_TEST(test_differences)
+START_TEST(layer_gradients_match_finite_differences)
 {
 	enum { ROWS = 3, STEPS = 2 };
 	const struct image in = {5, 7, 4};
@@ -1199,7 +1200,7 @@ START_TEST(test_differences)
 		else
 			pool_forward(pool, y->v, x->v, ROWS);
 		if (step < STEPS)
-			value[step] = weighed(y, dy->r);
+			value[step] = weighted_sum(y, dy->r);
 	}
 	if (kind == CONV) {
 		conv_backward_weight(conv, dp->v, NULL, x->v, dy->v, ROWS);
@@ -1209,9 +1210,9 @@ START_TEST(test_differences)
 	} else {
 		pool_backward(pool, dx->v, dy->v, x->v, y->v, ROWS);
 	}
-	double right = (value[0] - value[1]) / (2 * h), got = weighed(dx, vx->r);
+	double right = (value[0] - value[1]) / (2 * h), got = weighted_sum(dx, vx->r);
 
-	got += weighed(dp, vp->r);
+	got += weighted_sum(dp, vp->r);
 	ck_assert_msg(fabs(got - right) <= 2e-3 * fabs(right) + 1e-3,
 		      "%s: %s: the gradient gives %.6g, differences %.6g",
 		      devices[_i / LAYERS]->name, layer_names[kind], got, right);
@@ -1224,7 +1225,7 @@ END_TEST
 
 /* ---- Random draws -------------------------------------------------------- */
 
-START_TEST(test_dropout)
+START_TEST(dropout_drops_given_share_by_key)
 {
 	enum { N = 100000 };
 	struct bench b;
@@ -1255,7 +1256,7 @@ START_TEST(test_dropout)
 }
 END_TEST
 
-START_TEST(test_crops)
+START_TEST(crops_occur_at_every_offset)
 {
 	/* The value of a pixel is its place + 1: the middle pixel of an output identifies its
 	 * crop. */
@@ -1299,7 +1300,7 @@ START_TEST(test_crops)
 		moved += middle[0] != x[2]->x[r * AREA + AREA / 2];
 	}
 	for (size_t i = 0; i < WAYS * WAYS * 2; i++) /* 20 each on average */
-		ck_assert_msg((&seen[0][0][0])[i] > 0, "crop %zu of %d never comes", i,
+		ck_assert_msg((&seen[0][0][0])[i] > 0, "crop %zu of %d never occurs", i,
 			      WAYS * WAYS * 2);
 	ck_assert_uint_gt(moved, ROWS * 9 / 10); /* 1 in 25 is the same by chance */
 	free(floats);
@@ -1318,13 +1319,14 @@ Suite *devices_suite(void)
 	while (devices[n])
 		n++;
 	tcase_set_timeout(t, 60);
-	tcase_add_test(t, every_device_can_be_chosen);
-	tcase_add_loop_test(t, test_usable, 0, n);
-	tcase_add_test(t, test_all_operations);
-	tcase_add_loop_test(t, test_operation, 0, n * (int)COUNT(operations));
-	tcase_add_loop_test(t, test_differences, 0, n * LAYERS);
-	tcase_add_loop_test(t, test_dropout, 0, n);
-	tcase_add_loop_test(t, test_crops, 0, n);
+	tcase_add_test(t, device_option_names_every_device);
+	tcase_add_loop_test(t, usable_devices_report_facts, 0, n);
+	tcase_add_test(t, device_tests_cover_every_operation);
+	tcase_add_loop_test(t, device_operations_match_double_precision, 0,
+			    n * (int)COUNT(operations));
+	tcase_add_loop_test(t, layer_gradients_match_finite_differences, 0, n * LAYERS);
+	tcase_add_loop_test(t, dropout_drops_given_share_by_key, 0, n);
+	tcase_add_loop_test(t, crops_occur_at_every_offset, 0, n);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -110,7 +110,7 @@ static int64_t params_of(const struct workload *workload, struct image image, co
 	return params;
 }
 
-START_TEST(test_counts)
+START_TEST(image_nets_have_expected_parameter_counts)
 {
 	static const char *const depths[] = {"20", "32", "44", "56", "110"};
 	const struct image grey = {28, 28, 1}, colour = {32, 32, 3};
@@ -130,7 +130,7 @@ START_TEST(test_counts)
 }
 END_TEST
 
-START_TEST(test_memory)
+START_TEST(activation_gradients_share_vectors)
 {
 	/* gradients of activations share vectors: a deeper net needs no more of them, and none is
 	 * larger than the widest layer */
@@ -177,7 +177,7 @@ static const struct {
 	{{5, 4, 2}, "m2,1,0 C3,3,1,1 r 6 r d 5 t 4", INIT_HE},
 };
 
-START_TEST(test_gradient)
+START_TEST(image_net_gradients_match_finite_differences)
 {
 	struct fixture f;
 	open_images(&f, nets[_i].image, 4);
@@ -190,7 +190,7 @@ START_TEST(test_gradient)
 }
 END_TEST
 
-START_TEST(test_lowest_layers)
+START_TEST(lowest_layers_compute_no_input_gradient)
 {
 	/* no gradient is computed below the lowest parameters */
 	struct fixture f;
@@ -234,7 +234,7 @@ static void misuse(struct worker *w, int which)
 	build(w, &(struct data){.features = 60, .image = {6, 5, 2}}, misuses[which].words, INIT_HE);
 }
 
-START_TEST(test_misuse)
+START_TEST(invalid_image_net_ends_the_process)
 {
 	ends_the_process(misuse, _i, misuses[_i].says);
 }
@@ -252,7 +252,7 @@ static void build_reference(struct worker *w, const struct data *d, const struct
 }
 
 /* Every net on every device that can be used here. */
-START_TEST(test_torch)
+START_TEST(image_nets_match_pytorch)
 {
 	const struct device_ops *device = devices[_i / (int)COUNT(references)];
 	const double close = on_real_gpu() && !device->host ? 5e-5 : 2e-5; /* Winograd's error */
@@ -264,7 +264,7 @@ END_TEST
 
 /* ---- Initial values, running statistics, dropout -------------------------- */
 
-START_TEST(test_init)
+START_TEST(initial_values_follow_he_and_uniform)
 {
 	/* He: N(0, 2 / fan-in), bias 0; uniform: within 1 / sqrt(fan-in), bias too */
 	const size_t fan_in = 3 * 3 * 8, n = 64 * fan_in;
@@ -317,7 +317,7 @@ static double trained_on(struct worker *w)
 	return t.loss;
 }
 
-START_TEST(test_running)
+START_TEST(running_statistics_affect_evaluation_only)
 {
 	/* evaluation uses the running statistics; training updates them and does not use them */
 	struct fixture f;
@@ -343,7 +343,7 @@ START_TEST(test_running)
 }
 END_TEST
 
-START_TEST(test_dropout)
+START_TEST(net_dropout_depends_on_key_in_training_only)
 {
 	/* dropout depends on the step's key, and acts in training only */
 	struct fixture f;
@@ -382,7 +382,7 @@ static void load_rows(struct fixture *f, int64_t seed, int64_t epoch, const int3
 	free(x);
 }
 
-START_TEST(test_augmented)
+START_TEST(augmentation_depends_on_row_epoch_and_seed)
 {
 	static const int32_t other[] = {13, 5, 19, 2, 11, 7, 0, 3};
 	static float x[4][8 * FLOATS], plain[8 * FLOATS];
@@ -445,7 +445,7 @@ static void made_set(void)
 	idx_put_set(IMAGES, TESTS, false, '-');
 }
 
-START_TEST(test_lenet_learns)
+START_TEST(lenet_learns)
 {
 	struct fixture f;
 	int32_t index[IMAGES];
@@ -477,7 +477,7 @@ END_TEST
 
 /* A training step adds NORM_ALPHA of the mini-batch's statistics to (1 - NORM_ALPHA) of the running
  * ones. In epoch 0 both calls augment alike. */
-START_TEST(statistics_are_those_of_the_rows)
+START_TEST(norm_statistics_are_those_of_the_rows)
 {
 	struct fixture f;
 	int32_t index[32];
@@ -525,7 +525,7 @@ static const struct {
 	 "--workload=resnet --resnet.depth=20 --strategy=serial --batch=32", 5e-3},
 };
 
-START_TEST(test_split)
+START_TEST(split_image_nets_equal_one_worker)
 {
 	const char *rest = "--device=cpu --lr=0.02 --momentum=0.9 --weight-decay=0 --epochs=1";
 	struct result a = train_ok(2, words("%s %s", splits[_i].split, rest)),
@@ -579,7 +579,7 @@ static void remove_file(const char *name)
 	free(path);
 }
 
-START_TEST(test_cifar_good)
+START_TEST(cifar_batches_are_read)
 {
 	/* any number of batches; red, green and blue of a pixel become neighbours */
 	struct run run = {.data_dir = folder};
@@ -645,11 +645,11 @@ static const struct {
 
 static void must_say(char *wrong, const char *says)
 {
-	ck_assert_msg(wrong != NULL, "nothing is wrong, should say: %s", says);
+	ck_assert_msg(wrong != NULL, "no error; it should say: %s", says);
 	ck_assert_msg(strstr(wrong, says) != NULL, "\"%s\" lacks \"%s\"", wrong, says);
 }
 
-START_TEST(test_cifar_bad)
+START_TEST(spoilt_cifar_batches_are_refused)
 {
 	struct run run = {.data_dir = folder};
 	struct data train, test;
@@ -673,7 +673,7 @@ START_TEST(test_cifar_bad)
 }
 END_TEST
 
-START_TEST(test_cifar_folders)
+START_TEST(cifar_folder_selects_data_set)
 {
 	struct run run = {.data_dir = folder};
 	struct data train, test;
@@ -724,7 +724,7 @@ START_TEST(test_cifar_folders)
 }
 END_TEST
 
-START_TEST(test_cifar_list)
+START_TEST(list_workloads_shows_used_data_set)
 {
 	/* `list workloads` shows which data set is used */
 	char text[20000];
@@ -751,32 +751,32 @@ Suite *images_suite(void)
 	tcase_set_timeout(t, 60); /* a GPU starts, and tries all convolutions */
 	while (devices[n])
 		n++;
-	tcase_add_test(t, test_counts);
-	tcase_add_test(t, test_memory);
-	tcase_add_loop_test(t, test_gradient, 0, COUNT(nets));
-	tcase_add_test(t, test_lowest_layers);
-	tcase_add_loop_test(t, test_misuse, 0, COUNT(misuses));
-	tcase_add_loop_test(t, test_torch, 0, n * (int)COUNT(references));
-	tcase_add_test(t, test_init);
-	tcase_add_test(t, test_running);
-	tcase_add_test(t, test_dropout);
-	tcase_add_test(t, test_augmented);
+	tcase_add_test(t, image_nets_have_expected_parameter_counts);
+	tcase_add_test(t, activation_gradients_share_vectors);
+	tcase_add_loop_test(t, image_net_gradients_match_finite_differences, 0, COUNT(nets));
+	tcase_add_test(t, lowest_layers_compute_no_input_gradient);
+	tcase_add_loop_test(t, invalid_image_net_ends_the_process, 0, COUNT(misuses));
+	tcase_add_loop_test(t, image_nets_match_pytorch, 0, n * (int)COUNT(references));
+	tcase_add_test(t, initial_values_follow_he_and_uniform);
+	tcase_add_test(t, running_statistics_affect_evaluation_only);
+	tcase_add_test(t, net_dropout_depends_on_key_in_training_only);
+	tcase_add_test(t, augmentation_depends_on_row_epoch_and_seed);
 	suite_add_tcase(s, t);
 
 	t = tcase_create("workloads");
 	tcase_set_timeout(t, 60);
 	tcase_add_checked_fixture(t, made_set, folder_free);
-	tcase_add_test(t, test_lenet_learns);
-	tcase_add_test(t, statistics_are_those_of_the_rows);
-	tcase_add_loop_test(t, test_split, 0, COUNT(splits));
+	tcase_add_test(t, lenet_learns);
+	tcase_add_test(t, norm_statistics_are_those_of_the_rows);
+	tcase_add_loop_test(t, split_image_nets_equal_one_worker, 0, COUNT(splits));
 	suite_add_tcase(s, t);
 
 	t = tcase_create("cifar");
 	tcase_add_checked_fixture(t, folder_new, folder_free);
-	tcase_add_loop_test(t, test_cifar_good, 1, 6);
-	tcase_add_loop_test(t, test_cifar_bad, 0, COUNT(spoilt));
-	tcase_add_test(t, test_cifar_folders);
-	tcase_add_test(t, test_cifar_list);
+	tcase_add_loop_test(t, cifar_batches_are_read, 1, 6);
+	tcase_add_loop_test(t, spoilt_cifar_batches_are_refused, 0, COUNT(spoilt));
+	tcase_add_test(t, cifar_folder_selects_data_set);
+	tcase_add_test(t, list_workloads_shows_used_data_set);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -123,20 +123,20 @@ END_TEST
 static void good_help(const struct table_of *t, const struct option *o)
 {
 	size_t n = strlen(o->help);
-	ck_assert_msg(n > 10, "%s: help says too little", o->name);
+	ck_assert_msg(n > 10, "%s: the help is too short", o->name);
 	if (is_number(o))
 		ck_assert_msg(o->help[n - 1] == ']' && strchr(o->help, '['),
-			      "%s %s: help ends in its unit", t->owner ? t->owner : "run", o->name);
+			      "%s %s: help must end in its unit", t->owner ? t->owner : "run",
+			      o->name);
 	ck_assert_msg((o->type == OPT_CHOICE) == (o->choices != NULL), "%s: choices", o->name);
 	ck_assert_msg(strspn(o->name, "abcdefghijklmnopqrstuvwxyz0123456789-_.") == strlen(o->name),
-		      "%s: a name is lower case", o->name);
+		      "%s: a name must be lower case", o->name);
 	ck_assert_msg(o->min <= o->max, "%s: an empty range", o->name);
-	ck_assert_msg(option_find(t->options, o->name) == o, "%s stands in its table twice",
-		      o->name);
+	ck_assert_msg(option_find(t->options, o->name) == o, "%s is in its table twice", o->name);
 	ck_assert_msg(o->offset < t->size, "%s lies outside its struct", o->name);
 }
 
-START_TEST(help_ends_in_its_unit)
+START_TEST(option_help_ends_in_unit)
 {
 	each_option(good_help);
 }
@@ -153,7 +153,7 @@ START_TEST(plug_in_names_are_unique)
 END_TEST
 
 /* In names of figures each option has its own place, before plug-ins' (98) and the label (99). */
-START_TEST(places_in_names_are_unique)
+START_TEST(option_places_in_names_are_unique)
 {
 	for (const struct option *o = run_options; o->name; o++) {
 		bool label = strcmp(o->name, "label") == 0;
@@ -183,7 +183,7 @@ START_TEST(help_prints_every_option)
 }
 END_TEST
 
-START_TEST(the_readme_names_every_plug_in)
+START_TEST(readme_names_every_plug_in)
 {
 	struct table_of t[64];
 	size_t n = all_tables(t);
@@ -275,7 +275,7 @@ START_TEST(times_take_units)
 }
 END_TEST
 
-START_TEST(booleans_have_many_words)
+START_TEST(booleans_accept_several_words)
 {
 	static const char *const word[] = {"true", "yes", "1", "on", "false", "no", "0", "off"};
 	struct sample s;
@@ -311,7 +311,7 @@ START_TEST(every_real_reads_back)
 }
 END_TEST
 
-START_TEST(the_nearest_name_is_near)
+START_TEST(nearest_name_corrects_typos)
 {
 	static const char *const name[] = {"epochs", "workers", "lr", "sync-every", "seed"};
 	ck_assert_str_eq(nearest("epoch", name, 5), "epochs");
@@ -324,7 +324,7 @@ START_TEST(the_nearest_name_is_near)
 }
 END_TEST
 
-START_TEST(json_is_utf8_whatever_was_typed)
+START_TEST(json_is_utf8_for_any_input)
 {
 	char *text = NULL;
 	size_t n;
@@ -345,7 +345,7 @@ static bool is_bare(const void *ctx, const char *name)
 	return strcmp(name, "dry-run") == 0;
 }
 
-START_TEST(arguments_come_in_any_order)
+START_TEST(arguments_are_accepted_in_any_order)
 {
 	char *argv[] = {"a.ini", "--seed=3",    "--lr", "-0.1", "--dry-run",
 			"b",     "--label=x=y", "-",    "--",   "--odd"};
@@ -367,7 +367,7 @@ START_TEST(arguments_come_in_any_order)
 }
 END_TEST
 
-START_TEST(arguments_that_cannot_be_are_refused)
+START_TEST(invalid_arguments_are_refused)
 {
 	char *last[] = {"--epochs"}, *next[] = {"--epochs", "--lr=1"}, *one[] = {"-x"};
 	char *help[] = {"-h"}, *unknown[] = {"--epoch"};
@@ -448,7 +448,7 @@ static void not_made(const char *name, const char *value, const char *says)
 	free(wrong);
 }
 
-START_TEST(recipes_stand_below_what_is_given)
+START_TEST(given_options_override_recipes)
 {
 	const struct setting s[] = {{"batch", "7"}, {"workload", "perceptron"}, {"batch", "8"}};
 	struct config c;
@@ -474,7 +474,7 @@ START_TEST(every_recipe_is_valid)
 }
 END_TEST
 
-START_TEST(configurations_that_cannot_be_are_refused)
+START_TEST(invalid_configurations_are_refused)
 {
 	not_made("epoch", "3", "did you mean --epochs?");
 	not_made("strategy", "asdg", "did you mean asgd?");
@@ -489,7 +489,7 @@ START_TEST(configurations_that_cannot_be_are_refused)
 }
 END_TEST
 
-START_TEST(job_files_share_defaults)
+START_TEST(job_files_accept_options_of_other_strategies)
 {
 	const struct setting s[] = {{"strategy", "asgd"}, {"periodic.start", "3"}};
 	const struct setting bad[] = {{"strategy", "asgd"}, {"periodic.stat", "3"}};
@@ -504,7 +504,7 @@ START_TEST(job_files_share_defaults)
 END_TEST
 
 /* The last --strategy counts, wherever the options of strategies are. */
-START_TEST(options_of_a_strategy_given_over_are_not_its_own)
+START_TEST(last_strategy_ignores_options_of_others)
 {
 	const struct setting s[] = {
 		{"strategy", "bsp"}, {"bsp.backup", "1"}, {"strategy", "periodic"}};
@@ -530,7 +530,7 @@ static void hash_given(const struct setting *s, size_t n, char hex[17])
 	config_fini(&c);
 }
 
-START_TEST(identity_does_not_depend_on_how_it_is_said)
+START_TEST(config_hash_does_not_depend_on_spelling)
 {
 	const struct setting a[] = {
 		{"lr", "0.10"}, {"epochs", "3"}, {"label", "x"}, {"db", "a.db"}};
@@ -595,13 +595,13 @@ static void hash_changes(const struct table_of *t, const struct option *o)
 	free(name);
 }
 
-START_TEST(identity_depends_on_every_option_that_decides)
+START_TEST(config_hash_depends_on_every_deciding_option)
 {
 	each_option(hash_changes);
 }
 END_TEST
 
-START_TEST(words_give_the_configuration_again)
+START_TEST(config_words_reproduce_the_configuration)
 {
 	const struct setting s[] = {{"strategy", "periodic"},      {"periodic.start", "5"},
 				    {"lr", "0.30000000000000004"}, {"label", "two words"},
@@ -636,7 +636,7 @@ static double rate(const char *schedule, int64_t epoch, double fraction)
 	return lr_at(&run, 4, epoch, fraction);
 }
 
-START_TEST(schedules_have_these_values)
+START_TEST(lr_schedules_have_expected_values)
 {
 	static const struct {
 		const char *schedule;
@@ -675,7 +675,7 @@ START_TEST(schedules_have_these_values)
 }
 END_TEST
 
-START_TEST(rates_scale_with_trainers)
+START_TEST(learning_rate_scales_with_workers)
 {
 	struct run run = {.lr = 0.1, .lr_schedule = "constant", .lr_scale = "linear", .epochs = 1};
 	ck_assert_double_eq_tol(lr_at(&run, 4, 1, 0), 0.4, 1e-15);
@@ -692,7 +692,7 @@ START_TEST(rates_scale_with_trainers)
 }
 END_TEST
 
-START_TEST(schedules_that_are_none_are_refused)
+START_TEST(invalid_lr_schedules_are_refused)
 {
 	static const char *const bad[] = {"",          "steps:3",       "step",
 					  "step:",     "step:3:2",      "step:x0.1",
@@ -739,7 +739,7 @@ START_TEST(plans_count_parameters_and_steps)
 }
 END_TEST
 
-START_TEST(plans_know_model_parallel_workers)
+START_TEST(plans_count_model_parallel_workers_as_one_model)
 {
 	const struct setting s[] = {{"workload", "perceptron"},
 				    {"strategy", "model_parallel"},
@@ -753,7 +753,7 @@ START_TEST(plans_know_model_parallel_workers)
 }
 END_TEST
 
-START_TEST(plans_that_cannot_be_are_refused)
+START_TEST(invalid_plans_are_refused)
 {
 	static const struct {
 		struct setting s[4];
@@ -781,7 +781,7 @@ START_TEST(plans_that_cannot_be_are_refused)
 END_TEST
 
 /* A workload that cannot be split keeps its model whole; strategies that split it are refused. */
-START_TEST(models_that_cannot_be_split_are_not_shared)
+START_TEST(model_parallel_refuses_unsplittable_models)
 {
 	static const struct {
 		const char *strategy, *group;
@@ -834,35 +834,35 @@ Suite *options_suite(void)
 	suite_add_tcase(s, t);
 	tcase_add_test(t, defaults_are_valid_and_read_back);
 	tcase_add_test(t, bad_values_are_refused_with_the_name_and_the_value);
-	tcase_add_test(t, help_ends_in_its_unit);
+	tcase_add_test(t, option_help_ends_in_unit);
 	tcase_add_test(t, plug_in_names_are_unique);
-	tcase_add_test(t, places_in_names_are_unique);
+	tcase_add_test(t, option_places_in_names_are_unique);
 	tcase_add_test(t, help_prints_every_option);
-	tcase_add_test(t, the_readme_names_every_plug_in);
+	tcase_add_test(t, readme_names_every_plug_in);
 	tcase_add_test(t, sizes_take_units);
 	tcase_add_test(t, times_take_units);
-	tcase_add_test(t, booleans_have_many_words);
+	tcase_add_test(t, booleans_accept_several_words);
 	tcase_add_test(t, every_real_reads_back);
-	tcase_add_test(t, the_nearest_name_is_near);
-	tcase_add_test(t, json_is_utf8_whatever_was_typed);
-	tcase_add_test(t, arguments_come_in_any_order);
-	tcase_add_test(t, arguments_that_cannot_be_are_refused);
+	tcase_add_test(t, nearest_name_corrects_typos);
+	tcase_add_test(t, json_is_utf8_for_any_input);
+	tcase_add_test(t, arguments_are_accepted_in_any_order);
+	tcase_add_test(t, invalid_arguments_are_refused);
 	tcase_add_test(t, commands_take_their_own_arguments);
-	tcase_add_test(t, recipes_stand_below_what_is_given);
+	tcase_add_test(t, given_options_override_recipes);
 	tcase_add_test(t, every_recipe_is_valid);
-	tcase_add_test(t, configurations_that_cannot_be_are_refused);
-	tcase_add_test(t, job_files_share_defaults);
-	tcase_add_test(t, options_of_a_strategy_given_over_are_not_its_own);
-	tcase_add_test(t, identity_does_not_depend_on_how_it_is_said);
-	tcase_add_test(t, identity_depends_on_every_option_that_decides);
-	tcase_add_test(t, words_give_the_configuration_again);
-	tcase_add_test(t, schedules_have_these_values);
-	tcase_add_test(t, rates_scale_with_trainers);
-	tcase_add_test(t, schedules_that_are_none_are_refused);
+	tcase_add_test(t, invalid_configurations_are_refused);
+	tcase_add_test(t, job_files_accept_options_of_other_strategies);
+	tcase_add_test(t, last_strategy_ignores_options_of_others);
+	tcase_add_test(t, config_hash_does_not_depend_on_spelling);
+	tcase_add_test(t, config_hash_depends_on_every_deciding_option);
+	tcase_add_test(t, config_words_reproduce_the_configuration);
+	tcase_add_test(t, lr_schedules_have_expected_values);
+	tcase_add_test(t, learning_rate_scales_with_workers);
+	tcase_add_test(t, invalid_lr_schedules_are_refused);
 	tcase_add_test(t, plans_count_parameters_and_steps);
-	tcase_add_test(t, plans_know_model_parallel_workers);
-	tcase_add_test(t, plans_that_cannot_be_are_refused);
-	tcase_add_test(t, models_that_cannot_be_split_are_not_shared);
+	tcase_add_test(t, plans_count_model_parallel_workers_as_one_model);
+	tcase_add_test(t, invalid_plans_are_refused);
+	tcase_add_test(t, model_parallel_refuses_unsplittable_models);
 	tcase_add_test(t, plans_need_mpirun);
 	return s;
 }

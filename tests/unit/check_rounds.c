@@ -192,7 +192,7 @@ static void explore(struct world w, bool (*step)(struct world *w, int k, bool le
 		}
 	if (stuck)
 		ck_assert_msg(count(&w, LEFT) + count(&w, REFUSED) == WORKERS,
-			      "backup %d, lead %d: of %d workers, %d wait for ever in round %d",
+			      "backup %d, lead %d: of %d workers, %d wait forever in round %d",
 			      (int)backup, (int)lead, WORKERS, count(&w, WAITING), (int)w.now.over);
 }
 
@@ -216,7 +216,7 @@ START_TEST(rounds_end_with_enough_pushes)
 }
 END_TEST
 
-START_TEST(nobody_leads_by_more_than_the_bound)
+START_TEST(workers_stay_within_staleness_bound)
 {
 	backup = 0;
 	lead = _i;
@@ -227,7 +227,7 @@ END_TEST
 
 /* ---- Single cases ------------------------------------------------------------------ */
 
-START_TEST(what_comes_after_enough_pushes_is_late)
+START_TEST(push_after_full_round_is_late)
 {
 	struct world w = {.doing = {0}};
 	int away;
@@ -249,7 +249,7 @@ START_TEST(what_comes_after_enough_pushes_is_late)
 END_TEST
 
 /* A worker at a barrier is away for others until they pass the same barrier. */
-START_TEST(barriers_are_counted)
+START_TEST(worker_at_barrier_is_away)
 {
 	struct world w = {.member = {{.barriers = 1}, {.barriers = 0}, {.barriers = MEMBER_GONE}}};
 	backup = 0;
@@ -269,7 +269,7 @@ START_TEST(barriers_are_counted)
 END_TEST
 
 /* The named worker has not pushed in this round; of several, it has made the fewest pushes. */
-START_TEST(an_incomplete_round_names_who_lacks)
+START_TEST(incomplete_round_names_missing_worker)
 {
 	struct world w = {.now = {.over = 4, .counted = 1, .applied = 1},
 			  .member = {{.pushes = 3, .pushed = 5, .barriers = 1},
@@ -290,10 +290,10 @@ Suite *rounds_suite(void)
 	Suite *s = suite_create("rounds");
 	TCase *t = tcase_create("rounds");
 	tcase_add_loop_test(t, rounds_end_with_enough_pushes, 0, 2 * WORKERS - 1);
-	tcase_add_loop_test(t, nobody_leads_by_more_than_the_bound, 0, 3);
-	tcase_add_test(t, what_comes_after_enough_pushes_is_late);
-	tcase_add_test(t, barriers_are_counted);
-	tcase_add_test(t, an_incomplete_round_names_who_lacks);
+	tcase_add_loop_test(t, workers_stay_within_staleness_bound, 0, 3);
+	tcase_add_test(t, push_after_full_round_is_late);
+	tcase_add_test(t, worker_at_barrier_is_away);
+	tcase_add_test(t, incomplete_round_names_missing_worker);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -73,7 +73,7 @@ START_TEST(every_row_has_one_owner_in_every_epoch)
 }
 END_TEST
 
-START_TEST(alpha_says_how_skewed_labels_are)
+START_TEST(alpha_determines_label_skew)
 {
 	struct data d;
 	enum { SEEDS = 10 };
@@ -97,7 +97,7 @@ END_TEST
 
 /* With alpha 1 a share of two models is uniform: mean 1/2, variance 1/12. Within the first half of
  * the rows no shard can be full. */
-START_TEST(shares_are_dirichlet)
+START_TEST(shard_shares_are_dirichlet)
 {
 	enum { DRAWS = 400 };
 	static const double variance[][2] = {{1, 1.0 / 12}, {0.5, 1.0 / 8}, {4, 1.0 / 36}};
@@ -128,7 +128,7 @@ START_TEST(shares_are_dirichlet)
 END_TEST
 
 /* One model owns all rows: the order of an epoch is that of --split=shuffled. */
-START_TEST(one_model_sees_what_it_sees_shuffled)
+START_TEST(one_model_has_shuffled_order)
 {
 	struct data d = labelled();
 	const size_t all = N;
@@ -142,7 +142,7 @@ START_TEST(one_model_sees_what_it_sees_shuffled)
 }
 END_TEST
 
-START_TEST(the_seed_decides_whose_rows_are_whose)
+START_TEST(seed_determines_row_owners)
 {
 	struct data d;
 	for (size_t i = 0; i < COUNT(alphas); i++) {
@@ -162,10 +162,10 @@ Suite *shards_suite(void)
 	Suite *s = suite_create("shards");
 	TCase *t = tcase_create("shards");
 	tcase_add_loop_test(t, every_row_has_one_owner_in_every_epoch, 0, COUNT(alphas));
-	tcase_add_test(t, alpha_says_how_skewed_labels_are);
-	tcase_add_test(t, shares_are_dirichlet);
-	tcase_add_test(t, one_model_sees_what_it_sees_shuffled);
-	tcase_add_test(t, the_seed_decides_whose_rows_are_whose);
+	tcase_add_test(t, alpha_determines_label_skew);
+	tcase_add_test(t, shard_shares_are_dirichlet);
+	tcase_add_test(t, one_model_has_shuffled_order);
+	tcase_add_test(t, seed_determines_row_owners);
 	suite_add_tcase(s, t);
 	return s;
 }

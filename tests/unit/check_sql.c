@@ -31,7 +31,7 @@ static void close_memory(void)
 	store_close(s);
 }
 
-START_TEST(values_come_back)
+START_TEST(sql_values_are_read_back_unchanged)
 {
 	int64_t n;
 	double x[4];
@@ -70,7 +70,7 @@ START_TEST(values_come_back)
 }
 END_TEST
 
-START_TEST(what_goes_wrong_is_told_and_undone)
+START_TEST(sql_errors_are_reported_and_rolled_back)
 {
 	int64_t n;
 	well(sql_begin(s));
@@ -96,7 +96,7 @@ START_TEST(what_goes_wrong_is_told_and_undone)
 }
 END_TEST
 
-START_TEST(files_are_written_or_said_not_to_be)
+START_TEST(output_files_are_written_or_refused)
 {
 	struct output out;
 	char *path = in_folder("none/file"), *wrong = output_open(&out, "--out=", path);
@@ -120,7 +120,7 @@ START_TEST(files_are_written_or_said_not_to_be)
 }
 END_TEST
 
-START_TEST(databases_are_copied_whole)
+START_TEST(database_copy_is_complete)
 {
 	char *from = in_folder("a.db"), *to = in_folder("b.db");
 	new_database("a.db");
@@ -140,12 +140,12 @@ Suite *sql_suite(void)
 	Suite *suite = suite_create("sql");
 	TCase *c = tcase_create("statements"), *f = tcase_create("files");
 	tcase_add_checked_fixture(c, open_memory, close_memory);
-	tcase_add_test(c, values_come_back);
-	tcase_add_test(c, what_goes_wrong_is_told_and_undone);
+	tcase_add_test(c, sql_values_are_read_back_unchanged);
+	tcase_add_test(c, sql_errors_are_reported_and_rolled_back);
 	suite_add_tcase(suite, c);
 	tcase_add_checked_fixture(f, folder_new, folder_free);
-	tcase_add_test(f, files_are_written_or_said_not_to_be);
-	tcase_add_test(f, databases_are_copied_whole);
+	tcase_add_test(f, output_files_are_written_or_refused);
+	tcase_add_test(f, database_copy_is_complete);
 	suite_add_tcase(suite, f);
 	return suite;
 }

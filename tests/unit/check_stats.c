@@ -116,7 +116,7 @@ static double fewer(int n, int k)
 	return p;
 }
 
-START_TEST(ranks_are_those_of_the_exact_distribution)
+START_TEST(median_ranks_match_exact_distribution)
 {
 	expect("SELECT n, low, high, coverage FROM median_rank WHERE n <= 7",
 	       "1,null,null,null;2,1,2,0.5;3,1,3,0.75;4,1,4,0.875;5,1,5,0.9375;6,1,6,0.96875;"
@@ -147,7 +147,7 @@ START_TEST(ranks_are_those_of_the_exact_distribution)
 END_TEST
 
 /* The views' intervals contain the median of a skewed distribution with the stated coverage. */
-START_TEST(intervals_hold_the_median)
+START_TEST(intervals_contain_median_at_stated_rate)
 {
 	enum { CELLS = 100 };
 	static const int sizes[] = {3, 5, 7, 13};
@@ -188,7 +188,7 @@ END_TEST
 
 /* ---- Time to an accuracy ------------------------------------------------- */
 
-START_TEST(a_miss_is_later_than_all_others)
+START_TEST(missed_target_sorts_after_all_times)
 {
 	add("serial", 1, 1, "done", 0.9, 10);
 	add("serial", 1, 2, "done", 0.8, 30);
@@ -220,7 +220,7 @@ END_TEST
 
 /* ---- Runs that diverged --------------------------------------------------- */
 
-START_TEST(who_diverged_is_the_worst_of_its_cell)
+START_TEST(diverged_run_counts_as_worst_of_its_cell)
 {
 	static const char figures[] =
 		"SELECT n, diverged, samples, round(test_accuracy, 6), test_accuracy_low, "
@@ -250,7 +250,7 @@ START_TEST(who_diverged_is_the_worst_of_its_cell)
 }
 END_TEST
 
-START_TEST(who_diverged_is_compared_too)
+START_TEST(diverged_runs_enter_comparisons)
 {
 	static const char compared[] =
 		"SELECT name, pairs, round(difference, 3), mark FROM comparison "
@@ -277,7 +277,7 @@ END_TEST
 /* ---- Repeats of a seed --------------------------------------------------- */
 
 /* Importing or running a seed again adds no sample; only real times add one. */
-START_TEST(a_repeated_seed_is_one_sample)
+START_TEST(repeated_seed_is_one_sample)
 {
 	static const char figures[] =
 		"SELECT n, seeds, test_accuracy, test_accuracy_low, test_accuracy_high, "
@@ -309,7 +309,7 @@ START_TEST(a_repeated_seed_is_one_sample)
 END_TEST
 
 /* In a study, a run that failed before any evaluation counts as the worst; it is not left out. */
-START_TEST(who_failed_at_once_counts_in_a_study)
+START_TEST(run_failed_at_start_counts_in_study)
 {
 	for (int seed = 1; seed <= 3; seed++)
 		add("serial", 1, seed, "done", 0.8 + 0.01 * seed, 1);
@@ -373,7 +373,7 @@ START_TEST(pairs_are_compared_seed_by_seed)
 END_TEST
 
 /* Three seeds, as in make demo, tell 0.30 s from 0.15 s; six show 0.30 and 0.30 s equal to 5 %. */
-START_TEST(three_seeds_tell_times_apart)
+START_TEST(three_seeds_distinguish_times)
 {
 	const double slow[] = {0.3045, 0.2986, 0.3102}, fast[] = {0.1524, 0.1561, 0.1498},
 		     same[] = {0.3030, 0.3066, 0.3021};
@@ -424,7 +424,7 @@ START_TEST(sides_without_common_seeds_are_compared_as_a_whole)
 END_TEST
 
 /* Accuracies differ by at least one test row; equal differences of that size prove nothing. */
-START_TEST(rounding_is_no_certainty)
+START_TEST(differences_below_one_test_row_prove_nothing)
 {
 	for (int i = 0; i < 3; i++) {
 		add("serial", 1, i, "done", 0.8 + 0.01 * i, 1);
@@ -439,7 +439,7 @@ START_TEST(rounding_is_no_certainty)
 END_TEST
 
 /* The number of seeds that the view names decides a comparison, in four of five cases. */
-START_TEST(the_number_of_seeds_that_it_names_would_do)
+START_TEST(named_number_of_seeds_decides_comparison)
 {
 	enum { SETS = 60 };
 	uint64_t rng = 3;
@@ -511,7 +511,7 @@ END_TEST
 
 /* ---- Stored figures of ended runs ---------------------------------------- */
 
-START_TEST(kept_figures_are_those_that_are_computed)
+START_TEST(stored_figures_equal_computed_figures)
 {
 #define KEPT   "SELECT count(*) FROM run_kept"
 #define DIFFER "SELECT count(*) FROM (SELECT * FROM run_kept EXCEPT SELECT * FROM run_computed)"
@@ -547,7 +547,7 @@ START_TEST(kept_figures_are_those_that_are_computed)
 END_TEST
 
 /* Runs that were inserted as ended, as imported runs are. */
-START_TEST(who_opens_the_file_to_write_adds_what_is_missing)
+START_TEST(opening_for_write_adds_missing_figures)
 {
 	struct store *s;
 	char *path = sentence("%s/run.db", folder);
@@ -608,7 +608,7 @@ static void add_three(void)
 	add("easgd", 2, 7, "diverged", 0.1, 1);
 }
 
-START_TEST(tables_say_how_rows_compare)
+START_TEST(table_shows_comparisons_of_rows)
 {
 	add_three();
 	ck_table(EXIT_OK, "",
@@ -664,7 +664,7 @@ START_TEST(tables_say_how_rows_compare)
 END_TEST
 
 /* The control is an allreduce with the same number of workers and equal work. */
-START_TEST(tables_choose_a_control)
+START_TEST(table_chooses_control)
 {
 	static const int workers[] = {1, 2, 4};
 	for (int seed = 1; seed <= 3; seed++) {
@@ -713,7 +713,7 @@ START_TEST(tables_choose_a_control)
 END_TEST
 
 /* Of several controls of equal work, the one that agrees in most settings is chosen. */
-START_TEST(controls_are_the_most_alike)
+START_TEST(control_agrees_in_most_settings)
 {
 	for (int seed = 1; seed <= 2; seed++) {
 		add("allreduce", 4, seed, "done", 0.8, 10);
@@ -735,7 +735,7 @@ START_TEST(controls_are_the_most_alike)
 }
 END_TEST
 
-START_TEST(tables_compare_with_the_row_that_is_asked_for)
+START_TEST(table_versus_selects_control)
 {
 	add_three();
 	ck_says(EXIT_OK, "--versus='asgd 2w'",
@@ -762,7 +762,7 @@ START_TEST(tables_compare_with_the_row_that_is_asked_for)
 }
 END_TEST
 
-START_TEST(markdown_shows_labels_as_they_are)
+START_TEST(markdown_escapes_labels)
 {
 	static const struct {
 		const char *label, *cell;
@@ -782,7 +782,7 @@ START_TEST(markdown_shows_labels_as_they_are)
 }
 END_TEST
 
-START_TEST(tables_warn_of_other_machines)
+START_TEST(table_warns_of_different_machines)
 {
 #define WARNING "warning: not all times were measured in one place"
 	add_three();
@@ -808,30 +808,30 @@ Suite *stats_suite(void)
 	TCase *views = tcase_create("views"), *shown = tcase_create("table");
 	tcase_add_checked_fixture(views, open_memory, close_memory);
 	tcase_set_timeout(views, 60);
-	tcase_add_test(views, ranks_are_those_of_the_exact_distribution);
-	tcase_add_test(views, intervals_hold_the_median);
-	tcase_add_test(views, a_miss_is_later_than_all_others);
-	tcase_add_test(views, who_diverged_is_the_worst_of_its_cell);
-	tcase_add_test(views, who_diverged_is_compared_too);
-	tcase_add_test(views, a_repeated_seed_is_one_sample);
-	tcase_add_test(views, who_failed_at_once_counts_in_a_study);
+	tcase_add_test(views, median_ranks_match_exact_distribution);
+	tcase_add_test(views, intervals_contain_median_at_stated_rate);
+	tcase_add_test(views, missed_target_sorts_after_all_times);
+	tcase_add_test(views, diverged_run_counts_as_worst_of_its_cell);
+	tcase_add_test(views, diverged_runs_enter_comparisons);
+	tcase_add_test(views, repeated_seed_is_one_sample);
+	tcase_add_test(views, run_failed_at_start_counts_in_study);
 	tcase_add_test(views, pairs_are_compared_seed_by_seed);
 	tcase_add_test(views, sides_without_common_seeds_are_compared_as_a_whole);
-	tcase_add_test(views, three_seeds_tell_times_apart);
-	tcase_add_test(views, rounding_is_no_certainty);
-	tcase_add_test(views, the_number_of_seeds_that_it_names_would_do);
+	tcase_add_test(views, three_seeds_distinguish_times);
+	tcase_add_test(views, differences_below_one_test_row_prove_nothing);
+	tcase_add_test(views, named_number_of_seeds_decides_comparison);
 	tcase_add_test(views, false_alarms_are_rare);
-	tcase_add_test(views, kept_figures_are_those_that_are_computed);
+	tcase_add_test(views, stored_figures_equal_computed_figures);
 	suite_add_tcase(suite, views);
 	tcase_add_checked_fixture(shown, open_file, close_file);
 	tcase_set_timeout(shown, 60);
-	tcase_add_test(shown, who_opens_the_file_to_write_adds_what_is_missing);
-	tcase_add_test(shown, tables_say_how_rows_compare);
-	tcase_add_test(shown, tables_choose_a_control);
-	tcase_add_test(shown, controls_are_the_most_alike);
-	tcase_add_test(shown, tables_compare_with_the_row_that_is_asked_for);
-	tcase_add_test(shown, markdown_shows_labels_as_they_are);
-	tcase_add_test(shown, tables_warn_of_other_machines);
+	tcase_add_test(shown, opening_for_write_adds_missing_figures);
+	tcase_add_test(shown, table_shows_comparisons_of_rows);
+	tcase_add_test(shown, table_chooses_control);
+	tcase_add_test(shown, control_agrees_in_most_settings);
+	tcase_add_test(shown, table_versus_selects_control);
+	tcase_add_test(shown, markdown_escapes_labels);
+	tcase_add_test(shown, table_warns_of_different_machines);
 	suite_add_tcase(suite, shown);
 	return suite;
 }

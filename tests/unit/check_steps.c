@@ -72,7 +72,7 @@ static double longest_drawn(const struct steps *s, int N)
 	return sum;
 }
 
-START_TEST(the_longest_of_many_is_as_long)
+START_TEST(longest_drawn_step_equals_longest_measured)
 {
 	const struct tail *t = &tails[_i];
 	struct steps s = made(t);
@@ -86,7 +86,7 @@ START_TEST(the_longest_of_many_is_as_long)
 END_TEST
 
 /* Draws follow the distribution: the longest of 64, 20,000 times. */
-START_TEST(draws_follow_the_shares)
+START_TEST(drawn_steps_follow_distribution)
 {
 	enum { N = 64, TIMES = 20000 };
 	const struct tail *t = &tails[_i];
@@ -113,8 +113,8 @@ Suite *steps_suite(void)
 {
 	Suite *s = suite_create("steps");
 	TCase *t = tcase_create("steps");
-	tcase_add_loop_test(t, the_longest_of_many_is_as_long, 0, COUNT(tails));
-	tcase_add_loop_test(t, draws_follow_the_shares, 0, COUNT(tails));
+	tcase_add_loop_test(t, longest_drawn_step_equals_longest_measured, 0, COUNT(tails));
+	tcase_add_loop_test(t, drawn_steps_follow_distribution, 0, COUNT(tails));
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -89,7 +89,7 @@ static char *rows_of(const char *text)
 /* Asserts that this is a message that contains these words. */
 static void ck_sentence(char *got, const char *words)
 {
-	ck_assert_msg(got, "no sentence with \"%s\"", words);
+	ck_assert_msg(got, "no message with \"%s\"", words);
 	ck_assert_msg(strstr(got, words), "\"%s\" lacks \"%s\"", got, words);
 	free(got);
 }
@@ -186,7 +186,7 @@ static struct epoch_row epoch_row(int64_t epoch, double accuracy)
 
 /* ---- What is stored ------------------------------------------------------ */
 
-START_TEST(a_run_is_kept)
+START_TEST(run_is_stored)
 {
 	struct store *s = open_store(STORE_WRITE);
 	struct config c = config_of("5", "it's");
@@ -242,7 +242,7 @@ START_TEST(a_run_is_kept)
 END_TEST
 
 /* Under the strategy's names. A resumed run deletes later epochs, and with them their values. */
-START_TEST(what_a_strategy_says_is_kept)
+START_TEST(strategy_reports_are_stored)
 {
 	struct store *s = open_store(STORE_WRITE);
 	struct config c = config_of("1", "");
@@ -267,7 +267,7 @@ START_TEST(what_a_strategy_says_is_kept)
 }
 END_TEST
 
-START_TEST(what_was_chosen_is_recorded)
+START_TEST(chosen_device_and_placement_are_stored)
 {
 	struct store *s = open_store(STORE_WRITE);
 	struct config c = config_of("1", "");
@@ -300,7 +300,7 @@ START_TEST(what_was_chosen_is_recorded)
 END_TEST
 
 /* A push in each bin; none in bin 4, seven in bin 130. */
-START_TEST(a_histogram_adds_up_to_the_pushes)
+START_TEST(staleness_histogram_sums_to_pushes)
 {
 	struct store *s = open_store(STORE_WRITE);
 	struct config c = config_of("1", "");
@@ -328,7 +328,7 @@ START_TEST(a_histogram_adds_up_to_the_pushes)
 }
 END_TEST
 
-START_TEST(arrivals_come_back_in_order)
+START_TEST(arrivals_are_stored_in_order)
 {
 	enum { N = 3000 };
 	static const char *const kinds[] = {"push", "pull", "sync", "elastic", "drop"};
@@ -372,7 +372,7 @@ START_TEST(arrivals_come_back_in_order)
 }
 END_TEST
 
-START_TEST(plugin_options_are_kept)
+START_TEST(plugin_options_are_stored)
 {
 	struct store *s = open_store(STORE_WRITE);
 	struct config c = config_of("1", "");
@@ -417,7 +417,7 @@ START_TEST(every_core_option_has_a_column)
 }
 END_TEST
 
-static char *shape(void);
+static char *schema_shape(void);
 
 /* A value that is not the default, and that a configuration of simulated workers takes. */
 static const char *other_value(const struct option *o)
@@ -524,7 +524,7 @@ static void drop_views_and_triggers(void)
 }
 
 /* Older versions stored the running loss as training loss. */
-START_TEST(losses_of_older_files_keep_their_meaning)
+START_TEST(migrated_losses_keep_their_meaning)
 {
 	struct store *s = open_store(STORE_WRITE);
 	struct config c = config_of("1", "");
@@ -549,10 +549,10 @@ END_TEST
 
 /* A file of this version that is older than an option lacks its column. It gets the column, and
  * older runs get the default. */
-START_TEST(a_new_option_needs_no_migration)
+START_TEST(new_option_needs_no_migration)
 {
 	make_empty_store();
-	char *fresh = shape();
+	char *fresh = schema_shape();
 
 	for (int mode = STORE_READ; mode <= STORE_WRITE; mode++) {
 		struct store *s = open_store(STORE_WRITE);
@@ -568,7 +568,7 @@ START_TEST(a_new_option_needs_no_migration)
 			sql(back_to_6);
 		store_close(open_store((enum store_mode)mode));
 		ck_rows("PRAGMA user_version", "14");
-		char *now = shape();
+		char *now = schema_shape();
 		ck_assert_str_eq(now, fresh);
 		free(now);
 		ck_rows("SELECT DISTINCT r.speed, r.precision, r.sim_train, config_key ->> 'speed' "
@@ -580,7 +580,7 @@ START_TEST(a_new_option_needs_no_migration)
 }
 END_TEST
 
-START_TEST(a_pending_row_is_taken_over)
+START_TEST(pending_row_becomes_the_run)
 {
 	struct store *s = open_store(STORE_WRITE);
 	struct config a = config_of("1", ""), b = config_of("2", "");
@@ -609,7 +609,7 @@ START_TEST(a_pending_row_is_taken_over)
 }
 END_TEST
 
-START_TEST(only_an_unfinished_run_is_failed)
+START_TEST(store_fail_marks_only_unfinished_runs)
 {
 	struct store *s = open_store(STORE_WRITE);
 	struct config c = config_of("1", "");
@@ -625,7 +625,7 @@ START_TEST(only_an_unfinished_run_is_failed)
 }
 END_TEST
 
-START_TEST(dead_runs_are_marked)
+START_TEST(runs_of_ended_processes_are_marked_failed)
 {
 	struct store *s = open_store(STORE_WRITE);
 	struct config c = config_of("1", "");
@@ -662,7 +662,7 @@ START_TEST(dead_runs_are_marked)
 END_TEST
 
 /* A killed process still exists while the kernel frees its memory. */
-START_TEST(runs_of_exiting_processes_are_marked)
+START_TEST(runs_of_exiting_processes_are_marked_failed)
 {
 	enum { BYTES = 1 << 30 };
 	struct store *s = open_store(STORE_WRITE);
@@ -705,7 +705,7 @@ START_TEST(runs_of_exiting_processes_are_marked)
 }
 END_TEST
 
-START_TEST(a_killed_run_stays_readable)
+START_TEST(killed_run_stays_readable)
 {
 	struct config c = config_of("1", "");
 	struct epoch_row row = epoch_row(0, 0.1);
@@ -726,7 +726,7 @@ START_TEST(a_killed_run_stays_readable)
 }
 END_TEST
 
-START_TEST(a_deleted_run_takes_no_epochs)
+START_TEST(deleted_run_accepts_no_epochs)
 {
 	struct store *s = open_store(STORE_WRITE);
 	struct config c = config_of("1", "");
@@ -753,7 +753,7 @@ static void ck_refused(enum store_mode mode, const char *words)
 		ck_sentence(store_check(path), words);
 }
 
-START_TEST(checking_writes_nothing)
+START_TEST(store_check_writes_nothing)
 {
 	ck_fine(store_check(path));
 	ck_assert_int_eq(files_in_folder(), 0);
@@ -767,7 +767,7 @@ START_TEST(checking_writes_nothing)
 }
 END_TEST
 
-START_TEST(what_is_no_store_is_refused)
+START_TEST(non_database_files_are_refused)
 {
 	struct stat before, after;
 	ck_refused(STORE_READ, "there is no results database");
@@ -792,7 +792,7 @@ START_TEST(what_is_no_store_is_refused)
 }
 END_TEST
 
-START_TEST(places_that_cannot_be_written_are_refused)
+START_TEST(unwritable_paths_are_refused)
 {
 	snprintf(path, sizeof(path), "%s", folder);
 	ck_refused(STORE_READ, "is a folder");
@@ -805,7 +805,7 @@ START_TEST(places_that_cannot_be_written_are_refused)
 }
 END_TEST
 
-START_TEST(what_cannot_be_written_can_be_read)
+START_TEST(read_only_database_can_be_read)
 {
 	struct config c = config_of("1", "");
 	struct store *s = open_store(STORE_WRITE);
@@ -834,7 +834,7 @@ START_TEST(what_cannot_be_written_can_be_read)
 }
 END_TEST
 
-START_TEST(a_newer_schema_is_refused)
+START_TEST(newer_schema_is_refused)
 {
 	make_empty_store();
 	sql("PRAGMA user_version = 999");
@@ -896,7 +896,7 @@ const char tables_2[] =
 	"CREATE INDEX calibration_name ON calibration (host, device, name); ";
 
 /* Every table with its columns and keys, whatever their order. */
-static char *shape(void)
+static char *schema_shape(void)
 {
 	return rows_of(
 		"SELECT * FROM (SELECT m.name, l.strict, l.wr, t.name, t.type, t.\"notnull\", "
@@ -910,10 +910,10 @@ static char *shape(void)
 		"FROM sqlite_master WHERE type <> 'table' ORDER BY 1, 2)");
 }
 
-START_TEST(an_older_schema_migrates)
+START_TEST(versions_0_to_2_migrate)
 {
 	make_empty_store();
-	char *fresh = shape();
+	char *fresh = schema_shape();
 
 	for (int mode = STORE_READ; mode <= STORE_WRITE; mode++) {
 		remove(path);
@@ -937,7 +937,7 @@ START_TEST(an_older_schema_migrates)
 			    : "PRAGMA user_version = 0");
 		store_close(open_store((enum store_mode)mode));
 		ck_rows("PRAGMA user_version", "14");
-		char *migrated = shape();
+		char *migrated = schema_shape();
 		ck_assert_str_eq(migrated, fresh);
 		free(migrated);
 		ck_rows("SELECT id, config_hash, strategy, table_home, record, precision, "
@@ -985,7 +985,7 @@ static char *columns_of_all(void)
 		       "JOIN pragma_table_info(m.name) AS t WHERE m.type = 'table' ORDER BY 1, 2");
 }
 
-START_TEST(version_8_as_it_was_released_migrates)
+START_TEST(version_8_migrates)
 {
 	make_empty_store();
 	char *fresh = columns_of_all();
@@ -1087,7 +1087,7 @@ END_TEST
 START_TEST(version_13_migrates)
 {
 	make_empty_store();
-	char *fresh = shape();
+	char *fresh = schema_shape();
 	struct store *s = open_store(STORE_WRITE);
 	struct config c = config_of("1", "");
 	struct sink sink = store_sink(s);
@@ -1101,7 +1101,7 @@ START_TEST(version_13_migrates)
 	sql("DROP TABLE epoch_value; PRAGMA user_version = 13");
 	store_close(open_store(STORE_WRITE));
 	ck_rows("PRAGMA user_version", "14");
-	char *migrated = shape();
+	char *migrated = schema_shape();
 	ck_assert_str_eq(migrated, fresh);
 	ck_rows("SELECT r.test_accuracy, e.epoch, v.name FROM run_summary AS r JOIN epoch AS e ON "
 		"e.run_id = r.id LEFT JOIN epoch_value AS v USING (run_id, epoch)",
@@ -1129,7 +1129,7 @@ END_TEST
 
 /* ---- Heartbeats ------------------------------------------------------------------ */
 
-static void seen(const char *id, const char *host, const char *ago)
+static void set_heartbeat(const char *id, const char *host, const char *ago)
 {
 	char *text =
 		sentence("UPDATE run SET host = '%s', pid = 1, status = 'running', heartbeat = "
@@ -1140,7 +1140,7 @@ static void seen(const char *id, const char *host, const char *ago)
 }
 
 /* A run on another machine counts as alive while its heartbeat is recent. */
-START_TEST(silent_runs_elsewhere_are_dead)
+START_TEST(remote_runs_without_heartbeat_are_marked_failed)
 {
 	struct store *s = open_store(STORE_WRITE);
 	for (int seed = 1; seed <= 3; seed++) {
@@ -1151,8 +1151,8 @@ START_TEST(silent_runs_elsewhere_are_dead)
 		config_fini(&c);
 	}
 	store_close(s);
-	seen("1", "elsewhere", "600 seconds");
-	seen("2", "elsewhere", "60 seconds");
+	set_heartbeat("1", "elsewhere", "600 seconds");
+	set_heartbeat("2", "elsewhere", "60 seconds");
 	sql("UPDATE run SET host = 'elsewhere', pid = 1, status = 'running' WHERE id = 3");
 	store_close(open_store(STORE_WRITE));
 	ck_rows("SELECT id, status, reason LIKE 'interrupted: its process 1 on elsewhere was last "
@@ -1161,7 +1161,7 @@ START_TEST(silent_runs_elsewhere_are_dead)
 }
 END_TEST
 
-START_TEST(a_run_gives_signs_of_life)
+START_TEST(running_run_updates_heartbeat)
 {
 	struct store *s = open_store(STORE_WRITE);
 	struct config c = config_of("1", "");
@@ -1183,7 +1183,7 @@ START_TEST(a_run_gives_signs_of_life)
 }
 END_TEST
 
-START_TEST(a_locked_file_is_named)
+START_TEST(locked_database_is_reported)
 {
 	sqlite3 *other;
 	make_empty_store();
@@ -1220,7 +1220,7 @@ static void fill_disk(bool full)
 	}
 }
 
-START_TEST(a_full_disk_ends_the_run)
+START_TEST(full_disk_ends_the_run)
 {
 	struct config c = config_of("1", "");
 	struct store *s = open_store(STORE_WRITE);
@@ -1291,7 +1291,7 @@ START_TEST(summaries_are_right)
 }
 END_TEST
 
-START_TEST(every_option_but_the_seed_tells_configurations_apart)
+START_TEST(config_key_contains_every_option_except_seed)
 {
 	make_empty_store();
 	sql(RUN("asgd", 2, 1, 1, "done") RUN("asgd", 2, 1, 2, "done"));
@@ -1321,7 +1321,7 @@ START_TEST(every_option_but_the_seed_tells_configurations_apart)
 }
 END_TEST
 
-START_TEST(kept_medians_stay_true)
+START_TEST(stored_medians_follow_changes)
 {
 	make_empty_store();
 	sql(RUN("serial", 1, 1, 1, "running") EPOCH(1, 1, 1, 0.5) EPOCH(1, 2, 2, 0.5));
@@ -1427,7 +1427,7 @@ static const char awkward[] =
 	"UNION ALL SELECT 23456789012, 1e300 * 1e300, 'é', NULL, '10.25'";
 static const char awkward_text[] = "it's \"x\", a|b\nc\\ \x01\xff";
 
-START_TEST(formats_are_exact)
+START_TEST(query_formats_are_exact)
 {
 	make_empty_store();
 	ck_printed(FORMAT_CSV, awkward, awkward_text,
@@ -1457,7 +1457,7 @@ START_TEST(formats_are_exact)
 }
 END_TEST
 
-START_TEST(formats_are_found)
+START_TEST(format_names_are_found)
 {
 	enum format f;
 	ck_assert(format_find(NULL, &f) && f == FORMAT_TEXT);
@@ -1468,7 +1468,7 @@ START_TEST(formats_are_found)
 }
 END_TEST
 
-START_TEST(queries_change_nothing)
+START_TEST(queries_other_than_select_are_refused)
 {
 	static const char *const bad[][2] = {
 		{"DELETE FROM run", "only a SELECT"},
@@ -1486,7 +1486,7 @@ START_TEST(queries_change_nothing)
 }
 END_TEST
 
-START_TEST(a_run_is_one_json_object)
+START_TEST(run_is_one_json_object)
 {
 	char *text = NULL;
 	size_t n = 0;
@@ -1547,7 +1547,7 @@ static void ck_table(int want_status, const char *want_out, const char *want_err
 
 #define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-START_TEST(table_of_configurations)
+START_TEST(table_lists_configurations)
 {
 	make_empty_store();
 	sql(four_configurations);
@@ -1596,7 +1596,7 @@ START_TEST(table_of_configurations)
 }
 END_TEST
 
-START_TEST(table_shows_drops_where_there_are_any)
+START_TEST(table_shows_dropped_pushes_only_if_any)
 {
 	char *out, *err;
 	make_empty_store();
@@ -1627,7 +1627,7 @@ START_TEST(table_shows_drops_where_there_are_any)
 }
 END_TEST
 
-START_TEST(table_tells_namesakes_apart)
+START_TEST(table_distinguishes_configurations_of_equal_name)
 {
 	make_empty_store();
 	sql(four_configurations);
@@ -1644,7 +1644,7 @@ START_TEST(table_tells_namesakes_apart)
 }
 END_TEST
 
-START_TEST(table_refuses)
+START_TEST(table_refuses_invalid_options)
 {
 	ck_table(2, "", "there is no results database", WORDS(NULL));
 	make_empty_store();
@@ -1663,7 +1663,7 @@ START_TEST(table_refuses)
 }
 END_TEST
 
-START_TEST(table_helps)
+START_TEST(table_prints_help)
 {
 	char *out, *err;
 	ck_assert_int_eq(table(&out, &err, WORDS("--help")), 0);
@@ -1681,51 +1681,51 @@ Suite *store_suite(void)
 	TCase *c = tcase_create("store");
 	tcase_add_checked_fixture(c, set_up, folder_free);
 	tcase_set_timeout(c, 60);
-	tcase_add_test(c, a_run_is_kept);
-	tcase_add_test(c, what_a_strategy_says_is_kept);
-	tcase_add_test(c, what_was_chosen_is_recorded);
-	tcase_add_test(c, a_histogram_adds_up_to_the_pushes);
-	tcase_add_test(c, arrivals_come_back_in_order);
-	tcase_add_test(c, plugin_options_are_kept);
+	tcase_add_test(c, run_is_stored);
+	tcase_add_test(c, strategy_reports_are_stored);
+	tcase_add_test(c, chosen_device_and_placement_are_stored);
+	tcase_add_test(c, staleness_histogram_sums_to_pushes);
+	tcase_add_test(c, arrivals_are_stored_in_order);
+	tcase_add_test(c, plugin_options_are_stored);
 	tcase_add_test(c, every_core_option_has_a_column);
 	tcase_add_test(c, config_hash_and_config_key_agree);
-	tcase_add_test(c, losses_of_older_files_keep_their_meaning);
-	tcase_add_test(c, a_new_option_needs_no_migration);
-	tcase_add_test(c, a_pending_row_is_taken_over);
-	tcase_add_test(c, only_an_unfinished_run_is_failed);
-	tcase_add_test(c, dead_runs_are_marked);
-	tcase_add_test(c, runs_of_exiting_processes_are_marked);
-	tcase_add_test(c, a_killed_run_stays_readable);
-	tcase_add_test(c, a_deleted_run_takes_no_epochs);
-	tcase_add_test(c, checking_writes_nothing);
-	tcase_add_test(c, what_is_no_store_is_refused);
-	tcase_add_test(c, places_that_cannot_be_written_are_refused);
-	tcase_add_test(c, what_cannot_be_written_can_be_read);
-	tcase_add_test(c, a_newer_schema_is_refused);
-	tcase_add_loop_test(c, an_older_schema_migrates, 0, 3);
-	tcase_add_test(c, version_8_as_it_was_released_migrates);
+	tcase_add_test(c, migrated_losses_keep_their_meaning);
+	tcase_add_test(c, new_option_needs_no_migration);
+	tcase_add_test(c, pending_row_becomes_the_run);
+	tcase_add_test(c, store_fail_marks_only_unfinished_runs);
+	tcase_add_test(c, runs_of_ended_processes_are_marked_failed);
+	tcase_add_test(c, runs_of_exiting_processes_are_marked_failed);
+	tcase_add_test(c, killed_run_stays_readable);
+	tcase_add_test(c, deleted_run_accepts_no_epochs);
+	tcase_add_test(c, store_check_writes_nothing);
+	tcase_add_test(c, non_database_files_are_refused);
+	tcase_add_test(c, unwritable_paths_are_refused);
+	tcase_add_test(c, read_only_database_can_be_read);
+	tcase_add_test(c, newer_schema_is_refused);
+	tcase_add_loop_test(c, versions_0_to_2_migrate, 0, 3);
+	tcase_add_test(c, version_8_migrates);
 	tcase_add_test(c, version_9_migrates);
 	tcase_add_test(c, version_12_migrates);
 	tcase_add_test(c, version_11_migrates);
 	tcase_add_test(c, version_13_migrates);
-	tcase_add_test(c, silent_runs_elsewhere_are_dead);
-	tcase_add_test(c, a_run_gives_signs_of_life);
-	tcase_add_test(c, a_locked_file_is_named);
-	tcase_add_test(c, a_full_disk_ends_the_run);
+	tcase_add_test(c, remote_runs_without_heartbeat_are_marked_failed);
+	tcase_add_test(c, running_run_updates_heartbeat);
+	tcase_add_test(c, locked_database_is_reported);
+	tcase_add_test(c, full_disk_ends_the_run);
 	tcase_add_test(c, summaries_are_right);
-	tcase_add_test(c, every_option_but_the_seed_tells_configurations_apart);
-	tcase_add_test(c, kept_medians_stay_true);
+	tcase_add_test(c, config_key_contains_every_option_except_seed);
+	tcase_add_test(c, stored_medians_follow_changes);
 	tcase_add_test(c, time_to_accuracy_is_right);
 	tcase_add_test(c, speedups_are_right);
-	tcase_add_test(c, formats_are_exact);
-	tcase_add_test(c, formats_are_found);
-	tcase_add_test(c, queries_change_nothing);
-	tcase_add_test(c, a_run_is_one_json_object);
-	tcase_add_test(c, table_of_configurations);
-	tcase_add_test(c, table_shows_drops_where_there_are_any);
-	tcase_add_test(c, table_tells_namesakes_apart);
-	tcase_add_test(c, table_refuses);
-	tcase_add_test(c, table_helps);
+	tcase_add_test(c, query_formats_are_exact);
+	tcase_add_test(c, format_names_are_found);
+	tcase_add_test(c, queries_other_than_select_are_refused);
+	tcase_add_test(c, run_is_one_json_object);
+	tcase_add_test(c, table_lists_configurations);
+	tcase_add_test(c, table_shows_dropped_pushes_only_if_any);
+	tcase_add_test(c, table_distinguishes_configurations_of_equal_name);
+	tcase_add_test(c, table_refuses_invalid_options);
+	tcase_add_test(c, table_prints_help);
 	suite_add_tcase(suite, c);
 	return suite;
 }

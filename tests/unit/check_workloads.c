@@ -96,7 +96,7 @@ static void check_gemm(struct worker *w, bool at, bool bt, size_t m, size_t n, s
 	free(right);
 }
 
-START_TEST(test_gemm)
+START_TEST(gemm_matches_double_precision)
 {
 	static const size_t shapes[][3] = {
 		{1, 1, 1},    {1, 1, 100},  {1, 100, 10}, {100, 10, 1},  {1, 100, 1}, {3, 5, 7},
@@ -226,7 +226,7 @@ static const struct elementwise elementwise[] = {
 	{"tanh_grad", run_tanh_grad, right_tanh_grad, 2e-6},
 };
 
-START_TEST(test_elementwise)
+START_TEST(elementwise_operations_match_double_precision)
 {
 	static const size_t lengths[] = {1, 3, 8, 31, 1000, 4099};
 	struct fixture f;
@@ -257,7 +257,7 @@ START_TEST(test_elementwise)
 }
 END_TEST
 
-START_TEST(test_heads)
+START_TEST(operations_with_length_leave_rest_unchanged)
 {
 	/* operations with a length do not change the floats after it */
 	static const float in[6] = {-1, 2, -3, -4, 5, -6};
@@ -280,7 +280,7 @@ START_TEST(test_heads)
 }
 END_TEST
 
-START_TEST(test_rows_and_columns)
+START_TEST(row_and_column_operations_match_reference)
 {
 	enum { ROWS = 7, WIDTH = 13, FIRST = 4, N = 5 };
 	struct fixture f;
@@ -322,7 +322,7 @@ START_TEST(test_rows_and_columns)
 }
 END_TEST
 
-START_TEST(test_xent)
+START_TEST(softmax_xent_matches_double_precision)
 {
 	enum { ROWS = 37, N = 10 };
 	struct fixture f;
@@ -386,7 +386,7 @@ START_TEST(test_xent)
 }
 END_TEST
 
-START_TEST(test_mse)
+START_TEST(mse_matches_double_precision)
 {
 	enum { ROWS = 9, N = 3 };
 	struct fixture f;
@@ -423,7 +423,7 @@ START_TEST(test_mse)
 }
 END_TEST
 
-START_TEST(test_sgd)
+START_TEST(sgd_step_matches_double_precision)
 {
 	enum { N = 1003 };
 	struct fixture f;
@@ -463,7 +463,7 @@ START_TEST(test_sgd)
 }
 END_TEST
 
-START_TEST(test_gather)
+START_TEST(gather_copies_indexed_rows)
 {
 	enum { ROWS = 11, FEATURES = 21, PICKED = 8 };
 	static const int32_t index[PICKED] = {10, 0, 3, 3, 7, 1, 9, 2};
@@ -506,7 +506,7 @@ START_TEST(test_gather)
 }
 END_TEST
 
-START_TEST(test_memory)
+START_TEST(new_vectors_are_zero_and_aligned)
 {
 	static const size_t lengths[] = {
 		0, 1, 15, 16383, 16384, 16385, 1 << 20, (1 << 20) + 1, 3 << 20, (5 << 20) + 7};
@@ -567,7 +567,7 @@ static void misuse(struct worker *w, int which)
 	MISUSES(CALL)
 }
 
-START_TEST(test_misuse)
+START_TEST(wrong_lengths_end_the_process)
 {
 	ends_the_process(misuse, _i, misuse_says[_i]);
 }
@@ -583,7 +583,7 @@ static void made_set(void)
 	idx_put_set(IMAGES, TESTS, false, '-');
 }
 
-START_TEST(test_idx_good)
+START_TEST(idx_files_are_read)
 {
 	/* the four ways in which sets are named and packed */
 	struct run run = {.data_dir = folder};
@@ -690,7 +690,7 @@ static void spoil(const struct spoilt *s)
 	fclose(f);
 }
 
-START_TEST(test_idx_bad)
+START_TEST(spoilt_idx_files_are_refused)
 {
 	const struct spoilt *s = &spoilt[_i];
 	struct run run = {.data_dir = folder};
@@ -699,12 +699,11 @@ START_TEST(test_idx_bad)
 	spoil(s);
 	const char *wrong = dataset_fashion_mnist.probe(&run, &train, &test);
 
-	ck_assert_msg(s->late || wrong, "probe finds nothing wrong");
+	ck_assert_msg(s->late || wrong, "probe finds no error");
 	free((char *)wrong);
 	dataset_fashion_mnist.unload(&train, &test);
 	wrong = dataset_fashion_mnist.load(&run, &train, &test);
-	ck_assert_msg(wrong != NULL, "%s: load finds nothing wrong, should say: %s", s->file,
-		      s->says);
+	ck_assert_msg(wrong != NULL, "%s: load finds no error, should say: %s", s->file, s->says);
 	ck_assert_msg(strstr(wrong, s->says) != NULL, "\"%s\" lacks \"%s\"", wrong, s->says);
 	ck_assert_msg(strstr(wrong, folder) != NULL, "\"%s\" names no file", wrong);
 	ck_assert_ptr_null(train.bytes);
@@ -714,7 +713,7 @@ START_TEST(test_idx_bad)
 }
 END_TEST
 
-START_TEST(test_idx_missing)
+START_TEST(missing_idx_files_are_named)
 {
 	static const char *const files[] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
 					    "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
@@ -751,7 +750,7 @@ START_TEST(test_idx_missing)
 }
 END_TEST
 
-START_TEST(test_cubes)
+START_TEST(cubes_data_follow_seed_and_formula)
 {
 	struct run run = {.seed = 1}, other = {.seed = 2};
 	struct data a, at, b, bt, c, ct;
@@ -825,7 +824,7 @@ static void open_workload(struct fixture *f, const struct workload *workload, do
 	f->w.rows = COUNT(rows_used);
 }
 
-START_TEST(test_workload_gradient)
+START_TEST(workload_gradients_match_finite_differences)
 {
 	struct fixture f;
 	open_workload(&f, workloads[_i], 0);
@@ -834,7 +833,7 @@ START_TEST(test_workload_gradient)
 }
 END_TEST
 
-START_TEST(test_workload_learns)
+START_TEST(workload_training_lowers_loss)
 {
 	/* thirty steps with the recipe's rate on one mini-batch lower its loss */
 	struct fixture f;
@@ -860,7 +859,7 @@ START_TEST(test_workload_learns)
 }
 END_TEST
 
-START_TEST(test_workload_evaluates)
+START_TEST(workload_evaluation_changes_no_state)
 {
 	/* evaluation gives the loss of the gradient step, for any rows, and changes nothing; with
 	 * batch normalisation the loss differs */
@@ -910,7 +909,7 @@ START_TEST(test_workload_evaluates)
 }
 END_TEST
 
-START_TEST(test_workload_repeats)
+START_TEST(seed_determines_initial_model)
 {
 	/* the seed decides the model; two workers of one seed start equal */
 	const struct workload *workload = workloads[_i];
@@ -940,7 +939,7 @@ START_TEST(test_workload_repeats)
 END_TEST
 
 /* Layouts without memory: the parameters that the papers and tutorials name. */
-START_TEST(test_layout)
+START_TEST(workload_parameter_counts_match_papers)
 {
 	static const struct {
 		const char *name;
@@ -959,7 +958,7 @@ START_TEST(test_layout)
 		for (size_t j = 0; j < COUNT(table); j++)
 			if (strcmp(table[j].name, name) == 0)
 				params = table[j].params;
-		ck_assert_msg(params, "%s: how many parameters it has is not in this table", name);
+		ck_assert_msg(params, "%s: its number of parameters is not in this table", name);
 		fixture_open(&f, &device_none);
 		f.run.momentum = 0.9;
 		f.run.data_dir = folder;
@@ -1023,7 +1022,7 @@ static void check_decay(const struct workload *workload, const char *decay, doub
 }
 
 /* --decay=weights spares the biases and norms of each model, which are counted here by hand. */
-START_TEST(decay_can_spare_norms_and_biases)
+START_TEST(weight_decay_can_exclude_norms_and_biases)
 {
 	static const struct {
 		const char *name;
@@ -1085,7 +1084,7 @@ static void misuse_net(struct worker *w, int which)
 		  net_misuses[which].mse ? LOSS_MSE : LOSS_XENT);
 }
 
-START_TEST(test_net_misuse)
+START_TEST(invalid_net_ends_the_process)
 {
 	ends_the_process(misuse_net, _i, net_misuses[_i].says);
 }
@@ -1101,7 +1100,7 @@ static const struct {
 	{"7t5r6t3", INIT_HE, false}, {"40r1", INIT_HE, true},
 };
 
-START_TEST(test_net_gradient)
+START_TEST(net_gradients_match_finite_differences)
 {
 	struct fixture f;
 	fixture_open(&f, &device_cpu);
@@ -1130,7 +1129,7 @@ static void watch(struct worker *w, size_t i)
 	free(g);
 }
 
-START_TEST(test_layer_ready)
+START_TEST(layer_ready_runs_from_last_layer_to_first)
 {
 	static const struct strategy watcher = {.layer_ready = watch};
 	struct fixture f;
@@ -1185,7 +1184,7 @@ static char *part_place(const struct worker *w, struct linear *l)
 	return NULL;
 }
 
-START_TEST(test_split_layout)
+START_TEST(split_layers_contain_each_parameter_once)
 {
 	/* 11 -> 9 -> 7 -> 5 over three: by output, by input of a split x, by input of a whole x */
 	static const struct linear_ops ops = {.place = part_place};
@@ -1255,7 +1254,7 @@ static void build_reference(struct worker *w, const struct data *d, const struct
 	build_net(w, d->features, r->layers, INIT_ZERO, r->mse ? LOSS_MSE : LOSS_XENT);
 }
 
-START_TEST(test_torch)
+START_TEST(linear_nets_match_pytorch)
 {
 	check_reference(&references[_i], &device_cpu, build_reference, 1e-5, 1e-6);
 }
@@ -1264,7 +1263,7 @@ END_TEST
 #include "tests/reference/torch_gpt.inc"
 
 /* A small gpt: its loss, the gradient of its scores, and every 37th of its parameters. */
-START_TEST(test_torch_gpt)
+START_TEST(gpt_matches_pytorch)
 {
 	enum { LAYERS = 2, HEADS = 2, WIDTH = 8, CONTEXT = 5, ROWS = 3, KEPT = 37 };
 	static const int32_t index[ROWS] = {0, 1, 2};
@@ -1325,7 +1324,7 @@ static int by_state(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-START_TEST(test_streams_differ)
+START_TEST(random_streams_have_distinct_states)
 {
 	/* seeds, kinds and parts that are close, as layers and epochs are, and far apart, as ranks
 	 * may be */
@@ -1349,7 +1348,7 @@ START_TEST(test_streams_differ)
 }
 END_TEST
 
-START_TEST(test_machine)
+START_TEST(machine_reports_library_versions)
 {
 	const struct machine *m = machine();
 	ck_assert_ptr_nonnull(m->onednn);
@@ -1367,50 +1366,50 @@ Suite *workloads_suite(void)
 	TCase *t = tcase_create("devices");
 	int n = device_count();
 	tcase_set_timeout(t, 60); /* each test starts the GPU again */
-	tcase_add_loop_test(t, test_gemm, 0, n);
-	tcase_add_loop_test(t, test_elementwise, 0, n);
-	tcase_add_loop_test(t, test_heads, 0, n);
-	tcase_add_loop_test(t, test_rows_and_columns, 0, n);
-	tcase_add_loop_test(t, test_xent, 0, n);
-	tcase_add_loop_test(t, test_mse, 0, n);
-	tcase_add_loop_test(t, test_sgd, 0, n);
-	tcase_add_loop_test(t, test_gather, 0, n);
-	tcase_add_loop_test(t, test_memory, 0, n);
-	tcase_add_test(t, test_streams_differ);
-	tcase_add_test(t, test_machine);
+	tcase_add_loop_test(t, gemm_matches_double_precision, 0, n);
+	tcase_add_loop_test(t, elementwise_operations_match_double_precision, 0, n);
+	tcase_add_loop_test(t, operations_with_length_leave_rest_unchanged, 0, n);
+	tcase_add_loop_test(t, row_and_column_operations_match_reference, 0, n);
+	tcase_add_loop_test(t, softmax_xent_matches_double_precision, 0, n);
+	tcase_add_loop_test(t, mse_matches_double_precision, 0, n);
+	tcase_add_loop_test(t, sgd_step_matches_double_precision, 0, n);
+	tcase_add_loop_test(t, gather_copies_indexed_rows, 0, n);
+	tcase_add_loop_test(t, new_vectors_are_zero_and_aligned, 0, n);
+	tcase_add_test(t, random_streams_have_distinct_states);
+	tcase_add_test(t, machine_reports_library_versions);
 	suite_add_tcase(s, t);
 
 	t = tcase_create("misuse");
-	tcase_add_loop_test(t, test_misuse, 0, COUNT(misuse_says));
-	tcase_add_loop_test(t, test_net_misuse, 0, COUNT(net_misuses));
+	tcase_add_loop_test(t, wrong_lengths_end_the_process, 0, COUNT(misuse_says));
+	tcase_add_loop_test(t, invalid_net_ends_the_process, 0, COUNT(net_misuses));
 	suite_add_tcase(s, t);
 
 	t = tcase_create("datasets");
 	tcase_add_checked_fixture(t, folder_new, folder_free);
-	tcase_add_loop_test(t, test_idx_good, 0, 4);
-	tcase_add_loop_test(t, test_idx_bad, 0, COUNT(spoilt));
-	tcase_add_test(t, test_idx_missing);
-	tcase_add_test(t, test_cubes);
+	tcase_add_loop_test(t, idx_files_are_read, 0, 4);
+	tcase_add_loop_test(t, spoilt_idx_files_are_refused, 0, COUNT(spoilt));
+	tcase_add_test(t, missing_idx_files_are_named);
+	tcase_add_test(t, cubes_data_follow_seed_and_formula);
 	suite_add_tcase(s, t);
 
 	t = tcase_create("workloads");
 	tcase_set_timeout(t, 60);
 	tcase_add_checked_fixture(t, made_set, folder_free);
 	n = workload_count();
-	tcase_add_loop_test(t, test_workload_gradient, 0, n);
-	tcase_add_loop_test(t, test_workload_learns, 0, n);
-	tcase_add_loop_test(t, test_workload_evaluates, 0, n);
-	tcase_add_loop_test(t, test_workload_repeats, 0, n);
-	tcase_add_test(t, test_layout);
-	tcase_add_test(t, decay_can_spare_norms_and_biases);
+	tcase_add_loop_test(t, workload_gradients_match_finite_differences, 0, n);
+	tcase_add_loop_test(t, workload_training_lowers_loss, 0, n);
+	tcase_add_loop_test(t, workload_evaluation_changes_no_state, 0, n);
+	tcase_add_loop_test(t, seed_determines_initial_model, 0, n);
+	tcase_add_test(t, workload_parameter_counts_match_papers);
+	tcase_add_test(t, weight_decay_can_exclude_norms_and_biases);
 	suite_add_tcase(s, t);
 
 	t = tcase_create("nets");
-	tcase_add_loop_test(t, test_net_gradient, 0, COUNT(nets));
-	tcase_add_test(t, test_layer_ready);
-	tcase_add_test(t, test_split_layout);
-	tcase_add_loop_test(t, test_torch, 0, COUNT(references));
-	tcase_add_test(t, test_torch_gpt);
+	tcase_add_loop_test(t, net_gradients_match_finite_differences, 0, COUNT(nets));
+	tcase_add_test(t, layer_ready_runs_from_last_layer_to_first);
+	tcase_add_test(t, split_layers_contain_each_parameter_once);
+	tcase_add_loop_test(t, linear_nets_match_pytorch, 0, COUNT(references));
+	tcase_add_test(t, gpt_matches_pytorch);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -38,7 +38,7 @@ struct own {
 	const char *what;
 	struct owner *at;
 	const int64_t *woken;
-	int64_t met; /* barriers that it has reached */
+	int64_t barriers; /* barriers that it has reached */
 	size_t used;
 	char *end; /* of its stack, except a MARGIN below */
 	bool in_plain;
@@ -49,7 +49,7 @@ struct own {
 static struct {
 	struct shared {
 		size_t used;
-		int64_t met[WORKERS];
+		int64_t barriers[WORKERS];
 		int64_t dead[WORKERS]; /* 1: has failed */
 		_Alignas(64) char memory[SHARED_BYTES];
 	} shared;
@@ -65,7 +65,7 @@ static struct {
 	const struct exploration *e;
 	struct explored found;
 	jmp_buf explorer;
-	ucontext_t birth[WORKERS];
+	ucontext_t start[WORKERS];
 	int running; /* -1: the explorer */
 	bool exploring;
 	int last, preempted; /* the worker of the last step; preemptions so far */
@@ -198,7 +198,7 @@ static bool can_go_on(int k)
 	if (o->need == LOCK || o->need == WAKEUP)
 		return o->at->who == 0 && (o->need == LOCK || *o->woken);
 	for (int i = 0; o->need == BARRIER && i < WORKERS; i++)
-		if (arena.shared.met[i] < o->met)
+		if (arena.shared.barriers[i] < o->barriers)
 			return false;
 	return o->need != BEGIN || x.exploring;
 }
@@ -210,7 +210,7 @@ static void hand_over(jmp_buf *from, jmp_buf *to)
 		_longjmp(*to, 1);
 }
 
-void stand(enum need need, const char *what, void *at, const int64_t *woken)
+void stop_before(enum need need, const char *what, void *at, const int64_t *woken)
 {
 	struct own *o = &arena.own[me()];
 	if (need != PLAIN)
@@ -237,15 +237,15 @@ bool is_fine(void)
 
 void begin_here(void)
 {
-	stand(BEGIN, "begin", NULL, NULL);
+	stop_before(BEGIN, "begin", NULL, NULL);
 }
 
-void meet(const char *what)
+void pass_barrier(const char *what)
 {
 	if (x.exploring)
-		stand(FREE, what, NULL, NULL);
-	arena.own[me()].met = ++arena.shared.met[me()];
-	stand(BARRIER, "leaves the barrier", NULL, NULL);
+		stop_before(FREE, what, NULL, NULL);
+	arena.own[me()].barriers = ++arena.shared.barriers[me()];
+	stop_before(BARRIER, "leaves the barrier", NULL, NULL);
 }
 
 static void run(int k)
@@ -253,10 +253,10 @@ static void run(int k)
 	struct own *o = &arena.own[k];
 	x.running = k;
 	x.accesses = 0;
-	if (o->need != UNBORN)
+	if (o->need != NOT_STARTED)
 		hand_over(&x.explorer, &o->context);
 	else if (_setjmp(x.explorer) == 0)
-		setcontext(&x.birth[k]);
+		setcontext(&x.start[k]);
 	x.running = -1;
 	if (o->need == ENDED) { /* leftovers must not make states */
 		memset(&o->context, 0, sizeof o->context);
@@ -270,10 +270,10 @@ static void run(int k)
 	settle(o->stack, STACK_BYTES);
 }
 
-static void begin_life(void)
+static void start_worker(void)
 {
-	x.e->life();
-	stand(ENDED, "end", NULL, NULL);
+	x.e->worker();
+	stop_before(ENDED, "end", NULL, NULL);
 }
 
 /* ---- Accesses: what the compiler calls ---- */
@@ -287,16 +287,17 @@ static void touch(const void *p, size_t bytes, bool writes, bool atomic)
 	if (at >= (char *)o && at < (char *)(o + 1))
 		return;
 	if (at < memory || at >= memory + SHARED_BYTES)
-		wrong("worker %d reaches for the own memory of another process", x.running);
+		wrong("worker %d accesses the own memory of another process", x.running);
 	if (!x.exploring)
 		return;
 	if (!x.e->fine && !atomic)
 		return;
 	if (atomic) {
-		stand(FREE, "atomic operation at", (void *)(uintptr_t)p, NULL);
+		stop_before(FREE, "atomic operation at", (void *)(uintptr_t)p, NULL);
 	} else if (!o->in_plain) {
 		o->in_plain = true;
-		stand(PLAIN, writes ? "writes from" : "reads from", (void *)(uintptr_t)p, NULL);
+		stop_before(PLAIN, writes ? "writes from" : "reads from", (void *)(uintptr_t)p,
+			    NULL);
 	}
 	if (!x.e->fine)
 		return;
@@ -427,7 +428,7 @@ static bool is_new(uint64_t h)
 		make_room();
 	uint64_t *seat = seat_of(h);
 	if (*seat & ON_THE_WAY)
-		wrong("a state comes back: workers turn in a circle, and nobody gets on");
+		wrong("a state comes back: workers loop without progress");
 	if (*seat)
 		return false;
 	*seat = h | ON_THE_WAY;
@@ -441,8 +442,8 @@ static void check_race(const struct access *a, int na, const struct access *b, i
 		for (int k = 0; k < nb; k++)
 			if (a[i].at < b[k].at + b[k].bytes && b[k].at < a[i].at + a[i].bytes &&
 			    (a[i].writes || b[k].writes) && !(a[i].atomic && b[k].atomic))
-				wrong("a race: two workers are before byte %zu of what they share, "
-				      "and one will write",
+				wrong("a race: two workers access byte %zu of shared memory next, and "
+				      "one will write",
 				      (size_t)(a[i].at - arena.shared.memory));
 }
 
@@ -484,7 +485,7 @@ static void follow(struct step step, size_t changes)
 }
 
 /* An event from outside, which happens once. */
-static void befall(int k, const char *what, int64_t *flag)
+static void outside_event(int k, const char *what, int64_t *flag)
 {
 	size_t changes = x.changes;
 	*flag = 1;
@@ -529,9 +530,9 @@ static void search(void)
 		if (arena.shared.dead[k] || arena.own[k].need == ENDED)
 			continue;
 		if (tick && !*tick)
-			befall(k, "its time has come", tick);
+			outside_event(k, "its time to leave has come", tick);
 		if (x.e->deaths && !died)
-			befall(k, "dies", &arena.shared.dead[k]);
+			outside_event(k, "dies", &arena.shared.dead[k]);
 		x.last = last;
 		x.preempted = preempted;
 	}
@@ -542,10 +543,10 @@ struct explored explore(const struct exploration *e)
 	x.e = e;
 	for (int k = 0; k < WORKERS; k++) {
 		struct own *o = &arena.own[k];
-		getcontext(&x.birth[k]);
-		x.birth[k].uc_stack.ss_sp = o->stack;
-		x.birth[k].uc_stack.ss_size = STACK_BYTES;
-		makecontext(&x.birth[k], begin_life, 0);
+		getcontext(&x.start[k]);
+		x.start[k].uc_stack.ss_sp = o->stack;
+		x.start[k].uc_stack.ss_size = STACK_BYTES;
+		makecontext(&x.start[k], start_worker, 0);
 	}
 	for (bool ready = false; !ready;) {
 		ready = true;

@@ -33,7 +33,7 @@ enum { WORKERS = 3 };
 
 /* What a worker needs to continue. */
 enum need {
-	UNBORN,
+	NOT_STARTED,
 	FREE,    /* nothing: an atomic operation, a poll of a lock, an unlock */
 	PLAIN,   /* nothing: accesses that others must not see half done */
 	LOCK,    /* struct owner *at without an owner */
@@ -53,17 +53,17 @@ int me(void);
 void *shared_alloc(size_t bytes);
 void *own_alloc(size_t bytes);
 /* Stops until the need is met. what: names the step when steps are printed; must stay valid. */
-void stand(enum need need, const char *what, void *at, const int64_t *woken);
+void stop_before(enum need need, const char *what, void *at, const int64_t *woken);
 /* An error of the explored code: prints the steps and ends the program with status 1. */
 void wrong(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
 /* Code before this call runs in one order. Exploration begins when all workers have called it. */
 void begin_here(void);
-void release(struct owner *o); /* of a lock that it has */
-bool is_fine(void);            /* is an unlock a step? */
-void meet(const char *what);   /* a barrier of all workers */
+void release(struct owner *o);       /* of a lock that it has */
+bool is_fine(void);                  /* is an unlock a step? */
+void pass_barrier(const char *what); /* a barrier of all workers */
 
 struct exploration {
-	void (*life)(void); /* main function of each worker */
+	void (*worker)(void); /* main function of each worker */
 	/* A flag that is 0 and becomes 1 at any time while worker k runs; NULL: none. */
 	int64_t *(*tick)(int k);
 	bool deaths;     /* one worker fails, at any step */

@@ -133,14 +133,13 @@ static void check_record(void)
 			int64_t bit = INT64_C(1) << s->arrival[i].seq,
 				*of = &seen[s->arrival[i].table];
 			if (*of & bit)
-				wrong("operation %d of the record is there twice",
-				      (int)s->arrival[i].seq);
+				wrong("operation %d is recorded twice", (int)s->arrival[i].seq);
 			*of |= bit;
 		}
 	}
 	for (int t = 0; t < 2; t++)
 		if (seen[t] & (seen[t] + 1))
-			wrong("an operation of the record is missing");
+			wrong("an operation is missing in the recording");
 }
 
 /* ---- A worker ---- */
@@ -194,7 +193,7 @@ static struct trainer *trainer_new(void)
 }
 
 /* As in train.c. */
-static void life(void)
+static void run_worker(void)
 {
 	struct trainer *r = trainer_new();
 	struct worker *w = &r->w;
@@ -230,7 +229,7 @@ static void life(void)
 			check_record();
 		if (w->epoch == now->epochs && !now->closes)
 			return;
-		meet("has evaluated");
+		pass_barrier("has evaluated");
 		r->records = 0;
 	}
 	exchange_fini(w);
@@ -263,7 +262,7 @@ static int explore_one(const struct scenario *s)
 			   .sim_update_time = "auto"};
 	for (int j = 0; j < ROWS_MOST; j++)
 		order[j] = j;
-	struct explored found = explore(&(struct exploration){.life = life,
+	struct explored found = explore(&(struct exploration){.worker = run_worker,
 							      .tick = time_to_leave,
 							      .deaths = s->deaths,
 							      .fine = s->fine,

@@ -65,7 +65,7 @@ int model_mutex_init(pthread_mutex_t *m, const pthread_mutexattr_t *a)
 
 int model_mutex_trylock(pthread_mutex_t *m)
 {
-	stand(FREE, "looks for lock", m, NULL);
+	stop_before(FREE, "polls lock", m, NULL);
 	if (of(m)->who)
 		return 1;
 	of(m)->who = me() + 1;
@@ -75,8 +75,8 @@ int model_mutex_trylock(pthread_mutex_t *m)
 int model_mutex_lock(pthread_mutex_t *m)
 {
 	if (of(m)->who == me() + 1)
-		wrong("worker %d takes a lock that it has", me());
-	stand(LOCK, "takes lock", m, NULL);
+		wrong("worker %d takes a lock that it already holds", me());
+	stop_before(LOCK, "takes lock", m, NULL);
 	of(m)->who = me() + 1;
 	return 0;
 }
@@ -85,9 +85,9 @@ int model_mutex_lock(pthread_mutex_t *m)
 int model_mutex_unlock(pthread_mutex_t *m)
 {
 	if (is_fine())
-		stand(FREE, "unlocks", m, NULL);
+		stop_before(FREE, "unlocks", m, NULL);
 	if (of(m)->who != me() + 1)
-		wrong("worker %d unlocks what worker %d has", me(), of(m)->who - 1);
+		wrong("worker %d unlocks a lock of worker %d", me(), of(m)->who - 1);
 	release(of(m));
 	return 0;
 }
@@ -110,7 +110,7 @@ void monitor_init(struct monitor *m)
 
 void monitor_lock(struct monitor *m)
 {
-	stand(LOCK, "enters monitor", m, NULL);
+	stop_before(LOCK, "enters monitor", m, NULL);
 	in(m)->owner.who = me() + 1;
 }
 
@@ -126,7 +126,7 @@ void monitor_wait(struct monitor *m)
 	int64_t *awake = &in(m)->awake[me()];
 	*awake = 0;
 	monitor_unlock(m);
-	stand(WAKEUP, "wakes up in monitor", m, awake);
+	stop_before(WAKEUP, "wakes up in monitor", m, awake);
 	in(m)->owner.who = me() + 1;
 }
 
@@ -151,16 +151,16 @@ bool link_one_node(struct link *l)
 void link_barrier(struct link *l)
 {
 	(void)l;
-	meet("comes to the barrier");
+	pass_barrier("reaches the barrier");
 }
 
 static void *shared_by_all(size_t bytes)
 {
 	if (me() == 0)
 		shared = shared_alloc(bytes);
-	meet("makes memory");
+	pass_barrier("makes memory");
 	void *p = shared;
-	meet("has it");
+	pass_barrier("has it");
 	return p;
 }
 
@@ -182,10 +182,10 @@ void link_broadcast(struct link *l, int root, void *p, size_t bytes)
 	(void)l;
 	if (me() == root)
 		sent = p;
-	meet("sends");
+	pass_barrier("sends");
 	if (me() != root)
 		memcpy(p, sent, bytes);
-	meet("has it");
+	pass_barrier("has it");
 }
 
 void link_allreduce(struct link *l, float *p, size_t n)
@@ -203,7 +203,7 @@ void link_reduce_all(struct link *l, double *p, int n, enum link_reduce how)
 void comm_barrier(struct comm *c)
 {
 	(void)c;
-	meet("comes to the barrier");
+	pass_barrier("reaches the barrier");
 }
 
 int comm_size(const struct comm *c)
@@ -378,19 +378,19 @@ void lr_fill(const struct run *run, int models, int64_t epoch, float *lr, size_t
 
 float *link_nowhere(void)
 {
-	wrong("lengths without floats");
+	wrong("vectors without floats are not modelled");
 }
 
 struct slice *trace_add(struct trace *t, enum trace_kind kind, nsec since, nsec until)
 {
 	(void)t, (void)kind, (void)since, (void)until;
-	wrong("no timeline is kept");
+	wrong("timelines are not modelled");
 }
 
 struct shards *data_shards(const struct data *d, const struct run *r, const size_t *rows, size_t n)
 {
 	(void)d, (void)r, (void)rows, (void)n;
-	wrong("no rows are split");
+	wrong("shards are not modelled");
 }
 
 /* Further figures would make additional states. */

@@ -157,7 +157,8 @@ static struct config configuration(int64_t n, int64_t epochs, struct kind *k)
 	int64_t more = n / (SEEDS * 30), rate = more % 4, batch = more / 4 % 4,
 		momentum = more / 16;
 	char seeds[24], epoch[24], label[40];
-	CHECK(momentum < 6, "so many runs cannot be told apart: at most %d", SEEDS * 30 * 96);
+	CHECK(momentum < 6, "too many runs for distinct configurations: at most %d",
+	      SEEDS * 30 * 96);
 	snprintf(seeds, sizeof seeds, "%lld", (long long)seed + 1);
 	snprintf(epoch, sizeof epoch, "%lld", (long long)epochs);
 	snprintf(label, sizeof label, "sweep %lld", (long long)more);
@@ -210,7 +211,7 @@ static void one_run(struct store *s, struct inserts *in, int64_t n, int64_t epoc
 	snprintf(closing.model_hash, sizeof closing.model_hash, "%016llx",
 		 (unsigned long long)(n * 0x9E3779B97F4A7C15u));
 	fine(sink.closing(sink.self, &closing));
-	fine(sink.end(sink.self, status, strcmp(status, "done") ? "for the sake of it" : NULL));
+	fine(sink.end(sink.self, status, strcmp(status, "done") ? "invented" : NULL));
 	config_fini(&c);
 }
 

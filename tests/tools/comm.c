@@ -116,7 +116,7 @@ static void kinds(struct worker *w, size_t n)
 	vec_get(v, host);
 	for (size_t i = 4; i < 4 * n + 4; i++)
 		CHECK(small[i] == (size % 2 ? (i % 2 ? 1 : -1) : 0), "vote %zu is %d", i, small[i]);
-	CHECK(host[0] == 0 && host[n + 1] == 0, "what is no part of it is %g and %g",
+	CHECK(host[0] == 0 && host[n + 1] == 0, "the floats around the part are %g and %g",
 	      (double)host[0], (double)host[n + 1]);
 	free(host);
 	vec_free(v);
@@ -192,12 +192,12 @@ static void beside(struct worker *w)
 	peer->aside(w->dev, true);
 	w->dev->ops->get(w->dev, &first, v->data, 1);
 	peer->aside(w->dev, false);
-	CHECK(first == sum_of_ranks(w->trainers), "%g was summed beside, not %g", (double)first,
+	CHECK(first == sum_of_ranks(w->trainers), "a started sum is %g, not %g", (double)first,
 	      (double)sum_of_ranks(w->trainers));
 	comm_wait(next);
 	comm_wait(r);
-	expect(v, 0, 2 * N, sum_of_ranks(w->trainers), 0, "what was started early");
-	expect(late, 0, N, 1, 0, "what was computed meanwhile");
+	expect(v, 0, 2 * N, sum_of_ranks(w->trainers), 0, "a sum that was started early");
+	expect(late, 0, N, 1, 0, "a vector that was computed meanwhile");
 	vec_free(late);
 	vec_free(v);
 }
@@ -217,8 +217,9 @@ static void in_a_row(struct worker *w)
 	}
 	for (int i = 0; i < TIMES; i++) {
 		float sum = 2 * (float)(i + 1) * sum_of_ranks(w->trainers);
-		expect(v[i], 0, N - 3, i % 2 ? sum / (float)w->trainers : sum, 0, "one of a row");
-		expect(v[i], N - 3, 3, 2 * (float)(w->rank * (i + 1)), 0, "what is no part of it");
+		expect(v[i], 0, N - 3, i % 2 ? sum / (float)w->trainers : sum, 0,
+		       "a reduction in a row");
+		expect(v[i], N - 3, 3, 2 * (float)(w->rank * (i + 1)), 0, "the rest of the vector");
 		vec_free(v[i]);
 	}
 }
@@ -251,10 +252,10 @@ static void off_the_clock(struct worker *w)
 			CHECK(all[at] == (float)(10 * k + i), "part %d has %g", k, (double)all[at]);
 	CHECK(!all || bytes == at * sizeof *all, "%zu bytes of parts", bytes);
 	free(all);
-	CHECK(!link_agree(l, NULL), "a sentence that nobody has");
+	CHECK(!link_agree(l, NULL), "a message, although no rank has one");
 	char *said = link_agree(l, w->rank ? sentence("of rank %d", w->rank) : NULL);
 	CHECK(w->trainers == 1 ? !said : said && strcmp(said, "of rank 1") == 0,
-	      "rank %d was told \"%s\"", w->rank, said ? said : "");
+	      "rank %d received \"%s\"", w->rank, said ? said : "");
 	free(said);
 }
 

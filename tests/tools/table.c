@@ -85,7 +85,7 @@ static struct table_op do_op(struct table *t, struct table_op p)
 
 static void refused(char *wrong, const char *says)
 {
-	CHECK(wrong && strstr(wrong, says), "\"%s\" instead of something with \"%s\"",
+	CHECK(wrong && strstr(wrong, says), "\"%s\" instead of a message with \"%s\"",
 	      wrong ? wrong : "nothing", says);
 	free(wrong);
 }
@@ -132,10 +132,10 @@ static void adds(size_t n)
 						    .pull = i % 2,
 						    .by = unit})
 				 .staleness;
-	CHECK(us.size > 1 || stale == 0, "a worker alone met its own pushes: %d", (int)stale);
+	CHECK(us.size > 1 || stale == 0, "a single worker has staleness %d", (int)stale);
 	barrier();
 	do_op(t, (struct table_op){.kind = OP_READ, .out = out});
-	all_are(out, n, PUSHES * sum, "a table after everybody's adds");
+	all_are(out, n, PUSHES * sum, "a table after the adds of all workers");
 	barrier();
 	int64_t version = us.tables->placement->version(t);
 	CHECK(version == (int64_t)PUSHES * us.size, "version %d after %d pushes", (int)version,
@@ -168,7 +168,7 @@ static void staleness_in_turn(void)
 								       .out = out,
 								       .pull = true,
 								       .by = unit});
-			CHECK(p.staleness == met, "round %d of %d workers: stale by %d, not %d",
+			CHECK(p.staleness == met, "round %d of %d workers: staleness %d, not %d",
 			      round, us.size, (int)p.staleness, met);
 		}
 	barrier();
@@ -204,7 +204,7 @@ static void rows(size_t count, size_t columns)
 	}
 	if (count > 3)
 		all_are(out + (3 + 1) * columns, columns, each * (1 + (middle == 1)),
-			"a row that only whole adds reach");
+			"a row of adds of whole tables only");
 	int64_t beyond = (int64_t)count, below = -1;
 	struct table_op p = {.kind = OP_READ, .out = out, .row = &beyond, .rows = 1};
 	refused(table_do(t, &p), "rows 0 to");
@@ -280,10 +280,10 @@ static void starting_and_waiting(void)
 	for (int i = AT_ONCE; i-- > 1;) {
 		char *wrong = table_wait(t, started[i]);
 		CHECK(!wrong, "%s", wrong);
-		CHECK(!started[i]->under_way, "under way, though it was waited for");
+		CHECK(!started[i]->under_way, "still pending after table_wait");
 	}
 	barrier(); /* waits for the remaining one */
-	CHECK(!started[0]->under_way, "under way after a barrier");
+	CHECK(!started[0]->under_way, "still pending after a barrier");
 	for (int i = 0; i < AT_ONCE; i++)
 		fetch(t, &push[i], there[i]);
 	struct table_op get = {.kind = OP_READ, .out = out}, got = bring(t, get);
@@ -341,7 +341,7 @@ static void elastic(void)
 	for (int i = 0; i < 2; i++) {
 		double kept = sum[i] + centre[i ? N - 1 : 0];
 		CHECK(fabs(kept - want) <= 1e-6 * want * MOVES,
-		      "elastic moves made %g of %g in all", kept, want);
+		      "after elastic moves the sum is %g, not %g", kept, want);
 	}
 	CHECK(centre[7] > 0.3, "the centre stays at %g", (double)centre[7]);
 	barrier();
@@ -373,7 +373,7 @@ static void started_in_rounds(struct table *t, float *in, float *out, double bef
 		refused(table_do(t, &push), "once a round");
 		do_op(t, read);
 		before += us.size;
-		all_are(out + 1, N_ROUNDS - 1, before, "what is read while a push is under way");
+		all_are(out + 1, N_ROUNDS - 1, before, "a read during a pending push");
 		wrong = table_wait(t, started);
 		CHECK(!wrong, "%s", wrong);
 		fetch(t, &push, there);
@@ -398,8 +398,8 @@ static void rounds(void)
 			t,
 			(struct table_op){
 				.kind = OP_PUSH, .in = in, .out = out, .pull = true, .by = unit});
-		all_are(out, N, want, "what a round's pull returns");
-		CHECK(p.staleness == 0 && !p.dropped, "a push in a round is stale by %d",
+		all_are(out, N, want, "the pull of a round");
+		CHECK(p.staleness == 0 && !p.dropped, "a push in a round has staleness %d",
 		      (int)p.staleness);
 	}
 	/* only row 0 is pushed: the other rows have to pass from round to round */
@@ -449,13 +449,13 @@ static void rounds_with_backup(void)
 				.kind = OP_PUSH, .in = in, .out = out, .pull = true, .by = unit});
 		counted[p.dropped]++;
 		if (us.servers <= 1) /* several servers drop separately */
-			all_are(out, N, out[0], "what a round with backup returns is of one round");
+			all_are(out, N, out[0], "the pull of a round with backup workers");
 	}
 	barrier();
 	do_op(t, (struct table_op){.kind = OP_READ, .out = out});
 	link_reduce_all(us.all, counted, 2, REDUCE_SUM);
 	if (us.servers <= 1)
-		all_are(out, N, counted[0], "the pushes that counted");
+		all_are(out, N, counted[0], "the counted pushes");
 	CHECK(counted[0] + counted[1] == ROUNDS * us.size, "%g pushes", counted[0] + counted[1]);
 	CHECK(counted[1] > 0, "a slow worker's pushes are never dropped");
 	barrier();
@@ -492,14 +492,14 @@ static void lead(int64_t bound)
 		do_op(begun, (struct table_op){.kind = OP_READ, .out = counts});
 		for (int k = 0; k < us.size; k++)
 			CHECK(counts[k] >= (float)(i - bound),
-			      "after push %d with a lead of %d, worker %d has begun %g", i,
+			      "after push %d with bound %d, worker %d has started %g", i,
 			      (int)bound, k, (double)counts[k]);
 		CHECK(out[0] >= (float)((us.size - 1) * (i - bound > 0 ? i - bound : 0) + i),
 		      "a pull after push %d lacks what the bound promises: %g", i, (double)out[0]);
 	}
 	barrier();
 	do_op(t, (struct table_op){.kind = OP_READ, .out = out});
-	all_are(out, N, PUSHES * us.size, "a table with a bounded lead");
+	all_are(out, N, PUSHES * us.size, "a table with a staleness bound");
 	barrier();
 	table_close(t);
 	table_close(begun);
@@ -793,7 +793,7 @@ static void short_waits_are_not_slept(void)
 		told |= waits >= ENOUGH;
 		good = waits >= ENOUGH && 2 * sleeps <= waits;
 	}
-	CHECK(good || !told, "%ld of %ld short waits were slept", sleeps, waits);
+	CHECK(good || !told, "%ld sleeps in %ld short waits", sleeps, waits);
 	table_close(t);
 }
 

@@ -11,8 +11,8 @@
  * milliseconds, the means of both over the workers, and the largest (slowest) and the smallest
  * (fastest) median.
  *
- *   floats N ranks R placement H   table MEDIAN P99 slowest S fastest F   sync MEDIAN P99
- *   allreduce MEDIAN P99
+ *   floats N ranks R home PLACEMENT   table MEDIAN P99 slowest S fastest F
+ *   sync MEDIAN P99 slowest S fastest F   allreduce MEDIAN P99
  */
 #include "runtime/table/table.h"
 

@@ -524,7 +524,7 @@ int main(int argc, char **argv)
 {
 	int status = EXIT_OK, first = 2, n = words_before_plus(argc - first, argv + first);
 	bool several = first + n < argc && platform_under_launcher();
-	CHECK(!several || !world_is_virtual, "one world cannot be simulated after another");
+	CHECK(!several || !world_is_virtual, "a process can simulate only one run");
 	if (several) /* MPI can start and end only once in a process */
 		MPI_Init(NULL, NULL);
 	for (int k = 0; first <= argc && status == EXIT_OK; k++) {

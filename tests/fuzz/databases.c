@@ -51,7 +51,7 @@ static void find_base(void)
 	sqlite3 *db;
 	if (base.size)
 		return;
-	CHECK(f, "FUZZ_BASE names a database that is sound: %m");
+	CHECK(f, "FUZZ_BASE must name a valid database: %m");
 	fseek(f, 0, SEEK_END);
 	base.size = (size_t)ftell(f);
 	base.bytes = must(malloc(base.size));
@@ -222,7 +222,7 @@ void read_import(const uint8_t *data, size_t size)
 
 static void be_time(double s)
 {
-	CHECK(s >= 0 && s < 1e30, "something takes %g s", s);
+	CHECK(s >= 0 && s < 1e30, "invalid time: %g s", s);
 }
 
 /* What a simulation takes from a calibration: a platform, costs, and drawn steps. */

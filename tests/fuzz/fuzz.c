@@ -257,7 +257,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 		if (name && strcmp(name, targets[i].name) == 0)
 			target = &targets[i];
 	if (!target) {
-		fputs("FUZZ names what is to be read:", stderr);
+		fputs("FUZZ must name a reader:", stderr);
 		for (size_t i = 0; i < sizeof targets / sizeof *targets; i++)
 			fprintf(stderr, " %s", targets[i].name);
 		fputs("\n", stderr);

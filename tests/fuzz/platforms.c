@@ -110,7 +110,7 @@ static int simulate(const char *platform)
 	posix_spawn_file_actions_addopen(&files, 1, said, O_WRONLY | O_CREAT | O_TRUNC, 0600);
 	posix_spawn_file_actions_adddup2(&files, 1, 2);
 	CHECK(program && posix_spawnp(&child, *words, &files, NULL, words, environ) == 0,
-	      "FUZZ_PROGRAM names the program that simulates: %m");
+	      "FUZZ_PROGRAM must name the program that simulates: %m");
 	while (waitpid(child, &status, 0) < 0) /* libFuzzer's timer interrupts it */
 		CHECK(errno == EINTR, "waitpid: %m");
 	posix_spawn_file_actions_destroy(&files);

@@ -1,12 +1,12 @@
 /*
- * apply.c - what a placement calls back into: an operation's work on floats that it has reached,
- * the record of it, and the sentence about a round that cannot end.
+ * apply.c - functions that placements call: the work of an operation on floats in reach, its
+ * record, and the message about a round that cannot end.
  */
 #include "runtime/table/table.h"
 
 #include <string.h>
 
-enum { LARGE = 1 << 20 }; /* floats of a table that no core's cache holds */
+enum { LARGE = 1 << 20 }; /* a table with this many floats fits into no core's cache */
 
 static void sync_floats(const struct update *u, size_t n)
 {

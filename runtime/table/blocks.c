@@ -1,15 +1,15 @@
 /*
  * blocks.c - a table's floats in memory that all workers reach: of the host, or of worker 0's GPU.
  *
- * An operation is one walk over the floats, block by block, each block under its own lock. Each
- * worker begins at its own shard, and leaves blocks that somebody else holds for later: so workers
- * meet only where they have nothing else to do. Then the later one looks for the lock for about as
- * long as a block takes, if there is a core for everybody, and sleeps: a wakeup takes longer than
- * most waits, and who has it may be back at the lock by then.
+ * An operation is one pass over the floats, block by block, each block under its own lock. Each
+ * worker begins at its own shard. It leaves locked blocks for later, so it waits only when no other
+ * block is left. Then it polls the lock for about as long as a block takes, if each worker has a
+ * core, and then sleeps: waking up takes longer than most waits, and by then the other worker may
+ * hold the lock again.
  *
- * In a GPU's memory lie the floats alone, which all workers map; locks and counters stay where
- * processors reach them. One block is the whole table, so that an operation is one lock and one
- * kernel, and the time it takes is the kernel's start, not its floats: others look longer.
+ * A GPU's memory holds only the floats, which all workers map; locks and counters are in host
+ * memory. The whole table is one block: an operation is one lock and one kernel. Its time is the
+ * start of the kernel, not the floats, and other workers poll longer.
  */
 #include "runtime/table/blocks.h"
 
@@ -17,12 +17,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifndef BLOCK_FLOATS /* tests/model has tables of a few floats */
+#ifndef BLOCK_FLOATS /* tests/model uses tables of a few floats */
 #define BLOCK_FLOATS 1024
 #endif
 enum { BLOCK_MOST = 8192, BLOCK_LEAST = BLOCK_FLOATS }; /* floats under one lock */
 
-static const nsec look_ns = 20000, look_gpu_ns = 200000; /* for a lock: what some operations take */
+static const nsec look_ns = 20000, look_gpu_ns = 200000; /* of polling a lock */
 
 #define AT(t) ((struct blocks *)(t)->at)
 
@@ -33,7 +33,7 @@ static size_t up(size_t bytes)
 	return (bytes + 63) & ~(size_t)63;
 }
 
-/* Small enough that workers find free blocks, large enough that locking costs little. */
+/* Small enough that workers find unlocked blocks, large enough that locking costs little. */
 static size_t block_size(size_t n, int workers)
 {
 	size_t block = BLOCK_MOST;
@@ -42,7 +42,7 @@ static size_t block_size(size_t n, int workers)
 	return block;
 }
 
-/* Each vector of the table begins a line of the cache. */
+/* Each vector of the table starts a cache line. */
 static size_t stride(size_t n)
 {
 	return up(n * sizeof(float)) / sizeof(float);
@@ -63,7 +63,7 @@ static void make_locks(struct blocks *b)
 	pthread_mutexattr_destroy(&mutex);
 }
 
-/* n floats of rank 0's device, zeroed, mapped by all; NULL on a rank that cannot. */
+/* n floats on rank 0's device, zeroed, mapped by all ranks; NULL on a rank that cannot map them. */
 static float *gpu_floats_new(struct tables *s, size_t n)
 {
 	struct device *d = s->dev;
@@ -81,7 +81,7 @@ static void gpu_floats_free(struct tables *s, float *x, size_t n)
 	struct device *d = s->dev;
 	if (s->rank != 0 && x)
 		d->ops->peer->shared_unmap(d, x);
-	link_barrier(s->workers); /* nobody maps what is freed now */
+	link_barrier(s->workers); /* rank 0 frees the memory only when no rank maps it */
 	if (s->rank == 0)
 		d->bytes -= n * sizeof *x;
 	if (s->rank == 0 && x)
@@ -135,7 +135,7 @@ void *blocks_open(struct table *t, const float *init, size_t bytes)
 	t->own_end = part_of(t->n, parts, rank + 1);
 	if (rank == 0)
 		make_locks(b);
-	if (init && near) /* its own shard, so that it lies in memory near the worker */
+	if (init && near) /* its own shard: the memory is then near the worker */
 		memcpy(b->w[0] + t->own_first, init + t->own_first,
 		       (t->own_end - t->own_first) * sizeof(float));
 	if (init && b->dev && rank == 0)
@@ -192,7 +192,7 @@ static size_t block_length(const struct table *t, size_t i)
 	return smaller(AT(t)->length, t->n - i * AT(t)->length);
 }
 
-/* The first to push to block i in this round copies it to the next round's W. */
+/* The first push to block i in this round copies the block to the next round's W. */
 static void carry_over(struct table *t, size_t i, int64_t round)
 {
 	struct blocks *b = AT(t);
@@ -215,8 +215,8 @@ void blocks_carry_over(struct table *t, int64_t round)
 		carry_over(t, i, round);
 }
 
-/* Floats first .. first + n - 1 of the table, within block i whose lock is held; offset: of them in
- * the operation's own memory. */
+/* Applies the operation to floats first .. first + n - 1 of the table, all in block i, whose lock
+ * is held. offset: their place in the operation's own memory. */
 static void apply_within(struct table *t, const struct table_op *p, size_t i, size_t first,
 			 size_t n, size_t offset)
 {

@@ -8,38 +8,39 @@
 
 #include <pthread.h>
 
-/* One a line of the cache, so that neighbours do not disturb each other. */
+/* Each lock has a cache line of its own; neighbours do not disturb each other. */
 struct lock {
 	_Alignas(64) pthread_mutex_t mutex;
 };
 
-/* A table's t->at begins with it. */
+/* The placement's state at t->at begins with this. */
 struct blocks {
-	struct device *dev; /* whose memory the floats lie in; NULL = the host's */
+	struct device *dev; /* device whose memory holds the floats; NULL = the host */
 	void *control, *handle;
 	struct lock *lock;   /* [count] */
-	int64_t *made;       /* [count] with rounds: the round that this block's new copy is of */
+	int64_t *made;       /* [count] with rounds: the round of this block's new copy */
 	float *w[2];         /* shared [n]; the second with rounds only */
 	float *state, *more; /* shared [n], NULL when the updater keeps none */
 	size_t length, count;
 	size_t *later; /* [count] */
-	nsec look;     /* for a lock, before sleeping */
+	nsec look;     /* how long to poll a lock before sleeping */
 };
 
-/* Collective: can all workers, which share a machine, reach the memory of rank 0's device? */
+/* Collective, workers on one machine: can all of them reach the memory of rank 0's device? */
 bool blocks_map(struct tables *s);
-/* Collective. Returns `bytes` of memory that workers share, zeroed; a barrier is still to come. */
+/* Collective. Returns `bytes` of zeroed memory that workers share; the caller still has to call a
+ * barrier. */
 void *blocks_open(struct table *t, const float *init, size_t bytes);
 void blocks_close(struct table *t); /* collective; waits for all */
 void block_lock(struct table *t, size_t i);
 void block_unlock(struct table *t, size_t i);
-/* The operation on the floats of block i, whose lock is held. */
+/* Does the operation on the floats of block i, whose lock is held. */
 void block_apply(struct table *t, const struct table_op *p, size_t i);
-/* The operation on all of its floats. */
+/* Does the operation on all of its floats. */
 void blocks_apply(struct table *t, const struct table_op *p);
-/* x[n] = the updater's state or more, or the other way round; nobody pushes meanwhile. */
+/* x[n] = the updater's state or more, or the reverse with put; no worker pushes meanwhile. */
 void blocks_keep(struct table *t, enum kept what, float *x, bool put);
-/* Blocks that nobody pushed to in this round go over to the next as they are. */
+/* Copies the blocks that got no push in this round to the next round. */
 void blocks_carry_over(struct table *t, int64_t round);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * buffers.c - buffers of a server: a list of spare ones, from which the smallest that is large
- * enough is taken.
+ * buffers.c - buffers of a server: a list of spare buffers. A request takes the smallest that is
+ * large enough.
  */
 #include "runtime/table/buffers.h"
 
@@ -16,7 +16,7 @@ static struct buffer *buffer_new(const struct buffers *p, size_t room)
 		return b;
 	}
 	b->x = must(aligned_alloc(64, (room * sizeof(float) + 127) & ~(size_t)63));
-	memset(b->x, 0, room * sizeof(float)); /* so that its pages are there */
+	memset(b->x, 0, room * sizeof(float)); /* touches the pages, so that they exist */
 	return b;
 }
 

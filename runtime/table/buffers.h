@@ -1,15 +1,15 @@
 /*
- * buffers.h - buffers of a server, which are made when tables are opened, and taken and given back
- * while they are served.
+ * buffers.h - buffers of a server. They are made when tables are opened, and taken and given back
+ * while the server runs.
  */
 #ifndef BUFFERS_H
 #define BUFFERS_H
 
 #include "runtime/table/table.h"
 
-/* Floats that come or go. users: jobs, and the shard whose model it is. */
+/* Floats that a server receives or sends. users: the transactions and the shard that use it. */
 struct buffer {
-	struct buffer *next; /* of the spare ones */
+	struct buffer *next; /* next in the list of spare buffers */
 	size_t room;
 	int users;
 	float *x;
@@ -21,9 +21,9 @@ struct buffers {
 };
 
 struct buffer *buffer_take(struct buffers *p, size_t n);
-/* One user less; the last one gives it back. */
+/* Removes one user; the last one gives the buffer back. */
 void buffer_drop(struct buffers *p, struct buffer **b);
-/* So many spare ones of n floats and more. */
+/* Ensures `wanted` spare buffers of at least n floats. */
 void buffers_fill(struct buffers *p, size_t n, int wanted);
 void buffers_free(struct buffers *p);
 

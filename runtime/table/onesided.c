@@ -1,38 +1,37 @@
 /*
- * onesided.c - tables whose shards lie in MPI windows: every worker holds one (or, of small tables,
- * the first few do), and reaches the others' one-sidedly. It is the placement when workers are on
- * several machines without servers.
+ * onesided.c - tables whose shards lie in MPI windows. Every worker holds a shard (of small tables,
+ * only the first few do), and reaches the other shards one-sidedly. It is the placement for workers
+ * on several machines without servers.
  *
- *   push   d = updater(0, in), worked out here; then W += d, an MPI accumulate
+ *   push   d = updater(0, in), computed by the pushing worker; then W += d, an MPI accumulate
  *   pull   an accumulate that adds nothing and fetches W; a push and a pull are one fetch-and-add
  *
- * So only updaters whose step does not depend on W or on what a shard keeps can live here. Own
- * shards are reached by the same operations: MPI keeps those atomic among each other, not with
+ * The step of an updater must therefore depend neither on W nor on what a shard keeps. A worker
+ * uses the same operations on its own shard: MPI makes them atomic among each other, but not with
  * plain stores. Cost of a sync: (N - 1) / N n floats each way, one round trip, and two passes over
- * memory here. A float moves as W + d of an MPI_SUM, where shared memory may fuse W + scale x: they
- * differ by a rounding.
+ * the worker's memory. A float becomes W + d by MPI_SUM, where shared memory may fuse W + scale x:
+ * the results differ by a rounding.
  *
- * An elastic move gets W first and adds d afterwards; W may have moved in between, but what it
- * gains the worker loses: the sum of all is conserved.
+ * An elastic move gets W first and adds d afterwards. W may change in between, but it gains what
+ * the worker loses: the sum of all is conserved.
  *
- * Counters lie in rank 0's window: pushes begun, and of each worker what others wait for. Who waits
- * reads them at intervals from 20 us to 500 us, short ones when something has moved, and sleeps
- * between.
+ * Rank 0's window holds the counters: pushes begun, and for each worker the events that others wait
+ * for. A waiting worker reads them at intervals from 20 us to 500 us, short again after a change,
+ * and sleeps in between.
  *
  * Rounds: two copies of W, as in shared memory. Pushes of round i add to copy i + 1, which equals
- * copy i before; when all have pushed, copy i + 1 is the model, and every worker copies its own
- * shard of it over copy i. Nobody pushes in round i + 1 before all have done that; nobody else can
- * still be reading copy i then, as all have pushed in round i.
+ * copy i before. When all workers have pushed, copy i + 1 is the model, and every worker copies its
+ * own shard of it over copy i. No worker pushes in round i + 1 before all have done that. No worker
+ * can then still be reading copy i, because all have pushed in round i.
  *
  * Who moves the floats: the pushing worker, on one machine and on networks that reach remote memory
- * (Open MPI's osc rdma, sm, ucx). Over TCP (osc pt2pt) the shard's owner does, and only while it is
- * inside MPI: an operation then lasts until all others have come to an operation or a barrier of
- * their own. Results stay right, but nobody is faster than the slowest: with steps of 2 and 20 ms
- * and 50,000 floats the fast worker's step takes 2.1 ms on one machine, 23.7 ms over TCP. Had the
- * slow one looked into MPI once a millisecond, it would be 4 ms. Operations that have to know
- * something of rank 0 first (elastic moves, the updater staleness) take two such turns. What an
- * operation spends so is counted as communication. Between machines, servers (--servers=1) keep
- * asynchronous strategies asynchronous.
+ * (Open MPI's osc rdma, sm, ucx). Over TCP (osc pt2pt) the owner of the shard does, and only while
+ * it is inside MPI: an operation then lasts until every other worker calls an operation or a
+ * barrier. Results stay right, but no worker is faster than the slowest: with steps of 2 and 20 ms
+ * and 50,000 floats the fast worker's step takes 2.1 ms on one machine, 23.7 ms over TCP. If the
+ * slow worker called MPI once a millisecond, it would be 4 ms. Operations that first need an answer
+ * from rank 0 (elastic moves, the updater staleness) wait twice. This waiting counts as
+ * communication. Between machines, servers (--servers=1) keep asynchronous strategies asynchronous.
  */
 #include "runtime/table/rounds.h"
 #include "runtime/table/table.h"
@@ -42,23 +41,23 @@
 
 enum { PIECE = 1 << 18 };                          /* most floats of one operation */
 enum { SHARD_LEAST = 256 };                        /* floats */
-enum { REST_LEAST = 20000, REST_MOST = 500000 };   /* between two looks at the counters [ns] */
-enum { PUSHES, COPIES, BARRIERS, OF_EACH_WORKER }; /* counters, after that of pushes begun */
+enum { REST_LEAST = 20000, REST_MOST = 500000 };   /* between two reads of the counters [ns] */
+enum { PUSHES, COPIES, BARRIERS, OF_EACH_WORKER }; /* counters, after the one of pushes begun */
 
 struct onesided_state {
 	struct link_window *window;
 	float *shard;         /* own floats in the window: one copy of W, two with rounds */
-	float *delta;         /* [n] what the operation under way adds */
-	struct table_op *now; /* the operation under way: started, not settled; NULL = none */
-	size_t begin;         /* its first row whose delta is kept */
+	float *delta;         /* [n] what the current operation adds */
+	struct table_op *now; /* the current operation: started, not settled; NULL = none */
+	size_t begin;         /* its first row whose delta is stored */
 	size_t counts;        /* counters: 1 + 3 N */
-	uint64_t moved;       /* their sum, as last looked at */
-	int64_t *count;       /* [counts] as last looked at */
+	uint64_t moved;       /* their sum at the last read */
+	int64_t *count;       /* [counts] at the last read */
 	int64_t ignored;
-	int64_t round; /* rounds that are over for this worker */
+	int64_t round; /* rounds that have ended for this worker */
 	struct round at;
-	struct rounds rounds; /* on at, and on members, as last looked at */
-	bool told_first;      /* the updater has to know its staleness */
+	struct rounds rounds; /* uses at, and members, at the last read */
+	bool told_first;      /* the updater needs its staleness before the push */
 };
 
 #define AT(t) ((struct onesided_state *)(t)->at)
@@ -67,7 +66,8 @@ static const int64_t zero = 0, one = 1;
 
 /* ---- Where things are -------------------------------------------------------- */
 
-/* So many workers hold a shard, the first ones: shards of a few floats would only cost messages. */
+/* Number of workers with a shard, the first ones: shards of a few floats would only cost messages.
+ */
 static size_t holders(const struct table *t)
 {
 	size_t most = t->n / SHARD_LEAST, all = (size_t)t->among->size;
@@ -170,7 +170,7 @@ static void scaled_moves(float *restrict d, const float *restrict param,
 		d[i] = scale * (param[i] - pulled[i]);
 }
 
-/* d: W in, what it gains out. */
+/* On entry d is W, on return what W gains. */
 static void elastic_moves(float *restrict d, float *restrict param, float alpha, size_t n)
 {
 #pragma omp simd
@@ -187,11 +187,11 @@ static void add_floats(float *restrict y, const float *restrict x, size_t n)
 		y[i] += x[i];
 }
 
-/* Some floats within one shard. */
+/* Floats within one shard. */
 struct piece {
 	int shard;
-	size_t at;               /* of the shard's first copy */
-	size_t first, offset, n; /* as op_piece has them */
+	size_t at;               /* in the shard's first copy */
+	size_t first, offset, n; /* as op_piece returns them */
 };
 
 static float *delta_of(const struct table *t, const struct piece *x)
@@ -199,7 +199,7 @@ static float *delta_of(const struct table *t, const struct piece *x)
 	return AT(t)->delta + x->offset - AT(t)->begin * t->rules.columns;
 }
 
-/* The place in the window: of the copy that is pushed to, or that is read. */
+/* Index in the window, in the copy that is pushed to or the copy that is read. */
 static size_t place(const struct table *t, const struct piece *x, bool pushed)
 {
 	if (!t->rules.rounds)
@@ -221,7 +221,7 @@ static void move_piece(struct table *t, const struct table_op *p, const struct p
 	link_window_reach(AT(t)->window, x->shard, place(t, x, true), d, NULL, x->n);
 }
 
-/* Does out get W along with the push? */
+/* Does out get W with the push? */
 static bool fetches(const struct table_op *p)
 {
 	return p->out && !p->read_later && (p->kind == OP_PUSH || p->kind == OP_SYNC);
@@ -266,8 +266,9 @@ static void each_piece(struct table *t, const struct table_op *p, piece_fn *each
 	}
 }
 
-/* Rows begin .. end - 1 of the operation's list, consecutive ones at once; or the whole table, from
- * this worker's shard on, so that workers do not all begin at the same one. */
+/* Calls each for rows begin .. end - 1 of the operation's list, consecutive rows at once; or for
+ * the whole table, starting at this worker's shard, so that workers do not all start at the same
+ * one. */
 static void all_pieces(struct table *t, const struct table_op *p, piece_fn *each, size_t begin,
 		       size_t end)
 {
@@ -284,7 +285,7 @@ static void all_pieces(struct table *t, const struct table_op *p, piece_fn *each
 	}
 }
 
-/* What is under way is done: out = W, and pulled if it was a pull. */
+/* Completes the current operation: out = W, and pulled too if it was a pull. */
 static void settle_floats(struct table *t, const struct table_op *p, size_t begin, size_t end)
 {
 	struct onesided_state *h = AT(t);
@@ -321,7 +322,7 @@ static void begin_floats(struct table *t, const struct table_op *p, size_t begin
 	}
 }
 
-/* p->staleness is the version before until the operation is settled. */
+/* Staleness of a push. p->staleness is the version before it until the operation is settled. */
 static int64_t met(const struct table *t, const struct table_op *p)
 {
 	return t->rules.rounds ? 0 : p->staleness - t->seen;
@@ -343,11 +344,11 @@ static void settle(struct table *t)
 	if (p->pull && !p->read_later)
 		t->seen = before + op_pushes(p);
 	else if (op_pushes(p))
-		t->seen++; /* its own */
+		t->seen++; /* its own push */
 	h->now = NULL;
 }
 
-/* A list of more rows than the table has goes in parts, as the deltas of a part are kept. */
+/* The deltas of one part are stored, so a list of more rows than the table has is done in parts. */
 static void begin(struct table *t, struct table_op *p)
 {
 	struct onesided_state *h = AT(t);
@@ -369,7 +370,7 @@ static void begin(struct table *t, struct table_op *p)
 
 /* ---- Waiting for others --------------------------------------------------------- */
 
-/* As last looked at: of the others, the one that has made the fewest pushes; -1 = there is none. */
+/* At the last read: the other worker with the fewest pushes; -1 = there is no other. */
 static int slowest(const struct table *t)
 {
 	const struct member *m = AT(t)->rounds.member;
@@ -390,8 +391,8 @@ static void rest(struct table *t, nsec *pause)
 	*pause = 2 * *pause < REST_MOST ? 2 * *pause : REST_MOST;
 }
 
-/* Reads all counters; where rank 0 has to be at hand for that, sleeps until it is. pause, between
- * two looks, is short again when something has moved. */
+/* Reads all counters; sleeps while rank 0 is needed and not yet inside MPI. *pause between two
+ * reads becomes short again after a change. */
 static void look(struct table *t, nsec *pause)
 {
 	struct onesided_state *h = AT(t);
@@ -402,7 +403,7 @@ static void look(struct table *t, nsec *pause)
 		rest(t, &own);
 	h->moved = 0;
 	for (size_t i = 0; i < h->counts; i++)
-		h->moved += (uint64_t)h->count[i]; /* all of them only grow */
+		h->moved += (uint64_t)h->count[i]; /* counters only grow */
 	for (int k = 0; k < h->rounds.size; k++) {
 		h->rounds.member[k].pushes = last_count(t, PUSHES, k);
 		h->rounds.member[k].barriers = last_count(t, BARRIERS, k);
@@ -411,14 +412,14 @@ static void look(struct table *t, nsec *pause)
 		*pause = REST_LEAST;
 }
 
-/* As last looked at, which only errs to this side: is this worker too far ahead of another? */
+/* Is this worker too far ahead of another? By the last read, which can only err towards yes. */
 static bool leads(const struct table *t)
 {
 	return rounds_leads(&AT(t)->rounds, t->among->rank, t->pushes);
 }
 
-/* As last looked at: what has become of round `in`, which is full when every worker has done
- * `what`, a counter, in it? */
+/* State of round `in` at the last read. The round is full when every worker has counted `what` in
+ * it. */
 static enum round_fate fate_of(const struct table *t, int what, int64_t in, int *away)
 {
 	struct rounds *r = &AT(t)->rounds;
@@ -431,9 +432,9 @@ static enum round_fate fate_of(const struct table *t, int what, int64_t in, int 
 	return rounds_fate(r, in, t->among->rank, away);
 }
 
-/* Until all workers have done it in round `in`. A worker says so before it says that it leaves; but
- * a look may see the second and have missed the first: who left, and lacks it one look later still,
- * will not do it any more. */
+/* Waits until all workers have counted `what` in round `in`. A worker counts it before it counts a
+ * barrier, but one read may see the barrier and miss the first. A worker that is away and has not
+ * counted it by the next read never will. */
 static char *wait_for(struct table *t, int what, int64_t in)
 {
 	nsec pause = REST_LEAST;
@@ -451,7 +452,7 @@ static char *wait_for(struct table *t, int what, int64_t in)
 	}
 }
 
-/* Leaves a flush to the caller. */
+/* The caller has to flush. */
 static char *end_round(struct table *t)
 {
 	struct onesided_state *h = AT(t);
@@ -478,8 +479,8 @@ static void keep_lead(struct table *t)
 
 /* ---- The placement's slots -------------------------------------------------------- */
 
-/* One operation of this worker at a time: it needs the deltas, and the next one's staleness its
- * pull. Where others wait for a push, it is done when start returns. */
+/* One operation of this worker at a time: it uses the deltas, and the next one's staleness needs
+ * its pull. If other workers wait for its pushes, the operation is done when start returns. */
 static char *onesided_start(struct table *t, struct table_op *p)
 {
 	settle(t);

@@ -1,14 +1,14 @@
 /*
- * order.c - a run repeats the order in which another one's operations came to its tables (--record,
- * then --sim.replay). Whatever else decides the result is the same in both, so that the results
- * are, bit for bit, however long anything takes in either.
+ * order.c - a run repeats the recorded order of another run's operations on its tables (--record,
+ * then --sim.replay). Everything else that decides the result is the same in both runs. The results
+ * are therefore equal bit for bit, however long anything takes in either.
  *
- * An operation waits until all that the record has before it have taken place. The order was that
- * of a run, in which nobody waited in a circle; so nobody does here, unless the record is another
- * run's, or was damaged.
+ * An operation waits until all operations before it in the recording have taken place. The recorded
+ * run had no circular wait, so the replay has none either, unless the recording is another run's or
+ * is damaged.
  *
- * What the record also decides: whether a push was dropped, whether a worker in its bounds could
- * pull in the operation that it pushed in, and, with backup workers, when a round ended.
+ * The recording also decides whether a push was dropped; whether a worker within its staleness
+ * bound could pull in the operation of its push; and, with backup workers, when a round ended.
  */
 #include "runtime/table/table.h"
 
@@ -36,7 +36,7 @@ const char *replay_kind(const struct replay_cursor *t, int64_t next)
 	return next < t->n ? t->arrival[next].kind : "";
 }
 
-/* Could such an operation have been recorded as this kind? */
+/* Can the recording have this kind for such an operation? */
 static bool fits(const char *kind, const struct table_rules *r, const struct table_op *p)
 {
 	bool pulls = p->kind == OP_SYNC || p->out;
@@ -51,7 +51,7 @@ static bool fits(const char *kind, const struct table_rules *r, const struct tab
 	return strcmp(kind, "push") == 0 && (!pulls || r->rounds || r->bounded);
 }
 
-/* Operation number `next` cannot have been as the record says (what: from the heap). */
+/* Ends the run: operation number `next` cannot have been as recorded (what: from the heap). */
 static _Noreturn void misfit(const struct replay_cursor *t, int64_t next, char *what)
 {
 	failure("the record of run %lld does not fit: operation %lld on table %d, shard %d%s; was "

@@ -1,6 +1,5 @@
 /*
- * rounds.c - bulk-synchronous rounds, backup workers and bounded leads; rounds.h says what they
- * are.
+ * rounds.c - bulk-synchronous rounds, backup workers and staleness bounds; rounds.h defines them.
  */
 #include "runtime/table/rounds.h"
 

@@ -1,14 +1,15 @@
 /*
- * rounds.h - who waits for whom at a table: bulk-synchronous rounds, with backup workers or
- * without, and bounded leads. Pure: numbers that the placement keeps where it likes (memory that
- * workers share, a server's own, a copy of a window's counters) and guards as it has to.
+ * rounds.h - which worker waits for which at a table: bulk-synchronous rounds, with or without
+ * backup workers, and staleness bounds. Pure functions: the placement stores their numbers where it
+ * needs them (memory that workers share, a server's memory, a copy of a window's counters) and
+ * locks them as necessary.
  *
- *   round   over when N - backup pushes that count are through; what comes later is dropped
- *   lead    a worker waits while it has made more than `lead` pushes more than another
- *   away    worker k has come to a barrier that the one who asks has not left: no push of k's will
- *           come before that one is there too, so that nobody waits for k
+ *   round   ends when N - backup pushes that count are complete; later pushes are dropped
+ *   lead    a worker waits while it is more than `lead` pushes ahead of another
+ *   away    worker k has reached a barrier that the asking worker has not left: k pushes no more
+ *           before the asking worker gets there too, so no worker waits for k
  *
- * Cost: a look at every worker a question.
+ * Cost: each call reads all N workers.
  */
 #ifndef ROUNDS_H
 #define ROUNDS_H
@@ -16,20 +17,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What is known of a worker; all of it only grows. Zeros are the beginning. */
+/* State of a worker; the numbers only grow, and begin at zero. */
 struct member {
-	int64_t pushes;   /* that it has made */
-	int64_t in;       /* the round that it is in, */
-	int64_t pushed;   /* and the first one after its last push */
-	int64_t barriers; /* that it has come to; MEMBER_GONE: it will not be back */
-	int64_t passed;   /* and those that it has left */
+	int64_t pushes;   /* pushes it has made */
+	int64_t in;       /* the round it is in */
+	int64_t pushed;   /* the first round after its last push */
+	int64_t barriers; /* barriers it has reached; MEMBER_GONE: it will not return */
+	int64_t passed;   /* barriers it has left */
 };
 #define MEMBER_GONE (INT64_MAX / 2)
 
 struct round {
-	int64_t over;    /* rounds that are: the number of the one under way */
-	int64_t counted; /* its pushes that count, */
-	int64_t applied; /* and those of them that are through */
+	int64_t over;    /* rounds that have ended: the number of the current one */
+	int64_t counted; /* pushes of the current round that count */
+	int64_t applied; /* of these, the complete ones */
 };
 
 struct rounds {
@@ -40,24 +41,25 @@ struct rounds {
 };
 
 enum round_fate {
-	ROUND_OPEN,       /* pushes are to come */
+	ROUND_OPEN,       /* pushes are still to come */
 	ROUND_FULL,       /* it can be ended */
-	ROUND_OVER,       /* it has been */
-	ROUND_INCOMPLETE, /* it never can: somebody is away without having pushed */
+	ROUND_OVER,       /* it has ended */
+	ROUND_INCOMPLETE, /* it can never end: a worker is away and has not pushed */
 };
 
 bool rounds_away(const struct rounds *r, int k, int of);
-/* Is worker `of`, with its pushes-th push, too far ahead of one that is not away? */
+/* Is worker `of`, at this number of pushes, too far ahead of a worker that is not away? */
 bool rounds_leads(const struct rounds *r, int of, int64_t pushes);
-/* Does a push of worker k come too late to count? Not when it is the only one still to come. */
+/* Does a push of worker k come too late to count? Not when all other workers are away. */
 bool rounds_late(const struct rounds *r, int k);
-/* Worker k pushes, in the round that it is in, which is returned. */
+/* Worker k pushes in its round; returns that round. */
 int64_t rounds_push(struct rounds *r, int k, bool counts);
-/* What has become of round `in`, as worker `of` sees it. away: of an incomplete one, whom to name.
- * Backup workers that are left alone, as the others are away, end rounds with fewer pushes. */
+/* State of round `in`, as worker `of` sees it. *away: a worker that an incomplete round lacks; of
+ * several, the one with the fewest pushes. With backup workers, rounds end with fewer pushes when
+ * too many workers are away. */
 enum round_fate rounds_fate(const struct rounds *r, int64_t in, int of, int *away);
 void rounds_end(struct rounds *r);
-/* Worker k leaves a barrier; others may have ended rounds while it stood there. */
+/* Worker k leaves a barrier; others may have ended rounds while it waited there. */
 void rounds_resume(struct rounds *r, int k);
 
 #endif

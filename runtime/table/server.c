@@ -1,11 +1,12 @@
 /*
- * server.c - the life of a rank that only serves tables: it handles the requests of wire.h, each
- * worker's in the order in which they came, until worker 0 lets it go. shard.c is what they do.
+ * server.c - the main loop of a rank that only serves tables. It handles the requests of wire.h,
+ * each worker's in the order in which it sent them, until worker 0 dismisses it. shard.c does the
+ * operations.
  *
- * Memory: W and what the updater keeps, of which own and pulled once a worker; and as many buffers
- * of a shard's size as there are workers, COMING_MOST at most, made when the table is opened. Only
- * many replies under way, and lists of rows that are larger than any before, make more. Who has
- * nothing to do sleeps (link_sleep).
+ * Memory: W and what the updater keeps, of which own and pulled exist once for each worker. Buffers
+ * of a shard's size are made when a table is opened: one for each worker, at most COMING_MOST. More
+ * are made only for many replies under way, and for longer lists of rows than before. An idle
+ * server sleeps (link_sleep).
  */
 #include "runtime/table/server.h"
 
@@ -49,8 +50,8 @@ void transaction_reply(struct server *v, struct transaction *j)
 
 /* ---- Requests ----- */
 
-/* While the floats of many operations are coming, those of one more would only take memory; but in
- * a replay it may be the one that is due. */
+/* While the floats of many operations are arriving, those of one more would only take memory. In a
+ * replay, one more operation may be the one that is due. */
 static void expect_requests(struct server *v)
 {
 	for (int i = 0; i < REQUESTS_MOST && i < v->workers; i++) {
@@ -63,7 +64,7 @@ static void expect_requests(struct server *v)
 	}
 }
 
-/* The operation's floats and rows may come. */
+/* Starts to receive the operation's floats and rows. */
 static void start_op(struct server *v, struct transaction *j)
 {
 	size_t rows = j->request.rows > 0 ? (size_t)j->request.rows : 0, in = (size_t)j->request.in;
@@ -81,7 +82,7 @@ static void start_op(struct server *v, struct transaction *j)
 	}
 }
 
-/* All but operations. */
+/* Handles all requests except operations. */
 static void handle(struct server *v, struct transaction *j)
 {
 	struct table_request *a = &j->request;
@@ -130,7 +131,7 @@ static void do_op(struct server *v, struct transaction *j)
 	v->again |= t->cursor.arrival != NULL;
 }
 
-/* Has all that the operation needs come, and its turn? */
+/* Has the operation arrived completely, and is it its turn? */
 static bool is_ready(struct server *v, struct transaction *j)
 {
 	if (!j->begun)
@@ -139,7 +140,7 @@ static bool is_ready(struct server *v, struct transaction *j)
 	       shard_due(v->shard[j->request.table], j, j->request.kind);
 }
 
-/* Does what can be done of what worker k has asked for. */
+/* Does what is possible of worker k's requests. */
 static void advance_connection(struct server *v, int k)
 {
 	struct connection *c = &v->connection[k];
@@ -167,7 +168,8 @@ static void advance_connections(struct server *v)
 	} while (v->again && !v->over);
 }
 
-/* Those that have come. What was sent first need not be found first. */
+/* Takes the requests that have arrived. They may be found in another order than they were sent in.
+ */
 static void take_requests(struct server *v)
 {
 	for (int i = 0; i < REQUESTS_MOST; i++) {
@@ -197,7 +199,7 @@ static void advance_sending(struct server *v)
 	}
 }
 
-/* As nudge_servers in servers.c. */
+/* As nudge_servers in servers.c does. */
 static void nudge_workers(struct server *v)
 {
 	for (int k = 0; k < v->workers; k++)
@@ -207,7 +209,7 @@ static void nudge_workers(struct server *v)
 		link_wake(v->link, j->worker);
 }
 
-/* Replies that nobody has fetched within a second belong to a run that ends early. */
+/* A reply that no worker has fetched within a second belongs to a run that ends early. */
 static void shut_down(struct server *v)
 {
 	nsec since = clock_now(), nap = 0;

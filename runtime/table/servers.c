@@ -1,36 +1,35 @@
 /*
- * servers.c - tables whose shards lie on ranks that do nothing else: a worker's side of it.
- * Server s holds the rows part_of(rows, servers, s) of each table (shard.c), and applies what
- * workers send it in the order in which it came. Everyone's ranks are the workers, then the
- * servers.
+ * servers.c - the worker's side of tables whose shards lie on server ranks. Server s holds the rows
+ * part_of(rows, servers, s) of each table (shard.c), and applies requests in the order of their
+ * arrival. The ranks of `everyone` are the workers, then the servers.
  *
  * An operation is one request to each server and one reply (wire.h). Every push goes to every
- * server, be it without floats, so that all count alike; a read only to those that hold some of it.
- * A sync sends param - pulled, so that a server keeps nothing for it; and where the one worker that
- * there is has seen all of W, param itself, which is the new W, bit for bit.
+ * server, even without floats, so that all servers count alike; a read only goes to the servers
+ * that hold some of it. A sync sends param - pulled, so a server keeps nothing for it. If there is
+ * only one worker and it has seen all of W, it sends param itself, which is the new W, bit for bit.
  *
- * Servers know nothing of each other. Each counts versions by itself; the staleness of a push is
- * what the first server found, and the others can differ from it by what was under way at the same
- * time, at most. Likewise each drops by itself what comes too late for its round: with backup
- * workers and several servers, a push may count on one and be dropped on another, and what a late
- * worker gets in reply may be of one round here and of the next there.
+ * Servers know nothing of each other. Each counts versions by itself. The staleness of a push is
+ * what the first server found; the others' can differ at most by operations that were under way at
+ * the same time. Each server also drops late pushes by itself: with backup workers and several
+ * servers, a push may count on one and be dropped on another, and a late worker's reply may mix two
+ * rounds.
  *
- * Cost of a sync, on one machine: a worker reads two floats and writes one, MPI copies one there
- * and one back, and the server reads two and writes two. Who waits sleeps (link_sleep). What a
- * worker spends on an operation is communication, but for the time for which the server deferred
- * the reply, because of a round or a lead.
+ * Cost of a sync, on one machine: a worker reads two floats and writes one, MPI copies one each
+ * way, and the server reads two and writes two. A waiting worker sleeps (link_sleep). A worker's
+ * time in an operation is communication, except the time for which the server deferred the reply
+ * because of a round or a staleness bound.
  */
 #include "runtime/table/wire.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* What one server does of an operation. */
+/* One server's part of an operation. */
 struct subrequest {
 	struct table_request request;
 	struct table_reply reply;
 	size_t first, n; /* its floats, in the operation's memory or the staged rows */
-	int asked, awaited, listed, sent, got; /* of the link: requests under way */
+	int asked, awaited, listed, sent, got; /* requests of the link that are under way */
 	bool replied, over;
 };
 
@@ -40,8 +39,8 @@ struct slot {
 	bool under_way;
 	char *wrong;
 	struct subrequest *subrequest; /* [servers] */
-	int64_t *row;                  /* in the server's own numbers, */
-	size_t *place;                 /* and which of the operation's it is */
+	int64_t *row;                  /* in the server's numbering */
+	size_t *place;                 /* index of each row in the operation's list */
 	float *stage;
 	size_t row_room, stage_room;
 };
@@ -49,7 +48,7 @@ struct slot {
 struct client {
 	struct slot slot[SLOTS];
 	size_t *bound; /* [servers + 1], rows */
-	bool unseen;   /* W has changed since this worker's last pull, by this worker */
+	bool unseen;   /* this worker has changed W since its last pull */
 };
 
 #define AT(t) ((struct client *)(t)->at)
@@ -71,7 +70,7 @@ static void send_to_all(struct table *t, enum request_kind what)
 				     .what = what, .table = t->id, .number = s->asked[k]++});
 }
 
-/* By worker 0. Returns when the server has the table: a send waits for its receiver. */
+/* For worker 0. Returns when the server has the table: a send waits for its receiver. */
 static void open_shard_on(struct table *t, int server, const float *init)
 {
 	struct tables *s = t->among;
@@ -117,7 +116,7 @@ static void *grown(void *p, size_t *room, size_t n, size_t size)
 	return must(malloc(n * size));
 }
 
-/* Cuts the operation's rows into the servers' subrequests. */
+/* Divides the operation's rows into the servers' subrequests. */
 static void shard_rows(struct table *t, struct slot *q, const struct table_op *p)
 {
 	size_t columns = t->rules.columns, room = q->row_room, k = 0;
@@ -143,7 +142,7 @@ static void subtract(float *restrict d, const float *restrict a, const float *re
 		d[i] = a[i] - b[i];
 }
 
-/* pulled = param - pulled: it is pulled anew before anybody reads it. */
+/* pulled = param - pulled: a pull overwrites it before it is read again. */
 static void leave_change(float *restrict pulled, const float *restrict param, size_t n)
 {
 #pragma omp simd
@@ -151,8 +150,7 @@ static void leave_change(float *restrict pulled, const float *restrict param, si
 		pulled[i] = param[i] - pulled[i];
 }
 
-/* A row of a sync may stand in its list once only: the second would have to know what the first has
- * pulled. */
+/* A sync's list may have a row only once: a second one would need what the first has pulled. */
 static void stage_rows(struct table *t, struct slot *q, const struct table_op *p)
 {
 	size_t columns = t->rules.columns;
@@ -167,7 +165,7 @@ static void stage_rows(struct table *t, struct slot *q, const struct table_op *p
 	}
 }
 
-/* What the servers are sent, in the order of their subrequests. */
+/* The floats to send, in the order of the subrequests. */
 static const float *floats_to_send(struct table *t, struct slot *q, const struct table_op *p,
 				   bool replace)
 {
@@ -220,7 +218,7 @@ static void start_subrequest(struct table *t, struct slot *q, int s, struct tabl
 	link_wake(l, server);
 }
 
-/* Memory of this operation that subrequest g's floats come back into. */
+/* Where this operation receives subrequest g's floats. */
 static float *back_into(struct slot *q, struct subrequest *g)
 {
 	return (q->op->row ? q->stage : q->op->out) + g->first;
@@ -242,8 +240,8 @@ static bool advance_subrequest(struct table *t, struct slot *q, int s)
 			 link_test(l, &g->sent) & link_test(l, &g->got);
 }
 
-/* Where MPI moves long messages in pieces, both ends have to look again and again: whoever finds
- * one unfinished wakes the other. */
+/* Where MPI moves long messages in pieces, both ends have to poll: an end that finds an unfinished
+ * message wakes the other. */
 static void nudge_servers(struct table *t, struct slot *q)
 {
 	struct link *l = t->among->everyone;
@@ -262,7 +260,7 @@ static bool advance_subrequests(struct table *t, struct slot *q)
 	return over;
 }
 
-/* Until all servers have replied. */
+/* Waits until all servers have replied. */
 static void wait_for_replies(struct table *t, struct slot *q)
 {
 	struct link *l = t->among->everyone;
@@ -286,7 +284,7 @@ static void wait_for_replies(struct table *t, struct slot *q)
 	deferred = deferred < took ? deferred : took;
 	t->among->stats->wait += deferred;
 	traced(t->among->stats, TRACE_RECV, since, now, -1);
-	if (deferred > 0) /* the reply's way comes after it, the request's before */
+	if (deferred > 0) /* the request's transfer is before it, the reply's after */
 		traced(t->among->stats, TRACE_WAIT, since, since + deferred, latest);
 }
 
@@ -296,14 +294,14 @@ static void record_subrequest(struct table *t, const struct table_op *p,
 	struct table_op push = *p, read = {.kind = OP_READ, .pull = true};
 	push.dropped = a->dropped;
 	if (op_pushes(p) && (t->rules.rounds || a->read_seq >= 0))
-		push.read_later = true; /* a pull of its own came then */
+		push.read_later = true; /* the pull was a separate operation */
 	if (op_pushes(p) || p->pull)
 		table_arrived(t, &push, s, a->seq);
 	if (a->read_seq >= 0)
 		table_arrived(t, &read, s, a->read_seq);
 }
 
-/* Puts what came back where the operation and the table want it. */
+/* Copies the received floats to where the operation and the table need them. */
 static void keep_floats(struct table *t, const struct slot *q)
 {
 	const struct table_op *p = q->op;
@@ -322,7 +320,8 @@ static void keep_floats(struct table *t, const struct slot *q)
 static void finish(struct table *t, struct slot *q)
 {
 	struct table_op *p = q->op;
-	/* The first reply; of those with floats, if there are any: these are recorded. */
+	/* The first reply; if there are replies with floats, the first of those, as they are
+	 * recorded. */
 	const struct subrequest *said = NULL;
 	q->under_way = false;
 	wait_for_replies(t, q);
@@ -352,14 +351,14 @@ static void finish_all(struct table *t)
 			finish(t, &AT(t)->slot[i]);
 }
 
-/* The one worker has seen all of W: what it sends with scale 1 is the new W. */
+/* The only worker has seen all of W: what it sends with scale 1 is the new W. */
 static bool may_replace(const struct table *t, const struct table_op *p)
 {
 	return p->kind == OP_SYNC && t->among->size == 1 && p->by.scale == 1 && !p->row &&
 	       !AT(t)->unseen;
 }
 
-/* A sync needs what the operations before it pull: it waits for them. */
+/* A sync waits for the operations before it, because it needs what they pull. */
 static char *servers_start(struct table *t, struct table_op *p)
 {
 	struct client *c = AT(t);
@@ -410,7 +409,7 @@ static char *servers_wait(struct table *t, struct table_op *p)
 	return wrong;
 }
 
-/* A request without floats to servers 0 .. n - 1, and their replies, in the last slot. */
+/* Sends a request without floats to servers 0 .. n - 1 and awaits the replies, in the last slot. */
 static void request_plainly(struct table *t, enum request_kind what, int n)
 {
 	struct slot *q = &AT(t)->slot[TICKETS_MAX];
@@ -435,7 +434,7 @@ static int64_t servers_version(struct table *t)
 	return AT(t)->slot[TICKETS_MAX].subrequest[0].reply.version;
 }
 
-/* An operation like any other on its way, which servers do not count. */
+/* Transferred like any other operation, but servers do not count it. */
 static void servers_keep(struct table *t, enum kept what, float *x, bool put)
 {
 	struct table_op p = {.kind = put ? OP_PUSH : OP_READ,
@@ -458,7 +457,7 @@ static void servers_resume(struct table *t)
 	send_to_all(t, REQUEST_RESUME);
 }
 
-/* Servers reply when all workers have come to this. */
+/* Servers reply when all workers have called this. */
 static void servers_close(struct table *t)
 {
 	struct client *c = AT(t);

@@ -1,16 +1,16 @@
 /*
- * shard.c - the shards of a server: what an operation does to W, and who waits for whom.
+ * shard.c - the shards of a server: what an operation does to W, and which worker waits for which.
  *
- * Rounds: pushes are added to W as they come; what is read is a copy of W as of the last round's
- * end, which stays until nobody is being sent it any more.
- * In a replay a request waits until it is due; what is numbered (shard.seq) is done in that order.
+ * Rounds: a push is added to W when it arrives. Workers read a copy of W as of the last round's
+ * end; the copy is kept until all replies with it are sent. In a replay a request waits until it is
+ * due; numbered operations (shard.seq) are done in that order.
  */
 #include "runtime/table/server.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* In rounds, what is read from now on: W as it is. */
+/* With rounds: W as it is now becomes what workers read. */
 static void renew_model(struct server *v, struct shard *t)
 {
 	buffer_drop(&v->buffers, &t->model);
@@ -21,7 +21,7 @@ static void renew_model(struct server *v, struct shard *t)
 
 /* ---- Opening and closing ---- */
 
-/* [n] of the shard, if they are wanted, and there are floats at all. */
+/* [n] of the shard; NULL unless they are needed and there are floats at all. */
 static float *zeros(const struct shard *t, bool wanted)
 {
 	return wanted && !t->rules.lengths ? must(calloc(t->n + 1, sizeof(float))) : NULL;
@@ -39,7 +39,7 @@ void shard_open(struct server *v, int table)
 	size_t servers = (size_t)(link_size(v->link) - v->workers);
 	t->rules.rows = part_of(all, servers, rank + 1) - part_of(all, servers, rank);
 	t->n = t->rules.rows * t->rules.columns;
-	if (t->n > 0) /* else nothing is recorded */
+	if (t->n > 0) /* otherwise nothing is recorded */
 		t->cursor = replay_cursor(v->replay, table, v->rank);
 	v->buffers.lengths = o.rules.lengths;
 	t->w = o.rules.lengths ? link_nowhere() : zeros(t, true);
@@ -61,7 +61,7 @@ void shard_open(struct server *v, int table)
 		if (m->pulled)
 			memcpy(m->pulled, t->w, t->n * sizeof(float));
 	}
-	/* what comes, and models of rounds that are still being sent */
+	/* for arriving floats, and for models of rounds that are still being sent */
 	buffers_fill(&v->buffers, t->n,
 		     (v->workers < COMING_MOST ? v->workers : COMING_MOST) +
 			     (t->rules.rounds ? 2 : 0));
@@ -103,7 +103,7 @@ void shard_close(struct server *v, int table)
 /* ---- Floats ---- */
 
 /* Piece i of a transaction's floats, as op_piece; the whole shard goes in blocks that stay in the
- * cache. False: there are no more. */
+ * cache. False: there are no more pieces. */
 static bool piece(const struct shard *t, const struct transaction *j, size_t i, size_t *first,
 		  size_t *n, size_t *offset)
 {
@@ -123,7 +123,7 @@ static bool piece(const struct shard *t, const struct transaction *j, size_t i, 
 	return true;
 }
 
-/* In the timeline, what a server does belongs to the step of the worker that it does it for. */
+/* In the timeline, a server's work belongs to the step of the worker that it works for. */
 static void note(struct server *v, enum trace_kind kind, const struct transaction *j, nsec since)
 {
 	if (!v->trace || j->request.epoch == 0)
@@ -136,7 +136,7 @@ static void note(struct server *v, enum trace_kind kind, const struct transactio
 	e->bytes = kind == TRACE_APPLY ? -1 : j->request.out * (int64_t)sizeof(float);
 }
 
-/* The push; with `read`, data is then what is pulled. */
+/* Applies the push; with `read`, data then gets what is pulled. */
 static void apply(struct server *v, struct shard *t, struct transaction *j, bool read)
 {
 	const struct table_rules adding = {.updater = updaters[UPDATER_add]};
@@ -174,7 +174,7 @@ static void apply(struct server *v, struct shard *t, struct transaction *j, bool
 	note(v, TRACE_APPLY, j, since);
 }
 
-/* Makes data what the worker is to see, and counts it as its pull. */
+/* Fills data with what the worker reads, and counts a pull as seen. */
 static void read_model(struct server *v, struct shard *t, struct transaction *j)
 {
 	struct client *m = &t->client[j->worker];
@@ -205,7 +205,7 @@ static void read_model(struct server *v, struct shard *t, struct transaction *j)
 
 /* ---- Rounds and leads ---- */
 
-/* Is this push's round over, can it be ended, or will it never be? */
+/* Has this push's round ended, or can it be ended, or can it never end? */
 static bool round_is_over(struct server *v, struct shard *t, struct transaction *j)
 {
 	int away;
@@ -224,7 +224,7 @@ static bool round_is_over(struct server *v, struct shard *t, struct transaction 
 
 bool shard_due(const struct shard *t, const struct transaction *j, enum op_kind kind)
 {
-	float out = 0; /* a place that nothing is written to */
+	float out = 0; /* never written to */
 	struct table_op p = {.kind = kind, .out = j->request.out > 0 ? &out : NULL};
 	if (!t->cursor.arrival || (kind == OP_READ && !j->request.pull) ||
 	    replay_due(&t->cursor, t->seq, j->worker, &t->rules, &p))
@@ -299,7 +299,7 @@ static void push(struct server *v, struct shard *t, struct transaction *j)
 	j->reply.seq = t->seq++;
 	j->pushes = ++t->rounds.member[j->worker].pushes;
 	t->version++;
-	m->seen++; /* its own */
+	m->seen++; /* its own push */
 	if (t->rules.rounds) {
 		push_in_round(v, t, j);
 		return;
@@ -322,7 +322,7 @@ static void push(struct server *v, struct shard *t, struct transaction *j)
 
 static void read_op(struct server *v, struct shard *t, struct transaction *j)
 {
-	if (j->request.pull) { /* a look goes into no round */
+	if (j->request.pull) { /* an evaluation read joins no round */
 		t->rounds.member[j->worker].in = t->now.over;
 		j->reply.seq = t->seq++;
 	}
@@ -330,7 +330,7 @@ static void read_op(struct server *v, struct shard *t, struct transaction *j)
 	transaction_reply(v, j);
 }
 
-/* Of what is kept beside W: comes, or goes. */
+/* Sends or replaces what the updater keeps beside W. */
 static void keep_op(struct server *v, struct shard *t, struct transaction *j)
 {
 	float *const kept[] = {[KEEPS_STATE] = t->state,

@@ -1,18 +1,19 @@
 /*
  * shared.c - tables whose shards lie in memory that the workers of one machine share, or in a GPU's
- * (placement gpu). The pushing worker itself applies what it pushes, block by block (blocks.c).
+ * memory (placement gpu). The pushing worker itself applies its push, block by block (blocks.c).
  *
- * Cost of a sync: three reads and three writes a float; in rounds, where the push and the pull are
- * a walk each and a round begins with a copy, twice as many.
+ * Cost of a sync: three reads and three writes a float. In rounds it is twice as many: the push and
+ * the pull are separate passes, and a round begins with a copy.
  *
  * Rounds: there are two copies of W. Pushes of round i make copy i + 1 out of copy i, block by
- * block; when the last one is through, the round ends, and all read copy i + 1. No worker can still
- * be reading the copy that round i + 1 overwrites, as it has to have pushed in round i; only those
- * that a round does not wait for can, and they look at the round's number again after reading.
+ * block. When the last push is complete, the round ends, and all workers read copy i + 1. No worker
+ * can still be reading the copy that round i + 1 overwrites, because it has pushed in round i. The
+ * exception is a worker that the round did not wait for: it checks the round's number again after
+ * reading.
  *
- * Recording: operations hold the lock of a block until they have the next one's, from the first
- * block on. So nobody overtakes, and every block has seen the operations in the same order. In
- * rounds, drops, ends and the pulls between them are recorded under the monitor.
+ * Recording: an operation holds the lock of a block until it has the next block's, from the first
+ * block on. No operation can therefore overtake another, and every block sees the operations in the
+ * same order. In rounds, drops, ends and the pulls between them are recorded under the monitor.
  */
 #include "runtime/table/blocks.h"
 #include "runtime/table/rounds.h"
@@ -23,20 +24,20 @@
 
 struct shared {
 	_Alignas(64) atomic_llong version; /* pushes begun */
-	atomic_llong counted;              /* of them, those that were not dropped */
-	struct monitor monitor;            /* guards what follows */
-	int64_t replayed; /* of a replay: operations of the record that have taken place */
+	atomic_llong counted;              /* those of them that were not dropped */
+	struct monitor monitor;            /* guards the rest */
+	int64_t replayed; /* in a replay: recorded operations that have taken place */
 	int64_t seq;      /* recorded operations; under the first block's lock */
 	int latest;       /* the worker that broadcast last */
 	struct round round;
-	struct member member[]; /* of each, what is its own alone needs no monitor */
+	struct member member[]; /* a worker uses its own part without the monitor */
 };
 
 struct shared_state {
 	struct blocks blocks;
 	struct shared *shared;
-	struct rounds rounds;        /* on shared's round and members */
-	struct replay_cursor cursor; /* of a replay */
+	struct rounds rounds;        /* uses shared's round and members */
+	struct replay_cursor cursor; /* in a replay */
 };
 
 #define AT(t) ((struct shared_state *)(t)->at)
@@ -75,7 +76,7 @@ static void sleep_for(struct table *t, const char *what)
 	traced(t->among->stats, TRACE_WAIT, since, now, s->latest);
 }
 
-/* Under the monitor: wakes those who wait for what this worker has done. */
+/* Under the monitor: wakes the workers that wait for what this worker has done. */
 static void broadcast(struct table *t)
 {
 	struct shared *s = AT(t)->shared;
@@ -96,7 +97,7 @@ static void shared_close(struct table *t)
 
 /* ---- Operations ------------------------------------------------------------------ */
 
-/* What a push met, and what a pull has seen. */
+/* Counts the staleness of a push, and the versions that a pull has seen. */
 static void count_versions(struct table *t, struct table_op *p)
 {
 	atomic_llong *version = &AT(t)->shared->version;
@@ -109,17 +110,18 @@ static void count_versions(struct table *t, struct table_op *p)
 	if (p->pull)
 		t->seen = before + op_pushes(p);
 	else if (op_pushes(p))
-		t->seen++; /* its own push is not foreign */
+		t->seen++; /* its own push adds no staleness */
 }
 
-/* Reading for an evaluation (no pull) is not recorded: it changes nothing. */
+/* An evaluation read (no pull) changes nothing and is not recorded. */
 static bool is_recorded(struct table *t, const struct table_op *p)
 {
 	return !p->row && t->among->room && (p->pull || op_pushes(p));
 }
 
-/* In a replay: sleeps until operation p is the next of the record, and returns what the record
- * calls it. Nobody else's operation takes place until replay_advance. NULL: no order is kept. */
+/* In a replay: sleeps until operation p is the next in the recording, and returns its recorded
+ * kind. No other worker's operation takes place before replay_advance. NULL: there is no order to
+ * keep. */
 static const char *replay_wait(struct table *t, const struct table_op *p)
 {
 	struct shared_state *h = AT(t);
@@ -150,7 +152,7 @@ static void replay_advance(struct table *t)
 	monitor_broadcast(&s->monitor);
 }
 
-/* Versions are counted in the order that is recorded, so that what a push met follows from it. */
+/* Versions are counted in the recorded order, so that the staleness follows from it. */
 static void recorded_op(struct table *t, struct table_op *p)
 {
 	struct shared_state *h = AT(t);
@@ -189,8 +191,8 @@ static void do_op(struct table *t, struct table_op *p)
 
 /* ---- Rounds and leads ------------------------------------------------------------ */
 
-/* Under the monitor: notes what is no walk over the blocks; it took place now. p NULL: a round has
- * ended. */
+/* Under the monitor: records an operation without a pass over the blocks; it took place now. p
+ * NULL: a round has ended. */
 static void record(struct table *t, const struct table_op *p)
 {
 	if (!t->among->room || (p && !is_recorded(t, p)))
@@ -201,7 +203,7 @@ static void record(struct table *t, const struct table_op *p)
 	replay_advance(t);
 }
 
-/* In a replay with backup workers a round ends when it did. */
+/* In a replay with backup workers a round ends at its recorded place. */
 static bool may_end(struct table *t)
 {
 	struct shared_state *h = AT(t);
@@ -209,19 +211,19 @@ static bool may_end(struct table *t)
 	       strcmp(replay_kind(&h->cursor, h->shared->replayed), "round") == 0;
 }
 
-/* Under the monitor, the round's last push is through. */
+/* Under the monitor, when the round's last push is complete. */
 static void end_round(struct table *t)
 {
 	struct shared *s = AT(t)->shared;
 	blocks_carry_over(t, s->round.over);
 	rounds_end(&AT(t)->rounds);
-	if (t->rules.backup > 0) /* then it is not known from the pushes */
+	if (t->rules.backup > 0) /* then the pushes do not show where the round ended */
 		record(t, NULL);
 	monitor_broadcast(&s->monitor);
 }
 
-/* What a push does before the wait when its pull comes after it: what stands in W then is not yet
- * to be seen. A sync's out is also what it pushes. */
+/* The first part of a push whose pull comes after the wait: it may not read W yet. A sync's out is
+ * also what it pushes. */
 static struct table_op push_alone(const struct table_op *p)
 {
 	struct table_op push = *p;
@@ -258,7 +260,7 @@ static void push_in_round(struct table *t, struct table_op *p)
 	monitor_unlock(&s->monitor);
 }
 
-/* Sleeps until the round is over that was pushed in; this worker is then in the next. */
+/* Sleeps until the given round has ended; this worker is then in the next. */
 static char *wait_for_round(struct table *t, int64_t round)
 {
 	struct shared_state *h = AT(t);
@@ -281,8 +283,8 @@ static char *wait_for_round(struct table *t, int64_t round)
 	return wrong;
 }
 
-/* After a read. False: a later round may have written into what it read; it can when it does not
- * wait for this worker. */
+/* After a read. False: a later round, which did not wait for this worker, may have overwritten what
+ * it read. */
 static bool was_newest(struct table *t, const struct table_op *read)
 {
 	struct shared *s = AT(t)->shared;
@@ -296,7 +298,7 @@ static bool was_newest(struct table *t, const struct table_op *read)
 	return newest;
 }
 
-/* Reads the newest round's copy. */
+/* Reads the copy of the newest round. */
 static void read_in_round(struct table *t, const struct table_op *p)
 {
 	struct shared *s = AT(t)->shared;
@@ -310,7 +312,7 @@ static void read_in_round(struct table *t, const struct table_op *p)
 		blocks_apply(t, &read);
 		world_charge_op(&read, op_floats(t, &read), true);
 	} while (!was_newest(t, &read));
-	if (p->pull) /* a look goes into no round */
+	if (p->pull) /* an evaluation read joins no round */
 		me(t)->in = read.round;
 }
 
@@ -319,7 +321,7 @@ static bool leads(struct table *t)
 	return rounds_leads(&AT(t)->rounds, t->among->rank, t->pushes);
 }
 
-/* In a replay, as the record has it. */
+/* In a replay: as recorded. */
 static bool may_pull_too(struct table *t, const struct table_op *p)
 {
 	struct shared *s = AT(t)->shared;
@@ -332,7 +334,7 @@ static bool may_pull_too(struct table *t, const struct table_op *p)
 	return go;
 }
 
-/* Tells the others of a push that is through, and sleeps while this worker is too far ahead. */
+/* Tells the other workers that a push is complete; sleeps while this worker is too far ahead. */
 static void keep_lead(struct table *t)
 {
 	struct shared *s = AT(t)->shared;
@@ -346,8 +348,8 @@ static void keep_lead(struct table *t)
 
 /* ---- The placement's slots ------------------------------------------------------- */
 
-/* With a bounded lead, a pull in the same operation shows all that the bound promises if the
- * slowest was near enough before it; if not, the pull comes after the wait. */
+/* With a staleness bound, a push may pull in the same operation if the slowest worker was near
+ * enough before it; otherwise the pull comes after the wait. */
 static char *shared_start(struct table *t, struct table_op *p)
 {
 	p->dropped = p->read_later = false;

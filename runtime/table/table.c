@@ -1,10 +1,10 @@
 /*
- * table.c - parameter-server tables, whichever their placement: how they are opened, and the way in
- * of operations and tickets. table.h has the words; placements do the operations and call back into
- * apply.c; strategies come in through vectors.c, other programs through runtime/lib.
+ * table.c - parameter-server tables with any placement: how they are opened, and the entry point of
+ * operations and tickets. table.h defines the terms. Placements do the operations and call back
+ * into apply.c. Strategies come in through vectors.c, other programs through runtime/lib.
  *
- * Versions: a push takes its number as it begins. Its staleness is how many other pushes began
- * between this worker's last pull and it. In rounds all pushes of one round meet none.
+ * Versions: a push gets its number when it begins. Its staleness is the number of other workers'
+ * pushes that began between this worker's last pull and it. In a table with rounds it is 0.
  */
 #include "runtime/table/table.h"
 
@@ -42,7 +42,7 @@ static char *lacks(struct tables *s, const struct placement *h)
 	return NULL;
 }
 
-/* Takes the one that is wanted, or the best; NULL, or why not. */
+/* Takes the requested placement, or the best; returns NULL, or why that is not possible. */
 static char *choose_placement(struct tables *s, const struct placement *wanted)
 {
 	s->near = s->servers == 0 && link_one_node(s->workers);
@@ -142,8 +142,8 @@ void tables_resume(struct tables *s)
 
 /* ---- One table ----------------------------------------------------------------- */
 
-/* The same initial values on every worker, in memory of their own; NULL = zeros. Of lengths as many
- * messages. */
+/* The same initial values on every worker, in memory of their own; NULL = zeros. With rules.lengths
+ * it sends messages of the same lengths, without values. */
 static float *agree_on_init(const struct tables *s, const struct table_rules *r, size_t n,
 			    const float *init)
 {
@@ -169,7 +169,7 @@ static float *agree_on_init(const struct tables *s, const struct table_rules *r,
 	return all;
 }
 
-/* The same on all ranks, as tables come and go on all of them alike. */
+/* The same on all ranks, because tables are opened and closed on all of them alike. */
 static int free_place(const struct tables *s)
 {
 	int id = 0;
@@ -197,7 +197,7 @@ static char *check_rules(const struct tables *s, const struct table_rules *r)
 	return s->placement->refuse ? s->placement->refuse(r, s) : NULL;
 }
 
-/* n floats of this worker's, where its operations want them: like these, NULL = zeros. */
+/* n floats of this worker, in the memory that its operations use: a copy of like, NULL = zeros. */
 static float *floats_new(const struct table *t, const float *like)
 {
 	struct device *d = t->among->dev;
@@ -331,7 +331,7 @@ static void count_op(struct table *t, const struct table_op *p)
 		stats_push(s, p->staleness);
 }
 
-/* Times what the operation took; what it slept was counted as waiting by the placement. */
+/* Times an operation; the placement has counted the time it slept as waiting. */
 static char *timed(struct table *t, char *(*slot)(struct table *, struct table_op *),
 		   struct table_op *p)
 {
@@ -355,8 +355,8 @@ static char *wait_op(struct table *t, struct table_op *p)
 	return wrong;
 }
 
-/* Shards end a round one by one: what is read while this worker's push is under way could be of two
- * rounds. So the push is waited for first. */
+/* Shards end a round one by one: a read while this worker's push is under way could mix two rounds.
+ * This therefore waits for the push first. */
 static void end_push(struct table *t)
 {
 	for (struct table_op *p = t->ticket; p < t->ticket + TICKETS_MAX; p++)
@@ -379,7 +379,7 @@ static char *start_op(struct table *t, struct table_op *p)
 	return wrong;
 }
 
-/* In the timeline, tables are told apart by the upper bits of numbers. */
+/* In the timeline, the upper bits of a number identify the table. */
 static int64_t numbered(const struct table *t, int64_t n)
 {
 	return n > 0 ? (int64_t)t->id << 40 | n : 0;
@@ -437,7 +437,7 @@ char *table_wait(struct table *t, struct table_op *started)
 
 /* ---- What a checkpoint has ------------------------------------------------------ */
 
-/* Of this worker, beside W: worker 0 has what all share. */
+/* Does this worker keep it beside W? Worker 0 keeps what all share. */
 static bool has_kept(const struct table *t, enum kept what)
 {
 	const struct updater *u = t->rules.updater;

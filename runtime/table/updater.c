@@ -1,6 +1,6 @@
 /*
- * updater.c - what a push does to the parameters on a server, by the processor: a loop for each of
- * the formulas of runtime/device/updaters.h.
+ * updater.c - what a push does to the parameters on a server, on the CPU: one loop for each formula
+ * of runtime/device/updaters.h.
  */
 #include "runtime/device/cpu/adamw.h"
 #include "runtime/table/table.h"
@@ -10,8 +10,8 @@
 #endif
 #include <string.h>
 
-/* As many floats of out as can be written past the cache: a line that is written whole need not be
- * fetched first, and of a large table nobody finds it there later. Returns how many it did. */
+/* Writes floats of out past the cache: a line that is written whole need not be fetched first, and
+ * a large table is not read from the cache later. Returns how many floats it did. */
 static size_t add_and_stream(float *restrict w, const float *restrict d, float scale,
 			     float *restrict out, size_t n)
 {
@@ -30,7 +30,7 @@ static size_t add_and_stream(float *restrict w, const float *restrict d, float s
 	return i;
 }
 
-/* As the local optimiser does. Returns how many it did. */
+/* As the local optimiser does. Returns how many floats it did. */
 static size_t adam_wide(const struct update *u, size_t n)
 {
 	struct moving_step now = {.lr = u->by.lr};
@@ -44,7 +44,7 @@ static size_t adam_wide(const struct update *u, size_t n)
 
 typedef struct place formula(struct place x, struct push by);
 
-/* All but u is known where this is compiled in, so that each updater has loops of its own. */
+/* All arguments but u are constants where this is inlined, so each updater has loops of its own. */
 static inline __attribute__((always_inline)) void each(const struct update *u, size_t i, size_t n,
 						       formula *push, enum kept keeps, bool reads,
 						       bool outs)

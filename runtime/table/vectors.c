@@ -1,16 +1,16 @@
 /*
- * vectors.c - the tables of mvbench.h, which strategies call: their vectors and the worker they
- * belong to, on the tables of table.c, which know neither.
+ * vectors.c - the tables of mvbench.h, which strategies call. They connect vectors and workers to
+ * the tables of table.c, which know neither.
  *
- * Vectors of a device: placement gpu takes them where they are. The others take floats of the host,
- * so that vectors go there and back through pinned memory, which costs a copy each way.
+ * Placement gpu takes vectors of a device where they are. The other placements take floats of the
+ * host: vectors go there and back through pinned memory, which costs a copy each way.
  */
 #include "runtime/table/table.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Host floats of v, from the heap. */
+/* Copies v to host floats, from the heap. */
 static float *floats_of(const struct vec *v)
 {
 	float *x = must(malloc((v->n + 1) * sizeof *x));
@@ -43,7 +43,7 @@ struct table *table_new(struct worker *w, struct vec *init, const struct table_t
 	struct table *t;
 	CHECK(init->dev == s->dev || (!s->dev && !init->dev->ops->peer),
 	      "these tables do not hold vectors of %s", init->dev->ops->name);
-	/* a time of pushes that was given is taken by those of one worker too */
+	/* a given time of pushes also applies to pushes of one worker */
 	bool charged = world_is_virtual && strcmp(w->run->sim_update_time, "auto") != 0;
 	if (terms->syncs && s->size == 1 && s->servers == 0 && s->room == 0 && !charged)
 		return table_alias(s, &r, init);
@@ -64,7 +64,7 @@ void table_free(struct table *t)
 
 /* ---- Operations ---- */
 
-/* Does the operation want to know what stood in out? */
+/* Does the operation read out before it writes it? */
 static bool reads_out(const struct table_op *p)
 {
 	return p->kind == OP_SYNC || p->kind == OP_ELASTIC;
@@ -95,10 +95,9 @@ static void stage_out(struct table *t, struct vec *out)
 	traced(t->among->stats, TRACE_PACK, since, now, -1);
 }
 
-/* A strategy's operation: it covers the whole table, and what goes wrong ends the run. What the
- * device was computing ends before it: that is no communication, and nobody has to wait for it at a
- * lock. Returns it as it was done.
- */
+/* A strategy's operation: it covers the whole table, and a failure ends the run. The device's
+ * computation ends before it: that is no communication, and no worker waits for it at a lock.
+ * Returns the operation with its results. */
 static struct table_op whole_op(struct table *t, const struct vec *in, struct vec *out,
 				struct table_op p)
 {
@@ -171,12 +170,12 @@ double table_bytes(const struct worker *w, double n)
 
 /* ---- A counter -------------------------------------------------------------------- */
 
-/* A table of one float that means nothing. Pushes are numbered, and a push tells how many others
- * came since this worker's last: so its own number is known, wherever tables live. */
+/* A table of one float without meaning. Pushes are numbered, and a push returns how many other
+ * pushes came since this worker's last. It therefore knows its own number, in any placement. */
 struct counter {
 	struct table *table;
 	struct vec *in, *out; /* [1] */
-	int64_t next;         /* if nobody else had pushed since */
+	int64_t next;         /* the next number if no other worker pushes */
 };
 
 struct counter *counter_new(struct worker *w)

@@ -1,15 +1,15 @@
 /*
  * wire.h - the requests of workers to the servers of their tables, and the replies.
  *
- * A request is a struct table_request, then the rows if it is not for all of them, then the floats
- * that are pushed; the reply a struct table_reply, then the floats that are pulled.
+ * A request is a struct table_request, then the list of rows unless it is for all rows, then the
+ * pushed floats. The reply is a struct table_reply, then the pulled floats.
  */
 #ifndef WIRE_H
 #define WIRE_H
 
 #include "runtime/table/table.h"
 
-enum { SLOTS = TICKETS_MAX + 1 }; /* the last is that of table_do */
+enum { SLOTS = TICKETS_MAX + 1 }; /* the last is for table_do */
 enum tag { TAG_REQUEST = 2, TAG_BODY, TAG_REPLY /* + table x SLOTS + slot */ };
 enum request_kind {
 	REQUEST_OPEN,
@@ -25,31 +25,31 @@ enum request_kind {
 struct table_request {
 	enum request_kind what;
 	int32_t worker, table, slot;
-	int64_t number; /* of the worker's requests to this server, from 0; -1: in any order */
+	int64_t number; /* counts the worker's requests to this server, from 0; -1: in any order */
 	enum op_kind kind;
 	int32_t pull, replace; /* replace: a sync that sends the new W */
 	enum kept kept;
-	int64_t rows;    /* that follow; -1: the whole shard */
-	int64_t in, out; /* floats that follow, and that are wanted */
+	int64_t rows;    /* rows in the list; -1: the whole shard */
+	int64_t in, out; /* floats that follow, floats that the reply returns */
 	struct push by;
-	int64_t flow; /* of a push, in the timeline; 0 = the operation is not in it, or a pull */
-	int32_t epoch, step; /* likewise; epoch 0 = it is not */
+	int64_t flow; /* number of a push in the timeline; 0 = a pull, or not in the timeline */
+	int32_t epoch, step; /* in the timeline; epoch 0 = not in it */
 };
 
 struct table_reply {
 	int64_t staleness, version;
-	int64_t seq, read_seq; /* of the push or pull; of the pull after it, -1 = it was the same */
+	int64_t seq, read_seq; /* of the push or pull; of the pull after it, -1 = none */
 	nsec deferred;
 	int64_t away_pushes;
-	int32_t away; /* the worker that will not push any more (an incomplete round), or -1 */
+	int32_t away; /* the worker that pushes no more (an incomplete round), or -1 */
 	int32_t dropped;
-	int32_t latest; /* the worker whose request ended the wait; -1: there was none */
+	int32_t latest; /* the worker whose request ended the wait; -1: no wait */
 };
 
 /* Follows REQUEST_OPEN, and then the shard's first values where `init` says so. */
 struct opening {
-	struct table_rules rules; /* of the whole table; its updater is none of the server's, */
-	int64_t updater;          /* but this one of the list */
+	struct table_rules rules; /* of the whole table; the server ignores its updater */
+	int64_t updater;          /* and takes this one of the list */
 	int64_t init;
 };
 

@@ -1,10 +1,10 @@
 /*
  * axis.c - the values that a key of a job file takes in turn, and conditions on them.
  *
- *   1, 2, 4            a list, of values and of what follows
+ *   1, 2, 4            a list; its items may also be ranges:
  *   1..5               whole numbers
  *   0.1..0.5 by 0.1    from the first in equal steps, up to the second
- *   1e-4..1 log 5      so many, each the same factor above the one before, both ends among them
+ *   1e-4..1 log 5      5 values with the same factor from each to the next, both ends included
  */
 #include "results/run/study.h"
 
@@ -44,7 +44,7 @@ static bool is_whole(const char *text)
 	return !text[strspn(text, "0123456789+-")];
 }
 
-/* Is this a range, whatever is wrong with it? */
+/* Is this meant as a range, correct or not? */
 static bool span_cut(struct span *s, const char *text)
 {
 	const char *dots = strstr(text, "..");
@@ -61,14 +61,14 @@ static bool span_cut(struct span *s, const char *text)
 	       number_of(s->high, &s->to);
 }
 
-/* Adds a value, which is checked; takes the text over. */
+/* Checks and adds a value; takes over the text. */
 static char *add(struct axis *a, char *text)
 {
 	APPEND(a->value, a->n, text);
 	return config_check(a->name, text, &a->option);
 }
 
-/* Sums of steps are not exact, but 15 digits of them are, and a zero. */
+/* Multiples of a step have rounding errors: 15 digits hide them, and a tiny value becomes 0. */
 static char *add_steps(struct axis *a, const struct span *s, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -78,7 +78,7 @@ static char *add_steps(struct axis *a, const struct span *s, size_t n)
 	return NULL;
 }
 
-/* As people read them, in four digits, where these tell them apart; whole ones once each. */
+/* Four digits where these keep the values distinct; a whole number only once. */
 static char *add_powers(struct axis *a, const struct span *s, size_t n)
 {
 	TRY(add(a, must(strdup(s->low))));
@@ -127,8 +127,8 @@ static char *add_range(struct axis *a, struct span *s, const char *text)
 
 /* ---- Lists --------------------------------------------------------------- */
 
-/* Cuts "1, 4..6" into values. A label or a file's name may have commas: where one value is all
- * there can be, it is the whole text. */
+/* Cuts "1, 4..6" into values. A label or file name may contain commas: an option that takes only
+ * one value gets the whole text. */
 static char *axis_cut(struct axis *a, const char *list)
 {
 	const struct option *o = option_find(run_options, a->name);
@@ -163,13 +163,13 @@ char *axis_read(struct axis *a, const char *name, const char *list)
 
 /* ---- Conditions ---------------------------------------------------------- */
 
-/* As config_each writes it, where 0.10 is 0.1. Heap. */
+/* The value as config_each writes it (0.1 for 0.10). Heap. */
 static char *as_written(const struct option *o, const char *value)
 {
 	enum { ROOM = 64 };
 	const struct plugin *p;
 	if (option_chooses(o) < PART_COUNT) {
-		free(plugin_choose(option_chooses(o), value, NULL, 0, &p)); /* it could be read */
+		free(plugin_choose(option_chooses(o), value, NULL, 0, &p)); /* is valid */
 		return must(strdup(p->name));
 	}
 	if (o->type == OPT_STRING || o->type == OPT_CHOICE)
@@ -194,7 +194,7 @@ static char *condition_read(struct axis *a, const char *text)
 	return NULL;
 }
 
-/* Where the next condition begins: the word after a blank that has a '='. */
+/* The start of the next condition: the next word that contains a '='. */
 static const char *next_condition(const char *text)
 {
 	const char *at = text + strcspn(text, " \t");

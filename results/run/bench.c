@@ -1,9 +1,9 @@
 /*
- * bench.c - mvbench bench: what communication takes here, whatever is trained.
+ * bench.c - mvbench bench: times communication on this machine, independent of any training.
  *
- * In front it checks, launches and watches, as mvbench run does; under a launcher it is one of the
- * workers: these make a step of the smallest training that there is, which gives them devices,
- * servers and whoever looks after them, and then measure (bench_comm.c). Rank 0 prints.
+ * The front process checks, launches and watches, as in mvbench run. Under a launcher the program
+ * is a worker: it trains one step of the smallest workload, which sets up devices and servers, and
+ * then measures (bench_comm.c). Rank 0 prints.
  */
 #include "results/run/bench.h"
 
@@ -58,7 +58,7 @@ char *bench_print(const struct bench_rows *rows, enum format format)
 	return fflush(stdout) ? sentence("standard output cannot be written (%m)") : NULL;
 }
 
-/* ---- A worker's life ----------------------------------------------------- */
+/* ---- The worker process -------------------------------------------------- */
 
 struct benching {
 	const struct config *config;
@@ -125,9 +125,9 @@ static int work(const struct config *c, const struct bench_flags *f, struct stat
 	return page || rank_of_launcher() > 0 ? EXIT_OK : status;
 }
 
-/* ---- In front ------------------------------------------------------------ */
+/* ---- The front process --------------------------------------------------- */
 
-/* Of the options of mvbench run those that say who communicates, and how. */
+/* Of the options of mvbench run, bench takes those that choose workers, devices and transport. */
 static char *refuse_others(const struct arguments *a)
 {
 	static const char *const takes[] = {"workers",       "servers",   "device",   "transport",
@@ -149,7 +149,7 @@ static char *refuse_others(const struct arguments *a)
 	return NULL;
 }
 
-/* One step of a perceptron on made data, with tables where there are servers to keep them. */
+/* One step of a perceptron on synthetic data; with servers, a strategy that uses tables. */
 static char *configure(struct config *c, const struct arguments *a)
 {
 	const char *given = arguments_value(a, "workers"), *servers = arguments_value(a, "servers");
@@ -172,7 +172,8 @@ static char *configure(struct config *c, const struct arguments *a)
 	return config_init(c, all, OWN + a->options, false);
 }
 
-/* A worker has two vectors, one more on the host, and its part of what tables and messages take. */
+/* A process needs two vectors, one more on the host, and its share of tables and messages: about
+ * VECTORS vectors. */
 static char *check_memory(const struct config *c, const struct bench_flags *f)
 {
 	enum { VECTORS = 6 };
@@ -208,7 +209,7 @@ static char *check(const struct config *c, const struct bench_flags *f)
 	return NULL;
 }
 
-/* The words that start a worker, but for its configuration's. For free_words. */
+/* The command line of a worker, without its configuration. For free_words. */
 static char **worker_words(const struct bench_flags *f)
 {
 	char **word = NULL, value[64];
@@ -223,7 +224,7 @@ static char **worker_words(const struct bench_flags *f)
 	return word;
 }
 
-/* What workers print is held in memory: mpirun would not say that it cannot be written. */
+/* Holds what workers print in memory, because mpirun does not report a failed write. */
 static int stdout_hold(void)
 {
 	fflush(stdout);
@@ -233,7 +234,7 @@ static int stdout_hold(void)
 	return own;
 }
 
-/* Stdout is what it was, and gets that. */
+/* Restores stdout and writes the held text to it. */
 static void stdout_release(int own)
 {
 	char part[4096];

@@ -8,16 +8,16 @@
 #include "results/run/run.h"
 
 struct bench_flags {
-	int64_t min, max; /* sizes, from and to [bytes]; each `factor` times the one before */
+	int64_t min, max; /* sizes [bytes]; each is `factor` times the one before */
 	int64_t factor, iterations, repetitions;
 	const char *format;
 };
 
-/* One repetition: a call took so long, and so many elements arrived wrong, over all workers. */
+/* One repetition: seconds per call, and the number of wrong elements over all workers. */
 struct bench_row {
-	size_t way; /* which operation and transport: in this order they are shown */
+	size_t way; /* index of operation and transport; rows are shown in this order */
 	const char *operation, *transport;
-	int64_t bytes, count; /* that the operation is said to move; elements of one worker */
+	int64_t bytes, count; /* nominal size of the operation; elements of one worker */
 	double bus;           /* bus bandwidth over algorithm bandwidth */
 	int64_t repetition, wrong;
 	double seconds;
@@ -28,13 +28,13 @@ struct bench_rows {
 	size_t n;
 };
 
-/* Collective: every operation that these workers can make, of every size, in turns. transport: of
- * vectors on GPUs, auto = all that can be had. The caller frees out's rows. */
+/* Collective: measures every operation of these workers at every size, in turns. transport: for
+ * vectors on GPUs; auto = every one that works here. The caller frees out's rows. */
 void bench_comm(struct worker *w, const struct bench_flags *f, const char *transport,
 		struct bench_rows *out);
 
-/* x[n]: what worker `rank` gives: the i-th element is bench_number(rank) times 1 + i mod 97, so
- * that sums over the workers are exact, and elements in wrong places are seen. */
+/* x[n] = the data of worker `rank`: x[i] = bench_number(rank) * (1 + i mod 97). Sums over the
+ * workers are then exact, and misplaced elements are detected. */
 void bench_fill(float *x, size_t n, int rank);
 double bench_number(int rank);
 /* How many of x[n] are not `number` times 1 + i mod 97. */

@@ -1,5 +1,5 @@
--- bench.sql - what mvbench bench measured (bench.c fills table measured), and what it comes to: the
--- median over the repetitions, and nccl-tests' bandwidths (GB: 10^9 bytes).
+-- bench.sql - measurements of mvbench bench (bench.c fills table measured), their median over the
+-- repetitions, and the bandwidths of nccl-tests (GB: 10^9 bytes).
 CREATE TABLE measured (way INTEGER, repetition INTEGER, operation TEXT, transport TEXT,
 	bytes INTEGER, count INTEGER, bus REAL, wrong INTEGER, seconds REAL);
 CREATE VIEW bench AS
@@ -14,7 +14,7 @@ SELECT operation, transport, bytes, count, round(1e6 * s, 4) AS time_us,
 	round(1e-9 * bytes / s, 6) AS algbw_gb_s, round(1e-9 * bytes / s * bus, 6) AS busbw_gb_s,
 	wrong
 FROM median ORDER BY way, bytes;
--- The same for people.
+-- The same, formatted.
 CREATE VIEW shown AS
 SELECT operation, transport, bytes, count, printf('%.2f', time_us) AS 'time us',
 	printf('%.3f', algbw_gb_s) AS 'algbw GB/s',

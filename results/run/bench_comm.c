@@ -1,9 +1,9 @@
 /*
- * bench_comm.c - what messages, collectives and tables take, by the size of what is sent: measured
- * by the workers, in turns, and what arrives is checked.
+ * bench_comm.c - the workers time messages, collectives and tables by size, in turns, and check the
+ * received data.
  *
- * The words are nccl-tests' (doc/PERFORMANCE.md). A time is that of calls one after the other,
- * divided by how many there were; here it is the slowest worker's. Of n workers:
+ * Terms are those of nccl-tests (doc/PERFORMANCE.md). A time is that of consecutive calls divided
+ * by their number; here it is the slowest worker's. With n workers:
  *
  *   algorithm bandwidth = size / time
  *   bus bandwidth       = algorithm bandwidth x 2 (n - 1) / n    allreduce
@@ -11,9 +11,9 @@
  *                                               1                broadcast, sendrecv
  *                                               2                push_pull
  *
- * so that it can be held to what the wires carry, however many workers there are. The size of an
- * allgather is that of all parts together, a push_pull's that of the table, which each worker
- * pushes a gradient of and pulls.
+ * Bus bandwidth can be compared with the bandwidth of the wires for any number of workers. The size
+ * of an allgather is that of all parts together. The size of a push_pull is that of the table:
+ * each worker pushes a gradient of it and pulls it.
  */
 #include "results/run/bench.h"
 #include "runtime/table/table.h"
@@ -21,7 +21,7 @@
 #include <math.h>
 #include <string.h>
 
-static const double timing_s = 0.1; /* fewer calls, where they take longer than this */
+static const double timing_s = 0.1; /* fewer calls if they take longer than this together */
 
 struct bench {
 	struct worker *w;
@@ -30,7 +30,7 @@ struct bench {
 	struct bench_rows *out;
 	struct vec *x, *y; /* [most] */
 	float *host;       /* [most] */
-	/* of what is measured: */
+	/* of the current measurement: */
 	struct comm *comm;
 	struct table *table;
 	struct vec *in, *result; /* [count], [bytes / sizeof(float)]: parts of x and y */
@@ -136,8 +136,8 @@ static double once(int n)
 	return 1;
 }
 
-/* Half way round, so that where machines have equal shares the wires between them are used; -1: an
- * odd number leaves one over. */
+/* The peer is half the workers away: with equal shares of workers on two machines it is on the
+ * other one. -1: the last worker of an odd number has no peer. */
 static int partner(const struct worker *w)
 {
 	int half = w->trainers / 2;
@@ -188,12 +188,12 @@ static double both_ways(int n)
 
 static const struct operation {
 	const char *name;
-	bool reduces;                     /* by the transport; others are messages */
-	bool table;                       /* by neither */
-	bool parts;                       /* the size is that of all workers' parts */
-	void (*prepare)(struct bench *b); /* after in has its numbers; NULL = nothing */
+	bool reduces;                     /* the transport reduces; others are messages */
+	bool table;                       /* uses neither */
+	bool parts;                       /* the size is that of all workers' parts together */
+	void (*prepare)(struct bench *b); /* called once `in` is filled; NULL = nothing */
 	void (*act)(struct bench *b);
-	size_t (*wrong)(struct bench *b); /* after one */
+	size_t (*wrong)(struct bench *b); /* wrong elements after one call */
 	double (*bus)(int n);
 } operations[] = {
 	{"allreduce", .reduces = true, .prepare = own_result, .act = do_allreduce,
@@ -207,19 +207,19 @@ static const struct operation {
 };
 enum { OPERATIONS = sizeof operations / sizeof *operations };
 
-/* ---- Ways: an operation, and what it goes by ----------------------------- */
+/* ---- Ways: an operation, and its transport or placement ------------------ */
 
 struct way {
 	const struct operation *op;
 	const char *transport;
-	struct comm *comm;     /* or, of a table, */
-	struct tables *tables; /* where it is made */
+	struct comm *comm;     /* NULL for a table */
+	struct tables *tables; /* where the table is made; NULL for others */
 };
 
 struct ways {
 	struct way *way;
 	size_t n;
-	struct comm **comm; /* that were made for them */
+	struct comm **comm; /* made for these ways, to be freed */
 	size_t comms;
 	struct tables **tables;
 	size_t tables_n;
@@ -233,7 +233,7 @@ static bool is_known(const struct ways *all, const struct operation *op, const c
 	return false;
 }
 
-/* reduced, messages: what they go by. */
+/* reduced, messages: names of the transports of reductions and of messages. */
 static void add_comm(struct ways *all, struct comm *c, const char *reduced, const char *messages)
 {
 	for (size_t i = 0; i < OPERATIONS; i++) {
@@ -276,7 +276,7 @@ static void add_tables(struct ways *all, struct tables *t)
 					    .tables = t});
 }
 
-/* Every placement that these workers can have; on servers, where the run has any. */
+/* Every placement that works here; servers only if the run has some. */
 static void find_tables(struct bench *b, struct ways *all, bool far)
 {
 	struct worker *w = b->w;
@@ -318,7 +318,7 @@ static void leave_ways(struct ways *all)
 
 /* ---- Measuring ----------------------------------------------------------- */
 
-/* Of so many calls, each [s], of the slowest worker. */
+/* Mean time of a call on the slowest worker [s]. */
 static double time_calls(struct bench *b, const struct operation *op, int64_t calls)
 {
 	link_barrier(b->all);
@@ -331,7 +331,7 @@ static double time_calls(struct bench *b, const struct operation *op, int64_t ca
 	return took;
 }
 
-/* One call that is checked, and brings what it uses into caches; then those that count. */
+/* The first call is checked and warms the caches; then come the timed calls. */
 static struct bench_row time_one(struct bench *b, const struct operation *op)
 {
 	struct bench_row row = {.operation = op->name, .bus = op->bus(b->w->trainers)};
@@ -343,14 +343,14 @@ static struct bench_row time_one(struct bench *b, const struct operation *op)
 	double took = time_calls(b, op, 1), wrong = (double)op->wrong(b);
 	link_reduce_all(b->all, &wrong, 1, REDUCE_SUM);
 	row.wrong = (int64_t)wrong;
-	vec_fill(b->in, 0); /* sums of sums stay finite */
+	vec_fill(b->in, 0); /* repeated sums stay finite */
 	vec_fill(b->result, 0);
 	double calls = fmax(1, fmin(timing_s / took, (double)b->flags->iterations));
 	row.seconds = time_calls(b, op, (int64_t)calls);
 	return row;
 }
 
-/* A table is new each time, so that it holds what is pushed now and nothing else. */
+/* Each measurement gets a new table, which holds only its own pushes. */
 static void open_way(struct bench *b, const struct way *way)
 {
 	b->comm = way->comm;
@@ -363,7 +363,7 @@ static void open_way(struct bench *b, const struct way *way)
 	CHECK(!wrong, "%s", wrong);
 }
 
-/* Where a part would have no element, there is no row. */
+/* Makes no row if a part would be empty. */
 static void measure(struct bench *b, const struct ways *all, size_t i, size_t floats,
 		    int64_t repetition)
 {

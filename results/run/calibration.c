@@ -1,6 +1,6 @@
 /*
- * calibration.c - what was measured of a machine, or of the wires between several: kept in the
- * database, and found again for a simulation.
+ * calibration.c - stores measurements of a machine, or of the wires between machines, in the
+ * database, and finds them for a simulation.
  */
 
 #include "results/run/run.h"
@@ -18,7 +18,7 @@ TEXT_FILE(calibration_print_sql, "results/run/calibration_print.sql");
 
 /* ---- Keeping ---- */
 
-/* The options that begin so, as one would type them. */
+/* Writes the options that start with prefix, as a user types them. */
 static void put_words(FILE *f, const struct config *c, const char *prefix)
 {
 	char **words AUTOWORDS = config_words(c);
@@ -35,7 +35,7 @@ static double usual_momentum(const struct config *c)
 	return 0;
 }
 
-/* Of an optimiser, what it keeps decides how long an update takes, and its numbers do not. */
+/* The optimiser's kind and state decide how long an update takes; its numeric options do not. */
 char *workload_words(const struct config *c)
 {
 	char *prefix AUTOFREE = sentence("--%s.", c->run.workload);
@@ -117,15 +117,15 @@ char *calibration_print(struct store *s, FILE *f, int64_t after, bool wires)
 
 /* ---- Finding ---- */
 
-/* This machine is simulated: its own figures are wanted. */
+/* Is this machine simulated? Then only its own calibrations are used. */
 static bool is_local(const struct config *c)
 {
 	return strcmp(c->run.sim_platform, "local") == 0 ||
 	       strcmp(c->run.sim_platform, "sim:local") == 0;
 }
 
-/* The newest calibration of c's work with this many workers side by side; or the next smaller
- * number, or the smallest. *workers gets it; 0 = there is none. */
+/* The newest calibration of c's workload with this many workers side by side; otherwise with the
+ * next smaller number, or the smallest. *workers = that number. 0 = no calibration. */
 static int64_t find_calibration(struct store *s, const struct config *c, const struct plan *p,
 				int wanted, int *workers, int *cores)
 {
@@ -148,7 +148,7 @@ int64_t calibration_newest(struct store *s, const struct config *c, const struct
 	return workers == c->run.workers ? id : 0;
 }
 
-/* A file may be anybody's: what cannot have been measured is left out. */
+/* The file is not trusted: values that no measurement can give are left out. */
 static void read_points(struct store *s, int64_t id, struct points *out)
 {
 	const double x_most = 1e15, s_most = 1e6;
@@ -171,7 +171,8 @@ static int repetition_of(const struct point *p)
 	return is_step ? (int)p->x / STEP_BINS : -1;
 }
 
-/* How many STEP_BINS-ths of its repetition's steps this point is; they are sorted. */
+/* The number of STEP_BINS-ths of its repetition's steps that this point stands for. Points are
+ * sorted. */
 static double share_of(const struct points *p, size_t i)
 {
 	int repetition = repetition_of(&p->point[i]);
@@ -179,9 +180,8 @@ static double share_of(const struct points *p, size_t i)
 	return (last ? (repetition + 1.0) * STEP_BINS : p->point[i + 1].x) - p->point[i].x;
 }
 
-/* The steps of the repetition whose mean is the median (of two, the smaller one). Costs were
- * measured in the first one, at whose speed: returns how many times longer things take in the
- * median one. */
+/* Takes the steps of the repetition with the median mean (of two medians, the smaller). Costs were
+ * measured in the first repetition: returns how many times slower the median one was. */
 static double take_steps(struct simulation *s)
 {
 	double mean[REPETITIONS_MOST] = {0}, sorted[REPETITIONS_MOST];
@@ -221,8 +221,8 @@ static void take_curves(struct simulation *s, double slower)
 	}
 }
 
-/* More workers than cores: what they were measured to take, without what sharing a core accounts
- * for, as the simulated host shares its cores itself. */
+/* More workers than cores: takes the effect of shared cores out of the measured times, because the
+ * simulated host shares its cores itself. */
 static void take_out_sharing(struct simulation *s, int workers, int cores)
 {
 	double share = workers > cores && cores > 0 ? (double)cores / workers : 1;
@@ -291,7 +291,7 @@ char *calibrate_words(const struct config *c, int workers)
 	return text_close(&t);
 }
 
-/* One worker alone knows nothing of an allreduce's sums: those of two workers. */
+/* A calibration of one worker has no allreduce sums: takes them from one with two workers. */
 static void take_sums(struct store *store, const struct config *c, const struct plan *p,
 		      struct simulation *s)
 {
@@ -306,7 +306,7 @@ static void take_sums(struct store *store, const struct config *c, const struct 
 	free(pair.points.point);
 }
 
-/* *hosts: how many there may be. */
+/* *hosts: the largest number of hosts that was calibrated. */
 static char *load_wires(const struct config *c, struct simulation *s, int *hosts, int *cores)
 {
 	struct store *store AUTOCLOSE = NULL;
@@ -329,7 +329,7 @@ static char *load_wires(const struct config *c, struct simulation *s, int *hosts
 		*rate ? " of " : "", rate, *rate ? " --lab.rate=" : "", rate, c->own.db);
 }
 
-/* What an allreduce between hosts takes beside its messages. */
+/* The time of an allreduce between hosts beyond its messages. */
 static void take_sums_of_wires(struct simulation *s)
 {
 	struct simulation wires = {.points = s->wires};
@@ -358,7 +358,7 @@ static char *load_calibration(const struct config *c, const struct plan *p, stru
 	return NULL;
 }
 
-/* NULL, or a sentence: is there all that a simulation takes from a calibration? */
+/* NULL, or a sentence: which part of the calibration is missing. */
 static char *look_for_gaps(const struct config *c, const struct simulation *s, int side_by_side)
 {
 	bool messages = false;
@@ -395,11 +395,11 @@ static char *find_all(const struct config *c, const struct plan *p, struct simul
 		take_sums_of_wires(s);
 		s->calibration_id = s->calibration_id ? s->calibration_id : s->wires_id;
 	}
-	if (!isnan(step)) { /* whole: nothing of it is the update's */
+	if (!isnan(step)) { /* the whole step: no separate update */
 		s->step.n = 0;
 		steps_add(&s->step, 0, step);
 		s->cost[COST_SGD].n = 0;
-	} else if (paced) { /* as real workers do it: the update comes on top */
+	} else if (paced) { /* as with real workers: the update is added */
 		s->step.n = 0;
 		steps_add(&s->step, 0,
 			  c->run.step_time + curve_at(&s->cost[COST_SGD], (double)p->params));
@@ -416,7 +416,7 @@ char *simulation_find(const struct config *c, const struct plan *p, struct simul
 	return wrong;
 }
 
-/* A platform in memory is gone with its last descriptor. */
+/* Closing its last descriptor removes a platform in memory. */
 void simulation_fini(struct simulation *s)
 {
 	int fd;

@@ -1,4 +1,4 @@
--- calibration_print.sql - the calibrations after number ?1 for people; "-": that was not measured.
+-- calibration_print.sql - the calibrations after number ?1, formatted; "-": not measured.
 WITH figure AS (
 	SELECT c.*,
 		1e3 * (SELECT total(value * share) / nullif(total(share), 0) FROM (

@@ -1,6 +1,6 @@
--- calibration_print_wires.sql - the calibrations between hosts after number ?1 for people, length
--- by length: what a message took, one each way at once, and an allreduce of as many bytes; and what
--- they take simulated.
+-- calibration_print_wires.sql - the calibrations between hosts after number ?1, formatted. For each
+-- length: the time of a message, of one each way at once, of an allreduce of the same size; and the
+-- simulated times.
 WITH figure AS (
 	SELECT c.id, c.workers AS hosts, c.lab_rate, p.x AS bytes,
 		max(value) FILTER (WHERE name = 'message') AS message,

@@ -1,6 +1,6 @@
--- calibration_wires.sql - the newest calibration between hosts, of a lab with wires of rate ?1 ('':
--- none), by ?2 ranks; else by the next smaller number, or the smallest. Its number, its cores, and
--- over how many hosts there is one.
+-- calibration_wires.sql - the newest calibration between hosts with lab rate ?1 ('': no lab) and
+-- ?2 ranks; otherwise with the next smaller number, or the smallest. Returns its number, its cores,
+-- and the largest number of hosts of any such calibration.
 WITH wires AS (
 	SELECT * FROM calibration
 	WHERE hosts IS NOT NULL AND ifnull(lab_rate, '') = ?1 AND workers BETWEEN 1 AND 65536

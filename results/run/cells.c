@@ -1,5 +1,5 @@
 /*
- * cells.c - the cells of a sweep: which of them can be, and in which order they are run.
+ * cells.c - the cells of a sweep: which of them can run, and in which order.
  */
 #include "results/run/run.h"
 
@@ -41,7 +41,7 @@ void sweep_leave_out(const char *path, struct sweep *s)
 	s->cells = kept;
 }
 
-/* Cells of a job file, or trials of a study. */
+/* s: cells of a job file, or trials of a study. */
 static char *check_save(const char *path, const struct sweep *s)
 {
 	const char *save = s->cells ? s->cell[0].config.own.save : "";
@@ -70,7 +70,7 @@ char *sweep_plan(const char *path, struct sweep *s)
 	return NULL;
 }
 
-/* ---- In which order ------------------------------------------------------ */
+/* ---- Order --------------------------------------------------------------- */
 
 static int by_key(const void *a, const void *b)
 {
@@ -85,7 +85,7 @@ static int by_round(const void *a, const void *b)
 	return x->round != y->round ? (x->round > y->round) - (x->round < y->round) : by_key(a, b);
 }
 
-/* A cell's place within its round: of its own, so that cells that come later, or are finished, do
+/* The sort key of a cell within its round. It depends on this cell only: new or finished cells do
  * not move the others. */
 static uint64_t shuffled(const struct cell *c, int64_t seed)
 {
@@ -97,7 +97,7 @@ void sweep_shuffle(struct sweep *s, int64_t seed)
 {
 	char hash[17];
 	for (size_t i = 0; i < s->cells; i++) {
-		struct config any = s->cell[i].config; /* borrows what it points to */
+		struct config any = s->cell[i].config; /* shallow copy: borrows the pointers */
 		any.run.seed = 0;
 		config_hash(&any, hash);
 		s->cell[i].key = strtoull(hash, NULL, 16);

@@ -1,13 +1,13 @@
 /*
- * jobfile.c - a job file and the cells that it stands for.
+ * jobfile.c - reads a job file and makes its cells.
  *
- * A job file is INI: [defaults], then one [section] a group of cells. A key is an option of
- * `mvbench run`; its value a list (axis.c). A section's cells are all combinations of its lists,
- * but that those of a line `zip` go together, the first with the first, and that cells for which
- * all conditions of a line `exclude` hold are left out. What a section does not set comes from
- * [defaults], and what the command line sets replaces both. Equal cells are run once.
+ * A job file is INI: [defaults], then one [section] for each group of cells. A key is an option of
+ * `mvbench run`; its value is a list (axis.c). A section's cells are all combinations of its lists.
+ * Lists named in a line `zip` advance together: first value with first value. A line `exclude`
+ * leaves out the cells for which all its conditions hold. A section inherits from [defaults]; the
+ * command line replaces both. Equal cells run once.
  *
- * A section [search] makes no cells: its values are ranges, which mvbench tune draws from.
+ * A section [search] makes no cells: its values are the ranges that mvbench tune draws from.
  */
 #include "results/run/study.h"
 
@@ -22,7 +22,7 @@ enum { CELLS_MAX = 20000 };
 
 /* ---- Reading a job file -------------------------------------------------- */
 
-/* Lists that go together. */
+/* Lists that advance together. */
 struct zip {
 	char **name;
 	size_t n;
@@ -42,14 +42,14 @@ struct section {
 
 struct job {
 	const char *path;
-	struct section *section; /* the first is [defaults], whether it stands there or not */
+	struct section *section; /* the first is [defaults], also if the file has none */
 	size_t sections;
-	struct search *search; /* NULL: a file of a sweep, which has none */
-	bool searching;        /* the lines are [search]'s */
-	int search_line;       /* 0: there is none */
+	struct search *search; /* NULL: a sweep, which allows no [search] */
+	bool searching;        /* the current section is [search] */
+	int search_line;       /* 0: no [search] so far */
 	FILE *file;
 	int line;
-	char *wrong; /* the first thing that is */
+	char *wrong; /* the first error */
 };
 
 static void zip_fini(struct zip *z)
@@ -93,7 +93,7 @@ static const struct axis *axis_find(const struct section *s, const char *name)
 	return NULL;
 }
 
-/* Keeps the first thing that is wrong. */
+/* Keeps the first error only. */
 static void job_wrong(struct job *j, int line, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 static void job_wrong(struct job *j, int line, const char *fmt, ...)
@@ -108,7 +108,7 @@ static void job_wrong(struct job *j, int line, const char *fmt, ...)
 	j->wrong = sentence("%s:%d: %s", j->path, line, what);
 }
 
-/* A line "[name]": sections are known from here, for inih passes over empty ones and cuts long
+/* A line "[name]". Sections are registered here because inih skips empty ones and cuts long
  * names. */
 static void job_header(struct job *j, const char *text)
 {
@@ -147,7 +147,7 @@ static void job_header(struct job *j, const char *text)
 	section_add(j, name, j->line);
 }
 
-/* A list of plug-ins, whose files lie where the job file says they do: beside it. Heap. */
+/* The list of plug-ins, with the paths of files made relative to the job file's folder. Heap. */
 static char *files_beside(const struct job *j, const char *list)
 {
 	const char *slash = strrchr(j->path, '/');
@@ -172,7 +172,7 @@ static bool is_of_plugins(const char *name)
 	return option_chooses(option_find(run_options, name)) < PART_COUNT;
 }
 
-/* Of all lines, before one has an option of a plug-in's. */
+/* Loads the plug-ins of all lines first, because other lines may have their options. */
 static void load_plugins(struct job *j)
 {
 	char *text AUTOFREE = NULL;
@@ -195,8 +195,8 @@ static void load_plugins(struct job *j)
 	rewind(j->file);
 }
 
-/* inih's reader: a line at a time, counted. Indentation is dropped, for to inih it would mean that
- * the line continues the value above. */
+/* Reads and counts a line for inih. Removes indentation, because inih would take an indented line
+ * as a continuation of the value above. */
 static char *job_line(char *buf, int room, void *user)
 {
 	struct job *j = user;
@@ -204,7 +204,7 @@ static char *job_line(char *buf, int room, void *user)
 	if (!line)
 		return NULL;
 	if (j->line++ == 0 && strncmp(line, "\xef\xbb\xbf", 3) == 0)
-		memmove(line, line + 3, strlen(line + 3) + 1); /* some editors' mark of UTF-8 */
+		memmove(line, line + 3, strlen(line + 3) + 1); /* UTF-8 byte order mark */
 	size_t n = strlen(line), blank = strspn(line, " \t");
 	if (n + 1 == (size_t)room && line[n - 1] != '\n') {
 		job_wrong(j, j->line, "a line has at most %d characters", room - 2);
@@ -321,11 +321,11 @@ static char *job_read(struct job *j, const char *path, struct search *search)
 /* One of a section's lists. */
 struct dimension {
 	const struct axis *axis;
-	size_t with; /* turns with this one: itself, unless it is zipped */
+	size_t with; /* the dimension whose index it uses: itself, unless zipped */
 	bool zipped;
 };
 
-/* What the command line replaces goes together with nothing. NULL, or what is wrong. */
+/* Lists from the command line (line 0) are not zipped. NULL, or what is wrong. */
 static char *zip_up(const struct zip *z, struct dimension *d, size_t n)
 {
 	size_t first = n;
@@ -359,7 +359,7 @@ static bool excluded(const struct section *s, const struct config *c)
 	return false;
 }
 
-/* Is it said already, or of a plug-in that is not this cell's? */
+/* Is the option in the description already, or does it belong to a plug-in of other cells? */
 static bool goes_without_saying(const struct config *c, const char *name)
 {
 	static const char *const said[] = {"workload", "strategy", "workers"};
@@ -375,7 +375,7 @@ static bool goes_without_saying(const struct config *c, const char *name)
 	return dot != NULL;
 }
 
-/* "mlp, asgd, 2 workers, sync-every 16": what, and what varies. */
+/* "mlp, asgd, 2 workers, sync-every 16": the basics, then the options that vary. */
 static char *describe(const struct config *c, const struct dimension *d, size_t n,
 		      const struct setting *setting)
 {
@@ -404,7 +404,7 @@ bool sweep_add(struct sweep *s, struct config *c, const char *section, int line)
 	return true;
 }
 
-/* To the next combination: the last list turns fastest. false: that was the last. */
+/* Goes to the next combination; the last list varies fastest. false: there is no next one. */
 static bool turn_on(size_t *turn, const struct dimension *d, size_t n)
 {
 	for (size_t k = n; k-- > 0; turn[k] = 0)
@@ -478,7 +478,7 @@ static char *expand_section(struct sweep *s, const struct job *j, const struct s
 	return expand(s, j, section, d, n);
 }
 
-/* The command line's options as axes; a later one replaces an earlier one of its name. */
+/* The command line's options as axes; a later one replaces an earlier one with the same name. */
 static char *read_over(const struct setting *given, size_t n, struct section *over)
 {
 	for (size_t i = 0; i < n; i++) {

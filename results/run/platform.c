@@ -1,6 +1,6 @@
 /*
- * platform.c - what was measured, as a platform for SimGrid: this machine, where messages go
- * through memory, and hosts with a wire each to a switch.
+ * platform.c - writes calibrations as SimGrid platforms: this machine, where messages go through
+ * memory, and hosts that each have a wire to a switch.
  */
 #include "results/run/run.h"
 
@@ -9,19 +9,19 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* SMPI takes latency x lat-factor + bytes / (bandwidth x bw-factor) for a message, with factors by
- * the message's size: with the line through two neighbours' times as factors, it takes what was
- * measured. */
+/* SMPI charges latency x lat-factor + bytes / (bandwidth x bw-factor) for a message, with factors
+ * by size. Factors from the line through two neighbouring measurements reproduce the measured
+ * times. */
 enum { LATENCY_NS = 1000, ENVELOPE = 16 /* bytes that SMPI adds to a message */ };
 
 struct factors {
-	double bytes_per_s; /* of the link that they are factors of; its latency is LATENCY_NS */
+	double bytes_per_s; /* of the link; its latency is LATENCY_NS */
 	struct text bandwidth, latency;
 	size_t n;
 	double last; /* length */
 };
 
-/* The first is for all that is shorter, too. SMPI wants each length once. */
+/* The first factor also holds for shorter messages. SMPI accepts each length only once. */
 static void add_factor(struct factors *f, double from, double fixed_s, double byte_s)
 {
 	const char *comma = f->n ? ";" : "";
@@ -34,8 +34,8 @@ static void add_factor(struct factors *f, double from, double fixed_s, double by
 	f->n++;
 }
 
-/* Between two lengths; from: SMPI's. No latency can be below 0: where the line would need that,
- * short pieces of it take what their middle does in proportion. */
+/* Factors between two lengths, as SMPI counts them. A latency cannot be negative: where the line
+ * would need one, it is cut into pieces, each without latency and exact in its middle. */
 static void add_line(struct factors *f, double from, double y0, double to, double y1)
 {
 	enum { PIECES = 32 };
@@ -61,7 +61,7 @@ static void add_factors(struct factors *f, const struct points *p)
 		struct point *m = &p->point[i];
 		if (strcmp(m->name, "message") != 0)
 			continue;
-		double y = fmax(m->value, last); /* noise: never faster than a shorter one */
+		double y = fmax(m->value, last); /* noise: a longer message is never faster */
 		if (before)
 			add_line(f, before->x + ENVELOPE, last, m->x + ENVELOPE, y);
 		before = m;
@@ -69,7 +69,7 @@ static void add_factors(struct factors *f, const struct points *p)
 	}
 }
 
-/* What SMPI is to take for messages, by points "message". Heap. */
+/* SMPI's message factors, from the points "message". Heap. */
 static char *config_text(const struct points *p, double bytes_per_s)
 {
 	struct factors f = {.bytes_per_s = bytes_per_s};
@@ -108,7 +108,7 @@ char *platform_local(const struct points *p, int cores)
 		config, cores, bandwidth, LATENCY_NS);
 }
 
-/* Of that name, the longest; or the longest that is a quarter of it, or shorter. */
+/* The longest point with that name; quarter: the longest of at most a quarter of that length. */
 static const struct point *longest(const struct points *p, const char *name, bool quarter)
 {
 	const struct point *all = NULL, *part = NULL;
@@ -121,7 +121,7 @@ static const struct point *longest(const struct points *p, const char *name, boo
 	return quarter ? part : all;
 }
 
-/* What a wire carries: by what a long message takes more than a shorter one. [bytes/s] */
+/* The bandwidth of a wire, from the time difference of a long and a shorter message [bytes/s]. */
 static double bandwidth_of(const struct points *p)
 {
 	const struct point *all = longest(p, "message", false), *part = longest(p, "message", true);
@@ -130,7 +130,8 @@ static double bandwidth_of(const struct points *p)
 	return (all->x - part->x) / (all->value - part->value);
 }
 
-/* A message there that slows one back takes some of its way: SimGrid's share for that is 5 %. */
+/* Does a message slow down one in the opposite direction? SimGrid models this as 5 % of the
+ * bandwidth; half of that is the threshold. */
 static bool slows_back(const struct points *p)
 {
 	const struct point *one = longest(p, "message", false), *both = longest(p, "both", false);

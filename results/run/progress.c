@@ -1,7 +1,8 @@
 /*
- * progress.c - what is seen of a run while it runs: a bar on a terminal, lines elsewhere.
+ * progress.c - shows the progress of a run: a bar on a terminal, lines elsewhere.
  *
- * The watching process draws, from the page that it shares with rank 0; workers print nothing.
+ * The front process draws it from the status page that it shares with rank 0; workers print
+ * nothing.
  */
 #include "results/run/run.h"
 
@@ -12,8 +13,8 @@
 #include <unistd.h>
 
 enum { BAR_WIDTH = 24, LINE_MAX_WIDTH = 200, REDRAW_NS = 100000000 };
-#define SAID_NS   INT64_C(60000000000) /* into a log, of a run that is one of many */
-#define SETTLED_S 0.3                  /* an estimate from less is a guess */
+#define SAID_NS   INT64_C(60000000000) /* between lines in a log, for a run that is one of many */
+#define SETTLED_S 0.3                  /* no estimate of the remaining time before this [s] */
 
 static int terminal_width(void)
 {
@@ -33,7 +34,7 @@ void progress_start(struct progress *p)
 	p->printed = 0;
 }
 
-/* NaN is "nan" without a sign, which says nothing. */
+/* Prints NaN without its sign, which has no meaning. */
 static double unsigned_nan(double x)
 {
 	return isnan(x) ? fabs(x) : x;
@@ -44,7 +45,7 @@ static int64_t rows_of(const struct status_page *page)
 	return __atomic_load_n(&page->rows, __ATOMIC_ACQUIRE);
 }
 
-/* Simulations of time alone know no losses. */
+/* Simulations without training have no losses. */
 static bool is_evaluated(const struct epoch_row *row)
 {
 	return !isnan(row->test_loss) || !isnan(row->test_accuracy);
@@ -92,7 +93,7 @@ static double fraction_done(const struct status_page *page)
 	return done < 1 ? done : 1;
 }
 
-/* How far it is, when it ends, and how good it is so far. */
+/* Percent done, estimated time left, and the newest loss and accuracy. */
 static void put_state(FILE *f, const struct progress *p, const struct status_page *page,
 		      double done)
 {
@@ -115,7 +116,7 @@ static void put_state(FILE *f, const struct progress *p, const struct status_pag
 		fprintf(f, "  acc %.1f %%", 100 * row->test_accuracy);
 }
 
-/* The same as a line of a log. */
+/* The same as a line in a log. */
 static void say(const struct progress *p, const struct status_page *page)
 {
 	fprintf(stderr, "%sepoch %lld/%lld ", p->before ? p->before : "", (long long)page->epoch,

@@ -1,6 +1,6 @@
 /*
- * quiet.c - whether others use the cores that workers are to have: waited for before a run begins,
- * and told when it has ended.
+ * quiet.c - do other processes use the workers' cores? Waits before a run until they are idle, and
+ * reports it after the run.
  */
 #include "results/run/run.h"
 
@@ -10,14 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CPU_TIMES = 8, IDLE = 3, IOWAIT = 4 }; /* of a line of proc_stat(5) */
+enum { CPU_TIMES = 8, IDLE = 3, IOWAIT = 4 }; /* columns of proc_stat(5) */
 static const double quiet = 1 - CORES_SHARE_LEAST;
 
 struct ticks {
 	double all, idle;
 };
 
-/* Of the cores that this process may use; none where the system does not say. */
+/* The sum over the cores that this process may use; 0 if the system does not report it. */
 static struct ticks ticks_now(void)
 {
 	struct ticks sum = {0, 0};
@@ -41,7 +41,7 @@ static struct ticks ticks_now(void)
 	return sum;
 }
 
-/* The share of its cores that was used during the next second; NaN: not known. */
+/* Measures for one second: the used share of this process's cores; NaN = not known. */
 static double share_used(void)
 {
 	struct ticks before = ticks_now(), after;

@@ -1,9 +1,9 @@
 /*
- * replay.c - a run that repeats the order of another's pushes (--sim.replay): what it takes from
- * that run's rows, and how its model compares in the end.
+ * replay.c - a replay repeats the push order of a recorded run (--sim.replay). This file reads that
+ * run's options and recording, and compares the models at the end.
  *
- * What decides the result is that run's, and may be given again only if it is the same; what only
- * takes time (the platform, step times, stragglers) may be anything.
+ * Options that decide the result are the recorded run's; the user may repeat but not change them.
+ * Options that only affect time (platform, step times, stragglers) are free.
  */
 #include "results/run/run.h"
 
@@ -23,7 +23,7 @@ static const char *value_of(const struct setting *s, size_t n, const char *name)
 
 /* ---- The run that is replayed ---------------------------------------------- */
 
-/* The store of --db, and what replay_source.sql says. */
+/* The store of --db, and the row of replay_source.sql. */
 struct source {
 	struct store *store;
 	struct sql row;
@@ -54,7 +54,7 @@ static void source_close(struct source *s)
 
 /* ---- Its options ------------------------------------------------------------- */
 
-/* The one text of what this text means, from the heap; NULL = it is no value of this option. */
+/* The canonical text of this value (heap); NULL = not a value of this option. */
 static char *plain_text(const struct option *o, const char *text)
 {
 	struct option alone = *o;
@@ -66,7 +66,7 @@ static char *plain_text(const struct option *o, const char *text)
 	} x = {.whole = 0};
 	char plain[64];
 	const struct plugin *p;
-	if (option_chooses(o) < PART_COUNT) { /* it may be typed as a file */
+	if (option_chooses(o) < PART_COUNT) { /* the user may give a file */
 		char *none AUTOFREE = plugin_choose(option_chooses(o), text, NULL, 0, &p);
 		return none ? NULL : must(strdup(p->name));
 	}
@@ -80,14 +80,14 @@ static char *plain_text(const struct option *o, const char *text)
 	return must(strdup(plain));
 }
 
-/* How a replay comes by an option; those of plug-ins have to agree. */
+/* Is it a core option with this replay rule? Options of plug-ins must equal the recorded ones. */
 static bool is_core(const struct option *o, int how)
 {
 	return option_find(run_options, o->name) == o && (int)o->core.replay == how;
 }
 
-/* The run's options that are not its own alone, into *all. What is given may be other only where
- * run_options.def says so. */
+/* Copies the recorded run's options into *all, except REPLAY_OWN. Given options may differ only
+ * where run_options.def allows it. */
 static char *take_options(struct settings *all, const struct source *s, const struct setting *given,
 			  size_t n)
 {
@@ -104,7 +104,7 @@ static char *take_options(struct settings *all, const struct source *s, const st
 		char *value = plain_text(o, recorded.setting[i].value);
 		settings_add(all, must(strdup(name)), value);
 		char *own AUTOFREE =
-			typed ? plain_text(o, typed) : NULL; /* wrong in itself: said later */
+			typed ? plain_text(o, typed) : NULL; /* invalid: reported later */
 		bool any = o->core.stored == AS_USED && own && strcmp(own, "auto") == 0;
 		if (own && !any && !is_core(o, REPLAY_MAY) && strcmp(own, value) != 0)
 			return sentence("--%s=%s: run %lld had %s, and a replay of it cannot have "
@@ -120,7 +120,7 @@ static bool is_true(const char *text)
 	return !plain || strcmp(plain, "true") == 0;
 }
 
-/* What may be given of what is not taken. */
+/* Checks given options that are not copied from the recorded run. */
 static char *check_given(const struct source *s, const struct setting *given, size_t n)
 {
 	const char *platform = value_of(given, n, "platform");
@@ -142,7 +142,7 @@ static char *check_given(const struct source *s, const struct setting *given, si
 	return NULL;
 }
 
-/* Of what was given, in --sim.replay; 0 = none. */
+/* *id = the given --sim.replay; 0 = none. */
 static char *find_id(const struct setting *given, size_t n, int64_t *id)
 {
 	const char *text = value_of(given, n, "sim.replay");
@@ -154,7 +154,7 @@ static char *find_id(const struct setting *given, size_t n, int64_t *id)
 	return wrong;
 }
 
-/* The settings of run `id`, for what was given. */
+/* The settings of run `id`, checked against the given ones. */
 static char *settings_of(struct settings *all, int64_t id, const struct setting *given, size_t n)
 {
 	struct source s ENDS_WITH(source_close) = {.store = NULL};
@@ -175,7 +175,7 @@ char *replay_settings(struct settings *all, const struct setting *given, size_t 
 	return wrong;
 }
 
-/* ---- Its record ---------------------------------------------------------------- */
+/* ---- Its recording ------------------------------------------------------------- */
 
 static char *damaged(const struct recording *r, const struct arrival *a)
 {
@@ -185,7 +185,7 @@ static char *damaged(const struct recording *r, const struct arrival *a)
 		(long long)r->run, a->table, a->shard, (long long)a->seq);
 }
 
-/* The next row into *a. Operations on a shard are numbered from 0. */
+/* Reads the next row into *a. Operations on a shard are numbered from 0. */
 static char *read_arrival(const struct sql *q, const struct config *c, const struct recording *r,
 			  struct arrival *a)
 {
@@ -247,7 +247,7 @@ void replay_free(struct recording *r)
 	free(r);
 }
 
-/* ---- What came of it ------------------------------------------------------------- */
+/* ---- The result ------------------------------------------------------------------ */
 
 char *replay_compare(const struct config *c, int64_t id, bool *equal, char **said)
 {

@@ -1,5 +1,5 @@
--- replay_source.sql - run ?1 of the database ?2 as one to be replayed: why it cannot be (NULL = it
--- can), and where its tables were.
+-- replay_source.sql - run ?1 of the database ?2: why it cannot be replayed (NULL = it can), and
+-- where its tables were.
 SELECT CASE
 	WHEN NOT record THEN printf('the order of run %d''s pushes was not kept; give a run that '
 		|| 'was made with --record', id)

@@ -1,9 +1,9 @@
 /*
- * run.c - mvbench run: one experiment, from the words of a command line to its row.
+ * run.c - mvbench run: one experiment, from the command line to its row in the database.
  *
- * The program has two lives here. In front, it checks everything, launches the workers, watches
- * them and says how it ended. Under a launcher it is one of the workers: it trains, and rank 0
- * records.
+ * The program has two roles here. The front process checks everything, launches the workers,
+ * watches them and reports the result. Under a launcher the program is a worker: it trains, and
+ * rank 0 records.
  */
 #include "results/run/run.h"
 
@@ -25,7 +25,7 @@ static const struct option run_flags[] = {
 	{0},
 };
 
-/* ---- A worker's life ----------------------------------------------------- */
+/* ---- The worker process -------------------------------------------------- */
 
 static void say_device(const struct plan *p)
 {
@@ -70,14 +70,14 @@ static void say_oversubscribed(const struct config *c, const struct plan *p)
 			plural(p->cores));
 }
 
-/* Nobody watches: a line an epoch. */
+/* No front process watches: prints one line per epoch. */
 static void say_epoch(void *config, const struct epoch_row *row)
 {
 	const struct config *c = config;
 	progress_epoch(stderr, row, c->run.epochs);
 }
 
-/* Under a launcher of the user's nobody else says how it went. */
+/* Under the user's own launcher no front process prints the result. */
 static void say_result(const struct config *c, struct store *s, int status, enum format format)
 {
 	char *why = NULL;
@@ -122,7 +122,7 @@ static int work(const struct config *c, struct status_page *page, enum format fo
 		panic_to(page->reason, sizeof page->reason);
 	if (!page && rank_of_launcher() <= 0)
 		say_oversubscribed(c, &plan);
-	wrong = store_open(&store, c->own.db, STORE_LATER); /* only rank 0 ever begins a run */
+	wrong = store_open(&store, c->own.db, STORE_LATER); /* rank 0 opens it later */
 	CHECK(!wrong, "%s", wrong);
 	if (!page)
 		store_tell(store, say_epoch, (void *)(uintptr_t)c);
@@ -131,7 +131,8 @@ static int work(const struct config *c, struct status_page *page, enum format fo
 	if (!page && store->begun)
 		say_result(c, store, status, format);
 	replay_free(replay);
-	/* A user's launcher ends all with the first that fails, before rank 0 has said why. */
+	/* Only rank 0 fails, because the user's launcher kills all ranks at the first failure,
+	 * possibly before rank 0 has printed the reason. */
 	return page || rank_of_launcher() > 0 ? EXIT_OK : status;
 }
 
@@ -140,9 +141,9 @@ static int work_in_child(void *ctx, struct status_page *page)
 	return work(ctx, page, FORMAT_TEXT);
 }
 
-/* ---- In front ------------------------------------------------------------ */
+/* ---- The front process --------------------------------------------------- */
 
-/* The workers are gone: nobody else will end their row. */
+/* The workers have ended, and left their row unfinished. */
 static char *mark_failed(const struct config *c, const struct outcome *o)
 {
 	struct store *s AUTOCLOSE = NULL;
@@ -256,7 +257,7 @@ void outcome_print(const struct config *c, const struct outcome *o, enum format 
 	complain_if(print_json(c, o->id));
 }
 
-/* Workers look again, as nobody else may be there to look. */
+/* Workers check again, because under the user's own launcher no front process does. */
 static char *check_checkpoints(const struct config *c, const struct plan *plan)
 {
 	struct checkpoint *initial, *resumed;
@@ -296,7 +297,7 @@ static void plugin_help(FILE *f, const char *part, const struct plugin *p,
 	help_rows(&(struct help){.f = f}, p->name, p->options);
 }
 
-/* The core options, and every plug-in's, or only those of the plug-ins that are named. */
+/* The core options, and those of the named plug-ins, or of all plug-ins. */
 static void experiment_help(FILE *f, const struct plugin *const named[PART_COUNT])
 {
 	const struct plugin *p;
@@ -311,7 +312,7 @@ static void experiment_help(FILE *f, const struct plugin *const named[PART_COUNT
 						    : NULL);
 }
 
-/* Of the plug-ins that are named beside --help; else of all. */
+/* Help for the plug-ins named next to --help, otherwise for all. */
 static char *more_help(FILE *f, const struct arguments *given)
 {
 	const struct plugin *named[PART_COUNT] = {NULL};

@@ -1,5 +1,5 @@
 /*
- * run.h - the commands that make runs, and what other commands that do take from them.
+ * run.h - functions that the commands that make runs share.
  */
 #ifndef RUN_H
 #define RUN_H
@@ -8,159 +8,157 @@
 #include "runtime/launch/launch.h"
 #include "sim/model/model.h"
 
-/* ---- Running one configuration, for the commands that do (run.c, progress.c) ---- */
+/* ---- Running one configuration (run.c, progress.c) ---- */
 
-/* Draws a run from its status page on stderr: one line that is redrawn on a terminal; else, where
- * lines is set, a plain line an epoch, and one a minute where it is not; quiet: nothing. */
+/* Shows a run on stderr, from its status page. Terminal: one line that is redrawn. Otherwise a
+ * plain line per epoch if lines is set, or one per minute. quiet: nothing. */
 struct progress {
-	const char *before; /* stands first on the line, such as "3/24 "; NULL = nothing */
+	const char *before; /* start of the line, such as "3/24 "; NULL = nothing */
 	bool lines, quiet;
-	double later_s; /* expected of what comes after this run [s]; 0 = nothing does */
+	double later_s; /* expected duration of all later runs [s]; 0 = none */
 	bool terminal, colour;
 	nsec began, drawn;
-	double done_before; /* of the run, when it began, as it goes on from a checkpoint: 0..1 */
-	int64_t printed;    /* rows of the page that have had their line */
+	double done_before; /* fraction done before it resumed from a checkpoint: 0..1 */
+	int64_t printed;    /* rows of the page already printed */
 };
 
 void progress_start(struct progress *p);
 void progress_tick(void *self, const struct status_page *page);            /* a watcher's tick */
-void progress_end(struct progress *p);                                     /* the line is gone */
+void progress_end(struct progress *p);                                     /* removes the line */
 void duration_put(FILE *f, double s);                                      /* "1:02:03", "0:05" */
 void progress_epoch(FILE *f, const struct epoch_row *row, int64_t epochs); /* the plain line */
 
 /* How a run ended. */
 struct outcome {
 	int status;     /* as an exit status */
-	int64_t id;     /* of its row, 0 = it never began */
+	int64_t id;     /* of its row; 0 = it did not begin */
 	char *why;      /* NULL when done */
-	char *replayed; /* how a replay's model compares; NULL = it was none, or did not end */
-	bool differs;   /* it is another model */
-	struct status_page *page; /* its last state, NULL when it could not be launched */
+	char *replayed; /* comparison of a replay's model; NULL = no replay, or not ended */
+	bool differs;   /* the replay's model differs */
+	struct status_page *page; /* its last state; NULL = not launched */
 };
 
 /* Launches c and waits. A row that the workers left behind unfinished is marked failed. */
 void run_cell(const struct config *c, struct progress *p, struct outcome *o);
 void outcome_fini(struct outcome *o);
 const char *outcome_word(int status); /* "done", "diverged", "interrupted", "failed" */
-double page_seconds(const struct status_page *page); /* of training so far; NULL = 0 */
+double page_seconds(const struct status_page *page); /* of training so far [s]; page NULL: 0 */
 
 /* ---- quiet.c ---- */
 
 /* Waits as --quiet-wait says. */
 void quiet_wait(const struct config *c);
-/* What the worker that had least had of its core when it could have computed; NaN: not known, or
- * they crowd their own cores. */
+/* The smallest share of its core that a worker got while it was runnable. NaN = not known, or the
+ * workers themselves oversubscribe the cores. */
 double page_cores_share(const struct config *c, const struct status_page *page);
 
-/* The result line, or as JSON, on stdout; the reason of a failure on stderr. */
+/* Prints the result line or JSON on stdout, and the reason of a failure on stderr. */
 void outcome_print(const struct config *c, const struct outcome *o, enum format format);
 
-/* NULL, or a sentence: can c run here, and be recorded? */
+/* NULL, or a sentence: why c cannot run here or cannot be recorded. */
 char *run_plan(const struct config *c, struct plan *plan);
 
-/* A job file, expanded: its cells in order, equal ones once (jobfile.c). */
+/* An expanded job file: its cells in order, without duplicates (jobfile.c). */
 struct cell {
 	struct config config;
 	char hash[17];
-	char *what;    /* for people: "mlp, asgd, 2 workers, sync-every 16" */
+	char *what;    /* description: "mlp, asgd, 2 workers, sync-every 16" */
 	char *section; /* of the file, and its line */
 	int line;
 	struct plan plan;
-	/* of its newest row; "" = none */
+	/* of its newest row; "" = no row */
 	int64_t id;
 	char status[16], reason[256];
 	bool skip;     /* it is finished */
-	size_t number; /* of those to run, from 1 */
-	int64_t round; /* from 1: which of its configuration's seeds this is; 0 = not shuffled */
+	size_t number; /* among the cells to run, from 1 */
+	int64_t round; /* index of its seed within its configuration, from 1; 0 = not shuffled */
 	size_t place;  /* in the file's order */
-	uint64_t key;  /* that the shuffle sorts by */
+	uint64_t key;  /* sort key of the shuffle */
 };
 
 struct sweep {
 	struct cell *cell;
 	size_t cells, duplicates, excluded;
-	bool blind; /* what is said of cells is of the rows that are held out, not of the test set
-		     */
+	bool blind; /* report results on the validation rows, not on the test set */
 };
 
-/* NULL, or a sentence with file:line. `given` replaces what the file says. Plans nothing. */
+/* NULL, or a sentence with file:line. `given` replaces settings of the file. Plans nothing. */
 char *sweep_read(const char *path, const struct setting *given, size_t n, struct sweep *s);
 void cell_fini(struct cell *c);
 void sweep_free(struct sweep *s);
-/* In rounds: the first has the first seed of every configuration, in whatever section it stands, in
- * an order that this seed decides; then the second ... So what drifts over a sweep meets all alike.
- */
+/* Orders the cells in blocks: the first seed of every configuration of all sections, shuffled by
+ * this seed; then the second seed, and so on. A drift of the machine then affects all
+ * configurations alike. */
 void sweep_shuffle(struct sweep *s, int64_t seed);
-/* A job file as given, or one of those that come with the program, with or without its .ini: its
- * path, from the heap. NULL or a sentence (sweep.c). */
+/* *path (heap) = the given job file, or an installed one, with or without .ini. NULL or a sentence
+ * (sweep.c). */
 char *sweep_find(const char *name, char **path);
 void job_files_each(void (*each)(void *ctx, const struct word *w), void *ctx);
-/* Plans every cell: NULL, or a sentence about the first that cannot run. path: the job file. */
-/* Of a section's combinations those that nobody can run are taken out, which is said, unless none
- * can be run. */
+/* Plans every cell. NULL, or a sentence about the first that cannot run. path: the job file. */
+/* Removes and reports the refused combinations of each section. Keeps them if all of a section are
+ * refused: sweep_plan then gives the reason. */
 void sweep_leave_out(const char *path, struct sweep *s);
 char *sweep_plan(const char *path, struct sweep *s);
 
-/* Prints what studies came to (mvbench tune): a row for what was tuned, and one for what was not.
- * condition: on view study_result. NULL or a sentence (tune.c). */
+/* Prints results of studies (mvbench tune): a row for each tuned configuration and one for it
+ * untuned. condition: on view study_result. NULL or a sentence (tune.c). */
 char *study_print(struct store *s, FILE *f, enum format format, const char *condition,
 		  int64_t *rows);
 
-/* What a simulation of c needs (calibration.c): its platform's file, and what work costs, from --db
- * or as given. NULL or a sentence. simulation_fini frees. */
+/* The inputs of a simulation of c (calibration.c): platform file and costs, from --db or as given.
+ * NULL or a sentence. simulation_fini frees. */
 char *simulation_find(const struct config *c, const struct plan *p, struct simulation *s);
 void simulation_fini(struct simulation *s);
 #define IN_MEMORY "/proc/self/fd/"
-char *file_in_memory(const char *text); /* a name by which this process and its children open it */
-/* XML of what was measured (platform.c), heap: this machine, or so many hosts with wires. */
+char *file_in_memory(const char *text); /* a path for this process and its children */
+/* A measured platform as XML (platform.c), heap: this machine, or `hosts` hosts with wires. */
 char *platform_local(const struct points *p, int cores);
 char *platform_hosts(const struct points *wires, int hosts, int cores);
-/* NULL, or what simulation_find would say; real runs need nothing. */
+/* The result of simulation_find without its data; NULL for real runs. */
 char *simulation_check(const struct config *c, const struct plan *p);
 
-/* Keeps what was measured of c's workload, or of the wires between hosts (NULL: none). NULL or a
+/* Stores measurements of c's workload, or of the wires between hosts (NULL: of none). NULL or a
  * sentence. */
 char *calibration_save(struct store *s, const struct config *c, const struct plan *p,
 		       const char *hosts, const struct points *points);
-/* Of c's work, with as many workers; 0 = there is none. */
+/* Of c's workload with the same number of workers; 0 = none. */
 int64_t calibration_newest(struct store *s, const struct config *c, const struct plan *p);
 char *calibration_add(struct store *s, int64_t id, const struct points *points);
 /* Equal keys (heap) need the same calibration. */
 char *calibration_key(const struct config *c);
-/* Both from the heap: the workload's own options, and what of the optimiser decides what an update
- * takes; and the command that measures what simulations of c with so many workers side by side
- * need. */
+/* Both heap: the options of workload and optimiser that decide the time of an update; and the
+ * command that calibrates for simulations of c with that many workers side by side. */
 char *workload_words(const struct config *c);
 char *calibrate_words(const struct config *c, int workers);
-/* Prints the calibrations whose numbers are above this one: of machines, or of wires. */
+/* Prints the calibrations with numbers above `after`: of machines, or of wires. */
 char *calibration_print(struct store *s, FILE *f, int64_t after, bool wires);
 int64_t calibration_last(struct store *s);
 
-/* ---- What a spread is made of (spread.c) ---- */
+/* ---- Parts of a spread (spread.c) ---- */
 
 enum { SPREAD_SEED, SPREAD_ORDER, SPREAD_BOTH, SPREAD_PARTS, SPREAD_MOST = 50 };
 struct spread {
 	double mean;
-	/* of each part: its variance, 0 where the estimate is below, the ends of its 95 % interval,
-	 * and the degrees of freedom of its mean square */
+	/* of each part: its variance (a negative estimate is 0), the ends of its 95 % interval, and
+	 * the degrees of freedom of its mean square */
 	double variance[SPREAD_PARTS], low[SPREAD_PARTS], high[SPREAD_PARTS];
 	int df[SPREAD_PARTS];
 };
-/* y[seeds][orders], row-major, 2 to SPREAD_MOST each, in any unit; mean is in it, variances and
- * their intervals in its square. Estimates: Searle, Casella, McCulloch, Variance Components,
- * 1992, 4.3; intervals: Williams, Biometrika 49, 1962. */
+/* y[seeds][orders], row-major, 2 to SPREAD_MOST each, in any unit; the mean has this unit,
+ * variances and their intervals have its square. Estimates: Searle, Casella, McCulloch, Variance
+ * Components, 1992, 4.3; intervals: Williams, Biometrika 49, 1962. */
 void spread_split(const double *y, int seeds, int orders, struct spread *s);
-double f_quantile(double p, double df1, double df2); /* of F with these degrees of freedom */
+double f_quantile(double p, double df1, double df2); /* of the F distribution */
 
-/* ---- Replays (replay.c): a run that repeats the order of another's pushes ---- */
+/* ---- Replays (replay.c): runs that repeat the push order of a recorded run ---- */
 
-/* NULL, or a sentence: there is no such run in --db, it cannot be replayed, or something is given
- * that disagrees with it. The settings of the run that is replayed come first. */
+/* *all = the settings of the replayed run, then the given ones. NULL, or a sentence: the run is not
+ * in --db, cannot be replayed, or a given setting contradicts it. */
 char *replay_settings(struct settings *all, const struct setting *given, size_t n);
-/* The record of --sim.replay's run; NULL when there is nothing to replay. */
+/* *out = the recording of --sim.replay's run; NULL without a replay. */
 char *replay_load(const struct config *c, struct recording **out);
 void replay_free(struct recording *r);
-/* Says how the model of run `id` compares with that of the run that it replayed. */
+/* Compares the model of run `id` with that of the run that it replayed. *said: heap. */
 char *replay_compare(const struct config *c, int64_t id, bool *equal, char **said);
 
 #endif

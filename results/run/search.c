@@ -1,12 +1,12 @@
 /*
- * search.c - ranges, and the points in them that trials are made at.
+ * search.c - ranges, and the points in them that the trials use.
  *
- * They are those of Halton's sequence (Numerische Mathematik 2, 1960, pp. 84-90): coordinate j of
- * point i is the radical inverse of i to the j-th prime. So they lie more evenly than random ones,
- * and the first k points of a longer sequence are the shorter one, so that a budget can be raised.
- * They begin where the study's seed says, which makes another sequence as good as the first (Wang
- * and Hickernell, Randomized Halton sequences, Mathematical and Computer Modelling 32, 2000). In
- * many dimensions large primes are uneven for long: RANGES_MOST.
+ * The points are Halton's sequence (Numerische Mathematik 2, 1960, pp. 84-90): coordinate j of
+ * point i is the radical inverse of i to the j-th prime. They cover the ranges more evenly than
+ * random points. The first k points do not depend on the length, so a budget can be raised later.
+ * The study's seed sets the start; the sequence is equally good (Wang and Hickernell, Randomized
+ * Halton sequences, Mathematical and Computer Modelling 32, 2000). RANGES_MOST limits the
+ * dimensions, because with a large prime the first points are uneven.
  */
 #include "results/run/study.h"
 
@@ -45,8 +45,8 @@ void search_free(struct search *s)
 	*s = (struct search){.range = NULL};
 }
 
-/* What decides who competes, with what and for how long is not: all would be tuned to that alone.
- */
+/* Options that define what is compared (strategy, data, duration) are not drawn: tuning would only
+ * pick the best of them. */
 static bool may_be_drawn(const char *name)
 {
 	const struct option *o = option_find(run_options, name);
@@ -82,7 +82,7 @@ static char *read_list(struct range *r)
 	return NULL;
 }
 
-/* One end of it: a number that the option takes. */
+/* Reads one end of a range: a number that the option accepts. */
 static char *read_end(const struct range *r, const char *text, const struct option **o, double *x)
 {
 	char *end;
@@ -152,7 +152,7 @@ char *range_at(const struct range *r, double u)
 		return sentence("%.0f",
 				fmin(floor(between(r->low, r->high + 1, r->log, u)), r->high));
 	double x = between(r->low, r->high, r->log, u);
-	char *text = sentence("%.4g", x); /* that people can read, while it stays in the range */
+	char *text = sentence("%.4g", x); /* short, if the rounded value stays in the range */
 	double rounded = strtod(text, NULL);
 	if (rounded >= r->low && rounded <= r->high)
 		return text;

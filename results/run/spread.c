@@ -1,18 +1,18 @@
 /*
- * spread.c - mvbench spread: how much of what repeated runs differ in is due to the seed, and how
- * much to the order in which workers came to the parameter server.
+ * spread.c - mvbench spread: how much of the variance of repeated runs is due to the seed, and how
+ * much to the order in which workers reach the parameter server.
  *
- * A simulated run takes initial values and the order of the data from --seed, and from
- * --arrival-seed how long steps take, from which the order of arrival follows. So every seed can be
- * run with every order: a two-way layout with one run a cell, and random effects,
+ * In a simulated run --seed decides initial values and data order. --arrival-seed decides the step
+ * times, and thereby the order of arrival. Every seed can thus be run with every order: a two-way
+ * layout with one run per cell and random effects,
  *
  *   y_ij = mean + seed_i + order_j + both_ij
  *
  * whose variances are estimated from the mean squares (Searle, Casella, McCulloch, Variance
- * Components, 1992, 4.3): seed (MS_seed - MS_both) / orders, order likewise, both MS_both. A
- * simulation repeats itself bit for bit, so that both_ij is what a seed and an order do together.
- * Intervals: of both the exact one; of the others Williams's (Biometrika 49, 1962), which cover at
- * least 90 % and about 95 %.
+ * Components, 1992, 4.3): seed (MS_seed - MS_both) / orders, order likewise, both MS_both.
+ * Simulations are bit-identical, so both_ij is the interaction of seed and order, without noise.
+ * Intervals: exact for both; for the others Williams's (Biometrika 49, 1962), which cover at least
+ * 90 % and about 95 %.
  */
 #include "results/run/run.h"
 
@@ -64,7 +64,7 @@ double f_quantile(double p, double df1, double df2)
 	return exp(low);
 }
 
-/* Of chi-squared over its degrees of freedom. */
+/* Quantile of chi-squared divided by its degrees of freedom. */
 static double chi_squared_quantile(double p, double df)
 {
 	return f_quantile(p, df, 1e7);
@@ -151,8 +151,8 @@ static const struct {
 		      {"train loss", "train_loss", 1},
 		      {"seconds", "seconds_total", 1}};
 
-/* Runs it, unless it has been; y gets its figures, and then those of the next cell stand there.
- * *status: what the run ended with, if not well. */
+/* Runs the cell unless it is recorded; writes its figures to y and advances y. *status: the exit
+ * status of a run that failed. */
 static char *do_cell(struct config *c, struct progress *progress, double *y[FIGURES], int *status)
 {
 	char hash[17], before[16], reason[256];
@@ -199,7 +199,7 @@ static char *do_all(struct config *c, int n, double *all, int *status)
 	return NULL;
 }
 
-/* ---- What came of it ----------------------------------------------------- */
+/* ---- Results ------------------------------------------------------------- */
 
 static const char *const parts[SPREAD_PARTS] = {"seed", "order", "both"};
 
@@ -238,7 +238,7 @@ static void print_all(const double *all, int n, bool json)
 		const double *y = all + (size_t)k * n * n;
 		spread_split(y, n, n, &s);
 		double total = s.variance[0] + s.variance[1] + s.variance[2];
-		if (isnan(s.mean)) /* a task without accuracies */
+		if (isnan(s.mean)) /* a task without accuracy */
 			continue;
 		if (json)
 			print_json(figures[k].column, &s, total);

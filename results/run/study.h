@@ -1,7 +1,6 @@
 /*
- * study.h - what the files of mvbench tune share with those of mvbench sweep: tune.c, search.c
- * (ranges and what is drawn from them); jobfile.c reads both kinds of files, and sweep.c runs both
- * kinds of cells.
+ * study.h - shared by mvbench tune and mvbench sweep: search.c has the ranges that tune.c draws
+ * from, jobfile.c reads the files of both, and sweep.c runs the cells of both.
  */
 #ifndef STUDY_H
 #define STUDY_H
@@ -12,13 +11,13 @@
 
 enum { RANGES_MOST = 10 };
 
-/* A line of [search]: an option, and from where to where, or from which words, it is drawn. */
+/* A line of [search]: an option, and the range or the list of words that it is drawn from. */
 struct range {
-	char *name, *text; /* text: as it stands there */
+	char *name, *text; /* text: the value in the file */
 	bool log, whole;   /* whole: the option takes whole numbers only */
 	double low, high;  /* inclusive */
 	char **word;       /* a list in place of a range */
-	size_t words;      /* 0: there is none */
+	size_t words;      /* 0: a range, no list */
 };
 
 struct search {
@@ -30,19 +29,19 @@ struct search {
 char *range_read(struct range *r, const char *name, const char *text);
 void range_fini(struct range *r);
 void search_free(struct search *s);
-/* Where in [0, 1) the index-th point of Halton's sequence lies in this dimension, from 0. */
+/* A coordinate in [0, 1) of the index-th point of Halton's sequence; dimensions count from 0. */
 double halton(size_t dimension, uint64_t index);
-/* What stands there, u in [0, 1), as one types it. Heap. */
+/* The value at u in [0, 1), as a user types it. Heap. */
 char *range_at(const struct range *r, double u);
-/* Is it an option of c: a core option, or one of its strategy or workload? */
+/* Is it a core option, or one of c's strategy or workload? */
 bool range_applies(const struct range *r, const struct config *c);
 
 /* The text up to `end`, without blanks around it. Heap. */
 char *text_trimmed(const char *text, const char *end);
 
-/* ---- What job files say of one key (axis.c) ---- */
+/* ---- One key of a job file and its values (axis.c) ---- */
 
-/* One key and the values that it takes in turn. */
+/* One key and its list of values. */
 struct axis {
 	char *name;
 	const struct option *option;
@@ -55,7 +54,7 @@ struct axis {
 char *axis_read(struct axis *a, const char *name, const char *list);
 void axis_fini(struct axis *a);
 
-/* Cells for which each of these has one of its values are left out. */
+/* Cells that fulfil all these conditions are left out. */
 struct exclusion {
 	struct axis *condition;
 	size_t n;
@@ -68,11 +67,11 @@ bool exclusion_holds(const struct exclusion *e, const struct config *c);
 
 /* ---- Job files (jobfile.c) ---- */
 
-/* As sweep_read, of a file that may have a section [search]; search NULL: it may not. s is the
- * caller's to free, whatever comes back. */
+/* As sweep_read, but the file may have a section [search]; search NULL: not allowed. The caller
+ * frees s, also after an error. */
 char *study_read(const char *path, const struct setting *given, size_t n, struct sweep *s,
 		 struct search *search);
-/* Takes c over. Returns false if there is one like it. */
+/* Takes over c. Returns false if s has an equal cell. */
 bool sweep_add(struct sweep *s, struct config *c, const char *section, int line);
 
 /* ---- Running cells (sweep.c) ---- */
@@ -84,7 +83,7 @@ struct sweep_flags {
 	int64_t order_seed;
 };
 
-/* The rows that both commands have; at: where in OWNER they are. */
+/* The options of both commands; at: path to the fields in OWNER. */
 #define SWEEP_OPTIONS(at) \
 	OPTION(at dry_run, BOOL, "dry-run", "false", \
 	       "list the cells, and which are finished; run nothing"), \
@@ -95,7 +94,7 @@ struct sweep_flags {
 		       .min = 1, .max = JOBS_MAX)
 enum { JOBS_MAX = 256 };
 
-/* Runs what is left of cells that are planned, or lists them. *status: an exit status. */
+/* Runs the planned cells that are not finished, or lists them. *status: an exit status. */
 char *sweep_carry_out(struct sweep *s, const struct sweep_flags *f, int *status);
 
 #endif

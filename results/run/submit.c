@@ -1,8 +1,8 @@
 /*
  * submit.c - mvbench submit: a sweep as an array of Slurm jobs. Each job runs its share of the
- * cells into a database of its own, as processes on several machines must not share one over a
- * network's file system; a last job puts them together. The same command goes on where a job was
- * ended: its database knows what is done.
+ * cells and records them in its own database, because machines must not share one over a network
+ * file system. A last job merges them. The same command again resumes after an aborted job,
+ * because its database has the finished cells.
  */
 #include "results/run/run.h"
 
@@ -37,9 +37,9 @@ struct submission {
 	const struct submit_flags *f;
 	const struct arguments *a;
 	const struct sweep *sweep;
-	char *name, *file, *program; /* of the job file; full paths */
+	char *name, *file, *program; /* name: of the job file; file, program: full paths */
 	const char *db;
-	char *stem; /* of the databases: without .db */
+	char *stem; /* --db without .db */
 };
 
 static int64_t shared_by(int64_t n, int64_t nodes)
@@ -47,8 +47,8 @@ static int64_t shared_by(int64_t n, int64_t nodes)
 	return (n + nodes - 1) / nodes;
 }
 
-/* Ranks of a machine, of the cell that has most. On several machines tables get a server on each.
- */
+/* The most ranks that a cell puts on a machine. On several machines, strategies with tables get a
+ * server on each. */
 static void most_ranks(const struct submission *s, int64_t *ranks, int64_t *threads)
 {
 	int64_t nodes = s->f->nodes;
@@ -79,7 +79,7 @@ static void put_word(FILE *f, const char *name, const char *value)
 	word_put(f, word);
 }
 
-/* Every machine of the job once, without slots. */
+/* Writes a host file with every machine of the job once, without slots. */
 static void put_hosts(FILE *f)
 {
 	fputs("hosts=$(mktemp)\n"
@@ -116,7 +116,7 @@ static char *array_script(const struct submission *s)
 	return text_close(&t);
 }
 
-/* The last job: all that the others recorded, in one database. */
+/* The last job: merges the databases of the others into one. */
 static char *merge_script(const struct submission *s)
 {
 	struct text t;
@@ -137,7 +137,7 @@ static char *merge_script(const struct submission *s)
 	return text_close(&t);
 }
 
-/* Hands a script to sbatch; *id: what it says of it, heap. */
+/* Hands a script to sbatch; *id (heap): the job number that it prints. */
 static char *hand_over(const char *script, const char *words, char **id)
 {
 	char said[64] = "", *folder AUTOFREE = NULL;
@@ -151,7 +151,7 @@ static char *hand_over(const char *script, const char *words, char **id)
 		folder_remove(folder);
 		return sentence("%s: %m; free some space", path);
 	}
-	signal(SIGCHLD, SIG_DFL); /* ignored, as a parent may leave it, its end is lost */
+	signal(SIGCHLD, SIG_DFL); /* if the parent left it ignored, pclose gets no status */
 	FILE *p = popen(command, "r");
 	bool heard = p && fgets(said, sizeof said, p);
 	int status = p ? pclose(p) : -1;
@@ -190,7 +190,7 @@ static char *without(const char *name, const char *ending)
 	return sentence("%.*s", (int)(has ? n - m : n), name);
 }
 
-/* As sbatch takes it in its own lines. */
+/* With only the characters that are safe in #SBATCH lines. */
 static char *job_name(const char *path)
 {
 	const char *slash = strrchr(path, '/');

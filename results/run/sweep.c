@@ -1,8 +1,8 @@
 /*
  * sweep.c - mvbench sweep: the cross product of a job file, cell by cell.
  *
- * A cell is known by the hash of its configuration. Its row is made (pending) before the first cell
- * starts, so that an interrupted sweep shows what is left, and the next one goes on there.
+ * The hash of its configuration identifies a cell. All rows are made (pending) before the first
+ * cell starts: an interrupted sweep shows what is left, and the next one resumes there.
  */
 #include "results/run/study.h"
 
@@ -16,8 +16,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { OF_ANOTHER = 100 }; /* beside exit statuses: a cell that another sweep runs, or has run */
-/* The end of a cell wakes the sweep (SIGCHLD); should a signal be lost, it looks every TICK_MS. */
+enum { OF_ANOTHER = 100 }; /* next to the exit statuses: another sweep runs, or has run, the cell */
+/* The end of a cell wakes the sweep (SIGCHLD). It also polls every TICK_MS, in case a signal is
+ * lost. */
 enum { TICK_MS = 50 };
 
 /* ---- Finding the file ---------------------------------------------------- */
@@ -53,7 +54,7 @@ static char *no_such_file(const char *name)
 
 char *sweep_find(const char *name, char **path)
 {
-	struct stat st; /* a folder is no job file */
+	struct stat st; /* a folder is not a job file */
 	*path = stat(name, &st) == 0 && !S_ISDIR(st.st_mode) ? must(strdup(name)) : NULL;
 	for (int i = 0; i < 2 && !*path; i++) {
 		char *stem AUTOFREE = sentence("workloads/sweeps/%s%s", name, i ? ".ini" : "");
@@ -62,7 +63,7 @@ char *sweep_find(const char *name, char **path)
 	return *path ? NULL : no_such_file(name);
 }
 
-/* ---- What is to be done -------------------------------------------------- */
+/* ---- Which cells to run -------------------------------------------------- */
 
 static bool read_share(const char *text, uint64_t *part, uint64_t *parts)
 {
@@ -106,7 +107,7 @@ static const struct option sweep_flags[] = {
 	{0},
 };
 
-/* Is there nothing to do? A row that says running has a live process, as far as store_open can
+/* Need this cell not be run? A row with status running has a live process, as far as store_open can
  * tell. */
 static bool finished(const struct cell *c, const struct sweep_flags *f)
 {
@@ -121,7 +122,7 @@ static bool finished(const struct cell *c, const struct sweep_flags *f)
 	       !f->retry;
 }
 
-/* Leaves the others' cells out. */
+/* Removes the cells of other shares. */
 static void take_share(struct sweep *s, const char *share)
 {
 	uint64_t part, parts;
@@ -141,7 +142,7 @@ static char *newest_row(struct store *s, int64_t *id)
 	return sql_number(s, id, "SELECT max(id) FROM run", "");
 }
 
-/* Was this cell run by another program than this one? *other: its commit. */
+/* Counts the cell if another version of the program ran it. *other: its commit. */
 static char *compare_program(struct store *s, const struct cell *c, size_t *others, char **other)
 {
 	const struct machine *m = machine();
@@ -158,7 +159,7 @@ static char *compare_program(struct store *s, const struct cell *c, size_t *othe
 	return NULL;
 }
 
-/* The cells' earlier rows, when there is a database. *seen: its newest row. */
+/* Looks up the cells' earlier rows if the database exists. *seen: its newest row. */
 static char *look_up(struct sweep *s, const struct sweep_flags *f, int64_t *seen)
 {
 	struct store *store AUTOCLOSE = NULL;
@@ -185,7 +186,7 @@ static char *look_up(struct sweep *s, const struct sweep_flags *f, int64_t *seen
 	return NULL;
 }
 
-/* Numbers those that are to be run. */
+/* Numbers the cells to run; returns how many. */
 static size_t count_left(struct sweep *s)
 {
 	size_t n = 0;
@@ -226,7 +227,7 @@ static void list_cells(struct sweep *s, enum format format)
 		       s->duplicates, s->excluded);
 }
 
-/* What another sweep has made of this cell since this one looked is this one's, too. */
+/* If another sweep has made a row for a cell since look_up, this sweep shares that row. */
 static char *pend_cells(struct store *store, struct sweep *s, int64_t order_seed, int64_t seen)
 {
 	int64_t before = 0;
@@ -245,7 +246,7 @@ static char *pend_cells(struct store *store, struct sweep *s, int64_t order_seed
 	return NULL;
 }
 
-/* All at once, so that of two sweeps the later one sees all of the other's. */
+/* One transaction: of two sweeps the later one sees all rows of the other. */
 static char *pend(struct sweep *s, int64_t order_seed, int64_t seen)
 {
 	struct store *store AUTOCLOSE = NULL;
@@ -254,18 +255,18 @@ static char *pend(struct sweep *s, int64_t order_seed, int64_t seen)
 	return sql_end(store, pend_cells(store, s, order_seed, seen));
 }
 
-/* ---- Doing it ------------------------------------------------------------ */
+/* ---- Running them -------------------------------------------------------- */
 
 struct doing {
 	struct sweep *sweep;
 	const struct sweep_flags *flags;
 	enum format format;
-	size_t left, ended; /* cells to run; of these, that have ended */
+	size_t left, ended; /* cells to run; how many of them have ended */
 	nsec began;
 	bool interrupted;
 };
 
-/* A worker that never came to its row, or died: the cell's newest row says pending still. */
+/* Marks the cell as failed if no worker started its row: it is still pending. */
 static char *fail_pending(const struct cell *c, const struct outcome *o)
 {
 	struct store *store AUTOCLOSE = NULL;
@@ -307,7 +308,7 @@ static void say_result(const struct doing *d, const struct cell *c, const struct
 	fflush(stdout);
 }
 
-/* May this process run it? Not where another sweep does, or has done it by now. */
+/* Claims the cell. *taken = false: another sweep runs it, or has run it. */
 static char *take(const struct doing *d, const struct cell *c, bool *taken)
 {
 	struct store *store AUTOCLOSE = NULL;
@@ -346,7 +347,7 @@ static int do_cell(const struct doing *d, const struct cell *c, bool alone)
 	return status;
 }
 
-/* What is recorded of a cell that another sweep took. */
+/* Reads the status of a cell that another sweep has taken. */
 static char *look_again(struct cell *c)
 {
 	struct store *store AUTOCLOSE = NULL;
@@ -372,7 +373,7 @@ static void do_in_turn(struct doing *d)
 			cell_ended(d, &d->sweep->cell[i], do_cell(d, &d->sweep->cell[i], true));
 }
 
-/* Several at a time, each in a process of its own, which a signal to this one is passed on to. */
+/* Runs several cells at a time, each in its own process. Passes signals on to them. */
 static void do_side_by_side(struct doing *d)
 {
 	struct {
@@ -389,7 +390,7 @@ static void do_side_by_side(struct doing *d)
 	sigaddset(&signals, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &signals, &before);
 	setenv("MVBENCH_UNBOUND", "1",
-	       1); /* two runs that bind their ranks choose the same cores */
+	       1); /* otherwise all runs would bind their ranks to the same cores */
 	while (running > 0 || (next < d->sweep->cells && !d->interrupted)) {
 		for (int64_t k = 0; k < d->flags->jobs && !d->interrupted; k++) {
 			while (next < d->sweep->cells && d->sweep->cell[next].skip)
@@ -401,7 +402,7 @@ static void do_side_by_side(struct doing *d)
 			job[k].pid = fork();
 			CHECK(job[k].pid >= 0, "fork: %s", strerror(errno));
 			if (job[k].pid == 0) {
-				setpgid(0, 0); /* a terminal's Ctrl-C comes to us alone */
+				setpgid(0, 0); /* Ctrl-C reaches only the parent */
 				prctl(PR_SET_PDEATHSIG, SIGTERM);
 				sigprocmask(SIG_SETMASK, &before, NULL);
 				int status = do_cell(d, job[k].cell, false);
@@ -429,7 +430,7 @@ static void do_side_by_side(struct doing *d)
 	sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
-/* The last line, and the exit status: that of the worst cell, those of earlier sweeps included. */
+/* Prints the last line. Returns the status of the worst cell, cells of earlier sweeps included. */
 static int sum_up(const struct doing *d)
 {
 	size_t done = 0, diverged = 0, failed = 0, skipped = 0;

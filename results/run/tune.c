@@ -1,16 +1,14 @@
 /*
- * tune.c - mvbench tune: a comparison in which every configuration is tuned alike.
+ * tune.c - mvbench tune: compares configurations that are all tuned with the same budget.
  *
- * Of each configuration of a job file as many trials are run, at the same points of the ranges in
- * its section [search] (search.c), and the best one is chosen on rows of the training set that are
- * held out. Only then the test set is looked at: the best trial and the configuration as the file
- * has it are run again with the same seeds, which no trial had. Equal budgets are what a comparison
- * of training algorithms needs (Dahl et al., Benchmarking Neural Network Training Algorithms, arXiv
- * 2306.07179, section 4).
+ * Each configuration of a job file gets the same number of trials, at the same points of the ranges
+ * in section [search] (search.c). The best trial is chosen on held-out rows of the training set.
+ * Only then the test set is used: the best trial and the untuned configuration run again, with the
+ * same seeds, which no trial had. A fair comparison of training algorithms needs equal budgets
+ * (Dahl et al., Benchmarking Neural Network Training Algorithms, arXiv 2306.07179, section 4).
  *
- * All of it follows from the file and --search-seed, and is written down before it is run (tables
- * study and trial); what a trial came to is the run of its cell. So a study goes on where it
- * stopped, and with a greater budget beyond.
+ * The file and --search-seed decide all trials. Tables study and trial store them before they run;
+ * the result of a trial is the run of its cell. A study can thus resume, also with a larger budget.
  */
 #include "results/db/column.h"
 #include "results/run/study.h"
@@ -46,11 +44,11 @@ static const struct option options[] = {
 	{0},
 };
 
-/* What is tuned: a cell of the job file. */
+/* A configuration that is tuned: a cell of the job file. */
 struct contestant {
 	const struct cell *cell;
 	char *name;
-	int64_t best; /* the number of its best trial; 0 = not known, or all are lost */
+	int64_t best; /* the number of its best trial; 0 = not known, or all diverged or failed */
 };
 
 struct study {
@@ -76,7 +74,7 @@ static void study_fini(struct study *s)
 
 /* ---- What is compared ---------------------------------------------------- */
 
-/* Holds rows out where nobody has said how many: 5,000, but no more than a tenth. */
+/* Holds out rows if --validation is not given: 5,000, but at most a tenth. */
 static void hold_out(struct cell *c, bool *said)
 {
 	if (c->config.run.validation)
@@ -109,7 +107,7 @@ static char *check_cell(const struct study *s, const struct cell *c)
 	return NULL;
 }
 
-/* Each is to be drawn by someone. */
+/* At least one configuration must use each range. */
 static char *check_ranges(const struct study *s)
 {
 	for (size_t i = 0; i < s->search.ranges; i++) {
@@ -133,7 +131,7 @@ static const char *find_objective(const struct study *s)
 	return strcmp(given, "auto") != 0 ? given : loss ? "loss" : "accuracy";
 }
 
-/* Its section, and what it is where that has made several. */
+/* Its section, with its description if the section has several cells. */
 static char *name_of(const struct sweep *file, const struct cell *c)
 {
 	size_t same = 0;
@@ -177,7 +175,8 @@ static char *read_file(struct study *s, const struct arguments *a, char **path)
 
 /* ---- Trials -------------------------------------------------------------- */
 
-/* The settings of a trial; 0: of none. json (heap): what was drawn; said: the same, for people. */
+/* Adds the drawn settings of a trial to *all; trial 0 draws nothing. json, said (heap): the drawn
+ * values as JSON and as text. */
 static void draw(const struct study *s, const struct config *c, int64_t trial, struct settings *all,
 		 char **json, char **said)
 {
@@ -212,8 +211,8 @@ static void keep_word(const char *word, struct settings *all)
 	settings_add(all, must(strndup(name, (size_t)(is - name))), must(strdup(is + 1)));
 }
 
-/* What the file says, but what follows from what is drawn: --batch from --global-batch; and --deal,
- * unless the file has another than comes of itself. */
+/* The file's settings, except those that follow from drawn ones: --batch if --global-batch is
+ * drawn; --deal unless the file's value differs from the automatic one. */
 static char *base_settings(const struct study *s, const struct config *base, bool drawn,
 			   struct settings *all)
 {
@@ -233,7 +232,7 @@ static char *base_settings(const struct study *s, const struct config *base, boo
 	return NULL;
 }
 
-/* Adds the cell of a trial with this seed, and what was drawn for it (heap). hash: of the cell. */
+/* Adds the cell of a trial with this seed. json (heap): its drawn values. hash: of the cell. */
 static char *add_cell(const struct study *s, const struct contestant *of, int64_t trial,
 		      int64_t seed, struct sweep *cells, char **json, char hash[17])
 {
@@ -257,7 +256,7 @@ static char *add_cell(const struct study *s, const struct contestant *of, int64_
 	return NULL;
 }
 
-/* Configurations whose trials are the same ones are one. */
+/* Refuses configurations that have the same trials. */
 static char *check_different(const struct study *s)
 {
 	struct sweep first ENDS_WITH(sweep_free) = {.cell = NULL};
@@ -275,9 +274,9 @@ static char *check_different(const struct study *s)
 	return NULL;
 }
 
-/* ---- What is written down ------------------------------------------------- */
+/* ---- Storing the plan ----------------------------------------------------- */
 
-/* Of all that decides which trials there are, but how many. */
+/* The hash of everything that decides the trials, except their number. */
 static void study_hash(const struct study *s, char hex[17])
 {
 	uint64_t h = hash_of(HASH_START, &s->flags->search_seed, sizeof s->flags->search_seed);
@@ -308,7 +307,7 @@ static char *search_json(const struct search *search)
 	return text_close(&t);
 }
 
-/* The study's row; of one that is there, what may have changed. */
+/* Inserts the study's row, or updates what may have changed. */
 static char *put_study(struct study *s, struct store *store)
 {
 	char hash[17], *search AUTOFREE = search_json(&s->search);
@@ -321,7 +320,7 @@ static char *put_study(struct study *s, struct store *store)
 	return sql_number(store, &s->id, "SELECT id FROM study WHERE hash = ?1", "t", hash);
 }
 
-/* store NULL: nothing is written down yet. */
+/* store NULL: stores nothing. */
 static char *put_trial(const struct study *s, struct store *store, const char *contestant,
 		       const char *kind, int64_t number, const char *json, const char *hash)
 {
@@ -349,7 +348,7 @@ static char *make_trials(const struct study *s, struct store *store, struct swee
 	return NULL;
 }
 
-/* The cells that are reported: with seeds that no trial had. */
+/* The cells that are reported, with seeds that no trial had. */
 static char *make_results(const struct study *s, struct store *store, struct sweep *cells)
 {
 	for (size_t i = 0; i < s->file.cells; i++) {
@@ -371,8 +370,8 @@ static char *make_results(const struct study *s, struct store *store, struct swe
 
 typedef char *make_cells(const struct study *s, struct store *store, struct sweep *cells);
 
-/* Its trials, or what is reported of it: what stood there of this part goes, and of the other
- * stays, as whoever is interrupted in between has that still. */
+/* Stores the trials, or the reported cells: replaces the earlier rows of this part. Keeps the other
+ * part, which would be lost if the study is interrupted in between. */
 static char *write_down(struct study *s, make_cells *make, bool trials)
 {
 	struct store *store AUTOCLOSE = NULL;
@@ -387,13 +386,13 @@ static char *write_down(struct study *s, make_cells *make, bool trials)
 	return sql_end(store, wrong ? wrong : make(s, store, &cells));
 }
 
-/* Which trial of each was the best. */
+/* Finds the best trial of each configuration. */
 static char *choose(struct study *s, bool *all)
 {
 	struct store *store AUTOCLOSE = NULL;
 	int64_t wanted = s->flags->budget * (int64_t)s->file.cells, ended = 0;
 	*all = true;
-	TRY(store_open(&store, s->db, STORE_WRITE)); /* what trials came to is kept */
+	TRY(store_open(&store, s->db, STORE_WRITE)); /* updates table run_kept */
 	TRY(sql_number(store, &ended,
 		       "SELECT count(*) FROM study_run WHERE study_id = ?1 AND kind = 'trial'", "i",
 		       s->id));
@@ -417,8 +416,7 @@ static char *choose(struct study *s, bool *all)
 	return NULL;
 }
 
-/* Both parts of a study: which cells, that they can be run, what is written down of them, and their
- * runs. */
+/* Makes the cells of one part of a study, plans, stores and runs them. */
 static char *carry_out(struct study *s, make_cells *make, bool trials, struct sweep *cells,
 		       int *status)
 {
@@ -452,7 +450,7 @@ static char *do_study(struct study *s, int *status)
 	TRY(carry_out(s, make_trials, true, &trials, status));
 	if (s->flags->sweep.dry_run || *status == EXIT_INTERRUPTED)
 		return NULL;
-	int of_trials = *status == EXIT_FAILED ? EXIT_FAILED : EXIT_OK; /* some may diverge */
+	int of_trials = *status == EXIT_FAILED ? EXIT_FAILED : EXIT_OK; /* trials may diverge */
 	*status = EXIT_FAILED;
 	TRY(choose(s, &all));
 	TRY(carry_out(s, make_results, false, &results, status));
@@ -463,7 +461,7 @@ static char *do_study(struct study *s, int *status)
 	return NULL;
 }
 
-/* ---- What came of it ------------------------------------------------------ */
+/* ---- Results -------------------------------------------------------------- */
 
 static const struct column columns[] = {
 	HIDDEN("study_id"),

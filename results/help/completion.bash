@@ -1,5 +1,5 @@
-# Keeps the words that begin with the text; @file and @ini stand for files. HEAD goes before
-# each.
+# Adds the words that begin with TEXT to the replies, each with HEAD before it. @file and @ini stand
+# for files.
 _mvbench_match() { # TEXT HEAD WORDS
 	local word
 	for word in $3; do
@@ -35,7 +35,7 @@ _mvbench() {
 	command=${line[0]}
 	previous=${line[${#line[@]} - 2]}
 	options=$(_mvbench_options "$command")
-	if [[ $options == *--workload=* ]]; then # those of the plug-ins that are named
+	if [[ $options == *--workload=* ]]; then # options of the plug-ins on the command line
 		for word in "${line[@]}"; do
 			case $word in
 			--strategy=* | --workload=*) options+=" $(_mvbench_plugin_options "${word#*=}")" ;;
@@ -49,7 +49,7 @@ _mvbench() {
 		word=${current#--}
 		value=${word#*=} head=
 		[[ ${COMP_WORDS[COMP_CWORD]} == "$current" ]] && head=--${word%%=*}=
-		if [[ $value == *,* ]]; then # the last of a list
+		if [[ $value == *,* ]]; then # a list: its last item
 			head+=${value%,*}, value=${value##*,}
 		fi
 		_mvbench_match "$value" "$head" "$(_mvbench_values "$command" "${word%%=*}")"

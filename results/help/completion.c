@@ -1,16 +1,16 @@
 /*
- * completion.c - the script that completes mvbench's words in bash: tables of the words that there
- * are, printed here, and one function that looks in them.
+ * completion.c - prints the bash completion script of mvbench: tables of all words, and a function
+ * that looks them up.
  */
 #include "results/help/help.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The function that bash calls, which looks in the tables of words before it. */
+/* The function that bash calls; it uses the tables that the script has before it. */
 TEXT_FILE(completion_function, "results/help/completion.bash");
 
-/* Names of files may hold anything; a script gets plain ones only. */
+/* File names may contain any character; the script gets only plain names. */
 static bool is_plain(const char *name)
 {
 	return *name && name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -84,8 +84,8 @@ static bool ends_in(const char *text, const char *end)
 	return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-/* What may stand after the option's "=": from its type, its unit, or the plug-ins that it names.
- * false: nobody knows. */
+/* The values that an option can have, from its type, its unit or the plug-ins that it chooses.
+ * false: not known. */
 static bool put_values(FILE *f, const struct option *o)
 {
 	const char *dot = strrchr(o->name, '.');
@@ -154,7 +154,7 @@ static void put_topics(FILE *f)
 		put_word(f, t->name);
 }
 
-/* From the first of the usage's words; see struct command. */
+/* Words after the command, from the first word of its usage; see struct command. */
 static void put_words(FILE *f, const struct command *c)
 {
 	const char *usage = c->usage;
@@ -172,7 +172,7 @@ static void put_words(FILE *f, const struct command *c)
 	} else if (memchr(usage, '|', n) || *usage >= 'a') {
 		for (size_t i = 0, word; i < n; i += word + 1) {
 			word = strcspn(usage + i, "|] ");
-			if (usage[i] > 'Z') /* not RUN, which stands for a number */
+			if (usage[i] > 'Z') /* skips RUN, which is a placeholder */
 				fprintf(f, " %.*s", (int)word, usage + i);
 		}
 	}

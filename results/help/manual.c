@@ -1,6 +1,6 @@
 /*
- * manual.c - mvbench help: a topic, the manual page, and the completion of words in a shell; all
- * made from the tables that the program runs by.
+ * manual.c - mvbench help: topics, the manual page and the shell completion, all made from the
+ * tables that the program itself uses.
  */
 #include "results/help/help.h"
 
@@ -52,7 +52,7 @@ static void start_manual(const struct help *p, const char *name, const char *wha
 		name, what);
 }
 
-/* A head a topic of this kind, with all that there is to say of it. */
+/* Prints every topic of this kind in full, each under a heading. */
 static void whole_kind(const struct help *p, const struct topic *all, const char *head,
 		       const char *kind)
 {
@@ -162,7 +162,7 @@ static char *no_such_topic(const struct topic *all, const char *asked)
 			asked);
 }
 
-/* What has dashes is a topic too, if it is no option of this command. */
+/* An argument with dashes that is not an option of this command is a topic, too. */
 static char *print_topics(const struct arguments *a)
 {
 	const struct help p = {.f = stdout};

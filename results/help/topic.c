@@ -1,6 +1,6 @@
 /*
- * topic.c - what one can ask help for, collected from the tables that the program runs by. Only the
- * pages at the end of this file are written for help alone.
+ * topic.c - the help topics, collected from the tables that the program itself uses. Only the pages
+ * at the end of this file are written for help alone.
  */
 #include "results/help/help.h"
 
@@ -78,7 +78,7 @@ static void add_commands(struct list *l)
 		add(l, "command", (*c)->name, (*c)->summary, print_command)->of = *c;
 }
 
-/* Which recipes say something else than the default. */
+/* Prints the recipes that set this option. */
 static void tell_recipes(const struct help *p, const struct option *o)
 {
 	for (size_t i = 0; workloads[i]; i++)
@@ -139,7 +139,7 @@ static void add_all_options(struct list *l)
 
 /* ---- Plug-ins, devices, platforms ---------------------------------------- */
 
-/* What one does with it; %s is its name. */
+/* How a user selects it; %s is its name. */
 static const struct {
 	const char *kind, *use;
 } uses[] = {
@@ -254,7 +254,7 @@ static void print_table(const struct help *p, const struct topic *t)
 	if (*above)
 		help_verbatim(p, above);
 	if (view) {
-		struct store *s AUTOCLOSE = sql_schema(); /* the text has the query only */
+		struct store *s AUTOCLOSE = sql_schema(); /* the schema's text has only the query */
 		char *columns AUTOFREE = NULL;
 		complain_if(sql_first(s, &columns,
 				      "SELECT group_concat(name, ', ') FROM pragma_table_info(?1)",
@@ -267,8 +267,8 @@ static void print_table(const struct help *p, const struct topic *t)
 	}
 }
 
-/* What comes before the first full stop, colon or semicolon, in one line; without a head that is
- * all capitals. */
+/* Cuts the text before the first full stop, colon or semicolon, and makes it one line. Drops a
+ * heading in capitals. */
 static void shorten(char *text)
 {
 	size_t head = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
@@ -435,7 +435,7 @@ struct topic *topics_make(void)
 
 /* ---- Finding one --------------------------------------------------------- */
 
-/* Is this what was asked for? Options may come with their dashes and a value. */
+/* Does this topic match? An option may have its dashes and a value. */
 static bool is_named(const struct topic *t, const char *asked)
 {
 	size_t kind = strlen(t->kind);
@@ -460,7 +460,7 @@ bool topic_print(const struct help *p, const struct topic *all, const char *name
 			continue;
 		if (any)
 			fputc('\n', p->f);
-		if (command && t != command) /* what a command says is long */
+		if (command && t != command) /* the help of a command is long */
 			fprintf(p->f, "There is %s %s %s too: mvbench help %s:%s\n",
 				strchr("aeiou", *t->kind) ? "an" : "a", t->kind, t->name, t->kind,
 				t->name);

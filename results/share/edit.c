@@ -1,6 +1,6 @@
 /*
- * edit.c - mvbench delete and relabel: runs that are taken out of the database, or get another
- * label. All that is of a run goes with it.
+ * edit.c - mvbench delete and relabel: remove runs from the database, or change their labels. All
+ * rows that belong to a deleted run are deleted, too.
  */
 #include "results/db/select.h"
 #include "results/share/share.h"
@@ -20,7 +20,7 @@ static const struct option options[] = {
 	{.name = NULL},
 };
 
-/* Table `edited` of the runs that are meant: by their numbers, or selected. */
+/* Fills table `edited` with the runs to change, by their numbers or by --where and --label. */
 static char *choose(struct store *s, const struct select *of, const char *const *word, size_t words)
 {
 	TRY(sql_script(s, "CREATE TEMP TABLE edited (id INTEGER PRIMARY KEY)"));
@@ -41,7 +41,7 @@ static char *choose(struct store *s, const struct select *of, const char *const 
 	return NULL;
 }
 
-/* Says which, and carries the change out unless that was all that was asked. */
+/* Makes the change; with --dry-run only lists the runs. */
 static char *edit(const struct edit_options *o, const char *const *word, size_t words,
 		  const char *change, const char *label, const char *done)
 {

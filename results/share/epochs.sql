@@ -1,4 +1,4 @@
--- epochs.sql - the epochs of the run ?1: number, when it ended [Unix time, s], and its figures.
+-- epochs.sql - the epochs of the run ?1: number, end [Unix time, s], and figures.
 SELECT epoch, ifnull(strftime('%s', started), 0) + total(seconds) OVER (ORDER BY epoch),
 	test_accuracy, train_accuracy, test_loss, train_loss, validation_accuracy, validation_loss,
 	running_accuracy, running_loss,

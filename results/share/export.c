@@ -1,6 +1,6 @@
 /*
  * export.c - `mvbench export`: results for other programs. CSV and JSON Lines are one table in one
- * file; TensorBoard and MLflow get a folder, a run at a time (export_tensorboard.c,
+ * file; TensorBoard and MLflow read a folder, which is written run by run (export_tensorboard.c,
  * export_mlflow.c).
  */
 #include "results/db/select.h"
@@ -31,7 +31,7 @@ static const struct option options[] = {
 	{.name = NULL},
 };
 
-/* Of the runs in run_summary, which database_choose narrows to those that are wanted. */
+/* These read run_summary, which database_choose restricts to the selected runs. */
 TEXT_FILE(table_runs_sql, "results/share/table_runs.sql");
 TEXT_FILE(runs_sql, "results/share/runs.sql");
 TEXT_FILE(epochs_sql, "results/share/epochs.sql");

@@ -4,10 +4,11 @@
  *      FOLDER/EXPERIMENT/meta.yaml
  *      FOLDER/EXPERIMENT/RUN/meta.yaml
  *                           /params/NAME     the value
- *                           /metrics/NAME    a line an epoch: time [ms], value, epoch
+ *                           /metrics/NAME    a line for each epoch: time [ms], value, epoch
  *                           /tags/NAME       the value
  *
- * An experiment is a workload. The names of both are hashes: exporting again writes the same files.
+ * An experiment is a workload. EXPERIMENT and RUN are hashes: exporting again writes the same
+ * files.
  */
 #include "results/share/share.h"
 
@@ -23,7 +24,7 @@ static int64_t milliseconds(const struct sql *q, int i)
 	return (int64_t)(1000 * sql_real(q, i));
 }
 
-/* One value in a file of its own. A parameter is one line: what ends a line is shown. */
+/* Writes one value into its own file. A parameter is one line: line ends are escaped. */
 static char *put_value(const char *folder, const char *kind, const char *name, const char *value)
 {
 	char *safe AUTOFREE = export_name(name);
@@ -40,7 +41,7 @@ static char *put_value(const char *folder, const char *kind, const char *name, c
 	return output_close(&out, NULL);
 }
 
-/* What the run was told, and what is known of it. */
+/* The options of the run, and facts about it. */
 static char *put_values(const char *folder, struct store *s, const struct sql *row)
 {
 	struct sql q AUTODONE =
@@ -50,7 +51,7 @@ static char *put_values(const char *folder, struct store *s, const struct sql *r
 	return sql_done(&q);
 }
 
-/* A file a figure: all of them are open together while the epochs go by. */
+/* One file for each figure; all are open at once, because the rows are epochs. */
 static char *put_metrics(const char *folder, struct sql *epochs)
 {
 	int n = sql_columns(epochs);
@@ -74,7 +75,7 @@ static char *put_metrics(const char *folder, struct sql *epochs)
 	return wrong;
 }
 
-/* The same of what the strategy said, name by name. */
+/* The same for values that the strategy reported; rows are sorted by name. */
 static char *put_said(const char *folder, struct sql *values)
 {
 	struct output out = {.f = NULL};
@@ -140,7 +141,7 @@ static char *put_run(const char *folder, const char *experiment, const char *id,
 	return output_close(&out, NULL);
 }
 
-/* Two numbers that hash a text, from two starts. */
+/* Two hashes of a text, from two start values. */
 static void hash_twice(const char *text, uint64_t h[2])
 {
 	h[0] = hash_of(HASH_START, text, strlen(text));
@@ -168,7 +169,7 @@ char *mlflow_run(const char *folder, struct store *s, struct sql *row, struct sq
 {
 	uint64_t h[2];
 	char experiment[32], id[40];
-	char *root AUTOFREE = realpath(folder, NULL); /* MLflow wants to know where it is */
+	char *root AUTOFREE = realpath(folder, NULL); /* MLflow stores the absolute path */
 	hash_twice(sql_text(row, RUN_WORKLOAD), h);
 	snprintf(experiment, sizeof(experiment), "%" PRIu64, h[0] % UINT64_C(1000000000000000000));
 	hash_twice(sql_text(row, RUN_KEY), h);

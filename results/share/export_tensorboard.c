@@ -1,15 +1,15 @@
 /*
- * export_tensorboard.c - a run as a file of events that TensorBoard opens: FOLDER/RUN/events.out...
+ * export_tensorboard.c - a run as a TensorBoard event file: FOLDER/RUN/events.out...
  *
  * The file is a sequence of TFRecords (length, its checksum, data, its checksum;
- * tensorflow/core/lib/ io/record_writer.h), each of one protobuf of type Event
+ * tensorflow/core/lib/io/record_writer.h), each with one protobuf of type Event
  * (tensorflow/core/util/event.proto):
  *
  *      Event    1: wall_time (double), 2: step (varint), 3: file_version (string), 5: Summary
  *      Summary  1: Value, repeated
  *      Value    1: tag (string), 2: simple_value (float)
  *
- * The names of files depend on the run alone: exporting again writes the same files again.
+ * File names depend only on the run: exporting again writes the same files.
  */
 #include "results/share/share.h"
 
@@ -44,7 +44,7 @@ static void put(struct message *m, const void *bytes, size_t n)
 	m->n += n;
 }
 
-/* The lowest byte first, whatever this machine does. */
+/* Little-endian on every machine. */
 static void put_little(struct message *m, uint64_t x, int bytes)
 {
 	for (int i = 0; i < bytes; i++)
@@ -101,7 +101,7 @@ static void write_record(FILE *f, const struct message *m)
 
 /* ---- Events ---------------------------------------------------------------- */
 
-/* TensorBoard puts what is before the '/' under one heading. */
+/* TensorBoard groups tags by the part before the '/'. */
 static const char *heading_of(const char *column)
 {
 	static const char *const heading[][2] = {

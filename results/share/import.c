@@ -1,16 +1,15 @@
 /*
- * import.c - `mvbench import`: runs out of another database, with all that belongs to them.
+ * import.c - `mvbench import`: copies runs from another database, with all that belongs to them.
  *
  * The other file is only read: SQLite's backup copies it into a temporary one, which is brought to
  * this version if it is older, and attached. What is new is then copied in one transaction: all of
  * it, or nothing. A run keeps where it came from (origin, origin_id) and gets a new id; what refers
  * to runs and calibrations is changed to match.
  *
- * A run is the same as one that is here when its checkpoints have its name (--save), or, where it
- * makes none, when its id where it was recorded, host, process, start, workload, strategy and seed
- * are: so that no run comes twice, on whatever ways. One that had failed here, and has gone on from
- * a checkpoint since, takes its own place; of several rows of a run the one that came furthest
- * counts.
+ * Two rows are the same run if their checkpoints have the same name (--save). Without checkpoints:
+ * if original id, host, process, start, workload, strategy and seed are equal. No run is thus
+ * imported twice, also through a third database. A run that failed here and later resumed from a
+ * checkpoint replaces its row; of several rows of a run the one with most progress counts.
  */
 #include "results/db/select.h"
 #include "results/share/share.h"
@@ -30,12 +29,12 @@ static const struct option options[] = {
 	{.name = NULL},
 };
 
-/* Tables of this connection, about what stands in `wanted`. */
+/* Makes temporary tables about the runs in `wanted`. */
 TEXT_FILE(import_sql, "results/share/import.sql");
 
 /* ---- The copy that is read ------------------------------------------------- */
 
-/* The file is no --db here, which a sentence about a database takes it for. */
+/* Removes " with --db" from a message: the imported file is not --db. */
 static char *of_file(char *wrong)
 {
 	char *end = wrong ? strstr(wrong, " with --db") : NULL;
@@ -56,8 +55,8 @@ static char *check_other(const char *path, const char *db)
 
 /* ---- Copying ---------------------------------------------------------------- */
 
-/* Rows of a table as they are, but for the columns `own` ("a,b"), which get these values; o: the
- * other table, of `from`. ?1 in a value: where the file is. */
+/* Copies the rows of a table. Its columns `own` ("a,b") get `values`; the others come from the
+ * table that `from` calls o. ?1 in a value: the path of the file. */
 static char *copy_rows(struct store *s, const char *origin, const char *table, const char *own,
 		       const char *values, const char *from)
 {
@@ -72,8 +71,7 @@ static char *copy_rows(struct store *s, const char *origin, const char *table, c
 	return sql_change(s, sql ? sql : "", "t", origin);
 }
 
-/* Every table that belongs to runs, whatever it holds; what is derived, and what stands by itself,
- * left out. */
+/* Copies every table with a run_id, except derived ones and those that are not part of a run. */
 static char *copy_tables(struct store *s)
 {
 	struct sql q AUTODONE =
@@ -93,8 +91,8 @@ static char *copy_tables(struct store *s)
 	return sql_done(&q);
 }
 
-/* Replays repeat a run that has another number now, which is part of what they are. Where this
- * program does not know their options, the hash stays. */
+/* Replayed runs have new numbers, which are part of the configurations of their replays: computes
+ * those hashes again. Keeps a hash if this program does not know all options. */
 static char *renew_hashes(struct store *s, struct store *other)
 {
 	struct sql q AUTODONE =
@@ -118,9 +116,9 @@ static char *renew_hashes(struct store *s, struct store *other)
 	return sql_done(&q);
 }
 
-/* Runs are `running` until their epochs are there: what is kept of a run is computed when it ends.
- * A replay whose run is not here keeps that one's number, negative. A baseline comes with its runs;
- * one of the same name stays as it is. */
+/* Runs have status `running` until their epochs are copied, because the end of a run computes
+ * run_kept. A replay of a run that is not here keeps its number, negated. Baselines are copied with
+ * their runs; an existing one of the same name stays. */
 static char *copy_all(struct store *s, struct store *other, const char *origin,
 		      const struct import_options *o)
 {
@@ -167,7 +165,7 @@ static char *import_copy(struct store *s, const char *copy, const char *origin,
 			 const struct import_options *o)
 {
 	struct store *other AUTOCLOSE = NULL;
-	TRY(store_open(&other, copy, STORE_WRITE)); /* brings it to this version */
+	TRY(store_open(&other, copy, STORE_WRITE)); /* migrates it to this version */
 	TRY(database_condition(other, o->where));
 	TRY(sql_change(s, "ATTACH ?1 AS other", "t", copy));
 	TRY(sql_begin(s));

@@ -1,22 +1,22 @@
--- import.sql - which rows of the attached database `other` are new here, and their ids here. wanted
--- (temp): the runs asked for; it gets those, too, that simulations among them repeated. Then:
---	map         every run of these that has ended, and its id here; fresh: it is not here yet,
---	            or (older) as it was before it went on from a checkpoint
---	superseded  rows here, of these, of a run that has come further in another row
+-- import.sql - finds the rows of the attached database `other` that are new here, and their ids
+-- here. wanted (temp): the selected runs; the runs that replays among them repeat are added. Makes:
+--	map         every ended run of these, and its id here; fresh: it is not here yet, or
+--	            (older) its row here is from before it resumed from a checkpoint
+--	superseded  rows here of these runs that another row has overtaken
 --	calibrated  likewise, the calibrations that fresh runs were simulated with
 --	named       baselines of these runs; held: their name is taken here
---	studied     studies of which one of these is a run, and their ids here; fresh: likewise
---	imported    one row, what is said of them: how many are new, here already, not ended, ...
--- A run is known by the name that its checkpoints have, or by what it was where it was recorded; of
--- calibrations, what is equal in everything is the same.
+--	studied     studies that contain one of these runs, and their ids here; fresh: likewise
+--	imported    one row, the summary: how many are new, here already, not ended, ...
+-- The name of its checkpoints identifies a run, or otherwise its data where it was recorded.
+-- Calibrations are the same if the columns that `calibrated` compares are equal.
 INSERT OR IGNORE INTO wanted
 WITH RECURSIVE needs(id) AS (
 	SELECT id FROM wanted
 	UNION SELECT sim_replay FROM other.run JOIN needs USING (id) WHERE sim_replay > 0)
 SELECT id FROM needs JOIN other.run USING (id);
 
--- place: 1 = of the rows of one run, the one that has come furthest. state: 0 = it failed, and may
--- go on; 1 = it has ended, 2 = it has not.
+-- place: 1 = of the rows of one run, the one with most progress. state: 0 = failed, may resume;
+-- 1 = ended, 2 = pending or running.
 CREATE TEMP TABLE here AS
 SELECT *, row_number() OVER (PARTITION BY key ORDER BY state DESC, resumed DESC, id) AS place
 FROM (SELECT id, ifnull(checkpoint, json_array(ifnull(origin_id, id), host, pid, started, workload,
@@ -50,7 +50,7 @@ FROM there AS o JOIN there AS f ON f.key = o.key AND f.place = 1
 	JOIN map AS first ON first.old = f.id
 WHERE map.new IS NULL AND o.id = map.old;
 
--- Older programs let them stand; what refers to one keeps it.
+-- Older programs left such rows. A row that a baseline or a replay refers to is kept.
 CREATE TEMP TABLE superseded AS
 SELECT id FROM here
 WHERE place > 1 AND state = 0 AND key IN (SELECT key FROM there)

@@ -1,4 +1,4 @@
--- mlflow.sql - what MLflow shows of the run ?1, called ?2: the folder, the file's name, its text.
+-- mlflow.sql - what MLflow shows of the run ?1, named ?2: folder, file name, text.
 SELECT 'params' AS kind, key, atom FROM run_summary AS s, json_each(config_key)
 WHERE s.id = ?1 AND key <> 'label' AND atom <> ''
 UNION ALL SELECT 'params', 'seed', seed FROM run WHERE id = ?1

@@ -1,5 +1,5 @@
--- values.sql - what the strategy said of the epochs of the run ?1: its name, the epoch, when
--- that ended [Unix time, s], the value.
+-- values.sql - the values that the strategy reported in the run ?1: name, epoch, end of the epoch
+-- [Unix time, s], value.
 WITH ended AS (
 	SELECT epoch,
 		ifnull(strftime('%s', started), 0) + total(seconds) OVER (ORDER BY epoch) AS at

@@ -1,14 +1,15 @@
 /*
  * libmvbench.c - the public functions of libmvbench.h on the tables and links of the runtime: start
- * and end here, tables and models in tables.c, reductions in reduce.c.
+ * and end are here, tables and models in tables.c, reductions in reduce.c.
  *
- * Whatever is collective begins with one reduction of a few numbers, from which every worker learns
- * whether all are in the same function with the same arguments, and whether somebody's were
- * refused. Only then does anything happen that needs all of them. So mistakes end as errors on all
- * workers instead of waiting for ever. Cost: one reduction of 22 doubles a collective call.
+ * Each collective function begins with one reduction of a few numbers. From it every worker learns
+ * whether all are in the same function with the same arguments, and whether a worker's call was
+ * refused. Only then does the function do anything that needs all workers. Mistakes therefore end
+ * as errors on all workers, and no worker waits for ever. Cost: one reduction of 22 doubles for
+ * each collective call.
  *
- * A worker in a collective call will push nothing meanwhile: tables in which others may be waiting
- * for its push are told so, which turns that kind of waiting into an error, too.
+ * A worker in a collective call pushes nothing meanwhile. The library tells this to tables in which
+ * other workers may be waiting for its push, which turns that kind of waiting into an error, too.
  */
 #include "runtime/lib/library.h"
 
@@ -48,7 +49,7 @@ int lib_fail(int code, const char *fmt, ...)
 	return code;
 }
 
-/* Frees the sentence; NULL is no failure. */
+/* Frees the message; NULL is no failure. */
 int lib_fail_with(int code, char *wrong)
 {
 	if (!wrong)
@@ -58,7 +59,7 @@ int lib_fail_with(int code, char *wrong)
 	return code;
 }
 
-/* May this be called now? */
+/* Is a call allowed now? */
 int lib_ready(const char *function)
 {
 	if (lib.state == UNBORN)
@@ -79,7 +80,7 @@ int lib_ready(const char *function)
 	return MVB_OK;
 }
 
-/* May it be called, and is this pointer one of ours and alive? */
+/* Is a call allowed now, and is this pointer to a live object of the library? */
 int lib_ready_with(const char *function, enum kind kind, const void *p)
 {
 	static const char *const word[] = {
@@ -99,7 +100,7 @@ void *lib_keep(struct object *o, struct object what)
 	return lib.object = o;
 }
 
-/* From 1, in the order of their making, which is the same on all workers. */
+/* Counts from 1 in the order of creation, which is the same on all workers. */
 double lib_number(const struct object *object)
 {
 	double number = 0;
@@ -135,7 +136,7 @@ struct report {
 	char message[MESSAGE];
 };
 
-/* The first rank that is in another function than rank 0, or has another argument; 0 = none. */
+/* The first rank that is in another function than rank 0, or uses another object; 0 = none. */
 static int first_elsewhere(const struct report *r, int n)
 {
 	for (int k = 1; k < n; k++)
@@ -161,8 +162,8 @@ static void say_where(const struct call *c, char text[96])
 		snprintf(text, 96, "%s", functions[c->function].name);
 }
 
-/* The rank that is elsewhere, has been refused, or has other arguments, in that order: everyone
- * must come to the same verdict, as what happens next depends on it. */
+/* Finds the first rank that is in another function, that was refused, or that has other arguments,
+ * in that order. All workers must get the same verdict, because what they do next depends on it. */
 static void find_verdict(struct report *out, const struct report *r, int n)
 {
 	const char *who = r[0].call.function == INIT ? "process" : "worker";
@@ -192,7 +193,7 @@ static void find_verdict(struct report *out, const struct report *r, int n)
 				 r[k].call.arg[i], who, k);
 }
 
-/* Something is wrong: rank 0 looks at all the calls, and tells. */
+/* A call is wrong: rank 0 compares all calls and reports the mistake to all workers. */
 static int explain(struct link *link, int rank, int size, const struct call *mine)
 {
 	struct report out = {.call = *mine}, *all = NULL;
@@ -227,8 +228,8 @@ static int collective_on(struct link *link, int rank, int size, const struct cal
 	return explain(link, rank, size, mine);
 }
 
-/* While this worker waits for the others elsewhere, no push of its will come: says so (flush), or
- * that it is back (resume). */
+/* A worker that waits for the others in a collective call pushes nothing meanwhile. Tells the
+ * tables this (flush), or that it is back (resume). */
 static void tell_tables(void (*what)(struct table *t), bool all)
 {
 	for (int i = 0; i < lib.tables->count; i++) {
@@ -261,7 +262,7 @@ int lib_free(enum function function, enum kind kind, struct object *o)
 	return code;
 }
 
-/* ---- What was started ------------------------------------------------------------- */
+/* ---- Started operations ----------------------------------------------------------- */
 
 static void end_reduction(const struct flight *f)
 {
@@ -319,7 +320,7 @@ int64_t lib_ticket(const struct flight *f)
 	return f->generation * FLIGHTS + (f - lib.flight);
 }
 
-/* A free place, or NULL. */
+/* A free entry, or NULL. */
 struct flight *lib_flight_new(void)
 {
 	for (int i = 0; i < FLIGHTS; i++)
@@ -354,14 +355,14 @@ int mvb_wait(int64_t ticket)
 
 /* ---- Start and end ---------------------------------------------------------------- */
 
-/* NULL: none that this library has, or auto. */
+/* NULL: a placement that this library does not have, or auto. */
 static const struct placement *placement_of(const struct mvb_setup *s)
 {
 	const struct placement *h = s->tables ? placement_find(s->tables) : NULL;
 	return h && !h->floats_on_device ? h : NULL;
 }
 
-/* For comparing; 0: auto. */
+/* For comparing the processes' choices; 0: auto. */
 static double placement_number(const struct mvb_setup *s)
 {
 	const struct placement *h = placement_of(s);
@@ -371,7 +372,7 @@ static double placement_number(const struct mvb_setup *s)
 	return number + (h != NULL);
 }
 
-/* Can this process start as it was told to? */
+/* Is this start allowed? */
 static int check_start(const struct mvb_setup *s)
 {
 	if (lib.state == OVER)
@@ -404,11 +405,11 @@ static int start(const struct mvb_setup *s)
 			return lib_fail(MVB_ERR_START, "mvb_init: %s", wrong);
 	}
 	platform_open(launched || (s->file && s->size > 1), &lib.rank, &lib.size);
-	lib.failed = true; /* so far */
+	lib.failed = true; /* until the start is complete */
 	return MVB_OK;
 }
 
-/* Can there be workers, servers and tables as it says? */
+/* Are these numbers of workers and servers and this placement possible? */
 static int check_roles(const struct mvb_setup *s)
 {
 	const struct placement *placement = placement_of(s);
@@ -467,7 +468,7 @@ static void close_links(void)
 }
 
 #define STALL_TIMEOUT "MVBENCH_STALL_TIMEOUT"
-/* [s], as the user wants it; 0: a process that makes no progress is named and no more. */
+/* As set by the user [s]; 0: a process that makes no progress is only reported. */
 static double stall_timeout(void)
 {
 	const char *text = getenv(STALL_TIMEOUT);
@@ -509,7 +510,7 @@ int mvb_init(const struct mvb_setup *setup)
 	return code;
 }
 
-/* What is known between start and end. */
+/* The number between start and end, otherwise -1. */
 static int known(int number)
 {
 	return lib.state == WORKER || lib.state == SERVER ? number : -1;
@@ -572,9 +573,9 @@ static int close_worker(void)
 	TRY(lib_ready("mvb_shutdown"));
 	int code = lib_land_ops(NULL);
 	lib_land_reductions();
-	while (lib_collective(&call)) /* somebody is elsewhere, and has been told */
+	while (lib_collective(&call)) /* a worker was in another function, and got the error */
 		continue;
-	while (lib.object) /* the newest goes first: a model drops its table */
+	while (lib.object) /* the newest first: a model frees its table */
 		lib_drop(lib.object);
 	tables_close(lib.tables);
 	for (int i = 0; i < FLIGHTS; i++)

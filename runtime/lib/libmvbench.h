@@ -1,5 +1,5 @@
 /*
- * libmvbench.h - keeps the workers of a training loop of your own in step.
+ * libmvbench.h - synchronises the workers of your own training loop.
  *
  * One program runs as N processes. Each is a worker that trains on its own part of the data, and
  * calls the functions below: parameter-server tables (Multiverso's interface), reductions of
@@ -10,20 +10,21 @@
  *     mpirun -n 4 ./train
  *
  * Errors. A function that returns int returns MVB_OK, which is 0, or one of the MVB_ERR codes, and
- * mvb_message() then says in a sentence what was wrong. None prints, none ends the process, unless
- * memory runs out or MPI itself fails.
+ * mvb_message() then returns a message that says what was wrong. No function prints, or ends the
+ * process, unless memory runs out or MPI itself fails.
  *
  * Collective functions are called by all workers, in the same order and with the same sizes and
  * options. When they are not, all workers that are in a collective function get MVB_ERR_DIFFERS
- * from it, and none waits for ever.
+ * from it, and no worker waits for ever.
  *
- * What any function may return is not repeated below: MVB_ERR_STATE out of its time or on another
- * thread, MVB_ERR_ARGUMENT for NULL or a dead pointer where an object or floats should be; and if
- * it is collective, MVB_ERR_DIFFERS, and MVB_ERR_PEER on the workers whose own call was fine.
+ * Errors of every function are not repeated below: MVB_ERR_STATE for a call at the wrong time or on
+ * another thread; MVB_ERR_ARGUMENT for NULL or a pointer to a freed object where an object or
+ * floats are needed; and for a collective function, MVB_ERR_DIFFERS, and MVB_ERR_PEER on the
+ * workers whose own call was fine.
  *
  * Memory. All floats are the caller's, in host memory. From a ..._start to its mvb_wait the floats
- * belong to the library: do not read what is to be filled, nor change what is sent. All else may be
- * reused as soon as the call returns.
+ * belong to the library: do not read what is to be filled, nor change what is sent. All other
+ * memory may be reused as soon as the call returns.
  *
  * Threads. All calls come from the thread that called mvb_init.
  */
@@ -47,73 +48,73 @@ enum mvb_error {
 	MVB_OK = 0,
 	MVB_ERR_STATE,      /* before mvb_init, after mvb_shutdown, on a server, a second time, on
 			     * another thread; in rounds, with a push under way */
-	MVB_ERR_ARGUMENT,   /* a size, pointer, row, name or number that cannot be */
-	MVB_ERR_DIFFERS,    /* workers came with different arguments, or to different functions */
-	MVB_ERR_PEER,       /* another worker's call was refused: its sentence is given */
-	MVB_ERR_INCOMPLETE, /* in rounds: a worker that is waited for will not push; see rounds */
-	MVB_ERR_TICKET,     /* a ticket that was never given out, or was waited for already */
+	MVB_ERR_ARGUMENT,   /* a size, pointer, row, name or number that is not possible */
+	MVB_ERR_DIFFERS,    /* workers called with different arguments, or in different functions */
+	MVB_ERR_PEER,       /* another worker's call was refused: mvb_message() has its message */
+	MVB_ERR_INCOMPLETE, /* in rounds: a worker whose push is needed will not push; see rounds */
+	MVB_ERR_TICKET,     /* a ticket that was never given out, or was already waited for */
 	MVB_ERR_LIMIT,      /* too many tables, tickets, or floats at once */
-	MVB_ERR_MEMORY,     /* this machine does not have so much */
+	MVB_ERR_MEMORY,     /* this machine does not have enough */
 	MVB_ERR_START,      /* the processes did not find each other */
 };
 /* The older name of MVB_ERR_INCOMPLETE, for programs that have it. */
 #define MVB_ERR_UNEVEN MVB_ERR_INCOMPLETE
 
-/* The last failure of this process, in one sentence; "" when there was none. Valid until the next
- * failure. */
+/* The message of this process's last failure; "" when there was none. Valid until the next failure.
+ */
 const char *mvb_message(void);
-/* "MVB_ERR_STATE"; "MVB_ERR unknown" for what is no code. */
+/* "MVB_ERR_STATE"; "MVB_ERR unknown" for any other number. */
 const char *mvb_error_name(int code);
 
 /* ---- Start and end --------------------------------------------------------------- */
 
-/* Zeros are defaults. Equal on all processes, but for rank. */
+/* Zeros are defaults. Equal on all processes, except rank. */
 struct mvb_setup {
-	/* So many processes, those with the highest ranks, are no workers and only keep tables. 0:
-	 * the workers keep them. */
+	/* Number of processes that are no workers and only keep tables; those with the highest
+	 * ranks. 0: the workers keep the tables. */
 	int servers;
-	/* Where tables live: "shared" (memory that the workers of one machine share), "onesided"
-	 * (MPI windows, any number of machines), "servers". NULL or "auto": on servers if there are
-	 * some, else shared on one machine and onesided on several. */
+	/* Placement of the tables: "shared" (memory that the workers of one machine share),
+	 * "onesided" (MPI windows, any number of machines), "servers". NULL or "auto": on servers
+	 * if there are any, otherwise shared on one machine and onesided on several. */
 	const char *tables;
 	/* For processes of one machine that were started one by one, without mpirun or srun: the
-	 * path of a file through which they find each other. The first makes it, and it goes when
-	 * the last has shut down. Should one of them die, the others are ended. NULL: the launcher
-	 * tells rank and size. */
+	 * path of a file through which they find each other. The first makes it; it is removed when
+	 * the last has shut down. If one of them dies, the others are ended. NULL: the launcher
+	 * sets rank and size. */
 	const char *file;
-	int rank, size;   /* with file: which of how many processes this is, from 0 */
+	int rank, size;   /* with file: rank of this process, from 0, and number of processes */
 	double timeout_s; /* with file: how long to wait for the others [s]; 0 = 60 s */
 };
 
 /*
- * Starts, collectively. setup NULL: mpirun or srun have said who is who, and without them the
- * process is a worker alone. A program that has called MPI_Init itself keeps its MPI: the library
- * then works on communicators of its own, and leaves MPI_Finalize to the program.
+ * Starts, collectively. setup NULL: mpirun or srun have set rank and size; without them the process
+ * is the only worker. A program that has called MPI_Init itself keeps its MPI: the library then
+ * works on communicators of its own, and leaves MPI_Finalize to the program.
  *
- * On a server the call returns when the workers have shut down: its life is over then. So every
- * program with servers begins like this:
+ * On a server the call returns when the workers have shut down. Every program with servers
+ * therefore begins like this:
  *
  *     if (mvb_init(&setup)) ...
  *     if (mvb_is_server())
  *             return mvb_shutdown();
  *
- * Errors: STATE, has been called before; ARGUMENT, e.g. as many servers as processes; DIFFERS;
+ * Errors: STATE, it has been called before; ARGUMENT, e.g. as many servers as processes; DIFFERS;
  * PEER; START. After an error it may be called again, or mvb_shutdown to end MPI. Source:
  * Multiverso's MV_Init, flashlight's distributedInit (MPI and FILE_SYSTEM).
  */
 int mvb_init(const struct mvb_setup *setup);
-/* Ends, collectively: applies every push that is outstanding, frees tables, models and gradients
- * that are left (their pointers are then void), lets servers go. Waits for all workers; those that
- * are still in another collective function get MVB_ERR_DIFFERS there. Afterwards the process may go
- * on alone, but not start again. Errors: STATE, and nothing has happened; INCOMPLETE, of a push
- * that was under way, and all the above has. Source: Multiverso's MV_ShutDown. */
+/* Ends, collectively: applies every outstanding push, frees the tables, models and gradients that
+ * are left (their pointers become invalid), and dismisses the servers. Waits for all workers; those
+ * that are still in another collective function get MVB_ERR_DIFFERS there. Afterwards the process
+ * may go on alone, but not start again. Errors: STATE, and nothing was done; INCOMPLETE, of a push
+ * that was under way, and all of the above was done. Source: Multiverso's MV_ShutDown. */
 int mvb_shutdown(void);
 
 /* These do not fail. Source: Multiverso's MV_NumWorkers, MV_WorkerId and is_master_worker (of its
  * Python binding), MV_NumServers; flashlight's getWorldRank and getWorldSize. */
 int mvb_num_workers(void); /* processes that train; -1 = not started */
 int mvb_worker_id(void);   /* from 0 to mvb_num_workers() - 1; -1 = a server, or not started */
-bool mvb_is_master(void);  /* is this worker 0, that prints and validates? */
+bool mvb_is_master(void);  /* is this worker 0, which prints and validates? */
 int mvb_num_servers(void); /* processes that only keep tables; -1 = not started */
 bool mvb_is_server(void);
 int mvb_rank(void); /* among all processes, workers first; -1 = not started */
@@ -122,18 +123,18 @@ int mvb_size(void); /* workers and servers; -1 = not started */
  * tables", or "not started". flashlight's distributedBackend. */
 const char *mvb_backend(void);
 
-/* Returns when all workers have come, and everything that any of them has pushed is applied,
- * operations that were started included; these are still to be waited for, which then returns at
- * once. Collective. Errors: INCOMPLETE, of a push that was under way. Source: Multiverso's
- * MV_Barrier, which does not wait for pushes; flashlight's barrier. */
+/* Returns when all workers have called it and all pushes are applied, including started ones.
+ * Started operations still need mvb_wait, which then returns at once. Collective. Errors:
+ * INCOMPLETE, of a push that was under way. Source: Multiverso's MV_Barrier, which does not wait
+ * for pushes; flashlight's barrier. */
 int mvb_barrier(void);
 
 /* ---- Tables: parameters W that live on a parameter server ------------------------ */
 
 /*
  * A table is rows x columns floats, row-major, cut into shards that the workers or the servers
- * keep; an array of n floats is a table of n rows and one column. Any n > 0 will do. Nobody waits
- * for anybody in the functions below, unless the table has rounds or is bounded.
+ * keep; an array of n floats is a table of n rows and one column. Any n > 0 will do. No worker
+ * waits for another in the functions below, unless the table has rounds or is bounded.
  *
  * What add does to W is the table's updater (g or d is what is pushed, k the worker that pushes,
  * lr, momentum m, rho and lambda come with the push):
@@ -150,10 +151,10 @@ int mvb_barrier(void);
  *                   W -= lr M / (1 - 0.9^t) / (sqrt(S / (1 - 0.999^t)) + 1e-8)
  *                                                                    Kingma, Ba, arXiv 1412.6980
  *   staleness       W -= lr / max(tau, 1) g                          Zhang et al., arXiv 1511.05950
- * bak_k is the W that worker k got last, tau how many pushes of others there were since then, t how
- * many there were to the shard, this one with them, whichever rows they were of.
- * Onesided tables have those whose step depends neither on W nor on what is kept beside it: add,
- * sgd, adagrad and staleness; and no backup workers.
+ * bak_k is the W that worker k got last; tau the number of other workers' pushes since then; t the
+ * number of pushes to the shard, including this one, of whichever rows. Onesided tables have the
+ * updaters whose step depends neither on W nor on what is kept beside it: add, sgd, adagrad and
+ * staleness. They have no backup workers.
  */
 struct mvb_table;
 
@@ -166,18 +167,18 @@ enum mvb_initial {
 /* Zeros are defaults. Equal on all workers. */
 struct mvb_options {
 	const char *updater; /* NULL = "add" */
-	/* Bulk-synchronous: the i-th add of a worker returns when all have made their i-th, and
-	 * nobody sees W in between. Multiverso's -sync=true.
-	 * A worker has one push under way at most: a second before the mvb_wait for the first is
-	 * refused with STATE, and leaves no trace. A read between the two waits for its round. Who
-	 * waits for a worker that stands in a collective function instead gets INCOMPLETE, and the
-	 * table's rounds are over for good: whatever this worker pushes from now on is refused with
-	 * INCOMPLETE. It may still read: W is what it was after the last full round, without the
-	 * push that failed. To go on, all workers make a new table, and none pushes to this one:
-	 * whoever was missing and pushes after all may mix both rounds. */
+	/* Bulk-synchronous: the i-th add of a worker returns when all workers have made their i-th,
+	 * and no worker sees W in between. Multiverso's -sync=true. A worker has one push under way
+	 * at most: a second before the mvb_wait for the first is refused with STATE and has no
+	 * effect. A read between the two waits for its round. A worker that waits for the push of
+	 * one that is in a collective function gets INCOMPLETE. The table's rounds are then over
+	 * for good: every later push of this worker is refused with INCOMPLETE. It may still read:
+	 * W is what it was after the last full round, without the push that failed. To go on, all
+	 * workers make a new table, and none pushes to this one: a late push of the missing worker
+	 * may mix both rounds. */
 	bool rounds;
-	/* With rounds: go on without the last so many workers, and drop their pushes. From 0 to
-	 * mvb_num_workers() - 1. */
+	/* With rounds: a round does not wait for the last `backup` workers, and drops their pushes.
+	 * From 0 to mvb_num_workers() - 1. */
 	int backup;
 	/* Stale-synchronous (Ho et al., NIPS 2013): a worker waits after a push while it is more
 	 * than `lead` pushes ahead of the slowest. */
@@ -188,7 +189,7 @@ struct mvb_options {
 
 /* What goes with a push to an updater that takes gradients; NULL stands for the defaults. */
 struct mvb_push {
-	float lr, momentum, rho, lambda; /* any finite ones; which are read, the updater says */
+	float lr, momentum, rho, lambda; /* any finite ones; the updater uses some */
 };
 /* Multiverso's defaults (its AddOption): struct mvb_push by = MVB_PUSH_DEFAULT; by.lr = 0.1f; */
 #define MVB_PUSH_DEFAULT \
@@ -197,46 +198,47 @@ struct mvb_push {
 	}
 
 /* Make a table, collectively: an array of n floats, or a matrix of rows x columns. values [n] or
- * [rows x columns], this worker's initial ones: overwritten with those that W starts with, so that
- * all workers begin with equal parameters. NULL: zeros. options NULL: all zeros. *t: NULL after an
- * error. Errors: ARGUMENT (no floats, an unknown updater, options that cannot be or that the
- * placement of the tables does not have), DIFFERS (sizes, options), LIMIT (256 tables), MEMORY.
+ * [rows x columns], this worker's initial values: overwritten with the values that W starts with,
+ * so that all workers begin with equal parameters. NULL: zeros. options NULL: all zeros. *t: NULL
+ * after an error. Errors: ARGUMENT (no floats, an unknown updater, options that are not possible,
+ * or not with the placement of the tables), DIFFERS (sizes, options), LIMIT (256 tables), MEMORY.
  * Source: Multiverso's ArrayTableHandler and MatrixTableHandler (MV_NewArrayTable,
  * MV_NewMatrixTable). */
 int mvb_array_new(struct mvb_table **t, size_t n, float *values, const struct mvb_options *options);
 int mvb_matrix_new(struct mvb_table **t, size_t rows, size_t columns, float *values,
 		   const struct mvb_options *options);
-/* Collective. What is still under way is finished first. NULL is fine. Errors: INCOMPLETE, of a
- * push that was under way, and the table is gone; DIFFERS, and it is not. */
+/* Collective. Operations that are under way are finished first. NULL is fine. Errors: INCOMPLETE,
+ * of a push that was under way, and the table is freed; DIFFERS, and it is not. */
 int mvb_table_free(struct mvb_table *t);
 
-/* All of W. values, out, param [n]; n has to be the table's, rows x columns. by NULL: the defaults.
+/* All of W. values, out, param [n]; n must be the table's rows x columns. by NULL: the defaults.
  * Errors: ARGUMENT (n, a number in by); in rounds, of those that push, STATE and INCOMPLETE: see
- * rounds. Nothing has been pushed, and nothing is in out or param, after an error but INCOMPLETE.
- * Source: the handlers' add and get (MV_AddArrayTable, MV_GetArrayTable; Matrix..All). */
+ * rounds. After an error other than INCOMPLETE nothing has been pushed, and out and param are
+ * unchanged. Source: the handlers' add and get (MV_AddArrayTable, MV_GetArrayTable; Matrix..All).
+ */
 int mvb_table_add(struct mvb_table *t, const float *values, size_t n, const struct mvb_push *by);
 int mvb_table_get(struct mvb_table *t, float *out, size_t n); /* out = W */
 /* add and get in one operation; out may be values */
 int mvb_table_add_get(struct mvb_table *t, const float *values, size_t n, const struct mvb_push *by,
 		      float *out);
-/* W += param - what this worker got last; param = W. With updater add only, else ARGUMENT. What
- * Multiverso's bindings call mv_sync. */
+/* W += param - what this worker got last; param = W. With updater add only, otherwise ARGUMENT.
+ * Multiverso's bindings call it mv_sync. */
 int mvb_table_sync(struct mvb_table *t, float *param, size_t n);
 /* d = alpha (param - W); W += d; param -= d. With updater add only, neither in rounds nor bounded,
- * else ARGUMENT. alpha: of the difference, from 0 to 1. Elastic averaging, Zhang et al., NIPS
- * 2015. */
+ * otherwise ARGUMENT. alpha: a fraction, from 0 to 1. Elastic averaging, Zhang et al., NIPS 2015.
+ */
 int mvb_table_elastic(struct mvb_table *t, float *param, size_t n, float alpha);
 
-/* The same, started: mvb_wait(*ticket) has to follow, and may return INCOMPLETE. Errors: theirs,
- * and LIMIT (64 operations on a table, 256 of all and of reductions, may be under way). */
+/* Starts the same: mvb_wait(*ticket) must follow, and may return INCOMPLETE. Errors: theirs, and
+ * LIMIT (64 operations on a table may be under way; 256 operations and reductions together). */
 int mvb_table_add_start(struct mvb_table *t, const float *values, size_t n,
 			const struct mvb_push *by, int64_t *ticket);
 int mvb_table_get_start(struct mvb_table *t, float *out, size_t n, int64_t *ticket);
 int mvb_table_sync_start(struct mvb_table *t, float *param, size_t n, int64_t *ticket);
 
-/* Some rows: row[0] .. row[rows - 1], each from 0 to the table's rows - 1, in any order, and as
- * often as you like. values, out [rows x columns], which n has to be. An empty list is fine, with
- * NULLs too: a push of no rows is a push that others may wait for. Or one row, without a list:
+/* Some rows: row[0] .. row[rows - 1], each from 0 to the table's rows - 1, in any order, also
+ * repeatedly. values, out [rows x columns], which n must be. An empty list is fine, also with
+ * NULLs: other workers may wait for a push of no rows. The functions for one row take no list:
  * values, out [columns]. Errors: as above, and ARGUMENT (a row). Source: MatrixTableHandler's
  * row_ids (MV_AddMatrixTableByRows, MV_GetMatrixTableByRows). */
 int mvb_table_add_rows(struct mvb_table *t, const int64_t *row, size_t rows, const float *values,
@@ -248,13 +250,13 @@ int mvb_table_get_row(struct mvb_table *t, int64_t row, float *out, size_t n);
 
 /* *version: pushes of all workers so far [pushes]. Errors: those of any function. */
 int mvb_table_version(struct mvb_table *t, int64_t *version);
-/* *pushes: how many pushes of others this worker's last push met, that it had not seen [pushes]; 0
- * in rounds. -1: this worker has not pushed yet, or (backup) its last push was dropped. With
- * several servers it is what the first one saw. Errors: those of any function. */
+/* *pushes: the staleness of this worker's last push, other workers' pushes that it had not seen
+ * [pushes]; 0 in rounds. -1: this worker has not pushed yet, or (backup) its last push was dropped.
+ * With several servers it is what the first one saw. Errors: those of any function. */
 int mvb_table_staleness(struct mvb_table *t, int64_t *pushes);
 
-/* Waits for what was started, a table's or mvb_allreduce_start. Once a ticket. Errors: TICKET;
- * INCOMPLETE, of a push in rounds. */
+/* Waits for a started operation on a table, or for mvb_allreduce_start. Once for each ticket.
+ * Errors: TICKET; INCOMPLETE, of a push in rounds. */
 int mvb_wait(int64_t ticket);
 
 /* ---- Reductions: all collective, over the workers ---------------------------------- */
@@ -264,43 +266,44 @@ enum mvb_reduce { MVB_SUM, MVB_MEAN };
 /* x [n] = the sum or mean of all workers' x; n may be 0. Errors: ARGUMENT (op), DIFFERS (n, op).
  * Source: flashlight's allReduce. */
 int mvb_allreduce(float *x, size_t n, enum mvb_reduce op);
-/* The same, started: mvb_wait(*ticket) has to follow. It waits for all workers to come to it, but
+/* Starts the same: mvb_wait(*ticket) must follow. It waits until all workers have called it, but
  * for no float. Errors: the same, and LIMIT (n of 2^31 or more; 64 reductions may be under way).
  * Source: flashlight's allReduce, async. */
 int mvb_allreduce_start(float *x, size_t n, enum mvb_reduce op, int64_t *ticket);
 /* tensor[i] [n[i]], i < count: all in one reduction, through a copy of all of them. Errors: those
  * of mvb_allreduce, DIFFERS also by count and lengths; MEMORY. Source: flashlight's
- * allReduceMultiple, and with the parameters its allReduceParameters. (The mean of differently
- * drawn models is smaller than each: to start equal, broadcast.) */
+ * allReduceMultiple, and with the parameters its allReduceParameters. (The mean of independently
+ * drawn models is smaller than each of them: to start equal, broadcast.) */
 int mvb_allreduce_list(float *const *tensor, const size_t *n, size_t count, enum mvb_reduce op);
 /* x [n] = worker root's x; n may be 0. Errors: ARGUMENT (root is no worker's id), DIFFERS (n,
- * root). Source: MPI_Bcast; flashlight, which has none, averages parameters instead. */
+ * root). Source: MPI_Bcast; flashlight has none and averages parameters instead. */
 int mvb_broadcast(float *x, size_t n, int root);
 
 /* ---- Gradients that are reduced while they are computed ---------------------------- */
 
 /*
- * Registered once; then, in each step, the backward pass says as it leaves tensor i, from the last
- * to the first, that its gradient is ready. Neighbours are coalesced into buckets, and a bucket is
- * reduced as soon as it is full, while the pass goes on. flashlight's distributeModuleGrads.
+ * Gradients are registered once. In each step the backward pass calls mvb_grads_ready when it
+ * leaves tensor i, from the last to the first. Neighbours are joined into buckets, and a bucket is
+ * reduced as soon as it is full, while the pass continues. Source: flashlight's
+ * distributeModuleGrads.
  */
 struct mvb_grads;
 
-/* Collective. tensor[i] [n[i]], i < count, keep their place in memory; the lists may go.
- * bucket_bytes: at least so much is sent at once; 0 = 1 MiB. *g: NULL after an error. Errors:
+/* Collective. tensor[i] [n[i]], i < count, keep their place in memory; the lists may be freed.
+ * bucket_bytes: the least that is sent at once; 0 = 1 MiB. *g: NULL after an error. Errors:
  * ARGUMENT (no tensors), DIFFERS (count, lengths, bucket_bytes), LIMIT (a bucket of 2^31 floats or
  * more), MEMORY. */
 int mvb_grads_new(struct mvb_grads **g, float *const *tensor, const size_t *n, size_t count,
 		  size_t bucket_bytes);
 /* tensor[i] is complete, and belongs to the library until mvb_grads_wait. Once a step for each i,
- * in any order, and waiting for nobody. Errors: ARGUMENT (no tensor i, or a second time in this
- * step), and the step goes on as if it had not been called. */
+ * in any order. It does not wait for other workers. Errors: ARGUMENT (no tensor i, or a second time
+ * in this step), and the step goes on as if it had not been called. */
 int mvb_grads_ready(struct mvb_grads *g, size_t i);
 /* Collective. Returns when every tensor holds the mean over the workers; the next step may begin.
- * Errors: ARGUMENT: some tensor was not made ready. The step is over then on all workers, and none
- * of the tensors is of use. DIFFERS: the step is not over. */
+ * Errors: ARGUMENT: some tensor was not made ready. The step is then over on all workers, and the
+ * tensors are not usable. DIFFERS: the step is not over. */
 int mvb_grads_wait(struct mvb_grads *g);
-/* Collective; NULL is fine. Ends a step that has begun. DIFFERS: the set is still there. */
+/* Collective; NULL is fine. Ends a step that has begun. DIFFERS: the set is not freed. */
 int mvb_grads_free(struct mvb_grads *g);
 
 /* ---- A whole model as one table ------------------------------------------------------ */
@@ -309,23 +312,23 @@ int mvb_grads_free(struct mvb_grads *g);
 struct mvb_model;
 
 /* Collective. tensor[i] [n[i]], i < count, keep their place in memory, and get the values that the
- * table starts with; the lists may go. options as for a table, with updater add. *m: NULL after an
- * error. Errors: ARGUMENT (no floats, another updater, options), DIFFERS (count, lengths, options),
- * LIMIT (256 tables), MEMORY. */
+ * table starts with; the lists may be freed. options as for a table, with updater add. *m: NULL
+ * after an error. Errors: ARGUMENT (no floats, another updater, options), DIFFERS (count, lengths,
+ * options), LIMIT (256 tables), MEMORY. */
 int mvb_model_new(struct mvb_model **m, float *const *tensor, const size_t *n, size_t count,
 		  const struct mvb_options *options);
 /* Pushes what changed since the last call, and pulls: MVNetParamManager's update_all_param. Errors:
- * INCOMPLETE, in rounds; the tensors are as they were then. */
+ * INCOMPLETE, in rounds; the tensors are then unchanged. */
 int mvb_model_sync(struct mvb_model *m);
 /* tensors = W. Errors: those of any function. */
 int mvb_model_pull(struct mvb_model *m);
 /* *n: floats of all tensors. Errors: those of any function. */
 int mvb_model_size(struct mvb_model *m, size_t *n);
-/* flat [n] = tensors, end to end; and back. n: mvb_model_size's, else ARGUMENT. Only this worker's
- * memory is touched. */
+/* flat [n] = tensors, end to end; and back. n: mvb_model_size's, otherwise ARGUMENT. It accesses
+ * only this worker's memory. */
 int mvb_model_flatten(struct mvb_model *m, float *flat, size_t n);
 int mvb_model_unflatten(struct mvb_model *m, const float *flat, size_t n);
-/* Collective; NULL is fine. The tensors stay the caller's. DIFFERS: the model is still there. */
+/* Collective; NULL is fine. The tensors stay the caller's. DIFFERS: the model is not freed. */
 int mvb_model_free(struct mvb_model *m);
 
 #pragma GCC visibility pop

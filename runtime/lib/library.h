@@ -1,8 +1,8 @@
 /*
  * library.h - what the files of libmvbench share: the process's state, its errors, how collective
- * functions begin, and what was started and is not waited for.
+ * functions begin, and the operations that are started and not waited for.
  *
- * Functions that return an int return MVB_OK or a code, and have set the message then.
+ * Functions that return an int return MVB_OK or a code. With a code they have set the message.
  */
 #ifndef LIBRARY_H
 #define LIBRARY_H
@@ -17,11 +17,12 @@
 
 enum kind { TABLE, GRADS, MODEL };
 
-/* What a pointer of the caller's may stand for: each of these begins with one. */
+/* A pointer of the caller's may be to any of these kinds; each kind's struct begins with this one.
+ */
 struct object {
 	enum kind kind;
-	struct mvb_table *table; /* whose operations end before it is freed; NULL = nobody's */
-	/* Frees it, without asking the others, who do the same. */
+	struct mvb_table *table; /* its operations end before the object is freed; NULL = none */
+	/* Frees it without a collective call; the other workers do the same. */
 	void (*drop)(struct object *o);
 	struct object *next;
 };
@@ -34,18 +35,18 @@ struct mvb_table {
 
 enum { FLIGHTS = 256 };
 
-/* What was started and is not waited for. */
+/* An operation that is started and not waited for. */
 struct flight {
 	enum { FREE, TABLE_OP, REDUCTION, LANDED } state;
 	int64_t generation;
 	struct mvb_table *table;    /* TABLE_OP */
-	struct table_op *operation; /* the table's */
-	float *x;                   /* REDUCTION: of [n] */
+	struct table_op *operation; /* the one that the table has started */
+	float *x;                   /* REDUCTION: [n] */
 	size_t n;
 	enum mvb_reduce op;
-	int slot;  /* its place in the library's `slot` */
+	int slot;  /* its index in the library's `slot` */
 	int code;  /* LANDED: how it ended, */
-	char *why; /* and the sentence (heap) */
+	char *why; /* and the message (heap) */
 };
 
 extern struct library {
@@ -54,28 +55,28 @@ extern struct library {
 	struct link *everyone; /* NULL without servers */
 	struct link *link;     /* of the workers */
 	struct lookout *lookout;
-	struct link *async; /* of the workers: for reductions that are started */
+	struct link *async; /* of the workers: for started reductions */
 	struct tables *tables;
 	struct object *object;
 	struct flight flight[FLIGHTS];
 	bool slot[LINK_SLOTS];
 	pthread_t thread;
-	bool failed; /* mvb_init has, after MPI was started */
+	bool failed; /* mvb_init has failed after the start of MPI */
 	char backend[256];
 } lib;
 
 /* ---- Errors ----------------------------------------------------------------------- */
 
 int lib_fail(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Frees the sentence; NULL is no failure. */
+/* Frees the message; NULL is no failure. */
 int lib_fail_with(int code, char *wrong);
 int lib_no_memory(const char *function, size_t floats);
-/* May this be called now? */
+/* Is a call allowed now? */
 int lib_ready(const char *function);
-/* May it be called, and is this pointer one of ours and alive? */
+/* Is a call allowed now, and is this pointer to a live object of the library? */
 int lib_ready_with(const char *function, enum kind kind, const void *p);
 
-/* For functions that return a code: leaves with it if it is none of success. */
+/* For functions that return a code: returns it unless it is MVB_OK. */
 #define TRY(call) \
 	do { \
 		int code_ = (call); \
@@ -85,12 +86,12 @@ int lib_ready_with(const char *function, enum kind kind, const void *p);
 
 void *lib_keep(struct object *o, struct object what);
 void lib_drop(struct object *o);
-/* From 1, in the order of their making, which is the same on all workers. */
+/* Counts from 1 in the order of creation, which is the same on all workers. */
 double lib_number(const struct object *object);
 
 /* ---- Collective functions: how each begins -------------------------------------------- */
 
-/* Each, what it is called, and what the numbers are that it is called with. */
+/* For each: the name, and what the numbers of a call mean. */
 #define LISTED "floats of all tensors", "fingerprint of their lengths"
 #define FUNCTIONS(X) \
 	X(INIT, "mvb_init", "servers", "tables") \
@@ -117,21 +118,21 @@ struct call {
 	enum function function;
 	int code; /* not MVB_OK: refused on this worker, for the reason in its message */
 	double arg[ARGS];
-	double object; /* which table, set or model it is about */
+	double object; /* number of its table, set or model */
 };
 
-/* All workers come to it. MVB_OK when all are in the same function, refused on none, and with equal
- * arguments. MVB_ERR_DIFFERS, on all, when they are not even in the same function. */
+/* All workers call it. MVB_OK when all are in the same function, with equal arguments, and none was
+ * refused. MVB_ERR_DIFFERS, on all, when they are in different functions. */
 int lib_collective(const struct call *mine);
-/* Collective: frees what the pointer is to, if it is to one of these; NULL is fine. */
+/* Collective: frees the object if it is of this kind; NULL is fine. */
 int lib_free(enum function function, enum kind kind, struct object *o);
 
-/* ---- What was started ------------------------------------------------------------------ */
+/* ---- Started operations ---------------------------------------------------------------- */
 
-struct flight *lib_flight_new(void); /* a free place, or NULL */
+struct flight *lib_flight_new(void); /* a free entry, or NULL */
 int64_t lib_ticket(const struct flight *f);
 int lib_too_many(const char *function);
-/* End what was started: the operations on one table, or of all (NULL), with the first error; and
+/* Wait for started operations on one table, or on all (NULL), and return the first error; and for
  * the reductions. */
 int lib_land_ops(const struct mvb_table *t);
 void lib_land_reductions(void);
@@ -143,17 +144,17 @@ void lib_note_push(struct mvb_table *t, const struct table_op *p);
 
 /* ---- Lists of tensors (reduce.c) ----------------------------------------------- */
 
-/* x, a sum over the workers, becomes what op says. */
+/* Turns x, a sum over the workers, into the result of op. */
 void lib_mean(float *x, size_t n, enum mvb_reduce op);
 int lib_check_list(const char *function, float *const *tensor, const size_t *n, size_t count);
 size_t lib_list_total(const size_t *n, size_t count);
-/* A call whose list has passed its check, or has not (code): then it counts as empty. */
+/* A call with a list. If the list has failed its check (code), it counts as empty. */
 struct call lib_list_call(enum function function, int code, const size_t *n, size_t count);
 void lib_join(float *flat, float *const *tensor, const size_t *n, size_t count);
 void lib_part(const float *flat, float *const *tensor, const size_t *n, size_t count);
 
-/* Processes of one machine that were started one by one become one MPI job (rendezvous.c): called
- * before platform_open(true), with the same file by all. NULL, or a sentence. */
+/* Makes one MPI job of processes of one machine that were started one by one (rendezvous.c). All
+ * call it with the same file, before platform_open(true). Returns NULL, or a message. */
 char *rendezvous(const char *file, int rank, int size, double timeout_s);
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * reduce.c - reductions for other programs: of one tensor, of a list that is joined into
- * one, and of gradients in buckets.
+ * reduce.c - reductions for other programs: of one tensor, of a list that is joined into one, and
+ * of gradients in buckets.
  *
- * Buckets are started in the order of the backward pass, the same on all workers, whatever the
- * order in which tensors become ready; and on a link of their own, so that they cannot meet other
- * reductions. Cost: two copies of what shares a bucket.
+ * Buckets are started in the order of the backward pass, the same on all workers, in whatever order
+ * the tensors become ready. They have a link of their own, so they cannot be mixed up with other
+ * reductions. Cost: two copies of each bucket with several tensors.
  */
 #include "runtime/lib/library.h"
 
@@ -20,7 +20,7 @@ struct bucket {
 
 struct mvb_grads {
 	struct object object;
-	struct link *link; /* its own: its reductions cannot meet others */
+	struct link *link; /* its own: separate from other reductions */
 	size_t count;
 	float **tensor; /* from the last to the first */
 	size_t *n, *bucket_of;
@@ -58,7 +58,7 @@ void lib_mean(float *x, size_t n, enum mvb_reduce op)
 		x[i] /= (float)lib.workers;
 }
 
-/* x is the sum over the workers, or their mean. */
+/* Replaces x by the sum or the mean over the workers. */
 static void reduce(float *x, size_t n, enum mvb_reduce op)
 {
 	if (lib.workers == 1 || n == 0)
@@ -144,13 +144,12 @@ size_t lib_list_total(const size_t *n, size_t count)
 	return total;
 }
 
-/* Exact as a double. Lists of equal total and other lengths differ in it, or nearly surely so. */
+/* Exact as a double. Differs, or nearly surely so, for lists of equal total and other lengths. */
 static double list_print(const size_t *n, size_t count)
 {
 	return (double)(hash_of(HASH_START, n, count * sizeof *n) >> 12);
 }
 
-/* A call whose list has passed its check, or has not: then it counts as empty. */
 struct call lib_list_call(enum function function, int code, const size_t *n, size_t count)
 {
 	struct call call = {.function = function, .code = code, .arg = {(double)count}};
@@ -214,8 +213,8 @@ int mvb_broadcast(float *x, size_t n, int root)
 
 static const size_t bucket_bytes_default = 1 << 20;
 
-/* Neighbours from the last tensor to the first, each bucket of at least so many floats; their
- * number stays below LINK_SLOTS. */
+/* Each bucket joins neighbours, from the last tensor to the first, until it has at least `bytes`.
+ * The number of buckets stays below LINK_SLOTS. */
 static void fill_buckets(struct mvb_grads *g, size_t bytes)
 {
 	size_t total = lib_list_total(g->n, g->count), least = bytes / sizeof(float);
@@ -252,7 +251,7 @@ static void grads_free(struct mvb_grads *g)
 	free(g);
 }
 
-/* What needs no other worker; NULL when there is no memory. */
+/* The part of the creation that needs no other worker; NULL when there is no memory. */
 static struct mvb_grads *grads_make(float *const *tensor, const size_t *n, size_t count,
 				    size_t bytes)
 {
@@ -316,7 +315,7 @@ static void end_bucket(struct mvb_grads *g, size_t i)
 		lib_part(x, g->tensor + b->first, g->n + b->first, b->count);
 }
 
-/* All workers are in it: what some have started, the others start now. */
+/* Collective: starts the buckets that other workers may have started, and waits for all. */
 static void grads_drain(struct mvb_grads *g)
 {
 	while (g->started < g->buckets)

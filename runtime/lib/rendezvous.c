@@ -1,12 +1,12 @@
 /*
- * rendezvous.c - processes of one machine that were started one by one, and share the path of a
- * file, become one MPI job. It is what flashlight calls FILE_SYSTEM.
+ * rendezvous.c - makes one MPI job of processes of one machine that were started one by one and
+ * share the path of a file. flashlight calls it FILE_SYSTEM.
  *
- * The first process to come makes the file and forks a helper, a PMIx server, which is what MPI
- * finds under mpirun or srun too. The file names the helper's socket; over it every process says
- * which rank it is and, once all have come, gets the environment that MPI_Init looks for. When all
- * have finalized, or one has died (the others are ended then, as mpirun would), the helper removes
- * the file and goes. It sleeps in between.
+ * The first process makes the file and forks a helper: a PMIx server, which is also what MPI finds
+ * under mpirun or srun. The file contains the name of the helper's socket. Over it every process
+ * sends its rank and, once all have connected, gets the environment that MPI_Init needs. When all
+ * have finalized, or one has failed (the helper then ends the others, as mpirun would), the helper
+ * removes the file and exits. It sleeps in between.
  */
 #include "runtime/lib/library.h"
 
@@ -32,22 +32,22 @@
 
 enum { MESSAGE_MAX = 65536, RANKS_MAX = WORKERS_MOST };
 
-/* A newcomer has HELLO_S to say who it is, as the others cannot come meanwhile. Processes that are
- * told to end, or let go, have END_S before they are killed or left alone; every LOOK_MS somebody
- * looks whether they have. Who waits for the helper gives it REPLY_S more than the user's timeout,
- * because the helper knows who is missing, and looks at the clock every WAIT_MS. */
+/* A new process has HELLO_S to send its rank, because no other can connect meanwhile. Processes
+ * have END_S to end before they are killed, or after they were released; the helper checks every
+ * LOOK_MS. A process waits for the helper REPLY_S longer than the user's timeout, because the
+ * helper knows which rank is missing. It checks the clock every WAIT_MS. */
 enum { HELLO_S = 2, END_S = 2, LOOK_MS = 20, REPLY_S = 10, WAIT_MS = 100 };
-#define NO_DEADLINE INFINITY /* nobody waits, or all have come */
+#define NO_DEADLINE INFINITY /* no process waits, or all have connected */
 
 struct member {
-	pid_t pid; /* 0: has not come */
+	pid_t pid; /* 0: not connected */
 	int sock, pidfd;
 	bool finalized, ended;
 	pmix_op_cbfunc_t release; /* lets its PMIx_Finalize return */
 	void *release_data;
 };
 
-/* What PMIx's own thread tells the helper's loop, through a pipe. */
+/* Sent by PMIx's own thread to the helper's loop, through a pipe. */
 struct event {
 	bool abort;
 	int rank, status;
@@ -229,7 +229,7 @@ static _Noreturn void leave_helper(void)
 		PMIx_server_finalize();
 	}
 	nftw(job.dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-	_exit(0); /* not exit: the handlers are the forking program's */
+	_exit(0); /* not exit: the exit handlers belong to the program that forked */
 }
 
 static void answer(int sock, const char *kind, const char *text, size_t length)
@@ -240,7 +240,8 @@ static void answer(int sock, const char *kind, const char *text, size_t length)
 	close(sock);
 }
 
-/* Before all have come: tell those that wait. The file goes first, so that it can be reused. */
+/* For failures before all ranks have connected: tells the waiting ones. Removes the file first, so
+ * that it can be reused. */
 static _Noreturn void give_up(const char *why)
 {
 	unlink(job.file);
@@ -294,7 +295,7 @@ static void send_environment(void)
 	}
 }
 
-/* One newcomer; `deadline` becomes the earliest anyone is ready to wait for. */
+/* Handles one new process; *deadline becomes the earliest time at which a process gives up. */
 static void admit(int sock, double *deadline)
 {
 	struct timeval patience = {.tv_sec = HELLO_S};
@@ -346,7 +347,7 @@ static void time_out(double began)
 			 job.size - job.come, job.file, now() - began, list));
 }
 
-/* Finalized ranks are let go together, after the file is gone: it can then be reused at once. */
+/* Releases finalized ranks together, after removing the file: it can then be reused at once. */
 static void count_finalized(void)
 {
 	for (int r = 0; r < job.size; r++)
@@ -394,7 +395,7 @@ static _Noreturn void run_helper(int listener)
 			job.member[e.rank].release = e.done;
 			job.member[e.rank].release_data = e.data;
 			count_finalized();
-			continue; /* a finalized rank may end: hear it before looking at the ends */
+			continue; /* a finalized rank may exit: read its event before its pidfd */
 		}
 		for (int r = 0; r < job.size; r++) {
 			struct member *m = &job.member[r];
@@ -422,14 +423,14 @@ static bool fork_helper(int listener)
 {
 	pid_t child = fork();
 	if (child == 0) {
-		setsid(); /* Ctrl-C is for the ranks */
+		setsid(); /* Ctrl-C is for the ranks only */
 		if (fork())
 			_exit(0);
 		sigset_t none;
 		sigemptyset(&none);
 		sigprocmask(SIG_SETMASK, &none, NULL);
 		signal(SIGPIPE, SIG_IGN);
-		/* Keep stderr for the sentence; another's pipe or device must not be held open. */
+		/* Keep stderr for the message; close inherited pipes and devices. */
 		int null = open("/dev/null", O_RDWR);
 		dup2(null, 0), dup2(null, 1), dup2(listener, 3);
 		close_range(4, ~0U, 0);
@@ -442,12 +443,12 @@ static bool fork_helper(int listener)
 
 static socklen_t address(struct sockaddr_un *to, const char *name)
 {
-	*to = (struct sockaddr_un){.sun_family = AF_UNIX}; /* abstract: leaves nothing behind */
+	*to = (struct sockaddr_un){.sun_family = AF_UNIX}; /* abstract: leaves no file */
 	snprintf(to->sun_path + 1, sizeof to->sun_path - 1, "%s", name);
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(to->sun_path + 1));
 }
 
-/* With the file locked: find the helper that it names or, if there is none, start one. */
+/* With the file locked: connects to the helper that it names, or starts one. */
 static char *reach_helper(int fd, const char *file, int sock)
 {
 	char text[512] = "", name[64], host[256];
@@ -469,7 +470,8 @@ static char *reach_helper(int fd, const char *file, int sock)
 			return NULL;
 		if (errno != ECONNREFUSED)
 			return sentence("the helper of %s: %s", file, strerror(errno));
-		/* Nobody listens, so the file was left by a helper that was killed: begin anew. */
+		/* No process listens: the file is left from a helper that was killed. Start a new
+		 * one. */
 	}
 	struct timespec t;
 	clock_gettime(CLOCK_REALTIME, &t);
@@ -498,14 +500,14 @@ static int open_locked(const char *file)
 			return -1;
 		if (flock(fd, LOCK_EX) || fstat(fd, &a))
 			return close(fd), -1;
-		/* A helper may have removed it between the two calls. */
+		/* A helper may have removed the file between the two calls. */
 		if (!stat(file, &b) && a.st_ino == b.st_ino && a.st_dev == b.st_dev)
 			return fd;
 		close(fd);
 	}
 }
 
-/* Says who this is, waits for all the others, takes over the environment for MPI_Init. */
+/* Sends this rank, waits for all others, and takes over the environment for MPI_Init. */
 static char *join(int sock, const char *file, int rank, int size, double timeout_s)
 {
 	char text[MESSAGE_MAX];
@@ -531,7 +533,7 @@ static char *join(int sock, const char *file, int rank, int size, double timeout
 			setenv(e, value + 1, 1);
 		}
 	}
-	/* Open MPI 4's guesses of the launcher would end in "not launched", whatever PMIx says. */
+	/* Without these, Open MPI 4 guesses the launcher as "not launched", whatever PMIx says. */
 	setenv("OMPI_MCA_schizo", "^orte,slurm", 1);
 	setenv("OMPI_MCA_ess", "pmi", 1);
 	if (size > usable_cores())

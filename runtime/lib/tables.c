@@ -1,6 +1,6 @@
 /*
- * tables.c - tables and models for other programs: checks what the caller gives, and has table.c do
- * the operation. A model is an array table and the list of tensors that lie in it, end to end; a
+ * tables.c - tables and models for other programs: checks what the caller gives; table.c does the
+ * operation. A model is an array table and the list of tensors whose floats it holds, end to end; a
  * sync copies them there and back.
  */
 #include "runtime/lib/library.h"
@@ -39,7 +39,7 @@ static struct table_rules rules_of(size_t rows, size_t columns, const struct mvb
 	return r;
 }
 
-/* Floats that this machine can hold; a table beyond that would end the process. */
+/* Does the machine have the memory? A table beyond that would end the process. */
 static int check_memory(const struct table_rules *r)
 {
 	const struct updater *u = r->updater;
@@ -58,14 +58,14 @@ static int check_memory(const struct table_rules *r)
 			r->rows, r->columns, (common + mine) / 1048576, there / 1048576);
 }
 
-/* Can such a table live where this process has its tables? */
+/* Can the placement of this process hold such a table? */
 static int check_placement(const struct table_rules *r)
 {
 	const struct placement *placement = lib.tables->placement;
 	char *wrong AUTOFREE = placement->refuse ? placement->refuse(r, lib.tables) : NULL;
 	if (!wrong)
 		return check_memory(r);
-	/* it speaks of mvbench's options */
+	/* the placement's own message names options of mvbench */
 	return lib_fail(MVB_ERR_ARGUMENT,
 			"%s tables have no updater %s%s: use servers, or start all workers on one "
 			"machine",
@@ -135,7 +135,7 @@ static int table_make(struct mvb_table **out, const char *function, size_t rows,
 	struct table_op first = {.kind = OP_READ, .out = values, .pull = true};
 	if (values)
 		code = lib_fail_with(lib_op_code(t), table_do(core, &first));
-	link_barrier(lib.link); /* nobody pushes before all have read */
+	link_barrier(lib.link); /* no worker pushes before all have read */
 	return code;
 }
 
@@ -155,11 +155,11 @@ int mvb_table_free(struct mvb_table *t)
 	return lib_free(TABLE_FREE, TABLE, t ? &t->object : NULL);
 }
 
-/* An operation that the caller asks for. */
+/* An operation as the caller requests it. */
 struct request {
 	const char *function;
 	struct mvb_table *table;
-	size_t n; /* floats that the caller says there are */
+	size_t n; /* floats, according to the caller */
 	const struct mvb_push *by;
 	struct table_op op;
 };
@@ -227,7 +227,7 @@ static int check_request(const struct request *q)
 	return code ? code : check_push(q);
 }
 
-/* Checks it, and fills in what goes with the push. */
+/* Checks the request, and fills in what goes with the push. */
 static int prepare(struct request *q)
 {
 	static const struct mvb_push defaults = MVB_PUSH_DEFAULT;
@@ -241,7 +241,7 @@ static int prepare(struct request *q)
 					 .lambda = q->by->lambda,
 					 .beta = {0.9, 0.999},
 					 .eps = 1e-8f};
-	/* it may sleep, and reductions under way need this worker */
+	/* it may sleep, and started reductions need this worker */
 	if (q->table->core->rules.rounds || q->table->core->rules.bounded)
 		lib_land_reductions();
 	return MVB_OK;
@@ -297,7 +297,7 @@ int mvb_table_get(struct mvb_table *t, float *out, size_t n)
 int mvb_table_add_get(struct mvb_table *t, const float *values, size_t n, const struct mvb_push *by,
 		      float *out)
 {
-	const float *in = out ? values : NULL; /* both, or it is refused */
+	const float *in = out ? values : NULL; /* both, or the call is refused */
 	return op_now((struct request){__func__, t, n, by, push_of(in, out)});
 }
 
@@ -329,7 +329,7 @@ int mvb_table_sync_start(struct mvb_table *t, float *param, size_t n, int64_t *t
 	return op_start((struct request){__func__, t, n, NULL, pull_of(OP_SYNC, param)}, ticket);
 }
 
-/* A push of no rows is one: others may wait for it. */
+/* An empty push is sent too: other workers may wait for it. */
 static int rows_now(struct request q, const int64_t *row, size_t rows)
 {
 	static const int64_t none = 0;
@@ -360,7 +360,7 @@ int mvb_table_get_row(struct mvb_table *t, int64_t row, float *out, size_t n)
 	return rows_now((struct request){__func__, t, n, NULL, pull_of(OP_READ, out)}, &row, 1);
 }
 
-/* May this be asked of p, and is there a place for the number? */
+/* Checks p, and the pointer for the result. */
 static int check_number(const char *function, enum kind kind, const void *p, const void *number)
 {
 	TRY(lib_ready_with(function, kind, p));

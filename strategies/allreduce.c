@@ -9,7 +9,7 @@
  */
 #include "mvbench.h"
 
-enum { BUCKETS = ALLREDUCES_MOST }; /* all may be under way */
+enum { BUCKETS = ALLREDUCES_MOST }; /* all may be under way at once */
 
 struct allreduce_opts {
 	bool overlap;
@@ -36,7 +36,8 @@ static const struct option allreduce_options[] = {
 	{0},
 };
 
-/* Layers from the last down join a bucket until it is full; past BUCKETS all join the last one. */
+/* Layers, from the last one down, join a bucket until it is full; past BUCKETS all join the last
+ * bucket. */
 static void allreduce_init(struct worker *w)
 {
 	const struct allreduce_opts *o = w->opts;
@@ -75,7 +76,7 @@ static void allreduce_step(struct worker *w)
 		comm_wait(s->bucket[k].request);
 		s->bucket[k].request = NULL;
 	}
-	local_step(w, w->weight); /* the mean's 1/N rides along in the update: no pass of its own */
+	local_step(w, w->weight); /* the mean's 1/N is part of the update: no pass of its own */
 }
 
 static double allreduce_bytes(const struct worker *w)

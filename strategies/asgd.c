@@ -1,12 +1,13 @@
 /*
- * asgd.c - asynchronous SGD on a parameter server (Multiverso's default): nobody waits for anybody.
+ * asgd.c - asynchronous SGD on a parameter server (Multiverso's default): no worker waits for
+ * another.
  *
  *   each step:     v = m v + g;  w -= lr v                           local, on what was pulled
  *   every X steps: W += c (w - w_pulled);  w = w_pulled = W          c = 1 for sum, 1/N for mean
  *
- * That is the updater add; the others are given gradients (exchange.c). W, the model that
- * counts, lives in a table. An exchange moves 2 (N - 1) / N P floats, 2 P with servers. A barrier
- * stands between a push and a pull, as in Multiverso's tutorial, so that all go on from one model.
+ * That is the updater add; other updaters get gradients (exchange.c). W, the canonical model, is in
+ * a table. An exchange moves 2 (N - 1) / N P floats, 2 P with servers. A barrier comes between a
+ * push and a pull, as in Multiverso's tutorial; all workers continue from one model.
  */
 #include "strategies/exchange.h"
 

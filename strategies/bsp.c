@@ -1,16 +1,17 @@
 /*
  * bsp.c - bulk-synchronous SGD on a parameter server (Multiverso's -sync=true): the i-th pull
- * returns the model after everybody's i-th push.
+ * returns the model after the i-th push of every worker.
  *
  *   each step:     v = m v + g;  w -= lr v                           local, on what was pulled
  *   every X steps: W += c (w - w_pulled);  wait for all;  w = w_pulled = W     c: exchange.c
  *
- * With --bsp.backup=b a round goes on after its first N - b pushes (Chen et al., arXiv 1604.00981);
- * one that comes later is dropped, and its worker goes on from the newest model. Stragglers that
- * are left alone at a barrier end their rounds among themselves. Moves what asgd moves.
+ * With --bsp.backup=b a round ends after its first N - b pushes (Chen et al., arXiv 1604.00981). A
+ * later push is dropped, and its worker continues from the newest model. While other workers wait
+ * at a barrier, the remaining ones end their rounds among themselves. An exchange moves the same
+ * floats as in asgd.
  *
- * With one backup worker a round waits for the slowest but one; nobody is faster than his own
- * steps.
+ * With one backup worker a round waits for the second slowest worker; no worker is faster than its
+ * own steps.
  */
 #include "strategies/exchange.h"
 

@@ -1,16 +1,16 @@
 /*
- * downpour.c - Downpour SGD (Dean et al., NIPS 2012): pushes and pulls at intervals of their own.
+ * downpour.c - Downpour SGD (Dean et al., NIPS 2012): pushes and pulls have separate intervals.
  *
  *   each step:     v = m v + g;  w -= lr v;  acc -= lr v             local
  *   every F steps: W += c acc;  acc = 0                              c = 1 for sum, 1/N for mean
  *   every X steps: w = W
  *
- * That is the updater add. The others get accrued gradients, acc += v, as Dean's servers do, whose
- * updater is adagrad: W = updater(W, acc, c lr), what v and c are as in exchange.c.
+ * That is the updater add. Other updaters get accumulated gradients, acc += v, as do Dean's
+ * servers, whose updater is adagrad: W = updater(W, acc, c lr), with v and c as in exchange.c.
  *
- * A pull overwrites what has not been pushed yet in w, not in acc: with F > X a trainer runs on a
- * model that lacks its own last steps. W, the model that counts, lives in a table. A push or a pull
- * moves (N - 1) / N P floats, P with servers; acc costs a pass over two vectors a step.
+ * A pull overwrites unpushed steps in w, but not in acc: with F > X a trainer runs on a model that
+ * lacks its own last steps. W, the canonical model, is in a table. A push or a pull moves (N - 1) /
+ * N P floats, P with servers; acc costs a pass over two vectors a step.
  */
 #include "strategies/exchange.h"
 
@@ -39,7 +39,7 @@ static int64_t downpour_interval(const struct worker *w)
 	return interval(w->run, w->opts);
 }
 
-/* With one interval it is the exchange of asgd. */
+/* With equal intervals this is the exchange of asgd. */
 static void downpour_init(struct worker *w)
 {
 	struct exchange *s = w->state;
@@ -73,7 +73,7 @@ static void downpour_step(struct worker *w)
 	s->outstanding = true;
 	if (w->optimizer->plain) {
 		vec_axpy(s->sum, s->wants.gradient ? 1 : -(float)w->lr, exchange_local_step(w));
-	} else { /* what the step changes */
+	} else { /* the parameter change of the step */
 		vec_axpy(s->sum, -1, w->param);
 		local_step(w, 1);
 		vec_axpy(s->sum, 1, w->param);

@@ -1,19 +1,19 @@
 /*
  * easgd.c - elastic averaging SGD (Zhang, Choromanska, LeCun, NIPS 2015, arXiv 1412.6651): trainers
- * and a centre c pull at each other.
+ * and a centre c move toward each other.
  *
  *   each step:     v = m v + g(w);  w -= lr v                        local
  *   every X steps: d = alpha (w - c);  w -= d;  c += d               alpha = beta / N
  *
- * --easgd.order  after     the pull comes after the step
+ * --easgd.order  after     the exchange comes after the step
  *                together  at the step's own w: g(w) and d are of one model, as in the paper
- * --easgd.form   asynchronous  the centre is on the server, and pulled at by one after the other
- *                synchronous   all at once, at the same c: c += sum of d = beta (mean of w - c);
+ * --easgd.form   asynchronous  the centre is on the server; workers exchange with it one after the other
+ *                synchronous   all exchange at once, with the same c: c += sum of d = beta (mean of w - c);
  *                              each trainer keeps the centre, which is the same on all
  *
- * The model that counts is the centre; what it gains the trainers lose. An exchange moves
- * 2 (N - 1) / N P floats, 2 P with servers. --reduce does not matter: beta takes its place. The
- * paper's EAMSGD takes Nesterov's gradient, where this has a heavy ball.
+ * The canonical model is the centre; it gains what the trainers lose. An exchange moves 2 (N - 1) /
+ * N P floats, 2 P with servers. --reduce does not matter: beta takes its place. The paper's EAMSGD
+ * uses Nesterov's gradient; this uses a heavy ball.
  */
 #include "strategies/exchange.h"
 
@@ -26,9 +26,10 @@ struct easgd_opts {
 };
 
 struct easgd {
-	/* first, for exchange_* take the state for it; of the asynchronous form */
+	/* the first member: exchange_* use the state as a struct exchange; for the asynchronous
+	 * form */
 	struct exchange exchange;
-	struct vec *centre, *apart; /* of the synchronous form: c, and w - c */
+	struct vec *centre, *apart; /* for the synchronous form: c, and w - c */
 };
 
 #define OWNER struct easgd_opts
@@ -119,7 +120,7 @@ static void easgd_step(struct worker *w)
 			easgd_pull(w);
 		return;
 	}
-	local_gradient(w); /* at the w of the gradient, before the pull moves it */
+	local_gradient(w); /* at the w of the gradient, before the exchange moves it */
 	easgd_pull(w);
 	local_update(w);
 }
@@ -144,7 +145,7 @@ static void easgd_fini(struct worker *w)
 static struct expected easgd_expect(struct costs c, const struct run *run, const void *opts)
 {
 	(void)run;
-	if (is_synchronous(opts)) /* a pass over one, and three over two */
+	if (is_synchronous(opts)) /* one pass over one vector, three over two */
 		return EXPECTED(c.steps * (c.T_step + c.T_wait / sqrt(c.X) +
 					   (c.T_allreduce + c.T_scale + 3 * c.T_add) / c.X));
 	return EXPECTED(c.steps * (c.T_step + c.T_elastic / c.X));

@@ -1,7 +1,7 @@
 /*
  * exchange.c - the exchange with a parameter server that asgd, bsp and ssp have in common; they
- * differ in the terms of their table: who waits for whom. downpour has it too, and pushes and pulls
- * apart; easgd has what looks after a table.
+ * differ in the terms of their table: which worker waits for which. downpour uses it too, and has
+ * separate pushes and pulls; easgd uses the functions that manage a table.
  *
  *   each step:     v = m v + g;  w -= lr v                                  local, or another
  *                                                                           --optimizer's
@@ -9,15 +9,15 @@
  *     add:         W += c (w - w_pulled);                   w = w_pulled = W
  *     others:      W = updater(W, sum of the X v, c lr);    w = w_pulled = W
  *
- * With --momentum=0 v is g. momentum, momentum_ema and adam keep v, or M and S, on the server; what
- * is pushed to them are the sums of g, and the local steps between two exchanges are plain.
- * adagrad's step is rho: c scales that, not lr. staleness has c = 1: what it divides by takes the
- * place of N. dcasgda's m is --*.square. An exchange moves the shards of the others both ways: 2 (N
- * - 1) / N P floats, 2 P with servers. Gradients of X > 1 steps cost one pass more.
+ * With --momentum=0 v is g. momentum, momentum_ema and adam keep v, or M and S, on the server. They
+ * get sums of g, and the local steps between two exchanges have no momentum. adagrad's step is rho:
+ * c scales that, not lr. staleness has c = 1: it divides by the staleness instead of N. dcasgda's m
+ * is --*.square. An exchange moves the shards of the others both ways: 2 (N - 1) / N P floats, 2 P
+ * with servers. Gradients of X > 1 steps cost one pass more.
  *
- * A push that is dropped is a dropped gradient, as in Chen et al. (arXiv 1604.00981), who keep v on
- * the server: here v goes back to what it was, else its next push would bring most of it all the
- * same. That costs a copy of P floats an exchange.
+ * A dropped push is a dropped gradient, as in Chen et al. (arXiv 1604.00981). They keep v on the
+ * server. Here v is reset to its value after the last push that counted; otherwise the next push
+ * would contain most of the dropped gradient. That costs a copy of P floats an exchange.
  */
 #include "strategies/exchange.h"
 
@@ -26,7 +26,7 @@
 
 static const struct updater_opts *opts_of(const struct worker *w)
 {
-	return w->opts; /* they stand first in the options of all that have them */
+	return w->opts; /* the first member of the options of all strategies that use it */
 }
 
 char *exchange_refuse(const struct run *run, const void *opts)
@@ -132,7 +132,7 @@ void exchange_flush(struct worker *w)
 		push(w, s->sum);
 }
 
-/* The push came before the barrier; the pull after it gives all the same model. */
+/* The push came before the barrier; the pull after it gives all workers the same model. */
 void exchange_rejoin(struct worker *w)
 {
 	struct exchange *s = w->state;
@@ -159,7 +159,7 @@ double exchange_bytes(const struct worker *w)
 	return 2 * table_bytes(w, (double)vec_len(w->param)) / (double)w->run->sync_every;
 }
 
-/* Updaters other than add were not measured. */
+/* Other updaters were not measured. */
 static bool is_add(const void *opts)
 {
 	const struct updater_opts *o = opts;

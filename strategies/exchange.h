@@ -1,6 +1,6 @@
 /*
  * exchange.h - what strategies with a table have in common, the exchange of asgd, bsp and ssp, and
- * linear layers cut over workers.
+ * linear layers that are split over workers.
  */
 #ifndef EXCHANGE_H
 #define EXCHANGE_H
@@ -15,7 +15,7 @@ struct updater_opts {
 };
 
 /* Rows of an options table of struct OWNER, which begins with a struct updater_opts `updater`.
- * Since: the version of the database that has them first, 0 = the oldest. */
+ * version: the first version of the database that has them, 0 = the oldest. */
 #define UPDATER_OPTIONS_SINCE(version) \
 	OPTION(updater.updater, CHOICE, "updater", "add", \
 	       "what the server does with a push: add takes what X steps changed, momentum, " \
@@ -43,47 +43,49 @@ struct updater_opts {
 
 struct exchange {
 	struct updater_wants wants;
-	struct table *table; /* the model that counts */
-	/* Of gradients, or steps, since the last push; NULL: deltas are pushed, or X is 1. */
+	struct table *table; /* holds the canonical model */
+	/* Sum of gradients, or of steps, since the last push; NULL: deltas are pushed, or X is 1.
+	 */
 	struct vec *sum;
-	bool apart; /* pushes and pulls have intervals of their own: set before exchange_init */
-	bool outstanding; /* steps since the last push */
+	bool apart;       /* pushes and pulls have separate intervals: set before exchange_init */
+	bool outstanding; /* there are steps since the last push */
 	double weight;    /* of this trainer's push */
-	/* The moments after the last push that counted; NULL: all do, or the server has v. */
+	/* The moments after the last push that counted; NULL: all pushes count, or the server has
+	 * v. */
 	struct vec *counted[MOMENTS_MOST];
 };
 
-/* A strategy whose state is a struct exchange, of which it has made the table, has these slots. A
- * table that is pulled from has exchange_rejoin, too. */
+/* Slots of a strategy whose state begins with a struct exchange whose table it has made. If it
+ * pulls from the table, it also needs exchange_rejoin. */
 void exchange_rejoin(struct worker *w);
 void exchange_fini(struct worker *w);
 void exchange_canonical(struct worker *w, struct vec *model);
 #define TABLE_SLOTS \
 	.state_size = sizeof(struct exchange), .fini = exchange_fini, \
 	.canonical = exchange_canonical, .may_leave = true, .tables = true, .meets = MEETS_ALONE
-double exchange_bytes(const struct worker *w); /* of a push and a pull every X steps */
-/* A local step, without a momentum that the server keeps; returns v or g, the gradient to be pushed
- * of it. */
+double exchange_bytes(const struct worker *w); /* with a push and a pull every X steps */
+/* A local step, without a momentum that the server keeps. Returns v or g, the gradient to push. */
 struct vec *exchange_local_step(struct worker *w);
 
-/* One whose options begin with a struct updater_opts has init, which calls exchange_init with its
- * terms (updater and syncs come from the options), */
+/* A strategy whose options begin with a struct updater_opts has an init that calls exchange_init
+ * with its terms (updater and syncs come from the options), */
 void exchange_init(struct worker *w, struct table_terms terms);
-/* refuse, or what refuse begins with */
+/* a refuse that is this function, or begins with it, */
 char *exchange_refuse(const struct run *run, const void *opts);
-struct push exchange_push(const struct worker *w); /* what goes with one of this trainer's */
+struct push exchange_push(const struct worker *w); /* what goes with a push of this trainer */
 void exchange_step(struct worker *w);
 void exchange_flush(struct worker *w);
 /* these slots, */
 #define EXCHANGE_SLOTS \
 	TABLE_SLOTS, .step = exchange_step, .flush = exchange_flush, .rejoin = exchange_rejoin, \
 		     .bytes_per_step = exchange_bytes
-/* and expects what a push and pull takes: of who goes on, or also what its round waits for. */
+/* and the expected cost of a push and a pull: without waiting, or also with the wait for a round.
+ */
 struct expected exchange_expect(struct costs c, const struct run *run, const void *opts);
 struct expected exchange_expect_round(struct costs c, const void *opts);
 
-extern const struct linear_ops linear_split;       /* cut over the model group: linear_split.c */
-double linear_split_bytes(const struct worker *w); /* what those send: as bytes_per_step */
+extern const struct linear_ops linear_split;       /* split over the model group: linear_split.c */
+double linear_split_bytes(const struct worker *w); /* bytes that these send: as bytes_per_step */
 
 #pragma GCC visibility pop
 #endif

@@ -1,6 +1,6 @@
 /*
- * gossip.c - decentralised averaging: trainers meet in pairs, there is no sum over all (AD-PSGD's
- * exchange, Lian et al., ICML 2018, on a fixed schedule of rounds, as in SGP).
+ * gossip.c - decentralised averaging: trainers average in pairs; there is no sum over all
+ * (AD-PSGD's exchange, Lian et al., ICML 2018, on a fixed schedule of rounds, as in SGP).
  *
  *   each step:               v = m v + g;  w -= lr v            local
  *   every X steps, round t:  w_i = w_j = (w_i + w_j) / 2        for each pair (i, j) of the round
@@ -9,9 +9,10 @@
  *            an odd N worker t mod N sits out, and the others pair up along the ring after it
  * hypercube: j = i xor 2^(t mod log2 N): log2 N rounds without steps between would average all
  *
- * A round keeps the mean over the trainers, which is the model that is evaluated. It sends P floats
- * a trainer (who sits out: none), whatever N: an averaging of all sends 2 (N - 1) / N P. It waits
- * for one neighbour, T_pair, who has waited too: simulations say a quarter longer than that.
+ * A round does not change the mean over the trainers, which is the evaluated model. It sends P
+ * floats a trainer (none for one that sits out), for any N; an averaging of all sends 2 (N - 1) / N
+ * P. It waits for one neighbour, T_pair. The neighbour has waited too: in simulations the wait is a
+ * quarter longer than T_pair.
  */
 #include "mvbench.h"
 
@@ -59,7 +60,7 @@ static void gossip_init(struct worker *w)
 	s->other = vec_new(w, vec_len(w->param));
 }
 
-/* Whom `rank` of n meets in round t; itself if it sits out. */
+/* The partner of `rank` of n in round t; itself if it sits out. */
 static int gossip_on_ring(int rank, int n, int64_t t)
 {
 	int turn = (int)((t + 1) % (n % 2 ? n : 2));

@@ -4,12 +4,11 @@
  *
  *   g_r = mean over the groups of the gradient of part r;  v_r = m v_r + g_r;  w_r -= lr v_r
  *
- * A group splits the model's linear layers and draws one mini-batch (linear_split.c);
- * the workers at one place of all groups hold the same part r. G = 1 is allreduce, G = N is
- * model_parallel.
+ * A group splits the model's linear layers and takes one mini-batch (linear_split.c); the workers
+ * at one place of all groups hold the same part r. G = 1 is allreduce, G = N is model_parallel.
  *
  * With D = N / G groups, a step sends linear_split's activations and 2 (D - 1) / D P / G floats a
- * worker: the bigger the groups, the less gradient and the more activations.
+ * worker: larger groups send less gradient and more activations.
  */
 #include "strategies/exchange.h"
 
@@ -50,10 +49,10 @@ static char *hybrid_refuse(const struct run *run, const void *opts)
 static void hybrid_step(struct worker *w)
 {
 	comm_allreduce(w->data_group, w->grad, SUM);
-	local_step(w, w->weight); /* the mean's 1/D rides along, as in allreduce */
+	local_step(w, w->weight); /* the mean's 1/D is part of the update, as in allreduce */
 }
 
-/* The parts of a group are not quite equal; together they are the model. */
+/* The parts of a group differ a little in size; together they are the model. */
 static double hybrid_bytes(const struct worker *w)
 {
 	double groups = comm_size(w->data_group), share = comm_size(w->model_group);

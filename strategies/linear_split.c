@@ -1,6 +1,6 @@
 /*
  * linear_split.c - linear layers split over the model group (TorchAD-NN, Megatron's column and row
- * split): what a strategy names in .linear whose workers share a model.
+ * split): for .linear of a strategy whose workers share a model.
  *
  *   by output: worker r holds rows W_r[O_r x I], b_r      y_r = x W_r^T + b_r
  *              dW_r = dy_r^T x;  db_r = sum of dy_r;      dx = allreduce(dy_r W_r)
@@ -9,9 +9,8 @@
  *
  * Of linear layers with only elementwise layers between, the 1st, 3rd, ... are split by output and
  * the layers after them by input: a pair needs one allreduce forward, none between, and one
- * backward unless it is the lowest. One that is left over is split by input, taking its columns of
- * the whole x; where layers below want dx, its parts are put together by an allreduce of
- * zero-padded columns.
+ * backward unless it is the lowest. A last unpaired layer is split by input, and takes its columns
+ * of the whole x. If layers below need dx, an allreduce of zero-padded columns joins its parts.
  *
  * Bytes: an allreduce of B x O (forward, by input) and of B x I (backward, where dx is whole).
  */

@@ -1,12 +1,12 @@
 /*
  * model_parallel.c - one model, its linear layers split over the workers (TorchAD-NN, Megatron's
- * column and row split: linear_split.c). All workers draw the same mini-batch, and each
- * updates what it holds:
+ * column and row split: linear_split.c). All workers take the same mini-batch, and each updates its
+ * own part:
  *
  *   v_r = m v_r + g_r;  w_r -= lr v_r      w_r: worker r's part of the model
  *
- * The step itself sends nothing; the passes send linear_split's allreduces of activations,
- * one a step at least.
+ * The step itself sends nothing; the passes send linear_split's allreduces of activations, at least
+ * one a step.
  */
 #include "strategies/exchange.h"
 

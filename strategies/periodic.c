@@ -1,34 +1,36 @@
 /*
- * periodic.c - local SGD, or model averaging: trainers go their own ways for X steps, then meet.
+ * periodic.c - local SGD, or model averaging: each trainer trains alone for X steps; then all
+ * average their models.
  *
  *   each step:     v = m v + g;  w -= lr v                 local
  *   every X steps: w = mean of w                           reduce=mean
  *                  w = w_met + sum of (w - w_met)          reduce=sum
  *
- * w_met is what all had after the last meeting. With --periodic.outer the meeting is a step of an
- * optimiser, any of those that workers have, whose gradient is d = mean (or sum) of (w_met - w):
+ * w_met is the common model after the last averaging. With --periodic.outer the averaging is a step
+ * of an outer optimiser, any of --optimizer, whose gradient is d = mean (or sum) of (w_met - w):
  *
  *   u = mu (lr / lr_met) u + d;  w = w_met - a u           momentum: SlowMo, arXiv 1910.00643
  *   u = mu u + d;                w = w_met - a u           sgd
  *   u = mu u + d;                w = w_met - a (mu u + d)  nesterov: DiLoCo, arXiv 2311.08105
  *
  * a is --periodic.outer-lr, mu --periodic.outer-momentum; mu = 0 and a = 1 give w = mean of w.
- * SlowMo's own u is ours over lr, so that ours moves with lr, of this meeting and of the last.
- * The others have options of their own in the place of mu, which come with the name:
- * adamw:beta2=0.95. So the inner optimiser may be the same plug-in with other numbers.
+ * SlowMo's own u is ours divided by lr. Ours is therefore rescaled by the ratio of lr at this
+ * averaging and at the last. Other optimisers have their own options instead of mu, given with the
+ * name: adamw:beta2=0.95. The inner optimiser may be the same plug-in with other options.
  *
- * The model that is evaluated is the one after the meeting and its outer step: where a round is not
- * at its end, the one that a meeting now would come to. That is linear in w, so that the mean of
- * what each trainer gives is it. The steps of adamw, lion and muon are not: theirs is w_met, the
+ * The evaluated model is the one after the averaging and its outer step; within a round it is the
+ * model that averaging now would give. That model is linear in w: it is the mean of the trainers'
+ * contributions. The steps of adamw, lion and muon are not linear: with these it is w_met, the
  * model after their last step.
  *
  * The interval X_e of epoch e of E is X = --sync-every, or X^(1 - (e - 1) / (E - 1)) rounded, from
- * X down to 1 (rare meetings first, as in AdaComm, arXiv 1810.08313, which goes by the loss), or
- * the reverse. The first --periodic.start steps are plain allreduce (post-local SGD, Lin et al.,
- * ICLR 2020).
+ * X down to 1 (rare averaging first, as in AdaComm, arXiv 1810.08313, which uses the loss), or the
+ * reverse. The first --periodic.start steps are plain allreduce (post-local SGD, Lin et al., ICLR
+ * 2020).
  *
  * An averaging sends 2 (N - 1) / N P floats a trainer, twice that with the velocities; an outer
- * step costs no bytes, P floats of memory for w_met and what its optimiser keeps, and three passes.
+ * step sends nothing; it costs P floats of memory for w_met, what its optimiser keeps, and three
+ * passes.
  */
 #include "mvbench.h"
 
@@ -44,10 +46,10 @@ struct periodic_opts {
 };
 
 struct periodic {
-	struct vec *met;       /* w after the last meeting; NULL: reduce=mean needs none */
+	struct vec *met;       /* w after the last averaging; NULL: reduce=mean needs none */
 	struct stepper *outer; /* NULL: there is none */
-	int64_t last;          /* the step of the last meeting */
-	double lr;             /* of the last outer step; 0 = there was none */
+	int64_t last;          /* the step of the last averaging */
+	double lr;             /* of the last outer step; 0 = none yet */
 };
 
 #define OWNER struct periodic_opts
@@ -80,13 +82,13 @@ static bool periodic_has(const char *choice, const char *value)
 	return strcmp(choice, value) == 0;
 }
 
-/* SlowMo's is sgd, but for what moves with lr. */
+/* SlowMo is sgd, except that its u is rescaled with lr. */
 static const char *outer_words(const struct periodic_opts *o)
 {
 	return periodic_has(o->outer, "momentum") ? "sgd" : o->outer;
 }
 
-/* Those that mu is of, whose step is linear in d. */
+/* Optimisers with mu, whose step is linear in d. */
 static bool outer_is_linear(const struct periodic_opts *o)
 {
 	return periodic_has(outer_words(o), "sgd") || periodic_has(o->outer, "nesterov");
@@ -133,7 +135,7 @@ static void periodic_init(struct worker *w)
 	worker_keep(w, &s->lr, sizeof s->lr);
 }
 
-/* X_e, the steps between two meetings in an epoch. */
+/* X_e, the steps between two averagings in epoch e. */
 static int64_t interval(const struct run *run, const struct periodic_opts *o, int64_t epoch)
 {
 	double x = (double)run->sync_every, over;
@@ -148,8 +150,8 @@ static int64_t periodic_interval(const struct worker *w)
 	return interval(w->run, w->opts, w->epoch);
 }
 
-/* A fixed interval counts from the first step, whatever --periodic.start is; one that changes
- * counts from the last meeting. */
+/* A fixed interval counts from the first step, whatever --periodic.start is; a changing interval
+ * counts from the last averaging. */
 static bool periodic_due(const struct worker *w)
 {
 	const struct periodic_opts *o = w->opts;
@@ -159,7 +161,7 @@ static bool periodic_due(const struct worker *w)
 	return w->step - s->last >= periodic_interval(w);
 }
 
-/* What stays of u at an outer step now. */
+/* The factor of u in an outer step now. */
 static double periodic_momentum(const struct worker *w)
 {
 	const struct periodic_opts *o = w->opts;
@@ -168,8 +170,8 @@ static double periodic_momentum(const struct worker *w)
 	return o->outer_momentum * (moves ? w->lr / s->lr : 1);
 }
 
-/* param holds sum of (w - w_met), which is -N d for the mean and -d for the sum; the step's scale
- * makes it d. */
+/* param holds sum of (w - w_met), which is -N d for the mean and -d for the sum; the step
+ * multiplies it by the scale that gives d. */
 static void periodic_outer(struct worker *w)
 {
 	const struct periodic_opts *o = w->opts;
@@ -216,12 +218,12 @@ static void periodic_step(struct worker *w)
 		return;
 	}
 	local_step(w, 1);
-	/* one worker alone has nobody to meet, but its outer optimiser steps all the same */
+	/* a single worker averages with no other, but its outer optimiser steps as well */
 	if ((comm_size(w->data_group) > 1 || s->outer) && periodic_due(w))
 		periodic_meet(w);
 }
 
-/* Of the w that a meeting now would make, this trainer's part: N of them have it as their mean.
+/* This trainer's contribution to the w that averaging now would give; w is the mean of all N.
  *   momentum   w_met - a mu u - a d         nesterov   w_met - a mu^2 u - a (1 + mu) d */
 static void periodic_canonical(struct worker *w, struct vec *model)
 {
@@ -260,8 +262,8 @@ static double periodic_bytes(const struct worker *w)
 	return w->step <= o->start ? one : vectors * one / (double)periodic_interval(w);
 }
 
-/* Of a schedule X is the steps of the run over its meetings, of which the first steps, of plain
- * allreduce, are some. Velocities are averaged like the model. */
+/* With a schedule, X is the number of steps of the run divided by its averagings; each first step
+ * of plain allreduce counts as one. Velocities are averaged like the model. */
 static struct expected periodic_expect(struct costs c, const struct run *run, const void *opts)
 {
 	const struct periodic_opts *o = opts;

@@ -1,5 +1,5 @@
 /*
- * serial.c - one worker and nobody to keep in step with: what the others are compared with.
+ * serial.c - one worker without any synchronisation: the reference for all other strategies.
  *
  *   v = m v + g;  w -= lr v
  */

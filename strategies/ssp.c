@@ -5,8 +5,9 @@
  *   each step:     v = m v + g;  w -= lr v                           local, on what was pulled
  *   every X steps: W += c (w - w_pulled);  wait while ahead;  w = w_pulled = W    c: exchange.c
  *
- * bound = 0 is bsp; with a bound that nobody reaches it is asgd. Moves what asgd moves.
- * Workers that are alike hardly ever get one exchange ahead: an epoch takes what asgd's does.
+ * bound = 0 is bsp; with a bound that no worker reaches it is asgd. An exchange moves the same
+ * floats as in asgd. Equally fast workers hardly ever get one exchange ahead: an epoch takes as
+ * long as with asgd.
  */
 #include "strategies/exchange.h"
 

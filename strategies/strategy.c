@@ -1,6 +1,6 @@
 /*
- * strategy.c - the list of strategies. A new one is a file of its own, which defines
- * strategy_NAME, and one line here.
+ * strategy.c - the list of strategies. To add a strategy: a file that defines strategy_NAME, and
+ * one line here.
  */
 #include "mvbench.h"
 
@@ -16,7 +16,7 @@
 	X(gossip) \
 	X(model_parallel) \
 	X(hybrid) \
-	/* the end, so that no line above changes when one is added */
+	/* the end: a new line changes no other line */
 
 #define DECLARE(name) extern const struct strategy strategy_##name;
 #define POINT(name)   &strategy_##name,

@@ -4,7 +4,7 @@
  *   M = b1 M + (1 - b1) g;  S = b2 S + (1 - b2) g^2
  *   w -= lr (M / (1 - b1^t) / (sqrt(S / (1 - b2^t)) + eps) + d w)
  *
- * t counts from when M and S were 0.
+ * t counts the steps since M and S were 0.
  */
 #include "strategies/optimizers/adamw.h"
 

@@ -1,5 +1,5 @@
 /*
- * adamw.h - AdamW's options and step, which muon takes too, for what are no matrices.
+ * adamw.h - AdamW's options and step, which muon also uses for parameters that are not matrices.
  */
 #ifndef ADAMW_H
 #define ADAMW_H
@@ -9,7 +9,7 @@
 struct adamw_opts {
 	double beta1, beta2, eps;
 };
-/* Rows of an options table of struct OWNER, which has a struct adamw_opts of this name. */
+/* Rows of an options table of struct OWNER, which has a struct adamw_opts named `field`. */
 #define ADAMW_OPTIONS(field) \
 	OPTION(field.beta1, REAL, "beta1", "0.9", \
 	       "adamw: what stays of the mean of gradients in a step; below 1 [factor]", \

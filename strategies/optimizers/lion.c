@@ -3,7 +3,8 @@
  *
  *   w -= lr (sign(b1 M + (1 - b1) g) + d w);  M = b2 M + (1 - b2) g
  *
- * Each parameter moves by lr, so that lr is a third to a tenth of adamw's, and d as much larger.
+ * Each parameter moves by lr. Use a third to a tenth of adamw's lr, and increase d by the same
+ * factor.
  */
 #include "mvbench.h"
 

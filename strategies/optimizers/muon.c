@@ -4,8 +4,9 @@
  *   M = m M + g;  O = NS(g + m M);  w -= lr (sqrt(max(1, rows / columns)) O + d w)
  *   NS:  X = G / ||G||, on its shorter side;  five times  A = X X^T;  X = a X + (b A + c A A) X
  *
- * Matrices within the model go so: weights of linear layers and convolutions (as rows of one output
- * each) but the last layer's. The rest goes by adamw, with a learning rate of its own.
+ * This applies to matrices within the model: weights of linear layers and convolutions (a row for
+ * each output), except the last layer's. All other parameters use adamw, with a separate learning
+ * rate.
  *
  * Cost of an O x I matrix, n = min(O, I), k the other: 5 (4 n^2 k + 2 n^3) flops; floats of
  * scratch: 2 n k + 2 n^2 of the largest.
@@ -49,10 +50,10 @@ static void muon_unbias(const void *opts, int64_t t, float by[MOMENTS_MOST])
 {
 	const struct muon_opts *o = opts;
 	adamw_unbias(&o->adamw, t, by);
-	by[0] *= (float)o->rest; /* which so reaches graphs that are kept, too */
+	by[0] *= (float)o->rest; /* in this factor it also reaches graphs that a GPU keeps */
 }
 
-/* X and the next X, A and its square, and ||G||^2. */
+/* Scratch for X and the next X, A and its square, and ||G||^2. */
 static void muon_scratch(size_t rows, size_t columns, size_t length[SCRATCH_MOST])
 {
 	size_t n = rows < columns ? rows : columns;
@@ -61,7 +62,7 @@ static void muon_scratch(size_t rows, size_t columns, size_t length[SCRATCH_MOST
 	length[4] = 1;
 }
 
-/* x[n x k] or, if tall, x[k x n]: towards the orthogonal matrix nearest to it. */
+/* Moves x[n x k] or, if tall, x[k x n], towards the orthogonal matrix nearest to it. */
 static void orthogonalise(struct vec *x, struct vec *y, struct vec *a, struct vec *b, size_t n,
 			  size_t k, bool tall)
 {

@@ -1,7 +1,7 @@
 /*
- * optimizer.c - the list of optimisers. A new one is a file of its own, which defines
- * optimizer_NAME, and one line here; what it does to a float is a row and a formula of
- * runtime/device/rules.h, where no other's will do.
+ * optimizer.c - the list of optimisers. To add an optimiser: a file that defines optimizer_NAME,
+ * and one line here. If no existing rule fits, its formula for one float goes to
+ * runtime/device/rules.h, with a row there.
  */
 #include "mvbench.h"
 
@@ -11,7 +11,7 @@
 	X(adamw) \
 	X(lion) \
 	X(muon) \
-	/* the end, so that no line above changes when one is added */
+	/* the end: a new line changes no other line */
 
 #define DECLARE(name) extern const struct optimizer optimizer_##name;
 #define POINT(name)   &optimizer_##name,

@@ -28,7 +28,7 @@ override CPPFLAGS += -I.
 export OMPI_ALLOW_RUN_AS_ROOT = 1
 export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM = 1
 
-# A room is a folder; what belongs to it is what lies in it.
+# A module is a folder: all files in it belong to it.
 objects = $(patsubst %.c,$(B)/%.o,$(wildcard $(addsuffix /*.c,$(1))))
 RUNTIME := $(addprefix runtime/,base device device/cpu comm comm/mpi table config train launch)
 RESULTS := $(addprefix results/,db run ask gate share help)
@@ -37,20 +37,20 @@ TEST := $(call objects,tests tests/unit tests/run)
 TOOL := $(filter-out %/sim_deadlock,$(patsubst %.o,%,$(call objects,tests/tools)))
 SIM_TOOL := $(addprefix $(B)/tests/tools/sim_,train deadlock)
 USER := $(patsubst %.o,%,$(call objects,tests/lib tests/seeds))
-# The tables and an epoch's dealing as the explorer of tests/model leads them, and with one fault each.
+# Code that the explorer of tests/model runs: tables, and the mini-batch assignment of an epoch. Also with one fault each.
 EXPLORED := $(addprefix runtime/table/,table vectors shared blocks rounds order apply updater) \
 	$(addprefix runtime/train/,deal epoch) strategies/exchange runtime/base/rng
 MODEL := $(B)/tests/model/model $(patsubst %.c,$(B)/%,$(wildcard tests/model/faults/*.c))
-# What plug-ins of other people include.
+# Headers for users' plug-ins.
 CONTRACT := mvbench.h runtime/config/run_options.def workloads/net.h workloads/datasets.h strategies/exchange.h strategies/optimizers/optimizer.h
-# The CUDA device, where there is all that it is made of; else the program says what is missing.
+# The CUDA device, if all its headers are installed; otherwise the program reports what is missing.
 HAVE  = $(wildcard $(addsuffix /$(1),$(CUDA)/include /usr/include /usr/include/$(shell uname -m)-linux-gnu))
 MODULE := $(if $(and $(CUDA),$(call HAVE,cudnn.h),$(call HAVE,nccl.h)),$(B)/mvbench_cuda.so)
 FAKE   := $(if $(MODULE),$(if $(filter x86_64,$(shell uname -m)),$(B)/fake/mvbench_cuda.so))
 FAKE_FLAGS = -std=c++17 -g -O3 $(ARCH) -Wall -Wextra -fPIC -fvisibility=hidden -MMD -MP \
 	-isystem $(CUDA)/include
 LIB   = $(addprefix $(B)/libmvbench,.so .a)
-# The same program in the simulated world: other files for the world, SMPI for MPI.
+# The same program on simulated platforms: sim/world in place of some files, SMPI in place of MPI.
 SMPI_OBJ := $(patsubst %.c,$(B)/smpi/%.o,$(wildcard runtime/comm/mpi/*.c))
 SIM  := $(call objects,sim/world) $(SMPI_OBJ)
 
@@ -168,7 +168,7 @@ install: all ## put the program, its figures, its manual page and the library un
 		'Cflags: -I$${includedir}' 'Libs: -L$${libdir} -lmvbench' \
 		"Libs.private: $$(mpicc --showme:link) -lpmix -lm -pthread" \
 		>$(DESTDIR)$(PREFIX)/lib/pkgconfig/libmvbench.pc
-	@[ -n "$(DESTDIR)" ] || ldconfig 2>/dev/null || true # the loader then finds it; root only
+	@[ -n "$(DESTDIR)" ] || ldconfig 2>/dev/null || true # lets the loader find it; needs root
 
 deps: ## install what is missing (Debian packages; root or sudo)
 	@rm -f $(B)/deps; $(MAKE) --no-print-directory $(B)/deps
@@ -194,34 +194,34 @@ $(B)/%.o: %.c | $(B)/deps
 	@echo "  CC $<"
 	@$(if $(filter runtime/comm/mpi/% tests/lib/mpi.c tests/tools/%,$<),mpicc,$(CC)) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
 
-# What only asks is compiled sooner than it would run faster.
+# For test code, compile time matters more than speed.
 $(call objects,tests tests/unit tests/run): OPT = -O1
 $(B)/runtime/config/machine.o: CPPFLAGS += -DMVBENCH_COMMIT='"$(COMMIT)"'
 $(B)/runtime/config/machine.o: $(B)/commit
-$(B)/runtime/config/plugin_file.o: CPPFLAGS += -DMVBENCH_ARCH='"$(ARCH)"' # as plug-ins are compiled
+$(B)/runtime/config/plugin_file.o: CPPFLAGS += -DMVBENCH_ARCH='"$(ARCH)"' # also for plug-ins
 $(B)/main.o: CPPFLAGS += -DMVBENCH_VERSION='"$(VERSION)"'
 $(B)/main.o: runtime/lib/libmvbench.h
-# What is compiled in as text: .sql, .bash, .css and .js beside the file that names it.
+# Files compiled in as text: .sql, .bash, .css and .js in the folder of the file that names them.
 $(B)/results/db/migrate.o: $(wildcard results/db/*.sql results/db/migrations/*.sql)
 $(foreach room,$(RESULTS),$(eval $(call objects,$(room)): $(wildcard $(room)/*.sql $(room)/*.bash)))
 $(B)/sim/validate_report.o: sim/validate.sql
 $(B)/plots/report.o: $(addprefix plots/report,.sql .css .js)
 $(B)/tests/unit/check_store.o: tests/unit/tables_8.sql
-# What the page's policy names: only the script of this hash runs.
+# The content security policy of the report: only the script with this hash runs.
 $(B)/plots/report.o: CPPFLAGS += -DREPORT_SCRIPT='"sha256-$(shell env printf \
 	"$$(sha256sum plots/report.js | sed 's/ .*//; s/../\\x&/g')" | base64)"'
 $(B)/commit: FORCE
 	@mkdir -p $(B); echo '$(COMMIT)' | cmp -s - $@ || echo '$(COMMIT)' >$@
 
-# Programs take of it what they use; what a program defines itself stands before it.
+# Programs link the objects that they use; objects of their own come first and take precedence.
 $(B)/mvbench-objects.a: $(OBJ)
 	@rm -f $@; ar rcsT $@ $^
-# -rdynamic: plug-ins that are loaded find the contract in it.
+# -rdynamic: loaded plug-ins find the functions of mvbench.h in the program.
 LINK = mpicc -rdynamic $(CFLAGS) $(LDFLAGS) $(WRAP) $^ -o $@ $(LIBS)
 SIM_LINK = $(CC) -rdynamic $(CFLAGS) $(LDFLAGS) $(WRAP) $(filter %.o,$^) $(filter %.a,$^) -o $@ $(LIBS) -lsimgrid
 $(B)/mvbench: $(B)/main.o $(B)/mvbench-objects.a
 	@echo "  LD $@"; $(LINK)
-# Its header would redefine malloc, exit and the clock, as for programs that know nothing of it.
+# Disables smpi_helpers.h, which redefines malloc, exit and the clock for programs not written for SMPI.
 SMPI := -isystem /usr/include/smpi -DSMPI_HELPERS_H -DSMPI_HELPERS_INTERNAL_H
 $(B)/smpi/%.o: %.c | $(B)/deps
 	@mkdir -p $(@D)
@@ -229,7 +229,7 @@ $(B)/smpi/%.o: %.c | $(B)/deps
 $(B)/sim/world/world.o $(B)/sim/world/engine.o: CPPFLAGS += $(SMPI)
 $(B)/mvbench-sim: $(B)/main.o $(SIM) $(B)/mvbench-objects.a
 	@echo "  LD $@"; $(SIM_LINK)
-$(B)/tests/main.o: $(B)/main.o # the list of commands, for tests that look at it
+$(B)/tests/main.o: $(B)/main.o # the list of commands, for tests that read it
 	@mkdir -p $(@D); objcopy --redefine-sym main=mvbench_main $< $@
 $(B)/check: WRAP = -Wl,--wrap=_tcase_add_test # tests/select.c
 $(B)/check: $(TEST) $(B)/tests/main.o $(B)/mvbench-objects.a
@@ -244,7 +244,7 @@ $(TOOL): %: %.o $(B)/mvbench-objects.a
 $(B)/tests/fuzz/fuzz: $(call objects,tests/fuzz) $(B)/mvbench-objects.a
 	@echo "  LD $@"; $(LINK)
 
-# The compiler tells the explorer of each access. Flags of its own: what vectors leave behind would make states.
+# The compiler reports each memory access to the explorer. Own flags: values left by vector instructions would add states.
 $(B)/model/%.o: %.c | $(B)/deps
 	@mkdir -p $(@D)
 	@echo "  CC $< (model)"; $(CC) $(CPPFLAGS) -g -std=c11 -D_GNU_SOURCE -O1 $(WARN) -Wno-unused-parameter -fopenmp-simd -MMD -MP -ftrivial-auto-var-init=pattern \
@@ -279,7 +279,7 @@ $(B)/fake/mvbench_cuda.so: $(CUDA_OBJ) $(KERNELS:%=$(B)/fake/%) \
 LIB_OBJ := $(call objects,runtime/lib)
 $(B)/libmvbench.so: $(LIB_OBJ) $(B)/mvbench-objects.a
 	@echo "  LD $@"; mpicc -shared -Wl,--exclude-libs,ALL $(CFLAGS) $(LDFLAGS) -Wl,-soname,$(@F).0 $^ -o $@ -lpmix -lm && ln -sf $(@F) $@.0
-$(B)/libmvbench.a: $(LIB_OBJ) $(B)/mvbench-objects.a # one object, that shows nothing but mvb_*
+$(B)/libmvbench.a: $(LIB_OBJ) $(B)/mvbench-objects.a # one object that exports only mvb_*
 	@echo "  AR $@"; ld -r $^ -o $(@:.a=.o) && objcopy -wG 'mvb_*' $(@:.a=.o) && rm -f $@ && ar rcs $@ $(@:.a=.o)
 $(USER:=.o): CPPFLAGS += -Iruntime/lib
 $(B)/runtime/lib/rendezvous.o: CPPFLAGS += $(shell pkg-config --cflags pmix)
@@ -289,7 +289,7 @@ $(USER): $(B)/%: $(B)/%.o $(LIB)
 	@echo "  LD $@"; $(CC) $(CFLAGS) $(LDFLAGS) $< -o $@ $(LIBRARY) -lz -lm
 
 ifeq ($(MAKELEVEL)$(word 2,$(MAKECMDGOALS)),0)
-MAKEFLAGS += -j$(shell nproc)# of one goal, as make clean test has an order; a -j of the user's goes before it
+MAKEFLAGS += -j$(shell nproc)# single goal only: `make clean test` is ordered; the user's -j has precedence
 endif
 .PHONY: all demo programs test nightly gpu-test lab-test slurm-test bench gpu-bench shapes tutorial reproduce gate-proof bundle deb sanitize tsan threaded chaos fuzz model lint layers install deps clean help FORCE
 .SECONDARY:

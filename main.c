@@ -1,5 +1,5 @@
 /*
- * main.c - the commands: the only list of them, in the order in which help shows them; finds one
+ * main.c - the only list of the commands, in the order in which help shows them; finds a command
  * and runs it.
  */
 #include "results/gate/gate.h"
@@ -63,7 +63,7 @@ static bool is(const char *word, const char *a, const char *b)
 	return strcmp(word, a) == 0 || strcmp(word, b) == 0;
 }
 
-/* What was printed is out, or the command has failed. */
+/* Flushes stdout; the command fails if its output was not written. */
 static int printed(int status)
 {
 	errno = 0;

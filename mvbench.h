@@ -1,13 +1,13 @@
 /*
- * mvbench.h - everything that a strategy may know; what models know too is in workloads/net.h.
+ * mvbench.h - everything that a strategy may use; workloads/net.h adds what models may use.
  *
- * A strategy says how workers that each compute gradients keep one model in step. It is written
- * once, as blocking code seen from one worker, and runs on MPI processes as well as on simulated
- * workers in virtual time. That works because it sees no float, no address, no clock and no
- * network: it calls the functions below, and each platform and device gives them their meaning.
+ * A strategy decides when and how workers exchange gradients or models. It is blocking code,
+ * written once from the view of one worker. It runs on MPI processes and on simulated workers in
+ * virtual time, because it sees no float, address, clock or network: it only calls the functions
+ * below, which each platform and device implements.
  *
  * Letters in shapes: B rows of a mini-batch, I inputs, O outputs, P parameters. Matrices are
- * row-major. Whoever makes a thing frees it. Nothing is allocated between two steps.
+ * row-major. The code that makes an object frees it. Nothing is allocated between two steps.
  */
 #ifndef MVBENCH_H
 #define MVBENCH_H
@@ -16,20 +16,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#pragma GCC visibility push(default) /* what plug-ins that are loaded find in the program */
+#pragma GCC visibility push(default) /* symbols that loaded plug-ins use */
 
 struct vec;      /* floats on a device: host, GPU, or a length without data */
-struct keepsake; /* what a checkpoint holds of a strategy */
-struct account;  /* what it was told of an epoch, and said */
-struct comm;     /* some workers that communicate, and the counters of what they do */
-struct request;  /* a communication under way */
+struct keepsake; /* state of a strategy in a checkpoint */
+struct account;  /* losses and reported values of an epoch */
+struct comm;     /* a group of workers that communicate, with its counters */
+struct request;  /* a pending communication */
 struct table;    /* parameters on a parameter server */
 struct net;      /* a stack of layers */
 struct data;
 struct workload;
 struct worker;
 
-/* ---- Stopping. A failed CHECK is a bug of ours: it ends all ranks ---- */
+/* ---- Stopping. A failed CHECK is a bug in mvbench: it ends all ranks ---- */
 
 void panic(const char *file, int line, const char *fmt, ...)
 	__attribute__((noreturn, format(printf, 3, 4)));
@@ -41,11 +41,11 @@ void panic(const char *file, int line, const char *fmt, ...)
 
 /* A formatted string on the heap; the caller frees it. */
 char *sentence(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* Ends this run because of what the user asked for or gave: one sentence that says what to do.
- * Collective data loading and set-up use it; all ranks stop, exit status 2, nothing is recorded. */
+/* Ends the run because of a user's input, with a message that says what to do. For collective data
+ * loading and set-up: all ranks stop, exit status 2, nothing is recorded. */
 void user_error(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
-/* ---- Options: one row is parser, range, help and results column. --------- */
+/* ---- Options: one row defines parser, range, help and results column. ---- */
 
 enum option_type {
 	OPT_INT,    /* field is int64_t */
@@ -57,34 +57,35 @@ enum option_type {
 	OPT_TIME,   /* double, seconds; takes us, ms, s, min, h */
 };
 
-/* Of a core option: how it is kept, compared and repeated. */
+/* How a core option is stored, compared and replayed. */
 struct option_facts {
-	int since;           /* the version of the database that has it first; 0 = the oldest */
-	const char *earlier; /* its value in runs of before it; NULL = the default */
-	int label; /* its place in names of figures; 0 = short names have it, or need it not */
+	int since;           /* first version of the database that has it; 0 = the oldest */
+	const char *earlier; /* its value in older runs; NULL = the default */
+	int label;           /* its place in names of configurations; 0 = none, or fixed */
 	enum { AS_GIVEN, AS_USED, USED_IF_ANY, OF_SIMULATION, UNSTORED } stored;
-	enum { REPLAY_MUST, REPLAY_MAY, REPLAY_OWN } replay; /* agree with the run replayed */
-	bool kept_apart, repeats; /* by statistics, beside what decides; over which they are */
-	bool compared;            /* what a comparison is of, and not what it is tuned in */
+	enum { REPLAY_MUST, REPLAY_MAY, REPLAY_OWN } replay; /* must it equal the recorded run's? */
+	/* kept_apart: statistics never pool runs that differ in it; repeats: they pool over it
+	 * (seed). */
+	bool kept_apart, repeats;
+	bool compared; /* defines what is compared: mvbench tune does not draw it */
 };
 
 struct option {
 	const char *name; /* "bucket", given as --allreduce.bucket=1MiB */
 	enum option_type type;
 	size_t offset;       /* of the field in the owner's options struct */
-	const char *def;     /* as a user would type it */
+	const char *def;     /* as a user types it */
 	double min, max;     /* inclusive; both 0 = any */
 	const char *choices; /* OPT_CHOICE: "mean|sum" */
-	bool incidental;     /* does not decide the result: no part of a cell's identity */
-	/* NULL, or a sentence: what a range cannot say of one value. NULL = nothing. */
+	bool incidental;     /* does not affect the result: not part of a cell's identity */
+	/* Checks that a range cannot express: NULL or a sentence. NULL = no such check. */
 	char *(*check)(const struct option *o, const char *text);
-	struct option_facts core; /* what run_options.def says; of plug-ins' options: .since */
+	struct option_facts core; /* from run_options.def; plug-ins' options use only .since */
 	const char *help;         /* ends in its unit: "... [steps]" */
 };
 
-/* A row of a table of options: its field of struct OWNER, which the file that has the table
- * defines; type, name, default, help, and then what else there is to say: .min = 1, .choices =
- * "a|b". */
+/* A row of an option table: field of struct OWNER, which the file defines; type, name, default,
+ * help; then other members: .min = 1, .choices = "a|b". */
 #define OPTION(field, type_, name_, def_, help_, ...) \
 	{ \
 		.name = name_, .type = OPT_##type_, .offset = offsetof(OWNER, field), .def = def_, \
@@ -92,17 +93,17 @@ struct option {
 	}
 
 struct setting {
-	const char *name, *value; /* as a user would type them; value NULL: a bare flag */
+	const char *name, *value; /* as a user types them; value NULL: a bare flag */
 };
 
 struct plugin {
 	const char *name;             /* --strategy=NAME, and the results column */
 	const char *summary;          /* one line for help */
-	const struct option *options; /* ends at name NULL; NULL = none */
+	const struct option *options; /* ends at name NULL; NULL = no options */
 	size_t opts_size;             /* of the options struct [bytes] */
 };
 
-/* ---- The run: the core options, resolved, as run_options.def says what they are. ---- */
+/* ---- The run: the resolved core options of run_options.def. ---- */
 
 #define FIELD_OF_INT    int64_t
 #define FIELD_OF_REAL   double
@@ -117,17 +118,17 @@ struct run {
 #include "runtime/config/run_options.def"
 };
 
-/* The most workers, and the most servers, that there can be. */
+/* The largest number of workers, and of servers. */
 enum { WORKERS_MOST = 4096 };
-int64_t workers_leaving(const struct run *run); /* how many --leave names */
+int64_t workers_leaving(const struct run *run); /* the number that --leave names */
 
-/* ---- Vectors. Arguments may not overlap; lengths are checked. y is what changes. ---- */
+/* ---- Vectors. Arguments may not overlap; lengths are checked. Only y changes. ---- */
 
 struct vec *vec_new(struct worker *w, size_t n);              /* zeroed */
 struct vec *vec_slice(struct vec *v, size_t first, size_t n); /* a view: owns no floats */
 void vec_free(struct vec *v);                                 /* NULL is fine */
 size_t vec_len(const struct vec *v);
-bool vec_has_data(const struct vec *v); /* false: a length only, nothing to fill in or read */
+bool vec_has_data(const struct vec *v); /* false: a length without data */
 void vec_put(struct vec *y, const float *host);
 void vec_get(const struct vec *x, float *host);
 void vec_fill(struct vec *y, float a);
@@ -139,7 +140,8 @@ void vec_take_columns(struct vec *y, const struct vec *x, size_t rows, size_t wi
 		      size_t n);
 void vec_put_columns(struct vec *y, const struct vec *x, size_t rows, size_t width, size_t first,
 		     size_t n);
-/* The head of y or x may be used: y[m x n] = op(a)[m x k] op(b)[k x n], op = transpose if set. */
+/* y[m x n] = op(a)[m x k] op(b)[k x n], op = transpose if at, bt. y may be longer: its head is
+ * used. */
 void vec_gemm(struct vec *y, bool at, const struct vec *a, bool bt, const struct vec *b, size_t m,
 	      size_t n, size_t k);
 void vec_add_bias(struct vec *y, const struct vec *b, size_t rows); /* y[r][j] += b[j] */
@@ -149,68 +151,69 @@ void vec_sgd(struct vec *p, struct vec *v, const struct vec *g, float lr, float 
 	     float scale);
 /* y[0] += sum of x[i]^2, from first to end - 1; added up in float64. */
 void vec_add_squares(struct vec *y, const struct vec *x, size_t first, size_t end);
-/* y = most / max(least, sqrt(square[0])) y, where square[1] is a sum of squares: a length that is
- * held to `most`, with least = most; or made `most`, with least next to 0. */
+/* y = most / max(least, sqrt(square[0])) y, where square has one float, the sum of squares of y.
+ * least = most limits the norm to `most`; a tiny `least` sets it to `most`. */
 void vec_limit(struct vec *y, const struct vec *square, float most, float least);
 
-/* An optimiser's pass, where x is one of the floats and g = scale g its gradient; the formulas are
- * in runtime/device/rules.h, and name what they read. */
-enum { MOMENTS_MOST = 2 }; /* vectors beside x that one keeps */
+/* An optimiser's pass over floats x with gradients g = scale g. runtime/device/rules.h has the
+ * formulas, which show the fields that each rule reads. */
+enum { MOMENTS_MOST = 2 }; /* vectors next to x that a rule keeps */
 enum rule_kind { RULE_SGD, RULE_MOMENTUM, RULE_NESTEROV, RULE_ADAMW, RULE_LION };
 struct rule {
 	enum rule_kind kind;
 	float lr, scale, decay;
 	float beta[2], eps;
 };
-/* moment[i] as many as the rule keeps. What it divides by for moments that began as 0 is the step's
- * (struct optimizer). */
+/* moment: as many vectors as the rule keeps. The correction for moments that started at 0 depends
+ * on the step (struct optimizer). */
 void vec_step(struct vec *x, struct vec *const moment[], const struct vec *g,
 	      const struct rule *by);
 
-/* ---- Communication. All wrappers count bytes and time themselves. Collectives on a comm are
- * called by all of its workers in the same order; on a comm of one they return at once. */
+/* ---- Communication. All functions count their bytes and time. All workers of a comm call its
+ * collectives in the same order; on a comm of one worker they return at once. */
 
-/* What becomes of the workers' numbers, place by place. Of floats, where MAX of a NaN may be
- * anything; SUM_INT32 and SUM_INT8 are of other numbers that the same 4 n bytes hold, n int32_t or
- * 4 n int8_t, as vec_put brought them there; their sums have to fit. */
+/* How the workers' numbers are combined, element by element. SUM, MEAN, MAX: floats; MAX of a NaN
+ * is unspecified. SUM_INT32, SUM_INT8: the same 4 n bytes hold n int32_t or 4 n int8_t, put there by
+ * vec_put; their sums must not overflow. */
 enum reduce { SUM, MEAN, MAX, SUM_INT32, SUM_INT8 };
 
 int comm_rank(const struct comm *c);
 int comm_size(const struct comm *c);
-/* Returns when the other end has received: two workers that send to each other hang. */
+/* Returns when the receiver has the data: two workers that send to each other hang. */
 void comm_send(struct comm *c, int to, const struct vec *v);
 void comm_recv(struct comm *c, int from, struct vec *v);
-/* out goes to the peer, and in comes from it, at once; of equal length. The peer calls it too. */
+/* Sends out to the peer and receives in from it at the same time; equal lengths. The peer calls it,
+ * too. */
 void comm_exchange(struct comm *c, int peer, const struct vec *out, struct vec *in);
 void comm_allreduce(struct comm *c, struct vec *v, enum reduce op);
 /* The same for v[first] .. v[first + n - 1] only. */
 void comm_allreduce_part(struct comm *c, struct vec *v, size_t first, size_t n, enum reduce op);
-/* So many may be under way on one comm: one more is a bug. */
+/* The most pending allreduces on one comm; one more is a bug. */
 enum { ALLREDUCES_MOST = 64 };
-/* Started; v[first] .. may not be touched until comm_wait, which sums (no mean). */
+/* Starts a sum (not a mean). v[first] .. v[first + n - 1] may not be used until comm_wait. */
 struct request *comm_allreduce_start(struct comm *c, struct vec *v, size_t first, size_t n);
-void comm_wait(struct request *r); /* r is gone */
+void comm_wait(struct request *r); /* frees r */
 /* all = each worker's mine, in rank order; lengths may differ. */
 void comm_allgather(struct comm *c, struct vec *all, const struct vec *mine);
-/* The same, of equal lengths: without the round of messages in which all tell each other theirs. */
+/* The same for equal lengths: saves the messages that exchange the lengths. */
 void comm_allgather_equal(struct comm *c, struct vec *all, const struct vec *mine);
 void comm_broadcast(struct comm *c, int root, struct vec *v); /* v = the v of rank root */
 void comm_barrier(struct comm *c);
-/* The workers of one color (from 0) make a comm, in the order of their ranks in c. Collective; not
- * between steps. */
+/* Workers with the same color (from 0) form a new comm, in the order of their ranks in c.
+ * Collective; not between steps. */
 struct comm *comm_split(struct comm *c, int color);
 void comm_free(struct comm *c);
 
-/* Part i of n floats cut into `parts` nearly equal pieces starts here; part_of(n, parts, parts) =
+/* The start of part i of n floats cut into `parts` nearly equal parts; part_of(n, parts, parts) =
  * n. */
 static inline size_t part_of(size_t n, size_t parts, size_t i)
 {
 	return (size_t)((unsigned __int128)n * i / parts);
 }
 
-/* ---- Tables: parameters that live on a parameter server, cut into shards. ---- */
+/* ---- Tables: parameters on a parameter server, cut into shards. ---- */
 
-/* What goes with a push. An updater reads what its formula names. */
+/* The numbers of a push. An updater reads those in its formula. */
 struct push {
 	float scale; /* of a delta */
 	float lr, momentum, rho, lambda;
@@ -218,33 +221,33 @@ struct push {
 	float eps;
 };
 
-/* The initial value: rank 0's, the mean of all workers', or their sum. */
+/* The initial value: that of rank 0, the mean over the workers, or their sum. */
 enum table_init { TABLE_MASTER, TABLE_AVERAGE, TABLE_SUM };
 
 struct table_terms {
-	const char *updater; /* what a push does to W, see UPDATER_OPTIONS; NULL = "add" */
-	bool rounds;         /* bulk-synchronous: a pull waits for everybody's push */
-	int64_t backup;      /* with rounds: so many pushes are not waited for, and dropped */
-	int64_t lead;        /* with bounded: pushes that a worker may be ahead of the slowest */
+	const char *updater; /* how a push changes W, see UPDATER_OPTIONS; NULL = "add" */
+	bool rounds;         /* bulk-synchronous: a pull waits for the push of every worker */
+	int64_t backup;      /* with rounds: late pushes per round that are dropped, not awaited */
+	int64_t lead;        /* with bounded: the most pushes a worker is ahead of the slowest */
 	bool bounded;
-	/* Pushes are table_syncs. One client then needs no copy: the table is its init vector. */
+	/* All pushes are table_syncs. A single worker then needs no copy: its init is the table. */
 	bool syncs;
 	enum table_init init;
 };
 
-/* Collective. W starts as init says, and so do the pulled values: init gets them. Tables that
- * cannot be had on these terms end the run with a sentence (user_error). */
+/* Collective. terms->init decides the initial W, which init receives as the first pulled values.
+ * Ends the run (user_error) if a table with these terms is not possible. */
 struct table *table_new(struct worker *w, struct vec *init, const struct table_terms *terms);
 void table_free(struct table *t); /* collective */
-/* Each is one operation on the shards; pushes are counted with their staleness: others' pushes
- * since this worker's last pull. Waits for nobody, but where the terms say so.
+/* Each call is one operation on the shards. A push is counted with its staleness: the pushes of
+ * other workers since this worker's last pull. Waits for other workers only if the terms say so.
  *   sync       W += scale (param - pulled);  param = pulled = W
  *   push       W = updater(W, g)
  *   push_pull  W = updater(W, g);  param = pulled = W
  *   pull       param = pulled = W
  *   elastic    d = alpha (param - W);  W += d;  param -= d
- * Those that push return false if the push came too late for its round and was dropped; the pull
- * took place. */
+ * Operations with a push return false if the push was too late for its round and was dropped; their
+ * pull is still done. */
 bool table_sync(struct table *t, struct vec *param, float scale);
 bool table_push(struct table *t, const struct vec *g, const struct push *by);
 bool table_push_pull(struct table *t, const struct vec *g, const struct push *by,
@@ -252,26 +255,25 @@ bool table_push_pull(struct table *t, const struct vec *g, const struct push *by
 void table_pull(struct table *t, struct vec *param);
 void table_elastic(struct table *t, struct vec *param, float alpha);
 void table_get(struct table *t, struct vec *out); /* out = W; not counted, no pull */
-int64_t table_version(struct table *t);           /* pushes begun so far */
-/* What n floats to a table (or from it) cost this trainer on average [bytes]: its own shard is
- * free. */
+int64_t table_version(struct table *t);           /* pushes started so far */
+/* Mean cost for this trainer of n floats to (or from) a table [bytes]; its own shard costs 0. */
 double table_bytes(const struct worker *w, double n);
 
-/* The updaters that a push can name (runtime/device/updaters.h), and what each wants of it: */
+/* The updaters that a push can use (runtime/device/updaters.h), and the inputs of each: */
 extern const char updater_choices[]; /* "|add|sgd..." */
 #define UPDATERS (updater_choices + 1)
 struct updater_wants {
-	bool gradient; /* gradients, else deltas */
-	bool momentum; /* plain ones: it keeps v itself */
-	bool betas;    /* those are in the place of --momentum */
-	bool squares;  /* its m is that of a mean of squares, no momentum */
-	bool whole;    /* lr itself, also for a mean: it divides by what takes the place of N */
+	bool gradient; /* takes gradients, otherwise deltas */
+	bool momentum; /* takes --momentum; it keeps v itself */
+	bool betas;    /* takes beta in place of --momentum */
+	bool squares;  /* its m decays a mean of squares: not a momentum */
+	bool whole;    /* takes lr undivided, also for a mean: its own divisor replaces N */
 };
 struct updater_wants updater_wants(const char *name);
 
-/* ---- Random numbers: splitmix64; equal on every platform. ---------------- */
+/* ---- Random numbers: splitmix64; the same on every platform. ------------- */
 
-/* What is drawn; each has streams of its own, numbered by index. */
+/* The purposes; each has its own streams, numbered by index. */
 enum stream {
 	STREAM_DATA,
 	STREAM_INIT,
@@ -284,8 +286,8 @@ enum stream {
 	STREAM_SHARD,
 	STREAM_VALIDATION,
 	STREAM_CELLS,
-	/* Plug-ins' own, of a run one of each kind; index as it likes: rank, or step * trainers +
-	 * rank. The others are the core's. */
+	/* For plug-ins: a run has one of each kind. The plug-in chooses the index: rank, or step *
+	 * trainers + rank. The other streams belong to the core. */
 	STREAM_STRATEGY,
 	STREAM_WORKLOAD,
 	STREAM_OPTIMIZER
@@ -297,13 +299,13 @@ double rng_normal(uint64_t *s);  /* mean 0, variance 1 */
 
 /* ---- Workers. ------------------------------------------------------------ */
 
-/* Floats first .. first + rows columns - 1 of param, as a matrix that products take as W[rows x
- * columns], or a row of biases or the like. */
+/* Floats first .. first + rows columns - 1 of param: a matrix W[rows x columns] of products, or a
+ * row such as biases. */
 struct tensor {
 	size_t first, rows, columns;
-	bool spared; /* --decay=weights leaves it as it is */
-	bool hidden; /* a matrix within the model, neither an embedding nor the last layer's */
-	bool shared; /* held alike by all that share a model, not as a part of it */
+	bool spared; /* --decay=weights does not decay it */
+	bool hidden; /* a matrix inside the model, not an embedding or the last layer */
+	bool shared; /* every worker of the model group has all of it, not a part */
 };
 
 struct worker {
@@ -312,104 +314,105 @@ struct worker {
 	const struct run *run;
 	const struct strategy *strategy;
 	const void *opts; /* the strategy's options struct */
-	void *state;      /* the strategy's own: state_size bytes, zeroed */
+	void *state;      /* of the strategy: state_size bytes, zeroed */
 	const struct workload *workload;
 	const void *workload_opts;
-	struct net *net; /* the workload's model, where it is a net */
-	void *model;     /* the workload's own: state_size bytes, zeroed */
+	struct net *net; /* the workload's model, if it is a net */
+	void *model;     /* of the workload: state_size bytes, zeroed */
 	const struct optimizer *optimizer;
 	const void *optimizer_opts;
 
-	struct vec *param, *grad; /* [P], same layout: what this worker holds of the model */
-	struct vec *moment[MOMENTS_MOST]; /* [P], what the optimiser keeps; NULL = no more */
-	int64_t fresh;                    /* the step after which they were 0 */
-	const struct tensor *tensor;      /* of param, in order: all of it */
+	struct vec *param, *grad;         /* [P], same layout: this worker's part of the model */
+	struct vec *moment[MOMENTS_MOST]; /* [P], state of the optimiser; NULL = unused */
+	int64_t fresh;                    /* the moments were 0 after this step */
+	const struct tensor *tensor;      /* all of param, in order */
 	size_t tensors;
-	const struct param_group *group; /* the same, as the optimiser takes it */
+	const struct param_group *group; /* the same, as groups of the optimiser */
 	size_t groups;
 	struct vec *scratch; /* of groups */
-	struct vec *squares; /* [1], of --clip: the gradient's; NULL without it */
-	/* What evaluation needs beside param and nobody trains: running means and variances. Each
-	 * worker's own in training; their mean over the models is evaluated. NULL = none. */
+	struct vec *squares; /* [1], for --clip: of the gradient; NULL without it */
+	/* Untrained state that evaluation needs: running means and variances. Each worker has its
+	 * own in training; evaluation uses their mean over the models. NULL = none. */
 	struct vec *buffer;
 	const size_t *layer; /* layer i is floats layer[i]..layer[i+1] of param */
 	size_t layers;
-	/* What of the whole model a row multiplies [flops]: flops[i] backward in layer i,
-	 * flops[layers] forward in all. NULL = not known. */
+	/* Work of a row in the whole model [flops]: flops[i] for the backward pass of layer i,
+	 * flops[layers] for the whole forward pass. NULL = not known. */
 	const double *flops;
 	int64_t model_params; /* trainable parameters of the whole model */
 
 	struct comm *all;         /* every trainer */
-	struct comm *model_group; /* the trainers that share one model: draw one mini-batch */
-	struct comm *data_group;  /* the trainers that hold the same part of a model */
+	struct comm *model_group; /* trainers that share a model, and so a mini-batch */
+	struct comm *data_group;  /* trainers with the same part of a model */
 
 	const struct data *train, *test;
-	const int32_t *index; /* rows of this step's mini-batch, */
-	size_t rows;          /* that many */
-	double mean_rows;     /* as many as its loss is the mean over; 0: its rows */
-	int64_t steps;        /* of one epoch */
-	int64_t step, epoch;  /* under way, from 1; steps count on over epochs */
-	double lr;            /* of this step: schedule and --lr-scale applied */
-	double weight;        /* of one trainer's contribution: 1/N for mean, 1 for sum */
+	const int32_t *index; /* [rows]: the rows of this step's mini-batch */
+	size_t rows;
+	double mean_rows;    /* number of rows that its loss is the mean over; 0: rows */
+	int64_t steps;       /* of one epoch */
+	int64_t step, epoch; /* current, from 1; steps count on over epochs */
+	double lr;           /* of this step: schedule and --lr-scale applied */
+	double weight;       /* of one trainer's contribution: 1/N for mean, 1 for sum */
 
-	struct keepsake *kept;   /* what worker_keep and worker_keep_vec name; the loop's */
-	struct account *account; /* of the epoch, by worker_loss and worker_report; the loop's */
-	/* What consensus_mark notes; the loop's: NULL = nobody asks, or replicas are equal. */
+	struct keepsake *kept;   /* of worker_keep and worker_keep_vec; private to the loop */
+	struct account *account; /* of worker_loss and worker_report; private to the loop */
+	/* Copied by consensus_mark; private to the loop. NULL = not measured, or replicas are
+	 * equal. */
 	struct vec *consensus;
-	bool marks, marked; /* it is asked for in this step; it was, in this epoch */
+	bool marks, marked; /* consensus_mark copies in this step; it has copied in this epoch */
 
-	/* A strategy's init sets it: this run can do without the slot. Where step waits for what it
-	 * would have begun there, it waits for nothing, and models drift apart. */
+	/* Set by a strategy's init: this run does not need layer_ready. If step waits for
+	 * operations that only layer_ready starts, they are missing, and the models drift apart. */
 	bool no_layer_ready;
 	struct device *dev;
 	struct stats *stats;
-	struct tables *tables; /* made when a strategy asks for the first */
+	struct tables *tables; /* made with the strategy's first table */
 };
 
-/* After work of its own on the host, between vec_get and vec_put, a plug-in says what it came to:
- * so many floats that a plain loop, which the compiler can vectorise, reads twice and writes once;
- * what branches, or depends on the float before, counts several times. A simulated worker takes as
- * long as that was measured to take (1 ns a float where nobody measured); a real one has taken it.
- * Not called inside a workload's gradient, whose time has it already. */
+/* A plug-in that computes on the host, between vec_get and vec_put, reports the work here: the
+ * number of floats that a vectorisable loop reads twice and writes once. Code that branches, or
+ * depends on the previous float, counts several times. A simulated worker takes the calibrated time
+ * of such a loop (1 ns per float if not calibrated); for a real one the call does nothing. Do not
+ * call it in a workload's gradient, whose time already includes the work. */
 void worker_charge(const struct worker *w, double floats);
 
-/* What a strategy has to find as it left it when a run goes on from a checkpoint (--save), beside
- * param, velocity, buffer and tables: its init names it, each once, after it has made it. The bytes
- * hold no address, and are a multiple of a float's. */
+/* Registers state of a strategy for checkpoints (--save), in addition to param, moments, buffer and
+ * tables. init calls it once for each object, after making it. The bytes hold no address; their
+ * number is a multiple of sizeof(float). */
 void worker_keep_vec(struct worker *w, struct vec *v); /* NULL is fine */
 void worker_keep(struct worker *w, void *state, size_t bytes);
 
-/* The mean loss of the rows that this worker has trained on since it last asked, or since the epoch
- * began: in step and fetch, those of its last gradient are the newest. Its own: a mean over workers
- * takes an allreduce of a vec of one. NaN = there were none, or a simulation is of time alone. Not
- * asked for, it costs nothing; asked for, a GPU is waited for and 24 bytes are copied, so that it
- * stands for about the time of a launch: there, ask every so many steps. A `local` step may not. */
+/* The mean loss of the rows that this worker has trained on since its last call, or since the start
+ * of the epoch. In step and fetch the rows of its last gradient are the newest. It is local: a mean
+ * over workers needs an allreduce of a vec of one. NaN = no rows, or a simulation without training.
+ * A call on a GPU waits for it and copies 24 bytes, and idles it for about the time of a launch:
+ * call it only every few steps there. A `local` step may not call it. */
 double worker_loss(struct worker *w);
 
-/* A figure of the strategy's own, such as an interval that it chose: table epoch_value keeps, by
- * this name, the mean of what all workers said in an epoch, each time alike, and how often. Where
- * nobody spoke there is no row; NaN says nothing. A name has 1 to 31 characters, and a strategy
- * has so many. Cheap: it looks for the name, adds, and allocates nothing. */
+/* Reports a value of the strategy, such as an interval that it chose. Table epoch_value stores, by
+ * name, the mean over all reports of all workers in an epoch, and their number; without reports
+ * there is no row. NaN is ignored. A name has 1 to 31 characters; a strategy has at most
+ * REPORTS_MOST names. Cheap: it looks up the name, adds, and allocates nothing. */
 enum { REPORTS_MOST = 16 };
 void worker_report(struct worker *w, const char *name, double value);
 
 /* The local optimiser's step, with the gradient scale grad; --clip may shorten grad. */
 void local_step(struct worker *w, double scale);
-/* The same in two, for a strategy that has something to do between them, or whose step is another:
- * what --clip and --weight-decay make of grad, where the optimiser's decay is a part of it; and the
- * step that is left then. */
+/* local_step in two parts, for a strategy that acts between them or takes another step: first
+ * --clip and --weight-decay change grad (decay only if the optimiser has it in the gradient); then
+ * the optimiser's step. */
 void local_gradient(struct worker *w);
 void local_update(struct worker *w);
-/* After param was brought together with others': the moments are kept, averaged over the data group
- * or begun anew, as --state says. Collective where they are averaged. */
+/* Called after param was averaged or exchanged with other workers: --state decides whether the
+ * moments are kept, averaged over the data group, or reset. Collective if they are averaged. */
 void local_met(struct worker *w);
 
-/* Where workers' models differ, a strategy calls it right before param is brought together with
- * others': what the consensus distance of an epoch is measured by. It copies param at the last such
- * meeting of an epoch, else it does nothing; a strategy that never calls is measured at its end. */
+/* A strategy whose workers have different models calls it right before param is averaged or
+ * exchanged. The last such call of an epoch copies param for the consensus distance; others do
+ * nothing. Without calls the distance is measured at the end of the epoch. */
 void consensus_mark(struct worker *w);
 
-#include "strategies/optimizers/optimizer.h" /* what each worker steps by */
+#include "strategies/optimizers/optimizer.h" /* the step of each worker */
 
 /* ---- Strategies: strategies/NAME.c defines strategy_NAME; strategies/strategy.c lists it. ---- */
 
@@ -423,15 +426,15 @@ enum split { WHOLE, BY_OUTPUT, BY_INPUT };
 
 struct linear {
 	size_t in, out;        /* of the whole layer: I, O */
-	size_t chain, chained; /* place in a run of linear layers with only elementwise
-					   layers between, and how long that run is */
-	bool first;            /* no layer below wants its gradient */
+	size_t chain, chained; /* place in a chain of linear layers with only elementwise
+					   layers between, and the length of that chain */
+	bool first;            /* no layer below needs its gradient */
 	enum split split;
-	bool x_split;                                /* x is this worker's part already */
+	bool x_split;                                /* x is already this worker's part */
 	size_t in_first, in_held;                    /* columns of W held here */
 	size_t out_first, out_held;                  /* rows of W held here */
 	size_t bias_held;                            /* floats of b held here */
-	size_t places;                               /* rows of it that a row of data makes */
+	size_t places;                               /* rows of x for each row of data */
 	size_t rows_max;                             /* the largest B */
 	struct vec *weight, *bias, *dweight, *dbias; /* slices of param and grad */
 	struct vec *part; /* scratch [rows_max x in_held], NULL unless BY_INPUT on whole x */
@@ -439,20 +442,20 @@ struct linear {
 
 struct linear_ops {
 	/* Called when the net is laid out, before memory exists: sets split .. bias_held. Returns
-	 * NULL, or a sentence (heap): why the layer cannot be spread over so many workers. */
+	 * NULL, or a sentence (heap): why this number of workers cannot split the layer. */
 	char *(*place)(const struct worker *w, struct linear *l);
 	void (*forward)(struct worker *w, struct linear *l, struct vec *y, const struct vec *x,
 			size_t rows);
-	/* dy in; dweight, dbias and dx out; dx NULL for the first layer. */
+	/* Input dy; output dweight, dbias and dx; dx NULL for the first layer. */
 	void (*backward)(struct worker *w, struct linear *l, struct vec *dx, const struct vec *dy,
 			 const struct vec *x, size_t rows);
 };
-extern const struct linear_ops linear_whole; /* the plain ones; a strategy may build on them */
-/* The linear layers of a net, for cost formulas: NULL past the last. */
+extern const struct linear_ops linear_whole; /* without a split; a strategy may use them */
+/* Linear layer i of a net, for cost formulas; NULL after the last. */
 const struct linear *net_linear_at(const struct net *net, size_t i);
 
-/* Times of a step, as calibrations or recorded runs tell them: of N workers side by side, and of a
- * whole model [s]. NaN = not known, and so is what is made of it. */
+/* Times of a step from calibrations or recorded runs: of N workers side by side, for a whole model
+ * [s]. NaN = not known; results that use it are NaN, too. */
 #define STEP_TIMES(X) \
 	X(T_one, "a step of one worker alone") \
 	X(T_step, "a step of one of the workers, its update in it") \
@@ -472,8 +475,8 @@ const struct linear *net_linear_at(const struct net *net, size_t i);
 	X(T_elastic, "a push and pull, of elastic averaging")
 
 struct costs {
-	double steps; /* of an epoch, of one trainer */
-	double N, G;  /* workers, and how many of them share one model */
+	double steps; /* of one trainer in an epoch */
+	double N, G;  /* workers; workers that share one model */
 	double X;     /* steps between synchronisations */
 #define STEP_TIMES_FIELD(name, means) double name;
 	STEP_TIMES(STEP_TIMES_FIELD)
@@ -482,101 +485,101 @@ struct costs {
 
 struct expected {
 	double seconds;      /* of an epoch */
-	const char *formula; /* NULL = none for these options */
-	struct costs c;      /* what was put in */
-	bool at_best;        /* it takes that or longer */
+	const char *formula; /* NULL = no formula for these options */
+	struct costs c;      /* the inputs */
+	bool at_best;        /* seconds is a lower bound */
 };
-/* An expression in fields of a struct costs c, and its text: what is computed is what is shown. */
+/* An expression in fields of struct costs c, with its text: the shown formula is computed. */
 #define EXPECTED(expression, ...) \
 	((struct expected){.seconds = (expression), .formula = #expression, .c = c, __VA_ARGS__})
-static inline double positive(double x) /* or 0 where it is less; NaN stays */
+static inline double positive(double x) /* 0 for negative x; NaN stays */
 {
 	return x < 0 ? 0 : x;
 }
 
-/* Its flags are promises: what is said of each is what goes wrong where it is not so, without a
- * word;
- * --check-promises looks for that, and names the flag, but where it says unseen. */
+/* The flags are promises. Each comment says what silently goes wrong if a flag is wrong.
+ * --check-promises detects this and names the flag, except where the comment says "unseen". */
 struct strategy {
 	struct plugin plugin;
 	size_t state_size; /* of worker->state [bytes] */
-	/* NULL = can run; else refuses this configuration before anything starts: a sentence
-	 * (heap). */
+	/* Checks the configuration before anything starts: NULL, or a sentence (heap) that refuses
+	 * it. */
 	char *(*refuse)(const struct run *run, const void *opts);
 	/* How many workers share one model. NULL = 1: whole model on every worker. */
 	int (*model_workers)(const struct run *run, const void *opts);
 	const struct linear_ops *linear; /* NULL = linear_whole */
 	void (*init)(struct worker *w);  /* after the workload's; NULL = nothing to do */
-	/* In every step before the gradient: makes param what the gradient is to be of (a look
-	 * ahead, what was pulled of a model, or came late). The mini-batch is in: w->index, w->rows
-	 * (0: it has none) and w->lr are this step's. step finds param as this left it. Not in the
-	 * warm-up, where gradients are nobody's. NULL = as the step before left it. */
+	/* Called in every step before the gradient: sets param to the point of the gradient (a
+	 * look-ahead, a pulled or a delayed model). w->index, w->rows (0: no mini-batch) and w->lr
+	 * are those of this step. step finds param as fetch left it. Not called in the warm-up,
+	 * whose gradients are not used. NULL = param is as the previous step left it. */
 	void (*fetch)(struct worker *w);
-	/* step touches nothing but this worker's vectors, and w->lr. Else: a GPU repeats what the
-	 * first such step asked of it, and nothing that the host did: not its messages, sums,
-	 * counts. */
+	/* step uses only this worker's vectors and w->lr. Otherwise a GPU, which replays the
+	 * operations of the first such step, omits what the host does: messages, sums, counts. */
 	bool local;
-	/* Called as the backward pass leaves layer i: its part of grad is final. NULL = wait. */
+	/* Called after the backward pass of layer i: its part of grad is final. NULL = not used. */
 	void (*layer_ready)(struct worker *w, size_t i);
-	void (*step)(struct worker *w); /* grad is fresh: make param ready */
-	/* Before a barrier and at the end: push what is outstanding. NULL = nothing ever is. */
+	void (*step)(struct worker *w); /* grad is new: updates param */
+	/* Before a barrier and at the end: pushes pending changes. NULL = there are never any. */
 	void (*flush)(struct worker *w);
-	/* After a barrier inside the training: start equal again. NULL = nothing to do. */
+	/* After a barrier during training: makes models equal again. NULL = nothing to do. */
 	void (*rejoin)(struct worker *w);
-	void (*fini)(struct worker *w); /* frees what init made; NULL = nothing */
-	/* Where evaluation finds the model: fills model[P] with what this trainer knows of it,
-	 * without waiting for others; model may be w->param itself. NULL = param. */
+	void (*fini)(struct worker *w); /* frees objects of init; NULL = nothing */
+	/* The model to evaluate: fills model[P] with this trainer's view of it, without waiting for
+	 * other workers; model may be w->param itself. NULL = param. */
 	void (*canonical)(struct worker *w, struct vec *model);
-	/* The model is the mean of what the trainers gave, else that of one of a data group, as all
-	 * give the same. Not set where they differ: the others' work is never evaluated. Set where
-	 * they are the same: a reduction for nothing. */
+	/* The evaluated model is the mean over the trainers' canonical models; otherwise that of
+	 * one trainer of a data group, because all are equal. Not set although they differ: only
+	 * one is evaluated. Set although they are equal: a useless reduction. */
 	bool average;
-	/* The result depends on the order of arrival, at default options. Not set where it does:
-	 * equal seeds have different results, and tests that hold it to itself and to simulations
-	 * fail now and then. */
+	/* With default options, the result depends on the order of arrival. Not set although it
+	 * does: equal seeds give different results, and tests that compare runs with each other and
+	 * with simulations sometimes fail. */
 	bool asynchronous;
-	/* Trainers may stop for good (--leave), and the others go on. Set where one waits for them:
-	 * that one hangs until --stall-timeout names it. Unseen. */
+	/* Trainers may stop for good (--leave), and the others continue. Set although a trainer
+	 * waits for them: it hangs until --stall-timeout reports it. Unseen. */
 	bool may_leave;
-	/* NULL = one trainer may be dealt more mini-batches than another (--deal) where it may
-	 * leave. Else the same, or a static sentence: why all need as many with these options. NULL
-	 * where they need them: who has more waits at the end, as with may_leave. Unseen. */
+	/* NULL, or returns NULL: --deal may give trainers different numbers of mini-batches, if
+	 * may_leave and tables are set. Otherwise returns a static sentence: why all need the same
+	 * number with these options. NULL although they need it: a trainer with more mini-batches
+	 * waits at the end, as with may_leave. Unseen. */
 	const char *(*even)(const struct run *run, const void *opts);
-	/* Keeps parameters on a server: --servers and --record mean something. Not set: table_new
-	 * ends the run, always. Set, and no table is made: servers stand idle. */
+	/* Uses tables: --servers and --record have an effect. Not set: table_new always ends the
+	 * run. Set, but no table is made: the servers are idle. */
 	bool tables;
-	/* Calls local_met: never, as moments stay equal; each worker when it comes; all of a data
-	 * group at once. NEVER where it does: --state is refused though it had a meaning. TOGETHER
-	 * where they come alone: --state=average hangs. Unseen the other way: it does nothing. */
+	/* Calls local_met: never, because moments stay equal; each worker at its own time; or all
+	 * of a data group together. NEVER although it does: --state is refused without need.
+	 * TOGETHER although workers call alone: --state=average hangs. The reverse, a missing call,
+	 * is unseen: --state has no effect. */
 	enum { MEETS_NEVER, MEETS_ALONE, MEETS_TOGETHER } meets;
-	/* What one trainer sends in one step, averaged over trainers and sync_every steps of equal
-	 * batches [bytes]. Tests hold the counted bytes to it. */
+	/* Bytes that a trainer sends in a step, as a mean over trainers and sync_every steps of
+	 * equal batches. Tests compare the counted bytes with it. */
 	double (*bytes_per_step)(const struct worker *w);
-	/* What an epoch takes on workers that are alike. run and opts as given, for what c does not
-	 * say; c is its own, to put in what an option makes of a figure. NULL = nobody knows. */
+	/* The time of an epoch on equal workers. run and opts: as given, for data that c lacks. c
+	 * is a copy, which expect may change for its options. NULL = no cost formula. */
 	struct expected (*expect)(struct costs c, const struct run *run, const void *opts);
-	/* Values of its options that are worth a prediction beside the given ones, one at a time;
-	 * ends at name NULL. NULL = none */
+	/* Other values of its options that mvbench advise predicts, too, one at a time; ends at
+	 * name NULL. NULL = none. */
 	const struct setting *variants;
 };
 extern const struct strategy *const strategies[]; /* ends at NULL */
 
-/* ---- Plug-ins in files of one's own (--strategy=NAME.c): the file ends in
+/* ---- Plug-ins in a user's file (--strategy=NAME.c): the file ends in
  *     MVBENCH_PLUGIN(.strategy = &strategy_mine);
  * or .workload, .optimizer. ---- */
 
-/* Grows when what was compiled with an older contract would not do any more. */
+/* Grows when plug-ins compiled with the older contract no longer work. */
 #define CONTRACT_VERSION 1
 struct plugin_file {
 	uint32_t version;  /* first in all versions, */
-	uint32_t bytes[4]; /* and these where it is the same: what it was compiled with */
+	uint32_t bytes[4]; /* if equal, then these: struct sizes at compilation */
 	const struct strategy *strategy;
 	const struct workload *workload;
 	const struct optimizer *optimizer;
 };
 #define CONTRACT_BYTES \
 	sizeof(struct run), sizeof(struct worker), sizeof(struct strategy), sizeof(struct optimizer)
-extern const struct plugin_file mvbench_plugin; /* a plug-in's */
+extern const struct plugin_file mvbench_plugin; /* defined by the plug-in */
 #define MVBENCH_PLUGIN(...) \
 	const struct plugin_file mvbench_plugin = { \
 		.version = CONTRACT_VERSION, .bytes = {CONTRACT_BYTES}, __VA_ARGS__}

@@ -1,12 +1,12 @@
 /*
- * account.c - what a strategy is told of the epoch under way, and what it says of it.
+ * account.c - what a strategy can ask about the current epoch, and report about it.
  */
 #include "runtime/train/trainer.h"
 
 #include <math.h>
 #include <string.h>
 
-/* The device's tally is the epoch's: what is taken from it early is kept for that. */
+/* The device's tally is that of the whole epoch: losses taken from it earlier are added up here. */
 double worker_loss(struct worker *w)
 {
 	struct tally t;

@@ -1,16 +1,15 @@
 /*
- * checkpoint.c - what a run begins with (--init-from), what it keeps (--save), and how it goes on
- * from that as if nothing had happened.
+ * checkpoint.c - checkpoints: what a run begins with (--init-from), what it keeps (--save), and how
+ * an interrupted run continues as if it had not been interrupted.
  *
- * A checkpoint has the model that is evaluated, put together from its parts where workers share
- * one; and of each worker param, moments, buffer, what its strategy names (worker_keep), and what
- * its tables keep. It is made at a barrier, where nothing is under way, and every order, mini-batch
- * and mask is drawn from the seed and the number of its epoch or step: so there is nothing else
- * that decides the losses to come. Not kept: times of arrival, which only asynchronous strategies
- * depend on.
+ * A checkpoint has the evaluated model, assembled from its parts if workers share one. For each
+ * worker it has param, moments, buffer, what its strategy names (worker_keep), and what its tables
+ * keep. It is made at a barrier, where no operation is pending. Every order, mini-batch and mask is
+ * drawn from the seed and the number of its epoch or step. Nothing else decides the losses to come,
+ * except times of arrival, which only asynchronous strategies depend on; these are not kept.
  *
- * To go on, the run first begins as with --init-from, so that tables have W; then every worker gets
- * back its own. Cost of a checkpoint: a copy of all on rank 0, and the file.
+ * To continue, the run first begins as with --init-from: tables then have W. Then each worker gets
+ * its state back. Cost of a checkpoint: a copy of everything on rank 0, and the file.
  */
 #include "runtime/train/trainer.h"
 
@@ -19,10 +18,10 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- What strategies name --------------------------------------------------------- */
+/* ---- A worker's state ------------------------------------------------------------- */
 
 struct keepsake {
-	struct vec *v; /* or */
+	struct vec *v; /* or, if NULL: */
 	void *state;
 	size_t bytes;
 	struct keepsake *next;
@@ -51,7 +50,7 @@ void worker_keep(struct worker *w, void *state, size_t bytes)
 
 enum { OWN = 7 };
 
-/* All that a worker has: the loop's own, then the strategy's. */
+/* The whole state of a worker: the training loop's, then the strategy's. */
 static void keep_own(struct trainer *r, struct keepsake own[OWN])
 {
 	struct worker *w = &r->w;
@@ -67,7 +66,7 @@ static void keep_own(struct trainer *r, struct keepsake own[OWN])
 					   .next = &own[i + 1]};
 }
 
-/* Bytes of a worker's part: that, and what its tables keep. */
+/* Size of a worker's state: this list, and what its tables keep [bytes]. */
 static size_t state_bytes(const struct trainer *r, const struct keepsake *k)
 {
 	size_t n = tables_kept(r->w.tables) * sizeof(float);
@@ -90,7 +89,7 @@ static void keep_state(struct trainer *r, const struct keepsake *k, char *at, bo
 
 /* ---- The whole model ---------------------------------------------------------------- */
 
-/* Where the floats of param lie in it; heap. */
+/* The places of param's floats in the whole model; heap. */
 static size_t *places_of(const struct worker *w)
 {
 	size_t n = vec_len(w->param), *place = must(malloc((n + 1) * sizeof *place));
@@ -101,8 +100,8 @@ static size_t *places_of(const struct worker *w)
 	return place;
 }
 
-/* Of the model that is evaluated, on rank 0: its parameters, put together from what the workers of
- * the first model hold, and its buffers. Others get NULL. Heap. */
+/* The evaluated model, on rank 0: its parameters, assembled from the workers of the first model,
+ * and its buffers. Other ranks get NULL. Heap. */
 static float *gather_model(struct trainer *r)
 {
 	struct worker *w = &r->w;
@@ -126,7 +125,7 @@ static float *gather_model(struct trainer *r)
 	return model;
 }
 
-/* Collective: of rank 0's whole model each takes what it holds. */
+/* Collective: each worker takes its part of rank 0's whole model. */
 static void scatter_model(struct trainer *r, const struct checkpoint *k)
 {
 	struct worker *w = &r->w;
@@ -146,7 +145,7 @@ static void scatter_model(struct trainer *r, const struct checkpoint *k)
 
 /* ---- The beginning ------------------------------------------------------------------- */
 
-/* A name of its own: nobody else began here then. */
+/* A unique name, from this process's host, number and times. */
 static void name_run(char name[HASH_ROOM])
 {
 	char *who AUTOFREE = sentence("%s %d %lld %lld", machine()->host, (int)getpid(),
@@ -197,7 +196,7 @@ void checkpoint_begin(struct trainer *r)
 	r->initial = NULL;
 }
 
-/* Rank 0 hands every other its part; heap. bytes: what this one expects. */
+/* Rank 0 sends each other rank its state; heap. bytes: what this rank expects. */
 static char *receive_state(struct trainer *r, size_t bytes)
 {
 	char *mine = must(malloc(bytes + 1));
@@ -240,7 +239,7 @@ void checkpoint_resume(struct trainer *r)
 	r->first_loss = r->head.first_loss;
 	r->trained = r->head.trained;
 	if (r->head.epoch == r->head.epochs)
-		r->last = r->resumed; /* all that was left to do was to say so */
+		r->last = r->resumed; /* it had only to be marked as ended */
 	else
 		checkpoint_free(r->resumed);
 	r->resumed = NULL;
@@ -248,7 +247,7 @@ void checkpoint_resume(struct trainer *r)
 
 /* ---- The ends of epochs -------------------------------------------------------------- */
 
-/* On rank 0; others get NULL. */
+/* On rank 0; other ranks get NULL. */
 static struct checkpoint *gather_checkpoint(struct trainer *r)
 {
 	struct keepsake own[OWN];
@@ -314,7 +313,7 @@ void checkpoint_end(struct trainer *r)
 		return;
 	r->last->head.ended = true;
 	char *wrong = write_checkpoint(r, r->last);
-	if (wrong) /* what is kept is whole all the same */
+	if (wrong) /* the checkpoint before it is still complete */
 		complain(wrong);
 }
 

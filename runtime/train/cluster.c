@@ -1,6 +1,6 @@
 /*
- * cluster.c - the machines of a run: what each rank knows of where it is, gathered on rank 0 before
- * anything is recorded, and how fast the wires between them are.
+ * cluster.c - the machines of a run: what each rank knows of its host, gathered on rank 0 before
+ * anything is stored, and the speed of the network between the hosts.
  */
 #include "runtime/train/trainer.h"
 
@@ -14,9 +14,9 @@
 
 extern char **environ;
 
-/* ---- What a rank knows of itself ------------------------------------------- */
+/* ---- A rank's own host ----------------------------------------------------- */
 
-/* Of its link [bit/s]; 0: virtual ones, and many containers', say nothing. */
+/* Speed of the interface's link [bit/s]; 0: unknown, as for virtual links and many containers. */
 static int64_t link_speed(const char *interface)
 {
 	char *path AUTOFREE = sentence("/sys/class/net/%s/speed", interface),
@@ -25,7 +25,7 @@ static int64_t link_speed(const char *interface)
 	return mbit > 0 ? mbit * 1000000 : 0;
 }
 
-/* The first that is no loopback's: by which others reach it, if there is one network. */
+/* The first address that is not a loopback's. If there is one network, others reach it there. */
 static void find_address(struct rank_row *me)
 {
 	struct ifaddrs *all = NULL;
@@ -48,7 +48,7 @@ static void commit_of(char text[COMMIT_ROOM])
 	snprintf(text, COMMIT_ROOM, "%s%s", m->git_commit, m->git_dirty ? "-dirty" : "");
 }
 
-/* Of the first core; virtual machines often do not say. */
+/* Clock rate of the first core; NaN: unknown, as on many virtual machines. */
 static double clock_mhz(void)
 {
 	char *now AUTOFREE = text_read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq"),
@@ -63,7 +63,7 @@ static struct rank_row myself(const struct plan *p)
 	const struct machine *m = machine();
 	struct rank_row me;
 	cpu_set_t allowed;
-	memset(&me, 0, sizeof me); /* all of it travels */
+	memset(&me, 0, sizeof me); /* all bytes are sent */
 	snprintf(me.host, sizeof me.host, "%s", m->host);
 	snprintf(me.cpu, sizeof me.cpu, "%s", m->cpu);
 	snprintf(me.libraries, sizeof me.libraries, "%s, %s%s%s", m->mpi, m->onednn,
@@ -87,7 +87,7 @@ static struct rank_row myself(const struct plan *p)
 
 /* ---- The machines, on rank 0 ------------------------------------------------ */
 
-/* Hosts are numbered by their lowest ranks. */
+/* Numbers the hosts in the order of their lowest ranks. */
 static void number_hosts(struct cluster *c, int *number)
 {
 	for (int r = 0; r < c->ranks; r++) {
@@ -101,8 +101,8 @@ static void number_hosts(struct cluster *c, int *number)
 	}
 }
 
-/* Has this host fewer cores that its ranks may use than they have compute threads? A server is
- * one. */
+/* Do the ranks of this host have more compute threads than cores that they may use? A server has
+ * one thread. */
 static bool host_is_full(const struct cluster *c, const int *number, int host, int threads,
 			 int *ranks, int *cores)
 {
@@ -119,7 +119,7 @@ static bool host_is_full(const struct cluster *c, const int *number, int host, i
 	}
 	for (int i = 0; i < CPUS_MOST / 8; i++)
 		*cores += __builtin_popcount(allowed[i]);
-	return *cores > 0 && wanted > *cores; /* 0: there are more than CPUS_MOST */
+	return *cores > 0 && wanted > *cores; /* 0 cores: all have numbers >= CPUS_MOST */
 }
 
 static void look_for_full_hosts(struct cluster *c, const int *number, int threads)
@@ -138,7 +138,7 @@ static void look_for_full_hosts(struct cluster *c, const int *number, int thread
 	}
 }
 
-/* Several workers on a GPU, in turns or under MPS, are no GPUs each: their ranks say so. */
+/* Notes in the ranks' `libraries` how many workers share a GPU, in turns or under MPS. */
 static void look_for_shared_gpus(struct cluster *c, const int *number)
 {
 	for (int r = 0; r < c->workers; r++) {
@@ -163,7 +163,7 @@ static int by_text(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Sorted, with that between them; heap. */
+/* The sorted words, separated by `between`; heap. */
 static char *joined(const char **word, size_t n, const char *between)
 {
 	qsort(word, n, sizeof *word, by_text);
@@ -178,8 +178,8 @@ static char *names_of_hosts(const struct cluster *c, const int *number)
 	return joined(name, (size_t)c->hosts, ",");
 }
 
-/* What Open MPI was told from outside, by the user or by mvbench; mpirun's own words to its
- * processes left out. */
+/* Open MPI's settings from the user or from mvbench, without those that mpirun itself passes to its
+ * processes. */
 static char *settings_of_mpi(void)
 {
 	static const char prefix[] = "OMPI_MCA_";
@@ -202,7 +202,7 @@ static char *settings_of_mpi(void)
 	return n ? joined(found, n, " ") : NULL;
 }
 
-/* Heap; NULL: nobody started this process but mvbench. */
+/* Heap; NULL: no launcher; mvbench started this process. */
 static char *launcher_of(void)
 {
 	const char *job = getenv("SLURM_JOB_ID"), *how = !platform_under_launcher()       ? ""
@@ -213,24 +213,24 @@ static char *launcher_of(void)
 	return *how ? sentence("%s", how) : NULL;
 }
 
-/* ---- The wires --------------------------------------------------------------- */
+/* ---- The network ------------------------------------------------------------- */
 
 enum {
 	ROUND_TRIPS = 20,
-	BULKS_KEPT = 3,         /* of one size; the fastest counts */
-	BULK_LEAST = 1 << 12,   /* [floats]; four times as many */
-	BULK_MOST = 1 << 22,    /* until so many, or until one takes */
-	BULK_ENOUGH = 20000000, /* so long [ns] */
-	WIRES_MOST = 5          /* that are measured, one after the other */
+	BULKS_KEPT = 3,         /* messages of the final size; the fastest counts */
+	BULK_LEAST = 1 << 12,   /* first size [floats]; the next is four times as large, ... */
+	BULK_MOST = 1 << 22,    /* ... up to this size, */
+	BULK_ENOUGH = 20000000, /* or until a message takes this time [ns] */
+	WIRES_MOST = 5          /* connections that are measured, one after the other */
 };
 
 struct wire {
 	double latency_s, bandwidth; /* NaN = not measured */
 };
 
-/* The end that measures, and its peer. The shortest of several ways there and back is twice the
- * latency. A bulk goes there, and a float comes back; then the float by which the next bulk is
- * longer, 0 = there is none. */
+/* This end measures; answer_wire is its peer. The shortest of several round trips is twice the
+ * latency. It sends a bulk, and one float comes back. Then it sends the factor by which the next
+ * bulk is longer; 0 = that was the last. */
 static struct wire ask_wire(struct link *l, int peer, float *bulk)
 {
 	struct wire w = {INFINITY, 0};
@@ -241,7 +241,7 @@ static struct wire ask_wire(struct link *l, int peer, float *bulk)
 		link_recv(l, peer, &longer, 1);
 		w.latency_s = fmin(w.latency_s, 0.5e-9 * (double)(clock_now() - start));
 	}
-	/* bulks of this size, each long enough: one alone may have waited for a core */
+	/* kept: bulks of the final size; several, because one alone may have waited for a core */
 	int kept = 0;
 	for (size_t n = BULK_LEAST; longer > 0; n *= (size_t)longer) {
 		nsec start = clock_now();
@@ -271,7 +271,7 @@ static void answer_wire(struct link *l, int peer, float *bulk)
 	}
 }
 
-/* Collective: the worst of the wires from a host to the next, of some that lie evenly. */
+/* Collective: the slowest of some connections from a host to the next, evenly spaced. */
 static void measure_wires(struct link *l, struct cluster *c, const int *number)
 {
 	int wires = c->hosts < WIRES_MOST ? c->hosts : WIRES_MOST, me = link_rank(l);
@@ -301,9 +301,9 @@ static void measure_wires(struct link *l, struct cluster *c, const int *number)
 	}
 }
 
-/* ---- All of it --------------------------------------------------------------- */
+/* ---- The cluster ------------------------------------------------------------- */
 
-/* Before anything travels whose form another build may not share. */
+/* Checked before anything is sent whose layout may differ between builds. */
 static char *check_builds(struct link *l)
 {
 	char mine[COMMIT_ROOM], *all AUTOFREE = must(calloc((size_t)link_size(l), sizeof mine)),
@@ -332,7 +332,7 @@ char *cluster_find(struct link *l, int workers, const struct run *run, const str
 	link_gather_bytes(l, &me, c->rank, sizeof me);
 	if (link_rank(l) == 0) {
 		number_hosts(c, number);
-		if (run->step_time == 0) /* else they sleep most of the time */
+		if (run->step_time == 0) /* otherwise they sleep most of the time */
 			look_for_full_hosts(c, number, (int)run->threads);
 		look_for_shared_gpus(c, number);
 		c->names = names_of_hosts(c, number);

@@ -1,6 +1,6 @@
 /*
- * data.c - what workers that share a process have in common, and never change: the data set, and
- * the order of an epoch, and whose rows are whose. A real worker has its process to itself.
+ * data.c - what workers of one process share and do not change: the data set, the order of an
+ * epoch, and the shards. A real worker does not share its process.
  */
 #include "runtime/train/train.h"
 
@@ -12,12 +12,12 @@ static struct {
 	int users;
 } data;
 
-/* Of an odd epoch and an even one: simulated workers may be in two. */
+/* The orders of an even and an odd epoch: simulated workers may be in two epochs at once. */
 static struct order {
 	int32_t *row; /* [n] */
 	size_t n;
 	int64_t seed, epoch;
-	const struct shards *of; /* that sorted it */
+	const struct shards *of; /* shards that it is sorted by */
 } orders[2];
 
 static struct {

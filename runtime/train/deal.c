@@ -7,19 +7,20 @@
  * most; and those of a step together are what one worker with batch R B sees.
  *
  *   static    replica r takes the r-th of every step
- *   dynamic   who has none takes the next ones that nobody has, by a counter of all workers that
- *             goes on over epochs; an epoch ends when all of it are done
+ *   dynamic   an idle worker takes the next unassigned ones, by a counter that all workers share
+ *             and that continues over epochs; an epoch ends when all its mini-batches are done
  *
- * Taken are as many at a time as between two exchanges, so that the counter, a push of one float,
- * costs no more messages than they do; but no more than a 4 N-th of what is left, so that the last
- * ones go one by one.
+ * A worker takes as many at once as it trains between two exchanges: the counter, a push of one
+ * float, then costs no more messages than they do. It takes at most 1 / (4 N) of the rest; the last
+ * mini-batches are therefore taken one by one.
  *
- * With --split=fixed or dirichlet a replica has rows of its own (shards.c), as many as it is dealt
- * here of all, and takes them step by step; statically, for who is free has no others to take.
+ * With --split=fixed or dirichlet a replica has its own rows (shards.c), the same number as static
+ * assignment gives it, and takes them step by step. Assignment is then static, because an idle
+ * worker could not take rows of another shard.
  *
- * A push that came too late for its round (backup workers) is dropped, and so were its rows: its
- * worker trains on them again, before it takes others. Where nothing is left of an epoch but that,
- * the others are at the barrier, and the push counts.
+ * A push that arrives after its round (backup workers) is dropped. With dynamic assignment its
+ * worker trains on those rows again before it takes others. If only these are left of an epoch, the
+ * other workers are at the barrier, and the push counts.
  */
 #include "runtime/train/trainer.h"
 
@@ -27,15 +28,15 @@
 #include <string.h>
 
 struct dealing {
-	struct shards *shards;   /* NULL: rows are dealt anew in every epoch */
+	struct shards *shards;   /* NULL: rows are assigned again in every epoch */
 	struct counter *counter; /* NULL: static */
-	int64_t *first, draws;   /* [draws + 1] a draw is of mini-batches first .. next first - 1 */
-	int64_t before;          /* numbers of epochs before the first, where the run goes on */
-	int64_t taken;           /* a number of the counter, of a later epoch; -1 = none */
-	int64_t next, end;       /* mini-batches that were drawn, over all epochs */
-	int64_t *held, *again;   /* [room] since the last push; to be trained on again */
+	int64_t *first, draws;   /* [draws + 1] draw i: mini-batches first[i] .. first[i + 1] - 1 */
+	int64_t before;          /* draws of earlier epochs, if the run continues another */
+	int64_t taken;           /* number of a draw, of a later epoch; -1 = none */
+	int64_t next, end;       /* mini-batches of the current draw, numbered over all epochs */
+	int64_t *held, *again;   /* [room] mini-batches since the last push; to train on again */
 	size_t helds, agains, room;
-	int64_t pushes, dropped; /* of stats, before the step */
+	int64_t pushes, dropped; /* counts of stats before the step */
 	bool no_more;
 };
 
@@ -61,7 +62,7 @@ static void plan_draws(struct dealing *d, int64_t K, int64_t workers, int64_t X)
 	d->first[d->draws] = K;
 }
 
-/* Where in its epoch's permutation the replica's part of step s begins, and its rows. */
+/* Where in its epoch's permutation the replica's part of step s begins; *rows: its length. */
 static size_t part_of_step(const struct trainer *r, size_t s, int replica, size_t *rows)
 {
 	size_t n = r->train.n, steps = (size_t)r->w.steps, parts = (size_t)r->replicas;
@@ -71,8 +72,8 @@ static size_t part_of_step(const struct trainer *r, size_t s, int replica, size_
 	return first + from;
 }
 
-/* As many rows for each as it has in the steps of an epoch. Rank 0's count: workers on other
- * machines might round a logarithm otherwise. */
+/* Each model gets as many rows as it has in the steps of an epoch. All ranks use rank 0's shards,
+ * because other machines may round a logarithm differently. */
 static struct shards *open_shards(struct trainer *r)
 {
 	size_t models = (size_t)r->replicas, n;
@@ -129,7 +130,7 @@ void deal_close(struct trainer *r)
 	free(d);
 }
 
-/* Every row of a --global-batch counts the same, also where its shares are uneven. */
+/* Each row of a --global-batch has the same weight, even if the workers' shares differ. */
 static double mean_rows(const struct trainer *r, size_t s)
 {
 	size_t n = r->train.n, steps = (size_t)r->w.steps;
@@ -184,8 +185,8 @@ bool deal_take(struct trainer *r, int64_t i)
 	return true;
 }
 
-/* The next of those that are drawn. What was drawn beyond this epoch stays for a later one. -1:
- * none is left. */
+/* The next mini-batch of the current draw, or of a new one. A draw of a later epoch is kept for
+ * that epoch. -1: none is left. */
 static int64_t draw(struct trainer *r)
 {
 	struct dealing *d = r->dealing;

@@ -1,23 +1,23 @@
 /*
- * epoch.c - an epoch of one trainer: its steps, and what they took.
+ * epoch.c - an epoch of one trainer: its steps, and their times.
  *
- * Inside a segment nothing is allocated, printed, stored or evaluated. Times of an epoch, a rank:
- * seconds = compute + comm + wait + other. comm and wait are measured (comm.c), compute is the rest
- * of the time inside steps (batches, gradients, the optimiser, straggling), other what lies between
- * steps (shuffling, snapshots, pauses).
+ * Inside a segment nothing is allocated, printed, stored or evaluated. Times of one rank in an
+ * epoch: seconds = compute + comm + wait + other. comm and wait are measured (comm.c). compute is
+ * the rest of the time inside steps (batches, gradients, the optimiser, delays). other is the time
+ * between steps (shuffling, snapshots, pauses).
  */
 #include "runtime/train/trainer.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { PILOT = 8 }; /* steps whose duration says how many there is time for */
+enum { PILOT = 8 }; /* first steps, from whose duration the number of steps follows */
 
 /* ---- A step -------------------------------------------------------------- */
 
-/* A step takes --step-time, in proportion to its rows, when that is longer. A straggling one takes
- * L times as long, L lognormal(0, sigma), when that is longer; on a slow worker all of it takes 1 /
- * speed times as long. took: without what was communicated inside. */
+/* Delays a step. It takes at least --step-time, in proportion to its rows. With --straggle it takes
+ * L times as long, L lognormal(0, sigma), if L > 1. On a slow worker all of this takes 1 / speed
+ * times as long. took: its duration without communication. */
 static void delay(const struct trainer *r, nsec took, uint64_t *rng)
 {
 	const struct run *run = r->w.run;
@@ -44,9 +44,9 @@ void layer_ready(struct worker *w, size_t i)
 	if (!wants_layers(w))
 		return;
 	if (w->dev->in_graph) {
-		/* what the strategy does there cannot be in a graph */
+		/* the strategy's work cannot be in a graph; compute() calls it afterwards */
 		w->dev->ops->event_record(w->dev, i);
-	} else if (w->step > 0) { /* a warm-up's gradients, before step 1, are nobody's */
+	} else if (w->step > 0) { /* not for gradients of the warm-up, before step 1 */
 		device_sync(w->dev);
 		w->strategy->layer_ready(w, i);
 	}
@@ -60,14 +60,15 @@ void consensus_mark(struct worker *w)
 	w->marked = true;
 }
 
-/* A warm-up, before step 1, wants nothing of others. */
+/* The warm-up, before step 1, does not communicate. */
 static void fetch(struct worker *w)
 {
 	if (w->strategy->fetch && w->step > 0)
 		w->strategy->fetch(w);
 }
 
-/* A local step needs nobody else, so that a device can take it in one go with the gradient. */
+/* A local step does not communicate. A device can therefore do it in one graph with the gradient.
+ */
 static void gradient_and_local_step(void *ctx)
 {
 	struct worker *w = ctx;
@@ -84,16 +85,16 @@ static void gradient_alone(void *ctx)
 		w->workload->gradient(w);
 }
 
-/* What a device does for a mini-batch depends on its rows, in the lower 32 bits, and, of a
- * --global-batch, on the rows of all workers together in the step, above. */
+/* A device's work for a mini-batch depends on its rows (lower 32 bits), and, with --global-batch,
+ * on the rows of all workers together in the step (upper bits). */
 static size_t graph_key(const struct worker *w)
 {
 	size_t all = (size_t)(w->mean_rows * comm_size(w->data_group) + 0.5);
 	return w->rows + (all << 32);
 }
 
-/* The gradient of w->index, on devices that keep graphs and on those that do not. Returns true if
- * the strategy's step is done as well. */
+/* Computes the gradient of w->index, on devices with and without graphs. Returns true if the
+ * strategy's step is done as well. */
 static bool compute(struct worker *w, bool with_step)
 {
 	enum { GRADIENT, STEP, KINDS };
@@ -119,7 +120,8 @@ static bool compute(struct worker *w, bool with_step)
 	return with_step;
 }
 
-/* Notes what a worker was in since then, and returns the time; 0 where nobody asks. */
+/* Adds an event of this kind, from `since` to now, to the timeline. Returns the time; 0 if the step
+ * is not kept. */
 static nsec note(struct trainer *r, enum trace_kind kind, nsec since)
 {
 	if (!r->stats.trace)
@@ -129,7 +131,7 @@ static nsec note(struct trainer *r, enum trace_kind kind, nsec since)
 	return now;
 }
 
-/* Steps that are kept begin and end with this; kept false: nothing that follows is. */
+/* Begins a step in the timeline, and returns the time. kept false: no event from now on is kept. */
 static nsec note_from(struct trainer *r, bool kept, int64_t step)
 {
 	r->stats.trace = kept ? r->trace : NULL;
@@ -139,16 +141,16 @@ static nsec note_from(struct trainer *r, bool kept, int64_t step)
 	return clock_peek();
 }
 
-/* May the meeting after this step be this worker's last one of the epoch? Statically one is among
- * its last X steps; dynamically nobody knows how many it will make, and the others make 1 / speed
- * while this one makes one. */
+/* May the synchronisation after this step be this worker's last one of the epoch? With static
+ * assignment one is among its last X steps. With dynamic assignment the number of its steps is not
+ * known, and other workers make 1 / speed steps while this one makes one. */
 static bool last_meeting(const struct trainer *r)
 {
 	double steps = r->plan->dynamic ? 2 / r->heterogeneity.speed : 1;
 	return (double)r->step + steps * (double)r->w.run->sync_every >= (double)r->w.steps;
 }
 
-/* Its i-th of the epoch, from 0, on the mini-batch that was taken. */
+/* The worker's i-th step of the epoch, from 0, on the mini-batch that it has taken. */
 static void one_step(struct trainer *r, int64_t i, uint64_t *straggle_rng)
 {
 	struct worker *w = &r->w;
@@ -201,11 +203,11 @@ static void stand_at_barrier(struct trainer *r)
 	comm_barrier(w->all);
 	if (w->tables)
 		tables_resume(w->tables);
-	if (r->left) /* it stands at the next one already */
+	if (r->left) /* it waits at the next barrier already */
 		flush_tables(w);
 }
 
-/* Since the segment's start, but for what the clock stood still. */
+/* Time since the segment's start, without the time for which the clock was stopped. */
 static nsec segment_time(const struct trainer *r)
 {
 	return clock_now() - r->start - r->stopped;
@@ -216,8 +218,8 @@ static nsec training_time(const struct trainer *r)
 	return r->trained + segment_time(r);
 }
 
-/* A worker that leaves stands at a barrier from now on: so tables know that nobody need wait for
- * its pushes. It first does what it has taken, also what is dropped now. */
+/* A worker that leaves waits at a barrier from now on: tables then know that no worker must wait
+ * for its pushes. It first finishes its mini-batches, including those whose push is dropped now. */
 static void leave_if_done(struct trainer *r)
 {
 	if (!deal_no_more(r))
@@ -230,7 +232,7 @@ static void leave_if_done(struct trainer *r)
 	r->left = true;
 }
 
-/* Before a step: what is due of --pause and --leave. */
+/* Before a step: applies --pause and --leave when they are due. */
 static void attend(struct trainer *r)
 {
 	struct heterogeneity *u = &r->heterogeneity;
@@ -260,7 +262,7 @@ static void keep_duration(struct trainer *r, nsec *last)
 	device_sync(r->w.dev);
 	nsec now = clock_now();
 	r->step_s[r->steps_kept++] = 1e-9f * (float)(now - *last);
-	if (r->steps_kept == PILOT) { /* so many fit into the time that is wanted, on all ranks */
+	if (r->steps_kept == PILOT) { /* how many fit into the sink's time, on the slowest rank */
 		double mean = 1e-9 * (double)(now - r->start) / PILOT;
 		link_reduce_all(r->all, &mean, 1, REDUCE_MAX);
 		double fit = r->sink->steps_wanted_s / mean;
@@ -295,8 +297,8 @@ int64_t epoch_next_point(const struct worker *w, int64_t after)
 	return after;
 }
 
-/* Before step number `step` of the run: copies the model for the points that come before it. What
- * this takes, and what it moves, is nobody's. */
+/* Before step number `step` of the run: copies the model for the points that come before it. The
+ * time and the communication of this do not count. */
 static void pass_points(struct trainer *r, int64_t step)
 {
 	struct worker *w = &r->w;
@@ -304,7 +306,7 @@ static void pass_points(struct trainer *r, int64_t step)
 		return;
 	device_sync(w->dev);
 	nsec at = segment_time(r), since = at + r->start + r->stopped;
-	struct stats kept = r->stats; /* a look counts no bytes and no meetings */
+	struct stats kept = r->stats; /* restored below: evaluation reads do not count */
 	r->stats.trace = NULL;
 	for (; r->points < r->points_max && r->next_point <= step;
 	     r->next_point = epoch_next_point(w, r->next_point)) {
@@ -318,7 +320,7 @@ static void pass_points(struct trainer *r, int64_t step)
 	r->stopped += clock_now() - since;
 }
 
-/* Until no mini-batch of the epoch is left, or it has left. */
+/* Makes steps until no mini-batch of the epoch is left, or the worker has left. */
 static void take_steps(struct trainer *r, int64_t *i, nsec *last, uint64_t *rng)
 {
 	const struct worker *w = &r->w;
@@ -343,8 +345,8 @@ static void take_steps(struct trainer *r, int64_t *i, nsec *last, uint64_t *rng)
 	}
 }
 
-/* What was not pushed yet is, before a barrier. True: it was dropped, so that there are steps to
- * make. */
+/* Before a barrier: pushes what was not pushed yet. True: that push was dropped, and the worker
+ * must repeat its steps. */
 static bool owes_steps(struct trainer *r)
 {
 	struct worker *w = &r->w;
@@ -354,7 +356,7 @@ static bool owes_steps(struct trainer *r)
 	return deal_settle(r);
 }
 
-/* The steps; what these took without pauses. */
+/* Makes the steps of an epoch; returns their time without pauses. */
 static nsec make_steps(struct trainer *r, bool barrier)
 {
 	struct worker *w = &r->w;
@@ -424,17 +426,17 @@ void epoch_run(struct trainer *r, bool barrier)
 	r->records++;
 }
 
-/* ---- Before the first ---------------------------------------------------- */
+/* ---- Warm-up ------------------------------------------------------------- */
 
 /* Touches memory, makes the libraries compile their kernels for every size of mini-batch, and opens
- * the connections. Leaves the model as it was: a learning rate of 0 does. */
+ * the connections. The learning rate is 0: the model does not change. */
 void epoch_warm_up(struct trainer *r)
 {
 	enum { TIMES = 3, SIZES = 4 }; /* sizes differ by two rows at most */
 	struct worker *w = &r->w;
 	struct tally ignored;
 	size_t key[SIZES] = {0}, keys = 0;
-	w->step = 0; /* so layer_ready tells the strategy nothing */
+	w->step = 0; /* layer_ready then does not call the strategy */
 	w->lr = 0;
 	if (w->buffer)
 		vec_copy(r->buffer, w->buffer);

@@ -1,21 +1,21 @@
 /*
- * evaluate.c - the evaluation of models between segments: which model, on what, and whether the run
- * goes on.
+ * evaluate.c - evaluates models between segments: which model, on which rows, and whether the run
+ * continues.
  *
- * It is the model that the strategy calls canonical. With a barrier after every epoch it stands
- * there; without, every trainer keeps a snapshot of what it knows of the model as it ends an epoch,
- * and the snapshots are evaluated after the segment.
+ * It evaluates the strategy's canonical model. With a barrier after every epoch, that is the model
+ * at the barrier. Otherwise each trainer keeps a snapshot of the model as it knows it at the end of
+ * an epoch; the snapshots are evaluated after the segment.
  */
 #include "runtime/train/trainer.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-/* A loss this many times the test loss before training has exploded. */
+/* A loss above this multiple of the test loss before training counts as exploded. */
 #define EXPLODED 10.0
 
-/* Loss and correct answers of these rows under the model that stands in param: each replica takes a
- * part of them. */
+/* Loss and correct predictions of the model in param on these rows. Each replica evaluates a part
+ * of them. */
 static struct tally tally_of(struct trainer *r, const struct data *set, const struct rows *rows)
 {
 	struct worker *w = &r->w;
@@ -30,7 +30,7 @@ static struct tally tally_of(struct trainer *r, const struct data *set, const st
 	return t;
 }
 
-/* Is the model that is evaluated another than the one in param? */
+/* Does the evaluated model differ from the one in param? */
 static bool is_elsewhere(const struct trainer *r, const struct snapshot *at)
 {
 	const struct strategy *s = r->w.strategy;
@@ -53,8 +53,8 @@ static void average_buffers(struct trainer *r, bool left)
 	vec_scale(w->buffer, 1 / (float)there);
 }
 
-/* With the model that stands in param: the mean over mini-batches of training rows, always the
- * same, spread over the set, of which each replica takes its part. */
+/* Recomputes the buffers for the model in param: the mean over mini-batches of training rows. These
+ * are always the same, spread over the set; each replica takes its part of them. */
 static void recompute_buffers(struct trainer *r)
 {
 	enum { ROWS = 8192 };
@@ -142,8 +142,9 @@ static void look_for_divergence(struct trainer *r, const struct epoch_row *row)
 {
 	if (!vec_has_data(r->w.param))
 		return;
-	/* The worse of the two is the one to name; before training there is no training loss. Of
-	 * running statistics that know no data yet, the test loss says little. */
+	/* Reports the training loss if it exploded, otherwise the test loss. Before training there
+	 * is no training loss. The test loss says little while running statistics have seen no
+	 * data: with them the training loss counts, unless the test loss is not finite. */
 	bool running = r->w.buffer != NULL && isfinite(row->test_loss);
 	bool by_test =
 		row->epoch == 0 || (!running && row->running_loss <= EXPLODED * r->first_loss);
@@ -176,9 +177,9 @@ static double square_norm(const struct vec *v)
 	return sum;
 }
 
-/* sqrt(mean over the models of |w_i - mean w|^2), Kong et al., arXiv 2102.04828: of what each had
- * when it last met others in the epoch that a barrier has just ended; of those who have not left.
- */
+/* sqrt(mean over the models of |w_i - mean w|^2), Kong et al., arXiv 2102.04828. w_i is the model
+ * right before the worker's last synchronisation in the epoch that a barrier has just ended.
+ * Workers that have left do not count. */
 static double consensus_distance(struct trainer *r, const struct epoch_record *record)
 {
 	struct worker *w = &r->w;
@@ -201,7 +202,7 @@ static double consensus_distance(struct trainer *r, const struct epoch_record *r
 	return sqrt(sum / models);
 }
 
-/* barrier: one ended it, and what it left stands where it was. */
+/* barrier: the epoch ended with one, and the models have not changed since. */
 static void evaluate_epoch(struct trainer *r, struct epoch_record *record, bool barrier)
 {
 	struct epoch_row row = {.epoch = record->model.epoch, .consensus = NAN};
@@ -228,7 +229,7 @@ static void evaluate_epoch(struct trainer *r, struct epoch_record *record, bool 
 	decide(r, error);
 }
 
-/* began: its epoch, since the segment's start. */
+/* began: when its epoch began, since the segment's start. */
 static void evaluate_point(struct trainer *r, const struct snapshot *s, nsec began)
 {
 	struct point_row row = {.step = s->step,

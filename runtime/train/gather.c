@@ -1,6 +1,6 @@
 /*
- * gather.c - what trainers have together, off the clock: sums of an epoch's figures, the recorded
- * operations on tables, the timeline.
+ * gather.c - gathers results from the trainers, off the clock: sums of an epoch's figures, the
+ * recorded operations on tables, the timeline.
  */
 #include "runtime/train/trainer.h"
 
@@ -9,7 +9,7 @@
 
 /* ---- Figures of an epoch -------------------------------------------------- */
 
-/* A snapshot is of the instant when the last trainer comes there, whose own then counts. */
+/* The instant of a snapshot is when the last trainer reaches it; that trainer's snapshot counts. */
 static void gather_end(struct trainer *r, struct snapshot *s)
 {
 	double last = s->left ? 0 : (double)s->end;
@@ -21,8 +21,8 @@ static void gather_end(struct trainer *r, struct snapshot *s)
 	s->end = (nsec)last;
 }
 
-/* Without a barrier at its end an epoch ends, for all, when the last of its rows has been trained
- * on: as the last trainer ends it. Who has left waits. */
+/* An epoch without a barrier at its end is over when its last row has been trained on: when the
+ * last trainer ends it. The time after a worker has left counts as waiting. */
 void gather_ends(struct trainer *r, struct epoch_record *record, int64_t n)
 {
 	nsec before = 0;
@@ -80,7 +80,7 @@ static void sum_staleness(struct trainer *r, int64_t bins[STALENESS_BINS])
 		bins[i] = (int64_t)sum[i];
 }
 
-/* Those of all trainers, on rank 0; by their ranks, so that equal runs have equal means. */
+/* Adds the values of all trainers, on rank 0, by rank: equal runs then have equal means. */
 static void gather_values(struct trainer *r, struct epoch_values *own)
 {
 	size_t n = (size_t)r->w.trainers;
@@ -93,9 +93,9 @@ static void gather_values(struct trainer *r, struct epoch_values *own)
 	free(all);
 }
 
-/* Times are means, counts are sums. Without a barrier every trainer's epoch begins and ends at a
- * time of its own, and what it spent them on are shares of that: the epoch of all has these shares.
- * What was waiting inside meetings moves from comm to wait. */
+/* Times are means, counts are sums. Without a barrier each trainer's epoch begins and ends at its
+ * own time. The mean times are then scaled to the duration of the common epoch. Waiting inside
+ * synchronisations moves from comm to wait. */
 void gather_epoch(struct trainer *r, struct epoch_record *record, const struct evaluated *evaluated,
 		  struct epoch_row *row)
 {

@@ -1,17 +1,17 @@
 /*
- * promise.c - --check-promises: is what a strategy and a workload say of themselves true, as far as
- * a run shows it?
+ * promise.c - --check-promises: checks what a strategy and a workload state about themselves, as
+ * far as a run shows it.
  *
- *   local         its step meets nobody, leaves its state, and no vector is read or written on
- *                 the host
- *   host          nor by a gradient that does not say so
- *   layer_ready   a gradient leaves each layer once, from the last to the first
- *   average       who does not say so has one model on all trainers at a barrier, bit for bit
- *   asynchronous  who does not say so pushes in rounds
- *   meets         who never meets others does not say that it met
+ *   local         the step does not communicate or change the strategy's state; it reads and
+ *                 writes no vector on the host
+ *   host          if not set, the gradient reads and writes no vector on the host
+ *   layer_ready   a gradient calls it once for each layer, from the last to the first
+ *   average       if not set, all trainers have the same model at a barrier, bit for bit
+ *   asynchronous  if not set, pushes go in rounds
+ *   meets         if MEETS_NEVER, the strategy does not call local_met
  *
- * Off, it costs a branch a step. On, steps are not repeated from graphs, and models are hashed at
- * barriers.
+ * Off, it costs one branch per step. On, steps are not repeated from graphs, and models are hashed
+ * at barriers.
  */
 #include "runtime/train/trainer.h"
 
@@ -19,12 +19,12 @@
 #include <string.h>
 
 struct promises {
-	const struct device_ops *ops; /* the device's own, */
-	struct device_ops watched;    /* and the same, which count: */
-	int64_t on_host;              /* vectors that the host read or wrote, in what is watched */
+	const struct device_ops *ops; /* the device's own */
+	struct device_ops watched;    /* the same, but they count on_host */
+	int64_t on_host;              /* vectors that the host read or wrote while watched */
 	void *state;                  /* the strategy's, before a step */
 	struct stats before;
-	size_t next_layer; /* and those above it are done */
+	size_t next_layer; /* layers from this one on are done */
 	struct vec *model;
 	float *floats; /* [its length], host */
 };
@@ -49,7 +49,7 @@ static void watched_get(struct device *d, float *host, const float *x, size_t n)
 	p->ops->get(d, host, x, n);
 }
 
-/* The device counts what the host reads and writes of it, from here to a watch(w, false). */
+/* From here to watch(w, false) the device counts its vectors that the host reads or writes. */
 static void watch(struct worker *w, bool on)
 {
 	struct promises *p = w->account->promises;
@@ -96,7 +96,7 @@ void promise_gradient(struct worker *w)
 	watch(w, false);
 	struct promises *p = w->account->promises;
 	const char *name = w->workload->plugin.name;
-	/* where workers share a model, they communicate inside, maybe by the host */
+	/* workers that share a model communicate in the gradient, maybe through the host */
 	CHECK(!p->on_host || w->workload->host || comm_size(w->model_group) > 1,
 	      "workload %s: .host is not set, but its gradient reads or writes vectors on the host "
 	      "(vec_get, vec_put): a device that keeps its gradients would repeat the first",
@@ -125,7 +125,7 @@ void promise_step(struct worker *w)
 	const struct strategy *s = w->strategy;
 	p->before = *w->stats;
 	memcpy(p->state, w->state, s->state_size);
-	p->next_layer = w->layers; /* of who has no rows next, too */
+	p->next_layer = w->layers; /* a next step without rows computes no gradient */
 	watch(w, true);
 	s->step(w);
 	watch(w, false);
@@ -155,7 +155,7 @@ void promise_met(const struct worker *w)
 
 /* ---- Barriers ---- */
 
-/* Of another kind than rounds, and no counter of the loop's own. */
+/* Is there a table without rounds, other than the training loop's counter? */
 static bool pushes_as_it_comes(const struct tables *s)
 {
 	for (int i = 0; s && i < s->count; i++) {

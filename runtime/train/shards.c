@@ -1,18 +1,18 @@
 /*
- * shards.c - whose rows are whose when every model keeps its own for the whole run (--split).
+ * shards.c - which rows belong to which model, if each keeps its rows for the whole run (--split).
  *
- *   fixed            rows are put in a random order and cut
+ *   fixed            rows are put in a random order and cut into shards
  *   dirichlet:alpha  label skew: for each class c the shares q_c of the models are drawn from a
  *                    symmetric Dirichlet(alpha); rows come in a random order, and each goes to a
- *                    model drawn with q_c[m] among those that have room
+ *                    model that is drawn with q_c[m] among those that have room
  *
- * How many rows a model gets is what static dealing makes of the whole set, so that steps and the
- * sizes of mini-batches are those of --split=shuffled. Sources: Hsu, Qi, Brown, arXiv 1909.06335
- * (who draw each client's classes and give all as many rows); the sampler: Marsaglia, Tsang, A
- * Simple Method for Generating Gamma Variables, ACM TOMS 26 (2000).
+ * A model gets as many rows as static assignment of the whole set gives it. The number of steps and
+ * the sizes of mini-batches are therefore those of --split=shuffled. Sources: Hsu, Qi, Brown, arXiv
+ * 1909.06335 (they draw each client's classes and give all clients the same number of rows); the
+ * sampler: Marsaglia, Tsang, A Simple Method for Generating Gamma Variables, ACM TOMS 26 (2000).
  *
  * Cost: n draws over the models, once. An epoch's permutation is sorted by owner in one pass, which
- * keeps its order within a shard; so one model alone sees just what it sees shuffled.
+ * keeps its order within a shard. With one model the order is therefore that of shuffled.
  */
 #include "runtime/train/train.h"
 
@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The logarithm of a Gamma(a) number, whose power of 1 / a may be too small for a double. */
+/* The logarithm of a Gamma(a) number: for small a the number may be too small for a double. */
 static double draw_log_gamma(double a, uint64_t *rng)
 {
 	double d = (a < 1 ? a + 1 : a) - 1.0 / 3, c = 1 / sqrt(9 * d), x, v;
@@ -34,8 +34,8 @@ static double draw_log_gamma(double a, uint64_t *rng)
 	return log(d * v) + (a < 1 ? log(1 - rng_uniform(rng)) / a : 0);
 }
 
-/* q[m] in proportion to Dirichlet(alpha), the largest 1; none is 0, so that whoever has room can be
- * drawn. */
+/* q[m] in proportion to Dirichlet(alpha); the largest is 1. All are above 0: any model that has
+ * room can be drawn. */
 static void draw_shares(double alpha, uint64_t rng, double *q, size_t models)
 {
 	const double least = 1e-300;

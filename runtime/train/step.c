@@ -1,13 +1,12 @@
 /*
- * step.c - the optimiser's step of one worker, and what --clip, --weight-decay and --state make of
- * it.
+ * step.c - the optimiser's step of one worker, with --clip, --weight-decay and --state.
  */
 #include "runtime/train/trainer.h"
 
 #include <string.h>
 
-/* The gradient's square over all that share the model. What several of them hold alike counts once.
- */
+/* The squared norm of the gradient over all workers that share the model. A tensor that each of
+ * them holds whole counts once. */
 static void add_squares(struct worker *w)
 {
 	bool first = comm_rank(w->model_group) == 0;
@@ -22,7 +21,7 @@ static void add_squares(struct worker *w)
 		comm_allreduce(w->model_group, w->squares, SUM);
 }
 
-/* ||scale grad|| is at most --clip, afterwards or, with in_step, in the step that comes now. */
+/* Limits ||scale grad|| to --clip: at once, or, with in_step, in the optimiser's next step. */
 static void clip(struct worker *w, float scale, bool in_step)
 {
 	if (!w->squares)

@@ -1,13 +1,13 @@
 /*
- * stepper.c - an optimiser beside the worker's own, which steps by what a strategy gives it: its
- * words, its moments, and the count of its steps.
+ * stepper.c - a second optimiser, which belongs to a strategy: its options, its moments, and the
+ * count of its steps.
  */
 #include "runtime/train/trainer.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* w is the strategy's worker as this optimiser sees it: other vectors, other options. */
+/* w: what this optimiser sees instead of the strategy's worker, with other vectors and options. */
 struct stepper {
 	struct worker w;
 	struct run run;
@@ -15,7 +15,7 @@ struct stepper {
 	int64_t steps;
 };
 
-/* One word of "NAME:option=value:...", after its name. */
+/* Reads one option of "NAME:option=value:...". */
 static char *read_option(const char *said, const struct optimizer *o, void *opts, char *word)
 {
 	char *value = strchr(word, '=');
@@ -32,7 +32,7 @@ static char *read_option(const char *said, const struct optimizer *o, void *opts
 	return wrong ? sentence("%s: %s", said, wrong) : NULL;
 }
 
-/* The words live behind the options. */
+/* Reads "NAME:option=value:...". The text is stored behind the options in *opts. */
 static char *read_words(const char *said, const char *how, const struct optimizer **o, void **opts)
 {
 	size_t n = strcspn(how, ":");

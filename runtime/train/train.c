@@ -1,10 +1,10 @@
 /*
- * train.c - a worker's whole life: set-up, segments, and the end.
+ * train.c - runs a worker from start to end: set-up, segments, and the end.
  *
- * A segment is the epochs from one barrier to the next (epoch.c); between segments models are
- * evaluated (evaluate.c), and what workers have together is gathered (gather.c). With a barrier
- * after every epoch (--barrier-every=1) each epoch is a segment of its own. Who has left (--leave)
- * waits; the others' contributions weigh what they did before.
+ * A segment is the epochs from one barrier to the next (epoch.c). Between segments models are
+ * evaluated (evaluate.c), and the workers' results are gathered (gather.c). With a barrier after
+ * every epoch (--barrier-every=1) each epoch is a segment. A worker that has left (--leave) waits;
+ * the weights of the other workers' contributions do not change.
  */
 #include "runtime/train/trainer.h"
 
@@ -14,15 +14,15 @@
 
 /* ---- Ending early -------------------------------------------------------- */
 
-/* What a worker's user_error needs to end all ranks in good order; it gets nothing but a sentence.
- * Where all workers share this process, whoever ends it ends all. */
+/* What end_with_user_error needs to end all ranks in good order; it gets only a message. If all
+ * workers share this process, the first that ends it ends all. */
 static struct {
 	struct link
-		*everyone; /* workers and servers; NULL without servers, and once they have gone */
+		*everyone; /* workers and servers; NULL without servers, or when they have ended */
 	int workers;
-	struct status_page *page; /* rank 0's, else NULL */
-	bool launched;            /* mvbench watches: the status travels in the status page */
-	bool silent;              /* rank 0 speaks for all */
+	struct status_page *page; /* on rank 0; otherwise NULL */
+	bool launched;            /* mvbench watches: the status page has the exit status */
+	bool silent;              /* rank 0 prints the message for all */
 } ending;
 
 static void end_with_user_error(const char *text)
@@ -38,7 +38,7 @@ static void end_with_user_error(const char *text)
 	world_exit(ending.launched ? EXIT_OK : EXIT_USER);
 }
 
-/* If any rank has a sentence, all ranks stop with the lowest one's. Frees mine. */
+/* If any rank has a message, all ranks stop with that of the lowest such rank. Frees mine. */
 static void agree(struct trainer *r, char *mine)
 {
 	char *wrong = link_agree(r->all, mine);
@@ -46,7 +46,7 @@ static void agree(struct trainer *r, char *mine)
 		user_error("%s", wrong);
 }
 
-/* ---- Set-up and the whole life ------------------------------------------- */
+/* ---- Set-up, training, the end ------------------------------------------- */
 
 static void set_up_comms(struct trainer *r)
 {
@@ -69,7 +69,7 @@ static void find_cluster(struct trainer *r)
 		user_error("%s", wrong);
 }
 
-/* Ranks that a launcher of the user's started may have been given different words. */
+/* Ranks that the user's own launcher started may have different options. */
 static void agree_on_options(struct trainer *r)
 {
 	char hex[17];
@@ -82,8 +82,8 @@ static void agree_on_options(struct trainer *r)
 			"same");
 }
 
-/* What a segment's epochs may record: a draw, a push, a pull and the end of a round a step, and a
- * pull after a barrier, on each shard. */
+/* Operations that a segment's epochs may record on each shard: for each step a draw of
+ * mini-batches, a push, a pull and the end of a round; a pull after a barrier. */
 static size_t arrivals_expected(const struct trainer *r)
 {
 	int64_t shards = r->w.run->servers > 0 ? r->w.run->servers : 1;
@@ -111,8 +111,8 @@ static char *open_tables(struct trainer *r)
 	return NULL;
 }
 
-/* Meetings of a segment: a few a step, for as many epochs as a segment has; as many at most as a
- * float can count, in which two workers tell each other how many they kept. */
+/* Synchronisations of a segment: a few in each step. At most as many as a float can count exactly,
+ * because two workers exchange their numbers as floats. */
 static size_t meetings_expected(const struct trainer *r)
 {
 	enum { A_STEP = 8, LEAST = 1 << 12, MOST = 1 << 24 };
@@ -142,7 +142,7 @@ static void snapshot_free(struct snapshot *s)
 	vec_free(s->buffer);
 }
 
-/* What epochs need, so that they need not allocate. */
+/* Allocates what epochs need, because they may not allocate. */
 static void make_room(struct trainer *r)
 {
 	struct worker *w = &r->w;
@@ -166,7 +166,7 @@ static void make_room(struct trainer *r)
 	r->point = must(calloc((size_t)r->points_max + 1, sizeof *r->point));
 	for (int64_t i = 0; i < r->points_max; i++)
 		r->point[i] = snapshot_new(w);
-	if (r->points_max) { /* those before are of epochs that the run does not make again */
+	if (r->points_max) { /* without those of the epochs before a resumed run's first */
 		int64_t before = r->head.epoch * w->steps;
 		r->next_point = epoch_next_point(w, before - before % w->run->judge_every);
 	}
@@ -242,7 +242,7 @@ static void tear_down(struct trainer *r)
 		data_close(w->workload->dataset);
 	comm_free(w->model_group);
 	comm_free(w->data_group);
-	comm_free(w->all); /* they may hold memory of the device */
+	comm_free(w->all); /* before the device: they may hold its memory */
 	r->dev.ops->close(&r->dev);
 	stats_fini(&r->stats);
 	trace_free(r->trace);
@@ -293,7 +293,7 @@ static void train_epochs(struct trainer *r)
 	struct worker *w = &r->w;
 	const struct run *run = w->run;
 	struct epoch_record untrained = {.model = {.epoch = 0}};
-	int64_t first = r->head.epoch + 1; /* 1, unless it goes on */
+	int64_t first = r->head.epoch + 1; /* 1, unless the run resumes */
 	if (!r->resumes)
 		evaluate(r, &untrained, 1);
 	deal_epoch(r, first < run->epochs ? first : run->epochs);
@@ -331,7 +331,7 @@ static void train_epochs(struct trainer *r)
 	}
 }
 
-/* A server's whole life. */
+/* Runs a server from start to end. */
 static void serve(struct trainer *r)
 {
 	tables_serve(r->everyone, r->w.rank, r->w.trainers, r->replay, r->trace);
@@ -339,8 +339,8 @@ static void serve(struct trainer *r)
 	comm_free(r->w.all);
 }
 
-/* Events of one segment: a few a step, with room for reductions that go in many parts; a server's:
- * of all workers' operations. */
+/* Upper bound of the events of one segment: a few in each step, with room for reductions in many
+ * parts. A server has an event for each worker's operation. */
 static size_t events_expected(const struct trainer *r)
 {
 	enum { A_STEP = 32, AN_EPOCH = 64 };
@@ -349,7 +349,7 @@ static size_t events_expected(const struct trainer *r)
 	return r->w.rank < r->w.trainers ? room : room / 4 * (size_t)r->w.trainers;
 }
 
-/* Collective: what the sink wants at the end, and how the run has ended. */
+/* Collective: gives the sink the final results, and how the run has ended. */
 static void close_sink(struct trainer *r)
 {
 	static const char *const name[] = {
@@ -379,7 +379,7 @@ static void close_sink(struct trainer *r)
 	}
 }
 
-/* Rank 0, at the end: has the whole record been repeated? */
+/* Rank 0, at the end: has the replay repeated the whole recording? NULL or a message. */
 static char *look_for_rest(const struct trainer *r)
 {
 	if (!r->replay || r->status == EXIT_FAILED || r->arrived == r->replay->n)
@@ -400,7 +400,7 @@ static void lead_trainer(struct trainer *r)
 	tear_down(r);
 }
 
-/* given: what all workers start with. */
+/* given: the fields that are the same for all workers. */
 static int worker_main(void *given)
 {
 	struct trainer *r = must(malloc(sizeof *r));

@@ -1,5 +1,5 @@
 /*
- * train.h - a worker's life, and the sink that its results leave through, on rank 0 only.
+ * train.h - the main loop of a worker, and the sink that receives its results, on rank 0 only.
  */
 #ifndef TRAIN_H
 #define TRAIN_H
@@ -10,33 +10,33 @@
 /* ---- cluster.c: the machines of a run ---- */
 
 enum { CPUS_MOST = 1024, COMMIT_ROOM = 64 };
-/* What a rank knows of where it is. */
+/* What a rank knows of its host. */
 struct rank_row {
 	char host[64], cpu[96], address[48], libraries[224], commit[COMMIT_ROOM];
-	int gpus; /* of its host, where it computes on one; else 0 */
+	int gpus; /* of its host, if it computes on one; otherwise 0 */
 	bool mps;
-	double load, mhz;               /* when the run begins; NaN: not known */
-	int64_t link_speed;             /* of the network of that address [bit/s]; 0: not known */
+	double load, mhz;               /* when the run begins; NaN: unknown */
+	int64_t link_speed;             /* of the network of that address [bit/s]; 0: unknown */
 	int32_t slot;                   /* on its host, from 0 */
-	int32_t cores;                  /* that it may use: */
-	uint8_t allowed[CPUS_MOST / 8]; /* a bit each */
+	int32_t cores;                  /* number that it may use */
+	uint8_t allowed[CPUS_MOST / 8]; /* one bit for each of them */
 };
 struct cluster {
 	int ranks, workers, hosts;
-	/* the rest is known to rank 0 only, texts NULL where there is nothing to say */
+	/* the rest is known to rank 0 only; a text is NULL if it does not apply */
 	struct rank_row *rank;
 	bool oversubscribed; /* a host has fewer cores than compute threads, or GPUs than workers */
 	char *names;         /* of the hosts, sorted: "a,b" */
-	char *placement;     /* as --placement says it; "" on one host */
+	char *placement;     /* in the form of --placement; "" on one host */
 	char *launcher;      /* "mpirun", "mpirun, Slurm job 12" */
-	char *mpi_settings;  /* of Open MPI's environment: "btl_tcp_flags=1 osc=^ucx" */
+	char *mpi_settings;  /* in Open MPI's environment: "btl_tcp_flags=1 osc=^ucx" */
 	double latency_s, bandwidth; /* between hosts, one way [s], [bytes/s]; NaN on one */
 };
-/* Collective. NULL, or a sentence that all ranks have: one is of another build. */
+/* Collective. NULL, or a message, the same on all ranks: one rank runs another build. */
 char *cluster_find(struct link *l, int workers, const struct run *run, const struct plan *p,
 		   struct cluster *c);
 void cluster_free(struct cluster *c);
-/* Collective: NULL, or a sentence: has this rank the rows that rank 0 has, in each of data[n]? */
+/* Collective: has this rank the same rows as rank 0 in each of data[n]? NULL or a message. */
 char *cluster_check_data(struct link *l, const struct data *const data[], size_t n);
 
 struct experiment { /* what is known when a run begins */
@@ -45,58 +45,58 @@ struct experiment { /* what is known when a run begins */
 	const struct plan *plan;
 	const char *started;    /* ISO 8601, UTC */
 	const char *table_home; /* where parameter-server tables live; NULL: the run has none */
-	const char *transport;  /* of vectors on GPUs; NULL: none travel */
+	const char *transport;  /* of vectors on GPUs; NULL: no such vector is sent */
 	const struct cluster *cluster; /* NULL: simulated */
 	const char *checkpoint;        /* the run's name in its checkpoints; NULL: it makes none */
-	bool resumes;                  /* it goes on: from after this epoch */
+	bool resumes;                  /* it continues a run after this epoch: */
 	int64_t epoch;
 };
 
 /* What is known of a run when it ends. */
 struct closing {
-	char model_hash[17]; /* of the canonical model's floats; "" = it has none */
+	char model_hash[17]; /* of the canonical model's floats; "" = the model has none */
 	bool simulated;
 	struct world_cost cost;
 };
 
 struct shards;
 
-/* What a strategy said of an epoch (worker_report). */
+/* What a strategy reported about an epoch (worker_report). */
 struct epoch_value {
 	char name[32];
-	double sum, count; /* of what was said, and how often */
+	double sum, count; /* of the reported values */
 };
 struct epoch_values {
 	struct epoch_value of[REPORTS_MOST];
 	int n;
 };
 
-/* Each returns NULL or a sentence; after a sentence the run fails. A slot that is NULL is not
- * wanted. */
+/* Each returns NULL or a message; a message makes the run fail. A slot may be NULL: it is not
+ * called. */
 struct sink {
 	void *self;
 	char *(*begin)(void *self, const struct experiment *e, int64_t *id);
-	/* staleness: how many of the epoch's pushes fell into each of STALENESS_BINS bins; NULL =
-	 * there were no pushes. */
+	/* staleness: number of the epoch's pushes in each of STALENESS_BINS bins; NULL = there
+	 * were no pushes. */
 	char *(*epoch)(void *self, const struct epoch_row *row, const struct split_row *ranks,
 		       int n, const int64_t *staleness);
-	/* What the strategy said of an epoch, if it did: after that epoch. */
+	/* What the strategy reported about an epoch, if it did: after that epoch. */
 	char *(*values)(void *self, int64_t epoch, const struct epoch_values *r);
-	/* With --split, after begin: how many rows of each class each model trains on, [models x
-	 * classes] (classes 0: [models]); share workers hold one model. */
+	/* With --split, after begin: the number of rows of each class that each model trains on,
+	 * [models x classes] (classes 0: [models]); `share` workers hold one model. */
 	char *(*shards)(void *self, const int64_t *rows, size_t models, size_t classes, int share);
-	/* What --judge-every asks for: before the epoch that they lie in. */
+	/* With --judge-every: a point, before the epoch that it lies in. */
 	char *(*point)(void *self, const struct point_row *row);
-	/* What --record asks for: after each segment, before its epochs. */
+	/* With --record: after each segment, before its epochs. */
 	char *(*arrivals)(void *self, const struct arrival *a, size_t n);
-	/* What --trace asks for: after each segment and its evaluation; by rank, in order. lost:
-	 * events that there was no room for. */
+	/* With --trace: after each segment and its evaluation; by rank, in order. lost: number of
+	 * events for which there was no room. */
 	char *(*events)(void *self, const struct slice *e, size_t n, size_t lost);
-	/* On every rank at the end: how long each of its steps took [s]. */
+	/* On every rank at the end: the duration of each of its steps [s]. */
 	void (*steps)(void *self, struct worker *w, const float *step_s, size_t n);
-	double steps_wanted_s; /* with steps: as many are taken as fit in this time */
-	/* Called on every rank at the end: the final model stands in w->param; only programs that
-	 * look into a run set it. */
+	double steps_wanted_s; /* with `steps`: the run makes as many steps as fit in this time */
+	/* On every rank at the end, with the final model in w->param. Only programs that inspect
+	 * a run set it. */
 	void (*model)(void *self, struct worker *w);
 	/* Before the end of a run that is done or has diverged. */
 	char *(*closing)(void *self, const struct closing *c);
@@ -104,8 +104,8 @@ struct sink {
 	char *(*end)(void *self, const char *status, const char *reason);
 };
 
-/* What all workers of a process have in common (data.c): the data set, which the first that asks
- * loads and the last one frees; NULL or the load's sentence. */
+/* The data set, common to all workers of a process (data.c). The first caller loads it, the last
+ * one frees it. NULL or the load's message. */
 char *data_open(const struct worker *w, struct data *train, struct data *validation,
 		struct data *test);
 void data_close(const struct dataset *set);
@@ -114,15 +114,14 @@ struct rows {
 	int32_t *index; /* [n], heap */
 	size_t n;
 };
-/* So many of n rows (all, where there are fewer), in their order: whatever the run, the same ones.
- */
+/* A sample of `most` of n rows (all, if there are fewer), in their order; the same in every run. */
 struct rows data_sample(size_t n, size_t most);
-/* Of the training set, on which models are evaluated. */
+/* Number of training rows on which models are evaluated. */
 enum { TRAIN_ROWS_EVALUATED = 5000 };
-/* An epoch's permutation of n rows, sorted by the shards that they are of (NULL: as it is); valid
- * until the next call. */
+/* An epoch's permutation of n rows, sorted by their shards (NULL: not sorted); valid until the next
+ * call. */
 const int32_t *data_order(size_t n, int64_t seed, int64_t epoch, struct shards *s);
-/* Those of this run, made by the first that asks: rows[m] for model m of `models`. */
+/* The shards of this run, made by the first caller: rows[m] rows for model m of `models`. */
 struct shards *data_shards(const struct data *train, const struct run *run, const size_t *rows,
 			   size_t models);
 void data_shards_close(void);
@@ -131,21 +130,21 @@ void data_shards_close(void);
 
 struct shards {
 	size_t n, models;
-	size_t *first;    /* [models + 1] where a model's rows begin in an epoch's order */
-	int32_t *owner;   /* [n] the model that has this row */
-	size_t *next;     /* [models], and */
-	int32_t *scratch; /* [n]: of shards_sort, which allocates nothing */
+	size_t *first;  /* [models + 1] where a model's rows begin in an epoch's order */
+	int32_t *owner; /* [n] the model that has this row */
+	size_t *next;   /* [models], with scratch: buffers of shards_sort, which cannot allocate */
+	int32_t *scratch; /* [n] */
 };
-/* rows[m] for model m, all n together. Labels that are not there are not looked at. */
+/* Model m gets rows[m] rows; the sum is n. Labels are used only where the data has them. */
 struct shards *shards_new(const struct data *train, const struct data_split *split, int64_t seed,
 			  const size_t *rows, size_t models);
 void shards_free(struct shards *s); /* NULL is fine */
-/* row[n], a permutation: sorted by owner, else in the order that it has. */
+/* Sorts row[n], a permutation, by owner; keeps the order of rows of the same owner. */
 void shards_sort(struct shards *s, int32_t *row);
-/* rows[models x classes]: of each class; without classes rows[models]. */
+/* Counts each model's rows of each class: rows[models x classes]; without classes rows[models]. */
 void shards_count(const struct shards *s, const struct data *train, int64_t *rows);
 
-/* A worker's whole life, or the lives of all simulated ones; returns the exit status. page may be
+/* Runs a worker, or all simulated ones, from start to end; returns the exit status. page may be
  * NULL. */
 int train(const struct config *c, const struct plan *plan, const struct sink *sink,
 	  struct status_page *page);

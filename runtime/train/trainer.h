@@ -1,8 +1,8 @@
 /*
- * trainer.h - what the files of a trainer's life share: train.c (set-up, life), deal.c (which rows
- * it takes), epoch.c (the steps of an epoch), account.c (what the strategy is told of it),
- * promise.c, evaluate.c (the models between segments), checkpoint.c (what a run begins with, and
- * keeps), gather.c (sums over trainers).
+ * trainer.h - what the files of this module share: train.c (set-up, main loop), deal.c (which
+ * mini-batches a trainer takes), epoch.c (the steps of an epoch), account.c (what the strategy
+ * learns of them and reports), promise.c, evaluate.c (evaluation between segments), checkpoint.c
+ * (what a run begins with, and keeps), gather.c (sums over trainers).
  */
 #ifndef TRAINER_H
 #define TRAINER_H
@@ -10,7 +10,7 @@
 #include "runtime/train/train.h"
 #include "sim/model/model.h"
 
-/* Simulations of time alone have lengths only: shapes of data, no data, and nothing to judge. */
+/* Simulations of time alone know only shapes of data; there is no data and nothing to evaluate. */
 static inline bool has_floats(const struct run *run)
 {
 	return !world_is_virtual || run->sim_train;
@@ -18,18 +18,18 @@ static inline bool has_floats(const struct run *run)
 
 /* The model as this rank knew it at one instant, to be evaluated after the segment. */
 struct snapshot {
-	struct vec *param;  /* NULL: evaluated where it stands, at the barrier */
+	struct vec *param;  /* NULL: the model in w->param is evaluated, at the barrier */
 	struct vec *buffer; /* of w->buffer, likewise */
 	int64_t epoch;
-	int64_t step;  /* of the run, where it is not an epoch's end */
+	int64_t step;  /* of the run, if this is not an epoch's end */
 	nsec end;      /* since the segment's start */
-	bool left;     /* before its end */
-	int reporting; /* the replica that came there last: its snapshot counts */
+	bool left;     /* the worker left before that instant */
+	int reporting; /* the replica that got there last: its snapshot counts */
 };
 
-/* What the strategy was told of an epoch, and said of it. */
+/* What the strategy asked about an epoch, and what it reported. */
 struct account {
-	struct promises *promises; /* --check-promises; else NULL */
+	struct promises *promises; /* with --check-promises; otherwise NULL */
 	struct tally taken;        /* losses that worker_loss took from the device */
 	struct epoch_values values;
 };
@@ -42,7 +42,7 @@ struct epoch_record {
 	int64_t staleness[STALENESS_BINS];
 	struct tally running;
 	struct epoch_values values;
-	double seconds; /* from one epoch's end for all to the next; 0 = one's own */
+	double seconds; /* from one common end of an epoch to the next; 0 = use the worker's own */
 };
 
 static inline void tally_add(struct tally *t, const struct tally *more)
@@ -61,8 +61,8 @@ struct trainer {
 	const struct plan *plan;
 	const struct sink *sink;
 	struct status_page *page;
-	struct lookout *lookout;        /* NULL: a watcher of ours watches */
-	const struct recording *replay; /* the order that operations keep; NULL = none */
+	struct lookout *lookout;        /* NULL: mvbench's watcher watches */
+	const struct recording *replay; /* the order of operations to repeat; NULL = none */
 
 	int replica, replicas; /* place of this worker's model among the models */
 	struct dealing *dealing;
@@ -70,154 +70,155 @@ struct trainer {
 	int32_t *order;         /* of this trainer's rows of the epoch, or the step */
 	size_t *step_first;     /* [steps + 1], into order */
 	float *lr;              /* [steps] */
-	size_t step;            /* of the epoch: that the mini-batch under way is of */
-	bool ends_with_barrier; /* the epoch */
-	struct vec *saved;      /* param, while another model is evaluated in its place, */
-	struct vec *buffer;     /* and w->buffer, */
-	struct vec *statistics; /* which is made anew there; NULL = the workers' mean counts */
+	size_t step;            /* of the epoch, of the current mini-batch */
+	bool ends_with_barrier; /* the current epoch */
+	struct vec *saved;      /* param, while another model is evaluated in its place */
+	struct vec *buffer;     /* w->buffer, likewise */
+	struct vec *statistics; /* recomputed w->buffer; NULL = the workers' mean is used */
 
-	struct account account; /* of the epoch under way */
+	struct account account; /* of the current epoch */
 	struct epoch_record *record;
 	int64_t records, records_max;
 	struct snapshot *point;                 /* --judge-every: those of this segment */
-	int64_t points, points_max, next_point; /* next_point: after so many steps of the run */
+	int64_t points, points_max, next_point; /* next_point: step of the run */
 	nsec start;
-	nsec stopped;   /* the clock, in this segment: what points took */
-	double elapsed; /* seconds of the epochs that were evaluated */
-	nsec trained;   /* in the segments before this one */
+	nsec stopped;   /* how long the clock was stopped in this segment, for points */
+	double elapsed; /* of the epochs that were evaluated [s] */
+	nsec trained;   /* training time in the segments before this one */
 
-	/* what is said of this worker; what has taken place is at NEVER */
+	/* the options of this worker; an event that has happened is set to NEVER */
 	struct heterogeneity heterogeneity;
-	bool delayed;       /* its steps may be, by --step-time, --straggle or --speed */
-	bool leaving, left; /* --leave: as soon as what it has taken is trained on; it has */
-	nsec stood;         /* --pause */
+	bool delayed;       /* --step-time, --straggle or --speed may delay its steps */
+	bool leaving, left; /* --leave: due, after the mini-batches it has taken; has left */
+	nsec stood;         /* time spent in pauses (--pause) */
 
-	struct link *all;      /* of w.all: the trainers */
+	struct link *all;      /* the link of w.all: the trainers */
 	struct link *everyone; /* workers and servers; NULL without servers */
-	struct trace *trace;   /* --trace; or NULL */
+	struct trace *trace;   /* NULL without --trace */
 	struct cluster cluster;
 
-	struct checkpoint_head head;          /* --save: of this run; where nothing is kept, too */
-	struct checkpoint *initial, *resumed; /* rank 0, in set-up: what it begins with; NULL */
+	struct checkpoint_head head;          /* of this run; valid without --save, too */
+	struct checkpoint *initial, *resumed; /* rank 0, in set-up: of the run's start, or NULL */
 	struct checkpoint *last; /* rank 0: of the last epoch, until the run has ended */
-	bool resumes;            /* it goes on after epoch head.epoch */
+	bool resumes;            /* it continues a run after epoch head.epoch */
 
-	float *step_s; /* [steps kept]: durations [s], where the sink wants them; or NULL */
+	float *step_s; /* [steps_room] durations [s]; NULL: the sink does not ask for them */
 	size_t steps_kept, steps_room;
-	size_t steps_most; /* 0: not known yet */
+	size_t steps_most; /* number of steps to make; 0: not known yet */
 
-	struct split_row *ranks; /* rank 0: gathered */
-	size_t arrived;          /* rank 0: operations of the workers that were recorded */
+	struct split_row *ranks; /* rank 0: gathered rows */
+	size_t arrived;          /* rank 0: number of recorded operations of the workers */
 	double first_loss;       /* of the test set before training */
 	char reason[512];
 	int status;
 };
 
-/* ---- deal.c: mini-batches, which it puts into w->index and w->rows ---- */
+/* ---- deal.c: puts mini-batches into w->index and w->rows ---- */
 
 void deal_open(struct trainer *r); /* collective, after the strategy's tables */
 void deal_close(struct trainer *r);
-char *deal_record(struct trainer *r);       /* by rank 0: whose rows are whose, to the sink */
-int64_t deal_most(const struct trainer *r); /* steps that it may make in one epoch */
-void deal_epoch(struct trainer *r, int64_t epoch); /* what an epoch needs, with learning rates */
-/* The i-th that it can get: of this epoch, dynamically of the first, which has the same sizes;
- * false: there are fewer. */
+char *deal_record(struct trainer *r);              /* rank 0 gives the shards to the sink */
+int64_t deal_most(const struct trainer *r);        /* upper bound of its steps in one epoch */
+void deal_epoch(struct trainer *r, int64_t epoch); /* prepares an epoch, with learning rates */
+/* Takes the i-th mini-batch that it could get: of this epoch, or, dynamically, of the first epoch,
+ * which has the same sizes. False: there are fewer. */
 bool deal_take(struct trainer *r, int64_t i);
-/* The one for its i-th step of this epoch; false: none is left. */
+/* Takes the mini-batch for its i-th step of this epoch. False: none is left. */
 bool deal_next(struct trainer *r, int64_t i);
-/* After what may have pushed. True: a push was dropped, and its rows come again. */
+/* Called after a possible push. True: a push was dropped, and this worker must train on its rows
+ * again. */
 bool deal_settle(struct trainer *r);
-/* Takes no more, but for what it has taken; true: that is nothing. */
+/* From now on it takes no new mini-batches. True: it has finished those that it has taken. */
 bool deal_no_more(struct trainer *r);
 
-/* ---- step.c: beside the contract's local_* ---- */
+/* ---- step.c: in addition to the contract's local_* ---- */
 
-void local_begin(struct worker *w);  /* before a step: what of it is not the same in each */
-void local_forget(struct worker *w); /* the moments begin anew */
+void local_begin(struct worker *w);  /* before a step: sets what differs between steps */
+void local_forget(struct worker *w); /* resets the moments */
 
-/* ---- account.c: beside the contract's worker_loss and worker_report ---- */
+/* ---- account.c: in addition to the contract's worker_loss and worker_report ---- */
 
 void values_add(struct epoch_values *r, const struct epoch_value *more);
 
-/* ---- promise.c: with --check-promises, what a strategy and a workload say of themselves; where it
- * is not so, the run ends with a sentence that names the plug-in and the flag ---- */
+/* ---- promise.c: with --check-promises, checks what a strategy and a workload state about
+ * themselves; a false flag ends the run with a message that names the plug-in and the flag ---- */
 
 void promises_open(struct trainer *r); /* after the strategy's init */
 void promises_close(struct trainer *r);
 void promises_at_barrier(struct trainer *r); /* collective, off the clock */
-/* The rest only where they are checked: */
+/* The functions below are called only if this is true. */
 static inline bool are_checked(const struct worker *w)
 {
 	return __builtin_expect(w->account && w->account->promises, 0);
 }
-void promise_gradient(struct worker *w); /* the workload's, */
-void promise_step(struct worker *w);     /* the strategy's, watched */
+void promise_gradient(struct worker *w); /* calls the workload's gradient, and checks it */
+void promise_step(struct worker *w);     /* calls the strategy's step, and checks it */
 void promise_layer(struct worker *w, size_t i);
 void promise_met(const struct worker *w);
 
 /* ---- epoch.c ---- */
 
 void epoch_warm_up(struct trainer *r); /* after the first deal; leaves the model as it was */
-/* After so many steps of the run, that is no epoch's end: the next point to be evaluated. */
+/* The step of the run, after step `after`, of the next point to evaluate; not an epoch's end. */
 int64_t epoch_next_point(const struct worker *w, int64_t after);
-/* Runs one epoch and fills the next record. Ends with a barrier when `barrier` says so. */
+/* Runs one epoch and fills the next record. barrier: the epoch ends with one. */
 void epoch_run(struct trainer *r, bool barrier);
-bool epoch_has_kept_all(const struct trainer *r); /* enough durations of steps */
+bool epoch_has_kept_all(const struct trainer *r); /* has it enough durations of steps? */
 
 /* ---- evaluate.c: collective, off the clock ---- */
 
-/* Puts the canonical model into param, and the mean of the models' buffers into buffer, until it is
- * taken back; s: as they stood then, NULL = now. */
+/* Puts the canonical model into param, and the mean of the models' buffers into buffer, until
+ * model_take_back. s: as they were in this snapshot; NULL = now. */
 void model_place(struct trainer *r, const struct snapshot *s);
 void model_take_back(struct trainer *r, const struct snapshot *s);
 void model_hash(struct trainer *r, char hex[17]);
-/* Evaluates at the ends of these n epochs, and hands their rows to the sink. */
+/* Evaluates the models of the ends of these n epochs, and gives their rows to the sink. */
 void evaluate(struct trainer *r, struct epoch_record *record, int64_t n);
-/* Rank 0 decides (its sentence, or NULL), all ranks learn: has the run ended, and how? */
+/* Rank 0 broadcasts r->status; a message of its sink (or NULL) makes the run fail. */
 void decide(struct trainer *r, char *sink_error);
 
-/* ---- checkpoint.c: collective, off the clock (but worker_keep) ---- */
+/* ---- checkpoint.c: collective, off the clock (except worker_keep) ---- */
 
-/* Finds what the run begins with, and brings its model in: before tables and strategies, which
- * begin with what stands in param. */
+/* Finds the checkpoint that the run begins with, and loads its model. Called before tables and
+ * strategies start, because they start from param. */
 void checkpoint_begin(struct trainer *r);
-/* Right before the first epoch: every worker gets back what it had. */
+/* Right before the first epoch: each worker gets its state back. */
 void checkpoint_resume(struct trainer *r);
-void checkpoint_save(struct trainer *r); /* after the evaluation at a barrier, if one is due */
-void checkpoint_end(struct trainer *r);  /* the run has ended, and is recorded */
+void checkpoint_save(struct trainer *r); /* after the evaluation at a barrier, if due */
+void checkpoint_end(struct trainer *r);  /* the run has ended, and is stored */
 void checkpoint_close(struct trainer *r);
-void keepsakes_free(struct worker *w); /* what worker_keep and worker_keep_vec named */
+void keepsakes_free(struct worker *w); /* the list of worker_keep and worker_keep_vec */
 
 /* ---- gather.c: collective, off the clock ---- */
 
-/* What trainers have together. Of doubles only, so that one reduction takes all of it. */
+/* Sums over the trainers. Doubles only: one reduction handles the whole struct. */
 struct epoch_sum {
 #define FIGURE(name) double name;
 	SPLIT_TIMES(FIGURE)
 	SPLIT_COUNTS(FIGURE)
 #undef FIGURE
-	double reports; /* names that workers have, each its own */
+	double reports; /* number of reported names, over all workers */
 	struct tally_sum {
 		double loss, correct, rows;
 	} running, train, validation, test;
 };
 
-/* What a model came to on the rows that models are evaluated on, this trainer's part of them. */
+/* A model's results on this trainer's part of the evaluated rows. */
 struct evaluated {
 	struct tally train, validation, test;
 };
 
-/* When the epochs of these records ended, and the points, and whose snapshots count. */
+/* Finds when the epochs of these records and the points ended, and whose snapshots count. */
 void gather_ends(struct trainer *r, struct epoch_record *record, int64_t n);
-/* The figures of a point's evaluation, over the trainers. */
+/* Reduces the figures of a point's evaluation over the trainers. */
 void gather_point(struct trainer *r, const struct evaluated *evaluated, struct point_row *row);
-/* The figures of an epoch record, with those of its evaluation, over the trainers: row on every
- * rank but for its most, r->ranks on rank 0; the histogram of staleness is summed in the record,
- * and so, on rank 0, are the strategy's reports. */
+/* Reduces the figures of an epoch record and of its evaluation over the trainers: row on every
+ * rank, except its maxima, and r->ranks on rank 0. The histogram of staleness is summed in the
+ * record; the strategy's reports are summed there on rank 0. */
 void gather_epoch(struct trainer *r, struct epoch_record *record, const struct evaluated *evaluated,
 		  struct epoch_row *row);
-/* What was recorded in this segment goes to the sink, in order: operations on tables, which
- * --record wants or a replay is held to; the timeline of workers and servers. */
+/* Give to the sink, in order, what was recorded in this segment: operations on tables, for --record
+ * or to check a replay; the timeline of workers and servers. */
 void gather_arrivals(struct trainer *r);
 void gather_events(struct trainer *r);
 

@@ -7,8 +7,8 @@
  *
  * --easgd.order  after     the exchange comes after the step
  *                together  at the step's own w: g(w) and d are of one model, as in the paper
- * --easgd.form   asynchronous  the centre is on the server; workers exchange with it one after the other
- *                synchronous   all exchange at once, with the same c: c += sum of d = beta (mean of w - c);
+ * --easgd.form   asynchronous  the centre is on the server; workers exchange with it in turn
+ *                synchronous   all exchange at once, same c: c += sum of d = beta (mean of w - c);
  *                              each trainer keeps the centre, which is the same on all
  *
  * The canonical model is the centre; it gains what the trainers lose. An exchange moves 2 (N - 1) /

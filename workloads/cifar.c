@@ -1,11 +1,11 @@
 /*
- * cifar.c - CIFAR-10 (Krizhevsky 2009) in its binary version, where --data-dir has it, and
- * Fashion-MNIST padded to the same 32 x 32 where it does not.
+ * cifar.c - CIFAR-10 (Krizhevsky 2009) in its binary version, if --data-dir has it, otherwise
+ * Fashion-MNIST padded to the same 32 x 32.
  *
  * data_batch_1.bin to data_batch_5.bin, as many as are there, and test_batch.bin are rows of 3,073
  * bytes: the label, then 32 x 32 pixels of red, of green and of blue. They become images with the
- * channel running fastest. Nothing is trusted: sizes and labels are checked, and what is wrong is
- * said in a sentence with the file's name. 154 MB in memory for 50,000 rows.
+ * channel running fastest. Sizes and labels are checked; messages about errors name the file. 154
+ * MB in memory for 50,000 rows.
  */
 #include "workloads/datasets.h"
 
@@ -42,7 +42,7 @@ static char *path_of(const struct run *run, int batch)
 			     : sentence("%s/data_batch_%d.bin", run->data_dir, batch);
 }
 
-/* Is the file there? What else keeps it from being opened is for file_open to say. */
+/* Is the file there? file_open reports any other reason why it cannot be opened. */
 static bool there(const struct run *run, int batch)
 {
 	char *path = path_of(run, batch);
@@ -62,7 +62,7 @@ static bool is_cifar(const struct run *run)
 	return is;
 }
 
-/* Opens a file and counts its rows. *f is NULL where something is wrong, else the caller's. */
+/* Opens a file and counts its rows. The caller closes *f, which is NULL after an error. */
 static char *file_open(const char *path, FILE **f, size_t *rows)
 {
 	char *wrong;
@@ -71,7 +71,7 @@ static char *file_open(const char *path, FILE **f, size_t *rows)
 	if (!*f)
 		return sentence("%s: %s; " WHOLE_SET, path, strerror(errno));
 	errno = 0;
-	if (fgetc(*f) == EOF && ferror(*f)) /* a folder of that name */
+	if (fgetc(*f) == EOF && ferror(*f)) /* a folder with that name */
 		wrong = sentence("%s: %s; " WHOLE_SET, path, strerror(errno));
 	else if (fseek(*f, 0, SEEK_END) != 0 || (bytes = ftell(*f)) < 0)
 		wrong = sentence("%s: %s; give a plain file", path, strerror(errno));
@@ -89,7 +89,7 @@ static char *file_open(const char *path, FILE **f, size_t *rows)
 	return wrong;
 }
 
-/* A row of the file becomes pixels of red, green and blue. */
+/* Interleaves a row's planes of red, green and blue into pixels. */
 static void row_take(uint8_t *pixel, const uint8_t *row)
 {
 	for (size_t c = 0; c < CHANNELS; c++)
@@ -165,7 +165,7 @@ static char *cifar_get(const struct run *run, struct data *train, struct data *t
 			return sentence("%s/data_batch_%d.bin is not there, and data_batch_%d.bin "
 					"is; give the files before it as well",
 					run->data_dir, last + 1, i);
-	/* the sizes of all files before the first image: what is wrong is found early */
+	/* the sizes of all files before the first image: errors are found early */
 	wrong = load ? cifar_get(run, train, test, false) : NULL;
 	if (!wrong)
 		wrong = part_get(run, train, 1, last, load);
@@ -178,7 +178,7 @@ static char *cifar_get(const struct run *run, struct data *train, struct data *t
 
 /* ---- The set ------------------------------------------------------------- */
 
-/* Where a folder was named, it may have been meant to hold either. */
+/* The user's folder may have been meant for either set: reports both. */
 static char *either(const struct run *run, char *wrong)
 {
 	char *both;
@@ -191,8 +191,7 @@ static char *either(const struct run *run, char *wrong)
 	return both;
 }
 
-/* A simulation of time alone reads no image, so that none has to be there: the name of the set will
- * do. */
+/* A simulation of time alone reads no image and needs no file: the name of the set is enough. */
 static bool is_named(const struct run *run)
 {
 	return run->data_dir && strcmp(run->data_dir, NAME) == 0 &&

@@ -4,8 +4,9 @@
  *
  *     x ~ U[1, 2]^10,  y = sum_j x_j^3 + sin(2 pi u),  u ~ U[0, 1)
  *
- * The sine is noise that no model of x can know: its variance, 0.5, is the floor of the MSE. The
- * tutorial draws 10,000 rows for training; the 2,000 test rows come from another stream.
+ * The sine is noise that no model of x can predict: its variance, 0.5, is the smallest possible
+ * MSE. The tutorial draws 10,000 rows for training. The 2,000 test rows come from another stream of
+ * random numbers.
  */
 #include "workloads/datasets.h"
 

@@ -1,5 +1,5 @@
 /*
- * datasets.h - the data sets that models name, and what their files share.
+ * datasets.h - the data sets that models use, and what their files share.
  */
 #ifndef DATASETS_H
 #define DATASETS_H
@@ -14,9 +14,9 @@ extern const struct dataset dataset_fashion_mnist_32;   /* mnist.c */
 extern const struct dataset dataset_cifar10_or_fashion; /* cifar.c */
 extern const struct dataset dataset_text;               /* text.c */
 
-/* Frees what rows were read into, and leaves both parts empty: the unload of all sets. */
+/* Frees the rows, and leaves both parts empty: the unload of all sets. */
 void data_unload(struct data *train, struct data *test);
-/* Memory for d->n rows of bytes and their targets, zeroed; false = there is none. */
+/* Memory for d->n rows of bytes and their targets, zeroed; false = out of memory. */
 bool data_room(struct data *d);
 
 #pragma GCC visibility pop

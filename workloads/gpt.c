@@ -1,7 +1,7 @@
 /*
  * gpt.c - a language model of bytes: the causal transformer of GPT-2 (Radford et al. 2019), with
- * normalisations before the blocks, learned places, GELU, and the embedding's table as its last
- * layer. Of T bytes of context each predicts the next:
+ * normalisations before the blocks, learned positions, GELU, and the embedding's table as its last
+ * layer. Each of the T bytes of context predicts the next one:
  *
  *     x = table[byte] + place[t]
  *     `layers` times:  x += W_o attention(W_qkv norm(x));  x += W_2 gelu(W_1 norm(x))

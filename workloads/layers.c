@@ -1,17 +1,17 @@
 /*
  * layers.c - nets: a stack of layers over one mini-batch, on any device.
  *
- * A net is laid out once, when it is finished: the layers are placed on the workers that share the
- * model, their parameters become slices of one flat vector (weight, bias, weight, bias, ..., as in
- * PyTorch), and every buffer is allocated. A step then computes
+ * A net is laid out once, when all its layers are stacked: the layers are placed on the workers
+ * that share the model, their parameters become slices of one flat vector (weight, bias, weight,
+ * bias, ..., as in PyTorch), and every buffer is allocated. A step then computes
  *
  *     forward   y_i = f_i(x_i),  x_{i+1} = y_i        loss puts its gradient where y_last was
  *     backward  dx_i = f_i'(dy_i),  dy_{i-1} = dx_i   from the last to the first with parameters
  *
  * Elementwise layers work in place; every other y_i has a vector of its own, which keeps what
- * backward needs. The dx share a few, the slots: one is free again once the layer below has read
- * it, but the gradient of a shortcut waits until the block is left. Memory, floats: 2 or 3 P, the
- * sum of all y_i and a few of the widest dx, times the rows.
+ * backward needs. The dx share a few vectors, the slots: a slot is free again when the layer below
+ * has read it; the gradient of a shortcut keeps its slot until the backward pass leaves the block.
+ * Memory, floats: 2 or 3 P, and for each row the sum of all y_i and a few of the widest dx.
  */
 #include "workloads/layers.h"
 
@@ -52,7 +52,7 @@ struct layer *net_push(struct net *net, const struct layer_kind *kind)
 	return &more[net->layers++];
 }
 
-/* A set without rows is one that is not loaded: it only lends its shape. */
+/* A set without rows is not loaded: only its shape is used. */
 void net_center(struct net *net)
 {
 	const struct data *d = net->sample;
@@ -83,7 +83,7 @@ void net_augment(struct net *net, size_t pad)
 
 enum { EVALUATE_LEAST = 64 }; /* rows: fewer at once are slower */
 
-/* Numbers the linear layers within their runs; what is not elementwise ends a run. */
+/* Numbers the linear layers within their chains; a layer that is not elementwise ends a chain. */
 static void number_chains(struct net *net)
 {
 	for (size_t i = 0, n; i < net->layers; i = n) {
@@ -103,8 +103,8 @@ static void number_chains(struct net *net)
 	}
 }
 
-/* Places every layer, in order: each must know what the one below leaves split. Counts what they
- * have, and notes where it begins. */
+/* Places every layer, in order: a layer needs to know whether the one below leaves its output
+ * split. Counts the parameters, and stores where each layer's begin. */
 static void place_layers(struct net *net, struct layout *to, size_t *first)
 {
 	size_t width = net->features;
@@ -135,8 +135,8 @@ static void place_layers(struct net *net, struct layout *to, size_t *first)
 	CHECK(!split && width == net->outputs, "the last layer leaves its output split");
 }
 
-/* Backward a layer multiplies for its parameters, and as much again for the layer below, if there
- * is one that learns; what has none of its own is a part of the layer below. */
+/* Backward, a layer multiplies once for its parameters, and once more for the layer below if a
+ * lower layer has parameters. A layer without parameters counts for the layer below. */
 static void count_flops(const struct net *net, size_t layers, double *flops)
 {
 	size_t at = 0;
@@ -151,8 +151,8 @@ static void count_flops(const struct net *net, size_t layers, double *flops)
 	}
 }
 
-/* What works in place must leave what backward still needs of the vector: all of it, or which
- * floats are above 0, where a ReLU was applied. The loss overwrites the last one. */
+/* A layer that works in place must leave what the backward pass still needs of the vector: all of
+ * it, or, where a ReLU was applied, which floats are above 0. The loss overwrites the last one. */
 static void check_stack(const struct net *net)
 {
 	bool all = false, sign = false;
@@ -173,7 +173,8 @@ static void check_stack(const struct net *net)
 	CHECK(net->fork == NO_FORK, "layer %zu: a fork without a join", net->fork);
 }
 
-/* The free slot that fits best, or a new one: the narrowest that is wide enough, else the widest */
+/* The free slot that fits best: the narrowest that is wide enough, otherwise the widest; or a new
+ * one. */
 static size_t take_slot(struct net *net, size_t width)
 {
 	size_t best = NO_SLOT, wasted = SIZE_MAX;
@@ -200,7 +201,7 @@ static void release_slot(struct net *net, size_t slot)
 		net->slot[slot].taken = false;
 }
 
-/* Assigns the slots to the layers above the lowest with parameters, which is `below`. */
+/* Assigns slots to the layers above `below`, the lowest layer with parameters. */
 static void assign_slots(struct net *net, size_t below)
 {
 	size_t dy = NO_SLOT;
@@ -276,7 +277,7 @@ void net_finish(struct net *net, enum loss loss)
 	net->loss = loss;
 	net->sample = NULL;
 	net->rows_grad = batch;
-	/* what is prepared for a mini-batch then serves to evaluate, where that is no slower */
+	/* evaluation then uses what is prepared for a mini-batch, where that is no slower */
 	net->rows_max = batch * net->places >= EVALUATE_LEAST ? batch : EVALUATE_ROWS;
 	w->net = net;
 	lay_out(net);
@@ -325,7 +326,7 @@ void net_fini(struct worker *w)
 
 /* ---- Running ------------------------------------------------------------- */
 
-/* The tally gets the loss of the rows that are in; the last y gets its gradient. */
+/* Adds the loss of the loaded rows to the tally; the last y gets its gradient. */
 static void forward(struct net *net, bool training, size_t rows)
 {
 	struct worker *w = net->w;
@@ -342,13 +343,13 @@ static void forward(struct net *net, bool training, size_t rows)
 		vec_mse(z, net->target, rows, net->outputs, (float)over);
 }
 
-/* NULL where nothing is done to the rows. */
+/* NULL if the rows are not transformed. */
 static const struct transform *unless_plain(const struct transform *t)
 {
 	return t->mean || t->pad || t->flip ? t : NULL;
 }
 
-/* Augmented as in that epoch. */
+/* Augments the rows as in that epoch. */
 static void load_rows(struct worker *w, const int32_t *index, size_t rows, int64_t epoch)
 {
 	struct net *net = w->net;
@@ -377,8 +378,8 @@ void net_gradient(struct worker *w)
 	}
 }
 
-/* A norm keeps NORM_ALPHA of a mini-batch's, and the rest of what was there: here of nothing. The
- * epoch is none of training's, so that it is the weights alone that decide. */
+/* A norm adds NORM_ALPHA of a mini-batch's statistics to the rest of the running ones, which are 0
+ * here. Epoch 0 is no training epoch: the result depends only on the weights. */
 void net_statistics(struct worker *w, const int32_t *index, size_t rows)
 {
 	load_rows(w, index, rows, 0);

@@ -1,7 +1,7 @@
 /*
  * layers.h - what the files of a net share: layers.c stacks layers, lays them out and runs them;
- * layers_linear.c has the linear and the elementwise ones, layers_image.c those of images,
- * layers_sequence.c those of sequences of tokens.
+ * layers_linear.c has linear and elementwise layers, layers_image.c layers of images,
+ * layers_sequence.c layers of sequences of tokens.
  */
 #ifndef LAYERS_H
 #define LAYERS_H
@@ -12,12 +12,12 @@ struct layer {
 	const struct layer_kind *kind;
 	size_t number;            /* among all layers */
 	size_t in, out;           /* width of a row on this worker */
-	struct image from, to;    /* the same as images; all 0 where rows are none */
+	struct image from, to;    /* the same as images; all 0 if rows are not images */
 	struct vec *x, *y;        /* [rows x in], [rows x out]; the same when in place */
-	struct vec *dx, *dy;      /* likewise; dx NULL: nobody below wants it */
-	enum init init;           /* of the parameters, if there are any */
+	struct vec *dx, *dy;      /* likewise; dx NULL: no layer below needs it */
+	enum init init;           /* of the parameters, if any */
 	size_t index;             /* among the layers with parameters */
-	size_t first, running_at; /* where those begin in param, and its part of w->buffer */
+	size_t first, running_at; /* where they begin in param, and its part of w->buffer */
 	bool relu;                /* y = max(0, y): a ReLU, or one fused into this layer */
 
 	struct linear linear;
@@ -36,36 +36,37 @@ struct layer {
 
 	/* A residual block: its first layer opens it, its last one, a norm, joins the shortcut. */
 	bool opens, joins;
-	size_t other;  /* number of the layer at the other end */
+	size_t other;  /* number of the layer at the other end of the block */
 	size_t stride; /* of the shortcut, in the layer that joins; 0: the identity */
 
-	size_t dy_slot, dx_slot; /* which of the net's slots are dy and dx, or NO_SLOT */
+	size_t dy_slot, dx_slot; /* the net's slots for dy and dx, or NO_SLOT */
 };
 
-/* What a kind of layer does. forward and backward are called in every step; the rest once. */
+/* A kind of layer. forward and backward are called in every step; the rest once. */
 struct layer_kind {
 	bool elementwise; /* in place; does not end a chain of linear layers: */
 	bool chains;      /* nor does this, which works on any part of a split row */
-	bool needs_y;     /* backward does, whole, unless a ReLU was applied to it: then only */
-	bool keeps_sign;  /* which floats are above 0, and this layer leaves that */
-	bool fuses_relu;  /* forward computes a ReLU on top as well */
-	bool dx_is_dy;    /* backward works in place, but in a norm that joins */
-	bool spared;      /* --decay=weights leaves its parameters as they are */
+	bool needs_y;     /* backward needs all of y; after a ReLU it only needs */
+	bool keeps_sign;  /* which floats are above 0, and this layer keeps that */
+	bool fuses_relu;  /* forward also applies a ReLU */
+	bool dx_is_dy;    /* backward works in place, except in a norm that joins */
+	bool spared;      /* --decay=weights does not shrink its parameters */
 	double (*flops)(
 		const struct layer *l); /* of a row, forward, of the whole layer; NULL = 0 */
 	size_t (*params)(const struct layer *l);      /* of the whole layer; NULL = none */
-	size_t (*params_held)(const struct layer *l); /* here; NULL = params */
-	/* Where in the whole layer those lie, from `first` on; NULL = as here */
+	size_t (*params_held)(const struct layer *l); /* on this worker; NULL = params */
+	/* Where these lie in the whole layer, from `first` on; NULL = as here */
 	void (*places)(const struct layer *l, size_t first, size_t *place);
 	size_t (*buffers)(const struct layer *l);        /* of w->buffer; NULL = none */
-	void (*place)(struct net *net, struct layer *l); /* sets in and out; NULL = keeps width */
-	/* Parameters exist: takes its slices, draws them, prepares the device. NULL = nothing */
+	void (*place)(struct net *net, struct layer *l); /* sets in and out; NULL = same width */
+	/* Called when parameters exist: takes slices, draws values, prepares the device. NULL =
+	 * nothing */
 	void (*attach)(struct net *net, struct layer *l);
 	void (*forward)(struct worker *w, struct layer *l, size_t rows);
 	void (*backward)(struct worker *w, struct layer *l, size_t rows);
 };
 
-/* One of the vectors that gradients of activations share, one after the other. */
+/* A vector that gradients of activations use in turn. */
 struct slot_buffer {
 	size_t width; /* of a row */
 	bool taken;   /* while slots are assigned */
@@ -77,27 +78,26 @@ struct net {
 	struct worker *w;
 	const struct data *sample; /* until the net is finished */
 	size_t features;
-	struct transform transform; /* of training; evaluation has its mean only */
+	struct transform transform; /* of training; evaluation only subtracts the mean */
 	float *mean;                /* [features] or NULL */
 	struct layer *layer;
 	size_t layers;
 	enum loss loss;
-	size_t outputs;     /* width of the uppermost layer, as far as stacked, */
-	struct image image; /* and the same as an image; all 0: it is none */
-	size_t places; /* rows of layers that a row of data makes: of a sequence its tokens, else 1
-			*/
-	size_t tokens; /* different ones; 0: rows are no sequences */
-	bool tied;     /* the embedding's gradient has what the last layer found already */
-	size_t fork;   /* number of the layer that opens a block; NO_FORK */
-	struct tensor *tensor; /* while it is finished: those of the layers so far */
+	size_t outputs;        /* width of the last layer stacked so far, */
+	struct image image;    /* and the same as an image; all 0: not an image */
+	size_t places;         /* rows of activations per row of data: tokens of a sequence, or 1 */
+	size_t tokens;         /* number of different ones; 0: rows are not sequences */
+	bool tied;             /* the embedding's gradient is added to that of the last layer */
+	size_t fork;           /* number of the layer that opens the current block; or NO_FORK */
+	struct tensor *tensor; /* in net_finish: tensors of the layers so far */
 	size_t tensors;
-	size_t rows_max, rows_grad; /* of data, of a forward, of a backward pass */
+	size_t rows_max, rows_grad; /* of data, in a forward pass, in a backward pass */
 	struct vec *input, *target; /* [rows_max x features], [rows_max x places] */
 	struct slot_buffer *slot;
 	size_t slots;
 	size_t shortcut_width;
 	struct vec *shortcut; /* [rows_max x shortcut_width]: option A, used at once; may be NULL */
-	bool training;        /* in the forward pass under way */
+	bool training;        /* the current forward pass is for training */
 };
 #define NO_FORK SIZE_MAX
 
@@ -105,11 +105,11 @@ extern const struct layer_kind kind_linear, kind_conv, kind_norm, kind_layer_nor
 
 void *net_zeroed(size_t n, size_t size); /* never NULL */
 struct layer *net_push(struct net *net, const struct layer_kind *kind);
-/* The layer's parameters and their gradients: weights, which are a matrix of so many rows (0:
- * none), then biases if it has any. */
+/* The layer's parameters and their gradients: weights, as a matrix of `rows` rows (0: no matrix),
+ * then biases if it has any. */
 void net_slices(struct net *net, struct layer *l, size_t rows, size_t weights, size_t biases,
 		bool has_bias);
-/* A parameter drawn as `init` says, for that many inputs. */
+/* Draws a parameter according to `init`, for a layer with `inputs` inputs. */
 float net_draw(uint64_t *rng, enum init init, size_t inputs);
 
 #endif

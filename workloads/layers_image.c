@@ -1,17 +1,17 @@
 /*
  * layers_image.c - the layers that see rows of images [height x width x channels]: convolution,
- * pooling, batch normalisation, and the two ends of a residual block. The formulas stand in
- * mvbench.h; ReLUs on top are fused into a convolution or a normalisation.
+ * pooling, batch normalisation, and the two ends of a residual block. The formulas are in
+ * workloads/net.h; ReLUs on top are fused into a convolution or a normalisation.
  *
  * A residual block is y = f(x) + s(x): f the layers from the fork to the join, s the identity, or
  * option A where the shapes differ. The last layer of f is a normalisation, which adds s(x) and
  * applies the ReLU in the same pass. Backward, it turns its dy into the gradient of s(x), in place;
- * the first layer of f, a convolution, adds its dx to what of that comes through s.
+ * the first layer of f, a convolution, adds its dx to the gradient that comes through s.
  *
- * Cost, floats of B images: a convolution 2 B h w O k^2 C flops forward and in each of two
- * backward passes (one in the lowest), reading B H W C and writing B h w O; a normalisation reads
- * its input twice and writes it once forward, and reads 5 times as much and writes once backward; a
- * pooling reads its input and writes its output once.
+ * Cost, floats of B images: a convolution 2 B h w O k^2 C flops forward and in each of two backward
+ * passes (one in the lowest), reading B H W C and writing B h w O; a normalisation reads its input
+ * twice and writes it once forward, and reads 5 times as much and writes once backward; a pooling
+ * reads its input and writes its output once.
  */
 #include "workloads/layers.h"
 
@@ -24,7 +24,7 @@ static struct layer *push_image(struct net *net, const struct layer_kind *kind)
 	return net_push(net, kind);
 }
 
-/* This layer makes such images. */
+/* Sets the layer's output images. */
 static void makes(struct net *net, struct layer *l, struct image to)
 {
 	l->to = net->image = to;
@@ -93,7 +93,7 @@ static void conv_layer_backward(struct worker *w, struct layer *l, size_t rows)
 	if (l->opens) {
 		const struct layer *join = &w->net->layer[l->other];
 
-		if (l->dx != join->dy) /* else dx holds the gradient of the shortcut already */
+		if (l->dx != join->dy) /* otherwise dx already holds the gradient of the shortcut */
 			vec_shortcut_grad(l->dx, join->dy, l->from, join->stride, join->to.channels,
 					  rows);
 	}
@@ -146,7 +146,7 @@ static void norm_attach(struct net *net, struct layer *l)
 	free(x);
 }
 
-/* What the shortcut of the block that ends here brings round. */
+/* The output s(x) of the shortcut of the block that ends here. */
 static const struct vec *come_round(struct net *net, const struct layer *l, size_t rows)
 {
 	const struct layer *fork = &net->layer[l->other];
@@ -195,7 +195,7 @@ void net_fork(struct net *net)
 	net->fork = net->layers;
 }
 
-/* The stride of the shortcut of a block of images, 0: it is the identity. */
+/* The stride of the shortcut of a block of images; 0: the identity. */
 static size_t image_stride(const struct net *net, struct image from, struct image to)
 {
 	bool same =
@@ -248,7 +248,7 @@ static void pool_layer_backward(struct worker *w, struct layer *l, size_t rows)
 }
 
 static const struct layer_kind kind_max_pool = {
-	.needs_y = true, /* tells which input was the largest */
+	.needs_y = true, /* shows which input was the largest */
 	.place = image_place,
 	.attach = pool_attach,
 	.forward = pool_layer_forward,

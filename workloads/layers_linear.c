@@ -144,7 +144,7 @@ static void linear_place(struct net *net, struct layer *layer)
 }
 
 /* The numbers of the whole layer are drawn in order, weight[O x I] then bias[O], and each worker
- * keeps its block: so the parts of a split model are those of the whole one. */
+ * keeps its block: the parts of a split model equal those of the whole model. */
 static void linear_draw(struct net *net, struct layer *layer)
 {
 	struct linear *l = &layer->linear;
@@ -227,7 +227,7 @@ const struct linear *net_linear_at(const struct net *net, size_t i)
 
 /* ---- Elementwise: y = f(x) in place, dx = f'(y) dy in place -------------- */
 
-/* What a layer does with the device's activation of this name. */
+/* A layer that uses the device's activation of this name. */
 #define ACTIVATION(op) \
 	static void op##_forward(struct worker *w, struct layer *l, size_t rows) \
 	{ \
@@ -271,7 +271,7 @@ void net_tanh(struct net *net)
 
 static void dropout_place(struct net *net, struct layer *l)
 {
-	/* workers that hold parts of one activation each drop of theirs; whole ones drop alike */
+	/* parts of a split activation drop differently; whole copies drop the same floats */
 	size_t part = l->linear.x_split ? (size_t)comm_rank(net->w->model_group) : 0;
 	l->salt = part * net->layers + l->number;
 }

@@ -1,12 +1,12 @@
 /*
- * layers_sequence.c - the layers that see sequences of tokens, a row a token: embedding, layer
- * normalisation, causal attention, GELU, and the scores that the embedding's table gives. The
- * formulas stand in net.h.
+ * layers_sequence.c - the layers that see sequences of tokens, one row for each token: embedding,
+ * layer normalisation, causal attention, GELU, and the scores that the embedding's table gives. The
+ * formulas are in net.h.
  *
- * A pre-norm block is x + f(norm(x)): a layer normalisation opens it, and the linear layer that is
- * f's last one joins. Backward, the gradient of the sum waits where the linear layer found it, and
- * the normalisation adds its own. Attention and GELU work on any part of a row that a split leaves,
- * so that a linear layer on each side are a pair; of an attention a part is some heads.
+ * A pre-norm block is x + f(norm(x)): a layer normalisation opens it, and the last layer of f, a
+ * linear one, joins. Backward, the gradient of the sum stays where the linear layer found it, and
+ * the normalisation adds its own. Attention and GELU work on any part of a split row, so the linear
+ * layers on both sides are a pair; a part of an attention is some of its heads.
  *
  * Cost of a row, floats read and written: embedding 3 n; normalisation 3 n forward, 6 n backward;
  * GELU 2 n and 3 n; attention: attention_new. Scores: a linear layer.
@@ -167,7 +167,7 @@ void net_layer_norm(struct net *net)
 
 static double attention_flops(const struct layer *l)
 {
-	return 4.0 * (double)l->places * (double)l->out; /* of a place, over all of them */
+	return 4.0 * (double)l->places * (double)l->out; /* of one token, over all tokens */
 }
 
 static void attention_place(struct net *net, struct layer *l)

@@ -10,7 +10,7 @@
  *     linear        128            401,536               0.8
  *     linear        10               1,290               0.0
  *
- * 454,922 parameters; a step costs three times its forward pass, but for the lowest layer.
+ * 454,922 parameters; a step costs three times its forward pass, except in the lowest layer.
  */
 #include "workloads/datasets.h"
 

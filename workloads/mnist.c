@@ -1,11 +1,11 @@
 /*
- * mnist.c - image sets in the IDX format of MNIST (LeCun, Cortes, Burges), as Fashion-MNIST (Xiao,
- * Rasul, Vollgraf, arXiv 1708.07747) and every MNIST-like set of 10 classes come.
+ * mnist.c - image sets in the IDX format of MNIST (LeCun, Cortes, Burges), for Fashion-MNIST (Xiao,
+ * Rasul, Vollgraf, arXiv 1708.07747) and every MNIST-like set of 10 classes.
  *
  * An IDX file is a big-endian magic number 0x0000 08 dd (unsigned bytes, dd dimensions), the dd
- * sizes, and the bytes; it may be gzipped. A set is four files in one folder. Nothing is trusted:
- * sizes, counts, labels, lengths and checksums are checked, and what is wrong is said in a sentence
- * with the file's name. Images stay bytes in memory: 47 MB for 60,000 of 28 x 28.
+ * sizes, and the bytes; it may be gzipped. A set is four files in one folder. Sizes, counts,
+ * labels, lengths and checksums are checked; messages about errors name the file. Images stay bytes
+ * in memory: 47 MB for 60,000 of 28 x 28.
  */
 #include "workloads/datasets.h"
 
@@ -22,13 +22,13 @@ enum { CLASSES = 10, SIDE_MAX = 4096 };
 
 struct idx {
 	char path[4096];
-	gzFile file;      /* NULL: it is not open */
-	uint32_t size[3]; /* rows, and of images: height, width */
+	gzFile file;      /* NULL: not open */
+	uint32_t size[3]; /* number of rows; for images also height and width */
 };
 
 /* ---- One file ------------------------------------------------------------ */
 
-/* MVBENCH_DATA is for programs that bring the set along. */
+/* MVBENCH_DATA is for programs that bring their own copy of the set. */
 static const char *folder(const struct run *run)
 {
 	const char *brought = getenv("MVBENCH_DATA");
@@ -37,7 +37,7 @@ static const char *folder(const struct run *run)
 	return brought && *brought ? brought : FOLDER;
 }
 
-/* Opens the file of this part under any of the names that sets come with. */
+/* Opens the file of this part under any of the usual names. */
 static char *idx_find(struct idx *f, const struct run *run, const char *part, const char *kind,
 		      int dims)
 {
@@ -64,7 +64,7 @@ static char *idx_find(struct idx *f, const struct run *run, const char *part, co
 				: ADVICE);
 }
 
-/* Reads n bytes, or says what is wrong with the file. */
+/* Reads n bytes, or returns what is wrong with the file. */
 static char *idx_read(struct idx *f, uint8_t *to, size_t n)
 {
 	while (n) {
@@ -114,7 +114,7 @@ static char *idx_open(struct idx *f, const struct run *run, const char *part, co
 	return wrong;
 }
 
-/* After the last byte there must be nothing; looking also makes zlib compare the checksum. */
+/* No byte may follow the last one; this read also makes zlib check the checksum. */
 static char *idx_end(struct idx *f)
 {
 	uint8_t b;
@@ -143,8 +143,7 @@ static char *part_open(struct idx *images, struct idx *labels, const struct run 
 	return wrong;
 }
 
-/* The shape of what is loaded: images of h x w, padded with zeros to side x side when side is
- * set. */
+/* The shape of the images: h x w, or padded with zeros to side x side if side is not 0. */
 static char *part_shape(struct data *d, const struct idx *images, size_t side)
 {
 	size_t h = images->size[1], w = images->size[2];
@@ -234,7 +233,7 @@ static char *mnist_get(const struct run *run, struct data *train, struct data *t
 		       bool load)
 {
 	*train = *test = (struct data){0};
-	/* all four headers before the first image: what is wrong is found early */
+	/* all four headers before the first image: errors are found early */
 	char *wrong = load ? mnist_get(run, train, test, side, false) : NULL;
 	if (!wrong)
 		wrong = part_get(train, run, "train", side, load);
@@ -248,7 +247,7 @@ static char *mnist_get(const struct run *run, struct data *train, struct data *t
 	return wrong;
 }
 
-/* A set of such images: side 0 = as they are. */
+/* A set of such images; side 0 = without padding. */
 #define SET(name, side) \
 	static char *name##_probe(const struct run *run, struct data *train, struct data *test) \
 	{ \

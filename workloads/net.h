@@ -1,6 +1,6 @@
 /*
- * net.h - everything that a model may know beside mvbench.h: layers' arithmetic, images, data sets,
- * and nets, which stack layers.
+ * net.h - what a model may use besides mvbench.h: layers' arithmetic, images, data sets, and nets,
+ * which stack layers.
  */
 #ifndef NET_H
 #define NET_H
@@ -9,7 +9,7 @@
 
 #pragma GCC visibility push(default) /* as in mvbench.h */
 
-struct conv; /* a convolution, a pooling, a batch normalisation or an attention of one */
+struct conv; /* a convolution, pooling, batch normalisation or attention of one */
 struct pool; /* shape, prepared on a device */
 struct norm;
 struct attention;
@@ -22,17 +22,18 @@ void vec_tanh(struct vec *y, size_t n);
 void vec_tanh_grad(struct vec *dy, const struct vec *y, size_t n); /* dy *= 1 - y^2 */
 /* y += x; the first n floats of activations. */
 void vec_add(struct vec *y, const struct vec *x, size_t n);
-/* y = x Phi(x), Phi the normal distribution's (Hendrycks, Gimpel, arXiv 1606.08415); not in place,
- * as the gradient wants x: dy *= Phi(x) + x phi(x). */
+/* y = x Phi(x), Phi of the normal distribution (Hendrycks, Gimpel, arXiv 1606.08415). Not in place,
+ * because the gradient needs x: dy *= Phi(x) + x phi(x). */
 void vec_gelu(struct vec *y, const struct vec *x, size_t n);
 void vec_gelu_grad(struct vec *dy, const struct vec *x, size_t n);
-/* z[rows x n] holds predictions and gets the gradient of the summed loss / over, its mean for over
- * = rows; the summed loss and the correct answers go to the worker's tally. target: class numbers
- * [rows], values [rows x n]; a data set has one value a row, so that n is 1 there. */
+/* z[rows x n] holds predictions and gets the gradient of the summed loss / over (the gradient of
+ * the mean for over = rows). The summed loss and the correct answers are added to the worker's
+ * tally. target: class numbers [rows], or values [rows x n]; data sets have one value a row, with n
+ * = 1. */
 void vec_softmax_xent(struct vec *z, const struct vec *target, size_t rows, size_t n, float over);
 void vec_mse(struct vec *z, const struct vec *target, size_t rows, size_t n, float over);
-/* y[i] = 0 with probability p, else y[i] / (1 - p); drawn from the step's key, the salt and i, so
- * that a second call in the same step drops the same. 0 <= p < 1. */
+/* y[i] = 0 with probability p, otherwise y[i] / (1 - p). The random numbers depend on the step's
+ * key, the salt and i: a second call in the same step drops the same floats. 0 <= p < 1. */
 void vec_dropout(struct vec *y, size_t n, float p, uint64_t salt);
 
 /* ---- Images: rows of [height x width x channels], the channel running fastest (NHWC). ---- */
@@ -46,7 +47,7 @@ static inline size_t image_size(struct image m)
 	return m.height * m.width * m.channels;
 }
 
-/* What is left of n pixels when every stride-th is taken. */
+/* Number of pixels of n when every stride-th is taken. */
 static inline size_t strided(size_t n, size_t stride)
 {
 	return (n + stride - 1) / stride;
@@ -57,15 +58,15 @@ struct window {
 	size_t size, stride, pad; /* [pixels] */
 };
 
-/* What comes out of a window's places; channels as given. The window must fit. */
+/* The image that a window's places give, with these channels. The window must fit. */
 struct image image_after(struct image in, struct window win, size_t channels);
 
 /*
  * Convolution: y[h][w][o] = b[o] + sum_{i,j,c} x[h s - pad + i][w s - pad + j][c] W[o][i][j][c],
- * and zeros stand outside of x. W[O x size x size x C], b[O] or NULL. relu: y = max(0, y); the
- * backward functions then want dy already masked (vec_relu_grad). Cost: 2 B h w O size^2 C flops
- * each. rows_max: the most rows of a call. What a number of rows needs is prepared when it comes
- * first.
+ * with zeros outside of x. W[O x size x size x C], b[O] or NULL. relu: y = max(0, y); the backward
+ * functions then need dy masked already (vec_relu_grad). Cost: 2 B h w O size^2 C flops each.
+ * rows_max: the most rows of a call. The first call with a number of rows prepares the device for
+ * it.
  */
 struct conv *conv_new(struct worker *w, struct image in, size_t out, struct window win, bool bias,
 		      bool relu, size_t rows_max);
@@ -74,17 +75,18 @@ void conv_forward(struct conv *c, struct vec *y, const struct vec *x, const stru
 		  const struct vec *bias, size_t rows);
 void conv_backward_weight(struct conv *c, struct vec *dweight, struct vec *dbias,
 			  const struct vec *x, const struct vec *dy, size_t rows);
-/* dx = ..., or with `add`: dx += ... */
+/* dx = ..., or, with `add`, dx += ... */
 void conv_backward_data(struct conv *c, struct vec *dx, const struct vec *dy,
 			const struct vec *weight, bool add, size_t rows);
 
-/* Pooling: the largest (padding never wins) or the mean (of size x size, padding counted as zeros;
- * pad is 0 where it is used) of each window. The first among equals gets the gradient. */
+/* Pooling of each window: the largest value (padding never wins), or the mean (over size x size,
+ * padding counted as zeros; pad is 0 where it is used). The first of equal values gets the
+ * gradient. */
 struct pool *pool_new(struct worker *w, struct image in, struct window win, bool average,
 		      size_t rows_max);
 void pool_free(struct pool *p);
 void pool_forward(struct pool *p, struct vec *y, const struct vec *x, size_t rows);
-/* After the forward of the same rows. */
+/* Call after the forward of the same rows. */
 void pool_backward(struct pool *p, struct vec *dx, const struct vec *dy, const struct vec *x,
 		   const struct vec *y, size_t rows);
 
@@ -92,29 +94,28 @@ void pool_backward(struct pool *p, struct vec *dx, const struct vec *dy, const s
  * Batch normalisation (Ioffe, Szegedy, arXiv 1502.03167) of each channel over B h w values:
  *   y = f(gamma (x - mean) / sqrt(var + NORM_EPSILON) + beta + add),  f: max(0, .) with relu
  * training: mean and (biased) variance of these rows, and running = (1 - NORM_ALPHA) running +
- * NORM_ALPHA of them; else the running ones. scale[2 C]: gamma, then beta. running[2 C]: mean, then
- * variance. add [as y], with `adds` only: a residual block's shortcut.
+ * NORM_ALPHA of them; otherwise the running ones. scale[2 C]: gamma, then beta. running[2 C]: mean,
+ * then variance. add [as y], with `adds` only: a residual block's shortcut.
  */
-#define NORM_EPSILON 1e-4f /* these two: Multiverso's experiment (Lasagne's defaults) */
+#define NORM_EPSILON 1e-4f /* both as in Multiverso's experiment (Lasagne's defaults) */
 #define NORM_ALPHA   0.1f
 struct norm *norm_new(struct worker *w, struct image in, bool relu, bool adds, size_t rows_max);
 void norm_free(struct norm *m);
 void norm_forward(struct norm *m, struct vec *y, const struct vec *x, const struct vec *add,
 		  const struct vec *scale, struct vec *running, bool training, size_t rows);
-/* After the training forward of the same rows; y and x are its. With `adds`, dy becomes the
- * gradient of add (dy masked by relu) and dx is another vector; else dx may be dy itself. */
+/* Call after the training forward of the same rows, with its y and x. With `adds`, dy becomes the
+ * gradient of add (dy masked by relu) and dx is another vector; otherwise dx may be dy itself. */
 void norm_backward(struct norm *m, struct vec *dx, struct vec *dscale, struct vec *dy,
 		   const struct vec *x, const struct vec *y, const struct vec *scale, size_t rows);
 
-/* ---- Sequences: a row of data is `places` tokens, and a row of activations is one of them: they
- * come place by place, so that `rows` below is places times the rows of data. ---- */
+/* ---- Sequences: a row of data is `places` tokens; a row of activations is one token. Tokens are
+ * ordered place by place; `rows` below is places times the rows of data. ---- */
 
 /* y[rows x n] = table[token[r]] + place[r % places]: table[tokens x n], place[places x n]; token:
  * whole numbers below `tokens`, as floats. */
 void vec_embed(struct vec *y, const struct vec *token, const struct vec *table,
 	       const struct vec *place, size_t rows, size_t tokens);
-/* dplace = what dy adds up to at each place; dtable = the same of each token, or with `add`: is
- * added to. */
+/* dplace = sum of dy at each place; dtable = sum of dy of each token, or with `add`: adds it. */
 void vec_embed_grad(struct vec *dtable, struct vec *dplace, const struct vec *dy,
 		    const struct vec *token, size_t rows, size_t tokens, bool add);
 /*
@@ -141,15 +142,15 @@ struct attention *attention_new(struct worker *w, size_t places, size_t heads, s
 				size_t rows_max);
 void attention_free(struct attention *a);
 void attention_forward(struct attention *a, struct vec *y, const struct vec *x, size_t rows);
-/* After the forward of the same rows. */
+/* Call after the forward of the same rows. */
 void attention_backward(struct attention *a, struct vec *dx, const struct vec *dy,
 			const struct vec *x, size_t rows);
 
-/* The shortcut that has no parameters (He et al., option A): every stride-th pixel, with as many
- * zero channels before (O - C) / 2 as after: y[h][w][c + (O - C) / 2] = x[h s][w s][c]. */
+/* The shortcut without parameters (He et al., option A): every stride-th pixel, with (O - C) / 2
+ * zero channels before and the same number after: y[h][w][c + (O - C) / 2] = x[h s][w s][c]. */
 void vec_shortcut(struct vec *y, const struct vec *x, struct image in, size_t stride, size_t out,
 		  size_t rows);
-/* dx = its gradient: zero where no y came from. */
+/* dx = its gradient: zero at pixels that no y uses. */
 void vec_shortcut_grad(struct vec *dx, const struct vec *dy, struct image in, size_t stride,
 		       size_t out, size_t rows);
 
@@ -157,12 +158,12 @@ void vec_shortcut_grad(struct vec *dx, const struct vec *dy, struct image in, si
 
 struct data {
 	size_t n, features;
-	size_t classes;       /* 0 = regression: target holds one value a row */
-	struct image image;   /* of a row; all 0 where rows are no images */
-	size_t value_size;    /* of one in memory [bytes]; known before there are any */
-	bool tokens;          /* a value is the byte itself: which one of `classes` it is */
-	bool ordered;         /* rows follow on each other: --validation takes the last ones */
-	size_t targets;       /* of a row, one for each of its values; 0 = it has one */
+	size_t classes;       /* 0 = regression: target has one value a row */
+	struct image image;   /* of a row; all 0 if rows are not images */
+	size_t value_size;    /* of a value in memory [bytes]; known before there are values */
+	bool tokens;          /* a value is the byte itself: one of `classes` */
+	bool ordered;         /* the order of rows matters: --validation takes the last ones */
+	size_t targets;       /* of a row, one for each of its values; 0 = one for the row */
 	const uint8_t *bytes; /* [n x features], a value is byte/255; or NULL and */
 	const float *floats;  /* [n x features] */
 	const float *target;  /* [n], or [n x targets]: class numbers or values */
@@ -173,7 +174,7 @@ static inline size_t data_targets(const struct data *d)
 	return d->targets ? d->targets : 1;
 }
 
-/* How many classes a row is of one of; 0 = rows have none. */
+/* Number of classes of a row; 0 = rows have no class. */
 static inline size_t data_classes(const struct data *d)
 {
 	return d->targets ? 0 : d->classes;
@@ -181,19 +182,19 @@ static inline size_t data_classes(const struct data *d)
 
 struct dataset {
 	const char *name, *summary;
-	const char *needs; /* what to install or give; NULL = nothing */
-	/* Finds the set without reading it whole: fills n, features and classes of both parts.
-	 * Returns NULL, or a sentence from the heap that says what is wrong. */
+	const char *needs; /* what the user has to install or give; NULL = nothing */
+	/* Finds the set without reading all of it: fills n, features and classes of both parts.
+	 * Returns NULL, or a message (heap) that says what is wrong. */
 	char *(*probe)(const struct run *run, struct data *train, struct data *test);
-	/* Reads it, into memory that may be written: --validation changes the order of rows.
-	 * Returns NULL or a sentence, as probe does; the caller frees with unload, then too. */
+	/* Reads the set into writable memory: --validation changes the order of rows. Returns NULL
+	 * or a message, as probe does; in both cases the caller frees with unload. */
 	char *(*load)(const struct run *run, struct data *train, struct data *test);
 	void (*unload)(struct data *train, struct data *test);
 };
 
-/* What is done to an image on its way in: the mean image is subtracted; then, for training, it is
- * moved by up to `pad` pixels each way (zeros come in) and mirrored at random. Which way is drawn
- * from key and the row's number, so that a row's fate does not depend on who draws it. */
+/* How an image is changed when it is loaded: the mean image is subtracted; for training, it is also
+ * moved by up to `pad` pixels each way (zeros come in) and mirrored at random. Both are drawn from
+ * key and the row's number, and do not depend on the worker that takes the row. */
 struct transform {
 	struct image image;
 	const float *mean; /* [features], NULL = 0 */
@@ -207,21 +208,21 @@ struct transform {
 void data_gather(struct worker *w, const struct data *d, const int32_t *index, size_t count,
 		 const struct transform *t, struct vec *x, struct vec *y);
 
-/* ---- What a workload's init makes of a worker: all that is known of its model ---- */
+/* ---- What a workload's init defines for a worker: the layout of its model ---- */
 
 struct layout {
 	size_t params;       /* floats of param on this worker, */
-	int64_t whole;       /* and of the whole model, where workers share one; 0 = as many */
-	size_t layers;       /* that have parameters */
-	const size_t *layer; /* [layers + 1]: where in param they begin, and the last ends */
+	int64_t whole;       /* and of the whole model, if workers share it; 0 = the same */
+	size_t layers;       /* number of layers with parameters */
+	const size_t *layer; /* [layers + 1]: where each begins in param, and the last ends */
 	size_t buffers;      /* floats of buffer */
-	const double *flops; /* [layers + 1], see struct worker; NULL = not known */
+	const double *flops; /* [layers + 1], see struct worker; NULL = unknown */
 };
-/* Once, first of all: makes param, grad, buffer and what the optimiser keeps, zeroed; model_close
- * frees them. layer and flops are copied. */
+/* Call once, before anything else: makes param, grad, buffer and what the optimiser keeps, zeroed;
+ * model_close frees them. layer and flops are copied. */
 void model_layout(struct worker *w, const struct layout *l);
-/* What param consists of, in order and without a gap; copied. Who does not say so has one tensor,
- * which is no matrix. */
+/* The tensors of param, in order and without a gap; copied. Without this call param is one tensor
+ * that is not a matrix. */
 void model_tensors(struct worker *w, const struct tensor *tensor, size_t n);
 
 /* ---- Workloads: workloads/NAME.c defines workload_NAME; workloads/workload.c lists it. ---- */
@@ -229,47 +230,50 @@ void model_tensors(struct worker *w, const struct tensor *tensor, size_t n);
 struct workload {
 	struct plugin plugin;
 	const struct dataset *dataset;
-	const struct setting *recipe; /* defaults of its own; ends at name NULL */
+	const struct setting *recipe; /* its own defaults; ends at name NULL */
 	size_t state_size;            /* of worker->model, the workload's own [bytes], zeroed */
-	/* NULL, or a sentence (heap): why this configuration cannot be. NULL = any can. */
+	/* NULL, or a message (heap): why it refuses this configuration. The slot is NULL if it
+	 * refuses none. */
 	char *(*refuse)(const struct run *run, const void *opts);
-	/* Makes its rows of those that the data set has, in place; set may be a shape only. Returns
-	 * NULL or a sentence, as refuse does. NULL = they are as they come. */
+	/* Cuts the data set's rows into its own rows, in place; set may be only a shape. Returns
+	 * NULL or a message, as refuse does. The slot is NULL if rows stay as they are. */
 	char *(*cut)(const void *opts, struct data *set);
 	/* gradient computes on the host, between vec_get and vec_put: it is called in every step,
-	 * and devices keep nothing of it. Not set where it does: a GPU that keeps what it was asked
-	 * to do refuses, or repeats the first mini-batch's figures (--check-promises says so). */
+	 * and devices keep none of its operations. If it computes on the host and this is not set,
+	 * a GPU that keeps operations fails or repeats the first mini-batch's results
+	 * (--check-promises detects it). */
 	bool host;
-	/* Makes the model: model_layout, and param's first values, equal on all ranks. sample:
-	 * shape of the data. */
+	/* Makes the model: calls model_layout, and sets param's first values, equal on all ranks.
+	 * sample: shape of the data. */
 	void (*init)(struct worker *w, const struct data *sample);
-	/* Brings in the mini-batch w->index. */
+	/* Loads the mini-batch w->index. */
 	void (*load)(struct worker *w);
 	/* Fills grad with the gradient of its rows' loss, summed and divided by w->mean_rows (0: by
-	 * as many as they are); adds to the tally. Calls layer_ready(w, i) as it leaves layer i,
-	 * from the last to the first: else a strategy sends what is not there yet, or waits for
-	 * ever (--check-promises). Does the same for every mini-batch of as many rows and the same
-	 * mean_rows: a device may keep what it was asked to do, and do it again without asking. */
+	 * their number); adds to the tally. Calls layer_ready(w, i) when it leaves layer i, from
+	 * the last to the first; otherwise a strategy sends unfinished gradients, or waits for ever
+	 * (--check-promises). Does the same for every mini-batch with the same number of rows and
+	 * mean_rows: a device may keep the operations and repeat them without a call. */
 	void (*gradient)(struct worker *w);
-	/* Loss and correct answers of the rows index[0] to index[rows - 1] of set, whose rows are
-	 * of w->train's shape, go to the tally. */
+	/* Adds loss and correct answers of the rows index[0] to index[rows - 1] of set, whose rows
+	 * have w->train's shape, to the tally. */
 	void (*evaluate)(struct worker *w, const struct data *set, const int32_t *index,
 			 size_t rows);
-	/* w->buffer = what these training rows alone make of it, as a mini-batch, with the weights
-	 * as they are; adds to the tally. Not called without a buffer. */
+	/* Sets w->buffer to the statistics of these training rows alone, as one mini-batch, with
+	 * the current weights; adds to the tally. Not called without a buffer. */
 	void (*statistics)(struct worker *w, const int32_t *index, size_t rows);
-	/* NULL, or a sentence: can the linear layers be cut over the model group as w->strategy
-	 * would have it? The slot is NULL where there are none: strategies that cut are refused. */
+	/* NULL, or a message: can the linear layers be split over the model group as w->strategy
+	 * needs? The slot is NULL if there are no linear layers: strategies that split are refused.
+	 */
 	char *(*split)(const struct worker *w);
-	/* Where in the whole model each float of param lies: place[len of param]. NULL = all of it
-	 * is here, as it lies in param. */
+	/* Place of each float of param in the whole model: place[len of param]. NULL = all of it is
+	 * here, in the order of param. */
 	void (*places)(const struct worker *w, size_t *place);
 	void (*fini)(struct worker *w);
 };
 extern const struct workload *const workloads[]; /* ends at NULL */
-#define EVALUATE_ROWS 256                        /* the most rows that evaluate is given at once */
+#define EVALUATE_ROWS 256                        /* the most rows of one evaluate */
 
-void layer_ready(struct worker *w, size_t i); /* tells the strategy, when it wants to know */
+void layer_ready(struct worker *w, size_t i); /* tells the strategy, if it needs to know */
 
 /* ---- Nets: a stack of layers, which a workload's init builds ---- */
 
@@ -278,32 +282,32 @@ enum init { INIT_ZERO, INIT_UNIFORM, INIT_HE, INIT_SMALL };
 enum loss { LOSS_XENT, LOSS_MSE };
 
 struct net *net_new(struct worker *w, const struct data *sample);
-/* The mean image of the training set is subtracted. */
+/* Subtracts the mean image of the training set. */
 void net_center(struct net *net);
-/* In training, images are moved by up to `pad` pixels each way, and mirrored at random. */
+/* In training, moves images by up to `pad` pixels each way, and mirrors them at random. */
 void net_augment(struct net *net, size_t pad);
-/* out channels, by windows of win; bias or none. A net_relu on top of it, or of a batch norm, costs
- * no pass of its own. */
+/* A convolution with `out` channels and windows of win, with or without bias. A net_relu after it,
+ * or after a batch norm, costs no pass of its own. */
 void net_conv(struct net *net, size_t out, struct window win, bool bias, enum init init);
 void net_batch_norm(struct net *net);
 void net_max_pool(struct net *net, struct window win);
 void net_average_pool(struct net *net); /* of each channel over the whole image */
 void net_dropout(struct net *net, double p);
-/* From the fork to the join stands what a residual block adds to its input, which comes round by a
- * shortcut (option A where the shapes differ). A join follows a batch normalisation, where the
- * block begins with a convolution; or a linear layer, where it begins with a layer normalisation.
- */
+/* The layers from the fork to the join are what a residual block adds to its input, which a
+ * shortcut brings to the join (option A where the shapes differ). A join follows a batch
+ * normalisation if the block begins with a convolution, or a linear layer if it begins with a layer
+ * normalisation. */
 void net_fork(struct net *net);
 void net_join(struct net *net);
 void net_linear(struct net *net, size_t out, enum init init);
-/* A row becomes its values, which are tokens: from here on, a layer's row is one of them, of width
- * n; each has a vector and so has each place, of N(0, 0.02^2). The lowest layer. */
+/* The values of a row are tokens. From here on a layer's row is one token, of width n: the sum of a
+ * vector of the token and one of the place, each of N(0, 0.02^2). Must be the lowest layer. */
 void net_embedding(struct net *net, size_t n);
-void net_layer_norm(struct net *net); /* of each row; may open a block that a linear one joins */
-/* On a linear layer to 3 n, whose outputs are heads of [q, k, v] (attention_new). */
+void net_layer_norm(struct net *net); /* of each row; can open a block that a linear layer joins */
+/* Follows a linear layer with 3 n outputs, which are heads of [q, k, v] (attention_new). */
 void net_attention(struct net *net, size_t heads);
 void net_gelu(struct net *net);
-void net_tied(struct net *net); /* y = x table^T, of the embedding's: scores of the next token */
+void net_tied(struct net *net); /* y = x table^T, the embedding's table: scores of the next token */
 void net_relu(struct net *net);
 void net_tanh(struct net *net);
 void net_finish(struct net *net, enum loss loss); /* lays out and fills param; sets w->net */

@@ -1,7 +1,7 @@
 /*
  * perceptron.c - flashlight's perceptron (its tutorial on distributed training): 10 -> 100 -> 1
- * with ReLU, mean squared error, 1,201 parameters. One row a step: it measures what a step costs
- * that computes next to nothing.
+ * with ReLU, mean squared error, 1,201 parameters. One row a step: it measures the cost of a step
+ * with almost no computation.
  */
 #include "workloads/datasets.h"
 

@@ -9,8 +9,8 @@
  *
  * Convolutions have no bias. Parameters of depth 32 (n = 5) on 3 channels: 464 + 23,360 + 88,192 +
  * 351,488 + 650 = 464,154. 68.9 M multiply-adds an image forward, three times that a step. The
- * weight decay of the recipe reaches all parameters, unless --decay says otherwise; Multiverso's
- * leaves out beta and the last bias.
+ * weight decay of the recipe reaches all parameters, unless --decay says otherwise; in Multiverso's
+ * it leaves out beta and the last bias.
  */
 #include "workloads/datasets.h"
 

@@ -1,7 +1,7 @@
 /*
  * tanh_mlp.c - TorchAD-NN's model-parallel network, 1024 -> 2048 -> 10 with tanh: 2,119,690
- * parameters. Its inputs are images padded to 32 x 32. Two linear layers with only a tanh between:
- * split over workers, the pair costs one allreduce forward.
+ * parameters. Its inputs are images padded to 32 x 32. It has two linear layers with only a tanh
+ * between: split over workers, the pair costs one allreduce forward.
  */
 #include "workloads/datasets.h"
 

@@ -1,11 +1,10 @@
 /*
- * text.c - any file, or all files of a folder and of those in it, as one sequence of bytes: rows of
+ * text.c - any file, or all files of a folder and its subfolders, as one sequence of bytes: rows of
  * one byte, whose target is the byte that follows.
  *
- * Files come in the order of their names, each content once. The first 95 % are trained on, of
- * which
- * --validation takes the last rows; the rest is for tests. By default it is the licences that every
- * Debian has. Five bytes of memory for each of the text.
+ * Files are in the order of their names; equal contents are used once. Training uses the first 95
+ * %, of which --validation takes the last rows; the rest is for tests. The default is the licences
+ * that every Debian has. Memory: five bytes for each byte of the text.
  */
 #include "workloads/datasets.h"
 
@@ -23,7 +22,7 @@ enum { TOKENS = 256, TRAIN_PERCENT = 95, LEAST = 100 };
 struct text {
 	uint8_t *byte;
 	size_t n, room;
-	size_t *first; /* of each file; there is room for one more */
+	size_t *first; /* of each file; has one more entry, the end */
 	size_t files;
 };
 
@@ -49,7 +48,7 @@ static bool is_known(const struct text *t, size_t first)
 	return false;
 }
 
-/* What cannot be read is said; of contents that are there already nothing is kept. */
+/* Returns an error for a file that cannot be read; drops contents that are already there. */
 static char *file_add(struct text *t, const char *path)
 {
 	const size_t first = t->n;

@@ -1,5 +1,5 @@
 /*
- * workload.c - the list of workloads: one line each.
+ * workload.c - the list of workloads, one line for each.
  */
 #include "workloads/net.h"
 
@@ -11,7 +11,7 @@
 	X(lenet) \
 	X(resnet) \
 	X(gpt) \
-	/* the end, so that no line above changes when one is added */
+	/* the end: a new line changes no other line */
 
 #define DECLARE(name) extern const struct workload workload_##name;
 #define ENTRY(name)   &workload_##name,

@@ -69,7 +69,8 @@ int lib_ready(const char *function)
 	if (lib.state == SERVER)
 		return lib_fail(
 			MVB_ERR_STATE,
-			"%s on a server, whose life is over: nothing but mvb_shutdown is left",
+			"%s on a server after the workers have shut down: only mvb_shutdown is "
+			"allowed",
 			function);
 	if (!pthread_equal(lib.thread, pthread_self()))
 		return lib_fail(MVB_ERR_STATE, "%s on another thread than mvb_init", function);
@@ -90,7 +91,7 @@ int lib_ready_with(const char *function, enum kind kind, const void *p)
 		if (o == p && o->kind == kind)
 			return MVB_OK;
 	return lib_fail(MVB_ERR_ARGUMENT, "%s: %s %s", function,
-			p ? "the pointer is to no living" : "NULL is no", word[kind]);
+			p ? "the pointer is to no live" : "NULL is no", word[kind]);
 }
 
 void *lib_keep(struct object *o, struct object what)
@@ -173,7 +174,7 @@ static void find_verdict(struct report *out, const struct report *r, int n)
 	if (k) {
 		say_where(&r[0].call, here);
 		say_where(&r[k].call, there);
-		snprintf(out->message, MESSAGE, "worker 0 has come to %s, worker %d to %s", here, k,
+		snprintf(out->message, MESSAGE, "worker 0 called %s, worker %d called %s", here, k,
 			 there);
 		return;
 	}
@@ -382,7 +383,7 @@ static int check_start(const struct mvb_setup *s)
 	if (!s->file && (s->rank || s->size))
 		return lib_fail(
 			MVB_ERR_ARGUMENT,
-			"mvb_init: rank and size are the launcher's, unless a file is given "
+			"mvb_init: the launcher sets rank and size; give them only with a file "
 			"through which the processes find each other");
 	if (s->file && (s->size < 1 || s->rank < 0 || s->rank >= s->size))
 		return lib_fail(MVB_ERR_ARGUMENT,
@@ -390,7 +391,7 @@ static int check_start(const struct mvb_setup *s)
 				s->rank, s->size);
 	if (s->file && (!*s->file || !(s->timeout_s >= 0)))
 		return lib_fail(MVB_ERR_ARGUMENT,
-				"mvb_init: file '%s', timeout_s %g: a path, and no negative number",
+				"mvb_init: file '%s', timeout_s %g: give a path, and 0 or more",
 				s->file, s->timeout_s);
 	return MVB_OK;
 }
@@ -423,7 +424,8 @@ static int check_roles(const struct mvb_setup *s)
 				"servers",
 				s->tables);
 	if (s->servers < 0)
-		return lib_fail(MVB_ERR_ARGUMENT, "mvb_init: %d servers", s->servers);
+		return lib_fail(MVB_ERR_ARGUMENT, "mvb_init: %d servers: give 0 or more",
+				s->servers);
 	if (s->servers >= lib.size)
 		return lib_fail(MVB_ERR_ARGUMENT,
 				"mvb_init: %d servers among %d processes leave no worker: start at "

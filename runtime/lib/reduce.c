@@ -346,7 +346,7 @@ int mvb_grads_new(struct mvb_grads **out, float *const *tensor, const size_t *n,
 	int code = lib_check_list(__func__, tensor, n, count);
 	if (!code && (!out || count == 0))
 		code = lib_fail(MVB_ERR_ARGUMENT, "%s: %s", __func__,
-				out ? "no tensors" : "NULL is no place for the set");
+				out ? "no tensors" : "NULL where the set should go");
 	if (!code && !(g = grads_make(tensor, n, count, bucket_bytes)))
 		code = lib_no_memory(__func__, lib_list_total(n, count));
 	if (g)

@@ -312,7 +312,7 @@ static void admit(int sock, double *deadline)
 		return;
 	}
 	if (size != job.size) {
-		no = sentence("%s was begun for %d ranks, but rank %d was started as one of %d",
+		no = sentence("%s was created for %d ranks, but rank %d was started as one of %d",
 			      job.file, job.size, rank, size);
 	} else if (job.member[rank].pid) {
 		no = sentence("rank %d of %s is already taken by process %d on %s", rank, job.file,
@@ -343,7 +343,7 @@ static void time_out(double began)
 			free(list);
 			list = longer;
 		}
-	give_up(sentence("of %d ranks, %d had not come to %s after %.0f s: %s", job.size,
+	give_up(sentence("of %d ranks, %d had not connected to %s after %.0f s: %s", job.size,
 			 job.size - job.come, job.file, now() - began, list));
 }
 
@@ -404,7 +404,7 @@ static _Noreturn void run_helper(int listener)
 			m->ended = true;
 			if (job.come < job.size)
 				give_up(sentence("rank %d (process %d on %s) ended "
-						 "before all %d ranks had come",
+						 "before all %d ranks had connected",
 						 r, (int)m->pid, job.host, job.size));
 			if (!m->finalized)
 				end_job(r, "ended without MPI_Finalize");
@@ -462,7 +462,7 @@ static char *reach_helper(int fd, const char *file, int sock)
 					"name another one",
 					file);
 		if (strcmp(host, job.host))
-			return sentence("%s was begun on %s, and this process is on "
+			return sentence("%s was created on %s, and this process is on "
 					"%s: all ranks must be on one node (if nothing runs there, "
 					"remove the file)",
 					file, host, job.host);

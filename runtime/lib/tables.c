@@ -120,7 +120,7 @@ static int table_make(struct mvb_table **out, const char *function, size_t rows,
 	TRY(lib_ready(function));
 	struct table_rules r = rules_of(rows, columns, &o);
 	if (!out)
-		code = lib_fail(MVB_ERR_ARGUMENT, "%s: NULL is no place for the table", function);
+		code = lib_fail(MVB_ERR_ARGUMENT, "%s: NULL where the table should go", function);
 	struct call call = {.function = TABLE_NEW,
 			    .code = code ? code : check_options(&r, &o),
 			    .arg = {(double)rows, (double)columns,
@@ -193,7 +193,7 @@ static int check_push(const struct request *q)
 			"%s: the table's updater is %s, which takes gradients; this needs add",
 			q->function, r->updater->name);
 	if (elastic && (r->rounds || r->bounded))
-		return lib_fail(MVB_ERR_ARGUMENT, "%s on a table with rounds or a bound",
+		return lib_fail(MVB_ERR_ARGUMENT, "%s: not on a table with rounds or a bound",
 				q->function);
 	if (r->rounds && op_pushes(&q->op) && q->table->core->pushing)
 		return lib_fail(MVB_ERR_STATE,
@@ -424,7 +424,7 @@ int mvb_model_new(struct mvb_model **out, float *const *tensor, const size_t *n,
 	TRY(lib_ready(__func__));
 	int code = lib_check_list(__func__, tensor, n, count);
 	if (!code && !out)
-		code = lib_fail(MVB_ERR_ARGUMENT, "%s: NULL is no place for the model", __func__);
+		code = lib_fail(MVB_ERR_ARGUMENT, "%s: NULL where the model should go", __func__);
 	if (!code && options && options->updater && strcmp(options->updater, "add") != 0)
 		code = lib_fail(
 			MVB_ERR_ARGUMENT,

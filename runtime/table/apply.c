@@ -80,7 +80,7 @@ void table_arrived(struct table *t, const struct table_op *p, int shard, int64_t
 
 char *table_incomplete(const struct table *t, int away, int64_t pushes)
 {
-	return sentence("an incomplete round: worker %d stands at a barrier, or has ended, "
+	return sentence("an incomplete round: worker %d waits at a barrier, or has ended, "
 			"after %lld pushes; worker %d has made %lld and waits for it",
 			away, (long long)pushes, t->among->rank, (long long)t->pushes);
 }

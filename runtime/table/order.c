@@ -70,14 +70,14 @@ bool replay_due(const struct replay_cursor *t, int64_t next, int worker,
 	const struct arrival *a = &t->arrival[next];
 	if (next >= t->n)
 		failure("the record of run %lld ends after %lld operations over table %d, shard "
-			"%d, and worker %d comes with one more, a %s; was it changed since it was "
+			"%d, but worker %d makes one more, a %s; was it changed since it was "
 			"made?",
 			(long long)t->run, (long long)t->n, t->table, t->shard, worker, name_of(p));
 	if (a->worker != worker || strcmp(a->kind, "round") == 0)
 		return false;
 	if (!fits(a->kind, r, p))
 		misfit(t, next,
-		       sentence(" is a \"%s\" of worker %d, which comes with a %s", a->kind, worker,
+		       sentence(" is a \"%s\" of worker %d, which makes a %s", a->kind, worker,
 				name_of(p)));
 	return true;
 }

@@ -37,7 +37,7 @@ static char *lacks(struct tables *s, const struct placement *h)
 				h->floats_on_device ? "a GPU's" : h->name);
 	if (h->reaches && !h->reaches(s))
 		return sentence("tables cannot live in a GPU's memory (%s): not every worker can "
-				"map that of worker 0's; use shared, or auto",
+				"map that of worker 0's GPU; use shared, or auto",
 				h->name);
 	return NULL;
 }
@@ -280,10 +280,10 @@ void table_close(struct table *t)
 static char *check_op(const struct table *t, const struct table_op *p)
 {
 	CHECK(p->kind != OP_ELASTIC || !(t->rules.rounds || t->rules.bounded),
-	      "an elastic move in rounds, or with a bounded lead, where it waits for nobody");
+	      "an elastic move waits for no worker: not in rounds, or with a bounded lead");
 	if (t->rules.rounds && op_pushes(p) && t->incomplete)
-		return sentence("an incomplete round has ended the rounds of this table for "
-				"good: make a new one");
+		return sentence("this table had an incomplete round and accepts no more pushes: "
+				"create a new one");
 	if (t->rules.rounds && op_pushes(p) && t->pushing)
 		return sentence("a worker pushes once a round: wait for the push under way before "
 				"the next");

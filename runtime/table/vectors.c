@@ -119,7 +119,7 @@ static struct table_op whole_op(struct table *t, const struct vec *in, struct ve
 
 bool table_sync(struct table *t, struct vec *param, float scale)
 {
-	CHECK(t->rules.syncs, "a table whose terms say nothing of syncs");
+	CHECK(t->rules.syncs, "a sync on a table whose terms do not include syncs");
 	if (t->alias) {
 		CHECK(param == t->alias, "a table with one client holds that client's own vector");
 		stats_push(t->among->stats, 0);

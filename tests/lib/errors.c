@@ -99,7 +99,7 @@ static void nothing_works(const char *words)
 static void wrong_starts(int rank)
 {
 	struct mvb_setup s = {.rank = 1, .size = 2};
-	EXPECT(mvb_init(&s), MVB_ERR_ARGUMENT, "rank and size are the launcher's");
+	EXPECT(mvb_init(&s), MVB_ERR_ARGUMENT, "the launcher sets rank and size");
 	s = (struct mvb_setup){.file = "/tmp/none", .rank = 2, .size = 2};
 	EXPECT(mvb_init(&s), MVB_ERR_ARGUMENT, "rank 2 of 2");
 	s = (struct mvb_setup){.file = "/tmp/none", .rank = 0, .size = 2, .timeout_s = -1};
@@ -134,7 +134,7 @@ static void wrong_operations(struct mvb_table *t, struct mvb_table *gradients)
 	EXPECT(mvb_table_add_get(t, x, N, NULL, NULL), MVB_ERR_ARGUMENT, "NULL where floats");
 	EXPECT(mvb_table_add_get(t, NULL, N, NULL, x), MVB_ERR_ARGUMENT, "NULL where floats");
 	EXPECT(mvb_table_add(NULL, x, N, NULL), MVB_ERR_ARGUMENT, "NULL is no table");
-	EXPECT(mvb_table_add((void *)x, x, N, NULL), MVB_ERR_ARGUMENT, "to no living table");
+	EXPECT(mvb_table_add((void *)x, x, N, NULL), MVB_ERR_ARGUMENT, "to no live table");
 	by.lr = NAN;
 	EXPECT(mvb_table_add(gradients, x, N, &by), MVB_ERR_ARGUMENT, "lr nan");
 	EXPECT(mvb_table_sync(gradients, x, N), MVB_ERR_ARGUMENT, "sgd, which takes gradients");
@@ -195,7 +195,7 @@ static void wrong_tables(int id)
 	EXPECT(mvb_array_new(&t, 0, NULL, NULL), MVB_ERR_ARGUMENT, "0 x 1 floats");
 	THAT(t == NULL);
 	EXPECT(mvb_matrix_new(&t, 5, 0, NULL, NULL), MVB_ERR_ARGUMENT, "5 x 0 floats");
-	EXPECT(mvb_array_new(NULL, N, NULL, NULL), MVB_ERR_ARGUMENT, "no place for the table");
+	EXPECT(mvb_array_new(NULL, N, NULL, NULL), MVB_ERR_ARGUMENT, "the table should go");
 	EXPECT(mvb_array_new(&t, SIZE_MAX / 2, NULL, NULL), MVB_ERR_MEMORY, "fits into no memory");
 	EXPECT(mvb_array_new(&t, (size_t)1 << 48, NULL, NULL), MVB_ERR_MEMORY, "MiB");
 	EXPECT(mvb_array_new(&t, N, NULL, &o), MVB_ERR_ARGUMENT, "'adams'; there are add|sgd|");
@@ -216,7 +216,7 @@ static void wrong_tables(int id)
 	EXPECT(mvb_array_new(&t, id ? N : 0, NULL, NULL), id ? MVB_ERR_PEER : MVB_ERR_ARGUMENT,
 	       id ? "worker 0: a table of 0 x 1" : "0 x 1 floats");
 	EXPECT(id ? mvb_array_new(&t, N, NULL, NULL) : mvb_barrier(), MVB_ERR_DIFFERS,
-	       "worker 0 has come to mvb_barrier, worker 1 to mvb_array_new");
+	       "worker 0 called mvb_barrier, worker 1 called mvb_array_new");
 	FINE(mvb_barrier());
 }
 
@@ -338,13 +338,13 @@ static void pushing_on(int id)
 	FINE(mvb_array_new(&t, N, NULL, &o));
 	FINE(mvb_table_add(t, ones, N, NULL));
 	if (id)
-		EXPECT(mvb_table_add(t, ones, N, NULL), MVB_ERR_INCOMPLETE, "worker 0 stands at");
+		EXPECT(mvb_table_add(t, ones, N, NULL), MVB_ERR_INCOMPLETE, "worker 0 waits at");
 	FINE(mvb_barrier());
 	for (int i = 0; id && i < 3; i++) {
-		EXPECT(mvb_table_add(t, ones, N, NULL), MVB_ERR_INCOMPLETE, "make a new one");
+		EXPECT(mvb_table_add(t, ones, N, NULL), MVB_ERR_INCOMPLETE, "create a new one");
 		EXPECT(mvb_table_add_start(t, ones, N, NULL, &ticket), MVB_ERR_INCOMPLETE,
-		       "for good");
-		EXPECT(mvb_table_sync(t, y, N), MVB_ERR_INCOMPLETE, "for good");
+		       "no more pushes");
+		EXPECT(mvb_table_sync(t, y, N), MVB_ERR_INCOMPLETE, "no more pushes");
 	}
 	FINE(mvb_table_get(t, y, N));
 	THAT(y[0] == 2 && y[N - 1] == 2);
@@ -354,8 +354,8 @@ static void pushing_on(int id)
 	FINE(mvb_barrier());
 	if (!id) {
 		FINE(mvb_table_add(t, ones, N, NULL)); /* the round that worker 1 waited for */
-		EXPECT(mvb_table_add(t, ones, N, NULL), MVB_ERR_INCOMPLETE, "worker 1 stands at");
-		EXPECT(mvb_table_add(t, ones, N, NULL), MVB_ERR_INCOMPLETE, "make a new one");
+		EXPECT(mvb_table_add(t, ones, N, NULL), MVB_ERR_INCOMPLETE, "worker 1 waits at");
+		EXPECT(mvb_table_add(t, ones, N, NULL), MVB_ERR_INCOMPLETE, "create a new one");
 	}
 	FINE(mvb_barrier());
 	FINE(mvb_table_get(t, y, N)); /* whatever it is */
@@ -379,7 +379,7 @@ static void end(int id, int stay)
 	EXPECT(mvb_table_get(freed, x, N), MVB_ERR_ARGUMENT, "no living table");
 	FINE(mvb_table_free(NULL));
 	if (id && stay) {
-		EXPECT(mvb_barrier(), MVB_ERR_DIFFERS, "worker 0 has come to mvb_shutdown");
+		EXPECT(mvb_barrier(), MVB_ERR_DIFFERS, "worker 0 called mvb_shutdown");
 		EXPECT(mvb_allreduce(x, N, MVB_SUM), MVB_ERR_DIFFERS, "mvb_shutdown");
 	}
 	FINE(mvb_shutdown());
@@ -405,7 +405,7 @@ int main(int argc, char **argv)
 		wrong_starts(rank ? atoi(rank) : 0);
 	FINE(mvb_init(&setup));
 	if (mvb_is_server()) {
-		EXPECT(mvb_barrier(), MVB_ERR_STATE, "nothing but mvb_shutdown is left");
+		EXPECT(mvb_barrier(), MVB_ERR_STATE, "only mvb_shutdown is allowed");
 		THAT(mvb_worker_id() == -1 && mvb_num_workers() == 2 && mvb_rank() == 2);
 		FINE(mvb_shutdown());
 		return failures != 0;

@@ -134,7 +134,7 @@ END_TEST
 START_TEST(processes_that_miss_each_other_are_told)
 {
 	run(3, ONE_BY_ONE, folder, "0 2", 3, "1");
-	expect("MVB_ERR_START: mvb_init: of 3 ranks, 1 had not come to");
+	expect("MVB_ERR_START: mvb_init: of 3 ranks, 1 had not connected to");
 	ck_assert_ptr_null(strstr(printed, "the file is left"));
 	run(3, "tests/lib/file %s/none/meet 0 2", folder);
 	expect("No such file or directory");

@@ -422,7 +422,7 @@ static void rounds(void)
 			.kind = OP_PUSH, .in = in, .out = out, .pull = true, .by = unit};
 		struct table_op there = bring(t, p);
 		refused(table_do(t, &there), "worker 0");
-		refused(table_do(t, &there), "for good");
+		refused(table_do(t, &there), "accepts no more pushes");
 		fetch(t, &p, there);
 	}
 	barrier();

@@ -32,7 +32,8 @@ static const struct option allreduce_options[] = {
 	OPTION(overlap, BOOL, "overlap", "false",
 	       "send a bucket of gradients while the layers below still compute [true/false]"),
 	OPTION(bucket, SIZE, "bucket", "20MiB",
-	       "with overlap: how much gradient is sent at once [bytes]", .min = 1, .max = 1e12),
+	       "with --allreduce.overlap: size of a bucket of gradients [bytes]", .min = 1,
+	       .max = 1e12),
 	{0},
 };
 

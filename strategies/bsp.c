@@ -55,7 +55,7 @@ static const char *bsp_even(const struct run *run, const void *opts)
 	if (o->backup == 0)
 		return "a round of bsp waits for all workers; give --bsp.backup=1 or more";
 	return run->barrier_every == 1 ? NULL
-				       : "rows whose push is dropped are trained on before their "
+				       : "rows of a dropped push are trained on again before their "
 					 "epoch's barrier; give --barrier-every=1";
 }
 
@@ -80,7 +80,7 @@ static const struct setting bsp_variants[] = {{"backup", "1"}, {NULL, NULL}};
 
 const struct strategy strategy_bsp = {
 	.plugin = {.name = "bsp",
-		   .summary = "bulk-synchronous SGD on a server: a pull waits for everybody's push",
+		   .summary = "bulk-synchronous SGD on a server: a pull waits for all pushes",
 		   .options = bsp_options,
 		   .opts_size = sizeof(struct bsp_opts)},
 	.refuse = bsp_refuse,

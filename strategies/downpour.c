@@ -23,8 +23,7 @@ struct downpour_opts {
 static const struct option downpour_options[] = {
 	UPDATER_OPTIONS_SINCE(8),
 	OPTION(send, INT, "send", "0",
-	       "mini-batches between pushes, --sync-every are those between pulls; 0: the same "
-	       "[steps]",
+	       "mini-batches between two pushes; 0: as between two pulls (--sync-every) [steps]",
 	       .min = 0, .max = 1e9),
 	{0},
 };

@@ -35,15 +35,16 @@ struct easgd {
 #define OWNER struct easgd_opts
 static const struct option easgd_options[] = {
 	OPTION(beta, REAL, "beta", "0.9",
-	       "sum of the trainers' pulls on the centre, alpha = beta / N [factor]", .min = 0,
-	       .max = 1),
+	       "elastic coefficient: an exchange moves worker and centre by alpha = beta / N of "
+	       "their difference [factor]",
+	       .min = 0, .max = 1),
 	OPTION(order, CHOICE, "order", "after",
-	       "when a worker and the centre pull at each other: after its step; or together with "
-	       "it, both at one model, as in the paper [name]",
+	       "when a worker exchanges with the centre: after its step; or together with it, both "
+	       "at one model, as in the paper [name]",
 	       .choices = "after|together", .core.since = 8),
 	OPTION(form, CHOICE, "form", "asynchronous",
-	       "one worker after the other pulls at a centre on the server; or all at once, and "
-	       "wait for each other [name]",
+	       "workers exchange one after the other with a centre on the server; or all at once, "
+	       "and wait for each other [name]",
 	       .choices = "asynchronous|synchronous", .core.since = 8),
 	{0},
 };
@@ -57,10 +58,10 @@ static bool is_synchronous(const void *opts)
 static char *easgd_refuse(const struct run *run, const void *opts)
 {
 	const char *why = !is_synchronous(opts) ? NULL
-			  : run->servers > 0    ? "each worker keeps the centre, no server; "
-						  "use --servers=0"
-			  : *run->leave         ? "workers meet in every exchange, so that "
-						  "none can --leave"
+			  : run->servers > 0    ? "each worker keeps the centre, and no server "
+						  "does; use --servers=0"
+			  : *run->leave         ? "workers wait for each other in every "
+						  "exchange, and none can --leave"
 			  : run->record         ? "there is no order of arrival to --record"
 			  : strcmp(run->table_home, "auto") != 0
 				  ? "each worker keeps the centre, and there is no table; leave "
@@ -72,7 +73,7 @@ static char *easgd_refuse(const struct run *run, const void *opts)
 static const char *easgd_even(const struct run *run, const void *opts)
 {
 	(void)run;
-	return is_synchronous(opts) ? "all pull at the centre at once; give "
+	return is_synchronous(opts) ? "all workers exchange at once; give "
 				      "--easgd.form=asynchronous"
 				    : NULL;
 }
@@ -153,7 +154,7 @@ static struct expected easgd_expect(struct costs c, const struct run *run, const
 
 const struct strategy strategy_easgd = {
 	.plugin = {.name = "easgd",
-		   .summary = "elastic averaging: trainers and a centre pull at each other",
+		   .summary = "elastic averaging: workers and a centre move toward each other",
 		   .options = easgd_options,
 		   .opts_size = sizeof(struct easgd_opts)},
 	.state_size = sizeof(struct easgd),

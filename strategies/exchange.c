@@ -39,8 +39,8 @@ char *exchange_refuse(const struct run *run, const void *opts)
 				run->strategy);
 	if (!updater_wants(o->updater).gradient || strcmp(run->optimizer, "sgd") == 0)
 		return NULL;
-	return sentence("--%s.updater=%s: it makes the step of a gradient, which --optimizer=%s "
-			"makes on the worker; use the updater add",
+	return sentence("--%s.updater=%s: the server makes the step, but --optimizer=%s makes it "
+			"on the worker; use the updater add",
 			run->strategy, o->updater, run->optimizer);
 }
 

@@ -18,27 +18,27 @@ struct updater_opts {
  * version: the first version of the database that has them, 0 = the oldest. */
 #define UPDATER_OPTIONS_SINCE(version) \
 	OPTION(updater.updater, CHOICE, "updater", "add", \
-	       "what the server does with a push: add takes what X steps changed, momentum, " \
-	       "momentum_ema and adam the sum of X gradients, the others the sum of X local v = " \
-	       "m v + gradient [name]", \
+	       "what the server does with a push: add gets the change of X steps; momentum, " \
+	       "momentum_ema and adam get the sum of X gradients; the others get the sum of X " \
+	       "local v = m v + gradient [name]", \
 	       .choices = UPDATERS, .core.since = version), \
-		OPTION(updater.rho, REAL, "rho", "0.1", "adagrad's step [factor]", .max = 1e6, \
-		       .core.since = version), \
+		OPTION(updater.rho, REAL, "rho", "0.1", "step size of adagrad [factor]", \
+		       .max = 1e6, .core.since = version), \
 		OPTION(updater.lambda, REAL, "lambda", "0.1", \
-		       "dcasgd's compensation of the delay [factor]", .max = 1e6, \
+		       "strength of dcasgd's delay compensation [factor]", .max = 1e6, \
 		       .core.since = version), \
 		OPTION(updater.square, REAL, "square", "0.95", \
-		       "dcasgda's mean of squares: what stays of it at a push [factor]", .max = 1, \
-		       .core.since = version), \
+		       "dcasgda: decay factor of the mean of squares at a push [factor]", \
+		       .max = 1, .core.since = version), \
 		OPTION(updater.beta1, REAL, "beta1", "0.9", \
-		       "adam: what stays of the mean of gradients at a push; below 1 [factor]", \
+		       "adam: decay factor of the mean of gradients at a push; below 1 [factor]", \
 		       .max = 0.999999, .core.since = 13), \
 		OPTION(updater.beta2, REAL, "beta2", "0.999", \
-		       "adam: what stays of the mean of their squares; below 1 [factor]", \
+		       "adam: decay factor of the mean of squared gradients; below 1 [factor]", \
 		       .max = 0.999999, .core.since = 13), \
 		OPTION(updater.eps, REAL, "eps", "1e-8", \
-		       "adam: added to the root that it divides by [gradient]", .min = 1e-30, \
-		       .max = 1, .core.since = 13)
+		       "adam: added to the square root that it divides by [gradient]", \
+		       .min = 1e-30, .max = 1, .core.since = 13)
 #define UPDATER_OPTIONS UPDATER_OPTIONS_SINCE(0)
 
 struct exchange {

@@ -30,7 +30,8 @@ struct gossip {
 #define OWNER struct gossip_opts
 static const struct option gossip_options[] = {
 	OPTION(schedule, CHOICE, "schedule", "ring",
-	       "who meets whom: neighbours on a ring, or the workers whose ranks differ in one bit",
+	       "which workers average in pairs: neighbours on a ring, or workers whose ranks "
+	       "differ in one bit",
 	       .choices = "ring|hypercube"),
 	{0},
 };
@@ -45,8 +46,8 @@ static char *gossip_refuse(const struct run *run, const void *opts)
 	int64_t n = run->workers;
 	if (strcmp(run->reduce, "sum") == 0)
 		return sentence(
-			"--reduce=sum: gossip averages the models of two workers, and a sum "
-			"over all is never made; use --reduce=mean");
+			"--reduce=sum: gossip averages the models of two workers, and makes no "
+			"sum over all workers; use --reduce=mean");
 	if (gossip_on_hypercube(opts) && (n & (n - 1)))
 		return sentence("--workers=%d: a hypercube needs a power of two (2, 4, 8, ...); "
 				"give one, or --gossip.schedule=ring",

@@ -40,7 +40,7 @@ static char *hybrid_refuse(const struct run *run, const void *opts)
 				"give at most --hybrid.group=%d, or more --workers",
 				group, workers, workers);
 	if (workers % group)
-		return sentence("--workers=%d: they cannot be dealt into groups of %d; give a "
+		return sentence("--workers=%d: they cannot be divided into groups of %d; give a "
 				"multiple of %d, or a --hybrid.group that divides %d",
 				workers, group, group, workers);
 	return NULL;

@@ -58,21 +58,22 @@ static const struct option periodic_options[] = {
 	       "steps of plain allreduce before the averaging begins [steps]", .min = 0,
 	       .max = 1e15),
 	OPTION(velocity, BOOL, "velocity", "false",
-	       "average what the optimiser keeps, too: --state=average says the same [true/false]"),
+	       "also average what the local optimiser keeps; the same as --state=average "
+	       "[true/false]"),
 	OPTION(schedule, CHOICE, "schedule", "fixed",
-	       "steps between two meetings: always --sync-every; geometrically from that in the "
+	       "steps between two averagings: always --sync-every; geometrically from that in the "
 	       "first epoch down to 1 in the last; or from 1 up to it",
 	       .choices = "fixed|down|up"),
 	OPTION(outer, STRING, "outer", "none",
-	       "optimiser whose gradient is what the models moved since they last met: none "
-	       "averages them; momentum is SlowMo, nesterov is DiLoCo; or any other, with options "
-	       "of its own behind it, such as adamw:beta2=0.95 [name]"),
+	       "outer optimiser, whose gradient is minus the change of the models since the last "
+	       "averaging: none only averages them; momentum is SlowMo, nesterov is DiLoCo; or "
+	       "any other, followed by its own options, such as adamw:beta2=0.95 [name]"),
 	OPTION(outer_lr, REAL, "outer-lr", "1",
 	       "learning rate of the outer optimiser; SlowMo's is 1, DiLoCo's 0.7 [factor]",
 	       .min = 0, .max = 1000),
 	OPTION(outer_momentum, REAL, "outer-momentum", "0.5",
-	       "of the outer optimiser, where it is momentum, sgd or nesterov; SlowMo's is 0.4 to "
-	       "0.8, DiLoCo's 0.9 [factor]",
+	       "momentum of the outer optimiser, if it is momentum, sgd or nesterov; SlowMo's is "
+	       "0.4 to 0.8, DiLoCo's 0.9 [factor]",
 	       .min = 0, .max = 0.999),
 	{0},
 };
@@ -114,8 +115,8 @@ static char *periodic_refuse(const struct run *run, const void *opts)
 	}
 	if (!o->velocity || strcmp(run->state, "keep") == 0)
 		return NULL;
-	return sentence("--state=%s: --periodic.velocity says what a meeting does, too; leave one "
-			"of the two out",
+	return sentence("--state=%s: --periodic.velocity also sets what averaging does to the "
+			"optimiser's state; leave one of the two out",
 			run->state);
 }
 

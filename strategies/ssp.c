@@ -20,7 +20,8 @@ struct ssp_opts {
 static const struct option ssp_options[] = {
 	UPDATER_OPTIONS,
 	OPTION(bound, INT, "bound", "3",
-	       "how far a worker may be ahead of the slowest; 0: not at all, as bsp [exchanges]",
+	       "staleness bound: how far a worker may be ahead of the slowest; 0: not at all, as "
+	       "bsp [exchanges]",
 	       .min = 0, .max = 1e15),
 	{0},
 };
@@ -31,8 +32,8 @@ static char *ssp_refuse(const struct run *run, const void *opts)
 	char *wrong = exchange_refuse(run, opts);
 	if (wrong || o->bound > 0 || workers_leaving(run) == 0)
 		return wrong;
-	return sentence("--leave=%s: with --ssp.bound=0 every push waits for everybody's; give a "
-			"bound of 1 or more",
+	return sentence("--leave=%s: with --ssp.bound=0 every push waits for all workers' pushes; "
+			"give a bound of 1 or more",
 			run->leave);
 }
 
@@ -40,7 +41,9 @@ static const char *ssp_even(const struct run *run, const void *opts)
 {
 	const struct ssp_opts *o = opts;
 	(void)run;
-	return o->bound ? NULL : "with --ssp.bound=0 every push waits for everybody's; give 1";
+	return o->bound ? NULL
+			: "with --ssp.bound=0 every push waits for all workers' pushes; "
+			  "give 1";
 }
 
 static void ssp_init(struct worker *w)
@@ -59,8 +62,8 @@ static struct expected ssp_expect(struct costs c, const struct run *run, const v
 
 const struct strategy strategy_ssp = {
 	.plugin = {.name = "ssp",
-		   .summary =
-			   "stale-synchronous SGD: asgd with a bound on how far one may be ahead",
+		   .summary = "stale-synchronous SGD: asgd with a bound on how far a worker may be "
+			      "ahead",
 		   .options = ssp_options,
 		   .opts_size = sizeof(struct ssp_opts)},
 	.refuse = ssp_refuse,

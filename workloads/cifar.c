@@ -184,8 +184,8 @@ static char *either(const struct run *run, char *wrong)
 	char *both;
 	if (!wrong || !run->data_dir || !*run->data_dir)
 		return wrong;
-	both = sentence("--data-dir=%s has no data_batch_1.bin of CIFAR-10, and of Fashion-MNIST: "
-			"%s",
+	both = sentence("--data-dir=%s: has no data_batch_1.bin of CIFAR-10; and for "
+			"Fashion-MNIST: %s",
 			run->data_dir, wrong);
 	free(wrong);
 	return both;
@@ -219,7 +219,7 @@ static char *either_load(const struct run *run, struct data *train, struct data 
 
 const struct dataset dataset_cifar10_or_fashion = {
 	.name = "cifar10_or_fashion",
-	.summary = "CIFAR-10, 60,000 colour images of 32 x 32, where --data-dir has it, else "
+	.summary = "CIFAR-10, 60,000 colour images of 32 x 32, if --data-dir has it, otherwise "
 		   "Fashion-MNIST padded to 32 x 32",
 	.needs = "--data-dir=FOLDER with CIFAR-10's data_batch_1.bin to data_batch_5.bin and "
 		 "test_batch.bin; without it Fashion-MNIST is used: the Debian package "

@@ -20,10 +20,12 @@ struct gpt {
 static const struct option options[] = {
 	OPTION(layers, INT, "layers", "4", "how many pairs of blocks [layers]", .min = 1,
 	       .max = 1000),
-	OPTION(heads, INT, "heads", "4", "of an attention; they divide the width [heads]", .min = 1,
+	OPTION(heads, INT, "heads", "4",
+	       "heads of an attention; they must divide --gpt.width [heads]", .min = 1,
 	       .max = 1024),
-	OPTION(width, INT, "width", "128", "of a byte's vector [floats]", .min = 1, .max = 65536),
-	OPTION(context, INT, "context", "64", "what a prediction may look back at [bytes]",
+	OPTION(width, INT, "width", "128", "length of a byte's vector [floats]", .min = 1,
+	       .max = 65536),
+	OPTION(context, INT, "context", "64", "previous bytes that a prediction can use [bytes]",
 	       .min = 1, .max = 65536),
 	{0},
 };
@@ -34,7 +36,7 @@ static char *gpt_refuse(const struct run *run, const void *opts)
 	(void)run;
 	if (o->width % o->heads == 0)
 		return NULL;
-	return sentence("--gpt.heads=%lld: that many heads do not divide --gpt.width=%lld; give "
+	return sentence("--gpt.heads=%lld: this number does not divide --gpt.width=%lld; give "
 			"numbers of which one divides the other",
 			(long long)o->heads, (long long)o->width);
 }

@@ -58,7 +58,7 @@ void net_center(struct net *net)
 	const struct data *d = net->sample;
 	size_t n = net->features;
 	double *sum;
-	CHECK(image_size(d->image), "a mean image of what are no images");
+	CHECK(image_size(d->image), "a mean image for rows that are not images");
 	if (!d->bytes && !d->floats)
 		return;
 	sum = net_zeroed(n, sizeof *sum);
@@ -74,7 +74,7 @@ void net_center(struct net *net)
 
 void net_augment(struct net *net, size_t pad)
 {
-	CHECK(image_size(net->transform.image), "augmentation of what are no images");
+	CHECK(image_size(net->transform.image), "augmentation of rows that are not images");
 	net->transform.pad = pad;
 	net->transform.flip = true;
 }

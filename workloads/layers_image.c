@@ -19,7 +19,7 @@
 
 static struct layer *push_image(struct net *net, const struct layer_kind *kind)
 {
-	CHECK(image_size(net->image), "layer %zu wants images, and gets rows of %zu", net->layers,
+	CHECK(image_size(net->image), "layer %zu needs images, and gets rows of %zu", net->layers,
 	      net->outputs);
 	return net_push(net, kind);
 }

@@ -69,7 +69,8 @@ void net_embedding(struct net *net, size_t n)
 {
 	const struct data *d = net->sample;
 	CHECK(net->layers == 0, "layer %zu: an embedding is the lowest layer", net->layers);
-	CHECK(d->tokens && data_targets(d) == d->features, "an embedding of what are no tokens");
+	CHECK(d->tokens && data_targets(d) == d->features,
+	      "an embedding of rows that are not tokens");
 	net->places = d->features;
 	net->tokens = d->classes;
 	struct layer *l = net_push(net, &kind_embedding);
@@ -173,8 +174,8 @@ static double attention_flops(const struct layer *l)
 static void attention_place(struct net *net, struct layer *l)
 {
 	if (l->in % (3 * l->head_width))
-		user_error("the heads of an attention cannot be dealt evenly to %d workers that "
-			   "share a model; let a number of workers share one that divides them",
+		user_error("the heads of an attention cannot be divided evenly among %d workers "
+			   "that share a model; let a number of workers that divides them share it",
 			   comm_size(net->w->model_group));
 	l->out = l->in / 3;
 	l->places = net->places;

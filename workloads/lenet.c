@@ -21,8 +21,7 @@ struct lenet {
 #define OWNER struct lenet
 static const struct option options[] = {
 	OPTION(dropout, REAL, "dropout", "0",
-	       "of the hidden linear layer's outputs, so many are left out of a step [fraction]",
-	       .max = 0.95),
+	       "dropout probability of the hidden linear layer [fraction]", .max = 0.95),
 	{0},
 };
 

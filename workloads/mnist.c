@@ -60,8 +60,7 @@ static char *idx_find(struct idx *f, const struct run *run, const char *part, co
 	bool brought = folder(run) == getenv("MVBENCH_DATA");
 	return sentence("%s/%s-%s-idx%d-ubyte.gz: %s; %s", folder(run), part, kind, dims,
 			strerror(why),
-			brought ? "that is where MVBENCH_DATA says the set is; correct or unset it"
-				: ADVICE);
+			brought ? "MVBENCH_DATA names this folder; correct or unset it" : ADVICE);
 }
 
 /* Reads n bytes, or returns what is wrong with the file. */
@@ -120,7 +119,8 @@ static char *idx_end(struct idx *f)
 	uint8_t b;
 	int got = gzread(f->file, &b, 1), code;
 	if (got > 0)
-		return sentence("%s: goes on after its %u rows; " ADVICE, f->path, f->size[0]);
+		return sentence("%s: has more bytes after its %u rows; " ADVICE, f->path,
+				f->size[0]);
 	const char *why = gzerror(f->file, &code);
 
 	if (got < 0 || code == Z_BUF_ERROR)

@@ -12,14 +12,14 @@ struct adamw_opts {
 /* Rows of an options table of struct OWNER, which has a struct adamw_opts named `field`. */
 #define ADAMW_OPTIONS(field) \
 	OPTION(field.beta1, REAL, "beta1", "0.9", \
-	       "adamw: what stays of the mean of gradients in a step; below 1 [factor]", \
+	       "adamw: decay factor of the mean of gradients in a step; below 1 [factor]", \
 	       .max = 0.999999), \
 		OPTION(field.beta2, REAL, "beta2", "0.999", \
-		       "adamw: what stays of the mean of their squares; below 1 [factor]", \
+		       "adamw: decay factor of the mean of squared gradients; below 1 [factor]", \
 		       .max = 0.999999), \
 		OPTION(field.eps, REAL, "eps", "1e-8", \
-		       "adamw: added to the root that it divides by [gradient]", .min = 1e-30, \
-		       .max = 1)
+		       "adamw: added to the square root that it divides by [gradient]", \
+		       .min = 1e-30, .max = 1)
 
 void adamw_unbias(const struct adamw_opts *o, int64_t t, float by[MOMENTS_MOST]);
 void adamw_group(const struct adamw_opts *o, double lr, const struct param_group *p, float scale,

@@ -15,10 +15,10 @@ struct lion_opts {
 #define OWNER struct lion_opts
 static const struct option lion_options[] = {
 	OPTION(beta1, REAL, "beta1", "0.9",
-	       "what the step takes of the mean of gradients, the rest of the gradient [factor]",
+	       "weight of the mean of gradients in a step; the gradient has the rest [factor]",
 	       .max = 0.999999),
 	OPTION(beta2, REAL, "beta2", "0.99",
-	       "what stays of the mean of gradients in a step [factor]", .max = 0.999999),
+	       "decay factor of the mean of gradients in a step [factor]", .max = 0.999999),
 	{0},
 };
 

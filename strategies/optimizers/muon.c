@@ -23,10 +23,11 @@ struct muon_opts {
 
 #define OWNER struct muon_opts
 static const struct option muon_options[] = {
-	OPTION(momentum, REAL, "momentum", "0.95", "of the matrices; below 1 [factor]",
+	OPTION(momentum, REAL, "momentum", "0.95", "momentum of the matrices; below 1 [factor]",
 	       .max = 0.999999),
 	OPTION(rest, REAL, "rest", "0.05",
-	       "adamw's learning rate, for what are no matrices, over --lr [factor]", .max = 1000),
+	       "learning rate of all other parameters, which use adamw, over --lr [factor]",
+	       .max = 1000),
 	ADAMW_OPTIONS(adamw),
 	{0},
 };

@@ -175,13 +175,13 @@ END_TEST
 static const struct {
 	const char *words, *says;
 } mistakes[] = {
-	{"--gpt.heads=3", "--gpt.heads=3: that many heads do not divide --gpt.width=16"},
+	{"--gpt.heads=3", "--gpt.heads=3: this number does not divide --gpt.width=16"},
 	{"--gpt.context=60000", "--gpt.context=60000: the text has a part of only"},
 	{"--data-dir=$FOLDER/none", "No such file or directory; give --data-dir=FILE or FOLDER"},
 	{"--data-dir=$FOLDER/empty", "there is no file in it"},
 	{"--data-dir=$FOLDER/short", "fewer than 100 bytes of text are there"},
 	{"--split=dirichlet:0.5", "it divides the rows by their class"},
-	{"--strategy=model_parallel --workers=3", "heads of an attention cannot be dealt evenly"},
+	{"--strategy=model_parallel --workers=3", "heads of an attention cannot be divided evenly"},
 };
 
 START_TEST(mistakes_are_refused)

@@ -209,7 +209,7 @@ END_TEST
 static const struct {
 	const char *words, *says;
 } misuses[] = {
-	{"5 c2,3,1,1 3", "layer 1 wants images, and gets rows of 5"},
+	{"5 c2,3,1,1 3", "layer 1 needs images, and gets rows of 5"},
 	{"c2,9,1,1 3", "a window of 9"},
 	{"c0,3,1,1 3", "a convolution without outputs"},
 	{"c2,3,1,1 n", "the last layer is not linear"},

@@ -1,7 +1,8 @@
 /*
- * advise.c - mvbench advise: which strategy and interval pay on this setup. Here the setup is found
- * out, for each strategy with its options; advise_costs.sql finds what a step costs, the strategies
- * say what they expect of that (predict.c), and advise.sql makes the answer, which is printed.
+ * advise.c - mvbench advise: which strategy and interval are worthwhile on this setup. This file
+ * plans the setup for each strategy with its options. advise_costs.sql finds the costs of a step,
+ * the strategies predict epoch times from them (predict.c), and advise.sql makes the answer that is
+ * printed.
  */
 #include "results/ask/ask.h"
 #include "results/run/run.h"
@@ -41,12 +42,12 @@ static const struct option options[] = {
 struct candidate {
 	struct config config;
 	char *variant; /* "" = none */
-	char *refused; /* why it cannot run like this, NULL = it can: */
+	char *refused; /* why it is refused, NULL = it can run */
 	int64_t steps; /* of an epoch */
 };
 
 struct setup {
-	struct config config; /* of an allreduce: what is compared changes it */
+	struct config config; /* of an allreduce; candidates have other strategies */
 	struct plan plan;
 	struct candidate *candidate;
 	size_t candidates;
@@ -54,8 +55,8 @@ struct setup {
 	char *words;
 };
 
-/* Plans the same work by this strategy; one that is local has one worker. variant NULL: no other
- * option than those given. */
+/* Plans the same work with this strategy; a local strategy has one worker. variant NULL: only the
+ * given options. */
 static void candidate_add(struct setup *u, const struct setting *given, size_t n,
 			  const struct strategy *s, const struct setting *variant)
 {
@@ -74,7 +75,7 @@ static void candidate_add(struct setup *u, const struct setting *given, size_t n
 			    ? sentence("%s", variant->name)
 			    : sentence("%s=%s", variant->name, variant->value);
 	char *wrong = config_init(&c.config, all, n, true);
-	CHECK(!wrong, "%s", wrong); /* the same with an allreduce was right */
+	CHECK(!wrong, "%s", wrong); /* the same settings were valid with allreduce */
 	c.refused = plan_make(&c.config, &p);
 	c.steps = c.refused ? 0 : p.steps;
 	if (s->local && !c.refused)
@@ -103,7 +104,7 @@ static void setup_fini(struct setup *u)
 	config_fini(&u->config);
 }
 
-/* Without --workers: as many as there are cores. */
+/* Without --workers: one for each usable core, but at least 2. */
 static char *setup_read(struct setup *u, const struct arguments *a)
 {
 	struct setting *all AUTOFREE = must(calloc(a->options + 2, sizeof *all));
@@ -208,7 +209,7 @@ static char *fill_candidates(struct store *s, const struct setup *u)
 
 /* ---- Predictions --------------------------------------------------------- */
 
-/* Where updates and passes were not measured apart, they are in T_step and T_allreduce. */
+/* T_update, T_scale and T_add are 0 unless measured: T_step and T_allreduce then include them. */
 static char *read_costs(struct store *s, struct costs *c)
 {
 	struct sql q = sql_select(s, "SELECT name, s FROM known", "");
@@ -235,7 +236,8 @@ static char *keep_prediction(struct store *s, const struct candidate *c, const s
 			  r->strategy, c->variant, p->why);
 }
 
-/* For each interval; once where it does not matter, or there is nothing to predict. */
+/* Stores a prediction for each interval, or only one if the interval does not matter or nothing can
+ * be predicted. */
 static char *predict_one(struct store *s, const struct candidate *a, struct costs c)
 {
 	struct sql q AUTODONE = sql_select(s, "SELECT x FROM interval", "");
@@ -298,7 +300,7 @@ char *predict_run(const struct config *c, double *seconds)
 
 /* ---- The answer ---------------------------------------------------------- */
 
-/* Nothing is known of a step, or of what an allreduce costs. */
+/* Returns the error for unknown costs of a step or an allreduce. */
 static char *explain_gaps(struct store *s, const struct setup *u, const struct advise_options *o)
 {
 	const struct run *r = &u->config.run;
@@ -386,7 +388,7 @@ static char *answer(const struct setup *u, const struct advise_options *o)
 
 /* ---- The command --------------------------------------------------------- */
 
-/* NULL, or a sentence about an option that is no run's, and nearly one of advise's own. */
+/* NULL, or a sentence: the option is not one of a run, but nearly one of advise. */
 static char *misspelt(const struct arguments *a)
 {
 	const char *own[sizeof options / sizeof *options];

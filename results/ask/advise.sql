@@ -1,7 +1,7 @@
--- advise.sql - what `mvbench advise` answers, from what is known of a step (advise_costs.sql) and what the
--- strategies make of it (prediction): term, inequality, ranking and advice, and how they are shown. Times
--- are in seconds. Source of the inequality of local SGD against an overlapped allreduce: both cost T_step
--- and what is left of an allreduce, T_allreduce / X here and T_allreduce - T_backward there.
+-- advise.sql - the answer of `mvbench advise`: tables term, inequality, ranking and advice, and the views that
+-- show them. They are made from the costs of a step (advise_costs.sql) and the strategies' predictions. Times are
+-- in seconds. Derivation of the inequality of local SGD and overlapped allreduce: both cost T_step plus a part of
+-- an allreduce: T_allreduce / X for local SGD, T_allreduce - T_backward for overlapped allreduce.
 
 CREATE TEMP TABLE term AS
 SELECT m.place, name, k.s, m.means, k.origin FROM meaning AS m JOIN known AS k USING (name);
@@ -21,7 +21,7 @@ FROM prediction AS p
 	LEFT JOIN middle AS s ON (s.strategy, s.variant, s.x, s.workers) = (p.strategy, p.variant, p.x, p.workers)
 		AND s.name = 'staleness';
 
--- X = NULL: it does not depend on it.
+-- x NULL: the inequality does not depend on X.
 CREATE TEMP TABLE inequality AS
 WITH have AS (
 	SELECT a.workers, a.steps, a.steps_one, max(s) FILTER (WHERE name = 'T_one') AS one,
@@ -56,7 +56,7 @@ FROM have;
 CREATE TEMP TABLE advice AS
 WITH real AS MATERIALIZED (SELECT * FROM ranking WHERE bound = ''),
 best AS (SELECT * FROM real ORDER BY seconds LIMIT 1),
--- of each strategy with an interval, the shortest that is within 5 % of its longest
+-- for each strategy with an interval: the shortest interval whose time is within 5 % of that of the longest
 enough AS (
 	SELECT strategy, min(x) AS x, most FROM (
 		SELECT *, first_value(seconds) OVER w AS least, max(x) OVER (PARTITION BY strategy) AS most
@@ -106,7 +106,7 @@ UNION ALL SELECT 9, 'What is "at best" may take longer: real messages move only 
 	|| 'MPI, nothing hides the last bucket, and a split model has more than one message a step.'
 FROM ranking WHERE bound <> '' GROUP BY 2;
 
--- ---- As it is shown -------------------------------------------------------------------------------
+-- ---- Shown tables --------------------------------------------------------------------------------
 
 CREATE TEMP VIEW shown_setup AS
 SELECT printf('%s, batch %d, %d workers on %s%s: %d parameters; %d steps an epoch, %d for one worker alone.',
@@ -118,12 +118,12 @@ FROM asked;
 CREATE TEMP VIEW shown_terms AS
 SELECT name, printf('%.4g', 1e3 * s) AS ms, means AS 'which is', origin AS 'from' FROM term ORDER BY place;
 
--- Where it turns out the same for several X, the numbers are of the closest.
+-- If the result is the same for several X, the numbers are those of the X closest to the change.
 CREATE TEMP VIEW shown_inequalities AS
 SELECT iif(holds, 'yes', 'no') AS ' ', claim || ifnull(', X=' || xs, '') AS 'that', formula AS 'when',
 	numbers AS 'with the numbers'
 FROM (SELECT place, claim, x, formula, numbers, holds, group_concat(x, ',') AS xs,
-		max(ifnull(iif(holds, -x, x), 0)) -- the others are of the row with the max
+		max(ifnull(iif(holds, -x, x), 0)) -- the other columns are of the row with the max
 	FROM (SELECT * FROM inequality ORDER BY place, x)
 	WHERE holds IS NOT NULL GROUP BY place, holds)
 ORDER BY place, x;

@@ -1,10 +1,10 @@
--- advise_asked.sql - what advise.c fills in of the setup that advice is wanted for: temporary tables of
--- the connection, of which advise_costs.sql and advise.sql make the rest.
+-- advise_asked.sql - temporary tables that advise.c fills with the setup. advise_costs.sql and advise.sql
+-- make the other tables from them.
 
 CREATE TEMP TABLE asked ( -- one row
 	workload TEXT, words TEXT, batch INTEGER, device TEXT, precision TEXT, threads INTEGER,
 	workers INTEGER, params INTEGER, train_size INTEGER,
-	steps INTEGER,       -- of an epoch, of one of the workers,
+	steps INTEGER,       -- of an epoch, of each of the workers,
 	steps_one INTEGER,   -- and of one worker alone
 	host TEXT,           -- this one
 	platform TEXT, sim_platform TEXT, sim_step_time TEXT, sim_update_time TEXT,
@@ -18,7 +18,7 @@ CREATE TEMP TABLE meaning (place INTEGER PRIMARY KEY, name TEXT, means TEXT); --
 -- What is compared: strategies with the options that were given ('' = no variant), and variants.
 CREATE TEMP TABLE variant (strategy TEXT, variant TEXT);
 CREATE TEMP TABLE chosen (strategy TEXT, variant TEXT, name TEXT, value TEXT, def TEXT);
--- And what comes of them; bound: 'at best' = it takes this long or longer. paced: it depends on x.
+-- Their results. bound: 'at best' = seconds is a lower bound. paced: seconds depends on x.
 CREATE TEMP TABLE prediction (strategy TEXT, variant TEXT, paced INTEGER, x INTEGER, workers INTEGER,
 	bound TEXT, seconds REAL, formula TEXT, numbers TEXT);
 CREATE TEMP TABLE unpredicted (strategy TEXT, why TEXT);

@@ -1,9 +1,9 @@
--- advise_costs.sql - what a step costs [s], as calibrations say and, where they are silent, recorded
--- runs: table known. The formulas that it goes into are the strategies' own (mvbench.h, expect).
+-- advise_costs.sql - table known: the costs of a step [s] from calibrations, and from recorded runs if
+-- calibrations lack them. The strategies have the formulas that use them (mvbench.h, expect).
 
 -- ---- From calibrations ----------------------------------------------------------------------------
 
--- The newest of this work on this machine: of one worker, and of so many.
+-- The newest calibrations of this work on this machine: with one worker, and with this number of workers.
 CREATE TEMP TABLE calibrated AS
 SELECT c.workers, max(c.id) AS id, 'calibration ' || max(c.id) || ', ' || c.made AS origin
 FROM calibration AS c JOIN asked AS a USING (workload, batch, device, precision, threads)
@@ -12,7 +12,8 @@ WHERE a.source <> 'runs' AND c.workload_options = a.words AND c.workers IN (1, a
 	AND (a.platform = 'mpi' OR (a.sim_platform = 'local' AND a.sim_step_time = 'auto'))
 GROUP BY c.workers;
 
--- Bins: a step takes so long between these shares of all, sorted. repetition: of the measurement.
+-- Bins: the steps, sorted by length, from share `low` to share `high` of all take s seconds. repetition: of the
+-- measurement.
 CREATE TEMP TABLE bin AS
 SELECT workers, id, origin, repetition, s, (x - repetition * bins) / bins AS low,
 	ifnull(lead(x) OVER (PARTITION BY workers, repetition ORDER BY x) - repetition * bins, bins) / bins
@@ -21,8 +22,8 @@ FROM (SELECT c.*, p.value AS s, p.x, CAST(p.x AS INTEGER) / a.bins AS repetition
 	FROM calibrated AS c JOIN asked AS a
 	JOIN calibration_point AS p ON p.calibration_id = c.id AND p.name = 'step');
 
--- Of several repetitions the median one counts (of two the shorter). Costs were measured in the first:
--- slower says how many times longer things take in the median one.
+-- The median repetition counts (of two, the shorter). Costs were measured in the first one; slower: how many times
+-- longer a step takes in the median one.
 CREATE TEMP TABLE typical AS
 WITH step AS (
 	SELECT workers, id, origin, repetition, sum(s * (high - low)) AS step FROM bin GROUP BY workers, repetition),
@@ -34,7 +35,8 @@ ranked AS (
 SELECT workers, id, origin, repetition, step, ifnull(step / nullif(first, 0), 1) AS slower
 FROM ranked WHERE i = (n + 1) / 2;
 
--- The longest of N is below the share p with p^N, the longest but one with N p^(N-1) - (N-1) p^N. pair: of two.
+-- The longest of N steps is below the share p with probability p^N, the second longest with N p^(N-1) - (N-1) p^N.
+-- pair: the longest of two.
 CREATE TEMP TABLE slowest AS
 SELECT n, origin, sum(s * (pow(high, n) - pow(low, n))) - step AS wait,
 	sum(s * (n * (pow(high, n - 1) - pow(low, n - 1)) - (n - 1) * (pow(high, n) - pow(low, n))))
@@ -49,7 +51,7 @@ WITH point(name, point, x) AS (
 	FROM asked JOIN (VALUES ('T_update', 'sgd', 1), ('T_allreduce', 'allreduce', 1),
 		('T_scale', 'scale', 1), ('T_add', 'axpy', 1), ('T_sync', 'sync', 1), ('T_push', 'push', 1),
 		('T_pull', 'read', 1), ('T_elastic', 'elastic', 1), ('T_exchange', 'message', 4))
-	UNION ALL VALUES ('T_message', 'allreduce', 1)) -- messages in bytes, all else in floats
+	UNION ALL VALUES ('T_message', 'allreduce', 1)) -- messages in bytes, the others in floats
 SELECT iif(workers = 1, 'T_one', 'T_step') AS name, step AS s, origin FROM typical
 UNION ALL SELECT 'T_wait', wait, origin FROM slowest
 UNION ALL SELECT 'T_late', late, origin FROM slowest
@@ -71,9 +73,8 @@ WHERE r.status = 'done' AND r.id IN (SELECT id FROM allowed) AND r.servers = 0
 			ON o.run_id = r.id AND o.part = 'strategy' AND o.name = c.name
 		WHERE c.strategy = r.strategy AND c.variant = v.variant AND ifnull(o.value, c.def) <> c.value);
 
--- Figures of a run. Those of time may be compared on the same platform, where nobody was slowed down;
--- local, comm and wait are means a step. What was learned, with the options of training that were asked
--- for, is the same in a simulation.
+-- Figures of a run. Times compare on the same platform, if no worker was slowed down; local, comm and wait are
+-- means of a step. Accuracy and staleness are of runs with the given training options, real or simulated.
 CREATE TEMP TABLE figure AS
 WITH timed AS (
 	SELECT r.id, r.strategy, r.variant, r.sync_every AS x, r.workers, m.epoch_seconds AS seconds,
@@ -110,8 +111,8 @@ FROM (SELECT *, row_number() OVER (PARTITION BY strategy, variant, x, workers, n
 	FROM figure)
 GROUP BY strategy, variant, x, workers, name;
 
--- What says what; a term is the sum of its figures, all the steps between two synchronisations long. Runs
--- with the shortest interval say it best: they synchronise most. Of as short ones the newest.
+-- Which figures of which strategy give a term; a term is the sum of its figures, over all the steps between two
+-- synchronisations. Runs with the shortest interval count, because they synchronise most; of equal ones the newest.
 CREATE TEMP TABLE term_run AS
 WITH tells(name, strategy, figure, later) AS (VALUES
 	('T_step', 'allreduce', 'local', 0), ('T_step', 'periodic', 'local', 1),
@@ -138,8 +139,8 @@ FROM ranked WHERE i = 1;
 
 -- ---- What is known --------------------------------------------------------------------------------
 
--- A gradient is one part forward, two parts backward. Where updates were not measured apart they are in
--- T_step.
+-- A gradient takes one part of its time forward, two parts backward. T_step includes updates that were not
+-- measured separately.
 CREATE TEMP TABLE known AS
 WITH told AS (
 	SELECT name, s, origin FROM term_calibrated WHERE s IS NOT NULL

@@ -1,13 +1,13 @@
 /*
- * ask.h - what the commands that ask share.
+ * ask.h - what the commands that read results share.
  */
 #ifndef ASK_H
 #define ASK_H
 
 #include "results/db/select.h"
 
-/* A run by its number, or "latest": the newest that is selected and that `among`, a condition of
- * ours on run_summary, matches ("" = all). NULL or a sentence (trace.c). */
+/* Finds a run by its number or by "latest": the newest selected run that matches `among`, a
+ * condition of this program on run_summary ("" = all). NULL or a sentence (trace.c). */
 char *run_find(struct store *s, const char *word, const struct select *of, const char *among,
 	       int64_t *id);
 
@@ -16,36 +16,36 @@ char *run_find(struct store *s, const char *word, const struct select *of, const
 /* Makes the temporary tables title (config_key, workload, configuration, ...) and side, empty, and
  * the view places: see names.sql. NULL or a sentence. */
 char *names_make(struct store *s);
-/* Adds to table side, under this name, the runs that a word means: one run by its number, or latest
- * (as run_find); else those that have ended of the configuration of this name, as mvbench table
- * shows it, with its workload before it or not; else those with this label; else of the only
- * configuration of this short name. NULL, or a sentence: there is nothing of this name, with the
- * nearest, or they are of several configurations. */
+/* Adds to table side, under the name `side`, the runs that a word means. The first that matches
+ * counts: a number, or latest (as run_find): this run; the name of a configuration, as mvbench
+ * table shows it, with or without its workload in front: its ended runs; a label: the ended runs
+ * with it; a short name that only one configuration has: its ended runs. NULL, or a sentence:
+ * nothing has this name (with the nearest name), or the runs are of several configurations. */
 char *names_find(struct store *s, const char *word, const struct select *of, const char *side);
 
 /* ---- History (history.c) ---- */
 
 /* Fills table past of style.sql, on another connection, with what mvbench history finds of each
- * configuration of the selected runs, whatever its labels; leaves it empty where all are of one
- * commit. figure: of its --figure, which this option named; "" = seconds of an epoch. NULL or a
- * sentence. */
+ * configuration of the selected runs, whatever its labels. Leaves it empty if all runs are of one
+ * commit. figure: a value of --figure, which the user gave as `option`; "" = seconds of an epoch.
+ * NULL or a sentence. */
 char *history_past(struct store *to, const struct select *of, const char *option,
 		   const char *figure);
 
 /* ---- Steps (step.c) ---- */
 
-enum { SERIES_MOST = 1000 }; /* values that are looked at */
-/* Where does a series step? It is taken for constant but for noise and steps between its groups.
- * x: the values of n groups, one group after the other; end[i]: the index behind the last of group
- * i, so that end[n - 1], at most SERIES_MOST, is how many there are. begins[i]: does a segment
- * begin with group i? level[i]: the median of its segment. Below four values, or two groups, there
- * is one segment. */
+enum { SERIES_MOST = 1000 }; /* values of a fit */
+/* Finds the steps of a series, which is constant except for noise and steps between its groups. x:
+ * the values of n groups, one group after the other; end[i]: the index behind the last value of
+ * group i; end[n - 1] is the number of values, at most SERIES_MOST. begins[i]: does a segment begin
+ * with group i? level[i]: the median of its segment. With less than four values or two groups,
+ * there is one segment. */
 void steps_find(const double *x, const size_t *end, size_t n, bool *begins, double *level);
 
 /* ---- Predictions (predict.c) ---- */
 
 struct term {
-	const char *name, *means; /* means NULL: it is no time */
+	const char *name, *means; /* means NULL: not a time */
 	size_t offset;            /* of its field of struct costs */
 };
 extern const struct term terms[]; /* ends at name NULL */
@@ -56,17 +56,17 @@ struct prediction {
 	bool at_best;
 	bool paced;              /* it depends on X */
 	char *formula, *numbers; /* as it is written, and with the numbers in it [ms] */
-	char *why;               /* there is none, a reason; NULL = there is one */
+	char *why;               /* why there is no prediction; NULL = there is one */
 };
-/* What this strategy expects with these costs. */
+/* Predicts an epoch of this strategy with these costs. */
 struct prediction predict(const struct strategy *s, const struct costs *c, const struct run *run,
 			  const void *opts);
 void prediction_fini(struct prediction *p);
 
 struct config;
-/* Of an epoch of this run by its strategy's formula, with what calibrations of this machine in its
- * database say [s]; NaN = there is no formula, or its terms were not measured. NULL or a sentence
- * (advise.c). */
+/* Predicts the seconds of an epoch of this run by its strategy's formula, from the calibrations of
+ * this machine in its database. NaN = there is no formula, or its terms were not measured. NULL or
+ * a sentence (advise.c). */
 char *predict_run(const struct config *c, double *seconds);
 
 #endif

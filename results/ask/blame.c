@@ -21,7 +21,7 @@ static const struct option options[] = {
 	{0},
 };
 
-/* The one row of a view; without a row there is nothing to tell. */
+/* Prints the one row of a view. Without a row, the run has no epoch yet. */
 static char *say(struct store *s, int64_t id, bool json)
 {
 	struct sql q AUTODONE =

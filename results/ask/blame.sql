@@ -1,5 +1,5 @@
--- blame.sql - what `mvbench blame` says of run ?1, in the connection's temporary schema.
--- The file's views are asked once; place 1 is the slowest, of the run or of an epoch.
+-- blame.sql - what `mvbench blame` prints about run ?1, in the connection's temporary schema.
+-- The views of the database are read once. place 1 is the slowest worker, of the run or of an epoch.
 
 CREATE TEMP TABLE asked AS SELECT s.id, s.workload, s.config, s.label, r.trace, r.workers
 FROM run_summary AS s JOIN run AS r ON r.id = s.id WHERE s.id = ?1;

@@ -1,7 +1,7 @@
 /*
- * compare.c - mvbench compare: two runs, or two configurations, against each other: in which
- * settings they differ, what they came to and whether that is more than chance, and their curves.
- * compare.sql does the arithmetic; the test is the table's (view comparison), of two sides.
+ * compare.c - mvbench compare: compares two runs or configurations: the settings in which they
+ * differ, their results, whether the difference is more than chance, and their curves. compare.sql
+ * does the arithmetic; the test is that of mvbench table (view comparison), with two sides.
  */
 #include "results/ask/ask.h"
 #include "results/db/column.h"
@@ -27,7 +27,7 @@ static const struct option options[] = {
 	{.name = NULL},
 };
 
-/* Both sides, as the only runs of the connection. */
+/* Makes the runs of both sides the only runs of the connection. */
 static char *choose(struct store *s, const struct select *o, const char *const *word)
 {
 	static const char only[] =
@@ -79,7 +79,7 @@ static char *print_curves(struct store *s, FILE *f)
 	return sql_done(&q);
 }
 
-/* How to draw them, where figures would tell the sides apart, and one can type it. */
+/* Prints how to draw both sides, if figures distinguish them and the runs are fewer than 100. */
 static char *print_hint(struct store *s, FILE *f)
 {
 	char *where AUTOFREE = NULL;

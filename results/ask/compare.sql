@@ -1,6 +1,6 @@
--- compare.sql - what `mvbench compare` shows. Table side (names.sql) has the runs of A and B, the
--- config_key of the temporary run_summary is the letter of its side: so the statistics of the
--- schema are those of two sides, A and B.
+-- compare.sql - what `mvbench compare` shows. Table side (names.sql) has the runs of A and B. The
+-- config_key of the temporary run_summary is the letter of its side; the statistics of the schema
+-- are therefore those of the two sides.
 
 CREATE TEMP VIEW sides AS
 SELECT s.name AS side, r.workload, min(s.configuration) AS configuration,
@@ -13,7 +13,7 @@ GROUP BY s.name;
 
 -- ---- Settings --------------------------------------------------------------
 
--- What was asked for, and where it ran. Of many values the least and the greatest.
+-- Options, and where the runs ran. Of many values: the least and the greatest.
 CREATE TEMP VIEW differing AS
 WITH value AS (
 	SELECT s.name AS side, ifnull(i.name, e.key) AS setting, ifnull(i.place, 1000) AS place,
@@ -42,15 +42,15 @@ ORDER BY min(place);
 
 -- ---- Results ---------------------------------------------------------------
 
--- B against A alone.
+-- Only the comparison of B with A.
 CREATE TEMP TABLE pair AS
 SELECT * FROM temp.compared
 WHERE number = (SELECT min(number) FROM finished WHERE config_key = 'B');
 DROP VIEW temp.compared;
 CREATE TEMP TABLE compared AS SELECT * FROM pair;
 
--- How figures are shown: x by format, after times scale; beyond: what an infinite one means; the
--- change, of the share that B has of A or of the difference, by change_format, after times it.
+-- How figures are shown: x * scale by format; beyond: the text of an infinite x. The change is B / A - 1 if
+-- relative, otherwise B - A, and is shown by change_format, multiplied by change_scale.
 CREATE TEMP TABLE kind AS
 SELECT column1 AS place, column2 AS name, column3 AS head, column4 AS format, column5 AS scale,
 	column6 AS beyond, column7 AS change_format, column8 AS change_scale, column9 AS relative
@@ -111,7 +111,7 @@ SELECT place, name, a, a_low, a_high, b, b_low, b_high, d, difference_low, diffe
 		|| iif(difference_low IS NULL, '', ' (' || printf(change_format,
 			change_scale * difference_low) || '..' || printf(change_format,
 			change_scale * difference_high) || ')')) AS change,
-	CASE WHEN place > 3 THEN NULL -- of these there is no test
+	CASE WHEN place > 3 THEN NULL -- the others have no test
 		WHEN test IS NULL AND a_text || b_text IS NULL THEN NULL
 		WHEN test IS NULL THEN 'no test: the work is not the same'
 		WHEN n = 1 AND versus_n = 1 THEN 'no test: A and B have one run only'
@@ -126,8 +126,8 @@ SELECT place, name, a, a_low, a_high, b, b_low, b_high, d, difference_low, diffe
 				ELSE '' END END AS verdict
 FROM held ORDER BY place;
 
--- For programs: what the sides are, the settings in which they differ, and the figures with their test. No
--- number is rounded; what is infinite, as of a side that diverged, is none.
+-- For programs: the sides, the settings in which they differ, and the figures with their tests. No number is
+-- rounded; infinite values, as of a side that diverged, are NULL.
 CREATE TEMP VIEW told AS
 SELECT 'side' AS part, e.key AS name, e.atom AS A, NULL AS A_low, NULL AS A_high, b.of ->> e.key AS B, NULL AS B_low,
 	NULL AS B_high, NULL AS difference, NULL AS difference_low, NULL AS difference_high, NULL AS p, NULL AS B_is
@@ -143,8 +143,7 @@ FROM result;
 
 -- ---- Curves ----------------------------------------------------------------
 
--- What the model came to after each evaluation since training began: its accuracy, or the loss of a
--- task that has none.
+-- The value of each evaluation since training began: accuracy, or loss if the task has no accuracy.
 CREATE TEMP TABLE point AS
 SELECT * FROM (
 	SELECT s.name AS side, c.run_id, m.column1 AS axis,
@@ -156,8 +155,8 @@ SELECT * FROM (
 WHERE abs(value) < 9e999 AND at > 0;
 CREATE INDEX temp.point_of ON point (run_id, axis, at);
 
--- Cells of a line, at most 60, from where all runs of the side have a value to where its last one
--- ends: the median of what each run's newest evaluation had found.
+-- Cells of a line, at most 60: from the first that all runs of the side have a value for to the end of its last
+-- run. A cell is the median, over the runs, of the newest evaluation.
 CREATE TEMP TABLE cell AS
 WITH RECURSIVE number(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM number WHERE i < 60),
 axis AS MATERIALIZED (
@@ -167,7 +166,7 @@ axis AS MATERIALIZED (
 line AS MATERIALIZED (
 	SELECT axis, side, max(at) AS ends, count(DISTINCT run_id) AS runs
 	FROM point GROUP BY axis, side),
-place AS MATERIALIZED ( -- inside: the line is not over before the cell begins
+place AS MATERIALIZED ( -- inside: the line ends after the cell begins
 	SELECT axis, side, a.last, n.i, runs, ends > a.last * (n.i - 1) / a.cells AS inside,
 		a.last * n.i / a.cells * (1 + 1e-9) AS at
 	FROM axis AS a CROSS JOIN number AS n ON n.i <= a.cells JOIN line USING (axis)),

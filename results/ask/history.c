@@ -1,6 +1,6 @@
 /*
- * history.c - mvbench history: one configuration over the commits that it was run by, and where a
- * figure of it steps (step.c); and the same of all for mvbench plot.
+ * history.c - mvbench history: one configuration over the commits of its runs, and the steps of a
+ * figure (step.c). For mvbench plot it does the same with all configurations.
  */
 #include "results/ask/ask.h"
 #include "results/db/column.h"
@@ -34,10 +34,10 @@ static const struct option options[] = {
 struct figure_of_run {
 	const char *name, *plot; /* plot: a figure of mvbench plot that shows it; NULL = none */
 	const char *means;
-	const char *sql;      /* of f, a row of finished, or r, of run_summary */
-	const char *format;   /* of printf, */
-	double scale;         /* after times this */
-	bool share, increase; /* changes are differences; more is better */
+	const char *sql;      /* over f, a row of finished, or r, of run_summary */
+	const char *format;   /* of printf */
+	double scale;         /* factor of the printed value */
+	bool share, increase; /* share: changes are differences; increase: more is better */
 };
 
 static const struct figure_of_run figures[] = {
@@ -91,7 +91,7 @@ static char *more_help(FILE *f, const struct arguments *given)
 
 /* ---- The runs -------------------------------------------------------------- */
 
-/* NULL, or: which of the configurations is meant? */
+/* Fills side with the only configuration. NULL, or a sentence: none or several are selected. */
 static char *only_one(struct store *s)
 {
 	char *name AUTOFREE = NULL;
@@ -111,8 +111,8 @@ static char *only_one(struct store *s)
 			  "INSERT INTO side SELECT '', NULL, config_key, configuration FROM title");
 }
 
-/* The runs of the cell that a word names, of the only one, or of all, whatever their labels, as
- * those of their commits. */
+/* Selects the runs of the cell that a word names, of the only cell, or of all cells, whatever their
+ * labels. Makes the commit of a run its configuration. */
 static char *choose(struct store *s, const struct select *o, const char *word, bool all, bool busy)
 {
 	static const char unlabelled[] =
@@ -143,7 +143,7 @@ static char *choose(struct store *s, const struct select *o, const char *word, b
 
 /* ---- Steps ----------------------------------------------------------------- */
 
-/* The values of a commit after those of the one before. */
+/* The values in the order of their commits. */
 struct series {
 	double *x;
 	size_t *end;
@@ -158,7 +158,7 @@ static void series_fini(struct series *a)
 	free(a->place);
 }
 
-/* The newest ones of a cell; who diverged has no figure to fit. */
+/* Reads the newest values of a cell. A run that diverged has no figure to fit. */
 static char *read_series(struct store *s, int64_t cell, struct series *a)
 {
 	struct sql q AUTODONE = sql_select(
@@ -209,7 +209,7 @@ static char *fit(struct store *s)
 	return NULL;
 }
 
-/* Tables history and value, of the runs that choose() has left. */
+/* Makes the tables history and value from the runs that choose() selected. */
 static char *make_history(struct store *s, const struct figure_of_run *figure)
 {
 	char *values AUTOFREE = sentence(
@@ -285,7 +285,7 @@ static const struct column columns[] = {
 	{.name = NULL},
 };
 
-/* What the fit says. */
+/* Prints the steps that the fit found. */
 static char *print_steps(struct store *s, FILE *f, enum format format,
 			 const struct figure_of_run *figure)
 {

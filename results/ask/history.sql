@@ -1,16 +1,15 @@
 -- history.sql - what `mvbench history` shows of a cell. The config_key of the temporary run_summary is
--- a JSON array of the cell, as rows of title are numbered, and of the commit of a run: so the
--- statistics of the schema are those of commits, and of a seed that a commit ran twice the newest
--- run counts. history.c makes table value (made_by, id, x) of the figure that is asked for, and
--- fills in level and step after the fit. ?1: the figure is
--- a share, of which changes are differences (1), or they are relative; ?2, ?3: how it is printed,
--- and after times what; ?4: more is better.
+-- a JSON array of the cell (the row number in title) and the commit of a run. The statistics of the
+-- schema are therefore those of commits; if a commit ran a seed twice, the newest run counts.
+-- history.c makes table value (made_by, id, x) of the figure, and fills in level and step after the
+-- fit. ?1: changes are differences (1: the figure is a share) or relative (0); ?2: printf format;
+-- ?3: factor of the printed value; ?4: more is better.
 
 CREATE TEMP TABLE asked AS SELECT ?1 AS share, ?2 AS format, ?3 AS scale, ?4 AS increase;
 
--- One row a cell's commit; place: in the order of their first runs.
---   change  of the median against the commit before
---   level   the median of the segment that it lies in (step.c); step: where one begins, of that
+-- One row for each commit of a cell; place: in the order of their first runs.
+--   change  of the median since the commit before
+--   level   the median of its segment (step.c); step: the change of level, where a segment begins
 CREATE TEMP TABLE history AS
 WITH first AS MATERIALIZED (
 	SELECT config_key AS made_by, min(started) AS first, min(id) AS id,
@@ -35,7 +34,7 @@ FROM first AS f LEFT JOIN median AS m USING (made_by)
 WINDOW w AS (PARTITION BY made_by ->> 0 ORDER BY f.first, f.id);
 CREATE INDEX temp.history_of ON history (cell, place);
 
--- The steps that the fit has found, as people read them.
+-- The steps that the fit found, as text for people.
 CREATE TEMP VIEW stepped AS
 SELECT iif(level > level_before, 'up', 'down') AS step, git_commit AS at,
 	substr(started, 1, 10) AS "of", commit_before AS "after",

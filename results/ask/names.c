@@ -12,7 +12,7 @@ char *names_make(struct store *s)
 	return sql_each(s, names_sql, "");
 }
 
-/* Why nothing has this name. */
+/* Returns the error for a name that nothing has. */
 static char *no_such_name(struct store *s, const char *word)
 {
 	struct settings names ENDS_WITH(settings_free) = {.setting = NULL};
@@ -52,7 +52,8 @@ static char *find_runs(struct store *s, const char *word, const char *side, int6
 	return NULL;
 }
 
-/* NULL, or: they are of several configurations. Who have one name are told apart by a run. */
+/* NULL, or a sentence: the runs are of several configurations. Of those with the same name, a run
+ * number tells which is which. */
 static char *check_one(struct store *s, const char *word, const char *side)
 {
 	char *names AUTOFREE = NULL;

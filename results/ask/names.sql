@@ -1,8 +1,7 @@
--- names.sql - what runs of the temporary table run_summary are called, in tables and figures alike: the
--- names of configurations, and the places where times were measured; and the runs that words mean
--- (names.c).
+-- names.sql - names of the runs of the temporary table run_summary, for tables and figures: the names of
+-- configurations, the places where times were measured, and the runs that words mean (names.c).
 
--- What a run will choose that has not begun is what others of its cell chose.
+-- A run that has not begun gets the values that other runs of its cell chose.
 UPDATE temp.run_summary SET (config_key, config, compare_key) = (known.config_key, known.config, known.compare_key)
 FROM (
 	SELECT json_patch(b.config_key, a.chooses) AS asked, min(b.config_key) AS config_key, b.config, b.compare_key
@@ -12,18 +11,18 @@ FROM (
 	GROUP BY asked) AS known
 WHERE params IS NULL AND run_summary.config_key = known.asked;
 
--- One row a configuration.
---   configuration  its name: the short one of run_summary, and every option by which the runs of its
+-- One row for each configuration.
+--   configuration  its name: the short one of run_summary, and every option in which the runs of its
 --                  workload differ
---   series         the same without the number of workers, and without the machines, of which more
---                  workers have more
+--   series         the same without the number of workers, and without the machines, whose number
+--                  depends on that of the workers
 CREATE TEMP TABLE title AS
 WITH kind AS MATERIALIZED (
 	SELECT min(id) AS one, config_key, config, workload, strategy, workers, platform
 	FROM run_summary GROUP BY config_key),
--- what config_key holds, but for what the short name says already (label 0; +2s: on servers), what
--- is not chosen yet, and what does not apply: tables, vectors of GPUs, simulations. owner: 'asgd.' of
--- an option of a plug-in; these come last, then the label.
+-- the settings of config_key, except those that the short name contains (label 0; +2s: on servers), that
+-- are not chosen yet, and that do not apply: tables, vectors of GPUs, simulations. owner: 'asgd.' of
+-- an option of a plug-in; these are last, before the label.
 setting AS MATERIALIZED (
 	SELECT k.one, k.workload, k.strategy, ifnull(i.stored, '') LIKE 'used%' AS chosen, ifnull(i.label, 98) AS place,
 		iif(i.name IS NULL, substr(e.key, 1, instr(e.key, '.')), '') AS owner,
@@ -32,12 +31,12 @@ setting AS MATERIALIZED (
 			WHEN e.atom THEN iif(i.def, '', 'true') ELSE 'false' END AS value
 	FROM kind AS k CROSS JOIN json_each(k.config_key) AS e LEFT JOIN option_info AS i ON i."column" = e.key
 	WHERE i.label IS NOT 0 AND NOT (e.key = 'table_home' AND e.atom = 'servers')
-		AND NOT (e.key = 'network' AND k.config_key ->> 'lab_rate' <> '') -- which says it
+		AND NOT (e.key = 'network' AND k.config_key ->> 'lab_rate' <> '') -- which contains it
 		AND NOT ifnull(i.stored LIKE 'used%' AND e.atom = 'auto', 0)
 		AND NOT ifnull(CASE i.stored WHEN 'used if any' THEN e.atom = ''
 			WHEN 'simulation' THEN k.platform <> 'sim' END, 0)),
--- What the program chose tells nothing where each strategy has its own. Runs of older programs lack
--- options that a plug-in has now.
+-- A value that the program chose is not part of the name if each strategy has only one. Runs of older
+-- programs lack options that a plug-in has now.
 differs AS MATERIALIZED (
 	SELECT workload, owner, name FROM (
 		SELECT workload, owner, name, count(DISTINCT value) + (owner <> '' AND count(*) < (
@@ -53,7 +52,7 @@ extra AS MATERIALIZED (
 		FROM (SELECT *, iif(length(value) > 48,
 				substr(value, 1, 32) || '…' || substr(value, -15), value) AS cut FROM setting)
 			JOIN differs USING (workload, owner, name)
-		WHERE value <> '' AND (value || '' <> '0' OR owner <> '' OR name = '') -- 0 of mvbench's own is none
+		WHERE value <> '' AND (value || '' <> '0' OR owner <> '' OR name = '') -- 0 of mvbench's own options: off
 		WINDOW alike AS (PARTITION BY workload, owner, name, cut)
 		ORDER BY one, name <> '' AND length(value) > 24, place, name)
 	GROUP BY one)
@@ -62,7 +61,7 @@ SELECT k.config_key, k.workload, k.config, k.config || ifnull(e.text, '') AS con
 FROM kind AS k LEFT JOIN extra AS e USING (one);
 CREATE UNIQUE INDEX temp.title_of ON title (config_key);
 
--- Where the times were measured; those of simulations were not. NULL = nowhere, or in one place.
+-- Where the times were measured, without those of simulations. NULL = nowhere, or in one place.
 CREATE TEMP VIEW places AS
 SELECT iif(count(*) > 1 OR max(gpus) > 1, group_concat(place, '; '), NULL) AS text, count(*) AS n
 FROM (
@@ -72,5 +71,5 @@ FROM (
 	FROM run_summary WHERE status = 'done' AND platform <> 'sim'
 	GROUP BY host, cpu ORDER BY host, cpu);
 
--- Which runs a word means; all of a side are of one configuration.
+-- The runs that a word means; all runs of a side are of one configuration.
 CREATE TEMP TABLE side (name TEXT, run_id INTEGER, config_key TEXT, configuration TEXT);

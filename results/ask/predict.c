@@ -1,6 +1,6 @@
 /*
- * predict.c - what a strategy expects of an epoch, with its formula as it is written and with the
- * numbers in it. The arithmetic is the strategy's own (mvbench.h, expect).
+ * predict.c - predicts the time of an epoch. The arithmetic is the strategy's own (mvbench.h,
+ * expect). This file writes its formula, as it is in the source and with the numbers in it.
  */
 #include "results/ask/ask.h"
 
@@ -32,7 +32,7 @@ static size_t word_length(const char *at)
 }
 
 /* Each c.T_name of the formula becomes T_name in one text, its milliseconds in the other. Returns
- * the first name of which nothing is known, NULL = all are. */
+ * the first name whose value is not known, NULL = all are known. */
 static char *write_formula(struct expected *e, char **formula, char **numbers)
 {
 	struct text as_written, in_numbers;

@@ -11,7 +11,7 @@ static const struct option show_options[] = {
 	{.name = NULL},
 };
 
-/* Table `fact` of what was found out; what was asked for is in the command. */
+/* Fills table `fact` with what the run found out; its options are in the command. */
 static char *find_facts(struct store *s, int64_t id)
 {
 	TRY(sql_script(s, "CREATE TEMP TABLE fact (name TEXT, value TEXT)"));
@@ -36,7 +36,7 @@ static char *find_facts(struct store *s, int64_t id)
 			  "i", id);
 }
 
-/* What the strategy said of an epoch stands in a column more, where it did. */
+/* With the column `reported`, if the strategy reported values of an epoch. */
 #define EPOCHS(more) \
 	"SELECT epoch, round(seconds, 4) AS seconds, round(compute_s, 4) AS compute_s, " \
 	"round(comm_s, 4) AS comm_s, round(wait_s, 4) AS wait_s, round(run_delay_s, 4) AS " \

@@ -1,14 +1,14 @@
 /*
- * step.c - where a noisy series steps: the piecewise constant fit that airspeed velocity
- * (asv/step_detect.py) reports changes by. Of all ways to cut n groups of N values into k segments,
- * each of two values or more, with their medians m, it is the one of the least
+ * step.c - finds the steps of a noisy series, by the piecewise constant fit with which airspeed
+ * velocity (asv/step_detect.py) reports changes. The fit cuts n groups of N values into k segments,
+ * each of two values or more, with their medians m. Of all such cuts it is the one of the least
  *
  *	ln(s + sum |x - m| / N) + 4 k ln(n) / n
  *
- * The sum is that of noise with long tails (Laplace); the least of each k comes exactly from
- * dynamic programming (Friedrich et al., J. Comput. Graph. Stat. 17, 2008); how many segments there
- * are from Schwarz's criterion (Yao, Stat. Probab. Lett. 6, 1988), with asv's factor 4 and its s, a
- * thousandth of the median, below which differences are taken for noise. n are the groups, since
+ * The sum is that of noise with long tails (Laplace). Dynamic programming finds the exact least sum
+ * of each k (Friedrich et al., J. Comput. Graph. Stat. 17, 2008). Schwarz's criterion (Yao, Stat.
+ * Probab. Lett. 6, 1988), with asv's factor 4, finds the number of segments. s, as in asv, is a
+ * thousandth of the median: smaller differences count as noise. n is the number of groups, because
  * values of one group drift together. O(n (N^2 + n^2)) time, O(n^2) memory.
  */
 #include "results/ask/ask.h"
@@ -58,11 +58,11 @@ static void weigh(const double *x, const size_t *end, size_t n, double *cost, do
 	}
 }
 
-/* From the least sums of fits of k segments, least[j]: of the groups 0 to j, to those of k + 1;
- * from[j]: with which group the last of these begins. */
+/* least[j] is the least sum of a fit to the groups 0 to j: of k segments before, of k + 1 after
+ * this call. from[j]: the group with which the last segment begins. */
 static void add_segment(const double *cost, size_t n, double *least, size_t *from)
 {
-	for (size_t j = n; j-- > 0;) { /* downwards: what is read is of k still */
+	for (size_t j = n; j-- > 0;) { /* downwards: least[i - 1] is still that of k */
 		double best = INFINITY;
 		from[j] = 0;
 		for (size_t i = 1; i <= j; i++)

@@ -1,7 +1,8 @@
 /*
- * table.c - `mvbench table`: the results as a table, one row a configuration (the medians over its
- * finished runs, their intervals, and which of them differ) or one row a run. The arithmetic is
- * SQL, in table.sql and the statistics of the database: this file only puts columns together.
+ * table.c - `mvbench table`: the results as a table with one row for each configuration (the
+ * medians over its finished runs, their intervals, and which of them differ) or for each run. The
+ * arithmetic is SQL, in table.sql and the statistics of the database; this file only composes the
+ * columns.
  */
 #include "results/ask/ask.h"
 #include "results/db/column.h"
@@ -59,8 +60,8 @@ static const struct option options[] = {
 
 #define SHARE(x)   ROUND("%.0f", "100 * " x)
 #define SECONDS(x) "iif(" x " < 1000, printf('%.4g', " x "), " ROUND("%.0f", x) ")"
-/* How a figure compares: the mark, the difference and its interval, each in this format, and how
- * many seeds would decide. */
+/* How a figure compares: the mark, the difference and its interval, each in this format, and the
+ * number of seeds that would decide. */
 #define DIFFERENCE(x, format, digits, scale) \
 	x "_mark || iif(" x "_difference IS NULL, '', printf(' " format "', " scale " * " x \
 	  "_difference)) || iif(" x \
@@ -68,7 +69,7 @@ static const struct option options[] = {
 	  "_difference_low, " digits ", " scale " * " x "_difference_high)) || iif(" x \
 	  "_wanted > 0, iif(" x "_wanted > 999, ', >999 seeds', " \
 	  "', ' || " x "_wanted || ' seeds'), '')"
-/* A figure, its interval, and how it compares with the row that it is held against. */
+/* A figure, its interval, and its comparison with the control. */
 #define FIGURE(x, head, text, between, held, more) \
 	SHOWN(x, head, FINITE(x, text(x))), RARE(x "_low", "95 %", between), HIDDEN(x "_high"), \
 		HIDDEN(x "_coverage"), more RARE(x "_mark", "versus", held), HIDDEN(x "_versus"), \
@@ -87,7 +88,7 @@ static const struct option options[] = {
 		HIDDEN("staleness_max"), \
 		RARE("dropped_fraction", "dropped %", PERCENT("dropped_fraction"))
 
-/* A mark where some had less of their cores. */
+/* With a mark, if a run's workers had less than 90 % of their cores. */
 #define MARKED_SECONDS(x) SECONDS(x) " || iif(busy, '*', '')"
 #define ACCURACIES        HIDDEN("test_accuracy_min"), HIDDEN("test_accuracy_max"),
 #define TO_TARGET         SECONDS("time_to_accuracy")
@@ -106,7 +107,7 @@ static const struct column configuration_columns[] = {
 	FIGURE("test_accuracy", "accuracy %", PERCENT,
 	       INTERVAL("test_accuracy", PERCENT, "test_accuracy_coverage"),
 	       DIFFERENCE("test_accuracy", "%+.2f", "2", "100"), ACCURACIES),
-	/* an interval of loss, and how it compares, only where that is what tasks are judged by */
+	/* loss has an interval and a comparison only for tasks without accuracy */
 	FIGURE("test_loss", "loss", LOSS,
 	       "iif(test_accuracy IS NULL, " INTERVAL("test_loss", LOSS,
 						      "test_loss_coverage") ", NULL)",
@@ -175,7 +176,7 @@ static const struct column run_columns[] = {
 
 /* ---- Below the table ----------------------------------------------------- */
 
-/* Is there a column whose name ends so? */
+/* Does the name of a column end with this? */
 static bool shows(const struct column *c, const char *end)
 {
 	for (; c->name; c++)
@@ -185,7 +186,8 @@ static bool shows(const struct column *c, const char *end)
 	return false;
 }
 
-/* What the marks mean, and what cannot be compared: below tables for people, else on stderr. */
+/* Prints, for people, what the marks mean. Warns of times that do not compare: below a table for
+ * people, otherwise on stderr. */
 static char *print_notes(struct store *s, FILE *f, const struct table_options *o,
 			 const struct column *shown, enum format format)
 {
@@ -223,7 +225,7 @@ static char *print_notes(struct store *s, FILE *f, const struct table_options *o
 	return NULL;
 }
 
-/* NULL, or a sentence: is the configuration to compare with there? */
+/* NULL, or a sentence: no row has the name that --versus gives. */
 static char *check_versus(struct store *s, const struct table_options *o)
 {
 	char *names AUTOFREE = NULL;
@@ -265,7 +267,7 @@ static char *more_help(FILE *f, const struct arguments *given)
 	return NULL;
 }
 
-/* Why is there nothing to see? */
+/* Prints why the table is empty. */
 static char *explain_empty(struct store *s)
 {
 	int64_t n;
@@ -281,7 +283,7 @@ static char *explain_empty(struct store *s)
 	return NULL;
 }
 
-/* Studies of which a run was selected. */
+/* Prints the studies that contain a selected run. */
 static char *print_tuned(struct store *s, FILE *f, enum format format)
 {
 	int64_t rows = 0;
@@ -297,7 +299,7 @@ static char *print_tuned(struct store *s, FILE *f, enum format format)
 	return NULL;
 }
 
-/* One row a configuration or run. */
+/* Prints one row for each configuration or run. */
 static char *print_rows(struct store *s, FILE *f, const struct table_options *o,
 			const struct column *columns, enum format format)
 {
@@ -306,11 +308,11 @@ static char *print_rows(struct store *s, FILE *f, const struct table_options *o,
 	return rows > 0 ? print_notes(s, f, o, columns, format) : explain_empty(s);
 }
 
-/* What --tuned has no use for. */
+/* Options that --tuned refuses. */
 static const char *const untuned[] = {"runs",        "versus", "margin-accuracy", "margin-loss",
 				      "margin-time", "sort",   "columns",         "top"};
 
-/* The rows that are to be printed, in table sorted. */
+/* Makes table sorted: the rows to print. */
 static char *make_rows(struct store *s, const struct table_options *o, const struct column *all)
 {
 	TRY(names_make(s));

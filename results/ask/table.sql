@@ -1,8 +1,8 @@
--- table.sql - what `mvbench table` shows, in the connection's temporary schema. database_choose()
--- has narrowed run_summary and the statistics to the runs that are wanted, names.sql has named
--- them; table.c then reads `shown`, one row a configuration, or `shown_run`, one row a run. ?1: the
--- configuration to compare with, as shown; '' = the synchronous one. ?2, ?3, ?4: margins of
--- accuracy (0..1), loss and seconds (shares).
+-- table.sql - what `mvbench table` shows, in the connection's temporary schema. Before it,
+-- database_choose() limits run_summary and the statistics to the selected runs, and names.sql names
+-- them. table.c then reads `shown`, one row for each configuration, or `shown_run`, one row for each
+-- run. ?1: the configuration to compare with, as shown; '' = the synchronous one. ?2, ?3, ?4:
+-- margins of accuracy (0..1), loss and seconds (shares).
 
 CREATE TEMP TABLE asked AS SELECT ?1 AS versus;
 CREATE TEMP TABLE margin AS SELECT column1 AS name, column2 AS margin
@@ -10,11 +10,11 @@ FROM (VALUES ('test_accuracy', ?2), ('test_loss', ?3), ('epoch_seconds', ?4));
 
 CREATE TEMP TABLE summary AS SELECT * FROM configuration_summary;
 
--- What each configuration is compared with: that which was asked for; else an allreduce of its
--- workload (where there is none, serial), the first of those that are most like it: of equal work,
--- of as many workers, and then with the most settings in common. Those that another configuration
--- chose are controls (the first of them where there is no other), and are compared with nothing.
--- Times only where the work is equal.
+-- The control of each configuration: the one that ?1 names, otherwise an allreduce of its workload
+-- (without one, serial). Of several, the most similar counts: equal work, then the same number of
+-- workers, then the most settings in common. A candidate that a configuration outside the candidates
+-- chose is a control (in a workload without any, the first candidate); controls are not compared.
+-- Times are compared only where the work is equal.
 CREATE TEMP TABLE candidate AS
 SELECT * FROM (
 	SELECT s.number, s.workload, s.compare_key, s.config_key, s.workers, t.configuration, t.config, s.strategy,
@@ -22,7 +22,7 @@ SELECT * FROM (
 	FROM summary AS s JOIN title AS t USING (config_key)) CROSS JOIN asked
 WHERE iif(versus = '', strategy = iif(synchronous, 'allreduce', 'serial'), versus = iif(
 	EXISTS (SELECT 1 FROM title WHERE configuration = versus), configuration, config));
--- The settings in which candidates of a workload differ: in the others a row agrees with all alike.
+-- The settings in which candidates of a workload differ; the others do not distinguish them.
 CREATE TEMP TABLE trait AS
 WITH setting AS MATERIALIZED (
 	SELECT number, workload, fullkey AS path, atom FROM candidate CROSS JOIN json_each(config_key)),
@@ -70,7 +70,7 @@ CREATE INDEX held_config ON held (config_key, name);
 
 CREATE TEMP TABLE base AS SELECT compare_key, epoch_seconds FROM serial_pace;
 
--- What strategies said of the last epoch, as text: the means over the finished runs.
+-- Values that strategies reported for the last epoch, as text: the means over the finished runs.
 CREATE TEMP TABLE said AS
 SELECT config_key, group_concat(name || ' ' || printf('%.4g', value), ', ') AS reported
 FROM (SELECT r.config_key, v.name, avg(v.value) AS value
@@ -85,11 +85,11 @@ WITH counted AS MATERIALIZED (
 		count(*) FILTER (WHERE status = 'diverged') AS diverged,
 		count(*) FILTER (WHERE status IN ('pending', 'running') OR (status = 'failed'
 			AND id > redone AND interrupted)) AS unfinished
-	FROM ( -- what failed and was done later counts no more
+	FROM ( -- a failure counts no more if the cell was done later
 		SELECT *, ifnull(max(iif(status = 'done', id, NULL)) OVER (PARTITION BY config_hash), 0)
 			AS redone, ifnull(reason LIKE 'interrupted%', 0) AS interrupted
 		FROM run_summary) GROUP BY config_key),
-kept AS MATERIALIZED ( -- of the runs whose times count
+kept AS MATERIALIZED ( -- shares of the runs whose times count
 	SELECT config_key, min(cores_share) AS cores_share, count(*) FILTER (WHERE cores_share < 0.9
 		AND NOT ifnull(oversubscribed, 0)) AS busy
 	FROM run_summary WHERE status = 'done' AND epoch_seconds IS NOT NULL GROUP BY config_key)
@@ -111,7 +111,7 @@ SELECT c.*, t.configuration, p.reported, k.cores_share, k.busy, ifnull(s.n, 0) A
 	e.difference_high AS epoch_seconds_difference_high, e.margin AS epoch_seconds_margin,
 	e.p_better AS epoch_seconds_p_better, e.p_worse AS epoch_seconds_p_worse,
 	e.p_equal AS epoch_seconds_p_equal, e.wanted AS epoch_seconds_wanted,
-	s.* -- the first column of a name has it
+	s.* -- of columns with the same name, the first counts
 FROM counted AS c JOIN title AS t USING (config_key) LEFT JOIN kept AS k USING (config_key)
 	LEFT JOIN said AS p USING (config_key)
 	LEFT JOIN summary AS s USING (config_key)

@@ -1,7 +1,7 @@
 /*
  * trace.c - mvbench trace: a run's timeline as JSON that Chrome (chrome://tracing) and Perfetto
- * (ui.perfetto.dev) open: one track a rank, arrows from pushes to where they go, and the staleness
- * of pushes as a counter. SQL makes the objects, here they become an array.
+ * (ui.perfetto.dev) open: one track for each rank, arrows from pushes to their receivers, and the
+ * staleness of pushes as a counter. SQL makes the objects; this file writes them as an array.
  */
 #include "results/ask/ask.h"
 #include "results/run/run.h"
@@ -11,7 +11,7 @@
 
 TEXT_FILE(trace_sql, "results/ask/trace.sql");
 
-enum { SAMPLE = 64 }; /* steps of each epoch, where nobody says how many */
+enum { SAMPLE = 64 }; /* steps of each epoch, unless --trace gives the number */
 
 struct trace_options {
 	const char *out, *steps, *where;
@@ -139,7 +139,7 @@ static char *export(const struct select *of, const char *word, const struct trac
 
 /* ---- The command -------------------------------------------------------------------- */
 
-/* The configuration that the options say, with a timeline. NULL or a sentence. */
+/* Makes the configuration of the given options, with a timeline. NULL or a sentence. */
 static char *configure(struct config *c, const struct setting *given, size_t n)
 {
 	struct setting all[n + 1];
@@ -155,7 +155,7 @@ static char *configure(struct config *c, const struct setting *given, size_t n)
 	return run_plan(c, &plan);
 }
 
-/* Runs that, and exports it. */
+/* Runs this configuration and exports its timeline. */
 static char *run_and_export(const struct setting *given, size_t n, const struct trace_options *o,
 			    int *status)
 {
@@ -173,7 +173,7 @@ static char *run_and_export(const struct setting *given, size_t n, const struct 
 	return NULL;
 }
 
-/* With a run's name only --db is left to say, and for latest --label. */
+/* For a recorded run, only --db is allowed, and for latest also --label. */
 static char *export_named(const struct arguments *a, const struct trace_options *o)
 {
 	struct select of = {DATABASE, o->where, ""};

@@ -1,5 +1,5 @@
--- trace.sql - a run's timeline as trace events of Chrome and Perfetto, one JSON object a row, in
--- the connection's temporary schema: of run ?1, steps ?2 (0 = all) to ?3, in epoch ?4 (0 = all).
+-- trace.sql - a run's timeline as trace events of Chrome and Perfetto, one JSON object for each
+-- row, in the connection's temporary schema: of run ?1, steps ?2 (0 = all) to ?3, in epoch ?4 (0 = all).
 
 CREATE TEMP TABLE asked AS SELECT ?1 AS run, nullif(?2, 0) AS first, ?3 AS last, ?4 AS epoch;
 CREATE TEMP TABLE arrow AS SELECT * FROM event_arrow WHERE run_id = ?1;
@@ -22,7 +22,7 @@ FROM (SELECT DISTINCT e.rank, r.workers
 	CROSS JOIN (VALUES ('thread_name'), ('thread_sort_index'))
 ORDER BY rank;
 
--- The events that were asked for.
+-- The events of the selected steps and epochs.
 CREATE TEMP VIEW wanted AS
 SELECT e.* FROM asked AS a CROSS JOIN event AS e ON e.run_id = a.run
 WHERE (a.first IS NULL OR e.step BETWEEN a.first AND a.last) AND (a.epoch = 0 OR e.epoch = a.epoch);

@@ -1,6 +1,6 @@
 /*
- * watch.c - mvbench status: what runs now, and what is left; and mvbench watch: the same every few
- * seconds, until there is nothing left. Both read the database, and nothing else.
+ * watch.c - mvbench status: what is running, and what is left; mvbench watch: the same every few
+ * seconds, until nothing is left. Both read only the database.
  */
 #include "results/ask/ask.h"
 #include "results/run/run.h"
@@ -15,8 +15,8 @@
 TEXT_FILE(watch_sql, "results/ask/watch.sql");
 
 enum {
-	BOUT_S = 60,  /* a pause of so long ends what is counted as one piece of work */
-	GRACE_S = 20, /* between two cells of a sweep nothing runs */
+	BOUT_S = 60,  /* a pause of this length ends a piece of work */
+	GRACE_S = 20, /* wait this long for the next cell of a sweep */
 	BAR = 40
 };
 
@@ -37,7 +37,7 @@ static const struct option status_options[] = {
 	{.name = NULL},
 };
 
-/* ---- One look --------------------------------------------------------------- */
+/* ---- One poll --------------------------------------------------------------- */
 
 struct work { /* columns of table work */
 	double cells, done, diverged, failed, running, pending, share, left_s;
@@ -53,7 +53,7 @@ static char *look(struct store *s, struct work *w)
 	return NULL;
 }
 
-/* "about 4:10 left", after something that stands there */
+/* Writes `between` and "about 4:10 left". */
 static void put_left(FILE *f, const struct work *w, const char *between)
 {
 	if (!(w->left_s > 0))
@@ -74,14 +74,14 @@ static void put_work(FILE *f, const struct work *w)
 	fprintf(f, "%.0f running, %.0f pending", w->running, w->pending);
 }
 
-/* A running cell: which, */
+/* The name of a running cell. */
 static void put_name(FILE *f, const struct sql *q)
 {
 	fprintf(f, "%lld ", (long long)sql_int(q, 0));
 	text_utf8(f, sql_text(q, 1));
 }
 
-/* and how far, how fast, and how good so far. */
+/* Its epoch, speed, loss and accuracy. */
 static void put_figures(FILE *f, const struct sql *q)
 {
 	static const struct {
@@ -129,7 +129,7 @@ static char *tell_status(void *options_given, struct arguments *a, int *status)
 struct view {
 	bool terminal;
 	int wide, high;
-	int lines; /* that stand there, to be drawn over */
+	int lines; /* of the last drawing, to draw over */
 };
 
 static void measure(struct view *v)
@@ -140,8 +140,8 @@ static void measure(struct view *v)
 	v->high = known ? size.ws_row : 24;
 }
 
-/* What a put wrote into text_open(t) as one line, as far as it fits: what is longer, or below the
- * last line, could not be drawn over. */
+/* Prints what was written into text_open(t) as one line, as far as it fits: longer lines, or lines
+ * below the last one, could not be drawn over. */
 static void put_line(struct view *v, struct text *t)
 {
 	char *line AUTOFREE = text_close(t);
@@ -167,7 +167,7 @@ static void put_bar(FILE *f, const struct work *w)
 	put_left(f, w, "  ");
 }
 
-/* Over what stood there. */
+/* Draws over the last drawing. */
 static void draw_view(struct view *v, const struct work *w, struct sql *q)
 {
 	struct text t;
@@ -189,7 +189,7 @@ static void draw_view(struct view *v, const struct work *w, struct sql *q)
 	fputs("\033[J", stdout);
 }
 
-/* As one more line. */
+/* Prints one line. */
 static void say(const struct work *w, struct sql *q)
 {
 	put_work(stdout, w);
@@ -214,14 +214,14 @@ static char *draw(struct store *s, struct view *v, const struct work *w)
 	return sql_done(&q);
 }
 
-/* Waits; is it told to end? The signals wait for this, so that no database is open then. */
+/* Waits; is the process told to end? Signals are blocked until here, where no database is open. */
 static bool wait_for(double s, const sigset_t *signals)
 {
 	struct timespec t = {.tv_sec = (time_t)s, .tv_nsec = (long)(1e9 * (s - floor(s)))};
 	return sigtimedwait(signals, NULL, &t) > 0;
 }
 
-/* One look, with a connection that is closed after it: nothing stays beside the file. */
+/* Polls once and closes its connection, which leaves no files next to the database. */
 static char *look_and_draw(const char *db, struct view *v, struct work *w, int64_t *living)
 {
 	struct store *s AUTOCLOSE = NULL;
@@ -258,7 +258,7 @@ static char *watch(void *options_given, struct arguments *a, int *status)
 			break;
 		}
 	}
-	if (wrong && told_to_end()) { /* in the middle of a look */
+	if (wrong && told_to_end()) { /* during a poll */
 		free(wrong);
 		wrong = NULL;
 		*status = EXIT_INTERRUPTED;

@@ -1,15 +1,15 @@
--- watch.sql - how far the work in a database is, in the connection's temporary schema: `mvbench watch` and
--- `mvbench status` read tables `work` and `running`. ?1: so many seconds without a run end a bout of work; what
--- ended before that is not counted.
+-- watch.sql - the progress of the work in a database, in the connection's temporary schema. `mvbench watch` and
+-- `mvbench status` read tables `work` and `running`. ?1: seconds without a run that end a period of work (bout);
+-- earlier runs do not count.
 
 CREATE TEMP TABLE bout AS
 WITH timed AS (
-	SELECT id, status, workload, strategy, workers, epochs, -- before: done when it last went on from a checkpoint
+	SELECT id, status, workload, strategy, workers, epochs, -- before: the share that was done at its last resumption
 		ifnull((SELECT 1.0 * min(epoch, 0.999 * epochs) / epochs FROM resumption WHERE run_id = id
 			ORDER BY number DESC LIMIT 1), 0) AS before,
 		CAST(strftime('%s', started) AS REAL) AS began,
 		CAST(strftime('%s', ifnull(finished, 'now')) AS REAL) AS ended
-	FROM run WHERE started IS NOT NULL AND status <> 'pending' AND NOT (status = 'failed' -- and run again
+	FROM run WHERE started IS NOT NULL AND status <> 'pending' AND NOT (status = 'failed' -- and was run again
 		AND EXISTS (SELECT 1 FROM run AS r WHERE r.config_hash = run.config_hash AND r.id > run.id))),
 gap AS (
 	SELECT *, ifnull(began - max(ended) OVER (ORDER BY began, id
@@ -26,7 +26,7 @@ FROM run AS r JOIN run_figures AS k ON k.run_id = r.id
 	LEFT JOIN epoch AS e ON e.run_id = r.id AND e.epoch = (SELECT max(epoch) FROM epoch WHERE run_id = r.id)
 WHERE r.status = 'running' ORDER BY r.id;
 
--- What is left takes as long as what was done: a cell counts as much as others of its kind took.
+-- The remaining work is assumed to be as fast as the finished work; a cell weighs the mean time of others of its kind.
 CREATE TEMP TABLE work AS
 WITH kind AS (
 	SELECT workload, strategy, workers, avg(max(0.5, ended - began) / (1 - before)) AS takes

@@ -1,11 +1,12 @@
 /*
- * cuda_module.c - the program's side of the CUDA device: finds its module, asks it whether a GPU
- * can be used here, and loads it when a worker opens one.
+ * cuda_module.c - the program's side of the CUDA device: finds its module, asks it whether a GPU is
+ * usable here, and loads it when a worker opens a GPU.
  *
- * Asking starts CUDA, and a process that has started it can fork no worker that uses it. So a child
- * asks, and ends; its answer is kept for the life of this process. A worker that mvbench's launcher
- * has started forks none, and will use it: it asks itself. Cost: 0.1 ms where there is no driver,
- * else what CUDA takes to start, and on every GPU where memory is looked at, some 0.3 s each.
+ * The probe starts CUDA. A process that has started CUDA cannot fork workers that use it. Therefore
+ * a child process runs the probe; this process keeps the answer until it ends. A worker that
+ * mvbench's launcher has started forks no workers and will use CUDA: it runs the probe itself.
+ * Cost: 0.1 ms without a driver; otherwise the start of CUDA, and some 0.3 s for each GPU whose
+ * memory is read.
  */
 #include "runtime/device/cuda/cuda.h"
 
@@ -18,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { ANSWER_WITHIN = 120 }; /* [seconds]; cold, 1.3 GB of libraries come from the disk */
+enum { ANSWER_WITHIN = 120 }; /* [seconds]; at first 1.3 GB of libraries are read from disk */
 
 static struct cuda_host host = {.panic = panic,
 				.failure = failure,
@@ -30,8 +31,8 @@ static struct cuda_host host = {.panic = panic,
 
 /* ---- The module ---------------------------------------------------------- */
 
-/* Beside this program or above it (tests), in the build folder of MVBENCH_HOME, or where it is
- * installed; heap, NULL when it is not there. MVBENCH_CUDA names another, there or not. */
+/* In this program's folder or the one above (tests), in the build folder of MVBENCH_HOME, or where
+ * it is installed; heap, NULL if not found. MVBENCH_CUDA names another file. */
 static char *module_path(void)
 {
 	const char *home = getenv("MVBENCH_HOME"), *named = getenv("MVBENCH_CUDA");
@@ -55,7 +56,7 @@ static char *module_path(void)
 	return found;
 }
 
-/* NULL, and then a sentence (heap) in *wrong. */
+/* On failure returns NULL, with a message (heap) in *wrong. */
 static const struct device_ops *load(char **wrong)
 {
 	const struct device_ops *(*entry)(const struct cuda_host *);
@@ -80,7 +81,7 @@ static const struct device_ops *load(char **wrong)
 	return ops;
 }
 
-/* ---- Asking it ----------------------------------------------------------- */
+/* ---- The probe ----------------------------------------------------------- */
 
 struct answer {
 	struct device_facts facts;
@@ -95,7 +96,7 @@ static void ask_here(struct answer *a)
 	snprintf(a->wrong, sizeof a->wrong, "%s", wrong ? wrong : "");
 }
 
-/* The child's life. */
+/* The child process. */
 static void send_probe(int fd)
 {
 	struct answer a = {0};
@@ -104,7 +105,7 @@ static void send_probe(int fd)
 	_Exit(0);
 }
 
-/* Does all of the answer come? *late: it did not come in time. */
+/* Receives the answer; false: it did not arrive whole. *late: it did not arrive in time. */
 static bool receive(int fd, struct answer *a, bool *late)
 {
 	const nsec until = clock_now() + ANSWER_WITHIN * (nsec)1000000000;
@@ -166,15 +167,13 @@ static void ask_in_child(struct answer *a)
 			 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 }
 
-/* A look that is worth nothing but its speed: the driver's library, which is not started by this.
- */
+/* A fast check for the driver's library; it does not start the driver. */
 static bool driver_is_there(void)
 {
 	const char *named = getenv("MVBENCH_CUDA");
 	if (named && *named)
 		return true;
-	return dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL) !=
-	       NULL; /* kept, as all programs do */
+	return dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL) != NULL; /* never closed */
 }
 
 static const char *probe(struct device_facts *f)
@@ -209,7 +208,7 @@ static void open_module(struct device *d, int threads)
 	d->ops->open(d, threads);
 }
 
-/* The rest of its operations are the module's, once it is open. */
+/* Its other operations are those of the module, which open_module loads. */
 const struct device_ops device_cuda = {
 	.name = "cuda",
 	.summary = "NVIDIA GPUs, with cuBLAS, cuDNN and NCCL",

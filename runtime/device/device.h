@@ -1,5 +1,5 @@
 /*
- * device.h - devices and their vectors, from inside.
+ * device.h - the internals of devices and their vectors.
  */
 #ifndef DEVICE_H
 #define DEVICE_H
@@ -9,22 +9,21 @@
 #include "runtime/device/updaters.h"
 #include "workloads/net.h"
 
-/* A device is a table of operations on its own memory; vec.c is the one caller, and checks
- * lengths. */
+/* A device is a table of operations on its own memory. Its only caller, vec.c, checks lengths. */
 
-struct tally {       /* what losses add up, until somebody takes it */
+struct tally {       /* the sum of losses since the last tally_take */
 	double loss; /* sum over rows */
 	int64_t correct, rows;
 };
 
-/* What can be known of a kind of device before one is opened. */
+/* Facts about a kind of device, known before one is opened. */
 struct device_facts {
-	bool present; /* there are signs of one, if it can be used or not */
-	int count;    /* how many there are */
-	/* What a worker takes beside its vectors, at most, and what convolutions add to that. */
+	bool present; /* one seems to be installed, usable or not */
+	int count;    /* number of devices */
+	/* The most that a worker takes besides its vectors, and what convolutions add to that. */
 	size_t workspace_bytes, conv_workspace_bytes;
-	size_t total_bytes, free_bytes; /* memory of the one that has least free; 0: the host's */
-	bool mps;                       /* processes share them at a time, by NVIDIA's MPS */
+	size_t total_bytes, free_bytes; /* of the GPU with the least free memory; 0: the host's */
+	bool mps;                       /* processes use a GPU at the same time, by NVIDIA's MPS */
 	char model[128], driver[64];    /* "NVIDIA H200", "580.159.03"; empty = none */
 	char version[128];              /* of its libraries */
 };
@@ -33,9 +32,9 @@ struct shape;
 struct peer_ops;
 
 /*
- * What devices compute: name, parameters, the same as arguments, and what it costs
- * a simulated worker: the kind of cost and how much of it (sim/world/device.c). All else that has a
- * line for each operation is made of this list.
+ * The operations of devices: name, parameters, the same as arguments, and the cost for a simulated
+ * worker: its kind and amount (sim/world/device.c). All code that has a line for each operation is
+ * made from this list.
  */
 #define DEVICE_OPS(X) \
 	X(put, (struct device * d, float *y, const float *host, size_t n), (d, y, host, n), COPY, \
@@ -93,7 +92,7 @@ struct peer_ops;
 	X(mse, \
 	  (struct device * d, float *z, const float *target, size_t rows, size_t n, float over), \
 	  (d, z, target, rows, n, over), NOTHING, n) \
-	/* a, b: the moments, NULL where the rule keeps none */ \
+	/* a, b: the moments, NULL if the rule has none */ \
 	X(step, \
 	  (struct device * d, float *x, float *a, float *b, const float *g, const struct rule *by, \
 	   size_t n), \
@@ -103,7 +102,7 @@ struct peer_ops;
 	X(limit, \
 	  (struct device * d, float *y, const float *square, float most, float least, size_t n), \
 	  (d, y, square, most, least, n), CLIP, n) \
-	/* t NULL: as they are */ \
+	/* t NULL: the rows as they are */ \
 	X(gather, \
 	  (struct device * d, float *x, float *y, const struct data *data, const int32_t *index, \
 	   size_t count, const struct transform *t), \
@@ -118,7 +117,7 @@ struct peer_ops;
 	  (struct device * d, float *dx, const float *dy, struct image in, size_t stride, \
 	   size_t out, size_t rows), \
 	  (d, dx, dy, in, stride, out, rows), NOTHING, 0) \
-	/* On what conv_new, pool_new, norm_new and attention_new prepared; as those of net.h. */ \
+	/* conv, ...: from conv_new, pool_new, norm_new, attention_new; as those of net.h. */ \
 	X(conv_forward, \
 	  (struct device * d, void *conv, float *y, const float *x, const float *weight, \
 	   const float *bias, size_t rows), \
@@ -153,13 +152,13 @@ struct peer_ops;
 	   size_t rows), \
 	  (d, attention, dx, dy, x, rows), NOTHING, 0)
 
-/* What a device prepares for a shape, and frees. */
+/* The layers that a device prepares for a shape, and frees. */
 #define DEVICE_LAYERS(X) X(conv) X(pool) X(norm) X(attention)
 
 struct device_ops {
 	const char *name, *summary;
-	bool host; /* its floats are the host's, and so are those that it is given */
-	/* NULL = usable here, or a static sentence why not; f may be NULL. */
+	bool host; /* its floats, and those that it is given, are in the host's memory */
+	/* NULL = usable here, or a static message that says why not; f may be NULL. */
 	const char *(*probe)(struct device_facts *f);
 	/* d->precision and d->number are set. */
 	void (*open)(struct device *d, int threads);
@@ -175,26 +174,26 @@ struct device_ops {
 	void (*name##_free)(struct device * d, void *name);
 	DEVICE_LAYERS(DEVICE_LAYER_SLOTS)
 
-	/* Runs body(ctx); may capture what it launches as a graph under this key, and only launch
-	 * that when the key comes back; d->lr, d->unbias and d->key are those of the call then.
-	 * NULL = body is just called. */
+	/* Runs body(ctx). It may capture the launches of body as a graph under this key, and launch
+	 * the graph when the key is used again, with d->lr, d->unbias and d->key of that call.
+	 * NULL = the caller runs body. */
 	void (*graph)(struct device *d, size_t key, void (*body)(void *ctx), void *ctx);
-	/* In a body that is kept as a graph: event i is recorded at this place; and, after the
-	 * launch, waits until it has been. NULL where graph is. */
+	/* event_record, in a captured body: records event i at this place. event_wait, after the
+	 * launch: waits for event i. NULL if graph is NULL. */
 	void (*event_record)(struct device *d, size_t i);
 	void (*event_wait)(struct device *d, size_t i);
-	void (*sync)(struct device *d); /* until all is done; NULL = nothing is ever under way */
+	void (*sync)(struct device *d); /* waits for all operations; NULL = they are synchronous */
 	const struct peer_ops *peer;    /* NULL: the host reads and writes its memory */
 };
 
-/* What a device with memory of its own offers to other processes and to the network. Floats are on
- * the device but where they are called host. All is done on return, but where it says otherwise. */
+/* What a device with its own memory offers to other processes and to the network. Floats are on the
+ * device unless they are called host. Operations are complete on return unless stated otherwise. */
 enum { PEER_HANDLE_BYTES = 128, NCCL_ID_BYTES = 128 };
 struct peer_ops {
-	float *(*pinned_new)(struct device *d, size_t n); /* host memory that copies are fast to */
+	float *(*pinned_new)(struct device *d, size_t n); /* host memory with fast copies */
 	void (*pinned_free)(struct device *d, float *host);
-	/* From aside(true) to aside(false) what is asked of the device is done beside what was
-	 * asked before, in an order of its own, and sync waits for that alone. Not in a body. */
+	/* Between aside(true) and aside(false) operations run concurrently with the earlier ones,
+	 * in their own order, and sync waits only for them. Not in a body of graph. */
 	void (*aside)(struct device *d, bool on);
 	/* Zeroed floats that other processes of this machine map by the handle. */
 	float *(*shared_new)(struct device *d, size_t n, unsigned char handle[PEER_HANDLE_BYTES]);
@@ -202,26 +201,26 @@ struct peer_ops {
 	/* NULL: this device cannot map them. */
 	float *(*shared_map)(struct device *d, const unsigned char handle[PEER_HANDLE_BYTES]);
 	void (*shared_unmap)(struct device *d, float *p);
-	/* y = a (x[0] + ... + x[k - 1]), added in this order; y may be one of x. Not waited for. */
+	/* y = a (x[0] + ... + x[k - 1]), added in this order; y may be one of x. Asynchronous. */
 	void (*sum)(struct device *d, float *y, const float *const *x, int k, float a, size_t n);
 	/* An operation on n floats of a table. */
 	void (*apply)(struct device *d, enum op_kind kind, enum updater_kind updater,
 		      const struct update *u, size_t n);
-	/* NCCL, one device a rank. Rank 0 makes the id. A sentence (heap) where it cannot be had.
-	 */
+	/* NCCL, one device per rank. Rank 0 makes the id. NULL or a message (heap). */
 	char *(*nccl_id)(struct device *d, unsigned char id[NCCL_ID_BYTES]);
 	char *(*nccl_new)(struct device *d, void **nccl, const unsigned char id[NCCL_ID_BYTES],
 			  int rank, int size);
 	void (*nccl_free)(struct device *d, void *nccl);
-	/* Sums. Not waited for. */
+	/* Sums. Asynchronous. */
 	void (*nccl_allreduce)(struct device *d, void *nccl, float *x, size_t n);
 };
 
-/* Of a convolution, a pooling, a batch normalisation; of an attention: places x heads x floats. */
+/* The shape of a convolution, a pooling, a batch normalisation, or an attention (there in and out
+ * are places x heads x floats). */
 struct shape {
 	struct image in, out;
-	struct window window; /* norm: none */
-	bool bias, relu;      /* conv; relu: norm too */
+	struct window window; /* not norm */
+	bool bias, relu;      /* bias: conv; relu: conv, norm */
 	bool average;         /* pool */
 	bool adds;            /* norm */
 	size_t rows_max;
@@ -230,38 +229,38 @@ struct shape {
 struct device {
 	const struct device_ops *ops;
 	struct tally tally;
-	float lr; /* of the step, */
+	float lr; /* of the current step */
 	float unbias[MOMENTS_MOST];
-	const float *square;    /* its step takes a gradient of this square no longer than */
-	float most;             /* this; NULL: as it is */
-	uint64_t key;           /* and what its random numbers are drawn from */
-	const char *precision;  /* of matrix work: "float32", "tf32", "bf16" */
-	int number;             /* of several of its kind on this machine */
-	uint64_t identity;      /* of the one that was opened, unlike any other's */
-	size_t bytes;           /* that alloc has given out, */
-	size_t workspace_bytes; /* and that libraries took */
-	int convs;              /* that were prepared on it */
-	bool in_graph;          /* inside a body that is kept */
-	void *at;               /* the device's own */
+	const float *square;   /* squared norm of the gradient, which the step shortens to `most` */
+	float most;            /* if it is longer; square NULL: no limit */
+	uint64_t key;          /* seed of the step's random numbers */
+	const char *precision; /* of matrix work: "float32", "tf32", "bf16" */
+	int number;            /* among those of its kind on this machine */
+	uint64_t identity;     /* of the opened device, unique */
+	size_t bytes;          /* allocated by alloc */
+	size_t workspace_bytes; /* allocated for libraries */
+	int convs;              /* number of prepared convolutions */
+	bool in_graph;          /* inside a body that is captured */
+	void *at;               /* data of the device's code */
 };
 
-/* Until all that was asked of it is done; d may be NULL. */
+/* Waits until all its operations are done; d may be NULL. */
 static inline void device_sync(struct device *d)
 {
 	if (d && d->ops->sync)
 		d->ops->sync(d);
 }
 
-/* What --device can name; the first is always there. */
+/* The values of --device; the first is always available. */
 #define DEVICE_LIST(X)      X(cpu) X(cuda)
 #define DEVICE_CHOICE(name) "|" #name
 #define DEVICES             "auto" DEVICE_LIST(DEVICE_CHOICE)
 #define DEVICE_EXTERN(name) extern const struct device_ops device_##name;
 DEVICE_LIST(DEVICE_EXTERN)
-extern const struct device_ops *const devices[];        /* those; ends at NULL */
-const struct device_ops *device_find(const char *name); /* NULL: there is none */
+extern const struct device_ops *const devices[];        /* all of them; ends at NULL */
+const struct device_ops *device_find(const char *name); /* NULL: unknown name */
 extern const struct device_ops device_none; /* lengths only: computes and holds nothing */
-/* From here on, this thread takes denormal numbers as zeros. Trainers and servers do. */
+/* From now on this thread treats denormal numbers as zeros. Trainers and servers call it. */
 void cpu_flush_denormals(void);
 
 struct vec {
@@ -284,10 +283,10 @@ static inline float *vec_floats(const struct vec *v, size_t first)
 
 void tally_take(struct worker *w, struct tally *out);
 
-/* The workload's model, which its init lays out; w->optimizer is set, or NULL: nobody steps. */
+/* Makes the workload's model, which its init lays out. w->optimizer is set, or NULL: no steps. */
 void model_open(struct worker *w, const struct data *sample);
-void model_close(struct worker *w); /* after a failed one, too */
-/* Of a worker that has param and grad from another: groups, scratch and moments are gone. */
+void model_close(struct worker *w); /* also after a failed model_open */
+/* Frees groups, scratch and moments, of a worker that shares another's param and grad. */
 void model_forget(struct worker *w);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * draw.h - what a step draws at random for each row or float: compiled for processors and for GPUs,
- * so that all devices draw the same.
+ * draw.h - the random draws of a step for each row or float. Processors and GPUs compile the same
+ * code; all devices therefore draw the same.
  */
 #ifndef DRAW_H
 #define DRAW_H
@@ -36,7 +36,7 @@ static inline ON_DEVICE struct crop crop_of(uint64_t key, int32_t row, size_t pa
 	c.mirror = flip && (h >> 32 & 1);
 	return c;
 }
-/* Is float i kept by a dropout of this key and salt? */
+/* Does a dropout with this key and salt keep float i? */
 static inline ON_DEVICE bool dropout_keeps(uint64_t key, uint64_t salt, size_t i, float p)
 {
 	return (float)(hash64((key + salt) ^ hash64(i)) >> 40) * (1.0f / (1 << 24)) >= p;

@@ -1,12 +1,12 @@
 /*
- * image.c - convolutions, poolings, batch normalisations and shortcuts, and attention: lengths are
- * checked here, once for all devices, and the device does the work.
+ * image.c - convolutions, poolings, batch normalisations, shortcuts and attention. This file checks
+ * lengths, once for all devices; the device does the work.
  */
 #include "runtime/device/device.h"
 
 #include <stdlib.h>
 
-/* What a device has prepared for a shape. */
+/* A layer that a device has prepared for a shape. */
 struct prepared {
 	struct device *dev;
 	struct shape shape;
@@ -41,7 +41,7 @@ struct image image_after(struct image in, struct window win, size_t channels)
 			      (width - win.size) / win.stride + 1, channels};
 }
 
-/* Rows of images as they come in, and as they go out. */
+/* Checks the rows of input and of output images. */
 #define FIT(op, p, rows, x, y) fit(op, p, rows, #x, x, #y, y)
 static void fit(const char *op, const struct prepared *p, size_t rows, const char *x_name,
 		const struct vec *x, const char *y_name, const struct vec *y)

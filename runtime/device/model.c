@@ -1,13 +1,13 @@
 /*
- * model.c - what a worker has of its model: param, its gradient, what the optimiser keeps, and the
- * groups in which that steps.
+ * model.c - a worker's model: param, its gradient, the moments of the optimiser, and the groups of
+ * parameters in which the optimiser steps.
  */
 #include "runtime/device/device.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* What is freed with the model, behind struct worker's pointers to it. */
+/* A copy for struct worker's pointers to const; it is freed with the model. */
 static void *copied(const void *from, size_t bytes)
 {
 	return from ? memcpy(must(malloc(bytes + 1)), from, bytes) : NULL;
@@ -49,7 +49,7 @@ static size_t scratch_of(const struct optimizer *o, const struct param_group *p,
 	return all;
 }
 
-/* One piece of memory serves all matrices, one after the other. */
+/* All matrices use the same memory, one after the other. */
 static void share_scratch(struct worker *w, struct param_group *group, size_t n)
 {
 	size_t most = 0, length[SCRATCH_MOST];
@@ -66,7 +66,7 @@ static void share_scratch(struct worker *w, struct param_group *group, size_t n)
 	}
 }
 
-/* Neighbours that are treated alike are one group, so that most models are one. */
+/* Adjacent tensors with the same treatment form one group. Most models are a single group. */
 static void make_groups(struct worker *w)
 {
 	const struct run *run = w->run;

@@ -1,9 +1,8 @@
 /*
- * none.c - the device that has lengths and no floats: it lays out models whose parameters are only
- * counted, and carries simulations of time alone.
+ * none.c - the device that has lengths and no floats: for models whose parameters are only counted,
+ * and for simulations of time alone.
  *
- * Everything is done by not doing it, so that an operation costs its call. Losses are 0 over 0
- * rows.
+ * Operations are empty and cost one call. Losses are 0 over 0 rows.
  */
 #include "runtime/device/device.h"
 
@@ -33,7 +32,7 @@ static void none_free(struct device *d, float *p, size_t n)
 {
 }
 
-/* There is nothing to read: the host sees zeros rather than what its buffer held. */
+/* There are no floats: the host gets zeros instead of the old content of its buffer. */
 static void none_get(struct device *d, float *host, const float *x, size_t n)
 {
 	for (size_t i = 0; i < n; i++)

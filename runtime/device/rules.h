@@ -1,10 +1,10 @@
 /*
- * rules.h - what an optimiser's pass does to a float: a rule is a row and a formula, which
- * processors (cpu/rules.c) and GPUs (cuda/elementwise.cu) share.
+ * rules.h - the rules of optimisers, elementwise. A rule is a row and a formula, for both
+ * processors (cpu/rules.c) and GPUs (cuda/elementwise.cu).
  *
- * Sources: the heavy ball, Polyak, USSR Comp. Math. 4 (1964); Nesterov's gradient as PyTorch's SGD
- * writes it; AdamW, Loshchilov, Hutter, arXiv 1711.05101; Lion, Chen et al., arXiv 2302.06675.
- * Cost: one pass, which reads x, g and the moments and writes all but g: 3 + 2 moments floats a
+ * Sources: the heavy ball, Polyak, USSR Comp. Math. 4 (1964); Nesterov's gradient in the form of
+ * PyTorch's SGD; AdamW, Loshchilov, Hutter, arXiv 1711.05101; Lion, Chen et al., arXiv 2302.06675.
+ * Cost: one pass, which reads x, g and the moments and writes all but g: 3 + 2 moments floats per
  * parameter.
  */
 #ifndef RULES_H
@@ -15,7 +15,7 @@
 
 #include <math.h>
 
-/* Kind, name of its formula, and how many moments it keeps. */
+/* Kind, name of its formula, number of moments. */
 #define RULE_LIST(X) \
 	X(SGD, sgd, 0) \
 	X(MOMENTUM, momentum, 1) X(NESTEROV, nesterov, 1) X(ADAMW, adamw, 2) X(LION, lion, 1)
@@ -24,7 +24,7 @@
 struct moving {
 	float x, g, a, b;
 };
-/* What of a rule changes from step to step. */
+/* The values that change from step to step. */
 struct moving_step {
 	float lr, unbias[MOMENTS_MOST];
 };
@@ -45,7 +45,7 @@ RULE(momentum)
 	return f;
 }
 
-/* Its terms one after the other, as periodic's outer step always had them. */
+/* The terms are added one after the other: results of periodic's outer step depend on the order. */
 RULE(nesterov)
 {
 	float x = f.x;
@@ -75,7 +75,8 @@ RULE(lion)
 	return f;
 }
 
-/* What makes it so long at most, or so long where least is next to 0: vec_limit. */
+/* The factor of vec_limit: it limits the length to `most` if least = most; with least near 0 it
+ * makes the length `most`. */
 static inline ON_DEVICE float limit_of(float square, float most, float least)
 {
 	return most / fmaxf(least, sqrtf(square));

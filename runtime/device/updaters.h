@@ -1,12 +1,11 @@
 /*
- * updaters.h - what is done to the floats of a parameter-server table, elementwise: an updater is
- * one row and one formula, which processors (runtime/table/updater.c) and GPUs (cuda/table.cu)
- * share.
+ * updaters.h - the updaters of parameter-server tables, elementwise. An updater is one row and one
+ * formula, for both processors (runtime/table/updater.c) and GPUs (cuda/table.cu).
  *
  * Sources: AdaGrad, Duchi et al., JMLR 12 (2011); delay compensation, Zheng et al., arXiv
- * 1609.08326; staleness-aware steps, Zhang et al., arXiv 1511.05950; momentum_ema as Multiverso
- * writes it; Adam, Kingma, Ba, arXiv 1412.6980. Cost: one pass, 3 to 7 floats of traffic a
- * parameter.
+ * 1609.08326; staleness-aware steps, Zhang et al., arXiv 1511.05950; momentum_ema in
+ * Multiverso's form; Adam, Kingma, Ba, arXiv 1412.6980. Cost: one pass, 3 to 7 floats of traffic
+ * per parameter.
  */
 #ifndef UPDATERS_H
 #define UPDATERS_H
@@ -16,9 +15,10 @@
 
 #include <math.h>
 
-/* Name, formula, what it keeps beside W (STATE: one a table, OWN: one a worker, MORE: two a table;
- * from 0 on), whether it reads what the pushing worker k pulled last (bak_k), and what else is so
- * (struct updater). tau: others' pushes since that pull; t: which push to the shard this is. */
+/* Name, formula, vectors that it keeps besides W (STATE: one per table, OWN: one per worker, MORE:
+ * two per table; all start at 0), whether it reads the last pull of the pushing worker k (bak_k),
+ * and other fields of struct updater. tau: pushes of other workers since that pull; t: number of
+ * this push to the shard. */
 #define UPDATER_LIST(X) \
 	X(add, "W += d", NOTHING, false, .additive = true) \
 	X(sgd, "W -= lr g", NOTHING, false, .wants.gradient = true, .additive = true) \
@@ -44,15 +44,15 @@
 #define UPDATER_KIND(word, ...) UPDATER_##word,
 enum updater_kind { UPDATER_LIST(UPDATER_KIND) };
 
-/* MORE: STATE, and as much again; t: how many pushes made them. */
+/* MORE: STATE, and a second vector of that length; T: the number of their pushes. */
 enum kept { KEEPS_NOTHING, KEEPS_STATE, KEEPS_OWN, KEEPS_MORE, KEEPS_T };
 
-/* One float of a table, and what a formula sees beside it; it changes w and kept. */
+/* One float of a table, and what else a formula reads. A formula changes w, kept and more. */
 struct place {
-	float w, g;      /* g: what is pushed */
-	float kept, bak; /* 0 where the row does not name them */
+	float w, g;      /* g: the pushed float */
+	float kept, bak; /* 0 if the row does not name them */
 	float tau;
-	float more, unbias[2]; /* of MORE */
+	float more, unbias[2]; /* only for MORE */
 };
 #define FORMULA(word) \
 	static inline ON_DEVICE struct place push_##word(struct place x, struct push by)
@@ -63,7 +63,7 @@ FORMULA(add)
 	return x;
 }
 
-/* In the order of operations of the local optimiser. */
+/* Operations in the same order as in the local optimiser. */
 FORMULA(sgd)
 {
 	x.w -= by.lr * x.g;
@@ -116,7 +116,7 @@ static inline ON_DEVICE struct rule adam_rule(struct push by)
 	return r;
 }
 
-/* The local optimiser's, which adds its decay of 0. */
+/* The local optimiser's formula, with a decay of 0. */
 FORMULA(adam)
 {
 	struct moving f = {x.w, x.g, x.kept, x.more};
@@ -135,7 +135,7 @@ FORMULA(staleness)
 	return x;
 }
 
-/* The formula of a number, where one kernel serves all. */
+/* Selects the formula, for a kernel that serves all updaters. */
 static inline ON_DEVICE struct place push_any(enum updater_kind kind, struct place x,
 					      struct push by)
 {
@@ -152,27 +152,27 @@ static inline ON_DEVICE struct place push_any(enum updater_kind kind, struct pla
 
 enum op_kind {
 	OP_READ,    /* out = W */
-	OP_PUSH,    /* updater(W, in); then out = W where out is set */
+	OP_PUSH,    /* updater(W, in); then out = W if out is set */
 	OP_SYNC,    /* W += scale (out - pulled); out = W */
 	OP_ELASTIC, /* d = scale (out - W); W += d; out -= d */
 };
 
-/* Pointers are to the first of the n floats at hand; NULL: there are none, or none are wanted. */
+/* Pointers are to the first of the operation's n floats; NULL: not present, or not asked for. */
 struct update {
 	float *w;
-	float *state, *more; /* the table's own beside W */
+	float *state, *more; /* kept with the table, besides W */
 	float *own;          /* the pushing worker's */
-	float *pulled;       /* what the pushing worker pulled last */
-	const float *values; /* what is pushed; may be out */
+	float *pulled;       /* the last pull of the pushing worker */
+	const float *values; /* the push; may be out */
 	float *out;
 	struct push by;
 	int64_t staleness; /* tau */
 	int64_t number;    /* t, from 1 */
-	bool keep;         /* pulled gets what out gets */
-	bool large;        /* the table is: no cache holds what is read of it */
+	bool keep;         /* copies out to pulled as well */
+	bool large;        /* the table is larger than the caches */
 };
 
-/* What of it a formula sees as kept and bak; NULL: nothing. */
+/* The vector that a formula reads as `kept`; NULL: none. */
 static inline float *update_kept(const struct update *u, enum kept kept)
 {
 	return kept == KEEPS_STATE || kept == KEEPS_MORE ? u->state
@@ -180,7 +180,7 @@ static inline float *update_kept(const struct update *u, enum kept kept)
 							 : NULL;
 }
 
-/* What moments that began as 0 are multiplied by, at push t; as adamw.c has it. */
+/* Bias corrections of the moments at push t, because they start at 0; as in adamw.c. */
 static inline void update_unbias(const struct update *u, float by[2])
 {
 	by[0] = (float)(1 / (1 - pow(u->by.beta[0], (double)u->number)));

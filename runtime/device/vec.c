@@ -1,8 +1,8 @@
 /*
- * vec.c - vectors: lengths are checked here, once for all devices, and the device does the work.
+ * vec.c - vectors. This file checks lengths, once for all devices; the device does the work.
  *
- * A check costs a compare or two; the smallest operation of the smallest model (a perceptron on one
- * row) costs some ten times that, so the checks stay in every build.
+ * A check costs one or two comparisons. The smallest operation of the smallest model (a perceptron
+ * on one row) costs some ten times that. The checks therefore stay in all builds.
  */
 #include "runtime/device/device.h"
 

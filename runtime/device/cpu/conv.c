@@ -1,10 +1,10 @@
 /*
  * conv.c - convolutions on the CPU, through oneDNN.
  *
- * Activations are plain NHWC, which oneDNN's kernels take as fast as layouts of their own; weights
- * are brought into the layout that a kernel prefers at each call, microseconds beside
- * milliseconds. A primitive is made when a number of rows comes first, and kept. One scratch area
- * a device serves all layers.
+ * Activations are plain NHWC, which is as fast as oneDNN's own layouts. Each call converts weights
+ * into the layout that the kernel prefers; this takes microseconds, the kernel milliseconds. A
+ * primitive is made at the first use of a number of rows, and kept. All layers of a device share
+ * one scratch area.
  *
  * Costs, one core with AVX-512 (with AVX2): convolutions of ResNet-32 run at 140 to 190 GFLOP/s (80
  * to 125), lenet's 5 x 5 on one channel at 100.
@@ -23,10 +23,10 @@
 
 /* ---- Primitives and their memory ----------------------------------------- */
 
-struct cpu { /* device->at, from the first layer on */
+struct cpu { /* device->at, made by the first layer */
 	dnnl_engine_t engine;
 	dnnl_stream_t stream;
-	dnnl_primitive_attr_t attr; /* scratchpads are ours */
+	dnnl_primitive_attr_t attr; /* this file provides the scratchpads */
 	float *scratch;
 	size_t scratch_floats;
 };
@@ -44,7 +44,7 @@ static struct cpu *cpu_of(struct device *d)
 	return d->at;
 }
 
-/* What it held is gone when it grows, which is when a primitive is made. */
+/* Growing loses the content; it happens only when a primitive is made. */
 static void scratch_holds(struct device *d, size_t floats)
 {
 	struct cpu *c = cpu_of(d);
@@ -69,8 +69,8 @@ void cpu_conv_close(struct device *d)
 	d->at = NULL;
 }
 
-/* A primitive and its arguments, whose addresses come with each run. Its scratchpad is the head of
- * the scratch. */
+/* A primitive and its arguments; each run sets their addresses. Its scratchpad is the start of the
+ * scratch area. */
 enum { ARGUMENTS = 6 };
 struct job {
 	dnnl_primitive_t primitive; /* NULL: not made */
@@ -78,7 +78,7 @@ struct job {
 	int args; /* the last is the scratchpad */
 };
 
-/* In floats, and such that what follows starts on a cache line. */
+/* Size [floats], rounded up to whole cache lines. */
 static size_t floats_of(const dnnl_memory_desc_t *m)
 {
 	return (dnnl_memory_desc_get_size(m) + 63) / 64 * 16;
@@ -89,7 +89,7 @@ static size_t scratchpad_of(dnnl_primitive_desc_t pd)
 	return floats_of(dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0));
 }
 
-/* kinds: the arguments, ends at 0. pd is gone. */
+/* kinds: the arguments, ends at 0. Destroys pd. */
 static void job_make(struct device *d, struct job *j, dnnl_primitive_desc_t pd, const int *kinds)
 {
 	struct cpu *c = cpu_of(d);
@@ -131,9 +131,9 @@ static void job_fini(struct job *j)
 
 /* One direction for one number of rows. */
 struct conv_pass {
-	struct job job, weight; /* weight: to or from the layout that job works in, or not made */
-	size_t weight_at;       /* that layout, in the scratch [floats] */
-	size_t rest_at;         /* what follows there */
+	struct job job, weight; /* weight: converts to or from job's layout, if needed */
+	size_t weight_at;       /* place of the converted weights in the scratch area [floats] */
+	size_t rest_at;         /* first free place behind them */
 };
 
 enum { FORWARD, BACKWARD_DATA, BACKWARD_WEIGHT, PASSES };
@@ -168,7 +168,7 @@ void cpu_conv_free(struct device *d, void *conv)
 	free(l);
 }
 
-/* Few numbers of rows come: a mini-batch's, the last one's of an epoch, an evaluation's. */
+/* There are few: the rows of a mini-batch, of an epoch's last one, of an evaluation. */
 static struct sized *sized_for(struct cpu_conv *l, size_t rows)
 {
 	for (size_t i = 0; i < l->count; i++)
@@ -281,7 +281,7 @@ static const struct conv_pass *pass_of(struct device *d, struct cpu_conv *l, siz
 	return p;
 }
 
-/* The weights as the pass takes them. */
+/* The weights in the layout of the pass. */
 static const float *conv_weight(struct device *d, const struct conv_pass *p, const float *weight)
 {
 	if (!p->weight.primitive)
@@ -309,8 +309,8 @@ void cpu_conv_backward_weight(struct device *d, void *conv, float *dweight, floa
 		job_run(d, &p->weight, (const float *[]){packed, dweight});
 }
 
-/* oneDNN cannot add here: what is to be added goes to the scratch, so many floats at a time that
- * they are still in the core's own cache when they are added. */
+/* oneDNN cannot add to dx. The gradient therefore goes to the scratch area first, in parts of at
+ * most this many floats: they are still in the core's own cache when they are added. */
 enum { ADDED_AT_ONCE = 1 << 16 };
 
 void cpu_conv_backward_data(struct device *d, void *conv, float *dx, const float *dy,

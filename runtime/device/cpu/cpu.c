@@ -1,7 +1,6 @@
 /*
- * cpu.c - the CPU: plain loops that the compiler vectorises; gemm.c has matrices, and conv.c,
- * pool.c and norm.c have images. An elementwise pass runs at the speed of the cache that holds its
- * floats.
+ * cpu.c - the CPU: plain loops that the compiler vectorises. gemm.c has matrices; conv.c, pool.c
+ * and norm.c have images. An elementwise pass runs at the speed of the cache that holds its floats.
  */
 #include "runtime/device/cpu/cpu.h"
 #include "runtime/device/draw.h"
@@ -18,10 +17,9 @@ enum {
 	PAGE = 4 << 10, /* a page [bytes] */
 	HUGE = 2 << 20, /* a huge page [bytes] */
 	STEP = 17 *
-	       ALIGN, /* from where in its pages a vector begins to where the next does [bytes] */
-	MAPPED =
-		64 << 10, /* from here on memory is mapped, so that what is never touched is free */
-	MAPPED_HUGE = 4 << 20 /* and from here on in huge pages */
+	       ALIGN, /* a vector's offset in its page, minus that of the vector before [bytes] */
+	MAPPED = 64 << 10,    /* from this size on memory is mapped: untouched pages cost nothing */
+	MAPPED_HUGE = 4 << 20 /* from this size on in huge pages */
 };
 
 /* ---- Memory -------------------------------------------------------------- */
@@ -37,9 +35,8 @@ static const char *cpu_probe(struct device_facts *f)
 	return NULL;
 }
 
-/* Velocities of units that get no gradient fade through denormal numbers, which take Intel's
- * processors some 150 cycles each: the perceptron made 0.34 instead of 1.8 million steps a second.
- */
+/* Velocities of units without gradient decay through denormal numbers. These cost some 150 cycles
+ * each on Intel's processors: the perceptron made 0.34 instead of 1.8 million steps per second. */
 void cpu_flush_denormals(void)
 {
 #ifdef __x86_64__
@@ -63,22 +60,22 @@ static size_t whole(size_t bytes, size_t unit)
 	return (bytes + unit - 1) / unit * unit;
 }
 
-/* The unit in which alloc takes bytes for n floats, */
+/* The unit in which cpu_alloc allocates bytes for n floats. */
 static size_t unit_of(size_t n)
 {
 	size_t bytes = n * sizeof(float);
 	return bytes >= MAPPED_HUGE ? HUGE : bytes >= MAPPED ? PAGE : ALIGN;
 }
 
-/* and how many it takes. */
+/* The number of bytes that it allocates. */
 static size_t footprint(size_t n)
 {
 	return whole(n * sizeof(float) + (unit_of(n) > ALIGN ? PAGE : 0), unit_of(n));
 }
 
-/* Processors take a load for that of a store before it where the low bits of both addresses are
- * equal. So the same float of several vectors, which a pass goes over together, lies at another
- * place of its page in each. */
+/* A processor assumes that a load depends on an earlier store if the low bits of their addresses
+ * are equal. Each vector therefore starts at a different offset in its page: a pass over several
+ * vectors then uses different low bits in each. */
 static float *staggered(void *p)
 {
 	static size_t vectors;
@@ -94,7 +91,7 @@ float *cpu_alloc(struct device *d, size_t n)
 		memset(p, 0, bytes);
 		return p;
 	}
-	/* A mapping starts at any page: map one huge page more, and give back what sticks out. */
+	/* A mapping starts at any page: map one huge page more, and unmap both ends. */
 	size_t slack = unit_of(n) == HUGE ? HUGE : 0;
 	void *map = mmap(NULL, bytes + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
 			 -1, 0);
@@ -192,7 +189,7 @@ void cpu_sum_rows(struct device *d, float *restrict b, const float *restrict y, 
 
 /* ---- Activations --------------------------------------------------------- */
 
-/* A NaN stays one. */
+/* A NaN stays a NaN. */
 void cpu_relu(struct device *d, float *y, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -225,8 +222,8 @@ void cpu_tanh_grad(struct device *d, float *restrict dy, const float *restrict y
 
 /*
  * Per row: loss = log sum_j exp(z_j - max) - (z_label - max), z = (softmax(z) - onehot) / over.
- * Three passes, so that exp runs over all rows at once. A NaN or an infinity among the scores makes
- * the row's sum, and so the loss, a NaN; such a row is not a correct answer.
+ * Three passes, because exp then runs over all rows at once. A NaN or an infinity among the scores
+ * makes the row's sum and the loss a NaN; such a row is not correct.
  */
 void cpu_softmax_xent(struct device *d, float *restrict z, const float *restrict target,
 		      size_t rows, size_t n, float over)
@@ -235,7 +232,7 @@ void cpu_softmax_xent(struct device *d, float *restrict z, const float *restrict
 	for (size_t r = 0; r < rows; r++) {
 		float *row = z + r * n, max = row[0];
 		size_t label = (size_t)target[r];
-		bool best = true; /* the first among equals is the answer; no answer beats a NaN */
+		bool best = true; /* among equal scores the first wins; with a NaN none wins */
 
 		CHECK(label < n, "softmax_xent: label %g of %zu classes", (double)target[r], n);
 		for (size_t j = 1; j < n; j++)
@@ -285,7 +282,7 @@ void cpu_mse(struct device *d, float *restrict z, const float *restrict target, 
 
 /* ---- Data, the tally -------------------------------------- */
 
-/* Asks for a row before it is needed: rows are anywhere, and memory answers after some 100 ns. */
+/* Prefetches a row: rows are scattered in memory, whose latency is some 100 ns. */
 static inline void prefetch(const void *row, size_t bytes)
 {
 	for (size_t at = 0; at < bytes; at += ALIGN)
@@ -313,7 +310,7 @@ static inline void take(float *restrict x, const struct data *data, size_t at,
 			x[j] -= mean[j];
 }
 
-/* x[width][channels] from back to front. */
+/* Reverses x[width][channels] along its width. */
 static void mirror(float *x, size_t width, size_t channels)
 {
 	for (size_t a = 0, b = width - 1; a < b; a++, b--)
@@ -325,7 +322,7 @@ static void mirror(float *x, size_t width, size_t channels)
 		}
 }
 
-/* The image that begins at `at` of the data, cropped: line by line, what lies inside of it, and
+/* Crops the image that begins at `at` of the data: line by line, the part inside the image, and
  * zeros on both sides. */
 static void take_crop(float *x, const struct data *data, size_t at, const struct transform *t,
 		      struct crop c)
@@ -333,9 +330,9 @@ static void take_crop(float *x, const struct data *data, size_t at, const struct
 	const size_t width = t->image.width, channels = t->image.channels, line = width * channels,
 		     left = smaller(width, c.right < t->pad ? t->pad - c.right : 0),
 		     right = smaller(width, c.right > t->pad ? c.right - t->pad : 0),
-		     n = width - left - right; /* pixels from `right` on come to `left` */
+		     n = width - left - right; /* pixels from `right` on go to `left` */
 	for (size_t i = 0; i < t->image.height; i++, x += line) {
-		const size_t row = i + c.down - t->pad; /* wraps where it lies above */
+		const size_t row = i + c.down - t->pad; /* wraps around above the image */
 		const size_t from = row * line + right * channels;
 
 		if (row >= t->image.height) {

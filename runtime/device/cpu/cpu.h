@@ -1,17 +1,16 @@
 /*
- * cpu.h - what the files of the CPU share: the operations that they define for its table.
+ * cpu.h - shared by the files of the CPU: the operations that they define for its table.
  */
 #ifndef CPU_H
 #define CPU_H
 
 #include "runtime/device/device.h"
 
-/* Most operations need nothing of their device. */
+/* Most operations do not use their device. */
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
-/* glibc has vector versions of these (libmvec, within 4 ulp); said here, since its header says
- * so only under -ffast-math, which would also lose NaNs. 1.3 and 0.7 ns a number; oneDNN's
- * tanh: 4.6. */
+/* glibc has vector versions of these (libmvec, within 4 ulp). Its header declares them only under
+ * -ffast-math, which would also lose NaNs. 1.3 and 0.7 ns per number; oneDNN's tanh: 4.6. */
 #if defined __x86_64__ && defined __GLIBC__ && !defined __clang__
 __attribute__((simd("notinbranch"), const)) float tanhf(float);
 __attribute__((simd("notinbranch"), const)) float expf(float);
@@ -29,6 +28,6 @@ DEVICE_LAYERS(CPU_LAYER)
 
 float *cpu_alloc(struct device *d, size_t n);
 void cpu_free(struct device *d, float *p, size_t n);
-void cpu_conv_close(struct device *d); /* ends what convolutions keep in device->at */
+void cpu_conv_close(struct device *d); /* frees what convolutions keep in device->at */
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * gemm.c - products of matrices on the CPU: oneDNN's sgemm, and loops of our own up to TINY.
+ * gemm.c - products of matrices on the CPU: oneDNN's sgemm, and own loops up to TINY.
  *
  * Costs, one core of a 2.45 GHz Zen 3: sgemm runs at 75 to 95 GFLOP/s on hidden layers and at 40 on
  * 10 outputs.
@@ -8,8 +8,8 @@
 
 #include <oneapi/dnnl/dnnl.h>
 
-/* y[m x n] = op(a)[m x k] op(b)[k x n], as it is defined. What is too narrow for the blocks below
- * comes here too. */
+/* y[m x n] = op(a)[m x k] op(b)[k x n], by definition. Also for matrices that are too narrow for
+ * the blocks below. */
 static void gemm_plain(float *restrict y, bool at, const float *restrict a, bool bt,
 		       const float *restrict b, size_t m, size_t n, size_t k)
 {
@@ -24,7 +24,7 @@ static void gemm_plain(float *restrict y, bool at, const float *restrict a, bool
 		}
 }
 
-/* Eight floats anywhere in memory; the compiler makes of them what the machine has. */
+/* Eight floats, unaligned; the compiler maps them to the machine's vectors. */
 enum { LANES = 8 };
 typedef float lanes __attribute__((vector_size(LANES * sizeof(float)), aligned(4), may_alias));
 
@@ -49,7 +49,7 @@ static inline lanes sums_of(const lanes v[LANES])
 	       PICK(four[0], four[1], 4, 5, 6, 7, 12, 13, 14, 15);
 }
 
-/* Blocks of eight; the last one ends at n and covers again what the one before it did. */
+/* Blocks of eight; the last one ends at n and may overlap the one before it. */
 static inline size_t block(size_t at, size_t n)
 {
 	return at + LANES <= n ? at : n - LANES;
@@ -61,7 +61,7 @@ static void gemm_dots(float *restrict y, const float *restrict a, const float *r
 {
 	size_t tail = k % LANES;
 	for (size_t i = 0; i < m; i++, a += k) {
-		lanes last = load(a + k - LANES); /* of a, without what whole blocks covered */
+		lanes last = load(a + k - LANES); /* end of a, without floats of whole blocks */
 
 		for (size_t p = 0; p < LANES - tail; p++)
 			last[p] = 0;
@@ -120,10 +120,10 @@ static void gemm_outer(float *restrict y, const float *restrict a, const float *
 }
 
 /*
- * Up to TINY multiply-adds the loops above win: a call of sgemm costs 0.4 us before it computes,
- * and has little to hold on to in matrices that are thin. Measured [us], here and there: 1 x 100 x
- * 10 of the second kind transposed 0.10, 0.45; 100 x 10 x 1 0.08, 0.68; 16 x 16 x 16 0.3, 0.4; 20 x
- * 20 x 20 0.65, 0.65; 32 x 32 x 32 1.7 to 2.5, 1.0.
+ * Up to TINY multiply-adds the loops above are faster: a call of sgemm costs 0.4 us before it
+ * computes, and it is inefficient on thin matrices. Measured [us], these loops and sgemm: 1 x 100 x
+ * 10 with b transposed 0.10, 0.45; 100 x 10 x 1 0.08, 0.68; 16 x 16 x 16 0.3, 0.4; 20 x 20 x 20
+ * 0.65, 0.65; 32 x 32 x 32 1.7 to 2.5, 1.0.
  */
 enum { TINY = 20 * 20 * 20 };
 

@@ -1,14 +1,14 @@
 /*
- * norm.c - batch normalisation on the CPU, in loops of our own: it reads x twice and writes y, its
- * gradient reads dy and x twice and writes dx, at the speed of the memory that holds them.
+ * norm.c - batch normalisation on the CPU, in own loops. The forward pass reads x twice and writes
+ * y; the gradient reads dy and x twice and writes dx. Both run at the speed of the memory.
  *
- * All loops run over strips of some STRIP floats, a whole number of pixels, so that they are long
- * enough for the vector units whatever the number of channels; what belongs to a channel stands
- * there once for each pixel. Sums are float32 over FLUSH strips and float64 from there on; squares
- * are those of the distance from the first pixel, which loses nothing where the mean is far from
- * zero. 128 x 32 x 32 x 16 and 128 x 16 x 16 x 32 of ResNet-32, with relu, forward and backward,
- * one core [ms]: 2.0 and 3.1, 1.0 and 1.5; oneDNN's 2.3 and 3.5, 1.1 and 1.7, and it would pass
- * over them once more for a shortcut. On 128 x 8 x 8 x 64, and with AVX2, the two are even.
+ * All loops run over strips of some STRIP floats, a whole number of pixels: long enough for the
+ * vector units with any number of channels. A channel's value is repeated for each pixel of a
+ * strip. Sums are float32 over FLUSH strips and float64 beyond. Squares are of the distance from
+ * the first pixel, to keep precision if the mean is far from zero. 128 x 32 x 32 x 16 and 128 x 16
+ * x 16 x 32 of ResNet-32, with relu, forward and backward, one core [ms]: 2.0 and 3.1, 1.0 and 1.5;
+ * oneDNN's 2.3 and 3.5, 1.1 and 1.7, and it would need another pass for a shortcut. On 128 x 8 x 8
+ * x 64, and with AVX2, the two are equal.
  */
 #include "runtime/device/cpu/cpu.h"
 
@@ -23,10 +23,10 @@ struct cpu_norm {
 	size_t channels, strip; /* [floats] */
 	/* Strips: y = x slope + offset; dx = g slope + x pull + push, where g is the masked dy. */
 	float *mean, *slope, *offset, *pull, *push, *g;
-	float *sum, *product;    /* strips, of what is being added up, */
-	double *sums, *products; /* [C], and of all */
+	float *sum, *product;    /* strips: sums over the current FLUSH strips */
+	double *sums, *products; /* [C]: sums over all strips */
 	float *inverse;          /* [C]: 1 / sqrt(variance + epsilon) */
-	float *floats;           /* what the strips and inverse are cut from */
+	float *floats;           /* memory of the strips and of inverse */
 };
 
 enum { STRIPS = 8 };
@@ -61,7 +61,7 @@ void cpu_norm_free(struct device *d, void *norm)
 	free(m);
 }
 
-/* The first pixel of a strip is filled in: so are the others. */
+/* Repeats the first pixel of a strip in its other pixels. */
 static void repeat(const struct cpu_norm *m, float *strip)
 {
 	for (size_t i = m->channels; i < m->strip; i++)
@@ -163,7 +163,7 @@ void cpu_norm_forward(struct device *d, void *norm, float *y, const float *x, co
 		normalise(m, y + i, x + i, m->s.adds ? add + i : NULL, smaller(m->strip, n - i));
 }
 
-/* Returns dy with zeros where relu let nothing through. A shortcut's dy is masked in place. */
+/* Returns dy with zeros where relu gave 0. With a shortcut dy is masked in place. */
 static const float *masked(const struct cpu_norm *m, float *dy, const float *x, const float *y,
 			   size_t n)
 {
@@ -173,7 +173,7 @@ static const float *masked(const struct cpu_norm *m, float *dy, const float *x, 
 		cpu_relu_grad(NULL, dy, y, n);
 		return dy;
 	}
-	/* y = 0 is seen from x, which is read anyhow */
+	/* y = 0 follows from x, which is read in any case */
 	const float *restrict slope = m->slope, *restrict offset = m->offset, *restrict in = x;
 	float *restrict g = m->g;
 
@@ -191,7 +191,7 @@ static void add_products(float *restrict sum, float *restrict product, const flo
 	}
 }
 
-/* dx may be g: each float depends on its own place only. */
+/* dx may be g, because the loop is elementwise. */
 static void pull_back(const struct cpu_norm *m, float *dx, const float *g, const float *x, size_t n)
 {
 	const float *slope = m->slope, *pull = m->pull, *push = m->push;
@@ -230,7 +230,7 @@ void cpu_norm_backward(struct device *d, void *norm, float *dx, float *dscale, f
 	repeat(m, m->push);
 	for (size_t i = 0; i < n; i += m->strip) {
 		const size_t some = smaller(m->strip, n - i);
-		/* what a shortcut goes round is masked already */
+		/* with a shortcut, dy is masked already */
 		const float *g = m->s.adds ? dy + i : masked(m, dy + i, x + i, y + i, some);
 
 		pull_back(m, dx + i, g, x + i, some);

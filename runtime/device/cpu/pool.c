@@ -1,9 +1,9 @@
 /*
- * pool.c - poolings and shortcuts on the CPU, in loops of our own.
+ * pool.c - poolings and shortcuts on the CPU, in own loops.
  *
- * A pooling goes over the channels of one place of one window at a time. The largest of 2 x 2 of 64
- * x 28 x 28 x 32, forward and backward, one core [ms]: 0.7 and 0.5, oneDNN's 1.2 and 1.0; with AVX2
- * 0.8 and 0.5, oneDNN's 6.5 and 3.9.
+ * The inner loop of a pooling runs over the channels of one place of one window. Maximum of 2 x 2
+ * on 64 x 28 x 28 x 32, forward and backward, one core [ms]: 0.7 and 0.5, oneDNN's 1.2 and 1.0;
+ * with AVX2 0.8 and 0.5, oneDNN's 6.5 and 3.9.
  */
 #include "runtime/device/cpu/cpu.h"
 
@@ -12,9 +12,9 @@
 
 struct cpu_pool {
 	struct shape s;
-	uint8_t *winner; /* [rows_max x out]: the place in the window, of the last forward */
-	int32_t *place;  /* [C]: the same, of one window */
-	float share;     /* of a pixel in the mean */
+	uint8_t *winner; /* [rows_max x out]: the maximum's place in its window (last forward) */
+	int32_t *place;  /* [C]: the same for one window */
+	float share;     /* weight of a pixel in the mean */
 };
 
 static size_t winners(const struct cpu_pool *p)

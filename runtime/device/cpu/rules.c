@@ -1,14 +1,13 @@
 /*
- * rules.c - an optimiser's pass over memory: a loop for each of the formulas of rules.h; and
- * lengths.
+ * rules.c - an optimiser's pass over memory: a loop for each formula of rules.h; and the limit on a
+ * gradient's length.
  */
 #include "runtime/device/cpu/adamw.h"
 #include "runtime/device/cpu/cpu.h"
 
 typedef struct moving formula(struct moving f, struct rule by, struct moving_step now);
 
-/* All but the vectors is known where this is compiled in, so that each rule has a loop of its own.
- */
+/* Inlined with a constant formula and number of moments: each rule gets its own loop. */
 static inline __attribute__((always_inline)) void each(float *restrict x, float *restrict a,
 						       float *restrict b, const float *restrict g,
 						       const struct rule *by,

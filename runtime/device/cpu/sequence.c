@@ -1,7 +1,7 @@
 /*
- * sequence.c - what transformers compute, on the CPU: embeddings, layer normalisation, GELU, causal
- * attention. Products of attention are oneDNN's, on matrices that lie with strides; all else is
- * loops that the compiler makes vectors of, with glibc's vector exp and erf.
+ * sequence.c - the operations of transformers on the CPU: embeddings, layer normalisation, GELU,
+ * causal attention. oneDNN does the products of attention, on strided matrices. The rest are loops
+ * that the compiler vectorises, with glibc's vector exp and erf.
  */
 #pragma GCC optimize("no-math-errno")
 #include "runtime/device/cpu/cpu.h"
@@ -170,7 +170,7 @@ static void product(float *y, size_t ldy, bool at, const float *a, size_t lda, b
 	      status);
 }
 
-/* Row i of p[places x places] becomes the softmax of its first i + 1 numbers, and 0. */
+/* Replaces row i of p[places x places] by the softmax of its first i + 1 numbers, then zeros. */
 static void causal_softmax(float *restrict p, size_t places)
 {
 	for (size_t i = 0; i < places; i++, p += places) {

@@ -1,12 +1,13 @@
 /*
- * branch.c - what is computed beside the chain of a training step: the gradients of convolutions'
- * weights, which nothing in the backward pass waits for, and the marks of events.
+ * branch.c - the branch: work that runs concurrently with the chain of a training step. It has the
+ * gradients of convolutions' weights, which nothing in the backward pass needs, and the marks of
+ * events.
  *
- * In a body, which may be captured, the branch is a second stream with a cuDNN and a workspace of
- * its own. What is queued on it comes after all that the chain had been asked for by then. The
- * chain waits for it where somebody may write what it reads, or read what it writes: each operation
- * does, but those of the backward pass that look at the addresses themselves. Outside of bodies,
- * and with MVBENCH_CUDA_BRANCH=0, there is none.
+ * In a body, which may be captured, the branch is a second stream with its own cuDNN handle and
+ * workspace. Its work starts after everything that was queued on the chain before it. The chain
+ * waits for the branch where an operation may write what the branch reads, or read what it writes:
+ * every operation waits, except those of the backward pass that compare the addresses themselves.
+ * Outside of bodies, and with MVBENCH_CUDA_BRANCH=0, there is no branch.
  */
 #include "runtime/device/cuda/cuda.h"
 

@@ -1,16 +1,16 @@
 /*
- * choice.c - which of cuDNN's algorithms a convolution takes.
+ * choice.c - chooses cuDNN's algorithm for a convolution.
  *
- * When a shape comes first, all are tried on the data at hand, twice, since the first time loads
- * them and finds the GPU's clock low; the fastest that always gives the same sum is taken. All
- * layers of that shape on this device then use it.
+ * At the first use of a shape, all algorithms are tried on the current data, twice, because the
+ * first trial loads them and finds the GPU's clock low. The fastest deterministic one is chosen.
+ * All layers of that shape on this device then use it.
  *
- * Times are worth nothing where another process computes on the GPU meanwhile, and near-equal
- * algorithms win in turns, with other last bits. So a choice is kept in a file, a line each, found
- * again by GPU, version of cuDNN, precision, direction and shape; and one process at a time tries,
- * with the file's folder locked: who waited for it finds what the other chose. The folder is
- * MVBENCH_CUDA_CACHE (empty: there is none), else mvbench in $XDG_CACHE_HOME or ~/.cache. Without
- * one nothing is kept and nobody waits. A line that cuDNN refuses is as none.
+ * Times are useless while another process computes on the GPU, and the winner among nearly equal
+ * algorithms varies, with different last bits of the results. Therefore a file keeps each choice in
+ * a line; its key is GPU, version of cuDNN, precision, direction and shape. Only one process tries
+ * at a time, with the file's folder locked; a process that waited finds the choice of the other.
+ * The folder is MVBENCH_CUDA_CACHE (empty: none), otherwise mvbench in $XDG_CACHE_HOME or ~/.cache.
+ * Without a folder no choice is kept and no process waits. A line that cuDNN refuses is ignored.
  */
 #include "runtime/device/cuda/conv.h"
 
@@ -26,19 +26,19 @@
 enum {
 	ALGORITHMS = 16,
 	TRIALS = 2,
-	WAIT_MOST = 120, /* for others that try [seconds]; then this one tries beside them */
-	LOOK_EVERY = 5   /* [milliseconds] */
+	WAIT_MOST = 120, /* for the lock [seconds]; then this process tries without it */
+	LOOK_EVERY = 5   /* interval of polling the lock [milliseconds] */
 };
 
 static const char *const direction_names[] = {"forward", "backward data", "backward weight"};
 
-/* ---- Trying ---------------------------------------------------------------- */
+/* ---- Trials ---------------------------------------------------------------- */
 
-/* What cuDNN found out about an algorithm: its three types of it say the same. */
+/* cuDNN's results for an algorithm; cuDNN has three types with these fields. */
 struct found {
 	int algorithm;
 	cudnnStatus_t status;
-	bool steady; /* always the same sum */
+	bool steady; /* deterministic */
 	cudnnMathType_t math;
 	double ms;
 };
@@ -52,8 +52,7 @@ struct found {
 			.math = (from)[i_].mathType, .ms = (double)(from)[i_].time \
 		}
 
-/* Tries all algorithms, on copies of what they would write. Returns how many there are, the fastest
- * first. */
+/* Tries all algorithms, with a temporary output. Returns their number, the fastest first. */
 static int try_all(struct device *d, struct cuda_conv *v, struct conv_plan *p, enum direction k,
 		   const void *a, const void *b, void *out, void *work, size_t bytes,
 		   struct found *found)
@@ -88,8 +87,8 @@ static int try_all(struct device *d, struct cuda_conv *v, struct conv_plan *p, e
 	return 0;
 }
 
-/* What the algorithm wants with this math, which is not always that of the trial: SIZE_MAX where it
- * cannot be had so. [bytes] */
+/* Workspace of the algorithm with this math, which may differ from that of the trial [bytes];
+ * SIZE_MAX: it does not support this math. */
 static size_t workspace_of(struct device *d, struct cuda_conv *v, struct conv_plan *p,
 			   enum direction k, int algorithm, cudnnMathType_t math)
 {
@@ -111,7 +110,7 @@ static size_t workspace_of(struct device *d, struct cuda_conv *v, struct conv_pl
 	return status == CUDNN_STATUS_SUCCESS ? bytes : SIZE_MAX;
 }
 
-/* As much as there is for trying, down to nothing. */
+/* Allocates memory for trials: less, down to none, if there is not enough. */
 static void *trial_memory(size_t *bytes)
 {
 	void *p = NULL;
@@ -129,9 +128,9 @@ static size_t numbers_out(const struct cuda_conv *v, const struct conv_plan *p, 
 				    : conv_weights(v);
 }
 
-/* The first that always gives the same sum, or the first at all; algorithm -1 where there is none.
- * In float32 a time that was taken with units that round says nothing: such a row counts where no
- * other is there. */
+/* The first deterministic algorithm, otherwise the first one; algorithm -1: there is none. In
+ * float32 the time of a trial on matrix units that round says nothing: such a row counts only
+ * without others. */
 static struct conv_choice best_of(struct device *d, struct cuda_conv *v, struct conv_plan *p,
 				  enum direction k, const struct found *found, int n, size_t bytes,
 				  double *ms)
@@ -212,7 +211,7 @@ static void cache_open(struct cache *k)
 		k->file = sentence("%s/convolutions", folder);
 }
 
-/* Waits for others that try. */
+/* Waits for other processes' trials. */
 static void cache_lock(struct cache *k)
 {
 	const struct timespec look = {.tv_nsec = LOOK_EVERY * 1000000L};
@@ -233,7 +232,7 @@ static void cache_close(struct cache *k)
 	free(k->file);
 }
 
-/* What a line begins with. */
+/* The start of a line. */
 static char *key_of(struct device *d, const struct cuda_conv *v, const struct conv_plan *p,
 		    enum direction k)
 {
@@ -244,7 +243,7 @@ static char *key_of(struct device *d, const struct cuda_conv *v, const struct co
 			s->window.size, s->window.stride, s->window.pad);
 }
 
-/* Is there a line of this key that cuDNN can do? */
+/* Finds a line with this key that cuDNN supports. */
 static bool recall(struct device *d, struct cuda_conv *v, struct conv_plan *p, enum direction k,
 		   const struct cache *cache, const char *key, struct conv_choice *to)
 {
@@ -268,7 +267,7 @@ static bool recall(struct device *d, struct cuda_conv *v, struct conv_plan *p, e
 	return false;
 }
 
-/* Best effort: what cannot be kept is tried again by the next. A line of the same key goes. */
+/* Best effort: without a line the next process tries again. Replaces a line with the same key. */
 static void keep(const struct cache *cache, const char *key, const struct conv_choice *choice,
 		 double ms)
 {
@@ -297,7 +296,7 @@ static void tell(const char *key, const struct conv_choice *choice, bool kept, d
 		(int)choice->math, choice->bytes, how);
 }
 
-/* From the file, or by trying. */
+/* Reads the choice from the file, or makes it by trials. */
 static struct conv_choice make(struct device *d, struct cuda_conv *v, struct conv_plan *p,
 			       enum direction k, const void *a, const void *b)
 {

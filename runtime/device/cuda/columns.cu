@@ -1,6 +1,6 @@
 /*
- * columns.cu - what linear layers do beside their products: biases, sums over rows, and columns of
- * a matrix taken out and put back.
+ * columns.cu - operations of linear layers other than products: biases, sums over rows, and columns
+ * that are taken out of a matrix and put back.
  */
 #include "runtime/device/cuda/columns.h"
 

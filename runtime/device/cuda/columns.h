@@ -1,14 +1,14 @@
 /*
- * columns.h - walks down the columns of a matrix [rows x n], as an image's pixels by its channels.
+ * columns.h - loops down the columns of a matrix [rows x n], such as an image's pixels by channels.
  *
- * A thread keeps to its columns, whose parameters it has in registers, and walks down the rows; a
- * block covers `groups` packs of columns and THREADS / groups rows at once; blockIdx.y says which
- * columns. A job has what a thread keeps of its columns (kept, keep), what it reads at one place
- * (item, read) and what it does with that:
+ * A thread stays in its columns, keeps their parameters in registers, and loops over the rows. A
+ * block covers `groups` packs of columns and THREADS / groups rows at once; blockIdx.y selects the
+ * columns. A job defines what a thread keeps of its columns (kept, keep), what it reads at one
+ * place (item, read) and what it does with that:
  *
- *   columns_map   write: at each place
- *   columns_sum   add: float32 within a thread and a block, float64 over blocks; and finish: a
- *                 column is summed. One launch; the order of additions depends on lengths alone
+ *   columns_map   write: called at each place
+ *   columns_sum   add: float32 within a thread and a block, float64 over blocks; finish: called
+ * with the sum of a column. One launch; the order of additions depends only on lengths
  */
 #ifndef COLUMNS_H
 #define COLUMNS_H
@@ -34,10 +34,10 @@ inline unsigned walk_blocks(const walk &w, size_t rows, size_t each, size_t most
 	return (unsigned)(blocks < most ? blocks : most);
 }
 
-/* Reads that are under way at once: enough to hide the latency, in registers that there are. */
+/* Number of pending reads: enough to hide the latency, and few enough for the registers. */
 template <int V> constexpr int ahead = V > 4 ? 2 : 4;
 
-/* This thread's way down: use(place, item, kept). */
+/* This thread's loop: use(place, item, kept). */
 template <int V, typename Job, typename Use>
 __device__ inline void walk_down(const Job &job, size_t rows, size_t n, size_t column, size_t lane,
 				 size_t lanes, Use use)
@@ -79,7 +79,7 @@ void map_columns(struct device *d, const Job &job, size_t rows, size_t n)
 	      THREADS, job, rows, n, w.groups);
 }
 
-constexpr unsigned AT_ONCE = 16; /* of what blocks left behind, reads under way */
+constexpr unsigned AT_ONCE = 16; /* pending reads of the blocks' partial sums */
 
 template <int V, typename Job>
 __global__ void __launch_bounds__(THREADS)
@@ -144,14 +144,14 @@ void sum_columns(struct device *d, const Job &job, size_t rows, size_t n)
 	const size_t of_all = cuda_of(d)->sum_blocks;
 	walk w = walk_of(n, V);
 	unsigned blocks = w.chunks > CUDA_COUNTERS ? 1 : walk_blocks(w, rows, ahead<V>, of_all);
-	/* the fewest chunks, so the most blocks */
+	/* the fewest chunks give the most blocks */
 	size_t chunks = walk_of(n < wide<bf16> ? wide<bf16> : n, wide<bf16>).chunks;
 	size_t most = chunks < of_all ? of_all / chunks : 1;
 	QUEUE(d, (columns_sum<V, Job>), dim3(blocks, w.chunks), THREADS, job, rows, n, w.groups,
 	      cuda_stage_of(d, SUMS * most * n * sizeof(float)));
 }
 
-/* Whether an activation's rows can be read in packs: all addresses are aligned, and so is n. */
+/* Can an activation's rows be read in packs? All addresses and n must be aligned. */
 template <typename T, typename... P> bool packs(size_t n, P... p)
 {
 	return n % wide<T> == 0 && aligned(p...);

@@ -1,19 +1,20 @@
 /*
  * conv.c - convolutions on the GPU, through cuDNN, channels last.
  *
- * cuDNN has several algorithms for a convolution; choice.c takes one when a shape comes first. That
- * is not part of the graph: the body runs once before.
+ * cuDNN has several algorithms for a convolution; choice.c chooses one at the first use of a shape.
+ * The choice is not part of the graph, because a body runs once before it is captured.
  *
- * Matrix units take channels by fours (tf32) or eights (bf16). Where there are others (an image's 3
- * or 1), cuDNN is given copies with channels of zeros: from the start where the precision has
- * matrix units work, but with MVBENCH_CUDA_PAD=0; and else where cuDNN has no convolution without.
+ * Matrix units need a multiple of four channels (tf32) or eight (bf16). For other numbers (an
+ * image's 3 or 1) cuDNN gets padded copies, with channels of zeros. Layers are padded from the
+ * start in tf32 and bf16, unless MVBENCH_CUDA_PAD=0; otherwise only if cuDNN has no convolution
+ * without padding.
  *
- * In bf16, or padded, it is given copies of weights, too. One launch makes those of all layers of a
- * body that are not what the weights are now, and another takes all their gradients back before
- * somebody may read them; with MVBENCH_CUDA_TOGETHER=0, each layer has launches of its own.
+ * In bf16, or padded, cuDNN also gets copies of weights. One launch makes the outdated copies of
+ * all layers of a body. Another copies all their gradients back before an operation may read them.
+ * With MVBENCH_CUDA_TOGETHER=0 each layer has its own launches.
  *
- * Cost, in passes over an activation: x is read and y written, and once more over y where there is
- * a bias or a relu.
+ * Cost, in passes over an activation: x is read and y written; a bias or a relu makes another pass
+ * over y.
  */
 #include "runtime/device/cuda/conv.h"
 
@@ -78,7 +79,7 @@ void *cuda_conv_new(struct device *d, const struct shape *s)
 	return v;
 }
 
-/* All that depends on what cuDNN is given. */
+/* Frees everything that depends on the padding. */
 static void unprepare(struct device *d, struct cuda_conv *v)
 {
 	cuda_sync(d);
@@ -111,7 +112,7 @@ void cuda_conv_free(struct device *d, void *conv)
 	free(v);
 }
 
-/* cuDNN has none without. */
+/* For a shape that cuDNN supports only with padding. */
 static void turn_to_padded(struct device *d, struct cuda_conv *v)
 {
 	if (v->dweight_to) {
@@ -124,7 +125,7 @@ static void turn_to_padded(struct device *d, struct cuda_conv *v)
 	cuda_of(d)->switched = true;
 }
 
-/* Rows of images with the channels of another. */
+/* Copies images to images with another number of channels. */
 static void move_images(struct device *d, void *y, struct image to, const void *x,
 			struct image from, size_t rows)
 {
@@ -135,7 +136,7 @@ static void move_images(struct device *d, void *y, struct image to, const void *
 	cuda_move(d, &all, 1, bf16, bf16);
 }
 
-/* What cuDNN is given of x: itself, or a padded copy. */
+/* x for cuDNN: x itself, or a padded copy. */
 static const void *given(struct device *d, void *padded, struct image to, const float *x,
 			 struct image from, size_t rows)
 {
@@ -186,7 +187,7 @@ static struct conv_plan *plan_of(struct device *d, struct cuda_conv *v, size_t r
 }
 
 /* out = the convolution of a and b (an activation or its gradient; weights, or a gradient) + beta
- * out. False: there is none; from here on it is padded. */
+ * out. False: cuDNN does not support it; from now on it is padded. */
 static bool convolve(struct device *d, struct cuda_conv *v, struct conv_plan *p, enum direction k,
 		     const void *a, const void *b, float beta, void *out)
 {
@@ -234,7 +235,7 @@ static bool is_direct(struct device *d, const struct cuda_conv *v, const float *
 	return !cuda_of(d)->bf16 && !v->padded_x && !v->padded_y && aligned(weight);
 }
 
-/* Their copy is made here, or, back, their gradient goes where it belongs. */
+/* The copy of the weights; back: the copy of their gradient to the parameters' gradient. */
 static struct cuda_piece piece_of(const struct cuda_conv *v, bool back)
 {
 	const size_t window = v->s.window.size * v->s.window.size;
@@ -249,8 +250,8 @@ static struct cuda_piece piece_of(const struct cuda_conv *v, bool back)
 				   columns,      padded_rows, padded_columns};
 }
 
-/* Of this one and all others of the body, or that there are, whose copies are not the weights as
- * they are now. Another body's may be gone when this one is launched again. */
+/* Copies the weights of this layer, and of all others whose copies are outdated: in a body only
+ * those of this body, because others may be freed when its graph is launched again. */
 static void copy_weights(struct device *d, struct cuda_conv *v)
 {
 	struct cuda *c = cuda_of(d);
@@ -267,7 +268,7 @@ static void copy_weights(struct device *d, struct cuda_conv *v)
 	cuda_move(d, piece, n, false, c->bf16);
 }
 
-/* The weights as cuDNN can read them. */
+/* The weights in cuDNN's form. */
 static const void *weights(struct device *d, struct cuda_conv *v, const float *weight)
 {
 	const struct cuda *c = cuda_of(d);
@@ -328,7 +329,7 @@ void cuda_conv_forward(struct device *d, void *conv, float *y, const float *x, c
 		cuda_relu(d, y, pixels * n);
 }
 
-/* False: there is none; from here on it is padded. */
+/* False: cuDNN does not support it; from now on it is padded. */
 static bool weight_gradient(struct device *d, struct cuda_conv *v, float *dweight, const float *x,
 			    const float *dy, size_t rows)
 {
@@ -349,7 +350,7 @@ static bool weight_gradient(struct device *d, struct cuda_conv *v, float *dweigh
 	return true;
 }
 
-/* On the branch, but where it goes by copies that the chain uses too. */
+/* On the branch, unless it uses padded copies, which the chain uses too. */
 void cuda_conv_backward_weight(struct device *d, void *conv, float *dweight, float *dbias,
 			       const float *x, const float *dy, size_t rows)
 {

@@ -1,5 +1,5 @@
 /*
- * conv.h - what the two files of convolutions share: conv.c runs them, choice.c chooses how.
+ * conv.h - shared by the files of convolutions: conv.c runs them, choice.c chooses algorithms.
  */
 #ifndef CONV_H
 #define CONV_H
@@ -10,7 +10,7 @@
 
 enum direction { FORWARD, BACKWARD_DATA, BACKWARD_WEIGHT, DIRECTIONS };
 
-struct problem { /* numbers of one type, so that equal ones are equal bytes */
+struct problem { /* all fields are size_t: no padding, and memcmp compares them */
 	struct image in, out;
 	struct window window;
 	size_t rows, direction;
@@ -23,28 +23,28 @@ struct conv_choice {
 	size_t bytes; /* of workspace */
 };
 
-struct conv_plan { /* of a number of rows */
+struct conv_plan { /* for a number of rows */
 	size_t rows;
 	cudnnTensorDescriptor_t x, y;
 	cudnnConvolutionDescriptor_t window[DIRECTIONS];
-	struct conv_choice choice[DIRECTIONS]; /* of 0 rows: not made yet */
+	struct conv_choice choice[DIRECTIONS]; /* rows 0: not made yet */
 };
 
 struct cuda_conv {
 	struct shape s;
-	struct image in, out;      /* as cuDNN is given them: padded, channels of zeros are added */
-	void *padded_x, *padded_y; /* NULL: there are none */
+	struct image in, out;      /* for cuDNN: with the channels of the padding */
+	void *padded_x, *padded_y; /* NULL: not padded */
 	cudnnFilterDescriptor_t filter;
 	struct conv_plan *plan;
 	size_t plans;
-	/* Weights and their gradient as cuDNN wants them: bf16, padded, or where the parameters'
-	 * own are not on a 16-byte boundary. NULL until needed. */
+	/* Copies of weights and their gradient for cuDNN: in bf16, padded, or because the
+	 * parameters are not on a 16-byte boundary. NULL until needed. */
 	void *weight, *dweight;
-	const float *weight_of; /* whose copy is in weight, NULL: nobody's, */
-	uint64_t weight_at;     /* as they were then (cuda->written) */
-	size_t body;            /* that used them last */
-	float *dweight_to;      /* where what is in dweight still has to go; NULL: nowhere */
-	struct cuda_conv *next; /* of the device's */
+	const float *weight_of; /* the weights whose copy is in weight; NULL: none */
+	uint64_t weight_at;     /* cuda->written at the time of the copy */
+	size_t body;            /* the last body that used the copy */
+	float *dweight_to;      /* where dweight must still be copied to; NULL: nowhere */
+	struct cuda_conv *next; /* next convolution of the device */
 };
 
 static inline size_t conv_weights(const struct cuda_conv *v)
@@ -52,7 +52,7 @@ static inline size_t conv_weights(const struct cuda_conv *v)
 	return v->out.channels * v->s.window.size * v->s.window.size * v->in.channels;
 }
 
-/* Channels as matrix units take them. */
+/* The number of channels, rounded up for matrix units. */
 static inline size_t conv_padded(const struct cuda *c, size_t channels)
 {
 	const size_t of = c->bf16 ? 8 : 4;
@@ -65,7 +65,7 @@ static inline bool conv_can_pad(const struct cuda *c, const struct cuda_conv *v)
 	       v->out.channels != conv_padded(c, v->out.channels);
 }
 
-/* The math of float32: no matrix unit that rounds. */
+/* float32 uses no matrix units that round. */
 static inline bool conv_exact(const struct cuda *c)
 {
 	return !c->bf16 && !c->tf32;
@@ -78,8 +78,8 @@ static inline cudnnMathType_t conv_math(const struct cuda *c)
 			       : CUDNN_DEFAULT_MATH; /* which is tf32 for floats */
 }
 
-/* The algorithm for this direction, made when it is asked for first; never while a graph is
- * captured. a, b: what it reads. -1: cuDNN has none, and can be given more channels. */
+/* The algorithm for this direction, chosen at the first call, which may not be during a capture. a,
+ * b: its inputs. Algorithm -1: cuDNN has none, but padding is possible. */
 const struct conv_choice *conv_choice_of(struct device *d, struct cuda_conv *v, struct conv_plan *p,
 					 enum direction k, const void *a, const void *b);
 

@@ -1,18 +1,19 @@
 /*
- * cuda.c - NVIDIA GPUs: cuBLAS for matrices (gemm.c), cuDNN for convolutions (conv.c), kernels of
- * our own for the rest (*.cu). Here: what the module takes from the program, and a device's life.
+ * cuda.c - NVIDIA GPUs: cuBLAS for matrices (gemm.c), cuDNN for convolutions (conv.c), own kernels
+ * for the rest (*.cu). This file has the functions that call the program, the probe, open and
+ * close.
  *
- * Everything is queued on one stream; put, get, tally, sync and what peers ask for wait for it. The
- * data set is brought here once and stays; the rows of a batch are gathered on the device.
+ * All operations are queued on one stream. put, get, tally, sync and most peer operations wait for
+ * it. The data set is copied to the GPU once; rows of a batch are gathered on the device.
  *
  * Precision. float32: no matrix unit that rounds is used. tf32: products of numbers with 10 bits of
  * mantissa, sums in float32. bf16: activations and their gradients are bf16, packed in the first
  * half of their vectors; parameters, their gradients, running statistics, targets and the tally
- * stay float32, and so does every sum. A vector does not know which it holds, so the operation
- * decides. These take floats: put, get, fill, copy, scale, axpy, take_columns, put_columns and sgd
- * (copies, and fills with 0, are right for both); and so are b of add_bias and sum_rows, targets,
- * weights, biases and scales. Everything else is an activation. gemm has the three uses that a
- * linear layer has; at and bt both set would be a fourth, and is refused:
+ * stay float32, and so do all sums. The operation decides the type, because a vector does not know
+ * its own. These operate on floats: put, get, fill, copy, scale, axpy, take_columns, put_columns,
+ * step, add_squares and limit (copies, and fills with 0, are right for both types). b of add_bias
+ * and sum_rows, targets, weights, biases and scales are floats, too. Everything else is an
+ * activation. gemm supports the three uses of a linear layer; at and bt together are refused:
  *
  *   y = x W^T   (bt)   y, x: activations, W: floats
  *   dx = dy W          dx, dy: activations, W: floats
@@ -27,11 +28,11 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
-/* ---- What the module takes from the program ------------------------------ */
+/* ---- Functions of the program ------------------------------------------ */
 
 const struct cuda_host *cuda_program;
 
-/* text[] = what comes after fmt, by its format. */
+/* text[] = the arguments after fmt, formatted. */
 #define FORMAT(text, fmt) \
 	do { \
 		va_list args_; \
@@ -74,7 +75,7 @@ char *sentence(const char *fmt, ...)
 void cuda_failed(struct device *d, const char *file, int line, const char *call, const char *why)
 {
 	struct cuda *c = cuda_of(d);
-	call += *call == '('; /* around a template's arguments */
+	call += *call == '('; /* QUEUE's parentheses around a template */
 	char *what = sentence("GPU %d (%s): %.*s: %s (%s:%d)", c->gpu, c->model,
 			      (int)strcspn(call, "(<"), call, why, file, line);
 	if (!c->capturing)
@@ -94,7 +95,7 @@ bool cuda_off(const char *name)
 /* ---- Can a GPU be used here? ---------------------------------------------- */
 
 enum {
-	CONTEXT = 512 << 20, /* what CUDA and its libraries take for themselves, about */
+	CONTEXT = 512 << 20, /* approximate memory of CUDA and its libraries [bytes] */
 	SUM_BLOCKS = 256,
 	OLDEST = 80 /* compute capability, times 10: the first with bf16 and tf32 */
 };
@@ -107,7 +108,7 @@ static const char *unusable(const char *fmt, ...)
 	return why_not;
 }
 
-/* "580.95.05", or what the driver calls the CUDA that it supports. */
+/* "580.95.05"; if unknown, the version of CUDA that the driver supports. */
 static void driver_version(char *text, size_t room, int supports)
 {
 	char line[256] = "";
@@ -136,7 +137,7 @@ static void library_versions(char *text, size_t room, int runtime)
 		 dnn / 100 % 100, dnn % 100, nccl / 10000, nccl / 100 % 100, nccl % 100);
 }
 
-/* Memory of the GPU that has least free; each that is looked at costs a context there. */
+/* Memory of the GPU with the least free memory. Each query makes a context on that GPU. */
 static cudaError_t least_free(struct device_facts *f)
 {
 	for (int i = 0; i < f->count; i++) {
@@ -185,12 +186,12 @@ static const char *cuda_probe(struct device_facts *f)
 					"CUDA_VISIBLE_DEVICES, or use --device=cpu",
 					i, p.name, p.major, p.minor, OLDEST / 10, OLDEST % 10);
 		snprintf(facts.model, sizeof facts.model, "%.127s", p.name);
-		facts.free_bytes = facts.total_bytes = p.totalGlobalMem; /* if nobody looks */
+		facts.free_bytes = facts.total_bytes = p.totalGlobalMem; /* without least_free */
 		int mps = 0;
 		status = cudaDeviceGetAttribute(&mps, cudaDevAttrMpsEnabled, i);
 		facts.mps |= mps != 0;
 	}
-	/* A context takes memory, and stays: where this process computes, there is only its own. */
+	/* A context takes memory and stays: a process that computes makes only its own. */
 	if (status == cudaSuccess && !cuda_program->computes)
 		status = least_free(&facts);
 	if (status != cudaSuccess)
@@ -198,13 +199,13 @@ static const char *cuda_probe(struct device_facts *f)
 	driver_version(facts.driver, sizeof facts.driver, driver);
 	library_versions(facts.version, sizeof facts.version, runtime);
 	facts.workspace_bytes = CONTEXT + BLAS_WORKSPACE;
-	facts.conv_workspace_bytes = (size_t)2 * CONV_WORKSPACE; /* of the chain, of the branch */
+	facts.conv_workspace_bytes = (size_t)2 * CONV_WORKSPACE; /* chain, branch */
 	if (f)
 		*f = facts;
 	return NULL;
 }
 
-/* ---- A device's life ------------------------------------------------------ */
+/* ---- Open and close ------------------------------------------------------ */
 
 static void cuda_open(struct device *d, int threads)
 {
@@ -218,7 +219,7 @@ static void cuda_open(struct device *d, int threads)
 	TRY_CUDA(d, cudaSetDevice(c->gpu));
 	TRY_CUDA(d, cudaGetDeviceProperties(&p, c->gpu));
 	snprintf(c->model, sizeof c->model, "%.127s", p.name);
-	/* a number would not do: each worker may be shown one GPU only, which is its 0 */
+	/* not the GPU's number: a worker may see only one GPU, which is then its 0 */
 	for (size_t i = 0; i < sizeof p.uuid.bytes; i++)
 		d->identity = hash64(d->identity ^ (unsigned char)p.uuid.bytes[i]);
 	c->without_graphs = cuda_off("MVBENCH_CUDA_GRAPHS");
@@ -239,7 +240,7 @@ static void cuda_open(struct device *d, int threads)
 	memset(c->event, 0, EVENTS * sizeof *c->event);
 	TRY_BLAS(d, cublasCreate(&c->blas));
 	TRY_BLAS(d, cublasSetStream(c->blas, c->stream));
-	/* Of its own choice it would allocate while a graph is captured. */
+	/* With its own workspace cuBLAS would allocate while a graph is captured. */
 	c->blas_workspace = cuda_take(d, BLAS_WORKSPACE);
 	TRY_BLAS(d, cublasSetWorkspace(c->blas, c->blas_workspace, BLAS_WORKSPACE));
 	TRY_DNN(d, cudnnCreate(&c->dnn));
@@ -267,24 +268,24 @@ static void cuda_close(struct device *d)
 	d->at = NULL;
 }
 
-/* ---- What the program gets ------------------------------------------------ */
+/* ---- The table of operations ---------------------------------------------- */
 
-/* Of an operation that is not named here the worst is thought. */
+/* An operation that is not named here is treated as the worst case. */
 #define IS(word) (strcmp(name, #word) == 0)
-/* They join the branch themselves, if they have to. */
+/* These join the branch themselves, if they must. */
 static inline bool looks_itself(const char *name)
 {
 	return IS(conv_backward_weight) || IS(conv_backward_data) || IS(norm_backward);
 }
 
-/* They read no gradient of a convolution's weights. */
+/* These read no gradient of a convolution's weights. */
 static inline bool goes_backward(const char *name)
 {
 	return looks_itself(name) || IS(pool_backward) || IS(shortcut_grad) || IS(relu_grad) ||
 	       IS(tanh_grad) || IS(dropout);
 }
 
-/* They write activations, or gradients: no weights. */
+/* These write activations or gradients, but no weights. */
 static inline bool writes_no_weights(const char *name)
 {
 	return goes_backward(name) || IS(conv_forward) || IS(norm_forward) || IS(pool_forward) ||

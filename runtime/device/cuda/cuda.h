@@ -1,11 +1,11 @@
 /*
- * cuda.h - what the two sides of the CUDA device share, and what the files of its module share.
+ * cuda.h - shared by the two sides of the CUDA device, and by the files of its module.
  *
- * The device is a module, mvbench_cuda.so, that the program loads when a worker opens it: a program
- * linked to cuBLAS and cuDNN would take 60 ms longer to start, whatever it does. cuda_module.c is
- * the program's side; this folder is the module.
+ * The device is a module, mvbench_cuda.so. The program loads it when a worker opens the device,
+ * because a program linked to cuBLAS and cuDNN takes 60 ms longer to start. cuda_module.c is the
+ * program's side; this folder is the module.
  *
- * No header of CUDA is included here: its handles are pointers to structs that it never shows.
+ * This file includes no header of CUDA: CUDA's handles are pointers to opaque structs.
  */
 #ifndef CUDA_H
 #define CUDA_H
@@ -18,10 +18,10 @@ extern "C" {
 
 #include <string.h>
 
-/* What the module calls in the program. It defines functions of these names that pass on. */
+/* Functions of the program that the module calls. It wraps them in functions of the same names. */
 struct cuda_host {
-	uint64_t build; /* cuda_build(), as the program was compiled */
-	bool computes;  /* in this process: a probe then leaves other GPUs than its own alone */
+	uint64_t build; /* cuda_build() of the program */
+	bool computes;  /* this process uses CUDA: its probe makes no contexts on other GPUs */
 	void (*panic)(const char *file, int line, const char *fmt, ...); /* these two do not */
 	void (*failure)(const char *fmt, ...);                           /* return */
 	void *(*must)(void *p);
@@ -31,8 +31,8 @@ struct cuda_host {
 	char *(*output_close)(struct output *o, char *wrong);
 };
 
-/* Of what both sides must know alike: the structs, and the formulas of the updaters, since one that
- * a module lacks would push nothing. */
+/* A hash of what must be equal on both sides: the structs, and the formulas of the updaters,
+ * because an updater that the module lacks would push nothing. */
 static inline uint64_t cuda_build(void)
 {
 #define UPDATER_TEXT(word, formula, ...) #word ": " formula "\n"
@@ -47,19 +47,19 @@ static inline uint64_t cuda_build(void)
 	return hash_of(structs, updaters_text, sizeof updaters_text);
 }
 
-/* All that the module exports. Its probe asks CUDA in this process: after that, a child that is
- * forked cannot use it. NULL: it was built for another program. */
+/* The only export of the module. Its probe starts CUDA in this process; children forked later
+ * cannot use CUDA. NULL: the module was built for another program. */
 const struct device_ops *mvbench_cuda(const struct cuda_host *host);
 
 /* ---- Inside the module ----------------------------------------------------- */
 
 extern const struct cuda_host *cuda_program;
 
-/* What a kernel of a kept graph cannot be given as an argument, since it changes. */
+/* Values that differ between launches of a graph: kernels read them from memory. */
 struct cuda_now {
 	uint64_t key;
 	struct moving_step moving;
-	uint32_t turn; /* counts the bodies */
+	uint32_t turn; /* number of the body */
 };
 
 struct cuda_losses {
@@ -68,7 +68,7 @@ struct cuda_losses {
 };
 
 enum { CUDA_COUNTERS = 1024 };
-struct device_state { /* on the device; zeroed when it is opened */
+struct device_state { /* on the device; zeroed at open */
 	struct cuda_now step;
 	struct cuda_losses tally;
 	unsigned counter[CUDA_COUNTERS]; /* zero between two sums */
@@ -79,17 +79,17 @@ struct kept_graph;
 struct conv_choice;
 struct cuda_conv;
 
-/* What is computed beside the chain (branch.c). */
+/* Work that runs concurrently with the chain (branch.c). */
 enum { BRANCH_READS = 8 };
 struct branch {
 	bool off;
-	bool busy; /* has been asked for something since it was joined */
+	bool busy; /* work was queued on it since the last join */
 	struct CUstream_st *stream;
 	struct cudnnContext *dnn;
 	void *workspace;
 	size_t workspace_bytes;
 	struct CUevent_st *forked, *joined;
-	struct branch_read { /* two pieces of memory */
+	struct branch_read { /* two ranges of memory */
 		const void *at[2];
 		size_t bytes[2];
 	} read[BRANCH_READS];
@@ -99,47 +99,47 @@ struct branch {
 struct cuda { /* device->at */
 	int gpu;
 	char model[128];
-	bool bf16; /* activations are */
+	bool bf16; /* activations are bf16 */
 	bool tf32;
 	struct CUstream_st *stream, *side;
-	bool aside; /* these two are exchanged */
+	bool aside; /* stream and side are exchanged */
 	struct branch branch;
 	struct cublasContext *blas;
 	struct cudnnContext *dnn;
 	void *blas_workspace;
 	struct device_state *state;
 
-	/* One piece of memory serves every operation that needs some while it runs. */
+	/* Temporary memory, shared by all operations. */
 	void *workspace;
 	size_t workspace_bytes;
-	void **retired; /* out of use, but graphs that are kept may name it */
+	void **retired; /* unused memory that captured graphs may still use */
 	size_t retired_n;
 
-	struct resident *resident; /* host arrays that were brought here */
+	struct resident *resident; /* copies of host arrays */
 	size_t residents;
 	struct kept_graph *graph;
 	size_t graphs;
-	size_t body;              /* that runs, or ran last */
+	size_t body;              /* the current body, or the last one */
 	bool without_graphs;      /* each step's kernels are launched one by one */
 	bool capturing, captured; /* now; ever */
-	char *uncaptured;         /* the first call that a capture could not take, a sentence */
-	bool switched;   /* since the body began, a layer has, to what it has not prepared yet */
-	uint32_t turn;   /* bodies begun */
-	uint32_t *event; /* pinned [EVENTS]: the last turn that got there */
-	struct conv_choice *choice; /* algorithms, so that equal shapes are tried once */
+	char *uncaptured;         /* message about the first call that cannot be captured */
+	bool switched; /* a layer has turned to padding in this body, and must be prepared again */
+	uint32_t turn; /* number of bodies begun */
+	uint32_t *event;            /* pinned [EVENTS]: the last turn that reached each event */
+	struct conv_choice *choice; /* algorithms: each shape is tried once */
 	size_t choices;
-	struct cuda_conv *conv; /* all that there are */
+	struct cuda_conv *conv; /* list of all convolutions */
 	size_t convs;
-	uint64_t written;     /* counts what may have written weights */
-	bool unsettled;       /* gradients of weights are not yet where they belong */
+	uint64_t written;     /* number of operations that may have written weights */
+	bool unsettled;       /* some dweight must still be copied to the gradient */
 	bool alone, unpadded; /* switches (conv.c) */
-	size_t sum_blocks;    /* the most that add up columns */
+	size_t sum_blocks;    /* most blocks that sum columns */
 };
 
 enum {
 	EVENTS = 4096,             /* places in a body: layers with parameters */
 	BLAS_WORKSPACE = 32 << 20, /* what cuBLAS recommends on Hopper [bytes] */
-	CONV_WORKSPACE = 256 << 20 /* the most that an algorithm of cuDNN may want [bytes] */
+	CONV_WORKSPACE = 256 << 20 /* most workspace of an algorithm of cuDNN [bytes] */
 };
 
 static inline struct cuda *cuda_of(struct device *d)
@@ -147,16 +147,16 @@ static inline struct cuda *cuda_of(struct device *d)
 	return (struct cuda *)d->at;
 }
 
-/* Of an activation [bytes]. */
+/* Size of one number of an activation [bytes]. */
 static inline size_t cuda_number(const struct cuda *c)
 {
 	return c->bf16 ? sizeof(uint16_t) : sizeof(float);
 }
 
-bool cuda_off(const char *name); /* Is this switch of the environment =0? */
+bool cuda_off(const char *name); /* Is this environment variable 0? */
 
-/* A call failed: says which, on which GPU, and why, and ends the process. While a graph is captured
- * it keeps the first such sentence and returns: graph.c goes on without graphs. */
+/* Reports a failed call, its GPU and the reason, and ends the process. While a graph is captured,
+ * it keeps the first such message and returns; graph.c then continues without graphs. */
 void cuda_failed(struct device *d, const char *file, int line, const char *call, const char *why);
 
 #define TRY_(d, type, good, text, call) \
@@ -173,20 +173,20 @@ void cuda_failed(struct device *d, const char *file, int line, const char *call,
 /* ---- Memory ---------------------------------------------------------------- */
 
 void *cuda_malloc(struct device *d, size_t bytes);
-/* What libraries and layers need beside vectors: counted in workspace_bytes. */
+/* Memory of libraries and layers, other than vectors; counted in workspace_bytes. */
 void *cuda_take(struct device *d, size_t bytes);
 void cuda_give(struct device *d, void *p, size_t bytes);
-/* Gives it back when no graph can use it any more. */
+/* Frees it when no graph can use it any more. */
 void cuda_retire(struct device *d, void *p, size_t bytes);
-/* The workspace, of so many bytes at least; what is in it is gone at the next operation. */
+/* The workspace, of at least this size; the next operation may overwrite it. */
 void *cuda_workspace(struct device *d, size_t bytes);
-/* It, and counters, for sums over blocks. */
+/* The workspace and counters, for sums over blocks. */
 struct cuda_stage {
 	float *partial;
 	unsigned *counter; /* [CUDA_COUNTERS] */
 };
 struct cuda_stage cuda_stage_of(struct device *d, size_t bytes);
-/* The array, on the device; NULL for NULL. */
+/* The copy of the host array on the device; NULL for NULL. */
 const void *cuda_brought(struct device *d, const void *array, size_t bytes);
 void cuda_memory_close(struct device *d);
 void cuda_sync(struct device *d);
@@ -199,16 +199,16 @@ void cuda_tally(struct device *d, struct tally *out);
 
 void cuda_branch_open(struct device *d);
 void cuda_branch_close(struct device *d);
-/* What is queued from here to leave is on the branch; false: there is none now. */
+/* Work that is queued from now until cuda_branch_leave is on the branch; false: no branch. */
 bool cuda_branch_enter(struct device *d);
-/* What was queued reads these two; NULL = nothing. */
+/* a, b: memory that the queued work reads; NULL = none. */
 void cuda_branch_leave(struct device *d, const void *a, size_t a_bytes, const void *b,
 		       size_t b_bytes);
-/* What is queued from here on comes after all of the branch; before: if that reads these bytes. */
+/* Later work waits for the branch; cuda_join_before: only if the branch reads these bytes. */
 void cuda_join(struct device *d);
 void cuda_join_before(struct device *d, const void *p, size_t bytes);
 
-/* ---- Operations: those of the list, and what they share -------------------- */
+/* ---- Operations of the list, and functions that they share ----------------- */
 
 #define CUDA_OP(name, params, ...) void cuda_##name params;
 DEVICE_OPS(CUDA_OP)
@@ -219,21 +219,21 @@ DEVICE_LAYERS(CUDA_LAYER)
 
 void cuda_bias(struct device *d, float *y, const float *b, bool relu, size_t rows, size_t n);
 
-/* A matrix that goes into another of more or fewer rows and columns: what that has more is 0. */
+/* Copies a matrix to one with more or fewer rows and columns; additional ones are 0. */
 struct cuda_piece {
 	const void *from;
 	void *to;
 	unsigned from_rows, from_columns, to_rows, to_columns;
 };
-/* n of them, of floats or bf16. */
+/* Copies n pieces, of floats or bf16. */
 void cuda_move(struct device *d, const struct cuda_piece *p, size_t n, bool from_bf16,
 	       bool to_bf16);
 
-/* Gradients of convolutions' weights are where they belong. After cuda_join. */
+/* Copies gradients of convolutions' weights to the parameters' gradient. After cuda_join. */
 void cuda_conv_settle(struct device *d);
-/* These floats are freed. */
+/* Called before these floats are freed. */
 void cuda_conv_forget(struct device *d, const float *p, size_t n);
-/* What is queued from here on may write any floats: copies of weights are not as they are then. */
+/* Work that is queued now may write any floats: copies of weights are then outdated. */
 static inline void cuda_writes(struct device *d)
 {
 	cuda_of(d)->written++;
@@ -241,9 +241,9 @@ static inline void cuda_writes(struct device *d)
 
 /* ---- Graphs and peers ------------------------------------------------------ */
 
-/* What a graph finds changed at each launch. */
+/* Sets struct cuda_now for the next launch. */
 void cuda_set_step(struct device *d);
-/* The turn goes to pinned host memory; by a kernel, so that none waits for a copy engine. */
+/* Writes the turn to pinned host memory; by a kernel, because a copy might wait for an engine. */
 void cuda_mark(struct device *d, uint32_t *host);
 void cuda_graph(struct device *d, size_t key, void (*body)(void *ctx), void *ctx);
 void cuda_event_record(struct device *d, size_t i);

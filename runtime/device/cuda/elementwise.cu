@@ -1,5 +1,5 @@
 /*
- * elementwise.cu - y[i] = f(y[i], x[i], i), of floats and of activations; and the optimiser.
+ * elementwise.cu - y[i] = f(y[i], x[i], i), for floats and for activations; and the optimiser.
  */
 #include "runtime/device/cuda/kernel.h"
 
@@ -18,7 +18,7 @@ template <typename F> struct map {
 	}
 };
 
-/* x may be y, for functions that look at one of them only. */
+/* x may be y, for functions that use only one of them. */
 template <typename T, typename F> void map_all(struct device *d, T *y, const T *x, size_t n, F f)
 {
 	for_each<wide<T>>(d, true, n, map<F>{f}, y, x);
@@ -39,8 +39,8 @@ template <rule_kind R> __device__ moving rule_of(moving f, rule by, moving_step 
 }
 
 template <rule_kind R, int MOMENTS> struct stepping {
-	const struct cuda_now *step; /* not NULL: what changes is there */
-	const float *square;         /* as the device has them */
+	const struct cuda_now *step; /* values of this step; NULL: they are in `now` */
+	const float *square;         /* as in struct device */
 	float most;
 	moving_step now;
 	rule by;
@@ -74,7 +74,7 @@ template <rule_kind R, int MOMENTS> struct stepping {
 	}
 };
 
-/* Of one block, which goes over all of x: sums in float64, in the same order every time. */
+/* One block sums all of x, in float64, always in the same order. */
 __global__ void __launch_bounds__(THREADS) add_squares(float *y, const float *x, size_t n)
 {
 	double *of = shared_doubles(), sum = 0;
@@ -118,7 +118,7 @@ void cuda_axpy(struct device *d, float *y, float a, const float *x, size_t n)
 	map_all(d, y, x, n, [=] __device__(float to, float by, size_t) { return to + a * by; });
 }
 
-/* A NaN stays one. */
+/* A NaN stays a NaN. */
 void cuda_relu(struct device *d, float *y, size_t n)
 {
 	map_activation(d, y, y, n,
@@ -162,7 +162,7 @@ void cuda_gelu_grad(struct device *d, float *dy, const float *x, size_t n)
 	});
 }
 
-/* In a graph that is kept, the key is not what it was when the graph was captured. */
+/* In a captured graph the key is read from memory, because each launch has another key. */
 void cuda_dropout(struct device *d, float *y, float p, uint64_t salt, size_t n)
 {
 	const struct cuda_now *step = d->in_graph ? &cuda_of(d)->state->step : NULL;
@@ -173,7 +173,7 @@ void cuda_dropout(struct device *d, float *y, float p, uint64_t salt, size_t n)
 	});
 }
 
-/* Neither is the learning rate. */
+/* In a captured graph so is the learning rate. */
 void cuda_step(struct device *d, float *x, float *a, float *b, const float *g,
 	       const struct rule *by, size_t n)
 {

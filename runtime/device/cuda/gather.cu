@@ -1,28 +1,28 @@
 /*
- * gather.cu - the rows of a mini-batch, gathered on the GPU from the data set, which was brought
- * there once. Their numbers travel as an argument, so that no memory of the host is read later.
+ * gather.cu - gathers the rows of a mini-batch on the GPU, which has a copy of the data set. The
+ * rows' numbers are an argument of the kernel: the GPU reads no host memory later.
  */
 #include "runtime/device/cuda/kernel.h"
 
 namespace
 {
-constexpr size_t ROWS = 960; /* of a launch */
+constexpr size_t ROWS = 960; /* per launch */
 struct row_numbers {
 	int32_t number[ROWS];
 };
 struct source {               /* on the device */
-	const uint8_t *bytes; /* [n x features], or NULL and */
+	const uint8_t *bytes; /* [n x features]; NULL: floats has them */
 	const float *floats;
 	const float *target; /* [n x targets] */
 	const float *mean;   /* [features]; NULL = 0 */
 	size_t features, targets;
-	float unit; /* of a byte */
+	float unit; /* value of byte 1 */
 	uint64_t key;
 	unsigned width, height, channels, pad; /* width 0: rows are taken as they are */
 	bool flip;
 };
 
-/* Pixel j of a row that has been moved and mirrored as crop says; -1: zero came in there. */
+/* Where pixel j of the cropped row comes from; -1: it is padding, 0. */
 __device__ inline long source_of(const source &from, unsigned j, const crop &c)
 {
 	unsigned channel = j % from.channels, pixel = j / from.channels;
@@ -75,7 +75,7 @@ void cuda_gather(struct device *d, float *x, float *y, const struct data *data,
 	from.target = brought(d, data->target, data->n * data_targets(data));
 	from.mean = t ? brought(d, t->mean, f) : NULL;
 	from.features = f;
-	from.targets = data_targets(data); /* at most as many */
+	from.targets = data_targets(data); /* at most f */
 	from.unit = data->tokens ? 1 : 1.0f / 255;
 	if (t && (t->pad || t->flip)) {
 		from.key = t->key;

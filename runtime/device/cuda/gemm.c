@@ -6,8 +6,7 @@
 #include <cublas_v2.h>
 #include <limits.h>
 
-/* cuBLAS has matrices column by column: what it is given is the transpose of everything, y^T =
- * op(b)^T op(a)^T. */
+/* cuBLAS stores matrices by columns and therefore computes the transpose: y^T = op(b)^T op(a)^T. */
 static void multiply(struct device *d, void *y, cudaDataType_t y_type, bool at, const void *a,
 		     bool bt, const void *b, cudaDataType_t type, int m, int n, int k)
 {

@@ -1,16 +1,16 @@
 /*
- * graph.c - training steps kept as CUDA graphs.
+ * graph.c - captures training steps as CUDA graphs.
  *
- * A training step is some hundred short kernels, and launching them one by one takes longer than
- * they run. So a body is run twice at most: once as it is, in which everything is made that is made
- * lazily, and once while the stream is captured as a CUDA graph, which every later step launches as
- * a whole. What changes from step to step then is in device memory: the learning rate and the key
- * of random numbers in struct device_state, written by step. Counted for ResNet-32: 229 operations
- * in the graph, 4 to 6 more where it is padded or in bf16; with a batch of 128, they read and write
- * 2.65 GB of activations in float32, half of that in bf16.
+ * A training step is some hundred short kernels; launching them one by one takes longer than
+ * running them. Therefore a body runs twice: first normally, which allocates and chooses everything
+ * that is made lazily; then while the stream is captured as a CUDA graph. Each later step launches
+ * this graph. The learning rate and the key of random numbers change from step to step; they are in
+ * device memory (struct device_state), written before each launch. Counted for ResNet-32: 229
+ * operations in the graph, 4 to 6 more if it is padded or in bf16. With a batch of 128 they read
+ * and write 2.65 GB of activations in float32, half of that in bf16.
  *
- * With MVBENCH_CUDA_GRAPHS=0, or where a library makes a call that cannot be captured, each step
- * calls the body.
+ * With MVBENCH_CUDA_GRAPHS=0, or if a library makes a call that cannot be captured, each step calls
+ * the body.
  */
 #include "runtime/device/cuda/cuda.h"
 
@@ -21,7 +21,7 @@
 
 struct kept_graph {
 	size_t key;
-	cudaGraphExec_t exec; /* NULL: its body has run once */
+	cudaGraphExec_t exec; /* NULL: not captured yet */
 };
 
 static struct kept_graph *graph_of(struct cuda *c, size_t key, bool *is_new)
@@ -43,7 +43,7 @@ static void run(struct device *d, void (*body)(void *ctx), void *ctx)
 	cuda_conv_settle(d);
 }
 
-/* NULL: something in the body cannot be captured, and from here on nothing is. */
+/* NULL: a call in the body cannot be captured; from now on no body is. */
 static cudaGraphExec_t capture(struct device *d, void (*body)(void *ctx), void *ctx)
 {
 	struct cuda *c = cuda_of(d);
@@ -60,7 +60,7 @@ static cudaGraphExec_t capture(struct device *d, void (*body)(void *ctx), void *
 		TRY_CUDA(d, cudaGraphDestroy(graph));
 	if (!c->uncaptured)
 		return exec;
-	cudaGetLastError(); /* one that stays comes back at the next call, and ends the run */
+	cudaGetLastError(); /* a persistent error returns at the next call, and ends the run */
 	fprintf(stderr,
 		"mvbench: steps cannot be kept as a graph and are launched piece by piece, "
 		"which is slower: %s\n",
@@ -85,13 +85,13 @@ void cuda_graph(struct device *d, size_t key, void (*body)(void *ctx), void *ctx
 		run(d, body, ctx);
 	d->in_graph = false;
 	if (is_new && c->switched)
-		c->graphs--; /* once more as it is, before it is captured */
+		c->graphs--; /* the body must run again before it is captured */
 	if (g->exec)
 		TRY_CUDA(d, cudaGraphLaunch(g->exec, c->stream));
 }
 
-/* The turn's number arrives in host memory when chain and branch come to this place. A CUDA event
- * could still be the record of the launch before, until the graph gets to where it records it. */
+/* Writes the turn to host memory when chain and branch have reached this place. A CUDA event would
+ * not do: until the graph records it again, it may show the record of the launch before. */
 void cuda_event_record(struct device *d, size_t i)
 {
 	struct cuda *c = cuda_of(d);
@@ -111,7 +111,7 @@ void cuda_event_wait(struct device *d, size_t i)
 		cudaError_t status = cudaStreamQuery(c->stream);
 		bool there = __atomic_load_n(&c->event[i], __ATOMIC_ACQUIRE) == c->turn;
 		if (status == cudaErrorNotReady)
-			cudaGetLastError(); /* it is kept as if it were an error */
+			cudaGetLastError(); /* clears the status, which CUDA keeps like an error */
 		else
 			TRY_CUDA(d, status);
 		CHECK(status == cudaErrorNotReady || there, "event %zu was never recorded", i);

@@ -1,10 +1,10 @@
 /*
- * kernel.h - what the kernels of the CUDA device are made of.
+ * kernel.h - building blocks of the kernels of the CUDA device.
  *
- * All of them are bound by memory: they read 16 bytes a thread at once where addresses and lengths
- * allow it (V numbers, a pack), one number otherwise. Sums over rows are made in two stages: every
- * block writes what it has, and the one that is done last adds this up, in an order that never
- * changes. Every operation queues its work on the stream and returns.
+ * All kernels are memory-bound: a thread reads 16 bytes at once (V numbers, a pack) if addresses
+ * and lengths allow it, otherwise one number. Sums over rows have two stages: each block writes its
+ * sum, and the last block to finish adds these, always in the same order. Every operation queues
+ * its work on the stream and returns.
  */
 #ifndef KERNEL_H
 #define KERNEL_H
@@ -21,7 +21,7 @@
 	kernel<<<blocks, threads, 0, stream>>>(__VA_ARGS__)
 #endif
 
-/* On the device's stream. */
+/* Launches on the device's stream. */
 #define QUEUE(d, kernel, blocks, threads, ...) \
 	do { \
 		LAUNCH(kernel, blocks, threads, cuda_of(d)->stream, __VA_ARGS__); \
@@ -94,7 +94,7 @@ inline unsigned blocks_for(size_t threads, size_t most)
 	return (unsigned)(blocks < 1 ? 1 : blocks < most ? blocks : most);
 }
 
-/* Does what follows with T as the type of the device's activations. */
+/* Runs the code with T as the type of the device's activations. */
 #define OF_TYPE(d, ...) \
 	do { \
 		if (cuda_of(d)->bf16) { \
@@ -105,7 +105,7 @@ inline unsigned blocks_for(size_t threads, size_t most)
 			__VA_ARGS__; \
 		} \
 	} while (0)
-/* The same for its packs: V is wide where `wide_too` holds for T, else 1. */
+/* The same for packs: V is wide<T> if `wide_too` holds for T, otherwise 1. */
 #define OF_PACK(d, wide_too, ...) \
 	OF_TYPE( \
 		d, \
@@ -119,12 +119,12 @@ inline unsigned blocks_for(size_t threads, size_t most)
 
 /* ---- All floats ---------------------------------------------------------- */
 
-/* Of what begins at numbers i .. i + V - 1. */
+/* Stands for the numbers i .. i + V - 1. */
 template <int V> struct at {
 	size_t i;
 };
 
-/* f(at, p ...): for packs, and then, number by number, for what is left after the last. */
+/* f(at, p ...): for packs, then one by one for the numbers after the last pack. */
 template <int V, typename F, typename... P>
 __global__ void __launch_bounds__(THREADS) each(size_t n, F f, P... p)
 {
@@ -136,7 +136,7 @@ __global__ void __launch_bounds__(THREADS) each(size_t n, F f, P... p)
 		f(at<1>{i}, p...);
 }
 
-/* p: arrays of n, or NULL. Packs of V where all of them allow it, and `packed`. */
+/* p: arrays of n, or NULL. Uses packs of V if all are aligned and `packed` is set. */
 template <int V, typename F, typename... P>
 void for_each(struct device *d, bool packed, size_t n, F f, P... p)
 {
@@ -148,7 +148,7 @@ void for_each(struct device *d, bool packed, size_t n, F f, P... p)
 		QUEUE(d, (each<1, F, P...>), blocks_for(n, MAP_BLOCKS), THREADS, n, f, p...);
 }
 
-/* ---- Of a warp: every thread of it comes here, and gets what all have ------ */
+/* ---- Over a warp: all its threads must call, and all get the result -------- */
 
 constexpr unsigned WARPS = THREADS / 32, ALL = 0xffffffffu;
 
@@ -170,9 +170,9 @@ __device__ inline float warp_max(float x)
 
 /* ---- Sums of a block, and of blocks -------------------------------------- */
 
-/* Shared memory is had from plain functions: two templates that each declare some would not be
- * portable to a compiler that only emulates it. */
-constexpr int SUMS = 2; /* the most of a job */
+/* Plain functions provide shared memory: declarations in several templates would not be portable to
+ * a compiler that only emulates it. */
+constexpr int SUMS = 2; /* most sums of a job */
 __device__ inline float *shared_floats()
 {
 	__shared__ float all[SUMS * wide<bf16> * THREADS];
@@ -189,8 +189,8 @@ __device__ inline bool *shared_flag()
 	return &one;
 }
 
-/* Of M arrays s[THREADS], whose thread t stands in lane t / groups: the first lane gets the sum
- * over all. Every thread of the block comes here. */
+/* Sums M arrays s[THREADS] over lanes, where thread t is in lane t / groups; the first lane gets
+ * the sum. All threads of the block must call. */
 template <int M, typename S>
 __device__ inline void block_reduce(S *s, unsigned lane, unsigned lanes, unsigned groups)
 {
@@ -206,8 +206,8 @@ __device__ inline void block_reduce(S *s, unsigned lane, unsigned lanes, unsigne
 	}
 }
 
-/* Is this block the last of its row of the grid to come here? What the others wrote before can then
- * be read. Every thread of the block comes here. */
+/* Is this block the last of its row of the grid to call? It can then read what the others wrote
+ * before. All threads of the block must call. */
 __device__ inline bool last_block(unsigned *counter)
 {
 	bool *last = shared_flag();

@@ -1,6 +1,6 @@
 /*
- * loss.cu - losses and their gradients. Sums are float64 over warps and blocks; the block that is
- * done last adds up what all have written, so that a loss costs one launch.
+ * loss.cu - losses and their gradients. Sums are float64 over warps and blocks. The last block to
+ * finish adds the sums of all blocks: a loss costs one launch.
  */
 #include "runtime/device/cuda/kernel.h"
 
@@ -10,7 +10,7 @@ namespace
 {
 constexpr unsigned TALLY_BLOCKS = 128;
 
-/* Called by all threads of a block; loss and correct are those of thread 0 alone. */
+/* All threads of a block must call; only thread 0's loss and correct count. */
 __device__ inline void tally_add(double loss, unsigned long long correct, size_t rows,
 				 double divisor, cuda_losses *tally, cuda_stage stage)
 {
@@ -34,8 +34,8 @@ __device__ inline void tally_add(double loss, unsigned long long correct, size_t
 	tally->rows += rows;
 }
 
-/* A warp a row. A NaN among the scores is no maximum, but makes the sum a NaN; an infinity does so
- * too, as inf - inf. The first among equals is the answer, and no answer beats a NaN. */
+/* One warp per row. A NaN among the scores is never the maximum, but makes the sum a NaN; so does
+ * an infinity, by inf - inf. Among equal scores the first wins; with a NaN none wins. */
 template <typename T>
 __global__ void __launch_bounds__(THREADS)
 	softmax_xent(T *z, const float *target, size_t rows, size_t n, float over,
@@ -109,7 +109,7 @@ struct cuda_stage tally_stage(struct device *d)
 
 } // namespace
 
-/* A label that is no class cannot be checked from here: its loss is a NaN, which ends the run. */
+/* The host cannot check labels here: an invalid one makes the loss a NaN, which ends the run. */
 void cuda_softmax_xent(struct device *d, float *z, const float *target, size_t rows, size_t n,
 		       float over)
 {

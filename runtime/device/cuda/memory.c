@@ -1,6 +1,6 @@
 /*
- * memory.c - memory of a GPU: of vectors, of what libraries and layers need beside them, of host
- * arrays that are brought here once and stay; and copies, which the host waits for.
+ * memory.c - memory of a GPU: for vectors, for libraries and layers, for copies of host arrays; and
+ * copies from and to the host, which the host waits for.
  */
 #include "runtime/device/cuda/cuda.h"
 
@@ -9,7 +9,7 @@
 
 enum { LEAST_WORKSPACE = 1 << 20 };
 
-struct resident { /* a host array, brought here */
+struct resident { /* a host array that has a copy here */
 	const void *host;
 	size_t bytes;
 	uint64_t print;
@@ -63,7 +63,7 @@ void cuda_retire(struct device *d, void *p, size_t bytes)
 	c->retired[c->retired_n++] = p;
 }
 
-/* It at least doubles, so that all that are retired are no larger than the one in use. */
+/* It at least doubles: all retired ones together are then smaller than the current one. */
 void *cuda_workspace(struct device *d, size_t bytes)
 {
 	struct cuda *c = cuda_of(d);
@@ -85,7 +85,7 @@ struct cuda_stage cuda_stage_of(struct device *d, size_t bytes)
 				   .counter = cuda_of(d)->state->counter};
 }
 
-/* Whoever waits may have others write what is here: MPI does. */
+/* After a sync others, such as MPI, may write the device's memory. */
 void cuda_sync(struct device *d)
 {
 	cuda_writes(d);
@@ -140,9 +140,9 @@ void cuda_tally(struct device *d, struct tally *out)
 		.loss = t.loss, .correct = (int64_t)t.correct, .rows = (int64_t)t.rows};
 }
 
-/* ---- Host arrays, brought here ------------------------------------------- */
+/* ---- Copies of host arrays ----------------------------------------------- */
 
-/* A few words of an array: they tell apart two sets that were loaded to the same place. */
+/* A hash of a few words of an array, to distinguish data sets loaded to the same address. */
 static uint64_t fingerprint_of(const void *array, size_t bytes)
 {
 	enum { WORDS = 16 };

@@ -1,6 +1,6 @@
 /*
- * move.cu - matrices that become wider, narrower or of another type: what cuDNN is given of weights
- * and images, and what comes back. Many small ones in one launch.
+ * move.cu - copies matrices to wider or narrower ones or to another type: weights and images for
+ * cuDNN, and its results. One launch copies many small matrices.
  */
 #include "runtime/device/cuda/kernel.h"
 
@@ -8,8 +8,8 @@
 
 namespace
 {
-constexpr size_t PIECES = 100;        /* of a launch: with it, its arguments are below 4 KiB */
-constexpr unsigned PIECE_BLOCKS = 32; /* the most of one of several */
+constexpr size_t PIECES = 100;        /* per launch, whose arguments are then below 4 KiB */
+constexpr unsigned PIECE_BLOCKS = 32; /* most blocks of a piece, if there are several */
 struct pieces {
 	cuda_piece one[PIECES];
 };

@@ -1,8 +1,8 @@
 /*
- * norm.cu - batch normalisation on the GPU: it reads x twice and writes y (and reads what it adds);
- * its gradient reads dy, x and (with relu) y twice and writes dx, or with `adds` reads y once and
- * writes dy besides. cuDNN's would need more passes, as it cannot be fused with what a residual
- * block adds.
+ * norm.cu - batch normalisation on the GPU. It reads x twice, and what it adds, and writes y. Its
+ * gradient reads dy, x and (with relu) y twice and writes dx; with `adds` it reads y once and also
+ * writes dy. cuDNN's would need more passes, because it cannot be fused with the addition of a
+ * residual block.
  */
 #include "runtime/device/cuda/columns.h"
 
@@ -10,8 +10,8 @@
 
 namespace
 {
-/* Squares are those of the distance from the first row, so that little cancels where the mean is
- * far from zero. */
+/* Squares are of the distance from the first row, to avoid cancellation if the mean is far from
+ * zero. */
 template <typename T, int V> struct statistics_job : reads_one<T, V> {
 	static constexpr int sums = 2;
 	float *at, *running;
@@ -40,7 +40,7 @@ template <typename T, int V> struct statistics_job : reads_one<T, V> {
 	{
 		double d = total[0] / rows, variance = total[THREADS] / rows - d * d;
 		float mean = (float)(number(this->x[c]) + d);
-		float var = variance < 0 ? 0 : (float)variance; /* a NaN stays one */
+		float var = variance < 0 ? 0 : (float)variance; /* a NaN stays a NaN */
 
 		at[c] = mean;
 		at[n + c] = 1 / sqrtf(var + epsilon);
@@ -54,7 +54,7 @@ template <typename T, int V> struct norm_job {
 	const T *x, *more;
 	const float *scale, *at;
 	float epsilon;
-	bool training, relu; /* training: at has inverse deviations, else variances */
+	bool training, relu; /* training: at has inverse deviations; otherwise variances */
 	size_t n;
 	struct kept {
 		float mean[V], a[V], beta[V];
@@ -92,7 +92,7 @@ template <typename T, int V> struct norm_job {
 	}
 };
 
-/* What both passes of the gradient read: dy, masked by y where that is not NULL, and x. */
+/* Both passes of the gradient read x and dy, which y masks if it is not NULL. */
 template <typename T, int V> struct masked_job {
 	const T *given, *x, *y;
 	const float *at;
@@ -115,7 +115,7 @@ template <typename T, int V> struct masked_job {
 	}
 };
 
-/* Sums for dscale; back: the masked dy is written back. */
+/* Sums for dscale; back: writes the masked dy back. */
 template <typename T, int V> struct norm_grad_scale_job : masked_job<T, V> {
 	static constexpr int sums = 2;
 	float *dscale;
@@ -241,8 +241,8 @@ void cuda_norm_forward(struct device *d, void *norm, float *y, const float *x, c
 	});
 }
 
-/* The first pass needs y to mask dy. It writes that back where the shortcut wants it; then the
- * second pass finds it masked. */
+/* The first pass uses y to mask dy. With a shortcut it writes the masked dy back, and the second
+ * pass reads that. */
 void cuda_norm_backward(struct device *d, void *norm, float *dx, float *dscale, float *dy,
 			const float *x, const float *y, const float *scale, size_t rows)
 {

@@ -1,6 +1,6 @@
 /*
- * peers.c - what a GPU offers to other processes and to the network: memory that copies are fast
- * to, memory that peers map, and NCCL. The host waits for all of it; table.cu has the kernels.
+ * peers.c - what a GPU offers to other processes and to the network: host memory with fast copies,
+ * memory that peers map, and NCCL. table.cu has the kernels.
  */
 #include "runtime/device/cuda/cuda.h"
 
@@ -31,7 +31,7 @@ static void cuda_aside(struct device *d, bool on)
 	c->aside = on;
 }
 
-/* Small allocations share a piece of SHARED bytes, which a peer would map as a whole. */
+/* CUDA puts small allocations into one block of this size, which a peer would map as a whole. */
 enum { SHARED = 2 << 20 };
 
 static float *cuda_shared_new(struct device *d, size_t n, unsigned char handle[PEER_HANDLE_BYTES])
@@ -47,7 +47,7 @@ static float *cuda_shared_new(struct device *d, size_t n, unsigned char handle[P
 	cudaError_t status = cudaIpcGetMemHandle(&ipc, p);
 
 	if (status != cudaSuccess)
-		cudaGetLastError(); /* zeros: nobody can map it */
+		cudaGetLastError(); /* zeros: it cannot be mapped */
 	else
 		memcpy(handle, &ipc, sizeof ipc);
 	return p;
@@ -93,8 +93,8 @@ static char *cuda_nccl_id(struct device *d, unsigned char id[NCCL_ID_BYTES])
 	return NULL;
 }
 
-/* NCCL is told not to block, as a rank that cannot join would leave the others waiting for ever.
- * What is under way is over now, or, too late, still ncclInProgress. */
+/* Waits for a pending operation. NCCL does not block, because one rank that cannot join would make
+ * the others wait for ever. Still ncclInProgress: it did not end in time. */
 static ncclResult_t settled(ncclComm_t comm, ncclResult_t status, double within_s)
 {
 	struct timespec began, now;

@@ -1,6 +1,6 @@
 /*
- * pool.cu - poolings and shortcuts on the GPU, [rows x height x width x channels]. cuDNN's poolings
- * do not settle ties: here the first of equal numbers in a window gets the gradient.
+ * pool.cu - poolings and shortcuts on the GPU, [rows x height x width x channels]. Among equal
+ * numbers in a window the first gets the gradient; cuDNN's poolings do not define which.
  */
 #include "runtime/device/cuda/kernel.h"
 
@@ -13,7 +13,7 @@ struct geometry {
 	unsigned in_height, in_width, in_channels, out_height, out_width, out_channels;
 	unsigned size = 1, stride = 1, pad = 0; /* of windows */
 	bool average = false;
-	/* Where a pixel begins. */
+	/* The index of a pixel's first number. */
 	__device__ size_t in(size_t r, unsigned h, unsigned w) const
 	{
 		return ((r * in_height + h) * in_width + w) * in_channels;
@@ -30,8 +30,8 @@ template <int V> struct spot {
 	unsigned h, w, c;
 };
 
-/* f(spot, g, p ...) for all of rows images: a block a row (blockIdx.y), a thread a pack of one
- * image (blockIdx.x). */
+/* f(spot, g, p ...) for all `rows` images: blockIdx.y is the row, and each thread has one pack of
+ * an image. */
 template <int V, typename F, typename... P>
 __global__ void __launch_bounds__(THREADS)
 	each_spot(unsigned height, unsigned width, unsigned channels, size_t rows, F f, geometry g,
@@ -55,7 +55,7 @@ void for_spots(struct device *d, unsigned height, unsigned width, unsigned chann
 	      p...);
 }
 
-/* Of an image that comes in, or that goes out. */
+/* All spots of the input images, or of the output images. */
 #define FOR_INS(d, g, rows, ...) \
 	for_spots<V>(d, (g).in_height, (g).in_width, (g).in_channels, rows, __VA_ARGS__)
 #define FOR_OUTS(d, g, rows, ...) \
@@ -91,8 +91,8 @@ struct pooled {
 	}
 };
 
-/* Is pixel (h, k), which equals y, the first of the window from (top, left) that does? from: this
- * channel's. */
+/* Is pixel (h, k), which equals y, the first such pixel of the window at (top, left)? from: the
+ * image, at this channel. */
 template <typename T>
 __device__ inline bool first_of(const T *from, const geometry &g, int top, int left, int h, int k,
 				float y)
@@ -108,7 +108,7 @@ __device__ inline bool first_of(const T *from, const geometry &g, int top, int l
 	return true;
 }
 
-/* What a pixel gets from all windows that it lies in: nothing is added in memory. */
+/* Sums a pixel's gradient over all windows that contain it, without additions in memory. */
 struct pooled_grad {
 	template <int V, typename T>
 	__device__ void operator()(spot<V> i, const geometry &g, T *dx, const T *dy, const T *x,
@@ -159,8 +159,7 @@ struct shortcut {
 	template <int V, typename T>
 	__device__ void operator()(spot<V> o, const geometry &g, T *y, const T *x) const
 	{
-		unsigned c =
-			o.c - (g.out_channels - g.in_channels) / 2; /* wraps before the first */
+		unsigned c = o.c - (g.out_channels - g.in_channels) / 2; /* wraps around below 0 */
 
 		copy_if<V>(c < g.in_channels, y + g.out(o.r, o.h, o.w) + o.c,
 			   x + g.in(o.r, o.h * g.stride, o.w * g.stride) + c);

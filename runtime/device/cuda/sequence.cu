@@ -1,6 +1,6 @@
 /*
- * sequence.cu - what transformers compute, on the GPU: embeddings, layer normalisation and causal
- * attention. Each sum is made by one block or one warp, in the same order every time.
+ * sequence.cu - the operations of transformers on the GPU: embeddings, layer normalisation and
+ * causal attention. One block or one warp computes each sum, always in the same order.
  */
 #include "runtime/device/cuda/kernel.h"
 
@@ -13,7 +13,7 @@ constexpr unsigned MOST = 4096; /* blocks */
 
 /* ---- Embeddings ---------------------------------------------------------- */
 
-/* A token that is none makes the loss a NaN, which ends the run. */
+/* An invalid token makes the loss a NaN, which ends the run. */
 template <typename T>
 __global__ void __launch_bounds__(THREADS)
 	embed(T *y, const T *token, const float *table, const float *place, size_t rows,
@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(THREADS)
 	}
 }
 
-/* A block a token, and then a block a place: it looks for its rows one after the other. */
+/* One block per token, then one per place; a block searches its rows one after the other. */
 template <typename T>
 __global__ void __launch_bounds__(THREADS)
 	embed_grad(float *dtable, float *dplace, const T *dy, const T *token, size_t rows,
@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(THREADS)
 	}
 }
 
-/* ---- Layer normalisation: a warp a row ----------------------------------- */
+/* ---- Layer normalisation: one warp per row ------------------------------- */
 
 template <typename T>
 __global__ void __launch_bounds__(THREADS)
@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(THREADS)
 	}
 }
 
-/* A thread a column. */
+/* One thread per column. */
 template <typename T>
 __global__ void __launch_bounds__(THREADS)
 	layer_norm_dscale(float *dscale, const T *dy, const T *x, const float *stat, size_t rows,
@@ -121,14 +121,14 @@ __global__ void __launch_bounds__(THREADS)
 	dscale[n + j] = dbeta;
 }
 
-/* ---- Attention: a block a head of a row of data -------------------------- */
+/* ---- Attention: one block per head of a row of data ---------------------- */
 
 struct sizes {
 	unsigned places, heads, width;
 	float scale;
 };
 
-/* What belongs to block b: p[places x places], and q; k and v follow. */
+/* Offsets for block b: of p[places x places], and of q in x; k and v follow q. */
 template <typename T> struct head {
 	size_t p, x, y, ld, ldy;
 	__device__ head(const sizes &s, unsigned b)

@@ -6,7 +6,7 @@
 
 namespace
 {
-/* What is not used is NULL; in may be out. */
+/* Unused pointers are NULL; in may be out. */
 __global__ void __launch_bounds__(THREADS)
 	apply(op_kind kind, updater_kind updater, float *w, float *kept, const float *bak,
 	      float *pulled, const float *in, float *out, push by, float tau, bool keep, size_t n,

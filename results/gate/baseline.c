@@ -1,7 +1,7 @@
 /*
- * baseline.c - named baselines: what finished runs came to, for later ones to be held to.
+ * baseline.c - named baselines: results of finished runs, with which later runs are compared.
  *
- * A cell is a configuration without its seed, known by its hash with seed 0.
+ * A cell is a configuration without its seed. Its identity is its hash with seed 0.
  */
 #include "results/gate/gate.h"
 
@@ -21,7 +21,7 @@ char *gate_config(struct store *s, const char *options, int64_t seed, const stru
 {
 	struct settings all = {.setting = NULL};
 	for (const struct option *o = run_options; o->name; o++)
-		if (o->core.earlier) /* what does not stand there is as it was then */
+		if (o->core.earlier) /* a missing option has its earlier value */
 			settings_add(&all, must(strdup(o->name)), must(strdup(o->core.earlier)));
 	struct sql q = sql_select(s, "SELECT key, atom FROM json_each(?1)", "t", options);
 	while (sql_next(&q))
@@ -44,7 +44,7 @@ struct option_writer {
 static void write_option(void *ctx, const char *part, const struct option *o, const char *value)
 {
 	struct option_writer *w = ctx;
-	bool needed = strcmp(o->name, "init-from") == 0 && *value; /* where initial-model lies */
+	bool needed = strcmp(o->name, "init-from") == 0 && *value; /* the file of initial-model */
 	if ((!option_decides(o, value) && !needed) || o->core.repeats ||
 	    option_follows(w->config, part, o))
 		return;
@@ -117,7 +117,7 @@ static char *save_run(struct store *s, struct sql *insert, int64_t id)
 				(long long)id, (long long)id);
 }
 
-/* The newest finished run of every cell and seed that was asked for. */
+/* Saves the newest finished run of every selected cell and seed. */
 static char *save_runs(struct store *s, const struct gate_options *o, int64_t *runs)
 {
 	char *choice AUTOFREE =
@@ -141,8 +141,8 @@ static char *save_runs(struct store *s, const struct gate_options *o, int64_t *r
 			o->save, s->path);
 }
 
-/* A difference needs a spread to be seen against: at least SEEDS_MIN seeds a cell. Simulations of
- * time alone have none. */
+/* A test needs the spread of a cell: at least SEEDS_MIN seeds. Simulations of time alone have no
+ * spread. */
 static char *check_seeds(struct store *s, const char *name)
 {
 	struct sql q AUTODONE = sql_select(s, seeds_sql, "ti", name, (int64_t)SEEDS_MIN);
@@ -191,7 +191,7 @@ char *baseline_save(struct store *s, const struct gate_options *o)
 	return NULL;
 }
 
-/* ---- Finding, listing, taking away --------------------------------------- */
+/* ---- Finding, listing, deleting ------------------------------------------- */
 
 char *baseline_find(struct store *s, const char *option, const char *name)
 {

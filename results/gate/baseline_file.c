@@ -1,7 +1,7 @@
 /*
- * baseline_file.c - a baseline as a text file that lives beside the code: JSON Lines, a header and
- * one line a run, in a fixed order, each number with the digits that read back as the same double.
- * So two versions of it differ in the lines of the runs that differ.
+ * baseline_file.c - a baseline as a text file that is kept with the code: JSON Lines, a header and
+ * one line for each run, in a fixed order. Each number has the digits that read back as the same
+ * double. Two versions of the file therefore differ in the lines of the runs that differ.
  */
 #include "results/gate/gate.h"
 
@@ -12,7 +12,7 @@
 
 enum { FILE_VERSION = 2, LINE_BYTES_MAX = 1 << 20 };
 
-/* The columns of baseline that travel, in this order; the others follow from them. */
+/* The columns of baseline that the file contains, in this order; the others follow from them. */
 static const struct field {
 	const char *name, *type; /* as json_each has it */
 	bool needed;
@@ -44,7 +44,7 @@ static char *field_names(const char *before)
 	return text_close(&t);
 }
 
-/* What is not known has no field. A real number is never taken for a whole one. */
+/* An unknown value has no field. A real number always has a point or an exponent. */
 static void write_run(FILE *f, const struct sql *q)
 {
 	const char *separator = "{";
@@ -102,8 +102,8 @@ struct reader {
 	FILE *file;
 	char *line;
 	size_t room;
-	int64_t version;                /* 1: what it calls train_loss is the running loss */
-	int64_t number, runs, promised; /* lines from 1; runs read, and those of the header */
+	int64_t version;                /* 1: its train_loss is the running loss */
+	int64_t number, runs, promised; /* lines from 1; runs read, and runs in the header */
 	char *name, *made;
 };
 
@@ -113,7 +113,7 @@ static char *at_line(const struct reader *r, char *what)
 	return sentence("%s:%lld: %s", r->path, (long long)r->number, said);
 }
 
-/* *more: is there another line? It is JSON, and an object. */
+/* *more: is there another line? Checks that the line is a JSON object. */
 static char *next_line(struct reader *r, bool *more)
 {
 	int64_t good = 0;
@@ -171,7 +171,7 @@ static const struct field *field_find(const char *name)
 	return NULL;
 }
 
-/* NULL, or what is wrong with it: of the right kind, and in its range? */
+/* NULL, or a sentence: the field has another type, or is out of range. */
 static char *check_field(const struct field *f, const char *key, const char *type, double x)
 {
 	bool whole = strcmp(type, "integer") == 0;
@@ -193,7 +193,7 @@ static int parameter_of(const struct sql *insert, const struct field *f)
 	return sql_parameter(insert, name);
 }
 
-/* One field of a line, bound to the parameter of its name. */
+/* Binds one field of a line to the parameter of its name. */
 static char *bind_field(const struct reader *r, const struct sql *q, struct sql *insert,
 			bool seen[FIELDS])
 {
@@ -209,7 +209,7 @@ static char *bind_field(const struct reader *r, const struct sql *q, struct sql 
 		return sentence("\"%s\" stands there twice", key);
 	seen[f - fields] = true;
 	int at = parameter_of(insert, f);
-	if (strcmp(f->type, "real") == 0) /* SQLite's reading can be a last bit off */
+	if (strcmp(f->type, "real") == 0) /* SQLite's parser can be wrong in the last bit */
 		sql_set(insert, at, "r", x);
 	else if (number)
 		sql_set(insert, at, "i", sql_int(q, 3));
@@ -234,8 +234,8 @@ static char *bind_fields(const struct reader *r, struct sql *insert)
 	return NULL;
 }
 
-/* The line's options must make the configuration that it says: else it was edited, or comes from
- * an mvbench with other options. cell gets its identity. */
+/* The line's options must make the configuration of its config_hash. Otherwise the line was edited,
+ * or comes from an mvbench with other options. cell gets the identity of the cell. */
 static char *check_options(const struct reader *r, char cell[17])
 {
 	struct config c AUTOCONFIG = {0};
@@ -254,7 +254,7 @@ static char *check_options(const struct reader *r, char cell[17])
 			sql_text(&q, 2));
 }
 
-/* No row comes of a run that is there. */
+/* Returns no row if the run is in the baseline already. */
 static char *insert_text(void)
 {
 	char *names AUTOFREE = field_names(""), *values AUTOFREE = field_names(":");
@@ -294,7 +294,7 @@ static char *read_runs(struct reader *r)
 	}
 }
 
-/* The same baseline again changes nothing; another of its name has to be meant. */
+/* Deletes the stored rows of this baseline. Another baseline of its name needs --replace. */
 static char *make_room(struct reader *r, const struct gate_options *o)
 {
 	int64_t other = 0;

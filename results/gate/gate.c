@@ -1,9 +1,9 @@
 /*
- * gate.c - mvbench check: are the results still what they were?
+ * gate.c - mvbench check: are the results as good as those of a baseline?
  *
- * For every run of a baseline, a cell and a seed, there is to be one that this program made since
- * (runs.c). Which run stands for which is kept in table `checked`, from where the views gate_*
- * compare (results/db/gate.sql).
+ * For every run of a baseline (a cell and a seed), the check needs a run that this program made
+ * since (runs.c). Table `checked` has the run for each of them, and the views gate_* compare
+ * (results/db/gate.sql).
  */
 #include "results/db/select.h"
 #include "results/gate/gate.h"
@@ -67,7 +67,7 @@ static const struct option options[] = {
 	OPTION(pairs, INT, "pairs", "6",
 	       "with --time: runs of each program for a cell; below 6 no interval holds 95 % "
 	       "[runs]",
-	       .min = 6, .max = 100), /* as far as median_rank always goes */
+	       .min = 6, .max = 100), /* all n that median_rank always has */
 	OPTION(min_time, REAL, "min-time", "5",
 	       "with --time: epochs that take less than this longer are none [%]", .min = 0,
 	       .max = 1e6),
@@ -81,7 +81,7 @@ static const struct option options[] = {
 
 /* ---- Deciding ------------------------------------------------------------ */
 
-/* Runs that were found rather than made can be of another model or data set, too. */
+/* Runs that were found rather than made can also be of another model or data set. */
 static char *check_found(const struct check *c)
 {
 	struct sql q AUTODONE = sql_select(c->store, other_sql, "t", c->o->against);
@@ -91,7 +91,8 @@ static char *check_found(const struct check *c)
 			c->o->against, sql_text(&q, 0), sql_text(&q, 1), (long long)sql_int(&q, 2));
 }
 
-/* Other machines and libraries round otherwise: what differs then need not be the code's doing. */
+/* Other machines and libraries round floats differently; differences can then have other causes
+ * than the code. */
 static void warn_of_machines(const struct check *c)
 {
 	static const char *const part[] = {"cpu", "gpu", "mpi", "onednn", "cuda"};
@@ -160,7 +161,7 @@ static char *decide(struct check *c, FILE *f)
 
 /* ---- The command --------------------------------------------------------- */
 
-/* Decides, prints, and measures wall times last: by then all else is known to be right. */
+/* Decides, prints, and measures wall times last, when everything else has succeeded. */
 static char *report(struct check *c, int *status)
 {
 	struct output out;
@@ -203,8 +204,8 @@ static char *export(struct store *s, const struct gate_options *o)
 	return output_close(&out, baseline_export(s, out.f, o->against));
 }
 
-/* What check does, by the option that says so, and the options that go with it; --db always does.
- * The first of these that is given counts. */
+/* The modes of check: the option of each, and the options that it accepts; all accept --db. The
+ * first mode whose option is given counts. */
 static const struct mode {
 	const char *option, *others;
 } modes[] = {
@@ -226,7 +227,7 @@ static bool goes_with(const char *name, const struct mode *m)
 	return strcmp(name, "db") == 0 || strcmp(name, m->option) == 0 || strstr(m->others, word);
 }
 
-/* NULL, or a sentence: every option that is given says something here. */
+/* NULL, or a sentence: an option has no effect in this mode. */
 static char *check_given(const struct gate_options *o, const struct arguments *a)
 {
 	size_t mode = 0;
@@ -256,7 +257,7 @@ static char *check_given(const struct gate_options *o, const struct arguments *a
 	return NULL;
 }
 
-/* A timeline's simulated times differ in their last digits from a baseline's, which has none. */
+/* A timeline changes the last digits of simulated times; baselines have no timeline. */
 static char *refuse_trace(const struct arguments *a)
 {
 	for (size_t i = 0; i < a->options; i++)
@@ -266,7 +267,7 @@ static char *refuse_trace(const struct arguments *a)
 	return NULL;
 }
 
-/* NULL, or a sentence: one thing at a time, and what goes with it. */
+/* NULL, or a sentence: several modes, or an option that does not belong to the mode. */
 static char *check_options(const struct gate_options *o, const struct arguments *a)
 {
 	bool timed = strcmp(o->time, "no") != 0;

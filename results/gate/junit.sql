@@ -1,4 +1,4 @@
--- junit.sql - of each cell: does it fail, its verdict, its name, and what is said of it.
+-- junit.sql - for each cell: does it fail, its verdict, its name, and the message.
 SELECT fails, lower(verdict), configuration, ltrim(
 	ifnull(metric || ' ' || base || ' -> ' || now || ', ' || change ||
 		' (95 % interval ' || interval || '), p ' || p || ', ' || n || ' runs', '') ||

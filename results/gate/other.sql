@@ -1,4 +1,4 @@
--- other.sql - a run that stands for one of the baseline ?1, and is of another model or data set.
+-- other.sql - a run that is compared with the baseline ?1, but is of another model or data set.
 SELECT json_extract(b.options, '$.workload') || ' ' || b.config,
 	CASE WHEN b.params <> r.params
 			THEN b.params || ' parameters there, and ' || r.params

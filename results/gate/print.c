@@ -1,13 +1,13 @@
 /*
- * print.c - the verdicts on the cells of a check, worst first, as text or for other programs.
- * They are those of the views gate_line, gate_cell and gate_test (results/db/gate.sql).
+ * print.c - prints the verdicts on the cells of a check, worst first, as text or for other
+ * programs. The views gate_line, gate_cell and gate_test decide (results/db/gate.sql).
  */
 #include "results/gate/gate.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The cells are decided once, into a table of this connection; all else is read from there. */
+/* The cells are decided once, into a table of this connection; everything else reads this table. */
 static const char lines_sql[] = "CREATE TEMP TABLE shown AS SELECT * FROM gate_line "
 				"WHERE name = ?1 ORDER BY rank, chance, configuration";
 
@@ -24,7 +24,8 @@ TEXT_FILE(junit_sql, "results/gate/junit.sql");
 
 /* ---- JUnit --------------------------------------------------------------- */
 
-/* As the text of an attribute: XML has no way to write most control characters. */
+/* Writes the text of an attribute, with ? for control characters, most of which XML cannot contain.
+ */
 static void put_xml(FILE *f, const char *text)
 {
 	while (*text) {
@@ -70,7 +71,7 @@ static char *print_junit(struct store *s, FILE *f, const char *name, const struc
 	return sql_done(&q);
 }
 
-/* ---- All of them --------------------------------------------------------- */
+/* ---- All formats --------------------------------------------------------- */
 
 char *gate_print(struct store *s, FILE *f, const char *format, const char *name,
 		 struct gate_count *count)

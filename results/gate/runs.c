@@ -1,11 +1,12 @@
 /*
- * runs.c - the runs that a check wants, one for every run of the baseline: those that there
- * are, and those that are made now.
+ * runs.c - the runs that a check needs, one for every run of the baseline: it finds existing ones,
+ * and makes the others.
  *
- * A run counts when this very build made it after the baseline: the same commit without changes,
- * or, as recorded by an earlier check in table `checked`, a program of the same bytes. So an
- * interrupted check goes on, also while one is still trying. None that kept its timeline counts:
- * a simulation's clock is read where a part of a step begins, so its times are rounded otherwise.
+ * A run counts if this very build made it after the baseline: the same commit without changes, or,
+ * as an earlier check recorded in table `checked`, a program of the same bytes. An interrupted
+ * check can therefore continue, also with uncommitted changes. Runs with a timeline do not count:
+ * tracing reads a simulation's clock where a part of a step begins, and thereby rounds its times
+ * differently.
  */
 #include "results/gate/gate.h"
 
@@ -31,7 +32,7 @@ static uint64_t hash_file(uint64_t h, const char *path)
 	return h;
 }
 
-/* The bytes of this program, its simulator and its CUDA device. */
+/* Hashes the bytes of this program, its simulator and its CUDA device. */
 static void program_hash(char hex[17])
 {
 	static const char *const ending[] = {"", "-sim", "_cuda.so"};
@@ -90,7 +91,7 @@ static char *read_seeds(struct check *c, const char *list)
 	return NULL;
 }
 
-/* The first of a's words that b has with another value, "--name=value"; NULL = none. */
+/* Returns the first of a's words that differs in b, "--name=value"; NULL = none. */
 static const char *other_word(char **a, char **b, const char **instead)
 {
 	for (; *a && *b; a++, b++)
@@ -101,8 +102,8 @@ static const char *other_word(char **a, char **b, const char **instead)
 	return NULL;
 }
 
-/* What was given must be so in the cell already: a baseline says nothing of other configurations.
- * What does not decide results may be anything. */
+/* Given options must be those of the cell, because a baseline is valid only for its own
+ * configurations. Options that do not decide results may differ. */
 static char *check_given(const struct check *c, const struct wanted *w)
 {
 	struct config own AUTOCONFIG = {0}, given AUTOCONFIG = {0};
@@ -125,8 +126,8 @@ static char *check_given(const struct check *c, const struct wanted *w)
 			word ? word : "the options given", c->o->against, instead, w->what);
 }
 
-/* Can this cell run here, and is it the same model on the same data? Other machines are warned of
- * elsewhere. */
+/* Can this cell run here, with the same model and data? warn_of_machines warns of other machines.
+ */
 static char *check_plan(const struct check *c, const struct wanted *w, struct config *config)
 {
 	struct plan plan;
@@ -148,7 +149,7 @@ static char *check_plan(const struct check *c, const struct wanted *w, struct co
 	return sql_done(&q);
 }
 
-/* hash: of the configuration; NULL = to be found out. */
+/* hash: of the configuration; NULL = compute it. */
 static char *want(struct check *c, const struct sql *q, int64_t seed, const char *hash)
 {
 	struct config config AUTOCONFIG = {0};
@@ -166,7 +167,7 @@ static char *want(struct check *c, const struct sql *q, int64_t seed, const char
 	return NULL;
 }
 
-/* Of each run of the baseline; or, with seeds given, of each cell and those. */
+/* Adds each run of the baseline; or, with --seeds, each cell with each of these seeds. */
 static char *read_cells(struct check *c)
 {
 	struct sql q AUTODONE = sql_select(c->store, wanted_sql, "t", c->o->against);
@@ -187,7 +188,7 @@ static char *read_cells(struct check *c)
 	return sql_done(&q);
 }
 
-/* ---- Runs that there are ------------------------------------------------- */
+/* ---- Existing runs ------------------------------------------------------- */
 
 static char *find_runs(struct check *c)
 {
@@ -207,7 +208,7 @@ static char *find_runs(struct check *c)
 	return sql_done(&q);
 }
 
-/* The rows of `checked` from which the views compare. */
+/* Writes the rows of `checked` and gate_limit, from which the views compare. */
 static char *keep_wants(struct check *c)
 {
 	TRY(sql_change(c->store, "DELETE FROM gate_limit", ""));
@@ -233,7 +234,7 @@ static char *keep_wants(struct check *c)
 
 /* ---- Runs that are made now ---------------------------------------------- */
 
-/* The configuration of a run: its cell's, in this database, under the label that was given. */
+/* Makes the configuration of a run: that of its cell, in this database, with the given label. */
 static char *config_of(const struct check *c, const struct wanted *w, struct config *config)
 {
 	size_t n = c->a->options;
@@ -245,7 +246,7 @@ static char *config_of(const struct check *c, const struct wanted *w, struct con
 	return gate_config(c->store, w->options, w->seed, more, n + 2, config);
 }
 
-/* Everything is checked before anything runs. */
+/* Checks every configuration before the first run. */
 static char *check_plans(const struct check *c)
 {
 	const char *last = "";
@@ -268,7 +269,7 @@ static char *run_one(struct check *c, struct wanted *w, size_t number, size_t of
 	struct progress progress = {.before = before};
 	TRY(config_of(c, w, &config));
 	snprintf(before, sizeof before, "%zu/%zu %s ", number, of, w->what);
-	store_close(c->store); /* a connection must not be taken along by a fork */
+	store_close(c->store); /* a connection must not be inherited through fork */
 	run_cell(&config, &progress, &o);
 	char *wrong = store_open(&c->store, c->o->db, STORE_WRITE);
 	*status = o.status;

@@ -1,5 +1,5 @@
--- save.sql - a run becomes one of a baseline: ?1 of its name, ?2 when, ?3 the cell,
--- ?4 its options, ?5 the run.
+-- save.sql - adds a run to a baseline. ?1: name of the baseline; ?2: time; ?3: cell; ?4: options of
+-- the cell; ?5: run.
 INSERT INTO baseline (name, made, cell, options, seed, config, config_hash, params, train_size,
 	test_size, running_loss, train_loss, test_loss, test_accuracy, epoch_seconds, simulated_s,
 	calibration, model_hash, started, host, cpu, gpu, mpi, onednn, cuda, git_commit, git_dirty,

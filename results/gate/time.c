@@ -1,9 +1,10 @@
 /*
- * time.c - wall times, of two programs: they run in turn (A B B A A B ...), so that the moods
- * of a machine hit both alike, and a pair's ratio says how much longer this one's epochs take.
+ * time.c - compares wall times of two programs. They run in turn (A B B A A B ...), so that changes
+ * in load affect both alike. The ratio of a pair says how much longer the epochs of this program
+ * take.
  *
- * The interval of the median ratio is exact: the view median_rank says which of the sorted
- * ratios are its ends. A cell is slower when the lower end is beyond --min-time.
+ * The interval of the median ratio is exact: view median_rank gives the ranks of its ends among the
+ * sorted ratios. A cell is slower if the lower end is beyond --min-time.
  */
 #include "results/gate/gate.h"
 
@@ -25,8 +26,9 @@ struct timing {
 	int64_t busy; /* runs of this cell that had less than CORES_SHARE_LEAST of their cores */
 };
 
-/* Runs program with these words; its standard output into text. Returns the exit status. Ctrl-C
- * reaches that run too, which may be done before it looks: so it is kept for us until then. */
+/* Runs program with these words; its standard output goes into text. Returns the exit status.
+ * Ctrl-C also reaches that run, which may end before it notices. SIGINT is therefore blocked here,
+ * and checked when the run has ended. */
 static int run_program(struct timing *t, const char *program, char **words, char *text, size_t room)
 {
 	size_t n = 0, got = 0;
@@ -69,7 +71,7 @@ static int run_program(struct timing *t, const char *program, char **words, char
 	return WIFEXITED(status) && !stopped ? WEXITSTATUS(status) : EXIT_INTERRUPTED;
 }
 
-/* The median seconds of an epoch of one run. */
+/* Measures the median seconds of an epoch in one run. */
 static char *time_run(struct timing *t, const char *program, char **words, double *x)
 {
 	char text[8192];
@@ -88,7 +90,7 @@ static char *time_run(struct timing *t, const char *program, char **words, doubl
 			program, status);
 }
 
-/* Sorts the ratios: their median, and its interval. */
+/* Sorts the ratios; computes their median and its interval. */
 static char *sum_up(struct timing *t, double *ratio, int64_t n, double *median, double *low,
 		    double *high)
 {
@@ -102,7 +104,7 @@ static char *sum_up(struct timing *t, double *ratio, int64_t n, double *median, 
 	return wrong;
 }
 
-/* Words that both programs know: what the baseline has, and nothing that is left at its default. */
+/* Makes words that both programs know: the options of the baseline, and no defaults. */
 static char *words_of(struct timing *t, const struct sql *cell, char ***words)
 {
 	struct sql q AUTODONE =
@@ -150,7 +152,7 @@ static char *time_cell(struct timing *t, FILE *f, const struct sql *cell, bool *
 	return NULL;
 }
 
-/* Files of the current folder are found without a path, as by run_program. */
+/* A name without '/' is a file of the current folder, as for run_program. */
 char *gate_time_check(const struct gate_options *o)
 {
 	static const char name[] = "mvbench ";

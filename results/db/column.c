@@ -1,12 +1,12 @@
 /*
- * column.c - which columns of a table are shown, and by which its rows are sorted, as people ask
- * for it: by the names that csv and json have, or by the heads.
+ * column.c - the columns of a table that the user selects and sorts by: by the names that csv and
+ * json have, or by the heads.
  */
 #include "results/db/column.h"
 
 #include <string.h>
 
-/* Calls each(ctx, word) for what stands between commas, up to the first that is wrong. */
+/* Calls each(ctx, word) for each word between commas, up to the first that is wrong. */
 static char *each_word(const char *list, char *(*each)(void *ctx, char *word), void *ctx)
 {
 	char *all AUTOFREE = must(strdup(list)), *rest = all, *word;
@@ -64,7 +64,7 @@ static char *choose_one(void *ctx, char *word)
 	TRY(column_find(c->all, "--columns=", word, &found));
 	APPEND(c->chosen, c->n, *found);
 	struct column *last = &c->chosen[c->n - 1];
-	last->rare = false; /* it was asked for */
+	last->rare = false; /* the user asked for it */
 	if (!last->head)
 		last->head = last->name;
 	return NULL;

@@ -1,5 +1,5 @@
 /*
- * db.h - the store: one SQLite file that holds every run, and how people ask it. Only rank 0 of a
+ * db.h - the store: one SQLite file that holds every run, and the queries on it. Only rank 0 of a
  * run, and the commands, open it.
  */
 #ifndef DB_H
@@ -10,13 +10,13 @@
 #include <sqlite3.h>
 #include <stdlib.h>
 
-/* What is done with a variable where its block ends: struct settings all ENDS_WITH(settings_free) =
- * ...; it has to be initialised, and f takes its address. */
+/* Calls f with the address of a variable when its block ends: struct settings all
+ * ENDS_WITH(settings_free) = ...; the variable has to be initialised. */
 #define ENDS_WITH(f) __attribute__((cleanup(f)))
-/* One more at the end of a list on the heap. */
+/* Appends an element to a list on the heap. */
 #define APPEND(list, n, ...) \
 	((list) = must(realloc((list), ((n) + 1) * sizeof *(list))), (list)[(n)++] = (__VA_ARGS__))
-/* The first thing that went wrong; a second one is freed. */
+/* Returns the first of two errors, and frees the second. */
 static inline char *first_wrong(char *wrong, char *late)
 {
 	if (wrong)
@@ -24,7 +24,7 @@ static inline char *first_wrong(char *wrong, char *late)
 	return wrong ? wrong : late;
 }
 
-/* NULL = nothing is wrong. */
+/* NULL = no error. */
 static inline void complain_if(char *wrong)
 {
 	if (wrong)
@@ -39,38 +39,38 @@ static inline const char *plural(int64_t n)
 struct store {
 	sqlite3 *db;                 /* NULL = STORE_LATER, and no run has begun */
 	char *path;                  /* as the user gave it */
-	int64_t run;                 /* that the sink writes, 0 = none */
-	int64_t begun;               /* the newest that it began, 0 = none */
+	int64_t run;                 /* the run that the sink writes, 0 = none */
+	int64_t begun;               /* the newest run that it began, 0 = none */
 	struct heartbeat *heartbeat; /* of run; NULL = none */
-	nsec until;                  /* what is asked ends; 0: when it is answered */
-	void (*tell)(void *ctx, const struct epoch_row *row); /* see store_tell; NULL = nobody */
+	nsec until;                  /* time limit of a query; 0 = none */
+	void (*tell)(void *ctx, const struct epoch_row *row); /* see store_tell; NULL = none */
 	void *tell_ctx;
 };
 
 /* A sentence about a failed call on s->db that says what to do. */
 char *database_error(const struct store *s, int rc);
 
-const char *database_schema(void); /* the statements that make one */
+const char *database_schema(void); /* the statements that make the tables and views */
 
-/* NULL, or a sentence: is `where` one SQL condition on the columns of run_summary? "" is one. */
+/* Is `where` one SQL condition on the columns of run_summary? "" is one. NULL or a sentence. */
 char *database_condition(struct store *s, const char *where);
 /* The columns of run_summary, indented, in lines. */
 void database_columns(struct store *s, FILE *f);
-/* Makes a change: the text, up to its WHERE, of a statement about the rows of run_summary for which
- * the condition holds and which have the label ("" = all). NULL or a sentence. */
+/* Executes `what`, the text of a statement up to its WHERE, on the rows of run_summary that fulfil
+ * the condition and have the label ("" = all). NULL or a sentence. */
 char *database_selected(struct store *s, const char *what, const char *where, const char *label);
-/* Makes statistics those of some runs: on this connection run_summary becomes a table of the runs
- * for which the condition holds and which have the label ("" = all), and finished,
- * configuration_summary, compared and comparison are made of these alone. busy: seconds of an epoch
- * are of all epochs, also of those in which workers had less than CORES_SHARE_LEAST of their cores.
- * The file itself is only read. NULL or a sentence. */
+/* Restricts statistics to some runs: on this connection run_summary becomes a table of the runs
+ * that fulfil the condition and have the label ("" = all), and finished, configuration_summary,
+ * compared and comparison are made of these alone. busy: seconds of an epoch are over all epochs,
+ * also those in which workers had less than CORES_SHARE_LEAST of their cores. The file itself is
+ * only read. NULL or a sentence. */
 char *database_choose(struct store *s, const char *where, const char *label, bool busy);
-/* The same in two: the table run_summary; and the statistics, after the caller has changed it. They
- * take runs of one config_key together, whatever he has written there. */
+/* The same in two steps: makes the table run_summary; makes the statistics, after the caller has
+ * changed it. They group runs by config_key, as the caller has written it. */
 char *database_take(struct store *s, const char *where, const char *label, bool busy);
 char *database_summarise(struct store *s);
 
-/* WRITE makes the file when there is none; LATER does so when the first run begins. */
+/* WRITE makes a missing file; LATER makes it when the first run begins. */
 enum store_mode { STORE_READ, STORE_WRITE, STORE_LATER };
 
 /* NULL or a sentence: missing (READ), read-only, newer schema, locked, not a database, disk full.
@@ -83,12 +83,12 @@ static inline void store_autoclose(struct store **s)
 	store_close(*s);
 }
 #define AUTOCLOSE ENDS_WITH(store_autoclose)
-/* Computes the figures of ended runs of which none are kept yet (table run_kept), as
- * store_open(WRITE) does: for who adds such runs himself. NULL or a sentence. */
+/* Computes the figures of ended runs that have none yet (table run_kept), as store_open(WRITE)
+ * does, for callers that add such runs themselves. NULL or a sentence. */
 char *store_keep(struct store *s);
-/* NULL or a sentence: could store_open(WRITE) succeed? Writes nothing, makes no file. */
+/* Could store_open(WRITE) succeed? Writes nothing, makes no file. NULL or a sentence. */
 char *store_check(const char *path);
-/* NULL or a sentence: is this a results database, of this version or an older one? */
+/* Is this a results database, of this version or an older one? NULL or a sentence. */
 char *store_look(const char *path);
 
 /* The sink that writes runs into s; one run at a time. */
@@ -99,15 +99,15 @@ void store_tell(struct store *s, void (*tell)(void *ctx, const struct epoch_row 
 /* The newest run of this cell: its status and reason into the buffers ("" = none).
  * Returns its id, 0 for none. */
 int64_t store_cell(struct store *s, const char *config_hash, char status[16], char reason[256]);
-/* Makes a `pending` row for a cell; store_sink's begin takes the oldest pending row of its hash
- * over, claimed ones first. *id: of one that is there already; 0 = none, and gets the new one's.
- * Round and seed are of the sweep's shuffle; round 0 = there is none. */
+/* Makes a `pending` row for a cell. store_sink's begin takes over the oldest pending row of its
+ * hash, claimed ones first. *id: that of an existing row; 0 = none, and gets the id of the new one.
+ * round and seed are of the sweep's shuffle; round 0 = not shuffled. */
 char *store_pend(struct store *s, const struct config *c, int64_t *id, int64_t round, int64_t seed);
-/* Before the cell of this pending row is run, as another sweep may have it too: takes it for this
- * process. *mine: it did; else *who (heap) runs it, NULL = it has ended. */
+/* Claims the cell of this pending row for this process, before it is run, because another sweep may
+ * have it too. *mine: claimed; otherwise *who (heap) runs it, NULL = it has ended. */
 char *store_claim(struct store *s, int64_t id, bool *mine, char **who);
-/* *n: runs that a process is at, or about to begin: on this host one that lives, elsewhere one that
- * was seen lately. NULL or a sentence. */
+/* *n: runs whose process runs them or is about to begin: on this host a process that exists,
+ * elsewhere one with a recent heartbeat. NULL or a sentence. */
 char *store_living(struct store *s, int64_t *n);
 /* Marks a run that is still `running` as failed (its process is gone or never began). */
 char *store_fail(struct store *s, int64_t id, const char *reason);
@@ -120,29 +120,30 @@ bool format_find(const char *text, enum format *out);
  * markdown, RFC 4180 CSV, or one JSON object a row. NULL or a sentence. rows may be NULL. */
 char *query_print(struct store *s, FILE *f, enum format format, const char *sql,
 		  const char *const *param, size_t count, int64_t *rows);
-/* One JSON object a run, as `run --format=json` promises (DESIGN). */
+/* One JSON object for each run, as `run --format=json` promises. */
 char *query_run_json(struct store *s, FILE *f, int64_t id);
 
-/* ---- SQL (sql.c). types: a letter a parameter: i int64_t, n the same (NULL below 0), r double
- * (NULL unless finite), t text. ---- */
+/* ---- SQL (sql.c). types, a letter for each parameter: i int64_t, n the same (NULL below 0), r
+ * double (NULL unless finite), t text. ---- */
 
-/* A statement under way:
+/* A running statement:
  *	struct sql q = sql_select(s, "SELECT a, b FROM c WHERE d = ?1", "i", d);
  *	while (sql_next(&q))
  *		... sql_int(&q, 0), sql_text(&q, 1) ...
  *	wrong = sql_done(&q);
- * What goes wrong ends the rows, and is sql_done's sentence. */
+ * An error ends the rows; sql_done returns it as a sentence. */
 struct sql {
 	sqlite3_stmt *stmt;
 	struct store *store;
 	int rc;
 };
 struct sql sql_select(struct store *s, const char *sql, const char *types, ...);
-/* From the start, with other values from this parameter (1, ...) on; the others stay. */
+/* Restarts it with other values from this parameter (1, ...) on; the other parameters keep theirs.
+ */
 void sql_set(struct sql *q, int parameter, const char *types, ...);
 #define sql_again(q, ...) sql_set(q, 1, __VA_ARGS__)
 bool sql_next(struct sql *q);                             /* is there another row? */
-bool sql_well(const struct sql *q);                       /* nothing went wrong so far */
+bool sql_well(const struct sql *q);                       /* no error so far */
 int sql_parameter(const struct sql *q, const char *name); /* its number */
 char *sql_done(struct sql *q);                            /* frees it. NULL or a sentence */
 /* Freed where its block ends, at the latest: struct sql q AUTODONE = sql_select(...); */
@@ -151,7 +152,7 @@ static inline void sql_autodone(struct sql *q)
 	free(sql_done(q));
 }
 #define AUTODONE ENDS_WITH(sql_autodone)
-const char *sql_refused(const struct sql *q);          /* until then: NULL, or SQLite's own words */
+const char *sql_refused(const struct sql *q);          /* before sql_done: NULL, or SQLite's text */
 int64_t sql_int(const struct sql *q, int column);      /* of this row; 0 for NULL */
 double sql_real(const struct sql *q, int column);      /* NaN where there is no number */
 const char *sql_text(const struct sql *q, int column); /* until the next row; "" for NULL */
@@ -160,12 +161,14 @@ bool sql_null(const struct sql *q, int column);
 bool sql_is_text(const struct sql *q, int column);
 int sql_columns(const struct sql *q);
 const char *sql_name(const struct sql *q, int column); /* of a column */
-/* Runs one statement whose rows nobody wants; several, without parameters. NULL or a sentence. */
+/* sql_change runs one statement and ignores its rows; sql_script several, without parameters. NULL
+ * or a sentence. */
 char *sql_change(struct store *s, const char *sql, const char *types, ...);
 char *sql_script(struct store *s, const char *sql);
-/* The same with parameters: each statement gets them all, and takes what it names. */
+/* Runs several statements with parameters: each gets them all, and uses those that it names. */
 char *sql_each(struct store *s, const char *sql, const char *types, ...);
-/* The first statement of several, and moves *sql past it; stmt is NULL where none is left. */
+/* Prepares the first of several statements, and moves *sql past it; stmt is NULL if none is left.
+ */
 struct sql sql_part(struct store *s, const char **sql);
 /* The first column of the first row; 0 if there is none. NULL or a sentence. */
 char *sql_number(struct store *s, int64_t *x, const char *sql, const char *types, ...);
@@ -173,7 +176,8 @@ char *sql_number(struct store *s, int64_t *x, const char *sql, const char *types
 char *sql_reals(struct store *s, double *x, int n, const char *sql, const char *types, ...);
 /* The first column of the first row as text (heap); NULL if there is none. NULL or a sentence. */
 char *sql_first(struct store *s, char **text, const char *sql, const char *types, ...);
-/* Begins; ends: commits unless something is wrong, and hands on what is. */
+/* sql_begin begins a transaction. sql_end commits it, or rolls it back if `wrong` is an error,
+ * which it returns. */
 char *sql_begin(struct store *s);
 char *sql_end(struct store *s, char *wrong);
 struct store *sql_memory(void); /* a database of its own, for store_close */
@@ -181,20 +185,20 @@ struct store *sql_schema(void); /* the same, with an empty store's tables and vi
 
 /* ---- Settings and commands (words.c) ---- */
 
-/* What a configuration is given, later ones win. */
+/* Settings of a configuration; later ones override earlier ones. */
 struct settings {
 	struct setting *setting;
-	size_t n, taken; /* taken: so many, the first ones, are on the heap */
+	size_t n, taken; /* taken: this number of first settings are on the heap */
 };
 void settings_add(struct settings *all, char *name, char *value); /* takes both over */
-void settings_give(struct settings *all, const struct setting *given, size_t n); /* the last ones */
+void settings_give(struct settings *all, const struct setting *given, size_t n); /* at the end */
 void settings_free(struct settings *all);
 
-/* Prints a word as a shell reads it: in quotes where it would see more than a word. */
+/* Prints a word for a shell, in quotes if the shell needs them. */
 void word_put(FILE *f, const char *word);
 char *word_quoted(const char *word); /* the same, on the heap */
-/* The shortest command that runs it: what differs from defaults, and what is always said. cell: of
- * any seed, into any database. Heap. */
+/* The shortest command that runs c: values that differ from defaults, and options that are always
+ * shown. cell: of any seed, into any database. Heap. */
 char *command_of(const struct config *c, bool cell);
 
 /* The shortest decimal that reads back as x. */
@@ -202,26 +206,26 @@ void real_digits(double x, char buf[40]);
 
 /* ---- Files (files.c) ---- */
 
-/* Copies the last whole state of a database, also while another process writes there, to an empty
- * file, in which running runs have no process: what goes on there is not judged by this machine's.
- * NULL or a sentence. */
+/* Copies the last consistent state of a database, also while another process writes it, to an empty
+ * file. Running runs have no process in the copy: this machine does not check them. NULL or a
+ * sentence. */
 char *database_copy(const char *from, const char *to);
-void database_remove(const char *path); /* with what SQLite keeps beside it */
+void database_remove(const char *path); /* with SQLite's files next to it */
 
 /* ---- Recorded runs as configurations again (recorded.c) ---- */
 
-/* The run that a word is the number of. NULL, or a sentence: there is none. */
+/* *id: the run whose number the word is. NULL, or a sentence: there is none. */
 char *run_number(struct store *s, const char *word, int64_t *id);
 
-/* All that its rows say, and its config_hash. NULL, or a sentence: there is no such run. */
+/* All settings in the rows of a run, and its config_hash. NULL, or a sentence: there is no such
+ * run. */
 char *recorded_settings(struct store *s, int64_t id, struct settings *all, char hash[17]);
 
-/* The configuration of run `id`, as its rows say. NULL, or a sentence: there is no such run, or
- * this program does not know its strategy, workload or options. exact: its config_hash is the
- * row's. */
+/* The configuration of run `id`, from its rows. NULL, or a sentence: there is no such run, or this
+ * program does not know its strategy, workload or options. exact: its config_hash equals that of
+ * the row. */
 char *recorded_config(struct store *s, int64_t id, struct config *c, bool *exact);
-/* The command, from the heap, that repeats it: words quoted for a POSIX shell, defaults left out.
- */
+/* The command that repeats it: words quoted for a POSIX shell, without defaults. Heap. */
 char *recorded_command(struct store *s, int64_t id, char **command, bool *exact);
 
 #endif

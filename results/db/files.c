@@ -1,5 +1,5 @@
 /*
- * files.c - databases copied and taken away whole.
+ * files.c - copies and removes whole databases.
  */
 #include "results/db/store.h"
 

@@ -1,7 +1,7 @@
 /*
- * heartbeat.c - a run's signs of life, by which other machines know that it goes on: a thread of
- * the process that records writes the time, whatever the run waits for. It has a connection of its
- * own, for as long as it writes.
+ * heartbeat.c - the heartbeat of a run, by which other machines know that it is running. A thread
+ * of the process that records writes the time, also while the run waits. It has its own connection
+ * for each write.
  */
 #include "results/db/store.h"
 
@@ -21,7 +21,7 @@ struct heartbeat {
 	char *path;
 };
 
-/* One that cannot be written is left out: the next one may be. */
+/* Ignores a failed write: the next one can succeed. */
 static void beat(const struct heartbeat *h)
 {
 	static const char sql[] = "UPDATE run SET heartbeat = strftime('%Y-%m-%dT%H:%M:%SZ', "
@@ -68,7 +68,7 @@ static void forget(struct store *s)
 	s->heartbeat = NULL;
 }
 
-/* Signals are for the others. */
+/* The thread blocks all signals, for other threads to handle. */
 void heartbeat_start(struct store *s, int seconds)
 {
 	struct heartbeat *h = must(calloc(1, sizeof *h));
@@ -87,7 +87,7 @@ void heartbeat_start(struct store *s, int seconds)
 	int failed = pthread_create(&h->thread, NULL, life, h);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	s->heartbeat = h;
-	if (failed) /* then there are no signs of life */
+	if (failed) /* the run has no heartbeat then */
 		forget(s);
 }
 

@@ -1,12 +1,12 @@
 /*
- * migrate.c - the tables and views of a results database: made in an empty file, and brought up in
- * an older one.
+ * migrate.c - makes the tables and views of a results database, in an empty file or in one of an
+ * older version.
  *
- * What the core options are is known from run_options alone: their columns of table run, their rows
- * of view option_info, and what config_key is made of. A file that lacks one of these columns is
- * given it, whatever its version; so an option needs no migration. Other changes are statements in
- * migrations/, and a new version. Tables that a file lacks are made as in a new one, after those
- * statements; views are always made anew.
+ * run_options defines the core options: their columns of table run, their rows of view option_info,
+ * and the parts of config_key. A file that lacks one of these columns gets it, whatever its
+ * version; an option therefore needs no migration. Other changes are statements in migrations/,
+ * with a new version. After these statements, missing tables are made as in a new file; views are
+ * always made again.
  */
 #include "results/db/store.h"
 
@@ -33,13 +33,13 @@ TEXT_FILE(migration_10, "results/db/migrations/10.sql");
 TEXT_FILE(migration_11, "results/db/migrations/11.sql");
 TEXT_FILE(migration_12, "results/db/migrations/12.sql");
 
-/* [v] turns what version v has into that of v + 1. */
+/* [v] migrates version v to v + 1. */
 static const char *const migrations[SCHEMA_VERSION] = {
 	[2] = migration_2,   [3] = migration_3,  [4] = migration_4, [5] = migration_5,
 	[7] = migration_7,   [8] = migration_8,  [9] = migration_9, [10] = migration_10,
 	[11] = migration_11, [12] = migration_12};
 
-/* ---- What is made of the core options -------------------------------------- */
+/* ---- Schema text from the core options ------------------------------------- */
 
 char *text_replaced(const char *text, const char *what, const char *by)
 {
@@ -66,7 +66,7 @@ static bool may_be_null(const struct option *o)
 	return o->core.stored == USED_IF_ANY || o->core.stored == OF_SIMULATION;
 }
 
-/* A value of the option as SQL has it; heap. */
+/* A value of the option as an SQL literal; heap. */
 static char *value_sql(const struct option *o, const char *value)
 {
 	if (o->type == OPT_BOOL)
@@ -78,8 +78,8 @@ static char *value_sql(const struct option *o, const char *value)
 	return text;
 }
 
-/* "precision TEXT NOT NULL DEFAULT 'float32'"; heap. A default where older rows lack a value, or
- * where nothing is one. */
+/* "precision TEXT NOT NULL DEFAULT 'float32'"; heap. It has a default if older rows lack a value,
+ * or if an empty value is one. */
 static char *column_definition(const struct option *o)
 {
 	char column[COLUMN_ROOM], *def AUTOFREE = value_sql(o, option_earlier(o));
@@ -91,7 +91,7 @@ static char *column_definition(const struct option *o)
 			o->type == OPT_BOOL ? check : "");
 }
 
-/* For each option that has a column, what `put` writes; heap. */
+/* The text that `put` writes for each option that has a column; heap. */
 static char *of_options(void (*put)(FILE *f, const struct option *o, bool first))
 {
 	struct text t;
@@ -105,7 +105,7 @@ static char *of_options(void (*put)(FILE *f, const struct option *o, bool first)
 	return text_close(&t);
 }
 
-/* A line of CREATE TABLE run, with the unit that the option's help ends in. */
+/* Writes a line of CREATE TABLE run, with the unit at the end of the option's help. */
 static void put_column(FILE *f, const struct option *o, bool first)
 {
 	char *definition AUTOFREE = column_definition(o);
@@ -114,7 +114,7 @@ static void put_column(FILE *f, const struct option *o, bool first)
 	fprintf(f, "\t%s,%s%s\n", definition, unit ? " -- " : "", unit ? unit : "");
 }
 
-/* A row of option_info. */
+/* Writes a row of option_info. */
 static void put_row(FILE *f, const struct option *o, bool first)
 {
 	static const char *const stored[] = {[AS_GIVEN] = "given",
@@ -129,7 +129,7 @@ static void put_row(FILE *f, const struct option *o, bool first)
 		stored[o->core.stored], o->core.since, o->core.label);
 }
 
-/* A key of config_key and its value, of row r of run. NULL would be no key at all. */
+/* Writes a key of config_key and its value, of row r of run. A NULL value would remove the key. */
 static void put_value(FILE *f, const struct option *o, bool first)
 {
 	char column[COLUMN_ROOM];
@@ -140,7 +140,7 @@ static void put_value(FILE *f, const struct option *o, bool first)
 		first ? "" : ",", column, column);
 }
 
-/* Whatever changes in these tables, what is kept of its run goes. */
+/* Each change in these tables deletes the run's row of run_kept. */
 static char *make_triggers(void)
 {
 	static const char *const table[] = {"run_option", "evaluation", "epoch"};
@@ -185,7 +185,7 @@ static char *make_schema(void)
 
 const char *database_schema(void)
 {
-	static char *schema; /* made once */
+	static char *schema;
 	if (!schema)
 		schema = make_schema();
 	return schema;
@@ -212,8 +212,8 @@ static void put_name(FILE *f, const struct option *o, bool first)
 	fprintf(f, "%s('%s')", first ? "" : ", ", option_column(o, column));
 }
 
-/* Of rows of sqlite_master: what they say is run when it is asked, or written to; is a view
- * somebody's own, of another name than the schema ?1 has? */
+/* Conditions on rows of sqlite_master. MADE: SQL that runs when somebody queries or writes the
+ * object. OF_OTHERS: a user's view, whose name the schema ?1 does not have. */
 #define MADE \
 	"sql IS NOT NULL AND sql NOT GLOB 'CREATE TABLE *' AND sql NOT GLOB 'CREATE INDEX *' AND " \
 	"sql NOT GLOB 'CREATE UNIQUE INDEX *'"
@@ -222,9 +222,9 @@ static void put_name(FILE *f, const struct option *o, bool first)
 	"NOT instr(lower(?1), 'create view ' || lower(name) || ' ') AND " \
 	"NOT instr(lower(?1), 'create table ' || lower(name) || ' '))"
 
-/* Has it a column of every option, and the views and triggers of this program, word for word, as
- * what they say is run? Others' views are theirs; others' triggers are none of a store's. One
- * query: every file that is opened is asked. */
+/* Has the file a column for every option, and word for word the views and triggers of this program?
+ * Their SQL runs, and is therefore not trusted. Users' views are allowed, other triggers are not.
+ * It is one query, because every opened file is checked. */
 static char *has_all(struct store *s, bool *whole)
 {
 	char *names AUTOFREE = of_options(put_name);
@@ -259,8 +259,8 @@ char *store_version(struct store *s, int64_t *version, bool *whole, bool *tables
 
 /* ---- Making ---------------------------------------------------------------- */
 
-/* Takes views and triggers away: of another version all, as columns that they name may go; else
- * others' views stay. */
+/* Drops views and triggers. For another version it drops all, because columns that they name can
+ * disappear; otherwise users' views stay. */
 static char *drop_views(struct store *s, bool all)
 {
 	char *drop AUTOFREE = NULL;
@@ -290,8 +290,7 @@ static char *add_columns(struct store *s)
 	return NULL;
 }
 
-/* The tables that are there stay. What is kept of runs is computed again: it may be of other views.
- */
+/* Keeps existing tables. Deletes the kept figures of runs, which other views may have computed. */
 static char *make_all(struct store *s)
 {
 	char *all AUTOFREE =

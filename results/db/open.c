@@ -1,8 +1,8 @@
 /*
- * open.c - the results database: one SQLite file, in WAL mode, one transaction an epoch.
+ * open.c - the results database: one SQLite file, in WAL mode, one transaction for each epoch.
  *
- * A process that is killed leaves a readable file and a `running` row; whoever next opens the file
- * to write sees that the process is gone and marks the row `failed`.
+ * A process that is killed leaves a readable file and a `running` row. The next process that opens
+ * the file to write finds that the process is gone, and marks the row `failed`.
  */
 #include "results/db/store.h"
 
@@ -15,7 +15,7 @@
 
 enum {
 	OPEN_WAIT_MS = 3000,    /* for another process's lock */
-	GOES_ON_STEPS = 1000000 /* of SQLite's machine, from one look to the next */
+	GOES_ON_STEPS = 1000000 /* of SQLite's virtual machine, from one poll to the next */
 };
 
 /* ---- Sentences ----------------------------------------------------------- */
@@ -119,8 +119,8 @@ static int64_t big_endian(const unsigned char *p)
 	return (int64_t)p[0] << 24 | p[1] << 16 | p[2] << 8 | p[3];
 }
 
-/* Reads the first bytes of the file, because SQLite would leave files beside it even when
- * reading. */
+/* Reads the first bytes of the file, because SQLite would leave files next to it even when it only
+ * reads. */
 static char *check_header(const char *path)
 {
 	unsigned char h[100];
@@ -179,7 +179,7 @@ char *store_check(const char *path)
 static char *use_wal(struct store *s)
 {
 	int rc = SQLITE_BUSY;
-	/* Another process that opens the file at this moment is not waited for by SQLite here. */
+	/* SQLite does not wait here for another process that is just opening the file. */
 	for (int i = 0; i < OPEN_WAIT_MS / 20 && rc == SQLITE_BUSY; i++) {
 		rc = sqlite3_exec(s->db, "PRAGMA journal_mode = WAL", NULL, NULL, NULL);
 		if (rc == SQLITE_BUSY)
@@ -206,8 +206,8 @@ static char *plain_name(const char *path)
 	return sentence("%s%s", *path == '/' ? "" : "./", path);
 }
 
-/* The name as a URI that promises that nobody changes the file: for media that cannot be written,
- * where SQLite cannot make the files that it wants beside a database in WAL mode. */
+/* The name as a URI that promises that the file does not change. It is for read-only media, where
+ * SQLite cannot make the files that WAL mode needs next to a database. */
 static char *immutable_name(const char *path)
 {
 	char *plain AUTOFREE = plain_name(path), *uri = must(malloc(3 * strlen(plain) + 32)),
@@ -219,7 +219,7 @@ static char *immutable_name(const char *path)
 	return uri;
 }
 
-/* A query that takes long ends when the process is told to, although signals wait for a run's end;
+/* Interrupts a long query when the process is told to end, although signals wait for a run's end,
  * and at its time limit. */
 static int goes_on(void *self)
 {
@@ -227,8 +227,9 @@ static int goes_on(void *self)
 	return told_to_end() || (s->until && clock_now() > s->until);
 }
 
-/* What a file says is not trusted: it may be anybody's. (Views and triggers are this program's,
- * word for word, see migrate.c; SQLite's own switch for them would refuse JSON in ours.) */
+/* The SQL in a file is not trusted: anyone can have written it. Views and triggers are those of
+ * this program, word for word (migrate.c). SQLite's own switch for them would refuse the JSON
+ * functions in them. */
 static int open_database(struct store *s, int flags, char *name)
 {
 	int rc = sqlite3_open_v2(name, &s->db, flags, NULL);
@@ -240,14 +241,14 @@ static int open_database(struct store *s, int flags, char *name)
 	sqlite3_limit(s->db, SQLITE_LIMIT_LENGTH, 1 << 28);
 	sqlite3_progress_handler(s->db, GOES_ON_STEPS, goes_on, s);
 	sqlite3_busy_timeout(s->db, OPEN_WAIT_MS);
-	/* The first access; opening alone reads nothing. */
+	/* This is the first access: opening alone reads nothing. */
 	return sqlite3_exec(s->db,
 			    "PRAGMA foreign_keys = ON; PRAGMA synchronous = NORMAL;"
 			    "SELECT count(*) FROM sqlite_master",
 			    NULL, NULL, NULL);
 }
 
-/* Of what reads only: it writes nothing but what is temporary. */
+/* A reader may write only what is temporary. */
 static int only_temporary(void *ctx, int action, const char *a, const char *b, const char *database,
 			  const char *trigger)
 {
@@ -257,7 +258,7 @@ static int only_temporary(void *ctx, int action, const char *a, const char *b, c
 	bool reads = asks || action == SQLITE_SELECT || action == SQLITE_READ ||
 		     action == SQLITE_FUNCTION || action == SQLITE_RECURSIVE ||
 		     action == SQLITE_TRANSACTION || action == SQLITE_SAVEPOINT;
-	/* so table-valued functions begin; DEFENSIVE keeps others from writing there */
+	/* table-valued functions need this; DEFENSIVE keeps users from writing to sqlite_master */
 	bool schema = a && strcmp(a, "sqlite_master") == 0;
 	if (action == SQLITE_ALTER_TABLE)
 		database = a;
@@ -266,8 +267,8 @@ static int only_temporary(void *ctx, int action, const char *a, const char *b, c
 									      : SQLITE_DENY;
 }
 
-/* Where it may, it opens to write, so that it can take the files away that SQLite keeps beside the
- * database while it is open. */
+/* Opens the file for writing where it may; it can then remove the files that SQLite keeps next to
+ * an open database. */
 static int open_reader(struct store *s)
 {
 	bool writable = access(s->path, W_OK) == 0;
@@ -278,7 +279,7 @@ static int open_reader(struct store *s)
 	return rc;
 }
 
-/* What cannot be written, and has other views than this program, or is older. */
+/* Migrates in memory a file that is read-only, and that is older or has other views. */
 static char *bring_up_in_memory(struct store *s)
 {
 	sqlite3 *from = s->db, *to = NULL;
@@ -350,7 +351,7 @@ char *store_open(struct store **out, const char *path, enum store_mode mode)
 	*out = wrong ? NULL : s;
 	if (wrong)
 		store_close(s);
-	/* that this process could not make whole, and no other has begun to */
+	/* remove the file that this process made and could not fill, unless another process has */
 	if (wrong && made && !locked && stat(path, &st) == 0 && st.st_size == 0)
 		database_remove(path);
 	return wrong;

@@ -1,7 +1,7 @@
 /*
  * query.c - prints the rows of a SELECT: an aligned table, markdown, CSV (RFC 4180), or one JSON
- * object a row. Rounding is the query's business; here a number keeps all its digits, except in
- * the tables for people, where a real number that the query did not round gets six.
+ * object for each row. The query rounds; here a number keeps all its digits. Only in tables for
+ * people, a real number that the query did not round has six digits.
  */
 
 #include "results/db/column.h"
@@ -33,7 +33,7 @@ bool format_find(const char *text, enum format *out)
 
 /* ---- Text ---------------------------------------------------------------- */
 
-/* Columns of a terminal: marks that combine take none, East Asian wide characters two. */
+/* Columns of a terminal: combining marks need none, East Asian wide characters two. */
 static size_t character_width(uint32_t c)
 {
 	static const uint32_t other[][3] = {
@@ -88,7 +88,7 @@ void real_digits(double x, char buf[40])
 	}
 }
 
-/* Looks this like a number that was rounded for people: 12.3, 97%, 4x, -0.5, 1e-3, 91.2..93.0,
+/* Does this look like a number that was rounded for people: 12.3, 97%, 4x, -0.5, 1e-3, 91.2..93.0,
  * 1.5 (7), 97.1* or 96.9~? */
 static bool numeric_text(const char *s)
 {
@@ -96,8 +96,8 @@ static bool numeric_text(const char *s)
 	return *p >= '0' && *p <= '9' && s[strspn(s, "0123456789.,+-eE%x ()*~")] == '\0';
 }
 
-/* A cell as text: with all its digits (exact), NULL when there is nothing; or as people see it,
- * where a real number that is not rounded yet gets six digits. */
+/* A cell as text. exact: with all digits; NULL = no value. Otherwise for people: a real number has
+ * six digits. */
 static char *cell_text(sqlite3_stmt *q, int i, bool exact)
 {
 	int type = sqlite3_column_type(q, i);
@@ -131,7 +131,7 @@ static void csv_text(FILE *f, const char *s)
 	fputc('"', f);
 }
 
-/* Would a spreadsheet run it? */
+/* Would a spreadsheet take the cell for a formula? */
 static bool is_formula(sqlite3_stmt *q, int i, const char *cell)
 {
 	return sqlite3_column_type(q, i) == SQLITE_TEXT && *cell && strchr("=+-@\t\r", *cell) &&
@@ -173,17 +173,18 @@ static void json_row(FILE *f, sqlite3_stmt *q)
 
 struct grid_column {
 	size_t width;
-	bool right; /* nothing but numbers below the head */
+	bool right; /* only numbers below the head */
 };
 
 struct grid {
-	char **cell; /* [rows x columns], the heads first */
+	char **cell; /* [rows x columns], the heads in front */
 	size_t cells, columns;
 	struct grid_column *column;
 	bool markdown;
 };
 
-/* Markdown shows it as it is. A mark at the end stays: nothing before it opens what it closes. */
+/* Escapes text so that Markdown shows it unchanged. A mark at the end needs no escape, because
+ * nothing before it opens what it would close. */
 static char *escape_markdown(char *text)
 {
 	char *out = must(malloc(2 * strlen(text) + 1)), *p = out;
@@ -240,7 +241,7 @@ static void print_rule(FILE *f, const struct grid *g)
 	fputs(g->markdown ? " |\n" : "\n", f);
 }
 
-/* Lines of text have no blanks at their ends: what stands last is not padded. */
+/* Prints the grid. A line of text has no blanks at its end: the last cell is not padded. */
 static void print_grid(FILE *f, const struct grid *g)
 {
 	for (size_t at = 0; at < g->cells; at += g->columns) {
@@ -296,7 +297,7 @@ char *database_condition(struct store *s, const char *where)
 	bool one = rest[strspn(rest, " \t\r\n")] == '\0';
 	if (rc != SQLITE_OK || !one || !sqlite3_stmt_readonly(q)) {
 		char *why AUTOFREE =
-			sentence("%s", sqlite3_errmsg(s->db)); /* of this call, not the next */
+			sentence("%s", sqlite3_errmsg(s->db)); /* of this call, not of the next */
 		struct text t;
 		database_columns(s, text_open(&t));
 		char *columns AUTOFREE = text_close(&t);
@@ -313,9 +314,9 @@ char *database_condition(struct store *s, const char *where)
 	return wrong;
 }
 
-/* The views of statistics once more, in the temporary schema: there they find the table. The first
- * is made a table too, since all others ask it. Their text is this program's, whatever the file's
- * may say. */
+/* Makes the views of statistics again in the temporary schema, where they read the temporary table.
+ * The first becomes a table, because the others read it. The text is this program's, not that of
+ * the file. */
 char *database_summarise(struct store *s)
 {
 	static const char create[] = "CREATE VIEW";
@@ -367,7 +368,7 @@ char *database_choose(struct store *s, const char *where, const char *label, boo
 
 /* ---- Queries ------------------------------------------------------------- */
 
-/* Compiles exactly one statement, one that changes nothing. NULL or a sentence. */
+/* Compiles one statement, which must change nothing. NULL or a sentence. */
 static char *prepare(struct store *s, const char *sql, sqlite3_stmt **q)
 {
 	const char *rest;
@@ -431,7 +432,7 @@ bool for_people(enum format format)
 	return format == FORMAT_TEXT || format == FORMAT_MARKDOWN;
 }
 
-/* Has a row anything but NULL and 0 there, or what is no number? */
+/* Has a row here anything but NULL and 0? */
 static char *has_any(struct store *s, const struct column *c, const char *from, int64_t *any)
 {
 	const char *shown = c->shown ? c->shown : c->name;

@@ -1,16 +1,16 @@
 /*
- * recorded.c - a recorded run as settings and as a configuration again.
+ * recorded.c - turns a recorded run into settings and into a configuration again.
  *
- * A row of `run` holds what was used where more than one value of an option could lead there: the
- * device and the tables' placement. Whether these were given or chosen decides the cell's identity,
- * so both are tried, and config_hash says which it was.
+ * Of the device and the placement of tables, a row of `run` holds the value that was used, which
+ * `auto` can also have chosen. The identity of the cell depends on whether the value was given or
+ * chosen. Both are therefore tried, and config_hash decides.
  */
 #include "results/db/db.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The column's text as option_set understands it; NULL where the row says nothing. Heap. */
+/* The column's text in the form that option_set reads; NULL if the row has no value. Heap. */
 static char *column_text(const struct sql *row, const struct option *o)
 {
 	char column[COLUMN_ROOM];
@@ -21,7 +21,7 @@ static char *column_text(const struct sql *row, const struct option *o)
 	if (i == n || sql_null(row, i))
 		return NULL;
 	if (o->type == OPT_REAL)
-		return sentence("%.17g", sql_real(row, i)); /* every digit */
+		return sentence("%.17g", sql_real(row, i));
 	if (o->type == OPT_BOOL)
 		return must(strdup(sql_int(row, i) ? "true" : "false"));
 	return sql_copy(row, i);
@@ -33,7 +33,7 @@ char *recorded_settings(struct store *s, int64_t id, struct settings *all, char 
 	bool there = sql_next(&row);
 	char *all_together AUTOFREE =
 		there ? column_text(&row, option_find(run_options, "global-batch")) : NULL;
-	bool global = all_together && strcmp(all_together, "0") != 0; /* what batch follows from */
+	bool global = all_together && strcmp(all_together, "0") != 0; /* batch follows from it */
 	for (const struct option *o = run_options; there && o->name; o++) {
 		char *text = column_text(&row, o);
 		if (text && !(global && strcmp(o->name, "batch") == 0))
@@ -59,13 +59,14 @@ char *recorded_settings(struct store *s, int64_t id, struct settings *all, char 
 	return sql_done(&own);
 }
 
-/* May the column hold what `auto` became, and does it decide what the cell is? */
+/* Can the column hold a value that `auto` chose, and does the option decide the identity of the
+ * cell? */
 static bool is_resolved(const struct option *o)
 {
 	return (o->core.stored == AS_USED || o->core.stored == USED_IF_ANY) && !o->incidental;
 }
 
-/* The place of this option among those; how many there are, if it is none. */
+/* The index of this option among the resolved ones; their number if it is not one of them. */
 static int resolved(const char *name)
 {
 	int place = 0;
@@ -77,7 +78,8 @@ static int resolved(const char *name)
 	return place;
 }
 
-/* The settings, `way` says which of the resolved options are left to be chosen again. */
+/* Makes the configuration of the settings; bits of `way`: resolved options that are chosen again.
+ */
 static char *configure(const struct settings *all, int way, struct config *c)
 {
 	struct setting *some AUTOFREE = must(malloc((all->n + 1) * sizeof(*some)));
@@ -95,7 +97,7 @@ char *recorded_config(struct store *s, int64_t id, struct config *c, bool *exact
 	char want[17] = "", got[17];
 	*exact = false;
 	TRY(recorded_settings(s, id, &all, want));
-	/* the last way, which gives all that the row says, stands when none fits */
+	/* the last way, which gives every value of the row, remains if none fits */
 	for (int way = (1 << resolved("")) - 1; way >= 0 && !*exact; way--) {
 		TRY(configure(&all, way, c));
 		config_hash(c, got);

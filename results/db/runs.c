@@ -1,7 +1,7 @@
 /*
- * runs.c - the rows of runs: made, taken over by who runs a pending cell, and marked failed when
- * the process that records is gone. Columns of `run` are found by walking the options of a
- * configuration.
+ * runs.c - the rows of runs: makes them, lets a process take over a pending cell, and marks them
+ * failed when the process that records is gone. Columns of `run` are found by walking the options
+ * of a configuration.
  */
 #include "results/db/store.h"
 #include "sim/model/model.h"
@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- Runs that nobody records any more --------------------------------------- */
+/* ---- Runs whose process has ended -------------------------------------------- */
 
 /* When did process pid start [Unix time, s]? 0 = there is none, -1 = not known. */
 static double process_start(int64_t pid)
@@ -31,8 +31,8 @@ static double process_start(int64_t pid)
 		fclose(f);
 	if (!got && kill((pid_t)pid, 0) != 0 && errno == ESRCH)
 		return 0;
-	const char *p = got ? strrchr(line, ')') : NULL; /* the name before may hold anything */
-	if (p && (p[2] == 'Z' || p[2] == 'X')) /* dead, and nobody has asked how it died */
+	const char *p = got ? strrchr(line, ')') : NULL; /* the name before may have any text */
+	if (p && (p[2] == 'Z' || p[2] == 'X')) /* a zombie: its parent has not waited for it */
 		return 0;
 	for (int field = 2; p && field < STARTTIME; field++) {
 		p = strchr(p + 1, ' ');
@@ -47,16 +47,16 @@ static double process_start(int64_t pid)
 	return age < -1 ? -1 : (double)time(NULL) - age;
 }
 
-/* Is the process that began to record at `started` [Unix time, s] still there? Its number alone
- * proves nothing: numbers are used again, in containers at once. */
+/* Is the process that began to record at `started` [Unix time, s] still running? Its number alone
+ * proves nothing: the system reuses numbers, in containers at once. */
 static bool process_lives(int64_t pid, double started)
 {
 	double since = process_start(pid);
 	return since != 0 && (since < 0 || started <= 0 || since < started + 60);
 }
 
-/* Who launched the run knows better than runs_bury_dead why it ended: its reason replaces that
- * one's. */
+/* The process that launched the run knows better than runs_bury_dead why it ended: its reason
+ * replaces the other one. */
 char *store_fail(struct store *s, int64_t id, const char *reason)
 {
 	return sql_change(s,
@@ -67,8 +67,8 @@ char *store_fail(struct store *s, int64_t id, const char *reason)
 			  "it", id, reason);
 }
 
-/* On another machine, or in a container with a name of its own: it has not been seen for so long.
- */
+/* Marks runs on other machines, or in containers with their own host name, that have had no
+ * heartbeat for SILENCE_S. */
 static char *bury_silent(struct store *s)
 {
 	return sql_change(s,
@@ -128,10 +128,9 @@ char *store_keep(struct store *s)
 
 /* ---- Making a row ------------------------------------------------------------ */
 
-/* A row of `run` in the making. */
 struct row {
 	sqlite3_str *columns, *values;
-	const struct experiment *e; /* knows what was chosen; NULL = as configured */
+	const struct experiment *e; /* has the chosen values; NULL = as configured */
 	bool simulated;
 };
 
@@ -147,13 +146,13 @@ static void add_int(struct row *r, const char *column, int64_t value)
 	sqlite3_str_appendf(r->values, ", %lld", (long long)value);
 }
 
-/* Provenance that is not known is NULL. */
+/* Adds a text; NULL if it is unknown. */
 static void add_known(struct row *r, const char *column, const char *value)
 {
 	add_text(r, column, value && *value ? value : NULL);
 }
 
-/* What a core option's column holds. */
+/* The value for the column of a core option. */
 static const char *kept(const struct row *r, const struct option *o, const char *value)
 {
 	const struct experiment *e = r->e;
@@ -208,14 +207,14 @@ static void add_plan(struct row *r, const struct plan *p)
 		add_int(r, "calibration_id", p->simulation->calibration_id);
 }
 
-/* What is not a number is NULL. */
+/* Adds a number; NULL for NaN. */
 static void add_real(struct row *r, const char *column, double value)
 {
 	char *text AUTOFREE = isnan(value) ? NULL : sentence("%.9g", value);
 	add_known(r, column, text);
 }
 
-/* The slowest of the links; NaN: none says. */
+/* The speed of the slowest link; NaN: not known. */
 static double slowest_link(const struct cluster *c)
 {
 	double least = NAN;
@@ -225,7 +224,7 @@ static double slowest_link(const struct cluster *c)
 	return least;
 }
 
-/* "941 Mbit/s, 32 us": as it was first measured. Heap. */
+/* "941 Mbit/s, 32 us": the first measurement is the name. Heap. */
 static char *network_name(const struct cluster *c)
 {
 	bool giga = c->bandwidth * 8 >= 1e9, milli = c->latency_s >= 1e-3;
@@ -233,7 +232,8 @@ static char *network_name(const struct cluster *c)
 			giga ? 'G' : 'M', c->latency_s * (milli ? 1e3 : 1e6), milli ? 'm' : 'u');
 }
 
-/* One that runs on these machines had, if this is the same; else a new one. */
+/* Finds the name that earlier runs on these machines have for the same network; otherwise makes
+ * one. */
 static char *find_network(struct store *s, const struct cluster *c, char **name)
 {
 	TRY(sql_first(s, name,
@@ -342,9 +342,10 @@ char *runs_insert(struct store *s, const struct config *given, const struct expe
 	return own.wrong;
 }
 
-/* ---- Going on from a checkpoint ------------------------------------------------ */
+/* ---- Resuming from a checkpoint ------------------------------------------------ */
 
-/* The row that made the checkpoint; NULL, or a sentence: it is not here, or not to go on. */
+/* Finds the row that made the checkpoint. NULL, or a sentence: it is not here, or cannot be
+ * resumed. */
 static char *find_resumed(struct store *s, const struct experiment *e, int64_t *id)
 {
 	const char *save = e->config->own.save;
@@ -394,7 +395,7 @@ char *runs_resume(struct store *s, const struct experiment *e, int64_t *id)
 		       e->epoch));
 	TRY(sql_change(s, "DELETE FROM evaluation WHERE run_id = ?1 AND step > ?2", "ii", *id,
 		       e->epoch * e->plan->steps));
-	TRY(sql_change(s, "DELETE FROM shard WHERE run_id = ?1", "i", *id)); /* comes again */
+	TRY(sql_change(s, "DELETE FROM shard WHERE run_id = ?1", "i", *id)); /* is written again */
 	TRY(sql_change(s,
 		       "INSERT INTO resumption SELECT id, ifnull(resumed, 0) + 1, ?2, started, ?3 "
 		       "FROM run WHERE id = ?1",
@@ -425,7 +426,7 @@ int64_t store_cell(struct store *s, const char *hash, char status[16], char reas
 	return id;
 }
 
-/* A pending row that a process has claimed is its own while it lives. */
+/* Claims a pending row. While the process that claimed it lives, no other process gets it. */
 static char *claim(struct store *s, int64_t id, bool *mine, char **who)
 {
 	struct sql q AUTODONE = sql_select(
@@ -439,7 +440,7 @@ static char *claim(struct store *s, int64_t id, bool *mine, char **who)
 		int64_t pid = sql_int(&q, 1);
 		const char *host = sql_text(&q, 2);
 		bool here = strcmp(host, machine()->host) == 0, runs = *sql_text(&q, 0) == 'r';
-		/* of another host's process nobody knows; a claim is followed by a run */
+		/* processes of other hosts cannot be checked; a claim counts for 600 s */
 		bool lives = here ? process_lives(pid, atof(sql_text(&q, 3))) : sql_int(&q, 4);
 		bool interrupted = *sql_text(&q, 0) == 'f';
 		*mine = !runs && (!pid || interrupted || (here && pid == getpid()) || !lives);

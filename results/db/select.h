@@ -1,5 +1,5 @@
 /*
- * select.h - the options by which a command says which runs it is about.
+ * select.h - the options that select the runs of a command.
  */
 #ifndef SELECT_H
 #define SELECT_H
@@ -10,8 +10,8 @@ struct select {
 	const char *db, *where, *label;
 };
 
-/* The rows, of an OWNER that has these three as fields, or the struct: at is then `select.`. file:
- * what the database is for; which: "", or when they choose, as in "for latest: ". */
+/* Rows of an option table, for an OWNER that has these three fields, or that has the struct: at is
+ * then `select.`. file: help of --db; which: "", or when they apply, as in "for latest: ". */
 #define SELECT_OPTIONS(at, file, which) \
 	OPTION(at db, STRING, "db", DATABASE, file " [file]"), SELECT_WHERE(at where, which), \
 		OPTION(at label, STRING, "label", "", which "only runs with this label [text]")

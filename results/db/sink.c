@@ -1,5 +1,5 @@
 /*
- * sink.c - what a run under way hands over: a transaction for each call.
+ * sink.c - writes the rows of a run that is running, in a transaction for each call.
  */
 #include "results/db/store.h"
 
@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WRITE_WAIT_MS = 30000 }; /* for another's lock, while there is a result that could be lost */
+enum { WRITE_WAIT_MS = 30000 }; /* for a lock, because a result could be lost */
 
-/* Its number lives on in the row that takes the pending one's place. */
+/* Replaces a pending row by a running one with the same id. */
 static char *take_pending(struct store *s, const struct experiment *e, int64_t *id)
 {
 	char hash[17];
@@ -34,7 +34,7 @@ static char *take_pending(struct store *s, const struct experiment *e, int64_t *
 				 "iii", *id, (int64_t)place[0], (int64_t)place[1]);
 }
 
-/* A sweep's pending row of it is not wanted then. */
+/* Resumes a run, and deletes the pending row that a sweep made for it. */
 static char *go_on(struct store *s, const struct experiment *e, int64_t *id)
 {
 	char hash[17];
@@ -62,7 +62,8 @@ static char *sink_begin(void *self, const struct experiment *e, int64_t *id)
 	return NULL;
 }
 
-/* What an epoch and a rank's share in it have both. NULL: of pushes that there were none of. */
+/* Columns that an epoch and a rank's share of it have in common. Figures of pushes are NULL if
+ * there were none. */
 #define SPLIT_COLUMNS \
 	"seconds, compute_s, comm_s, wait_s, bytes_sent, staleness_mean, staleness_max, pushes, " \
 	"dropped, user_s, system_s, run_delay_s, preemptions"

@@ -1,6 +1,6 @@
 /*
- * sql.c - statements: prepared, bound, stepped; what goes wrong is kept with the statement, and
- * told as a sentence when it is done. Nobody above this room calls SQLite.
+ * sql.c - statements: prepared, bound, stepped. A statement keeps its error until sql_done returns
+ * it as a sentence. No layer above this one calls SQLite.
  */
 #include "results/db/db.h"
 
@@ -35,7 +35,7 @@ static struct sql select_with(struct store *s, const char *sql, const char *type
 	return q;
 }
 
-/* The statement of the parameters that follow `types`. */
+/* Prepares a statement with the parameters that follow `types`. */
 #define SELECT_WITH(q, s, sql, types) \
 	va_list args; \
 	va_start(args, types); \

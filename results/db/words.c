@@ -1,6 +1,6 @@
 /*
- * words.c - what is typed: lists of settings, words as a shell reads them, and the command that
- * makes a configuration again.
+ * words.c - text that users type: lists of settings, words as a shell reads them, and the command
+ * that makes a configuration again.
  */
 #include "results/db/db.h"
 
@@ -76,8 +76,8 @@ static bool is_among(const char *word, char *const *list)
 
 char *command_of(const struct config *c, bool cell)
 {
-	/* said always, so that a reader need not know the defaults of what matters most; and never
-	 */
+	/* spoken: always in the command, because readers need not know these defaults; silent:
+	 * never */
 	static const char *const spoken[] = {"workload", "strategy", "workers", "seed", NULL};
 	static const char *const spoken_of_cell[] = {"workload", "strategy", NULL};
 	static const char *const silent_of_cell[] = {"seed", "db", "label", NULL};

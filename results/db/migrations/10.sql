@@ -1,5 +1,5 @@
--- 10.sql - from version 11 on: what a run had of its cores.
-CREATE TABLE IF NOT EXISTS rank ( -- as version 10 has it; of older files it is made here
+-- 10.sql - from version 11 on: the share of its cores that a run had.
+CREATE TABLE IF NOT EXISTS rank ( -- as in version 10; missing in older files
 	run_id INTEGER NOT NULL REFERENCES run (id) ON DELETE CASCADE,
 	rank INTEGER NOT NULL CHECK (rank >= 0),
 	role TEXT NOT NULL CHECK (role IN ('worker', 'server')),
@@ -22,4 +22,4 @@ ALTER TABLE rank_epoch ADD COLUMN user_s REAL;
 ALTER TABLE rank_epoch ADD COLUMN system_s REAL;
 ALTER TABLE rank_epoch ADD COLUMN run_delay_s REAL;
 ALTER TABLE rank_epoch ADD COLUMN preemptions INTEGER;
-DROP TABLE IF EXISTS run_kept; -- it has more columns now, and is filled anew
+DROP TABLE IF EXISTS run_kept; -- it has more columns now, and is filled again

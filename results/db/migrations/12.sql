@@ -1,4 +1,4 @@
--- 12.sql - from version 13 on: options of optimizers, beside those of strategies and workloads.
+-- 12.sql - from version 13 on: options of optimizers, as of strategies and workloads.
 CREATE TABLE run_option_13 (
 	run_id INTEGER NOT NULL REFERENCES run (id) ON DELETE CASCADE,
 	part TEXT NOT NULL,

@@ -1,5 +1,5 @@
--- 2.sql - from version 2 on. 0 and 1 had the same tables. All tables were in memory that workers share, and
--- asgd was the only strategy that had any.
+-- 2.sql - from version 2 on. Versions 0 and 1 had the same schema. All parameter-server tables were in shared
+-- memory, and only asgd had any.
 UPDATE run SET table_home = 'shared' WHERE strategy = 'asgd';
 ALTER TABLE epoch ADD COLUMN pushes INTEGER;
 ALTER TABLE epoch ADD COLUMN dropped INTEGER;

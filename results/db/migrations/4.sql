@@ -1,4 +1,4 @@
--- 4.sql - from version 4 on: simulated runs. Nothing had ever written table calibration.
+-- 4.sql - from version 4 on: simulated runs. No program had written table calibration.
 DROP TABLE calibration;
 CREATE TABLE calibration (
 	id INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -1,5 +1,5 @@
--- 5.sql - from version 5 on: timelines, imports, baselines. What epoch_median kept is computed again; nothing
--- had ever written the tables event and baseline.
+-- 5.sql - from version 5 on: timelines, imports, baselines. The contents of epoch_median are computed again; no
+-- program had written the tables event and baseline.
 DROP TABLE epoch_median;
 DROP TABLE event;
 DROP TABLE baseline;

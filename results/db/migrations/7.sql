@@ -1,2 +1,2 @@
--- 7.sql - from version 8 on: what column deal says. Before, every worker had as many mini-batches as the others.
+-- 7.sql - from version 8 on: column deal. Before, every worker had the same number of mini-batches.
 UPDATE run SET deal = 'static';

@@ -9,5 +9,5 @@ ALTER TABLE run ADD COLUMN mpi_settings TEXT;
 ALTER TABLE run ADD COLUMN heartbeat TEXT;
 ALTER TABLE calibration ADD COLUMN hosts TEXT;
 ALTER TABLE calibration ADD COLUMN lab_rate TEXT;
--- Runs with a hostfile were of one network each, by its name.
+-- The network of a run with a hostfile was named after that file.
 UPDATE run SET network = 'hostfile ' || hostfile WHERE hostfile <> '';

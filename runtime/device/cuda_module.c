@@ -133,7 +133,8 @@ static void ask_in_child(struct answer *a)
 {
 	int ends[2], status = 0;
 	if (pipe(ends) != 0) {
-		snprintf(a->wrong, sizeof a->wrong, "no pipe to ask for GPUs: %s", strerror(errno));
+		snprintf(a->wrong, sizeof a->wrong, "cannot look for GPUs: no pipe (%s)",
+			 strerror(errno));
 		return;
 	}
 	const pid_t child = fork();
@@ -144,7 +145,7 @@ static void ask_in_child(struct answer *a)
 	}
 	close(ends[1]);
 	if (child < 0) {
-		snprintf(a->wrong, sizeof a->wrong, "no process to ask for GPUs: %s",
+		snprintf(a->wrong, sizeof a->wrong, "cannot look for GPUs: no process (%s)",
 			 strerror(errno));
 		close(ends[0]);
 		return;
@@ -161,8 +162,7 @@ static void ask_in_child(struct answer *a)
 		snprintf(a->wrong, sizeof a->wrong, "the NVIDIA driver did not answer within %d s",
 			 ANSWER_WITHIN);
 	else if (!heard)
-		snprintf(a->wrong, sizeof a->wrong,
-			 "CUDA crashed when it was asked for GPUs (%s %d)",
+		snprintf(a->wrong, sizeof a->wrong, "CUDA crashed while looking for GPUs (%s %d)",
 			 WIFSIGNALED(status) ? "signal" : "status",
 			 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 }

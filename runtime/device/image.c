@@ -116,8 +116,8 @@ struct pool *pool_new(struct worker *w, struct image in, struct window win, bool
 		      size_t rows_max)
 {
 	CHECK(!average || win.pad == 0, "an average pool does not pad");
-	CHECK(win.pad < win.size, "a window of %zu may lie in the padding of %zu", win.size,
-	      win.pad);
+	CHECK(win.pad < win.size, "a window of %zu may lie entirely in the padding of %zu",
+	      win.size, win.pad);
 	return pool_of(w, &(struct shape){.in = in,
 					  .out = image_after(in, win, in.channels),
 					  .window = win,

@@ -11,8 +11,8 @@ double worker_loss(struct worker *w)
 {
 	struct tally t;
 	CHECK(!w->dev->in_graph,
-	      "%s asks for its loss in what a device keeps as a graph: a step "
-	      "that does is not local",
+	      "strategy %s: worker_loss is called in a step that a device captures as a graph: do not "
+	      "set .local",
 	      w->strategy->plugin.name);
 	tally_take(w, &t);
 	tally_add(&w->account->taken, &t);
@@ -24,7 +24,7 @@ void values_add(struct epoch_values *r, const struct epoch_value *more)
 	int i = 0;
 	while (i < r->n && strcmp(r->of[i].name, more->name) != 0)
 		i++;
-	CHECK(i < REPORTS_MOST, "worker_report: \"%s\" is one name more than a strategy has, %d",
+	CHECK(i < REPORTS_MOST, "worker_report: \"%s\" is one name too many; at most %d",
 	      more->name, REPORTS_MOST);
 	if (i == r->n) {
 		r->of[i] = *more;
@@ -40,8 +40,8 @@ void worker_report(struct worker *w, const char *name, double value)
 	struct epoch_value more = {.sum = value, .count = 1};
 	size_t n = strlen(name);
 	CHECK(n > 0 && n < sizeof more.name,
-	      "%s: worker_report of \"%s\", a name of %zu characters", w->strategy->plugin.name,
-	      name, n);
+	      "strategy %s: worker_report: the name \"%s\" has %zu characters",
+	      w->strategy->plugin.name, name, n);
 	memcpy(more.name, name, n);
 	if (!isnan(value))
 		values_add(&w->account->values, &more);

@@ -44,7 +44,8 @@ void worker_keep_vec(struct worker *w, struct vec *v)
 
 void worker_keep(struct worker *w, void *state, size_t bytes)
 {
-	CHECK(bytes % sizeof(float) == 0, "%zu bytes of a strategy are kept", bytes);
+	CHECK(bytes % sizeof(float) == 0, "worker_keep: %zu bytes are not a whole number of floats",
+	      bytes);
 	keep(w, (struct keepsake){.state = state, .bytes = bytes});
 }
 
@@ -228,7 +229,7 @@ void checkpoint_resume(struct trainer *r)
 	for (int i = 0; w->rank == 0 && i < w->trainers; i++)
 		if (r->head.workers != w->trainers || all[i] != (double)r->resumed->state_bytes[i])
 			wrong = sentence("--save=%s: this checkpoint was made by another version "
-					 "of mvbench: remove it to begin anew",
+					 "of mvbench: remove it to start again",
 					 r->config->own.save);
 	wrong = link_agree(r->all, wrong);
 	if (wrong)

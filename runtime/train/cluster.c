@@ -131,8 +131,8 @@ static void look_for_full_hosts(struct cluster *c, const int *number, int thread
 		c->oversubscribed = host_is_full(c, number, h, threads, &ranks, &cores);
 		if (c->oversubscribed && c->hosts > 1)
 			fprintf(stderr,
-				"mvbench: oversubscribed: the %d rank%s on %s share %d core%s, so "
-				"times say little\n",
+				"mvbench: oversubscribed: the %d rank%s on %s share %d core%s: "
+				"times are unreliable\n",
 				ranks, ranks == 1 ? "" : "s", c->rank[first].host, cores,
 				cores == 1 ? "" : "s");
 	}
@@ -312,8 +312,8 @@ static char *check_builds(struct link *l)
 	link_gather_bytes(l, mine, all, sizeof mine);
 	for (int r = 1; link_rank(l) == 0 && r < link_size(l) && !wrong; r++)
 		if (strncmp(all + (size_t)r * COMMIT_ROOM, mine, COMMIT_ROOM) != 0)
-			wrong = sentence("rank %d is of another mvbench, %.*s, than rank 0, %s: "
-					 "install the same one on all machines",
+			wrong = sentence("rank %d runs mvbench %.*s, and rank 0 runs %s: install "
+					 "the same version on all machines",
 					 r, COMMIT_ROOM, all + (size_t)r * COMMIT_ROOM, mine);
 	return link_agree(l, wrong);
 }
@@ -375,7 +375,7 @@ char *cluster_check_data(struct link *l, const struct data *const data[], size_t
 	link_broadcast(l, 0, &first, sizeof first);
 	if (mine == first)
 		return NULL;
-	return sentence("rank %d, on %s, has other rows in its data set's files than rank 0: give "
-			"all machines the same files",
+	return sentence("rank %d on %s: the files of its data set differ from those of rank 0: "
+			"copy the same files to all machines",
 			link_rank(l), machine()->host);
 }

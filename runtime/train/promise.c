@@ -99,11 +99,11 @@ void promise_gradient(struct worker *w)
 	/* workers that share a model communicate in the gradient, maybe through the host */
 	CHECK(!p->on_host || w->workload->host || comm_size(w->model_group) > 1,
 	      "workload %s: .host is not set, but its gradient reads or writes vectors on the host "
-	      "(vec_get, vec_put): a device that keeps its gradients would repeat the first",
+	      "(vec_get, vec_put): a device that captures it as a graph would repeat the first one",
 	      name);
 	CHECK(p->next_layer == 0,
 	      "workload %s: its gradient does not call layer_ready for layer %zu and those below: "
-	      "strategies that wait for them would hang, or send what is not there",
+	      "strategies that wait for them would hang, or send missing gradients",
 	      name, p->next_layer - 1);
 }
 
@@ -111,8 +111,8 @@ void promise_layer(struct worker *w, size_t i)
 {
 	struct promises *p = w->account->promises;
 	CHECK(i + 1 == p->next_layer,
-	      "workload %s: its gradient calls layer_ready for layer %zu where %zu of %zu are "
-	      "left: it is called from the last to the first, for each once",
+	      "workload %s: its gradient calls layer_ready for layer %zu when %zu of %zu are "
+	      "left: call it once for each layer, from the last to the first",
 	      w->workload->plugin.name, i, p->next_layer, w->layers);
 	p->next_layer = i;
 }
@@ -140,8 +140,8 @@ void promise_step(struct worker *w)
 		: memcmp(p->state, w->state, s->state_size) != 0 ? "changes the strategy's state"
 								 : NULL;
 	CHECK(!s->local || !does,
-	      "strategy %s: .local is set, but its step %s: a device that keeps its steps would "
-	      "not do so again",
+	      "strategy %s: .local is set, but its step %s: a device that captures the step as a "
+	      "graph would not repeat that",
 	      s->plugin.name, does);
 }
 
@@ -196,8 +196,8 @@ void promises_at_barrier(struct trainer *r)
 		return;
 	CHECK(w->strategy->asynchronous || r->replicas == 1 || r->stats.pushes == 0 ||
 		      !pushes_as_it_comes(w->tables),
-	      "strategy %s: .asynchronous is not set, but its table takes pushes in the order in "
-	      "which they come: equal seeds have different results",
+	      "strategy %s: .asynchronous is not set, but its table applies pushes in the order of "
+	      "their arrival: equal seeds give different results",
 	      w->strategy->plugin.name);
 	check_models(r);
 }

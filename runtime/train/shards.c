@@ -79,7 +79,7 @@ static void skew(struct shards *s, const struct data *train, double alpha, int64
 		size_t c = (size_t)train->target[order[i]];
 		CHECK(c < classes, "row %zu is of class %zu of %zu", i, c, classes);
 		size_t owner = draw_owner(q + c * s->models, room, s->models, &rng);
-		CHECK(owner < s->models, "row %zu of %zu finds no shard", i, s->n);
+		CHECK(owner < s->models, "row %zu of %zu: all shards are full", i, s->n);
 		s->owner[order[i]] = (int32_t)owner;
 		room[owner]--;
 	}
@@ -98,7 +98,8 @@ struct shards *shards_new(const struct data *train, const struct data_split *spl
 	s->scratch = must(malloc((s->n + 1) * sizeof *s->scratch));
 	for (size_t m = 0; m < models; m++)
 		s->first[m + 1] = s->first[m] + rows[m];
-	CHECK(s->first[models] == s->n, "shards of %zu rows, of %zu", s->first[models], s->n);
+	CHECK(s->first[models] == s->n, "shards have %zu rows, the data set has %zu",
+	      s->first[models], s->n);
 	if (split->alpha > 0 && train->target)
 		skew(s, train, split->alpha, seed, order);
 	else

@@ -45,7 +45,7 @@ static char *read_words(const char *said, const char *how, const struct optimize
 			char *shorter AUTOFREE = list;
 			list = sentence("%s, %s", shorter, optimizers[i]->plugin.name);
 		}
-		return sentence("%s: there is no optimizer %s; there are %s", said, name, list);
+		return sentence("%s: unknown optimizer %s; known: %s", said, name, list);
 	}
 	size_t size = (*o)->plugin.opts_size;
 	*opts = must(calloc(1, size + strlen(how) + 1));

@@ -105,7 +105,7 @@ static char *open_tables(struct trainer *r)
 	if (!run->record && !replay)
 		return NULL;
 	if (!w->tables->placement->keeps_order)
-		return sentence("--record: one-sided pushes have no order that could be kept; use "
+		return sentence("--record: one-sided pushes have no order to record; use "
 				"--table-home=shared or --servers=1");
 	tables_record(w->tables, arrivals_expected(r));
 	return NULL;
@@ -384,9 +384,10 @@ static char *look_for_rest(const struct trainer *r)
 {
 	if (!r->replay || r->status == EXIT_FAILED || r->arrived == r->replay->n)
 		return NULL;
-	return sentence("the record of run %lld has %zu operations, and this run made %zu; was it "
-			"changed since it was made?",
-			(long long)r->replay->run, r->replay->n, r->arrived);
+	return sentence(
+		"the recording of run %lld has %zu operations, and this run made %zu; was it "
+		"changed since it was made?",
+		(long long)r->replay->run, r->replay->n, r->arrived);
 }
 
 static void lead_trainer(struct trainer *r)

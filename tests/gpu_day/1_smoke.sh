@@ -59,7 +59,7 @@ said() { cat "$L"/*.txt "$L"/*.log | grep -c -- "$1"; }
 	echo "convolutions that were padded where tried    $(grep -c 'x[48] to .*algorithm' "$L/choices.txt") of $(grep -c algorithm "$L/choices.txt") lines: see choices.txt"
 	echo "tf32 or bf16 that is float32                 $(said 'products_are_rounded')"
 	echo "beta = 1 into the gradient of data           $(said 'dx added\|conv, data')"
-	echo "calls that cannot be captured                $(said 'launched piece by piece')"
+	echo "calls that cannot be captured                $(said 'launched one by one')"
 	echo "memory that others cannot map                $(said 'cannot map')"
 	echo "seconds of the first run of ResNet-32        $(sed -n 's/^## rc [0-9]*, \([0-9]*\) s: .*workload=resnet.*/\1/p' "$L/choices.txt" | head -1)"
 } | keep 'Of what was unknown, how often it went wrong:'

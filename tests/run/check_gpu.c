@@ -99,8 +99,7 @@ START_TEST(without_graphs_or_branch_the_model_is_the_same)
 					       precision[_i]),
 					 out, sizeof out);
 		ck_assert_msg(status == 0, "%s: status %d: %s", how[i], status, out);
-		ck_assert_msg((i == 4) == (strstr(out, "launched piece by piece") != NULL), "%s",
-			      out);
+		ck_assert_msg((i == 4) == (strstr(out, "launched one by one") != NULL), "%s", out);
 	}
 	expect_row("SELECT count(DISTINCT model_hash), min(status) FROM run", "1,done\r\n");
 }

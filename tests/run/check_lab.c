@@ -588,11 +588,11 @@ static const struct {
 	{"mkdir $FOLDER/other; cp $FOLDER/train-images* $FOLDER/other; cd $FOLDER/other; f=$(ls); "
 	 "printf x | dd of=$f bs=1 seek=100 conv=notrunc status=none; cd -; "
 	 "./mvbench lab exec lab2 -- mount --bind $FOLDER/other/$f $FOLDER/$f",
-	 "rank 1, on lab2, has other rows in its data set's files than rank 0"},
+	 "rank 1 on lab2: the files of its data set differ from those of rank 0"},
 	{"c=$(./mvbench --version | grep -o '[0-9a-f]\\{12\\}' | head -1); "
 	 "LC_ALL=C sed s/$c/0123456789ab/g mvbench >$FOLDER/built; chmod +x $FOLDER/built; "
 	 "./mvbench lab exec lab2 -- mount --bind $FOLDER/built $(pwd)/mvbench",
-	 "rank 1 is of another mvbench, 0123456789ab"},
+	 "rank 1 runs mvbench 0123456789ab"},
 };
 
 START_TEST(other_builds_and_data_are_noticed)

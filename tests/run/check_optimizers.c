@@ -455,7 +455,7 @@ static const struct refusal {
 	 "keeps nothing here"},
 	{{{"clip", "-1"}}, "--clip=-1"},
 	{{{"strategy", "periodic"}, {"periodic.outer", "adam"}},
-	 "--periodic.outer=adam: there is no optimizer adam; there are sgd, nesterov, adamw"},
+	 "--periodic.outer=adam: unknown optimizer adam; known: sgd, nesterov, adamw"},
 	{{{"strategy", "periodic"}, {"periodic.outer", "adamw:beta3=0.9"}},
 	 "--periodic.outer=adamw:beta3=0.9: --adamw.beta3: there is no such option"},
 	{{{"strategy", "periodic"}, {"periodic.outer", "adamw:beta1=0.9:beta2=1"}},

@@ -25,7 +25,7 @@ static size_t winners(const struct cpu_pool *p)
 void *cpu_pool_new(struct device *d, const struct shape *s)
 {
 	struct cpu_pool *p = must(calloc(1, sizeof *p));
-	CHECK(s->average || s->window.size < 16, "a window of %zu: a place fits a byte up to 15",
+	CHECK(s->average || s->window.size < 16, "a pooling window of %zu: the maximum is 15",
 	      s->window.size);
 	p->s = *s;
 	p->share = 1.0f / (float)(s->window.size * s->window.size);

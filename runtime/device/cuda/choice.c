@@ -331,8 +331,8 @@ const struct conv_choice *conv_choice_of(struct device *d, struct cuda_conv *v, 
 		if (memcmp(&c->choice[i].problem, &problem, sizeof problem) == 0)
 			*mine = c->choice[i];
 	if (mine->problem.rows == 0) {
-		CHECK(!c->capturing, "a convolution meets %zu rows first while a graph is captured",
-		      p->rows);
+		CHECK(!c->capturing,
+		      "the first convolution of %zu rows comes while a graph is captured", p->rows);
 		*mine = make(d, v, p, k, a, b);
 		mine->problem = problem;
 		c->choice = must(realloc(c->choice, (c->choices + 1) * sizeof *c->choice));

@@ -181,8 +181,8 @@ static const char *cuda_probe(struct device_facts *f)
 		if (status != cudaSuccess)
 			break;
 		if (p.major * 10 + p.minor < OLDEST)
-			return unusable("GPU %d (%s) has compute capability %d.%d, and %d.%d is "
-					"the least that is supported: hide it with "
+			return unusable("GPU %d (%s) has compute capability %d.%d, and the "
+					"minimum is %d.%d: hide it with "
 					"CUDA_VISIBLE_DEVICES, or use --device=cpu",
 					i, p.name, p.major, p.minor, OLDEST / 10, OLDEST % 10);
 		snprintf(facts.model, sizeof facts.model, "%.127s", p.name);

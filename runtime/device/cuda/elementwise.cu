@@ -179,7 +179,8 @@ void cuda_step(struct device *d, float *x, float *a, float *b, const float *g,
 {
 	const struct cuda_now *step = d->in_graph ? &cuda_of(d)->state->step : NULL;
 	const moving_step now = {by->lr, {d->unbias[0], d->unbias[1]}};
-	CHECK(!step || by->lr == d->lr, "lr %g in a step of %g", (double)by->lr, (double)d->lr);
+	CHECK(!step || by->lr == d->lr, "step: the rule has lr %g, the device has %g",
+	      (double)by->lr, (double)d->lr);
 #define STEP_BY(kind, word, moments) \
 	case RULE_##kind: \
 		for_each<wide<float>>( \

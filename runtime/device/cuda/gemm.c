@@ -30,7 +30,7 @@ void cuda_gemm(struct device *d, float *y, bool at, const float *a, bool bt, con
 		multiply(d, y, CUDA_R_32F, at, a, bt, b, CUDA_R_32F, (int)m, (int)n, (int)k);
 		return;
 	}
-	CHECK(!(at && bt), "gemm in bf16: neither operand is known to be a weight");
+	CHECK(!(at && bt), "gemm in bf16: at and bt cannot both be set");
 	if (at) {
 		multiply(d, y, CUDA_R_32F, at, a, bt, b, CUDA_R_16BF, (int)m, (int)n, (int)k);
 		return;

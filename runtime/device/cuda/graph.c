@@ -62,7 +62,7 @@ static cudaGraphExec_t capture(struct device *d, void (*body)(void *ctx), void *
 		return exec;
 	cudaGetLastError(); /* a persistent error returns at the next call, and ends the run */
 	fprintf(stderr,
-		"mvbench: steps cannot be kept as a graph and are launched piece by piece, "
+		"mvbench: steps cannot be captured as a graph: kernels are launched one by one, "
 		"which is slower: %s\n",
 		c->uncaptured);
 	c->without_graphs = true;

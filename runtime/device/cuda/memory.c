@@ -26,8 +26,8 @@ void *cuda_malloc(struct device *d, size_t bytes)
 		cudaGetLastError();
 		cudaMemGetInfo(&free_bytes, &total);
 		failure("GPU %d (%s) has too little memory: %.1f MiB more are needed, and %.1f "
-			"of its %.1f MiB are free; this worker holds %.1f. A smaller --batch "
-			"takes less, and fewer --workers on one GPU leave more",
+			"of its %.1f MiB are free; this worker holds %.1f MiB. Use a smaller "
+			"--batch, or fewer --workers on one GPU",
 			cuda_of(d)->gpu, cuda_of(d)->model, (double)bytes / MIB,
 			(double)free_bytes / MIB, (double)total / MIB,
 			(double)(d->bytes + d->workspace_bytes) / MIB);
@@ -39,7 +39,7 @@ void *cuda_malloc(struct device *d, size_t bytes)
 
 void *cuda_take(struct device *d, size_t bytes)
 {
-	CHECK(!cuda_of(d)->capturing, "memory is taken while a graph is captured");
+	CHECK(!cuda_of(d)->capturing, "memory is allocated while a graph is captured");
 	d->workspace_bytes += bytes;
 	return cuda_malloc(d, bytes);
 }

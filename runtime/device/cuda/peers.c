@@ -25,7 +25,7 @@ static void cuda_pinned_free(struct device *d, float *p)
 static void cuda_aside(struct device *d, bool on)
 {
 	struct cuda *c = cuda_of(d), was = *c;
-	CHECK(on != c->aside && !d->in_graph, "aside, where it is already or in a graph");
+	CHECK(on != c->aside && !d->in_graph, "aside(%d): no change, or in a graph", on);
 	c->stream = was.side;
 	c->side = was.stream;
 	c->aside = on;

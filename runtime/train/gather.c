@@ -42,7 +42,7 @@ void gather_ends(struct trainer *r, struct epoch_record *record, int64_t n)
 	}
 }
 
-/* Of each model group only the first worker counts. */
+/* Only the first worker of each model group counts. */
 static struct tally_sum counted(const struct trainer *r, const struct tally *t)
 {
 	if (comm_rank(r->w.model_group) > 0)

@@ -1,6 +1,6 @@
 /*
- * files.c - files and folders: read whole, made for a while, and written for a user, who has the
- * old file until the new one is whole.
+ * files.c - reads whole files, makes temporary folders, and writes output files: the user keeps the
+ * old file until the new one is complete.
  */
 #include "runtime/base/base.h"
 
@@ -44,7 +44,7 @@ void write_all(int fd, const void *x, size_t bytes)
 	}
 }
 
-/* The folders that this process has made, each with its lock. */
+/* The temporary folders of this process, and their locks. */
 static struct lock {
 	dev_t dev;
 	ino_t ino;
@@ -52,7 +52,7 @@ static struct lock {
 } * locks;
 static size_t nlocks;
 
-/* Locked until it is removed, or the process ends. */
+/* The lock holds until the folder is removed or the process ends. */
 static void lock_folder(const char *path)
 {
 	struct stat st;
@@ -76,8 +76,8 @@ static void unlock_folder(const char *path)
 		}
 }
 
-/* What follows the start of a name: six characters of mkdtemp's, or, of a file, a process, a number
- * and the ending. */
+/* Is this the rest of such a name? Of a folder: mkdtemp's six characters. Of a file: process id,
+ * number and ending. */
 static bool is_rest(const char *rest, bool file)
 {
 	int end = 0;
@@ -86,8 +86,8 @@ static bool is_rest(const char *rest, bool file)
 	return sscanf(rest, "%*[0-9]-%*[0-9].part%n", &end) == 0 && end > 0 && !rest[end];
 }
 
-/* Takes away the folders, or files, that start so whose processes were killed: nobody holds their
- * locks. Who has just made one may not have locked it yet. */
+/* Removes the folders, or files, with this start whose processes were killed: no process holds
+ * their locks. Young ones stay, because their process may not have locked them yet. */
 static void remove_dead(const char *parent, const char *start, bool files)
 {
 	enum { YOUNG_S = 2 };
@@ -115,7 +115,7 @@ static void remove_dead(const char *parent, const char *start, bool files)
 		closedir(dir);
 }
 
-/* Hidden, and named after the host: a lock may not be seen on another. Heap. */
+/* Hidden, and with the host's name, because other hosts may not see a lock. Heap. */
 static char *start_of(const char *name)
 {
 	char host[64] = "";
@@ -187,7 +187,7 @@ int folder_make(const char *path)
 	return failed;
 }
 
-/* ---- What a user gets ---------------------------------------------------- */
+/* ---- Output files -------------------------------------------------------- */
 
 static char *cannot_write(const struct output *o)
 {
@@ -197,7 +197,7 @@ static char *cannot_write(const struct output *o)
 	return sentence("%s%s: the file cannot be written (%s)", o->option, o->path, why);
 }
 
-/* Is there a database of SQLite's? What cannot be read may be one. */
+/* Is this an SQLite database? A file without read permission counts as one. */
 static bool is_database(const char *path)
 {
 	char head[16] = "";
@@ -211,7 +211,7 @@ static bool is_database(const char *path)
 	return whole && memcmp(head, "SQLite format 3", sizeof head) == 0;
 }
 
-/* Or what it keeps beside it? */
+/* Is this an SQLite database, or a -wal, -shm or -journal file of one? */
 static bool belongs_to_database(const char *path)
 {
 	static const char *const ending[] = {"", "-wal", "-shm", "-journal"};
@@ -229,8 +229,8 @@ static bool belongs_to_database(const char *path)
 	return belongs;
 }
 
-/* A new file of its own beside the other, with its permissions if it is there; locked until it is
- * closed. What others left there that were killed goes. */
+/* A new file next to the other, with the other's permissions if it exists; locked until it is
+ * closed. Removes such files of killed processes. */
 static FILE *open_beside(struct output *o, const struct stat *old)
 {
 	const char *slash = strrchr(o->path, '/');
@@ -248,7 +248,7 @@ static FILE *open_beside(struct output *o, const struct stat *old)
 	if (fd >= 0)
 		flock(fd, LOCK_SH);
 	if (fd >= 0 && old && fchmod(fd, old->st_mode & 07777) != 0)
-		errno = 0; /* it is another's: then the new one is this user's */
+		errno = 0; /* another user's file: the new one belongs to this user */
 	return fd >= 0 ? fdopen(fd, "w") : NULL;
 }
 
@@ -273,7 +273,7 @@ char *output_open(struct output *o, const char *option, const char *path)
 	return wrong;
 }
 
-/* Who closes it gives up its lock: so it has its name by then. */
+/* Closing the file releases its lock; it is therefore renamed before. */
 char *output_close(struct output *o, char *wrong)
 {
 	bool bad = ferror(o->f) != 0;

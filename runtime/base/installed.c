@@ -1,5 +1,5 @@
 /*
- * installed.c - where the files that come with the program are: plots, job files, platforms.
+ * installed.c - finds the files that come with the program: plots, job files, platforms.
  */
 
 #include "runtime/base/base.h"

@@ -1,6 +1,6 @@
 /*
- * launcher.c - who started this process, as it says in the environment, and how many cores there
- * are for all that it started.
+ * launcher.c - finds the launcher of this process from the environment, and the number of cores
+ * for all processes that it started.
  */
 #include "runtime/base/base.h"
 
@@ -10,8 +10,7 @@
 
 bool platform_under_launcher(void)
 {
-	/* srun shows itself by its PMI; SLURM_PROCID alone is also set in a batch job's own
-	 * shell. */
+	/* srun sets PMI variables; SLURM_PROCID is also set in the shell of a batch job. */
 	static const char *const signs[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK"};
 	for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
 		if (getenv(signs[i]))
@@ -19,7 +18,7 @@ bool platform_under_launcher(void)
 	return false;
 }
 
-/* A launcher binds its ranks to cores; what the machine has is what the launcher itself may use. */
+/* A launcher binds its ranks to cores; the launcher's own affinity has all usable cores. */
 int usable_cores(void)
 {
 	cpu_set_t set;

@@ -1,8 +1,8 @@
 /*
- * panic.c - how a process ends early, and the sentences that say why.
+ * panic.c - early ends of a process, and their messages.
  *
- * A bug of ours ends all ranks with a file and a line. A user's error is one sentence that says
- * what to do; a worker hands it to whoever set a handler, so that it reaches the terminal once.
+ * A bug in mvbench ends all ranks with a file and a line. A user's error is one message that states
+ * what to do. A worker passes it to the handler, because it must reach the terminal only once.
  */
 
 #include "runtime/base/base.h"
@@ -14,11 +14,11 @@
 
 static user_error_fn *handler;
 static void (*abort_all)(int status) = world_exit; /* does not return */
-static const char *speaker;                        /* NULL: nobody else could be meant */
-static char *told; /* [told_room]: whoever reads this speaks for us; NULL = nobody */
+static const char *speaker;                        /* NULL: this is the only process */
+static char *told; /* [told_room]: another process prints this; NULL = print it here */
 static size_t told_room;
 
-/* In one piece: other ranks may speak at the same time. */
+/* In one call, because other ranks may print at the same time. */
 static void say(const char *text)
 {
 	fprintf(stderr, "mvbench: %s%s%s\n", speaker ? speaker : "", speaker ? ": " : "", text);
@@ -39,7 +39,7 @@ char *sentence(const char *fmt, ...)
 	return s;
 }
 
-/* Without the heap, which may be what is broken. head: what they begin with. */
+/* Does not use the heap, which may be corrupt. head: start of the message. */
 static void last_words(const char *head, const char *fmt, va_list args) __attribute__((noreturn));
 static void last_words(const char *head, const char *fmt, va_list args)
 {

@@ -1,7 +1,7 @@
 /*
  * rng.c - splitmix64 (Steele, Lea, Flood, OOPSLA 2014): 64 bits of state, the same numbers on every
- * platform. A stream is a seed mixed with a number, so that shards, batches, initial weights and
- * stragglers never share one.
+ * platform. A stream is a seed mixed with a number: shards, batches, initial weights and stragglers
+ * never share a stream.
  */
 #include "runtime/base/base.h"
 
@@ -32,7 +32,7 @@ double rng_uniform(uint64_t *s)
 	return (double)(rng_next(s) >> 11) * 0x1p-53;
 }
 
-/* Box and Muller; the second number of a pair is dropped, so that the state stays one word. */
+/* Box and Muller. The second number of a pair is dropped to keep the state one word. */
 double rng_normal(uint64_t *s)
 {
 	double u = 1.0 - rng_uniform(s), v = rng_uniform(s);

@@ -1,5 +1,5 @@
 /*
- * sha256.c - SHA-256 (FIPS 180-4): the name of a file's content.
+ * sha256.c - SHA-256 (FIPS 180-4), which identifies the content of a file.
  */
 #include "runtime/base/base.h"
 

@@ -1,11 +1,11 @@
 /*
- * stall.c - a worker that makes no progress. What each rank does is in its pulse. Stalled is
- *   who gives no sign of life, on another machine, or is stopped, on this one;
- *   who computes, and has done nothing else for so long;
- *   and if nobody is, but all wait and nobody gets on: all of them.
- * In programs computing counts for as long as another has waited for it, and where all wait they
- * are named and not ended. Who waits for one of them is not named. What is timed is what this
- * process has seen: after it was stopped itself, all begin anew.
+ * stall.c - finds ranks that make no progress, from their pulses. A rank has stalled if
+ *   it gives no sign of life (on another machine), or is stopped (on this one);
+ *   or it computes for too long without any progress;
+ *   or, without such a rank, all ranks wait and none makes progress: then all have stalled.
+ * In programs that use the library (lib), computing counts only while another rank waits; if all
+ * wait, they are reported, but the run is not ended. A rank that waits for a stalled one is not
+ * reported. Times are what this process has seen: all restart after it was stopped itself.
  */
 #include "runtime/base/stall.h"
 
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAMED_S = 8, GAP_S = 3 }; /* named, with what it takes to see it, within 10 s */
+enum { NAMED_S = 8, GAP_S = 3 }; /* a stall is reported within 10 s, polling included */
 static const nsec second = 1000000000;
 
 bool process_is_stopped(pid_t pid)
@@ -34,7 +34,7 @@ static bool is_waiting(const struct pulse *p)
 	return PULSE_GET(p->doing[0]) && PULSE_GET(p->peer) != STANDS;
 }
 
-/* Since when somebody waits; INT64_MAX: nobody does. */
+/* Start of the longest current wait; INT64_MAX: no worker waits. */
 static nsec first_to_wait(const struct stall *t)
 {
 	nsec first = INT64_MAX;
@@ -44,7 +44,7 @@ static nsec first_to_wait(const struct stall *t)
 	return first;
 }
 
-/* Since when it has not got on, and why it is thought so; NULL: it does, or may wait for others. */
+/* Why this rank itself has stalled, and since when; NULL: it makes progress, or may wait. */
 static const char *stalled_itself(struct stall *t, int rank, bool computing, nsec now, nsec *since)
 {
 	struct seen *s = &t->seen[rank];
@@ -66,7 +66,7 @@ static const char *stalled_itself(struct stall *t, int rank, bool computing, nse
 	return NULL;
 }
 
-/* Since when nobody has got on, where all wait. */
+/* Do all ranks wait? Since when has none made progress? */
 static bool all_wait(const struct stall *t, nsec *since)
 {
 	*since = 0;
@@ -100,7 +100,7 @@ static void look_at(struct stall *t, int rank, nsec now, bool again)
 	s->events = events;
 }
 
-/* A worker that has taken longer before is given time. */
+/* The limits rise for a worker that has needed longer before. */
 static void judge(struct stall *t, int rank, nsec stood, const char *words, bool ends)
 {
 	enum { TIMES_NAMED = 3, TIMES_ENDED = 10 };

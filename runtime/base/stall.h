@@ -1,8 +1,7 @@
 /*
- * stall.h - ranks that make no progress: named after some seconds, and the end of the run after its
- * timeout. Who sees the pulses of several ranks looks at them once a second: the watcher of a run
- * (runtime/launch), and where there is none the ranks of a machine themselves
- * (runtime/comm/lookout.c).
+ * stall.h - ranks that make no progress: they are reported after some seconds and end the run after
+ * its timeout. The watcher of a run (runtime/launch) polls the pulses once a second. Without one,
+ * the ranks of a machine do so themselves (runtime/comm/lookout.c).
  */
 #ifndef STALL_H
 #define STALL_H
@@ -11,38 +10,37 @@
 
 #include <sys/types.h>
 
-/* Of a rank's pulse, when this process last saw it change. */
+/* A rank's pulse, and when this process last saw it change. */
 struct seen {
 	int64_t beat, events;
-	nsec lived, got_on, stopped; /* stopped: since when it is; 0 = it is not */
-	nsec longest;                /* that it took to get on */
-	char *named;                 /* as one that makes no progress, by this name; NULL = not */
+	nsec lived, got_on, stopped; /* stopped: start of the stop; 0 = runs */
+	nsec longest;                /* longest time between two progresses */
+	char *named;                 /* the name it was reported under as stalled; NULL = was not */
 };
 
 struct stall {
 	int ranks;
 	const struct pulse *pulse; /* [ranks] */
-	double timeout_s;          /* then the run ends; 0: it goes on */
-	const char *setting;       /* what that is called */
-	bool programs;  /* what they do between two calls is theirs: see stall.c. Then: */
-	int workers;    /* the first ones; the others serve, and wait for nobody */
-	bool elsewhere; /* there are ranks that are not seen here */
-	/* A rank's process if it is on this machine, -1: it has ended, 0: not known; far: it is on
-	 * another one. */
+	double timeout_s;          /* a longer stall ends the run; 0: never */
+	const char *setting;       /* the user's name for this timeout */
+	bool programs;  /* a user's program, which computes between calls: see stall.c. Then: */
+	int workers;    /* ranks below this are workers; the others only serve */
+	bool elsewhere; /* some ranks cannot be seen from here */
+	/* A rank's process id on this machine; -1: ended; 0: not known. far: on another machine. */
 	pid_t (*process)(const void *self, int rank, bool *far);
 	char *(*name)(const void *self, int rank); /* heap */
-	void (*end)(void *self, char *why);        /* why: heap, for it to free */
+	void (*end)(void *self, char *why);        /* why: heap, the callee frees it */
 	void *self;
 
 	struct seen *seen; /* [ranks] */
 	nsec looked;
-	bool over; /* it has been told to end */
+	bool over; /* end has been called */
 };
 
-void stall_open(struct stall *s); /* after the above is set */
+void stall_open(struct stall *s); /* call after setting the fields above */
 void stall_close(struct stall *s);
-/* To be called at least once a second. computing: ranks that compute are expected to get on;
- * silent: nobody is named now. */
+/* Call it at least once a second. computing: ranks that compute must make progress too; silent:
+ * report no rank now. */
 void stall_look(struct stall *s, bool computing, bool silent);
 bool process_is_stopped(pid_t pid); /* by a signal, or a debugger */
 

@@ -1,8 +1,8 @@
 /*
- * status.c - the page that the workers of a run and the process that watches it share: plain
- * stores, no system call. Readers that see STATUS_ENDED see all that was stored before.
+ * status.c - the status page, which the workers of a run share with the watching process: plain
+ * stores, no system call. Readers that see STATUS_ENDED see all earlier stores.
  *
- * A worker on another machine than the watcher has a page of its own (status_far.c).
+ * A worker on another machine than the watcher has its own page (status_far.c).
  */
 #include "runtime/base/base.h"
 
@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Of the page, its rows, and then a pulse of each rank. */
+/* Layout: the page, its rows, then one pulse for each rank. */
 static size_t rows_end(int64_t epochs)
 {
 	size_t end = sizeof(struct status_page) + (size_t)(epochs + 1) * sizeof(struct epoch_row);
@@ -100,7 +100,7 @@ void pulse_step(void)
 	PULSE_PUT(pulse->events, pulse->events + 1);
 }
 
-/* The page in this file, if it is that one and as long as it has to be; NULL. */
+/* Maps the page in this file; NULL: the file is another one, or has another length. */
 static struct status_page *find_page(const char *path, const struct status_page *head)
 {
 	struct stat st;
@@ -118,8 +118,7 @@ static struct status_page *find_page(const char *path, const struct status_page 
 	return NULL;
 }
 
-/* What the variable says; head: without rows, and no more than magic, epochs, ranks. NULL: nothing
- * that can be read. */
+/* Parses the variable: returns the path; head gets magic, epochs and ranks. NULL: invalid. */
 static const char *read_variable(const char *variable, struct status_page *head)
 {
 	long long magic, epochs, ranks;

@@ -1,9 +1,9 @@
 /*
  * status_far.c - the status page of a run whose watcher is on another machine.
  *
- * The worker has a copy of its own, and a thread that looks at it a few times a second: what has
- * changed goes to stderr, which mpirun brings to the watcher, in lines that say where it is in the
- * page. The page's head is looked at first and told last, as it says how much of the rest is valid.
+ * The worker has its own copy. A thread polls it a few times a second and writes each change, with
+ * its place in the page, to stderr; mpirun forwards that to the watcher. The head is read first and
+ * sent last, because it states how much of the rest is valid.
  */
 #include "runtime/base/base.h"
 
@@ -18,9 +18,9 @@ enum { PART = 1024, LOOK_MS = 200 };
 _Static_assert(sizeof(struct status_page) <= PART, "the head is told in one line");
 
 static struct {
-	struct status_page *page, *told; /* NULL: none is far */
-	struct pulse *pulse;             /* in page: this worker's */
-	pthread_mutex_t lock;            /* on told */
+	struct status_page *page, *told; /* told: what was sent; NULL: no such page */
+	struct pulse *pulse;             /* this worker's, in page */
+	pthread_mutex_t lock;            /* of told */
 } far = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 bool status_is_far(const struct status_page *l)
@@ -39,7 +39,7 @@ static void tell(size_t at, const unsigned char *part, size_t bytes)
 	memcpy((char *)far.told + at, part, bytes);
 }
 
-/* From the first byte that is new to the last. */
+/* Sends the bytes from the first change to the last. */
 static void tell_if_new(size_t at, const unsigned char *part, size_t bytes)
 {
 	const unsigned char *told = (unsigned char *)far.told + at;
@@ -56,14 +56,14 @@ static void look_at(const void *from, size_t bytes)
 {
 	size_t first = (size_t)((const unsigned char *)from - (unsigned char *)far.page), n;
 	for (size_t at = first; at < first + bytes; at += n) {
-		unsigned char part[PART]; /* as it changes meanwhile */
+		unsigned char part[PART]; /* a copy, because the page may change meanwhile */
 		n = smaller(PART, first + bytes - at);
 		memcpy(part, (unsigned char *)far.page + at, n);
 		tell_if_new(at, part, n);
 	}
 }
 
-/* This worker's: its pulse, and of rank 0 the head, and the rows that are new. */
+/* Sends this worker's changes: its pulse; from rank 0 also the head and the new rows. */
 static void tell_changes(void)
 {
 	struct status_page head;
@@ -88,7 +88,7 @@ static void *keep_telling(void *unused)
 	return NULL;
 }
 
-/* Of which only what is touched takes memory. */
+/* Only touched pages take memory. */
 static void *zeros(size_t bytes)
 {
 	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -106,10 +106,10 @@ struct status_page *status_far(const struct status_page *head)
 		return far.page;
 	far.told = zeros(bytes);
 	far.page = zeros(bytes);
-	*far.told = *far.page = *head; /* the watcher has these */
+	*far.told = *far.page = *head; /* the watcher has these values already */
 	far.pulse = status_pulse(far.page, rank);
 	sigfillset(&all);
-	pthread_sigmask(SIG_BLOCK, &all, &before); /* they are the worker's */
+	pthread_sigmask(SIG_BLOCK, &all, &before); /* signals are for the worker's thread */
 	if (pthread_create(&thread, NULL, keep_telling, NULL) == 0)
 		pthread_detach(thread);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -126,7 +126,7 @@ bool status_hear(struct status_page *l, const char *line)
 		return false;
 	line += begins;
 	if (n > all || at > all - n || strcspn(line, "\n") != 2 * n)
-		return true; /* cut by another rank's words */
+		return true; /* another rank's output has cut the line */
 	for (unsigned char *x = (unsigned char *)l + at; n > 0; n--, line += 2)
 		if (sscanf(line, "%2x", &byte) == 1)
 			*x++ = (unsigned char)byte;

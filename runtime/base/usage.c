@@ -1,6 +1,6 @@
 /*
- * usage.c - what a process has had of its cores: its own time, and the time for which its threads
- * were ready to run while others ran.
+ * usage.c - CPU use of this process: its own time, and the time that its threads were ready to run
+ * but had no core.
  */
 #include "runtime/base/base.h"
 
@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 enum { THREADS_MOST = 256 };
-static int schedstat[THREADS_MOST]; /* of each thread, open */
+static int schedstat[THREADS_MOST]; /* an open file for each thread */
 static int threads, computing;
 
 void usage_open(int compute_threads)
@@ -32,8 +32,8 @@ void usage_open(int compute_threads)
 		closedir(d);
 }
 
-/* The second number of schedstat [ns]; threads that are no compute threads sleep, and wait for no
- * core. */
+/* The second number of schedstat [ns]. Other threads than compute threads sleep and need no core.
+ */
 static double run_delay(void)
 {
 	double delay = 0, all = 0;
@@ -44,7 +44,7 @@ static double run_delay(void)
 		    sscanf(text, "%lld %lld", &ran, &waited) == 2)
 			delay += 1e-9 * (double)waited, all += (double)ran;
 	}
-	return all > 0 ? delay / computing : NAN; /* nobody has run: nothing is counted */
+	return all > 0 ? delay / computing : NAN; /* all is 0: the system does not count */
 }
 
 static double seconds(struct timeval t)

@@ -1,7 +1,6 @@
 /*
- * world.c - the real world: the monotonic clock, sleep, and monitors where workers wait for
- * each other. What its counterpart sim/world/world.c has to charge for takes its time here by
- * itself.
+ * world.c - the real platform: the monotonic clock, sleep, and monitors where workers wait for each
+ * other. The functions that charge virtual time in sim/world/world.c do nothing here.
  */
 
 #include "runtime/base/base.h"
@@ -121,7 +120,7 @@ void world_device(struct worker *w)
 	(void)w;
 }
 
-/* ---- What a watcher sees of it ---- */
+/* ---- The pulse, which the watcher reads ---- */
 
 void world_enter(const char *what, int peer)
 {
@@ -158,7 +157,7 @@ bool world_cost(struct world_cost *out)
 	return false;
 }
 
-/* ---- What only simulated workers need ---- */
+/* ---- For simulated workers only ---- */
 
 void world_reach(int first, int end)
 {

@@ -16,7 +16,7 @@ struct edit_options {
 #define OWNER struct edit_options
 static const struct option options[] = {
 	SELECT_OPTIONS(select., "the database that is changed", "instead of numbers: "),
-	OPTION(dry_run, BOOL, "dry-run", "false", "say which runs, change nothing [yes or no]"),
+	OPTION(dry_run, BOOL, "dry-run", "false", "list the runs, change nothing [yes or no]"),
 	{.name = NULL},
 };
 
@@ -25,11 +25,12 @@ static char *choose(struct store *s, const struct select *of, const char *const 
 {
 	TRY(sql_script(s, "CREATE TEMP TABLE edited (id INTEGER PRIMARY KEY)"));
 	if (words == 0 && !*of->where && !*of->label)
-		return sentence("which runs? give their numbers, --where or --label; mvbench table "
+		return sentence("give numbers of runs, --where or --label; mvbench table "
 				"--runs --db=%s lists them",
 				s->path);
 	if (words && (*of->where || *of->label))
-		return sentence("%s: numbers of runs, or --where and --label, not both", word[0]);
+		return sentence("%s: give numbers of runs, or --where and --label, not both",
+				word[0]);
 	if (!words)
 		return database_selected(s, "INSERT INTO edited SELECT id FROM run_summary",
 					 of->where, of->label);
@@ -79,7 +80,7 @@ static char *run_relabel(void *options_given, struct arguments *a, int *status)
 {
 	(void)status;
 	if (a->words == 0)
-		return sentence("a label is wanted, and whose: mvbench relabel good 7 8, or "
+		return sentence("give a label and runs: mvbench relabel good 7 8, or "
 				"relabel good --where=\"lr < 0.1\"");
 	return edit(options_given, a->word + 1, a->words - 1,
 		    "UPDATE run SET label = ?1 WHERE id IN (SELECT id FROM edited)", a->word[0],
@@ -88,10 +89,10 @@ static char *run_relabel(void *options_given, struct arguments *a, int *status)
 
 const struct command command_delete = {
 	.name = "delete",
-	.summary = "take runs out of the database",
+	.summary = "delete runs from the database",
 	.usage = "[RUN ...] [--option=value ...]",
-	.about = "Deletes runs, with all that was recorded of them: by their numbers, or all that "
-		 "--where and --label choose. Baselines keep what they hold.",
+	.about = "Deletes runs, with all their recorded data: by their numbers, or all that "
+		 "--where and --label select. Baselines keep their own copies.",
 	.options = options,
 	.size = sizeof(OWNER),
 	.run = run_delete,
@@ -102,8 +103,8 @@ const struct command command_relabel = {
 	.summary = "give runs another label",
 	.usage = "LABEL [RUN ...] [--option=value ...]",
 	.about = "Gives runs a label, by their numbers, or all that --where and --label "
-		 "choose; \"\" "
-		 "takes it away. A label is a word to find runs by, and no part of what they are.",
+		 "select; \"\" removes it. A label only helps to find runs; it is not part of "
+		 "their configuration.",
 	.options = options,
 	.size = sizeof(OWNER),
 	.run = run_relabel,

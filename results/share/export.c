@@ -19,15 +19,14 @@ struct export_options {
 static const struct option options[] = {
 	SELECT_OPTIONS(, "where results are", ""),
 	OPTION(format, CHOICE, "format", "csv",
-	       "csv: RFC 4180; jsonl: one JSON object a line; the others are folders [name]",
+	       "csv: RFC 4180; jsonl: one JSON object per line; the others are folders [name]",
 	       .choices = "csv|jsonl|tensorboard|mlflow"),
 	OPTION(table, CHOICE, "table", "runs",
-	       "which table, for csv and jsonl; runs has the figures of run_summary beside what "
-	       "was recorded [name]",
+	       "table for csv and jsonl; runs has the recorded columns and the figures of "
+	       "run_summary [name]",
 	       .choices = "runs|options|epochs|values|evaluations|ranks|shards|staleness|arrivals|"
 			  "events"),
-	OPTION(out, STRING, "out", "",
-	       "what is written: a file, empty: standard output; or a folder [path]"),
+	OPTION(out, STRING, "out", "", "output file (empty: standard output) or folder [path]"),
 	{.name = NULL},
 };
 
@@ -66,7 +65,7 @@ char *export_folder(const char *path)
 {
 	int failed = folder_make(path);
 	if (failed == ENOTDIR)
-		return sentence("--out: %s is no folder", path);
+		return sentence("--out: %s is not a folder", path);
 	return failed ? sentence("--out: the folder %s cannot be made (%s)", path, strerror(failed))
 		      : NULL;
 }
@@ -120,7 +119,7 @@ static char *run_export(void *options_given, struct arguments *rest, int *status
 	struct store *s AUTOCLOSE = NULL;
 	(void)rest;
 	if (folder && !*o->out)
-		return sentence("--format=%s: a folder is wanted, as in --out=%s", o->format,
+		return sentence("--format=%s: give a folder, as in --out=%s", o->format,
 				tensorboard ? "runs" : "mlruns");
 	TRY(store_open(&s, o->db, STORE_READ));
 	TRY(database_choose(s, o->where, o->label, true));

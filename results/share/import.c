@@ -25,7 +25,7 @@ struct import_options {
 #define OWNER struct import_options
 
 static const struct option options[] = {
-	SELECT_OPTIONS(, "the database that gets them; made when it is not there", ""),
+	SELECT_OPTIONS(, "database that receives the runs; created if missing", ""),
 	{.name = NULL},
 };
 
@@ -207,7 +207,7 @@ static char *run_import(void *options_given, struct arguments *a, int *status)
 {
 	(void)status;
 	if (!a->words)
-		return sentence("import: another database is wanted, as in `mvbench import "
+		return sentence("import: give another database, as in `mvbench import "
 				"other.db`");
 	for (size_t i = 0; i < a->words; i++)
 		TRY(import(a->word[i], options_given));
@@ -218,15 +218,13 @@ const struct command command_import = {
 	.name = "import",
 	.summary = "copy runs from another machine's database",
 	.usage = "FILE ... [--option=value ...]",
-	.about =
-		"Copies the runs that have ended, with everything that belongs to them: epochs, "
-		"timelines, calibrations, the baselines that hold them, and the studies of mvbench "
-		"tune that they are of. The other file may be "
-		"of an older mvbench, and stays as it is. Imported runs keep where they come from "
-		"in the columns origin, origin_id and imported of table run, and get new ids. What "
-		"is here already is not copied again, unless it has gone on from a checkpoint "
-		"since.\n\nTimes of different machines cannot be "
-		"compared: table, report and check say so where runs of several stand together.",
+	.about = "Copies the runs that have ended, with everything that belongs to them: epochs, "
+		 "timelines, calibrations, their baselines, and their studies of mvbench tune. "
+		 "The other file may be from an older mvbench; it is not changed. Imported runs "
+		 "get new ids; columns origin, origin_id and imported of table run record their "
+		 "source. Runs that are here already are not copied again, unless they have "
+		 "resumed from a checkpoint since.\n\nTimes of different machines cannot be "
+		 "compared: table, report and check warn if they show runs of several machines.",
 	.options = options,
 	.size = sizeof(OWNER),
 	.run = run_import,

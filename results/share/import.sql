@@ -97,13 +97,13 @@ WITH counted AS (
 		(SELECT total(held) FROM named) AS held
 	FROM map)
 SELECT printf('%d new run%s', fresh, iif(fresh = 1, '', 's'))
-	|| iif(older, printf(', %d that had gone on', older), '')
+	|| iif(older, printf(', %d resumed since', older), '')
 	|| iif(same, printf(', %d here already', same), '')
 	|| iif(unended, printf(', %d not ended and left out', unended), '')
 	|| iif(calibrations, printf(', %d calibration%s', calibrations,
 		iif(calibrations = 1, '', 's')), '')
 	|| iif(studies, printf(', %d stud%s', studies, iif(studies = 1, 'y', 'ies')), '')
 	|| iif(baselines, printf(', %d baseline%s', baselines, iif(baselines = 1, '', 's')), '')
-	|| iif(held, printf(', %d baseline%s of a name that is taken left out', held,
+	|| iif(held, printf(', %d baseline%s left out: name taken', held,
 		iif(held = 1, '', 's')), '') AS text
 FROM counted;

@@ -136,7 +136,7 @@ START_TEST(tables_as_text)
 	ck_assert_ptr_null(strchr(output, 0xff));
 	command("export --db=a.db --where=no", EXIT_USER, "--where=no");
 	command("export --db=a.db --format=mlflow", EXIT_USER, "--out=mlruns");
-	command("export --db=a.db --format=mlflow --out=a.db", EXIT_FAILED, "a.db is no folder");
+	command("export --db=a.db --format=mlflow --out=a.db", EXIT_FAILED, "a.db is not a folder");
 	command("export --db=a.db --out=no/file.csv", EXIT_FAILED, "--out=no/file.csv");
 	command("export --db=none.db", EXIT_USER, "none.db");
 }
@@ -396,7 +396,7 @@ START_TEST(a_run_that_went_on_since_comes_once)
 		       "INSERT INTO resumption VALUES (11, 1, 1, '2026-01-02T01:02:03Z', "
 		       "'2026-01-03T01:02:03Z')");
 	command("import a.db --db=b.db", EXIT_OK,
-		"a.db: 0 new runs, 1 that had gone on, 3 here already");
+		"a.db: 0 new runs, 1 resumed since, 3 here already");
 	expect_in("b.db",
 		  "SELECT count(*) || (SELECT id || status || host || (SELECT count(*) FROM "
 		  "epoch WHERE "
@@ -409,7 +409,7 @@ START_TEST(a_run_that_went_on_since_comes_once)
 	/* the older state does not take its place back; from the newer one it comes on any way */
 	command("import c.db --db=b.db", EXIT_OK, "c.db: 0 new runs, 4 here already");
 	command("import b.db --db=c.db", EXIT_OK,
-		"b.db: 0 new runs, 1 that had gone on, 3 here already");
+		"b.db: 0 new runs, 1 resumed since, 3 here already");
 	expect_in("c.db", "SELECT count(*) || sum(resumed) FROM run", "41");
 }
 END_TEST
@@ -429,7 +429,7 @@ START_TEST(of_several_rows_of_a_run_the_last_counts)
 	expect_in("b.db", STATES, "1 1done2");
 	new_database("c.db");
 	sql_in("c.db", STATE(7, "failed", NULL));
-	command("import a.db --db=c.db", EXIT_OK, "1 that had gone on, 2 here already");
+	command("import a.db --db=c.db", EXIT_OK, "1 resumed since, 2 here already");
 	expect_in("c.db", STATES, "1 7done2");
 	command("import b.db --db=a.db", EXIT_OK, "b.db: 0 new runs, 1 here already");
 	expect_in("a.db", STATES, "1 3done2");
@@ -444,7 +444,7 @@ START_TEST(what_is_done_is_not_replaced)
 	sql_in("b.db", STATE(1, "failed", 2));
 	command("import b.db --db=a.db", EXIT_OK, "b.db: 0 new runs, 1 here already");
 	expect_in("a.db", STATES, "1 1done1");
-	command("import a.db --db=b.db", EXIT_OK, "a.db: 0 new runs, 1 that had gone on");
+	command("import a.db --db=b.db", EXIT_OK, "a.db: 0 new runs, 1 resumed since");
 	expect_in("b.db", STATES, "1 1done1");
 }
 END_TEST
@@ -463,7 +463,7 @@ START_TEST(older_and_newer_files)
 	command("import new.db --db=./new.db", EXIT_USER, "is the database to import into");
 	command("import none.db --db=new.db", EXIT_USER, "none.db cannot be read");
 	command("import . --db=new.db", EXIT_USER, "is a folder");
-	command("import --db=new.db", EXIT_USER, "another database is wanted");
+	command("import --db=new.db", EXIT_USER, "give another database");
 	command("import new.db --db=b.db --where=no", EXIT_USER, "--where=no");
 	char *path = in_folder("text.db");
 	FILE *f = fopen(path, "w");
@@ -516,7 +516,7 @@ START_TEST(runs_are_deleted_and_relabelled)
 {
 	new_database("a.db");
 	sql_in("a.db", alpha);
-	command("delete --db=a.db", EXIT_USER, "which runs?");
+	command("delete --db=a.db", EXIT_USER, "give numbers of runs, --where or --label");
 	command("delete 12 --label=x --db=a.db", EXIT_USER, "not both");
 	command("delete 99 --db=a.db", EXIT_USER, "99: a.db has no such run");
 	command("delete 11 13 --db=a.db", EXIT_USER, "run 13 is running");
@@ -526,7 +526,7 @@ START_TEST(runs_are_deleted_and_relabelled)
 	expect_in("a.db", "SELECT count(*) FROM run", "5");
 	command("relabel good 11 12 12 --db=a.db", EXIT_OK, "2 runs relabelled");
 	expect_in("a.db", "SELECT group_concat(id) FROM run WHERE label = 'good'", "11,12");
-	command("relabel --db=a.db", EXIT_USER, "a label is wanted");
+	command("relabel --db=a.db", EXIT_USER, "give a label and runs");
 	command("delete --label=good --db=a.db", EXIT_OK, "2 runs deleted");
 	expect_in("a.db", "SELECT group_concat(id) FROM run", "13,20,21");
 	/* all that was of run 11; its baseline stays */

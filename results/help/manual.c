@@ -14,10 +14,10 @@ struct help_options {
 #define OWNER struct help_options
 static const struct option options[] = {
 	OPTION(man, STRING, "man", "",
-	       "writes the manual page in roff, to be read with man -l; of one command with "
-	       "--man=COMMAND [command]"),
+	       "print the manual page in roff, to be read with man -l; --man=COMMAND: of one "
+	       "command [command]"),
 	OPTION(completion, CHOICE, "completion", "none",
-	       "writes a script that completes mvbench's words in this shell; try it with: "
+	       "print a completion script for this shell; try it with: "
 	       "source <(mvbench help --completion=bash)",
 	       .choices = "none|bash"),
 	{.name = NULL},
@@ -32,7 +32,7 @@ void manual_overview(FILE *f)
 	fprintf(f, "usage: mvbench COMMAND [--option=value ...]\n\n%s\n\n", about_all);
 	for (const struct command *const *c = commands; *c; c++)
 		fprintf(f, "  %-9s %s\n", (*c)->name, (*c)->summary);
-	fputs("\nmvbench COMMAND --help says more, and mvbench help TOPIC; mvbench help topics "
+	fputs("\nmvbench COMMAND --help and mvbench help TOPIC explain more; mvbench help topics "
 	      "lists some.\n"
 	      "To begin with:\n"
 	      "  mvbench run --workload=mlp --strategy=allreduce --workers=2 --epochs=3\n"
@@ -94,10 +94,10 @@ static void whole_manual(const struct help *p, const struct topic *all)
 	help_words(p, "mvbench COMMAND [--option=value ...]");
 	help_head(p, 1, "DESCRIPTION");
 	help_words(p, about_all);
-	help_words(p, "Real models are trained on real data by one loop, and differ in nothing but "
-		      "how their workers keep in step; or the workers are simulated, in virtual "
-		      "time. Accuracy and time of every epoch go into an SQLite file, and "
-		      "comparisons are made from it.");
+	help_words(p,
+		   "One loop trains real models on real data; only the synchronisation strategy "
+		   "differs. Workers can also be simulated, in virtual time. Accuracy and time of "
+		   "every epoch are stored in an SQLite file, which all comparisons read.");
 	whole_kind(p, all, "COMMANDS", "command");
 	experiment(p, all);
 	help_head(p, 1, "SIMULATED PLATFORMS");
@@ -204,11 +204,11 @@ const struct command command_manual = {
 	.name = "help",
 	.summary = "explain a command, an option, a strategy, a figure, a table, ...",
 	.usage = "[TOPIC ...] [--option=value ...]",
-	.about = "Explains a command, an option (with or without dashes, as in help easgd.beta), a "
-		 "plug-in of yours (help ./mine.c), a strategy, updater, workload, device or "
+	.about = "Explains a command, an option (with or without dashes, as in help easgd.beta), "
+		 "your own plug-in (help ./mine.c), a strategy, updater, workload, device or "
 		 "platform, a figure, a table or view of the database, or a page: mvbench help "
-		 "topics lists those. What has the name of "
-		 "something else too is asked for as KIND:NAME, such as table:run.",
+		 "topics lists those. If several topics have the same name, give KIND:NAME, such "
+		 "as table:run.",
 	.options = options,
 	.size = sizeof(OWNER),
 	.any_option = true,

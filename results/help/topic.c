@@ -146,8 +146,8 @@ static const struct {
 	{"strategy", "mvbench run --strategy=%s takes it."},
 	{"workload", "mvbench run --workload=%s trains it."},
 	{"optimizer", "mvbench run --optimizer=%s takes it."},
-	{"device", "mvbench run --device=%s takes it; mvbench list devices says whether it can be "
-		   "used here."},
+	{"device", "mvbench run --device=%s takes it; mvbench list devices shows whether it "
+		   "works here."},
 	{"platform", "mvbench run --platform=sim --sim.platform=%s simulates it."},
 };
 
@@ -167,7 +167,7 @@ static void print_plugin(const struct help *p, const struct topic *t)
 	const struct plugin *plugin = plugin_find(t->name, &part);
 	char *text AUTOFREE = recipe_words(w ? w->recipe : NULL);
 	if (*text)
-		words(p, "Its recipe, which holds where you say nothing: %s", text);
+		words(p, "Its recipe, the defaults that your options override: %s", text);
 	if (plugin && strcmp(part, t->kind) == 0)
 		help_options(p, t->name, plugin->options);
 	if (w && w->dataset->needs)
@@ -308,7 +308,7 @@ static void print_kind(const struct help *p, const struct topic *t)
 		fprintf(p->f, "%s\n", t->summary);
 	topics_list(p, t - t->place, t->of);
 	if (!p->roff)
-		words(p, "mvbench help NAME says more of one.");
+		words(p, "mvbench help NAME explains one of them.");
 }
 
 static void print_page(const struct help *p, const struct topic *t)
@@ -331,8 +331,7 @@ static void print_statuses(const struct help *p, const struct topic *t)
 	} row[] = {
 		{EXIT_OK, "all went well"},
 		{EXIT_FAILED, "something failed while it ran; of a check: it did not pass"},
-		{EXIT_USER, "cannot run like this: one sentence says what is wrong, and nothing is "
-			    "written"},
+		{EXIT_USER, "refused: one message says why; nothing is written"},
 		{EXIT_DIVERGED, "the training diverged: a loss was not finite, or more than ten "
 				"times that before training"},
 		{EXIT_INTERRUPTED, "interrupted, as by Ctrl-C"},
@@ -347,14 +346,13 @@ static void print_statuses(const struct help *p, const struct topic *t)
 }
 
 static const char *const job_files[] = {
-	"A job file is INI: [defaults], then one section a group of cells. A key is an option of "
-	"mvbench run; its value is one, or a list between commas. Ranges are 1..5 for whole "
-	"numbers, 0.1..0.5 by 0.1 for equal steps, and 1e-4..1 log 5 for so many values of which "
-	"each is the same factor above the one before. A section's cells are all combinations of "
-	"its lists, but that lists which a line zip names go together, the first value of one with "
-	"the first of the others, and that a line exclude leaves out the cells for which all its "
-	"conditions hold. What a section does not set comes from [defaults], and options of "
-	"mvbench sweep replace both.",
+	"A job file is INI: [defaults], then one section for each group of cells. A key is an "
+	"option of mvbench run; its value is one value or a list with commas. Ranges are 1..5 for "
+	"whole numbers, 0.1..0.5 by 0.1 for equal steps, and 1e-4..1 log 5 for 5 values with the "
+	"same factor from each to the next. A section's cells are all combinations of its lists. "
+	"Lists that a line zip names advance together: the first value of one with the first of "
+	"the others. A line exclude leaves out the cells for which all its conditions hold. A "
+	"section inherits from [defaults]; options of mvbench sweep replace both.",
 	"[defaults]\n"
 	"workload = mlp\n"
 	"seed = 1..5\n"
@@ -370,9 +368,9 @@ static const char *const job_files[] = {
 	"zip = workers, lr\n",
 	"mvbench sweep FILE.ini --dry-run lists the cells and which are finished; those are not "
 	"run again. Equal cells are run once. Options of a strategy or workload that a cell does "
-	"not use are left out of it, so [defaults] can hold them for all. Where one value is a "
-	"list itself, as in --speed, blanks separate it. label, db and hostfile take one value, as "
-	"it stands, commas and quotes too. What follows a blank and a semicolon is a comment.",
+	"not use are left out of it, so [defaults] can hold them for all. If one value is itself "
+	"a list, as in --speed, blanks separate its items. label, db and hostfile take the whole "
+	"text as one value, with commas and quotes. A blank and a semicolon start a comment.",
 };
 
 static const char *const database_page[] = {
@@ -400,11 +398,10 @@ static void add_pages(struct list *l)
 		const void *of;
 		topic_function *print;
 	} page[] = {
-		{"strategies", "how workers can be kept in step (--strategy)", "strategy",
-		 print_kind},
+		{"strategies", "synchronisation strategies (--strategy)", "strategy", print_kind},
 		{"updaters", "what a push can do to the model on a server (--asgd.updater)",
 		 "updater", print_kind},
-		{"optimizers", "what a worker can make of a gradient (--optimizer)", "optimizer",
+		{"optimizers", "how a worker can use a gradient (--optimizer)", "optimizer",
 		 print_kind},
 		{"workloads", "what can be trained (--workload)", "workload", print_kind},
 		{"devices", "where a worker can compute (--device)", "device", print_kind},
@@ -415,7 +412,7 @@ static void add_pages(struct list *l)
 		{"topics", "pages of help", "page", print_kind},
 		{"sweep-files", "job files of mvbench sweep", job_files, print_page},
 		{"database", "where results are kept", database_page, print_database},
-		{"exit-status", "what the exit status of a command says", NULL, print_statuses},
+		{"exit-status", "the exit statuses of all commands", NULL, print_statuses},
 	};
 	for (size_t i = 0; i < sizeof page / sizeof *page; i++)
 		add(l, "page", page[i].name, page[i].summary, page[i].print)->of = page[i].of;

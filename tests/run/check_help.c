@@ -94,7 +94,7 @@ START_TEST(topics_are_found_or_the_nearest_is_named)
 	ck_says(0, "help exit-status", "  130 ");
 	ck_says(0, "help strategies", "\n  easgd ");
 	ck_says(0, "help speedup allreduce", "strategy allreduce");
-	ck_says(0, "help", "mvbench COMMAND --help says more");
+	ck_says(0, "help", "mvbench COMMAND --help and mvbench help TOPIC explain more");
 	ck_says(2, "help asdg", "did you mean asgd?");
 	ck_says(2, "help easgd.beat", "did you mean easgd.beta?");
 	ck_says(2, "help --sync-evry", "did you mean sync-every?");

@@ -104,24 +104,24 @@ static char *add_range(struct axis *a, struct span *s, const char *text)
 {
 	bool whole = is_whole(s->low) && is_whole(s->high), log_scale = *s->word == 'l';
 	if (!*s->word && !whole)
-		return sentence("%s: which numbers of the range %s? Say %s by STEP, or %s log N "
-				"for N of them",
-				a->name, text, text, text);
+		return sentence(
+			"%s: the range %s has no step; write %s by STEP, or %s log N for N values",
+			a->name, text, text, text);
 	s->by = 1;
 	if (*s->word && (!number_of(s->amount, &s->by) || s->by <= 0))
-		return sentence("%s: in the range %s a number above 0 is wanted after %s", a->name,
-				text, s->word);
+		return sentence("%s: range %s: give a number above 0 after %s", a->name, text,
+				s->word);
 	if (log_scale && (!is_whole(s->amount) || s->by < 2))
-		return sentence("%s: the range %s has two values at least, both ends; give a whole "
-				"number after log",
+		return sentence("%s: range %s: give a whole number of at least 2 after log",
 				a->name, text);
 	if (log_scale && s->from <= 0)
-		return sentence("%s: the range %s begins at %s, and a logarithmic one above 0",
-				a->name, text, s->low);
+		return sentence(
+			"%s: the range %s begins at %s; a logarithmic range must begin above 0",
+			a->name, text, s->low);
 	double n = log_scale ? s->by : floor((s->to - s->from) / s->by + 1e-9) + 1;
 	if (s->to < s->from || (log_scale && s->to == s->from) || !(n <= RANGE_MAX))
-		return sentence("%s: the range %s does not rise, or is longer than %d", a->name,
-				text, RANGE_MAX);
+		return sentence("%s: the range %s does not rise, or has more than %d values",
+				a->name, text, RANGE_MAX);
 	return log_scale ? add_powers(a, s, (size_t)n) : add_steps(a, s, (size_t)n);
 }
 
@@ -138,7 +138,7 @@ static char *axis_cut(struct axis *a, const char *list)
 		next = at + strcspn(at, whole ? "" : ",");
 		char *item AUTOFREE = text_trimmed(at, next);
 		if (!*item && (*next == ',' || a->n > 0))
-			return sentence("%s: the list \"%s\" has an empty place", a->name, list);
+			return sentence("%s: the list \"%s\" has an empty item", a->name, list);
 		if (!whole && span_cut(&s, item))
 			TRY(add_range(a, &s, item));
 		else
@@ -147,7 +147,7 @@ static char *axis_cut(struct axis *a, const char *list)
 			break;
 	}
 	if (a->option->incidental && a->n > 1)
-		return sentence("%s: one value is wanted; runs that differ in nothing else are one",
+		return sentence("%s: give one value; runs that differ only in it are the same cell",
 				a->name);
 	return NULL;
 }
@@ -217,7 +217,7 @@ char *exclusion_read(struct exclusion *e, const char *text)
 		char *one AUTOFREE = text_trimmed(at, next);
 		char *wrong = NULL;
 		if (*one == '=' || one[strcspn(one, "= \t")] != '=')
-			wrong = sentence("exclude: \"%s\" is no condition; conditions look like "
+			wrong = sentence("exclude: \"%s\" is not a condition; conditions look like "
 					 "strategy=serial workers=2,4",
 					 one);
 		if (!wrong)
@@ -229,7 +229,7 @@ char *exclusion_read(struct exclusion *e, const char *text)
 		APPEND(e->condition, e->n, a);
 	}
 	return e->n ? NULL
-		    : sentence("exclude: conditions are wanted, such as strategy=serial "
+		    : sentence("exclude: give conditions, such as strategy=serial "
 			       "workers=2,4");
 }
 

@@ -17,15 +17,15 @@
 static const struct option bench_flags[] = {
 	OPTION(min, SIZE, "min", "8B", "smallest size [bytes]", .min = 4, .max = 1 << 30),
 	OPTION(max, SIZE, "max", "64MiB", "largest size [bytes]", .min = 4, .max = 1 << 30),
-	OPTION(factor, INT, "factor", "2", "from one size to the next [factor]", .min = 2,
-	       .max = 1 << 20),
+	OPTION(factor, INT, "factor", "2", "ratio of each size to the one before [factor]",
+	       .min = 2, .max = 1 << 20),
 	OPTION(iterations, INT, "iterations", "20",
-	       "calls in a timing; fewer where they take longer than 0.1 s together [calls]",
+	       "calls in a timing; fewer if they would take longer than 0.1 s together [calls]",
 	       .min = 1, .max = 1e6),
 	OPTION(repetitions, INT, "repetitions", "5",
-	       "how often all is measured, one after the other; the median counts [repetitions]",
+	       "repetitions of the whole measurement; the table shows medians [repetitions]",
 	       .min = 1, .max = 999),
-	OPTION(format, CHOICE, "format", "text", "of the table",
+	OPTION(format, CHOICE, "format", "text", "output format",
 	       .choices = "text|markdown|csv|json"),
 	{0},
 };
@@ -87,8 +87,8 @@ static char *judge(const struct bench_rows *rows, enum format format)
 	TRY(bench_print(rows, format));
 	for (size_t i = 0; i < rows->n; i++)
 		wrong += rows->row[i].wrong;
-	return wrong ? sentence("%lld elements arrived wrong: column wrong says where; these "
-				"figures mean nothing",
+	return wrong ? sentence("%lld elements arrived wrong, see column wrong: do not use these "
+				"figures",
 				(long long)wrong)
 		     : NULL;
 }
@@ -142,9 +142,10 @@ static char *refuse_others(const struct arguments *a)
 		if (k < TAKES)
 			continue;
 		char *list AUTOFREE = text_list(takes, TAKES, ", --");
-		return sentence("--%s: bench trains nothing that it could be about; of the options "
-				"of mvbench run it takes --%s",
-				a->option[i].name, list);
+		return sentence(
+			"--%s: bench trains nothing; of the options of mvbench run it takes only "
+			"--%s",
+			a->option[i].name, list);
 	}
 	return NULL;
 }
@@ -197,14 +198,14 @@ static char *check(const struct config *c, const struct bench_flags *f)
 		return sentence("--max=%lld: it is below --min=%lld", (long long)f->max,
 				(long long)f->min);
 	if (c->run.workers + c->run.servers == 1)
-		return sentence("--workers=1: one worker has nobody to talk to; give --workers=2 "
+		return sentence("--workers=1: one worker has no peer; give --workers=2 "
 				"or more, or --servers=1");
 	TRY(plan_make(c, &plan));
 	TRY(check_memory(c, f));
 	if (plan.oversubscribed)
 		fprintf(stderr,
 			"mvbench: oversubscribed: more processes than the %d core%s of this "
-			"machine, so these times say how they take turns\n",
+			"machine, so these times include waiting for a core\n",
 			plan.cores, plural(plan.cores));
 	return NULL;
 }
@@ -271,7 +272,7 @@ static char *run_bench(void *options, struct arguments *a, int *status)
 	struct status_page *page = status_of_launcher();
 	char *wrong = NULL;
 	if (a->words != 1 || strcmp(a->word[0], "comm") != 0)
-		wrong = sentence("bench%s%s: what is to be measured? It is mvbench bench comm",
+		wrong = sentence("bench%s%s: unknown measurement; use mvbench bench comm",
 				 a->words ? " " : "", a->words ? a->word[a->words - 1] : "");
 	if (!wrong)
 		wrong = page ? config_init(&c, a->option, a->options, true) : configure(&c, a);
@@ -287,17 +288,17 @@ const struct command command_bench = {
 	.name = "bench",
 	.summary = "measure what communication takes, by size",
 	.usage = "comm [--option=value ...]",
-	.about =
-		"Measures allreduce, allgather, broadcast, sendrecv and push_pull (a push onto a "
-		"parameter server's table and a pull of it) for sizes from --min to --max, with "
-		"every transport and placement that these workers can have, as nccl-tests does: "
-		"the time of a call, algorithm and bus bandwidth, and how many elements arrived "
-		"wrong. Host vectors go by MPI.\n\n"
-		"Of the options of mvbench run it takes those that say who communicates, and how: "
-		"--workers (2 where nothing is said), --servers, --device, --transport, --threads, "
-		"--hostfile, --placement, --lab.rate, --stall-timeout and --quiet-wait.\n\n"
-		"The table is all that is printed on stdout. Exit status: 0 all is right, 1 "
-		"elements were wrong, or a worker failed, 2 cannot run like this, 130 interrupted.",
+	.about = "Measures allreduce, allgather, broadcast, sendrecv and push_pull (a push onto a "
+		 "parameter server's table and a pull of it) for sizes from --min to --max, with "
+		 "every transport and placement that these workers can have, as nccl-tests does: "
+		 "the time of a call, algorithm and bus bandwidth, and how many elements arrived "
+		 "wrong. Host vectors go by MPI.\n\n"
+		 "Of the options of mvbench run it takes only these, which choose processes and "
+		 "transport: --workers (default here: 2), --servers, --device, --transport, "
+		 "--threads, --hostfile, --placement, --lab.rate, --stall-timeout and "
+		 "--quiet-wait.\n\n"
+		 "Stdout gets only the table. Exit status: 0 done, 1 elements were wrong or a "
+		 "worker failed, 2 refused, 130 interrupted.",
 	.options = bench_flags,
 	.size = sizeof(OWNER),
 	.run_options = true,

@@ -256,7 +256,7 @@ static void find_transports(struct bench *b, struct ways *all, const char *wante
 		struct comm *c = comm_split(b->w->all, 0);
 		char *wrong AUTOFREE = comm_try(c, b->x, names[i]);
 		if (wrong && b->w->rank == 0)
-			fprintf(stderr, "mvbench: without %s: %s\n", names[i], wrong);
+			fprintf(stderr, "mvbench: transport %s is left out: %s\n", names[i], wrong);
 		if (wrong) {
 			comm_free(c);
 			continue;

@@ -256,10 +256,11 @@ static char *find_platform(const struct config *c, struct simulation *s, int cor
 	}
 	char *inside AUTOFREE = sentence("sim/platforms/%s.xml", name);
 	s->platform_file = installed_path(inside);
-	return s->platform_file ? NULL
-				: sentence("--sim.platform=%s: there is none of that name; mvbench "
-					   "list platforms shows them",
-					   name);
+	return s->platform_file
+		       ? NULL
+		       : sentence("--sim.platform=%s: unknown platform; mvbench list platforms "
+				  "shows all",
+				  name);
 }
 
 char *calibrate_words(const struct config *c, int workers)
@@ -368,7 +369,7 @@ static char *look_for_gaps(const struct config *c, const struct simulation *s, i
 		return NULL;
 	char *words AUTOFREE = calibrate_words(c, side_by_side);
 	if (!is_local(c))
-		return sentence("--platform=sim: nobody has measured what a step takes; give "
+		return sentence("--platform=sim: the time of a step was not calibrated; give "
 				"--sim.step-time, or run: %s",
 				words);
 	return sentence("--sim.platform=local: this machine was not calibrated for %s; run: %s",

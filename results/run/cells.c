@@ -29,7 +29,7 @@ void sweep_leave_out(const char *path, struct sweep *s)
 		bool some = refused < end - first;
 		if (why && some)
 			fprintf(stderr,
-				"mvbench: %s:%d: [%s] %zu of %zu combinations cannot be and are "
+				"mvbench: %s:%d: [%s] %zu of %zu combinations are refused and "
 				"left out: %s: %s\n",
 				path, line, section, refused, end - first, what, why);
 		for (size_t i = first; i < end; i++)
@@ -48,8 +48,8 @@ static char *check_save(const char *path, const struct sweep *s)
 	for (size_t i = 1; i < s->cells && *save; i++)
 		if (strcmp(s->cell[i].config.own.save, save) == 0 && save[strlen(save) - 1] != '/')
 			return sentence(
-				"%s:%d: --save=%s: a file has the checkpoints of one "
-				"configuration, and here are more: name a folder, which has "
+				"%s:%d: --save=%s: a file holds the checkpoints of one "
+				"configuration, but there are several; give a folder, which gets "
 				"a file for each, as in --save=checkpoints/",
 				path, s->cell[i].line, save);
 	return NULL;

@@ -119,21 +119,21 @@ static void job_header(struct job *j, const char *text)
 	j->searching = strcmp(name, "search") == 0;
 	if (j->searching) {
 		if (j->search_line)
-			job_wrong(j, j->line, "[search] stands on line %d already", j->search_line);
+			job_wrong(j, j->line, "[search] is already on line %d", j->search_line);
 		else if (!j->search)
 			job_wrong(j, j->line,
-				  "[search] has ranges, which mvbench tune draws from; mvbench "
-				  "sweep runs lists");
+				  "[search] is only for mvbench tune; mvbench sweep takes lists of "
+				  "values");
 		j->search_line = j->line;
 		free(name);
 		return;
 	}
 	if (strcmp(name, "defaults") == 0) {
 		if (j->section[0].line)
-			job_wrong(j, j->line, "[defaults] stands on line %d already",
+			job_wrong(j, j->line, "[defaults] is already on line %d",
 				  j->section[0].line);
 		else if (j->sections > 1)
-			job_wrong(j, j->line, "[defaults] stands before the other sections");
+			job_wrong(j, j->line, "[defaults] must be the first section");
 		j->section[0].line = j->line;
 		free(name);
 		return;
@@ -141,7 +141,7 @@ static void job_header(struct job *j, const char *text)
 	for (size_t i = 1; i < j->sections; i++)
 		if (strcmp(j->section[i].name, name) == 0)
 			job_wrong(j, j->line,
-				  "[%s] stands on line %d already; give it another name, or put "
+				  "[%s] is already on line %d; give it another name, or put "
 				  "its keys there",
 				  name, j->section[i].line);
 	section_add(j, name, j->line);
@@ -223,7 +223,7 @@ static void job_range(struct job *j, const char *name, const char *value)
 	struct range r;
 	for (size_t i = 0; i < s->ranges; i++)
 		if (strcmp(s->range[i].name, name) == 0)
-			return job_wrong(j, j->line, "%s is searched already", name);
+			return job_wrong(j, j->line, "%s is already in [search]", name);
 	if (s->ranges == RANGES_MOST)
 		return job_wrong(j, j->line, "[search] has more than %d ranges", RANGES_MOST);
 	char *wrong AUTOFREE = range_read(&r, name, value);
@@ -240,9 +240,11 @@ static char *zip_read(struct zip *z, const char *text)
 		n = strcspn(text, ", \t");
 		APPEND(z->name, z->n, must(strndup(text, n)));
 	}
-	char *wrong = z->n > 1 ? NULL
-			       : sentence("zip: the names of two lists or more are wanted, such as "
-					  "workers, lr");
+	char *wrong =
+		z->n > 1
+			? NULL
+			: sentence(
+				  "zip: give the names of at least two lists, such as workers, lr");
 	if (wrong)
 		zip_fini(z);
 	return wrong;
@@ -267,7 +269,7 @@ static char *key_read(struct section *s, int line, const char *name, const char 
 		return NULL;
 	}
 	if (before)
-		return sentence("%s is set on line %d already; for several values give a list",
+		return sentence("%s is already set on line %d; for several values give a list",
 				name, before->line);
 	TRY(axis_read(&a, name, value));
 	a.line = line;
@@ -285,7 +287,7 @@ static int job_key(void *user, const char *section, const char *name, const char
 	if (j->searching)
 		return !j->wrong;
 	if (!*section)
-		job_wrong(j, j->line, "%s stands in no section; [defaults] is missing", name);
+		job_wrong(j, j->line, "%s is in no section; put it under [defaults]", name);
 	if (j->wrong)
 		return 0;
 	char *wrong AUTOFREE = key_read(&j->section[j->sections - 1], j->line, name, value);
@@ -334,16 +336,16 @@ static char *zip_up(const struct zip *z, struct dimension *d, size_t n)
 		while (i < n && strcmp(d[i].axis->name, z->name[k]) != 0)
 			i++;
 		if (i == n)
-			return sentence("zip: %s has no list here", z->name[k]);
+			return sentence("zip: %s is not set in this section", z->name[k]);
 		if (d[i].zipped)
-			return sentence("zip: %s goes together with others already", z->name[k]);
+			return sentence("zip: %s is already zipped with other lists", z->name[k]);
 		if (d[i].axis->line == 0)
 			continue;
 		first = first == n ? i : first;
 		const struct axis *a = d[first].axis, *b = d[i].axis;
 		if (a->n != b->n)
-			return sentence("zip: %s has %zu value%s and %s has %zu; lists that go "
-					"together are equally long",
+			return sentence("zip: %s has %zu value%s and %s has %zu; zipped "
+					"lists must have equal lengths",
 					a->name, a->n, plural((int64_t)a->n), b->name, b->n);
 		d[i].zipped = true;
 		d[i].with = first;
@@ -434,8 +436,9 @@ static char *expand(struct sweep *s, const struct job *j, const struct section *
 		char *why AUTOFREE = config_init(&c, setting, n, true);
 		if (!why && c.run.sim_replay) {
 			config_fini(&c);
-			why = sentence("sim.replay: a replay has the options of the run that it "
-				       "repeats, and is no cell of a sweep; use mvbench run");
+			why = sentence(
+				"sim.replay: a replay takes its options from the recorded run and "
+				"cannot be a cell of a sweep; use mvbench run");
 		}
 		if (why)
 			return sentence("%s:%d: [%s] %s", j->path, section->line, section->name,
@@ -508,9 +511,9 @@ char *study_read(const char *path, const struct setting *given, size_t n, struct
 	for (size_t i = j.sections > 1; i < j.sections; i++)
 		TRY(expand_section(s, &j, &j.section[i], &over));
 	if (!s->cells && s->excluded)
-		return sentence("%s: its exclude lines leave no cell; let them say more of what is "
-				"left out",
-				path);
+		return sentence(
+			"%s: its exclude lines leave no cell; make their conditions narrower",
+			path);
 	const char *db = s->cells ? s->cell[0].config.own.db : "";
 	for (size_t i = 1; i < s->cells; i++)
 		if (strcmp(s->cell[i].config.own.db, db) != 0)

@@ -94,8 +94,8 @@ char *platform_local(const struct points *p, int cores)
 	char *config AUTOFREE = config_text(p, bandwidth);
 	return sentence(
 		XML_HEAD
-		"<!-- This machine, as mvbench calibrate measured it: messages go through memory, "
-		"and take\n     what they were measured to take by the factors. -->\n"
+		"<!-- This machine, as mvbench calibrate measured it: messages go through memory; "
+		"the factors\n     reproduce their measured times. -->\n"
 		"<platform version=\"4.1\">\n<config>\n%s</config>\n"
 		"<zone id=\"local\" routing=\"Full\">\n"
 		"\t<prop id=\"description\" value=\"this machine, as calibrated\"/>\n"
@@ -144,9 +144,9 @@ char *platform_hosts(const struct points *p, int hosts, int cores)
 	char *config AUTOFREE = config_text(p, bandwidth);
 	return sentence(
 		XML_HEAD
-		"<!-- Hosts, each with a wire to a switch, as mvbench calibrate measured them: by "
-		"the factors a message\n     takes what it was measured to take. Within a host "
-		"messages go through memory, at a usual 8 GB/s. -->\n"
+		"<!-- Hosts, each with a wire to a switch, as mvbench calibrate measured them: "
+		"the factors\n     reproduce the measured times of messages. Within a host "
+		"messages go through memory, at an assumed 8 GB/s. -->\n"
 		"<platform version=\"4.1\">\n<config>\n%s"
 		"\t<prop id=\"network/crosstraffic\" value=\"%s\"/>\n</config>\n"
 		"<zone id=\"hosts\" routing=\"Full\">\n"

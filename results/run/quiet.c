@@ -58,14 +58,13 @@ void quiet_wait(const struct config *c)
 	if (limit <= 0 || strcmp(c->run.platform, "sim") == 0 || !((used = share_used()) > quiet))
 		return;
 	fprintf(stderr,
-		"mvbench: others use %.0f %% of the cores here: waiting until they are quiet, "
-		"up to "
-		"%g s (--quiet-wait)\n",
+		"mvbench: other processes use %.0f %% of the cores here: waiting until the cores "
+		"are idle, up to %g s (--quiet-wait)\n",
 		100 * used, limit);
 	while (used > quiet && clock_now() < until && !told_to_end())
 		used = share_used();
 	if (used > quiet)
-		fprintf(stderr, "mvbench: others still use %.0f %% of the cores here\n",
+		fprintf(stderr, "mvbench: other processes still use %.0f %% of the cores here\n",
 			100 * used);
 }
 

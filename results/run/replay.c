@@ -107,9 +107,10 @@ static char *take_options(struct settings *all, const struct source *s, const st
 			typed ? plain_text(o, typed) : NULL; /* invalid: reported later */
 		bool any = o->core.stored == AS_USED && own && strcmp(own, "auto") == 0;
 		if (own && !any && !is_core(o, REPLAY_MAY) && strcmp(own, value) != 0)
-			return sentence("--%s=%s: run %lld had %s, and a replay of it cannot have "
-					"another; leave it out",
-					name, typed, (long long)s->id, *value ? value : "none");
+			return sentence(
+				"--%s=%s: run %lld had %s, and its replay must have the same; "
+				"leave it out",
+				name, typed, (long long)s->id, *value ? value : "none");
 	}
 	return NULL;
 }
@@ -127,18 +128,17 @@ static char *check_given(const struct source *s, const struct setting *given, si
 	const char *train = value_of(given, n, "sim.train");
 	const char *placement = value_of(given, n, "table-home");
 	if (!platform || strcmp(platform, "sim") != 0)
-		return sentence("--sim.replay=%lld: only simulated workers can be made to wait for "
-				"their turn; give --platform=sim with it",
+		return sentence("--sim.replay=%lld: a replay needs simulated workers; give "
+				"--platform=sim, too",
 				(long long)s->id);
 	if (train && !is_true(train))
-		return sentence(
-			"--sim.train=%s: a replay is there to come to a model; leave it out",
-			train);
+		return sentence("--sim.train=%s: a replay must train; leave it out", train);
 	if (placement && strcmp(placement, "auto") != 0 &&
 	    strcmp(sql_text(&s->row, PLACEMENT), placement) != 0)
-		return sentence("--table-home=%s: run %lld had %s, and a replay of it cannot have "
-				"another; leave it out",
-				placement, (long long)s->id, sql_text(&s->row, PLACEMENT));
+		return sentence(
+			"--table-home=%s: run %lld had %s, and its replay must have the same; "
+			"leave it out",
+			placement, (long long)s->id, sql_text(&s->row, PLACEMENT));
 	return NULL;
 }
 
@@ -180,7 +180,7 @@ char *replay_settings(struct settings *all, const struct setting *given, size_t 
 static char *damaged(const struct recording *r, const struct arrival *a)
 {
 	return sentence(
-		"the record of run %lld is damaged: table %d, shard %d has no operation %lld in "
+		"the recording of run %lld is damaged: table %d, shard %d has no operation %lld in "
 		"table arrival",
 		(long long)r->run, a->table, a->shard, (long long)a->seq);
 }
@@ -197,10 +197,10 @@ static char *read_arrival(const struct sql *q, const struct config *c, const str
 			      .table = (int16_t)table,
 			      .shard = (int16_t)shard};
 	if (a->table != table || a->shard != shard || worker < 0 || worker >= c->run.workers)
-		return sentence("the record of run %lld is damaged: in table arrival, worker %lld "
-				"comes to table %lld, shard %lld, and there is no such thing",
-				(long long)r->run, (long long)worker, (long long)table,
-				(long long)shard);
+		return sentence(
+			"the recording of run %lld is damaged: table arrival has worker %lld "
+			"at table %lld, shard %lld, which the run did not have",
+			(long long)r->run, (long long)worker, (long long)table, (long long)shard);
 	if (sql_int(q, 2) != a->seq)
 		return damaged(r, a);
 	snprintf(a->kind, sizeof a->kind, "%s", sql_text(q, 4));
@@ -272,8 +272,8 @@ char *replay_compare(const struct config *c, int64_t id, bool *equal, char **sai
 		: *version || *cpu || *lib
 			? sentence("the model differs from run %lld's, which was made%s%s%s", first,
 				   version, cpu, lib)
-			: sentence("the model differs from run %lld's: its record or the data set "
-				   "were changed since it was made",
+			: sentence("the model differs from run %lld's: its recording or the data "
+				   "set has changed since then",
 				   first);
 	return NULL;
 }

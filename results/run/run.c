@@ -20,8 +20,7 @@ struct run_flags {
 static const struct option run_flags[] = {
 	OPTION(dry_run, BOOL, "dry-run", "false",
 	       "check and print the configuration, train nothing"),
-	OPTION(format, CHOICE, "format", "text", "of what is printed on stdout",
-	       .choices = "text|json"),
+	OPTION(format, CHOICE, "format", "text", "output format", .choices = "text|json"),
 	{0},
 };
 
@@ -44,9 +43,9 @@ static void say_servers(const struct config *c)
 {
 	if (c->servers_chosen)
 		fprintf(stderr,
-			"mvbench: %lld machines: the tables of %s are on as many servers, one a "
-			"machine; --table-home=onesided leaves them with the workers, who then are "
-			"as slow as the slowest\n",
+			"mvbench: %lld machines: the tables of %s are on one server per "
+			"machine; --table-home=onesided leaves them with the workers, which then "
+			"are all as slow as the slowest\n",
 			(long long)c->run.servers, c->run.strategy);
 }
 
@@ -60,12 +59,12 @@ static void say_oversubscribed(const struct config *c, const struct plan *p)
 		fprintf(stderr, "mvbench: oversubscribed: %lld workers share %d GPU%s%s\n",
 			(long long)c->run.workers, p->facts.count, plural(p->facts.count),
 			p->facts.mps ? " under MPS"
-				     : " in turns, which shapes times and staleness: start "
+				     : " in turns, which changes times and staleness: start "
 				       "NVIDIA's MPS (nvidia-cuda-mps-control -d)");
 	if (p->oversubscribed && c->run.workers * c->run.threads + c->run.servers > p->cores)
 		fprintf(stderr,
 			"mvbench: oversubscribed: %lld worker%s%s share %d core%s, so their times "
-			"say little\n",
+			"are not reliable\n",
 			(long long)c->run.workers, plural(c->run.workers), servers, p->cores,
 			plural(p->cores));
 }
@@ -219,8 +218,8 @@ static void print_result(const struct config *c, const struct outcome *o)
 		if (!isnan(last->test_loss))
 			printf("test loss %.4f after ", last->test_loss);
 		printf("%lld epoch%s%s in %.3f s%s\n", (long long)last->epoch, plural(last->epoch),
-		       page->row[0].epoch > 0 ? ", of which those since it went on" : "",
-		       page_seconds(page), page->simulated ? " of virtual time" : "");
+		       page->row[0].epoch > 0 ? ", those since it resumed" : "", page_seconds(page),
+		       page->simulated ? " of virtual time" : "");
 		print_cost(page);
 	} else {
 		printf("%s\n", outcome_word(o->status));
@@ -243,8 +242,9 @@ void outcome_print(const struct config *c, const struct outcome *o, enum format 
 	double share = page_cores_share(c, o->page);
 	if (share < CORES_SHARE_LEAST)
 		fprintf(stderr,
-			"mvbench: a worker had %.0f %% of its core, others the rest, so the times "
-			"say little; --quiet-wait=60s waits until the cores are free\n",
+			"mvbench: a worker had only %.0f %% of its core, because other processes "
+			"used it, so the times are not reliable; --quiet-wait=60s waits until the "
+			"cores are idle\n",
 			100 * share);
 	if (format != FORMAT_JSON) {
 		print_result(c, o);
@@ -263,7 +263,7 @@ static char *check_checkpoints(const struct config *c, const struct plan *plan)
 	struct checkpoint *initial, *resumed;
 	TRY(checkpoint_find(c, plan, &initial, &resumed));
 	if (resumed)
-		fprintf(stderr, "mvbench: --save=%s: goes on after epoch %lld of %lld\n",
+		fprintf(stderr, "mvbench: --save=%s: resumes after epoch %lld of %lld\n",
 			c->own.save, (long long)resumed->head.epoch,
 			(long long)resumed->head.epochs);
 	checkpoint_free(initial);
@@ -416,8 +416,8 @@ static char *wrong_world(const struct config *c, const struct status_page *page,
 	bool sim = strcmp(c->run.platform, "sim") == 0;
 	const char *tasks = getenv("SLURM_STEP_NUM_TASKS");
 	if (!page && tasks && atoi(tasks) > 1 && !platform_under_launcher())
-		return sentence("srun started %s processes that do not know of each other, as it "
-				"has no PMI here: give srun --mpi=pmix",
+		return sentence("srun started %s processes that are not connected, because it "
+				"uses no PMI here; give srun --mpi=pmix",
 				tasks);
 	if (world_is_virtual && !(page && sim))
 		return sentence("this is the simulator, which mvbench starts: run mvbench with "
@@ -460,10 +460,10 @@ const struct command command_run = {
 	.summary = "train one configuration, and record it",
 	.usage = "[--option=value ...]",
 	.about = "Trains one configuration and records it in the results database.\n\n"
-		 "A strategy, workload or optimizer may be a file of yours, as in "
+		 "A strategy, workload or optimizer may be your own file, as in "
 		 "--strategy=./mine.c: it is compiled when it has changed, and recorded with the "
 		 "sha256 of its source. strategies/PLUGINS.md has an example of each.\n\n"
-		 "Exit status: 0 done, 1 failed, 2 cannot run like this, 3 diverged, 130 "
+		 "Exit status: 0 done, 1 failed, 2 refused, 3 diverged, 130 "
 		 "interrupted.",
 	.options = run_flags,
 	.size = sizeof(OWNER),

@@ -69,16 +69,17 @@ static char *read_list(struct range *r)
 		char *word = text_trimmed(at, end);
 		APPEND(r->word, r->words, word);
 		if (!*word)
-			return sentence("%s: the list \"%s\" has an empty place", r->name, r->text);
+			return sentence("%s: the list \"%s\" has an empty item", r->name, r->text);
 		TRY(config_check(r->name, word, NULL));
 		at = end;
 		if (!*at)
 			break;
 	}
 	if (r->words == 1)
-		return sentence("%s: \"%s\" leaves no choice; give a range such as 0.001..0.3 log, "
-				"or a list",
-				r->name, r->text);
+		return sentence(
+			"%s: \"%s\" is a single value; give a range such as 0.001..0.3 log, "
+			"or a list",
+			r->name, r->text);
 	return NULL;
 }
 
@@ -89,7 +90,7 @@ static char *read_end(const struct range *r, const char *text, const struct opti
 	TRY(config_check(r->name, text, o));
 	*x = strtod(text, &end);
 	if (((*o)->type != OPT_INT && (*o)->type != OPT_REAL) || *end || end == text)
-		return sentence("%s: \"%s\" is no range of plain numbers; give a list of values",
+		return sentence("%s: \"%s\" is not a range of plain numbers; give a list of values",
 				r->name, r->text);
 	return NULL;
 }
@@ -113,8 +114,9 @@ static char *read_ends(struct range *r, const char *dots)
 		return sentence("%s: the range \"%s\" is empty; the lower end comes first", r->name,
 				r->text);
 	if (r->log && r->low <= 0)
-		return sentence("%s: the range \"%s\" begins at %g, and a logarithmic one above 0",
-				r->name, r->text, r->low);
+		return sentence(
+			"%s: the range \"%s\" begins at %g; a logarithmic range must begin above 0",
+			r->name, r->text, r->low);
 	return NULL;
 }
 
@@ -123,8 +125,8 @@ char *range_read(struct range *r, const char *name, const char *text)
 	*r = (struct range){.name = must(strdup(name)), .text = must(strdup(text))};
 	const char *dots = strstr(r->text, "..");
 	if (!may_be_drawn(name))
-		return sentence("%s: it says what is compared, and is not searched; give it in a "
-				"section of its own or in [defaults]",
+		return sentence("%s: it defines what is compared and cannot be searched; set it in "
+				"another section or in [defaults]",
 				name);
 	return dots ? read_ends(r, dots) : read_list(r);
 }

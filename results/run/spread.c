@@ -117,10 +117,12 @@ struct spread_flags {
 
 #define OWNER struct spread_flags
 static const struct option options[] = {
-	OPTION(db, STRING, "db", DATABASE, "where the run is, and the new ones go [file]"),
-	OPTION(repeats, INT, "repeats", "5", "seeds, and as many orders of arrival [runs]",
-	       .min = 2, .max = SPREAD_MOST),
-	OPTION(format, CHOICE, "format", "text", "of what is printed: json is one object a figure",
+	OPTION(db, STRING, "db", DATABASE,
+	       "database of the run; the new runs go there, too [file]"),
+	OPTION(repeats, INT, "repeats", "5",
+	       "number of seeds, and of orders of arrival for each [runs]", .min = 2,
+	       .max = SPREAD_MOST),
+	OPTION(format, CHOICE, "format", "text", "output format; json: one object for each figure",
 	       .choices = "text|json"),
 	{0},
 };
@@ -128,17 +130,19 @@ static const struct option options[] = {
 static char *check(const struct config *c, int64_t id)
 {
 	if (strcmp(c->run.platform, "sim") != 0)
-		return sentence("run %lld had real workers, whose order of arrival nobody chooses; "
-				"give a run with --platform=sim",
-				(long long)id);
+		return sentence(
+			"run %lld had real workers, whose order of arrival cannot be chosen; "
+			"give a run with --platform=sim",
+			(long long)id);
 	if (!c->run.sim_train)
-		return sentence("run %lld computed no gradients (--sim.train=false), so that there "
-				"is nothing that could differ; give one that did",
+		return sentence("run %lld computed no gradients (--sim.train=false), so "
+				"its repetitions would not differ; give one that did",
 				(long long)id);
 	if (c->run.sim_replay)
-		return sentence("run %lld is a replay, whose order is another run's; give one that "
-				"has its own",
-				(long long)id);
+		return sentence(
+			"run %lld is a replay, which takes its order from another run; give "
+			"one that is not",
+			(long long)id);
 	return NULL;
 }
 
@@ -255,15 +259,14 @@ static char *find(const struct arguments *a, const char *db, struct config *c)
 	long long id = strtoll(word, &end, 10);
 	bool exact;
 	if (*end || id < 1)
-		return sentence(
-			"%s%sthe number of a run is wanted, as in mvbench spread 3; mvbench "
-			"table --runs lists them",
-			word, *word ? ": " : "");
+		return sentence("%s%sgive the number of a run, as in mvbench spread 3; mvbench "
+				"table --runs lists them",
+				word, *word ? ": " : "");
 	TRY(store_open(&s, db, STORE_READ));
 	TRY(recorded_config(s, id, c, &exact));
 	if (!exact)
 		return sentence("run %lld was recorded by an mvbench with other options, so this "
-				"one cannot repeat its configuration: record it anew",
+				"one cannot repeat its configuration: record it again",
 				id);
 	return check(c, id);
 }
@@ -292,11 +295,11 @@ const struct command command_spread = {
 	.usage = "RUN [--option=value ...]",
 	.about =
 		"Repeats a simulated run with --repeats seeds, each with the same --repeats orders "
-		"of arrival (--arrival-seed), and says how much of what the runs differ in is due "
-		"to the seed, to the order, and to what both do together: standard deviations with "
+		"of arrival (--arrival-seed), and prints how much of the variance is due to the "
+		"seed, to the order, and to the interaction of both: standard deviations with "
 		"their degrees of freedom, 95 % intervals and shares of the variance. Runs that "
-		"are there already are not made again.\n\n"
-		"Exit status: 0 done, 1 a run failed, 2 cannot run like this, 3 a run diverged, "
+		"are recorded already are not repeated.\n\n"
+		"Exit status: 0 done, 1 a run failed, 2 refused, 3 a run diverged, "
 		"130 interrupted.",
 	.options = options,
 	.size = sizeof(OWNER),

@@ -90,7 +90,7 @@ struct sweep_flags {
 		OPTION(at retry, BOOL, "retry", "false", \
 		       "run cells that failed or diverged again"), \
 		OPTION(at jobs, INT, "jobs", "1", \
-		       "cells at a time; more than one spoils each other's times [cells]", \
+		       "cells at a time; more than one distort each other's times [cells]", \
 		       .min = 1, .max = JOBS_MAX)
 enum { JOBS_MAX = 256 };
 

@@ -27,7 +27,7 @@ static const struct option submit_flags[] = {
 	       "[machines]",
 	       .min = 1, .max = 10000),
 	OPTION(sbatch, STRING, "sbatch", "",
-	       "what else sbatch is told, as in --sbatch=\"--partition=short --time=2:00:00\" "
+	       "other options of sbatch, as in --sbatch=\"--partition=short --time=2:00:00\" "
 	       "[text]"),
 	OPTION(dry_run, BOOL, "dry-run", "false", "print the scripts, submit nothing"),
 	{0},
@@ -159,7 +159,7 @@ static char *hand_over(const char *script, const char *words, char **id)
 	said[strcspn(said, "\n;")] = '\0';
 	*id = must(strdup(said));
 	return heard && status == 0 ? NULL
-				    : sentence("sbatch did not take the job, and says why above");
+				    : sentence("sbatch did not take the job; its message is above");
 }
 
 static char *submit_all(const struct submission *s)
@@ -174,10 +174,10 @@ static char *submit_all(const struct submission *s)
 	char *after AUTOFREE = sentence("--dependency=afterany:%s", id);
 	char *wrong AUTOFREE = hand_over(last, after, &merge);
 	if (wrong)
-		return sentence("job %s is submitted; of the one that puts its databases together: "
+		return sentence("job %s is submitted, but not the job that merges its databases: "
 				"%s",
 				id, wrong);
-	printf("job %s: %zu cell%s in %lld part%s; job %s puts them together in %s\n", id,
+	printf("job %s: %zu cell%s in %lld part%s; job %s merges them into %s\n", id,
 	       s->sweep->cells, plural((int64_t)s->sweep->cells), (long long)s->f->array,
 	       plural(s->f->array), merge, s->db);
 	return NULL;
@@ -209,11 +209,11 @@ static char *run_submit(void *options, struct arguments *a, int *status)
 		   *stem AUTOFREE = NULL, *program AUTOFREE = NULL;
 	(void)status;
 	if (a->words != 1)
-		return sentence("one job file is wanted, as in mvbench submit demo.ini --array=4");
+		return sentence("give one job file, as in mvbench submit demo.ini --array=4");
 	TRY(sweep_find(a->word[0], &path));
 	TRY(sweep_read(path, a->option, a->options, &sweep));
 	if ((size_t)s.f->array > sweep.cells)
-		return sentence("--array=%lld: there are %zu cells; give at most so many jobs",
+		return sentence("--array=%lld: there are %zu cells; give at most one job for each",
 				(long long)s.f->array, sweep.cells);
 	const char *db = arguments_value(a, "db");
 	s.file = file = must(realpath(path, NULL));
@@ -226,17 +226,17 @@ static char *run_submit(void *options, struct arguments *a, int *status)
 
 const struct command command_submit = {
 	.name = "submit",
-	.summary = "a sweep as an array of Slurm jobs",
+	.summary = "run a sweep as an array of Slurm jobs",
 	.usage = "FILE.ini [--option=value ...]",
 	.about =
 		"Writes the script of an array of jobs, each of which runs its share of the cells "
-		"of a job file (mvbench sweep --share), and that of a last job, which puts their "
-		"databases together (mvbench import), and hands both to sbatch. Options of mvbench "
+		"of a job file (mvbench sweep --share), and that of a last job, which merges their "
+		"databases (mvbench import), and hands both to sbatch. Options of mvbench "
 		"run replace those of the file, as in a sweep.\n\n"
 		"Each job has a database of its own: NAME-1-of-4.db, NAME-2-of-4.db, ... for "
-		"--db=NAME.db and --array=4. Submitted again with as many jobs, when these have "
-		"ended, what they have done is not done again.\n\n"
-		"Exit status: 0 submitted, 2 cannot be submitted like this.",
+		"--db=NAME.db and --array=4. When they have ended, submit again with the same "
+		"number of jobs to run the cells that are left.\n\n"
+		"Exit status: 0 submitted, 2 refused.",
 	.options = submit_flags,
 	.words = job_files_each,
 	.size = sizeof(OWNER),

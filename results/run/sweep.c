@@ -81,8 +81,8 @@ static char *check_share(const struct option *o, const char *text)
 	uint64_t part, parts;
 	return !*text || read_share(text, &part, &parts)
 		       ? NULL
-		       : sentence("--%s=%s: which of how many parts is wanted, as in --%s=1/16",
-				  o->name, text, o->name);
+		       : sentence("--%s=%s: not a part I/N; give one, as in --%s=1/16", o->name,
+				  text, o->name);
 }
 
 #define OWNER struct sweep_flags
@@ -92,18 +92,18 @@ static const struct option sweep_flags[] = {
 	       "leave out cells that are done, failed or diverged, or that a live process runs "
 	       "[true/false]"),
 	OPTION(order, CHOICE, "order", "rounds",
-	       "in which the cells are run: rounds: each configuration once, shuffled anew, before "
-	       "any comes with its next seed; file: as they stand there [name]",
+	       "order of the cells: rounds: the first seed of every configuration, then the second "
+	       "seed, and so on, each round shuffled; file: as in the file [name]",
 	       .choices = "rounds|file"),
 	OPTION(order_seed, INT, "order-seed", "1",
-	       "decides the shuffle of --order=rounds, and is recorded with it [number]", .min = 0,
+	       "seed of the shuffle of --order=rounds; it is recorded [number]", .min = 0,
 	       .max = 4294967295.0),
 	OPTION(share, STRING, "share", "",
-	       "I/N: of N parts of the cells only the I-th, from 1: which cell is in which, their "
-	       "options decide; empty: all [part/parts]",
+	       "I/N: run only the I-th (from 1) of N parts of the cells; a cell's options decide "
+	       "its part; empty: all [part/parts]",
 	       .check = check_share),
-	OPTION(format, CHOICE, "format", "text",
-	       "of what is printed on stdout: json is one object a cell", .choices = "text|json"),
+	OPTION(format, CHOICE, "format", "text", "output format; json: one object for each cell",
+	       .choices = "text|json"),
 	{0},
 };
 
@@ -180,8 +180,8 @@ static char *look_up(struct sweep *s, const struct sweep_flags *f, int64_t *seen
 	}
 	if (others)
 		fprintf(stderr,
-			"mvbench: %zu of these cells were run by another program, as by commit %s; "
-			"--resume=false runs them again\n",
+			"mvbench: %zu of these cells were run by another version of mvbench, such "
+			"as commit %s; --resume=false runs them again\n",
 			others, other);
 	return NULL;
 }
@@ -466,8 +466,8 @@ char *sweep_carry_out(struct sweep *s, const struct sweep_flags *f, int *status)
 	int64_t seen = 0;
 	for (size_t i = 0; i < s->cells && f->jobs > 1; i++)
 		if (s->cell[i].config.own.quiet_wait > 0)
-			return sentence("--quiet-wait: with --jobs=%lld the other jobs are never "
-					"quiet; leave one of the two out",
+			return sentence("--quiet-wait: with --jobs=%lld the other jobs always "
+					"use the cores; leave one of the two out",
 					(long long)f->jobs);
 	if (s->cells)
 		TRY(look_up(s, f, &seen));
@@ -481,14 +481,14 @@ char *sweep_carry_out(struct sweep *s, const struct sweep_flags *f, int *status)
 	for (size_t i = 0; i < s->cells; i++)
 		if (f->jobs > 1 && *s->cell[i].config.own.lab_rate)
 			return sentence(
-				"--jobs=%lld: --lab.rate changes the wires for all; run one "
+				"--jobs=%lld: --lab.rate changes the wires for all cells; run one "
 				"cell at a time",
 				(long long)f->jobs);
 	for (size_t i = 0; i < s->cells; i++)
 		if (!s->cell[i].skip && s->cell[i].plan.oversubscribed) {
 			fprintf(stderr,
 				"mvbench: some cells are oversubscribed: more workers than the %d "
-				"core%s of this machine, so their times say little\n",
+				"core%s of this machine, so their times are not reliable\n",
 				s->cell[i].plan.cores, plural(s->cell[i].plan.cores));
 			break;
 		}
@@ -503,7 +503,7 @@ char *sweep_carry_out(struct sweep *s, const struct sweep_flags *f, int *status)
 static char *read_words(const struct arguments *a, char **path, struct sweep *sweep)
 {
 	if (a->words == 0)
-		return sentence("a job file is wanted, as in mvbench sweep demo.ini");
+		return sentence("give a job file, as in mvbench sweep demo.ini");
 	if (a->words > 1)
 		return sentence("%s: a sweep has one job file, %s", a->word[1], a->word[0]);
 	if (platform_under_launcher())
@@ -531,13 +531,13 @@ const struct command command_sweep = {
 		"mvbench run replace those of the file, lists and ranges too: --workers=1,2 "
 		"--seed=1..3.\n\n"
 		"Cells are run in rounds: each configuration with its first seed, in an order that "
-		"--order-seed shuffles, then each with its second. So a machine that becomes "
-		"slower meets all of them alike. Columns sweep_round and sweep_seed of table run "
-		"tell.\n\n"
-		"Several sweeps may share a database: each cell is run by the one that takes it "
-		"first.\n\n"
-		"Exit status: 0 all cells are done, 1 some failed, or are left to another sweep "
-		"that runs them, 2 cannot run like this, 3 some diverged, 130 interrupted.",
+		"--order-seed shuffles, then each with its second. A machine that becomes slower "
+		"then affects all configurations alike. Columns sweep_round and sweep_seed of "
+		"table run record the order.\n\n"
+		"Several sweeps may share a database: the first one that claims a cell runs "
+		"it.\n\n"
+		"Exit status: 0 all cells are done, 1 some failed, or another sweep still "
+		"runs some, 2 refused, 3 some diverged, 130 interrupted.",
 	.options = sweep_flags,
 	.words = job_files_each,
 	.size = sizeof(OWNER),

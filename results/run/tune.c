@@ -30,15 +30,15 @@ static const struct option options[] = {
 	OPTION(budget, INT, "budget", "20", "trials of each configuration [trials]", .min = 1,
 	       .max = TRIALS_MOST),
 	OPTION(objective, CHOICE, "objective", "auto",
-	       "what the best trial is the best in after its last epoch, on the rows of "
-	       "--validation; auto: accuracy, of a task without one loss [name]",
+	       "figure that ranks the trials, after the last epoch, on the --validation rows; "
+	       "auto: accuracy, or loss where there is none [name]",
 	       .choices = "auto|accuracy|loss"),
 	OPTION(seeds, INT, "seeds", "5",
-	       "the best trial is run again with so many seeds, those after the trials' own, and "
-	       "so is what the file says without any trial [seeds]",
+	       "number of further seeds with which the best trial and the untuned configuration are "
+	       "run [seeds]",
 	       .min = 1, .max = SEEDS_MOST),
 	OPTION(search_seed, INT, "search-seed", "1",
-	       "decides where the sequence of trials begins [number]", .min = 0,
+	       "decides the start of the sequence of trials [number]", .min = 0,
 	       .max = 4294967295.0),
 	SWEEP_OPTIONS(sweep.),
 	{0},
@@ -83,7 +83,7 @@ static void hold_out(struct cell *c, bool *said)
 	config_hash(&c->config, c->hash);
 	if (!*said)
 		fprintf(stderr,
-			"mvbench: trials are judged on --validation=%lld rows of the training "
+			"mvbench: trials are evaluated on --validation=%lld rows of the training "
 			"set\n",
 			(long long)c->config.run.validation);
 	*said = true;
@@ -96,14 +96,15 @@ static char *check_cell(const struct study *s, const struct cell *c)
 	for (size_t i = 0; i < s->search.ranges; i++)
 		ranges += range_applies(&s->search.range[i], &c->config);
 	if (ranges == 0)
-		return sentence("%s:%d: [%s] nothing that [search] names is an option of it",
-				s->path, c->line, c->section);
+		return sentence("%s:%d: [%s] has none of the options in [search]", s->path, c->line,
+				c->section);
 	if (strcmp(run->platform, "sim") == 0 && !run->sim_train)
-		return sentence("%s:%d: [%s] sim.train=false: a simulation of time alone has no "
-				"model that could be better than another",
+		return sentence("%s:%d: [%s] sim.train=false: without training there are no "
+				"models to compare",
 				s->path, c->line, c->section);
 	if (c->plan.train.classes == 0 && strcmp(s->objective, "accuracy") == 0)
-		return sentence("--objective=accuracy: %s has none; take loss", run->workload);
+		return sentence("--objective=accuracy: %s has no accuracy; give --objective=loss",
+				run->workload);
 	return NULL;
 }
 
@@ -115,9 +116,8 @@ static char *check_ranges(const struct study *s)
 		for (size_t k = 0; k < s->file.cells; k++)
 			applies |= range_applies(&s->search.range[i], &s->file.cell[k].config);
 		if (!applies)
-			return sentence(
-				"%s: [search] %s is an option of none of the configurations",
-				s->path, s->search.range[i].name);
+			return sentence("%s: [search] %s is not an option of any configuration",
+					s->path, s->search.range[i].name);
 	}
 	return NULL;
 }
@@ -145,7 +145,7 @@ static char *read_file(struct study *s, const struct arguments *a, char **path)
 	bool said = false;
 	const char *slash;
 	if (a->words != 1)
-		return sentence("a job file is wanted, as in mvbench tune study.ini");
+		return sentence("give a job file, as in mvbench tune study.ini");
 	if (platform_under_launcher())
 		return sentence("tune starts its own workers: run it without mpirun or srun");
 	TRY(sweep_find(a->word[0], path));
@@ -252,7 +252,7 @@ static char *add_cell(const struct study *s, const struct contestant *of, int64_
 	if (sweep_add(cells, &c, base->section, base->line))
 		cells->cell[cells->cells - 1].what =
 			trial ? sentence("%s, trial %lld: %s", base->what, (long long)trial, drawn)
-			      : sentence("%s as it is", base->what);
+			      : sentence("%s, untuned", base->what);
 	return NULL;
 }
 
@@ -265,9 +265,9 @@ static char *check_different(const struct study *s)
 		char *json AUTOFREE = NULL;
 		TRY(add_cell(s, &s->contestant[i], 1, 0, &first, &json, hash));
 		if (first.duplicates)
-			return sentence("%s:%d: [%s] differs from another configuration in nothing "
-					"but what is searched, or its seed: give one value; "
-					"--seeds=%lld says how often the best is run again",
+			return sentence("%s:%d: [%s] differs from another configuration in "
+					"searched options or the seed only: give one value; "
+					"--seeds=%lld runs the best again",
 					s->path, s->contestant[i].cell->line,
 					s->contestant[i].cell->section, (long long)s->flags->seeds);
 	}
@@ -519,26 +519,25 @@ static char *tune(void *given, struct arguments *a, int *status)
 
 const struct command command_tune = {
 	.name = "tune",
-	.summary = "compare configurations that are tuned alike",
+	.summary = "compare configurations that are tuned with equal budgets",
 	.usage = "FILE.ini [--option=value ...]",
-	.about =
-		"Tunes every configuration of a job file with as many trials (--budget), and "
-		"compares the best ones. A section [search] says what is drawn and from where: "
-		"lr = 0.001..0.3 log, periodic.momentum = 0..0.9, sync-every = 1..64 log, "
-		"reduce = mean, sum. A configuration takes those that are options of it; its other "
-		"options are those of the file, which takes lists as for mvbench sweep. Options of "
-		"mvbench run replace the file's.\n\n"
-		"The best is chosen on rows of the training set that are held out (--validation; "
-		"5,000, but at most a tenth, where nothing is said), never on the test set. A "
-		"trial that diverges is the worst. The best, and the configuration as the file has "
-		"it, are run again with --seeds seeds that no trial had; only those runs are "
-		"reported, here and by mvbench table --tuned. Figures sensitivity and best_of_k "
-		"show the trials.\n\n"
-		"What is recorded is not run again: after an interrupt the same command goes on, "
-		"and a greater --budget adds trials to those that are there. With --platform=sim, "
-		"--jobs runs several at a time on as many cores.\n\n"
-		"Exit status: 0 done, 1 some runs failed, 2 cannot run like this, 3 runs that are "
-		"reported diverged, or all trials of a configuration did, 130 interrupted.",
+	.about = "Tunes every configuration of a job file with the same number of trials "
+		 "(--budget), and compares the best ones. A section [search] has the options that "
+		 "are searched, and their ranges: lr = 0.001..0.3 log, periodic.momentum = 0..0.9, "
+		 "sync-every = 1..64 log, reduce = mean, sum. A configuration uses those that are "
+		 "options of it; its other options come from the file, which may have lists as for "
+		 "mvbench sweep. Options of mvbench run replace the file's.\n\n"
+		 "The best is chosen on rows of the training set that are held out (--validation; "
+		 "default: 5,000, but at most a tenth), never on the test set. A "
+		 "trial that diverges is the worst. The best trial and the untuned configuration "
+		 "are run again with --seeds seeds that no trial had; only those runs are "
+		 "reported, here and by mvbench table --tuned. Figures sensitivity and best_of_k "
+		 "show the trials.\n\n"
+		 "Recorded runs are not repeated: after an interrupt the same command resumes, "
+		 "and a greater --budget adds trials. With --platform=sim, "
+		 "--jobs runs several at a time on as many cores.\n\n"
+		 "Exit status: 0 done, 1 some runs failed, 2 refused, 3 reported runs "
+		 "diverged, or all trials of a configuration did, 130 interrupted.",
 	.options = options,
 	.words = job_files_each,
 	.size = sizeof(OWNER),

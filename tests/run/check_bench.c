@@ -150,10 +150,10 @@ END_TEST
 static const struct {
 	const char *words, *says;
 } refused[] = {
-	{"", "bench: what is to be measured? It is mvbench bench comm"},
-	{"com", "bench com: what is to be measured?"},
-	{"comm --workers=1", "--workers=1: one worker has nobody to talk to"},
-	{"comm --lr=1", "--lr: bench trains nothing that it could be about"},
+	{"", "bench: unknown measurement; use mvbench bench comm"},
+	{"com", "bench com: unknown measurement"},
+	{"comm --workers=1", "--workers=1: one worker has no peer"},
+	{"comm --lr=1", "--lr: bench trains nothing; of the options"},
 	{"comm --platform=sim", "--platform: bench trains nothing"},
 	{"comm --wrkers=2", "did you mean --workers?"},
 	{"comm --min=2KiB --max=1KiB", "--max=1024: it is below --min=2048"},

@@ -89,7 +89,7 @@ static void go_on(const char *how)
 	char out[OUTPUT];
 	int status = run_mvbench("timeout 100 env", words("--device=cpu --save=%s %s", save, how),
 				 out, sizeof out);
-	ck_assert_msg(status == EXIT_OK && strstr(out, "goes on after epoch"), "%s: status %d: %s",
+	ck_assert_msg(status == EXIT_OK && strstr(out, "resumes after epoch"), "%s: status %d: %s",
 		      how, status, out);
 }
 
@@ -430,7 +430,7 @@ START_TEST(a_sweep_goes_on_within_its_cells)
 			       "--data-dir=%s --db=%s/run.db --save=",
 			       folder, folder, folder);
 	int status = command_output(words("%s%s/one 2>&1", sweep, folder), out, OUTPUT);
-	ck_assert_msg(status == EXIT_USER && strstr(out, "name a folder"), "%d, %s", status, out);
+	ck_assert_msg(status == EXIT_USER && strstr(out, "give a folder"), "%d, %s", status, out);
 	status = command_output(words("%s%s/all/ >/dev/null 2>&1 & p=$!; cd %s; "
 				      "while ! ls all/*.ckpt >/dev/null 2>&1; do sleep 0.01; done; "
 				      "kill $p; wait $p",

@@ -418,9 +418,10 @@ START_TEST(a_busy_machine_is_seen)
 	      "nice -n 19 taskset -c 0 sh -c 'while :; do :; done' & B=$!; nice -n 19 taskset -c 0 "
 	      "./mvbench run --workload=tanh_mlp --tanh_mlp.hidden=64 --epochs=1 --quiet-wait=1s "
 	      "--db=DIR/busy.db 2>&1; kill $B",
-	      "cores here: waiting until they are quiet");
-	ck_assert_msg(strstr(out, "others still use ") && strstr(out, "a worker had ") &&
-			      strstr(out, " % of its core, others the rest"),
+	      "cores here: waiting until the cores are idle");
+	ck_assert_msg(strstr(out, "other processes still use ") &&
+			      strstr(out, "a worker had only ") &&
+			      strstr(out, " % of its core, because other processes used it"),
 		      "%s", out);
 	shell(0,
 	      "sqlite3 DIR/busy.db \"SELECT cores_share < 0.9, quiet_epoch_seconds IS NULL, "

@@ -232,7 +232,7 @@ START_TEST(other_options_are_refused)
 		{SIM "--asgd.updater=sgd", "--asgd.updater=sgd: run 1 had add"},
 		{SIM "--ssp.bound=3", "an option of strategy ssp"},
 		{SIM "--table-home=onesided", "--table-home=onesided: run 1 had shared"},
-		{SIM "--sim.train=false", "a replay is there to come to a model"},
+		{SIM "--sim.train=false", "a replay must train"},
 		{SIM "--sim.replay=9", "has no run 9"},
 		{SIM "--sim.replay=x", "--sim.replay=x"},
 		{SIM "--db=/nowhere/no.db", "/nowhere/no.db"},
@@ -259,7 +259,7 @@ START_TEST(what_has_no_record_is_refused)
 		 "is damaged: table 0, shard 0 has no operation 17"},
 		{"UPDATE arrival SET seq = 17, worker = 2 WHERE seq = 18; "
 		 "UPDATE arrival SET seq = seq - 1 WHERE seq > 18",
-		 "worker 2 comes to table 0"},
+		 "has worker 2 at table 0"},
 		{"DELETE FROM arrival", "has no row of it"},
 	};
 	record(SMALL "--strategy=asgd --workers=2");

@@ -932,7 +932,7 @@ START_TEST(a_calibration_may_be_anybodys)
 	sql("UPDATE calibration SET cores = -1");
 	refused(here, "this machine was not calibrated for this workload");
 	sql("UPDATE calibration SET cores = 2; DELETE FROM calibration_point WHERE name = 'step'");
-	refused(there, "nobody has measured what a step takes");
+	refused(there, "the time of a step was not calibrated");
 	free(serial);
 	free(here);
 	free(there);
@@ -1001,7 +1001,7 @@ START_TEST(mistakes_are_refused)
 	} row[] = {
 		{STEP "--sim.platform=$FOLDER/nothing.xml",
 		 "No such file or directory; give a name"},
-		{STEP "--sim.platform=nosuch", "--sim.platform=nosuch: there is none of that name"},
+		{STEP "--sim.platform=nosuch", "--sim.platform=nosuch: unknown platform"},
 		{STEP "--sim.platform=$FOLDER/text.xml", "text.xml: "},
 		{STEP "--sim.platform=$FOLDER/other.xml", "other.xml: "},
 		{STEP "--sim.platform=$FOLDER/cut.xml", "cut.xml: "},

@@ -129,10 +129,9 @@ START_TEST(what_has_no_spread_is_refused)
 	spread("1", EXIT_USER, "run 1 computed no gradients");
 	spread("2", EXIT_USER, "run 2 had real workers");
 	spread("7", EXIT_USER, "has no run 7");
-	spread("1 2", EXIT_USER,
-	       "the number of a run is wanted, as in mvbench spread 3; mvbench table");
-	spread("x", EXIT_USER, "x: the number of a run is wanted");
-	spread("", EXIT_USER, "the number of a run is wanted");
+	spread("1 2", EXIT_USER, "give the number of a run, as in mvbench spread 3; mvbench table");
+	spread("x", EXIT_USER, "x: give the number of a run");
+	spread("", EXIT_USER, "give the number of a run");
 	spread("1 --repeats=1", EXIT_USER, "--repeats=1");
 }
 END_TEST

@@ -246,26 +246,27 @@ START_TEST(what_cannot_be_tuned_is_refused)
 		{FILE_OF("lr = 0.3..0.001\n"), NULL, "the range \"0.3..0.001\" is empty"},
 		{FILE_OF("lr = 0.3..0.3\n"), NULL, "is empty"},
 		{FILE_OF("lr = 0..0.3 log\n"), NULL, "job.ini:12: lr: the range"},
-		{FILE_OF("lr = 0.1\n"), NULL, "leaves no choice"},
+		{FILE_OF("lr = 0.1\n"), NULL, "is a single value"},
 		{FILE_OF("lr = 0.1, x\n"), NULL, "--lr=x"},
 		{FILE_OF("lr = 0.1..\n"), NULL, "--lr="},
 		{FILE_OF("momentum = 0..2\n"), NULL, "--momentum=2"},
 		{FILE_OF("lrr = 0..1\n"), NULL, "--lrr: there is no such option"},
-		{FILE_OF("seed = 1..9\n"), NULL, "seed: it says what is compared"},
-		{FILE_OF("reduce = mean..sum\n"), NULL, "is no range of plain numbers"},
-		{FILE_OF("lr = 1..2\nlr = 1..2\n"), NULL, "job.ini:13: lr is searched already"},
-		{FILE_OF("asgd.updater = add, sgd\n"), NULL, "nothing that [search] names"},
+		{FILE_OF("seed = 1..9\n"), NULL, "seed: it defines what is compared"},
+		{FILE_OF("reduce = mean..sum\n"), NULL, "is not a range of plain numbers"},
+		{FILE_OF("lr = 1..2\nlr = 1..2\n"), NULL, "job.ini:13: lr is already in [search]"},
+		{FILE_OF("asgd.updater = add, sgd\n"), NULL, "has none of the options in [search]"},
 		{FILE_OF("lr = 0.1..1\nasgd.updater = add, sgd\n"), NULL,
-		 "job.ini: [search] asgd.updater is an option of none of the configurations"},
-		{FILE_OF("sim.train = true, false\n"), NULL, "sim.train: it says what is compared"},
+		 "job.ini: [search] asgd.updater is not an option of any configuration"},
+		{FILE_OF("sim.train = true, false\n"), NULL,
+		 "sim.train: it defines what is compared"},
 		{FILE_OF("lr = 0.1..1\n"), "--budget=0", "--budget=0"},
 		{FILE_OF("lr = 0.1..1\n"), "--seeds=0", "--seeds=0"},
 		{FILE_OF("lr = 0.1..1\n"), "--objective=accuracy",
-		 "perceptron has none; take loss"},
+		 "perceptron has no accuracy; give --objective=loss"},
 		{FILE_OF("lr = 0.1..1\n"), "--seed=1,2", "differs from another configuration in"},
 		{FILE_OF("lr = 0.1..1\n"), "--lr=1,2", "differs from another configuration in"},
 		{FILE_OF("lr = 0.1..1\n"), "--validation=10000", "give at most --validation=9999"},
-		{FILE_OF("lr = 0.1..1\n[search]\n"), NULL, "[search] stands on line 11 already"},
+		{FILE_OF("lr = 0.1..1\n[search]\n"), NULL, "[search] is already on line 11"},
 	};
 	for (size_t i = 0; i < COUNT(row); i++) {
 		folder_text("job.ini", row[i].text);
@@ -280,7 +281,7 @@ START_TEST(what_cannot_be_tuned_is_refused)
 			 EXIT_USER);
 	expect_said("err", "sim.train=false", true);
 	ck_assert_int_eq(RUN(sweep, "job.ini", "--db=t.db"), EXIT_USER);
-	expect_said("err", "job.ini:11: [search] has ranges, which mvbench tune draws from", true);
+	expect_said("err", "job.ini:11: [search] is only for mvbench tune", true);
 }
 END_TEST
 

@@ -54,7 +54,7 @@ LIB   = $(addprefix $(B)/libmvbench,.so .a)
 SMPI_OBJ := $(patsubst %.c,$(B)/smpi/%.o,$(wildcard runtime/comm/mpi/*.c))
 SIM  := $(call objects,sim/world) $(SMPI_OBJ)
 
-all: $(B)/mvbench $(B)/mvbench-sim $(LIB) $(MODULE) ## build build/mvbench, its simulator beside it, and build/libmvbench.so
+all: $(B)/mvbench $(B)/mvbench-sim $(LIB) $(MODULE) ## build build/mvbench, build/mvbench-sim (the simulator) and build/libmvbench.so
 
 demo: $(B)/mvbench $(B)/mvbench-sim $(MODULE) ## train, compare and draw on real data, in four minutes
 	@tests/scripts/demo.sh $(B)
@@ -64,22 +64,22 @@ programs: all $(B)/check $(TOOL) $(SIM_TOOL) $(USER) $(MODEL) ## all, the tests,
 test: programs $(FAKE) ## every test (Check), in LANES=3 processes side by side
 	@tests/scripts/lanes.sh $(B) $(LANES)
 
-gpu-test: programs ## the tests that use a GPU, on a real one; fails where there is none
+gpu-test: programs ## the tests that use a GPU, on a real one; fails without one
 	@cd $(B) && MVBENCH_GPU_TEST=1 ./check
 
-lab-test: programs ## the tests on several virtual hosts, over real TCP; one line says why where there can be none
+lab-test: programs ## the tests on several virtual hosts, over real TCP; prints the reason if hosts are not possible here
 	@cd $(B) && for s in lab wires; do CK_RUN_SUITE=$$s ./check || exit; done
 
-slurm-test: $(B)/mvbench ## mvbench under a real Slurm on two virtual hosts, as root; installs it where it is missing
+slurm-test: $(B)/mvbench ## mvbench under a real Slurm on two virtual hosts, as root; installs Slurm if it is missing
 	@tests/scripts/slurm.sh $(B)
 
-bench: $(B)/mvbench $(TOOL) ## speed: the tables of one worker and two, beside PyTorch's if it is installed
+bench: $(B)/mvbench $(TOOL) ## speed with one worker and with two, next to PyTorch's if it is installed
 	@tests/scripts/bench.sh $(B)
 
-gpu-bench: $(B)/mvbench $(MODULE) $(TOOL) ## speed on a GPU, beside PyTorch's; fails where there is none
+gpu-bench: $(B)/mvbench $(MODULE) $(TOOL) ## speed on a GPU, next to PyTorch's; fails without one
 	@tests/scripts/gpu_bench.sh $(B)
 
-shapes: $(B)/mvbench $(B)/mvbench-sim ## the ten teaching simulations, and whether each shows what it must; SHAPES="1 7" for some
+shapes: $(B)/mvbench $(B)/mvbench-sim ## the ten teaching simulations, and whether each shows the expected result; SHAPES="1 7" for some
 	@tests/scripts/shapes.sh $(B) $(SHAPES)
 
 tutorial: $(B)/mvbench $(B)/mvbench-sim ## the commands of plots/TUTORIAL.md, in order, in build/tutorial; PICTURES=plots/tutorial keeps the figures
@@ -88,10 +88,10 @@ tutorial: $(B)/mvbench $(B)/mvbench-sim ## the commands of plots/TUTORIAL.md, in
 reproduce: $(B)/mvbench $(B)/mvbench-sim ## Multiverso's published epoch times, simulated from two of them
 	@tests/scripts/reproduce.sh $(B)
 
-gate-proof: $(B)/mvbench ## mvbench check, held to planted bugs and to unchanged code; REPEAT=100 times
+gate-proof: $(B)/mvbench ## test mvbench check with planted bugs and with unchanged code; REPEAT=100 times
 	@tests/scripts/gate.sh $(B)
 
-bundle: ## pack all that is needed into build/bundle, for a machine where nothing can be installed
+bundle: ## pack all needed files into build/bundle, for machines where nothing can be installed
 	@$(MAKE) --no-print-directory B=$(B)/bundle-objects ARCH=-march=x86-64-v3 programs
 	@tests/scripts/bundle.sh $(B)/bundle-objects $(B)/bundle
 
@@ -106,7 +106,7 @@ sanitize: ## the same tests under the address and undefined-behaviour sanitizers
 sanitize: export LSAN_OPTIONS = suppressions=$(CURDIR)/tests/scripts/lsan.txt:print_suppressions=0
 sanitize: export CK_TIMEOUT_MULTIPLIER = 5
 
-tsan: ## programs of the library, whose ranks have threads that look after them, under the thread sanitizer
+tsan: ## programs of the library, whose ranks have service threads, under the thread sanitizer
 	@$(MAKE) --no-print-directory B=build/tsan MODULE= FAKE= OPT=-O1 CFLAGS='-g -fsanitize=thread' \
 		LDFLAGS=-fsanitize=thread threaded
 	@CK_RUN_SUITE=library CK_RUN_CASE=programs tests/scripts/lanes.sh build/tsan 1
@@ -117,19 +117,19 @@ tsan: export CK_TIMEOUT_MULTIPLIER = 5
 chaos: $(B)/mvbench $(B)/mvbench-sim ## COUNT=1000 sweeps that are killed, stopped, out of disk, and cut off at random instants; SEED=
 	@tests/scripts/chaos.sh $(B) $(COUNT) $(SEED)
 
-fuzz: $(B)/mvbench $(B)/mvbench-sim ## SECONDS=60 of files that nobody would write, for each reader of others' files (clang); READER=: one
+fuzz: $(B)/mvbench $(B)/mvbench-sim ## SECONDS=60 of malformed files for each reader of foreign files (clang); READER=: only one
 	@$(MAKE) --no-print-directory B=build/fuzz CC=clang OPT=-O1 \
 		CFLAGS='-g -fsanitize=fuzzer-no-link,address,undefined,float-cast-overflow -fno-sanitize-recover=undefined,float-cast-overflow' \
 		LDFLAGS=-fsanitize=fuzzer,address,undefined build/fuzz/tests/fuzz/fuzz
 	@tests/scripts/fuzz.sh $(B) build/fuzz/tests/fuzz/fuzz $(SECONDS) $(READER)
 
-model: $(MODEL) ## tables and dealing of three workers in every order, with a death anywhere; SCENARIO=: one
+model: $(MODEL) ## tables and mini-batch assignment of three workers in every order, with a failed worker at any point; SCENARIO=: only one
 	@$(B)/tests/model/model $(SCENARIO)
 
 nightly: ## what .ci/run leaves out: every test, most of them under the sanitizers too, chaos, the bundle, the package
 	@tests/scripts/nightly.sh $(B)
 
-lint: layers $(B)/mvbench ## formatting, static analysis, who may call whom, what documents name
+lint: layers $(B)/mvbench ## formatting, static analysis, allowed calls between modules, names in documents
 	@clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h' '*.cu' '*.cc')
 	@for f in $$(git ls-files '*.c' '*.h' '*.cu' '*.cc' 'results/gate/*.sql' 'results/share/*.sql' 'results/run/*.sql'); do \
 		expand -t 8 $$f | awk -v f=$$f 'length > 100 { print f ":" NR ": over 100 columns"; bad = 1 } \
@@ -141,7 +141,7 @@ lint: layers $(B)/mvbench ## formatting, static analysis, who may call whom, wha
 	@for t in $$(sed -n 's/^\t{"\([a-z0-9_]*\)", [0-9].*/\1/p' tests/select.c); do \
 		grep -rq "START_TEST($$t)" tests || { echo "tests/select.c: there is no test $$t"; exit 1; }; done
 
-layers: $(OBJ) ## who may call whom, by the symbols of the objects; no mutable state in plug-ins
+layers: $(OBJ) ## allowed calls between modules, by the symbols of the objects; no mutable state in plug-ins
 	@tests/scripts/layers.sh $(B)
 
 install: all ## put the program, its figures, its manual page and the library under PREFIX (/usr/local)
@@ -163,17 +163,17 @@ install: all ## put the program, its figures, its manual page and the library un
 	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig
 	printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$${prefix}/lib' \
 		'includedir=$${prefix}/include' 'Name: libmvbench' \
-		'Description: keeps the workers of a training loop in step' \
+		'Description: synchronises the workers of a training loop' \
 		'Version: $(VERSION)' \
 		'Cflags: -I$${includedir}' 'Libs: -L$${libdir} -lmvbench' \
 		"Libs.private: $$(mpicc --showme:link) -lpmix -lm -pthread" \
 		>$(DESTDIR)$(PREFIX)/lib/pkgconfig/libmvbench.pc
 	@[ -n "$(DESTDIR)" ] || ldconfig 2>/dev/null || true # lets the loader find it; needs root
 
-deps: ## install what is missing (Debian packages; root or sudo)
+deps: ## install missing Debian packages (root or sudo)
 	@rm -f $(B)/deps; $(MAKE) --no-print-directory $(B)/deps
 
-clean: ## remove what was built
+clean: ## remove all built files
 	rm -rf $(B)
 
 help: ## this list

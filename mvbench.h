@@ -173,8 +173,8 @@ void vec_step(struct vec *x, struct vec *const moment[], const struct vec *g,
  * collectives in the same order; on a comm of one worker they return at once. */
 
 /* How the workers' numbers are combined, element by element. SUM, MEAN, MAX: floats; MAX of a NaN
- * is unspecified. SUM_INT32, SUM_INT8: the same 4 n bytes hold n int32_t or 4 n int8_t, put there by
- * vec_put; their sums must not overflow. */
+ * is unspecified. SUM_INT32, SUM_INT8: the same 4 n bytes hold n int32_t or 4 n int8_t, put there
+ * by vec_put; their sums must not overflow. */
 enum reduce { SUM, MEAN, MAX, SUM_INT32, SUM_INT8 };
 
 int comm_rank(const struct comm *c);
@@ -458,21 +458,21 @@ const struct linear *net_linear_at(const struct net *net, size_t i);
  * [s]. NaN = not known; results that use it are NaN, too. */
 #define STEP_TIMES(X) \
 	X(T_one, "a step of one worker alone") \
-	X(T_step, "a step of one of the workers, its update in it") \
-	X(T_update, "of it, the update") \
-	X(T_backward, "of it, the backward pass") \
-	X(T_wait, "how much longer the slowest of the workers takes, on average") \
-	X(T_late, "how much longer the slowest but one takes") \
-	X(T_pair, "how much longer the slower of two takes") \
+	X(T_step, "a step of one of the workers, with its update") \
+	X(T_update, "the update in T_step") \
+	X(T_backward, "the backward pass in T_step") \
+	X(T_wait, "extra time of the slowest worker, on average") \
+	X(T_late, "extra time of the second slowest worker") \
+	X(T_pair, "extra time of the slower of two workers") \
 	X(T_allreduce, "an allreduce of the model") \
-	X(T_scale, "a pass over the model, that makes a sum a mean") \
-	X(T_add, "a pass over two, that adds one to the other") \
+	X(T_scale, "a pass over the model that divides a sum by N") \
+	X(T_add, "a pass over two models that adds one to the other") \
 	X(T_message, "an allreduce of one number") \
 	X(T_exchange, "a message with the model, from one worker to another") \
-	X(T_sync, "a push and pull of the model, to tables") \
-	X(T_push, "a push of a sum of steps") \
-	X(T_pull, "a pull") \
-	X(T_elastic, "a push and pull, of elastic averaging")
+	X(T_sync, "a push and pull of the model") \
+	X(T_push, "a push of the sum of several steps") \
+	X(T_pull, "a pull of the model") \
+	X(T_elastic, "a push and pull of elastic averaging")
 
 struct costs {
 	double steps; /* of one trainer in an epoch */

@@ -14,7 +14,7 @@ SELECT CASE
 		|| '--device=cpu', id, device)
 	WHEN leave <> '' THEN printf('workers left run %d (--leave=%s) at times that are '
 		|| 'not recorded; record a run without --leave', id, leave)
-	WHEN NOT EXISTS (SELECT 1 FROM arrival WHERE run_id = id) THEN printf('the recording of run '
-		|| '%d is gone: %s has no row of it in table arrival', id, ?2)
+	WHEN NOT EXISTS (SELECT 1 FROM arrival WHERE run_id = id) THEN printf('the recording of '
+		|| 'run %d is gone: %s has no row of it in table arrival', id, ?2)
 	END, table_home
 FROM run WHERE id = ?1

@@ -242,8 +242,7 @@ struct point_row {
 		test_accuracy;
 };
 
-/* CPU use of a process since its start (usage.c). NaN, -1: simulated, or not known to the system.
- */
+/* CPU use of a process since its start (usage.c). NaN, -1: simulated, or the system gives none. */
 struct usage {
 	double user_s, system_s;
 	double run_delay_s;  /* ready to run but without a core: mean of its compute threads */
@@ -337,9 +336,8 @@ int folder_make(const char *path); /* with its parents; 0, or errno */
 
 /* An output file that a user named. A plain file is written under another name next to it, and
  * renamed when it is complete and on the disk. Others, such as pipes and links, are written in
- * place;
- * "" is stdout. A database is never overwritten. The next output removes a killed process's parts.
- */
+ * place; "" is stdout. A database is never overwritten. The next output in that folder removes the
+ * partial files of killed processes. */
 struct output {
 	FILE *f;
 	const char *option; /* for messages: "--out=", or "" */
@@ -352,8 +350,7 @@ char *output_close(struct output *o,
 /* ---- Installed files ---- */
 
 /* A folder or file of the installation (plots, workloads/sweeps, sim/platforms/titanx4.xml): under
- * MVBENCH_HOME, above the program's build folder, or under ../share/mvbench. Heap; NULL: not found.
- */
+ * MVBENCH_HOME, above the build folder, or under ../share/mvbench. Heap; NULL: not found. */
 char *installed_path(const char *name);
 char *program_path(void); /* of this program, from the heap; "": not known */
 /* Calls each for the files of such a folder that have this ending, in order; name: without it. */

@@ -32,8 +32,7 @@ void usage_open(int compute_threads)
 		closedir(d);
 }
 
-/* The second number of schedstat [ns]. Other threads than compute threads sleep and need no core.
- */
+/* The second number of schedstat [ns]. All threads except compute threads sleep: no waiting. */
 static double run_delay(void)
 {
 	double delay = 0, all = 0;

@@ -1,20 +1,19 @@
 /*
- * comm.c - what strategies call to communicate: each wrapper checks, counts the bytes, times
- * itself, and has the platform's link do the work.
+ * comm.c - the communication calls of strategies. Each wrapper checks its arguments, counts bytes,
+ * measures its time, and calls the platform's link.
  *
- * Bytes are those that a bandwidth-optimal algorithm has a rank send (nccl-tests' convention), so
- * that they are the same on every platform: n floats over N ranks cost all ranks together
+ * Bytes are those that a rank sends in a bandwidth-optimal algorithm (nccl-tests' convention); they
+ * are therefore the same on every platform. For n floats over N ranks, all ranks together send
  *   allreduce 2 (N - 1) n, broadcast (N - 1) n, allgather (N - 1) n, exchange n each.
- * A total that N does not divide is dealt out so that the ranks' shares add up to it exactly.
+ * If N does not divide a total, the ranks' shares still add up to it exactly.
  *
- * Communicating and waiting: nobody can tell from inside a collective, or a message, how long it
- * waited for others. But the last to arrive waits for nobody, so over those who take part the
- * shortest duration is what the thing itself costs, and what another spent longer is its wait. The
- * durations are kept during a segment, and compared after it (stats_reduce).
+ * Communicating and waiting: a rank inside a collective or message cannot measure how long it
+ * waits. The last rank to arrive does not wait. The shortest duration over the ranks is therefore
+ * the cost of the operation; the rest of the other ranks' durations is waiting. The durations are
+ * kept during a segment and compared after it (stats_reduce).
  *
- * Vectors of a device with memory of its own (ops->peer) go by a transport, which their first
- * reduction chooses (transport.c). The device's computing ends before a clock starts, and what a
- * wrapper has it do ends before the clock stops.
+ * Vectors of a device with its own memory (ops->peer) use a transport, which the first reduction
+ * chooses (transport.c). The device is idle when the clock of a wrapper starts and stops.
  */
 #include "runtime/comm/comm.h"
 #include "runtime/comm/transport.h"
@@ -32,22 +31,22 @@ struct request {
 struct comm {
 	struct link *link;
 	int rank, size;
-	bool part; /* of the workers */
+	bool part; /* has only a part of the workers */
 	struct stats *stats;
 	struct request slot[LINK_SLOTS];
 	const char *wanted;          /* --transport; NULL = auto */
-	struct transport *transport; /* of a device's vectors; NULL until there was one */
+	struct transport *transport; /* for a device's vectors; NULL before the first */
 	struct comm *next,
-		*before;    /* the world's first, then what was split off it, and off that */
-	bool met_all, *met; /* [size]: with whom there have been meetings */
+		*before;    /* list: all workers first, then the communicators split from it */
+	bool met_all, *met; /* [size]: were there operations with all ranks, with this one? */
 };
 
-/* ---- What was done together ---- */
+/* ---- Operations with peers ---- */
 
-enum { ALONE = -2, ALL = -1 }; /* for a peer's rank: nobody else is in it; all are */
+enum { ALONE = -2, ALL = -1 }; /* in place of a peer's rank: no peer; all ranks of c */
 
-/* What this worker knows of its meetings with peer, or ALL of c, in the order in which both made
- * them: where each is kept, and how long it took here. n: how many it has kept. */
+/* This worker's operations with peer, or with ALL of c, in the order that all of them share: index
+ * of each (at) and its duration here. n: number of kept ones. */
 static struct least *meetings_with(const struct stats *s, const struct comm *c, int peer, int rank,
 				   size_t **at, size_t *n)
 {
@@ -63,7 +62,7 @@ static struct least *meetings_with(const struct stats *s, const struct comm *c, 
 	return x;
 }
 
-/* Over all of c, or the two. One of them may have kept fewer. */
+/* Compares durations over all of c, or with one peer. A rank may have kept fewer than others. */
 static void compare(struct stats *s, struct comm *c, int peer, int rank)
 {
 	size_t *at, n;
@@ -94,8 +93,7 @@ static void compare(struct stats *s, struct comm *c, int peer, int rank)
 	free(x);
 }
 
-/* Every rank takes its communicators, and in them its peers, in one order that all share: so nobody
- * waits for one that waits for it. */
+/* All ranks go through communicators and peers in the same order, which avoids a deadlock. */
 void stats_reduce(struct worker *w)
 {
 	struct stats *s = w->stats;
@@ -109,7 +107,7 @@ void stats_reduce(struct worker *w)
 	}
 }
 
-/* What was done since then: comm, not wait. with: whom, who knows of it too. */
+/* Counts an operation since then as communication. with: the peer, ALL or ALONE. */
 static void count(struct comm *c, enum trace_kind kind, int with, nsec since, int64_t bytes)
 {
 	struct stats *s = c->stats;
@@ -127,13 +125,13 @@ static void count(struct comm *c, enum trace_kind kind, int with, nsec since, in
 	if (__builtin_expect(s->trace == NULL, 1))
 		return;
 	struct slice *e = trace_add(s->trace, kind, since, now);
-	/* ranks of a part of the workers are not the run's */
+	/* ranks in a part of the workers are not ranks of the run */
 	e->peer = c->part || with < 0 ? -1 : with;
 	e->bytes = bytes;
 	e->meeting = nth;
 }
 
-/* This rank's share of what a collective has all ranks together send. */
+/* This rank's share of the bytes that all ranks together send in a collective. */
 static int64_t share_of(const struct comm *c, size_t total_floats)
 {
 	return (int64_t)((sizeof(float) * total_floats + (size_t)c->rank) / (size_t)c->size);
@@ -217,7 +215,7 @@ int comm_size(const struct comm *c)
 	return c->size;
 }
 
-/* ---- Vectors of a device with memory of its own ---- */
+/* ---- Vectors of a device with its own memory ---- */
 
 static inline bool is_far(const struct device *d)
 {
@@ -264,7 +262,7 @@ static struct transport *reducer_of(struct comm *c, const struct vec *v)
 	return transport_of(c, v->dev);
 }
 
-/* What was under way when the wrapper was called is computing, no communication. */
+/* Work that the device still does when a wrapper is called counts as computing. */
 static nsec clock_after(struct device *d)
 {
 	if (is_far(d))
@@ -427,7 +425,7 @@ void comm_broadcast(struct comm *c, int root, struct vec *v)
 	count_collective(c, TRACE_BROADCAST, t, (size_t)(c->size - 1) * v->n);
 }
 
-/* A barrier moves nothing: all of its time is waiting. */
+/* A barrier moves no data: all of its time is waiting. */
 void comm_barrier(struct comm *c)
 {
 	if (c->size == 1)

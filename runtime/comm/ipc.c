@@ -1,19 +1,18 @@
 /*
- * ipc.c - allreduce through memory that others map: x goes into a block of its rank, and when those
- * of all ranks have, one kernel on every rank sums them.
+ * ipc.c - allreduce through memory that the other ranks map. Each rank copies x into its block;
+ * when all have, one kernel on every rank sums the blocks.
  *
- * Each rank has two blocks. Reductions are placed in them one behind the other, in the order in
- * which they are started, which is the same on all ranks; what does not fit behind the last goes
- * into the other block. Two counters a rank, in memory that all share, say how many reductions a
- * rank has placed, and how many it has summed: a sum waits for all to have placed, and who comes
- * into a block again waits for all to have summed what lay there. A rank sums its own first, so
- * that nobody waits for one that waits for it.
+ * Each rank has two blocks. Reductions are placed in a block one after the other, in the order of
+ * their start, which is the same on all ranks; one that does not fit goes into the other block.
+ * Each rank has two counters in memory that all share: reductions placed, and reductions summed. A
+ * sum waits until all ranks have placed. Before a rank reuses a block it waits until all ranks have
+ * summed its content. It sums its own first, which avoids a deadlock.
  *
- * All of it is done aside: beside the backward pass, where it is started early. start waits for the
- * copy of its own rank only; sums are queued by whoever comes by when all have placed.
+ * All of this runs on a second stream ("aside"), next to the backward pass if it starts early.
+ * start waits only for its own rank's copy. A later call queues the sum if all ranks have placed.
  *
  * Cost of n floats over N ranks: a copy (2 n floats of traffic), and (N + 1) n floats read and
- * written by every rank; two waits of the host.
+ * written by every rank; the host waits twice.
  */
 #include "runtime/comm/ipc.h"
 #include "runtime/comm/comm.h"
@@ -25,14 +24,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { BLOCKS = 2, AT_ONCE = LINK_SLOTS, SLOTS /* that one is for allreduce */ };
+enum { BLOCKS = 2, AT_ONCE = LINK_SLOTS, SLOTS /* AT_ONCE: slot of ipc_allreduce */ };
 
-/* ---- What ranks tell each other ----------------------------------------------- */
+/* ---- Shared counters ---------------------------------------------------------- */
 
 struct counter {
 	_Alignas(64) atomic_uint n;
 };
-struct counters { /* of a rank: reductions so far */
+struct counters { /* of one rank: reductions so far */
 	struct counter placed, summed;
 };
 
@@ -47,7 +46,7 @@ static void advance(struct counter *c, unsigned n)
 	syscall(SYS_futex, &c->n, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-/* Looks a little while, if every rank has a core to do so, and then sleeps. */
+/* Polls for 30 us if every rank has a core, then sleeps. */
 static void wait_for(struct counter *c, unsigned n, bool look)
 {
 	const nsec look_ns = 30000, until = look ? clock_now() + look_ns : 0;
@@ -63,11 +62,11 @@ struct reduction {
 	float *x;
 	size_t n;
 	float factor;
-	int64_t order;   /* of all that were started; 0: done */
-	unsigned number; /* of all that were placed; 0: not yet */
-	bool queued;     /* its sum */
+	int64_t order;   /* of start; 0: done */
+	unsigned number; /* order of placing; 0: not placed yet */
+	bool queued;     /* its sum is queued */
 	int block;
-	size_t first; /* float of the block */
+	size_t first; /* its first float in the block */
 };
 
 struct ipc {
@@ -79,9 +78,9 @@ struct ipc {
 	void *handle;
 	size_t n;              /* room in a block [floats] */
 	float **block[BLOCKS]; /* [size], own or mapped; NULL: cannot be mapped */
-	int turn;              /* block that is next, */
-	size_t used;           /* and floats of it that are placed */
-	unsigned last[BLOCKS]; /* number that was placed there */
+	int turn;              /* the current block */
+	size_t used;           /* its used floats */
+	unsigned last[BLOCKS]; /* number of the last reduction placed there */
 	unsigned placed;
 	int64_t started;
 	struct reduction slot[SLOTS];
@@ -99,7 +98,7 @@ static void unmap(struct ipc *s)
 		for (int k = 0; s->block[b] && k < s->size; k++)
 			if (k != s->rank && s->block[b][k])
 				peer_of(s)->shared_unmap(s->dev, s->block[b][k]);
-	link_barrier(s->link); /* nobody reads what is freed now */
+	link_barrier(s->link); /* all ranks have unmapped the memory that is freed now */
 	for (int b = 0; b < BLOCKS; b++) {
 		if (s->block[b] && s->block[b][s->rank])
 			peer_of(s)->shared_free(s->dev, s->block[b][s->rank]);
@@ -112,7 +111,7 @@ static void unmap(struct ipc *s)
 
 typedef unsigned char handles[BLOCKS][PEER_HANDLE_BYTES];
 
-/* Blocks of n floats on every rank, known to all; false on a rank that cannot reach one. */
+/* Makes blocks of n floats and maps those of all ranks; false: this rank cannot map one. */
 static bool map(struct ipc *s, size_t n)
 {
 	bool all = true;
@@ -164,7 +163,7 @@ void ipc_close(struct ipc *s)
 
 /* ---- Reductions ------------------------------------------------------------------ */
 
-/* Of those that are not done, or that are not placed either. */
+/* The oldest reduction that is not done; with not_placed: the oldest that is not placed. */
 static struct reduction *oldest(struct ipc *s, bool not_placed)
 {
 	struct reduction *first = NULL;
@@ -176,8 +175,8 @@ static struct reduction *oldest(struct ipc *s, bool not_placed)
 	return first;
 }
 
-/* Queues the sums of those that all ranks have placed, oldest first; with `all` it waits for them.
- * Returns the last one's number, 0: none. Aside. */
+/* Queues the sums of reductions that all ranks have placed, oldest first; with `all` it waits until
+ * they are placed. Returns the number of the last one, 0: none. Aside. */
 static unsigned queue_sums(struct ipc *s, bool all)
 {
 	unsigned last = 0;
@@ -207,7 +206,7 @@ static unsigned queue_sums(struct ipc *s, bool all)
 	}
 }
 
-/* What has been queued aside is done; so the sums of reductions are. Aside. */
+/* Waits for the second stream and marks the queued sums as done. Aside. */
 static void settle(struct ipc *s)
 {
 	unsigned last = 0;
@@ -230,7 +229,7 @@ static void finish_placed(struct ipc *s)
 	settle(s);
 }
 
-/* Its floats go into the block; there is room for so many. Aside. */
+/* Copies its floats into a block, which is large enough. Aside. */
 static void place(struct ipc *s, struct reduction *r)
 {
 	if (s->used + r->n > s->n) {
@@ -266,8 +265,8 @@ static void begin(struct ipc *s, int slot, float *x, size_t n, float factor)
 	s->slot[slot] = (struct reduction){.x = x, .n = n, .factor = factor, .order = ++s->started};
 }
 
-/* One that wants more room than there is waits for its wait, where all ranks make room together,
- * and so do those behind it: all are placed in one order. */
+/* A reduction larger than a block is placed in ipc_wait, where all ranks grow their blocks
+ * together. Later ones then wait too, because the order of placing must not change. */
 void ipc_start(struct ipc *s, int slot, float *x, size_t n)
 {
 	begin(s, slot, x, n, 1);

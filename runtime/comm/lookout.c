@@ -1,8 +1,8 @@
 /*
- * lookout.c - ranks that watch each other, in programs of others and under a launcher of the
- * user's. Those of a machine share a page with a pulse of each, as with a watcher of ours, and each
- * has a thread that looks at it: one that is stopped cannot say so itself. Of other machines
- * nothing is seen but that one waits for them.
+ * lookout.c - ranks that watch each other, in users' programs and under a user's own launcher. The
+ * ranks of a machine share a page with a pulse of each, as with mvbench's watcher. Each rank has a
+ * thread that polls it, because a stopped rank cannot report itself. Ranks of other machines cannot
+ * be seen; only waiting for them can.
  */
 #include "runtime/base/stall.h"
 #include "runtime/comm/comm.h"
@@ -18,8 +18,8 @@
 
 struct member {
 	int rank, pid;
-	uint64_t pids; /* the namespace that pid is of */
-	int fd;        /* of the process, in each looker; -1: of another namespace, or gone */
+	uint64_t pids; /* the pid's namespace */
+	int fd;        /* pidfd, opened by each rank; -1: another namespace, or process gone */
 };
 
 struct lookout {
@@ -27,9 +27,9 @@ struct lookout {
 	struct status_page *page;
 	struct member *member; /* [ranks of this machine] */
 	int members, me;
-	int ranks; /* in all */
+	int ranks; /* on all machines */
 	pthread_t thread;
-	sem_t end; /* of the thread */
+	sem_t end; /* ends the thread */
 };
 
 static bool has_ended(const struct member *m)
@@ -54,12 +54,12 @@ static char *name_of(const void *self, int i)
 			o->member[i].pid);
 }
 
-/* The launcher ends the others, if there are any elsewhere. */
+/* Kills the ranks of this machine; the launcher then ends those on other machines. */
 static void end_all(void *self, char *why)
 {
 	const struct lookout *o = self;
 	fprintf(stderr, "mvbench: %s: ended\n", why);
-	clock_delay(500000000); /* mpirun passes nothing on once a rank has ended like this */
+	clock_delay(500000000); /* mpirun forwards no output after such an end of a rank */
 	for (int i = 0; i < o->stall.ranks; i++)
 		if (i != o->me && o->member[i].fd >= 0)
 			pidfd_send_signal(o->member[i].fd, SIGKILL, NULL, 0);
@@ -167,7 +167,7 @@ struct lookout *lookout_open(struct link *all, int workers, double timeout_s, co
 	pulse_of(status_pulse(o->page, o->me));
 	sem_init(&o->end, 0, 0);
 	sigfillset(&signals);
-	pthread_sigmask(SIG_BLOCK, &signals, &before); /* they are the program's */
+	pthread_sigmask(SIG_BLOCK, &signals, &before); /* signals are for the program's threads */
 	CHECK(pthread_create(&o->thread, NULL, keep_looking, o) == 0, "no thread can be started");
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return o;
@@ -179,7 +179,7 @@ void lookout_close(struct lookout *o)
 		return;
 	sem_post(&o->end);
 	pthread_join(o->thread, NULL);
-	world_stand("the end"); /* others may go on */
+	world_stand("the end"); /* this rank is not stalled while others continue */
 	pulse_of(NULL);
 	stall_close(&o->stall);
 	status_free(o->page);

@@ -1,7 +1,7 @@
 /*
- * stats.c - what a worker counts of itself: times, bytes, pushes and how stale they were.
+ * stats.c - counters of a worker: times, bytes, pushes and their staleness.
  *
- * The histogram of staleness has bins of one below STALENESS_EXACT, then sixteen an octave.
+ * The histogram of staleness has bins of width 1 below STALENESS_EXACT, then 16 bins an octave.
  */
 #include "runtime/comm/comm.h"
 
@@ -51,7 +51,7 @@ void stats_push(struct stats *s, int64_t staleness)
 		s->staleness_max = staleness;
 }
 
-/* Meetings that were not compared are taken to have waited as the others did on average. */
+/* Operations that were not compared count with the average waiting time of the others. */
 nsec stats_waited(const struct stats *s, size_t first, size_t last)
 {
 	size_t kept = s->compared, end = smaller(last, kept);

@@ -1,15 +1,14 @@
 /*
- * trace.c - the timeline of a run: each rank notes what it is in, from when to when, in memory that
- * was there before the segment. After the segment they are put in order, and go to rank 0.
+ * trace.c - the timeline of a run: each rank records its events, with start and end, in memory that
+ * is allocated before the segment. After the segment they are sorted and sent to rank 0.
  *
- * An event is noted when it ends, with the clock as it was read for other reasons where possible:
- * some 20 ns, and as much for each time that the clock is read. Slices of one rank nest: what a
- * worker does inside something else lies in it. On devices that compute on their own, an event is
- * what the host was in, and the device may still be at work.
+ * An event is recorded when it ends, where possible with clock values that were read anyway: about
+ * 20 ns, and about 20 ns for each further clock read. Events of one rank nest. On a device that
+ * computes asynchronously an event is the host's time; the device may still be busy.
  *
- * Clocks: processes of one machine share the monotonic one. On several machines rank 0 asks each
- * rank for its time, ASK_TIMES times; the answer that came soonest counts, and is wrong by half the
- * time that it took at most. A difference that small is taken for none.
+ * Clocks: processes of one machine share the monotonic clock. On several machines rank 0 asks each
+ * rank for its time ASK_TIMES times. The answer with the shortest round trip counts; its error is
+ * at most half the round trip. An offset not longer than the round trip counts as 0.
  */
 #include "runtime/comm/comm.h"
 
@@ -47,7 +46,7 @@ static nsec recv_time(struct link *l, int from)
 	return t;
 }
 
-/* Rank 0: how far is that rank's clock ahead of mine? */
+/* Rank 0: how far is the other rank's clock ahead of its own? */
 static nsec ask_time(struct link *l, int rank)
 {
 	nsec best = INT64_MAX, ahead = 0;
@@ -63,8 +62,8 @@ static nsec ask_time(struct link *l, int rank)
 	return llabs(ahead) <= best ? 0 : ahead;
 }
 
-/* What to add to this rank's clock to get the time since rank 0 came here. One after the other;
- * the others sleep meanwhile. */
+/* The offset from this rank's clock to the time since rank 0 called this. Ranks are measured one
+ * after the other; the others sleep meanwhile. */
 static nsec offset_of(struct link *l, int rank, int size)
 {
 	nsec origin = clock_now(), offset = -origin;
@@ -84,7 +83,7 @@ static nsec offset_of(struct link *l, int rank, int size)
 	return offset;
 }
 
-/* ---- Noting -------------------------------------------------------------------- */
+/* ---- Recording ----------------------------------------------------------------- */
 
 struct trace *trace_new(struct link *l, int rank, int size, size_t room)
 {
@@ -93,7 +92,7 @@ struct trace *trace_new(struct link *l, int rank, int size, size_t room)
 	t->room = smaller(room, smaller(ROOM_MOST, ROOM_ALL / here));
 	size_t bytes = ((t->room + 1) * sizeof *t->event + 63) & ~(size_t)63;
 	t->event = must(aligned_alloc(64, bytes));
-	memset(t->event, 0, bytes); /* so that its pages are there */
+	memset(t->event, 0, bytes); /* allocates its pages now */
 	t->rank = rank;
 	t->offset = offset_of(l, rank, size);
 	return t;
@@ -137,8 +136,8 @@ struct slice *trace_add(struct trace *t, enum trace_kind kind, nsec since, nsec 
 
 /* ---- After the segment ----------------------------------------------------------- */
 
-/* What a meeting took longer than on the last to arrive was waiting for that one, and came first.
- */
+/* Adds the waiting time of each operation with peers as an event at its start: its duration minus
+ * the duration on the rank that came last. */
 static void add_waits(struct trace *t, const struct stats *s)
 {
 	for (size_t i = 0, n = t->n; i < n; i++) {
@@ -157,7 +156,7 @@ static void add_waits(struct trace *t, const struct stats *s)
 	}
 }
 
-/* By start; what lies in another comes after it. */
+/* By start; an enclosing event comes before those inside it. */
 static int by_place(const void *a, const void *b)
 {
 	const struct slice *x = a, *y = b;

@@ -1,17 +1,17 @@
 /*
  * transport.c - how the vectors of a device reach other ranks.
  *
- *   nccl    every rank has a GPU of its own: NCCL reduces, through whatever joins the GPUs
- *   ipc     all ranks on one machine, each maps every other's memory (ipc.c)
+ *   nccl    each rank has its own GPU: NCCL reduces over any links between the GPUs
+ *   ipc     all ranks on one machine; each maps the memory of all others (ipc.c)
  *   mpi     Open MPI takes addresses of GPU memory
  *   staged  through pinned host memory
  *
- * `auto` takes the first of them that all ranks can have: CUDA IPC before CUDA-aware MPI before
- * staging, but NCCL before all where no two ranks share a GPU, since NCCL then uses all links at
- * once and a rank's kernel would read over one. Messages (send, recv, exchange, allgather,
- * broadcast) go through MPI: directly with mpi, else staged.
+ * `auto` takes the first one that works on all ranks. NCCL needs that no two ranks share a GPU; it
+ * comes first because it uses all links at once, while the kernel of ipc reads over one. Then
+ * follow CUDA IPC, CUDA-aware MPI, and staging. Messages (send, recv, exchange, allgather,
+ * broadcast) use MPI: directly with mpi, otherwise staged.
  *
- * What is started goes its way beside the backward pass, but with mpi.
+ * Started reductions run next to the backward pass, except with mpi.
  *
  * Cost of an allreduce of n floats over N ranks, staged: n floats each way between device and host,
  * and MPI_Allreduce of n.
@@ -23,30 +23,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- What a transport has -------------------------------------------------- */
+/* ---- Operations of a transport --------------------------------------------- */
 
 struct transport_ops {
 	const char *name;
-	/* Collective. NULL, or why this rank cannot have it. */
+	/* Collective. NULL, or why this rank cannot use it. */
 	char *(*open)(struct transport *t, size_t n);
-	/* Collective: undoes what open did, also if that could not end. NULL = nothing to undo. */
+	/* Collective: undoes open, also after a failed open. NULL = nothing to undo. */
 	void (*close)(struct transport *t);
-	/* Makes room for reductions of n floats; NULL = there always is. Collective. */
+	/* Collective: makes room for reductions of n floats. NULL = no room needed. */
 	void (*grow)(struct transport *t, size_t n);
 	void (*allreduce)(struct transport *t, float *x, size_t n, float factor);
-	/* NULL: wait does all of it, as an allreduce. */
+	/* NULL: transport_wait does the whole reduction with allreduce. */
 	void (*start)(struct transport *t, int slot);
 	void (*wait)(struct transport *t, int slot);
-	bool direct; /* messages are sent out of the device's memory */
+	bool direct; /* MPI sends messages directly from the device's memory */
 };
 
-/* A reduction that was started. */
+/* A pending reduction. */
 struct going {
 	float *x;
 	size_t n;
-	int64_t order; /* of all that were started; 0: this one has been done */
-	float *host;   /* staged: where its floats are, in the transport's pinned memory, or */
-	float *own;    /* its own, [own_n], when that had no room */
+	int64_t order; /* of start; 0: done */
+	float *host;   /* staged: its floats, in the transport's pinned memory, or in own */
+	float *own;    /* [own_n] its own pinned memory, if the transport's had no room */
 	size_t own_n;
 };
 
@@ -55,13 +55,13 @@ struct transport {
 	struct link *link;
 	int rank, size;
 	struct device *dev;
-	float *stage; /* pinned [stage_n]: of messages and whole reductions */
+	float *stage; /* pinned [stage_n]: for messages and blocking reductions */
 	size_t stage_n;
 	struct ipc *ipc;
 	void *nccl;
 	struct going going[LINK_SLOTS];
 	int64_t started;
-	float *pinned; /* [pinned_n], of which pinned_used by reductions under way */
+	float *pinned; /* [pinned_n]; pending reductions use pinned_used of it */
 	size_t pinned_n, pinned_used;
 	int under_way;
 };
@@ -93,7 +93,7 @@ static float *stage_of(struct transport *t, size_t n)
 	return t->stage;
 }
 
-/* Where MPI finds, or puts, n floats of x: there, or in pinned memory. */
+/* Where MPI reads or writes n floats of x: x itself, or pinned memory. */
 static float *place_of(struct transport *t, const float *x, size_t n)
 {
 	if (!t->ops || !t->ops->direct)
@@ -114,7 +114,7 @@ static void put_back(struct transport *t, float *x, const float *place, size_t n
 		t->dev->ops->put(t->dev, x, place, n);
 }
 
-/* By MPI: of floats on the device, or staged. */
+/* Reduces with MPI: directly on the device's memory, or staged. */
 static void reduce_there(struct transport *t, float *x, size_t n, enum reduce how)
 {
 	float *place = place_of(t, x, n);
@@ -177,7 +177,7 @@ static void nccl_start(struct transport *t, int slot)
 	peer_of(t)->aside(t->dev, false);
 }
 
-/* For all that were started, as they are done in their order. */
+/* Waits for all pending reductions, because NCCL does them in order. */
 static void nccl_wait(struct transport *t, int slot)
 {
 	(void)slot;
@@ -298,7 +298,7 @@ static const struct transport_ops
 	       .allreduce = allreduce_by_ipc,
 	       .start = start_by_ipc,
 	       .wait = wait_for_ipc},
-	/* Its reductions that are started do not take addresses of GPUs: only this one does. */
+	/* No start: only the blocking allreduce of MPI takes addresses of GPU memory. */
 	mpi = {.name = "mpi", .open = mpi_open, .allreduce = reduce_by_mpi, .direct = true},
 	staged = {.name = "staged",
 		  .open = staged_open,
@@ -338,7 +338,7 @@ char *transport_choose(struct transport *t, const char *wanted, size_t n)
 	char *wrong = NULL;
 	double most = (double)n;
 	link_reduce_all(t->link, &most, 1, REDUCE_MAX);
-	n = (size_t)most; /* all grow at the same reduction, whatever part of a model each has */
+	n = (size_t)most; /* all ranks must grow together, even if their parts of a model differ */
 	if (t->ops && t->ops->grow)
 		t->ops->grow(t, n);
 	for (size_t i = 0; !t->ops && transports[i]; i++) {
@@ -397,7 +397,7 @@ static struct going *first_to_do(struct transport *t)
 	return first;
 }
 
-/* All ranks start in the same order, but need not wait in it. */
+/* All ranks start in the same order; they may wait in any order. */
 void transport_wait(struct transport *t, int slot)
 {
 	if (t->ops->wait)
@@ -425,7 +425,7 @@ void transport_recv(struct transport *t, int from, float *x, size_t n)
 	put_back(t, x, place, n);
 }
 
-/* Both ways at once: what comes in lies before what goes out. */
+/* For both directions at once: in pinned memory the output follows the input. */
 static const float *beside(struct transport *t, float *place, const float *in, size_t room,
 			   const float *out, size_t n)
 {

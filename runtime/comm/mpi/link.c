@@ -19,7 +19,7 @@ static struct link *link_of(MPI_Comm comm)
 	MPI_Comm_rank(comm, &l->rank);
 	MPI_Comm_size(comm, &l->size);
 	struct sums *sums = world_sums && l->rank == 0 ? world_sums->make(l->size) : NULL;
-	if (world_sums) /* they share their memory */
+	if (world_sums) /* simulated ranks share their memory */
 		link_broadcast(l, 0, &sums, sizeof sums);
 	l->sums = sums;
 	return l;
@@ -35,7 +35,7 @@ struct link *link_world(int size)
 	MPI_Comm_size(MPI_COMM_WORLD, &all);
 	if (!world_is_virtual) {
 		MPI_Comm_split(MPI_COMM_WORLD, rank < size ? 0 : MPI_UNDEFINED, rank, &comm);
-	} else { /* SMPI would gather the colours from all, and look through N messages N times */
+	} else { /* SMPI's split gathers the colours: N searches through N messages */
 		MPI_Group whole, part;
 		MPI_Comm_group(MPI_COMM_WORLD, &whole);
 		MPI_Group_range_incl(whole, 1, &(int[]){0, size - 1, 1}, &part);
@@ -111,7 +111,7 @@ bool link_reads_devices(void)
 #endif
 }
 
-enum { PIECE = 1 << 30 }; /* what may be longer than an int goes in pieces */
+enum { PIECE = 1 << 30 }; /* longer messages are sent in pieces, because MPI counts in int */
 
 void link_send(struct link *l, int to, const float *x, size_t n)
 {
@@ -260,8 +260,8 @@ static MPI_Op op_of(enum link_reduce how)
 	return how == REDUCE_SUM ? MPI_SUM : how == REDUCE_MAX ? MPI_MAX : MPI_MIN;
 }
 
-/* Off the clock. Simulated, two trees are a fraction of an allreduce's messages; of a tree that is
- * its root only SMPI makes a message to nobody. */
+/* Off the clock. In a simulation reduce and broadcast take far fewer messages than an allreduce. A
+ * single rank returns early, because SMPI would send a message to no rank. */
 static void reduce_all(struct link *l, void *x, int n, MPI_Datatype type, MPI_Op op)
 {
 	if (l->size == 1 || n == 0)
@@ -352,7 +352,7 @@ void *link_shared_new(struct link *l, size_t bytes, void **handle)
 	MPI_Win_allocate_shared(l->rank ? 0 : (MPI_Aint)(bytes + SHARED_ALIGN), 1, MPI_INFO_NULL,
 				l->comm, &p, win);
 	MPI_Win_shared_query(*win, 0, &size, &unit, &p);
-	/* Every rank maps whole pages, so that rounding up finds the same byte on all of them. */
+	/* Every rank maps whole pages; rounding up therefore gives the same byte on all ranks. */
 	p = (void *)(((uintptr_t)p + SHARED_ALIGN - 1) & ~(uintptr_t)(SHARED_ALIGN - 1));
 	if (l->rank == 0)
 		memset(p, 0, bytes);

@@ -1,6 +1,7 @@
 /*
- * link.h - what the files that call MPI share: mpi.c (start, stop), link.c (messages, collectives,
- * shared memory), window.c, mailbox.c. All are compiled twice: against Open MPI, and against SMPI.
+ * link.h - shared by the files that call MPI: mpi.c (start, stop), link.c (messages, collectives,
+ * shared memory), window.c, mailbox.c, together.c. All are compiled twice: against Open MPI and
+ * SMPI.
  */
 #ifndef LINK_H
 #define LINK_H
@@ -14,27 +15,27 @@ struct mailbox;
 struct link {
 	MPI_Comm comm; /* MPI_COMM_NULL: one worker alone */
 	int rank, size;
-	struct sums *sums; /* of simulated workers: where they sum; NULL in the real world */
+	struct sums *sums; /* simulated workers sum here; NULL in the real world */
 	MPI_Request slot[LINK_SLOTS];
-	struct mailbox *mailbox; /* NULL until there is some */
-	bool borrowed;           /* comm is not this link's to free */
+	struct mailbox *mailbox; /* NULL before its first use */
+	bool borrowed;           /* another link frees comm */
 };
 
 enum { SHARED_ALIGN = 64 };
 
-bool in_mpi(void); /* begun, and not over */
+bool in_mpi(void); /* MPI is initialized and not finalized */
 void mailbox_free(struct mailbox *m);
 
-/* together.c: simulated ranks that share their memory, off the clock. As link_..., but: */
+/* together.c: simulated ranks, which share their memory, off the clock. Like link_..., except: */
 bool are_together(const struct link *l);
 void together_barrier(struct link *l);
 void together_broadcast(struct link *l, int root, void *x, size_t bytes);
 void together_reduce(struct link *l, double *x, int n, enum link_reduce how);
 void together_reduce_least(struct link *l, struct least *x, size_t n);
-/* all: of whoever wants it, else NULL */
+/* all: for ranks that need the result, otherwise NULL */
 void together_gather(struct link *l, const void *mine, size_t bytes, void *all);
 void *together_gather_parts(struct link *l, const void *mine, size_t bytes, size_t *total);
-/* On the clock, too: what splits a link is never timed. */
+/* Also on the clock: a split takes no virtual time. */
 struct link *together_split(struct link *l, int color);
 
 /* MPI counts in int. */

@@ -1,6 +1,6 @@
 /*
- * mailbox.c - messages between ranks that must not spin. MPI's own waits spin; here a rank sleeps
- * until it is woken, and then looks which of its requests are done.
+ * mailbox.c - messages between ranks that must not spin. MPI's own waits spin. Here a rank sleeps
+ * until it is woken, and then finds which of its requests are done.
  */
 #include "runtime/comm/mpi/link.h"
 
@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* Across machines there are no wakeups: sleep is short and looks again. With them it is only there
- * for what MPI itself puts off. */
+/* [wake-up signals available]. Across machines there are none: a rank sleeps shortly and polls.
+ * With them, polling is only for messages that MPI delays. */
 static const nsec nap_least[] = {20000, 200000}, nap_most[] = {500000, 10000000};
 
 struct wakeup {
@@ -21,12 +21,12 @@ struct mailbox {
 	MPI_Request *request;  /* [room]; MPI_REQUEST_NULL: done, or free */
 	bool *taken, *sends;   /* [room] */
 	int *found;            /* [room] */
-	int room, used;        /* used: those from here on were never taken */
-	int receives;          /* under way; counted in the virtual world */
-	bool tried;            /* to have wakeups */
-	bool far;              /* on several machines, where there are none */
-	bool found_one;        /* while sleeping */
-	struct wakeup *wakeup; /* [ranks], shared; NULL: none */
+	int room, used;        /* used: requests from here on were never taken */
+	int receives;          /* pending; counted in simulations only */
+	bool tried;            /* link_wakeup_new was called */
+	bool far;              /* several machines: no wake-up signals */
+	bool found_one;        /* a request was completed in link_sleep */
+	struct wakeup *wakeup; /* [ranks], shared; NULL: no wake-up signals */
 	void *handle;
 };
 
@@ -82,7 +82,7 @@ void link_wakeup_free(struct link *l)
 	struct mailbox *m = l->mailbox;
 	if (!m || !m->wakeup)
 		return;
-	MPI_Barrier(l->comm); /* nobody wakes anybody any more */
+	MPI_Barrier(l->comm); /* no rank signals after this */
 	link_shared_free(m->wakeup, m->handle);
 	m->wakeup = NULL;
 }
@@ -100,11 +100,11 @@ static nsec longer_nap(nsec nap, bool wakeups)
 	return 2 * nap < least ? least : 2 * nap < most ? 2 * nap : most;
 }
 
-/* Nothing else comes than what MPI can wait for. On several machines it is found after half a nap,
- * in the mean. That a message has left is no news. All is waited for and nothing tested: SimGrid
- * keeps on its lists for ever what a test has found done. And to wait for one of several it first
- * looks at what this rank asked it for last, which may lie where its stack has ended: to give way
- * is to ask for nothing. */
+/* Simulated: waits for an MPI request. Across machines a real rank finds a message half a nap late
+ * on average. A completed send does not end the sleep. This code waits and never tests, because
+ * SimGrid never removes requests that a test found done from its lists. MPI_Waitany first reads
+ * this rank's previous request to the simulator, which may be on a dead stack frame; world_yield
+ * replaces it. */
 static void sleep_virtually(struct mailbox *m)
 {
 	int i;
@@ -112,7 +112,7 @@ static void sleep_virtually(struct mailbox *m)
 	do {
 		world_yield();
 		MPI_Waitany(m->used, m->request, &i, MPI_STATUS_IGNORE);
-		if (i == MPI_UNDEFINED) /* the simulator tells who waits */
+		if (i == MPI_UNDEFINED) /* blocks: the simulator then reports the deadlock */
 			MPI_Recv(NULL, 0, MPI_BYTE, 0, 0, MPI_COMM_SELF, MPI_STATUS_IGNORE);
 		m->receives -= !m->sends[i];
 	} while (m->sends[i] && m->receives > 0);
@@ -141,7 +141,7 @@ void link_sleep(struct link *l, nsec *nap)
 	sem_t *mine = &m->wakeup[l->rank].sem;
 	while (sem_clockwait(mine, CLOCK_MONOTONIC, &until) != 0 && errno == EINTR)
 		;
-	while (sem_trywait(mine) == 0) /* who woke it has sent before: one look finds it all */
+	while (sem_trywait(mine) == 0) /* senders signal after sending: one poll finds all */
 		;
 }
 
@@ -170,7 +170,7 @@ int link_send_start(struct link *l, int to, int tag, const void *x, size_t bytes
 	struct mailbox *m = mailbox_of(l);
 	int i = request_new(m);
 	m->sends[i] = true;
-	/* the virtual one is no later; of what nobody waits for SimGrid keeps one long list */
+	/* simulated, Issend takes no longer; SimGrid keeps sends without a waiter in a long list */
 	if (world_is_virtual)
 		MPI_Issend(x, count(bytes / sizeof(float)), MPI_FLOAT, to, tag, l->comm,
 			   &m->request[i]);
@@ -200,8 +200,7 @@ bool link_progress(struct link *l)
 		m->found_one = false;
 		return found;
 	}
-	/* Open MPI 4 looks first and moves messages then: what that brought, the second look finds
-	 */
+	/* Open MPI 4 tests first and then moves messages, which only a second test finds. */
 	for (int i = 0; i < 2 && n == 0; i++)
 		MPI_Testsome(m->used, m->request, &n, m->found, MPI_STATUSES_IGNORE);
 	return n != MPI_UNDEFINED && n > 0;

@@ -1,6 +1,6 @@
 /*
- * mpi.c - the start and the end of MPI. A worker alone that no launcher started never touches it: a
- * run with one worker needs no mpirun and starts at once.
+ * mpi.c - start and end of MPI. A single worker without a launcher does not use MPI: such a run
+ * needs no mpirun and starts at once.
  */
 #include "runtime/comm/mpi/link.h"
 
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool ours; /* MPI is ours to end */
+static bool ours; /* we started MPI, and therefore end it */
 
 bool in_mpi(void)
 {
@@ -27,7 +27,7 @@ static void abort_all(int status)
 	world_exit(status);
 }
 
-/* As the launcher says it, before MPI has begun. */
+/* From the launcher's environment, because MPI has not started. */
 static bool on_several_hosts(void)
 {
 	static const char *const of_step[] = {"SLURM_STEP_NUM_NODES", "SLURM_NNODES"};
@@ -49,11 +49,11 @@ static bool has_infiniband(void)
 	return has;
 }
 
-/* Over TCP, unless the user has set them: how to send, and by which algorithm to sum (tcp.rules).
- * Open MPI 4 chooses one-sided communication over UCX, which then has nothing to go by, and fails;
- * and its "put" protocol makes two ranks that send to each other take turns, as the one's consent
- * waits behind its own bulk. Messages to a server that must not wait for its consent, behind the
- * bulk of a worker beside it, go at once up to this length. */
+/* Settings for TCP, unless the user has set them: how to send, and how to sum (tcp.rules). Open MPI
+ * 4 chooses UCX for one-sided communication, which finds no network and fails. With its "put"
+ * protocol two ranks that send to each other take turns, because the reply that allows a transfer
+ * waits behind a rank's own data. Messages up to the eager limit need no such reply. Without the
+ * limit, messages to a server would wait behind the data of another worker on that host. */
 static void choose_settings(void)
 {
 	if (world_is_virtual || !on_several_hosts() || has_infiniband())

@@ -1,7 +1,7 @@
 /*
- * together.c - what simulated ranks do together off the clock: they share their memory, and the
- * last of them to come does it for all. So it takes no messages, of which a run of N workers would
- * have some hundred times N before its first step.
+ * together.c - collectives of simulated ranks off the clock. The ranks share their memory; the last
+ * one to call does the work for all. This avoids messages, of which a run of N workers would send
+ * some hundred times N before its first step.
  */
 #include "runtime/comm/mpi/link.h"
 
@@ -86,17 +86,17 @@ void together_reduce_least(struct link *l, struct least *x, size_t n)
 	meet(l, x, find_least, &n);
 }
 
-/* What a rank brings, and where all of it goes. */
+/* A rank's input, and where the result goes. */
 struct part {
 	const char *mine;
 	size_t bytes, total;
-	char *all; /* NULL: it wants none */
+	char *all; /* NULL: this rank needs no result */
 };
 
 static void gather(void **x, int ranks, const void *how)
 {
 	struct part **part = (struct part **)x;
-	bool whole = how; /* rank 0 gets it, on the heap */
+	bool whole = how; /* rank 0 gets the result, on the heap */
 	size_t total = 0, at = 0;
 	for (int k = 0; k < ranks; k++)
 		total += part[k]->bytes;
@@ -124,9 +124,9 @@ void *together_gather_parts(struct link *l, const void *mine, size_t bytes, size
 /* ---- Parts of a link ---- */
 
 struct choice {
-	int color, number; /* in the world */
-	struct link part;  /* of which rank 0 makes what they share */
-	MPI_Group group;   /* MPI_GROUP_NULL: one alone, or all */
+	int color, number; /* number: rank in MPI_COMM_WORLD */
+	struct link part;  /* rank, size and sums of the new link */
+	MPI_Group group;   /* MPI_GROUP_NULL: one rank, or all */
 };
 
 static void split(void **x, int ranks, const void *how)
@@ -171,7 +171,7 @@ struct link *together_split(struct link *l, int color)
 		part->comm = l->comm;
 	else if (s.group != MPI_GROUP_NULL)
 		MPI_Comm_create(l->comm, s.group, &part->comm);
-	together_barrier(l); /* all have it */
+	together_barrier(l); /* all ranks have used the group */
 	if (s.group != MPI_GROUP_NULL && part->rank == 0)
 		MPI_Group_free(&s.group);
 	return part;

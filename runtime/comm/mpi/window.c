@@ -1,7 +1,6 @@
 /*
- * window.c - memory of every rank that all ranks reach without its owner's help. Everything that
- * may meet goes through accumulating operations, which MPI keeps atomic and in order; MPI_NO_OP
- * makes one of them a read.
+ * window.c - memory of every rank that all ranks access without its owner's help. Concurrent access
+ * uses accumulate operations only, which MPI keeps atomic and in order; with MPI_NO_OP they read.
  */
 #include "runtime/comm/mpi/link.h"
 
@@ -13,15 +12,15 @@ struct link_window {
 	MPI_Win at;  /* MPI_WIN_NULL: one worker alone, in plain memory */
 	char *own;   /* counters, then floats */
 	size_t head; /* of the counters [bytes] */
-	/* Reached and not flushed yet, each once: SMPI would ask all N ranks for what is under way.
-	 */
+	/* Ranks accessed since their last flush, each once. SMPI's flush_all would ask all N
+	 * ranks. */
 	int *reached, reached_n;
 	bool *is_reached; /* [ranks] */
 	MPI_Request counters_read;
 };
 
-/* SMPI would take a lock on every rank, by every rank; to it, a fence is as good. Nor does it know
- * the question: all of its memory is plain. */
+/* With SMPI every rank would lock every rank; a fence does the same there. SMPI does not know
+ * MPI_WIN_MODEL either: all its memory is unified. */
 static void begin_access(MPI_Win at)
 {
 	int *model, known;
@@ -143,11 +142,11 @@ void link_window_read_counters(struct link_window *w, int64_t *x, size_t n)
 
 bool link_window_ready(struct link_window *w)
 {
-	enum { TURNS = 8 }; /* each moves a part of a message */
+	enum { TURNS = 8 }; /* each probe moves a part of a message */
 	int done = true, none;
 	if (w->at == MPI_WIN_NULL)
 		return true;
-	/* A look at oneself is done at once; what others want of this rank would never be. */
+	/* Reading own memory completes at once and gives MPI no time; the probes serve others. */
 	for (int i = 0; i < TURNS; i++)
 		MPI_Iprobe(0, 0, MPI_COMM_SELF, &none, MPI_STATUS_IGNORE);
 	MPI_Test(&w->counters_read, &done, MPI_STATUS_IGNORE);

@@ -1,8 +1,8 @@
 -- gate.sql - the views of `mvbench check`.
 
--- What the newest `mvbench check` decided by. One row a cell, seed and figure of its baseline and
--- of its runs, whichever has them. base and now grow as things get worse: accuracies have
--- their sign turned. quantum is the least amount by which a figure can differ.
+-- The values that the newest `mvbench check` compared. One row for each cell, seed and figure of its
+-- baseline or of its runs. base and now grow as results get worse: accuracies are negated. quantum is
+-- the least amount by which a figure can differ.
 CREATE VIEW gate_figure AS
 WITH pair AS (
 	SELECT name, cell, seed FROM gate_limit JOIN baseline USING (name)
@@ -24,36 +24,36 @@ UNION ALL SELECT name, cell, seed, 'test loss', base_l, now_l, 0
 FROM found WHERE ifnull(base_l, now_l) IS NOT NULL
 UNION ALL SELECT name, cell, seed, 'train loss', base_t, now_t, 0
 FROM found WHERE ifnull(base_t, now_t) IS NOT NULL
-UNION ALL SELECT name, cell, seed, 'running loss', base_r, now_r, 0 -- an older baseline has that only
+UNION ALL SELECT name, cell, seed, 'running loss', base_r, now_r, 0 -- an older baseline has only that
 FROM found WHERE base_r IS NOT NULL;
 
--- One row a cell and figure with enough runs on both sides: did it get worse? By seed where every
--- seed of the check is in the baseline (paired; Student's t of the n differences), else Welch's t,
--- its degrees of freedom rounded down, at most 1000.
+-- One row for each cell and figure with enough runs on both sides: did it get worse? The test is
+-- Student's t of the n differences seed by seed if the baseline has every seed of the check (paired);
+-- otherwise Welch's t, its degrees of freedom rounded down, at most 1000.
 --   worse           mean of now minus that of base, positive = worse; low..high is its 95 % interval
 --   unit            1 for accuracies, the baseline for losses: change = worse / unit, and so its interval
 --   identical       every difference is 0: no test is made
 --   t, df           of the test
---   variance, own_df          of a difference, in units^2, as this cell alone has it
---   prior_variance, prior_df  what all cells say of it (below); NULL = nothing
---   p, p_better     of so large a difference or a larger one, to the worse (better), by chance alone
+--   variance, own_df          of a difference, in units^2, from this cell alone
+--   prior_variance, prior_df  from all cells together (below); NULL = not known
+--   p, p_better     probability of a difference at least as large, to the worse (better), by chance alone
 --   p_holm, ...     the same, corrected for all tests of the baseline (Holm)
---   wanted          so many seeds would show a difference, or that it is within the minimum
---   verdict         by gate_limit: worse, better, identical; unsure: the interval reaches as far as
---                   what would be worse; ok
--- Accuracies come in steps of one test row: rounding adds quantum^2 / 12 to the variance of each side,
--- so that equal differences of few seeds do not pass for certainty. Elsewhere, equal differences are
+--   wanted          number of seeds that would show a difference, or that it is within the minimum
+--   verdict         by gate_limit: worse, better, identical; unsure: the interval reaches values that
+--                   would be worse; ok
+-- Accuracies have steps of one test row: rounding adds quantum^2 / 12 to the variance of each side,
+-- because otherwise equal differences of few seeds would look certain. Equal differences of losses are
 -- certain: p is 0 or 1.
--- A variance of three or five seeds is a poor estimate. So the cells of a baseline lend each other
--- theirs, figure by figure (Smyth, Stat. Appl. Genet. Mol. Biol. 3, 2004, article 3, section 6.2):
--- they are taken as drawn from s0^2 times d0 over a chi-square of d0 degrees of freedom. With e =
+-- A variance of three or five seeds is a poor estimate. The cells of a baseline therefore share their
+-- variances, figure by figure (Smyth, Stat. Appl. Genet. Mol. Biol. 3, 2004, article 3, section 6.2):
+-- each is taken as a random draw of s0^2 times d0 over a chi-square of d0 degrees of freedom. With e =
 -- ln variance - digamma(df / 2) + ln(df / 2) over G cells, trigamma(d0 / 2) is the variance of e
--- less the mean of trigamma(df / 2), and ln s0^2 is the mean of e + digamma(d0 / 2) - ln(d0 / 2);
--- where the first is not positive, the cells do not differ: d0 is infinite. Smyth has thousands of
--- cells, a check has few, which can look alike by chance: so the variance of e is taken at its
--- upper 90 % limit, by the chi-square quantile of G - 1 degrees of freedom (Wilson and Hilferty,
--- PNAS 17, 1931). A test has the variance (d0 s0^2 + df variance) / (d0 + df), and d0 + df degrees
--- of freedom, at most the sum of all df.
+-- less the mean of trigamma(df / 2), and ln s0^2 is the mean of e + digamma(d0 / 2) - ln(d0 / 2).
+-- If the first is not positive, the cells do not differ: d0 is infinite. Smyth has thousands of cells.
+-- A check has few, which can look alike by chance: it therefore takes the variance of e at its upper
+-- 90 % limit, by the chi-square quantile of G - 1 degrees of freedom (Wilson and Hilferty, PNAS 17,
+-- 1931). A test has the variance (d0 s0^2 + df variance) / (d0 + df), and d0 + df degrees of freedom,
+-- at most the sum of all df.
 CREATE VIEW gate_test AS
 WITH RECURSIVE mean AS (
 	SELECT *, count(base) OVER w AS n_base, count(now) OVER w AS n_now,
@@ -69,7 +69,7 @@ spread AS (
 		total((base - mean_base) * (base - mean_base)) AS ss_base,
 		total((now - mean_now) * (now - mean_now)) AS ss_now
 	FROM mean GROUP BY name, cell, metric),
-sides AS ( -- of pairs, v1 is that of the mean difference
+sides AS ( -- paired: v1 is of the mean difference
 	SELECT *, iif(paired, n_pair, 0) AS pairs, n_base AS n1, n_now AS n2,
 		paired AND NOT differs AS identical,
 		iif(paired, mean_pair, mean_now - mean_base) AS worse,
@@ -96,7 +96,7 @@ scatter AS (
 	FROM (SELECT o.name, o.metric, o.own_df, h.trigamma,
 			iif(o.identical, NULL, ln(o.variance) - h.digamma + ln(o.own_df / 2.0)) AS e
 		FROM sample_variance AS o CROSS JOIN polygamma AS h ON h.df = o.own_df)),
-moments AS MATERIALIZED ( -- trigamma: NULL = of fewer than two cells
+moments AS MATERIALIZED ( -- trigamma: NULL = fewer than two cells
 	SELECT name, metric, e, most,
 		ss / k / pow(1 - 2 / (9.0 * k) - 1.2815516 * sqrt(2 / (9.0 * k)), 3)
 		- of_sample AS trigamma
@@ -105,7 +105,7 @@ moments AS MATERIALIZED ( -- trigamma: NULL = of fewer than two cells
 			avg(trigamma) FILTER (WHERE e NOT NULL) AS of_sample
 		FROM scatter GROUP BY name, metric)),
 -- Newton's method for trigamma(y) = x (Smyth's appendix): from above, and never past the root. Both
--- functions at y + 8 by their series for large numbers, and down by their recurrence.
+-- functions are computed at y + 8 by their series for large numbers, then at y by their recurrence.
 shift (k) AS (VALUES (0), (1), (2), (3), (4), (5), (6), (7)),
 newton (name, metric, e, most, x, y, i) AS ( -- y: NULL = infinite, or not known
 	SELECT name, metric, e, most, trigamma, iif(trigamma > 0, 0.5 + 1 / trigamma, NULL), 0
@@ -161,20 +161,20 @@ SELECT name, cell, metric, n_base, n_now, paired, identical, worse / nullif(se, 
 		ELSE 'ok' END AS verdict
 FROM test;
 
--- One row a cell of a baseline that was checked: its verdict.
---   failed, diverged, missing   a run of it is so; a run is missing that was not made
---   worse, better   a figure is: p_holm below alpha, and beyond the minimum
---   time            its simulated time is not what it was
---   identical       every figure of every run is bit for bit what it was
---   unsure          the interval of a figure reaches as far as what would be worse: it may be
+-- One row for each cell of a baseline that was checked: its verdict.
+--   failed, diverged, missing   a run of the cell failed or diverged; a run was not made
+--   worse, better   a figure is worse (better): p_holm below alpha, and beyond the minimum
+--   time            its simulated time differs from that of the baseline
+--   identical       every figure of every run is bit for bit that of the baseline
+--   unsure          the interval of a figure reaches values that would be worse: it may be worse
 --   untested        there are too few runs for a test
 --   ok              none of these
 -- and, with the figures of its worst test (gate_test), where chance is the p_holm of the verdict:
---   configuration   its workload and short name; where several cells have that, with what they differ in
---   wanted, runs    runs that the check wants, and has; of these failed and diverged, and a reason
---   comparable      simulations: 1 = calibrated as then; NULL = none. These take as long:
---   differs         1 = an epoch does not, but for the nanoseconds that are rounded when the time
---                   before it is another; longer: by how much of it
+--   configuration   its workload and short name; if several cells have these, the options that differ
+--   wanted, runs    runs that the check needs, and has; of these failed and diverged, and a reason
+--   comparable      simulations: 1 = with the same calibration; NULL = not simulated
+--   differs         1 = an epoch takes another time, beyond the nanoseconds that are rounded when the
+--                   time before it differs; longer: the difference as a share
 CREATE VIEW gate_cell AS
 WITH named AS MATERIALIZED (
 	SELECT name, cell, min(options->>'workload' || ' ' || config) AS config,
@@ -254,8 +254,8 @@ SELECT j.*,
 		END AS note
 FROM judged AS j JOIN gate_limit AS l USING (name);
 
--- The same as people read it: figures rounded, accuracies in percent, changes with the sign of the
--- figure and not of its badness.
+-- The same, for people: figures rounded, accuracies in percent, changes with the sign of the figure
+-- itself.
 CREATE VIEW gate_line AS
 SELECT name, rank, chance, fails, iif(fails, upper(verdict), verdict) AS verdict, configuration,
 	runs, ifnull(n_now, runs) AS n, metric,

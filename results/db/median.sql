@@ -1,7 +1,7 @@
--- median.sql - medians and their intervals (view median_rank), for the views that have them: the
--- expressions that stand for /* MEDIANS */ there. They take table figure: number, whose it is; name,
--- of what; x, NULL = none; and give table median, one row a number and name: mid; low and high, the
--- ends of the interval; coverage.
+-- median.sql - medians and their intervals (view median_rank). Views include these expressions in the
+-- place of /* MEDIANS */. They read table figure: number, its owner; name, of the figure; x, NULL =
+-- none. They make table median, one row for each number and name: mid; low and high, the ends of the
+-- interval; coverage.
 rank AS MATERIALIZED (SELECT * FROM median_rank),
 ranked AS (
 	SELECT number, name, x, row_number() OVER w AS i,

@@ -1,15 +1,15 @@
--- statistics.sql - what several runs say together.
+-- statistics.sql - statistics over several runs.
 
--- Medians over repeated seeds come with a 95 % interval, called NAME_low and NAME_high: between
--- two of the sorted values. As many of n values lie below the median that all runs would have as n
--- coins show heads, whatever the distribution; so the k-th from either end are beyond it, on their
--- side, as often as fewer than k do: P(Bin(n, 1/2) < k) (Hollander and Wolfe, Nonparametric
--- Statistical Methods, 1973, 3.6).
+-- The ranks of the 95 % intervals of medians over repeated seeds. Such an interval is called NAME_low
+-- and NAME_high, and lies between two of the sorted values. The number of n values that lie below the
+-- median of all possible runs is distributed as the heads of n coins, whatever the distribution of the
+-- values. The k-th value from either end therefore lies beyond the median, on its side, with the
+-- probability P(Bin(n, 1/2) < k) (Hollander and Wolfe, Nonparametric Statistical Methods, 1973, 3.6).
 --   low, high  ranks, counted from 1: low is the largest k for which that is at most 0.025, and
---              high its mirror image; from the least to the largest of all where even that holds
---              less than 95 %. NULL = one value has no interval
---   coverage   how often it holds the median: 1 - 2 P(Bin(n, 1/2) < low)
--- From n to n + 1, P(Bin <= k) loses half of P(Bin = k), and k grows where the next one still fits.
+--              high its mirror image; 1 and n if even these hold less than 95 %. NULL = one value
+--              has no interval
+--   coverage   probability that it holds the median: 1 - 2 P(Bin(n, 1/2) < low)
+-- From n to n + 1, P(Bin <= k) loses half of P(Bin = k), and k grows if the next one still fits.
 CREATE VIEW median_rank AS
 WITH RECURSIVE rank(n, k, tail, at) AS ( -- at: P(Bin(n, 1/2) = k), tail: P(Bin(n, 1/2) <= k)
 	SELECT 6, 0, 1 / 64.0, 1 / 64.0
@@ -25,19 +25,19 @@ SELECT column1 AS n, iif(column1 > 1, 1, NULL) AS low, iif(column1 > 1, column1,
 FROM (VALUES (1), (2), (3), (4), (5))
 UNION ALL SELECT n, k + 1, n - k, 1 - 2 * tail FROM rank;
 
--- The runs that statistics are made of: those that ended by themselves. One that diverged is the
+-- The runs that statistics are made of: those that ended by themselves. A run that diverged is the
 -- worst of all: its accuracy is below all others, its loss above, its target is missed; its times
--- say nothing.
--- A seed that is run again is no new sample: of its runs (imported twice, run again by mvbench
--- check, or by a sweep with --retry) the newest counts, as in study_run. Real times, and what depends
--- on them, depend on no seed: there, all count. A figure that does not count is NULL.
+-- do not count.
+-- Repeating a seed adds no sample: of its runs (imported twice, run again by mvbench check, or by a
+-- sweep with --retry) the newest counts, as in study_run. Real times, and figures that depend on
+-- them, do not depend on the seed: there, all runs count. A figure that does not count is NULL.
 --   number             of the configuration
 --   repeat             1 = the run of its seed that counts, the newest; 2 the one before
 --   test_accuracy      -infinity: it diverged
 --   test_loss          infinity: it diverged
---   worst_loss         so much at least it was then: ten times that before training; NULL = not
---                      known, or done
---   seconds_to_target  of training; infinite where the target was missed: later than all that reached it
+--   worst_loss         least loss of a run that diverged: ten times that before training; NULL =
+--                      not known, or done
+--   seconds_to_target  of training; infinite = the target was missed: later than all that reached it
 CREATE VIEW finished AS
 WITH ended AS (
 	SELECT id, dense_rank() OVER (ORDER BY config_key) AS number, status, workload, config, config_key,
@@ -69,19 +69,19 @@ SELECT id, number, status, workload, config, config_key, compare_key, strategy, 
 		ifnull(iif(status = 'done', target_seconds, NULL), 9e999), NULL) AS seconds_to_target
 FROM judged;
 
--- One row a configuration: medians over its finished runs, with their intervals.
+-- One row for each configuration: medians over its finished runs, with their intervals.
 --   n, seeds, diverged  runs that finished well, their different seeds; and runs that diverged
---   samples             of accuracy and loss: different seeds, those that diverged too
---   test_accuracy       -infinity where half of these or more diverged, so do the ends of its
+--   samples             of accuracy and loss: different seeds, also those that diverged
+--   test_accuracy       -infinity if half of the samples or more diverged, also the ends of its
 --                       interval; test_loss infinity
---   *_coverage          how often such an interval holds the median: see median_rank
---   reached, missed     runs with a target (those that diverged too) that did and did not reach it; of a
---                       simulated seed that is repeated one counts
+--   *_coverage          probability that such an interval holds the median: see median_rank
+--   reached, missed     runs with a target (also those that diverged) that did and did not reach it;
+--                       of the runs of a simulated seed, one counts
 --   time_to_accuracy    to the target, which can be a loss [s]; NULL = not reached: half of these
 --                       runs or more missed the target, and a miss counts as infinitely late.
---                       _high is NULL too where that end lies among the misses
+--                       _high is also NULL if that end is a miss
 CREATE VIEW configuration_summary AS
-WITH done AS MATERIALIZED (SELECT * FROM finished), -- each mention of a view is compiled anew: few are made
+WITH done AS MATERIALIZED (SELECT * FROM finished), -- each mention of a view is compiled again, therefore few
 figure AS (
 	SELECT d.number, m.column1 AS name, CASE m.column1 WHEN 'accuracy' THEN d.test_accuracy
 		WHEN 'loss' THEN d.test_loss WHEN 'seconds' THEN d.epoch_seconds
@@ -91,7 +91,7 @@ figure AS (
 	FROM done AS d CROSS JOIN (VALUES ('accuracy'), ('loss'), ('seconds'), ('target'), ('comm'), ('wait'),
 		('stale'), ('dropped')) AS m),
 /* MEDIANS */,
--- one row a configuration again: of each name there is one figure, or none
+-- again one row for each configuration: each name has at most one figure
 wide AS MATERIALIZED (
 	SELECT number,
 		max(mid) FILTER (WHERE name = 'accuracy') AS test_accuracy,
@@ -161,9 +161,9 @@ SELECT column1 AS df, column2 AS t FROM (VALUES
 	(25, 2.0595385528), (26, 2.0555294386), (27, 2.0518305165), (28, 2.0484071418),
 	(29, 2.0452296421), (30, 2.0422724563));
 
--- Which configurations are compared, by their numbers, and in what: all of one workload in accuracy and
--- loss; in seconds an epoch those of equal work. margin: what makes no difference, in accuracy
--- (0..1), as a share of the other's loss, and of its seconds.
+-- The pairs of configurations that are compared, by their numbers, and in which figure: accuracy and
+-- loss within a workload; seconds of an epoch for equal work. margin: ignore differences smaller than
+-- this, in accuracy (0..1), as a share of the other's loss, and of its seconds.
 CREATE VIEW compared AS
 WITH grouped AS MATERIALIZED (
 	SELECT number, workload, max(compare_key) AS compare_key FROM finished GROUP BY number)
@@ -173,28 +173,29 @@ FROM grouped AS a JOIN grouped AS b ON b.workload = a.workload AND b.number <> a
 		('epoch_seconds', 0.05)) AS m
 WHERE m.column1 <> 'epoch_seconds' OR a.compare_key = b.compare_key;
 
--- Two configurations, held against each other: one row for each row of compared that both have figures for.
--- All are held against all, which takes hours where there are thousands: mvbench table asks for fewer.
---   Accuracy and loss: where both sides share two seeds or more, and none diverged that they do
---   not share, Student's t of the differences seed by seed; else Welch's t of the two sides. Where
---   all repeats of a seed count (see finished), the i-th of one side is paired with the i-th of
---   the other. A run that diverged counts with an accuracy of 0, and with its worst_loss. Rounding
---   to a test row adds its variance, so that equal differences of few seeds do not pass for
---   certainty.
---   Seconds: a seed does nothing to them, so they are not paired: Welch's t of their logarithms,
---   as noise multiplies and as what slows one side down need not slow down the other.
+-- The comparison of two configurations: one row for each row of compared if both have figures.
+-- With thousands of configurations, all pairs take hours: mvbench table asks for fewer.
+--   Accuracy and loss: Student's t of the differences seed by seed, if both sides share two seeds
+--   or more, and no run diverged without its seed on the other side; otherwise Welch's t of the two
+--   sides. If all repeats of a seed count (see finished), the i-th of one side is paired with the
+--   i-th of the other. A run that diverged counts with an accuracy of 0, and with its worst_loss.
+--   Rounding to a test row adds its variance, because otherwise equal differences of few seeds
+--   would look certain.
+--   Seconds: Welch's t of their logarithms. They do not depend on the seed and are not paired; their
+--   noise is multiplicative, and load can slow down one side only.
 --   n, versus_n   values on the two sides
---   pairs         that share a seed; 0 = the sides are taken as unpaired
+--   pairs         that share a seed; 0 = the sides are unpaired
 --   difference    the mean of config - versus; of seconds: of the logarithms, as a share, 0.05 = 5
 --                 % longer
 --   difference_low, _high  its 95 % interval; NULL = too few values
 --   margin        of compared, in the units of difference
---   p_better, p_worse, p_equal   by chance alone as clear a sign that config is better, worse, or
---                 within the margin: each one-sided, and corrected for all comparisons of this
---                 workload in this figure (Holm)
---   mark          equal: p_equal < 0.05; else better or worse: its p < 0.025; else undecided
---   wanted        undecided: so many seeds would decide, in four of five such cases, if the
---                 difference and its spread are what they seem; NULL = not known
+--   p_better, p_worse, p_equal   probability, by chance alone, of as clear a sign that config is
+--                 better, worse, or within the margin: one-sided, and corrected for all comparisons
+--                 of this workload in this figure (Holm)
+--   mark          equal: p_equal < 0.05; otherwise better or worse: its p < 0.025; otherwise
+--                 undecided
+--   wanted        undecided: the number of seeds that would decide in four of five such cases, if
+--                 the difference and its spread are as estimated; NULL = not known
 CREATE VIEW comparison AS
 WITH done AS MATERIALIZED (SELECT * FROM finished),
 value AS MATERIALIZED (
@@ -261,17 +262,17 @@ SELECT workload, name, number, config, config_key, versus_number, versus, versus
 	iif(mark = 'undecided', wanted, NULL) AS wanted
 FROM marked;
 
--- One row a cell that was run both real and simulated: its newest finished simulation, and its
--- finished real runs on the machine of the newest of them. Real runs from before that simulation's
--- calibration count only where there are none from after it. A cell is every option, label and seed
--- included, but those of the platform; so what its tables lived in is equal too.
+-- One row for each cell that was run both real and simulated: its newest finished simulation, and its
+-- finished real runs on the machine of the newest of them. Real runs from before the calibration of
+-- that simulation count only if there are none from after it. A cell has the same options, label and
+-- seed, except those of the platform; the placement of its tables is therefore equal too.
 --   cell            a JSON object of those options; config and config_hash are of the real runs
---   n               real runs; real_* are medians over them, but for real_low and real_high
+--   n               real runs; real_* are medians over them, except real_low and real_high
 --   *_s             median seconds of an epoch; time_error is simulated / real - 1, loss_error as well
---   *_share         of the segment's seconds: communication and waiting, which no worker can tell apart
---                   from inside; share_error is simulated - real; NULL where nobody is to talk to
---   staleness_distance  half the sum of |simulated - real| over the shares of pushes that met so many
---                   foreign updates, 0..1; NULL = one worker, or no pushes
+--   *_share         share of the segment's seconds: communication and waiting, which a worker cannot
+--                   distinguish; share_error is simulated - real; NULL = one rank only
+--   staleness_distance  half the sum of |simulated - real| over the shares of pushes with each
+--                   staleness, 0..1; NULL = one worker, or no pushes
 CREATE VIEW validation AS
 WITH done AS MATERIALIZED (
 	SELECT s.id, s.label, s.platform = 'sim' AS simulated,
@@ -287,7 +288,7 @@ WITH done AS MATERIALIZED (
 	FROM run AS s JOIN run_figures AS k ON k.run_id = s.id
 	WHERE s.status = 'done' AND k.epoch_seconds > 0),
 simulated AS MATERIALIZED (
-	SELECT cell, epoch_seconds, share, test_loss, max(id) AS id -- the others are of the row with it
+	SELECT cell, epoch_seconds, share, test_loss, max(id) AS id -- the other columns are of the row with the max
 	FROM done WHERE simulated GROUP BY cell),
 near AS MATERIALIZED (
 	SELECT d.*, s.id AS simulated_id, ifnull(d.started >= c.made, 0) AS later,

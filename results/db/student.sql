@@ -1,24 +1,23 @@
--- student.sql - tests by Student's t, for the views that test (comparison, gate_test): the
--- expressions that stand for /* STUDENT */ there. They take what is estimated, table estimate of
--- that view, with whatever else it holds:
---   id, family     of the test, and of those that are made together
+-- student.sql - tests by Student's t. Views that test (comparison, gate_test) include these expressions
+-- in the place of /* STUDENT */. They read table estimate of that view, and keep its other columns:
+--   id, family     of the test, and of the tests that are made together
 --   d, se, df      a difference, its standard error and its whole degrees of freedom; se = 0: d is
 --                  certain; df NULL or < 1 = no test is made, and none counted
---   margin         |d| below it is no difference that matters; NULL = not asked
---   size, level    runs that it was estimated from, and the chance of error that the whole family
+--   margin         smaller |d| do not matter; NULL = no margin
+--   size, level    runs of the estimate, and the accepted chance of an error in the whole
 --                  may have
--- and give table student, the same rows with
---   more, less     by chance alone d is so large (small) or more so; p_more, p_less: the same,
---                  corrected for all tests of the family (Holm, Scand. J. Stat. 6, 1979)
+-- They make table student, the same rows with
+--   more, less     probability by chance alone of a d at least as large (small); p_more, p_less: the
+--                  same, corrected for all tests of the family (Holm, Scand. J. Stat. 6, 1979)
 --   p_equal        the same of the claim that -margin < d < margin: the larger of the two
 --                  one-sided p (Schuirmann, J. Pharmacokinet. Biopharm. 15, 1987), corrected
 --   half           half of the 95 % interval of d
---   wanted         so many runs would show, with a power of 80 %, that d is not 0, or that it is
---                  within the margin, whichever takes fewer: size s^2 (z(level / tests) +
+--   wanted         number of runs that would show, with a power of 80 %, that d is not 0, or that it
+--                  is within the margin, whichever takes fewer: size s^2 (z(level / tests) +
 --                  z(0.2))^2 / distance^2 + z^2 / 2 (Guenther, Am. Stat. 35, 1981); s: se. NULL =
 --                  no number would
 -- The distribution is the finite series for whole df: Abramowitz and Stegun, 26.7.3 and 26.7.4; the
--- quantile z(p) 26.2.23, to 0.0005.
+-- quantile z(p) is 26.2.23, to 0.0005.
 point AS (
 	SELECT *, x / nullif(se, 0) AS t
 	FROM (SELECT id, column1 AS at, df, se,

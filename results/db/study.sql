@@ -1,8 +1,8 @@
--- study.sql - what the trials of `mvbench tune` came to.
+-- study.sql - the results of the trials of `mvbench tune`.
 
--- One row a row of trial whose run has ended; where a cell was run again, the newest that ended by
--- itself counts.
---   figure  of the last epoch, on the rows that are held out: what the study's objective says
+-- One row for each row of trial whose run has ended. If a cell was run again, its newest run that
+-- ended by itself counts.
+--   figure  of the last epoch, on the held-out rows: accuracy or loss, as the study's objective
 --   cost    the same, the less the better: accuracies are negative; diverged or failed: infinite,
 --           the worst
 CREATE VIEW study_run AS
@@ -19,9 +19,8 @@ FROM trial AS t JOIN study AS s ON s.id = t.study_id
 		ORDER BY status = 'failed', id DESC LIMIT 1)
 	JOIN run_figures AS k ON k.run_id = r.id;
 
--- The trials alone, with what they count as where a number is wanted: one that diverged has the
--- figure of the model before training, or of the worst trial of its workload in the study,
--- whichever is worse.
+-- The trials alone, with a finite value for each: one that diverged has the figure of the model before
+-- training, or of the worst trial of its workload in the study, whichever is worse.
 CREATE VIEW study_trial AS
 WITH ended AS MATERIALIZED (
 	SELECT u.*, (SELECT iif(u.objective = 'accuracy', -validation_accuracy, validation_loss)
@@ -36,8 +35,8 @@ SELECT study_id, study, objective, contestant, number, options, run_id, workload
 		max(ifnull(worst, untrained), ifnull(untrained, worst))) AS value
 FROM judged;
 
--- The best trial of each configuration of a study, the first of equals; none where all are lost.
---   edge  which options have, in it, the least or the greatest of all values that were tried:
+-- The best trial of each configuration of a study, the first of equals; none if all are lost.
+--   edge  options whose value in it is the least or the greatest of all values that were tried:
 --         better ones may lie beyond. NULL = none
 CREATE VIEW study_best AS
 WITH ranked AS MATERIALIZED (
@@ -58,13 +57,13 @@ SELECT study_id, contestant, number, run_id, options, figure, trials, CAST(lost 
 		WHERE e.value IN (t.low, t.high)) AS edge
 FROM ranked AS r WHERE place = 1 AND cost < 9e999;
 
--- What a study reports: two rows for each of its configurations, the best of its trials ('tuned')
--- and what the job file says by itself ('default'), each run again with seeds that no trial had.
--- Medians, and the intervals of median_rank.
---   n, diverged  runs that ended, and of these, those that diverged or failed: the worst of all, so
---                that an infinite figure is that of a run that diverged
---   coverage     how often the intervals hold the median
---   the rest     of the best trial: what was chosen, by which figure, out of how many trials
+-- The report of a study: two rows for each of its configurations, with the options of the best of
+-- its trials ('tuned') and with those of the job file alone ('default'). Each was run again with
+-- seeds that no trial had. Medians, and the intervals of median_rank.
+--   n, diverged  runs that ended, and of these, those that diverged or failed: the worst of all; an
+--                infinite figure is therefore that of a run that diverged
+--   coverage     probability that an interval holds the median
+--   the rest     of the best trial: its options, its validation figure, the number of trials
 CREATE VIEW study_result AS
 WITH again AS MATERIALIZED (
 	SELECT *, dense_rank() OVER (ORDER BY study_id, contestant, kind) AS place,

@@ -1,32 +1,32 @@
--- timeline.sql - the views of what ranks did when (table event).
+-- timeline.sql - the views of the timeline (table event).
 
--- What a rank can be in. Of a worker's step, compute, delay and update are parts, and what the strategy
--- communicates lies in update (or in compute: layers that are sent while others are computed).
+-- The kinds of events. compute, delay and update are the parts of a worker's step. The communication of
+-- the strategy is part of update (or of compute: layers that are sent while others are computed).
 -- cname: the nearest of Chrome's names for colours.
 CREATE VIEW event_kind AS
 SELECT column1 AS place, column2 AS name, column3 AS colour, column4 AS cname, column5 AS about
 FROM (VALUES
-	(1, 'step', '#BBBBBB', 'grey', 'one step; what none of its parts takes is small work between them'),
-	(2, 'compute', '#0072B2', 'thread_state_running', 'the mini-batch is brought in and its gradient computed'),
-	(3, 'delay', '#8FBBD9', 'thread_state_iowait', 'what --straggle and --speed add to that'),
+	(1, 'step', '#BBBBBB', 'grey', 'one step; time outside its parts is small work between them'),
+	(2, 'compute', '#0072B2', 'thread_state_running', 'loads the mini-batch and computes its gradient'),
+	(3, 'delay', '#8FBBD9', 'thread_state_iowait', 'time that --straggle and --speed add to computing'),
 	(4, 'update', '#009E73', 'good', 'the strategy''s own work: the local optimiser'),
-	(5, 'pause', '#E0E0E0', 'generic_work', 'stands still (--pause)'),
-	(6, 'push', '#E69F00', 'olive', 'sends to a parameter server, and mostly gets the parameters back'),
+	(5, 'pause', '#E0E0E0', 'generic_work', 'the worker is paused (--pause)'),
+	(6, 'push', '#E69F00', 'olive', 'sends to a parameter server, and usually gets the parameters back'),
 	(7, 'pull', '#F5C76E', 'yellow', 'gets the parameters; on a server: sends them'),
-	(8, 'pack', '#B08040', 'rail_load', 'makes what is sent: differences, rows, copies from a GPU and back'),
-	(9, 'send', '#CC79A7', 'rail_animation', 'sends to one rank, or begins a reduction that goes on by itself'),
-	(10, 'recv', '#DFA8C6', 'rail_response', 'waits for what another rank sends, and receives it'),
+	(8, 'pack', '#B08040', 'rail_load', 'prepares messages: differences, rows, copies from a GPU and back'),
+	(9, 'send', '#CC79A7', 'rail_animation', 'sends to one rank, or begins a reduction that runs in the background'),
+	(10, 'recv', '#DFA8C6', 'rail_response', 'waits for a message of another rank, and receives it'),
 	(11, 'exchange', '#B5548A', 'rail_idle', 'sends to one rank and receives from it'),
 	(12, 'allreduce', '#AA4499', 'cq_build_running', 'the sum over all workers'),
 	(13, 'allgather', '#882255', 'cq_build_attempt_runnig', 'all workers'' parts'),
 	(14, 'broadcast', '#DDA0DD', 'cq_build_passed', 'one worker''s values for all'),
-	(15, 'barrier', '#F0A08C', 'bad', 'stands until the last worker has come'),
-	(16, 'apply', '#56B4E9', 'startup', 'a push goes into the table; without servers the worker does it itself'),
-	(17, 'wait', '#D55E00', 'terrible', 'waits for others: a lock, a round, a lead, or the last one of a sum'),
-	(18, 'evaluate', '#F0E442', 'thread_state_unknown', 'the model is evaluated, off the clock'));
+	(15, 'barrier', '#F0A08C', 'bad', 'waits at a barrier until the last worker has arrived'),
+	(16, 'apply', '#56B4E9', 'startup', 'applies a push to the table; without servers the worker does it itself'),
+	(17, 'wait', '#D55E00', 'terrible', 'waits for others: a lock, a round, the staleness bound, the last worker of a reduction'),
+	(18, 'evaluate', '#F0E442', 'thread_state_unknown', 'evaluates the model; not part of the training time'));
 
--- Where pushes go: to the server that applies them; where workers reach the table by themselves, to the
--- first other worker's push or pull that brings them back. from_s <= to_s, and each lies in its event.
+-- Where pushes go: to the server that applies them. If workers access the table themselves: to the
+-- first push or pull of another worker that gets them. from_s <= to_s, and each lies in its event.
 CREATE VIEW event_arrow AS
 WITH reader AS (
 	SELECT p.run_id, p.rank, p.seq, p.start_s, p.flow,
@@ -46,10 +46,10 @@ pair AS (
 SELECT run_id, from_rank, from_seq, from_s, to_rank, to_seq, max(start_s, from_s) AS to_s, epoch, step
 FROM pair;
 
--- Waits, one row each, and whom it was for: the rank whose coming ended it; in sums, between two and at a
--- barrier the one that came last of those who took part. NULL = not known, as at a lock. Timelines up to
--- schema 7 do not name whom a sum waited for: then it is who began last in the sum of that number within
--- the step.
+-- Waits, one row each, and the rank that each was for: the one whose arrival ended it; in reductions,
+-- exchanges and at barriers the last of those that took part. NULL = not known, as at a lock. Timelines
+-- up to schema 7 do not name the rank that a reduction waited for. There it is the last that began the
+-- reduction of that number within the step.
 CREATE VIEW event_wait AS
 WITH collective AS NOT MATERIALIZED (
 	SELECT run_id, rank, seq, name, epoch, step, duration_s,
@@ -65,12 +65,13 @@ FROM event AS w LEFT JOIN collective AS m
 	ON m.run_id = w.run_id AND m.rank = w.rank AND m.seq = w.parent
 WHERE w.name = 'wait';
 
--- One row a run, epoch >= 1 and worker: how long the others waited for it, in waited_s of their of_s.
---   source  "events": their waiting of the whole epoch, each one's shared out among whom it waited for in
---           the steps that were kept; at barriers as it was. "epochs": there is no timeline, or nobody
---           waited in it; then the others' waiting beyond that of the worker that was busy longest is for
---           that one
---   busy_s  its seconds but for waiting
+-- One row for each run, epoch >= 1 and worker: how long the others waited for it, in waited_s of their
+-- of_s.
+--   source  "events": the waiting of each other worker in the whole epoch is divided as in the steps
+--           of the timeline; waits at barriers are taken as they are. "epochs": there is no timeline, or
+--           no worker waited in it. Then the others' waiting beyond that of the worker that was busy
+--           longest counts for this worker
+--   busy_s  its seconds without waiting
 CREATE VIEW blame_epoch AS
 WITH told AS MATERIALIZED (
 	SELECT run_id, epoch, rank, for_rank, step > 0 AS inside, sum(waited_s) AS s
@@ -100,7 +101,8 @@ SELECT b.run_id, b.epoch, b.rank, iif(e.known, 'events', 'epochs') AS source, b.
 FROM busy AS b LEFT JOIN waited AS w USING (run_id, epoch, rank)
 	LEFT JOIN (SELECT DISTINCT run_id, 1 AS known FROM waited) AS e USING (run_id);
 
--- One row a run and worker, of the steps that were kept: how many, and their median and 99th percentile.
+-- One row for each run and worker: how many steps its timeline has, and their median and 99th
+-- percentile.
 CREATE VIEW step_time AS
 SELECT run_id, rank, n, avg(s) FILTER (WHERE i IN ((n + 1) / 2, (n + 2) / 2)) AS median_s,
 	max(s) FILTER (WHERE i = (99 * n + 99) / 100) AS p99_s
@@ -109,13 +111,13 @@ FROM (SELECT run_id, rank, duration_s AS s, row_number() OVER w AS i,
 	FROM event WHERE name = 'step' WINDOW w AS (PARTITION BY run_id, rank ORDER BY duration_s))
 GROUP BY run_id, rank;
 
--- What a run's ranks spent their time on: of the steps that were kept, where there is a timeline, else of
+-- What the ranks of a run spent their time on: over the steps of its timeline; without a timeline, over
 -- all epochs.
 CREATE VIEW time_share AS
 WITH part AS (
 	SELECT run_id, rank, name, max(sum(s), 0) AS s FROM (
 		SELECT run_id, rank, name, duration_s AS s FROM event WHERE step > 0
-		UNION ALL -- what lies inside is not its own
+		UNION ALL -- time inside another event is not its own
 		SELECT i.run_id, i.rank, e.name, -i.duration_s FROM event AS i JOIN event AS e
 			ON e.run_id = i.run_id AND e.rank = i.rank AND e.seq = i.parent
 		WHERE i.step > 0)

@@ -1,18 +1,18 @@
--- views.sql - what is computed of single runs and of configurations. A comment in capitals between
--- /* and */ is replaced by a list that is made from runtime/config/run_options.def.
+-- views.sql - views of single runs and of configurations. A comment in capitals between /* and */ is
+-- replaced by a list that is made from runtime/config/run_options.def.
 
 -- The core options of mvbench run: one row each.
---   name, column   as one types it, and in table run
+--   name, column   as users type it, and in table run
 --   place          the order in which help lists them
 --   def            its default, as a column holds it
 --   decides        1 = it is a part of a cell's identity (config_hash), unless it has its default
 --                  and since is 4 or more
---   keyed          1 = it is a part of config_key: all that decide, but the seed, and where the run
---                  was made
---   stored         "given"; "used": what it came to; "used if any": the same, or NULL;
+--   keyed          1 = it is a part of config_key: all that decide, except the seed, and where the
+--                  run was made
+--   stored         "given"; "used": the value that was used; "used if any": the same, or NULL;
 --                  "simulation": NULL in real runs
 --   since          the version of the database that had it first; 0 = the oldest
---   label          its place in names of figures; 0 = short names have it, or do not need it
+--   label          its place in names of figures; 0 = short names contain it, or do not need it
 CREATE VIEW option_info AS
 SELECT column1 AS name, column2 AS "column", column3 AS place, column4 AS type, column5 AS def,
 	column6 AS decides, column7 AS keyed, column8 AS stored, column9 AS since, column10 AS label
@@ -31,11 +31,12 @@ SELECT run_id, epochs, seconds, train_loss, train_accuracy, validation_loss, val
 	test_loss, test_accuracy
 FROM evaluation;
 
--- What is dear of a run: the columns of run_kept, in their order. A target is reached from where
--- every later evaluation of the run meets it, for a touch that does not last is none: on the
--- straight line from the last evaluation that missed it to the next. A loss that is not known
--- missed it. They are scalar subqueries on purpose: a query pays for the columns and for the runs
--- that it takes, not for the whole table of epochs. Means and medians are over epochs >= 1.
+-- The figures of a run that are slow to compute: the columns of run_kept, in their order. A target is
+-- reached at the crossing after which every later evaluation fulfils it; a crossing that does not last
+-- does not count. Its time is on the straight line from the last evaluation that missed it to the
+-- next. A loss that is not known missed it. Means and medians are over epochs >= 1. The columns are
+-- scalar subqueries on purpose: a query computes only the columns and the runs that it needs, and does
+-- not read the whole table of epochs.
 CREATE VIEW run_computed AS
 SELECT
 	r.id AS run_id,
@@ -109,7 +110,7 @@ FROM (SELECT *, CASE WHEN target_accuracy > 0 OR target_loss > 0 THEN (
 		FROM (
 			SELECT epochs, seconds, iif(run.target_loss > 0, run.target_loss - test_loss,
 				test_accuracy - run.target_accuracy) AS above
-			FROM ( -- view curve, of one run
+			FROM ( -- as view curve, for one run
 				SELECT 1.0 * epoch AS epochs, test_loss, test_accuracy,
 					total(iif(epoch, seconds, 0)) OVER (ORDER BY epoch) AS seconds
 				FROM epoch WHERE run_id = run.id
@@ -118,7 +119,7 @@ FROM (SELECT *, CASE WHEN target_accuracy > 0 OR target_loss > 0 THEN (
 		WINDOW w AS (ORDER BY epochs))
 	WHERE lasts AND NOT ifnull(met, 0)) END AS reached FROM run) AS r;
 
--- What is kept of a run is true, or gone: a change of its rows elsewhere takes it away.
+-- Keeps run_kept up to date: a change of a run's rows deletes its row, or computes it again.
 CREATE TRIGGER run_changed AFTER UPDATE ON run BEGIN
 	DELETE FROM run_kept WHERE run_id = OLD.id;
 	INSERT INTO run_kept SELECT * FROM run_computed
@@ -126,24 +127,24 @@ CREATE TRIGGER run_changed AFTER UPDATE ON run BEGIN
 END;
 /* TRIGGERS */
 
--- The same, kept or computed now.
+-- The figures of a run (run_computed): kept in run_kept, or computed now.
 CREATE VIEW run_figures AS
 SELECT * FROM run_kept
 UNION ALL SELECT * FROM run_computed WHERE run_id NOT IN (SELECT run_id FROM run_kept);
 
--- One row a run.
---   config          a short name, the same for all seeds: "asgd 4w+1s X=3 cuda sim"; one worker
---                   without servers, X=1, cpu and mpi go without saying
---   config_key      a JSON object of every option but the seed, and of several machines and their
---                   network: equal for runs that seeds repeat
+-- One row for each run.
+--   config          a short name, the same for all seeds: "asgd 4w+1s X=3 cuda sim"; it omits one
+--                   worker without servers, X=1, cpu and mpi
+--   config_key      a JSON object of every option except the seed, and of several machines and their
+--                   network: equal for runs that differ only in the seed
 --   compare_key     equal for runs whose epoch times may be compared: the same work on the same
---                   parts; under --batch that is weak scaling, under --global-batch strong
+--                   parts; with --batch that is weak scaling, with --global-batch strong
 --   *_fraction      the share of the segment's seconds; what is missing to 1 is "other"
---   cores_share     what its workers had of their cores when they could have computed, of the worker
---                   that had least; NULL = simulated, or not known
+--   cores_share     the share of its core that a worker had when it could have computed, least of
+--                   all workers; NULL = simulated, or not known
 --   quiet_epoch_seconds  as epoch_seconds, of the epochs with a share of 0.9 or more
 --   staleness_mean  the mean of the epochs' means
---   dropped_fraction  the share of all pushes that came too late and were thrown away
+--   dropped_fraction  the share of all pushes that came too late and were dropped
 CREATE VIEW run_summary AS
 SELECT
 	r.id, r.label, r.status, r.reason, r.started, r.finished,
@@ -163,8 +164,8 @@ SELECT
 	k.staleness_max, k.dropped_fraction, k.seconds_total, k.target_epoch, k.target_seconds
 FROM run AS r JOIN run_figures AS k ON k.run_id = r.id;
 
--- One row a run with a target: in which epoch, and after how many seconds of training, it was
--- reached, for good (see run_computed). NULL = not reached. target is a loss where figure is
+-- One row for each run with a target: the epoch, and the seconds of training, after which it was
+-- reached for good (see run_computed). NULL = not reached. target is a loss if figure is
 -- 'test_loss'.
 CREATE VIEW time_to_target AS
 SELECT
@@ -180,9 +181,9 @@ SELECT run_id, label, status, workload, strategy, workers, sync_every, seed, con
 	target, epoch, seconds
 FROM time_to_target WHERE figure = 'test_accuracy';
 
--- What a speed-up is over: what serial needs for an epoch, the median over all its finished runs
--- with this compare_key. Other strategies on one worker are no base: a parameter server has its
--- price there, too.
+-- The base of speed-ups: the time of an epoch of serial, the median over all its finished runs with
+-- this compare_key. Other strategies on one worker are no base, because a parameter server has a cost
+-- there, too.
 CREATE VIEW serial_pace AS
 WITH ranked AS (
 	SELECT compare_key, epoch_seconds, count(*) OVER (PARTITION BY compare_key) AS n,
@@ -193,8 +194,8 @@ SELECT compare_key, avg(epoch_seconds) AS epoch_seconds, n
 FROM ranked WHERE i IN ((n + 1) / 2, (n + 2) / 2)
 GROUP BY compare_key;
 
--- One row a configuration with finished runs: n of them, the median of their epoch times, and how
--- many times faster that is than serial. NULL = serial was not measured.
+-- One row for each configuration with finished runs: n of them, the median of their epoch times, and
+-- how many times faster that is than serial. NULL = serial was not measured.
 CREATE VIEW speedup AS
 WITH done AS MATERIALIZED (
 	SELECT config_key, compare_key, config, workload, strategy, workers, servers, sync_every,

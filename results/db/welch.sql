@@ -1,8 +1,8 @@
--- welch.sql - degrees of freedom, for the views that test (comparison, gate_test): the expression
--- that stands for /* WELCH */ there. It takes table sides, with whatever else it holds:
---   v1, n1, v2, n2  of each side the squared error of its mean, and how many values that is of
---   pairs           that the sides are compared by; 0 = they are two samples
--- and gives table welch, the same rows with own_df: pairs - 1, or Welch's (Biometrika 34, 1947),
+-- welch.sql - degrees of freedom. Views that test (comparison, gate_test) include this expression in
+-- the place of /* WELCH */. It reads table sides, and keeps its other columns:
+--   v1, n1, v2, n2  for each side, the squared error of its mean, and its number of values
+--   pairs           number of pairs that are compared; 0 = two separate samples
+-- It makes table welch, the same rows with own_df: pairs - 1, or Welch's (Biometrika 34, 1947),
 -- rounded down, at most 1000.
 welch AS (
 	SELECT *, CASE WHEN pairs THEN pairs - 1 WHEN v1 + v2 <= 0 THEN n1 + n2 - 2

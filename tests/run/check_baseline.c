@@ -1,6 +1,6 @@
 /*
- * check_baseline.c - mvbench check as a command: from saving a baseline to each of its verdicts,
- * what it refuses, and how baselines travel.
+ * check_baseline.c - mvbench check as a command: saving a baseline, each of its verdicts, refusals,
+ * and the export and import of baselines.
  */
 #include "results/gate/gate.h"
 #include "tests/made.h"
@@ -78,14 +78,14 @@ START_TEST(a_baseline_is_saved_and_held_to)
 	expect("", EXIT_OK, "main");
 	expect("--against=main", EXIT_OK, "identical");
 	ck_assert_msg(strstr(out, "3 runs compared, 3 made now"), "%s", out);
-	/* an interrupted check goes on: what this program has made is not made again */
+	/* an interrupted check resumes: runs that this program has made are not repeated */
 	sql("UPDATE checked SET run_id = NULL WHERE seed = 2; DELETE FROM run WHERE seed = 2 AND "
 	    "id "
 	    "> 5");
 	expect("--against=main", EXIT_OK, "3 runs compared, 1 made now");
 	expect("--against=main --rerun=always", EXIT_OK, "3 runs compared, 3 made now");
-	/* other seeds are compared unpaired, and runs of another program are not taken for its own
-	 */
+	/* other seeds are compared unpaired; runs of another program do not count as this
+	 * program's */
 	expect("--against=main --seeds=4,6..7", EXIT_OK, "unsure ");
 	sql("UPDATE checked SET program = 'another'; UPDATE run SET git_dirty = 1");
 	expect("--against=main --seeds=4,6..7", EXIT_OK, "3 made now");
@@ -106,7 +106,7 @@ START_TEST(every_verdict_is_reached)
 	expect("--against=main", EXIT_FAILED, "WORSE");
 	ck_assert_msg(strstr(out, "--replace --save=main"), "%s", out);
 	expect("--against=main --min-loss=10", EXIT_OK, "ok");
-	/* the loss rose by 2.9 %, at most by 4.5: not surely at such an alpha, but maybe */
+	/* the loss rose by 2.9 %, or by up to 4.5 %: at this alpha that is uncertain */
 	expect("--against=main --alpha=1e-9", EXIT_OK, "unsure ");
 	ck_assert_msg(strstr(out, "1 passed (0 better, 0 identical, 1 unsure)"), "%s", out);
 	ck_assert_msg(strstr(out, " seeds would tell\n"), "%s", out);
@@ -123,7 +123,7 @@ START_TEST(every_verdict_is_reached)
 	expect("--against=main", EXIT_FAILED, "1 of 3 runs diverged: its loss is \"nan\"");
 	sql("UPDATE run SET status = 'failed' WHERE id = 6");
 	expect("--against=main --rerun=never", EXIT_FAILED, "1 of 3 runs failed");
-	expect("--against=main", EXIT_OK, "1 made now"); /* a failure is not final */
+	expect("--against=main", EXIT_OK, "1 made now"); /* a failed run is repeated */
 	sql("DELETE FROM run WHERE id > 3");
 	expect("--against=main --rerun=never", EXIT_FAILED, "3 of 3 runs are not there");
 	folder_free();
@@ -186,7 +186,7 @@ START_TEST(other_configurations_are_refused)
 }
 END_TEST
 
-/* Virtual time is equal or it is not; there are no seeds to compare. */
+/* Virtual times are equal or they are not; there are no seeds to compare. */
 START_TEST(simulated_times_are_as_they_were)
 {
 	char words[] = "--strategy=allreduce --workers=4 --platform=sim --sim.train=false "
@@ -194,14 +194,14 @@ START_TEST(simulated_times_are_as_they_were)
 	char *traced = sentence("%s --trace=4", words);
 	serial_data();
 	record(1, words);
-	record(1, traced); /* its times are rounded otherwise */
+	record(1, traced); /* its times are rounded differently */
 	expect("--save=sim", EXIT_OK, "");
 	near(number("SELECT run_id FROM baseline"), 1, 0);
 	sql("UPDATE baseline SET made = '2000-01-01T00:00:00Z'");
 	expect("--against=sim --rerun=never", EXIT_FAILED, "No run of them was made");
 	expect("--against=sim", EXIT_OK, "identical");
 	ck_assert_msg(strstr(out, "1 run compared, 1 made now"), "%s", out);
-	/* what is not timed may take another time, and then nanoseconds are rounded elsewhere */
+	/* the untimed part may take another time, which changes the rounding of nanoseconds */
 	sql("UPDATE baseline SET simulated_s = 2 * simulated_s, "
 	    "epoch_seconds = epoch_seconds * (1 + 1e-7)");
 	expect("--against=sim", EXIT_OK, "identical");
@@ -216,7 +216,7 @@ START_TEST(simulated_times_are_as_they_were)
 }
 END_TEST
 
-/* A text file carries a baseline: the same again, line by line; nothing damaged gets in. */
+/* A text file carries a baseline: the import equals it, line by line. A damaged file is refused. */
 START_TEST(baselines_travel)
 {
 	static const struct {
@@ -257,7 +257,7 @@ START_TEST(baselines_travel)
 		    "1e-300 / 3"),
 	     3, 0);
 	sql("CREATE TABLE before AS SELECT * FROM baseline; DELETE FROM baseline");
-	for (int again = 0; again < 2; again++) { /* twice is as once */
+	for (int again = 0; again < 2; again++) { /* a second import changes nothing */
 		text = sentence("--import=%s/a", folder);
 		expect(text, EXIT_OK, "baseline main has 3 runs");
 		free(text);
@@ -266,7 +266,7 @@ START_TEST(baselines_travel)
 		     0, 0);
 		near(number("SELECT count(*) FROM baseline"), 3, 0);
 	}
-	/* what version 1 of the file called the training loss is the running one now */
+	/* train_loss in version 1 of the file is today's running_loss */
 	text = sentence("sed '1s/:2,/:1,/; s/\"running_loss\":[^,]*,//' %s/a >%s/old", folder,
 			folder);
 	ck_assert_int_eq(system(text), 0);
@@ -292,7 +292,7 @@ START_TEST(baselines_travel)
 }
 END_TEST
 
-/* What stands in names and reasons does not get out of its place. */
+/* Special characters in names and reasons do not break the format of a report. */
 START_TEST(reports_are_well_formed)
 {
 	static const char name[] = "a\"b'c,<script>&|é";
@@ -339,7 +339,7 @@ START_TEST(reports_are_well_formed)
 }
 END_TEST
 
-/* Another program whose epochs take a millionth of a second, or a year. */
+/* A program whose epochs take a millionth of a second, or a year. */
 START_TEST(wall_times_are_compared_in_turn)
 {
 	serial_data();

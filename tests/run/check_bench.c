@@ -1,6 +1,6 @@
 /*
- * check_bench.c - mvbench bench: every operation has a row a size, its bandwidths follow from its
- * time, and what arrives wrong is counted.
+ * check_bench.c - mvbench bench: every operation has a row for each size, its bandwidths follow
+ * from its time, and elements that arrive wrong are counted.
  */
 #include "results/run/bench.h"
 #include "tests/made.h"
@@ -13,7 +13,7 @@
 
 enum { OUTPUT = 60000, N = 500 };
 
-/* ---- What is wrong ------------------------------------------------------- */
+/* ---- Wrong elements ------------------------------------------------------ */
 
 START_TEST(wrong_elements_are_counted)
 {
@@ -27,16 +27,16 @@ START_TEST(wrong_elements_are_counted)
 	x[N - 1] = NAN;
 	ck_assert_uint_eq(bench_wrong(x, N, bench_number(19)), 2);
 	float before = x[7];
-	x[7] = x[8]; /* two in each other's places */
+	x[7] = x[8]; /* two elements exchanged */
 	x[8] = before;
 	ck_assert_uint_eq(bench_wrong(x, N, bench_number(19)), 4);
-	/* all of them one place further */
+	/* all elements one place further */
 	bench_fill(x, N, 3);
 	ck_assert_uint_eq(bench_wrong(x + 1, N - 1, bench_number(3)), N - 1);
 }
 END_TEST
 
-/* Medians of the times, and the sum of what was wrong. */
+/* The row has the medians of the times and the sum of the wrong elements. */
 START_TEST(repetitions_become_a_row)
 {
 	static struct bench_row row[] = {
@@ -69,7 +69,7 @@ static void bench(const char *words, int status, char *out)
 	free(all);
 }
 
-/* Of n workers. */
+/* Bus bandwidth divided by algorithm bandwidth, for n workers. */
 static double bus_of(const char *operation, double n)
 {
 	return strcmp(operation, "allreduce") == 0   ? 2 * (n - 1) / n
@@ -112,7 +112,7 @@ static const struct {
 
 START_TEST(every_operation_has_its_rows)
 {
-	/* of three workers an allgather takes a multiple of three elements */
+	/* with three workers an allgather takes a multiple of three elements */
 	static const long sizes[] = {16, 512, 16384};
 	char *out = must(malloc(OUTPUT));
 	int workers = benched[_i].workers;
@@ -134,7 +134,7 @@ START_TEST(every_operation_has_its_rows)
 }
 END_TEST
 
-/* Where the smallest size has no element for each worker, there is no row of it. */
+/* A size that has no element for each worker has no row. */
 START_TEST(parts_have_an_element)
 {
 	char *out = must(malloc(OUTPUT));

@@ -1,7 +1,6 @@
 /*
- * check_checkpoint.c - runs that are killed and go on from their checkpoints, with the same losses
- * and the same model, bit for bit; runs that begin with another's model; and files that are
- * refused.
+ * check_checkpoint.c - checkpoints: killed runs resume with the same losses and the same model, bit
+ * for bit; runs start from the model of another run; files that do not fit are refused.
  */
 #include "results/db/db.h"
 #include "runtime/config/config.h"
@@ -30,7 +29,8 @@ static void make_folder(void)
 	snprintf(other, sizeof other, "%s/other", folder);
 }
 
-/* What has the folder's database in its words: the workers, and who watches them. */
+/* Kills every process whose command line names the folder's database: the workers and the
+ * watcher. */
 static void kill_all(void)
 {
 	char out[OUTPUT], *command = sentence("while p=$(pgrep -f -- '--db=%s/run.[d]b'); do "
@@ -66,8 +66,8 @@ static struct checkpoint_head head_now(void)
 	return head;
 }
 
-/* Run 2 of the folder's database, after the whole run 1. A machine that is busy may let it come to
- * its end before it is killed: then it is forgotten, and begun again. */
+/* Run 2 of the folder's database is interrupted; run 1 is complete. On a busy machine run 2 may end
+ * before it is killed. Then it is deleted and repeated. */
 static void interrupt(const char *how)
 {
 	char *forget = sentence("rm %s/save; sqlite3 %s/run.db 'PRAGMA foreign_keys = 1; "
@@ -113,7 +113,7 @@ static const char *const exact[] = {
 	LONG "--strategy=model_parallel --workers=2",
 	LONG "--strategy=hybrid --workers=4",
 	LONG "--strategy=easgd --easgd.form=synchronous --workers=2 --sync-every=3",
-	/* those with tables have no other order with one worker */
+	/* with one worker, a strategy with tables has one order of pushes */
 	LONG "--strategy=asgd --workers=1",
 	LONG "--strategy=asgd --asgd.updater=momentum --workers=1 --servers=2 --sync-every=3",
 	LONG "--strategy=asgd --asgd.updater=momentum_ema --workers=1 --sync-every=3",
@@ -142,7 +142,7 @@ static const char *const exact[] = {
 	SMALL SIM "--epochs=150 --strategy=asgd --asgd.updater=momentum --workers=1",
 };
 
-/* In its own row, without an epoch twice. */
+/* The run resumes in its own row, and no epoch is recorded twice. */
 START_TEST(a_killed_run_goes_on_as_if_nothing_had_happened)
 {
 	const char *how = exact[_i];
@@ -177,7 +177,8 @@ static const char *const any_order[] = {
 	SMALL SIM "--epochs=150 --strategy=asgd --workers=4",
 };
 
-/* Where pushes come in any order, the model goes on where it was, and all rows are trained on. */
+/* If pushes come in any order, the model continues from the checkpoint, and all rows are trained
+ * on. */
 START_TEST(an_asynchronous_run_goes_on)
 {
 	const char *how = any_order[_i];
@@ -195,7 +196,7 @@ START_TEST(an_asynchronous_run_goes_on)
 }
 END_TEST
 
-/* ---- Beginning with a model --------------------------------------------------------- */
+/* ---- Starting from a model ----------------------------------------------- */
 
 static void save_model(const char *how)
 {
@@ -222,7 +223,7 @@ static const struct beginning {
 	 "--workload=resnet --resnet.depth=20 --train-rows=60 --batch=30 --strategy=serial"},
 };
 
-/* It evaluates as that model did, and is a cell of its own. */
+/* The first evaluation equals that of the model. The run is a cell of its own. */
 START_TEST(a_run_begins_with_a_model)
 {
 	const struct beginning *b = &beginnings[_i];
@@ -242,7 +243,8 @@ START_TEST(a_run_begins_with_a_model)
 }
 END_TEST
 
-/* What a model is, not where its file lies, makes the cell; and the row repeats the run. */
+/* The model, not the path of its file, is part of the cell. The command of the row repeats the
+ * run. */
 START_TEST(the_model_makes_the_cell)
 {
 	char out[OUTPUT];
@@ -253,7 +255,7 @@ START_TEST(the_model_makes_the_cell)
 	expect_row("SELECT count(DISTINCT config_hash), count(DISTINCT model_hash) FROM run "
 		   "WHERE id > 1",
 		   "1,1\r\n");
-	/* where that file has another model by now, the words that made the row are refused */
+	/* if that file now holds another model, the command of the row is refused */
 	ck_assert_int_eq(command_output(words("rm %s", save), out, OUTPUT), 0);
 	save_model(SMALL "--epochs=1 --seed=2");
 	expect_row("SELECT count(*) FROM run WHERE id = 2 AND init_from LIKE '%/save' AND "
@@ -275,7 +277,7 @@ END_TEST
 
 /* ---- Refusals ------------------------------------------------------------------------ */
 
-/* Changes the bytes of folder/save: n at `at`, from the end where that is negative. */
+/* Changes n bytes of folder/save at `at`, from the end if that is negative. */
 static void change(long at, const void *x, size_t n)
 {
 	FILE *f = fopen(save, "r+");
@@ -287,7 +289,7 @@ static void change(long at, const void *x, size_t n)
 
 #define HEAD(field) offsetof(struct checkpoint_head, field)
 
-/* What is wrong with a file is said, whatever it is, and nothing is trained. */
+/* Every damaged file is refused with a reason, and nothing is trained. */
 START_TEST(what_is_no_whole_checkpoint_is_refused)
 {
 	static const struct {
@@ -325,7 +327,7 @@ START_TEST(what_is_no_whole_checkpoint_is_refused)
 		ck_assert_int_eq(truncate(save, cuts[i]), 0);
 		expect_refused("", words(SMALL "--init-from=%s", save),
 			       cuts[i] < 1000 ? "this is no checkpoint" : "is cut");
-		if (cuts[i]) /* an empty file is somebody's all the same */
+		if (cuts[i]) /* --save does not overwrite a damaged file */
 			expect_refused("", words(SMALL "--save=%s", save), save);
 	}
 	expect_row("SELECT count(*) FROM run", "1\r\n");
@@ -360,7 +362,7 @@ START_TEST(what_does_not_fit_is_refused)
 }
 END_TEST
 
-/* Where the file knows more than the database, or less. */
+/* The database lacks the run of the checkpoint, or that run has ended. */
 START_TEST(a_run_that_is_not_here_does_not_go_on)
 {
 	const char *how = LONG "--strategy=serial";
@@ -371,14 +373,14 @@ START_TEST(a_run_that_is_not_here_does_not_go_on)
 	expect_refused("", words("--device=cpu --save=%s --trace=2 %s", save, how),
 		       "cannot go on from a checkpoint");
 	go_on(how);
-	/* it has ended: begun anew, as nothing is left to do */
+	/* the run has ended, so nothing is left to do: the same command starts a new run */
 	record_run(words("--device=cpu --save=%s %s", save, how));
 	expect_row("SELECT count(*), count(DISTINCT model_hash), sum(resumed) FROM run",
 		   "3,1,1\r\n");
 }
 END_TEST
 
-/* A run is of one program, one machine, and one file of its own. */
+/* A run does not resume with another build, on another machine, or into another run's file. */
 START_TEST(what_would_be_of_two_is_refused)
 {
 	static const struct {
@@ -420,7 +422,7 @@ END_TEST
 
 /* ---- Sweeps ---------------------------------------------------------------------------- */
 
-/* A folder has a file for each configuration, and an interrupted cell goes on. */
+/* A folder has a file for each configuration, and an interrupted cell resumes. */
 START_TEST(a_sweep_goes_on_within_its_cells)
 {
 	char out[OUTPUT];

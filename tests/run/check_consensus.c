@@ -1,6 +1,6 @@
 /*
- * check_consensus.c - how far workers' models are from their mean: the distance of one step is
- * known from the data alone, replicas that are equal are 0 apart, and who is not measured has none.
+ * check_consensus.c - consensus distance: after one step it follows from the data alone, equal
+ * replicas have distance 0, and runs that do not measure it have none.
  */
 #include "runtime/train/train.h"
 #include "tests/fixture.h"
@@ -26,8 +26,8 @@ static void set_up(void)
 	idx_put_set(ROWS, 30, false, '-');
 }
 
-/* From w = 0 softmax says 1/10 of every class: worker i's gradient is the mean over its rows of
- * (1/10 - [class]) (x, 1). Two models are half of what lies between them from their mean. */
+/* At w = 0 softmax gives 1/10 for every class: worker i's gradient is the mean over its rows of
+ * (1/10 - [class]) (x, 1). Each of two models is half of their difference away from the mean. */
 static double after_one_step(void)
 {
 	static double g[CLASSES][PIXELS + 1];
@@ -56,7 +56,7 @@ START_TEST(one_step_takes_models_so_far)
 {
 	static const char *const how[] = {
 		SIM "--strategy=periodic",
-		SIM "--strategy=periodic --sync-every=3", /* they do not meet: at the end */
+		SIM "--strategy=periodic --sync-every=3", /* no synchronisation before the end */
 		SIM "--strategy=periodic --periodic.outer=nesterov",
 		SIM "--strategy=gossip",
 		SIM "--strategy=easgd",
@@ -101,7 +101,8 @@ START_TEST(equal_replicas_are_not_apart)
 }
 END_TEST
 
-/* Rarer meetings let models go further; one worker has nobody to be apart from. */
+/* Rarer synchronisation lets models drift further apart. One worker has no other model to differ
+ * from. */
 START_TEST(what_is_recorded_is_what_there_is)
 {
 	static const struct {

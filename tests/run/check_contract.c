@@ -1,6 +1,6 @@
 /*
- * check_contract.c - what a plug-in is given, says and promises: probes in tests/tools/train
- * (MVBENCH_PROBE) look at it from inside, in real and in simulated runs.
+ * check_contract.c - the contract of a plug-in: what it gets, reports and promises. Probes in
+ * tests/tools/train (MVBENCH_PROBE) test this from inside, in real and in simulated runs.
  */
 #include "tests/suites.h"
 #include "tests/trained.h"
@@ -13,7 +13,7 @@
 #define MLP       "--workload=mlp --mlp.hidden=32 --lr=0.05 --lr-schedule=constant --epochs=2 "
 #define SIMULATED "--sim.platform=ethernet_10g --sim.step-time=1ms "
 
-/* Real, or simulated, with this probe inside. */
+/* A run with this probe, real or simulated. */
 static struct result probed(const char *probe, int workers, bool simulated, const char *how)
 {
 	setenv("MVBENCH_PROBE", probe, 1);
@@ -34,8 +34,8 @@ static struct result probed_ok(const char *probe, int workers, bool simulated, c
 
 /* ---- fetch ---- */
 
-/* A heavy ball whose gradients are of where it would roll to is Nesterov's: so fetch's param is
- * what the gradient is of, and step's, and the rows are those of the step. */
+/* Momentum with gradients at the look-ahead point is Nesterov's. The test holds only if fetch's
+ * param is also that of the gradient and of step, and fetch's rows are those of the step. */
 START_TEST(a_look_ahead_is_nesterov)
 {
 	int n = _i / 2 + 1;
@@ -50,7 +50,8 @@ START_TEST(a_look_ahead_is_nesterov)
 }
 END_TEST
 
-/* Of 2,400 rows seven workers have six in their second step: fetch comes there, too. */
+/* 7 workers take 342 rows each, so the second step has 6 of 2,400 rows left. fetch is called there,
+ * too. */
 START_TEST(steps_without_rows_are_fetched_for)
 {
 	const char *how = MLP "--momentum=0.9 --strategy=allreduce --batch=342";
@@ -61,8 +62,8 @@ END_TEST
 
 /* ---- worker_loss ---- */
 
-/* What workers are told, step by step or of three together, is the epoch's running loss; which
- * stays what it is without a question, and so does the model. */
+/* The losses that workers read after each step, or after three steps together, give the epoch's
+ * running loss. Reading changes neither that loss nor the model. */
 START_TEST(losses_of_steps_are_the_epochs)
 {
 	static const char *const strategy[] = {"serial", "allreduce", "periodic"};
@@ -84,7 +85,7 @@ START_TEST(losses_of_steps_are_the_epochs)
 }
 END_TEST
 
-/* A GPU, whose steps are repeated from graphs, is asked between two of them. */
+/* A GPU repeats its steps from graphs; the loss is read between two steps. */
 START_TEST(a_gpu_tells_its_losses)
 {
 	const char *how = MLP "--batch=48 --strategy=serial --device=cuda";
@@ -106,7 +107,7 @@ END_TEST
 
 /* ---- worker_report ---- */
 
-/* Means over all that was said, of whoever said it; also of an epoch without a barrier. */
+/* The value is the mean over all reports of all workers, also in an epoch without a barrier. */
 START_TEST(what_workers_say_is_gathered)
 {
 	static const char *const want[] = {"reported 1 rank 1 150", "reported 1 half 0.5 10",
@@ -123,7 +124,7 @@ START_TEST(what_workers_say_is_gathered)
 }
 END_TEST
 
-/* By a figure of one's own. */
+/* With a figure of the user's own. */
 static void draw_intervals(void)
 {
 	char text[8192];
@@ -144,7 +145,7 @@ static void draw_intervals(void)
 	free(plot);
 }
 
-/* 50 steps an epoch, of which every fourth ends in a meeting; and X from 4 down to 1. */
+/* 50 steps an epoch, every fourth ends in a synchronisation; then X falls from 4 to 1. */
 START_TEST(what_periodic_says_is_kept_and_shown)
 {
 	char text[8192];
@@ -180,7 +181,7 @@ END_TEST
 
 /* ---- comm ---- */
 
-/* Values and bytes are what they are in the real world (tests/tools/comm). */
+/* Values and bytes equal those of a real run (tests/tools/comm). */
 START_TEST(simulated_reductions_are_of_all_kinds)
 {
 	const char *how = words(MLP "--strategy=gossip --batch=%d --epochs=1", 48 / _i);
@@ -192,7 +193,7 @@ START_TEST(simulated_reductions_are_of_all_kinds)
 }
 END_TEST
 
-/* Of equal lengths, a gather does without a round of messages: virtual time knows exactly. */
+/* A gather of equal lengths needs one round of messages less; virtual time shows it exactly. */
 START_TEST(equal_gathers_take_less)
 {
 	const char *how = MLP "--strategy=gossip --batch=12 --epochs=1";
@@ -209,7 +210,7 @@ START_TEST(equal_gathers_take_less)
 		free(r.param);
 	}
 	ck_assert_double_eq(bytes[0], bytes[1]);
-	/* 50 times two latencies at least, as log2 of 4 workers */
+	/* 50 times at least two latencies, because log2 of 4 workers is 2 */
 	ck_assert_msg(took[1] < took[0] - 50 * 2 * 1e-5, "%g s, of equal lengths %g s", took[0],
 		      took[1]);
 }
@@ -237,7 +238,7 @@ static const struct {
 	{"wrong_layers", "--strategy=serial", "workload mlp: its gradient calls layer_ready", 1},
 };
 
-/* Found, with the plug-in and the flag; and not looked for without --check-promises. */
+/* The message names the plug-in and the flag. Without --check-promises nothing is checked. */
 START_TEST(a_wrong_promise_is_found)
 {
 	const char *how = words(MLP "--epochs=1 --batch=48 %s", wrong[_i].words);
@@ -264,7 +265,7 @@ START_TEST(tables_are_always_announced)
 }
 END_TEST
 
-/* What was wrong of no_layer_ready is right without it. */
+/* What breaks the promise no_layer_ready is right without the flag. */
 START_TEST(sums_by_layers_keep_their_promise)
 {
 	const char *how = MLP "--batch=24 --strategy=allreduce --check-promises";
@@ -273,8 +274,8 @@ START_TEST(sums_by_layers_keep_their_promise)
 }
 END_TEST
 
-/* And so do all in the tree, also without a barrier after every epoch and with few rows; watching
- * changes nothing. */
+/* All strategies of the tree keep theirs, also without a barrier after every epoch and with few
+ * rows. Checking changes no result. */
 START_TEST(all_strategies_keep_their_promises)
 {
 	const struct strategy *s = strategies[_i];

@@ -1,6 +1,6 @@
 /*
- * check_cuda.c - what only the CUDA device has: precisions, kept graphs, and what it offers to
- * peers; beside the CPU's. check_devices.c has its operations in float32.
+ * check_cuda.c - what only the CUDA device has, compared with the CPU: precisions, kept graphs, and
+ * operations for peers. check_devices.c tests its operations in float32.
  */
 #include "results/gate/gate.h"
 #include "runtime/device/cuda/cuda.h"
@@ -58,7 +58,7 @@ static bool is_bf16(void)
 	return strcmp(device[GPU].precision, "bf16") == 0;
 }
 
-/* To the nearest, or the even of two. */
+/* To the nearest; ties to even. */
 static uint16_t bf16_of(float x)
 {
 	uint32_t bits;
@@ -117,7 +117,7 @@ static struct pair *parameter(size_t n)
 	return random_pair(n, false);
 }
 
-/* How far the devices are apart, as a part of the CPU's norm. */
+/* The difference between the devices, relative to the CPU's norm. */
 static double apart(const struct pair *p)
 {
 	float *x[BOTH];
@@ -154,7 +154,7 @@ static void same(const char *what, const struct pair *p, double tolerance)
 
 static const struct {
 	const char *name;
-	double tolerance, real; /* real: of a GPU, whose cuDNN may take Winograd's algorithm */
+	double tolerance, real; /* real: on a GPU, whose cuDNN may use Winograd's algorithm */
 } precisions[] = {{"float32", 2e-6, 1e-5}, {"tf32", 2e-3, 2e-3}, {"bf16", 1e-2, 1e-2}};
 
 static double tolerance_of(size_t i)
@@ -284,7 +284,7 @@ static void conv_of(struct image in, size_t out, struct window win, size_t rows,
 	     conv_forward(c, y->v[k], x->v[k], w->v[k], b->v[k], rows);
 	     conv_backward_weight(c, dw->v[k], db->v[k], x->v[k], dy->v[k], rows);
 	     conv_backward_data(c, dx->v[k], dy->v[k], w->v[k], true, rows);
-	     /* weights that have changed since */
+	     /* weights that have changed since the copy */
 	     vec_scale(w->v[k], 0.5f);
 	     conv_backward_data(c, dx->v[k], dy->v[k], w->v[k], true, rows); conv_free(c));
 	same("conv", y, tol);
@@ -340,8 +340,8 @@ static void shortcut_of(struct image in, size_t stride, size_t out, size_t rows)
 	same("shortcut, data", dx, 0);
 }
 
-/* Precisions, and how many channels cuDNN is given: as there are, or padded from the start, or
- * where it has no convolution otherwise. */
+/* Precisions, and how many channels cuDNN gets: the real number, padded from the start, or padded
+ * where cuDNN has no convolution otherwise. */
 static const struct {
 	size_t precision;
 	const char *pad, *channels;
@@ -377,8 +377,8 @@ START_TEST(image_operations)
 }
 END_TEST
 
-/* In tf32 and bf16 matrix units are used, by cuDNN and cuBLAS: what they compute is not float32. Of
- * shapes, on a GPU, with which they are the fastest by far. */
+/* In tf32 and bf16, cuDNN and cuBLAS use matrix units: their results differ from float32. The
+ * shapes are those for which matrix units are the fastest on a GPU by far. */
 START_TEST(products_are_rounded_as_the_precision_says)
 {
 	const size_t side = on_real_gpu() ? 32 : 6, rows = side, n = side * side;
@@ -415,7 +415,7 @@ static void sgd_in_body(void *ctx)
 	vec_sgd(b->w->v[GPU], NULL, b->other->v[GPU], 0.25f, 0, 0, 1);
 }
 
-/* As an MPI that takes addresses of GPU memory. */
+/* Writes as an MPI that accepts addresses of GPU memory. */
 static void write_from_outside(struct device *d, float *to, const float *from)
 {
 	struct device outside = {.ops = &device_cuda, .precision = "float32"};
@@ -425,7 +425,7 @@ static void write_from_outside(struct device *d, float *to, const float *from)
 	outside.ops->close(&outside);
 }
 
-/* w becomes other - or nearly - by all means that a device has to write floats. */
+/* Sets w to `other`, or nearly, in every way in which a device writes floats. */
 static void write_weights(int how, struct pair *w, struct pair *other, int k)
 {
 	struct device *d = &device[k];
@@ -467,8 +467,8 @@ static void write_weights(int how, struct pair *w, struct pair *other, int k)
 	free(host);
 }
 
-/* A convolution sees them, also when its copy has been made along with another's; and one whose
- * weights are gone does not keep others from making theirs. */
+/* A convolution sees the new weights, even if its copy was made together with another's. A
+ * convolution whose weights are freed does not keep others from copying theirs. */
 START_TEST(weights_are_those_that_were_written_last)
 {
 	enum { ROWS = 2 };
@@ -483,7 +483,7 @@ START_TEST(weights_are_those_that_were_written_last)
 		y[i] = activation(ROWS * image_size(m));
 		EACH(conv[i][k] = conv_new(&worker[k], m, 8, win, false, false, ROWS));
 	}
-	for (int round = 0; round < 3; round++) /* the last: a body that is launched again */
+	for (int round = 0; round < 3; round++) /* in the last round the body is launched again */
 		for (int i = 1; i >= 0; i--) {
 			EACH(conv_forward(conv[i][k], y[i]->v[k], x->v[k], w[i]->v[k], NULL, ROWS));
 			same("conv", y[i], tolerance_of(2));
@@ -512,7 +512,8 @@ static void forward_alone(void *ctx)
 	conv_forward(f->conv, f->y->v[GPU], f->x->v[GPU], f->w->v[GPU], NULL, 1);
 }
 
-/* A body that is launched again copies none that were another's when it was captured. */
+/* A body that is launched again copies no weights of another body that existed when it was
+ * captured. */
 START_TEST(a_body_copies_its_own_weights)
 {
 	const struct image m = {4, 5, 8};
@@ -561,8 +562,8 @@ static void step_once(void *ctx)
 	}
 }
 
-/* The body is called twice for a key; every launch has its own learning rate and key, and records
- * events that can be waited for. The CPU's part of the body then has to be done here. */
+/* The body is called twice for a key. Every launch has its own learning rate and key, and records
+ * events to wait for. The CPU's part of the body has to be done here. */
 START_TEST(graphs_are_kept)
 {
 	enum { STEPS = 5, N = 3000 };
@@ -593,15 +594,15 @@ START_TEST(graphs_are_kept)
 		ck_assert_mem_eq(host, b.drops->v[CPU]->data, N * sizeof *host);
 		same("kept step", b.p, 1e-6);
 	}
-	device[GPU].ops->graph(&device[GPU], 12, step_once, &b); /* another key begins anew */
+	device[GPU].ops->graph(&device[GPU], 12, step_once, &b); /* another key starts again */
 	ck_assert_int_eq(b.calls, 3);
 	device[GPU].ops->peer->pinned_free(&device[GPU], host);
 	tear_down();
 }
 END_TEST
 
-/* What the gradient of weights reads, beside the chain, is overwritten after it, and what it writes
- * is read after it, in a graph and before. */
+/* Weight gradients run beside the chain. What they read is overwritten only after them, and what
+ * they write is read only after them, in a graph and before. */
 struct both_gradients {
 	struct conv *conv[BOTH];
 	struct pair *x, *dy, *w, *dw, *first, *copied, *copy;
@@ -650,7 +651,7 @@ START_TEST(weights_have_their_gradient_beside_the_chain)
 		same("their copy", b.copy, tol * (i + 1));
 		same("the first", b.first, tol * (i + 1));
 		same("data", b.x, tol);
-		EACH(vec_scale(b.w->v[k], 0.5f)); /* so that x is another then */
+		EACH(vec_scale(b.w->v[k], 0.5f)); /* so that x differs in the next round */
 	}
 	EACH(conv_free(b.conv[k]));
 	tear_down();
@@ -672,8 +673,8 @@ static struct update floats_of_update(float *const at[])
 			       .more = at[6]};
 }
 
-/* An operation beside the host's, on floats at odd places: what it writes, and what it leaves
- * alone. */
+/* One operation, compared with the host's, on floats at unaligned places: what it writes, and what
+ * it leaves unchanged. */
 static void one_op(const struct updater *updater, struct table_op op, bool in_is_out)
 {
 	enum { N = 1001, ROOM = N + 4, FIRST = 3 };
@@ -685,7 +686,7 @@ static void one_op(const struct updater *updater, struct table_op op, bool in_is
 		for (int k = 0; k < BOTH; k++)
 			at[k][i] = all[i]->v[k]->data + FIRST;
 	}
-	for (int k = 0; k < BOTH; k++) { /* sums of squares, and in that may be out */
+	for (int k = 0; k < BOTH; k++) { /* sums of squares start at 0; `in` may be `out` */
 		float zeros[ROOM] = {0};
 		vec_put(all[6]->v[k], zeros);
 		vec_put(all[1]->v[k], zeros);
@@ -766,7 +767,7 @@ Suite *cuda_suite(void)
 	TCase *t = tcase_create("cuda");
 	int n = 0;
 	if (!have_gpu())
-		return s; /* the gpu suite says so */
+		return s; /* the gpu suite reports that */
 	while (updaters[n])
 		n++;
 	tcase_set_timeout(t, 120);

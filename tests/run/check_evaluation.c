@@ -1,6 +1,6 @@
 /*
- * check_evaluation.c - which model is evaluated, on what, and that it costs no training time: the
- * part of the training set, and evaluations between the ends of epochs (--judge-every).
+ * check_evaluation.c - which model is evaluated and on which rows, and that evaluation takes no
+ * training time: the part of the training set, and evaluations within epochs (--judge-every).
  */
 #include "runtime/train/train.h"
 #include "tests/made.h"
@@ -46,7 +46,8 @@ START_TEST(the_same_rows_are_taken_each_time)
 }
 END_TEST
 
-/* A model that stands still has one loss; else the running loss is of earlier and other models. */
+/* A model that does not change has one loss. Otherwise the running loss is of earlier and other
+ * models. */
 START_TEST(the_training_loss_is_the_evaluated_models)
 {
 	record_run("--workload=softmax --lr=0 --batch=60 --epochs=2 --seed=1");
@@ -64,8 +65,8 @@ START_TEST(the_training_loss_is_the_evaluated_models)
 }
 END_TEST
 
-/* Layers of a split model compute in virtual time when they are evaluated; epochs take none of it.
- */
+/* The layers of a split model compute in virtual time when they are evaluated. No epoch includes
+ * that time. */
 START_TEST(evaluation_takes_no_training_time)
 {
 	record_run(SIM
@@ -80,7 +81,7 @@ END_TEST
 
 /* ---- Rows that are held out -------------------------------------------------- */
 
-/* Each row is its own number, in all that it has; which of them are held out. */
+/* Every row holds its own number in all fields. Finds which rows are held out. */
 static void hold_out(int64_t rows, int64_t seed, bool held[100])
 {
 	enum { N = 100, F = 3 };
@@ -120,13 +121,13 @@ START_TEST(rows_held_out_are_the_same_in_every_run)
 		ck_assert(many[i] || !few[i]);
 		last += i >= 60 && many[i];
 	}
-	ck_assert_int_lt(last, 30); /* they are no block of the file */
+	ck_assert_int_lt(last, 30); /* they are not one block of the file */
 	hold_out(0, 1, few);
 	hold_out(100, 1, few);
 }
 END_TEST
 
-/* Rows are still whole, and where the data set's memory begins; beside others that are held out. */
+/* Rows are still whole, begin where the data set's memory begins, and are not held out. */
 static void train_on(int64_t rows, int64_t hold, bool trained[100])
 {
 	enum { N = 100 };
@@ -166,7 +167,7 @@ START_TEST(rows_trained_on_are_the_same_in_every_run)
 			for (int k = 0; k < 45 && i == 2; k++)
 				last += trained[k];
 		}
-		ck_assert_int_lt(last, 35); /* they are no block of the file */
+		ck_assert_int_lt(last, 35); /* they are not one block of the file */
 		ck_assert_int_gt(last, 5);
 	}
 }
@@ -182,7 +183,7 @@ START_TEST(fewer_rows_are_a_shorter_epoch)
 }
 END_TEST
 
-/* Of a model that stands still the losses of both parts are that of the whole. */
+/* For a model that does not change, the losses of both parts give that of the whole. */
 START_TEST(the_model_is_evaluated_on_rows_held_out)
 {
 	static const char *const how[] = {
@@ -233,7 +234,7 @@ END_TEST
 
 /* ---- Between the ends of epochs ----------------------------------------------- */
 
-/* The ends of epochs have rows of their own. */
+/* The evaluations at the ends of epochs are in other rows. */
 START_TEST(points_stand_where_they_were_asked_for)
 {
 	record_run(SIM SOFTMAX "--batch=60 --epochs=3 --judge-every=4");
@@ -242,7 +243,7 @@ START_TEST(points_stand_where_they_were_asked_for)
 		   "round(seconds, 6), ' ') FROM evaluation",
 		   "4:0.4:0.04 8:0.8:0.08 12:1.2:0.12 16:1.6:0.16 24:2.4:0.24 28:2.8:0.28\r\n");
 	near(of("SELECT count(*) FROM curve WHERE run_id = 1"), 10, 0);
-	record_run(SIM SOFTMAX "--batch=60 --epochs=3 --judge-every=10"); /* steps of an epoch */
+	record_run(SIM SOFTMAX "--batch=60 --epochs=3 --judge-every=10"); /* 10 steps: an epoch */
 	near(of("SELECT count(*) FROM evaluation WHERE run_id = 3"), 0, 0);
 	near(of("SELECT count(*) FROM (SELECT test_loss, lag(test_loss) OVER (ORDER BY epochs) "
 		"AS b "
@@ -253,7 +254,7 @@ END_TEST
 
 static const struct {
 	const char *words;
-	bool same; /* as without: model, and times */
+	bool same; /* as without points: model and times */
 } run[] = {
 	{"--strategy=serial --batch=60", true},
 	{"--strategy=allreduce --workers=2 --batch=30", true},
@@ -289,8 +290,7 @@ START_TEST(every_strategy_has_points)
 }
 END_TEST
 
-/* Each row of the table; from epoch 2 on nothing is learned, so that every model is that of
- * epoch 1. */
+/* Each row of the table. From epoch 2 on nothing is learned, so every model is that of epoch 1. */
 START_TEST(points_are_of_the_model_and_cost_nothing)
 {
 	char *how = words(SIM SOFTMAX "--epochs=3 --lr-schedule=step:1:x1e-30 %s", run[_i].words);
@@ -319,8 +319,7 @@ START_TEST(points_are_of_the_model_and_cost_nothing)
 }
 END_TEST
 
-/* Where the model has to be fetched from a server, over a network that takes milliseconds for it.
- */
+/* The model is read from a server over a network that takes milliseconds for it. */
 START_TEST(the_clock_stands_still_at_points)
 {
 	const char *how = "--platform=sim --sim.platform=ethernet_1g --sim.step-time=10us "
@@ -335,8 +334,8 @@ START_TEST(the_clock_stands_still_at_points)
 }
 END_TEST
 
-/* Seconds of points are those of training: none lies behind the end of its epoch on the worker that
- * took longest (whom a busy machine stops, the others do not). */
+/* Points have times of training: none is later than the end of its epoch on the slowest worker. (A
+ * busy machine may stop one worker and not the others.) */
 START_TEST(real_workers_have_points)
 {
 	record_run(
@@ -390,12 +389,12 @@ END_TEST
 
 /* ---- One mini-batch, shared ----------------------------------------------------- */
 
-/* What one worker makes of it: also where shares are uneven, and steps too. */
+/* A shared mini-batch gives what one worker makes of it, also if shares and steps are uneven. */
 START_TEST(a_shared_batch_is_one_batch)
 {
 	static const struct {
 		int all, workers;
-		const char *both, *how; /* of both runs, and of the one that shares */
+		const char *both, *how; /* both: of both runs; how: of the one that shares */
 	} row[] = {{4, 3, "", ""},
 		   {7, 4, "--momentum=0.9", ""},
 		   {100, 3, "", "--allreduce.overlap"},
@@ -416,7 +415,7 @@ START_TEST(a_shared_batch_is_one_batch)
 		   "epoch WHERE epoch = 1"),
 		0.01);
 	near(of("SELECT batch FROM run WHERE id = 2"), (all + n - 1) / n, 0);
-	/* strong and weak scaling have bases of their own */
+	/* strong and weak scaling are compared with different runs */
 	near(of("SELECT count(DISTINCT compare_key) FROM run_summary"), 2, 0);
 	record_run(words("%s --strategy=serial --global-batch=%d", common, all));
 	near(of("SELECT count(*) FROM run_summary AS a JOIN run_summary AS b USING (compare_key) "

@@ -1,6 +1,5 @@
 /*
- * check_export.c - what other programs get of the results, and what comes in from another machine's
- * database.
+ * check_export.c - exports for other programs, and imports from the database of another machine.
  */
 #include "results/share/share.h"
 #include "tests/made.h"
@@ -33,9 +32,9 @@ static char output[1 << 16];
 	ASGD(20, "''", "done", 4) \
 	ASGD(21, "''", "done", 5)
 
-/* Runs 11 and 12 of host `alpha`, of which 12 diverged; 13 goes on; 20 repeats 11, simulated with a
- * calibration; 21 repeats one that is not there. Of 11: epochs, ranks, an option, a baseline, ...
- */
+/* Runs 11 and 12 of host `alpha`, of which 12 diverged; 13 is running; 20 repeats 11, simulated
+ * with a calibration; 21 repeats a run that is missing. Run 11 has epochs, ranks, an option, a
+ * baseline, ... */
 static const char alpha[] =
 	"INSERT INTO calibration (id, made, host, device, precision, threads, workload, "
 	"workload_options, batch, params, workers) VALUES "
@@ -112,7 +111,7 @@ START_TEST(tables_as_text)
 	command("export --db=a.db --format=jsonl --where=id=11", EXIT_OK,
 		"\"label\": \"a,\\\"b\\\"\\u000a<c>\"");
 	ck_assert(strstr(output, "\"test_accuracy\": 0.875") && strchr(output, '\n')[1] == '\0');
-	/* what is not finite is no number in JSON */
+	/* JSON has no numbers that are not finite */
 	command("export --db=a.db --format=jsonl --table=epochs --where=id=12", EXIT_OK,
 		"\"test_loss\": null, \"test_accuracy\": 0.125");
 	command("export --db=a.db --table=ranks", EXIT_OK, "11,1,1,2,");
@@ -128,7 +127,7 @@ START_TEST(tables_as_text)
 		"run_id,part,name,value\r\n");
 	ck_assert_ptr_null(strstr(output, "hidden"));
 	command("export --db=a.db --table=rows", EXIT_USER, "--table=rows");
-	/* what is no UTF-8 makes no JSON that is none */
+	/* text that is not UTF-8 still gives valid JSON */
 	sql_in("a.db", "UPDATE run SET label = CAST(x'61ff62' AS TEXT) WHERE id = 11");
 	command("export --db=a.db --format=jsonl --where=id=11", EXIT_OK,
 		"\"label\": \"a\xef\xbf\xbd"
@@ -164,7 +163,7 @@ START_TEST(checksums)
 	ck_assert_uint_eq(plain_crc(down, 32), 0x113fdb5c);
 	ck_assert_uint_eq(plain_crc("123456789", 9), 0xe3069283);
 	ck_assert_uint_eq(tfrecord_crc("\x18\0\0\0\0\0\0\0", 8),
-			  0x224b7fa3 /* how such files begin */);
+			  0x224b7fa3 /* such files begin with this */);
 }
 END_TEST
 
@@ -223,7 +222,7 @@ START_TEST(events_for_tensorboard)
 		ck_assert_msg(p[9 + i] == second[i] || i == 3, "byte %zu: %02x", i, p[9 + i]);
 	ck_assert_uint_eq(p[9 + 3], length - 9 - 4);
 	record(file, n, &at, &length);
-	/* what the strategy said, name by name: the last is the gap of epoch 2 */
+	/* what the strategy reported, by name: the last is the gap of epoch 2 */
 	static const unsigned char last[] = "\x10\x02\x2a\x15\x0a\x13\x0a\x0c"
 					    "reported/gap\x15\0\0\x80\x3e";
 	for (int i = 0; i < 3; i++)
@@ -231,7 +230,7 @@ START_TEST(events_for_tensorboard)
 	ck_assert_uint_eq(length, 9 + sizeof last - 1);
 	ck_assert(memcmp(p + 9, last, sizeof last - 1) == 0);
 	ck_assert_uint_eq(at, n);
-	/* the same file again; what is not finite is left out */
+	/* the same file again; values that are not finite are left out */
 	command("export --db=a.db --format=tensorboard --out=runs", EXIT_OK, "runs: 5 runs");
 	unsigned char *same = read_all(name, &again);
 	ck_assert(n == again && memcmp(file, same, n) == 0);
@@ -305,7 +304,7 @@ START_TEST(runs_come_with_what_belongs_to_them)
 	expect_in("b.db",
 		  "SELECT count(*) FROM run WHERE id > 1 AND (origin IS NULL OR imported IS NULL)",
 		  "0");
-	/* what refers to runs and calibrations follows them */
+	/* references to runs and calibrations get the new numbers */
 	expect_in("b.db", "SELECT sim_replay || '/' || calibration_id FROM run WHERE id = 4",
 		  "2/1");
 	expect_in("b.db", "SELECT sim_replay FROM run WHERE id = 5", "-3");
@@ -326,7 +325,7 @@ START_TEST(runs_come_with_what_belongs_to_them)
 		  "SELECT test_accuracy || ' ' || epoch_seconds FROM run_summary WHERE id = 2",
 		  "0.875 1.75");
 	expect_in("b.db", "SELECT count(*) FROM pragma_foreign_key_check", "0");
-	/* a second time nothing comes, on whatever ways; the source is as it was */
+	/* a second import adds nothing, by any path; the source is unchanged */
 	command("import a.db --db=b.db", EXIT_OK,
 		"a.db: 0 new runs, 4 here already, 1 not ended and left out, 1 baseline of a name");
 	command("import b.db --db=c.db", EXIT_OK, "b.db: 5 new runs, 1 calibration");
@@ -336,7 +335,8 @@ START_TEST(runs_come_with_what_belongs_to_them)
 	expect_in("b.db", "SELECT count(*) FROM calibration", "1");
 	expect_in("c.db",
 		  "SELECT origin LIKE '%/a.db' AND origin_id = 11 FROM run WHERE label <> ''", "1");
-	/* more runs there, of which some are chosen; a simulation brings what it repeats */
+	/* more runs in the source, of which some are chosen; a simulation brings the run that it
+	 * repeats */
 	command("import a.db --db=d.db --where=\"platform = 'sim' AND seed = 4\"", EXIT_OK,
 		"a.db: 2 new runs");
 	expect_in("d.db",
@@ -345,7 +345,8 @@ START_TEST(runs_come_with_what_belongs_to_them)
 }
 END_TEST
 
-/* With its trials, those that have not been run too: the others of a study that is here already. */
+/* A study comes with its trials, also those that have not run. A study that is here already gets
+ * the trials that it lacks. */
 START_TEST(studies_come_with_their_runs)
 {
 	static const char study[] =
@@ -367,7 +368,7 @@ START_TEST(studies_come_with_their_runs)
 		"t.options || config_hash, ' ') FROM study AS s JOIN trial AS t ON study_id = s.id",
 		"2one2asgdtrial1{\"lr\":1}h1 2one2asgdtrial2{}h99");
 	expect_in("b.db", "SELECT count(*) || (SELECT count(*) FROM study_run) FROM study", "21");
-	/* more of a study that is here */
+	/* more trials of a study that is here */
 	sql_in("a.db", "UPDATE study SET budget = 3 WHERE id = 7;"
 		       "INSERT INTO trial VALUES (7, 'asgd', 'trial', 3, '{}', 'h98')");
 	command("import a.db --db=b.db --where=id=12", EXIT_OK, "0 new runs");
@@ -380,7 +381,7 @@ START_TEST(studies_come_with_their_runs)
 }
 END_TEST
 
-/* It takes its own place, whole. */
+/* The resumed run replaces its older state completely. */
 START_TEST(a_run_that_went_on_since_comes_once)
 {
 	new_database("a.db");
@@ -406,7 +407,7 @@ START_TEST(a_run_that_went_on_since_comes_once)
 		  "41donebeta31");
 	expect_in("b.db", "SELECT count(*) FROM run_kept", "4");
 	command("import a.db --db=b.db", EXIT_OK, "a.db: 0 new runs, 4 here already");
-	/* the older state does not take its place back; from the newer one it comes on any way */
+	/* the older state does not replace the newer one, which can come from any database */
 	command("import c.db --db=b.db", EXIT_OK, "c.db: 0 new runs, 4 here already");
 	command("import b.db --db=c.db", EXIT_OK,
 		"b.db: 0 new runs, 1 resumed since, 3 here already");
@@ -420,7 +421,7 @@ END_TEST
 #define STATES \
 	"SELECT count(*) || ' ' || group_concat(id || status || ifnull(resumed, 0), ' ') FROM run"
 
-/* Rows of a run that an older program let stand beside each other, here or there. */
+/* Several rows of one run, which an older program kept, in the source or here. */
 START_TEST(of_several_rows_of_a_run_the_last_counts)
 {
 	new_database("a.db");
@@ -476,7 +477,7 @@ START_TEST(older_and_newer_files)
 }
 END_TEST
 
-/* All of it or nothing: another process holds the file, or it cannot grow. */
+/* All or nothing: another process holds the file, or the file cannot grow. */
 START_TEST(what_goes_wrong_changes_nothing)
 {
 	new_database("a.db");
@@ -510,7 +511,7 @@ static void tear_down(void)
 	folder_free();
 }
 
-/* ---- Runs that are edited, shown, and told of -------------------------------- */
+/* ---- Runs that are edited and shown -------------------------------------- */
 
 START_TEST(runs_are_deleted_and_relabelled)
 {
@@ -529,7 +530,7 @@ START_TEST(runs_are_deleted_and_relabelled)
 	command("relabel --db=a.db", EXIT_USER, "give a label and runs");
 	command("delete --label=good --db=a.db", EXIT_OK, "2 runs deleted");
 	expect_in("a.db", "SELECT group_concat(id) FROM run", "13,20,21");
-	/* all that was of run 11; its baseline stays */
+	/* all rows of run 11 are gone; its baseline stays */
 	expect_in("a.db",
 		  "SELECT ((SELECT count(*) FROM epoch WHERE run_id = 11) + (SELECT count(*) FROM "
 		  "rank_epoch WHERE run_id = 11) + (SELECT count(*) FROM event WHERE run_id = "
@@ -551,8 +552,8 @@ START_TEST(a_run_is_shown)
 }
 END_TEST
 
-/* How often and from where is shown; what is left takes as long as what was done since: an epoch in
- * 100 s. */
+/* The page shows how often and from where the run resumed. The time left follows from the epochs
+ * since then: one in 100 s. */
 START_TEST(a_run_that_went_on_is_shown)
 {
 	new_database("a.db");

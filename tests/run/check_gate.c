@@ -1,5 +1,5 @@
 /*
- * check_gate.c - what mvbench check decides by (the views gate_*): its tests against known
+ * check_gate.c - the statistics of mvbench check (the views gate_*): its tests against known
  * distributions, and the share of false alarms over made baselines.
  */
 #include "results/run/run.h"
@@ -15,7 +15,7 @@
 #define sql(text)    sql_in("run.db", text)
 #define number(text) number_in("run.db", text)
 
-/* ---- Made baselines, and the runs that are held to them -------------------- */
+/* ---- Made baselines, and the runs that are compared with them ------------ */
 
 static sqlite3 *made;
 static sqlite3_stmt *insert[4];
@@ -94,7 +94,8 @@ static struct figures loss(double x)
 
 /* ---- The tests ------------------------------------------------------------ */
 
-/* n seeds whose losses rose so that their t is this: deviations of +-1, and 0 for an odd one. */
+/* n seeds whose losses rose so that their t is this: deviations of +-1, and 0 for the last of an
+ * odd n. */
 static void put_t(const char *name, int n, double t)
 {
 	double mean = t / sqrt(n % 2 ? n : n - 1);
@@ -105,7 +106,7 @@ static void put_t(const char *name, int n, double t)
 	}
 }
 
-/* A baseline of before the training loss was evaluated is held by the running one. */
+/* A baseline from before training losses were evaluated is compared by the running loss. */
 START_TEST(older_baselines_are_held_by_what_they_have)
 {
 #define VERDICTS \
@@ -120,13 +121,13 @@ START_TEST(older_baselines_are_held_by_what_they_have)
 	sql("UPDATE baseline SET running_loss = 1 + 0.001 * seed;"
 	    "UPDATE epoch SET running_loss = 1.1 + 0.0011 * (run_id - 1)");
 	expect_in("run.db", VERDICTS, "running loss worse, test loss identical");
-	/* who has both is held by the evaluated one alone */
+	/* a baseline that has both is compared by the evaluated loss alone */
 	sql("UPDATE baseline SET train_loss = 0.9");
 	expect_in("run.db", VERDICTS, "test loss identical, train loss identical");
 }
 END_TEST
 
-/* Of published tables: df, t, and the share above. */
+/* From published tables: df, t, and the probability of more. */
 static const struct {
 	int df;
 	double t, above;
@@ -162,7 +163,7 @@ START_TEST(student_is_student)
 }
 END_TEST
 
-/* An interval of 95 % just reaches zero where the share above is 0.025. */
+/* An interval of 95 % just reaches zero where the probability of more is 0.025. */
 START_TEST(intervals_agree_with_the_tests)
 {
 	char name[16];
@@ -225,15 +226,14 @@ static void put_spread(const char *name, const char *cell, int n, double mean, d
 	}
 }
 
-/* Cells lend each other their variances: figures computed in 40 digits, by bisection of trigamma.
- */
+/* Cells share variances; the figures were computed in 40 digits, by bisection of trigamma. */
 START_TEST(variances_are_shared_as_far_as_cells_are_alike)
 {
 	static const struct {
 		const char *name;
 		double variance[5];
 		int n[5];
-		double df, prior; /* of the prior; infinite: they do not differ */
+		double df, prior; /* of the prior; infinite: the variances do not differ */
 	} known[] = {
 		{"some", {1, 4, 9, 0.25, 30}, {5, 5, 5, 5, 5}, 0.5925394892687, 0.389769167804673},
 		{"far",
@@ -280,8 +280,8 @@ START_TEST(variances_are_shared_as_far_as_cells_are_alike)
 }
 END_TEST
 
-/* Of four cells, one identical: that is no test, and the others' p count three times, twice, once,
- * never falling. */
+/* Of four cells, one is identical: that is no test. The p of the others count three times, twice
+ * and once, and never fall. */
 START_TEST(many_tests_are_corrected)
 {
 	const double t[] = {5, 4.5, 1};
@@ -293,7 +293,7 @@ START_TEST(many_tests_are_corrected)
 			double rise = c < 3 ? t[c] / sqrt(3) + (i % 2 ? 1 : -1) : 0;
 			put_base("h", cell, i, loss(100));
 			put_now("h", cell, i, loss(100 + rise));
-			put_base("other", cell, i, loss(100)); /* has a count of its own */
+			put_base("other", cell, i, loss(100)); /* is counted separately */
 			put_now("other", cell, i, loss(100 + i));
 		}
 	close_made();
@@ -316,8 +316,8 @@ START_TEST(many_tests_are_corrected)
 }
 END_TEST
 
-/* Three seeds whose accuracy moved by one test row in a thousand, all alike, prove nothing; losses
- * that did are certain, and are worse only beyond the minimum. */
+/* Three seeds whose accuracy fell by one test row in a thousand, all alike, prove nothing. Losses
+ * that rose alike are certain, and count as worse only beyond the minimum. */
 START_TEST(equal_differences_are_handled)
 {
 	open_made();
@@ -356,8 +356,8 @@ static double normal(uint64_t *state)
 	return sqrt(-2 * log(1 - u)) * cos(2 * acos(-1) * v);
 }
 
-/* A run: what its seed does, which both sides share, and noise of its own; the three figures have
- * some of it in common. */
+/* One run: the effect of its seed, which both sides share, and noise of its own. The three figures
+ * share a part of the noise. */
 static struct figures draw(uint64_t *state, double shared, double worse, double noise)
 {
 	double common = 0.7 * normal(state) + shared;
@@ -366,8 +366,8 @@ static struct figures draw(uint64_t *state, double shared, double worse, double 
 				1 + 0.02 * noise * (t + worse)};
 }
 
-/* Baselines with 3 cells of 5 seeds, held to runs of the same code, or one cell to worse ones; the
- * third cell is so many times as noisy as the others. */
+/* Baselines with 3 cells of 5 seeds, compared with runs of the same code; cell b may be worse. The
+ * noise of the third cell is multiplied by `noisy`. */
 static void make_baselines(int n, bool paired, double noisy, double worse, uint64_t state)
 {
 	char name[16], cell[2] = "a";
@@ -387,7 +387,7 @@ static void make_baselines(int n, bool paired, double noisy, double worse, uint6
 	close_made();
 }
 
-/* Baselines out of n that fail. */
+/* The number of baselines that fail. */
 static double failures(double alpha)
 {
 	char *limit =
@@ -400,9 +400,9 @@ static double failures(double alpha)
 		      "max(fails))");
 }
 
-/* The share of baselines that unchanged code fails is alpha at most, whatever the number of tests;
- * and not far below, or the test would see nothing. 500 draws: 4 standard deviations are allowed.
- */
+/* Unchanged code fails at most a share alpha of the baselines, whatever the number of tests. The
+ * share is not far below alpha, because otherwise the test would find nothing. 500 draws: 4
+ * standard deviations are allowed. */
 START_TEST(false_alarms_are_as_rare_as_promised)
 {
 	make_baselines(500, _i > 0, _i > 1 ? 3 : 1, 0, 20260131 + (uint64_t)_i);

@@ -1,6 +1,6 @@
 /*
- * check_gpt.c - the language model: what a text is, and that it is the same model however it is
- * split, simulated, or computed on a GPU.
+ * check_gpt.c - the language model: how files make a text, and that the model is the same when it
+ * is split, simulated, or computed on a GPU.
  */
 #include "runtime/config/option.h"
 #include "tests/fixture.h"
@@ -34,7 +34,7 @@ static struct run of_folder(void)
 	return (struct run){.data_dir = folder};
 }
 
-/* Files by their names, also those of folders within, each content once. */
+/* Files in the order of their names, also those in subfolders, each content once. */
 START_TEST(files_make_a_text)
 {
 	const struct run run = of_folder();
@@ -51,7 +51,7 @@ START_TEST(files_make_a_text)
 	free(path);
 	ck_assert_ptr_null(dataset_text.probe(&run, &train_shape, &test_shape));
 	ck_assert_ptr_null(dataset_text.load(&run, &train, &test));
-	/* a, c (as b/again), b/x: 240 bytes, of which 228 are trained on */
+	/* a, c (equal to b/again), b/x: 240 bytes, of which 228 are trained on */
 	ck_assert_uint_eq(train.n, 228 - 1);
 	ck_assert_uint_eq(test.n, 12 - 1);
 	ck_assert_uint_eq(train.n, train_shape.n);
@@ -70,7 +70,7 @@ START_TEST(files_make_a_text)
 }
 END_TEST
 
-/* Rows of a text follow on each other, and --validation takes the last ones. */
+/* Rows of a text are consecutive, and --validation takes the last ones. */
 START_TEST(rows_follow_on_each_other)
 {
 	struct run run = of_folder();
@@ -106,7 +106,7 @@ END_TEST
 
 static const struct {
 	const char *words;
-	double within; /* of the losses of one worker alone */
+	double within; /* largest distance from the losses of one worker */
 } ways[] = {
 	{"--strategy=model_parallel --workers=2", 1e-4},
 	{"--strategy=model_parallel --workers=4", 1e-4},
@@ -128,7 +128,7 @@ static void set_up(void)
 	folder_text("words", text);
 }
 
-/* However it is split or simulated, it learns what one worker learns. */
+/* Split or simulated, the model learns what one worker learns. */
 START_TEST(it_is_one_model)
 {
 	forget_runs();
@@ -161,7 +161,7 @@ START_TEST(it_is_one_model_on_a_gpu)
 }
 END_TEST
 
-/* Sent in a step by model_parallel are the counted bytes of all places. */
+/* In a step model_parallel sends the activations of all positions. */
 START_TEST(bytes_are_of_all_places)
 {
 	forget_runs();

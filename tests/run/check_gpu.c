@@ -1,10 +1,10 @@
 /*
  * check_gpu.c - the program on GPUs, from outside: equal results, what is recorded, what is
- * refused, and how a GPU ends that fails in the middle.
+ * refused, and how the failure of a GPU ends a run.
  *
- * They run on tests/fake_cuda, which emulates CUDA on the processor, wherever nvcc was there to
- * build it; with MVBENCH_GPU_TEST=1 on the machine's own GPU, but for what only the fake can be
- * told.
+ * The tests run on tests/fake_cuda, which emulates CUDA on the processor, if nvcc was there to
+ * build it. With MVBENCH_GPU_TEST=1 they run on the machine's own GPU, except tests that need
+ * settings of the fake.
  */
 #include "runtime/device/cuda/cuda.h"
 #include "tests/suites.h"
@@ -57,8 +57,9 @@ START_TEST(a_gpu_trains_what_the_cpu_trains)
 }
 END_TEST
 
-/* The whole step is a graph here (tools/train looks at every step, and so has it called): each sees
- * its own learning rate, which falls all the time, its own dropout, and how many were before. */
+/* The whole step is a graph here. (tools/train looks at every step, so there each step is called.)
+ * Each step sees its own learning rate, which falls all the time, its own dropout, and the number
+ * of steps before it. */
 START_TEST(steps_in_graphs_are_the_cpus)
 {
 	static const char *const device[] = {"cpu", "cuda"};
@@ -82,7 +83,7 @@ START_TEST(steps_in_graphs_are_the_cpus)
 }
 END_TEST
 
-/* Switches, and what a library does that makes a call which cannot be captured. */
+/* Switches of the program, and a library that makes a call which cannot be captured. */
 START_TEST(without_graphs_or_branch_the_model_is_the_same)
 {
 	static const char *const precision[] = {"float32", "bf16"},
@@ -105,7 +106,8 @@ START_TEST(without_graphs_or_branch_the_model_is_the_same)
 }
 END_TEST
 
-/* Of a ResNet-20 in bf16, which has 19 convolutions: 0, where there is none. */
+/* Nodes in the graph of a step of ResNet-20 in bf16, which has 19 convolutions; 0: there is no
+ * graph. */
 static int nodes_of_a_step(const char *environment)
 {
 	char out[4 * OUTPUT];
@@ -127,12 +129,13 @@ START_TEST(weights_are_copied_together)
 }
 END_TEST
 
-/* ---- What is chosen is kept -------------------------------------------------------- */
+/* ---- Chosen algorithms are kept ------------------------------------------ */
 
 #define LENET2 \
 	"--workload=lenet --strategy=allreduce --workers=2 --batch=8 --epochs=1 --device=cuda"
 
-/* Of a run whose choices are kept beside the database: how many were tried, and how many found. */
+/* A run that keeps its choices beside the database: how many were tried, and how many were
+ * found. */
 static void count_choices(const char *how, int *tried, int *found)
 {
 	char out[4 * OUTPUT];
@@ -160,7 +163,7 @@ START_TEST(what_was_chosen_is_kept)
 	int tried, found, all;
 	count_choices(LENET2, &tried, &found);
 	all = tried;
-	/* two workers: one tried each, the other found it */
+	/* two workers: one tried each algorithm, the other found it */
 	ck_assert_msg(tried > 0 && found == tried, "%d tried, %d found", tried, found);
 	ck_assert_int_eq(lines_of("wc -l <convolutions"), all);
 	ck_assert_int_eq(lines_of("cut -f1-5 convolutions | sort -u | wc -l"), all);
@@ -169,7 +172,7 @@ START_TEST(what_was_chosen_is_kept)
 	expect_row("SELECT count(DISTINCT model_hash) FROM run", "1\r\n");
 	count_choices(LENET2 " --precision=tf32", &tried, &found);
 	ck_assert_int_eq(tried, all);
-	/* what cuDNN refuses, and half a line: as if they were not there */
+	/* an algorithm that cuDNN refuses, and half a line: both are ignored */
 	ck_assert_int_eq(lines_of("sed -i 's/algorithm [0-9]*/algorithm 77/' convolutions; "
 				  "printf 'Fake GPU\t' >>convolutions; echo 0"),
 			 0);
@@ -180,7 +183,8 @@ START_TEST(what_was_chosen_is_kept)
 }
 END_TEST
 
-/* In float32 a time that units that round have won does not count; what they compute is padded. */
+/* In float32 the time of an algorithm with rounding units does not count. Shapes for rounding units
+ * are padded. */
 START_TEST(float32_is_chosen_by_times_of_float32)
 {
 	static const struct {
@@ -230,7 +234,8 @@ START_TEST(who_shares_a_gpu_is_recorded)
 }
 END_TEST
 
-/* Each worker on its own GPU alone; a child of the launcher, which looks at memory, on each. */
+/* Each worker starts CUDA on its own GPU alone. A child of the launcher, which reads the sizes of
+ * memory, starts it on each. */
 START_TEST(each_worker_starts_cuda_once)
 {
 	char out[OUTPUT];
@@ -263,7 +268,7 @@ START_TEST(what_ran_is_recorded)
 }
 END_TEST
 
-/* Also where a layer turns to floats in the middle of its first backward pass. */
+/* Also if a layer changes to floats in the middle of its first backward pass. */
 START_TEST(bf16_learns_the_same)
 {
 	if (_i)
@@ -305,7 +310,7 @@ START_TEST(what_cannot_run_is_refused)
 }
 END_TEST
 
-/* What a refusal says would fit, fits. */
+/* The batch that a refusal suggests fits. */
 START_TEST(the_batch_that_is_advised_fits)
 {
 	char out[OUTPUT];
@@ -344,7 +349,7 @@ START_TEST(a_gpu_that_fails_ends_the_run)
 }
 END_TEST
 
-/* Of the module that the tests use: a program with other updaters is not served. */
+/* The module that the tests use refuses a program with other updaters. */
 START_TEST(a_module_of_another_build_is_not_used)
 {
 	const struct device_ops *(*entry)(const struct cuda_host *);

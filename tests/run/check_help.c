@@ -1,6 +1,6 @@
 /*
- * check_help.c - help, the manual page and the completion of words say what the tables of the
- * program say. Loops over all commands and topics, so new ones are tested too.
+ * check_help.c - help, the manual page and word completion agree with the tables of the program.
+ * The loops run over all commands and topics, so new ones are tested too.
  */
 #include "results/help/help.h"
 #include "tests/suites.h"
@@ -12,7 +12,7 @@
 
 enum { OUTPUT = 300000 };
 
-/* What mvbench says to these words, both streams; on the heap. */
+/* What mvbench prints for these words, on both streams; from the heap. */
 static char *said(int status, const char *words)
 {
 	char *command = sentence("./mvbench %s 2>&1", words), *out = must(malloc(OUTPUT));
@@ -32,7 +32,7 @@ static void ck_says(int status, const char *words, const char *text)
 
 /* ---- Topics -------------------------------------------------------------- */
 
-/* Tables are shown as the schema has them; all else is narrow. */
+/* A table is printed as in the schema; every other topic has lines of at most 100 bytes. */
 static void ck_narrow(const char *name, char *text)
 {
 	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
@@ -128,7 +128,7 @@ START_TEST(every_command_helps)
 }
 END_TEST
 
-/* What every command does with its words, by its row alone. */
+/* How a command reads its words depends on its row of the table alone. */
 START_TEST(every_command_reads_its_words_alike)
 {
 	for (const struct command *const *c = commands; *c; c++) {
@@ -218,7 +218,7 @@ START_TEST(the_manual_formats_without_a_warning)
 {
 	char out[4096];
 	if (lacks_program("groff"))
-		return; /* it is no part of what mvbench needs */
+		return; /* mvbench does not need groff */
 	int status = command_output("./mvbench help --man | groff -man -ww -Tascii 2>&1 >/dev/null",
 				    out, sizeof out);
 	ck_assert_int_eq(status, 0);
@@ -228,7 +228,7 @@ END_TEST
 
 /* ---- Completion ---------------------------------------------------------- */
 
-/* What bash offers for this line, whose last word the cursor is at the end of. */
+/* What bash offers for this line, with the cursor at the end of its last word. */
 static void ck_offers(const char *words, const char *want)
 {
 	char out[20000];

@@ -1,7 +1,7 @@
 /*
- * check_heterogeneity.c - workers that are unlike the others: slow ones, ones that pause or leave,
- * ones behind slow links. In virtual time what that does to an epoch is known exactly; real workers
- * must do about the same.
+ * check_heterogeneity.c - unequal workers: slow ones, ones that pause or leave, ones behind slow
+ * links. In virtual time the effect on an epoch is known exactly; real workers must show about the
+ * same.
  */
 #include "sim/model/model.h"
 #include "tests/made.h"
@@ -15,7 +15,7 @@
 /* 600 rows: 20 steps an epoch, of 30 rows for one worker, 15 for two. */
 #define ONE "--workload=softmax --lr=0.01 --epochs=3 --batch=30 --strategy=serial "
 #define TWO "--workload=softmax --lr=0.01 --epochs=3 --batch=15 --workers=2 "
-/* A step takes a millisecond. On one host messages take next to nothing. */
+/* A step takes 1 ms. On one host messages take almost no time. */
 #define COSTS   "--platform=sim --sim.step-time=1ms --sim.update-time=0.001us "
 #define SIM     COSTS "--sim.platform=$FOLDER/one.xml "
 #define NETWORK COSTS "--sim.platform=$FOLDER/net.xml "
@@ -98,7 +98,7 @@ static void expect_near(const char *what, double x, double want, double within)
 
 /* ---- Slow workers --------------------------------------------------------------- */
 
-/* All of a slow worker's steps, straggling ones too, take so much longer. */
+/* All steps of a slow worker take longer by the same factor, also straggling ones. */
 START_TEST(a_slow_worker_takes_longer)
 {
 	static const char *const how[] = {"", "--straggle=0.5 "};
@@ -123,7 +123,8 @@ START_TEST(a_slow_worker_takes_longer)
 }
 END_TEST
 
-/* Who waits for a slow worker is as slow as it; who waits for nobody is not. */
+/* A worker that waits for a slow worker is as slow as it; a worker that does not wait keeps its
+ * speed. */
 START_TEST(a_slow_worker_slows_those_who_wait_for_it)
 {
 	const double slow = 2 * STEPS * step_s;
@@ -139,7 +140,7 @@ START_TEST(a_slow_worker_slows_those_who_wait_for_it)
 	expect_near("which waits", of_rank(2, 2, 0, "wait_s"), slow / 2, 1e-4);
 	expect_near("asgd's slow worker", of_rank(3, 1, 1, "seconds"), slow, 1e-4);
 	expect_near("asgd's fast worker", of_rank(3, 1, 0, "seconds"), slow / 2, 1e-4);
-	/* three pushes ahead it waits: by then the slow one has made one */
+	/* it waits when it is three pushes ahead; by then the slow worker has made one */
 	expect_near("ssp's fast worker", of_rank(4, 1, 0, "seconds"), slow - 4 * step_s,
 		    1.01 * 2 * step_s);
 	/* an epoch ends, for all, when its last row has been trained on */
@@ -150,9 +151,9 @@ START_TEST(a_slow_worker_slows_those_who_wait_for_it)
 }
 END_TEST
 
-/* ---- Mini-batches for whoever is free --------------------------------------------- */
+/* ---- Dynamic assignment of mini-batches ---------------------------------- */
 
-/* 20 x 2 mini-batches at 1 1/2 a step. */
+/* 20 x 2 mini-batches, 1 1/2 of them in the time of a step. */
 START_TEST(a_slow_worker_takes_fewer)
 {
 	static const char *const how[] = {
@@ -175,14 +176,15 @@ START_TEST(a_slow_worker_takes_fewer)
 }
 END_TEST
 
-/* Its pushes are dropped, so its rows wait until nobody else has any. */
+/* The slow worker's pushes are dropped, so its rows wait until no other worker has any left. */
 START_TEST(backup_workers_are_not_waited_for)
 {
 	forget_runs();
 	record_run("--workload=softmax --lr=0.01 --epochs=3 --batch=10 --workers=3 --strategy=bsp "
 		   "--bsp.backup=1 --deal=auto --speed=2:0.5 " SIM);
 	for (int e = 1; e <= 3; e++) {
-		/* rounds of two; the last one of its own ends up to two steps later */
+		/* rounds of two workers; the slow worker's own last round ends up to two steps
+		 * later */
 		expect_near("an epoch", of(1, e, "seconds"), (3 * STEPS - 1) / 2.0 * step_s,
 			    2.6 * step_s);
 		expect_near("pushes that count", of(1, e, "pushes"), 3 * STEPS, 0);
@@ -191,7 +193,8 @@ START_TEST(backup_workers_are_not_waited_for)
 }
 END_TEST
 
-/* Who is behind and only looks at the model is behind as before: its push is dropped as before. */
+/* A worker that is behind and only reads the model for an evaluation stays behind: its push is
+ * dropped as before. */
 START_TEST(a_look_goes_into_no_round)
 {
 	static const char *const home[] = {"", "--servers=1"};
@@ -206,7 +209,8 @@ START_TEST(a_look_goes_into_no_round)
 		expect_near(home[e],
 			    asked("SELECT count(DISTINCT dropped) FROM epoch WHERE epoch = 2"), 1,
 			    0);
-		/* to a server a look is a message, which others' wait behind */
+		/* at a server an evaluation read is a message, behind which others' messages
+		 * wait */
 		if (e == 0)
 			expect_near("hashes", asked("SELECT count(DISTINCT model_hash) FROM run"),
 				    1, 0);
@@ -214,7 +218,7 @@ START_TEST(a_look_goes_into_no_round)
 }
 END_TEST
 
-/* The mean is over the pushes that count: here that of one, which is its sum. */
+/* The mean is over the pushes that count: here one push, so the mean is its sum. */
 START_TEST(a_mean_is_over_pushes_that_count)
 {
 	forget_runs();
@@ -226,9 +230,9 @@ START_TEST(a_mean_is_over_pushes_that_count)
 }
 END_TEST
 
-/* Worker 1's first two pushes come too late, or it is so slow that its only one comes when nobody
- * else is left: it brings the same gradient, but for what the model has moved by then. Had the two
- * left their gradients in v, it would bring nearly three. */
+/* Worker 1's first two pushes come too late, or it is so slow that its only push comes when no
+ * other worker is left. Both bring the same gradient, except for the model's change until then. If
+ * the two dropped gradients stayed in v, it would bring nearly three. */
 START_TEST(a_dropped_push_is_a_dropped_gradient)
 {
 	static const char *const how =
@@ -246,8 +250,8 @@ START_TEST(a_dropped_push_is_a_dropped_gradient)
 }
 END_TEST
 
-/* All rows of an epoch, each once: under a model that stands still (lr 0) the mean loss of them is
- * serial's; where pushes are dropped, as many count as there are mini-batches. */
+/* Every row of an epoch is trained on once. With lr 0 the mean loss is serial's. If pushes are
+ * dropped, the number that counts equals the number of mini-batches. */
 START_TEST(no_row_is_lost)
 {
 	static const char *const how[] = {"asgd", "asgd --sync-every=7", "easgd --sync-every=3",
@@ -261,7 +265,7 @@ START_TEST(no_row_is_lost)
 	record_run("--workload=softmax --lr=0 --epochs=3 --batch=7 --strategy=serial " SIM);
 	record_run(words);
 	double once = of(1, 1, "running_loss");
-	for (int e = 1; e <= 3; e++) /* a model that stands still has one loss a row */
+	for (int e = 1; e <= 3; e++) /* with lr 0 every row has one loss */
 		if (_i < 4)
 			expect_near(words, of(2, e, "running_loss"), once, 1e-5);
 		else
@@ -270,7 +274,7 @@ START_TEST(no_row_is_lost)
 }
 END_TEST
 
-/* Nobody else is there to be free. */
+/* No other worker can take mini-batches. */
 START_TEST(one_worker_takes_what_it_is_dealt)
 {
 	forget_runs();
@@ -298,9 +302,9 @@ START_TEST(who_meets_in_every_step_is_dealt_as_much)
 }
 END_TEST
 
-/* A real one, at a fifth of the speed, beside a whole one: nominally 3 times as long, 5 against
- * 2 / 1.2. The fastest epochs of runs in turn, as whatever else a machine does takes a core from
- * the one that is free first. */
+/* A real worker at a fifth of the speed, beside one at full speed: nominally allreduce takes 3
+ * times as long, 5 against 2 / 1.2. The runs alternate and their fastest epochs count, because
+ * other load takes a core from the worker that is idle first. */
 START_TEST(a_real_slow_worker_takes_fewer)
 {
 	static const char *const words =
@@ -315,14 +319,14 @@ START_TEST(a_real_slow_worker_takes_fewer)
 		even = asked("SELECT min(seconds) FROM epoch WHERE run_id % 2 = 1 AND epoch > 0");
 		free_ = asked("SELECT min(seconds) FROM epoch WHERE run_id % 2 = 0 AND epoch > 0");
 	}
-	/* leaves a factor of two to a busy machine */
+	/* leaves a factor of two for a busy machine */
 	ck_assert_msg(even > 1.4 * free_, "allreduce %g s, asgd %g s", even, free_);
 	free(waits);
 	free(goes);
 }
 END_TEST
 
-/* A real one. Its fastest epochs, as a machine that is busy with other things slows some. */
+/* A real worker. Its fastest epochs count, because other load on the machine slows some. */
 START_TEST(a_real_worker_is_slowed)
 {
 	static const char *const words = "--workload=mlp --mlp.hidden=256 --batch=100 "
@@ -341,7 +345,7 @@ START_TEST(a_real_worker_is_slowed)
 }
 END_TEST
 
-/* A step takes what it is told, in both worlds; and is slowed from there. */
+/* A step takes the given time, real or simulated; --speed then slows it. */
 START_TEST(steps_are_paced)
 {
 	static const char *const world[] = {"mpi", "sim --sim.platform=$FOLDER/one.xml"};
@@ -365,14 +369,13 @@ END_TEST
 
 /* ---- Pauses ------------------------------------------------------------------------ */
 
-/* The first step from then on waits; one's own time is that of the segments, whatever evaluation
- * takes.
- */
+/* The first step after that time waits. A worker's own time is that of the segments, without
+ * evaluation. */
 START_TEST(a_pause_adds_its_duration)
 {
 	static const struct {
 		const char *at;
-		int epoch; /* that it falls into */
+		int epoch; /* the epoch that it falls into */
 	} row[] = {{"0", 1}, {"19.5ms", 2}, {"20ms", 2}, {"41us", 1}, {"58.5ms", 3}, {"59.5ms", 0}};
 	char *words = sentence(ONE SIM "--pause=0:%s:100ms", row[_i].at);
 	forget_runs();
@@ -387,8 +390,8 @@ START_TEST(a_pause_adds_its_duration)
 }
 END_TEST
 
-/* An evaluation takes longer than the steps of the third epoch that a pause comes after: counted as
- * training, the two before would bring it into the second. */
+/* An evaluation takes longer than the 3.5 steps of the third epoch before the pause. If evaluations
+ * counted as training, the first two would move the pause into the second epoch. */
 START_TEST(evaluation_is_no_training_time)
 {
 	forget_runs();
@@ -420,7 +423,7 @@ END_TEST
 
 /* ---- Workers that leave --------------------------------------------------------------- */
 
-/* What a strategy needs so that one worker may leave. */
+/* The options that a strategy needs so that one worker may leave. */
 static const char *terms(const struct strategy *s)
 {
 	return strcmp(s->plugin.name, "bsp") == 0 ? "--bsp.backup=1" : "";
@@ -428,8 +431,9 @@ static const char *terms(const struct strategy *s)
 
 static const char *const placements[] = {"", "--servers=1", "--servers=2", "--table-home=onesided"};
 
-/* Of every strategy: the others do what it would have done, or it refuses. Steps begin on whole
- * milliseconds, as nobody pushes before the end of an epoch. It first does what it has taken. */
+/* For every strategy, the others do what the worker would have done, or the strategy refuses. A
+ * worker first finishes the mini-batches that it has taken. Steps begin on whole milliseconds,
+ * because no worker pushes before the end of an epoch. */
 START_TEST(the_others_go_on)
 {
 	const struct strategy *s = strategies[_i];
@@ -467,8 +471,8 @@ START_TEST(the_others_go_on)
 }
 END_TEST
 
-/* Without barriers the times of a worker that has left still add up, and others tell of the model:
- * its own snapshots would stand still. */
+/* Without barriers the times of a worker that has left still add up. Another worker's snapshots
+ * give the model, because its own no longer change. */
 START_TEST(leaving_without_barriers)
 {
 	forget_runs();
@@ -483,7 +487,7 @@ START_TEST(leaving_without_barriers)
 	}
 	expect_near("losses", asked("SELECT count(DISTINCT test_loss) FROM epoch WHERE run_id = 1"),
 		    5, 0);
-	/* a barrier is nothing to who is alone */
+	/* for a worker that is alone a barrier changes nothing */
 	record_run(TWO SIM "--strategy=asgd --barrier-every=0 --leave=0:0");
 	record_run(TWO SIM "--strategy=asgd --barrier-every=1 --leave=0:0");
 	for (int e = 0; e <= 3; e++)
@@ -491,7 +495,7 @@ START_TEST(leaving_without_barriers)
 }
 END_TEST
 
-/* The others push what it would have pushed; where each has its share, that is missing. */
+/* The others push what it would have pushed. With static assignment its share is missing. */
 START_TEST(what_a_worker_that_left_would_have_pushed)
 {
 #define PUSHES(run) "SELECT sum(pushes) FROM staleness WHERE run_id = " run
@@ -505,12 +509,12 @@ START_TEST(what_a_worker_that_left_would_have_pushed)
 	expect_near("pushes without it in the end", asked(PUSHES("2")), 3 * 2 * STEPS, 0);
 	expect_near("pushes without its share", asked(PUSHES("3")), 3 * STEPS, 0);
 	ck_assert_double_ge(asked(PUSHES("4")), 4 * STEPS);
-	/* one at 4 steps, one of the fifth as it leaves */
+	/* one at 4 steps, one of the fifth step when it leaves */
 	expect_near("with outstanding steps", asked(PUSHES("5")), 3 * STEPS / 4 + 2, 0);
 }
 END_TEST
 
-/* Two of three, at different times; and one that pauses until it has to leave. */
+/* Two of three leave at different times; one of them pauses until it has to leave. */
 START_TEST(several_leave)
 {
 	static const char *const how[] = {"asgd", "ssp --ssp.bound=1", "downpour --downpour.send=3",
@@ -523,7 +527,7 @@ START_TEST(several_leave)
 	record_run(words);
 	double two = asked("SELECT sum(compute_s) FROM rank_epoch WHERE rank = 2"),
 	       none = asked("SELECT sum(compute_s) FROM rank_epoch WHERE rank = 0 AND epoch = 3");
-	/* what was dropped it does again, before it leaves */
+	/* it repeats its dropped rows before it leaves */
 	double most = strstr(how[_i], "backup") ? STEPS * step_s : 8 * step_s;
 	ck_assert_msg(two >= 3 * step_s && two < most, "%s: worker 2 computed for %g s", words,
 		      two);
@@ -557,7 +561,7 @@ START_TEST(real_workers_leave)
 }
 END_TEST
 
-/* All of it together, twice: the same rows. */
+/* All of these options together, twice: the same rows. */
 START_TEST(heterogeneous_runs_repeat)
 {
 	static const char *const words =
@@ -579,7 +583,7 @@ END_TEST
 
 /* ---- Slow links ----------------------------------------------------------------------------- */
 
-/* A softmax model is 7,850 floats: each step both workers send that, 31.4 ms at 1 MB/s. */
+/* A softmax model has 7,850 floats. Each step both workers send it: 31.4 ms at 1 MB/s. */
 START_TEST(a_slow_link_slows_an_allreduce)
 {
 	const double wire = STEPS * 7850 * 4 / 1e6;
@@ -611,7 +615,7 @@ START_TEST(a_slow_link_is_one_worker_s)
 }
 END_TEST
 
-/* Two cores a host: workers 0 and 1 have one link, which is not made slow twice. */
+/* Two cores a host: workers 0 and 1 share one link, which is slowed once. */
 START_TEST(workers_on_one_host_share_a_slow_link)
 {
 	static const char *const slow[] = {"0:0.1", "1:0.1", "1:0.1,0:0.1", "0:0.1,1:0.5"};
@@ -669,7 +673,7 @@ START_TEST(mistakes_are_refused)
 }
 END_TEST
 
-/* There a comma begins another cell. */
+/* In a job file a comma begins another cell. */
 START_TEST(job_files_separate_by_blanks)
 {
 	const char *job = "[defaults]\nworkload = softmax\nworkers = 2\nstrategy = asgd\n"

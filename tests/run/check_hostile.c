@@ -1,6 +1,6 @@
 /*
- * check_hostile.c - files that are not what they should be, and names that would destroy others:
- * results stay, nothing of a database's is run, and every refusal is a sentence.
+ * check_hostile.c - malformed files, and output names that would destroy other files: results stay,
+ * no code from a database runs, and every refusal is a message.
  */
 #include "results/db/store.h"
 #include "tests/made.h"
@@ -50,7 +50,7 @@ static double runs(void)
 	return n;
 }
 
-/* ---- What a user names ------------------------------------------------------ */
+/* ---- Names of outputs ---------------------------------------------------- */
 
 START_TEST(no_output_replaces_a_database)
 {
@@ -76,7 +76,7 @@ START_TEST(no_output_replaces_a_database)
 }
 END_TEST
 
-/* Own names of others stay, and so do permissions. */
+/* Other users' files with such names stay, and so do permissions. */
 START_TEST(an_output_touches_nothing_else)
 {
 	struct stat st;
@@ -118,7 +118,7 @@ END_TEST
 
 /* ---- Databases -------------------------------------------------------------- */
 
-/* What a file's views and triggers say is not run: they are made anew. */
+/* The views and triggers of a file are not run: they are created again. */
 START_TEST(views_and_triggers_of_a_file_are_not_trusted)
 {
 	static const char *const change[] = {
@@ -134,7 +134,7 @@ START_TEST(views_and_triggers_of_a_file_are_not_trusted)
 		"DROP TRIGGER run_changed; DROP TABLE run_kept; CREATE VIEW run_kept AS WITH "
 		"RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x FROM n",
 	};
-	sql_in("run.db", "CREATE VIEW mine AS SELECT 1"); /* a user's own stay */
+	sql_in("run.db", "CREATE VIEW mine AS SELECT 1"); /* a user's own views stay */
 	for (size_t i = 0; i < COUNT(change); i++) {
 		sql_in("run.db", change[i]);
 		shell(0, "timeout 20 ./mvbench table --db=DIR/run.db 2>&1", "softmax");
@@ -152,7 +152,7 @@ START_TEST(views_and_triggers_of_a_file_are_not_trusted)
 }
 END_TEST
 
-/* Where nothing can be written it is brought up in memory. */
+/* If nothing can be written, the views are created in memory. */
 START_TEST(what_cannot_be_written_is_not_trusted_either)
 {
 	shell(0,
@@ -164,7 +164,7 @@ START_TEST(what_cannot_be_written_is_not_trusted_either)
 }
 END_TEST
 
-/* Told to end, it ends; else at its limit. */
+/* A query ends when it is interrupted, and otherwise at its limit. */
 START_TEST(a_query_without_end_is_ended)
 {
 	static const char endless[] =
@@ -194,7 +194,7 @@ START_TEST(a_query_without_end_is_ended)
 }
 END_TEST
 
-/* A reader writes nothing, and leaves nothing beside the file. */
+/* A reader writes nothing and leaves no file beside the database. */
 START_TEST(readers_only_read)
 {
 	char *path = sentence("%s/run.db", folder);
@@ -222,7 +222,7 @@ START_TEST(readers_only_read)
 }
 END_TEST
 
-/* A spreadsheet runs none of it; numbers stay numbers. */
+/* A spreadsheet runs no cell as a formula; numbers stay numbers. */
 START_TEST(no_cell_is_a_formula)
 {
 	sql_in("run.db", "UPDATE run SET label = '=1+cmd|x'");
@@ -237,7 +237,7 @@ END_TEST
 
 /* ---- Leftovers -------------------------------------------------------------- */
 
-/* Of a process that was killed; not of one that lives. */
+/* Folders of a killed process are removed; those of a living one stay. */
 START_TEST(folders_of_the_dead_are_removed)
 {
 	char *dead = sentence("%s/.mvbench-import-%s-dead00", folder, machine()->host), *young,
@@ -248,7 +248,7 @@ START_TEST(folders_of_the_dead_are_removed)
 	young = sentence("%s/file", dead);
 	close(open(young, O_CREAT | O_WRONLY, 0600));
 	ck_assert_int_eq(utime(dead, &old), 0);
-	/* what a user has named so, or may be another's, stays */
+	/* files that a user named so, or that may be another process's, stay */
 	static const char *const others[] = {
 		"mvbench-import-dead00", ".mvbench-import-other-dead00", ".mvbench-plot-dead00"};
 	for (size_t i = 0; i < COUNT(others); i++) {
@@ -264,7 +264,7 @@ START_TEST(folders_of_the_dead_are_removed)
 		free(other);
 	}
 	ck_assert_int_eq(utime(mine, &old), 0);
-	pid_t child = fork(); /* who has no lock of ours */
+	pid_t child = fork(); /* the child has no lock of this process */
 	if (child == 0) {
 		execl("/bin/sh", "sh", "-c", "./mvbench import $TMPDIR/run.db --db=$TMPDIR/o.db",
 		      NULL);
@@ -282,9 +282,9 @@ START_TEST(folders_of_the_dead_are_removed)
 }
 END_TEST
 
-static int unlocked; /* files that nobody had locked when they got another name */
+static int unlocked; /* files that were not locked when they were renamed */
 
-/* In place of the library's. */
+/* Replaces the library's function. */
 int rename(const char *from, const char *to)
 {
 	int fd = open(from, O_RDONLY | O_CLOEXEC);
@@ -293,7 +293,7 @@ int rename(const char *from, const char *to)
 	return renameat(AT_FDCWD, from, AT_FDCWD, to);
 }
 
-/* So that no other's cleanup takes away what is whole and has no name yet. */
+/* Otherwise the cleanup of another process could remove a complete file that has no name yet. */
 START_TEST(an_output_is_locked_until_it_has_its_name)
 {
 	struct output o;
@@ -308,7 +308,7 @@ START_TEST(an_output_is_locked_until_it_has_its_name)
 }
 END_TEST
 
-/* A process that writes beside DIR/x, and stands. */
+/* A process that writes beside DIR/x, and then waits. */
 static pid_t writer(const char *path)
 {
 	int ready[2];
@@ -335,8 +335,8 @@ static void write_there(const char *path)
 	ck_assert_ptr_null(output_close(&o, NULL));
 }
 
-/* What a killed process left beside an output goes with the next; what a living one has does not,
- * nor what has another name. */
+/* The next output removes what a killed process left beside it. It keeps the parts of a living
+ * process, and files with other names. */
 START_TEST(parts_of_the_dead_are_removed)
 {
 	struct utimbuf old = {.actime = 1000, .modtime = 1000};
@@ -393,7 +393,7 @@ START_TEST(folders_cost_no_descriptors)
 }
 END_TEST
 
-/* Nobody opens it once all have it, so that a watcher that is killed leaves none. */
+/* No process opens it after all have it. A watcher that is killed therefore leaves no file. */
 START_TEST(the_status_page_has_no_name_while_workers_train)
 {
 	char *words =
@@ -410,8 +410,8 @@ END_TEST
 
 /* ---- A busy machine --------------------------------------------------------- */
 
-/* Somebody else has half of the core: the run, the database and the table say so. (Other tests have
- * all of it when they want it.) */
+/* Another process uses half of the core: the run, the database and the table report it. (Other
+ * tests get all of the core when they need it.) */
 START_TEST(a_busy_machine_is_seen)
 {
 	shell(0,

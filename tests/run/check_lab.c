@@ -1,6 +1,6 @@
 /*
- * check_lab.c - real runs on several hosts, which are virtual: what a lab is, and that runs on it
- * are right, whichever strategy and placement; what goes wrong on one host is told; and nothing is
+ * check_lab.c - real runs on several virtual hosts: what a lab provides; that runs on it are right
+ * with every strategy and placement; that failures of one host are reported; and that nothing is
  * left behind.
  */
 #include "runtime/launch/lab.h"
@@ -21,7 +21,7 @@ enum { OUTPUT = 1 << 15, TIMEOUT_S = 120 };
 	"./mvbench run --workload=softmax --epochs=2 --batch=30 --lr=0.01 --data-dir=$FOLDER " \
 	"--db=$FOLDER/run.db "
 
-/* Queries are in files: words of a lab are between quotes already. */
+/* Queries are in files, because the words of a lab are between quotes already. */
 #define ASK "sqlite3 $FOLDER/run.db <$FOLDER/"
 
 static bool allowed;
@@ -30,9 +30,9 @@ static void set_up(void)
 {
 	small_data();
 	setenv("FOLDER", folder, 1);
-	/* what waits for a message is there when it comes, as times are looked at */
+	/* a waiting process must get a message as soon as it arrives, because times are compared */
 	setenv("OMPI_MCA_mpi_yield_when_idle", "0", 1);
-	setenv("ASAN_OPTIONS", "detect_leaks=0", 1); /* of what Open MPI leaves behind */
+	setenv("ASAN_OPTIONS", "detect_leaks=0", 1); /* Open MPI leaves memory behind */
 	char out[OUTPUT];
 	allowed = command_output("./mvbench lab run 1 -- true 2>&1", out, sizeof out) == EXIT_OK;
 	if (!allowed && getenv("MVBENCH_REQUIRE_LAB"))
@@ -43,12 +43,12 @@ static void set_up(void)
 
 static void tear_down(void)
 {
-	setenv("OMPI_MCA_mpi_yield_when_idle", "1", 1); /* as other suites have it */
+	setenv("OMPI_MCA_mpi_yield_when_idle", "1", 1); /* the setting of the other suites */
 	unsetenv("ASAN_OPTIONS");
 	folder_free();
 }
 
-/* In a lab, on its first host. Returns the exit status. */
+/* Runs a command in a lab, on its first host. Returns the exit status. */
 static int in_lab(const char *words, const char *command, char out[OUTPUT])
 {
 	char *all = sentence("./mvbench lab run %s -- sh -c '%s' 2>&1", words, command);
@@ -152,7 +152,7 @@ START_TEST(rates_are_read)
 		ck_assert_msg(says && strstr(says, "a rate from 100kbit"), "%s", wrong[i]);
 		free(says);
 	}
-	/* 1 ms of the rate, or two packets */
+	/* the burst is 1 ms of the rate, at least two packets */
 	char *slow = lab_shape("10mbit"), *fast = lab_shape("1gbit");
 	ck_assert_str_eq(slow, "root tbf rate 10000000bit burst 3028 limit 262144");
 	ck_assert_str_eq(fast, "root tbf rate 1000000000bit burst 125000 limit 6250000");
@@ -181,7 +181,7 @@ START_TEST(hosts_have_their_own)
 		      "b=$(./mvbench lab exec lab2 -- cut -d. -f1 /proc/uptime); "
 		      "a=$(cut -d. -f1 /proc/uptime); echo ahead by $(( (b - a + 50) / 100 ))",
 		      0, "ahead by 10\n");
-	/* the streams and the folder are those of who asked */
+	/* the streams and the folder are those of the caller */
 	expect_in_lab("2", "echo word | ./mvbench lab exec lab2 cat", 0, "word\n");
 	expect_in_lab("2", "[ \"$(./mvbench lab exec lab2 pwd)\" = \"$(pwd)\" ]", 0, "");
 	static const char *const verbs[] = {"exec lab3 true", "cut lab3", "off lab3",
@@ -196,14 +196,14 @@ START_TEST(hosts_have_their_own)
 }
 END_TEST
 
-/* Both ways at once, by our own messages over TCP; and what is cut is cut. */
+/* Both directions at once, by messages of mvbench over TCP. A wire that is cut carries nothing. */
 START_TEST(wires_hold_their_rate)
 {
 	char out[OUTPUT];
 	double there, both, back, limit = 1, slowest = 1e9;
 	if (!allowed)
 		return;
-	/* never faster; as slow only where others take the cores meanwhile */
+	/* never faster; slower only if other processes take the cores */
 	for (int i = 0; i < 10 && slowest > 1.2 * limit; i++) {
 		int status = in_lab("2 --rate=20mbit", "true", out);
 		ck_assert_msg(status == 0, "%s", out);
@@ -303,10 +303,10 @@ static const char *const runs[] = {
 	"--strategy=ssp --workers=2",
 	"--strategy=downpour --workers=2 --sync-every=2",
 	"--strategy=easgd --workers=2 --table-home=onesided",
-	"--strategy=asgd --workers=4 --servers=2 --epochs=6", /* their order is the machine's */
+	"--strategy=asgd --workers=4 --servers=2 --epochs=6", /* pushes come in any order */
 };
 
-/* As many hosts as fit, at most three; and the database says that it was done. */
+/* As many hosts as fit, at most three. The database must record the run as done. */
 START_TEST(every_strategy_runs)
 {
 	if (!allowed)
@@ -321,9 +321,9 @@ START_TEST(every_strategy_runs)
 }
 END_TEST
 
-/* A fast worker's pushes beside a slow one take what they take alone; of one-sided windows, whose
- * owner has to come by, twenty times as much. The fastest epochs of several runs, as others may
- * have the cores meanwhile. */
+/* Beside a slow worker, the pushes of a fast worker take as long as alone. With one-sided windows,
+ * which their owner has to serve, they take twenty times as long. The fastest epochs of several
+ * runs count, because other processes may take the cores. */
 START_TEST(asynchronous_is_asynchronous)
 {
 	if (!allowed)
@@ -352,7 +352,7 @@ static const char *const exact[] = {"allreduce --workers=2",
 				    "model_parallel --workers=2",
 				    "hybrid --hybrid.group=2 --workers=4"};
 
-/* Who meets in every exchange trains what it trains on one machine, bit for bit. */
+/* A strategy that waits in every exchange trains the same model as on one machine, bit for bit. */
 START_TEST(hosts_do_not_change_the_model)
 {
 	if (!allowed)
@@ -370,7 +370,7 @@ START_TEST(hosts_do_not_change_the_model)
 }
 END_TEST
 
-/* The order in which pushes came to servers on several hosts. */
+/* The recorded order in which pushes came to servers on several hosts. */
 START_TEST(a_record_is_replayed)
 {
 	if (!allowed)
@@ -384,8 +384,8 @@ START_TEST(a_record_is_replayed)
 }
 END_TEST
 
-/* Clocks of hosts differ by 1,000 seconds; timelines do not: no push is applied before it is made,
- * nor later than the run takes. */
+/* The clocks of the hosts differ by 1,000 seconds. In a timeline no push is applied before it is
+ * made, or later than the run lasts. */
 START_TEST(timelines_are_of_one_clock)
 {
 	if (!allowed)
@@ -402,7 +402,7 @@ START_TEST(timelines_are_of_one_clock)
 }
 END_TEST
 
-/* ---- What the database knows of it ---------------------------------------- */
+/* ---- What the database records ------------------------------------------- */
 
 START_TEST(the_database_knows_the_machines)
 {
@@ -417,7 +417,8 @@ START_TEST(the_database_knows_the_machines)
 		    "abs(CAST(network AS REAL) - network_bandwidth * 8e-6) < 1, "
 		    "mpi_settings LIKE '%osc=^ucx%', heartbeat >= started, oversubscribed = "
 		    "(cores < 3) FROM run");
-	/* in one of several runs, as others may have the cores when the wires are measured */
+	/* one of several runs, because other processes may take the cores while the wires are
+	 * measured */
 	char *command =
 		sentence("for i in $(seq 6); do rm -f $FOLDER/run.db*; %s--strategy=asgd "
 			 "--workers=4 >$FOLDER/said 2>&1 || { cat $FOLDER/said; exit 1; }; "
@@ -432,8 +433,8 @@ START_TEST(the_database_knows_the_machines)
 }
 END_TEST
 
-/* Runs of other machines, other places on them, or another network are not repeats; of another
- * file that names the same machines they are. */
+/* Runs on other machines, with another placement, or over another network are not repetitions. Runs
+ * with another file that names the same machines are. */
 START_TEST(networks_and_hosts_are_kept_apart)
 {
 	if (!allowed)
@@ -460,7 +461,7 @@ START_TEST(networks_and_hosts_are_kept_apart)
 }
 END_TEST
 
-/* A sweep over another file of the same machines has nothing to do; --placement makes cells of its
+/* A sweep with another file of the same machines has nothing to do. --placement makes cells of its
  * own. */
 START_TEST(a_cell_is_its_placement)
 {
@@ -501,7 +502,8 @@ START_TEST(job_files_cross_networks)
 }
 END_TEST
 
-/* Wires as they were set, in a platform that a simulation takes; and an allreduce over them. */
+/* The set rates of the wires are in a platform that a simulation reads; and an allreduce over
+ * them. */
 START_TEST(wires_are_calibrated)
 {
 	if (!allowed)
@@ -540,7 +542,7 @@ START_TEST(wires_are_calibrated)
 		ck_assert_msg(status == EXIT_OK, "%s: %s", words, out);
 		free(words);
 	}
-	/* 10 steps of 20 ms; with each an allreduce of 31,400 bytes, each way at once */
+	/* 10 steps of 20 ms, each with an allreduce of 31,400 bytes in both directions */
 	double seconds[] = {number_in("run.db", "SELECT min(seconds) FROM epoch WHERE epoch > 0"),
 			    number_in("run.db", "SELECT max(seconds) FROM epoch WHERE epoch > 0")};
 	ck_assert_msg(seconds[0] > 0.2 + 10 * 0.7 * 31400 / 6e6 && seconds[1] < 0.4, "%g to %g s",
@@ -555,8 +557,8 @@ START_TEST(wires_are_calibrated)
 }
 END_TEST
 
-/* The cells of a job file in a lab, against simulations of its wires; again, where others had the
- * cores meanwhile. */
+/* The cells of a job file in a lab, compared with simulations of its wires; repeated if other
+ * processes took the cores. */
 START_TEST(simulations_are_held_to_wires)
 {
 	if (!allowed)
@@ -605,7 +607,7 @@ START_TEST(other_builds_and_data_are_noticed)
 }
 END_TEST
 
-/* ---- What goes wrong ------------------------------------------------------ */
+/* ---- Failures ------------------------------------------------------------ */
 
 START_TEST(rank_0_may_be_elsewhere)
 {
@@ -621,7 +623,7 @@ START_TEST(rank_0_may_be_elsewhere)
 	ck_assert_msg(status == 0 && strstr(out, "lab2|done\n"), "status %d: %s", status, out);
 	ck_assert_msg(strstr(out, "epoch 2/2"), "no progress is told: %s", out);
 
-	/* and a user's mistake that only the workers find */
+	/* a user's mistake that only the workers find */
 	status = in_lab("3",
 			RUN "--strategy=allreduce --workers=2 --hostfile=$FOLDER/hosts --lr=1000 "
 			    "--epochs=5",
@@ -630,7 +632,7 @@ START_TEST(rank_0_may_be_elsewhere)
 }
 END_TEST
 
-/* Its folder of data is covered by an empty one on one host. */
+/* On one host an empty folder covers the data folder. */
 START_TEST(what_one_host_lacks_is_told)
 {
 	char out[OUTPUT];
@@ -660,7 +662,7 @@ static int disturb(const char *words, const char *then, char out[OUTPUT])
 	return status;
 }
 
-/* The ranks of a host, and neither its first process nor those that look after commands. */
+/* The ranks on a host, without its first process and the processes that watch commands. */
 #define RANKS "-f \"^[^ ]*mvbench run \""
 
 static const struct {
@@ -741,7 +743,7 @@ Suite *lab_suite(void)
 	return s;
 }
 
-/* What is timed: nothing else runs beside it (lanes.sh). */
+/* Suites that measure time: no other suite runs beside them (lanes.sh). */
 Suite *wires_suite(void)
 {
 	Suite *s = suite_create("wires");

@@ -1,7 +1,7 @@
 /*
- * check_layers.c - the floors of the house hold, and the check that says so (layers.sh) sees what
- * breaks them: a call, a library, an include, a declaration, state in a plug-in. And what documents
- * and comments name is there (readme.sh, comments.sh).
+ * check_layers.c - the layers of the code base hold, and their check (layers.sh) finds what breaks
+ * them: a call, a library, an include, a declaration, state in a plug-in. Names in documents and
+ * comments exist (readme.sh, comments.sh).
  */
 #include "tests/fixture.h"
 #include "tests/suites.h"
@@ -77,7 +77,7 @@ START_TEST(the_floors_hold_and_what_breaks_them_is_seen)
 }
 END_TEST
 
-/* readme.sh BUILD [SOURCES]: every name in a README is one that there is. */
+/* readme.sh BUILD [SOURCES]: every name in a README exists. */
 START_TEST(documents_name_what_there_is)
 {
 	const char *home = getenv("MVBENCH_HOME");
@@ -105,7 +105,7 @@ static const struct comment {
 	{"/* here/planted.c */ /* gone/here.c or planted.h */\n", "there is no file planted.h\n"},
 };
 
-/* comments.sh [SOURCES]: every file that a comment names is one that there is. */
+/* comments.sh [SOURCES]: every file that a comment names exists. */
 START_TEST(comments_name_files_that_there_are)
 {
 	const struct comment *k = &comments[_i];

@@ -1,8 +1,8 @@
 /*
- * check_library.c - libmvbench as other programs meet it: the seeds' programs on one, two and four
- * workers, every function and every mistake wherever tables live, processes that start one by one,
- * programs in C++ and with an MPI of their own, and what is installed. The programs are
- * those of tests/seeds and tests/lib; whoever hangs is stopped by timeout and has failed.
+ * check_library.c - libmvbench in other programs: the seeds' programs on one, two and four workers,
+ * every function and every mistake with every placement of tables, processes that start one by one,
+ * programs in C++ and with an MPI of their own, and what is installed. The programs are those of
+ * tests/seeds and tests/lib. timeout stops a program that hangs, and its test fails.
  */
 #include "tests/suites.h"
 #include "tests/fixture.h"
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Runs a shell command that has to end with this status; what it printed is then in `printed`. */
+/* Runs a shell command that has to end with this status; its output is then in `printed`. */
 static char printed[65536];
 static void run(int status, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static void run(int status, const char *fmt, ...)
@@ -36,7 +36,7 @@ static void expect(const char *words)
 	ck_assert_msg(strstr(printed, words), "expected \"%s\" in\n%s", words, printed);
 }
 
-/* A leak checker, if there is one, would report what Open MPI leaves behind. */
+/* A leak checker would report what Open MPI leaves behind. */
 #define MPIRUN \
 	"ASAN_OPTIONS=detect_leaks=0 timeout 100 mpirun --quiet --oversubscribe --bind-to none " \
 	"-n "
@@ -113,7 +113,7 @@ START_TEST(beside_an_mpi_of_the_program)
 }
 END_TEST
 
-/* Rank by rank in the background; the last status that is not 0 counts. */
+/* Starts the ranks one by one in the background; the last status that is not 0 counts. */
 #define ONE_BY_ONE \
 	"f=%s/meet; s=0; export ASAN_OPTIONS=detect_leaks=0; for r in %s; do timeout 60 " \
 	"tests/lib/file $f $r %d %s & p=\"$p $!\"; done; for i in $p; do wait $i || s=$?; done; " \
@@ -146,11 +146,11 @@ START_TEST(processes_that_miss_each_other_are_told)
 }
 END_TEST
 
-/* ---- Deaths ------------------------------------------------------------------------- */
+/* ---- Failed processes ---------------------------------------------------- */
 
 /* One of three processes is killed while all are at work. */
 static const struct {
-	bool launched; /* else they find each other through a file */
+	bool launched; /* otherwise they find each other through a file */
 	int servers, rank;
 } killed[] = {
 	{.launched = true, .servers = 0, .rank = 1},  {.launched = true, .servers = 1, .rank = 2},
@@ -235,7 +235,7 @@ START_TEST(a_process_that_is_stopped_is_named)
 }
 END_TEST
 
-/* A worker that others wait for; but not two that are busy. */
+/* A worker that others wait for is named; two workers that are busy are not. */
 START_TEST(a_process_that_comes_late_is_named)
 {
 	run(0,
@@ -264,7 +264,7 @@ START_TEST(only_the_interface_is_visible)
 }
 END_TEST
 
-/* As a user's program would be, but with the sanitizers of this build, if there are any. */
+/* As for a user's program, with the sanitizers of this build, if there are any. */
 #define COMPILE "${CC:-cc} $LDFLAGS -Wall -Wextra -Werror -O1 "
 
 START_TEST(a_program_in_cpp)
@@ -280,7 +280,7 @@ START_TEST(a_program_in_cpp)
 }
 END_TEST
 
-/* MAKEFLAGS would hand this make's own options on. */
+/* MAKEFLAGS would pass the options of this make. */
 #define INSTALL \
 	"unset MAKEFLAGS MFLAGS MAKELEVEL; make -s -C $MVBENCH_HOME B=\"$PWD\" install PREFIX=%s"
 
@@ -321,7 +321,7 @@ START_TEST(an_installation_for_a_package)
 }
 END_TEST
 
-/* The README of the library shows a whole program; it is this one, to the letter. */
+/* The README of the library shows a whole program: this one, character by character. */
 START_TEST(the_example_of_the_readme)
 {
 	run(0, MPIRUN "3 tests/lib/example");

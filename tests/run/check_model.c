@@ -1,6 +1,6 @@
 /*
- * check_model.c - tables and an epoch's dealing in every order of three workers (tests/model):
- * those scenarios that take a second or two hold, and each planted fault is found.
+ * check_model.c - tables and the assignment of mini-batches in every order of three workers
+ * (tests/model): the scenarios that take a second or two hold, and each planted fault is found.
  */
 #include "tests/fixture.h"
 #include "tests/suites.h"
@@ -18,7 +18,7 @@ START_TEST(every_order_holds)
 }
 END_TEST
 
-/* Files of tests/model/faults, where each is found, and what is said of it. */
+/* Files of tests/model/faults, the scenario that finds each, and its message. */
 static const struct {
 	const char *fault, *scenario, *says;
 } faults[] = {

@@ -1,6 +1,7 @@
 /*
- * check_onesided.c - tables in MPI windows: the same trainings as in shared memory, by each way in
- * which MPI may serve them. tests/tools/train trains; tests/tools/table looks from inside.
+ * check_onesided.c - tables in MPI windows: the same trainings as in shared memory, over each path
+ * by which MPI may serve them. tests/tools/train trains; tests/tools/table checks the tables from
+ * inside.
  */
 #include "results/gate/gate.h"
 #include "tests/suites.h"
@@ -15,8 +16,8 @@
 #define SHARED   " --table-home=shared"
 #define ONESIDED " --table-home=onesided"
 
-/* NULL: what MPI chooses. The last is what workers on two machines without a better network have:
- * only who is inside MPI serves the others. */
+/* NULL: MPI's choice. The last path is that of workers on two machines without a better network: a
+ * worker serves the others only while it is inside MPI. */
 static const struct {
 	const char *osc, *btl;
 } path[] = {{NULL, NULL}, {"sm", NULL}, {"pt2pt", "self,tcp"}};
@@ -32,7 +33,7 @@ static void take(int which)
 		setenv("OMPI_MCA_btl", path[which].btl, 1);
 }
 
-/* check_tables.c does so with what MPI chooses. */
+/* check_tables.c runs the same test with MPI's choice. */
 START_TEST(tables_hold_what_was_pushed)
 {
 	char text[2048];
@@ -45,7 +46,8 @@ START_TEST(tables_hold_what_was_pushed)
 }
 END_TEST
 
-/* Alone: the same arithmetic, but for W + d, which shared memory fuses with the scaling of d. */
+/* One worker does the same arithmetic, except for W + d, which shared memory fuses with the scaling
+ * of d. */
 START_TEST(one_worker_is_as_in_shared_memory)
 {
 	static const struct {
@@ -67,7 +69,8 @@ START_TEST(one_worker_is_as_in_shared_memory)
 }
 END_TEST
 
-/* n workers one-sidedly, by this path, and in shared memory, which not every path has. */
+/* Compares n one-sided workers on this path with shared memory, on MPI's path, because not every
+ * path has it. */
 static void expect_as_shared(int n, int which, size_t rows, const char *const *row,
 			     double tolerance)
 {
@@ -85,7 +88,7 @@ static void expect_as_shared(int n, int which, size_t rows, const char *const *r
 		compare_runs(&a[i], apart[i], &b[i], shared[i], tolerance);
 }
 
-/* Who waits for all gets the same model whichever way the pushes went. */
+/* Workers that wait for all get the same model on every path. */
 START_TEST(rounds_are_as_in_shared_memory)
 {
 	static const struct {
@@ -104,7 +107,7 @@ START_TEST(rounds_are_as_in_shared_memory)
 }
 END_TEST
 
-/* Exchanges at barriers only: then sums are all that is left of the order. */
+/* With exchanges at barriers only, the order of arrival changes nothing but the order of sums. */
 START_TEST(rare_pushes_are_as_in_shared_memory)
 {
 #define RARE "--deal=static --epochs=2 --sync-every=1000 "
@@ -118,7 +121,7 @@ START_TEST(rare_pushes_are_as_in_shared_memory)
 }
 END_TEST
 
-/* Nobody waits: every push arrives and is counted, and the model learns. */
+/* Without waiting, every push arrives and is counted, and the model learns. */
 START_TEST(asynchronous_pushes_arrive)
 {
 	static const struct {

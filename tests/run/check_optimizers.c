@@ -1,7 +1,7 @@
 /*
- * check_optimizers.c - what optimisers make of given gradients: PyTorch's numbers, step by step;
- * for those that it does not have, or not in float32, their formulas in double precision; and that
- * strategies which are equal are so with each of them.
+ * check_optimizers.c - the steps that optimisers make of given gradients. They equal PyTorch's
+ * numbers, or formulas in double precision where PyTorch has none or not in float32. Strategies
+ * that are equal are so with each optimiser.
  */
 #include "tests/trained.h"
 #include "tests/suites.h"
@@ -14,7 +14,7 @@
 
 enum { ROWS = 4, COLUMNS = 5, N = ROWS * COLUMNS + ROWS, STEPS = 100 };
 
-/* The same float as tests/reference/torch_optimizers.py makes: from -1 to 1. */
+/* The same float as in tests/reference/torch_optimizers.py: from -1 to 1. */
 static float made(size_t i, int t)
 {
 	return (float)((long)(i * 7919 + (size_t)t * 104729 + 12345) % 2001 - 1000) / 1000;
@@ -28,7 +28,7 @@ static const struct stepped {
 #include "tests/reference/torch_optimizers.inc"
 };
 
-/* A worker whose model is a matrix and a bias; settings are those of its configuration. */
+/* A worker whose model is a matrix and a bias; `given` sets its options. */
 struct bed {
 	struct fixture f;
 	struct config c;
@@ -58,7 +58,7 @@ static void bed_open(struct bed *b, const struct setting *given, size_t n)
 	vec_put(w->param, x);
 }
 
-/* Step t, with the gradient scale made(): whoever sums four workers' has a scale of 1/4. */
+/* Step t, with the gradient scale * made(). A sum over four workers uses the scale 1/4. */
 static void bed_step(struct bed *b, int t, float scale)
 {
 	struct worker *w = &b->f.w;
@@ -195,7 +195,7 @@ static void newton_schulz(double *x, int r, int c)
 	}
 }
 
-/* The matrix goes by the formula; the bias as adamw, 0.05 as fast. */
+/* The matrix follows the formula; the bias follows adamw with 0.05 of the rate. */
 START_TEST(muon_is_its_formula)
 {
 	const bool tall = _i;
@@ -243,7 +243,7 @@ START_TEST(muon_is_its_formula)
 }
 END_TEST
 
-/* ---- What begins anew ----------------------------------------------------- */
+/* ---- Starting again ------------------------------------------------------ */
 
 /* After --state=reset a step is a first step, whatever t is. */
 START_TEST(moments_begin_anew)
@@ -260,7 +260,7 @@ START_TEST(moments_begin_anew)
 	float *before = fixture_get(b.f.w.param);
 	bed_step(&b, 8, 1);
 	float *p = fixture_get(b.f.w.param);
-	for (size_t i = 0; i < N; i++) { /* of which adamw moves all by lr */
+	for (size_t i = 0; i < N; i++) { /* adamw moves every float by lr in it */
 		double g = made(i, 8);
 		ck_assert_double_eq_tol(p[i], before[i] - 0.05 * ((g > 0) - (g < 0)), 1e-5);
 	}
@@ -270,7 +270,7 @@ START_TEST(moments_begin_anew)
 }
 END_TEST
 
-/* In two halves, with nothing between them, it is the same step. */
+/* Two halves with nothing between them make the same step. */
 START_TEST(halves_make_a_step)
 {
 	struct setting given[] = {{"optimizer", optimizers[_i]->plugin.name},
@@ -305,8 +305,8 @@ END_TEST
 
 /* ---- Weight decay ---------------------------------------------------------- */
 
-/* With gradients of 0 nothing moves but by decay: of adamw, lion and muon weights only, of sgd and
- * nesterov all; and of all of them what --decay says. */
+/* With gradients of 0 only decay changes floats: for adamw, lion and muon the weights only, for sgd
+ * and nesterov all floats. --decay overrides that for every optimiser. */
 START_TEST(decay_spares_what_it_should)
 {
 	static const char *const said[] = {NULL, "all", "weights"};
@@ -337,7 +337,7 @@ START_TEST(decay_spares_what_it_should)
 }
 END_TEST
 
-/* ---- A strategy's own ------------------------------------------------------ */
+/* ---- Optimisers of a strategy -------------------------------------------- */
 
 struct second {
 	struct bed b;
@@ -373,8 +373,8 @@ static void second_close(struct second *t)
 	bed_close(&t->b);
 }
 
-/* SlowMo's and DiLoCo's outer steps, bit for bit as they were before they were plug-ins: these
- * lines are what periodic.c had. */
+/* SlowMo's and DiLoCo's outer steps equal, bit for bit, these lines, which periodic.c had before
+ * they were plug-ins. */
 START_TEST(outer_steps_are_what_they_were)
 {
 	const char *const how[] = {"sgd", "nesterov"};
@@ -403,7 +403,8 @@ START_TEST(outer_steps_are_what_they_were)
 }
 END_TEST
 
-/* With options of its own, by a count of its own, and nothing of the worker's is touched. */
+/* The outer adamw has its own options and step count, and changes nothing of the worker's
+ * optimiser. */
 START_TEST(outer_adamw_is_its_formula)
 {
 	const double b1 = 0.8, b2 = 0.95, lr = 0.05, eps = 1e-6;
@@ -433,7 +434,7 @@ START_TEST(outer_adamw_is_its_formula)
 }
 END_TEST
 
-/* ---- What has no meaning --------------------------------------------------- */
+/* ---- Refusals ------------------------------------------------------------ */
 
 static const struct refusal {
 	struct setting given[4];
@@ -487,14 +488,15 @@ END_TEST
 /* ---- Identities ------------------------------------------------------------ */
 
 #define MLP "--workload=mlp --mlp.hidden=32 --epochs=1 --weight-decay=0.01 --clip=0.7 "
-/* A root of next to nothing is the largest step that there is: so small differences stay small. */
+/* Without eps, gradients near 0 would give the largest steps. With it, small differences stay
+ * small. */
 #define ADAMW "--optimizer=adamw --adamw.eps=1e-3 --lr=0.003 "
 
 static const char *const kinds[] = {"--optimizer=nesterov --momentum=0.9 --lr=0.02 ", ADAMW,
 				    "--optimizer=lion --lr=0.0003 ", "--optimizer=muon --lr=0.01 "};
 
-/* Bit for bit, where it is the same arithmetic; else what it pushes is a difference of models. Of
- * sgd: check_strategies.c. */
+/* One worker gives the serial run bit for bit, with every optimiser but sgd, which check_train.c
+ * tests. */
 START_TEST(one_worker_is_serial)
 {
 	const struct strategy *s = strategies[_i];
@@ -510,7 +512,7 @@ START_TEST(one_worker_is_serial)
 }
 END_TEST
 
-/* What is clipped is the sum of all workers' gradients. */
+/* The sum of all workers' gradients is clipped. */
 START_TEST(allreduce_is_serial_with_the_whole_batch)
 {
 	expect_same(_i, words(MLP ADAMW "--strategy=allreduce --batch=%d", 48 / _i), 1,
@@ -518,8 +520,8 @@ START_TEST(allreduce_is_serial_with_the_whole_batch)
 }
 END_TEST
 
-/* And the length of a gradient that workers share is that of all its parts, each once: the bias of
- * the second layer is the first worker's alone. */
+/* The length of a gradient that workers share counts each part once. The bias of the second layer
+ * is the first worker's alone. */
 START_TEST(model_parallel_is_serial)
 {
 	expect_same(_i, words(MLP ADAMW "--strategy=model_parallel --batch=48"), 1,
@@ -529,7 +531,7 @@ START_TEST(model_parallel_is_serial)
 }
 END_TEST
 
-/* --periodic.velocity is one way to say --state=average. */
+/* --periodic.velocity is another way to set --state=average. */
 START_TEST(state_is_averaged)
 {
 	const char *same = "--batch=24 --strategy=periodic --sync-every=5 ";
@@ -551,7 +553,7 @@ START_TEST(state_is_averaged)
 }
 END_TEST
 
-/* Of those that push and pull, one worker's way is another's with an interval of its own. */
+/* With one worker, pushing and pulling at different intervals equals doing both together. */
 START_TEST(pushes_apart_are_pushes_together)
 {
 	const char *same = words(MLP ADAMW "--batch=48 --strategy=downpour --sync-every=4 ");
@@ -559,8 +561,9 @@ START_TEST(pushes_apart_are_pushes_together)
 }
 END_TEST
 
-/* After one local step of sgd the models have moved by its rate times the mean gradient, which
- * adamw and muon do not feel, and the others as a factor: so an outer step is one of allreduce. */
+/* After one local step of sgd the models have moved by its rate times the mean gradient. adamw and
+ * muon do not depend on this factor; the others scale with it. An outer step therefore equals one
+ * of allreduce. */
 START_TEST(outer_steps_every_step_are_allreduce)
 {
 	static const struct {
@@ -585,7 +588,7 @@ START_TEST(outer_steps_every_step_are_allreduce)
 }
 END_TEST
 
-/* Inside and outside may be one plug-in with other numbers. */
+/* The inner and the outer optimiser may be one plug-in with different numbers. */
 START_TEST(inner_and_outer_are_two)
 {
 	const char *same = MLP ADAMW "--batch=24 --strategy=periodic --sync-every=5 ";
@@ -602,7 +605,7 @@ START_TEST(inner_and_outer_are_two)
 }
 END_TEST
 
-/* Simulated workers compute what real ones do. */
+/* Simulated workers compute the same as real ones. */
 START_TEST(simulated_ones_are_real_ones)
 {
 	const char *how = words(MLP "%s--batch=24 --strategy=periodic --sync-every=4 --state=reset",

@@ -1,6 +1,6 @@
 /*
- * check_plots.c - figures: every one of the folder, from databases with nothing, little, and names
- * that try to break out of the picture.
+ * check_plots.c - figures: every figure of the folder, from databases that are empty, have little
+ * data, or have names that try to break out of the picture.
  */
 #include "plots/plot.h"
 #include "tests/suites.h"
@@ -24,7 +24,7 @@ static void set_up(void)
 	ck_assert_ptr_nonnull(mkdtemp(folder));
 	snprintf(database, sizeof(database), "%s/results.db", folder);
 	snprintf(said, sizeof(said), "%s/said", folder);
-	setenv("XDG_CONFIG_HOME", folder, 1); /* figures of whoever runs the tests are not meant */
+	setenv("XDG_CONFIG_HOME", folder, 1); /* not the figures of the user who runs the tests */
 }
 
 static void empty_folder(const char *path)
@@ -80,7 +80,7 @@ static void sql(sqlite3 *db, const char *text)
 	ck_assert_msg(!wrong, "%s: %s", text, wrong);
 }
 
-/* A finished run; in epoch e its accuracy is best + 0.01 e, or its loss 1/e when best < 0. asgd
+/* A finished run. In epoch e its accuracy is best + 0.01 e, or its loss is 1/e if best < 0. asgd
  * pushes 100 times an epoch. */
 static void add_run(sqlite3 *db, const char *workload, const char *strategy, int workers, int seed,
 		    double best, const char *label, int epochs)
@@ -177,9 +177,9 @@ static void fill_hostile(sqlite3 *db)
 		"UPDATE run SET oversubscribed = workers > 2");
 }
 
-/* ---- The command, with what it says in a file ---------------------------- */
+/* ---- The command, and what it prints ------------------------------------- */
 
-/* Runs `mvbench plot` on the words, up to NULL; what it says comes back, from the heap. */
+/* Runs `mvbench plot` on the words, up to NULL. Returns what it prints, from the heap. */
 static char *plot(int *status, const char *const *word)
 {
 	char *argv[16];
@@ -229,16 +229,16 @@ static void check_picture(const char *path)
 	free(all);
 }
 
-static const char *only = "--where="; /* of the runs, draws these */
+static const char *only = "--where="; /* draws only these runs */
 
-/* Draws the words into a fresh folder, looks at each picture, and returns how many there are. */
+/* Draws the words into a fresh folder, checks each picture, and returns their number. */
 static int draw(const char *name, const char *format)
 {
 	int status, n = 0;
 	char *out = sentence("%s/%s-%s", folder, name, format);
 	char *to = sentence("--out=%s", out), *as = sentence("--format=%s", format);
 	char *text = PLOT(&status, name, "--db=results.db", to, as, only);
-	/* asked for by name, a picture of nothing is no success */
+	/* if a figure was asked for by name, an empty picture is no success */
 	bool nothing = strstr(text, "there is nothing to draw") != NULL;
 	ck_assert_msg(status == (nothing ? EXIT_FAILED : EXIT_OK), "%s: exit %d: %s", name, status,
 		      text);
@@ -293,7 +293,7 @@ START_TEST(stems_are_pairs)
 	for (struct dirent *e; (e = readdir(d));) {
 		bool query = has_end(e->d_name, ".sql");
 		if ((!query && !has_end(e->d_name, ".gp")) || strcmp(e->d_name, "report.sql") == 0)
-			continue; /* the report draws with the others' */
+			continue; /* the report uses the other figures' .gp files */
 		char *other =
 			sentence("%s/%.*s.%s", plots, (int)(strrchr(e->d_name, '.') - e->d_name),
 				 e->d_name, query ? "gp" : "sql");
@@ -359,7 +359,7 @@ START_TEST(one_run_is_drawn)
 	sqlite3_close(db);
 	each_figure(draws_one);
 
-	/* Without a name: what has data, and nothing else. */
+	/* Without a name, only figures that have data are drawn. */
 	int status;
 	char *text = PLOT(&status, "--db=results.db", "--out=all", "--format=svg");
 	ck_assert_int_eq(status, EXIT_OK);
@@ -374,7 +374,7 @@ static void draws_something(const char *name)
 	ck_assert_int_ge(draw(name, "svg"), 1);
 }
 
-/* Simulations without gradients have times, and no losses. */
+/* Simulations without gradients have times but no losses. */
 START_TEST(times_alone_are_drawn)
 {
 	if (lacks_program("gnuplot"))
@@ -389,7 +389,7 @@ START_TEST(times_alone_are_drawn)
 	sqlite3_close(db);
 	each_figure(draws_something);
 
-	/* Of infinite losses there is nothing to draw. */
+	/* Infinite losses are not drawn. */
 	ck_assert_int_eq(sqlite3_open(database, &db), SQLITE_OK);
 	sql(db, "UPDATE epoch SET train_loss = 9e999");
 	sqlite3_close(db);
@@ -402,13 +402,13 @@ END_TEST
 
 static void draws_hostile(const char *name)
 {
-	/* mlp, and at least one other: each workload has its own; but one figure is for all of
-	 * them, and for some these runs have nothing: several intervals, a timeline, trials */
+	/* mlp and at least one other workload: each has a picture. One figure is for all workloads,
+	 * and some have no data here: several intervals, a timeline, trials */
 	bool single = strcmp(name, "simulated_real") == 0 ||
 		      strcmp(name, "accuracy_interval") == 0 || strcmp(name, "timeline") == 0 ||
 		      strcmp(name, "sensitivity") == 0 || strcmp(name, "best_of_k") == 0 ||
 		      strcmp(name, "history") == 0 || /* two commits */
-		      strcmp(name, "xy") == 0;        /* nobody asked for columns */
+		      strcmp(name, "xy") == 0;        /* no columns are given */
 	int least = single ? 1 : 2;
 	int drawn = draw(name, "svg");
 	ck_assert_msg(drawn >= least, "%s: %d pictures, at least %d are wanted", name, drawn,
@@ -457,7 +457,7 @@ START_TEST(names_are_shown_never_run)
 }
 END_TEST
 
-/* What a query gives, a row a line, after names.sql and style.sql have run for all runs. */
+/* The rows of a query, one a line, after names.sql and style.sql have run for all runs. */
 static char *rows_of(sqlite3 *db, const char *query)
 {
 	static const char *const made[] = {"results/ask/names.sql", "plots/style.sql"};
@@ -553,7 +553,7 @@ START_TEST(intervals_are_between_ranks)
 
 	if (lacks_program("gnuplot"))
 		return;
-	for (int i = 0; i < 2; i++) { /* pictures say what their bars are */
+	for (int i = 0; i < 2; i++) { /* pictures explain their bars */
 		const char *figure = i ? "seeds" : "accuracy_epoch",
 			   *workload = i ? "softmax" : "mlp";
 		ck_assert_int_eq(draw(figure, "svg"), 2);
@@ -569,7 +569,7 @@ START_TEST(intervals_are_between_ranks)
 }
 END_TEST
 
-/* Four trials of one configuration, one of them diverged: that is the untrained model. */
+/* Four trials of one configuration. One diverged: it counts as the untrained model. */
 START_TEST(budgets_are_worth_what_they_buy)
 {
 	sqlite3 *db = open_database();
@@ -591,12 +591,13 @@ START_TEST(budgets_are_worth_what_they_buy)
 		free(set);
 	}
 	sqlite3_close(db);
-	/* sorted .1 .2 .3 .4: their mean; (1 .1 + 3 .2 + 5 .3 + 7 .4) / 16; and so on */
+	/* sorted .1 .2 .3 .4: for k = 1 their mean; for k = 2 (1 .1 + 3 .2 + 5 .3 + 7 .4) / 16; and
+	 * so on */
 	expect_rows("best_of_k", "'%s|%d|%.6g|%d', title, k, value, is_loss",
 		    "a|1|25|0\na|2|31.25|0\na|3|34.375|0\na|4|36.1719|0\n");
 	expect_rows("sensitivity", "'%s|%g|%g|%d|%d', title, lr, value, lost, alone",
 		    "a|0.1|40|0|1\na|0.2|10|1|1\na|0.3|20|0|1\na|0.4|30|0|1\n");
-	/* what another study searched, in another workload, is its own */
+	/* trials of another study, of another workload, are separate */
 	ck_assert_int_eq(sqlite3_open(database, &db), SQLITE_OK);
 	add_run(db, "softmax", "serial", 1, 9, 0.5, "", 1);
 	sql(db, "UPDATE run SET config_hash = 'k' WHERE id = 5;"
@@ -611,8 +612,8 @@ START_TEST(budgets_are_worth_what_they_buy)
 }
 END_TEST
 
-/* From its last epoch on, a run that diverged is below all; it is in no picture, but moves medians.
- */
+/* From its last epoch on, a diverged run ranks below all others. No picture shows it, but it
+ * changes medians. */
 START_TEST(who_diverged_counts_in_figures)
 {
 	sqlite3 *db = open_database();
@@ -623,7 +624,7 @@ START_TEST(who_diverged_counts_in_figures)
 	sql(db, "UPDATE run SET status = 'diverged' WHERE id IN (4, 6);"
 		"DELETE FROM epoch WHERE run_id IN (4, 6) AND epoch = 3");
 	sqlite3_close(db);
-	/* asgd: half of its runs are the median */
+	/* asgd: the median is that of half of its runs */
 	expect_rows("accuracy_epoch", "'%s|%d|%g|%g|%g', title, epoch, median, low, high",
 		    "serial (n=3)|1|61|31|91\nserial (n=3)|2|42|31|72\nserial (n=3)|3|43|31|73\n"
 		    "asgd 2w (n=1)|1|61|61|61\n");
@@ -632,7 +633,7 @@ START_TEST(who_diverged_counts_in_figures)
 	expect_rows("loss_time", "'%s|%g|%g|%g', title, median, low, high",
 		    "serial (n=3)|0.5|0.5|0.5\nserial (n=3)|0.333333|0.333333|0.5\n"
 		    "serial (n=3)|0.25|0.25|0.5\nasgd 2w (n=1)|0.5|0.5|0.5\n");
-	/* of four and two runs; of times, of three */
+	/* of four runs and of two; of times, of three */
 	ck_assert_int_eq(sqlite3_open(database, &db), SQLITE_OK);
 	char *rows = rows_of(db, "SELECT runs || ' ' || text FROM interval_name");
 	ck_assert_str_eq(rows, "done min to max (75 %)\nended min to max (50 % or more)\n");
@@ -641,7 +642,7 @@ START_TEST(who_diverged_counts_in_figures)
 }
 END_TEST
 
-/* What missed its target, or diverged, counts as later than all others, and is there. */
+/* A run that missed its target or diverged is shown, and counts as later than all others. */
 START_TEST(misses_are_shown)
 {
 	sqlite3 *db = open_database();
@@ -688,7 +689,7 @@ START_TEST(a_front_is_what_nothing_beats)
 	add_run(db, "mlp", "asgd", 4, 1, 0.75, "", 2);     /* 2.2 s, 77 % */
 	add_run(db, "mlp", "easgd", 2, 3, 0.85, "", 2);    /* 4.6 s, 87 % */
 	add_run(db, "perceptron", "serial", 1, 1, -1, "", 2);
-	add_run(db, "perceptron", "asgd", 2, 1, -1, "", 3); /* lower, which is better, in less */
+	add_run(db, "perceptron", "asgd", 2, 1, -1, "", 3); /* a lower, thus better, loss in less time */
 	sqlite3_close(db);
 	expect_rows("pareto", "'%s|%g|%.3g|%d', title, seconds, median, front",
 		    "asgd 4w|2.2|77|1\nallreduce 2w|4.2|82|1\neasgd 2w|4.6|87|1\n"
@@ -714,7 +715,7 @@ START_TEST(efficiency_is_speed_up_by_worker)
 }
 END_TEST
 
-/* gnuplot drops what does not fit into a key without a word. */
+/* gnuplot silently drops entries that do not fit into a key. */
 START_TEST(what_is_left_out_is_said)
 {
 	static const char *const figure[] = {"accuracy_epoch", "accuracy_time", "loss_time",
@@ -761,7 +762,7 @@ START_TEST(shares_are_of_all_pushes)
 		"SELECT format('%%s|%%g|%%g|%%g|%%d', title, staleness, share, mean, most) "
 		"FROM (%s) WHERE share > 0 UNION ALL SELECT count(*) FROM (%s)",
 		query, query);
-	/* two runs of one configuration: the second's pushes are late, in a bin that is 8 wide */
+	/* two runs of one configuration: the second has late pushes, in a bin that is 8 wide */
 	add_run(db, "mlp", "asgd", 4, 1, 0.5, "", 1);
 	add_run(db, "mlp", "asgd", 4, 2, 0.5, "", 1);
 	sql(db, "UPDATE epoch SET staleness_mean = 140, staleness_max = 143, pushes = 300 "
@@ -783,7 +784,7 @@ START_TEST(shares_are_of_all_pushes)
 }
 END_TEST
 
-/* The bins are computed twice, in C and in the figure's query. */
+/* C code and the figure's query both compute the bins. */
 START_TEST(bins_are_those_that_are_recorded)
 {
 	sqlite3 *db = open_database();
@@ -855,7 +856,7 @@ START_TEST(late_pushes_are_drawn)
 	ck_assert_ptr_nonnull(strstr(text, lateness[_i].tic));
 	free(text);
 
-	/* a file of an older version knows the means, and has no histogram */
+	/* a file of an older version has the means, but no histogram */
 	sql(db, "DELETE FROM staleness; UPDATE epoch SET pushes = NULL");
 	sqlite3_close(db);
 	text = drawn("staleness");
@@ -867,8 +868,8 @@ START_TEST(late_pushes_are_drawn)
 }
 END_TEST
 
-/* Of one configuration all pushes meet the same, of the other each another: there is no point of it
- * to mark. */
+/* In one configuration all pushes have the same staleness; in the other every push has another.
+ * There is no point to mark. */
 START_TEST(thin_histograms_are_drawn_in_silence)
 {
 	if (lacks_program("gnuplot"))
@@ -884,8 +885,8 @@ START_TEST(thin_histograms_are_drawn_in_silence)
 }
 END_TEST
 
-/* Where tables live is told where strategies with tables differ in it, not because others have
- * none. */
+/* Names give the placement of tables if strategies with tables differ in it, not because other
+ * strategies have no tables. */
 START_TEST(placements_are_named_where_they_differ)
 {
 	sqlite3 *db = open_database();
@@ -906,7 +907,7 @@ START_TEST(placements_are_named_where_they_differ)
 }
 END_TEST
 
-/* ... and what the program chose for each strategy is nobody's choice. */
+/* Names omit what the program chose for each strategy. */
 START_TEST(what_strategies_bring_along_is_not_said)
 {
 	sqlite3 *db = open_database();
@@ -960,8 +961,8 @@ START_TEST(a_configuration_has_one_look)
 		free(query);
 	}
 	free(want);
-	/* strategies differ in colour and marker, first of all; lines of several workers have the
-	 * look of one of their configurations */
+	/* strategies differ in colour and marker first; lines of several workers look like one of
+	 * their configurations */
 	expect_rows("speedup", "'%d %d', max(look) - min(look), count(DISTINCT look)", "23 24\n");
 	ck_assert_int_eq(sqlite3_open(database, &db), SQLITE_OK);
 	char *rows =
@@ -974,7 +975,8 @@ START_TEST(a_configuration_has_one_look)
 }
 END_TEST
 
-/* What there is of this in the text, of those that differ, up to so many characters. */
+/* Counts the different texts of up to `length` characters that follow the 13 characters of
+ * `what`. */
 static int different(const char *text, const char *what, size_t length)
 {
 	int n = 0;
@@ -1014,7 +1016,7 @@ START_TEST(twelve_strategies_are_told_apart)
 }
 END_TEST
 
-/* What figure xy draws of two columns: a row a line. */
+/* The points that figure xy draws of two columns, one row a line. */
 static char *points_of(const struct axes *a, const char *columns)
 {
 	struct store *s = NULL;
@@ -1044,12 +1046,13 @@ static const struct {
 	struct axes axes;
 	const char *columns, *want;
 } pairs[] = {
-	/* a line a configuration, but for x; medians over seeds; of runs that diverged the worst */
+	/* a line for each configuration, without x; medians over seeds; a diverged run counts as
+	 * the worst */
 	{{"workers", "test_accuracy", "", "auto"},
 	 "'%s|%g|%g|%g|%g', title, at, median, low, high",
 	 "serial (n=1)|1|52|52|52\n"
 	 "asgd (n=4..5)|2|57|42|72\nasgd (n=4..5)|4|62|42|67\n"},
-	/* of a speed-up nobody is the slower for the other's seeds; options have their names */
+	/* the speed-up of a run depends on no other run's seeds; options have their names */
 	{{"asgd.damp", "speedup", "strategy", "none"},
 	 "'%s|%g|%.4g|%s', title, at, median, x_label",
 	 "asgd (n=8)|0.3|2.44|asgd.damp\n"},
@@ -1058,7 +1061,7 @@ static const struct {
 	 "workers=1 (n=1)|2|serial|4.1|epoch_seconds [s]\n"
 	 "workers=2 (n=4)|1|asgd|2.25|epoch_seconds [s]\n"
 	 "workers=4 (n=4)|1|asgd|1.25|epoch_seconds [s]\n"},
-	/* where x is measured, a point a configuration */
+	/* if x is measured, each configuration is a point */
 	{{"epoch_seconds", "test_loss", "strategy", "auto"},
 	 "'%s|%.3g|%.3g|%d', title, at, median, lined",
 	 "serial (n=1)|4.1|0.333|0\nasgd (n=4..5)|1.3|0.333|0\nasgd (n=4..5)|2.25|0.333|0\n"},
@@ -1156,7 +1159,7 @@ START_TEST(names_tell_configurations_apart)
 }
 END_TEST
 
-/* An option of mvbench's own that is 0 is off, whatever its place. */
+/* An option of mvbench itself that is 0 is off, at any position. */
 START_TEST(names_do_not_say_what_is_off)
 {
 	sqlite3 *db = open_database();
@@ -1172,8 +1175,8 @@ START_TEST(names_do_not_say_what_is_off)
 }
 END_TEST
 
-/* Beside simulated runs, real ones: neither shows what the other kind has no word for, nor what is
- * off, and a label stands before what is long. */
+/* Beside simulated runs, real runs: neither names an option that only the other kind has, or one
+ * that is off. The label comes before long settings. */
 START_TEST(names_are_of_what_differs)
 {
 	sqlite3 *db = open_database();
@@ -1191,7 +1194,7 @@ START_TEST(names_are_of_what_differs)
 }
 END_TEST
 
-/* By the short name of a configuration, or by the settings that names.sql adds. */
+/* Names differ by the short name of a configuration, or by the settings that names.sql adds. */
 START_TEST(names_tell_every_option_apart)
 {
 	sqlite3_close(open_database());
@@ -1225,8 +1228,8 @@ START_TEST(names_tell_every_option_apart)
 }
 END_TEST
 
-/* In a table as in a figure: one of these that has no place in its cell yet is called as the
- * others. */
+/* Tables and figures use the same names, also for a run that has not begun and does not know its
+ * placement yet. */
 START_TEST(tables_and_figures_agree_on_names)
 {
 	sqlite3 *db = open_database();
@@ -1268,8 +1271,8 @@ START_TEST(tables_and_figures_agree_on_names)
 }
 END_TEST
 
-/* Five commits, three runs of each; from the third on epochs take twice as long, whatever the
- * label, and another configuration is as it was. */
+/* Five commits with three runs each. From the third on, epochs take twice as long, whatever the
+ * label. Another configuration does not change. */
 START_TEST(steps_between_commits_are_drawn)
 {
 	if (lacks_program("gnuplot"))
@@ -1295,7 +1298,7 @@ START_TEST(steps_between_commits_are_drawn)
 		  strstr(svg, ">epoch_seconds [s]<"));
 	ck_assert(strstr(svg, ">asgd 2w<") && strstr(svg, ">serial<"));
 	free(svg);
-	/* of what does not step, no arrow */
+	/* no arrow if nothing steps */
 	free(PLOT(&status, "history", "--db=results.db", "--y=test_accuracy", "--out=h.svg"));
 	ck_assert_int_eq(status, EXIT_OK);
 	svg = contents(path, &n);
@@ -1358,7 +1361,7 @@ START_TEST(a_dropped_in_pair_is_a_figure)
 	free(text);
 	ck_assert_int_eq(draw("loss", "png"), 1);
 
-	/* A figure with a mistake says which, and where. */
+	/* A figure with a mistake: the message names the figure and the line. */
 	f = fopen(gp, "a");
 	fputs("plot nonsense(\n", f);
 	fclose(f);
@@ -1395,7 +1398,7 @@ static const char own_query[] = "-- Final loss.\n-- Needs runs.\n"
 static const char own_gp[] = "eval layout_curves\nplot for [i = 1:blocks] data index i - 1"
 			     " using 1:2 with points title name[i]\n";
 
-/* Beside those that come along, without a change to their folder. */
+/* Users' figures work beside the ones of the program, without a change to that folder. */
 static void add_path(void *text, const struct word *w)
 {
 	size_t n = strlen(text);
@@ -1413,7 +1416,7 @@ START_TEST(users_have_figures_of_their_own)
 	fill_one(db);
 	sqlite3_close(db);
 
-	/* where users keep what they configure; one takes the place of one that comes along */
+	/* in the user's configuration folder; one of these replaces a figure of the program */
 	char *parent = sentence("%s/mvbench", folder);
 	ck_assert_int_eq(mkdir(parent, 0700), 0);
 	ck_assert_int_eq(mkdir(path, 0700), 0);
@@ -1440,7 +1443,7 @@ START_TEST(users_have_figures_of_their_own)
 	free(text);
 	free(picture);
 
-	/* or where they say */
+	/* or in a folder that an option names */
 	char *other = sentence("%s/other", folder);
 	ck_assert_int_eq(mkdir(other, 0700), 0);
 	put_figure("other", "other_loss", own_query, own_gp);
@@ -1513,7 +1516,7 @@ START_TEST(a_file_is_named)
 	free(text);
 	free(path);
 
-	/* Another workload: now a file for each. */
+	/* Another workload: now one file for each. */
 	add_run(db, "soft max", "serial", 1, 1, 0.7, "", 2);
 	sqlite3_close(db);
 	text = PLOT(&status, "time_epoch", "--db=results.db", "--out=my.svg");

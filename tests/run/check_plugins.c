@@ -1,7 +1,7 @@
 /*
- * check_plugins.c - plug-ins in files of the user's: the examples of strategies/PLUGINS.md, taken
- * from the page, compiled and run; each function of the contract is there; what is recorded,
- * cached, compared and refused.
+ * check_plugins.c - plug-ins in files of the user: the examples of strategies/PLUGINS.md are taken
+ * from the page, compiled and run. Each function of the contract exists; what is recorded, cached,
+ * compared and refused.
  */
 #include "tests/fixture.h"
 #include "tests/suites.h"
@@ -14,7 +14,7 @@ enum { OUTPUT = 16384 };
 
 static char out[OUTPUT];
 
-/* Runs it in the folder, with mvbench in the path; what it says is in out. */
+/* Runs a command in the folder, with mvbench in the path; its output is in out. */
 static int shell(const char *command)
 {
 	char *all = sentence("exec 2>&1; b=$PWD; export PATH=\"$b:$PATH\" MVBENCH_DATA=%s "
@@ -31,14 +31,14 @@ static void must_do(const char *command)
 	ck_assert_msg(status == 0, "%s: status %d: %s", command, status, out);
 }
 
-/* The user's mistake: status 2, and these words. */
+/* The command is refused: status 2, and a message with these words. */
 static void refused(const char *command, const char *says)
 {
 	int status = shell(command);
 	ck_assert_msg(status == 2 && strstr(out, says), "%s: status %d: %s", command, status, out);
 }
 
-/* What the database in the folder answers. */
+/* The query on the folder's database gives this. */
 static void answers(const char *sql, const char *want)
 {
 	char *command = sentence("sqlite3 mvbench.db \"%s\"", sql);
@@ -64,7 +64,7 @@ static char *page_text(void)
 	return text;
 }
 
-/* Its next block of this kind: heap; NULL: there are no more. */
+/* The next block of this kind, from the heap; NULL: no more. */
 static char *next_block(const char **at, const char *kind)
 {
 	char *start AUTOFREE = sentence("\n```%s\n", kind);
@@ -78,7 +78,7 @@ static char *next_block(const char **at, const char *kind)
 	return must(strndup(begin, (size_t)(end + 1 - begin)));
 }
 
-/* The examples, as files that are named as their first comments say. */
+/* Writes the examples to files with the names that their first comments give. */
 static void put_examples(void)
 {
 	char *page = page_text(), *block;
@@ -113,7 +113,7 @@ START_TEST(the_pages_commands_do_what_it_says)
 	}
 	ck_assert_int_ge(n, 5);
 	free(page);
-	/* one worker is serial; the simulated run has the real one's losses */
+	/* one worker gives the serial run; the simulated run has the losses of the real one */
 	answers("SELECT count(*), count(DISTINCT test_loss) FROM epoch JOIN run ON id = run_id "
 		"WHERE workload = 'softmax' AND workers = 1 AND epoch = 3",
 		"2|1");
@@ -124,7 +124,7 @@ START_TEST(the_pages_commands_do_what_it_says)
 	answers("SELECT count(*) FROM run WHERE status <> 'done'", "0");
 	answers("SELECT count(*) FROM run WHERE workload = 'spirals' AND optimizer = 'damped'",
 		"4");
-	/* what an epoch of the sweep sends is the formula: X is 1, and then 2, of 50 steps */
+	/* an epoch of the sweep sends the bytes of the formula: X is 1, then 2, of 50 steps */
 	answers("SELECT max(abs(bytes_sent - 2 * 4.0 * params * steps)) < 1 FROM (SELECT params, "
 		"bytes_sent, iif(epoch = 1, 50, 25) AS steps FROM epoch JOIN run ON id = run_id "
 		"WHERE label = '' AND strategy = 'doubling' AND epochs = 2 AND epoch > 0)",
@@ -143,7 +143,8 @@ END_TEST
 
 /* ---- The contract -------------------------------------------------------- */
 
-/* Its functions: names before a parenthesis, in lines that begin a declaration. */
+/* Writes the functions of a header: names before a parenthesis, in lines that begin a
+ * declaration. */
 static void put_functions(FILE *f, const char *header)
 {
 	char *path AUTOFREE = sentence("%s/%s", getenv("MVBENCH_HOME"), header);
@@ -225,7 +226,7 @@ START_TEST(another_version_is_refused)
 }
 END_TEST
 
-/* ---- Files that are none ------------------------------------------------- */
+/* ---- Files that are not plug-ins ----------------------------------------- */
 
 static const struct mistake {
 	const char *file, *text; /* NULL: as it is */
@@ -300,7 +301,7 @@ START_TEST(another_source_is_another_configuration)
 	answers("SELECT count(DISTINCT config_hash) FROM run", "2");
 	answers("SELECT count(DISTINCT config_hash) FROM run WHERE id < 3", "1");
 	answers("SELECT count(DISTINCT config_key) FROM run_summary", "2");
-	/* older ones can be asked for, though the file is another now, or gone */
+	/* older sources can be selected, even if the file has changed or is gone */
 	must_do("rm doubling.c; s=$(sqlite3 mvbench.db \"SELECT value FROM run_option WHERE run_id "
 		"= 1 AND part = 'strategy' AND name = 'source'\"); mvbench show 1 | grep -q "
 		"\"strategy='doubling#$s'\" && mvbench show 1 | grep -q \"^doubling.source *$s\" "
@@ -314,7 +315,7 @@ static void count_compiled(const char *want)
 	ck_assert_str_eq(strtok(out, "\n"), want);
 }
 
-/* A compiler that leaves a line in compiled. */
+/* A compiler that appends a line to the file compiled. */
 static void put_compiler(void)
 {
 	folder_text("counting", "#!/bin/sh\necho one >>compiled\nexec cc \"$@\"\n");
@@ -326,14 +327,14 @@ START_TEST(it_is_compiled_once)
 	if (lacks_something())
 		return;
 	put_compiler();
-	/* several at once, each with two ranks that ask for it too */
+	/* several runs at once, each with two ranks that load it too */
 	must_do("export CC=./counting; for i in 1 2 3; do " RUN
 		"--workers=2 --db=$i.db & p=\"$p $!\"; done; "
 		"for i in $p; do wait $i || exit; done");
 	must_do("wc -l <compiled");
 	ck_assert_str_eq(strtok(out, "\n"), "2");
 	count_compiled("2");
-	/* what it includes from its folder is a part of it */
+	/* a file that it includes from its folder is a part of it */
 	must_do("export CC=./counting; sed -i 's/#include \"mvbench.h\"/&\\n#include "
 		"\"own.h\"/' doubling.c; echo >own.h; " RUN "&& echo >>own.h; " RUN);
 	must_do("wc -l <compiled");
@@ -370,7 +371,7 @@ START_TEST(an_object_will_do)
 }
 END_TEST
 
-/* What `make install` puts below share/mvbench is all that they include. */
+/* Plug-ins include only files that `make install` puts below share/mvbench. */
 START_TEST(an_installed_one_finds_its_headers)
 {
 	if (lacks_something())
@@ -388,7 +389,7 @@ START_TEST(an_installed_one_finds_its_headers)
 }
 END_TEST
 
-/* Its workers are told what is recorded, and what to load. */
+/* The workers of the replay get the recorded options and the plug-in to load. */
 START_TEST(it_is_replayed)
 {
 	if (lacks_something())
@@ -427,7 +428,7 @@ START_TEST(job_files_find_what_lies_beside_them)
 		"strategy, workers, id)",
 		"doubling2 doubling2 serial1");
 	must_do("mvbench sweep jobs/a.ini --dry-run | grep -c done");
-	/* a sweep is what its plug-ins are */
+	/* a change of its plug-ins makes the cells of a sweep new */
 	must_do("echo >>jobs/doubling.c; mvbench sweep jobs/a.ini");
 	answers("SELECT count(*) FROM run", "5");
 }

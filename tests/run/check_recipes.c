@@ -1,7 +1,6 @@
 /*
- * check_recipes.c - simulations that come with what they must show: Multiverso's published table,
- * and the shapes of workloads/sweeps/shapeN_*.ini; and what these need of a simulation of time
- * alone.
+ * check_recipes.c - simulations with known results: Multiverso's published table, and the shapes of
+ * workloads/sweeps/shapeN_*.ini; and what these need of simulations of time alone.
  */
 #include "results/gate/gate.h"
 #include "tests/suites.h"
@@ -18,7 +17,7 @@ static void expect_command(int want, const char *command, const char *says)
 		      "%s: status %d, wanted %d and \"%s\":\n%s", command, status, want, says, out);
 }
 
-/* Fitted to the rows of one worker, those of four are predicted within 7 %. */
+/* The simulation is fitted to the rows of one worker and predicts those of four within 7 %. */
 START_TEST(published_times_are_predicted)
 {
 	char *sweep = sentence(
@@ -40,8 +39,7 @@ START_TEST(published_times_are_predicted)
 	expect_row("SELECT epoch_seconds BETWEEN 0.93 * 27.46 AND 1.07 * 27.46 FROM run_summary"
 		   " WHERE id = 4",
 		   "1\r\n");
-	/* What `make reproduce` says of them is that all are near; and not so, where one is
-	 * missing. */
+	/* The query of `make reproduce` finds all times near; if a run is missing, it does not. */
 	char *sql = installed_path("tests/scripts/reproduce.sql");
 	char *check = sentence("sqlite3 -batch -bail %s/run.db < %s | tail -n 1", folder, sql);
 	char *fewer =
@@ -55,7 +53,7 @@ START_TEST(published_times_are_predicted)
 }
 END_TEST
 
-/* The name of the set will do only where no image is read. */
+/* The name of the data set is enough only if no image is read. */
 START_TEST(cifar10_by_its_name)
 {
 	char out[4096];
@@ -71,7 +69,8 @@ START_TEST(cifar10_by_its_name)
 }
 END_TEST
 
-/* Of a step whose time was given, split layers take their share: half each, and the messages. */
+/* The given time of a step is shared by split layers: half for each of two workers, and the
+ * messages. */
 START_TEST(split_layers_share_the_time_that_was_given)
 {
 	static const char *const how[] = {"--strategy=serial",
@@ -93,7 +92,7 @@ START_TEST(split_layers_share_the_time_that_was_given)
 }
 END_TEST
 
-/* A shape is shown where its runs show it, and not where some are missing. */
+/* A shape is shown if its runs show it, and not if some runs are missing. */
 START_TEST(a_shape_is_checked)
 {
 	char *script = installed_path("tests/scripts/shapes.sh"),

@@ -1,6 +1,7 @@
 /*
- * check_replay.c - a recorded run whose order of arrival the simulator repeats comes to the same
- * model, bit for bit; what cannot be repeated is refused, and a changed record is found out.
+ * check_replay.c - replays: the simulator repeats the recorded order of arrival of a run and
+ * reaches the same model, bit for bit. What cannot be repeated is refused, and a changed recording
+ * is detected.
  */
 #include "results/gate/gate.h"
 #include "tests/suites.h"
@@ -16,7 +17,7 @@ enum { OUTPUT = 8192 };
 #define SMALL "--workload=mlp --mlp.hidden=16 --epochs=2 --batch=48 "
 #define SIM   "--platform=sim "
 
-/* Changes the folder's database behind mvbench's back. */
+/* Changes the folder's database behind mvbench. */
 static void alter(const char *sql)
 {
 	char *path = sentence("%s/run.db", folder), *wrong = NULL;
@@ -35,7 +36,7 @@ static void record(const char *how)
 	record_run(words("--record --device=cpu %s", how));
 }
 
-/* The status must be this, and something with these words be said. */
+/* The status must be this, and the output must have these words. */
 static void replay(const char *how, int status, const char *says)
 {
 	char out[OUTPUT];
@@ -46,10 +47,9 @@ static void replay(const char *how, int status, const char *says)
 
 #define EQUALS "the model equals run 1's, bit for bit"
 
-/* Run 2 is run 1: the same model, losses, staleness and, as it recorded too, order, but for who
- * found that a round was over. Losses are sums over the workers, in whatever order those were
- * added.
- */
+/* Run 2 equals run 1: the same model, losses and staleness, and, if it recorded too, the same
+ * order, except which worker found that a round was over. Losses are sums over the workers, in any
+ * order. */
 static void expect_equal_runs(void)
 {
 	expect_row("SELECT a.model_hash IS b.model_hash, length(a.model_hash), b.status "
@@ -106,7 +106,7 @@ static const char *const runs[] = {
 	SMALL "--strategy=bsp --deal=dynamic --bsp.backup=1 --workers=3 --batch=8 --straggle=1",
 };
 
-/* However long anything takes. */
+/* Any times give the same model. */
 START_TEST(a_replay_comes_to_the_same_model)
 {
 	record(runs[_i]);
@@ -129,7 +129,7 @@ START_TEST(so_it_does_with_every_updater)
 }
 END_TEST
 
-/* The record of a simulated run is one like any other. */
+/* The recording of a simulated run can be replayed too. */
 START_TEST(a_simulated_run_is_replayed)
 {
 	record(SIM SMALL "--strategy=asgd --workers=3 --straggle=1 --sim.step-time=1ms "
@@ -140,7 +140,7 @@ START_TEST(a_simulated_run_is_replayed)
 }
 END_TEST
 
-/* A run that diverges does so again, and its replay ends as it did. */
+/* A run that diverges does so again, and its replay has the same status. */
 START_TEST(a_diverged_run_is_replayed)
 {
 	char out[OUTPUT];
@@ -155,7 +155,7 @@ START_TEST(a_diverged_run_is_replayed)
 }
 END_TEST
 
-/* Two neighbours change places: that is another run's order, and another model. */
+/* Two neighbours are exchanged: another order gives another model. */
 #define FIND \
 	"CREATE TABLE swapped AS SELECT min(a.seq) AS seq FROM arrival AS a JOIN arrival AS b " \
 	"ON b.seq = a.seq + 1 WHERE a.seq > 10 AND a.kind = 'sync' AND b.kind = 'sync' " \
@@ -178,7 +178,8 @@ START_TEST(another_order_gives_another_model)
 }
 END_TEST
 
-/* Worker 1 takes its mini-batches when worker 0 has taken all of its, whose pushes wait for its. */
+/* Worker 1 takes its mini-batches after worker 0 has taken all of its own, but worker 0's pushes
+ * wait for worker 1's. */
 START_TEST(a_circle_is_told)
 {
 	static const char *const servers[] = {"", "--servers=1"};
@@ -194,7 +195,7 @@ END_TEST
 
 /* ---- Options ------------------------------------------------------------- */
 
-/* What decides the result comes from the run; it may be said again. */
+/* Options that decide the result come from the run; they may be repeated. */
 START_TEST(a_replay_has_the_options_of_its_run)
 {
 	record(SMALL "--strategy=asgd --asgd.updater=dcasgd --asgd.lambda=0.3 --workers=2 "
@@ -271,7 +272,7 @@ START_TEST(what_has_no_record_is_refused)
 }
 END_TEST
 
-/* A cell of a job file has options of its own. */
+/* In a job file a cell has options of its own. */
 START_TEST(a_sweep_replays_nothing)
 {
 	char *path = sentence("%s/job.ini", folder), out[OUTPUT];
@@ -287,7 +288,7 @@ START_TEST(a_sweep_replays_nothing)
 }
 END_TEST
 
-/* ---- Records that were changed ------------------------------------------- */
+/* ---- Changed recordings -------------------------------------------------- */
 
 #define LAST    "(SELECT max(seq) FROM arrival WHERE kind = 'sync')"
 #define CHANGED "was it changed since it was made?"
@@ -298,7 +299,7 @@ static const struct {
 	{"asgd", "DELETE FROM arrival WHERE seq > 50", "ends after 51 operations"},
 	{"asgd --deal=dynamic",
 	 "UPDATE arrival SET worker = 1 - worker WHERE table_id = 1 AND seq = 20",
-	 "does not fit"}, /* another would be dealt its rows */
+	 "does not fit"}, /* another worker would get its rows */
 	{"asgd --deal=static", "UPDATE arrival SET worker = 1 - worker WHERE seq = " LAST,
 	 "makes no more before the next barrier"},
 	{"asgd", "UPDATE arrival SET kind = 'pull' WHERE seq = 20", "is a \"pull\" of worker"},
@@ -316,7 +317,8 @@ static const struct {
 	 "INSERT INTO arrival SELECT run_id, table_id, shard, seq + 1, worker, kind FROM "
 	 "arrival WHERE seq = " LAST,
 	 "has 105 operations, and this run made 104"},
-	/* in the first round, one is to read what the other has not pushed to yet */
+	/* in the first round, one worker would read a table to which the other has not pushed
+	 * yet */
 	{"bsp",
 	 "UPDATE arrival SET kind = 'pull', worker = (SELECT worker FROM arrival "
 	 "WHERE seq = 2) WHERE seq = 3",
@@ -327,7 +329,7 @@ static const struct {
 	 "wait for each other"},
 };
 
-/* Each ends with a sentence, and by itself. */
+/* Each replay ends by itself, with a message. */
 START_TEST(a_changed_record_is_found_out)
 {
 	record(words(SMALL "--workers=2 --strategy=%s", changed[_i].words));

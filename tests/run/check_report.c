@@ -1,5 +1,5 @@
 /*
- * check_report.c - the report page: what it says and how it escapes it, that the commands in it
+ * check_report.c - the report page: its contents and how it escapes them, that the commands in it
  * give the same cells again, and how it behaves in a browser.
  */
 #include "results/db/db.h"
@@ -35,8 +35,7 @@ static void new_database(void)
 	free(path);
 }
 
-/* Runs `mvbench report` with these words; its status must be this one, and what it prints have
- * these words. */
+/* Runs `mvbench report` with these words. It must end with this status and print these words. */
 static void report(const char *words, int want, const char *says)
 {
 	char *command = sentence("./mvbench report --db=%s/run.db --out=%s/page.html %s 2>&1",
@@ -57,8 +56,8 @@ static void expect_in(const char *text, const char *words, bool want)
 #define EVIL     "<script>hacked=1</script><img src=x onerror=hacked=1>\"'&,"
 #define EVIL_SQL "<script>hacked=1</script><img src=x onerror=hacked=1>\"''&,\n\xff"
 
-/* Three configurations of three seeds, of which asgd has one run that failed and one that diverged;
- * accuracies, times and losses fall in different orders. Run 7 is another machine's. */
+/* Three configurations of three seeds. asgd has one run that failed and one that diverged.
+ * Accuracies, times and losses have different orders. Run 7 is of another machine. */
 static const char three[] =
 	"WITH cell(strategy, workers, accuracy, seconds, label) AS (VALUES ('serial', 1, 0.91, "
 	"0.4, ''), "
@@ -97,21 +96,21 @@ START_TEST(what_a_page_says)
 	expect_in(text, "<title>A &amp; &lt;B&gt;</title>", true);
 	expect_in(text, "1 of 9 runs failed: asgd 2w", true);
 	expect_in(text, "1 of 9 runs diverged", true);
-	/* one failed, one was fine, one diverged: so is the median of the two, and the worst of
-	 * them */
+	/* of asgd's runs one failed, one finished and one diverged: the median and the worst of the
+	 * latter two diverged */
 	expect_in(text, "data-v=\"-Infinity\">diverged <span class=\"range\">diverged–8", true);
 	expect_in(text, "softmax was measured on 2 machines (alpha, beta)", true);
 	expect_in(text, "1 of 3 configurations have fewer than three finished runs", true);
 	expect_in(text, "no &lt;b&gt;room&lt;/b&gt;", true);
 	expect_in(text, "Cpu &amp; Co &lt;1&gt;", true);
-	/* a median with its interval; a target that one of two missed; a speed-up */
+	/* a median with its interval; a target that one of two runs missed; a speed-up */
 	expect_in(text, ">91.20 <span class=\"range\">91.10–91.30</span>", true);
 	expect_in(text, "data-v=\"Infinity\">not reached", true);
 	expect_in(text,
 		  "<details id=\"c1\"><summary>serial <span>3 of 3 runs finished; 3 reached 86 %",
 		  true);
 	expect_in(text, "data-v=\"1\">1.00</td>", true);
-	/* what others typed is text, everywhere */
+	/* text that users typed is escaped everywhere */
 	expect_in(text, "<script>hacked", false);
 	expect_in(text, "<img", false);
 	expect_in(text,
@@ -119,7 +118,7 @@ START_TEST(what_a_page_says)
 		  "onerror=hacked=1&gt;&quot;&#39;\\&#39;&#39;&amp;,\n\xef\xbf\xbd&#39;",
 		  true);
 	expect_in(text, "\xff", false);
-	/* nothing is fetched: no address but the name spaces of SVG */
+	/* the page fetches nothing: its only addresses are the name spaces of SVG */
 	for (const char *at = text; (at = strstr(at, "http"));) {
 		bool known = strncmp(at, "http-equiv", 10) == 0 ||
 			     strncmp(at, "http://www.w3.org/", 18) == 0;
@@ -152,7 +151,7 @@ START_TEST(selections_and_refusals)
 	text = folder_read("page.html");
 	expect_in(text, "No run in this database matches", true);
 	free(text);
-	if (!lacks_program("gnuplot")) { /* a page without figures is there, and incomplete */
+	if (!lacks_program("gnuplot")) { /* a page without figures is written, and incomplete */
 		char *command = sentence("rm %s/page.html; PATH=%s ./mvbench report --db=%s/run.db "
 					 "--out=%s/page.html 2>&1",
 					 folder, folder, folder, folder);
@@ -172,8 +171,8 @@ START_TEST(selections_and_refusals)
 }
 END_TEST
 
-/* More runs of a configuration than are shown, and of a workload that has no accuracy. */
-/* A file has its old text until the new one is whole; what is no plain file stays what it is. */
+/* A file keeps its old text until the new one is complete. What is not a plain file stays what it
+ * is. */
 START_TEST(a_file_is_written_beside_and_a_link_through)
 {
 	char *to = sentence("%s/to.html", folder), *link = sentence("%s/page.html", folder);
@@ -210,6 +209,7 @@ START_TEST(a_file_is_written_beside_and_a_link_through)
 }
 END_TEST
 
+/* More runs of a configuration than are shown, and of a workload that has no accuracy. */
 START_TEST(what_is_left_out_is_said)
 {
 	new_database();
@@ -305,7 +305,7 @@ START_TEST(commands_give_the_same_cells)
 	for (int64_t id = 1; id <= 2 + (int64_t)COUNT(words); id++)
 		expect_same_cell(s, id);
 	store_close(s);
-	/* a strategy of another version is not known here, and the page is made all the same */
+	/* a strategy of another version is unknown here; the page is written nevertheless */
 	sql("UPDATE run SET strategy = 'gone' WHERE id = 2; UPDATE run SET config_hash = 'x' WHERE "
 	    "id = 1");
 	report("", EXIT_OK, "page.html");
@@ -356,7 +356,7 @@ START_TEST(in_a_browser)
 	report("", EXIT_OK, "page.html");
 	char *path = sentence("%s/page.html", folder), *profile = sentence("%s/profile", folder);
 	browser_open(&b, profile, path);
-	/* nothing that others typed runs, and the page is as wide as the window */
+	/* text that users typed does not run, and the page is as wide as the window */
 	browser_expect(&b, "typeof hacked", "undefined");
 	browser_expect(&b, "document.querySelectorAll('figure svg').length > 4", "true");
 	browser_expect(&b,
@@ -368,7 +368,7 @@ START_TEST(in_a_browser)
 		       "new Set([...document.querySelectorAll('[id]')].map(e => e.id)).size == "
 		       "document.querySelectorAll('[id]').length",
 		       "true");
-	/* a click sorts, by number; a second one turns it, a third undoes */
+	/* a click sorts by number, a second one reverses the order, a third one restores it */
 	browser_expect(&b, NAMES, "serial,allred,asgd 2");
 	browser_expect(&b, CLICK("epoch s"), "asgd 2,allred,serial");
 	browser_expect(&b, HEAD("epoch s") ".ariaSort", "ascending");
@@ -377,13 +377,13 @@ START_TEST(in_a_browser)
 	browser_expect(&b, CLICK("epoch s"), "serial,allred,asgd 2");
 	browser_expect(&b, HEAD("epoch s") ".ariaSort", "null");
 	browser_expect(&b, CLICK("configuration"), "allred,asgd 2,serial");
-	/* and so does the keyboard */
+	/* the keyboard does the same */
 	browser_expect(&b, "(" HEAD("accuracy %") ".firstChild.focus(), 1)", "1");
 	press_enter(&b);
 	browser_expect(&b, HEAD("accuracy %") ".ariaSort + " HEAD("configuration") ".ariaSort",
 		       "descendingnull");
 	browser_expect(&b, NAMES, "serial,allred,asgd 2");
-	/* a link opens what it leads to; paper shows everything */
+	/* a link opens its target; paper shows everything */
 	browser_expect(&b, "(location.hash = '#c2', 1)", "1");
 	browser_expect(&b, "new Promise(r => setTimeout(r, 50)) && 1", "1");
 	browser_call(&b, "Page.printToPDF", "{}");
@@ -396,7 +396,7 @@ START_TEST(in_a_browser)
 		&b, "Emulation.setDeviceMetricsOverride",
 		"{\"width\": 390, \"height\": 800, \"deviceScaleFactor\": 1, \"mobile\": true}");
 	browser_expect(&b, "document.documentElement.scrollWidth", "390");
-	/* on a phone figures are whole, and a click enlarges one, another makes it fit again */
+	/* on a phone figures are whole; a click enlarges one, another click makes it fit again */
 	browser_expect(&b,
 		       "[...document.querySelectorAll('figure')].every(f => f.scrollWidth <= "
 		       "f.clientWidth)",
@@ -406,7 +406,7 @@ START_TEST(in_a_browser)
 	"querySelector('figure'))"
 	browser_expect(&b, CLICK_FIGURE, "true");
 	browser_expect(&b, CLICK_FIGURE, "false");
-	/* the table of configurations, with all its columns, fits an ordinary window */
+	/* the table of configurations fits an ordinary window with all its columns */
 	browser_call(
 		&b, "Emulation.setDeviceMetricsOverride",
 		"{\"width\": 1200, \"height\": 800, \"deviceScaleFactor\": 1, \"mobile\": false}");

@@ -1,6 +1,6 @@
 /*
- * check_run.c - the program from outside: what a run leaves behind when it is stopped, killed, fed
- * bad data, or diverges; exit statuses, the database, and that no worker is left.
+ * check_run.c - the program from outside: what a run leaves behind when it is stopped, killed,
+ * reads bad data, or diverges; exit statuses, the database, and that no worker is left.
  */
 #include "results/db/db.h"
 #include "tests/suites.h"
@@ -35,7 +35,7 @@ static char *run_words(const char *words)
 	return sentence("run --data-dir=%s --mlp.hidden=16 %s", folder, words);
 }
 
-/* One number from the database; -1 when it cannot be asked (it is being made). */
+/* One number from the database; -1 if it cannot be read yet. */
 static double asked(const char *sql)
 {
 	char *path = sentence("%s/run.db", folder), *wrong, *text = NULL;
@@ -65,7 +65,7 @@ static bool database_exists(void)
 	return there;
 }
 
-/* Starts a long run, its stderr to folder/said. more: one word more; NULL = none. */
+/* Starts a long run, its stderr to folder/said. more: another word; NULL: none. */
 static pid_t start_run_with(const char *strategy, int workers, const char *more)
 {
 	char *words = sentence("--strategy=%s", strategy),
@@ -119,7 +119,7 @@ static int stop_with(int signal_number, const char *strategy, int workers)
 	return exit_status(child);
 }
 
-/* Workers carry the folder in their words. */
+/* The command lines of workers contain the folder. */
 static int workers_left(void)
 {
 	char out[OUTPUT], *command = sentence("pgrep -cf -- '--db=%s/run.[d]b'", folder);
@@ -140,7 +140,8 @@ START_TEST(ctrl_c_ends_all_ranks_and_marks_the_row)
 }
 END_TEST
 
-/* Nobody is there to mark the row; the next start does, and the workers end by themselves. */
+/* No process is left to mark the row. The next start marks it, and the workers end by
+ * themselves. */
 START_TEST(a_killed_run_is_marked_by_the_next)
 {
 	char out[OUTPUT];
@@ -158,7 +159,7 @@ START_TEST(a_killed_run_is_marked_by_the_next)
 }
 END_TEST
 
-/* The process that is this rank of the run; 0 = there is none. */
+/* The process of this rank; 0: none. */
 static pid_t worker_of_rank(int rank)
 {
 	char out[OUTPUT];
@@ -171,7 +172,7 @@ static pid_t worker_of_rank(int rank)
 	return (pid_t)atoi(out);
 }
 
-/* What it said, without its epochs: they are many, and Check shows no more than 4,000 bytes. */
+/* The run's stderr without its epochs: there are many, and Check shows at most 4,000 bytes. */
 static void said(char out[OUTPUT])
 {
 	char *command = sentence("grep -v ^epoch %s/said | cut -c-120 | tail -c 3800", folder);
@@ -180,7 +181,7 @@ static void said(char out[OUTPUT])
 }
 
 static const struct death {
-	const char *strategy, *word; /* word: one more; NULL = none */
+	const char *strategy, *word; /* word: another one; NULL: none */
 	int workers, rank, signal;
 } deaths[] = {
 	{"allreduce", NULL, .workers = 3, .rank = 1, .signal = SIGKILL},
@@ -233,7 +234,7 @@ START_TEST(a_worker_that_dies_is_named)
 }
 END_TEST
 
-/* Before it has joined the others, when not all have said who they are. */
+/* The worker ends before it has joined the others, when not all have introduced themselves. */
 START_TEST(a_worker_that_dies_at_the_start_ends_the_run)
 {
 	char out[OUTPUT];
@@ -251,7 +252,7 @@ START_TEST(a_worker_that_dies_at_the_start_ends_the_run)
 }
 END_TEST
 
-/* Nobody of ours watches: the workers do it themselves. */
+/* No process of mvbench watches here: the workers watch each other. */
 START_TEST(a_stopped_worker_under_the_users_mpirun_is_named)
 {
 	char out[OUTPUT];
@@ -290,7 +291,7 @@ START_TEST(a_stopped_worker_under_the_users_mpirun_is_named)
 }
 END_TEST
 
-/* mpirun has a reason, and only mpirun can tell it. */
+/* Only mpirun knows the reason and prints it. */
 START_TEST(what_mpirun_says_is_shown)
 {
 	char out[OUTPUT];
@@ -309,7 +310,7 @@ START_TEST(what_mpirun_says_is_shown)
 }
 END_TEST
 
-/* Its tasks would each start an mpirun, and wait for each other's processors. */
+/* Without PMI each task would start an mpirun, and they would wait for each other's processors. */
 START_TEST(srun_without_pmi_is_refused)
 {
 	char out[OUTPUT];
@@ -336,7 +337,8 @@ START_TEST(divergence_has_its_own_status)
 }
 END_TEST
 
-/* Headers are whole, so it is found only while the workers load: still nothing is written. */
+/* Headers are whole, so the error is found only while the workers load. Still nothing is
+ * written. */
 START_TEST(cut_data_is_refused_by_all_ranks)
 {
 	char out[OUTPUT], *path = sentence("%s/train-images-idx3-ubyte", folder);
@@ -351,9 +353,9 @@ START_TEST(cut_data_is_refused_by_all_ranks)
 }
 END_TEST
 
-/* Times of an epoch: the parts add up to no more than the whole, on every rank and for the means,
- * and a straggler is waited for. What a busy machine takes between the parts is in none of them; a
- * hole of the program's own would be in every epoch. */
+/* Times of an epoch: the parts sum up to no more than the whole, on every rank and for the means,
+ * and workers wait for a straggler. The time that other load takes between the parts is in none of
+ * them. A gap in the program's own times would be in every epoch. */
 START_TEST(the_split_adds_up)
 {
 	char out[OUTPUT];
@@ -375,7 +377,7 @@ START_TEST(the_split_adds_up)
 }
 END_TEST
 
-/* A dry run says an option under the name of its column. */
+/* A dry run names an option like its column. */
 START_TEST(a_dry_run_names_options_as_the_table_does)
 {
 	char out[OUTPUT], column[COLUMN_ROOM];
@@ -390,8 +392,8 @@ START_TEST(a_dry_run_names_options_as_the_table_does)
 }
 END_TEST
 
-/* Recomputed, what norms are evaluated with depends on the model alone: not on how it was trained,
- * as what is kept in training does, nor on who computes it. */
+/* Recomputed norm statistics depend on the model alone. They depend neither on the training, as
+ * statistics kept in training do, nor on the worker that computes them. */
 START_TEST(norms_are_evaluated_anew)
 {
 	char out[OUTPUT];

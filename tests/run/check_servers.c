@@ -1,7 +1,7 @@
 /*
- * check_servers.c - tables on servers of their own: the same results as in shared memory where the
- * order of pushes cannot matter, the bytes of the formulas, what --record keeps of several shards,
- * servers that sleep, and that leave however a run ends. tests/tools/table looks at the tables
+ * check_servers.c - tables on servers: the same results as in shared memory where the order of
+ * pushes cannot matter, the bytes of the formulas, what --record stores of several shards, servers
+ * that sleep, and servers that end with every kind of run. tests/tools/table checks the tables
  * themselves (check_tables.c).
  */
 #include "results/gate/gate.h"
@@ -26,7 +26,7 @@ static size_t updaters_count(void)
 	return n;
 }
 
-/* Alone there is one order only: bit for bit, every updater, on one server or two. */
+/* One worker has one order only: bit for bit, every updater, on one server or two. */
 START_TEST(one_worker_on_servers_is_as_in_shared_memory)
 {
 	int servers = 1 + _i;
@@ -57,10 +57,11 @@ START_TEST(bsp_on_servers_is_as_in_shared_memory)
 }
 END_TEST
 
-/* ---- Every strategy that keeps a table, and bytes ---------------------------------- */
+/* ---- Every strategy that has a table, and bytes -------------------------- */
 
-/* 40 steps, a multiple of X and F: it ends, learns, sends what the formula says, pushes as often as
- * it should, and allocates nothing (train_ok). Stragglers make workers wait for each other. */
+/* 40 steps, a multiple of X and F: the run ends, learns, sends the bytes of the formula, pushes as
+ * often as it should, and allocates nothing (train_ok). Stragglers make workers wait for each
+ * other. */
 START_TEST(strategies_run_on_servers)
 {
 	static const struct {
@@ -105,7 +106,7 @@ START_TEST(fewer_rows_than_servers)
 }
 END_TEST
 
-/* Each shard sees every operation of each worker, and numbers them without gaps. */
+/* Each shard receives every operation of each worker and numbers them without gaps. */
 START_TEST(arrivals_at_two_servers_are_kept)
 {
 	char *path = sentence("%s/servers.db", folder), text[4096];
@@ -131,7 +132,7 @@ START_TEST(arrivals_at_two_servers_are_kept)
 	ck_assert_msg(!wrong, "%s", wrong);
 	fclose(f);
 	store_close(s);
-	/* 50 mini-batches an epoch, and two numbers of a third that the workers drew at the end */
+	/* 50 mini-batches an epoch; of a third epoch, each worker takes one number at the end */
 	ck_assert_str_eq(strchr(out, '\n') + 1,
 			 "0,100,4,2,1,1\r\n1,100,4,2,1,1\r\n1,104,0,0,0,0\r\n");
 	free(out);
@@ -140,9 +141,9 @@ START_TEST(arrivals_at_two_servers_are_kept)
 }
 END_TEST
 
-/* ---- Servers as processes ---------------------------------------------------------------- */
+/* ---- Servers as processes ------------------------------------------------ */
 
-/* What the server's own `time` says of a run in which next to nothing is pushed. */
+/* `time` reports what the server uses in a run with almost no pushes. */
 START_TEST(an_idle_server_sleeps)
 {
 	char text[4096];
@@ -159,7 +160,7 @@ START_TEST(an_idle_server_sleeps)
 	ck_assert_msg(status == 0 && said &&
 			      sscanf(said, "cpu %lf %lf %lf", &user, &sys, &real) == 3,
 		      "%s: status %d\n%s", command, status, text);
-	/* what starting costs, and a share */
+	/* the cost of starting, and a share */
 	ck_assert_msg(user + sys < 0.25 + 0.3 * real, "an idle server computes for %g of %g s",
 		      user + sys, real);
 	free(command);
@@ -167,7 +168,7 @@ START_TEST(an_idle_server_sleeps)
 }
 END_TEST
 
-/* Processes whose command line has this folder's name in it. */
+/* Processes whose command line contains this folder's name. */
 static int left_behind(void)
 {
 	int n = 0;
@@ -189,7 +190,7 @@ static int left_behind(void)
 	return n;
 }
 
-/* However a run ends: its servers leave with the workers, and it says once why. */
+/* Servers end with the workers, however the run ends, and the reason is printed once. */
 START_TEST(servers_leave_with_the_workers)
 {
 	static const struct {
@@ -200,7 +201,7 @@ START_TEST(servers_leave_with_the_workers)
 		{"--lr=1000 --lr-schedule=constant --epochs=20", "a smaller --lr may help", false,
 		 EXIT_DIVERGED},
 		{"", "has the label 77", true, EXIT_USER},
-		/* the tables are there already when the store refuses to begin */
+		/* the tables exist already when the database refuses to open */
 		{"--db=/proc/no-such.db", "/proc/no-such.db", false, EXIT_USER},
 	};
 	char *db = sentence("--db=%s/early.db", folder), text[4096];

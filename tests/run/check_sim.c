@@ -1,6 +1,6 @@
 /*
- * check_sim.c - the simulated world: it trains as the real one does, repeats itself, and takes the
- * time that its platform and its calibration say, which is known exactly on small ones.
+ * check_sim.c - simulations: they train as real runs do, repeat themselves, and take the time that
+ * platform and calibration give, which is known exactly for small ones.
  */
 #include "results/db/db.h"
 #include "sim/model/model.h"
@@ -27,8 +27,8 @@
 	"<prop id='network/loopback-bw' value='1e15'/>\n" \
 	"<prop id='network/loopback-lat' value='1e-9'/>\n</config>\n"
 
-/* Hosts on a switch: each has a link of 1 ms and 1 MB/s of its own; the slow ones, of half the
- * speed, come first. */
+/* Hosts on a switch. Each has a link of 1 ms and 1 MB/s of its own. The slow hosts have half the
+ * speed and come first. */
 static void put_hosts(const char *name, int hosts, int cores, int slow)
 {
 	char *text = NULL;
@@ -79,7 +79,7 @@ static void record_sim(const char *how)
 	free(all);
 }
 
-/* A number, or its only column's text in out. */
+/* A number; or, with out, the text of the only column. */
 static double query(const char *sql, char *out, size_t room)
 {
 	char *path = sentence("%s/run.db", folder);
@@ -136,7 +136,7 @@ static int strategies_count(void)
 	return n;
 }
 
-/* Can it run with so many workers? */
+/* Can the strategy run with this many workers? */
 static bool takes(const struct strategy *s, int workers)
 {
 	char number[16];
@@ -156,7 +156,7 @@ static bool takes(const struct strategy *s, int workers)
 	return takes_them;
 }
 
-/* The most workers up to `most` that it takes, 1 if none. */
+/* The largest number of workers, up to `most`, that it accepts; 1 if none. */
 static int workers_for(const struct strategy *s, int most)
 {
 	while (most > 1 && !takes(s, most))
@@ -164,7 +164,7 @@ static int workers_for(const struct strategy *s, int most)
 	return most;
 }
 
-/* Where its tables may live; of strategies without tables only the first counts. */
+/* Placements of its tables; a strategy without tables uses the first only. */
 static const char *const placements[] = {"", "--servers=1", "--table-home=onesided"};
 
 static size_t placements_of(const struct strategy *s)
@@ -172,7 +172,7 @@ static size_t placements_of(const struct strategy *s)
 	return s->tables ? COUNT(placements) : 1;
 }
 
-/* ---- As the real one -------------------------------------------------------------------- */
+/* ---- Equal to real runs -------------------------------------------------- */
 
 #define MODEL \
 	"--workload=mlp --mlp.hidden=24 --lr=0.05 --momentum=0.5 --weight-decay=1e-3 --epochs=2 " \
@@ -202,16 +202,17 @@ static void expect_equal(const struct result *sim, const struct result *real, co
 	ck_assert_msg(apart <= tolerance, "%s: parameters differ by %g", how, apart);
 	ck_assert_int_eq(losses(sim, a), 3);
 	ck_assert_int_eq(losses(real, b), 3);
-	/* A relative change of d in both layers moves a logit z by 2 d |z|, and a small loss by as
-	 * large a part of itself. |z| is about 10; two real runs differ by 2e-6, at 5e-7 apart. */
+	/* A relative change of d in both layers moves a logit z by 2 d |z|, and a small loss by the
+	 * same relative amount. |z| is about 10; two real runs differ by 2e-6, at 5e-7 apart. */
 	for (int e = 0; e < 3; e++)
 		ck_assert_msg(fabs(a[e] - b[e]) <= 20 * tolerance * (b[e] + 0.01),
 			      "%s: epoch %d: test loss %.9g, really %.9g", how, e, a[e], b[e]);
 	ck_assert_msg(a[2] < 0.9 * a[0], "%s learns nothing: %g, at first %g", how, a[2], a[0]);
 }
 
-/* With as many workers as it takes of 2, 3 and 4; on one host, on several, and with servers. What
- * depends on arrivals does not with one worker: it is the real one's, bit for bit. */
+/* With 2, 3 and 4 workers, as far as the strategy accepts them; on one host, on several, and with
+ * servers. A strategy that depends on the order of arrival runs with one worker: bit for bit the
+ * real model. */
 START_TEST(simulated_is_real)
 {
 	const struct strategy *s = strategies[_i];
@@ -285,11 +286,11 @@ START_TEST(asynchronous_workers_learn)
 }
 END_TEST
 
-/* ---- The same again --------------------------------------------------------------------- */
+/* ---- Repetitions --------------------------------------------------------- */
 
 static const char *const recorded[] = {"epoch", "rank_epoch", "staleness"};
 
-/* Rows of the table that one of the two runs has and the other has not. */
+/* Rows of the table that only one of the two runs has. */
 static double differing(const char *table, int a, int b)
 {
 	char columns[1024], sql[256];
@@ -306,7 +307,7 @@ static double differing(const char *table, int a, int b)
 
 #define COMMON "--workload=softmax --lr=0.05 --batch=60 --epochs=2 --sync-every=2 "
 
-/* Twice with one seed, once with another, and without gradients. */
+/* Four runs: twice with one seed, once with another, and once without gradients. */
 static void record_four(const char *how)
 {
 	static const char *const more[] = {"", "", "--seed=2", "--sim.train=false"};
@@ -331,7 +332,7 @@ START_TEST(simulations_repeat_themselves)
 		near(how, asked("SELECT count(DISTINCT model_hash) FROM run WHERE id < 3"), 1, 0);
 		ck_assert_double_gt(differing("epoch", 1, 3), 0);
 		ck_assert_double_gt(differing("rank_epoch", 1, 3), 0);
-		/* time alone: its rows are those of the first, but for what was not computed */
+		/* time alone: its rows are those of the first, without the results of training */
 		near(how,
 		     asked("SELECT count(*) FROM epoch WHERE run_id = 4 AND coalesce(running_loss, "
 			   "running_accuracy, train_loss, train_accuracy, test_loss, "
@@ -351,7 +352,8 @@ START_TEST(simulations_repeat_themselves)
 }
 END_TEST
 
-/* ResNet-32 on CIFAR-10's shape, which nobody has to have: 390.6 mini-batches of 128. */
+/* ResNet-32 with the shape of CIFAR-10, whose images need not be there: 390.6 mini-batches of
+ * 128. */
 START_TEST(large_models_cost_no_more_than_their_time)
 {
 	forget_runs();
@@ -395,8 +397,8 @@ START_TEST(a_step_costs_what_its_rows_do)
 }
 END_TEST
 
-/* Two exchange all they have. More make a ring: N - 1 parts of the vector go round to be summed up,
- * and as many to be told. */
+/* Two workers exchange the whole vector. More workers form a ring: N - 1 parts of the vector go
+ * round to be summed, and the same number with the sums. */
 static double allreduce_s(int workers, double floats)
 {
 	int messages = workers == 2 ? 1 : 2 * (workers - 1);
@@ -411,7 +413,7 @@ START_TEST(an_allreduce_is_its_messages)
 			     BATCH / n, n);
 	forget_runs();
 	record_sim(how);
-	/* the barrier at the end is a few messages more */
+	/* the barrier at the end takes a few messages more */
 	near(how, epoch_of(1, "seconds"), STEPS * (step_s + allreduce_s(n, SOFTMAX)),
 	     2 * n * latency_s + 1e-4);
 	near(how, epoch_of(1, "compute_s"), STEPS * step_s, 1e-8);
@@ -420,9 +422,9 @@ START_TEST(an_allreduce_is_its_messages)
 }
 END_TEST
 
-/* Between epochs, before the first and after the last, there are dozens of collectives, each of
- * which would be several messages after each other. The start of MPI, and each epoch, takes a few.
- */
+/* Between epochs, before the first and after the last, there are dozens of collectives. Each of
+ * them would be several messages in a row. The start of MPI, and each epoch, takes a few
+ * messages. */
 START_TEST(off_the_clock_there_are_no_messages)
 {
 	static const char *const strategy[] = {"allreduce", "periodic"};
@@ -444,7 +446,7 @@ START_TEST(off_the_clock_there_are_no_messages)
 }
 END_TEST
 
-/* A push and its pull, on the host where the tables are. */
+/* A push and its pull, on the host that has the tables. */
 START_TEST(an_update_takes_what_it_is_said_to)
 {
 	static const int every[] = {1, 4};
@@ -463,8 +465,7 @@ START_TEST(an_update_takes_what_it_is_said_to)
 }
 END_TEST
 
-/* Of a server's updates one comes after the other: when they take long, they are all that counts.
- */
+/* A server makes one update after the other: if updates take long, they alone count. */
 START_TEST(a_busy_server_makes_workers_wait)
 {
 	const char *how = SOFT "--batch=60 --strategy=asgd --deal=static --workers=4 "
@@ -477,14 +478,14 @@ START_TEST(a_busy_server_makes_workers_wait)
 	near("pushes", epoch_of(1, "pushes"), STEPS, 0);
 	near("what 200 ms more add", epoch_of(2, "seconds") - epoch_of(1, "seconds"), STEPS * 0.2,
 	     1e-6);
-	/* and when all have computed or the last answer is on its way, nobody asks */
+	/* no worker asks when all have computed, or while the last answer is on its way */
 	near("an epoch", epoch_of(1, "seconds"), STEPS * 0.3 + 0.7, 0.7);
 	free(longer);
 	free(still);
 }
 END_TEST
 
-/* Two workers and one core: each step takes twice as long; not with a host of one's own. */
+/* Two workers share one core: each step takes twice as long. With a host for each it does not. */
 START_TEST(workers_share_a_core)
 {
 	forget_runs();
@@ -502,7 +503,7 @@ START_TEST(workers_share_a_core)
 }
 END_TEST
 
-/* Times are those of the fastest host. */
+/* Given times are those of the fastest host. */
 START_TEST(a_slow_host_takes_longer)
 {
 	forget_runs();
@@ -522,8 +523,9 @@ START_TEST(a_slow_host_takes_longer)
 }
 END_TEST
 
-/* A layer takes its share of the flops, of which the lowest has no gradient for a layer below. Each
- * layer is sent while those below it compute, and all but the last one's time is hidden. */
+/* A layer takes its share of the flops; the lowest layer computes no gradient for a layer below.
+ * Each layer is sent while those below it compute. All of the sending but the last layer's is
+ * hidden. */
 START_TEST(overlap_hides_messages)
 {
 	enum { LOW = (784 + 1) * 64, MIDDLE = (64 + 1) * 64, TOP = (64 + 1) * 10 };
@@ -535,7 +537,7 @@ START_TEST(overlap_hides_messages)
 	record_sim(how);
 	record_sim(hidden);
 	near("parameters", asked("SELECT params FROM run WHERE id = 1"), floats, 0);
-	/* of 300 ms the lowest layer's backward pass takes 131: enough for the others */
+	/* the backward pass of the lowest layer takes 131 of 300 ms: enough for the others */
 	const double low = 784 * 64, others = 64 * 64 + 64 * 10;
 	ck_assert_double_gt(0.3 * low / (2 * low + 3 * others),
 			    2 * latency_s + (MIDDLE + TOP) * 4 * byte_s);
@@ -552,7 +554,7 @@ static const double conv1 = 28 * 28 * 25 * 32, conv2 = 14 * 14 * 25 * 32 * 64, f
 		    fc2 = 128 * 10;
 
 /* lenet's first linear layer has 88 % of the parameters, and 4 % of the backward pass: its gradient
- * is early. */
+ * is ready early. */
 START_TEST(gradients_are_ready_by_flops)
 {
 	const double forward = conv1 + conv2 + fc1 + fc2;
@@ -574,7 +576,7 @@ START_TEST(gradients_are_ready_by_flops)
 }
 END_TEST
 
-/* Only lenet's linear layers are spread: half of 4 % is saved on two workers. */
+/* Only lenet's linear layers are split: two workers save half of 4 %. */
 START_TEST(convolutions_stay_whole)
 {
 	const double linear = fc1 + fc2, all = 2 * conv1 + 3 * conv2 + 3 * linear;
@@ -615,10 +617,10 @@ struct made {
 	const char *workload, *options;
 	int batch, workers, cores;
 	double step_s;
-	bool spread; /* its 64 equally likely times: from 2 / 65 to 2 x 64 / 65 of step_s */
+	bool spread; /* 64 equally likely times: from 2 / 65 to 2 x 64 / 65 of step_s */
 };
 
-/* A calibration that was never measured; the newest one so far. */
+/* Makes a calibration, the newest one so far. */
 static void calibrated(struct made m)
 {
 	char *path = sentence("%s/run.db", folder);
@@ -644,7 +646,7 @@ static void calibrated(struct made m)
 	free(text);
 }
 
-/* Of the newest calibration. */
+/* Adds a point to the newest calibration. */
 static void point(const char *name, double x, double value)
 {
 	char *text = sentence("INSERT INTO calibration_point VALUES ((SELECT max(id) FROM "
@@ -654,7 +656,7 @@ static void point(const char *name, double x, double value)
 	free(text);
 }
 
-/* Workers that compute side by side, without a word. */
+/* Workers that compute side by side without messages. */
 #define APART SOFT "--strategy=periodic --sync-every=1000000000 "
 
 START_TEST(steps_are_drawn_from_the_calibration)
@@ -690,9 +692,9 @@ START_TEST(steps_are_drawn_from_the_calibration)
 }
 END_TEST
 
-/* As a whole, whatever an optimiser makes of it: products, or groups of parameters, of which
- * shorter ones were measured to take far longer. Gradients are clipped in two passes more, of which
- * a step that is one pass makes one. */
+/* The update counts as a whole, whatever the optimiser does: products, or groups of parameters,
+ * whose measured times are far longer here. Clipping takes two more passes over the gradient, or
+ * one if a step is one pass. */
 START_TEST(an_update_takes_what_was_calibrated)
 {
 	enum { MLP = 784 * 128 + 128 + 128 * 10 + 10 };
@@ -728,7 +730,7 @@ START_TEST(an_update_takes_what_was_calibrated)
 }
 END_TEST
 
-/* What a plug-in does on the host takes time: as calibrated, copies to the host and back included,
+/* Work of a plug-in on the host takes time: the calibrated time, with copies to the host and back,
  * or a nanosecond a float. */
 START_TEST(work_on_the_host_takes_time)
 {
@@ -789,10 +791,10 @@ START_TEST(the_nearest_calibration_counts)
 		     1e-3 * row[i].step_ms * (steps + 1) / 60 + 1e-8);
 		free(how);
 	}
-	/* elsewhere than here, as one worker by itself */
+	/* other machines: the calibration of one worker */
 	record_sim(APART "--batch=60 --workers=2 --sim.train=false " HOSTS);
 	near("on other machines", asked("SELECT calibration_id FROM run WHERE id = 6"), 6, 0);
-	/* there is none for fewer */
+	/* there is none for fewer workers */
 	forget_runs();
 	calibrated((struct made){"softmax", "", 60, 4, 8, 4e-3, false});
 	record_sim(APART "--batch=60 --workers=2 --sim.platform=local --sim.train=false");
@@ -800,7 +802,7 @@ START_TEST(the_nearest_calibration_counts)
 }
 END_TEST
 
-/* Four workers on two cores were measured to take 4 ms, which the two cores' sharing explains. */
+/* The calibration of four workers on two cores has 4 ms, because the workers share the cores. */
 START_TEST(more_workers_than_cores_share_them)
 {
 	forget_runs();
@@ -813,7 +815,7 @@ START_TEST(more_workers_than_cores_share_them)
 }
 END_TEST
 
-/* 31,400 bytes both ways each step. In between, at, and beyond the lengths that were measured. */
+/* 31,400 bytes in both directions each step: between, at, and beyond the measured lengths. */
 START_TEST(messages_take_what_was_measured)
 {
 	static const struct {
@@ -834,7 +836,7 @@ START_TEST(messages_take_what_was_measured)
 }
 END_TEST
 
-/* What an allreduce takes beyond its messages, and an operation on a table. */
+/* The time of an allreduce beyond its messages, and of an operation on a table. */
 START_TEST(sums_and_passes_take_what_was_measured)
 {
 	forget_runs();
@@ -866,7 +868,7 @@ static void no_run_is_left(void)
 	free(path);
 }
 
-/* What was calibrated is of other work. */
+/* The calibrations are of other work. */
 START_TEST(a_missing_calibration_is_named)
 {
 	forget_runs();
@@ -888,8 +890,7 @@ START_TEST(a_missing_calibration_is_named)
 }
 END_TEST
 
-/* Another momentum takes no other time. The command that is suggested is one that is not refused.
- */
+/* Another momentum takes the same time. The suggested command is accepted. */
 START_TEST(a_calibration_is_of_an_optimiser)
 {
 	char out[16384];
@@ -915,7 +916,7 @@ START_TEST(a_calibration_is_of_an_optimiser)
 }
 END_TEST
 
-/* What cannot have been measured does not count. */
+/* Values that cannot be measurements do not count. */
 START_TEST(a_calibration_may_be_anybodys)
 {
 	static const char work[] = "--workload=softmax --batch=60 ";
@@ -939,9 +940,8 @@ START_TEST(a_calibration_may_be_anybodys)
 }
 END_TEST
 
-/* The very command of the sentence is typed in, and then the simulation goes on. Its epochs take
- * about what real ones do; as a machine that is busy with other things is another one soon, it has
- * three tries. */
+/* The command that the message suggests is run, and then the simulation runs. Its epochs take about
+ * as long as real ones. There are three tries, because the load of a busy machine changes. */
 START_TEST(calibrating_makes_up_for_it)
 {
 	const char *how = "--workload=mlp --mlp.hidden=64 --batch=30 --epochs=8 --strategy=asgd "
@@ -1043,12 +1043,12 @@ START_TEST(mistakes_are_refused)
 END_TEST
 
 #ifdef __SANITIZE_ADDRESS__
-#define ROOM "" /* its shadow of all memory does not fit into any */
+#define ROOM "" /* the sanitizer's shadow of all memory does not fit into any limit */
 #else
 #define ROOM "ulimit -v 8000000; "
 #endif
 
-/* Places are made for workers, not for cores: these would take 16 GB. */
+/* Memory is allocated for workers, not for cores: these cores would take 16 GB. */
 START_TEST(cores_cost_nothing)
 {
 	static const char host[] = "speed='1Gf' core='1000000000'/>";
@@ -1070,7 +1070,7 @@ START_TEST(cores_cost_nothing)
 }
 END_TEST
 
-/* SimGrid writes there. */
+/* SimGrid writes to /tmp. */
 START_TEST(a_simulation_needs_tmp)
 {
 	char out[16384];
@@ -1091,7 +1091,7 @@ START_TEST(a_simulation_needs_tmp)
 }
 END_TEST
 
-/* The simulator is started by mvbench, and by nobody else. */
+/* Only mvbench may start the simulator. */
 START_TEST(the_simulator_is_not_run_by_hand)
 {
 	char out[4096];
@@ -1112,10 +1112,9 @@ START_TEST(the_simulator_is_not_run_by_hand)
 }
 END_TEST
 
-/* ---- Ends from outside -------------------------------------------------------------------------
- */
+/* ---- Interruptions ------------------------------------------------------- */
 
-/* Starts a simulation that would take for ever; returns when it trains. */
+/* Starts a simulation that would never end; returns when it trains. */
 static pid_t start_endless(const char *out)
 {
 	char *command =
@@ -1156,7 +1155,7 @@ static pid_t child_of(pid_t parent)
 	return child;
 }
 
-/* Ctrl-C, or what else asks mvbench to end; or its simulator is killed. */
+/* Ctrl-C or another signal ends mvbench; or its simulator is killed. */
 START_TEST(a_simulation_is_ended)
 {
 	static const struct {
@@ -1191,8 +1190,8 @@ END_TEST
 /* ---- Deadlocks ----------------------------------------------------------------------------------
  */
 
-/* What the program said itself: the address sanitizer wonders at the simulator's stacks, in three
- * lines. */
+/* The program's own output, without up to three lines of the address sanitizer about the
+ * simulator's stacks. */
 static const char *after_sanitizer(const char *out)
 {
 	for (int line = 0; line < 3 && (line > 0 || strncmp(out, "==", 2) == 0); line++)
@@ -1246,8 +1245,7 @@ START_TEST(deadlocks_are_told)
 }
 END_TEST
 
-/* ---- Platforms that come with it
- * ------------------------------------------------------------------ */
+/* ---- Platforms of the program ---- */
 
 START_TEST(every_platform_runs)
 {
@@ -1281,8 +1279,7 @@ START_TEST(every_platform_runs)
 }
 END_TEST
 
-/* ---- Many workers
- * ---------------------------------------------------------------------------------- */
+/* ---- Many workers ---- */
 
 START_TEST(many_workers_learn)
 {

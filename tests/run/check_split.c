@@ -1,7 +1,7 @@
 /*
  * check_split.c - data that differ between workers (--split), from outside: no row is lost, one
- * worker alone notices nothing, real and simulated workers have the same rows, and what is
- * recorded of them and refused.
+ * worker alone trains as before, real and simulated workers have the same rows; what is recorded of
+ * them and refused.
  */
 #include "tests/made.h"
 #include "tests/suites.h"
@@ -14,7 +14,7 @@
 #define SOFTMAX "--workload=softmax --lr=0.05 --epochs=2 "
 #define SIM     "--sim.platform=ethernet_10g --sim.step-time=1ms "
 
-/* 2,400 rows are no multiple of what three workers take in a step. */
+/* 2,400 rows are not a multiple of the rows that three workers take in a step. */
 START_TEST(no_row_is_lost)
 {
 	static const char *const split[] = {"fixed", "dirichlet:0.05", "dirichlet:100"};
@@ -64,7 +64,7 @@ START_TEST(simulated_workers_have_the_real_ones_rows)
 }
 END_TEST
 
-/* 2,400 rows of ten classes, four workers, and what each of them has. */
+/* 2,400 rows of ten classes, four workers, and the rows of each. */
 START_TEST(whose_rows_are_whose_is_recorded)
 {
 	static const char all[] =
@@ -107,7 +107,7 @@ START_TEST(whose_rows_are_whose_is_recorded)
 }
 END_TEST
 
-/* The order of a record only fits workers that train on the same rows. */
+/* The recorded order only fits workers that train on the same rows. */
 START_TEST(a_replay_has_the_same_rows)
 {
 	expect_recorded("",

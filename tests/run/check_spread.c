@@ -1,6 +1,6 @@
 /*
- * check_spread.c - mvbench spread: planted variances are found again, with intervals that hold them
- * as often as they say; and what runs differ in is the seed's, the order's or both's.
+ * check_spread.c - mvbench spread: planted variances are found, and their intervals contain them at
+ * the stated rate; differences of runs come from the seed, the order of arrival, or both.
  */
 #include "results/run/run.h"
 #include "tests/made.h"
@@ -13,7 +13,7 @@
 
 /* ---- The split ------------------------------------------------------------- */
 
-/* Of printed tables. */
+/* From printed tables. */
 START_TEST(quantiles_are_right)
 {
 	static const struct {
@@ -46,7 +46,7 @@ START_TEST(what_only_adds_up_is_split_exactly)
 }
 END_TEST
 
-/* Drawn with these standard deviations, over and over. */
+/* Drawn many times with these standard deviations. */
 START_TEST(planted_variances_are_found)
 {
 	enum { TIMES = 1000, N = 5 };
@@ -71,7 +71,7 @@ START_TEST(planted_variances_are_found)
 			held[p] += (s.low[p] <= is && is <= s.high[p]) / (double)TIMES;
 		}
 	}
-	/* four standard errors: sqrt(2 / df / TIMES) of them each; of intervals, 0.028 */
+	/* four standard errors: sqrt(2 / df / TIMES) each; for intervals 0.028 */
 	for (int p = 0; p < SPREAD_PARTS; p++) {
 		near(mean[p] / (sd[p] * sd[p]), 1, 0.1);
 		near(held[p], 0.95, 0.028);
@@ -94,7 +94,8 @@ static void spread(const char *how, int want, const char *says)
 	"--workload=softmax --epochs=1 --batch=20 --platform=sim --sim.platform=ethernet_10g " \
 	"--sim.step-time=1ms --workers=3 --straggle=0.5 "
 
-/* Nobody's order decides what allreduce learns; asgd learns in the order in which pushes come. */
+/* The order of arrival does not change what allreduce learns. asgd learns in the order in which
+ * pushes arrive. */
 START_TEST(orders_matter_where_nobody_waits)
 {
 	record_run(SIM "--strategy=allreduce");
@@ -107,7 +108,7 @@ START_TEST(orders_matter_where_nobody_waits)
 	     1, 0);
 	spread("1 --repeats=2 --format=json", EXIT_OK,
 	       "{\"figure\": \"seconds_total\", \"mean\": ");
-	near(number_in("run.db", "SELECT count(*) FROM run"), 6, 0); /* none is made twice */
+	near(number_in("run.db", "SELECT count(*) FROM run"), 6, 0); /* no run is repeated */
 	spread("1 --repeats=2 --format=json", EXIT_OK,
 	       "\"order\": {\"variance\": 0, \"low\": 0, \"high\": 0, \"df\": 1, \"share\": 0}");
 	spread("2 --repeats=2 --format=json", EXIT_OK, "{\"figure\": \"test_loss\", \"mean\": ");
@@ -115,7 +116,7 @@ START_TEST(orders_matter_where_nobody_waits)
 		       "SELECT count(DISTINCT test_loss) FROM run_summary WHERE strategy = "
 		       "'asgd' AND config_key->>'arrival_seed' > 0 AND seed = 1"),
 	     2, 0);
-	/* one order in another seed is the same order: the times are those of allreduce, too */
+	/* an order with another seed is the same order: the times are those of allreduce, too */
 	near(number_in("run.db", "SELECT count(DISTINCT round(seconds_total, 9)) FROM run_summary "
 				 "WHERE strategy = 'asgd' AND config_key->>'arrival_seed' > 0"),
 	     2, 0);
@@ -136,7 +137,8 @@ START_TEST(what_has_no_spread_is_refused)
 }
 END_TEST
 
-/* How its runs ended is how it ends; and what cannot be repeated is not taken for another. */
+/* The exit status is that of the runs. A run that an mvbench with other options recorded is
+ * refused. */
 START_TEST(it_ends_as_its_runs_do)
 {
 	char out[4096];

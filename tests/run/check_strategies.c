@@ -1,6 +1,6 @@
 /*
- * check_strategies.c - the identities of gossip, hybrid and periodic's outer optimisers and
- * schedules, and what they refuse.
+ * check_strategies.c - the identities of gossip, hybrid and the outer optimisers and schedules of
+ * periodic; and their refusals.
  */
 #include "results/gate/gate.h"
 #include "tests/suites.h"
@@ -11,12 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Without momentum and schedule, which the recipe has and outer optimisers would add to. */
+/* Without momentum and schedule: the recipe has both, and outer optimisers would add to them. */
 #define MLP "--workload=mlp --mlp.hidden=32 --lr=0.05 --lr-schedule=constant --momentum=0 "
 
 enum { EPOCHS_MAX = 4 };
 
-/* What a result says of every epoch. */
+/* The losses of every epoch of a result. */
 struct epochs {
 	int n;
 	double bytes[EPOCHS_MAX + 1], formula[EPOCHS_MAX + 1];
@@ -44,7 +44,7 @@ static struct epochs epochs_of(const struct result *r)
 
 /* ---- Gossip -------------------------------------------------------------- */
 
-/* Two that average what one step made of equal models: that is the mean of their gradients. */
+/* Two workers average models after one step from equal models: that averages their gradients. */
 START_TEST(gossip_of_two_is_allreduce)
 {
 	static const char *const schedule[] = {"ring", "hypercube"};
@@ -55,8 +55,9 @@ START_TEST(gossip_of_two_is_allreduce)
 }
 END_TEST
 
-/* One round at the end of epoch 1 and one at the end of epoch 2, when the learning rate is next to
- * nothing: the two rounds of four workers are one averaging, so all train alike in epoch 3. */
+/* One round at the end of epoch 1, and one at the end of epoch 2, when the learning rate is almost
+ * 0. The two rounds of four workers make one average, so all workers start epoch 3 with the same
+ * model. */
 START_TEST(gossip_rounds_average_all)
 {
 	static const char *const schedule[] = {"ring", "hypercube"};
@@ -81,8 +82,8 @@ START_TEST(gossip_rounds_average_all)
 }
 END_TEST
 
-/* Rounds without learning end in one model on all, whose loss over an epoch knows no order: with
- * an odd worker out as well. */
+/* Rounds without learning end with one model on all workers, whose loss over an epoch does not
+ * depend on its order; also with an odd number of workers. */
 START_TEST(gossip_comes_to_agree)
 {
 	struct result r = train_ok(_i, words(MLP "--epochs=4 --batch=%d --strategy=gossip "
@@ -97,7 +98,7 @@ START_TEST(gossip_comes_to_agree)
 }
 END_TEST
 
-/* What pairs send: P floats a trainer, and of three one sends nothing. */
+/* Each pair exchanges P floats a trainer; of three trainers one sends nothing. */
 START_TEST(gossip_bytes)
 {
 	int senders = _i - _i % 2;
@@ -129,9 +130,8 @@ START_TEST(hybrid_of_all_is_model_parallel)
 }
 END_TEST
 
-/* Two groups of two, which is the default: the serial run with twice the batch. 37 hidden units
- * make the parts unequal; of three linear layers the last splits a whole x, whose gradient it owes.
- */
+/* Two groups of two, the default, equal the serial run with twice the batch. 37 hidden units make
+ * the parts unequal. The last of three linear layers splits a whole x and owes its gradient. */
 START_TEST(hybrid_is_serial_with_the_groups_batch)
 {
 	static const char *const model[] = {
@@ -164,8 +164,8 @@ START_TEST(outer_of_no_momentum_is_averaging)
 }
 END_TEST
 
-/* After one local step the models have moved by lr times the mean gradient: the outer momentum is
- * then the momentum of allreduce, and the outer learning rate a factor of its own. */
+/* After one local step the models have moved by lr times the mean gradient. The outer momentum is
+ * then the momentum of allreduce, and the outer learning rate a factor. */
 START_TEST(outer_momentum_every_step_is_allreduce)
 {
 	const char *how[2 * 2];
@@ -182,7 +182,7 @@ START_TEST(outer_momentum_every_step_is_allreduce)
 }
 END_TEST
 
-/* So it is where the learning rate moves: SlowMo's momentum is in units of 1/lr. */
+/* This also holds if the learning rate changes: SlowMo's momentum is in units of 1/lr. */
 START_TEST(outer_momentum_moves_with_the_rate)
 {
 	static const char *const schedule[] = {"step:1:x0.2", "warmup:1+cosine"};
@@ -196,8 +196,9 @@ START_TEST(outer_momentum_moves_with_the_rate)
 }
 END_TEST
 
-/* What is evaluated in the middle of a round is what a meeting there comes to. Epoch 1 meets at
- * every step, so that there is momentum; in epoch 2 all meet at its end, or would do so later. */
+/* Within a round, the evaluated model is the result of a synchronisation at that point. Epoch 1
+ * synchronises at every step, so there is momentum; epoch 2 synchronises at its end, or would do so
+ * later. */
 START_TEST(the_last_outer_step_is_evaluated)
 {
 	static const char *const outer[] = {"momentum", "nesterov"};
@@ -214,7 +215,7 @@ START_TEST(the_last_outer_step_is_evaluated)
 }
 END_TEST
 
-/* Epoch 1 is allreduce, epoch 2 takes half steps from where it ended. */
+/* Epoch 1 is allreduce; epoch 2 takes half steps from its last model. */
 START_TEST(outer_begins_where_start_ends)
 {
 	const char *same = MLP "--epochs=2 --batch=24";
@@ -226,8 +227,8 @@ START_TEST(outer_begins_where_start_ends)
 }
 END_TEST
 
-/* Two meetings, each at the end of an epoch. Both runs come out of the first with the same model,
- * w0 - a (1 + mu) d1, so that both have the same d2 at the second, where
+/* Two synchronisations, each at the end of an epoch. After the first both runs have the same model,
+ * w0 - a (1 + mu) d1, and therefore the same d2 at the second, where
  *   nesterov           w1 - a (mu (mu d1 + d2) + d2) = w1 - a (1 + mu) d2 - a mu^2 d1
  *   no momentum        w1 - a (1 + mu) d2
  * and d1 = w0 - w of plain averaging after epoch 1. */
@@ -258,7 +259,7 @@ END_TEST
 
 /* ---- Periodic: schedules ------------------------------------------------- */
 
-/* Meetings an epoch, counted by hand; a meeting of N sends 2 (N - 1) P floats in all. */
+/* Synchronisations an epoch, counted by hand. Each sends 2 (N - 1) P floats over all N workers. */
 START_TEST(schedules_meet_as_often_as_they_say)
 {
 	static const struct {
@@ -275,7 +276,7 @@ START_TEST(schedules_meet_as_often_as_they_say)
 		 3,
 		 {40, 20, 10},
 		 true},
-		/* 50 steps: X = 8, 3, 1: meetings at 8 .. 48, 51 .. 99, 101 .. 150 */
+		/* 50 steps: X = 8, 3, 1: synchronisations at 8 .. 48, 51 .. 99, 101 .. 150 */
 		{"--batch=24 --epochs=3 --sync-every=8 --periodic.schedule=down",
 		 3,
 		 {6, 17, 50},
@@ -285,9 +286,9 @@ START_TEST(schedules_meet_as_often_as_they_say)
 		 {6, 6, 6},
 		 false},
 		{"--batch=24 --epochs=1 --sync-every=10 --periodic.schedule=down", 1, {5}, true},
-		/* without outer optimiser or with, from a start in the middle of an epoch: the 20
-		 * steps of allreduce send as much; fixed meets at 21, 28, 35, 42, 49; up, X = 1, 7
-		 */
+		/* with and without outer optimiser, from a start in the middle of an epoch: the 20
+		 * steps of allreduce send the same amount; fixed synchronises at 21, 28, 35, 42,
+		 * 49; up, X = 1, 7 */
 		{"--batch=24 --epochs=2 --sync-every=7 --periodic.start=20", 2, {25, 7}, false},
 		{"--batch=24 --epochs=2 --sync-every=7 --periodic.start=20 "
 		 "--periodic.schedule=up --periodic.outer=nesterov --lr=0.01",
@@ -322,13 +323,13 @@ START_TEST(schedules_meet_as_often_as_they_say)
 }
 END_TEST
 
-/* ---- What is refused ----------------------------------------------------- */
+/* ---- Refusals ------------------------------------------------------------ */
 
 START_TEST(refusals)
 {
 	static const struct {
 		struct setting set[4];
-		const char *says; /* NULL: it is not refused */
+		const char *says; /* NULL: the options are accepted */
 	} row[] = {
 		{{{"strategy", "gossip"}, {"workers", "6"}, {"gossip.schedule", "hypercube"}},
 		 "--workers=6: a hypercube needs a power of two"},

@@ -1,6 +1,6 @@
 /*
- * check_sweep.c - job files: what they expand to, what is wrong with them and where, and that a
- * sweep goes on where it stopped.
+ * check_sweep.c - job files: their expansion, their mistakes with line numbers, and that an
+ * interrupted sweep resumes.
  */
 #include "results/run/study.h"
 #include "tests/made.h"
@@ -37,7 +37,7 @@ START_TEST(lists_and_ranges_cross)
 	ck_assert_int_eq(s.cell[2].config.run.seed, 3);
 	ck_assert_int_eq(s.cell[2].config.run.epochs, 3);
 	ck_assert_str_eq(s.cell[3].section, "multiverso");
-	ck_assert_int_eq(s.cell[4].config.run.sync_every, 3); /* the last key turns fastest */
+	ck_assert_int_eq(s.cell[4].config.run.sync_every, 3); /* the last key varies fastest */
 	ck_assert_int_eq(s.cell[6].config.run.workers, 2);
 	ck_assert_str_eq(s.cell[4].what, "mlp, asgd, 1 worker, seed 1, sync-every 3");
 	ck_assert_uint_eq(s.duplicates, 0);
@@ -62,7 +62,7 @@ END_TEST
 START_TEST(equal_cells_are_one)
 {
 	struct sweep s;
-	/* periodic.start says nothing to asgd, 0.10 is 0.1, and [b] repeats */
+	/* asgd does not use periodic.start, 0.10 is 0.1, and [b] repeats */
 	reads("[defaults]\nperiodic.start = 0,5\nlr = 0.1\n[a]\nstrategy = asgd,periodic\n"
 	      "[b]\nstrategy = asgd\nlr = 0.10\n",
 	      NULL, 0, &s);
@@ -120,7 +120,7 @@ START_TEST(what_comes_with_the_program_is_valid)
 }
 END_TEST
 
-/* A label is text: nothing cuts it, in the file or on the command line. */
+/* A label is text: a comma does not split it, in the file or on the command line. */
 START_TEST(labels_may_have_commas)
 {
 	const struct setting over = {"label", "p, \"q\""}, lacking = {"epochs", NULL};
@@ -169,14 +169,14 @@ START_TEST(ranges_have_steps_and_decades)
 		{"lr", "1..10 log 4", "1 2.154 4.642 10"},
 		{"lr", "1..1.0004 log 3", "1 1.00019998000400 1.0004"},
 		{"batch", "16 .. 256 log 5", "16 32 64 128 256"},
-		{"batch", "1..3 log 9", "1 2 3"}, /* whole numbers between, once each */
+		{"batch", "1..3 log 9", "1 2 3"}, /* whole numbers between, each once */
 		{"step-time", "0.001..0.003 by 0.001", "1ms 2ms 3ms"},
 	};
 	for (size_t i = 0; i < COUNT(row); i++) {
 		struct sweep s;
 		char *text = sentence("[a]\n%s = %s\n", row[i].key, row[i].list);
 		reads(text, NULL, 0, &s);
-		if (i == 6) { /* its digits are libm's */
+		if (i == 6) { /* its digits depend on libm */
 			ck_assert_uint_eq(s.cells, 3);
 			near(s.cell[1].config.run.lr, 1.00019998, 1e-8);
 		} else {
@@ -203,13 +203,14 @@ START_TEST(zipped_lists_go_together)
 	takes(&s, "momentum", "0.9 0.9 0.9 0.9 0.7 0.8 0.7 0.8 0.7 0.8");
 	ck_assert_str_eq(s.cell[5].what, "mlp, asgd, 2 workers, lr 0.2, batch 8, momentum 0.8");
 	sweep_free(&s);
-	reads(text, &over, 1, &s); /* crosses */
+	reads(text, &over, 1, &s); /* lists cross */
 	ck_assert_uint_eq(s.cells, 2 * 2 * 3 + 3 * 2 * 3);
 	sweep_free(&s);
 }
 END_TEST
 
-/* Each by what varies of it, and not by options of a plug-in that is another cell's. */
+/* A cell is described by what varies in it, not by options of a plug-in that only another cell
+ * has. */
 START_TEST(options_of_plugins_describe_their_cells)
 {
 	struct sweep s;
@@ -233,11 +234,11 @@ START_TEST(excluded_cells_are_left_out)
 	      "[b]\nstrategy = asgd\nworkers = 1,2,4\nlr = 0.1\n",
 	      NULL, 0, &s);
 	takes(&s, "strategy", "serial serial asgd asgd asgd asgd");
-	takes(&s, "workers", "1 1 2 4 4 2"); /* [b]: not [a]'s exclude; its 4 is [a]'s */
+	takes(&s, "workers", "1 1 2 4 4 2"); /* [a]'s exclude is not for [b]; the 4 is [a]'s */
 	ck_assert_uint_eq(s.excluded, 4 + 2 + 1 + 1);
 	ck_assert_uint_eq(s.duplicates, 1);
 	sweep_free(&s);
-	/* of a plug-in's option, and of one that the file does not set */
+	/* excludes by an option of a plug-in, and by one that the file does not set */
 	char *text =
 		sentence("%sexclude = periodic.start=3\nexclude = batch=32 workers=4\n", cross);
 	reads(text, NULL, 0, &s);
@@ -256,7 +257,7 @@ static void orders(const char *text, int64_t seed, struct sweep *s)
 	sweep_shuffle(s, seed);
 }
 
-/* Also where a section has seeds of its own: a round is not a number of a seed. */
+/* Also if a section has seeds of its own: block k has each cell's k-th seed, not the seed k. */
 START_TEST(a_round_has_every_configuration_once)
 {
 	static const char text[] = "[a]\nseed = 1..3\nlr = 0.1,0.2\n"
@@ -281,7 +282,7 @@ START_TEST(a_round_has_every_configuration_once)
 }
 END_TEST
 
-/* Each of two cells comes first about as often, in each round by itself. */
+/* Each of two cells comes first about equally often, independently in each block. */
 START_TEST(a_seed_shuffles_each_round_anew)
 {
 	enum { SEEDS = 400, ROUNDS = 2 };
@@ -299,7 +300,7 @@ START_TEST(a_seed_shuffles_each_round_anew)
 		near(first[i], SEEDS / 2.0, 50); /* five standard deviations */
 	near(alike, SEEDS / 2.0, 50);
 
-	/* what is added moves nothing of what was there */
+	/* an added cell does not change the order of the others */
 	orders("[a]\nlr = 0.1,0.2,0.3,0.4,0.5\n", 5, &s);
 	orders("[a]\nlr = 0.1,0.2,0.3,0.4,0.5,0.6,0.7\n", 5, &t);
 	for (size_t i = 0, k = 0; i < s.cells; i++, k++) {
@@ -420,7 +421,8 @@ START_TEST(a_sweep_goes_on_where_it_stopped)
 }
 END_TEST
 
-/* Drift of a machine must not be one section's or one seed's alone; a reader sees how it was. */
+/* Drift of a machine must not affect one section or one seed only. The database records the
+ * order. */
 START_TEST(a_sweep_runs_in_rounds_and_records_them)
 {
 	folder_text("job.ini",
@@ -440,7 +442,7 @@ START_TEST(a_sweep_runs_in_rounds_and_records_them)
 }
 END_TEST
 
-/* What an interrupted sweep left pending is run in the order of the one that goes on. */
+/* Cells that an interrupted sweep left pending run in the order of the sweep that resumes. */
 START_TEST(pending_cells_get_the_order_of_who_runs_them)
 {
 	folder_text("job.ini", SMALL);
@@ -464,11 +466,11 @@ START_TEST(a_diverged_cell_does_not_stop_a_sweep)
 }
 END_TEST
 
-/* ---- The same by Slurm --------------------------------------------------- */
+/* ---- The same with Slurm ------------------------------------------------- */
 
 #define SUBMIT(...) start_command(&command_submit, (const char *const[]){__VA_ARGS__, NULL})
 
-/* Ranks of a machine: of the cell that has most, servers that it gets by itself included. */
+/* Ranks of a machine: those of the largest cell, including servers that it gets automatically. */
 START_TEST(a_sweep_becomes_jobs)
 {
 	folder_text("job.ini",
@@ -519,7 +521,7 @@ START_TEST(jobs_run_side_by_side)
 }
 END_TEST
 
-/* Every cell is in one part, and the same whatever else is in the file. */
+/* Every cell is in one part, and in the same one whatever else is in the file. */
 START_TEST(shares_are_parts)
 {
 	enum { PARTS = 3 };
@@ -543,7 +545,7 @@ START_TEST(shares_are_parts)
 }
 END_TEST
 
-/* Who began later takes what is free, and neither runs what the other does. */
+/* The second sweep takes free cells, and neither runs a cell of the other. */
 START_TEST(two_sweeps_share_their_cells)
 {
 	int status = -1;
@@ -560,7 +562,7 @@ START_TEST(two_sweeps_share_their_cells)
 }
 END_TEST
 
-/* The row of a live process; of one that is gone it is free again. */
+/* A cell is taken while the process in its row lives; after that it is free again. */
 START_TEST(a_cell_that_another_has_taken_is_left)
 {
 	folder_text("job.ini", SMALL);
@@ -575,7 +577,7 @@ START_TEST(a_cell_that_another_has_taken_is_left)
 }
 END_TEST
 
-/* Starts mvbench watch in a child; what it prints goes to the file watched. */
+/* Starts mvbench watch in a child; its output goes to the file watched. */
 static pid_t start_watch(void)
 {
 	char *argv[] = {"--db=r.db", "--every=0.2"};
@@ -590,7 +592,7 @@ static pid_t start_watch(void)
 	return child;
 }
 
-/* Until it has looked once. */
+/* Waits until it has printed once. */
 static void wait_for_watch(void)
 {
 	bool seen = false;
@@ -603,7 +605,7 @@ static void wait_for_watch(void)
 	ck_assert(seen);
 }
 
-/* Of cells that are done, one that runs, in a process that lives, and one that is to come. */
+/* Cells that are done, one that a living process runs, and one that is pending. */
 static void work_under_way(void)
 {
 	folder_text("job.ini", SMALL "seed = 1..4\n");
@@ -636,7 +638,7 @@ START_TEST(a_sweep_is_watched_until_its_end)
 	expect_said("watched", ", seed 3: epoch 1/4, 0.5 s an epoch, 1200 samples/s, loss ", true);
 	expect_said("watched", "accuracy 75.00 %\n", true);
 	expect_said("watched", "4/4 cells done, 0 running, 0 pending\nnothing is left\n", true);
-	expect_said("watched", "\033", false); /* it is no terminal */
+	expect_said("watched", "\033", false); /* the file is no terminal */
 }
 END_TEST
 
@@ -657,8 +659,8 @@ START_TEST(watching_ends_at_a_signal_and_leaves_nothing)
 }
 END_TEST
 
-/* Where there is no bar, a long cell is heard of once a minute. What is left of one that went on
- * takes as long as what was done since. */
+/* Without a progress bar, a long cell is reported once a minute. The time left of a resumed cell
+ * follows from the epochs since then. */
 START_TEST(a_log_hears_of_a_long_cell)
 {
 	int status = -1;

@@ -1,7 +1,7 @@
 /*
  * check_tables.c - the parameter server: its tables in every placement (tests/tools/table, on
- * several ranks), its updaters against their formulas in double precision, the identities of the
- * strategies that live on it, and what --record keeps.
+ * several ranks), its updaters compared with their formulas in double precision, the identities of
+ * strategies that use it, and what --record stores.
  */
 #include "results/gate/gate.h"
 #include "strategies/exchange.h"
@@ -43,7 +43,7 @@ START_TEST(tables_hold_what_was_pushed)
 }
 END_TEST
 
-/* ---- Updaters, each written down once more ----------------------------------- */
+/* ---- Updaters, compared with their formulas ------------------------------ */
 
 struct element {
 	double w, state, more, own[2], pulled[2];
@@ -107,7 +107,7 @@ START_TEST(updaters_follow_their_formulas)
 		book[j].w = book[j].pulled[0] = book[j].pulled[1] = w[j];
 	}
 	for (int i = 0; i < PUSHES; i++) {
-		int k = i % 3 == 0, tau = i % 4; /* two workers, not in turns */
+		int k = i % 3 == 0, tau = i % 4; /* two workers, not in alternation */
 		for (int j = 0; j < N; j++)
 			g[j] = (float)rng_normal(&rng);
 		u->apply(&(struct update){.w = w,
@@ -131,7 +131,7 @@ START_TEST(updaters_follow_their_formulas)
 }
 END_TEST
 
-/* The options name all updaters, in the order of the list. */
+/* The option's choices are all updaters, in the order of the list. */
 START_TEST(every_updater_can_be_chosen)
 {
 	char *names = sentence("%s", updaters[0]->name);
@@ -170,7 +170,7 @@ END_TEST
 
 /* ---- Identities ---------------------------------------------------------------- */
 
-/* Alone, nothing is stale: these updaters are the local optimiser. */
+/* With one worker nothing is stale: these updaters equal the local optimiser. */
 START_TEST(one_worker_with_an_updater_is_serial)
 {
 	static const char *const strategy[] = {"asgd", "bsp", "ssp"};
@@ -190,7 +190,7 @@ START_TEST(one_worker_with_an_updater_is_serial)
 }
 END_TEST
 
-/* Adam's M and S on the server are adamw's on the worker, where nothing decays. */
+/* Adam's M and S on the server equal adamw's on the worker if nothing decays. */
 START_TEST(one_worker_with_adam_is_adamw)
 {
 	static const char *const how[] = {"--strategy=asgd --asgd.updater=adam --asgd.eps=1e-6",
@@ -229,7 +229,7 @@ START_TEST(ssp_without_a_lead_is_bsp)
 }
 END_TEST
 
-/* Exchanges at barriers only: then the order of arrival is all that could differ. */
+/* With exchanges at barriers only, nothing but the order of arrival could differ. */
 START_TEST(an_endless_lead_is_asgd)
 {
 	const char *same = MLP " --deal=static --epochs=3 --batch=24 --sync-every=1000";
@@ -240,7 +240,7 @@ START_TEST(an_endless_lead_is_asgd)
 }
 END_TEST
 
-/* On one worker, pushes of F steps and pulls of X meet after every lcm of both. */
+/* On one worker, pushes after F steps and pulls after X coincide after every lcm of both. */
 START_TEST(downpour_with_two_intervals)
 {
 	const char *same = MLP " --batch=48 --momentum=0.9 --weight-decay=1e-3";
@@ -261,8 +261,8 @@ START_TEST(downpour_with_two_intervals)
 }
 END_TEST
 
-/* A trainer is at most `bound` exchanges ahead of the slowest, so that between its pull and its
- * push another makes at most 2 bound + 1 pushes. */
+/* A trainer is at most `bound` exchanges ahead of the slowest. Between its pull and its push
+ * another trainer therefore makes at most 2 bound + 1 pushes. */
 START_TEST(a_lead_bounds_staleness)
 {
 	int bound = _i, n = 3;
@@ -275,7 +275,7 @@ START_TEST(a_lead_bounds_staleness)
 }
 END_TEST
 
-/* Stragglers' pushes are dropped; with nobody to spare none is. */
+/* Stragglers' pushes are dropped; without backup workers none is. */
 START_TEST(backup_workers_are_not_waited_for)
 {
 	const char *same = MLP " --deal=static --batch=8 --straggle=1 --strategy=bsp";
@@ -313,7 +313,7 @@ START_TEST(the_centre_moves_by_beta)
 }
 END_TEST
 
-/* ---- Downpour, each step written down once more ---- */
+/* ---- Downpour, compared with its formula ----------- */
 
 enum { INPUTS = PIXELS, OUTPUTS = 10, SOFTMAX = OUTPUTS * (INPUTS + 1) };
 
@@ -341,7 +341,7 @@ static void whole_gradient(const uint8_t *image, const uint8_t *label, const dou
 	}
 }
 
-/* Dean's: accrued gradients to a server with Adagrad, one worker, whole batches, in double
+/* Dean's downpour: accrued gradients to a server with Adagrad, one worker, whole batches, in double
  * precision. */
 START_TEST(downpour_with_adagrad_by_hand)
 {
@@ -390,15 +390,15 @@ END_TEST
 #define ELASTIC \
 	MLP " " FREEZE "--strategy=easgd --easgd.form=synchronous --sync-every=50 --batch=%d "
 
-/* All at once: c_1 = c_0 + beta (mean w - c_0) after 50 steps. Then nobody learns any more, and the
- * next exchange has c_2 = c_1 + beta (mean w - alpha (mean w - c_0) - c_1). */
+/* Synchronous: c_1 = c_0 + beta (mean w - c_0) after 50 steps. After that the learning rate is 0,
+ * and the next exchange has c_2 = c_1 + beta (mean w - alpha (mean w - c_0) - c_1). */
 START_TEST(the_synchronous_centre_moves_by_beta)
 {
 	const double beta = 0.6, alpha = beta / _i;
 	double d = 0, n = 0;
 	const char *how[] = {
 		words(ELASTIC "--lr=0", 48 / _i),
-		/* who never meet are evaluated at their mean */
+		/* workers that never synchronise are evaluated at their mean */
 		words(MLP " " FREEZE "--strategy=periodic --sync-every=51 --batch=%d", 48 / _i),
 		words(ELASTIC "--easgd.beta=%g", 48 / _i, beta),
 		words(ELASTIC "--easgd.beta=%g --epochs=2", 48 / _i, beta)};
@@ -417,7 +417,7 @@ START_TEST(the_synchronous_centre_moves_by_beta)
 }
 END_TEST
 
-/* With nobody else there is nobody to come before or after. */
+/* With one worker both forms are the same. */
 START_TEST(alone_all_at_once_is_one_by_one)
 {
 	const char *same =
@@ -428,9 +428,10 @@ START_TEST(alone_all_at_once_is_one_by_one)
 }
 END_TEST
 
-/* Pulled at the model w that the last of 50 steps begins with, which moves by s - w: with e = alpha
- * (w - c_0) both c_1 = c_0 + e, and the worker stands at s - e where the serial run comes to s. So
- * the next exchange, without learning, has c_2 = c_1 + alpha (s - e - c_1). */
+/* The worker pulls at the model w with which the last of 50 steps begins; that step moves it by s -
+ * w. With e = alpha (w - c_0) the centre is c_1 = c_0 + e, and the worker is at s - e, where s is
+ * the serial run's model. The next exchange, without learning, has c_2 = c_1 + alpha (s - e -
+ * c_1). */
 START_TEST(together_gradient_and_pull_are_of_one_model)
 {
 	static const char *const form[] = {"asynchronous", "synchronous"};
@@ -452,13 +453,13 @@ START_TEST(together_gradient_and_pull_are_of_one_model)
 		n += pow(e, 2);
 	}
 	ck_assert_msg(n > 0 && sqrt(d / n) <= 1e-5, "off by %g of the pull", sqrt(d / n));
-	ck_assert_double_gt(distance(c1, after), 1e-5); /* by what the last step did */
+	ck_assert_double_gt(distance(c1, after), 1e-5); /* the change of the last step */
 	for (int i = 0; i < 5; i++)
 		free(r[i].param);
 }
 END_TEST
 
-/* ---- What --record keeps ----------------------------------------------------------- */
+/* ---- What --record stores ------------------------------------------------ */
 
 #define SMALL "--mlp.hidden=16 "
 
@@ -471,7 +472,7 @@ START_TEST(the_order_of_arrival_is_kept)
 		{"--workers=2 --servers=1", "100,4,2,1,100\r\n"},
 		{"--workers=1", "100,2,1,1,100\r\n"},
 	};
-	/* 2,400 rows, 50 pushes an epoch, each worker's first pull, and one after the barrier
+	/* 2,400 rows, 50 pushes an epoch, the first pull of each worker, and one after the barrier
 	 * between the epochs */
 	expect_recorded(
 		"", words(SMALL "--strategy=asgd --batch=48 --epochs=2 --record %s", row[_i].words),
@@ -482,7 +483,7 @@ START_TEST(the_order_of_arrival_is_kept)
 }
 END_TEST
 
-/* 3 workers of 50 pushes: some are dropped, and those that count are the histogram's. */
+/* 3 workers of 50 pushes: some are dropped, and the histogram has those that count. */
 START_TEST(drops_are_a_share_of_all_pushes)
 {
 	expect_recorded(

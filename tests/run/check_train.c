@@ -1,7 +1,7 @@
 /*
- * check_train.c - the identities between strategies, at 1, 2, 3 and 4 ranks: the same data order
- * must give the same parameters whichever way the work is spread. Loops over strategies[], so a new
- * one is tested too.
+ * check_train.c - the identities between strategies, at 1, 2, 3 and 4 ranks: the same order of data
+ * must give the same parameters, however the work is divided. The loops run over strategies[], so a
+ * new one is tested too.
  */
 #include "results/gate/gate.h"
 #include "tests/suites.h"
@@ -19,11 +19,11 @@ extern const struct strategy strategy_easgd;
 
 /* ---- Identities ---------------------------------------------------------- */
 
-/* On one worker there is nobody to keep in step with: bit for bit the serial run. */
+/* One worker has no other to synchronise with: it equals the serial run bit for bit. */
 START_TEST(one_worker_is_serial)
 {
 	const struct strategy *s = strategies[_i];
-	if (s == &strategy_easgd) /* its model is the centre, which follows even one worker only */
+	if (s == &strategy_easgd) /* its model is the centre, which follows even a single worker */
 		return;
 	expect_same(1,
 		    words(MLP " --batch=48 --momentum=0.9 --weight-decay=1e-3 --strategy=%s",
@@ -32,7 +32,7 @@ START_TEST(one_worker_is_serial)
 }
 END_TEST
 
-/* 50 steps; the batch of one worker is that of all together. */
+/* 50 steps; the batch of one worker is that of all workers together. */
 START_TEST(allreduce_is_serial_with_the_whole_batch)
 {
 	int n = _i;
@@ -44,7 +44,8 @@ END_TEST
 
 START_TEST(overlap_changes_nothing)
 {
-	/* one bucket, and as many as layers; what is started and never waited for ends the run */
+	/* one bucket, and as many as layers; an operation that is started and never waited for ends
+	 * the run */
 	static const char *const bucket[] = {"20MiB", "1KiB", "4"};
 	static const char *const model[] = {
 		MLP, "--workload=tanh_mlp --tanh_mlp.hidden=37 --lr=0.05 --epochs=1"};
@@ -81,7 +82,7 @@ START_TEST(periodic_start_is_allreduce)
 }
 END_TEST
 
-/* Averaging velocities too makes X = 1 the allreduce with momentum. */
+/* Averaging the velocities too makes X = 1 equal allreduce with momentum. */
 START_TEST(periodic_velocity)
 {
 	int n = _i;
@@ -119,9 +120,9 @@ START_TEST(model_parallel_is_serial)
 }
 END_TEST
 
-/* ---- Every strategy of the table, whatever it is ------------------------- */
+/* ---- Every strategy of the table ----------------------------------------- */
 
-/* Tables add pushes in the order of arrival, even where all are waited for. */
+/* Tables add pushes in the order of arrival, even in strategies that wait for all. */
 #define ORDER_OF_SUMS 2e-6
 
 static bool can_run(const struct strategy *s, int ranks)
@@ -142,8 +143,7 @@ static bool can_run(const struct strategy *s, int ranks)
 	return can;
 }
 
-/* 40 or 60 steps, a multiple of X: what was counted is what the formula says, and the model
- * learns. */
+/* 40 or 60 steps, a multiple of X: the counted bytes equal the formula, and the model learns. */
 START_TEST(counted_bytes_are_the_formula)
 {
 	const struct strategy *s = strategies[_i];
@@ -175,7 +175,7 @@ START_TEST(no_row_is_dropped)
 		const char *how[RUNS_MOST];
 		struct result r[RUNS_MOST];
 		size_t runs = 0;
-		/* static, too, where it is not dealt so anyway */
+		/* also static, if that is not the default */
 		for (int i = 0; i < (n > 1 && s->may_leave ? 2 : 1); i++)
 			for (int batch = 7; batch <= 1001; batch *= 11)
 				how[runs++] = words(MLP " --lr=0.001 --batch=%d --strategy=%s %s",
@@ -192,7 +192,8 @@ START_TEST(no_row_is_dropped)
 }
 END_TEST
 
-/* Rare barriers change no result of a strategy that waits by itself; only when it is evaluated. */
+/* Rare barriers change no result of a strategy that waits by itself. They change only when it is
+ * evaluated. */
 START_TEST(rare_barriers)
 {
 	const struct strategy *s = strategies[_i];
@@ -205,8 +206,7 @@ START_TEST(rare_barriers)
 }
 END_TEST
 
-/* A segment without barriers is three epochs long: none of what is between them allocates
- * either. */
+/* Without barriers a segment is three epochs long: nothing between them allocates either. */
 START_TEST(segments_allocate_nothing)
 {
 	const struct strategy *s = strategies[_i];
@@ -244,7 +244,7 @@ START_TEST(replicas_stay_equal)
 }
 END_TEST
 
-/* Pushes at the end of an epoch only, a barrier, and a pull: that is averaging once an epoch. */
+/* Pushes at the end of an epoch only, a barrier, and a pull average once an epoch. */
 START_TEST(asgd_with_barriers_is_periodic)
 {
 	int n = _i;
@@ -263,8 +263,9 @@ START_TEST(asgd_pushes_and_staleness)
 	struct result r = train_ok(n, words(MLP " --batch=%d --strategy=asgd --sync-every=4 "
 						"--barrier-every=0 --deal=static",
 					    48 / n));
-	ck_assert_double_eq(r.pushes, n * ceil(50 / 4.0)); /* the 13th is the flush */
-	/* A worker meets each foreign push once at most, and who pushes last of all has met all. */
+	ck_assert_double_eq(r.pushes, n * ceil(50 / 4.0)); /* the 13th is incomplete */
+	/* A push of another worker counts at most once in a worker's staleness; the last push of
+	 * all has counted every one. */
 	double foreign = r.pushes / n * (n - 1);
 	ck_assert_msg(r.stale >= foreign && r.stale <= foreign * n,
 		      "%g pushes of %d workers: stale by %g, not %g to %g", r.pushes, n, r.stale,
@@ -290,14 +291,15 @@ START_TEST(communication)
 }
 END_TEST
 
-/* ---- Under a launcher of the user's own ---------------------------------- */
+/* ---- Under the user's own launcher --------------------------------------- */
 
-/* What cannot run here is refused once, whoever started the ranks, and nothing is recorded. */
+/* A run that cannot start here is refused once, whatever started the ranks, and nothing is
+ * recorded. */
 START_TEST(a_launched_run_is_refused_in_one_sentence)
 {
 	static const struct {
 		const char *option, *says;
-		const struct device_ops *lacks; /* can be refused only where this cannot be used */
+		const struct device_ops *lacks; /* refused only if this device is missing */
 	} row[] = {{"--device=cuda", "--device=cuda: ", &device_cuda},
 		   {"--servers=1", "use --servers=0", NULL}};
 	char command[512], text[4096];

@@ -1,11 +1,11 @@
 /*
- * check_transport.c - vectors of GPUs between workers: every transport carries what it is given,
- * every strategy trains with it what the CPU trains, tables in a GPU's memory hold what was pushed,
- * and what cannot be had is refused.
+ * check_transport.c - GPU vectors between workers: every transport delivers what it is given, every
+ * strategy trains with it the same as on the CPU, tables in a GPU's memory hold what was pushed,
+ * and unavailable transports are refused.
  *
- * They run on tests/fake_cuda, which emulates CUDA on the processor, wherever it was built. A wait
- * that is missing shows there: work that nobody waits for is not done. With MVBENCH_GPU_TEST=1
- * those that one GPU is enough for run on the machine's first.
+ * The tests run on tests/fake_cuda, which emulates CUDA on the processor, if it was built. It
+ * reveals missing waits, because it does work only when something waits for it. With
+ * MVBENCH_GPU_TEST=1 the tests that need one GPU run on the machine's first.
  */
 #include "results/gate/gate.h"
 #include "tests/suites.h"
@@ -19,7 +19,7 @@
 	"--workload=mlp --mlp.hidden=8 --lr=0.1 --lr-schedule=constant --momentum=0.5 " \
 	"--weight-decay=1e-3 "
 
-/* What set_up changes in the environment: it is that of the runner, and other suites come after. */
+/* The variable that set_up changes. The runner has this environment, and other suites follow. */
 static const char *variable(void)
 {
 	return on_real_gpu() ? "CUDA_VISIBLE_DEVICES" : "MVBENCH_CUDA";
@@ -45,7 +45,7 @@ static void tear_down(void)
 	folder_free();
 }
 
-/* Can there be so many GPUs? */
+/* Can there be this many GPUs? */
 static bool can_have(int gpus)
 {
 	return gpus == 1 || !on_real_gpu();
@@ -56,7 +56,7 @@ static const struct {
 	int gpus;
 } transport[] = {{"ipc", 1}, {"auto", 1}, {"ipc", 2}, {"nccl", 4}, {"staged", 1}, {"auto", 4}};
 
-/* The tool says "ok" and nothing else. */
+/* The tool prints "ok" and nothing else. */
 static void expect_ok(int gpus, int ranks, const char *tool)
 {
 	char text[2048];
@@ -103,8 +103,9 @@ static void expect_near(const char *how, const struct result *gpu, const struct 
 		      gpu->pushes, cpu->bytes, cpu->pushes);
 }
 
-/* Asynchronous strategies meet at the end of epochs only: elsewhere the order of arrival decides.
- * It does there too for elastic moves, but little, as the workers are close to each other. */
+/* Asynchronous strategies exchange at the end of epochs only, because elsewhere the order of
+ * arrival decides. It matters there too for elastic moves, but little, because the workers are
+ * close to each other. */
 START_TEST(strategies_train_what_the_cpu_trains)
 {
 	const struct strategy *s = strategies[_i];
@@ -112,15 +113,15 @@ START_TEST(strategies_train_what_the_cpu_trains)
 	if (strcmp(name, "serial") == 0)
 		return;
 	int ranks = strcmp(name, "hybrid") == 0 ? 4 : 3;
-	/* two runs of easgd on the CPU were up to 0.04 apart */
+	/* two runs of easgd on the CPU differed by up to 0.04 */
 	double allowed = strcmp(name, "easgd") == 0 ? 0.1 : 1e-5;
 	const char *how = words(MLP "--epochs=2 --batch=%d --strategy=%s %s", 24 / ranks, name,
 				s->asynchronous ? "--deal=static --sync-every=8" : "");
 	const char *with[1 + COUNT(transport)] = {words("%s --device=cpu", how)};
 	struct result r[1 + COUNT(transport)];
 	size_t n = 1;
-	/* with one GPU all in one start, with several each by itself; tables are sent to by one of
-	 * them only */
+	/* with one GPU all runs share a start, with several each has its own; strategies with
+	 * tables use one transport only */
 	for (size_t i = 0; i < COUNT(transport); i++) {
 		if (strcmp(transport[i].name, "auto") == 0 || transport[i].gpus > 1)
 			continue;
@@ -156,14 +157,14 @@ static const struct {
 	/* without a barrier between the epochs */
 	{2, "--strategy=allreduce --barrier-every=0"},
 	{2, "--strategy=bsp --barrier-every=0"},
-	/* pushes of gradients, and one client that has a table all the same */
+	/* pushes of gradients, and one client that has a table nevertheless */
 	{2, "--strategy=bsp --bsp.updater=sgd --sync-every=3"},
 	{1, "--strategy=bsp --bsp.updater=momentum"},
 	{2, "--strategy=ssp --ssp.bound=0 --ssp.updater=sgd"},
 	{1, "--strategy=asgd --asgd.updater=dcasgda"},
 	{1, "--strategy=downpour --downpour.send=2 --sync-every=3"},
 	{1, "--strategy=easgd --sync-every=3"},
-	/* tables elsewhere, through pinned memory */
+	/* tables in another memory, through pinned memory */
 	{2, "--strategy=bsp --table-home=shared --bsp.updater=sgd"},
 	{2, "--strategy=bsp --table-home=onesided"},
 	{3, "--strategy=bsp --workers=2 --servers=1 --bsp.updater=sgd"},
@@ -187,7 +188,7 @@ START_TEST(ways_of_running_train_what_the_cpu_trains)
 }
 END_TEST
 
-/* Buckets that NCCL sums while the layers below compute. */
+/* NCCL sums buckets while the layers below compute. */
 START_TEST(nccl_overlaps_as_the_cpu_trains)
 {
 	const char *same = MLP "--epochs=2 --batch=12 --strategy=allreduce "
@@ -210,7 +211,7 @@ START_TEST(a_gpu_holds_what_was_pushed)
 }
 END_TEST
 
-/* ---- What is chosen, recorded and refused -------------------------------------------- */
+/* ---- What is chosen, recorded and refused -------------------------------- */
 
 #define SMALL "--workload=mlp --mlp.hidden=8 --batch=16 --epochs=1 --device=cuda "
 
@@ -259,8 +260,8 @@ START_TEST(what_cannot_be_had_is_refused)
 }
 END_TEST
 
-/* A rank that NCCL refuses, or that never comes, keeps nobody waiting: the next transport is taken.
- */
+/* A rank that NCCL refuses, or that never joins, does not make the others wait for ever: the next
+ * transport is used. */
 START_TEST(who_cannot_join_nccl_holds_up_nobody)
 {
 	static const struct {
@@ -275,7 +276,7 @@ START_TEST(who_cannot_join_nccl_holds_up_nobody)
 }
 END_TEST
 
-/* Of each transport that there is; messages go through the host with all of them. */
+/* Every transport that is available. With all of them messages go through the host. */
 static const struct {
 	int gpus;
 	const char *words, *rows[4], *not ;

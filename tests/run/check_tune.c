@@ -1,7 +1,7 @@
 /*
- * check_tune.c - mvbench tune: ranges and what is drawn from them; that all get as many trials,
- * that the best is chosen on rows held out and run again with other seeds, and that a study goes
- * on.
+ * check_tune.c - mvbench tune: ranges and what is drawn from them; all configurations get the same
+ * number of trials; the best trial is chosen on rows held out and run again with other seeds; a
+ * study resumes.
  */
 #include "results/run/study.h"
 #include "tests/made.h"
@@ -24,7 +24,7 @@ START_TEST(points_are_haltons)
 		near(halton(0, i), two[i], 0);
 	for (uint64_t i = 0; i < COUNT(three); i++)
 		near(halton(1, i), three[i] / 9, 1e-15);
-	for (size_t j = 0; j < RANGES_MOST; j++) { /* any 1000 of them are spread evenly */
+	for (size_t j = 0; j < RANGES_MOST; j++) { /* any 1000 consecutive ones are spread evenly */
 		double sum = 0;
 		for (uint64_t i = 0; i < 1000; i++)
 			sum += halton(j, 700001 + i) / 1000;
@@ -60,12 +60,12 @@ START_TEST(ranges_are_drawn_from)
 	near(drawn(&m, 0.5), 0.45, 1e-9);
 	near(drawn(&X, 0), 1, 0);
 	near(drawn(&X, 0.9999999), 64, 0);
-	near(drawn(&E, 0.34), 3, 0); /* each whole number has as much room */
+	near(drawn(&E, 0.34), 3, 0); /* each whole number is equally likely */
 	near(drawn(&E, 0.99), 4, 0);
 	char *mean = range_at(&r, 0.49), *sum = range_at(&r, 0.51);
 	ck_assert_str_eq(mean, "mean");
 	ck_assert_str_eq(sum, "sum");
-	near(drawn(&odd, 0.5), 0.123452, 1e-12); /* four digits would lie outside */
+	near(drawn(&odd, 0.5), 0.123452, 1e-12); /* four digits would be outside the range */
 	free(mean);
 	free(sum);
 	range_fini(&lr), range_fini(&m), range_fini(&X), range_fini(&E), range_fini(&r),
@@ -88,7 +88,7 @@ static void expect(const char *query, const char *want)
 	"[plain]\nstrategy = serial\n[decayed]\nlr-schedule = cosine\n[search]\n" search
 #define TUNE(...) RUN(tune, "job.ini", "--db=t.db", __VA_ARGS__)
 
-/* The whole way, looked at from all sides, as its runs take the time. */
+/* All steps of a study, checked together because its runs take time. */
 START_TEST(all_are_tuned_alike_and_told_by_fresh_seeds)
 {
 	folder_text("job.ini", FILE_OF("lr = 1e-6..10 log\nmomentum = 0..0.5\n"));
@@ -102,7 +102,7 @@ START_TEST(all_are_tuned_alike_and_told_by_fresh_seeds)
 	expect("SELECT count(*) || ' ' || count(DISTINCT validation) || ' ' || max(train_size) "
 	       "FROM run",
 	       "24 1 9000");
-	/* the same points for both, all with the file's seed */
+	/* the same points for both configurations, all with the file's seed */
 	expect("SELECT count(*) || ' ' || count(DISTINCT number) || ' ' || count(DISTINCT "
 	       "options) FROM trial WHERE kind = 'trial'",
 	       "12 6 6");
@@ -110,7 +110,7 @@ START_TEST(all_are_tuned_alike_and_told_by_fresh_seeds)
 	       "run.seed = 7 AND json_extract(options, '$.lr') = run.lr AND json_extract(options, "
 	       "'$.momentum') = run.momentum",
 	       "12");
-	/* some diverge, and are the worst: there, but not chosen */
+	/* some trials diverge and rank last: they are recorded, but not chosen */
 	expect("SELECT sum(lost) > 0 AND max(value) < 9e999 AND min(value) > 0 FROM study_trial",
 	       "1");
 	expect("SELECT count(*) FROM study_trial AS l JOIN study_trial AS k USING (study_id) "
@@ -120,7 +120,7 @@ START_TEST(all_are_tuned_alike_and_told_by_fresh_seeds)
 	       "FROM study_run AS u JOIN epoch AS e USING (run_id) WHERE u.contestant = "
 	       "b.contestant AND u.kind = 'trial' AND e.epoch = 1) AND trials = 6 AND lost > 0",
 	       "2");
-	/* what is reported: other seeds, the chosen options and the file's */
+	/* the reported runs have other seeds, with the chosen options and with the file's */
 	expect("SELECT group_concat(kind || ':' || n, ' ') FROM study_result",
 	       "tuned:3 default:3 tuned:3 default:3");
 	expect("SELECT group_concat(DISTINCT number) FROM trial WHERE kind <> 'trial'", "8,9,10");
@@ -160,12 +160,12 @@ START_TEST(a_study_goes_on_and_grows)
 	ck_assert_int_eq(TUNE("--budget=2", "--seeds=1", "--validation=500"), EXIT_OK);
 	expect("SELECT count(*) || ' ' || max(validation) FROM run", "8 500");
 	ck_assert_int_eq(TUNE("--budget=2", "--seeds=1", "--validation=500"), EXIT_OK);
-	expect("SELECT count(*) FROM run", "8"); /* nothing is run again */
+	expect("SELECT count(*) FROM run", "8"); /* no run is repeated */
 	sql_in("t.db", "DELETE FROM run WHERE id IN (SELECT run_id FROM study_run WHERE contestant "
 		       "= 'plain' AND kind = 'trial' AND number = 2)");
 	ck_assert_int_eq(TUNE("--budget=2", "--seeds=1", "--validation=500"), EXIT_OK);
 	expect("SELECT count(*) || ' ' || max(id) FROM run", "8 9");
-	/* the test set decides nothing */
+	/* the test set does not affect the choice */
 	sql_in("t.db", "UPDATE epoch SET test_loss = -validation_loss");
 	ck_assert_int_eq(TUNE("--budget=3", "--seeds=1", "--validation=500"), EXIT_OK);
 	expect("SELECT count(*) FROM study", "1");
@@ -175,7 +175,7 @@ START_TEST(a_study_goes_on_and_grows)
 	expect("SELECT count(*) FROM study_best AS b WHERE figure = (SELECT min(figure) FROM "
 	       "study_run AS u WHERE u.contestant = b.contestant AND u.kind = 'trial')",
 	       "2");
-	/* small rates learn too little: the best is the greatest of those tried */
+	/* small rates learn too little: the best is the largest one tried */
 	expect("SELECT group_concat(edge) FROM study_best", "lr high,lr high");
 	expect_said("out", "edge: the best trial", true);
 	/* nothing is chosen while another process still runs a trial */
@@ -186,10 +186,10 @@ START_TEST(a_study_goes_on_and_grows)
 	free(held);
 	ck_assert_int_eq(TUNE("--budget=3", "--seeds=1", "--validation=500"), EXIT_FAILED);
 	expect_said("err", "1 of 6 trials have not ended", true);
-	/* what was reported still is */
+	/* the earlier report remains */
 	expect("SELECT group_concat(kind || n, ' ') FROM study_result",
 	       "tuned1 default1 tuned1 default1");
-	/* another start, another study */
+	/* another start gives another study */
 	ck_assert_int_eq(TUNE("--budget=1", "--seeds=1", "--validation=500", "--search-seed=2"),
 			 EXIT_OK);
 	expect("SELECT count(DISTINCT options) || ' ' || count(DISTINCT study_id) FROM trial "
@@ -216,7 +216,8 @@ START_TEST(lists_are_drawn_where_they_apply)
 }
 END_TEST
 
-/* --deal and --batch follow from what is drawn: a base of one kind does not keep others out. */
+/* --deal and --batch follow from the drawn values: those of the base configuration do not exclude
+ * any. */
 START_TEST(what_follows_is_no_part_of_a_trial)
 {
 #define SIMULATED \

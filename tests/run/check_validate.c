@@ -1,7 +1,6 @@
 /*
- * check_validate.c - simulated against real: the arithmetic of the view `validation` on runs that
- * were never made, what the report says of them and with which exit status, and one validation
- * from end to end.
+ * check_validate.c - simulated runs compared with real ones: the arithmetic of the view
+ * `validation` on made runs, the report and its exit status, and one validation from start to end.
  */
 #include "results/run/run.h"
 #include "sim/validate.h"
@@ -16,7 +15,7 @@
 
 enum { OUTPUT = 65536 };
 
-/* ---- Runs that were never made ------------------------------------------- */
+/* ---- Made runs ----------------------------------------------------------- */
 
 static sqlite3 *db;
 
@@ -47,11 +46,11 @@ static void tear_down(void)
 struct made {
 	const char *strategy;
 	int workers, sync_every;
-	double seconds; /* of its only epoch, of which a quarter is communication, 0.05 s waiting */
+	double seconds; /* of its only epoch: a quarter is communication, 0.05 s is waiting */
 	double loss;
 };
 
-/* Returns its id. Later made, later started. */
+/* Returns its id. Each run starts later than those before it. */
 static int64_t add(bool simulated, struct made m)
 {
 	char *text = sqlite3_mprintf(
@@ -114,14 +113,14 @@ START_TEST(errors_are_those_of_medians)
 		   " simulated_loss, round(loss_error, 12) FROM validation",
 		   /* shares: 0.25 + 0.05 / 1, and / 1.25; distance (0.2 + 0.7 + 0.5) / 2 */
 		   "3,asgd 2w X=4,1,0.8,1.6,1.25,0.25,0.3,0.29,-0.01,0.7,0.5,0.55,0.1\r\n");
-	/* an even number: the mean of the two in the middle; the rest stays outside */
+	/* an even number: the mean of the middle two; the others do not count */
 	add(false, (struct made){"asgd", 2, 4, 1.2, 0.5});
 	expect_row("SELECT n, round(real_s, 12), round(time_error, 12) FROM validation",
 		   "4,1.1,0.136363636364\r\n");
 }
 END_TEST
 
-/* A change to one of the four real runs, and how many are left then. */
+/* A change to one of the four real runs, and how many then remain. */
 static const struct {
 	const char *change;
 	int left;
@@ -165,7 +164,7 @@ END_TEST
 START_TEST(what_says_nothing_is_null)
 {
 	int64_t id;
-	/* one worker talks to nobody, and meets no foreign pushes */
+	/* one worker does not communicate, and its pushes have no staleness */
 	id = add(false, (struct made){"asgd", 1, 1, 1, 0.5});
 	add_pushes(id, 0, 10);
 	id = add(true, (struct made){"asgd", 1, 1, 1, 0.5});
@@ -194,7 +193,7 @@ static int report(char out[OUTPUT], const char *words)
 	return status;
 }
 
-/* Ten cells, whose errors are 1, 2, ..., 10 %; every other is too fast. */
+/* Ten cells with errors of 1, 2, ..., 10 %; every other cell is too fast. */
 static void add_ten(void)
 {
 	for (int i = 1; i <= 10; i++) {
@@ -300,7 +299,7 @@ START_TEST(oversubscribed_cells_stand_apart)
 }
 END_TEST
 
-/* A real run 20 % off the median: its cell cannot be right, nor wrong. */
+/* A real run is 20 % off the median: its cell can be neither right nor wrong. */
 START_TEST(restless_cells_are_marked_and_do_not_count)
 {
 	char out[OUTPUT];
@@ -317,7 +316,7 @@ START_TEST(restless_cells_are_marked_and_do_not_count)
 		      out);
 	ck_assert_int_eq(report(out, "--threshold-p90=20.1"), EXIT_FAILED);
 	ck_assert_msg(strstr(out, "several      3    1.00            50.00"), "%s", out);
-	/* most of them: nothing is shown */
+	/* most cells: no error is reported */
 	sql("DELETE FROM run WHERE sync_every = 3");
 	add(false, (struct made){"asgd", 2, 4, 1, 0.5});
 	add(false, (struct made){"asgd", 2, 4, 2, 0.5});
@@ -327,7 +326,7 @@ START_TEST(restless_cells_are_marked_and_do_not_count)
 }
 END_TEST
 
-/* Steps took 1 ms before the runs and 1.3 ms after them: 13 % off their middle. */
+/* Steps took 1 ms before the runs and 1.3 ms after them: 13 % off the mean. */
 START_TEST(a_machine_that_drifts_is_restless)
 {
 	char out[OUTPUT];
@@ -349,7 +348,7 @@ START_TEST(a_machine_that_drifts_is_restless)
 }
 END_TEST
 
-/* One rank that is right does not hide several that are wrong. */
+/* Correct cells of one rank do not hide wrong cells of several. */
 START_TEST(one_rank_and_several_are_held_apart)
 {
 	char out[OUTPUT];
@@ -366,7 +365,7 @@ START_TEST(one_rank_and_several_are_held_apart)
 }
 END_TEST
 
-/* ---- Cells that are drawn ------------------------------------------------ */
+/* ---- Randomly drawn cells ------------------------------------------------ */
 
 START_TEST(cells_are_drawn_from_all_there_are)
 {
@@ -399,7 +398,7 @@ START_TEST(cells_are_drawn_from_all_there_are)
 	char *wrong = sweep_read(path, NULL, 0, &s);
 	if (!wrong)
 		wrong = sweep_plan(path, &s);
-	ck_assert_msg(!wrong, "%s", wrong); /* each can be run */
+	ck_assert_msg(!wrong, "%s", wrong); /* each can run */
 	sweep_free(&s);
 	free(path);
 	free(other);
@@ -435,13 +434,13 @@ START_TEST(nothing_to_compare_is_said)
 	add_ten();
 	ck_assert_int_eq(report(out, "--label=other"), EXIT_USER);
 	ck_assert_msg(strstr(out, "no cell with the label \"other\""), "%s", out);
-	/* a cell is asked for that nobody ran, and one that failed */
+	/* a cell that was never run is asked for, and one that failed */
 	sql("UPDATE run SET config_hash = 'x'");
 	ck_assert_int_eq(report(out, "--workload=mlp --workers=1"), EXIT_USER);
 }
 END_TEST
 
-/* ---- From end to end ----------------------------------------------------- */
+/* ---- From start to end --------------------------------------------------- */
 
 static int mvbench(char out[OUTPUT], const char *words)
 {
@@ -478,7 +477,7 @@ static void make_data(void)
 	folder_text("host.xml", host);
 }
 
-/* validate on the job file, simulated on the host, with more words. */
+/* Runs validate on the job file, simulated on the host, with more words. */
 static int validate(char out[OUTPUT], const char *words)
 {
 	char *all = sentence("validate %s/job.ini --sim.platform=%s/host.xml "
@@ -506,25 +505,25 @@ START_TEST(cells_are_run_in_both_worlds)
 		   " count(DISTINCT config_hash) FROM validation",
 		   "2,4,1,2,2,2\r\n");
 
-	/* the same from what is there; with the cells named, and not; and past a threshold */
+	/* the same from the recorded runs; with the cells named, and not; and above a threshold */
 	ck_assert_int_eq(validate(out, "--only=report"), EXIT_OK);
 	ck_assert_int_eq(report(out, "--threshold-median=1e-9 --threshold-p90=1e6"), EXIT_FAILED);
 	ck_assert_msg(strstr(out, "is past --threshold-median=1e-09"), "%s", out);
 
-	/* a new simulation is compared with the real runs that there are */
+	/* a new simulation is compared with the existing real runs */
 	ck_assert_int_eq(validate(out, "--only=sim --sim.step-time=80us"), EXIT_OK);
 	expect_row("SELECT min(simulated_id), sum(n) FROM validation", "7,4\r\n");
 	expect_row("SELECT count(*) FROM run WHERE platform = 'mpi'", "4\r\n");
 
-	/* what cannot be compared is named */
+	/* cells that cannot be compared are named */
 	ck_assert_int_eq(validate(out, "--only=report --workers=1,3"), EXIT_FAILED);
 	ck_assert_msg(strstr(out, "softmax, asgd, 3 workers  not run  not run"), "%s", out);
 	ck_assert_msg(strstr(out, "1 cell could not be compared"), "%s", out);
 }
 END_TEST
 
-/* Each cell of a job is run once in both worlds; whatever the first one is, as calibrating begins
- * from it. */
+/* Each cell of a job is run once, real and simulated. Calibration starts from the first cell,
+ * whatever it is. */
 static void calibrate_and_run(const char *sections, int cells)
 {
 	char out[OUTPUT], want[32];
@@ -539,7 +538,7 @@ static void calibrate_and_run(const char *sections, int cells)
 	snprintf(want, sizeof want, "%d,%d,done,done\r\n", 2 * cells, cells);
 	expect_row("SELECT count(*), sum(platform = 'sim'), min(status), max(status) FROM run",
 		   want);
-	/* all but a split model have formulas, of what was calibrated just now */
+	/* all but a split model have formulas, with the new calibration */
 	ck_assert_int_eq(strstr(out, "the same, closed formula [%]") != NULL,
 			 strstr(sections, "hybrid") == NULL);
 	free(words);
@@ -569,7 +568,7 @@ START_TEST(every_strategy_is_calibrated_and_run)
 }
 END_TEST
 
-/* It measures times, at a rate of its own. */
+/* Calibration measures times, with a learning rate of its own. */
 START_TEST(a_rate_at_which_cells_diverge_can_be_calibrated)
 {
 	char out[OUTPUT];
@@ -616,14 +615,14 @@ START_TEST(an_interruption_keeps_what_was_run)
 	ck_assert_msg(strstr(out, "status 130\n"), "%s", out);
 	ck_assert_msg(strstr(out, "mvbench: interrupted: "), "%s", out);
 	ck_assert_msg(strstr(out, " of 50000 runs are recorded"), "%s", out);
-	/* and a report that was there before */
+	/* the earlier report remains */
 	ck_assert_msg(strstr(out, "status 130\nolder\n"), "%s", out);
 	expect_row("SELECT count(*) > 0 FROM run WHERE status = 'done'", "1\r\n");
 	free(command);
 }
 END_TEST
 
-/* What was interrupted may have ended by itself then: the watcher is stopped until it has. */
+/* The interrupted repetition may have ended by itself: the watcher is stopped until it has. */
 START_TEST(an_interruption_of_a_calibration_ends_all)
 {
 	char out[OUTPUT];
@@ -677,7 +676,7 @@ START_TEST(mistakes_are_refused)
 }
 END_TEST
 
-/* What a simulation cannot do ends it all before the first real run. */
+/* A platform that the simulator refuses ends validate before the first real run. */
 START_TEST(a_platform_that_is_none_ends_it)
 {
 	char out[OUTPUT];

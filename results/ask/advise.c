@@ -24,15 +24,16 @@ struct advise_options {
 #define OWNER struct advise_options
 static const struct option options[] = {
 	OPTION(from, CHOICE, "from", "auto",
-	       "where the times of a step come from; auto: calibrations, and recorded runs for "
-	       "what those lack",
+	       "source of the times of a step; auto: calibrations, and recorded runs for times "
+	       "that they lack",
 	       .choices = "auto|calibration|runs"),
 	OPTION(intervals, STRING, "intervals", "1,2,4,8,16,32,64",
 	       "sync intervals to compare [steps]"),
 	SELECT_WHERE(where, ""),
 	OPTION(format, CHOICE, "format", "text", "json is one object, not rounded [name]",
 	       .choices = "text|json"),
-	OPTION(out, STRING, "out", "", "write it there instead of on the terminal [file]"),
+	OPTION(out, STRING, "out", "",
+	       "write the answer to this file instead of the terminal [file]"),
 	{.name = NULL},
 };
 
@@ -126,9 +127,10 @@ static char *setup_read(struct setup *u, const struct arguments *a)
 	all[n++] = (struct setting){"strategy", "allreduce"};
 	TRY(config_init(&u->config, all, n, true));
 	if (u->config.run.workers < 2)
-		return sentence("--workers=%lld: advise compares how several workers keep in "
-				"step; give --workers=2 or more",
-				(long long)u->config.run.workers);
+		return sentence(
+			"--workers=%lld: advise compares strategies of several workers; give "
+			"--workers=2 or more",
+			(long long)u->config.run.workers);
 	TRY(plan_make(&u->config, &u->plan));
 	candidates_add(u, all, n);
 	u->words = workload_words(&u->config);
@@ -168,8 +170,8 @@ static char *fill_intervals(struct store *s, const char *list)
 	for (;; at = end + 1) {
 		long x = strtol(at, &end, 10);
 		if (*at < '1' || *at > '9' || x > 1000000000 || (*end && *end != ','))
-			return sentence("--intervals=%s: whole numbers from 1 to 1000000000 "
-					"between commas are wanted, such as --intervals=1,4,16",
+			return sentence("--intervals=%s: give whole numbers from 1 to 1000000000, "
+					"separated by commas, such as --intervals=1,4,16",
 					list);
 		if (!*end)
 			break;
@@ -312,11 +314,11 @@ static char *explain_gaps(struct store *s, const struct setup *u, const struct a
 		      "SELECT group_concat(DISTINCT workload || ' with batch ' || batch || "
 		      "' on ' || workers || ' workers') FROM calibration WHERE workers > 1",
 		      ""));
-	return sentence("nobody has measured what a step of %s with batch %lld on %lld workers "
-			"takes; run: %s%s%s",
-			r->workload, (long long)r->batch, (long long)r->workers,
-			named || strcmp(o->from, "runs") == 0 ? run : calibrate,
-			others ? "; calibrated here: " : "", others ? others : "");
+	return sentence(
+		"a step of %s with batch %lld on %lld workers has not been measured; run: %s%s%s",
+		r->workload, (long long)r->batch, (long long)r->workers,
+		named || strcmp(o->from, "runs") == 0 ? run : calibrate,
+		others ? "; calibrated here: " : "", others ? others : "");
 }
 
 static char *print_text(struct store *s, FILE *f)
@@ -324,8 +326,8 @@ static char *print_text(struct store *s, FILE *f)
 	static const struct {
 		const char *head, *view;
 	} part[] = {
-		{"What was measured:", "shown_terms"},
-		{"What pays:", "shown_inequalities"},
+		{"Measured times:", "shown_terms"},
+		{"What is worthwhile:", "shown_inequalities"},
 		{"Predicted times of an epoch:", "shown_ranking"},
 		{"The formulas:", "shown_formulas"},
 		{"Without a prediction:", "shown_unpredicted"},
@@ -369,8 +371,7 @@ static char *answer(const struct setup *u, const struct advise_options *o)
 	int64_t known = 0;
 	if (access(db, F_OK) != 0) {
 		char *words AUTOFREE = calibrate_words(&u->config, (int)u->config.run.workers);
-		return sentence("--db=%s: there is no such file, so nothing is measured yet; run: "
-				"%s",
+		return sentence("--db=%s: there is no such file: nothing is measured yet; run: %s",
 				db, words);
 	}
 	TRY(store_open(&s, db, STORE_READ));
@@ -415,25 +416,24 @@ static char *run_advise(void *options_given, struct arguments *a, int *status)
 
 const struct command command_advise = {
 	.name = "advise",
-	.summary = "say which strategy and interval pay on this setup, and why",
+	.summary = "show which strategy and interval are worthwhile on this setup, and why",
 	.usage = "[--option=value ...]",
 	.about =
-		"Puts what was measured of a step - its computing, an allreduce, a push and pull - "
-		"into the formulas of each strategy, and ranks the epoch times that come out; says "
-		"which inequality decides, with the numbers in it; and what runs of this database "
-		"say of the accuracy that a long interval costs. What cannot be predicted is "
+		"Puts the measured times of a step - computing, an allreduce, a push and pull - "
+		"into the formulas of the strategies, and ranks the epoch times that they give. "
+		"Shows which inequality decides, with its numbers, and how much accuracy a long "
+		"interval cost in runs of this database. Strategies without a prediction are "
 		"listed with the reason. Times come from mvbench calibrate, or from recorded runs "
-		"(of a simulated cluster, those only: one of allreduce and one of asgd tell most). "
-		"Beside a prediction stands what recorded runs took.\n\n"
-		"Give the options of mvbench run that say what is trained: --workload, --batch, "
-		"--workers (without it: one a core), --device, and for a simulated cluster "
+		"(for a simulated cluster only from runs: one of allreduce and one of asgd give "
+		"most terms). Next to each prediction is the time that recorded runs took.\n\n"
+		"Give the options of mvbench run that describe the training: --workload, --batch, "
+		"--workers (default: one for each core), --device, and for a simulated cluster "
 		"--platform=sim --sim.platform=NAME --sim.step-time=TIME; accuracies are those of "
-		"runs with the same --epochs, --lr and so on. --label and --where choose runs. "
-		"Options of a strategy (--downpour.send=8) change its prediction, and choose the "
-		"runs that it is compared with. The largest error of such formulas is what they "
-		"leave out: caches, memory that workers share, and a busy machine.\n\n"
-		"Exit status: 0 there is an answer, 2 cannot run like this, or nothing is measured "
-		"yet.",
+		"runs with the same --epochs, --lr and so on. --label and --where select runs. "
+		"Options of a strategy (--downpour.send=8) change its prediction, and select the "
+		"runs that it is compared with. The formulas leave out caches, memory that workers "
+		"share, and other load on the machine; these cause the largest errors.\n\n"
+		"Exit status: 0 there is an answer, 2 refused, or nothing is measured yet.",
 	.options = options,
 	.size = sizeof(OWNER),
 	.run_options = true,

@@ -78,31 +78,31 @@ SELECT 1 AS place, printf('Fastest: %s%s, %.4g s an epoch%s.', b.strategy,
 	iif(b.paced, ' with X=' || b.x, ''), b.seconds,
 	iif(b.speedup IS NULL, '', printf(', %.3g times as fast as one worker', b.speedup))) AS says
 FROM best AS b WHERE b.workers > 1
-UNION ALL SELECT 2, printf('Of %s X=%d is enough: X=%d is less than 5 %% faster.', strategy, x, most)
+UNION ALL SELECT 2, printf('%s: X=%d is long enough; X=%d is less than 5 %% faster.', strategy, x, most)
 FROM enough WHERE x < most
 UNION ALL SELECT 3, printf('One worker alone is faster than any of these (%.4g s an epoch): here synchronising '
 	|| 'costs more than %d workers gain.', seconds, (SELECT workers FROM asked))
 FROM best WHERE workers = 1
-UNION ALL SELECT 4, printf('Beside allreduce %s changed the test accuracy here by so many points: %s '
+UNION ALL SELECT 4, printf('Compared with allreduce, %s changed the test accuracy here, in points: %s '
 	|| '(medians of %d or more, and of %d runs).', strategy, list, n, base) FROM cost
-UNION ALL SELECT 5, printf('Without losing more than half a point so: %s%s, %.4g s an epoch.', strategy,
+UNION ALL SELECT 5, printf('Fastest that loses at most half a point: %s%s, %.4g s an epoch.', strategy,
 	iif(paced, ' with X=' || x, ''), seconds) FROM (
 	SELECT r.* FROM real AS r JOIN every AS e WHERE r.accuracy >= e.accuracy - 0.005
 	ORDER BY r.seconds LIMIT 1) WHERE EXISTS (SELECT 1 FROM cost)
-UNION ALL SELECT 6, 'No run here with these options of training tells what a long interval does to '
-	|| 'accuracy. It costs some, more the longer X is and the later in training: try it before you '
+UNION ALL SELECT 6, 'No run here with these training options shows how a long interval changes '
+	|| 'accuracy. It costs some, more with a longer X and later in training: test it before you '
 	|| 'trust a ranking by time.'
 WHERE NOT EXISTS (SELECT 1 FROM cost)
-UNION ALL SELECT 7, printf('A push of asgd meets about %d foreign updates (its staleness)%s; that costs '
-	|| 'accuracy too, with momentum most.', workers - 1,
+UNION ALL SELECT 7, printf('A push of asgd has a staleness of about %d pushes of other workers%s; that costs '
+	|| 'accuracy too, most with momentum.', workers - 1,
 	ifnull((SELECT printf(', %.3g in the runs here', avg(staleness)) FROM ranking
 		WHERE strategy = 'asgd' HAVING avg(staleness) IS NOT NULL), ''))
 FROM asked WHERE EXISTS (SELECT 1 FROM known WHERE name = 'T_sync')
-UNION ALL SELECT 8, printf('The runs here took other times than predicted, by %.0f %% (median): the machine '
-	|| 'was less or more busy when they ran. Calibrate again while it is idle, or take what runs say '
-	|| 'of themselves: --from=runs.', 100 * avg(off))
+UNION ALL SELECT 8, printf('The times of the runs here differ from the predicted ones by %.0f %% (median): the '
+	|| 'load of the machine was different. Calibrate again while it is idle, or take the times '
+	|| 'from the runs: --from=runs.', 100 * avg(off))
 FROM wrong WHERE i IN ((n + 1) / 2, (n + 2) / 2) HAVING avg(off) > 0.2
-UNION ALL SELECT 9, 'What is "at best" may take longer: real messages move only while a worker is inside '
+UNION ALL SELECT 9, 'A time "at best" is a lower bound: real messages move only while a worker is inside '
 	|| 'MPI, nothing hides the last bucket, and a split model has more than one message a step.'
 FROM ranking WHERE bound <> '' GROUP BY 2;
 

@@ -148,5 +148,5 @@ WITH told AS (
 	WHERE s IS NOT NULL AND name NOT IN (SELECT name FROM term_calibrated))
 SELECT * FROM told
 UNION ALL SELECT 'T_backward', 2 / 3.0 * (t.s - ifnull(u.s, 0)), iif(u.s > 0, '2/3 (T_step - T_update)',
-	'2/3 T_step: the update was not measured apart')
+	'2/3 T_step: the update was not measured separately')
 FROM told AS t LEFT JOIN told AS u ON u.name = 'T_update' WHERE t.name = 'T_step';

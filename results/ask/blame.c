@@ -17,7 +17,7 @@ struct blame_options {
 #define OWNER struct blame_options
 static const struct option options[] = {
 	SELECT_OPTIONS(select., "database to read", "for latest: "),
-	OPTION(format, CHOICE, "format", "text", "of what is printed", .choices = "text|json"),
+	OPTION(format, CHOICE, "format", "text", "output format", .choices = "text|json"),
 	{0},
 };
 
@@ -28,7 +28,7 @@ static char *say(struct store *s, int64_t id, bool json)
 		sql_select(s, json ? "SELECT * FROM as_json" : "SELECT * FROM verdict", "");
 	if (!sql_next(&q)) {
 		TRY(sql_done(&q));
-		return sentence("run %lld has no epoch yet: nothing to tell of its workers",
+		return sentence("run %lld has no epoch yet: its workers have no times",
 				(long long)id);
 	}
 	text_utf8(stdout, sql_text(&q, 0));
@@ -68,13 +68,13 @@ const struct command command_blame = {
 	.name = "blame",
 	.summary = "name the slowest worker of a run, and how long the others waited for it",
 	.usage = "[RUN|latest] [--option=value ...]",
-	.about =
-		"Names the slowest worker, in total and epoch by epoch, how long the others waited "
-		"for it, the median and the 99th percentile of each worker's steps, and what the "
-		"workers spent their time on.\n\n"
-		"A run with a timeline (--trace) knows whom each wait was for: the last to come to "
-		"a sum, a round or a barrier. Of others, the worker that was busy longest in an "
-		"epoch is what the rest waited for, as long as they waited more than it did.",
+	.about = "Names the slowest worker, in total and for each epoch, and how long the others "
+		 "waited for it. Prints the median and the 99th percentile of each worker's steps, "
+		 "and what the workers spent their time on.\n\n"
+		 "With a timeline (--trace), each wait is attributed to the worker that came last "
+		 "to a reduction, a round or a barrier. Without one, blame names the worker that "
+		 "was busy longest in an epoch, and attributes to it the time that the others "
+		 "waited beyond its own waiting.",
 	.options = options,
 	.size = sizeof(OWNER),
 	.run = blame,

@@ -35,15 +35,15 @@ SELECT epoch, 'worker ' || rank AS slowest, round(waited_s, 4) AS "waited for it
 FROM blame WHERE place = 1 ORDER BY epoch;
 
 CREATE TEMP VIEW verdict AS
-SELECT CASE WHEN r.workers = 1 THEN printf('run %d has one worker: nobody waits for it.', r.id)
+SELECT CASE WHEN r.workers = 1 THEN printf('run %d has one worker: no other waits for it.', r.id)
 	WHEN t.waited_s > 0 THEN printf('run %d: worker %d is the slowest: the others waited %.4g s for it, '
 		|| '%.1f %% of their time.', r.id, t.rank, t.waited_s, ifnull(100 * t.waited_s / nullif(t.of_s, 0), 0))
-	ELSE printf('run %d: worker %d was busy longest; nobody waited for it.', r.id, t.rank) END || char(10)
-	|| CASE WHEN t.source = 'events' THEN printf('Whom for says its timeline: the first %d steps of each epoch, '
+	ELSE printf('run %d: worker %d was busy longest; no other waited for it.', r.id, t.rank) END || char(10)
+	|| CASE WHEN t.source = 'events' THEN printf('From its timeline: the first %d steps of each epoch, '
 		|| 'and all barriers.', r.trace)
-	ELSE 'By the workers'' times of whole epochs' || iif(
+	ELSE 'From the workers'' times of whole epochs' || iif(
 		EXISTS (SELECT 1 FROM event WHERE run_id = r.id AND name = 'step'),
-		', as nobody waited in the timeline.', '; with --trace=64 a run tells its steps too.') END
+		', because no worker waited in the timeline.', '; --trace=64 records steps too.') END
 FROM total AS t JOIN asked AS r WHERE t.place = 1;
 
 CREATE TEMP VIEW as_json AS

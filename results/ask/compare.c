@@ -18,12 +18,12 @@ struct compare_options {
 
 #define OWNER struct compare_options
 static const struct option options[] = {
-	SELECT_OPTIONS(select., "database to read",
-		       "for latest, and runs that a name stands for: "),
+	SELECT_OPTIONS(select., "database to read", "for latest and the names of configurations: "),
 	OPTION(format, CHOICE, "format", "text",
-	       "csv and json, for programs: a row a setting and a figure, not rounded [name]",
+	       "csv, json: for programs, one row for each setting and figure, not rounded [name]",
 	       .choices = "text|csv|json"),
-	OPTION(out, STRING, "out", "", "write it there instead of on the terminal [file]"),
+	OPTION(out, STRING, "out", "",
+	       "write the comparison to this file instead of the terminal [file]"),
 	{.name = NULL},
 };
 
@@ -122,9 +122,9 @@ static char *compare(void *options_given, struct arguments *a, int *status)
 	struct output out;
 	enum format format;
 	if (a->words != 2)
-		return sentence("two are wanted, as in mvbench compare 1 2: each the number of a "
-				"run, latest, the name of a configuration (mvbench table), or a "
-				"label");
+		return sentence(
+			"give two, as in mvbench compare 1 2: each the number of a run, latest, "
+			"the name of a configuration (mvbench table), or a label");
 	CHECK(format_find(o->format, &format), "no format %s", o->format);
 	TRY(store_open(&s, o->select.db, STORE_READ));
 	TRY(choose(s, &o->select, a->word));
@@ -138,20 +138,22 @@ static char *compare(void *options_given, struct arguments *a, int *status)
 
 const struct command command_compare = {
 	.name = "compare",
-	.summary = "two runs or configurations: what differs, and whether more than by chance",
+	.summary = "compare two runs or configurations, and test whether they differ by more than "
+		   "chance",
 	.usage = "A B [--option=value ...]",
 	.about =
 		"A and B are each the number of a run, latest, the name of a configuration as "
 		"mvbench table shows it (all of its runs that have ended), or a label (all of its "
-		"runs, if they are of one configuration). Shows in which settings they differ, the "
-		"commit, the machine and the seeds included; the medians of both sides with their "
-		"95 % intervals; and their curves on one scale: each character is the median of "
-		"the side's runs then.\n\n"
-		"Of accuracy, loss and seconds an epoch it says whether B is better, worse or "
-		"equal, by the test and the margins of mvbench table --versus: Student's t of the "
-		"differences seed by seed where both sides share two seeds or more, else Welch's "
-		"t; of seconds Welch's t of their logarithms. p is two-sided. One run alone has no "
-		"spread: then there is no test. Times are compared where the work is the same.",
+		"runs, if they are of one configuration). Shows the settings in which they differ, "
+		"including the commit, the machine and the seeds; the medians of both sides with "
+		"their 95 % intervals; and their curves on one scale: each character is the median "
+		"of the side's runs at that point.\n\n"
+		"For accuracy, loss and seconds of an epoch it prints whether B is better, worse "
+		"or equal, by the test and the margins of mvbench table --versus: Student's t of "
+		"the differences seed by seed if both sides share two seeds or more, otherwise "
+		"Welch's t; for seconds, Welch's t of their logarithms. p is two-sided. There is "
+		"no test of one run, because it has no spread. Times are compared only if the work "
+		"is the same.",
 	.options = options,
 	.size = sizeof(OWNER),
 	.run = compare,

@@ -121,8 +121,8 @@ SELECT place, name, a, a_low, a_high, b, b_low, b_high, d, difference_low, diffe
 		ELSE mark || iif(p < 0.0001, ', p < 0.0001', printf(', p = %.2g', p))
 			|| iif(pairs, printf(' (t, %d pairs)', pairs),
 				printf(' (Welch, %d and %d runs)', versus_n, n))
-			|| CASE WHEN wanted > 999 THEN '; >999 seeds would tell'
-				WHEN wanted > 0 THEN printf('; %d seeds would tell', wanted)
+			|| CASE WHEN wanted > 999 THEN '; >999 seeds would decide'
+				WHEN wanted > 0 THEN printf('; %d seeds would decide', wanted)
 				ELSE '' END END AS verdict
 FROM held ORDER BY place;
 

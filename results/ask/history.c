@@ -21,11 +21,12 @@ static const struct option options[] = {
 	SELECT_OPTIONS(select., "database to read", ""),
 	SELECT_BUSY(busy),
 	OPTION(figure, STRING, "figure", "epoch_seconds",
-	       "what is looked at; --help lists what there is, and accuracy_final and other names "
-	       "of mvbench plot do too [name]"),
+	       "figure to show; --help lists them; names of mvbench plot such as accuracy_final "
+	       "work too [name]"),
 	OPTION(format, CHOICE, "format", "text", "csv and json are not rounded [name]",
 	       .choices = "text|markdown|csv|json"),
-	OPTION(out, STRING, "out", "", "write it there instead of on the terminal [file]"),
+	OPTION(out, STRING, "out", "",
+	       "write the table to this file instead of the terminal [file]"),
 	{.name = NULL},
 };
 
@@ -56,8 +57,9 @@ static const struct figure_of_run figures[] = {
 	 "f.comm_fraction", "%.1f", 100, true, false},
 	{"wait_fraction", NULL, "share of the time that is waiting [%]", "f.wait_fraction", "%.1f",
 	 100, true, false},
-	{"staleness_mean", "staleness", "foreign updates that a push met", "f.staleness_mean",
-	 "%.4g", 1, false, false},
+	{"staleness_mean", "staleness",
+	 "pushes of other workers since the pull before a push, mean", "f.staleness_mean", "%.4g",
+	 1, false, false},
 };
 enum { FIGURES = sizeof figures / sizeof *figures };
 
@@ -319,8 +321,8 @@ static char *print(struct store *s, FILE *f, const struct figure_of_run *figure,
 	}
 	if (places)
 		fprintf(stderr,
-			"mvbench: warning: not all times were measured in one place, so steps may "
-			"be of machines: %s\n",
+			"mvbench: warning: not all times were measured in one place: a step can be "
+			"a change of machine: %s\n",
 			places);
 	return NULL;
 }
@@ -335,8 +337,7 @@ static char *history(void *options_given, struct arguments *a, int *status)
 	struct output out;
 	enum format format;
 	if (a->words > 1)
-		return sentence("%s: one configuration at a time; a name with blanks stands in "
-				"quotes",
+		return sentence("%s: one configuration at a time; put a name with blanks in quotes",
 				a->word[1]);
 	CHECK(format_find(o->format, &format), "no format %s", o->format);
 	TRY(figure_find("figure", o->figure, &figure));
@@ -353,19 +354,20 @@ static char *history(void *options_given, struct arguments *a, int *status)
 
 const struct command command_history = {
 	.name = "history",
-	.summary = "a configuration over commits, and where a figure of it steps",
+	.summary = "show a configuration over commits, and the steps of a figure",
 	.usage = "[CONFIGURATION|RUN] [--option=value ...]",
 	.about =
-		"Shows one configuration (as mvbench table names it, or that of a run; it may be "
-		"left out where only one is selected), whatever its labels: a row a commit that it "
-		"was run by, in the order of their first runs, with the median over its n runs, "
-		"the 95 % interval, and the change against the commit before.\n\n"
-		"A step is where a piecewise constant fit changes its level, as airspeed velocity "
-		"(asv) reports them: of all fits the one of the least ln(s + mean deviation from "
-		"the level) + 4 k ln(n) / n, of k segments of two runs or more and n commits; s is "
-		"a thousandth of the median. So few commits show large steps only; whether two "
-		"commits differ mvbench compare tells. Runs that diverged are the worst of a "
-		"median, and left out of the fit, which looks at the newest thousand runs.",
+		"Shows one configuration, whatever its labels: one row for each commit of its "
+		"runs, in the order of the commits' first runs. A row has the median over its n "
+		"runs, the 95 % interval, and the change since the commit before. Name the "
+		"configuration as mvbench table does, or by one of its runs; leave the name out if "
+		"only one is selected.\n\n"
+		"A step is a commit where a piecewise constant fit changes its level, as in "
+		"airspeed velocity (asv). The fit has the least ln(s + mean deviation from the "
+		"level) + 4 k ln(n) / n, with k segments of two runs or more and n commits; s is a "
+		"thousandth of the median. Few commits therefore show only large steps; mvbench "
+		"compare tests whether two commits differ. Runs that diverged are the worst of a "
+		"median. The fit leaves them out, and uses the newest thousand runs.",
 	.options = options,
 	.size = sizeof(OWNER),
 	.run = history,

@@ -65,7 +65,7 @@ struct prediction predict(const struct strategy *s, const struct costs *c, const
 {
 	struct prediction p = {.seconds = NAN};
 	if (!s->expect) {
-		p.why = sentence("it does not say what it expects");
+		p.why = sentence("this strategy has no cost formula");
 		return p;
 	}
 	struct expected e = s->expect(*c, run, opts);
@@ -78,7 +78,7 @@ struct prediction predict(const struct strategy *s, const struct costs *c, const
 	p.paced = strstr(e.formula, "c.X") != NULL;
 	char *unknown AUTOFREE = write_formula(&e, &p.formula, &p.numbers);
 	if (unknown)
-		p.why = sentence("nobody has measured its %s", unknown);
+		p.why = sentence("its %s has not been measured", unknown);
 	return p;
 }
 

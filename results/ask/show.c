@@ -83,10 +83,11 @@ static char *show(void *options_given, struct arguments *a, int *status)
 
 const struct command command_show = {
 	.name = "show",
-	.summary = "all of one run",
+	.summary = "show everything about one run",
 	.usage = "[RUN|latest] [--option=value ...]",
-	.about = "Prints the command that repeats a run, what was found out about it, where its "
-		 "ranks were, and its epochs.",
+	.about =
+		"Prints the command that repeats a run, the facts that were recorded about it, the "
+		"places of its ranks, and its epochs.",
 	.options = show_options,
 	.size = sizeof(OWNER),
 	.run = show,

@@ -24,35 +24,38 @@ struct table_options {
 #define OWNER struct table_options
 
 static const struct option options[] = {
-	SELECT_OPTIONS(select., "where results are", ""),
+	SELECT_OPTIONS(select., "database to read", ""),
 	SELECT_BUSY(busy),
 	OPTION(format, CHOICE, "format", "text", "csv and json are not rounded [name]",
 	       .choices = "text|markdown|csv|json"),
 	OPTION(runs, BOOL, "runs", "false",
-	       "one row a run instead of one a configuration [yes or no]"),
+	       "one row for each run instead of each configuration [yes or no]"),
 	OPTION(tuned, BOOL, "tuned", "false",
-	       "what mvbench tune reports: each configuration as tuned, and beside it as the job "
-	       "file has it [yes or no]"),
+	       "show the results of mvbench tune: each configuration as tuned, and as the job file "
+	       "has it [yes or no]"),
 	OPTION(versus, STRING, "versus", "",
-	       "compare with this configuration, as the table or a figure names it, or by its "
-	       "short name, as \"asgd 2w\": the one of these that is most like the row; empty: the "
-	       "allreduce of the same workload that is most like the row; where there is none, "
-	       "with serial [text]"),
+	       "compare with this configuration, by its name in the table or a figure, or by its "
+	       "short name, as in \"asgd 2w\"; of several, the most similar to each row counts; "
+	       "empty: an allreduce of the same workload; without one, serial [text]"),
 	OPTION(margin_accuracy, REAL, "margin-accuracy", "0.3",
-	       "accuracies that surely differ by less are equal [percentage points]", .min = 0,
-	       .max = 100),
-	OPTION(margin_loss, REAL, "margin-loss", "1", "so are losses [%]", .min = 0, .max = 1e6),
-	OPTION(margin_time, REAL, "margin-time", "5", "so are seconds of an epoch [%]", .min = 0,
+	       "accuracies that surely differ by less than this are equal [percentage points]",
+	       .min = 0, .max = 100),
+	OPTION(margin_loss, REAL, "margin-loss", "1",
+	       "losses that surely differ by less than this are equal [%]", .min = 0, .max = 1e6),
+	OPTION(margin_time, REAL, "margin-time", "5",
+	       "seconds of an epoch that surely differ by less than this are equal [%]", .min = 0,
 	       .max = 1e6),
 	OPTION(sort, STRING, "sort", "",
-	       "sort rows by these columns, as in --sort=workload,-test_accuracy: the least first, "
-	       "or, with - before it or :desc behind it, the greatest [columns]"),
+	       "sort rows by these columns, as in --sort=workload,-test_accuracy: the least first; "
+	       "with - before the name or :desc behind it, the greatest first [columns]"),
 	OPTION(columns, STRING, "columns", "",
-	       "show these, in this order, as in --columns=configuration,epoch_seconds; empty: "
-	       "those that tell something [columns]"),
-	OPTION(top, INT, "top", "0", "only so many rows, the first ones; 0: all [rows]", .min = 0,
+	       "show these columns, in this order, as in --columns=configuration,epoch_seconds; "
+	       "empty: the most important ones that have values [columns]"),
+	OPTION(top, INT, "top", "0",
+	       "print at most this number of rows, the first ones; 0: all [rows]", .min = 0,
 	       .max = 1e9),
-	OPTION(out, STRING, "out", "", "write the table there instead of on the terminal [file]"),
+	OPTION(out, STRING, "out", "",
+	       "write the table to this file instead of the terminal [file]"),
 	{.name = NULL},
 };
 
@@ -204,18 +207,18 @@ static char *print_notes(struct store *s, FILE *f, const struct table_options *o
 	TRY(sql_first(s, &places, "SELECT text FROM places", ""));
 	if (people && held && shows(shown, "_mark"))
 		fprintf(f,
-			"\nversus %s: the mean difference and its 95 %% interval.%s"
-			"better, worse: by more than chance (5 %% over all rows of a workload, "
-			"Holm);%sequal: surely within %g points of accuracy, %g %% of loss, %g %% "
-			"of seconds;%sundecided: neither, and how many seeds would probably do\n",
+			"\nversus %s: the mean difference and its 95 %% interval.%sbetter, worse: "
+			"by more than chance (5 %% over all rows of a workload, Holm);%sequal: "
+			"surely within %g points of accuracy, %g %% of loss, %g %% of "
+			"seconds;%sundecided: none of these; with the number of seeds that would "
+			"probably decide\n",
 			*o->versus ? "the control (--versus)"
-				   : "the control, which is allreduce, or else serial",
+				   : "the control (allreduce; without one, serial)",
 			line, line, o->margin_accuracy, o->margin_loss, o->margin_time, line);
 	if (busy && people && shows(shown, "epoch_seconds"))
 		fprintf(f,
-			"\n*: in %lld run%s a worker had less than 90 %% of its core, as "
-			"others ran "
-			"there; --busy=drop takes the quiet epochs only\n",
+			"\n*: in %lld run%s a worker had less than 90 %% of its core, because "
+			"other processes ran there; --busy=drop uses only the other epochs\n",
 			(long long)busy, plural(busy));
 	if (places)
 		fprintf(people ? f : stderr,
@@ -336,9 +339,10 @@ static char *table(void *options_given, struct arguments *a, int *status)
 				a->word[0]);
 	for (size_t i = 0; o->tuned && i < sizeof untuned / sizeof *untuned; i++)
 		if (arguments_took(a, untuned[i]))
-			return sentence("--tuned: each row stands beside its default, and is "
-					"compared with no other; leave --%s out",
-					untuned[i]);
+			return sentence(
+				"--tuned: each row is compared only with its default; leave --%s "
+				"out",
+				untuned[i]);
 	CHECK(format_find(o->format, &format), "no format %s", o->format);
 	TRY(columns_choose(all, o->columns, &columns));
 	TRY(store_open(&s, o->select.db, STORE_READ));
@@ -357,24 +361,27 @@ const struct command command_table = {
 	.name = "table",
 	.summary = "print results as a table",
 	.usage = "[--option=value ...]",
-	.about = "Shows the results: one row a configuration, with the medians over its n finished "
-		 "runs and their 95 % intervals, or one row a run. An interval lies between two of "
-		 "the sorted values; below six there is none of 95 %, and the table says how often "
-		 "that from the least to the largest holds the median. A run that diverged counts "
-		 "as worse than all others. A seed that was run again is no new sample (its newest "
-		 "run counts), except of real times.\n\n"
-		 "versus is how a row compares with its control (--versus): better, worse, equal "
-		 "(surely within --margin-accuracy, --margin-loss, --margin-time) or undecided, "
-		 "with the number of seeds that would probably decide. Accuracies and losses go by "
-		 "Student's t of the differences seed by seed where both sides share two seeds or "
-		 "more, else by Welch's t; seconds, to which seeds do nothing, by Welch's t of "
-		 "their logarithms. All is corrected for the number of rows (Holm).\n\n"
-		 "to target s is the training time until --target-accuracy or --target-loss was "
-		 "reached for good; runs that missed it count as later than all others. Times are "
-		 "per epoch. speedup is relative to serial with the same "
-		 "workload, batch, device and platform. comm % and wait % are shares of the time; "
-		 "staleness is what a push met, in updates: the mean, and the maximum in brackets. "
-		 "Where updates came too late and were thrown away, dropped % is their share.",
+	.about =
+		"Shows the results: one row for each configuration, with the medians over its n "
+		"finished runs and their 95 % intervals, or one row for each run. An interval lies "
+		"between two of the sorted values. Fewer than six values have no interval of 95 %; "
+		"the table then prints the one from the least to the greatest, with the "
+		"probability that it holds the median. A run that diverged counts as worse than "
+		"all others. Repeating a seed adds no sample (its newest run counts), except to "
+		"real times.\n\n"
+		"versus is the comparison of a row with its control (--versus): better, worse, "
+		"equal (surely within --margin-accuracy, --margin-loss, --margin-time) or "
+		"undecided, with the number of seeds that would probably decide. Accuracies and "
+		"losses are compared by Student's t of the differences seed by seed if both sides "
+		"share two seeds or more, otherwise by Welch's t. Seconds do not depend on the "
+		"seed: they are compared by Welch's t of their logarithms. All tests are corrected "
+		"for the number of rows (Holm).\n\n"
+		"to target s is the training time until --target-accuracy or --target-loss was "
+		"reached for good; runs that missed it count as later than all others. Times are "
+		"per epoch. speedup is relative to serial with the same workload, batch, device "
+		"and platform. comm % and wait % are shares of the time; staleness is the number "
+		"of other workers' pushes since the pull before a push: the mean, and the maximum "
+		"in brackets. dropped % is the share of pushes that came too late for their round.",
 	.options = options,
 	.size = sizeof(OWNER),
 	.run = table,

@@ -20,12 +20,12 @@ struct trace_options {
 
 #define OWNER struct trace_options
 static const struct option options[] = {
-	OPTION(out, STRING, "out", "trace.json", "where to [file]"),
+	OPTION(out, STRING, "out", "trace.json", "write the timeline to this file [file]"),
 	OPTION(steps, STRING, "steps", "",
-	       "which steps of each epoch: FIRST..LAST; empty: all that were kept, and what lies "
-	       "between them [steps]"),
-	OPTION(epoch, INT, "epoch", "0", "which epoch; 0: all [epoch]", .min = 0, .max = 1e6),
-	SELECT_WHERE(where, "for latest, as is --label: "),
+	       "steps of each epoch to write: FIRST..LAST; empty: all steps of the timeline, and "
+	       "the events between them [steps]"),
+	OPTION(epoch, INT, "epoch", "0", "epoch to write; 0: all [epoch]", .min = 0, .max = 1e6),
+	SELECT_WHERE(where, "for latest, as with --label: "),
 	{0},
 };
 
@@ -86,8 +86,7 @@ static char *read_steps(const char *text, struct excerpt *w)
 	if (sscanf(text, "%lld..%lld%n", &first, &last, &n) < 2 || text[n]) {
 		n = 0;
 		if (sscanf(text, "%lld%n", &first, &n) < 1 || text[n])
-			return sentence("--steps=%s: steps of an epoch are wanted, such as "
-					"--steps=1..8",
+			return sentence("--steps=%s: give steps of an epoch, such as --steps=1..8",
 					text);
 		last = first;
 	}
@@ -103,9 +102,10 @@ static char *read_steps(const char *text, struct excerpt *w)
 static char *no_events(const struct excerpt *w, const char *db)
 {
 	if (w->first || w->epoch)
-		return sentence("run %lld: nothing was kept of these steps; leave --steps and "
-				"--epoch out to see what was",
-				(long long)w->run);
+		return sentence(
+			"run %lld: its timeline has no such steps; leave --steps and --epoch out "
+			"to write all",
+			(long long)w->run);
 	return sentence("run %lld has no timeline: make one with mvbench trace --workload=..., or "
 			"run it with --trace=%d --db=%s",
 			(long long)w->run, SAMPLE, db);
@@ -119,7 +119,7 @@ static char *export(const struct select *of, const char *word, const struct trac
 	double n[3]; /* events, ranks, events lost */
 	TRY(read_steps(o->steps, &w));
 	if (!*o->out)
-		return sentence("--out=: the name of a file is wanted, as in --out=trace.json");
+		return sentence("--out=: give the name of a file, as in --out=trace.json");
 	TRY(store_open(&s, of->db, STORE_READ));
 	TRY(run_find(s, word, of, "id IN (SELECT run_id FROM event)", &w.run));
 	TRY(sql_each(s, trace_sql, "iiii", w.run, w.first, w.last, w.epoch));
@@ -132,7 +132,9 @@ static char *export(const struct select *of, const char *word, const struct trac
 	       "chrome://tracing\n",
 	       o->out, n[0], n[1], (long long)w.run);
 	if (n[2] > 0)
-		fprintf(stderr, "mvbench: %.0f more events found no room; trace fewer steps\n",
+		fprintf(stderr,
+			"mvbench: %.0f more events did not fit into the timeline; trace fewer "
+			"steps\n",
 			n[2]);
 	return NULL;
 }
@@ -150,8 +152,9 @@ static char *configure(struct config *c, const struct setting *given, size_t n)
 	memcpy(all + 1, given, n * sizeof *given);
 	TRY(config_init(c, all, n + 1, false));
 	if (!c->run.trace)
-		return sentence("--trace=0: no timeline would be kept; leave it out, or give the "
-				"steps of each epoch to keep");
+		return sentence(
+			"--trace=0: this records no timeline; leave it out, or give the number of "
+			"steps of each epoch");
 	return run_plan(c, &plan);
 }
 
@@ -183,9 +186,10 @@ static char *export_named(const struct arguments *a, const struct trace_options 
 		if (strcmp(given->name, "label") == 0 && strcmp(a->word[0], "latest") == 0)
 			of.label = value;
 		else if (strcmp(given->name, "db") != 0)
-			return sentence("--%s: run %s is there already; leave the option out, or "
-					"the run",
-					given->name, a->word[0]);
+			return sentence(
+				"--%s: run %s is recorded already; leave the option out, or "
+				"the run",
+				given->name, a->word[0]);
 		else if (!*value)
 			return sentence("--db=: the name of a file is wanted, as in "
 					"--db=" DATABASE);
@@ -220,7 +224,7 @@ static char *more(FILE *f, const struct arguments *given)
 	struct sql q AUTODONE =
 		sql_select(s, "SELECT name, about FROM event_kind ORDER BY place", "");
 	(void)given;
-	fputs("What a rank can be in:\n", f);
+	fputs("Events of a rank:\n", f);
 	while (sql_next(&q))
 		fprintf(f, "  %-10s %s\n", sql_text(&q, 0), sql_text(&q, 1));
 	return sql_done(&q);
@@ -232,14 +236,15 @@ const struct command command_trace = {
 	.usage = "[RUN|latest] [--option=value ...]",
 	.about =
 		"Writes the timeline of a run as JSON that ui.perfetto.dev and chrome://tracing "
-		"open: one track a worker and a server, and arrows from a push to the server that "
-		"applies it, or, where workers reach the table by themselves, to the first other "
-		"worker that gets it. The run is named by its number, or made now from the "
-		"options of mvbench run. A timeline is kept of the first steps of each epoch "
-		"(--trace), and of all barriers and evaluations.\n\n"
-		"Times of one machine's workers are by one clock; those of other machines by their "
-		"own, set by the answers that came soonest. A worker on a GPU shows what its host "
-		"was in: the GPU may still be at work. mvbench plot timeline draws some steps.",
+		"open: one track for each worker and server, and arrows from a push to the server "
+		"that applies it. If workers access the table themselves, the arrow leads to the "
+		"first other worker that gets the push. Give the number of a run, or the options "
+		"of mvbench run to make one now. A timeline contains the first steps of each epoch "
+		"(--trace), and all barriers and evaluations.\n\n"
+		"The workers of one machine share a clock. Clock offsets between machines come "
+		"from 16 round trips; the shortest one counts. A worker on a GPU shows what its "
+		"host was doing: the GPU may still be at work. mvbench plot timeline draws some "
+		"steps.",
 	.options = options,
 	.size = sizeof(OWNER),
 	.run_options = true,

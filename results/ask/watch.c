@@ -28,7 +28,7 @@ struct watch_options {
 #define OWNER struct watch_options
 static const struct option watch_options[] = {
 	OPTION(db, STRING, "db", DATABASE, "database to read [file]"),
-	OPTION(every, REAL, "every", "2", "from one look to the next [s]", .min = 0.1,
+	OPTION(every, REAL, "every", "2", "time between two polls of the database [s]", .min = 0.1,
 	       .max = 86400),
 	{.name = NULL},
 };
@@ -265,9 +265,10 @@ static char *watch(void *options_given, struct arguments *a, int *status)
 	}
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	if (!wrong && *status == EXIT_OK)
-		puts(w.pending > 0 ? "nothing runs, and some are left: the command that began them "
-				     "goes on with them"
-				   : "nothing is left");
+		puts(w.pending > 0
+			     ? "no cell is running, but some are left: the command that began them "
+			       "can continue"
+			     : "nothing is left");
 	return wrong;
 }
 
@@ -275,12 +276,12 @@ static char *watch(void *options_given, struct arguments *a, int *status)
 
 const struct command command_status = {
 	.name = "status",
-	.summary = "what runs now, and what is left",
+	.summary = "show what is running, and what is left",
 	.usage = "[--option=value ...]",
-	.about = "Lists the runs of a database that are under way, how far they are and when they "
-		 "were last seen, and says how many of a sweep's are left. What is counted is the "
-		 "work since the last pause of a minute; the time that is left is a guess: as fast "
-		 "as that was.",
+	.about = "Lists the running runs of a database, how far they are and when they were last "
+		 "seen, and the number of cells that are left of a sweep. It counts the work since "
+		 "the last pause of a minute. The remaining time is an estimate from the speed "
+		 "since then.",
 	.options = status_options,
 	.size = sizeof(OWNER),
 	.example = "--db=" DATABASE,
@@ -289,14 +290,14 @@ const struct command command_status = {
 
 const struct command command_watch = {
 	.name = "watch",
-	.summary = "what mvbench status says, live, until all is done",
+	.summary = "show mvbench status live, until all is done",
 	.usage = "[--option=value ...]",
 	.about = "Shows a running sweep, from another terminal or machine that sees the database: "
-		 "cells done and left, when all will be done, and of each cell that runs its "
-		 "epoch, seconds of an epoch, samples/s, test loss and accuracy. On a terminal it "
-		 "is drawn anew every --every seconds, elsewhere it is a line. It ends when "
-		 "nothing is left, or nothing has run for 20 s; Ctrl-C ends it before (exit status "
-		 "130), and the sweep goes on. It only reads.",
+		 "cells done and left, the remaining time, and for each running cell its epoch, "
+		 "seconds of an epoch, samples/s, test loss and accuracy. It polls every --every "
+		 "seconds: a terminal is drawn again, other output gets one line. It ends when "
+		 "nothing is left, or when no cell has run for 20 s. Ctrl-C ends it earlier (exit "
+		 "status 130); the sweep continues. It only reads the database.",
 	.options = watch_options,
 	.size = sizeof(OWNER),
 	.example = "--db=" DATABASE,

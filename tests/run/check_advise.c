@@ -1,6 +1,6 @@
 /*
- * check_advise.c - advice: the terms that it takes from a calibration that was never made and from
- * simulated runs, what the formulas make of them, and how near that is to what simulations take.
+ * check_advise.c - mvbench advise: the terms that it takes from made calibrations and from
+ * simulated runs, the formulas that use them, and how close the predictions are to simulated times.
  */
 #include "results/ask/ask.h"
 #include "sim/model/model.h"
@@ -41,7 +41,7 @@ static void ck_advise(int status, const char *words, const char *says)
 		      words, got, says, out);
 }
 
-/* A number of the answer in JSON, that is in `out`; NaN = there is none. */
+/* A number from the JSON answer in `out`; NaN: there is none. */
 static double number(const char *sql)
 {
 	sqlite3 *db;
@@ -97,7 +97,7 @@ static void ck_near(double x, double y, double share)
 
 static const double alone_s = 0.002, together_s = 0.004, shared_s = 0.0015; /* shared: allreduce */
 
-/* The k-th of the shortest steps: from half the mean to one and a half. */
+/* Step time number k of BINS, evenly spaced from half the mean to one and a half of it. */
 static double bin(int k)
 {
 	return together_s * (0.5 + k / (BINS - 1.0));
@@ -115,8 +115,8 @@ static void add(sqlite3 *db, const char *format, ...)
 	sqlite3_free(sql);
 }
 
-/* Of three repetitions that took 3, 6 and 4 ms a step the last is the median; what costs were
- * measured at the first one's speed. An older calibration says something else. */
+/* Three repetitions took 3, 6 and 4 ms a step; the last is the median. The costs were measured at
+ * the speed of the first. An older calibration has other values. */
 static void make_calibrations(void)
 {
 	static const struct {
@@ -156,7 +156,7 @@ static void make_calibrations(void)
 	free(path);
 }
 
-/* How much longer the longer of two draws is, than one. */
+/* The mean of the longer of two drawn step times, less the mean of one. */
 static double wait_of_two(void)
 {
 	double sum = 0;
@@ -206,7 +206,7 @@ START_TEST(formulas_get_these_numbers)
 	ck_assert_double_eq(holds("local SGD", 4), 0);
 	ck_assert_double_eq(holds("2 workers with an allreduce", 0), 0);
 	ck_assert_double_eq(holds("pushing to tables", 0), 1);
-	ck_advise(0, "--workers=2", "What pays:"); /* text has it all too */
+	ck_advise(0, "--workers=2", "What is worthwhile:"); /* the text format says the same */
 	ck_assert(strstr(out, "T_allreduce (1 - 1/X) > T_backward"));
 	ck_assert(strstr(out, "2 ms (1 - 1/64) = 1.969 ms > 2.4 ms"));
 	ck_assert(strstr(out, "at best"));
@@ -214,7 +214,7 @@ START_TEST(formulas_get_these_numbers)
 }
 END_TEST
 
-/* Of two the slowest but one is the faster: it waits for nobody. */
+/* Of two workers, the slowest but one is the faster one: it waits for no worker. */
 START_TEST(rounds_and_rare_exchanges_get_theirs)
 {
 	double slower = together_s / 3e-3, wait = wait_of_two(), sync = slower * 900e-6;
@@ -228,7 +228,7 @@ START_TEST(rounds_and_rare_exchanges_get_theirs)
 	ck_near(ranked("epoch_seconds", "downpour", 4), STEPS * (together_s + sync / 4), 1e-9);
 	ck_near(ranked("epoch_seconds", "gossip", 4),
 		STEPS * (together_s + wait / 2 + slower * 705e-6 / 4),
-		1e-9); /* of two all are a pair */
+		1e-9); /* two workers are one pair */
 	ck_near(ranked("epoch_seconds", "hybrid", 1), STEPS_ONE * (alone_s / 2 + slower * 30e-6),
 		1e-9);
 	/* X is 4, 2 and 1 */
@@ -237,7 +237,8 @@ START_TEST(rounds_and_rare_exchanges_get_theirs)
 }
 END_TEST
 
-/* Options that are given count; of what has no formula, or cannot be, it is said. */
+/* Given options count. A strategy without a formula, or one that is refused, is listed with the
+ * reason. */
 START_TEST(options_of_strategies_count)
 {
 	double slower = together_s / 3e-3, wait = wait_of_two();
@@ -275,7 +276,7 @@ START_TEST(no_strategy_is_dropped)
 }
 END_TEST
 
-/* All times are known but one. */
+/* All times are known except that of `unknown`. */
 static struct prediction predict_without(const struct strategy *s, const struct setting *variant,
 					 const struct term *unknown)
 {
@@ -295,12 +296,12 @@ static struct prediction predict_without(const struct strategy *s, const struct 
 	return p;
 }
 
-/* A formula is what was computed, its numbers come to the prediction, and what is not known of it
- * leaves none. */
+/* A formula names the terms that were used, its numbers give the prediction, and an unknown term of
+ * it leaves no prediction. */
 static void ck_formula(const struct strategy *s, const struct setting *variant)
 {
 	struct prediction all = predict_without(s, variant, NULL);
-	if (!s->expect) { /* it may leave that out, and advise says so */
+	if (!s->expect) { /* a strategy may leave the formula out; advise reports that */
 		ck_assert(all.why && isnan(all.seconds));
 		prediction_fini(&all);
 		return;
@@ -333,12 +334,12 @@ START_TEST(who_says_nothing_has_no_prediction)
 	static const struct strategy silent = {.plugin = {.name = "silent"}};
 	struct prediction p = predict_without(&silent, NULL, NULL);
 	ck_assert(isnan(p.seconds) && !p.paced);
-	ck_assert_str_eq(p.why, "it does not say what it expects");
+	ck_assert_str_eq(p.why, "this strategy has no cost formula");
 	prediction_fini(&p);
 }
 END_TEST
 
-/* The same model where an allreduce is ten times as dear: the inequality turns at X = 2. */
+/* An allreduce of 3.6 ms instead of 2 ms: local SGD pays, but not at X = 2. */
 START_TEST(a_dear_allreduce_turns_the_inequality)
 {
 	sqlite3 *db;
@@ -357,7 +358,7 @@ START_TEST(a_dear_allreduce_turns_the_inequality)
 }
 END_TEST
 
-/* ---- From runs, and how near it comes ------------------------------------ */
+/* ---- From runs, and how close the predictions are ------------------------ */
 
 static const char job[] = "[defaults]\n"
 			  "workload = softmax\n"
@@ -379,8 +380,8 @@ static const char job[] = "[defaults]\n"
 			  "strategy = asgd\n"
 			  "sync-every = 1,4\n";
 
-/* What tells a step, an allreduce, an exchange with tables and one with a neighbour; and what
- * follows from these. */
+/* Runs that give the times of a step, an allreduce, an exchange with tables and one with a
+ * neighbour, and runs that follow from these times. */
 static const char job_of_four[] = "[defaults]\n"
 				  "workload = softmax\n"
 				  "workers = 4\n"
@@ -414,7 +415,7 @@ static void simulate(const char *jobs)
 	free(command);
 }
 
-/* From the shortest interval of each strategy all others follow. */
+/* The shortest interval of each strategy gives the times of all other intervals. */
 START_TEST(predictions_are_near_simulated_runs)
 {
 	simulate(job);
@@ -422,14 +423,14 @@ START_TEST(predictions_are_near_simulated_runs)
 	ck_near(term("T_step"), 1e-3, 1e-6);
 	ck_near(term("T_one"), 1e-3, 1e-6);
 	ck_assert(strstr(out, ", allreduce\""));
-	/* all seven were run; to the last, the errors are small */
+	/* all seven were run, and the errors of all are small */
 	ck_assert_double_eq(number("SELECT count(value ->> 'measured') FROM json_each(?1, "
 				   "'$.ranking')"),
 			    7);
 	ck_assert_double_lt(number("SELECT max(abs(value ->> 'error')) FROM json_each(?1, "
 				   "'$.ranking')"),
 			    0.03);
-	/* and none is out of order */
+	/* the ranking is in the order of the measured times */
 	ck_assert_double_eq(
 		number("WITH r AS (SELECT value ->> 'measured' AS s, value ->> 'place' AS i FROM "
 		       "json_each(?1, '$.ranking') WHERE value ->> 'measured' IS NOT NULL) "
@@ -437,29 +438,30 @@ START_TEST(predictions_are_near_simulated_runs)
 		       "b.s"),
 		0);
 	ck_assert_double_gt(ranked("accuracy_n", "periodic", 20), 0);
-	ck_assert(strstr(out, "Beside allreduce periodic changed the test accuracy here by so many "
-			      "points: X=2 "));
+	ck_assert(strstr(out, "Compared with allreduce, periodic changed the test accuracy "
+			      "here, in points: X=2 "));
 	ck_assert(!strstr(out, "No run here"));
-	/* local SGD, and asgd at a longer interval, tell the same of one synchronisation */
+	/* local SGD, and asgd at a longer interval, give the same time of one synchronisation */
 	double all = term("T_allreduce"), sync = term("T_sync");
 	ck_assert_int_eq(advise(CLUSTER "--format=json --where=\"strategy<>'allreduce' AND "
 					"(strategy<>'asgd' OR sync_every=4)\""),
 			 0);
 	ck_near(term("T_allreduce"), all, 0.03);
 	ck_near(term("T_sync"), sync, 0.1);
-	/* what is not asked for is not used */
-	ck_advise(2, CLUSTER "--from=calibration", "nobody has measured");
-	ck_advise(2, CLUSTER "--label=other", "nobody has measured");
+	/* runs that are not asked for are not used */
+	ck_advise(2, CLUSTER "--from=calibration", "has not been measured");
+	ck_advise(2, CLUSTER "--label=other", "has not been measured");
 	ck_advise(2, CLUSTER "--label=other --momentum=0.25", "--momentum=0.25");
-	ck_advise(2, CLUSTER "--where=\"strategy='serial'\"", "nobody has measured");
+	ck_advise(2, CLUSTER "--where=\"strategy='serial'\"", "has not been measured");
 	ck_advise(0, CLUSTER "--label=\"x';<script>\"", "Fastest: ");
 	ck_advise(0, CLUSTER "--epochs=3", "No run here");
 	ck_advise(2, "--workers=2", "mvbench calibrate --workload=softmax --batch=32");
 }
 END_TEST
 
-/* Measured: 13.5 % of bsp, whose pushes all come at once, as asgd's do at X = 1 only; 5.5 % of the
- * others. Exchanges that an epoch cuts off would be more. */
+/* Measured errors: 13.5 % for bsp, because all its pushes arrive at once, which those of asgd do at
+ * X = 1 only; 5.5 % for the others. Exchanges that the end of an epoch cuts short would give
+ * more. */
 START_TEST(rounds_and_rare_exchanges_are_near_simulated_runs)
 {
 	simulate(job_of_four);
@@ -476,11 +478,11 @@ START_TEST(rounds_and_rare_exchanges_are_near_simulated_runs)
 	ck_assert_double_lt(number("SELECT max(abs(value ->> 'error')) FROM json_each(?1, "
 				   "'$.ranking')"),
 			    0.15);
-	ck_assert(strstr(out, "\"bsp backup=1\",\"why\":\"nobody has measured its T_late\""));
+	ck_assert(strstr(out, "\"bsp backup=1\",\"why\":\"its T_late has not been measured\""));
 }
 END_TEST
 
-/* ---- What is said when it cannot ----------------------------------------- */
+/* ---- Refusals ------------------------------------------------------------ */
 
 START_TEST(mistakes_are_named)
 {

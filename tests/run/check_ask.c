@@ -1,6 +1,6 @@
 /*
- * check_ask.c - the commands that ask the database: two runs or configurations against each other,
- * a configuration over commits and where it steps, and tables sorted and cut.
+ * check_ask.c - the commands that query the database: two runs or configurations compared, a
+ * configuration over commits with its steps, and tables sorted and cut.
  */
 #include "results/ask/ask.h"
 #include "tests/fixture.h"
@@ -17,13 +17,13 @@ static void set_up(void)
 	new_database("run.db");
 }
 
-/* ---- Runs that were never made -------------------------------------------- */
+/* ---- Made runs ----------------------------------------------------------- */
 
 struct made {
 	const char *workload, *strategy, *label, *commit;
 	int workers, seed, day; /* day: when it was made */
 	double accuracy[4];     /* of its epochs; ends at 0 */
-	double seconds;         /* of each; its times spread by nothing */
+	double seconds;         /* of each; all are equal */
 	int batch;
 };
 
@@ -51,7 +51,7 @@ static void add(struct made m)
 	sql_in("run.db", sql);
 }
 
-/* serial and asgd by three seeds each: paired differences of -0.8, -1.0 and -1.2 points. */
+/* serial and asgd with three seeds each: paired differences of -0.8, -1.0 and -1.2 points. */
 static void add_two(void)
 {
 	for (int seed = 1; seed <= 3; seed++) {
@@ -112,11 +112,11 @@ START_TEST(two_configurations_are_compared)
 	ck_assert_msg(strstr(output, "better, p < 0.0001 (Welch, 3 and 3 runs)\n"), "%s", output);
 	ck_assert_msg(strstr(output, "bytes an epoch  1,000                    -  2,000"), "%s",
 		      output);
-	/* as the table has it */
+	/* as in the table */
 	says(EXIT_OK,
 	     "table --versus=serial --format=json --where=\"strategy = 'asgd' OR seed < 4\"",
 	     "\"test_accuracy_p_worse\": 0.0065");
-	/* the other way round */
+	/* the sides exchanged */
 	says(EXIT_OK, "compare 'mlp asgd 2w' serial", "better, p = 0.013 (t, 3 pairs)\n");
 	ck_assert(strstr(output, "+1.00 (+0.50..+1.50)"));
 }
@@ -144,11 +144,11 @@ START_TEST(curves_are_on_one_scale)
 		      output);
 	ck_assert_msg(strstr(output, " --where='id IN (1, 3, 5, 2, 4, 6)' draws them\n"), "%s",
 		      output);
-	/* where a run is slower than the others of its side, the median waits for it */
+	/* the median curve of a side waits for its slowest run */
 	sql_in("run.db", "UPDATE epoch SET seconds = 1.9 WHERE run_id = 6");
 	says(EXIT_OK, "compare serial 'asgd 2w'", "\nB                ▁");
 	silent("\nB         ▁");
-	/* a task without accuracies has losses */
+	/* a workload without accuracies shows losses */
 	sql_in("run.db", "UPDATE epoch SET test_accuracy = NULL");
 	says(EXIT_OK, "compare serial 'asgd 2w'",
 	     "\ntest loss by epoch, up to 4; from 0.18 to 0.8\nA  ▇▅▂▁\nB  █▆▃▁\n");
@@ -162,7 +162,7 @@ START_TEST(one_run_is_not_tested)
 	says(EXIT_OK, "compare 1 2", "no test: A and B have one run only");
 	silent("p = ");
 	silent("p < ");
-	ck_assert(strstr(output, "-0.80")); /* what they came to is shown all the same */
+	ck_assert(strstr(output, "-0.80")); /* the difference is shown nevertheless */
 	says(EXIT_OK, "compare 1 'asgd 2w'", "no test: A has one run only");
 	silent("p = ");
 	says(EXIT_OK, "compare serial latest", "no test: B has one run only");
@@ -216,8 +216,8 @@ START_TEST(what_cannot_be_compared_is_said)
 			  .day = 3,
 			  .accuracy = {0.5},
 			  .seconds = 1});
-	says(EXIT_USER, "compare", "two are wanted");
-	says(EXIT_USER, "compare 1", "two are wanted");
+	says(EXIT_USER, "compare", "give two");
+	says(EXIT_USER, "compare 1", "give two");
 	says(EXIT_USER, "compare 1 99", "99: ");
 	says(EXIT_USER, "compare 1 1", "run 1 is on both sides");
 	says(EXIT_USER, "compare 2 'asgd 2w'", "run 2 is on both sides");
@@ -228,7 +228,7 @@ START_TEST(what_cannot_be_compared_is_said)
 	says(EXIT_OK, "compare 1 mixed --where='workers = 4'", "B     mlp       asgd 4w");
 	sql_in("run.db", "UPDATE run SET status = 'failed' WHERE strategy = 'asgd'");
 	says(EXIT_USER, "compare 1 'asgd 2w'", "none of its runs has ended yet");
-	/* times of other work are no matter of chance */
+	/* times of different work are not tested */
 	for (int seed = 1; seed <= 3; seed++)
 		add((struct made){.strategy = "serial",
 				  .workers = 1,
@@ -243,7 +243,7 @@ START_TEST(what_cannot_be_compared_is_said)
 }
 END_TEST
 
-/* Labels that a cut would make one; and numbers that are written alike. */
+/* Two labels that would be equal if they were cut, and two rates that are printed alike. */
 START_TEST(configurations_of_one_name_are_not_pooled)
 {
 	static const char *const middle[] = {"one", "two"};
@@ -271,7 +271,7 @@ END_TEST
 
 /* ---- history --------------------------------------------------------------- */
 
-/* Twelve commits, three runs each; the seventh slows it down by a quarter. */
+/* Twelve commits with three runs each; from the seventh on, an epoch takes a quarter longer. */
 static void add_commits(void)
 {
 	static const double noise[] = {0.00, 0.01, -0.01, 0.02, -0.02, 0.01,
@@ -307,14 +307,15 @@ START_TEST(history_names_the_commit_that_steps)
 			  "up    c07  2026-01-07  c06    1.007  1.252  +24.3 %  worse\n";
 	const char *step = strstr(output, end);
 	ck_assert_msg(step && !step[strlen(end)], "%s", output);
-	/* whatever its label, and by a run's number; the only one need not be named */
+	/* the label does not matter, and a run's number selects its configuration; the only
+	 * configuration need not be named */
 	says(EXIT_OK, "history 36", "\nup    c07 ");
 	says(EXIT_OK, "history", "\nup    c07 ");
 	says(EXIT_OK, "history --where='id <= 18'", "\nno step of epoch_seconds among 6 commits\n");
 	says(EXIT_OK, "history --figure=accuracy_final",
 	     "test_accuracy  after the last epoch [%]\n");
 	ck_assert_msg(strstr(output, "no step of test_accuracy among 12 commits"), "%s", output);
-	/* the same numbers for programs: one step, and all of a segment at its level */
+	/* as JSON: one step, and all values of a segment have its level */
 	says(EXIT_OK, "history --format=json",
 	     "{\"git_commit\": \"c07\", \"started\": "
 	     "\"2026-01-07T00:00:00Z\", \"n\": 3, ");
@@ -322,17 +323,17 @@ START_TEST(history_names_the_commit_that_steps)
 	for (const char *at = output; (at = strstr(at, "\"step\": null")); at++)
 		none++;
 	ck_assert_int_eq(none, 11);
-	/* in points of accuracy, more is better */
+	/* points of accuracy: more is better */
 	sql_in("run.db", "UPDATE epoch SET test_accuracy = test_accuracy + 0.05 WHERE run_id > 12;"
 			 "UPDATE run SET status = status");
 	says(EXIT_OK, "history --figure=test_accuracy", "\nup    c05  2026-01-05  c04 ");
 	ck_assert_msg(strstr(output, "  +5.0") && strstr(output, "  better\n"), "%s", output);
-	/* who diverged is counted, and no step */
+	/* diverged runs are counted; they are no step */
 	sql_in("run.db", "UPDATE run SET status = 'diverged' WHERE id IN (34, 35)");
 	says(EXIT_OK, "history --figure=test_accuracy", "diverged..");
 	ck_assert_msg(strstr(output, "\nup    c05  2026-01-05  c04 "), "%s", output);
 	says(EXIT_OK, "history", "\nup    c07 ");
-	/* what a file says is no command to a terminal */
+	/* control characters of a file do not reach a terminal */
 	sql_in("run.db", "UPDATE run SET git_commit = char(27) || '[2J' WHERE git_commit = 'c07'");
 	says(EXIT_OK, "history", "\nup    \\x1b[2J ");
 	silent("\x1b");
@@ -341,7 +342,7 @@ START_TEST(history_names_the_commit_that_steps)
 }
 END_TEST
 
-/* The same for programs: what differs, and figures that are not rounded. */
+/* For programs: the settings that differ, and figures that are not rounded. */
 START_TEST(a_comparison_is_a_table)
 {
 	add_two();
@@ -359,7 +360,7 @@ START_TEST(a_comparison_is_a_table)
 	says(EXIT_OK, file, "");
 	free(file);
 	ck_assert_str_eq(output, "");
-	/* a side that diverged has no number */
+	/* a side with a diverged run has no number */
 	sql_in("run.db", "UPDATE run SET status = 'diverged' WHERE strategy = 'asgd'");
 	says(EXIT_OK, "compare serial 'asgd 2w' --format=json",
 	     "\"name\": \"test_accuracy\", \"A\": 0.82");
@@ -376,12 +377,13 @@ START_TEST(history_refuses)
 	says(EXIT_USER, "history serail", "did you mean \"serial\"?");
 	says(EXIT_USER, "history serial --figure=epoch_second", "did you mean epoch_seconds?");
 	says(EXIT_USER, "history serial --figure=xyz", "there are epoch_seconds, test_accuracy, ");
-	says(EXIT_USER, "history asgd 2w", "a name with blanks stands in quotes");
+	says(EXIT_USER, "history asgd 2w", "put a name with blanks in quotes");
 	says(EXIT_USER, "history --where='id > 99'", "loosen --where");
 	says(EXIT_OK, "history serial", "no step of epoch_seconds among 1 commit\n");
 	sql_in("run.db", "UPDATE run SET host = 'there' WHERE id = 1");
 	says(EXIT_OK, "history serial",
-	     "warning: not all times were measured in one place, so steps may be of machines");
+	     "warning: not all times were measured in one place: a step can be a change of "
+	     "machine");
 }
 END_TEST
 
@@ -417,8 +419,8 @@ static double deviation(const double *x, size_t n, double *mid)
 	return sum;
 }
 
-/* What the fit is to make least, of the segments that begin at these groups; infinite where one has
- * a single value. */
+/* The objective that the fit minimises, for segments that begin at these groups; infinite if a
+ * segment has a single value. */
 static double objective(const double *x, const size_t *end, size_t n, unsigned begins)
 {
 	double sum = 0, mid, all, segments = 0;
@@ -436,7 +438,7 @@ static double objective(const double *x, const size_t *end, size_t n, unsigned b
 	       4 * segments * log((double)n) / (double)n;
 }
 
-/* Of all ways to cut small series, the one that is found is the best. */
+/* In short series the fit is the best of all possible segmentations. */
 START_TEST(the_fit_is_the_best_of_all)
 {
 	state = 1;
@@ -475,8 +477,9 @@ START_TEST(the_fit_is_the_best_of_all)
 }
 END_TEST
 
-/* Of series of so many groups, each of so many values with noise of sd 1 around 100, and a drift of
- * groups of so much: how many are cut; with a step at the middle, how many there alone. */
+/* Of `series` series of n groups, with `each` values a group, noise of sd 1 around 100 and a drift
+ * of this sd between groups: how many are cut. With a step in the middle: how many are cut only
+ * there. */
 static int cuts(size_t n, size_t each, double drift, double step, int series)
 {
 	int count = 0;
@@ -505,7 +508,7 @@ START_TEST(noise_is_no_step_and_a_step_is_found)
 	ck_assert_int_le(cuts(12, 1, 0, 0, 200), 4);
 	ck_assert_int_le(cuts(12, 5, 0, 0, 200), 4);
 	ck_assert_int_le(cuts(40, 3, 0, 0, 100), 2);
-	ck_assert_int_le(cuts(12, 5, 1, 0, 200), 4); /* what drifts between commits */
+	ck_assert_int_le(cuts(12, 5, 1, 0, 200), 4); /* drift between commits */
 	ck_assert_int_ge(cuts(12, 3, 0, 6, 200), 190);
 	ck_assert_int_ge(cuts(40, 3, 0, 4, 100), 90);
 	ck_assert_int_ge(cuts(4, 3, 0, 20, 200), 190);
@@ -521,10 +524,10 @@ START_TEST(few_values_do_not_step)
 	ck_assert(begins[0]);
 	steps_find((double[]){1, 2, 3}, (size_t[]){1, 2, 3}, 3, begins, level);
 	ck_assert(begins[0] && !begins[1] && !begins[2]);
-	/* all alike, and all 0 */
+	/* all equal, and all 0 */
 	steps_find((double[]){0, 0, 0, 0}, (size_t[]){1, 2, 3, 4}, 4, begins, level);
 	ck_assert(!begins[1] && !begins[2] && !begins[3]);
-	/* exact figures, of simulations, step by little */
+	/* exact figures, as of simulations: a small step counts */
 	double x[12];
 	size_t end[12];
 	bool cut[12];
@@ -564,10 +567,10 @@ START_TEST(tables_are_sorted_and_cut)
 		{"configuration --sort=epoch_seconds:asc --top=2", "configuration|asgd 2w|serial|"},
 		{"configuration --sort=workers,-epoch_seconds",
 		 "configuration|serial|easgd 2w|asgd 2w|"},
-		/* by the head that people see */
+		/* by the heading that is printed */
 		{"configuration,\"accuracy %\" --sort=\"-accuracy %\" --top=1",
 		 "configuration,test_accuracy|easgd 2w,0.9|"},
-		/* what is not known is last, either way; equals stay in order */
+		/* unknown values come last in both directions; equal ones keep their order */
 		{"configuration --sort=samples_per_second",
 		 "configuration|easgd 2w|serial|asgd 2w|"},
 		{"configuration --sort=comm_fraction", "configuration|serial|asgd 2w|easgd 2w|"},
@@ -585,7 +588,7 @@ START_TEST(tables_are_sorted_and_cut)
 		free(command);
 	}
 	free(csv);
-	/* for people too: what was asked for is there, though nothing is known of it */
+	/* the text format shows every column that was asked for, even if it is empty */
 	says(EXIT_OK,
 	     "table --columns=configuration,target_accuracy,epoch_seconds --sort=-n --top=1",
 	     "configuration  target_accuracy  epoch s\n-------------  ---------------  -------\n");
@@ -603,7 +606,7 @@ START_TEST(unknown_columns_are_answered_with_near_ones)
 	says(EXIT_USER, "table --columns=workload,wokers",
 	     "--columns=wokers: there is no such column; did you mean workers?");
 	says(EXIT_USER, "table --columns=qqqqqqq", "there is no such column; there are workload, ");
-	/* of runs there are others */
+	/* runs have other columns */
 	says(EXIT_USER, "table --sort=reason", "--sort=reason: there is no such column");
 	says(EXIT_OK, "table --runs --sort=reason", "configuration");
 	says(EXIT_USER, "table --tuned --sort=n", "leave --sort out");

@@ -1,6 +1,6 @@
 /*
- * check_trace.c - timelines: events nest and are in order, arrows have two ends, what is exported
- * is JSON; a timeline changes nothing of its run; and a planted straggler is blamed.
+ * check_trace.c - timelines: events nest and are ordered, arrows have two ends, exports are JSON; a
+ * timeline changes nothing of its run; and a planted straggler is blamed.
  */
 #include "runtime/table/table.h"
 #include "tests/suites.h"
@@ -21,7 +21,7 @@ static void record(const char *how)
 	record_run(words(SMALL "%s", how));
 }
 
-/* The command on the folder's database. */
+/* Runs the command on the folder's database. */
 static int command(const char *name, const char *how, char out[OUTPUT])
 {
 	return command_output(words("./mvbench %s --db=%s/run.db %s 2>&1", name, folder, how), out,
@@ -35,7 +35,7 @@ static void expect_no_rows(const char *sql)
 	free(all);
 }
 
-/* ---- Noting ---------------------------------------------------------------------- */
+/* ---- Recording events ---------------------------------------------------- */
 
 START_TEST(events_are_nested_in_order)
 {
@@ -50,7 +50,7 @@ START_TEST(events_are_nested_in_order)
 		     {TRACE_SEND, 10, 20, 1},  {TRACE_UPDATE, 40, 100, 0},
 		     {TRACE_PUSH, 50, 90, 3},  {TRACE_APPLY, 50, 90, 4},
 		     {TRACE_WAIT, 60, 70, 5},  {TRACE_STEP, 100, 150, -1}};
-	/* inner ones end, and are noted, before outer ones */
+	/* inner events end before outer ones, and are recorded first */
 	static const int order[] = {2, 1, 6, 5, 4, 3, 0, 7};
 	trace_at(t, 3, 9);
 	for (size_t i = 0; i < COUNT(slice); i++)
@@ -67,7 +67,7 @@ START_TEST(events_are_nested_in_order)
 		ck_assert_int_eq(all.event[i].step, 9);
 		ck_assert_int_eq(all.event[i].start - all.event[0].start, slice[i].since);
 	}
-	/* numbers go on after a segment */
+	/* numbers continue after a segment */
 	trace_add(t, TRACE_STEP, zero, zero + 1);
 	trace_settle(t, NULL);
 	trace_take(t, &all);
@@ -93,7 +93,7 @@ START_TEST(what_finds_no_room_is_counted)
 }
 END_TEST
 
-/* What a sum took longer than on the last to arrive was waiting. */
+/* The time that a sum takes longer than on the last worker to arrive is waiting. */
 START_TEST(waits_inside_sums_are_found)
 {
 	struct trace *t = trace_new(NULL, 0, 1, 10);
@@ -120,7 +120,7 @@ START_TEST(waits_inside_sums_are_found)
 }
 END_TEST
 
-/* The enum's order is that in which slices nest, and so is the view's. */
+/* The enum has the order in which slices nest, and the view has the same order. */
 START_TEST(the_view_has_every_kind)
 {
 	char *names = must(strdup("")), *row;
@@ -148,7 +148,7 @@ END_TEST
 /* ---- Recorded runs ----------------------------------------------------------------- */
 
 static const struct {
-	const char *how, *names; /* of a worker's events that must be there */
+	const char *how, *names; /* events of a worker that must be there */
 	int arrows;              /* at least; -1: none */
 } traced_runs[] = {
 	{"--strategy=asgd --workers=2", "apply barrier compute evaluate push step update", 40},
@@ -165,7 +165,7 @@ static const struct {
 	{SIM FOUR "--strategy=asgd --workers=2 --sim.train=false", "apply compute push step", 40},
 };
 
-/* Slices of a rank never overlap in part, times do not go back, and arrows go forward from a push
+/* Slices of a rank never overlap partly, times do not decrease, and arrows go forward from a push
  * to another rank. Times are whole nanoseconds. */
 static void expect_sound(void)
 {
@@ -202,7 +202,7 @@ START_TEST(a_timeline_is_sound)
 			      name),
 			words("%s,1\r\n", name));
 	free(list);
-	/* every step that is wanted, of every epoch and worker, and nothing of others */
+	/* every requested step of every epoch and worker, and no other step */
 	expect_row(
 		"SELECT count(*) = 2 * workers * min(15, (2399 + 48 * workers) / (48 * workers)), "
 		"max(step) <= 15, events_lost FROM event JOIN run WHERE name = 'step'",
@@ -211,7 +211,7 @@ START_TEST(a_timeline_is_sound)
 			 "FROM event_arrow",
 			 traced_runs[_i].arrows, traced_runs[_i].arrows),
 		   "1\r\n");
-	/* what a server applied is what was pushed to it, of the same step */
+	/* a server applied what was pushed to it, of the same step */
 	expect_no_rows("SELECT * FROM event AS a JOIN run AS r WHERE a.rank >= r.workers AND "
 		       "a.name = 'apply' AND NOT EXISTS (SELECT 1 FROM event AS p WHERE p.flow = "
 		       "a.flow AND p.rank = a.peer AND p.step = a.step AND p.epoch = a.epoch AND "
@@ -220,7 +220,7 @@ START_TEST(a_timeline_is_sound)
 END_TEST
 
 /* Virtual times (which are rounded to nanoseconds, and --straggle multiplies), counts and losses
- * are those of the same run without a timeline. */
+ * equal those of the same run without a timeline. */
 START_TEST(a_simulation_is_the_same_with_it)
 {
 	static const char *const how[] = {"--strategy=asgd --workers=4",
@@ -252,7 +252,7 @@ END_TEST
 
 /* ---- Exported ---------------------------------------------------------------------- */
 
-/* What the events of the folder's t.json answer. */
+/* What a query on the events of the folder's t.json gives. */
 static void expect_json(const char *sql, const char *want)
 {
 	char out[OUTPUT];
@@ -341,7 +341,7 @@ static const struct {
 	{"trace 2", "--steps=5..2", "--steps=5..2: "},
 	{"trace 2", "--steps=0", "--steps=0: "},
 	{"trace 2", "--steps=many", "--steps=many: "},
-	{"trace 1", "--workers=2", "run 1 is there already"},
+	{"trace 1", "--workers=2", "run 1 is recorded already"},
 	{"trace 1", "--sterps=2", "--sterps"},
 	{"trace latest", "--label=no\\'such", "no such run"},
 	{"blame latest", "--label=\\'", "no such run"},
@@ -368,14 +368,13 @@ END_TEST
 
 /* ---- Blame --------------------------------------------------------------------------- */
 
-/* A twentieth of the speed: what a loaded machine does to the other worker does not come near. */
+/* A twentieth of the speed: the load of the machine slows the other worker far less. */
 #define BIG "--mlp.hidden=64 "
 static const struct {
 	const char *how;
 	int slowest;
 	const char *source;
-	bool all; /* nearly all the waiting is for it: in virtual time, and where none waits for
-		   * one who is late itself, as some of pairs and groups do */
+	bool all; /* nearly all waiting is for it: in virtual time, except pairs and groups */
 } planted[] = {
 	{BIG "--strategy=allreduce --workers=2 --speed=1:0.05", 1, "epochs", false},
 	{BIG "--strategy=allreduce --workers=2 --speed=0:0.05 --trace=25", 0, "events", false},
@@ -419,8 +418,8 @@ START_TEST(the_planted_straggler_is_blamed)
 }
 END_TEST
 
-/* In virtual time it is known: three workers wait a millisecond a step, of 13 steps of two epochs.
- */
+/* In virtual time it is known: three workers wait a millisecond a step, of 13 steps in two
+ * epochs. */
 START_TEST(the_amount_is_right)
 {
 	forget_runs();
@@ -440,8 +439,8 @@ START_TEST(the_amount_is_right)
 }
 END_TEST
 
-/* Of a pair the last to come waits for nobody. On a ring of four with one at half speed the three
- * others wait half their time, whoever they meet, and what is sent takes next to nothing. */
+/* The last of a pair to arrive does not wait. On a ring of four with one worker at half speed the
+ * other three wait half their time, with any neighbour. Messages take almost no time. */
 START_TEST(pairs_wait_for_the_later_one)
 {
 	forget_runs();
@@ -450,14 +449,14 @@ START_TEST(pairs_wait_for_the_later_one)
 		   "AS wait FROM rank_epoch WHERE epoch >= 1 GROUP BY rank ORDER BY rank)",
 		   "\"0.5,0.5,0.5,0.0\"\r\n");
 	expect_row("SELECT sum(comm_s) < 0.1 * sum(wait_s) FROM epoch WHERE epoch >= 1", "1\r\n");
-	/* the timeline says so too, and whom for */
+	/* the timeline shows the same, and for which worker */
 	expect_row("SELECT count(*) > 10, sum(for_rank IS NULL), sum(rank = 3 AND waited_s > 5e-4) "
 		   "FROM event_wait WHERE step > 0",
 		   "1,0,0\r\n");
 }
 END_TEST
 
-/* Groups sum by themselves: that those behind a slow link take longer is no waiting. Worker 0's
+/* Groups sum by themselves: a group behind a slow link takes longer, but does not wait. Worker 0's
  * link slows its group (0, 1) and worker 2, which holds the same part. */
 START_TEST(groups_wait_among_themselves)
 {
@@ -467,13 +466,13 @@ START_TEST(groups_wait_among_themselves)
 	expect_row("SELECT sum(wait_s) < 0.02 * sum(comm_s), sum(comm_s) > 0.5 * sum(seconds) "
 		   "FROM rank_epoch WHERE epoch >= 1 AND rank = 0",
 		   "1,1\r\n");
-	/* who is across in the other group is neither in one's group nor at one's place */
+	/* the opposite worker of the other group is neither in one's group nor at one's place */
 	expect_row("SELECT count(*) > 10, sum(rank + for_rank = 3) FROM event_wait WHERE step > 0",
 		   "1,0\r\n");
 }
 END_TEST
 
-/* One outlier in a hundred is what the 99th percentile leaves out. */
+/* Of 200 durations the 99th percentile is the 198th. */
 START_TEST(the_percentile_is_the_99th)
 {
 	forget_runs();

@@ -632,10 +632,10 @@ START_TEST(table_shows_comparisons_of_rows)
 		 "undecided -12.34 (-41.46..+16.78), 56 seeds  0.177     6.15  5.9..6.4  "
 		 "better -54.1 % (-60.5..-46.6)        163     2.20  6.2, not reached 1/7  "
 		 "5.9..never       -       -          -  1 diverged\n" MARKS(
-			 "the control, which is allreduce, or else serial"));
+			 "the control (allreduce; without one, serial)"));
 	ck_says(EXIT_OK, "--format=markdown", "| 81.00..86.00    | control ");
 	ck_says(EXIT_OK, "--format=markdown",
-		"\n\nversus the control, which is allreduce, or else serial: the mean "
+		"\n\nversus the control (allreduce; without one, serial): the mean "
 		"difference and "
 		"its 95 % interval. better, worse: by more than chance");
 	/* one row has nothing to be compared with */

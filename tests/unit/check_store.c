@@ -1564,7 +1564,7 @@ START_TEST(table_lists_configurations)
 		 "mlp       asgd 4w X=3          4  3  0  diverged                      -  "
 		 "undecided -62.50  diverged        -              -          -        -  "
 		 "not reached 1/1       -       -          -  1 diverged\n" MARKS(
-			 "the control, which is allreduce, or else serial"),
+			 "the control (allreduce; without one, serial)"),
 		 NULL, WORDS("--where=strategy = 'serial' OR sync_every = 3"));
 	/* failed runs only add to `failed`; diverged runs count as the worst */
 	ck_table(0,
@@ -1622,7 +1622,7 @@ START_TEST(table_shows_dropped_pushes_only_if_any)
 		"mlp       serial               1  1  2       62.50  50.00..75.00 (50 %)  "
 		"control           0.375       12  10..14 (50 %)  control             "
 		"       83     1.00  not reached 2/2      25      13  1.00 (10)       0.00\n" MARKS(
-			"the control, which is allreduce, or else serial"),
+			"the control (allreduce; without one, serial)"),
 		NULL, WORDS("--where=workers = 1"));
 }
 END_TEST
